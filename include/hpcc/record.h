@@ -1,0 +1,404 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Telemetry option and hop records: encode, decode, bounds.
+ *
+ * Bytes in, numbers out: no skb, no policy, no clock. The layout is that of
+ * include/uapi/linux/hpcc.h. Everything that reads takes a length and never
+ * looks beyond it.
+ */
+#ifndef _HPCC_RECORD_H
+#define _HPCC_RECORD_H
+
+#include <linux/types.h>
+#include <linux/errno.h>
+#include <linux/hpcc.h>
+
+#define HPCC_COUNTER_BITS	20
+#define HPCC_COUNTER_MASK	((1U << HPCC_COUNTER_BITS) - 1)
+#define HPCC_QLEN_BITS		12
+#define HPCC_QLEN_MANT_BITS	8
+#define HPCC_SCALE_MAX		31
+
+/* T spans 4096 to 8191 units, so that one unit is at most 0.025 % of T, the
+ * 20-bit counters wrap beyond 128 T, and qlen reaches beyond 1000 T.
+ */
+#define HPCC_T_UNITS_MAX	8192
+
+/**
+ * struct hpcc_opt - a telemetry option, without its records
+ * @type: enum hpcc_opt_type
+ * @scale: records count units of 2^scale ns, 0 .. HPCC_SCALE_MAX
+ * @hops: switches passed, 0 .. HPCC_HOPS_MAX (saturated)
+ * @flags: HPCC_OPT_F_*
+ * @nr: slots, 0 .. HPCC_OPT_RECORDS_MAX
+ */
+struct hpcc_opt {
+	u8	type;
+	u8	scale;
+	u8	hops;
+	u8	flags;
+	u8	nr;
+};
+
+/**
+ * struct hpcc_record - one load record
+ * @hop: 1 .. HPCC_HOPS_MAX; 0 in a free slot
+ * @tag: hash of switch_ID and port_ID
+ * @ts: units of 2^scale ns, modulo 2^20
+ * @tx: txBytes as transmission time, units of 2^scale ns, modulo 2^20
+ * @qlen: queue as transmission time, units of 2^scale ns
+ */
+struct hpcc_record {
+	u8	hop;
+	u8	tag;
+	u32	ts;
+	u32	tx;
+	u32	qlen;
+};
+
+/**
+ * struct hpcc_identity - one identity record
+ * @hop: 1 .. HPCC_HOPS_MAX; 0 in a free slot
+ * @node: switch_ID
+ * @port: port_ID
+ * @bps: B in bit/s
+ */
+struct hpcc_identity {
+	u8	hop;
+	u32	node;
+	u32	port;
+	u64	bps;
+};
+
+static inline u64 hpcc_get_be64(const u8 *p)
+{
+	u64 v = 0;
+	int i;
+
+	for (i = 0; i < HPCC_RECORD_LEN; i++)
+		v = v << 8 | p[i];
+	return v;
+}
+
+static inline void hpcc_put_be64(u8 *p, u64 v)
+{
+	int i;
+
+	for (i = HPCC_RECORD_LEN - 1; i >= 0; i--) {
+		p[i] = v;
+		v >>= 8;
+	}
+}
+
+/**
+ * hpcc_scale_for() - the scale a sender with base RTT T asks for
+ * @t_ns: T in ns
+ *
+ * Return: the smallest scale that has T below HPCC_T_UNITS_MAX units.
+ */
+static inline u8 hpcc_scale_for(u64 t_ns)
+{
+	u8 scale = 0;
+
+	while (scale < HPCC_SCALE_MAX && t_ns >> scale >= HPCC_T_UNITS_MAX)
+		scale++;
+	return scale;
+}
+
+/**
+ * hpcc_link_tag() - the 8 bits that tell one link from another at a hop
+ * @node: switch_ID
+ * @port: port_ID
+ */
+static inline u8 hpcc_link_tag(u32 node, u32 port)
+{
+	/* Multiplicative hash; the constant is 2^32 divided by the golden
+	 * ratio, made odd.
+	 */
+	return ((node << 16 ^ node >> 4 ^ port) * 0x9e3779b1U) >> 24;
+}
+
+/**
+ * hpcc_qlen_encode() - 12-bit float of a queue
+ * @units: queue in units of 2^scale ns
+ *
+ * Exact below 512; above that 9 significant bits, to nearest, so off by at
+ * most 0.2 %. Saturates at 511 << 14.
+ *
+ * Return: exponent << 8 | mantissa.
+ */
+static inline u32 hpcc_qlen_encode(u64 units)
+{
+	u32 exp = 0;
+
+	if (units < 1U << HPCC_QLEN_MANT_BITS)
+		return units;
+	if (units > 511U << 14)
+		units = 511U << 14;
+	for (exp = 1; units >> (exp - 1) >= 512; exp++)
+		;
+	if (exp > 1)
+		units += 1ULL << (exp - 2);
+	if (units >> (exp - 1) >= 512)
+		exp++;
+	return exp << HPCC_QLEN_MANT_BITS |
+	       (units >> (exp - 1) & ((1U << HPCC_QLEN_MANT_BITS) - 1));
+}
+
+/**
+ * hpcc_qlen_decode() - inverse of hpcc_qlen_encode()
+ * @code: 12 bits; higher ones are ignored
+ *
+ * Return: queue in units of 2^scale ns, 0 .. 511 << 14.
+ */
+static inline u32 hpcc_qlen_decode(u32 code)
+{
+	u32 exp = code >> HPCC_QLEN_MANT_BITS & 0xf;
+	u32 mant = code & ((1U << HPCC_QLEN_MANT_BITS) - 1);
+
+	return exp ? (mant | 1U << HPCC_QLEN_MANT_BITS) << (exp - 1) : mant;
+}
+
+/**
+ * hpcc_counter_extend() - unwrap a 20-bit counter next to a known value
+ * @last: an earlier or later value of the counter, not wrapped
+ * @raw: its present value modulo 2^20
+ *
+ * Return: the value congruent to @raw that is nearest to @last, at most
+ * 2^19 - 1 ahead or 2^19 behind.
+ */
+static inline u64 hpcc_counter_extend(u64 last, u32 raw)
+{
+	u32 ahead = (raw - (u32)last) & HPCC_COUNTER_MASK;
+
+	if (ahead < 1U << (HPCC_COUNTER_BITS - 1))
+		return last + ahead;
+	return last + ahead - (1U << HPCC_COUNTER_BITS);
+}
+
+/**
+ * hpcc_record_encode() - write a load record
+ * @p: HPCC_RECORD_LEN bytes
+ * @r: the record; qlen may exceed the float's range, the counters theirs
+ */
+static inline void hpcc_record_encode(u8 *p, const struct hpcc_record *r)
+{
+	hpcc_put_be64(p, (u64)(r->hop & 0xf) << 60 | (u64)r->tag << 52 |
+			 (u64)(r->ts & HPCC_COUNTER_MASK) << 32 |
+			 (u64)(r->tx & HPCC_COUNTER_MASK) << 12 |
+			 hpcc_qlen_encode(r->qlen));
+}
+
+/**
+ * hpcc_record_decode() - read a load record
+ * @p: HPCC_RECORD_LEN bytes
+ * @r: result; every bit pattern is a record, hop 0 says that the slot is free
+ */
+static inline void hpcc_record_decode(const u8 *p, struct hpcc_record *r)
+{
+	u64 v = hpcc_get_be64(p);
+
+	r->hop = v >> 60;
+	r->tag = v >> 52;
+	r->ts = v >> 32 & HPCC_COUNTER_MASK;
+	r->tx = v >> 12 & HPCC_COUNTER_MASK;
+	r->qlen = hpcc_qlen_decode(v & ((1U << HPCC_QLEN_BITS) - 1));
+}
+
+/**
+ * hpcc_identity_encode() - write an identity record
+ * @p: HPCC_RECORD_LEN bytes
+ * @id: the record; bps is rounded to the nearest of 22 bits of mantissa
+ *	(exact for whole kbit/s up to 4.19 Gbit/s, for whole Mbit/s up to
+ *	4.19 Tbit/s), and saturates at 4.19 Pbit/s
+ */
+static inline void hpcc_identity_encode(u8 *p, const struct hpcc_identity *id)
+{
+	u64 mant = id->bps / 1000 + (id->bps % 1000 >= 500);
+	u32 exp = 0;
+
+	while (mant >= 1U << 22 && exp < 3) {
+		mant = mant / 1000 + (mant % 1000 >= 500);
+		exp++;
+	}
+	if (mant >= 1U << 22)
+		mant = (1U << 22) - 1;
+	hpcc_put_be64(p, (u64)(id->hop & 0xf) << 60 |
+			 (u64)(id->node & HPCC_NODE_MAX) << 40 |
+			 (u64)(id->port & HPCC_PORT_MAX) << 24 |
+			 (u64)exp << 22 | mant);
+}
+
+/**
+ * hpcc_identity_decode() - read an identity record
+ * @p: HPCC_RECORD_LEN bytes
+ * @id: result; hop 0 says that the slot is free
+ */
+static inline void hpcc_identity_decode(const u8 *p, struct hpcc_identity *id)
+{
+	static const u64 unit_bps[4] = { 1000, 1000000, 1000000000,
+					 1000000000000ULL };
+	u64 v = hpcc_get_be64(p);
+
+	id->hop = v >> 60;
+	id->node = v >> 40 & HPCC_NODE_MAX;
+	id->port = v >> 24 & HPCC_PORT_MAX;
+	id->bps = (v & ((1U << 22) - 1)) * unit_bps[v >> 22 & 3];
+}
+
+/**
+ * hpcc_opt_len() - bytes of a telemetry option
+ * @nr: slots
+ */
+static inline u32 hpcc_opt_len(u32 nr)
+{
+	return HPCC_OPT_HEAD_LEN + nr * HPCC_RECORD_LEN;
+}
+
+/**
+ * hpcc_opt_encode() - write a telemetry option's head
+ * @p: HPCC_OPT_HEAD_LEN bytes; the records follow and are not touched
+ * @kind: TCP option kind
+ * @opt: what to write
+ */
+static inline void hpcc_opt_encode(u8 *p, u8 kind, const struct hpcc_opt *opt)
+{
+	p[0] = kind;
+	p[1] = hpcc_opt_len(opt->nr);
+	p[2] = opt->type << 5 | (opt->scale & 0x1f);
+	p[3] = opt->hops << 4 | (opt->flags & 0xf);
+}
+
+/**
+ * hpcc_opt_decode() - read a telemetry option's head
+ * @p: the option, from its kind on
+ * @len: what its length byte says; the caller checked that it is there
+ * @opt: result
+ *
+ * Return: 0, or -EINVAL where the length is not that of 0 to
+ * HPCC_OPT_RECORDS_MAX records, or the type is none.
+ */
+static inline int hpcc_opt_decode(const u8 *p, u32 len, struct hpcc_opt *opt)
+{
+	if (len < HPCC_OPT_HEAD_LEN || len > hpcc_opt_len(HPCC_OPT_RECORDS_MAX) ||
+	    (len - HPCC_OPT_HEAD_LEN) % HPCC_RECORD_LEN)
+		return -EINVAL;
+	opt->type = p[2] >> 5;
+	opt->scale = p[2] & 0x1f;
+	opt->hops = p[3] >> 4;
+	opt->flags = p[3] & 0xf;
+	opt->nr = (len - HPCC_OPT_HEAD_LEN) / HPCC_RECORD_LEN;
+	return opt->type ? 0 : -EINVAL;
+}
+
+#define HPCC_TCPOPT_EOL		0
+#define HPCC_TCPOPT_NOP		1
+
+/**
+ * hpcc_opt_next() - walk a TCP header's options
+ * @opts: the option bytes of a TCP header
+ * @len: how many they are, 0 .. 40
+ * @pos: in: where to start, 0 for the first call; out: behind the option found
+ * @kind: the option kind looked for
+ *
+ * Return: offset of the next option of that kind, all of it within @len;
+ * -ENOENT where there is none; -EINVAL where an option's length is under 2 or
+ * runs beyond @len.
+ */
+static inline int hpcc_opt_next(const u8 *opts, u32 len, u32 *pos, u8 kind)
+{
+	u32 at = *pos;
+
+	while (at < len) {
+		u32 start = at;
+		u32 optlen;
+
+		if (opts[at] == HPCC_TCPOPT_EOL)
+			break;
+		if (opts[at] == HPCC_TCPOPT_NOP) {
+			at++;
+			continue;
+		}
+		if (len - at < 2)
+			return -EINVAL;
+		optlen = opts[at + 1];
+		if (optlen < 2 || optlen > len - at)
+			return -EINVAL;
+		at += optlen;
+		if (opts[start] == kind) {
+			*pos = at;
+			return start;
+		}
+	}
+	*pos = len;
+	return -ENOENT;
+}
+
+/**
+ * hpcc_syn_opt_encode() - write the option of a SYN or SYN-ACK
+ * @p: HPCC_SYN_OPT_LEN bytes
+ * @kind: TCP option kind
+ * @exid: experiment identifier (RFC 6994)
+ * @caps: HPCC_CAP_*
+ */
+static inline void hpcc_syn_opt_encode(u8 *p, u8 kind, u16 exid, u8 caps)
+{
+	p[0] = kind;
+	p[1] = HPCC_SYN_OPT_LEN;
+	p[2] = exid >> 8;
+	p[3] = exid;
+	p[4] = HPCC_OPT_VERSION << 4;
+	p[5] = caps;
+}
+
+/**
+ * hpcc_syn_opt_decode() - read the option of a SYN or SYN-ACK
+ * @p: the option, from its kind on
+ * @len: what its length byte says; the caller checked that it is there
+ * @exid: experiment identifier agreed upon
+ *
+ * Return: HPCC_CAP_*, or -EINVAL where length, ExID or version are not ours.
+ */
+static inline int hpcc_syn_opt_decode(const u8 *p, u32 len, u16 exid)
+{
+	if (len != HPCC_SYN_OPT_LEN || p[2] != exid >> 8 || p[3] != (exid & 0xff) ||
+	    p[4] >> 4 != HPCC_OPT_VERSION)
+		return -EINVAL;
+	return p[5];
+}
+
+/**
+ * hpcc_hist_bucket() - bucket of a queue length
+ * @bytes: queue length
+ *
+ * Return: 0 .. HPCC_HIST_BUCKETS - 1.
+ */
+static inline u32 hpcc_hist_bucket(u32 bytes)
+{
+	u32 v = bytes / HPCC_HIST_UNIT;
+	u32 octave = 0;
+
+	while (v >= 2 * HPCC_HIST_SUB) {
+		v >>= 1;
+		octave++;
+	}
+	return v < HPCC_HIST_SUB ? v : octave * HPCC_HIST_SUB + v;
+}
+
+/**
+ * hpcc_hist_value() - largest queue length in a bucket
+ * @bucket: 0 .. HPCC_HIST_BUCKETS - 1
+ *
+ * Return: bytes.
+ */
+static inline u64 hpcc_hist_value(u32 bucket)
+{
+	u32 octave = bucket / HPCC_HIST_SUB;
+	u64 m = bucket % HPCC_HIST_SUB;
+
+	if (!octave)
+		return (m + 1) * HPCC_HIST_UNIT - 1;
+	return ((HPCC_HIST_SUB + m + 1) << (octave - 1)) * HPCC_HIST_UNIT - 1;
+}
+
+#endif /* _HPCC_RECORD_H */

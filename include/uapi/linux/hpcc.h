@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: GPL-2.0 WITH Linux-syscall-note */
+/*
+ * HPCC++ for Linux: every byte that another program may depend on.
+ *
+ * 1. The telemetry option that tcp_hpcc puts into TCP segments and sch_hpcc
+ *    fills in (Documentation/protocol.rst draws it to the bit).
+ * 2. The netlink attributes and statistics of the qdisc "hpcc".
+ */
+#ifndef _UAPI_LINUX_HPCC_H
+#define _UAPI_LINUX_HPCC_H
+
+#include <linux/types.h>
+
+/* ---- 1. TCP option ------------------------------------------------------
+ *
+ * SYN and SYN-ACK (RFC 6994 experimental option):
+ *
+ *	byte 0    kind			HPCC_OPT_KIND_DEFAULT unless configured
+ *	byte 1    length		HPCC_SYN_OPT_LEN
+ *	byte 2-3  ExID			big endian, HPCC_OPT_EXID_DEFAULT
+ *	byte 4    version << 4 | 0	HPCC_OPT_VERSION
+ *	byte 5    capabilities		HPCC_CAP_*, the rest zero
+ *
+ * Every other segment of a connection that agreed:
+ *
+ *	byte 0    kind
+ *	byte 1    length		HPCC_OPT_HEAD_LEN + n * HPCC_RECORD_LEN
+ *	byte 2    type << 5 | scale	enum hpcc_opt_type; units of 2^scale ns
+ *	byte 3    hops << 4 | flags	switches passed (15: 15 or more)
+ *	then      n records, big endian, 64 bits each; all zero: free slot
+ *
+ * Load record (FORWARD, ECHO), from the most significant bit:
+ *	hop:4  tag:8  ts:20  tx:20  qlen:12
+ * ts and tx count units of 2^scale ns and wrap. tx is txBytes, and qlen the
+ * queue, both expressed as the time the link needs to send them; qlen is a
+ * float of 4 bits of exponent and 8 of mantissa. hop counts from 1.
+ *
+ * Identity record (IDENTIFY, IDENTIFY_ECHO):
+ *	hop:4  switch_ID:20  port_ID:16  B exponent:2  B mantissa:22
+ * with B = mantissa x 10^(3 + 3 x exponent) bit/s.
+ */
+#define HPCC_OPT_KIND_DEFAULT	253
+#define HPCC_OPT_EXID_DEFAULT	0x4843	/* "HC", not registered */
+#define HPCC_OPT_VERSION	1
+
+#define HPCC_SYN_OPT_LEN	6
+#define HPCC_OPT_HEAD_LEN	4
+#define HPCC_RECORD_LEN		8
+#define HPCC_OPT_RECORDS_MAX	4	/* what 40 bytes of options can hold */
+#define HPCC_HOPS_MAX		15
+
+#define HPCC_CAP_TELEMETRY	0x01	/* echoes FORWARD and IDENTIFY */
+
+/**
+ * enum hpcc_opt_type - what a telemetry option carries
+ * @HPCC_OPT_FORWARD: load records, filled in by the switches on the way
+ * @HPCC_OPT_ECHO: the load records a receiver got, on their way back
+ * @HPCC_OPT_IDENTIFY: like FORWARD, with identity records
+ * @HPCC_OPT_IDENTIFY_ECHO: like ECHO, with identity records
+ * @HPCC_OPT_WINDOW: reserved for receiver-based HPCC++
+ * @HPCC_OPT_PROBE: reserved
+ * @HPCC_OPT_RESPONSE: reserved
+ */
+enum hpcc_opt_type {
+	HPCC_OPT_FORWARD	= 1,
+	HPCC_OPT_ECHO		= 2,
+	HPCC_OPT_IDENTIFY	= 3,
+	HPCC_OPT_IDENTIFY_ECHO	= 4,
+	HPCC_OPT_WINDOW		= 5,
+	HPCC_OPT_PROBE		= 6,
+	HPCC_OPT_RESPONSE	= 7,
+};
+
+/*
+ * Flags of the head's last byte.
+ *
+ * PHASE: an option with room for n records asks only the hops after the first
+ * PHASE x n for one, so that a path longer than one option is read in turns.
+ *
+ * PROMPT (FORWARD, IDENTIFY): the sender's window is small; acknowledge at
+ * once.
+ */
+#define HPCC_OPT_F_PHASE	0x07
+#define HPCC_OPT_F_PROMPT	0x08
+
+/* ---- 2. Qdisc "hpcc" ------------------------------------------------------ */
+
+enum {
+	TCA_HPCC_UNSPEC,
+	TCA_HPCC_RATE64,	/* u64, bytes/s the port shapes to; 0: does not shape */
+	TCA_HPCC_BANDWIDTH64,	/* u64, bytes/s of B when not shaping; 0: the device's */
+	TCA_HPCC_LIMIT,		/* u32, bytes of backlog, overhead included */
+	TCA_HPCC_NODE,		/* u32, switch_ID, 0 .. HPCC_NODE_MAX */
+	TCA_HPCC_PORT,		/* u32, port_ID, 0 .. HPCC_PORT_MAX */
+	TCA_HPCC_OVERHEAD,	/* u32, bytes the link adds to each packet, 0 .. 256 */
+	TCA_HPCC_DELAY,		/* u32, ns of propagation behind the queue, 0 .. 1 s */
+	TCA_HPCC_KIND,		/* u8, TCP option kind, 253 or 254 */
+	TCA_HPCC_STAMP,		/* u8, 0: shape and count only, 1: write telemetry */
+	TCA_HPCC_SPLIT,		/* u8, 0: keep GSO packets whole, 1: split on enqueue */
+	TCA_HPCC_PAD,
+	__TCA_HPCC_MAX,
+};
+
+#define TCA_HPCC_MAX		(__TCA_HPCC_MAX - 1)
+
+#define HPCC_NODE_MAX		0xfffff
+#define HPCC_PORT_MAX		0xffff
+#define HPCC_OVERHEAD_MAX	256
+#define HPCC_DELAY_MAX_NS	1000000000U
+
+/*
+ * Queue length histogram: what departing packets left behind them, in bytes.
+ * Bucket b < 16 holds lengths of [64 b, 64 b + 63]; above that each octave has
+ * 16 buckets: bucket 16 o + m, o >= 1, begins at (16 + m) << (o - 1) times 64.
+ */
+#define HPCC_HIST_UNIT		64
+#define HPCC_HIST_SUB		16
+#define HPCC_HIST_BUCKETS	368	/* all of u32 */
+
+/**
+ * enum hpcc_unstamped - why a packet left without our record
+ * @HPCC_UNSTAMPED_OFF: stamping is switched off
+ * @HPCC_UNSTAMPED_NOT_TCP: neither TCP over IPv4 nor over IPv6
+ * @HPCC_UNSTAMPED_FRAGMENT: an IP fragment
+ * @HPCC_UNSTAMPED_NO_OPTION: TCP without a telemetry option to fill in
+ * @HPCC_UNSTAMPED_MALFORMED: truncated, or lengths that contradict each other
+ * @HPCC_UNSTAMPED_FULL: all slots taken by links more loaded than ours
+ * @HPCC_UNSTAMPED_PHASE: the option asks later hops only
+ * @HPCC_UNSTAMPED_NO_MEMORY: the header could not be made writable
+ */
+enum hpcc_unstamped {
+	HPCC_UNSTAMPED_OFF,
+	HPCC_UNSTAMPED_NOT_TCP,
+	HPCC_UNSTAMPED_FRAGMENT,
+	HPCC_UNSTAMPED_NO_OPTION,
+	HPCC_UNSTAMPED_MALFORMED,
+	HPCC_UNSTAMPED_FULL,
+	HPCC_UNSTAMPED_PHASE,
+	HPCC_UNSTAMPED_NO_MEMORY,
+	__HPCC_UNSTAMPED_MAX,
+};
+
+/**
+ * struct tc_hpcc_xstats - statistics of one port (TCA_STATS_APP)
+ * @tx_bytes: bytes sent, link overhead included; since the qdisc was made
+ * @tx_packets: packets sent (after GSO split)
+ * @stamped: packets that got our record
+ * @replaced: of those, records that took a less loaded link's slot
+ * @unstamped: packets without our record, by enum hpcc_unstamped
+ * @drop_limit: packets dropped because the backlog was at its limit
+ * @drop_gso: packets dropped because splitting them failed
+ * @marked: packets marked CE
+ * @resyncs: times the virtual clock gave up lost time after a late timer
+ * @bandwidth: B in bytes/s as telemetry states it
+ * @qlen_bytes: queue now, link overhead included, without packets in flight
+ *	on the emulated delay
+ * @qlen_max_bytes: largest queue that a departing packet left
+ * @hist: queue length histogram, see HPCC_HIST_*
+ */
+struct tc_hpcc_xstats {
+	__u64	tx_bytes;
+	__u64	tx_packets;
+	__u64	stamped;
+	__u64	replaced;
+	__u64	unstamped[__HPCC_UNSTAMPED_MAX];
+	__u64	drop_limit;
+	__u64	drop_gso;
+	__u64	marked;
+	__u64	resyncs;
+	__u64	bandwidth;
+	__u32	qlen_bytes;
+	__u32	qlen_max_bytes;
+	__u64	hist[HPCC_HIST_BUCKETS];
+};
+
+#endif /* _UAPI_LINUX_HPCC_H */
