@@ -382,11 +382,13 @@ static inline u32 hpcc_hist_bucket(u32 bytes)
 		v >>= 1;
 		octave++;
 	}
-	return v < HPCC_HIST_SUB ? v : octave * HPCC_HIST_SUB + v;
+	/* v holds octave 0 and the first of the others' numbering alike. */
+	v += octave * HPCC_HIST_SUB;
+	return v < HPCC_HIST_BUCKETS ? v : HPCC_HIST_BUCKETS - 1;
 }
 
 /**
- * hpcc_hist_value() - largest queue length in a bucket
+ * hpcc_hist_value() - largest queue length in a bucket (the last one: nominal)
  * @bucket: 0 .. HPCC_HIST_BUCKETS - 1
  *
  * Return: bytes.

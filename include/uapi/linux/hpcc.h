@@ -103,6 +103,8 @@ enum {
 
 #define TCA_HPCC_MAX		(__TCA_HPCC_MAX - 1)
 
+#define HPCC_RATE_MIN		125ULL			/* 1 kbit/s */
+#define HPCC_RATE_MAX		1250000000000ULL	/* 10 Tbit/s */
 #define HPCC_NODE_MAX		0xfffff
 #define HPCC_PORT_MAX		0xffff
 #define HPCC_OVERHEAD_MAX	256
@@ -110,12 +112,16 @@ enum {
 
 /*
  * Queue length histogram: what departing packets left behind them, in bytes.
- * Bucket b < 16 holds lengths of [64 b, 64 b + 63]; above that each octave has
- * 16 buckets: bucket 16 o + m, o >= 1, begins at (16 + m) << (o - 1) times 64.
+ * Bucket b < 8 holds lengths of [64 b, 64 b + 63]; above that each octave has
+ * 8 buckets: bucket 8 o + m, o >= 1, begins at (8 + m) << (o - 1) times 64.
+ * The last one also holds whatever is longer.
+ *
+ * The size is bounded: a kernel of 4 KB pages dumps a qdisc into 3.7 KB, and
+ * puts these statistics there twice (TCA_STATS_APP and TCA_XSTATS).
  */
 #define HPCC_HIST_UNIT		64
-#define HPCC_HIST_SUB		16
-#define HPCC_HIST_BUCKETS	368	/* all of u32 */
+#define HPCC_HIST_SUB		8
+#define HPCC_HIST_BUCKETS	144	/* up to 64 MB */
 
 /**
  * enum hpcc_unstamped - why a packet left without our record
