@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Differences between kernels, 6.1 to 7.2, and no behaviour of our own.
+ *
+ * The sources are written for the newest kernel. Each HAVE_* is one fact
+ * about the kernel built against, found by compiling a probe (Kbuild).
+ */
+#ifndef _HPCC_COMPAT_H
+#define _HPCC_COMPAT_H
+
+#include <linux/sysctl.h>
+#include <net/ipv6.h>
+#include <net/tcp.h>
+
+/* 6.11 constified the table that sysctl handlers get. */
+#ifdef HAVE_CTL_TABLE_CONST
+typedef const struct ctl_table hpcc_ctl_table;
+#else
+typedef struct ctl_table hpcc_ctl_table;
+#endif
+
+/* 6.6 gave sysctl tables a size; before, an empty entry ended them. */
+#ifdef HAVE_REGISTER_NET_SYSCTL_SZ
+#define HPCC_SYSCTL_SENTINEL	0
+#define hpcc_register_net_sysctl	register_net_sysctl_sz
+#else
+#define HPCC_SYSCTL_SENTINEL	1
+#define hpcc_register_net_sysctl(net, path, table, size) \
+	register_net_sysctl(net, path, table)
+#endif
+
+/* 6.10 gave cong_control the ACK number and its flags, neither of which is
+ * needed here.
+ */
+#ifdef HAVE_CONG_CONTROL_ACK
+#define HPCC_CONG_CONTROL_ARGS(sk, rs) \
+	struct sock *sk, u32 ack, int flag, const struct rate_sample *rs
+#else
+#define HPCC_CONG_CONTROL_ARGS(sk, rs) \
+	struct sock *sk, const struct rate_sample *rs
+#endif
+
+/* Whether setsockopt() of IP options sets icsk_ext_hdr_len, as IPv6 does, or
+ * changes it by the difference, as IPv4 does. Without IPv6 there is no choice.
+ */
+static inline bool hpcc_ext_hdr_is_absolute(const struct sock *sk)
+{
+#if IS_ENABLED(CONFIG_IPV6)
+	return sk->sk_family == AF_INET6 && !ipv6_addr_v4mapped(&sk->sk_v6_daddr);
+#else
+	return false;
+#endif
+}
+
+#endif /* _HPCC_COMPAT_H */

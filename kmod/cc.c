@@ -1,0 +1,550 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Congestion control "hpcc": from telemetry to window and pacing rate.
+ *
+ * For each ACK, hpcc_cong_control() takes the newest records out of the flow's
+ * mailbox, unwraps their counters, runs NewAck of <hpcc/algo.h>, and sets
+ *
+ *	snd_cwnd = W / MSS, rounded up	(at least 1)
+ *	sk_pacing_rate = R = W / T
+ *
+ * A window below one segment is thus cwnd = 1, paced at R.
+ *
+ * Two sets of callbacks share the state. "hpcc" is the algorithm. Where the
+ * peer did not agree, where memory was short, or while no telemetry arrives,
+ * the socket runs "hpcc-classic": Reno's response, as tcp_dctcp falls back,
+ * which ss and getsockopt then show. With the first record that arrives it
+ * returns.
+ *
+ * Loss: recovery conserves packets for one round, then W rules again, since
+ * telemetry and not loss tells the load. After an RTO W restarts from one
+ * segment. CE: Wc is reduced by 1/8, so that a queue that does not stamp is
+ * heard as well.
+ */
+#include <linux/module.h>
+#include <net/inet_ecn.h>
+#include <net/ipv6.h>
+#include <net/tcp.h>
+
+#include "hpcc.h"
+
+#define CREATE_TRACE_POINTS
+#include "trace.h"
+
+/* T while nothing has been measured. */
+static const u32 hpcc_T_default_ns = 100 * NSEC_PER_USEC;
+/* T measured outside this is clamped: the range the algorithm is made for. */
+static const u32 hpcc_T_min_ns = NSEC_PER_USEC;
+static const u32 hpcc_T_max_ns = NSEC_PER_SEC;
+
+/* W_min = W_init / 1024: the authors' simulator has 1/1000 of the line rate. */
+static const u32 hpcc_W_min_shift = 10;
+
+/* Counters that wrap after 128 T tell nothing about an interval beyond half
+ * of that.
+ */
+static const u32 hpcc_base_age_T = 64;
+
+/* Telemetry has stopped after this many ACKs of new data, and RTTs, without. */
+static const u32 hpcc_silent_acks = 8;
+static const u32 hpcc_silent_rtts = 4;
+
+/* IDENTIFY for each option's worth of hops: twice, as one may be lost. */
+static const u8 hpcc_identify_tries = 2;
+
+static const u32 hpcc_ecn_shift = 3;
+
+/* ---- Parameters of a connection ------------------------------------------------- */
+
+/* T: as configured, or the minimum RTT so far. */
+static u32 hpcc_T_ns(const struct sock *sk, struct hpcc_flow *flow)
+{
+	const struct hpcc_sysctls *sysctls = &hpcc_pernet(sock_net(sk))->sysctls;
+	u32 T_ns = READ_ONCE(sysctls->base_rtt_ns);
+	u32 rtt_us = tcp_min_rtt(tcp_sk(sk));
+
+	flow->min_rtt_us = rtt_us;
+	if (T_ns)
+		return T_ns;
+	if (rtt_us == ~0U || !rtt_us)
+		return hpcc_T_default_ns;
+	return clamp_t(u64, (u64)rtt_us * NSEC_PER_USEC, hpcc_T_min_ns,
+		       hpcc_T_max_ns);
+}
+
+/* B_host in bytes/s. */
+static u64 hpcc_host_rate(const struct sock *sk)
+{
+	struct net *net = sock_net(sk);
+	u32 mbps = READ_ONCE(hpcc_pernet(net)->sysctls.host_mbps);
+	const struct dst_entry *dst;
+
+	if (!mbps) {
+		rcu_read_lock();
+		dst = __sk_dst_get((struct sock *)sk);
+		mbps = dst ? hpcc_device_mbps(net, dst->dev->ifindex) :
+			     HPCC_DEFAULT_MBPS;
+		rcu_read_unlock();
+	}
+	return (u64)mbps * (1000000 / BITS_PER_BYTE);
+}
+
+/* (Re)compute what follows from T: W_init = B_host * T,
+ * W_ai = W_init * (1 - eta) / N, and the units of FORWARD.
+ *
+ * Range: B_host * T up to 1 Tbit/s * 1 s is 2^37 bytes, so Q16 has 2^53.
+ */
+static void hpcc_set_T(struct sock *sk, struct hpcc_flow *flow)
+{
+	const struct hpcc_sysctls *sysctls = &hpcc_pernet(sock_net(sk))->sysctls;
+	u32 eta_permille = READ_ONCE(sysctls->eta_permille);
+	u32 w_ai_bytes = READ_ONCE(sysctls->w_ai_bytes);
+	u64 W_init_q16;
+	u64 W_ai_q16;
+	u8 scale;
+
+	flow->T_ns = hpcc_T_ns(sk, flow);
+	W_init_q16 = mul_u64_u64_div_u64(hpcc_host_rate(sk),
+					 (u64)flow->T_ns << 16, NSEC_PER_SEC);
+	W_init_q16 = max_t(u64, W_init_q16, (u64)tcp_sk(sk)->mss_cache << 16);
+	W_ai_q16 = w_ai_bytes ? (u64)w_ai_bytes << 16 :
+		   div_u64(div_u64(W_init_q16 * (1000 - eta_permille), 1000),
+			   READ_ONCE(sysctls->n_flows));
+	hpcc_params_init(&flow->params, flow->T_ns, W_init_q16,
+			 max_t(u64, W_init_q16 >> hpcc_W_min_shift, 1 << 16),
+			 W_ai_q16, div_u64((u64)eta_permille << 24, 1000),
+			 READ_ONCE(sysctls->max_stage));
+
+	scale = hpcc_scale_for(flow->T_ns);
+	spin_lock_bh(&flow->lock);
+	if (scale != flow->scale) {
+		WRITE_ONCE(flow->scale_before, flow->scale);
+		WRITE_ONCE(flow->scale, scale);
+	}
+	spin_unlock_bh(&flow->lock);
+}
+
+/* ---- Room for options, size of bursts ----------------------------------------------- */
+
+/* icsk_ext_hdr_len is taken off the MSS; a wrong pmtu_cookie makes
+ * tcp_current_mss() compute that anew.
+ */
+static void hpcc_reserve(struct sock *sk, struct hpcc_flow *flow, u16 bytes)
+{
+	struct inet_connection_sock *icsk = inet_csk(sk);
+
+	icsk->icsk_ext_hdr_len += bytes - flow->reserved;
+	icsk->icsk_pmtu_cookie = 0;
+	flow->reserved = bytes;
+	flow->ext_hdr_len = icsk->icsk_ext_hdr_len;
+}
+
+/* setsockopt() of IPv6 extension headers overwrites icsk_ext_hdr_len with
+ * their length; that of IPv4 options adds the difference.
+ */
+static void hpcc_reserve_again(struct sock *sk, struct hpcc_flow *flow)
+{
+	struct inet_connection_sock *icsk = inet_csk(sk);
+
+	if (likely(icsk->icsk_ext_hdr_len == flow->ext_hdr_len))
+		return;
+	if (hpcc_ext_hdr_is_absolute(sk)) {
+		u16 bytes = flow->reserved;
+
+		flow->reserved = 0;
+		hpcc_reserve(sk, flow, bytes);
+	}
+	flow->ext_hdr_len = icsk->icsk_ext_hdr_len;
+}
+
+/* Routes set sk_gso_max_segs when they change; ours is an upper bound. */
+static void hpcc_cap_bursts(struct sock *sk, struct hpcc_flow *flow)
+{
+	if (sk->sk_gso_max_segs > flow->burst_segs) {
+		flow->saved_gso_segs = sk->sk_gso_max_segs;
+		sk->sk_gso_max_segs = flow->burst_segs;
+	}
+}
+
+/* ---- W and R ---------------------------------------------------------------------------- */
+
+static u32 hpcc_cwnd(struct sock *sk, struct hpcc_flow *flow)
+{
+	const struct tcp_sock *tp = tcp_sk(sk);
+	u32 mss = max_t(u32, tp->mss_cache, 1);
+	u32 W_bytes;
+
+	if (unlikely(mss != flow->mss)) {
+		flow->mss = mss;
+		flow->mss_recip = reciprocal_value(mss);
+	}
+	/* TCP cannot have more than 2^30 bytes in flight. */
+	W_bytes = min_t(u64, (flow->algo.W_q16 + 0xffff) >> 16, 1 << 30);
+	return clamp(reciprocal_divide(W_bytes + mss - 1, flow->mss_recip), 1U,
+		     tp->snd_cwnd_clamp);
+}
+
+static void hpcc_set_rate(struct sock *sk, const struct hpcc_flow *flow)
+{
+	u64 R = hpcc_pacing_rate(&flow->algo, &flow->params, NSEC_PER_SEC);
+
+	WRITE_ONCE(sk->sk_pacing_rate,
+		   clamp_t(u64, R, 1, READ_ONCE(sk->sk_max_pacing_rate)));
+}
+
+/* Set what W asks for; during the first round of a recovery no more than what
+ * left the network.
+ */
+static void hpcc_apply(struct sock *sk, struct hpcc_flow *flow,
+		       const struct rate_sample *rs)
+{
+	struct tcp_sock *tp = tcp_sk(sk);
+	u32 cwnd = hpcc_cwnd(sk, flow);
+
+	if (flow->conserving) {
+		if (after(tp->snd_una, flow->conserve_seq))
+			flow->conserving = false;
+		else
+			cwnd = min(cwnd, max(tcp_packets_in_flight(tp) +
+					     rs->acked_sacked, 1U));
+	}
+	tcp_snd_cwnd_set(tp, cwnd);
+	hpcc_set_rate(sk, flow);
+}
+
+/* ---- Mailbox -------------------------------------------------------------------------------- */
+
+/* Turn a record into a sample: unwrap the counters next to the hop's last
+ * ones, in units, then convert to ns.
+ *
+ * Return: false where the record is a copy of the last one, as a TSO burst
+ * makes of its header.
+ */
+static bool hpcc_sample(struct hpcc_flow *flow, u64 now_us, u32 i,
+			const struct hpcc_mail *mail, struct hpcc_sample *s)
+{
+	struct hpcc_base *base = &flow->base[i];
+
+	if (base->valid && base->scale == mail->scale &&
+	    base->ts == hpcc_counter_extend(base->ts, mail->ts))
+		return false;
+	if (!base->valid || base->scale != mail->scale ||
+	    (now_us - base->seen_us) * NSEC_PER_USEC >
+	    (u64)flow->T_ns * hpcc_base_age_T) {
+		hpcc_algo_forget_hop(&flow->algo, i + 1);
+		/* High enough to count back from. */
+		base->ts = (1ULL << (2 * HPCC_COUNTER_BITS)) | mail->ts;
+		base->tx = (1ULL << (2 * HPCC_COUNTER_BITS)) | mail->tx;
+		base->scale = mail->scale;
+		base->valid = true;
+	} else {
+		base->ts = hpcc_counter_extend(base->ts, mail->ts);
+		base->tx = hpcc_counter_extend(base->tx, mail->tx);
+	}
+	base->seen_us = now_us;
+	s->hop = i + 1;
+	s->tag = mail->tag;
+	s->ts = base->ts << mail->scale;
+	s->tx = base->tx << mail->scale;
+	s->qlen = (u64)mail->qlen << mail->scale;
+	return true;
+}
+
+/* Empty the mailbox.
+ *
+ * Return: number of samples in @s, which has room for HPCC_HOPS_MAX.
+ */
+static u32 hpcc_take_mail(struct sock *sk, struct hpcc_flow *flow,
+			  struct hpcc_sample *s)
+{
+	struct hpcc_mail mail[HPCC_HOPS_MAX];
+	u64 now_us = tcp_sk(sk)->tcp_mstamp;
+	unsigned long fresh;
+	u8 hops;
+	u32 n = 0;
+	u32 i;
+
+	if (!READ_ONCE(flow->mail_fresh))
+		return 0;
+	spin_lock_bh(&flow->lock);
+	fresh = flow->mail_fresh;
+	flow->mail_fresh = 0;
+	hops = flow->hops;
+	for_each_set_bit(i, &fresh, HPCC_HOPS_MAX)
+		mail[i] = flow->mail[i];
+	spin_unlock_bh(&flow->lock);
+
+	hpcc_algo_trim(&flow->algo, hops);
+	for_each_set_bit(i, &fresh, HPCC_HOPS_MAX)
+		n += hpcc_sample(flow, now_us, i, &mail[i], &s[n]);
+	return n;
+}
+
+/* Ask the switches who they are. */
+static void hpcc_identify(struct hpcc_flow *flow)
+{
+	spin_lock_bh(&flow->lock);
+	memset(flow->identity, 0, sizeof(flow->identity));
+	flow->identify_left = hpcc_identify_tries *
+			      DIV_ROUND_UP(flow->hops, flow->slots);
+	spin_unlock_bh(&flow->lock);
+}
+
+static void hpcc_count_ack(const struct sock *sk, u32 bits)
+{
+	struct net *net = sock_net(sk);
+
+	if (bits & HPCC_ACK_TS_BACK)
+		hpcc_count(net, ts_back_ignored);
+	if (bits & (HPCC_ACK_TX_EXCESS | HPCC_ACK_TX_BACK))
+		hpcc_count(net, tx_excess_ignored);
+	if (bits & HPCC_ACK_PATH)
+		hpcc_count(net, path_changes);
+}
+
+/* ---- From hpcc to classic and back ------------------------------------------------------ */
+
+static void hpcc_to_classic(struct sock *sk)
+{
+	struct tcp_sock *tp = tcp_sk(sk);
+
+	/* Nothing told that the path takes less: go on from here, slowly. */
+	tp->snd_ssthresh = tcp_snd_cwnd(tp);
+	WRITE_ONCE(inet_csk(sk)->icsk_ca_ops, &hpcc_classic_ops);
+}
+
+static void hpcc_to_telemetry(struct sock *sk, struct hpcc_flow *flow)
+{
+	struct tcp_sock *tp = tcp_sk(sk);
+
+	flow->silent_acks = 0;
+	flow->conserving = false;
+	hpcc_algo_forget(&flow->algo);
+	hpcc_algo_restart(&flow->algo, &flow->params,
+			  (u64)tcp_snd_cwnd(tp) * tp->mss_cache << 16);
+	WRITE_ONCE(inet_csk(sk)->icsk_ca_ops, &hpcc_ops);
+	hpcc_count(sock_net(sk), returns);
+}
+
+/* Whether data have been acknowledged for a while without telemetry. */
+static bool hpcc_silent(const struct tcp_sock *tp, struct hpcc_flow *flow,
+			const struct rate_sample *rs)
+{
+	if (!rs->acked_sacked)
+		return false;
+	if (!flow->silent_acks++)
+		flow->silent_since_us = tp->tcp_mstamp;
+	return flow->silent_acks > hpcc_silent_acks &&
+	       tp->tcp_mstamp - flow->silent_since_us >
+	       hpcc_silent_rtts * (u64)(tp->srtt_us >> 3);
+}
+
+/* ---- Callbacks of hpcc ---------------------------------------------------------------------- */
+
+static struct hpcc_flow *hpcc_flow_of(const struct sock *sk)
+{
+	const struct hpcc_ca *ca = inet_csk_ca(sk);
+
+	return ca->flow;
+}
+
+static void hpcc_cong_control(HPCC_CONG_CONTROL_ARGS(sk, rs))
+{
+	struct hpcc_flow *flow = hpcc_flow_of(sk);
+	struct hpcc_sample s[HPCC_HOPS_MAX];
+	struct tcp_sock *tp = tcp_sk(sk);
+	u32 bits;
+	u32 n;
+
+	/* TCP may ask before init() was called. */
+	if (unlikely(!flow))
+		return;
+	hpcc_reserve_again(sk, flow);
+	hpcc_cap_bursts(sk, flow);
+	if (unlikely(tcp_min_rtt(tp) != flow->min_rtt_us))
+		hpcc_set_T(sk, flow);
+
+	n = hpcc_take_mail(sk, flow, s);
+	if (n) {
+		flow->silent_acks = 0;
+		bits = hpcc_new_ack(&flow->algo, &flow->params, s, n,
+				    tp->snd_una, tp->snd_nxt);
+		if (unlikely(bits & ~(u32)HPCC_ACK_UPDATE)) {
+			hpcc_count_ack(sk, bits);
+			if (bits & (HPCC_ACK_FIRST | HPCC_ACK_PATH))
+				hpcc_identify(flow);
+		}
+	} else if (unlikely(hpcc_silent(tp, flow, rs))) {
+		hpcc_to_classic(sk);
+		hpcc_count(sock_net(sk), fallbacks);
+		return;
+	}
+	hpcc_apply(sk, flow, rs);
+	if (n)
+		trace_hpcc_ack(sk, flow);
+}
+
+/* Every segment that carries our option takes TCP's slow path, which calls
+ * this before it decides whether to delay the ACK.
+ */
+static void hpcc_in_ack_event(struct sock *sk, u32 flags)
+{
+	struct hpcc_flow *flow = hpcc_flow_of(sk);
+
+	if (flow && READ_ONCE(flow->prompt)) {
+		WRITE_ONCE(flow->prompt, false);
+		inet_csk(sk)->icsk_ack.pending |= ICSK_ACK_NOW;
+	}
+}
+
+static void hpcc_set_state(struct sock *sk, u8 new_state)
+{
+	struct hpcc_flow *flow = hpcc_flow_of(sk);
+	struct tcp_sock *tp = tcp_sk(sk);
+
+	if (!flow)
+		return;
+	switch (new_state) {
+	case TCP_CA_CWR:
+		hpcc_algo_restart(&flow->algo, &flow->params,
+				  flow->algo.Wc_q16 -
+				  (flow->algo.Wc_q16 >> hpcc_ecn_shift));
+		hpcc_count(sock_net(sk), ecn_responses);
+		break;
+	case TCP_CA_Recovery:
+		flow->conserving = true;
+		flow->conserve_seq = tp->snd_nxt;
+		break;
+	case TCP_CA_Loss:
+		flow->conserving = false;
+		hpcc_algo_restart(&flow->algo, &flow->params,
+				  (u64)tp->mss_cache << 16);
+		hpcc_count(sock_net(sk), timeouts);
+		break;
+	}
+}
+
+static u32 hpcc_ssthresh(struct sock *sk)
+{
+	return max(tcp_snd_cwnd(tcp_sk(sk)), 2U);
+}
+
+static u32 hpcc_undo_cwnd(struct sock *sk)
+{
+	struct hpcc_flow *flow = hpcc_flow_of(sk);
+
+	if (!flow)
+		return tcp_snd_cwnd(tcp_sk(sk));
+	flow->conserving = false;
+	return hpcc_cwnd(sk, flow);
+}
+
+static u32 hpcc_min_tso_segs(struct sock *sk)
+{
+	return 1;
+}
+
+static u32 hpcc_sndbuf_expand(struct sock *sk)
+{
+	/* As BBR: room for the window, and for its double while it grows. */
+	return 3;
+}
+
+/* Start with W = W_init where both ends agreed (draft section 5: flows start
+ * at line rate), else classic.
+ */
+static void hpcc_init(struct sock *sk)
+{
+	struct net *net = sock_net(sk);
+	struct hpcc_ca *ca = inet_csk_ca(sk);
+	struct hpcc_tuple tuple;
+	struct hpcc_flow *flow;
+
+	ca->flow = NULL;
+	hpcc_tuple_of_sock(sk, &tuple);
+	if (!hpcc_agree_take(net, &tuple)) {
+		hpcc_count(net, not_agreed);
+		WRITE_ONCE(inet_csk(sk)->icsk_ca_ops, &hpcc_classic_ops);
+		return;
+	}
+	flow = hpcc_flow_create(sk);
+	if (!flow) {
+		hpcc_count(net, no_memory);
+		WRITE_ONCE(inet_csk(sk)->icsk_ca_ops, &hpcc_classic_ops);
+		return;
+	}
+	hpcc_set_T(sk, flow);
+	flow->scale_before = flow->scale;
+	hpcc_algo_init(&flow->algo, &flow->params);
+	/* Room for what FORWARD asks, or for one record each way. */
+	hpcc_reserve(sk, flow, max(hpcc_opt_len(flow->slots),
+				   2 * hpcc_opt_len(1)));
+	flow->saved_gso_segs = sk->sk_gso_max_segs;
+	hpcc_cap_bursts(sk, flow);
+	cmpxchg(&sk->sk_pacing_status, SK_PACING_NONE, SK_PACING_NEEDED);
+	tcp_snd_cwnd_set(tcp_sk(sk), hpcc_cwnd(sk, flow));
+	hpcc_set_rate(sk, flow);
+	ca->flow = flow;
+	hpcc_count(net, agreed);
+}
+
+/* setsockopt(TCP_CONGESTION) may come back later: leave a note that the
+ * connection did agree.
+ */
+static void hpcc_release(struct sock *sk)
+{
+	struct hpcc_ca *ca = inet_csk_ca(sk);
+	struct hpcc_flow *flow = ca->flow;
+	struct hpcc_tuple tuple;
+
+	if (!flow)
+		return;
+	ca->flow = NULL;
+	hpcc_reserve(sk, flow, 0);
+	if (sk->sk_gso_max_segs == flow->burst_segs)
+		sk->sk_gso_max_segs = flow->saved_gso_segs;
+	if ((1 << sk->sk_state) & (TCPF_ESTABLISHED | TCPF_CLOSE_WAIT |
+				   TCPF_FIN_WAIT1 | TCPF_FIN_WAIT2)) {
+		hpcc_tuple_of_sock(sk, &tuple);
+		hpcc_agree_set(sock_net(sk), &tuple, HPCC_AGREE_DONE);
+	}
+	hpcc_flow_destroy(flow);
+}
+
+struct tcp_congestion_ops hpcc_ops __read_mostly = {
+	.init		= hpcc_init,
+	.release	= hpcc_release,
+	.cong_control	= hpcc_cong_control,
+	.in_ack_event	= hpcc_in_ack_event,
+	.set_state	= hpcc_set_state,
+	.ssthresh	= hpcc_ssthresh,
+	.undo_cwnd	= hpcc_undo_cwnd,
+	.min_tso_segs	= hpcc_min_tso_segs,
+	.sndbuf_expand	= hpcc_sndbuf_expand,
+	.flags		= TCP_CONG_NON_RESTRICTED | TCP_CONG_NEEDS_ECN,
+	.owner		= THIS_MODULE,
+	.name		= "hpcc",
+};
+
+/* ---- Callbacks of hpcc-classic ------------------------------------------------------------------- */
+
+static void hpcc_classic_in_ack_event(struct sock *sk, u32 flags)
+{
+	struct hpcc_flow *flow = hpcc_flow_of(sk);
+
+	hpcc_in_ack_event(sk, flags);
+	if (flow && READ_ONCE(flow->mail_fresh))
+		hpcc_to_telemetry(sk, flow);
+}
+
+/* Not registered: sockets get here by falling back only. */
+struct tcp_congestion_ops hpcc_classic_ops __read_mostly = {
+	.release	= hpcc_release,
+	.in_ack_event	= hpcc_classic_in_ack_event,
+	.ssthresh	= tcp_reno_ssthresh,
+	.cong_avoid	= tcp_reno_cong_avoid,
+	.undo_cwnd	= tcp_reno_undo_cwnd,
+	.flags		= TCP_CONG_NON_RESTRICTED,
+	.owner		= THIS_MODULE,
+	.name		= "hpcc-classic",
+};

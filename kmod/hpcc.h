@@ -1,0 +1,340 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * What the parts of tcp_hpcc share.
+ *
+ * Locking, once for all files:
+ *
+ * - The socket lock covers everything in struct hpcc_flow that is not named
+ *   below. cc.c runs under it, and so does LOCAL_OUT for a socket's own
+ *   segments.
+ * - hpcc_flow.lock (taken with bottom halves off) covers what LOCAL_IN, which
+ *   has no socket lock, hands over: the mailbox and the records that wait to
+ *   be echoed.
+ * - Flows are found by RCU in a hash table keyed by their socket. LOCAL_IN
+ *   never looks into icsk_ca_priv: setsockopt(TCP_CONGESTION) may replace its
+ *   contents at any moment.
+ */
+#ifndef _HPCC_KMOD_H
+#define _HPCC_KMOD_H
+
+#include <linux/netfilter.h>
+#include <linux/reciprocal_div.h>
+#include <linux/spinlock.h>
+#include <linux/tcp.h>
+#include <linux/xarray.h>
+#include <net/net_namespace.h>
+#include <net/tcp.h>
+
+#include <hpcc/algo.h>
+#include <hpcc/compat.h>
+#include <hpcc/record.h>
+
+/* ---- Counters of a network namespace (/proc/net/hpcc) -------------------- */
+
+#define HPCC_COUNTERS(X)						\
+	X(syn_sent)		/* SYN or SYN-ACK left with our option */ \
+	X(syn_no_room)		/* ... or without, for want of room */	\
+	X(syn_invalid)		/* SYN option of another version, ExID, length */ \
+	X(agreed)		/* connections that agreed */		\
+	X(not_agreed)		/* connections that run classic from the start */ \
+	X(no_memory)		/* flow state could not be allocated */	\
+	X(forward_sent)		/* segments that left with FORWARD */	\
+	X(identify_sent)	/* ... with IDENTIFY */			\
+	X(echo_sent)		/* ... with an echo */			\
+	X(no_room)		/* segments that left without, for want of room */ \
+	X(forward_received)	/* FORWARD or IDENTIFY taken in */	\
+	X(echo_received)	/* echoes taken in */			\
+	X(unagreed_ignored)	/* options on connections that did not agree */ \
+	X(malformed_ignored)	/* wrong length, type, scale, or twice */ \
+	X(checksum_ignored)	/* options in segments with a bad checksum */ \
+	X(window_ignored)	/* options in segments outside the window */ \
+	X(bad_hop_ignored)	/* records with hop 0 or a hop repeated */ \
+	X(ts_back_ignored)	/* records whose ts did not advance */	\
+	X(tx_excess_ignored)	/* records whose txBytes B cannot have sent */ \
+	X(path_changes)		/* another link at a known hop */	\
+	X(fallbacks)		/* telemetry stopped: to the classic response */ \
+	X(returns)		/* telemetry resumed */			\
+	X(ecn_responses)	/* windows reduced for CE */		\
+	X(timeouts)		/* windows restarted after an RTO */
+
+enum hpcc_counter {
+#define X(name) HPCC_C_##name,
+	HPCC_COUNTERS(X)
+#undef X
+	__HPCC_C_MAX,
+};
+
+struct hpcc_counters {
+	u64 value[__HPCC_C_MAX];
+};
+
+/* ---- Network namespace ----------------------------------------------------- */
+
+/**
+ * struct hpcc_sysctls - parameters under net/hpcc/, read locklessly
+ * @eta_permille: target utilization, 1/1000
+ * @max_stage: additive increases before a multiplicative one is allowed
+ * @n_flows: N, for W_ai = W_init * (1 - eta) / N
+ * @w_ai_bytes: W_ai; 0 takes it from N
+ * @base_rtt_ns: T; 0 takes the connection's minimum RTT
+ * @host_mbps: B of the host, for W_init; 0 takes the egress device's speed
+ * @burst_segs: segments of one TSO burst
+ * @slots: records that an option asks for
+ * @option_kind: TCP option kind
+ * @option_exid: experiment identifier in SYN and SYN-ACK
+ */
+struct hpcc_sysctls {
+	unsigned int eta_permille;
+	unsigned int max_stage;
+	unsigned int n_flows;
+	unsigned int w_ai_bytes;
+	unsigned int base_rtt_ns;
+	unsigned int host_mbps;
+	unsigned int burst_segs;
+	unsigned int slots;
+	unsigned int option_kind;
+	unsigned int option_exid;
+};
+
+/**
+ * struct hpcc_net - state of one network namespace
+ * @sysctls: parameters
+ * @sysctl_table: their table, one copy per namespace
+ * @sysctl_header: its registration
+ * @counters: per-CPU counters
+ * @speeds: device speed in Mbit/s as xarray values, by ifindex; written under
+ *	RTNL, read under RCU
+ */
+struct hpcc_net {
+	struct hpcc_sysctls sysctls;
+	struct ctl_table *sysctl_table;
+	struct ctl_table_header *sysctl_header;
+	struct hpcc_counters __percpu *counters;
+	struct xarray speeds;
+};
+
+struct hpcc_net *hpcc_pernet(const struct net *net);
+
+#define hpcc_count(net, name)						\
+	this_cpu_inc(hpcc_pernet(net)->counters->value[HPCC_C_##name])
+
+int hpcc_sysctl_register(struct net *net);
+void hpcc_sysctl_unregister(struct net *net);
+int hpcc_proc_register(struct net *net);
+void hpcc_proc_unregister(struct net *net);
+
+/* ---- Device speeds (device.c) ----------------------------------------------- */
+
+#define HPCC_DEFAULT_MBPS	10000	/* where a device does not tell */
+
+int hpcc_device_init(void);
+void hpcc_device_exit(void);
+u32 hpcc_device_mbps(const struct net *net, int ifindex);
+
+/* ---- Agreement of both ends (agree.c) ---------------------------------------- */
+
+/**
+ * struct hpcc_tuple - a connection as this host sees it
+ * @laddr: local address, IPv4 as its mapped IPv6 form
+ * @raddr: remote address
+ * @lport: local port
+ * @rport: remote port
+ */
+struct hpcc_tuple {
+	struct in6_addr laddr;
+	struct in6_addr raddr;
+	__be16 lport;
+	__be16 rport;
+};
+
+/**
+ * enum hpcc_agreement - how far a handshake has come
+ * @HPCC_AGREE_NONE: nothing known
+ * @HPCC_AGREE_ASKED: our SYN carried the option
+ * @HPCC_AGREE_OFFERED: the peer's SYN carried it
+ * @HPCC_AGREE_DONE: both did
+ */
+enum hpcc_agreement {
+	HPCC_AGREE_NONE,
+	HPCC_AGREE_ASKED,
+	HPCC_AGREE_OFFERED,
+	HPCC_AGREE_DONE,
+};
+
+void hpcc_agree_init(void);
+void hpcc_agree_set(const struct net *net, const struct hpcc_tuple *tuple,
+		    enum hpcc_agreement state);
+bool hpcc_agree_advance(const struct net *net, const struct hpcc_tuple *tuple,
+			enum hpcc_agreement from);
+bool hpcc_agree_take(const struct net *net, const struct hpcc_tuple *tuple);
+void hpcc_tuple_of_sock(const struct sock *sk, struct hpcc_tuple *tuple);
+
+/* ---- Flows (flow.c) ------------------------------------------------------------ */
+
+/**
+ * struct hpcc_mail - the newest load record of one hop, as echoed
+ * @ts: units of 2^scale ns, modulo 2^20
+ * @tx: as @ts
+ * @qlen: units of 2^scale ns
+ * @tag: link
+ * @scale: exponent of the unit
+ */
+struct hpcc_mail {
+	u32 ts;
+	u32 tx;
+	u32 qlen;
+	u8 tag;
+	u8 scale;
+};
+
+/**
+ * struct hpcc_pending - records received, to be echoed
+ * @opt: head of the option they came in; nr is how many are left
+ * @record: their bytes
+ */
+struct hpcc_pending {
+	struct hpcc_opt opt;
+	u8 record[HPCC_OPT_RECORDS_MAX][HPCC_RECORD_LEN];
+};
+
+#define HPCC_PHASES	(HPCC_OPT_F_PHASE + 1)
+
+/* Below this many segments in flight, a receiver that acknowledges every
+ * second one, or waits 40 ms for it, would leave the sender without telemetry
+ * or without credit: the sender asks for prompt ACKs.
+ */
+#define HPCC_PROMPT_CWND	8
+
+/**
+ * struct hpcc_base - last counters of one hop, unwrapped
+ * @ts: units of 2^scale ns
+ * @tx: as @ts
+ * @seen_us: tcp_mstamp when it was taken in
+ * @scale: exponent of the unit
+ * @valid: the rest means something
+ */
+struct hpcc_base {
+	u64 ts;
+	u64 tx;
+	u64 seen_us;
+	u8 scale;
+	bool valid;
+};
+
+/**
+ * struct hpcc_flow - a connection that agreed
+ * @node: in the hash table; hash bucket lock
+ * @rcu: frees the flow
+ * @sk: the socket, for look-up by address only; constant
+ * @kind: TCP option kind; constant
+ * @slots: records FORWARD asks for; constant
+ * @reserved: bytes of MSS kept free for options
+ * @ext_hdr_len: icsk_ext_hdr_len as we left it
+ * @params: parameters of the algorithm
+ * @algo: W, Wc, U, L
+ * @base: unwrapped counters by hop - 1
+ * @T_ns: T in force
+ * @min_rtt_us: minimum RTT that @T_ns was taken from, where it was
+ * @mss_recip: reciprocal of @mss
+ * @mss: MSS that @mss_recip is of
+ * @saved_gso_segs: sk_gso_max_segs as the route set it
+ * @burst_segs: cap of a TSO burst; constant
+ * @turn: counts segments, for the phases of a long path
+ * @identify_left: IDENTIFY segments still to be sent
+ * @silent_acks: ACKs of new data since the last telemetry
+ * @silent_since_us: tcp_mstamp of the first of them
+ * @conserve_seq: packet conservation until this is acknowledged
+ * @conserving: ... is going on
+ * @lock: covers the rest
+ * @identity: links by hop - 1, as IDENTIFY told
+ * @mail: newest record by hop - 1
+ * @mail_fresh: which of @mail wait for cong_control, bit hop - 1
+ * @hops: hops of the path, as the newest echo says
+ * @scale: scale that FORWARD asks for
+ * @scale_before: scale before it last changed; still on its way
+ * @pending: load records to be echoed, by phase
+ * @pending_mask: which of @pending hold something
+ * @pending_next: phase to look at first
+ * @pending_identity: identity records to be echoed; nr 0: none
+ * @prompt: the peer asked for a prompt ACK; set and cleared without @lock,
+ *	by READ_ONCE and WRITE_ONCE
+ */
+struct hpcc_flow {
+	struct hlist_node node;
+	struct rcu_head rcu;
+	const struct sock *sk;
+	u8 kind;
+	u8 slots;
+
+	u16 reserved;
+	u16 ext_hdr_len;
+	struct hpcc_params params;
+	struct hpcc_algo algo;
+	struct hpcc_base base[HPCC_HOPS_MAX];
+	u32 T_ns;
+	u32 min_rtt_us;
+	struct reciprocal_value mss_recip;
+	u32 mss;
+	u16 saved_gso_segs;
+	u16 burst_segs;
+	u32 turn;
+	u8 identify_left;
+	u32 silent_acks;
+	u64 silent_since_us;
+	u32 conserve_seq;
+	bool conserving;
+
+	spinlock_t lock;
+	struct hpcc_identity identity[HPCC_HOPS_MAX];
+	struct hpcc_mail mail[HPCC_HOPS_MAX];
+	u16 mail_fresh;
+	u8 hops;
+	u8 scale;
+	u8 scale_before;
+	struct hpcc_pending pending[HPCC_PHASES];
+	u8 pending_mask;
+	u8 pending_next;
+	struct hpcc_pending pending_identity;
+	bool prompt;
+};
+
+struct hpcc_flow *hpcc_flow_create(struct sock *sk);
+void hpcc_flow_destroy(struct hpcc_flow *flow);
+struct hpcc_flow *hpcc_flow_find(const struct sock *sk);
+void hpcc_flow_each(const struct net *net,
+		    void (*fn)(const struct sock *sk, struct hpcc_flow *flow,
+			       void *arg), void *arg);
+
+/* ---- Congestion control (cc.c) --------------------------------------------------- */
+
+/**
+ * struct hpcc_ca - what lives in icsk_ca_priv; socket lock
+ * @flow: flow state; NULL where the connection did not agree
+ */
+struct hpcc_ca {
+	struct hpcc_flow *flow;
+};
+
+extern struct tcp_congestion_ops hpcc_ops;
+extern struct tcp_congestion_ops hpcc_classic_ops;
+
+/**
+ * hpcc_is_ours() - whether a socket runs hpcc, in either of its modes
+ * @sk: full TCP socket
+ */
+static inline bool hpcc_is_ours(const struct sock *sk)
+{
+	const struct tcp_congestion_ops *ops =
+		READ_ONCE(inet_csk(sk)->icsk_ca_ops);
+
+	return ops == &hpcc_ops || ops == &hpcc_classic_ops;
+}
+
+/* ---- Netfilter hooks (option_tx.c, option_rx.c) ------------------------------------- */
+
+unsigned int hpcc_local_out(void *priv, struct sk_buff *skb,
+			    const struct nf_hook_state *state);
+unsigned int hpcc_local_in(void *priv, struct sk_buff *skb,
+			   const struct nf_hook_state *state);
+
+#endif /* _HPCC_KMOD_H */

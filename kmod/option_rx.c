@@ -1,0 +1,402 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * LOCAL_IN: read our options from incoming segments.
+ *
+ * Runs before TCP and without the socket lock. What an option says is
+ * believed only if the segment's checksum is right, its sequence or ACK
+ * number lies in the window, and the connection agreed; anything else is
+ * counted and ignored, and the segment goes on untouched.
+ */
+#include <linux/ip.h>
+#include <linux/ipv6.h>
+#include <linux/rcupdate.h>
+#include <net/ipv6.h>
+#include <net/netfilter/nf_socket.h>
+#include <net/tcp.h>
+
+#include "hpcc.h"
+
+#define HPCC_TCP_OPTIONS_MAX	40
+
+/**
+ * struct hpcc_arrival - an incoming segment under inspection
+ * @skb: the segment, data at its IP header
+ * @state: where the hook is
+ * @th: its TCP header without options
+ * @opts: its options
+ * @optlen: their length
+ * @thoff: offset of its TCP header
+ */
+struct hpcc_arrival {
+	struct sk_buff *skb;
+	const struct nf_hook_state *state;
+	struct tcphdr th;
+	u8 opts[HPCC_TCP_OPTIONS_MAX];
+	u32 optlen;
+	u32 thoff;
+};
+
+/* Copy TCP header and options out of the packet. False: not for us. */
+static bool hpcc_arrival_parse(struct hpcc_arrival *in)
+{
+	const struct tcphdr *th;
+	struct tcphdr buf;
+	const u8 *opts;
+
+	if (in->state->pf == NFPROTO_IPV4) {
+		const struct iphdr *iph = ip_hdr(in->skb);
+
+		if (iph->protocol != IPPROTO_TCP || ip_is_fragment(iph))
+			return false;
+		in->thoff = ip_hdrlen(in->skb);
+	} else {
+		u8 nexthdr = ipv6_hdr(in->skb)->nexthdr;
+		__be16 frag_off;
+		int off;
+
+		off = ipv6_skip_exthdr(in->skb, sizeof(struct ipv6hdr),
+				       &nexthdr, &frag_off);
+		if (off < 0 || nexthdr != IPPROTO_TCP || frag_off)
+			return false;
+		in->thoff = off;
+	}
+	th = skb_header_pointer(in->skb, in->thoff, sizeof(buf), &buf);
+	if (!th || th->doff < sizeof(*th) / 4)
+		return false;
+	in->optlen = __tcp_hdrlen(th) - sizeof(*th);
+	if (!in->optlen && !th->syn)
+		return false;
+	in->th = *th;
+	opts = skb_header_pointer(in->skb, in->thoff + sizeof(*th), in->optlen,
+				  in->opts);
+	if (!opts)
+		return false;
+	if (opts != in->opts)
+		memcpy(in->opts, opts, in->optlen);
+	return true;
+}
+
+static bool hpcc_arrival_intact(const struct hpcc_arrival *in)
+{
+	return !nf_checksum(in->skb, NF_INET_LOCAL_IN, in->thoff, IPPROTO_TCP,
+			    in->state->pf);
+}
+
+static void hpcc_arrival_tuple(const struct hpcc_arrival *in,
+			       struct hpcc_tuple *tuple)
+{
+	memset(tuple, 0, sizeof(*tuple));
+	if (in->state->pf == NFPROTO_IPV4) {
+		const struct iphdr *iph = ip_hdr(in->skb);
+
+		ipv6_addr_set_v4mapped(iph->daddr, &tuple->laddr);
+		ipv6_addr_set_v4mapped(iph->saddr, &tuple->raddr);
+	} else {
+		tuple->laddr = ipv6_hdr(in->skb)->daddr;
+		tuple->raddr = ipv6_hdr(in->skb)->saddr;
+	}
+	tuple->lport = in->th.dest;
+	tuple->rport = in->th.source;
+}
+
+/* ---- SYN and SYN-ACK ---------------------------------------------------------- */
+
+static void hpcc_syn_in(const struct hpcc_arrival *in)
+{
+	struct net *net = in->state->net;
+	const struct hpcc_sysctls *sysctls = &hpcc_pernet(net)->sysctls;
+	u8 kind = READ_ONCE(sysctls->option_kind);
+	struct hpcc_tuple tuple;
+	bool offered = false;
+	u32 pos = 0;
+	int at;
+
+	at = hpcc_opt_next(in->opts, in->optlen, &pos, kind);
+	if (at >= 0) {
+		int caps = hpcc_syn_opt_decode(in->opts + at, pos - at,
+					       READ_ONCE(sysctls->option_exid));
+
+		offered = caps >= 0 && caps & HPCC_CAP_TELEMETRY &&
+			  hpcc_arrival_intact(in);
+		if (!offered)
+			hpcc_count(net, syn_invalid);
+	}
+	if (in->th.ack && !offered)
+		return;
+	hpcc_arrival_tuple(in, &tuple);
+	if (in->th.ack)
+		hpcc_agree_advance(net, &tuple, HPCC_AGREE_ASKED);
+	else
+		hpcc_agree_set(net, &tuple, offered ? HPCC_AGREE_OFFERED :
+						      HPCC_AGREE_NONE);
+}
+
+/* ---- Segments of a connection that agreed ---------------------------------------- */
+
+/* Keep the records of a FORWARD or IDENTIFY until they can be echoed. */
+static void hpcc_forward_in(struct hpcc_flow *flow, const struct hpcc_opt *opt,
+			    const u8 *records)
+{
+	u8 phase = opt->flags & HPCC_OPT_F_PHASE;
+	struct hpcc_pending *pending;
+	struct hpcc_record r;
+	u32 n = 0;
+	u32 i;
+
+	if (opt->flags & HPCC_OPT_F_PROMPT)
+		WRITE_ONCE(flow->prompt, true);
+	spin_lock(&flow->lock);
+	pending = opt->type == HPCC_OPT_IDENTIFY ? &flow->pending_identity :
+						   &flow->pending[phase];
+	memset(pending->record, 0, sizeof(pending->record));
+	for (i = 0; i < opt->nr; i++) {
+		hpcc_record_decode(records + i * HPCC_RECORD_LEN, &r);
+		if (r.hop)
+			memcpy(pending->record[n++],
+			       records + i * HPCC_RECORD_LEN, HPCC_RECORD_LEN);
+	}
+	pending->opt = *opt;
+	WRITE_ONCE(pending->opt.nr, n);
+	if (opt->type == HPCC_OPT_FORWARD)
+		WRITE_ONCE(flow->pending_mask,
+			   n ? flow->pending_mask | BIT(phase) :
+			       flow->pending_mask & ~BIT(phase));
+	spin_unlock(&flow->lock);
+}
+
+/* Whether @r is older than what the mailbox holds: ACKs may be reordered. */
+static bool hpcc_mail_newer(const struct hpcc_flow *flow,
+			    const struct hpcc_record *r, u8 scale)
+{
+	const struct hpcc_mail *mail = &flow->mail[r->hop - 1];
+
+	return flow->mail_fresh & BIT(r->hop - 1) && mail->tag == r->tag &&
+	       mail->scale == scale &&
+	       hpcc_counter_extend(1U << HPCC_COUNTER_BITS | mail->ts, r->ts) <
+	       (1U << HPCC_COUNTER_BITS | mail->ts);
+}
+
+/* Put echoed load records into the mailbox.
+ *
+ * Return: how many records were no records of a hop of this path.
+ */
+static u32 hpcc_echo_in(struct hpcc_flow *flow, const struct hpcc_opt *opt,
+			const u8 *records)
+{
+	struct hpcc_record r;
+	u16 seen = 0;
+	u32 bad = 0;
+	u32 i;
+
+	spin_lock(&flow->lock);
+	for (i = 0; i < opt->nr; i++) {
+		hpcc_record_decode(records + i * HPCC_RECORD_LEN, &r);
+		if (!r.hop || r.hop > opt->hops || seen & BIT(r.hop - 1)) {
+			bad++;
+			continue;
+		}
+		seen |= BIT(r.hop - 1);
+		if (hpcc_mail_newer(flow, &r, opt->scale))
+			continue;
+		flow->mail[r.hop - 1] = (struct hpcc_mail) {
+			.ts = r.ts,
+			.tx = r.tx,
+			.qlen = r.qlen,
+			.tag = r.tag,
+			.scale = opt->scale,
+		};
+	}
+	if (seen) {
+		WRITE_ONCE(flow->mail_fresh, flow->mail_fresh | seen);
+		WRITE_ONCE(flow->hops, opt->hops);
+	}
+	spin_unlock(&flow->lock);
+	return bad;
+}
+
+static u32 hpcc_identity_in(struct hpcc_flow *flow, const struct hpcc_opt *opt,
+			    const u8 *records)
+{
+	struct hpcc_identity id;
+	u32 bad = 0;
+	u32 i;
+
+	spin_lock(&flow->lock);
+	for (i = 0; i < opt->nr; i++) {
+		hpcc_identity_decode(records + i * HPCC_RECORD_LEN, &id);
+		if (id.hop && id.hop <= opt->hops)
+			flow->identity[id.hop - 1] = id;
+		else
+			bad++;
+	}
+	spin_unlock(&flow->lock);
+	return bad;
+}
+
+/* Whether the data of a segment may be of this connection, now. */
+static bool hpcc_seq_ok(const struct tcp_sock *tp, const struct hpcc_arrival *in)
+{
+	u32 seq = ntohl(in->th.seq);
+	u32 end = seq + in->skb->len - in->thoff - __tcp_hdrlen(&in->th);
+	u32 rcv_wup = READ_ONCE(tp->rcv_wup);
+
+	return !before(end, rcv_wup) &&
+	       !after(seq, rcv_wup + READ_ONCE(tp->rcv_wnd));
+}
+
+/* Whether an ACK may be of this connection, now. */
+static bool hpcc_ack_ok(const struct tcp_sock *tp, const struct hpcc_arrival *in)
+{
+	u32 ack = ntohl(in->th.ack_seq);
+
+	return in->th.ack && !after(ack, READ_ONCE(tp->snd_nxt)) &&
+	       !before(ack, READ_ONCE(tp->snd_una) -
+			    READ_ONCE(tp->max_window));
+}
+
+static void hpcc_option_in(struct hpcc_flow *flow, const struct sock *sk,
+			   const struct hpcc_arrival *in,
+			   const struct hpcc_opt *opt, const u8 *records)
+{
+	const struct net *net = in->state->net;
+	const struct tcp_sock *tp = tcp_sk(sk);
+	u32 bad;
+
+	switch (opt->type) {
+	case HPCC_OPT_FORWARD:
+	case HPCC_OPT_IDENTIFY:
+		if (!hpcc_seq_ok(tp, in)) {
+			hpcc_count(net, window_ignored);
+			return;
+		}
+		hpcc_forward_in(flow, opt, records);
+		hpcc_count(net, forward_received);
+		return;
+	case HPCC_OPT_ECHO:
+	case HPCC_OPT_IDENTIFY_ECHO:
+		if (!hpcc_ack_ok(tp, in)) {
+			hpcc_count(net, window_ignored);
+			return;
+		}
+		if (opt->scale != READ_ONCE(flow->scale) &&
+		    opt->scale != READ_ONCE(flow->scale_before)) {
+			hpcc_count(net, malformed_ignored);
+			return;
+		}
+		bad = opt->type == HPCC_OPT_ECHO ?
+		      hpcc_echo_in(flow, opt, records) :
+		      hpcc_identity_in(flow, opt, records);
+		this_cpu_add(hpcc_pernet(net)->counters->value
+			     [HPCC_C_bad_hop_ignored], bad);
+		hpcc_count(net, echo_received);
+		return;
+	default:
+		hpcc_count(net, malformed_ignored);
+	}
+}
+
+/* All our options of a segment: at most one each way. */
+static void hpcc_options_in(struct hpcc_flow *flow, const struct sock *sk,
+			    const struct hpcc_arrival *in)
+{
+	const struct net *net = in->state->net;
+	u32 seen = 0;
+	u32 pos = 0;
+	int at;
+
+	while ((at = hpcc_opt_next(in->opts, in->optlen, &pos,
+				   flow->kind)) >= 0) {
+		struct hpcc_opt opt;
+		bool reverse;
+
+		if (hpcc_opt_decode(in->opts + at, pos - at, &opt)) {
+			hpcc_count(net, malformed_ignored);
+			continue;
+		}
+		reverse = opt.type == HPCC_OPT_ECHO ||
+			  opt.type == HPCC_OPT_IDENTIFY_ECHO;
+		if (seen & BIT(reverse)) {
+			hpcc_count(net, malformed_ignored);
+			continue;
+		}
+		seen |= BIT(reverse);
+		hpcc_option_in(flow, sk, in, &opt,
+			       in->opts + at + HPCC_OPT_HEAD_LEN);
+	}
+}
+
+/* The socket of a segment.
+ *
+ * Return: full socket, or NULL. *@put says whether it holds a reference.
+ */
+static struct sock *hpcc_arrival_sock(const struct hpcc_arrival *in, bool *put)
+{
+	struct sock *sk = in->skb->sk;
+
+	*put = false;
+	if (!sk) {
+		sk = in->state->pf == NFPROTO_IPV4 ?
+		     nf_sk_lookup_slow_v4(in->state->net, in->skb,
+					  in->state->in) :
+		     nf_sk_lookup_slow_v6(in->state->net, in->skb,
+					  in->state->in);
+		if (!sk)
+			return NULL;
+		if (!sk_fullsock(sk)) {
+			sock_gen_put(sk);
+			return NULL;
+		}
+		*put = true;
+	}
+	return sk_fullsock(sk) ? sk : NULL;
+}
+
+static void hpcc_segment_in(const struct hpcc_arrival *in)
+{
+	struct net *net = in->state->net;
+	struct hpcc_flow *flow;
+	struct sock *sk;
+	u32 pos = 0;
+	bool put;
+
+	if (hpcc_opt_next(in->opts, in->optlen, &pos,
+			  READ_ONCE(hpcc_pernet(net)->sysctls.option_kind)) < 0)
+		return;
+	sk = hpcc_arrival_sock(in, &put);
+	if (!sk)
+		return;
+	flow = hpcc_flow_find(sk);
+	if (!flow)
+		hpcc_count(net, unagreed_ignored);
+	else if (!hpcc_arrival_intact(in))
+		hpcc_count(net, checksum_ignored);
+	else
+		hpcc_options_in(flow, sk, in);
+	if (put)
+		sock_put(sk);
+}
+
+/**
+ * hpcc_local_in() - netfilter hook of incoming packets
+ * @priv: unused
+ * @skb: packet
+ * @state: where the hook is
+ *
+ * Context: softirq, RCU read side.
+ * Return: NF_ACCEPT, always.
+ */
+unsigned int hpcc_local_in(void *priv, struct sk_buff *skb,
+			   const struct nf_hook_state *state)
+{
+	struct hpcc_arrival in;
+
+	in.skb = skb;
+	in.state = state;
+	if (hpcc_arrival_parse(&in)) {
+		if (in.th.syn)
+			hpcc_syn_in(&in);
+		else if (!in.th.rst)
+			hpcc_segment_in(&in);
+	}
+	return NF_ACCEPT;
+}

@@ -1,0 +1,465 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * LOCAL_OUT: put our options into outgoing segments.
+ *
+ * Nothing is ever dropped or delayed because telemetry did not fit: a segment
+ * that has no room, or carries an option that covers the header (TCP-MD5,
+ * TCP-AO) or owns the space (MPTCP), goes as it is.
+ *
+ * Segments of a full socket come here under its lock. SYN-ACKs belong to a
+ * request and come without; they only touch the notes of agree.c.
+ */
+#include <linux/ip.h>
+#include <linux/ipv6.h>
+#include <net/dst.h>
+#include <net/ip6_checksum.h>
+#include <net/ipv6.h>
+#include <net/tcp.h>
+
+#include "hpcc.h"
+
+/* A TCP header is at most 60 bytes long. */
+#define HPCC_TCP_HEADER_MAX	60
+
+/* Segments from one IDENTIFY to the next: a receiver keeps one until its next
+ * ACK.
+ */
+#define HPCC_IDENTIFY_SPACING	4
+
+#define HPCC_TCPOPT_MD5		19
+#define HPCC_TCPOPT_AO		29
+#define HPCC_TCPOPT_MPTCP	30
+
+/* A SYN that was lost this often may have been lost for its option. */
+#define HPCC_SYN_TRIES		2
+
+/**
+ * struct hpcc_segment - an outgoing segment under inspection
+ * @skb: the segment, data at its IP header
+ * @thoff: offset of its TCP header
+ * @thlen: length of its TCP header
+ * @room: bytes of options that may be added, a multiple of 4
+ */
+struct hpcc_segment {
+	struct sk_buff *skb;
+	u32 thoff;
+	u32 thlen;
+	u32 room;
+};
+
+static struct tcphdr *hpcc_segment_th(const struct hpcc_segment *seg)
+{
+	return (struct tcphdr *)(seg->skb->data + seg->thoff);
+}
+
+/* Whether @skb is a TCP segment with its headers in the linear part, as TCP
+ * makes them. Tunnels send packets through this hook again, with the inner
+ * socket still attached: those have another protocol.
+ */
+static bool hpcc_segment_parse(struct hpcc_segment *seg, struct sk_buff *skb,
+			       u8 family)
+{
+	const struct tcphdr *th;
+
+	seg->skb = skb;
+	if (family == NFPROTO_IPV4) {
+		if (ip_hdr(skb)->protocol != IPPROTO_TCP)
+			return false;
+		seg->thoff = ip_hdrlen(skb);
+	} else {
+		u8 nexthdr = ipv6_hdr(skb)->nexthdr;
+		__be16 frag_off;
+		int off;
+
+		off = ipv6_skip_exthdr(skb, sizeof(struct ipv6hdr), &nexthdr,
+				       &frag_off);
+		if (off < 0 || nexthdr != IPPROTO_TCP || frag_off)
+			return false;
+		seg->thoff = off;
+	}
+	if (seg->thoff != skb_transport_offset(skb) ||
+	    seg->thoff + sizeof(*th) > skb_headlen(skb))
+		return false;
+	th = hpcc_segment_th(seg);
+	seg->thlen = __tcp_hdrlen(th);
+	return seg->thlen >= sizeof(*th) &&
+	       seg->thoff + seg->thlen <= skb_headlen(skb);
+}
+
+/* Whether the options already there allow for ours. */
+static bool hpcc_segment_compatible(const struct hpcc_segment *seg)
+{
+	const u8 *opts = seg->skb->data + seg->thoff + sizeof(struct tcphdr);
+	u32 len = seg->thlen - sizeof(struct tcphdr);
+	u32 at = 0;
+
+	while (at < len && opts[at] != HPCC_TCPOPT_EOL) {
+		if (opts[at] == HPCC_TCPOPT_NOP) {
+			at++;
+			continue;
+		}
+		if (opts[at] == HPCC_TCPOPT_MD5 || opts[at] == HPCC_TCPOPT_AO ||
+		    opts[at] == HPCC_TCPOPT_MPTCP)
+			return false;
+		if (len - at < 2 || opts[at + 1] < 2)
+			return false;
+		at += opts[at + 1];
+	}
+	return true;
+}
+
+/* Room for options: in the TCP header, in the MTU, in the length fields. */
+static u32 hpcc_segment_room(const struct hpcc_segment *seg)
+{
+	const struct sk_buff *skb = seg->skb;
+	const struct dst_entry *dst = skb_dst(skb);
+	u32 limit = IP_MAX_MTU;
+	u32 room = HPCC_TCP_HEADER_MAX - seg->thlen;
+	u32 wire;
+
+	/* Longer IPv4 and IPv6 packets state no length (BIG TCP). */
+	if (skb->len > limit || !dst)
+		return 0;
+	room = min(room, limit - skb->len);
+	wire = skb_is_gso(skb) ?
+	       seg->thoff + seg->thlen + skb_shinfo(skb)->gso_size : skb->len;
+	limit = dst_mtu(dst);
+	if (wire >= limit)
+		return 0;
+	return min(room, limit - wire) & ~3U;
+}
+
+/* Correct the checksum for @n bytes added at the TCP header's end. With
+ * CHECKSUM_PARTIAL it is the sum over the pseudo header, in which only the
+ * length changes; otherwise option bytes and data offset count too.
+ */
+static void hpcc_segment_checksum(const struct hpcc_segment *seg,
+				  const u8 *added, u32 n, __be16 old_word)
+{
+	struct tcphdr *th = hpcc_segment_th(seg);
+	u32 old_len = seg->skb->len - n - seg->thoff;
+	__wsum sum;
+
+	if (seg->skb->ip_summed == CHECKSUM_PARTIAL) {
+		sum = csum_unfold(th->check);
+		sum = csum_sub(sum, (__force __wsum)htons(old_len));
+		sum = csum_add(sum, (__force __wsum)htons(old_len + n));
+		th->check = ~csum_fold(sum);
+		return;
+	}
+	sum = ~csum_unfold(th->check);
+	sum = csum_sub(sum, (__force __wsum)htons(old_len));
+	sum = csum_add(sum, (__force __wsum)htons(old_len + n));
+	sum = csum_sub(sum, (__force __wsum)old_word);
+	sum = csum_add(sum, (__force __wsum)((__be16 *)th)[6]);
+	sum = csum_partial(added, n, sum);
+	th->check = csum_fold(sum);
+}
+
+/* Make room for @n option bytes behind those that are there.
+ *
+ * Return: where to write them, or NULL where there is no memory. The caller
+ * writes them and then calls hpcc_segment_close().
+ */
+static u8 *hpcc_segment_open(struct hpcc_segment *seg, u32 n, u8 family)
+{
+	struct sk_buff *skb = seg->skb;
+	u32 head = seg->thoff + seg->thlen;
+
+	if (skb_cow_head(skb, n))
+		return NULL;
+	skb_push(skb, n);
+	memmove(skb->data, skb->data + n, head);
+	skb_reset_network_header(skb);
+	skb_set_transport_header(skb, seg->thoff);
+	if (skb->ip_summed == CHECKSUM_PARTIAL)
+		skb->csum_start -= n;
+	if (family == NFPROTO_IPV4) {
+		struct iphdr *iph = ip_hdr(skb);
+		__be16 old = iph->tot_len;
+
+		iph->tot_len = htons(skb->len);
+		csum_replace2(&iph->check, old, iph->tot_len);
+	} else {
+		ipv6_hdr(skb)->payload_len =
+			htons(skb->len - sizeof(struct ipv6hdr));
+	}
+	return skb->data + head;
+}
+
+static void hpcc_segment_close(struct hpcc_segment *seg, const u8 *added,
+			       u32 n)
+{
+	struct tcphdr *th = hpcc_segment_th(seg);
+	__be16 old_word = ((__be16 *)th)[6];
+
+	th->doff += n / 4;
+	hpcc_segment_checksum(seg, added, n, old_word);
+	seg->thlen += n;
+}
+
+/* ---- SYN and SYN-ACK -------------------------------------------------------- */
+
+#define HPCC_SYN_OPT_PADDED	ALIGN(HPCC_SYN_OPT_LEN, 4)
+
+static bool hpcc_syn_write(struct hpcc_segment *seg, struct net *net, u8 family)
+{
+	const struct hpcc_sysctls *sysctls = &hpcc_pernet(net)->sysctls;
+	u8 *p;
+
+	if (!hpcc_segment_compatible(seg) ||
+	    hpcc_segment_room(seg) < HPCC_SYN_OPT_PADDED) {
+		hpcc_count(net, syn_no_room);
+		return false;
+	}
+	p = hpcc_segment_open(seg, HPCC_SYN_OPT_PADDED, family);
+	if (!p) {
+		hpcc_count(net, no_memory);
+		return false;
+	}
+	hpcc_syn_opt_encode(p, READ_ONCE(sysctls->option_kind),
+			    READ_ONCE(sysctls->option_exid),
+			    HPCC_CAP_TELEMETRY);
+	memset(p + HPCC_SYN_OPT_LEN, HPCC_TCPOPT_NOP,
+	       HPCC_SYN_OPT_PADDED - HPCC_SYN_OPT_LEN);
+	hpcc_segment_close(seg, p, HPCC_SYN_OPT_PADDED);
+	hpcc_count(net, syn_sent);
+	return true;
+}
+
+/* Our SYN. With data in it (TCP Fast Open) it stays as it is. */
+static void hpcc_syn_out(struct hpcc_segment *seg, struct sock *sk, u8 family)
+{
+	struct net *net = sock_net(sk);
+	enum hpcc_agreement state = HPCC_AGREE_NONE;
+	struct hpcc_tuple tuple;
+
+	if (inet_csk(sk)->icsk_retransmits < HPCC_SYN_TRIES &&
+	    seg->skb->len == seg->thoff + seg->thlen &&
+	    hpcc_syn_write(seg, net, family))
+		state = HPCC_AGREE_ASKED;
+	hpcc_tuple_of_sock(sk, &tuple);
+	hpcc_agree_set(net, &tuple, state);
+}
+
+/* Our answer to a SYN that carried the option, if the child to come will run
+ * hpcc: by its route, or as its listener does.
+ */
+static void hpcc_synack_out(struct hpcc_segment *seg, struct sock *sk,
+			    u8 family)
+{
+	const struct request_sock *req = inet_reqsk(sk);
+	const struct sock *listener = READ_ONCE(req->rsk_listener);
+	struct net *net = sock_net(sk);
+	struct hpcc_tuple tuple;
+	u32 route_key = dst_metric(skb_dst(seg->skb), RTAX_CC_ALGO);
+
+	if (route_key != TCP_CA_UNSPEC ? route_key != hpcc_ops.key :
+					 !listener || !hpcc_is_ours(listener))
+		return;
+	hpcc_tuple_of_sock(sk, &tuple);
+	if (!hpcc_agree_advance(net, &tuple, HPCC_AGREE_OFFERED))
+		return;
+	if (!hpcc_syn_write(seg, net, family))
+		hpcc_agree_set(net, &tuple, HPCC_AGREE_NONE);
+}
+
+/* ---- Segments of a connection that agreed -------------------------------------- */
+
+/* Of the records in @from, the one with the longest queue; -1: none left. */
+static int hpcc_pending_best(const struct hpcc_pending *from)
+{
+	struct hpcc_record r;
+	u32 longest = 0;
+	int best = -1;
+	int i;
+
+	for (i = 0; i < HPCC_OPT_RECORDS_MAX; i++) {
+		hpcc_record_decode(from->record[i], &r);
+		if (r.hop && (best < 0 || r.qlen > longest)) {
+			best = i;
+			longest = r.qlen;
+		}
+	}
+	return best;
+}
+
+/* Move up to @slots records of @from into an echo at @p. */
+static u32 hpcc_pending_write(struct hpcc_pending *from, u8 *p, u8 kind,
+			      u8 type, u32 slots)
+{
+	struct hpcc_opt opt = from->opt;
+	u32 n = 0;
+
+	while (n < slots) {
+		int best = hpcc_pending_best(from);
+
+		if (best < 0)
+			break;
+		memcpy(p + hpcc_opt_len(n), from->record[best],
+		       HPCC_RECORD_LEN);
+		memset(from->record[best], 0, HPCC_RECORD_LEN);
+		from->opt.nr--;
+		n++;
+	}
+	opt.type = type;
+	opt.flags &= HPCC_OPT_F_PHASE;
+	opt.nr = n;
+	hpcc_opt_encode(p, kind, &opt);
+	return hpcc_opt_len(n);
+}
+
+/* Write an echo of at most @room bytes at @p, of what waits longest.
+ *
+ * Return: its length, 0 where nothing waits or nothing fits.
+ */
+static u32 hpcc_echo_write(struct hpcc_flow *flow, u8 *p, u32 room)
+{
+	u32 slots;
+	u32 len;
+	int i;
+
+	if (room < hpcc_opt_len(1))
+		return 0;
+	slots = (room - HPCC_OPT_HEAD_LEN) / HPCC_RECORD_LEN;
+
+	lockdep_assert_held(&flow->lock);
+	if (flow->pending_identity.opt.nr)
+		return hpcc_pending_write(&flow->pending_identity, p,
+					  flow->kind, HPCC_OPT_IDENTIFY_ECHO,
+					  slots);
+	for (i = 0; i < HPCC_PHASES; i++) {
+		u8 phase = (flow->pending_next + i) % HPCC_PHASES;
+
+		if (!(flow->pending_mask & BIT(phase)))
+			continue;
+		len = hpcc_pending_write(&flow->pending[phase], p, flow->kind,
+					 HPCC_OPT_ECHO, slots);
+		if (!flow->pending[phase].opt.nr)
+			flow->pending_mask &= ~BIT(phase);
+		flow->pending_next = (phase + 1) % HPCC_PHASES;
+		return len;
+	}
+	return 0;
+}
+
+/* Write a FORWARD or IDENTIFY option of at most @room bytes at @p. */
+static u32 hpcc_forward_write(struct hpcc_flow *flow, const struct tcp_sock *tp,
+			      u8 *p, u32 room)
+{
+	struct hpcc_opt opt = { .type = HPCC_OPT_FORWARD };
+	u32 phases = 1;
+
+	if (room < hpcc_opt_len(1))
+		return 0;
+	opt.nr = min_t(u32, flow->slots,
+		       (room - HPCC_OPT_HEAD_LEN) / HPCC_RECORD_LEN);
+	opt.scale = flow->scale;
+	if (tcp_snd_cwnd(tp) < HPCC_PROMPT_CWND)
+		opt.flags = HPCC_OPT_F_PROMPT;
+	if (flow->hops > opt.nr)
+		phases = min_t(u32, DIV_ROUND_UP(flow->hops, opt.nr),
+			       HPCC_PHASES);
+
+	flow->turn++;
+	if (flow->identify_left && !(flow->turn % HPCC_IDENTIFY_SPACING)) {
+		flow->identify_left--;
+		opt.type = HPCC_OPT_IDENTIFY;
+		opt.flags |= flow->identify_left % phases;
+	} else if (phases > 1) {
+		opt.flags |= flow->turn % phases;
+	}
+	hpcc_opt_encode(p, flow->kind, &opt);
+	memset(p + HPCC_OPT_HEAD_LEN, 0, opt.nr * HPCC_RECORD_LEN);
+	return hpcc_opt_len(opt.nr);
+}
+
+/* Data ask for telemetry; whatever leaves carries what waits to be echoed.
+ * With both, each gets one record.
+ */
+static void hpcc_data_out(struct hpcc_segment *seg, struct sock *sk, u8 family)
+{
+	const struct hpcc_ca *ca = inet_csk_ca(sk);
+	struct hpcc_flow *flow = ca->flow;
+	bool data = seg->skb->len > seg->thoff + seg->thlen;
+	u8 out[HPCC_TCP_HEADER_MAX];
+	u32 forward = 0;
+	u32 echo = 0;
+	u32 room;
+	u8 *p;
+
+	if (!flow || (!data && !READ_ONCE(flow->pending_mask) &&
+		      !READ_ONCE(flow->pending_identity.opt.nr)))
+		return;
+	room = hpcc_segment_compatible(seg) ? hpcc_segment_room(seg) : 0;
+	if (room < hpcc_opt_len(1)) {
+		hpcc_count(sock_net(sk), no_room);
+		return;
+	}
+
+	spin_lock_bh(&flow->lock);
+	if (data && (flow->pending_mask || flow->pending_identity.opt.nr)) {
+		echo = hpcc_echo_write(flow, out, hpcc_opt_len(1));
+		forward = hpcc_forward_write(flow, tcp_sk(sk), out + echo,
+					     min(room - echo, hpcc_opt_len(1)));
+	} else if (data) {
+		forward = hpcc_forward_write(flow, tcp_sk(sk), out, room);
+	} else {
+		echo = hpcc_echo_write(flow, out, room);
+	}
+	spin_unlock_bh(&flow->lock);
+	if (!(echo + forward))
+		return;
+
+	p = hpcc_segment_open(seg, echo + forward, family);
+	if (!p) {
+		hpcc_count(sock_net(sk), no_memory);
+		return;
+	}
+	memcpy(p, out, echo + forward);
+	hpcc_segment_close(seg, p, echo + forward);
+	if (echo)
+		hpcc_count(sock_net(sk), echo_sent);
+	if (forward && out[echo + 2] >> 5 == HPCC_OPT_IDENTIFY)
+		hpcc_count(sock_net(sk), identify_sent);
+	else if (forward)
+		hpcc_count(sock_net(sk), forward_sent);
+}
+
+/**
+ * hpcc_local_out() - netfilter hook of outgoing packets
+ * @priv: unused
+ * @skb: packet
+ * @state: where the hook is
+ *
+ * Return: NF_ACCEPT, always.
+ */
+unsigned int hpcc_local_out(void *priv, struct sk_buff *skb,
+			    const struct nf_hook_state *state)
+{
+	struct sock *sk = skb->sk;
+	struct hpcc_segment seg;
+	const struct tcphdr *th;
+
+	if (!sk)
+		return NF_ACCEPT;
+	/* A request is no full socket: only its sock_common may be read. */
+	if (sk->sk_state == TCP_NEW_SYN_RECV) {
+		if (hpcc_segment_parse(&seg, skb, state->pf) &&
+		    hpcc_segment_th(&seg)->syn)
+			hpcc_synack_out(&seg, sk, state->pf);
+		return NF_ACCEPT;
+	}
+	if (!sk_fullsock(sk) || sk->sk_protocol != IPPROTO_TCP ||
+	    sk->sk_type != SOCK_STREAM || !hpcc_is_ours(sk) ||
+	    !hpcc_segment_parse(&seg, skb, state->pf))
+		return NF_ACCEPT;
+	th = hpcc_segment_th(&seg);
+	if (th->rst)
+		return NF_ACCEPT;
+	if (!th->syn)
+		hpcc_data_out(&seg, sk, state->pf);
+	else if (!th->ack)
+		hpcc_syn_out(&seg, sk, state->pf);
+	return NF_ACCEPT;
+}

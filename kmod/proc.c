@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * What a user would otherwise need a sniffer for:
+ *
+ * /proc/net/hpcc		counters, "name value" a line
+ * /proc/net/hpcc_flows		connections that agreed, one a line, with W, R,
+ *				U, T and the links of their path
+ */
+#include <linux/proc_fs.h>
+#include <linux/seq_file.h>
+#include <linux/seq_file_net.h>
+
+#include "hpcc.h"
+
+static const char * const hpcc_counter_names[] = {
+#define X(name) #name,
+	HPCC_COUNTERS(X)
+#undef X
+};
+
+static int hpcc_counters_show(struct seq_file *seq, void *v)
+{
+	const struct hpcc_net *hn = hpcc_pernet(seq_file_single_net(seq));
+	int cpu;
+	int i;
+
+	for (i = 0; i < __HPCC_C_MAX; i++) {
+		u64 sum = 0;
+
+		for_each_possible_cpu(cpu)
+			sum += per_cpu_ptr(hn->counters, cpu)->value[i];
+		seq_printf(seq, "%s %llu\n", hpcc_counter_names[i], sum);
+	}
+	return 0;
+}
+
+/* Without the socket lock: each number is whole, together they may be of two
+ * neighbouring ACKs.
+ */
+static void hpcc_flow_show(const struct sock *sk, struct hpcc_flow *flow,
+			   void *arg)
+{
+	struct seq_file *seq = arg;
+	struct hpcc_identity id;
+	struct hpcc_tuple t;
+	u32 i;
+
+	hpcc_tuple_of_sock(sk, &t);
+	seq_printf(seq, "%pI6c.%u %pI6c.%u %s W %llu Wc %llu U_permille %llu T_ns %u R %lu hops %u",
+		   &t.laddr, ntohs(t.lport), &t.raddr, ntohs(t.rport),
+		   READ_ONCE(inet_csk(sk)->icsk_ca_ops) == &hpcc_ops ?
+		   "telemetry" : "classic",
+		   READ_ONCE(flow->algo.W_q16) >> 16,
+		   READ_ONCE(flow->algo.Wc_q16) >> 16,
+		   READ_ONCE(flow->algo.U_q24) * 1000 >> 24,
+		   READ_ONCE(flow->T_ns), READ_ONCE(sk->sk_pacing_rate),
+		   READ_ONCE(flow->hops));
+	for (i = 0; i < HPCC_HOPS_MAX; i++) {
+		spin_lock(&flow->lock);
+		id = flow->identity[i];
+		spin_unlock(&flow->lock);
+		if (id.hop)
+			seq_printf(seq, " %u:%u.%u@%llu", id.hop, id.node,
+				   id.port, id.bps);
+	}
+	seq_putc(seq, '\n');
+}
+
+static int hpcc_flows_show(struct seq_file *seq, void *v)
+{
+	hpcc_flow_each(seq_file_single_net(seq), hpcc_flow_show, seq);
+	return 0;
+}
+
+/**
+ * hpcc_proc_register() - show counters and flows
+ * @net: network namespace
+ *
+ * Return: 0 or -ENOMEM.
+ */
+int hpcc_proc_register(struct net *net)
+{
+	if (!proc_create_net_single("hpcc", 0444, net->proc_net,
+				    hpcc_counters_show, NULL))
+		return -ENOMEM;
+	if (!proc_create_net_single("hpcc_flows", 0440, net->proc_net,
+				    hpcc_flows_show, NULL)) {
+		remove_proc_entry("hpcc", net->proc_net);
+		return -ENOMEM;
+	}
+	return 0;
+}
+
+/**
+ * hpcc_proc_unregister() - take both files back
+ * @net: network namespace
+ */
+void hpcc_proc_unregister(struct net *net)
+{
+	remove_proc_entry("hpcc_flows", net->proc_net);
+	remove_proc_entry("hpcc", net->proc_net);
+}
