@@ -1,4 +1,4 @@
-#!/bin/sh
+#!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
 # probe.sh PROBES CACHE GENERATED COMPILER [FLAG]...: tell facts about a kernel

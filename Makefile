@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: GPL-2.0
+# User targets; "make help" lists them. What kbuild reads is in Kbuild.
+
+VERSION := $(shell sed -n 's/^PACKAGE_VERSION="\(.*\)"$$/\1/p' dkms.conf)
+
+KVER	?= $(shell uname -r)
+KDIR	?= /lib/modules/$(KVER)/build
+DESTDIR	?=
+PREFIX	?= /usr/local
+BINDIR	?= $(PREFIX)/bin
+MANDIR	?= $(PREFIX)/share/man
+DATADIR	?= $(PREFIX)/share/hpcc
+# Where tc looks for plugins; Debian has it below the multiarch directory.
+MULTIARCH := $(shell $(CC) -print-multiarch 2>/dev/null)
+TC_LIB_DIR ?= $(firstword $(wildcard /usr/lib/$(MULTIARCH)/tc /usr/lib64/tc) /usr/lib/tc)
+
+OUT	?= out
+SEED	?= 1
+DEMO	?= scripts/scenarios/demo.toml
+DEMO_CC	?= hpcc,dctcp,bbr,cubic
+
+MANPAGES = Documentation/tcp_hpcc.7 Documentation/tc-hpcc.8
+
+all: tools plugin modules
+
+help:
+	@echo 'HPCC++ for Linux $(VERSION)'
+	@echo ''
+	@echo '  demo          HPCC++ beside cubic, dctcp and bbr in virtual time; report in $(OUT)/demo'
+	@echo '  check         all tests, in the same virtual machine'
+	@echo '  check-unit, check-replay, check-scripts, check-lab, check-net    one layer of it'
+	@echo '                (T="sch_hpcc stamp" picks scripts of check-net)'
+	@echo '  style         checkpatch, sparse, W=1, kernel-doc, shellcheck, manual pages'
+	@echo '  bench-core    the figures that this project must reach'
+	@echo ''
+	@echo '  all           modules for the running kernel, tc plugin, tools (default)'
+	@echo '  modules       kernel modules for KDIR=$(KDIR)'
+	@echo '  plugin        q_hpcc.so for tc'
+	@echo '  tools         hpcc-replay and hpcc-traffic'
+	@echo '  install       modules, plugin, manual pages, hpcc-lab (DESTDIR, PREFIX, TC_LIB_DIR)'
+	@echo '  uninstall     the reverse'
+	@echo '  dkms          register the modules with DKMS, which follows kernel updates'
+	@echo '  clean         everything built here; the cached kernel of the testbed stays'
+
+# ---- the testbed: nothing of it touches this machine's kernel or network
+
+deps:
+	@scripts/install-deps
+
+demo: deps plugin tools
+	@scripts/hpcc-lab compare $(DEMO) --cc $(DEMO_CC) --seed $(SEED) --out $(OUT)/demo
+
+bench-core: deps plugin tools
+	@scripts/bench-core
+
+check: deps
+	@scripts/check
+
+check-unit check-replay check-scripts check-lab check-net check-style: deps
+	@scripts/check $(@:check-%=%) $(T)
+
+style:
+	@scripts/style
+
+# ---- a kernel of one's own
+
+modules: kernel-ready
+	$(MAKE) -C $(KDIR) M=$(CURDIR) modules
+
+kernel-ready:
+	@if [ -e $(KDIR)/Makefile ]; then exit 0; \
+	elif [ ! -e /proc/modules ] && [ "$(KVER)" = "$$(uname -r)" ]; then \
+		echo 'modules: the running kernel $(KVER) has no support for loadable modules; "make demo" needs none of it' >&2; \
+	else \
+		echo 'modules: no kernel headers in $(KDIR); install them with: apt-get install linux-headers-$(KVER)' >&2; \
+	fi; exit 1
+
+plugin:
+	@$(MAKE) --no-print-directory -C qdisc
+
+tools:
+	@$(MAKE) --no-print-directory -C selftests/replay
+	@$(MAKE) --no-print-directory -C selftests/lab
+
+install: all
+	$(MAKE) -C $(KDIR) M=$(CURDIR) $(if $(DESTDIR),INSTALL_MOD_PATH=$(abspath $(DESTDIR))) modules_install
+	$(if $(DESTDIR),,depmod -a $(KVER))
+	@$(MAKE) --no-print-directory install-user
+
+# What does not depend on the kernel.
+install-user: plugin tools
+	install -d $(DESTDIR)$(TC_LIB_DIR) $(DESTDIR)$(BINDIR) $(DESTDIR)$(DATADIR) \
+		$(DESTDIR)$(MANDIR)/man7 $(DESTDIR)$(MANDIR)/man8
+	install -m 644 qdisc/q_hpcc.so $(DESTDIR)$(TC_LIB_DIR)/
+	install -m 644 $(filter %.7,$(MANPAGES)) $(DESTDIR)$(MANDIR)/man7/
+	install -m 644 $(filter %.8,$(MANPAGES)) $(DESTDIR)$(MANDIR)/man8/
+
+uninstall:
+	rm -f $(DESTDIR)$(TC_LIB_DIR)/q_hpcc.so $(DESTDIR)$(BINDIR)/hpcc-lab \
+		$(DESTDIR)$(MANDIR)/man7/tcp_hpcc.7 $(DESTDIR)$(MANDIR)/man8/tc-hpcc.8
+	rm -rf $(DESTDIR)$(DATADIR)
+	rm -f $(DESTDIR)/lib/modules/$(KVER)/*/kmod/tcp_hpcc.ko* \
+		$(DESTDIR)/lib/modules/$(KVER)/*/qdisc/sch_hpcc.ko*
+	$(if $(DESTDIR),,depmod -a $(KVER))
+
+dkms:
+	dkms add $(CURDIR)
+	dkms install hpcc/$(VERSION)
+
+# Without kernel headers, too: what kbuild leaves behind has known names.
+clean:
+	@$(MAKE) --no-print-directory -C qdisc clean
+	@$(MAKE) --no-print-directory -C selftests/replay clean
+	@$(MAKE) --no-print-directory -C selftests/lab clean
+	@$(MAKE) --no-print-directory -C selftests/unit clean
+	find kmod qdisc \( -name '*.o' -o -name '*.ko' -o -name '*.mod' -o -name '*.mod.c' \
+		-o -name '.*.cmd' -o -name '.*.d' -o -name modules.order \) -delete
+	rm -f modules.order Module.symvers .modules.order.cmd .Module.symvers.cmd .hpcc-probes
+	rm -rf $(OUT)
+
+.PHONY: all help deps demo bench-core check check-unit check-replay \
+	check-scripts check-lab check-net check-style style modules \
+	kernel-ready plugin tools install install-user uninstall dkms clean
