@@ -1,0 +1,150 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+#
+# run.sh [options] [--] COMMAND [ARG]...: run COMMAND as root in a User Mode
+# Linux guest in virtual time; its exit status is ours.
+#
+#   --tree DIR      kernel tree of build.sh (default: build.sh says)
+#   --module FILE   insmod FILE first; may be repeated
+#   --rw DIR        let the guest write to DIR; may be repeated. The rest of the
+#                   host's file system is read-only, /tmp and /run are tmpfs
+#   --ro DIR        show DIR even if it lies below /tmp or /run
+#   --env NAME=VAL  environment of COMMAND; may be repeated
+#   --mem SIZE      memory of the guest (1G)
+#   --seed N        seed of its random numbers (1)
+#   --timeout S     give up after S seconds of real time (600)
+#   --kernel ARG    one more argument for the kernel's command line
+#
+# HPCC_MODDIR and TC_LIB_DIR are passed on. Exit status 124: timed out, 125: the
+# guest died without telling a status (its console output is shown).
+set -euo pipefail
+
+HERE=$(dirname "$(readlink -f "$0")")
+# Seconds since 1970 at which every guest's clock starts.
+EPOCH=1767225600
+JOB=
+UML_PID=
+
+die()
+{
+	echo "run.sh: $*" >&2
+	exit 125
+}
+
+# The guest's processes are processes of ours, in a session of its own.
+# shellcheck disable=SC2317 # called by trap
+cleanup()
+{
+	[ -z "$UML_PID" ] || kill -KILL -- "-$UML_PID" 2>/dev/null || true
+	[ -z "$JOB" ] || rm -rf "$JOB"
+}
+
+# Guest memory is a file, which must be executable and large enough.
+memory_dir()
+{
+	local mem=$1 kb dir
+
+	kb=$(($(numfmt --from=iec "$mem") / 1024))
+	for dir in "${TMPDIR:-}" /dev/shm /tmp /var/tmp; do
+		[ -n "$dir" ] || continue
+		[ -w "$dir" ] || continue
+		[ "$(df --output=avail -k "$dir" | tail -n 1)" -gt "$kb" ] || continue
+		findmnt -no OPTIONS -T "$dir" | grep -qw noexec && continue
+		echo "$dir"
+		return
+	done
+	die "no directory has room for $mem of guest memory; set TMPDIR"
+}
+
+write_job()
+{
+	local quoted
+
+	{
+		for quoted in "${env[@]}"; do
+			printf 'export %q\n' "$quoted"
+		done
+		printf 'cd %q || exit 125\n' "$PWD"
+		for quoted in "${modules[@]}"; do
+			printf 'insmod %q || exit 125\n' "$quoted"
+		done
+		printf '%q ' exec "$@"
+		echo
+	} > "$JOB/main"
+	{
+		for quoted in "${ro[@]}" "$PWD"; do
+			case $quoted in
+			/tmp/*|/var/tmp/*|/run/*) echo "ro $quoted" ;;
+			esac
+		done
+		for quoted in "${rw[@]}"; do
+			echo "rw $quoted"
+		done
+	} > "$JOB/mounts"
+}
+
+# Addresses decide the order of hash lists and the like; where the personality
+# may not be changed (some containers) it stays at small differences.
+fixed_addresses()
+{
+	setarch -R true 2>/dev/null && echo setarch -R
+}
+
+boot()
+{
+	local tree=$1 mem=$2 seed=$3 timeout=$4 rc=0 fixed
+	local tmp
+
+	tmp=$(memory_dir "$mem")
+	read -ra fixed <<< "$(fixed_addresses)"
+	TMPDIR=$tmp UML_RANDOM_SEED=$seed setsid timeout --foreground -k 5 "$timeout" \
+		"${fixed[@]}" "$tree/linux" "mem=$mem" root=/dev/root rootfstype=hostfs \
+		rootflags=/ ro "init=$HERE/init.sh" con=null con0=fd:0,fd:1 quiet panic=-1 \
+		time-travel=inf-cpu "time-travel-start=${EPOCH}000000000" \
+		"umid=hpcc-$$" "uml_dir=$JOB/uml" "HPCC_JOB=$JOB" "${kernel[@]}" \
+		< /dev/null > >(tee "$JOB/console") 2>&1 &
+	UML_PID=$!
+	wait "$UML_PID" || rc=$?
+	[ "$rc" != 124 ] || { echo "run.sh: timed out after $timeout s" >&2; exit 124; }
+	if [ ! -s "$JOB/status" ]; then
+		echo "run.sh: the guest ended without a status (kernel's exit status $rc)" >&2
+		exit 125
+	fi
+	exit "$(cat "$JOB/status")"
+}
+
+main()
+{
+	local tree='' mem=1G seed=1 timeout=600
+	local -a modules=() rw=() ro=() env=() kernel=()
+
+	while [ $# -gt 0 ]; do
+		case $1 in
+		--tree) tree=$2; shift 2 ;;
+		--module) modules+=("$(readlink -f "$2")"); shift 2 ;;
+		--rw) rw+=("$(readlink -f "$2")"); shift 2 ;;
+		--ro) ro+=("$(readlink -f "$2")"); shift 2 ;;
+		--env) env+=("$2"); shift 2 ;;
+		--mem) mem=$2; shift 2 ;;
+		--seed) seed=$2; shift 2 ;;
+		--timeout) timeout=$2; shift 2 ;;
+		--kernel) kernel+=("$2"); shift 2 ;;
+		--) shift; break ;;
+		-*) die "unknown option $1; see the head of $0" ;;
+		*) break ;;
+		esac
+	done
+	[ $# -gt 0 ] || die "no command given"
+	[ -n "$tree" ] || tree=$("$HERE/build.sh")
+	[ -x "$tree/linux" ] || die "$tree has no kernel; run build.sh"
+	[ -z "${HPCC_MODDIR:-}" ] || { env+=("HPCC_MODDIR=$HPCC_MODDIR"); ro+=("$HPCC_MODDIR"); }
+	[ -z "${TC_LIB_DIR:-}" ] || { env+=("TC_LIB_DIR=$TC_LIB_DIR"); ro+=("$TC_LIB_DIR"); }
+	ro+=("$(readlink -f "$HERE/../..")")
+	trap cleanup EXIT
+	trap 'exit 130' INT TERM
+	JOB=$(mktemp -d)
+	write_job "$@"
+	boot "$tree" "$mem" "$seed" "$timeout"
+}
+
+main "$@"
