@@ -1,0 +1,567 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * HPCC++ window law: MeasureInflight, ComputeWind and NewAck of
+ * draft-miao-tsv-hpcc section 4.2.
+ *
+ *	u' = min(qlen, L.qlen) / T + d(tx) / d(ts)		per link
+ *	u  = max u', tau = min(d(ts) of that link, T)
+ *	U  = (1 - tau/T) U + tau/T u
+ *	W  = Wc / (U/eta) + W_ai   when U >= eta or incStage >= maxStage
+ *	W  = Wc + W_ai             otherwise
+ *
+ * The draft's qlen / (B T) and txRate / B need no B here: records state qlen
+ * and txBytes as the time the link needs to send them. No skb, no socket, no
+ * clock, no lock: the caller owns a struct hpcc_algo and hands in numbers.
+ *
+ * Time (T, ts, tx, qlen) is in one unit that the caller chooses: ns in the
+ * kernel, fractions of it in the replay. Nothing below depends on it, save
+ * that T is 1 .. 2^40 units (1 s in units of 2^-10 ns).
+ *
+ * Fixed point; "nearest" is half up:
+ *
+ *	value		format	bound		rounding
+ *	W, Wc, W_ai	Q16	2^56 (1 TB)	nearest; bytes
+ *	eta		Q24	2^24 (1)	the caller's
+ *	u'		Q24	2^40 (65536)	nearest; saturates
+ *	U		Q44	2^60 (65536)	nearest; kept as U_q24 and the 20
+ *						bits below it, U_low
+ *	1/T		Q63	2^63 (T = 1)	nearest; for T = 2^40 still 23
+ *						significant bits
+ *	tau/T		Q63	2^63 (1)	that of 1/T, relative
+ *	eta/U		Q31	2^63		nearest; from U in Q32
+ *
+ * U has more bits than u' because one step changes it by (u - U) tau/T only:
+ * at 800 Gb/s and T = 1 s a packet's weight is 1e-8, and Q24 would stand still
+ * for any |u - U| below 3. In Q44 it stands still below 3e-6.
+ *
+ * Errors: u' is off by 2^-24 (half from each term); U by that plus at most
+ * 2^-45 T/tau; W by 2^-16 byte plus W (2^-32 / U + 2^-32 U / eta).
+ */
+#ifndef _HPCC_ALGO_H
+#define _HPCC_ALGO_H
+
+#include <linux/types.h>
+#include <linux/math64.h>
+#include <linux/minmax.h>
+#include <linux/hpcc.h>
+
+#define HPCC_T_MAX		(1ULL << 40)
+#define HPCC_W_BITS		16
+#define HPCC_W_MAX_Q16		(1ULL << 56)
+#define HPCC_FRAC_BITS		24
+#define HPCC_ONE_Q24		(1U << HPCC_FRAC_BITS)
+#define HPCC_U_LOW_BITS		20
+#define HPCC_INV_T_BITS		63
+
+/* Larger than a queue of 1000 T, and so far from eta that W is at W_min. */
+#define HPCC_U_MAX		65536ULL
+#define HPCC_U_MAX_Q24		(HPCC_U_MAX << HPCC_FRAC_BITS)
+
+/* d(tx) may exceed d(ts) by what a clock's rounding, a burst that was counted
+ * before it left, or a link that got faster explain; not by more.
+ */
+#define HPCC_TX_EXCESS		4
+
+/**
+ * enum hpcc_ack_bits - what hpcc_new_ack() met, and whether W moved
+ * @HPCC_ACK_FIRST: first telemetry of the connection: stored, W unchanged
+ * @HPCC_ACK_PATH: a hop's tag changed: baseline of that link replaced
+ * @HPCC_ACK_TS_BACK: d(ts) <= 0 at a hop: ignored, baseline kept
+ * @HPCC_ACK_TX_BACK: d(tx) < 0 at a hop, as after a counter's restart:
+ *	baseline of that link replaced
+ * @HPCC_ACK_TX_EXCESS: d(tx) > 4 d(ts) + T at a hop: ignored, baseline kept
+ * @HPCC_ACK_BAD_HOP: hop 0, or beyond HPCC_HOPS_MAX: ignored
+ * @HPCC_ACK_REPEAT: a hop that this ACK had before: ignored
+ * @HPCC_ACK_NO_SAMPLE: no link could be measured: W, Wc, U and last_update_seq
+ *	unchanged
+ * @HPCC_ACK_UPDATE: Wc was synchronised to W (once per round trip)
+ * @HPCC_ACK_NEW: a hop's first record: stored as its baseline
+ */
+enum hpcc_ack_bits {
+	HPCC_ACK_FIRST		= 1U << 0,
+	HPCC_ACK_PATH		= 1U << 1,
+	HPCC_ACK_TS_BACK	= 1U << 2,
+	HPCC_ACK_TX_BACK	= 1U << 3,
+	HPCC_ACK_TX_EXCESS	= 1U << 4,
+	HPCC_ACK_BAD_HOP	= 1U << 5,
+	HPCC_ACK_REPEAT		= 1U << 6,
+	HPCC_ACK_NO_SAMPLE	= 1U << 7,
+	HPCC_ACK_UPDATE		= 1U << 8,
+	HPCC_ACK_NEW		= 1U << 9,
+};
+
+/**
+ * struct hpcc_params - the draft's parameters (section 4.1, figure 3)
+ * @T: base RTT, time units, 1 .. HPCC_T_MAX
+ * @W_max_q16: W_init, the upper clamp, bytes
+ * @W_min_q16: lower clamp, bytes
+ * @W_ai_q16: additive increase per update, bytes
+ * @eta_q24: target utilisation
+ * @max_stage: additive increases before a multiplicative one
+ * @inv_T_q63: 1 / T
+ */
+struct hpcc_params {
+	u64	T;
+	u64	W_max_q16;
+	u64	W_min_q16;
+	u64	W_ai_q16;
+	u32	eta_q24;
+	u32	max_stage;
+	u64	inv_T_q63;
+};
+
+/**
+ * struct hpcc_sample - one link's record in an ACK, ack.L[i]
+ * @hop: 1 .. HPCC_HOPS_MAX
+ * @tag: tells one link from another at the same hop
+ * @ts: timestamp, time units, unwrapped
+ * @tx: txBytes / B, time units, unwrapped
+ * @qlen: queue / B, time units
+ */
+struct hpcc_sample {
+	u8	hop;
+	u8	tag;
+	u64	ts;
+	u64	tx;
+	u64	qlen;
+};
+
+/**
+ * struct hpcc_link - what is remembered of a link, L[i]
+ * @ts: of its last record
+ * @tx: of its last record
+ * @qlen: of its last record
+ * @u_q24: u' of its last record; 0 where it could not be measured yet
+ * @tag: of its last record
+ * @valid: there was a record
+ */
+struct hpcc_link {
+	u64	ts;
+	u64	tx;
+	u64	qlen;
+	u64	u_q24;
+	u8	tag;
+	bool	valid;
+};
+
+/**
+ * struct hpcc_algo - state of one connection
+ * @W_q16: window, bytes
+ * @Wc_q16: reference window, bytes
+ * @U_q24: normalised inflight, averaged
+ * @U_low: the HPCC_U_LOW_BITS bits of U below U_q24
+ * @inc_stage: additive increases since the last multiplicative change
+ * @last_update_seq: snd_nxt when Wc was last synchronised
+ * @started: last_update_seq is set
+ * @resync: the next measured ACK synchronises Wc, whatever its number
+ * @L: links, hop h in L[h - 1]
+ */
+struct hpcc_algo {
+	u64	W_q16;
+	u64	Wc_q16;
+	u64	U_q24;
+	u32	U_low;
+	u32	inc_stage;
+	u32	last_update_seq;
+	bool	started;
+	bool	resync;
+	struct hpcc_link L[HPCC_HOPS_MAX];
+};
+
+/**
+ * hpcc_mul_shr() - a * b / 2^shift, to nearest
+ * @a: factor
+ * @b: factor
+ * @shift: 1 .. 64
+ *
+ * Return: the quotient; U64_MAX where it exceeds 2^63.
+ */
+static inline u64 hpcc_mul_shr(u64 a, u64 b, unsigned int shift)
+{
+	u64 twice;
+
+	if (mul_u64_u64_shr(a, b, 64) >> (shift - 1))
+		return ~0ULL;
+	twice = mul_u64_u64_shr(a, b, shift - 1);
+	return (twice >> 1) + (twice & 1);
+}
+
+/**
+ * hpcc_div_nearest() - a / b, to nearest
+ * @a: dividend, below 2^64 - b / 2
+ * @b: divisor, not 0
+ */
+static inline u64 hpcc_div_nearest(u64 a, u64 b)
+{
+	return div64_u64(a + b / 2, b);
+}
+
+/**
+ * hpcc_params_init() - set the parameters and their reciprocals
+ * @p: result
+ * @T: base RTT, time units; taken as 1 .. HPCC_T_MAX
+ * @W_init_q16: W_init = B x T, bytes; taken as 1 .. HPCC_W_MAX_Q16
+ * @W_min_q16: lower clamp of W, bytes; taken as 1 .. @W_init_q16
+ * @W_ai_q16: additive increase, bytes; taken as 0 .. @W_init_q16
+ * @eta_q24: target utilisation; taken as 1 .. HPCC_ONE_Q24
+ * @max_stage: maxStage; 0 makes every update multiplicative
+ */
+static inline void hpcc_params_init(struct hpcc_params *p, u64 T,
+				    u64 W_init_q16, u64 W_min_q16,
+				    u64 W_ai_q16, u32 eta_q24, u32 max_stage)
+{
+	p->T = clamp_t(u64, T, 1, HPCC_T_MAX);
+	p->W_max_q16 = clamp_t(u64, W_init_q16, 1, HPCC_W_MAX_Q16);
+	p->W_min_q16 = clamp_t(u64, W_min_q16, 1, p->W_max_q16);
+	p->W_ai_q16 = min_t(u64, W_ai_q16, p->W_max_q16);
+	p->eta_q24 = clamp_t(u32, eta_q24, 1, HPCC_ONE_Q24);
+	p->max_stage = max_stage;
+	p->inv_T_q63 = hpcc_div_nearest(1ULL << HPCC_INV_T_BITS, p->T);
+}
+
+/**
+ * hpcc_algo_forget_hop() - drop what is remembered of one link
+ * @a: connection
+ * @hop: 1 .. HPCC_HOPS_MAX; others have no effect
+ */
+static inline void hpcc_algo_forget_hop(struct hpcc_algo *a, u32 hop)
+{
+	struct hpcc_link *l;
+
+	if (hop < 1 || hop > HPCC_HOPS_MAX)
+		return;
+	l = &a->L[hop - 1];
+	l->valid = false;
+	l->u_q24 = 0;
+}
+
+/**
+ * hpcc_algo_trim() - drop the links behind a path's end
+ * @a: connection
+ * @hops: length of the path, 0 .. HPCC_HOPS_MAX
+ *
+ * A link that records stopped coming from keeps its last u', and would
+ * dominate u if the path got shorter.
+ */
+static inline void hpcc_algo_trim(struct hpcc_algo *a, u32 hops)
+{
+	u32 hop;
+
+	for (hop = HPCC_HOPS_MAX; hop > hops; hop--)
+		hpcc_algo_forget_hop(a, hop);
+}
+
+/**
+ * hpcc_algo_forget() - drop every link: path changed, or idle for too long
+ * @a: connection; W, Wc, U and incStage stay
+ *
+ * The next record starts anew, as the connection's first one did.
+ */
+static inline void hpcc_algo_forget(struct hpcc_algo *a)
+{
+	hpcc_algo_trim(a, 0);
+	a->started = false;
+}
+
+/**
+ * hpcc_algo_init() - state of a new connection
+ * @a: result: W = Wc = W_init, U = 1
+ * @p: parameters
+ */
+static inline void hpcc_algo_init(struct hpcc_algo *a,
+				  const struct hpcc_params *p)
+{
+	a->W_q16 = p->W_max_q16;
+	a->Wc_q16 = p->W_max_q16;
+	a->U_q24 = HPCC_ONE_Q24;
+	a->U_low = 0;
+	a->inc_stage = 0;
+	a->last_update_seq = 0;
+	a->resync = false;
+	hpcc_algo_forget(a);
+}
+
+/**
+ * hpcc_algo_restart() - begin again from a given window, as after an RTO
+ * @a: connection
+ * @p: parameters
+ * @W_q16: window, bytes; clamped to W_min .. W_max
+ *
+ * incStage is at its limit and the next measured ACK synchronises Wc, so that
+ * telemetry brings W back multiplicatively and at once. Links stay.
+ */
+static inline void hpcc_algo_restart(struct hpcc_algo *a,
+				     const struct hpcc_params *p, u64 W_q16)
+{
+	a->W_q16 = clamp_t(u64, W_q16, p->W_min_q16, p->W_max_q16);
+	a->Wc_q16 = a->W_q16;
+	a->inc_stage = p->max_stage;
+	a->resync = true;
+}
+
+/**
+ * hpcc_link_u() - u' of a link (draft lines 4 and 5)
+ * @p: parameters
+ * @qlen: the smaller one of two successive queues, time units
+ * @dtx: d(tx) between them, time units, at most HPCC_TX_EXCESS @dts + T
+ * @dts: d(ts) between them, time units, not 0
+ *
+ * Return: u', Q24, at most HPCC_U_MAX_Q24.
+ */
+static inline u64 hpcc_link_u(const struct hpcc_params *p, u64 qlen, u64 dtx,
+			      u64 dts)
+{
+	u64 u_q24;
+
+	if (qlen >> 16 >= p->T || dtx >> 16 >= dts)
+		return HPCC_U_MAX_Q24;
+	/* Keep dtx << 24 within 64 bits. dts stays above 2^22 here, as dtx is
+	 * less than 2^16 times as large, so that 22 bits are significant.
+	 */
+	while ((dtx | dts) >> 39) {
+		dtx >>= 1;
+		dts >>= 1;
+	}
+	u_q24 = hpcc_mul_shr(qlen, p->inv_T_q63,
+			     HPCC_INV_T_BITS - HPCC_FRAC_BITS) +
+		hpcc_div_nearest(dtx << HPCC_FRAC_BITS, dts);
+	return min_t(u64, u_q24, HPCC_U_MAX_Q24);
+}
+
+/**
+ * hpcc_link_update() - take a link's record in: u' and L[i] = ack.L[i]
+ * @l: the link
+ * @p: parameters
+ * @s: its record
+ * @dts: d(ts) where u' was measured, time units
+ *
+ * Return: 0 where u' was measured, otherwise why not: one of
+ * enum hpcc_ack_bits.
+ */
+static inline u32 hpcc_link_update(struct hpcc_link *l,
+				   const struct hpcc_params *p,
+				   const struct hpcc_sample *s, u64 *dts)
+{
+	u64 dtx = s->tx - l->tx;
+	u32 why = 0;
+
+	*dts = s->ts - l->ts;
+	if (!l->valid)
+		why = HPCC_ACK_NEW;
+	else if (s->tag != l->tag)
+		why = HPCC_ACK_PATH;
+	else if ((s64)*dts <= 0)
+		return HPCC_ACK_TS_BACK;
+	else if ((s64)dtx < 0)
+		why = HPCC_ACK_TX_BACK;
+	else if (dtx > p->T && (dtx - p->T - 1) / HPCC_TX_EXCESS >= *dts)
+		return HPCC_ACK_TX_EXCESS;
+
+	l->u_q24 = why ? 0 : hpcc_link_u(p, min(s->qlen, l->qlen), dtx, *dts);
+	l->ts = s->ts;
+	l->tx = s->tx;
+	l->qlen = s->qlen;
+	l->tag = s->tag;
+	l->valid = true;
+	return why;
+}
+
+/**
+ * hpcc_average() - U = (1 - tau/T) U + tau/T u (draft line 9)
+ * @a: connection
+ * @p: parameters
+ * @u_q24: u
+ * @tau: time that u stands for, time units, at most T
+ */
+static inline void hpcc_average(struct hpcc_algo *a,
+				const struct hpcc_params *p, u64 u_q24, u64 tau)
+{
+	u64 weight_q63 = min_t(u64, tau * p->inv_T_q63,
+			       1ULL << HPCC_INV_T_BITS);
+	u64 U_q44 = a->U_q24 << HPCC_U_LOW_BITS | a->U_low;
+	u64 u_q44 = u_q24 << HPCC_U_LOW_BITS;
+
+	if (u_q44 >= U_q44)
+		U_q44 += hpcc_mul_shr(u_q44 - U_q44, weight_q63,
+				      HPCC_INV_T_BITS);
+	else
+		U_q44 -= hpcc_mul_shr(U_q44 - u_q44, weight_q63,
+				      HPCC_INV_T_BITS);
+	a->U_q24 = U_q44 >> HPCC_U_LOW_BITS;
+	a->U_low = U_q44 & ((1U << HPCC_U_LOW_BITS) - 1);
+}
+
+/**
+ * hpcc_measure_inflight() - MeasureInflight (draft section 4.2, lines 1-10)
+ * @a: connection; L and U are updated
+ * @p: parameters
+ * @s: records of an ACK, in any order, of all links or of some
+ * @n: how many
+ *
+ * u is the maximum over all links of the path, with the last u' of those that
+ * this ACK brings no record of. U moves when the ACK measured the link that
+ * has the maximum: with records of all links this is the draft's loop. A link
+ * whose record is there but not usable is left out, as if it had no load.
+ *
+ * Return: enum hpcc_ack_bits; HPCC_ACK_NO_SAMPLE where no link was measured.
+ */
+static inline u32 hpcc_measure_inflight(struct hpcc_algo *a,
+					const struct hpcc_params *p,
+					const struct hpcc_sample *s, u32 n)
+{
+	u32 seen = 0, fresh = 0, bits = 0;
+	u64 u_q24 = 0, tau = 0;
+	u64 dts[HPCC_HOPS_MAX];
+	u32 i;
+
+	for (i = 0; i < n; i++) {
+		u32 at = s[i].hop - 1U;
+		u32 why;
+
+		if (at >= HPCC_HOPS_MAX) {
+			bits |= HPCC_ACK_BAD_HOP;
+			continue;
+		}
+		if (seen & 1U << at) {
+			bits |= HPCC_ACK_REPEAT;
+			continue;
+		}
+		seen |= 1U << at;
+		why = hpcc_link_update(&a->L[at], p, &s[i], &dts[at]);
+		if (!why)
+			fresh |= 1U << at;
+		bits |= why;
+	}
+	if (!fresh)
+		return bits | HPCC_ACK_NO_SAMPLE;
+
+	for (i = 0; i < HPCC_HOPS_MAX; i++) {
+		if (seen & ~fresh & 1U << i || !a->L[i].valid)
+			continue;
+		if (a->L[i].u_q24 > u_q24) {
+			u_q24 = a->L[i].u_q24;
+			tau = fresh & 1U << i ? min(dts[i], p->T) : 0;
+		}
+	}
+	if (tau)
+		hpcc_average(a, p, u_q24, tau);
+	return bits;
+}
+
+/**
+ * hpcc_clamp_wind() - a window within W_min .. W_max
+ * @p: parameters
+ * @W_q16: window, bytes, below 2^63
+ */
+static inline u64 hpcc_clamp_wind(const struct hpcc_params *p, u64 W_q16)
+{
+	return clamp_t(u64, W_q16, p->W_min_q16, p->W_max_q16);
+}
+
+/**
+ * hpcc_scale_wind() - Wc / (U/eta) (draft line 13)
+ * @a: connection
+ * @p: parameters
+ *
+ * Return: bytes, Q16, at most W_max.
+ */
+static inline u64 hpcc_scale_wind(const struct hpcc_algo *a,
+				  const struct hpcc_params *p)
+{
+	/* U in Q32; 0 stands for anything below 2^-32: W is at W_max. */
+	u64 U_q32 = a->U_q24 << 8 | a->U_low >> (HPCC_U_LOW_BITS - 8);
+	u64 ratio_q31 = hpcc_div_nearest((u64)p->eta_q24 << 39,
+					 max_t(u64, U_q32, 1));
+
+	return min_t(u64, hpcc_mul_shr(a->Wc_q16, ratio_q31, 31),
+		     p->W_max_q16);
+}
+
+/**
+ * hpcc_compute_wind() - ComputeWind (draft section 4.2, lines 11-20)
+ * @a: connection; incStage and Wc are updated
+ * @p: parameters
+ * @update_wc: synchronise Wc with W
+ *
+ * Where the draft is silent: the clamp comes after the additive term and
+ * before Wc takes W over.
+ *
+ * Return: W, bytes, Q16, W_min .. W_max.
+ */
+static inline u64 hpcc_compute_wind(struct hpcc_algo *a,
+				    const struct hpcc_params *p, bool update_wc)
+{
+	u64 W_q16;
+
+	if (a->U_q24 >= p->eta_q24 || a->inc_stage >= p->max_stage) {
+		W_q16 = hpcc_clamp_wind(p, hpcc_scale_wind(a, p) + p->W_ai_q16);
+		if (update_wc) {
+			a->inc_stage = 0;
+			a->Wc_q16 = W_q16;
+		}
+	} else {
+		W_q16 = hpcc_clamp_wind(p, a->Wc_q16 + p->W_ai_q16);
+		if (update_wc) {
+			a->inc_stage++;
+			a->Wc_q16 = W_q16;
+		}
+	}
+	return W_q16;
+}
+
+/**
+ * hpcc_new_ack() - NewAck (draft section 4.2, lines 21-27)
+ * @a: connection
+ * @p: parameters
+ * @s: records that the ACK carries
+ * @n: how many
+ * @ack_seq: its cumulative acknowledgement, bytes modulo 2^32
+ * @snd_nxt: next byte to be sent, modulo 2^32
+ *
+ * Where the draft is silent: the first telemetry is stored only; an ACK that
+ * measures no link changes no window; lastUpdateSeq only moves forward.
+ *
+ * Return: enum hpcc_ack_bits.
+ */
+static inline u32 hpcc_new_ack(struct hpcc_algo *a, const struct hpcc_params *p,
+			       const struct hpcc_sample *s, u32 n, u32 ack_seq,
+			       u32 snd_nxt)
+{
+	u32 bits = hpcc_measure_inflight(a, p, s, n);
+	bool full;
+
+	if (bits & HPCC_ACK_NO_SAMPLE) {
+		if (a->started || !(bits & HPCC_ACK_NEW))
+			return bits;
+		a->started = true;
+		a->last_update_seq = snd_nxt;
+		return bits | HPCC_ACK_FIRST;
+	}
+
+	full = a->resync || (s32)(ack_seq - a->last_update_seq) > 0;
+	a->W_q16 = hpcc_compute_wind(a, p, full);
+	if (!full)
+		return bits;
+	if (a->resync || (s32)(snd_nxt - a->last_update_seq) > 0)
+		a->last_update_seq = snd_nxt;
+	a->resync = false;
+	return bits | HPCC_ACK_UPDATE;
+}
+
+/**
+ * hpcc_pacing_rate() - R = W/T (draft line 27)
+ * @a: connection
+ * @p: parameters
+ * @units_per_s: time units in a second
+ *
+ * Return: bytes per second, to nearest; U64_MAX where that exceeds 2^63.
+ */
+static inline u64 hpcc_pacing_rate(const struct hpcc_algo *a,
+				   const struct hpcc_params *p, u64 units_per_s)
+{
+	/* bytes per unit: Q16 * Q63 >> 31 = Q48 */
+	return hpcc_mul_shr(hpcc_mul_shr(a->W_q16, p->inv_T_q63, 31),
+			    units_per_s, 48);
+}
+
+#endif /* _HPCC_ALGO_H */

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * 64-bit arithmetic with the kernel's contracts. Unlike the kernel's, these
+ * abort where an argument is outside of what every architecture supports.
+ */
+#ifndef _SHIM_LINUX_MATH64_H
+#define _SHIM_LINUX_MATH64_H
+
+#include <assert.h>
+#include <linux/types.h>
+
+static inline u64 div64_u64(u64 dividend, u64 divisor)
+{
+	assert(divisor);
+	return dividend / divisor;
+}
+
+static inline u64 mul_u64_u64_shr(u64 a, u64 mul, unsigned int shift)
+{
+	assert(shift <= 64);
+	return (unsigned __int128)a * mul >> shift;
+}
+
+#endif /* _SHIM_LINUX_MATH64_H */
