@@ -163,16 +163,7 @@ bool hpcc_agree_take(const struct net *net, const struct hpcc_tuple *tuple)
 void hpcc_tuple_of_sock(const struct sock *sk, struct hpcc_tuple *tuple)
 {
 	memset(tuple, 0, sizeof(*tuple));
-#if IS_ENABLED(CONFIG_IPV6)
-	if (sk->sk_family == AF_INET6) {
-		tuple->laddr = sk->sk_v6_rcv_saddr;
-		tuple->raddr = sk->sk_v6_daddr;
-	} else
-#endif
-	{
-		ipv6_addr_set_v4mapped(sk->sk_rcv_saddr, &tuple->laddr);
-		ipv6_addr_set_v4mapped(sk->sk_daddr, &tuple->raddr);
-	}
+	hpcc_sock_addrs(sk, &tuple->laddr, &tuple->raddr);
 	tuple->lport = htons(sk->sk_num);
 	tuple->rport = sk->sk_dport;
 }

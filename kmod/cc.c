@@ -54,7 +54,7 @@ static const u8 hpcc_identify_tries = 2;
 
 static const u32 hpcc_ecn_shift = 3;
 
-/* ---- Parameters of a connection ------------------------------------------------- */
+/* ---- Parameters of a connection -------------------------------------- */
 
 /* T: as configured, or the minimum RTT so far. */
 static u32 hpcc_T_ns(const struct sock *sk, struct hpcc_flow *flow)
@@ -124,7 +124,7 @@ static void hpcc_set_T(struct sock *sk, struct hpcc_flow *flow)
 	spin_unlock_bh(&flow->lock);
 }
 
-/* ---- Room for options, size of bursts ----------------------------------------------- */
+/* ---- Room for options, size of bursts -------------------------------- */
 
 /* icsk_ext_hdr_len is taken off the MSS; a wrong pmtu_cookie makes
  * tcp_current_mss() compute that anew.
@@ -166,7 +166,7 @@ static void hpcc_cap_bursts(struct sock *sk, struct hpcc_flow *flow)
 	}
 }
 
-/* ---- W and R ---------------------------------------------------------------------------- */
+/* ---- W and R --------------------------------------------------------- */
 
 static u32 hpcc_cwnd(struct sock *sk, struct hpcc_flow *flow)
 {
@@ -212,7 +212,7 @@ static void hpcc_apply(struct sock *sk, struct hpcc_flow *flow,
 	hpcc_set_rate(sk, flow);
 }
 
-/* ---- Mailbox -------------------------------------------------------------------------------- */
+/* ---- Mailbox --------------------------------------------------------- */
 
 /* Turn a record into a sample: unwrap the counters next to the hop's last
  * ones, in units, then convert to ns.
@@ -295,14 +295,14 @@ static void hpcc_count_ack(const struct sock *sk, u32 bits)
 	struct net *net = sock_net(sk);
 
 	if (bits & HPCC_ACK_TS_BACK)
-		hpcc_count(net, ts_back_ignored);
+		hpcc_count(net, HPCC_C_TS_BACK_IGNORED);
 	if (bits & (HPCC_ACK_TX_EXCESS | HPCC_ACK_TX_BACK))
-		hpcc_count(net, tx_excess_ignored);
+		hpcc_count(net, HPCC_C_TX_EXCESS_IGNORED);
 	if (bits & HPCC_ACK_PATH)
-		hpcc_count(net, path_changes);
+		hpcc_count(net, HPCC_C_PATH_CHANGES);
 }
 
-/* ---- From hpcc to classic and back ------------------------------------------------------ */
+/* ---- From hpcc to classic and back ----------------------------------- */
 
 static void hpcc_to_classic(struct sock *sk)
 {
@@ -323,7 +323,7 @@ static void hpcc_to_telemetry(struct sock *sk, struct hpcc_flow *flow)
 	hpcc_algo_restart(&flow->algo, &flow->params,
 			  (u64)tcp_snd_cwnd(tp) * tp->mss_cache << 16);
 	WRITE_ONCE(inet_csk(sk)->icsk_ca_ops, &hpcc_ops);
-	hpcc_count(sock_net(sk), returns);
+	hpcc_count(sock_net(sk), HPCC_C_RETURNS);
 }
 
 /* Whether data have been acknowledged for a while without telemetry. */
@@ -339,7 +339,7 @@ static bool hpcc_silent(const struct tcp_sock *tp, struct hpcc_flow *flow,
 	       hpcc_silent_rtts * (u64)(tp->srtt_us >> 3);
 }
 
-/* ---- Callbacks of hpcc ---------------------------------------------------------------------- */
+/* ---- Callbacks of hpcc ----------------------------------------------- */
 
 static struct hpcc_flow *hpcc_flow_of(const struct sock *sk)
 {
@@ -376,7 +376,7 @@ static void hpcc_cong_control(HPCC_CONG_CONTROL_ARGS(sk, rs))
 		}
 	} else if (unlikely(hpcc_silent(tp, flow, rs))) {
 		hpcc_to_classic(sk);
-		hpcc_count(sock_net(sk), fallbacks);
+		hpcc_count(sock_net(sk), HPCC_C_FALLBACKS);
 		return;
 	}
 	hpcc_apply(sk, flow, rs);
@@ -409,7 +409,7 @@ static void hpcc_set_state(struct sock *sk, u8 new_state)
 		hpcc_algo_restart(&flow->algo, &flow->params,
 				  flow->algo.Wc_q16 -
 				  (flow->algo.Wc_q16 >> hpcc_ecn_shift));
-		hpcc_count(sock_net(sk), ecn_responses);
+		hpcc_count(sock_net(sk), HPCC_C_ECN_RESPONSES);
 		break;
 	case TCP_CA_Recovery:
 		flow->conserving = true;
@@ -419,7 +419,7 @@ static void hpcc_set_state(struct sock *sk, u8 new_state)
 		flow->conserving = false;
 		hpcc_algo_restart(&flow->algo, &flow->params,
 				  (u64)tp->mss_cache << 16);
-		hpcc_count(sock_net(sk), timeouts);
+		hpcc_count(sock_net(sk), HPCC_C_TIMEOUTS);
 		break;
 	}
 }
@@ -463,13 +463,13 @@ static void hpcc_init(struct sock *sk)
 	ca->flow = NULL;
 	hpcc_tuple_of_sock(sk, &tuple);
 	if (!hpcc_agree_take(net, &tuple)) {
-		hpcc_count(net, not_agreed);
+		hpcc_count(net, HPCC_C_NOT_AGREED);
 		WRITE_ONCE(inet_csk(sk)->icsk_ca_ops, &hpcc_classic_ops);
 		return;
 	}
 	flow = hpcc_flow_create(sk);
 	if (!flow) {
-		hpcc_count(net, no_memory);
+		hpcc_count(net, HPCC_C_NO_MEMORY);
 		WRITE_ONCE(inet_csk(sk)->icsk_ca_ops, &hpcc_classic_ops);
 		return;
 	}
@@ -485,7 +485,7 @@ static void hpcc_init(struct sock *sk)
 	tcp_snd_cwnd_set(tcp_sk(sk), hpcc_cwnd(sk, flow));
 	hpcc_set_rate(sk, flow);
 	ca->flow = flow;
-	hpcc_count(net, agreed);
+	hpcc_count(net, HPCC_C_AGREED);
 }
 
 /* setsockopt(TCP_CONGESTION) may come back later: leave a note that the
@@ -526,7 +526,7 @@ struct tcp_congestion_ops hpcc_ops __read_mostly = {
 	.name		= "hpcc",
 };
 
-/* ---- Callbacks of hpcc-classic ------------------------------------------------------------------- */
+/* ---- Callbacks of hpcc-classic --------------------------------------- */
 
 static void hpcc_classic_in_ack_event(struct sock *sk, u32 flags)
 {

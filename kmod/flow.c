@@ -15,7 +15,7 @@
 #define HPCC_FLOW_HASH_BITS	12
 
 struct hpcc_flow_bucket {
-	spinlock_t lock;
+	spinlock_t lock;	/* covers changes of the list */
 	struct hlist_head head;
 };
 

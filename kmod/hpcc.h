@@ -31,36 +31,58 @@
 
 /* ---- Counters of a network namespace (/proc/net/hpcc) -------------------- */
 
-#define HPCC_COUNTERS(X)						\
-	X(syn_sent)		/* SYN or SYN-ACK left with our option */ \
-	X(syn_no_room)		/* ... or without, for want of room */	\
-	X(syn_invalid)		/* SYN option of another version, ExID, length */ \
-	X(agreed)		/* connections that agreed */		\
-	X(not_agreed)		/* connections that run classic from the start */ \
-	X(no_memory)		/* flow state could not be allocated */	\
-	X(forward_sent)		/* segments that left with FORWARD */	\
-	X(identify_sent)	/* ... with IDENTIFY */			\
-	X(echo_sent)		/* ... with an echo */			\
-	X(no_room)		/* segments that left without, for want of room */ \
-	X(forward_received)	/* FORWARD or IDENTIFY taken in */	\
-	X(echo_received)	/* echoes taken in */			\
-	X(unagreed_ignored)	/* options on connections that did not agree */ \
-	X(malformed_ignored)	/* wrong length, type, scale, or twice */ \
-	X(checksum_ignored)	/* options in segments with a bad checksum */ \
-	X(window_ignored)	/* options in segments outside the window */ \
-	X(bad_hop_ignored)	/* records with hop 0 or a hop repeated */ \
-	X(ts_back_ignored)	/* records whose ts did not advance */	\
-	X(tx_excess_ignored)	/* records whose txBytes B cannot have sent */ \
-	X(path_changes)		/* another link at a known hop */	\
-	X(fallbacks)		/* telemetry stopped: to the classic response */ \
-	X(returns)		/* telemetry resumed */			\
-	X(ecn_responses)	/* windows reduced for CE */		\
-	X(timeouts)		/* windows restarted after an RTO */
-
+/**
+ * enum hpcc_counter - what /proc/net/hpcc counts; names in proc.c
+ * @HPCC_C_SYN_SENT: SYN or SYN-ACK left with our option
+ * @HPCC_C_SYN_NO_ROOM: SYN or SYN-ACK left without, for want of room
+ * @HPCC_C_SYN_INVALID: SYN option of another version, ExID, length
+ * @HPCC_C_AGREED: connections that agreed
+ * @HPCC_C_NOT_AGREED: connections that run classic from the start
+ * @HPCC_C_NO_MEMORY: flow state could not be allocated
+ * @HPCC_C_FORWARD_SENT: segments that left with FORWARD
+ * @HPCC_C_IDENTIFY_SENT: segments that left with IDENTIFY
+ * @HPCC_C_ECHO_SENT: segments that left with an echo
+ * @HPCC_C_NO_ROOM: segments that left without, for want of room
+ * @HPCC_C_FORWARD_RECEIVED: FORWARD or IDENTIFY taken in
+ * @HPCC_C_ECHO_RECEIVED: echoes taken in
+ * @HPCC_C_UNAGREED_IGNORED: options on connections that did not agree
+ * @HPCC_C_MALFORMED_IGNORED: wrong length, type, scale, or twice
+ * @HPCC_C_CHECKSUM_IGNORED: options in segments with a bad checksum
+ * @HPCC_C_WINDOW_IGNORED: options in segments outside the window
+ * @HPCC_C_BAD_HOP_IGNORED: records with hop 0 or a hop repeated
+ * @HPCC_C_TS_BACK_IGNORED: records whose ts did not advance
+ * @HPCC_C_TX_EXCESS_IGNORED: records whose txBytes B cannot have sent
+ * @HPCC_C_PATH_CHANGES: another link at a known hop
+ * @HPCC_C_FALLBACKS: telemetry stopped: to the classic response
+ * @HPCC_C_RETURNS: telemetry resumed
+ * @HPCC_C_ECN_RESPONSES: windows reduced for CE
+ * @HPCC_C_TIMEOUTS: windows restarted after an RTO
+ */
 enum hpcc_counter {
-#define X(name) HPCC_C_##name,
-	HPCC_COUNTERS(X)
-#undef X
+	HPCC_C_SYN_SENT,
+	HPCC_C_SYN_NO_ROOM,
+	HPCC_C_SYN_INVALID,
+	HPCC_C_AGREED,
+	HPCC_C_NOT_AGREED,
+	HPCC_C_NO_MEMORY,
+	HPCC_C_FORWARD_SENT,
+	HPCC_C_IDENTIFY_SENT,
+	HPCC_C_ECHO_SENT,
+	HPCC_C_NO_ROOM,
+	HPCC_C_FORWARD_RECEIVED,
+	HPCC_C_ECHO_RECEIVED,
+	HPCC_C_UNAGREED_IGNORED,
+	HPCC_C_MALFORMED_IGNORED,
+	HPCC_C_CHECKSUM_IGNORED,
+	HPCC_C_WINDOW_IGNORED,
+	HPCC_C_BAD_HOP_IGNORED,
+	HPCC_C_TS_BACK_IGNORED,
+	HPCC_C_TX_EXCESS_IGNORED,
+	HPCC_C_PATH_CHANGES,
+	HPCC_C_FALLBACKS,
+	HPCC_C_RETURNS,
+	HPCC_C_ECN_RESPONSES,
+	HPCC_C_TIMEOUTS,
 	__HPCC_C_MAX,
 };
 
@@ -115,8 +137,17 @@ struct hpcc_net {
 
 struct hpcc_net *hpcc_pernet(const struct net *net);
 
-#define hpcc_count(net, name)						\
-	this_cpu_inc(hpcc_pernet(net)->counters->value[HPCC_C_##name])
+/**
+ * hpcc_count() - count something
+ * @net: network namespace it happened in
+ * @what: what
+ *
+ * Context: any.
+ */
+static inline void hpcc_count(const struct net *net, enum hpcc_counter what)
+{
+	this_cpu_inc(hpcc_pernet(net)->counters->value[what]);
+}
 
 int hpcc_sysctl_register(struct net *net);
 void hpcc_sysctl_unregister(struct net *net);
@@ -284,7 +315,7 @@ struct hpcc_flow {
 	u32 conserve_seq;
 	bool conserving;
 
-	spinlock_t lock;
+	spinlock_t lock;	/* covers the rest */
 	struct hpcc_identity identity[HPCC_HOPS_MAX];
 	struct hpcc_mail mail[HPCC_HOPS_MAX];
 	u16 mail_fresh;

@@ -119,7 +119,7 @@ static void hpcc_syn_in(const struct hpcc_arrival *in)
 		offered = caps >= 0 && caps & HPCC_CAP_TELEMETRY &&
 			  hpcc_arrival_intact(in);
 		if (!offered)
-			hpcc_count(net, syn_invalid);
+			hpcc_count(net, HPCC_C_SYN_INVALID);
 	}
 	if (in->th.ack && !offered)
 		return;
@@ -266,32 +266,32 @@ static void hpcc_option_in(struct hpcc_flow *flow, const struct sock *sk,
 	case HPCC_OPT_FORWARD:
 	case HPCC_OPT_IDENTIFY:
 		if (!hpcc_seq_ok(tp, in)) {
-			hpcc_count(net, window_ignored);
+			hpcc_count(net, HPCC_C_WINDOW_IGNORED);
 			return;
 		}
 		hpcc_forward_in(flow, opt, records);
-		hpcc_count(net, forward_received);
+		hpcc_count(net, HPCC_C_FORWARD_RECEIVED);
 		return;
 	case HPCC_OPT_ECHO:
 	case HPCC_OPT_IDENTIFY_ECHO:
 		if (!hpcc_ack_ok(tp, in)) {
-			hpcc_count(net, window_ignored);
+			hpcc_count(net, HPCC_C_WINDOW_IGNORED);
 			return;
 		}
 		if (opt->scale != READ_ONCE(flow->scale) &&
 		    opt->scale != READ_ONCE(flow->scale_before)) {
-			hpcc_count(net, malformed_ignored);
+			hpcc_count(net, HPCC_C_MALFORMED_IGNORED);
 			return;
 		}
 		bad = opt->type == HPCC_OPT_ECHO ?
 		      hpcc_echo_in(flow, opt, records) :
 		      hpcc_identity_in(flow, opt, records);
 		this_cpu_add(hpcc_pernet(net)->counters->value
-			     [HPCC_C_bad_hop_ignored], bad);
-		hpcc_count(net, echo_received);
+			     [HPCC_C_BAD_HOP_IGNORED], bad);
+		hpcc_count(net, HPCC_C_ECHO_RECEIVED);
 		return;
 	default:
-		hpcc_count(net, malformed_ignored);
+		hpcc_count(net, HPCC_C_MALFORMED_IGNORED);
 	}
 }
 
@@ -310,13 +310,13 @@ static void hpcc_options_in(struct hpcc_flow *flow, const struct sock *sk,
 		bool reverse;
 
 		if (hpcc_opt_decode(in->opts + at, pos - at, &opt)) {
-			hpcc_count(net, malformed_ignored);
+			hpcc_count(net, HPCC_C_MALFORMED_IGNORED);
 			continue;
 		}
 		reverse = opt.type == HPCC_OPT_ECHO ||
 			  opt.type == HPCC_OPT_IDENTIFY_ECHO;
 		if (seen & BIT(reverse)) {
-			hpcc_count(net, malformed_ignored);
+			hpcc_count(net, HPCC_C_MALFORMED_IGNORED);
 			continue;
 		}
 		seen |= BIT(reverse);
@@ -367,9 +367,9 @@ static void hpcc_segment_in(const struct hpcc_arrival *in)
 		return;
 	flow = hpcc_flow_find(sk);
 	if (!flow)
-		hpcc_count(net, unagreed_ignored);
+		hpcc_count(net, HPCC_C_UNAGREED_IGNORED);
 	else if (!hpcc_arrival_intact(in))
-		hpcc_count(net, checksum_ignored);
+		hpcc_count(net, HPCC_C_CHECKSUM_IGNORED);
 	else
 		hpcc_options_in(flow, sk, in);
 	if (put)

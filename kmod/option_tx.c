@@ -209,12 +209,12 @@ static bool hpcc_syn_write(struct hpcc_segment *seg, struct net *net, u8 family)
 
 	if (!hpcc_segment_compatible(seg) ||
 	    hpcc_segment_room(seg) < HPCC_SYN_OPT_PADDED) {
-		hpcc_count(net, syn_no_room);
+		hpcc_count(net, HPCC_C_SYN_NO_ROOM);
 		return false;
 	}
 	p = hpcc_segment_open(seg, HPCC_SYN_OPT_PADDED, family);
 	if (!p) {
-		hpcc_count(net, no_memory);
+		hpcc_count(net, HPCC_C_NO_MEMORY);
 		return false;
 	}
 	hpcc_syn_opt_encode(p, READ_ONCE(sysctls->option_kind),
@@ -223,7 +223,7 @@ static bool hpcc_syn_write(struct hpcc_segment *seg, struct net *net, u8 family)
 	memset(p + HPCC_SYN_OPT_LEN, HPCC_TCPOPT_NOP,
 	       HPCC_SYN_OPT_PADDED - HPCC_SYN_OPT_LEN);
 	hpcc_segment_close(seg, p, HPCC_SYN_OPT_PADDED);
-	hpcc_count(net, syn_sent);
+	hpcc_count(net, HPCC_C_SYN_SENT);
 	return true;
 }
 
@@ -393,7 +393,7 @@ static void hpcc_data_out(struct hpcc_segment *seg, struct sock *sk, u8 family)
 		return;
 	room = hpcc_segment_compatible(seg) ? hpcc_segment_room(seg) : 0;
 	if (room < hpcc_opt_len(1)) {
-		hpcc_count(sock_net(sk), no_room);
+		hpcc_count(sock_net(sk), HPCC_C_NO_ROOM);
 		return;
 	}
 
@@ -413,17 +413,17 @@ static void hpcc_data_out(struct hpcc_segment *seg, struct sock *sk, u8 family)
 
 	p = hpcc_segment_open(seg, echo + forward, family);
 	if (!p) {
-		hpcc_count(sock_net(sk), no_memory);
+		hpcc_count(sock_net(sk), HPCC_C_NO_MEMORY);
 		return;
 	}
 	memcpy(p, out, echo + forward);
 	hpcc_segment_close(seg, p, echo + forward);
 	if (echo)
-		hpcc_count(sock_net(sk), echo_sent);
+		hpcc_count(sock_net(sk), HPCC_C_ECHO_SENT);
 	if (forward && out[echo + 2] >> 5 == HPCC_OPT_IDENTIFY)
-		hpcc_count(sock_net(sk), identify_sent);
+		hpcc_count(sock_net(sk), HPCC_C_IDENTIFY_SENT);
 	else if (forward)
-		hpcc_count(sock_net(sk), forward_sent);
+		hpcc_count(sock_net(sk), HPCC_C_FORWARD_SENT);
 }
 
 /**

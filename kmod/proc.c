@@ -12,10 +12,31 @@
 
 #include "hpcc.h"
 
-static const char * const hpcc_counter_names[] = {
-#define X(name) #name,
-	HPCC_COUNTERS(X)
-#undef X
+static const char * const hpcc_counter_names[__HPCC_C_MAX] = {
+	[HPCC_C_SYN_SENT] = "syn_sent",
+	[HPCC_C_SYN_NO_ROOM] = "syn_no_room",
+	[HPCC_C_SYN_INVALID] = "syn_invalid",
+	[HPCC_C_AGREED] = "agreed",
+	[HPCC_C_NOT_AGREED] = "not_agreed",
+	[HPCC_C_NO_MEMORY] = "no_memory",
+	[HPCC_C_FORWARD_SENT] = "forward_sent",
+	[HPCC_C_IDENTIFY_SENT] = "identify_sent",
+	[HPCC_C_ECHO_SENT] = "echo_sent",
+	[HPCC_C_NO_ROOM] = "no_room",
+	[HPCC_C_FORWARD_RECEIVED] = "forward_received",
+	[HPCC_C_ECHO_RECEIVED] = "echo_received",
+	[HPCC_C_UNAGREED_IGNORED] = "unagreed_ignored",
+	[HPCC_C_MALFORMED_IGNORED] = "malformed_ignored",
+	[HPCC_C_CHECKSUM_IGNORED] = "checksum_ignored",
+	[HPCC_C_WINDOW_IGNORED] = "window_ignored",
+	[HPCC_C_BAD_HOP_IGNORED] = "bad_hop_ignored",
+	[HPCC_C_TS_BACK_IGNORED] = "ts_back_ignored",
+	[HPCC_C_TX_EXCESS_IGNORED] = "tx_excess_ignored",
+	[HPCC_C_PATH_CHANGES] = "path_changes",
+	[HPCC_C_FALLBACKS] = "fallbacks",
+	[HPCC_C_RETURNS] = "returns",
+	[HPCC_C_ECN_RESPONSES] = "ecn_responses",
+	[HPCC_C_TIMEOUTS] = "timeouts",
 };
 
 static int hpcc_counters_show(struct seq_file *seq, void *v)

@@ -8,9 +8,14 @@
 #ifndef _HPCC_COMPAT_H
 #define _HPCC_COMPAT_H
 
+#include <linux/ethtool.h>
 #include <linux/sysctl.h>
 #include <net/ipv6.h>
+#include <net/pkt_sched.h>
 #include <net/tcp.h>
+#ifdef HAVE_NET_GSO_H
+#include <net/gso.h>	/* 6.5 moved skb_gso_segment() there */
+#endif
 
 /* 6.11 constified the table that sysctl handlers get. */
 #ifdef HAVE_CTL_TABLE_CONST
@@ -40,16 +45,42 @@ typedef struct ctl_table hpcc_ctl_table;
 	struct sock *sk, const struct rate_sample *rs
 #endif
 
-/* Whether setsockopt() of IP options sets icsk_ext_hdr_len, as IPv6 does, or
- * changes it by the difference, as IPv4 does. Without IPv6 there is no choice.
+/* Addresses of a full or request socket, IPv4 in its mapped form; and whether
+ * setsockopt() of IP options sets icsk_ext_hdr_len, as IPv6 does, or changes it
+ * by the difference, as IPv4 does. Kernels without IPv6 lack the fields.
  */
+#if IS_ENABLED(CONFIG_IPV6)
+static inline void hpcc_sock_addrs(const struct sock *sk,
+				   struct in6_addr *laddr,
+				   struct in6_addr *raddr)
+{
+	if (sk->sk_family == AF_INET6) {
+		*laddr = sk->sk_v6_rcv_saddr;
+		*raddr = sk->sk_v6_daddr;
+		return;
+	}
+	ipv6_addr_set_v4mapped(sk->sk_rcv_saddr, laddr);
+	ipv6_addr_set_v4mapped(sk->sk_daddr, raddr);
+}
+
 static inline bool hpcc_ext_hdr_is_absolute(const struct sock *sk)
 {
-#if IS_ENABLED(CONFIG_IPV6)
-	return sk->sk_family == AF_INET6 && !ipv6_addr_v4mapped(&sk->sk_v6_daddr);
-#else
-	return false;
-#endif
+	return sk->sk_family == AF_INET6 &&
+	       !ipv6_addr_v4mapped(&sk->sk_v6_daddr);
 }
+#else
+static inline void hpcc_sock_addrs(const struct sock *sk,
+				   struct in6_addr *laddr,
+				   struct in6_addr *raddr)
+{
+	ipv6_addr_set_v4mapped(sk->sk_rcv_saddr, laddr);
+	ipv6_addr_set_v4mapped(sk->sk_daddr, raddr);
+}
+
+static inline bool hpcc_ext_hdr_is_absolute(const struct sock *sk)
+{
+	return false;
+}
+#endif
 
 #endif /* _HPCC_COMPAT_H */
