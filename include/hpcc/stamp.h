@@ -1,0 +1,424 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * What a switch does to the bytes of a packet: find the telemetry option,
+ * count the hop, write a record, keep the TCP checksum right.
+ *
+ * Bytes and lengths only: no skb. A packet's first bytes may be readable while
+ * the rest is elsewhere, so the walk says how many it needs and is called
+ * again. Nothing is read beyond what is readable, and no length in the packet
+ * is believed before it was compared with the one around it.
+ */
+#ifndef _HPCC_STAMP_H
+#define _HPCC_STAMP_H
+
+#include <linux/types.h>
+#include <hpcc/record.h>
+
+/* The headers in front of TCP options may take this much; whoever puts more
+ * extension headers there is not measured.
+ */
+#define HPCC_WALK_MAX_BYTES	512
+
+/* Results of the walk besides enum hpcc_unstamped. */
+#define HPCC_WALK_FOUND		(-1)	/* place is filled in */
+#define HPCC_WALK_MORE		(-2)	/* make place->need bytes readable */
+
+/**
+ * struct hpcc_place - where a packet's telemetry option is
+ * @need: bytes that have to be readable, where the walk could not go on
+ * @tcp: offset of the TCP header
+ * @opt: offset of the option
+ * @len: length of the option
+ * @end: offset behind the TCP header
+ */
+struct hpcc_place {
+	u32	need;
+	u32	tcp;
+	u32	opt;
+	u32	len;
+	u32	end;
+};
+
+/**
+ * struct hpcc_frame - a packet as the walk sees it
+ * @p: its first byte
+ * @have: readable bytes
+ * @len: bytes in all
+ */
+struct hpcc_frame {
+	const u8	*p;
+	u32		have;
+	u32		len;
+};
+
+enum {
+	HPCC_ETH_HLEN		= 14,
+	HPCC_ETH_TYPE		= 12,
+	HPCC_VLAN_HLEN		= 4,
+	HPCC_VLAN_TAGS_MAX	= 4,
+	HPCC_ETH_P_IP		= 0x0800,
+	HPCC_ETH_P_IPV6		= 0x86dd,
+	HPCC_ETH_P_8021Q	= 0x8100,
+	HPCC_ETH_P_8021AD	= 0x88a8,
+	HPCC_IP_HLEN		= 20,
+	HPCC_IP6_HLEN		= 40,
+	HPCC_IP6_HOPOPTS	= 0,
+	HPCC_IP6_ROUTING	= 43,
+	HPCC_IP6_FRAGMENT	= 44,
+	HPCC_IP6_DSTOPTS	= 60,
+	HPCC_IPPROTO_TCP	= 6,
+	HPCC_TCP_HLEN		= 20,
+	HPCC_TCP_CHECK		= 16,
+	HPCC_TCP_SYN		= 0x02,
+};
+
+static inline u32 hpcc_get_be16(const u8 *p)
+{
+	return (u32)p[0] << 8 | p[1];
+}
+
+static inline void hpcc_put_be16(u8 *p, u32 v)
+{
+	p[0] = v >> 8;
+	p[1] = v;
+}
+
+/* Are bytes [off, off + n) readable? Returns 0, HPCC_WALK_MORE, or
+ * HPCC_UNSTAMPED_MALFORMED where the packet, up to @end, does not have them.
+ */
+static inline int hpcc_walk_need(const struct hpcc_frame *f, u32 end, u32 off,
+				 u32 n, struct hpcc_place *place)
+{
+	if (off > end || n > end - off)
+		return HPCC_UNSTAMPED_MALFORMED;
+	if (off + n <= f->have)
+		return 0;
+	if (off + n > HPCC_WALK_MAX_BYTES)
+		return HPCC_UNSTAMPED_NOT_TCP;
+	place->need = off + n;
+	return HPCC_WALK_MORE;
+}
+
+/* TCP header at @tcp of a packet that ends at @end. */
+static inline int hpcc_walk_tcp(const struct hpcc_frame *f, u32 end, u32 tcp,
+				u8 kind, struct hpcc_place *place)
+{
+	const u8 *opts;
+	u32 pos = 0;
+	u32 hlen;
+	int at;
+	int ret;
+
+	ret = hpcc_walk_need(f, end, tcp, HPCC_TCP_HLEN, place);
+	if (ret)
+		return ret;
+	hlen = (f->p[tcp + 12] >> 4) * 4;
+	if (hlen < HPCC_TCP_HLEN)
+		return HPCC_UNSTAMPED_MALFORMED;
+	ret = hpcc_walk_need(f, end, tcp, hlen, place);
+	if (ret)
+		return ret;
+	if (f->p[tcp + 13] & HPCC_TCP_SYN)
+		return HPCC_UNSTAMPED_NO_OPTION;
+	opts = f->p + tcp + HPCC_TCP_HLEN;
+	at = hpcc_opt_next(opts, hlen - HPCC_TCP_HLEN, &pos, kind);
+	if (at < 0)
+		return at == -ENOENT ? HPCC_UNSTAMPED_NO_OPTION :
+				       HPCC_UNSTAMPED_MALFORMED;
+	place->tcp = tcp;
+	place->opt = tcp + HPCC_TCP_HLEN + at;
+	place->len = pos - at;
+	place->end = tcp + hlen;
+	return HPCC_WALK_FOUND;
+}
+
+static inline int hpcc_walk_ipv4(const struct hpcc_frame *f, u32 off, u8 kind,
+				 struct hpcc_place *place)
+{
+	const u8 *ip = f->p + off;
+	u32 hlen, total;
+	int ret;
+
+	ret = hpcc_walk_need(f, f->len, off, HPCC_IP_HLEN, place);
+	if (ret)
+		return ret;
+	hlen = (ip[0] & 0xf) * 4;
+	total = hpcc_get_be16(ip + 2);
+	if (ip[0] >> 4 != 4 || hlen < HPCC_IP_HLEN || total < hlen ||
+	    total > f->len - off)
+		return HPCC_UNSTAMPED_MALFORMED;
+	if (hpcc_get_be16(ip + 6) & 0x3fff)	/* more fragments, or offset */
+		return HPCC_UNSTAMPED_FRAGMENT;
+	if (ip[9] != HPCC_IPPROTO_TCP)
+		return HPCC_UNSTAMPED_NOT_TCP;
+	return hpcc_walk_tcp(f, off + total, off + hlen, kind, place);
+}
+
+static inline int hpcc_walk_ipv6(const struct hpcc_frame *f, u32 off, u8 kind,
+				 struct hpcc_place *place)
+{
+	u32 at = off + HPCC_IP6_HLEN;
+	u32 payload, end;
+	u8 next;
+	int ret;
+
+	ret = hpcc_walk_need(f, f->len, off, HPCC_IP6_HLEN, place);
+	if (ret)
+		return ret;
+	payload = hpcc_get_be16(f->p + off + 4);
+	if (f->p[off] >> 4 != 6 || payload > f->len - at)
+		return HPCC_UNSTAMPED_MALFORMED;
+	end = at + payload;
+	next = f->p[off + 6];
+	while (next == HPCC_IP6_HOPOPTS || next == HPCC_IP6_ROUTING ||
+	       next == HPCC_IP6_DSTOPTS) {
+		ret = hpcc_walk_need(f, end, at, 2, place);
+		if (ret)
+			return ret;
+		next = f->p[at];
+		at += (f->p[at + 1] + 1) * 8;
+	}
+	if (next == HPCC_IP6_FRAGMENT)
+		return HPCC_UNSTAMPED_FRAGMENT;
+	if (next != HPCC_IPPROTO_TCP)
+		return HPCC_UNSTAMPED_NOT_TCP;
+	return hpcc_walk_tcp(f, end, at, kind, place);
+}
+
+/**
+ * hpcc_walk_ip() - find the telemetry option behind an IP header
+ * @f: the packet
+ * @off: offset of the network header, up to @f->len
+ * @proto: EtherType of what is there
+ * @kind: TCP option kind
+ * @place: result
+ *
+ * The first option of that kind counts.
+ *
+ * Return: HPCC_WALK_FOUND, HPCC_WALK_MORE, or the enum hpcc_unstamped that
+ * says why there is none.
+ */
+static inline int hpcc_walk_ip(const struct hpcc_frame *f, u32 off, u32 proto,
+			       u8 kind, struct hpcc_place *place)
+{
+	switch (proto) {
+	case HPCC_ETH_P_IP:
+		return hpcc_walk_ipv4(f, off, kind, place);
+	case HPCC_ETH_P_IPV6:
+		return hpcc_walk_ipv6(f, off, kind, place);
+	default:
+		return HPCC_UNSTAMPED_NOT_TCP;
+	}
+}
+
+/**
+ * hpcc_walk_eth() - find the telemetry option in an Ethernet frame
+ * @f: the frame
+ * @kind: TCP option kind
+ * @place: result
+ *
+ * Return: as hpcc_walk_ip().
+ */
+static inline int hpcc_walk_eth(const struct hpcc_frame *f, u8 kind,
+				struct hpcc_place *place)
+{
+	u32 off = HPCC_ETH_HLEN;
+	u32 tags, proto;
+	int ret;
+
+	ret = hpcc_walk_need(f, f->len, 0, HPCC_ETH_HLEN, place);
+	if (ret)
+		return ret;
+	proto = hpcc_get_be16(f->p + HPCC_ETH_TYPE);
+	for (tags = 0; proto == HPCC_ETH_P_8021Q || proto == HPCC_ETH_P_8021AD;
+	     tags++) {
+		if (tags == HPCC_VLAN_TAGS_MAX)
+			return HPCC_UNSTAMPED_NOT_TCP;
+		ret = hpcc_walk_need(f, f->len, off, HPCC_VLAN_HLEN, place);
+		if (ret)
+			return ret;
+		proto = hpcc_get_be16(f->p + off + 2);
+		off += HPCC_VLAN_HLEN;
+	}
+	return hpcc_walk_ip(f, off, proto, kind, place);
+}
+
+/**
+ * struct hpcc_stamp - one snapshot of a port, taken as a packet departs
+ * @node: switch_ID
+ * @port: port_ID
+ * @bps: B in bit/s
+ * @ts_ns: when the packet's first bit leaves
+ * @tx_ns: time the link has spent on everything sent before
+ * @qlen_ns: time the link will need for the queue behind the packet
+ */
+struct hpcc_stamp {
+	u32	node;
+	u32	port;
+	u64	bps;
+	u64	ts_ns;
+	u64	tx_ns;
+	u64	qlen_ns;
+};
+
+/* What became of an option, besides enum hpcc_unstamped. */
+#define HPCC_STAMP_WRITTEN	(-1)
+#define HPCC_STAMP_REPLACED	(-2)
+
+/* The 12 bits of the queue's float; they sort as the queues do. */
+static inline u32 hpcc_slot_qlen(const u8 *slot)
+{
+	return hpcc_get_be16(slot + 6) & ((1U << HPCC_QLEN_BITS) - 1);
+}
+
+/* The slot a record may have: the first free one or, of load records, the one
+ * with the shortest queue if it is shorter than @qlen (the float's bits).
+ * Returns its index, or -1.
+ */
+static inline int hpcc_slot_choose(const u8 *slots, u32 nr, bool load, u32 qlen)
+{
+	int best = -1;
+	u32 i;
+
+	for (i = 0; i < nr; i++) {
+		const u8 *slot = slots + i * HPCC_RECORD_LEN;
+
+		if (slot[0] >> 4 == 0)
+			return i;
+		if (load && hpcc_slot_qlen(slot) < qlen) {
+			qlen = hpcc_slot_qlen(slot);
+			best = i;
+		}
+	}
+	return best;
+}
+
+/**
+ * hpcc_stamp_option() - count the hop and, if there is room, write a record
+ * @p: the option
+ * @len: its length
+ * @s: the port
+ *
+ * Return: HPCC_STAMP_WRITTEN, HPCC_STAMP_REPLACED, or the enum hpcc_unstamped
+ * that says why there is no record of ours. The option is changed only where
+ * it is a well-formed FORWARD or IDENTIFY; its length never is.
+ */
+static inline int hpcc_stamp_option(u8 *p, u32 len, const struct hpcc_stamp *s)
+{
+	struct hpcc_opt opt;
+	u64 units;
+	bool load, taken;
+	u32 hop;
+	int slot;
+
+	if (hpcc_opt_decode(p, len, &opt))
+		return HPCC_UNSTAMPED_MALFORMED;
+	load = opt.type == HPCC_OPT_FORWARD;
+	if (!load && opt.type != HPCC_OPT_IDENTIFY)
+		return HPCC_UNSTAMPED_NO_OPTION;
+	if (opt.hops >= HPCC_HOPS_MAX)
+		return HPCC_UNSTAMPED_FULL;
+
+	hop = ++opt.hops;
+	p[3] = opt.hops << 4 | opt.flags;
+	if (hop <= (opt.flags & HPCC_OPT_F_PHASE) * opt.nr)
+		return HPCC_UNSTAMPED_PHASE;
+
+	units = s->qlen_ns >> opt.scale;
+	if (units > 0xffffffffU)
+		units = 0xffffffffU;
+	slot = hpcc_slot_choose(p + HPCC_OPT_HEAD_LEN, opt.nr, load,
+				hpcc_qlen_encode(units));
+	if (slot < 0)
+		return HPCC_UNSTAMPED_FULL;
+	p += HPCC_OPT_HEAD_LEN + slot * HPCC_RECORD_LEN;
+	taken = p[0] >> 4;
+	if (load) {
+		struct hpcc_record r = {
+			.hop = hop,
+			.tag = hpcc_link_tag(s->node, s->port),
+			.ts = s->ts_ns >> opt.scale & HPCC_COUNTER_MASK,
+			.tx = s->tx_ns >> opt.scale & HPCC_COUNTER_MASK,
+			.qlen = units,
+		};
+
+		hpcc_record_encode(p, &r);
+	} else {
+		struct hpcc_identity id = {
+			.hop = hop,
+			.node = s->node,
+			.port = s->port,
+			.bps = s->bps,
+		};
+
+		hpcc_identity_encode(p, &id);
+	}
+	return taken ? HPCC_STAMP_REPLACED : HPCC_STAMP_WRITTEN;
+}
+
+/* Sum of big endian 16-bit words, as the Internet checksum adds them. @len is
+ * even and small enough for 32 bits.
+ */
+static inline u32 hpcc_words_sum(const u8 *p, u32 len)
+{
+	u32 sum = 0;
+	u32 i;
+
+	for (i = 0; i < len; i += 2)
+		sum += hpcc_get_be16(p + i);
+	return sum;
+}
+
+static inline u32 hpcc_sum_fold(u32 sum)
+{
+	sum = (sum & 0xffff) + (sum >> 16);
+	return (sum & 0xffff) + (sum >> 16);
+}
+
+/**
+ * hpcc_check_update() - a checksum after words under it have changed
+ * @check: the checksum
+ * @before: hpcc_words_sum() of the words as they were
+ * @after: of the words as they are
+ *
+ * Equation 3 of RFC 1624. A checksum that was wrong stays wrong.
+ *
+ * Return: the new checksum.
+ */
+static inline u32 hpcc_check_update(u32 check, u32 before, u32 after)
+{
+	u32 sum = (~check & 0xffff) + (~hpcc_sum_fold(before) & 0xffff) +
+		  hpcc_sum_fold(after);
+
+	return ~hpcc_sum_fold(sum) & 0xffff;
+}
+
+/**
+ * hpcc_stamp_packet() - stamp a packet whose option was found
+ * @p: the packet, writable up to @place->end
+ * @place: from the walk
+ * @s: the port
+ * @fix_check: adjust the TCP checksum; false where it is yet to be computed
+ *
+ * Return: as hpcc_stamp_option().
+ */
+static inline int hpcc_stamp_packet(u8 *p, const struct hpcc_place *place,
+				    const struct hpcc_stamp *s, bool fix_check)
+{
+	/* All of the options: they are 16-bit words whatever the option's own
+	 * alignment is.
+	 */
+	u8 *opts = p + place->tcp + HPCC_TCP_HLEN;
+	u32 len = place->end - place->tcp - HPCC_TCP_HLEN;
+	u8 *check = p + place->tcp + HPCC_TCP_CHECK;
+	u32 before = hpcc_words_sum(opts, len);
+	int ret = hpcc_stamp_option(p + place->opt, place->len, s);
+	u32 after = hpcc_words_sum(opts, len);
+
+	if (fix_check)
+		hpcc_put_be16(check, hpcc_check_update(hpcc_get_be16(check),
+						       before, after));
+	return ret;
+}
+
+#endif /* _HPCC_STAMP_H */

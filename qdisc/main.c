@@ -1,0 +1,301 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Qdisc "hpcc": an egress port of a switch that takes part in HPCC++.
+ *
+ * Classless FIFO with a byte limit; optionally a link of a given rate and
+ * propagation delay (queue.c); in-band telemetry on the packets that leave
+ * (stamp.c). This file is what the user talks to: netlink, statistics, and the
+ * speed of the device.
+ */
+#include <linux/ethtool.h>
+#include <linux/module.h>
+#include <net/netlink.h>
+#include <net/pkt_sched.h>
+#include <hpcc/clock.h>
+#include <hpcc/compat.h>
+
+#include "hpcc.h"
+
+/* 680 full Ethernet packets, 84 us at 100 Gb/s. */
+static const u32 hpcc_limit_default = 1 << 20;
+
+/* Preamble, frame check sequence and gap of Ethernet. */
+static const u32 hpcc_overhead_default = 24;
+
+/* Of a device that does not know its speed, in Mb/s: what veth claims. */
+static const u32 hpcc_mbps_fallback = SPEED_10000;
+
+/* Headers in front of a GSO packet's payload, at most (MAX_TCP_HEADER of a
+ * kernel without tunnels).
+ */
+static const u32 hpcc_gso_headers = 160;
+
+/* All ports, so that they can follow their devices' speed; under RTNL. */
+static LIST_HEAD(hpcc_ports);
+
+static struct netlink_range_validation hpcc_rate_range = {
+	.max = HPCC_RATE_MAX,
+};
+
+static struct netlink_range_validation hpcc_node_range = {
+	.max = HPCC_NODE_MAX,
+};
+
+static struct netlink_range_validation hpcc_port_range = {
+	.max = HPCC_PORT_MAX,
+};
+
+static struct netlink_range_validation hpcc_delay_range = {
+	.max = HPCC_DELAY_MAX_NS,
+};
+
+static const struct nla_policy hpcc_policy[TCA_HPCC_MAX + 1] = {
+	[TCA_HPCC_RATE64]	= NLA_POLICY_FULL_RANGE(NLA_U64, &hpcc_rate_range),
+	[TCA_HPCC_BANDWIDTH64]	= NLA_POLICY_FULL_RANGE(NLA_U64, &hpcc_rate_range),
+	[TCA_HPCC_LIMIT]	= NLA_POLICY_MIN(NLA_U32, 1),
+	[TCA_HPCC_NODE]		= NLA_POLICY_FULL_RANGE(NLA_U32, &hpcc_node_range),
+	[TCA_HPCC_PORT]		= NLA_POLICY_FULL_RANGE(NLA_U32, &hpcc_port_range),
+	[TCA_HPCC_OVERHEAD]	= NLA_POLICY_MAX(NLA_U32, HPCC_OVERHEAD_MAX),
+	[TCA_HPCC_DELAY]	= NLA_POLICY_FULL_RANGE(NLA_U32, &hpcc_delay_range),
+	[TCA_HPCC_KIND]		= NLA_POLICY_RANGE(NLA_U8, 253, 254),
+	[TCA_HPCC_STAMP]	= NLA_POLICY_MAX(NLA_U8, 1),
+	[TCA_HPCC_SPLIT]	= NLA_POLICY_MAX(NLA_U8, 1),
+};
+
+/* Bytes/s of the device. Under RTNL. */
+static u64 hpcc_device_bandwidth(struct net_device *dev)
+{
+	struct ethtool_link_ksettings settings;
+	u32 mbps = hpcc_mbps_fallback;
+
+	if (!netif_get_link_ksettings(dev, &settings) &&
+	    settings.base.speed && settings.base.speed != (u32)SPEED_UNKNOWN)
+		mbps = settings.base.speed;
+	return mbps * (1000000ULL / 8);
+}
+
+static u64 hpcc_bandwidth(struct net_device *dev, const struct hpcc_config *cfg)
+{
+	return cfg->rate ?: cfg->bandwidth ?: hpcc_device_bandwidth(dev);
+}
+
+/* Under RTNL. */
+static void hpcc_commit(struct Qdisc *sch, const struct hpcc_config *cfg)
+{
+	struct hpcc_sched *q = qdisc_priv(sch);
+	u64 b = hpcc_bandwidth(qdisc_dev(sch), cfg);
+	u64 byte_time = hpcc_byte_time(b);
+
+	sch_tree_lock(sch);
+	q->cfg = *cfg;
+	q->b = b;
+	q->byte_time = byte_time;
+	sch_tree_unlock(sch);
+}
+
+static void hpcc_parse(struct nlattr **tb, struct hpcc_config *cfg)
+{
+	if (tb[TCA_HPCC_RATE64])
+		cfg->rate = nla_get_u64(tb[TCA_HPCC_RATE64]);
+	if (tb[TCA_HPCC_BANDWIDTH64])
+		cfg->bandwidth = nla_get_u64(tb[TCA_HPCC_BANDWIDTH64]);
+	if (tb[TCA_HPCC_LIMIT])
+		cfg->limit = nla_get_u32(tb[TCA_HPCC_LIMIT]);
+	if (tb[TCA_HPCC_NODE])
+		cfg->node = nla_get_u32(tb[TCA_HPCC_NODE]);
+	if (tb[TCA_HPCC_PORT])
+		cfg->port = nla_get_u32(tb[TCA_HPCC_PORT]);
+	if (tb[TCA_HPCC_OVERHEAD])
+		cfg->overhead = nla_get_u32(tb[TCA_HPCC_OVERHEAD]);
+	if (tb[TCA_HPCC_DELAY])
+		cfg->delay_ns = nla_get_u32(tb[TCA_HPCC_DELAY]);
+	if (tb[TCA_HPCC_KIND])
+		cfg->kind = nla_get_u8(tb[TCA_HPCC_KIND]);
+	if (tb[TCA_HPCC_STAMP])
+		cfg->stamp = nla_get_u8(tb[TCA_HPCC_STAMP]);
+	if (tb[TCA_HPCC_SPLIT])
+		cfg->split = nla_get_u8(tb[TCA_HPCC_SPLIT]);
+}
+
+/* What a policy cannot say: gaps in a range, and how attributes go together. */
+static int hpcc_validate(const struct net_device *dev, struct nlattr **tb,
+			 const struct hpcc_config *cfg,
+			 struct netlink_ext_ack *extack)
+{
+	if (cfg->rate && cfg->rate < HPCC_RATE_MIN) {
+		NL_SET_ERR_MSG_ATTR(extack, tb[TCA_HPCC_RATE64],
+				    "rate: 1 kbit/s or more, or 0 for none");
+		return -ERANGE;
+	}
+	if (cfg->bandwidth && cfg->bandwidth < HPCC_RATE_MIN) {
+		NL_SET_ERR_MSG_ATTR(extack, tb[TCA_HPCC_BANDWIDTH64],
+				    "bandwidth: 1 kbit/s or more, or 0 for the device's");
+		return -ERANGE;
+	}
+	if (cfg->limit < psched_mtu(dev) + cfg->overhead) {
+		NL_SET_ERR_MSG_ATTR(extack, tb[TCA_HPCC_LIMIT],
+				    "limit: has to hold a packet of the device's MTU, header and overhead included");
+		return -ERANGE;
+	}
+	if (!cfg->split && cfg->limit < GSO_LEGACY_MAX_SIZE +
+	    hpcc_gso_headers + cfg->overhead) {
+		NL_SET_ERR_MSG_ATTR(extack, tb[TCA_HPCC_LIMIT] ?: tb[TCA_HPCC_SPLIT],
+				    "limit: without split it has to hold a GSO packet of 64 KB, headers and overhead included");
+		return -ERANGE;
+	}
+	return 0;
+}
+
+static int hpcc_change(struct Qdisc *sch, struct nlattr *opt,
+		       struct netlink_ext_ack *extack)
+{
+	struct hpcc_sched *q = qdisc_priv(sch);
+	struct nlattr *tb[TCA_HPCC_MAX + 1];
+	struct hpcc_config cfg = q->cfg;
+	int err;
+
+	err = nla_parse_nested(tb, TCA_HPCC_MAX, opt, hpcc_policy, extack);
+	if (err)
+		return err;
+	hpcc_parse(tb, &cfg);
+	err = hpcc_validate(qdisc_dev(sch), tb, &cfg, extack);
+	if (err)
+		return err;
+	hpcc_commit(sch, &cfg);
+	return 0;
+}
+
+static int hpcc_init(struct Qdisc *sch, struct nlattr *opt,
+		     struct netlink_ext_ack *extack)
+{
+	struct hpcc_sched *q = qdisc_priv(sch);
+
+	q->cfg = (struct hpcc_config){
+		.limit		= hpcc_limit_default,
+		.overhead	= hpcc_overhead_default,
+		.kind		= HPCC_OPT_KIND_DEFAULT,
+		.stamp		= true,
+		.split		= true,
+	};
+	hpcc_queue_init(sch);
+	list_add_tail(&q->ports, &hpcc_ports);
+	if (opt)
+		return hpcc_change(sch, opt, extack);
+	hpcc_commit(sch, &q->cfg);
+	return 0;
+}
+
+/* Also called where hpcc_init() failed. */
+static void hpcc_destroy(struct Qdisc *sch)
+{
+	struct hpcc_sched *q = qdisc_priv(sch);
+
+	list_del(&q->ports);
+	qdisc_watchdog_cancel(&q->watchdog);
+}
+
+static int hpcc_dump(struct Qdisc *sch, struct sk_buff *skb)
+{
+	struct hpcc_sched *q = qdisc_priv(sch);
+	struct hpcc_config cfg;
+	struct nlattr *opts;
+
+	sch_tree_lock(sch);
+	cfg = q->cfg;
+	sch_tree_unlock(sch);
+
+	opts = nla_nest_start_noflag(skb, TCA_OPTIONS);
+	if (!opts)
+		return -EMSGSIZE;
+	if (nla_put_u64_64bit(skb, TCA_HPCC_RATE64, cfg.rate, TCA_HPCC_PAD) ||
+	    nla_put_u64_64bit(skb, TCA_HPCC_BANDWIDTH64, cfg.bandwidth,
+			      TCA_HPCC_PAD) ||
+	    nla_put_u32(skb, TCA_HPCC_LIMIT, cfg.limit) ||
+	    nla_put_u32(skb, TCA_HPCC_NODE, cfg.node) ||
+	    nla_put_u32(skb, TCA_HPCC_PORT, cfg.port) ||
+	    nla_put_u32(skb, TCA_HPCC_OVERHEAD, cfg.overhead) ||
+	    nla_put_u32(skb, TCA_HPCC_DELAY, cfg.delay_ns) ||
+	    nla_put_u8(skb, TCA_HPCC_KIND, cfg.kind) ||
+	    nla_put_u8(skb, TCA_HPCC_STAMP, cfg.stamp) ||
+	    nla_put_u8(skb, TCA_HPCC_SPLIT, cfg.split)) {
+		nla_nest_cancel(skb, opts);
+		return -EMSGSIZE;
+	}
+	return nla_nest_end(skb, opts);
+}
+
+static int hpcc_dump_stats(struct Qdisc *sch, struct gnet_dump *d)
+{
+	struct hpcc_sched *q = qdisc_priv(sch);
+	int ret;
+
+	sch_tree_lock(sch);
+	q->stats.bandwidth = q->b;
+	q->stats.qlen_bytes = q->waiting_bytes;
+	ret = gnet_stats_copy_app(d, &q->stats, sizeof(q->stats));
+	sch_tree_unlock(sch);
+	return ret;
+}
+
+static struct Qdisc_ops hpcc_qdisc_ops __read_mostly = {
+	.id		= "hpcc",
+	.priv_size	= sizeof(struct hpcc_sched),
+	.enqueue	= hpcc_enqueue,
+	.dequeue	= hpcc_dequeue,
+	.peek		= qdisc_peek_dequeued,
+	.init		= hpcc_init,
+	.reset		= hpcc_queue_reset,
+	.destroy	= hpcc_destroy,
+	.change		= hpcc_change,
+	.dump		= hpcc_dump,
+	.dump_stats	= hpcc_dump_stats,
+	.owner		= THIS_MODULE,
+};
+MODULE_ALIAS_NET_SCH("hpcc");
+
+/* A device that comes up, or renegotiates, may have another speed. */
+static int hpcc_device_event(struct notifier_block *nb, unsigned long event,
+			     void *ptr)
+{
+	struct net_device *dev = netdev_notifier_info_to_dev(ptr);
+	struct hpcc_sched *q;
+
+	ASSERT_RTNL();
+	if (event != NETDEV_UP && event != NETDEV_CHANGE)
+		return NOTIFY_DONE;
+	list_for_each_entry(q, &hpcc_ports, ports) {
+		if (qdisc_dev(q->watchdog.qdisc) == dev)
+			hpcc_commit(q->watchdog.qdisc, &q->cfg);
+	}
+	return NOTIFY_DONE;
+}
+
+static struct notifier_block hpcc_device_notifier = {
+	.notifier_call = hpcc_device_event,
+};
+
+static int __init hpcc_module_init(void)
+{
+	int err;
+
+	err = register_netdevice_notifier(&hpcc_device_notifier);
+	if (err)
+		return err;
+	err = register_qdisc(&hpcc_qdisc_ops);
+	if (err)
+		unregister_netdevice_notifier(&hpcc_device_notifier);
+	return err;
+}
+
+static void __exit hpcc_module_exit(void)
+{
+	unregister_qdisc(&hpcc_qdisc_ops);
+	unregister_netdevice_notifier(&hpcc_device_notifier);
+}
+
+module_init(hpcc_module_init);
+module_exit(hpcc_module_exit);
+
+MODULE_DESCRIPTION("Switch port with HPCC++ in-band telemetry");
+MODULE_LICENSE("GPL");
+MODULE_VERSION(HPCC_VERSION);

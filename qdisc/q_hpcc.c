@@ -1,0 +1,418 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * tc's side of the qdisc "hpcc": options, text and JSON.
+ *
+ * tc (iproute2 4.17 and later) opens q_hpcc.so in TC_LIB_DIR and looks for
+ * hpcc_qdisc_util in it.
+ */
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <linux/types.h>
+#include <linux/netlink.h>
+#include <linux/rtnetlink.h>
+#include <linux/hpcc.h>
+#include <hpcc/record.h>
+
+#include "tc_util.h"
+
+#define ARRAY_SIZE(a)	(sizeof(a) / sizeof((a)[0]))
+
+/* Room that tc has for a request, and more than our options need. */
+#define HPCC_REQUEST_MAX	4096
+
+static void print_u64(const char *key, const char *fmt, __u64 value)
+{
+	print_color_u64(PRINT_ANY, COLOR_NONE, key, fmt, value);
+}
+
+static void print_text(const char *fmt, const char *value)
+{
+	print_color_string(PRINT_FP, COLOR_NONE, NULL, fmt, value);
+}
+
+/* ---- options ---- */
+
+static void explain(void)
+{
+	fprintf(stderr,
+		"Usage: ... hpcc [ rate RATE ] [ bandwidth RATE ] [ limit BYTES ]\n"
+		"                [ node ID ] [ port ID ] [ overhead BYTES ] [ delay TIME ]\n"
+		"                [ kind 253|254 ] [ stamp | nostamp ]\n"
+		"                [ split-gso | no-split-gso ]\n"
+		"\n"
+		"rate       shape to this, 1kbit .. 10tbit; 0: do not shape (default)\n"
+		"bandwidth  what telemetry states as B without rate; 0: the device's (default)\n"
+		"limit      queue, overhead included (1Mb)\n"
+		"node, port this link's name in telemetry, 0 .. %u and 0 .. %u (0)\n"
+		"overhead   of the link on each packet, 0 .. %u bytes (24)\n"
+		"delay      of propagation behind the queue, 0 .. 1s (0)\n"
+		"kind       of the TCP option (253)\n",
+		HPCC_NODE_MAX, HPCC_PORT_MAX, HPCC_OVERHEAD_MAX);
+}
+
+static int bad_value(const char *name, const char *value, const char *allowed)
+{
+	fprintf(stderr, "hpcc: %s \"%s\": has to be %s\n", name, value, allowed);
+	return -1;
+}
+
+/* A number in decimal, or hexadecimal with 0x. */
+static int parse_number(const char *name, const char *arg, __u32 max, void *to)
+{
+	unsigned long long value;
+	char allowed[64];
+	char *end;
+	__u32 v;
+
+	value = strtoull(arg, &end, 0);
+	if (*arg < '0' || *arg > '9' || *end || value > max) {
+		snprintf(allowed, sizeof(allowed), "a number, 0 .. %u", max);
+		return bad_value(name, arg, allowed);
+	}
+	v = value;
+	memcpy(to, &v, sizeof(v));
+	return sizeof(v);
+}
+
+static int parse_rate(const char *name, const char *arg, void *to)
+{
+	__u64 rate;
+
+	if (get_rate64(&rate, arg) || rate > HPCC_RATE_MAX ||
+	    (rate && rate < HPCC_RATE_MIN))
+		return bad_value(name, arg, "a rate, 1kbit .. 10tbit, or 0");
+	memcpy(to, &rate, sizeof(rate));
+	return sizeof(rate);
+}
+
+static int parse_limit(const char *name, const char *arg, void *to)
+{
+	unsigned int size;
+
+	if (*arg == '-' || get_size(&size, arg) || !size)
+		return bad_value(name, arg, "a size, 1b or more");
+	memcpy(to, &size, sizeof(size));
+	return sizeof(size);
+}
+
+static int parse_delay(const char *name, const char *arg, void *to)
+{
+	__s64 time_ns;
+	__u32 v;
+
+	if (get_time64(&time_ns, arg) || time_ns < 0 ||
+	    time_ns > HPCC_DELAY_MAX_NS)
+		return bad_value(name, arg, "a time, 0 .. 1s");
+	v = time_ns;
+	memcpy(to, &v, sizeof(v));
+	return sizeof(v);
+}
+
+static int parse_kind(const char *name, const char *arg, void *to)
+{
+	__u8 kind;
+
+	if (strcmp(arg, "253") && strcmp(arg, "254"))
+		return bad_value(name, arg, "253 or 254");
+	kind = atoi(arg);
+	memcpy(to, &kind, sizeof(kind));
+	return sizeof(kind);
+}
+
+static int parse_node(const char *name, const char *arg, void *to)
+{
+	return parse_number(name, arg, HPCC_NODE_MAX, to);
+}
+
+static int parse_port(const char *name, const char *arg, void *to)
+{
+	return parse_number(name, arg, HPCC_PORT_MAX, to);
+}
+
+static int parse_overhead(const char *name, const char *arg, void *to)
+{
+	return parse_number(name, arg, HPCC_OVERHEAD_MAX, to);
+}
+
+/* Options with a value. The parser stores at most 8 bytes and returns how
+ * many, or -1.
+ */
+static const struct {
+	const char *name;
+	int attr;
+	int (*parse)(const char *name, const char *arg, void *to);
+} values[] = {
+	{ "rate",	TCA_HPCC_RATE64,	parse_rate },
+	{ "bandwidth",	TCA_HPCC_BANDWIDTH64,	parse_rate },
+	{ "limit",	TCA_HPCC_LIMIT,		parse_limit },
+	{ "node",	TCA_HPCC_NODE,		parse_node },
+	{ "port",	TCA_HPCC_PORT,		parse_port },
+	{ "overhead",	TCA_HPCC_OVERHEAD,	parse_overhead },
+	{ "delay",	TCA_HPCC_DELAY,		parse_delay },
+	{ "kind",	TCA_HPCC_KIND,		parse_kind },
+};
+
+static const struct {
+	const char *name;
+	int attr;
+	__u8 value;
+} flags[] = {
+	{ "stamp",		TCA_HPCC_STAMP,	1 },
+	{ "nostamp",		TCA_HPCC_STAMP,	0 },
+	{ "split-gso",		TCA_HPCC_SPLIT,	1 },
+	{ "no-split-gso",	TCA_HPCC_SPLIT,	0 },
+};
+
+/* Returns how many arguments were used, 0 where the first is unknown, or -1. */
+static int parse_one(int argc, char **argv, struct nlmsghdr *n)
+{
+	__u64 value;
+	size_t i;
+	int len;
+
+	for (i = 0; i < ARRAY_SIZE(flags); i++) {
+		if (strcmp(*argv, flags[i].name))
+			continue;
+		addattr_l(n, HPCC_REQUEST_MAX, flags[i].attr, &flags[i].value,
+			  sizeof(flags[i].value));
+		return 1;
+	}
+	for (i = 0; i < ARRAY_SIZE(values); i++) {
+		if (strcmp(*argv, values[i].name))
+			continue;
+		if (argc < 2) {
+			fprintf(stderr, "hpcc: %s: a value has to follow\n", *argv);
+			return -1;
+		}
+		len = values[i].parse(argv[0], argv[1], &value);
+		if (len < 0)
+			return -1;
+		addattr_l(n, HPCC_REQUEST_MAX, values[i].attr, &value, len);
+		return 2;
+	}
+	return 0;
+}
+
+static int hpcc_parse_opt(struct qdisc_util *qu, int argc, char **argv,
+			  struct nlmsghdr *n, const char *dev)
+{
+	struct rtattr *nest;
+	int used;
+
+	nest = addattr_nest(n, HPCC_REQUEST_MAX, TCA_OPTIONS | NLA_F_NESTED);
+	while (argc > 0) {
+		if (!strcmp(*argv, "help")) {
+			explain();
+			return -1;
+		}
+		used = parse_one(argc, argv, n);
+		if (used < 0)
+			return -1;
+		if (!used) {
+			fprintf(stderr, "hpcc: unknown option \"%s\"\n", *argv);
+			explain();
+			return -1;
+		}
+		argc -= used;
+		argv += used;
+	}
+	addattr_nest_end(n, nest);
+	return 0;
+}
+
+static __u64 attr_value(const struct rtattr *attr)
+{
+	__u64 v64 = 0;
+	__u32 v32 = 0;
+
+	if (RTA_PAYLOAD(attr) == sizeof(v64)) {
+		memcpy(&v64, RTA_DATA(attr), sizeof(v64));
+		return v64;
+	}
+	if (RTA_PAYLOAD(attr) == sizeof(v32)) {
+		memcpy(&v32, RTA_DATA(attr), sizeof(v32));
+		return v32;
+	}
+	return RTA_PAYLOAD(attr) ? *(__u8 *)RTA_DATA(attr) : 0;
+}
+
+/* Time in the largest unit that has no fraction; as parse_delay() takes it. */
+static void print_time(const char *key, __u64 ns)
+{
+	static const char * const unit[] = { "ns", "us", "ms", "s" };
+	__u64 v = ns;
+	size_t i = 0;
+
+	if (is_json_context()) {
+		print_u64(key, NULL, ns);
+		return;
+	}
+	while (v && v % 1000 == 0 && i < 3) {
+		v /= 1000;
+		i++;
+	}
+	print_text("%s ", key);
+	print_u64(NULL, "%llu", v);
+	print_text("%s ", unit[i]);
+}
+
+static void print_flag(const char *key, bool on, const char *yes,
+		       const char *no)
+{
+	print_color_bool(PRINT_JSON, COLOR_NONE, key, NULL, on);
+	print_text("%s ", on ? yes : no);
+}
+
+static int hpcc_print_opt(struct qdisc_util *qu, FILE *f, struct rtattr *opt)
+{
+	struct rtattr *tb[TCA_HPCC_MAX + 1];
+
+	if (!opt)
+		return 0;
+	parse_rtattr_flags(tb, TCA_HPCC_MAX, RTA_DATA(opt), RTA_PAYLOAD(opt),
+			   NLA_F_NESTED);
+	if (tb[TCA_HPCC_RATE64] && attr_value(tb[TCA_HPCC_RATE64]))
+		tc_print_rate(PRINT_ANY, "rate", "rate %s ",
+			      attr_value(tb[TCA_HPCC_RATE64]));
+	if (tb[TCA_HPCC_BANDWIDTH64] && attr_value(tb[TCA_HPCC_BANDWIDTH64]))
+		tc_print_rate(PRINT_ANY, "bandwidth", "bandwidth %s ",
+			      attr_value(tb[TCA_HPCC_BANDWIDTH64]));
+	if (tb[TCA_HPCC_LIMIT])
+		print_u64("limit", "limit %llub ", attr_value(tb[TCA_HPCC_LIMIT]));
+	if (tb[TCA_HPCC_NODE])
+		print_u64("node", "node %llu ", attr_value(tb[TCA_HPCC_NODE]));
+	if (tb[TCA_HPCC_PORT])
+		print_u64("port", "port %llu ", attr_value(tb[TCA_HPCC_PORT]));
+	if (tb[TCA_HPCC_OVERHEAD])
+		print_u64("overhead", "overhead %llu ",
+			  attr_value(tb[TCA_HPCC_OVERHEAD]));
+	if (tb[TCA_HPCC_DELAY])
+		print_time("delay", attr_value(tb[TCA_HPCC_DELAY]));
+	if (tb[TCA_HPCC_KIND])
+		print_u64("kind", "kind %llu ", attr_value(tb[TCA_HPCC_KIND]));
+	if (tb[TCA_HPCC_STAMP])
+		print_flag("stamp", attr_value(tb[TCA_HPCC_STAMP]), "stamp",
+			   "nostamp");
+	if (tb[TCA_HPCC_SPLIT])
+		print_flag("split_gso", attr_value(tb[TCA_HPCC_SPLIT]),
+			   "split-gso", "no-split-gso");
+	return 0;
+}
+
+/* ---- statistics ---- */
+
+static const char * const reasons[__HPCC_UNSTAMPED_MAX] = {
+	[HPCC_UNSTAMPED_OFF]		= "off",
+	[HPCC_UNSTAMPED_NOT_TCP]	= "not_tcp",
+	[HPCC_UNSTAMPED_FRAGMENT]	= "fragment",
+	[HPCC_UNSTAMPED_NO_OPTION]	= "no_option",
+	[HPCC_UNSTAMPED_MALFORMED]	= "malformed",
+	[HPCC_UNSTAMPED_FULL]		= "full",
+	[HPCC_UNSTAMPED_PHASE]		= "phase",
+	[HPCC_UNSTAMPED_NO_MEMORY]	= "no_memory",
+};
+
+/* The queue length that @permille of all departing packets left or were under:
+ * the upper end of the histogram's bucket. No packet is as short as what the
+ * first bucket spans, so that means an empty queue.
+ */
+static __u64 percentile(const struct tc_hpcc_xstats *st, unsigned int permille)
+{
+	__u64 total = 0, sum = 0, rank, value;
+	__u32 b;
+
+	for (b = 0; b < HPCC_HIST_BUCKETS; b++)
+		total += st->hist[b];
+	rank = total / 1000 * permille + (total % 1000 * permille + 999) / 1000;
+	for (b = 0; b < HPCC_HIST_BUCKETS - 1; b++) {
+		sum += st->hist[b];
+		if (sum >= rank)
+			break;
+	}
+	value = b ? hpcc_hist_value(b) : 0;
+	return value < st->qlen_max_bytes ? value : st->qlen_max_bytes;
+}
+
+static void print_unstamped(const struct tc_hpcc_xstats *st)
+{
+	__u64 total = 0;
+	int i;
+
+	for (i = 0; i < __HPCC_UNSTAMPED_MAX; i++)
+		total += st->unstamped[i];
+	if (is_json_context()) {
+		open_json_object("unstamped");
+		for (i = 0; i < __HPCC_UNSTAMPED_MAX; i++)
+			print_u64(reasons[i], NULL, st->unstamped[i]);
+		close_json_object();
+		return;
+	}
+	print_u64(NULL, " unstamped %llu", total);
+	for (i = 0; i < __HPCC_UNSTAMPED_MAX; i++) {
+		if (!st->unstamped[i])
+			continue;
+		print_text(" %s", reasons[i]);
+		print_u64(NULL, " %llu", st->unstamped[i]);
+	}
+}
+
+/* Buckets that are not empty, by the longest queue each holds. */
+static void print_histogram(const struct tc_hpcc_xstats *st)
+{
+	__u32 b;
+
+	open_json_array(PRINT_JSON, "hist");
+	for (b = 0; b < HPCC_HIST_BUCKETS; b++) {
+		if (!st->hist[b])
+			continue;
+		open_json_object(NULL);
+		print_u64("bytes", NULL, hpcc_hist_value(b));
+		print_u64("packets", NULL, st->hist[b]);
+		close_json_object();
+	}
+	close_json_array(PRINT_JSON, NULL);
+}
+
+static int hpcc_print_xstats(struct qdisc_util *qu, FILE *f,
+			     struct rtattr *xstats)
+{
+	struct tc_hpcc_xstats st;
+
+	if (!xstats)
+		return 0;
+	if (RTA_PAYLOAD(xstats) < sizeof(st)) {
+		fprintf(stderr, "hpcc: module and tc plugin are of different versions\n");
+		return -1;
+	}
+	memcpy(&st, RTA_DATA(xstats), sizeof(st));
+
+	open_json_object("hpcc");
+	tc_print_rate(PRINT_ANY, "bandwidth", "  link %s", st.bandwidth);
+	print_u64("tx_bytes", " sent %llu wire bytes", st.tx_bytes);
+	print_u64("tx_packets", " %llu pkt\n", st.tx_packets);
+	print_u64("stamped", "  stamped %llu", st.stamped);
+	print_u64("replaced", " replaced %llu", st.replaced);
+	print_unstamped(&st);
+	print_u64("qlen", "\n  queue %llub", st.qlen_bytes);
+	print_u64("qlen_p50", " p50 %llub", percentile(&st, 500));
+	print_u64("qlen_p95", " p95 %llub", percentile(&st, 950));
+	print_u64("qlen_p99", " p99 %llub", percentile(&st, 990));
+	print_u64("qlen_max", " max %llub", st.qlen_max_bytes);
+	print_u64("drop_limit", "\n  dropped limit %llu", st.drop_limit);
+	print_u64("drop_gso", " gso %llu", st.drop_gso);
+	print_u64("marked", " marked %llu", st.marked);
+	print_u64("resyncs", " resyncs %llu", st.resyncs);
+	if (is_json_context())
+		print_histogram(&st);
+	close_json_object();
+	return 0;
+}
+
+struct qdisc_util hpcc_qdisc_util = {
+	.id		= "hpcc",
+	.parse_qopt	= hpcc_parse_opt,
+	.print_qopt	= hpcc_print_opt,
+	.print_xstats	= hpcc_print_xstats,
+};

@@ -1,0 +1,288 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The queue, the link behind it, and the way to the other end.
+ *
+ *	enqueue -> waiting -> [start] line (serialised, then delayed) -> dequeue
+ *
+ * The link is virtual: it is free at a time that is computed, never observed,
+ *
+ *	start = max(free, arrival)
+ *	free  = start + (length + overhead) / B
+ *
+ * so that a late timer costs neither capacity nor accuracy. A packet is
+ * stamped as it starts, which is when its first bit leaves: ts = start, tx =
+ * the time spent on all packets before, qlen = what waits behind it. While
+ * packets wait, d(tx) / d(ts) is 1 exactly. It is due at free + delay, and
+ * goes to the device then.
+ *
+ * Starts that lie in the past are made up for whenever something happens, and
+ * always before a packet is added: so qlen holds what had come by the start,
+ * and not what came after it, however late the timer was.
+ *
+ * Without rate the device is the link: a packet starts when the device fetches
+ * it (with delay: as soon as the device runs the qdisc), and ts is that time.
+ */
+#include <linux/ktime.h>
+#include <hpcc/compat.h>
+#include <hpcc/record.h>
+
+#include "hpcc.h"
+
+/* How far in the past a packet may start. What a timer is later than this, or
+ * a device refuses packets for longer, is capacity lost: giving it back would
+ * send a burst that no such link could.
+ */
+static const u64 hpcc_catch_up_ns = NSEC_PER_MSEC;
+
+enum hpcc_verdict {
+	HPCC_ADMIT,
+	HPCC_DROP_LIMIT,
+};
+
+static u64 hpcc_time_ns(const struct sk_buff *skb)
+{
+	return hpcc_skb_cb(skb)->time_ns;
+}
+
+/* Does the device not fetch what is due? */
+static bool hpcc_is_blocked(const struct hpcc_sched *q, u64 now)
+{
+	const struct sk_buff *skb = skb_peek(&q->line);
+
+	return skb && hpcc_time_ns(skb) + hpcc_catch_up_ns < now;
+}
+
+/* May the first waiting packet start? A shaped link decides by its clock. An
+ * unshaped one is the device, which takes a packet at a time; with delay it
+ * has no part in when they leave.
+ */
+static bool hpcc_may_start(const struct hpcc_sched *q, u64 now)
+{
+	if (q->cfg.rate)
+		return q->free.ns <= now && !hpcc_is_blocked(q, now);
+	return q->cfg.delay_ns || skb_queue_empty(&q->line);
+}
+
+/* When a packet starts that came at @arrival_ns. */
+static struct hpcc_clock hpcc_start_time(struct hpcc_sched *q, u64 arrival_ns,
+					 u64 now)
+{
+	struct hpcc_clock start = q->free;
+
+	if (!q->cfg.rate)
+		return (struct hpcc_clock){ .ns = now };
+	if (start.ns < arrival_ns)
+		start = (struct hpcc_clock){ .ns = arrival_ns };
+	if (start.ns + hpcc_catch_up_ns < now) {
+		start = (struct hpcc_clock){ .ns = now - hpcc_catch_up_ns };
+		q->stats.resyncs++;
+	}
+	return start;
+}
+
+static void hpcc_count_departure(struct hpcc_sched *q, u32 bytes)
+{
+	q->stats.tx_packets++;
+	q->stats.tx_bytes += bytes;
+	q->stats.hist[hpcc_hist_bucket(q->waiting_bytes)]++;
+	if (q->stats.qlen_max_bytes < q->waiting_bytes)
+		q->stats.qlen_max_bytes = q->waiting_bytes;
+}
+
+static void hpcc_start(struct hpcc_sched *q, struct sk_buff *skb, u64 now)
+{
+	u32 bytes = hpcc_skb_cb(skb)->bytes;
+	struct hpcc_clock start = hpcc_start_time(q, hpcc_time_ns(skb), now);
+	struct hpcc_clock time = hpcc_link_time(q->byte_time, bytes);
+	u64 due_ns = now;
+
+	__skb_unlink(skb, &q->waiting);
+	q->waiting_bytes -= bytes;
+	hpcc_count_departure(q, bytes);
+	hpcc_stamp(q, skb, start.ns);
+
+	q->busy = hpcc_clock_add(q->busy, time);
+	if (q->cfg.rate) {
+		q->free = hpcc_clock_add(start, time);
+		due_ns = hpcc_clock_ceil(q->free);
+	}
+	if (q->cfg.delay_ns) {
+		/* A NIC would now report it sent. Its socket need not wait
+		 * for the propagation, or TSQ would throttle the sender.
+		 */
+		skb_orphan(skb);
+		due_ns += q->cfg.delay_ns;
+	}
+	/* Lowering the delay does not make packets overtake. */
+	q->last_due_ns = max(q->last_due_ns, due_ns);
+	hpcc_skb_cb(skb)->time_ns = q->last_due_ns;
+	__skb_queue_tail(&q->line, skb);
+	q->line_bytes += bytes;
+}
+
+/* Start every packet whose time has come. */
+static void hpcc_serve(struct hpcc_sched *q, u64 now)
+{
+	struct sk_buff *skb;
+
+	while ((skb = skb_peek(&q->waiting)) && hpcc_may_start(q, now))
+		hpcc_start(q, skb, now);
+}
+
+/* What becomes of a packet that arrives. */
+static enum hpcc_verdict hpcc_admit(const struct hpcc_sched *q, u32 bytes)
+{
+	u64 held = q->waiting_bytes;
+
+	/* Without a rate only this bounds what is on the delay. */
+	if (!q->cfg.rate)
+		held += q->line_bytes;
+	return held + bytes > q->cfg.limit ? HPCC_DROP_LIMIT : HPCC_ADMIT;
+}
+
+static int hpcc_enqueue_one(struct sk_buff *skb, struct Qdisc *sch, u64 now,
+			    struct sk_buff **to_free)
+{
+	struct hpcc_sched *q = qdisc_priv(sch);
+	u32 bytes = qdisc_pkt_len(skb) + q->cfg.overhead;
+
+	if (hpcc_admit(q, bytes) == HPCC_DROP_LIMIT) {
+		q->stats.drop_limit++;
+		return qdisc_drop(skb, sch, to_free);
+	}
+	hpcc_skb_cb(skb)->time_ns = now;
+	hpcc_skb_cb(skb)->bytes = bytes;
+	__skb_queue_tail(&q->waiting, skb);
+	q->waiting_bytes += bytes;
+	qdisc_qstats_backlog_inc(sch, skb);
+	qdisc_qlen_inc(sch);
+	if (q->cfg.rate)
+		hpcc_serve(q, now);
+	return NET_XMIT_SUCCESS;
+}
+
+/* A record per packet needs packets. Our parents will count the one packet
+ * they gave us: they are told of the difference.
+ */
+static int hpcc_enqueue_split(struct sk_buff *skb, struct Qdisc *sch, u64 now,
+			      struct sk_buff **to_free)
+{
+	netdev_features_t features = netif_skb_features(skb);
+	struct hpcc_sched *q = qdisc_priv(sch);
+	unsigned int gso_len = qdisc_pkt_len(skb);
+	unsigned int len = 0;
+	struct sk_buff *segs, *next;
+	int nr = 0;
+
+	segs = skb_gso_segment(skb, features & ~NETIF_F_GSO_MASK);
+	if (IS_ERR_OR_NULL(segs)) {
+		q->stats.drop_gso++;
+		return qdisc_drop(skb, sch, to_free);
+	}
+	skb_list_walk_safe(segs, segs, next) {
+		unsigned int seg_len = segs->len;
+
+		skb_mark_not_on_list(segs);
+		qdisc_skb_cb(segs)->pkt_len = seg_len;
+		hpcc_set_pkt_segs(segs, 1);
+		if (hpcc_enqueue_one(segs, sch, now, to_free))
+			continue;
+		len += seg_len;
+		nr++;
+	}
+	consume_skb(skb);
+	if (!nr)
+		return NET_XMIT_DROP;
+	qdisc_tree_reduce_backlog(sch, 1 - nr, gso_len - len);
+	return NET_XMIT_SUCCESS;
+}
+
+/**
+ * hpcc_enqueue() - Qdisc_ops::enqueue
+ * @skb: packet
+ * @sch: the qdisc
+ * @to_free: list of packets that the caller frees
+ */
+int hpcc_enqueue(struct sk_buff *skb, struct Qdisc *sch,
+		 struct sk_buff **to_free)
+{
+	struct hpcc_sched *q = qdisc_priv(sch);
+	u64 now = ktime_get_ns();
+
+	if (q->cfg.rate)
+		hpcc_serve(q, now);
+	if (q->cfg.split && skb_is_gso(skb))
+		return hpcc_enqueue_split(skb, sch, now, to_free);
+	return hpcc_enqueue_one(skb, sch, now, to_free);
+}
+
+/* Wake up for what happens next: a packet is due, or the next one starts. */
+static void hpcc_schedule(struct Qdisc *sch)
+{
+	struct hpcc_sched *q = qdisc_priv(sch);
+	const struct sk_buff *skb = skb_peek(&q->line);
+	u64 next_ns = U64_MAX;
+
+	if (skb)
+		next_ns = hpcc_time_ns(skb);
+	if (q->cfg.rate && !skb_queue_empty(&q->waiting))
+		next_ns = min(next_ns, hpcc_clock_ceil(q->free));
+	if (next_ns != U64_MAX)
+		qdisc_watchdog_schedule_ns(&q->watchdog, next_ns);
+}
+
+/**
+ * hpcc_dequeue() - Qdisc_ops::dequeue
+ * @sch: the qdisc
+ */
+struct sk_buff *hpcc_dequeue(struct Qdisc *sch)
+{
+	struct hpcc_sched *q = qdisc_priv(sch);
+	u64 now = ktime_get_ns();
+	struct sk_buff *skb;
+
+	hpcc_serve(q, now);
+	skb = skb_peek(&q->line);
+	if (!skb || hpcc_time_ns(skb) > now) {
+		if (skb)
+			qdisc_qstats_overlimit(sch);
+		hpcc_schedule(sch);
+		return NULL;
+	}
+	__skb_unlink(skb, &q->line);
+	q->line_bytes -= hpcc_skb_cb(skb)->bytes;
+	qdisc_qstats_backlog_dec(sch, skb);
+	qdisc_qlen_dec(sch);
+	qdisc_bstats_update(sch, skb);
+	return skb;
+}
+
+/**
+ * hpcc_queue_reset() - Qdisc_ops::reset; counters stay
+ * @sch: the qdisc
+ */
+void hpcc_queue_reset(struct Qdisc *sch)
+{
+	struct hpcc_sched *q = qdisc_priv(sch);
+
+	qdisc_watchdog_cancel(&q->watchdog);
+	__skb_queue_purge(&q->waiting);
+	__skb_queue_purge(&q->line);
+	q->waiting_bytes = 0;
+	q->line_bytes = 0;
+	q->free = (struct hpcc_clock){};
+	q->last_due_ns = 0;
+}
+
+/**
+ * hpcc_queue_init() - make an empty queue
+ * @sch: the qdisc
+ */
+void hpcc_queue_init(struct Qdisc *sch)
+{
+	struct hpcc_sched *q = qdisc_priv(sch);
+
+	__skb_queue_head_init(&q->waiting);
+	__skb_queue_head_init(&q->line);
+	qdisc_watchdog_init(&q->watchdog, sch);
+}

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Telemetry on a packet that departs: find the option, write our record.
+ *
+ * What bytes mean and which slot is ours is decided in hpcc/stamp.h; here they
+ * are made readable, then writable. A packet that is not stamped leaves as it
+ * came, except that data of it may have been pulled into its linear part.
+ */
+#include <linux/if_arp.h>
+#include <linux/tcp.h>
+#include <hpcc/stamp.h>
+
+#include "hpcc.h"
+
+/* Does the device transmit Ethernet headers, so that skb->data is at one? */
+static bool hpcc_is_ethernet(const struct net_device *dev)
+{
+	return dev->type == ARPHRD_ETHER || dev->type == ARPHRD_LOOPBACK;
+}
+
+static int hpcc_walk(const struct sk_buff *skb, u8 kind,
+		     struct hpcc_place *place)
+{
+	struct hpcc_frame frame = {
+		.p = skb->data,
+		.have = skb_headlen(skb),
+		.len = skb->len,
+	};
+
+	if (hpcc_is_ethernet(skb->dev))
+		return hpcc_walk_eth(&frame, kind, place);
+	if (skb_network_offset(skb) < 0)
+		return HPCC_UNSTAMPED_MALFORMED;
+	return hpcc_walk_ip(&frame, skb_network_offset(skb),
+			    ntohs(skb->protocol), kind, place);
+}
+
+/* The walk asks for more at most once per header, each time for more than
+ * before.
+ */
+static int hpcc_find(struct sk_buff *skb, u8 kind, struct hpcc_place *place)
+{
+	int ret;
+
+	while ((ret = hpcc_walk(skb, kind, place)) == HPCC_WALK_MORE) {
+		if (!pskb_may_pull(skb, place->need))
+			return HPCC_UNSTAMPED_NO_MEMORY;
+	}
+	return ret;
+}
+
+/* Is the TCP checksum yet to be computed, over what we write as well? */
+static bool hpcc_check_is_partial(const struct sk_buff *skb, u32 tcp)
+{
+	return skb->ip_summed == CHECKSUM_PARTIAL &&
+	       skb_checksum_start_offset(skb) == (int)tcp &&
+	       skb->csum_offset == offsetof(struct tcphdr, check);
+}
+
+static int hpcc_try_stamp(struct hpcc_sched *q, struct sk_buff *skb, u64 ts_ns)
+{
+	struct hpcc_stamp stamp = {
+		.node = q->cfg.node,
+		.port = q->cfg.port,
+		.bps = q->b * 8,
+		.ts_ns = ts_ns,
+		.tx_ns = q->busy.ns,
+		.qlen_ns = hpcc_link_time(q->byte_time, q->waiting_bytes).ns,
+	};
+	struct hpcc_place place;
+	int ret;
+
+	if (!q->cfg.stamp)
+		return HPCC_UNSTAMPED_OFF;
+	ret = hpcc_find(skb, q->cfg.kind, &place);
+	if (ret != HPCC_WALK_FOUND)
+		return ret;
+	if (skb_ensure_writable(skb, place.end))
+		return HPCC_UNSTAMPED_NO_MEMORY;
+	return hpcc_stamp_packet(skb->data, &place, &stamp,
+				 !hpcc_check_is_partial(skb, place.tcp));
+}
+
+/**
+ * hpcc_stamp() - write telemetry on a packet and count what became of it
+ * @q: the port; the packet is neither in @q->waiting nor in @q->busy
+ * @skb: the packet
+ * @ts_ns: when its first bit leaves
+ */
+void hpcc_stamp(struct hpcc_sched *q, struct sk_buff *skb, u64 ts_ns)
+{
+	int ret = hpcc_try_stamp(q, skb, ts_ns);
+
+	if (ret >= 0) {
+		q->stats.unstamped[ret]++;
+		return;
+	}
+	q->stats.stamped++;
+	if (ret == HPCC_STAMP_REPLACED)
+		q->stats.replaced++;
+}
