@@ -375,7 +375,8 @@ static u32 hpcc_forward_write(struct hpcc_flow *flow, const struct tcp_sock *tp,
 }
 
 /* Data ask for telemetry; whatever leaves carries what waits to be echoed.
- * With both, each gets one record.
+ * With both, each gets one record, FORWARD first: switches look at the first
+ * option of our kind.
  */
 static void hpcc_data_out(struct hpcc_segment *seg, struct sock *sk, u8 family)
 {
@@ -399,9 +400,10 @@ static void hpcc_data_out(struct hpcc_segment *seg, struct sock *sk, u8 family)
 
 	spin_lock_bh(&flow->lock);
 	if (data && (flow->pending_mask || flow->pending_identity.opt.nr)) {
-		echo = hpcc_echo_write(flow, out, hpcc_opt_len(1));
-		forward = hpcc_forward_write(flow, tcp_sk(sk), out + echo,
-					     min(room - echo, hpcc_opt_len(1)));
+		forward = hpcc_forward_write(flow, tcp_sk(sk), out,
+					     hpcc_opt_len(1));
+		echo = hpcc_echo_write(flow, out + forward,
+				       min(room - forward, hpcc_opt_len(1)));
 	} else if (data) {
 		forward = hpcc_forward_write(flow, tcp_sk(sk), out, room);
 	} else {
@@ -420,7 +422,7 @@ static void hpcc_data_out(struct hpcc_segment *seg, struct sock *sk, u8 family)
 	hpcc_segment_close(seg, p, echo + forward);
 	if (echo)
 		hpcc_count(sock_net(sk), HPCC_C_ECHO_SENT);
-	if (forward && out[echo + 2] >> 5 == HPCC_OPT_IDENTIFY)
+	if (forward && out[2] >> 5 == HPCC_OPT_IDENTIFY)
 		hpcc_count(sock_net(sk), HPCC_C_IDENTIFY_SENT);
 	else if (forward)
 		hpcc_count(sock_net(sk), HPCC_C_FORWARD_SENT);
