@@ -83,4 +83,37 @@ static inline bool hpcc_ext_hdr_is_absolute(const struct sock *sk)
 }
 #endif
 
+/* 7.2 has these writers for lockless readers of a qdisc's length. */
+#ifndef HAVE_QDISC_QLEN_INC
+static inline void qdisc_qlen_inc(struct Qdisc *sch)
+{
+	sch->q.qlen++;
+}
+
+static inline void qdisc_qlen_dec(struct Qdisc *sch)
+{
+	sch->q.qlen--;
+}
+#endif
+
+/* 7.2 counts a GSO packet's segments in qdisc_skb_cb(). */
+static inline void hpcc_set_pkt_segs(struct sk_buff *skb, u32 segs)
+{
+#ifdef HAVE_QDISC_PKT_SEGS
+	qdisc_skb_cb(skb)->pkt_segs = segs;
+#endif
+}
+
+/* 6.8 began to autoload qdiscs by alias; before, by the module's name. */
+#ifndef HAVE_ALIAS_NET_SCH
+#define MODULE_ALIAS_NET_SCH(id)
+#endif
+
+/* 7.2 takes the device's lock in __ethtool_get_link_ksettings(), which the
+ * callers of a qdisc's operations and notifiers hold.
+ */
+#ifndef HAVE_NETIF_GET_LINK_KSETTINGS
+#define netif_get_link_ksettings	__ethtool_get_link_ksettings
+#endif
+
 #endif /* _HPCC_COMPAT_H */
