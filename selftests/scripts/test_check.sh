@@ -1,0 +1,110 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+#
+# scripts/check: does it count, and does it notice what is missing? Each case
+# feeds it programs that print something and compares its last line and status.
+
+CHECK=$(dirname "$(readlink -f "$0")")/../../scripts/check
+WORK=$(mktemp -d)
+trap 'rm -rf "$WORK"' EXIT
+PASS=0
+FAIL=0
+NR=0
+
+# producer NAME SCRIPT: a test program
+producer()
+{
+	printf '#!/bin/bash\n%s\n' "$2" > "$WORK/$1"
+	chmod +x "$WORK/$1"
+}
+
+# expect NAME STATUS LAST-LINE PRODUCER...
+expect()
+{
+	local name=$1 status=$2 line=$3 rc=0 last
+	local -a programs=()
+
+	shift 3
+	for last in "$@"; do
+		programs+=("$WORK/$last")
+	done
+	OUT=$WORK/out HPCC_CHECK_TIMEOUT=${LIMIT_S:-60} "$CHECK" "${programs[@]}" > "$WORK/log" 2>&1 || rc=$?
+	last=$(tail -n 1 "$WORK/log")
+	NR=$((NR + 1))
+	if [ "$rc" = "$status" ] && [ "$last" = "$line" ]; then
+		PASS=$((PASS + 1))
+		echo "ok $NR - $name"
+		return
+	fi
+	FAIL=$((FAIL + 1))
+	echo "# wanted status $status and \"$line\""
+	echo "# got status $rc and \"$last\""
+	echo "not ok $NR - $name"
+}
+
+HEAD2='echo "KTAP version 1"; echo 1..2;'
+
+main()
+{
+	echo "KTAP version 1"
+	echo "1..20"
+
+	producer good "$HEAD2"'echo "ok 1 - a"; echo "# note"; echo "ok 2 - b"'
+	expect "all pass" 0 "2 passed, 0 failed" good
+	expect "programs add up" 0 "4 passed, 0 failed" good good
+
+	producer bad "$HEAD2"'echo "ok 1 - a"; echo "not ok 2 - b"; exit 1'
+	expect "a failure counts" 1 "1 passed, 1 failed" bad
+	expect "a failure beside a pass" 1 "3 passed, 1 failed" good bad
+
+	producer quiet_bad "$HEAD2"'echo "ok 1 - a"; echo "not ok 2 - b"; exit 0'
+	expect "a failure with exit status 0" 1 "1 passed, 1 failed" quiet_bad
+
+	producer skip "$HEAD2"'echo "ok 1 - a"; echo "ok 2 - b # SKIP no reason"'
+	expect "a skip is no pass" 0 "1 passed, 0 failed, 1 skipped" skip
+
+	producer short "$HEAD2"'echo "ok 1 - a"'
+	expect "a result is missing" 1 "1 passed, 1 failed" short
+
+	producer crash "$HEAD2"'echo "ok 1 - a"; kill -SEGV $$'
+	expect "a crash" 1 "1 passed, 1 failed" crash
+
+	producer late_crash "$HEAD2"'echo "ok 1 - a"; echo "ok 2 - b"; kill -SEGV $$'
+	expect "a crash after the last result" 1 "2 passed, 1 failed" late_crash
+
+	producer silent 'exit 0'
+	expect "no output" 1 "0 passed, 1 failed" silent
+
+	producer noplan 'echo "KTAP version 1"; echo "ok 1 - a"'
+	expect "no plan" 1 "1 passed, 1 failed" noplan
+
+	producer beyond "$HEAD2"'seq -f "ok %g - x" 3'
+	expect "more than planned" 1 "2 passed, 1 failed" beyond
+
+	producer gap 'echo "KTAP version 1"; echo 1..3; echo "ok 1 - a"; echo "ok 3 - c"'
+	expect "a number left out" 1 "1 passed, 1 failed" gap
+
+	producer bail "$HEAD2"'echo "ok 1 - a"; echo "Bail out! no network"'
+	expect "bail out" 1 "1 passed, 2 failed" bail
+
+	producer all_skipped 'echo "KTAP version 1"; echo "1..0 # SKIP no such kernel"; exit 4'
+	expect "all skipped is nothing run" 1 "0 passed, 0 failed, 1 skipped" all_skipped
+	expect "all skipped beside a pass" 0 "2 passed, 0 failed, 1 skipped" all_skipped good
+
+	producer splat "$HEAD2"'echo "ok 1 - a"; echo "WARNING: CPU: 0 PID: 1 at net/x.c:1"; echo "ok 2 - b"'
+	expect "the kernel complained" 1 "2 passed, 1 failed" splat
+
+	producer two 'for i in 1 2; do echo "KTAP version 1"; echo 1..1; echo "ok 1 - a"; done'
+	expect "two documents" 0 "2 passed, 0 failed" two
+
+	producer nested "$HEAD2"'echo "    KTAP version 1"; echo "    1..1"; echo "    not ok 1 - in"; echo "not ok 1 - a"; echo "ok 2 - b"; exit 1'
+	expect "nested results count once" 1 "1 passed, 1 failed" nested
+
+	producer hangs "$HEAD2"'echo "ok 1 - a"; sleep 60'
+	LIMIT_S=1 expect "a hang" 1 "1 passed, 2 failed" hangs
+
+	echo "# $PASS passed, $FAIL failed"
+	[ "$FAIL" = 0 ] || exit 1
+}
+
+main
