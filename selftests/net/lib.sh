@@ -1,0 +1,183 @@
+# SPDX-License-Identifier: GPL-2.0
+# shellcheck shell=bash
+#
+# For KTAP scripts that test in network namespaces. A script sources this file,
+# defines functions, and ends with
+#
+#	ktap_main test_one test_two ...
+#
+# Each function runs in a subshell under "set -eu": a command that fails fails
+# the test, unless it is part of a condition. What a test prints becomes
+# diagnostic lines. Inside a test:
+#
+#	skip WHY		end it as skipped
+#	fail WHY		end it as failed
+#	expect WHAT GOT WANT	fail unless GOT is WANT
+#	refused WANT CMD...	fail unless CMD fails and says WANT (a substring)
+#	defer CMD...		run CMD when the test ends, last one first
+#	busywait S CMD...	run CMD until it succeeds, at most S seconds
+#	ns_add NS...		make namespaces with lo up, deleted at the end
+#	veth_add NS DEV NS DEV	connect two namespaces, both ends up
+#
+# Exit status of the script: 0 all passed or skipped, 1 one failed, 4 could not
+# start. TC_LIB_DIR and HPCC_MODDIR (directories of q_hpcc.so and of modules)
+# are found in the tree unless set.
+
+HPCC_TOP=$(dirname "$(dirname "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")")")
+export TC_LIB_DIR=${TC_LIB_DIR:-$HPCC_TOP/qdisc}
+
+ktap_skip_all()
+{
+	echo "KTAP version 1"
+	echo "1..0 # SKIP $*"
+	exit 4
+}
+
+need_root()
+{
+	[ "$(id -u)" -eq 0 ] || ktap_skip_all "needs root"
+}
+
+need_command()
+{
+	local cmd
+
+	for cmd; do
+		command -v "$cmd" >/dev/null || ktap_skip_all "needs $cmd"
+	done
+}
+
+# need_module NAME...: load each from HPCC_MODDIR, from the tree, or from where
+# modprobe looks, unless it is there already.
+need_module()
+{
+	local name file
+
+	for name; do
+		[ ! -d "/sys/module/$name" ] || continue
+		for file in ${HPCC_MODDIR:+"$HPCC_MODDIR/$name.ko"} \
+			    "$HPCC_TOP"/*/"$name.ko"; do
+			[ -f "$file" ] && insmod "$file" 2>/dev/null && continue 2
+		done
+		modprobe -q "$name" || ktap_skip_all "needs module $name"
+	done
+}
+
+# Does time stand still while programs run? Only then are times exact.
+virtual_time()
+{
+	grep -q 'time-travel=inf-cpu' /proc/cmdline
+}
+
+need_virtual_time()
+{
+	virtual_time || skip "times are exact in virtual time only"
+}
+
+skip()
+{
+	echo "SKIP $*"
+	exit 4
+}
+
+fail()
+{
+	echo "FAIL $*"
+	exit 1
+}
+
+expect()
+{
+	[ "$2" = "$3" ] || fail "$1: got \"$2\", wanted \"$3\""
+}
+
+refused()
+{
+	local want=$1 out
+	shift
+
+	if out=$("$@" 2>&1); then
+		fail "accepted: $*"
+	fi
+	case "$out" in
+	*"$want"*) ;;
+	*) fail "$*: said \"$out\", wanted \"$want\"" ;;
+	esac
+}
+
+_deferred=()
+
+defer()
+{
+	_deferred+=("$(printf '%q ' "$@")")
+}
+
+_run_deferred()
+{
+	local i
+
+	for ((i = ${#_deferred[@]} - 1; i >= 0; i--)); do
+		eval "${_deferred[i]}" || true
+	done
+}
+
+# Polls each millisecond: nothing in virtual time.
+busywait()
+{
+	local deadline=$(($(date +%s%N) + $1 * 1000000000))
+	shift
+
+	until "$@"; do
+		[ "$(date +%s%N)" -lt "$deadline" ] || return 1
+		sleep 0.001
+	done
+}
+
+ns_add()
+{
+	local ns
+
+	for ns; do
+		ip netns add "$ns"
+		defer ip netns del "$ns"
+		ip -n "$ns" link set lo up
+	done
+}
+
+veth_add()
+{
+	ip link add "$2" netns "$1" type veth peer name "$4" netns "$3"
+	ip -n "$1" link set "$2" up
+	ip -n "$3" link set "$4" up
+}
+
+_run_test()
+{
+	trap _run_deferred EXIT
+	set -eu
+	"$1"
+}
+
+ktap_main()
+{
+	local nr=0 failed=0 test out rc
+
+	echo "KTAP version 1"
+	echo "1..$#"
+	for test; do
+		nr=$((nr + 1))
+		out=$(_run_test "$test" 2>&1)
+		rc=$?
+		case $rc in
+		0)
+			echo "ok $nr - ${test#test_}" ;;
+		4)
+			echo "ok $nr - ${test#test_} # SKIP ${out##*SKIP }" ;;
+		*)
+			[ -z "$out" ] || sed 's/^/# /' <<<"$out"
+			echo "not ok $nr - ${test#test_}"
+			failed=1 ;;
+		esac
+	done
+	exit "$failed"
+}
