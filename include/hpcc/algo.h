@@ -40,16 +40,17 @@
 #ifndef _HPCC_ALGO_H
 #define _HPCC_ALGO_H
 
-#include <linux/types.h>
+#include <linux/bits.h>
 #include <linux/math64.h>
 #include <linux/minmax.h>
+#include <linux/types.h>
 #include <linux/hpcc.h>
 
-#define HPCC_T_MAX		(1ULL << 40)
+#define HPCC_T_MAX		BIT_ULL(40)
 #define HPCC_W_BITS		16
-#define HPCC_W_MAX_Q16		(1ULL << 56)
+#define HPCC_W_MAX_Q16		BIT_ULL(56)
 #define HPCC_FRAC_BITS		24
-#define HPCC_ONE_Q24		(1U << HPCC_FRAC_BITS)
+#define HPCC_ONE_Q24		0x1000000U
 #define HPCC_U_LOW_BITS		20
 #define HPCC_INV_T_BITS		63
 
@@ -190,6 +191,8 @@ static inline u64 hpcc_mul_shr(u64 a, u64 b, unsigned int shift)
  * hpcc_div_nearest() - a / b, to nearest
  * @a: dividend, below 2^64 - b / 2
  * @b: divisor, not 0
+ *
+ * Return: the quotient.
  */
 static inline u64 hpcc_div_nearest(u64 a, u64 b)
 {
@@ -216,7 +219,7 @@ static inline void hpcc_params_init(struct hpcc_params *p, u64 T,
 	p->W_ai_q16 = min_t(u64, W_ai_q16, p->W_max_q16);
 	p->eta_q24 = clamp_t(u32, eta_q24, 1, HPCC_ONE_Q24);
 	p->max_stage = max_stage;
-	p->inv_T_q63 = hpcc_div_nearest(1ULL << HPCC_INV_T_BITS, p->T);
+	p->inv_T_q63 = hpcc_div_nearest(BIT_ULL(HPCC_INV_T_BITS), p->T);
 }
 
 /**
@@ -377,7 +380,7 @@ static inline void hpcc_average(struct hpcc_algo *a,
 				const struct hpcc_params *p, u64 u_q24, u64 tau)
 {
 	u64 weight_q63 = min_t(u64, tau * p->inv_T_q63,
-			       1ULL << HPCC_INV_T_BITS);
+			       BIT_ULL(HPCC_INV_T_BITS));
 	u64 U_q44 = a->U_q24 << HPCC_U_LOW_BITS | a->U_low;
 	u64 u_q44 = u_q24 << HPCC_U_LOW_BITS;
 
@@ -451,7 +454,9 @@ static inline u32 hpcc_measure_inflight(struct hpcc_algo *a,
 /**
  * hpcc_clamp_wind() - a window within W_min .. W_max
  * @p: parameters
- * @W_q16: window, bytes, below 2^63
+ * @W_q16: window, bytes
+ *
+ * Return: bytes, Q16.
  */
 static inline u64 hpcc_clamp_wind(const struct hpcc_params *p, u64 W_q16)
 {
@@ -515,7 +520,7 @@ static inline u64 hpcc_compute_wind(struct hpcc_algo *a,
  * @p: parameters
  * @s: records that the ACK carries
  * @n: how many
- * @ack_seq: its cumulative acknowledgement, bytes modulo 2^32
+ * @ack_seq: its cumulative acknowledgment, bytes modulo 2^32
  * @snd_nxt: next byte to be sent, modulo 2^32
  *
  * Where the draft is silent: the first telemetry is stored only; an ACK that

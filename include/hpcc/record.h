@@ -109,6 +109,8 @@ static inline u8 hpcc_scale_for(u64 t_ns)
  * hpcc_link_tag() - the 8 bits that tell one link from another at a hop
  * @node: switch_ID
  * @port: port_ID
+ *
+ * Return: the tag.
  */
 static inline u8 hpcc_link_tag(u32 node, u32 port)
 {
@@ -247,8 +249,10 @@ static inline void hpcc_identity_decode(const u8 *p, struct hpcc_identity *id)
 }
 
 /**
- * hpcc_opt_len() - bytes of a telemetry option
+ * hpcc_opt_len() - length of a telemetry option
  * @nr: slots
+ *
+ * Return: bytes, kind and length included.
  */
 static inline u32 hpcc_opt_len(u32 nr)
 {

@@ -15,10 +15,12 @@ static inline u64 div64_u64(u64 dividend, u64 divisor)
 	return dividend / divisor;
 }
 
+typedef unsigned __int128 u128;
+
 static inline u64 mul_u64_u64_shr(u64 a, u64 mul, unsigned int shift)
 {
 	assert(shift <= 64);
-	return (unsigned __int128)a * mul >> shift;
+	return (u128)a * mul >> shift;
 }
 
 #endif /* _SHIM_LINUX_MATH64_H */

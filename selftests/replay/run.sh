@@ -1,0 +1,197 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+#
+# Golden traces through hpcc-replay, and traces that it must not accept.
+#
+# usage: run.sh [TRACE.csv|TRACE.csv.xz]...	default: those in traces/
+#
+# The first trace is also edited, row 40 or line 7: it is to have one hop.
+#
+# shellcheck disable=SC2016	# sed and awk programs, nothing to expand
+
+HERE=$(dirname "$(readlink -f "$0")")
+readonly HERE
+readonly REPLAY=${HPCC_REPLAY:-$HERE/hpcc-replay}
+readonly KSFT_FAIL=1 KSFT_SKIP=4
+
+NR=0
+FAILED=0
+
+# result STATUS NAME [DIAGNOSIS]
+result()
+{
+	local status=$1 name=$2 why=${3:-}
+
+	NR=$((NR + 1))
+	[[ -z $why ]] || echo "# ${why//$'\n'/$'\n'# }"
+	if ((status == 0)); then
+		echo "ok $NR - $name"
+	else
+		echo "not ok $NR - $name"
+		FAILED=$((FAILED + 1))
+	fi
+}
+
+# expect NAME STATUS PATTERN ARG...: run with ARGs, compare exit and output.
+expect()
+{
+	local name=$1 status=$2 pattern=$3 out got
+	shift 3
+
+	out=$("$REPLAY" "$@" 2>&1)
+	got=$?
+	if ((got == status)) && grep -Eq -- "$pattern" <<< "$out"; then
+		result 0 "$name"
+	else
+		result 1 "$name" "exit $got, not $status, or no match of $pattern:
+$out"
+	fi
+}
+
+# rejects NAME PATTERN SED: the trace, edited, is unusable, and says so in one
+# line.
+rejects()
+{
+	local name=$1 pattern=$2 edit=$3 out got
+
+	sed "$edit" "$GOOD" > "$TMP/bad.csv"
+	out=$("$REPLAY" "$TMP/bad.csv" 2>&1)
+	got=$?
+	if ((got == 2)) && [[ $(wc -l <<< "$out") == 1 ]] &&
+	   grep -Eq -- "$pattern" <<< "$out"; then
+		result 0 "rejects: $name"
+	else
+		result 1 "rejects: $name" "exit $got: $out"
+	fi
+}
+
+# differs NAME AWK: the trace with one field of row 40 changed is replayed and
+# found different.
+differs()
+{
+	local name=$1 edit=$2
+
+	awk -F, -v OFS=, "NR == 40 { $edit } { print }" "$GOOD" > "$TMP/off.csv"
+	if cmp -s "$GOOD" "$TMP/off.csv"; then
+		result 1 "finds: $name" "the edit changed nothing"
+	else
+		expect "finds: $name" 1 "^off dU=" "$TMP/off.csv"
+	fi
+}
+
+golden()
+{
+	local trace=$1 name
+
+	name=$(basename "$trace" .csv)
+	expect "trace: $name" 0 \
+		"^$name dU=[0-9.]+e[-+][0-9]+ dW=[0-9.]+e[-+][0-9]+\$" "$trace"
+}
+
+# What an integer core reached when this was written is far within the limits
+# that hpcc-replay has by default: a loss of precision shall not pass as noise.
+precise()
+{
+	expect "precision: dU <= 1e-7, dW <= 1e-6" 0 "" \
+		--max-du 1e-7 --max-dw 1e-6 "$@"
+}
+
+rejections()
+{
+	rejects "empty file" ':?.*does not begin with' 'd'
+	rejects "wrong first line" 'bad.csv:1: does not begin' '1s/1$/2/'
+	rejects "nothing behind the first line" 'no line of parameters' '2,$d'
+	rejects "no parameters" 'bad.csv:2: no line of parameters' '2d'
+	rejects "parameter missing" 'bad.csv:2: parameter w_ai is missing' \
+		'2s/ w_ai=[^ ]*//'
+	rejects "parameter not a number" 'bad.csv:2: eta is "x"' '2s/eta=[^ ]*/eta=x/'
+	rejects "eta above 1" 'bad.csv:2: eta is "1.5"' '2s/eta=[^ ]*/eta=1.5/'
+	rejects "T of 0" 'bad.csv:2: T_ns is "0"' '2s/T_ns=[^ ]*/T_ns=0/'
+	rejects "w_min above w_max" 'bad.csv:2: w_min is' '2s/w_min=[^ ]*/w_min=1e9/'
+	rejects "nothing behind the parameters" 'no line of column names' '3,$d'
+	rejects "column missing" 'bad.csv:3: column 5 is not h0_ts_ns' \
+		'3s/h0_ts_ns,//'
+	rejects "column of the end missing" 'bad.csv:3: column 12 is not last_' \
+		'3s/,last_update_seq//'
+	rejects "column too many" 'bad.csv:3: 13 columns, not 12' '3s/$/,more/'
+	rejects "columns of no hop" 'bad.csv:3: columns for 0 hops' '3s/h0/g0/g'
+	rejects "no rows" 'no rows' '4,$d'
+	rejects "field missing" 'bad.csv:7: 11 columns, not 12' '7s/,[^,]*$//'
+	rejects "field too many" 'bad.csv:7: 13 columns, not 12' '7s/$/,1/'
+	rejects "more fields than there can be" 'bad.csv:7: more than' \
+		'7s/$/,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,/'
+	rejects "more hops than columns" 'bad.csv:7: nhop is 2' \
+		'7s/^\([^,]*,[^,]*\),1,/\1,2,/'
+	rejects "not a number" 'bad.csv:7: ack_seq is "x"' '7s/^[^,]*/x/'
+	rejects "negative number" 'bad.csv:7: ack_seq is "-4"' '7s/^[^,]*/-4/'
+	rejects "number beyond 32 bits" 'bad.csv:7: ack_seq is "4294967296"' \
+		'7s/^[^,]*/4294967296/'
+	rejects "B of 0" 'bad.csv:7: h0_bps is 0' '7s/,1,100000000000,/,1,0,/'
+	rejects "empty field" 'bad.csv:7: last_update_seq is ""' '7s/[^,]*$//'
+	rejects "U not a number" 'bad.csv:7: U is "nan"' \
+		'7s/,[^,]*\(\(,[^,]*\)\{4\}\)$/,nan\1/'
+	rejects "binary data" 'bad.csv:7: binary data' '7s/,/\x00/'
+	expect "rejects: file that is not there" 2 'not-there.csv: No such' \
+		"$TMP/not-there.csv"
+	expect "rejects: directory" 2 "$TMP: " "$TMP"
+	expect "rejects: no file given" 2 'no FILE given'
+	expect "rejects: unknown option" 2 'unrecognized option' --nonsense "$GOOD"
+	expect "rejects: limit not a number" 2 '--max-du is "x"' --max-du x "$GOOD"
+	expect "rejects: negative limit" 2 '--max-dw is "-1"' --max-dw=-1 "$GOOD"
+}
+
+differences()
+{
+	differs "W off by 60 bytes" '$9 -= 60'
+	differs "Wc off by 60 bytes" '$10 -= 60'
+	differs "another inc_stage" '$11 = ($11 + 1) % 5'
+	differs "another last_update_seq" '$12 += 1'
+	differs "other txBytes" '$6 += 2000'
+	differs "U off by 2e-4" '$8 += 0.0002'
+	mv "$TMP/off.csv" "$TMP/u.csv"
+	expect "limit: U off by 2e-4 within --max-du 1e-3" 0 "^u dU=2.0e-04" \
+		--max-du 1e-3 "$TMP/u.csv"
+	expect "one trace beyond among good ones" 1 "^u dU=" "$GOOD" "$TMP/u.csv"
+	expect "an unusable trace outweighs one beyond" 2 "^u dU=" \
+		"$TMP/not-there.csv" "$TMP/u.csv"
+}
+
+all()
+{
+	local trace
+
+	for trace in "$@"; do
+		golden "$trace"
+	done
+	precise "$@"
+	differences
+	rejections
+}
+
+main()
+{
+	local traces=("$@") trace plain=()
+
+	[[ -x $REPLAY ]] || { echo "1..0 # SKIP $REPLAY is not built"; exit $KSFT_SKIP; }
+	TMP=$(mktemp -d) || exit $KSFT_FAIL
+	trap 'rm -rf "$TMP"' EXIT
+
+	((${#traces[@]})) || traces=("$HERE"/traces/*.csv.xz)
+	for trace in "${traces[@]}"; do
+		if [[ $trace == *.xz ]]; then
+			plain+=("$TMP/$(basename "$trace" .xz)")
+			xz -dc "$trace" > "${plain[-1]}" || exit $KSFT_FAIL
+		else
+			plain+=("$trace")
+		fi
+	done
+	GOOD=${plain[0]}
+
+	all "${plain[@]}" > "$TMP/results"
+	echo "KTAP version 1"
+	echo "1..$NR"
+	cat "$TMP/results"
+	((FAILED == 0)) || exit $KSFT_FAIL
+}
+
+main "$@"
