@@ -151,8 +151,8 @@ slim()
 	local tree=$1
 
 	find "$tree" \( -path "$tree/scripts" -o -path "$tree/tools" \) -prune -o \
-		-type f \( -name '*.o' -o -name '*.a' -o -name '.*.cmd' \
-		-o -name '*.order' \) ! -path "$tree/arch/*/kernel/vdso/*" -delete
+		-type f \( -name '*.o' -o -name '*.a' -o -name '.*.cmd' \) \
+		-exec rm -f {} +
 	rm -f "$tree/vmlinux"
 	rm -rf "${tree:?}/sound" "${tree:?}/drivers" "${tree:?}/fs" \
 		"${tree:?}/mm" "${tree:?}/crypto" "${tree:?}/samples"

@@ -34,7 +34,8 @@ echo "$((total / 16)) $((total / 8)) $((total / 6))" > /proc/sys/net/ipv4/tcp_me
 # stdin must not be the console: a program that reads it would never end.
 /bin/sh /run/hpcc-job/main < /dev/null
 echo $? > /run/hpcc-job/status
-umount /run/hpcc-job
-# Power-off happens in a work queue; init must not exit before it.
-{ echo o > /proc/sysrq-trigger; } 2> /dev/null || poweroff -f
-exec tail -f /dev/null
+# No "System halted"; a panic before this point is shown.
+echo 0 > /proc/sys/kernel/printk
+# perl is essential in Debian; a poweroff(8) that needs no init system is not.
+# sync(2), then reboot(2) with RB_POWER_OFF: its numbers on x86-64.
+perl -e 'syscall(162); syscall(169, 0xfee1dead, 0x28121969, 0x4321fedc, 0)'

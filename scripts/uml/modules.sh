@@ -1,85 +1,87 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# modules.sh [--tree DIR] [--make ARG]...: build tcp_hpcc.ko and sch_hpcc.ko for
-# the guest's kernel and print the directory that holds them.
-#
-# Sources are copied into the cache first, so that modules for the running
-# kernel, built in the source tree, stay apart. Only what changed is compiled
-# again. --tree is a tree of build.sh (default: build.sh says); --make passes
-# one argument on to make, such as W=1.
+# modules.sh TREE: build what a guest needs of this project (tcp_hpcc.ko,
+# sch_hpcc.ko, q_hpcc.so, hpcc-traffic) against the kernel TREE, and print the
+# directory that holds it. Built out of a copy, so that a build for the host
+# beside it is not disturbed, and kept in the cache until the sources change.
 set -euo pipefail
 
 HERE=$(dirname "$(readlink -f "$0")")
 TOP=$(readlink -f "$HERE/../..")
 CACHE=${HPCC_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/hpcc}
+BUILDING=
 
-die()
+# shellcheck disable=SC2317 # called by trap
+cleanup()
 {
-	echo "modules: $*" >&2
-	exit 1
+	[ -z "$BUILDING" ] || rm -rf "$BUILDING"
 }
 
 sources()
 {
-	cd "$TOP"
-	printf '%s\n' Kbuild dkms.conf scripts/kbuild/probe.sh
-	find include kmod qdisc -type f \( -name '*.[ch]' -o -name '*.probes' \
-		-o -name Kbuild \) ! -name '*.mod.c'
+	find Kbuild dkms.conf include kmod qdisc scripts/kbuild \
+		selftests/lab/hpcc-traffic.c -type f \
+		! -name '*.o' ! -name '*.ko' ! -name '*.so' ! -name '*.mod*' \
+		! -name '.*' ! -name '*.order' ! -name '*.symvers' | LC_ALL=C sort
 }
 
-# One copy for each source tree, kernel and set of arguments.
-copy_dir()
+build()
 {
-	local key
+	local tree=$1 final=$2 copy
 
-	key=$(echo "$TOP" "$@" | sha256sum)
-	echo "$CACHE/modules/${key:0:12}"
+	echo "lab: building modules and tools" >&2
+	BUILDING=$(mktemp -d "$final.XXXXXX")
+	copy=$BUILDING/src
+	mkdir "$copy"
+	sources | tar -cf - -T - | tar -C "$copy" -xf -
+	if ! {
+		make -C "$tree" ARCH=um M="$copy" -j "$(nproc)" modules &&
+		make -C "$copy/qdisc" -f Makefile q_hpcc.so &&
+		${CC:-cc} -O2 -Wall -o "$BUILDING/hpcc-traffic" \
+			"$copy/selftests/lab/hpcc-traffic.c"
+	} > "$BUILDING/log" 2>&1; then
+		tail -n 40 "$BUILDING/log" >&2
+		echo "lab: building against $tree failed" >&2
+		exit 1
+	fi
+	mv "$copy"/kmod/tcp_hpcc.ko "$copy"/qdisc/sch_hpcc.ko "$copy"/qdisc/q_hpcc.so \
+		"$BUILDING"
+	rm -rf "$copy"
+	chmod 755 "$BUILDING"
+	# Somebody else may have been faster; both results are the same.
+	if mv -T "$BUILDING" "$final" 2>/dev/null; then
+		BUILDING=
+	fi
+	[ -e "$final/tcp_hpcc.ko" ]
 }
 
-sync_sources()
+# Every change of the sources leaves a directory; a dozen is enough.
+prune()
 {
-	local dir=$1 file
+	local old
 
-	while read -r file; do
-		cmp -s "$TOP/$file" "$dir/$file" || install -D -m 644 "$TOP/$file" "$dir/$file"
-	done
-	cd "$dir"
-	while read -r file; do
-		[ -e "$TOP/$file" ] || rm -f "$file"
-	done < <(find include kmod qdisc -type f \( -name '*.[ch]' -o -name Kbuild \) ! -name '*.mod.c')
+	while read -r old; do
+		rm -rf "${CACHE:?}/$old"
+	done < <(cd "$CACHE" && find . -maxdepth 1 -name 'modules-*' -printf '%T@ %f\n' |
+		 sort -rn | tail -n +13 | cut -d' ' -f2)
 }
 
 main()
 {
-	local tree='' dir log module
-	local -a args=()
+	local tree=${1:?usage: modules.sh TREE} hash final
 
-	while [ $# -gt 0 ]; do
-		case $1 in
-		--tree) tree=${2:?--tree needs a value}; shift 2 ;;
-		--make) args+=("${2:?--make needs a value}"); shift 2 ;;
-		*) die "unknown argument $1 (--tree DIR, --make ARG)" ;;
-		esac
-	done
-	[ -n "$tree" ] || tree=$("$HERE/build.sh")
-	dir=$(copy_dir "$tree" "${args[@]}")
-	log=$dir/build.log
-	mkdir -p "$dir"
-	exec 9> "$dir/.lock"
-	flock 9
-	sources | sync_sources "$dir"
-	make -C "$tree" ARCH=um M="$dir" -j "$(nproc)" "${args[@]}" modules > "$log" 2>&1 < /dev/null || {
-		cat "$log" >&2
-		die "the modules do not build; this is also in $log"
-	}
-	mkdir -p "$dir/ko"
-	for module in kmod/tcp_hpcc.ko qdisc/sch_hpcc.ko; do
-		[ -e "$dir/$module" ] || die "$module was not built"
-		cmp -s "$dir/$module" "$dir/ko/${module##*/}" || cp "$dir/$module" "$dir/ko/"
-	done
-	grep -E 'warning:|error:|WARNING:' "$log" >&2 || true
-	echo "$dir/ko"
+	cd "$TOP"
+	hash=$({ readlink -f "$tree"; sources | xargs sha256sum; } | sha256sum)
+	final=$CACHE/modules-${hash:0:12}
+	if [ ! -e "$final/tcp_hpcc.ko" ]; then
+		trap cleanup EXIT
+		trap 'exit 130' INT TERM
+		mkdir -p "$CACHE"
+		build "$tree" "$final"
+		prune
+	fi
+	echo "$final"
 }
 
 main "$@"
