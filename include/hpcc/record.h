@@ -9,14 +9,18 @@
 #ifndef _HPCC_RECORD_H
 #define _HPCC_RECORD_H
 
-#include <linux/types.h>
+#include <linux/bitops.h>
 #include <linux/errno.h>
 #include <linux/hpcc.h>
+#include <linux/math64.h>
+#include <linux/minmax.h>
+#include <linux/types.h>
 
 #define HPCC_COUNTER_BITS	20
 #define HPCC_COUNTER_MASK	((1U << HPCC_COUNTER_BITS) - 1)
 #define HPCC_QLEN_BITS		12
 #define HPCC_QLEN_MANT_BITS	8
+#define HPCC_QLEN_MAX		(511U << 14)
 #define HPCC_SCALE_MAX		31
 
 /* T spans 4096 to 8191 units, so that one unit is at most 0.025 % of T, the
@@ -98,11 +102,7 @@ static inline void hpcc_put_be64(u8 *p, u64 v)
  */
 static inline u8 hpcc_scale_for(u64 t_ns)
 {
-	u8 scale = 0;
-
-	while (scale < HPCC_SCALE_MAX && t_ns >> scale >= HPCC_T_UNITS_MAX)
-		scale++;
-	return scale;
+	return min_t(u32, fls64(t_ns / HPCC_T_UNITS_MAX), HPCC_SCALE_MAX);
 }
 
 /**
@@ -125,20 +125,18 @@ static inline u8 hpcc_link_tag(u32 node, u32 port)
  * @units: queue in units of 2^scale ns
  *
  * Exact below 512; above that 9 significant bits, to nearest, so off by at
- * most 0.2 %. Saturates at 511 << 14.
+ * most 0.2 %. Saturates at HPCC_QLEN_MAX.
  *
  * Return: exponent << 8 | mantissa.
  */
 static inline u32 hpcc_qlen_encode(u64 units)
 {
-	u32 exp = 0;
+	u32 exp;
 
 	if (units < 1U << HPCC_QLEN_MANT_BITS)
 		return units;
-	if (units > 511U << 14)
-		units = 511U << 14;
-	for (exp = 1; units >> (exp - 1) >= 512; exp++)
-		;
+	units = min_t(u64, units, HPCC_QLEN_MAX);
+	exp = fls64(units) - HPCC_QLEN_MANT_BITS;
 	if (exp > 1)
 		units += 1ULL << (exp - 2);
 	if (units >> (exp - 1) >= 512)
@@ -151,7 +149,7 @@ static inline u32 hpcc_qlen_encode(u64 units)
  * hpcc_qlen_decode() - inverse of hpcc_qlen_encode()
  * @code: 12 bits; higher ones are ignored
  *
- * Return: queue in units of 2^scale ns, 0 .. 511 << 14.
+ * Return: queue in units of 2^scale ns, 0 .. HPCC_QLEN_MAX.
  */
 static inline u32 hpcc_qlen_decode(u32 code)
 {
@@ -207,6 +205,13 @@ static inline void hpcc_record_decode(const u8 *p, struct hpcc_record *r)
 	r->qlen = hpcc_qlen_decode(v & ((1U << HPCC_QLEN_BITS) - 1));
 }
 
+/* What B's mantissa counts, by exponent. */
+static const u64 hpcc_identity_unit_bps[4] = {
+	1000, 1000000, 1000000000, 1000000000000ULL
+};
+
+#define HPCC_IDENTITY_MANT_MAX	((1U << 22) - 1)
+
 /**
  * hpcc_identity_encode() - write an identity record
  * @p: HPCC_RECORD_LEN bytes
@@ -216,15 +221,18 @@ static inline void hpcc_record_decode(const u8 *p, struct hpcc_record *r)
  */
 static inline void hpcc_identity_encode(u8 *p, const struct hpcc_identity *id)
 {
-	u64 mant = id->bps / 1000 + (id->bps % 1000 >= 500);
+	u64 mant, rem;
 	u32 exp = 0;
 
-	while (mant >= 1U << 22 && exp < 3) {
-		mant = mant / 1000 + (mant % 1000 >= 500);
-		exp++;
+	for (;; exp++) {
+		u64 unit_bps = hpcc_identity_unit_bps[exp];
+
+		mant = div64_u64_rem(id->bps, unit_bps, &rem);
+		mant += rem >= unit_bps / 2;
+		if (mant <= HPCC_IDENTITY_MANT_MAX || exp == 3)
+			break;
 	}
-	if (mant >= 1U << 22)
-		mant = (1U << 22) - 1;
+	mant = min_t(u64, mant, HPCC_IDENTITY_MANT_MAX);
 	hpcc_put_be64(p, (u64)(id->hop & 0xf) << 60 |
 			 (u64)(id->node & HPCC_NODE_MAX) << 40 |
 			 (u64)(id->port & HPCC_PORT_MAX) << 24 |
@@ -238,14 +246,13 @@ static inline void hpcc_identity_encode(u8 *p, const struct hpcc_identity *id)
  */
 static inline void hpcc_identity_decode(const u8 *p, struct hpcc_identity *id)
 {
-	static const u64 unit_bps[4] = { 1000, 1000000, 1000000000,
-					 1000000000000ULL };
 	u64 v = hpcc_get_be64(p);
 
 	id->hop = v >> 60;
 	id->node = v >> 40 & HPCC_NODE_MAX;
 	id->port = v >> 24 & HPCC_PORT_MAX;
-	id->bps = (v & ((1U << 22) - 1)) * unit_bps[v >> 22 & 3];
+	id->bps = (v & HPCC_IDENTITY_MANT_MAX) *
+		  hpcc_identity_unit_bps[v >> 22 & 3];
 }
 
 /**
@@ -380,15 +387,11 @@ static inline int hpcc_syn_opt_decode(const u8 *p, u32 len, u16 exid)
 static inline u32 hpcc_hist_bucket(u32 bytes)
 {
 	u32 v = bytes / HPCC_HIST_UNIT;
-	u32 octave = 0;
+	u32 shift = fls(v / (2 * HPCC_HIST_SUB));
 
-	while (v >= 2 * HPCC_HIST_SUB) {
-		v >>= 1;
-		octave++;
-	}
-	/* v holds octave 0 and the first of the others' numbering alike. */
-	v += octave * HPCC_HIST_SUB;
-	return v < HPCC_HIST_BUCKETS ? v : HPCC_HIST_BUCKETS - 1;
+	/* v >> shift has the octave's first SUB, too: shift = octave - 1. */
+	return min_t(u32, shift * HPCC_HIST_SUB + (v >> shift),
+		     HPCC_HIST_BUCKETS - 1);
 }
 
 /**

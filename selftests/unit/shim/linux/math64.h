@@ -15,6 +15,13 @@ static inline u64 div64_u64(u64 dividend, u64 divisor)
 	return dividend / divisor;
 }
 
+static inline u64 div64_u64_rem(u64 dividend, u64 divisor, u64 *remainder)
+{
+	assert(divisor);
+	*remainder = dividend % divisor;
+	return dividend / divisor;
+}
+
 typedef unsigned __int128 u128;
 
 static inline u64 mul_u64_u64_shr(u64 a, u64 mul, unsigned int shift)
