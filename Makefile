@@ -47,10 +47,6 @@ help:
 deps:
 	@scripts/install-deps
 
-# The guest's kernel, once, and the modules for it.
-guest:
-	@scripts/uml/modules.sh > /dev/null
-
 demo: deps plugin tools
 	@scripts/hpcc-lab compare $(DEMO) --cc $(DEMO_CC) --seed $(SEED) --out $(OUT)/demo
 
@@ -122,6 +118,6 @@ clean:
 	rm -f modules.order Module.symvers .modules.order.cmd .Module.symvers.cmd .hpcc-probes
 	rm -rf $(OUT)
 
-.PHONY: all help deps guest demo bench-core check check-unit check-replay \
+.PHONY: all help deps demo bench-core check check-unit check-replay \
 	check-scripts check-lab check-net check-style style modules \
 	kernel-ready plugin tools install install-user uninstall dkms clean

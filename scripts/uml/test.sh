@@ -7,15 +7,17 @@
 set -euo pipefail
 
 HERE=$(dirname "$(readlink -f "$0")")
-TOP=$(readlink -f "$HERE/../..")
 
 main()
 {
+	local tree
+
 	[ $# -gt 0 ] || { echo "usage: test.sh SCRIPT [ARG]..." >&2; exit 2; }
-	HPCC_MODDIR=$("$HERE/modules.sh")
-	export HPCC_MODDIR TC_LIB_DIR=$TOP/qdisc
+	tree=$("$HERE/build.sh")
+	HPCC_MODDIR=$("$HERE/modules.sh" "$tree")
+	export HPCC_MODDIR TC_LIB_DIR=$HPCC_MODDIR
 	# 5: warnings and worse.
-	exec "$HERE/run.sh" --kernel loglevel=5 -- "$@"
+	exec "$HERE/run.sh" --tree "$tree" --kernel loglevel=5 -- "$@"
 }
 
 main "$@"
