@@ -99,14 +99,21 @@ static inline int hpcc_walk_need(const struct hpcc_frame *f, u32 end, u32 off,
 	return HPCC_WALK_MORE;
 }
 
+/* Is it for switches to fill in? A segment may carry an echo as well. */
+static inline bool hpcc_is_request(const struct hpcc_opt *opt)
+{
+	return opt->type == HPCC_OPT_FORWARD || opt->type == HPCC_OPT_IDENTIFY;
+}
+
 /* TCP header at @tcp of a packet that ends at @end. */
 static inline int hpcc_walk_tcp(const struct hpcc_frame *f, u32 end, u32 tcp,
 				u8 kind, struct hpcc_place *place)
 {
-	const u8 *opts;
+	const u8 *opts = f->p + tcp + HPCC_TCP_HLEN;
+	struct hpcc_opt opt;
+	bool odd = false;
 	u32 pos = 0;
 	u32 hlen;
-	int at;
 	int ret;
 
 	ret = hpcc_walk_need(f, end, tcp, HPCC_TCP_HLEN, place);
@@ -120,16 +127,19 @@ static inline int hpcc_walk_tcp(const struct hpcc_frame *f, u32 end, u32 tcp,
 		return ret;
 	if (f->p[tcp + 13] & HPCC_TCP_SYN)
 		return HPCC_UNSTAMPED_NO_OPTION;
-	opts = f->p + tcp + HPCC_TCP_HLEN;
-	at = hpcc_opt_next(opts, hlen - HPCC_TCP_HLEN, &pos, kind);
-	if (at < 0)
-		return at == -ENOENT ? HPCC_UNSTAMPED_NO_OPTION :
-				       HPCC_UNSTAMPED_MALFORMED;
 	place->tcp = tcp;
-	place->opt = tcp + HPCC_TCP_HLEN + at;
-	place->len = pos - at;
 	place->end = tcp + hlen;
-	return HPCC_WALK_FOUND;
+	hlen -= HPCC_TCP_HLEN;
+	while ((ret = hpcc_opt_next(opts, hlen, &pos, kind)) >= 0) {
+		place->opt = tcp + HPCC_TCP_HLEN + ret;
+		place->len = pos - ret;
+		if (hpcc_opt_decode(opts + ret, place->len, &opt))
+			odd = true;
+		else if (hpcc_is_request(&opt))
+			return HPCC_WALK_FOUND;
+	}
+	return odd || ret != -ENOENT ? HPCC_UNSTAMPED_MALFORMED :
+				       HPCC_UNSTAMPED_NO_OPTION;
 }
 
 static inline int hpcc_walk_ipv4(const struct hpcc_frame *f, u32 off, u8 kind,
@@ -193,7 +203,7 @@ static inline int hpcc_walk_ipv6(const struct hpcc_frame *f, u32 off, u8 kind,
  * @kind: TCP option kind
  * @place: result
  *
- * The first option of that kind counts.
+ * Of several the first that asks switches for records counts.
  *
  * Return: HPCC_WALK_FOUND, HPCC_WALK_MORE, or the enum hpcc_unstamped that
  * says why there is none.
@@ -313,9 +323,9 @@ static inline int hpcc_stamp_option(u8 *p, u32 len, const struct hpcc_stamp *s)
 
 	if (hpcc_opt_decode(p, len, &opt))
 		return HPCC_UNSTAMPED_MALFORMED;
-	load = opt.type == HPCC_OPT_FORWARD;
-	if (!load && opt.type != HPCC_OPT_IDENTIFY)
+	if (!hpcc_is_request(&opt))
 		return HPCC_UNSTAMPED_NO_OPTION;
+	load = opt.type == HPCC_OPT_FORWARD;
 	if (opt.hops >= HPCC_HOPS_MAX)
 		return HPCC_UNSTAMPED_FULL;
 

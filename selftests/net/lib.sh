@@ -174,7 +174,7 @@ ktap_main()
 		4)
 			echo "ok $nr - ${test#test_} # SKIP ${out##*SKIP }" ;;
 		*)
-			[ -z "$out" ] || sed 's/^/# /' <<<"$out"
+			[ -z "$out" ] || echo "# ${out//$'\n'/$'\n# '}"
 			echo "not ok $nr - ${test#test_}"
 			failed=1 ;;
 		esac

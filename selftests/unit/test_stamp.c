@@ -1,0 +1,788 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * What a switch does to packets (hpcc/stamp.h), against frames built here and
+ * checksums computed in full. Every frame lies in a heap block of its own size,
+ * so that the address sanitizer sees a read or write beyond what was granted.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+#include <hpcc/clock.h>
+#include <hpcc/stamp.h>
+
+#define KIND	253
+#define ARRAY_SIZE(a)	(sizeof(a) / sizeof((a)[0]))
+#define TEST(name)	static void name(void **state __attribute__((unused)))
+
+static const struct hpcc_stamp port = {
+	.node = 7,
+	.port = 2,
+	.bps = 100000000000ULL,
+	.ts_ns = 123456789,
+	.tx_ns = 12345678,
+	.qlen_ns = 1000,
+};
+
+/* A frame and where its parts are. */
+struct built {
+	u8	*p;
+	u32	len;
+	u32	ip;
+	u32	tcp;
+	u32	opt;
+	int	version;
+};
+
+/* What to build. */
+struct shape {
+	int	tags;		/* VLAN tags */
+	int	version;	/* 4 or 6 */
+	u32	extra;		/* bytes of IPv4 options or IPv6 headers: 8 n */
+	u32	nops;		/* before the option */
+	int	slots;		/* of the option; -1: no option */
+	u32	payload;
+	u32	padding;	/* behind the IP packet */
+};
+
+static u64 seed;
+
+static u32 rnd(void)
+{
+	seed = seed * 6364136223846793005ULL + 1442695040888963407ULL;
+	return seed >> 33;
+}
+
+static u32 sum_words(u32 sum, const u8 *p, u32 len)
+{
+	u32 i;
+
+	for (i = 0; i + 1 < len; i += 2)
+		sum += p[i] << 8 | p[i + 1];
+	if (len & 1)
+		sum += p[len - 1] << 8;
+	while (sum >> 16)
+		sum = (sum & 0xffff) + (sum >> 16);
+	return sum;
+}
+
+/* The TCP checksum's sum over pseudo-header and segment: 0xffff if right. */
+static u32 tcp_sum(const struct built *b)
+{
+	u32 end, sum;
+
+	if (b->version == 4) {
+		end = b->ip + (b->p[b->ip + 2] << 8 | b->p[b->ip + 3]);
+		sum = sum_words(0, b->p + b->ip + 12, 8);
+	} else {
+		end = b->ip + 40 + (b->p[b->ip + 4] << 8 | b->p[b->ip + 5]);
+		sum = sum_words(0, b->p + b->ip + 8, 32);
+	}
+	sum += 6 + end - b->tcp;
+	return sum_words(sum, b->p + b->tcp, end - b->tcp);
+}
+
+static void fix_check(struct built *b)
+{
+	u32 check;
+
+	b->p[b->tcp + 16] = 0;
+	b->p[b->tcp + 17] = 0;
+	check = ~tcp_sum(b);
+	b->p[b->tcp + 16] = check >> 8;
+	b->p[b->tcp + 17] = check;
+}
+
+static void put16(u8 *p, u32 v)
+{
+	p[0] = v >> 8;
+	p[1] = v;
+}
+
+static struct built build(const struct shape *s)
+{
+	u32 optlen = s->slots < 0 ? 0 : 4 + 8 * s->slots;
+	u32 opts = (s->nops + optlen + 3) & ~3U;
+	u32 iplen = (s->version == 4 ? 20 : 40) + s->extra;
+	u32 l3 = iplen + 20 + opts + s->payload;
+	struct built b = { .version = s->version };
+	static const u8 ext[] = { 0, 60, 43 };
+	u32 i;
+
+	b.ip = 14 + 4 * s->tags;
+	b.tcp = b.ip + iplen;
+	b.opt = b.tcp + 20 + s->nops;
+	b.len = b.ip + l3 + s->padding;
+	b.p = malloc(b.len);
+	for (i = 0; i < b.len; i++)
+		b.p[i] = rnd();
+	for (i = 0; i < (u32)s->tags; i++)
+		put16(b.p + 12 + 4 * i, s->tags - i > 1 ? 0x88a8 : 0x8100);
+	put16(b.p + b.ip - 2, s->version == 4 ? 0x0800 : 0x86dd);
+	if (s->version == 4) {
+		b.p[b.ip] = 0x40 | iplen / 4;
+		put16(b.p + b.ip + 2, l3);
+		put16(b.p + b.ip + 6, 0x4000);
+		b.p[b.ip + 9] = 6;
+	} else {
+		u8 *next = b.p + b.ip + 6;
+		u8 *hdr = b.p + b.ip + 40;
+
+		b.p[b.ip] = 0x60;
+		put16(b.p + b.ip + 4, l3 - 40);
+		/* Headers of 8 bytes, the last one with the rest. */
+		for (i = 0; i < s->extra / 8 && i < ARRAY_SIZE(ext); i++) {
+			*next = ext[i];
+			next = hdr;
+			hdr[1] = i + 1 < ARRAY_SIZE(ext) ? 0 :
+				 s->extra / 8 - ARRAY_SIZE(ext);
+			hdr += 8;
+		}
+		*next = 6;
+	}
+	b.p[b.tcp + 12] = (20 + opts) / 4 << 4;
+	b.p[b.tcp + 13] = 0x10;
+	memset(b.p + b.tcp + 20, 1, opts);
+	if (s->slots >= 0) {
+		u8 *opt = b.p + b.opt;
+
+		memset(opt, 0, optlen);
+		opt[0] = KIND;
+		opt[1] = optlen;
+		opt[2] = HPCC_OPT_FORWARD << 5 | 3;
+	}
+	fix_check(&b);
+	return b;
+}
+
+static int walk(const u8 *p, u32 have, u32 len, struct hpcc_place *place)
+{
+	struct hpcc_frame f = { .p = p, .have = have, .len = len };
+
+	return hpcc_walk_eth(&f, KIND, place);
+}
+
+static int walk_built(const struct built *b)
+{
+	struct hpcc_place place;
+
+	return walk(b->p, b->len, b->len, &place);
+}
+
+/* Calls @f with frames of all kinds. */
+static void for_all_shapes(void (*f)(const struct shape *s, struct built *b))
+{
+	struct shape s;
+	struct built b;
+
+	for (s.tags = 0; s.tags <= 4; s.tags++)
+		for (s.version = 4; s.version <= 6; s.version += 2)
+			for (s.extra = 0; s.extra <= 40; s.extra += 8)
+				for (s.slots = 0; s.slots <= 4; s.slots++)
+					for (s.nops = 0; s.nops + 4 + 8 * s.slots <= 40; s.nops += 1 + s.nops / 4) {
+						s.payload = rnd() % 20;
+						s.padding = rnd() % 10;
+						b = build(&s);
+						f(&s, &b);
+						free(b.p);
+					}
+}
+
+/* ---- the walk ---- */
+
+static void check_found(const struct shape *s, struct built *b)
+{
+	struct hpcc_place place;
+
+	assert_int_equal(walk(b->p, b->len, b->len, &place), HPCC_WALK_FOUND);
+	assert_int_equal(place.tcp, b->tcp);
+	assert_int_equal(place.opt, b->opt);
+	assert_int_equal(place.len, 4 + 8 * s->slots);
+	assert_int_equal(place.end, b->tcp + (b->p[b->tcp + 12] >> 4) * 4);
+}
+
+TEST(walk__finds_option)
+{
+	for_all_shapes(check_found);
+}
+
+/* However little is readable at first, the walk asks for more than it has, and
+ * comes to the same result.
+ */
+static void check_pulls(const struct shape *s, struct built *b)
+{
+	struct hpcc_place place = { };
+	u32 have = 0, rounds = 0;
+	u8 *p = malloc(1);
+	int ret;
+
+	(void)s;
+	while ((ret = walk(p, have, b->len, &place)) == HPCC_WALK_MORE) {
+		assert_true(place.need > have);
+		assert_true(place.need <= b->len);
+		assert_true(++rounds < 16);
+		have = place.need;
+		free(p);
+		p = malloc(have);
+		memcpy(p, b->p, have);
+	}
+	assert_int_equal(ret, HPCC_WALK_FOUND);
+	assert_int_equal(place.opt, b->opt);
+	assert_true(place.end <= have);
+	free(p);
+}
+
+TEST(walk__asks_for_what_it_needs)
+{
+	for_all_shapes(check_pulls);
+}
+
+/* A frame cut anywhere within its IP packet is malformed, whether the lengths
+ * in it were adjusted to the cut or not; never found, never read beyond.
+ */
+static void check_truncated(const struct shape *s, struct built *b)
+{
+	u32 end = b->len - s->padding;
+	u32 tcp_end = b->tcp + (b->p[b->tcp + 12] >> 4) * 4;
+	struct hpcc_place place;
+	u32 len;
+
+	for (len = 0; len < end; len++) {
+		u8 *p = malloc(len ? len : 1);
+		int ret;
+
+		memcpy(p, b->p, len);
+		assert_int_equal(walk(p, len, len, &place),
+				 HPCC_UNSTAMPED_MALFORMED);
+		if (b->version == 4 && len >= b->ip + 20)
+			put16(p + b->ip + 2, len - b->ip);
+		else if (b->version == 6 && len >= b->ip + 40)
+			put16(p + b->ip + 4, len - b->ip - 40);
+		ret = walk(p, len, len, &place);
+		assert_int_equal(ret, len < tcp_end ? HPCC_UNSTAMPED_MALFORMED :
+						      HPCC_WALK_FOUND);
+		free(p);
+	}
+}
+
+TEST(walk__every_truncation)
+{
+	for_all_shapes(check_truncated);
+}
+
+static const struct shape plain4 = { .version = 4, .slots = 3, .payload = 9 };
+static const struct shape plain6 = { .version = 6, .slots = 3, .payload = 9 };
+
+TEST(walk__not_for_us)
+{
+	struct built b = build(&plain4);
+	struct shape bare = plain4;
+
+	b.p[b.ip + 9] = 17;
+	assert_int_equal(walk_built(&b), HPCC_UNSTAMPED_NOT_TCP);
+	b.p[b.ip + 9] = 6;
+	put16(b.p + 12, 0x0806);
+	assert_int_equal(walk_built(&b), HPCC_UNSTAMPED_NOT_TCP);
+	put16(b.p + 12, b.len - 14);	/* IEEE 802.3 */
+	assert_int_equal(walk_built(&b), HPCC_UNSTAMPED_NOT_TCP);
+	put16(b.p + 12, 0x0800);
+	b.p[b.tcp + 13] = 0x02;
+	assert_int_equal(walk_built(&b), HPCC_UNSTAMPED_NO_OPTION);
+	b.p[b.tcp + 13] = 0x10;
+	b.p[b.opt] = 254;
+	assert_int_equal(walk_built(&b), HPCC_UNSTAMPED_NO_OPTION);
+	free(b.p);
+
+	bare.slots = -1;
+	b = build(&bare);
+	assert_int_equal(walk_built(&b), HPCC_UNSTAMPED_NO_OPTION);
+	free(b.p);
+}
+
+TEST(walk__too_many_tags)
+{
+	struct shape s = plain4;
+	struct built b;
+
+	s.tags = 5;
+	b = build(&s);
+	assert_int_equal(walk_built(&b), HPCC_UNSTAMPED_NOT_TCP);
+	free(b.p);
+}
+
+TEST(walk__fragments)
+{
+	static const u16 frag[] = { 0x2000, 0x2010, 0x0001, 0x1fff };
+	struct shape s = plain6;
+	struct built b = build(&plain4);
+	u32 i;
+
+	for (i = 0; i < ARRAY_SIZE(frag); i++) {
+		put16(b.p + b.ip + 6, frag[i]);
+		assert_int_equal(walk_built(&b), HPCC_UNSTAMPED_FRAGMENT);
+	}
+	put16(b.p + b.ip + 6, 0x4000);
+	assert_int_equal(walk_built(&b), HPCC_WALK_FOUND);
+	free(b.p);
+
+	s.extra = 8;
+	b = build(&s);
+	b.p[b.ip + 6] = 44;
+	assert_int_equal(walk_built(&b), HPCC_UNSTAMPED_FRAGMENT);
+	free(b.p);
+}
+
+TEST(walk__contradicting_lengths)
+{
+	struct built b = build(&plain4);
+
+	b.p[b.ip] = 0x44;
+	assert_int_equal(walk_built(&b), HPCC_UNSTAMPED_MALFORMED);
+	b.p[b.ip] = 0x65;
+	assert_int_equal(walk_built(&b), HPCC_UNSTAMPED_MALFORMED);
+	b.p[b.ip] = 0x45;
+	put16(b.p + b.ip + 2, 19);
+	assert_int_equal(walk_built(&b), HPCC_UNSTAMPED_MALFORMED);
+	put16(b.p + b.ip + 2, b.len - b.ip + 1);
+	assert_int_equal(walk_built(&b), HPCC_UNSTAMPED_MALFORMED);
+	put16(b.p + b.ip + 2, 0);
+	assert_int_equal(walk_built(&b), HPCC_UNSTAMPED_MALFORMED);
+	put16(b.p + b.ip + 2, b.len - b.ip);
+	b.p[b.tcp + 12] = 0x40;
+	assert_int_equal(walk_built(&b), HPCC_UNSTAMPED_MALFORMED);
+	b.p[b.tcp + 12] = 0xf0;
+	assert_int_equal(walk_built(&b), HPCC_UNSTAMPED_MALFORMED);
+	free(b.p);
+
+	b = build(&plain6);
+	put16(b.p + b.ip + 4, b.len - b.ip - 40 + 1);
+	assert_int_equal(walk_built(&b), HPCC_UNSTAMPED_MALFORMED);
+	put16(b.p + b.ip + 4, 0);
+	assert_int_equal(walk_built(&b), HPCC_UNSTAMPED_MALFORMED);
+	put16(b.p + b.ip + 4, b.len - b.ip - 40);
+	b.p[b.ip] = 0x45;
+	assert_int_equal(walk_built(&b), HPCC_UNSTAMPED_MALFORMED);
+	free(b.p);
+}
+
+TEST(walk__every_option_length)
+{
+	struct shape s = plain4;
+	struct built b;
+	u32 len;
+
+	s.slots = 4;
+	s.nops = 4;
+	b = build(&s);
+	for (len = 0; len < 256; len++) {
+		bool good = len == 4 || len == 12 || len == 20 || len == 28 ||
+			    len == 36;
+
+		b.p[b.opt + 1] = len;
+		/* What remains of the slots reads as the end of options. */
+		assert_int_equal(walk_built(&b), good ? HPCC_WALK_FOUND :
+				 HPCC_UNSTAMPED_MALFORMED);
+	}
+	free(b.p);
+}
+
+/* An echo, or an option that is none of ours, does not hide the request. */
+TEST(walk__skips_other_types)
+{
+	struct shape s = plain4;
+	struct hpcc_place place;
+	struct built b;
+	u32 type;
+
+	s.slots = 0;
+	s.nops = 12;
+	b = build(&s);
+	for (type = 0; type < 8; type++) {
+		u8 *other = b.p + b.tcp + 20;
+
+		memset(other, 0, 12);
+		other[0] = KIND;
+		other[1] = 12;
+		other[2] = type << 5;
+		assert_int_equal(walk(b.p, b.len, b.len, &place), HPCC_WALK_FOUND);
+		assert_int_equal(place.opt, type == HPCC_OPT_FORWARD ||
+				 type == HPCC_OPT_IDENTIFY ? b.tcp + 20 : b.opt);
+		b.p[b.opt] = 1;
+		memset(b.p + b.opt, 1, 4);
+		if (type != HPCC_OPT_FORWARD && type != HPCC_OPT_IDENTIFY)
+			assert_int_equal(walk_built(&b),
+					 type ? HPCC_UNSTAMPED_NO_OPTION :
+						HPCC_UNSTAMPED_MALFORMED);
+		b.p[b.opt] = KIND;
+		b.p[b.opt + 1] = 4;
+		b.p[b.opt + 2] = HPCC_OPT_FORWARD << 5;
+		b.p[b.opt + 3] = 0;
+	}
+	free(b.p);
+}
+
+TEST(walk__far_headers)
+{
+	struct shape s = plain6;
+	struct hpcc_place place;
+	struct built b;
+
+	s.extra = 600;
+	b = build(&s);
+	assert_int_equal(walk(b.p, 100, b.len, &place), HPCC_UNSTAMPED_NOT_TCP);
+	free(b.p);
+}
+
+TEST(walk__without_ethernet)
+{
+	struct built b = build(&plain4);
+	struct hpcc_frame f = { .p = b.p, .have = b.len, .len = b.len };
+	struct hpcc_place place;
+
+	assert_int_equal(hpcc_walk_ip(&f, b.ip, 0x0800, KIND, &place),
+			 HPCC_WALK_FOUND);
+	assert_int_equal(hpcc_walk_ip(&f, b.ip, 0x86dd, KIND, &place),
+			 HPCC_UNSTAMPED_MALFORMED);
+	assert_int_equal(hpcc_walk_ip(&f, b.ip, 0x8100, KIND, &place),
+			 HPCC_UNSTAMPED_NOT_TCP);
+	assert_int_equal(hpcc_walk_ip(&f, b.len + 9, 0x0800, KIND, &place),
+			 HPCC_UNSTAMPED_MALFORMED);
+	free(b.p);
+}
+
+/* Frames with random bytes put in: whatever is found lies within the frame,
+ * and stamping it stays within the option and the checksum.
+ */
+TEST(walk__random_bytes)
+{
+	u32 round, found = 0;
+
+	for (round = 0; round < 200000; round++) {
+		struct shape s = {
+			.tags = rnd() % 3,
+			.version = rnd() % 2 ? 4 : 6,
+			.extra = rnd() % 6 * 8,
+			.nops = rnd() % 9,
+			.slots = rnd() % 4,
+			.payload = rnd() % 40,
+			.padding = rnd() % 5,
+		};
+		struct built b = build(&s);
+		u32 changes = 1 + rnd() % 4;
+		struct hpcc_place place;
+		u8 *copy;
+		u32 i;
+
+		while (changes--)
+			b.p[12 + rnd() % (b.len - 12)] = rnd();
+		copy = malloc(b.len);
+		memcpy(copy, b.p, b.len);
+		if (walk(b.p, b.len, b.len, &place) == HPCC_WALK_FOUND) {
+			found++;
+			assert_true(place.tcp + 20 <= place.opt);
+			assert_true(place.opt + place.len <= place.end);
+			assert_true(place.end <= b.len);
+			hpcc_stamp_packet(b.p, &place, &port, true);
+		}
+		for (i = 0; i < b.len; i++) {
+			if (b.p[i] == copy[i])
+				continue;
+			assert_true((i >= place.opt + 3 &&
+				     i < place.opt + place.len) ||
+				    i == place.tcp + 16 || i == place.tcp + 17);
+		}
+		free(copy);
+		free(b.p);
+	}
+	assert_in_range(found, 50000, 199999);
+}
+
+/* ---- the option ---- */
+
+static void make_option(u8 *p, u32 type, u32 hops, u32 flags, u32 nr)
+{
+	struct hpcc_opt opt = {
+		.type = type, .scale = 4, .hops = hops, .flags = flags, .nr = nr,
+	};
+
+	memset(p, 0, 36);
+	hpcc_opt_encode(p, KIND, &opt);
+}
+
+static int stamp(u8 *p)
+{
+	return hpcc_stamp_option(p, p[1], &port);
+}
+
+TEST(option__first_free_slot)
+{
+	struct hpcc_record r;
+	u8 p[36];
+	u32 hop;
+
+	make_option(p, HPCC_OPT_FORWARD, 0, 0, 3);
+	for (hop = 1; hop <= 3; hop++) {
+		assert_int_equal(stamp(p), HPCC_STAMP_WRITTEN);
+		assert_int_equal(p[3], hop << 4);
+		hpcc_record_decode(p + 4 + 8 * (hop - 1), &r);
+		assert_int_equal(r.hop, hop);
+		assert_int_equal(r.tag, hpcc_link_tag(7, 2));
+		assert_int_equal(r.ts, (port.ts_ns >> 4) & 0xfffff);
+		assert_int_equal(r.tx, (port.tx_ns >> 4) & 0xfffff);
+		assert_int_equal(r.qlen, port.qlen_ns >> 4);
+	}
+}
+
+TEST(option__replaces_the_least_loaded)
+{
+	static const u32 qlen[3] = { 50, 7, 9 };
+	struct hpcc_record r = { .hop = 1, .tag = 9 };
+	struct hpcc_stamp s = port;
+	u8 p[36];
+	u32 i;
+
+	make_option(p, HPCC_OPT_FORWARD, 3, 0, 3);
+	for (i = 0; i < 3; i++) {
+		r.qlen = qlen[i];
+		hpcc_record_encode(p + 4 + 8 * i, &r);
+	}
+	s.qlen_ns = 7 << 4;	/* as loaded: stays */
+	assert_int_equal(hpcc_stamp_option(p, p[1], &s), HPCC_UNSTAMPED_FULL);
+	assert_int_equal(p[3] >> 4, 4);
+	s.qlen_ns = 8 << 4;
+	assert_int_equal(hpcc_stamp_option(p, p[1], &s), HPCC_STAMP_REPLACED);
+	hpcc_record_decode(p + 12, &r);
+	assert_int_equal(r.hop, 5);
+	assert_int_equal(r.qlen, 8);
+	hpcc_record_decode(p + 4, &r);
+	assert_int_equal(r.qlen, 50);
+	hpcc_record_decode(p + 20, &r);
+	assert_int_equal(r.qlen, 9);
+}
+
+TEST(option__queue_beyond_the_float)
+{
+	struct hpcc_stamp s = port;
+	struct hpcc_record r;
+	u8 p[36];
+
+	make_option(p, HPCC_OPT_FORWARD, 0, 0, 1);
+	s.qlen_ns = ~0ULL;
+	assert_int_equal(hpcc_stamp_option(p, p[1], &s), HPCC_STAMP_WRITTEN);
+	hpcc_record_decode(p + 4, &r);
+	assert_int_equal(r.qlen, 511 << 14);
+}
+
+TEST(option__phase)
+{
+	u32 phase, nr, hop;
+	u8 p[36];
+
+	for (phase = 0; phase < 8; phase++)
+		for (nr = 1; nr <= 3; nr++)
+			for (hop = 1; hop <= 15; hop++) {
+				make_option(p, HPCC_OPT_FORWARD, hop - 1, phase, nr);
+				assert_int_equal(stamp(p), hop <= phase * nr ?
+						 HPCC_UNSTAMPED_PHASE :
+						 HPCC_STAMP_WRITTEN);
+				assert_int_equal(p[3], hop << 4 | phase);
+			}
+}
+
+TEST(option__hops_saturate)
+{
+	u8 p[36], before[36];
+
+	make_option(p, HPCC_OPT_FORWARD, 14, 0, 1);
+	assert_int_equal(stamp(p), HPCC_STAMP_WRITTEN);
+	assert_int_equal(p[3] >> 4, 15);
+	make_option(p, HPCC_OPT_FORWARD, 15, HPCC_OPT_F_PROMPT, 1);
+	memcpy(before, p, sizeof(p));
+	assert_int_equal(stamp(p), HPCC_UNSTAMPED_FULL);
+	assert_memory_equal(p, before, sizeof(p));
+}
+
+TEST(option__no_slots)
+{
+	u8 p[36];
+
+	make_option(p, HPCC_OPT_FORWARD, 2, HPCC_OPT_F_PROMPT, 0);
+	assert_int_equal(stamp(p), HPCC_UNSTAMPED_FULL);
+	assert_int_equal(p[3], 3 << 4 | HPCC_OPT_F_PROMPT);
+}
+
+TEST(option__identify)
+{
+	struct hpcc_identity id;
+	u8 p[36];
+
+	make_option(p, HPCC_OPT_IDENTIFY, 4, 0, 1);
+	assert_int_equal(stamp(p), HPCC_STAMP_WRITTEN);
+	hpcc_identity_decode(p + 4, &id);
+	assert_int_equal(id.hop, 5);
+	assert_int_equal(id.node, 7);
+	assert_int_equal(id.port, 2);
+	assert_int_equal(id.bps, 100000000000ULL);
+	/* An identity is not less loaded than another: nothing is replaced. */
+	assert_int_equal(stamp(p), HPCC_UNSTAMPED_FULL);
+	hpcc_identity_decode(p + 4, &id);
+	assert_int_equal(id.hop, 5);
+}
+
+TEST(option__other_types_untouched)
+{
+	u8 p[36], before[36];
+	u32 type;
+
+	for (type = 0; type < 8; type++) {
+		if (type == HPCC_OPT_FORWARD || type == HPCC_OPT_IDENTIFY)
+			continue;
+		make_option(p, type, 1, 0, 3);
+		memcpy(before, p, sizeof(p));
+		assert_int_equal(stamp(p), type ? HPCC_UNSTAMPED_NO_OPTION :
+				 HPCC_UNSTAMPED_MALFORMED);
+		assert_memory_equal(p, before, sizeof(p));
+	}
+}
+
+/* ---- the checksum ---- */
+
+static void check_sum(const struct shape *s, struct built *b)
+{
+	struct hpcc_stamp st = {
+		.node = rnd(), .port = rnd(), .bps = rnd(),
+		.ts_ns = (u64)rnd() << 20, .tx_ns = (u64)rnd() << 20,
+		.qlen_ns = rnd(),
+	};
+	struct hpcc_place place;
+	int i;
+
+	if (rnd() % 2)
+		b->p[b->opt + 2] = HPCC_OPT_IDENTIFY << 5;
+	fix_check(b);
+	for (i = 0; i <= s->slots; i++) {
+		assert_int_equal(walk(b->p, b->len, b->len, &place),
+				 HPCC_WALK_FOUND);
+		hpcc_stamp_packet(b->p, &place, &st, true);
+		assert_int_equal(tcp_sum(b), 0xffff);
+	}
+	/* Yet to be computed: the field is not ours. */
+	put16(b->p + b->tcp + 16, 0x1234);
+	hpcc_stamp_packet(b->p, &place, &st, false);
+	assert_int_equal(b->p[b->tcp + 16] << 8 | b->p[b->tcp + 17], 0x1234);
+}
+
+TEST(check__stays_right)
+{
+	int i;
+
+	for (i = 0; i < 20; i++)
+		for_all_shapes(check_sum);
+}
+
+TEST(check__stays_wrong)
+{
+	struct built b = build(&plain4);
+	struct hpcc_place place;
+	u32 sum;
+
+	b.p[b.len - 1] ^= 0x40;
+	sum = tcp_sum(&b);
+	assert_int_not_equal(sum, 0xffff);
+	assert_int_equal(walk(b.p, b.len, b.len, &place), HPCC_WALK_FOUND);
+	hpcc_stamp_packet(b.p, &place, &port, true);
+	assert_int_equal(tcp_sum(&b), sum);
+	free(b.p);
+}
+
+TEST(check__every_update)
+{
+	u32 check, before, after;
+
+	/* Against the definition, at the edges of one's complement. */
+	for (check = 0; check < 0x10000; check += 0x1111)
+		for (before = 0; before < 0x10000; before += 0x0fff)
+			for (after = 0; after < 0x10000; after += 0x0fff) {
+				u32 want = (~check & 0xffff) +
+					   (~before & 0xffff) + after;
+
+				want = (want & 0xffff) + (want >> 16);
+				want = (want & 0xffff) + (want >> 16);
+				assert_int_equal(hpcc_check_update(check, before, after),
+						 ~want & 0xffff);
+			}
+}
+
+/* ---- the clock (hpcc/clock.h) ---- */
+
+TEST(clock__adds_up)
+{
+	static const u64 rates[] = {
+		125, 1250000, 125000000, 12500000000ULL, 50000000000ULL,
+		100000000000ULL, HPCC_RATE_MAX,
+	};
+	u32 i, n;
+
+	for (i = 0; i < ARRAY_SIZE(rates); i++) {
+		u64 byte_time = hpcc_byte_time(rates[i]);
+		struct hpcc_clock sum = { };
+		long double exact;
+
+		for (n = 0; n < 100000; n++)
+			sum = hpcc_clock_add(sum, hpcc_link_time(byte_time, 1538));
+		exact = 1538e14L / rates[i];
+		/* 2^-33 ns a byte. */
+		assert_true((sum.ns + sum.frac / 4294967296.0L - exact) / exact <
+			    1e-6L);
+		assert_true((exact - sum.ns - sum.frac / 4294967296.0L) / exact <
+			    1e-6L);
+		assert_int_equal(hpcc_clock_ceil(sum), sum.ns + (sum.frac != 0));
+	}
+}
+
+TEST(clock__extremes)
+{
+	struct hpcc_clock t = hpcc_link_time(hpcc_byte_time(1), ~0U);
+
+	assert_true(t.ns == 0xffffffffULL * 1000000000);
+	assert_int_equal(t.frac, 0);
+	assert_int_equal(hpcc_byte_time(HPCC_RATE_MAX), 3435974);
+}
+
+int main(void)
+{
+	static const struct CMUnitTest tests[] = {
+		cmocka_unit_test(walk__finds_option),
+		cmocka_unit_test(walk__asks_for_what_it_needs),
+		cmocka_unit_test(walk__every_truncation),
+		cmocka_unit_test(walk__not_for_us),
+		cmocka_unit_test(walk__too_many_tags),
+		cmocka_unit_test(walk__fragments),
+		cmocka_unit_test(walk__contradicting_lengths),
+		cmocka_unit_test(walk__every_option_length),
+		cmocka_unit_test(walk__skips_other_types),
+		cmocka_unit_test(walk__far_headers),
+		cmocka_unit_test(walk__without_ethernet),
+		cmocka_unit_test(walk__random_bytes),
+		cmocka_unit_test(option__first_free_slot),
+		cmocka_unit_test(option__replaces_the_least_loaded),
+		cmocka_unit_test(option__queue_beyond_the_float),
+		cmocka_unit_test(option__phase),
+		cmocka_unit_test(option__hops_saturate),
+		cmocka_unit_test(option__no_slots),
+		cmocka_unit_test(option__identify),
+		cmocka_unit_test(option__other_types_untouched),
+		cmocka_unit_test(check__stays_right),
+		cmocka_unit_test(check__stays_wrong),
+		cmocka_unit_test(check__every_update),
+		cmocka_unit_test(clock__adds_up),
+		cmocka_unit_test(clock__extremes),
+	};
+
+	cmocka_set_message_output(CM_OUTPUT_TAP);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
