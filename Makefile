@@ -78,9 +78,11 @@ kernel-ready:
 plugin:
 	@$(MAKE) --no-print-directory -C qdisc
 
-tools:
+tools: selftests/lab/hpcc-traffic
 	@$(MAKE) --no-print-directory -C selftests/replay
-	@$(MAKE) --no-print-directory -C selftests/lab
+
+selftests/lab/hpcc-traffic: selftests/lab/hpcc-traffic.c
+	$(CC) -O2 -Wall -o $@ $<
 
 install: all
 	$(MAKE) -C $(KDIR) M=$(CURDIR) $(if $(DESTDIR),INSTALL_MOD_PATH=$(abspath $(DESTDIR))) modules_install
@@ -111,11 +113,11 @@ dkms:
 clean:
 	@$(MAKE) --no-print-directory -C qdisc clean
 	@$(MAKE) --no-print-directory -C selftests/replay clean
-	@$(MAKE) --no-print-directory -C selftests/lab clean
 	@$(MAKE) --no-print-directory -C selftests/unit clean
 	find kmod qdisc \( -name '*.o' -o -name '*.ko' -o -name '*.mod' -o -name '*.mod.c' \
 		-o -name '.*.cmd' -o -name '.*.d' -o -name modules.order \) -delete
 	rm -f modules.order Module.symvers .modules.order.cmd .Module.symvers.cmd .hpcc-probes
+	rm -f selftests/lab/hpcc-traffic
 	rm -rf $(OUT)
 
 .PHONY: all help deps demo bench-core check check-unit check-replay \
