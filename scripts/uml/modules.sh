@@ -20,7 +20,7 @@ cleanup()
 
 sources()
 {
-	find Kbuild dkms.conf include kmod qdisc scripts/kbuild \
+	find Kbuild dkms.conf include kmod qdisc scripts/kbuild selftests/unit/shim \
 		selftests/lab/hpcc-traffic.c -type f \
 		! -name '*.o' ! -name '*.ko' ! -name '*.so' ! -name '*.mod*' \
 		! -name '.*' ! -name '*.order' ! -name '*.symvers' | LC_ALL=C sort

@@ -350,7 +350,8 @@ struct qdisc_request {
 };
 
 /* One datagram with a request for each port; sequence 2i asks for the hpcc
- * qdisc of port i, 2i + 1 for the marker in front of it.
+ * qdisc of port i, 2i + 1 for the marker in front of it. Without ECHO the kernel
+ * would tell all that listen, but not us.
  */
 static unsigned int ask_ports(unsigned int ns, bool series_only)
 {
@@ -364,7 +365,7 @@ static unsigned int ask_ports(unsigned int ns, bool series_only)
 		for (j = 0; j <= (ports[i].marker && !series_only); j++, n++) {
 			req[n].nh.nlmsg_len = sizeof(req[n]);
 			req[n].nh.nlmsg_type = RTM_GETQDISC;
-			req[n].nh.nlmsg_flags = NLM_F_REQUEST;
+			req[n].nh.nlmsg_flags = NLM_F_REQUEST | NLM_F_ECHO;
 			req[n].nh.nlmsg_seq = 2 * i + j;
 			req[n].tc.tcm_family = AF_UNSPEC;
 			req[n].tc.tcm_ifindex = ports[i].ifindex;

@@ -1,0 +1,250 @@
+# SPDX-License-Identifier: GPL-2.0
+"""A scenario as the files that carry it out: batches for ip, bridge and tc, the
+plan of hpcc-traffic, and the shell script that runs them in order.
+
+The same files serve a guest and the host itself. Nothing is left to chance:
+hardware addresses, neighbours and forwarding entries are static.
+"""
+
+import shlex
+
+from . import units
+
+PREFIX = "hpcc-"
+PORT_BASE = 5001
+# The host's own queue: TCP's small queues keep it short.
+HOST_LIMIT = 64 * 10**6
+TCP_MEMORY = "4096 1048576 134217728"
+# Samples until the first flow can have ended, at the least.
+SAMPLES = 400
+# netem's queue is no part of the model; it must not drop.
+NETEM_LIMIT = 1000000
+# HPCC (SIGCOMM 2019) section 5.1: DCTCP marks above 30 KB per 10 Gb/s.
+MARK_BYTES_PER_GBIT = 3000
+
+
+def mark_bytes(scenario):
+    """Queue above which switches mark for dctcp."""
+    if scenario.cc["mark"]:
+        return scenario.cc["mark"]
+    return max(scenario.link["rate"] * MARK_BYTES_PER_GBIT // 10**9, 2 * scenario.link["mtu"])
+
+
+def w_ai_bytes(scenario, base_rtt_ns):
+    """W_ai in bytes per update; 0 lets the kernel derive it from n_flows."""
+    if scenario.cc["w_ai"] is None:
+        return 0
+    kind, value = scenario.cc["w_ai"]
+    if kind == "rate":
+        value = value * base_rtt_ns // (8 * 10**9)
+    return max(value, 1)
+
+
+def base_rtt_ns(scenario, topology, host=None):
+    """T of a sending host, the longest of its paths; of all without host."""
+    times = [topology.base_rtt_ns(flow.src, flow.dst) for flow in scenario.flows
+             if host in (None, flow.src)]
+    return max(times)
+
+
+class Plan:
+    """Text of every file, by name, for one scenario and congestion control."""
+
+    def __init__(self, scenario, topology):
+        self.scenario = scenario
+        self.topology = topology
+        self.series = self._series_ports()
+        self.files = {"links.ip": self._links(), "plan": self._plan(), "clean.ip": "".join(
+            f"netns del {PREFIX}{node}\n" for node in topology.peers)}
+        for node in topology.peers:
+            self.files[f"{node}.ip"] = self._addresses(node)
+            self.files[f"{node}.tc"] = self._qdiscs(node)
+        for switch in topology.switches:
+            self.files[f"{switch}.bridge"] = self._forwarding(switch)
+        self.files["main.sh"] = self._script()
+
+    def _series_ports(self):
+        """Ports that data leave through are drawn over time."""
+        ids = {port.id for flow in self.scenario.flows
+               for port in self.topology.switch_ports(flow.src, flow.dst)}
+        return sorted(ids)
+
+    def _links(self):
+        mtu = self.scenario.link["mtu"]
+        lines = [f"netns add {PREFIX}{node}" for node in self.topology.peers]
+        for a, b in self.topology.links:
+            name_a = "eth0" if a.startswith("h") else b
+            mac = f" address {self.topology.mac(a)}" if a.startswith("h") else ""
+            lines.append(f"link add name {name_a} netns {PREFIX}{a} mtu {mtu}{mac} type veth "
+                         f"peer name {a} netns {PREFIX}{b} mtu {mtu}")
+        return "\n".join(lines) + "\n"
+
+    def _addresses(self, node):
+        if node.startswith("s"):
+            lines = ["link add br0 type bridge stp_state 0 forward_delay 0 mcast_snooping 0"]
+            for peer in self.topology.peers[node]:
+                lines += [f"link set {peer} master br0", f"link set {peer} up"]
+            lines.append("link set br0 up")
+            return "\n".join(lines) + "\n"
+        plen = 64 if self.scenario.ip == 6 else 16
+        flags = " nodad" if self.scenario.ip == 6 else ""
+        lines = [f"addr add {self.topology.address(node)}/{plen} dev eth0{flags}",
+                 "link set eth0 up"]
+        for peer in self._partners(node):
+            lines.append(f"neigh add {self.topology.address(peer)} "
+                         f"lladdr {self.topology.mac(peer)} dev eth0 nud permanent")
+        return "\n".join(lines) + "\n"
+
+    def _partners(self, host):
+        """Hosts that it exchanges packets with."""
+        partners = {}
+        for flow in self.scenario.flows:
+            if flow.src == host:
+                partners[flow.dst] = True
+            elif flow.dst == host:
+                partners[flow.src] = True
+        return list(partners)
+
+    def _forwarding(self, switch):
+        hosts = {h: True for flow in self.scenario.flows for h in (flow.src, flow.dst)}
+        return "".join(
+            f"fdb add {self.topology.mac(host)} "
+            f"dev {self.topology.path(switch, host)[1]} master static\n" for host in hosts)
+
+    # ---- qdiscs
+
+    def _qdiscs(self, node):
+        if node.startswith("h"):
+            return self._qdisc("eth0", "root", HOST_LIMIT, "nostamp")
+        lines = []
+        for index, port in enumerate(p for p in self.topology.ports if p.node == node):
+            parent = "root"
+            for handle, text in self._in_front(port):
+                lines.append(f"qdisc add dev {port.ifname} {parent} handle {handle}: {text}\n")
+                parent = f"parent {handle}:1"
+            stamp = "stamp" if self.scenario.cc["name"] == "hpcc" else "nostamp"
+            names = f"node {int(node[1:]) + 1} port {index + 1} {stamp}"
+            lines.append(self._qdisc(port.ifname, parent, self.scenario.link["buffer"], names))
+        return "".join(lines)
+
+    def _qdisc(self, ifname, parent, limit, more):
+        link = self.scenario.link
+        return (f"qdisc add dev {ifname} {parent} handle 10: hpcc rate {link['rate']}bit "
+                f"limit {limit}b overhead {link['overhead']} delay {link['delay']}ns {more}\n")
+
+    def marked(self, port):
+        """dctcp needs marks at the ports that data leave through."""
+        return self.scenario.cc["name"] == "dctcp" and port.id in self.series
+
+    def _in_front(self, port):
+        """Qdiscs between the device and the link: (handle, text)."""
+        front = []
+        netem = self._netem(port)
+        if netem:
+            front.append((2, f"netem limit {NETEM_LIMIT}{netem}"))
+        if self.marked(port):
+            low = mark_bytes(self.scenario)
+            packet = self.scenario.link["mtu"]
+            # RED with its average at its fastest: in effect a step.
+            front.append((1, f"red limit {self.scenario.link['buffer']} min {low} "
+                             f"max {low + packet} avpkt {packet} burst {low // packet + 1} "
+                             f"probability 1 bandwidth {self.scenario.link['rate']}bit ecn"))
+        return front
+
+    def _netem(self, port):
+        """Impairments: data at their last switch port, ACKs at theirs."""
+        impair, text = self.scenario.impair, ""
+        sinks = {flow.dst for flow in self.scenario.flows}
+        sources = {flow.src for flow in self.scenario.flows}
+        loss = max(impair["data_loss"] if port.peer in sinks else 0,
+                   impair["ack_loss"] if port.peer in sources else 0)
+        if loss:
+            text += f" loss {100 * loss:g}%"
+        if impair["reorder"] and port.peer in sinks:
+            text += (f" delay {impair['reorder_delay']}ns "
+                     f"reorder {100 * (1 - impair['reorder']):g}%")
+        return text
+
+    # ---- hpcc-traffic's plan
+
+    def _sysctls(self, node):
+        if node.startswith("s"):
+            return {"net/ipv6/conf/all/disable_ipv6": 1}
+        values = {
+            "net/ipv4/tcp_rmem": TCP_MEMORY,
+            "net/ipv4/tcp_wmem": TCP_MEMORY,
+            "net/ipv4/tcp_no_metrics_save": 1,
+            "net/ipv6/conf/all/disable_ipv6": int(self.scenario.ip != 6),
+        }
+        if self.scenario.ip == 6:
+            values |= {f"net/ipv6/conf/eth0/{key}": 0 for key in
+                       ("accept_ra", "accept_dad", "dad_transmits", "router_solicitations")}
+        if self.scenario.cc["name"] == "hpcc":
+            values |= self._hpcc_sysctls(node)
+        return values
+
+    def _hpcc_sysctls(self, host):
+        cc = self.scenario.cc
+        values = {
+            "eta_permille": round(cc["eta"] * 1000),
+            "max_stage": cc["max_stage"],
+            "n_flows": cc["n_flows"],
+            "host_mbps": max(self.scenario.link["rate"] // 10**6, 1),
+            "burst": cc["burst"],
+            "slots": cc["slots"],
+        }
+        if any(flow.src == host for flow in self.scenario.flows):
+            rtt_ns = base_rtt_ns(self.scenario, self.topology, host)
+            values["base_rtt_ns"] = rtt_ns if cc["base_rtt"] == "auto" else cc["base_rtt"]
+            values["w_ai"] = w_ai_bytes(self.scenario, values["base_rtt_ns"] or rtt_ns)
+        return {f"net/hpcc/{key}": value for key, value in values.items() if value is not None}
+
+    def _interval_ns(self):
+        """At least SAMPLES until the shortest flow ends on an idle link."""
+        if self.scenario.measure["interval"]:
+            return self.scenario.measure["interval"]
+        least = min(flow.start_ns + flow.bytes * 8 * 10**9 // self.scenario.link["rate"]
+                    for flow in self.scenario.flows)
+        return max(least // SAMPLES // 100 * 100, 1000)
+
+    def _plan(self):
+        scenario, topology = self.scenario, self.topology
+        lines = [f"ns {node} /run/netns/{PREFIX}{node}" for node in topology.peers]
+        lines += [f"sysctl {node} {path} {value}" for node in topology.peers
+                  for path, value in self._sysctls(node).items()]
+        lines += [f"port {p.id} {p.node} {p.ifname} {int(p.id in self.series)} "
+                  f"{int(self.marked(p))}" for p in topology.ports]
+        lines += [f"flow {f.id} {f.src} {f.dst} {topology.address(f.src)} "
+                  f"{topology.address(f.dst)} {PORT_BASE + f.id} {f.bytes} {f.start_ns} "
+                  f"{scenario.cc['name']}" for f in scenario.flows]
+        lines += [f"interval {self._interval_ns()}", f"from {scenario.measure['from']}",
+                  f"until {scenario.measure['until']}",
+                  f"deadline {scenario.measure['deadline']}",
+                  f"verify {int(scenario.verify)}"]
+        return "\n".join(lines) + "\n"
+
+    # ---- the script
+
+    def _script(self):
+        """Runs in the directory of the files, with HPCC_TRAFFIC set."""
+        lines = ["# SPDX-License-Identifier: GPL-2.0", "set -eu",
+                 "clean() { ip -force -batch clean.ip 2>/dev/null || :; }",
+                 "trap clean EXIT", "trap 'exit 130' INT TERM", "clean",
+                 "ip -batch links.ip", '"$HPCC_TRAFFIC" prepare plan']
+        for node in self.topology.peers:
+            ns = shlex.quote(PREFIX + node)
+            lines.append(f"ip -n {ns} -batch {node}.ip")
+            if node.startswith("s"):
+                lines.append(f"bridge -n {ns} -batch {node}.bridge")
+            lines.append(f"tc -n {ns} -batch {node}.tc")
+        lines += ["uname -r > kernel", '"$HPCC_TRAFFIC" run plan result']
+        return "\n".join(lines) + "\n"
+
+
+def describe(scenario, topology):
+    """One line about the scenario, for reports."""
+    link, shape = scenario.link, scenario.topology
+    rtt = base_rtt_ns(scenario, topology)
+    return (f"{shape['kind']} of {shape['hosts']} hosts, {units.show_rate(link['rate'])}, "
+            f"{units.show_time(link['delay'])} per link, base RTT {units.show_time(rtt)}, "
+            f"buffer {units.show_bytes(link['buffer'])}, IPv{scenario.ip}")

@@ -1,0 +1,178 @@
+# SPDX-License-Identifier: GPL-2.0
+"""From hpcc-traffic's JSON lines to results.json.
+
+Queue lengths come from the qdisc's histogram of what departing packets left
+behind. A bucket stands for its largest value, so that no figure is better than
+the truth, but the lowest: it is empty, as no packet on a link is shorter than
+a bucket is wide. All bucket sizes are read from the uapi header.
+"""
+
+import json
+import re
+from pathlib import Path
+
+HEADER = Path(__file__).resolve().parents[2] / "include/uapi/linux/hpcc.h"
+PERCENTILES = (50, 95, 99)
+
+
+class EmptyWindow(Exception):
+    """The measurement window holds nothing."""
+
+
+def _histogram_shape():
+    text = HEADER.read_text(encoding="utf-8")
+
+    def value(name):
+        return int(re.search(rf"^#define\s+{name}\s+(\d+)", text, re.M)[1])
+    return value("HPCC_HIST_UNIT"), value("HPCC_HIST_SUB"), value("HPCC_HIST_BUCKETS")
+
+
+UNIT, SUB, BUCKETS = _histogram_shape()
+
+
+def bucket_low(bucket):
+    """Smallest length in bytes that falls into the bucket."""
+    if bucket < 2 * SUB:
+        return bucket * UNIT
+    octave, part = divmod(bucket, SUB)
+    return ((SUB + part) << (octave - 1)) * UNIT
+
+
+def bucket_value(bucket, ceiling):
+    """The length in bytes that the bucket stands for; the last is open-ended."""
+    if bucket == BUCKETS - 1:
+        return ceiling
+    return min(bucket_low(bucket + 1) - 1, ceiling) if bucket else 0
+
+
+def queue_figures(hist, ceiling):
+    """Percentiles and the maximum of a {bucket: packets} histogram."""
+    buckets = sorted((int(b), n) for b, n in hist.items() if n)
+    total = sum(n for _, n in buckets)
+    figures = {}
+    for percent in PERCENTILES:
+        seen = 0
+        figures[f"p{percent}"] = 0
+        for bucket, n in buckets:
+            seen += n
+            if seen * 100 >= percent * total:
+                figures[f"p{percent}"] = bucket_value(bucket, ceiling)
+                break
+    figures["max"] = bucket_value(buckets[-1][0], ceiling) if buckets else 0
+    return figures
+
+
+def _difference(late, early):
+    return {b: n - early.get(b, 0) for b, n in late.items()}
+
+
+class Records:
+    """hpcc-traffic's output, sorted by kind."""
+
+    def __init__(self, text):
+        self.flows, self.samples = {}, []
+        self.ports = {"from": {}, "until": {}, "end": {}}
+        for line in text.splitlines():
+            record = json.loads(line)
+            if record["kind"] == "flow":
+                self.flows[record["id"]] = record
+            elif record["kind"] == "port":
+                self.ports[record["when"]][record["id"]] = record
+            else:
+                self.samples.append(record)
+
+
+def _flow(flow, record):
+    fct_ns = record["done_ns"] - flow.start_ns if record["done"] else None
+    return {
+        "id": flow.id, "from": flow.src, "to": flow.dst, "bytes": flow.bytes,
+        "start_us": flow.start_ns / 1000,
+        "fct_us": fct_ns / 1000 if fct_ns else None,
+        "goodput_bps": round(flow.bytes * 8 * 10**9 / fct_ns) if fct_ns else None,
+        "retrans": record["retrans"],
+    }
+
+
+def _port(port, rate_bps, records):
+    early, late, end = (records.ports[when][port.id] for when in ("from", "until", "end"))
+    span_ns = late["t_ns"] - early["t_ns"]
+    bits = (late["tx_bytes"] - early["tx_bytes"]) * 8
+    return {
+        "node": port.node, "peer": port.peer, "rate_bps": rate_bps,
+        "packets": end["tx_packets"], "wire_bytes": end["tx_bytes"], "drops": end["drops"],
+        "marks": end["marks"], "stamped": end["stamped"],
+        "utilization": round(bits * 10**9 / (rate_bps * span_ns), 6),
+        "queue_bytes": queue_figures(_difference(late["hist"], early["hist"]),
+                                     late["queue_max"]),
+        "queue_bytes_whole_run": queue_figures(end["hist"], end["queue_max"]),
+    }
+
+
+def window(records):
+    """The measurement window as (from, until) in ns."""
+    def when(name):
+        for record in records.ports[name].values():
+            return record["t_ns"]
+        return None
+    early, late = when("from"), when("until")
+    if early is None or late is None or late <= early:
+        raise EmptyWindow("the measurement window is empty: the first flow "
+                          "ended before measure.from, or none ended before "
+                          "measure.deadline")
+    return early, late
+
+
+def build(scenario, topology, records, kernel, seed):
+    """results.json without its wall-clock part."""
+    early, late = window(records)
+    return {
+        "scenario": scenario.name, "cc": scenario.cc["name"], "kernel": kernel, "seed": seed,
+        "window_us": [early / 1000, late / 1000],
+        "flows": [_flow(flow, records.flows[flow.id]) for flow in scenario.flows],
+        "ports": [_port(port, scenario.link["rate"], records) for port in topology.ports],
+    }
+
+
+def series(scenario, topology, plan, records):
+    """What the plots show: queue and throughput per port, rate per flow."""
+    ports = [topology.ports[i] for i in plan.series]
+    times = [sample["t_ns"] / 1000 for sample in records.samples]
+    columns = list(zip(*(sample["values"] for sample in records.samples)))
+
+    def rates(counts):
+        result = [0.0]
+        for i in range(1, len(counts)):
+            span_us = times[i] - times[i - 1]
+            result.append(round((counts[i] - counts[i - 1]) * 8e6 / span_us) if span_us else 0.0)
+        return result
+    return {
+        "t_us": times,
+        "ports": [{"node": port.node, "peer": port.peer, "queue_bytes": columns[2 * i],
+                   "tx_bps": rates(columns[2 * i + 1])} for i, port in enumerate(ports)],
+        "flows": [{"id": flow.id, "from": flow.src, "to": flow.dst,
+                   "rate_bps": rates(columns[2 * len(ports) + i])}
+                  for i, flow in enumerate(scenario.flows)],
+    }
+
+
+def summary(result, plan):
+    """The figures of one run that fit on a line."""
+    fcts = [flow["fct_us"] for flow in result["flows"] if flow["fct_us"] is not None]
+    data_ports = [result["ports"][i] for i in plan.series]
+    busiest = max(data_ports, key=lambda port: port["wire_bytes"])
+    goodputs = [flow["goodput_bps"] for flow in result["flows"] if flow["goodput_bps"]]
+    squares = sum(g * g for g in goodputs)
+    return {
+        "cc": result["cc"],
+        "utilization": busiest["utilization"],
+        "queue": busiest["queue_bytes"],
+        "queue_whole_run": busiest["queue_bytes_whole_run"],
+        "drops": sum(port["drops"] for port in result["ports"]),
+        "marks": sum(port["marks"] for port in result["ports"]),
+        "retrans": sum(flow["retrans"] for flow in result["flows"]),
+        "fct_median_us": sorted(fcts)[len(fcts) // 2] if fcts else None,
+        "fct_max_us": max(fcts) if len(fcts) == len(result["flows"]) else None,
+        "unfinished": len(result["flows"]) - len(fcts),
+        "fairness": sum(goodputs) ** 2 / (len(goodputs) * squares) if squares else None,
+        "port": f"{busiest['node']}-{busiest['peer']}",
+    }

@@ -1,0 +1,184 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Carry a plan out, in a guest or on the host, and collect what it measured."""
+
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from . import plan as planning
+from . import results, topology
+
+UML = Path(__file__).resolve().parents[1] / "uml"
+# Real time after which a guest is given up, in seconds.
+PATIENCE_S = 1800
+# Modules that a congestion control needs on the host.
+HOST_MODULES = {"hpcc": "tcp_hpcc", "dctcp": "tcp_dctcp", "bbr": "tcp_bbr"}
+
+
+class RunError(Exception):
+    """Lines for the user."""
+
+
+@dataclass
+class Run:
+    """What one run left: results.json, the plots' series, its summary."""
+    scenario: object
+    topology: object
+    plan: object
+    result: dict
+    series: dict
+    summary: dict
+
+
+class Progress:
+    """One line that moves on a terminal; elsewhere a line every few seconds."""
+
+    EVERY_S = 2.0
+
+    def __init__(self):
+        self.lock = threading.Lock()
+        self.parts = {}
+        self.started = self.shown = time.monotonic()
+        self.terminal = sys.stderr.isatty()
+
+    def update(self, name, text):
+        """Say how far the part called name is."""
+        with self.lock:
+            self.parts[name] = text
+            now = time.monotonic()
+            if now - self.shown < (0.1 if self.terminal else self.EVERY_S):
+                return
+            self.shown = now
+            line = "lab: " + ", ".join(f"{n} {t}" for n, t in self.parts.items())
+            line += f", {now - self.started:.0f} s"
+            print(f"\r\033[K{line}" if self.terminal else line, file=sys.stderr,
+                  end="" if self.terminal else "\n", flush=True)
+
+    def done(self):
+        """Leave the line."""
+        if self.terminal:
+            print("\r\033[K", file=sys.stderr, end="", flush=True)
+
+
+def _output(argv, what):
+    """stdout of a helper script; its stderr is the user's progress display."""
+    done = subprocess.run(argv, stdout=subprocess.PIPE, text=True, check=False)
+    if done.returncode:
+        raise RunError(f"{what} failed")
+    return done.stdout.strip()
+
+
+class Uml:
+    """Guests of a kernel of scripts/uml/build.sh."""
+
+    name = "uml"
+
+    def __init__(self, version=None):
+        argv = [str(UML / "build.sh")] + (["--kernel-version", version] if version else [])
+        self.tree = _output(argv, "building the guest's kernel")
+        self.tools = _output([str(UML / "modules.sh"), self.tree], "building the modules")
+
+    def command(self, directory, scenario, seed):
+        """The command that runs the plan in directory."""
+        megabytes = 768 + 24 * min(len(scenario.flows), 64)
+        argv = [str(UML / "run.sh"), "--tree", self.tree, "--seed", str(seed),
+                "--mem", f"{megabytes}M", "--rw", directory, "--ro", self.tools,
+                "--timeout", str(PATIENCE_S), "--module", f"{self.tools}/sch_hpcc.ko"]
+        if scenario.cc["name"] == "hpcc":
+            argv += ["--module", f"{self.tools}/tcp_hpcc.ko"]
+        return argv + ["--env", f"HPCC_TRAFFIC={self.tools}/hpcc-traffic",
+                       "--env", f"TC_LIB_DIR={self.tools}", "--", "sh", "main.sh"]
+
+    @staticmethod
+    def environment():
+        """run.sh is told everything by its arguments."""
+        return {k: v for k, v in os.environ.items() if k not in ("HPCC_MODDIR", "TC_LIB_DIR")}
+
+
+class Host:
+    """Namespaces of the running kernel, with modules installed."""
+
+    name = "host"
+
+    def __init__(self):
+        if os.geteuid() != 0:
+            raise RunError("--kernel host has to run as root: sudo scripts/hpcc-lab ...")
+        self.traffic = None
+
+    def _modprobe(self, module):
+        done = subprocess.run(["modprobe", module], capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise RunError(f"modprobe {module} failed on kernel {os.uname().release}: "
+                           f"{done.stderr.strip() or 'no message'}\n"
+                           "Run \"make && sudo make install\" first, or use --kernel uml.")
+
+    def command(self, directory, scenario, _seed):
+        """The command that runs the plan in directory."""
+        self._load(scenario.cc["name"])
+        if self.traffic is None:
+            self.traffic = str(Path(directory) / "hpcc-traffic")
+            source = UML.parents[1] / "selftests/lab/hpcc-traffic.c"
+            _output([os.environ.get("CC", "cc"), "-O2", "-o", self.traffic, str(source)],
+                    "compiling hpcc-traffic")
+        return ["sh", "main.sh"]
+
+    def _load(self, cc):
+        """The guest that tests this has its modules loaded already."""
+        if not Path("/sys/module/sch_hpcc").exists():
+            self._modprobe("sch_hpcc")
+        available = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
+        if cc not in available.read_text(encoding="ascii").split():
+            self._modprobe(HOST_MODULES.get(cc, f"tcp_{cc}"))
+
+    def environment(self):
+        """main.sh finds hpcc-traffic by this."""
+        return os.environ | {"HPCC_TRAFFIC": self.traffic}
+
+
+def _watch(process, name, progress):
+    """Follow the run's stderr; everything but progress is kept for errors."""
+    kept = []
+    for line in process.stdout:
+        match = re.fullmatch(r"progress (\d+)\s*", line)
+        if match:
+            progress.update(name, f"{match[1]} %")
+        else:
+            kept.append(line.rstrip())
+    process.wait()
+    return kept
+
+
+def execute(kernel, scenario, seed, progress):
+    """Run one scenario and return a Run."""
+    shape = topology.Topology(scenario)
+    plan = planning.Plan(scenario, shape)
+    name = scenario.cc["name"]
+    with tempfile.TemporaryDirectory(prefix="hpcc-lab-") as directory:
+        for file, text in plan.files.items():
+            Path(directory, file).write_text(text, encoding="utf-8")
+        argv = kernel.command(directory, scenario, seed)
+        progress.update(name, "starting")
+        with subprocess.Popen(argv, cwd=directory, env=kernel.environment(), text=True,
+                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT) as process:
+            kept = _watch(process, name, progress)
+        if process.returncode:
+            raise RunError("\n".join([f"the run with {name} failed "
+                                      f"(exit status {process.returncode})", *kept[-30:]]))
+        text = Path(directory, "result").read_text(encoding="ascii")
+        release = Path(directory, "kernel").read_text(encoding="ascii").strip()
+    progress.update(name, "done")
+    records = results.Records(text)
+    try:
+        result = results.build(scenario, shape, records, f"{kernel.name} {release}", seed)
+    except results.EmptyWindow as err:
+        raise RunError(f"{name}: {err}") from None
+    return Run(scenario, shape, plan, result,
+               results.series(scenario, shape, plan, records),
+               results.summary(result, plan))

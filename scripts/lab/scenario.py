@@ -1,0 +1,316 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Scenario files: what may stand in them, and what it means.
+
+Everything is checked before anything boots. An error is one line that names
+the key and says what is allowed.
+"""
+
+import re
+import tomllib
+from dataclasses import dataclass, field
+
+from . import units
+
+CC_NAMES = ("hpcc", "cubic", "dctcp", "bbr", "reno")
+KINDS = ("star", "chain", "dumbbell")
+HOSTS_MAX = 200
+SWITCHES_MAX = 30
+FLOWS_MAX = 1000
+
+
+class ScenarioError(Exception):
+    """One line for the user."""
+
+
+def _integer(low, high):
+    def parse(value):
+        if isinstance(value, int) and not isinstance(value, bool) and low <= value <= high:
+            return value
+        raise ValueError(f"an integer from {low} to {high}")
+    return parse
+
+
+def _choice(*allowed):
+    def parse(value):
+        if value in allowed and not isinstance(value, bool):
+            return value
+        raise ValueError("one of " + ", ".join(str(a) for a in allowed))
+    return parse
+
+
+def _boolean(value):
+    if isinstance(value, bool):
+        return value
+    raise ValueError("true or false")
+
+
+def _eta(value):
+    value = units.fraction(value)
+    if not 0.001 <= value <= 1:
+        raise ValueError("a fraction from 0.001 to 1")
+    return value
+
+
+def _w_ai(value):
+    """("bytes", n) or ("rate", bps): a rate is multiplied by T."""
+    try:
+        return ("rate", units.rate(value))
+    except ValueError:
+        pass
+    try:
+        return ("bytes", units.size(value))
+    except ValueError:
+        raise ValueError('bytes per update such as "26B", or a rate such as "50Mbit" '
+                         "(times base_rtt)") from None
+
+
+def _base_rtt(value):
+    if value == "auto":
+        return value
+    try:
+        ns = units.time(value)
+    except ValueError:
+        ns = None
+    if ns == 0 or (ns is not None and 1000 <= ns <= 10**9):
+        return ns
+    raise ValueError('"auto", 0 (the connection\'s minimum RTT), or a time from 1us to 1s')
+
+
+def _host(value):
+    if isinstance(value, str) and re.fullmatch(r"h\d+(\.\.h\d+)?", value):
+        return value
+    raise ValueError('a host such as "h0", or several such as "h0..h15"')
+
+
+def _bytes(value):
+    n = units.size(value)
+    if n < 1:
+        raise ValueError("at least 1B")
+    return n
+
+
+# section -> key -> (parser, default); a default of ... must be given.
+KEYS = {
+    "": {
+        "ip": (_choice(4, 6), 4),
+        "verify": (_boolean, False),
+    },
+    "topology": {
+        "kind": (_choice(*KINDS), "star"),
+        "hosts": (_integer(2, HOSTS_MAX), None),
+        "switches": (_integer(1, SWITCHES_MAX), None),
+    },
+    "link": {
+        "rate": (units.rate, 100 * 10**9),
+        "delay": (units.time, 1000),
+        "overhead": (_integer(0, 256), 24),
+        "buffer": (units.size, 32 * 10**6),
+        "mtu": (_integer(1280, 9000), 1500),
+    },
+    "cc": {
+        "name": (_choice(*CC_NAMES), "hpcc"),
+        "eta": (_eta, 0.95),
+        "max_stage": (_integer(0, 255), 5),
+        "n_flows": (_integer(1, 10**6), 100),
+        "w_ai": (_w_ai, None),
+        "base_rtt": (_base_rtt, "auto"),
+        "burst": (_integer(1, 64), None),
+        "slots": (_integer(1, 3), None),
+        "mark": (units.size, None),
+    },
+    "flow": {
+        "from": (_host, ...),
+        "to": (_host, ...),
+        "bytes": (_bytes, ...),
+        "start": (units.time, 0),
+        "count": (_integer(1, FLOWS_MAX), 1),
+        "spacing": (units.time, 0),
+    },
+    "measure": {
+        "from": (units.time, 0),
+        "until": (units.time, 0),
+        "interval": (units.time, 0),
+        "deadline": (units.time, 60 * 10**9),
+    },
+    "impair": {
+        "data_loss": (units.fraction, 0.0),
+        "ack_loss": (units.fraction, 0.0),
+        "reorder": (units.fraction, 0.0),
+        "reorder_delay": (units.time, 10000),
+    },
+}
+
+
+@dataclass
+class Flow:
+    """One connection: bytes from one host to another."""
+    id: int
+    src: str
+    dst: str
+    bytes: int
+    start_ns: int
+
+
+@dataclass
+class Scenario:
+    """A checked scenario: one attribute per section, flows expanded."""
+    name: str
+    ip: int
+    verify: bool
+    topology: dict
+    link: dict
+    cc: dict
+    measure: dict
+    impair: dict
+    flows: list = field(default_factory=list)
+
+
+def _section(name, given, where):
+    """Every key of the section with its parsed or default value."""
+    known = KEYS[name]
+    if not isinstance(given, dict):
+        raise ScenarioError(f"{where}: has to be a table with the keys {', '.join(known)}")
+    prefix = f"{where}." if where else ""
+    for key in given:
+        if key not in known:
+            raise ScenarioError(f"{prefix}{key}: unknown key; allowed: {', '.join(known)}")
+    values = {}
+    for key, (parse, default) in known.items():
+        if key not in given:
+            if default is ...:
+                raise ScenarioError(f"{prefix}{key}: missing")
+            values[key] = default
+            continue
+        try:
+            values[key] = parse(given[key])
+        except ValueError as err:
+            raise ScenarioError(
+                f"{prefix}{key} = {given[key]!r}: has to be {err}") from None
+    return values
+
+
+def _set(data, assignment):
+    """One --set section.key=value; flow.key sets all flows, flow.N.key one."""
+    match = re.fullmatch(r"([A-Za-z_0-9.]+)=(.*)", assignment, re.S)
+    if not match:
+        raise ScenarioError(f"--set {assignment}: has to be section.key=value")
+    path, text = match[1].split("."), match[2]
+    try:
+        value = tomllib.loads(f"v = {text}")["v"]
+    except tomllib.TOMLDecodeError:
+        value = text
+    *section, key = path
+    if not section:
+        data[key] = value
+    elif section == ["flow"]:
+        for flow in data.get("flow", []):
+            flow[key] = value
+    elif section[0] == "flow" and len(section) == 2 and section[1].isdigit():
+        flows = data.get("flow", [])
+        if int(section[1]) >= len(flows):
+            raise ScenarioError(f"--set {assignment}: there are {len(flows)} flow tables")
+        flows[int(section[1])][key] = value
+    elif len(section) == 1:
+        data.setdefault(section[0], {})[key] = value
+    else:
+        raise ScenarioError(f"--set {assignment}: has to be section.key=value")
+
+
+def _shape(topology):
+    """Fill in and check the numbers of hosts and switches."""
+    kind, hosts, switches = (topology[k] for k in ("kind", "hosts", "switches"))
+    fixed = {"star": 1, "dumbbell": 2}.get(kind)
+    if fixed and switches not in (None, fixed):
+        raise ScenarioError(f"topology.switches = {switches}: a {kind} has {fixed}")
+    topology["switches"] = fixed or switches or 3
+    if kind == "chain":
+        most = 2 * topology["switches"]
+        if hosts is None:
+            hosts = most
+        if hosts > most or hosts % 2:
+            raise ScenarioError(
+                f"topology.hosts = {hosts}: a chain of {topology['switches']} switches has an "
+                f"even number of hosts, at most {most}")
+    elif hosts is None:
+        hosts = 3 if kind == "star" else 4
+    elif kind == "dumbbell" and hosts % 2:
+        raise ScenarioError(f"topology.hosts = {hosts}: a dumbbell has as many hosts on the "
+                            "left as on the right")
+    topology["hosts"] = hosts
+
+
+def _host_list(text, hosts, where):
+    first, _, last = text.replace("h", "").partition("..")
+    numbers = range(int(first), int(last or first) + 1)
+    for n in (numbers or [int(first)]):
+        if n >= hosts:
+            raise ScenarioError(f"{where} = {text!r}: there is no h{n}; hosts are h0 to "
+                                f"h{hosts - 1}")
+    if not numbers:
+        raise ScenarioError(f"{where} = {text!r}: the first host is behind the last")
+    return [f"h{n}" for n in numbers]
+
+
+def _expand(given, hosts):
+    """[[flow]] tables into flows: every source, times every copy."""
+    if not isinstance(given, list) or not given:
+        raise ScenarioError("flow: at least one [[flow]] with from, to and bytes is needed")
+    flows = []
+    for i, table in enumerate(given):
+        where = f"flow.{i}"
+        values = _section("flow", table, where)
+        sinks = _host_list(values["to"], hosts, f"{where}.to")
+        if len(sinks) != 1:
+            raise ScenarioError(f"{where}.to = {values['to']!r}: has to be one host")
+        for src in _host_list(values["from"], hosts, f"{where}.from"):
+            if src == sinks[0]:
+                raise ScenarioError(f"{where}: from and to are both {src}")
+            for copy in range(values["count"]):
+                flows.append(Flow(len(flows), src, sinks[0], values["bytes"],
+                                  values["start"] + copy * values["spacing"]))
+    if len(flows) > FLOWS_MAX:
+        raise ScenarioError(f"flow: {len(flows)} flows; at most {FLOWS_MAX} are possible")
+    return flows
+
+
+def _check_measure(measure, flows):
+    last = max(flow.start_ns for flow in flows)
+    if measure["until"] and measure["until"] <= measure["from"]:
+        raise ScenarioError("measure.until: has to be later than measure.from")
+    if measure["deadline"] <= max(last, measure["from"], measure["until"]):
+        raise ScenarioError("measure.deadline: has to be later than the last flow's start and "
+                            "than the measurement window")
+
+
+def build(data, name):
+    """Check parsed TOML and return a Scenario."""
+    tables = [key for key in KEYS if key]
+    for key in data:
+        if key not in KEYS[""] and key not in tables:
+            allowed = ", ".join([*KEYS[""], *(f"[{t}]" for t in tables)])
+            raise ScenarioError(f"{key}: unknown key; allowed: {allowed}")
+    top = _section("", {k: v for k, v in data.items() if k in KEYS[""]}, "")
+    parts = {t: _section(t, data.get(t, {}), t) for t in tables if t != "flow"}
+    _shape(parts["topology"])
+    flows = _expand(data.get("flow", []), parts["topology"]["hosts"])
+    _check_measure(parts["measure"], flows)
+    return Scenario(name=name, flows=flows, **top, **parts)
+
+
+def load(path, settings=(), cc=None):
+    """Read a scenario file, apply --set and --cc, check."""
+    try:
+        with open(path, "rb") as file:
+            data = tomllib.load(file)
+    except OSError as err:
+        raise ScenarioError(f"{path}: {err.strerror}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as err:
+        raise ScenarioError(f"{path}: {err}") from None
+    try:
+        for assignment in settings:
+            _set(data, assignment)
+        if cc is not None:
+            data.setdefault("cc", {})["name"] = cc
+        return build(data, re.sub(r"\.toml$", "", str(path).rsplit("/", 1)[-1]))
+    except ScenarioError as err:
+        raise ScenarioError(f"{path}: {err}") from None
