@@ -242,6 +242,17 @@ static void hpcc_syn_out(struct hpcc_segment *seg, struct sock *sk, u8 family)
 	hpcc_agree_set(net, &tuple, state);
 }
 
+/* A SYN of another congestion control: what an earlier connection between the
+ * same ports agreed upon does not hold for this one.
+ */
+static void hpcc_foreign_syn_out(const struct sock *sk)
+{
+	struct hpcc_tuple tuple;
+
+	hpcc_tuple_of_sock(sk, &tuple);
+	hpcc_agree_set(sock_net(sk), &tuple, HPCC_AGREE_NONE);
+}
+
 /* Our answer to a SYN that carried the option, if the child to come will run
  * hpcc: by its route, or as its listener does.
  */
@@ -453,8 +464,14 @@ unsigned int hpcc_local_out(void *priv, struct sk_buff *skb,
 		return NF_ACCEPT;
 	}
 	if (!sk_fullsock(sk) || sk->sk_protocol != IPPROTO_TCP ||
-	    sk->sk_type != SOCK_STREAM || !hpcc_is_ours(sk) ||
-	    !hpcc_segment_parse(&seg, skb, state->pf))
+	    sk->sk_type != SOCK_STREAM)
+		return NF_ACCEPT;
+	if (!hpcc_is_ours(sk)) {
+		if (unlikely(sk->sk_state == TCP_SYN_SENT))
+			hpcc_foreign_syn_out(sk);
+		return NF_ACCEPT;
+	}
+	if (!hpcc_segment_parse(&seg, skb, state->pf))
 		return NF_ACCEPT;
 	th = hpcc_segment_th(&seg);
 	if (th->rst)

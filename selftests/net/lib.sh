@@ -63,6 +63,20 @@ need_module()
 	done
 }
 
+# ktap_python SCRIPT.sh [TEST...]: become SCRIPT.py beside it, which prints the
+# KTAP. Modules that it needs besides tcp_hpcc are loaded before.
+ktap_python()
+{
+	local script
+
+	script=$(readlink -f "$1")
+	shift
+	need_root
+	need_command python3 ip tc ethtool
+	need_module tcp_hpcc
+	exec python3 -B "${script%.sh}.py" "$@"
+}
+
 # Does time stand still while programs run? Only then are times exact.
 virtual_time()
 {

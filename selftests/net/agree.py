@@ -1,0 +1,419 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0
+"""Who agrees with whom, and what a handshake looks like on the wire."""
+
+import socket
+import struct
+import sys
+
+from hpcc_net import (ACK, EXID, KIND, RST, SYN, Netns, Pair, Peer, Skip, Sniffer, expect, get_cc,
+                      main, ours_in, pattern, sane, set_cc, syn_option, transfer)
+
+SYN_BYTES = bytes([253, 6, 0x48, 0x43, 0x10, 0x01])
+
+
+def outcome(pair, client, server, sniffer, nbytes=30000):
+    """Exchange data both ways and close. Return who sent our option, as
+    (SYN, SYN-ACK, any other segment), and the agreements of c and s.
+    """
+    transfer((client, server, pattern(nbytes)), (server, client, pattern(nbytes, 7)))
+    names = get_cc(client), get_cc(server)
+    client.close()
+    server.close()
+    segments = sniffer.segments()
+    sane(segments)
+    syn = [seg for seg in segments if seg.flags & (SYN | ACK) == SYN]
+    synack = [seg for seg in segments if seg.flags & SYN and seg.flags & ACK]
+    rest = [seg for seg in segments if not seg.flags & SYN]
+    carried = tuple(bool(ours_in(part)) for part in (syn, synack, rest))
+    return carried, tuple(ns.counters()["agreed"] for ns in (pair.c, pair.s)), names
+
+
+def both(version):
+    """Both ends run hpcc."""
+    pair = Pair(version)
+    sniffer = Sniffer(pair.s)
+    client, server = pair.connect()
+    segments = sniffer.segments()
+    for seg in segments[:2]:
+        expect(f"option in {seg}", seg.option(KIND), SYN_BYTES)
+        expect("padding", seg.options[-8:], SYN_BYTES + b"\1\1")
+    expect("flags", [seg.flags & (SYN | ACK) for seg in segments[:2]], [SYN, SYN | ACK])
+    sane(segments)
+    expect("modes", (get_cc(client), get_cc(server)), ("hpcc", "hpcc"))
+    carried, agreed, _ = outcome(pair, client, server, sniffer)
+    expect("agreed", agreed, (1, 1))
+    expect("telemetry", carried[2], True)
+    for ns in (pair.c, pair.s):
+        expect("syn_sent", ns.counters()["syn_sent"], 1)
+        expect("not_agreed", ns.counters()["not_agreed"], 0)
+
+
+def test_both_ipv4():
+    both(4)
+
+
+def test_both_ipv6():
+    both(6)
+
+
+def test_both_without_checksum_offload():
+    pair = Pair(offload=False)
+    sniffer = Sniffer(pair.s)
+    client, server = pair.connect()
+    expect("computed by the host", [seg.partial for seg in sniffer.segments()[:2]],
+           [False, False])
+    expect("agreed", outcome(pair, client, server, sniffer)[1], (1, 1))
+
+
+def test_only_client():
+    pair = Pair(cc=("hpcc", "cubic"))
+    sniffer = Sniffer(pair.s)
+    carried, agreed, names = outcome(pair, *pair.connect(), sniffer)
+    expect("option in SYN, SYN-ACK, rest", carried, (True, False, False))
+    expect("agreed", agreed, (0, 0))
+    expect("congestion control", names, ("hpcc-classic", "cubic"))
+    expect("not_agreed", pair.c.counters()["not_agreed"], 1)
+
+
+def test_only_server():
+    pair = Pair(cc=("cubic", "hpcc"))
+    sniffer = Sniffer(pair.s)
+    carried, agreed, names = outcome(pair, *pair.connect(), sniffer)
+    expect("option in SYN, SYN-ACK, rest", carried, (False, False, False))
+    expect("agreed", agreed, (0, 0))
+    expect("congestion control", names, ("cubic", "hpcc-classic"))
+
+
+def test_neither():
+    pair = Pair(cc=("cubic", "cubic"))
+    sniffer = Sniffer(pair.s)
+    carried, agreed, _ = outcome(pair, *pair.connect(), sniffer)
+    expect("option in SYN, SYN-ACK, rest", carried, (False, False, False))
+    expect("agreed", agreed, (0, 0))
+
+
+def test_route_of_server():
+    """The listener runs cubic, the route to the client says hpcc."""
+    pair = Pair(cc=("hpcc", "cubic"))
+    pair.s.ip("route replace 10.0.0.0/24 dev eth0 congctl hpcc")
+    sniffer = Sniffer(pair.s)
+    carried, agreed, names = outcome(pair, *pair.connect(), sniffer)
+    expect("option in SYN, SYN-ACK, rest", carried, (True, True, True))
+    expect("agreed", agreed, (1, 1))
+    expect("server", names[1], "hpcc")
+
+
+def test_route_of_server_against_listener():
+    """The listener runs hpcc, the route to the client says cubic."""
+    pair = Pair()
+    pair.s.ip("route replace 10.0.0.0/24 dev eth0 congctl cubic")
+    sniffer = Sniffer(pair.s)
+    carried, agreed, names = outcome(pair, *pair.connect(), sniffer)
+    expect("option in SYN, SYN-ACK, rest", carried, (True, False, False))
+    expect("agreed", agreed, (0, 0))
+    expect("server", names[1], "cubic")
+
+
+def test_route_of_client():
+    pair = Pair(6, cc=("cubic", "hpcc"))
+    pair.c.ip("route del fd00::/64 dev eth0", "route add fd00::/64 dev eth0 congctl hpcc")
+    sniffer = Sniffer(pair.s)
+    carried, agreed, _ = outcome(pair, *pair.connect(), sniffer)
+    expect("option in SYN, SYN-ACK, rest", carried, (True, True, True))
+    expect("agreed", agreed, (1, 1))
+
+
+def test_sockets():
+    """setsockopt() on listener and client, before they meet."""
+    pair = Pair(cc=("cubic", "cubic"))
+    sniffer = Sniffer(pair.s)
+    ends = pair.connect(pair.listen(cc="hpcc"), cc="hpcc")
+    expect("agreed", outcome(pair, *ends, sniffer)[1], (1, 1))
+
+
+def test_set_after_handshake():
+    """A socket that turns to hpcc too late has not agreed."""
+    pair = Pair(cc=("cubic", "hpcc"))
+    sniffer = Sniffer(pair.s)
+    client, server = pair.connect()
+    set_cc(client, "hpcc")
+    carried, agreed, names = outcome(pair, client, server, sniffer)
+    expect("option in SYN, SYN-ACK, rest", carried, (False, False, False))
+    expect("agreed", agreed, (0, 0))
+    expect("congestion control", names, ("hpcc-classic", "hpcc-classic"))
+
+
+def test_loopback():
+    """Both ends in one namespace: two connections as far as notes go."""
+    ns = Netns()
+    ns.sysctl("net.ipv4.tcp_congestion_control", "hpcc")
+    listener = ns.socket()
+    listener.bind(("127.0.0.1", 5000))
+    listener.listen(1000)
+    ends = []
+    for _ in range(100):
+        client = ns.socket()
+        client.connect(("127.0.0.1", 5000))
+        ends.append((client, listener.accept()[0]))
+    expect("agreed", ns.counters()["agreed"], 200)
+    expect("flows", len(ns.flows()), 200)
+    for client, server in ends:
+        client.close()
+        server.close()
+    expect("flows", len(ns.flows()), 0)
+
+
+def test_exid_and_kind_configured():
+    pair = Pair(option_exid=0xbeef, option_kind=254)
+    sniffer = Sniffer(pair.s)
+    client, server = pair.connect()
+    wanted = syn_option(exid=0xbeef, kind=254)
+    for seg in sniffer.segments()[:2]:
+        expect("option", seg.option(254), wanted)
+    transfer((client, server, pattern(30000)))
+    segments = sniffer.segments()
+    expect("telemetry", bool(ours_in(segments, 254)), True)
+    expect("default kind", ours_in(segments), [])
+
+
+def test_exid_mismatch():
+    pair = Pair()
+    pair.s.sysctl("net.hpcc.option_exid", EXID + 1)
+    sniffer = Sniffer(pair.s)
+    carried, agreed, _ = outcome(pair, *pair.connect(), sniffer)
+    expect("option in SYN, SYN-ACK, rest", carried, (True, False, False))
+    expect("agreed", agreed, (0, 0))
+    expect("syn_invalid", pair.s.counters()["syn_invalid"], 1)
+
+
+def test_kind_mismatch():
+    pair = Pair()
+    pair.s.sysctl("net.hpcc.option_kind", 254)
+    sniffer = Sniffer(pair.s)
+    carried, agreed, _ = outcome(pair, *pair.connect(), sniffer)
+    expect("option in SYN, SYN-ACK, rest", carried, (True, False, False))
+    expect("agreed", agreed, (0, 0))
+
+
+BAD_SYN_OPTIONS = {
+    "version 0": syn_option(version=0),
+    "version 2": syn_option(version=2),
+    "ExID": syn_option(exid=EXID ^ 1),
+    "no capability": syn_option(caps=0),
+    "unknown capability only": syn_option(caps=0x80),
+    "length 2": syn_option(length=2),
+    "length 4": syn_option(length=4),
+    "length 5": syn_option(length=5),
+    "length 7": syn_option(length=7),
+    "length 12": syn_option(length=12),
+}
+
+
+def test_bad_option_in_syn():
+    peer = Peer()
+    peer.listen()
+    for number, (what, ours) in enumerate(BAD_SYN_OPTIONS.items(), 1):
+        peer.port = 7000 + number
+        synack, sock = peer.accept(ours)
+        expect(f"{what}: option in SYN-ACK", synack.option(KIND), None)
+        expect(f"{what}: congestion control", get_cc(sock), "hpcc-classic")
+        expect(f"{what}: syn_invalid", peer.ns.counters()["syn_invalid"], number)
+    expect("agreed", peer.ns.counters()["agreed"], 0)
+
+
+def test_bad_option_in_synack():
+    peer = Peer()
+    for number, (what, ours) in enumerate(BAD_SYN_OPTIONS.items(), 1):
+        peer.start_connect(port=7000 + number)
+        last = peer.answer(ours)
+        expect(f"{what}: option in ACK", last.option(KIND), None)
+        expect(f"{what}: congestion control", peer.cc(), "hpcc-classic")
+        expect(f"{what}: syn_invalid", peer.ns.counters()["syn_invalid"], number)
+    expect("agreed", peer.ns.counters()["agreed"], 0)
+
+
+def test_more_capabilities():
+    """A peer of the future, which can do more, is agreed with."""
+    peer = Peer()
+    peer.connect(syn_option(caps=0xff))
+    expect("congestion control", peer.cc(), "hpcc")
+
+
+def test_bad_checksum_in_synack():
+    """A SYN-ACK that TCP throws away says nothing."""
+    peer = Peer()
+    peer.start_connect()
+    peer.raw(SYN | ACK, peer.seq, peer.acked, peer.syn_options(syn_option()), bad_csum=True)
+    expect("answer", peer.read(0.05), None)
+    peer.answer(b"")
+    expect("congestion control", peer.cc(), "hpcc-classic")
+    expect("agreed", peer.ns.counters()["agreed"], 0)
+
+
+def test_bad_checksum_in_syn():
+    peer = Peer()
+    peer.listen()
+    expect("answer", peer.start_accept(bad_csum=True), None)
+    synack, sock = peer.accept(b"")
+    expect("option in SYN-ACK", synack.option(KIND), None)
+    expect("congestion control", get_cc(sock), "hpcc-classic")
+
+
+def test_synack_not_asked_for():
+    """The SYN had no option; a SYN-ACK that has one changes nothing, not even
+    when hpcc is chosen later.
+    """
+    peer = Peer(cc="cubic")
+    peer.connect(syn_option())
+    expect("option in SYN", peer.syn.option(KIND), None)
+    set_cc(peer.sock, "hpcc")
+    expect("congestion control", peer.cc(), "hpcc-classic")
+    peer.sock.send(bytes(5000))
+    expect("options", ours_in(peer.read_all(0.01)), [])
+    expect("agreed", peer.ns.counters()["agreed"], 0)
+
+
+def test_syn_not_offered():
+    """The SYN has no option, so the SYN-ACK has none."""
+    peer = Peer()
+    peer.listen()
+    synack, sock = peer.accept(b"")
+    expect("option in SYN-ACK", synack.option(KIND), None)
+    sock.send(bytes(5000))
+    expect("options", ours_in(peer.read_all(0.01)), [])
+    expect("syn_invalid", peer.ns.counters()["syn_invalid"], 0)
+
+
+def test_lost_syns():
+    """Two SYNs with the option get lost: the third goes without, and a SYN-ACK
+    with the option that comes then is too late.
+    """
+    peer = Peer()
+    peer.start_connect()
+    syns = [peer.syn, peer.read(3), peer.read(6), peer.read(12)]
+    expect("SYNs", [seg.flags & (SYN | ACK) for seg in syns], [SYN] * 4)
+    expect("option", [bool(seg.option(KIND)) for seg in syns], [True, True, False, False])
+    peer.answer()
+    expect("congestion control", peer.cc(), "hpcc-classic")
+
+
+def test_second_syn_agrees():
+    peer = Peer()
+    peer.start_connect()
+    expect("option in second SYN", peer.read(3).option(KIND), SYN_BYTES)
+    peer.answer()
+    expect("congestion control", peer.cc(), "hpcc")
+
+
+def test_lost_synack():
+    """A SYN-ACK that is sent again carries the option again."""
+    peer = Peer()
+    peer.listen()
+    synacks = [peer.start_accept(), peer.read(3)]
+    expect("flags", [seg.flags & (SYN | ACK) for seg in synacks], [SYN | ACK] * 2)
+    expect("option", [seg.option(KIND) for seg in synacks], [SYN_BYTES] * 2)
+    peer.send()
+    sock = peer.listener.accept()[0]
+    expect("congestion control", get_cc(sock), "hpcc")
+    sock.close()
+
+
+def test_syn_again_without_option():
+    """The peer's second SYN goes without, as ours would: no agreement."""
+    peer = Peer()
+    peer.listen()
+    expect("option in SYN-ACK", peer.start_accept().option(KIND), SYN_BYTES)
+    peer.seq -= 1
+    peer.raw(SYN, peer.seq, 0, peer.syn_options(b""))
+    peer.seq += 1
+    peer.read_all(0.01)
+    peer.send()
+    sock = peer.listener.accept()[0]
+    expect("congestion control", get_cc(sock), "hpcc-classic")
+    sock.close()
+
+
+def test_port_used_again():
+    """An agreement ends with its connection, not with its port numbers."""
+    peer = Peer()
+    peer.connect(lport=6000)
+    set_cc(peer.sock, "cubic")
+    peer.raw(RST, peer.seq, peer.acked)
+    peer.sock.close()
+    peer.connect(b"", cc="cubic", lport=6000)
+    expect("option in SYN", peer.syn.option(KIND), None)
+    set_cc(peer.sock, "hpcc")
+    expect("congestion control", peer.cc(), "hpcc-classic")
+    peer.sock.send(bytes(5000))
+    expect("options", ours_in(peer.read_all(0.01)), [])
+
+
+def test_there_and_back():
+    """hpcc, cubic, hpcc: an agreement outlives the change."""
+    peer = Peer()
+    peer.connect()
+    peer.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    for _ in range(3):
+        set_cc(peer.sock, "cubic")
+        peer.sock.send(bytes(100))
+        expect("option under cubic", ours_in(peer.read_all(0.001)), [])
+        set_cc(peer.sock, "hpcc")
+        expect("congestion control", peer.cc(), "hpcc")
+        peer.sock.send(bytes(100))
+        expect("option under hpcc", len(ours_in(peer.read_all(0.001))), 1)
+        peer.acked += 200
+        peer.send()
+
+
+def test_fast_open():
+    """A SYN with data stays as it is."""
+    pair = Pair()
+    for ns in (pair.c, pair.s):
+        ns.sysctl("net.ipv4.tcp_fastopen", 0x207)
+    sniffer = Sniffer(pair.s)
+    listener = pair.listen()
+    listener.setsockopt(socket.IPPROTO_TCP, 23, 16)      # TCP_FASTOPEN
+    client = pair.c.socket()
+    client.sendto(b"early", 0x20000000, listener.getsockname())     # MSG_FASTOPEN
+    server = listener.accept()[0]
+    expect("early data", server.recv(100), b"early")
+    syn = sniffer.segments()[0]
+    expect("data in SYN", syn.payload, b"early")
+    expect("option in SYN", syn.option(KIND), None)
+    carried, agreed, _ = outcome(pair, client, server, sniffer)
+    expect("option in rest", carried[2], False)
+    expect("agreed", agreed, (0, 0))
+
+
+def test_syn_cookies():
+    """With SYN cookies nothing is kept between SYN and ACK: no agreement."""
+    pair = Pair()
+    try:
+        pair.s.sysctl("net.ipv4.tcp_syncookies", 2)
+    except FileNotFoundError as error:
+        raise Skip("this kernel has no SYN cookies") from error
+    sniffer = Sniffer(pair.s)
+    carried, agreed, names = outcome(pair, *pair.connect(), sniffer)
+    expect("option in SYN, SYN-ACK, rest", carried, (True, False, False))
+    expect("agreed", agreed, (0, 0))
+    expect("congestion control", names, ("hpcc-classic", "hpcc-classic"))
+
+
+def test_syn_flood():
+    """Notes have a fixed place: a flood costs telemetry, never connections."""
+    peer = Peer()
+    for name in "net.core.somaxconn", "net.ipv4.tcp_max_syn_backlog":
+        peer.ns.sysctl(name, 100000)
+    peer.listen()
+    peer.listener.listen(100000)
+    for number in range(6000):
+        peer.port = 10000 + number
+        peer.raw(SYN, 1, 0, struct.pack("!BBH", 2, 4, 1460) + syn_option() + b"\1\1")
+    expect("SYN-ACKs of the last", peer.read_all()[-1].option(KIND), SYN_BYTES)
+    peer.port = 7000
+    expect("congestion control", get_cc(peer.accept()[1])[:4], "hpcc")
+
+
+if __name__ == "__main__":
+    main(sys.modules[__name__])

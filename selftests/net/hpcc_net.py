@@ -1,0 +1,769 @@
+# SPDX-License-Identifier: GPL-2.0
+"""What the tests in Python share: KTAP, namespaces, sockets, a sniffer, and a
+TCP of our own that says whatever a test wants.
+
+One process holds both ends of a connection and all namespaces: a socket stays
+in the namespace that it was made in, and starting a program costs more in User
+Mode Linux than a test does. Nothing here waits for real time.
+"""
+
+import ctypes
+import errno
+import fcntl
+import os
+import re
+import select
+import socket
+import struct
+import subprocess
+import sys
+import time
+import traceback
+from contextlib import contextmanager
+
+# include/uapi/linux/hpcc.h
+KIND = 253
+EXID = 0x4843
+VERSION = 1
+CAP_TELEMETRY = 1
+FORWARD, ECHO, IDENTIFY, IDENTIFY_ECHO, WINDOW, PROBE, RESPONSE = range(1, 8)
+PHASE = 0x07
+PROMPT = 0x08
+HOPS_MAX = 15
+
+TCP_CONGESTION = 13
+TCP_INFO = 11
+FIN, SYN, RST, PSH, ACK, URG, ECE, CWR = (1 << i for i in range(8))
+
+_libc = ctypes.CDLL(None, use_errno=True)
+_CLONE_NEWNET = 0x40000000
+
+
+# ---- KTAP ------------------------------------------------------------------
+
+class Skip(Exception):
+    """A test that cannot run here."""
+
+
+def expect(what, got, want):
+    """Fail unless got is want."""
+    if got != want:
+        raise AssertionError(f"{what}: got {got!r}, wanted {want!r}")
+
+
+def expect_in(what, got, low, high):
+    """Fail unless low <= got <= high."""
+    if not low <= got <= high:
+        raise AssertionError(f"{what}: got {got!r}, wanted {low!r} to {high!r}")
+
+
+_deferred = []
+
+
+def defer(function, *args):
+    """Call a function when the test ends, last one first."""
+    _deferred.append((function, args))
+
+
+def _run_deferred():
+    while _deferred:
+        function, args = _deferred.pop()
+        try:
+            function(*args)
+        except OSError as error:
+            print(f"# at the end: {error}")
+
+
+class KernelLog:
+    """What the kernel logs from now on."""
+
+    SPLAT = re.compile(r"BUG:|WARNING:|Oops|Call Trace|refcount_t:|UBSAN|KASAN")
+
+    def __init__(self):
+        self.fd = os.open("/dev/kmsg", os.O_RDONLY | os.O_NONBLOCK)
+        os.lseek(self.fd, 0, os.SEEK_END)
+
+    def lines(self):
+        """Lines since the last call."""
+        lines = []
+        while True:
+            try:
+                lines.append(os.read(self.fd, 8192).decode("utf-8", "replace")
+                             .split(";", 1)[-1].split("\n")[0])
+            except BlockingIOError:
+                return lines
+            except OSError as error:    # overwritten before it was read
+                if error.errno != errno.EPIPE:
+                    raise
+
+
+def ktap(tests):
+    """Run test functions; exit with the status of a KTAP program."""
+    log = KernelLog()
+    failed = False
+    print("KTAP version 1")
+    print(f"1..{len(tests)}", flush=True)
+    for number, test in enumerate(tests, 1):
+        name = test.__name__.removeprefix("test_")
+        try:
+            try:
+                test()
+            finally:
+                _run_deferred()
+            bad = [line for line in log.lines() if log.SPLAT.search(line)]
+            expect("kernel log", bad, [])
+            print(f"ok {number} - {name}", flush=True)
+        except Skip as why:
+            print(f"ok {number} - {name} # SKIP {why}", flush=True)
+        except Exception:
+            failed = True
+            for line in traceback.format_exc().splitlines():
+                print(f"# {line}")
+            print(f"not ok {number} - {name}", flush=True)
+    sys.exit(failed)
+
+
+def main(module):
+    """Run all test_* of a script, in their order, or those that it is given."""
+    tests = [value for name, value in vars(module).items()
+             if name.startswith("test_")]
+    if len(sys.argv) > 1:
+        tests = [test for test in tests
+                 if test.__name__.removeprefix("test_") in sys.argv[1:]]
+    ktap(tests)
+
+
+# ---- Namespaces --------------------------------------------------------------
+
+def _setns(fd):
+    if _libc.setns(fd, _CLONE_NEWNET):
+        raise OSError(ctypes.get_errno(), "setns")
+
+
+class Netns:
+    """A network namespace of its own; gone when the test ends."""
+
+    def __init__(self, **sysctls):
+        home = os.open("/proc/self/ns/net", os.O_RDONLY)
+        if _libc.unshare(_CLONE_NEWNET):
+            raise OSError(ctypes.get_errno(), "unshare")
+        self.fd = os.open("/proc/self/ns/net", os.O_RDONLY)
+        _setns(home)
+        os.close(home)
+        self.homes = []
+        # ip takes this where it wants a name
+        self.path = f"/proc/{os.getpid()}/fd/{self.fd}"
+        self.ip("link set lo up")
+        self.sysctl("net.ipv6.conf.default.accept_dad", 0)
+        self.sysctl("net.ipv6.conf.default.addr_gen_mode", 1)
+        for name, value in sysctls.items():
+            self.sysctl("net.hpcc." + name, value)
+        defer(self.delete)
+
+    def delete(self):
+        """Let go of it: the kernel takes it down once no socket is left."""
+        if self.fd is not None:
+            os.close(self.fd)
+        self.fd = None
+
+    def __enter__(self):
+        self.homes.append(os.open("/proc/self/ns/net", os.O_RDONLY))
+        _setns(self.fd)
+        return self
+
+    def __exit__(self, *_):
+        home = self.homes.pop()
+        _setns(home)
+        os.close(home)
+
+    def run(self, *command, stdin=None, check=True):
+        """Run a program in it. Return what it printed."""
+        with self:
+            done = subprocess.run(command, input=stdin, text=True, check=False,
+                                  stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        if check and done.returncode:
+            raise AssertionError(f"{' '.join(command)}: {done.stdout.strip()} {stdin or ''}")
+        return done.stdout
+
+    def ip(self, *lines):
+        """Run lines of ip(8)."""
+        return self.run("ip", "-batch", "-", stdin="\n".join(lines) + "\n")
+
+    def tc(self, *lines):
+        """Run lines of tc(8)."""
+        return self.run("tc", "-batch", "-", stdin="\n".join(lines) + "\n")
+
+    def read(self, path):
+        """Read a file of /proc as it looks from here."""
+        with self, open(path, encoding="ascii") as file:
+            return file.read()
+
+    def sysctl(self, name, value=None):
+        """Read or write a parameter."""
+        path = "/proc/sys/" + name.replace(".", "/")
+        if value is None:
+            return self.read(path).strip()
+        with self:
+            fd = os.open(path, os.O_WRONLY)
+            try:
+                os.write(fd, str(value).encode())
+            finally:
+                os.close(fd)
+        return None
+
+    def counters(self):
+        """/proc/net/hpcc as a Counters."""
+        return Counters((name, int(value)) for name, value in
+                        map(str.split, self.read("/proc/net/hpcc").splitlines()))
+
+    def flows(self):
+        """/proc/net/hpcc_flows as a list of dicts."""
+        return [_flow(line) for line in
+                self.read("/proc/net/hpcc_flows").splitlines()]
+
+    def flow(self, sock=None, port=None):
+        """The flow of a socket, or of a local port, or the only one."""
+        if sock is not None:
+            port = sock.getsockname()[1]
+        found = [flow for flow in self.flows() if port in (None, flow["lport"])]
+        expect("number of flows", len(found), 1)
+        return found[0]
+
+    def snmp(self, name):
+        """A counter of TCP, such as InCsumErrors or TcpExtTCPTimeouts."""
+        for path, prefix in (("/proc/net/snmp", ""), ("/proc/net/netstat", "TcpExt")):
+            lines = self.read(path).splitlines()
+            for heads, values in zip(lines[::2], lines[1::2]):
+                for head, value in zip(heads.split(), values.split()):
+                    if heads.startswith(("Tcp:", "TcpExt:")) and name == prefix + head:
+                        return int(value)
+        raise KeyError(name)
+
+    def socket(self, version=4, proto=0):
+        """A TCP socket."""
+        with self:
+            sock = socket.socket(socket.AF_INET if version == 4 else socket.AF_INET6,
+                                 socket.SOCK_STREAM, proto)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        defer(sock.close)
+        return sock
+
+
+class Counters(dict):
+    """Counters at one moment; now - before are those that changed."""
+
+    def __sub__(self, before):
+        return Counters((name, value - before[name]) for name, value in self.items()
+                        if value != before[name])
+
+
+def _flow(line):
+    words = line.split()
+    flow = {"mode": words[2], "links": {}}
+    for word, side in zip(words, "lr"):
+        address, port = word.rsplit(".", 1)
+        flow[side + "addr"] = address
+        flow[side + "port"] = int(port)
+    for name, value in zip(words[3::2], words[4::2]):
+        if not value.isdigit():
+            break
+        flow[name] = int(value)
+    for hop, node, port, bps in re.findall(r" (\d+):(\d+)\.(\d+)@(\d+)", line):
+        flow["links"][int(hop)] = (int(node), int(port), int(bps))
+    return flow
+
+
+# ---- Two hosts -----------------------------------------------------------------
+
+class Pair:
+    """Two hosts, c and s, with a cable between them."""
+
+    def __init__(self, version=4, mtu=1500, cc=("hpcc", "hpcc"), offload=True,
+                 delay=None, **sysctls):
+        self.version = version
+        self.c = Netns(**sysctls)
+        self.s = Netns(**sysctls)
+        self.addr = ("10.0.0.1", "10.0.0.2") if version == 4 else ("fd00::1", "fd00::2")
+        bits = 24 if version == 4 else 64
+        self.c.ip(f"link add eth0 mtu {mtu} type veth peer name eth0 mtu {mtu} "
+                  f"netns {self.s.path}")
+        for ns, addr, name in zip((self.c, self.s), self.addr, cc):
+            ns.ip(f"addr add {addr}/{bits} dev eth0", "link set eth0 up")
+            ns.sysctl("net.ipv4.tcp_congestion_control", name)
+            if not offload:
+                ns.run("ethtool", "-K", "eth0", "tx", "off", "tso", "off", "gso", "off")
+            if delay:
+                ns.tc(f"qdisc add dev eth0 root netem delay {delay} limit 100000")
+
+    def listen(self, port=5000, cc=None, proto=0):
+        """A listening socket on s."""
+        sock = self.s.socket(self.version, proto)
+        if cc:
+            set_cc(sock, cc)
+        sock.bind((self.addr[1], port))
+        sock.listen(1000)
+        return sock
+
+    def connect(self, listener=None, cc=None, lport=0, client=None):
+        """Connect c to s. Return both sockets."""
+        listener = listener or self.listen()
+        client = client or self.c.socket(self.version)
+        if cc:
+            set_cc(client, cc)
+        if lport:
+            client.bind((self.addr[0], lport))
+        client.connect(listener.getsockname()[:2])
+        server = listener.accept()[0]
+        defer(server.close)
+        return client, server
+
+
+def set_cc(sock, name):
+    """setsockopt(TCP_CONGESTION)"""
+    sock.setsockopt(socket.IPPROTO_TCP, TCP_CONGESTION, name.encode())
+
+
+def get_cc(sock):
+    """getsockopt(TCP_CONGESTION)"""
+    return sock.getsockopt(socket.IPPROTO_TCP, TCP_CONGESTION, 16).split(b"\0")[0].decode()
+
+
+def tcp_info(sock):
+    """Some of struct tcp_info."""
+    raw = sock.getsockopt(socket.IPPROTO_TCP, TCP_INFO, 192).ljust(192, b"\0")
+    words = struct.unpack_from("=24I", raw, 8)
+    return {"state": raw[0], "ca_state": raw[1], "snd_mss": words[2],
+            "ssthresh": words[17], "rtt_us": words[15], "cwnd": words[18],
+            "retrans": words[23],
+            "pacing_rate": struct.unpack_from("=Q", raw, 104)[0]}
+
+
+def pattern(nbytes, salt=0):
+    """Bytes that do not repeat within a segment, nor look the same elsewhere."""
+    words = (nbytes + 3) // 4
+    return struct.pack(f"={words}I", *((i * 2654435761 + salt) & 0xffffffff
+                                       for i in range(words)))[:nbytes]
+
+
+def transfer(*ways, timeout_s=60):
+    """Send data; each way is (from, to, bytes). Fail unless they arrive intact."""
+    sent, got, want = {}, {}, {}
+    poll = select.poll()
+    events = {}
+    for source, sink, data in ways:
+        sent[source.fileno()] = (source, memoryview(data))
+        got[sink.fileno()] = (sink, bytearray())
+        want[sink.fileno()] = data
+        for sock, event in ((source, select.POLLOUT), (sink, select.POLLIN)):
+            sock.setblocking(False)
+            events[sock.fileno()] = events.get(sock.fileno(), 0) | event
+    for fd, event in events.items():
+        poll.register(fd, event)
+    deadline = time.monotonic() + timeout_s
+    while any(len(got[fd][1]) < len(want[fd]) for fd in got):
+        left = deadline - time.monotonic()
+        ready = poll.poll(max(left, 0) * 1000)
+        if not ready:
+            raise AssertionError("transfer stalls: " + ", ".join(
+                f"{len(got[fd][1])} of {len(want[fd])} bytes" for fd in got))
+        for fd, event in ready:
+            if event & select.POLLOUT:
+                sock, data = sent[fd]
+                data = data[sock.send(data[:1 << 18]):]
+                sent[fd] = (sock, data)
+                if not data:
+                    events[fd] &= ~select.POLLOUT
+                    poll.modify(fd, events[fd])
+            if event & (select.POLLIN | select.POLLHUP):
+                sock, data = got[fd]
+                chunk = sock.recv(1 << 20)
+                if not chunk:
+                    raise AssertionError("connection closed early")
+                data += chunk
+            if event & select.POLLERR:
+                raise AssertionError("connection failed")
+    for fd, data in want.items():
+        if got[fd][1] != data:
+            raise AssertionError("data differ")
+
+
+# ---- Bytes of packets -------------------------------------------------------------
+
+def csum(data):
+    """Ones' complement sum, folded, not complemented."""
+    if len(data) % 2:
+        data += b"\0"
+    total = sum(struct.unpack(f"!{len(data) // 2}H", data))
+    while total >> 16:
+        total = (total & 0xffff) + (total >> 16)
+    return total
+
+
+def syn_option(exid=EXID, version=VERSION, caps=CAP_TELEMETRY, kind=KIND, length=6):
+    """Our option of a SYN, padded as the kernel does it."""
+    body = struct.pack("!BBHBB", kind, length, exid, version << 4, caps)
+    return body.ljust(length, b"\0")[:max(length, 2)]
+
+
+def record(hop, ts, tx, qlen=0, tag=1):
+    """A load record; qlen is the encoded float, below 256 the value itself."""
+    return struct.pack("!Q", (hop & 0xf) << 60 | (tag & 0xff) << 52 |
+                       (ts & 0xfffff) << 32 | (tx & 0xfffff) << 12 | (qlen & 0xfff))
+
+
+def identity(hop, node, port, mant, exp):
+    """An identity record."""
+    return struct.pack("!Q", hop << 60 | node << 40 | port << 24 | exp << 22 | mant)
+
+
+def option(kind_of, records=(), scale=0, hops=None, flags=0, kind=KIND):
+    """A telemetry option; hops default to the number of records."""
+    records = list(records)
+    hops = len(records) if hops is None else hops
+    return struct.pack("!BBBB", kind, 4 + 8 * len(records), kind_of << 5 | scale,
+                       hops << 4 | flags) + b"".join(records)
+
+
+class Telemetry:
+    """One of our options, as found in a segment."""
+
+    def __init__(self, raw):
+        self.raw = raw
+        self.type, self.scale = raw[2] >> 5, raw[2] & 0x1f
+        self.hops, self.flags = raw[3] >> 4, raw[3] & 0xf
+        self.words = [int.from_bytes(raw[i:i + 8], "big") for i in range(4, len(raw), 8)]
+        self.records = [{"hop": word >> 60, "tag": word >> 52 & 0xff,
+                         "ts": word >> 32 & 0xfffff, "tx": word >> 12 & 0xfffff,
+                         "qlen": word & 0xfff} for word in self.words]
+
+    def __repr__(self):
+        return f"<type {self.type} scale {self.scale} hops {self.hops} {self.records}>"
+
+
+class Segment:
+    """A TCP segment with its IP header; raises ValueError on anything else."""
+
+    def __init__(self, packet, partial=False):
+        self.packet = packet
+        self.version = packet[0] >> 4
+        if self.version == 4:
+            at = (packet[0] & 0xf) * 4
+            proto = packet[9]
+            self.total = struct.unpack_from("!H", packet, 2)[0]
+            pseudo = packet[12:20] + struct.pack("!BBH", 0, 6, self.total - at)
+            self.ip_csum_ok = csum(packet[:at]) == 0xffff
+            self.ecn = packet[1] & 3
+        elif self.version == 6:
+            at, proto = 40, packet[6]
+            self.total = 40 + struct.unpack_from("!H", packet, 4)[0]
+            while proto in (0, 43, 60):
+                if packet[4:6] == b"\0\0" and packet[at + 2] == 0xc2:   # jumbo
+                    self.total = 40 + struct.unpack_from("!I", packet, at + 4)[0]
+                proto, at = packet[at], at + 8 * (packet[at + 1] + 1)
+            pseudo = packet[8:40] + struct.pack("!II", self.total - at, 6)
+            self.ip_csum_ok = True
+            self.ecn = packet[1] >> 4 & 3
+        else:
+            raise ValueError
+        if proto != 6:
+            raise ValueError
+        self.sport, self.dport, self.seq, self.ack, off, self.flags, self.win = \
+            struct.unpack_from("!HHIIBBH", packet, at)
+        self.header = (off >> 4) * 4
+        self.at = at
+        tcp = packet[at:self.total]
+        self.complete = len(packet) >= self.total
+        self.options = tcp[20:self.header]
+        self.payload = tcp[self.header:]
+        self.partial = partial
+        if partial:
+            self.csum_ok = struct.unpack_from("!H", tcp, 16)[0] == csum(pseudo)
+        else:
+            self.csum_ok = csum(pseudo + tcp) == 0xffff
+
+    def walk(self):
+        """Yield (kind, bytes of the option)."""
+        at = 0
+        while at < len(self.options) and self.options[at]:
+            if self.options[at] == 1:
+                at += 1
+                continue
+            length = self.options[at + 1]
+            if length < 2 or at + length > len(self.options):
+                raise AssertionError(f"malformed options {self.options.hex()}")
+            yield self.options[at], self.options[at:at + length]
+            at += length
+
+    def option(self, kind):
+        """The first option of a kind, or None."""
+        return next((raw for found, raw in self.walk() if found == kind), None)
+
+    def ours(self, kind=KIND):
+        """All of our telemetry options."""
+        return [Telemetry(raw) for found, raw in self.walk() if found == kind]
+
+    def telemetry(self, kind_of):
+        """Our option of a type, or None."""
+        return next((opt for opt in self.ours() if opt.type == kind_of), None)
+
+    def __repr__(self):
+        names = "".join(name for bit, name in enumerate("FSRPAUEC") if self.flags >> bit & 1)
+        return (f"<{self.sport}>{self.dport} {names} seq {self.seq} ack {self.ack} "
+                f"len {len(self.payload)} options {self.options.hex()}>")
+
+
+class Sniffer:
+    """All TCP segments that a device sends or gets, from now on."""
+
+    SOL_PACKET, PACKET_AUXDATA, CSUM_NOT_READY = 263, 8, 1 << 3
+
+    def __init__(self, ns, dev="eth0"):
+        with ns:
+            self.sock = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))
+        self.sock.setsockopt(socket.SOL_SOCKET, 33, 1 << 27)    # SO_RCVBUFFORCE
+        self.sock.setsockopt(self.SOL_PACKET, self.PACKET_AUXDATA, 1)
+        self.sock.bind((dev, 3))
+        self.sock.setblocking(False)
+        self.vlan = 0           # tagged frames seen
+        defer(self.sock.close)
+
+    def segments(self):
+        """Those since the last call, in order."""
+        found = []
+        while True:
+            try:
+                frame, extra, _, _ = self.sock.recvmsg(1 << 18, 64)
+            except BlockingIOError:
+                return found
+            status = struct.unpack_from("=I", extra[0][2])[0] if extra else 0
+            at = 14
+            while frame[at - 2:at] in (b"\x81\x00", b"\x88\xa8"):
+                self.vlan += 1
+                at += 4
+            if frame[at - 2:at] not in (b"\x08\x00", b"\x86\xdd"):
+                continue
+            try:
+                found.append(Segment(frame[at:], bool(status & self.CSUM_NOT_READY)))
+            except ValueError:
+                pass
+
+
+def sane(segments, mtu=1500):
+    """Fail unless every segment is well-formed and none exceeds the MTU; those
+    that a device is to cut (GSO) may be longer, then their checksum is open.
+    """
+    for seg in segments:
+        if not seg.csum_ok or not seg.ip_csum_ok:
+            raise AssertionError(f"checksum of {seg}, partial: {seg.partial}")
+        if seg.header > 60 or not seg.complete:
+            raise AssertionError(f"length of {seg}")
+        if seg.total > mtu and not seg.partial:
+            raise AssertionError(f"{seg.total} bytes exceed the MTU: {seg}")
+        list(seg.walk())
+
+
+def ours_in(segments, kind=KIND):
+    """Segments that carry an option of our kind."""
+    return [seg for seg in segments if seg.option(kind)]
+
+
+# ---- A TCP of our own ---------------------------------------------------------------
+
+class Peer:
+    """The far end of a TUN device. The kernel's end is 10.9.0.1 or fd09::1,
+    ours .2; it does what the test says, and nothing else. W_init is 125,000
+    bytes unless a test says otherwise.
+    """
+
+    SYSCTLS = {"host_mbps": 1000, "base_rtt_ns": 1000000}
+
+    def __init__(self, version=4, mtu=1500, timestamps=True, sack=True, cc="hpcc",
+                 ecn=False, **sysctls):
+        self.ns = Netns(**(self.SYSCTLS | sysctls))
+        self.version = version
+        self.fd = None
+        defer(self.close)
+        with self.ns:
+            self.fd = os.open("/dev/net/tun", os.O_RDWR | os.O_NONBLOCK)
+            fcntl.ioctl(self.fd, 0x400454ca,                    # TUNSETIFF
+                        struct.pack("16sH22x", b"tun0", 0x1001))  # TUN, NO_PI
+        self.kernel, self.addr = (("10.9.0.1", "10.9.0.2") if version == 4 else
+                                  ("fd09::1", "fd09::2"))
+        self.ns.ip(f"addr add {self.kernel}/{24 if version == 4 else 64} dev tun0",
+                   f"link set tun0 up mtu {mtu}")
+        self.ns.sysctl("net.ipv4.tcp_congestion_control", cc)
+        self.timestamps, self.sack, self.ecn = timestamps, sack, ecn
+        self.lport = 0          # the kernel's port
+        self.port = 7000        # ours
+        self.seq = self.acked = 0
+        self.tsval, self.tsecr = 1000, 0
+        self.window = 65535
+        self.syn = self.sock = None
+
+    def close(self):
+        """Take the device away."""
+        if self.fd is not None:
+            os.close(self.fd)
+        self.fd = None
+
+    # -- bytes
+
+    def raw(self, flags, seq, ack, options=b"", payload=b"", bad_csum=False, ecn=0):
+        """Send a segment of which everything is given."""
+        options += b"\0" * (-len(options) % 4)
+        family = socket.AF_INET if self.version == 4 else socket.AF_INET6
+        ends = socket.inet_pton(family, self.addr) + socket.inet_pton(family, self.kernel)
+        tcp = struct.pack("!HHIIBBHHH", self.port, self.lport, seq & 0xffffffff,
+                          ack & 0xffffffff, (5 + len(options) // 4) << 4, flags,
+                          self.window, 0, 0) + options + payload
+        length = len(tcp)
+        pseudo = ends + (struct.pack("!BBH", 0, 6, length) if self.version == 4 else
+                         struct.pack("!II", length, 6))
+        check = csum(pseudo + tcp) ^ 0xffff
+        if bad_csum:
+            check ^= 0x5555
+        tcp = tcp[:16] + struct.pack("!H", check) + tcp[18:]
+        if self.version == 4:
+            head = struct.pack("!BBHIBBH", 0x45, ecn, 20 + length, 0x4000, 64, 6, 0) + ends
+            head = head[:10] + struct.pack("!H", csum(head) ^ 0xffff) + head[12:]
+        else:
+            head = struct.pack("!IHBB", 6 << 28 | ecn << 20, length, 6, 64) + ends
+        os.write(self.fd, head + tcp)
+
+    def read(self, timeout_s=0.0):
+        """The next segment that the kernel sends, or None."""
+        deadline = time.monotonic() + timeout_s
+        while True:
+            try:
+                packet = os.read(self.fd, 1 << 16)
+            except BlockingIOError:
+                left = deadline - time.monotonic()
+                if left <= 0:
+                    return None
+                select.select([self.fd], [], [], left)
+                continue
+            try:
+                seg = Segment(packet)
+            except ValueError:
+                continue
+            if not seg.csum_ok or not seg.ip_csum_ok or seg.header > 60:
+                raise AssertionError(f"bad segment {seg}")
+            stamp = seg.option(8)
+            if stamp:
+                self.tsecr = struct.unpack("!I", stamp[2:6])[0]
+            return seg
+
+    def read_all(self, timeout_s=0.0):
+        """Segments until none comes for a while."""
+        found = []
+        while (seg := self.read(timeout_s)):
+            found.append(seg)
+        return found
+
+    # -- connection
+
+    def stamp(self):
+        """The timestamp option, if agreed."""
+        self.tsval += 1
+        return struct.pack("!BBBBII", 1, 1, 8, 10, self.tsval, self.tsecr) \
+            if self.timestamps else b""
+
+    def syn_options(self, ours):
+        """Options of our SYN or SYN-ACK."""
+        opts = struct.pack("!BBH", 2, 4, 1460)
+        opts += b"\x04\x02\x01\x01" if self.sack else b""
+        opts += self.stamp()
+        opts += b"\x01\x03\x03\x07"
+        return opts + ours
+
+    def start_connect(self, cc=None, port=7000, lport=0):
+        """Let the kernel send us a SYN."""
+        self.port = port
+        self.sock = self.ns.socket(self.version)
+        if cc:
+            set_cc(self.sock, cc)
+        if lport:
+            self.sock.bind((self.kernel, lport))
+        self.sock.setblocking(False)
+        try:
+            self.sock.connect((self.addr, port))
+        except BlockingIOError:
+            pass
+        self.syn = self.read(0.1)
+        self.got_syn(self.syn)
+
+    def got_syn(self, syn):
+        """Answer to this SYN from now on."""
+        self.lport = syn.sport
+        self.acked = syn.seq + 1
+        self.seq = 0x10000000
+
+    def answer(self, ours=syn_option()):
+        """Send the SYN-ACK, take the ACK."""
+        flags = SYN | ACK | (ECE if self.ecn else 0)
+        self.raw(flags, self.seq, self.acked, self.syn_options(ours))
+        self.seq += 1
+        last = self.read(0.1)
+        expect("handshake's ACK", (last.flags & (SYN | ACK), last.ack), (ACK, self.seq))
+        return last
+
+    def connect(self, ours=syn_option(), **how):
+        """Let the kernel connect to us."""
+        self.start_connect(**how)
+        self.answer(ours)
+        return self.sock
+
+    def listen(self, port=5000, cc=None):
+        """Let the kernel listen."""
+        self.listener = self.ns.socket(self.version)
+        if cc:
+            set_cc(self.listener, cc)
+        self.listener.bind((self.kernel, port))
+        self.listener.listen(16)
+        self.lport = port
+
+    def start_accept(self, ours=syn_option(), **how):
+        """Send a SYN. Return the SYN-ACK."""
+        self.seq = 0x20000000
+        self.raw(SYN, self.seq, 0, self.syn_options(ours), **how)
+        self.seq += 1
+        synack = self.read(0.1)
+        if synack:
+            self.acked = synack.seq + 1
+        return synack
+
+    def accept(self, ours=syn_option()):
+        """Connect to the kernel's listener. Return (SYN-ACK, socket)."""
+        synack = self.start_accept(ours)
+        expect("SYN-ACK", synack.flags & (SYN | ACK | RST), SYN | ACK)
+        self.send()
+        self.sock = self.listener.accept()[0]
+        defer(self.sock.close)
+        return synack, self.sock
+
+    def send(self, options=b"", payload=b"", ack=None, seq=None, flags=ACK, **how):
+        """Send a segment in sequence; options follow the timestamp."""
+        self.raw(flags, self.seq if seq is None else seq,
+                 self.acked if ack is None else ack,
+                 self.stamp() + options, payload, **how)
+        if seq is None:
+            self.seq += len(payload)
+
+    def take(self, timeout_s=0.1):
+        """Read a data segment and move our ACK number behind it. None: none came."""
+        while (seg := self.read(timeout_s)):
+            if not seg.payload:
+                continue
+            end = (seg.seq + len(seg.payload)) & 0xffffffff
+            if 0 < (end - self.acked) & 0xffffffff < 1 << 31:
+                self.acked = end
+            return seg
+        return None
+
+    def cc(self):
+        """Name of the socket's congestion control."""
+        return get_cc(self.sock)
+
+    def flow(self):
+        """The line of /proc/net/hpcc_flows."""
+        return self.ns.flow()
