@@ -54,6 +54,8 @@ static const u8 hpcc_identify_tries = 2;
 
 static const u32 hpcc_ecn_shift = 3;
 
+static const u32 hpcc_burst_shift = 4;
+
 /* ---- Parameters of a connection -------------------------------------- */
 
 /* T: as configured, or the minimum RTT so far. */
@@ -157,13 +159,19 @@ static void hpcc_reserve_again(struct sock *sk, struct hpcc_flow *flow)
 	flow->ext_hdr_len = icsk->icsk_ext_hdr_len;
 }
 
-/* Routes set sk_gso_max_segs when they change; ours is an upper bound. */
-static void hpcc_cap_bursts(struct sock *sk, struct hpcc_flow *flow)
+/* A burst waits in the sender's own NIC while it leaves, which counts as RTT:
+ * no more than 1/16 of the window at once. Routes set sk_gso_max_segs anew
+ * when they change.
+ */
+static void hpcc_cap_bursts(struct sock *sk, struct hpcc_flow *flow, u32 cwnd)
 {
-	if (sk->sk_gso_max_segs > flow->burst_segs) {
+	u32 segs = clamp_t(u32, cwnd >> hpcc_burst_shift, 1, flow->burst_segs);
+
+	if (sk->sk_gso_max_segs == segs)
+		return;
+	if (sk->sk_gso_max_segs > flow->burst_segs)
 		flow->saved_gso_segs = sk->sk_gso_max_segs;
-		sk->sk_gso_max_segs = flow->burst_segs;
-	}
+	sk->sk_gso_max_segs = min_t(u32, segs, flow->saved_gso_segs);
 }
 
 /* ---- W and R --------------------------------------------------------- */
@@ -192,6 +200,18 @@ static void hpcc_set_rate(struct sock *sk, const struct hpcc_flow *flow)
 		   clamp_t(u64, R, 1, READ_ONCE(sk->sk_max_pacing_rate)));
 }
 
+/* TCP lets a packet that leaves later than its pacing time shorten the gap to
+ * the next one by up to half, to make up for late timers. Time spent waiting
+ * for an ACK is no such thing: with that credit the trains that a window makes
+ * keep their shape, and the pause between them costs throughput for good.
+ */
+static void hpcc_deny_credit(struct tcp_sock *tp, const struct hpcc_flow *flow,
+			     const struct rate_sample *rs)
+{
+	if (rs->prior_in_flight + flow->burst_segs > tcp_snd_cwnd(tp))
+		tp->tcp_wstamp_ns = max(tp->tcp_wstamp_ns, tp->tcp_clock_cache);
+}
+
 /* Set what W asks for; during the first round of a recovery no more than what
  * left the network.
  */
@@ -209,6 +229,7 @@ static void hpcc_apply(struct sock *sk, struct hpcc_flow *flow,
 					     rs->acked_sacked, 1U));
 	}
 	tcp_snd_cwnd_set(tp, cwnd);
+	hpcc_cap_bursts(sk, flow, cwnd);
 	hpcc_set_rate(sk, flow);
 }
 
@@ -360,7 +381,7 @@ static void hpcc_cong_control(HPCC_CONG_CONTROL_ARGS(sk, rs))
 	if (unlikely(!flow))
 		return;
 	hpcc_reserve_again(sk, flow);
-	hpcc_cap_bursts(sk, flow);
+	hpcc_deny_credit(tp, flow, rs);
 	if (unlikely(tcp_min_rtt(tp) != flow->min_rtt_us))
 		hpcc_set_T(sk, flow);
 
@@ -480,9 +501,9 @@ static void hpcc_init(struct sock *sk)
 	hpcc_reserve(sk, flow, max(hpcc_opt_len(flow->slots),
 				   2 * hpcc_opt_len(1)));
 	flow->saved_gso_segs = sk->sk_gso_max_segs;
-	hpcc_cap_bursts(sk, flow);
 	cmpxchg(&sk->sk_pacing_status, SK_PACING_NONE, SK_PACING_NEEDED);
 	tcp_snd_cwnd_set(tcp_sk(sk), hpcc_cwnd(sk, flow));
+	hpcc_cap_bursts(sk, flow, tcp_snd_cwnd(tcp_sk(sk)));
 	hpcc_set_rate(sk, flow);
 	ca->flow = flow;
 	hpcc_count(net, HPCC_C_AGREED);
@@ -501,7 +522,7 @@ static void hpcc_release(struct sock *sk)
 		return;
 	ca->flow = NULL;
 	hpcc_reserve(sk, flow, 0);
-	if (sk->sk_gso_max_segs == flow->burst_segs)
+	if (sk->sk_gso_max_segs <= flow->burst_segs)
 		sk->sk_gso_max_segs = flow->saved_gso_segs;
 	if ((1 << sk->sk_state) & (TCPF_ESTABLISHED | TCPF_CLOSE_WAIT |
 				   TCPF_FIN_WAIT1 | TCPF_FIN_WAIT2)) {
