@@ -91,10 +91,10 @@ static inline int hpcc_walk_need(const struct hpcc_frame *f, u32 end, u32 off,
 {
 	if (off > end || n > end - off)
 		return HPCC_UNSTAMPED_MALFORMED;
-	if (off + n <= f->have)
-		return 0;
 	if (off + n > HPCC_WALK_MAX_BYTES)
 		return HPCC_UNSTAMPED_NOT_TCP;
+	if (off + n <= f->have)
+		return 0;
 	place->need = off + n;
 	return HPCC_WALK_MORE;
 }

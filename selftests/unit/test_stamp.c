@@ -434,6 +434,7 @@ TEST(walk__far_headers)
 	s.extra = 600;
 	b = build(&s);
 	assert_int_equal(walk(b.p, 100, b.len, &place), HPCC_UNSTAMPED_NOT_TCP);
+	assert_int_equal(walk_built(&b), HPCC_UNSTAMPED_NOT_TCP);
 	free(b.p);
 }
 

@@ -1,0 +1,134 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+#
+# Telemetry on crafted frames (qdisc/stamp.c): what must not be touched leaves
+# as it came, what is stamped has the record that the layout says and a right
+# checksum. frames.py builds, sends, receives and judges them; tshark judges
+# the checksums once more.
+
+# shellcheck source-path=SCRIPTDIR source=lib.sh
+. "$(dirname "$0")/lib.sh"
+
+need_root
+need_command python3 ip tc
+need_module sch_hpcc
+
+# setup [OPTION...]: tx and rx connected, tx through the qdisc, and nobody else
+# sends anything.
+setup()
+{
+	local ns
+
+	ns_add tx rx
+	for ns in tx rx; do
+		ip netns exec "$ns" sysctl -qw net.ipv6.conf.default.disable_ipv6=1
+	done
+	veth_add tx v0 rx v0
+	ip -n tx link set v0 arp off
+	tc -n tx qdisc add dev v0 root hpcc node 7 port 2 "$@"
+}
+
+frames()
+{
+	"$(dirname "$0")/frames.py" "$@" || fail "see above"
+}
+
+test_untouched()
+{
+	setup
+	frames tx:v0 rx:v0 untouched
+}
+
+test_untouched_while_shaping()
+{
+	setup rate 1gbit delay 10us
+	frames tx:v0 rx:v0 untouched
+}
+
+test_stamped()
+{
+	setup
+	frames tx:v0 rx:v0 stamped
+}
+
+test_wrong_checksum_stays_wrong()
+{
+	setup
+	frames tx:v0 rx:v0 wrong_checksum
+}
+
+test_checksum_computed_later()
+{
+	setup
+	frames tx:v0 rx:v0 partial
+}
+
+test_identity_phase_full()
+{
+	setup
+	frames tx:v0 rx:v0 slots
+}
+
+test_accelerated_vlan()
+{
+	setup
+	ip -n tx link add link v0 name v0.5 type vlan id 5 || skip "needs vlan"
+	ip -n tx link set v0.5 up
+	frames tx:v0 rx:v0 vlan
+}
+
+test_backlog()
+{
+	need_virtual_time
+	setup rate 1gbit
+	frames tx:v0 rx:v0 backlog
+}
+
+test_gso_split()
+{
+	setup
+	frames tx:v0 rx:v0 gso split
+}
+
+test_gso_whole()
+{
+	setup no-split-gso
+	frames tx:v0 rx:v0 gso whole
+}
+
+test_other_kind()
+{
+	setup kind 254
+	frames tx:v0 rx:v0 ignored no_option
+}
+
+test_nostamp()
+{
+	setup nostamp
+	frames tx:v0 rx:v0 ignored off
+}
+
+test_tshark()
+{
+	local pcap bad total
+
+	command -v tshark >/dev/null || skip "needs tshark"
+	setup
+	pcap=$(mktemp)
+	defer rm -f "$pcap"
+	frames --pcap "$pcap" tx:v0 rx:v0 stamped
+	checksums()
+	{
+		tshark -r "$pcap" -o tcp.check_checksum:TRUE -Y "$1" \
+		       -T fields -e frame.number 2>/dev/null | wc -l
+	}
+	total=$(checksums tcp)
+	[ "$total" -ge 20 ] || fail "tshark saw $total TCP packets"
+	bad=$(checksums 'tcp && !(tcp.checksum.status == 1)')
+	expect "wrong checksums of $total" "$bad" 0
+}
+
+ktap_main test_untouched test_untouched_while_shaping test_stamped \
+	  test_wrong_checksum_stays_wrong test_checksum_computed_later \
+	  test_identity_phase_full test_accelerated_vlan test_backlog \
+	  test_gso_split test_gso_whole test_other_kind test_nostamp test_tshark
