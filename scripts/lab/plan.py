@@ -19,6 +19,8 @@ TCP_MEMORY = "4096 1048576 134217728"
 SAMPLES = 400
 # netem's queue is no part of the model; it must not drop.
 NETEM_LIMIT = 1000000
+# RED's netlink interface takes no more; it matters for an idle queue only.
+RED_RATE_MAX = 32 * 10**9
 # HPCC (SIGCOMM 2019) section 5.1: DCTCP marks above 30 KB per 10 Gb/s.
 MARK_BYTES_PER_GBIT = 3000
 
@@ -148,7 +150,7 @@ class Plan:
             # RED with its average at its fastest: in effect a step.
             front.append((1, f"red limit {self.scenario.link['buffer']} min {low} "
                              f"max {low + packet} avpkt {packet} burst {low // packet + 1} "
-                             f"probability 1 bandwidth {self.scenario.link['rate']}bit ecn"))
+                             f"probability 1 bandwidth {min(self.scenario.link['rate'], RED_RATE_MAX)}bit ecn"))
         return front
 
     def _netem(self, port):
@@ -161,7 +163,7 @@ class Plan:
         if loss:
             text += f" loss {100 * loss:g}%"
         if impair["reorder"] and port.peer in sinks:
-            text += (f" delay {impair['reorder_delay']}ns "
+            text += (f" delay {impair['reorder_delay'] / 1000:g}us "
                      f"reorder {100 * (1 - impair['reorder']):g}%")
         return text
 
@@ -212,6 +214,8 @@ class Plan:
         lines = [f"ns {node} /run/netns/{PREFIX}{node}" for node in topology.peers]
         lines += [f"sysctl {node} {path} {value}" for node in topology.peers
                   for path, value in self._sysctls(node).items()]
+        lines += [f"wait {p.node} {p.ifname}" for p in topology.ports]
+        lines += [f"wait {host} eth0" for host in topology.hosts]
         lines += [f"port {p.id} {p.node} {p.ifname} {int(p.id in self.series)} "
                   f"{int(self.marked(p))}" for p in topology.ports]
         lines += [f"flow {f.id} {f.src} {f.dst} {topology.address(f.src)} "

@@ -17,6 +17,7 @@
  * The plan, one item per line, times in ns after time zero:
  *	ns NAME PATH
  *	sysctl NS PATH VALUE...
+ *	wait NS INTERFACE			until it is running
  *	port ID NS INTERFACE SERIES MARKER	SERIES, MARKER: 0 or 1
  *	flow ID FROM TO SADDR DADDR PORT BYTES START CC
  *	interval|from|until|deadline NS	until 0: when the first flow ends
@@ -291,6 +292,31 @@ static void parse_number(const char *line)
 		die("plan: %s", line);
 }
 
+/* A device that was brought up drops packets until the kernel has noticed its
+ * carrier, which may take it a second.
+ */
+static void wait_running(const char *ns, const char *ifname)
+{
+	struct timespec pause = { .tv_nsec = 1000000 };
+	uint64_t give_up_ns = now_ns() + 10 * NSEC_PER_SEC;
+	struct ifreq req = {};
+	int fd;
+
+	enter(netns_index(ns));
+	fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	snprintf(req.ifr_name, sizeof(req.ifr_name), "%s", ifname);
+	while (!ioctl(fd, SIOCGIFFLAGS, &req)) {
+		if (req.ifr_flags & IFF_RUNNING) {
+			close(fd);
+			return;
+		}
+		if (now_ns() > give_up_ns)
+			break;
+		nanosleep(&pause, NULL);
+	}
+	die("%s of %s does not come up", ifname, ns);
+}
+
 static void read_plan(const char *path, bool prepare)
 {
 	char line[512], ns[32], sysctl[128], value[128];
@@ -307,6 +333,11 @@ static void read_plan(const char *path, bool prepare)
 				die("plan: %s", line);
 			if (prepare)
 				write_sysctl(ns, sysctl, value);
+		} else if (!strncmp(line, "wait ", 5)) {
+			if (sscanf(line, "wait %31s %127s", ns, value) != 2)
+				die("plan: %s", line);
+			if (!prepare)
+				wait_running(ns, value);
 		} else if (!strncmp(line, "port ", 5)) {
 			parse_port(line);
 		} else if (!strncmp(line, "flow ", 5)) {
