@@ -19,17 +19,11 @@ TCP_MEMORY = "4096 1048576 134217728"
 SAMPLES = 400
 # netem's queue is no part of the model; it must not drop.
 NETEM_LIMIT = 1000000
-# RED's netlink interface takes no more; it matters for an idle queue only.
-RED_RATE_MAX = 32 * 10**9
-# HPCC (SIGCOMM 2019) section 5.1: DCTCP marks above 30 KB per 10 Gb/s.
-MARK_BYTES_PER_GBIT = 3000
-
-
-def mark_bytes(scenario):
-    """Queue above which switches mark for dctcp."""
-    if scenario.cc["mark"]:
-        return scenario.cc["mark"]
-    return max(scenario.link["rate"] * MARK_BYTES_PER_GBIT // 10**9, 2 * scenario.link["mtu"])
+# Entries in a table of delays (16384 at most), and the value that is one jitter.
+NETEM_TABLE = 10000
+NETEM_SCALE = 8192
+# tc accepts a table with no less; it is taken from the link's own delay.
+NETEM_DELAY_NS = 1000
 
 
 def w_ai_bytes(scenario, base_rtt_ns):
@@ -63,6 +57,8 @@ class Plan:
             self.files[f"{node}.tc"] = self._qdiscs(node)
         for switch in topology.switches:
             self.files[f"{switch}.bridge"] = self._forwarding(switch)
+        if scenario.impair["reorder"]:
+            self.files["late.dist"] = self._late()
         self.files["main.sh"] = self._script()
 
     def _series_ports(self):
@@ -117,41 +113,28 @@ class Plan:
 
     def _qdiscs(self, node):
         if node.startswith("h"):
-            return self._qdisc("eth0", "root", HOST_LIMIT, "nostamp")
+            return self._qdisc("eth0", "root", HOST_LIMIT, self.scenario.link["delay"], "nostamp")
         lines = []
         for index, port in enumerate(p for p in self.topology.ports if p.node == node):
             parent = "root"
-            for handle, text in self._in_front(port):
-                lines.append(f"qdisc add dev {port.ifname} {parent} handle {handle}: {text}\n")
-                parent = f"parent {handle}:1"
+            netem = self._netem(port)
+            delay_ns = self.scenario.link["delay"]
+            if " delay " in netem:
+                delay_ns -= NETEM_DELAY_NS
+            if netem:
+                lines.append(f"qdisc add dev {port.ifname} root handle 1: netem "
+                             f"limit {NETEM_LIMIT}{netem}\n")
+                parent = "parent 1:1"
             stamp = "stamp" if self.scenario.cc["name"] == "hpcc" else "nostamp"
             names = f"node {int(node[1:]) + 1} port {index + 1} {stamp}"
-            lines.append(self._qdisc(port.ifname, parent, self.scenario.link["buffer"], names))
+            lines.append(self._qdisc(port.ifname, parent, self.scenario.link["buffer"],
+                                     delay_ns, names))
         return "".join(lines)
 
-    def _qdisc(self, ifname, parent, limit, more):
+    def _qdisc(self, ifname, parent, limit, delay_ns, more):
         link = self.scenario.link
         return (f"qdisc add dev {ifname} {parent} handle 10: hpcc rate {link['rate']}bit "
-                f"limit {limit}b overhead {link['overhead']} delay {link['delay']}ns {more}\n")
-
-    def marked(self, port):
-        """dctcp needs marks at the ports that data leave through."""
-        return self.scenario.cc["name"] == "dctcp" and port.id in self.series
-
-    def _in_front(self, port):
-        """Qdiscs between the device and the link: (handle, text)."""
-        front = []
-        netem = self._netem(port)
-        if netem:
-            front.append((2, f"netem limit {NETEM_LIMIT}{netem}"))
-        if self.marked(port):
-            low = mark_bytes(self.scenario)
-            packet = self.scenario.link["mtu"]
-            # RED with its average at its fastest: in effect a step.
-            front.append((1, f"red limit {self.scenario.link['buffer']} min {low} "
-                             f"max {low + packet} avpkt {packet} burst {low // packet + 1} "
-                             f"probability 1 bandwidth {min(self.scenario.link['rate'], RED_RATE_MAX)}bit ecn"))
-        return front
+                f"limit {limit}b overhead {link['overhead']} delay {delay_ns}ns {more}\n")
 
     def _netem(self, port):
         """Impairments: data at their last switch port, ACKs at theirs."""
@@ -163,9 +146,17 @@ class Plan:
         if loss:
             text += f" loss {100 * loss:g}%"
         if impair["reorder"] and port.peer in sinks:
-            text += (f" delay {impair['reorder_delay'] / 1000:g}us "
-                     f"reorder {100 * (1 - impair['reorder']):g}%")
+            text += (f" delay {NETEM_DELAY_NS // 1000}us {impair['reorder_delay'] // 1000}us "
+                     "distribution late")
         return text
+
+    def _late(self):
+        """netem's table of delays: one jitter for a few packets, else nothing.
+
+        Its option "reorder" would send the others past the child qdisc.
+        """
+        late = round(self.scenario.impair["reorder"] * NETEM_TABLE)
+        return "\n".join([str(NETEM_SCALE)] * late + ["0"] * (NETEM_TABLE - late)) + "\n"
 
     # ---- hpcc-traffic's plan
 
@@ -216,8 +207,8 @@ class Plan:
                   for path, value in self._sysctls(node).items()]
         lines += [f"wait {p.node} {p.ifname}" for p in topology.ports]
         lines += [f"wait {host} eth0" for host in topology.hosts]
-        lines += [f"port {p.id} {p.node} {p.ifname} {int(p.id in self.series)} "
-                  f"{int(self.marked(p))}" for p in topology.ports]
+        lines += [f"port {p.id} {p.node} {p.ifname} {int(p.id in self.series)}"
+                  for p in topology.ports]
         lines += [f"flow {f.id} {f.src} {f.dst} {topology.address(f.src)} "
                   f"{topology.address(f.dst)} {PORT_BASE + f.id} {f.bytes} {f.start_ns} "
                   f"{scenario.cc['name']}" for f in scenario.flows]
@@ -234,6 +225,8 @@ class Plan:
         lines = ["# SPDX-License-Identifier: GPL-2.0", "set -eu",
                  "clean() { ip -force -batch clean.ip 2>/dev/null || :; }",
                  "trap clean EXIT", "trap 'exit 130' INT TERM", "clean",
+                 ': "${TC_LIB_DIR:=$(dirname "$(find /usr/lib -name q_hpcc.so | head -n 1)")}"',
+                 'ln -s "$TC_LIB_DIR/q_hpcc.so" .', 'export TC_LIB_DIR=$PWD',
                  "ip -batch links.ip", '"$HPCC_TRAFFIC" prepare plan']
         for node in self.topology.peers:
             ns = shlex.quote(PREFIX + node)

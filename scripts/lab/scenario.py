@@ -116,7 +116,6 @@ KEYS = {
         "base_rtt": (_base_rtt, "auto"),
         "burst": (_integer(1, 64), None),
         "slots": (_integer(1, 3), None),
-        "mark": (units.size, None),
     },
     "flow": {
         "from": (_host, ...),
@@ -282,6 +281,13 @@ def _check_measure(measure, flows):
                             "than the measurement window")
 
 
+def _check_impair(impair, link):
+    """netem counts in microseconds, and needs one to begin with."""
+    if impair["reorder"] and (link["delay"] < 1000 or impair["reorder_delay"] < 1000):
+        raise ScenarioError("impair.reorder: link.delay and impair.reorder_delay have to be at "
+                            "least 1us")
+
+
 def build(data, name):
     """Check parsed TOML and return a Scenario."""
     tables = [key for key in KEYS if key]
@@ -294,6 +300,7 @@ def build(data, name):
     _shape(parts["topology"])
     flows = _expand(data.get("flow", []), parts["topology"]["hosts"])
     _check_measure(parts["measure"], flows)
+    _check_impair(parts["impair"], parts["link"])
     return Scenario(name=name, flows=flows, **top, **parts)
 
 

@@ -18,11 +18,11 @@
  *	ns NAME PATH
  *	sysctl NS PATH VALUE...
  *	wait NS INTERFACE			until it is running
- *	port ID NS INTERFACE SERIES MARKER	SERIES, MARKER: 0 or 1
+ *	port ID NS INTERFACE SERIES		SERIES 0 or 1: draw it over time
  *	flow ID FROM TO SADDR DADDR PORT BYTES START CC
  *	interval|from|until|deadline NS	until 0: when the first flow ends
  *	verify 0|1
- * MARKER says that a RED qdisc 1: is in front of the port's hpcc qdisc 10:.
+ * Each port's egress has an hpcc qdisc with the handle 10:.
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -65,7 +65,6 @@
 #define SETTLE_NS	1000000ULL
 
 #define HPCC_HANDLE	0x00100000U
-#define MARKER_HANDLE	0x00010000U
 
 /* The pattern's period; prime, so that no segment size divides it. */
 #define PATTERN_BYTES	1048573U
@@ -83,14 +82,6 @@ struct port {
 	char		ifname[IFNAMSIZ];
 	int		ifindex;
 	bool		series;
-	bool		marker;
-};
-
-/* Counters of one port at one moment. */
-struct reading {
-	struct tc_hpcc_xstats	x;
-	uint64_t		marker_drops;
-	uint64_t		marker_marks;
 };
 
 struct flow {
@@ -125,7 +116,7 @@ static struct flow *flows;
 static unsigned int nr_netns, nr_ports, nr_flows, nr_series;
 static struct sample samples[SAMPLES_MAX];
 static unsigned int nr_samples;
-static struct reading *at_from, *at_until, *at_end;
+static struct tc_hpcc_xstats *at_from, *at_until, *at_end;
 static uint64_t interval_ns, from_ns, until_ns, deadline_ns;
 static uint64_t from_taken_ns, until_taken_ns;
 static bool have_from, have_until;
@@ -234,18 +225,16 @@ static void parse_netns(const char *line)
 
 static void parse_port(const char *line)
 {
-	int series, marker;
 	struct port *p;
+	int series;
 	char ns[32];
 
 	ports = grown(ports, nr_ports, sizeof(*ports));
 	p = &ports[nr_ports++];
-	if (sscanf(line, "port %u %31s %15s %d %d", &p->id, ns, p->ifname, &series,
-		   &marker) != 5)
+	if (sscanf(line, "port %u %31s %15s %d", &p->id, ns, p->ifname, &series) != 4)
 		die("plan: %s", line);
 	p->ns = netns_index(ns);
 	p->series = series;
-	p->marker = marker;
 	nr_series += p->series;
 	netns[p->ns].nr_ports++;
 }
@@ -304,7 +293,7 @@ static void wait_running(const char *ns, const char *ifname)
 
 	enter(netns_index(ns));
 	fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-	snprintf(req.ifr_name, sizeof(req.ifr_name), "%s", ifname);
+	strncpy(req.ifr_name, ifname, sizeof(req.ifr_name) - 1);
 	while (!ioctl(fd, SIOCGIFFLAGS, &req)) {
 		if (req.ifr_flags & IFF_RUNNING) {
 			close(fd);
@@ -380,28 +369,26 @@ struct qdisc_request {
 	struct tcmsg	tc;
 };
 
-/* One datagram with a request for each port; sequence 2i asks for the hpcc
- * qdisc of port i, 2i + 1 for the marker in front of it. Without ECHO the kernel
- * would tell all that listen, but not us.
+/* One datagram with a request for each port, numbered like the port. Without
+ * ECHO the kernel would tell all that listen, but not us.
  */
 static unsigned int ask_ports(unsigned int ns, bool series_only)
 {
-	struct qdisc_request req[2 * netns[ns].nr_ports];
-	unsigned int i, j, n = 0;
+	struct qdisc_request req[netns[ns].nr_ports];
+	unsigned int i, n = 0;
 
 	memset(req, 0, sizeof(req));
 	for (i = 0; i < nr_ports; i++) {
 		if (ports[i].ns != ns || (series_only && !ports[i].series))
 			continue;
-		for (j = 0; j <= (ports[i].marker && !series_only); j++, n++) {
-			req[n].nh.nlmsg_len = sizeof(req[n]);
-			req[n].nh.nlmsg_type = RTM_GETQDISC;
-			req[n].nh.nlmsg_flags = NLM_F_REQUEST | NLM_F_ECHO;
-			req[n].nh.nlmsg_seq = 2 * i + j;
-			req[n].tc.tcm_family = AF_UNSPEC;
-			req[n].tc.tcm_ifindex = ports[i].ifindex;
-			req[n].tc.tcm_handle = j ? MARKER_HANDLE : HPCC_HANDLE;
-		}
+		req[n].nh.nlmsg_len = sizeof(req[n]);
+		req[n].nh.nlmsg_type = RTM_GETQDISC;
+		req[n].nh.nlmsg_flags = NLM_F_REQUEST | NLM_F_ECHO;
+		req[n].nh.nlmsg_seq = i;
+		req[n].tc.tcm_family = AF_UNSPEC;
+		req[n].tc.tcm_ifindex = ports[i].ifindex;
+		req[n].tc.tcm_handle = HPCC_HANDLE;
+		n++;
 	}
 	if (n && send(netns[ns].netlink, req, n * sizeof(*req), 0) < 0)
 		die("netlink: %s", strerror(errno));
@@ -416,49 +403,32 @@ static const struct rtattr *find_attr(const struct rtattr *rta, int len, int typ
 	return NULL;
 }
 
-/* What TCA_STATS2 holds under @type; copies no more than both sides know. */
-static void read_stats(const struct rtattr *stats, int type, void *to, size_t size)
-{
-	const struct rtattr *rta;
-
-	rta = find_attr(RTA_DATA(stats), RTA_PAYLOAD(stats), type);
-	if (!rta)
-		die("a qdisc without statistics");
-	if (RTA_PAYLOAD(rta) < size)
-		size = RTA_PAYLOAD(rta);
-	memcpy(to, RTA_DATA(rta), size);
-}
-
-static void take_reading(const struct nlmsghdr *nh, struct reading *readings)
+/* Copies no more than both sides know of the statistics. */
+static void take_reading(const struct nlmsghdr *nh, struct tc_hpcc_xstats *readings)
 {
 	const struct tcmsg *tc = NLMSG_DATA(nh);
-	unsigned int i = nh->nlmsg_seq / 2;
-	struct gnet_stats_queue queue = {};
-	struct tc_red_xstats red = {};
-	const struct rtattr *stats;
+	const struct rtattr *stats, *app = NULL;
+	unsigned int i = nh->nlmsg_seq;
+	size_t size = sizeof(*readings);
 
 	if (i >= nr_ports)
 		die("netlink: unexpected sequence number");
 	if (nh->nlmsg_type == NLMSG_ERROR)
-		die("no qdisc %x: on %s of %s", nh->nlmsg_seq & 1 ? 1 : 0x10,
-		    ports[i].ifname, netns[ports[i].ns].name);
+		die("no qdisc 10: on %s of %s", ports[i].ifname, netns[ports[i].ns].name);
 	stats = find_attr(TCA_RTA(tc), TCA_PAYLOAD(nh), TCA_STATS2);
-	if (!stats)
-		die("no statistics for %s", ports[i].ifname);
-	if (!(nh->nlmsg_seq & 1)) {
-		read_stats(stats, TCA_STATS_APP, &readings[i].x, sizeof(readings[i].x));
-		return;
-	}
-	read_stats(stats, TCA_STATS_QUEUE, &queue, sizeof(queue));
-	read_stats(stats, TCA_STATS_APP, &red, sizeof(red));
-	readings[i].marker_drops = queue.drops;
-	readings[i].marker_marks = red.marked;
+	if (stats)
+		app = find_attr(RTA_DATA(stats), RTA_PAYLOAD(stats), TCA_STATS_APP);
+	if (!app)
+		die("no statistics of %s in %s", ports[i].ifname, netns[ports[i].ns].name);
+	if (RTA_PAYLOAD(app) < size)
+		size = RTA_PAYLOAD(app);
+	memcpy(&readings[i], RTA_DATA(app), size);
 }
 
 #define REPLIES		16
 #define REPLY_BYTES	8192
 
-static void read_ports(struct reading *readings, bool series_only)
+static void read_ports(struct tc_hpcc_xstats *readings, bool series_only)
 {
 	static char buf[REPLIES][REPLY_BYTES] __attribute__((aligned(8)));
 	unsigned int ns, wanted, i;
@@ -681,7 +651,7 @@ static void halve_samples(void)
 
 static void take_sample(uint64_t t_ns)
 {
-	static struct reading *readings;
+	static struct tc_hpcc_xstats *readings;
 	unsigned int i, n = 0;
 	struct sample *s;
 
@@ -700,8 +670,8 @@ static void take_sample(uint64_t t_ns)
 	for (i = 0; i < nr_ports; i++) {
 		if (!ports[i].series)
 			continue;
-		s->values[n++] = readings[i].x.qlen_bytes;
-		s->values[n++] = readings[i].x.tx_bytes;
+		s->values[n++] = readings[i].qlen_bytes;
+		s->values[n++] = readings[i].tx_bytes;
 	}
 	for (i = 0; i < nr_flows; i++) {
 		int waiting = 0;
@@ -824,7 +794,7 @@ static void run(void)
 /* ---- the result --------------------------------------------------------------- */
 
 static void put_reading(FILE *out, const char *when, uint64_t t_ns, const struct port *p,
-			const struct reading *r)
+			const struct tc_hpcc_xstats *r)
 {
 	unsigned int b;
 	bool comma = false;
@@ -832,19 +802,18 @@ static void put_reading(FILE *out, const char *when, uint64_t t_ns, const struct
 	fprintf(out, "{\"kind\":\"port\",\"when\":\"%s\",\"t_ns\":%" PRIu64 ",\"id\":%u,"
 		"\"tx_bytes\":%llu,\"tx_packets\":%llu,\"stamped\":%llu,\"drops\":%llu,"
 		"\"marks\":%llu,\"queue_max\":%u,\"resyncs\":%llu,\"hist\":{", when, t_ns,
-		p->id, r->x.tx_bytes, r->x.tx_packets, r->x.stamped,
-		r->x.drop_limit + r->x.drop_gso + r->marker_drops,
-		r->x.marked + r->marker_marks, r->x.qlen_max_bytes, r->x.resyncs);
+		p->id, r->tx_bytes, r->tx_packets, r->stamped, r->drop_limit + r->drop_gso,
+		r->marked, r->qlen_max_bytes, r->resyncs);
 	for (b = 0; b < HPCC_HIST_BUCKETS; b++) {
-		if (!r->x.hist[b])
+		if (!r->hist[b])
 			continue;
-		fprintf(out, "%s\"%u\":%llu", comma ? "," : "", b, r->x.hist[b]);
+		fprintf(out, "%s\"%u\":%llu", comma ? "," : "", b, r->hist[b]);
 		comma = true;
 	}
 	fprintf(out, "}}\n");
 }
 
-static void put_ports(FILE *out, const char *when, uint64_t t_ns, const struct reading *r)
+static void put_ports(FILE *out, const char *when, uint64_t t_ns, const struct tc_hpcc_xstats *r)
 {
 	unsigned int i;
 
