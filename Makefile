@@ -84,10 +84,22 @@ tools: selftests/lab/hpcc-traffic
 selftests/lab/hpcc-traffic: selftests/lab/hpcc-traffic.c
 	$(CC) -O2 -Wall -o $@ $<
 
+# The distribution's headers come without the key that their configuration asks
+# to sign modules with.
+NO_KEY = $(if $(wildcard $(KDIR)/certs/signing_key.pem),,CONFIG_MODULE_SIG_ALL=)
+
 install: all
-	$(MAKE) -C $(KDIR) M=$(CURDIR) $(if $(DESTDIR),INSTALL_MOD_PATH=$(abspath $(DESTDIR))) modules_install
+	$(MAKE) -C $(KDIR) M=$(CURDIR) $(if $(DESTDIR),INSTALL_MOD_PATH=$(abspath $(DESTDIR))) \
+		$(NO_KEY) modules_install
 	$(if $(DESTDIR),,depmod -a $(KVER))
 	@$(MAKE) --no-print-directory install-user
+
+# What hpcc-lab builds guests and modules from, with itself.
+LAB_FILES = scripts/hpcc-lab $(wildcard scripts/lab/*.py scripts/uml/* scripts/kbuild/* \
+	scripts/scenarios/*.toml) Kbuild dkms.conf \
+	$(wildcard include/hpcc/* include/uapi/linux/*.h selftests/lab/*.[ch] \
+	selftests/unit/shim/*/*.h $(foreach d,kmod qdisc,$(addprefix $d/,Kbuild Makefile *.c *.h)))
+LAB_FILES := $(filter-out %.mod.c,$(LAB_FILES))
 
 # What does not depend on the kernel.
 install-user: plugin tools
@@ -96,9 +108,13 @@ install-user: plugin tools
 	install -m 644 qdisc/q_hpcc.so $(DESTDIR)$(TC_LIB_DIR)/
 	install -m 644 $(filter %.7,$(MANPAGES)) $(DESTDIR)$(MANDIR)/man7/
 	install -m 644 $(filter %.8,$(MANPAGES)) $(DESTDIR)$(MANDIR)/man8/
+	install -m 755 selftests/replay/hpcc-replay $(DESTDIR)$(BINDIR)/
+	tar -cf - $(LAB_FILES) | tar -C $(DESTDIR)$(DATADIR) --no-same-owner -xf -
+	ln -sf $(DATADIR)/scripts/hpcc-lab $(DESTDIR)$(BINDIR)/hpcc-lab
 
 uninstall:
 	rm -f $(DESTDIR)$(TC_LIB_DIR)/q_hpcc.so $(DESTDIR)$(BINDIR)/hpcc-lab \
+		$(DESTDIR)$(BINDIR)/hpcc-replay \
 		$(DESTDIR)$(MANDIR)/man7/tcp_hpcc.7 $(DESTDIR)$(MANDIR)/man8/tc-hpcc.8
 	rm -rf $(DESTDIR)$(DATADIR)
 	rm -f $(DESTDIR)/lib/modules/$(KVER)/*/kmod/tcp_hpcc.ko* \
@@ -116,7 +132,8 @@ clean:
 	@$(MAKE) --no-print-directory -C selftests/unit clean
 	find kmod qdisc \( -name '*.o' -o -name '*.ko' -o -name '*.mod' -o -name '*.mod.c' \
 		-o -name '.*.cmd' -o -name '.*.d' -o -name modules.order \) -delete
-	rm -f modules.order Module.symvers .modules.order.cmd .Module.symvers.cmd .hpcc-probes
+	rm -f modules.order Module.symvers .modules.order.cmd .Module.symvers.cmd .hpcc-probes \
+		.module-common.o ..module-common.o.cmd
 	rm -f selftests/lab/hpcc-traffic
 	rm -rf $(OUT)
 

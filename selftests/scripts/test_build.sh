@@ -1,0 +1,219 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+#
+# Makefile, Kbuild, install-deps: what a user types, in a copy of the tree.
+
+TOP=$(dirname "$(readlink -f "$0")")/../..
+WORK=$(mktemp -d)
+chmod 755 "$WORK"
+trap 'rm -rf "$WORK"' EXIT
+NR=0
+FAILED=0
+
+# ok NAME COMMAND...: passes where the command does; 4 is a skip, with a reason.
+ok()
+{
+	local name=$1 out rc=0
+
+	shift
+	out=$("$@" 2>&1) || rc=$?
+	NR=$((NR + 1))
+	case $rc in
+	0) echo "ok $NR - $name" ;;
+	4) echo "ok $NR - $name # SKIP ${out##*$'\n'}" ;;
+	*)
+		echo "# exit status $rc: ${out//$'\n'/$'\n'# }"
+		echo "not ok $NR - $name"
+		FAILED=1
+		;;
+	esac
+}
+
+# says STATUS PATTERN COMMAND...: its exit status is 0 or not, as STATUS is, and
+# one line of its output matches.
+says()
+{
+	local status=$1 pattern=$2 out rc=0
+
+	shift 2
+	out=$("$@" 2>&1) || rc=$?
+	echo "$out"
+	[ "$((rc != 0))" = "$((status != 0))" ] && grep -qE "$pattern" <<< "$out"
+}
+
+copy_tree()
+{
+	mkdir "$WORK/tree"
+	(cd "$TOP" && git ls-files -co --exclude-standard) | while read -r file; do
+		[ ! -e "$TOP/$file" ] || echo "$file"
+	done | tar -C "$TOP" -cf - -T - | tar -C "$WORK/tree" -xf -
+	cd "$WORK/tree" || exit 1
+}
+
+# ---- install-deps
+
+# A machine that lacks bc, and tells what is done to it.
+fake_machine()
+{
+	mkdir "$WORK/bin"
+	cat > "$WORK/bin/dpkg-query" <<-'SCRIPT'
+		#!/bin/bash
+		for package in "${@:3}"; do
+			[ "$package" = bc ] && [ ! -e "$FAKE_STATE/bc" ] ||
+				echo "installed $package"
+		done
+	SCRIPT
+	cat > "$WORK/bin/apt-get" <<-'SCRIPT'
+		#!/bin/bash
+		echo "apt-get $*"
+		case $1 in
+		update) touch "$FAKE_STATE/updated" ;;
+		install)
+			[ -z "$FAKE_STALE" ] || [ -e "$FAKE_STATE/updated" ] || exit 100
+			touch "$FAKE_STATE/bc"
+			;;
+		esac
+	SCRIPT
+	printf '#!/bin/sh\nexit 1\n' > "$WORK/bin/sudo"
+	chmod +x "$WORK/bin"/*
+	mkdir "$WORK/state"
+}
+
+# deps [NAME=VALUE]...: install-deps on that machine, as it was at first
+deps()
+{
+	rm -rf "$WORK/state/"*
+	env PATH="$WORK/bin:$PATH" FAKE_STATE="$WORK/state" FAKE_STALE= "$@" scripts/install-deps
+}
+
+deps_complete()
+{
+	local out
+
+	mkdir -p "$WORK/state2"
+	touch "$WORK/state2/bc"
+	out=$(env PATH="$WORK/bin:$PATH" FAKE_STATE="$WORK/state2" scripts/install-deps 2>&1) &&
+		[ -z "$out" ]
+}
+
+need_root()
+{
+	[ "$(id -u)" = 0 ] || { echo "needs root"; exit 4; }
+}
+
+deps_root()
+{
+	need_root
+	says 0 'apt-get install .*--no-install-recommends.* bc$' deps
+}
+
+deps_stale_lists()
+{
+	need_root
+	says 0 'apt-get update' deps FAKE_STALE=1 && [ -e "$WORK/state/bc" ]
+}
+
+deps_nobody()
+{
+	need_root
+	cp scripts/install-deps "$WORK/install-deps"
+	says 1 '^    sudo apt-get update && sudo apt-get install --no-install-recommends bc$' \
+		env PATH="$WORK/bin:$PATH" FAKE_STATE="$WORK/nothing" \
+		setpriv --reuid=65534 --regid=65534 --clear-groups "$WORK/install-deps"
+}
+
+# ---- make
+
+no_headers()
+{
+	says 1 'apt-get install linux-headers-6.1.0-0-none' make modules KVER=6.1.0-0-none
+}
+
+install_user()
+{
+	local dest=$WORK/dest file
+
+	make install-user DESTDIR="$dest" PREFIX=/usr TC_LIB_DIR=/usr/lib/tc || return 1
+	for file in lib/tc/q_hpcc.so bin/hpcc-lab bin/hpcc-replay share/man/man7/tcp_hpcc.7 \
+		    share/man/man8/tc-hpcc.8 share/hpcc/Kbuild share/hpcc/kmod/main.c; do
+		[ -e "$dest/usr/$file" ] || [ -L "$dest/usr/$file" ] || {
+			echo "no $file"
+			return 1
+		}
+	done
+	"$dest/usr/share/hpcc/scripts/hpcc-lab" --help
+}
+
+uninstall()
+{
+	local left
+
+	make uninstall DESTDIR="$WORK/dest" PREFIX=/usr TC_LIB_DIR=/usr/lib/tc || return 1
+	left=$(find "$WORK/dest" ! -type d)
+	echo "$left"
+	[ -z "$left" ]
+}
+
+# modules KVER: build them, install them elsewhere, take them away
+modules()
+{
+	local kver=$1 dest=$WORK/dest-$1 name left
+
+	make -s -j2 install KVER="$kver" DESTDIR="$dest" PREFIX=/usr || return 1
+	for name in tcp_hpcc sch_hpcc; do
+		left=$(find "$dest/lib/modules/$kver" -name "$name.ko*")
+		[ -n "$left" ] || { echo "no $name.ko"; return 1; }
+		modinfo -F vermagic "$left" | grep -F "$kver " || return 1
+		modinfo -F version "$left" | grep . || return 1
+	done
+	make -s uninstall KVER="$kver" DESTDIR="$dest" PREFIX=/usr || return 1
+	left=$(find "$dest" -name '*hpcc*' ! -type d)
+	echo "$left"
+	[ -z "$left" ]
+}
+
+no_kernel()
+{
+	echo "no kernel headers are installed here"
+	return 4
+}
+
+clean()
+{
+	local left
+
+	make -s clean || return 1
+	left=$(find . -type f | sed 's,^\./,,' | sort | comm -23 - "$WORK/before")
+	echo "$left"
+	[ -z "$left" ]
+}
+
+main()
+{
+	local dir kernels=()
+
+	for dir in /lib/modules/*/build; do
+		[ ! -e "$dir/Makefile" ] || kernels+=("$(basename "$(dirname "$dir")")")
+	done
+	copy_tree
+	find . -type f | sed 's,^\./,,' | sort > "$WORK/before"
+	fake_machine
+	echo "KTAP version 1"
+	echo "1..$((8 + (${#kernels[@]} ? ${#kernels[@]} : 1)))"
+
+	ok "install-deps: silent where nothing is missing" deps_complete
+	ok "install-deps: installs as root" deps_root
+	ok "install-deps: updates outdated lists" deps_stale_lists
+	ok "install-deps: without root, the command to run" deps_nobody
+	ok "modules: names the package of missing headers" no_headers
+	ok "install-user: all that it should" install_user
+	ok "uninstall: leaves no file" uninstall
+	[ "${#kernels[@]}" -gt 0 ] || ok "install: modules" no_kernel
+	for dir in "${kernels[@]}"; do
+		ok "install: modules for $dir" modules "$dir"
+	done
+	ok "clean: leaves no file" clean
+	exit "$FAILED"
+}
+
+main
