@@ -19,8 +19,8 @@
 #	ns_add NS...		make namespaces with lo up, deleted at the end
 #	veth_add NS DEV NS DEV	connect two namespaces, both ends up
 #
-# Exit status of the script: 0 all passed or skipped, 1 one failed, 4 could not
-# start. TC_LIB_DIR and HPCC_MODDIR (directories of q_hpcc.so and of modules)
+# Its status is the script's: 0 all passed or were skipped, 1 one failed; 4 says
+# that the script could not start. TC_LIB_DIR and HPCC_MODDIR (directories of q_hpcc.so and of modules)
 # are found in the tree unless set.
 
 HPCC_TOP=$(dirname "$(dirname "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")")")
@@ -193,5 +193,5 @@ ktap_main()
 			failed=1 ;;
 		esac
 	done
-	exit "$failed"
+	return "$failed"
 }

@@ -1,0 +1,504 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+#
+# The qdisc "hpcc" as users see it (qdisc/main.c, queue.c, q_hpcc.c): options
+# accepted and refused, text and JSON, the link it emulates, statistics, and
+# its place among other qdiscs.
+
+# shellcheck source-path=SCRIPTDIR source=lib.sh
+. "$(dirname "$0")/lib.sh"
+
+need_root
+need_command python3 ip tc
+need_module sch_hpcc
+
+HERE=$(dirname "$0")
+
+# Frames of 1000 bytes take 1024 with the default overhead: 8192 ns at 1 Gb/s.
+SIZE=1000
+WIRE=1024
+
+# links: tx and rx connected; nobody but us sends anything.
+links()
+{
+	local ns
+
+	ns_add tx rx
+	for ns in tx rx; do
+		ip netns exec "$ns" sysctl -qw net.ipv6.conf.default.disable_ipv6=1
+	done
+	veth_add tx v0 rx v0
+}
+
+add() { tc -n tx qdisc add dev v0 root handle 1: hpcc "$@"; }
+change() { tc -n tx qdisc change dev v0 root handle 1: hpcc "$@"; }
+show() { tc -n tx qdisc show dev v0 root; }
+
+# json EXPRESSION: of q, the qdisc hpcc as tc -s -j shows it.
+json()
+{
+	tc -n tx -s -j qdisc show dev v0 | python3 -c '
+import json, sys
+q = [q for q in json.load(sys.stdin) if q["kind"] == "hpcc"][0]
+print(eval(sys.argv[1]))' "$1"
+}
+
+# burst COUNT: send frames back to back; fills TIME and SEQ with when which of
+# them arrived.
+burst()
+{
+	local out time seq
+
+	out=$("$HERE/frames.py" tx:v0 rx:v0 burst "$1" "$SIZE") || fail "$out"
+	TIME=()
+	SEQ=()
+	while read -r time seq; do
+		TIME+=("$time")
+		SEQ+=("$seq")
+	done <<<"$out"
+}
+
+in_order()
+{
+	local i
+
+	for ((i = 1; i < ${#SEQ[@]}; i++)); do
+		[ "${SEQ[i]}" -gt "${SEQ[i - 1]}" ] || fail "reordered: ${SEQ[*]}"
+	done
+}
+
+# spaced WIRE_BYTES RATE_BYTES_PER_S: frames arrived at the whole nanoseconds
+# after the exact times.
+spaced()
+{
+	python3 - "$1" "$2" "${TIME[@]}" <<-'E' || fail "spacing"
+	import sys
+	from fractions import Fraction
+	step = Fraction(int(sys.argv[1]) * 10 ** 9, int(sys.argv[2]))
+	times = [int(t) for t in sys.argv[3:]]
+	got = [t - times[0] for t in times]
+	# The first starts and ends at times that need not be whole, either.
+	for phase in (Fraction(0), step - int(step)):
+	    want = [-int(-(k * step + phase) // 1) + int(-phase // 1) for k in range(len(got))]
+	    if all(abs(g - w) <= 1 for g, w in zip(got, want)):
+	        sys.exit(0)
+	print("got ", got, "\nwant", want)
+	sys.exit(1)
+	E
+}
+
+# ---- options ----
+
+test_defaults()
+{
+	links
+	add
+	expect show "$(show)" \
+		"qdisc hpcc 1: root refcnt 2 limit 1048576b node 0 port 0 overhead 24 delay 0ns kind 253 stamp split-gso "
+	expect link "$(json 'q["hpcc"]["bandwidth"]')" 1250000000
+}
+
+test_every_option()
+{
+	links
+	add rate 10gbit bandwidth 40gbit limit 200kb node 1048575 port 65535 \
+	    overhead 38 delay 1500ns kind 254 nostamp no-split-gso
+	expect show "$(show)" \
+		"qdisc hpcc 1: root refcnt 2 rate 10Gbit bandwidth 40Gbit limit 204800b node 1048575 port 65535 overhead 38 delay 1500ns kind 254 nostamp no-split-gso "
+	expect json "$(json 'q["options"]')" \
+		"{'rate': 1250000000, 'bandwidth': 5000000000, 'limit': 204800, 'node': 1048575, 'port': 65535, 'overhead': 38, 'delay': 1500, 'kind': 254, 'stamp': False, 'split_gso': False}"
+	change rate 0 bandwidth 0 node 0x10 port 0 overhead 0 delay 0 kind 253 \
+	       stamp split-gso
+	expect changed "$(show)" \
+		"qdisc hpcc 1: root refcnt 2 limit 204800b node 16 port 0 overhead 0 delay 0ns kind 253 stamp split-gso "
+}
+
+# What tc shows can be given back to it.
+test_show_is_input()
+{
+	local first words
+
+	links
+	add rate 25gbit limit 300000b node 3 port 4 delay 20us
+	first=$(show)
+	read -r -a words <<<"${first#*refcnt 2 }"
+	tc -n tx qdisc del dev v0 root
+	add "${words[@]}"
+	expect again "$(show)" "$first"
+}
+
+test_tc_refuses()
+{
+	links
+	refused 'rate "11tbit": has to be a rate, 1kbit .. 10tbit' add rate 11tbit
+	refused 'rate "999bit"' add rate 999bit
+	refused 'rate "fast"' add rate fast
+	refused 'bandwidth "11tbit": has to be a rate, 1kbit .. 10tbit' add bandwidth 11tbit
+	refused 'limit "0"' add limit 0
+	refused 'limit "-1"' add limit -1
+	refused 'limit "much"' add limit much
+	refused 'node "1048576": has to be a number, 0 .. 1048575' add node 1048576
+	refused 'node "-1"' add node -1
+	refused 'node "7x"' add node 7x
+	refused 'port "65536": has to be a number, 0 .. 65535' add port 65536
+	refused 'overhead "257": has to be a number, 0 .. 256' add overhead 257
+	refused 'delay "1001ms": has to be a time, 0 .. 1s' add delay 1001ms
+	refused 'delay "-1us"' add delay -1us
+	refused 'kind "252": has to be 253 or 254' add kind 252
+	refused 'rate: a value has to follow' add rate
+	refused 'unknown option "marking"' add marking 1
+	refused 'Usage: ... hpcc' add help
+}
+
+test_kernel_refuses()
+{
+	local cases wants got case i
+
+	links
+	# Numbers of TCA_HPCC_*: case, error, attribute named.
+	cases=("1=u64:1250000000001 ERANGE 1" "1=u64:124 ERANGE 1"
+	       "1=u32:125000 EINVAL 1" "1=raw: EINVAL 1"
+	       "2=u64:1250000000001 ERANGE 2" "2=u64:124 ERANGE 2"
+	       "2=u16:1 EINVAL 2"
+	       "3=u32:0 ERANGE 3" "3=u32:1537 ERANGE 3" "3=u16:9999 EINVAL 3"
+	       "10=u8:0,3=u32:65719 ERANGE 3"
+	       "4=u32:1048576 ERANGE 4" "4=u16:1 EINVAL 4"
+	       "5=u32:65536 ERANGE 5" "5=u64:1 EINVAL 5"
+	       "6=u32:257 ERANGE 6" "6=u8:1 EINVAL 6"
+	       "7=u32:1000000001 ERANGE 7" "7=u64:1 EINVAL 7"
+	       "8=u8:252 ERANGE 8" "8=u8:255 ERANGE 8" "8=u32:253 EINVAL 8"
+	       "9=u8:2 ERANGE 9" "9=u32:1 EINVAL 9"
+	       "10=u8:2 ERANGE 10" "10=raw: EINVAL 10"
+	       "11=u32:0 EINVAL 11" "12=u32:0 EINVAL 12"
+	       "4=u32:5,5=u32:65536 ERANGE 5")
+	for case in "${cases[@]}"; do
+		wants+=("${case#* }")
+	done
+	got=$(ip netns exec tx "$HERE/qdisc_nl.py" v0 "${cases[@]%% *}")
+	mapfile -t got <<<"$got"
+	for i in "${!cases[@]}"; do
+		case "${got[i]:-nothing}" in
+		"${wants[i]} "?*) ;;
+		*) fail "${cases[i]}: got ${got[i]:-nothing}" ;;
+		esac
+	done
+	expect "left behind" "$(tc -n tx qdisc show dev v0 | grep -c hpcc)" 0
+}
+
+test_kernel_accepts_edges()
+{
+	local got
+
+	links
+	got=$(ip netns exec tx "$HERE/qdisc_nl.py" v0 1=u64:1250000000000 1=u64:125 \
+		1=u64:0 2=u64:1250000000000 2=u64:0 3=u32:4294967295 3=u32:1538 \
+		10=u8:0,3=u32:65720 10=u8:1 4=u32:0 4=u32:1048575 5=u32:65535 \
+		6=u32:0 6=u32:256 7=u32:1000000000 7=u32:0 8=u8:254 9=u8:0)
+	expect "accepted" "$(grep -c '^ok$' <<<"$got")" 18
+}
+
+# A refused change leaves everything as it was.
+test_refused_change()
+{
+	local before
+
+	links
+	add rate 1gbit limit 100kb node 5
+	before=$(show)
+	refused "limit: has to hold" change node 6 limit 1500
+	refused "limit: without split" change node 6 limit 60kb no-split-gso
+	refused "limit: without split" change node 6 limit 30kb no-split-gso
+	expect unchanged "$(show)" "$before"
+	refused "rate: 1 kbit/s" tc_raw 4=u32:6,1=u64:1
+	expect unchanged "$(show)" "$before"
+}
+
+tc_raw()
+{
+	local out
+
+	out=$(ip netns exec tx "$HERE/qdisc_nl.py" v0 "$@")
+	echo "$out"
+	[ "$out" = ok ]
+}
+
+# ---- the link ----
+
+test_rate()
+{
+	local rate
+
+	need_virtual_time
+	links
+	add limit 1mb
+	for rate in 125000000 12500000000 50000000000 33333333; do
+		change rate "$((rate * 8))bit"
+		burst 100
+		expect "arrived at $rate" "${#TIME[@]}" 100
+		in_order
+		spaced "$WIRE" "$rate"
+	done
+	expect resyncs "$(json 'q["hpcc"]["resyncs"]')" 0
+}
+
+test_overhead()
+{
+	need_virtual_time
+	links
+	add rate 1gbit overhead 200
+	burst 20
+	spaced "$((SIZE + 200))" 125000000
+}
+
+# A real host's timers are late: the rate holds on average all the same.
+test_rate_on_average()
+{
+	local took want
+
+	links
+	add rate 100mbit
+	burst 600
+	expect arrived "${#TIME[@]}" 600
+	took=$((TIME[599] - TIME[0]))
+	want=$((599 * WIRE * 80))
+	if ((took < want * 99 / 100 - 1000000 || took > want * 105 / 100 + 1000000)); then
+		fail "took $took ns, wanted $want"
+	fi
+}
+
+# The time from being sent to arriving, by the ts in a record.
+test_delay()
+{
+	local without with
+
+	need_virtual_time
+	links
+	add rate 1gbit
+	without=$("$HERE/frames.py" tx:v0 rx:v0 latency) || fail "$without"
+	expect "without delay" "$without" "$((1024 * 8)) $((2 * 1024 * 8))"
+	change delay 123456ns
+	with=$("$HERE/frames.py" tx:v0 rx:v0 latency) || fail "$with"
+	expect "with delay" "$with" "$((1024 * 8 + 123456)) $((2 * 1024 * 8 + 123456))"
+}
+
+test_delay_without_rate()
+{
+	local with
+
+	need_virtual_time
+	links
+	add delay 1ms
+	with=$("$HERE/frames.py" tx:v0 rx:v0 latency) || fail "$with"
+	expect latency "$with" "1000000 1000000"
+}
+
+test_limit()
+{
+	links
+	# One starts at once, ten wait.
+	add rate 1mbit limit "$((10 * WIRE))b"
+	burst 30
+	in_order
+	expect arrived "${#SEQ[@]}" 11
+	expect last "${SEQ[10]}" 10
+	expect drop_limit "$(json 'q["hpcc"]["drop_limit"]')" 19
+	expect drops "$(json 'q["drops"]')" 19
+}
+
+# Without rate the limit covers what is on the delay.
+test_limit_without_rate()
+{
+	links
+	add delay 20ms limit "$((10 * WIRE + 1023))b"
+	burst 30
+	expect arrived "${#SEQ[@]}" 10
+	expect drop_limit "$(json 'q["hpcc"]["drop_limit"]')" 20
+}
+
+test_histogram()
+{
+	need_virtual_time
+	links
+	add rate 1gbit
+	# The warm-up leaves nothing behind, nor does the first; then 98 .. 0.
+	burst 100
+	expect packets "$(json 'sum(h["packets"] for h in q["hpcc"]["hist"]) == q["hpcc"]["tx_packets"]')" True
+	expect wire "$(json 'q["hpcc"]["tx_bytes"] - 84 * (q["hpcc"]["tx_packets"] - 100)')" "$((100 * WIRE))"
+	expect max "$(json 'q["hpcc"]["qlen_max"]')" "$((98 * WIRE))"
+	expect p50 "$(json '48 * 1024 <= q["hpcc"]["qlen_p50"] <= 50 * 1024 * 9 // 8')" True
+	expect p99 "$(json '97 * 1024 <= q["hpcc"]["qlen_p99"] <= 98 * 1024')" True
+	expect empty "$(json '[h["packets"] for h in q["hpcc"]["hist"] if h["bytes"] == 63][0] == q["hpcc"]["tx_packets"] - 98')" True
+	# Text says the same.
+	expect text "$(tc -n tx -s qdisc show dev v0 root | grep -o 'p50 [0-9]*b')" \
+		"p50 $(json 'q["hpcc"]["qlen_p50"]')b"
+}
+
+# The parent fetches a packet each 8 ms from a port that sends one each 8 us:
+# the port is blocked, and does not pretend to have sent meanwhile. Each time it
+# finds out it makes up for 1 ms, which is 123 packets.
+test_catch_up()
+{
+	need_virtual_time
+	links
+	tc -n tx qdisc add dev v0 root handle 9: tbf rate 1mbit burst 2kb limit 1mb
+	tc -n tx qdisc add dev v0 parent 9:1 handle 1: hpcc rate 1gbit limit 1mb
+	burst 400
+	expect arrived "${#SEQ[@]}" 400
+	in_order
+	expect resyncs "$(json 'q["hpcc"]["resyncs"]')" 4
+}
+
+# ---- under traffic ----
+
+# while_queued CMD...: 200 frames are queued, then CMD is run, then all arrive.
+while_queued()
+{
+	local out
+
+	out=$("$HERE/frames.py" tx:v0 rx:v0 during 200 "$SIZE" "$@") || fail "$out"
+	mapfile -t SEQ <<<"$out"
+}
+
+test_change_under_traffic()
+{
+	local option
+
+	links
+	add rate 10mbit limit 1mb delay 5ms
+	for option in "rate 20mbit" "rate 0" "rate 10mbit" "delay 0" "delay 20ms" \
+		      "delay 1ms" "overhead 256" "overhead 0" "limit 2kb" \
+		      "limit 1mb" "nostamp" "stamp" "no-split-gso" "kind 254"; do
+		# shellcheck disable=SC2086
+		while_queued tc qdisc change dev v0 root hpcc $option
+		expect "$option: arrived" "${#SEQ[@]}" 200
+		in_order
+		case "$option" in limit*) change limit 1mb ;; esac
+	done
+	expect counted "$(json 'q["hpcc"]["tx_packets"]')" 2800
+	expect drops "$(json 'q["drops"]')" 0
+	expect backlog "$(json 'q["backlog"], q["qlen"], q["hpcc"]["qlen"]')" "(0, 0, 0)"
+}
+
+test_replace_under_traffic()
+{
+	links
+	add rate 10mbit limit 1mb
+	while_queued tc qdisc replace dev v0 root handle 1: hpcc rate 40mbit node 9
+	expect arrived "${#SEQ[@]}" 200
+	in_order
+	expect node "$(json 'q["options"]["node"]')" 9
+}
+
+test_del_under_traffic()
+{
+	links
+	add rate 1mbit limit 1mb delay 1ms
+	while_queued tc qdisc del dev v0 root
+	[ "${#SEQ[@]}" -lt 100 ] || fail "kept what it held"
+	add rate 1gbit
+	burst 10
+	expect "afterwards" "${#SEQ[@]}" 10
+}
+
+test_down_under_traffic()
+{
+	links
+	add rate 1mbit limit 1mb
+	while_queued ip link set v0 down
+	ip -n tx link set v0 up
+	expect backlog "$(json 'q["backlog"], q["qlen"], q["hpcc"]["qlen"]')" "(0, 0, 0)"
+	change rate 1gbit
+	burst 10
+	expect "afterwards" "${#SEQ[@]}" 10
+}
+
+# ---- among others ----
+
+# below PARENT...: bursts and a GSO packet through hpcc as its child, after
+# which nobody believes that anything is left.
+below()
+{
+	local kind
+
+	tc -n tx qdisc add dev v0 root handle 9: "$@"
+	[ "$1" != htb ] ||
+		tc -n tx class add dev v0 parent 9: classid 9:1 htb rate 900mbit
+	tc -n tx qdisc add dev v0 parent 9:1 handle 1: hpcc rate 1gbit node 7 port 2
+	burst 50
+	expect "$1: arrived" "${#SEQ[@]}" 50
+	"$HERE/frames.py" tx:v0 rx:v0 gso split || fail "$1: GSO"
+	for kind in "$1" hpcc; do
+		expect "$1: left in $kind" "$(tc -n tx -s qdisc show dev v0 |
+			grep -A2 "^qdisc $kind " | grep -o 'backlog .*p ')" "backlog 0b 0p "
+	done
+	tc -n tx qdisc del dev v0 root
+}
+
+test_child_of_netem() { links; below netem delay 1ms limit 1000; }
+test_child_of_prio() { links; below prio bands 2 priomap 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0; }
+test_child_of_tbf() { links; below tbf rate 900mbit burst 10kb limit 1mb; }
+test_child_of_htb() { links; below htb default 1; }
+
+test_many_queues()
+{
+	local got
+
+	ns_add tx rx
+	ip link add v0 netns tx numtxqueues 2 numrxqueues 2 type veth peer name v0 netns rx
+	ip -n tx link set v0 up
+	ip -n rx link set v0 up
+	tc -n tx qdisc add dev v0 root handle 9: mq || skip "needs mq"
+	tc -n tx qdisc add dev v0 parent 9:1 hpcc rate 1gbit
+	tc -n tx qdisc add dev v0 parent 9:2 hpcc rate 1gbit
+	got=$(tc -n tx -s qdisc show dev v0 | grep -c '^qdisc hpcc')
+	expect "of mq" "$got" 2
+	tc -n tx qdisc del dev v0 root
+}
+
+test_device_speed()
+{
+	links
+	add
+	expect veth "$(json 'q["hpcc"]["bandwidth"]')" 1250000000
+	change bandwidth 25gbit
+	expect stated "$(json 'q["hpcc"]["bandwidth"]')" 3125000000
+	change rate 1gbit
+	expect shaped "$(json 'q["hpcc"]["bandwidth"]')" 125000000
+}
+
+# In the 3.7 KB that a notification has.
+test_fits_a_notification()
+{
+	local out
+
+	links
+	out=$(mktemp)
+	defer rm -f "$out"
+	ip netns exec tx tc -s monitor >"$out" &
+	defer kill $!
+	busywait 5 monitor_is_open $!
+	add rate 1gbit
+	busywait 5 grep -q 'qdisc hpcc 1:' "$out" || fail "not notified"
+}
+
+monitor_is_open()
+{
+	find "/proc/$1/fd" -lname 'socket:*' 2>/dev/null | grep -q .
+}
+
+test_module_in_use()
+{
+	links
+	add
+	refused "in use" rmmod sch_hpcc
+}
+
+ktap_main test_defaults test_every_option test_show_is_input test_tc_refuses \
+	  test_kernel_refuses test_kernel_accepts_edges test_refused_change \
+	  test_rate test_overhead test_rate_on_average test_delay \
+	  test_delay_without_rate test_limit test_limit_without_rate \
+	  test_histogram test_catch_up test_change_under_traffic \
+	  test_replace_under_traffic test_del_under_traffic \
+	  test_down_under_traffic test_child_of_netem test_child_of_prio \
+	  test_child_of_tbf test_child_of_htb test_many_queues \
+	  test_device_speed test_fits_a_notification test_module_in_use
