@@ -235,8 +235,9 @@ static void hpcc_apply(struct sock *sk, struct hpcc_flow *flow,
 
 /* ---- Mailbox --------------------------------------------------------- */
 
-/* Turn a record into a sample: unwrap the counters next to the hop's last
- * ones, in units, then convert to ns.
+/* Turn a record into a sample: unwrap the counters next to those that the
+ * algorithm holds for the hop, in units, then convert to ns. What it ignored
+ * leaves no trace here.
  *
  * Return: false where the record is a copy of the last one, as a TSO burst
  * makes of its header.
@@ -244,31 +245,41 @@ static void hpcc_apply(struct sock *sk, struct hpcc_flow *flow,
 static bool hpcc_sample(struct hpcc_flow *flow, u64 now_us, u32 i,
 			const struct hpcc_mail *mail, struct hpcc_sample *s)
 {
+	const struct hpcc_link *link = &flow->algo.L[i];
 	struct hpcc_base *base = &flow->base[i];
+	/* High enough to count back from. */
+	u64 ts = (1ULL << (2 * HPCC_COUNTER_BITS)) | mail->ts;
+	u64 tx = (1ULL << (2 * HPCC_COUNTER_BITS)) | mail->tx;
 
-	if (base->valid && base->scale == mail->scale &&
-	    base->ts == hpcc_counter_extend(base->ts, mail->ts))
-		return false;
-	if (!base->valid || base->scale != mail->scale ||
-	    (now_us - base->seen_us) * NSEC_PER_USEC >
-	    (u64)flow->T_ns * hpcc_base_age_T) {
+	if (link->valid && (base->scale != mail->scale ||
+			    (now_us - base->seen_us) * NSEC_PER_USEC >
+			    (u64)flow->T_ns * hpcc_base_age_T))
 		hpcc_algo_forget_hop(&flow->algo, i + 1);
-		/* High enough to count back from. */
-		base->ts = (1ULL << (2 * HPCC_COUNTER_BITS)) | mail->ts;
-		base->tx = (1ULL << (2 * HPCC_COUNTER_BITS)) | mail->tx;
-		base->scale = mail->scale;
-		base->valid = true;
-	} else {
-		base->ts = hpcc_counter_extend(base->ts, mail->ts);
-		base->tx = hpcc_counter_extend(base->tx, mail->tx);
+	if (link->valid) {
+		ts = hpcc_counter_extend(link->ts >> mail->scale, mail->ts);
+		tx = hpcc_counter_extend(link->tx >> mail->scale, mail->tx);
+		if (ts << mail->scale == link->ts)
+			return false;
 	}
-	base->seen_us = now_us;
+	base->scale = mail->scale;
 	s->hop = i + 1;
 	s->tag = mail->tag;
-	s->ts = base->ts << mail->scale;
-	s->tx = base->tx << mail->scale;
+	s->ts = ts << mail->scale;
+	s->tx = tx << mail->scale;
 	s->qlen = (u64)mail->qlen << mail->scale;
 	return true;
+}
+
+/* Note when the records came that the algorithm did not ignore. */
+static void hpcc_note_seen(struct hpcc_flow *flow, u64 now_us,
+			   const struct hpcc_sample *s, u32 n)
+{
+	u32 i;
+
+	for (i = 0; i < n; i++) {
+		if (flow->algo.L[s[i].hop - 1].ts == s[i].ts)
+			flow->base[s[i].hop - 1].seen_us = now_us;
+	}
 }
 
 /* Empty the mailbox.
@@ -390,6 +401,7 @@ static void hpcc_cong_control(HPCC_CONG_CONTROL_ARGS(sk, rs))
 		flow->silent_acks = 0;
 		bits = hpcc_new_ack(&flow->algo, &flow->params, s, n,
 				    tp->snd_una, tp->snd_nxt);
+		hpcc_note_seen(flow, tp->tcp_mstamp, s, n);
 		if (unlikely(bits & ~(u32)HPCC_ACK_UPDATE)) {
 			hpcc_count_ack(sk, bits);
 			if (bits & (HPCC_ACK_FIRST | HPCC_ACK_PATH))

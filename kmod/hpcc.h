@@ -237,19 +237,13 @@ struct hpcc_pending {
 #define HPCC_PROMPT_CWND	8
 
 /**
- * struct hpcc_base - last counters of one hop, unwrapped
- * @ts: units of 2^scale ns
- * @tx: as @ts
- * @seen_us: tcp_mstamp when it was taken in
- * @scale: exponent of the unit
- * @valid: the rest means something
+ * struct hpcc_base - what the algorithm does not know of its L[i]
+ * @seen_us: tcp_mstamp when the record came
+ * @scale: exponent of the unit that its counters had
  */
 struct hpcc_base {
-	u64 ts;
-	u64 tx;
 	u64 seen_us;
 	u8 scale;
-	bool valid;
 };
 
 /**
@@ -263,7 +257,7 @@ struct hpcc_base {
  * @ext_hdr_len: icsk_ext_hdr_len as we left it
  * @params: parameters of the algorithm
  * @algo: W, Wc, U, L
- * @base: unwrapped counters by hop - 1
+ * @base: age and unit of @algo's L, by hop - 1
  * @T_ns: T in force
  * @min_rtt_us: minimum RTT that @T_ns was taken from, where it was
  * @mss_recip: reciprocal of @mss

@@ -18,6 +18,9 @@
 
 #define HPCC_TCP_OPTIONS_MAX	40
 
+/* The two experimental kinds of RFC 4727: the default one, and this. */
+#define HPCC_OPT_KIND_OTHER	254
+
 /**
  * struct hpcc_arrival - an incoming segment under inspection
  * @skb: the segment, data at its IP header
@@ -323,6 +326,8 @@ static void hpcc_options_in(struct hpcc_flow *flow, const struct sock *sk,
 		hpcc_option_in(flow, sk, in, &opt,
 			       in->opts + at + HPCC_OPT_HEAD_LEN);
 	}
+	if (at == -EINVAL)
+		hpcc_count(net, HPCC_C_MALFORMED_IGNORED);
 }
 
 /* The socket of a segment.
@@ -351,23 +356,40 @@ static struct sock *hpcc_arrival_sock(const struct hpcc_arrival *in, bool *put)
 	return sk_fullsock(sk) ? sk : NULL;
 }
 
+/* The first option of a kind: as hpcc_opt_next(). */
+static int hpcc_arrival_find(const struct hpcc_arrival *in, u8 kind)
+{
+	u32 pos = 0;
+
+	return hpcc_opt_next(in->opts, in->optlen, &pos, kind);
+}
+
+static void hpcc_unagreed_in(const struct hpcc_arrival *in)
+{
+	const struct net *net = in->state->net;
+	u8 kind = READ_ONCE(hpcc_pernet(net)->sysctls.option_kind);
+
+	if (hpcc_arrival_find(in, kind) >= 0)
+		hpcc_count(net, HPCC_C_UNAGREED_IGNORED);
+}
+
 static void hpcc_segment_in(const struct hpcc_arrival *in)
 {
 	struct net *net = in->state->net;
 	struct hpcc_flow *flow;
 	struct sock *sk;
-	u32 pos = 0;
 	bool put;
 
-	if (hpcc_opt_next(in->opts, in->optlen, &pos,
-			  READ_ONCE(hpcc_pernet(net)->sysctls.option_kind)) < 0)
+	/* A flow keeps the kind that it agreed upon when the sysctl changes. */
+	if (hpcc_arrival_find(in, HPCC_OPT_KIND_DEFAULT) == -ENOENT &&
+	    hpcc_arrival_find(in, HPCC_OPT_KIND_OTHER) == -ENOENT)
 		return;
 	sk = hpcc_arrival_sock(in, &put);
 	if (!sk)
 		return;
 	flow = hpcc_flow_find(sk);
 	if (!flow)
-		hpcc_count(net, HPCC_C_UNAGREED_IGNORED);
+		hpcc_unagreed_in(in);
 	else if (!hpcc_arrival_intact(in))
 		hpcc_count(net, HPCC_C_CHECKSUM_IGNORED);
 	else

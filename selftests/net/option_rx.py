@@ -1,0 +1,452 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0
+"""What the kernel makes of our options, right ones and wrong ones."""
+
+import random
+import socket
+import struct
+import sys
+
+from hpcc_net import (ACK, ECHO, FIN, FORWARD, IDENTIFY, IDENTIFY_ECHO, KIND, PROMPT, RST, Peer,
+                      Segment, expect, expect_in, get_cc, identity, main, option, ours_in,
+                      pattern, record, set_cc, syn_option)
+
+# T is 1 ms: the kernel asks for units of 2^7 ns.
+SCALE = 7
+T_UNITS = 1000000 / (1 << SCALE)
+W_MAX = 125000
+W_MIN = W_MAX // 1024
+
+
+def connected(nbytes=200000, **how):
+    """A peer whose kernel has data in flight."""
+    peer = Peer(**how)
+    peer.connect()
+    send(peer, nbytes)
+    return peer
+
+
+def send(peer, nbytes):
+    """Let the kernel send; read what comes."""
+    peer.sock.setblocking(False)
+    try:
+        peer.sock.send(bytes(nbytes))
+    except BlockingIOError:
+        pass
+    while peer.take(0.002):
+        pass
+
+
+class Watch:
+    """Counters that move from here on."""
+
+    def __init__(self, peer):
+        self.peer = peer
+        self.before = peer.ns.counters()
+
+    def moved(self):
+        """Those that moved, without what the kernel sends."""
+        now = self.peer.ns.counters()
+        delta = now - self.before
+        self.before = now
+        for name in "forward_sent", "identify_sent", "echo_sent":
+            delta.pop(name, None)
+        return dict(delta)
+
+
+def echo(hop_ts, hops=None, scale=SCALE, tx=0):
+    """An ECHO of (hop, ts) pairs."""
+    return option(ECHO, [record(hop, ts, tx) for hop, ts in hop_ts], scale, hops)
+
+
+def ignored(peer, watch, what, options, **counters):
+    """Send options on an ACK; nothing but these counters may move."""
+    window = peer.flow()["W"]
+    peer.send(options)
+    expect(f"{what}: counters", watch.moved(), counters)
+    expect(f"{what}: window", peer.flow()["W"], window)
+
+
+def test_echo_taken():
+    for version in 4, 6:
+        peer = connected(version=version)
+        watch = Watch(peer)
+        peer.send(echo([(1, 100), (2, 100)]))
+        expect("counters", watch.moved(), {"echo_received": 1})
+        expect("hops", peer.flow()["hops"], 2)
+
+
+def test_forward_echoed():
+    """Records come back as they were: scale, hops and phase with them."""
+    for version in 4, 6:
+        peer = Peer(version=version)
+        peer.connect()
+        watch = Watch(peer)
+        records = [record(hop, 1000 + hop, 77 * hop, 5 * hop, 0xa0 + hop) for hop in (4, 5, 6)]
+        peer.send(option(FORWARD, records, 12, 7, PROMPT | 1), b"x" * 100)
+        expect("counters", watch.moved(), {"forward_received": 1})
+        ours = peer.read(0.1).ours()
+        expect("options", [(opt.type, opt.scale, opt.hops, opt.flags) for opt in ours],
+               [(ECHO, 12, 7, 1)])
+        expect("records", sorted(ours[0].words), [int.from_bytes(raw, "big") for raw in records])
+
+
+def test_identify_echoed():
+    peer = Peer()
+    peer.connect()
+    ids = [identity(1, 7, 2, 10000, 1), identity(2, 0xfffff, 0xffff, 1, 3)]
+    peer.send(option(IDENTIFY, ids + [bytes(8)], 0, 2, PROMPT), b"x" * 100)
+    ours = peer.read(0.1).ours()
+    expect("types", [opt.type for opt in ours], [IDENTIFY_ECHO])
+    expect("records", sorted(ours[0].words), [int.from_bytes(raw, "big") for raw in ids])
+
+
+def test_nothing_to_echo():
+    """Free slots are not echoed; without a record there is no echo at all."""
+    peer = Peer()
+    peer.connect()
+    peer.send(option(FORWARD, [bytes(8)] * 3, SCALE, 0, PROMPT), b"x" * 100)
+    expect("options", ours_in(peer.read_all(0.1)), [])
+    peer.send(option(FORWARD, [record(1, 5, 5)] + [bytes(8)] * 2, SCALE, 1, PROMPT), b"x" * 100)
+    expect("records", len(peer.read(0.1).ours()[0].records), 1)
+
+
+def test_newest_is_echoed():
+    """Of two FORWARDs before an ACK, the second; no echo twice."""
+    peer = Peer()
+    peer.connect()
+    peer.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 0)
+    for ts in 10, 20:
+        peer.send(option(FORWARD, [record(1, ts, 5)], SCALE, 1), b"x" * 100)
+    acks = peer.read_all(0.3)
+    found = [opt.records[0]["ts"] for seg in acks for opt in seg.ours()]
+    expect("last echo", found[-1], 20)
+    expect("echoes", len(found), len(set(found)))
+
+
+def test_prompt():
+    """PROMPT has the ACK sent at once, its absence leaves the delay to TCP."""
+    peer = Peer()
+    peer.connect()
+    for flags, soon in ((0, False), (PROMPT, True), (0, False), (PROMPT, True)):
+        peer.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 0)
+        peer.send(option(FORWARD, [record(1, 5, 5)], SCALE, 1, flags), b"x" * 100)
+        expect(f"ACK at once, flags {flags}", peer.read(0.001) is not None, soon)
+        if not soon:
+            expect("ACK later", peer.read(0.3).ack, peer.seq)
+
+
+def test_not_agreed():
+    """Options on a connection that did not agree, or that left hpcc."""
+    peer = Peer()
+    peer.listen()
+    sock = peer.accept(b"")[1]
+    watch = Watch(peer)
+    for ours in (option(FORWARD, [record(1, 5, 5)], SCALE), echo([(1, 100)]),
+                 option(IDENTIFY, [identity(1, 1, 1, 1, 1)]), syn_option()):
+        peer.send(ours, b"x" * 10)
+        expect("counters", watch.moved(), {"unagreed_ignored": 1})
+    sock.send(bytes(5000))
+    expect("options sent", ours_in(peer.read_all(0.3)), [])
+    expect("congestion control", get_cc(sock), "hpcc-classic")
+
+    peer = connected()
+    set_cc(peer.sock, "cubic")
+    watch = Watch(peer)
+    peer.send(echo([(1, 100)]))
+    expect("counters", watch.moved(), {"unagreed_ignored": 1})
+
+
+def test_lengths():
+    """Of the lengths 0 to 40, five are those of 0 to 4 records."""
+    peer = connected(timestamps=False)
+    watch = Watch(peer)
+    right = {}
+    for length in range(41):
+        body = echo([(hop, 100) for hop in range(1, 5)], 4)
+        raw = bytes([KIND, length]) + (body[2:length] if length > 1 else body)
+        moved = {"malformed_ignored": 1}
+        if length in (4, 12, 20, 28, 36):
+            moved = {"echo_received": 1}
+        peer.send(raw[:40].ljust(40, b"\1"))
+        right[length] = watch.moved() == moved
+    expect("lengths taken for something else", [n for n, ok in right.items() if not ok], [])
+
+
+def test_beyond_the_header():
+    """A length that the TCP header does not have room for."""
+    peer = connected()
+    watch = Watch(peer)
+    for length, have in ((28, 4), (28, 24), (36, 28), (255, 28), (5, 4)):
+        raw = bytes([KIND, length]) + echo([(1, 5), (2, 5), (3, 5)])[2:]
+        ignored(peer, watch, f"length {length} in {have} bytes", raw[:have], malformed_ignored=1)
+    ignored(peer, watch, "kind without length", b"\1\1\1" + bytes([KIND]), malformed_ignored=1)
+    ignored(peer, watch, "behind a broken option", bytes([77, 0]) + echo([(1, 5)]) + b"\1\1",
+            malformed_ignored=1)
+    ignored(peer, watch, "behind the end of options", b"\0\1\1\1" + echo([(1, 5)]))
+
+
+def test_types():
+    peer = connected()
+    watch = Watch(peer)
+    for unknown in 0, 5, 6, 7:
+        ignored(peer, watch, f"type {unknown}", option(unknown, [record(1, 5, 5)], SCALE),
+                malformed_ignored=1)
+
+
+def test_scale():
+    """Echoes in units that the kernel never asked for."""
+    peer = connected()
+    watch = Watch(peer)
+    for scale in set(range(32)) - {SCALE, 0}:
+        ignored(peer, watch, f"scale {scale}", echo([(1, 5)], scale=scale), malformed_ignored=1)
+
+
+def test_twice():
+    """One option each way; a second one of the same way is ignored."""
+    peer = connected()
+    watch = Watch(peer)
+    peer.send(echo([(1, 100)]) + echo([(1, 900)]))
+    expect("two echoes", watch.moved(), {"echo_received": 1, "malformed_ignored": 1})
+    peer.send(echo([(1, 200)]) + option(FORWARD, [record(1, 5, 5)], 3), b"x")
+    expect("one each way", watch.moved(), {"echo_received": 1, "forward_received": 1})
+    peer.send(option(FORWARD, [record(1, 5, 5)]) + option(IDENTIFY, [record(1, 5, 5)]), b"x")
+    expect("two forward", watch.moved(), {"forward_received": 1, "malformed_ignored": 1})
+
+
+def test_hops():
+    peer = connected()
+    watch = Watch(peer)
+    for what, ours in (("hop 0", echo([(0, 5)], 1)), ("hop beyond hops", echo([(3, 5)], 2)),
+                       ("hops 0", echo([(1, 5)], 0)),
+                       ("free slot", option(ECHO, [bytes(8)], SCALE, 1))):
+        ignored(peer, watch, what, ours, echo_received=1, bad_hop_ignored=1)
+    peer.send(echo([(1, 100), (1, 200)], 2))
+    expect("repeated", watch.moved(), {"echo_received": 1, "bad_hop_ignored": 1})
+    peer.send(option(IDENTIFY_ECHO, [identity(0, 1, 1, 1, 1), identity(4, 1, 1, 1, 1)], SCALE, 2))
+    expect("identities", watch.moved(), {"echo_received": 1, "bad_hop_ignored": 2})
+    expect("links", peer.flow()["links"], {})
+
+
+def test_ts_back():
+    """A record older than its predecessor."""
+    peer = connected()
+    peer.send(echo([(1, 1000)]))
+    watch = Watch(peer)
+    for back in 1, 500, 0x7fff0:
+        ignored(peer, watch, f"{back} units back", echo([(1, 1000 - back)]), echo_received=1,
+                ts_back_ignored=1)
+    ignored(peer, watch, "a copy", echo([(1, 1000)]), echo_received=1)
+
+
+def test_not_deaf():
+    """Records that were ignored leave no mark: the next true one counts."""
+    peer = connected()
+    peer.send(echo([(1, 1000)], tx=1000))
+    watch = Watch(peer)
+    ignored(peer, watch, "half a turn back", echo([(1, 1000 + (1 << 19))], tx=1000),
+            echo_received=1, ts_back_ignored=1)
+    peer.send(echo([(1, 1100)], tx=1100))
+    expect("true value", watch.moved(), {"echo_received": 1})
+    ignored(peer, watch, "excess", echo([(1, 1200)], tx=1100 + (1 << 18)),
+            echo_received=1, tx_excess_ignored=1)
+    peer.send(echo([(1, 1200)], tx=1200))
+    expect("same ts, true value", watch.moved(), {"echo_received": 1})
+
+
+def test_kind_changed():
+    """A connection keeps the kind that it agreed upon."""
+    peer = connected()
+    peer.ns.sysctl("net.hpcc.option_kind", 254)
+    watch = Watch(peer)
+    peer.send(echo([(1, 100)]))
+    expect("counters", watch.moved(), {"echo_received": 1})
+    peer.send(option(ECHO, [record(1, 200, 5)], SCALE, kind=254))
+    expect("counters", watch.moved(), {})
+
+
+def test_tx_excess():
+    """More bytes than the link can have sent: d(tx) > 4 d(ts) + T."""
+    peer = connected()
+    peer.send(echo([(1, 1000)], tx=1000))
+    watch = Watch(peer)
+    limit = int(4 * 100 + T_UNITS)
+    for step, tx in enumerate((limit + 12, limit + 10000, 0x7ffff)):
+        ignored(peer, watch, f"{tx} units", echo([(1, 1100 + step)], tx=1000 + tx),
+                echo_received=1, tx_excess_ignored=1)
+    # the baseline was kept, so the true value still is one
+    peer.send(echo([(1, 1200)], tx=1100))
+    expect("true value", watch.moved(), {"echo_received": 1})
+    ignored(peer, watch, "tx back", echo([(1, 1300)], tx=900), echo_received=1,
+            tx_excess_ignored=1)
+
+
+def test_checksum():
+    peer = connected()
+    watch = Watch(peer)
+    window = peer.flow()["W"]
+    peer.send(echo([(1, 5)]), bad_csum=True)
+    peer.send(option(FORWARD, [record(1, 5, 5)]), b"x" * 10, seq=peer.seq, bad_csum=True)
+    expect("counters", watch.moved(), {"checksum_ignored": 2})
+    expect("window", peer.flow()["W"], window)
+    expect("InCsumErrors", peer.ns.snmp("InCsumErrors"), 2)
+    expect("answer", [seg for seg in peer.read_all(0.1) if seg.telemetry(ECHO)], [])
+
+
+def test_outside_the_window():
+    peer = connected()
+    watch = Watch(peer)
+    ours = echo([(1, 5)])
+    for what, ack in (("beyond snd_nxt", peer.acked + 1), ("far beyond", peer.acked + (1 << 30)),
+                      ("far behind", peer.acked - (1 << 28)),
+                      ("half a turn", peer.acked + (1 << 31))):
+        peer.send(ours, ack=ack)
+        expect(what, watch.moved(), {"window_ignored": 1})
+    ours = option(FORWARD, [record(1, 5, 5)], SCALE)
+    for what, seq in (("far ahead", peer.seq + (1 << 24)), ("behind", peer.seq - 1000),
+                      ("half a turn", peer.seq + (1 << 31))):
+        peer.send(ours, b"x" * 10, seq=seq)
+        expect(what, watch.moved(), {"window_ignored": 1})
+    peer.read_all(0.1)
+    expect("no echo either", watch.moved(), {})
+
+
+def test_reset_with_options():
+    """A RST is left alone; so is what comes after it."""
+    peer = connected()
+    watch = Watch(peer)
+    peer.raw(RST, peer.seq - 5000, peer.acked, echo([(1, 5)]))
+    expect("counters", watch.moved(), {})
+    peer.raw(RST, peer.seq, peer.acked, echo([(1, 5)]))
+    peer.sock.close()
+    expect("flows", peer.ns.flows(), [])
+    peer.send(echo([(1, 5)]))
+    expect("counters", watch.moved(), {})
+
+
+def test_after_the_end():
+    """Options that reach TIME_WAIT and a closed port."""
+    peer = Peer()
+    peer.connect()
+    peer.sock.close()
+    peer.take(0.1)
+    peer.acked += 1
+    peer.send(echo([(1, 5)]), flags=ACK | FIN)
+    expect("flows", peer.ns.flows(), [])
+    watch = Watch(peer)
+    peer.send(echo([(1, 5)]))
+    peer.lport = 9
+    peer.send(echo([(1, 5)]))
+    expect("counters", watch.moved(), {})
+
+
+def test_replay():
+    """The same ACKs again and again, in and out of order, move nothing."""
+    peer = connected()
+    acks = [echo([(1, 1000 + 100 * i), (2, 3000 + 100 * i)], tx=50 * i) for i in range(20)]
+    for ours in acks:
+        peer.send(ours)
+    flow = peer.flow()
+    rng = random.Random(1)
+    for _ in range(1000):
+        peer.send(rng.choice(acks))
+    again = peer.flow()
+    expect("W, U", (again["W"], again["U_permille"]), (flow["W"], flow["U_permille"]))
+    expect_in("ts_back", peer.ns.counters()["ts_back_ignored"], 900, 2000)
+
+
+def random_option(rng):
+    """Anything from noise to a nearly right option."""
+    shape = rng.randrange(6)
+    if shape == 0:
+        return rng.randbytes(4 * rng.randrange(1, 8))
+    if shape == 1:
+        return bytes([KIND]) + rng.randbytes(4 * rng.randrange(1, 8) - 1)
+    count = rng.randrange(4)
+    records = [struct.pack("!Q", rng.getrandbits(64)) for _ in range(count)]
+    if shape > 3:
+        records = [record(hop + 1, rng.getrandbits(20), rng.getrandbits(20), rng.getrandbits(12),
+                          rng.randrange(3)) for hop in range(count)]
+    raw = bytearray(option(ECHO if shape == 5 else rng.randrange(8), records,
+                           SCALE if shape > 2 else rng.randrange(32), rng.randrange(16),
+                           rng.randrange(16)))
+    if shape == 2:
+        raw[rng.randrange(len(raw))] ^= 1 << rng.randrange(8)
+    return bytes(raw)
+
+
+def storm(version):
+    """Random options on thousands of segments. The window stays in its bounds,
+    the kernel calm, and the data go through.
+    """
+    rng = random.Random(version)
+    peer = connected(version=version, nbytes=0)
+    data = pattern(2000000)
+    sent = 0
+    got = bytearray()
+    peer.sock.setblocking(False)
+    first = peer.acked
+    for turn in range(3000):
+        if sent < len(data) and turn % 8 == 0:
+            try:
+                sent += peer.sock.send(data[sent:sent + 20000])
+            except BlockingIOError:
+                pass
+        peer.send(random_option(rng), b"y" * rng.choice((0, 0, 1, 50)))
+        while (seg := peer.read(0.0001)):
+            start = (seg.seq - first) & 0xffffffff
+            if seg.payload and start <= len(got):
+                got[start:start + len(seg.payload)] = seg.payload
+                peer.acked = first + len(got)
+        if turn % 50 == 0:
+            flow = peer.flow()
+            for name in "W", "Wc":
+                expect_in(name, flow[name], W_MIN, W_MAX)
+            expect_in("R", flow["R"], 1, 125000000 * 1.01)
+    expect_in("bytes", len(got), 20000, len(data))
+    if got != data[:len(got)]:
+        raise AssertionError("data differ")
+    moved = [name for name, value in peer.ns.counters().items() if value]
+    for name in ("malformed_ignored", "bad_hop_ignored", "ts_back_ignored", "tx_excess_ignored",
+                 "echo_received", "forward_received", "path_changes"):
+        expect(f"{name} moved", name in moved, True)
+
+
+def test_random_ipv4():
+    storm(4)
+
+
+def test_random_ipv6():
+    storm(6)
+
+
+def test_not_tcp_and_fragments():
+    """Packets that are no TCP segment of ours pass by."""
+    peer = connected()
+    watch = Watch(peer)
+    peer.send(echo([(1, 5)]), b"x" * 64)
+    expect("whole", watch.moved(), {"echo_received": 1})
+    import os
+    real = os.write
+    packets = []
+    try:
+        os.write = lambda fd, packet: packets.append(packet)
+        peer.send(echo([(1, 50)]), b"x" * 64)
+    finally:
+        os.write = real
+    packet = bytearray(packets[0])
+    for frag in 0x2000, 0x0001:     # the first of several, a later one
+        packet[6:8] = struct.pack("!H", frag)
+        packet[10:12] = b"\0\0"
+        total = Segment(bytes(packets[0])).total
+        words = struct.unpack("!10H", packet[:20])
+        check = sum(words)
+        check = (check & 0xffff) + (check >> 16)
+        packet[10:12] = struct.pack("!H", (check & 0xffff) + (check >> 16) ^ 0xffff)
+        expect("length", total, len(packet))
+        os.write(peer.fd, bytes(packet))
+        expect(f"fragment {frag:#x}", watch.moved(), {})
+
+
+if __name__ == "__main__":
+    main(sys.modules[__name__])
