@@ -598,6 +598,16 @@ def group_gso(wire, split):
     wire.checksum_offload(True)
 
 
+def group_clones(wire):
+    """Below a qdisc that duplicates: both share their bytes, until we write."""
+    frame = eth(ip4(seg4()))
+    for _ in range(5):
+        wire.send(frame)
+        for _, got in receive_all(wire, 2):
+            stamped = check_stamped("clone", frame, got, THREE)
+            expect("records", [slot >> 60 for slot in stamped.slots], [1, 0, 0])
+
+
 def group_vlan(wire):
     """Sent on a VLAN device: the tag is beside the packet, not in it."""
     sent = eth(ip4(seg4()), tags=[(0x8100, 5)])

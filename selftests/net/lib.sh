@@ -20,7 +20,8 @@
 #	veth_add NS DEV NS DEV	connect two namespaces, both ends up
 #
 # Its status is the script's: 0 all passed or were skipped, 1 one failed; 4 says
-# that the script could not start. TC_LIB_DIR and HPCC_MODDIR (directories of q_hpcc.so and of modules)
+# that the script could not start. KTAP_ONLY="test_two ..." runs only those.
+# TC_LIB_DIR and HPCC_MODDIR (directories of q_hpcc.so and of modules)
 # are found in the tree unless set.
 
 HPCC_TOP=$(dirname "$(dirname "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")")")
@@ -176,6 +177,8 @@ ktap_main()
 {
 	local nr=0 failed=0 test out rc
 
+	# shellcheck disable=SC2086
+	[ -z "${KTAP_ONLY:-}" ] || set -- $KTAP_ONLY
 	echo "KTAP version 1"
 	echo "1..$#"
 	for test; do

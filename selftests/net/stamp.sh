@@ -77,6 +77,16 @@ test_accelerated_vlan()
 	frames tx:v0 rx:v0 vlan
 }
 
+test_clones()
+{
+	setup
+	tc -n tx qdisc del dev v0 root
+	tc -n tx qdisc add dev v0 root handle 9: netem duplicate 100% ||
+		skip "needs netem"
+	tc -n tx qdisc add dev v0 parent 9:1 hpcc node 7 port 2 rate 1gbit
+	frames tx:v0 rx:v0 clones
+}
+
 test_backlog()
 {
 	need_virtual_time
@@ -130,5 +140,6 @@ test_tshark()
 
 ktap_main test_untouched test_untouched_while_shaping test_stamped \
 	  test_wrong_checksum_stays_wrong test_checksum_computed_later \
-	  test_identity_phase_full test_accelerated_vlan test_backlog \
+	  test_identity_phase_full test_accelerated_vlan test_clones \
+	  test_backlog \
 	  test_gso_split test_gso_whole test_other_kind test_nostamp test_tshark
