@@ -1,3 +1,177 @@
 # SPDX-License-Identifier: GPL-2.0
-def html(runs, wall): return ""
-def text(runs): return "\n".join(str(r.summary) for r in runs)
+"""Results for people: a table on the terminal, and a page with plots."""
+
+from html import escape
+
+from . import chart, plan, units
+
+STYLE = """
+:root { color-scheme: light dark; --fg: #1d2430; --bg: #fff; --dim: #667085; --rule: #d7dce3;
+        --shade: #8aa0b81c; --row: #f4f6f9; }
+@media (prefers-color-scheme: dark) {
+ :root { --fg: #e6e9ee; --bg: #14181f; --dim: #98a2b3; --rule: #343c49; --shade: #8aa0b822;
+         --row: #1b212b; } }
+body { font: 15px/1.5 system-ui, sans-serif; color: var(--fg); background: var(--bg);
+       margin: 2rem auto; padding: 0 1.5rem; max-width: 1560px; }
+h1 { font-size: 1.5rem; margin: 0 0 .2rem; } h2 { font-size: 1.1rem; margin: 2rem 0 .4rem; }
+h3 { font-size: 1rem; margin: 0 0 .2rem; }
+p, footer { color: var(--dim); max-width: 62rem; margin: .3rem 0; }
+.scroll { overflow-x: auto; } table { border-collapse: collapse; margin: 1rem 0; }
+th, td { padding: .35rem .9rem; text-align: right; border-bottom: 1px solid var(--rule);
+         white-space: nowrap; font-variant-numeric: tabular-nums; }
+th { font-weight: 600; color: var(--dim); vertical-align: bottom; }
+th:first-child, td:first-child { text-align: left; font-weight: 600; }
+tbody tr:nth-child(odd) { background: var(--row); }
+.grid-of { display: grid; gap: 1.2rem; grid-template-columns: repeat(auto-fit, minmax(340px, 1fr)); }
+.grid-of.one { max-width: 720px; }
+svg { width: 100%; height: auto; display: block; } svg text { fill: var(--dim); font-size: 11px; }
+svg polyline { fill: none; stroke-width: 1.5; stroke-linejoin: round; }
+svg .axis { fill: none; stroke: var(--dim); } svg .grid { stroke: var(--rule); }
+svg .window { fill: var(--shade); }
+.legend { display: flex; flex-wrap: wrap; gap: .1rem .9rem; font-size: .82rem;
+          color: var(--dim); padding-left: 3.8rem; }
+.legend i { display: inline-block; width: .8rem; height: .22rem; margin-right: .35rem;
+            vertical-align: middle; border-radius: 2px; }
+footer { margin-top: 2.5rem; font-size: .85rem; }
+"""
+
+# Points of a line: more than that is noise at the width of a chart.
+QUEUE_POINTS = 260
+RATE_POINTS = 90
+
+
+def _time(us):
+    return "unfinished" if us is None else units.show_time(us * 1000)
+
+
+COLUMNS = (
+    ("", "congestion control", lambda s: s["cc"]),
+    ("utilization", "wire, bottleneck", lambda s: f"{s['utilization']:.3f}"),
+    ("queue p50", "", lambda s: units.show_bytes(s["queue"]["p50"])),
+    ("queue p99", "", lambda s: units.show_bytes(s["queue"]["p99"])),
+    ("queue max", "", lambda s: units.show_bytes(s["queue"]["max"])),
+    ("max, whole run", "", lambda s: units.show_bytes(s["queue_whole_run"]["max"])),
+    ("FCT median", "", lambda s: _time(s["fct_median_us"])),
+    ("FCT slowest", "", lambda s: _time(s["fct_max_us"])),
+    ("fairness", "Jain", lambda s: "-" if s["fairness"] is None else f"{s['fairness']:.3f}"),
+    ("drops", "", lambda s: str(s["drops"])),
+    ("marks", "", lambda s: str(s["marks"])),
+    ("retrans", "", lambda s: str(s["retrans"])),
+)
+
+
+def notes(runs):
+    """What a reader has to know to judge the figures."""
+    lines = []
+    summaries = [run.summary for run in runs]
+    if any(s["cc"] == "dctcp" and not s["marks"] for s in summaries):
+        lines.append("dctcp saw no ECN marks: the switches of this version only drop at their "
+                     "limit, and without marks dctcp behaves like reno.")
+    for s in summaries:
+        if s["unfinished"]:
+            lines.append(f"{s['cc']}: {s['unfinished']} flows did not finish before "
+                         "measure.deadline.")
+    return lines
+
+
+def text(runs):
+    """A table of the runs, one per line."""
+    rows = [[name or "cc" for name, _, _ in COLUMNS]]
+    rows += [[show(run.summary) for _, _, show in COLUMNS] for run in runs]
+    widths = [max(len(row[i]) for row in rows) for i in range(len(COLUMNS))]
+    out = [plan.describe(runs[0].scenario, runs[0].topology)]
+    out += ["  ".join(cell.rjust(width) if i else cell.ljust(width)
+                      for i, (cell, width) in enumerate(zip(row, widths))) for row in rows]
+    return "\n".join(out + ["note: " + note for note in notes(runs)])
+
+
+def _table(runs):
+    head = "".join(f"<th>{escape(name)}{'<br>' if name and more else ''}{escape(more)}</th>"
+                   for name, more, _ in COLUMNS)
+    body = "".join("<tr>" + "".join(f"<td>{escape(show(run.summary))}</td>"
+                                    for _, _, show in COLUMNS) + "</tr>" for run in runs)
+    return (f'<div class="scroll"><table><thead><tr>{head}</tr></thead>'
+            f"<tbody>{body}</tbody></table></div>")
+
+
+def _flow_label(flow):
+    return f"flow {flow['id']}: {flow['from']} to {flow['to']}"
+
+
+def _port_label(port):
+    return f"{port['node']} to {port['peer']}"
+
+
+def _thin_lines(run, kind, value, label, points, how, scale):
+    result = []
+    for item in run.series[kind]:
+        xs, ys = chart.thin(run.series["t_us"], item[value], points, how)
+        result.append((label(item), xs, [y / scale for y in ys]))
+    return result
+
+
+def _end_us(run):
+    done = [flow["fct_us"] + flow["start_us"] for flow in run.result["flows"]
+            if flow["fct_us"] is not None]
+    return max(done or run.series["t_us"][-1:])
+
+
+def _x_top_us(runs):
+    """A run that takes far longer than the others is cut, not shown as a dot."""
+    ends = sorted(_end_us(run) for run in runs)
+    return chart.nice_ceiling(min(ends[-1], 1.5 * ends[(len(ends) - 1) // 2]))
+
+
+def _charts(runs, heading, about, lines_of, scale_title):
+    """One row of charts with a scale in common, one for each run."""
+    x_top = _x_top_us(runs)
+    unit, factor = ("ms", 1000) if x_top >= 10000 else ("us", 1)
+    data = [lines_of(run) for run in runs]
+    y_top = chart.nice_ceiling(max(max(ys, default=0) for d in data for _, _, ys in d))
+    parts = [f"<h2>{escape(heading)}</h2><p>{escape(about)}</p>",
+             f'<div class="grid-of{" one" if len(runs) == 1 else ""}">']
+    for run, series in zip(runs, data):
+        scaled = [(label, [x / factor for x in xs], ys) for label, xs, ys in series]
+        window = [w / factor for w in run.result["window_us"]]
+        parts.append(f"<section><h3>{escape(run.result['cc'])}</h3>" +
+                     chart.lines(scaled, x_top / factor, y_top, f"time, {unit}", scale_title,
+                                 window) +
+                     chart.legend([label for label, _, _ in series]) + "</section>")
+    return "".join(parts) + "</div>"
+
+
+def _queue_charts(runs):
+    top = max(max(port["queue_bytes"]) for run in runs for port in run.series["ports"])
+    unit, scale = ("MB", 10**6) if top >= 10**6 else ("KB", 10**3)
+    return _charts(runs, "Queue", "Bytes waiting at the switch ports that data leave through, "
+                   "at regular instants; the highest of each group of samples. The shaded part "
+                   "is the measurement window.",
+                   lambda run: _thin_lines(run, "ports", "queue_bytes", _port_label,
+                                           QUEUE_POINTS, max, scale), f"queue, {unit}")
+
+
+def _rate_charts(runs):
+    unit, scale = ("Gb/s", 10**9) if runs[0].scenario.link["rate"] >= 10**9 else ("Mb/s", 10**6)
+    return _charts(runs, "Rate of each flow", "Payload that reached the receiver in order, "
+                   "averaged over short intervals.",
+                   lambda run: _thin_lines(run, "flows", "rate_bps", _flow_label,
+                                           RATE_POINTS, chart.mean, scale), f"rate, {unit}")
+
+
+def html(runs, wall):
+    """A page that needs no other file."""
+    result = runs[0].result
+    title = f"{result['scenario']}: " + ", ".join(run.result["cc"] for run in runs)
+    about = plan.describe(runs[0].scenario, runs[0].topology)
+    extra = "".join(f"<p>{escape(note)}</p>" for note in notes(runs))
+    return (f'<!DOCTYPE html><html lang="en"><head><meta charset="utf-8">'
+            f'<meta name="viewport" content="width=device-width"><title>{escape(title)}</title>'
+            f"<style>{STYLE}</style></head><body><h1>{escape(title)}</h1>"
+            f"<p>{escape(about)}.</p>{_table(runs)}{extra}"
+            f"{_queue_charts(runs)}{_rate_charts(runs)}"
+            "<footer>Utilization and queue (p50, p99, max) cover the measurement window at the "
+            "port that sent most; queue lengths are what departing packets left behind, link "
+            "overhead included. FCT: flow completion time, from the scheduled start until the "
+            f"receiver has all bytes. Kernel {escape(result['kernel'])}, seed {result['seed']}, "
+            f"{escape(wall['finished'])}, {wall['seconds']} s of real time."
+            "</footer></body></html>\n")

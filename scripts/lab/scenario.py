@@ -135,7 +135,7 @@ KEYS = {
         "data_loss": (units.fraction, 0.0),
         "ack_loss": (units.fraction, 0.0),
         "reorder": (units.fraction, 0.0),
-        "reorder_delay": (units.time, 10000),
+        "reorder_delay": (units.time, 1000),
     },
 }
 

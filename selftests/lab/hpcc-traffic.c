@@ -293,7 +293,7 @@ static void wait_running(const char *ns, const char *ifname)
 
 	enter(netns_index(ns));
 	fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-	strncpy(req.ifr_name, ifname, sizeof(req.ifr_name) - 1);
+	strcpy(req.ifr_name, ifname);
 	while (!ioctl(fd, SIOCGIFFLAGS, &req)) {
 		if (req.ifr_flags & IFF_RUNNING) {
 			close(fd);
@@ -308,7 +308,7 @@ static void wait_running(const char *ns, const char *ifname)
 
 static void read_plan(const char *path, bool prepare)
 {
-	char line[512], ns[32], sysctl[128], value[128];
+	char line[512], ns[32], ifname[IFNAMSIZ], sysctl[128], value[128];
 	FILE *file = fopen(path, "r");
 
 	if (!file)
@@ -323,10 +323,10 @@ static void read_plan(const char *path, bool prepare)
 			if (prepare)
 				write_sysctl(ns, sysctl, value);
 		} else if (!strncmp(line, "wait ", 5)) {
-			if (sscanf(line, "wait %31s %127s", ns, value) != 2)
+			if (sscanf(line, "wait %31s %15s", ns, ifname) != 2)
 				die("plan: %s", line);
 			if (!prepare)
-				wait_running(ns, value);
+				wait_running(ns, ifname);
 		} else if (!strncmp(line, "port ", 5)) {
 			parse_port(line);
 		} else if (!strncmp(line, "flow ", 5)) {

@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Line charts as inline SVG: no script, no external font, light and dark."""
+
+from html import escape
+
+WIDTH, HEIGHT = 460, 230
+LEFT, RIGHT, TOP, BOTTOM = 62, 14, 12, 40
+# Apart in hue and in lightness, and of a lightness that both backgrounds bear.
+COLORS = ("#2f7ed8", "#e8743b", "#19a979", "#945ecf", "#d1b000", "#ed4a7b",
+          "#13a4b4", "#8d6e63")
+LEGEND_MAX = 8
+
+
+def nice_ceiling(value):
+    """The next of 1, 2, 2.5, 5 x 10^n: a good end of an axis."""
+    if value <= 0:
+        return 1.0
+    power = 1.0
+    while power * 10 <= value:
+        power *= 10
+    while power > value:
+        power /= 10
+    for step in (1, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 10):
+        if step * power >= value * 0.999:
+            return step * power
+    return 10 * power
+
+
+def thin(xs, ys, points, how):
+    """At most so many points: how (max, or mean) of every group."""
+    group = -(-len(xs) // points) or 1
+    thin_x, thin_y = [], []
+    for i in range(0, len(xs), group):
+        part = ys[i:i + group]
+        thin_x.append(xs[min(i + group, len(xs)) - 1])
+        thin_y.append(how(part))
+    return thin_x, thin_y
+
+
+def mean(values):
+    """Arithmetic mean."""
+    return sum(values) / len(values)
+
+
+def _ticks(top, nr):
+    return [top * i / nr for i in range(nr + 1)]
+
+
+def _label(value):
+    return f"{value:.3g}" if value < 1000 else f"{value:.0f}"
+
+
+def legend(labels):
+    """Colour and name of each line, as HTML."""
+    parts = [f'<span><i style="background:{COLORS[i % len(COLORS)]}"></i>{escape(label)}</span>'
+             for i, label in enumerate(labels[:LEGEND_MAX])]
+    if len(labels) > LEGEND_MAX:
+        parts.append(f"<span>and {len(labels) - LEGEND_MAX} more</span>")
+    return f'<div class="legend">{"".join(parts)}</div>'
+
+
+def lines(series, x_top, y_top, x_title, y_title, mark=None):
+    """A chart of [(label, xs, ys)]; mark shades (from, until) on the x axis."""
+    width, height = WIDTH - LEFT - RIGHT, HEIGHT - TOP - BOTTOM
+
+    def x_of(x):
+        return LEFT + width * x / x_top
+
+    def y_of(y):
+        return TOP + height * (1 - min(y / y_top, 1))
+    out = [f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" '
+           f'aria-label="{escape(y_title)} over {escape(x_title)}">']
+    if mark:
+        begin, end = x_of(min(mark[0], x_top)), x_of(min(mark[1], x_top))
+        out.append(f'<rect class="window" x="{begin:.1f}" y="{TOP}" '
+                   f'width="{max(end - begin, 0):.1f}" height="{height}"/>')
+    for tick in _ticks(y_top, 4):
+        y = y_of(tick)
+        out.append(f'<line class="grid" x1="{LEFT}" x2="{LEFT + width}" y1="{y:.1f}" '
+                   f'y2="{y:.1f}"/><text x="{LEFT - 6}" y="{y + 3.5:.1f}" '
+                   f'text-anchor="end">{_label(tick)}</text>')
+    for tick in _ticks(x_top, 4):
+        x = x_of(tick)
+        out.append(f'<text x="{x:.1f}" y="{TOP + height + 14}" '
+                   f'text-anchor="middle">{_label(tick)}</text>')
+    for i, (label, xs, ys) in enumerate(series):
+        points = " ".join(f"{x_of(x):.1f},{y_of(y):.1f}" for x, y in zip(xs, ys) if x <= x_top)
+        out.append(f'<polyline points="{points}" stroke="{COLORS[i % len(COLORS)]}">'
+                   f"<title>{escape(label)}</title></polyline>")
+    out.append(f'<path class="axis" d="M{LEFT} {TOP}V{TOP + height}H{LEFT + width}"/>')
+    out.append(f'<text x="{LEFT + width / 2}" y="{HEIGHT - 6}" text-anchor="middle">'
+               f"{escape(x_title)}</text>")
+    out.append(f'<text transform="translate(13 {TOP + height / 2}) rotate(-90)" '
+               f'text-anchor="middle">{escape(y_title)}</text></svg>')
+    return "".join(out)
