@@ -1,0 +1,557 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0
+"""From telemetry to window: what W, cwnd and pacing do when echoes say this or
+that, when they stop, and when segments get lost.
+"""
+
+import sys
+import time
+
+from hpcc_net import (ACK, CWR, ECE, ECHO, FORWARD, IDENTIFY, IDENTIFY_ECHO, PROMPT, SYN, Peer,
+                      expect, expect_in, identity, main, option, record, tcp_info)
+
+T_NS = 1000000
+SCALE = 7               # of T = 1 ms: units of 128 ns
+UNIT_NS = 1 << SCALE
+T_UNITS = T_NS / UNIT_NS
+W_INIT = 125000         # 1 Gb/s x 1 ms
+W_AI = W_INIT * 0.05 / 100
+ETA = 0.95
+
+
+def qlen_code(units):
+    """Units as the 12-bit float."""
+    exp = 0
+    if units >= 256:
+        exp = units.bit_length() - 8
+        units >>= exp - 1
+    return exp << 8 | units & 0xff
+
+
+def qlen_value(code):
+    """The float's value."""
+    exp, mant = code >> 8, code & 0xff
+    return (mant | 256) << (exp - 1) if exp else mant
+
+
+class Link:
+    """What one switch port would write."""
+
+    def __init__(self, hop=1, tag=1, ts=5000, tx=700):
+        self.hop, self.tag, self.ts, self.tx = hop, tag, ts, tx
+        self.code = 0
+
+    def step(self, units, utilization=0.0, queue_T=0.0):
+        """Let time pass at a utilization, to a queue of so many T."""
+        self.ts += units
+        self.tx += round(units * utilization)
+        self.code = qlen_code(round(queue_T * T_UNITS))
+        return self
+
+    @property
+    def u(self):
+        """The queue's part of u', as it is encoded."""
+        return qlen_value(self.code) / T_UNITS
+
+    def raw(self):
+        """The record."""
+        return record(self.hop, self.ts, self.tx, self.code, self.tag)
+
+
+class Flow(Peer):
+    """A peer whose kernel always has more to send."""
+
+    def __init__(self, **how):
+        super().__init__(**how)
+        self.connect()
+        self.sock.setblocking(False)
+        self.fill()
+
+    def fill(self):
+        """Keep the socket's buffer full."""
+        try:
+            self.sock.send(bytes(1 << 20))
+        except BlockingIOError:
+            pass
+
+    def run(self, timeout_s=0.002):
+        """Read all that the kernel wants to send now. Return it."""
+        found = []
+        self.fill()
+        while (seg := self.read(timeout_s)):
+            found.append(seg)
+            end = (seg.seq + len(seg.payload)) & 0xffffffff
+            if seg.payload and 0 < (end - self.acked) & 0xffffffff < 1 << 31:
+                self.acked = end
+        return found
+
+    def round(self, *links, timeout_s=0.002, hops=None, scale=SCALE):
+        """A round trip: acknowledge all that came, with these records, twice:
+        the first ACK ends the round (W follows Wc), the second has new data in
+        flight before it. Return the flow.
+        """
+        self.run(timeout_s)
+        self.echo(*links, hops=hops, scale=scale)
+        return self.flow()
+
+    def echo(self, *links, hops=None, scale=SCALE, **how):
+        """An ACK with records."""
+        self.send(option(ECHO, [link.raw() for link in links], scale,
+                         hops or max(link.hop for link in links)), **how)
+
+
+def near(what, got, want, relative=0.002):
+    """Fail unless got is want but for rounding."""
+    expect_in(what, got, want * (1 - relative) - 1, want * (1 + relative) + 1)
+
+
+def settle(flow, link, until, turns=50):
+    """Bring W below a value by a queue."""
+    for _ in range(turns):
+        link.step(9000, 1.0, 1.0)
+        if flow.round(link)["W"] < until:
+            return flow.flow()
+    raise AssertionError(f"W stays above {until}: {flow.flow()}")
+
+
+def test_starts_at_line_rate():
+    flow = Flow()
+    now = flow.flow()
+    expect("W, Wc, T", (now["W"], now["Wc"], now["T_ns"]), (W_INIT, W_INIT, T_NS))
+    near("R", now["R"], W_INIT / T_NS * 1e9)
+    info = tcp_info(flow.sock)
+    mss = info["snd_mss"]
+    # in segments that have no room for our options yet
+    expect_in("cwnd", info["cwnd"], W_INIT // (mss + 28), -(-W_INIT // mss))
+    near("pacing rate", info["pacing_rate"], W_INIT / T_NS * 1e9)
+
+
+def test_first_telemetry_is_stored():
+    flow = Flow()
+    link = Link().step(1, 1.0, 5.0)
+    now = flow.round(link)
+    expect("W", now["W"], W_INIT)
+    expect("U", now["U_permille"], 1000)
+
+
+def halves(version):
+    """U = 1.9 at eta = 0.95: W is halved, and W_ai added."""
+    flow = Flow(version=version)
+    link = Link()
+    flow.round(link.step(9000, 1.0, 0.9))
+    want = W_INIT
+    for _ in range(4):
+        now = flow.round(link.step(9000, 1.0, 0.9))
+        want = want / ((1.0 + link.u) / ETA) + W_AI
+        near("W", now["W"], want)
+        expect("Wc", now["Wc"], now["W"])
+        near("U", now["U_permille"], 1000 * (1 + link.u))
+        near("R", now["R"], want / T_NS * 1e9, 0.01)
+        info = tcp_info(flow.sock)
+        expect("cwnd", info["cwnd"], -(-now["W"] // info["snd_mss"]))
+        near("pacing rate", info["pacing_rate"], now["R"])
+
+
+def test_halves_ipv4():
+    halves(4)
+
+
+def test_halves_ipv6():
+    halves(6)
+
+
+def test_one_reduction_a_round():
+    """ACKs of one round trip all start from the same Wc."""
+    flow = Flow()
+    link = Link()
+    flow.round(link.step(9000, 1.0, 0.9))
+    now = flow.round(link.step(9000, 1.0, 0.9))
+    reference = now["Wc"]
+    base = flow.acked
+    # what is in flight now was sent after that
+    segments = flow.run()
+    for part in range(1, 6):
+        flow.echo(link.step(9000, 1.0, 0.9), ack=base + part)
+        expect("Wc", flow.flow()["Wc"], reference if part > 1 else flow.flow()["Wc"])
+        reference = flow.flow()["Wc"]
+    expect("data in flight", len(segments) > 5, True)
+
+
+def test_queue_is_the_smaller_of_two():
+    """A queue that one record alone tells of does not count."""
+    flow = Flow()
+    link = Link()
+    flow.round(link.step(9000, 0.5, 0.0))
+    now = flow.round(link.step(9000, 0.5, 3.0))
+    expect("U", now["U_permille"], 500)
+    now = flow.round(link.step(9000, 0.5, 0.0))
+    expect("U", now["U_permille"], 500)
+
+
+def test_increases_step_by_step():
+    """Below eta, W grows by W_ai max_stage times, then by U/eta."""
+    flow = Flow(max_stage=3)
+    link = Link()
+    flow.round(link.step(9000, 1.0, 1.0))
+    want = settle(flow, link, 40000)["W"]
+    flow.round(link.step(9000, 0.5, 0.0))   # the queue is gone from min() now
+    now = flow.round(link.step(9000, 0.5, 0.0))
+    grown = []
+    for _ in range(8):
+        before = now["Wc"]
+        now = flow.round(link.step(9000, 0.5, 0.0))
+        grown.append("add" if abs(now["Wc"] - before - W_AI) < 2 else
+                     "multiply" if abs(now["Wc"] / before - 1.9) < 0.02 else now["Wc"] / before)
+        if now["Wc"] > W_INIT / 2:
+            break
+    text = "".join(str(word)[0] for word in grown)
+    expect("adds between multiplications, in " + text, "aaam" in text, True)
+    expect("unknown steps", set(grown) - {"add", "multiply"}, set())
+    expect("start", want < 40000, True)
+
+
+def test_stays_within_bounds():
+    """A link that is always full or always idle: W_min and W_max."""
+    flow = Flow()
+    link = Link()
+    flow.round(link.step(9000, 1.0, 500.0))
+    for _ in range(6):
+        now = flow.round(link.step(9000, 1.0, 500.0))
+    expect_in("W", now["W"], W_INIT >> 10, (W_INIT >> 10) + W_AI + 1)
+    link.step(9000, 0.01, 0)
+    for _ in range(40):
+        now = flow.round(link.step(9000, 0.01, 0))
+    expect("W", now["W"], W_INIT)
+
+
+def test_below_one_segment():
+    """W under one segment: cwnd 1, and segments leave at R."""
+    flow = Flow(w_ai=1)
+    link = Link()
+    flow.round(link.step(9000, 1.0, 50.0))
+    settle(flow, link, 1000)
+    info = tcp_info(flow.sock)
+    expect("cwnd", info["cwnd"], 1)
+    near("pacing rate", info["pacing_rate"], flow.flow()["R"])
+    flow.run(0.1)
+    flow.fill()
+    start = time.monotonic()
+    credit = 0.0
+    # W stays there: U = eta
+    for _ in range(20):
+        flow.echo(link.step(int(T_UNITS) + 1, ETA))
+        credit += flow.flow()["R"]
+        seg = flow.read(0.1)
+        flow.acked = seg.seq + len(seg.payload)
+        expect("segments at once", flow.read(0), None)
+    expect("cwnd", tcp_info(flow.sock)["cwnd"], 1)
+    rate = credit / 20
+    expect_in("rate / R", 20 * len(seg.payload) / (time.monotonic() - start) / rate, 0.9, 1.1)
+
+
+def test_T_from_rtt():
+    """base_rtt_ns 0: T is the smallest RTT, and W_init follows."""
+    peer = Peer(base_rtt_ns=0)
+    peer.start_connect()
+    time.sleep(0.002)
+    peer.answer()
+    expect_in("T", peer.flow()["T_ns"], 2000000, 2100000)
+    expect_in("W", peer.flow()["W"], 250000, 262500)
+    peer.sock.send(bytes(1000))
+    peer.take()
+    time.sleep(0.001)
+    peer.send()
+    now = peer.flow()
+    expect_in("T", now["T_ns"], 1000000, 1100000)
+    peer.sock.send(bytes(1000))
+    peer.take()
+    time.sleep(0.003)
+    peer.send()
+    expect("T", peer.flow()["T_ns"], now["T_ns"])
+
+
+def test_parameters():
+    """W_ai from N, or as given; eta; host_mbps."""
+    for how, growth in (({"n_flows": 10}, W_INIT * 0.05 / 10), ({"w_ai": 777}, 777),
+                        ({"eta_permille": 900}, W_INIT * 0.1 / 100)):
+        flow = Flow(**how)
+        eta = how.get("eta_permille", 950) / 1000
+        link = Link()
+        flow.round(link.step(9000, 1.0, 0.9))
+        now = flow.round(link.step(9000, 1.0, 0.9))
+        near(f"W with {how}", now["W"], W_INIT / ((1.0 + link.u) / eta) + growth, 0.0005)
+    flow = Flow(host_mbps=2000)
+    expect("W with 2 Gb/s", flow.flow()["W"], 2 * W_INIT)
+
+
+def test_parameters_read_once():
+    """A connection keeps what it was established with."""
+    flow = Flow()
+    link = Link()
+    flow.round(link.step(9000, 1.0, 0.9))
+    for name, value in (("n_flows", 1), ("slots", 1), ("host_mbps", 10)):
+        flow.ns.sysctl("net.hpcc." + name, value)
+    now = flow.round(link.step(9000, 1.0, 0.9))
+    near("W", now["W"], W_INIT / ((1.0 + link.u) / ETA) + W_AI, 0.0005)
+
+
+def test_maximum_over_hops():
+    """The most loaded of three links rules; the ACK that tells of it last."""
+    flow = Flow()
+    links = [Link(hop, tag=hop) for hop in (1, 2, 3)]
+    flow.round(*[link.step(9000, 0.2) for link in links])
+    links[0].step(9000, 0.2)
+    links[1].step(9000, 0.8)
+    links[2].step(9000, 0.4)
+    now = flow.round(*links)
+    expect_in("U", now["U_permille"], 799, 801)
+    expect("hops", now["hops"], 3)
+
+
+def test_records_in_turns():
+    """Hops that an ACK tells nothing about keep their last load."""
+    flow = Flow()
+    links = [Link(hop, tag=hop) for hop in (1, 2)]
+    for link in links:
+        flow.round(link.step(9000, 0.2), hops=2)
+    flow.round(links[0].step(9000, 0.9), hops=2)
+    now = flow.round(links[1].step(9000, 0.3), hops=2)
+    expect_in("U", now["U_permille"], 899, 901)
+
+
+def test_shorter_path():
+    """Hops beyond the path's end do not count any more."""
+    flow = Flow()
+    links = [Link(hop, tag=hop) for hop in (1, 2)]
+    flow.round(*[link.step(9000, 0.2) for link in links])
+    flow.round(links[0].step(9000, 0.3), links[1].step(9000, 0.9))
+    now = flow.round(links[0].step(9000, 0.3), hops=1)
+    expect_in("U", now["U_permille"], 299, 301)
+    expect("hops", now["hops"], 1)
+
+
+def test_path_change():
+    """Another tag at a hop: that link's baseline is new, its counters unknown."""
+    flow = Flow()
+    link = Link()
+    flow.round(link.step(9000, 0.5))
+    before = flow.round(link.step(9000, 0.5))
+    sent = flow.ns.counters()["identify_sent"]
+    other = Link(tag=2, ts=99, tx=500000)
+    now = flow.round(other)
+    expect("W, U", (now["W"], now["U_permille"]), (before["W"], before["U_permille"]))
+    expect("path_changes", flow.ns.counters()["path_changes"], 1)
+    now = flow.round(other.step(9000, 0.7))
+    expect_in("U", now["U_permille"], 699, 701)
+    for _ in range(8):
+        flow.round(other.step(9000, 0.7))
+    expect("asked again who the links are", flow.ns.counters()["identify_sent"] > sent, True)
+
+
+def test_counters_wrap():
+    """20 bits of ts and tx run over without a trace."""
+    flow = Flow()
+    link = Link(ts=(1 << 20) - 20000, tx=(1 << 20) - 13000)
+    flow.round(link.step(9000, 0.6))
+    for _ in range(6):
+        now = flow.round(link.step(9000, 0.6))
+        expect_in("U", now["U_permille"], 599, 601)
+    counters = flow.ns.counters()
+    expect("ignored", (counters["ts_back_ignored"], counters["tx_excess_ignored"]), (0, 0))
+
+
+def test_old_baseline():
+    """After 64 T without a record, the next one only is a new baseline."""
+    flow = Flow()
+    link = Link()
+    flow.round(link.step(9000, 0.5))
+    before = flow.round(link.step(9000, 0.5))
+    flow.run()
+    time.sleep(0.1)
+    link.ts += 781250 + 300000      # beyond a wrap
+    flow.echo(link)
+    now = flow.flow()
+    expect("W, U", (now["W"], now["U_permille"]), (before["W"], before["U_permille"]))
+    now = flow.round(link.step(9000, 0.7))
+    expect_in("U", now["U_permille"], 699, 701)
+
+
+def forwards(segments):
+    """The FORWARD and IDENTIFY options of segments."""
+    return [opt for seg in segments for opt in seg.ours() if opt.type in (FORWARD, IDENTIFY)]
+
+
+def test_prompt_flag():
+    """Asked for while the window is small, not while it is large."""
+    flow = Flow()
+    link = Link()
+    flow.round(link.step(9000, 1.0, 0.0))
+    expect("flags", {opt.flags for opt in forwards(flow.run())}, {0})
+    settle(flow, link, 5000)
+    expect_in("cwnd", tcp_info(flow.sock)["cwnd"], 1, 7)
+    flow.round(link.step(9000, 1.0, 1.0))
+    segments = flow.run()
+    expect("segments", len(segments) > 0, True)
+    expect("flags", {opt.flags for opt in forwards(segments)}, {PROMPT})
+
+
+def test_phases():
+    """Seven hops, three slots: three phases in turn, each asked equally often."""
+    flow = Flow()
+    links = [Link(hop, tag=hop) for hop in range(1, 4)]
+    flow.round(*[link.step(9000, 0.9) for link in links], hops=7)
+    phases = []
+    for _ in range(4):
+        segments = flow.run()
+        phases += [opt.flags & 7 for opt in forwards(segments) if opt.type == FORWARD]
+        flow.echo(*[link.step(9000, 0.9) for link in links], hops=7)
+    expect("phases", set(phases), {0, 1, 2})
+    for phase in range(3):
+        expect_in(f"share of phase {phase}", phases.count(phase) / len(phases), 0.28, 0.39)
+
+
+def test_identify():
+    """After the first echo, and shown when the answers come."""
+    flow = Flow()
+    links = [Link(hop, tag=hop) for hop in range(1, 4)]
+    expect("before the first echo", {opt.type for opt in forwards(flow.run())}, {FORWARD})
+    flow.echo(*[link.step(9000, 0.9) for link in links], hops=7)
+    asked = []
+    for _ in range(4):
+        asked += [opt.flags & 7 for opt in forwards(flow.run()) if opt.type == IDENTIFY]
+        flow.echo(*[link.step(9000, 0.9) for link in links], hops=7)
+    # a burst is cut into segments with one option each
+    expect("phases", set(asked), {0, 1, 2})
+    expect("in equal shares", len({asked.count(phase) for phase in range(3)}), 1)
+    expect("identify_sent", flow.ns.counters()["identify_sent"], 6)
+    flow.run()
+    flow.send(option(IDENTIFY_ECHO, [identity(1, 7, 2, 10000, 1), identity(2, 0xfffff, 0xffff, 40, 2),
+                                     identity(7, 1, 0, 5, 0)], SCALE, 7))
+    expect("links", flow.flow()["links"], {1: (7, 2, 10000000000), 2: (0xfffff, 0xffff, 40000000000),
+                                           7: (1, 0, 5000)})
+
+
+def silence(flow, rounds=12):
+    """Round trips without telemetry."""
+    for _ in range(rounds):
+        if not flow.run():
+            break
+        flow.send()
+
+
+def test_fallback_and_return():
+    flow = Flow()
+    link = Link()
+    flow.round(link.step(9000, 1.0, 1.0))
+    settle(flow, link, 60000)
+    expect("mode", (flow.cc(), flow.flow()["mode"]), ("hpcc", "telemetry"))
+    silence(flow, 6)
+    expect("after six silent ACKs", flow.cc(), "hpcc")
+    silence(flow)
+    expect("mode", (flow.cc(), flow.flow()["mode"]), ("hpcc-classic", "classic"))
+    expect("fallbacks", flow.ns.counters()["fallbacks"], 1)
+    cwnd = tcp_info(flow.sock)["cwnd"]
+    silence(flow, 5)
+    expect_in("cwnd", tcp_info(flow.sock)["cwnd"], cwnd, cwnd + 8)
+    segments = flow.run()
+    expect("still asked", FORWARD in {opt.type for opt in forwards(segments)}, True)
+    flow.echo(link.step(9000, 0.9))
+    expect("mode", (flow.cc(), flow.flow()["mode"]), ("hpcc", "telemetry"))
+    expect("returns", flow.ns.counters()["returns"], 1)
+    now = flow.round(link.step(9000, 1.0, 1.0))
+    now = flow.round(link.step(9000, 1.0, 1.0))
+    expect("W follows again", now["W"] < cwnd * 1448, True)
+    silence(flow, 14)
+    expect("fallbacks", flow.ns.counters()["fallbacks"], 2)
+
+
+def test_never_any_telemetry():
+    """Agreed, but no switch on the way: classic after a few round trips."""
+    flow = Flow()
+    silence(flow, 14)
+    expect("mode", flow.cc(), "hpcc-classic")
+    expect("fallbacks", flow.ns.counters()["fallbacks"], 1)
+
+
+def test_timeout():
+    """An RTO restarts W from one segment; telemetry brings it back at once."""
+    flow = Flow()
+    link = Link()
+    flow.round(link.step(9000, 0.8))
+    flow.round(link.step(9000, 0.8))
+    flow.run()
+    mss = tcp_info(flow.sock)["snd_mss"]
+    unacked = flow.acked
+    while not flow.ns.snmp("TcpExtTCPTimeouts"):    # a loss probe comes first
+        expect("something sent", flow.read(1.0) is not None, True)
+    expect("timeouts", flow.ns.counters()["timeouts"], 1)
+    now = flow.flow()
+    expect("W", now["W"], mss)
+    expect("cwnd", tcp_info(flow.sock)["cwnd"], 1)
+    flow.acked = unacked
+    flow.echo(link.step(9000, 0.1))     # the baseline was too old
+    now = flow.round(link.step(9000, 0.1))
+    near("W after the first measurement", now["W"], mss * ETA / 0.1 + W_AI, 0.01)
+    for _ in range(2 * 6):
+        now = flow.round(link.step(9000, 0.1))
+    expect("W", now["W"], W_INIT)
+    expect("mode", flow.cc(), "hpcc")
+
+
+def test_ecn():
+    """ECT on data; ECE takes 1/8 off, once per round trip."""
+    peer = Flow(ecn=True)
+    expect("SYN", peer.syn.flags & (SYN | ECE | CWR), SYN | ECE | CWR)
+    link = Link()
+    peer.round(link.step(9000, 0.9))
+    before = peer.round(link.step(9000, 0.9))
+    segments = peer.run()
+    expect("ECT", {seg.ecn for seg in segments if seg.payload} <= {1, 2}, True)
+    half = peer.acked - sum(len(seg.payload) for seg in segments) // 2
+    peer.send(flags=ACK | ECE, ack=half)
+    now = peer.flow()
+    near("Wc", now["Wc"], before["Wc"] * 7 / 8)
+    peer.send(flags=ACK | ECE, ack=half + 2000)
+    expect("Wc after a second ECE", peer.flow()["Wc"], now["Wc"])
+    expect("ecn_responses", peer.ns.counters()["ecn_responses"], 1)
+
+
+def test_recovery():
+    """A lost segment: no more leaves than what left the network, for a round;
+    W stays what telemetry says.
+    """
+    flow = Flow()
+    link = Link()
+    flow.round(link.step(9000, 1.0, 0.9))
+    flow.round(link.step(9000, 1.0, 0.9))
+    before = flow.flow()
+    lost = flow.acked
+    segments = [seg for seg in flow.run() if seg.payload]
+    in_flight = len(segments)
+    expect("segments in flight", in_flight > 20, True)
+    left, right = segments[0].seq + len(segments[0].payload), None
+    out = 0
+    for seg in segments[1:12]:
+        right = (seg.seq + len(seg.payload)) & 0xffffffff
+        sack = b"\1\1\5\12" + left.to_bytes(4, "big") + right.to_bytes(4, "big")
+        flow.send(sack, ack=lost)
+        while (new := flow.read(0.0005)):
+            out += 1
+            if new.seq == lost:
+                lost_again = True
+    expect("lost segment sent again", lost_again, True)
+    expect_in("segments sent for 11 that arrived", out, 1, 12)
+    info = tcp_info(flow.sock)
+    expect("state", info["ca_state"], 3)
+    expect("W", flow.flow()["W"], before["W"])
+    flow.acked = (segments[-1].seq + len(segments[-1].payload)) & 0xffffffff
+    flow.run()
+    flow.echo(link.step(9000, 0.9))
+    expect("state", tcp_info(flow.sock)["ca_state"], 0)
+    flow.round(link.step(9000, 0.9))
+    now = flow.flow()
+    expect("cwnd", tcp_info(flow.sock)["cwnd"], -(-now["W"] // info["snd_mss"]))
+
+
+if __name__ == "__main__":
+    main(sys.modules[__name__])
