@@ -76,10 +76,10 @@ kernel-ready:
 	fi; exit 1
 
 plugin:
-	@$(MAKE) --no-print-directory -C qdisc
+	@$(MAKE) -s --no-print-directory -C qdisc
 
 tools: selftests/lab/hpcc-traffic
-	@$(MAKE) --no-print-directory -C selftests/replay
+	@$(MAKE) -s --no-print-directory -C selftests/replay
 
 selftests/lab/hpcc-traffic: selftests/lab/hpcc-traffic.c
 	$(CC) -O2 -Wall -o $@ $<
@@ -127,14 +127,15 @@ dkms:
 
 # Without kernel headers, too: what kbuild leaves behind has known names.
 clean:
-	@$(MAKE) --no-print-directory -C qdisc clean
-	@$(MAKE) --no-print-directory -C selftests/replay clean
-	@$(MAKE) --no-print-directory -C selftests/unit clean
+	@$(MAKE) -s --no-print-directory -C qdisc clean
+	@$(MAKE) -s --no-print-directory -C selftests/replay clean
+	@$(MAKE) -s --no-print-directory -C selftests/unit clean
 	find kmod qdisc \( -name '*.o' -o -name '*.ko' -o -name '*.mod' -o -name '*.mod.c' \
 		-o -name '.*.cmd' -o -name '.*.d' -o -name modules.order \) -delete
 	rm -f modules.order Module.symvers .modules.order.cmd .Module.symvers.cmd .hpcc-probes \
 		.module-common.o ..module-common.o.cmd
 	rm -f selftests/lab/hpcc-traffic
+	find scripts selftests -name __pycache__ -prune -exec rm -rf {} +
 	rm -rf $(OUT)
 
 .PHONY: all help deps demo bench-core check check-unit check-replay \
