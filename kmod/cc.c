@@ -212,6 +212,25 @@ static void hpcc_deny_credit(struct tcp_sock *tp, const struct hpcc_flow *flow,
 		tp->tcp_wstamp_ns = max(tp->tcp_wstamp_ns, tp->tcp_clock_cache);
 }
 
+/* The next packet's time was set when the last one left, by the R of then.
+ * Where packets are few and far between that is a lag of a good part of T, and
+ * many small windows together would swing: let the new R drain what is left.
+ */
+static void hpcc_pace_again(struct tcp_sock *tp, u64 W_before_q16, u64 W_q16)
+{
+	u64 left_ns;
+
+	if (tp->tcp_wstamp_ns <= tp->tcp_clock_cache || W_before_q16 == W_q16)
+		return;
+	left_ns = mul_u64_u64_div_u64(tp->tcp_wstamp_ns - tp->tcp_clock_cache,
+				      W_before_q16, W_q16);
+	tp->tcp_wstamp_ns = tp->tcp_clock_cache + left_ns;
+	/* A queued timer holds a reference to the socket, which moves along. */
+	if (hrtimer_try_to_cancel(&tp->pacing_timer) == 1)
+		hrtimer_start(&tp->pacing_timer, ns_to_ktime(tp->tcp_wstamp_ns),
+			      HRTIMER_MODE_ABS_PINNED_SOFT);
+}
+
 /* Set what W asks for; during the first round of a recovery no more than what
  * left the network.
  */
@@ -385,6 +404,7 @@ static void hpcc_cong_control(HPCC_CONG_CONTROL_ARGS(sk, rs))
 	struct hpcc_flow *flow = hpcc_flow_of(sk);
 	struct hpcc_sample s[HPCC_HOPS_MAX];
 	struct tcp_sock *tp = tcp_sk(sk);
+	u64 W_before_q16;
 	u32 bits;
 	u32 n;
 
@@ -398,6 +418,7 @@ static void hpcc_cong_control(HPCC_CONG_CONTROL_ARGS(sk, rs))
 
 	n = hpcc_take_mail(sk, flow, s);
 	if (n) {
+		W_before_q16 = flow->algo.W_q16;
 		flow->silent_acks = 0;
 		bits = hpcc_new_ack(&flow->algo, &flow->params, s, n,
 				    tp->snd_una, tp->snd_nxt);
@@ -413,8 +434,11 @@ static void hpcc_cong_control(HPCC_CONG_CONTROL_ARGS(sk, rs))
 		return;
 	}
 	hpcc_apply(sk, flow, rs);
-	if (n)
+	if (n) {
+		if (tcp_snd_cwnd(tp) < HPCC_PROMPT_CWND)
+			hpcc_pace_again(tp, W_before_q16, flow->algo.W_q16);
 		trace_hpcc_ack(sk, flow);
+	}
 }
 
 /* Every segment that carries our option takes TCP's slow path, which calls
