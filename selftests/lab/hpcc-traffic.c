@@ -9,7 +9,9 @@
  * made in. A system call costs 100 us of real time in User Mode Linux and no
  * virtual time at all, so there are few of them per megabyte: senders keep a
  * large buffer filled, receivers wait under a large SO_RCVLOWAT and then
- * discard, one message asks for all ports of a switch.
+ * discard, one message asks for all ports of a switch. A call that fails does
+ * cost virtual time, 1 us in which nothing else happens: 32 packets at
+ * 400 Gb/s. So nothing is tried until EAGAIN.
  *
  * All connections are made before time zero; a flow's bytes are first written
  * at its start time. Its completion time ends when the receiver has them all.
@@ -56,7 +58,7 @@
 #define LOWAT_BYTES	(2U << 20)
 #define RCVBUF_BYTES	(64 << 20)
 #define SNDBUF_BYTES	(8 << 20)
-#define CHUNK_BYTES	(1U << 20)
+#define CHUNK_BYTES	(1U << 18)
 
 /* Beyond that, every second sample is dropped and the interval doubled. */
 #define SAMPLES_MAX	1024
@@ -550,19 +552,17 @@ static void fill(unsigned int index)
 	bool full = false;
 	ssize_t n;
 
-	while (f->sent < f->bytes) {
+	while (f->sent < f->bytes && !full) {
 		size_t size = f->bytes - f->sent;
 
 		if (size > CHUNK_BYTES)
 			size = CHUNK_BYTES;
 		n = send(f->tx, pattern + f->sent % PATTERN_BYTES, size, MSG_NOSIGNAL);
-		if (n < 0 && errno == EAGAIN) {
-			full = true;
-			break;
-		}
-		if (n < 0)
+		if (n < 0 && errno != EAGAIN)
 			die("flow %u: send: %s", f->id, strerror(errno));
-		f->sent += n;
+		full = n < (ssize_t)size;
+		if (n > 0)
+			f->sent += n;
 	}
 	if (full != f->writing)
 		watch(f->tx, EPOLL_CTL_MOD, full ? EPOLLOUT : 0, index, false);
@@ -599,10 +599,11 @@ static void receive(struct flow *f)
 	uint64_t before = f->received;
 	ssize_t n;
 
-	while ((n = drain(f)) > 0)
-		f->received += n;
+	n = drain(f);
 	if (n < 0 && errno != EAGAIN)
 		die("flow %u: recv: %s", f->id, strerror(errno));
+	if (n > 0)
+		f->received += n;
 	if (f->received > f->bytes || (!n && f->received < f->bytes))
 		die("flow %u: %" PRIu64 " of %" PRIu64 " bytes", f->id, f->received,
 		    f->bytes);
