@@ -399,7 +399,8 @@ static struct hpcc_flow *hpcc_flow_of(const struct sock *sk)
 	return ca->flow;
 }
 
-static void hpcc_cong_control(HPCC_CONG_CONTROL_ARGS(sk, rs))
+static void hpcc_cong_control(struct sock *sk, HPCC_CONG_CONTROL_ACK
+			      const struct rate_sample *rs)
 {
 	struct hpcc_flow *flow = hpcc_flow_of(sk);
 	struct hpcc_sample s[HPCC_HOPS_MAX];

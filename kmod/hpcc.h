@@ -57,6 +57,7 @@
  * @HPCC_C_RETURNS: telemetry resumed
  * @HPCC_C_ECN_RESPONSES: windows reduced for CE
  * @HPCC_C_TIMEOUTS: windows restarted after an RTO
+ * @__HPCC_C_MAX: number of counters
  */
 enum hpcc_counter {
 	HPCC_C_SYN_SENT,

@@ -54,8 +54,9 @@ static const struct hpcc_knob hpcc_knobs[] = {
 	  0, 0xffff },
 };
 
-static int hpcc_sysctl_handle(hpcc_ctl_table *table, int write, void *buffer,
-			      size_t *lenp, loff_t *ppos)
+static int hpcc_sysctl_handle(HPCC_CTL_TABLE_CONST struct ctl_table *table,
+			      int write, void *buffer, size_t *lenp,
+			      loff_t *ppos)
 {
 	const struct hpcc_knob *knob = table->extra1;
 	unsigned int value = READ_ONCE(*(unsigned int *)table->data);

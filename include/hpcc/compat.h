@@ -19,9 +19,9 @@
 
 /* 6.11 constified the table that sysctl handlers get. */
 #ifdef HAVE_CTL_TABLE_CONST
-typedef const struct ctl_table hpcc_ctl_table;
+#define HPCC_CTL_TABLE_CONST	const
 #else
-typedef struct ctl_table hpcc_ctl_table;
+#define HPCC_CTL_TABLE_CONST
 #endif
 
 /* 6.6 gave sysctl tables a size; before, an empty entry ended them. */
@@ -38,11 +38,9 @@ typedef struct ctl_table hpcc_ctl_table;
  * needed here.
  */
 #ifdef HAVE_CONG_CONTROL_ACK
-#define HPCC_CONG_CONTROL_ARGS(sk, rs) \
-	struct sock *sk, u32 ack, int flag, const struct rate_sample *rs
+#define HPCC_CONG_CONTROL_ACK	u32 ack, int flag,
 #else
-#define HPCC_CONG_CONTROL_ARGS(sk, rs) \
-	struct sock *sk, const struct rate_sample *rs
+#define HPCC_CONG_CONTROL_ACK
 #endif
 
 /* Addresses of a full or request socket, IPv4 in its mapped form; and whether

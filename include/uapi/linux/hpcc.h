@@ -133,6 +133,7 @@ enum {
  * @HPCC_UNSTAMPED_FULL: all slots taken by links more loaded than ours
  * @HPCC_UNSTAMPED_PHASE: the option asks later hops only
  * @HPCC_UNSTAMPED_NO_MEMORY: the header could not be made writable
+ * @__HPCC_UNSTAMPED_MAX: number of reasons
  */
 enum hpcc_unstamped {
 	HPCC_UNSTAMPED_OFF,
