@@ -126,6 +126,18 @@ static void hpcc_set_T(struct sock *sk, struct hpcc_flow *flow)
 	spin_unlock_bh(&flow->lock);
 }
 
+/* T changed, and W_init with it: W has to stay within, or R = W/T would exceed
+ * the host's rate until telemetry comes.
+ */
+static void hpcc_change_T(struct sock *sk, struct hpcc_flow *flow)
+{
+	struct hpcc_algo *algo = &flow->algo;
+
+	hpcc_set_T(sk, flow);
+	algo->W_q16 = hpcc_clamp_wind(&flow->params, algo->W_q16);
+	algo->Wc_q16 = hpcc_clamp_wind(&flow->params, algo->Wc_q16);
+}
+
 /* ---- Room for options, size of bursts -------------------------------- */
 
 /* icsk_ext_hdr_len is taken off the MSS; a wrong pmtu_cookie makes
@@ -415,7 +427,7 @@ static void hpcc_cong_control(struct sock *sk, HPCC_CONG_CONTROL_ACK
 	hpcc_reserve_again(sk, flow);
 	hpcc_deny_credit(tp, flow, rs);
 	if (unlikely(tcp_min_rtt(tp) != flow->min_rtt_us))
-		hpcc_set_T(sk, flow);
+		hpcc_change_T(sk, flow);
 
 	n = hpcc_take_mail(sk, flow, s);
 	if (n) {

@@ -263,6 +263,8 @@ def test_T_from_rtt():
     peer.send()
     now = peer.flow()
     expect_in("T", now["T_ns"], 1000000, 1100000)
+    expect_in("W", now["W"], 125000, 137500)
+    near("R", now["R"], 125000000)
     peer.sock.send(bytes(1000))
     peer.take()
     time.sleep(0.003)
