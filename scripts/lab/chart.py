@@ -1,29 +1,32 @@
 # SPDX-License-Identifier: GPL-2.0
 """Line charts as inline SVG: no script, no external font, light and dark."""
 
+import math
 from html import escape
 
-WIDTH, HEIGHT = 460, 230
-LEFT, RIGHT, TOP, BOTTOM = 62, 14, 12, 40
+WIDTH, HEIGHT = 400, 240
+LEFT, RIGHT, TOP, BOTTOM = 54, 14, 12, 40
 # Apart in hue and in lightness, and of a lightness that both backgrounds bear.
 COLORS = ("#2f7ed8", "#e8743b", "#19a979", "#945ecf", "#d1b000", "#ed4a7b",
           "#13a4b4", "#8d6e63")
 LEGEND_MAX = 8
 
 
-def nice_ceiling(value):
-    """The next of 1, 2, 2.5, 5 x 10^n: a good end of an axis."""
-    if value <= 0:
+def step_of(top):
+    """Distance of an axis' ticks: 1, 2, 2.5 or 5 x 10^n, so that there are 4 to 8."""
+    if top <= 0:
         return 1.0
-    power = 1.0
-    while power * 10 <= value:
-        power *= 10
-    while power > value:
-        power /= 10
-    for step in (1, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 10):
-        if step * power >= value * 0.999:
-            return step * power
-    return 10 * power
+    power = 10.0 ** math.floor(math.log10(top / 4))
+    for factor in (5, 2.5, 2):
+        if factor * power * 4 <= top:
+            return factor * power
+    return power
+
+
+def ceiling(value):
+    """The first tick at or above the value."""
+    step = step_of(value)
+    return max(math.ceil(value / step * 0.999), 1) * step
 
 
 def thin(xs, ys, points, how):
@@ -42,12 +45,13 @@ def mean(values):
     return sum(values) / len(values)
 
 
-def _ticks(top, nr):
-    return [top * i / nr for i in range(nr + 1)]
+def _ticks(top):
+    step = step_of(top)
+    return [step * i for i in range(int(top / step * 1.001) + 1)]
 
 
 def _label(value):
-    return f"{value:.3g}" if value < 1000 else f"{value:.0f}"
+    return f"{value:g}"
 
 
 def legend(labels):
@@ -74,17 +78,17 @@ def lines(series, x_top, y_top, x_title, y_title, mark=None):
         begin, end = x_of(min(mark[0], x_top)), x_of(min(mark[1], x_top))
         out.append(f'<rect class="window" x="{begin:.1f}" y="{TOP}" '
                    f'width="{max(end - begin, 0):.1f}" height="{height}"/>')
-    for tick in _ticks(y_top, 4):
+    for tick in _ticks(y_top):
         y = y_of(tick)
         out.append(f'<line class="grid" x1="{LEFT}" x2="{LEFT + width}" y1="{y:.1f}" '
                    f'y2="{y:.1f}"/><text x="{LEFT - 6}" y="{y + 3.5:.1f}" '
                    f'text-anchor="end">{_label(tick)}</text>')
-    for tick in _ticks(x_top, 4):
+    for tick in _ticks(x_top):
         x = x_of(tick)
         out.append(f'<text x="{x:.1f}" y="{TOP + height + 14}" '
                    f'text-anchor="middle">{_label(tick)}</text>')
     for i, (label, xs, ys) in enumerate(series):
-        points = " ".join(f"{x_of(x):.1f},{y_of(y):.1f}" for x, y in zip(xs, ys) if x <= x_top)
+        points = " ".join(f"{x_of(x):.1f},{y_of(y):.1f}" for x, y in zip(xs, ys))
         out.append(f'<polyline points="{points}" stroke="{COLORS[i % len(COLORS)]}">'
                    f"<title>{escape(label)}</title></polyline>")
     out.append(f'<path class="axis" d="M{LEFT} {TOP}V{TOP + height}H{LEFT + width}"/>')

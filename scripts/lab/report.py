@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """Results for people: a table on the terminal, and a page with plots."""
 
+import bisect
 from html import escape
 
 from . import chart, plan, units
@@ -17,13 +18,13 @@ h1 { font-size: 1.5rem; margin: 0 0 .2rem; } h2 { font-size: 1.1rem; margin: 2re
 h3 { font-size: 1rem; margin: 0 0 .2rem; }
 p, footer { color: var(--dim); max-width: 62rem; margin: .3rem 0; }
 .scroll { overflow-x: auto; } table { border-collapse: collapse; margin: 1rem 0; }
-th, td { padding: .35rem .9rem; text-align: right; border-bottom: 1px solid var(--rule);
+th, td { padding: .35rem .8rem; text-align: right; border-bottom: 1px solid var(--rule);
          white-space: nowrap; font-variant-numeric: tabular-nums; }
 th { font-weight: 600; color: var(--dim); vertical-align: bottom; }
 th:first-child, td:first-child { text-align: left; font-weight: 600; }
 tbody tr:nth-child(odd) { background: var(--row); }
 .grid-of { display: grid; gap: 1.2rem; grid-template-columns: repeat(auto-fit, minmax(340px, 1fr)); }
-.grid-of.one { max-width: 720px; }
+.grid-of.one { max-width: 520px; }
 svg { width: 100%; height: auto; display: block; } svg text { fill: var(--dim); font-size: 11px; }
 svg polyline { fill: none; stroke-width: 1.5; stroke-linejoin: round; }
 svg .axis { fill: none; stroke: var(--dim); } svg .grid { stroke: var(--rule); }
@@ -45,12 +46,12 @@ def _time(us):
 
 
 COLUMNS = (
-    ("", "congestion control", lambda s: s["cc"]),
-    ("utilization", "wire, bottleneck", lambda s: f"{s['utilization']:.3f}"),
+    ("", "cc", lambda s: s["cc"]),
+    ("utilization", "of the wire", lambda s: f"{s['utilization']:.3f}"),
     ("queue p50", "", lambda s: units.show_bytes(s["queue"]["p50"])),
     ("queue p99", "", lambda s: units.show_bytes(s["queue"]["p99"])),
     ("queue max", "", lambda s: units.show_bytes(s["queue"]["max"])),
-    ("max, whole run", "", lambda s: units.show_bytes(s["queue_whole_run"]["max"])),
+    ("queue max", "whole run", lambda s: units.show_bytes(s["queue_whole_run"]["max"])),
     ("FCT median", "", lambda s: _time(s["fct_median_us"])),
     ("FCT slowest", "", lambda s: _time(s["fct_max_us"])),
     ("fairness", "Jain", lambda s: "-" if s["fairness"] is None else f"{s['fairness']:.3f}"),
@@ -76,7 +77,7 @@ def notes(runs):
 
 def text(runs):
     """A table of the runs, one per line."""
-    rows = [[name or "cc" for name, _, _ in COLUMNS]]
+    rows = [[f"{name} {more}".strip() for name, more, _ in COLUMNS]]
     rows += [[show(run.summary) for _, _, show in COLUMNS] for run in runs]
     widths = [max(len(row[i]) for row in rows) for i in range(len(COLUMNS))]
     out = [plan.describe(runs[0].scenario, runs[0].topology)]
@@ -102,10 +103,11 @@ def _port_label(port):
     return f"{port['node']} to {port['peer']}"
 
 
-def _thin_lines(run, kind, value, label, points, how, scale):
+def _thin_lines(run, kind, value, label, points, how, scale, x_top):
     result = []
+    shown = bisect.bisect_right(run.series["t_us"], x_top)
     for item in run.series[kind]:
-        xs, ys = chart.thin(run.series["t_us"], item[value], points, how)
+        xs, ys = chart.thin(run.series["t_us"][:shown], item[value][:shown], points, how)
         result.append((label(item), xs, [y / scale for y in ys]))
     return result
 
@@ -119,15 +121,16 @@ def _end_us(run):
 def _x_top_us(runs):
     """A run that takes far longer than the others is cut, not shown as a dot."""
     ends = sorted(_end_us(run) for run in runs)
-    return chart.nice_ceiling(min(ends[-1], 1.5 * ends[(len(ends) - 1) // 2]))
+    return chart.ceiling(min(ends[-1], 1.5 * ends[(len(ends) - 1) // 2]))
 
 
-def _charts(runs, heading, about, lines_of, scale_title):
+def _charts(runs, heading, about, lines_of, scale_title, y_top=None):
     """One row of charts with a scale in common, one for each run."""
     x_top = _x_top_us(runs)
     unit, factor = ("ms", 1000) if x_top >= 10000 else ("us", 1)
-    data = [lines_of(run) for run in runs]
-    y_top = chart.nice_ceiling(max(max(ys, default=0) for d in data for _, _, ys in d))
+    data = [lines_of(run, x_top) for run in runs]
+    if y_top is None:
+        y_top = chart.ceiling(max(max(ys, default=0) for d in data for _, _, ys in d))
     parts = [f"<h2>{escape(heading)}</h2><p>{escape(about)}</p>",
              f'<div class="grid-of{" one" if len(runs) == 1 else ""}">']
     for run, series in zip(runs, data):
@@ -146,16 +149,19 @@ def _queue_charts(runs):
     return _charts(runs, "Queue", "Bytes waiting at the switch ports that data leave through, "
                    "at regular instants; the highest of each group of samples. The shaded part "
                    "is the measurement window.",
-                   lambda run: _thin_lines(run, "ports", "queue_bytes", _port_label,
-                                           QUEUE_POINTS, max, scale), f"queue, {unit}")
+                   lambda run, x_top: _thin_lines(run, "ports", "queue_bytes", _port_label,
+                                                  QUEUE_POINTS, max, scale, x_top),
+                   f"queue, {unit}")
 
 
 def _rate_charts(runs):
     unit, scale = ("Gb/s", 10**9) if runs[0].scenario.link["rate"] >= 10**9 else ("Mb/s", 10**6)
     return _charts(runs, "Rate of each flow", "Payload that reached the receiver in order, "
-                   "averaged over short intervals.",
-                   lambda run: _thin_lines(run, "flows", "rate_bps", _flow_label,
-                                           RATE_POINTS, chart.mean, scale), f"rate, {unit}")
+                   "averaged over short intervals. Data behind a lost packet count when "
+                   "it has come, so a rate may exceed the link's for a moment.",
+                   lambda run, x_top: _thin_lines(run, "flows", "rate_bps", _flow_label,
+                                                  RATE_POINTS, chart.mean, scale, x_top),
+                   f"rate, {unit}", runs[0].scenario.link["rate"] / scale)
 
 
 def html(runs, wall):

@@ -99,6 +99,7 @@ struct flow {
 	int		rx;
 	uint64_t	sent;
 	uint64_t	received;
+	int		lowat;
 	uint64_t	done_ns;
 	bool		started;
 	bool		writing;	/* EPOLLOUT is asked for */
@@ -497,8 +498,11 @@ static void set_lowat(struct flow *f)
 	uint64_t left = f->bytes - f->received;
 	int lowat = left < LOWAT_BYTES ? left : LOWAT_BYTES;
 
-	if (lowat && setsockopt(f->rx, SOL_SOCKET, SO_RCVLOWAT, &lowat, sizeof(lowat)))
+	if (!lowat || lowat == f->lowat)
+		return;
+	if (setsockopt(f->rx, SOL_SOCKET, SO_RCVLOWAT, &lowat, sizeof(lowat)))
 		die("SO_RCVLOWAT: %s", strerror(errno));
+	f->lowat = lowat;
 }
 
 static void connect_flow(unsigned int index)
