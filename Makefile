@@ -94,12 +94,13 @@ install: all
 	$(if $(DESTDIR),,depmod -a $(KVER))
 	@$(MAKE) --no-print-directory install-user
 
+# What modules are built from.
+KBUILD_FILES := $(filter-out %.mod.c,Kbuild dkms.conf $(wildcard scripts/kbuild/* \
+	include/hpcc/* include/uapi/linux/*.h kmod/Kbuild kmod/*.[ch] \
+	qdisc/Kbuild qdisc/Makefile qdisc/*.[ch]))
 # What hpcc-lab builds guests and modules from, with itself.
-LAB_FILES = scripts/hpcc-lab $(wildcard scripts/lab/*.py scripts/uml/* scripts/kbuild/* \
-	scripts/scenarios/*.toml) Kbuild dkms.conf \
-	$(wildcard include/hpcc/* include/uapi/linux/*.h selftests/lab/*.[ch] \
-	selftests/unit/shim/*/*.h $(foreach d,kmod qdisc,$(addprefix $d/,Kbuild Makefile *.c *.h)))
-LAB_FILES := $(filter-out %.mod.c,$(LAB_FILES))
+LAB_FILES := $(KBUILD_FILES) scripts/hpcc-lab $(wildcard scripts/lab/*.py scripts/uml/* \
+	scripts/scenarios/*.toml selftests/lab/*.[ch] selftests/unit/shim/*/*.h)
 
 # What does not depend on the kernel.
 install-user: plugin tools
@@ -112,7 +113,10 @@ install-user: plugin tools
 	tar -cf - $(LAB_FILES) | tar -C $(DESTDIR)$(DATADIR) --no-same-owner -xf -
 	ln -sf $(DATADIR)/scripts/hpcc-lab $(DESTDIR)$(BINDIR)/hpcc-lab
 
+DKMS_HAS = $(if $(DESTDIR),,$(wildcard /var/lib/dkms/hpcc/$(VERSION)))
+
 uninstall:
+	$(if $(DKMS_HAS),dkms remove hpcc/$(VERSION) --all; rm -rf /usr/src/hpcc-$(VERSION))
 	rm -f $(DESTDIR)$(TC_LIB_DIR)/q_hpcc.so $(DESTDIR)$(BINDIR)/hpcc-lab \
 		$(DESTDIR)$(BINDIR)/hpcc-replay \
 		$(DESTDIR)$(MANDIR)/man7/tcp_hpcc.7 $(DESTDIR)$(MANDIR)/man8/tc-hpcc.8
@@ -121,9 +125,11 @@ uninstall:
 		$(DESTDIR)/lib/modules/$(KVER)/*/qdisc/sch_hpcc.ko*
 	$(if $(DESTDIR),,depmod -a $(KVER))
 
+dkms: DKMS_TREE = /usr/src/hpcc-$(VERSION)
 dkms:
-	dkms add $(CURDIR)
-	dkms install hpcc/$(VERSION)
+	install -d $(DKMS_TREE)
+	tar -cf - $(KBUILD_FILES) | tar -C $(DKMS_TREE) --no-same-owner -xf -
+	dkms install hpcc/$(VERSION) -k $(KVER)
 
 # Without kernel headers, too: what kbuild leaves behind has known names.
 clean:
