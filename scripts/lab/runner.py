@@ -66,6 +66,23 @@ class Progress:
             print("\r\033[K", file=sys.stderr, end="", flush=True)
 
 
+class Part:
+    """Progress under another name, for several runs of one congestion control.
+
+    A part that is done leaves the line.
+    """
+
+    def __init__(self, progress, name):
+        self.progress, self.name = progress, name
+
+    def update(self, _name, text):
+        """Like Progress.update()."""
+        self.progress.update(self.name, text)
+        if text == "done":
+            with self.progress.lock:
+                self.progress.parts.pop(self.name, None)
+
+
 def _output(argv, what):
     """stdout of a helper script; its stderr is the user's progress display."""
     done = subprocess.run(argv, stdout=subprocess.PIPE, text=True, check=False)
