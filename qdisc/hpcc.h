@@ -43,12 +43,11 @@ struct hpcc_config {
  * @byte_time: ns per byte at B, Q32
  * @waiting: packets that have not begun to leave
  * @line: packets that have: the one being serialised, those on the emulated
- *	delay, and those the device has yet to fetch; by time due
+ *	delay, and those the device has yet to fetch
  * @waiting_bytes: in @waiting, overhead included
  * @line_bytes: in @line, overhead included
  * @free: when the link is done with all it has begun
  * @busy: time it has spent so far, which is what telemetry calls tx
- * @last_due_ns: when the last packet of @line is due
  * @stats: counters; qlen_bytes and bandwidth are filled in when dumped
  * @watchdog: wakes the device when there is something to do
  * @ports: in the list of all ports, under RTNL
@@ -66,7 +65,6 @@ struct hpcc_sched {
 	u32			line_bytes;
 	struct hpcc_clock	free;
 	struct hpcc_clock	busy;
-	u64			last_due_ns;
 	struct tc_hpcc_xstats	stats;
 	struct qdisc_watchdog	watchdog;
 	struct list_head	ports;

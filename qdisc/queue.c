@@ -113,9 +113,10 @@ static void hpcc_start(struct hpcc_sched *q, struct sk_buff *skb, u64 now)
 		skb_orphan(skb);
 		due_ns += q->cfg.delay_ns;
 	}
-	/* Lowering the delay does not make packets overtake. */
-	q->last_due_ns = max(q->last_due_ns, due_ns);
-	hpcc_skb_cb(skb)->time_ns = q->last_due_ns;
+	/* When the delay is lowered, packets become due before others in front
+	 * of them; they wait for those.
+	 */
+	hpcc_skb_cb(skb)->time_ns = due_ns;
 	__skb_queue_tail(&q->line, skb);
 	q->line_bytes += bytes;
 }
@@ -271,7 +272,6 @@ void hpcc_queue_reset(struct Qdisc *sch)
 	q->waiting_bytes = 0;
 	q->line_bytes = 0;
 	q->free = (struct hpcc_clock){};
-	q->last_due_ns = 0;
 }
 
 /**

@@ -544,6 +544,23 @@ def group_backlog(wire):
         expect("kept slot", got.opt[4:12], opt[4:12])
 
 
+def group_late(wire):
+    """A parent that does not ask: packets start when something arrives, and
+    what arrives is not behind those that were to start before."""
+    opt = option(scale=4, slots=[FREE])
+    frame = eth(ip4(seg4(options=opt, payload=b"l" * 934)))
+    wire_ns = (len(frame) + OVERHEAD) * 10 ** 9 // wire.stats()["bandwidth"]
+    for _ in range(5):
+        wire.send(frame)
+    time.sleep(0.0005)
+    wire.send(frame)
+    behind = []
+    for _, got in receive_all(wire, 6):
+        qlen = check_stamped("late", frame, got, opt).load()[4] << 4
+        behind.append(round(qlen / wire_ns, 1))
+    expect("packets behind", behind, [0, 3, 2, 1, 0, 0])
+
+
 def group_partial(wire):
     """Checksums that are computed after us, of packets and of segments."""
     seg = dict(partial=True, payload=b"p" * 400)
@@ -675,7 +692,7 @@ def main():
     parser.add_argument("tx")
     parser.add_argument("rx")
     parser.add_argument("group")
-    parser.add_argument("args", nargs="*")
+    parser.add_argument("args", nargs=argparse.REMAINDER)
     args = parser.parse_args()
     wire = Wire(args.tx, args.rx)
     globals()["group_" + args.group](wire, *args.args)

@@ -333,29 +333,16 @@ test_histogram()
 		"p50 $(json 'q["hpcc"]["qlen_p50"]')b"
 }
 
-# The parent fetches a packet each 8 ms from a port that sends one each 8 us:
-# the port is blocked, and does not pretend to have sent meanwhile. Each time it
-# finds out it makes up for 1 ms, which is 123 packets.
-test_catch_up()
-{
-	need_virtual_time
-	links
-	tc -n tx qdisc add dev v0 root handle 9: tbf rate 1mbit burst 2kb limit 1mb
-	tc -n tx qdisc add dev v0 parent 9:1 handle 1: hpcc rate 1gbit limit 1mb
-	burst 400
-	expect arrived "${#SEQ[@]}" 400
-	in_order
-	expect resyncs "$(json 'q["hpcc"]["resyncs"]')" 4
-}
-
 # ---- under traffic ----
 
-# while_queued CMD...: 200 frames are queued, then CMD is run, then all arrive.
+# while_queued COUNT CMD...: COUNT frames are queued, then CMD is run, then all
+# arrive; fills SEQ.
 while_queued()
 {
 	local out
 
-	out=$("$HERE/frames.py" tx:v0 rx:v0 during 200 "$SIZE" "$@") || fail "$out"
+	out=$("$HERE/frames.py" tx:v0 rx:v0 during "$1" "$SIZE" "${@:2}") ||
+		fail "$out"
 	mapfile -t SEQ <<<"$out"
 }
 
@@ -369,21 +356,44 @@ test_change_under_traffic()
 		      "delay 1ms" "overhead 256" "overhead 0" "limit 2kb" \
 		      "limit 1mb" "nostamp" "stamp" "no-split-gso" "kind 254"; do
 		# shellcheck disable=SC2086
-		while_queued tc qdisc change dev v0 root hpcc $option
+		while_queued 200 tc qdisc change dev v0 root hpcc $option
 		expect "$option: arrived" "${#SEQ[@]}" 200
 		in_order
 		case "$option" in limit*) change limit 1mb ;; esac
 	done
 	expect counted "$(json 'q["hpcc"]["tx_packets"]')" 2800
+	! virtual_time || expect resyncs "$(json 'q["hpcc"]["resyncs"]')" 0
 	expect drops "$(json 'q["drops"]')" 0
 	expect backlog "$(json 'q["backlog"], q["qlen"], q["hpcc"]["qlen"]')" "(0, 0, 0)"
+}
+
+# The parent fetches a packet each 8 ms from a port that sends one each 8 us:
+# the port is blocked, and does not pretend to have sent meanwhile. Each time it
+# finds out it makes up for 1 ms, which is 123 packets.
+test_catch_up()
+{
+	local out
+
+	need_virtual_time
+	links
+	out=$(mktemp)
+	defer rm -f "$out"
+	tc -n tx qdisc add dev v0 root handle 9: tbf rate 1mbit burst 2kb limit 1mb
+	tc -n tx qdisc add dev v0 parent 9:1 handle 1: hpcc rate 1gbit limit 1mb
+	while_queued 400 bash -c "sleep 0.1; tc -s qdisc show dev v0 >$out"
+	expect arrived "${#SEQ[@]}" 400
+	in_order
+	expect resyncs "$(json 'q["hpcc"]["resyncs"]')" 4
+	# After 100 ms it has started once, not at each of a dozen fetches.
+	expect "queue after 100 ms" "$(grep -o 'queue [0-9]*b' "$out")" \
+		"queue $(((400 - 4 - 123) * WIRE))b"
 }
 
 test_replace_under_traffic()
 {
 	links
 	add rate 10mbit limit 1mb
-	while_queued tc qdisc replace dev v0 root handle 1: hpcc rate 40mbit node 9
+	while_queued 200 tc qdisc replace dev v0 root handle 1: hpcc rate 40mbit node 9
 	expect arrived "${#SEQ[@]}" 200
 	in_order
 	expect node "$(json 'q["options"]["node"]')" 9
@@ -393,7 +403,7 @@ test_del_under_traffic()
 {
 	links
 	add rate 1mbit limit 1mb delay 1ms
-	while_queued tc qdisc del dev v0 root
+	while_queued 200 tc qdisc del dev v0 root
 	[ "${#SEQ[@]}" -lt 100 ] || fail "kept what it held"
 	add rate 1gbit
 	burst 10
@@ -404,7 +414,7 @@ test_down_under_traffic()
 {
 	links
 	add rate 1mbit limit 1mb
-	while_queued ip link set v0 down
+	while_queued 200 ip link set v0 down
 	ip -n tx link set v0 up
 	expect backlog "$(json 'q["backlog"], q["qlen"], q["hpcc"]["qlen"]')" "(0, 0, 0)"
 	change rate 1gbit

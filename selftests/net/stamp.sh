@@ -94,6 +94,16 @@ test_backlog()
 	frames tx:v0 rx:v0 backlog
 }
 
+test_late_timer()
+{
+	need_virtual_time
+	setup
+	tc -n tx qdisc del dev v0 root
+	tc -n tx qdisc add dev v0 root handle 9: tbf rate 1mbit burst 2kb limit 1mb
+	tc -n tx qdisc add dev v0 parent 9:1 hpcc node 7 port 2 rate 1gbit
+	frames tx:v0 rx:v0 late
+}
+
 test_gso_split()
 {
 	setup
@@ -141,5 +151,5 @@ test_tshark()
 ktap_main test_untouched test_untouched_while_shaping test_stamped \
 	  test_wrong_checksum_stays_wrong test_checksum_computed_later \
 	  test_identity_phase_full test_accelerated_vlan test_clones \
-	  test_backlog \
-	  test_gso_split test_gso_whole test_other_kind test_nostamp test_tshark
+	  test_backlog test_late_timer test_gso_split test_gso_whole \
+	  test_other_kind test_nostamp test_tshark
