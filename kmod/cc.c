@@ -607,8 +607,16 @@ static void hpcc_classic_in_ack_event(struct sock *sk, u32 flags)
 		hpcc_to_telemetry(sk, flow);
 }
 
+/* Called where a socket that had fallen back connects once more. */
+static void hpcc_classic_init(struct sock *sk)
+{
+	WRITE_ONCE(inet_csk(sk)->icsk_ca_ops, &hpcc_ops);
+	hpcc_init(sk);
+}
+
 /* Not registered: sockets get here by falling back only. */
 struct tcp_congestion_ops hpcc_classic_ops __read_mostly = {
+	.init		= hpcc_classic_init,
 	.release	= hpcc_release,
 	.in_ack_event	= hpcc_classic_in_ack_event,
 	.ssthresh	= tcp_reno_ssthresh,

@@ -77,7 +77,8 @@ def _run_deferred():
 class KernelLog:
     """What the kernel logs from now on."""
 
-    SPLAT = re.compile(r"BUG:|WARNING:|Oops|Call Trace|refcount_t:|UBSAN|KASAN")
+    SPLAT = re.compile(r"BUG:|WARNING:|Oops|Call Trace|refcount_t:|UBSAN|KASAN|"
+                       r"unregister_netdevice|scheduling while atomic")
 
     def __init__(self):
         self.fd = os.open("/dev/kmsg", os.O_RDONLY | os.O_NONBLOCK)
@@ -279,8 +280,10 @@ class Pair:
     """Two hosts, c and s, with a cable between them."""
 
     def __init__(self, version=4, mtu=1500, cc=("hpcc", "hpcc"), offload=True,
-                 delay=None, **sysctls):
+                 delay=None, qdisc=None, **sysctls):
         self.version = version
+        if delay:
+            qdisc = f"netem delay {delay} limit 100000"
         self.c = Netns(**sysctls)
         self.s = Netns(**sysctls)
         self.addr = ("10.0.0.1", "10.0.0.2") if version == 4 else ("fd00::1", "fd00::2")
@@ -292,8 +295,8 @@ class Pair:
             ns.sysctl("net.ipv4.tcp_congestion_control", name)
             if not offload:
                 ns.run("ethtool", "-K", "eth0", "tx", "off", "tso", "off", "gso", "off")
-            if delay:
-                ns.tc(f"qdisc add dev eth0 root netem delay {delay} limit 100000")
+            if qdisc:
+                ns.tc(f"qdisc add dev eth0 root {qdisc}")
 
     def listen(self, port=5000, cc=None, proto=0):
         """A listening socket on s."""
@@ -316,6 +319,18 @@ class Pair:
         server = listener.accept()[0]
         defer(server.close)
         return client, server
+
+
+def disconnect(sock):
+    """connect(AF_UNSPEC)"""
+    if _libc.connect(sock.fileno(), bytes(16), 16):
+        raise OSError(ctypes.get_errno(), "disconnect")
+
+
+def users(module="tcp_hpcc"):
+    """Who holds a module, by /proc/modules."""
+    with open("/proc/modules", encoding="ascii") as file:
+        return next((int(line.split()[2]) for line in file if line.split()[0] == module), None)
 
 
 def set_cc(sock, name):
@@ -345,8 +360,10 @@ def pattern(nbytes, salt=0):
                                        for i in range(words)))[:nbytes]
 
 
-def transfer(*ways, timeout_s=60):
-    """Send data; each way is (from, to, bytes). Fail unless they arrive intact."""
+def transfer(*ways, timeout_s=60, each=None):
+    """Send data; each way is (from, to, bytes). Fail unless they arrive intact.
+    Call each() every now and then.
+    """
     sent, got, want = {}, {}, {}
     poll = select.poll()
     events = {}
@@ -366,6 +383,8 @@ def transfer(*ways, timeout_s=60):
         if not ready:
             raise AssertionError("transfer stalls: " + ", ".join(
                 f"{len(got[fd][1])} of {len(want[fd])} bytes" for fd in got))
+        if each:
+            each()
         for fd, event in ready:
             if event & select.POLLOUT:
                 sock, data = sent[fd]

@@ -75,6 +75,7 @@ ktap_python()
 	need_root
 	need_command python3 ip tc ethtool
 	need_module tcp_hpcc
+	export HPCC_TOP
 	exec python3 -B "${script%.sh}.py" "$@"
 }
 

@@ -1,0 +1,219 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0
+"""State of connections: born and gone at the right time, whatever happens."""
+
+import random
+import socket
+import struct
+import sys
+import time
+
+from hpcc_net import (ACK, ECHO, FORWARD, RST, Netns, Pair, Peer, disconnect, expect, expect_in,
+                      get_cc, main, option, ours_in, pattern, record, set_cc, transfer, users)
+
+# A port that writes telemetry, on both ends of the cable.
+PORT = "hpcc rate 1gbit delay 20us"
+
+
+def settled():
+    """Let what the last test left behind end. Return who still uses the module."""
+    for _ in range(300):
+        if not users():
+            break
+        time.sleep(1)
+    return users()
+
+
+def test_switch_under_traffic():
+    """setsockopt(TCP_CONGESTION) to and fro, on both ends, while data flow."""
+    names = ("cubic", "hpcc", "reno", "hpcc", "hpcc", "cubic", "hpcc", "bbr")
+    for version in 4, 6:
+        pair = Pair(version, qdisc=PORT)
+        client, server = pair.connect()
+        turn = 0
+
+        def switch():
+            nonlocal turn
+            turn += 1
+            set_cc((client, server)[turn & 1], names[turn // 2 % len(names)])
+
+        transfer((client, server, pattern(1500000)), (server, client, pattern(1500000, 9)),
+                 each=switch)
+        expect_in("switches", turn, 50, 1 << 20)
+        for sock in client, server:
+            set_cc(sock, "hpcc")
+        transfer((client, server, pattern(50000)), (server, client, pattern(50000, 9)))
+        expect("congestion control", (get_cc(client), get_cc(server)), ("hpcc", "hpcc"))
+        for ns in (pair.c, pair.s):
+            expect("flows", len(ns.flows()), 1)
+        for sock in client, server:
+            set_cc(sock, "cubic")
+        expect("flows", pair.c.flows() + pair.s.flows(), [])
+
+
+def test_switch_under_fire():
+    """The same while a peer sends options of all sorts."""
+    peer = Peer()
+    peer.connect()
+    rng = random.Random(3)
+    peer.sock.setblocking(False)
+    for turn in range(1000):
+        if turn % 10 == 0:
+            try:
+                peer.sock.send(bytes(3000))
+            except BlockingIOError:
+                pass
+        if turn % 7 == 0:
+            set_cc(peer.sock, rng.choice(("hpcc", "cubic", "reno", "hpcc")))
+        records = [record(hop + 1, rng.getrandbits(20), rng.getrandbits(20), rng.getrandbits(12))
+                   for hop in range(rng.randrange(4))]
+        peer.send(option(rng.choice((FORWARD, ECHO)), records, 7), rng.choice((b"", b"x" * 30)))
+        if turn % 5 == 0:
+            while peer.take(0.0001):
+                pass
+    set_cc(peer.sock, "hpcc")
+    expect("congestion control", peer.cc(), "hpcc")
+    expect("flows", len(peer.ns.flows()), 1)
+
+
+def test_many():
+    """Some hundred connections at once, all with telemetry, all gone after."""
+    pair = Pair(qdisc=PORT)
+    listener = pair.listen()
+    ends = [pair.connect(listener) for _ in range(150)]
+    transfer(*[(client, server, pattern(4000, i)) for i, (client, server) in enumerate(ends)])
+    for ns in (pair.c, pair.s):
+        flows = ns.flows()
+        expect("flows", len(flows), 150)
+        expect("ports", len({(flow["lport"], flow["rport"]) for flow in flows}), 150)
+    for client, server in ends:
+        client.close()
+        server.close()
+    time.sleep(1)
+    expect("flows", pair.c.flows() + pair.s.flows(), [])
+
+
+def test_short_connections():
+    """Born, used and closed, many times; each its own agreement."""
+    pair = Pair(6, qdisc=PORT)
+    listener = pair.listen()
+    for i in range(60):
+        client, server = pair.connect(listener)
+        client.send(b"x" * 100)
+        expect("data", len(server.recv(200)), 100)
+        if i % 3 == 0:
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        client.close()
+        server.close()
+    expect("agreed", (pair.c.counters()["agreed"], pair.s.counters()["agreed"]), (60, 60))
+    time.sleep(1)
+    expect("flows", pair.c.flows() + pair.s.flows(), [])
+
+
+def test_namespaces_apart():
+    """Each namespace shows its own connections, same addresses or not."""
+    pairs = [Pair(), Pair()]
+    ends = [pair.connect(lport=6000) for pair in pairs]
+    for pair in pairs:
+        expect("flows", [(flow["lport"], flow["rport"]) for flow in pair.c.flows()],
+               [(6000, 5000)])
+    ends[0][0].close()
+    ends[0][1].close()
+    expect("flows", len(pairs[0].c.flows()), 0)
+    expect("flows", len(pairs[1].c.flows()), 1)
+    expect("flows", Netns().flows(), [])
+
+
+def test_disconnect_and_connect_again():
+    """connect(AF_UNSPEC) ends the flow; the next connection agrees anew."""
+    pair = Pair()
+    listener = pair.listen()
+    client, server = pair.connect(listener)
+    disconnect(client)
+    expect("flows", pair.c.flows(), [])
+    server.close()
+    client, server = pair.connect(listener, client=client)
+    expect("congestion control", get_cc(client), "hpcc")
+    expect("flows", len(pair.c.flows()), 1)
+
+
+def test_classic_socket_connects_again():
+    """A socket whose first peer did not agree asks the second one."""
+    pair = Pair()
+    stranger, friend = pair.listen(5001, cc="cubic"), pair.listen(5002)
+    client, server = pair.connect(stranger)
+    expect("first", get_cc(client), "hpcc-classic")
+    disconnect(client)
+    server.close()
+    client, server = pair.connect(friend, client=client)
+    expect("second", (get_cc(client), get_cc(server)), ("hpcc", "hpcc"))
+    transfer((client, server, pattern(20000)))
+    expect("unagreed_ignored", pair.c.counters()["unagreed_ignored"], 0)
+
+
+def test_reset_under_traffic():
+    peer = Peer()
+    peer.connect()
+    peer.sock.setblocking(False)
+    peer.sock.send(bytes(100000))
+    peer.take()
+    peer.raw(RST | ACK, peer.seq, peer.acked)
+    peer.sock.close()
+    expect("flows", peer.ns.flows(), [])
+
+
+def test_device_deleted_under_traffic():
+    """The cable is pulled with data in flight, then everything is closed."""
+    pair = Pair(qdisc=PORT)
+    client, server = pair.connect()
+    transfer((client, server, pattern(200000)), (server, client, pattern(100000)))
+    client.send(bytes(1 << 20))
+    server.send(bytes(1 << 20))
+    pair.c.ip("link del eth0")
+    expect("flows", (len(pair.c.flows()), len(pair.s.flows())), (1, 1))
+    client.close()
+    server.close()
+
+
+def test_namespace_deleted_under_traffic():
+    """Both namespaces are let go with data in flight."""
+    for version in 4, 6:
+        pair = Pair(version, qdisc=PORT)
+        listener = pair.listen()
+        ends = [pair.connect(listener) for _ in range(5)]
+        for client, server in ends:
+            client.setblocking(False)
+            client.send(bytes(1 << 20))
+        pair.c.delete()
+        pair.s.delete()
+        for client, server in ends:
+            client.close()
+            server.close()
+        listener.close()
+
+
+def test_nobody_is_left():
+    """After all that nobody uses the module any more."""
+    expect("users", settled(), 0)
+
+
+def test_listener_and_half_open():
+    """Connections that never get beyond SYN-ACK leave no flow behind."""
+    peer = Peer()
+    peer.listen()
+    for number in range(6):
+        peer.port = 8000 + number
+        peer.start_accept()
+    expect("flows", peer.ns.flows(), [])
+    for number in range(6):        # and those that are never accepted
+        peer.port = 9000 + number
+        peer.start_accept()
+        peer.send()
+    expect("flows", len(peer.ns.flows()), 6)
+    peer.listener.close()
+    expect("flows", peer.ns.flows(), [])
+    expect("options", ours_in([seg for seg in peer.read_all() if seg.flags & RST]), [])
+
+
+if __name__ == "__main__":
+    main(sys.modules[__name__])
