@@ -1,0 +1,94 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0
+"""B of the host, as W_init = B x T shows it."""
+
+import sys
+
+from hpcc_net import Netns, Pair, Peer, expect, expect_in, main
+
+T_NS = 1000000
+
+
+def window(sock_ns):
+    """W of the only flow."""
+    return sock_ns.flow()["W"]
+
+
+def bytes_of(mbps):
+    """B x T"""
+    return mbps * T_NS // 8000
+
+
+def test_veth():
+    """10 Gb/s, as the device says."""
+    for version in 4, 6:
+        pair = Pair(version, base_rtt_ns=T_NS)
+        ends = pair.connect()
+        expect("W", (window(pair.c), window(pair.s)), (bytes_of(10000), bytes_of(10000)))
+        ends[0].close()
+
+
+def test_configured():
+    """host_mbps overrides the device."""
+    for mbps in 1000, 40000, 1000000:
+        pair = Pair(base_rtt_ns=T_NS, host_mbps=mbps)
+        pair.connect()
+        expect(f"W at {mbps} Mb/s", window(pair.c), bytes_of(mbps))
+
+
+def test_no_speed():
+    """Loopback and dummy devices do not tell: 10 Gb/s."""
+    ns = Netns(base_rtt_ns=T_NS)
+    ns.sysctl("net.ipv4.tcp_congestion_control", "hpcc")
+    listener = ns.socket()
+    listener.bind(("127.0.0.1", 5000))
+    listener.listen()
+    client = ns.socket()
+    client.connect(("127.0.0.1", 5000))
+    expect("W", ns.flow(client)["W"], bytes_of(10000))
+
+
+def test_slow_device():
+    """10 Mb/s x 1 ms is less than a segment: one segment."""
+    peer = Peer(host_mbps=0)
+    peer.ns.run("ethtool", "-s", "tun0", "speed", "10", "duplex", "full")
+    peer.ns.ip("link set tun0 down", "link set tun0 up")
+    peer.connect()
+    expect_in("W", window(peer.ns), 1400, 1448)
+
+
+def test_speed_changes():
+    """A connection takes what the device says when it begins."""
+    peer = Peer(host_mbps=0)
+    for number, mbps in enumerate((25000, 100000, 1000)):
+        peer.ns.run("ethtool", "-s", "tun0", "speed", str(mbps), "duplex", "full")
+        peer.ns.ip("link set tun0 down", "link set tun0 up")
+        peer.connect(port=7000 + number)
+        expect(f"W at {mbps} Mb/s", peer.ns.flow(peer.sock)["W"], bytes_of(mbps))
+
+
+def test_moved_device():
+    """A device keeps its speed in another namespace, under another index."""
+    pair = Pair(base_rtt_ns=T_NS, host_mbps=0)
+    other = Netns(base_rtt_ns=T_NS)
+    other.sysctl("net.ipv4.tcp_congestion_control", "hpcc")
+    pair.c.ip(f"link set eth0 netns {other.path}")
+    other.ip("addr add 10.0.0.1/24 dev eth0", "link set eth0 up")
+    pair.c = other
+    pair.connect()
+    expect("W", window(other), bytes_of(10000))
+
+
+def test_vlan():
+    """A VLAN is as fast as the device below it."""
+    pair = Pair(base_rtt_ns=T_NS)
+    for ns, addr in ((pair.c, "10.5.0.1"), (pair.s, "10.5.0.2")):
+        ns.ip("link add link eth0 name eth0.5 type vlan id 5", f"addr add {addr}/24 dev eth0.5",
+              "link set eth0.5 up")
+    pair.addr = ("10.5.0.1", "10.5.0.2")
+    pair.connect()
+    expect("W", window(pair.c), bytes_of(10000))
+
+
+if __name__ == "__main__":
+    main(sys.modules[__name__])

@@ -1,0 +1,155 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0
+"""Loading and unloading, with connections of ours and of others."""
+
+import os
+import sys
+import time
+
+from hpcc_net import (Netns, Pair, Peer, Sniffer, defer, expect, expect_in, get_cc, main, ours_in, pattern,
+                      set_cc, transfer, users)
+
+
+def module_file():
+    """tcp_hpcc.ko, where lib.sh looks for it as well."""
+    for folder in (os.environ.get("HPCC_MODDIR"), os.environ.get("HPCC_TOP", ".") + "/kmod"):
+        if folder and os.path.exists(folder + "/tcp_hpcc.ko"):
+            return folder + "/tcp_hpcc.ko"
+    return None
+
+
+def load(ns):
+    """insmod, or modprobe where the module is installed."""
+    file = module_file()
+    ns.run(*(["insmod", file] if file else ["modprobe", "tcp_hpcc"]))
+
+
+def unload(ns, wait_s=0):
+    """rmmod; it may have to wait for connections that are closing. Return
+    whether it worked.
+    """
+    for _ in range(wait_s):
+        if not users():
+            break
+        time.sleep(1)
+    said = ns.run("rmmod", "tcp_hpcc", check=False)
+    if said and "in use" not in said:
+        raise AssertionError(said)
+    return not said
+
+
+def loaded_again():
+    """Whatever a test does: the next one finds the module loaded."""
+    if users() is None:
+        load(Netns())
+
+
+def test_unload_and_load():
+    """Files come and go in every namespace, old or new."""
+    defer(loaded_again)
+    old = Netns()
+    old.counters()
+    expect("unload", unload(old), True)
+    between = Netns()
+    for ns in old, between:
+        with ns:
+            expect("files", [os.path.exists(path) for path in
+                             ("/proc/net/hpcc", "/proc/net/hpcc_flows", "/proc/sys/net/hpcc")],
+                   [False] * 3)
+    load(old)
+    for ns in old, between, Netns():
+        ns.counters()
+        ns.flows()
+        expect("parameter", ns.sysctl("net.hpcc.slots"), "3")
+
+
+def test_refused_while_in_use():
+    """By a connection, in either mode, by a listener, by a default."""
+    defer(loaded_again)
+    pair = Pair(cc=("cubic", "cubic"))
+    listener = pair.listen(cc="hpcc")
+    expect("unload with a listener", unload(pair.c), False)
+    client, server = pair.connect(listener, cc="hpcc")
+    listener.close()
+    expect("modes", (get_cc(client), get_cc(server)), ("hpcc", "hpcc"))
+    expect("unload with two ends", unload(pair.c), False)
+    set_cc(client, "cubic")
+    expect("unload with one", unload(pair.c), False)
+    transfer((client, server, pattern(10000)), (server, client, pattern(10000)))
+    set_cc(server, "cubic")
+    pair.c.sysctl("net.ipv4.tcp_congestion_control", "hpcc")
+    expect("unload with a default", unload(pair.c), False)
+    pair.c.sysctl("net.ipv4.tcp_congestion_control", "cubic")
+    peer = Peer(cc="cubic")
+    peer.connect(b"", cc="hpcc")
+    expect("mode", peer.cc(), "hpcc-classic")
+    expect("unload with a classic one", unload(pair.c), False)
+    peer.sock.close()
+    peer.take(0.1)
+    peer.acked += 1
+    peer.send(flags=0x11)
+    expect("unload with none", unload(pair.c, 60), True)
+    transfer((client, server, pattern(10000)), (server, client, pattern(10000)))
+
+
+def test_loop_under_other_traffic():
+    """Connections of another congestion control do not notice."""
+    defer(loaded_again)
+    for version in 4, 6:
+        pair = Pair(version, cc=("cubic", "reno"), delay="50us")
+        sniffer = Sniffer(pair.s)
+        client, server = pair.connect()
+        turn = 0
+
+        def reload():
+            nonlocal turn
+            turn += 1
+            if turn % 2 == 0 and turn < 40:
+                if users() is None:
+                    load(pair.c)
+                else:
+                    expect("unload", unload(pair.c), True)
+
+        transfer((client, server, pattern(1500000)), (server, client, pattern(700000, 1)),
+                 each=reload)
+        expect_in("turns", turn, 20, 1 << 20)
+        expect("options", ours_in(sniffer.segments()), [])
+        loaded_again()
+
+
+def test_agreement_does_not_outlive_the_module():
+    """A connection that turns to hpcc after a reload has not agreed with it."""
+    defer(loaded_again)
+    peer = Peer(cc="cubic")
+    peer.connect(cc="hpcc")
+    expect("congestion control", peer.cc(), "hpcc")
+    set_cc(peer.sock, "cubic")
+    expect("unload", unload(peer.ns), True)
+    load(peer.ns)
+    set_cc(peer.sock, "hpcc")
+    expect("congestion control", peer.cc(), "hpcc-classic")
+
+
+def test_use_after_reload():
+    """After all that it works as on the first day."""
+    pair = Pair(qdisc="hpcc rate 1gbit delay 20us")
+    client, server = pair.connect()
+    transfer((client, server, pattern(300000)))
+    expect("mode", (get_cc(client), pair.c.flow()["hops"]), ("hpcc", 1))
+
+
+def test_devices_before_the_module():
+    """Speeds of devices that were there first are known."""
+    defer(loaded_again)
+    pair = Pair(cc=("cubic", "cubic"))
+    expect("unload", unload(pair.c, 300), True)
+    load(pair.c)
+    for ns in pair.c, pair.s:
+        ns.sysctl("net.ipv4.tcp_congestion_control", "hpcc")
+        ns.sysctl("net.hpcc.base_rtt_ns", 1000000)
+    pair.connect()
+    expect("W", pair.c.flow()["W"], 1250000)
+
+
+if __name__ == "__main__":
+    main(sys.modules[__name__])

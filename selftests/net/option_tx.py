@@ -1,0 +1,420 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0
+"""What our options do to outgoing segments: where they go, what they leave
+alone, and that every packet stays one that others accept.
+"""
+
+import socket
+import struct
+import sys
+
+from hpcc_net import (ECHO, FORWARD, KIND, PROMPT, RST, SYN, Pair, Peer, Skip, Sniffer, expect,
+                      expect_in, get_cc, main, option, ours_in, pattern, record, sane, set_cc,
+                      tcp_info, transfer)
+
+IPPROTO_MPTCP = 262
+TCP_MD5SIG = 14
+MPTCP_KIND, MD5_KIND = 30, 19
+IPV6_HOPOPTS, IPV6_DSTOPTS = 54, 59
+
+
+def data_segments(segments):
+    """Those with data."""
+    return [seg for seg in segments if seg.payload]
+
+
+def no_errors(pair):
+    """Neither TCP nor we have met a wrong checksum."""
+    for ns in (pair.c, pair.s):
+        expect("InCsumErrors", ns.snmp("InCsumErrors"), 0)
+        expect("checksum_ignored", ns.counters()["checksum_ignored"], 0)
+        expect("malformed_ignored", ns.counters()["malformed_ignored"], 0)
+
+
+def whole_connection(version, offload, timestamps, mtu=1500, cut=True):
+    """Data both ways, from SYN to FIN."""
+    what = f"IPv{version}, offload {offload}, timestamps {timestamps}, MTU {mtu}"
+    pair = Pair(version, mtu=mtu, offload=offload, delay="50us")
+    for ns in (pair.c, pair.s):
+        ns.sysctl("net.ipv4.tcp_timestamps", int(timestamps))
+    sniffers = Sniffer(pair.c), Sniffer(pair.s)
+    client, server = pair.connect()
+    transfer((client, server, pattern(60000)))
+    transfer((client, server, pattern(20000, 1)), (server, client, pattern(20000, 2)))
+    client.close()
+    server.close()
+    for sniffer in sniffers:
+        segments = sniffer.segments()
+        sane(segments, mtu)
+        expect(f"timestamps in {what}", any(seg.option(8) for seg in segments), timestamps)
+        expect(f"left to the device in {what}", any(seg.partial for seg in segments), offload)
+        expect(f"cut by the device in {what}", any(seg.total > mtu for seg in segments),
+               offload and cut)
+        data = data_segments(segments)
+        expect(f"data without FORWARD in {what}",
+               [seg for seg in data if not seg.telemetry(FORWARD)], [])
+        expect(f"slots in {what}", {len(seg.telemetry(FORWARD).words) for seg in data}, {3})
+        expect(f"other segments with options in {what}",
+               [seg for seg in ours_in(segments) if not seg.payload and not seg.flags & SYN], [])
+    no_errors(pair)
+
+
+def test_ipv4():
+    for offload in True, False:
+        for timestamps in True, False:
+            whole_connection(4, offload, timestamps)
+
+
+def test_ipv6():
+    for offload in True, False:
+        for timestamps in True, False:
+            whole_connection(6, offload, timestamps)
+
+
+def test_mtu():
+    whole_connection(6, False, True, 1280)
+    whole_connection(4, False, True, 576)
+    whole_connection(4, True, False, 9000, cut=False)
+
+
+def test_slots():
+    """As many as the sysctl says; head and free slots as the header says."""
+    for slots in 1, 2, 3:
+        peer = Peer(slots=slots)
+        peer.connect()
+        peer.sock.send(bytes(3000))
+        raw = peer.take().option(KIND)
+        expect("option", raw, struct.pack("!BBBB", KIND, 4 + 8 * slots, FORWARD << 5 | 7, 0) +
+               bytes(8 * slots))
+
+
+def test_scale_of_T():
+    """T spans 4096 to 8191 units, down to 1 ns each."""
+    for base_rtt_ns, scale in ((1000, 0), (8191, 0), (8192, 1), (10000, 1), (1000000, 7),
+                               (100000000, 14), (1000000000, 17)):
+        peer = Peer(base_rtt_ns=base_rtt_ns, host_mbps=100000)
+        peer.connect()
+        peer.sock.send(bytes(1000))
+        expect(f"scale for T = {base_rtt_ns} ns", peer.take().ours()[0].scale, scale)
+
+
+def test_both_ways():
+    """A segment that has both asks and answers with one record each."""
+    for version in 4, 6:
+        peer = Peer(version=version)
+        peer.connect()
+        peer.sock.send(bytes(100))
+        peer.take()
+        peer.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 0)
+        peer.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        records = [record(hop, 100 * hop, hop, 10 * hop, hop) for hop in (1, 2, 3)]
+        peer.send(option(FORWARD, records, 5, 3), b"x" * 100)
+        peer.sock.send(bytes(100))
+        seg = peer.take()
+        expect("types", [opt.type for opt in seg.ours()], [FORWARD, ECHO])
+        forward, echo = seg.ours()
+        expect("FORWARD", (forward.words, forward.hops, forward.scale), ([0], 0, 7))
+        expect("ECHO", (echo.words, echo.hops, echo.scale),
+               ([int.from_bytes(records[2], "big")], 3, 5))
+        expect("header", seg.header, 20 + 12 + 12 + 12)
+
+
+def test_sack_blocks():
+    """Echoes shrink to what SACK leaves: the longest queue first, the rest
+    later, and nothing where there is no room.
+    """
+    records = [record(1, 10, 1, 5), record(2, 20, 1, 90), record(3, 30, 1, 40)]
+    for timestamps, blocks, room in ((True, 1, 1), (True, 2, 0), (True, 3, 0), (False, 1, 3),
+                                     (False, 2, 2), (False, 3, 1), (False, 4, 0)):
+        what = f"{blocks} blocks, timestamps {timestamps}"
+        peer = Peer(timestamps=timestamps)
+        peer.connect()
+        for block in range(blocks):
+            start = peer.seq + 1000 * (2 * (block + 1))
+            last = block == blocks - 1
+            peer.send(option(FORWARD, records, 5, 3, PROMPT) if last else b"", b"x" * 1000,
+                      seq=start)
+        seg = peer.read_all(0.01)[-1]
+        expect(f"blocks with {what}", len(seg.option(5)), 2 + 8 * min(blocks, 4 - timestamps))
+        echo = seg.telemetry(ECHO)
+        longest = [int.from_bytes(records[i], "big") for i in (1, 2, 0)]
+        expect(f"records with {what}", echo.words if echo else [], longest[:room])
+        expect_in(f"no_room with {what}", peer.ns.counters()["no_room"], not room, not room)
+        # filling the holes makes room again
+        peer.send(b"", b"x" * 2000)
+        for block in range(blocks - 1):
+            peer.seq += 1000
+            peer.send(b"", b"x" * 1000)
+        acks = peer.read_all(0.01)
+        expect("SACK", acks[-1].option(5), None)
+        echoes = [ack.telemetry(ECHO) for ack in acks if ack.telemetry(ECHO)]
+        expect(f"rest after {what}", sum((echo.words for echo in echoes), []), longest[room:])
+
+
+def test_loss_and_reordering():
+    """Data get lost, SACKs compete for the space: all arrive as they were."""
+    for version in 4, 6:
+        pair = Pair(version, offload=False)
+        for ns in (pair.c, pair.s):
+            ns.tc("qdisc add dev eth0 root netem delay 100us loss 3% reorder 98% gap 5 limit 9999")
+        sniffer = Sniffer(pair.s)
+        client, server = pair.connect()
+        transfer((client, server, pattern(300000)), (server, client, pattern(200000, 5)))
+        segments = sniffer.segments()
+        sane(segments)
+        expect("SACK seen", any(seg.option(5) for seg in segments if not seg.flags & SYN), True)
+        expect("sent again", tcp_info(client)["retrans"] > 0, True)
+        no_errors(pair)
+
+
+def set_md5(sock, addr):
+    """A key for a peer."""
+    key = b"secret"
+    raw = struct.pack("=HH4s120x", socket.AF_INET, 0, socket.inet_aton(addr))
+    sock.setsockopt(socket.IPPROTO_TCP, TCP_MD5SIG,
+                    raw + struct.pack("=BBHi80s", 0, 0, len(key), 0, key))
+
+
+def test_md5():
+    """A signature covers the header: such a connection is left alone."""
+    pair = Pair()
+    sniffer = Sniffer(pair.s)
+    listener, client = pair.listen(), pair.c.socket()
+    try:
+        set_md5(listener, pair.addr[0])
+        set_md5(client, pair.addr[1])
+    except OSError as error:
+        raise Skip(f"no TCP-MD5: {error}") from error
+    client, server = pair.connect(listener, client=client)
+    transfer((client, server, pattern(50000)), (server, client, pattern(50000, 3)))
+    segments = sniffer.segments()
+    sane(segments)
+    expect("unsigned", [seg for seg in segments if not seg.option(MD5_KIND)], [])
+    expect("our options", ours_in(segments), [])
+    expect("syn_no_room", pair.c.counters()["syn_no_room"], 1)
+    expect("congestion control", (get_cc(client), get_cc(server)),
+           ("hpcc-classic", "hpcc-classic"))
+
+
+def mptcp_socket(ns):
+    """An MPTCP socket, or skip."""
+    try:
+        return ns.socket(4, IPPROTO_MPTCP)
+    except OSError as error:
+        raise Skip(f"no MPTCP: {error}") from error
+
+
+def test_mptcp():
+    """MPTCP owns the option space of its subflows."""
+    pair = Pair()
+    sniffer = Sniffer(pair.s)
+    client = mptcp_socket(pair.c)
+    client, server = pair.connect(pair.listen(proto=IPPROTO_MPTCP), client=client)
+    transfer((client, server, pattern(50000)), (server, client, pattern(50000, 3)))
+    segments = sniffer.segments()
+    sane(segments)
+    expect("MPTCP", all(seg.option(MPTCP_KIND) for seg in segments if seg.flags & SYN), True)
+    expect("our options", ours_in(segments), [])
+
+
+def test_mptcp_meets_tcp():
+    """One end speaks MPTCP, the other does not: plain TCP, intact."""
+    for mptcp_at_client in True, False:
+        pair = Pair()
+        sniffer = Sniffer(pair.s)
+        probe = mptcp_socket(pair.c)
+        client = probe if mptcp_at_client else pair.c.socket()
+        listener = pair.listen(proto=0 if mptcp_at_client else IPPROTO_MPTCP)
+        client, server = pair.connect(listener, client=client)
+        transfer((client, server, pattern(50000)), (server, client, pattern(50000, 3)))
+        segments = sniffer.segments()
+        sane(segments)
+        synack = [seg for seg in segments if seg.flags & SYN][-1]
+        expect("MPTCP", synack.option(MPTCP_KIND), None)
+        carried = bool(ours_in([seg for seg in segments if not seg.flags & SYN]))
+        agreed = bool(ours_in([segments[0]]) and ours_in([synack]))
+        expect("telemetry only where both agreed", carried and not agreed, False)
+
+
+def test_vlan():
+    """Through VLAN devices, with the tag in the frame and beside it."""
+    for offload in True, False:
+        pair = Pair(delay="50us")
+        for ns, addr in ((pair.c, "10.5.0.1"), (pair.s, "10.5.0.2")):
+            if not offload:
+                ns.run("ethtool", "-K", "eth0", "txvlan", "off", "tx", "off", "tso", "off",
+                       "gso", "off")
+            ns.ip("link add link eth0 name eth0.5 type vlan id 5",
+                  f"addr add {addr}/24 dev eth0.5", "link set eth0.5 up")
+        pair.addr = ("10.5.0.1", "10.5.0.2")
+        inner, outer = Sniffer(pair.s, "eth0.5"), Sniffer(pair.s)
+        client, server = pair.connect()
+        transfer((client, server, pattern(100000)), (server, client, pattern(50000, 3)))
+        for sniffer in inner, outer:
+            segments = sniffer.segments()
+            sane(segments)
+            expect("data without FORWARD",
+                   [seg for seg in data_segments(segments) if not seg.telemetry(FORWARD)], [])
+        expect("tags in frames", outer.vlan > 0, not offload)
+        no_errors(pair)
+
+
+def test_ipv4_options():
+    """IP options set in mid-connection take room of their own."""
+    pair = Pair(offload=False, delay="50us")
+    sniffer = Sniffer(pair.s)
+    client, server = pair.connect()
+    transfer((client, server, pattern(50000)))
+    before = max(len(seg.payload) for seg in data_segments(sniffer.segments()))
+    client.setsockopt(socket.IPPROTO_IP, 4, b"\1" * 20)
+    transfer((client, server, pattern(50000)))
+    segments = sniffer.segments()
+    sane(segments)
+    data = data_segments([seg for seg in segments if seg.dport == 5000])
+    expect("IP header", {seg.at for seg in data}, {40})
+    expect("payload", max(len(seg.payload) for seg in data), before - 20)
+    expect("slots", {len(seg.telemetry(FORWARD).words) for seg in data}, {3})
+    client.setsockopt(socket.IPPROTO_IP, 4, b"")
+    transfer((client, server, pattern(50000)))
+    data = data_segments([seg for seg in sniffer.segments() if seg.dport == 5000])
+    expect("payload", max(len(seg.payload) for seg in data), before)
+    no_errors(pair)
+
+
+def test_ipv6_extension_headers():
+    """setsockopt() overwrites what was reserved: it is reserved again."""
+    for name in IPV6_DSTOPTS, IPV6_HOPOPTS:
+        pair = Pair(6, offload=False, delay="50us")
+        sniffer = Sniffer(pair.s)
+        client, server = pair.connect()
+        transfer((client, server, pattern(50000)))
+        before = max(len(seg.payload) for seg in data_segments(sniffer.segments()))
+        client.setsockopt(socket.IPPROTO_IPV6, name, b"\0\1\x1e\14" + bytes(12))
+        transfer((client, server, pattern(200000)))
+        segments = sniffer.segments()
+        sane(segments)
+        data = data_segments([seg for seg in segments if seg.dport == 5000])
+        expect("headers", {seg.at for seg in data}, {56})
+        last = data[-20:]
+        expect("payload", max(len(seg.payload) for seg in last), before - 16)
+        expect("slots", {len(seg.telemetry(FORWARD).words) for seg in last}, {3})
+        client.setsockopt(socket.IPPROTO_IPV6, name, b"")
+        transfer((client, server, pattern(200000)))
+        segments = sniffer.segments()
+        sane(segments)
+        last = data_segments([seg for seg in segments if seg.dport == 5000])[-20:]
+        # TCP itself does not take that room back
+        expect("headers", {seg.at for seg in last}, {40})
+        expect("payload", max(len(seg.payload) for seg in last), before - 16)
+        no_errors(pair)
+
+
+def test_mtu_shrinks():
+    """The MTU gets smaller in mid-connection: no packet exceeds it from then on."""
+    pair = Pair(offload=False, delay="50us")
+    sniffer = Sniffer(pair.s)
+    client, server = pair.connect()
+    transfer((client, server, pattern(50000)))
+    sniffer.segments()
+    for ns in (pair.c, pair.s):
+        ns.ip("link set eth0 mtu 1300")
+    transfer((client, server, pattern(50000)), (server, client, pattern(50000, 3)))
+    segments = sniffer.segments()
+    sane(segments, 1300)
+    expect("largest", max(seg.total for seg in segments), 1300)
+    expect("data without FORWARD",
+           [seg for seg in data_segments(segments) if not seg.telemetry(FORWARD)], [])
+    no_errors(pair)
+
+
+def test_leaving_gives_the_room_back():
+    """Under another congestion control segments are as large as ever."""
+    pair = Pair(offload=False, delay="50us")
+    sniffer = Sniffer(pair.s)
+    client, server = pair.connect()
+    sizes = []
+    for name in "hpcc", "cubic", "hpcc", "reno":
+        set_cc(client, name)
+        sniffer.segments()
+        transfer((client, server, pattern(80000)))
+        data = data_segments(sniffer.segments())
+        sizes.append(max(len(seg.payload) for seg in data))
+        expect(f"options under {name}", bool(ours_in(data)), name == "hpcc")
+    expect("sizes", sizes, [1420, 1448, 1420, 1448])
+
+
+def test_bursts():
+    """Segments of one burst: no more than the sysctl says."""
+    for burst in 1, 2, 4:
+        pair = Pair(delay="200us", burst=burst)
+        sniffer = Sniffer(pair.s)
+        client, server = pair.connect()
+        transfer((client, server, pattern(150000)))
+        largest = max(len(seg.payload) for seg in sniffer.segments())
+        mss = tcp_info(client)["snd_mss"]
+        expect_in(f"burst of {burst}", -(-largest // mss), 1, burst)
+
+
+def test_big_tcp():
+    """Super-packets beyond 64 KB have no length to correct."""
+    pair = Pair(6, delay="200us", burst=64, host_mbps=100000)
+    for ns in (pair.c, pair.s):
+        said = ns.run("ip", "link", "set", "eth0", "gso_max_size", "200000", check=False)
+        if said.strip():
+            raise Skip(f"no BIG TCP: {said.strip()}")
+    sniffer = Sniffer(pair.s)
+    client, server = pair.connect()
+    transfer((client, server, pattern(1500000)))
+    segments = sniffer.segments()
+    sane(segments)
+    no_errors(pair)
+    if max(seg.total for seg in segments) < 1 << 16:
+        raise Skip("no packet was beyond 64 KB")
+
+
+def test_reset():
+    """A RST is sent as it is."""
+    peer = Peer()
+    peer.connect()
+    peer.send(option(FORWARD, [record(1, 5, 5)], 5, 1), b"x" * 100)
+    peer.read_all(0.1)
+    peer.send(option(FORWARD, [record(1, 9, 9)], 5, 1), b"x" * 100)
+    peer.sock.close()       # with data unread
+    resets = [seg for seg in peer.read_all(0.1) if seg.flags & RST]
+    expect("RST", len(resets), 1)
+    expect("options", ours_in(resets), [])
+
+
+def test_idle_segments():
+    """Keepalives and window updates carry nothing when there is nothing."""
+    peer = Peer()
+    peer.connect()
+    peer.sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    peer.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 1)
+    peer.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 1)
+    probe = peer.read(3)
+    expect("keepalive", (probe.payload, probe.seq), (b"", (peer.acked - 1) & 0xffffffff))
+    expect("options", ours_in([probe]), [])
+
+
+def test_zero_window_probe():
+    """A probe into a closed window does not grow beyond what it is."""
+    peer = Peer()
+    peer.connect()
+    peer.window = 0
+    peer.send()
+    peer.sock.send(bytes(5000))
+    probes = [peer.read(5) for _ in range(3)]
+    expect("probes", [len(seg.payload) for seg in probes], [0, 0, 0])
+    expect("options", ours_in(probes), [])
+    peer.window = 65535
+    peer.send()
+    got = 0
+    while (seg := peer.take(0.5)) and got < 5000:
+        got += len(seg.payload)
+        peer.send()
+    expect("bytes", got, 5000)
+
+
+if __name__ == "__main__":
+    main(sys.modules[__name__])
