@@ -54,7 +54,7 @@ static const u8 hpcc_identify_tries = 2;
 
 static const u32 hpcc_ecn_shift = 3;
 
-static const u32 hpcc_burst_shift = 4;
+static const u32 hpcc_burst_shift = 5;
 
 /* ---- Parameters of a connection -------------------------------------- */
 
@@ -172,7 +172,7 @@ static void hpcc_reserve_again(struct sock *sk, struct hpcc_flow *flow)
 }
 
 /* A burst waits in the sender's own NIC while it leaves, which counts as RTT:
- * no more than 1/16 of the window at once. Routes set sk_gso_max_segs anew
+ * no more than 1/32 of the window at once. Routes set sk_gso_max_segs anew
  * when they change.
  */
 static void hpcc_cap_bursts(struct sock *sk, struct hpcc_flow *flow, u32 cwnd)

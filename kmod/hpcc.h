@@ -231,11 +231,11 @@ struct hpcc_pending {
 
 #define HPCC_PHASES	(HPCC_OPT_F_PHASE + 1)
 
-/* Below this many segments in flight, a receiver that acknowledges every
- * second one, or waits 40 ms for it, would leave the sender without telemetry
- * or without credit: the sender asks for prompt ACKs.
+/* Below this many segments in flight the sender asks for prompt ACKs: a
+ * receiver that acknowledges every second segment, or waits 40 ms for it, would
+ * leave too little telemetry in a round trip, or no credit.
  */
-#define HPCC_PROMPT_CWND	8
+#define HPCC_PROMPT_CWND	32
 
 /**
  * struct hpcc_base - what the algorithm does not know of its L[i]
