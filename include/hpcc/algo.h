@@ -559,7 +559,7 @@ static inline u32 hpcc_new_ack(struct hpcc_algo *a, const struct hpcc_params *p,
  * @p: parameters
  * @units_per_s: time units in a second
  *
- * Return: bytes per second, to nearest; U64_MAX where that exceeds 2^63.
+ * Return: bytes per second, to nearest, at most 65536 per time unit.
  */
 static inline u64 hpcc_pacing_rate(const struct hpcc_algo *a,
 				   const struct hpcc_params *p, u64 units_per_s)

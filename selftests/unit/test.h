@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* What every unit test begins with: cmocka, and random numbers that repeat. */
+#ifndef _HPCC_TEST_H
+#define _HPCC_TEST_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <linux/types.h>
+
+/* splitmix64 (Steele, Lea, Flood 2014): state is any seed. */
+static inline u64 random_u64(u64 *state)
+{
+	u64 z = *state += 0x9e3779b97f4a7c15ULL;
+
+	z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9ULL;
+	z = (z ^ z >> 27) * 0x94d049bb133111ebULL;
+	return z ^ z >> 31;
+}
+
+/* 0 .. limit - 1 */
+static inline u64 random_below(u64 *state, u64 limit)
+{
+	return random_u64(state) % limit;
+}
+
+/* Every number of bits is equally likely: 0, small ones, 2^64 - 1. */
+static inline u64 random_magnitude(u64 *state)
+{
+	u32 bits = random_below(state, 65);
+
+	return bits ? random_u64(state) >> (64 - bits) : 0;
+}
+
+#define hpcc_run_tests(tests) ({						\
+	cmocka_set_message_output(CM_OUTPUT_TAP);			\
+	cmocka_run_group_tests(tests, NULL, NULL) ? 1 : 0;		\
+})
+
+#endif /* _HPCC_TEST_H */

@@ -1,0 +1,1387 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Unit tests of <hpcc/algo.h>, in its order, then properties that hold for any
+ * samples, and a comparison with the law in long double.
+ */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "test.h"
+#include <hpcc/algo.h>
+
+#define ONE	((u64)HPCC_ONE_Q24)
+#define ETA	((u32)(0.95 * HPCC_ONE_Q24))
+#define BYTES(n) ((u64)(n) << HPCC_W_BITS)
+
+/* 100 Gbit/s and 10 us, in ns; W_ai = 62.5 bytes. */
+static const u64 T_NS = 10000;
+static const u32 W_INIT = 125000;
+static const u32 W_MIN = 125;
+
+static struct hpcc_params params(u32 max_stage)
+{
+	struct hpcc_params p;
+
+	hpcc_params_init(&p, T_NS, BYTES(W_INIT), BYTES(W_MIN), BYTES(125) / 2,
+			 ETA, max_stage);
+	return p;
+}
+
+/* A connection whose first ACK, of bytes 0 .. 999, is behind it. */
+static struct hpcc_algo started(const struct hpcc_params *p)
+{
+	const struct hpcc_sample s = { .hop = 1, .tag = 7, .ts = 1000000,
+				       .tx = 500000 };
+	struct hpcc_algo a;
+
+	hpcc_algo_init(&a, p);
+	assert_int_equal(hpcc_new_ack(&a, p, &s, 1, 1000, 100000),
+			 HPCC_ACK_NO_SAMPLE | HPCC_ACK_NEW | HPCC_ACK_FIRST);
+	return a;
+}
+
+/* The next sample of the link that started() knows. */
+static struct hpcc_sample next(const struct hpcc_algo *a, u64 dts, u64 dtx,
+			       u64 qlen)
+{
+	const struct hpcc_link *l = &a->L[0];
+
+	return (struct hpcc_sample){ .hop = 1, .tag = l->tag, .ts = l->ts + dts,
+				     .tx = l->tx + dtx, .qlen = qlen };
+}
+
+static u64 U_q44(const struct hpcc_algo *a)
+{
+	return a->U_q24 << HPCC_U_LOW_BITS | a->U_low;
+}
+
+static long double U_of(const struct hpcc_algo *a)
+{
+	return ldexpl(U_q44(a), -HPCC_FRAC_BITS - HPCC_U_LOW_BITS);
+}
+
+static void set_U(struct hpcc_algo *a, u64 U_q24)
+{
+	a->U_q24 = U_q24;
+	a->U_low = 0;
+}
+
+static void assert_near(long double got, long double want, long double error)
+{
+	if (fabsl(got - want) <= error)
+		return;
+	print_error("%.12Lg is not %.12Lg +- %.3Lg\n", got, want, error);
+	fail();
+}
+
+/* ---- Arithmetic --------------------------------------------------------- */
+
+static void mul_shr__rounds_half_up(void **state)
+{
+	assert_true(hpcc_mul_shr(5, 1, 1) == 3);
+	assert_true(hpcc_mul_shr(5, 1, 2) == 1);
+	assert_true(hpcc_mul_shr(6, 1, 2) == 2);
+	assert_true(hpcc_mul_shr(7, 1, 2) == 2);
+	assert_true(hpcc_mul_shr(0, ~0ULL, 1) == 0);
+}
+
+static void mul_shr__wide(void **state)
+{
+	assert_true(hpcc_mul_shr(1ULL << 63, 1ULL << 63, 64) == 1ULL << 62);
+	assert_true(hpcc_mul_shr(~0ULL, ~0ULL, 64) == ~0ULL);
+	assert_true(hpcc_mul_shr(1ULL << 60, 3ULL << 60, 63) == 3ULL << 57);
+}
+
+static void mul_shr__saturates(void **state)
+{
+	assert_true(hpcc_mul_shr(1ULL << 63, 2, 1) == ~0ULL);
+	assert_true(hpcc_mul_shr(1ULL << 62, 2, 1) == 1ULL << 62);
+	assert_true(hpcc_mul_shr(~0ULL, ~0ULL, 31) == ~0ULL);
+	assert_true(hpcc_mul_shr(1ULL << 40, 1ULL << 55, 31) == ~0ULL);
+	assert_true(hpcc_mul_shr(1ULL << 40, 1ULL << 53, 31) == 1ULL << 62);
+}
+
+static void mul_shr__any(void **state)
+{
+	u64 seed = 11;
+	int i;
+
+	for (i = 0; i < 100000; i++) {
+		u64 a = random_magnitude(&seed), b = random_magnitude(&seed);
+		unsigned int shift = 1 + random_below(&seed, 64);
+		unsigned __int128 product = (unsigned __int128)a * b;
+		unsigned __int128 want = (product >> shift) +
+					 (product >> (shift - 1) & 1);
+		u64 got = hpcc_mul_shr(a, b, shift);
+
+		if (product >> (shift - 1) >> 64)
+			assert_true(got == ~0ULL);
+		else
+			assert_true(got == want);
+	}
+}
+
+static void div_nearest__rounds_half_up(void **state)
+{
+	assert_true(hpcc_div_nearest(7, 2) == 4);
+	assert_true(hpcc_div_nearest(4, 3) == 1);
+	assert_true(hpcc_div_nearest(5, 3) == 2);
+	assert_true(hpcc_div_nearest(0, 9) == 0);
+}
+
+/* ---- Parameters and state ----------------------------------------------- */
+
+static void params_init__takes_what_is_in_range(void **state)
+{
+	struct hpcc_params p;
+
+	hpcc_params_init(&p, 8, BYTES(1000), BYTES(10), BYTES(3), ETA, 5);
+	assert_true(p.T == 8);
+	assert_true(p.W_max_q16 == BYTES(1000));
+	assert_true(p.W_min_q16 == BYTES(10));
+	assert_true(p.W_ai_q16 == BYTES(3));
+	assert_int_equal(p.eta_q24, ETA);
+	assert_int_equal(p.max_stage, 5);
+	assert_true(p.inv_T_q63 == 1ULL << 60);
+}
+
+static void params_init__reciprocal_to_nearest(void **state)
+{
+	struct hpcc_params p;
+
+	/* 2^63 = 3 * 3074457345618258602 + 2 */
+	hpcc_params_init(&p, 3, 1, 1, 0, ETA, 5);
+	assert_true(p.inv_T_q63 == 3074457345618258603ULL);
+}
+
+static void params_init__clamps(void **state)
+{
+	struct hpcc_params p;
+
+	hpcc_params_init(&p, 0, 0, 0, ~0ULL, 0, ~0U);
+	assert_true(p.T == 1 && p.inv_T_q63 == 1ULL << 63);
+	assert_true(p.W_max_q16 == 1 && p.W_min_q16 == 1 && p.W_ai_q16 == 1);
+	assert_int_equal(p.eta_q24, 1);
+	assert_int_equal(p.max_stage, ~0U);
+
+	hpcc_params_init(&p, ~0ULL, ~0ULL, ~0ULL, ~0ULL, ~0U, 0);
+	assert_true(p.T == HPCC_T_MAX && p.inv_T_q63 == 1ULL << 23);
+	assert_true(p.W_max_q16 == HPCC_W_MAX_Q16);
+	assert_true(p.W_min_q16 == HPCC_W_MAX_Q16);
+	assert_true(p.W_ai_q16 == HPCC_W_MAX_Q16);
+	assert_int_equal(p.eta_q24, HPCC_ONE_Q24);
+}
+
+static void algo_forget_hop__that_one(void **state)
+{
+	struct hpcc_params p = params(5);
+	struct hpcc_algo a = started(&p);
+
+	a.L[0].u_q24 = ONE;
+	a.L[1] = a.L[0];
+	hpcc_algo_forget_hop(&a, 1);
+	assert_false(a.L[0].valid);
+	assert_true(a.L[0].u_q24 == 0);
+	assert_true(a.L[1].valid && a.L[1].u_q24 == ONE);
+	assert_true(a.started);
+}
+
+static void algo_forget_hop__out_of_range(void **state)
+{
+	struct hpcc_params p = params(5);
+	struct hpcc_algo a = started(&p), before = a;
+
+	hpcc_algo_forget_hop(&a, 0);
+	hpcc_algo_forget_hop(&a, HPCC_HOPS_MAX + 1);
+	hpcc_algo_forget_hop(&a, ~0U);
+	assert_memory_equal(&a, &before, sizeof(a));
+}
+
+static void algo_trim__keeps_the_hops_given(void **state)
+{
+	struct hpcc_params p = params(5);
+	struct hpcc_algo a = started(&p);
+	u32 i;
+
+	for (i = 0; i < HPCC_HOPS_MAX; i++)
+		a.L[i] = a.L[0];
+	hpcc_algo_trim(&a, HPCC_HOPS_MAX);
+	assert_true(a.L[14].valid);
+	hpcc_algo_trim(&a, ~0U);
+	assert_true(a.L[14].valid);
+	hpcc_algo_trim(&a, 3);
+	for (i = 0; i < HPCC_HOPS_MAX; i++)
+		assert_int_equal(a.L[i].valid, i < 3);
+}
+
+static void algo_trim__a_lost_link_no_longer_rules(void **state)
+{
+	struct hpcc_params p = params(5);
+	struct hpcc_algo a = started(&p);
+	struct hpcc_sample s = next(&a, T_NS, T_NS / 2, 0);
+
+	a.L[1] = (struct hpcc_link){ .valid = true, .u_q24 = 3 * ONE };
+	hpcc_measure_inflight(&a, &p, &s, 1);
+	assert_true(a.U_q24 == ONE);
+	hpcc_algo_trim(&a, 1);
+	s = next(&a, T_NS, T_NS / 2, 0);
+	hpcc_measure_inflight(&a, &p, &s, 1);
+	assert_true(a.U_q24 == ONE / 2);
+}
+
+static void algo_forget__next_record_is_the_first(void **state)
+{
+	struct hpcc_params p = params(5);
+	struct hpcc_algo a = started(&p);
+	struct hpcc_sample s = next(&a, 1000, 3000, 0);
+
+	a.W_q16 = BYTES(5000);
+	a.inc_stage = 3;
+	hpcc_algo_forget(&a);
+	assert_int_equal(hpcc_new_ack(&a, &p, &s, 1, 50, 0x80000000),
+			 HPCC_ACK_NO_SAMPLE | HPCC_ACK_NEW | HPCC_ACK_FIRST);
+	assert_int_equal(a.last_update_seq, 0x80000000);
+	assert_true(a.W_q16 == BYTES(5000) && a.U_q24 == ONE);
+	assert_int_equal(a.inc_stage, 3);
+}
+
+static void algo_init__begins_at_line_rate(void **state)
+{
+	struct hpcc_params p = params(5);
+	struct hpcc_algo a;
+	u32 i;
+
+	memset(&a, 0xff, sizeof(a));
+	hpcc_algo_init(&a, &p);
+	assert_true(a.W_q16 == BYTES(W_INIT) && a.Wc_q16 == BYTES(W_INIT));
+	assert_true(U_q44(&a) == ONE << HPCC_U_LOW_BITS);
+	assert_int_equal(a.inc_stage, 0);
+	assert_false(a.started);
+	assert_false(a.resync);
+	for (i = 0; i < HPCC_HOPS_MAX; i++)
+		assert_true(!a.L[i].valid && !a.L[i].u_q24);
+}
+
+static void algo_restart__clamps(void **state)
+{
+	struct hpcc_params p = params(5);
+	struct hpcc_algo a = started(&p);
+
+	hpcc_algo_restart(&a, &p, BYTES(1000));
+	assert_true(a.W_q16 == BYTES(1000) && a.Wc_q16 == BYTES(1000));
+	assert_int_equal(a.inc_stage, 5);
+	hpcc_algo_restart(&a, &p, 0);
+	assert_true(a.W_q16 == BYTES(W_MIN) && a.Wc_q16 == BYTES(W_MIN));
+	hpcc_algo_restart(&a, &p, ~0ULL);
+	assert_true(a.W_q16 == BYTES(W_INIT) && a.Wc_q16 == BYTES(W_INIT));
+}
+
+static void algo_restart__returns_at_once(void **state)
+{
+	struct hpcc_params p = params(5);
+	struct hpcc_algo a = started(&p);
+	struct hpcc_sample s;
+
+	hpcc_algo_restart(&a, &p, BYTES(1000));
+	/* Far below last_update_seq; a link at 1 % gives 95 times the window. */
+	s = next(&a, T_NS, T_NS / 100, 0);
+	assert_int_equal(hpcc_new_ack(&a, &p, &s, 1, 2000, 90000),
+			 HPCC_ACK_UPDATE);
+	assert_near(ldexpl(a.Wc_q16, -16), 95000 + 62.5, 1);
+	assert_int_equal(a.inc_stage, 0);
+	/* the ACK after it waits for what was sent since, as ever */
+	assert_int_equal(a.last_update_seq, 90000);
+	s = next(&a, T_NS, T_NS / 100, 0);
+	assert_int_equal(hpcc_new_ack(&a, &p, &s, 1, 90000, 91000), 0);
+}
+
+/* ---- MeasureInflight ---------------------------------------------------- */
+
+static void link_u__adds_queue_and_rate(void **state)
+{
+	struct hpcc_params p = params(5);
+
+	assert_true(hpcc_link_u(&p, 0, 0, 1) == 0);
+	assert_true(hpcc_link_u(&p, 0, 500, 1000) == ONE / 2);
+	assert_true(hpcc_link_u(&p, T_NS, 0, 1000) == ONE);
+	assert_true(hpcc_link_u(&p, 3 * T_NS, 1500, 1000) == 4 * ONE + ONE / 2);
+}
+
+static void link_u__each_term_to_nearest(void **state)
+{
+	struct hpcc_params p = params(5);
+
+	/* 2^24 / 3 = 5592405.33, 2^25 / 3 = 11184810.67 */
+	assert_true(hpcc_link_u(&p, 0, 1, 3) == 5592405);
+	assert_true(hpcc_link_u(&p, 0, 2, 3) == 11184811);
+	/* 2^24 / 10000 = 1677.72, and 4 of them 6710.89, 2 of them 3355.44 */
+	assert_true(hpcc_link_u(&p, 1, 0, 1) == 1678);
+	assert_true(hpcc_link_u(&p, 2, 0, 1) == 3355);
+}
+
+static void link_u__saturates(void **state)
+{
+	struct hpcc_params p = params(5);
+
+	assert_true(hpcc_link_u(&p, ~0ULL, 0, 1) == HPCC_U_MAX_Q24);
+	assert_true(hpcc_link_u(&p, T_NS << 16, 0, 1) == HPCC_U_MAX_Q24);
+	assert_true(hpcc_link_u(&p, (T_NS << 16) - 1, 0, 1) < HPCC_U_MAX_Q24);
+	assert_true(hpcc_link_u(&p, (T_NS << 16) - 1, 1, 1) == HPCC_U_MAX_Q24);
+	assert_true(hpcc_link_u(&p, 0, 65536, 1) == HPCC_U_MAX_Q24);
+	assert_true(hpcc_link_u(&p, 0, 65535, 1) == 65535 * ONE);
+	assert_true(hpcc_link_u(&p, 0, ~0ULL, 1) == HPCC_U_MAX_Q24);
+}
+
+static void link_u__long_intervals(void **state)
+{
+	struct hpcc_params p = params(5);
+	const u64 max = ~0ULL >> 1;
+
+	assert_true(hpcc_link_u(&p, 0, max, max) == ONE);
+	assert_true(hpcc_link_u(&p, 0, 0, max) == 0);
+	assert_near(hpcc_link_u(&p, 0, max / 3, max), ONE / 3.0L, 1);
+	assert_near(hpcc_link_u(&p, 0, max, max / 60000), 60000.0L * ONE,
+		    60000.0L * ONE / (1 << 22));
+	/* either side of where the two begin to be halved */
+	assert_true(hpcc_link_u(&p, 0, (1ULL << 38) - 1, 1ULL << 39) ==
+		    ONE / 2);
+	assert_true(hpcc_link_u(&p, 0, (1ULL << 39) - 1, (1ULL << 39) - 1) ==
+		    ONE);
+	assert_true(hpcc_link_u(&p, 0, 1ULL << 39, 1ULL << 39) == ONE);
+	assert_true(hpcc_link_u(&p, 0, 1ULL << 40, 1ULL << 39) == 2 * ONE);
+}
+
+static void measure_inflight__smaller_queue_counts(void **state)
+{
+	struct hpcc_params p = params(5);
+	struct hpcc_algo a = started(&p);
+	struct hpcc_sample s = next(&a, T_NS, 0, 5 * T_NS);
+
+	hpcc_measure_inflight(&a, &p, &s, 1);
+	assert_true(a.L[0].u_q24 == 0);
+	s = next(&a, T_NS, 0, 3 * T_NS);
+	hpcc_measure_inflight(&a, &p, &s, 1);
+	assert_true(a.L[0].u_q24 == 3 * ONE);
+	s = next(&a, T_NS, 0, 4 * T_NS);
+	hpcc_measure_inflight(&a, &p, &s, 1);
+	assert_true(a.L[0].u_q24 == 3 * ONE);
+	s = next(&a, T_NS, 0, 9 * T_NS);
+	hpcc_measure_inflight(&a, &p, &s, 1);
+	assert_true(a.L[0].u_q24 == 4 * ONE);
+}
+
+static void measure_inflight__rate_from_last_record(void **state)
+{
+	struct hpcc_params p = params(5);
+	struct hpcc_algo a = started(&p);
+	struct hpcc_sample s = next(&a, 1000, 250, 0);
+
+	assert_int_equal(hpcc_measure_inflight(&a, &p, &s, 1), 0);
+	assert_true(a.L[0].u_q24 == ONE / 4);
+	s = next(&a, 2000, 1500, 0);
+	assert_int_equal(hpcc_measure_inflight(&a, &p, &s, 1), 0);
+	assert_true(a.L[0].u_q24 == ONE * 3 / 4);
+	assert_true(a.L[0].ts == s.ts && a.L[0].tx == s.tx);
+}
+
+static void measure_inflight__weight_is_tau_over_T(void **state)
+{
+	struct hpcc_params p = params(5);
+	struct hpcc_algo a = started(&p);
+	struct hpcc_sample s = next(&a, T_NS / 4, T_NS / 8, 0);
+
+	hpcc_measure_inflight(&a, &p, &s, 1);
+	assert_near(U_of(&a), 1 - 0.5L / 4, 1e-12);
+	s = next(&a, T_NS / 5, T_NS * 2 / 5, 0);
+	hpcc_measure_inflight(&a, &p, &s, 1);
+	assert_near(U_of(&a), 0.875L + (2 - 0.875L) / 5, 1e-12);
+}
+
+static void measure_inflight__tau_is_at_most_T(void **state)
+{
+	struct hpcc_params p = params(5);
+	struct hpcc_algo a = started(&p);
+	struct hpcc_sample s = next(&a, 10 * T_NS, 5 * T_NS, 0);
+
+	hpcc_measure_inflight(&a, &p, &s, 1);
+	assert_true(a.U_q24 == ONE / 2 && !a.U_low);
+	s = next(&a, T_NS, 3 * T_NS, 0);
+	hpcc_measure_inflight(&a, &p, &s, 1);
+	assert_true(a.U_q24 == 3 * ONE && !a.U_low);
+}
+
+static void measure_inflight__moves_by_the_least_weight(void **state)
+{
+	struct hpcc_params p;
+	struct hpcc_algo a;
+	struct hpcc_sample s;
+	int i;
+
+	/* 1 s in ns, one ns at a time */
+	hpcc_params_init(&p, 1000000000, BYTES(1000), BYTES(1), 0, ETA, 5);
+	a = started(&p);
+	for (i = 0; i < 1000; i++) {
+		s = next(&a, 1, 0, 1000000000);
+		hpcc_measure_inflight(&a, &p, &s, 1);
+		s = next(&a, 1, 0, 0);
+		hpcc_measure_inflight(&a, &p, &s, 1);
+	}
+	/* u = 0 does not count (max is strict), so all 1000 others are missing */
+	assert_true(U_q44(&a) == ONE << HPCC_U_LOW_BITS);
+	for (i = 0; i < 1000; i++) {
+		s = next(&a, 2, 1, 0);
+		hpcc_measure_inflight(&a, &p, &s, 1);
+	}
+	assert_near(U_of(&a), 0.5L + 0.5L * powl(1 - 2e-9L, 1000), 1e-10L);
+}
+
+/* Three links that ended at the same time, with everything known. */
+static struct hpcc_algo three(const struct hpcc_params *p)
+{
+	struct hpcc_sample s[3];
+	struct hpcc_algo a;
+	int i;
+
+	for (i = 0; i < 3; i++)
+		s[i] = (struct hpcc_sample){ .hop = i + 1, .tag = i,
+					     .ts = 1000000, .tx = 1000000 };
+	hpcc_algo_init(&a, p);
+	hpcc_new_ack(&a, p, s, 3, 0, 1000);
+	return a;
+}
+
+static struct hpcc_sample hop_next(const struct hpcc_algo *a, u8 hop, u64 dts,
+				   u64 dtx)
+{
+	const struct hpcc_link *l = &a->L[hop - 1];
+
+	return (struct hpcc_sample){ .hop = hop, .tag = l->tag,
+				     .ts = l->ts + dts, .tx = l->tx + dtx };
+}
+
+static void measure_inflight__largest_link_counts(void **state)
+{
+	static const u64 dtx[3][3] = { { 5, 2, 1 }, { 2, 5, 1 }, { 1, 2, 5 } };
+	struct hpcc_params p = params(5);
+	int i, k;
+
+	for (i = 0; i < 3; i++) {
+		struct hpcc_algo a = three(&p);
+		struct hpcc_sample s[3];
+
+		for (k = 0; k < 3; k++)
+			s[k] = hop_next(&a, k + 1, T_NS,
+					dtx[i][k] * T_NS / 10);
+		assert_int_equal(hpcc_measure_inflight(&a, &p, s, 3), 0);
+		assert_true(a.U_q24 == ONE / 2);
+	}
+}
+
+static void measure_inflight__order_of_records_is_no_matter(void **state)
+{
+	struct hpcc_params p = params(5);
+	struct hpcc_algo a = three(&p), b = a;
+	struct hpcc_sample s[3], r[3];
+	int k;
+
+	for (k = 0; k < 3; k++) {
+		s[k] = hop_next(&a, k + 1, 1000 + k, 500 - k);
+		r[2 - k] = s[k];
+	}
+	hpcc_measure_inflight(&a, &p, s, 3);
+	hpcc_measure_inflight(&b, &p, r, 3);
+	assert_memory_equal(&a, &b, sizeof(a));
+}
+
+static void measure_inflight__tau_of_the_largest_link(void **state)
+{
+	struct hpcc_params p = params(5);
+	struct hpcc_algo a = three(&p);
+	struct hpcc_sample s[3];
+
+	s[0] = hop_next(&a, 1, T_NS, T_NS / 10);
+	s[1] = hop_next(&a, 2, T_NS / 2, T_NS / 4);
+	s[2] = hop_next(&a, 3, T_NS, T_NS / 5);
+	hpcc_measure_inflight(&a, &p, s, 3);
+	assert_near(U_of(&a), 0.75L, 1e-12);
+}
+
+static void measure_inflight__first_of_equal_links(void **state)
+{
+	struct hpcc_params p = params(5);
+	struct hpcc_algo a = three(&p);
+	struct hpcc_sample s[2];
+
+	s[0] = hop_next(&a, 1, T_NS / 2, T_NS / 4);
+	s[1] = hop_next(&a, 2, T_NS, T_NS / 2);
+	hpcc_measure_inflight(&a, &p, s, 2);
+	assert_near(U_of(&a), 0.75L, 1e-12);
+}
+
+static void measure_inflight__no_load_moves_nothing(void **state)
+{
+	struct hpcc_params p = params(5);
+	struct hpcc_algo a = started(&p);
+	struct hpcc_sample s = next(&a, T_NS, 0, 0);
+
+	assert_int_equal(hpcc_measure_inflight(&a, &p, &s, 1), 0);
+	assert_true(U_q44(&a) == ONE << HPCC_U_LOW_BITS);
+}
+
+static void measure_inflight__missing_link_is_remembered(void **state)
+{
+	struct hpcc_params p = params(5);
+	struct hpcc_algo a = three(&p);
+	struct hpcc_sample s[3];
+
+	s[0] = hop_next(&a, 1, T_NS, T_NS / 4);
+	s[1] = hop_next(&a, 2, T_NS, T_NS / 2);
+	hpcc_measure_inflight(&a, &p, s, 2);
+	assert_true(a.U_q24 == ONE / 2);
+	/* below link 2: U stays */
+	s[0] = hop_next(&a, 1, T_NS, T_NS * 3 / 8);
+	assert_int_equal(hpcc_measure_inflight(&a, &p, s, 1), 0);
+	assert_true(a.U_q24 == ONE / 2);
+	assert_true(a.L[0].u_q24 == ONE * 3 / 8);
+	/* above it: U moves */
+	s[0] = hop_next(&a, 1, T_NS, T_NS * 3 / 4);
+	hpcc_measure_inflight(&a, &p, s, 1);
+	assert_true(a.U_q24 == ONE * 3 / 4);
+	/* link 2's interval is as long as it was not heard of */
+	s[1] = hop_next(&a, 2, 4 * T_NS, 4 * T_NS);
+	hpcc_measure_inflight(&a, &p, s + 1, 1);
+	assert_true(a.U_q24 == ONE);
+}
+
+static void measure_inflight__later_link_has_no_rate_yet(void **state)
+{
+	struct hpcc_params p = params(5);
+	struct hpcc_algo a = started(&p);
+	struct hpcc_sample s[2];
+
+	s[0] = next(&a, T_NS, T_NS / 2, 0);
+	s[1] = (struct hpcc_sample){ .hop = 15, .ts = 77, .tx = 1ULL << 50,
+				     .qlen = 1ULL << 50 };
+	assert_int_equal(hpcc_measure_inflight(&a, &p, s, 2), HPCC_ACK_NEW);
+	assert_true(a.U_q24 == ONE / 2);
+	assert_true(a.L[14].valid && a.L[14].u_q24 == 0);
+}
+
+static void measure_inflight__no_records(void **state)
+{
+	struct hpcc_params p = params(5);
+	struct hpcc_algo a = started(&p), before = a;
+
+	assert_int_equal(hpcc_measure_inflight(&a, &p, NULL, 0),
+			 HPCC_ACK_NO_SAMPLE);
+	assert_memory_equal(&a, &before, sizeof(a));
+}
+
+static void measure_inflight__ts_does_not_go_back(void **state)
+{
+	static const s64 dts[] = { 0, -1, -1000000, -(1LL << 62) };
+	struct hpcc_params p = params(5);
+	unsigned int i;
+
+	for (i = 0; i < sizeof(dts) / sizeof(dts[0]); i++) {
+		struct hpcc_algo a = started(&p), before = a;
+		struct hpcc_sample s = next(&a, dts[i], 100, 9 * T_NS);
+
+		assert_int_equal(hpcc_measure_inflight(&a, &p, &s, 1),
+				 HPCC_ACK_TS_BACK | HPCC_ACK_NO_SAMPLE);
+		assert_memory_equal(&a, &before, sizeof(a));
+	}
+}
+
+static void measure_inflight__unusable_record_takes_its_link_out(void **state)
+{
+	struct hpcc_params p = params(5);
+	struct hpcc_algo a = three(&p);
+	struct hpcc_sample s[2];
+
+	s[0] = hop_next(&a, 1, T_NS, T_NS);
+	s[1] = hop_next(&a, 2, T_NS, T_NS / 2);
+	hpcc_measure_inflight(&a, &p, s, 2);
+	assert_true(a.U_q24 == ONE);
+	s[0] = hop_next(&a, 1, 0, 0);
+	s[1] = hop_next(&a, 2, T_NS, T_NS / 2);
+	assert_int_equal(hpcc_measure_inflight(&a, &p, s, 2), HPCC_ACK_TS_BACK);
+	assert_true(a.U_q24 == ONE / 2);
+	/* with its next record it is back */
+	s[0] = hop_next(&a, 1, T_NS, T_NS * 3 / 4);
+	hpcc_measure_inflight(&a, &p, s, 1);
+	assert_true(a.U_q24 == ONE * 3 / 4);
+}
+
+static void measure_inflight__tx_back_starts_the_link_anew(void **state)
+{
+	struct hpcc_params p = params(5);
+	struct hpcc_algo a = started(&p);
+	struct hpcc_sample s = next(&a, T_NS, T_NS, 0);
+
+	hpcc_measure_inflight(&a, &p, &s, 1);
+	s = next(&a, 100, -1, 9 * T_NS);
+	assert_int_equal(hpcc_measure_inflight(&a, &p, &s, 1),
+			 HPCC_ACK_TX_BACK | HPCC_ACK_NO_SAMPLE);
+	assert_true(a.L[0].tx == s.tx && a.L[0].ts == s.ts);
+	assert_true(a.L[0].u_q24 == 0 && a.U_q24 == ONE);
+	s = next(&a, T_NS, T_NS / 2, 0);
+	assert_int_equal(hpcc_measure_inflight(&a, &p, &s, 1), 0);
+	assert_true(a.U_q24 == ONE / 2);
+}
+
+static void measure_inflight__tx_excess_beyond_4_dts_and_T(void **state)
+{
+	static const u64 dts[] = { 1, 999, 10000, 1ULL << 61 };
+	struct hpcc_params p = params(5);
+	unsigned int i;
+
+	for (i = 0; i < sizeof(dts) / sizeof(dts[0]); i++) {
+		struct hpcc_algo a = started(&p), before = a;
+		u64 most = 4 * dts[i] + T_NS;
+		struct hpcc_sample s;
+
+		if (most >> 63)		/* that far ahead is behind */
+			most = ~0ULL >> 1;
+		s = next(&a, dts[i], most + 1, 0);
+		assert_int_equal(hpcc_measure_inflight(&a, &p, &s, 1),
+				 HPCC_ACK_NO_SAMPLE |
+				 (most == ~0ULL >> 1 ? HPCC_ACK_TX_BACK :
+						       HPCC_ACK_TX_EXCESS));
+		if (most != ~0ULL >> 1)
+			assert_memory_equal(&a, &before, sizeof(a));
+		a = before;
+		s = next(&a, dts[i], most, 0);
+		assert_int_equal(hpcc_measure_inflight(&a, &p, &s, 1), 0);
+	}
+}
+
+static void measure_inflight__tag_changed(void **state)
+{
+	struct hpcc_params p = params(5);
+	struct hpcc_algo a = three(&p);
+	struct hpcc_sample s[2];
+
+	a.L[0].u_q24 = 3 * ONE;
+	s[0] = hop_next(&a, 1, T_NS, T_NS);
+	s[0].tag++;
+	s[1] = hop_next(&a, 2, T_NS, T_NS / 2);
+	assert_int_equal(hpcc_measure_inflight(&a, &p, s, 2), HPCC_ACK_PATH);
+	assert_true(a.U_q24 == ONE / 2);
+	assert_true(a.L[0].u_q24 == 0 && a.L[0].ts == s[0].ts);
+	assert_int_equal(a.L[0].tag, s[0].tag);
+	/* known by its new tag from then on */
+	s[0] = hop_next(&a, 1, T_NS, T_NS);
+	assert_int_equal(hpcc_measure_inflight(&a, &p, s, 1), 0);
+	assert_true(a.U_q24 == ONE);
+	/* alone in its ACK it is no measurement, nor is the old link's u' */
+	s[0] = hop_next(&a, 1, T_NS, T_NS);
+	s[0].tag++;
+	assert_int_equal(hpcc_measure_inflight(&a, &p, s, 1),
+			 HPCC_ACK_PATH | HPCC_ACK_NO_SAMPLE);
+	s[1] = hop_next(&a, 2, T_NS, T_NS / 4);
+	hpcc_measure_inflight(&a, &p, s + 1, 1);
+	assert_true(a.U_q24 == ONE / 4);
+}
+
+static void measure_inflight__repeated_hop(void **state)
+{
+	struct hpcc_params p = params(5);
+	struct hpcc_algo a = started(&p);
+	struct hpcc_sample s[2];
+
+	s[0] = next(&a, T_NS, T_NS / 2, 0);
+	s[1] = next(&a, 2 * T_NS, 5 * T_NS, 9 * T_NS);
+	assert_int_equal(hpcc_measure_inflight(&a, &p, s, 2), HPCC_ACK_REPEAT);
+	assert_true(a.U_q24 == ONE / 2 && a.L[0].ts == s[0].ts);
+	/* also where the first one was not usable */
+	s[0] = next(&a, 0, 0, 0);
+	s[1] = next(&a, T_NS, T_NS, 0);
+	assert_int_equal(hpcc_measure_inflight(&a, &p, s, 2),
+			 HPCC_ACK_REPEAT | HPCC_ACK_TS_BACK |
+			 HPCC_ACK_NO_SAMPLE);
+}
+
+static void measure_inflight__hop_out_of_range(void **state)
+{
+	static const u8 bad[] = { 0, 16, 128, 255 };
+	struct hpcc_params p = params(5);
+	struct hpcc_algo a = started(&p);
+	unsigned int i;
+
+	for (i = 0; i < sizeof(bad); i++) {
+		struct hpcc_algo before = a;
+		struct hpcc_sample s = { .hop = bad[i], .ts = 5 };
+
+		assert_int_equal(hpcc_measure_inflight(&a, &p, &s, 1),
+				 HPCC_ACK_BAD_HOP | HPCC_ACK_NO_SAMPLE);
+		assert_memory_equal(&a, &before, sizeof(a));
+	}
+}
+
+static void measure_inflight__bad_record_beside_good_ones(void **state)
+{
+	struct hpcc_params p = params(5);
+	struct hpcc_algo a = started(&p);
+	struct hpcc_sample s[3] = { { .hop = 0 }, { }, { .hop = 77 } };
+
+	s[1] = next(&a, T_NS, T_NS / 2, 0);
+	assert_int_equal(hpcc_measure_inflight(&a, &p, s, 3), HPCC_ACK_BAD_HOP);
+	assert_true(a.U_q24 == ONE / 2);
+}
+
+/* ---- ComputeWind -------------------------------------------------------- */
+
+static void compute_wind__multiplicative_from_eta_on(void **state)
+{
+	struct hpcc_params p = params(5);
+	struct hpcc_algo a = started(&p);
+	u64 W;
+
+	a.Wc_q16 = BYTES(50000);
+	set_U(&a, 2 * ETA);
+	W = hpcc_compute_wind(&a, &p, false);
+	assert_near(ldexpl(W, -16), 25062.5L, 1e-4);
+	/* U = eta: the same by either branch, but incStage tells */
+	set_U(&a, ETA);
+	a.inc_stage = 3;
+	hpcc_compute_wind(&a, &p, true);
+	assert_int_equal(a.inc_stage, 0);
+	assert_near(ldexpl(a.Wc_q16, -16), 50062.5L, 1e-4);
+}
+
+static void compute_wind__additive_below_eta(void **state)
+{
+	struct hpcc_params p = params(5);
+	struct hpcc_algo a = started(&p);
+
+	a.Wc_q16 = BYTES(50000);
+	set_U(&a, ETA - 1);
+	a.U_low = (1U << HPCC_U_LOW_BITS) - 1;
+	a.inc_stage = 4;
+	assert_true(hpcc_compute_wind(&a, &p, true) == BYTES(50000) + BYTES(125) / 2);
+	assert_int_equal(a.inc_stage, 5);
+	assert_true(a.Wc_q16 == BYTES(50000) + BYTES(125) / 2);
+}
+
+static void compute_wind__multiplicative_after_max_stage(void **state)
+{
+	struct hpcc_params p = params(5);
+	struct hpcc_algo a = started(&p);
+	u64 W;
+
+	a.Wc_q16 = BYTES(10000);
+	set_U(&a, ETA / 4);
+	a.inc_stage = 5;
+	W = hpcc_compute_wind(&a, &p, true);
+	assert_near(ldexpl(W, -16), 40062.5L, 1e-2);
+	assert_true(a.Wc_q16 == W);
+	assert_int_equal(a.inc_stage, 0);
+}
+
+static void compute_wind__max_stage_0_never_adds_only(void **state)
+{
+	struct hpcc_params p = params(0);
+	struct hpcc_algo a = started(&p);
+
+	a.Wc_q16 = BYTES(10000);
+	set_U(&a, ETA / 2);
+	assert_near(ldexpl(hpcc_compute_wind(&a, &p, true), -16), 20062.5L,
+		    1e-2);
+	assert_int_equal(a.inc_stage, 0);
+}
+
+static void compute_wind__without_update_keeps_Wc(void **state)
+{
+	struct hpcc_params p = params(5);
+	struct hpcc_algo a = started(&p), before;
+
+	a.Wc_q16 = BYTES(50000);
+	set_U(&a, 2 * ONE);
+	a.inc_stage = 2;
+	before = a;
+	assert_true(hpcc_compute_wind(&a, &p, false) < BYTES(25000));
+	assert_memory_equal(&a, &before, sizeof(a));
+	set_U(&a, ONE / 2);
+	before = a;
+	assert_true(hpcc_compute_wind(&a, &p, false) ==
+		    BYTES(50000) + BYTES(125) / 2);
+	assert_memory_equal(&a, &before, sizeof(a));
+}
+
+static void compute_wind__clamps_what_Wc_stores(void **state)
+{
+	struct hpcc_params p = params(5);
+	struct hpcc_algo a = started(&p);
+
+	set_U(&a, ONE / 2);
+	assert_true(hpcc_compute_wind(&a, &p, true) == BYTES(W_INIT));
+	assert_true(a.Wc_q16 == BYTES(W_INIT));
+	a.inc_stage = 5;
+	assert_true(hpcc_compute_wind(&a, &p, true) == BYTES(W_INIT));
+	assert_true(a.Wc_q16 == BYTES(W_INIT));
+	/* W_ai comes before the clamp: 19 + 62.5 is under W_min, 119 + 62.5 not */
+	a.Wc_q16 = BYTES(20000);
+	set_U(&a, 1000 * ONE);
+	assert_true(hpcc_compute_wind(&a, &p, true) == BYTES(W_MIN));
+	assert_true(a.Wc_q16 == BYTES(W_MIN));
+	a.Wc_q16 = BYTES(W_INIT);
+	set_U(&a, 1000 * ONE);
+	assert_near(ldexpl(hpcc_compute_wind(&a, &p, true), -16), 181.25L, 0.01);
+}
+
+static void compute_wind__U_of_0(void **state)
+{
+	struct hpcc_params p = params(0);
+	struct hpcc_algo a = started(&p);
+	u64 U;
+
+	for (U = 0; U < 1ULL << 40; U = 2 * U + 1) {
+		a.Wc_q16 = BYTES(W_MIN);
+		a.U_q24 = U >> HPCC_U_LOW_BITS;
+		a.U_low = U & ((1U << HPCC_U_LOW_BITS) - 1);
+		if (U < 1ULL << 33)
+			assert_true(hpcc_compute_wind(&a, &p, false) ==
+				    BYTES(W_INIT));
+		else
+			assert_near(ldexpl(hpcc_compute_wind(&a, &p, false), -16),
+				    fminl(62.5L + W_MIN * 0.95L / U_of(&a), W_INIT),
+				    W_INIT * 1e-6L);
+	}
+}
+
+static void compute_wind__largest_numbers(void **state)
+{
+	struct hpcc_params p;
+	struct hpcc_algo a;
+
+	hpcc_params_init(&p, HPCC_T_MAX, ~0ULL, 0, ~0ULL, ~0U, 0);
+	hpcc_algo_init(&a, &p);
+	set_U(&a, 1);
+	assert_true(hpcc_compute_wind(&a, &p, true) == HPCC_W_MAX_Q16);
+	p.W_ai_q16 = 0;
+	set_U(&a, HPCC_U_MAX_Q24);
+	assert_true(hpcc_compute_wind(&a, &p, true) == HPCC_W_MAX_Q16 >> 16);
+}
+
+/* ---- NewAck ------------------------------------------------------------- */
+
+static void new_ack__first_is_stored_only(void **state)
+{
+	struct hpcc_params p = params(0);
+	struct hpcc_algo a = started(&p);
+
+	assert_true(a.W_q16 == BYTES(W_INIT) && a.Wc_q16 == BYTES(W_INIT));
+	assert_true(a.U_q24 == ONE);
+	assert_int_equal(a.inc_stage, 0);
+	assert_int_equal(a.last_update_seq, 100000);
+	assert_true(a.L[0].valid && a.L[0].ts == 1000000 && a.L[0].tx == 500000);
+	assert_int_equal(a.L[0].tag, 7);
+}
+
+static void new_ack__first_needs_a_record(void **state)
+{
+	const struct hpcc_sample bad = { .hop = 0 };
+	struct hpcc_params p = params(5);
+	struct hpcc_algo a;
+
+	hpcc_algo_init(&a, &p);
+	assert_int_equal(hpcc_new_ack(&a, &p, NULL, 0, 1000, 5000),
+			 HPCC_ACK_NO_SAMPLE);
+	assert_int_equal(hpcc_new_ack(&a, &p, &bad, 1, 1000, 5000),
+			 HPCC_ACK_NO_SAMPLE | HPCC_ACK_BAD_HOP);
+	assert_false(a.started);
+}
+
+static void new_ack__synchronises_beyond_last_update_seq(void **state)
+{
+	struct hpcc_params p = params(5);
+	struct hpcc_algo a = started(&p);
+	struct hpcc_sample s = next(&a, T_NS, T_NS * 2, 0);
+
+	assert_int_equal(hpcc_new_ack(&a, &p, &s, 1, 100000, 150000), 0);
+	assert_near(ldexpl(a.W_q16, -16), W_INIT * 0.475L + 62.5, 0.05);
+	assert_true(a.Wc_q16 == BYTES(W_INIT));
+	assert_int_equal(a.last_update_seq, 100000);
+	s = next(&a, T_NS, T_NS * 2, 0);
+	assert_int_equal(hpcc_new_ack(&a, &p, &s, 1, 100001, 150000),
+			 HPCC_ACK_UPDATE);
+	assert_near(ldexpl(a.Wc_q16, -16), W_INIT * 0.475L + 62.5, 0.05);
+	assert_true(a.Wc_q16 == a.W_q16);
+	assert_int_equal(a.last_update_seq, 150000);
+}
+
+static void new_ack__five_additive_steps_then_a_jump(void **state)
+{
+	struct hpcc_params p = params(5);
+	struct hpcc_algo a = started(&p);
+	u32 i;
+
+	a.Wc_q16 = BYTES(10000);
+	for (i = 1; i <= 5; i++) {
+		struct hpcc_sample s = next(&a, T_NS, T_NS / 2, 0);
+
+		assert_int_equal(hpcc_new_ack(&a, &p, &s, 1, a.last_update_seq + 1,
+					      a.last_update_seq + 1000),
+				 HPCC_ACK_UPDATE);
+		assert_true(a.W_q16 == BYTES(10000) + i * BYTES(125) / 2);
+		assert_int_equal(a.inc_stage, i);
+	}
+	{
+		struct hpcc_sample s = next(&a, T_NS, T_NS / 2, 0);
+
+		hpcc_new_ack(&a, &p, &s, 1, a.last_update_seq + 1,
+			     a.last_update_seq + 1000);
+	}
+	assert_near(ldexpl(a.W_q16, -16), 10312.5L * 1.9L + 62.5L, 0.01);
+	assert_int_equal(a.inc_stage, 0);
+}
+
+static void new_ack__sequence_numbers_wrap(void **state)
+{
+	struct hpcc_params p = params(5);
+	struct hpcc_algo a = started(&p);
+	struct hpcc_sample s = next(&a, T_NS, T_NS, 0);
+
+	a.last_update_seq = 0xfffffff0;
+	assert_int_equal(hpcc_new_ack(&a, &p, &s, 1, 0xffffff00, 0x10), 0);
+	s = next(&a, T_NS, T_NS, 0);
+	assert_int_equal(hpcc_new_ack(&a, &p, &s, 1, 0x8, 0x20),
+			 HPCC_ACK_UPDATE);
+	assert_int_equal(a.last_update_seq, 0x20);
+	s = next(&a, T_NS, T_NS, 0);
+	assert_int_equal(hpcc_new_ack(&a, &p, &s, 1, 0xfffffff8, 0x20), 0);
+}
+
+static void new_ack__last_update_seq_moves_forward_only(void **state)
+{
+	struct hpcc_params p = params(5);
+	struct hpcc_algo a = started(&p);
+	struct hpcc_sample s = next(&a, T_NS, T_NS, 0);
+
+	assert_int_equal(hpcc_new_ack(&a, &p, &s, 1, 100001, 90000),
+			 HPCC_ACK_UPDATE);
+	assert_int_equal(a.last_update_seq, 100000);
+}
+
+static void new_ack__restart_sets_last_update_seq_anew(void **state)
+{
+	struct hpcc_params p = params(5);
+	struct hpcc_algo a = started(&p);
+	struct hpcc_sample s = next(&a, T_NS, T_NS, 0);
+
+	hpcc_algo_restart(&a, &p, BYTES(1000));
+	hpcc_new_ack(&a, &p, &s, 1, 2000, 90000);
+	assert_int_equal(a.last_update_seq, 90000);
+	assert_false(a.resync);
+}
+
+static void new_ack__without_measurement_changes_nothing(void **state)
+{
+	struct hpcc_params p = params(0);
+	struct hpcc_algo a = started(&p), before;
+	struct hpcc_sample s = next(&a, 0, 0, 0);
+
+	a.W_q16 = BYTES(3000);
+	hpcc_algo_restart(&a, &p, BYTES(2000));
+	before = a;
+	assert_int_equal(hpcc_new_ack(&a, &p, &s, 1, 200000, 300000),
+			 HPCC_ACK_NO_SAMPLE | HPCC_ACK_TS_BACK);
+	assert_memory_equal(&a, &before, sizeof(a));
+	assert_int_equal(hpcc_new_ack(&a, &p, NULL, 0, 200000, 300000),
+			 HPCC_ACK_NO_SAMPLE);
+	assert_memory_equal(&a, &before, sizeof(a));
+}
+
+static void pacing_rate__is_W_over_T(void **state)
+{
+	struct hpcc_params p = params(5);
+	struct hpcc_algo a = started(&p);
+
+	assert_near(hpcc_pacing_rate(&a, &p, 1000000000), 12.5e9L, 1);
+	a.W_q16 = BYTES(1000);
+	assert_near(hpcc_pacing_rate(&a, &p, 1000000000), 1e8L, 1);
+}
+
+static void pacing_rate__whole_range(void **state)
+{
+	static const long double bps[] = { 1e7, 1e9, 1e11, 8e11 };
+	static const u64 T_ns[] = { 1000, 4160, 1000000, 1000000000 };
+	unsigned int i, k;
+
+	for (i = 0; i < 4; i++)
+		for (k = 0; k < 4; k++) {
+			struct hpcc_params p;
+			struct hpcc_algo a;
+			u64 W = bps[i] / 8 * T_ns[k] / 1e9L * 65536;
+
+			hpcc_params_init(&p, T_ns[k], W, W / 1024, 0, ETA, 5);
+			hpcc_algo_init(&a, &p);
+			assert_near(hpcc_pacing_rate(&a, &p, 1000000000),
+				    bps[i] / 8, 1 + bps[i] * 1e-6L +
+				    1e9L / T_ns[k] / 65536);
+		}
+}
+
+static void pacing_rate__saturates(void **state)
+{
+	struct hpcc_params p;
+	struct hpcc_algo a;
+
+	hpcc_params_init(&p, 1, ~0ULL, 0, 0, ETA, 5);
+	hpcc_algo_init(&a, &p);
+	assert_true(hpcc_pacing_rate(&a, &p, 1000000000) == 65536000000000ULL);
+}
+
+/* ---- Any samples -------------------------------------------------------- */
+
+static const u64 rates_bps[] = { 10000000, 1000000000, 100000000000,
+				 800000000000 };
+static const u64 Ts_ns[] = { 1000, 10000, 1000000, 1000000000 };
+
+/* What a sender at this rate and T would use, in units of 2^-frac ns. */
+static struct hpcc_params params_for(u64 bps, u64 T_ns, u32 frac, u32 max_stage)
+{
+	long double W = (long double)bps / 8 * T_ns / 1e9L * 65536;
+	struct hpcc_params p;
+
+	hpcc_params_init(&p, T_ns << frac, W, W / 1000, W * 0.05L / 100, ETA,
+			 max_stage);
+	return p;
+}
+
+static void any__hostile_samples_keep_the_bounds(void **state)
+{
+	u64 seed = 21;
+	u32 run, i, k;
+
+	for (run = 0; run < 400; run++) {
+		struct hpcc_params p = params_for(rates_bps[run % 4],
+						  Ts_ns[run / 4 % 4], 8,
+						  run / 16 % 3);
+		struct hpcc_algo a;
+		u32 met = 0;
+
+		if (run % 7 == 0)
+			hpcc_params_init(&p, random_magnitude(&seed),
+					 random_magnitude(&seed),
+					 random_magnitude(&seed),
+					 random_magnitude(&seed),
+					 random_magnitude(&seed),
+					 random_magnitude(&seed));
+		hpcc_algo_init(&a, &p);
+		for (i = 0; i < 500; i++) {
+			struct hpcc_sample s[4];
+			u32 n = random_below(&seed, 5);
+
+			for (k = 0; k < n; k++) {
+				struct hpcc_link *l;
+
+				s[k].hop = random_below(&seed, 18);
+				s[k].tag = random_below(&seed, 40) ? 0 : 1;
+				l = &a.L[s[k].hop < 15 ? s[k].hop : 0];
+				s[k].ts = random_magnitude(&seed);
+				s[k].tx = random_magnitude(&seed);
+				s[k].qlen = random_magnitude(&seed);
+				if (random_below(&seed, 2))
+					s[k].ts += l->ts;
+				if (random_below(&seed, 2))
+					s[k].tx += l->tx;
+			}
+			switch (random_below(&seed, 64)) {
+			case 0:
+				hpcc_algo_restart(&a, &p, random_magnitude(&seed));
+				break;
+			case 1:
+				hpcc_algo_trim(&a, random_below(&seed, 16));
+				break;
+			}
+			met |= hpcc_new_ack(&a, &p, s, n, random_u64(&seed),
+					    random_u64(&seed));
+			assert_true(a.W_q16 >= p.W_min_q16 &&
+				    a.W_q16 <= p.W_max_q16);
+			assert_true(a.Wc_q16 >= p.W_min_q16 &&
+				    a.Wc_q16 <= p.W_max_q16);
+			assert_true(a.U_q24 <= HPCC_U_MAX_Q24);
+			assert_true(a.U_low < 1U << HPCC_U_LOW_BITS);
+			assert_true(a.inc_stage <= p.max_stage);
+			for (k = 0; k < HPCC_HOPS_MAX; k++)
+				assert_true(a.L[k].u_q24 <= HPCC_U_MAX_Q24);
+		}
+		if (run == 0)
+			assert_int_equal(met, (HPCC_ACK_NEW << 1) - 1);
+	}
+}
+
+static void any__average_stays_between_U_and_u(void **state)
+{
+	u64 seed = 22;
+	int i;
+
+	for (i = 0; i < 100000; i++) {
+		struct hpcc_params p;
+		struct hpcc_algo a;
+		u64 before, u, tau;
+
+		hpcc_params_init(&p, random_magnitude(&seed), BYTES(1), 1, 0, ETA, 5);
+		hpcc_algo_init(&a, &p);
+		a.U_q24 = random_below(&seed, HPCC_U_MAX_Q24);
+		a.U_low = random_below(&seed, 1 << HPCC_U_LOW_BITS);
+		u = random_magnitude(&seed) % (HPCC_U_MAX_Q24 + 1);
+		tau = 1 + random_below(&seed, p.T);
+		before = U_q44(&a);
+		hpcc_average(&a, &p, u, tau);
+		u <<= HPCC_U_LOW_BITS;
+		if (u > before)
+			assert_true(U_q44(&a) >= before && U_q44(&a) <= u);
+		else
+			assert_true(U_q44(&a) <= before && U_q44(&a) >= u);
+	}
+}
+
+static void any__more_queue_never_gives_a_larger_window(void **state)
+{
+	u64 seed = 23;
+	u32 run;
+
+	for (run = 0; run < 20000; run++) {
+		struct hpcc_params p = params_for(rates_bps[run % 4],
+						  Ts_ns[run / 4 % 4], 4,
+						  run / 16 % 3);
+		struct hpcc_algo a = started(&p), b;
+		u64 dts = 1 + random_below(&seed, 2 * p.T);
+		u64 dtx = random_below(&seed, dts + 1);
+		u64 qlen = random_below(&seed, 2 * p.T);
+		struct hpcc_sample s;
+
+		set_U(&a, random_below(&seed, 2 * ONE));
+		a.Wc_q16 = p.W_min_q16 + random_below(&seed, p.W_max_q16 -
+							     p.W_min_q16);
+		a.inc_stage = random_below(&seed, p.max_stage + 1);
+		a.L[0].qlen = 4 * p.T;
+		b = a;
+		s = next(&a, dts, dtx, qlen);
+		hpcc_new_ack(&a, &p, &s, 1, 200000, 300000);
+		s.qlen += random_below(&seed, run & 1 ? p.T : 1 + p.T / 1000);
+		hpcc_new_ack(&b, &p, &s, 1, 200000, 300000);
+		assert_true(U_q44(&b) >= U_q44(&a));
+		assert_true(b.W_q16 <= a.W_q16);
+	}
+}
+
+/* ---- The law in long double --------------------------------------------- */
+
+struct model {
+	long double T, eta, W_max, W_min, W_ai;
+	long double U, W, Wc;
+	u32 max_stage, inc_stage;
+	bool tie;	/* two links within what Q24 tells apart */
+};
+
+static void model_init(struct model *m, const struct hpcc_params *p,
+		       const struct hpcc_algo *a)
+{
+	m->T = p->T;
+	m->eta = ldexpl(p->eta_q24, -24);
+	m->W_max = ldexpl(p->W_max_q16, -16);
+	m->W_min = ldexpl(p->W_min_q16, -16);
+	m->W_ai = ldexpl(p->W_ai_q16, -16);
+	m->max_stage = p->max_stage;
+	m->U = U_of(a);
+	m->W = ldexpl(a->W_q16, -16);
+	m->Wc = ldexpl(a->Wc_q16, -16);
+	m->inc_stage = a->inc_stage;
+}
+
+static void model_measure(struct model *m, const struct hpcc_link *L,
+			  const struct hpcc_sample *s, u32 n)
+{
+	long double u = 0, tau = 0;
+	u32 i;
+
+	m->tie = false;
+	for (i = 0; i < n; i++) {
+		const struct hpcc_link *l = &L[s[i].hop - 1];
+		long double dts = s[i].ts - l->ts;
+		long double qlen = fminl(s[i].qlen, l->qlen);
+		long double u1 = qlen / m->T + (s[i].tx - l->tx) / dts;
+
+		if (fabsl(u1 - u) < 1e-6L)
+			m->tie = true;
+		else if (u1 > u)
+			m->tie = false;
+		if (u1 > u) {
+			u = u1;
+			tau = fminl(dts, m->T);
+		}
+	}
+	m->U = (1 - tau / m->T) * m->U + tau / m->T * u;
+}
+
+static void model_wind(struct model *m, bool update_wc)
+{
+	bool scale = m->U >= m->eta || m->inc_stage >= m->max_stage;
+
+	m->W = (scale ? m->Wc / (m->U / m->eta) : m->Wc) + m->W_ai;
+	m->W = fminl(fmaxl(m->W, m->W_min), m->W_max);
+	if (update_wc) {
+		m->inc_stage = scale ? 0 : m->inc_stage + 1;
+		m->Wc = m->W;
+	}
+}
+
+/* A link that is @load used, with a queue around @qlen, over about T / 50. */
+static void walk(struct hpcc_sample *s, u64 T, u64 *seed, u32 load_permille,
+		 u64 qlen)
+{
+	u64 dts = 1 + random_below(seed, T / 50 + 2);
+
+	s->ts += dts;
+	s->tx += dts * (load_permille + random_below(seed, 100)) / 1000;
+	s->qlen = random_below(seed, qlen + 1);
+}
+
+/*
+ * Step by step: the model starts each ACK from the integers' state, so that a
+ * decision at U = eta, or between two links, that falls the other way does not
+ * carry on. U is also compared with a model that runs on from the last tie.
+ */
+static void reference(u64 bps, u64 T_ns, u32 frac, u64 seed)
+{
+	struct hpcc_params p = params_for(bps, T_ns, frac, seed % 3 * 2);
+	struct hpcc_sample s[3] = { { .hop = 1 }, { .hop = 2 }, { .hop = 3 } };
+	long double U_run, W_err = ldexpl(1, -15);
+	u32 n = 1 + seed % 3, seq = 0, i, k;
+	struct hpcc_algo a;
+
+	hpcc_algo_init(&a, &p);
+	hpcc_new_ack(&a, &p, s, n, 0, 10);
+	U_run = U_of(&a);
+	for (i = 0; i < 1500; i++) {
+		struct model m, drift;
+		u32 load = i / 300 % 2 ? 900 : 300;
+		bool full;
+
+		for (k = 0; k < n; k++)
+			walk(&s[k], p.T, &seed, load, i / 200 % 2 ? p.T : 0);
+		seq += 3;
+		full = (s32)(seq - a.last_update_seq) > 0;
+
+		model_init(&m, &p, &a);
+		drift = m;
+		drift.U = U_run;
+		model_measure(&m, a.L, s, n);
+		model_measure(&drift, a.L, s, n);
+		U_run = drift.U;
+		hpcc_new_ack(&a, &p, s, n, seq, seq + 30);
+
+		if (m.tie) {
+			U_run = U_of(&a);
+			continue;
+		}
+		assert_near(U_of(&a), m.U, 1.3e-7L);
+		assert_near(U_of(&a), U_run, 1.3e-7L + 3e-10L * i);
+		if (fabsl(m.U - m.eta) < 1e-6L)
+			continue;
+		model_wind(&m, full);
+		assert_near(ldexpl(a.W_q16, -16), m.W,
+			    W_err + m.W * 2e-7L / fminl(m.U, 1));
+		assert_near(ldexpl(a.Wc_q16, -16), m.Wc,
+			    W_err + m.Wc * 2e-7L / fminl(m.U, 1));
+		assert_int_equal(a.inc_stage, m.inc_stage);
+	}
+}
+
+static void reference__10_mbit_to_800_gbit_by_1_us_to_1_s(void **state)
+{
+	u32 i, k, seed;
+
+	for (i = 0; i < 4; i++)
+		for (k = 0; k < 4; k++)
+			for (seed = 1; seed <= 9; seed++)
+				reference(rates_bps[i], Ts_ns[k], 0, seed);
+}
+
+static void reference__in_fractions_of_ns(void **state)
+{
+	u32 i, k, seed;
+
+	for (i = 0; i < 4; i++)
+		for (k = 0; k < 4; k++)
+			for (seed = 1; seed <= 3; seed++)
+				reference(rates_bps[i], Ts_ns[k], 8, seed);
+}
+
+int main(void)
+{
+	static const struct CMUnitTest tests[] = {
+		cmocka_unit_test(mul_shr__rounds_half_up),
+		cmocka_unit_test(mul_shr__wide),
+		cmocka_unit_test(mul_shr__saturates),
+		cmocka_unit_test(mul_shr__any),
+		cmocka_unit_test(div_nearest__rounds_half_up),
+		cmocka_unit_test(params_init__takes_what_is_in_range),
+		cmocka_unit_test(params_init__reciprocal_to_nearest),
+		cmocka_unit_test(params_init__clamps),
+		cmocka_unit_test(algo_forget_hop__that_one),
+		cmocka_unit_test(algo_forget_hop__out_of_range),
+		cmocka_unit_test(algo_trim__keeps_the_hops_given),
+		cmocka_unit_test(algo_trim__a_lost_link_no_longer_rules),
+		cmocka_unit_test(algo_forget__next_record_is_the_first),
+		cmocka_unit_test(algo_init__begins_at_line_rate),
+		cmocka_unit_test(algo_restart__clamps),
+		cmocka_unit_test(algo_restart__returns_at_once),
+		cmocka_unit_test(link_u__adds_queue_and_rate),
+		cmocka_unit_test(link_u__each_term_to_nearest),
+		cmocka_unit_test(link_u__saturates),
+		cmocka_unit_test(link_u__long_intervals),
+		cmocka_unit_test(measure_inflight__smaller_queue_counts),
+		cmocka_unit_test(measure_inflight__rate_from_last_record),
+		cmocka_unit_test(measure_inflight__weight_is_tau_over_T),
+		cmocka_unit_test(measure_inflight__tau_is_at_most_T),
+		cmocka_unit_test(measure_inflight__moves_by_the_least_weight),
+		cmocka_unit_test(measure_inflight__largest_link_counts),
+		cmocka_unit_test(measure_inflight__order_of_records_is_no_matter),
+		cmocka_unit_test(measure_inflight__tau_of_the_largest_link),
+		cmocka_unit_test(measure_inflight__first_of_equal_links),
+		cmocka_unit_test(measure_inflight__no_load_moves_nothing),
+		cmocka_unit_test(measure_inflight__missing_link_is_remembered),
+		cmocka_unit_test(measure_inflight__later_link_has_no_rate_yet),
+		cmocka_unit_test(measure_inflight__no_records),
+		cmocka_unit_test(measure_inflight__ts_does_not_go_back),
+		cmocka_unit_test(measure_inflight__unusable_record_takes_its_link_out),
+		cmocka_unit_test(measure_inflight__tx_back_starts_the_link_anew),
+		cmocka_unit_test(measure_inflight__tx_excess_beyond_4_dts_and_T),
+		cmocka_unit_test(measure_inflight__tag_changed),
+		cmocka_unit_test(measure_inflight__repeated_hop),
+		cmocka_unit_test(measure_inflight__hop_out_of_range),
+		cmocka_unit_test(measure_inflight__bad_record_beside_good_ones),
+		cmocka_unit_test(compute_wind__multiplicative_from_eta_on),
+		cmocka_unit_test(compute_wind__additive_below_eta),
+		cmocka_unit_test(compute_wind__multiplicative_after_max_stage),
+		cmocka_unit_test(compute_wind__max_stage_0_never_adds_only),
+		cmocka_unit_test(compute_wind__without_update_keeps_Wc),
+		cmocka_unit_test(compute_wind__clamps_what_Wc_stores),
+		cmocka_unit_test(compute_wind__U_of_0),
+		cmocka_unit_test(compute_wind__largest_numbers),
+		cmocka_unit_test(new_ack__first_is_stored_only),
+		cmocka_unit_test(new_ack__first_needs_a_record),
+		cmocka_unit_test(new_ack__synchronises_beyond_last_update_seq),
+		cmocka_unit_test(new_ack__five_additive_steps_then_a_jump),
+		cmocka_unit_test(new_ack__sequence_numbers_wrap),
+		cmocka_unit_test(new_ack__last_update_seq_moves_forward_only),
+		cmocka_unit_test(new_ack__restart_sets_last_update_seq_anew),
+		cmocka_unit_test(new_ack__without_measurement_changes_nothing),
+		cmocka_unit_test(pacing_rate__is_W_over_T),
+		cmocka_unit_test(pacing_rate__whole_range),
+		cmocka_unit_test(pacing_rate__saturates),
+		cmocka_unit_test(any__hostile_samples_keep_the_bounds),
+		cmocka_unit_test(any__average_stays_between_U_and_u),
+		cmocka_unit_test(any__more_queue_never_gives_a_larger_window),
+		cmocka_unit_test(reference__10_mbit_to_800_gbit_by_1_us_to_1_s),
+		cmocka_unit_test(reference__in_fractions_of_ns),
+	};
+
+	return hpcc_run_tests(tests);
+}

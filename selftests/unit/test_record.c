@@ -1,0 +1,709 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Unit tests of <hpcc/record.h>, in its order. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "test.h"
+#include <hpcc/record.h>
+
+enum { KIND = HPCC_OPT_KIND_DEFAULT, EXID = HPCC_OPT_EXID_DEFAULT };
+
+/* Copy to the heap, so that ASan sees a read beyond the end. */
+static u8 *heap_copy(const u8 *bytes, u32 len)
+{
+	u8 *copy = malloc(len ? len : 1);
+
+	assert_non_null(copy);
+	memcpy(copy, bytes, len);
+	return copy;
+}
+
+static void put_be64__is_big_endian(void **state)
+{
+	static const u8 want[HPCC_RECORD_LEN] = { 1, 2, 3, 4, 5, 6, 7, 0xf8 };
+	u8 got[HPCC_RECORD_LEN];
+
+	hpcc_put_be64(got, 0x01020304050607f8ULL);
+	assert_memory_equal(got, want, sizeof(want));
+	assert_true(hpcc_get_be64(want) == 0x01020304050607f8ULL);
+}
+
+static void put_be64__round_trip(void **state)
+{
+	u64 seed = 1;
+	int i;
+
+	for (i = 0; i < 10000; i++) {
+		u8 p[HPCC_RECORD_LEN];
+		u64 v = random_magnitude(&seed);
+
+		hpcc_put_be64(p, v);
+		assert_true(hpcc_get_be64(p) == v);
+	}
+}
+
+static void scale_for__edges(void **state)
+{
+	assert_int_equal(hpcc_scale_for(0), 0);
+	assert_int_equal(hpcc_scale_for(1000), 0);
+	assert_int_equal(hpcc_scale_for(8191), 0);
+	assert_int_equal(hpcc_scale_for(8192), 1);
+	assert_int_equal(hpcc_scale_for(16383), 1);
+	assert_int_equal(hpcc_scale_for(16384), 2);
+	assert_int_equal(hpcc_scale_for(1000000000), 17);
+	assert_int_equal(hpcc_scale_for(~0ULL), HPCC_SCALE_MAX);
+}
+
+static void scale_for__t_spans_4096_to_8191_units(void **state)
+{
+	u64 t_ns;
+
+	for (t_ns = 4096; t_ns <= 2000000000; t_ns += t_ns / 1000 + 1) {
+		u64 units = t_ns >> hpcc_scale_for(t_ns);
+
+		assert_in_range(units, 4096, HPCC_T_UNITS_MAX - 1);
+	}
+}
+
+static void link_tag__tells_ports_and_nodes_apart(void **state)
+{
+	u32 node, port, same = 0;
+
+	for (port = 1; port < 64; port++)
+		same += hpcc_link_tag(7, port) == hpcc_link_tag(7, 0);
+	for (node = 1; node < 64; node++)
+		same += hpcc_link_tag(node, 3) == hpcc_link_tag(0, 3);
+	/* 126 pairs, by chance equal in 1 of 256 */
+	assert_in_range(same, 0, 4);
+}
+
+static void link_tag__uses_all_256(void **state)
+{
+	u8 used[256] = { 0 };
+	u32 i, n = 0;
+
+	for (i = 0; i < 4096; i++)
+		used[hpcc_link_tag(i / 16, i % 16)] = 1;
+	for (i = 0; i < 256; i++)
+		n += used[i];
+	assert_in_range(n, 230, 256);
+}
+
+static void qlen_encode__exact_below_512(void **state)
+{
+	u32 units;
+
+	for (units = 0; units < 512; units++)
+		assert_int_equal(hpcc_qlen_decode(hpcc_qlen_encode(units)),
+				 units);
+}
+
+static void qlen_encode__nearest(void **state)
+{
+	u32 units, before = 0;
+
+	for (units = 0; units <= HPCC_QLEN_MAX; units++) {
+		u32 code = hpcc_qlen_encode(units);
+		u32 got = hpcc_qlen_decode(code);
+		u32 error = got > units ? got - units : units - got;
+
+		assert_true(code < 1U << HPCC_QLEN_BITS);
+		assert_true(code >= before);
+		/* a step is at most 1/256 of the value */
+		assert_true((u64)error * 512 <= units);
+		before = code;
+	}
+}
+
+static void qlen_encode__saturates(void **state)
+{
+	u64 seed = 2;
+	int i;
+
+	assert_int_equal(hpcc_qlen_encode(HPCC_QLEN_MAX), 0xfff);
+	assert_int_equal(hpcc_qlen_encode(HPCC_QLEN_MAX + 1ULL), 0xfff);
+	assert_int_equal(hpcc_qlen_encode(~0ULL), 0xfff);
+	for (i = 0; i < 10000; i++) {
+		u64 units = random_magnitude(&seed);
+
+		if (units > HPCC_QLEN_MAX)
+			assert_int_equal(hpcc_qlen_encode(units), 0xfff);
+	}
+}
+
+static void qlen_encode__carries_into_the_exponent(void **state)
+{
+	assert_int_equal(hpcc_qlen_encode(1021), 0x2ff);
+	assert_int_equal(hpcc_qlen_encode(1022), 0x2ff);
+	assert_int_equal(hpcc_qlen_encode(1023), 0x300);
+	assert_int_equal(hpcc_qlen_decode(0x300), 1024);
+}
+
+static void qlen_decode__every_code_encodes_to_itself(void **state)
+{
+	u32 code;
+
+	for (code = 0; code < 1U << HPCC_QLEN_BITS; code++)
+		assert_int_equal(hpcc_qlen_encode(hpcc_qlen_decode(code)),
+				 code);
+}
+
+static void qlen_decode__ignores_higher_bits(void **state)
+{
+	assert_int_equal(hpcc_qlen_decode(0xfffff123), hpcc_qlen_decode(0x123));
+	assert_int_equal(hpcc_qlen_decode(~0U), HPCC_QLEN_MAX);
+}
+
+static void counter_extend__ahead_and_behind(void **state)
+{
+	const u64 last = 5ULL << HPCC_COUNTER_BITS | 1000;
+
+	assert_true(hpcc_counter_extend(last, 1000) == last);
+	assert_true(hpcc_counter_extend(last, 1001) == last + 1);
+	assert_true(hpcc_counter_extend(last, 999) == last - 1);
+	assert_true(hpcc_counter_extend(last, 1000 + (1 << 19) - 1) ==
+		    last + (1 << 19) - 1);
+	assert_true(hpcc_counter_extend(last, 1000 + (1 << 19)) ==
+		    last - (1 << 19));
+}
+
+static void counter_extend__across_the_wrap(void **state)
+{
+	const u64 wrap = 7ULL << HPCC_COUNTER_BITS;
+
+	assert_true(hpcc_counter_extend(wrap - 1, 0) == wrap);
+	assert_true(hpcc_counter_extend(wrap - 1, 5) == wrap + 5);
+	assert_true(hpcc_counter_extend(wrap, HPCC_COUNTER_MASK) == wrap - 1);
+	assert_true(hpcc_counter_extend(wrap + 3, HPCC_COUNTER_MASK - 1) ==
+		    wrap - 2);
+}
+
+static void counter_extend__follows_any_walk(void **state)
+{
+	u64 seed = 3, last = 1ULL << 40;
+	int i;
+
+	for (i = 0; i < 100000; i++) {
+		u64 next = last + random_below(&seed, 1 << 20) - (1 << 19);
+
+		assert_true(hpcc_counter_extend(last, next & HPCC_COUNTER_MASK) ==
+			    next);
+		/* higher bits of the raw value do not matter */
+		assert_true(hpcc_counter_extend(last, (u32)next) == next);
+		last = next;
+	}
+}
+
+static void record_encode__layout(void **state)
+{
+	const struct hpcc_record r = { .hop = 0xa, .tag = 0xbc, .ts = 0x12345,
+				       .tx = 0x6789a, .qlen = 0xde };
+	static const u8 want[] = { 0xab, 0xc1, 0x23, 0x45, 0x67, 0x89, 0xa0,
+				   0xde };
+	u8 got[HPCC_RECORD_LEN];
+
+	hpcc_record_encode(got, &r);
+	assert_memory_equal(got, want, sizeof(want));
+}
+
+static void record_encode__cuts_counters_off_at_20_bits(void **state)
+{
+	const struct hpcc_record wide = { .hop = 0x1f, .tag = 0, .ts = ~0U,
+					  .tx = 1U << 20, .qlen = ~0U };
+	u8 p[HPCC_RECORD_LEN];
+	struct hpcc_record r;
+
+	hpcc_record_encode(p, &wide);
+	hpcc_record_decode(p, &r);
+	assert_int_equal(r.hop, 15);
+	assert_int_equal(r.tag, 0);
+	assert_int_equal(r.ts, HPCC_COUNTER_MASK);
+	assert_int_equal(r.tx, 0);
+	assert_int_equal(r.qlen, HPCC_QLEN_MAX);
+}
+
+static void record_decode__round_trip(void **state)
+{
+	u64 seed = 4;
+	int i;
+
+	for (i = 0; i < 10000; i++) {
+		u8 p[HPCC_RECORD_LEN], again[HPCC_RECORD_LEN];
+		struct hpcc_record r;
+
+		hpcc_put_be64(p, random_u64(&seed));
+		hpcc_record_decode(p, &r);
+		assert_in_range(r.hop, 0, HPCC_HOPS_MAX);
+		assert_in_range(r.ts, 0, HPCC_COUNTER_MASK);
+		assert_in_range(r.tx, 0, HPCC_COUNTER_MASK);
+		assert_in_range(r.qlen, 0, HPCC_QLEN_MAX);
+		hpcc_record_encode(again, &r);
+		assert_memory_equal(p, again, sizeof(p));
+	}
+}
+
+static void record_decode__zero_is_a_free_slot(void **state)
+{
+	static const u8 zero[HPCC_RECORD_LEN];
+	struct hpcc_record r;
+
+	hpcc_record_decode(zero, &r);
+	assert_int_equal(r.hop, 0);
+}
+
+static u64 identity_bps(u64 bps)
+{
+	struct hpcc_identity id = { .hop = 1, .bps = bps };
+	u8 p[HPCC_RECORD_LEN];
+
+	hpcc_identity_encode(p, &id);
+	hpcc_identity_decode(p, &id);
+	return id.bps;
+}
+
+static void identity_encode__layout(void **state)
+{
+	const struct hpcc_identity id = { .hop = 3, .node = 0x12345,
+					  .port = 0x6789, .bps = 100000000000 };
+	/* 100 Gbit/s = 100,000 x 10^6: exponent 1, mantissa 0x186a0 */
+	static const u8 want[] = { 0x31, 0x23, 0x45, 0x67, 0x89, 0x41, 0x86,
+				   0xa0 };
+	u8 got[HPCC_RECORD_LEN];
+
+	hpcc_identity_encode(got, &id);
+	assert_memory_equal(got, want, sizeof(want));
+}
+
+static void identity_encode__real_rates_are_exact(void **state)
+{
+	static const u64 rates[] = {
+		1000, 10000000, 100000000, 1000000000, 2500000000, 10000000000,
+		25000000000, 40000000000, 100000000000, 400000000000,
+		800000000000, 1600000000000
+	};
+	u32 i;
+
+	for (i = 0; i < sizeof(rates) / sizeof(rates[0]); i++)
+		assert_true(identity_bps(rates[i]) == rates[i]);
+}
+
+static void identity_encode__rounds_once_to_nearest(void **state)
+{
+	assert_true(identity_bps(0) == 0);
+	assert_true(identity_bps(499) == 0);
+	assert_true(identity_bps(500) == 1000);
+	assert_true(identity_bps(4194303499) == 4194303000);
+	assert_true(identity_bps(4194303500) == 4194000000);
+	assert_true(identity_bps(5000499999) == 5000000000);
+	assert_true(identity_bps(5000500000) == 5001000000);
+	/* nearest kbit/s of it is ...500, which would round up */
+	assert_true(identity_bps(5000000499600) == 5000000000000);
+}
+
+static void identity_encode__relative_error(void **state)
+{
+	u64 seed = 5;
+	int i;
+
+	for (i = 0; i < 100000; i++) {
+		u64 bps = random_below(&seed, 4194303499999999ULL >>
+				       random_below(&seed, 40));
+		u64 got = identity_bps(bps);
+		u64 error = got > bps ? got - bps : bps - got;
+
+		/* half a unit, of 4194 at least where the unit is not 1000 */
+		assert_true(error <= 500 || error <= bps / (2 * 4193));
+	}
+}
+
+static void identity_encode__saturates(void **state)
+{
+	assert_true(identity_bps(~0ULL) == 4194303000000000000ULL);
+	assert_true(identity_bps(5000000000000000000ULL) ==
+		    4194303000000000000ULL);
+}
+
+static void identity_encode__cuts_off_what_does_not_fit(void **state)
+{
+	struct hpcc_identity id = { .hop = 0xff, .node = ~0U, .port = ~0U };
+	u8 p[HPCC_RECORD_LEN];
+
+	hpcc_identity_encode(p, &id);
+	hpcc_identity_decode(p, &id);
+	assert_int_equal(id.hop, 15);
+	assert_int_equal(id.node, HPCC_NODE_MAX);
+	assert_int_equal(id.port, HPCC_PORT_MAX);
+	assert_true(id.bps == 0);
+}
+
+static void identity_decode__round_trip(void **state)
+{
+	u64 seed = 6;
+	int i;
+
+	for (i = 0; i < 10000; i++) {
+		struct hpcc_identity id = {
+			.hop = random_below(&seed, 16),
+			.node = random_below(&seed, HPCC_NODE_MAX + 1),
+			.port = random_below(&seed, HPCC_PORT_MAX + 1),
+			.bps = random_below(&seed, 4194304) * 1000,
+		};
+		struct hpcc_identity got;
+		u8 p[HPCC_RECORD_LEN];
+
+		hpcc_identity_encode(p, &id);
+		hpcc_identity_decode(p, &got);
+		assert_int_equal(got.hop, id.hop);
+		assert_int_equal(got.node, id.node);
+		assert_int_equal(got.port, id.port);
+		assert_true(got.bps == id.bps);
+	}
+}
+
+static void opt_len__per_slot(void **state)
+{
+	assert_int_equal(hpcc_opt_len(0), 4);
+	assert_int_equal(hpcc_opt_len(3), 28);
+	assert_int_equal(hpcc_opt_len(HPCC_OPT_RECORDS_MAX), 36);
+}
+
+static void opt_encode__layout(void **state)
+{
+	const struct hpcc_opt opt = { .type = HPCC_OPT_ECHO, .scale = 17,
+				      .hops = 5, .flags = 0xb, .nr = 2 };
+	static const u8 want[] = { KIND, 20, 0x51, 0x5b, 0xee };
+	u8 got[5] = { 0, 0, 0, 0, 0xee };
+
+	hpcc_opt_encode(got, KIND, &opt);
+	assert_memory_equal(got, want, sizeof(want));
+}
+
+static void opt_decode__round_trip(void **state)
+{
+	u32 type, scale, hops, flags, nr;
+
+	for (type = 1; type < 8; type++)
+	for (scale = 0; scale <= HPCC_SCALE_MAX; scale++)
+	for (hops = 0; hops <= HPCC_HOPS_MAX; hops++)
+	for (flags = 0; flags < 16; flags++)
+	for (nr = 0; nr <= HPCC_OPT_RECORDS_MAX; nr++) {
+		const struct hpcc_opt opt = { type, scale, hops, flags, nr };
+		u8 p[HPCC_OPT_HEAD_LEN];
+		struct hpcc_opt got;
+
+		hpcc_opt_encode(p, KIND, &opt);
+		if (hpcc_opt_decode(p, p[1], &got) ||
+		    memcmp(&opt, &got, sizeof(opt)))
+			fail();
+	}
+}
+
+static void opt_decode__every_length(void **state)
+{
+	u32 len;
+
+	for (len = 0; len < 256; len++) {
+		const struct hpcc_opt opt = { .type = HPCC_OPT_FORWARD };
+		u8 head[HPCC_OPT_HEAD_LEN];
+		struct hpcc_opt got;
+		bool good = len == 4 || len == 12 || len == 20 || len == 28 ||
+			    len == 36;
+		u8 *p;
+
+		hpcc_opt_encode(head, KIND, &opt);
+		p = heap_copy(head, len < sizeof(head) ? len : sizeof(head));
+		assert_int_equal(hpcc_opt_decode(p, len, &got),
+				 good ? 0 : -EINVAL);
+		if (good)
+			assert_int_equal(got.nr, (len - 4) / 8);
+		free(p);
+	}
+}
+
+static void opt_decode__type_0(void **state)
+{
+	static const u8 p[HPCC_OPT_HEAD_LEN] = { KIND, 4, 0x1f, 0xff };
+	struct hpcc_opt opt;
+
+	assert_int_equal(hpcc_opt_decode(p, 4, &opt), -EINVAL);
+}
+
+/* What Linux puts into a data segment, our option, and one more. */
+static const u8 walk[] = {
+	1, 1, 8, 10, 0, 0, 0, 1, 0, 0, 0, 2,
+	KIND, 4, 0x20, 0,
+	1, 5, 10, 9, 9, 9, 9, 9, 9, 9, 9,
+	KIND, 4, 0x40, 0,
+	0, KIND, 4,
+};
+
+static void opt_next__finds_each(void **state)
+{
+	u32 pos = 0;
+
+	assert_int_equal(hpcc_opt_next(walk, sizeof(walk), &pos, KIND), 12);
+	assert_int_equal(pos, 16);
+	assert_int_equal(hpcc_opt_next(walk, sizeof(walk), &pos, KIND), 27);
+	assert_int_equal(pos, 31);
+	/* what stands behind the end of the list is none */
+	assert_int_equal(hpcc_opt_next(walk, sizeof(walk), &pos, KIND), -ENOENT);
+	assert_int_equal(pos, sizeof(walk));
+	assert_int_equal(hpcc_opt_next(walk, sizeof(walk), &pos, KIND), -ENOENT);
+}
+
+static void opt_next__other_kinds(void **state)
+{
+	u32 pos = 0;
+
+	assert_int_equal(hpcc_opt_next(walk, sizeof(walk), &pos, 8), 2);
+	assert_int_equal(pos, 12);
+	pos = 0;
+	assert_int_equal(hpcc_opt_next(walk, sizeof(walk), &pos, 254), -ENOENT);
+}
+
+static void opt_next__no_options(void **state)
+{
+	static const u8 nops[] = { 1, 1, 1, 1 };
+	u8 *none = heap_copy(nops, 0);
+	u32 pos = 0;
+
+	assert_int_equal(hpcc_opt_next(none, 0, &pos, KIND), -ENOENT);
+	free(none);
+	pos = 0;
+	assert_int_equal(hpcc_opt_next(nops, sizeof(nops), &pos, KIND), -ENOENT);
+}
+
+static void opt_next__every_truncation(void **state)
+{
+	u32 len;
+
+	for (len = 0; len < sizeof(walk); len++) {
+		u8 *p = heap_copy(walk, len);
+		u32 pos = 0;
+		int at, want;
+
+		/* Cut within an option, where 2 to 12 is the timestamp. */
+		want = len > 15 ? 12 : len > 2 && len != 12 ? -EINVAL : -ENOENT;
+		at = hpcc_opt_next(p, len, &pos, KIND);
+		assert_int_equal(at, want);
+		if (at >= 0)
+			assert_int_equal(pos, 16);
+		free(p);
+	}
+}
+
+static void opt_next__length_under_2(void **state)
+{
+	static const u8 len0[] = { 8, 0, 1, 1 };
+	static const u8 len1[] = { KIND, 1, 1, 1 };
+	static const u8 len2[] = { KIND, 2, 1, 1 };
+	u32 pos = 0;
+
+	assert_int_equal(hpcc_opt_next(len0, 4, &pos, KIND), -EINVAL);
+	assert_int_equal(hpcc_opt_next(len1, 4, &pos, KIND), -EINVAL);
+	assert_int_equal(pos, 0);
+	assert_int_equal(hpcc_opt_next(len2, 4, &pos, KIND), 0);
+	assert_int_equal(pos, 2);
+}
+
+static void opt_next__any_bytes(void **state)
+{
+	u64 seed = 7;
+	int i;
+
+	for (i = 0; i < 100000; i++) {
+		u8 bytes[40];
+		u32 len = random_below(&seed, sizeof(bytes) + 1);
+		u32 pos = 0, before = 0;
+		u8 *p;
+		int at;
+		u32 k;
+
+		for (k = 0; k < len; k++)
+			bytes[k] = random_below(&seed, 3) ?
+				   random_below(&seed, 12) : KIND;
+		p = heap_copy(bytes, len);
+		while ((at = hpcc_opt_next(p, len, &pos, KIND)) >= 0) {
+			assert_true((u32)at >= before && pos >= (u32)at + 2 &&
+				    pos <= len);
+			assert_int_equal(p[at], KIND);
+			assert_int_equal(p[at + 1], pos - at);
+			before = pos;
+		}
+		assert_true(at == -ENOENT || at == -EINVAL);
+		free(p);
+	}
+}
+
+static void syn_opt_encode__layout(void **state)
+{
+	static const u8 want[] = { KIND, 6, 0x48, 0x43, 0x10, 1, 0xee };
+	u8 got[] = { 0, 0, 0, 0, 0, 0, 0xee };
+
+	hpcc_syn_opt_encode(got, KIND, EXID, HPCC_CAP_TELEMETRY);
+	assert_memory_equal(got, want, sizeof(want));
+}
+
+static void syn_opt_decode__round_trip(void **state)
+{
+	u32 exid, caps;
+
+	for (exid = 0; exid <= 0xffff; exid += 251)
+		for (caps = 0; caps < 256; caps++) {
+			u8 p[HPCC_SYN_OPT_LEN];
+
+			hpcc_syn_opt_encode(p, KIND, exid, caps);
+			assert_int_equal(hpcc_syn_opt_decode(p, p[1], exid),
+					 caps);
+		}
+}
+
+static void syn_opt_decode__not_ours(void **state)
+{
+	u8 p[HPCC_SYN_OPT_LEN];
+
+	hpcc_syn_opt_encode(p, KIND, EXID, 1);
+	assert_int_equal(hpcc_syn_opt_decode(p, 6, EXID), 1);
+	assert_int_equal(hpcc_syn_opt_decode(p, 6, EXID ^ 1), -EINVAL);
+	assert_int_equal(hpcc_syn_opt_decode(p, 6, EXID ^ 0x100), -EINVAL);
+	p[4] = (HPCC_OPT_VERSION + 1) << 4;
+	assert_int_equal(hpcc_syn_opt_decode(p, 6, EXID), -EINVAL);
+	/* the low half of that byte is not looked at */
+	p[4] = HPCC_OPT_VERSION << 4 | 0xf;
+	assert_int_equal(hpcc_syn_opt_decode(p, 6, EXID), 1);
+}
+
+static void syn_opt_decode__every_length(void **state)
+{
+	u8 whole[HPCC_SYN_OPT_LEN];
+	u32 len;
+
+	hpcc_syn_opt_encode(whole, KIND, EXID, 1);
+	for (len = 0; len < 256; len++) {
+		u8 *p = heap_copy(whole, len < 6 ? len : 6);
+
+		assert_int_equal(hpcc_syn_opt_decode(p, len, EXID),
+				 len == 6 ? 1 : -EINVAL);
+		free(p);
+	}
+}
+
+/* First length in a bucket, as the uapi header defines it. */
+static u64 hist_begin(u32 bucket)
+{
+	u32 octave = bucket / HPCC_HIST_SUB, m = bucket % HPCC_HIST_SUB;
+
+	if (!octave)
+		return (u64)bucket * HPCC_HIST_UNIT;
+	return ((u64)(HPCC_HIST_SUB + m) << (octave - 1)) * HPCC_HIST_UNIT;
+}
+
+static void hist_bucket__begins_and_ends_as_defined(void **state)
+{
+	u32 b;
+
+	for (b = 0; b < HPCC_HIST_BUCKETS; b++) {
+		assert_int_equal(hpcc_hist_bucket(hist_begin(b)), b);
+		assert_int_equal(hpcc_hist_bucket(hist_begin(b + 1) - 1), b);
+	}
+}
+
+static void hist_bucket__never_falls(void **state)
+{
+	u32 bytes = 0, before = 0;
+
+	for (;;) {
+		u32 bucket = hpcc_hist_bucket(bytes);
+
+		assert_true(bucket < HPCC_HIST_BUCKETS);
+		assert_true(bucket == before || bucket == before + 1);
+		before = bucket;
+		if (bytes > ~0U - 61 - bytes / 1000)
+			break;
+		bytes += 61 + bytes / 1000;
+	}
+	assert_int_equal(before, HPCC_HIST_BUCKETS - 1);
+}
+
+static void hist_bucket__last_holds_whatever_is_longer(void **state)
+{
+	assert_int_equal(hpcc_hist_bucket(hist_begin(HPCC_HIST_BUCKETS)),
+			 HPCC_HIST_BUCKETS - 1);
+	assert_int_equal(hpcc_hist_bucket(~0U), HPCC_HIST_BUCKETS - 1);
+}
+
+static void hist_value__largest_of_its_bucket(void **state)
+{
+	u32 b;
+
+	for (b = 0; b < HPCC_HIST_BUCKETS; b++) {
+		u64 value = hpcc_hist_value(b);
+
+		assert_true(value == hist_begin(b + 1) - 1);
+		assert_int_equal(hpcc_hist_bucket(value), b);
+	}
+}
+
+static void hist_value__within_an_eighth(void **state)
+{
+	u32 b;
+
+	for (b = HPCC_HIST_SUB; b < HPCC_HIST_BUCKETS; b++)
+		assert_true((hpcc_hist_value(b) - hist_begin(b)) * HPCC_HIST_SUB <
+			    hist_begin(b));
+}
+
+int main(void)
+{
+	static const struct CMUnitTest tests[] = {
+		cmocka_unit_test(put_be64__is_big_endian),
+		cmocka_unit_test(put_be64__round_trip),
+		cmocka_unit_test(scale_for__edges),
+		cmocka_unit_test(scale_for__t_spans_4096_to_8191_units),
+		cmocka_unit_test(link_tag__tells_ports_and_nodes_apart),
+		cmocka_unit_test(link_tag__uses_all_256),
+		cmocka_unit_test(qlen_encode__exact_below_512),
+		cmocka_unit_test(qlen_encode__nearest),
+		cmocka_unit_test(qlen_encode__saturates),
+		cmocka_unit_test(qlen_encode__carries_into_the_exponent),
+		cmocka_unit_test(qlen_decode__every_code_encodes_to_itself),
+		cmocka_unit_test(qlen_decode__ignores_higher_bits),
+		cmocka_unit_test(counter_extend__ahead_and_behind),
+		cmocka_unit_test(counter_extend__across_the_wrap),
+		cmocka_unit_test(counter_extend__follows_any_walk),
+		cmocka_unit_test(record_encode__layout),
+		cmocka_unit_test(record_encode__cuts_counters_off_at_20_bits),
+		cmocka_unit_test(record_decode__round_trip),
+		cmocka_unit_test(record_decode__zero_is_a_free_slot),
+		cmocka_unit_test(identity_encode__layout),
+		cmocka_unit_test(identity_encode__real_rates_are_exact),
+		cmocka_unit_test(identity_encode__rounds_once_to_nearest),
+		cmocka_unit_test(identity_encode__relative_error),
+		cmocka_unit_test(identity_encode__saturates),
+		cmocka_unit_test(identity_encode__cuts_off_what_does_not_fit),
+		cmocka_unit_test(identity_decode__round_trip),
+		cmocka_unit_test(opt_len__per_slot),
+		cmocka_unit_test(opt_encode__layout),
+		cmocka_unit_test(opt_decode__round_trip),
+		cmocka_unit_test(opt_decode__every_length),
+		cmocka_unit_test(opt_decode__type_0),
+		cmocka_unit_test(opt_next__finds_each),
+		cmocka_unit_test(opt_next__other_kinds),
+		cmocka_unit_test(opt_next__no_options),
+		cmocka_unit_test(opt_next__every_truncation),
+		cmocka_unit_test(opt_next__length_under_2),
+		cmocka_unit_test(opt_next__any_bytes),
+		cmocka_unit_test(syn_opt_encode__layout),
+		cmocka_unit_test(syn_opt_decode__round_trip),
+		cmocka_unit_test(syn_opt_decode__not_ours),
+		cmocka_unit_test(syn_opt_decode__every_length),
+		cmocka_unit_test(hist_bucket__begins_and_ends_as_defined),
+		cmocka_unit_test(hist_bucket__never_falls),
+		cmocka_unit_test(hist_bucket__last_holds_whatever_is_longer),
+		cmocka_unit_test(hist_value__largest_of_its_bucket),
+		cmocka_unit_test(hist_value__within_an_eighth),
+	};
+
+	return hpcc_run_tests(tests);
+}
