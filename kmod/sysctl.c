@@ -2,9 +2,9 @@
 /*
  * Parameters: net/hpcc/ of each network namespace.
  *
- * A connection reads them once, when it is established. A value outside its
- * range is refused with EINVAL and a line in the kernel log that names the
- * range; the old value stays.
+ * A connection reads them when it is established, and again when its T changes.
+ * A value outside its range is refused with EINVAL and a line in the kernel log
+ * that names the range; the old value stays.
  */
 #include <linux/slab.h>
 #include <linux/sysctl.h>
