@@ -8,6 +8,9 @@
 
 export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 export HOME=/root TERM=dumb LC_ALL=C.UTF-8 HPCC_GUEST=1
+# util-linux 2.39 and later would take the directory of a hostfs for an option's
+# name, with its new way to mount; the old way suits all kernels.
+export LIBMOUNT_FORCE_MOUNT2=always
 
 mount -t proc proc /proc
 mount -t sysfs sysfs /sys
