@@ -102,7 +102,7 @@ static inline void hpcc_set_pkt_segs(struct sk_buff *skb, u32 segs)
 #endif
 }
 
-/* 6.8 began to autoload qdiscs by alias; before, by the module's name. */
+/* 6.12 autoloads qdiscs by alias, 6.1 by the module's name. */
 #ifndef HAVE_ALIAS_NET_SCH
 #define MODULE_ALIAS_NET_SCH(id)
 #endif
