@@ -460,6 +460,7 @@ static void usage(FILE *to)
 	      "and prints for each FILE its name without directory and extension, and\n"
 	      "  dU  the largest |U - U of the trace|\n"
 	      "  dW  the largest |W - W of the trace| or |Wc - Wc of the trace|, over w_max\n"
+	      "      (traces cut W to whole bytes: a W within the byte counts as equal)\n"
 	      "\n"
 	      "  --max-du X  largest dU allowed, 1e-4 unless given\n"
 	      "  --max-dw X  largest dW allowed, 5e-4 unless given\n"
