@@ -364,7 +364,7 @@ def test_big_tcp():
             raise Skip(f"no BIG TCP: {said.strip()}")
     sniffer = Sniffer(pair.s)
     client, server = pair.connect()
-    transfer((client, server, pattern(1500000)))
+    transfer((client, server, pattern(3000000)))
     segments = sniffer.segments()
     sane(segments)
     no_errors(pair)

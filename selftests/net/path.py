@@ -1,0 +1,287 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0
+"""The whole way: host, two switches or more, host. Every port is a sch_hpcc
+that shapes; the switches' ports write telemetry, the hosts' do not.
+"""
+
+import json
+import statistics
+import sys
+import time
+
+from hpcc_net import (ECHO, FORWARD, Netns, Sniffer, defer, expect, expect_in, get_cc, main,
+                      ours_in, pattern, sane, set_cc, tcp_info, transfer)
+
+DELAY = "20us"
+MBPS = 1000
+
+
+class Path:
+    """Hosts a and b with switches between them, each a bridge."""
+
+    def __init__(self, version=4, switches=2, cc=("hpcc", "hpcc"), mtu=1500, **sysctls):
+        self.version = version
+        self.hosts = [Netns(**sysctls), Netns(**sysctls)]
+        self.a, self.b = self.hosts
+        self.switches = [Netns() for _ in range(switches)]
+        self.addr = ("10.0.0.1", "10.0.0.2") if version == 4 else ("fd00::1", "fd00::2")
+        nodes = [self.a, *self.switches, self.b]
+        for left, right in zip(nodes, nodes[1:]):
+            left.ip(f"link add right mtu {mtu} type veth peer name left mtu {mtu} "
+                    f"netns {right.path}")
+        for switch in self.switches:
+            switch.ip("link add br0 type bridge", "link set br0 up",
+                      "link set left master br0 up", "link set right master br0 up")
+        for ns, addr, name, dev in zip(self.hosts, self.addr, cc, ("right", "left")):
+            ns.ip(f"addr add {addr}/{24 if version == 4 else 64} dev {dev}", f"link set {dev} up")
+            ns.sysctl("net.ipv4.tcp_congestion_control", name)
+            ns.tc(f"qdisc add dev {dev} root hpcc rate {MBPS}mbit delay {DELAY} nostamp")
+        for node, switch in enumerate(self.switches, 1):
+            for port, dev in enumerate(("left", "right"), 1):
+                switch.tc(f"qdisc add dev {dev} root handle 1: hpcc rate {MBPS}mbit delay {DELAY} "
+                          f"node {node} port {port}")
+
+    def change(self, node, how, dev="right", verb="change"):
+        """Change a switch's port towards b."""
+        self.switches[node - 1].tc(f"qdisc {verb} dev {dev} root handle 1: {how}")
+
+    def port(self, node, dev="right"):
+        """Statistics of a switch's port."""
+        said = self.switches[node - 1].run("tc", "-s", "-j", "qdisc", "show", "dev", dev)
+        return next(qdisc for qdisc in json.loads(said) if qdisc["kind"] == "hpcc")
+
+    def connect(self, port=5000, cc=None):
+        """Connect a to b. Return both sockets."""
+        listener = self.b.socket(self.version)
+        listener.bind((self.addr[1], port))
+        listener.listen()
+        client = self.a.socket(self.version)
+        if cc:
+            set_cc(client, cc)
+        client.connect((self.addr[1], port))
+        server = listener.accept()[0]
+        defer(server.close)
+        # T without the address resolution of the first packet
+        client.send(b"x")
+        server.recv(1)
+        time.sleep(0.01)
+        return client, server
+
+    def no_errors(self):
+        """Nobody met a wrong checksum or an option that is not right."""
+        for ns in self.hosts:
+            expect("InCsumErrors", ns.snmp("InCsumErrors"), 0)
+            counters = ns.counters()
+            # Records of one hop that wait in two phases may be echoed out of
+            # order: ts_back_ignored is none of these.
+            for name in ("checksum_ignored", "bad_hop_ignored", "unagreed_ignored",
+                         "window_ignored", "tx_excess_ignored"):
+                expect(name, counters[name], 0)
+
+
+def goodput_mbps(client, server, nbytes, each=None):
+    """Send, and say how fast it was."""
+    start = time.monotonic()
+    transfer((client, server, pattern(nbytes)), each=each)
+    return nbytes * 8 / (time.monotonic() - start) / 1e6
+
+
+def whole_way(version):
+    """Two switches, the second link is the slowest: W follows it, both links
+    are known, nothing is dropped.
+    """
+    path = Path(version)
+    path.change(1, "hpcc rate 500mbit")
+    sniffer = Sniffer(path.b, "left")
+    client, server = path.connect()
+    transfer((client, server, pattern(300000)))
+    flows = []
+    goodput = goodput_mbps(client, server, 1000000,
+                           lambda: flows.append(path.a.flow(client)))
+    flow = flows[-1]
+    expect("mode", (get_cc(client), flow["mode"], flow["hops"]), ("hpcc", "telemetry", 2))
+    expect("links", flow["links"], {1: (1, 2, 500000000), 2: (2, 2, 1000000000)})
+    # 1420 or 1400 of 1538 bytes on the wire are payload
+    expect_in("goodput", goodput, 0.85 * 0.95 * 500, 0.925 * 0.99 * 500)
+    # W is a handful of packets: U goes up and down by one of them
+    expect_in("U", statistics.median(flow["U_permille"] for flow in flows), 850, 1000)
+    expect_in("W / BT", statistics.median(flow["W"] for flow in flows) /
+              (500e6 / 8e9 * flow["T_ns"]), 0.9, 1.2)
+    for node in 1, 2:
+        expect(f"drops at {node}", path.port(node)["drops"], 0)
+        expect_in(f"stamped at {node}", path.port(node)["hpcc"]["stamped"], 900, 2000)
+    segments = sniffer.segments()
+    sane(segments)
+    filled = [seg.telemetry(FORWARD) for seg in segments if seg.telemetry(FORWARD)]
+    expect("hops", {opt.hops for opt in filled}, {2})
+    expect("records", {tuple(rec["hop"] for rec in opt.records) for opt in filled}, {(1, 2, 0)})
+    path.no_errors()
+
+
+def test_whole_way_ipv4():
+    whole_way(4)
+
+
+def test_whole_way_ipv6():
+    whole_way(6)
+
+
+def test_both_ways():
+    """Data in both directions at once, each with telemetry of its own."""
+    for version in 4, 6:
+        path = Path(version)
+        sniffer = Sniffer(path.b, "left")
+        client, server = path.connect()
+        transfer((client, server, pattern(500000)), (server, client, pattern(500000, 1)))
+        for ns in path.hosts:
+            flow = ns.flow()
+            expect("mode, hops", (flow["mode"], flow["hops"]), ("telemetry", 2))
+        expect("links from b", path.b.flow()["links"],
+               {1: (2, 1, 1000000000), 2: (1, 1, 1000000000)})
+        segments = sniffer.segments()
+        sane(segments)
+        both = [seg for seg in segments if seg.telemetry(FORWARD) and seg.telemetry(ECHO)]
+        expect_in("segments with both", len(both), 30, 10000)
+        expect("header", {seg.header for seg in both}, {56})
+        path.no_errors()
+
+
+def test_bottleneck_moves():
+    """The slowest link is another one now: W follows."""
+    path = Path()
+    client, server = path.connect()
+    goodput_mbps(client, server, 300000)
+    for node, mbps in ((2, 250), (1, 125)):
+        path.change(node, f"hpcc rate {mbps}mbit")
+        goodput_mbps(client, server, 300000)
+        expect_in(f"goodput at {mbps} Mb/s", goodput_mbps(client, server, 300000),
+                  0.8 * 0.95 * mbps, 0.93 * mbps)
+    for node in 1, 2:
+        path.change(node, f"hpcc rate {MBPS}mbit")
+    goodput_mbps(client, server, 800000)
+    expect_in("goodput after", goodput_mbps(client, server, 500000), 0.8 * 0.95 * MBPS,
+              0.93 * MBPS)
+    expect("drops", (path.port(1)["drops"], path.port(2)["drops"]), (0, 0))
+
+
+def test_path_changes():
+    """Another switch at the same hop: noticed, asked who it is, carried on."""
+    path = Path()
+    client, server = path.connect()
+    goodput_mbps(client, server, 500000)
+    expect("link", path.a.flow()["links"][1], (1, 2, 1000000000))
+    path.change(1, "hpcc node 77 port 9")
+    goodput_mbps(client, server, 500000)
+    expect("path_changes", path.a.counters()["path_changes"], 1)
+    expect("link", path.a.flow()["links"][1], (77, 9, 1000000000))
+    expect("mode", get_cc(client), "hpcc")
+
+
+def test_longer_than_an_option():
+    """Five switches, two slots: all links are known, the slowest rules."""
+    path = Path(switches=5, slots=2)
+    path.change(4, "hpcc rate 400mbit")
+    client, server = path.connect()
+    goodput_mbps(client, server, 300000)
+    goodput = goodput_mbps(client, server, 400000)
+    flow = path.a.flow(client)
+    expect("hops", flow["hops"], 5)
+    expect("links", flow["links"], {hop: (hop, 2, 400000000 if hop == 4 else 1000000000)
+                                    for hop in range(1, 6)})
+    expect_in("goodput", goodput, 0.8 * 0.95 * 400, 0.93 * 400)
+    expect("drops", [path.port(node)["drops"] for node in range(1, 6)], [0] * 5)
+    path.no_errors()
+
+
+def test_two_flows():
+    """Two flows share a link without a drop."""
+    path = Path()
+    path.change(1, "hpcc rate 500mbit")
+    one, two = path.connect(5001), path.connect(5002)
+    start = time.monotonic()
+    transfer((*one, pattern(600000)), (*two, pattern(600000, 1)))
+    mbps = 1200000 * 8 / (time.monotonic() - start) / 1e6
+    expect_in("goodput of both", mbps, 0.8 * 0.95 * 500, 0.93 * 500)
+    expect("drops", path.port(1)["drops"], 0)
+    expect("sent again", [tcp_info(sock)["retrans"] for sock in (one[0], two[0])], [0, 0])
+
+
+def test_loss():
+    """A switch that loses and reorders: the data arrive as they were."""
+    for version in 4, 6:
+        path = Path(version)
+        path.switches[0].tc("qdisc del dev right root",
+                            "qdisc add dev right root handle 1: netem loss 1% delay 20us "
+                            "reorder 99% gap 7",
+                            f"qdisc add dev right parent 1:1 hpcc rate {MBPS}mbit node 1 port 2")
+        client, server = path.connect()
+        sniffer = Sniffer(path.a, "right")
+        transfer((client, server, pattern(400000)), (server, client, pattern(200000, 2)))
+        segments = sniffer.segments()
+        sane(segments)
+        expect("sent again", tcp_info(client)["retrans"] > 0, True)
+        sacks = [seg for seg in segments if seg.option(5)]
+        expect("echo beside SACK", any(seg.telemetry(ECHO) for seg in sacks), True)
+        expect("InCsumErrors", path.a.snmp("InCsumErrors") + path.b.snmp("InCsumErrors"), 0)
+        # what netem reorders passes its child by
+        expect_in("hops", path.a.flow(client)["hops"], 1, 2)
+
+
+def test_telemetry_comes_and_goes():
+    """Switches that do not stamp: classic; they stamp again: back."""
+    path = Path()
+    client, server = path.connect()
+    goodput_mbps(client, server, 300000)
+    expect("mode", get_cc(client), "hpcc")
+    for node in 1, 2:
+        path.change(node, "hpcc nostamp")
+    goodput_mbps(client, server, 1000000)
+    expect("mode", get_cc(client), "hpcc-classic")
+    for node in 1, 2:
+        path.change(node, "hpcc stamp")
+    goodput_mbps(client, server, 300000)
+    expect("mode", (get_cc(client), path.a.flow()["mode"]), ("hpcc", "telemetry"))
+    counters = path.a.counters()
+    expect("counters", (counters["fallbacks"], counters["returns"]), (1, 1))
+
+
+def test_only_one_switch_stamps():
+    """A path with a switch that knows nothing of it."""
+    path = Path()
+    path.switches[0].tc("qdisc replace dev right root pfifo limit 1000")
+    client, server = path.connect()
+    goodput_mbps(client, server, 500000)
+    flow = path.a.flow(client)
+    expect("mode, hops, links", (flow["mode"], flow["hops"], flow["links"]),
+           ("telemetry", 1, {1: (2, 2, 1000000000)}))
+
+
+def test_peer_without_hpcc():
+    """One end without: no option but in the SYN, and the data go through."""
+    for cc in ("hpcc", "cubic"), ("cubic", "hpcc"):
+        path = Path(cc=cc)
+        sniffer = Sniffer(path.b, "left")
+        client, server = path.connect()
+        transfer((client, server, pattern(300000)), (server, client, pattern(300000, 1)))
+        segments = sniffer.segments()
+        sane(segments)
+        carried = ours_in(segments)
+        expect("segments with options", len(carried), 1 if cc[0] == "hpcc" else 0)
+        expect("stamped", path.port(1)["hpcc"]["stamped"] + path.port(2)["hpcc"]["stamped"], 0)
+
+
+def test_beside_cubic():
+    """Another congestion control on the same links is left as it is."""
+    path = Path()
+    sniffer = Sniffer(path.b, "left")
+    ours, other = path.connect(5001), path.connect(5002, cc="cubic")
+    transfer((*ours, pattern(400000)), (*other, pattern(400000, 1)))
+    segments = sniffer.segments()
+    sane(segments)
+    expect("options on the other", ours_in([seg for seg in segments
+                                            if 5002 in (seg.sport, seg.dport)]), [])
+    expect("mode", get_cc(ours[0]), "hpcc")
+
+
+if __name__ == "__main__":
+    main(sys.modules[__name__])
