@@ -350,6 +350,25 @@ def test_path_change():
     expect("asked again who the links are", flow.ns.counters()["identify_sent"] > sent, True)
 
 
+def test_reordered_echoes():
+    """While nothing is in flight echoes wait: the newest of a link is kept."""
+    peer = Peer()
+    peer.connect()
+    link = Link()
+    echoes = [option(ECHO, [link.step(9000, share).raw()], SCALE) for share in (0, 0.5, 0.9)]
+    for number, raw in enumerate(echoes[:1] + echoes[:0:-1]):
+        peer.send(raw)
+        if not number:      # the baseline is taken at once
+            peer.sock.send(bytes(100))
+            peer.take()
+            peer.send()
+    peer.sock.send(bytes(100))
+    peer.take()
+    peer.send()
+    expect_in("U", peer.flow()["U_permille"], 699, 701)     # over both steps
+    expect("ts_back", peer.ns.counters()["ts_back_ignored"], 0)
+
+
 def test_counters_wrap():
     """20 bits of ts and tx run over without a trace."""
     flow = Flow()
