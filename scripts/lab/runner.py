@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0
 """Carry a plan out, in a guest or on the host, and collect what it measured."""
 
+import atexit
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -126,7 +128,18 @@ class Host:
     def __init__(self):
         if os.geteuid() != 0:
             raise RunError("--kernel host has to run as root: sudo scripts/hpcc-lab ...")
-        self.traffic = None
+        self.traffic = os.environ.get("HPCC_TRAFFIC") or self._compile()
+
+    @staticmethod
+    def _compile():
+        """Somewhere that lives as long as this process."""
+        directory = tempfile.mkdtemp(prefix="hpcc-traffic-")
+        atexit.register(shutil.rmtree, directory, ignore_errors=True)
+        traffic = str(Path(directory, "hpcc-traffic"))
+        source = UML.parents[1] / "selftests/lab/hpcc-traffic.c"
+        _output([os.environ.get("CC", "cc"), "-O2", "-o", traffic, str(source)],
+                "compiling hpcc-traffic")
+        return traffic
 
     def _modprobe(self, module):
         done = subprocess.run(["modprobe", module], capture_output=True, text=True, check=False)
@@ -135,14 +148,9 @@ class Host:
                            f"{done.stderr.strip() or 'no message'}\n"
                            "Run \"make && sudo make install\" first, or use --kernel uml.")
 
-    def command(self, directory, scenario, _seed):
+    def command(self, _directory, scenario, _seed):
         """The command that runs the plan in directory."""
         self._load(scenario.cc["name"])
-        if self.traffic is None:
-            self.traffic = str(Path(directory) / "hpcc-traffic")
-            source = UML.parents[1] / "selftests/lab/hpcc-traffic.c"
-            _output([os.environ.get("CC", "cc"), "-O2", "-o", self.traffic, str(source)],
-                    "compiling hpcc-traffic")
         return ["sh", "main.sh"]
 
     def _load(self, cc):

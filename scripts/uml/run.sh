@@ -35,7 +35,10 @@ die()
 # shellcheck disable=SC2317 # called by trap
 cleanup()
 {
-	[ -z "$UML_PID" ] || kill -KILL -- "-$UML_PID" 2>/dev/null || true
+	if [ -n "$UML_PID" ]; then
+		kill -KILL -- "-$UML_PID" 2>/dev/null || true
+		wait "$UML_PID" 2>/dev/null || true
+	fi
 	[ -z "$JOB" ] || rm -rf "$JOB"
 }
 
@@ -90,29 +93,38 @@ fixed_addresses()
 	setarch -R true 2>/dev/null && echo setarch -R
 }
 
+# The command line is an ingredient of the guest's random numbers, so nothing on
+# it may differ between equal runs: the job's directory is the kernel's working
+# directory, and the first program comes from there.
+# LIBMOUNT_FORCE_MOUNT2, for the guest's environment: util-linux 2.39 and later
+# would take the directory of a hostfs for an option's name, with its new way to
+# mount; the old way suits all kernels.
 # random.trust_cpu: the seed is all the entropy that there is; waiting for more,
 # with a clock that stands still while one computes, would never end.
 boot()
 {
-	local tree=$1 mem=$2 seed=$3 timeout=$4 rc=0 fixed
-	local tmp
+	local tree=$1 mem=$2 seed=$3 timeout=$4 rc=0 fixed tmp
+	local first='"export LIBMOUNT_FORCE_MOUNT2=always; mount -t proc proc /proc; mount -t hostfs -o /proc/self/cwd hostfs /mnt; exec sh /mnt/init.sh"'
 
 	tmp=$(memory_dir "$mem")
 	read -ra fixed <<< "$(fixed_addresses)"
-	TMPDIR=$tmp UML_RANDOM_SEED=$seed setsid timeout --foreground -k 5 "$timeout" \
-		"${fixed[@]}" "$tree/linux" "mem=$mem" root=/dev/root rootfstype=hostfs \
-		rootflags=/ ro "init=$HERE/init.sh" random.trust_cpu=on con=null con0=fd:0,fd:1 quiet panic=-1 \
+	cp "$HERE/init.sh" "$JOB"
+	cd "$JOB"
+	TMPDIR=$tmp HOME=$JOB UML_RANDOM_SEED=$seed \
+		setsid timeout --foreground -k 5 "$timeout" "${fixed[@]}" \
+		"$tree/linux" "mem=$mem" root=/dev/root rootfstype=hostfs rootflags=/ ro \
+		random.trust_cpu=on con=null con0=fd:0,fd:1 quiet panic=-1 umid=hpcc \
 		time-travel=inf-cpu "time-travel-start=${EPOCH}000000000" \
-		"umid=hpcc-$$" "uml_dir=$JOB/uml" "HPCC_JOB=$JOB" "${kernel[@]}" \
-		< /dev/null > >(tee "$JOB/console") 2>&1 &
+		LIBMOUNT_FORCE_MOUNT2=always init=/bin/sh "${kernel[@]}" -- -c "$first" \
+		< /dev/null 2>&1 &
 	UML_PID=$!
 	wait "$UML_PID" || rc=$?
 	[ "$rc" != 124 ] || { echo "run.sh: timed out after $timeout s" >&2; exit 124; }
-	if [ ! -s "$JOB/status" ]; then
+	if [ ! -s status ]; then
 		echo "run.sh: the guest ended without a status (kernel's exit status $rc)" >&2
 		exit 125
 	fi
-	exit "$(cat "$JOB/status")"
+	exit "$(cat status)"
 }
 
 main()

@@ -1,0 +1,569 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0
+"""hpcc-lab: scenarios, topologies, results, reports, and short runs in a guest.
+
+Prints KTAP. test_lab.py NAME... runs only tests whose names contain a NAME.
+"""
+
+import contextlib
+import io
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+sys.dont_write_bytecode = True
+TOP = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(TOP / "scripts"))
+
+# pylint: disable=wrong-import-position,missing-function-docstring,missing-class-docstring
+from lab import chart, plan, report, results, runner, scenario, topology, units  # noqa: E402
+
+LAB = str(TOP / "scripts/hpcc-lab")
+RUN = str(TOP / "scripts/uml/run.sh")
+SMALL = """
+[topology]
+kind = "star"
+hosts = 3
+[link]
+rate = "10Gbit"
+delay = "2us"
+[[flow]]
+from = "h0..h1"
+to = "h2"
+bytes = "300KB"
+"""
+
+
+def build(**sections):
+    """A scenario of one flow unless told otherwise."""
+    data = {"flow": [{"from": "h0", "to": "h1", "bytes": "1MB"}]}
+    data.update(sections)
+    return scenario.build(data, "test")
+
+
+class Units(unittest.TestCase):
+    def test_rate(self):
+        for text, bps in (("100Gbit", 10**11), ("10gbit", 10**10), ("2.5 Gbit/s", 25 * 10**8),
+                          ("50Mbit", 5 * 10**7), ("25Gb/s", 25 * 10**9), ("1Tbit", 10**12)):
+            self.assertEqual(units.rate(text), bps, text)
+
+    def test_time(self):
+        for text, ns in (("1us", 1000), ("2.43us", 2430), ("0.5 ms", 500000), ("1s", 10**9),
+                         ("17ns", 17), (0, 0)):
+            self.assertEqual(units.time(text), ns, text)
+
+    def test_size(self):
+        for text, n in (("8MB", 8000000), ("1500", None), (1500, 1500), ("64KiB", 65536),
+                        ("26B", 26)):
+            if n is None:
+                self.assertRaises(ValueError, units.size, text)
+            else:
+                self.assertEqual(units.size(text), n, text)
+
+    def test_fraction(self):
+        for text, value in (("1%", 0.01), (0.5, 0.5), (1, 1.0), ("0.1 %", 0.001)):
+            self.assertAlmostEqual(units.fraction(text), value)
+
+    def test_wrong_unit(self):
+        for parse, wrong in ((units.rate, ("100", "5us", "-1Gbit", "", 7, True, "99Tbit", "1 bit")),
+                             (units.time, ("5", "1m", "5MB", 3, "-1us", True)),
+                             (units.size, ("5us", "-1B", -1, 1.5, True)),
+                             (units.fraction, ("101%", 1.01, -0.1, "x", True))):
+            for text in wrong:
+                with self.assertRaises(ValueError, msg=f"{parse.__name__} {text!r}"):
+                    parse(text)
+
+    def test_for_people(self):
+        self.assertEqual(units.show_bytes(0), "0 B")
+        self.assertEqual(units.show_bytes(10239), "10.2 KB")
+        self.assertEqual(units.show_bytes(32 * 10**6), "32 MB")
+        self.assertEqual(units.show_rate(10**11), "100 Gb/s")
+        self.assertEqual(units.show_time(9060), "9.06 us")
+
+
+class Scenario(unittest.TestCase):
+    FLOW = [{"from": "h0", "to": "h1", "bytes": "1MB"}]
+
+    def refused(self, wanted, **sections):
+        data = {"flow": self.FLOW} | sections
+        with self.assertRaises(scenario.ScenarioError) as caught:
+            scenario.build(data, "test")
+        message = str(caught.exception)
+        self.assertNotIn("\n", message)
+        for word in wanted:
+            self.assertIn(word, message)
+
+    def test_unknown_key(self):
+        self.refused(["links", "[link]"], links={})
+        for section, keys in scenario.KEYS.items():
+            if section in ("", "flow"):
+                continue
+            self.refused([f"{section}.nonsense", "unknown", *keys], **{section: {"nonsense": 1}})
+        self.refused(["flow.0.form", "from"], flow=[{"form": "h0", "to": "h1", "bytes": 1}])
+
+    def test_every_key_refuses(self):
+        wrong = {"topology": {"kind": "ring", "hosts": 1, "switches": 99},
+                 "link": {"rate": "fast", "delay": "1m", "overhead": 257, "buffer": "1x",
+                          "mtu": 500},
+                 "cc": {"name": "vegas", "eta": 1.2, "max_stage": 256, "n_flows": 0,
+                        "w_ai": "much", "base_rtt": "2s", "burst": 65, "slots": 4},
+                 "flow": {"from": "x0", "to": "h", "bytes": 0, "start": "soon", "count": 0,
+                          "spacing": -1},
+                 "measure": {"from": "x", "until": "x", "interval": "x", "deadline": "x"},
+                 "impair": {"data_loss": 2, "ack_loss": "2", "reorder": -1,
+                            "reorder_delay": "x"},
+                 "": {"ip": 5, "verify": 1}}
+        for section, keys in scenario.KEYS.items():
+            self.assertEqual(set(keys), set(wrong[section]), section)
+            for key, value in wrong[section].items():
+                with self.subTest(key=f"{section}.{key}"):
+                    if section == "flow":
+                        self.refused([f"flow.0.{key}"], flow=[self.FLOW[0] | {key: value}])
+                    elif section:
+                        self.refused([f"{section}.{key}", "has to be"], **{section: {key: value}})
+                    else:
+                        self.refused([key, "has to be"], **{key: value})
+
+    def test_choices_are_listed(self):
+        self.refused(["star", "chain", "dumbbell"], topology={"kind": "ring"})
+        self.refused(["hpcc", "cubic", "dctcp", "bbr"], cc={"name": "vegas"})
+
+    def test_missing_node(self):
+        self.refused(["flow.0.to", "h7", "h0 to h2"],
+                     flow=[{"from": "h0", "to": "h7", "bytes": 1}])
+        self.refused(["flow.0.from", "h3"], flow=[{"from": "h0..h3", "to": "h1", "bytes": 1}])
+        self.refused(["from and to"], flow=[{"from": "h1", "to": "h1", "bytes": 1}])
+        self.refused(["flow.0.to: missing"], flow=[{"from": "h0", "bytes": 1}])
+        self.refused(["at least one"], flow=[])
+
+    def test_shapes(self):
+        self.refused(["chain", "at most 6"], topology={"kind": "chain", "hosts": 8})
+        self.refused(["dumbbell"], topology={"kind": "dumbbell", "hosts": 5})
+        self.refused(["star has 1"], topology={"kind": "star", "switches": 2})
+        self.assertEqual(build(topology={"kind": "chain", "switches": 4}).topology["hosts"], 8)
+
+    def test_measure(self):
+        self.refused(["measure.until"], measure={"from": "2ms", "until": "1ms"})
+        self.refused(["measure.deadline"], measure={"deadline": "1ms", "from": "2ms"})
+
+    def test_flows(self):
+        made = build(topology={"hosts": 5}, flow=[
+            {"from": "h0..h2", "to": "h4", "bytes": 5, "count": 2, "spacing": "1ms",
+             "start": "3us"}, {"from": "h4", "to": "h0", "bytes": "1KB"}])
+        self.assertEqual([(f.id, f.src, f.dst, f.start_ns) for f in made.flows],
+                         [(0, "h0", "h4", 3000), (1, "h0", "h4", 1003000),
+                          (2, "h1", "h4", 3000), (3, "h1", "h4", 1003000),
+                          (4, "h2", "h4", 3000), (5, "h2", "h4", 1003000), (6, "h4", "h0", 0)])
+
+    def test_set_and_cc(self):
+        with tempfile.TemporaryDirectory() as directory:
+            path = Path(directory, "name.toml")
+            path.write_text(SMALL, encoding="utf-8")
+            got = scenario.load(path, ["link.rate=40Gbit", "ip=6", "flow.bytes=7", "cc.eta=0.9"],
+                                "bbr")
+            self.assertEqual((got.name, got.link["rate"], got.ip, got.flows[1].bytes,
+                              got.cc["eta"], got.cc["name"]),
+                             ("name", 4 * 10**10, 6, 7, 0.9, "bbr"))
+            self.assertEqual(scenario.load(path, ["flow.0.to=h1", "flow.0.from=h2"]).flows[0].dst,
+                             "h1")
+            for wrong in ("link.rate", "link.nonsense=1", "a.b.c=1", "flow.3.to=h1"):
+                with self.assertRaises(scenario.ScenarioError, msg=wrong):
+                    scenario.load(path, [wrong])
+
+    def test_shipped_scenarios(self):
+        files = sorted((TOP / "scripts/scenarios").glob("*.toml"))
+        self.assertGreater(len(files), 10)
+        for path in files:
+            made = scenario.load(path)
+            plan.Plan(made, topology.Topology(made))
+
+
+class Topology(unittest.TestCase):
+    def test_star(self):
+        net = topology.Topology(build(topology={"hosts": 3}))
+        self.assertEqual(net.path("h0", "h2"), ["h0", "s0", "h2"])
+        self.assertEqual([(p.node, p.peer) for p in net.ports],
+                         [("s0", "h0"), ("s0", "h1"), ("s0", "h2")])
+
+    def test_chain(self):
+        net = topology.Topology(build(topology={"kind": "chain", "switches": 4}))
+        self.assertEqual(net.path("h0", "h1"), ["h0", "s0", "s1", "s2", "s3", "h1"])
+        for k in range(3):
+            self.assertEqual(net.path(f"h{2 + 2 * k}", f"h{3 + 2 * k}"),
+                             [f"h{2 + 2 * k}", f"s{k}", f"s{k + 1}", f"h{3 + 2 * k}"])
+
+    def test_dumbbell(self):
+        net = topology.Topology(build(topology={"kind": "dumbbell", "hosts": 6}))
+        self.assertEqual(net.path("h2", "h3"), ["h2", "s0", "s1", "h3"])
+        self.assertEqual(net.path("h0", "h1"), ["h0", "s0", "h1"])
+
+    def test_base_rtt(self):
+        # 2 links x (2 x 1 us + (1538 + 118) x 8 / 100 Gb/s) = 4 + 2 x 0.13248 us
+        net = topology.Topology(build())
+        self.assertEqual(net.base_rtt_ns("h0", "h1"), 4266)
+        # IPv6: 20 bytes more on the acknowledgment
+        self.assertEqual(topology.Topology(build(ip=6)).base_rtt_ns("h0", "h1"), 4270)
+        # 6 links of a chain of 5
+        chain = topology.Topology(build(topology={"kind": "chain", "switches": 5}))
+        self.assertEqual(chain.base_rtt_ns("h0", "h1"), 6 * 2133)
+        # 1 Gb/s, 243 us: 2 x (486 + 13.248)
+        slow = topology.Topology(build(link={"rate": "1Gbit", "delay": "243us"}))
+        self.assertEqual(slow.base_rtt_ns("h0", "h1"), 998496)
+
+
+class Plan(unittest.TestCase):
+    @staticmethod
+    def made(**sections):
+        made = build(**sections)
+        return plan.Plan(made, topology.Topology(made))
+
+    def test_parameters(self):
+        text = self.made(cc={"eta": 0.98, "max_stage": 3, "w_ai": "50Mbit"}).files["plan"]
+        for line in ("h0 net/hpcc/eta_permille 980", "h0 net/hpcc/max_stage 3",
+                     "h0 net/hpcc/base_rtt_ns 4266", "h0 net/hpcc/host_mbps 100000",
+                     "h0 net/hpcc/w_ai 26"):
+            self.assertIn(f"sysctl {line}\n", text)
+        self.assertNotIn("h1 net/hpcc/base_rtt_ns", text)
+
+    def test_base_rtt_is_each_host_s(self):
+        text = self.made(topology={"kind": "chain", "switches": 5}, flow=[
+            {"from": "h0", "to": "h1", "bytes": 1}, {"from": "h2", "to": "h3", "bytes": 1}]
+        ).files["plan"]
+        self.assertIn("sysctl h0 net/hpcc/base_rtt_ns 12798\n", text)
+        self.assertIn("sysctl h2 net/hpcc/base_rtt_ns 6399\n", text)
+        self.assertIn("base_rtt_ns 0\n", self.made(cc={"base_rtt": 0}).files["plan"])
+
+    def test_other_cc_has_no_telemetry(self):
+        made = self.made(cc={"name": "cubic"})
+        self.assertNotIn("net/hpcc", made.files["plan"])
+        self.assertNotIn(" stamp", made.files["s0.tc"])
+        self.assertIn(" stamp", self.made().files["s0.tc"])
+
+    def test_impairments(self):
+        made = self.made(impair={"data_loss": "1%", "ack_loss": "2%"})
+        self.assertRegex(made.files["s0.tc"], r"dev h1 root handle 1: netem .*loss 1%\n")
+        self.assertRegex(made.files["s0.tc"], r"dev h0 root handle 1: netem .*loss 2%\n")
+        self.assertIn("dev h1 parent 1:1 handle 10: hpcc", made.files["s0.tc"])
+        made = self.made(impair={"reorder": "1%", "reorder_delay": "5us"})
+        self.assertIn("delay 1us 5us distribution late", made.files["s0.tc"])
+        table = [int(line) for line in made.files["late.dist"].split()]
+        self.assertEqual((len(table), sum(table)), (10000, 100 * 8192))
+
+    def test_ipv6(self):
+        made = self.made(ip=6)
+        self.assertIn("addr add fd00::1/64 dev eth0 nodad", made.files["h0.ip"])
+        self.assertIn("sysctl h0 net/ipv6/conf/all/disable_ipv6 0\n", made.files["plan"])
+
+
+class Results(unittest.TestCase):
+    def test_buckets(self):
+        self.assertEqual([results.bucket_low(b) for b in (0, 1, 7, 8, 15, 16, 17, 24)],
+                         [0, 64, 448, 512, 960, 1024, 1152, 2048])
+
+    def test_percentiles(self):
+        hist = {"0": 50, "1": 45, "16": 4, "24": 1}
+        self.assertEqual(results.queue_figures(hist, 2100),
+                         {"p50": 0, "p95": 127, "p99": 1151, "max": 2100})
+        self.assertEqual(results.queue_figures({}, 0), {"p50": 0, "p95": 0, "p99": 0, "max": 0})
+        self.assertEqual(results.queue_figures({str(results.BUCKETS - 1): 1}, 10**8)["p50"], 10**8)
+
+    @staticmethod
+    def lines(until_ns=2000):
+        port = {"kind": "port", "tx_packets": 10, "stamped": 9, "drops": 1, "marks": 0,
+                "queue_max": 1000, "resyncs": 0}
+        records = [{"kind": "flow", "id": 0, "done": True, "done_ns": 4000, "received": 10**6,
+                    "retrans": 3, "min_rtt_us": 5}]
+        for number in range(3):
+            for when, t_ns, tx, hist in (("from", 1000, 1000, {"0": 5, "3": 1}),
+                                         ("until", until_ns, 11000, {"0": 15, "3": 1}),
+                                         ("end", 4000, 20000, {"0": 15, "3": 2})):
+                records.append(port | {"when": when, "t_ns": t_ns, "id": number, "tx_bytes": tx,
+                                       "hist": hist})
+        records += [{"kind": "sample", "t_ns": t, "values": [t, t, t]} for t in (0, 1000, 2000)]
+        return "\n".join(json.dumps(r) for r in records)
+
+    def result(self, **kwargs):
+        made = build()
+        net = topology.Topology(made)
+        return results.build(made, net, results.Records(self.lines(**kwargs)), "uml 6.1", 1)
+
+    def test_schema(self):
+        got = self.result()
+        self.assertLessEqual({"scenario", "cc", "kernel", "seed", "flows", "ports"}, set(got))
+        self.assertEqual(set(got["flows"][0]), {"id", "from", "to", "bytes", "start_us", "fct_us",
+                                                "goodput_bps", "retrans"})
+        self.assertEqual(set(got["ports"][0]), {
+            "node", "peer", "rate_bps", "packets", "wire_bytes", "drops", "marks", "stamped",
+            "utilization", "queue_bytes", "queue_bytes_whole_run"})
+        for key in ("queue_bytes", "queue_bytes_whole_run"):
+            self.assertEqual(set(got["ports"][0][key]), {"p50", "p95", "p99", "max"})
+
+    def test_window(self):
+        got = self.result()["ports"][0]
+        # 10,000 bytes in 1 us at 100 Gb/s
+        self.assertEqual(got["utilization"], 0.8)
+        self.assertEqual(got["queue_bytes"]["max"], 0)
+        self.assertEqual(got["queue_bytes_whole_run"]["max"], 255)
+        self.assertEqual(self.result()["flows"][0]["goodput_bps"], 10**6 * 8 * 10**9 // 4000)
+        with self.assertRaises(results.EmptyWindow):
+            self.result(until_ns=1000)
+
+    def test_series(self):
+        made = build()
+        net = topology.Topology(made)
+        got = results.series(made, net, plan.Plan(made, net), results.Records(self.lines()))
+        self.assertEqual(got["flows"][0]["rate_bps"], [0.0, 8 * 10**9, 8 * 10**9])
+        self.assertEqual((got["ports"][0]["node"], got["ports"][0]["peer"]), ("s0", "h1"))
+
+
+class Report(unittest.TestCase):
+    def run_of(self):
+        made = build(cc={"name": "dctcp"})
+        net = topology.Topology(made)
+        planned = plan.Plan(made, net)
+        records = results.Records(Results.lines())
+        result = results.build(made, net, records, "uml 6.1 <b>", 1)
+        return runner.Run(made, net, planned, result,
+                          results.series(made, net, planned, records),
+                          results.summary(result, planned))
+
+    def test_page(self):
+        page = report.html([self.run_of()], {"finished": "now", "seconds": 1})
+        self.assertNotRegex(page, r"(src|href)=|<script|https?://|url\(")
+        self.assertIn("&lt;b&gt;", page)
+        self.assertEqual(page.count("<svg"), page.count("</svg>"))
+        self.assertEqual(page.count("<polyline"), 2)
+
+    def test_table(self):
+        self.assertRegex(report.text([self.run_of()]), r"(?m)^dctcp +0\.800 ")
+        self.assertIn("no ECN marks", report.text([self.run_of()]))
+
+    def test_axes(self):
+        for value, end in ((0.95, 1.0), (1473, 1500), (223, 250), (1000, 1000), (7, 7), (0, 1)):
+            self.assertAlmostEqual(chart.ceiling(value), end)
+        xs, ys = chart.thin(list(range(1000)), [0] * 999 + [9], 100, max)
+        self.assertEqual((len(xs), len(ys), max(ys)), (100, 100, 9))
+
+
+class CommandLine(unittest.TestCase):
+    """What is refused before anything boots: one line, exit status 2."""
+
+    def refused(self, text, *args):
+        with tempfile.TemporaryDirectory() as directory:
+            path = Path(directory, "wrong.toml")
+            path.write_text(text, encoding="utf-8")
+            done = subprocess.run([LAB, args[0] if args else "run", str(path), *args[1:]],
+                                  capture_output=True, text=True, check=False,
+                                  env=os.environ | {"HPCC_CACHE": f"{directory}/cache"})
+            self.assertEqual(done.returncode, 2, done.stderr)
+            self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
+            self.assertFalse(Path(directory, "cache").exists())
+            return done.stderr
+
+    def test_errors(self):
+        self.assertIn("h9", self.refused(SMALL.replace('"h2"', '"h9"')))
+        self.assertIn("link.rat", self.refused(SMALL.replace("rate", "rat")))
+        self.assertIn("wrong.toml", self.refused("[topology"))
+        self.assertIn("vegas", self.refused(SMALL, "compare", "--cc", "hpcc,vegas"))
+        self.assertIn("twice", self.refused(SMALL, "compare", "--cc", "hpcc,hpcc"))
+        self.assertIn("link.delay", self.refused(SMALL, "run", "--set", "link.delay=1"))
+
+
+class Guest(unittest.TestCase):
+    """Short runs in User Mode Linux."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.directory = tempfile.mkdtemp(prefix="hpcc-test-lab-")
+        cls.addClassCleanup(shutil.rmtree, cls.directory)
+        cls.file = Path(cls.directory, "small.toml")
+        cls.file.write_text(SMALL, encoding="utf-8")
+
+    def lab(self, out, *args, command="run", status=0):
+        done = subprocess.run([LAB, command, str(self.file), "--out", f"{self.directory}/{out}",
+                               *args], capture_output=True, text=True, check=False)
+        self.assertEqual(done.returncode, status, done.stdout + done.stderr)
+        return done
+
+    def results(self, out):
+        data = json.loads(Path(self.directory, out, "results.json").read_text(encoding="utf-8"))
+        del data["wall"]
+        return json.dumps(data)
+
+    def test_repeatable(self):
+        # Loss makes the seed matter.
+        lossy = ("--set", "impair.data_loss=1%", "--seed")
+        for out, seed in (("a", "7"), ("b", "7"), ("c", "8")):
+            self.lab(out, *lossy, seed)
+        self.assertEqual(self.results("a"), self.results("b"))
+        self.assertNotEqual(self.results("a"), self.results("c").replace('"seed": 8', '"seed": 7'))
+        series = [Path(self.directory, out, "series.json").read_bytes() for out in "ab"]
+        self.assertEqual(*series)
+
+    def test_compare(self):
+        done = self.lab("cmp", "--cc", "hpcc,cubic", command="compare")
+        self.assertRegex(done.stdout, r"(?m)^hpcc .*\n^cubic ")
+        runs = json.loads(self.results("cmp"))["runs"]
+        self.assertEqual([run["cc"] for run in runs], ["hpcc", "cubic"])
+        for run in runs:
+            for flow in run["flows"]:
+                self.assertEqual(flow["retrans"], 0)
+                self.assertLess(flow["goodput_bps"], 10**10)
+            port = run["ports"][2]
+            self.assertGreater(port["utilization"], 0.5)
+            self.assertEqual(port["stamped"] > 0, run["cc"] == "hpcc")
+            # Two times 300 KB, plus 118 of headers and overhead for each segment
+            self.assertGreater(port["wire_bytes"], 600000 * 1538 // 1448)
+            self.assertLess(port["wire_bytes"], 600000 * 1.2)
+
+    def test_verify_ipv6_impaired(self):
+        for impairment in ("impair.data_loss=1%", "impair.reorder=1%", "impair.ack_loss=1%"):
+            self.lab("v", "--set", "verify=true", "--set", "ip=6", "--set", impairment)
+            for flow in json.loads(self.results("v"))["flows"]:
+                self.assertIsNotNone(flow["fct_us"], impairment)
+
+    def test_drops(self):
+        self.lab("d", "--set", "link.buffer=30KB", "--cc", "cubic")
+        port = json.loads(self.results("d"))["ports"][2]
+        self.assertGreater(port["drops"], 0)
+        self.assertLessEqual(port["queue_bytes_whole_run"]["max"], 30000)
+
+    def test_chain(self):
+        self.lab("ch", "--set", "topology.kind=chain", "--set", "topology.hosts=6",
+                 "--set", "flow.from=h0", "--set", "flow.to=h1")
+        ports = json.loads(self.results("ch"))["ports"]
+        sent = {(p["node"], p["peer"]): p["packets"] for p in ports}
+        self.assertEqual(sent["s0", "s1"], sent["s2", "h1"])
+        self.assertEqual(sent["s0", "h2"], 0)
+
+    def test_unfinished(self):
+        done = self.lab("u", "--set", "measure.deadline=30us", status=1)
+        self.assertIn("deadline", done.stderr)
+
+    def test_on_the_host(self):
+        """--kernel host, where the host is a guest with our modules loaded."""
+        tree = runner._output([str(runner.UML / "build.sh")], "kernel")
+        tools = runner._output([str(runner.UML / "modules.sh"), tree], "modules")
+        done = subprocess.run(
+            [RUN, "--tree", tree, "--rw", self.directory, "--ro", tools,
+             "--module", f"{tools}/sch_hpcc.ko", "--module", f"{tools}/tcp_hpcc.ko",
+             "--env", f"TC_LIB_DIR={tools}", "--env", f"HPCC_TRAFFIC={tools}/hpcc-traffic",
+             "python3", LAB, "run", str(self.file), "--kernel", "host",
+             "--out", f"{self.directory}/host"],
+            capture_output=True, text=True, check=False)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        got = json.loads(self.results("host"))
+        self.assertRegex(got["kernel"], r"^host \d")
+        self.assertGreater(got["ports"][2]["stamped"], 0)
+
+    def test_iperf3(self):
+        if not shutil.which("iperf3"):
+            self.skipTest("needs iperf3")
+        script = """ip netns add a; ip link add v0 type veth peer name v1 netns a
+            ip addr add 10.0.0.1/24 dev v0; ip link set v0 up; ip -n a link set v1 up
+            ip -n a addr add 10.0.0.2/24 dev v1; ip link set lo up
+            ip netns exec a iperf3 -s -1 -D
+            until ip netns exec a ss -lnt | grep -q 5201; do sleep 0.01; done
+            iperf3 -c 10.0.0.2 -n 5M -J"""
+        done = subprocess.run([RUN, "sh", "-c", script], capture_output=True, text=True,
+                              check=False)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertIn('"sum_received"', done.stdout)
+
+
+class Boot(unittest.TestCase):
+    """scripts/uml/run.sh"""
+
+    @staticmethod
+    def guest(*args, **kwargs):
+        return subprocess.run([RUN, *args], capture_output=True, text=True, check=False, **kwargs)
+
+    def test_status(self):
+        done = self.guest("sh", "-c", "echo out; exit 41")
+        self.assertEqual((done.returncode, done.stdout), (41, "out\n"))
+
+    def test_host_is_read_only(self):
+        with tempfile.TemporaryDirectory() as directory:
+            done = self.guest("--rw", directory, "--env", "WORD=two words", "sh", "-c",
+                              f"touch {TOP}/x /etc/x 2>/dev/null && exit 1; touch /tmp/x /run/x &&"
+                              f' echo "$WORD" > {directory}/y')
+            self.assertEqual(done.returncode, 0, done.stdout)
+            self.assertEqual(Path(directory, "y").read_text(encoding="ascii"), "two words\n")
+
+    def test_virtual_time(self):
+        done = self.guest("sh", "-c", "date +%s; sleep 1000; date +%s")
+        start, end = (int(line) for line in done.stdout.split())
+        self.assertEqual((start, end - start), (1767225600, 1000))
+
+    def test_timeout(self):
+        done = self.guest("--timeout", "1", "sh", "-c", "while :; do :; done")
+        self.assertEqual(done.returncode, 124, done.stdout)
+        self.assertIn("timed out", done.stderr)
+
+    def test_panic(self):
+        done = self.guest("--kernel", "init=/nonexistent", "true")
+        self.assertEqual(done.returncode, 125)
+        self.assertIn("panic", done.stdout)
+
+    def test_bad_module(self):
+        done = self.guest("--module", "/nonexistent.ko", "true")
+        self.assertEqual(done.returncode, 125)
+        self.assertIn("nonexistent.ko", done.stdout)
+
+
+class Ktap(unittest.TestResult):
+    """Prints results as they come."""
+
+    def __init__(self):
+        super().__init__()
+        self.failed = 0
+
+    def _line(self, word, test, more=""):
+        name = re.sub(r"^test_", "", test.id().rsplit(".", 1)[-1])
+        print(f"{word} {self.testsRun} - {type(test).__name__}__{name}{more}", flush=True)
+
+    def _not_ok(self, test, err):
+        self.failed += 1
+        print(*(f"# {line}" for line in self._exc_info_to_string(err, test).splitlines()),
+              sep="\n")
+        self._line("not ok", test)
+
+    def addSuccess(self, test):
+        if not getattr(test, "sub_failed", False):
+            self._line("ok", test)
+
+    def addFailure(self, test, err):
+        self._not_ok(test, err)
+
+    addError = addFailure
+
+    def addSubTest(self, test, subtest, err):
+        if err and not getattr(test, "sub_failed", False):
+            test.sub_failed = True
+            self._not_ok(test, err)
+
+    def addSkip(self, test, reason):
+        self._line("ok", test, f" # SKIP {reason}")
+
+
+def main(wanted):
+    suite = unittest.TestSuite()
+    for case in (Units, Scenario, Topology, Plan, Results, Report, CommandLine, Boot, Guest):
+        for name in unittest.defaultTestLoader.getTestCaseNames(case):
+            if not wanted or any(word in f"{case.__name__}__{name}" for word in wanted):
+                suite.addTest(case(name))
+    print(f"KTAP version 1\n1..{suite.countTestCases()}", flush=True)
+    result = Ktap()
+    with contextlib.redirect_stderr(io.StringIO()):
+        suite.run(result)
+    return 1 if result.failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
