@@ -164,6 +164,40 @@ def test_loopback():
     expect("flows", len(ns.flows()), 0)
 
 
+def test_mapped_addresses():
+    """IPv6 sockets that speak IPv4, at both ends."""
+    pair = Pair()
+    sniffer = Sniffer(pair.s)
+    listener = pair.s.socket(6)
+    listener.bind(("::", 5000))
+    listener.listen()
+    client = pair.c.socket(6)
+    client.connect(("::ffff:10.0.0.2", 5000))
+    server = listener.accept()[0]
+    carried, agreed, names = outcome(pair, client, server, sniffer)
+    expect("option in SYN, SYN-ACK, rest", carried, (True, True, True))
+    expect("agreed", agreed, (1, 1))
+    expect("congestion control", names, ("hpcc", "hpcc"))
+
+
+def test_simultaneous_open():
+    """Two SYNs cross: each end has asked, none has answered."""
+    peer = Peer()
+    peer.start_connect()
+    peer.raw(SYN, peer.seq, 0, peer.syn_options(syn_option()))
+    synack = peer.read(0.1)
+    expect("flags", synack.flags & (SYN | ACK), SYN | ACK)
+    expect("option in SYN-ACK", synack.option(KIND), None)
+    peer.raw(SYN | ACK, peer.seq, peer.acked, peer.syn_options(b""))
+    peer.seq += 1
+    peer.send()
+    peer.sock.send(bytes(3000))
+    segments = [seg for seg in peer.read_all(0.1) if seg.payload]
+    expect("data sent", bool(segments), True)
+    expect("options", ours_in(segments), [])
+    expect("congestion control", peer.cc(), "hpcc-classic")
+
+
 def test_exid_and_kind_configured():
     pair = Pair(option_exid=0xbeef, option_kind=254)
     sniffer = Sniffer(pair.s)

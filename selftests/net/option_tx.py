@@ -8,7 +8,7 @@ import socket
 import struct
 import sys
 
-from hpcc_net import (ECHO, FORWARD, KIND, PROMPT, RST, SYN, Pair, Peer, Skip, Sniffer, expect,
+from hpcc_net import (ECHO, FORWARD, KIND, PROMPT, RST, SYN, Netns, Pair, Peer, Skip, Sniffer, expect,
                       expect_in, get_cc, main, option, ours_in, pattern, record, sane, set_cc,
                       tcp_info, transfer)
 
@@ -341,6 +341,42 @@ def test_leaving_gives_the_room_back():
         sizes.append(max(len(seg.payload) for seg in data))
         expect(f"options under {name}", bool(ours_in(data)), name == "hpcc")
     expect("sizes", sizes, [1420, 1448, 1420, 1448])
+
+
+def test_leaving_lifts_the_cap_on_bursts():
+    pair = Pair(delay="50us", burst=2)
+    sniffer = Sniffer(pair.s)
+    client, server = pair.connect()
+    largest = []
+    for name in "hpcc", "cubic", "hpcc":
+        set_cc(client, name)
+        sniffer.segments()
+        transfer((client, server, pattern(150000)))
+        largest.append(max(len(seg.payload) for seg in sniffer.segments()))
+    expect_in("hpcc", max(largest[0], largest[2]), 1000, 2 * 1420)
+    expect_in("cubic", largest[1], 4 * 1448, 1 << 16)
+
+
+def test_loopback():
+    """An MTU of 64 KB: lengths stay within 16 bits."""
+    for version, host in ((4, "127.0.0.1"), (6, "::1")):
+        ns = Netns(base_rtt_ns=1000000, host_mbps=100000)
+        ns.sysctl("net.ipv4.tcp_congestion_control", "hpcc")
+        sniffer = Sniffer(ns, "lo")
+        listener = ns.socket(version)
+        listener.bind((host, 5000))
+        listener.listen()
+        client = ns.socket(version)
+        client.connect((host, 5000))
+        server = listener.accept()[0]
+        transfer((client, server, pattern(1000000)), (server, client, pattern(300000, 4)))
+        segments = sniffer.segments()
+        sane(segments, 65535)
+        expect_in("largest", max(seg.total for seg in segments), 30000, 65535)
+        expect("data without FORWARD",
+               [seg for seg in data_segments(segments) if not seg.telemetry(FORWARD)], [])
+        expect("InCsumErrors", ns.snmp("InCsumErrors"), 0)
+        server.close()
 
 
 def test_bursts():
