@@ -1,23 +1,28 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# test.sh SCRIPT [ARG]...: run a KTAP script of selftests/ in a guest, with
-# tcp_hpcc and sch_hpcc at hand (HPCC_MODDIR, TC_LIB_DIR), and hand on its
-# status. Kernel warnings are printed, so that scripts/check sees them.
+# test.sh [--kernel-version X.Y] SCRIPT [ARG]...: run a test of selftests/net in
+# a guest of its own, which finds our modules in HPCC_MODDIR and the tc plugin
+# in TC_LIB_DIR. The exit status is the script's. The kernel's warnings are
+# printed, so that scripts/check sees them.
 set -euo pipefail
 
 HERE=$(dirname "$(readlink -f "$0")")
 
 main()
 {
-	local tree
+	local -a build=()
+	local tree tools
 
-	[ $# -gt 0 ] || { echo "usage: test.sh SCRIPT [ARG]..." >&2; exit 2; }
-	tree=$("$HERE/build.sh")
-	HPCC_MODDIR=$("$HERE/modules.sh" "$tree")
-	export HPCC_MODDIR TC_LIB_DIR=$HPCC_MODDIR
-	# 5: warnings and worse.
-	exec "$HERE/run.sh" --tree "$tree" --kernel loglevel=5 -- "$@"
+	if [ "${1:-}" = --kernel-version ]; then
+		build=(--kernel-version "${2:?--kernel-version needs a value}")
+		shift 2
+	fi
+	[ $# -gt 0 ] || { echo "usage: test.sh [--kernel-version X.Y] SCRIPT [ARG]..." >&2; exit 2; }
+	tree=$("$HERE/build.sh" "${build[@]}")
+	tools=$("$HERE/modules.sh" "$tree")
+	HPCC_MODDIR=$tools TC_LIB_DIR=$tools exec "$HERE/run.sh" --tree "$tree" \
+		--kernel loglevel=5 --env "KTAP_ONLY=${KTAP_ONLY:-}" -- "$@"
 }
 
 main "$@"
