@@ -81,8 +81,8 @@ plugin:
 tools: selftests/lab/hpcc-traffic
 	@$(MAKE) -s --no-print-directory -C selftests/replay
 
-selftests/lab/hpcc-traffic: selftests/lab/hpcc-traffic.c
-	$(CC) -O2 -Wall -o $@ $<
+selftests/lab/hpcc-traffic: $(wildcard selftests/lab/*.[ch])
+	@$(CC) -O2 -Wall -o $@ $(filter %.c,$^)
 
 # The distribution's headers come without the key that their configuration asks
 # to sign modules with.

@@ -136,8 +136,8 @@ class Host:
         directory = tempfile.mkdtemp(prefix="hpcc-traffic-")
         atexit.register(shutil.rmtree, directory, ignore_errors=True)
         traffic = str(Path(directory, "hpcc-traffic"))
-        source = UML.parents[1] / "selftests/lab/hpcc-traffic.c"
-        _output([os.environ.get("CC", "cc"), "-O2", "-o", traffic, str(source)],
+        sources = sorted((UML.parents[1] / "selftests/lab").glob("*.c"))
+        _output([os.environ.get("CC", "cc"), "-O2", "-o", traffic, *map(str, sources)],
                 "compiling hpcc-traffic")
         return traffic
 

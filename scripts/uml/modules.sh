@@ -21,7 +21,7 @@ cleanup()
 sources()
 {
 	find Kbuild dkms.conf include kmod qdisc scripts/kbuild selftests/unit/shim \
-		selftests/lab/hpcc-traffic.c -type f \
+		selftests/lab/*.[ch] -type f \
 		! -name '*.o' ! -name '*.ko' ! -name '*.so' ! -name '*.mod*' \
 		! -name '.*' ! -name '*.order' ! -name '*.symvers' | LC_ALL=C sort
 }
@@ -39,7 +39,7 @@ build()
 		make -C "$tree" ARCH=um M="$copy" -j "$(nproc)" modules &&
 		make -C "$copy/qdisc" -f Makefile q_hpcc.so &&
 		${CC:-cc} -O2 -Wall -o "$BUILDING/hpcc-traffic" \
-			"$copy/selftests/lab/hpcc-traffic.c"
+			"$copy"/selftests/lab/*.c
 	} > "$BUILDING/log" 2>&1; then
 		tail -n 40 "$BUILDING/log" >&2
 		echo "lab: building against $tree failed" >&2

@@ -27,19 +27,11 @@
  * Each port's egress has an hpcc qdisc with the handle 10:.
  */
 #define _GNU_SOURCE
-#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <linux/gen_stats.h>
-#include <linux/pkt_sched.h>
-#include <linux/rtnetlink.h>
-#include <linux/tcp.h>
-#include <net/if.h>
-#include <netinet/in.h>
 #include <sched.h>
 #include <stdarg.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -50,9 +42,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "../../include/uapi/linux/hpcc.h"
-
-#define NSEC_PER_SEC	1000000000ULL
+#include "traffic.h"
 
 /* A receiver is woken when this much is there; half a window at most. */
 #define LOWAT_BYTES	(2U << 20)
@@ -66,72 +56,33 @@
 /* Time from the last handshake to time zero: its packets have drained. */
 #define SETTLE_NS	1000000ULL
 
-#define HPCC_HANDLE	0x00100000U
-
 /* The pattern's period; prime, so that no segment size divides it. */
 #define PATTERN_BYTES	1048573U
-
-struct netns {
-	char		name[32];
-	char		path[128];
-	int		netlink;	/* -1 until the first port needs it */
-	unsigned int	nr_ports;
-};
-
-struct port {
-	unsigned int	id;
-	unsigned int	ns;
-	char		ifname[IFNAMSIZ];
-	int		ifindex;
-	bool		series;
-};
-
-struct flow {
-	unsigned int	id;
-	unsigned int	from;
-	unsigned int	to;
-	struct sockaddr_storage	saddr;
-	struct sockaddr_storage	daddr;
-	uint64_t	bytes;
-	uint64_t	start_ns;
-	char		cc[16];
-	int		tx;
-	int		rx;
-	uint64_t	sent;
-	uint64_t	received;
-	int		lowat;
-	uint64_t	done_ns;
-	bool		started;
-	bool		writing;	/* EPOLLOUT is asked for */
-	bool		done;		/* the receiver has all bytes */
-	bool		closed;
-	struct tcp_info	info;		/* the sender's, at its end */
-};
 
 struct sample {
 	uint64_t	t_ns;
 	uint64_t	*values;	/* queue and tx of each series port, then flows */
 };
 
-static struct netns *netns;
-static struct port *ports;
-static struct flow *flows;
-static unsigned int nr_netns, nr_ports, nr_flows, nr_series;
+struct netns *netns;
+struct port *ports;
+struct flow *flows;
+unsigned int nr_netns, nr_ports, nr_flows, nr_series;
 static struct sample samples[SAMPLES_MAX];
 static unsigned int nr_samples;
 static struct tc_hpcc_xstats *at_from, *at_until, *at_end;
-static uint64_t interval_ns, from_ns, until_ns, deadline_ns;
+uint64_t interval_ns, from_ns, until_ns, deadline_ns;
 static uint64_t from_taken_ns, until_taken_ns;
 static bool have_from, have_until;
-static bool verify;
+bool verify;
 static unsigned char *pattern;
 static uint64_t zero_ns;		/* CLOCK_MONOTONIC at time zero */
 static unsigned int nr_open, nr_undone;
-static uint64_t bytes_wanted, bytes_done;
+uint64_t bytes_wanted;
+static uint64_t bytes_done;
 static int epoll_fd, timer_fd;
 
-__attribute__((format(printf, 1, 2), noreturn))
-static void die(const char *format, ...)
+void die(const char *format, ...)
 {
 	va_list args;
 
@@ -143,323 +94,12 @@ static void die(const char *format, ...)
 	exit(1);
 }
 
-static uint64_t now_ns(void)
+uint64_t now_ns(void)
 {
 	struct timespec ts;
 
 	clock_gettime(CLOCK_MONOTONIC, &ts);
 	return ts.tv_sec * NSEC_PER_SEC + ts.tv_nsec;
-}
-
-/* ---- the plan ------------------------------------------------------------ */
-
-static void *grown(void *array, unsigned int nr, size_t size)
-{
-	array = reallocarray(array, nr + 1, size);
-	if (!array)
-		die("out of memory");
-	memset((char *)array + nr * size, 0, size);
-	return array;
-}
-
-static unsigned int netns_index(const char *name)
-{
-	unsigned int i;
-
-	for (i = 0; i < nr_netns; i++)
-		if (!strcmp(netns[i].name, name))
-			return i;
-	die("plan: no namespace %s", name);
-}
-
-static void enter(unsigned int ns)
-{
-	static int current = -1;
-	int fd;
-
-	if (current == (int)ns)
-		return;
-	fd = open(netns[ns].path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0 || setns(fd, CLONE_NEWNET))
-		die("namespace %s: %s", netns[ns].path, strerror(errno));
-	close(fd);
-	current = ns;
-}
-
-static void write_sysctl(const char *ns, const char *path, const char *value)
-{
-	char file[256];
-	int fd;
-
-	enter(netns_index(ns));
-	snprintf(file, sizeof(file), "/proc/sys/%s", path);
-	fd = open(file, O_WRONLY | O_CLOEXEC);
-	if (fd < 0 || write(fd, value, strlen(value)) < 0)
-		die("%s in %s: cannot set %s: %s", file, ns, value, strerror(errno));
-	close(fd);
-}
-
-static void set_address(struct sockaddr_storage *ss, const char *text, unsigned int port)
-{
-	struct sockaddr_in6 *in6 = (struct sockaddr_in6 *)ss;
-	struct sockaddr_in *in = (struct sockaddr_in *)ss;
-
-	if (inet_pton(AF_INET, text, &in->sin_addr) == 1) {
-		in->sin_family = AF_INET;
-		in->sin_port = htons(port);
-	} else if (inet_pton(AF_INET6, text, &in6->sin6_addr) == 1) {
-		in6->sin6_family = AF_INET6;
-		in6->sin6_port = htons(port);
-	} else {
-		die("plan: bad address %s", text);
-	}
-}
-
-static void parse_netns(const char *line)
-{
-	struct netns *ns;
-
-	netns = grown(netns, nr_netns, sizeof(*netns));
-	ns = &netns[nr_netns++];
-	ns->netlink = -1;
-	if (sscanf(line, "ns %31s %127s", ns->name, ns->path) != 2)
-		die("plan: %s", line);
-}
-
-static void parse_port(const char *line)
-{
-	struct port *p;
-	int series;
-	char ns[32];
-
-	ports = grown(ports, nr_ports, sizeof(*ports));
-	p = &ports[nr_ports++];
-	if (sscanf(line, "port %u %31s %15s %d", &p->id, ns, p->ifname, &series) != 4)
-		die("plan: %s", line);
-	p->ns = netns_index(ns);
-	p->series = series;
-	nr_series += p->series;
-	netns[p->ns].nr_ports++;
-}
-
-static void parse_flow(const char *line)
-{
-	char from[32], to[32], saddr[64], daddr[64];
-	unsigned int port;
-	struct flow *f;
-
-	flows = grown(flows, nr_flows, sizeof(*flows));
-	f = &flows[nr_flows++];
-	if (sscanf(line, "flow %u %31s %31s %63s %63s %u %" SCNu64 " %" SCNu64 " %15s",
-		   &f->id, from, to, saddr, daddr, &port, &f->bytes, &f->start_ns,
-		   f->cc) != 9)
-		die("plan: %s", line);
-	f->from = netns_index(from);
-	f->to = netns_index(to);
-	set_address(&f->saddr, saddr, port);
-	set_address(&f->daddr, daddr, port);
-	f->tx = -1;
-	f->rx = -1;
-	bytes_wanted += f->bytes;
-}
-
-static void parse_number(const char *line)
-{
-	char key[32];
-	uint64_t n;
-
-	if (sscanf(line, "%31s %" SCNu64, key, &n) != 2)
-		die("plan: %s", line);
-	if (!strcmp(key, "interval"))
-		interval_ns = n;
-	else if (!strcmp(key, "from"))
-		from_ns = n;
-	else if (!strcmp(key, "until"))
-		until_ns = n;
-	else if (!strcmp(key, "deadline"))
-		deadline_ns = n;
-	else if (!strcmp(key, "verify"))
-		verify = n;
-	else
-		die("plan: %s", line);
-}
-
-/* A device that was brought up drops packets until the kernel has noticed its
- * carrier, which may take it a second.
- */
-static void wait_running(const char *ns, const char *ifname)
-{
-	struct timespec pause = { .tv_nsec = 1000000 };
-	uint64_t give_up_ns = now_ns() + 10 * NSEC_PER_SEC;
-	struct ifreq req = {};
-	int fd;
-
-	enter(netns_index(ns));
-	fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-	strcpy(req.ifr_name, ifname);
-	while (!ioctl(fd, SIOCGIFFLAGS, &req)) {
-		if (req.ifr_flags & IFF_RUNNING) {
-			close(fd);
-			return;
-		}
-		if (now_ns() > give_up_ns)
-			break;
-		nanosleep(&pause, NULL);
-	}
-	die("%s of %s does not come up", ifname, ns);
-}
-
-static void read_plan(const char *path, bool prepare)
-{
-	char line[512], ns[32], ifname[IFNAMSIZ], sysctl[128], value[128];
-	FILE *file = fopen(path, "r");
-
-	if (!file)
-		die("%s: %s", path, strerror(errno));
-	while (fgets(line, sizeof(line), file)) {
-		line[strcspn(line, "\n")] = '\0';
-		if (!strncmp(line, "ns ", 3)) {
-			parse_netns(line);
-		} else if (!strncmp(line, "sysctl ", 7)) {
-			if (sscanf(line, "sysctl %31s %127s %127[^\n]", ns, sysctl, value) != 3)
-				die("plan: %s", line);
-			if (prepare)
-				write_sysctl(ns, sysctl, value);
-		} else if (!strncmp(line, "wait ", 5)) {
-			if (sscanf(line, "wait %31s %15s", ns, ifname) != 2)
-				die("plan: %s", line);
-			if (!prepare)
-				wait_running(ns, ifname);
-		} else if (!strncmp(line, "port ", 5)) {
-			parse_port(line);
-		} else if (!strncmp(line, "flow ", 5)) {
-			parse_flow(line);
-		} else if (line[0]) {
-			parse_number(line);
-		}
-	}
-	fclose(file);
-}
-
-/* ---- the ports' counters --------------------------------------------------- */
-
-static void open_ports(void)
-{
-	struct timeval patience = { .tv_sec = 5 };
-	int size = 1 << 20;
-	unsigned int i;
-
-	for (i = 0; i < nr_ports; i++) {
-		struct netns *ns = &netns[ports[i].ns];
-
-		enter(ports[i].ns);
-		ports[i].ifindex = if_nametoindex(ports[i].ifname);
-		if (!ports[i].ifindex)
-			die("%s has no interface %s", ns->name, ports[i].ifname);
-		if (ns->netlink >= 0)
-			continue;
-		ns->netlink = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE);
-		if (ns->netlink < 0)
-			die("netlink: %s", strerror(errno));
-		setsockopt(ns->netlink, SOL_SOCKET, SO_RCVBUFFORCE, &size, sizeof(size));
-		setsockopt(ns->netlink, SOL_SOCKET, SO_RCVTIMEO, &patience,
-			   sizeof(patience));
-	}
-}
-
-struct qdisc_request {
-	struct nlmsghdr	nh;
-	struct tcmsg	tc;
-};
-
-/* One datagram with a request for each port, numbered like the port. Without
- * ECHO the kernel would tell all that listen, but not us.
- */
-static unsigned int ask_ports(unsigned int ns, bool series_only)
-{
-	struct qdisc_request req[netns[ns].nr_ports];
-	unsigned int i, n = 0;
-
-	memset(req, 0, sizeof(req));
-	for (i = 0; i < nr_ports; i++) {
-		if (ports[i].ns != ns || (series_only && !ports[i].series))
-			continue;
-		req[n].nh.nlmsg_len = sizeof(req[n]);
-		req[n].nh.nlmsg_type = RTM_GETQDISC;
-		req[n].nh.nlmsg_flags = NLM_F_REQUEST | NLM_F_ECHO;
-		req[n].nh.nlmsg_seq = i;
-		req[n].tc.tcm_family = AF_UNSPEC;
-		req[n].tc.tcm_ifindex = ports[i].ifindex;
-		req[n].tc.tcm_handle = HPCC_HANDLE;
-		n++;
-	}
-	if (n && send(netns[ns].netlink, req, n * sizeof(*req), 0) < 0)
-		die("netlink: %s", strerror(errno));
-	return n;
-}
-
-static const struct rtattr *find_attr(const struct rtattr *rta, int len, int type)
-{
-	for (; RTA_OK(rta, len); rta = RTA_NEXT(rta, len))
-		if ((rta->rta_type & NLA_TYPE_MASK) == type)
-			return rta;
-	return NULL;
-}
-
-/* Copies no more than both sides know of the statistics. */
-static void take_reading(const struct nlmsghdr *nh, struct tc_hpcc_xstats *readings)
-{
-	const struct tcmsg *tc = NLMSG_DATA(nh);
-	const struct rtattr *stats, *app = NULL;
-	unsigned int i = nh->nlmsg_seq;
-	size_t size = sizeof(*readings);
-
-	if (i >= nr_ports)
-		die("netlink: unexpected sequence number");
-	if (nh->nlmsg_type == NLMSG_ERROR)
-		die("no qdisc 10: on %s of %s", ports[i].ifname, netns[ports[i].ns].name);
-	stats = find_attr(TCA_RTA(tc), TCA_PAYLOAD(nh), TCA_STATS2);
-	if (stats)
-		app = find_attr(RTA_DATA(stats), RTA_PAYLOAD(stats), TCA_STATS_APP);
-	if (!app)
-		die("no statistics of %s in %s", ports[i].ifname, netns[ports[i].ns].name);
-	if (RTA_PAYLOAD(app) < size)
-		size = RTA_PAYLOAD(app);
-	memcpy(&readings[i], RTA_DATA(app), size);
-}
-
-#define REPLIES		16
-#define REPLY_BYTES	8192
-
-static void read_ports(struct tc_hpcc_xstats *readings, bool series_only)
-{
-	static char buf[REPLIES][REPLY_BYTES] __attribute__((aligned(8)));
-	unsigned int ns, wanted, i;
-
-	for (ns = 0; ns < nr_netns; ns++) {
-		if (!netns[ns].nr_ports)
-			continue;
-		wanted = ask_ports(ns, series_only);
-		while (wanted) {
-			struct iovec iov[REPLIES];
-			struct mmsghdr msg[REPLIES] = {};
-			int got;
-
-			for (i = 0; i < REPLIES; i++) {
-				iov[i] = (struct iovec){ buf[i], REPLY_BYTES };
-				msg[i].msg_hdr.msg_iov = &iov[i];
-				msg[i].msg_hdr.msg_iovlen = 1;
-			}
-			got = recvmmsg(netns[ns].netlink, msg,
-				       wanted < REPLIES ? wanted : REPLIES,
-				       MSG_WAITFORONE, NULL);
-			if (got <= 0)
-				die("netlink: %s", strerror(errno));
-			for (i = 0; i < (unsigned int)got; i++)
-				take_reading((void *)buf[i], readings);
-			wanted -= got;
-		}
-	}
 }
 
 /* ---- connections ------------------------------------------------------------ */

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: GPL-2.0
+/* hpcc-traffic: the ports' counters, by netlink. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <linux/gen_stats.h>
+#include <linux/pkt_sched.h>
+#include <linux/rtnetlink.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+
+#include "traffic.h"
+
+#define HPCC_HANDLE	0x00100000U
+
+void open_ports(void)
+{
+	struct timeval patience = { .tv_sec = 5 };
+	int size = 1 << 20;
+	unsigned int i;
+
+	for (i = 0; i < nr_ports; i++) {
+		struct netns *ns = &netns[ports[i].ns];
+
+		enter(ports[i].ns);
+		ports[i].ifindex = if_nametoindex(ports[i].ifname);
+		if (!ports[i].ifindex)
+			die("%s has no interface %s", ns->name, ports[i].ifname);
+		if (ns->netlink >= 0)
+			continue;
+		ns->netlink = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE);
+		if (ns->netlink < 0)
+			die("netlink: %s", strerror(errno));
+		setsockopt(ns->netlink, SOL_SOCKET, SO_RCVBUFFORCE, &size, sizeof(size));
+		setsockopt(ns->netlink, SOL_SOCKET, SO_RCVTIMEO, &patience,
+			   sizeof(patience));
+	}
+}
+
+struct qdisc_request {
+	struct nlmsghdr	nh;
+	struct tcmsg	tc;
+};
+
+/* One datagram with a request for each port, numbered like the port. Without
+ * ECHO the kernel would tell all that listen, but not us.
+ */
+static unsigned int ask_ports(unsigned int ns, bool series_only)
+{
+	struct qdisc_request req[netns[ns].nr_ports];
+	unsigned int i, n = 0;
+
+	memset(req, 0, sizeof(req));
+	for (i = 0; i < nr_ports; i++) {
+		if (ports[i].ns != ns || (series_only && !ports[i].series))
+			continue;
+		req[n].nh.nlmsg_len = sizeof(req[n]);
+		req[n].nh.nlmsg_type = RTM_GETQDISC;
+		req[n].nh.nlmsg_flags = NLM_F_REQUEST | NLM_F_ECHO;
+		req[n].nh.nlmsg_seq = i;
+		req[n].tc.tcm_family = AF_UNSPEC;
+		req[n].tc.tcm_ifindex = ports[i].ifindex;
+		req[n].tc.tcm_handle = HPCC_HANDLE;
+		n++;
+	}
+	if (n && send(netns[ns].netlink, req, n * sizeof(*req), 0) < 0)
+		die("netlink: %s", strerror(errno));
+	return n;
+}
+
+static const struct rtattr *find_attr(const struct rtattr *rta, int len, int type)
+{
+	for (; RTA_OK(rta, len); rta = RTA_NEXT(rta, len))
+		if ((rta->rta_type & NLA_TYPE_MASK) == type)
+			return rta;
+	return NULL;
+}
+
+/* Copies no more than both sides know of the statistics. */
+static void take_reading(const struct nlmsghdr *nh, struct tc_hpcc_xstats *readings)
+{
+	const struct tcmsg *tc = NLMSG_DATA(nh);
+	const struct rtattr *stats, *app = NULL;
+	unsigned int i = nh->nlmsg_seq;
+	size_t size = sizeof(*readings);
+
+	if (i >= nr_ports)
+		die("netlink: unexpected sequence number");
+	if (nh->nlmsg_type == NLMSG_ERROR)
+		die("no qdisc 10: on %s of %s", ports[i].ifname, netns[ports[i].ns].name);
+	stats = find_attr(TCA_RTA(tc), TCA_PAYLOAD(nh), TCA_STATS2);
+	if (stats)
+		app = find_attr(RTA_DATA(stats), RTA_PAYLOAD(stats), TCA_STATS_APP);
+	if (!app)
+		die("no statistics of %s in %s", ports[i].ifname, netns[ports[i].ns].name);
+	if (RTA_PAYLOAD(app) < size)
+		size = RTA_PAYLOAD(app);
+	memcpy(&readings[i], RTA_DATA(app), size);
+}
+
+#define REPLIES		16
+#define REPLY_BYTES	8192
+
+void read_ports(struct tc_hpcc_xstats *readings, bool series_only)
+{
+	static char buf[REPLIES][REPLY_BYTES] __attribute__((aligned(8)));
+	unsigned int ns, wanted, i;
+
+	for (ns = 0; ns < nr_netns; ns++) {
+		if (!netns[ns].nr_ports)
+			continue;
+		wanted = ask_ports(ns, series_only);
+		while (wanted) {
+			struct iovec iov[REPLIES];
+			struct mmsghdr msg[REPLIES] = {};
+			int got;
+
+			for (i = 0; i < REPLIES; i++) {
+				iov[i] = (struct iovec){ buf[i], REPLY_BYTES };
+				msg[i].msg_hdr.msg_iov = &iov[i];
+				msg[i].msg_hdr.msg_iovlen = 1;
+			}
+			got = recvmmsg(netns[ns].netlink, msg,
+				       wanted < REPLIES ? wanted : REPLIES,
+				       MSG_WAITFORONE, NULL);
+			if (got <= 0)
+				die("netlink: %s", strerror(errno));
+			for (i = 0; i < (unsigned int)got; i++)
+				take_reading((void *)buf[i], readings);
+			wanted -= got;
+		}
+	}
+}
