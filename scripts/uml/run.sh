@@ -104,7 +104,7 @@ fixed_addresses()
 boot()
 {
 	local tree=$1 mem=$2 seed=$3 timeout=$4 rc=0 fixed tmp
-	local first='"export LIBMOUNT_FORCE_MOUNT2=always; mount -t proc proc /proc; mount -t hostfs -o /proc/self/cwd hostfs /mnt; exec sh /mnt/init.sh"'
+	local first='"mount -t proc proc /proc; mount -t hostfs -o /proc/self/cwd hostfs /mnt; exec sh /mnt/init.sh"'
 
 	tmp=$(memory_dir "$mem")
 	read -ra fixed <<< "$(fixed_addresses)"
