@@ -532,7 +532,9 @@ class Segment:
 
 
 class Sniffer:
-    """All TCP segments that a device sends or gets, from now on."""
+    """All TCP segments that a device sends or gets, from now on. Fragments are
+    an error: nothing here may exceed the MTU.
+    """
 
     SOL_PACKET, PACKET_AUXDATA, CSUM_NOT_READY = 263, 8, 1 << 3
 
@@ -561,6 +563,9 @@ class Sniffer:
                 at += 4
             if frame[at - 2:at] not in (b"\x08\x00", b"\x86\xdd"):
                 continue
+            if frame[at] >> 4 == 4 and struct.unpack_from("!H", frame, at + 6)[0] & 0x3fff or \
+                    frame[at] >> 4 == 6 and frame[at + 6] == 44:
+                raise AssertionError(f"an IP fragment: {frame[at:at + 80].hex()}")
             try:
                 found.append(Segment(frame[at:], bool(status & self.CSUM_NOT_READY)))
             except ValueError:

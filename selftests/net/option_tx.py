@@ -295,6 +295,7 @@ def test_ipv6_extension_headers():
         sane(segments)
         data = data_segments([seg for seg in segments if seg.dport == 5000])
         expect("headers", {seg.at for seg in data}, {56})
+        expect("no_room", pair.c.counters()["no_room"] > 0, True)
         last = data[-20:]
         expect("payload", max(len(seg.payload) for seg in last), before - 16)
         expect("slots", {len(seg.telemetry(FORWARD).words) for seg in last}, {3})
@@ -414,6 +415,7 @@ def test_reset():
     peer.connect()
     peer.send(option(FORWARD, [record(1, 5, 5)], 5, 1), b"x" * 100)
     peer.read_all(0.1)
+    peer.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 0)
     peer.send(option(FORWARD, [record(1, 9, 9)], 5, 1), b"x" * 100)
     peer.sock.close()       # with data unread
     resets = [seg for seg in peer.read_all(0.1) if seg.flags & RST]
