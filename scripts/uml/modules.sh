@@ -26,11 +26,31 @@ sources()
 		! -name '.*' ! -name '*.order' ! -name '*.symvers' | LC_ALL=C sort
 }
 
+compile()
+{
+	local tree=$1 copy=$2
+
+	make -C "$tree" ARCH=um M="$copy" -j "$(nproc)" modules &&
+	make -C "$copy/qdisc" -f Makefile q_hpcc.so &&
+	${CC:-cc} -O2 -Wall -o "$copy/../hpcc-traffic" "$copy/selftests/lab/hpcc-traffic.c"
+}
+
+progress()
+{
+	local pid=$1 started=$SECONDS
+
+	echo "lab: building modules and tools" >&2
+	while kill -0 "$pid" 2>/dev/null; do
+		[ $(((SECONDS - started) % 3)) != 2 ] ||
+			echo "lab: building modules and tools, $((SECONDS - started)) s" >&2
+		sleep 0.5
+	done
+}
+
 build()
 {
 	local tree=$1 final=$2 copy
 
-	echo "lab: building modules and tools" >&2
 	BUILDING=$(mktemp -d "$final.XXXXXX")
 	copy=$BUILDING/src
 	mkdir "$copy"
