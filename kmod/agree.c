@@ -25,6 +25,7 @@
 struct hpcc_note {
 	u64 key;		/* 0: free */
 	unsigned long stamp;	/* jiffies */
+	u32 seq;		/* of the peer's SYN */
 	enum hpcc_agreement state;
 };
 
@@ -101,6 +102,35 @@ void hpcc_agree_set(const struct net *net, const struct hpcc_tuple *tuple,
 		note->key = state == HPCC_AGREE_NONE ? 0 : key;
 		note->stamp = jiffies;
 		note->state = state;
+	}
+	spin_unlock_bh(&hpcc_notes_lock);
+}
+
+/**
+ * hpcc_agree_offer() - note that the peer's SYN carried the option
+ * @net: network namespace
+ * @tuple: the connection
+ * @seq: sequence number of the SYN
+ *
+ * A copy of a SYN that was answered changes nothing: TCP does not answer each
+ * of them, so that nobody might come back to the note.
+ *
+ * Context: any.
+ */
+void hpcc_agree_offer(const struct net *net, const struct hpcc_tuple *tuple,
+		      u32 seq)
+{
+	u64 key = hpcc_note_key(net, tuple);
+	struct hpcc_note *note;
+
+	spin_lock_bh(&hpcc_notes_lock);
+	note = hpcc_note_find(key);
+	if (!note || note->state != HPCC_AGREE_DONE || note->seq != seq) {
+		note = hpcc_note_place(key);
+		note->key = key;
+		note->stamp = jiffies;
+		note->seq = seq;
+		note->state = HPCC_AGREE_OFFERED;
 	}
 	spin_unlock_bh(&hpcc_notes_lock);
 }

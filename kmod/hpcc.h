@@ -196,6 +196,8 @@ enum hpcc_agreement {
 void hpcc_agree_init(void);
 void hpcc_agree_set(const struct net *net, const struct hpcc_tuple *tuple,
 		    enum hpcc_agreement state);
+void hpcc_agree_offer(const struct net *net, const struct hpcc_tuple *tuple,
+		      u32 seq);
 bool hpcc_agree_advance(const struct net *net, const struct hpcc_tuple *tuple,
 			enum hpcc_agreement from);
 bool hpcc_agree_take(const struct net *net, const struct hpcc_tuple *tuple);
@@ -330,6 +332,19 @@ struct hpcc_flow *hpcc_flow_find(const struct sock *sk);
 void hpcc_flow_each(const struct net *net,
 		    void (*fn)(const struct sock *sk, struct hpcc_flow *flow,
 			       void *arg), void *arg);
+
+/* ---- W and R (window.c) ----------------------------------------------------- */
+
+void hpcc_reserve(struct sock *sk, struct hpcc_flow *flow, u16 bytes);
+void hpcc_reserve_again(struct sock *sk, struct hpcc_flow *flow);
+void hpcc_cap_bursts(struct sock *sk, struct hpcc_flow *flow, u32 cwnd);
+u32 hpcc_cwnd(struct sock *sk, struct hpcc_flow *flow);
+void hpcc_set_rate(struct sock *sk, const struct hpcc_flow *flow);
+void hpcc_deny_credit(struct tcp_sock *tp, const struct hpcc_flow *flow,
+		      const struct rate_sample *rs);
+void hpcc_pace_again(struct tcp_sock *tp, u64 W_before_q16, u64 W_q16);
+void hpcc_apply(struct sock *sk, struct hpcc_flow *flow,
+		const struct rate_sample *rs);
 
 /* ---- Congestion control (cc.c) --------------------------------------------------- */
 

@@ -129,9 +129,10 @@ static void hpcc_syn_in(const struct hpcc_arrival *in)
 	hpcc_arrival_tuple(in, &tuple);
 	if (in->th.ack)
 		hpcc_agree_advance(net, &tuple, HPCC_AGREE_ASKED);
+	else if (offered)
+		hpcc_agree_offer(net, &tuple, ntohl(in->th.seq));
 	else
-		hpcc_agree_set(net, &tuple, offered ? HPCC_AGREE_OFFERED :
-						      HPCC_AGREE_NONE);
+		hpcc_agree_set(net, &tuple, HPCC_AGREE_NONE);
 }
 
 /* ---- Segments of a connection that agreed ---------------------------------------- */
