@@ -32,18 +32,20 @@ compile()
 
 	make -C "$tree" ARCH=um M="$copy" -j "$(nproc)" modules &&
 	make -C "$copy/qdisc" -f Makefile q_hpcc.so &&
-	${CC:-cc} -O2 -Wall -o "$copy/../hpcc-traffic" "$copy/selftests/lab/hpcc-traffic.c"
+	${CC:-cc} -O2 -Wall -o "$copy/../hpcc-traffic" "$copy"/selftests/lab/*.c
 }
 
 progress()
 {
-	local pid=$1 started=$SECONDS
+	local pid=$1 started=$SECONDS next=2
 
 	echo "lab: building modules and tools" >&2
 	while kill -0 "$pid" 2>/dev/null; do
-		[ $(((SECONDS - started) % 3)) != 2 ] ||
+		if [ $((SECONDS - started)) -ge "$next" ]; then
 			echo "lab: building modules and tools, $((SECONDS - started)) s" >&2
-		sleep 0.5
+			next=$((SECONDS - started + 2))
+		fi
+		sleep 0.2
 	done
 }
 
@@ -55,12 +57,9 @@ build()
 	copy=$BUILDING/src
 	mkdir "$copy"
 	sources | tar -cf - -T - | tar -C "$copy" -xf -
-	if ! {
-		make -C "$tree" ARCH=um M="$copy" -j "$(nproc)" modules &&
-		make -C "$copy/qdisc" -f Makefile q_hpcc.so &&
-		${CC:-cc} -O2 -Wall -o "$BUILDING/hpcc-traffic" \
-			"$copy"/selftests/lab/*.c
-	} > "$BUILDING/log" 2>&1; then
+	compile "$tree" "$copy" > "$BUILDING/log" 2>&1 &
+	progress $!
+	if ! wait $!; then
 		tail -n 40 "$BUILDING/log" >&2
 		echo "lab: building against $tree failed" >&2
 		exit 1
