@@ -353,6 +353,20 @@ def test_lost_synack():
     sock.close()
 
 
+def test_duplicate_syns():
+    """Copies of a SYN, of which TCP answers some, undo nothing."""
+    peer = Peer()
+    peer.listen()
+    expect("option in SYN-ACK", peer.start_accept().option(KIND), SYN_BYTES)
+    for _ in range(4):
+        peer.raw(SYN, peer.seq - 1, 0, peer.syn_options(syn_option()))
+    peer.read_all(0.001)
+    peer.send()
+    sock = peer.listener.accept()[0]
+    expect("congestion control", get_cc(sock), "hpcc")
+    sock.close()
+
+
 def test_syn_again_without_option():
     """The peer's second SYN goes without, as ours would: no agreement."""
     peer = Peer()
