@@ -149,7 +149,7 @@ static void hpcc_forward_in(struct hpcc_flow *flow, const struct hpcc_opt *opt,
 
 	if (opt->flags & HPCC_OPT_F_PROMPT)
 		WRITE_ONCE(flow->prompt, true);
-	spin_lock(&flow->lock);
+	spin_lock_bh(&flow->lock);
 	pending = opt->type == HPCC_OPT_IDENTIFY ? &flow->pending_identity :
 						   &flow->pending[phase];
 	memset(pending->record, 0, sizeof(pending->record));
@@ -165,7 +165,7 @@ static void hpcc_forward_in(struct hpcc_flow *flow, const struct hpcc_opt *opt,
 		WRITE_ONCE(flow->pending_mask,
 			   n ? flow->pending_mask | BIT(phase) :
 			       flow->pending_mask & ~BIT(phase));
-	spin_unlock(&flow->lock);
+	spin_unlock_bh(&flow->lock);
 }
 
 /* Whether @r is older than what the mailbox holds: ACKs may be reordered. */
@@ -192,7 +192,7 @@ static u32 hpcc_echo_in(struct hpcc_flow *flow, const struct hpcc_opt *opt,
 	u32 bad = 0;
 	u32 i;
 
-	spin_lock(&flow->lock);
+	spin_lock_bh(&flow->lock);
 	for (i = 0; i < opt->nr; i++) {
 		hpcc_record_decode(records + i * HPCC_RECORD_LEN, &r);
 		if (!r.hop || r.hop > opt->hops || seen & BIT(r.hop - 1)) {
@@ -214,7 +214,7 @@ static u32 hpcc_echo_in(struct hpcc_flow *flow, const struct hpcc_opt *opt,
 		WRITE_ONCE(flow->mail_fresh, flow->mail_fresh | seen);
 		WRITE_ONCE(flow->hops, opt->hops);
 	}
-	spin_unlock(&flow->lock);
+	spin_unlock_bh(&flow->lock);
 	return bad;
 }
 
@@ -225,7 +225,7 @@ static u32 hpcc_identity_in(struct hpcc_flow *flow, const struct hpcc_opt *opt,
 	u32 bad = 0;
 	u32 i;
 
-	spin_lock(&flow->lock);
+	spin_lock_bh(&flow->lock);
 	for (i = 0; i < opt->nr; i++) {
 		hpcc_identity_decode(records + i * HPCC_RECORD_LEN, &id);
 		if (id.hop && id.hop <= opt->hops)
@@ -233,7 +233,7 @@ static u32 hpcc_identity_in(struct hpcc_flow *flow, const struct hpcc_opt *opt,
 		else
 			bad++;
 	}
-	spin_unlock(&flow->lock);
+	spin_unlock_bh(&flow->lock);
 	return bad;
 }
 
@@ -405,7 +405,7 @@ static void hpcc_segment_in(const struct hpcc_arrival *in)
  * @skb: packet
  * @state: where the hook is
  *
- * Context: softirq, RCU read side.
+ * Context: RCU read side; softirq, or a process that gave an NFQUEUE verdict.
  * Return: NF_ACCEPT, always.
  */
 unsigned int hpcc_local_in(void *priv, struct sk_buff *skb,
