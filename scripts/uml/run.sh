@@ -31,12 +31,18 @@ die()
 	exit 125
 }
 
-# The guest's processes are processes of ours, in a session of its own.
+# The guest's kernel makes itself the leader of a process group, which holds all
+# of its processes, and leaves its number in the directory that umid= names.
 # shellcheck disable=SC2317 # called by trap
 cleanup()
 {
+	local leader
+
 	if [ -n "$UML_PID" ]; then
-		kill -KILL -- "-$UML_PID" 2>/dev/null || true
+		kill -KILL "$UML_PID" 2>/dev/null || true
+		if read -r leader 2>/dev/null < "$JOB/.uml/hpcc/pid"; then
+			kill -KILL -- "-$leader" 2>/dev/null || true
+		fi
 		wait "$UML_PID" 2>/dev/null || true
 	fi
 	[ -z "$JOB" ] || rm -rf "$JOB"
@@ -111,7 +117,7 @@ boot()
 	cp "$HERE/init.sh" "$JOB"
 	cd "$JOB"
 	TMPDIR=$tmp HOME=$JOB UML_RANDOM_SEED=$seed \
-		setsid timeout --foreground -k 5 "$timeout" "${fixed[@]}" \
+		timeout --foreground -k 5 "$timeout" "${fixed[@]}" \
 		"$tree/linux" "mem=$mem" root=/dev/root rootfstype=hostfs rootflags=/ ro \
 		random.trust_cpu=on con=null con0=fd:0,fd:1 quiet panic=-1 umid=hpcc \
 		time-travel=inf-cpu "time-travel-start=${EPOCH}000000000" \

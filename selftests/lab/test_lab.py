@@ -14,6 +14,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 from pathlib import Path
 
@@ -505,6 +506,41 @@ class Boot(unittest.TestCase):
         done = self.guest("--timeout", "1", "sh", "-c", "while :; do :; done")
         self.assertEqual(done.returncode, 124, done.stdout)
         self.assertIn("timed out", done.stderr)
+
+    def test_nothing_is_left(self):
+        """A guest that is interrupted takes its processes with it."""
+        with subprocess.Popen([RUN, "sh", "-c", "echo up; while :; do :; done"],
+                              stdout=subprocess.PIPE, text=True) as process:
+            self.assertEqual(process.stdout.readline(), "up\n")
+            job = self.jobs(process.pid)
+            self.assertEqual(len(job), 1)
+            process.terminate()
+            self.assertEqual(process.wait(10), 130)
+        patience = time.monotonic() + 5
+        while self.running(job[0]) and time.monotonic() < patience:
+            time.sleep(0.01)
+        self.assertEqual(self.running(job[0]), [])
+        self.assertFalse(Path(job[0]).exists())
+
+    @staticmethod
+    def jobs(pid):
+        """The working directories of a process's children."""
+        found = set()
+        for stat in Path("/proc").glob("[0-9]*/stat"):
+            with contextlib.suppress(OSError, IndexError):
+                if int(stat.read_text(encoding="ascii").rsplit(")", 1)[1].split()[1]) == pid:
+                    found.add(os.readlink(stat.parent / "cwd"))
+        return list(found)
+
+    @staticmethod
+    def running(directory):
+        """Processes that work in a directory."""
+        found = []
+        for cwd in Path("/proc").glob("[0-9]*/cwd"):
+            with contextlib.suppress(OSError):
+                if os.readlink(cwd).split(" ")[0] == directory:
+                    found.append(cwd.parent.name)
+        return found
 
     def test_panic(self):
         done = self.guest("--kernel", "init=/nonexistent", "true")
