@@ -6,8 +6,9 @@ import socket
 import struct
 import sys
 
-from hpcc_net import (ACK, EXID, KIND, RST, SYN, Netns, Pair, Peer, Skip, Sniffer, expect, get_cc,
-                      main, ours_in, pattern, sane, set_cc, syn_option, transfer)
+from hpcc_net import (ACK, EXID, KIND, RST, SYN, Netns, Pair, Skip, Sniffer, expect, get_cc, main,
+                      ours_in, pattern, sane, set_cc, syn_option, transfer)
+from hpcc_peer import Peer
 
 SYN_BYTES = bytes([253, 6, 0x48, 0x43, 0x10, 0x01])
 

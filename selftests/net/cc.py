@@ -8,123 +8,9 @@ import os
 import sys
 import time
 
-from hpcc_net import (ACK, CWR, ECE, ECHO, FORWARD, IDENTIFY, IDENTIFY_ECHO, PROMPT, SYN, Peer,
-                      Skip, defer, expect, expect_in, identity, main, option, record, tcp_info)
-
-T_NS = 1000000
-SCALE = 7               # of T = 1 ms: units of 128 ns
-UNIT_NS = 1 << SCALE
-T_UNITS = T_NS / UNIT_NS
-W_INIT = 125000         # 1 Gb/s x 1 ms
-W_AI = W_INIT * 0.05 / 100
-ETA = 0.95
-
-
-def qlen_code(units):
-    """Units as the 12-bit float."""
-    exp = 0
-    if units >= 256:
-        exp = units.bit_length() - 8
-        units >>= exp - 1
-    return exp << 8 | units & 0xff
-
-
-def qlen_value(code):
-    """The float's value."""
-    exp, mant = code >> 8, code & 0xff
-    return (mant | 256) << (exp - 1) if exp else mant
-
-
-class Link:
-    """What one switch port would write."""
-
-    def __init__(self, hop=1, tag=1, ts=5000, tx=700):
-        self.hop, self.tag, self.ts, self.tx = hop, tag, ts, tx
-        self.code = 0
-
-    def step(self, units, utilization=0.0, queue_T=0.0):
-        """Let time pass at a utilization, to a queue of so many T."""
-        self.ts += units
-        self.tx += round(units * utilization)
-        self.code = qlen_code(round(queue_T * T_UNITS))
-        return self
-
-    @property
-    def u(self):
-        """The queue's part of u', as it is encoded."""
-        return qlen_value(self.code) / T_UNITS
-
-    def raw(self):
-        """The record."""
-        return record(self.hop, self.ts, self.tx, self.code, self.tag)
-
-
-class Flow(Peer):
-    """A peer whose kernel always has more to send."""
-
-    def __init__(self, **how):
-        super().__init__(**how)
-        self.connect()
-        self.sock.setblocking(False)
-        self.fill()
-
-    def fill(self):
-        """Keep the socket's buffer full."""
-        try:
-            self.sock.send(bytes(1 << 20))
-        except BlockingIOError:
-            pass
-
-    def run(self, timeout_s=0.002):
-        """Read all that the kernel wants to send now. Return it."""
-        found = []
-        self.fill()
-        while (seg := self.read(timeout_s)):
-            found.append(seg)
-            end = (seg.seq + len(seg.payload)) & 0xffffffff
-            if seg.payload and 0 < (end - self.acked) & 0xffffffff < 1 << 31:
-                self.acked = end
-        return found
-
-    def round(self, *links, timeout_s=0.002, hops=None, scale=SCALE):
-        """A round trip: acknowledge all that came, with these records, twice:
-        the first ACK ends the round (W follows Wc), the second has new data in
-        flight before it. Return the flow.
-        """
-        self.run(timeout_s)
-        self.echo(*links, hops=hops, scale=scale)
-        return self.flow()
-
-    def echo(self, *links, hops=None, scale=SCALE, **how):
-        """An ACK with records."""
-        self.send(option(ECHO, [link.raw() for link in links], scale,
-                         hops or max(link.hop for link in links)), **how)
-
-
-def near(what, got, want, relative=0.002):
-    """Fail unless got is want but for rounding."""
-    expect_in(what, got, want * (1 - relative) - 1, want * (1 + relative) + 1)
-
-
-def settle(flow, link, until, turns=50):
-    """Bring W below a value by a queue."""
-    for _ in range(turns):
-        link.step(9000, 1.0, 1.0)
-        if flow.round(link)["W"] < until:
-            return flow.flow()
-    raise AssertionError(f"W stays above {until}: {flow.flow()}")
-
-
-def test_starts_at_line_rate():
-    flow = Flow()
-    now = flow.flow()
-    expect("W, Wc, T", (now["W"], now["Wc"], now["T_ns"]), (W_INIT, W_INIT, T_NS))
-    near("R", now["R"], W_INIT / T_NS * 1e9)
-    info = tcp_info(flow.sock)
-    mss = info["snd_mss"]
-    # in segments that have no room for our options yet
-    expect_in("cwnd", info["cwnd"], W_INIT // (mss + 28), -(-W_INIT // mss))
-    near("pacing rate", info["pacing_rate"], W_INIT / T_NS * 1e9)
+from hpcc_net import (ACK, CWR, ECE, ECHO, FORWARD, IDENTIFY, IDENTIFY_ECHO, PROMPT, SYN, Skip,
+                      defer, expect, expect_in, identity, main, option, tcp_info)
+from hpcc_peer import ETA, SCALE, W_AI, W_INIT, Flow, Link, Peer, near, settle
 
 
 def test_first_telemetry_is_stored():
@@ -133,32 +19,6 @@ def test_first_telemetry_is_stored():
     now = flow.round(link)
     expect("W", now["W"], W_INIT)
     expect("U", now["U_permille"], 1000)
-
-
-def halves(version):
-    """U = 1.9 at eta = 0.95: W is halved, and W_ai added."""
-    flow = Flow(version=version)
-    link = Link()
-    flow.round(link.step(9000, 1.0, 0.9))
-    want = W_INIT
-    for _ in range(4):
-        now = flow.round(link.step(9000, 1.0, 0.9))
-        want = want / ((1.0 + link.u) / ETA) + W_AI
-        near("W", now["W"], want)
-        expect("Wc", now["Wc"], now["W"])
-        near("U", now["U_permille"], 1000 * (1 + link.u))
-        near("R", now["R"], want / T_NS * 1e9, 0.01)
-        info = tcp_info(flow.sock)
-        expect("cwnd", info["cwnd"], -(-now["W"] // info["snd_mss"]))
-        near("pacing rate", info["pacing_rate"], now["R"])
-
-
-def test_halves_ipv4():
-    halves(4)
-
-
-def test_halves_ipv6():
-    halves(6)
 
 
 def test_one_reduction_a_round():
@@ -209,45 +69,6 @@ def test_increases_step_by_step():
     expect("adds between multiplications, in " + text, "aaam" in text, True)
     expect("unknown steps", set(grown) - {"add", "multiply"}, set())
     expect("start", want < 40000, True)
-
-
-def test_stays_within_bounds():
-    """A link that is always full or always idle: W_min and W_max."""
-    flow = Flow()
-    link = Link()
-    flow.round(link.step(9000, 1.0, 500.0))
-    for _ in range(6):
-        now = flow.round(link.step(9000, 1.0, 500.0))
-    expect_in("W", now["W"], W_INIT >> 10, (W_INIT >> 10) + W_AI + 1)
-    link.step(9000, 0.01, 0)
-    for _ in range(40):
-        now = flow.round(link.step(9000, 0.01, 0))
-    expect("W", now["W"], W_INIT)
-
-
-def test_below_one_segment():
-    """W under one segment: cwnd 1, and segments leave at R."""
-    flow = Flow(w_ai=1)
-    link = Link()
-    flow.round(link.step(9000, 1.0, 50.0))
-    settle(flow, link, 1000)
-    info = tcp_info(flow.sock)
-    expect("cwnd", info["cwnd"], 1)
-    near("pacing rate", info["pacing_rate"], flow.flow()["R"])
-    flow.run(0.1)
-    flow.fill()
-    start = time.monotonic()
-    credit = 0.0
-    # W stays there: U = eta
-    for _ in range(20):
-        flow.echo(link.step(int(T_UNITS) + 1, ETA))
-        credit += flow.flow()["R"]
-        seg = flow.read(0.1)
-        flow.acked = seg.seq + len(seg.payload)
-        expect("segments at once", flow.read(0), None)
-    expect("cwnd", tcp_info(flow.sock)["cwnd"], 1)
-    rate = credit / 20
-    expect_in("rate / R", 20 * len(seg.payload) / (time.monotonic() - start) / rate, 0.9, 1.1)
 
 
 def test_T_from_rtt():
@@ -477,12 +298,14 @@ def test_fallback_and_return():
     expect_in("cwnd", tcp_info(flow.sock)["cwnd"], cwnd, cwnd + 8)
     segments = flow.run()
     expect("still asked", FORWARD in {opt.type for opt in forwards(segments)}, True)
+    asked = flow.ns.counters()["identify_sent"]
     flow.echo(link.step(9000, 0.9))
     expect("mode", (flow.cc(), flow.flow()["mode"]), ("hpcc", "telemetry"))
     expect("returns", flow.ns.counters()["returns"], 1)
     now = flow.round(link.step(9000, 1.0, 1.0))
     now = flow.round(link.step(9000, 1.0, 1.0))
     expect("W follows again", now["W"] < cwnd * 1448, True)
+    expect("asked who the links are", flow.ns.counters()["identify_sent"] > asked, True)
     silence(flow, 14)
     expect("fallbacks", flow.ns.counters()["fallbacks"], 2)
 

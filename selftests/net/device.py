@@ -4,7 +4,8 @@
 
 import sys
 
-from hpcc_net import Netns, Pair, Peer, expect, expect_in, main
+from hpcc_net import Netns, Pair, expect, expect_in, main
+from hpcc_peer import Peer
 
 T_NS = 1000000
 

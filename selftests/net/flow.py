@@ -8,8 +8,9 @@ import struct
 import sys
 import time
 
-from hpcc_net import (ACK, ECHO, FORWARD, RST, Netns, Pair, Peer, disconnect, expect, expect_in,
-                      get_cc, main, option, ours_in, pattern, record, set_cc, transfer, users)
+from hpcc_net import (ACK, ECHO, FORWARD, RST, Netns, Pair, disconnect, expect, expect_in, get_cc,
+                      main, option, ours_in, pattern, record, set_cc, transfer, users)
+from hpcc_peer import Peer
 
 # A port that writes telemetry, on both ends of the cable.
 PORT = "hpcc rate 1gbit delay 20us"

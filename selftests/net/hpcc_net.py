@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What the tests in Python share: KTAP, namespaces, sockets, a sniffer, and a
-TCP of our own that says whatever a test wants.
+"""What the tests in Python share: KTAP, namespaces, sockets, a sniffer, and the
+bytes of our options. hpcc_peer.py has a TCP of our own.
 
 One process holds both ends of a connection and all namespaces: a socket stays
 in the namespace that it was made in, and starting a program costs more in User
@@ -9,7 +9,6 @@ Mode Linux than a test does. Nothing here waits for real time.
 
 import ctypes
 import errno
-import fcntl
 import os
 import re
 import select
@@ -19,7 +18,6 @@ import subprocess
 import sys
 import time
 import traceback
-from contextlib import contextmanager
 
 # include/uapi/linux/hpcc.h
 KIND = 253
@@ -591,203 +589,14 @@ def ours_in(segments, kind=KIND):
     return [seg for seg in segments if seg.option(kind)]
 
 
-# ---- A TCP of our own ---------------------------------------------------------------
+def data_segments(segments):
+    """Those with data."""
+    return [seg for seg in segments if seg.payload]
 
-class Peer:
-    """The far end of a TUN device. The kernel's end is 10.9.0.1 or fd09::1,
-    ours .2; it does what the test says, and nothing else. W_init is 125,000
-    bytes unless a test says otherwise.
-    """
 
-    SYSCTLS = {"host_mbps": 1000, "base_rtt_ns": 1000000}
-
-    def __init__(self, version=4, mtu=1500, timestamps=True, sack=True, cc="hpcc",
-                 ecn=False, **sysctls):
-        self.ns = Netns(**(self.SYSCTLS | sysctls))
-        self.version = version
-        self.fd = None
-        defer(self.close)
-        with self.ns:
-            self.fd = os.open("/dev/net/tun", os.O_RDWR | os.O_NONBLOCK)
-            fcntl.ioctl(self.fd, 0x400454ca,                    # TUNSETIFF
-                        struct.pack("16sH22x", b"tun0", 0x1001))  # TUN, NO_PI
-        self.kernel, self.addr = (("10.9.0.1", "10.9.0.2") if version == 4 else
-                                  ("fd09::1", "fd09::2"))
-        self.ns.ip(f"addr add {self.kernel}/{24 if version == 4 else 64} dev tun0",
-                   f"link set tun0 up mtu {mtu}")
-        self.ns.sysctl("net.ipv4.tcp_congestion_control", cc)
-        self.timestamps, self.sack, self.ecn = timestamps, sack, ecn
-        self.lport = 0          # the kernel's port
-        self.port = 7000        # ours
-        self.seq = self.acked = 0
-        self.tsval, self.tsecr = 1000, 0
-        self.window = 65535
-        self.syn = self.sock = None
-
-    def close(self):
-        """Take the device away."""
-        if self.fd is not None:
-            os.close(self.fd)
-        self.fd = None
-
-    # -- bytes
-
-    def raw(self, flags, seq, ack, options=b"", payload=b"", bad_csum=False, ecn=0):
-        """Send a segment of which everything is given."""
-        options += b"\0" * (-len(options) % 4)
-        family = socket.AF_INET if self.version == 4 else socket.AF_INET6
-        ends = socket.inet_pton(family, self.addr) + socket.inet_pton(family, self.kernel)
-        tcp = struct.pack("!HHIIBBHHH", self.port, self.lport, seq & 0xffffffff,
-                          ack & 0xffffffff, (5 + len(options) // 4) << 4, flags,
-                          self.window, 0, 0) + options + payload
-        length = len(tcp)
-        pseudo = ends + (struct.pack("!BBH", 0, 6, length) if self.version == 4 else
-                         struct.pack("!II", length, 6))
-        check = csum(pseudo + tcp) ^ 0xffff
-        if bad_csum:
-            check ^= 0x5555
-        tcp = tcp[:16] + struct.pack("!H", check) + tcp[18:]
-        if self.version == 4:
-            head = struct.pack("!BBHIBBH", 0x45, ecn, 20 + length, 0x4000, 64, 6, 0) + ends
-            head = head[:10] + struct.pack("!H", csum(head) ^ 0xffff) + head[12:]
-        else:
-            head = struct.pack("!IHBB", 6 << 28 | ecn << 20, length, 6, 64) + ends
-        os.write(self.fd, head + tcp)
-
-    def read(self, timeout_s=0.0):
-        """The next segment that the kernel sends, or None."""
-        deadline = time.monotonic() + timeout_s
-        while True:
-            try:
-                packet = os.read(self.fd, 1 << 16)
-            except BlockingIOError:
-                left = deadline - time.monotonic()
-                if left <= 0:
-                    return None
-                select.select([self.fd], [], [], left)
-                continue
-            try:
-                seg = Segment(packet)
-            except ValueError:
-                continue
-            if not seg.csum_ok or not seg.ip_csum_ok or seg.header > 60:
-                raise AssertionError(f"bad segment {seg}")
-            stamp = seg.option(8)
-            if stamp:
-                self.tsecr = struct.unpack("!I", stamp[2:6])[0]
-            return seg
-
-    def read_all(self, timeout_s=0.0):
-        """Segments until none comes for a while."""
-        found = []
-        while (seg := self.read(timeout_s)):
-            found.append(seg)
-        return found
-
-    # -- connection
-
-    def stamp(self):
-        """The timestamp option, if agreed."""
-        self.tsval += 1
-        return struct.pack("!BBBBII", 1, 1, 8, 10, self.tsval, self.tsecr) \
-            if self.timestamps else b""
-
-    def syn_options(self, ours):
-        """Options of our SYN or SYN-ACK."""
-        opts = struct.pack("!BBH", 2, 4, 1460)
-        opts += b"\x04\x02\x01\x01" if self.sack else b""
-        opts += self.stamp()
-        opts += b"\x01\x03\x03\x07"
-        return opts + ours
-
-    def start_connect(self, cc=None, port=7000, lport=0):
-        """Let the kernel send us a SYN."""
-        self.port = port
-        self.sock = self.ns.socket(self.version)
-        if cc:
-            set_cc(self.sock, cc)
-        if lport:
-            self.sock.bind((self.kernel, lport))
-        self.sock.setblocking(False)
-        try:
-            self.sock.connect((self.addr, port))
-        except BlockingIOError:
-            pass
-        self.syn = self.read(0.1)
-        self.got_syn(self.syn)
-
-    def got_syn(self, syn):
-        """Answer to this SYN from now on."""
-        self.lport = syn.sport
-        self.acked = syn.seq + 1
-        self.seq = 0x10000000
-
-    def answer(self, ours=syn_option()):
-        """Send the SYN-ACK, take the ACK."""
-        flags = SYN | ACK | (ECE if self.ecn else 0)
-        self.raw(flags, self.seq, self.acked, self.syn_options(ours))
-        self.seq += 1
-        last = self.read(0.1)
-        expect("handshake's ACK", (last.flags & (SYN | ACK), last.ack), (ACK, self.seq))
-        return last
-
-    def connect(self, ours=syn_option(), **how):
-        """Let the kernel connect to us."""
-        self.start_connect(**how)
-        self.answer(ours)
-        return self.sock
-
-    def listen(self, port=5000, cc=None):
-        """Let the kernel listen."""
-        self.listener = self.ns.socket(self.version)
-        if cc:
-            set_cc(self.listener, cc)
-        self.listener.bind((self.kernel, port))
-        self.listener.listen(16)
-        self.lport = port
-
-    def start_accept(self, ours=syn_option(), **how):
-        """Send a SYN. Return the SYN-ACK."""
-        self.seq = 0x20000000
-        self.raw(SYN, self.seq, 0, self.syn_options(ours), **how)
-        self.seq += 1
-        synack = self.read(0.1)
-        if synack:
-            self.acked = synack.seq + 1
-        return synack
-
-    def accept(self, ours=syn_option()):
-        """Connect to the kernel's listener. Return (SYN-ACK, socket)."""
-        synack = self.start_accept(ours)
-        expect("SYN-ACK", synack.flags & (SYN | ACK | RST), SYN | ACK)
-        self.send()
-        self.sock = self.listener.accept()[0]
-        defer(self.sock.close)
-        return synack, self.sock
-
-    def send(self, options=b"", payload=b"", ack=None, seq=None, flags=ACK, **how):
-        """Send a segment in sequence; options follow the timestamp."""
-        self.raw(flags, self.seq if seq is None else seq,
-                 self.acked if ack is None else ack,
-                 self.stamp() + options, payload, **how)
-        if seq is None:
-            self.seq += len(payload)
-
-    def take(self, timeout_s=0.1):
-        """Read a data segment and move our ACK number behind it. None: none came."""
-        while (seg := self.read(timeout_s)):
-            if not seg.payload:
-                continue
-            end = (seg.seq + len(seg.payload)) & 0xffffffff
-            if 0 < (end - self.acked) & 0xffffffff < 1 << 31:
-                self.acked = end
-            return seg
-        return None
-
-    def cc(self):
-        """Name of the socket's congestion control."""
-        return get_cc(self.sock)
-
-    def flow(self):
-        """The line of /proc/net/hpcc_flows."""
-        return self.ns.flow()
+def no_errors(pair):
+    """Neither TCP nor we have met a wrong checksum."""
+    for ns in (pair.c, pair.s):
+        expect("InCsumErrors", ns.snmp("InCsumErrors"), 0)
+        expect("checksum_ignored", ns.counters()["checksum_ignored"], 0)
+        expect("malformed_ignored", ns.counters()["malformed_ignored"], 0)

@@ -6,8 +6,9 @@ import os
 import sys
 import time
 
-from hpcc_net import (Netns, Pair, Peer, Sniffer, defer, expect, expect_in, get_cc, main, ours_in, pattern,
-                      set_cc, transfer, users)
+from hpcc_net import (Netns, Pair, Sniffer, defer, expect, expect_in, get_cc, main, ours_in,
+                      pattern, set_cc, transfer, users)
+from hpcc_peer import Peer
 
 
 def module_file():

@@ -8,27 +8,14 @@ import socket
 import struct
 import sys
 
-from hpcc_net import (ECHO, FORWARD, KIND, PROMPT, RST, SYN, Netns, Pair, Peer, Skip, Sniffer, expect,
-                      expect_in, get_cc, main, option, ours_in, pattern, record, sane, set_cc,
-                      tcp_info, transfer)
+from hpcc_net import (ECHO, FORWARD, KIND, PROMPT, RST, SYN, Netns, Pair, Skip, Sniffer,
+                      data_segments, expect, expect_in, get_cc, main, no_errors, option, ours_in,
+                      pattern, record, sane, tcp_info, transfer)
+from hpcc_peer import Peer
 
 IPPROTO_MPTCP = 262
 TCP_MD5SIG = 14
 MPTCP_KIND, MD5_KIND = 30, 19
-IPV6_HOPOPTS, IPV6_DSTOPTS = 54, 59
-
-
-def data_segments(segments):
-    """Those with data."""
-    return [seg for seg in segments if seg.payload]
-
-
-def no_errors(pair):
-    """Neither TCP nor we have met a wrong checksum."""
-    for ns in (pair.c, pair.s):
-        expect("InCsumErrors", ns.snmp("InCsumErrors"), 0)
-        expect("checksum_ignored", ns.counters()["checksum_ignored"], 0)
-        expect("malformed_ignored", ns.counters()["malformed_ignored"], 0)
 
 
 def whole_connection(version, offload, timestamps, mtu=1500, cut=True):
@@ -259,57 +246,6 @@ def test_vlan():
         no_errors(pair)
 
 
-def test_ipv4_options():
-    """IP options set in mid-connection take room of their own."""
-    pair = Pair(offload=False, delay="50us")
-    sniffer = Sniffer(pair.s)
-    client, server = pair.connect()
-    transfer((client, server, pattern(50000)))
-    before = max(len(seg.payload) for seg in data_segments(sniffer.segments()))
-    client.setsockopt(socket.IPPROTO_IP, 4, b"\1" * 20)
-    transfer((client, server, pattern(50000)))
-    segments = sniffer.segments()
-    sane(segments)
-    data = data_segments([seg for seg in segments if seg.dport == 5000])
-    expect("IP header", {seg.at for seg in data}, {40})
-    expect("payload", max(len(seg.payload) for seg in data), before - 20)
-    expect("slots", {len(seg.telemetry(FORWARD).words) for seg in data}, {3})
-    client.setsockopt(socket.IPPROTO_IP, 4, b"")
-    transfer((client, server, pattern(50000)))
-    data = data_segments([seg for seg in sniffer.segments() if seg.dport == 5000])
-    expect("payload", max(len(seg.payload) for seg in data), before)
-    no_errors(pair)
-
-
-def test_ipv6_extension_headers():
-    """setsockopt() overwrites what was reserved: it is reserved again."""
-    for name in IPV6_DSTOPTS, IPV6_HOPOPTS:
-        pair = Pair(6, offload=False, delay="50us")
-        sniffer = Sniffer(pair.s)
-        client, server = pair.connect()
-        transfer((client, server, pattern(50000)))
-        before = max(len(seg.payload) for seg in data_segments(sniffer.segments()))
-        client.setsockopt(socket.IPPROTO_IPV6, name, b"\0\1\x1e\14" + bytes(12))
-        transfer((client, server, pattern(200000)))
-        segments = sniffer.segments()
-        sane(segments)
-        data = data_segments([seg for seg in segments if seg.dport == 5000])
-        expect("headers", {seg.at for seg in data}, {56})
-        expect("no_room", pair.c.counters()["no_room"] > 0, True)
-        last = data[-20:]
-        expect("payload", max(len(seg.payload) for seg in last), before - 16)
-        expect("slots", {len(seg.telemetry(FORWARD).words) for seg in last}, {3})
-        client.setsockopt(socket.IPPROTO_IPV6, name, b"")
-        transfer((client, server, pattern(200000)))
-        segments = sniffer.segments()
-        sane(segments)
-        last = data_segments([seg for seg in segments if seg.dport == 5000])[-20:]
-        # TCP itself does not take that room back
-        expect("headers", {seg.at for seg in last}, {40})
-        expect("payload", max(len(seg.payload) for seg in last), before - 16)
-        no_errors(pair)
-
-
 def test_mtu_shrinks():
     """The MTU gets smaller in mid-connection: no packet exceeds it from then on."""
     pair = Pair(offload=False, delay="50us")
@@ -326,36 +262,6 @@ def test_mtu_shrinks():
     expect("data without FORWARD",
            [seg for seg in data_segments(segments) if not seg.telemetry(FORWARD)], [])
     no_errors(pair)
-
-
-def test_leaving_gives_the_room_back():
-    """Under another congestion control segments are as large as ever."""
-    pair = Pair(offload=False, delay="50us")
-    sniffer = Sniffer(pair.s)
-    client, server = pair.connect()
-    sizes = []
-    for name in "hpcc", "cubic", "hpcc", "reno":
-        set_cc(client, name)
-        sniffer.segments()
-        transfer((client, server, pattern(80000)))
-        data = data_segments(sniffer.segments())
-        sizes.append(max(len(seg.payload) for seg in data))
-        expect(f"options under {name}", bool(ours_in(data)), name == "hpcc")
-    expect("sizes", sizes, [1420, 1448, 1420, 1448])
-
-
-def test_leaving_lifts_the_cap_on_bursts():
-    pair = Pair(delay="50us", burst=2)
-    sniffer = Sniffer(pair.s)
-    client, server = pair.connect()
-    largest = []
-    for name in "hpcc", "cubic", "hpcc":
-        set_cc(client, name)
-        sniffer.segments()
-        transfer((client, server, pattern(150000)))
-        largest.append(max(len(seg.payload) for seg in sniffer.segments()))
-    expect_in("hpcc", max(largest[0], largest[2]), 1000, 2 * 1420)
-    expect_in("cubic", largest[1], 4 * 1448, 1 << 16)
 
 
 def test_loopback():
@@ -378,18 +284,6 @@ def test_loopback():
                [seg for seg in data_segments(segments) if not seg.telemetry(FORWARD)], [])
         expect("InCsumErrors", ns.snmp("InCsumErrors"), 0)
         server.close()
-
-
-def test_bursts():
-    """Segments of one burst: no more than the sysctl says."""
-    for burst in 1, 2, 4:
-        pair = Pair(delay="200us", burst=burst)
-        sniffer = Sniffer(pair.s)
-        client, server = pair.connect()
-        transfer((client, server, pattern(150000)))
-        largest = max(len(seg.payload) for seg in sniffer.segments())
-        mss = tcp_info(client)["snd_mss"]
-        expect_in(f"burst of {burst}", -(-largest // mss), 1, burst)
 
 
 def test_big_tcp():

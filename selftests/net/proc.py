@@ -6,7 +6,8 @@ import os
 import sys
 import time
 
-from hpcc_net import Counters, Netns, Pair, Peer, expect, expect_in, main, pattern, transfer
+from hpcc_net import Counters, Netns, Pair, expect, expect_in, main, pattern, transfer
+from hpcc_peer import Peer
 
 COUNTERS = """
     syn_sent syn_no_room syn_invalid agreed not_agreed no_memory

@@ -1,0 +1,322 @@
+# SPDX-License-Identifier: GPL-2.0
+"""A TCP of our own, behind a TUN device, that says whatever a test wants, and
+links whose records it makes up.
+"""
+
+import fcntl
+import os
+import select
+import socket
+import struct
+import time
+
+from hpcc_net import (ACK, ECE, ECHO, RST, SYN, Netns, Segment, csum, defer, expect, expect_in,
+                      get_cc, option, record, set_cc, syn_option)
+
+# What the kernel does with Peer's parameters.
+T_NS = 1000000
+SCALE = 7               # of T = 1 ms: units of 128 ns
+UNIT_NS = 1 << SCALE
+T_UNITS = T_NS / UNIT_NS
+W_INIT = 125000         # 1 Gb/s x 1 ms
+W_AI = W_INIT * 0.05 / 100
+ETA = 0.95
+
+
+class Peer:
+    """The far end of a TUN device. The kernel's end is 10.9.0.1 or fd09::1,
+    ours .2; it does what the test says, and nothing else. W_init is 125,000
+    bytes unless a test says otherwise.
+    """
+
+    SYSCTLS = {"host_mbps": 1000, "base_rtt_ns": 1000000}
+
+    def __init__(self, version=4, mtu=1500, timestamps=True, sack=True, cc="hpcc",
+                 ecn=False, **sysctls):
+        self.ns = Netns(**(self.SYSCTLS | sysctls))
+        self.version = version
+        self.fd = None
+        defer(self.close)
+        with self.ns:
+            self.fd = os.open("/dev/net/tun", os.O_RDWR | os.O_NONBLOCK)
+            fcntl.ioctl(self.fd, 0x400454ca,                    # TUNSETIFF
+                        struct.pack("16sH22x", b"tun0", 0x1001))  # TUN, NO_PI
+        self.kernel, self.addr = (("10.9.0.1", "10.9.0.2") if version == 4 else
+                                  ("fd09::1", "fd09::2"))
+        self.ns.ip(f"addr add {self.kernel}/{24 if version == 4 else 64} dev tun0",
+                   f"link set tun0 up mtu {mtu}")
+        self.ns.sysctl("net.ipv4.tcp_congestion_control", cc)
+        self.timestamps, self.sack, self.ecn = timestamps, sack, ecn
+        self.lport = 0          # the kernel's port
+        self.port = 7000        # ours
+        self.seq = self.acked = 0
+        self.tsval, self.tsecr = 1000, 0
+        self.window = 65535
+        self.syn = self.sock = None
+
+    def close(self):
+        """Take the device away."""
+        if self.fd is not None:
+            os.close(self.fd)
+        self.fd = None
+
+    # -- bytes
+
+    def packet(self, flags, seq, ack, options=b"", payload=b"", bad_csum=False, ecn=0):
+        """A segment of which everything is given."""
+        options += b"\0" * (-len(options) % 4)
+        family = socket.AF_INET if self.version == 4 else socket.AF_INET6
+        ends = socket.inet_pton(family, self.addr) + socket.inet_pton(family, self.kernel)
+        tcp = struct.pack("!HHIIBBHHH", self.port, self.lport, seq & 0xffffffff,
+                          ack & 0xffffffff, (5 + len(options) // 4) << 4, flags,
+                          self.window, 0, 0) + options + payload
+        length = len(tcp)
+        pseudo = ends + (struct.pack("!BBH", 0, 6, length) if self.version == 4 else
+                         struct.pack("!II", length, 6))
+        check = csum(pseudo + tcp) ^ 0xffff
+        if bad_csum:
+            check ^= 0x5555
+        tcp = tcp[:16] + struct.pack("!H", check) + tcp[18:]
+        if self.version == 4:
+            head = struct.pack("!BBHIBBH", 0x45, ecn, 20 + length, 0x4000, 64, 6, 0) + ends
+            head = head[:10] + struct.pack("!H", csum(head) ^ 0xffff) + head[12:]
+        else:
+            head = struct.pack("!IHBB", 6 << 28 | ecn << 20, length, 6, 64) + ends
+        return head + tcp
+
+    def raw(self, *what, **how):
+        """Send a packet()."""
+        os.write(self.fd, self.packet(*what, **how))
+
+    def read(self, timeout_s=0.0):
+        """The next segment that the kernel sends, or None."""
+        deadline = time.monotonic() + timeout_s
+        while True:
+            try:
+                packet = os.read(self.fd, 1 << 16)
+            except BlockingIOError:
+                left = deadline - time.monotonic()
+                if left <= 0:
+                    return None
+                select.select([self.fd], [], [], left)
+                continue
+            try:
+                seg = Segment(packet)
+            except ValueError:
+                continue
+            if not seg.csum_ok or not seg.ip_csum_ok or seg.header > 60:
+                raise AssertionError(f"bad segment {seg}")
+            stamp = seg.option(8)
+            if stamp:
+                self.tsecr = struct.unpack("!I", stamp[2:6])[0]
+            return seg
+
+    def read_all(self, timeout_s=0.0):
+        """Segments until none comes for a while."""
+        found = []
+        while (seg := self.read(timeout_s)):
+            found.append(seg)
+        return found
+
+    # -- connection
+
+    def stamp(self):
+        """The timestamp option, if agreed."""
+        self.tsval += 1
+        return struct.pack("!BBBBII", 1, 1, 8, 10, self.tsval, self.tsecr) \
+            if self.timestamps else b""
+
+    def syn_options(self, ours):
+        """Options of our SYN or SYN-ACK."""
+        opts = struct.pack("!BBH", 2, 4, 1460)
+        opts += b"\x04\x02\x01\x01" if self.sack else b""
+        opts += self.stamp()
+        opts += b"\x01\x03\x03\x07"
+        return opts + ours
+
+    def start_connect(self, cc=None, port=7000, lport=0):
+        """Let the kernel send us a SYN."""
+        self.port = port
+        self.sock = self.ns.socket(self.version)
+        if cc:
+            set_cc(self.sock, cc)
+        if lport:
+            self.sock.bind((self.kernel, lport))
+        self.sock.setblocking(False)
+        try:
+            self.sock.connect((self.addr, port))
+        except BlockingIOError:
+            pass
+        self.syn = self.read(0.1)
+        self.got_syn(self.syn)
+
+    def got_syn(self, syn):
+        """Answer to this SYN from now on."""
+        self.lport = syn.sport
+        self.acked = syn.seq + 1
+        self.seq = 0x10000000
+
+    def answer(self, ours=syn_option()):
+        """Send the SYN-ACK, take the ACK."""
+        flags = SYN | ACK | (ECE if self.ecn else 0)
+        self.raw(flags, self.seq, self.acked, self.syn_options(ours))
+        self.seq += 1
+        last = self.read(0.1)
+        expect("handshake's ACK", (last.flags & (SYN | ACK), last.ack), (ACK, self.seq))
+        return last
+
+    def connect(self, ours=syn_option(), **how):
+        """Let the kernel connect to us."""
+        self.start_connect(**how)
+        self.answer(ours)
+        return self.sock
+
+    def listen(self, port=5000, cc=None):
+        """Let the kernel listen."""
+        self.listener = self.ns.socket(self.version)
+        if cc:
+            set_cc(self.listener, cc)
+        self.listener.bind((self.kernel, port))
+        self.listener.listen(16)
+        self.lport = port
+
+    def start_accept(self, ours=syn_option(), **how):
+        """Send a SYN. Return the SYN-ACK."""
+        self.seq = 0x20000000
+        self.raw(SYN, self.seq, 0, self.syn_options(ours), **how)
+        self.seq += 1
+        synack = self.read(0.1)
+        if synack:
+            self.acked = synack.seq + 1
+        return synack
+
+    def accept(self, ours=syn_option()):
+        """Connect to the kernel's listener. Return (SYN-ACK, socket)."""
+        synack = self.start_accept(ours)
+        expect("SYN-ACK", synack.flags & (SYN | ACK | RST), SYN | ACK)
+        self.send()
+        self.sock = self.listener.accept()[0]
+        defer(self.sock.close)
+        return synack, self.sock
+
+    def send(self, options=b"", payload=b"", ack=None, seq=None, flags=ACK, **how):
+        """Send a segment in sequence; options follow the timestamp."""
+        self.raw(flags, self.seq if seq is None else seq,
+                 self.acked if ack is None else ack,
+                 self.stamp() + options, payload, **how)
+        if seq is None:
+            self.seq += len(payload)
+
+    def take(self, timeout_s=0.1):
+        """Read a data segment and move our ACK number behind it. None: none came."""
+        while (seg := self.read(timeout_s)):
+            if not seg.payload:
+                continue
+            end = (seg.seq + len(seg.payload)) & 0xffffffff
+            if 0 < (end - self.acked) & 0xffffffff < 1 << 31:
+                self.acked = end
+            return seg
+        return None
+
+    def cc(self):
+        """Name of the socket's congestion control."""
+        return get_cc(self.sock)
+
+    def flow(self):
+        """The line of /proc/net/hpcc_flows."""
+        return self.ns.flow()
+
+
+def qlen_code(units):
+    """Units as the 12-bit float."""
+    exp = 0
+    if units >= 256:
+        exp = units.bit_length() - 8
+        units >>= exp - 1
+    return exp << 8 | units & 0xff
+
+
+def qlen_value(code):
+    """The float's value."""
+    exp, mant = code >> 8, code & 0xff
+    return (mant | 256) << (exp - 1) if exp else mant
+
+
+class Link:
+    """What one switch port would write."""
+
+    def __init__(self, hop=1, tag=1, ts=5000, tx=700):
+        self.hop, self.tag, self.ts, self.tx = hop, tag, ts, tx
+        self.code = 0
+
+    def step(self, units, utilization=0.0, queue_T=0.0):
+        """Let time pass at a utilization, to a queue of so many T."""
+        self.ts += units
+        self.tx += round(units * utilization)
+        self.code = qlen_code(round(queue_T * T_UNITS))
+        return self
+
+    @property
+    def u(self):
+        """The queue's part of u', as it is encoded."""
+        return qlen_value(self.code) / T_UNITS
+
+    def raw(self):
+        """The record."""
+        return record(self.hop, self.ts, self.tx, self.code, self.tag)
+
+
+class Flow(Peer):
+    """A peer whose kernel always has more to send."""
+
+    def __init__(self, **how):
+        super().__init__(**how)
+        self.connect()
+        self.sock.setblocking(False)
+        self.fill()
+
+    def fill(self):
+        """Keep the socket's buffer full."""
+        try:
+            self.sock.send(bytes(1 << 20))
+        except BlockingIOError:
+            pass
+
+    def run(self, timeout_s=0.002):
+        """Read all that the kernel wants to send now. Return it."""
+        found = []
+        self.fill()
+        while (seg := self.read(timeout_s)):
+            found.append(seg)
+            end = (seg.seq + len(seg.payload)) & 0xffffffff
+            if seg.payload and 0 < (end - self.acked) & 0xffffffff < 1 << 31:
+                self.acked = end
+        return found
+
+    def round(self, *links, timeout_s=0.002, hops=None, scale=SCALE):
+        """A round trip: acknowledge all that came, with these records, twice:
+        the first ACK ends the round (W follows Wc), the second has new data in
+        flight before it. Return the flow.
+        """
+        self.run(timeout_s)
+        self.echo(*links, hops=hops, scale=scale)
+        return self.flow()
+
+    def echo(self, *links, hops=None, scale=SCALE, **how):
+        """An ACK with records."""
+        self.send(option(ECHO, [link.raw() for link in links], scale,
+                         hops or max(link.hop for link in links)), **how)
+
+
+def near(what, got, want, relative=0.002):
+    """Fail unless got is want but for rounding."""
+    expect_in(what, got, want * (1 - relative) - 1, want * (1 + relative) + 1)
+
+
+def settle(flow, link, until, turns=50):
+    """Bring W below a value by a queue."""
+    for _ in range(turns):
+        link.step(9000, 1.0, 1.0)
+        if flow.round(link)["W"] < until:
+            return flow.flow()
+    raise AssertionError(f"W stays above {until}: {flow.flow()}")

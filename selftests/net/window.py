@@ -1,0 +1,187 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0
+"""From W to what TCP does: cwnd, pacing, bursts, and room for our options."""
+
+import socket
+import sys
+import time
+
+from hpcc_net import (FORWARD, Pair, Sniffer, data_segments, expect, expect_in, main, no_errors,
+                      ours_in, pattern, sane, set_cc, tcp_info, transfer)
+from hpcc_peer import ETA, T_NS, T_UNITS, W_AI, W_INIT, Flow, Link, near, settle
+
+IPV6_HOPOPTS, IPV6_DSTOPTS = 54, 59
+
+
+def test_starts_at_line_rate():
+    flow = Flow()
+    now = flow.flow()
+    expect("W, Wc, T", (now["W"], now["Wc"], now["T_ns"]), (W_INIT, W_INIT, T_NS))
+    near("R", now["R"], W_INIT / T_NS * 1e9)
+    info = tcp_info(flow.sock)
+    mss = info["snd_mss"]
+    # in segments that have no room for our options yet
+    expect_in("cwnd", info["cwnd"], W_INIT // (mss + 28), -(-W_INIT // mss))
+    near("pacing rate", info["pacing_rate"], W_INIT / T_NS * 1e9)
+
+
+def halves(version):
+    """U = 1.9 at eta = 0.95: W is halved, and W_ai added."""
+    flow = Flow(version=version)
+    link = Link()
+    flow.round(link.step(9000, 1.0, 0.9))
+    want = W_INIT
+    for _ in range(4):
+        now = flow.round(link.step(9000, 1.0, 0.9))
+        want = want / ((1.0 + link.u) / ETA) + W_AI
+        near("W", now["W"], want)
+        expect("Wc", now["Wc"], now["W"])
+        near("U", now["U_permille"], 1000 * (1 + link.u))
+        near("R", now["R"], want / T_NS * 1e9, 0.01)
+        info = tcp_info(flow.sock)
+        expect("cwnd", info["cwnd"], -(-now["W"] // info["snd_mss"]))
+        near("pacing rate", info["pacing_rate"], now["R"])
+
+
+def test_halves_ipv4():
+    halves(4)
+
+
+def test_halves_ipv6():
+    halves(6)
+
+
+def test_stays_within_bounds():
+    """A link that is always full or always idle: W_min and W_max."""
+    flow = Flow()
+    link = Link()
+    flow.round(link.step(9000, 1.0, 500.0))
+    for _ in range(6):
+        now = flow.round(link.step(9000, 1.0, 500.0))
+    expect_in("W", now["W"], W_INIT >> 10, (W_INIT >> 10) + W_AI + 1)
+    link.step(9000, 0.01, 0)
+    for _ in range(40):
+        now = flow.round(link.step(9000, 0.01, 0))
+    expect("W", now["W"], W_INIT)
+
+
+def test_below_one_segment():
+    """W under one segment: cwnd 1, and segments leave at R."""
+    flow = Flow(w_ai=1)
+    link = Link()
+    flow.round(link.step(9000, 1.0, 50.0))
+    settle(flow, link, 1000)
+    info = tcp_info(flow.sock)
+    expect("cwnd", info["cwnd"], 1)
+    near("pacing rate", info["pacing_rate"], flow.flow()["R"])
+    flow.run(0.1)
+    flow.fill()
+    start = time.monotonic()
+    credit = 0.0
+    # W stays there: U = eta
+    for _ in range(20):
+        flow.echo(link.step(int(T_UNITS) + 1, ETA))
+        credit += flow.flow()["R"]
+        seg = flow.read(0.1)
+        flow.acked = seg.seq + len(seg.payload)
+        expect("segments at once", flow.read(0), None)
+    expect("cwnd", tcp_info(flow.sock)["cwnd"], 1)
+    rate = credit / 20
+    expect_in("rate / R", 20 * len(seg.payload) / (time.monotonic() - start) / rate, 0.9, 1.1)
+
+
+def test_ipv4_options():
+    """IP options set in mid-connection take room of their own."""
+    pair = Pair(offload=False, delay="50us")
+    sniffer = Sniffer(pair.s)
+    client, server = pair.connect()
+    transfer((client, server, pattern(50000)))
+    before = max(len(seg.payload) for seg in data_segments(sniffer.segments()))
+    client.setsockopt(socket.IPPROTO_IP, 4, b"\1" * 20)
+    transfer((client, server, pattern(50000)))
+    segments = sniffer.segments()
+    sane(segments)
+    data = data_segments([seg for seg in segments if seg.dport == 5000])
+    expect("IP header", {seg.at for seg in data}, {40})
+    expect("payload", max(len(seg.payload) for seg in data), before - 20)
+    expect("slots", {len(seg.telemetry(FORWARD).words) for seg in data}, {3})
+    client.setsockopt(socket.IPPROTO_IP, 4, b"")
+    transfer((client, server, pattern(50000)))
+    data = data_segments([seg for seg in sniffer.segments() if seg.dport == 5000])
+    expect("payload", max(len(seg.payload) for seg in data), before)
+    no_errors(pair)
+
+
+def test_ipv6_extension_headers():
+    """setsockopt() overwrites what was reserved: it is reserved again."""
+    for name in IPV6_DSTOPTS, IPV6_HOPOPTS:
+        pair = Pair(6, offload=False, delay="50us")
+        sniffer = Sniffer(pair.s)
+        client, server = pair.connect()
+        transfer((client, server, pattern(50000)))
+        before = max(len(seg.payload) for seg in data_segments(sniffer.segments()))
+        client.setsockopt(socket.IPPROTO_IPV6, name, b"\0\1\x1e\14" + bytes(12))
+        transfer((client, server, pattern(200000)))
+        segments = sniffer.segments()
+        sane(segments)
+        data = data_segments([seg for seg in segments if seg.dport == 5000])
+        expect("headers", {seg.at for seg in data}, {56})
+        expect("no_room", pair.c.counters()["no_room"] > 0, True)
+        last = data[-20:]
+        expect("payload", max(len(seg.payload) for seg in last), before - 16)
+        expect("slots", {len(seg.telemetry(FORWARD).words) for seg in last}, {3})
+        client.setsockopt(socket.IPPROTO_IPV6, name, b"")
+        transfer((client, server, pattern(200000)))
+        segments = sniffer.segments()
+        sane(segments)
+        last = data_segments([seg for seg in segments if seg.dport == 5000])[-20:]
+        # TCP itself does not take that room back
+        expect("headers", {seg.at for seg in last}, {40})
+        expect("payload", max(len(seg.payload) for seg in last), before - 16)
+        no_errors(pair)
+
+
+def test_leaving_gives_the_room_back():
+    """Under another congestion control segments are as large as ever."""
+    pair = Pair(offload=False, delay="50us")
+    sniffer = Sniffer(pair.s)
+    client, server = pair.connect()
+    sizes = []
+    for name in "hpcc", "cubic", "hpcc", "reno":
+        set_cc(client, name)
+        sniffer.segments()
+        transfer((client, server, pattern(80000)))
+        data = data_segments(sniffer.segments())
+        sizes.append(max(len(seg.payload) for seg in data))
+        expect(f"options under {name}", bool(ours_in(data)), name == "hpcc")
+    expect("sizes", sizes, [1420, 1448, 1420, 1448])
+
+
+def test_leaving_lifts_the_cap_on_bursts():
+    pair = Pair(delay="50us", burst=2)
+    sniffer = Sniffer(pair.s)
+    client, server = pair.connect()
+    largest = []
+    for name in "hpcc", "cubic", "hpcc":
+        set_cc(client, name)
+        sniffer.segments()
+        transfer((client, server, pattern(150000)))
+        largest.append(max(len(seg.payload) for seg in sniffer.segments()))
+    expect_in("hpcc", max(largest[0], largest[2]), 1000, 2 * 1420)
+    expect_in("cubic", largest[1], 4 * 1448, 1 << 16)
+
+
+def test_bursts():
+    """Segments of one burst: no more than the sysctl says."""
+    for burst in 1, 2, 4:
+        pair = Pair(delay="200us", burst=burst)
+        sniffer = Sniffer(pair.s)
+        client, server = pair.connect()
+        transfer((client, server, pattern(150000)))
+        largest = max(len(seg.payload) for seg in sniffer.segments())
+        mss = tcp_info(client)["snd_mss"]
+        expect_in(f"burst of {burst}", -(-largest // mss), 1, burst)
+
+
+if __name__ == "__main__":
+    main(sys.modules[__name__])

@@ -1,0 +1,9 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+#
+# kmod/window.c: from W to cwnd, pacing, bursts, and room for options.
+
+# shellcheck source=selftests/net/lib.sh
+. "$(dirname "$(readlink -f "$0")")/lib.sh"
+
+ktap_python "$0" "$@"
