@@ -41,29 +41,32 @@ class Run:
 class Progress:
     """One line that moves on a terminal; elsewhere a line every few seconds."""
 
-    EVERY_S = 2.0
-
     def __init__(self):
         self.lock = threading.Lock()
         self.parts = {}
-        self.started = self.shown = time.monotonic()
+        self.started = time.monotonic()
         self.terminal = sys.stderr.isatty()
+        self.end = threading.Event()
+        self.ticker = threading.Thread(target=self._tick, daemon=True)
+        self.ticker.start()
 
     def update(self, name, text):
         """Say how far the part called name is."""
         with self.lock:
             self.parts[name] = text
-            now = time.monotonic()
-            if now - self.shown < (0.1 if self.terminal else self.EVERY_S):
-                return
-            self.shown = now
-            line = "lab: " + ", ".join(f"{n} {t}" for n, t in self.parts.items())
-            line += f", {now - self.started:.0f} s"
+
+    def _tick(self):
+        while not self.end.wait(0.2 if self.terminal else 2):
+            with self.lock:
+                line = "lab: " + ", ".join(f"{n} {t}" for n, t in self.parts.items())
+            line += f", {time.monotonic() - self.started:.0f} s"
             print(f"\r\033[K{line}" if self.terminal else line, file=sys.stderr,
                   end="" if self.terminal else "\n", flush=True)
 
     def done(self):
         """Leave the line."""
+        self.end.set()
+        self.ticker.join()
         if self.terminal:
             print("\r\033[K", file=sys.stderr, end="", flush=True)
 
