@@ -41,6 +41,9 @@ static const u32 hpcc_W_min_shift = 10;
  */
 static const u32 hpcc_base_age_T = 64;
 
+/* On paths of several hops, a link is measured over T/8 at least. */
+static const u32 hpcc_interval_shift = 3;
+
 /* Telemetry has stopped after this many ACKs of new data, and RTTs, without. */
 static const u32 hpcc_silent_acks = 8;
 static const u32 hpcc_silent_rtts = 4;
@@ -134,12 +137,22 @@ static void hpcc_change_T(struct sock *sk, struct hpcc_flow *flow)
 
 /* ---- Mailbox --------------------------------------------------------- */
 
+/* Whether a record comes too soon after the hop's last one. Between neighbours
+ * d(tx)/d(ts) tells how packets bunch, not how loaded a link is; and the
+ * maximum over several links takes the worst of that noise for load.
+ */
+static bool hpcc_too_soon(const struct hpcc_flow *flow, u64 dts_ns)
+{
+	return READ_ONCE(flow->hops) > 1 &&
+	       dts_ns < flow->T_ns >> hpcc_interval_shift;
+}
+
 /* Turn a record into a sample: unwrap the counters next to those that the
  * algorithm holds for the hop, in units, then convert to ns. What it ignored
  * leaves no trace here.
  *
  * Return: false where the record is a copy of the last one, as a TSO burst
- * makes of its header.
+ * makes of its header, or comes too soon after it.
  */
 static bool hpcc_sample(struct hpcc_flow *flow, u64 now_us, u32 i,
 			const struct hpcc_mail *mail, struct hpcc_sample *s)
@@ -149,6 +162,7 @@ static bool hpcc_sample(struct hpcc_flow *flow, u64 now_us, u32 i,
 	/* High enough to count back from. */
 	u64 ts = (1ULL << (2 * HPCC_COUNTER_BITS)) | mail->ts;
 	u64 tx = (1ULL << (2 * HPCC_COUNTER_BITS)) | mail->tx;
+	u64 dts_ns;
 
 	if (link->valid && (base->scale != mail->scale ||
 			    (now_us - base->seen_us) * NSEC_PER_USEC >
@@ -157,7 +171,8 @@ static bool hpcc_sample(struct hpcc_flow *flow, u64 now_us, u32 i,
 	if (link->valid) {
 		ts = hpcc_counter_extend(link->ts >> mail->scale, mail->ts);
 		tx = hpcc_counter_extend(link->tx >> mail->scale, mail->tx);
-		if (ts << mail->scale == link->ts)
+		dts_ns = (ts << mail->scale) - link->ts;
+		if (!dts_ns || hpcc_too_soon(flow, dts_ns))
 			return false;
 	}
 	base->scale = mail->scale;
