@@ -105,7 +105,7 @@ KEYS = {
         "delay": (units.time, 1000),
         "overhead": (_integer(0, 256), 24),
         "buffer": (units.size, 32 * 10**6),
-        "mtu": (_integer(1280, 9000), 1500),
+        "mtu": (_integer(576, 9000), 1500),
     },
     "cc": {
         "name": (_choice(*CC_NAMES), "hpcc"),
@@ -301,6 +301,8 @@ def build(data, name):
     flows = _expand(data.get("flow", []), parts["topology"]["hosts"])
     _check_measure(parts["measure"], flows)
     _check_impair(parts["impair"], parts["link"])
+    if top["ip"] == 6 and parts["link"]["mtu"] < 1280:
+        raise ScenarioError(f"link.mtu = {parts['link']['mtu']}: IPv6 needs 1280 or more")
     return Scenario(name=name, flows=flows, **top, **parts)
 
 

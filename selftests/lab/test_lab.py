@@ -149,6 +149,10 @@ class Scenario(unittest.TestCase):
         self.refused(["star has 1"], topology={"kind": "star", "switches": 2})
         self.assertEqual(build(topology={"kind": "chain", "switches": 4}).topology["hosts"], 8)
 
+    def test_ipv6_mtu(self):
+        self.refused(["link.mtu", "1280"], ip=6, link={"mtu": 1279})
+        self.assertEqual(build(link={"mtu": 576}).link["mtu"], 576)
+
     def test_measure(self):
         self.refused(["measure.until"], measure={"from": "2ms", "until": "1ms"})
         self.refused(["measure.deadline"], measure={"deadline": "1ms", "from": "2ms"})
