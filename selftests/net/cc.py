@@ -132,6 +132,27 @@ def test_maximum_over_hops():
     expect("hops", now["hops"], 3)
 
 
+def test_not_too_soon():
+    """On a path of several hops an interval is T/8 at least: a pair of packets
+    in a row is no load. What was left out counts with the next record.
+    """
+    flow = Flow()
+    links = [Link(hop, tag=hop) for hop in (1, 2)]
+    flow.round(*[link.step(9000, 0.5) for link in links])
+    flow.round(*[link.step(9000, 0.5) for link in links])
+    for _ in range(3):
+        now = flow.round(*[link.step(300, 3.0) for link in links])
+        expect_in("U", now["U_permille"], 499, 501)
+    now = flow.round(*[link.step(9000, 0.1) for link in links])
+    expect_in("U", now["U_permille"], 361, 366)     # (900 x 3 + 9000 x 0.1) / 9900
+    single = Flow()
+    link = Link()
+    single.round(link.step(9000, 0.5))
+    single.round(link.step(9000, 0.5))
+    now = single.round(link.step(300, 3.0))
+    expect_in("U", now["U_permille"], 590, 602)     # 0.5 + (3 - 0.5) x 300 / T
+
+
 def test_records_in_turns():
     """Hops that an ACK tells nothing about keep their last load."""
     flow = Flow()

@@ -341,7 +341,7 @@ def test_after_the_end():
 def test_replay():
     """The same ACKs again and again, in and out of order, move nothing."""
     peer = connected()
-    acks = [echo([(1, 1000 + 100 * i), (2, 3000 + 100 * i)], tx=50 * i) for i in range(20)]
+    acks = [echo([(1, 1000 + 2000 * i), (2, 3000 + 2000 * i)], tx=900 * i) for i in range(20)]
     for ours in acks:
         peer.send(ours)
     flow = peer.flow()
