@@ -20,7 +20,7 @@ p, footer { color: var(--dim); max-width: 62rem; margin: .3rem 0; }
 .scroll { overflow-x: auto; } table { border-collapse: collapse; margin: 1rem 0; }
 th, td { padding: .35rem .8rem; text-align: right; border-bottom: 1px solid var(--rule);
          white-space: nowrap; font-variant-numeric: tabular-nums; }
-th { font-weight: 600; color: var(--dim); vertical-align: bottom; }
+th { font-weight: 600; color: var(--dim); vertical-align: bottom; white-space: normal; }
 th:first-child, td:first-child { text-align: left; font-weight: 600; }
 tbody tr:nth-child(odd) { background: var(--row); }
 .grid-of { display: grid; gap: 1.2rem; grid-template-columns: repeat(auto-fit, minmax(340px, 1fr)); }
