@@ -325,6 +325,7 @@ static void link_u__saturates(void **state)
 	struct hpcc_params p = params(5);
 
 	assert_true(hpcc_link_u(&p, ~0ULL, 0, 1) == HPCC_U_MAX_Q24);
+	assert_true(hpcc_link_u(&p, ~0ULL, 1, 1) == HPCC_U_MAX_Q24);
 	assert_true(hpcc_link_u(&p, T_NS << 16, 0, 1) == HPCC_U_MAX_Q24);
 	assert_true(hpcc_link_u(&p, (T_NS << 16) - 1, 0, 1) < HPCC_U_MAX_Q24);
 	assert_true(hpcc_link_u(&p, (T_NS << 16) - 1, 1, 1) == HPCC_U_MAX_Q24);
