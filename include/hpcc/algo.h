@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * HPCC++ window law: MeasureInflight, ComputeWind and NewAck of
- * draft-miao-tsv-hpcc section 4.2.
+ * draft-miao-iccrg-hpccplus section 4.2.
  *
  *	u' = min(qlen, L.qlen) / T + d(tx) / d(ts)		per link
  *	u  = max u', tau = min(d(ts) of that link, T)
