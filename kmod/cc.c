@@ -250,13 +250,19 @@ static void hpcc_count_ack(const struct sock *sk, u32 bits)
 
 /* ---- From hpcc to classic and back ----------------------------------- */
 
+static void hpcc_run_classic(struct sock *sk, enum hpcc_counter why)
+{
+	WRITE_ONCE(inet_csk(sk)->icsk_ca_ops, &hpcc_classic_ops);
+	hpcc_count(sock_net(sk), why);
+}
+
 static void hpcc_to_classic(struct sock *sk)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
 
 	/* Nothing told that the path takes less: go on from here, slowly. */
 	tp->snd_ssthresh = tcp_snd_cwnd(tp);
-	WRITE_ONCE(inet_csk(sk)->icsk_ca_ops, &hpcc_classic_ops);
+	hpcc_run_classic(sk, HPCC_C_FALLBACKS);
 }
 
 static void hpcc_to_telemetry(struct sock *sk, struct hpcc_flow *flow)
@@ -326,7 +332,6 @@ static void hpcc_cong_control(struct sock *sk, HPCC_CONG_CONTROL_ACK
 		}
 	} else if (unlikely(hpcc_silent(tp, flow, rs))) {
 		hpcc_to_classic(sk);
-		hpcc_count(sock_net(sk), HPCC_C_FALLBACKS);
 		return;
 	}
 	hpcc_apply(sk, flow, rs);
@@ -416,14 +421,12 @@ static void hpcc_init(struct sock *sk)
 	ca->flow = NULL;
 	hpcc_tuple_of_sock(sk, &tuple);
 	if (!hpcc_agree_take(net, &tuple)) {
-		hpcc_count(net, HPCC_C_NOT_AGREED);
-		WRITE_ONCE(inet_csk(sk)->icsk_ca_ops, &hpcc_classic_ops);
+		hpcc_run_classic(sk, HPCC_C_NOT_AGREED);
 		return;
 	}
 	flow = hpcc_flow_create(sk);
 	if (!flow) {
-		hpcc_count(net, HPCC_C_NO_MEMORY);
-		WRITE_ONCE(inet_csk(sk)->icsk_ca_ops, &hpcc_classic_ops);
+		hpcc_run_classic(sk, HPCC_C_NO_MEMORY);
 		return;
 	}
 	hpcc_set_T(sk, flow);
