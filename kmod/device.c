@@ -19,7 +19,7 @@ static void hpcc_device_note(struct net_device *dev)
 	struct ethtool_link_ksettings cmd;
 	u32 mbps = 0;
 
-	if (!__ethtool_get_link_ksettings(dev, &cmd) &&
+	if (!netif_get_link_ksettings(dev, &cmd) &&
 	    cmd.base.speed != (u32)SPEED_UNKNOWN &&
 	    cmd.base.speed <= HPCC_MBPS_MAX)
 		mbps = cmd.base.speed;
