@@ -397,6 +397,9 @@ static u32 hpcc_undo_cwnd(struct sock *sk)
 	return hpcc_cwnd(sk, flow);
 }
 
+/* Not TCP's own minimum of two segments: where an MTU is 64 KB they would have
+ * no length that an option could be added to.
+ */
 static u32 hpcc_min_tso_segs(struct sock *sk)
 {
 	return 1;
@@ -505,6 +508,7 @@ struct tcp_congestion_ops hpcc_classic_ops __read_mostly = {
 	.init		= hpcc_classic_init,
 	.release	= hpcc_release,
 	.in_ack_event	= hpcc_classic_in_ack_event,
+	.min_tso_segs	= hpcc_min_tso_segs,
 	.ssthresh	= tcp_reno_ssthresh,
 	.cong_avoid	= tcp_reno_cong_avoid,
 	.undo_cwnd	= tcp_reno_undo_cwnd,
