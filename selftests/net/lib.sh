@@ -18,6 +18,8 @@
 #	busywait S CMD...	run CMD until it succeeds, at most S seconds
 #	ns_add NS...		make namespaces with lo up, deleted at the end
 #	veth_add NS DEV NS DEV	connect two namespaces, both ends up
+#	links			namespaces tx and rx connected by v0 and v0; nobody sends
+#				anything but the test
 #
 # Its status is the script's: 0 all passed or were skipped, 1 one failed; 4 says
 # that the script could not start. KTAP_ONLY="test_two ..." runs only those.
@@ -165,6 +167,17 @@ veth_add()
 	ip link add "$2" netns "$1" type veth peer name "$4" netns "$3"
 	ip -n "$1" link set "$2" up
 	ip -n "$3" link set "$4" up
+}
+
+links()
+{
+	local ns
+
+	ns_add tx rx
+	for ns in tx rx; do
+		ip netns exec "$ns" sysctl -qw net.ipv6.conf.default.disable_ipv6=1
+	done
+	veth_add tx v0 rx v0
 }
 
 _run_test()

@@ -18,18 +18,6 @@ HERE=$(dirname "$0")
 SIZE=1000
 WIRE=1024
 
-# links: tx and rx connected; nobody but us sends anything.
-links()
-{
-	local ns
-
-	ns_add tx rx
-	for ns in tx rx; do
-		ip netns exec "$ns" sysctl -qw net.ipv6.conf.default.disable_ipv6=1
-	done
-	veth_add tx v0 rx v0
-}
-
 add() { tc -n tx qdisc add dev v0 root handle 1: hpcc "$@"; }
 change() { tc -n tx qdisc change dev v0 root handle 1: hpcc "$@"; }
 show() { tc -n tx qdisc show dev v0 root; }

@@ -13,17 +13,10 @@ need_root
 need_command python3 ip tc
 need_module sch_hpcc
 
-# setup [OPTION...]: tx and rx connected, tx through the qdisc, and nobody else
-# sends anything.
+# setup [OPTION...]: tx and rx connected, tx through the qdisc.
 setup()
 {
-	local ns
-
-	ns_add tx rx
-	for ns in tx rx; do
-		ip netns exec "$ns" sysctl -qw net.ipv6.conf.default.disable_ipv6=1
-	done
-	veth_add tx v0 rx v0
+	links
 	ip -n tx link set v0 arp off
 	tc -n tx qdisc add dev v0 root hpcc node 7 port 2 "$@"
 }
