@@ -7,7 +7,7 @@
 # with --rw.
 
 export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
-export HOME=/root TERM=dumb LC_ALL=C.UTF-8 HPCC_GUEST=1
+export HOME=/tmp TERM=dumb LC_ALL=C.UTF-8 HPCC_GUEST=1
 
 mount -t sysfs sysfs /sys
 mount -t devtmpfs devtmpfs /dev
