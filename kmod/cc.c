@@ -459,6 +459,8 @@ static void hpcc_release(struct sock *sk)
 	if (!flow)
 		return;
 	ca->flow = NULL;
+	/* setsockopt() may have taken the room back since the last ACK. */
+	hpcc_reserve_again(sk, flow);
 	hpcc_reserve(sk, flow, 0);
 	if (sk->sk_gso_max_segs <= flow->burst_segs)
 		sk->sk_gso_max_segs = flow->saved_gso_segs;

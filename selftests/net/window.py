@@ -141,6 +141,25 @@ def test_ipv6_extension_headers():
         no_errors(pair)
 
 
+def test_leaving_after_extension_headers():
+    """What setsockopt() took back already is not given back again."""
+    pair = Pair(6, offload=False, delay="50us")
+    sniffer = Sniffer(pair.s)
+    client, server = pair.connect()
+    transfer((client, server, pattern(50000)))
+    sniffer.segments()
+    # no ACK comes between the two
+    client.setsockopt(socket.IPPROTO_IPV6, IPV6_DSTOPTS, b"\0\1\x1e\14" + bytes(12))
+    client.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, b"cubic")
+    transfer((client, server, pattern(200000)))
+    segments = sniffer.segments()
+    sane(segments)
+    last = data_segments([seg for seg in segments if seg.dport == 5000])[-20:]
+    # MTU, less IPv6, TCP and timestamps, less the extension header
+    expect("payload", max(len(seg.payload) for seg in last), 1500 - 40 - 32 - 16)
+    no_errors(pair)
+
+
 def test_leaving_gives_the_room_back():
     """Under another congestion control segments are as large as ever."""
     pair = Pair(offload=False, delay="50us")
