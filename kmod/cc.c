@@ -102,7 +102,7 @@ static void hpcc_set_T(struct sock *sk, struct hpcc_flow *flow)
 	u64 W_ai_q16;
 	u8 scale;
 
-	flow->T_ns = hpcc_T_ns(sk, flow);
+	WRITE_ONCE(flow->T_ns, hpcc_T_ns(sk, flow));
 	W_init_q16 = mul_u64_u64_div_u64(hpcc_host_rate(sk),
 					 (u64)flow->T_ns << 16, NSEC_PER_SEC);
 	W_init_q16 = max_t(u64, W_init_q16, (u64)tcp_sk(sk)->mss_cache << 16);
@@ -214,7 +214,7 @@ static u32 hpcc_take_mail(struct sock *sk, struct hpcc_flow *flow,
 		return 0;
 	spin_lock_bh(&flow->lock);
 	fresh = flow->mail_fresh;
-	flow->mail_fresh = 0;
+	WRITE_ONCE(flow->mail_fresh, 0);
 	hops = flow->hops;
 	for_each_set_bit(i, &fresh, HPCC_HOPS_MAX)
 		mail[i] = flow->mail[i];

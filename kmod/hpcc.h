@@ -259,9 +259,10 @@ struct hpcc_base {
  * @reserved: bytes of MSS kept free for options
  * @ext_hdr_len: icsk_ext_hdr_len as we left it
  * @params: parameters of the algorithm
- * @algo: W, Wc, U, L
+ * @algo: W, Wc, U, L; proc.c shows W, Wc and U without the socket lock, of
+ *	whichever ACK was the last
  * @base: age and unit of @algo's L, by hop - 1
- * @T_ns: T in force
+ * @T_ns: T in force; read by proc.c without the socket lock
  * @min_rtt_us: minimum RTT that @T_ns was taken from, where it was
  * @mss_recip: reciprocal of @mss
  * @mss: MSS that @mss_recip is of
@@ -276,7 +277,9 @@ struct hpcc_base {
  * @lock: covers the rest
  * @identity: links by hop - 1, as IDENTIFY told
  * @mail: newest record by hop - 1
- * @mail_fresh: which of @mail wait for cong_control, bit hop - 1
+ * @mail_fresh: which of @mail wait for cong_control, bit hop - 1; looked at
+ *	without @lock first, as are @hops, @scale, @scale_before, @pending_mask
+ *	and the nr of @pending_identity
  * @hops: hops of the path, as the newest echo says
  * @scale: scale that FORWARD asks for
  * @scale_before: scale before it last changed; still on its way

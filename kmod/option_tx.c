@@ -310,7 +310,7 @@ static u32 hpcc_pending_write(struct hpcc_pending *from, u8 *p, u8 kind,
 		memcpy(p + hpcc_opt_len(n), from->record[best],
 		       HPCC_RECORD_LEN);
 		memset(from->record[best], 0, HPCC_RECORD_LEN);
-		from->opt.nr--;
+		WRITE_ONCE(from->opt.nr, from->opt.nr - 1);
 		n++;
 	}
 	opt.type = type;
@@ -347,7 +347,8 @@ static u32 hpcc_echo_write(struct hpcc_flow *flow, u8 *p, u32 room)
 		len = hpcc_pending_write(&flow->pending[phase], p, flow->kind,
 					 HPCC_OPT_ECHO, slots);
 		if (!flow->pending[phase].opt.nr)
-			flow->pending_mask &= ~BIT(phase);
+			WRITE_ONCE(flow->pending_mask,
+				   flow->pending_mask & ~BIT(phase));
 		flow->pending_next = (phase + 1) % HPCC_PHASES;
 		return len;
 	}

@@ -125,7 +125,8 @@ void hpcc_set_rate(struct sock *sk, const struct hpcc_flow *flow)
  * TCP lets a packet that leaves later than its pacing time shorten the gap to
  * the next one by up to half, to make up for late timers. Time spent waiting
  * for an ACK is no such thing: with that credit the trains that a window makes
- * keep their shape, and the pause between them costs throughput for good.
+ * keep their shape, and the pause between them costs throughput for good. TCP
+ * holds back what is less than a burst: a window is used up when none fits.
  */
 void hpcc_deny_credit(struct tcp_sock *tp, const struct hpcc_flow *flow,
 		      const struct rate_sample *rs)
