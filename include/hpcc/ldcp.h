@@ -66,11 +66,11 @@ struct ldcp_curve {
 static inline void ldcp_curve_init(struct ldcp_curve *c, u32 K_min, u32 K_max,
 				   u32 P_max_ppm)
 {
-	u64 P_max_q32 = div_u64((u64)P_max_ppm << LDCP_P_BITS, LDCP_PPM);
+	u64 P_max_q32 = div64_u64((u64)P_max_ppm << LDCP_P_BITS, LDCP_PPM);
 
 	c->K_min = K_min;
 	c->K_max = K_max;
-	c->slope = K_max > K_min ? div_u64(P_max_q32 << 31, K_max - K_min) : 0;
+	c->slope = K_max > K_min ? div64_u64(P_max_q32 << 31, K_max - K_min) : 0;
 }
 
 /**
