@@ -121,7 +121,9 @@ uninstall:
 		$(DESTDIR)$(BINDIR)/hpcc-replay \
 		$(DESTDIR)$(MANDIR)/man7/tcp_hpcc.7 $(DESTDIR)$(MANDIR)/man8/tc-hpcc.8
 	rm -rf $(DESTDIR)$(DATADIR)
-	rm -f $(DESTDIR)/lib/modules/$(KVER)/*/kmod/tcp_hpcc.ko* \
+	rm -f $(DESTDIR)/lib/modules/$(KVER)/*/kmod/hpcc_common.ko* \
+		$(DESTDIR)/lib/modules/$(KVER)/*/kmod/tcp_hpcc.ko* \
+		$(DESTDIR)/lib/modules/$(KVER)/*/kmod/tcp_ldcp.ko* \
 		$(DESTDIR)/lib/modules/$(KVER)/*/qdisc/sch_hpcc.ko*
 	$(if $(DESTDIR),,depmod -a $(KVER))
 

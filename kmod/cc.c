@@ -27,12 +27,6 @@
 #define CREATE_TRACE_POINTS
 #include "trace.h"
 
-/* T while nothing has been measured. */
-static const u32 hpcc_T_default_ns = 100 * NSEC_PER_USEC;
-/* T measured outside this is clamped: the range the algorithm is made for. */
-static const u32 hpcc_T_min_ns = NSEC_PER_USEC;
-static const u32 hpcc_T_max_ns = NSEC_PER_SEC;
-
 /* W_min = W_init / 1024: the authors' simulator has 1/1000 of the line rate. */
 static const u32 hpcc_W_min_shift = 10;
 
@@ -55,39 +49,6 @@ static const u32 hpcc_ecn_shift = 3;
 
 /* ---- Parameters of a connection -------------------------------------- */
 
-/* T: as configured, or the minimum RTT so far. */
-static u32 hpcc_T_ns(const struct sock *sk, struct hpcc_flow *flow)
-{
-	const struct hpcc_sysctls *sysctls = &hpcc_pernet(sock_net(sk))->sysctls;
-	u32 T_ns = READ_ONCE(sysctls->base_rtt_ns);
-	u32 rtt_us = tcp_min_rtt(tcp_sk(sk));
-
-	flow->min_rtt_us = rtt_us;
-	if (T_ns)
-		return T_ns;
-	if (rtt_us == ~0U || !rtt_us)
-		return hpcc_T_default_ns;
-	return clamp_t(u64, (u64)rtt_us * NSEC_PER_USEC, hpcc_T_min_ns,
-		       hpcc_T_max_ns);
-}
-
-/* B_host in bytes/s. */
-static u64 hpcc_host_rate(const struct sock *sk)
-{
-	struct net *net = sock_net(sk);
-	u32 mbps = READ_ONCE(hpcc_pernet(net)->sysctls.host_mbps);
-	const struct dst_entry *dst;
-
-	if (!mbps) {
-		rcu_read_lock();
-		dst = __sk_dst_get((struct sock *)sk);
-		mbps = dst ? hpcc_device_mbps(net, dst->dev->ifindex) :
-			     HPCC_DEFAULT_MBPS;
-		rcu_read_unlock();
-	}
-	return (u64)mbps * (1000000 / BITS_PER_BYTE);
-}
-
 /* (Re)compute what follows from T: W_init = B_host * T,
  * W_ai = W_init * (1 - eta) / N, and the units of FORWARD.
  *
@@ -100,11 +61,14 @@ static void hpcc_set_T(struct sock *sk, struct hpcc_flow *flow)
 	u32 w_ai_bytes = READ_ONCE(sysctls->w_ai_bytes);
 	u64 W_init_q16;
 	u64 W_ai_q16;
+	u64 B_host;
 	u8 scale;
 
-	WRITE_ONCE(flow->T_ns, hpcc_T_ns(sk, flow));
-	W_init_q16 = mul_u64_u64_div_u64(hpcc_host_rate(sk),
-					 (u64)flow->T_ns << 16, NSEC_PER_SEC);
+	flow->min_rtt_us = tcp_min_rtt(tcp_sk(sk));
+	WRITE_ONCE(flow->T_ns, hpcc_base_rtt_ns(sk, READ_ONCE(sysctls->base_rtt_ns)));
+	B_host = hpcc_host_rate(sk, READ_ONCE(sysctls->host_mbps));
+	W_init_q16 = mul_u64_u64_div_u64(B_host, (u64)flow->T_ns << 16,
+					 NSEC_PER_SEC);
 	W_init_q16 = max_t(u64, W_init_q16, (u64)tcp_sk(sk)->mss_cache << 16);
 	W_ai_q16 = w_ai_bytes ? (u64)w_ai_bytes << 16 :
 		   div_u64(div_u64(W_init_q16 * (1000 - eta_permille), 1000),
@@ -314,7 +278,7 @@ static void hpcc_cong_control(struct sock *sk, HPCC_CONG_CONTROL_ACK
 	if (unlikely(!flow))
 		return;
 	hpcc_reserve_again(sk, flow);
-	hpcc_deny_credit(tp, flow, rs);
+	hpcc_deny_credit(tp, &flow->burst, rs);
 	if (unlikely(tcp_min_rtt(tp) != flow->min_rtt_us))
 		hpcc_change_T(sk, flow);
 
@@ -438,10 +402,9 @@ static void hpcc_init(struct sock *sk)
 	/* Room for what FORWARD asks, or for one record each way. */
 	hpcc_reserve(sk, flow, max(hpcc_opt_len(flow->slots),
 				   2 * hpcc_opt_len(1)));
-	flow->saved_gso_segs = sk->sk_gso_max_segs;
 	cmpxchg(&sk->sk_pacing_status, SK_PACING_NONE, SK_PACING_NEEDED);
 	tcp_snd_cwnd_set(tcp_sk(sk), hpcc_cwnd(sk, flow));
-	hpcc_cap_bursts(sk, flow, tcp_snd_cwnd(tcp_sk(sk)));
+	hpcc_cap_bursts(sk, &flow->burst, tcp_snd_cwnd(tcp_sk(sk)));
 	hpcc_set_rate(sk, flow);
 	ca->flow = flow;
 	hpcc_count(net, HPCC_C_AGREED);
@@ -462,8 +425,7 @@ static void hpcc_release(struct sock *sk)
 	/* setsockopt() may have taken the room back since the last ACK. */
 	hpcc_reserve_again(sk, flow);
 	hpcc_reserve(sk, flow, 0);
-	if (sk->sk_gso_max_segs <= flow->burst_segs)
-		sk->sk_gso_max_segs = flow->saved_gso_segs;
+	hpcc_burst_release(sk, &flow->burst);
 	if ((1 << sk->sk_state) & (TCPF_ESTABLISHED | TCPF_CLOSE_WAIT |
 				   TCPF_FIN_WAIT1 | TCPF_FIN_WAIT2)) {
 		hpcc_tuple_of_sock(sk, &tuple);

@@ -51,7 +51,7 @@ struct hpcc_flow *hpcc_flow_create(struct sock *sk)
 	flow->sk = sk;
 	flow->kind = READ_ONCE(sysctls->option_kind);
 	flow->slots = READ_ONCE(sysctls->slots);
-	flow->burst_segs = READ_ONCE(sysctls->burst_segs);
+	hpcc_burst_init(sk, &flow->burst, READ_ONCE(sysctls->burst_segs));
 	spin_lock_init(&flow->lock);
 
 	spin_lock_bh(&bucket->lock);

@@ -21,13 +21,13 @@
 #include <linux/reciprocal_div.h>
 #include <linux/spinlock.h>
 #include <linux/tcp.h>
-#include <linux/xarray.h>
 #include <net/net_namespace.h>
 #include <net/tcp.h>
 
 #include <hpcc/algo.h>
-#include <hpcc/compat.h>
 #include <hpcc/record.h>
+
+#include "common.h"
 
 /* ---- Counters of a network namespace (/proc/net/hpcc) -------------------- */
 
@@ -122,18 +122,13 @@ struct hpcc_sysctls {
 /**
  * struct hpcc_net - state of one network namespace
  * @sysctls: parameters
- * @sysctl_table: their table, one copy per namespace
- * @sysctl_header: its registration
+ * @knobs: their registration
  * @counters: per-CPU counters
- * @speeds: device speed in Mbit/s as xarray values, by ifindex; written under
- *	RTNL, read under RCU
  */
 struct hpcc_net {
 	struct hpcc_sysctls sysctls;
-	struct ctl_table *sysctl_table;
-	struct ctl_table_header *sysctl_header;
+	struct hpcc_knobs knobs;
 	struct hpcc_counters __percpu *counters;
-	struct xarray speeds;
 };
 
 struct hpcc_net *hpcc_pernet(const struct net *net);
@@ -154,14 +149,6 @@ int hpcc_sysctl_register(struct net *net);
 void hpcc_sysctl_unregister(struct net *net);
 int hpcc_proc_register(struct net *net);
 void hpcc_proc_unregister(struct net *net);
-
-/* ---- Device speeds (device.c) ----------------------------------------------- */
-
-#define HPCC_DEFAULT_MBPS	10000	/* where a device does not tell */
-
-int hpcc_device_init(void);
-void hpcc_device_exit(void);
-u32 hpcc_device_mbps(const struct net *net, int ifindex);
 
 /* ---- Agreement of both ends (agree.c) ---------------------------------------- */
 
@@ -266,8 +253,7 @@ struct hpcc_base {
  * @min_rtt_us: minimum RTT that @T_ns was taken from, where it was
  * @mss_recip: reciprocal of @mss
  * @mss: MSS that @mss_recip is of
- * @saved_gso_segs: sk_gso_max_segs as the route set it
- * @burst_segs: cap of a TSO burst; constant
+ * @burst: cap of a TSO burst
  * @turn: counts segments, for the phases of a long path
  * @identify_left: IDENTIFY segments still to be sent
  * @silent_acks: ACKs of new data since the last telemetry
@@ -306,8 +292,7 @@ struct hpcc_flow {
 	u32 min_rtt_us;
 	struct reciprocal_value mss_recip;
 	u32 mss;
-	u16 saved_gso_segs;
-	u16 burst_segs;
+	struct hpcc_burst burst;
 	u32 turn;
 	u8 identify_left;
 	u32 silent_acks;
@@ -340,12 +325,8 @@ void hpcc_flow_each(const struct net *net,
 
 void hpcc_reserve(struct sock *sk, struct hpcc_flow *flow, u16 bytes);
 void hpcc_reserve_again(struct sock *sk, struct hpcc_flow *flow);
-void hpcc_cap_bursts(struct sock *sk, struct hpcc_flow *flow, u32 cwnd);
 u32 hpcc_cwnd(struct sock *sk, struct hpcc_flow *flow);
 void hpcc_set_rate(struct sock *sk, const struct hpcc_flow *flow);
-void hpcc_deny_credit(struct tcp_sock *tp, const struct hpcc_flow *flow,
-		      const struct rate_sample *rs);
-void hpcc_pace_again(struct tcp_sock *tp, u64 W_before_q16, u64 W_q16);
 void hpcc_apply(struct sock *sk, struct hpcc_flow *flow,
 		const struct rate_sample *rs);
 

@@ -63,7 +63,6 @@ static int __net_init hpcc_net_init(struct net *net)
 	struct hpcc_net *hn = hpcc_pernet(net);
 	int err;
 
-	xa_init(&hn->speeds);
 	hn->counters = alloc_percpu(struct hpcc_counters);
 	if (!hn->counters)
 		return -ENOMEM;
@@ -101,7 +100,6 @@ static void __net_exit hpcc_net_exit(struct net *net)
 
 	hpcc_proc_unregister(net);
 	hpcc_sysctl_unregister(net);
-	xa_destroy(&hn->speeds);
 	free_percpu(hn->counters);
 }
 
@@ -123,16 +121,11 @@ static int __init hpcc_init(void)
 	err = register_pernet_subsys(&hpcc_net_ops);
 	if (err)
 		return err;
-	err = hpcc_device_init();
-	if (err)
-		goto err_pernet;
 	err = tcp_register_congestion_control(&hpcc_ops);
 	if (err)
-		goto err_device;
+		goto err_pernet;
 	return 0;
 
-err_device:
-	hpcc_device_exit();
 err_pernet:
 	unregister_pernet_subsys(&hpcc_net_ops);
 	return err;
@@ -141,7 +134,6 @@ err_pernet:
 static void __exit hpcc_exit(void)
 {
 	tcp_unregister_congestion_control(&hpcc_ops);
-	hpcc_device_exit();
 	unregister_pernet_subsys(&hpcc_net_ops);
 }
 

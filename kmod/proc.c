@@ -42,16 +42,9 @@ static const char * const hpcc_counter_names[__HPCC_C_MAX] = {
 static int hpcc_counters_show(struct seq_file *seq, void *v)
 {
 	const struct hpcc_net *hn = hpcc_pernet(seq_file_single_net(seq));
-	int cpu;
-	int i;
 
-	for (i = 0; i < __HPCC_C_MAX; i++) {
-		u64 sum = 0;
-
-		for_each_possible_cpu(cpu)
-			sum += per_cpu_ptr(hn->counters, cpu)->value[i];
-		seq_printf(seq, "%s %llu\n", hpcc_counter_names[i], sum);
-	}
+	hpcc_counters_print(seq, hpcc_counter_names, __HPCC_C_MAX,
+			    (const u64 __percpu *)hn->counters);
 	return 0;
 }
 

@@ -3,31 +3,8 @@
  * Parameters: net/hpcc/ of each network namespace.
  *
  * A connection reads them when it is established, and again when its T changes.
- * A value outside its range is refused with EINVAL and a line in the kernel log
- * that names the range; the old value stays.
  */
-#include <linux/slab.h>
-#include <linux/sysctl.h>
-
 #include "hpcc.h"
-
-/**
- * struct hpcc_knob - one parameter
- * @name: file name
- * @offset: of its value in struct hpcc_sysctls
- * @init: default
- * @min: smallest value allowed
- * @max: largest value allowed
- * @zero: 0 is allowed as well, and means "automatic"
- */
-struct hpcc_knob {
-	const char *name;
-	size_t offset;
-	unsigned int init;
-	unsigned int min;
-	unsigned int max;
-	bool zero;
-};
 
 #define HPCC_KNOB(field) .offset = offsetof(struct hpcc_sysctls, field)
 
@@ -54,35 +31,6 @@ static const struct hpcc_knob hpcc_knobs[] = {
 	  0, 0xffff },
 };
 
-static int hpcc_sysctl_handle(HPCC_CTL_TABLE_CONST struct ctl_table *table,
-			      int write, void *buffer, size_t *lenp,
-			      loff_t *ppos)
-{
-	const struct hpcc_knob *knob = table->extra1;
-	unsigned int value = READ_ONCE(*(unsigned int *)table->data);
-	struct ctl_table shadow = {
-		.procname = table->procname,
-		.data = &value,
-		.maxlen = sizeof(value),
-		.mode = table->mode,
-	};
-	int err;
-
-	err = proc_douintvec(&shadow, write, buffer, lenp, ppos);
-	if (err || !write)
-		return err;
-	if ((value < knob->min || value > knob->max) &&
-	    !(knob->zero && !value)) {
-		pr_notice_ratelimited("hpcc: %s = %u refused, allowed: %s%u to %u\n",
-				      knob->name, value,
-				      knob->zero ? "0 (automatic), " : "",
-				      knob->min, knob->max);
-		return -EINVAL;
-	}
-	WRITE_ONCE(*(unsigned int *)table->data, value);
-	return 0;
-}
-
 /**
  * hpcc_sysctl_register() - set the defaults and show the parameters
  * @net: network namespace
@@ -92,32 +40,9 @@ static int hpcc_sysctl_handle(HPCC_CTL_TABLE_CONST struct ctl_table *table,
 int hpcc_sysctl_register(struct net *net)
 {
 	struct hpcc_net *hn = hpcc_pernet(net);
-	struct ctl_table *table;
-	int i;
 
-	table = kcalloc(ARRAY_SIZE(hpcc_knobs) + HPCC_SYSCTL_SENTINEL,
-			sizeof(*table), GFP_KERNEL);
-	if (!table)
-		return -ENOMEM;
-	for (i = 0; i < ARRAY_SIZE(hpcc_knobs); i++) {
-		void *data = (void *)&hn->sysctls + hpcc_knobs[i].offset;
-
-		*(unsigned int *)data = hpcc_knobs[i].init;
-		table[i].procname = hpcc_knobs[i].name;
-		table[i].data = data;
-		table[i].maxlen = sizeof(unsigned int);
-		table[i].mode = 0644;
-		table[i].proc_handler = hpcc_sysctl_handle;
-		table[i].extra1 = (void *)&hpcc_knobs[i];
-	}
-	hn->sysctl_header = hpcc_register_net_sysctl(net, "net/hpcc", table,
-						     ARRAY_SIZE(hpcc_knobs));
-	if (!hn->sysctl_header) {
-		kfree(table);
-		return -ENOMEM;
-	}
-	hn->sysctl_table = table;
-	return 0;
+	return hpcc_knobs_register(&hn->knobs, net, "net/hpcc", hpcc_knobs,
+				   ARRAY_SIZE(hpcc_knobs), &hn->sysctls);
 }
 
 /**
@@ -126,8 +51,5 @@ int hpcc_sysctl_register(struct net *net)
  */
 void hpcc_sysctl_unregister(struct net *net)
 {
-	struct hpcc_net *hn = hpcc_pernet(net);
-
-	unregister_net_sysctl_table(hn->sysctl_header);
-	kfree(hn->sysctl_table);
+	hpcc_knobs_unregister(&hpcc_pernet(net)->knobs);
 }

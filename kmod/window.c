@@ -6,14 +6,11 @@
  *	sk_pacing_rate = R = W / T
  *
  * A window below one segment is thus cwnd = 1, paced at R. Besides: room for
- * our options in each segment, and the size of bursts.
+ * our options in each segment.
  */
-#include <linux/hrtimer.h>
 #include <net/tcp.h>
 
 #include "hpcc.h"
-
-static const u32 hpcc_burst_shift = 5;
 
 /**
  * hpcc_reserve() - keep room for options in each segment
@@ -60,27 +57,6 @@ void hpcc_reserve_again(struct sock *sk, struct hpcc_flow *flow)
 }
 
 /**
- * hpcc_cap_bursts() - bound what leaves at once
- * @sk: socket
- * @flow: its flow
- * @cwnd: window, segments
- *
- * A burst waits in the sender's own NIC while it leaves, which counts as RTT:
- * no more than 1/32 of the window at once. Routes set sk_gso_max_segs anew
- * when they change.
- */
-void hpcc_cap_bursts(struct sock *sk, struct hpcc_flow *flow, u32 cwnd)
-{
-	u32 segs = clamp_t(u32, cwnd >> hpcc_burst_shift, 1, flow->burst_segs);
-
-	if (sk->sk_gso_max_segs == segs)
-		return;
-	if (sk->sk_gso_max_segs > flow->burst_segs)
-		flow->saved_gso_segs = sk->sk_gso_max_segs;
-	sk->sk_gso_max_segs = min_t(u32, segs, flow->saved_gso_segs);
-}
-
-/**
  * hpcc_cwnd() - W in segments
  * @sk: socket
  * @flow: its flow
@@ -117,50 +93,6 @@ void hpcc_set_rate(struct sock *sk, const struct hpcc_flow *flow)
 }
 
 /**
- * hpcc_deny_credit() - pace what this ACK lets go
- * @tp: socket
- * @flow: its flow
- * @rs: what the ACK told; snd_cwnd is still that of before
- *
- * TCP lets a packet that leaves later than its pacing time shorten the gap to
- * the next one by up to half, to make up for late timers. Time spent waiting
- * for an ACK is no such thing: with that credit the trains that a window makes
- * keep their shape, and the pause between them costs throughput for good. TCP
- * holds back what is less than a burst: a window is used up when none fits.
- */
-void hpcc_deny_credit(struct tcp_sock *tp, const struct hpcc_flow *flow,
-		      const struct rate_sample *rs)
-{
-	if (rs->prior_in_flight + flow->burst_segs > tcp_snd_cwnd(tp))
-		tp->tcp_wstamp_ns = max(tp->tcp_wstamp_ns, tp->tcp_clock_cache);
-}
-
-/**
- * hpcc_pace_again() - let a new R drain what is left of the packet interval
- * @tp: socket, its ACK being processed
- * @W_before_q16: W that the interval was paced by
- * @W_q16: W now
- *
- * The next packet's time was set when the last one left, by the R of then.
- * Where packets are few and far between that is a lag of a good part of T, and
- * many small windows together would swing.
- */
-void hpcc_pace_again(struct tcp_sock *tp, u64 W_before_q16, u64 W_q16)
-{
-	u64 left_ns;
-
-	if (tp->tcp_wstamp_ns <= tp->tcp_clock_cache || W_before_q16 == W_q16)
-		return;
-	left_ns = mul_u64_u64_div_u64(tp->tcp_wstamp_ns - tp->tcp_clock_cache,
-				      W_before_q16, W_q16);
-	tp->tcp_wstamp_ns = tp->tcp_clock_cache + left_ns;
-	/* A queued timer holds a reference to the socket, which moves along. */
-	if (hrtimer_try_to_cancel(&tp->pacing_timer) == 1)
-		hrtimer_start(&tp->pacing_timer, ns_to_ktime(tp->tcp_wstamp_ns),
-			      HRTIMER_MODE_ABS_PINNED_SOFT);
-}
-
-/**
  * hpcc_apply() - set what W asks for
  * @sk: socket
  * @flow: its flow
@@ -183,6 +115,6 @@ void hpcc_apply(struct sock *sk, struct hpcc_flow *flow,
 					     rs->acked_sacked, 1U));
 	}
 	tcp_snd_cwnd_set(tp, cwnd);
-	hpcc_cap_bursts(sk, flow, cwnd);
+	hpcc_cap_bursts(sk, &flow->burst, cwnd);
 	hpcc_set_rate(sk, flow);
 }

@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# modules.sh TREE: build what a guest needs of this project (tcp_hpcc.ko,
-# sch_hpcc.ko, q_hpcc.so, hpcc-traffic) against the kernel TREE, and print the
+# modules.sh TREE: build what a guest needs of this project (modules,
+# q_hpcc.so, hpcc-traffic) against the kernel TREE, and print the
 # directory that holds it. Built out of a copy, so that a build for the host
 # beside it is not disturbed, and kept in the cache until the sources change.
 set -euo pipefail
@@ -64,8 +64,7 @@ build()
 		echo "lab: building against $tree failed" >&2
 		exit 1
 	fi
-	mv "$copy"/kmod/tcp_hpcc.ko "$copy"/qdisc/sch_hpcc.ko "$copy"/qdisc/q_hpcc.so \
-		"$BUILDING"
+	mv "$copy"/kmod/*.ko "$copy"/qdisc/sch_hpcc.ko "$copy"/qdisc/q_hpcc.so "$BUILDING"
 	rm -rf "$copy"
 	chmod 755 "$BUILDING"
 	# Somebody else may have been faster; both results are the same.

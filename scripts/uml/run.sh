@@ -5,7 +5,7 @@
 # Linux guest in virtual time; its exit status is ours.
 #
 #   --tree DIR      kernel tree of build.sh (default: build.sh says)
-#   --module FILE   insmod FILE first; may be repeated
+#   --module FILE   insmod FILE first, and what it depends on; may be repeated
 #   --rw DIR        let the guest write to DIR; may be repeated. The rest of the
 #                   host's file system is read-only, /tmp and /run are tmpfs
 #   --ro DIR        show DIR even if it lies below /tmp or /run
@@ -65,6 +65,21 @@ memory_dir()
 	die "no directory has room for $mem of guest memory; set TMPDIR"
 }
 
+# with_depends FILE...: each once, behind those that it needs and that lie beside
+# it; what else it needs is built into the guest.
+with_depends()
+{
+	local file name
+
+	for file; do
+		for name in $(modinfo -F depends "$file" | tr ',' ' '); do
+			[ ! -e "$(dirname "$file")/$name.ko" ] ||
+				echo "$(dirname "$file")/$name.ko"
+		done
+		echo "$file"
+	done | awk '!seen[$0]++'
+}
+
 write_job()
 {
 	local quoted
@@ -74,7 +89,7 @@ write_job()
 			printf 'export %q\n' "$quoted"
 		done
 		printf 'cd %q || exit 125\n' "$PWD"
-		for quoted in "${modules[@]}"; do
+		with_depends "${modules[@]}" | while IFS= read -r quoted; do
 			printf 'insmod %q || exit 125\n' "$quoted"
 		done
 		printf '%q ' exec "$@"

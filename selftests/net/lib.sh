@@ -60,7 +60,9 @@ need_module()
 		[ ! -d "/sys/module/$name" ] || continue
 		for file in ${HPCC_MODDIR:+"$HPCC_MODDIR/$name.ko"} \
 			    "$HPCC_TOP"/*/"$name.ko"; do
-			[ -f "$file" ] && insmod "$file" 2>/dev/null && continue 2
+			[ -f "$file" ] || continue
+			[[ $name != tcp_* ]] || need_module hpcc_common
+			insmod "$file" 2>/dev/null && continue 2
 		done
 		modprobe -q "$name" || ktap_skip_all "needs module $name"
 	done

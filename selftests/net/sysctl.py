@@ -70,7 +70,7 @@ def test_message():
         log = KernelLog()
         refused(ns, name, high + 1)
         expect("message", [line for line in log.lines() if "suppressed" not in line],
-               [f"hpcc: {name} = {high + 1} refused, allowed: "
+               [f"net/hpcc/{name} = {high + 1} refused, allowed: "
                 f"{'0 (automatic), ' if zero else ''}{low} to {high}"])
 
 

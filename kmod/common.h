@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* What tcp_hpcc and tcp_ldcp both need of their host: hpcc_common.ko. */
+#ifndef _HPCC_KMOD_COMMON_H
+#define _HPCC_KMOD_COMMON_H
+
+#include <linux/seq_file.h>
+#include <linux/sysctl.h>
+#include <linux/tcp.h>
+#include <net/net_namespace.h>
+#include <net/tcp.h>
+
+#include <hpcc/compat.h>
+
+/* ---- Device speeds (device.c) ----------------------------------------------- */
+
+#define HPCC_DEFAULT_MBPS	10000	/* where a device does not tell */
+
+int hpcc_device_init(void);
+void hpcc_device_exit(void);
+u64 hpcc_host_rate(const struct sock *sk, u32 mbps);
+
+/* T measured outside this is clamped: the range the algorithms are made for. */
+#define HPCC_T_MIN_NS		(NSEC_PER_USEC)
+#define HPCC_T_MAX_NS		((u32)NSEC_PER_SEC)
+/* T while nothing has been measured. */
+#define HPCC_T_DEFAULT_NS	(100 * NSEC_PER_USEC)
+
+u32 hpcc_base_rtt_ns(const struct sock *sk, u32 configured_ns);
+
+/* ---- Parameters below net/ (knob.c) ------------------------------------------- */
+
+/**
+ * struct hpcc_knob - one parameter
+ * @name: file name
+ * @offset: of its value, an unsigned int, in the caller's structure
+ * @init: default
+ * @min: smallest value allowed
+ * @max: largest value allowed
+ * @zero: 0 is allowed as well, and means "automatic"
+ */
+struct hpcc_knob {
+	const char *name;
+	size_t offset;
+	unsigned int init;
+	unsigned int min;
+	unsigned int max;
+	bool zero;
+};
+
+/**
+ * struct hpcc_knobs - a directory of parameters in one network namespace
+ * @table: its table, a copy of its own
+ * @header: its registration
+ */
+struct hpcc_knobs {
+	struct ctl_table *table;
+	struct ctl_table_header *header;
+};
+
+int hpcc_knobs_register(struct hpcc_knobs *knobs, struct net *net,
+			const char *path, const struct hpcc_knob *list,
+			u32 nr, void *values);
+void hpcc_knobs_unregister(struct hpcc_knobs *knobs);
+
+/* ---- Counters (common.c) --------------------------------------------------------- */
+
+void hpcc_counters_print(struct seq_file *seq, const char * const *names,
+			 u32 nr, const u64 __percpu *counters);
+
+/* ---- Bursts and pacing (pace.c) ---------------------------------------------------- */
+
+/**
+ * struct hpcc_burst - how much may leave at once; socket lock
+ * @segs: the most
+ * @saved_gso_segs: sk_gso_max_segs as the route set it
+ */
+struct hpcc_burst {
+	u16 segs;
+	u16 saved_gso_segs;
+};
+
+void hpcc_burst_init(struct sock *sk, struct hpcc_burst *burst, u32 segs);
+void hpcc_burst_release(struct sock *sk, const struct hpcc_burst *burst);
+void hpcc_cap_bursts(struct sock *sk, struct hpcc_burst *burst, u32 cwnd);
+void hpcc_deny_credit(struct tcp_sock *tp, const struct hpcc_burst *burst,
+		      const struct rate_sample *rs);
+void hpcc_pace_again(struct tcp_sock *tp, u64 R_before, u64 R);
+
+#endif /* _HPCC_KMOD_COMMON_H */

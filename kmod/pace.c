@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * How much leaves at once, and when the next packet does.
+ *
+ * Context: socket lock, all of this file.
+ */
+#include <linux/export.h>
+#include <linux/hrtimer.h>
+#include <net/tcp.h>
+
+#include "common.h"
+
+static const u32 hpcc_burst_shift = 5;
+
+/**
+ * hpcc_burst_init() - begin to bound what leaves at once
+ * @sk: socket
+ * @burst: filled in
+ * @segs: the most, 1 or more
+ */
+void hpcc_burst_init(struct sock *sk, struct hpcc_burst *burst, u32 segs)
+{
+	burst->segs = segs;
+	burst->saved_gso_segs = sk->sk_gso_max_segs;
+}
+EXPORT_SYMBOL_GPL(hpcc_burst_init);
+
+/**
+ * hpcc_burst_release() - leave the bound to the route again
+ * @sk: socket
+ * @burst: its bound
+ */
+void hpcc_burst_release(struct sock *sk, const struct hpcc_burst *burst)
+{
+	if (sk->sk_gso_max_segs <= burst->segs)
+		sk->sk_gso_max_segs = burst->saved_gso_segs;
+}
+EXPORT_SYMBOL_GPL(hpcc_burst_release);
+
+/**
+ * hpcc_cap_bursts() - bound what leaves at once
+ * @sk: socket
+ * @burst: its bound
+ * @cwnd: window, segments
+ *
+ * A burst waits in the sender's own NIC while it leaves, which counts as RTT:
+ * no more than 1/32 of the window at once. Routes set sk_gso_max_segs anew
+ * when they change.
+ */
+void hpcc_cap_bursts(struct sock *sk, struct hpcc_burst *burst, u32 cwnd)
+{
+	u32 segs = clamp_t(u32, cwnd >> hpcc_burst_shift, 1, burst->segs);
+
+	if (sk->sk_gso_max_segs == segs)
+		return;
+	if (sk->sk_gso_max_segs > burst->segs)
+		burst->saved_gso_segs = sk->sk_gso_max_segs;
+	sk->sk_gso_max_segs = min_t(u32, segs, burst->saved_gso_segs);
+}
+EXPORT_SYMBOL_GPL(hpcc_cap_bursts);
+
+/**
+ * hpcc_deny_credit() - pace what this ACK lets go
+ * @tp: socket
+ * @burst: its bound
+ * @rs: what the ACK told; snd_cwnd is still that of before
+ *
+ * TCP lets a packet that leaves later than its pacing time shorten the gap to
+ * the next one by up to half, to make up for late timers. Time spent waiting
+ * for an ACK is no such thing: with that credit the trains that a window makes
+ * keep their shape, and the pause between them costs throughput for good. TCP
+ * holds back what is less than a burst: a window is used up when none fits.
+ */
+void hpcc_deny_credit(struct tcp_sock *tp, const struct hpcc_burst *burst,
+		      const struct rate_sample *rs)
+{
+	if (rs->prior_in_flight + burst->segs > tcp_snd_cwnd(tp))
+		tp->tcp_wstamp_ns = max(tp->tcp_wstamp_ns, tp->tcp_clock_cache);
+}
+EXPORT_SYMBOL_GPL(hpcc_deny_credit);
+
+/**
+ * hpcc_pace_again() - let a new rate drain what is left of the packet interval
+ * @tp: socket, its ACK being processed
+ * @R_before: rate that the interval was paced by, in any unit
+ * @R: rate now, in the same unit, not 0
+ *
+ * The next packet's time was set when the last one left, by the R of then.
+ * Where packets are few and far between that is a lag of a good part of T, and
+ * many small windows together would swing.
+ */
+void hpcc_pace_again(struct tcp_sock *tp, u64 R_before, u64 R)
+{
+	u64 left_ns;
+
+	if (tp->tcp_wstamp_ns <= tp->tcp_clock_cache || R_before == R)
+		return;
+	left_ns = mul_u64_u64_div_u64(tp->tcp_wstamp_ns - tp->tcp_clock_cache,
+				      R_before, R);
+	tp->tcp_wstamp_ns = tp->tcp_clock_cache + left_ns;
+	/* A queued timer holds a reference to the socket, which moves along. */
+	if (hrtimer_try_to_cancel(&tp->pacing_timer) == 1)
+		hrtimer_start(&tp->pacing_timer, ns_to_ktime(tp->tcp_wstamp_ns),
+			      HRTIMER_MODE_ABS_PINNED_SOFT);
+}
+EXPORT_SYMBOL_GPL(hpcc_pace_again);
