@@ -84,6 +84,7 @@ void hpcc_burst_release(struct sock *sk, const struct hpcc_burst *burst);
 void hpcc_cap_bursts(struct sock *sk, struct hpcc_burst *burst, u32 cwnd);
 void hpcc_deny_credit(struct tcp_sock *tp, const struct hpcc_burst *burst,
 		      const struct rate_sample *rs);
+void hpcc_pace_at(struct tcp_sock *tp, u64 ns);
 void hpcc_pace_again(struct tcp_sock *tp, u64 R_before, u64 R);
 
 #endif /* _HPCC_KMOD_COMMON_H */

@@ -80,6 +80,21 @@ void hpcc_deny_credit(struct tcp_sock *tp, const struct hpcc_burst *burst,
 EXPORT_SYMBOL_GPL(hpcc_deny_credit);
 
 /**
+ * hpcc_pace_at() - set when the next packet may leave
+ * @tp: socket, its ACK being processed
+ * @ns: time, ns of CLOCK_MONOTONIC
+ */
+void hpcc_pace_at(struct tcp_sock *tp, u64 ns)
+{
+	tp->tcp_wstamp_ns = ns;
+	/* A queued timer holds a reference to the socket, which moves along. */
+	if (hrtimer_try_to_cancel(&tp->pacing_timer) == 1)
+		hrtimer_start(&tp->pacing_timer, ns_to_ktime(ns),
+			      HRTIMER_MODE_ABS_PINNED_SOFT);
+}
+EXPORT_SYMBOL_GPL(hpcc_pace_at);
+
+/**
  * hpcc_pace_again() - let a new rate drain what is left of the packet interval
  * @tp: socket, its ACK being processed
  * @R_before: rate that the interval was paced by, in any unit
@@ -91,16 +106,11 @@ EXPORT_SYMBOL_GPL(hpcc_deny_credit);
  */
 void hpcc_pace_again(struct tcp_sock *tp, u64 R_before, u64 R)
 {
-	u64 left_ns;
+	u64 now_ns = tp->tcp_clock_cache;
 
-	if (tp->tcp_wstamp_ns <= tp->tcp_clock_cache || R_before == R)
+	if (tp->tcp_wstamp_ns <= now_ns || R_before == R)
 		return;
-	left_ns = mul_u64_u64_div_u64(tp->tcp_wstamp_ns - tp->tcp_clock_cache,
-				      R_before, R);
-	tp->tcp_wstamp_ns = tp->tcp_clock_cache + left_ns;
-	/* A queued timer holds a reference to the socket, which moves along. */
-	if (hrtimer_try_to_cancel(&tp->pacing_timer) == 1)
-		hrtimer_start(&tp->pacing_timer, ns_to_ktime(tp->tcp_wstamp_ns),
-			      HRTIMER_MODE_ABS_PINNED_SOFT);
+	hpcc_pace_at(tp, now_ns + mul_u64_u64_div_u64(tp->tcp_wstamp_ns - now_ns,
+						      R_before, R));
 }
 EXPORT_SYMBOL_GPL(hpcc_pace_again);

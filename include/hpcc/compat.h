@@ -102,6 +102,39 @@ static inline void hpcc_set_pkt_segs(struct sk_buff *skb, u32 segs)
 #endif
 }
 
+/* 7.2 tells classic ECN from AccECN, which has other uses for ECE and CWR. */
+#ifdef HAVE_TCP_ECN_MODE
+static inline bool hpcc_ecn_is_negotiated(const struct tcp_sock *tp)
+{
+	return tcp_ecn_mode_any(tp);
+}
+
+static inline bool hpcc_ecn_is_classic(const struct tcp_sock *tp)
+{
+	return tcp_ecn_mode_rfc3168(tp);
+}
+#else
+static inline bool hpcc_ecn_is_negotiated(const struct tcp_sock *tp)
+{
+	return tp->ecn_flags & TCP_ECN_OK;
+}
+
+static inline bool hpcc_ecn_is_classic(const struct tcp_sock *tp)
+{
+	return tp->ecn_flags & TCP_ECN_OK;
+}
+#endif
+
+/* 7.2 gave it flags for AccECN. */
+static inline void hpcc_send_ack(struct sock *sk, u32 rcv_nxt)
+{
+#ifdef HAVE_SEND_ACK_FLAGS
+	__tcp_send_ack(sk, rcv_nxt, 0);
+#else
+	__tcp_send_ack(sk, rcv_nxt);
+#endif
+}
+
 /* 6.12 autoloads qdiscs by alias, 6.1 by the module's name. */
 #ifndef HAVE_ALIAS_NET_SCH
 #define MODULE_ALIAS_NET_SCH(id)

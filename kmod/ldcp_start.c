@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Zero-RTT bandwidth acquisition (draft sections 2.3 and 3).
+ *
+ * A flow starts with a window of IW. What leaves before the first ACK is sent
+ * as Not-ECT: a switch whose queue is beyond K drops it, so that flows in
+ * their stable stage do not suffer. The packet that completes IW and the last
+ * one of a message stay ECN-capable; they arrive, and tell what is missing.
+ *
+ * TCP sets ECT for a connection, not for a packet. So LOCAL_OUT takes it off
+ * again. The header checksum of IPv4 follows; that of TCP does not cover ECN.
+ */
+#include <linux/skbuff.h>
+#include <net/dsfield.h>
+#include <net/inet_ecn.h>
+#include <net/tcp.h>
+
+#include "ldcp.h"
+
+/* TCP cannot have more than 2^30 bytes in flight. */
+static const u32 ldcp_IW_max = 1 << 30;
+static const u32 ldcp_IW_min_segs = 2;
+
+/**
+ * ldcp_start_init() - set IW: as configured, or B_host * T
+ * @sk: socket that has sent nothing
+ * @ca: its state
+ */
+void ldcp_start_init(struct sock *sk, struct ldcp_ca *ca)
+{
+	const struct ldcp_sysctls *sysctls =
+		&ldcp_pernet(sock_net(sk))->sysctls;
+	u32 segs = READ_ONCE(sysctls->iw_segs);
+	struct tcp_sock *tp = tcp_sk(sk);
+	u32 mss = tp->mss_cache;
+	u64 B_host;
+	u64 IW;
+
+	B_host = hpcc_host_rate(sk, READ_ONCE(sysctls->host_mbps));
+	IW = mul_u64_u32_div(B_host,
+			     hpcc_base_rtt_ns(sk, READ_ONCE(sysctls->base_rtt_ns)),
+			     NSEC_PER_SEC);
+	if (segs)
+		IW = (u64)segs * mss;
+	ca->IW = clamp_t(u64, IW, ldcp_IW_min_segs * mss, ldcp_IW_max);
+	ca->start_seq = tp->snd_una;
+	ca->cw_q24 = div_u64((u64)ca->IW << LDCP_CW_BITS, mss);
+	ca->stage = LDCP_START;
+	/* One packet behind a gap tells of the loss. RACK would wait for three,
+	 * or for a timer of two ticks; a queue does not reorder.
+	 */
+	tp->reordering = 1;
+}
+
+/**
+ * ldcp_start_end() - on to the stable stage
+ * @sk: socket
+ * @ca: its state, in LDCP_START
+ * @cw_q24: window to go on with, segments
+ * @why: what to count
+ */
+void ldcp_start_end(struct sock *sk, struct ldcp_ca *ca, u64 cw_q24,
+		    enum ldcp_counter why)
+{
+	struct tcp_sock *tp = tcp_sk(sk);
+
+	ca->cw_q24 = max_t(u64, cw_q24, LDCP_ONE_Q24);
+	ca->stage = LDCP_STABLE;
+	if (tp->reordering == 1)
+		tp->reordering =
+			READ_ONCE(sock_net(sk)->ipv4.sysctl_tcp_reordering);
+	ldcp_count(sk, why, 1);
+}
+
+/**
+ * ldcp_start_acked_q24() - what has been acknowledged in order so far
+ * @sk: socket
+ * @ca: its state, in LDCP_START
+ *
+ * Return: segments, Q24.
+ */
+u64 ldcp_start_acked_q24(const struct sock *sk, const struct ldcp_ca *ca)
+{
+	const struct tcp_sock *tp = tcp_sk(sk);
+
+	return div_u64((u64)(tp->snd_una - ca->start_seq) << LDCP_CW_BITS,
+		       tp->mss_cache);
+}
+
+/**
+ * ldcp_start_ack() - has the start come to an end without loss?
+ * @sk: socket
+ * @ca: its state, in LDCP_START
+ * @marked: segments that this ACK reports as marked
+ *
+ * Only packets that left as ECT can be marked, which the stable stage's law has
+ * to answer: so a mark ends the start, too.
+ */
+void ldcp_start_ack(struct sock *sk, struct ldcp_ca *ca, u32 marked)
+{
+	if (tcp_sk(sk)->snd_una - ca->start_seq >= ca->IW)
+		ldcp_start_end(sk, ca, ca->cw_q24, LDCP_C_START_FULL);
+	else if (marked)
+		ldcp_start_end(sk, ca, ca->cw_q24, LDCP_C_START_MARKED);
+}
+
+/* Is this a data segment of the first RTT, and one to be dropped first? */
+static bool ldcp_is_first_rtt(const struct sock *sk, const struct ldcp_ca *ca,
+			      const struct sk_buff *skb)
+{
+	const struct tcp_sock *tp = tcp_sk(sk);
+	const struct tcphdr *th = tcp_hdr(skb);
+	u32 seq = ntohl(th->seq);
+	u32 len = skb->len - skb_transport_offset(skb) - __tcp_hdrlen(th);
+	u32 end = seq + len + th->fin;
+
+	if (!len || tp->snd_una != ca->start_seq || before(seq, tp->snd_nxt))
+		return false;
+	/* sendmsg() lets segments go while it still copies: only with PSH is
+	 * the end of what is queued the end of what was given.
+	 */
+	return ldcp_is_low_priority(end - ca->start_seq, ca->IW,
+				    th->psh && end == tp->write_seq);
+}
+
+/* Take ECT off. TCP has just written this header, nobody else has seen it. */
+static void ldcp_clear_ect(struct sk_buff *skb, u8 family)
+{
+	if (family == NFPROTO_IPV4)
+		ipv4_change_dsfield(ip_hdr(skb), (u8)~INET_ECN_MASK, 0);
+	else
+		ipv6_change_dsfield(ipv6_hdr(skb), (u8)~INET_ECN_MASK, 0);
+}
+
+/* The packet as TCP made it, and not what a tunnel or IPsec made of it. */
+static bool ldcp_is_tcp(const struct sk_buff *skb, u8 family)
+{
+	u8 protocol = family == NFPROTO_IPV4 ? ip_hdr(skb)->protocol :
+					       ipv6_hdr(skb)->nexthdr;
+
+	return protocol == IPPROTO_TCP;
+}
+
+/**
+ * ldcp_local_out() - netfilter hook of outgoing packets
+ * @priv: unused
+ * @skb: packet
+ * @state: where the hook is
+ *
+ * With IPv6 extension headers a packet stays ECN-capable, which is safe.
+ *
+ * Return: NF_ACCEPT, always.
+ */
+unsigned int ldcp_local_out(void *priv, struct sk_buff *skb,
+			    const struct nf_hook_state *state)
+{
+	const struct ldcp_ca *ca;
+	struct sock *sk = skb->sk;
+
+	if (!sk || !sk_fullsock(sk) || sk->sk_protocol != IPPROTO_TCP ||
+	    sk->sk_type != SOCK_STREAM ||
+	    READ_ONCE(inet_csk(sk)->icsk_ca_ops) != &ldcp_ops)
+		return NF_ACCEPT;
+	ca = inet_csk_ca(sk);
+	if (ca->stage != LDCP_START || !ldcp_is_tcp(skb, state->pf) ||
+	    !ldcp_is_first_rtt(sk, ca, skb))
+		return NF_ACCEPT;
+	ldcp_clear_ect(skb, state->pf);
+	ldcp_count(sk, LDCP_C_LOW_PRIORITY, 1);
+	return NF_ACCEPT;
+}
