@@ -23,12 +23,16 @@
  *	value			format	range		rounding
  *	p, P_max		Q32	0 .. 2^32 (1)	down
  *	P_max per byte		Q63	0 .. 2^63	down
- *	cw			Q24	gamma .. 2^24	nearest; segments
+ *	cw			Q24	gamma .. 2^24	segments
+ *	n * alpha / cw		Q24	0 .. 2^15	nearest
+ *	eta * cw		Q24	0 .. 1/2	down
  *	alpha, beta, gamma	Q24	(0, 1]		the caller's
  *
- * Errors: p is too small by less than 2^-31. alpha / cw is off by 2^-25 of a
- * segment, which for the largest window that TCP can have (2^30 bytes in
- * segments of 536) and alpha = 1 is 6 % of it, and 0.1 % below 2^15 segments.
+ * Errors: p is too small by less than 2^-31, and 2^-63 more for each byte
+ * above K_min: so by less than 2^-30. n * alpha / cw is off by at most 2^-25 of
+ * a segment. For n = 1 and alpha = 1 that is 0.1 % of it below 2^15 segments,
+ * and 6 % for the largest window that TCP can have (2^30 bytes in segments of
+ * 536). A step below 2^-25 is none: cw then stays where it is.
  */
 #ifndef _HPCC_LDCP_H
 #define _HPCC_LDCP_H
@@ -95,7 +99,10 @@ static inline u64 ldcp_mark_p(const struct ldcp_curve *c, u64 q)
 #define LDCP_ONE_Q24		BIT_ULL(LDCP_CW_BITS)
 #define LDCP_CW_MAX_Q24		BIT_ULL(2 * LDCP_CW_BITS)
 
-/* Segments that one ACK may cover: more than TCP's window of 2^30 bytes. */
+/* Segments that one ACK grants credit for, so that n * alpha fits 64 bits in
+ * Q48. One that covers more than these 17 MB is the exception, and the window
+ * then grows by less than the law has it.
+ */
 #define LDCP_ACKED_MAX		BIT(15)
 
 /**
@@ -114,7 +121,9 @@ struct ldcp_params {
  * ldcp_grant() - cw after an ACK without ECN-Echo
  * @p: constants
  * @cw_q24: congestion window, segments, not 0
- * @n: segments it covers; more than LDCP_ACKED_MAX count as that
+ * @n: segments it covers, 1 or more; those beyond LDCP_ACKED_MAX do not count
+ *
+ * Below one segment ACKs are counted, as the draft has it, and not segments.
  *
  * One division of 64 bits for each ACK: its divisor cw is another each time,
  * so a reciprocal would have to be computed as often.
@@ -136,7 +145,7 @@ static inline u64 ldcp_grant(const struct ldcp_params *p, u64 cw_q24, u32 n)
  * ldcp_revoke() - cw after an ACK with ECN-Echo
  * @p: constants
  * @cw_q24: congestion window, segments, not 0
- * @n: segments it covers
+ * @n: segments it covers, 1 or more
  *
  * Return: the window, at least gamma.
  */

@@ -1,0 +1,825 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Unit tests of <hpcc/ldcp.h>, in its order: the curve against exact fractions,
+ * the window law against the draft's equations in long double, then flows that
+ * are left to themselves until they settle.
+ */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "test.h"
+#include <hpcc/ldcp.h>
+
+#define ONE	LDCP_ONE_Q24
+#define P_ONE	LDCP_P_ONE
+#define Q24(x)	((u64)((x) * 0x1p24))
+
+typedef unsigned __int128 u128;
+
+static const u32 ALL = LDCP_PPM;
+
+static void assert_near(long double got, long double want, long double error)
+{
+	if (fabsl(got - want) <= error)
+		return;
+	print_error("%.12Lg is not %.12Lg +- %.3Lg\n", got, want, error);
+	fail();
+}
+
+/* ---- Marking: corners ------------------------------------------------------ */
+
+static struct ldcp_curve curve(u32 K_min, u32 K_max, u32 P_max_ppm)
+{
+	struct ldcp_curve c;
+
+	/* Nothing of what was there before may show. */
+	memset(&c, 0xff, sizeof(c));
+	ldcp_curve_init(&c, K_min, K_max, P_max_ppm);
+	return c;
+}
+
+static void mark_p__draft_equation(void **state)
+{
+	struct ldcp_curve c = curve(1000, 5096, ALL / 2);
+
+	assert_true(ldcp_mark_p(&c, 0) == 0);
+	assert_true(ldcp_mark_p(&c, 999) == 0);
+	assert_true(ldcp_mark_p(&c, 1000) == 0);
+	assert_true(ldcp_mark_p(&c, 2024) == P_ONE / 8);
+	assert_true(ldcp_mark_p(&c, 3048) == P_ONE / 4);
+	assert_true(ldcp_mark_p(&c, 4072) == P_ONE * 3 / 8);
+	assert_true(ldcp_mark_p(&c, 5096) == P_ONE);
+	assert_true(ldcp_mark_p(&c, 1ULL << 32) == P_ONE);
+	assert_true(ldcp_mark_p(&c, ~0ULL) == P_ONE);
+}
+
+static void mark_p__jumps_at_K_max(void **state)
+{
+	struct ldcp_curve c = curve(0, 1U << 20, ALL / 10);
+
+	assert_near(ldcp_mark_p(&c, (1U << 20) - 1), 0.1 * P_ONE,
+		    0.1 * P_ONE / (1 << 20) + 2);
+	assert_true(ldcp_mark_p(&c, 1U << 20) == P_ONE);
+}
+
+static void mark_p__K_min_is_K_max(void **state)
+{
+	static const u32 K[] = { 0, 1, 1500, 1U << 31, ~0U };
+	static const u32 P_max_ppm[] = { 0, 1, LDCP_PPM };
+	size_t i, j;
+
+	for (i = 0; i < sizeof(K) / sizeof(K[0]); i++) {
+		for (j = 0; j < 3; j++) {
+			struct ldcp_curve c = curve(K[i], K[i], P_max_ppm[j]);
+
+			if (K[i])
+				assert_true(ldcp_mark_p(&c, K[i] - 1) == 0);
+			assert_true(ldcp_mark_p(&c, K[i]) == P_ONE);
+			assert_true(ldcp_mark_p(&c, (u64)K[i] + 1) == P_ONE);
+		}
+	}
+}
+
+static void mark_p__P_max_0_is_a_step(void **state)
+{
+	struct ldcp_curve c = curve(10, 5000, 0);
+	u64 q;
+
+	for (q = 0; q < 5000; q++)
+		assert_true(ldcp_mark_p(&c, q) == 0);
+	assert_true(ldcp_mark_p(&c, 5000) == P_ONE);
+}
+
+static void mark_p__thresholds_of_0(void **state)
+{
+	struct ldcp_curve c = curve(0, 1, ALL);
+
+	assert_true(ldcp_mark_p(&c, 0) == 0);
+	assert_true(ldcp_mark_p(&c, 1) == P_ONE);
+	c = curve(0, 4, ALL);
+	assert_true(ldcp_mark_p(&c, 0) == 0);
+	assert_true(ldcp_mark_p(&c, 1) == P_ONE / 4);
+	assert_true(ldcp_mark_p(&c, 3) == P_ONE * 3 / 4);
+}
+
+/* ---- Marking: whole range --------------------------------------------------- */
+
+/* p against the fraction that it stands for. The header's bound is 2^-31, in
+ * units of 2^-32: 2, and 2^-31 of them for each byte above K_min.
+ */
+static void check_p(u32 K_min, u32 K_max, u32 P_max_ppm,
+		    const struct ldcp_curve *c, u64 q)
+{
+	u64 p = ldcp_mark_p(c, q);
+	u128 above, num, den, error;
+
+	if (q < K_min) {
+		assert_true(p == 0);
+		return;
+	}
+	if (q >= K_max) {
+		assert_true(p == P_ONE);
+		return;
+	}
+	above = q - K_min;
+	num = above * P_max_ppm << 32;
+	den = (u128)(K_max - K_min) * LDCP_PPM;
+	assert_true(p * den <= num);
+	error = num - p * den;
+	assert_true(error << 31 < (((u128)2 << 31) + above) * den);
+	assert_true(error < 4 * den);
+}
+
+static void mark_p__every_q_of_small_curves(void **state)
+{
+	u64 seed = 1;
+	int i;
+
+	for (i = 0; i < 400; i++) {
+		u32 K_min = random_below(&seed, 3000);
+		u32 K_max = K_min + random_below(&seed, 3000);
+		u32 P_max_ppm = i % 4 ? random_below(&seed, ALL + 1) : ALL;
+		struct ldcp_curve c = curve(K_min, K_max, P_max_ppm);
+		u64 q, p, before = 0;
+
+		for (q = 0; q < K_max + 10; q++) {
+			check_p(K_min, K_max, P_max_ppm, &c, q);
+			p = ldcp_mark_p(&c, q);
+			assert_true(p >= before && p <= P_ONE);
+			before = p;
+		}
+	}
+}
+
+static u32 random_u32(u64 *seed)
+{
+	return random_magnitude(seed) >> 32;
+}
+
+static void mark_p__any_curve(void **state)
+{
+	u64 seed = 2;
+	int i, j;
+
+	for (i = 0; i < 20000; i++) {
+		u32 a = random_u32(&seed), b = random_u32(&seed);
+		u32 K_min = i % 5 ? min(a, b) : 0;
+		u32 K_max = i % 7 ? max(a, b) : ~0U;
+		u32 P_max_ppm = i % 3 ? random_below(&seed, ALL + 1) : ALL;
+		struct ldcp_curve c = curve(K_min, K_max, P_max_ppm);
+
+		check_p(K_min, K_max, P_max_ppm, &c, 0);
+		for (j = -2; j <= 2; j++) {
+			check_p(K_min, K_max, P_max_ppm, &c, (u64)K_min + j);
+			check_p(K_min, K_max, P_max_ppm, &c, (u64)K_max + j);
+		}
+		for (j = 0; j < 20 && K_max > K_min; j++)
+			check_p(K_min, K_max, P_max_ppm, &c, K_min +
+				random_below(&seed, K_max - K_min));
+		check_p(K_min, K_max, P_max_ppm, &c, random_magnitude(&seed));
+	}
+}
+
+static void mark_p__never_falls(void **state)
+{
+	u64 seed = 3;
+	int i;
+
+	for (i = 0; i < 200000; i++) {
+		u32 a = random_u32(&seed), b = random_u32(&seed);
+		struct ldcp_curve c = curve(min(a, b), max(a, b),
+					    random_below(&seed, ALL + 1));
+		u64 q = random_u32(&seed);
+		u64 p = ldcp_mark_p(&c, q);
+
+		assert_true(ldcp_mark_p(&c, q + 1) >= p);
+		assert_true(ldcp_mark_p(&c, q + random_u32(&seed)) >= p);
+	}
+}
+
+static void mark_p__reaches_1_without_a_jump(void **state)
+{
+	u64 seed = 4;
+	int i;
+
+	for (i = 0; i < 10000; i++) {
+		u32 K_max = max(random_u32(&seed), 1U);
+		u32 span = 1 + random_below(&seed, K_max);
+		struct ldcp_curve c = curve(K_max - span, K_max, ALL);
+
+		assert_near(ldcp_mark_p(&c, K_max - 1U),
+			    P_ONE - (long double)P_ONE / span, 4);
+	}
+}
+
+/* ---- Window: corners --------------------------------------------------------- */
+
+static struct ldcp_params params(double alpha, double beta, double gamma)
+{
+	return (struct ldcp_params){ .alpha_q24 = Q24(alpha),
+				     .beta_q24 = Q24(beta),
+				     .gamma_q24 = Q24(gamma) };
+}
+
+static void grant__alpha_over_cw(void **state)
+{
+	struct ldcp_params p = params(1, 0.5, 0.25);
+
+	assert_true(ldcp_grant(&p, 4 * ONE, 1) == 4 * ONE + ONE / 4);
+	assert_true(ldcp_grant(&p, 4 * ONE, 3) == 4 * ONE + ONE * 3 / 4);
+	assert_true(ldcp_grant(&p, ONE, 1) == 2 * ONE);
+	p.alpha_q24 = ONE / 8;
+	assert_true(ldcp_grant(&p, 4 * ONE, 1) == 4 * ONE + ONE / 32);
+}
+
+static void grant__to_nearest(void **state)
+{
+	struct ldcp_params p = params(1, 0.5, 0.25);
+
+	/* 2^24 / 3 = 5592405.33, 2^25 / 3 = 11184810.67 */
+	assert_true(ldcp_grant(&p, 3 * ONE, 1) == 3 * ONE + 5592405);
+	assert_true(ldcp_grant(&p, 3 * ONE, 2) == 3 * ONE + 11184811);
+	/* 2^24 / 2^24 = 1; halves go up, less does not count */
+	p.alpha_q24 = ONE / 2;
+	assert_true(ldcp_grant(&p, ONE << 23, 1) == (ONE << 23) + 1);
+	p.alpha_q24 = ONE / 4;
+	assert_true(ldcp_grant(&p, ONE << 23, 1) == (ONE << 23) + 1);
+	p.alpha_q24--;
+	assert_true(ldcp_grant(&p, ONE << 23, 1) == ONE << 23);
+	assert_true(ldcp_grant(&p, ONE << 23, 2) == (ONE << 23) + 1);
+}
+
+static void grant__no_segments_are_none(void **state)
+{
+	struct ldcp_params p = params(1, 1, 1);
+	u64 seed = 5;
+	int i;
+
+	for (i = 0; i < 1000; i++) {
+		u64 cw = ONE + random_below(&seed, LDCP_CW_MAX_Q24 - ONE);
+
+		assert_true(ldcp_grant(&p, cw, 0) == cw);
+		assert_true(ldcp_revoke(&p, cw, 0) == cw);
+	}
+	assert_true(ldcp_grant(&p, ONE, 0) == ONE);
+}
+
+static void grant__gamma_below_1_whatever_n(void **state)
+{
+	struct ldcp_params p = params(0.5, 0.5, 0.125);
+
+	assert_true(ldcp_grant(&p, ONE / 8, 1) == ONE / 4);
+	assert_true(ldcp_grant(&p, ONE / 8, 9) == ONE / 4);
+	assert_true(ldcp_grant(&p, ONE / 8, ~0U) == ONE / 4);
+	assert_true(ldcp_grant(&p, ONE - 1, 1) == ONE - 1 + ONE / 8);
+}
+
+static void grant__n_is_limited(void **state)
+{
+	struct ldcp_params p = params(1, 1, 1);
+	u64 most = ldcp_grant(&p, 2 * ONE, LDCP_ACKED_MAX);
+
+	assert_true(most == 2 * ONE + LDCP_ACKED_MAX / 2 * ONE);
+	assert_true(ldcp_grant(&p, 2 * ONE, LDCP_ACKED_MAX - 1) ==
+		    most - ONE / 2);
+	assert_true(ldcp_grant(&p, 2 * ONE, LDCP_ACKED_MAX + 1) == most);
+	assert_true(ldcp_grant(&p, 2 * ONE, ~0U) == most);
+}
+
+static void grant__ends_at_the_largest_window(void **state)
+{
+	struct ldcp_params p = params(1, 1, 1);
+
+	assert_true(ldcp_grant(&p, LDCP_CW_MAX_Q24, 1) == LDCP_CW_MAX_Q24);
+	assert_true(ldcp_grant(&p, LDCP_CW_MAX_Q24 - 1, LDCP_ACKED_MAX) ==
+		    LDCP_CW_MAX_Q24);
+	assert_true(ldcp_grant(&p, LDCP_CW_MAX_Q24 - 1, 1) == LDCP_CW_MAX_Q24);
+	assert_true(ldcp_grant(&p, LDCP_CW_MAX_Q24 - 2, 1) ==
+		    LDCP_CW_MAX_Q24 - 1);
+}
+
+/* A caller may set a window that no law would have led to. */
+static void any__windows_out_of_range_come_back(void **state)
+{
+	struct ldcp_params p = params(1, 1, 0.25);
+
+	assert_true(ldcp_grant(&p, 1ULL << 63, ~0U) == LDCP_CW_MAX_Q24);
+	assert_true(ldcp_grant(&p, 0, 1) == ONE / 4);
+	assert_true(ldcp_grant(&p, ONE / 8, 1) == ONE * 3 / 8);
+	assert_true(ldcp_revoke(&p, 0, 1) == ONE / 4);
+	assert_true(ldcp_revoke(&p, ONE / 8, 1) == ONE / 4);
+	assert_true(ldcp_revoke(&p, 1ULL << 63, ~0U) ==
+		    (1ULL << 63) - (u64)~0U * ONE);
+}
+
+static void revoke__n_beta(void **state)
+{
+	struct ldcp_params p = params(0.5, 0.25, 0.125);
+
+	assert_true(ldcp_revoke(&p, 4 * ONE, 1) == 4 * ONE - ONE / 4);
+	assert_true(ldcp_revoke(&p, 4 * ONE, 3) == 4 * ONE - ONE * 3 / 4);
+	assert_true(ldcp_revoke(&p, 40000 * ONE, 80000) == 20000 * ONE);
+	p.beta_q24 = ONE;
+	assert_true(ldcp_revoke(&p, 4 * ONE, 1) == 3 * ONE);
+}
+
+static void revoke__first_law_ends_at_1(void **state)
+{
+	struct ldcp_params p = params(0.5, 0.25, 0.125);
+
+	assert_true(ldcp_revoke(&p, ONE + 1, 1) == ONE);
+	assert_true(ldcp_revoke(&p, ONE + ONE / 4 - 1, 1) == ONE);
+	assert_true(ldcp_revoke(&p, ONE + ONE / 4, 1) == ONE);
+	assert_true(ldcp_revoke(&p, ONE + ONE / 4 + 1, 1) == ONE + 1);
+	assert_true(ldcp_revoke(&p, 2 * ONE, 100) == ONE);
+	assert_true(ldcp_revoke(&p, LDCP_CW_MAX_Q24, ~0U) == ONE);
+}
+
+static void revoke__halves_from_1_on(void **state)
+{
+	struct ldcp_params p = params(0.5, 0.25, 0.0625);
+
+	assert_true(ldcp_revoke(&p, ONE, 1) == ONE / 2);
+	assert_true(ldcp_revoke(&p, ONE - 1, 1) == ONE / 2 - 1);
+	assert_true(ldcp_revoke(&p, ONE, 7) == ONE / 2);
+	assert_true(ldcp_revoke(&p, ONE / 4, ~0U) == ONE / 8);
+}
+
+static void revoke__ends_at_gamma(void **state)
+{
+	struct ldcp_params p = params(0.5, 0.25, 0.3);
+
+	assert_true(ldcp_revoke(&p, 2 * Q24(0.3) + 2, 1) == Q24(0.3) + 1);
+	assert_true(ldcp_revoke(&p, 2 * Q24(0.3), 1) == Q24(0.3));
+	assert_true(ldcp_revoke(&p, Q24(0.31), 1) == Q24(0.3));
+	assert_true(ldcp_revoke(&p, Q24(0.3), 1) == Q24(0.3));
+	p.gamma_q24 = ONE;
+	assert_true(ldcp_revoke(&p, ONE, 1) == ONE);
+	assert_true(ldcp_revoke(&p, 2 * ONE, 9) == ONE);
+}
+
+/* ---- Window: the draft's equations over the whole range ------------------------ */
+
+static const u32 constants_q24[] = {
+	1, 16777 /* 0.001 */, 1U << 20, 1U << 21, 1U << 22, 1U << 23,
+	15099494 /* 0.9 */, (1U << 24) - 1, 1U << 24
+};
+
+#define NR_CONSTANTS (sizeof(constants_q24) / sizeof(constants_q24[0]))
+
+static u32 some_constant(u64 *seed)
+{
+	return constants_q24[random_below(seed, NR_CONSTANTS)];
+}
+
+static struct ldcp_params some_params(u64 *seed)
+{
+	return (struct ldcp_params){ .alpha_q24 = some_constant(seed),
+				     .beta_q24 = some_constant(seed),
+				     .gamma_q24 = some_constant(seed) };
+}
+
+/* gamma .. the largest, with what lies next to 1 more often than by chance */
+static u64 some_cw(u64 *seed, const struct ldcp_params *p)
+{
+	u64 cw = random_magnitude(seed) >> 15;
+
+	if (random_below(seed, 8) == 0)
+		cw = ONE - 2 + random_below(seed, 5);
+	return clamp_t(u64, cw, p->gamma_q24, LDCP_CW_MAX_Q24);
+}
+
+static u32 some_n(u64 *seed)
+{
+	u32 n = random_u32(seed);
+
+	return max(random_below(seed, 4) ? n >> 16 : n, 1U);
+}
+
+static long double seg(u64 q24)
+{
+	return ldexpl(q24, -24);
+}
+
+static long double draft_grant(const struct ldcp_params *p, long double cw,
+			       u32 n)
+{
+	if (cw < 1)
+		return cw + seg(p->gamma_q24);
+	return fminl(cw + n * seg(p->alpha_q24) / cw, 1 << 24);
+}
+
+static long double draft_revoke(const struct ldcp_params *p, long double cw,
+				u32 n)
+{
+	if (cw <= 1)
+		return fmaxl(seg(p->gamma_q24), cw / 2);
+	return fmaxl(cw - n * seg(p->beta_q24), 1);
+}
+
+static void any__as_the_draft_has_it(void **state)
+{
+	u64 seed = 6;
+	int i;
+
+	for (i = 0; i < 1000000; i++) {
+		struct ldcp_params p = some_params(&seed);
+		u64 cw = some_cw(&seed, &p);
+		u32 n = some_n(&seed);
+		u32 granted = min_t(u32, n, 32768);
+
+		/* half of the last bit; and for eta, one */
+		assert_near(seg(ldcp_grant(&p, cw, n)),
+			    draft_grant(&p, seg(cw), granted), 0x1p-25L);
+		assert_near(seg(ldcp_revoke(&p, cw, n)),
+			    draft_revoke(&p, seg(cw), n), 0x1p-25L);
+	}
+}
+
+static void any__keeps_the_bounds(void **state)
+{
+	u64 seed = 7;
+	int i, j;
+
+	for (i = 0; i < 1000; i++) {
+		struct ldcp_params p = some_params(&seed);
+		u64 cw = some_cw(&seed, &p);
+		u64 bias = random_below(&seed, 101);
+
+		for (j = 0; j < 1000; j++) {
+			u32 n = some_n(&seed);
+			u64 before = cw;
+
+			if (random_below(&seed, 100) < bias) {
+				cw = ldcp_grant(&p, cw, n);
+				assert_true(cw >= before);
+			} else {
+				cw = ldcp_revoke(&p, cw, n);
+				assert_true(cw <= before);
+			}
+			assert_true(cw >= p.gamma_q24);
+			assert_true(cw <= LDCP_CW_MAX_Q24);
+		}
+	}
+}
+
+static void any__more_segments_more_change(void **state)
+{
+	u64 seed = 8;
+	int i;
+
+	for (i = 0; i < 200000; i++) {
+		struct ldcp_params p = some_params(&seed);
+		u64 cw = some_cw(&seed, &p);
+		u32 n = some_n(&seed);
+		u32 less = 1 + random_below(&seed, n);
+
+		assert_true(ldcp_grant(&p, cw, n) >= ldcp_grant(&p, cw, less));
+		assert_true(ldcp_revoke(&p, cw, n) <=
+			    ldcp_revoke(&p, cw, less));
+	}
+}
+
+/* n single ACKs divide by a window that grows meanwhile, so that they give less
+ * than one ACK of n: by at most n^2 / 2 * alpha^2 / cw^3.
+ */
+static void grant__one_ack_of_n_or_n_acks(void **state)
+{
+	u64 seed = 9;
+	int i;
+
+	for (i = 0; i < 20000; i++) {
+		struct ldcp_params p = some_params(&seed);
+		u64 cw = max(some_cw(&seed, &p), ONE);
+		u32 n = 1 + random_below(&seed, 64), k;
+		u64 one = ldcp_grant(&p, cw, n), each = cw;
+		long double second = powl(n * seg(p.alpha_q24), 2) / 2 /
+				     powl(seg(cw), 3);
+		long double rounding = (n + 1) * 0x1p-25L;
+
+		for (k = 0; k < n; k++)
+			each = ldcp_grant(&p, each, 1);
+		assert_near(seg(one) - seg(each), second / 2,
+			    second / 2 + rounding);
+	}
+}
+
+static void revoke__one_ack_of_n_is_n_acks(void **state)
+{
+	u64 seed = 10;
+	int i;
+
+	for (i = 0; i < 20000; i++) {
+		struct ldcp_params p = some_params(&seed);
+		u64 cw = some_cw(&seed, &p);
+		u32 n = 1 + random_below(&seed, 64), k;
+		u64 each = cw;
+
+		/* The one that reaches 1 is the last that the law is for. */
+		for (k = 0; k < n && each > ONE; k++)
+			each = ldcp_revoke(&p, each, 1);
+		if (cw > ONE)
+			assert_true(ldcp_revoke(&p, cw, n) == each);
+	}
+}
+
+/* ---- Window: where it settles ---------------------------------------------------- */
+
+static bool random_mark(u64 *seed, double p)
+{
+	return random_u64(seed) < p * 0x1p64;
+}
+
+/* One ACK, marked or not */
+static u64 ack(const struct ldcp_params *p, u64 cw, bool mark)
+{
+	return mark ? ldcp_revoke(p, cw, 1) : ldcp_grant(p, cw, 1);
+}
+
+/* alpha (1 - p) / (beta p) */
+static double settled(const struct ldcp_params *l, double p)
+{
+	return (double)l->alpha_q24 * (1 - p) / (l->beta_q24 * p);
+}
+
+/* Where each mark takes what was granted since the one before. */
+static void any__settles_with_regular_marks(void **state)
+{
+	static const u32 period[] = { 5, 10, 100 };
+	struct ldcp_params p = params(1, 0.5, 0.25);
+	size_t i;
+	u32 k;
+
+	for (i = 0; i < 3; i++) {
+		double want = settled(&p, 1.0 / period[i]);
+		u64 cw = ONE;
+		double sum = 0;
+
+		for (k = 0; k < 4000 * period[i]; k++)
+			cw = ack(&p, cw, k % period[i] == 0);
+		for (k = 0; k < period[i]; k++) {
+			cw = ack(&p, cw, k % period[i] == 0);
+			sum += seg(cw);
+		}
+		assert_near(sum / period[i], want, 0.1 + want * 0.002);
+	}
+}
+
+/* E[alpha / cw] (1 - p) = beta p: it is the harmonic mean that settles. */
+static void any__settles_with_random_marks(void **state)
+{
+	static const double marked[] = { 0.1, 0.02, 0.002 };
+	struct ldcp_params laws[] = { params(1, 0.5, 0.25),
+				      params(0.25, 0.125, 0.25) };
+	u64 seed = 11;
+	int i, j, k;
+
+	for (i = 0; i < 3; i++) {
+		for (j = 0; j < 2; j++) {
+			double want = settled(&laws[j], marked[i]);
+			u64 cw = Q24(want);
+			double inverse = 0;
+
+			for (k = 0; k < 2000000; k++) {
+				cw = ack(&laws[j], cw,
+					 random_mark(&seed, marked[i]));
+				inverse += 1 / seg(cw);
+			}
+			assert_near(k / inverse, want, want * 0.01);
+		}
+	}
+}
+
+/* E[cw] p / 2 = gamma (1 - p) where neither 1 nor gamma is in the way. */
+static void any__settles_below_1(void **state)
+{
+	struct ldcp_params l = params(1, 0.5, 1.0 / 4096);
+	static const double marked[] = { 1.0 / 64, 1.0 / 128, 1.0 / 200 };
+	u64 seed = 12;
+	int i, k;
+
+	for (i = 0; i < 3; i++) {
+		double want = 2.0 / 4096 * (1 - marked[i]) / marked[i];
+		u64 cw = Q24(want);
+		double sum = 0;
+
+		for (k = 0; k < 2000000; k++) {
+			cw = ack(&l, cw, random_mark(&seed, marked[i]));
+			sum += seg(cw);
+		}
+		assert_near(sum / k, want, want * 0.02);
+	}
+}
+
+/* The draft's typical gamma with every 5th ACK marked: the largest window is
+ * 2 gamma (1 - p) / p, the smallest half of it.
+ */
+static void any__settles_below_1_with_regular_marks(void **state)
+{
+	struct ldcp_params l = params(1, 0.5, 1.0 / 16);
+	u64 cw = ONE / 16;
+	int k;
+
+	for (k = 0; k < 500; k++)
+		cw = ack(&l, cw, k % 5 == 4);
+	assert_near(seg(cw), 0.25, 1e-5);
+	for (k = 0; k < 4; k++)
+		cw = ack(&l, cw, false);
+	assert_near(seg(cw), 2.0 / 16 * 4, 1e-5);
+}
+
+/* ---- Switch and senders together --------------------------------------------------- */
+
+#define FLOWS	8
+#define TRIP	64	/* packet times from the switch to the next packet there */
+#define SIZE	1500U
+#define QUEUE	1024	/* packets; more than the flows' windows */
+#define NOBODY	(-1)
+
+/* A switch that sends one packet in each packet time, and its senders. */
+struct loop {
+	struct ldcp_params law;
+	struct ldcp_curve curve;
+	u64 cw[FLOWS];
+	u32 flying[FLOWS];
+	struct packet {
+		int flow;
+		bool mark;
+	} queue[QUEUE], back[TRIP];
+	u32 head;
+	u32 tail;
+	u64 seed;
+	/* sums over packet times, and over ACKs */
+	double bytes;
+	double idle;
+	double acks[FLOWS];
+	double marks;
+	double inverse;
+};
+
+static void loop_send(struct loop *l, int flow)
+{
+	u32 waiting = l->tail - l->head;
+	u64 p = ldcp_mark_p(&l->curve, waiting * SIZE);
+
+	assert_true(waiting < QUEUE);
+	l->queue[l->tail++ % QUEUE] = (struct packet){
+		.flow = flow, .mark = random_u64(&l->seed) >> 32 < p
+	};
+	l->flying[flow]++;
+}
+
+static void loop_ack(struct loop *l, const struct packet *packet)
+{
+	u64 *cw = &l->cw[packet->flow];
+
+	l->flying[packet->flow]--;
+	*cw = ack(&l->law, *cw, packet->mark);
+	l->acks[packet->flow]++;
+	l->marks += packet->mark;
+	l->inverse += 1 / seg(*cw);
+}
+
+static void loop_run(struct loop *l, u32 times)
+{
+	u32 t;
+	int i;
+
+	for (t = 0; t < times; t++) {
+		struct packet *back = &l->back[t % TRIP];
+
+		if (back->flow != NOBODY)
+			loop_ack(l, back);
+		/* none of the flows gets to where it would need a timer */
+		for (i = 0; i < FLOWS; i++)
+			while (l->flying[i] < max(l->cw[i] / ONE, 1ULL))
+				loop_send(l, i);
+		l->bytes += (l->tail - l->head) * SIZE;
+		if (l->head == l->tail) {
+			back->flow = NOBODY;
+			l->idle++;
+		} else {
+			*back = l->queue[l->head++ % QUEUE];
+		}
+	}
+}
+
+static void any__flows_share_a_switch(void **state)
+{
+	static struct loop l;
+	const double times = 2000000;
+	double p, want, acks = 0;
+	int i;
+
+	memset(&l, 0, sizeof(l));
+	l.law = params(1, 0.5, 0.25);
+	l.curve = curve(5 * SIZE, 25 * SIZE, ALL);
+	l.seed = 13;
+	for (i = 0; i < TRIP; i++)
+		l.back[i].flow = NOBODY;
+	/* one has what belongs to all */
+	for (i = 0; i < FLOWS; i++)
+		l.cw[i] = i ? ONE : 100 * ONE;
+	loop_run(&l, times / 20);
+	memset(&l.bytes, 0, sizeof(l) - offsetof(struct loop, bytes));
+	loop_run(&l, times);
+
+	for (i = 0; i < FLOWS; i++)
+		acks += l.acks[i];
+	for (i = 0; i < FLOWS; i++)
+		assert_near(l.acks[i] / acks, 1.0 / FLOWS, 0.01);
+	p = l.marks / acks;
+	want = settled(&l.law, p);
+	assert_near(acks / l.inverse, want, 0.02 * want);
+	/* the queue is where the curve has the p of the flows */
+	assert_near(l.bytes / times, (5 + p * 20) * SIZE, SIZE);
+	assert_true(l.idle / times < 0.02);
+}
+
+/* ---- Zero-RTT bandwidth acquisition -------------------------------------------------- */
+
+static void is_low_priority__until_IW_is_complete(void **state)
+{
+	assert_true(ldcp_is_low_priority(1500, 15000, false));
+	assert_true(ldcp_is_low_priority(14999, 15000, false));
+	assert_false(ldcp_is_low_priority(15000, 15000, false));
+	assert_false(ldcp_is_low_priority(15001, 15000, false));
+	assert_false(ldcp_is_low_priority(~0ULL, 15000, false));
+	assert_true(ldcp_is_low_priority(~0ULL - 1, ~0ULL, false));
+}
+
+static void is_low_priority__not_the_last_one(void **state)
+{
+	assert_false(ldcp_is_low_priority(1, 15000, true));
+	assert_false(ldcp_is_low_priority(14999, 15000, true));
+	assert_false(ldcp_is_low_priority(15000, 15000, true));
+}
+
+static void is_low_priority__no_window(void **state)
+{
+	assert_false(ldcp_is_low_priority(0, 0, false));
+	assert_false(ldcp_is_low_priority(1, 0, false));
+}
+
+/* Of the packets of a first RTT exactly one is ECT, the one that completes IW,
+ * however large they are.
+ */
+static void is_low_priority__one_of_the_first_rtt(void **state)
+{
+	u64 seed = 14;
+	int i;
+
+	for (i = 0; i < 1000; i++) {
+		u64 IW = 1 + random_below(&seed, 1000000), sent = 0;
+		u32 high = 0;
+
+		while (sent < IW) {
+			sent += 1 + random_below(&seed, 9000);
+			high += !ldcp_is_low_priority(sent, IW, false);
+		}
+		assert_int_equal(high, 1);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(mark_p__draft_equation),
+		cmocka_unit_test(mark_p__jumps_at_K_max),
+		cmocka_unit_test(mark_p__K_min_is_K_max),
+		cmocka_unit_test(mark_p__P_max_0_is_a_step),
+		cmocka_unit_test(mark_p__thresholds_of_0),
+		cmocka_unit_test(mark_p__every_q_of_small_curves),
+		cmocka_unit_test(mark_p__any_curve),
+		cmocka_unit_test(mark_p__never_falls),
+		cmocka_unit_test(mark_p__reaches_1_without_a_jump),
+		cmocka_unit_test(grant__alpha_over_cw),
+		cmocka_unit_test(grant__to_nearest),
+		cmocka_unit_test(grant__no_segments_are_none),
+		cmocka_unit_test(grant__gamma_below_1_whatever_n),
+		cmocka_unit_test(grant__n_is_limited),
+		cmocka_unit_test(grant__ends_at_the_largest_window),
+		cmocka_unit_test(any__windows_out_of_range_come_back),
+		cmocka_unit_test(revoke__n_beta),
+		cmocka_unit_test(revoke__first_law_ends_at_1),
+		cmocka_unit_test(revoke__halves_from_1_on),
+		cmocka_unit_test(revoke__ends_at_gamma),
+		cmocka_unit_test(any__as_the_draft_has_it),
+		cmocka_unit_test(any__keeps_the_bounds),
+		cmocka_unit_test(any__more_segments_more_change),
+		cmocka_unit_test(grant__one_ack_of_n_or_n_acks),
+		cmocka_unit_test(revoke__one_ack_of_n_is_n_acks),
+		cmocka_unit_test(any__settles_with_regular_marks),
+		cmocka_unit_test(any__settles_with_random_marks),
+		cmocka_unit_test(any__settles_below_1),
+		cmocka_unit_test(any__settles_below_1_with_regular_marks),
+		cmocka_unit_test(any__flows_share_a_switch),
+		cmocka_unit_test(is_low_priority__until_IW_is_complete),
+		cmocka_unit_test(is_low_priority__not_the_last_one),
+		cmocka_unit_test(is_low_priority__no_window),
+		cmocka_unit_test(is_low_priority__one_of_the_first_rtt),
+	};
+
+	return hpcc_run_tests(tests);
+}
