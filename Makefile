@@ -30,6 +30,7 @@ help:
 	@echo '  check         all tests, in the same virtual machine'
 	@echo '  check-unit, check-replay, check-scripts, check-lab, check-net    one layer of it'
 	@echo '                (T="sch_hpcc stamp" picks scripts of check-net)'
+	@echo '  check-uml     check-net in a guest of KERNEL=X.Y: 6.1, 6.12, 7.2'
 	@echo '  style         checkpatch, sparse, W=1, kernel-doc, shellcheck, manual pages'
 	@echo '  bench-core    the figures that this project must reach'
 	@echo ''
@@ -58,6 +59,9 @@ check: deps
 
 check-unit check-replay check-scripts check-lab check-net check-style: deps
 	@scripts/check $(@:check-%=%) $(T)
+
+check-uml: deps
+	@HPCC_KERNEL=$(KERNEL) scripts/check net $(T)
 
 style:
 	@scripts/style
@@ -147,5 +151,5 @@ clean:
 	rm -rf $(OUT)
 
 .PHONY: all help deps demo bench-core check check-unit check-replay \
-	check-scripts check-lab check-net check-style style modules \
+	check-scripts check-lab check-net check-style check-uml style modules \
 	kernel-ready plugin tools install install-user uninstall dkms clean

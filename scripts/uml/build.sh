@@ -2,9 +2,10 @@
 # SPDX-License-Identifier: GPL-2.0
 #
 # build.sh [--kernel-version X.Y] [--jobs N] [--where]: build the lab's User
-# Mode Linux kernel out of the distribution's linux-source package, once, and
-# print the path of its tree, against which modules are built too. Default X.Y:
-# the distribution's own kernel version.
+# Mode Linux kernel out of Debian's linux-source package, once, and print the
+# path of its tree, against which modules are built too. Default X.Y:
+# $HPCC_KERNEL, else the distribution's own kernel version; source.sh finds
+# others.
 #
 # Trees live in ${HPCC_CACHE:-${XDG_CACHE_HOME:-~/.cache}/hpcc}, keyed by
 # package version, configuration and patches; --where prints the path without
@@ -17,6 +18,7 @@ CACHE=${HPCC_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/hpcc}
 OBJECTS=1130
 BUILDING=
 MAKE_PID=
+TARBALL=
 
 say()
 {
@@ -61,11 +63,18 @@ default_version()
 	echo "$version"
 }
 
-need_package()
+# The distribution's own comes as a package, others from where source.sh says.
+# Sets TARBALL.
+need_source()
 {
-	local package=$1
+	local version=$1 package=linux-source-$1
 
-	[ ! -e "/usr/src/$package.tar.xz" ] || return 0
+	TARBALL=/usr/src/$package.tar.xz
+	[ ! -e "$TARBALL" ] || return 0
+	if [ -z "$(apt-cache policy "$package" 2>/dev/null)" ]; then
+		TARBALL=$("$HERE/source.sh" "$version")
+		return
+	fi
 	[ "$(id -u)" = 0 ] ||
 		die "$package is not installed; run: sudo apt-get install $package"
 	say "installing $package"
@@ -76,11 +85,11 @@ need_package()
 # Everything that decides what is built.
 tree_key()
 {
-	local version=$1 package=$2 hash
+	local version=$1 hash
 
 	hash=$({
-		dpkg-query -W -f '${Version}' "$package" 2>/dev/null ||
-			stat -c %s "/usr/src/$package.tar.xz"
+		dpkg-query -W -f '${Version}' "linux-source-$version" 2>/dev/null ||
+			stat -c %s "$TARBALL"
 		cat "$HERE/kernel.config" "$HERE/patch.sh"
 		"${CC:-gcc}" -dumpversion
 	} | sha256sum)
@@ -126,7 +135,7 @@ unpack()
 		exclude+=(--exclude="$package/$dir/*.[chS]" --exclude="$package/$dir/*.dts*")
 	done
 	say "unpacking $package"
-	tar -C "$into" --strip-components=1 -xJf "/usr/src/$package.tar.xz" \
+	tar -C "$into" --strip-components=1 -xJf "$TARBALL" \
 		"${exclude[@]}" --exclude="$package/Documentation/*.rst" \
 		--exclude="$package/Documentation/*.yaml"
 }
@@ -182,7 +191,7 @@ build()
 
 main()
 {
-	local version='' jobs where=0 package final
+	local version=${HPCC_KERNEL:-} jobs where=0 package final
 
 	jobs=$(nproc)
 	while [ $# -gt 0 ]; do
@@ -195,8 +204,10 @@ main()
 	done
 	[ -n "$version" ] || version=$(default_version)
 	package=linux-source-$version
-	[ "$where" = 1 ] || need_package "$package"
-	final=$CACHE/$(tree_key "$version" "$package")
+	TARBALL=/usr/src/$package.tar.xz
+	[ -e "$TARBALL" ] || TARBALL=$CACHE/source/$package.tar.xz
+	[ "$where" = 1 ] || need_source "$version"
+	final=$CACHE/$(tree_key "$version")
 	if [ "$where" = 0 ] && [ ! -x "$final/linux" ]; then
 		mkdir -p "$CACHE"
 		trap cleanup EXIT
