@@ -1,11 +1,12 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# build.sh [--kernel-version X.Y] [--jobs N] [--where]: build the lab's User
+# build.sh [--kernel-version X.Y] [--debug] [--jobs N] [--where]: build the lab's User
 # Mode Linux kernel out of Debian's linux-source package, once, and print the
 # path of its tree, against which modules are built too. Default X.Y:
 # $HPCC_KERNEL, else the distribution's own kernel version; source.sh finds
-# others.
+# others. --debug, or HPCC_DEBUG=1, builds one that watches itself
+# (kernel.debug.config).
 #
 # Trees live in ${HPCC_CACHE:-${XDG_CACHE_HOME:-~/.cache}/hpcc}, keyed by
 # package version, configuration and patches; --where prints the path without
@@ -19,6 +20,7 @@ OBJECTS=1130
 BUILDING=
 MAKE_PID=
 TARBALL=
+DEBUG=
 
 say()
 {
@@ -82,6 +84,11 @@ need_source()
 		die "apt-get install $package failed"
 }
 
+configuration()
+{
+	cat "$HERE/kernel.config" ${DEBUG:+"$HERE/kernel.debug.config"}
+}
+
 # Everything that decides what is built.
 tree_key()
 {
@@ -90,10 +97,11 @@ tree_key()
 	hash=$({
 		dpkg-query -W -f '${Version}' "linux-source-$version" 2>/dev/null ||
 			stat -c %s "$TARBALL"
-		cat "$HERE/kernel.config" "$HERE/patch.sh"
+		configuration
+		cat "$HERE/patch.sh"
 		"${CC:-gcc}" -dumpversion
 	} | sha256sum)
-	echo "uml-$version-${hash:0:12}"
+	echo "uml-$version-${DEBUG:+debug-}${hash:0:12}"
 }
 
 progress()
@@ -144,7 +152,8 @@ configure()
 {
 	local tree=$1 line name
 
-	make -s -C "$tree" ARCH=um KCONFIG_ALLCONFIG="$HERE/kernel.config" \
+	configuration > "$tree/hpcc.config"
+	make -s -C "$tree" ARCH=um KCONFIG_ALLCONFIG="$tree/hpcc.config" \
 		allnoconfig > "$tree/config.log" 2>&1 || {
 		cat "$tree/config.log" >&2
 		die "configuration failed"
@@ -153,7 +162,7 @@ configure()
 		name=${line%%=*}
 		grep -q "^$name=" "$tree/.config" ||
 			say "note: this kernel has no $name"
-	done < <(grep '^CONFIG_' "$HERE/kernel.config")
+	done < <(grep '^CONFIG_' "$tree/hpcc.config")
 	grep -q '^CONFIG_UML_TIME_TRAVEL_SUPPORT=y' "$tree/.config" ||
 		die "UML_TIME_TRAVEL_SUPPORT is off: virtual time is not possible"
 }
@@ -194,12 +203,14 @@ main()
 	local version=${HPCC_KERNEL:-} jobs where=0 package final
 
 	jobs=$(nproc)
+	[ "${HPCC_DEBUG:-0}" = 0 ] || DEBUG=1
 	while [ $# -gt 0 ]; do
 		case $1 in
 		--kernel-version) version=${2:?--kernel-version needs a value}; shift 2 ;;
+		--debug) DEBUG=1; shift ;;
 		--jobs) jobs=${2:?--jobs needs a value}; shift 2 ;;
 		--where) where=1; shift ;;
-		*) die "unknown argument $1 (--kernel-version X.Y, --jobs N, --where)" ;;
+		*) die "unknown argument $1 (--kernel-version X.Y, --debug, --jobs N, --where)" ;;
 		esac
 	done
 	[ -n "$version" ] || version=$(default_version)
