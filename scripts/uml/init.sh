@@ -17,6 +17,8 @@ for dir in /run /tmp /var/tmp; do
 done
 mkdir -p /run/netns
 mount -t debugfs debugfs /sys/kernel/debug
+# Its place below debugfs is going away.
+mount -t tracefs tracefs /sys/kernel/tracing
 
 # tmpfs hides what the host keeps below /tmp and the like: show what the job
 # needs of it again. Lines: ro|rw PATH.

@@ -477,6 +477,8 @@ class Segment:
                 if packet[4:6] == b"\0\0" and packet[at + 2] == 0xc2:   # jumbo
                     self.total = 40 + struct.unpack_from("!I", packet, at + 4)[0]
                 proto, at = packet[at], at + 8 * (packet[at + 1] + 1)
+            if self.total == 40:            # BIG TCP of 7.2: jumbo, and no header that says so
+                self.total = len(packet)
             pseudo = packet[8:40] + struct.pack("!II", self.total - at, 6)
             self.ip_csum_ok = True
             self.ecn = packet[1] >> 4 & 3
