@@ -28,9 +28,10 @@ help:
 	@echo ''
 	@echo '  demo          HPCC++ beside cubic, dctcp and bbr in virtual time; report in $(OUT)/demo'
 	@echo '  check         all tests, in the same virtual machine'
-	@echo '  check-unit, check-replay, check-scripts, check-lab, check-net    one layer of it'
+	@echo '  check-unit, check-replay, check-fuzz, check-scripts, check-lab, check-net    one layer of it'
 	@echo '                (T="sch_hpcc stamp" picks scripts of check-net)'
 	@echo '  check-uml     check-net in a guest of KERNEL=X.Y: 6.1, 6.12, 7.2'
+	@echo '  fuzz          fuzz targets for FUZZ_SECONDS each (60), T=stamp: that one'
 	@echo '  style         checkpatch, sparse, W=1, kernel-doc, shellcheck, manual pages'
 	@echo '  bench-core    the figures that this project must reach'
 	@echo ''
@@ -57,11 +58,17 @@ bench-core: deps plugin tools
 check: deps
 	@scripts/check
 
-check-unit check-replay check-scripts check-lab check-net check-style: deps
+check-unit check-replay check-fuzz check-scripts check-lab check-net check-style: deps
 	@scripts/check $(@:check-%=%) $(T)
 
 check-uml: deps
 	@HPCC_KERNEL=$(KERNEL) scripts/check net $(T)
+
+FUZZ_SECONDS ?= 60
+
+fuzz: deps
+	@$(MAKE) -s --no-print-directory -C selftests/fuzz -j 2
+	@selftests/fuzz/run.py --keep --seconds $(FUZZ_SECONDS) $(T)
 
 style:
 	@scripts/style
@@ -142,6 +149,7 @@ clean:
 	@$(MAKE) -s --no-print-directory -C qdisc clean
 	@$(MAKE) -s --no-print-directory -C selftests/replay clean
 	@$(MAKE) -s --no-print-directory -C selftests/unit clean
+	@$(MAKE) -s --no-print-directory -C selftests/fuzz clean
 	find kmod qdisc \( -name '*.o' -o -name '*.ko' -o -name '*.mod' -o -name '*.mod.c' \
 		-o -name '.*.cmd' -o -name '.*.d' -o -name modules.order \) -delete
 	rm -f modules.order Module.symvers .modules.order.cmd .Module.symvers.cmd .hpcc-probes \
@@ -150,6 +158,6 @@ clean:
 	find scripts selftests -name __pycache__ -prune -exec rm -rf {} +
 	rm -rf $(OUT)
 
-.PHONY: all help deps demo bench-core check check-unit check-replay \
+.PHONY: all help deps demo bench-core check check-unit check-replay check-fuzz fuzz \
 	check-scripts check-lab check-net check-style check-uml style modules \
 	kernel-ready plugin tools install install-user uninstall dkms clean

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * What every fuzz target begins with. A target is one function that libFuzzer
+ * calls with bytes; it takes numbers from their front, and fails where what the
+ * code under test did is not what was expected.
+ */
+#ifndef _HPCC_FUZZ_H
+#define _HPCC_FUZZ_H
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <linux/types.h>
+#include <linux/minmax.h>
+
+int LLVMFuzzerTestOneInput(const u8 *data, size_t size);
+
+#define expect(condition) do {						\
+	if (!(condition))						\
+		fuzz_failed(#condition, __FILE__, __LINE__);		\
+} while (0)
+
+static inline void fuzz_failed(const char *condition, const char *file,
+			       int line)
+{
+	fprintf(stderr, "%s:%d: not so: %s\n", file, line, condition);
+	abort();
+}
+
+struct fuzz_input {
+	const u8 *p;
+	size_t size;
+};
+
+/* The next bytes as a little endian number; 0 behind the end. */
+static inline u64 fuzz_take(struct fuzz_input *in, unsigned int bytes)
+{
+	unsigned int i, n = min_t(size_t, bytes, in->size);
+	u64 v = 0;
+
+	for (i = 0; i < n; i++)
+		v |= (u64)in->p[i] << 8 * i;
+	in->p += n;
+	in->size -= n;
+	return v;
+}
+
+/* A number of 1 to 8 bytes, which a byte in front of it states. */
+static inline u64 fuzz_take_any(struct fuzz_input *in)
+{
+	return fuzz_take(in, 1 + fuzz_take(in, 1) % 8);
+}
+
+/* A copy with nothing behind it, so that ASan sees what reads too far. */
+static inline u8 *fuzz_copy(const u8 *p, size_t n)
+{
+	u8 *copy = malloc(n);
+
+	if (!copy)
+		abort();
+	if (n)
+		memcpy(copy, p, n);
+	return copy;
+}
+
+#endif /* _HPCC_FUZZ_H */

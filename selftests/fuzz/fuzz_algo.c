@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * <hpcc/algo.h>: any parameters, any series of ACKs with any records.
+ *
+ * Input: parameters, then operations, each a byte and what it takes: ACKs of up
+ * to 31 records, and what else is done to a connection.
+ */
+#include <math.h>
+
+#include "fuzz.h"
+#include <hpcc/algo.h>
+
+#define RECORDS_MAX	31
+
+static struct hpcc_params take_params(struct fuzz_input *in)
+{
+	struct hpcc_params p;
+	u64 T = fuzz_take_any(in), W_init = fuzz_take_any(in);
+	u64 W_min = fuzz_take_any(in), W_ai = fuzz_take_any(in);
+	u32 eta = fuzz_take(in, 4);
+
+	hpcc_params_init(&p, T, W_init, W_min, W_ai, eta, fuzz_take(in, 1));
+	expect(p.T >= 1 && p.T <= HPCC_T_MAX);
+	expect(p.W_min_q16 >= 1 && p.W_min_q16 <= p.W_max_q16);
+	expect(p.W_max_q16 <= HPCC_W_MAX_Q16 && p.W_ai_q16 <= p.W_max_q16);
+	expect(p.eta_q24 >= 1 && p.eta_q24 <= HPCC_ONE_Q24);
+	return p;
+}
+
+/* Absolute, or since that link's last record: a byte says which. */
+static struct hpcc_sample take_sample(struct fuzz_input *in,
+				      const struct hpcc_algo *a)
+{
+	u8 how = fuzz_take(in, 1);
+	struct hpcc_sample s;
+
+	s.hop = how & 0x10 ? fuzz_take(in, 1) : how & 0xf;
+	s.tag = how >> 7;
+	s.ts = fuzz_take_any(in);
+	s.tx = fuzz_take_any(in);
+	s.qlen = fuzz_take_any(in);
+	if (how & 0x20 && s.hop >= 1 && s.hop <= HPCC_HOPS_MAX) {
+		s.ts += a->L[s.hop - 1].ts;
+		s.tx += a->L[s.hop - 1].tx;
+	}
+	return s;
+}
+
+static void expect_bounds(const struct hpcc_algo *a, const struct hpcc_params *p)
+{
+	u32 i;
+
+	expect(a->W_q16 >= p->W_min_q16 && a->W_q16 <= p->W_max_q16);
+	expect(a->Wc_q16 >= p->W_min_q16 && a->Wc_q16 <= p->W_max_q16);
+	expect(a->U_q24 <= HPCC_U_MAX_Q24);
+	expect(a->U_low < 1U << HPCC_U_LOW_BITS);
+	expect(a->inc_stage <= p->max_stage);
+	for (i = 0; i < HPCC_HOPS_MAX; i++)
+		expect(a->L[i].u_q24 <= HPCC_U_MAX_Q24);
+}
+
+static long double U_of(const struct hpcc_algo *a)
+{
+	return ldexpl(a->U_q24, -24) + ldexpl(a->U_low, -44);
+}
+
+/* ComputeWind in long double, from what it began with. */
+static void expect_window(const struct hpcc_algo *was,
+			  const struct hpcc_algo *now,
+			  const struct hpcc_params *p)
+{
+	long double U = fmaxl(U_of(now), 0x1p-32L), eta = ldexpl(p->eta_q24, -24);
+	long double W = was->Wc_q16 + (long double)p->W_ai_q16;
+	long double error = 2;
+
+	if (now->U_q24 >= p->eta_q24 || was->inc_stage >= p->max_stage) {
+		/* U in Q32 and eta / U in Q31, each off by a bit */
+		W = fminl(was->Wc_q16 * (eta / U), p->W_max_q16) + p->W_ai_q16;
+		error += W * (0x1p-31L / U + 0x1p-31L * U / eta);
+	}
+	W = fminl(fmaxl(W, p->W_min_q16), p->W_max_q16);
+	expect(fabsl(now->W_q16 - W) <= error);
+}
+
+/* u' in long double; that of 1/T and of a shifted d(tx) have 22 bits or more. */
+static void expect_u(const struct hpcc_link *was, const struct hpcc_link *now,
+		     const struct hpcc_params *p)
+{
+	long double u = min(was->qlen, now->qlen) / (long double)p->T +
+			(now->tx - was->tx) / (long double)(now->ts - was->ts);
+
+	u = fminl(u, HPCC_U_MAX);
+	expect(fabsl(ldexpl(now->u_q24, -24) - u) <= 0x1p-23L + u * 0x1p-21L);
+}
+
+/* MeasureInflight in long double, with the u' that were measured. */
+static void expect_average(const struct hpcc_algo *was,
+			   const struct hpcc_algo *now,
+			   const struct hpcc_params *p,
+			   const struct hpcc_sample *s, u32 n)
+{
+	long double u = 0, tau = 0, U = U_of(was), error;
+	u64 dts[HPCC_HOPS_MAX];
+	char state[HPCC_HOPS_MAX] = { 0 };	/* 'f'resh, or 'u'nusable */
+	u32 i, at;
+
+	for (i = 0; i < n; i++) {
+		struct hpcc_link l;
+
+		at = s[i].hop - 1;
+		if (at >= HPCC_HOPS_MAX || state[at])
+			continue;
+		l = was->L[at];
+		state[at] = hpcc_link_update(&l, p, &s[i], &dts[at]) ? 'u' : 'f';
+		if (state[at] == 'f')
+			expect_u(&was->L[at], &now->L[at], p);
+	}
+	for (at = 0; at < HPCC_HOPS_MAX; at++) {
+		long double u_at = ldexpl(now->L[at].u_q24, -24);
+
+		if (state[at] == 'u' || !now->L[at].valid || u_at <= u)
+			continue;
+		u = u_at;
+		tau = state[at] == 'f' ? min(dts[at], p->T) : 0;
+	}
+	error = fabsl(u - U) * tau * 0x1p-64L + 0x1p-44L;
+	if (tau)
+		U += (u - U) * tau / p->T;
+	expect(fabsl(U_of(now) - U) <= error);
+}
+
+static void expect_ack(const struct hpcc_algo *was, const struct hpcc_algo *now,
+		       const struct hpcc_params *p, u32 bits)
+{
+	if (bits & HPCC_ACK_NO_SAMPLE) {
+		expect(now->W_q16 == was->W_q16 && now->Wc_q16 == was->Wc_q16);
+		expect(now->U_q24 == was->U_q24 && now->U_low == was->U_low);
+		expect(now->inc_stage == was->inc_stage);
+		expect(now->last_update_seq == was->last_update_seq ||
+		       bits & HPCC_ACK_FIRST);
+		expect(!(bits & HPCC_ACK_UPDATE));
+		return;
+	}
+	expect(!(bits & HPCC_ACK_FIRST));
+	expect_window(was, now, p);
+	if (bits & HPCC_ACK_UPDATE)
+		expect(now->Wc_q16 == now->W_q16 && !now->resync);
+	else
+		expect(now->Wc_q16 == was->Wc_q16 &&
+		       now->inc_stage == was->inc_stage &&
+		       now->last_update_seq == was->last_update_seq);
+}
+
+/* The order of an ACK's records makes no difference. */
+static void expect_any_order(const struct hpcc_algo *was,
+			     const struct hpcc_algo *now,
+			     const struct hpcc_params *p,
+			     const struct hpcc_sample *s, u32 n)
+{
+	struct hpcc_sample reverse[RECORDS_MAX];
+	struct hpcc_algo a = *was;
+	u32 i;
+
+	for (i = 0; i < n; i++)
+		reverse[n - 1 - i] = s[i];
+	hpcc_measure_inflight(&a, p, reverse, n);
+	expect(a.U_q24 == now->U_q24 && a.U_low == now->U_low);
+	for (i = 0; i < HPCC_HOPS_MAX; i++)
+		expect(a.L[i].u_q24 == now->L[i].u_q24 &&
+		       a.L[i].valid == now->L[i].valid);
+}
+
+static void take_ack(struct fuzz_input *in, struct hpcc_algo *a,
+		     const struct hpcc_params *p, u32 n)
+{
+	struct hpcc_sample s[RECORDS_MAX];
+	struct hpcc_sample *exact;
+	struct hpcc_algo was = *a;
+	u32 ack_seq = fuzz_take_any(in), snd_nxt = fuzz_take_any(in);
+	u32 bits, i;
+
+	for (i = 0; i < n; i++)
+		s[i] = take_sample(in, a);
+	exact = (struct hpcc_sample *)fuzz_copy((u8 *)s, n * sizeof(*s));
+	bits = hpcc_new_ack(a, p, exact, n, ack_seq, snd_nxt);
+	free(exact);
+	expect_ack(&was, a, p, bits);
+	if (!(bits & HPCC_ACK_NO_SAMPLE))
+		expect_average(&was, a, p, s, n);
+	if (!(bits & HPCC_ACK_REPEAT))
+		expect_any_order(&was, a, p, s, n);
+}
+
+static void take_operation(struct fuzz_input *in, struct hpcc_algo *a,
+			   const struct hpcc_params *p)
+{
+	u8 what = fuzz_take(in, 1);
+
+	switch (what >> 5) {
+	case 0:
+		hpcc_algo_restart(a, p, fuzz_take_any(in));
+		expect(a->W_q16 == a->Wc_q16);
+		break;
+	case 1:
+		hpcc_algo_forget_hop(a, fuzz_take(in, 1));
+		break;
+	case 2:
+		hpcc_algo_trim(a, fuzz_take(in, 1));
+		break;
+	case 3:
+		hpcc_algo_forget(a);
+		break;
+	default:
+		take_ack(in, a, p, what % (RECORDS_MAX + 1));
+	}
+}
+
+int LLVMFuzzerTestOneInput(const u8 *data, size_t size)
+{
+	struct fuzz_input in = { data, size };
+	struct hpcc_params p = take_params(&in);
+	struct hpcc_algo a, fastest;
+
+	/* Nothing of what was there before may count. */
+	memset(&a, 0xa5, sizeof(a));
+	hpcc_algo_init(&a, &p);
+	expect_bounds(&a, &p);
+	fastest = a;
+	while (in.size) {
+		take_operation(&in, &a, &p);
+		expect_bounds(&a, &p);
+		expect(hpcc_pacing_rate(&a, &p, 1000000000) <=
+		       hpcc_pacing_rate(&fastest, &p, 1000000000));
+	}
+	return 0;
+}

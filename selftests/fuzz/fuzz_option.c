@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The options of <hpcc/record.h>: the walk over a TCP header's options, against
+ * a second one that is written differently; heads and SYN options that decode
+ * encode to the same bytes.
+ *
+ * Input: option kind, ExID, bytes: options as far as TCP has room for them, and
+ * then one option.
+ */
+#include "fuzz.h"
+#include <hpcc/record.h>
+
+#define OPTS_MAX	40
+
+/* Options of a kind, in order. */
+struct list {
+	int at[OPTS_MAX];
+	int len[OPTS_MAX];
+	int nr;
+	bool broken;
+};
+
+static struct list list_options(const u8 *opts, int len, u8 kind)
+{
+	struct list l = { .nr = 0 };
+	int left = len;
+
+	while (left > 0 && *opts != HPCC_TCPOPT_EOL) {
+		int optlen = 1;
+
+		if (*opts != HPCC_TCPOPT_NOP) {
+			optlen = left > 1 ? opts[1] : 0;
+			l.broken = optlen < 2 || optlen > left;
+		}
+		if (l.broken)
+			break;
+		if (*opts == kind && kind != HPCC_TCPOPT_NOP) {
+			l.at[l.nr] = len - left;
+			l.len[l.nr++] = optlen;
+		}
+		opts += optlen;
+		left -= optlen;
+	}
+	return l;
+}
+
+static void telemetry(const u8 *p, u32 len)
+{
+	bool right = len >= 4 && len <= 36 && len % 8 == 4 && p[2] >= 0x20;
+	struct hpcc_opt opt;
+	u8 head[HPCC_OPT_HEAD_LEN];
+
+	memset(&opt, 0xff, sizeof(opt));
+	if (hpcc_opt_decode(p, len, &opt)) {
+		expect(!right);
+		return;
+	}
+	expect(right);
+	expect(opt.type >= 1 && opt.type <= HPCC_OPT_RESPONSE);
+	expect(opt.scale <= HPCC_SCALE_MAX && opt.hops <= HPCC_HOPS_MAX);
+	expect(opt.nr <= HPCC_OPT_RECORDS_MAX);
+	expect(!(opt.flags & ~(HPCC_OPT_F_PHASE | HPCC_OPT_F_PROMPT)));
+	expect(hpcc_opt_len(opt.nr) == len);
+	hpcc_opt_encode(head, p[0], &opt);
+	expect(!memcmp(head, p, sizeof(head)));
+}
+
+static void syn(const u8 *p, u32 len, u16 exid)
+{
+	int caps = hpcc_syn_opt_decode(p, len, exid);
+	u8 again[HPCC_SYN_OPT_LEN];
+
+	if (caps < 0) {
+		expect(len != HPCC_SYN_OPT_LEN || p[4] >> 4 != HPCC_OPT_VERSION ||
+		       p[2] * 256 + p[3] != exid);
+		return;
+	}
+	expect(len == HPCC_SYN_OPT_LEN && caps <= 0xff);
+	hpcc_syn_opt_encode(again, p[0], exid, caps);
+	/* The rest of the version's byte is not looked at. */
+	again[4] |= p[4] & 0xf;
+	expect(!memcmp(again, p, sizeof(again)));
+}
+
+static void walk(const u8 *opts, u32 len, u8 kind, u16 exid)
+{
+	struct list want = list_options(opts, len, kind);
+	u32 pos = 0;
+	int i, at;
+
+	for (i = 0; (at = hpcc_opt_next(opts, len, &pos, kind)) >= 0; i++) {
+		u8 *option;
+
+		expect(i < want.nr && at == want.at[i]);
+		expect(pos == (u32)at + want.len[i] && pos <= len);
+		option = fuzz_copy(opts + at, want.len[i]);
+		telemetry(option, want.len[i]);
+		syn(option, want.len[i], exid);
+		free(option);
+	}
+	expect(i == want.nr);
+	expect(at == (want.broken ? -EINVAL : -ENOENT));
+	expect(want.broken || pos == len);
+}
+
+int LLVMFuzzerTestOneInput(const u8 *data, size_t size)
+{
+	struct fuzz_input in = { data, size };
+	u8 kind = fuzz_take(&in, 1);
+	u16 exid = fuzz_take(&in, 2);
+	u32 len = min_t(size_t, in.size, OPTS_MAX);
+	u8 *opts = fuzz_copy(in.p, len);
+
+	walk(opts, len, kind, exid);
+	free(opts);
+	/* An option by itself, as long as its length byte can say. */
+	if (in.size >= 2 && in.size <= 255) {
+		opts = fuzz_copy(in.p, in.size);
+		opts[1] = in.size;
+		telemetry(opts, in.size);
+		syn(opts, in.size, exid);
+		free(opts);
+	}
+	return 0;
+}

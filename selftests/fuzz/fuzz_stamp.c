@@ -1,0 +1,367 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * <hpcc/stamp.h>: the walk of any packet, given to it a few bytes at a time, and
+ * against a second walk that is written differently; then one switch after the
+ * other stamps the packet, and nothing changes but what has to.
+ *
+ * Input: struct setup, byte by byte, then the packet.
+ */
+#include "fuzz.h"
+#include <hpcc/stamp.h>
+
+/**
+ * struct setup - what the packet meets
+ * @flags: SETUP_*; above them the number of switches less 1
+ * @have: bytes that are readable at first
+ * @s: the first port
+ */
+struct setup {
+	u8 flags;
+	u16 have;
+	struct hpcc_stamp s;
+};
+
+#define SETUP_FIX_CHECK		0x01
+#define SETUP_OTHER_KIND	0x02	/* 254 */
+#define SETUP_NO_ETH		0x04	/* begins with an IP header */
+#define SETUP_SWITCHES(flags)	(((flags) >> 3) + 1U)
+
+static struct setup take_setup(struct fuzz_input *in)
+{
+	struct setup setup;
+
+	setup.flags = fuzz_take(in, 1);
+	setup.have = fuzz_take(in, 2);
+	setup.s.node = fuzz_take(in, 3) & HPCC_NODE_MAX;
+	setup.s.port = fuzz_take(in, 2);
+	setup.s.bps = fuzz_take(in, 8);
+	setup.s.ts_ns = fuzz_take(in, 8);
+	setup.s.tx_ns = fuzz_take(in, 8);
+	setup.s.qlen_ns = fuzz_take(in, 8);
+	return setup;
+}
+
+/* ---- The second walk: all is readable, and an end is a pointer ---------------- */
+
+struct view {
+	const u8 *start;
+	const u8 *p;
+	const u8 *end;
+};
+
+/* n bytes are there, and within what a switch looks at. */
+static bool there(const struct view *v, long n)
+{
+	return v->end - v->p >= n && v->p + n - v->start <= HPCC_WALK_MAX_BYTES;
+}
+
+static u32 be16(const u8 *p)
+{
+	return p[0] * 256 + p[1];
+}
+
+static bool to_ip(struct view *v, u32 *proto)
+{
+	int tags;
+
+	if (!there(v, 14))
+		return false;
+	*proto = be16(v->p + 12);
+	v->p += 14;
+	for (tags = 0; *proto == 0x8100 || *proto == 0x88a8; tags++) {
+		if (tags == HPCC_VLAN_TAGS_MAX || !there(v, 4))
+			return false;
+		*proto = be16(v->p + 2);
+		v->p += 4;
+	}
+	return true;
+}
+
+static bool ipv4_to_tcp(struct view *v)
+{
+	long hlen, total;
+
+	if (!there(v, 20))
+		return false;
+	hlen = v->p[0] % 16 * 4;
+	total = be16(v->p + 2);
+	if (v->p[0] / 16 != 4 || hlen < 20 || total < hlen || total > v->end - v->p)
+		return false;
+	if (v->p[9] != 6 || v->p[7] || v->p[6] & 0x3f)
+		return false;
+	v->end = v->p + total;
+	v->p += hlen;
+	return true;
+}
+
+static bool ipv6_to_tcp(struct view *v)
+{
+	u8 next;
+
+	if (!there(v, 40) || v->p[0] / 16 != 6)
+		return false;
+	next = v->p[6];
+	if (be16(v->p + 4) > v->end - v->p - 40)
+		return false;
+	v->end = v->p + 40 + be16(v->p + 4);
+	v->p += 40;
+	while (next == 0 || next == 43 || next == 60) {
+		if (!there(v, 2))
+			return false;
+		next = v->p[0];
+		/* the next one may begin beyond the end: there() sees that */
+		v->p += 8 * (1 + v->p[1]);
+	}
+	return next == 6;
+}
+
+/* The request for records in a TCP header, or NULL. */
+static const u8 *request(struct view *v, u8 kind)
+{
+	const u8 *opt;
+
+	if (!there(v, 20) || v->p[12] / 16 < 5 || !there(v, v->p[12] / 16 * 4))
+		return NULL;
+	if (v->p[13] & 0x02)
+		return NULL;
+	v->end = v->p + v->p[12] / 16 * 4;
+	for (opt = v->p + 20; opt < v->end && *opt;) {
+		if (*opt == 1) {
+			opt++;
+			continue;
+		}
+		if (v->end - opt < 2 || opt[1] < 2 || opt[1] > v->end - opt)
+			return NULL;
+		if (*opt == kind && opt[1] >= 4 && opt[1] <= 36 &&
+		    opt[1] % 8 == 4 && (opt[2] / 32 == 1 || opt[2] / 32 == 3))
+			return opt;
+		opt += opt[1];
+	}
+	return NULL;
+}
+
+static bool find(const u8 *p, u32 len, const struct setup *setup, u32 proto,
+		 u8 kind, struct hpcc_place *place)
+{
+	struct view v = { p, p, p + len };
+	const u8 *opt;
+
+	if (!(setup->flags & SETUP_NO_ETH) && !to_ip(&v, &proto))
+		return false;
+	if (proto != 0x0800 && proto != 0x86dd)
+		return false;
+	if (!(proto == 0x0800 ? ipv4_to_tcp(&v) : ipv6_to_tcp(&v)))
+		return false;
+	opt = request(&v, kind);
+	if (!opt)
+		return false;
+	place->tcp = v.p - p;
+	place->opt = opt - p;
+	place->len = opt[1];
+	place->end = v.end - p;
+	return true;
+}
+
+/* ---- The walk ----------------------------------------------------------------- */
+
+static int walk_once(const u8 *p, u32 have, u32 len, const struct setup *setup,
+		     u32 proto, u8 kind, struct hpcc_place *place)
+{
+	u8 *readable = fuzz_copy(p, have);
+	struct hpcc_frame f = { readable, have, len };
+	int ret;
+
+	if (setup->flags & SETUP_NO_ETH)
+		ret = hpcc_walk_ip(&f, 0, proto, kind, place);
+	else
+		ret = hpcc_walk_eth(&f, kind, place);
+	free(readable);
+	return ret;
+}
+
+/* As a caller does it: make readable what it asks for, and call again. */
+static int walk(const u8 *p, u32 len, const struct setup *setup, u32 proto,
+		u8 kind, struct hpcc_place *place)
+{
+	u32 have = min_t(u32, setup->have, len);
+	struct hpcc_place at_once;
+	int ret;
+
+	for (;;) {
+		ret = walk_once(p, have, len, setup, proto, kind, place);
+		if (ret != HPCC_WALK_MORE)
+			break;
+		expect(place->need > have && place->need <= len);
+		expect(place->need <= HPCC_WALK_MAX_BYTES);
+		have = place->need;
+	}
+	expect(ret == HPCC_WALK_FOUND ||
+	       (ret >= HPCC_UNSTAMPED_NOT_TCP && ret <= HPCC_UNSTAMPED_MALFORMED));
+	expect(walk_once(p, len, len, setup, proto, kind, &at_once) == ret);
+	if (ret == HPCC_WALK_FOUND) {
+		expect(at_once.tcp == place->tcp && at_once.opt == place->opt);
+		expect(at_once.len == place->len && at_once.end == place->end);
+	}
+	return ret;
+}
+
+/* ---- The stamp ------------------------------------------------------------------ */
+
+/* Sum of the bytes as a checksum adds them; even offsets are high ones. */
+static u32 sum_of(const u8 *p, u32 len)
+{
+	u64 sum = 0;
+	u32 i;
+
+	for (i = 0; i < len; i++)
+		sum += i % 2 ? p[i] : p[i] * 256;
+	return sum % 0xffff;
+}
+
+static u32 qlen_bits(const u8 *slot)
+{
+	return be16(slot + 6) & 0xfff;
+}
+
+/* The slot that has to be taken; -1: none. */
+static int due(const u8 *slots, u32 nr, bool load, u32 qlen)
+{
+	int shortest = -1;
+	u32 i;
+
+	for (i = 0; i < nr; i++)
+		if (slots[8 * i] < 0x10)
+			return i;
+	for (i = 0; load && i < nr; i++)
+		if (shortest < 0 ||
+		    qlen_bits(slots + 8 * i) < qlen_bits(slots + 8 * shortest))
+			shortest = i;
+	return shortest >= 0 && qlen_bits(slots + 8 * shortest) < qlen ?
+	       shortest : -1;
+}
+
+static void expect_load(const u8 *slot, u8 hop, u8 scale,
+			const struct hpcc_stamp *s)
+{
+	struct hpcc_record r;
+
+	hpcc_record_decode(slot, &r);
+	expect(r.hop == hop && r.tag == hpcc_link_tag(s->node, s->port));
+	expect(r.ts == (s->ts_ns >> scale & HPCC_COUNTER_MASK));
+	expect(r.tx == (s->tx_ns >> scale & HPCC_COUNTER_MASK));
+	expect(qlen_bits(slot) == hpcc_qlen_encode(s->qlen_ns >> scale));
+}
+
+static void expect_identity(const u8 *slot, u8 hop, const struct hpcc_stamp *s)
+{
+	struct hpcc_identity id;
+
+	hpcc_identity_decode(slot, &id);
+	expect(id.hop == hop && id.node == s->node && id.port == s->port);
+	expect(!s->bps == !id.bps || s->bps < 500);
+}
+
+/* What the option was, what it is, and what hpcc_stamp_packet() said to it. */
+static void expect_option(const u8 *was, const u8 *is, u32 len, int ret,
+			  const struct hpcc_stamp *s)
+{
+	u32 nr = len / 8, hop = is[3] / 16, i;
+	bool load = was[2] / 32 == 1;
+	u8 scale = was[2] % 32;
+	int slot;
+
+	if (was[3] / 16 == HPCC_HOPS_MAX) {
+		expect(ret == HPCC_UNSTAMPED_FULL && !memcmp(was, is, len));
+		return;
+	}
+	expect(!memcmp(was, is, 3) && is[3] == was[3] + 16);
+	slot = due(was + 4, nr, load, hpcc_qlen_encode(s->qlen_ns >> scale));
+	if (hop <= (is[3] & HPCC_OPT_F_PHASE) * nr)
+		slot = -1;
+	for (i = 0; i < nr; i++)
+		expect((int)i == slot || !memcmp(was + 4 + 8 * i, is + 4 + 8 * i, 8));
+	if (slot < 0) {
+		expect(ret == HPCC_UNSTAMPED_FULL || ret == HPCC_UNSTAMPED_PHASE);
+		expect((ret == HPCC_UNSTAMPED_PHASE) ==
+		       (hop <= (is[3] & HPCC_OPT_F_PHASE) * nr));
+		return;
+	}
+	expect(ret == (was[4 + 8 * slot] < 0x10 ? HPCC_STAMP_WRITTEN :
+						  HPCC_STAMP_REPLACED));
+	if (load)
+		expect_load(is + 4 + 8 * slot, hop, scale, s);
+	else
+		expect_identity(is + 4 + 8 * slot, hop, s);
+}
+
+/* One switch. */
+static void stamp(u8 *p, u32 len, const struct hpcc_place *place,
+		  const struct hpcc_stamp *s, bool fix_check)
+{
+	u32 check = place->tcp + HPCC_TCP_CHECK;
+	u8 *was = fuzz_copy(p, len);
+	int ret = hpcc_stamp_packet(p, place, s, fix_check);
+
+	expect(!memcmp(was, p, check));
+	expect(!memcmp(was + check + 2, p + check + 2, place->opt - check - 2));
+	expect(!memcmp(was + place->opt + place->len, p + place->opt + place->len,
+		       len - place->opt - place->len));
+	expect_option(was + place->opt, p + place->opt, place->len, ret, s);
+	/* Right stays right, wrong stays wrong by as much. */
+	if (fix_check)
+		expect(sum_of(was + place->tcp, len - place->tcp) ==
+		       sum_of(p + place->tcp, len - place->tcp));
+	else
+		expect(!memcmp(was + check, p + check, 2));
+	free(was);
+}
+
+/* An option on its own, that no walk has looked at. */
+static void stamp_any(struct fuzz_input in, const struct hpcc_stamp *s)
+{
+	u8 *p = fuzz_copy(in.p, in.size), *was = fuzz_copy(in.p, in.size);
+	bool right = in.size >= 4 && in.size <= 36 && in.size % 8 == 4 &&
+		     p[2] >= 0x20;
+	bool asks = right && (p[2] / 32 == 1 || p[2] / 32 == 3);
+	int ret = hpcc_stamp_option(p, in.size, s);
+
+	expect((ret == HPCC_UNSTAMPED_MALFORMED) == !right);
+	expect((ret == HPCC_UNSTAMPED_NO_OPTION) == (right && !asks));
+	if (asks)
+		expect_option(was, p, in.size, ret, s);
+	else
+		expect(!memcmp(was, p, in.size));
+	free(was);
+	free(p);
+}
+
+int LLVMFuzzerTestOneInput(const u8 *data, size_t size)
+{
+	struct fuzz_input in = { data, size };
+	struct setup setup = take_setup(&in);
+	u8 kind = setup.flags & SETUP_OTHER_KIND ? 254 : 253;
+	u32 proto = in.size && *in.p / 16 == 6 ? 0x86dd :
+		    in.size && *in.p / 16 == 4 ? 0x0800 : 0x0806;
+	struct hpcc_place place, wanted;
+	u8 *p = fuzz_copy(in.p, in.size);
+	bool there;
+	u32 i;
+
+	stamp_any(in, &setup.s);
+	there = walk(p, in.size, &setup, proto, kind, &place) == HPCC_WALK_FOUND;
+	expect(there == find(p, in.size, &setup, proto, kind, &wanted));
+	if (there) {
+		expect(place.tcp == wanted.tcp && place.opt == wanted.opt);
+		expect(place.len == wanted.len && place.end == wanted.end);
+		for (i = 0; i < SETUP_SWITCHES(setup.flags); i++) {
+			stamp(p, in.size, &place, &setup.s,
+			      setup.flags & SETUP_FIX_CHECK);
+			/* the next port has another queue */
+			setup.s.qlen_ns = setup.s.qlen_ns << 7 |
+					  setup.s.qlen_ns >> 57;
+			setup.s.port = (setup.s.port + 1) & HPCC_PORT_MAX;
+		}
+	}
+	free(p);
+	return 0;
+}

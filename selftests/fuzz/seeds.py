@@ -1,0 +1,265 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0
+"""seeds.py DIR: write what the fuzz targets begin with, DIR/TARGET/NAME.
+
+Each is valid input, or such input with one thing wrong that is worth being
+found early. What a target reads stands at the head of its fuzz_TARGET.c.
+"""
+
+import struct
+import sys
+from pathlib import Path
+
+KIND = 253
+FORWARD, ECHO, IDENTIFY, IDENTIFY_ECHO, WINDOW = 1, 2, 3, 4, 5
+NOP, EOL = b"\1", b"\0"
+ETH_IP, ETH_IPV6, ETH_VLAN, ETH_QINQ, ETH_ARP = 0x0800, 0x86dd, 0x8100, 0x88a8, 0x0806
+TCP, UDP, HOPOPTS, ROUTING, FRAGMENT, DSTOPTS = 6, 17, 0, 43, 44, 60
+
+
+def number(value):
+    """What fuzz_take_any() reads."""
+    size = max(1, (value.bit_length() + 7) // 8)
+    return bytes([size - 1]) + value.to_bytes(size, "little")
+
+
+def numbers(*values):
+    return b"".join(map(number, values))
+
+
+# ---- TCP options
+
+def load(hop, tag=0, ts=0, tx=0, qlen_bits=0):
+    """A load record."""
+    return struct.pack(">Q", hop << 60 | tag << 52 | ts << 32 | tx << 12 | qlen_bits)
+
+
+def identity(hop, node=0, port=0, exp=0, mant=0):
+    return struct.pack(">Q", hop << 60 | node << 40 | port << 24 | exp << 22 | mant)
+
+
+FREE = bytes(8)
+
+
+def telemetry(kind_of, *records, scale=0, hops=0, flags=0, kind=KIND):
+    body = b"".join(records)
+    return bytes([kind, 4 + len(body), kind_of << 5 | scale, hops << 4 | flags]) + body
+
+
+TIMESTAMPS = b"\1\1\x08\x0a\x12\x34\x56\x78\x9a\xbc\xde\xf0"
+SACK = b"\1\1\x05\x0a\0\0\0\1\0\0\0\2"
+SYN_OPTION = bytes([KIND, 6, 0x48, 0x43, 0x10, 1])
+TAKEN = [load(1, 7, 100, 50, 0x123), load(2, 8, 200, 60, 0xfff), load(3, 9, 300, 70, 1)]
+
+
+# ---- packets
+
+def checksum(data):
+    data += bytes(len(data) % 2)
+    total = sum(struct.unpack(f">{len(data) // 2}H", data))
+    while total >> 16:
+        total = (total & 0xffff) + (total >> 16)
+    return ~total & 0xffff
+
+
+def tcp(options=b"", payload=b"payload", flags=0x10, addresses=bytes(8)):
+    """A segment, with the checksum it has between these addresses."""
+    options += NOP * (-len(options) % 4)
+    words = (20 + len(options)) // 4
+    head = struct.pack(">HHIIBBHHH", 5001, 40000, 1, 2, words << 4, flags, 500, 0, 0)
+    segment = head + options + payload
+    check = checksum(addresses + struct.pack(">II", len(segment), TCP) + segment)
+    return segment[:16] + struct.pack(">H", check) + segment[18:]
+
+
+def ipv4(body, options=b"", protocol=TCP, fragment=0x4000, length=None, version=4):
+    size = 20 + len(options)
+    head = struct.pack(">BBHHHBBH", version << 4 | size // 4, 0, length or size + len(body),
+                       1, fragment, 64, protocol, 0) + bytes(8) + options
+    return head[:10] + struct.pack(">H", checksum(head)) + head[12:] + body
+
+
+def ipv6(body, *extensions, protocol=TCP, length=None):
+    """Extension headers are (type, bytes behind its first two)."""
+    chain = b""
+    following = protocol
+    for kind, content in reversed(extensions):
+        content += bytes(-(len(content) + 2) % 8)
+        chain = bytes([following, (len(content) + 2) // 8 - 1]) + content + chain
+        following = kind
+    payload = chain + body
+    return struct.pack(">IHBB", 6 << 28, length or len(payload), following, 64) + \
+        bytes(32) + payload
+
+
+def eth(proto, body, *vlans):
+    frame = bytes(range(12))
+    for kind in vlans:
+        frame += struct.pack(">HH", kind, 5)
+    return frame + struct.pack(">H", proto) + body
+
+
+def stamp(packet, switches=1, have=0xffff, fix_check=True, other_kind=False, no_eth=False,
+          bps=25_000_000_000, qlen_ns=3000):
+    flags = fix_check | other_kind << 1 | no_eth << 2 | (switches - 1) << 3
+    return (struct.pack("<BH", flags, have) + (4711).to_bytes(3, "little") +
+            struct.pack("<HQQQQ", 3, bps, 1 << 40, 1 << 39, qlen_ns) + packet)
+
+
+def stamp_seeds():
+    free3 = telemetry(FORWARD, FREE, FREE, FREE, scale=3)
+    plain = eth(ETH_IP, ipv4(tcp(TIMESTAMPS + free3[:20])))
+    yield "ipv4", stamp(plain)
+    yield "five-switches", stamp(eth(ETH_IP, ipv4(tcp(free3))), switches=5)
+    yield "every-switch", stamp(eth(ETH_IP, ipv4(tcp(free3))), switches=20)
+    yield "bytes-at-a-time", stamp(plain, have=0)
+    yield "checksum-later", stamp(plain, fix_check=False)
+    yield "other-kind", stamp(eth(ETH_IP, ipv4(tcp(telemetry(FORWARD, FREE, kind=254)))),
+                              other_kind=True)
+    yield "from-ip", stamp(ipv4(tcp(free3)), no_eth=True)
+    yield "from-ipv6", stamp(ipv6(tcp(free3)), no_eth=True)
+    yield "ip-options", stamp(eth(ETH_IP, ipv4(tcp(free3), options=NOP * 8)))
+    yield "ipv6", stamp(eth(ETH_IPV6, ipv6(tcp(free3))))
+    yield "ipv6-extensions", stamp(eth(ETH_IPV6, ipv6(
+        tcp(free3), (HOPOPTS, b"\5\2\0\0"), (ROUTING, bytes(22)), (DSTOPTS, b"\1\4"))), have=60)
+    yield "ipv6-fragment", stamp(eth(ETH_IPV6, ipv6(tcp(free3), (FRAGMENT, bytes(6)))))
+    yield "vlan", stamp(eth(ETH_IP, ipv4(tcp(free3)), ETH_VLAN))
+    yield "four-tags", stamp(eth(ETH_IPV6, ipv6(tcp(free3)), ETH_QINQ, *[ETH_VLAN] * 3))
+    yield "five-tags", stamp(eth(ETH_IP, ipv4(tcp(free3)), *[ETH_VLAN] * 5))
+    yield "identify", stamp(eth(ETH_IP, ipv4(tcp(telemetry(IDENTIFY, FREE, FREE)))), switches=3)
+    yield "echo-first", stamp(eth(ETH_IP, ipv4(tcp(
+        telemetry(ECHO, TAKEN[0]) + telemetry(FORWARD, FREE, FREE)))))
+    yield "at-an-odd-byte", stamp(eth(ETH_IP, ipv4(tcp(NOP + free3))))
+    yield "shortest-replaced", stamp(eth(ETH_IP, ipv4(tcp(telemetry(FORWARD, *TAKEN, hops=3)))))
+    yield "no-slot", stamp(eth(ETH_IP, ipv4(tcp(telemetry(FORWARD)))), switches=16)
+    yield "later-hops-only", stamp(eth(ETH_IP, ipv4(tcp(
+        telemetry(FORWARD, FREE, FREE, FREE, flags=9)))), switches=5)
+    yield "all-hops", stamp(eth(ETH_IP, ipv4(tcp(telemetry(FORWARD, *TAKEN, hops=15)))))
+    yield "identified", stamp(eth(ETH_IP, ipv4(tcp(telemetry(IDENTIFY, identity(1, 9, 9, 1, 9))))))
+    yield "scale-31", stamp(eth(ETH_IP, ipv4(tcp(telemetry(FORWARD, FREE, scale=31)))),
+                            qlen_ns=1 << 63)
+    yield "no-option", stamp(eth(ETH_IP, ipv4(tcp(TIMESTAMPS))))
+    yield "syn", stamp(eth(ETH_IP, ipv4(tcp(SYN_OPTION + b"\1\1", flags=2))))
+    yield "padded-frame", stamp(eth(ETH_IP, ipv4(tcp(free3)) + bytes(20)))
+    yield "fragment", stamp(eth(ETH_IP, ipv4(tcp(free3), fragment=0x2000)))
+    yield "udp", stamp(eth(ETH_IP, ipv4(tcp(free3), protocol=UDP)))
+    yield "arp", stamp(eth(ETH_ARP, bytes(28)))
+    yield "total-too-long", stamp(eth(ETH_IP, ipv4(tcp(free3), length=1000)))
+    yield "payload-too-long", stamp(eth(ETH_IPV6, ipv6(tcp(free3), length=1000)))
+    yield "total-too-short", stamp(eth(ETH_IP, ipv4(tcp(free3), length=45)))
+    yield "wrong-version", stamp(eth(ETH_IP, ipv4(tcp(free3), version=5)))
+    yield "length-beyond-header", stamp(eth(ETH_IP, ipv4(tcp(bytes([KIND, 28, 0x20, 0])))))
+    yield "odd-length", stamp(eth(ETH_IP, ipv4(tcp(bytes([KIND, 7, 0x20, 0, 0, 0, 0])))))
+    yield "cut-off", stamp(plain[:60])
+    yield "beyond-512", stamp(eth(ETH_IPV6, ipv6(tcp(free3), (DSTOPTS, bytes(470)))))
+    # no packet: an option by itself
+    yield "bare", stamp(telemetry(FORWARD, FREE, TAKEN[1]))
+    yield "bare-echo", stamp(telemetry(ECHO, *TAKEN))
+    yield "bare-reserved", stamp(telemetry(WINDOW, FREE))
+
+
+# ---- the other targets
+
+def option_seeds():
+    head = bytes([KIND]) + struct.pack("<H", 0x4843)
+    yield "syn", head + b"\2\4\5\xb4\1\3\3\7" + SYN_OPTION + b"\1\1"
+    yield "other-version", head + SYN_OPTION[:4] + b"\x20\1"
+    yield "other-exid", head + bytes([KIND, 6, 0x48, 0x42, 0x10, 1])
+    yield "forward", head + TIMESTAMPS + telemetry(FORWARD, FREE, FREE, scale=5, hops=2)
+    yield "two", head + telemetry(ECHO, TAKEN[0], flags=8) + NOP + telemetry(FORWARD, FREE)
+    yield "largest", head + NOP * 4 + telemetry(IDENTIFY_ECHO, *[identity(1)] * 4, hops=15)
+    yield "end-of-list", head + SACK + EOL + telemetry(FORWARD)
+    yield "type-0", head + telemetry(0, FREE)
+    yield "odd-length", head + bytes([KIND, 9, 0x20, 0, 0, 0, 0, 0, 0])
+    yield "too-short", head + bytes([KIND, 1, 0, 0])
+    yield "too-long", head + bytes([KIND, 12, 0x20, 0])
+    yield "one-too-many", head + telemetry(FORWARD, *[FREE] * 5)
+    yield "kind-only", head + NOP * 3 + bytes([KIND])
+    yield "looking-for-nop", b"\1\0\0" + TIMESTAMPS
+
+
+def record_seeds():
+    for name, first in (("load", load(3, 0xab, 0xfffff, 0x12345, 0x7ff)),
+                        ("identity", identity(15, 0xfffff, 0xffff, 3, 0x3fffff)),
+                        ("other-code", identity(1, 1, 1, 2, 1)), ("free", FREE)):
+        for bps in (0, 25_000_000_000, 4_194_303_500, 1 << 63):
+            yield f"{name}-{bps}", (first[::-1] + struct.pack("<BBII", 5, 200, 1 << 20, 9) +
+                                    number(511 << 14) + struct.pack("<BII", 9, 77, 5) +
+                                    numbers(bps, 8192 << 10, 64 << 20))
+
+
+def ack(*records, ack_seq, snd_nxt):
+    return bytes([0x80 | len(records)]) + numbers(ack_seq, snd_nxt) + b"".join(records)
+
+
+def since(hop, dts, dtx, qlen, tag=0):
+    """A record, times counted from the link's last one."""
+    return bytes([0x20 | tag << 7 | hop]) + numbers(dts, dtx, qlen)
+
+
+def algo_seeds():
+    # 100 Gbit/s, 10 us: W_init 125 kB, W_ai 62.5 B, eta 95 %, maxStage 5
+    params = numbers(10_000, 125_000 << 16, 125 << 16, 125 << 15) + \
+        struct.pack("<IB", 15938355, 5)
+
+    def series(dtx, qlen, hops=1, acks=12):
+        return b"".join(
+            ack(*[since(hop + 1, 10_000, dtx, qlen) for hop in range(hops)],
+                ack_seq=1000 * i, snd_nxt=1000 * i + 3000) for i in range(acks))
+
+    yield "half-load", params + series(5_000, 0)
+    yield "overload", params + series(10_000, 20_000)
+    yield "idle", params + series(0, 0)
+    yield "eight-links", params + series(9_000, 500, hops=8, acks=4)
+    yield "excess", params + series(100_000, 500)
+    yield "other-path", params + series(9_000, 0, acks=2) + ack(
+        since(1, 1, 1, 0, tag=1), since(2, 5, 5, 5), ack_seq=9000, snd_nxt=9999)
+    yield "back", params + series(9_000, 0, acks=2) + ack(
+        b"\x01" + numbers(5, 5, 5), ack_seq=9000, snd_nxt=9999)
+    yield "tx-back", params + series(9_000, 0, acks=2) + ack(
+        since(1, 100, (1 << 64) - 50, 0), ack_seq=9000, snd_nxt=9999)
+    yield "repeated", params + ack(since(1, 9, 9, 9), since(1, 8, 8, 8), ack_seq=1, snd_nxt=2)
+    yield "bad-hop", params + ack(b"\x10\x10" + numbers(1, 1, 1), ack_seq=1, snd_nxt=2)
+    yield "lost-and-trimmed", params + series(9_000, 0, hops=3, acks=3) + b"\0" + \
+        number(1000 << 16) + series(9_000, 0, acks=2) + b"\x20\2\x40\1\x60" + series(1_000, 0)
+    yield "longest-T", numbers(1 << 40, 1 << 56, 1, 1 << 56) + b"\xff\xff\xff\xff\0" + \
+        series(1 << 38, 1 << 39)
+    yield "largest-numbers", params + series((1 << 62), (1 << 64) - 1)
+
+
+def ldcp_seeds():
+    def law(*acks, alpha=1 << 24, beta=1 << 23, gamma=1 << 22, cw=10 << 24,
+            q=20_000, curve=(7_500, 60_000), pmax=1_000_000):
+        return (numbers(3_000, 15_000, *curve) + pmax.to_bytes(3, "little") + number(q) +
+                b"".join((constant - 1).to_bytes(3, "little")
+                         for constant in (alpha, beta, gamma)) + number(cw) +
+                b"".join(bytes([mark]) + number(n) for mark, n in acks))
+
+    yield "grants", law(*[(0, 1)] * 20)
+    yield "marks", law(*[(1, 2)] * 20)
+    yield "both", law(*[(0, 1)] * 9, (1, 1), *[(0, 2)] * 9, (1, 2))
+    yield "below-one", law((1, 1), (1, 1), (0, 1), (0, 1), (1, 1), cw=1 << 24, gamma=1 << 20)
+    yield "largest", law((0, 1 << 20), (1, 0xffffffff), cw=1 << 48)
+    yield "smallest", law((0, 1), (1, 1), alpha=1, beta=1, gamma=1, cw=1)
+    yield "at-kmin", law(q=7_500)
+    yield "at-kmax", law(q=60_000)
+    yield "widest-curve", law(q=1 << 31, curve=(0, 0xffffffff))
+    yield "step", law(q=5, curve=(5, 5))
+    yield "no-marks-below-kmax", law(q=59_999, pmax=0)
+
+
+SEEDS = {"stamp": stamp_seeds, "option": option_seeds, "record": record_seeds,
+         "algo": algo_seeds, "ldcp": ldcp_seeds}
+
+
+def main():
+    if len(sys.argv) != 2:
+        sys.exit("usage: seeds.py DIR")
+    for target, seeds in SEEDS.items():
+        folder = Path(sys.argv[1]) / target
+        folder.mkdir(parents=True)
+        for name, data in seeds():
+            (folder / name).write_bytes(data)
+
+
+main()
