@@ -3,7 +3,8 @@
 """Run fuzz targets: two results each, whether anything was found, and whether
 enough of the code was reached for that to mean something. KTAP.
 
-What is found is kept in out/fuzz/TARGET/, and build/TARGET FILE shows it again.
+What is found is kept in out/check/fuzz/TARGET/ or, with --keep, in out/fuzz/TARGET/,
+and build/TARGET FILE shows it again.
 """
 
 import argparse
@@ -17,7 +18,7 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 BUILD = HERE / "build"
-OUT = Path(os.environ.get("OUT", HERE.parent.parent / "out")).absolute() / "fuzz"
+OUT = Path(os.environ.get("OUT", HERE.parent.parent / "out")).absolute()
 
 # What of a header each target is for: its functions' names.
 CODE = {
@@ -40,16 +41,14 @@ ENV = dict(os.environ, ASAN_OPTIONS="quarantine_size_mb=16:detect_leaks=0")
 class Target:
     """One libFuzzer program."""
 
-    def __init__(self, name):
+    def __init__(self, name, keep):
         self.name = name
-        self.folder = OUT / name
+        self.folder = OUT / ("fuzz" if keep else "check/fuzz") / name
+        if not keep:
+            shutil.rmtree(self.folder, ignore_errors=True)
         self.corpus = self.folder / "corpus"
         self.inputs = [self.corpus, BUILD / "seeds" / name]
         self.executions = 0
-
-    def prepare(self, keep):
-        if not keep:
-            shutil.rmtree(self.folder, ignore_errors=True)
         self.corpus.mkdir(parents=True, exist_ok=True)
 
     def fuzz(self, seconds, seed):
@@ -130,7 +129,6 @@ class Results:
 
 def fuzz(target, results, options):
     """Both results of a target."""
-    target.prepare(options.keep)
     found = target.fuzz(options.seconds, options.seed)
     results.add(not found, f"{target.name}: finds nothing", found)
     reaches = f"{target.name}: reaches {REACH_MIN} % of its code"
@@ -161,7 +159,7 @@ def main():
     names = options.target or list(CODE)
     results = Results(2 * len(names))
     for name in names:
-        fuzz(Target(name), results, options)
+        fuzz(Target(name, options.keep), results, options)
     sys.exit(results.failed)
 
 
