@@ -43,6 +43,11 @@ def base_rtt_ns(scenario, topology, host=None):
     return max(times)
 
 
+def _sysctls(module, values):
+    """Those that the scenario does not give keep the module's default."""
+    return {f"net/{module}/{key}": value for key, value in values.items() if value is not None}
+
+
 class Plan:
     """Text of every file, by name, for one scenario and congestion control."""
 
@@ -91,6 +96,8 @@ class Plan:
         for peer in self._partners(node):
             lines.append(f"neigh add {self.topology.address(peer)} "
                          f"lladdr {self.topology.mac(peer)} dev eth0 nud permanent")
+        lines += [f"route add {self.topology.address(peer)} dev eth0 quickack 1"
+                  for peer in self._ldcp_senders(node)]
         return "\n".join(lines) + "\n"
 
     def _partners(self, host):
@@ -102,6 +109,11 @@ class Plan:
             elif flow.dst == host:
                 partners[flow.src] = True
         return list(partners)
+
+    def _ldcp_senders(self, host):
+        """Hosts whose packets it acknowledges one by one."""
+        return list(dict.fromkeys(flow.src for flow in self.scenario.flows
+                                  if flow.dst == host and flow.cc == "ldcp"))
 
     def _forwarding(self, switch):
         hosts = {h: True for flow in self.scenario.flows for h in (flow.src, flow.dst)}
@@ -125,11 +137,22 @@ class Plan:
                 lines.append(f"qdisc add dev {port.ifname} root handle 1: netem "
                              f"limit {NETEM_LIMIT}{netem}\n")
                 parent = "parent 1:1"
-            stamp = "stamp" if self.scenario.cc["name"] == "hpcc" else "nostamp"
-            names = f"node {int(node[1:]) + 1} port {index + 1} {stamp}"
+            stamp = "stamp" if "hpcc" in self.scenario.cc_names() else "nostamp"
+            names = f"node {int(node[1:]) + 1} port {index + 1} {stamp}{self._marking()}"
             lines.append(self._qdisc(port.ifname, parent, self.scenario.link["buffer"],
                                      delay_ns, names))
         return "".join(lines)
+
+    def _marking(self):
+        """Thresholds that are not given are derived from the rate."""
+        qdisc = self.scenario.qdisc
+        if qdisc["marking"] == "off":
+            return ""
+        text = f" marking {qdisc['marking']}"
+        for key in ("kmin", "kmax", "knonect"):
+            if qdisc[key] is not None:
+                text += f" {key} {qdisc[key]}b"
+        return text + (f" pmax {qdisc['pmax']:g}" if qdisc["pmax"] is not None else "")
 
     def _qdisc(self, ifname, parent, limit, delay_ns, more):
         link = self.scenario.link
@@ -172,31 +195,52 @@ class Plan:
         if self.scenario.ip == 6:
             values |= {f"net/ipv6/conf/eth0/{key}": 0 for key in
                        ("accept_ra", "accept_dad", "dad_transmits", "router_solicitations")}
-        if self.scenario.cc["name"] == "hpcc":
+        names = self.scenario.cc_names()
+        if "hpcc" in names:
             values |= self._hpcc_sysctls(node)
+        if "ldcp" in names:
+            values |= self._ldcp_sysctls(node)
+        return values
+
+    def _path_sysctls(self, host):
+        """What both modules want to know; T of hosts that send."""
+        cc = self.scenario.cc
+        values = {"host_mbps": max(self.scenario.link["rate"] // 10**6, 1),
+                  "burst": cc["burst"]}
+        if any(flow.src == host for flow in self.scenario.flows):
+            values["base_rtt_ns"] = cc["base_rtt"] if cc["base_rtt"] != "auto" else \
+                base_rtt_ns(self.scenario, self.topology, host)
         return values
 
     def _hpcc_sysctls(self, host):
         cc = self.scenario.cc
-        values = {
+        values = self._path_sysctls(host) | {
             "eta_permille": round(cc["eta"] * 1000),
             "max_stage": cc["max_stage"],
             "n_flows": cc["n_flows"],
-            "host_mbps": max(self.scenario.link["rate"] // 10**6, 1),
-            "burst": cc["burst"],
             "slots": cc["slots"],
         }
-        if any(flow.src == host for flow in self.scenario.flows):
-            rtt_ns = base_rtt_ns(self.scenario, self.topology, host)
-            values["base_rtt_ns"] = rtt_ns if cc["base_rtt"] == "auto" else cc["base_rtt"]
-            values["w_ai"] = w_ai_bytes(self.scenario, values["base_rtt_ns"] or rtt_ns)
-        return {f"net/hpcc/{key}": value for key, value in values.items() if value is not None}
+        if "base_rtt_ns" in values:
+            rtt_ns = values["base_rtt_ns"] or base_rtt_ns(self.scenario, self.topology, host)
+            values["w_ai"] = w_ai_bytes(self.scenario, rtt_ns)
+        return _sysctls("hpcc", values)
+
+    def _ldcp_sysctls(self, host):
+        cc = self.scenario.cc
+        values = self._path_sysctls(host) | {
+            f"{key}_permille": round(cc[key] * 1000)
+            for key in ("alpha", "beta", "gamma") if cc[key] is not None}
+        values["iw"] = cc["iw"]
+        if cc["fast_start"] is not None:
+            values["fast_start"] = int(cc["fast_start"])
+        return _sysctls("ldcp", values)
 
     def _interval_ns(self):
         """At least SAMPLES until the shortest flow ends on an idle link."""
         if self.scenario.measure["interval"]:
             return self.scenario.measure["interval"]
-        least = min(flow.start_ns + flow.bytes * 8 * 10**9 // self.scenario.link["rate"]
+        least = min(self.scenario.measure["until"] if flow.bytes is None else
+                    flow.start_ns + flow.bytes * 8 * 10**9 // self.scenario.link["rate"]
                     for flow in self.scenario.flows)
         return max(least // SAMPLES // 100 * 100, 1000)
 
@@ -210,8 +254,8 @@ class Plan:
         lines += [f"port {p.id} {p.node} {p.ifname} {int(p.id in self.series)}"
                   for p in topology.ports]
         lines += [f"flow {f.id} {f.src} {f.dst} {topology.address(f.src)} "
-                  f"{topology.address(f.dst)} {PORT_BASE + f.id} {f.bytes} {f.start_ns} "
-                  f"{scenario.cc['name']}" for f in scenario.flows]
+                  f"{topology.address(f.dst)} {PORT_BASE + f.id} {f.bytes or 0} {f.start_ns} "
+                  f"{f.cc}" for f in scenario.flows]
         lines += [f"interval {self._interval_ns()}", f"from {scenario.measure['from']}",
                   f"until {scenario.measure['until']}",
                   f"deadline {scenario.measure['deadline']}",

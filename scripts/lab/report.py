@@ -41,8 +41,14 @@ QUEUE_POINTS = 260
 RATE_POINTS = 90
 
 
-def _time(us):
-    return "unfinished" if us is None else units.show_time(us * 1000)
+def _fct(summary, key):
+    if summary[key] is not None:
+        return units.show_time(summary[key] * 1000)
+    return "unfinished" if summary["unfinished"] else "-"
+
+
+def _ratio(value):
+    return "-" if value is None else f"{value:.3f}"
 
 
 COLUMNS = (
@@ -52,12 +58,14 @@ COLUMNS = (
     ("queue p99", "", lambda s: units.show_bytes(s["queue"]["p99"])),
     ("queue max", "", lambda s: units.show_bytes(s["queue"]["max"])),
     ("queue max", "whole run", lambda s: units.show_bytes(s["queue_whole_run"]["max"])),
-    ("FCT median", "", lambda s: _time(s["fct_median_us"])),
-    ("FCT slowest", "", lambda s: _time(s["fct_max_us"])),
-    ("fairness", "Jain", lambda s: "-" if s["fairness"] is None else f"{s['fairness']:.3f}"),
+    ("FCT median", "", lambda s: _fct(s, "fct_median_us")),
+    ("FCT slowest", "", lambda s: _fct(s, "fct_max_us")),
+    ("fairness", "Jain", lambda s: _ratio(s["fairness"])),
+    ("fairness", "worst 1 ms", lambda s: _ratio(s["fairness_1ms"])),
     ("drops", "", lambda s: str(s["drops"])),
     ("marks", "", lambda s: str(s["marks"])),
     ("retrans", "", lambda s: str(s["retrans"])),
+    ("RTOs", "", lambda s: str(s["timeouts"])),
 )
 
 
@@ -65,9 +73,11 @@ def notes(runs):
     """What a reader has to know to judge the figures."""
     lines = []
     summaries = [run.summary for run in runs]
-    if any(s["cc"] == "dctcp" and not s["marks"] for s in summaries):
-        lines.append("dctcp saw no ECN marks: the switches of this version only drop at their "
-                     "limit, and without marks dctcp behaves like reno.")
+    if any(cc in ("dctcp", "ldcp") for run in runs for cc in run.scenario.cc_names()) and \
+            all(run.scenario.qdisc["marking"] == "off" for run in runs):
+        lines.append('The switches do not mark ECN, as the scenario does not say marking = "ldcp" '
+                     "in [qdisc]: without marks dctcp behaves like reno, and ldcp reacts to "
+                     "losses only.")
     for s in summaries:
         if s["unfinished"]:
             lines.append(f"{s['cc']}: {s['unfinished']} flows did not finish before "

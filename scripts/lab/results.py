@@ -7,12 +7,17 @@ the truth, but the lowest: it is empty, as no packet on a link is shorter than
 a bucket is wide. All bucket sizes are read from the uapi header.
 """
 
+import bisect
 import json
 import re
 from pathlib import Path
 
 HEADER = Path(__file__).resolve().parents[2] / "include/uapi/linux/hpcc.h"
 PERCENTILES = (50, 95, 99)
+# Fairness is judged over spans of this length; one that samples make longer by
+# more than the tolerance does not count.
+JAIN_NS = 10**6
+JAIN_TOLERANCE_NS = JAIN_NS // 10
 
 
 class EmptyWindow(Exception):
@@ -70,7 +75,7 @@ class Records:
     """hpcc-traffic's output, sorted by kind."""
 
     def __init__(self, text):
-        self.flows, self.samples = {}, []
+        self.flows, self.samples, self.hosts = {}, [], []
         self.ports = {"from": {}, "until": {}, "end": {}}
         for line in text.splitlines():
             record = json.loads(line)
@@ -78,19 +83,90 @@ class Records:
                 self.flows[record["id"]] = record
             elif record["kind"] == "port":
                 self.ports[record["when"]][record["id"]] = record
+            elif record["kind"] == "host":
+                self.hosts.append(record)
             else:
                 self.samples.append(record)
 
 
-def _flow(flow, record):
+    def received(self, flow, index):
+        """Bytes of a flow that had come by a sample; its columns are the last."""
+        values = self.samples[index]["values"]
+        return values[len(values) - len(self.flows) + flow.id]
+
+    def sample_at(self, t_ns):
+        """The first sample at or after; there may be none (its index is too high)."""
+        return bisect.bisect_left(self.samples, t_ns, key=lambda sample: sample["t_ns"])
+
+
+def jain(rates):
+    """Jain's index: 1 where all are equal, 1/n where one has it all."""
+    squares = sum(rate * rate for rate in rates)
+    return sum(rates) ** 2 / (len(rates) * squares) if squares else None
+
+
+def _active(flow, record, begin_ns, end_ns):
+    return flow.start_ns <= begin_ns and (not record["done"] or record["done_ns"] >= end_ns)
+
+
+def fairness(scenario, records, early, late):
+    """Jain's index of successive spans of 1 ms between early and late, over the
+    flows that were active from a span's beginning to its end; None if no span
+    has two of them.
+    """
+    found, begin = [], records.sample_at(early)
+    while begin < len(records.samples):
+        begin_ns = records.samples[begin]["t_ns"]
+        end = records.sample_at(begin_ns + JAIN_NS)
+        if end == len(records.samples) or records.samples[end]["t_ns"] > late:
+            break
+        end_ns = records.samples[end]["t_ns"]
+        rates = [records.received(flow, end) - records.received(flow, begin)
+                 for flow in scenario.flows
+                 if _active(flow, records.flows[flow.id], begin_ns, end_ns)]
+        if len(rates) > 1 and any(rates) and end_ns - begin_ns <= JAIN_NS + JAIN_TOLERANCE_NS:
+            found.append(jain(rates))
+        begin = end
+    if not found:
+        return None
+    return {"min": round(min(found), 6), "mean": round(sum(found) / len(found), 6),
+            "spans": len(found)}
+
+
+def _endless_goodput(flow, records, early, late):
+    """Of what arrived in order in the measurement window."""
+    begin, end = records.sample_at(early), records.sample_at(late + 1) - 1
+    if end <= begin:
+        return None
+    span_ns = records.samples[end]["t_ns"] - records.samples[begin]["t_ns"]
+    return round((records.received(flow, end) - records.received(flow, begin)) * 8 * 10**9
+                 / span_ns)
+
+
+def _flow(flow, records, early, late):
+    record = records.flows[flow.id]
     fct_ns = record["done_ns"] - flow.start_ns if record["done"] else None
+    if flow.bytes is None:
+        goodput = _endless_goodput(flow, records, early, late)
+    else:
+        goodput = round(flow.bytes * 8 * 10**9 / fct_ns) if fct_ns else None
     return {
-        "id": flow.id, "from": flow.src, "to": flow.dst, "bytes": flow.bytes,
+        "id": flow.id, "from": flow.src, "to": flow.dst, "bytes": flow.bytes, "cc": flow.cc,
         "start_us": flow.start_ns / 1000,
         "fct_us": fct_ns / 1000 if fct_ns else None,
-        "goodput_bps": round(flow.bytes * 8 * 10**9 / fct_ns) if fct_ns else None,
+        "goodput_bps": goodput,
         "retrans": record["retrans"],
     }
+
+
+def _hosts(records):
+    """Sums over all hosts: RTOs, and the counters of /proc/net/ldcp."""
+    total = {"timeouts": sum(host["timeouts"] for host in records.hosts)}
+    for host in records.hosts:
+        for name, value in host.get("ldcp", {}).items():
+            total.setdefault("ldcp", {}).setdefault(name, 0)
+            total["ldcp"][name] += value
+    return total
 
 
 def _port(port, rate_bps, records):
@@ -126,9 +202,11 @@ def build(scenario, topology, records, kernel, seed):
     """results.json without its wall-clock part."""
     early, late = window(records)
     return {
-        "scenario": scenario.name, "cc": scenario.cc["name"], "kernel": kernel, "seed": seed,
+        "scenario": scenario.name, "cc": scenario.cc_label(), "kernel": kernel, "seed": seed,
         "window_us": [early / 1000, late / 1000],
-        "flows": [_flow(flow, records.flows[flow.id]) for flow in scenario.flows],
+        "jain_1ms": fairness(scenario, records, early, late),
+        "hosts": _hosts(records),
+        "flows": [_flow(flow, records, early, late) for flow in scenario.flows],
         "ports": [_port(port, scenario.link["rate"], records) for port in topology.ports],
     }
 
@@ -161,7 +239,7 @@ def summary(result, plan):
     data_ports = [result["ports"][i] for i in plan.series]
     busiest = max(data_ports, key=lambda port: port["wire_bytes"])
     goodputs = [flow["goodput_bps"] for flow in result["flows"] if flow["goodput_bps"]]
-    squares = sum(g * g for g in goodputs)
+    endless = sum(flow["bytes"] is None for flow in result["flows"])
     return {
         "cc": result["cc"],
         "utilization": busiest["utilization"],
@@ -171,8 +249,11 @@ def summary(result, plan):
         "marks": sum(port["marks"] for port in result["ports"]),
         "retrans": sum(flow["retrans"] for flow in result["flows"]),
         "fct_median_us": sorted(fcts)[len(fcts) // 2] if fcts else None,
-        "fct_max_us": max(fcts) if len(fcts) == len(result["flows"]) else None,
-        "unfinished": len(result["flows"]) - len(fcts),
-        "fairness": sum(goodputs) ** 2 / (len(goodputs) * squares) if squares else None,
+        "fct_max_us": max(fcts) if fcts and len(fcts) + endless == len(result["flows"]) else None,
+        "unfinished": len(result["flows"]) - len(fcts) - endless,
+        "endless": endless,
+        "fairness": jain(goodputs) if goodputs else None,
+        "fairness_1ms": result["jain_1ms"]["min"] if result["jain_1ms"] else None,
+        "timeouts": result["hosts"]["timeouts"],
         "port": f"{busiest['node']}-{busiest['peer']}",
     }

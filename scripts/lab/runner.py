@@ -19,8 +19,6 @@ from . import results, topology
 UML = Path(__file__).resolve().parents[1] / "uml"
 # Real time after which a guest is given up, in seconds.
 PATIENCE_S = 1800
-# Modules that a congestion control needs on the host.
-HOST_MODULES = {"hpcc": "tcp_hpcc", "dctcp": "tcp_dctcp", "bbr": "tcp_bbr"}
 
 
 class RunError(Exception):
@@ -112,8 +110,9 @@ class Uml:
         argv = [str(UML / "run.sh"), "--tree", self.tree, "--seed", str(seed),
                 "--mem", f"{megabytes}M", "--rw", directory, "--ro", self.tools,
                 "--timeout", str(PATIENCE_S), "--module", f"{self.tools}/sch_hpcc.ko"]
-        if scenario.cc["name"] == "hpcc":
-            argv += ["--module", f"{self.tools}/tcp_hpcc.ko"]
+        for cc in scenario.cc_names():
+            if cc in ("hpcc", "ldcp"):
+                argv += ["--module", f"{self.tools}/tcp_{cc}.ko"]
         return argv + ["--env", f"HPCC_TRAFFIC={self.tools}/hpcc-traffic",
                        "--env", f"TC_LIB_DIR={self.tools}", "--", "sh", "main.sh"]
 
@@ -153,16 +152,16 @@ class Host:
 
     def command(self, _directory, scenario, _seed):
         """The command that runs the plan in directory."""
-        self._load(scenario.cc["name"])
+        self._load(scenario.cc_names())
         return ["sh", "main.sh"]
 
-    def _load(self, cc):
+    def _load(self, names):
         """The guest that tests this has its modules loaded already."""
         if not Path("/sys/module/sch_hpcc").exists():
             self._modprobe("sch_hpcc")
         available = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
-        if cc not in available.read_text(encoding="ascii").split():
-            self._modprobe(HOST_MODULES.get(cc, f"tcp_{cc}"))
+        for cc in set(names) - set(available.read_text(encoding="ascii").split()):
+            self._modprobe(f"tcp_{cc}")
 
     def environment(self):
         """main.sh finds hpcc-traffic by this."""
@@ -186,7 +185,7 @@ def execute(kernel, scenario, seed, progress):
     """Run one scenario and return a Run."""
     shape = topology.Topology(scenario)
     plan = planning.Plan(scenario, shape)
-    name = scenario.cc["name"]
+    name = scenario.cc_label()
     with tempfile.TemporaryDirectory(prefix="hpcc-lab-") as directory:
         for file, text in plan.files.items():
             Path(directory, file).write_text(text, encoding="utf-8")

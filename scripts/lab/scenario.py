@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 
 from . import units
 
-CC_NAMES = ("hpcc", "cubic", "dctcp", "bbr", "reno")
+CC_NAMES = ("hpcc", "ldcp", "cubic", "dctcp", "bbr", "reno")
 KINDS = ("star", "chain", "dumbbell")
-HOSTS_MAX = 200
+HOSTS_MAX = 300
 SWITCHES_MAX = 30
 FLOWS_MAX = 1000
 
@@ -44,7 +44,8 @@ def _boolean(value):
     raise ValueError("true or false")
 
 
-def _eta(value):
+def _permille(value):
+    """What the kernel takes in thousandths, and not as 0."""
     value = units.fraction(value)
     if not 0.001 <= value <= 1:
         raise ValueError("a fraction from 0.001 to 1")
@@ -89,6 +90,16 @@ def _bytes(value):
     return n
 
 
+def _flow_bytes(value):
+    """None: the flow lasts until the measurement window ends."""
+    if value == "endless":
+        return None
+    try:
+        return _bytes(value)
+    except ValueError as err:
+        raise ValueError(f'{err}, or "endless"') from None
+
+
 # section -> key -> (parser, default); a default of ... must be given.
 KEYS = {
     "": {
@@ -109,18 +120,31 @@ KEYS = {
     },
     "cc": {
         "name": (_choice(*CC_NAMES), "hpcc"),
-        "eta": (_eta, 0.95),
+        "eta": (_permille, 0.95),
         "max_stage": (_integer(0, 255), 5),
         "n_flows": (_integer(1, 10**6), 100),
         "w_ai": (_w_ai, None),
         "base_rtt": (_base_rtt, "auto"),
         "burst": (_integer(1, 64), None),
         "slots": (_integer(1, 3), None),
+        "alpha": (_permille, None),
+        "beta": (_permille, None),
+        "gamma": (_permille, None),
+        "iw": (_integer(2, 1 << 20), None),
+        "fast_start": (_boolean, None),
+    },
+    "qdisc": {
+        "marking": (_choice("off", "ldcp"), "off"),
+        "kmin": (_bytes, None),
+        "kmax": (_bytes, None),
+        "pmax": (units.fraction, None),
+        "knonect": (_bytes, None),
     },
     "flow": {
         "from": (_host, ...),
         "to": (_host, ...),
-        "bytes": (_bytes, ...),
+        "bytes": (_flow_bytes, ...),
+        "cc": (_choice(*CC_NAMES), None),
         "start": (units.time, 0),
         "count": (_integer(1, FLOWS_MAX), 1),
         "spacing": (units.time, 0),
@@ -142,12 +166,13 @@ KEYS = {
 
 @dataclass
 class Flow:
-    """One connection: bytes from one host to another."""
+    """One connection: bytes from one host to another; None: endless."""
     id: int
     src: str
     dst: str
     bytes: int
     start_ns: int
+    cc: str
 
 
 @dataclass
@@ -159,9 +184,18 @@ class Scenario:
     topology: dict
     link: dict
     cc: dict
+    qdisc: dict
     measure: dict
     impair: dict
     flows: list = field(default_factory=list)
+
+    def cc_names(self):
+        """The flows' congestion controls, each once."""
+        return list(dict.fromkeys(flow.cc for flow in self.flows))
+
+    def cc_label(self):
+        """What a run is called: "ldcp", or "hpcc+ldcp" where flows differ."""
+        return "+".join(self.cc_names())
 
 
 def _section(name, given, where):
@@ -215,6 +249,15 @@ def _set(data, assignment):
         raise ScenarioError(f"--set {assignment}: has to be section.key=value")
 
 
+def _set_cc(data, cc):
+    """--cc: of all flows that name none themselves."""
+    flows = data.get("flow", [])
+    if flows and all("cc" in flow for flow in flows):
+        raise ScenarioError(f"--cc {cc}: every [[flow]] has a cc of its own; "
+                            "--set flow.cc=NAME changes them")
+    data.setdefault("cc", {})["name"] = cc
+
+
 def _shape(topology):
     """Fill in and check the numbers of hosts and switches."""
     kind, hosts, switches = (topology[k] for k in ("kind", "hosts", "switches"))
@@ -250,7 +293,7 @@ def _host_list(text, hosts, where):
     return [f"h{n}" for n in numbers]
 
 
-def _expand(given, hosts):
+def _expand(given, hosts, cc):
     """[[flow]] tables into flows: every source, times every copy."""
     if not isinstance(given, list) or not given:
         raise ScenarioError("flow: at least one [[flow]] with from, to and bytes is needed")
@@ -266,7 +309,8 @@ def _expand(given, hosts):
                 raise ScenarioError(f"{where}: from and to are both {src}")
             for copy in range(values["count"]):
                 flows.append(Flow(len(flows), src, sinks[0], values["bytes"],
-                                  values["start"] + copy * values["spacing"]))
+                                  values["start"] + copy * values["spacing"],
+                                  values["cc"] or cc))
     if len(flows) > FLOWS_MAX:
         raise ScenarioError(f"flow: {len(flows)} flows; at most {FLOWS_MAX} are possible")
     return flows
@@ -276,9 +320,27 @@ def _check_measure(measure, flows):
     last = max(flow.start_ns for flow in flows)
     if measure["until"] and measure["until"] <= measure["from"]:
         raise ScenarioError("measure.until: has to be later than measure.from")
+    if not measure["until"] and any(flow.bytes is None for flow in flows):
+        raise ScenarioError("measure.until: endless flows need it")
     if measure["deadline"] <= max(last, measure["from"], measure["until"]):
         raise ScenarioError("measure.deadline: has to be later than the last flow's start and "
                             "than the measurement window")
+
+
+def _check_qdisc(qdisc, link):
+    """What tc would refuse, as far as the scenario itself gives it."""
+    for key in ("kmin", "kmax", "pmax", "knonect"):
+        value = qdisc[key]
+        if value is None:
+            continue
+        if qdisc["marking"] == "off":
+            raise ScenarioError(f'qdisc.{key}: has a meaning only with qdisc.marking = "ldcp"')
+        if key != "pmax" and value > link["buffer"]:
+            raise ScenarioError(f"qdisc.{key} = {value}: has to be at most link.buffer, "
+                                f"{link['buffer']} bytes")
+    if qdisc["kmin"] and qdisc["kmax"] and qdisc["kmin"] > qdisc["kmax"]:
+        raise ScenarioError(f"qdisc.kmin = {qdisc['kmin']}: has to be at most qdisc.kmax, "
+                            f"{qdisc['kmax']} bytes")
 
 
 def _check_impair(impair, link):
@@ -298,8 +360,9 @@ def build(data, name):
     top = _section("", {k: v for k, v in data.items() if k in KEYS[""]}, "")
     parts = {t: _section(t, data.get(t, {}), t) for t in tables if t != "flow"}
     _shape(parts["topology"])
-    flows = _expand(data.get("flow", []), parts["topology"]["hosts"])
+    flows = _expand(data.get("flow", []), parts["topology"]["hosts"], parts["cc"]["name"])
     _check_measure(parts["measure"], flows)
+    _check_qdisc(parts["qdisc"], parts["link"])
     _check_impair(parts["impair"], parts["link"])
     if top["ip"] == 6 and parts["link"]["mtu"] < 1280:
         raise ScenarioError(f"link.mtu = {parts['link']['mtu']}: IPv6 needs 1280 or more")
@@ -319,7 +382,7 @@ def load(path, settings=(), cc=None):
         for assignment in settings:
             _set(data, assignment)
         if cc is not None:
-            data.setdefault("cc", {})["name"] = cc
+            _set_cc(data, cc)
         return build(data, re.sub(r"\.toml$", "", str(path).rsplit("/", 1)[-1]))
     except ScenarioError as err:
         raise ScenarioError(f"{path}: {err}") from None

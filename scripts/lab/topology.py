@@ -81,7 +81,7 @@ class Topology:
     def address(self, host):
         """IP address of a host."""
         n = int(host[1:]) + 1
-        return f"fd00::{n:x}" if self.ip == 6 else f"10.0.0.{n}"
+        return f"fd00::{n:x}" if self.ip == 6 else f"10.0.{n >> 8}.{n & 255}"
 
     @staticmethod
     def mac(host):

@@ -21,8 +21,9 @@
  *	sysctl NS PATH VALUE...
  *	wait NS INTERFACE			until it is running
  *	port ID NS INTERFACE SERIES		SERIES 0 or 1: draw it over time
- *	flow ID FROM TO SADDR DADDR PORT BYTES START CC
- *	interval|from|until|deadline NS	until 0: when the first flow ends
+ *	flow ID FROM TO SADDR DADDR PORT BYTES START CC		BYTES 0: endless
+ *	interval|from|until|deadline NS	until 0: when the first flow ends;
+ *					endless flows last until then
  *	verify 0|1
  * Each port's egress has an hpcc qdisc with the handle 10:.
  */
@@ -48,6 +49,8 @@
 #define LOWAT_BYTES	(2U << 20)
 #define RCVBUF_BYTES	(64 << 20)
 #define SNDBUF_BYTES	(8 << 20)
+/* They are kept full: of all flows together, so that memory suffices. */
+#define SNDBUF_TOTAL	(512U << 20)
 #define CHUNK_BYTES	(1U << 18)
 
 /* Beyond that, every second sample is dropped and the interval doubled. */
@@ -67,7 +70,7 @@ struct sample {
 struct netns *netns;
 struct port *ports;
 struct flow *flows;
-unsigned int nr_netns, nr_ports, nr_flows, nr_series;
+unsigned int nr_netns, nr_ports, nr_flows, nr_endless, nr_series;
 static struct sample samples[SAMPLES_MAX];
 static unsigned int nr_samples;
 static struct tc_hpcc_xstats *at_from, *at_until, *at_end;
@@ -106,8 +109,10 @@ uint64_t now_ns(void)
 
 static int flow_socket(const struct flow *f, unsigned int ns)
 {
-	int rcvbuf = RCVBUF_BYTES, sndbuf = SNDBUF_BYTES, one = 1, fd;
+	int rcvbuf = RCVBUF_BYTES, sndbuf = SNDBUF_TOTAL / nr_flows, one = 1, fd;
 
+	if (sndbuf > SNDBUF_BYTES)
+		sndbuf = SNDBUF_BYTES;
 	enter(ns);
 	fd = socket(f->saddr.ss_family, SOCK_STREAM | SOCK_CLOEXEC, IPPROTO_TCP);
 	if (fd < 0)
@@ -229,13 +234,15 @@ static ssize_t drain(struct flow *f)
 	return n;
 }
 
-static void progress(uint64_t n)
+/* In steps of 5 %, by what is the last to be complete: bytes, or time. */
+static void progress(uint64_t done, uint64_t wanted)
 {
-	uint64_t before = bytes_done * 20 / bytes_wanted;
+	static uint64_t before;
+	uint64_t step = wanted ? done * 20 / wanted : 0;
 
-	bytes_done += n;
-	if (bytes_done * 20 / bytes_wanted != before)
-		fprintf(stderr, "progress %" PRIu64 "\n", bytes_done * 100 / bytes_wanted);
+	if (step > before && step <= 20)
+		fprintf(stderr, "progress %" PRIu64 "\n", 5 * step);
+	before = step;
 }
 
 static void receive(struct flow *f)
@@ -251,7 +258,10 @@ static void receive(struct flow *f)
 	if (f->received > f->bytes || (!n && f->received < f->bytes))
 		die("flow %u: %" PRIu64 " of %" PRIu64 " bytes", f->id, f->received,
 		    f->bytes);
-	progress(f->received - before);
+	if (!f->endless)
+		bytes_done += f->received - before;
+	if (!nr_endless)
+		progress(bytes_done, bytes_wanted);
 	if (f->received == f->bytes && !f->done) {
 		f->done = true;
 		f->done_ns = now_ns() - zero_ns;
@@ -265,13 +275,18 @@ static void receive(struct flow *f)
 	}
 }
 
-/* The peer closed: everything was acknowledged, the counters are final. */
-static void finish(struct flow *f)
+static void read_info(struct flow *f)
 {
 	socklen_t len = sizeof(f->info);
 
 	if (getsockopt(f->tx, IPPROTO_TCP, TCP_INFO, &f->info, &len))
 		die("flow %u: TCP_INFO: %s", f->id, strerror(errno));
+}
+
+/* The peer closed: everything was acknowledged, the counters are final. */
+static void finish(struct flow *f)
+{
+	read_info(f);
 	close(f->tx);
 	f->tx = -1;
 	f->closed = true;
@@ -407,7 +422,7 @@ static void run(void)
 	nr_open = nr_flows;
 	nr_undone = nr_flows;
 	arm_timer(next_sample);
-	while (nr_open) {
+	while (nr_open > nr_endless || (nr_endless && !have_until)) {
 		bool tick = false;
 
 		n = epoll_wait(epoll_fd, ev, 64, -1);
@@ -428,6 +443,8 @@ static void run(void)
 		measure(t_ns);
 		if (tick && t_ns >= next_sample) {
 			take_sample(next_sample);
+			if (nr_endless)
+				progress(t_ns, until_ns);
 			while (next_sample <= t_ns)
 				next_sample += interval_ns;
 		}
@@ -484,8 +501,10 @@ static void put_flows(FILE *out)
 	unsigned int i;
 
 	for (i = 0; i < nr_flows; i++) {
-		const struct flow *f = &flows[i];
+		struct flow *f = &flows[i];
 
+		if (!f->closed)
+			read_info(f);
 		fprintf(out, "{\"kind\":\"flow\",\"id\":%u,\"done\":%s,\"done_ns\":%" PRIu64
 			",\"received\":%" PRIu64 ",\"retrans\":%u,\"min_rtt_us\":%u}\n", f->id,
 			f->done ? "true" : "false", f->done_ns, f->received,
@@ -503,6 +522,7 @@ static void write_result(const char *path)
 	setvbuf(out, NULL, _IOFBF, 1 << 20);
 	read_ports(at_end, false);
 	put_flows(out);
+	put_hosts(out);
 	if (have_from)
 		put_ports(out, "from", from_taken_ns, at_from);
 	if (have_until)
@@ -530,6 +550,7 @@ static void traffic(const char *out)
 	open_ports();
 	for (i = 0; i < nr_flows; i++)
 		connect_flow(i);
+	read_hosts();
 	run();
 	write_result(out);
 }

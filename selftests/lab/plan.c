@@ -119,11 +119,18 @@ static void parse_flow(const char *line)
 		die("plan: %s", line);
 	f->from = netns_index(from);
 	f->to = netns_index(to);
+	netns[f->from].host = true;
+	netns[f->to].host = true;
 	set_address(&f->saddr, saddr, port);
 	set_address(&f->daddr, daddr, port);
 	f->tx = -1;
 	f->rx = -1;
 	bytes_wanted += f->bytes;
+	if (!f->bytes) {
+		f->endless = true;
+		f->bytes = INT64_MAX;
+		nr_endless++;
+	}
 }
 
 static void parse_number(const char *line)

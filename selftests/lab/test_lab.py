@@ -113,8 +113,12 @@ class Scenario(unittest.TestCase):
                  "link": {"rate": "fast", "delay": "1m", "overhead": 257, "buffer": "1x",
                           "mtu": 500},
                  "cc": {"name": "vegas", "eta": 1.2, "max_stage": 256, "n_flows": 0,
-                        "w_ai": "much", "base_rtt": "2s", "burst": 65, "slots": 4},
-                 "flow": {"from": "x0", "to": "h", "bytes": 0, "start": "soon", "count": 0,
+                        "w_ai": "much", "base_rtt": "2s", "burst": 65, "slots": 4,
+                        "alpha": 0, "beta": 1.1, "gamma": "x", "iw": 1, "fast_start": 1},
+                 "qdisc": {"marking": "red", "kmin": 0, "kmax": "x", "pmax": 1.01,
+                           "knonect": -1},
+                 "flow": {"from": "x0", "to": "h", "bytes": 0, "cc": "vegas", "start": "soon",
+                          "count": 0,
                           "spacing": -1},
                  "measure": {"from": "x", "until": "x", "interval": "x", "deadline": "x"},
                  "impair": {"data_loss": 2, "ack_loss": "2", "reorder": -1,
@@ -157,6 +161,25 @@ class Scenario(unittest.TestCase):
         self.refused(["measure.until"], measure={"from": "2ms", "until": "1ms"})
         self.refused(["measure.deadline"], measure={"deadline": "1ms", "from": "2ms"})
 
+    def test_endless(self):
+        endless = [self.FLOW[0] | {"bytes": "endless"}]
+        self.refused(["measure.until", "endless"], flow=endless)
+        self.refused(["flow.0.bytes", "endless"], flow=[self.FLOW[0] | {"bytes": "eternal"}])
+        self.assertIsNone(build(flow=endless, measure={"until": "1ms"}).flows[0].bytes)
+
+    def test_marking(self):
+        for key, value in (("kmin", 1), ("kmax", 1), ("pmax", 0.5), ("knonect", 1)):
+            self.refused([f"qdisc.{key}", 'marking = "ldcp"'], qdisc={key: value})
+        on = {"marking": "ldcp"}
+        self.refused(["qdisc.kmin = 2001", "qdisc.kmax, 2000 bytes"],
+                     qdisc=on | {"kmin": 2001, "kmax": "2KB"})
+        for key in ("kmin", "kmax", "knonect"):
+            self.refused([f"qdisc.{key} = 1001", "link.buffer, 1000 bytes"],
+                         link={"buffer": 1000}, qdisc=on | {key: 1001})
+        made = build(link={"buffer": 1000},
+                     qdisc=on | {"kmin": 1000, "kmax": 1000, "knonect": 1000, "pmax": "100%"})
+        self.assertEqual(made.qdisc["pmax"], 1.0)
+
     def test_flows(self):
         made = build(topology={"hosts": 5}, flow=[
             {"from": "h0..h2", "to": "h4", "bytes": 5, "count": 2, "spacing": "1ms",
@@ -177,6 +200,11 @@ class Scenario(unittest.TestCase):
                              ("name", 4 * 10**10, 6, 7, 0.9, "bbr"))
             self.assertEqual(scenario.load(path, ["flow.0.to=h1", "flow.0.from=h2"]).flows[0].dst,
                              "h1")
+            mixed = scenario.load(path, ["flow.0.cc=ldcp", "cc.name=hpcc"])
+            self.assertEqual(([f.cc for f in mixed.flows], mixed.cc_label()),
+                             (["ldcp", "ldcp"], "ldcp"))
+            with self.assertRaisesRegex(scenario.ScenarioError, "--cc bbr: every"):
+                scenario.load(path, ["flow.cc=ldcp"], "bbr")
             for wrong in ("link.rate", "link.nonsense=1", "a.b.c=1", "flow.3.to=h1"):
                 with self.assertRaises(scenario.ScenarioError, msg=wrong):
                     scenario.load(path, [wrong])
@@ -250,6 +278,53 @@ class Plan(unittest.TestCase):
         self.assertNotIn(" stamp", made.files["s0.tc"])
         self.assertIn(" stamp", self.made().files["s0.tc"])
 
+    FLOWS = [{"from": "h0", "to": "h2", "bytes": 1, "cc": "ldcp"},
+             {"from": "h1", "to": "h2", "bytes": 1}]
+
+    def test_cc_of_a_flow(self):
+        made = self.made(flow=self.FLOWS, topology={"hosts": 3}, cc={"alpha": 0.25, "eta": 0.9})
+        text = made.files["plan"]
+        self.assertRegex(text, r"(?m)^flow 0 .* ldcp$")
+        self.assertRegex(text, r"(?m)^flow 1 .* hpcc$")
+        self.assertIn("sysctl h2 net/ldcp/alpha_permille 250\n", text)
+        self.assertIn("sysctl h2 net/hpcc/eta_permille 900\n", text)
+        self.assertIn(" stamp", made.files["s0.tc"])
+        self.assertEqual(made.scenario.cc_label(), "ldcp+hpcc")
+
+    def test_ldcp(self):
+        made = self.made(cc={"name": "ldcp", "alpha": 1, "beta": 0.5, "gamma": 0.125, "iw": 7,
+                             "fast_start": False, "burst": 2, "slots": 2})
+        lines = re.findall(r"sysctl h0 net/(\S+ \d+)\n", made.files["plan"])
+        self.assertEqual(sorted(line for line in lines if not line.startswith("ip")), sorted([
+            "ldcp/alpha_permille 1000", "ldcp/beta_permille 500", "ldcp/gamma_permille 125",
+            "ldcp/iw 7", "ldcp/fast_start 0", "ldcp/burst 2", "ldcp/base_rtt_ns 4266",
+            "ldcp/host_mbps 100000"]))
+        self.assertNotIn("net/ldcp/alpha", self.made(cc={"name": "ldcp"}).files["plan"])
+
+    def test_per_packet_acks(self):
+        """Receivers of ldcp flows have a route to each sender that asks for them."""
+        made = self.made(flow=self.FLOWS, topology={"hosts": 3})
+        self.assertIn("route add 10.0.0.1 dev eth0 quickack 1\n", made.files["h2.ip"])
+        for file, sender in (("h2.ip", "10.0.0.2"), ("h0.ip", "10.0.0.3")):
+            self.assertNotIn(f"route add {sender} ", made.files[file])
+
+    def test_marking(self):
+        self.assertNotIn("marking", self.made().files["s0.tc"])
+        made = self.made(qdisc={"marking": "ldcp"})
+        self.assertEqual(made.files["s0.tc"].count(" marking ldcp\n"), 3)
+        self.assertNotIn("marking", made.files["h0.tc"])
+        made = self.made(qdisc={"marking": "ldcp", "kmin": "10KB", "kmax": "20KB", "pmax": 0.25,
+                                "knonect": "1MB"})
+        self.assertIn(" marking ldcp kmin 10000b kmax 20000b knonect 1000000b pmax 0.25\n",
+                      made.files["s0.tc"])
+
+    def test_many_hosts(self):
+        made = self.made(topology={"hosts": 300}, flow=[
+            {"from": "h0..h298", "to": "h299", "bytes": "endless"}], measure={"until": "1ms"})
+        self.assertIn("addr add 10.0.1.44/16", made.files["h299.ip"])
+        self.assertIn("neigh add 10.0.1.0 lladdr 02:00:00:00:00:ff ", made.files["h299.ip"])
+        self.assertRegex(made.files["plan"], r"(?m)^flow 298 .* 10\.0\.1\.43 .* 0 0 hpcc$")
+
     def test_impairments(self):
         made = self.made(impair={"data_loss": "1%", "ack_loss": "2%"})
         self.assertRegex(made.files["s0.tc"], r"dev h1 root handle 1: netem .*loss 1%\n")
@@ -283,7 +358,9 @@ class Results(unittest.TestCase):
         port = {"kind": "port", "tx_packets": 10, "stamped": 9, "drops": 1, "marks": 0,
                 "queue_max": 1000, "resyncs": 0}
         records = [{"kind": "flow", "id": 0, "done": True, "done_ns": 4000, "received": 10**6,
-                    "retrans": 3, "min_rtt_us": 5}]
+                    "retrans": 3, "min_rtt_us": 5},
+                   {"kind": "host", "name": "h0", "timeouts": 2, "ldcp": {"marked": 3}},
+                   {"kind": "host", "name": "h1", "timeouts": 1, "ldcp": {"marked": 4}}]
         for number in range(3):
             for when, t_ns, tx, hist in (("from", 1000, 1000, {"0": 5, "3": 1}),
                                          ("until", until_ns, 11000, {"0": 15, "3": 1}),
@@ -301,8 +378,10 @@ class Results(unittest.TestCase):
     def test_schema(self):
         got = self.result()
         self.assertLessEqual({"scenario", "cc", "kernel", "seed", "flows", "ports"}, set(got))
-        self.assertEqual(set(got["flows"][0]), {"id", "from", "to", "bytes", "start_us", "fct_us",
-                                                "goodput_bps", "retrans"})
+        self.assertEqual(set(got["flows"][0]), {"id", "from", "to", "bytes", "cc", "start_us",
+                                                "fct_us", "goodput_bps", "retrans"})
+        self.assertEqual(got["hosts"], {"timeouts": 3, "ldcp": {"marked": 7}})
+        self.assertIsNone(got["jain_1ms"])
         self.assertEqual(set(got["ports"][0]), {
             "node", "peer", "rate_bps", "packets", "wire_bytes", "drops", "marks", "stamped",
             "utilization", "queue_bytes", "queue_bytes_whole_run"})
@@ -318,6 +397,51 @@ class Results(unittest.TestCase):
         self.assertEqual(self.result()["flows"][0]["goodput_bps"], 10**6 * 8 * 10**9 // 4000)
         with self.assertRaises(results.EmptyWindow):
             self.result(until_ns=1000)
+
+    def test_jain(self):
+        for rates, index in (([5, 5, 5], 1), ([7, 0, 0, 0], 0.25), ([1, 3], 0.8),
+                             ([1, 2, 3], 36 / 42), ([0, 0], None)):
+            self.assertEqual(results.jain(rates), index)
+
+    @staticmethod
+    def records(done, samples):
+        """Of flows that ended at done (None: not), and samples {us: values}."""
+        records = results.Records("")
+        records.flows = {i: {"done": ns is not None, "done_ns": ns or 0, "retrans": 0}
+                         for i, ns in enumerate(done)}
+        records.samples = [{"t_ns": us * 1000, "values": values}
+                           for us, values in samples.items()]
+        return records
+
+    def test_fairness(self):
+        made = build(topology={"hosts": 4}, measure={"until": "4ms"}, flow=[
+            {"from": "h0", "to": "h3", "bytes": "endless"},
+            {"from": "h1", "to": "h3", "bytes": "endless"},
+            {"from": "h2", "to": "h3", "bytes": 100, "start": "1.5ms"}])
+        # One port of series in front; flow 2 ends after 3.5 ms.
+        records = self.records([None, None, 3500000], {
+            0: [0, 0, 0, 0, 0], 500: [9, 9, 5, 1, 0], 1000: [9, 9, 10, 10, 0],
+            1500: [9, 9, 30, 11, 0], 2000: [9, 9, 20, 40, 9], 3000: [9, 9, 30, 50, 39],
+            4000: [9, 9, 30, 60, 100]})
+        # 10:10, then 10:30 = 0.8, then 10:10:30 = 25/33, then 0:10 without flow 2
+        self.assertEqual(results.fairness(made, records, 0, 4000000), {
+            "min": 0.5, "mean": round((1 + 0.8 + 2500 / 3300 + 0.5) / 4, 6), "spans": 4})
+        # Only whole spans count, from the first sample in the window on.
+        self.assertEqual(results.fairness(made, records, 900000, 2999999),
+                         {"min": 0.8, "mean": 0.8, "spans": 1})
+        self.assertIsNone(results.fairness(made, records, 3500000, 4000000))
+        # Samples 2 ms apart do not tell of 1 ms.
+        coarse = self.records([None, None, None], {0: [0, 0, 0], 2000: [1, 2, 0]})
+        self.assertIsNone(results.fairness(made, coarse, 0, 4000000))
+
+    def test_endless_goodput(self):
+        made = build(flow=[{"from": "h0", "to": "h1", "bytes": "endless"}],
+                     measure={"until": "3ms"})
+        records = self.records([None], {0: [0], 1000: [1000], 3000: [7000], 4000: [9999]})
+        got = results._flow(made.flows[0], records, 500000, 3500000)
+        # 6000 bytes from 1 to 3 ms
+        self.assertEqual((got["bytes"], got["fct_us"], got["goodput_bps"]),
+                         (None, None, 24 * 10**6))
 
     def test_series(self):
         made = build()
@@ -347,7 +471,10 @@ class Report(unittest.TestCase):
 
     def test_table(self):
         self.assertRegex(report.text([self.run_of()]), r"(?m)^dctcp +0\.800 ")
-        self.assertIn("no ECN marks", report.text([self.run_of()]))
+        self.assertIn("do not mark ECN", report.text([self.run_of()]))
+        marking = self.run_of()
+        marking.scenario.qdisc["marking"] = "ldcp"
+        self.assertNotIn("do not mark ECN", report.text([marking]))
 
     def test_axes(self):
         for value, end in ((0.95, 1.0), (1473, 1500), (223, 250), (1000, 1000), (7, 7), (0, 1)):
@@ -446,6 +573,24 @@ class Guest(unittest.TestCase):
         sent = {(p["node"], p["peer"]): p["packets"] for p in ports}
         self.assertEqual(sent["s0", "s1"], sent["s2", "h1"])
         self.assertEqual(sent["s0", "h2"], 0)
+
+    def test_endless(self):
+        done = self.lab("e", "--set", "flow.bytes=endless", "--set", "measure.until=3ms", "--set",
+                        "measure.from=1ms", "--set", "measure.interval=100us", "--set", "flow.0.cc=ldcp",
+                        "--set", "flow.0.count=2")
+        self.assertRegex(done.stdout, r"(?m)^ldcp .* - .* - ")
+        got = json.loads(self.results("e"))
+        self.assertEqual(got["jain_1ms"]["spans"], 2)
+        self.assertEqual(got["window_us"], [1000, 3000])
+        total = sum(flow["goodput_bps"] for flow in got["flows"])
+        self.assertTrue(8.5 * 10**9 < total < 10**10, total)
+        self.assertGreater(got["hosts"]["ldcp"]["flows"], 0)
+
+    def test_timeouts(self):
+        """Of a flow whose last packets are lost, nobody tells."""
+        self.lab("t", "--set", "impair.data_loss=60%", "--set", "flow.bytes=20KB", "--cc", "cubic")
+        got = json.loads(self.results("t"))
+        self.assertGreater(got["hosts"]["timeouts"], 0)
 
     def test_unfinished(self):
         done = self.lab("u", "--set", "measure.deadline=30us", status=1)

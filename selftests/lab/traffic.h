@@ -8,6 +8,7 @@
 #include <netinet/in.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include "../../include/uapi/linux/hpcc.h"
 
@@ -18,6 +19,8 @@ struct netns {
 	char		path[128];
 	int		netlink;	/* -1 until the first port needs it */
 	unsigned int	nr_ports;
+	bool		host;		/* an end of a flow */
+	uint64_t	timeouts;	/* RTOs before time zero */
 };
 
 struct port {
@@ -35,6 +38,7 @@ struct flow {
 	struct sockaddr_storage	saddr;
 	struct sockaddr_storage	daddr;
 	uint64_t	bytes;
+	bool		endless;
 	uint64_t	start_ns;
 	char		cc[16];
 	int		tx;
@@ -53,7 +57,7 @@ struct flow {
 extern struct netns *netns;
 extern struct port *ports;
 extern struct flow *flows;
-extern unsigned int nr_netns, nr_ports, nr_flows, nr_series;
+extern unsigned int nr_netns, nr_ports, nr_flows, nr_endless, nr_series;
 extern uint64_t interval_ns, from_ns, until_ns, deadline_ns;
 extern uint64_t bytes_wanted;
 extern bool verify;
@@ -65,6 +69,10 @@ uint64_t now_ns(void);
 /* plan.c */
 void enter(unsigned int ns);
 void read_plan(const char *path, bool prepare);
+
+/* counters.c */
+void read_hosts(void);
+void put_hosts(FILE *out);
 
 /* ports.c */
 void open_ports(void);

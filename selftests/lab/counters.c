@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: GPL-2.0
+/* hpcc-traffic: what the hosts' TCP counts, from /proc/net of each namespace. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "traffic.h"
+
+#define LINE_BYTES	8192
+
+/* A line of names is followed by one of values, both begin with "TcpExt:". */
+static uint64_t netstat(const char *wanted)
+{
+	static char names[LINE_BYTES], values[LINE_BYTES];
+	FILE *file = fopen("/proc/net/netstat", "r");
+	char *name, *value, *next_name, *next_value;
+
+	if (!file)
+		die("/proc/net/netstat: %s", strerror(errno));
+	while (fgets(names, sizeof(names), file) && fgets(values, sizeof(values), file)) {
+		name = strtok_r(names, " \n", &next_name);
+		value = strtok_r(values, " \n", &next_value);
+		while (name && value) {
+			if (!strcmp(name, wanted)) {
+				fclose(file);
+				return strtoull(value, NULL, 10);
+			}
+			name = strtok_r(NULL, " \n", &next_name);
+			value = strtok_r(NULL, " \n", &next_value);
+		}
+	}
+	die("/proc/net/netstat: no %s", wanted);
+}
+
+/* At time zero: what set-up cost does not count. */
+void read_hosts(void)
+{
+	unsigned int i;
+
+	for (i = 0; i < nr_netns; i++) {
+		if (!netns[i].host)
+			continue;
+		enter(i);
+		netns[i].timeouts = netstat("TCPTimeouts");
+	}
+}
+
+/* Lines of "name value". Without the module there is no such file. */
+static void put_ldcp(FILE *out)
+{
+	FILE *file = fopen("/proc/net/ldcp", "r");
+	const char *comma = "";
+	uint64_t value;
+	char name[64];
+
+	if (!file)
+		return;
+	fprintf(out, ",\"ldcp\":{");
+	while (fscanf(file, "%63s %" SCNu64, name, &value) == 2) {
+		fprintf(out, "%s\"%s\":%" PRIu64, comma, name, value);
+		comma = ",";
+	}
+	fprintf(out, "}");
+	fclose(file);
+}
+
+void put_hosts(FILE *out)
+{
+	unsigned int i;
+
+	for (i = 0; i < nr_netns; i++) {
+		if (!netns[i].host)
+			continue;
+		enter(i);
+		fprintf(out, "{\"kind\":\"host\",\"name\":\"%s\",\"timeouts\":%" PRIu64,
+			netns[i].name, netstat("TCPTimeouts") - netns[i].timeouts);
+		put_ldcp(out);
+		fprintf(out, "}\n");
+	}
+}
