@@ -201,12 +201,14 @@ def window(records):
 def build(scenario, topology, records, kernel, seed):
     """results.json without its wall-clock part."""
     early, late = window(records)
+    # Samples bear the time they were due at, as measure.from does.
+    due = scenario.measure["from"]
     return {
         "scenario": scenario.name, "cc": scenario.cc_label(), "kernel": kernel, "seed": seed,
         "window_us": [early / 1000, late / 1000],
-        "jain_1ms": fairness(scenario, records, early, late),
+        "jain_1ms": fairness(scenario, records, due, late),
         "hosts": _hosts(records),
-        "flows": [_flow(flow, records, early, late) for flow in scenario.flows],
+        "flows": [_flow(flow, records, due, late) for flow in scenario.flows],
         "ports": [_port(port, scenario.link["rate"], records) for port in topology.ports],
     }
 

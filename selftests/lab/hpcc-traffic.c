@@ -422,7 +422,9 @@ static void run(void)
 	nr_open = nr_flows;
 	nr_undone = nr_flows;
 	arm_timer(next_sample);
-	while (nr_open > nr_endless || (nr_endless && !have_until)) {
+	/* The last sample of the window may be due when its end is. */
+	while (nr_open > nr_endless ||
+	       (nr_endless && (!have_until || next_sample <= until_ns))) {
 		bool tick = false;
 
 		n = epoll_wait(epoll_fd, ev, 64, -1);
