@@ -4,7 +4,7 @@
  * 2.2) by what ECN-Echo tells of each packet.
  *
  *	snd_cwnd = cw, rounded down	(at least 1)
- *	cw < 1: one packet each RTT / cw
+ *	cw < 1: one packet each T / cw
  *
  * Two sets of callbacks share the state, as those of hpcc do. Where ECN was not
  * negotiated, and where losses come without a mark between them (ECT bleached,
@@ -34,38 +34,57 @@ static u32 ldcp_cwnd(const struct tcp_sock *tp, const struct ldcp_ca *ca)
 	return clamp_t(u64, ca->cw_q24 >> LDCP_CW_BITS, 1, tp->snd_cwnd_clamp);
 }
 
+/* While losses are repaired, one retransmission may leave whatever the window:
+ * what followed the loss may be lost as well, with nothing behind it that would
+ * tell. It counts as in flight, until the ACK of this one says otherwise.
+ */
+static u32 ldcp_repair_cwnd(const struct sock *sk, u32 cwnd)
+{
+	const struct tcp_sock *tp = tcp_sk(sk);
+
+	if (likely(!tp->lost_out) || tp->retrans_out)
+		return cwnd;
+	return max(cwnd, tcp_packets_in_flight(tp) + 1);
+}
+
 /* ---- A window below one segment -------------------------------------------- */
 
-/* Pace: a packet each RTT / cw, counted from when the last one left. */
-static void ldcp_tick(struct sock *sk, const struct ldcp_ca *ca,
-		      const struct rate_sample *rs)
+/* Pace: a packet each T / cw, counted from when the last one left.
+ *
+ * T and not the smoothed RTT: that gets a sample each T / cw, or of packets sent
+ * again one that timestamps round to milliseconds, and would long tell of a
+ * queue that is gone. Half a tick more or less, at random: flows that were at
+ * gamma together would stay together, one burst each T / gamma.
+ */
+static void ldcp_tick(struct sock *sk, const struct ldcp_ca *ca)
 {
+	const struct ldcp_sysctls *sysctls =
+		&ldcp_pernet(sock_net(sk))->sysctls;
 	struct tcp_sock *tp = tcp_sk(sk);
-	u64 rtt_ns = (u64)max(tp->srtt_us >> 3, 1U) * NSEC_PER_USEC;
-	u64 tick_ns = div64_u64(rtt_ns << LDCP_CW_BITS, ca->cw_q24);
-	u64 sent_ns = tp->tcp_clock_cache;
+	u64 T_ns = hpcc_base_rtt_ns(sk, READ_ONCE(sysctls->base_rtt_ns));
+	u64 tick_ns = div64_u64(T_ns << LDCP_CW_BITS, ca->cw_q24);
 	u64 rate = div64_u64((u64)tp->mss_cache * NSEC_PER_SEC, tick_ns);
+	u64 sent_ns = tp->tcp_clock_cache -
+		      (tp->tcp_mstamp - tp->first_tx_mstamp) * NSEC_PER_USEC;
 
 	WRITE_ONCE(sk->sk_pacing_rate,
 		   clamp_t(u64, rate, 1, READ_ONCE(sk->sk_max_pacing_rate)));
-	if (rs->rtt_us > 0)
-		sent_ns -= (u64)rs->rtt_us * NSEC_PER_USEC;
+	tick_ns = tick_ns / 2 + mul_u64_u32_shr(tick_ns, get_random_u32(), 32);
 	hpcc_pace_at(tp, max(sent_ns + tick_ns, tp->tcp_clock_cache));
 }
 
-static void ldcp_apply(struct sock *sk, struct ldcp_ca *ca,
-		       const struct rate_sample *rs)
+static void ldcp_apply(struct sock *sk, struct ldcp_ca *ca)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
 	u32 cwnd = ldcp_cwnd(tp, ca);
 
-	tcp_snd_cwnd_set(tp, cwnd);
+	tcp_snd_cwnd_set(tp, ldcp_repair_cwnd(sk, cwnd));
 	/* In the start each packet has an ECN field of its own. */
 	hpcc_cap_bursts(sk, &ca->burst, ca->stage == LDCP_START ? 1 : cwnd);
 	if (ca->cw_q24 < ldcp_prompt_q24 && hpcc_ecn_is_classic(tp))
 		tp->ecn_flags |= TCP_ECN_QUEUE_CWR;
 	if (ca->cw_q24 < LDCP_ONE_Q24)
-		ldcp_tick(sk, ca, rs);
+		ldcp_tick(sk, ca);
 	else
 		WRITE_ONCE(sk->sk_pacing_rate,
 			   READ_ONCE(sk->sk_max_pacing_rate));
@@ -102,15 +121,14 @@ static void ldcp_to_marks(struct sock *sk, struct ldcp_ca *ca)
 /* ---- Callbacks of ldcp --------------------------------------------------------- */
 
 /* The window law, for what an ACK delivered. A window that is not used up does
- * not grow, nor does it while losses are repaired.
+ * not grow.
  */
 static void ldcp_adjust(struct sock *sk, struct ldcp_ca *ca, u32 clean,
 			u32 marked)
 {
 	bool was_one = ca->cw_q24 >= LDCP_ONE_Q24;
 
-	if (clean && tcp_is_cwnd_limited(sk) &&
-	    inet_csk(sk)->icsk_ca_state < TCP_CA_Recovery)
+	if (clean && tcp_is_cwnd_limited(sk))
 		ca->cw_q24 = ldcp_grant(&ca->params, ca->cw_q24, clean);
 	if (marked)
 		ca->cw_q24 = ldcp_revoke(&ca->params, ca->cw_q24, marked);
@@ -144,7 +162,7 @@ static void ldcp_cong_control(struct sock *sk, HPCC_CONG_CONTROL_ACK
 		ldcp_start_ack(sk, ca, marked);
 	if (ca->stage == LDCP_STABLE)
 		ldcp_adjust(sk, ca, delivered - marked, marked);
-	ldcp_apply(sk, ca, rs);
+	ldcp_apply(sk, ca);
 	trace_ldcp_ack(sk, ca, delivered, marked);
 }
 

@@ -32,11 +32,17 @@ struct ldcp_net *ldcp_pernet(const struct net *net)
 
 /* A connection reads them when it is established. */
 static const struct hpcc_knob ldcp_knobs[] = {
-	/* The draft leaves alpha and beta open, 0 < alpha, beta <= 1. */
-	{ "alpha_permille", LDCP_KNOB(alpha_permille), 500, 1, 1000 },
+	/* The draft leaves alpha and beta open, 0 < alpha, beta <= 1, and calls
+	 * a gamma of 1/4, 1/8 or 1/16 typical (section 2.2). Both laws ask for
+	 * the same share of marks at cw = 1 where
+	 *
+	 *	alpha / beta = gamma / eta
+	 *
+	 * and only then do flows above and below it come together.
+	 */
+	{ "alpha_permille", LDCP_KNOB(alpha_permille), 250, 1, 1000 },
 	{ "beta_permille", LDCP_KNOB(beta_permille), 500, 1, 1000 },
-	/* draft section 2.2: 1/4, 1/8, 1/16 are typical */
-	{ "gamma_permille", LDCP_KNOB(gamma_permille), 125, 1, 1000 },
+	{ "gamma_permille", LDCP_KNOB(gamma_permille), 250, 1, 1000 },
 	{ "fast_start", LDCP_KNOB(fast_start), 1, 0, 1 },
 	/* draft section 2.3: BDP */
 	{ "iw", LDCP_KNOB(iw_segs), 0, 2, 1 << 20, true },

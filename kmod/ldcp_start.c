@@ -34,17 +34,20 @@ void ldcp_start_init(struct sock *sk, struct ldcp_ca *ca)
 	struct tcp_sock *tp = tcp_sk(sk);
 	u32 mss = tp->mss_cache;
 	u64 B_host;
-	u64 IW;
+	u64 bdp;
 
-	B_host = hpcc_host_rate(sk, READ_ONCE(sysctls->host_mbps));
-	IW = mul_u64_u32_div(B_host,
-			     hpcc_base_rtt_ns(sk, READ_ONCE(sysctls->base_rtt_ns)),
-			     NSEC_PER_SEC);
-	if (segs)
-		IW = (u64)segs * mss;
-	ca->IW = clamp_t(u64, IW, ldcp_IW_min_segs * mss, ldcp_IW_max);
+	if (!segs) {
+		B_host = hpcc_host_rate(sk, READ_ONCE(sysctls->host_mbps));
+		bdp = mul_u64_u32_div(B_host,
+				      hpcc_base_rtt_ns(sk, READ_ONCE(sysctls->base_rtt_ns)),
+				      NSEC_PER_SEC);
+		segs = div_u64(min(bdp, (u64)ldcp_IW_max), mss);
+	}
+	segs = clamp(segs, ldcp_IW_min_segs, ldcp_IW_max / mss);
+	/* Whole segments, or the one that completes IW would wait for an ACK. */
+	ca->IW = segs * mss;
 	ca->start_seq = tp->snd_una;
-	ca->cw_q24 = div_u64((u64)ca->IW << LDCP_CW_BITS, mss);
+	ca->cw_q24 = (u64)segs << LDCP_CW_BITS;
 	ca->stage = LDCP_START;
 	/* One packet behind a gap tells of the loss. RACK would wait for three,
 	 * or for a timer of two ticks; a queue does not reorder.
