@@ -3,9 +3,9 @@
  * Qdisc "hpcc": an egress port of a switch that takes part in HPCC++.
  *
  * Classless FIFO with a byte limit; optionally a link of a given rate and
- * propagation delay (queue.c); in-band telemetry on the packets that leave
- * (stamp.c). This file is what the user talks to: netlink, statistics, and the
- * speed of the device.
+ * propagation delay (queue.c); LDCP's marking of packets that arrive (mark.c);
+ * in-band telemetry on those that leave (stamp.c). This file is what the user
+ * talks to: netlink, statistics, and the speed of the device.
  */
 #include <linux/ethtool.h>
 #include <linux/module.h>
@@ -18,6 +18,9 @@
 
 /* 680 full Ethernet packets, 84 us at 100 Gb/s. */
 static const u32 hpcc_limit_default = 1 << 20;
+
+/* P_max in millionths. */
+static const u32 hpcc_pmax_default = HPCC_PMAX_MAX;
 
 /* Preamble, frame check sequence and gap of Ethernet. */
 static const u32 hpcc_overhead_default = 24;
@@ -49,6 +52,10 @@ static struct netlink_range_validation hpcc_delay_range = {
 	.max = HPCC_DELAY_MAX_NS,
 };
 
+static struct netlink_range_validation hpcc_pmax_range = {
+	.max = HPCC_PMAX_MAX,
+};
+
 static const struct nla_policy hpcc_policy[TCA_HPCC_MAX + 1] = {
 	[TCA_HPCC_RATE64]	= NLA_POLICY_FULL_RANGE(NLA_U64, &hpcc_rate_range),
 	[TCA_HPCC_BANDWIDTH64]	= NLA_POLICY_FULL_RANGE(NLA_U64, &hpcc_rate_range),
@@ -60,6 +67,11 @@ static const struct nla_policy hpcc_policy[TCA_HPCC_MAX + 1] = {
 	[TCA_HPCC_KIND]		= NLA_POLICY_RANGE(NLA_U8, 253, 254),
 	[TCA_HPCC_STAMP]	= NLA_POLICY_MAX(NLA_U8, 1),
 	[TCA_HPCC_SPLIT]	= NLA_POLICY_MAX(NLA_U8, 1),
+	[TCA_HPCC_MARKING]	= NLA_POLICY_MAX(NLA_U8, HPCC_MARKING_LDCP),
+	[TCA_HPCC_KMIN]		= { .type = NLA_U32 },
+	[TCA_HPCC_KMAX]		= { .type = NLA_U32 },
+	[TCA_HPCC_PMAX]		= NLA_POLICY_FULL_RANGE(NLA_U32, &hpcc_pmax_range),
+	[TCA_HPCC_KNONECT]	= { .type = NLA_U32 },
 };
 
 /* Bytes/s of the device. Under RTNL. */
@@ -85,12 +97,37 @@ static void hpcc_commit(struct Qdisc *sch, const struct hpcc_config *cfg)
 	struct hpcc_sched *q = qdisc_priv(sch);
 	u64 b = hpcc_bandwidth(qdisc_dev(sch), cfg);
 	u64 byte_time = hpcc_byte_time(b);
+	struct hpcc_marks marks;
 
+	hpcc_marks_init(&marks, cfg, b, psched_mtu(qdisc_dev(sch)));
 	sch_tree_lock(sch);
 	q->cfg = *cfg;
 	q->b = b;
 	q->byte_time = byte_time;
+	q->marks = marks;
 	sch_tree_unlock(sch);
+}
+
+/* Without marking there are no thresholds, and so none that nobody sees. */
+static void hpcc_parse_marking(struct nlattr **tb, struct hpcc_config *cfg)
+{
+	if (tb[TCA_HPCC_MARKING])
+		cfg->marking = nla_get_u8(tb[TCA_HPCC_MARKING]);
+	if (cfg->marking == HPCC_MARKING_OFF) {
+		cfg->kmin = 0;
+		cfg->kmax = 0;
+		cfg->knonect = 0;
+		cfg->pmax_ppm = hpcc_pmax_default;
+		return;
+	}
+	if (tb[TCA_HPCC_KMIN])
+		cfg->kmin = nla_get_u32(tb[TCA_HPCC_KMIN]);
+	if (tb[TCA_HPCC_KMAX])
+		cfg->kmax = nla_get_u32(tb[TCA_HPCC_KMAX]);
+	if (tb[TCA_HPCC_PMAX])
+		cfg->pmax_ppm = nla_get_u32(tb[TCA_HPCC_PMAX]);
+	if (tb[TCA_HPCC_KNONECT])
+		cfg->knonect = nla_get_u32(tb[TCA_HPCC_KNONECT]);
 }
 
 static void hpcc_parse(struct nlattr **tb, struct hpcc_config *cfg)
@@ -115,10 +152,73 @@ static void hpcc_parse(struct nlattr **tb, struct hpcc_config *cfg)
 		cfg->stamp = nla_get_u8(tb[TCA_HPCC_STAMP]);
 	if (tb[TCA_HPCC_SPLIT])
 		cfg->split = nla_get_u8(tb[TCA_HPCC_SPLIT]);
+	hpcc_parse_marking(tb, cfg);
+}
+
+/* Thresholds without marking would have no effect, which is hardly meant. */
+static int hpcc_validate_unmarked(struct nlattr **tb,
+				  struct netlink_ext_ack *extack)
+{
+	const struct nlattr *attr = tb[TCA_HPCC_KMIN] ?: tb[TCA_HPCC_KMAX] ?:
+				    tb[TCA_HPCC_PMAX] ?: tb[TCA_HPCC_KNONECT];
+
+	if (!attr)
+		return 0;
+	NL_SET_ERR_MSG_ATTR(extack, attr,
+			    "kmin, kmax, pmax, knonect: need marking ldcp");
+	return -EINVAL;
+}
+
+/* A configured kmin that a derived kmax fell below is an error only of who
+ * changes what kmax depends on: a device may have changed its speed before.
+ */
+static int hpcc_validate_kmin(struct net_device *dev, struct nlattr **tb,
+			      const struct hpcc_config *cfg,
+			      struct netlink_ext_ack *extack)
+{
+	const struct nlattr *attr = tb[TCA_HPCC_KMIN] ?: tb[TCA_HPCC_KMAX] ?:
+				    tb[TCA_HPCC_LIMIT] ?: tb[TCA_HPCC_RATE64] ?:
+				    tb[TCA_HPCC_BANDWIDTH64] ?:
+				    tb[TCA_HPCC_OVERHEAD];
+	u64 b;
+
+	if (cfg->kmax && cfg->kmin > cfg->kmax) {
+		NL_SET_ERR_MSG_ATTR(extack, attr, "kmin: has to be at most kmax");
+		return -ERANGE;
+	}
+	if (cfg->kmax || !cfg->kmin || !attr)
+		return 0;
+	b = hpcc_bandwidth(dev, cfg);
+	if (cfg->kmin > hpcc_kmax_derived(cfg, b, psched_mtu(dev))) {
+		NL_SET_ERR_MSG_ATTR(extack, attr,
+				    "kmin: has to be at most kmax, which follows from B and limit unless given");
+		return -ERANGE;
+	}
+	return 0;
+}
+
+/* All of what the change results in, not only what it names. */
+static int hpcc_validate_marking(struct net_device *dev, struct nlattr **tb,
+				 const struct hpcc_config *cfg,
+				 struct netlink_ext_ack *extack)
+{
+	if (cfg->marking == HPCC_MARKING_OFF)
+		return hpcc_validate_unmarked(tb, extack);
+	if (cfg->kmax > cfg->limit) {
+		NL_SET_ERR_MSG_ATTR(extack, tb[TCA_HPCC_KMAX] ?: tb[TCA_HPCC_LIMIT],
+				    "kmax: has to be at most limit");
+		return -ERANGE;
+	}
+	if (cfg->knonect > cfg->limit) {
+		NL_SET_ERR_MSG_ATTR(extack, tb[TCA_HPCC_KNONECT] ?: tb[TCA_HPCC_LIMIT],
+				    "knonect: has to be at most limit");
+		return -ERANGE;
+	}
+	return hpcc_validate_kmin(dev, tb, cfg, extack);
 }
 
 /* What a policy cannot say: gaps in a range, and how attributes go together. */
-static int hpcc_validate(const struct net_device *dev, struct nlattr **tb,
+static int hpcc_validate(struct net_device *dev, struct nlattr **tb,
 			 const struct hpcc_config *cfg,
 			 struct netlink_ext_ack *extack)
 {
@@ -143,7 +243,7 @@ static int hpcc_validate(const struct net_device *dev, struct nlattr **tb,
 				    "limit: without split it has to hold a GSO packet of 64 KB, headers and overhead included");
 		return -ERANGE;
 	}
-	return 0;
+	return hpcc_validate_marking(dev, tb, cfg, extack);
 }
 
 static int hpcc_change(struct Qdisc *sch, struct nlattr *opt,
@@ -173,6 +273,7 @@ static int hpcc_init(struct Qdisc *sch, struct nlattr *opt,
 	q->cfg = (struct hpcc_config){
 		.limit		= hpcc_limit_default,
 		.overhead	= hpcc_overhead_default,
+		.pmax_ppm	= hpcc_pmax_default,
 		.kind		= HPCC_OPT_KIND_DEFAULT,
 		.stamp		= true,
 		.split		= true,
@@ -194,14 +295,32 @@ static void hpcc_destroy(struct Qdisc *sch)
 	qdisc_watchdog_cancel(&q->watchdog);
 }
 
+/* Not what was configured but what it comes to. */
+static int hpcc_dump_marking(struct sk_buff *skb, const struct hpcc_config *cfg,
+			     const struct hpcc_marks *marks)
+{
+	if (nla_put_u8(skb, TCA_HPCC_MARKING, cfg->marking))
+		return -EMSGSIZE;
+	if (cfg->marking == HPCC_MARKING_OFF)
+		return 0;
+	if (nla_put_u32(skb, TCA_HPCC_KMIN, marks->curve.K_min) ||
+	    nla_put_u32(skb, TCA_HPCC_KMAX, marks->curve.K_max) ||
+	    nla_put_u32(skb, TCA_HPCC_PMAX, cfg->pmax_ppm) ||
+	    nla_put_u32(skb, TCA_HPCC_KNONECT, marks->knonect))
+		return -EMSGSIZE;
+	return 0;
+}
+
 static int hpcc_dump(struct Qdisc *sch, struct sk_buff *skb)
 {
 	struct hpcc_sched *q = qdisc_priv(sch);
 	struct hpcc_config cfg;
+	struct hpcc_marks marks;
 	struct nlattr *opts;
 
 	sch_tree_lock(sch);
 	cfg = q->cfg;
+	marks = q->marks;
 	sch_tree_unlock(sch);
 
 	opts = nla_nest_start_noflag(skb, TCA_OPTIONS);
@@ -217,7 +336,8 @@ static int hpcc_dump(struct Qdisc *sch, struct sk_buff *skb)
 	    nla_put_u32(skb, TCA_HPCC_DELAY, cfg.delay_ns) ||
 	    nla_put_u8(skb, TCA_HPCC_KIND, cfg.kind) ||
 	    nla_put_u8(skb, TCA_HPCC_STAMP, cfg.stamp) ||
-	    nla_put_u8(skb, TCA_HPCC_SPLIT, cfg.split)) {
+	    nla_put_u8(skb, TCA_HPCC_SPLIT, cfg.split) ||
+	    hpcc_dump_marking(skb, &cfg, &marks)) {
 		nla_nest_cancel(skb, opts);
 		return -EMSGSIZE;
 	}
@@ -253,7 +373,9 @@ static struct Qdisc_ops hpcc_qdisc_ops __read_mostly = {
 };
 MODULE_ALIAS_NET_SCH("hpcc");
 
-/* A device that comes up, or renegotiates, may have another speed. */
+/* A device that comes up, or renegotiates, may have another speed. The MTU is
+ * what thresholds of slow links are derived from.
+ */
 static int hpcc_device_event(struct notifier_block *nb, unsigned long event,
 			     void *ptr)
 {
@@ -261,7 +383,8 @@ static int hpcc_device_event(struct notifier_block *nb, unsigned long event,
 	struct hpcc_sched *q;
 
 	ASSERT_RTNL();
-	if (event != NETDEV_UP && event != NETDEV_CHANGE)
+	if (event != NETDEV_UP && event != NETDEV_CHANGE &&
+	    event != NETDEV_CHANGEMTU)
 		return NOTIFY_DONE;
 	list_for_each_entry(q, &hpcc_ports, ports) {
 		if (qdisc_dev(q->watchdog.qdisc) == dev)

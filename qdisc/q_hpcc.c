@@ -40,7 +40,9 @@ static void explain(void)
 		"Usage: ... hpcc [ rate RATE ] [ bandwidth RATE ] [ limit BYTES ]\n"
 		"                [ node ID ] [ port ID ] [ overhead BYTES ] [ delay TIME ]\n"
 		"                [ kind 253|254 ] [ stamp | nostamp ]\n"
-		"                [ split-gso | no-split-gso ]\n"
+		"                [ split-gso | no-split-gso ] [ marking off|ldcp ]\n"
+		"                [ kmin BYTES ] [ kmax BYTES ] [ pmax FRACTION ]\n"
+		"                [ knonect BYTES ]\n"
 		"\n"
 		"rate       shape to this, 1kbit .. 10tbit; 0: do not shape (default)\n"
 		"bandwidth  what telemetry states as B without rate; 0: the device's (default)\n"
@@ -48,7 +50,13 @@ static void explain(void)
 		"node, port this link's name in telemetry, 0 .. %u and 0 .. %u (0)\n"
 		"overhead   of the link on each packet, 0 .. %u bytes (24)\n"
 		"delay      of propagation behind the queue, 0 .. 1s (0)\n"
-		"kind       of the TCP option (253)\n",
+		"kind       of the TCP option (253)\n"
+		"marking    ldcp: mark and drop by queue length on arrival (off)\n"
+		"kmin, kmax ECN-capable packets: none is marked below kmin, each from kmax on,\n"
+		"           at most limit; 0: derived from B (default)\n"
+		"pmax       probability of a mark just below kmax, 0 .. 1 (1)\n"
+		"knonect    other IP packets are dropped from here on, at most limit; 0:\n"
+		"           derived from B (default)\n",
 		HPCC_NODE_MAX, HPCC_PORT_MAX, HPCC_OVERHEAD_MAX);
 }
 
@@ -95,6 +103,44 @@ static int parse_limit(const char *name, const char *arg, void *to)
 		return bad_value(name, arg, "a size, 1b or more");
 	memcpy(to, &size, sizeof(size));
 	return sizeof(size);
+}
+
+/* Up to 4 GB. */
+static int parse_threshold(const char *name, const char *arg, void *to)
+{
+	unsigned int size;
+
+	if (*arg == '-' || get_size(&size, arg))
+		return bad_value(name, arg, "a size, or 0");
+	memcpy(to, &size, sizeof(size));
+	return sizeof(size);
+}
+
+static int parse_marking(const char *name, const char *arg, void *to)
+{
+	__u8 marking = !strcmp(arg, "ldcp") ? HPCC_MARKING_LDCP :
+					      HPCC_MARKING_OFF;
+
+	if (strcmp(arg, "ldcp") && strcmp(arg, "off"))
+		return bad_value(name, arg, "off or ldcp");
+	memcpy(to, &marking, sizeof(marking));
+	return sizeof(marking);
+}
+
+/* To the nearest millionth. */
+static int parse_fraction(const char *name, const char *arg, void *to)
+{
+	double value;
+	char *end;
+	__u32 ppm;
+
+	value = strtod(arg, &end);
+	if (strspn(arg, "0123456789.e-") != strlen(arg) || !*arg || *end ||
+	    !(value >= 0 && value <= 1) || *arg == '-')
+		return bad_value(name, arg, "a fraction, 0 .. 1");
+	ppm = value * HPCC_PMAX_MAX + 0.5;
+	memcpy(to, &ppm, sizeof(ppm));
+	return sizeof(ppm);
 }
 
 static int parse_delay(const char *name, const char *arg, void *to)
@@ -152,6 +198,11 @@ static const struct {
 	{ "overhead",	TCA_HPCC_OVERHEAD,	parse_overhead },
 	{ "delay",	TCA_HPCC_DELAY,		parse_delay },
 	{ "kind",	TCA_HPCC_KIND,		parse_kind },
+	{ "marking",	TCA_HPCC_MARKING,	parse_marking },
+	{ "kmin",	TCA_HPCC_KMIN,		parse_threshold },
+	{ "kmax",	TCA_HPCC_KMAX,		parse_threshold },
+	{ "pmax",	TCA_HPCC_PMAX,		parse_fraction },
+	{ "knonect",	TCA_HPCC_KNONECT,	parse_threshold },
 };
 
 static const struct {
@@ -265,6 +316,26 @@ static void print_flag(const char *key, bool on, const char *yes,
 	print_text("%s ", on ? yes : no);
 }
 
+/* tc's %g keeps six digits, which is all that a millionth has. */
+static void print_marking(struct rtattr **tb)
+{
+	const char *name = attr_value(tb[TCA_HPCC_MARKING]) ? "ldcp" : "off";
+
+	print_color_string(PRINT_ANY, COLOR_NONE, "marking", "marking %s ",
+			   name);
+	if (tb[TCA_HPCC_KMIN])
+		print_u64("kmin", "kmin %llub ", attr_value(tb[TCA_HPCC_KMIN]));
+	if (tb[TCA_HPCC_KMAX])
+		print_u64("kmax", "kmax %llub ", attr_value(tb[TCA_HPCC_KMAX]));
+	if (tb[TCA_HPCC_PMAX])
+		print_color_float(PRINT_ANY, COLOR_NONE, "pmax", "pmax %g ",
+				  attr_value(tb[TCA_HPCC_PMAX]) /
+				  (double)HPCC_PMAX_MAX);
+	if (tb[TCA_HPCC_KNONECT])
+		print_u64("knonect", "knonect %llub ",
+			  attr_value(tb[TCA_HPCC_KNONECT]));
+}
+
 static int hpcc_print_opt(struct qdisc_util *qu, FILE *f, struct rtattr *opt)
 {
 	struct rtattr *tb[TCA_HPCC_MAX + 1];
@@ -298,6 +369,8 @@ static int hpcc_print_opt(struct qdisc_util *qu, FILE *f, struct rtattr *opt)
 	if (tb[TCA_HPCC_SPLIT])
 		print_flag("split_gso", attr_value(tb[TCA_HPCC_SPLIT]),
 			   "split-gso", "no-split-gso");
+	if (tb[TCA_HPCC_MARKING])
+		print_marking(tb);
 	return 0;
 }
 
@@ -401,9 +474,14 @@ static int hpcc_print_xstats(struct qdisc_util *qu, FILE *f,
 	print_u64("qlen_p99", " p99 %llub", percentile(&st, 990));
 	print_u64("qlen_max", " max %llub", st.qlen_max_bytes);
 	print_u64("drop_limit", "\n  dropped limit %llu", st.drop_limit);
+	print_u64("drop_limit_ect", " (ect %llu)", st.drop_limit_ect);
+	print_u64("drop_knonect", " knonect %llu", st.drop_knonect);
 	print_u64("drop_gso", " gso %llu", st.drop_gso);
-	print_u64("marked", " marked %llu", st.marked);
 	print_u64("resyncs", " resyncs %llu", st.resyncs);
+	print_u64("marked", "\n  marked %llu", st.marked);
+	print_u64("marked_p", " p %llu", st.marked - st.marked_kmax);
+	print_u64("marked_kmax", " kmax %llu", st.marked_kmax);
+	print_u64("mark_failed", " failed %llu", st.mark_failed);
 	if (is_json_context())
 		print_histogram(&st);
 	close_json_object();

@@ -34,11 +34,6 @@
  */
 static const u64 hpcc_catch_up_ns = NSEC_PER_MSEC;
 
-enum hpcc_verdict {
-	HPCC_ADMIT,
-	HPCC_DROP_LIMIT,
-};
-
 static u64 hpcc_time_ns(const struct sk_buff *skb)
 {
 	return hpcc_skb_cb(skb)->time_ns;
@@ -130,15 +125,26 @@ static void hpcc_serve(struct hpcc_sched *q, u64 now)
 		hpcc_start(q, skb, now);
 }
 
-/* What becomes of a packet that arrives. */
-static enum hpcc_verdict hpcc_admit(const struct hpcc_sched *q, u32 bytes)
+static bool hpcc_fits(const struct hpcc_sched *q, u32 bytes)
 {
 	u64 held = q->waiting_bytes;
 
 	/* Without a rate only this bounds what is on the delay. */
 	if (!q->cfg.rate)
 		held += q->line_bytes;
-	return held + bytes > q->cfg.limit ? HPCC_DROP_LIMIT : HPCC_ADMIT;
+	return held + bytes <= q->cfg.limit;
+}
+
+/* May a packet that arrives enter the queue? */
+static bool hpcc_admit(struct hpcc_sched *q, struct sk_buff *skb, u32 bytes)
+{
+	bool fits = hpcc_fits(q, bytes);
+
+	if (q->cfg.marking != HPCC_MARKING_OFF)
+		return hpcc_mark(q, skb, fits);
+	if (!fits)
+		q->stats.drop_limit++;
+	return fits;
 }
 
 static int hpcc_enqueue_one(struct sk_buff *skb, struct Qdisc *sch, u64 now,
@@ -147,10 +153,8 @@ static int hpcc_enqueue_one(struct sk_buff *skb, struct Qdisc *sch, u64 now,
 	struct hpcc_sched *q = qdisc_priv(sch);
 	u32 bytes = qdisc_pkt_len(skb) + q->cfg.overhead;
 
-	if (hpcc_admit(q, bytes) == HPCC_DROP_LIMIT) {
-		q->stats.drop_limit++;
+	if (!hpcc_admit(q, skb, bytes))
 		return qdisc_drop(skb, sch, to_free);
-	}
 	hpcc_skb_cb(skb)->time_ns = now;
 	hpcc_skb_cb(skb)->bytes = bytes;
 	__skb_queue_tail(&q->waiting, skb);

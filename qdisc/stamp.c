@@ -6,17 +6,10 @@
  * are made readable, then writable. A packet that is not stamped leaves as it
  * came, except that data of it may have been pulled into its linear part.
  */
-#include <linux/if_arp.h>
 #include <linux/tcp.h>
 #include <hpcc/stamp.h>
 
 #include "hpcc.h"
-
-/* Does the device transmit Ethernet headers, so that skb->data is at one? */
-static bool hpcc_is_ethernet(const struct net_device *dev)
-{
-	return dev->type == ARPHRD_ETHER || dev->type == ARPHRD_LOOPBACK;
-}
 
 static int hpcc_walk(const struct sk_buff *skb, u8 kind,
 		     struct hpcc_place *place)

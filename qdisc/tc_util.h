@@ -50,6 +50,8 @@ int print_color_u64(enum output_type t, enum color_attr color, const char *key,
 		    const char *fmt, uint64_t value);
 int print_color_bool(enum output_type t, enum color_attr color,
 		     const char *key, const char *fmt, bool value);
+int print_color_float(enum output_type t, enum color_attr color,
+		      const char *key, const char *fmt, double value);
 bool is_json_context(void);
 void open_json_object(const char *str);
 void close_json_object(void);

@@ -82,7 +82,7 @@ test_defaults()
 	links
 	add
 	expect show "$(show)" \
-		"qdisc hpcc 1: root refcnt 2 limit 1048576b node 0 port 0 overhead 24 delay 0ns kind 253 stamp split-gso "
+		"qdisc hpcc 1: root refcnt 2 limit 1048576b node 0 port 0 overhead 24 delay 0ns kind 253 stamp split-gso marking off "
 	expect link "$(json 'q["hpcc"]["bandwidth"]')" 1250000000
 }
 
@@ -92,13 +92,13 @@ test_every_option()
 	add rate 10gbit bandwidth 40gbit limit 200kb node 1048575 port 65535 \
 	    overhead 38 delay 1500ns kind 254 nostamp no-split-gso
 	expect show "$(show)" \
-		"qdisc hpcc 1: root refcnt 2 rate 10Gbit bandwidth 40Gbit limit 204800b node 1048575 port 65535 overhead 38 delay 1500ns kind 254 nostamp no-split-gso "
+		"qdisc hpcc 1: root refcnt 2 rate 10Gbit bandwidth 40Gbit limit 204800b node 1048575 port 65535 overhead 38 delay 1500ns kind 254 nostamp no-split-gso marking off "
 	expect json "$(json 'q["options"]')" \
-		"{'rate': 1250000000, 'bandwidth': 5000000000, 'limit': 204800, 'node': 1048575, 'port': 65535, 'overhead': 38, 'delay': 1500, 'kind': 254, 'stamp': False, 'split_gso': False}"
+		"{'rate': 1250000000, 'bandwidth': 5000000000, 'limit': 204800, 'node': 1048575, 'port': 65535, 'overhead': 38, 'delay': 1500, 'kind': 254, 'stamp': False, 'split_gso': False, 'marking': 'off'}"
 	change rate 0 bandwidth 0 node 0x10 port 0 overhead 0 delay 0 kind 253 \
 	       stamp split-gso
 	expect changed "$(show)" \
-		"qdisc hpcc 1: root refcnt 2 limit 204800b node 16 port 0 overhead 0 delay 0ns kind 253 stamp split-gso "
+		"qdisc hpcc 1: root refcnt 2 limit 204800b node 16 port 0 overhead 0 delay 0ns kind 253 stamp split-gso marking off "
 }
 
 # What tc shows can be given back to it.
@@ -117,6 +117,8 @@ test_show_is_input()
 
 test_tc_refuses()
 {
+	local p
+
 	links
 	refused 'rate "11tbit": has to be a rate, 1kbit .. 10tbit' add rate 11tbit
 	refused 'rate "999bit"' add rate 999bit
@@ -134,7 +136,16 @@ test_tc_refuses()
 	refused 'delay "-1us"' add delay -1us
 	refused 'kind "252": has to be 253 or 254' add kind 252
 	refused 'rate: a value has to follow' add rate
-	refused 'unknown option "marking"' add marking 1
+	refused 'marking "on": has to be off or ldcp' add marking on
+	refused 'kmin "-1": has to be a size, or 0' add marking ldcp kmin -1
+	refused 'kmax "many"' add marking ldcp kmax many
+	refused 'knonect ""' add marking ldcp knonect ""
+	for p in 1.000001 -0.1 -0 1e9 nan inf 0x1 half "" 50% 0.1.2; do
+		refused "pmax \"$p\": has to be a fraction, 0 .. 1" \
+			add marking ldcp pmax "$p"
+	done
+	refused 'pmax: a value has to follow' add marking ldcp pmax
+	refused 'unknown option "marked"' add marked 1
 	refused 'Usage: ... hpcc' add help
 }
 
@@ -157,7 +168,19 @@ test_kernel_refuses()
 	       "8=u8:252 ERANGE 8" "8=u8:255 ERANGE 8" "8=u32:253 EINVAL 8"
 	       "9=u8:2 ERANGE 9" "9=u32:1 EINVAL 9"
 	       "10=u8:2 ERANGE 10" "10=raw: EINVAL 10"
-	       "11=u32:0 EINVAL 11" "12=u32:0 EINVAL 12"
+	       "11=u32:0 EINVAL 11" "17=u32:0 EINVAL 17"
+	       "12=u8:2 ERANGE 12" "12=u32:1 EINVAL 12"
+	       "12=u8:1,13=u8:1 EINVAL 13" "12=u8:1,14=u64:1 EINVAL 14"
+	       "12=u8:1,15=u32:1000001 ERANGE 15" "12=u8:1,15=u8:1 EINVAL 15"
+	       "12=u8:1,16=u16:1 EINVAL 16"
+	       "13=u32:1 EINVAL 13" "14=u32:1 EINVAL 14" "15=u32:1 EINVAL 15"
+	       "12=u8:0,16=u32:1 EINVAL 16"
+	       "12=u8:1,13=u32:50001,14=u32:50000 ERANGE 13"
+	       "12=u8:1,14=u32:1048577 ERANGE 14"
+	       "3=u32:5000,12=u8:1,14=u32:5001 ERANGE 14"
+	       "12=u8:1,16=u32:1048577 ERANGE 16"
+	       "12=u8:1,13=u32:1048577 ERANGE 13"
+	       "1=u64:125000,12=u8:1,13=u32:24609 ERANGE 13"
 	       "4=u32:5,5=u32:65536 ERANGE 5")
 	for case in "${cases[@]}"; do
 		wants+=("${case#* }")
@@ -181,8 +204,11 @@ test_kernel_accepts_edges()
 	got=$(ip netns exec tx "$HERE/qdisc_nl.py" v0 1=u64:1250000000000 1=u64:125 \
 		1=u64:0 2=u64:1250000000000 2=u64:0 3=u32:4294967295 3=u32:1538 \
 		10=u8:0,3=u32:65720 10=u8:1 4=u32:0 4=u32:1048575 5=u32:65535 \
-		6=u32:0 6=u32:256 7=u32:1000000000 7=u32:0 8=u8:254 9=u8:0)
-	expect "accepted" "$(grep -c '^ok$' <<<"$got")" 18
+		6=u32:0 6=u32:256 7=u32:1000000000 7=u32:0 8=u8:254 9=u8:0 \
+		12=u8:0 12=u8:1,13=u32:4000,14=u32:4000 \
+		14=u32:4294967295,3=u32:4294967295 16=u32:4294967295 \
+		13=u32:4294967295 15=u32:1000000 15=u32:0 13=u32:0,14=u32:0,16=u32:0)
+	expect "accepted" "$(grep -c '^ok$' <<<"$got")" 26
 }
 
 # A refused change leaves everything as it was.

@@ -98,6 +98,11 @@ enum {
 	TCA_HPCC_STAMP,		/* u8, 0: shape and count only, 1: write telemetry */
 	TCA_HPCC_SPLIT,		/* u8, 0: keep GSO packets whole, 1: split on enqueue */
 	TCA_HPCC_PAD,
+	TCA_HPCC_MARKING,	/* u8, enum hpcc_marking */
+	TCA_HPCC_KMIN,		/* u32, bytes of queue; 0: derived from B */
+	TCA_HPCC_KMAX,		/* u32, bytes of queue; 0: derived from B */
+	TCA_HPCC_PMAX,		/* u32, millionths, 0 .. HPCC_PMAX_MAX */
+	TCA_HPCC_KNONECT,	/* u32, bytes of queue; 0: derived from B */
 	__TCA_HPCC_MAX,
 };
 
@@ -109,6 +114,22 @@ enum {
 #define HPCC_PORT_MAX		0xffff
 #define HPCC_OVERHEAD_MAX	256
 #define HPCC_DELAY_MAX_NS	1000000000U
+#define HPCC_PMAX_MAX		1000000U
+
+/**
+ * enum hpcc_marking - what is done to packets by the queue they find
+ * @HPCC_MARKING_OFF: nothing
+ * @HPCC_MARKING_LDCP: ECN-capable ones are marked CE, with a probability that
+ *	rises from 0 at kmin to pmax at kmax, and always from kmax on; those
+ *	that are Not-ECT are dropped from knonect on
+ *
+ * A dump has the thresholds that are in force, and none with HPCC_MARKING_OFF.
+ * A change to HPCC_MARKING_OFF forgets those that were configured.
+ */
+enum hpcc_marking {
+	HPCC_MARKING_OFF,
+	HPCC_MARKING_LDCP,
+};
 
 /*
  * Queue length histogram: what departing packets left behind them, in bytes.
@@ -156,13 +177,19 @@ enum hpcc_unstamped {
  * @unstamped: packets without our record, by enum hpcc_unstamped
  * @drop_limit: packets dropped because the backlog was at its limit
  * @drop_gso: packets dropped because splitting them failed
- * @marked: packets marked CE
+ * @marked: packets that we marked CE
  * @resyncs: times the virtual clock gave up lost time after a late timer
  * @bandwidth: B in bytes/s as telemetry states it
  * @qlen_bytes: queue now, link overhead included, without packets in flight
  *	on the emulated delay
  * @qlen_max_bytes: largest queue that a departing packet left
  * @hist: queue length histogram, see HPCC_HIST_*
+ * @marked_kmax: of those @marked, the ones that found a queue of kmax or more
+ * @mark_failed: packets sent on unmarked because their IP header contradicts
+ *	itself, is cut short, or could not be made writable
+ * @drop_limit_ect: of @drop_limit, ECN-capable packets; counted while marking
+ *	is on
+ * @drop_knonect: Not-ECT packets dropped at a queue of knonect or more
  */
 struct tc_hpcc_xstats {
 	__u64	tx_bytes;
@@ -178,6 +205,10 @@ struct tc_hpcc_xstats {
 	__u32	qlen_bytes;
 	__u32	qlen_max_bytes;
 	__u64	hist[HPCC_HIST_BUCKETS];
+	__u64	marked_kmax;
+	__u64	mark_failed;
+	__u64	drop_limit_ect;
+	__u64	drop_knonect;
 };
 
 #endif /* _UAPI_LINUX_HPCC_H */
