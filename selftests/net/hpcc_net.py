@@ -142,7 +142,7 @@ def _setns(fd):
 class Netns:
     """A network namespace of its own; gone when the test ends."""
 
-    def __init__(self, **sysctls):
+    def __init__(self, ldcp=None, **sysctls):
         home = os.open("/proc/self/ns/net", os.O_RDONLY)
         if _libc.unshare(_CLONE_NEWNET):
             raise OSError(ctypes.get_errno(), "unshare")
@@ -157,6 +157,8 @@ class Netns:
         self.sysctl("net.ipv6.conf.default.addr_gen_mode", 1)
         for name, value in sysctls.items():
             self.sysctl("net.hpcc." + name, value)
+        for name, value in (ldcp or {}).items():
+            self.sysctl("net.ldcp." + name, value)
         defer(self.delete)
 
     def delete(self):
@@ -210,10 +212,10 @@ class Netns:
                 os.close(fd)
         return None
 
-    def counters(self):
-        """/proc/net/hpcc as a Counters."""
+    def counters(self, name="hpcc"):
+        """/proc/net/hpcc, or another such file, as a Counters."""
         return Counters((name, int(value)) for name, value in
-                        map(str.split, self.read("/proc/net/hpcc").splitlines()))
+                        map(str.split, self.read(f"/proc/net/{name}").splitlines()))
 
     def flows(self):
         """/proc/net/hpcc_flows as a list of dicts."""
@@ -347,7 +349,7 @@ def tcp_info(sock):
     words = struct.unpack_from("=24I", raw, 8)
     return {"state": raw[0], "ca_state": raw[1], "snd_mss": words[2],
             "ssthresh": words[17], "rtt_us": words[15], "cwnd": words[18],
-            "retrans": words[23],
+            "reordering": words[20], "retrans": words[23],
             "pacing_rate": struct.unpack_from("=Q", raw, 104)[0]}
 
 
@@ -402,6 +404,34 @@ def transfer(*ways, timeout_s=60, each=None):
     for fd, data in want.items():
         if got[fd][1] != data:
             raise AssertionError("data differ")
+
+
+class Tracepoint:
+    """A tracepoint of ours, on until the test ends."""
+
+    def __init__(self, name):
+        self.name = name.rpartition(":")[2]
+        folder = "events/" + name.replace(":", "/")
+        self.top = next((top for top in ("/sys/kernel/tracing", "/sys/kernel/debug/tracing")
+                         if os.path.exists(f"{top}/{folder}")), None)
+        if not self.top:
+            raise Skip("no tracefs")
+        self.write("trace", "")
+        self.write(folder + "/enable", "1")
+        defer(self.write, folder + "/enable", "0")
+
+    def write(self, name, text):
+        """Write a file of tracefs."""
+        with open(f"{self.top}/{name}", "w", encoding="ascii") as file:
+            file.write(text)
+
+    def lines(self):
+        """What it told since the last call, as dicts of words."""
+        with open(self.top + "/trace", encoding="ascii") as file:
+            found = [line.split(self.name + ":")[1] for line in file
+                     if self.name + ":" in line]
+        self.write("trace", "")
+        return [dict(word.split("=") for word in line.split()) for line in found]
 
 
 # ---- Bytes of packets -------------------------------------------------------------
