@@ -33,7 +33,8 @@ help:
 	@echo '  check-uml     check-net in a guest of KERNEL=X.Y: 6.1, 6.12, 7.2'
 	@echo '  fuzz          fuzz targets for FUZZ_SECONDS each (60), T=stamp: that one'
 	@echo '  style         checkpatch, sparse, W=1, kernel-doc, shellcheck, manual pages'
-	@echo '  bench-core    the figures that this project must reach'
+	@echo '  bench-core    the figures that HPCC++ must reach'
+	@echo '  bench-ldcp    those that LDCP must reach, beside dctcp, cubic and hpcc'
 	@echo ''
 	@echo '  all           modules for the running kernel, tc plugin, tools (default)'
 	@echo '  modules       kernel modules for KDIR=$(KDIR)'
@@ -52,8 +53,8 @@ deps:
 demo: deps plugin tools
 	@scripts/hpcc-lab compare $(DEMO) --cc $(DEMO_CC) --seed $(SEED) --out $(OUT)/demo
 
-bench-core: deps plugin tools
-	@scripts/bench-core
+bench-core bench-ldcp: deps plugin tools
+	@scripts/$@
 
 check: deps
 	@scripts/check
@@ -158,6 +159,6 @@ clean:
 	find scripts selftests -name __pycache__ -prune -exec rm -rf {} +
 	rm -rf $(OUT)
 
-.PHONY: all help deps demo bench-core check check-unit check-replay check-fuzz fuzz \
+.PHONY: all help deps demo bench-core bench-ldcp check check-unit check-replay check-fuzz fuzz \
 	check-scripts check-lab check-net check-style check-uml style modules \
 	kernel-ready plugin tools install install-user uninstall dkms clean

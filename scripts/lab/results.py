@@ -176,12 +176,22 @@ def _port(port, rate_bps, records):
     return {
         "node": port.node, "peer": port.peer, "rate_bps": rate_bps,
         "packets": end["tx_packets"], "wire_bytes": end["tx_bytes"], "drops": end["drops"],
-        "marks": end["marks"], "stamped": end["stamped"],
+        "drops_ect": end["drops_ect"], "drops_knonect": end["drops_knonect"],
+        "marks": end["marks"], "marks_kmax": end["marks_kmax"], "stamped": end["stamped"],
+        "marking": _marking(end),
         "utilization": round(bits * 10**9 / (rate_bps * span_ns), 6),
         "queue_bytes": queue_figures(_difference(late["hist"], early["hist"]),
                                      late["queue_max"]),
         "queue_bytes_whole_run": queue_figures(end["hist"], end["queue_max"]),
     }
+
+
+def _marking(record):
+    """The thresholds in force, those that are derived from the rate, too."""
+    if "kmax" not in record:
+        return None
+    return {"kmin": record["kmin"], "kmax": record["kmax"], "knonect": record["knonect"],
+            "pmax": record["pmax_ppm"] / 10**6}
 
 
 def window(records):

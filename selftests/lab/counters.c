@@ -20,15 +20,15 @@ static uint64_t netstat(const char *wanted)
 	if (!file)
 		die("/proc/net/netstat: %s", strerror(errno));
 	while (fgets(names, sizeof(names), file) && fgets(values, sizeof(values), file)) {
-		name = strtok_r(names, " \n", &next_name);
-		value = strtok_r(values, " \n", &next_value);
+		name = strtok_r(names, "\n ", &next_name);
+		value = strtok_r(values, "\n ", &next_value);
 		while (name && value) {
 			if (!strcmp(name, wanted)) {
 				fclose(file);
 				return strtoull(value, NULL, 10);
 			}
-			name = strtok_r(NULL, " \n", &next_name);
-			value = strtok_r(NULL, " \n", &next_value);
+			name = strtok_r(NULL, "\n ", &next_name);
+			value = strtok_r(NULL, "\n ", &next_value);
 		}
 	}
 	die("/proc/net/netstat: no %s", wanted);

@@ -457,24 +457,36 @@ static void run(void)
 
 /* ---- the result --------------------------------------------------------------- */
 
-static void put_reading(FILE *out, const char *when, uint64_t t_ns, const struct port *p,
-			const struct tc_hpcc_xstats *r)
+static void put_histogram(FILE *out, const struct tc_hpcc_xstats *r)
 {
+	const char *comma = "";
 	unsigned int b;
-	bool comma = false;
 
-	fprintf(out, "{\"kind\":\"port\",\"when\":\"%s\",\"t_ns\":%" PRIu64 ",\"id\":%u,"
-		"\"tx_bytes\":%llu,\"tx_packets\":%llu,\"stamped\":%llu,\"drops\":%llu,"
-		"\"marks\":%llu,\"queue_max\":%u,\"resyncs\":%llu,\"hist\":{", when, t_ns,
-		p->id, r->tx_bytes, r->tx_packets, r->stamped, r->drop_limit + r->drop_gso,
-		r->marked, r->qlen_max_bytes, r->resyncs);
+	fprintf(out, "\"hist\":{");
 	for (b = 0; b < HPCC_HIST_BUCKETS; b++) {
 		if (!r->hist[b])
 			continue;
-		fprintf(out, "%s\"%u\":%llu", comma ? "," : "", b, r->hist[b]);
-		comma = true;
+		fprintf(out, "%s\"%u\":%llu", comma, b, r->hist[b]);
+		comma = ",";
 	}
-	fprintf(out, "}}\n");
+	fprintf(out, "}");
+}
+
+static void put_reading(FILE *out, const char *when, uint64_t t_ns, const struct port *p,
+			const struct tc_hpcc_xstats *r)
+{
+	fprintf(out, "{\"kind\":\"port\",\"when\":\"%s\",\"t_ns\":%" PRIu64 ",\"id\":%u,"
+		"\"tx_bytes\":%llu,\"tx_packets\":%llu,\"stamped\":%llu,\"drops\":%llu,"
+		"\"drops_ect\":%llu,\"drops_knonect\":%llu,\"marks\":%llu,\"marks_kmax\":%llu,"
+		"\"queue_max\":%u,\"resyncs\":%llu,", when, t_ns, p->id, r->tx_bytes,
+		r->tx_packets, r->stamped, r->drop_limit + r->drop_gso + r->drop_knonect,
+		r->drop_limit_ect, r->drop_knonect, r->marked, r->marked_kmax,
+		r->qlen_max_bytes, r->resyncs);
+	if (p->marking)
+		fprintf(out, "\"kmin\":%u,\"kmax\":%u,\"knonect\":%u,\"pmax_ppm\":%u,",
+			p->kmin, p->kmax, p->knonect, p->pmax_ppm);
+	put_histogram(out, r);
+	fprintf(out, "}\n");
 }
 
 static void put_ports(FILE *out, const char *when, uint64_t t_ns, const struct tc_hpcc_xstats *r)

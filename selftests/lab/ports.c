@@ -76,11 +76,30 @@ static const struct rtattr *find_attr(const struct rtattr *rta, int len, int typ
 	return NULL;
 }
 
+static uint32_t option_u32(const struct rtattr *options, int type)
+{
+	const struct rtattr *rta = find_attr(RTA_DATA(options), RTA_PAYLOAD(options), type);
+
+	return rta ? *(const uint32_t *)RTA_DATA(rta) : 0;
+}
+
+static void take_options(const struct rtattr *options, struct port *p)
+{
+	const struct rtattr *marking = find_attr(RTA_DATA(options), RTA_PAYLOAD(options),
+						 TCA_HPCC_MARKING);
+
+	p->marking = marking && *(const uint8_t *)RTA_DATA(marking) == HPCC_MARKING_LDCP;
+	p->kmin = option_u32(options, TCA_HPCC_KMIN);
+	p->kmax = option_u32(options, TCA_HPCC_KMAX);
+	p->knonect = option_u32(options, TCA_HPCC_KNONECT);
+	p->pmax_ppm = option_u32(options, TCA_HPCC_PMAX);
+}
+
 /* Copies no more than both sides know of the statistics. */
 static void take_reading(const struct nlmsghdr *nh, struct tc_hpcc_xstats *readings)
 {
 	const struct tcmsg *tc = NLMSG_DATA(nh);
-	const struct rtattr *stats, *app = NULL;
+	const struct rtattr *stats, *options, *app = NULL;
 	unsigned int i = nh->nlmsg_seq;
 	size_t size = sizeof(*readings);
 
@@ -88,6 +107,9 @@ static void take_reading(const struct nlmsghdr *nh, struct tc_hpcc_xstats *readi
 		die("netlink: unexpected sequence number");
 	if (nh->nlmsg_type == NLMSG_ERROR)
 		die("no qdisc 10: on %s of %s", ports[i].ifname, netns[ports[i].ns].name);
+	options = find_attr(TCA_RTA(tc), TCA_PAYLOAD(nh), TCA_OPTIONS);
+	if (options)
+		take_options(options, &ports[i]);
 	stats = find_attr(TCA_RTA(tc), TCA_PAYLOAD(nh), TCA_STATS2);
 	if (stats)
 		app = find_attr(RTA_DATA(stats), RTA_PAYLOAD(stats), TCA_STATS_APP);

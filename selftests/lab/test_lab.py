@@ -355,8 +355,9 @@ class Results(unittest.TestCase):
 
     @staticmethod
     def lines(until_ns=2000):
-        port = {"kind": "port", "tx_packets": 10, "stamped": 9, "drops": 1, "marks": 0,
-                "queue_max": 1000, "resyncs": 0}
+        port = {"kind": "port", "tx_packets": 10, "stamped": 9, "drops": 3, "drops_ect": 1,
+                "drops_knonect": 2, "marks": 7, "marks_kmax": 5, "queue_max": 1000, "resyncs": 0,
+                "kmin": 10, "kmax": 20, "knonect": 30, "pmax_ppm": 250000}
         records = [{"kind": "flow", "id": 0, "done": True, "done_ns": 4000, "received": 10**6,
                     "retrans": 3, "min_rtt_us": 5},
                    {"kind": "host", "name": "h0", "timeouts": 2, "ldcp": {"marked": 3}},
@@ -383,8 +384,14 @@ class Results(unittest.TestCase):
         self.assertEqual(got["hosts"], {"timeouts": 3, "ldcp": {"marked": 7}})
         self.assertIsNone(got["jain_1ms"])
         self.assertEqual(set(got["ports"][0]), {
-            "node", "peer", "rate_bps", "packets", "wire_bytes", "drops", "marks", "stamped",
-            "utilization", "queue_bytes", "queue_bytes_whole_run"})
+            "node", "peer", "rate_bps", "packets", "wire_bytes", "drops", "drops_ect",
+            "drops_knonect", "marks", "marks_kmax", "stamped", "marking", "utilization",
+            "queue_bytes", "queue_bytes_whole_run"})
+        self.assertEqual([got["ports"][0][key] for key in
+                          ("drops", "drops_ect", "drops_knonect", "marks", "marks_kmax")],
+                         [3, 1, 2, 7, 5])
+        self.assertEqual(got["ports"][0]["marking"],
+                         {"kmin": 10, "kmax": 20, "knonect": 30, "pmax": 0.25})
         for key in ("queue_bytes", "queue_bytes_whole_run"):
             self.assertEqual(set(got["ports"][0][key]), {"p50", "p95", "p99", "max"})
 
@@ -586,9 +593,34 @@ class Guest(unittest.TestCase):
         self.assertTrue(8.5 * 10**9 < total < 10**10, total)
         self.assertGreater(got["hosts"]["ldcp"]["flows"], 0)
 
+    def test_marking(self):
+        """Thresholds as given and as derived, drops and marks by cause."""
+        marking = ("--set", "qdisc.marking=ldcp", "--set", "flow.bytes=1MB", "--set")
+
+        def port(*args):
+            self.lab("m", *marking, *args)
+            return json.loads(self.results("m"))["ports"][2]
+        given = ("qdisc.kmin=10KB", "--set", "qdisc.kmax=20KB", "--set", "qdisc.pmax=0.5",
+                 "--set", "qdisc.knonect=30KB")
+        got = port(*given, "--cc", "dctcp")
+        self.assertEqual(got["marking"], {"kmin": 10000, "kmax": 20000, "knonect": 30000,
+                                          "pmax": 0.5})
+        self.assertGreater(got["marks"], got["marks_kmax"])
+        self.assertGreater(got["marks_kmax"], 0)
+        self.assertEqual(got["drops"], 0)
+        got = port(*given, "--cc", "cubic")
+        self.assertEqual(got["marks"], 0)
+        self.assertGreater(got["drops_knonect"], 0)
+        self.assertEqual((got["drops"], got["drops_ect"]), (got["drops_knonect"], 0))
+        # No threshold is above the buffer.
+        got = port("link.buffer=20KB", "--set", "qdisc.kmin=20KB", "--cc", "dctcp")
+        self.assertEqual((got["marking"]["kmax"], got["marking"]["knonect"]), (20000, 20000))
+        self.assertEqual(got["drops"], got["drops_ect"])
+        self.assertGreater(got["drops_ect"], 0)
+
     def test_timeouts(self):
         """Of a flow whose last packets are lost, nobody tells."""
-        self.lab("t", "--set", "impair.data_loss=60%", "--set", "flow.bytes=20KB", "--cc", "cubic")
+        self.lab("t", "--set", "impair.data_loss=30%", "--set", "flow.bytes=20KB", "--cc", "cubic")
         got = json.loads(self.results("t"))
         self.assertGreater(got["hosts"]["timeouts"], 0)
 

@@ -29,6 +29,11 @@ struct port {
 	char		ifname[IFNAMSIZ];
 	int		ifindex;
 	bool		series;
+	bool		marking;
+	uint32_t	kmin;		/* thresholds in force, bytes */
+	uint32_t	kmax;
+	uint32_t	knonect;
+	uint32_t	pmax_ppm;
 };
 
 struct flow {

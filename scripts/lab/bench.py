@@ -1,0 +1,213 @@
+# SPDX-License-Identifier: GPL-2.0
+"""What the benches have in common: scenarios that run side by side, figures with
+limits, and a report as report.md, report.html and results.json.
+
+Nothing is asserted: a bench fails only if something did not run.
+"""
+
+import argparse
+import concurrent.futures
+import json
+import os
+import sys
+import time
+from dataclasses import dataclass, field
+from html import escape
+from pathlib import Path
+
+from . import report, runner
+from . import scenario as scenarios
+
+SCENARIOS = Path(__file__).resolve().parents[1] / "scenarios"
+
+
+@dataclass
+class Figure:
+    """One number: where it comes from, how it is shown, its limit.
+
+    A limit that depends on the run is a function of it.
+    """
+    name: str
+    value: object               # function of a run
+    unit: object                # function that shows it
+    most: object = None
+    least: object = None
+
+    def limits(self, run):
+        """(most, least) as numbers or None."""
+        return tuple(limit(run) if callable(limit) else limit
+                     for limit in (self.most, self.least))
+
+    def verdict(self, value, run=None):
+        """met or missed; empty where there is no limit."""
+        most, least = self.limits(run)
+        if most is None and least is None:
+            return ""
+        good = value is not None and (most is None or value <= most) \
+            and (least is None or value >= least)
+        return "met" if good else "missed"
+
+    def target(self, run=None):
+        """The limit for people."""
+        most, least = self.limits(run)
+        if most is not None:
+            return f"<= {self.unit(most)}"
+        return f">= {self.unit(least)}" if least is not None else ""
+
+    def show(self, value):
+        """A value for people."""
+        return "unfinished" if value is None else self.unit(value)
+
+
+@dataclass
+class Case:
+    """A scenario with settings, and the figures read from it."""
+    title: str
+    file: str
+    settings: list = field(default_factory=list)
+    cc: str = None
+    figures: list = field(default_factory=list)
+
+
+@dataclass
+class Report:
+    """A table, what has to be known to read it, and pictures for the page."""
+    name: str
+    about: str
+    head: list
+    rows: list
+    notes_title: str
+    notes: list
+    pictures: str = ""
+
+    def markdown(self):
+        """The table, and the notes as a list."""
+        lines = ["<!-- SPDX-License-Identifier: GPL-2.0 -->", f"# {self.name}", "", self.about,
+                 "", "| " + " | ".join(self.head) + " |", "|" + "---|" * len(self.head)]
+        previous = None
+        for row in self.rows:
+            title = "" if row[0] == previous else row[0]
+            previous = row[0]
+            lines.append("| " + " | ".join([title, *row[1:]]) + " |")
+        lines += ["", f"{self.notes_title}:", *(f"- {note}" for note in self.notes)]
+        return "\n".join(lines) + "\n"
+
+    def html(self):
+        """A page that needs no other file."""
+        return ('<!DOCTYPE html><html lang="en"><head><meta charset="utf-8">'
+                f'<meta name="viewport" content="width=device-width"><title>{escape(self.name)}'
+                f"</title><style>{report.STYLE}</style></head><body><h1>{escape(self.name)}</h1>"
+                f"<p>{escape(self.about)}</p>{table(self.head, self.rows)}{self.pictures}"
+                f"<h2>{escape(self.notes_title)}</h2>"
+                + "".join(f"<p>{escape(note)}</p>" for note in self.notes) + "</body></html>\n")
+
+
+def table(head, rows):
+    """Cells as HTML."""
+    first = "".join(f"<th>{escape(name)}</th>" for name in head)
+    body = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>"
+                   for row in rows)
+    return (f'<div class="scroll"><table><thead><tr>{first}</tr></thead>'
+            f"<tbody>{body}</tbody></table></div>")
+
+
+def _run_case(kernel, case, seed, progress):
+    """A Run, or the message of what went wrong."""
+    try:
+        scenario = scenarios.load(SCENARIOS / f"{case.file}.toml", case.settings, case.cc)
+        return runner.execute(kernel, scenario, seed, progress)
+    except (scenarios.ScenarioError, runner.RunError) as err:
+        return str(err)
+
+
+class Bench:
+    """One bench from its arguments to its exit status."""
+
+    def __init__(self, argv, doc, name):
+        parser = argparse.ArgumentParser(description=doc,
+                                         formatter_class=argparse.RawDescriptionHelpFormatter)
+        parser.add_argument("--out", type=Path, default=Path("out") / name)
+        parser.add_argument("--seed", type=int, default=1)
+        parser.add_argument("--kernel-version", metavar="X.Y")
+        self.args = parser.parse_args(argv)
+        self.name = name
+        self.started = time.monotonic()
+        self.done = {}
+
+    def run(self, cases):
+        """{title: Run, or what went wrong}; as many at a time as there are CPUs."""
+        try:
+            kernel = runner.Uml(self.args.kernel_version)
+        except runner.RunError as err:
+            sys.exit(f"{self.name}: {err}")
+        progress = runner.Progress()
+        with concurrent.futures.ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+            jobs = [pool.submit(_run_case, kernel, case, self.args.seed,
+                                runner.Part(progress, case.title)) for case in cases]
+            self.done |= {case.title: job.result() for case, job in zip(cases, jobs)}
+        progress.done()
+        return self.done
+
+    def about(self, rows, verdicts):
+        """How many targets are met, and by which kernel; verdicts: their column."""
+        met, missed = (sum(row[verdicts] == word for row in rows) for word in ("met", "missed"))
+        kernels = {run.result["kernel"] for run in self.runs().values()}
+        return (f"{met} targets met, {missed} missed; seed {self.args.seed}; "
+                f"{', '.join(sorted(kernels)) or 'nothing ran'}. Figures of the measurement "
+                "window unless they say whole run.")
+
+    def runs(self):
+        """Those that ran."""
+        return {title: run for title, run in self.done.items() if not isinstance(run, str)}
+
+    def write(self, made, more=None):
+        """The three files; the markdown is printed, too. Returns the exit status."""
+        out = self.args.out
+        out.mkdir(parents=True, exist_ok=True)
+        (out / "report.md").write_text(made.markdown(), encoding="utf-8")
+        (out / "report.html").write_text(made.html(), encoding="utf-8")
+        results = {"rows": [dict(zip(made.head, row)) for row in made.rows],
+                   "runs": {title: run.result for title, run in self.runs().items()},
+                   **(more or {}),
+                   "wall": {"seconds": round(time.monotonic() - self.started, 1)}}
+        (out / "results.json").write_text(json.dumps(results, indent=1) + "\n",
+                                          encoding="utf-8")
+        failures = {title: run for title, run in self.done.items() if isinstance(run, str)}
+        for title, message in failures.items():
+            print(f"{self.name}: {title}: {message}", file=sys.stderr)
+        print(made.markdown().split("\n", 1)[1])
+        print(f"{out / 'report.md'}\n{out / 'report.html'}")
+        return 1 if failures else 0
+
+
+# ---- figures and units that more than one bench has
+
+
+def utilization(run):
+    """Of the port that sent most."""
+    return run.summary["utilization"]
+
+
+def p99(run):
+    """Of what departing packets left behind, in the measurement window."""
+    return run.summary["queue"]["p99"]
+
+
+def whole_max(run):
+    """The longest queue of the whole run."""
+    return run.summary["queue_whole_run"]["max"]
+
+
+def ratio(value):
+    """A number around 1."""
+    return f"{value:.3f}"
+
+
+def number(value):
+    """A count."""
+    return f"{value:.0f}"
+
+
+def us(value):
+    """Microseconds."""
+    return f"{value:.0f} us"
