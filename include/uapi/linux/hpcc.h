@@ -138,7 +138,8 @@ enum hpcc_marking {
  * The last one also holds whatever is longer.
  *
  * The size is bounded: a kernel of 4 KB pages dumps a qdisc into 3.7 KB, and
- * puts these statistics there twice (TCA_STATS_APP and TCA_XSTATS).
+ * puts these statistics there twice (TCA_STATS_APP and TCA_XSTATS). With all
+ * options that takes 2968 of 3776 bytes.
  */
 #define HPCC_HIST_UNIT		64
 #define HPCC_HIST_SUB		8

@@ -1,0 +1,238 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+#
+# LDCP's marking (qdisc/mark.c): which packets are marked and dropped at which
+# queue, how often, what becomes of their bytes; thresholds derived from B;
+# values that are refused; counters.
+
+# shellcheck source-path=SCRIPTDIR source=lib.sh
+. "$(dirname "$0")/lib.sh"
+
+need_root
+need_command python3 ip tc
+need_module sch_hpcc
+
+HERE=$(dirname "$0")
+
+# What qdisc/mark.c derives from B: ns, and packets at least. Read by name.
+# shellcheck disable=SC2034
+{
+	KMIN=(1000 4)
+	KMAX=(5000 16)
+	KNONECT=(8000 24)
+}
+# Of the links' MTU, with header and overhead.
+PACKET=$((1500 + 14 + 24))
+
+add() { tc -n tx qdisc add dev v0 root handle 1: hpcc "$@"; }
+change() { tc -n tx qdisc change dev v0 root handle 1: hpcc "$@"; }
+show() { tc -n tx qdisc show dev v0 root; }
+
+json()
+{
+	tc -n tx -s -j qdisc show dev v0 | python3 -c '
+import json, sys
+q = [q for q in json.load(sys.stdin) if q["kind"] == "hpcc"][0]
+print(eval(sys.argv[1]))' "$1"
+}
+
+# setup [OPTION...]: for frames of any size, through a qdisc of 8 MB.
+setup()
+{
+	local ns
+
+	need_virtual_time
+	links
+	for ns in tx rx; do
+		ip -n "$ns" link set v0 mtu 65000 arp off
+	done
+	add limit 8000000b node 7 port 2 "$@"
+}
+
+mark()
+{
+	"$HERE/mark.py" tx:v0 rx:v0 "$@" || fail "see above"
+}
+
+test_chance() { setup nostamp; mark chance 1; }
+test_chance_pmax() { setup nostamp; mark chance 0.3; }
+test_edges() { setup nostamp; mark edges; }
+test_headers() { setup nostamp; mark headers; }
+test_odd_packets() { setup nostamp; mark odd; }
+test_mark_and_stamp() { setup; mark stamped; }
+test_gso_split() { setup; mark gso split; }
+test_gso_whole() { setup no-split-gso; mark gso whole; }
+test_off() { setup nostamp; mark off; }
+test_change_under_traffic() { setup; mark change; }
+
+test_clones()
+{
+	setup
+	tc -n tx qdisc del dev v0 root
+	tc -n tx qdisc add dev v0 root handle 9: netem duplicate 100% ||
+		skip "needs netem"
+	# The copy of the first frame waits, with 84 bytes.
+	tc -n tx qdisc add dev v0 parent 9:1 hpcc rate 1kbit nostamp \
+		marking ldcp kmin 0 kmax 85b pmax 0
+	mark clones
+}
+
+# ---- options ----
+
+# in_force RATE_BYTES LIMIT: what the thresholds of a link come to.
+in_force()
+{
+	local name bytes out=()
+
+	for name in KMIN KMAX KNONECT; do
+		local -n spec=$name
+		bytes=$(($1 * spec[0] / 1000000000))
+		((bytes > spec[1] * PACKET)) || bytes=$((spec[1] * PACKET))
+		((bytes < $2)) || bytes=$2
+		out+=("$bytes")
+	done
+	echo "(${out[0]}, ${out[1]}, ${out[2]})"
+}
+
+thresholds()
+{
+	json 'q["options"]["kmin"], q["options"]["kmax"], q["options"]["knonect"]'
+}
+
+test_derived()
+{
+	local rate limit
+
+	links
+	add marking ldcp
+	expect "of the device" "$(thresholds)" "$(in_force 1250000000 1048576)"
+	for rate in 1 25 100 400 1000 10000; do
+		for limit in 1048576 30000 2000; do
+			change rate "${rate}gbit" limit "${limit}b"
+			expect "rate $rate limit $limit" "$(thresholds)" \
+				"$(in_force "${rate}000000000/8" "$limit")"
+		done
+	done
+	change rate 0 bandwidth 100gbit limit 1mb
+	expect "of bandwidth" "$(thresholds)" "$(in_force 12500000000 1048576)"
+	# A change that names them not leaves explicit ones alone.
+	change bandwidth 0 rate 100gbit kmax 70000b
+	change rate 200gbit
+	expect "explicit kmax" "$(json 'q["options"]["kmax"]')" 70000
+	change kmax 0
+	expect "derived again" "$(thresholds)" "$(in_force 25000000000 1048576)"
+	# A derived kmin is no reason to refuse a low kmax.
+	change kmax 1000b
+	expect "kmin gives way" "$(json 'q["options"]["kmin"]')" 1000
+}
+
+# The floors follow the MTU, without a change of the qdisc.
+test_derived_from_mtu()
+{
+	links
+	add rate 1gbit marking ldcp
+	ip -n tx link set v0 mtu 9000
+	PACKET=9038
+	expect "thresholds" "$(thresholds)" "$(in_force 125000000 1048576)"
+}
+
+# A device that comes up slower: what was configured stays.
+test_derived_from_device()
+{
+	command -v ethtool >/dev/null || skip "needs ethtool"
+	ns_add tx
+	ip -n tx tuntap add v0 mode tap || skip "needs tun"
+	ip netns exec tx ethtool -s v0 speed 100000 duplex full autoneg off
+	add marking ldcp
+	expect "100 Gb/s" "$(thresholds)" "$(in_force 12500000000 1048576)"
+	change kmin 60000b
+	ip netns exec tx ethtool -s v0 speed 1000 duplex full autoneg off
+	ip -n tx link set v0 up
+	expect "kmin, kmax" "$(json 'q["options"]["kmin"], q["options"]["kmax"]')" \
+		"(60000, 60000)"
+	change node 3
+}
+
+test_show()
+{
+	local first words
+
+	links
+	add rate 10gbit marking ldcp kmin 20000b kmax 80000b pmax 0.123456 knonect 90kb
+	first=$(show)
+	case "$first" in
+	*" marking ldcp kmin 20000b kmax 80000b pmax 0.123456 knonect 92160b ") ;;
+	*) fail "$first" ;;
+	esac
+	expect json "$(json '[q["options"][k] for k in
+		("marking", "kmin", "kmax", "pmax", "knonect")]')" \
+		"['ldcp', 20000, 80000, 0.123456, 92160]"
+	read -r -a words <<<"${first#*refcnt 2 }"
+	tc -n tx qdisc del dev v0 root
+	add "${words[@]}"
+	expect again "$(show)" "$first"
+	change pmax 0.000001
+	expect "smallest" "$(json 'q["options"]["pmax"]')" 1e-06
+	change marking off
+	expect off "$(json '[k in q["options"] for k in ("kmin", "kmax", "pmax",
+		"knonect")], q["options"]["marking"]')" \
+		"([False, False, False, False], 'off')"
+	change marking ldcp
+	expect "forgotten" "$(thresholds)" "$(in_force 1250000000 1048576)"
+	expect "pmax forgotten" "$(json 'q["options"]["pmax"]')" 1
+}
+
+# What goes together is judged after the change is merged with what is there.
+test_refused_change()
+{
+	local before
+
+	links
+	refused "need marking ldcp" add kmin 1kb
+	add rate 100gbit limit 200000b marking ldcp kmin 40000b kmax 90000b \
+		pmax 0.5 knonect 95000b
+	before=$(show)
+	refused "kmin: has to be at most kmax" change kmin 90001b
+	refused "kmin: has to be at most kmax" change kmax 39999b
+	refused "kmin: has to be at most kmax, which follows" change kmax 0 kmin 62501b
+	refused "kmin: has to be at most kmax, which follows" change kmax 0 rate 1gbit
+	refused "kmax: has to be at most limit" change kmax 200001b
+	refused "kmax: has to be at most limit" change limit 89999b
+	refused "knonect: has to be at most limit" change knonect 200001b
+	refused "knonect: has to be at most limit" change limit 94999b
+	refused 'pmax "1.1"' change pmax 1.1
+	refused "need marking ldcp" change marking off pmax 0.1
+	refused "kmax: has to be at most limit" change node 9 port 9 marking ldcp limit 60000b
+	expect unchanged "$(show)" "$before"
+	# Both at once are judged together.
+	change limit 3000b kmin 1000b kmax 3000b knonect 3000b
+	change limit 1mb kmin 500kb kmax 600kb
+}
+
+# A packet that is dropped or marked, as text and as JSON.
+test_statistics()
+{
+	local text
+
+	setup nostamp
+	mark edges
+	text=$(tc -n tx -s qdisc show dev v0 root | tr '\n' ' ')
+	expect json "$(json '[q["hpcc"][k] for k in ("drop_limit",
+		"drop_limit_ect", "drop_knonect", "marked", "marked_p",
+		"marked_kmax", "mark_failed")], q["drops"]')" \
+		"([2, 1, 2, 3, 0, 3, 0], 4)"
+	case "$text" in
+	*" dropped limit 2 (ect 1) knonect 2 gso 0 resyncs "*) ;;
+	*) fail "$text" ;;
+	esac
+	case "$text" in
+	*" marked 3 p 0 kmax 3 failed 0"*) ;;
+	*) fail "$text" ;;
+	esac
+}
+
+ktap_main test_chance test_chance_pmax test_edges test_headers \
+	  test_odd_packets test_mark_and_stamp test_gso_split test_gso_whole \
+	  test_clones test_off test_change_under_traffic test_derived \
+	  test_derived_from_mtu test_derived_from_device test_show \
+	  test_refused_change test_statistics
