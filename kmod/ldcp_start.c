@@ -41,7 +41,7 @@ void ldcp_start_init(struct sock *sk, struct ldcp_ca *ca)
 		bdp = mul_u64_u32_div(B_host,
 				      hpcc_base_rtt_ns(sk, READ_ONCE(sysctls->base_rtt_ns)),
 				      NSEC_PER_SEC);
-		segs = div_u64(min(bdp, (u64)ldcp_IW_max), mss);
+		segs = div_u64(min_t(u64, bdp, ldcp_IW_max), mss);
 	}
 	segs = clamp(segs, ldcp_IW_min_segs, ldcp_IW_max / mss);
 	/* Whole segments, or the one that completes IW would wait for an ACK. */
