@@ -188,6 +188,12 @@ static bool hpcc_set_ce(struct sk_buff *skb, const struct hpcc_ip *ip)
 	return is_ipv4 ? IP_ECN_set_ce(header) : IP6_ECN_set_ce(skb, header);
 }
 
+/* Most packets find a queue below K_min and need no random number. */
+static bool hpcc_chance(u64 p)
+{
+	return p && (p == LDCP_P_ONE || get_random_u32() < p);
+}
+
 /* What becomes of a packet that the limit has room for. */
 static enum hpcc_verdict hpcc_judge(const struct hpcc_sched *q, int ecn)
 {
@@ -198,7 +204,7 @@ static enum hpcc_verdict hpcc_judge(const struct hpcc_sched *q, int ecn)
 		return qlen < q->marks.knonect ? HPCC_ADMIT : HPCC_DROP_KNONECT;
 	case INET_ECN_ECT_0:
 	case INET_ECN_ECT_1:
-		return get_random_u32() < ldcp_mark_p(&q->marks.curve, qlen) ?
+		return hpcc_chance(ldcp_mark_p(&q->marks.curve, qlen)) ?
 			HPCC_MARK : HPCC_ADMIT;
 	case HPCC_ECN_MALFORMED:
 		return HPCC_MARK_FAILED;
