@@ -17,7 +17,7 @@ TC_LIB_DIR ?= $(firstword $(wildcard /usr/lib/$(MULTIARCH)/tc /usr/lib64/tc) /us
 OUT	?= out
 SEED	?= 1
 DEMO	?= scripts/scenarios/demo.toml
-DEMO_CC	?= hpcc,dctcp,bbr,cubic
+DEMO_CC	?= hpcc,ldcp,dctcp,bbr,cubic
 
 MANPAGES = Documentation/tcp_hpcc.7 Documentation/tc-hpcc.8
 
@@ -26,7 +26,7 @@ all: tools plugin modules
 help:
 	@echo 'HPCC++ for Linux $(VERSION)'
 	@echo ''
-	@echo '  demo          HPCC++ beside cubic, dctcp and bbr in virtual time; report in $(OUT)/demo'
+	@echo '  demo          HPCC++ and LDCP beside cubic, dctcp, bbr in virtual time; report in $(OUT)/demo'
 	@echo '  check         all tests, in the same virtual machine'
 	@echo '  check-unit, check-replay, check-fuzz, check-scripts, check-lab, check-net    one layer of it'
 	@echo '                (T="sch_hpcc stamp" picks scripts of check-net)'
