@@ -19,7 +19,7 @@ SEED	?= 1
 DEMO	?= scripts/scenarios/demo.toml
 DEMO_CC	?= hpcc,ldcp,dctcp,bbr,cubic
 
-MANPAGES = Documentation/tcp_hpcc.7 Documentation/tc-hpcc.8
+MANPAGES := $(wildcard Documentation/*.[178])
 
 all: tools plugin modules
 
@@ -32,6 +32,7 @@ help:
 	@echo '                (T="sch_hpcc stamp" picks scripts of check-net)'
 	@echo '  check-uml     check-net in a guest of KERNEL=X.Y: 6.1, 6.12, 7.2'
 	@echo '  fuzz          fuzz targets for FUZZ_SECONDS each (60), T=stamp: that one'
+	@echo '  check-debug   the same in a guest with KASAN, lockdep, kmemleak, UBSAN (7.2)'
 	@echo '  style         checkpatch, sparse, W=1, kernel-doc, shellcheck, manual pages'
 	@echo '  bench-core    the figures that HPCC++ must reach'
 	@echo '  bench-ldcp    those that LDCP must reach, beside dctcp, cubic and hpcc'
@@ -43,6 +44,8 @@ help:
 	@echo '  install       modules, plugin, manual pages, hpcc-lab (DESTDIR, PREFIX, TC_LIB_DIR)'
 	@echo '  uninstall     the reverse'
 	@echo '  dkms          register the modules with DKMS, which follows kernel updates'
+	@echo '  deb           Debian packages hpcc-dkms and hpcc-tools, in $(OUT)/deb'
+	@echo '  check-deb     install, use and purge them in a fresh Debian; needs root'
 	@echo '  clean         everything built here; the cached kernel of the testbed stays'
 
 # ---- the testbed: nothing of it touches this machine's kernel or network
@@ -71,10 +74,16 @@ fuzz: deps
 	@$(MAKE) -s --no-print-directory -C selftests/fuzz -j 2
 	@selftests/fuzz/run.py --keep --seconds $(FUZZ_SECONDS) $(T)
 
+check-debug: deps
+	@HPCC_KERNEL=$(or $(KERNEL),7.2) scripts/check debug $(T)
+
 style:
 	@scripts/style
 
 # ---- a kernel of one's own
+
+# What the package of a kernel's headers is called.
+HEADERS := $(if $(shell command -v dnf),dnf install kernel-devel,apt-get install linux-headers)
 
 modules: kernel-ready
 	$(MAKE) -C $(KDIR) M=$(CURDIR) modules
@@ -84,7 +93,7 @@ kernel-ready:
 	elif [ ! -e /proc/modules ] && [ "$(KVER)" = "$$(uname -r)" ]; then \
 		echo 'modules: the running kernel $(KVER) has no support for loadable modules; "make demo" needs none of it' >&2; \
 	else \
-		echo 'modules: no kernel headers in $(KDIR); install them with: apt-get install linux-headers-$(KVER)' >&2; \
+		echo 'modules: no kernel headers in $(KDIR); install them with: $(HEADERS)-$(KVER)' >&2; \
 	fi; exit 1
 
 plugin:
@@ -117,8 +126,9 @@ LAB_FILES := $(KBUILD_FILES) scripts/hpcc-lab $(wildcard scripts/lab/*.py script
 # What does not depend on the kernel.
 install-user: plugin tools
 	install -d $(DESTDIR)$(TC_LIB_DIR) $(DESTDIR)$(BINDIR) $(DESTDIR)$(DATADIR) \
-		$(DESTDIR)$(MANDIR)/man7 $(DESTDIR)$(MANDIR)/man8
+		$(DESTDIR)$(MANDIR)/man1 $(DESTDIR)$(MANDIR)/man7 $(DESTDIR)$(MANDIR)/man8
 	install -m 644 qdisc/q_hpcc.so $(DESTDIR)$(TC_LIB_DIR)/
+	install -m 644 $(filter %.1,$(MANPAGES)) $(DESTDIR)$(MANDIR)/man1/
 	install -m 644 $(filter %.7,$(MANPAGES)) $(DESTDIR)$(MANDIR)/man7/
 	install -m 644 $(filter %.8,$(MANPAGES)) $(DESTDIR)$(MANDIR)/man8/
 	install -m 755 selftests/replay/hpcc-replay $(DESTDIR)$(BINDIR)/
@@ -126,12 +136,13 @@ install-user: plugin tools
 	ln -sf $(DATADIR)/scripts/hpcc-lab $(DESTDIR)$(BINDIR)/hpcc-lab
 
 DKMS_HAS = $(if $(DESTDIR),,$(wildcard /var/lib/dkms/hpcc/$(VERSION)))
+DKMS_TREE = $(DESTDIR)/usr/src/hpcc-$(VERSION)
 
 uninstall:
-	$(if $(DKMS_HAS),dkms remove hpcc/$(VERSION) --all; rm -rf /usr/src/hpcc-$(VERSION))
+	$(if $(DKMS_HAS),dkms remove hpcc/$(VERSION) --all; rm -rf $(DKMS_TREE))
 	rm -f $(DESTDIR)$(TC_LIB_DIR)/q_hpcc.so $(DESTDIR)$(BINDIR)/hpcc-lab \
 		$(DESTDIR)$(BINDIR)/hpcc-replay \
-		$(DESTDIR)$(MANDIR)/man7/tcp_hpcc.7 $(DESTDIR)$(MANDIR)/man8/tc-hpcc.8
+		$(foreach page,$(notdir $(MANPAGES)),$(DESTDIR)$(MANDIR)/man$(subst .,,$(suffix $(page)))/$(page))
 	rm -rf $(DESTDIR)$(DATADIR)
 	rm -f $(DESTDIR)/lib/modules/$(KVER)/*/kmod/hpcc_common.ko* \
 		$(DESTDIR)/lib/modules/$(KVER)/*/kmod/tcp_hpcc.ko* \
@@ -139,11 +150,23 @@ uninstall:
 		$(DESTDIR)/lib/modules/$(KVER)/*/qdisc/sch_hpcc.ko*
 	$(if $(DESTDIR),,depmod -a $(KVER))
 
-dkms: DKMS_TREE = /usr/src/hpcc-$(VERSION)
-dkms:
+dkms-source:
 	install -d $(DKMS_TREE)
 	tar -cf - $(KBUILD_FILES) | tar -C $(DKMS_TREE) --no-same-owner -xf -
+
+# The same version may have been registered from other sources.
+dkms:
+	$(if $(DKMS_HAS),dkms remove hpcc/$(VERSION) --all; rm -rf $(DKMS_TREE))
+	@$(MAKE) --no-print-directory dkms-source
 	dkms install hpcc/$(VERSION) -k $(KVER)
+
+deb:
+	@scripts/install-deps deb
+	@scripts/deb $(OUT)/deb
+
+check-deb:
+	@scripts/install-deps deb
+	@scripts/check selftests/deb/test_deb.sh
 
 # Without kernel headers, too: what kbuild leaves behind has known names.
 clean:
@@ -160,5 +183,6 @@ clean:
 	rm -rf $(OUT)
 
 .PHONY: all help deps demo bench-core bench-ldcp check check-unit check-replay check-fuzz fuzz \
-	check-scripts check-lab check-net check-style check-uml style modules \
-	kernel-ready plugin tools install install-user uninstall dkms clean
+	check-scripts check-lab check-net check-style check-uml check-debug style modules \
+	kernel-ready plugin tools install install-user uninstall \
+	dkms dkms-source deb check-deb clean
