@@ -148,13 +148,77 @@ no_headers()
 	says 1 'apt-get install linux-headers-6.1.0-0-none' make modules KVER=6.1.0-0-none
 }
 
+# Elsewhere they are called otherwise.
+no_headers_dnf()
+{
+	mkdir "$WORK/dnf"
+	printf '#!/bin/sh\n' > "$WORK/dnf/dnf"
+	chmod +x "$WORK/dnf/dnf"
+	says 1 'dnf install kernel-devel-6.1.0-0-none' \
+		env PATH="$WORK/dnf:$PATH" make modules KVER=6.1.0-0-none
+}
+
+# The guest's kernel, which is always there, told to be another one. Nothing is
+# compiled; it fails where modules would be linked, at the latest.
+modules_for()
+{
+	local tree
+
+	tree=$(scripts/uml/build.sh) || return 1
+	make -n modules KDIR="$tree" ARCH=um "$@"
+}
+
+too_old()
+{
+	says 1 'hpcc: kernel 5\.10\.0-9-amd64 is outside 6\.1 to 7\.2;.*HPCC_ANY_KERNEL=1' \
+		modules_for KERNELRELEASE=5.10.0-9-amd64
+}
+
+too_new()
+{
+	says 1 'hpcc: kernel 7\.3\.0-rc1 is outside 6\.1 to 7\.2;.*HPCC_ANY_KERNEL=1' \
+		modules_for KERNELRELEASE=7.3.0-rc1
+}
+
+in_range()
+{
+	local release
+
+	for release in 6.1.0-50-amd64 6.9.7 6.12.94+deb13-amd64 6.19-rc1 7.0.1 7.2.12+deb14-amd64; do
+		says 1 'kmod/agree\.o' modules_for KERNELRELEASE="$release" || return 1
+	done
+}
+
+any_kernel()
+{
+	says 1 'kmod/agree\.o' modules_for KERNELRELEASE=7.3.0-rc1 HPCC_ANY_KERNEL=1
+}
+
+lacks_netfilter()
+{
+	says 1 'hpcc: kernel 6[^ ]* was configured without CONFIG_NETFILTER\.' \
+		modules_for CONFIG_NETFILTER=
+}
+
+lacks_net_sched()
+{
+	says 1 'hpcc: kernel 6[^ ]* was configured without CONFIG_NET_SCHED\.' \
+		modules_for CONFIG_NET_SCHED=
+}
+
+lacks_inet()
+{
+	says 1 'hpcc: kernel 6[^ ]* was configured without CONFIG_INET CONFIG_NF_SOCKET_IPV4\.' \
+		modules_for CONFIG_INET= CONFIG_NF_SOCKET_IPV4=
+}
+
 install_user()
 {
 	local dest=$WORK/dest file
 
 	make install-user DESTDIR="$dest" PREFIX=/usr TC_LIB_DIR=/usr/lib/tc || return 1
 	for file in lib/tc/q_hpcc.so bin/hpcc-lab bin/hpcc-replay share/man/man7/tcp_hpcc.7 \
-		    share/man/man8/tc-hpcc.8 share/hpcc/Kbuild share/hpcc/kmod/main.c; do
+		    share/man/man8/tc-hpcc.8 share/man/man1/hpcc-lab.1 share/hpcc/Kbuild share/hpcc/kmod/main.c; do
 		[ -e "$dest/usr/$file" ] || [ -L "$dest/usr/$file" ] || {
 			echo "no $file"
 			return 1
@@ -223,13 +287,21 @@ main()
 	find . -type f | sed 's,^\./,,' | sort > "$WORK/before"
 	fake_machine
 	echo "KTAP version 1"
-	echo "1..$((8 + (${#kernels[@]} ? ${#kernels[@]} : 1)))"
+	echo "1..$((16 + (${#kernels[@]} ? ${#kernels[@]} : 1)))"
 
 	ok "install-deps: silent where nothing is missing" deps_complete
 	ok "install-deps: installs as root" deps_root
 	ok "install-deps: updates outdated lists" deps_stale_lists
 	ok "install-deps: without root, the command to run" deps_nobody
 	ok "modules: names the package of missing headers" no_headers
+	ok "modules: names it as dnf does" no_headers_dnf
+	ok "modules: a kernel before 6.1 is refused" too_old
+	ok "modules: a kernel after 7.2 is refused" too_new
+	ok "modules: kernels between are not" in_range
+	ok "modules: any kernel if told so" any_kernel
+	ok "modules: names what is missing: CONFIG_NETFILTER" lacks_netfilter
+	ok "modules: names what is missing: CONFIG_NET_SCHED" lacks_net_sched
+	ok "modules: names all that is missing" lacks_inet
 	ok "install-user: all that it should" install_user
 	ok "uninstall: leaves no file" uninstall
 	[ "${#kernels[@]}" -gt 0 ] || ok "install: modules for the guest" modules_of_guest
