@@ -60,10 +60,14 @@ static void bug_sleep(void)
 /* A single one may be missed: something may look like a pointer to it. */
 static void bug_leak(void)
 {
+	char *p;
 	int i;
 
-	for (i = 0; i < 20; i++)
-		WRITE_ONCE(*(int *)kmalloc(1000 + i, GFP_KERNEL | __GFP_NOFAIL), i);
+	for (i = 0; i < 20; i++) {
+		p = kmalloc(1000 + i, GFP_KERNEL);
+		if (p)
+			WRITE_ONCE(p[0], i);
+	}
 }
 
 static void bug_timer_fn(struct timer_list *timer)
