@@ -84,11 +84,7 @@ class Report:
         """The table, and the notes as a list."""
         lines = ["<!-- SPDX-License-Identifier: GPL-2.0 -->", f"# {self.name}", "", self.about,
                  "", "| " + " | ".join(self.head) + " |", "|" + "---|" * len(self.head)]
-        previous = None
-        for row in self.rows:
-            title = "" if row[0] == previous else row[0]
-            previous = row[0]
-            lines.append("| " + " | ".join([title, *row[1:]]) + " |")
+        lines += ["| " + " | ".join(row) + " |" for row in _titled_once(self.rows)]
         lines += ["", f"{self.notes_title}:", *(f"- {note}" for note in self.notes)]
         return "\n".join(lines) + "\n"
 
@@ -102,11 +98,18 @@ class Report:
                 + "".join(f"<p>{escape(note)}</p>" for note in self.notes) + "</body></html>\n")
 
 
+def _titled_once(rows):
+    """A scenario's name at its first row only."""
+    shown = [None, *(row[0] for row in rows)]
+    return [["" if row[0] == previous else row[0], *row[1:]]
+            for row, previous in zip(rows, shown)]
+
+
 def table(head, rows):
     """Cells as HTML."""
     first = "".join(f"<th>{escape(name)}</th>" for name in head)
     body = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>"
-                   for row in rows)
+                   for row in _titled_once(rows))
     return (f'<div class="scroll"><table><thead><tr>{first}</tr></thead>'
             f"<tbody>{body}</tbody></table></div>")
 
@@ -123,19 +126,25 @@ def _run_case(kernel, case, seed, progress):
 class Bench:
     """One bench from its arguments to its exit status."""
 
-    def __init__(self, argv, doc, name):
+    def __init__(self, argv, doc, name, flags=()):
         parser = argparse.ArgumentParser(description=doc,
                                          formatter_class=argparse.RawDescriptionHelpFormatter)
         parser.add_argument("--out", type=Path, default=Path("out") / name)
         parser.add_argument("--seed", type=int, default=1)
         parser.add_argument("--kernel-version", metavar="X.Y")
+        for flag, meaning in flags:
+            parser.add_argument(flag, action="store_true", help=meaning)
         self.args = parser.parse_args(argv)
         self.name = name
         self.started = time.monotonic()
         self.done = {}
+        self.unlisted = set()
 
-    def run(self, cases):
-        """{title: Run, or what went wrong}; as many at a time as there are CPUs."""
+    def run(self, cases, listed=True):
+        """{title: Run, or what went wrong} of these and of what ran before; as many at
+        a time as there are CPUs. Those not listed are left out of results.json."""
+        if not listed:
+            self.unlisted |= {case.title for case in cases}
         try:
             kernel = runner.Uml(self.args.kernel_version)
         except runner.RunError as err:
@@ -151,10 +160,13 @@ class Bench:
     def about(self, rows, verdicts):
         """How many targets are met, and by which kernel; verdicts: their column."""
         met, missed = (sum(row[verdicts] == word for row in rows) for word in ("met", "missed"))
-        kernels = {run.result["kernel"] for run in self.runs().values()}
-        return (f"{met} targets met, {missed} missed; seed {self.args.seed}; "
-                f"{', '.join(sorted(kernels)) or 'nothing ran'}. Figures of the measurement "
-                "window unless they say whole run.")
+        return (f"{met} targets met, {missed} missed; seed {self.args.seed}; {self.kernels()}. "
+                "Figures of the measurement window unless they say whole run.")
+
+    def kernels(self):
+        """What it ran on."""
+        found = {run.result["kernel"] for run in self.runs().values()}
+        return ", ".join(sorted(found)) or "nothing ran"
 
     def runs(self):
         """Those that ran."""
@@ -167,7 +179,8 @@ class Bench:
         (out / "report.md").write_text(made.markdown(), encoding="utf-8")
         (out / "report.html").write_text(made.html(), encoding="utf-8")
         results = {"rows": [dict(zip(made.head, row)) for row in made.rows],
-                   "runs": {title: run.result for title, run in self.runs().items()},
+                   "runs": {title: run.result for title, run in self.runs().items()
+                            if title not in self.unlisted},
                    **(more or {}),
                    "wall": {"seconds": round(time.monotonic() - self.started, 1)}}
         (out / "results.json").write_text(json.dumps(results, indent=1) + "\n",

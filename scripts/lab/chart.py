@@ -45,9 +45,9 @@ def mean(values):
     return sum(values) / len(values)
 
 
-def _ticks(top):
-    step = step_of(top)
-    return [step * i for i in range(int(top / step * 1.001) + 1)]
+def _ticks(top, low=0):
+    step = step_of(top - low)
+    return [low + step * i for i in range(int((top - low) / step * 1.001) + 1)]
 
 
 def _label(value):
@@ -55,30 +55,35 @@ def _label(value):
 
 
 def legend(labels):
-    """Colour and name of each line, as HTML."""
+    """Colour and name of each line, as HTML; an empty name leaves its colour out."""
     parts = [f'<span><i style="background:{COLORS[i % len(COLORS)]}"></i>{escape(label)}</span>'
-             for i, label in enumerate(labels[:LEGEND_MAX])]
+             for i, label in enumerate(labels[:LEGEND_MAX]) if label]
     if len(labels) > LEGEND_MAX:
         parts.append(f"<span>and {len(labels) - LEGEND_MAX} more</span>")
     return f'<div class="legend">{"".join(parts)}</div>'
 
 
-def lines(series, x_top, y_top, x_title, y_title, mark=None):
-    """A chart of [(label, xs, ys)]; mark shades (from, until) on the x axis."""
+def lines(series, x_top, y_top, x_title, y_title, mark=None, y_low=0, limit=None, dots=False):
+    """A chart of [(label, xs, ys)].
+
+    mark shades (from, until) on the x axis, limit is a dashed line at that y, dots
+    are for lines of few points; y_low is where the y axis begins.
+    """
     width, height = WIDTH - LEFT - RIGHT, HEIGHT - TOP - BOTTOM
 
     def x_of(x):
         return LEFT + width * x / x_top
 
     def y_of(y):
-        return TOP + height * (1 - min(y / y_top, 1))
+        part = (y - y_low) / (y_top - y_low)
+        return TOP + height * (1 - min(max(part, 0), 1))
     out = [f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" '
            f'aria-label="{escape(y_title)} over {escape(x_title)}">']
     if mark:
         begin, end = x_of(min(mark[0], x_top)), x_of(min(mark[1], x_top))
         out.append(f'<rect class="window" x="{begin:.1f}" y="{TOP}" '
                    f'width="{max(end - begin, 0):.1f}" height="{height}"/>')
-    for tick in _ticks(y_top):
+    for tick in _ticks(y_top, y_low):
         y = y_of(tick)
         out.append(f'<line class="grid" x1="{LEFT}" x2="{LEFT + width}" y1="{y:.1f}" '
                    f'y2="{y:.1f}"/><text x="{LEFT - 6}" y="{y + 3.5:.1f}" '
@@ -87,10 +92,15 @@ def lines(series, x_top, y_top, x_title, y_title, mark=None):
         x = x_of(tick)
         out.append(f'<text x="{x:.1f}" y="{TOP + height + 14}" '
                    f'text-anchor="middle">{_label(tick)}</text>')
+    if limit is not None:
+        out.append(f'<line class="limit" x1="{LEFT}" x2="{LEFT + width}" y1="{y_of(limit):.1f}" '
+                   f'y2="{y_of(limit):.1f}"/>')
     for i, (label, xs, ys) in enumerate(series):
         points = " ".join(f"{x_of(x):.1f},{y_of(y):.1f}" for x, y in zip(xs, ys))
         out.append(f'<polyline points="{points}" stroke="{COLORS[i % len(COLORS)]}">'
                    f"<title>{escape(label)}</title></polyline>")
+        out += [f'<circle cx="{x_of(x):.1f}" cy="{y_of(y):.1f}" r="3" '
+                f'fill="{COLORS[i % len(COLORS)]}"/>' for x, y in zip(xs, ys) if dots]
     out.append(f'<path class="axis" d="M{LEFT} {TOP}V{TOP + height}H{LEFT + width}"/>')
     out.append(f'<text x="{LEFT + width / 2}" y="{HEIGHT - 6}" text-anchor="middle">'
                f"{escape(x_title)}</text>")

@@ -28,7 +28,7 @@ tbody tr:nth-child(odd) { background: var(--row); }
 svg { width: 100%; height: auto; display: block; } svg text { fill: var(--dim); font-size: 11px; }
 svg polyline { fill: none; stroke-width: 1.5; stroke-linejoin: round; }
 svg .axis { fill: none; stroke: var(--dim); } svg .grid { stroke: var(--rule); }
-svg .window { fill: var(--shade); }
+svg .window { fill: var(--shade); } svg .limit { stroke: var(--fg); stroke-dasharray: 4 4; }
 .legend { display: flex; flex-wrap: wrap; gap: .1rem .9rem; font-size: .82rem;
           color: var(--dim); padding-left: 3.8rem; }
 .legend i { display: inline-block; width: .8rem; height: .22rem; margin-right: .35rem;

@@ -6,6 +6,8 @@ Prints KTAP. test_lab.py NAME... runs only tests whose names contain a NAME.
 """
 
 import contextlib
+import importlib.machinery
+import importlib.util
 import io
 import json
 import os
@@ -15,6 +17,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import types
 import unittest
 from pathlib import Path
 
@@ -23,7 +26,8 @@ TOP = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(TOP / "scripts"))
 
 # pylint: disable=wrong-import-position,missing-function-docstring,missing-class-docstring
-from lab import chart, plan, report, results, runner, scenario, topology, units  # noqa: E402
+from lab import (bench, chart, plan, report, results, runner, scenario, sweep,  # noqa: E402
+                 topology, units)
 
 LAB = str(TOP / "scripts/hpcc-lab")
 RUN = str(TOP / "scripts/uml/run.sh")
@@ -490,6 +494,109 @@ class Report(unittest.TestCase):
         self.assertEqual((len(xs), len(ys), max(ys)), (100, 100, 9))
 
 
+    def test_chart(self):
+        drawn = chart.lines([("a", [1, 2], [0.95, 1.0])], 2, 1, "x", "y", y_low=0.9, limit=0.95,
+                            dots=True)
+        height = chart.HEIGHT - chart.TOP - chart.BOTTOM
+        self.assertIn(f'y1="{chart.TOP + height / 2:.1f}" y2', drawn.split('class="limit"')[1])
+        self.assertEqual(drawn.count("<circle"), 2)
+        self.assertIn(f'cy="{chart.TOP:.1f}"', drawn)
+        self.assertIn(">0.92<", drawn)
+        self.assertNotIn(">0<", drawn.split("text-anchor=\"end\"", 1)[1].split("</svg>")[0]
+                         .split("text-anchor=\"middle\"")[0])
+
+
+def load_script(name):
+    """A script of scripts/ as a module."""
+    path = str(TOP / "scripts" / name)
+    loader = importlib.machinery.SourceFileLoader(name.replace("-", "_"), path)
+    spec = importlib.util.spec_from_file_location(loader.name, path, loader=loader)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[loader.name] = module       # dataclasses look it up
+    loader.exec_module(module)
+    return module
+
+
+class Bench(unittest.TestCase):
+    def test_verdicts(self):
+        least = bench.Figure("f", None, bench.ratio, least=0.97)
+        most = bench.Figure("f", None, bench.number, most=lambda run: 10 * run)
+        self.assertEqual([least.verdict(v) for v in (0.97, 0.969, None)],
+                         ["met", "missed", "missed"])
+        self.assertEqual([most.verdict(v, 2) for v in (0, 20, 21, None)],
+                         ["met", "met", "missed", "missed"])
+        self.assertEqual((most.target(2), least.target()), ("<= 20", ">= 0.970"))
+        self.assertEqual(bench.Figure("f", None, bench.us).verdict(None), "")
+        self.assertEqual(least.show(None), "unfinished")
+
+    def test_report(self):
+        made = bench.Report("name", "about <b>", ["a", "verdict"], [["x", "met"], ["x", "<i>"]],
+                            "notes", ["one"])
+        self.assertIn("| x | met |\n|  | <i> |\n", made.markdown())
+        self.assertIn("&lt;i&gt;", made.html())
+        self.assertNotIn("<b>", made.html())
+
+    def test_cases_load(self):
+        ldcp, core = load_script("bench-ldcp"), load_script("bench-core")
+        cases = [ldcp.MIXED, *core.CASES, *sweep.cases(10**11)]
+        cases += [case for contest in ldcp.CONTESTS for case in contest.cases()]
+        for case in cases:
+            scenario.load(bench.SCENARIOS / f"{case.file}.toml", case.settings, case.cc)
+
+    def test_ideal(self):
+        """45 packets with 90 bytes of headers each, at 100 Gb/s; T = 9986 ns."""
+        ldcp = load_script("bench-ldcp")
+        made = scenario.load(bench.SCENARIOS / "message-100g.toml")
+        run = types.SimpleNamespace(scenario=made, topology=topology.Topology(made))
+        self.assertAlmostEqual(ldcp.ideal_us(run), 9.986 + (64000 + 45 * 90) * 8 / 1e5)
+
+    def test_queue_bound(self):
+        ldcp = load_script("bench-ldcp")
+        made = scenario.load(bench.SCENARIOS / "messages32-100g.toml")
+        run = types.SimpleNamespace(
+            scenario=made, topology=topology.Topology(made),
+            result={"ports": [{"wire_bytes": 1, "marking": {"kmax": 60000, "knonect": 90000}}]})
+        self.assertEqual(ldcp.queue_bound(run), 90000 + 9986 * 100 // 8 + 60000 + 32 * 1538)
+
+    def test_share(self):
+        ldcp = load_script("bench-ldcp")
+        run = types.SimpleNamespace(result={"flows": [
+            {"cc": cc, "goodput_bps": n} for cc, n in
+            (("hpcc", 1), ("hpcc", 3), ("ldcp", 6), ("ldcp", 10))]})
+        self.assertEqual([ldcp.share(cc, which)(run, {}) for cc in ("hpcc", "ldcp")
+                          for which in (min, max)], [0.2, 0.6, 1.2, 2.0])
+
+    def test_message_p99(self):
+        def run(times):
+            return types.SimpleNamespace(result={"flows": [
+                {"bytes": 1, "fct_us": t} for t in times] + [{"bytes": None, "fct_us": None}]})
+        self.assertEqual(sweep.message_p99(run(range(1, 201))), 198)
+        self.assertEqual(sweep.message_p99(run([5, 3])), 5)
+        self.assertIsNone(sweep.message_p99(run([5, None])))
+
+    def test_sweep_is_around_the_defaults(self):
+        """The module's and the qdisc's; and what is stored was measured there."""
+        knobs = (TOP / "kmod/ldcp_main.c").read_text(encoding="utf-8")
+        for name in ("alpha", "beta", "gamma"):
+            default = re.search(rf'"{name}_permille",\s*LDCP_KNOB\(\w+\),\s*(\d+)', knobs)[1]
+            self.assertEqual(sweep.BASE[name] * 1000, int(default), name)
+        mark = (TOP / "qdisc/mark.c").read_text(encoding="utf-8")
+        for name in sweep.TIMES:
+            self.assertEqual(sweep.BASE[name],
+                             int(re.search(rf"hpcc_{name}_ns = (\d+);", mark)[1]), name)
+        stored = json.loads(sweep.STORED.read_text(encoding="utf-8"))
+        self.assertEqual(stored["defaults"], sweep.BASE)
+        self.assertEqual(set(stored["figures"]), {metric.title for metric in sweep.METRICS})
+        self.assertEqual(sweep.pictures().count("<svg"), len(sweep.METRICS))
+
+    def test_sweep_points(self):
+        settings = sweep.point("kmin", 2, 10**11)
+        self.assertIn("qdisc.kmin=25000", settings)
+        self.assertIn("qdisc.knonect=100000", settings)
+        self.assertIn("cc.alpha=0.25", settings)
+        self.assertIn("cc.alpha=0.125", sweep.point("alpha", 0.5, 10**11))
+
+
 class CommandLine(unittest.TestCase):
     """What is refused before anything boots: one line, exit status 2."""
 
@@ -771,7 +878,8 @@ class Ktap(unittest.TestResult):
 
 def main(wanted):
     suite = unittest.TestSuite()
-    for case in (Units, Scenario, Topology, Plan, Results, Report, CommandLine, Boot, Guest):
+    for case in (Units, Scenario, Topology, Plan, Results, Report, Bench, CommandLine, Boot,
+                 Guest):
         for name in unittest.defaultTestLoader.getTestCaseNames(case):
             if not wanted or any(word in f"{case.__name__}__{name}" for word in wanted):
                 suite.addTest(case(name))

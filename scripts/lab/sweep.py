@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: GPL-2.0
+"""LDCP's parameters, one varied at a time around the defaults, and what becomes
+of the figures: the reason for the defaults.
+
+The draft leaves alpha, beta and all thresholds open. Thresholds are times here,
+which B turns into bytes.
+"""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+from . import bench, chart, units
+
+# What the last --sweep measured; the report always has its plot.
+STORED = Path(__file__).resolve().parent / "sweep.json"
+
+# The defaults of tcp_ldcp and of the qdisc, on links fast enough that no
+# threshold is given in packets.
+BASE = {"alpha": 0.25, "beta": 0.5, "gamma": 0.25, "kmin": 1000, "kmax": 5000, "pmax": 1.0,
+        "knonect": 8000}
+TIMES = ("kmin", "kmax", "knonect")
+FACTORS = {name: (0.5, 1, 2) for name in BASE} | {"pmax": (0.25, 0.5, 1)}
+# Long runs would tell no more; each is made dozens of times.
+SHORT = {"long2-100g": ["measure.until=5ms"], "long16-100g": ["measure.until=5ms"],
+         "incast256-100g": ["measure.until=6ms"], "messages32-100g": ["measure.until=2500us"]}
+# What a parameter has no part in.
+ONLY = {"gamma": ("incast256-100g", "messages32-100g"), "knonect": ("messages32-100g",)}
+
+
+@dataclass
+class Metric:
+    """One chart: a figure of some scenarios, and the worst of them."""
+    title: str
+    unit: str
+    files: tuple
+    value: object
+    worst: object
+    scale: float = 1
+    limit: float = None
+    low: float = 0              # where the chart's axis begins
+
+
+LONG, INCAST, MESSAGES = ("long2-100g", "long16-100g"), ("incast256-100g",), ("messages32-100g",)
+
+
+def message_p99(run):
+    """The time in us within which 99 % of the flows that end are complete."""
+    times = sorted(flow["fct_us"] or float("inf") for flow in run.result["flows"]
+                   if flow["bytes"] is not None)
+    worst = times[-(-99 * len(times) // 100) - 1]
+    return worst if worst != float("inf") else None
+
+
+def worst_jain(run):
+    """Of the spans of 1 ms."""
+    return run.result["jain_1ms"] and run.result["jain_1ms"]["min"]
+
+
+METRICS = (
+    Metric("Utilization, 2 and 16 long flows, the lower", "", LONG, bench.utilization, min,
+           limit=0.97, low=0.9),
+    Metric("Queue p99, 2 and 16 long flows, the longer", "KB", LONG, bench.p99, max, 1000),
+    Metric("Jain's index, 2 and 16 long flows, the worst 1 ms", "", LONG, worst_jain, min,
+           limit=0.95, low=0.9),
+    Metric("Queue p99, 256-to-1", "KB", INCAST, bench.p99, max, 1000),
+    Metric("Completion p99, 32 messages into a long flow", "us", MESSAGES, message_p99, max),
+)
+
+
+def point(name, factor, rate):
+    """The settings of one point, all parameters given."""
+    values = dict(BASE)
+    values[name] *= factor
+    for key in TIMES:
+        values[key] = int(values[key] * rate / (8 * 10**9))
+    return [f"{'cc' if key in ('alpha', 'beta', 'gamma') else 'qdisc'}.{key}={value}"
+            for key, value in values.items()]
+
+
+def _title(file, settings):
+    return f"sweep {file} {' '.join(settings)}"
+
+
+def cases(rate):
+    """Every run, once: the defaults are a point of each parameter."""
+    found = {}
+    for name, factors in FACTORS.items():
+        for factor in factors:
+            settings = point(name, factor, rate)
+            for file in ONLY.get(name, SHORT) if factor != 1 else SHORT:
+                title = _title(file, settings)
+                found[title] = bench.Case(title, file, settings + SHORT[file], "ldcp")
+    return list(found.values())
+
+
+def measured(done, rate):
+    """{metric title: {parameter: [(factor, value), ...]}} of what ran."""
+    table = {}
+    for metric in METRICS:
+        lines = table[metric.title] = {}
+        for name, factors in FACTORS.items():
+            if not set(metric.files) & set(ONLY.get(name, SHORT)):
+                continue
+            for factor in factors:
+                runs = [done.get(_title(file, point(name, factor, rate)))
+                        for file in metric.files]
+                values = [metric.value(run) for run in runs
+                          if run is not None and not isinstance(run, str)]
+                if len(values) == len(runs) and None not in values:
+                    lines.setdefault(name, []).append((factor, metric.worst(values)))
+    return table
+
+
+def store(table, kernel):
+    """For later reports."""
+    STORED.write_text(json.dumps({"kernel": kernel, "defaults": BASE, "figures": table}, indent=1)
+                      + "\n", encoding="utf-8")
+
+
+def _label(name):
+    value = BASE[name]
+    return f"{name} ({units.show_time(value) + ' x B' if name in TIMES else f'{value:g}'})"
+
+
+def _chart(metric, lines):
+    """A parameter has one colour in all charts."""
+    drawn = [(_label(name) if name in lines else "", [x for x, _ in lines.get(name, [])],
+              [y / metric.scale for _, y in lines.get(name, [])]) for name in BASE]
+    top = chart.ceiling(max((max(ys, default=0) for _, _, ys in drawn)))
+    return (f"<section><h3>{metric.title}</h3>" + chart.lines(
+        drawn, 2, 1 if metric.low else top, "parameter, as a multiple of its default",
+        metric.unit, y_low=metric.low, limit=metric.limit, dots=True) +
+        chart.legend([label for label, _, _ in drawn]) + "</section>")
+
+
+def pictures():
+    """One chart for each metric, one line for each parameter, of what is stored."""
+    stored = json.loads(STORED.read_text(encoding="utf-8"))
+    return ("<h2>Sweep</h2><p>Each parameter at half and at twice its default, the others at "
+            "theirs (pmax: at a quarter and at half, as the default is the most). Measured by "
+            f"bench-ldcp --sweep, {stored['kernel']}, with shorter runs than the table above. A "
+            'limit of that table is dashed.</p><div class="grid-of">'
+            + "".join(_chart(metric, stored["figures"][metric.title]) for metric in METRICS)
+            + "</div>")
