@@ -22,7 +22,8 @@ main()
 	tree=$("$HERE/build.sh" "${build[@]}")
 	tools=$("$HERE/modules.sh" "$tree")
 	HPCC_MODDIR=$tools TC_LIB_DIR=$tools exec "$HERE/run.sh" --tree "$tree" \
-		--kernel loglevel=5 --env "KTAP_ONLY=${KTAP_ONLY:-}" -- "$@"
+		--kernel loglevel=5 --env "KTAP_ONLY=${KTAP_ONLY:-}" \
+		--env "HPCC_STRESS=${HPCC_STRESS:-1}" -- "$@"
 }
 
 main "$@"

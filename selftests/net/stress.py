@@ -1,0 +1,143 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0
+"""Changes under traffic: of congestion controls, qdiscs, namespaces, modules. The
+data have to arrive as they were, and nothing may be left behind.
+"""
+
+import os
+import random
+import sys
+import time
+
+from hpcc_net import Netns, Pair, expect, expect_in, main, pattern, set_cc, transfer, users
+
+SCALE = int(os.environ.get("HPCC_STRESS", "1"))
+PORT = "hpcc rate 1gbit delay 20us marking ldcp"
+NAMES = ("hpcc", "ldcp", "cubic", "reno")
+# What may be said of a port while packets wait there.
+CHANGES = ("marking off", "marking ldcp", "marking ldcp kmin 3kb kmax 9kb pmax 0.3 knonect 30kb",
+           "nostamp", "stamp", "rate 300mbit", "rate 1gbit", "delay 50us", "delay 0us",
+           "limit 200kb", "limit 1mb", "no-split-gso", "split-gso", "overhead 0", "overhead 24")
+
+
+def several(pair, nr, nbytes):
+    """Connections of all kinds, with data for both ways."""
+    listener = pair.listen()
+    ends = [pair.connect(listener, cc=NAMES[i % len(NAMES)]) for i in range(nr)]
+    ways = []
+    for i, (client, server) in enumerate(ends):
+        ways += [(client, server, pattern(nbytes, i)), (server, client, pattern(nbytes // 4, i))]
+    return ends, ways
+
+
+def gone(modules):
+    """Wait until nobody uses these modules. Return who still does."""
+    for _ in range(300):
+        left = [module for module in modules if users(module)]
+        if not left:
+            return left
+        time.sleep(1)
+    return left
+
+
+def test_congestion_controls():
+    """Eight connections of which one changes at a time."""
+    pair = Pair(qdisc=PORT)
+    ends, ways = several(pair, 8, 250000 * SCALE)
+    rng = random.Random(1)
+    turns = 0
+
+    def switch():
+        nonlocal turns
+        turns += 1
+        set_cc(rng.choice(rng.choice(ends)), rng.choice(NAMES))
+
+    transfer(*ways, each=switch)
+    expect_in("changes", turns, 100 * SCALE, 1 << 30)
+
+
+def test_qdisc_changes():
+    """One attribute after the other."""
+    pair = Pair(qdisc=PORT)
+    _, ways = several(pair, 4, 400000 * SCALE)
+    rng = random.Random(2)
+    turns = 0
+
+    def change():
+        nonlocal turns
+        turns += 1
+        if turns % 8 == 0:
+            pair.c.tc(f"qdisc change dev eth0 root {'hpcc ' + rng.choice(CHANGES)}")
+
+    transfer(*ways, each=change)
+    expect_in("changes", turns // 8, 10 * SCALE, 1 << 30)
+
+
+def test_qdisc_replaced():
+    """The whole queue goes, with what waits in it."""
+    pair = Pair(qdisc=PORT)
+    _, ways = several(pair, 4, 200000 * SCALE)
+    others = ("pfifo", "hpcc rate 1gbit delay 20us", "hpcc", PORT)
+    turns = 0
+
+    def replace():
+        nonlocal turns
+        turns += 1
+        if turns % 16 == 0:
+            how = others[turns // 16 % len(others)]
+            pair.c.tc(f"qdisc replace dev eth0 root handle {turns % 1000 + 1}: {how}")
+
+    transfer(*ways, each=replace, timeout_s=600)
+    pair.c.tc("qdisc del dev eth0 root")
+
+
+def test_namespace_goes():
+    """A namespace ends with connections and packets in it."""
+    for i in range(6 * SCALE):
+        pair = Pair(4 if i % 2 else 6, qdisc=PORT)
+        ends, _ = several(pair, 4, 1)
+        for client, server in ends:
+            client.setblocking(False)
+            client.send(pattern(200000))
+            server.close()
+        (pair.s if i % 3 else pair.c).delete()
+        for client, _ in ends:
+            client.close()
+
+
+def test_connections():
+    """Born, used, closed."""
+    pair = Pair(qdisc=PORT)
+    listener = pair.listen()
+    for i in range(120 * SCALE):
+        client, server = pair.connect(listener, cc=NAMES[i % 2])
+        transfer((client, server, pattern(3000, i)))
+        client.close()
+        server.close()
+
+
+def test_nothing_is_left():
+    """Of all that the tests before this one made."""
+    expect("modules in use", gone(("tcp_hpcc", "tcp_ldcp")), [])
+
+
+def test_reloads():
+    """Modules come and go beside connections of others."""
+    pair = Pair(cc=("cubic", "cubic"))
+    client, server = pair.connect()
+    here = Netns()
+    folder = os.environ.get("HPCC_MODDIR", os.environ["HPCC_TOP"] + "/kmod")
+
+    for _ in range(5 * SCALE):
+        for module in "tcp_ldcp", "tcp_hpcc":
+            here.run("rmmod", module)
+        transfer((client, server, pattern(20000)))
+        for module in "tcp_hpcc", "tcp_ldcp":
+            here.run("insmod", f"{folder}/{module}.ko")
+        set_cc(client, "ldcp")
+        transfer((client, server, pattern(20000)))
+        set_cc(client, "cubic")
+
+
+if __name__ == "__main__":
+    main(sys.modules[__name__])
