@@ -29,8 +29,15 @@ sources()
 compile()
 {
 	local tree=$1 copy=$2
+	local -a how=()
 
-	make -C "$tree" ARCH=um M="$copy" -j "$(nproc)" modules &&
+	# Type information of the distribution's kernels takes a vmlinux to make.
+	if grep -q '^CONFIG_UML=y' "$tree/.config"; then
+		how=(ARCH=um)
+	else
+		how=(CONFIG_DEBUG_INFO_BTF_MODULES=)
+	fi
+	make -C "$tree" "${how[@]}" M="$copy" -j "$(nproc)" modules &&
 	make -C "$copy/qdisc" -f Makefile q_hpcc.so &&
 	${CC:-cc} -O2 -Wall -o "$copy/../hpcc-traffic" "$copy"/selftests/lab/*.c
 }

@@ -50,6 +50,17 @@ need_command()
 	done
 }
 
+# load_file FILE: insmod it, after what it needs of ours and of the kernel's own.
+load_file()
+{
+	local name
+
+	for name in $(modinfo -F depends "$1" | tr ',' ' '); do
+		need_module "$name"
+	done
+	insmod "$1"
+}
+
 # need_module NAME...: load each from HPCC_MODDIR, from the tree, or from where
 # modprobe looks, unless it is there already.
 need_module()
@@ -61,8 +72,7 @@ need_module()
 		for file in ${HPCC_MODDIR:+"$HPCC_MODDIR/$name.ko"} \
 			    "$HPCC_TOP"/*/"$name.ko"; do
 			[ -f "$file" ] || continue
-			[[ $name != tcp_* ]] || need_module hpcc_common
-			insmod "$file" 2>/dev/null && continue 2
+			load_file "$file" && continue 2
 		done
 		modprobe -q "$name" || ktap_skip_all "needs module $name"
 	done

@@ -1,0 +1,60 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0
+#
+# Process 1 of a virtual machine, once initrd.sh has made the host's file system
+# its root, read-only: /mnt/host shows all of it, /mnt/job is what run.sh has left
+# to do. Whatever else is written goes to tmpfs or to the directories that run.sh
+# was given with --rw.
+
+export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
+export HOME=/tmp TERM=dumb LC_ALL=C.UTF-8 HPCC_GUEST=1
+
+mount -t proc proc /proc
+mount -t sysfs sysfs /sys
+mount -t devtmpfs devtmpfs /dev
+# A word a second says that the machine lives.
+while echo > /mnt/job/alive; do
+	sleep 1
+done &
+# The job's terminal; the kernel has the first one for itself.
+exec < /dev/null > /dev/ttyS1 2>&1
+stty -opost < /dev/ttyS1
+for dir in /run /tmp /var/tmp; do
+	mount -t tmpfs tmpfs "$dir"
+done
+mkdir -p /run/netns /run/lock /dev/net
+# Who opens it loads the module.
+mknod /dev/net/tun c 10 200
+mount -t debugfs debugfs /sys/kernel/debug 2> /dev/null
+mount -t tracefs tracefs /sys/kernel/tracing 2> /dev/null
+
+# tmpfs hides what the host keeps below /tmp and the like: show what the job
+# needs of it again. Lines: ro PATH, or the name of a 9p device and its PATH.
+while read -r mode dir; do
+	mkdir -p "$dir" 2> /dev/null
+	case $mode in
+	ro) mount --bind "/mnt/host$dir" "$dir" ;;
+	*) mount -t 9p -o trans=virtio,version=9p2000.L,msize=262144,cache=mmap "$mode" "$dir" ;;
+	esac
+done < /mnt/job/mounts
+
+# The kernel's modules lie where no modprobe looks for them.
+read -r modules < /mnt/job/modules
+export MODPROBE_OPTIONS="-d $modules"
+printf '#!/bin/sh\nexec modprobe -d %s "$@"\n' "$modules" > /run/modprobe
+chmod 755 /run/modprobe
+echo /run/modprobe > /proc/sys/kernel/modprobe
+
+# A guest has no other use for its memory than packets.
+read -r _ total _ < /proc/meminfo
+echo "$((total / 16)) $((total / 8)) $((total / 6))" > /proc/sys/net/ipv4/tcp_mem
+# On a busy host a virtual CPU may rest for long.
+echo 30 > /proc/sys/kernel/watchdog_thresh
+
+/bin/bash /mnt/job/main
+echo $? > /mnt/job/status
+# What is still in the terminal's buffer goes out first.
+stty -F /dev/ttyS1 sane
+# perl is essential in Debian; a poweroff(8) that needs no init system is not.
+# sync(2), then reboot(2) with RB_POWER_OFF: its numbers on x86-64.
+perl -e 'syscall(162); syscall(169, 0xfee1dead, 0x28121969, 0x4321fedc, 0)'

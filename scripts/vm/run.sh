@@ -1,0 +1,220 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+#
+# run.sh [options] [--] COMMAND [ARG]...: run COMMAND as root in a virtual machine
+# with Debian's own kernel; its exit status is ours. Time is real there.
+#
+#   --tree DIR      kernel of kernel.sh (default: kernel.sh says)
+#   --module FILE   insmod FILE first, and what it depends on; may be repeated
+#   --rw DIR        let the guest write to DIR; may be repeated. The rest of the
+#                   host's file system is read-only, /tmp and /run are tmpfs
+#   --ro DIR        show DIR even if it lies below /tmp or /run
+#   --env NAME=VAL  environment of COMMAND; may be repeated
+#   --mem SIZE      memory of the guest (1G)
+#   --cpus N        CPUs (2)
+#   --timeout S     give up after S seconds (600), or when the guest has given no
+#                   sign of life for 2 minutes
+#   --kernel ARG    one more argument for the kernel's command line
+#
+# HPCC_MODDIR and TC_LIB_DIR are passed on. Exit status 124: timed out, 125: the
+# guest died without telling a status (the end of its console is shown).
+#
+# KVM is used where a guest boots with it within KVM_TRIAL_S; that is tried once
+# per boot of this machine. Else the CPU is emulated. HPCC_VM_ACCEL=kvm or tcg
+# decides instead.
+set -euo pipefail
+
+HERE=$(dirname "$(readlink -f "$0")")
+CACHE=${HPCC_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/hpcc}
+KVM_TRIAL_S=30
+SILENCE_S=120
+JOB=
+QEMU_PID=
+
+die()
+{
+	echo "run.sh: $*" >&2
+	exit 125
+}
+
+# shellcheck disable=SC2317 # called by trap
+cleanup()
+{
+	if [ -n "$QEMU_PID" ]; then
+		kill -KILL "$QEMU_PID" 2>/dev/null || true
+		wait "$QEMU_PID" 2>/dev/null || true
+	fi
+	[ -z "$JOB" ] || rm -rf "$JOB"
+}
+
+# Does a guest boot with KVM here?
+kvm_works()
+{
+	local tree=$1 known
+
+	known=$CACHE/kvm-$(cat /proc/sys/kernel/random/boot_id)
+	[ -w /dev/kvm ] || return
+	if [ ! -e "$known" ]; then
+		rm -f "$CACHE"/kvm-*
+		if HPCC_VM_ACCEL=kvm "$0" --tree "$tree" --timeout "$KVM_TRIAL_S" true \
+				> /dev/null 2>&1; then
+			echo yes > "$known"
+		else
+			echo no > "$known"
+			echo "vm: KVM is here, but no guest boots with it; emulating the CPU" >&2
+		fi
+	fi
+	grep -q yes "$known"
+}
+
+# with_depends FILE...: each once, behind those that it needs and that lie beside
+# it.
+with_depends()
+{
+	local file name
+
+	for file; do
+		for name in $(modinfo -F depends "$file" | tr ',' ' '); do
+			[ ! -e "$(dirname "$file")/$name.ko" ] ||
+				echo "$(dirname "$file")/$name.ko"
+		done
+		echo "$file"
+	done | awk '!seen[$0]++'
+}
+
+write_job()
+{
+	local tree=$1 quoted number=0
+
+	shift
+	{
+		for quoted in "${env[@]}"; do
+			printf 'export %q\n' "$quoted"
+		done
+		printf 'cd %q || exit 125\n' "$PWD"
+		with_depends "${modules[@]}" | while IFS= read -r quoted; do
+			printf 'insmod %q || exit 125\n' "$quoted"
+		done
+		printf '%q ' exec "$@"
+		echo
+	} > "$JOB/main"
+	{
+		for quoted in "${ro[@]}" "$PWD"; do
+			case $quoted in
+			/tmp/*|/var/tmp/*|/run/*) echo "ro $quoted" ;;
+			esac
+		done
+		for quoted in "${rw[@]}"; do
+			echo "rw$((number++)) $quoted"
+		done
+	} > "$JOB/mounts"
+	# /mnt/host: below /tmp it would be hidden.
+	echo "/mnt/host$tree" > "$JOB/modules"
+	touch "$JOB/alive"
+	cp "$HERE/init.sh" "$JOB"
+}
+
+# share TAG DIR [OPTION]: options that show a directory of the host to the guest.
+share()
+{
+	qemu+=(-virtfs "local,mount_tag=$1,path=$2,security_model=none,multidevs=remap${3:+,$3}")
+}
+
+# cx16: the cmpxchg16b of QEMU 7.2 crashed Linux 6.12. norandmaps: translated
+# code is found again where it lies at the same address. tsc=reliable: emulated
+# CPUs that get no time of the host's would have it called unstable.
+command_line()
+{
+	local tree=$1 mem=$2 cpus=$3 accel=$4 dir number=0
+
+	qemu=(qemu-system-x86_64 -nodefaults -no-user-config -display none -no-reboot
+		-machine q35 -smp "$cpus" -m "$mem")
+	case $accel in
+	kvm) qemu+=(-accel kvm -cpu host) ;;
+	tcg) qemu+=(-accel "tcg,thread=multi" -cpu "max,-cx16") ;;
+	*) die "HPCC_VM_ACCEL is $accel; it may be kvm or tcg" ;;
+	esac
+	qemu+=(-serial "file:$JOB/console" -serial stdio -device virtio-rng-pci)
+	share root / readonly=on
+	share job "$JOB"
+	for dir in "${rw[@]}"; do
+		share "rw$((number++))" "$dir"
+	done
+	qemu+=(-kernel "$tree/vmlinuz" -initrd "$tree/initrd" -append
+		"console=ttyS0 loglevel=5 panic=-1 log_buf_len=4M tsc=reliable mitigations=off norandmaps ${kernel[*]}")
+}
+
+# Ends the guest when its time is up or its heart stands still.
+watch()
+{
+	local timeout=$1 began=$SECONDS
+
+	while sleep 1 && kill -0 "$QEMU_PID" 2>/dev/null; do
+		if [ $((SECONDS - began)) -ge "$timeout" ]; then
+			echo "timed out after $timeout s" > "$JOB/ended"
+		elif [ $(($(date +%s) - $(stat -c %Y "$JOB/alive"))) -ge "$SILENCE_S" ]; then
+			echo "no sign of life for $SILENCE_S s" > "$JOB/ended"
+		fi
+		[ ! -e "$JOB/ended" ] || kill -KILL "$QEMU_PID" 2>/dev/null || true
+	done
+}
+
+boot()
+{
+	local timeout=$1
+
+	"${qemu[@]}" < /dev/null &
+	QEMU_PID=$!
+	watch "$timeout"
+	wait "$QEMU_PID" 2>/dev/null || true
+	QEMU_PID=
+	[ ! -s "$JOB/status" ] || exit "$(cat "$JOB/status")"
+	tail -n 60 "$JOB/console" 2>/dev/null | tr -d '\r' || true
+	if [ -e "$JOB/ended" ]; then
+		echo "run.sh: $(cat "$JOB/ended")" >&2
+		exit 124
+	fi
+	die "the guest ended without a status"
+}
+
+main()
+{
+	local tree='' mem=1G cpus=2 timeout=600 accel=${HPCC_VM_ACCEL:-}
+	local -a modules=() rw=() ro=() env=() kernel=() qemu=()
+
+	while [ $# -gt 0 ]; do
+		case $1 in
+		--tree) tree=$2; shift 2 ;;
+		--module) modules+=("$(readlink -f "$2")"); shift 2 ;;
+		--rw) rw+=("$(readlink -f "$2")"); shift 2 ;;
+		--ro) ro+=("$(readlink -f "$2")"); shift 2 ;;
+		--env) env+=("$2"); shift 2 ;;
+		--mem) mem=$2; shift 2 ;;
+		--cpus) cpus=$2; shift 2 ;;
+		--timeout) timeout=$2; shift 2 ;;
+		--kernel) kernel+=("$2"); shift 2 ;;
+		--) shift; break ;;
+		-*) die "unknown option $1; see the head of $0" ;;
+		*) break ;;
+		esac
+	done
+	[ $# -gt 0 ] || die "no command given"
+	[ -n "$tree" ] || tree=$("$HERE/kernel.sh")
+	[ -e "$tree/vmlinuz" ] || die "$tree has no kernel; run kernel.sh"
+	command -v qemu-system-x86_64 > /dev/null ||
+		die "needs qemu-system-x86_64; run scripts/install-deps --vm"
+	[ -z "${HPCC_MODDIR:-}" ] || { env+=("HPCC_MODDIR=$HPCC_MODDIR"); ro+=("$HPCC_MODDIR"); }
+	[ -z "${TC_LIB_DIR:-}" ] || { env+=("TC_LIB_DIR=$TC_LIB_DIR"); ro+=("$TC_LIB_DIR"); }
+	ro+=("$(readlink -f "$HERE/../..")")
+	if [ -z "$accel" ]; then
+		kvm_works "$tree" && accel=kvm || accel=tcg
+	fi
+	trap cleanup EXIT
+	trap 'exit 130' INT TERM
+	JOB=$(mktemp -d)
+	write_job "$tree" "$@"
+	command_line "$tree" "$mem" "$cpus" "$accel"
+	boot "$timeout"
+}
+
+main "$@"

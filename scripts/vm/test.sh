@@ -1,0 +1,69 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+#
+# test.sh [--kernel-version X.Y] SCRIPT...: run tests of selftests/net in a virtual
+# machine with Debian's own kernel, one boot for all of them. Each one's output
+# stands between "# script PATH" and "# status N". Where a script takes the machine
+# with it, the others run in a new one. KTAP_ONLY="test_a test_b" picks tests.
+set -euo pipefail
+
+HERE=$(dirname "$(readlink -f "$0")")
+# Seconds that a script may take, and a bit for the boot.
+SCRIPT_S=${SCRIPT_S:-400}
+LOG=
+
+# shellcheck disable=SC2317 # called by trap
+cleanup()
+{
+	[ -z "$LOG" ] || rm -f "$LOG"
+}
+
+# boot SCRIPT...: run them, as far as the machine lives.
+boot()
+{
+	HPCC_MODDIR=$tools TC_LIB_DIR=$tools "$HERE/run.sh" --tree "$tree" \
+		--timeout $((60 + $# * SCRIPT_S)) --env "KTAP_ONLY=${KTAP_ONLY:-}" \
+		--env "SCRIPT_S=$SCRIPT_S" -- "$HERE/suite.sh" "$@" | tee "$LOG"
+}
+
+# What the machine left unsaid about the script that it died of.
+close_last()
+{
+	local begun ended
+
+	begun=$(grep -c '^# script ' "$LOG" || true)
+	ended=$(grep -c '^# status ' "$LOG" || true)
+	[ "$begun" = "$ended" ] || echo "# status 125"
+}
+
+main()
+{
+	local tree tools begun status=0 failed=0
+	local -a build=()
+
+	if [ "${1:-}" = --kernel-version ]; then
+		build=(--kernel-version "${2:?--kernel-version needs a value}")
+		shift 2
+	fi
+	[ $# -gt 0 ] || { echo "usage: test.sh [--kernel-version X.Y] SCRIPT..." >&2; exit 2; }
+	tree=$("$HERE/kernel.sh" "${build[@]}")
+	tools=$("$HERE/../uml/modules.sh" "$(readlink -f "$tree/build")")
+	LOG=$(mktemp)
+	trap cleanup EXIT
+	while [ $# -gt 0 ]; do
+		status=0
+		boot "$@" || status=$?
+		close_last
+		! grep -q '^# status [^0]' "$LOG" || failed=1
+		[ "$status" = 0 ] || failed=1
+		begun=$(grep -c '^# script ' "$LOG" || true)
+		if [ "$begun" = 0 ]; then
+			echo "test.sh: the machine did not get as far as the first script" >&2
+			exit 125
+		fi
+		shift "$begun"
+	done
+	exit "$failed"
+}
+
+main "$@"
