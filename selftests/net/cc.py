@@ -4,12 +4,11 @@
 that, when they stop, and when segments get lost.
 """
 
-import os
 import sys
 import time
 
-from hpcc_net import (ACK, CWR, ECE, ECHO, FORWARD, IDENTIFY, IDENTIFY_ECHO, PROMPT, SYN, Skip,
-                      defer, expect, expect_in, identity, main, option, tcp_info)
+from hpcc_net import (ACK, CWR, ECE, ECHO, FORWARD, IDENTIFY, IDENTIFY_ECHO, PROMPT, SYN, Tracepoint,
+                      expect, expect_in, identity, main, option, tcp_info)
 from hpcc_peer import ETA, SCALE, W_AI, W_INIT, Flow, Link, Peer, near, settle
 
 
@@ -421,28 +420,16 @@ def test_recovery():
 
 def test_tracepoint():
     """hpcc:hpcc_ack tells what /proc/net/hpcc_flows tells, ACK by ACK."""
-    top = next((path for path in ("/sys/kernel/tracing", "/sys/kernel/debug/tracing")
-                if os.path.exists(path + "/events/hpcc")), None)
-    if not top:
-        raise Skip("no tracefs")
-
-    def write(name, text):
-        with open(f"{top}/{name}", "w", encoding="ascii") as file:
-            file.write(text)
-
     flow = Flow()
     link = Link()
-    write("trace", "")
-    write("events/hpcc/hpcc_ack/enable", "1")
-    defer(write, "events/hpcc/hpcc_ack/enable", "0")
+    tracepoint = Tracepoint("hpcc:hpcc_ack")
     flow.round(link.step(9000, 1.0, 0.9))
     now = flow.round(link.step(9000, 1.0, 0.9))
     flow.run()
     flow.send()         # tells nothing new
-    with open(top + "/trace", encoding="ascii") as file:
-        lines = [line for line in file if "hpcc_ack:" in line]
+    lines = tracepoint.lines()
     expect("lines", len(lines), 2)
-    fields = dict(word.split("=") for word in lines[1].split("hpcc_ack:")[1].split())
+    fields = lines[1]
     for name in "W", "Wc", "U_permille", "T_ns", "hops":
         expect(name, int(fields[name]), now[name])
     expect("ports", (int(fields["sport"]), int(fields["dport"])), (flow.lport, flow.port))

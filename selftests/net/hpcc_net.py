@@ -100,6 +100,8 @@ def ktap(tests):
     """Run test functions; exit with the status of a KTAP program."""
     log = KernelLog()
     failed = False
+    # As ktap_main() of lib.sh: the first tick makes timers exact.
+    time.sleep(0.05)
     print("KTAP version 1")
     print(f"1..{len(tests)}", flush=True)
     for number, test in enumerate(tests, 1):
@@ -325,6 +327,33 @@ def disconnect(sock):
     """connect(AF_UNSPEC)"""
     if _libc.connect(sock.fileno(), bytes(16), 16):
         raise OSError(ctypes.get_errno(), "disconnect")
+
+
+def module_file(name):
+    """NAME.ko, where lib.sh looks for it as well; None: it is installed."""
+    folders = os.environ.get("HPCC_MODDIR"), os.environ.get("HPCC_TOP", ".") + "/kmod"
+    return next((f"{folder}/{name}.ko" for folder in folders
+                 if folder and os.path.exists(f"{folder}/{name}.ko")), None)
+
+
+def load(ns, name="tcp_hpcc"):
+    """insmod, or modprobe where the module is installed."""
+    file = module_file(name)
+    ns.run(*(["insmod", file] if file else ["modprobe", name]))
+
+
+def unload(ns, wait_s=0, name="tcp_hpcc"):
+    """rmmod; it may have to wait for connections that are closing. Return
+    whether it worked.
+    """
+    for _ in range(wait_s):
+        if not users(name):
+            break
+        time.sleep(1)
+    said = ns.run("rmmod", name, check=False)
+    if said and "in use" not in said:
+        raise AssertionError(said)
+    return not said
 
 
 def users(module="tcp_hpcc"):

@@ -3,6 +3,7 @@
 links whose records it makes up.
 """
 
+import ctypes
 import fcntl
 import os
 import select
@@ -10,8 +11,8 @@ import socket
 import struct
 import time
 
-from hpcc_net import (ACK, ECE, ECHO, RST, SYN, Netns, Segment, csum, defer, expect, expect_in,
-                      get_cc, option, record, set_cc, syn_option)
+from hpcc_net import (ACK, ECE, ECHO, RST, SYN, Netns, Segment, Tracepoint, csum, defer, expect,
+                      expect_in, get_cc, option, record, set_cc, syn_option)
 
 # What the kernel does with Peer's parameters.
 T_NS = 1000000
@@ -320,3 +321,181 @@ def settle(flow, link, until, turns=50):
         if flow.round(link)["W"] < until:
             return flow.flow()
     raise AssertionError(f"W stays above {until}: {flow.flow()}")
+
+
+# ---- LDCP ------------------------------------------------------------------------
+
+SACK_BLOCKS = 3         # beside timestamps
+
+
+class Window:
+    """cw as the draft has it (section 2.2), in segments."""
+
+    def __init__(self, cw, alpha=0.25, beta=0.5, gamma=0.25):
+        self.cw, self.alpha, self.beta, self.gamma = cw, alpha, beta, gamma
+
+    def ack(self, n, marked=False):
+        """An ACK of n segments."""
+        if marked:
+            self.cw = (max(1, self.cw - n * self.beta) if self.cw > 1 else
+                       max(self.gamma, self.cw / 2))
+        else:
+            self.cw += self.gamma if self.cw < 1 else n * self.alpha / self.cw
+        return self.cw
+
+
+def exact_sleep():
+    """No slack for timers: a sleep ends when it says."""
+    libc = ctypes.CDLL(None)
+    before = libc.prctl(30, 0, 0, 0, 0)     # PR_GET_TIMERSLACK, PR_SET_TIMERSLACK
+    libc.prctl(29, 1, 0, 0, 0)
+    defer(libc.prctl, 29, before, 0, 0, 0)
+
+
+class LdcpFlow(Peer):
+    """A peer of an ldcp connection, which acknowledges what a test says it
+    got, and how it was marked. In the stable stage from its first packet, with
+    TCP's window of 10, unless a test wants a fast start.
+    """
+
+    LDCP = {"alpha_permille": 250, "beta_permille": 500, "gamma_permille": 250,
+            "fast_start": 0, "iw": 10, "base_rtt_ns": 1000000}
+    MSS = 1448
+
+    def __init__(self, ldcp=None, ecn=True, **how):
+        exact_sleep()
+        super().__init__(cc="ldcp", ecn=ecn, ldcp=self.LDCP | (ldcp or {}), **how)
+        self.tracepoint = Tracepoint("ldcp:ldcp_ack")
+        self.start = self.high = 0
+        self.blocks = []        # what came behind a gap, newest first
+        self.always = False     # the kernel has more to send
+
+    def connect(self, **how):
+        """Let the kernel connect to us."""
+        super().connect(b"", **how)
+        self.sock.setblocking(False)
+        self.start = self.high = self.acked
+        return self.sock
+
+    def busy(self):
+        """The kernel always has more to send."""
+        self.connect()
+        self.always = True
+        self.fill()
+        return self
+
+    def fill(self):
+        """Keep the socket's buffer full."""
+        try:
+            self.sock.send(bytes(1 << 20))
+        except BlockingIOError:
+            pass
+
+    def got(self, timeout_s=0.0):
+        """Data segments that the kernel sends, until none comes for a while."""
+        if self.always:
+            self.fill()
+        segments = [seg for seg in self.read_all(timeout_s) if seg.payload]
+        for seg in segments:
+            end = seg.seq + len(seg.payload)
+            self.high = max(self.high, end)
+        return segments
+
+    def ack(self, n=1, marked=False, **how):
+        """An ACK of n more segments."""
+        if self.always:
+            self.fill()
+        self.acked += n * self.MSS
+        self.send(flags=ACK | (ECE if marked else 0), **how)
+
+    def traced(self):
+        """(cw, its line of the tracepoint) of each ACK since the last call."""
+        ends = str(self.lport), str(self.port)
+        return [(int(line["cw_milli"]) / 1000, line) for line in self.tracepoint.lines()
+                if (line["sport"], line["dport"]) == ends]
+
+    def cw(self):
+        """The window after the last ACK."""
+        return self.traced()[-1][0]
+
+    def below(self, cw):
+        """Bring the window to cw, one of 1, 1/2, 1/4, by marks. One packet is
+        in flight then.
+        """
+        self.got()
+        self.ack((self.high - self.acked) // self.MSS, marked=True)
+        for _ in range(100):
+            self.got(0.01)
+            now = self.cw()
+            if now <= cw and self.high - self.acked == self.MSS:
+                expect("cw", now, cw)
+                return
+            self.ack(1, marked=now > cw)
+        raise AssertionError(f"cw stays above {cw}")
+
+    def counters(self):
+        """/proc/net/ldcp"""
+        return self.ns.counters("ldcp")
+
+    # -- a receiver
+
+    def take_in(self, seg):
+        """A segment came: move acked, or note it behind the gap. Return the
+        ACK's options.
+        """
+        left, right = seg.seq, seg.seq + len(seg.payload)
+        if right <= self.acked or any(a <= left and right <= b for a, b in self.blocks):
+            return struct.pack("!BBBBII", 1, 1, 5, 10, left, right) + self.sack_option(2)
+        if left <= self.acked:
+            self.acked = right
+        else:
+            for block in [b for b in self.blocks if b[0] <= right and left <= b[1]]:
+                left, right = min(left, block[0]), max(right, block[1])
+                self.blocks.remove(block)
+            self.blocks.insert(0, (left, right))
+        for block in sorted(self.blocks):
+            if block[0] <= self.acked:
+                self.acked = max(self.acked, block[1])
+                self.blocks.remove(block)
+        return self.sack_option(SACK_BLOCKS)
+
+    def sack_option(self, most):
+        """What came behind a gap."""
+        blocks = self.blocks[:most] if self.sack else []
+        if not blocks:
+            return b""
+        return (struct.pack("!BBBB", 1, 1, 5, 2 + 8 * len(blocks)) +
+                b"".join(struct.pack("!II", *block) for block in blocks))
+
+    def receive(self, nbytes, lost=lambda seg: False, marked=lambda seg: False, rtt_s=0.001,
+                patience_s=5):
+        """Be a receiver, an RTT away, that acknowledges each packet, until so
+        many bytes of the flow came. lost() and marked() say what becomes of a
+        segment. Return (time, segment) of all that the kernel sent.
+        """
+        began, sent, answers = time.monotonic(), [], []
+        while self.acked - self.start < nbytes or answers:
+            if self.always:
+                self.fill()
+            now = time.monotonic()
+            while answers and answers[0][0] <= now:
+                _, flags, ack, options = answers.pop(0)
+                self.send(options, ack=ack, flags=flags)
+            if self.acked - self.start >= nbytes:
+                time.sleep(max(0, answers[0][0] - now) if answers else 0)
+                continue
+            seg = self.read((answers[0][0] - now if answers else patience_s) + 1e-9)
+            if not seg:
+                if answers:
+                    continue
+                raise AssertionError(f"nothing comes: {self.acked - self.start} of {nbytes} bytes")
+            if not seg.payload:
+                continue
+            now = time.monotonic()
+            sent.append((now - began, seg))
+            self.high = max(self.high, seg.seq + len(seg.payload))
+            if not lost(seg):
+                options = self.take_in(seg)
+                flags = ACK | (ECE if marked(seg) else 0)
+                answers.append((now + rtt_s, flags, self.acked, options))
+        return sent

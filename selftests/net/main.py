@@ -4,39 +4,10 @@
 
 import os
 import sys
-import time
 
-from hpcc_net import (Netns, Pair, Sniffer, defer, expect, expect_in, get_cc, main, ours_in,
-                      pattern, set_cc, transfer, users)
+from hpcc_net import (Netns, Pair, Sniffer, defer, expect, expect_in, get_cc, load, main,
+                      ours_in, pattern, set_cc, transfer, unload, users)
 from hpcc_peer import Peer
-
-
-def module_file():
-    """tcp_hpcc.ko, where lib.sh looks for it as well."""
-    for folder in (os.environ.get("HPCC_MODDIR"), os.environ.get("HPCC_TOP", ".") + "/kmod"):
-        if folder and os.path.exists(folder + "/tcp_hpcc.ko"):
-            return folder + "/tcp_hpcc.ko"
-    return None
-
-
-def load(ns):
-    """insmod, or modprobe where the module is installed."""
-    file = module_file()
-    ns.run(*(["insmod", file] if file else ["modprobe", "tcp_hpcc"]))
-
-
-def unload(ns, wait_s=0):
-    """rmmod; it may have to wait for connections that are closing. Return
-    whether it worked.
-    """
-    for _ in range(wait_s):
-        if not users():
-            break
-        time.sleep(1)
-    said = ns.run("rmmod", "tcp_hpcc", check=False)
-    if said and "in use" not in said:
-        raise AssertionError(said)
-    return not said
 
 
 def loaded_again():
