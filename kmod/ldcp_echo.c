@@ -37,7 +37,11 @@ void ldcp_echo(struct sock *sk, struct ldcp_ca *ca, bool ce)
 	struct tcp_sock *tp = tcp_sk(sk);
 
 	if (ce != ca->ce) {
-		if (icsk->icsk_ack.pending & ICSK_ACK_TIMER) {
+		/* TCP does not tell of Not-ECT: what it holds back for them
+		 * has nothing to say, and one for less would be a duplicate.
+		 */
+		if (icsk->icsk_ack.pending & ICSK_ACK_TIMER &&
+		    after(ca->prior_rcv_nxt, tp->rcv_wup)) {
 			ldcp_set_echo(tp, ca->ce);
 			hpcc_send_ack(sk, ca->prior_rcv_nxt);
 		}

@@ -1,0 +1,280 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0
+"""What a receiver tells of CE: per packet, at once where it changes, and as
+plain TCP where ECN was not agreed upon or the sender is another one.
+"""
+
+import random
+import socket
+import sys
+import time
+
+from hpcc_net import (ACK, CWR, ECE, Pair, Sniffer, expect, expect_in, get_cc, main, pattern,
+                      set_cc, transfer)
+from hpcc_peer import LdcpFlow
+
+NOT_ECT, ECT, CE = 0, 2, 3
+SIZE = 1448
+
+
+def receiver(quick=False, route="", **how):
+    """A kernel that receives from us; with delayed ACKs unless quick."""
+    flow = LdcpFlow(**how)
+    if route:
+        net = "10.9.0.2/32" if flow.version == 4 else "fd09::2/128"
+        flow.ns.ip(f"route add {net} dev tun0 {route}")
+    flow.connect()
+    if not quick:
+        delay_acks(flow)
+    return flow
+
+
+def delay_acks(flow):
+    """Hold ACKs back as in mid-connection, though nobody reads the data."""
+    flow.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, 1 << 20)
+    flow.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 0)
+
+
+def sends(flow, fields, flags=ACK):
+    """Send a segment for each ECN field; return the ACKs as (segments that it
+    covers, whether ECE is set), in the order of segments.
+    """
+    found = []
+    for field in fields:
+        flow.send(payload=bytes(SIZE), ecn=field, flags=flags)
+        found.append([])
+        while (seg := flow.read(0)):
+            expect("pure ACK", (len(seg.payload), seg.flags & ~ECE), (0, ACK))
+            covered, flow.told = (seg.ack - flow.told) // SIZE, seg.ack
+            found[-1].append((covered, bool(seg.flags & ECE)))
+    return found
+
+
+def begin(**how):
+    """A receiver whose ACKs are counted from here."""
+    flow = receiver(**how)
+    flow.told = flow.seq
+    return flow
+
+
+def test_unmarked():
+    """One ACK for two segments, as ever."""
+    flow = begin()
+    expect("ACKs", sends(flow, [ECT] * 8), [[], [(2, False)]] * 4)
+
+
+def test_marked():
+    """At once for the first; then one for two, with ECE."""
+    flow = begin()
+    expect("ACKs", sends(flow, [CE] * 5), [[(1, True)], [], [(2, True)], [], [(2, True)]])
+
+
+def test_change_while_an_ack_is_held():
+    """The old state's ACK first, then the new state's."""
+    flow = begin()
+    expect("ACKs", sends(flow, [ECT, ECT, ECT, CE, CE, ECT]),
+           [[], [(2, False)], [], [(1, False), (1, True)], [], [(1, True), (1, False)]])
+
+
+def test_change_while_none_is_held():
+    flow = begin()
+    expect("ACKs", sends(flow, [ECT, ECT, CE, ECT, CE]),
+           [[], [(2, False)], [(1, True)], [(1, False)], [(1, True)]])
+
+
+def agrees(flow, fields, acks):
+    """Fail unless each ACK covers packets of its kind only, and all are covered."""
+    at = 0
+    for number, found in enumerate(acks):
+        for covered, ece in found:
+            kinds = {field == CE for field in fields[at:at + covered]}
+            expect(f"packets {at} to {at + covered}", kinds, {ece})
+            at += covered
+        expect_in("packets without an ACK", number + 1 - at, 0, 1)
+        if number and (fields[number] == CE) != (fields[number - 1] == CE):
+            expect(f"ACK of packet {number}", at, number + 1)
+
+
+def test_any_pattern():
+    """Runs of any length: the sender can tell of each packet."""
+    for version in 4, 6:
+        for share in 0.1, 0.5, 0.9:
+            rng = random.Random(share)
+            flow = begin(version=version)
+            fields = [CE if rng.random() < share else ECT for _ in range(300)]
+            agrees(flow, fields, sends(flow, fields))
+
+
+def test_quickack_route():
+    """With "quickack 1" on the route: an ACK for each packet."""
+    for version in 4, 6:
+        flow = begin(version=version, route="quickack 1")
+        fields = [CE if i % 7 in (2, 3, 5) else ECT for i in range(60)]
+        expect("ACKs", sends(flow, fields), [[(1, field == CE)] for field in fields])
+
+
+def test_held_ack_leaves_later():
+    """Nothing follows: the delayed ACK tells of what it covers."""
+    flow = begin()
+    sends(flow, [CE, CE])
+    seg = flow.read(0.3)
+    expect("ACK", (seg.ack, bool(seg.flags & ECE)), (flow.seq, True))
+    delay_acks(flow)        # TCP takes a late ACK for a sign of few packets
+    sends(flow, [ECT])
+    flow.told = flow.seq
+    expect("ACKs", sends(flow, [ECT]), [[]])
+    seg = flow.read(0.3)
+    expect("ACK", (seg.ack, bool(seg.flags & ECE)), (flow.seq, False))
+
+
+def test_on_data():
+    """ECE on data that the receiver sends tells the same."""
+    flow = begin()
+    sends(flow, [CE])
+    flow.sock.send(b"x")
+    expect("after CE", bool(flow.take().flags & ECE), True)
+    sends(flow, [ECT])
+    flow.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    flow.sock.send(b"x")
+    expect("after ECT", bool(flow.take().flags & ECE), False)
+
+
+def test_cwr_from_the_sender():
+    """CWR asks for an ACK at once, and does not take ECE away."""
+    flow = begin()
+    expect("ACKs", sends(flow, [ECT, ECT, CE, CE, ECT], ACK | CWR),
+           [[(1, False)], [(1, False)], [(1, True)], [(1, True)], [(1, False)]])
+
+
+def test_first_rtt_packets():
+    """Not-ECT before the tail: no ACK for less than what was told, and CE on the
+    tail is told.
+    """
+    for tail in ECT, CE:
+        flow = begin()
+        acks = []
+        for count in 1, 2, 3, 5:
+            acks += sends(flow, [NOT_ECT] * count + [tail])
+        told = [ack for found in acks for ack in found]
+        expect("empty ACKs", [covered for covered, _ in told if covered <= 0], [])
+        expect_in("covered", sum(covered for covered, _ in told), 14, 15)
+        expect("tail marked", told[-1][1] if sum(c for c, _ in told) == 15 else tail == CE,
+               tail == CE)
+
+
+def test_out_of_order():
+    """A packet behind a gap tells as well."""
+    flow = begin()
+    flow.seq += SIZE
+    flow.send(payload=bytes(SIZE), ecn=CE)
+    ack = flow.read(0)
+    expect("ACK", (ack.ack, bool(ack.flags & ECE)), (flow.told, True))
+    flow.send(payload=bytes(SIZE), ecn=ECT)
+    while (seg := flow.read(0)):
+        ack = seg
+    expect("ACK", (ack.ack, bool(ack.flags & ECE)), (flow.told, False))
+
+
+def test_without_ecn():
+    """Not agreed upon: CE is nobody's."""
+    flow = begin(ecn=False)
+    expect("congestion control", flow.cc(), "ldcp-classic")
+    found = sends(flow, [CE, CE, ECT, CE, ECT, CE])
+    expect("ECE", {ece for acks in found for _, ece in acks}, {False})
+    expect("ACKs", found, [[], [(2, False)]] * 3)
+
+
+def test_chosen_in_mid_connection():
+    """What came before was another's; the first CE is a change."""
+    flow = LdcpFlow()
+    flow.start_connect(cc="dctcp")
+    flow.answer(b"")
+    delay_acks(flow)
+    flow.told = flow.seq
+    expect("dctcp", sends(flow, [ECT, ECT, CE]), [[], [(2, False)], [(1, True)]])
+    set_cc(flow.sock, "ldcp")
+    expect("congestion control", flow.cc(), "ldcp")
+    fields = [ECT, CE, CE, ECT, ECT, CE, ECT]
+    agrees(flow, fields, sends(flow, fields))
+
+
+def test_same_as_dctcp():
+    """Packet for packet, what a receiver of dctcp tells."""
+    rng = random.Random(7)
+    fields = [rng.choice((ECT, CE)) for _ in range(200)]
+    told = []
+    for cc in "ldcp", "dctcp":
+        flow = LdcpFlow()
+        flow.start_connect(cc=cc)
+        flow.answer(b"")
+        expect("congestion control", flow.cc(), cc)
+        delay_acks(flow)
+        flow.told = flow.seq
+        told.append(sends(flow, fields))
+    expect("ACKs", told[0], told[1])
+
+
+def marking(pair_of, **how):
+    """Two kernels, and a link between them that marks."""
+    pair = Pair(cc=("ldcp", "ldcp"), ldcp={"fast_start": 0},
+                qdisc="hpcc rate 1gbit delay 20us marking ldcp kmin 8000 kmax 40000", **how)
+    sender, other = pair_of
+    listener = pair.listen(cc=other)
+    client, server = pair.connect(listener, cc=sender)
+    expect("congestion controls", (get_cc(client), get_cc(server)), pair_of)
+    return pair, client, server
+
+
+def test_between_kernels():
+    """ldcp and dctcp, at either end: the link is filled, nothing is lost."""
+    for pair_of in ("ldcp", "ldcp"), ("ldcp", "dctcp"), ("dctcp", "ldcp"):
+        pair, client, server = marking(pair_of)
+        sniffer = Sniffer(pair.s)
+        began = time.monotonic()
+        transfer((client, server, pattern(3000000)))
+        took = time.monotonic() - began
+        expect_in(f"share of the link, {pair_of}", 3000000 * 8 / 1e9 / took, 0.8, 0.96)
+        expect(f"RTOs, {pair_of}", pair.c.snmp("TcpExtTCPTimeouts"), 0)
+        expect(f"lost, {pair_of}", pair.c.snmp("RetransSegs"), 0)
+        segments = sniffer.segments()
+        marked = sum(-(-len(seg.payload) // 1448) for seg in segments if seg.ecn == CE)
+        expect(f"marked, {pair_of}", marked > 20, True)
+        # an ACK that covers n segments is about n marked ones
+        told, last = 0, None
+        for seg in segments:
+            if seg.sport == 5000 and not seg.payload:
+                if last is not None and seg.flags & ECE:
+                    told += -(-(seg.ack - last) // 1448)
+                last = seg.ack
+        expect_in(f"told, {pair_of}", told, marked - 4, marked + 4)
+
+
+def test_plain_receiver():
+    """RFC 3168: ECE until CWR comes. The window falls, and it goes on."""
+    pair, client, server = marking(("ldcp", "ldcp"))
+    transfer((client, server, pattern(10000)))
+    set_cc(server, "cubic")
+    began = time.monotonic()
+    transfer((client, server, pattern(5000000)))
+    took = time.monotonic() - began
+    expect("congestion control", get_cc(client), "ldcp")
+    expect_in("share of the link", 5000000 * 8 / 1e9 / took, 0.3, 0.96)
+    expect("RTOs", pair.c.snmp("TcpExtTCPTimeouts"), 0)
+
+
+def test_plain_sender():
+    """cubic with ECN and an ldcp receiver: each mark is told once, and heard."""
+    pair = Pair(cc=("cubic", "ldcp"),
+                qdisc="hpcc rate 1gbit delay 20us marking ldcp kmin 8000 kmax 40000")
+    pair.c.sysctl("net.ipv4.tcp_ecn", 1)
+    client, server = pair.connect()
+    expect("receiver", get_cc(server), "ldcp")
+    began = time.monotonic()
+    transfer((client, server, pattern(3000000)))
+    took = time.monotonic() - began
+    expect_in("share of the link", 3000000 * 8 / 1e9 / took, 0.5, 0.96)
+    expect("lost", pair.c.snmp("RetransSegs"), 0)
+
+
+if __name__ == "__main__":
+    main(sys.modules[__name__])
