@@ -157,6 +157,7 @@ extern struct tcp_congestion_ops ldcp_classic_ops;
 /* ---- Fast start (ldcp_start.c) -------------------------------------------------- */
 
 void ldcp_start_init(struct sock *sk, struct ldcp_ca *ca);
+void ldcp_start_allow_reordering(struct sock *sk);
 void ldcp_start_end(struct sock *sk, struct ldcp_ca *ca, u64 cw_q24,
 		    enum ldcp_counter why);
 void ldcp_start_ack(struct sock *sk, struct ldcp_ca *ca, u32 marked);

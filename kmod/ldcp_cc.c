@@ -24,14 +24,20 @@
 /* Losses in a row, without a mark, that marks cannot be waited for after. */
 static const u8 ldcp_blind_losses_max = 2;
 
-/* A receiver holds back the ACK of a single packet, up to 40 ms, unless the
- * sender says with CWR that its window is small.
- */
 static const u64 ldcp_prompt_q24 = 2 * LDCP_ONE_Q24;
 
 static u32 ldcp_cwnd(const struct tcp_sock *tp, const struct ldcp_ca *ca)
 {
 	return clamp_t(u64, ca->cw_q24 >> LDCP_CW_BITS, 1, tp->snd_cwnd_clamp);
+}
+
+/* A receiver holds back the ACK of a single packet, up to 40 ms, unless the
+ * sender says with CWR that its window is small.
+ */
+static void ldcp_ask_prompt_ack(struct tcp_sock *tp, const struct ldcp_ca *ca)
+{
+	if (ca->cw_q24 < ldcp_prompt_q24 && hpcc_ecn_is_classic(tp))
+		tp->ecn_flags |= TCP_ECN_QUEUE_CWR;
 }
 
 /* While losses are repaired, one retransmission may leave whatever the window:
@@ -73,6 +79,20 @@ static void ldcp_tick(struct sock *sk, const struct ldcp_ca *ca)
 	hpcc_pace_at(tp, max(sent_ns + tick_ns, tp->tcp_clock_cache));
 }
 
+/* From one segment on the ACKs are the clock, from now on. */
+static void ldcp_stop_ticking(struct sock *sk)
+{
+	unsigned long max_rate = READ_ONCE(sk->sk_max_pacing_rate);
+	struct tcp_sock *tp = tcp_sk(sk);
+
+	if (sk->sk_pacing_rate == max_rate)
+		return;
+	WRITE_ONCE(sk->sk_pacing_rate, max_rate);
+	/* SO_MAX_PACING_RATE goes on. */
+	if (max_rate == ~0UL)
+		hpcc_pace_at(tp, tp->tcp_clock_cache);
+}
+
 static void ldcp_apply(struct sock *sk, struct ldcp_ca *ca)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
@@ -81,13 +101,11 @@ static void ldcp_apply(struct sock *sk, struct ldcp_ca *ca)
 	tcp_snd_cwnd_set(tp, ldcp_repair_cwnd(sk, cwnd));
 	/* In the start each packet has an ECN field of its own. */
 	hpcc_cap_bursts(sk, &ca->burst, ca->stage == LDCP_START ? 1 : cwnd);
-	if (ca->cw_q24 < ldcp_prompt_q24 && hpcc_ecn_is_classic(tp))
-		tp->ecn_flags |= TCP_ECN_QUEUE_CWR;
+	ldcp_ask_prompt_ack(tp, ca);
 	if (ca->cw_q24 < LDCP_ONE_Q24)
 		ldcp_tick(sk, ca);
 	else
-		WRITE_ONCE(sk->sk_pacing_rate,
-			   READ_ONCE(sk->sk_max_pacing_rate));
+		ldcp_stop_ticking(sk);
 }
 
 /* ---- From ldcp to classic and back ------------------------------------------- */
@@ -103,7 +121,8 @@ static void ldcp_to_classic(struct sock *sk, struct ldcp_ca *ca)
 	struct tcp_sock *tp = tcp_sk(sk);
 
 	ca->blind_losses = 0;
-	tp->snd_ssthresh = max(tcp_snd_cwnd(tp), 2U);
+	/* Half the window, for the loss that was one too many. */
+	tp->snd_ssthresh = max_t(u64, ca->cw_undo_q24 >> (LDCP_CW_BITS + 1), 2);
 	ldcp_run_classic(sk, LDCP_C_FALLBACKS);
 }
 
@@ -207,9 +226,12 @@ static void ldcp_set_state(struct sock *sk, u8 new_state)
 	}
 }
 
+/* There is no slow start to come back to. TCP would take a window below the
+ * threshold for used up when half of it is, and it would grow.
+ */
 static u32 ldcp_ssthresh(struct sock *sk)
 {
-	return max(tcp_snd_cwnd(tcp_sk(sk)), 2U);
+	return 2;
 }
 
 static u32 ldcp_undo_cwnd(struct sock *sk)
@@ -248,7 +270,8 @@ static void ldcp_init(struct sock *sk)
 
 	*ca = (struct ldcp_ca){ .prior_rcv_nxt = tp->rcv_nxt };
 	hpcc_burst_init(sk, &ca->burst, READ_ONCE(sysctls->burst_segs));
-	if (!hpcc_ecn_is_negotiated(tp)) {
+	/* setsockopt() before the SYN-ACK is too soon to know. */
+	if (!hpcc_ecn_is_negotiated(tp) || sk->sk_state == TCP_SYN_SENT) {
 		INET_ECN_dontxmit(sk);
 		ldcp_run_classic(sk, LDCP_C_NO_ECN);
 		return;
@@ -267,9 +290,9 @@ static void ldcp_init(struct sock *sk)
 	 */
 	if (READ_ONCE(sysctls->fast_start) && !tp->data_segs_out)
 		ldcp_start_init(sk, ca);
-	/* There is no slow start to come back to. */
-	tp->snd_ssthresh = 2;
+	tp->snd_ssthresh = ldcp_ssthresh(sk);
 	tcp_snd_cwnd_set(tp, ldcp_cwnd(tp, ca));
+	ldcp_ask_prompt_ack(tp, ca);
 	hpcc_cap_bursts(sk, &ca->burst, ca->stage == LDCP_START ? 1 :
 					tcp_snd_cwnd(tp));
 	cmpxchg(&sk->sk_pacing_status, SK_PACING_NONE, SK_PACING_NEEDED);
@@ -280,14 +303,16 @@ static void ldcp_init(struct sock *sk)
 static void ldcp_release(struct sock *sk)
 {
 	struct ldcp_ca *ca = inet_csk_ca(sk);
-	struct tcp_sock *tp = tcp_sk(sk);
 
-	if (ca->stage == LDCP_START && tp->reordering == 1)
-		tp->reordering =
-			READ_ONCE(sock_net(sk)->ipv4.sysctl_tcp_reordering);
+	if (ca->stage == LDCP_START)
+		ldcp_start_allow_reordering(sk);
 	if (ca->burst.segs)
 		hpcc_burst_release(sk, &ca->burst);
+	if (ca->stage != LDCP_OFF)
+		ldcp_stop_ticking(sk);
 	ca->stage = LDCP_OFF;
+	/* For a socket that connects once more: its SYN has to ask for ECN. */
+	WRITE_ONCE(inet_csk(sk)->icsk_ca_ops, &ldcp_ops);
 }
 
 struct tcp_congestion_ops ldcp_ops __read_mostly = {
@@ -315,16 +340,8 @@ static void ldcp_classic_in_ack_event(struct sock *sk, u32 flags)
 		ldcp_to_marks(sk, ca);
 }
 
-/* Called where a socket that had fallen back connects once more. */
-static void ldcp_classic_init(struct sock *sk)
-{
-	WRITE_ONCE(inet_csk(sk)->icsk_ca_ops, &ldcp_ops);
-	ldcp_init(sk);
-}
-
 /* Not registered: sockets get here by falling back only. */
 struct tcp_congestion_ops ldcp_classic_ops __read_mostly = {
-	.init		= ldcp_classic_init,
 	.release	= ldcp_release,
 	.in_ack_event	= ldcp_classic_in_ack_event,
 	.ssthresh	= tcp_reno_ssthresh,

@@ -56,6 +56,19 @@ void ldcp_start_init(struct sock *sk, struct ldcp_ca *ca)
 }
 
 /**
+ * ldcp_start_allow_reordering() - take back what ldcp_start_init() assumes
+ * @sk: socket
+ */
+void ldcp_start_allow_reordering(struct sock *sk)
+{
+	struct tcp_sock *tp = tcp_sk(sk);
+
+	if (tp->reordering == 1)
+		tp->reordering =
+			READ_ONCE(sock_net(sk)->ipv4.sysctl_tcp_reordering);
+}
+
+/**
  * ldcp_start_end() - on to the stable stage
  * @sk: socket
  * @ca: its state, in LDCP_START
@@ -65,13 +78,9 @@ void ldcp_start_init(struct sock *sk, struct ldcp_ca *ca)
 void ldcp_start_end(struct sock *sk, struct ldcp_ca *ca, u64 cw_q24,
 		    enum ldcp_counter why)
 {
-	struct tcp_sock *tp = tcp_sk(sk);
-
 	ca->cw_q24 = max_t(u64, cw_q24, LDCP_ONE_Q24);
 	ca->stage = LDCP_STABLE;
-	if (tp->reordering == 1)
-		tp->reordering =
-			READ_ONCE(sock_net(sk)->ipv4.sysctl_tcp_reordering);
+	ldcp_start_allow_reordering(sk);
 	ldcp_count(sk, why, 1);
 }
 
@@ -101,6 +110,11 @@ u64 ldcp_start_acked_q24(const struct sock *sk, const struct ldcp_ca *ca)
  */
 void ldcp_start_ack(struct sock *sk, struct ldcp_ca *ca, u32 marked)
 {
+	/* All that was Not-ECT is acknowledged. And once the FIN is, TCP notes
+	 * for the next connection what this one learned of the path.
+	 */
+	if (!tcp_sk(sk)->packets_out)
+		ldcp_start_allow_reordering(sk);
 	if (tcp_sk(sk)->snd_una - ca->start_seq >= ca->IW)
 		ldcp_start_end(sk, ca, ca->cw_q24, LDCP_C_START_FULL);
 	else if (marked)
@@ -120,10 +134,11 @@ static bool ldcp_is_first_rtt(const struct sock *sk, const struct ldcp_ca *ca,
 	if (!len || tp->snd_una != ca->start_seq || before(seq, tp->snd_nxt))
 		return false;
 	/* sendmsg() lets segments go while it still copies: only with PSH is
-	 * the end of what is queued the end of what was given.
+	 * the end of what is queued the end of what was given, or with FIN.
 	 */
 	return ldcp_is_low_priority(end - ca->start_seq, ca->IW,
-				    th->psh && end == tp->write_seq);
+				    (th->psh || th->fin) &&
+				    end == tp->write_seq);
 }
 
 /* Take ECT off. TCP has just written this header, nobody else has seen it. */

@@ -1,0 +1,562 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0
+"""The window law as TCP follows it: cw, cwnd and departures after each ACK, and
+what losses do.
+"""
+
+import random
+import socket
+import sys
+import time
+
+from hpcc_net import (ACK, CWR, ECE, Pair, Sniffer, data_segments, disconnect,
+                      expect, expect_in, get_cc, main, pattern, set_cc, tcp_info, transfer)
+from hpcc_peer import LdcpFlow, Window
+
+MSS = LdcpFlow.MSS
+T_S = 0.001
+FINE = 0.002            # cw is shown in 1/1000, rounded down
+
+
+def follows(flow, window, acks):
+    """Each ACK of (segments, marked) does to cw what it does to the window."""
+    flow.got()
+    flow.traced()
+    for n, marked in acks:
+        flow.ack(n, marked)
+        cw, line = flow.traced()[-1]
+        want = window.ack(n, marked)
+        expect_in("cw", cw, want - FINE, want + FINE)
+        expect("line", (int(line["delivered"]), int(line["marked"]), line["stage"]),
+               (n, n if marked else 0, "stable"))
+        expect("cwnd", (int(line["cwnd"]), tcp_info(flow.sock)["cwnd"]),
+               (max(1, int(cw + 0.0005)),) * 2)
+        flow.got()
+
+
+def test_clean_acks():
+    """cw += n alpha / cw"""
+    flow = LdcpFlow().busy()
+    follows(flow, Window(10), [(1, False), (2, False), (3, False), (1, False), (4, False)])
+
+
+def test_marked_acks():
+    """cw -= n beta, down to 1"""
+    flow = LdcpFlow().busy()
+    follows(flow, Window(10), [(1, True), (2, True), (4, True)])
+
+
+def test_mixed_acks():
+    """Any order of both, per packet and delayed."""
+    for version in 4, 6:
+        flow = LdcpFlow(version=version)
+        flow.MSS = MSS if version == 4 else MSS - 20
+        rng = random.Random(1)
+        flow.busy()
+        window = Window(10)
+        acks = []
+        for _ in range(300):
+            # two are always in flight
+            marked = rng.random() < 0.08
+            acks.append((rng.choice((1, 2)) if window.cw > 4 else 1, marked and window.cw > 3))
+            window.ack(*acks[-1])
+        expect("marks among them", 5 < sum(marked for _, marked in acks) < 60, True)
+        follows(flow, Window(10), acks)
+
+
+def test_parameters():
+    """alpha, beta and gamma are those of the namespace when it began."""
+    for alpha, beta, gamma in ((1000, 1000, 1000), (1, 1, 1), (500, 125, 125)):
+        flow = LdcpFlow(ldcp={"alpha_permille": alpha, "beta_permille": beta,
+                              "gamma_permille": gamma}).busy()
+        for name in "alpha", "beta", "gamma":
+            flow.ns.sysctl(f"net.ldcp.{name}_permille", 777)
+        window = Window(10, alpha / 1000, beta / 1000, gamma / 1000)
+        follows(flow, window, [(1, False), (1, True), (2, True), (2, False)])
+
+
+def test_below_one():
+    """Halved down to gamma; up by gamma; and one segment is the least cwnd."""
+    flow = LdcpFlow().busy()
+    flow.below(1)
+    before = flow.counters()["below_one"]
+    want = []
+    for marked, cw in ((True, 0.5), (True, 0.25), (True, 0.25), (False, 0.5), (False, 0.75),
+                       (True, 0.375), (False, 0.625), (False, 0.875), (False, 1.125),
+                       (False, 1.125 + 0.25 / 1.125), (True, 1.0), (True, 0.5)):
+        flow.ack(1, marked)
+        got, line = flow.traced()[-1]
+        want.append(cw)
+        expect_in(f"cw after {want}", got, cw - FINE, cw + FINE)
+        expect("cwnd", int(line["cwnd"]), 1)
+        expect("one segment", len(flow.got(0.1)), 1)
+    expect("below_one", flow.counters()["below_one"], before + 2)
+    flow = LdcpFlow(ldcp={"gamma_permille": 63}).busy()
+    flow.below(1)
+    for cw in 0.5, 0.25, 0.125, 0.063, 0.063:
+        flow.ack(1, True)
+        expect_in("cw with gamma 0.063", flow.cw(), cw - FINE, cw + FINE)
+        flow.got(0.1)
+
+
+def test_below_one_counts_acks():
+    """There an ACK of several segments is one step."""
+    flow = LdcpFlow().busy()
+    flow.below(1)
+    flow.ack(1, True)       # 0.5
+    flow.got(0.1)
+    flow.ack(1, True)       # 0.25
+    flow.got(0.1)
+    expect("in flight", flow.high - flow.acked, MSS)
+    flow.ack(1)
+    expect_in("cw", flow.cw(), 0.5 - FINE, 0.5 + FINE)
+
+
+def gaps(flow, marks, rtt_s=0.0002):
+    """Time between departures of single segments, acknowledged after an RTT."""
+    found = []
+    for marked in marks:
+        left = time.monotonic()
+        time.sleep(rtt_s)
+        flow.ack(1, marked)
+        seg = flow.read(0.1)
+        found.append(time.monotonic() - left)
+        expect("a segment", bool(seg and seg.payload), True)
+        flow.high = seg.seq + len(seg.payload)
+        expect("segments at once", flow.read(0), None)
+    return found
+
+
+def test_departures_below_one():
+    """One segment each T / cw, half of it more or less at random."""
+    flow = LdcpFlow().busy()
+    flow.below(1)
+    flow.ack(1, True)
+    flow.got(0.1)
+    # at 0.25 from then on
+    found = gaps(flow, [True] * 200)[1:]
+    tick = T_S / 0.25
+    expect_in("shortest", min(found), tick / 2 - 5e-6, tick * 0.6)
+    expect_in("longest", max(found), tick * 1.4, tick * 1.5 + 5e-6)
+    expect_in("mean", sum(found) / len(found), tick * 0.9, tick * 1.1)
+
+
+def test_departure_moves():
+    """An ACK that changes cw moves the next segment's time at once."""
+    flow = LdcpFlow().busy()
+    flow.below(1)
+    for marked in (True, True):
+        flow.ack(1, marked)
+        flow.got(0.1)
+    gaps(flow, [True])
+    for cw in 0.5, 0.75:
+        gap = gaps(flow, [False])[0]
+        expect_in(f"gap at {cw}", gap, T_S / cw / 2 - 5e-6, T_S / cw * 1.5 + 5e-6)
+    gap = gaps(flow, [True])[0]
+    expect_in("gap at 0.375", gap, T_S / 0.375 / 2 - 5e-6, T_S / 0.375 * 1.5 + 5e-6)
+    gaps(flow, [False, False])
+    expect_in("cw", flow.cw(), 0.875 - FINE, 0.875 + FINE)
+    # at one and more the ACK is the clock
+    expect_in("gap at 1.125", gaps(flow, [False])[0], 0.0002, 0.000205)
+    expect_in("gap at 1.347", gaps(flow, [False])[0], 0.0002, 0.000205)
+
+
+def test_late_ack_below_one():
+    """Where the tick is over when the ACK comes, it leaves with the ACK."""
+    flow = LdcpFlow().busy()
+    flow.below(1)
+    flow.ack(1, True)
+    flow.got(0.1)
+    gaps(flow, [True])
+    for _ in range(3):
+        expect_in("gap", gaps(flow, [True], 0.0065)[0], 0.0065, 0.006505)
+
+
+def test_idle_application():
+    """A window that is not used does not grow, whatever came before."""
+    flow = LdcpFlow()
+    flow.connect()
+    for _ in range(20):
+        flow.sock.send(bytes(2 * MSS))
+        expect("segments", len(flow.got(0.01)), 2)
+        flow.ack(2)
+        time.sleep(0.001)
+    expect("cw", flow.cw(), 10.0)
+    # a mark shrinks it
+    flow.sock.send(bytes(2 * MSS))
+    flow.got(0.01)
+    flow.ack(2, True)
+    expect("cw", flow.cw(), 9.0)
+    for _ in range(6):
+        flow.sock.send(bytes(5 * MSS))
+        flow.got(0.01)
+        flow.ack(5)
+    expect("cw", flow.cw(), 9.0)
+
+
+def test_bursts():
+    """A 32nd of the window at once, at most burst segments."""
+    for cwnd, burst, want in ((10, 4, 1), (70, 4, 2), (200, 4, 4), (200, 2, 2), (200, 1, 1)):
+        pair = Pair(cc=("ldcp", "ldcp"), delay="200us",
+                    ldcp={"fast_start": 0, "burst": burst})
+        pair.c.ip(f"route change 10.0.0.0/24 dev eth0 initcwnd {cwnd} src 10.0.0.1")
+        sniffer = Sniffer(pair.c)
+        client, server = pair.connect()
+        transfer((client, server, pattern(40000)))
+        data = data_segments(sniffer.segments())
+        largest = max(len(seg.payload) for seg in data)
+        expect(f"burst of {burst}, window {cwnd}", -(-largest // MSS), want)
+
+
+# ---- CWR: a prompt ACK ---------------------------------------------------------
+
+def test_cwr_while_small():
+    """On each new segment below two, so that the receiver does not hold its
+    ACK back; on none above.
+    """
+    flow = LdcpFlow().busy()
+    expect("CWR at 10", [seg.flags & CWR for seg in flow.got()], [0] * 10)
+    flow.ack(1)
+    expect("CWR", {seg.flags & CWR for seg in flow.got()} <= {0}, True)
+    flow.below(1)
+    for marked in (False, False, True, True, False, False):
+        flow.ack(1, marked)
+        segments = flow.got(0.1)
+        expect("CWR", [seg.flags & CWR for seg in segments], [CWR] * len(segments))
+        expect("segments", len(segments) > 0, True)
+    while flow.cw() < 2.2:
+        flow.ack(1)
+        flow.got(0.1)
+        flow.ack((flow.high - flow.acked) // MSS)
+        flow.got(0.1)
+    flow.ack(1)
+    flow.got(0.1)
+    seen = []
+    for _ in range(10):
+        flow.ack(1)
+        seen += [seg.flags & CWR for seg in flow.got(0.01)]
+    expect("CWR above two", (len(seen) > 5, set(seen)), (True, {0}))
+
+
+def test_no_cwr_storm():
+    """Above two: one CWR a round trip, as for any TCP."""
+    flow = LdcpFlow().busy()
+    first = flow.got()
+    seen = []
+    for number in range(10):
+        flow.ack(1, number % 3 == 0)
+        seen += flow.got(0.0001)
+    expect("segments", len(first) + len(seen) > 12, True)
+    expect("CWR in the first round", sum(bool(seg.flags & CWR) for seg in seen), 1)
+
+
+def test_cwr_opens_a_delayed_ack_receiver():
+    """Two kernels, cw below two: no ACK waits 40 ms."""
+    for receiver in "ldcp", "dctcp":
+        pair = Pair(cc=("ldcp", "ldcp"), delay="100us",
+                    ldcp={"fast_start": 0, "base_rtt_ns": 200000, "alpha_permille": 1})
+        pair.c.ip("route change 10.0.0.0/24 dev eth0 initcwnd 1 src 10.0.0.1")
+        client, server = pair.connect(pair.listen(cc=receiver))
+        server.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 0)
+        expect("congestion controls", (get_cc(client), get_cc(server)), ("ldcp", receiver))
+        began = time.monotonic()
+        transfer((client, server, pattern(1448 * 50)))
+        took = time.monotonic() - began
+        expect("window", tcp_info(client)["cwnd"], 1)
+        expect_in(f"time with {receiver} at the receiver", took, 0.0095, 0.0115)
+
+
+# ---- Loss ----------------------------------------------------------------------
+
+def lose(flow, segments, sacked):
+    """ACKs that tell of segments behind a gap at the first one."""
+    for seg in segments[1:1 + sacked]:
+        options = flow.take_in(seg)
+        flow.send(options)
+
+
+def test_loss_halves_once():
+    """Once for all that was lost in a round trip; then the law again."""
+    flow = LdcpFlow().busy()
+    segments = flow.got()
+    flow.traced()
+    lose(flow, segments, 3)
+    lines = flow.traced()
+    expect("state", tcp_info(flow.sock)["ca_state"], 3)
+    expect_in("cw", lines[-1][0], 5 - FINE, 5.5)
+    lose(flow, segments[3:], 6)
+    expect("losses", flow.counters()["losses"], 1)
+    expect_in("cw", flow.cw(), 5, 5.5)
+    again = flow.got(0.001)
+    expect("sent again", again[0].seq, segments[0].seq)
+    expect("sent again as ECT", again[0].ecn, 2)
+    flow.blocks = []
+    flow.acked = flow.high
+    flow.send()
+    expect("state", tcp_info(flow.sock)["ca_state"], 0)
+    expect("RTOs", flow.ns.snmp("TcpExtTCPTimeouts"), 0)
+    expect("congestion control", flow.cc(), "ldcp")
+
+
+def test_loss_floor():
+    """Not below gamma."""
+    flow = LdcpFlow().busy()
+    flow.below(1)
+    flow.ack(1, True)
+    flow.got(0.1)
+    flow.ack(1, True)
+    flow.got(0.1)
+    time.sleep(1)
+    flow.got(0.1)
+    flow.ack((flow.high - flow.acked) // MSS)
+    expect("timeouts", flow.counters()["timeouts"] >= 1, True)
+    expect_in("cw", flow.cw(), 0.25, 0.55)
+
+
+def test_timeout():
+    """An RTO: one segment or less, and from there by the law."""
+    flow = LdcpFlow().busy()
+    flow.got()
+    while not flow.ns.snmp("TcpExtTCPTimeouts"):
+        expect("something comes", flow.read(2) is not None, True)
+    expect("timeouts", flow.counters()["timeouts"], 1)
+    flow.got(0.1)
+    flow.traced()
+    flow.ack(1)
+    cw = flow.cw()
+    expect_in("cw", cw, 1, 1.26)
+    expect("cwnd", tcp_info(flow.sock)["cwnd"] <= 2, True)
+
+
+def test_spurious_loss_eifel():
+    """What was only late: the ACK's timestamp is older than what was sent again."""
+    flow = LdcpFlow().busy()
+    segments = flow.got()
+    secr = flow.tsecr
+    flow.traced()
+    time.sleep(0.05)
+    lose(flow, segments, 4)
+    expect_in("cw", flow.cw(), 5 - FINE, 5.5)
+    flow.got(0.01)
+    flow.tsecr = secr
+    flow.blocks = []
+    flow.acked = segments[-1].seq + len(segments[-1].payload)
+    flow.send()
+    expect_in("cw", flow.cw(), 10, 10.5)
+    expect("state", tcp_info(flow.sock)["ca_state"], 0)
+
+
+def test_spurious_loss_dsack():
+    """The receiver says that it had it already."""
+    flow = LdcpFlow(timestamps=False)
+    flow.MSS = 1460
+    flow.busy()
+    segments = flow.got()
+    flow.traced()
+    lose(flow, segments, 4)
+    expect_in("cw", flow.cw(), 5 - FINE, 5.6)
+    again = flow.got(0.01)
+    expect("sent again", again[0].seq, segments[0].seq)
+    flow.blocks = []
+    flow.acked = flow.high
+    flow.send()
+    expect_in("cw", flow.cw(), 5, 6.5)
+    flow.got(0.001)
+    flow.send(flow.take_in(again[0]))
+    expect_in("cw", flow.cw(), 10, 10.5)
+    expect("state", tcp_info(flow.sock)["ca_state"], 0)
+
+
+# ---- Classic -------------------------------------------------------------------
+
+def round_of_loss(flow, marked=False):
+    """The first of a window is lost, the others arrive; then all is repaired."""
+    segments = flow.got(0.01)
+    expect("window", len(segments) > 3, True)
+    lose(flow, segments, len(segments) - 1)
+    flow.got(0.01)
+    flow.blocks = []
+    flow.acked = flow.high
+    flow.send(flags=ACK | (ECE if marked else 0))
+    flow.got(0.01)
+    flow.acked = flow.high
+    flow.send()
+
+
+def test_fallback():
+    """Two losses without a mark: classic, halved for the second as well; the
+    next mark returns.
+    """
+    flow = LdcpFlow(timestamps=True)
+    flow.ns.ip(f"route change 10.9.0.0/24 dev tun0 initcwnd 40 src {flow.kernel}")
+    flow.busy()
+    round_of_loss(flow)
+    expect("after one", flow.cc(), "ldcp")
+    before = tcp_info(flow.sock)["cwnd"]
+    expect_in("cwnd", before, 20, 22)
+    round_of_loss(flow)
+    expect("after two", flow.cc(), "ldcp-classic")
+    expect("fallbacks", flow.counters()["fallbacks"], 1)
+    expect_in("cwnd", tcp_info(flow.sock)["cwnd"], before // 2 - 1, before // 2 + 4)
+    for _ in range(5):
+        segments = flow.got(0.01)
+        expect("ECT still", {seg.ecn for seg in segments}, {2})
+        flow.acked = flow.high
+        flow.send()
+    cwnd = tcp_info(flow.sock)["cwnd"]
+    expect_in("Reno adds one a round trip", cwnd, before // 2, before // 2 + 12)
+    flow.got(0.01)
+    flow.traced()
+    flow.ack(1, True)
+    expect("with a mark", flow.cc(), "ldcp")
+    expect("returns", flow.counters()["returns"], 1)
+    flow.got(0.01)
+    flow.ack(1, True)
+    expect_in("cw", flow.cw(), cwnd - 1.1, cwnd - 0.4)
+
+
+def test_no_fallback_with_marks():
+    """A mark between two losses: marks come, losses are what they are."""
+    flow = LdcpFlow()
+    flow.ns.ip(f"route change 10.9.0.0/24 dev tun0 initcwnd 60 src {flow.kernel}")
+    flow.busy()
+    for _ in range(3):
+        round_of_loss(flow, True)
+    expect("congestion control", flow.cc(), "ldcp")
+    expect("fallbacks", flow.counters()["fallbacks"], 0)
+
+
+def test_peer_without_ecn():
+    """Shown, counted, and for good: no mark can come."""
+    flow = LdcpFlow(ecn=False)
+    flow.connect()
+    expect("congestion control", flow.cc(), "ldcp-classic")
+    counters = flow.counters()
+    expect("counted", (counters["no_ecn"], counters["flows"]), (1, 0))
+    flow.always = True
+    flow.fill()
+    segments = flow.got()
+    expect("not ECT", {seg.ecn for seg in segments}, {0})
+    expect("initial window", len(segments), 10)
+    flow.ack(2, True)
+    expect("congestion control", flow.cc(), "ldcp-classic")
+    flow.receive(200000)
+
+
+def test_listener_without_ldcp():
+    """It does not take a SYN that is ECT; data flow all the same."""
+    for cc in ("ldcp", "cubic"), ("cubic", "ldcp"):
+        pair = Pair(cc=cc, delay="50us")
+        client, server = pair.connect()
+        expect(f"{cc}", (get_cc(client), get_cc(server)),
+               tuple("ldcp-classic" if name == "ldcp" else name for name in cc))
+        transfer((client, server, pattern(200000)), (server, client, pattern(100000, 1)))
+
+
+def test_classic_socket_connects_again():
+    """A socket whose first peer had no ECN asks the second one."""
+    pair = Pair(cc=("ldcp", "ldcp"))
+    stranger, friend = pair.listen(5001, cc="cubic"), pair.listen(5002)
+    client, server = pair.connect(stranger)
+    expect("first", get_cc(client), "ldcp-classic")
+    disconnect(client)
+    server.close()
+    client, server = pair.connect(friend, client=client)
+    expect("second", (get_cc(client), get_cc(server)), ("ldcp", "ldcp"))
+    transfer((client, server, pattern(20000)))
+
+
+def test_set_while_connecting():
+    """setsockopt() between SYN and SYN-ACK: too soon. Later what was negotiated counts."""
+    for ecn, tcp_ecn in (True, 1), (False, 1), (False, 2):
+        flow = LdcpFlow(ecn=ecn)
+        flow.ns.sysctl("net.ipv4.tcp_ecn", tcp_ecn)
+        flow.start_connect(cc="cubic")
+        set_cc(flow.sock, "ldcp")
+        flow.answer(b"")
+        flow.start = flow.high = flow.acked
+        flow.fill()
+        expect("ECN", {seg.ecn for seg in flow.got()}, {2 if ecn else 0})
+        expect("congestion control", flow.cc(), "ldcp-classic")
+        flow.ack(1)
+        flow.ack(2, marked=ecn)
+        expect("congestion control", flow.cc(), "ldcp-classic")
+        set_cc(flow.sock, "ldcp")
+        expect("congestion control", flow.cc(), "ldcp" if ecn else "ldcp-classic")
+
+
+# ---- Other congestion controls ---------------------------------------------------
+
+def test_leaving():
+    """Another congestion control finds what it left: bursts, duplicate ACKs."""
+    pair = Pair(cc=("ldcp", "ldcp"), delay="50us", ldcp={"burst": 2})
+    sniffer = Sniffer(pair.s)
+    client, server = pair.connect()
+    largest = []
+    for name in "ldcp", "cubic", "ldcp", "bbr", "ldcp":
+        set_cc(client, name)
+        sniffer.segments()
+        transfer((client, server, pattern(150000)))
+        time.sleep(0.001)
+        largest.append(max(len(seg.payload) for seg in sniffer.segments()))
+        expect(f"reordering under {name}", tcp_info(client)["reordering"], 3)
+    expect_in("ldcp", max(largest[::2][:2]), 1000, 2 * MSS)
+    expect_in("cubic", largest[1], 4 * MSS, 1 << 16)
+
+
+def test_leaving_below_one():
+    """A tick that is far ahead does not bind the next congestion control."""
+    flow = LdcpFlow(ldcp={"base_rtt_ns": 1000000000}).busy()
+    flow.below(1)
+    flow.ack(1, True)
+    expect("cw", flow.cw(), 0.5)
+    expect("segments", flow.got(0.5), [])
+    set_cc(flow.sock, "cubic")
+    expect("segments", len(flow.got(0.001)), 1)
+
+
+def test_side_by_side():
+    """Both modules, on one link that marks and stamps."""
+    pair = Pair(cc=("ldcp", "ldcp"), qdisc="hpcc rate 1gbit delay 20us marking ldcp")
+    listeners = pair.listen(5001, cc="ldcp"), pair.listen(5002, cc="hpcc")
+    ends = [pair.connect(listener, cc=cc) for listener, cc in zip(listeners, ("ldcp", "hpcc"))]
+    expect("congestion controls", [get_cc(sock) for pair_ in ends for sock in pair_],
+           ["ldcp", "ldcp", "hpcc", "hpcc"])
+    transfer(*((client, server, pattern(2000000, number))
+               for number, (client, server) in enumerate(ends)))
+    expect("congestion controls", [get_cc(sock) for pair_ in ends for sock in pair_],
+           ["ldcp", "ldcp", "hpcc", "hpcc"])
+    counters = pair.c.counters("ldcp")
+    expect("marks", counters["marked"] > 10, True)
+    expect("RTOs", pair.c.snmp("TcpExtTCPTimeouts"), 0)
+
+
+def test_bulk_on_a_marking_link():
+    """The queue stays below K_max; no packet is lost; nobody waits for an RTO."""
+    for version in 4, 6:
+        pair = Pair(version, cc=("ldcp", "ldcp"),
+                    qdisc="hpcc rate 1gbit delay 20us marking ldcp kmin 8000 kmax 40000")
+        client, server = pair.connect()
+        began = time.monotonic()
+        transfer((client, server, pattern(5000000)))
+        took = time.monotonic() - began
+        expect_in("share of the link", 5000000 * 8 / 1e9 / took, 0.85, 0.96)
+        for name in "TcpExtTCPTimeouts", "RetransSegs":
+            expect(name, pair.c.snmp(name), 0)
+        expect("marked", pair.c.counters("ldcp")["marked"] > 50, True)
+
+
+def test_tracepoint():
+    """Ports, and the stage that a flow is in."""
+    flow = LdcpFlow(ldcp={"fast_start": 1})
+    flow.connect()
+    flow.fill()
+    flow.got()
+    flow.ack(1)
+    cw, line = flow.traced()[-1]
+    expect("line", (int(line["sport"]), int(line["dport"]), line["stage"], cw),
+           (flow.lport, flow.port, "start", 10.0))
+
+
+if __name__ == "__main__":
+    main(sys.modules[__name__])

@@ -1,0 +1,560 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0
+"""The first RTT: IW, what leaves as Not-ECT and what does not, and how a start
+ends, by loss, by a mark, or with all of IW acknowledged.
+"""
+
+import json
+import socket
+import sys
+import time
+
+from hpcc_net import (FIN, PSH, SYN, Netns, Pair, Sniffer, data_segments, expect, expect_in,
+                      get_cc, main, pattern, sane, set_cc, tcp_info, transfer)
+from hpcc_peer import LdcpFlow
+
+MSS = LdcpFlow.MSS
+NOT_ECT, ECT0, CE = 0, 2, 3
+FAST = {"fast_start": 1}
+
+
+def start(iw=10, **how):
+    """A connection that has sent nothing, with so many segments of IW."""
+    flow = LdcpFlow(ldcp=FAST | {"iw": iw}, **how)
+    flow.connect()
+    return flow
+
+
+def fields(segments):
+    """The ECN fields of segments."""
+    return [seg.ecn for seg in segments]
+
+
+# ---- IW ------------------------------------------------------------------------
+
+def test_iw_configured():
+    for iw in 2, 7, 40:
+        flow = start(iw)
+        flow.fill()
+        expect("segments", len(flow.got()), iw)
+        expect("cwnd", tcp_info(flow.sock)["cwnd"], iw)
+
+
+def test_iw_is_bdp():
+    """B of the host x T, in whole segments, at least two."""
+    for mbps, T_ns, want in ((1000, 100000, 8), (1000, 240000, 20), (10000, 40000, 34),
+                             (100, 10000, 2), (100000, 10000, 86), (1000000, 1000000000, 741534)):
+        flow = LdcpFlow(ldcp=FAST | {"iw": 0, "host_mbps": mbps, "base_rtt_ns": T_ns})
+        flow.connect()
+        expect(f"IW of {mbps} Mb/s x {T_ns} ns", tcp_info(flow.sock)["cwnd"], want)
+
+
+def test_iw_of_the_device():
+    """10 Gb/s, as veth says, and the RTT of the handshake."""
+    pair = Pair(cc=("ldcp", "ldcp"), ldcp={"base_rtt_ns": 100000})
+    ends = pair.connect()
+    expect("IW", [tcp_info(sock)["cwnd"] for sock in ends], [125000 // MSS] * 2)
+    flow = LdcpFlow(ldcp=FAST | {"iw": 0, "host_mbps": 1000, "base_rtt_ns": 0})
+    flow.start_connect()
+    time.sleep(0.0005)
+    flow.answer(b"")
+    expect_in("IW", tcp_info(flow.sock)["cwnd"], 62500 // MSS, 64000 // MSS)
+
+
+def test_bounded_by_the_receiver():
+    """A SYN's window has no scale: 64 KB at most in the first RTT."""
+    flow = start(1000)
+    flow.fill()
+    expect("segments", len(flow.got()), 65535 // MSS)
+
+
+def test_send_buffer_follows():
+    """The send buffer grows with IW: it is no bound."""
+    pair = Pair(cc=("ldcp", "ldcp"), delay="1ms", ldcp={"iw": 40})
+    sniffer = Sniffer(pair.s)
+    client, _ = pair.connect()
+    client.setblocking(False)
+    expect_in("bytes taken", client.send(bytes(1 << 20)), 40 * MSS, 1 << 20)
+    time.sleep(0.0015)
+    expect("segments in the first RTT", len(data_segments(sniffer.segments())), 40)
+
+
+# ---- What leaves as Not-ECT --------------------------------------------------------
+
+def first_rtt(version, offload=True):
+    """IW of segments, from the handshake to the FIN."""
+    pair = Pair(version, cc=("ldcp", "ldcp"), offload=offload, delay="1ms", ldcp={"iw": 10})
+    sniffer = Sniffer(pair.c)
+    client, server = pair.connect()
+    client.setblocking(False)
+    data = pattern(40 * pair_mss(version))
+    data = data[:client.send(data)]
+    time.sleep(0.0015)
+    segments = sniffer.segments()
+    sane(segments)
+    expect("SYN, SYN-ACK, ACK", [(seg.ecn, bool(seg.flags & SYN)) for seg in segments[:3]],
+           [(ECT0, True), (ECT0, True), (ECT0, False)])
+    expect("first RTT", fields(data_segments(segments)), [NOT_ECT] * 9 + [ECT0])
+    got = b""
+    while len(got) < len(data):
+        got += server.recv(1 << 20)
+    expect("data", got == data, True)
+    client.close()
+    server.close()
+    time.sleep(0.1)
+    segments = sniffer.segments()
+    sane(segments)
+    expect("afterwards", set(fields(segments)), {ECT0})
+    expect("FINs", len([seg for seg in segments if seg.flags & FIN]), 2)
+    expect("low_priority_sent", (pair.c.counters("ldcp")["low_priority_sent"],
+                                 pair.s.counters("ldcp")["low_priority_sent"]), (9, 0))
+
+
+def pair_mss(version):
+    """MSS of an MTU of 1500, with timestamps."""
+    return MSS if version == 4 else MSS - 20
+
+
+def test_first_rtt_ipv4():
+    first_rtt(4)
+
+
+def test_first_rtt_ipv6():
+    first_rtt(6)
+
+
+def test_first_rtt_without_offload():
+    """Checksums are written by TCP and IP."""
+    first_rtt(4, False)
+    first_rtt(6, False)
+
+
+def test_ends_with_the_first_ack():
+    """Segments after it are ECT, though IW is not used up."""
+    flow = start(10)
+    flow.sock.send(bytes(5 * MSS))
+    expect("message", fields(flow.got()), [NOT_ECT] * 4 + [ECT0])
+    flow.ack(1)
+    flow.sock.send(bytes(12 * MSS))
+    expect("after the ACK", fields(flow.got()), [ECT0] * 6)
+    expect("low_priority_sent", flow.counters()["low_priority_sent"], 4)
+
+
+def test_messages():
+    """The last packet of each stays ECT: of any length, and of one packet."""
+    for sizes, want in (((1,), [ECT0]), ((MSS,), [ECT0]), ((MSS + 1,), [NOT_ECT, ECT0]),
+                        ((3 * MSS,), [NOT_ECT] * 2 + [ECT0]),
+                        ((3 * MSS + 7,), [NOT_ECT] * 3 + [ECT0]),
+                        ((2 * MSS, 3 * MSS), [NOT_ECT, ECT0, NOT_ECT, NOT_ECT, ECT0]),
+                        ((MSS, MSS, MSS), [ECT0] * 3),
+                        ((9 * MSS,), [NOT_ECT] * 8 + [ECT0]),
+                        ((10 * MSS,), [NOT_ECT] * 9 + [ECT0]),
+                        ((25 * MSS,), [NOT_ECT] * 9 + [ECT0])):
+        flow = start(10)
+        for size in sizes:
+            flow.sock.send(bytes(size))
+        expect(f"messages of {sizes}", fields(flow.got()), want)
+
+
+def test_small_segments():
+    """IW is in bytes: segments that are not full do not complete it early."""
+    flow = start(3)
+    flow.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    for _ in range(3):
+        flow.sock.send(bytes(100))
+    expect("ends of messages", fields(flow.got()), [ECT0] * 3)
+
+
+def test_msg_more():
+    """A message that is written in pieces ends where the last piece does."""
+    flow = start(10)
+    flow.sock.send(bytes(2 * MSS), socket.MSG_MORE)
+    flow.sock.send(bytes(2 * MSS), socket.MSG_MORE)
+    flow.sock.send(bytes(MSS + 5))
+    expect("with MSG_MORE", fields(flow.got()), [NOT_ECT] * 5 + [ECT0])
+    flow = start(10)
+    flow.sock.sendmsg([bytes(MSS), bytes(MSS), bytes(MSS - 1)])
+    expect("with iovec", fields(flow.got()), [NOT_ECT] * 2 + [ECT0])
+    flow = start(10)
+    flow.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_CORK, 1)
+    flow.sock.send(bytes(2 * MSS + 5))
+    expect("under TCP_CORK", fields(flow.got()), [NOT_ECT] * 2)
+    flow.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_CORK, 0)
+    expect("its tail", fields(flow.got()), [ECT0])
+
+
+def test_fin_ends_a_message():
+    """More was announced, and did not come: the FIN is with the last packet."""
+    for how in "shutdown", "close":
+        flow = start(10)
+        flow.sock.send(bytes(2 * MSS + 50), socket.MSG_MORE)
+        expect("before", fields(flow.got()), [NOT_ECT] * 2)
+        if how == "shutdown":
+            flow.sock.shutdown(socket.SHUT_WR)
+        else:
+            flow.sock.close()
+        last = flow.got()
+        expect(f"after {how}", [(seg.ecn, seg.flags & (FIN | PSH)) for seg in last],
+               [(ECT0, last[0].flags & PSH | FIN)])
+
+
+def test_server_answers():
+    """A listener's child starts fast as well; what only receives does not count."""
+    pair = Pair(cc=("ldcp", "ldcp"), delay="1ms", ldcp={"iw": 20})
+    sniffer = Sniffer(pair.s)
+    client, server = pair.connect()
+    client.send(b"x" * 100)
+    expect("request", len(server.recv(200)), 100)
+    server.send(pattern(16 * MSS))
+    time.sleep(0.0015)
+    data = [seg for seg in data_segments(sniffer.segments()) if seg.sport == 5000]
+    expect("answer", fields(data), [NOT_ECT] * 15 + [ECT0])
+
+
+def test_off():
+    """fast_start 0: all is ECT, with TCP's window."""
+    flow = LdcpFlow(ldcp={"fast_start": 0, "iw": 30})
+    flow.connect()
+    flow.fill()
+    expect("ECN", fields(flow.got()), [ECT0] * 10)
+    expect("low_priority_sent", flow.counters()["low_priority_sent"], 0)
+    flow.ack(1)
+    expect("stage", flow.traced()[-1][1]["stage"], "stable")
+
+
+def test_no_start_in_mid_connection():
+    """A connection from another congestion control has had its first RTT."""
+    pair = Pair(cc=("cubic", "cubic"), delay="1ms", ldcp={"iw": 40})
+    for ns in pair.c, pair.s:
+        ns.sysctl("net.ipv4.tcp_ecn", 1)
+    sniffer = Sniffer(pair.c)
+    client, server = pair.connect()
+    transfer((client, server, pattern(10000)))
+    time.sleep(0.005)
+    sniffer.segments()
+    set_cc(client, "ldcp")
+    expect("congestion control", get_cc(client), "ldcp")
+    expect("cwnd is cubic's", tcp_info(client)["cwnd"] < 40, True)
+    client.setblocking(False)
+    client.send(bytes(60000))
+    time.sleep(0.0015)
+    expect("ECN", set(fields(data_segments(sniffer.segments()))), {ECT0})
+    expect("reordering", tcp_info(client)["reordering"], 3)
+
+
+def test_pure_acks_stay():
+    """A receiver in its start: what it sends has no data."""
+    flow = start()
+    for _ in range(5):
+        flow.send(payload=bytes(1000), ecn=ECT0)
+        ack = flow.read(0.1)
+        expect("ACK", (len(ack.payload), ack.ecn), (0, ECT0))
+    expect("low_priority_sent", flow.counters()["low_priority_sent"], 0)
+
+
+# ---- How it ends -------------------------------------------------------------------
+
+def end_of(flow):
+    """Counters of how starts ended."""
+    counters = flow.counters()
+    return tuple(counters["start_" + how] for how in ("full", "lost", "marked"))
+
+
+def test_full():
+    """IW acknowledged, all of it: stable, with cw = IW, which then grows."""
+    flow = start(10)
+    flow.always = True
+    flow.fill()
+    flow.got()
+    for number in range(9):
+        flow.ack(1)
+        cw, line = flow.traced()[-1]
+        expect(f"ACK {number}", (cw, line["stage"]), (10.0, "start"))
+        flow.got()
+    expect("in flight", flow.high - flow.acked, 10 * MSS)
+    flow.ack(1)
+    cw, line = flow.traced()[-1]
+    expect("stage", line["stage"], "stable")
+    expect_in("cw", cw, 10.0, 10.025)
+    expect("ends", end_of(flow), (1, 0, 0))
+    expect("reordering", tcp_info(flow.sock)["reordering"], 3)
+    flow.got()
+    flow.ack(1)
+    expect_in("cw grows", flow.cw(), cw + 0.02, cw + 0.03)
+
+
+def test_short_message_stays():
+    """Less than IW: the start goes on, without Not-ECT, until IW is through."""
+    flow = start(10)
+    for _ in range(3):
+        flow.sock.send(bytes(3 * MSS))
+        flow.got()
+        flow.ack(3)
+        expect("stage", flow.traced()[-1][1]["stage"], "start")
+        expect("cwnd", tcp_info(flow.sock)["cwnd"], 10)
+    expect("low_priority_sent", flow.counters()["low_priority_sent"], 2)
+    flow.sock.send(bytes(3 * MSS))
+    flow.got()
+    flow.ack(3)
+    expect("stage", flow.traced()[-1][1]["stage"], "stable")
+    expect("ends", end_of(flow), (1, 0, 0))
+
+
+def test_marked():
+    """A mark on the tail, the only one that can have one, ends the start."""
+    flow = start(10)
+    flow.sock.send(bytes(5 * MSS))
+    flow.got()
+    flow.ack(4)
+    flow.traced()
+    flow.ack(1, True)
+    cw, line = flow.traced()[-1]
+    expect("line", (line["stage"], cw), ("stable", 9.5))
+    expect("ends", end_of(flow), (0, 0, 1))
+    expect("reordering", tcp_info(flow.sock)["reordering"], 3)
+
+
+def lossy(lost, want_cw, message=20, iw=20, rtt_s=0.001, within=None, twice=0, **how):
+    """A message of which some packets of the first RTT are lost: no RTO, no
+    probe, nothing sent twice for nothing; cw is what came in order.
+    """
+    flow = start(iw, **how)
+    size = pair_mss(flow.version)
+    flow.MSS = size
+    if not flow.timestamps:
+        size += 12
+    flow.sock.send(bytes(message * size))
+    seen = set()
+
+    def is_lost(seg):
+        number = (seg.seq - flow.start) // size
+        again = number in seen
+        seen.add(number)
+        return not again and number in lost
+
+    what = f"lost {sorted(lost)} of {message}"
+    sent = flow.receive(message * size, is_lost, rtt_s=rtt_s)
+    expect(f"RTOs, {what}", flow.ns.snmp("TcpExtTCPTimeouts"), 0)
+    expect(f"segments, {what}", len(sent), message + len(lost) + twice)
+    expect(f"sent again as ECT, {what}", set(fields(seg for _, seg in sent[-len(lost):])), {ECT0})
+    expect(f"ends, {what}", end_of(flow), (0, 1, 0))
+    first = next(cw for cw, line in flow.traced() if line["stage"] == "stable")
+    expect_in(f"cw, {what}", first, want_cw, want_cw + 0.3 * (message - len(lost)) / want_cw)
+    took = sent[-1][0] / rtt_s
+    expect_in(f"round trips, {what}", took, 0, within)
+    expect(f"congestion control, {what}", flow.cc(), "ldcp")
+    return flow
+
+
+def test_loss_in_the_middle():
+    """cw is the number of packets before the gap."""
+    lossy({8}, 8, within=1.1)
+    lossy({8}, 8, within=1.1, version=6)
+    lossy({5, 6, 7}, 5, within=2.1)
+
+
+def test_loss_of_the_first():
+    """Nothing in order: cw is one."""
+    lossy({0}, 1, within=1.1)
+
+
+def test_loss_of_all_but_the_tail():
+    """The tail tells; the rest goes again, by a window that starts from one."""
+    lossy(set(range(19)), 1, within=20)
+    lossy(set(range(4)), 1, message=5, within=8)
+
+
+def test_loss_of_all_but_the_ends():
+    lossy(set(range(1, 19)), 1, within=20)
+    lossy(set(range(10, 19)), 10, within=3)
+
+
+def test_loss_of_every_second():
+    lossy(set(range(1, 19, 2)), 1, within=12)
+
+
+def test_loss_without_timestamps():
+    lossy({8}, 8, within=1.1, timestamps=False)
+    lossy(set(range(10, 19)), 10, within=3, timestamps=False)
+
+
+def test_loss_behind_what_came():
+    """Loss is seen before the packets behind it left: they count as in flight
+    no longer than a round trip.
+    """
+    lossy({3} | set(range(8, 19)), 3, within=8)
+
+
+def test_everything_lost():
+    """The tail as well: TCP's probe is the next one to tell."""
+    flow = start(10)
+    flow.sock.send(bytes(10 * MSS))
+    seen = set()
+
+    def is_lost(seg):
+        again = seg.seq in seen
+        seen.add(seg.seq)
+        return not again
+
+    flow.receive(10 * MSS, is_lost)
+    expect("congestion control", flow.cc(), "ldcp")
+    expect("ends", end_of(flow)[1], 1)
+
+
+def test_loss_of_a_longer_message():
+    """More than IW: the flow goes on in the stable stage, and all arrives. RACK
+    takes what leaves in one microsecond, new and again, for sent in order.
+    """
+    flow = lossy({4, 5}, 4, message=60, iw=20, within=40, twice=1)
+    expect("losses in the stable stage", flow.counters()["losses"], 0)
+
+
+def test_without_sack():
+    """One duplicate ACK is enough, and the message arrives."""
+    flow = start(20, sack=False)
+    flow.sock.send(bytes(20 * MSS))
+    lost = {flow.start + 8 * MSS}
+
+    def is_lost(seg):
+        if seg.seq in lost:
+            lost.remove(seg.seq)
+            return True
+        return False
+
+    flow.receive(20 * MSS, is_lost)
+    expect("RTOs", flow.ns.snmp("TcpExtTCPTimeouts"), 0)
+    expect("ends", end_of(flow), (0, 1, 0))
+
+
+def test_late_packet():
+    """One that was late and not lost: IW is restored."""
+    flow = start(10)
+    flow.sock.send(bytes(10 * MSS))
+    segments = flow.got()
+    secr = flow.tsecr
+    time.sleep(0.01)
+    flow.send(flow.take_in(segments[1]))
+    expect("ends", end_of(flow), (0, 1, 0))
+    flow.got(0.001)
+    flow.tsecr = secr
+    flow.take_in(segments[0])
+    flow.send()
+    expect_in("cw", flow.cw(), 10, 10.3)
+
+
+# ---- Two kernels ------------------------------------------------------------------
+
+class Path:
+    """Hosts c and s with a switch r between them, which queues at 1 Gb/s."""
+
+    def __init__(self, version, marking, **ldcp):
+        self.version = version
+        self.c, self.r, self.s = (Netns(ldcp=ldcp) for _ in range(3))
+        self.r.sysctl("net.ipv4.ip_forward", 1)
+        self.r.sysctl("net.ipv6.conf.all.forwarding", 1)
+        net, bits = ("10.0.%d.%d", 24) if version == 4 else ("fd00:%d::%d", 64)
+        for number, host in enumerate((self.c, self.s)):
+            host.ip(f"link add eth0 type veth peer name eth{number} netns {self.r.path}",
+                    f"addr add {net % (number, 1)}/{bits} dev eth0", "link set eth0 up")
+            # a router asks for neighbours from its link-local address
+            self.r.ip(f"addr add fe80::{number + 1}/64 dev eth{number}",
+                      f"addr add {net % (number, 2)}/{bits} dev eth{number}",
+                      f"link set eth{number} up")
+            host.ip(f"route add default via {net % (number, 2)}")
+            host.sysctl("net.ipv4.tcp_congestion_control", "ldcp")
+        self.r.tc(f"qdisc add dev eth1 root hpcc rate 1gbit delay 100us marking ldcp {marking}",
+                  "qdisc add dev eth0 root netem delay 100us")
+        self.server = net % (1, 1)
+
+    def connect(self):
+        """Return both sockets."""
+        listener = self.s.socket(self.version)
+        listener.bind((self.server, 5000))
+        listener.listen()
+        client = self.c.socket(self.version)
+        client.connect((self.server, 5000))
+        server = listener.accept()[0]
+        return client, server
+
+
+def test_switch_drops_first():
+    """A port whose queue is beyond K: Not-ECT go, ECT come through. What is
+    missing comes again without an RTO.
+    """
+    for version in 4, 6:
+        path = Path(version, "kmin 30000 kmax 60000 knonect 20000", iw=40)
+        client, server = path.connect()
+        began = time.monotonic()
+        transfer((client, server, pattern(40 * pair_mss(version))))
+        took = time.monotonic() - began
+        time.sleep(0.001)
+        expect("RTOs", path.c.snmp("TcpExtTCPTimeouts"), 0)
+        counters = path.c.counters("ldcp")
+        expect("how it ended", [counters["start_" + how] for how in ("lost", "full", "marked")],
+               [1, 0, 0])
+        lost = path.c.snmp("RetransSegs")
+        expect_in("sent again", lost, 15, 30)
+        port = json.loads(path.r.run("tc", "-s", "-j", "qdisc", "show", "dev", "eth1"))[0]
+        expect("dropped", port["drops"], lost)
+        # what 13 in order leave to do, at first one segment a round trip each
+        expect_in("time", took, 0.0004, 0.002)
+
+
+def test_switch_takes_all():
+    """A port with room: nothing is lost, and cw is IW."""
+    path = Path(4, "kmin 500000 kmax 600000 knonect 500000", iw=40)
+    client, server = path.connect()
+    transfer((client, server, pattern(60 * MSS)))
+    time.sleep(0.001)
+    counters = path.c.counters("ldcp")
+    expect("how it ended", [counters["start_" + how] for how in ("lost", "full", "marked")],
+           [0, 1, 0])
+    expect("sent again", path.c.snmp("RetransSegs"), 0)
+    expect("cwnd", tcp_info(client)["cwnd"], 40)
+
+
+def test_message_on_an_idle_path():
+    """One RTT and its serialisation, and 20 % at most."""
+    pair = Pair(cc=("ldcp", "ldcp"), qdisc="hpcc rate 10gbit delay 20us marking ldcp",
+                ldcp={"iw": 44})
+    client, server = pair.connect()
+    size = 44 * MSS
+    began = time.monotonic()
+    transfer((client, server, pattern(size)))
+    took = time.monotonic() - began
+    expect_in("time", took, 20e-6 + size * 8 / 1e10, 1.2 * (40e-6 + size * 8 / 1e10))
+
+
+# ---- What it leaves behind ------------------------------------------------------------
+
+def test_next_connection():
+    """What a start assumed of the path is no metric of the destination."""
+    pair = Pair(cc=("ldcp", "ldcp"), delay="50us")
+    listener = pair.listen()
+    for size in 0, 1000, 20000:
+        for first in "client", "server":
+            client, server = pair.connect(listener)
+            if size:
+                transfer((client, server, pattern(size)), (server, client, pattern(size)))
+            for sock in (client, server) if first == "client" else (server, client):
+                sock.close()
+                time.sleep(0.01)
+            client, server = pair.connect(listener, cc="cubic")
+            expect(f"reordering after {size} bytes, {first} first",
+                   [tcp_info(sock)["reordering"] for sock in (client,)], [3])
+            client.close()
+            server.close()
+            time.sleep(0.01)
+
+
+def test_namespace_parameters():
+    """Each namespace's own."""
+    for iw in 5, 6:
+        flow = LdcpFlow(ldcp=FAST | {"iw": iw})
+        Netns(ldcp={"iw": 9})
+        flow.connect()
+        expect("IW", tcp_info(flow.sock)["cwnd"], iw)
+
+
+if __name__ == "__main__":
+    main(sys.modules[__name__])

@@ -1,0 +1,11 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+#
+# kmod/ldcp_start.c: zero-RTT bandwidth acquisition.
+
+# shellcheck source=selftests/net/lib.sh
+. "$(dirname "$(readlink -f "$0")")/lib.sh"
+
+need_root
+need_module tcp_ldcp sch_hpcc
+ktap_python "$0" "$@"
