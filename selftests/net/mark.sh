@@ -26,7 +26,8 @@ PACKET=$((1500 + 14 + 24))
 
 add() { tc -n tx qdisc add dev v0 root handle 1: hpcc "$@"; }
 change() { tc -n tx qdisc change dev v0 root handle 1: hpcc "$@"; }
-show() { tc -n tx qdisc show dev v0 root; }
+# refcnt is one more than the device has queues: those of a veth are as many as CPUs.
+show() { tc -n tx qdisc show dev v0 root | sed 's/ refcnt [0-9]*//'; }
 
 json()
 {
@@ -167,7 +168,7 @@ test_show()
 	expect json "$(json '[q["options"][k] for k in
 		("marking", "kmin", "kmax", "pmax", "knonect")]')" \
 		"['ldcp', 20000, 80000, 0.123456, 92160]"
-	read -r -a words <<<"${first#*refcnt 2 }"
+	read -r -a words <<<"${first#* root }"
 	tc -n tx qdisc del dev v0 root
 	add "${words[@]}"
 	expect again "$(show)" "$first"
