@@ -80,7 +80,7 @@ enter_root()
 	trap 'cd /; umount -l "$WORK"; rmdir "$WORK"' EXIT
 	mount -t tmpfs -o mode=755 tmpfs "$WORK"
 	ROOT=$WORK/root
-	mkdir "$WORK"/{upper,work,root,home}
+	mkdir "$WORK"/{upper,work,root,nobody}
 	mount -t overlay -o "lowerdir=$1,upperdir=$WORK/upper,workdir=$WORK/work" overlay "$ROOT" \
 		2> /dev/null || cp -a "$1/." "$ROOT"
 	mount -t proc proc "$ROOT/proc"
@@ -130,7 +130,7 @@ ok()
 
 as_nobody()
 {
-	setpriv --reuid=65534 --regid=65534 --clear-groups env HOME="$WORK/home" "$@"
+	setpriv --reuid=65534 --regid=65534 --clear-groups env HOME="$WORK/nobody" "$@"
 }
 
 copy_tree()
@@ -140,7 +140,7 @@ copy_tree()
 		while read -r file; do
 			[ ! -e "$TOP/$file" ] || echo "$file"
 		done | tar -C "$TOP" -cf - -T - | tar -C "$WORK/tree" --no-same-owner -xf -
-	chown -R 65534:65534 "$WORK/tree" "$WORK/home"
+	chown -R 65534:65534 "$WORK/tree" "$WORK/nobody"
 }
 
 build()
@@ -149,10 +149,10 @@ build()
 
 	cd "$WORK/tree" || return 1
 	before=$(find . -type f | sort | xargs sha256sum)
-	as_nobody scripts/deb "$WORK/home/deb" || return 1
+	as_nobody scripts/deb "$WORK/nobody/deb" || return 1
 	after=$(find . -type f | sort | xargs sha256sum)
 	diff <(echo "$before") <(echo "$after") &&
-		cp "$WORK"/home/deb/*.deb "$ROOT/debs" &&
+		cp "$WORK"/nobody/deb/*.deb "$ROOT/debs" &&
 		[ "$(ls "$ROOT/debs")" = "hpcc-dkms_${VERSION}_all.deb
 hpcc-tools_${VERSION}_$(dpkg --print-architecture).deb" ]
 }
@@ -161,9 +161,9 @@ hpcc-tools_${VERSION}_$(dpkg --print-architecture).deb" ]
 reproducible()
 {
 	cd "$WORK/tree" || return 1
-	as_nobody env SOURCE_DATE_EPOCH=1 scripts/deb "$WORK/home/one" &&
-		as_nobody env SOURCE_DATE_EPOCH=1 scripts/deb "$WORK/home/two" &&
-		(cd "$WORK/home/one" && sha256sum -- *.deb) | (cd "$WORK/home/two" && sha256sum -c)
+	as_nobody env SOURCE_DATE_EPOCH=1 scripts/deb "$WORK/nobody/one" &&
+		as_nobody env SOURCE_DATE_EPOCH=1 scripts/deb "$WORK/nobody/two" &&
+		(cd "$WORK/nobody/one" && sha256sum -- *.deb) | (cd "$WORK/nobody/two" && sha256sum -c)
 }
 
 lint()
@@ -320,9 +320,9 @@ broken()
 
 	echo '#error "broken on purpose"' >> "$WORK/tree/qdisc/q_hpcc.c"
 	cd "$WORK/tree" || return 1
-	said=$(as_nobody scripts/deb "$WORK/home/broken" 2>&1) && return 1
+	said=$(as_nobody scripts/deb "$WORK/nobody/broken" 2>&1) && return 1
 	echo "$said"
-	grep 'broken on purpose' <<< "$said" && [ -z "$(find "$WORK/home/broken" -name '*.deb')" ]
+	grep 'broken on purpose' <<< "$said" && [ -z "$(find "$WORK/nobody/broken" -name '*.deb')" ]
 }
 
 main()
