@@ -23,7 +23,7 @@ th, td { padding: .35rem .8rem; text-align: right; border-bottom: 1px solid var(
 th { font-weight: 600; color: var(--dim); vertical-align: bottom; white-space: normal; }
 th:first-child, td:first-child { text-align: left; font-weight: 600; }
 tbody tr:nth-child(odd) { background: var(--row); }
-.grid-of { display: grid; gap: 1.2rem; grid-template-columns: repeat(auto-fit, minmax(340px, 1fr)); }
+.grid-of { display: grid; gap: 1.2rem; grid-template-columns: repeat(auto-fit, minmax(270px, 1fr)); }
 .grid-of.one { max-width: 520px; }
 svg { width: 100%; height: auto; display: block; } svg text { fill: var(--dim); font-size: 11px; }
 svg polyline { fill: none; stroke-width: 1.5; stroke-linejoin: round; }
