@@ -248,12 +248,18 @@ static bool hpcc_seq_ok(const struct tcp_sock *tp, const struct hpcc_arrival *in
 	       !after(seq, rcv_wup + READ_ONCE(tp->rcv_wnd));
 }
 
-/* Whether an ACK may be of this connection, now. */
+/*
+ * Whether an ACK may be of this connection, now. snd_nxt moves only after a
+ * packet has left, and on a short path its ACK is here before that; TCP itself
+ * looks at that ACK later, when the sender has let go of the socket.
+ */
 static bool hpcc_ack_ok(const struct tcp_sock *tp, const struct hpcc_arrival *in)
 {
+	u32 leaving = READ_ONCE(((const struct sock *)tp)->sk_gso_max_size);
 	u32 ack = ntohl(in->th.ack_seq);
 
-	return in->th.ack && !after(ack, READ_ONCE(tp->snd_nxt)) &&
+	return in->th.ack && !after(ack, READ_ONCE(tp->write_seq)) &&
+	       !after(ack, READ_ONCE(tp->snd_nxt) + leaving) &&
 	       !before(ack, READ_ONCE(tp->snd_una) -
 			    READ_ONCE(tp->max_window));
 }

@@ -9,8 +9,8 @@ import struct
 import sys
 
 from hpcc_net import (ACK, ECHO, FIN, FORWARD, IDENTIFY, IDENTIFY_ECHO, KIND, PROMPT, RST,
-                      csum, expect, expect_in, get_cc, identity, main, option, ours_in,
-                      pattern, record, set_cc, syn_option)
+                      Pair, csum, expect, expect_in, get_cc, identity, main, option, ours_in,
+                      pattern, record, set_cc, syn_option, transfer)
 from hpcc_peer import SCALE, T_UNITS, W_INIT, Peer
 
 W_MIN = W_INIT // 1024
@@ -279,6 +279,20 @@ def test_tx_excess():
             tx_excess_ignored=1)
 
 
+def test_echo_while_sending():
+    """On a cable without delay an ACK comes back while its segment is still on
+    its way through the sender's own stack: its echo counts.
+    """
+    for version in 4, 6:
+        pair = Pair(version, qdisc="hpcc")
+        client, server = pair.connect()
+        for salt in range(20):
+            transfer((client, server, pattern(1000, salt)))
+        counters = pair.c.counters()
+        expect("window_ignored", counters["window_ignored"], 0)
+        expect_in("echo_received", counters["echo_received"], 10, 20)
+
+
 def test_checksum():
     peer = connected()
     watch = Watch(peer)
@@ -292,10 +306,14 @@ def test_checksum():
 
 
 def test_outside_the_window():
-    peer = connected()
+    peer = connected(400000)
+    watch = Watch(peer)
+    peer.send(echo([(1, 5)]), ack=peer.acked + (1 << 16))
+    expect("beyond what may be leaving", watch.moved(), {"window_ignored": 1})
+    peer = connected(20000)
     watch = Watch(peer)
     ours = echo([(1, 5)])
-    for what, ack in (("beyond snd_nxt", peer.acked + 1), ("far beyond", peer.acked + (1 << 30)),
+    for what, ack in (("beyond all data", peer.acked + 1), ("far beyond", peer.acked + (1 << 30)),
                       ("far behind", peer.acked - (1 << 28)),
                       ("half a turn", peer.acked + (1 << 31))):
         peer.send(ours, ack=ack)
