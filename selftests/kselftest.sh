@@ -1,0 +1,93 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+#
+# kselftest.sh run [NAME...]: run selftests/net, all or some, on this kernel, and
+# print TAP as the kernel's "make run_tests" does.
+#
+# kselftest.sh install DIR [KSFT]: install them where run_kselftest.sh in DIR
+# finds them, as collection hpcc/selftests/net. That and what it needs are copied
+# from KSFT, tools/testing/selftests of a kernel's sources, unless they are there.
+# Other collections in DIR stay.
+set -euo pipefail
+
+TOP=$(readlink -f "$(dirname "$(readlink -f "$0")")/..")
+COLLECTION=hpcc/selftests/net
+# Of real time for one script, as scripts/check allows.
+TIMEOUT_S=900
+
+die()
+{
+	echo "kselftest.sh: $*" >&2
+	exit 1
+}
+
+programs()
+{
+	find "$TOP/selftests/net" -maxdepth 1 -name '*.sh' -perm -u+x -printf '%f\n' | sort
+}
+
+# result NR NAME STATUS
+result()
+{
+	case $3 in
+	0) echo "ok $1 selftests: hpcc: $2" ;;
+	4) echo "ok $1 selftests: hpcc: $2 # SKIP" ;;
+	124) echo "not ok $1 selftests: hpcc: $2 # TIMEOUT $TIMEOUT_S seconds" ;;
+	*) echo "not ok $1 selftests: hpcc: $2 # exit=$3" ;;
+	esac
+}
+
+run()
+{
+	local name nr=0 status failed=0
+	local -a names=("${@/%/.sh}")
+
+	[ $# -gt 0 ] || mapfile -t names < <(programs)
+	for name in "${names[@]}"; do
+		[ -x "$TOP/selftests/net/$name" ] || die "no test ${name%.sh}"
+	done
+	echo "TAP version 13"
+	echo "1..${#names[@]}"
+	for name in "${names[@]}"; do
+		nr=$((nr + 1))
+		status=0
+		echo "# selftests: hpcc: $name"
+		timeout --foreground "$TIMEOUT_S" "$TOP/selftests/net/$name" 2>&1 < /dev/null |
+			sed -u 's/^/# /' || status=$?
+		result "$nr" "$name" "$status"
+		[ "$status" = 0 ] || [ "$status" = 4 ] || failed=1
+	done
+	return "$failed"
+}
+
+# What the scripts need of the tree, and the modules if they were built here.
+install()
+{
+	local dir=$1 ksft=$2 list
+
+	mkdir -p "$dir/hpcc"
+	list=$dir/kselftest-list.txt
+	(cd "$TOP" && find selftests/net Documentation/boot qdisc/q_hpcc.so kmod qdisc -type f \
+		\( -path 'selftests/*' -o -path 'Documentation/*' -o -name '*.so' -o -name '*.ko' \) \
+		! -path '*/__pycache__/*' -print | sort -u | tar -cf - -T -) |
+		tar -C "$dir/hpcc" --no-same-owner -xf -
+	echo "timeout=$TIMEOUT_S" > "$dir/$COLLECTION/settings"
+	touch "$list"
+	sed -i "\,^$COLLECTION:,d" "$list"
+	programs | sed "s,^,$COLLECTION:," >> "$list"
+	if [ -n "$ksft" ]; then
+		[ -e "$ksft/run_kselftest.sh" ] || die "no run_kselftest.sh in $ksft"
+		cp -r "$ksft/run_kselftest.sh" "$ksft/kselftest" "$dir"
+	elif [ ! -e "$dir/run_kselftest.sh" ]; then
+		echo "kselftest.sh: $dir has no run_kselftest.sh; KSFT=LINUX/tools/testing/selftests copies it" >&2
+	fi
+}
+
+case ${1:-} in
+run)
+	shift
+	run "$@"
+	;;
+install) install "${2:?where to?}" "${3:-}" ;;
+*) die "run or install?" ;;
+esac

@@ -1,0 +1,109 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+#
+# selftests/Makefile, selftests/kselftest.sh: the scripts of selftests/net as
+# kernel selftests, in a guest; run_kselftest.sh is that of the guest's kernel.
+
+TOP=$(readlink -f "$(dirname "$(readlink -f "$0")")/../..")
+WORK=$(mktemp -d)
+trap 'rm -rf "$WORK"' EXIT
+NR=0
+FAILED=0
+LIST=$WORK/ksft/kselftest-list.txt
+
+ok()
+{
+	local name=$1 out rc=0
+
+	shift
+	out=$("$@" 2>&1) || rc=$?
+	NR=$((NR + 1))
+	if [ "$rc" = 0 ]; then
+		echo "ok $NR - $name"
+		return
+	fi
+	echo "# exit status $rc: ${out//$'\n'/$'\n'# }"
+	echo "not ok $NR - $name"
+	FAILED=1
+}
+
+guest()
+{
+	HPCC_MODDIR=$TOOLS "$TOP/scripts/uml/run.sh" --tree "$TREE" --ro "$WORK" --ro "$TOOLS" -- "$@"
+}
+
+# Beside a collection of somebody else's, twice.
+install()
+{
+	mkdir -p "$WORK/ksft"
+	echo "timers:posix_timers" > "$LIST"
+	make -C "$TOP/selftests" install INSTALL_PATH="$WORK/ksft" &&
+		make -C "$TOP/selftests" install INSTALL_PATH="$WORK/ksft" \
+			KSFT="$TREE/tools/testing/selftests" || return 1
+	[ "$(sort "$LIST" | uniq -d)" = "" ] && grep -qx timers:posix_timers "$LIST" &&
+		grep -qx hpcc/selftests/net:sch_hpcc.sh "$LIST" && ! grep 'lib\.sh' "$LIST"
+}
+
+install_nowhere()
+{
+	! make -C "$TOP/selftests" install INSTALL_PATH="$WORK/other" KSFT="$WORK/none" > "$WORK/log" 2>&1 &&
+		grep "no run_kselftest.sh in $WORK/none" "$WORK/log"
+}
+
+# One test that passes, one that fails, one that is skipped.
+run_kselftest()
+{
+	local net=$WORK/ksft/hpcc/selftests/net name status=1
+
+	for name in breaks skips; do
+		printf '#!/bin/bash\nexit %s\n' "$status" > "$net/$name.sh"
+		chmod +x "$net/$name.sh"
+		echo "hpcc/selftests/net:$name.sh" >> "$LIST"
+		status=4
+	done
+	guest "$WORK/ksft/run_kselftest.sh" -t hpcc/selftests/net:install.sh \
+		-t hpcc/selftests/net:breaks.sh -t hpcc/selftests/net:skips.sh > "$WORK/log" 2>&1
+	cat "$WORK/log"
+	grep -q '^ok 1 selftests: hpcc/selftests/net: install\.sh' "$WORK/log" &&
+		grep -q '^not ok 2 selftests: hpcc/selftests/net: breaks\.sh' "$WORK/log" &&
+		grep -q '^ok 3 selftests: hpcc/selftests/net: skips\.sh # SKIP' "$WORK/log"
+}
+
+run_tests()
+{
+	guest make -s -C "$TOP/selftests" run_tests T=install > "$WORK/log" 2>&1 || return 1
+	cat "$WORK/log"
+	grep -qx '1\.\.1' "$WORK/log" && grep -q '^# ok 1 - sysctl_d' "$WORK/log" &&
+		grep -qx 'ok 1 selftests: hpcc: install\.sh' "$WORK/log"
+}
+
+run_tests_unknown()
+{
+	! make -s -C "$TOP/selftests" run_tests T=nonsense > "$WORK/log" 2>&1 &&
+		grep 'no test nonsense' "$WORK/log"
+}
+
+# Without root there is nothing to run, and that is no failure.
+run_tests_nobody()
+{
+	[ "$(id -u)" = 0 ] || { make -s -C "$TOP/selftests" run_tests T=install | grep -q '^ok 1 .*# SKIP'; return; }
+	setpriv --reuid=65534 --regid=65534 --clear-groups "$TOP/selftests/kselftest.sh" run install |
+		grep -q '^ok 1 .*# SKIP'
+}
+
+main()
+{
+	TREE=$("$TOP/scripts/uml/build.sh") || { echo "Bail out! no kernel"; exit 1; }
+	TOOLS=$("$TOP/scripts/uml/modules.sh" "$TREE") || { echo "Bail out! no modules"; exit 1; }
+	echo "KTAP version 1"
+	echo "1..6"
+	ok "install: adds a collection" install
+	ok "install: says where run_kselftest.sh is not" install_nowhere
+	ok "run_kselftest.sh: runs it and tells results apart" run_kselftest
+	ok "run_tests: in the tree" run_tests
+	ok "run_tests: names an unknown test" run_tests_unknown
+	ok "run_tests: skips without root" run_tests_nobody
+	exit "$FAILED"
+}
+
+main
