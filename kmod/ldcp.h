@@ -109,6 +109,11 @@ static inline void ldcp_count(const struct sock *sk, enum ldcp_counter what,
 
 /* ---- Connections (ldcp_cc.c) --------------------------------------------------- */
 
+/* TCP computes the send buffer for a window in an int: three times what each
+ * segment takes of memory, 2 KB and more.
+ */
+#define LDCP_IW_MAX_SEGS	131072U
+
 /**
  * enum ldcp_stage - how far a flow has come
  * @LDCP_OFF: not initialised; a zeroed structure

@@ -45,7 +45,7 @@ static const struct hpcc_knob ldcp_knobs[] = {
 	{ "gamma_permille", LDCP_KNOB(gamma_permille), 250, 1, 1000 },
 	{ "fast_start", LDCP_KNOB(fast_start), 1, 0, 1 },
 	/* draft section 2.3: BDP */
-	{ "iw", LDCP_KNOB(iw_segs), 0, 2, 1 << 20, true },
+	{ "iw", LDCP_KNOB(iw_segs), 0, 2, LDCP_IW_MAX_SEGS, true },
 	/* 1 us to 1 s, as for hpcc */
 	{ "base_rtt_ns", LDCP_KNOB(base_rtt_ns), 0, 1000, 1000000000, true },
 	/* up to 1 Tbit/s */

@@ -43,7 +43,8 @@ void ldcp_start_init(struct sock *sk, struct ldcp_ca *ca)
 				      NSEC_PER_SEC);
 		segs = div_u64(min_t(u64, bdp, ldcp_IW_max), mss);
 	}
-	segs = clamp(segs, ldcp_IW_min_segs, ldcp_IW_max / mss);
+	segs = min3(segs, ldcp_IW_max / mss, LDCP_IW_MAX_SEGS);
+	segs = max(segs, ldcp_IW_min_segs);
 	/* Whole segments, or the one that completes IW would wait for an ACK. */
 	ca->IW = segs * mss;
 	ca->start_seq = tp->snd_una;
@@ -99,6 +100,17 @@ u64 ldcp_start_acked_q24(const struct sock *sk, const struct ldcp_ca *ca)
 		       tp->mss_cache);
 }
 
+/* What has been in flight at most, for cw not to be more: T may have been
+ * measured by a handshake that waited for a neighbour's address, and IW is then
+ * far beyond what the path takes.
+ */
+static u64 ldcp_start_used_q24(const struct sock *sk, const struct ldcp_ca *ca)
+{
+	u64 used = max(tcp_sk(sk)->max_packets_out, 1U);
+
+	return min(ca->cw_q24, used << LDCP_CW_BITS);
+}
+
 /**
  * ldcp_start_ack() - has the start come to an end without loss?
  * @sk: socket
@@ -118,7 +130,8 @@ void ldcp_start_ack(struct sock *sk, struct ldcp_ca *ca, u32 marked)
 	if (tcp_sk(sk)->snd_una - ca->start_seq >= ca->IW)
 		ldcp_start_end(sk, ca, ca->cw_q24, LDCP_C_START_FULL);
 	else if (marked)
-		ldcp_start_end(sk, ca, ca->cw_q24, LDCP_C_START_MARKED);
+		ldcp_start_end(sk, ca, ldcp_start_used_q24(sk, ca),
+			       LDCP_C_START_MARKED);
 }
 
 /* Is this a data segment of the first RTT, and one to be dropped first? */

@@ -18,7 +18,7 @@ KNOBS = {
     "beta_permille": (500, 1, 1000, False),
     "gamma_permille": (250, 1, 1000, False),
     "fast_start": (1, 0, 1, False),
-    "iw": (0, 2, 1 << 20, True),
+    "iw": (0, 2, 1 << 17, True),
     "base_rtt_ns": (0, 1000, 1000000000, True),
     "host_mbps": (0, 1, 1000000, True),
     "burst": (4, 1, 64, False),
