@@ -1,0 +1,80 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0
+"""How much leaves at once, and when, where others have a say as well: the
+device, the route, the application.
+"""
+
+import socket
+import sys
+import time
+
+from hpcc_net import (Pair, Sniffer, data_segments, expect, expect_in, main, pattern, set_cc,
+                      transfer)
+from hpcc_peer import LdcpFlow
+
+SO_MAX_PACING_RATE = 47
+MSS = LdcpFlow.MSS
+
+
+def largest(sniffer, pair, ends):
+    """Segments in the longest packet of a transfer."""
+    sniffer.segments()
+    transfer((*ends, pattern(200000)))
+    return max(-(-len(seg.payload) // MSS) for seg in data_segments(sniffer.segments()))
+
+
+def test_device_bound():
+    """A device that takes less than a burst is asked for no more, then or later."""
+    pair = Pair(cc=("ldcp", "ldcp"), delay="200us", ldcp={"fast_start": 0, "burst": 8})
+    pair.c.ip("link set eth0 gso_max_segs 3",
+              "route change 10.0.0.0/24 dev eth0 initcwnd 400 src 10.0.0.1")
+    sniffer = Sniffer(pair.c)
+    ends = pair.connect()
+    for name in "ldcp", "cubic", "ldcp":
+        set_cc(ends[0], name)
+        expect(f"under {name}", largest(sniffer, pair, ends), 3)
+
+
+def test_bound_is_given_back():
+    """By either module to the other, and to others."""
+    pair = Pair(cc=("ldcp", "ldcp"), delay="200us", burst=2,
+                ldcp={"fast_start": 0, "burst": 4})
+    pair.c.ip("route change 10.0.0.0/24 dev eth0 initcwnd 400 src 10.0.0.1")
+    sniffer = Sniffer(pair.c)
+    ends = pair.connect()
+    found = {}
+    for name in "ldcp", "cubic", "ldcp", "reno":
+        set_cc(ends[0], name)
+        found[name] = largest(sniffer, pair, ends)
+    expect("ldcp", found["ldcp"], 4)
+    expect_in("others", min(found["cubic"], found["reno"]), 5, 64)
+
+
+def test_rate_of_the_application():
+    """SO_MAX_PACING_RATE holds, in the start, and above and below one segment."""
+    pair = Pair(cc=("ldcp", "ldcp"), delay="100us", ldcp={"iw": 20})
+    client, server = pair.connect()
+    client.setsockopt(socket.SOL_SOCKET, SO_MAX_PACING_RATE, 1000000)
+    transfer((client, server, pattern(20 * MSS)))      # TCP does not pace the first ten
+    began = time.monotonic()
+    transfer((client, server, pattern(100000)))
+    expect_in("time", time.monotonic() - began, 0.09, 0.12)
+    flow = LdcpFlow().busy()
+    flow.below(1)
+    flow.sock.setsockopt(socket.SOL_SOCKET, SO_MAX_PACING_RATE, 100000)
+    for marked in (True, False, False, False):
+        flow.ack(1, marked)
+        expect("a segment", len(flow.got(0.1)), 1)
+    expect_in("cw", flow.cw(), 1.2, 1.3)
+    left = time.monotonic()
+    flow.ack(1)
+    first = flow.read(0.1)
+    flow.acked = first.seq + MSS
+    flow.send()
+    second = flow.read(0.1)
+    expect("segments", (bool(first), bool(second)), (True, True))
+    expect_in("gap", time.monotonic() - left, MSS / 100000 * 0.5, MSS / 100000 * 1.2)
+
+
+if __name__ == "__main__":
+    main(sys.modules[__name__])
