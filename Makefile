@@ -32,6 +32,7 @@ help:
 	@echo '                (T="sch_hpcc stamp" picks scripts of check-net)'
 	@echo '  check-uml     check-net in a guest of KERNEL=X.Y: 6.1, 6.12, 7.2'
 	@echo '  fuzz          fuzz targets for FUZZ_SECONDS each (60), T=stamp: that one'
+	@echo '  check-vm      check-net on the kernel that Debian ships (KERNEL=X.Y), in QEMU with 2 CPUs'
 	@echo '  check-debug   the same in a guest with KASAN, lockdep, kmemleak, UBSAN (7.2)'
 	@echo '  style         checkpatch, sparse, W=1, kernel-doc, shellcheck, manual pages'
 	@echo '  bench-core    the figures that HPCC++ must reach'
@@ -73,6 +74,10 @@ FUZZ_SECONDS ?= 60
 fuzz: deps
 	@$(MAKE) -s --no-print-directory -C selftests/fuzz -j 2
 	@selftests/fuzz/run.py --keep --seconds $(FUZZ_SECONDS) $(T)
+
+check-vm: deps
+	@scripts/install-deps vm
+	@HPCC_KERNEL=$(KERNEL) scripts/check vm $(T)
 
 check-debug: deps
 	@HPCC_KERNEL=$(or $(KERNEL),7.2) scripts/check debug $(T)
@@ -183,6 +188,6 @@ clean:
 	rm -rf $(OUT)
 
 .PHONY: all help deps demo bench-core bench-ldcp check check-unit check-replay check-fuzz fuzz \
-	check-scripts check-lab check-net check-style check-uml check-debug style modules \
+	check-scripts check-lab check-net check-style check-uml check-vm check-debug style modules \
 	kernel-ready plugin tools install install-user uninstall \
 	dkms dkms-source deb check-deb clean

@@ -202,7 +202,7 @@ main()
 	[ -n "$tree" ] || tree=$("$HERE/kernel.sh")
 	[ -e "$tree/vmlinuz" ] || die "$tree has no kernel; run kernel.sh"
 	command -v qemu-system-x86_64 > /dev/null ||
-		die "needs qemu-system-x86_64; run scripts/install-deps --vm"
+		die "needs qemu-system-x86_64; run scripts/install-deps vm"
 	[ -z "${HPCC_MODDIR:-}" ] || { env+=("HPCC_MODDIR=$HPCC_MODDIR"); ro+=("$HPCC_MODDIR"); }
 	[ -z "${TC_LIB_DIR:-}" ] || { env+=("TC_LIB_DIR=$TC_LIB_DIR"); ro+=("$TC_LIB_DIR"); }
 	ro+=("$(readlink -f "$HERE/../..")")
