@@ -122,8 +122,9 @@ static u64 ldcp_start_used_q24(const struct sock *sk, const struct ldcp_ca *ca)
  */
 void ldcp_start_ack(struct sock *sk, struct ldcp_ca *ca, u32 marked)
 {
-	/* All that was Not-ECT is acknowledged. And once the FIN is, TCP notes
-	 * for the next connection what this one learned of the path.
+	/* All that was Not-ECT is acknowledged. And once the FIN is, TCP may
+	 * note for the next connection what this one learned of the path: it
+	 * does where it closes in Disorder.
 	 */
 	if (!tcp_sk(sk)->packets_out)
 		ldcp_start_allow_reordering(sk);
