@@ -144,15 +144,17 @@ static bool ldcp_is_first_rtt(const struct sock *sk, const struct ldcp_ca *ca,
 	u32 seq = ntohl(th->seq);
 	u32 len = skb->len - skb_transport_offset(skb) - __tcp_hdrlen(th);
 	u32 end = seq + len + th->fin;
+	bool last;
 
 	if (!len || tp->snd_una != ca->start_seq || before(seq, tp->snd_nxt))
 		return false;
 	/* sendmsg() lets segments go while it still copies: only with PSH is
 	 * the end of what is queued the end of what was given, or with FIN.
 	 */
-	return ldcp_is_low_priority(end - ca->start_seq, ca->IW,
-				    (th->psh || th->fin) &&
-				    end == tp->write_seq);
+	last = (th->psh || th->fin) && end == tp->write_seq;
+	/* The peer's window may end before IW does: that of a SYN is 64 KB. */
+	last |= tcp_wnd_end(tp) - end < tp->mss_cache;
+	return ldcp_is_low_priority(end - ca->start_seq, ca->IW, last);
 }
 
 /* Take ECT off. TCP has just written this header, nobody else has seen it. */

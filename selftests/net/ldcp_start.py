@@ -62,10 +62,14 @@ def test_iw_of_the_device():
 
 
 def test_bounded_by_the_receiver():
-    """A SYN's window has no scale: 64 KB at most in the first RTT."""
+    """A SYN's window has no scale: 64 KB at most in the first RTT. The last
+    segment that it takes is the one that tells.
+    """
     flow = start(1000)
     flow.fill()
-    expect("segments", len(flow.got()), 65535 // MSS)
+    segments = flow.got()
+    expect("segments", len(segments), 65535 // MSS)
+    expect("last", segments[-1].ecn, ECT0)
 
 
 def test_send_buffer_follows():
