@@ -419,6 +419,7 @@ static void __exit hpcc_module_exit(void)
 module_init(hpcc_module_init);
 module_exit(hpcc_module_exit);
 
-MODULE_DESCRIPTION("Switch port with HPCC++ in-band telemetry");
+MODULE_AUTHOR("The HPCC++ for Linux authors");
+MODULE_DESCRIPTION("Switch port with HPCC++ in-band telemetry and LDCP marking");
 MODULE_LICENSE("GPL");
 MODULE_VERSION(HPCC_VERSION);
