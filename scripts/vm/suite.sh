@@ -12,7 +12,7 @@ set -u
 
 SCRIPT_S=${SCRIPT_S:-400}
 # Connections whose test has ended hold their module until they time out.
-UNLOAD_S=30
+UNLOAD_S=100
 
 # wait_for S CMD...: run CMD until it succeeds, at most S seconds.
 wait_for()

@@ -8,8 +8,10 @@ import sys
 import time
 
 from hpcc_net import (ACK, CWR, ECE, ECHO, FORWARD, IDENTIFY, IDENTIFY_ECHO, PROMPT, SYN, Tracepoint,
-                      expect, expect_in, identity, main, option, tcp_info)
-from hpcc_peer import ETA, SCALE, W_AI, W_INIT, Flow, Link, Peer, near, settle
+                      expect, expect_in, identity, main, need_virtual_time,
+                      option, tcp_info)
+from hpcc_peer import (ETA, HOST_MBPS, SCALE, T_NS, W_AI, W_INIT, Flow, Link, Peer, near,
+                       settle)
 
 
 def test_first_telemetry_is_stored():
@@ -72,6 +74,7 @@ def test_increases_step_by_step():
 
 def test_T_from_rtt():
     """base_rtt_ns 0: T is the smallest RTT, and W_init follows."""
+    need_virtual_time()
     peer = Peer(base_rtt_ns=0)
     peer.start_connect()
     time.sleep(0.002)
@@ -103,8 +106,8 @@ def test_parameters():
         flow.round(link.step(9000, 1.0, 0.9))
         now = flow.round(link.step(9000, 1.0, 0.9))
         near(f"W with {how}", now["W"], W_INIT / ((1.0 + link.u) / eta) + growth, 0.0005)
-    flow = Flow(host_mbps=2000)
-    expect("W with 2 Gb/s", flow.flow()["W"], 2 * W_INIT)
+    flow = Flow(host_mbps=2 * HOST_MBPS)
+    expect("W with twice the rate", flow.flow()["W"], 2 * W_INIT)
 
 
 def test_parameters_read_once():
@@ -230,7 +233,7 @@ def test_old_baseline():
     flow.round(link.step(9000, 0.5))
     before = flow.round(link.step(9000, 0.5))
     flow.run()
-    time.sleep(0.1)
+    time.sleep(100e-9 * T_NS)
     link.ts += 781250 + 300000      # beyond a wrap
     flow.echo(link)
     now = flow.flow()
@@ -340,6 +343,7 @@ def test_never_any_telemetry():
 
 def test_timeout():
     """An RTO restarts W from one segment; telemetry brings it back at once."""
+    need_virtual_time()
     flow = Flow()
     link = Link()
     flow.round(link.step(9000, 0.8))
@@ -400,7 +404,7 @@ def test_recovery():
         right = (seg.seq + len(seg.payload)) & 0xffffffff
         sack = b"\1\1\5\12" + left.to_bytes(4, "big") + right.to_bytes(4, "big")
         flow.send(sack + option(ECHO, [link.step(9000, 0.1).raw()], SCALE), ack=lost)
-        while (new := flow.read(0.0005)):
+        while (new := flow.read(0.5e-9 * T_NS)):
             out += 1
             if new.seq == lost:
                 lost_again = True

@@ -55,6 +55,18 @@ def expect_in(what, got, low, high):
         raise AssertionError(f"{what}: got {got!r}, wanted {low!r} to {high!r}")
 
 
+def virtual_time():
+    """Does time stand still while programs run? Only then are times exact."""
+    with open("/proc/cmdline", encoding="ascii") as file:
+        return "time-travel=inf-cpu" in file.read()
+
+
+def need_virtual_time():
+    """Skip a test that is about nothing but exact times."""
+    if not virtual_time():
+        raise Skip("times are exact in virtual time only")
+
+
 _deferred = []
 
 

@@ -12,25 +12,29 @@ import struct
 import time
 
 from hpcc_net import (ACK, ECE, ECHO, RST, SYN, Netns, Segment, Tracepoint, csum, defer, expect,
-                      expect_in, get_cc, option, record, set_cc, syn_option)
+                      expect_in, get_cc, option, record, set_cc, syn_option,
+                      virtual_time)
 
-# What the kernel does with Peer's parameters.
-T_NS = 1000000
-SCALE = 7               # of T = 1 ms: units of 128 ns
+# What the kernel does with Peer's parameters. Where time is real the peer takes
+# some of it: T is longer by so many powers of two, and the rate lower.
+SLOWER = 0 if virtual_time() else 4
+T_NS = 1000000 << SLOWER
+SCALE = 7 + SLOWER      # of T = 1 ms: units of 128 ns
+HOST_MBPS = 1000 >> SLOWER
 UNIT_NS = 1 << SCALE
 T_UNITS = T_NS / UNIT_NS
-W_INIT = 125000         # 1 Gb/s x 1 ms
+W_INIT = HOST_MBPS * T_NS // 8000       # 1 Gb/s x 1 ms: 125,000
 W_AI = W_INIT * 0.05 / 100
 ETA = 0.95
 
 
 class Peer:
     """The far end of a TUN device. The kernel's end is 10.9.0.1 or fd09::1,
-    ours .2; it does what the test says, and nothing else. W_init is 125,000
-    bytes unless a test says otherwise.
+    ours .2; it does what the test says, and nothing else. W_init is W_INIT
+    unless a test says otherwise.
     """
 
-    SYSCTLS = {"host_mbps": 1000, "base_rtt_ns": 1000000}
+    SYSCTLS = {"host_mbps": HOST_MBPS, "base_rtt_ns": T_NS}
 
     def __init__(self, version=4, mtu=1500, timestamps=True, sack=True, cc="hpcc",
                  ecn=False, **sysctls):
@@ -47,6 +51,8 @@ class Peer:
         self.ns.ip(f"addr add {self.kernel}/{24 if version == 4 else 64} dev tun0",
                    f"link set tun0 up mtu {mtu}")
         self.ns.sysctl("net.ipv4.tcp_congestion_control", cc)
+        if not virtual_time() and cc != "ldcp":
+            self.be_patient()
         self.timestamps, self.sack, self.ecn = timestamps, sack, ecn
         self.lport = 0          # the kernel's port
         self.port = 7000        # ours
@@ -54,6 +60,12 @@ class Peer:
         self.tsval, self.tsecr = 1000, 0
         self.window = 65535
         self.syn = self.sock = None
+
+    def be_patient(self):
+        """Nothing is sent again because the peer, a program, is slow."""
+        self.ns.sysctl("net.ipv4.tcp_early_retrans", 0)
+        net = "10.9.0.0/24" if self.version == 4 else "fd09::/64"
+        self.ns.ip(f"route replace {net} dev tun0 proto kernel src {self.kernel} rto_min 5s")
 
     def close(self):
         """Take the device away."""
@@ -283,7 +295,7 @@ class Flow(Peer):
         except BlockingIOError:
             pass
 
-    def run(self, timeout_s=0.002):
+    def run(self, timeout_s=2e-9 * T_NS):
         """Read all that the kernel wants to send now. Return it."""
         found = []
         self.fill()
@@ -294,7 +306,7 @@ class Flow(Peer):
                 self.acked = end
         return found
 
-    def round(self, *links, timeout_s=0.002, hops=None, scale=SCALE):
+    def round(self, *links, timeout_s=2e-9 * T_NS, hops=None, scale=SCALE):
         """A round trip: acknowledge all that came, with these records, twice:
         the first ACK ends the round (W follows Wc), the second has new data in
         flight before it. Return the flow.

@@ -11,7 +11,7 @@ import sys
 from hpcc_net import (ACK, ECHO, FIN, FORWARD, IDENTIFY, IDENTIFY_ECHO, KIND, PROMPT, RST,
                       Pair, csum, expect, expect_in, get_cc, identity, main, option, ours_in,
                       pattern, record, set_cc, syn_option, transfer)
-from hpcc_peer import SCALE, T_UNITS, W_INIT, Peer
+from hpcc_peer import SCALE, T_NS, T_UNITS, W_INIT, Peer
 
 W_MIN = W_INIT // 1024
 
@@ -31,7 +31,7 @@ def send(peer, nbytes):
         peer.sock.send(bytes(nbytes))
     except BlockingIOError:
         pass
-    while peer.take(0.002):
+    while peer.take(2e-9 * T_NS):
         pass
 
 
@@ -418,7 +418,7 @@ def storm(version):
             flow = peer.flow()
             for name in "W", "Wc":
                 expect_in(name, flow[name], W_MIN, W_INIT)
-            expect_in("R", flow["R"], 1, 125000000 * 1.01)
+            expect_in("R", flow["R"], 1, W_INIT / T_NS * 1.01e9)
     expect_in("bytes", len(got), 20000, len(data))
     if got != data[:len(got)]:
         raise AssertionError("data differ")

@@ -276,7 +276,9 @@ test_rate_on_average()
 	expect arrived "${#TIME[@]}" 600
 	took=$((TIME[599] - TIME[0]))
 	want=$((599 * WIRE * 80))
-	if ((took < want * 99 / 100 - 1000000 || took > want * 105 / 100 + 1000000)); then
+	((took >= want * 99 / 100 - 1000000)) || fail "took $took ns, wanted $want"
+	# A busy machine sends later than it might, never earlier.
+	if virtual_time && ((took > want * 105 / 100 + 1000000)); then
 		fail "took $took ns, wanted $want"
 	fi
 }

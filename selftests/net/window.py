@@ -6,8 +6,8 @@ import socket
 import sys
 import time
 
-from hpcc_net import (FORWARD, Pair, Sniffer, data_segments, expect, expect_in, main, no_errors,
-                      ours_in, pattern, sane, set_cc, tcp_info, transfer)
+from hpcc_net import (FORWARD, Pair, Sniffer, data_segments, expect, expect_in, main,
+                      need_virtual_time, no_errors, ours_in, pattern, sane, set_cc, tcp_info, transfer)
 from hpcc_peer import ETA, T_NS, T_UNITS, W_AI, W_INIT, Flow, Link, near, settle
 
 IPV6_HOPOPTS, IPV6_DSTOPTS = 54, 59
@@ -67,6 +67,7 @@ def test_stays_within_bounds():
 
 def test_below_one_segment():
     """W under one segment: cwnd 1, and segments leave at R."""
+    need_virtual_time()
     flow = Flow(w_ai=1)
     link = Link()
     flow.round(link.step(9000, 1.0, 50.0))
