@@ -338,7 +338,7 @@ def test_zero_window_probe():
     peer.window = 0
     peer.send()
     peer.sock.send(bytes(5000))
-    probes = [peer.read(5) for _ in range(3)]
+    probes = [peer.read(60) for _ in range(3)]
     expect("probes", [len(seg.payload) for seg in probes], [0, 0, 0])
     expect("options", ours_in(probes), [])
     peer.window = 65535

@@ -212,7 +212,8 @@ def test_two_flows():
     mbps = 1200000 * 8 / (time.monotonic() - start) / 1e6
     expect_rate("goodput of both", mbps, 0.8 * 0.95 * 500, 0.93 * 500)
     expect("drops", path.port(1)["drops"], 0)
-    expect("sent again", [tcp_info(sock)["retrans"] for sock in (one[0], two[0])], [0, 0])
+    if virtual_time():
+        expect("sent again", [tcp_info(sock)["retrans"] for sock in (one[0], two[0])], [0, 0])
 
 
 def test_loss():
