@@ -126,13 +126,19 @@ static bool hpcc_sample(struct hpcc_flow *flow, u64 now_us, u32 i,
 	/* High enough to count back from. */
 	u64 ts = (1ULL << (2 * HPCC_COUNTER_BITS)) | mail->ts;
 	u64 tx = (1ULL << (2 * HPCC_COUNTER_BITS)) | mail->tx;
+	bool known = link->valid && link->tag == mail->tag;
 	u64 dts_ns;
 
-	if (link->valid && (base->scale != mail->scale ||
-			    (now_us - base->seen_us) * NSEC_PER_USEC >
-			    (u64)flow->T_ns * hpcc_base_age_T))
+	if (known && (base->scale != mail->scale ||
+		      (now_us - base->seen_us) * NSEC_PER_USEC >
+		      (u64)flow->T_ns * hpcc_base_age_T)) {
 		hpcc_algo_forget_hop(&flow->algo, i + 1);
-	if (link->valid) {
+		known = false;
+	}
+	/* Another link's counters have nothing to do with these: the algorithm
+	 * sees the tag, and begins anew.
+	 */
+	if (known) {
 		ts = hpcc_counter_extend(link->ts >> mail->scale, mail->ts);
 		tx = hpcc_counter_extend(link->tx >> mail->scale, mail->tx);
 		dts_ns = (ts << mail->scale) - link->ts;

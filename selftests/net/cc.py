@@ -195,6 +195,27 @@ def test_path_change():
     expect("asked again who the links are", flow.ns.counters()["identify_sent"] > sent, True)
 
 
+def test_path_change_in_a_pause():
+    """Another link after so long that the old one's baseline is void: it is asked
+    who it is nevertheless.
+    """
+    flow = Flow()
+    link = Link()
+    flow.round(link.step(9000, 0.5))
+    flow.round(link.step(9000, 0.5))
+    for _ in range(8):
+        flow.round(link.step(9000, 0.5))
+    sent = flow.ns.counters()["identify_sent"]
+    flow.run()
+    time.sleep(100e-9 * T_NS)
+    other = Link(tag=2, ts=99, tx=500000)
+    flow.echo(other)
+    expect("path_changes", flow.ns.counters()["path_changes"], 1)
+    for _ in range(8):
+        flow.round(other.step(9000, 0.7))
+    expect("asked again who the links are", flow.ns.counters()["identify_sent"] > sent, True)
+
+
 def test_reordered_echoes():
     """While nothing is in flight echoes wait: the newest of a link is kept."""
     peer = Peer()
