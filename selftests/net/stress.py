@@ -9,7 +9,7 @@ import random
 import sys
 import time
 
-from hpcc_net import Netns, Pair, expect, expect_in, main, pattern, set_cc, transfer, users
+from hpcc_net import Netns, Pair, expect, main, pattern, set_cc, transfer, users
 
 SCALE = int(os.environ.get("HPCC_STRESS", "1"))
 PORT = "hpcc rate 1gbit delay 20us marking ldcp"
@@ -52,8 +52,9 @@ def test_congestion_controls():
         turns += 1
         set_cc(rng.choice(rng.choice(ends)), rng.choice(NAMES))
 
-    transfer(*ways, each=switch)
-    expect_in("changes", turns, 100 * SCALE, 1 << 30)
+    # Where time is real a transfer is over in a few turns.
+    while turns < 100 * SCALE:
+        transfer(*ways, each=switch)
 
 
 def test_qdisc_changes():
@@ -69,8 +70,8 @@ def test_qdisc_changes():
         if turns % 8 == 0:
             pair.c.tc(f"qdisc change dev eth0 root {'hpcc ' + rng.choice(CHANGES)}")
 
-    transfer(*ways, each=change)
-    expect_in("changes", turns // 8, 10 * SCALE, 1 << 30)
+    while turns < 80 * SCALE:
+        transfer(*ways, each=change)
 
 
 def test_qdisc_replaced():
