@@ -24,6 +24,7 @@
 /* Losses in a row, without a mark, that marks cannot be waited for after. */
 static const u8 ldcp_blind_losses_max = 2;
 
+/* Windows below two segments ask for prompt ACKs. */
 static const u64 ldcp_prompt_q24 = 2 * LDCP_ONE_Q24;
 
 static u32 ldcp_cwnd(const struct tcp_sock *tp, const struct ldcp_ca *ca)

@@ -7,6 +7,8 @@
 
 # shellcheck source-path=SCRIPTDIR source=lib.sh
 . "$(dirname "$0")/lib.sh"
+# shellcheck source-path=SCRIPTDIR source=port.sh
+. "$(dirname "$0")/port.sh"
 
 need_root
 need_command python3 ip tc
@@ -23,19 +25,6 @@ HERE=$(dirname "$0")
 }
 # Of the links' MTU, with header and overhead.
 PACKET=$((1500 + 14 + 24))
-
-add() { tc -n tx qdisc add dev v0 root handle 1: hpcc "$@"; }
-change() { tc -n tx qdisc change dev v0 root handle 1: hpcc "$@"; }
-# refcnt is one more than the device has queues: those of a veth are as many as CPUs.
-show() { tc -n tx qdisc show dev v0 root | sed 's/ refcnt [0-9]*//'; }
-
-json()
-{
-	tc -n tx -s -j qdisc show dev v0 | python3 -c '
-import json, sys
-q = [q for q in json.load(sys.stdin) if q["kind"] == "hpcc"][0]
-print(eval(sys.argv[1]))' "$1"
-}
 
 # setup [OPTION...]: for frames of any size, through a qdisc of 8 MB.
 setup()

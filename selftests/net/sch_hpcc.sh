@@ -7,6 +7,8 @@
 
 # shellcheck source-path=SCRIPTDIR source=lib.sh
 . "$(dirname "$0")/lib.sh"
+# shellcheck source-path=SCRIPTDIR source=port.sh
+. "$(dirname "$0")/port.sh"
 
 need_root
 need_command python3 ip tc
@@ -17,20 +19,6 @@ HERE=$(dirname "$0")
 # Frames of 1000 bytes take 1024 with the default overhead: 8192 ns at 1 Gb/s.
 SIZE=1000
 WIRE=1024
-
-add() { tc -n tx qdisc add dev v0 root handle 1: hpcc "$@"; }
-change() { tc -n tx qdisc change dev v0 root handle 1: hpcc "$@"; }
-# refcnt is one more than the device has queues: those of a veth are as many as CPUs.
-show() { tc -n tx qdisc show dev v0 root | sed 's/ refcnt [0-9]*//'; }
-
-# json EXPRESSION: of q, the qdisc hpcc as tc -s -j shows it.
-json()
-{
-	tc -n tx -s -j qdisc show dev v0 | python3 -c '
-import json, sys
-q = [q for q in json.load(sys.stdin) if q["kind"] == "hpcc"][0]
-print(eval(sys.argv[1]))' "$1"
-}
 
 # burst COUNT: send frames back to back; fills TIME and SEQ with when which of
 # them arrived.
