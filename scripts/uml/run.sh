@@ -20,6 +20,8 @@
 set -euo pipefail
 
 HERE=$(dirname "$(readlink -f "$0")")
+# shellcheck source=scripts/uml/job.sh
+. "$HERE/job.sh"
 # Seconds since 1970 at which every guest's clock starts.
 EPOCH=1767225600
 JOB=
@@ -63,48 +65,6 @@ memory_dir()
 		return
 	done
 	die "no directory has room for $mem of guest memory; set TMPDIR"
-}
-
-# with_depends FILE...: each once, behind those that it needs and that lie beside
-# it; what else it needs is built into the guest.
-with_depends()
-{
-	local file name
-
-	for file; do
-		for name in $(modinfo -F depends "$file" | tr ',' ' '); do
-			[ ! -e "$(dirname "$file")/$name.ko" ] ||
-				echo "$(dirname "$file")/$name.ko"
-		done
-		echo "$file"
-	done | awk '!seen[$0]++'
-}
-
-write_job()
-{
-	local quoted
-
-	{
-		for quoted in "${env[@]}"; do
-			printf 'export %q\n' "$quoted"
-		done
-		printf 'cd %q || exit 125\n' "$PWD"
-		with_depends "${modules[@]}" | while IFS= read -r quoted; do
-			printf 'insmod %q || exit 125\n' "$quoted"
-		done
-		printf '%q ' exec "$@"
-		echo
-	} > "$JOB/main"
-	{
-		for quoted in "${ro[@]}" "$PWD"; do
-			case $quoted in
-			/tmp/*|/var/tmp/*|/run/*) echo "ro $quoted" ;;
-			esac
-		done
-		for quoted in "${rw[@]}"; do
-			echo "rw $quoted"
-		done
-	} > "$JOB/mounts"
 }
 
 # Addresses decide the order of hash lists and the like; where the personality
@@ -153,32 +113,23 @@ main()
 	local tree='' mem=1G seed=1 timeout=600
 	local -a modules=() rw=() ro=() env=() kernel=()
 
-	while [ $# -gt 0 ]; do
+	while [[ ${1:-} == -* ]]; do
 		case $1 in
-		--tree) tree=$2; shift 2 ;;
-		--module) modules+=("$(readlink -f "$2")"); shift 2 ;;
-		--rw) rw+=("$(readlink -f "$2")"); shift 2 ;;
-		--ro) ro+=("$(readlink -f "$2")"); shift 2 ;;
-		--env) env+=("$2"); shift 2 ;;
-		--mem) mem=$2; shift 2 ;;
-		--seed) seed=$2; shift 2 ;;
-		--timeout) timeout=$2; shift 2 ;;
-		--kernel) kernel+=("$2"); shift 2 ;;
 		--) shift; break ;;
-		-*) die "unknown option $1; see the head of $0" ;;
-		*) break ;;
+		--seed) seed=$2 ;;
+		*) job_option "$1" "${2:-}" || die "unknown option $1; see the head of $0" ;;
 		esac
+		shift 2
 	done
 	[ $# -gt 0 ] || die "no command given"
 	[ -n "$tree" ] || tree=$("$HERE/build.sh")
 	[ -x "$tree/linux" ] || die "$tree has no kernel; run build.sh"
-	[ -z "${HPCC_MODDIR:-}" ] || { env+=("HPCC_MODDIR=$HPCC_MODDIR"); ro+=("$HPCC_MODDIR"); }
-	[ -z "${TC_LIB_DIR:-}" ] || { env+=("TC_LIB_DIR=$TC_LIB_DIR"); ro+=("$TC_LIB_DIR"); }
-	ro+=("$(readlink -f "$HERE/../..")")
+	job_defaults
 	trap cleanup EXIT
 	trap 'exit 130' INT TERM
 	JOB=$(mktemp -d)
-	write_job "$@"
+	job_main "$@"
+	job_mounts "${rw[@]/*/rw}"
 	boot "$tree" "$mem" "$seed" "$timeout"
 }
 

@@ -25,6 +25,8 @@
 set -euo pipefail
 
 HERE=$(dirname "$(readlink -f "$0")")
+# shellcheck source=scripts/uml/job.sh
+. "$HERE/../uml/job.sh"
 CACHE=${HPCC_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/hpcc}
 KVM_TRIAL_S=30
 SILENCE_S=120
@@ -67,47 +69,15 @@ kvm_works()
 	grep -q yes "$known"
 }
 
-# with_depends FILE...: each once, behind those that it needs and that lie beside
-# it.
-with_depends()
-{
-	local file name
-
-	for file; do
-		for name in $(modinfo -F depends "$file" | tr ',' ' '); do
-			[ ! -e "$(dirname "$file")/$name.ko" ] ||
-				echo "$(dirname "$file")/$name.ko"
-		done
-		echo "$file"
-	done | awk '!seen[$0]++'
-}
-
 write_job()
 {
-	local tree=$1 quoted number=0
+	local tree=$1
+	local -a tags=()
 
 	shift
-	{
-		for quoted in "${env[@]}"; do
-			printf 'export %q\n' "$quoted"
-		done
-		printf 'cd %q || exit 125\n' "$PWD"
-		with_depends "${modules[@]}" | while IFS= read -r quoted; do
-			printf 'insmod %q || exit 125\n' "$quoted"
-		done
-		printf '%q ' exec "$@"
-		echo
-	} > "$JOB/main"
-	{
-		for quoted in "${ro[@]}" "$PWD"; do
-			case $quoted in
-			/tmp/*|/var/tmp/*|/run/*) echo "ro $quoted" ;;
-			esac
-		done
-		for quoted in "${rw[@]}"; do
-			echo "rw$((number++)) $quoted"
-		done
-	} > "$JOB/mounts"
+	job_main "$@"
+	[ "${#rw[@]}" = 0 ] || mapfile -t tags < <(seq -f 'rw%g' "${#rw[@]}")
+	job_mounts "${tags[@]}"
 	# /mnt/host: below /tmp it would be hidden.
 	echo "/mnt/host$tree" > "$JOB/modules"
 	touch "$JOB/alive"
@@ -138,7 +108,7 @@ command_line()
 	share root / readonly=on
 	share job "$JOB"
 	for dir in "${rw[@]}"; do
-		share "rw$((number++))" "$dir"
+		share "rw$((++number))" "$dir"
 	done
 	qemu+=(-kernel "$tree/vmlinuz" -initrd "$tree/initrd" -append
 		"console=ttyS0 loglevel=5 panic=-1 log_buf_len=4M tsc=reliable mitigations=off norandmaps ${kernel[*]}")
@@ -182,30 +152,20 @@ main()
 	local tree='' mem=1G cpus=2 timeout=600 accel=${HPCC_VM_ACCEL:-}
 	local -a modules=() rw=() ro=() env=() kernel=() qemu=()
 
-	while [ $# -gt 0 ]; do
+	while [[ ${1:-} == -* ]]; do
 		case $1 in
-		--tree) tree=$2; shift 2 ;;
-		--module) modules+=("$(readlink -f "$2")"); shift 2 ;;
-		--rw) rw+=("$(readlink -f "$2")"); shift 2 ;;
-		--ro) ro+=("$(readlink -f "$2")"); shift 2 ;;
-		--env) env+=("$2"); shift 2 ;;
-		--mem) mem=$2; shift 2 ;;
-		--cpus) cpus=$2; shift 2 ;;
-		--timeout) timeout=$2; shift 2 ;;
-		--kernel) kernel+=("$2"); shift 2 ;;
 		--) shift; break ;;
-		-*) die "unknown option $1; see the head of $0" ;;
-		*) break ;;
+		--cpus) cpus=$2 ;;
+		*) job_option "$1" "${2:-}" || die "unknown option $1; see the head of $0" ;;
 		esac
+		shift 2
 	done
 	[ $# -gt 0 ] || die "no command given"
 	[ -n "$tree" ] || tree=$("$HERE/kernel.sh")
 	[ -e "$tree/vmlinuz" ] || die "$tree has no kernel; run kernel.sh"
 	command -v qemu-system-x86_64 > /dev/null ||
 		die "needs qemu-system-x86_64; run scripts/install-deps vm"
-	[ -z "${HPCC_MODDIR:-}" ] || { env+=("HPCC_MODDIR=$HPCC_MODDIR"); ro+=("$HPCC_MODDIR"); }
-	[ -z "${TC_LIB_DIR:-}" ] || { env+=("TC_LIB_DIR=$TC_LIB_DIR"); ro+=("$TC_LIB_DIR"); }
-	ro+=("$(readlink -f "$HERE/../..")")
+	job_defaults
 	if [ -z "$accel" ]; then
 		kvm_works "$tree" && accel=kvm || accel=tcg
 	fi

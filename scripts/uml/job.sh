@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: GPL-2.0
+# shellcheck shell=bash
+#
+# To be sourced: what run.sh of a guest of either kind is told, and what it leaves
+# for that guest's init.sh. The caller has die(), JOB (a directory), HERE and
+#
+#	local tree mem timeout
+#	local -a modules rw ro env kernel
+
+# job_option NAME VALUE: one of those that both kinds have; fails if it is none.
+job_option()
+{
+	case $1 in
+	--tree) tree=$2 ;;
+	--module) modules+=("$(readlink -f "$2")") ;;
+	--rw) rw+=("$(readlink -f "$2")") ;;
+	--ro) ro+=("$(readlink -f "$2")") ;;
+	--env) env+=("$2") ;;
+	--mem) mem=$2 ;;
+	--timeout) timeout=$2 ;;
+	--kernel) kernel+=("$2") ;;
+	*) return 1 ;;
+	esac
+}
+
+# What every job sees, beside what it was given.
+job_defaults()
+{
+	[ -z "${HPCC_MODDIR:-}" ] || { env+=("HPCC_MODDIR=$HPCC_MODDIR"); ro+=("$HPCC_MODDIR"); }
+	[ -z "${TC_LIB_DIR:-}" ] || { env+=("TC_LIB_DIR=$TC_LIB_DIR"); ro+=("$TC_LIB_DIR"); }
+	ro+=("$(readlink -f "$HERE/../..")")
+}
+
+# with_depends FILE...: each once, behind those that it needs and that lie beside
+# it; what else it needs is the guest's business.
+with_depends()
+{
+	local file name
+
+	for file; do
+		for name in $(modinfo -F depends "$file" | tr ',' ' '); do
+			[ ! -e "$(dirname "$file")/$name.ko" ] ||
+				echo "$(dirname "$file")/$name.ko"
+		done
+		echo "$file"
+	done | awk '!seen[$0]++'
+}
+
+# job_main COMMAND [ARG]...: the script that the guest runs.
+job_main()
+{
+	local quoted
+
+	{
+		for quoted in "${env[@]}"; do
+			printf 'export %q\n' "$quoted"
+		done
+		printf 'cd %q || exit 125\n' "$PWD"
+		with_depends "${modules[@]}" | while IFS= read -r quoted; do
+			printf 'insmod %q || exit 125\n' "$quoted"
+		done
+		printf '%q ' exec "$@"
+		echo
+	} > "$JOB/main"
+}
+
+# job_mounts TAG...: what init.sh has to show where tmpfs hides it or where the
+# guest may write: lines "ro DIR", "TAG DIR" for each of rw.
+job_mounts()
+{
+	local dir
+
+	{
+		for dir in "${ro[@]}" "$PWD"; do
+			case $dir in
+			/tmp/*|/var/tmp/*|/run/*) echo "ro $dir" ;;
+			esac
+		done
+		for dir in "${rw[@]}"; do
+			echo "$1 $dir"
+			shift
+		done
+	} > "$JOB/mounts"
+}
