@@ -8,7 +8,8 @@
 #
 # Packages are fetched, not installed, into
 # ${HPCC_CACHE:-${XDG_CACHE_HOME:-~/.cache}/hpcc}/vm-X.Y, once: remove that to get
-# a newer build of the same X.Y.
+# a newer build of the same X.Y. With HPCC_SMP_DEBUG=kasan or kcsan the directory is
+# build.sh's: a kernel that watches itself.
 set -euo pipefail
 
 HERE=$(dirname "$(readlink -f "$0")")
@@ -148,6 +149,7 @@ main()
 {
 	local version=${HPCC_KERNEL:-} final
 
+	[ -z "${HPCC_SMP_DEBUG:-}" ] || exec "$HERE/build.sh" "--$HPCC_SMP_DEBUG" "$@"
 	while [ $# -gt 0 ]; do
 		case $1 in
 		--kernel-version) version=${2:?--kernel-version needs a value}; shift 2 ;;

@@ -1,0 +1,107 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+#
+# build.sh --kasan|--kcsan [--kernel-version X.Y] [--jobs N] [--where]: build a small
+# kernel with several CPUs that watches itself, out of Debian's linux-source, once,
+# and print the directory that holds it, with what kernel.sh's has: vmlinuz,
+# initrd, lib/modules, build, release. Default X.Y: $HPCC_KERNEL, else the
+# distribution's own.
+#
+#   --kasan  memory, locks, contexts, objects; allocations that fail when a test
+#            says so
+#   --kcsan  data races
+#
+# --where prints the path without building anything.
+set -euo pipefail
+
+HERE=$(dirname "$(readlink -f "$0")")
+CACHE=${HPCC_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/hpcc}
+WATCH=
+# What scripts/uml/tree.sh wants to know.
+TREE_NAME=vm
+MAKE_ARCH=x86_64
+OBJECTS=1700
+# shellcheck source=scripts/uml/tree.sh
+. "$HERE/../uml/tree.sh"
+
+configuration()
+{
+	grep -vE '^CONFIG_(UML_|HOSTFS|STDERR_CONSOLE|NULL_CHAN)' "$HERE/../uml/kernel.config"
+	cat "$HERE/kernel.config"
+	# kmemleak is asked there, in a tenth of the time.
+	[ "$WATCH" != kasan ] ||
+		grep -vE '^CONFIG_(DEBUG_KMEMLEAK|KASAN_OUTLINE)' "$HERE/../uml/kernel.debug.config"
+	cat "$HERE/kernel.$WATCH.config"
+}
+
+# What kernel.sh leaves beside the headers; all modules are built in.
+arrange()
+{
+	local into=$1 tree=$1/build release modules
+
+	release=$(cat "$tree/include/config/kernel.release")
+	modules=$into/lib/modules/$release
+	mkdir -p "$modules"
+	cp "$tree/arch/x86/boot/bzImage" "$into/vmlinuz"
+	cp "$tree"/modules.builtin* "$modules"
+	touch "$modules/modules.order"
+	depmod -b "$into" "$release"
+	echo "$release" > "$into/release"
+}
+
+build()
+{
+	local package=$1 final=$2 jobs=$3 tree
+
+	BUILDING=$(mktemp -d "$final.XXXXXX")
+	chmod 755 "$BUILDING"
+	tree=$BUILDING/build
+	mkdir "$tree"
+	unpack "$package" "$tree"
+	"$HERE/patch.sh" "$tree"
+	configure "$tree"
+	grep -q "^CONFIG_${WATCH^^}=y" "$tree/.config" || die "${WATCH^^} is off"
+	run_make "$tree" -j "$jobs" bzImage modules_prepare
+	symbol_versions "$tree"
+	arrange "$BUILDING"
+	slim "$tree"
+	rm -rf "$tree/arch/x86/boot/compressed"
+	mv -T "$BUILDING" "$final"
+	BUILDING=
+}
+
+# Younger than what makes it.
+initrd()
+{
+	[ ! "$1/initrd" -nt "$HERE/initrd.sh" ] || return 0
+	"$HERE/initrd.sh" "$1" > "$1/initrd.$$"
+	mv "$1/initrd.$$" "$1/initrd"
+}
+
+main()
+{
+	local version=${HPCC_KERNEL:-} jobs where=0 final
+
+	jobs=$(nproc)
+	while [ $# -gt 0 ]; do
+		case $1 in
+		--kernel-version) version=${2:?--kernel-version needs a value}; shift 2 ;;
+		--kasan|--kcsan) WATCH=${1#--}; shift ;;
+		--jobs) jobs=${2:?--jobs needs a value}; shift 2 ;;
+		--where) where=1; shift ;;
+		*) die "unknown argument $1 (--kasan, --kcsan, --kernel-version X.Y, --jobs N, --where)" ;;
+		esac
+	done
+	[ -n "$WATCH" ] || die "which kernel? say --kasan or --kcsan"
+	[ -n "$version" ] || version=$(default_version)
+	want_source "$version" "$where"
+	final=$CACHE/$(tree_key "$version" "$WATCH-" "$HERE/patch.sh")
+	if [ "$where" = 0 ]; then
+		build_once "vm-$WATCH.lock" "$final/release" \
+			build "linux-source-$version" "$final" "$jobs"
+		initrd "$final"
+	fi
+	echo "$final"
+}
+
+main "$@"
