@@ -1,0 +1,152 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+#
+# root.sh SUITE [--ro DIR]... [--rw DIR]... [--] COMMAND [ARG]...: run COMMAND as root
+# in a Debian of that suite (bookworm, trixie), with its compiler, and what it
+# takes to build modules and packages. Directories are shown under their
+# own names; what is written elsewhere is gone afterwards, and there is no network.
+# Without COMMAND: print where that Debian is. Needs root and debootstrap.
+#
+# It is made once, 750 MB, in ${HPCC_CACHE:-${XDG_CACHE_HOME:-~/.cache}/hpcc}/root-SUITE,
+# from the mirror that this machine uses anyway; remove it to get a newer one.
+#
+# To be sourced as well, for root_dir, root_layer, root_share and in_root. The caller
+# then has say() and die().
+
+ROOT_HERE=$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")
+ROOT_CACHE=${HPCC_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/hpcc}
+# shellcheck source=scripts/uml/suites.sh
+. "$ROOT_HERE/uml/suites.sh"
+# dkms has the compiler come along, openssl makes its key.
+ROOT_PACKAGES='dkms iproute2 man-db openssl procps python3'
+ROOT=
+
+in_root()
+{
+	chroot "$ROOT" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LC_ALL=C.UTF-8 \
+		DEBIAN_FRONTEND=noninteractive "$@"
+}
+
+# root_make SUITE DIR: in a mount namespace of its own, for what an interruption leaves.
+root_make()
+{
+	local mirror
+
+	mirror=$(suites_mirror)
+	[ -n "$mirror" ] || die "no Debian mirror is configured here"
+	ROOT=$2
+	# shellcheck disable=SC2086 # a list
+	debootstrap --variant=minbase "$1" "$2" "$mirror" && mount -t proc proc "$2/proc" &&
+		in_root apt-get install -q -y --no-install-recommends $ROOT_PACKAGES \
+			"linux-headers-$(dpkg --print-architecture)" &&
+		umount "$2/proc"
+}
+
+# root_dir SUITE: print its directory.
+root_dir()
+(
+	final=$ROOT_CACHE/root-$1
+
+	[[ $1 =~ ^[a-z]+$ ]] || die "\"$1\" is no suite of Debian; bookworm and trixie are"
+	[ "$(id -u)" = 0 ] || die "needs root"
+	command -v debootstrap > /dev/null || die "needs debootstrap; scripts/install-deps deb installs it"
+	mkdir -p "$ROOT_CACHE"
+	exec 9> "$ROOT_CACHE/root.lock"
+	flock 9
+	if [ ! -e "$final" ]; then
+		say "making a Debian $1 in $final"
+		new=$(mktemp -d "$final.XXXXXX")
+		trap 'rm -rf --one-file-system "$new"' EXIT
+		trap 'exit 130' INT TERM
+		chmod 755 "$new"
+		if ! unshare -m "$ROOT_HERE/root.sh" --make "$1" "$new" 9>&- > "$final.log" 2>&1; then
+			tail -n 5 "$final.log" >&2
+			die "that failed; all of its output is in $final.log"
+		fi
+		mv -T "$new" "$final"
+	fi
+	echo "$final"
+)
+
+# root_layer DIR WORK: a layer above DIR, in WORK, which is empty; sets ROOT. To be
+# called in a mount namespace of one's own.
+root_layer()
+{
+	ROOT=$2/root
+	mount -t tmpfs -o mode=755 tmpfs "$2"
+	mkdir "$2"/{upper,upper-work,root}
+	mount -t overlay -o "lowerdir=$1,upperdir=$2/upper,workdir=$2/upper-work" overlay "$ROOT" \
+		2> /dev/null || cp -a "$1/." "$ROOT"
+	mount -t proc proc "$ROOT/proc"
+}
+
+# root_share ro|rw DIR: show it in ROOT, under its own name.
+root_share()
+{
+	mkdir -p "$ROOT$2"
+	mount --bind "$2" "$ROOT$2"
+	[ "$1" = rw ] || mount -o remount,bind,ro "$ROOT$2"
+}
+
+# root_run DIR RO RW COMMAND...: RO and RW are lines.
+root_run()
+{
+	local dir=$1 ro=$2 rw=$3 share
+	local -a shares
+
+	shift 3
+	WORK=$(mktemp -d)
+	trap 'umount -l "$WORK"; rmdir "$WORK"' EXIT
+	trap 'exit 130' INT TERM
+	root_layer "$dir" "$WORK"
+	mapfile -t shares <<< "$ro"
+	for share in "${shares[@]}"; do
+		[ -z "$share" ] || root_share ro "$share"
+	done
+	mapfile -t shares <<< "$rw"
+	for share in "${shares[@]}"; do
+		[ -z "$share" ] || root_share rw "$share"
+	done
+	in_root "$@"
+}
+
+root_main()
+{
+	local suite dir ro='' rw=''
+
+	case ${1:-} in
+	--make)
+		shift
+		root_make "$@"
+		return
+		;;
+	--run)
+		shift
+		root_run "$@"
+		return
+		;;
+	esac
+	suite=${1:?usage: root.sh SUITE [--ro DIR]... [--rw DIR]... [--] COMMAND...}
+	shift
+	while [ $# -gt 0 ]; do
+		case $1 in
+		--ro) ro+=$(readlink -f "$2")$'\n'; shift 2 ;;
+		--rw) rw+=$(readlink -f "$2")$'\n'; shift 2 ;;
+		--) shift; break ;;
+		-*) die "unknown option $1; see the head of $0" ;;
+		*) break ;;
+		esac
+	done
+	dir=$(root_dir "$suite") || return 1
+	if [ $# -gt 0 ]; then
+		exec unshare -m -n "$0" --run "$dir" "$ro" "$rw" "$@"
+	fi
+	echo "$dir"
+}
+
+if [ "${BASH_SOURCE[0]}" = "$0" ]; then
+	set -euo pipefail
+	say() { echo "root: $*" >&2; }
+	die() { say "$*"; exit 1; }
+	root_main "$@"
+fi
