@@ -1,0 +1,316 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0
+"""Middleboxes that remove, rewrite and repeat what is ours: the data arrive as
+they were sent, not slower than half of what cubic makes of the same path, and
+the counters tell.
+"""
+
+import copy
+import random
+import sys
+
+from box import BoxPath, NOP, expect_half
+from hpcc_net import (ACK, KIND, Sniffer, expect, expect_in, get_cc, main, ours_in, pattern, sane,
+                      transfer)
+from path import goodput_mbps
+
+NBYTES = 600000
+
+
+# ---- what removes it ----
+
+def into_nops(packet):
+    """As nft's "reset tcp option" does it."""
+    packet.each(lambda opt: NOP * len(opt))
+
+
+def cut_out(packet):
+    """The segment becomes shorter."""
+    packet.each(lambda opt: b"")
+
+
+def remove(how, where):
+    """Remove it from packets of which where(packet) is true."""
+    def change(packet):
+        if where(packet):
+            how(packet)
+        return [packet]
+    return change
+
+
+def removed(where, how=into_nops, later=False, version=4):
+    """A path that removes our option. Return path, client, server, after data
+    went to b.
+    """
+    change = remove(how, where)
+    path = BoxPath(version, **({} if later else {"change": change}))
+    client, server = path.connect()
+    if later:
+        goodput_mbps(client, server, NBYTES // 3)
+        expect("before", (get_cc(client), path.a.counters()["fallbacks"]), ("hpcc", 0))
+        path.change_packet = change
+    name = f"{how.__name__}, {where.__name__}{', later' if later else ''}"
+    expect_half(name, version, NBYTES, goodput_mbps(client, server, NBYTES))
+    for ns in path.hosts:
+        expect("InCsumErrors", ns.snmp("InCsumErrors"), 0)
+        for name in "malformed_ignored", "checksum_ignored", "bad_hop_ignored":
+            expect(name, ns.counters()[name], 0)
+    return path, client, server
+
+
+def syns(packet):
+    """SYN and SYN-ACK"""
+    return packet.syn
+
+
+def synacks(packet):
+    """SYN-ACK"""
+    return packet.syn and packet.flags & ACK
+
+
+def data(packet):
+    """data"""
+    return packet.payload and not packet.syn
+
+
+def acks(packet):
+    """pure ACKs"""
+    return not packet.payload and not packet.syn
+
+
+def everything(_packet):
+    """all of them"""
+    return True
+
+
+def test_removed_from_syns():
+    """Nobody agreed: not one option on the connection."""
+    for version, where, how in ((4, syns, into_nops), (6, syns, cut_out), (6, everything, into_nops),
+                                (4, everything, cut_out)):
+        path, client, server = removed(where, how, version=version)
+        expect("mode", (get_cc(client), get_cc(server)), ("hpcc-classic", "hpcc-classic"))
+        for ns in path.hosts:
+            counters = ns.counters()
+            expect("counters", (counters["agreed"], counters["not_agreed"],
+                                counters["unagreed_ignored"], counters["forward_sent"]),
+                   (0, 1, 0, 0))
+
+
+def test_removed_from_synacks():
+    """The server thinks that both agreed; the client never reads what it gets."""
+    path, client, server = removed(synacks)
+    expect("mode", (get_cc(client), get_cc(server)), ("hpcc-classic", "hpcc"))
+    expect("sent by a", path.a.counters()["forward_sent"] + path.a.counters()["echo_sent"], 0)
+    expect_half("back", 4, NBYTES, goodput_mbps(server, client, 2 * NBYTES))
+    expect("mode", get_cc(server), "hpcc-classic")
+    expect_in("unagreed_ignored", path.a.counters()["unagreed_ignored"], NBYTES // 1500, NBYTES)
+
+
+def falls_back(where, **how):
+    """Agreed, and without telemetry: classic after a few round trips."""
+    for version in 4, 6:
+        path, client, _ = removed(where, version=version, **how)
+        counters = path.a.counters()
+        expect("mode", get_cc(client), "hpcc-classic")
+        expect("counters", (counters["agreed"], counters["fallbacks"], counters["returns"]),
+               (1, 1, 0))
+        expect_in("forward_sent", counters["forward_sent"], 100, NBYTES)
+    return path
+
+
+def test_removed_from_data():
+    path = falls_back(data)
+    expect("forward_received", path.b.counters()["forward_received"], 0)
+
+
+def test_removed_from_acks():
+    path = falls_back(acks, how=cut_out)
+    expect_in("forward_received", path.b.counters()["forward_received"], 300, NBYTES)
+    expect("echo_received", path.a.counters()["echo_received"], 0)
+
+
+def test_removed_later():
+    """In mid-connection; and no more of it: telemetry is back."""
+    for version in 4, 6:
+        path, client, server = removed(everything, later=True, version=version)
+        expect("mode", get_cc(client), "hpcc-classic")
+        path.change_packet = lambda packet: [packet]
+        goodput_mbps(client, server, NBYTES // 3)
+        counters = path.a.counters()
+        expect("mode", get_cc(client), "hpcc")
+        expect("counters", (counters["fallbacks"], counters["returns"]), (1, 1))
+
+
+# ---- what changes it ----
+
+def changed(name, change, version=4, both_ways=False, **how):
+    """A path whose box does this to packets. Return it and the client."""
+    path = BoxPath(version, change=change, **how)
+    client, server = path.connect()
+    expect_half(name, version, NBYTES, goodput_mbps(client, server, NBYTES))
+    if both_ways:
+        transfer((client, server, pattern(NBYTES // 4)), (server, client, pattern(NBYTES // 4, 1)))
+    flow = path.a.flow(client)
+    w_max = 10 ** 10 // 8 * flow["T_ns"] // 10 ** 9        # HPCC_DEFAULT_MBPS
+    for what in "W", "Wc":
+        expect_in(what, flow[what], w_max // 1024, w_max + 1)
+    return path, client
+
+
+def bytes_at(place, value):
+    """Overwrite bytes of the option."""
+    return lambda opt: opt[:place] + bytes(value) + opt[place + len(value):]
+
+
+def of_ours(change, when=lambda packet: not packet.syn):
+    """Do this to our options in such packets."""
+    def box(packet):
+        if when(packet):
+            packet.each(change)
+        return [packet]
+    return box
+
+
+def test_bits_flipped():
+    """In records, in heads, anywhere; with the checksum corrected."""
+    rng = random.Random(1)
+
+    def flip(opt):
+        raw = bytearray(opt)
+        if rng.random() < 0.2:
+            raw[rng.randrange(2, len(raw))] ^= 1 << rng.randrange(8)
+        return bytes(raw)
+
+    for version in 4, 6:
+        path, client = changed("bits flipped", of_ours(flip), version, both_ways=True)
+        expect("mode", get_cc(client), "hpcc")
+        moved = path.a.counters()
+        for name in "malformed_ignored", "bad_hop_ignored", "ts_back_ignored", "path_changes":
+            expect_in(name, moved[name], 1, NBYTES)
+        expect("InCsumErrors", path.a.snmp("InCsumErrors") + path.b.snmp("InCsumErrors"), 0)
+
+
+def test_checksum_not_corrected():
+    """Nothing of such a segment is believed, by TCP or by us."""
+    rng = random.Random(2)
+
+    def box(packet):
+        if packet.has_ours() and not packet.syn and rng.random() < 0.01:
+            packet.each(bytes_at(4, rng.randbytes(8)))
+            packet.bad_csum = True
+        return [packet]
+
+    path, client = changed("checksum not corrected", box)
+    expect("mode", get_cc(client), "hpcc")
+    for ns in path.hosts:
+        expect_in("checksum_ignored", ns.counters()["checksum_ignored"], 1, NBYTES)
+        expect("InCsumErrors", ns.snmp("InCsumErrors"), ns.counters()["checksum_ignored"])
+
+
+def twice(packet):
+    """The option a second time, where it fits."""
+    options = b"".join(packet.options)
+    ours = [opt for opt in packet.options if opt[0] == KIND]
+    if ours and not packet.syn and len(options) + len(ours[0]) <= 40:
+        packet.options = [*packet.options, ours[0]]
+    return [packet]
+
+
+# what it does, the data sender's mode, counters of a, of b that move
+HEADS = (
+    ("version", of_ours(bytes_at(4, b"\x20"), lambda packet: packet.syn), "hpcc-classic",
+     {"syn_invalid": 0, "agreed": 0}, {"syn_invalid": 1, "agreed": 0}),
+    ("length beyond the header", of_ours(bytes_at(1, b"\xff")), "hpcc-classic",
+     {}, {"malformed_ignored": 100}),
+    ("length not 4 + 8 n", of_ours(lambda opt: bytes_at(1, [len(opt) - 1])(opt[:-1]) + NOP),
+     "hpcc-classic", {}, {"malformed_ignored": 100}),
+    ("scale of echoes", of_ours(lambda opt: bytes_at(2, [opt[2] ^ 0x1f])(opt), acks), "hpcc-classic",
+     {"malformed_ignored": 100}, {}),
+    ("reserved type", of_ours(lambda opt: bytes_at(2, [opt[2] | 0xe0])(opt)), "hpcc-classic",
+     {}, {"malformed_ignored": 100}),
+    ("no hops", of_ours(lambda opt: bytes_at(3, [opt[3] & 0x0f])(opt)), "hpcc-classic",
+     {"bad_hop_ignored": 100}, {}),
+    ("15 hops", of_ours(lambda opt: bytes_at(3, [opt[3] | 0xf0])(opt)), "hpcc",
+     {"fallbacks": 0}, {}),
+    ("no records", of_ours(lambda opt: bytes_at(1, [4])(opt[:4])), "hpcc-classic", {}, {}),
+    ("other kind", of_ours(bytes_at(0, [254])), "hpcc-classic", {"echo_received": 0},
+     {"forward_received": 0}),
+    ("twice", twice, "hpcc", {"malformed_ignored": 100}, {"malformed_ignored": 0}),
+)
+
+
+def test_heads_changed():
+    """Each byte of the head that tells something; of all our options."""
+    for number, (name, box, mode, at_a, at_b) in enumerate(HEADS):
+        path = BoxPath(4 + number % 2 * 2, change=box)
+        client, server = path.connect()
+        expect_half(name, path.version, NBYTES, goodput_mbps(client, server, NBYTES))
+        expect(f"{name}: mode", get_cc(client), mode)
+        for ns, want in (path.a, at_a), (path.b, at_b):
+            counters = ns.counters()
+            for counter, least in want.items():
+                expect_in(f"{name}: {counter}", counters[counter], least, least and NBYTES)
+
+
+def reordering(every=7):
+    """Each so many packets, one waits for the next, both ways."""
+    held = {}
+
+    def box(packet):
+        side = packet.to_b
+        if side in held:
+            return [packet, held.pop(side)]
+        if not packet.syn and packet.seq // 1400 % every == 0 and packet.payload:
+            held[side] = packet
+            return []
+        return [packet]
+    return box
+
+
+def splitting(packet):
+    """Large segments become two: both have the option, as a TSO would do it."""
+    if len(packet.payload) < 1000:
+        return [packet]
+    later = copy.deepcopy(packet)
+    packet.payload, later.payload = packet.payload[:600], packet.payload[600:]
+    later.seq += 600
+    return [packet, later]
+
+
+def old_options(delay=40):
+    """Each echo is that of an ACK some time ago; what is new never comes."""
+    past = []
+
+    def box(packet):
+        if not packet.to_b and packet.has_ours() and not packet.syn:
+            past.append([opt for opt in packet.options if opt[0] == KIND][0])
+            old = past[max(0, len(past) - 1 - delay)]
+            packet.options = [opt for opt in packet.options if opt[0] != KIND]
+            if len(b"".join(packet.options)) + len(old) <= 40:
+                packet.options.append(old)
+        return [packet]
+    return box
+
+
+def test_segments_split():
+    path, client = changed("split", splitting, both_ways=True)
+    expect("mode", (get_cc(client), path.a.counters()["fallbacks"]), ("hpcc", 0))
+    path.no_errors()
+
+
+def test_segments_reordered():
+    path, client = changed("reordered", reordering(), 6)
+    counters = path.a.counters()
+    expect("mode", (get_cc(client), counters["fallbacks"]), ("hpcc", 0))
+    for name in "bad_hop_ignored", "malformed_ignored", "checksum_ignored":
+        expect(name, counters[name], 0)
+
+
+def test_old_options():
+    """Telemetry that is some round trips old still says what was."""
+    path, client = changed("old options", old_options())
+    expect("mode", (get_cc(client), path.a.counters()["fallbacks"]), ("hpcc", 0))
+
+
+if __name__ == "__main__":
+    main(sys.modules[__name__])
