@@ -12,8 +12,8 @@ import struct
 import time
 
 from hpcc_net import (ACK, ECE, ECHO, RST, SYN, Netns, Segment, Tracepoint, csum, defer, expect,
-                      expect_in, get_cc, option, record, set_cc, syn_option,
-                      virtual_time)
+                      expect_in, get_cc, let_go, option, record, set_cc,
+                      syn_option, virtual_time)
 
 # What the kernel does with Peer's parameters. Where time is real the peer takes
 # some of it: T is longer by so many powers of two, and the rate lower.
@@ -31,13 +31,14 @@ ETA = 0.95
 class Peer:
     """The far end of a TUN device. The kernel's end is 10.9.0.1 or fd09::1,
     ours .2; it does what the test says, and nothing else. W_init is W_INIT
-    unless a test says otherwise.
+    unless a test says otherwise. In real time nothing is sent again because the
+    peer, a program, is slow, unless it is not patient.
     """
 
     SYSCTLS = {"host_mbps": HOST_MBPS, "base_rtt_ns": T_NS}
 
     def __init__(self, version=4, mtu=1500, timestamps=True, sack=True, cc="hpcc",
-                 ecn=False, **sysctls):
+                 ecn=False, initcwnd=0, patient=True, **sysctls):
         self.ns = Netns(**(self.SYSCTLS | sysctls))
         self.version = version
         self.fd = None
@@ -51,8 +52,12 @@ class Peer:
         self.ns.ip(f"addr add {self.kernel}/{24 if version == 4 else 64} dev tun0",
                    f"link set tun0 up mtu {mtu}")
         self.ns.sysctl("net.ipv4.tcp_congestion_control", cc)
-        if not virtual_time() and cc != "ldcp":
-            self.be_patient()
+        patient = patient and not virtual_time()
+        if patient:
+            self.ns.sysctl("net.ipv4.tcp_early_retrans", 0)
+        if initcwnd or patient:
+            self.route((f"initcwnd {initcwnd} " if initcwnd else "") +
+                       ("rto_min 5s" if patient else ""))
         self.timestamps, self.sack, self.ecn = timestamps, sack, ecn
         self.lport = 0          # the kernel's port
         self.port = 7000        # ours
@@ -61,11 +66,10 @@ class Peer:
         self.window = 65535
         self.syn = self.sock = None
 
-    def be_patient(self):
-        """Nothing is sent again because the peer, a program, is slow."""
-        self.ns.sysctl("net.ipv4.tcp_early_retrans", 0)
+    def route(self, what):
+        """Attributes of the route to us."""
         net = "10.9.0.0/24" if self.version == 4 else "fd09::/64"
-        self.ns.ip(f"route replace {net} dev tun0 proto kernel src {self.kernel} rto_min 5s")
+        self.ns.ip(f"route replace {net} dev tun0 proto kernel src {self.kernel} {what}")
 
     def close(self):
         """Take the device away."""
@@ -209,7 +213,7 @@ class Peer:
         expect("SYN-ACK", synack.flags & (SYN | ACK | RST), SYN | ACK)
         self.send()
         self.sock = self.listener.accept()[0]
-        defer(self.sock.close)
+        defer(let_go, self.sock)
         return synack, self.sock
 
     def send(self, options=b"", payload=b"", ack=None, seq=None, flags=ACK, **how):
@@ -371,7 +375,7 @@ class LdcpFlow(Peer):
     """
 
     LDCP = {"alpha_permille": 250, "beta_permille": 500, "gamma_permille": 250,
-            "fast_start": 0, "iw": 10, "base_rtt_ns": 1000000}
+            "fast_start": 0, "iw": 10, "base_rtt_ns": T_NS}
     MSS = 1448
 
     def __init__(self, ldcp=None, ecn=True, **how):
@@ -437,7 +441,7 @@ class LdcpFlow(Peer):
         self.got()
         self.ack((self.high - self.acked) // self.MSS, marked=True)
         for _ in range(100):
-            self.got(0.01)
+            self.got(1e-8 * T_NS)
             now = self.cw()
             if now <= cw and self.high - self.acked == self.MSS:
                 expect("cw", now, cw)
@@ -479,7 +483,7 @@ class LdcpFlow(Peer):
         return (struct.pack("!BBBB", 1, 1, 5, 2 + 8 * len(blocks)) +
                 b"".join(struct.pack("!II", *block) for block in blocks))
 
-    def receive(self, nbytes, lost=lambda seg: False, marked=lambda seg: False, rtt_s=0.001,
+    def receive(self, nbytes, lost=lambda seg: False, marked=lambda seg: False, rtt_s=1e-9 * T_NS,
                 patience_s=5):
         """Be a receiver, an RTT away, that acknowledges each packet, until so
         many bytes of the flow came. lost() and marked() say what becomes of a

@@ -9,8 +9,9 @@ import statistics
 import sys
 import time
 
-from hpcc_net import (ECHO, FORWARD, Netns, Sniffer, defer, expect, expect_in, get_cc, main,
-                      ours_in, pattern, sane, set_cc, tcp_info, transfer, virtual_time)
+from hpcc_net import (ECHO, FORWARD, Netns, Sniffer, defer, expect, expect_in, expect_rate,
+                      get_cc, let_go, main, ours_in, pattern, sane, set_cc, tcp_info,
+                      transfer, virtual_time)
 
 DELAY = "20us"
 MBPS = 1000
@@ -60,7 +61,7 @@ class Path:
             set_cc(client, cc)
         client.connect((self.addr[1], port))
         server = listener.accept()[0]
-        defer(server.close)
+        defer(let_go, server)
         # T without the address resolution of the first packet
         client.send(b"x")
         server.recv(1)
@@ -86,11 +87,6 @@ def goodput_mbps(client, server, nbytes, each=None):
     start = time.monotonic()
     transfer((client, server, pattern(nbytes)), each=each)
     return nbytes * 8 / (time.monotonic() - start) / 1e6
-
-
-def expect_rate(what, got, low, high):
-    """Links allow no more; less is a fault where programs take no time."""
-    expect_in(what, got, low if virtual_time() else 0, high)
 
 
 def whole_way(version):
