@@ -1,0 +1,562 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0
+"""What else lies on a path or hangs on a socket: the data arrive as they were,
+and who asks is told whether telemetry does, too. What a kernel does not have
+is left out of a test; each test has something that all of them have.
+"""
+
+import os
+import socket
+import struct
+import sys
+import time
+
+from hpcc_net import (FORWARD, IDENTIFY, SYN, Netns, Pair, Sniffer, csum, data_segments, defer,
+                      expect, expect_in,
+                      get_cc, main, ours_in, pattern, sane, set_cc, syn_option, tcp_info, transfer)
+from path import Path
+
+CCS = ("hpcc", "ldcp")
+HOST_MBPS, MBPS = 1000, 500
+IPPROTO_MPTCP = 262
+TCP_FASTOPEN, TCP_MD5SIG, TCP_AO_ADD_KEY = 23, 14, 38
+MSG_FASTOPEN = 0x20000000
+
+
+class Routed(Path):
+    """Host a, routers in a row, host b; the first router's link is the slowest."""
+
+    def __init__(self, version=4, routers=1, cc="hpcc", mtu=1500, **sysctls):
+        # pylint: disable=super-init-not-called
+        self.version = version
+        self.hosts = [Netns(**sysctls), Netns(**sysctls)]
+        self.a, self.b = self.hosts
+        self.switches = [Netns() for _ in range(routers)]
+        self.nodes = [self.a, *self.switches, self.b]
+        self.addr = (self.at(0, 1), self.at(routers, 2))
+        for switch in self.switches:
+            # what a router asks its neighbours from
+            switch.sysctl("net.ipv6.conf.default.addr_gen_mode", 0)
+        for i, (left, right) in enumerate(zip(self.nodes, self.nodes[1:])):
+            left.ip(f"link add right mtu {mtu} type veth peer name left mtu {mtu} "
+                    f"netns {right.path}")
+            self.plug(left, "right", self.at(i, 1))
+            self.plug(right, "left", self.at(i, 2))
+        for i, node in enumerate(self.nodes):
+            self.route(i, node)
+        for ns, dev in zip(self.hosts, ("right", "left")):
+            ns.sysctl("net.ipv4.tcp_congestion_control", cc)
+            ns.tc(f"qdisc add dev {dev} root hpcc rate {HOST_MBPS}mbit delay 20us nostamp")
+        for node, switch in enumerate(self.switches, 1):
+            for port, dev in enumerate(("left", "right"), 1):
+                switch.tc(f"qdisc add dev {dev} root handle 1: hpcc rate {MBPS}mbit delay 20us "
+                          f"marking ldcp knonect 1mb node {node} port {port}")
+
+    def at(self, link, end):
+        """The address of one end of a link."""
+        return f"10.0.{link}.{end}" if self.version == 4 else f"fd00:{link}::{end}"
+
+    def plug(self, ns, dev, addr):
+        """Give one end of a link its address."""
+        ns.ip(f"addr add {addr}/{24 if self.version == 4 else 64} dev {dev}",
+              f"link set {dev} up")
+
+    def route(self, i, node):
+        """Everything to the left by the left link, all else by the right one."""
+        if node in self.switches:
+            node.sysctl("net.ipv4.ip_forward" if self.version == 4 else
+                        "net.ipv6.conf.all.forwarding", 1)
+        for link in range(len(self.nodes) - 1):
+            net = self.at(link, 0) + ("/24" if self.version == 4 else "/64")
+            if link < i - 1:
+                node.ip(f"route add {net} via {self.at(i - 1, 1)}")
+            elif link > i:
+                node.ip(f"route add {net} via {self.at(i, 2)}")
+
+
+def both_ways(client, server, nbytes=150000):
+    """Data to b and back, more where telemetry is measured."""
+    transfer((client, server, pattern(nbytes)), (server, client, pattern(nbytes // 4, 3)))
+    transfer((client, server, pattern(nbytes, 1)))
+
+
+def expect_works(path, cc, client, twice=False):
+    """Both ends run what they were told to, and hear of the path. What is sent
+    twice is outside the window when it comes again.
+    """
+    what = f"{cc} over IPv{path.version}"
+    expect(f"{what} runs", get_cc(client), cc)
+    if cc == "hpcc":
+        flow = path.a.flow(client)
+        expect(f"{what}: mode, hops", (flow["mode"], flow["hops"]),
+               ("telemetry", len(path.switches)))
+    else:
+        expect(f"{what}: marks", path.a.counters("ldcp")["marked"] > 0, True)
+    if twice:
+        expect("InCsumErrors", [ns.snmp("InCsumErrors") for ns in path.hosts], [0, 0])
+    else:
+        path.no_errors()
+
+
+def without(segments):
+    """Data that do not ask for telemetry."""
+    return [seg for seg in data_segments(segments)
+            if not seg.telemetry(FORWARD) and not seg.telemetry(IDENTIFY)]
+
+
+def unstamped(path, node=1):
+    """Why a router's port did not stamp, by reason."""
+    return path.port(node)["hpcc"]["unstamped"]
+
+
+# ---- Netfilter -----------------------------------------------------------------
+
+CONNTRACK = """
+table inet track {
+	chain i { type filter hook input priority 0; ct state invalid counter drop; }
+	chain o { type filter hook output priority 0; ct state invalid counter drop; }
+	chain f { type filter hook forward priority 0; ct state invalid counter drop; }
+}
+"""
+MASQUERADE = """
+table inet nat {
+	chain post {
+		type nat hook postrouting priority 100;
+		oifname "right" meta l4proto tcp masquerade to :40000-50000
+	}
+}
+"""
+
+
+DEAF = """
+table inet deaf {
+	chain i {
+		type filter hook input priority 0
+		icmp type destination-unreachable drop
+		icmpv6 type packet-too-big drop
+	}
+}
+"""
+
+
+def nft(ns, rules):
+    """Load rules."""
+    ns.run("nft", "-f", "-", stdin=rules)
+
+
+def test_nat():
+    """A router that masquerades, and connection tracking everywhere."""
+    for version in 4, 6:
+        for cc in CCS:
+            path = Routed(version, cc=cc)
+            for ns in path.nodes:
+                nft(ns, CONNTRACK)
+            nft(path.switches[0], MASQUERADE)
+            client, server = path.connect()
+            expect("who b sees", server.getpeername()[0], path.at(1, 1))
+            expect_in("port that b sees", server.getpeername()[1], 40000, 50000)
+            both_ways(client, server)
+            expect_works(path, cc, client)
+            for ns in path.nodes:
+                expect("invalid", "packets 0" in ns.run("nft", "list", "chain", "inet", "track",
+                                                        "o"), True)
+
+
+def test_nat_on_the_hosts():
+    """Addresses and ports that change between a socket and the wire."""
+    for version in 4, 6:
+        family = "ip" if version == 4 else "ip6"
+        for demux in 1, 0:
+            for cc in CCS:
+                path = Routed(version, cc=cc)
+                for ns in path.hosts:
+                    ns.sysctl("net.ipv4.ip_early_demux", demux)
+                other = path.at(1, 9)
+                to = f"[{path.addr[1]}]" if version == 6 else path.addr[1]
+                nft(path.a, f"""table {family} nat {{
+                    chain out {{
+                        type nat hook output priority -100;
+                        {family} daddr {other} tcp dport 80 dnat to {to}:81
+                    }}
+                    chain post {{
+                        type nat hook postrouting priority 100;
+                        tcp dport 81 masquerade to :40000-50000
+                    }}
+                }}""")
+                nft(path.b, f"""table {family} nat {{
+                    chain pre {{
+                        type nat hook prerouting priority -100;
+                        tcp dport 81 dnat to {to}:5000
+                    }}
+                }}""")
+                listener = path.b.socket(version)
+                listener.bind((path.addr[1], 5000))
+                listener.listen()
+                client = path.a.socket(version)
+                client.connect((other, 80))
+                server = listener.accept()[0]
+                defer(server.close)
+                both_ways(client, server)
+                expect_works(path, cc, client)
+
+
+# ---- IPsec ---------------------------------------------------------------------------
+
+def esp(path, mode):
+    """Encrypt what the hosts say to each other."""
+    key = "0x" + "11" * 20
+    ends = path.addr
+    for ns, mine in zip(path.hosts, ends):
+        for src, dst, spi in ((*ends, 1), (*ends[::-1], 2)):
+            way = "out" if src == mine else "in"
+            ns.ip(f"xfrm state add src {src} dst {dst} proto esp spi {spi} reqid 1 mode {mode} "
+                  f"aead rfc4106(gcm(aes)) {key} 128",
+                  f"xfrm policy add src {src} dst {dst} dir {way} tmpl src {src} dst {dst} "
+                  f"proto esp reqid 1 mode {mode}")
+
+
+def test_ipsec():
+    """Switches cannot see into ESP: hpcc agrees, hears nothing, and goes on as
+    classic; marks are in the IP header, which ldcp's receiver gets.
+    """
+    for version in 4, 6:
+        for mode in "transport", "tunnel":
+            for cc in CCS:
+                path = Routed(version, cc=cc)
+                esp(path, mode)
+                sniffer = Sniffer(path.switches[0], "right")
+                client, server = path.connect()
+                both_ways(client, server)
+                expect("TCP on the wire", sniffer.segments(), [])
+                stats = path.port(1)["hpcc"]
+                expect("stamped", stats["stamped"], 0)
+                expect_in("not TCP", unstamped(path)["not_tcp"], 200, 2000)
+                expect("drops", path.port(1)["drops"], 0)
+                if cc == "ldcp":
+                    expect_works(path, cc, client)
+                    continue
+                expect("runs", (get_cc(client), path.a.flow(client)["mode"]),
+                       ("hpcc-classic", "classic"))
+                counters = path.a.counters()
+                expect("agreed, fallbacks", (counters["agreed"], counters["fallbacks"]), (1, 1))
+                path.no_errors()
+
+
+# ---- TCP Fast Open ------------------------------------------------------------------------
+
+def test_fast_open():
+    """The cookie is asked for beside our option. A SYN with data goes without."""
+    for version in 4, 6:
+        for cc in CCS:
+            path = Routed(version, cc=cc)
+            for ns in path.hosts:
+                ns.sysctl("net.ipv4.tcp_fastopen", 3)
+            listener = path.b.socket(version)
+            listener.setsockopt(socket.IPPROTO_TCP, TCP_FASTOPEN, 16)
+            listener.bind((path.addr[1], 5000))
+            listener.listen()
+            for attempt in "asks", "has":
+                sniffer = Sniffer(path.b, "left")
+                client = path.a.socket(version)
+                client.setblocking(False)
+                first = pattern(1000, 9)
+                try:
+                    client.sendto(first, MSG_FASTOPEN, (path.addr[1], 5000))
+                except BlockingIOError:
+                    time.sleep(0.1)
+                    client.send(first)
+                server = listener.accept()[0]
+                defer(server.close)
+                server.send(b"early")           # with the cookie: before the handshake is over
+                expect("first data", server.recv(2000), first)
+                time.sleep(0.01)
+                expect("answer", client.recv(100), b"early")
+                both_ways(client, server)
+                segments = sniffer.segments()
+                sane(segments)
+                of_this = [seg for seg in segments
+                           if client.getsockname()[1] in (seg.sport, seg.dport)]
+                expect(f"bytes in a SYN that {attempt} a cookie", len(of_this[0].payload),
+                       1000 if attempt == "has" else 0)
+                if cc == "ldcp" or attempt == "asks":
+                    expect_works(path, cc, client)
+                    continue
+                expect("our options", ours_in(of_this), [])
+                expect("runs", (get_cc(client), get_cc(server)), ("hpcc-classic",) * 2)
+
+
+# ---- Other owners of the option space ------------------------------------------------------
+
+def joins(segments):
+    """SYNs of further subflows."""
+    return [seg for seg in segments if seg.flags & SYN and seg.option(30)
+            and seg.option(30)[2] >> 4 == 1]
+
+
+def test_mptcp():
+    """Two subflows, none of them with telemetry; ldcp needs none."""
+    for cc in CCS:
+        path = Routed(cc=cc)
+        path.a.ip("addr add 10.0.0.7/24 dev right")
+        path.a.run("ip", "mptcp", "endpoint", "add", "10.0.0.7", "dev", "right", "subflow")
+        for ns in path.hosts:
+            ns.run("ip", "mptcp", "limits", "set", "subflow", "2", "add_addr_accepted", "2")
+        sniffer = Sniffer(path.b, "left")
+        listener = path.b.socket(4, IPPROTO_MPTCP)
+        listener.bind((path.addr[1], 5000))
+        listener.listen()
+        client = path.a.socket(4, IPPROTO_MPTCP)
+        client.connect((path.addr[1], 5000))
+        server = listener.accept()[0]
+        defer(server.close)
+        transfer((client, server, pattern(10000)))
+        time.sleep(0.1)
+        both_ways(client, server)
+        segments = sniffer.segments()
+        sane(segments)
+        expect("subflows", len({seg.sport for seg in segments if seg.dport == 5000}), 2)
+        expect("joins", len(joins(segments)) > 0, True)
+        expect("our options", ours_in(segments), [])
+        if cc == "hpcc":
+            expect("ss", path.a.run("ss", "-tinH").count("hpcc-classic"), 2)
+            expect("not agreed", path.a.counters()["not_agreed"], 2)
+        else:
+            expect("ss", path.a.run("ss", "-tinH").count(" ldcp"), 2)
+            expect("marks", path.a.counters("ldcp")["marked"] > 0, True)
+
+
+def sockaddr(version, addr):
+    """struct sockaddr_storage of a host."""
+    family = socket.AF_INET if version == 4 else socket.AF_INET6
+    raw = socket.inet_pton(family, addr)
+    return (struct.pack("=HH", family, 0) + (b"" if version == 4 else bytes(4)) + raw).ljust(128, b"\0")
+
+
+def add_md5(sock, version, addr):
+    """TCP_MD5SIG: a key for a peer."""
+    sock.setsockopt(socket.IPPROTO_TCP, TCP_MD5SIG, sockaddr(version, addr) +
+                    struct.pack("=BBHi80s", 0, 0, 6, 0, b"secret"))
+
+
+def add_ao(sock, version, addr):
+    """TCP_AO_ADD_KEY: a key for a peer, which is used at once."""
+    sock.setsockopt(socket.IPPROTO_TCP, TCP_AO_ADD_KEY, sockaddr(version, addr) +
+                    struct.pack("=64siIHBBBBBB80s", b"hmac(sha1)", 0, 3, 0,
+                                32 if version == 4 else 128, 100, 100, 12, 0, 6, b"secret"))
+
+
+def ao_is_there():
+    """TCP-AO came with 6.7."""
+    try:
+        add_ao(Netns().socket(), 4, "10.0.0.1")
+    except OSError:
+        return False
+    return True
+
+
+def test_signatures():
+    """A signature covers the header: TCP-MD5, and TCP-AO where there is one."""
+    for sign, kind in ((add_md5, 19), *([(add_ao, 29)] if ao_is_there() else [])):
+        print(f"# {sign.__name__}")
+        for version in 4, 6:
+            for cc in CCS:
+                path = Routed(version, cc=cc)
+                listener, client = path.b.socket(version), path.a.socket(version)
+                sign(listener, version, path.addr[0])
+                sign(client, version, path.addr[1])
+                sniffer = Sniffer(path.b, "left")
+                listener.bind((path.addr[1], 5000))
+                listener.listen()
+                client.connect((path.addr[1], 5000))
+                server = listener.accept()[0]
+                defer(server.close)
+                both_ways(client, server)
+                segments = sniffer.segments()
+                sane(segments)
+                expect("unsigned", [seg for seg in segments if not seg.option(kind)], [])
+                expect("our options", ours_in(segments), [])
+                if cc == "ldcp":
+                    expect_works(path, cc, client)
+                    continue
+                expect("runs", (get_cc(client), get_cc(server)), ("hpcc-classic",) * 2)
+                expect("syn_no_room", path.a.counters()["syn_no_room"], 1)
+
+
+# ---- Packets as large as can be, and as small ---------------------------------------------
+
+def test_big_tcp():
+    """Super-packets beyond 64 KB, which state no length, cut by the port and
+    left whole.
+    """
+    for split in "no-split-gso", "split-gso":
+        for cc in CCS:
+            pair = Pair(6, cc=(cc, cc), burst=64, host_mbps=100000, ldcp={"burst": 64, "iw": 2500},
+                        qdisc=f"hpcc rate 50gbit delay 200us limit 20mb {split}")
+            for ns in (pair.c, pair.s):
+                ns.ip("link set eth0 gso_max_size 200000")
+            sniffer = Sniffer(pair.c)
+            client, server = pair.connect()
+            transfer((client, server, pattern(8000000)))
+            segments = sniffer.segments()
+            sane(segments)
+            longest = max(seg.total for seg in segments)
+            print(f"# {cc}, {split}: longest packet {longest}")
+            if split == "no-split-gso":
+                expect_in("longest", longest, 1 << 16, 200000)
+            else:
+                expect("longest", longest, 1500)
+            beyond = [seg for seg in segments if seg.total >= 1 << 16]
+            expect("our options on those", ours_in(beyond), [])
+            expect("runs", get_cc(client), cc)
+            for ns in (pair.c, pair.s):
+                expect("InCsumErrors", ns.snmp("InCsumErrors"), 0)
+
+
+def test_offloads():
+    """Each MTU, with segments joined or not, and checksums by device or host."""
+    for version in 4, 6:
+        for cc in CCS:
+            path = Routed(version, cc=cc, mtu=9000)
+            ports = [(ns, dev) for ns, devs in zip(path.nodes, (["right"], *[["left", "right"]] *
+                                                                len(path.switches), ["left"]))
+                     for dev in devs]
+            for number in range(12):
+                mtu = (1280, 1500, 9000)[number % 3]
+                gro, tx = (("off", "on")[number >> bit & 1] for bit in (0, 1))
+                for ns, dev in ports:
+                    ns.ip(f"link set {dev} mtu {mtu}")
+                    ns.run("ethtool", "-K", dev, "gro", gro, "tx", tx, "rx", tx)
+                sniffer = Sniffer(path.b, "left")
+                client, server = path.connect(5000 + number)
+                both_ways(client, server, 60000)
+                segments = sniffer.segments()
+                sane(segments, mtu)
+                what = f"{cc} with MTU {mtu}, GRO {gro}, checksums {tx}"
+                expect(f"{what}: left to the device", any(seg.partial for seg in segments),
+                       tx == "on")
+                if cc == "hpcc":
+                    expect(f"{what}: data without our option", without(segments), [])
+                expect_works(path, cc, client)
+                client.close()
+                server.close()
+
+
+def test_pmtu():
+    """A link in the middle takes less from now on, and says so by ICMP; then it
+    says nothing, and TCP has to find out.
+    """
+    for version in 4, 6:
+        for cc in CCS:
+            for told in True, False:
+                path = Routed(version, 2, cc)
+                if not told:
+                    path.a.sysctl("net.ipv4.tcp_mtu_probing", 1)
+                    nft(path.a, DEAF)
+                client, server = path.connect()
+                transfer((client, server, pattern(100000)))
+                before = tcp_info(client)["snd_mss"]
+                path.switches[0].ip("link set right mtu 1300")
+                path.switches[1].ip("link set left mtu 1300")
+                sniffer = Sniffer(path.b, "left")
+                both_ways(client, server)
+                segments = sniffer.segments()
+                sane(segments)
+                sent = [seg for seg in data_segments(segments) if seg.dport == 5000]
+                expect_in("longest", max(seg.total for seg in sent), 1000 if told else 500, 1300)
+                expect("mss falls", tcp_info(client)["snd_mss"] < before, True)
+                if cc == "hpcc":
+                    expect("data without our option", without(sent), [])
+                # two losses in a row without a mark make ldcp a classic one
+                if cc == "hpcc" or told:
+                    expect_works(path, cc, client, twice=True)
+
+
+# ---- How packets find their socket and its CPU ------------------------------------------------
+
+def test_no_early_demux():
+    """LOCAL_IN looks for the socket itself."""
+    for version in 4, 6:
+        for cc in CCS:
+            path = Routed(version, cc=cc)
+            for ns in path.hosts:
+                ns.sysctl("net.ipv4.ip_early_demux", 0)
+                ns.sysctl("net.ipv4.tcp_early_demux", 0)
+            client, server = path.connect()
+            both_ways(client, server)
+            expect_works(path, cc, client)
+
+
+def test_cpus():
+    """Packets and the program go from one CPU to the next, over all there are."""
+    cpus = sorted(os.sched_getaffinity(0))
+    defer(os.sched_setaffinity, 0, cpus)
+    for cc in CCS:
+        path = Routed(cc=cc)
+        for ns in path.nodes:
+            for dev in "left", "right":
+                file = f"/sys/class/net/{dev}/queues/rx-0/rps_cpus"
+                ns.run("sh", "-c", "mount -t sysfs s /sys && ls /sys/class/net | grep -q . && "
+                       f"[ ! -e {file} ] || echo {(1 << len(cpus)) - 1:x} > {file}", check=False)
+        ends = [path.connect(5000 + i) for i in range(4)]
+        turns = 0
+
+        def move():
+            nonlocal turns
+            turns += 1
+            os.sched_setaffinity(0, {cpus[turns % len(cpus)]})
+
+        transfer(*[(client, server, pattern(200000, i)) for i, (client, server) in enumerate(ends)],
+                 each=move)
+        for client, _ in ends:
+            expect_works(path, cc, client)
+
+
+# ---- Floods ------------------------------------------------------------------------------------
+
+def flood(path, nr):
+    """SYNs of hosts that do not exist, with our option."""
+    with path.a:
+        raw = socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_RAW)
+    defer(raw.close)
+    dst = socket.inet_aton(path.addr[1])
+    for i in range(nr):
+        src = socket.inet_aton(f"10.66.{i >> 8 & 255}.{i & 255}")
+        options = struct.pack("!BBH", 2, 4, 1460) + syn_option() + b"\1\1"
+        tcp = struct.pack("!HHIIBBHHH", 1024 + i % 50000, 5000, i, 0, (20 + len(options)) // 4 << 4,
+                          SYN, 65535, 0, 0) + options
+        pseudo = src + dst + struct.pack("!BBH", 0, 6, len(tcp))
+        tcp = tcp[:16] + struct.pack("!H", csum(pseudo + tcp) ^ 0xffff) + tcp[18:]
+        raw.sendto(struct.pack("!BBHIBBH4s4s", 0x45, 0, 20 + len(tcp), 0, 64, 6, 0, src, dst) + tcp,
+                   (path.addr[1], 0))
+
+
+def test_syn_cookies():
+    """A listener that is flooded answers with cookies: who comes through is
+    classic, and those that were there before keep their telemetry.
+    """
+    for cc in CCS:
+        path = Routed(cc=cc)
+        path.switches[0].ip("route add blackhole 10.66.0.0/16")
+        path.b.sysctl("net.ipv4.tcp_syncookies", 1)
+        path.b.sysctl("net.ipv4.tcp_max_syn_backlog", 16)
+        path.b.ip(f"route add 10.66.0.0/16 via {path.at(1, 1)}")
+        old = path.connect(4000)
+        listener = path.b.socket()
+        listener.bind((path.addr[1], 5000))
+        listener.listen(16)
+        for i in range(4):
+            flood(path, 200)
+            client = path.a.socket()
+            client.connect((path.addr[1], 5000))
+            server = listener.accept()[0]
+            defer(server.close)
+            transfer((client, server, pattern(50000, i)), (server, client, pattern(50000, i + 9)),
+                     (*old, pattern(50000)))
+            expect("runs", (get_cc(client), get_cc(server)),
+                   ("hpcc-classic",) * 2 if cc == "hpcc" else ("ldcp",) * 2)
+        expect_works(path, cc, old[0])
+        expect_in("cookies that came back", path.b.snmp("TcpExtSyncookiesRecv"), 4, 4)
+
+
+if __name__ == "__main__":
+    main(sys.modules[__name__])
