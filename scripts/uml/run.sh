@@ -14,6 +14,7 @@
 #   --seed N        seed of its random numbers (1)
 #   --timeout S     give up after S seconds of real time (600)
 #   --kernel ARG    one more argument for the kernel's command line
+#   --real-time     the guest's clock is the host's, and computing takes time
 #
 # HPCC_MODDIR and TC_LIB_DIR are passed on. Exit status 124: timed out, 125: the
 # guest died without telling a status (its console output is shown).
@@ -94,8 +95,7 @@ boot()
 	TMPDIR=$tmp HOME=$JOB UML_RANDOM_SEED=$seed \
 		timeout --foreground -k 5 "$timeout" "${fixed[@]}" \
 		"$tree/linux" "mem=$mem" root=/dev/root rootfstype=hostfs rootflags=/ ro \
-		random.trust_cpu=on con=null con0=fd:0,fd:1 quiet panic=-1 umid=hpcc \
-		time-travel=inf-cpu "time-travel-start=${EPOCH}000000000" \
+		random.trust_cpu=on con=null con0=fd:0,fd:1 quiet panic=-1 umid=hpcc "${clock[@]}" \
 		LIBMOUNT_FORCE_MOUNT2=always init=/bin/sh "${kernel[@]}" -- -c "$first" \
 		< /dev/null 2>&1 &
 	UML_PID=$!
@@ -112,11 +112,13 @@ main()
 {
 	local tree='' mem=1G seed=1 timeout=600
 	local -a modules=() rw=() ro=() env=() kernel=()
+	local -a clock=(time-travel=inf-cpu "time-travel-start=${EPOCH}000000000")
 
 	while [[ ${1:-} == -* ]]; do
 		case $1 in
 		--) shift; break ;;
 		--seed) seed=$2 ;;
+		--real-time) clock=(); shift; continue ;;
 		*) job_option "$1" "${2:-}" || die "unknown option $1; see the head of $0" ;;
 		esac
 		shift 2
