@@ -4,7 +4,8 @@
 # test.sh [--kernel-version X.Y] SCRIPT [ARG]...: run a test of selftests/net in
 # a guest of its own, which finds our modules in HPCC_MODDIR and the tc plugin
 # in TC_LIB_DIR. The exit status is the script's. The kernel's warnings are
-# printed, so that scripts/check sees them.
+# printed, so that scripts/check sees them. HPCC_TIMEOUT: seconds of real time that
+# it may take (600).
 set -euo pipefail
 
 HERE=$(dirname "$(readlink -f "$0")")
@@ -23,7 +24,10 @@ main()
 	tools=$("$HERE/modules.sh" "$tree")
 	HPCC_MODDIR=$tools TC_LIB_DIR=$tools exec "$HERE/run.sh" --tree "$tree" \
 		--kernel loglevel=5 --env "KTAP_ONLY=${KTAP_ONLY:-}" \
-		--env "HPCC_STRESS=${HPCC_STRESS:-1}" -- "$@"
+		--env "HPCC_STRESS=${HPCC_STRESS:-1}" \
+		--env "HPCC_FUZZ_PACKETS=${HPCC_FUZZ_PACKETS:-}" \
+		--env "HPCC_FUZZ_SEED=${HPCC_FUZZ_SEED:-}" \
+		--timeout "${HPCC_TIMEOUT:-600}" -- "$@"
 }
 
 main "$@"

@@ -1,0 +1,203 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0
+"""Random packets (packets/*.c). Through a port: what arrives has to be what the same
+packets become without it, but for records and marks, and counters add up. To a host:
+its connections deliver what they were given.
+"""
+
+import json
+import os
+import re
+import subprocess
+import sys
+
+from hpcc_net import Netns, Pair, defer, expect, expect_in, main, pattern, transfer
+
+PACKETS = int(os.environ.get("HPCC_FUZZ_PACKETS") or 40000)
+SEED = int(os.environ.get("HPCC_FUZZ_SEED") or 1)
+PROGRAM = os.environ.get("HPCC_FUZZ", ".") + "/fuzz-packets"
+MAC = {"tx": "02:00:00:00:00:01", "router": "02:00:00:00:00:03", "rx": "02:00:00:00:00:02"}
+NET = {"tx": ("10.1.0.2", "fd01::2"), "rx": ("10.2.0.2", "fd02::2")}
+# Nothing is dropped, most of what is ECN-capable is marked.
+MARKING = "rate 10gbit delay 10us marking ldcp kmin 1 kmax 20kb knonect 16mb limit 16mb"
+
+# Runs of the program, or of both of them, and thus shares of all packets.
+SHARES = 9
+turn = 0
+
+
+def seed():
+    """Another one for each run."""
+    global turn
+    turn += 1
+    return SEED * 1000 + turn
+
+
+class Ways:
+    """Two ways from tx to rx: d0 to d1, with a port of ours, and c0 to c1."""
+
+    def __init__(self, kind, how):
+        self.tx, self.rx = Netns(), Netns()
+        self.kind = kind
+        self.port_ns, self.port_dev = self.tx, "d0"
+        for ns in self.tx, self.rx:
+            ns.sysctl("net.ipv6.conf.default.disable_ipv6", 1)
+        for name in "d", "c":
+            if kind == "wire":
+                self.cable(self.tx, f"{name}0", self.rx, f"{name}1")
+                out = self.tx, f"{name}0"
+            else:
+                out = self.node(name), "out0"
+            if name == "d":
+                self.port_ns, self.port_dev = out
+                out[0].tc(f"qdisc add dev {out[1]} root hpcc node 7 port 2 {how}")
+            elif "no-split" not in how:
+                out[0].run("ethtool", "-K", out[1], "tso", "off", "gso", "off",
+                           "tx-udp-segmentation", "off")
+
+    def cable(self, left, left_dev, right, right_dev):
+        """No ARP, and nothing that a namespace would say of itself."""
+        left.ip(f"link add {left_dev} type veth peer name {right_dev} netns {right.path}",
+                f"link set {left_dev} arp off up")
+        right.ip(f"link set {right_dev} arp off up")
+
+    def node(self, name):
+        """A bridge or a router in the middle."""
+        ns = Netns()
+        routed = self.kind == "router"
+        ns.sysctl("net.ipv6.conf.default.disable_ipv6", int(not routed))
+        self.cable(self.tx, name + "0", ns, "in0")
+        self.cable(ns, "out0", self.rx, name + "1")
+        if not routed:
+            ns.ip("link add br0 type bridge mcast_snooping 0", "link set br0 up",
+                  "link set in0 master br0", "link set out0 master br0")
+            return ns
+        for dev in "in0", "out0":
+            ns.ip(f"link set {dev} address {MAC['router']}")
+        for dev, side in (("in0", "tx"), ("out0", "rx")):
+            ns.sysctl(f"net.ipv4.conf.{dev}.rp_filter", 0)
+            for addr in NET[side]:
+                ns.ip(f"addr add {addr[:-1]}1/{64 if ':' in addr else 24} dev {dev}",
+                      f"neigh replace {addr} lladdr {MAC[side]} dev {dev} nud permanent")
+        ns.sysctl("net.ipv4.conf.all.rp_filter", 0)
+        ns.sysctl("net.ipv4.ip_forward", 1)
+        ns.sysctl("net.ipv6.conf.all.forwarding", 1)
+        return ns
+
+    def stats(self):
+        """The port's qdisc."""
+        said = self.port_ns.run("tc", "-s", "-j", "qdisc", "show", "dev", self.port_dev)
+        return next(qdisc for qdisc in json.loads(said) if qdisc["kind"] == "hpcc")
+
+    def run(self, count, *options):
+        """Send, compare; return what the program counted."""
+        routed = self.kind == "router"
+        said = self.tx.run(
+            PROGRAM, "wire", f"--count={count}", f"--seed={seed()}", "--tx=d0,c0", "--rx=d1,c1",
+            f"--rx-ns={self.rx.path}", f"--dmac={MAC['router' if routed else 'rx']}",
+            f"--smac={MAC['tx']}", *(f"--saddr={addr}" for addr in NET["tx"]),
+            *(f"--daddr={addr}" for addr in NET["rx"]), *(["--routed"] if routed else []),
+            f"--tags={5 if self.kind == 'bridge' else 4}", *options)
+        print("#", said.strip())
+        return {name: int(value) for name, value in re.findall(r"(\w+) (\d+)", said)}
+
+
+def through(kind, how, *options):
+    """A share of all packets through a port."""
+    ways = Ways(kind, how)
+    got = ways.run(PACKETS // SHARES, "--offload", *options)
+    stats = ways.stats()
+    port = stats["hpcc"]
+    sent = port["stamped"] + sum(port["unstamped"].values())
+    expect("sent, in packets", port["tx_packets"], sent)
+    # What no device can send, such as sums to be computed beyond the packet's end, is
+    # dropped behind the qdisc, on both ways.
+    lost = port["tx_packets"] - got["arrived"] - got["markers"]
+    expect_in("lost behind the port", lost, 0, got["frames"] // 20)
+    expect_in("stamped", port["stamped"] - got["stamped"], 0, lost)
+    expect_in("marked", port.get("marked", 0) - got["marked"], 0, lost)
+    expect("dropped for want of room", port["drop_limit"], 0)
+    expect("left behind", (stats["backlog"], stats["qlen"]), (0, 0))
+    if "--stamp" in options:
+        expect_in("stamped", got["stamped"], got["frames"] // 20, got["arrived"])
+    if "--mark" in options:
+        expect_in("marked", got["marked"], got["frames"] // 20, got["arrived"])
+
+
+def test_wire():
+    through("wire", "", "--stamp")
+
+
+def test_wire_that_shapes_and_marks():
+    through("wire", MARKING, "--stamp", "--mark")
+
+
+def test_wire_whole_gso():
+    through("wire", "no-split-gso", "--stamp")
+
+
+def test_wire_other_kind():
+    through("wire", "kind 254", "--stamp", "--kind=254")
+    through("wire", "nostamp")
+
+
+def test_bridge():
+    through("bridge", MARKING, "--stamp", "--mark")
+
+
+def test_router():
+    through("router", MARKING, "--stamp", "--mark")
+
+
+def host(version):
+    """Connections of all kinds, and packets to both of their ends meanwhile."""
+    pair = Pair(version, qdisc="hpcc rate 1gbit delay 20us marking ldcp")
+    for ns in pair.c, pair.s:
+        ns.sysctl("net.ipv4.tcp_invalid_ratelimit", 0)
+    listener = pair.listen()
+    ends = [pair.connect(listener, cc=name) for name in ("hpcc", "ldcp", "hpcc", "cubic")]
+    pair.listen(5001, cc="ldcp")
+    macs = [json.loads(ns.run("ip", "-j", "link", "show", "eth0"))[0]["address"]
+            for ns in (pair.c, pair.s)]
+    before = [ns.counters() for ns in (pair.c, pair.s)]
+    running = []
+    for side, ns in enumerate((pair.c, pair.s)):
+        flows = []
+        for client, _ in ends:
+            tuples = [(pair.addr[0], client.getsockname()[1]), (pair.addr[1], 5000)]
+            (saddr, sport), (daddr, dport) = tuples[side], tuples[1 - side]
+            flows.append(f"--flow={version},{saddr},{sport},{daddr},{dport}")
+        with ns:
+            running.append(subprocess.Popen(
+                [PROGRAM, "live", f"--count={PACKETS // SHARES // 2}", f"--seed={seed()}", "--tx=eth0",
+                 "--offload", "--quiet", "--port=5001", f"--dmac={macs[1 - side]}",
+                 f"--smac={macs[side]}", f"--saddr={pair.addr[side]}",
+                 f"--daddr={pair.addr[1 - side]}", *flows], stdout=subprocess.PIPE, text=True))
+    defer(lambda: [program.kill() for program in running])
+    moved = 0
+    while any(program.poll() is None for program in running) or not moved:
+        ways = [(client, server, pattern(20000, i)) for i, (client, server) in enumerate(ends)]
+        ways += [(server, client, pattern(5000, i)) for i, (client, server) in enumerate(ends)]
+        transfer(*ways, timeout_s=600)
+        moved += 100000
+    for program in running:
+        print("#", program.communicate()[0].strip())
+        expect("status", program.returncode, 0)
+    told = [ns.counters() - old for ns, old in zip((pair.c, pair.s), before)]
+    print("#", moved, "bytes;", *told)
+    for counters in told:
+        for name in ("forward_received", "echo_received", "malformed_ignored",
+                     "checksum_ignored", "window_ignored", "unagreed_ignored"):
+            expect_in(name, counters.get(name, 0), 1, 1 << 40)
+
+
+def test_host_ipv4():
+    host(4)
+
+
+def test_host_ipv6():
+    host(6)
+
+
+if __name__ == "__main__":
+    main(sys.modules[__name__])

@@ -1,0 +1,555 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Random packets, most of them nearly right: one that is wrong in its first
+ * header does not reach what reads its last one.
+ */
+#include <string.h>
+
+#include "packets.h"
+
+enum {
+	TCP = 6,
+	SYN = 2, RST = 4, ACK = 16,
+	FORWARD = 1, ECHO = 2, IDENTIFY = 3,
+};
+
+/* A packet under construction: offsets into the frame. */
+struct draft {
+	struct frame *f;
+	const struct flow *flow;	/* live, or NULL */
+	uint32_t ip, l4;
+	uint32_t hlen;		/* of the TCP header */
+	uint32_t payload;
+	bool is_ipv4, is_tcp;
+	bool wrong_sum;
+};
+
+/* ---- random numbers ---- */
+
+void rng_seed(struct rng *rng, uint64_t seed)
+{
+	for (int i = 0; i < 4; i++) {
+		/* splitmix64 */
+		uint64_t z = seed += 0x9e3779b97f4a7c15ULL;
+
+		z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9ULL;
+		z = (z ^ z >> 27) * 0x94d049bb133111ebULL;
+		rng->s[i] = z ^ z >> 31;
+	}
+}
+
+static uint64_t rotate(uint64_t v, int k)
+{
+	return v << k | v >> (64 - k);
+}
+
+uint64_t rng_next(struct rng *rng)
+{
+	uint64_t *s = rng->s;
+	uint64_t result = rotate(s[1] * 5, 7) * 9;
+	uint64_t t = s[1] << 17;
+
+	s[2] ^= s[0];
+	s[3] ^= s[1];
+	s[1] ^= s[2];
+	s[0] ^= s[3];
+	s[2] ^= t;
+	s[3] = rotate(s[3], 45);
+	return result;
+}
+
+static void fill(struct rng *rng, uint8_t *p, uint32_t len)
+{
+	while (len--)
+		*p++ = rng_next(rng) >> 56;
+}
+
+/* ---- TCP options ---- */
+
+/* Our option: a head and records, one of four of them wrong in some way. */
+static uint32_t our_option(struct maker *m, uint8_t *p)
+{
+	struct rng *rng = &m->rng;
+	uint32_t nr = below(rng, 5);
+	uint32_t hops = below(rng, 4) ? below(rng, 6) : below(rng, 16);
+	uint32_t type = percent(rng, 80) ? 1 + below(rng, 4) : below(rng, 8);
+	uint32_t len = 4 + 8 * nr;
+
+	p[0] = percent(rng, 95) ? m->kind : 253 + below(rng, 2);
+	p[1] = len;
+	p[2] = type << 5 | (percent(rng, 70) ? 7 : below(rng, 32));
+	p[3] = hops << 4 | (percent(rng, 70) ? 0 : below(rng, 16));
+	for (uint32_t i = 0; i < nr; i++) {
+		uint8_t *record = p + 4 + 8 * i;
+
+		fill(rng, record, 8);
+		if (percent(rng, 50))
+			memset(record, 0, 8);
+		else if (percent(rng, 70))
+			record[0] = (i + 1) << 4 | (record[0] & 15);
+	}
+	if (percent(rng, 15))
+		p[1] = percent(rng, 50) ? below(rng, 48) : below(rng, 256);
+	return len;
+}
+
+static uint32_t syn_option(struct maker *m, uint8_t *p)
+{
+	static const uint8_t right[] = { 253, 6, 0x48, 0x43, 0x10, 0x01 };
+	struct rng *rng = &m->rng;
+
+	memcpy(p, right, 6);
+	p[0] = m->kind;
+	if (percent(rng, 30))
+		p[1 + below(rng, 5)] = rng_next(rng);
+	return 6;
+}
+
+/* An option of TCP's own; none that would change a live connection. */
+static uint32_t other_option(struct maker *m, uint8_t *p, bool live)
+{
+	static const uint8_t kinds[] = { 2, 3, 4, 5, 8, 19, 28, 29, 30, 34, 254 };
+	struct rng *rng = &m->rng;
+	uint32_t len = 2 + below(rng, 18);
+
+	fill(rng, p, len);
+	p[0] = percent(rng, 70) ? kinds[below(rng, sizeof(kinds))] : rng_next(rng);
+	/* Timestamps and SACK are believed; MD5 and AO cost the segment. */
+	while (live && (p[0] <= 1 || p[0] == 5 || p[0] == 8 || p[0] == 19 || p[0] == 29 ||
+			p[0] == 30))
+		p[0] = 100 + below(rng, 100);
+	p[1] = percent(rng, 90) ? len : rng_next(rng);
+	return len;
+}
+
+static uint32_t timestamps(struct rng *rng, uint8_t *p, const struct flow *flow)
+{
+	if (flow && flow->ts[0] == 8) {
+		memcpy(p, flow->ts, 10);
+		return 10;
+	}
+	p[0] = 8;
+	p[1] = 10;
+	fill(rng, p + 2, 8);
+	return flow ? 0 : 10;
+}
+
+/* make_options() - the options of a segment, cut to 40 bytes at most and to a
+ * multiple of 4. @flow: live, so that nothing but ours may have an effect.
+ */
+uint32_t make_options(struct maker *m, uint8_t *p, const struct flow *flow)
+{
+	struct rng *rng = &m->rng;
+	uint8_t buf[128] = {};
+	uint32_t len = 0;
+
+	if (percent(rng, 8))
+		return 0;
+	while (len < 40 && !(len && percent(rng, 25))) {
+		uint32_t what = below(rng, 100);
+
+		if (what < 45)
+			len += our_option(m, buf + len);
+		else if (what < 55)
+			len += timestamps(rng, buf + len, flow);
+		else if (what < 80)
+			buf[len++] = 1;
+		else if (what < 85)
+			len += syn_option(m, buf + len);
+		else if (what < 99)
+			len += other_option(m, buf + len, flow);
+		else
+			buf[len++] = 0;
+	}
+	if (len > 40 || (len > 4 && percent(rng, 5)))
+		len = len > 40 ? 40 : len - 1 - below(rng, 4);
+	if (percent(rng, 50))
+		memset(buf + len, 1, 3);
+	len = (len + 3) & ~3U;
+	memcpy(p, buf, len);
+	return len;
+}
+
+/* ---- TCP ---- */
+
+static uint32_t payload_len(struct maker *m, const struct draft *d)
+{
+	struct rng *rng = &m->rng;
+
+	/* New data are for the connection alone, unless their checksum is wrong. */
+	if (d->flow && !d->wrong_sum)
+		return d->flow->una && percent(rng, 20) ? 1 + below(rng, 200) : 0;
+	switch (below(rng, 4)) {
+	case 0:
+		return 0;
+	case 1:
+		return below(rng, 64);
+	default:
+		return below(rng, 1300);
+	}
+}
+
+static uint32_t near(struct rng *rng, uint32_t v)
+{
+	switch (below(rng, 8)) {
+	case 0:
+		return v + below(rng, 3000);
+	case 1:
+		return v - below(rng, 3000);
+	case 2:
+		return v + below(rng, 1 << 20) - (1 << 19);
+	case 3:
+		return percent(rng, 50) ? rng_next(rng) : v + (1U << 31);
+	default:
+		return v;
+	}
+}
+
+static void tcp_numbers(struct maker *m, const struct draft *d, uint8_t *th)
+{
+	struct rng *rng = &m->rng;
+	const struct flow *flow = d->flow;
+
+	if (!flow) {
+		put16(th, rng_next(rng));
+		put16(th + 2, m->port && percent(rng, 70) ? m->port : rng_next(rng));
+		put32(th + 4, rng_next(rng));
+		put32(th + 8, rng_next(rng));
+		th[13] = percent(rng, 60) ? ACK : percent(rng, 50) ? SYN : rng_next(rng);
+		put16(th + 14, rng_next(rng));
+		return;
+	}
+	put16(th, flow->sport);
+	put16(th + 2, flow->dport);
+	put32(th + 4, near(rng, flow->seq));
+	/* An ACK of what is on its way would be believed: old or too new ones. */
+	put32(th + 8, percent(rng, 80) ? flow->ack : flow->ack - below(rng, 100000));
+	th[13] = ACK | (percent(rng, 20) ? 8 : 0) | (percent(rng, 2) ? 0x40 : 0);
+	put16(th + 14, flow->window);
+	if (d->wrong_sum && percent(rng, 50)) {
+		put32(th + 8, near(rng, flow->ack));
+		th[13] = rng_next(rng);
+		put16(th + 14, rng_next(rng));
+	}
+}
+
+static uint32_t make_tcp(struct maker *m, struct draft *d)
+{
+	struct rng *rng = &m->rng;
+	uint8_t *th = d->f->data + d->l4;
+	uint32_t opts;
+
+	memset(th, 0, 20);
+	tcp_numbers(m, d, th);
+	opts = make_options(m, th + 20, d->flow && !d->wrong_sum ? d->flow : NULL);
+	d->hlen = 20 + opts;
+	th[12] = d->hlen / 4 << 4;
+	if (!d->flow && percent(rng, 5))
+		th[12] = rng_next(rng);
+	d->payload = payload_len(m, d);
+	if (m->offload && percent(rng, 8))
+		d->payload = 1000 + below(rng, 7000);
+	if (d->flow && !d->wrong_sum && d->payload)
+		put32(th + 4, d->flow->una - d->payload);
+	fill(rng, th + d->hlen, d->payload > 64 ? 64 : d->payload);
+	if (d->payload > 64)
+		memset(th + d->hlen + 64, 'x', d->payload - 64);
+	return d->hlen + d->payload;
+}
+
+/* ---- IP ---- */
+
+static uint32_t make_l4(struct maker *m, struct draft *d)
+{
+	struct rng *rng = &m->rng;
+	uint32_t len;
+
+	d->is_tcp = d->flow || percent(rng, 92);
+	if (d->is_tcp)
+		return make_tcp(m, d);
+	len = below(rng, 200);
+	fill(rng, d->f->data + d->l4, len);
+	return len;
+}
+
+/* Of what is not TCP, nothing that would be answered by doing things. */
+static uint8_t protocol(struct maker *m, const struct draft *d)
+{
+	static const uint8_t harmless[] = { 17, 47, 50, 132, 255 };
+
+	if (d->is_tcp)
+		return TCP;
+	return m->quiet ? harmless[below(&m->rng, sizeof(harmless))] : rng_next(&m->rng);
+}
+
+static uint32_t make_ipv4(struct maker *m, struct draft *d)
+{
+	struct rng *rng = &m->rng;
+	uint8_t *ip = d->f->data + d->ip;
+	uint32_t opts = percent(rng, 12) ? 4 * below(rng, 11) : 0;
+	uint32_t total;
+
+	memset(ip, 1, 20 + opts);	/* IP's NOP */
+	if (opts && percent(rng, 30))
+		fill(rng, ip + 20, opts);
+	d->l4 = d->ip + 20 + opts;
+	total = 20 + opts + make_l4(m, d);
+	ip[0] = 0x45 + opts / 4;
+	ip[1] = rng_next(rng);
+	put16(ip + 2, total);
+	put16(ip + 4, rng_next(rng));
+	put16(ip + 6, percent(rng, 70) ? 0x4000 : 0);
+	if (percent(rng, 3))
+		put16(ip + 6, rng_next(rng));
+	ip[8] = percent(rng, 97) ? 64 : below(rng, 3);
+	ip[9] = protocol(m, d);
+	memcpy(ip + 12, d->flow ? d->flow->saddr : m->saddr4, 4);
+	memcpy(ip + 16, d->flow ? d->flow->daddr : m->daddr4, 4);
+	return total;
+}
+
+/* Extension headers; the next-header bytes are chained through *next. */
+static uint32_t make_extensions(struct maker *m, uint8_t *p, uint8_t **next)
+{
+	static const uint8_t kinds[] = { 0, 43, 60, 60, 60, 44, 51, 135 };
+	struct rng *rng = &m->rng;
+	uint32_t at = 0;
+
+	while (at < 600 && percent(rng, 60)) {
+		uint32_t len = 8 * (1 + (percent(rng, 90) ? below(rng, 3) : below(rng, 80)));
+		uint8_t kind = kinds[below(rng, at ? sizeof(kinds) : 3)];
+
+		memset(p + at, 0, len);		/* Pad1 */
+		if (kind == 44) {
+			len = 8;
+			put32(p + at + 4, rng_next(rng));
+			put16(p + at + 2, percent(rng, 50) ? 0 : rng_next(rng));
+		}
+		if (percent(rng, 10))
+			fill(rng, p + at + 2, len - 2);
+		p[at + 1] = kind == 44 ? 0 : len / 8 - 1;
+		**next = kind;
+		*next = p + at;
+		at += len;
+	}
+	return at;
+}
+
+static uint32_t make_ipv6(struct maker *m, struct draft *d)
+{
+	struct rng *rng = &m->rng;
+	uint8_t *ip = d->f->data + d->ip;
+	uint8_t *next = ip + 6;
+	uint32_t len = 0;
+
+	put32(ip, 6U << 28 | (rng_next(rng) & 0xfffffff));
+	if (percent(rng, 20))
+		len = make_extensions(m, ip + 40, &next);
+	d->l4 = d->ip + 40 + len;
+	len += make_l4(m, d);
+	*next = protocol(m, d);
+	put16(ip + 4, len);
+	ip[7] = percent(rng, 97) ? 64 : below(rng, 3);
+	memcpy(ip + 8, d->flow ? d->flow->saddr : m->saddr6, 16);
+	memcpy(ip + 24, d->flow ? d->flow->daddr : m->daddr6, 16);
+	return 40 + len;
+}
+
+/* ---- checksums ---- */
+
+uint32_t sum16(const uint8_t *p, uint32_t len)
+{
+	uint64_t sum = 0;
+
+	for (; len > 1; len -= 2, p += 2)
+		sum += get16(p);
+	return fold(sum + (len ? *p << 8 : 0));
+}
+
+uint32_t fold(uint64_t sum)
+{
+	while (sum >> 16)
+		sum = (sum & 0xffff) + (sum >> 16);
+	return sum;
+}
+
+static uint32_t pseudo_sum(const struct draft *d, uint32_t l4_len)
+{
+	const uint8_t *ip = d->f->data + d->ip;
+
+	return fold((uint64_t)sum16(ip + (d->is_ipv4 ? 12 : 8), d->is_ipv4 ? 8 : 32) +
+		    TCP + l4_len);
+}
+
+/* The device, or who forwards, is to cut or to sum up. */
+static void make_vnet(struct maker *m, struct draft *d)
+{
+	struct rng *rng = &m->rng;
+	struct virtio_net_hdr *vnet = &d->f->vnet;
+
+	vnet->flags = VIRTIO_NET_HDR_F_NEEDS_CSUM;
+	vnet->csum_start = d->l4;
+	vnet->csum_offset = 16;
+	if (d->payload > 1300 || percent(rng, 20)) {
+		vnet->gso_type = d->is_ipv4 ? VIRTIO_NET_HDR_GSO_TCPV4 :
+					      VIRTIO_NET_HDR_GSO_TCPV6;
+		vnet->gso_size = percent(rng, 90) ? 500 + below(rng, 900) :
+						    60 + below(rng, 10000);
+		vnet->hdr_len = d->l4 + d->hlen;
+	}
+	if (percent(rng, 15))
+		switch (below(rng, 6)) {
+		case 0:
+			vnet->flags = rng_next(rng);
+			break;
+		case 1:
+			vnet->csum_start = below(rng, d->f->len + 8);
+			break;
+		case 2:
+			vnet->csum_offset = below(rng, 64);
+			break;
+		case 3:
+			vnet->gso_type = rng_next(rng);
+			break;
+		case 4:
+			vnet->hdr_len = below(rng, d->f->len + 8);
+			break;
+		case 5:
+			vnet->csum_start += below(rng, 8) - 4;
+			break;
+		}
+}
+
+static void make_sums(struct maker *m, struct draft *d)
+{
+	struct rng *rng = &m->rng;
+	uint8_t *ip = d->f->data + d->ip;
+	uint8_t *l4 = d->f->data + d->l4;
+	uint32_t l4_len = d->f->len - d->l4;
+
+	if (d->is_ipv4) {
+		uint32_t hlen = (ip[0] & 15) * 4;
+
+		put16(ip + 10, 0);
+		put16(ip + 10, ~sum16(ip, hlen));
+		if (!m->routed && percent(rng, 2))
+			put16(ip + 10, rng_next(rng));
+	}
+	if (!d->is_tcp)
+		return;
+	put16(l4 + 16, 0);
+	if (m->offload && !d->flow && (d->payload > 1300 || percent(rng, 15))) {
+		put16(l4 + 16, pseudo_sum(d, l4_len));
+		make_vnet(m, d);
+		return;
+	}
+	put16(l4 + 16, ~fold(pseudo_sum(d, l4_len) + sum16(l4, l4_len)));
+	if (d->wrong_sum)
+		put16(l4 + 16, get16(l4 + 16) ^ (1 + below(rng, 0xfffe)));
+}
+
+/* ---- Ethernet ---- */
+
+static uint32_t make_tags(struct maker *m, uint8_t *p)
+{
+	struct rng *rng = &m->rng;
+	uint32_t at = 12;
+
+	memcpy(p, m->mac, 12);
+	if (m->routed || m->nr_flows || !percent(rng, 15))
+		return at;
+	do {
+		put16(p + at, percent(rng, 70) ? 0x8100 : 0x88a8);
+		put16(p + at + 2, rng_next(rng));
+		at += 4;
+	} while (at < 36 && percent(rng, 40));
+	return at;
+}
+
+/* Lengths that lie, bytes that flipped, ends that are missing. */
+static void spoil(struct maker *m, struct draft *d)
+{
+	struct rng *rng = &m->rng;
+	struct frame *f = d->f;
+	uint8_t *ip = f->data + d->ip;
+
+	if (percent(rng, 3))
+		put16(ip + (d->is_ipv4 ? 2 : 4), below(rng, 1600));
+	if (percent(rng, 5) && !m->routed)
+		for (int i = below(rng, 4); i >= 0; i--)
+			f->data[d->ip + below(rng, f->len - d->ip)] = rng_next(rng);
+	if (percent(rng, 5))
+		f->len = 14 + below(rng, f->len - 13);
+	else if (percent(rng, 5) && !f->vnet.gso_type && f->len < 1000)
+		f->len += below(rng, 100);
+}
+
+/* IPv4: cut into parts that the receiver puts together again, in any order and
+ * with one missing or twice, sometimes.
+ */
+static void make_fragments(struct maker *m, struct frame *f, uint32_t at)
+{
+	struct rng *rng = &m->rng;
+	uint32_t hlen = (f->data[at] & 15) * 4;
+	uint32_t len = f->len - at - hlen;
+	uint32_t size = 8 * (1 + below(rng, len / 16 + 2));
+	uint32_t from, nr = 0;
+
+	if (len / size >= 8)
+		size = (len / 8 + 8) & ~7U;
+	for (from = 0; from < len && nr < 8; from += size, nr++) {
+		struct frame *part = &m->parts[nr];
+		uint32_t n = len - from < size ? len - from : size;
+		uint8_t *ip = part->data + at;
+
+		memset(&part->vnet, 0, sizeof(part->vnet));
+		memcpy(part->data, f->data, at + hlen);
+		memcpy(ip + hlen, f->data + at + hlen + from, n);
+		part->len = at + hlen + n;
+		put16(ip + 2, hlen + n);
+		put16(ip + 6, from / 8 | (from + n < len ? 0x2000 : 0));
+		put16(ip + 10, 0);
+		put16(ip + 10, ~sum16(ip, hlen));
+	}
+	m->nr_parts = nr;
+	if (percent(rng, 20))
+		m->nr_parts--;
+	if (nr > 1 && percent(rng, 30))
+		m->parts[0] = m->parts[1 + below(rng, nr - 1)];
+}
+
+/* make_frame() - the next frame of a maker's sequence. */
+void make_frame(struct maker *m, struct frame *f)
+{
+	struct rng *rng = &m->rng;
+	struct draft d = { .f = f };
+
+	if (m->nr_parts) {
+		struct frame *part = &m->parts[--m->nr_parts];
+
+		f->vnet = part->vnet;
+		f->len = part->len;
+		memcpy(f->data, part->data, part->len);
+		return;
+	}
+	memset(&f->vnet, 0, sizeof(f->vnet));
+	if (m->nr_flows && percent(rng, 50))
+		d.flow = &m->flows[below(rng, m->nr_flows)];
+	if (d.flow && !d.flow->known)
+		d.flow = NULL;
+	d.wrong_sum = percent(rng, 15);
+	d.is_ipv4 = d.flow ? d.flow->version == 4 : percent(rng, 50);
+	d.ip = make_tags(m, f->data) + 2;
+	put16(f->data + d.ip - 2, d.is_ipv4 ? 0x0800 : 0x86dd);
+	if (!m->quiet && percent(rng, 2))
+		put16(f->data + d.ip - 2, rng_next(rng));
+	f->len = d.ip + (d.is_ipv4 ? make_ipv4(m, &d) : make_ipv6(m, &d));
+	make_sums(m, &d);
+	/* A live connection's are as right as they are meant to be: flipped bits
+	 * may happen to make a wrong checksum right.
+	 */
+	if (d.is_ipv4 && !f->vnet.flags && !f->vnet.gso_type && percent(rng, 5))
+		make_fragments(m, f, d.ip);
+	else if (!d.flow)
+		spoil(m, &d);
+}

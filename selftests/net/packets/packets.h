@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* Random packets for ports and hosts: what the files of fuzz-packets share. */
+#ifndef _FUZZ_PACKETS_H
+#define _FUZZ_PACKETS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <linux/virtio_net.h>
+
+/* Longest frame: a GSO packet of some segments. */
+#define FRAME_MAX	12000
+#define BATCH		64
+#define FLOWS_MAX	32
+
+/* ---- Random numbers: xoshiro256**, the same on every machine ---- */
+
+struct rng {
+	uint64_t s[4];
+};
+
+void rng_seed(struct rng *rng, uint64_t seed);
+uint64_t rng_next(struct rng *rng);
+
+/* 0 .. n - 1 */
+static inline uint32_t below(struct rng *rng, uint32_t n)
+{
+	return (rng_next(rng) >> 32) * n >> 32;
+}
+
+static inline bool percent(struct rng *rng, uint32_t p)
+{
+	return below(rng, 100) < p;
+}
+
+/* ---- Bytes ---- */
+
+static inline uint32_t get16(const uint8_t *p)
+{
+	return (uint32_t)p[0] << 8 | p[1];
+}
+
+static inline uint32_t get32(const uint8_t *p)
+{
+	return get16(p) << 16 | get16(p + 2);
+}
+
+static inline void put16(uint8_t *p, uint32_t v)
+{
+	p[0] = v >> 8;
+	p[1] = v;
+}
+
+static inline void put32(uint8_t *p, uint32_t v)
+{
+	put16(p, v >> 16);
+	put16(p + 2, v);
+}
+
+uint32_t sum16(const uint8_t *p, uint32_t len);
+uint32_t fold(uint64_t sum);
+
+/* ---- Packets ---- */
+
+struct frame {
+	struct virtio_net_hdr vnet;
+	uint8_t data[FRAME_MAX];
+	uint32_t len;
+};
+
+/* A connection, in the direction that frames are sent; addresses in 4 or 16
+ * bytes. What is not known of it yet is 0.
+ */
+struct flow {
+	uint8_t version;
+	uint8_t saddr[16];
+	uint8_t daddr[16];
+	uint16_t sport;
+	uint16_t dport;
+	uint32_t seq;		/* behind what was sent last */
+	uint32_t una;		/* the other end has all before this */
+	uint32_t ack;
+	uint16_t window;
+	uint8_t ts[10];		/* the timestamps option sent last */
+	bool known;
+};
+
+/* How frames are made. */
+struct maker {
+	struct rng rng;
+	uint8_t mac[12];	/* destination, source */
+	uint8_t saddr4[4], daddr4[4];
+	uint8_t saddr6[16], daddr6[16];
+	uint16_t port;		/* that somebody listens to, or 0 */
+	uint8_t kind;		/* of our TCP options */
+	bool offload;		/* use vnet headers: GSO, checksums computed later */
+	bool routed;		/* addresses and MACs stay as they are */
+	bool quiet;		/* nothing that other protocols would act on */
+	struct flow flows[FLOWS_MAX];
+	uint32_t nr_flows;
+	struct frame parts[8];	/* fragments that wait to be taken */
+	uint32_t nr_parts;
+};
+
+void make_frame(struct maker *m, struct frame *f);
+uint32_t make_options(struct maker *m, uint8_t *p, const struct flow *flow);
+
+/* ---- Judging ---- */
+
+/* What a port may do to a frame. */
+struct rules {
+	uint8_t kind;
+	uint32_t tags_max;
+	bool stamp;
+	bool mark;
+};
+
+struct tally {
+	uint64_t arrived;
+	uint64_t same;
+	uint64_t stamped;	/* a record was written */
+	uint64_t counted;	/* only the hop */
+	uint64_t marked;
+};
+
+const char *judge(const struct rules *rules, const uint8_t *want,
+		  const uint8_t *got, uint32_t len, bool partial,
+		  struct tally *tally);
+
+/* ---- Modes ---- */
+
+struct options {
+	uint64_t seed;
+	uint64_t count;
+	const char *tx, *rx, *rx_ns;
+	struct rules rules;
+};
+
+int wire_main(struct maker *m, const struct options *o);
+int live_main(struct maker *m, const struct options *o);
+int open_packet(const char *dev, int protocol);
+uint64_t send_frames(int fd, struct frame *frames, uint32_t nr);
+void die(const char *what) __attribute__((noreturn));
+
+#endif /* _FUZZ_PACKETS_H */

@@ -1,0 +1,268 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The same frames into two paths that are equal but for the port with our
+ * qdisc on one of them; what arrives is compared frame by frame. So nothing has
+ * to be known of what a kernel does to frames that nobody should send.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <linux/if_packet.h>
+
+#include "packets.h"
+
+/* A batch ends: IPv4 of an experimental protocol (RFC 3692), behind it 8 bytes
+ * and a number. Routers pass it on as well.
+ */
+#define MARKER		"batch is"
+#define MARKER_PROTO	253
+#define MARKER_LEN	60
+
+/* For a frame that does not come. */
+#define PATIENCE_MS	5000
+
+/* What arrives of a batch, at most: segments of GSO packets. */
+#define ARRIVALS_MAX	20000
+
+struct arrival {
+	uint32_t at, len;
+	bool partial;
+};
+
+/* One of both paths. */
+struct path {
+	int tx, rx;
+	struct arrival arrivals[ARRIVALS_MAX];
+	uint32_t nr;
+	uint8_t *bytes;
+	uint32_t used, size;
+	bool done;
+};
+
+static struct path paths[2];
+static struct frame frames[BATCH];
+
+/* What the device took off is put back: the tag. Returns the frame's length. */
+static uint32_t take_tag(uint8_t *p, uint32_t len, struct msghdr *msg, bool *partial)
+{
+	struct cmsghdr *c;
+
+	for (c = CMSG_FIRSTHDR(msg); c; c = CMSG_NXTHDR(msg, c)) {
+		struct tpacket_auxdata aux;
+
+		if (c->cmsg_level != SOL_PACKET || c->cmsg_type != PACKET_AUXDATA)
+			continue;
+		memcpy(&aux, CMSG_DATA(c), sizeof(aux));
+		*partial = aux.tp_status & TP_STATUS_CSUMNOTREADY;
+		if (!(aux.tp_status & TP_STATUS_VLAN_VALID))
+			continue;
+		memmove(p + 16, p + 12, len - 12);
+		put16(p + 12, aux.tp_vlan_tpid);
+		put16(p + 14, aux.tp_vlan_tci);
+		len += 4;
+	}
+	return len;
+}
+
+/* Is it one of ours? Hosts and routers say things of their own. */
+static bool is_ours(const struct maker *m, const uint8_t *p, uint32_t len)
+{
+	return len >= 14 && (m->routed ? !memcmp(p, "\2\0\0\0\0\2", 6) :
+					 !memcmp(p, m->mac, 12));
+}
+
+static void take(struct maker *m, struct path *path, struct msghdr *msg, uint32_t len,
+		 uint32_t number)
+{
+	uint8_t *p = path->bytes + path->used;
+	bool partial = false;
+
+	len = take_tag(p, len, msg, &partial);
+	if (len == MARKER_LEN && p[23] == MARKER_PROTO && !memcmp(p + 34, MARKER, 8)) {
+		path->done |= get32(p + 42) == number;
+		return;
+	}
+	if (!is_ours(m, p, len))
+		return;
+	if (path->nr == ARRIVALS_MAX)
+		die("more arrives than was sent");
+	path->arrivals[path->nr++] = (struct arrival){ path->used, len, partial };
+	path->used += (len + 15) & ~15U;
+}
+
+/* Take what is there, into the buffer's rest. */
+static void receive(struct maker *m, struct path *path, uint32_t number)
+{
+	for (;;) {
+		char control[256];
+		struct sockaddr_ll from;
+		struct iovec iov;
+		struct msghdr msg = {
+			.msg_name = &from, .msg_namelen = sizeof(from),
+			.msg_iov = &iov, .msg_iovlen = 1,
+			.msg_control = control, .msg_controllen = sizeof(control),
+		};
+		ssize_t len;
+
+		if (path->size - path->used < 2 * FRAME_MAX) {
+			path->size = path->size * 2 + (1 << 20);
+			path->bytes = realloc(path->bytes, path->size);
+			if (!path->bytes)
+				die("memory");
+		}
+		iov = (struct iovec){ path->bytes + path->used, 2 * FRAME_MAX };
+		len = recvmsg(path->rx, &msg, MSG_DONTWAIT);
+		if (len < 0) {
+			if (errno == EAGAIN)
+				return;
+			die("recvmsg");
+		}
+		if (from.sll_pkttype != PACKET_OUTGOING)
+			take(m, path, &msg, len, number);
+	}
+}
+
+static void wait_for(struct maker *m, struct path *path, uint32_t number)
+{
+	struct pollfd pfd = { .fd = path->rx, .events = POLLIN };
+
+	path->nr = 0;
+	path->used = 0;
+	path->done = false;
+	for (;;) {
+		receive(m, path, number);
+		if (path->done)
+			return;
+		if (poll(&pfd, 1, PATIENCE_MS) < 1) {
+			errno = 0;
+			die(path == paths ? "the port lost the end of a batch" :
+			    "the other path lost the end of a batch");
+		}
+	}
+}
+
+/* Behind the batch, on both ways. */
+static void make_marker(const struct maker *m, struct frame *f, uint32_t number)
+{
+	uint8_t *ip = f->data + 14;
+
+	memset(f, 0, sizeof(f->vnet));
+	memset(f->data, 0, MARKER_LEN);
+	memcpy(f->data, m->mac, 12);
+	put16(f->data + 12, 0x0800);
+	ip[0] = 0x45;
+	put16(ip + 2, MARKER_LEN - 14);
+	ip[8] = 64;
+	ip[9] = MARKER_PROTO;
+	memcpy(ip + 12, m->saddr4, 4);
+	memcpy(ip + 16, m->daddr4, 4);
+	put16(ip + 10, ~sum16(ip, 20));
+	memcpy(ip + 20, MARKER, 8);
+	put32(ip + 28, number);
+	f->len = MARKER_LEN;
+}
+
+static void show(const char *what, const uint8_t *p, uint32_t len)
+{
+	printf("%s %u bytes ", what, len);
+	for (uint32_t i = 0; i < len && i < 200; i++)
+		printf("%02x", p[i]);
+	printf("\n");
+}
+
+/* Returns how many differ in a way they must not. */
+static uint32_t compare(const struct options *o, struct tally *tally, uint64_t done)
+{
+	struct path *dut = &paths[0], *other = &paths[1];
+	uint32_t wrong = 0, i;
+
+	for (i = 0; i < dut->nr && i < other->nr; i++) {
+		const struct arrival *a = &dut->arrivals[i], *b = &other->arrivals[i];
+		const uint8_t *got = dut->bytes + a->at;
+		const uint8_t *want = other->bytes + b->at;
+		const char *why = a->len != b->len ? "another length" :
+			judge(&o->rules, want, got, a->len, a->partial, tally);
+
+		if (!why)
+			continue;
+		printf("frames from %" PRIu64 ": %s\n", done, why);
+		show("want", want, b->len);
+		show("got ", got, a->len);
+		/* One that is missing makes all behind it wrong. */
+		return ++wrong;
+	}
+	if (dut->nr == other->nr)
+		return wrong;
+	printf("frames from %" PRIu64 ": %u arrive, %u on the other path\n", done, dut->nr,
+	       other->nr);
+	return wrong + 1;
+}
+
+/* The devices "A,B". */
+static void open_pair(const char *names, int protocol, int fds[2])
+{
+	char buf[64];
+	char *second;
+
+	snprintf(buf, sizeof(buf), "%s", names);
+	second = strchr(buf, ',');
+	if (!second)
+		die("two devices are needed");
+	*second++ = 0;
+	fds[0] = open_packet(buf, protocol);
+	fds[1] = open_packet(second, protocol);
+}
+
+static void open_paths(const struct options *o)
+{
+	int ns = open(o->rx_ns, O_RDONLY);
+	int tx[2], rx[2], one = 1;
+
+	/* Sockets stay where they were made. */
+	open_pair(o->tx, 0, tx);
+	if (ns < 0 || setns(ns, CLONE_NEWNET))
+		die(o->rx_ns);
+	open_pair(o->rx, 3, rx);
+	for (int i = 0; i < 2; i++) {
+		paths[i].tx = tx[i];
+		paths[i].rx = rx[i];
+		if (setsockopt(tx[i], SOL_PACKET, PACKET_VNET_HDR, &one, sizeof(one)) ||
+		    setsockopt(rx[i], SOL_PACKET, PACKET_AUXDATA, &one, sizeof(one)))
+			die("setsockopt");
+	}
+}
+
+int wire_main(struct maker *m, const struct options *o)
+{
+	struct tally tally = {};
+	uint64_t done = 0, sent = 0;
+	uint32_t number = 0;
+	uint32_t wrong = 0;
+
+	open_paths(o);
+	while (done < o->count && wrong < 5) {
+		uint32_t nr = o->count - done < BATCH - 1 ? o->count - done : BATCH - 1;
+
+		for (uint32_t i = 0; i < nr; i++)
+			make_frame(m, &frames[i]);
+		make_marker(m, &frames[nr], ++number);
+		sent += send_frames(paths[0].tx, frames, nr + 1) - 1;
+		send_frames(paths[1].tx, frames, nr + 1);
+		wait_for(m, &paths[0], number);
+		wait_for(m, &paths[1], number);
+		wrong += compare(o, &tally, done);
+		done += nr;
+	}
+	printf("seed %" PRIu64 " frames %" PRIu64 " taken %" PRIu64 " arrived %" PRIu64
+	       " same %" PRIu64 " stamped %" PRIu64 " counted %" PRIu64 " marked %" PRIu64
+	       " markers %u wrong %u\n", o->seed, done, sent, tally.arrived, tally.same,
+	       tally.stamped, tally.counted, tally.marked, number, wrong);
+	return wrong ? 1 : 0;
+}
