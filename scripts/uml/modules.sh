@@ -26,18 +26,46 @@ sources()
 		! -name '.*' ! -name '*.order' ! -name '*.symvers' | LC_ALL=C sort
 }
 
+# suite_of TREE: the suite of Debian that has the compiler a distribution's kernel
+# was built by; nothing if that is ours. Its headers' tools are linked with that
+# suite's libraries.
+suite_of()
+{
+	local theirs ours
+
+	theirs=$(sed -n 's/^CONFIG_GCC_VERSION=\([0-9]*\)[0-9]\{4\}$/\1/p' "$1/.config")
+	ours=$(gcc -dumpversion)
+	[ "$theirs" != "${ours%%.*}" ] || return 0
+	case $theirs in
+	12) echo bookworm ;;
+	14) echo trixie ;;
+	*) echo "lab: no suite is known to have the compiler of $1, gcc $theirs" >&2; return 1 ;;
+	esac
+}
+
+# Type information of the distribution's kernels takes a vmlinux to make.
+compile_modules()
+{
+	local tree=$1 copy=$2 suite
+	local -a how=(make -C "$tree" M="$copy" -j "$(nproc)" modules)
+
+	if grep -q '^CONFIG_UML=y' "$tree/.config"; then
+		"${how[@]}" ARCH=um
+		return
+	fi
+	how+=(CONFIG_DEBUG_INFO_BTF_MODULES=)
+	suite=$(suite_of "$tree") || return 1
+	if [ -n "$suite" ]; then
+		how=("$HERE/../root.sh" "$suite" --ro "${tree%/usr/src/*}" --rw "$copy" "${how[@]}")
+	fi
+	"${how[@]}"
+}
+
 compile()
 {
 	local tree=$1 copy=$2
-	local -a how=()
 
-	# Type information of the distribution's kernels takes a vmlinux to make.
-	if grep -q '^CONFIG_UML=y' "$tree/.config"; then
-		how=(ARCH=um)
-	else
-		how=(CONFIG_DEBUG_INFO_BTF_MODULES=)
-	fi
-	make -C "$tree" "${how[@]}" M="$copy" -j "$(nproc)" modules &&
+	compile_modules "$tree" "$copy" &&
 	make -C "$copy/qdisc" -f Makefile q_hpcc.so &&
 	${CC:-cc} -O2 -Wall -o "$copy/../hpcc-traffic" "$copy"/selftests/lab/*.c
 }

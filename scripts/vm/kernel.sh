@@ -51,12 +51,19 @@ default_version()
 	esac
 }
 
-# release_of X.Y: the newest build of it that apt knows, as in 6.1.0-56.
+# release_of X.Y: the newest build of it that apt knows, as in 6.1.0-56; one for
+# this machine's own release of Debian, whose compiler is here, goes before others.
+# Nothing where there is none.
 release_of()
 {
-	apt-cache pkgnames "linux-image-${1//+/}" 2>/dev/null |
+	local all own
+
+	all=$(apt-cache pkgnames "linux-image-${1//+/}" 2>/dev/null |
 		sed -nE "s/^linux-image-(${1//./\\.}[.-].*)-amd64\$/\1/p" |
-		grep -vE 'cloud|rt|unsigned|dbg' | sort -V | tail -n 1
+		{ grep -vE 'cloud|rt|unsigned|dbg' || true; } | sort -V)
+	# shellcheck source=/dev/null
+	own=$(. /etc/os-release && grep "+deb${VERSION_ID:-}\b" <<< "$all" || true)
+	tail -n 1 <<< "${own:-$all}"
 }
 
 # The machine's own sources, which have the security archive; else all suites.
@@ -85,7 +92,7 @@ packages()
 	local image=linux-image-$RELEASE-amd64 headers=linux-headers-$RELEASE-amd64
 
 	echo "$image"
-	needed_by "$image" 'linux-(binary|modules)-.*'
+	needed_by "$image" 'linux-(base|binary|modules)-.*'
 	echo "$headers"
 	needed_by "$headers" 'linux-(headers|kbuild)-.*'
 }
@@ -98,7 +105,7 @@ unpack()
 	for path in $SUBSYSTEMS; do
 		keep+=("*/kernel/$path")
 	done
-	for package in "$into"/debs/linux-{image,binary,modules}-*.deb; do
+	for package in "$into"/debs/linux-{image,base,binary,modules}-*.deb; do
 		[ -e "$package" ] || continue
 		dpkg-deb --fsys-tarfile "$package" |
 			tar -C "$into" -xf - --wildcards "${keep[@]}" '*/vmlinuz*' \
