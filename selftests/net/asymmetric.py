@@ -1,0 +1,100 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0
+"""One end, or one direction, that knows of telemetry where the other does not:
+data go both ways at no less than half of cubic's speed, and each end says what
+it runs.
+"""
+
+import sys
+
+from hpcc_net import expect, expect_in, get_cc, main, set_cc
+from path import MBPS, Path, goodput_mbps
+
+NBYTES = 600000
+HOST = {"host_mbps": 2 * MBPS}
+
+
+def both_ways(path, client, server):
+    """Mbit/s to b and back."""
+    return (goodput_mbps(client, server, NBYTES), goodput_mbps(server, client, NBYTES))
+
+
+class Cubic:
+    """What cubic makes of the path, by IP version."""
+
+    known = {}
+
+    @classmethod
+    def mbps(cls, version):
+        """To b, and back."""
+        if version not in cls.known:
+            path = Path(version, cc=("cubic", "cubic"))
+            cls.known[version] = both_ways(path, *path.connect())
+        return cls.known[version]
+
+
+def check(name, path, sockets, modes, agreed):
+    """Speeds, modes (client, server), and who agreed (a, b)."""
+    goodputs = both_ways(path, *sockets)
+    for cubic, goodput in zip(Cubic.mbps(path.version), goodputs):
+        print(f"# {name}, IPv{path.version}: {goodput:.0f} Mbit/s, cubic {cubic:.0f}")
+        expect_in(f"{name}: goodput", goodput, cubic / 2, MBPS)
+    expect(f"{name}: modes", tuple(map(get_cc, sockets)), modes)
+    for ns, want in zip(path.hosts, agreed):
+        counters = ns.counters()
+        expect(f"{name}: agreed", counters["agreed"], want)
+        for ignored in "malformed_ignored", "checksum_ignored", "bad_hop_ignored":
+            expect(f"{name}: {ignored}", counters[ignored], 0)
+
+
+def test_one_end():
+    """Only the client, only the server."""
+    for version in 4, 6:
+        path = Path(version, cc=("hpcc", "cubic"), **HOST)
+        check("only the client", path, path.connect(), ("hpcc-classic", "cubic"), (0, 0))
+        path = Path(version, cc=("cubic", "hpcc"), **HOST)
+        check("only the server", path, path.connect(), ("cubic", "hpcc-classic"), (0, 0))
+
+
+def test_listener():
+    """A host of hpcc whose listener, or whose route, runs something else."""
+    for version in 4, 6:
+        path = Path(version, **HOST)
+        path.b.sysctl("net.ipv4.tcp_congestion_control", "cubic")
+        check("listener with cubic", path, path.connect(), ("hpcc-classic", "cubic"), (0, 0))
+
+        path = Path(version, **HOST)
+        net = "10.0.0.0/24 dev left" if version == 4 else "fd00::/64 dev left metric 256"
+        path.b.ip(f"route replace {net} congctl cubic")
+        check("route with cubic", path, path.connect(), ("hpcc-classic", "cubic"), (0, 0))
+
+        path = Path(version, cc=("hpcc", "cubic"), **HOST)
+        path.b.ip(f"route replace {net} congctl hpcc")
+        check("route with hpcc", path, path.connect(), ("hpcc", "hpcc"), (1, 1))
+
+
+def test_socket_changes():
+    """One end leaves after the handshake and echoes nothing more: the other falls back."""
+    path = Path(**HOST)
+    client, server = path.connect()
+    set_cc(server, "cubic")
+    check("server left", path, (client, server), ("hpcc-classic", "cubic"), (1, 1))
+    expect_in("unagreed_ignored", path.b.counters()["unagreed_ignored"], 1, NBYTES)
+    set_cc(server, "hpcc")
+    goodput_mbps(client, server, NBYTES // 4)
+    expect("mode", (get_cc(client), get_cc(server)), ("hpcc", "hpcc"))
+
+
+def test_one_direction():
+    """Switches that write on the way to b only."""
+    for version in 4, 6:
+        path = Path(version, **HOST)
+        for node in 1, 2:
+            path.change(node, "hpcc nostamp", "left")
+        check("stamped to b", path, path.connect(), ("hpcc", "hpcc-classic"), (1, 1))
+        expect("links", (len(path.a.flow()["links"]), len(path.b.flow()["links"])), (2, 0))
+        expect("fallbacks", [ns.counters()["fallbacks"] for ns in path.hosts], [0, 1])
+
+
+if __name__ == "__main__":
+    main(sys.modules[__name__])
