@@ -17,6 +17,7 @@ from . import plan as planning
 from . import results, topology
 
 UML = Path(__file__).resolve().parents[1] / "uml"
+VM = UML.parent / "vm"
 # Real time after which a guest is given up, in seconds.
 PATIENCE_S = 1800
 
@@ -98,16 +99,26 @@ class Uml:
     """Guests of a kernel of scripts/uml/build.sh."""
 
     name = "uml"
+    workers = len(os.sched_getaffinity(0))      # a guest is a process of one thread
+    kernel, run = UML / "build.sh", UML / "run.sh"
 
     def __init__(self, version=None):
-        argv = [str(UML / "build.sh")] + (["--kernel-version", version] if version else [])
-        self.tree = _output(argv, "building the guest's kernel")
-        self.tools = _output([str(UML / "modules.sh"), self.tree], "building the modules")
+        argv = [str(self.kernel)] + (["--kernel-version", version] if version else [])
+        self.tree = _output(argv, "making the guest's kernel")
+        build = os.path.realpath(Path(self.tree, "build"))
+        self.tools = _output([str(UML / "modules.sh"),
+                              build if os.path.exists(build) else self.tree],
+                             "building the modules")
+
+    @staticmethod
+    def seeded(seed):
+        """What makes its random numbers the same again."""
+        return ["--seed", str(seed)]
 
     def command(self, directory, scenario, seed):
         """The command that runs the plan in directory."""
         megabytes = 768 + 24 * min(len(scenario.flows), 64)
-        argv = [str(UML / "run.sh"), "--tree", self.tree, "--seed", str(seed),
+        argv = [str(self.run), "--tree", self.tree, *self.seeded(seed),
                 "--mem", f"{megabytes}M", "--rw", directory, "--ro", self.tools,
                 "--timeout", str(PATIENCE_S), "--module", f"{self.tools}/sch_hpcc.ko"]
         for cc in scenario.cc_names():
@@ -122,10 +133,24 @@ class Uml:
         return {k: v for k, v in os.environ.items() if k not in ("HPCC_MODDIR", "TC_LIB_DIR")}
 
 
+class Vm(Uml):
+    """Virtual machines with a kernel of scripts/vm/kernel.sh; time is real there."""
+
+    name = "vm"
+    workers = 1
+    kernel, run = VM / "kernel.sh", VM / "run.sh"
+
+    @staticmethod
+    def seeded(seed):
+        """Nothing makes two runs equal in real time."""
+        return []
+
+
 class Host:
     """Namespaces of the running kernel, with modules installed."""
 
     name = "host"
+    workers = 1
 
     def __init__(self):
         if os.geteuid() != 0:
