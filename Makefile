@@ -27,13 +27,14 @@ help:
 	@echo 'HPCC++ for Linux $(VERSION)'
 	@echo ''
 	@echo '  demo          HPCC++ and LDCP beside cubic, dctcp, bbr in virtual time; report in $(OUT)/demo'
-	@echo '  check         all tests, in the same virtual machine'
+	@echo '  check         all tests, in the same virtual machine and, some, on the kernel that Debian ships'
 	@echo '  check-unit, check-replay, check-fuzz, check-scripts, check-lab, check-net    one layer of it'
 	@echo '                (T="sch_hpcc stamp" picks scripts of check-net)'
 	@echo '  check-uml     check-net in a guest of KERNEL=X.Y: 6.1, 6.12, 7.2'
 	@echo '  fuzz          fuzz targets for FUZZ_SECONDS each (60), T=stamp: that one'
 	@echo '  check-vm      check-net on the kernel that Debian ships (KERNEL=X.Y), in QEMU with 2 CPUs'
 	@echo '  check-debug   the same in a guest with KASAN, lockdep, kmemleak, UBSAN (7.2)'
+	@echo '  check-all     all tests on all kernels, with a table at the end; hours (T="vm-7.2": that row)'
 	@echo '  style         checkpatch, sparse, W=1, kernel-doc, shellcheck, manual pages'
 	@echo '  bench-core    the figures that HPCC++ must reach'
 	@echo '  bench-ldcp    those that LDCP must reach, beside dctcp, cubic and hpcc'
@@ -60,7 +61,8 @@ demo: deps plugin tools
 bench-core bench-ldcp: deps plugin tools
 	@scripts/$@
 
-check: deps
+check:
+	@scripts/install-deps lab vm
 	@scripts/check
 
 check-unit check-replay check-fuzz check-scripts check-lab check-net check-style: deps
@@ -75,12 +77,16 @@ fuzz: deps
 	@$(MAKE) -s --no-print-directory -C selftests/fuzz -j 2
 	@selftests/fuzz/run.py --keep --seconds $(FUZZ_SECONDS) $(T)
 
-check-vm: deps
-	@scripts/install-deps vm
+check-vm:
+	@scripts/install-deps lab vm
 	@HPCC_KERNEL=$(KERNEL) scripts/check vm $(T)
 
 check-debug: deps
 	@HPCC_KERNEL=$(or $(KERNEL),7.2) scripts/check debug $(T)
+
+check-all:
+	@scripts/install-deps lab vm deb
+	@scripts/check-all $(T)
 
 style:
 	@scripts/style
@@ -125,8 +131,8 @@ KBUILD_FILES := $(filter-out %.mod.c,Kbuild dkms.conf $(wildcard scripts/kbuild/
 	include/hpcc/* include/uapi/linux/*.h kmod/Kbuild kmod/*.[ch] \
 	qdisc/Kbuild qdisc/Makefile qdisc/*.[ch]))
 # What hpcc-lab builds guests and modules from, with itself.
-LAB_FILES := $(KBUILD_FILES) scripts/hpcc-lab $(wildcard scripts/lab/*.py scripts/uml/* \
-	scripts/scenarios/*.toml selftests/lab/*.[ch] selftests/unit/shim/*/*.h)
+LAB_FILES := $(KBUILD_FILES) scripts/hpcc-lab scripts/root.sh $(wildcard scripts/lab/*.py \
+	scripts/uml/* scripts/vm/* scripts/scenarios/*.toml selftests/lab/*.[ch] selftests/unit/shim/*/*.h)
 
 # What does not depend on the kernel.
 install-user: plugin tools
@@ -188,6 +194,6 @@ clean:
 	rm -rf $(OUT)
 
 .PHONY: all help deps demo bench-core bench-ldcp check check-unit check-replay check-fuzz fuzz \
-	check-scripts check-lab check-net check-style check-uml check-vm check-debug style modules \
+	check-scripts check-lab check-net check-style check-uml check-vm check-debug check-all style modules \
 	kernel-ready plugin tools install install-user uninstall \
 	dkms dkms-source deb check-deb clean

@@ -62,7 +62,7 @@ release_of()
 		sed -nE "s/^linux-image-(${1//./\\.}[.-].*)-amd64\$/\1/p" |
 		{ grep -vE 'cloud|rt|unsigned|dbg' || true; } | sort -V)
 	# shellcheck source=/dev/null
-	own=$(. /etc/os-release && grep "+deb${VERSION_ID:-}\b" <<< "$all" || true)
+	own=$(. /etc/os-release; grep "+deb${VERSION_ID:-}\b" <<< "$all" || true)
 	tail -n 1 <<< "${own:-$all}"
 }
 
