@@ -26,6 +26,7 @@ main()
 		--kernel loglevel=5 --env "KTAP_ONLY=${KTAP_ONLY:-}" \
 		--env "HPCC_STRESS=${HPCC_STRESS:-1}" \
 		--env "HPCC_FUZZ_PACKETS=${HPCC_FUZZ_PACKETS:-}" \
+		--env "HPCC_FUZZ_MESSAGES=${HPCC_FUZZ_MESSAGES:-}" \
 		--env "HPCC_FUZZ_SEED=${HPCC_FUZZ_SEED:-}" \
 		--timeout "${HPCC_TIMEOUT:-600}" -- "$@"
 }

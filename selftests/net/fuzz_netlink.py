@@ -1,0 +1,307 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0
+"""Random requests to the qdisc, with or without traffic, random values of parameters and
+socket options, files read in random pieces. What is accepted is what was asked for and
+within its range; what is refused changes nothing and says why; data arrive.
+"""
+
+import os
+import random
+import socket
+import struct
+import sys
+
+from fuzz_nl import (ATTRS, DEFAULTS, HANDLE, MARKS, NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE,
+                     RTM_DELQDISC, RTM_NEWQDISC, Netlink, Request, allowed, changed)
+from hpcc_net import Netns, Pair, defer, expect, main, pattern, set_cc, transfer
+import knob
+
+MESSAGES = int(os.environ.get("HPCC_FUZZ_MESSAGES") or 3000)
+SEED = int(os.environ.get("HPCC_FUZZ_SEED") or 1)
+SANE = "rate 1gbit delay 20us limit 1mb marking ldcp kmin 0 kmax 0 knonect 0 pmax 1 kind 253 " \
+       "stamp split-gso overhead 24 node 1 port 2"
+
+
+class Port:
+    """A qdisc, and what it has to be."""
+
+    def __init__(self, ns, dev, rng, gentle=False):
+        self.link = Netlink(ns, dev)
+        self.rng, self.gentle = rng, gentle
+        self.config = None          # as configured; None: there is no qdisc of ours
+        self.accepted = self.refused = 0
+
+    def shown(self):
+        """The configuration as a dump has to have it, but for derived thresholds."""
+        names = [name for name in DEFAULTS if name not in MARKS or self.config["marking"]]
+        return {name: self.config[name] for name in names}
+
+    def check(self, what):
+        """Is the qdisc what it has to be?"""
+        kind, _, config = self.link.dump()
+        if self.config is None:
+            expect(f"{what}: kind", kind == "hpcc", False)
+            return
+        expect(f"{what}: kind", kind, "hpcc")
+        want = self.shown()
+        for name in "kmin", "kmax", "knonect":
+            if name in want and not want[name]:
+                want[name] = config[name]
+                expect(f"{what}: {name} {config[name]} within limit",
+                       config[name] <= config["limit"], True)
+        expect(what, config, want)
+        for name, _, low, high in ATTRS.values():
+            if name in config:
+                expect(f"{what}: {name} {config[name]}", low <= config[name] <= high, True)
+        if config["marking"]:
+            expect(f"{what}: kmin {config['kmin']} <= kmax {config['kmax']}",
+                   config["kmin"] <= config["kmax"], True)
+
+    def step(self):
+        """One request."""
+        kind = self.rng.random()
+        if kind < 0.02 and not self.gentle:
+            error, _ = self.link.ask(RTM_DELQDISC, 0, Request(self.rng).body(
+                self.link.index, self.link.dump()[1]))
+            expect("delete", error == "", self.config is not None)
+            self.config = None
+            self.check("deleted")
+            return
+        request = Request(self.rng, self.gentle)
+        flags, handle = NLM_F_CREATE | NLM_F_REPLACE, HANDLE
+        base = self.config if self.config is not None else DEFAULTS
+        right = request.right
+        if kind < 0.1 and not self.gentle:
+            # Another handle is another qdisc, which begins with the defaults.
+            handle, base = 2 * HANDLE if self.link.dump()[1] == HANDLE else HANDLE, DEFAULTS
+        elif kind < 0.13:
+            flags = NLM_F_CREATE | NLM_F_EXCL
+            if self.config is not None:
+                right = False
+        elif self.config is not None and self.link.dump()[1]:
+            handle = self.link.dump()[1]
+            if kind < 0.5:
+                flags = 0
+        self.ask(request, flags, handle, base, right)
+
+    def ask(self, request, flags, handle, base, right):
+        """Send it and compare. Where nobody says (right is None) both will do."""
+        what = f"{request.nest.hex()} flags {flags:#x} after {self.config}"
+        error, message = self.link.ask(RTM_NEWQDISC, flags,
+                                       request.body(self.link.index, handle))
+        may = allowed(base | request.given, request.given)
+        if right is not None:
+            expect(f"{what}: accepted, {error} {message!r}", not error, bool(right and may))
+        if error:
+            self.refused += 1
+            expect(f"{what}: error {error}", error in ("EINVAL", "ERANGE", "EEXIST"), True)
+            expect(f"{what}: says {message!r}", 5 < len(message) < 100 and "\n" not in message,
+                   True)
+        else:
+            self.accepted += 1
+            self.config = changed(base, request.given)
+        self.check(what)
+
+
+def port_pair(**how):
+    """Two namespaces with nothing but a cable."""
+    tx, rx = Netns(), Netns()
+    tx.ip(f"link add v0 type veth peer name v0 netns {rx.path}", "link set v0 up")
+    rx.ip("link set v0 up")
+    return tx, Port(tx, "v0", random.Random(SEED), **how)
+
+
+def test_attributes():
+    """The rules of the manual page, and nothing else, decide."""
+    _, port = port_pair()
+    for _ in range(MESSAGES):
+        port.step()
+    print(f"# {port.accepted} accepted, {port.refused} refused")
+    for what in port.accepted, port.refused:
+        expect(f"{what} of {MESSAGES}", what >= MESSAGES // 5, True)
+
+
+def test_under_traffic():
+    """The same, with connections that go on."""
+    pair = Pair(qdisc="hpcc rate 1gbit")
+    listener = pair.listen()
+    ends = [pair.connect(listener, cc=name) for name in ("hpcc", "ldcp", "cubic")]
+    # tc's qdisc is gone: what Port thinks of begins with its first request.
+    pair.c.tc("qdisc del dev eth0 root")
+    port = Port(pair.c, "eth0", random.Random(SEED + 1), gentle=True)
+    turns = 0
+
+    def each():
+        nonlocal turns
+        turns += 1
+        port.step()
+
+    while turns < MESSAGES // 4:
+        transfer(*((client, server, pattern(30000, i)) for i, (client, server) in
+                   enumerate(ends)), each=each, timeout_s=600)
+    print(f"# {port.accepted} accepted, {port.refused} refused")
+    pair.c.tc(f"qdisc replace dev eth0 root hpcc {SANE}")
+    transfer(*((client, server, pattern(30000, i)) for i, (client, server) in enumerate(ends)))
+
+
+def test_batches():
+    """tc -batch, with all there is, right and wrong, and packets in the queue."""
+    pair = Pair(qdisc="hpcc rate 1gbit delay 20us")
+    client, server = pair.connect()
+    rng = random.Random(SEED + 2)
+    words = {"rate": ("0", "1gbit", "100mbit", "1kbit", "99gbit", "1bit", "x", ""),
+             "delay": ("0", "20us", "1ms", "1s", "2s", "-1"), "limit": ("1mb", "100kb", "1", "4gb"),
+             "marking": ("ldcp", "off", "on"), "kmin": ("0", "10kb", "9mb"),
+             "kmax": ("0", "30kb", "9mb"), "pmax": ("0", "0.5", "1", "2"),
+             "knonect": ("0", "50kb"), "overhead": ("0", "24", "256", "257"),
+             "node": ("0", "1048575", "1048576"), "port": ("0", "65535", "65536"),
+             "kind": ("253", "254", "255"), "stamp": ("",), "nostamp": ("",),
+             "split-gso": ("",), "no-split-gso": ("",), "bandwidth": ("0", "10gbit", "1bit")}
+    for _ in range(max(MESSAGES // 1000, 1)):
+        lines = []
+        for _ in range(100):
+            verb = rng.choice(("change", "change", "change", "replace", "add", "del"))
+            how = " ".join(f"{name} {rng.choice(words[name])}" for name in
+                           rng.sample(list(words), rng.randrange(4)))
+            lines.append(f"qdisc {verb} dev eth0 root hpcc {how if verb != 'del' else ''}")
+        client.setblocking(False)
+        data = pattern(60000, len(lines))
+        sent = client.send(data)
+        pair.c.run("tc", "-force", "-batch", "-", stdin="\n".join(lines) + "\n", check=False)
+        pair.c.tc(f"qdisc replace dev eth0 root hpcc {SANE}")
+        got = bytearray()
+        server.settimeout(600)
+        while len(got) < sent:
+            got += server.recv(1 << 16)
+        expect("data", got == data[:sent], True)
+
+
+def random_text(rng, low, high):
+    """Something to write into a parameter."""
+    number = rng.choice((low, high, low - 1, high + 1, rng.randint(low, high), 0, 1 << 31,
+                         1 << 32, 1 << 64, -1))
+    text = str(number).encode()
+    kind = rng.random()
+    if kind < 0.5:
+        return text
+    junk = bytes(rng.randrange(256) for _ in range(rng.randrange(1, 40)))
+    return rng.choice((text + b"\n", b" " + text + b" ", hex(number).encode(), text + b"\0" + text,
+                       text + b" " + text, b"0" * rng.randrange(1, 6000) + text, junk, text + junk,
+                       b"\n", b" ", b"-", b"+" + text, text * rng.randrange(1, 2000)))
+
+
+def test_parameters():
+    """Either a value within its range or what was there before."""
+    pair = Pair()
+    client, server = pair.connect()
+    rng = random.Random(SEED + 3)
+    told = list(knob.each())
+    wrote = 0
+    for turn in range(MESSAGES // 2):
+        path, _, name, _, low, high, zero = rng.choice(told)
+        file = "/proc/sys/" + path.replace(".", "/")
+        with pair.c:
+            fd = os.open(file, os.O_RDWR)
+        before = os.pread(fd, 100, 0)
+        text = random_text(rng, low, high)
+        try:
+            os.pwrite(fd, text, rng.choice((0, 0, 0, 0, 1, 100)))
+            wrote += 1
+        except OSError:
+            expect(f"{name} after {text[:40]!r} was refused", os.pread(fd, 100, 0), before)
+        value = int(os.pread(fd, 100, 0))
+        expect(f"{name} {value} after {text[:40]!r}",
+               low <= value <= high or zero and not value, True)
+        os.pread(fd, rng.randrange(1, 20), rng.randrange(20))
+        os.close(fd)
+        if turn % 50 == 0:
+            set_cc(client, rng.choice(("hpcc", "ldcp", "hpcc", "reno")))
+            transfer((client, server, pattern(5000, turn)))
+            fresh, there = pair.connect(pair.listen(6000 + turn), cc=rng.choice(("hpcc", "ldcp")))
+            transfer((fresh, there, pattern(3000, turn)))
+            fresh.close()
+    expect(f"{wrote} accepted", wrote > MESSAGES // 10, True)
+
+
+# What neither ends a connection nor keeps it from being read: level, names.
+OPTIONS = ((socket.IPPROTO_TCP, (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 13, 16, 17, 23, 24, 25, 27, 28,
+                                 35, 36, 37)),
+           (socket.SOL_SOCKET, (5, 7, 8, 10, 12, 20, 36, 46, 47, 60)),
+           (socket.IPPROTO_IP, (1, 2, 4, 6, 7, 8, 10, 11, 12, 13, 14, 23)),
+           (socket.IPPROTO_IPV6, (23, 24, 25, 49, 51, 54, 57, 59, 66, 67, 70)))
+
+
+def random_option(rng, sock):
+    """Set or get one."""
+    level, names = rng.choice(OPTIONS)
+    name = rng.choice(names)
+    size = rng.choice((4, 4, 4, 4, 0, 1, 2, 3, 8, 16, 24, 40))
+    data = bytes(rng.randrange(256) for _ in range(size))
+    if size == 4 and rng.random() < 0.8:
+        data = struct.pack("=I", rng.choice((0, 1, 2, 10, 1000, 1460, 65535, 1 << 20, 1 << 31)))
+    if (level, name) == (socket.IPPROTO_TCP, 13):
+        data = rng.choice((b"hpcc", b"ldcp", b"cubic", b"reno", b"hpcc-classic", b"", b"h" * 40))
+    if level == socket.SOL_SOCKET and name in (20, 47):
+        data = struct.pack("=Q", rng.randrange(10 ** 7, 10 ** 10))  # time-outs; a pace that is one
+    try:
+        sock.setsockopt(level, name, data)
+        return 1
+    except (OSError, ValueError):
+        return 0
+
+
+def test_socket_options():
+    """On connections that go on, and on new ones: bytes arrive, whatever was set."""
+    done = turn = 0
+    for version in 4, 6:
+        pair = Pair(version, qdisc=f"hpcc {SANE}")
+        listener = pair.listen()
+        rng = random.Random(SEED + 4)
+        ends = [pair.connect(listener, cc=name) for name in ("hpcc", "ldcp", "hpcc")]
+
+        def each():
+            nonlocal done, turn
+            turn += 1
+            sock = rng.choice(rng.choice(ends))
+            done += random_option(rng, sock)
+            for level, name in ((6, 11), (6, 26), (6, 13)):
+                sock.getsockopt(level, name, rng.choice((1, 4, 16, 64, 300)))
+            for name in "hpcc", "hpcc_flows", "ldcp":
+                pair.c.read("/proc/net/" + name)
+
+        for _ in range(max(MESSAGES // 300, 1)):
+            transfer(*((client, server, pattern(20000, i)) for i, (client, server) in
+                       enumerate(ends)), each=each, timeout_s=3000)
+            # A closed one, and one that listens.
+            spare = pair.s.socket(version)
+            random_option(rng, spare)
+            random_option(rng, listener)
+            spare.close()
+    print(f"# {done} of {turn} set")
+
+
+def test_files():
+    """In pieces of any size: the same as in one."""
+    pair = Pair(6)
+    listener = pair.listen()
+    ends = [pair.connect(listener, cc=("hpcc", "ldcp")[i % 2]) for i in range(40)]
+    rng = random.Random(SEED + 5)
+    for name in "hpcc", "hpcc_flows", "ldcp":
+        with pair.c:
+            fd = os.open("/proc/net/" + name, os.O_RDONLY)
+        defer(os.close, fd)
+        whole = pair.c.read("/proc/net/" + name).encode()
+        for _ in range(MESSAGES // 100):
+            got, size = b"", rng.choice((1, 7, 100, 1000, 5000)) if len(whole) < 3000 else 3000
+            while piece := os.pread(fd, rng.randint(1, size), len(got)):
+                got += piece
+            expect(name, got, whole)
+            at = rng.choice((0, len(whole) - 1, len(whole), 1 << 20, 1 << 40, 1 << 62))
+            expect("a byte", os.pread(fd, 1, at), whole[at:at + 1])
+            os.lseek(fd, rng.randrange(1 << 30), os.SEEK_SET)
+            os.read(fd, 10)
+    expect("flows", len(ends), 40)
+
+
+if __name__ == "__main__":
+    main(sys.modules[__name__])
