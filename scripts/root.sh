@@ -2,13 +2,15 @@
 # SPDX-License-Identifier: GPL-2.0
 #
 # root.sh SUITE [--ro DIR]... [--rw DIR]... [--] COMMAND [ARG]...: run COMMAND as root
-# in a Debian of that suite (bookworm, trixie), with its compiler, and what it
-# takes to build modules and packages. Directories are shown under their
-# own names; what is written elsewhere is gone afterwards, and there is no network.
-# Without COMMAND: print where that Debian is. Needs root and debootstrap.
+# in a Debian of that suite (bookworm, trixie, trixie-backports: that with the
+# newer kernel), with its compiler and what it takes to build modules. Directories
+# are shown under their own names; what is written elsewhere is gone afterwards,
+# and there is no network. Without COMMAND: print where that Debian is. Needs
+# root and debootstrap.
 #
-# It is made once, 750 MB, in ${HPCC_CACHE:-${XDG_CACHE_HOME:-~/.cache}/hpcc}/root-SUITE,
-# from the mirror that this machine uses anyway; remove it to get a newer one.
+# It is made once, 1 to 1.5 GB, in ${HPCC_CACHE:-${XDG_CACHE_HOME:-~/.cache}/hpcc}/root-SUITE,
+# from the mirror that this machine uses anyway; remove it to get a newer one. It
+# has the headers of its kernel, and is that kernel's tree for scripts/vm/run.sh.
 #
 # To be sourced as well, for root_dir, root_layer, root_share and in_root. The caller
 # then has say() and die().
@@ -17,8 +19,11 @@ ROOT_HERE=$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")
 ROOT_CACHE=${HPCC_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/hpcc}
 # shellcheck source=scripts/uml/suites.sh
 . "$ROOT_HERE/uml/suites.sh"
-# dkms has the compiler come along, openssl makes its key.
-ROOT_PACKAGES='dkms iproute2 man-db openssl procps python3'
+# openssl makes the key of dkms.
+ROOT_PACKAGES='dkms gcc iproute2 libc6-dev man-db openssl procps python3'
+# What a guest with this kernel may load.
+ROOT_MODULES='arch crypto lib net fs/9p fs/netfs fs/fscache drivers/virtio drivers/net/veth.ko*
+	drivers/net/dummy.ko* drivers/net/tun.ko* drivers/char/hw_random'
 ROOT=
 
 in_root()
@@ -27,19 +32,68 @@ in_root()
 		DEBIAN_FRONTEND=noninteractive "$@"
 }
 
+# root_image RELEASE: the image of this kernel, as far as a virtual machine needs it,
+# where its headers do not depend on it. All of it is four times as large.
+root_image()
+{
+	local image=linux-image-$1 parts path
+	local -a keep=('./boot/vmlinuz*' '*/vmlinuz' '*/modules.builtin*' '*/modules.order')
+
+	for path in $ROOT_MODULES; do
+		keep+=("*/kernel/$path")
+	done
+	# From 7.x on, image and modules are packages of their own.
+	parts=$(in_root apt-cache depends --important "$image" |
+		sed -nE 's/^ *\|?Depends: (linux-(binary|modules)-.*)$/\1/p')
+	mkdir "$ROOT/debs"
+	# shellcheck disable=SC2016,SC2086 # the root's shell expands it; a list
+	in_root sh -c 'cd /debs && apt-get download -q -o APT::Sandbox::User= "$@"' - "$image" $parts
+	for path in "$ROOT"/debs/*.deb; do
+		# Not every package has all of it.
+		dpkg-deb --fsys-tarfile "$path" |
+			tar -C "$ROOT" --keep-directory-symlink -xf - --wildcards "${keep[@]}" || true
+	done
+	rm -r "$ROOT/debs"
+}
+
+# root_tree RELEASE: what scripts/vm/run.sh wants of a kernel's tree.
+root_tree()
+{
+	local release=$1 image
+
+	[ -d "$ROOT/usr/lib/modules/$release/kernel/net" ] || root_image "$release"
+	image=$(find "$ROOT/boot" "$ROOT/usr/lib/modules/$release" -name 'vmlinuz*' | head -n 1)
+	ln -sf "${image#"$ROOT/"}" "$ROOT/vmlinuz"
+	# The first program of a machine loads no compressed modules.
+	find "$ROOT/usr/lib/modules/$release/kernel" -name '*.ko.xz' \
+		\( -path '*/9p*' -o -path '*/netfs/*' -o -path '*/fscache/*' -o -path '*/virtio/*' \) \
+		-exec xz -d {} +
+	in_root depmod "$release"
+	echo "$release" > "$ROOT/release"
+	"$ROOT_HERE/vm/initrd.sh" "$ROOT" > "$ROOT/initrd"
+}
+
 # root_make SUITE DIR: in a mount namespace of its own, for what an interruption leaves.
 root_make()
 {
-	local mirror
+	local suite=${1%-backports} mirror release
 
 	mirror=$(suites_mirror)
 	[ -n "$mirror" ] || die "no Debian mirror is configured here"
 	ROOT=$2
+	debootstrap --variant=minbase "$suite" "$ROOT" "$mirror"
+	mount -t proc proc "$ROOT/proc"
+	if [ "$suite" != "$1" ]; then
+		echo "deb $mirror $1 main" >> "$ROOT/etc/apt/sources.list"
+		in_root apt-get update -q
+	fi
 	# shellcheck disable=SC2086 # a list
-	debootstrap --variant=minbase "$1" "$2" "$mirror" && mount -t proc proc "$2/proc" &&
-		in_root apt-get install -q -y --no-install-recommends $ROOT_PACKAGES \
-			"linux-headers-$(dpkg --print-architecture)" &&
-		umount "$2/proc"
+	in_root apt-get install -q -y --no-install-recommends $ROOT_PACKAGES
+	in_root apt-get install -q -y --no-install-recommends -t "$1" \
+		"linux-headers-$(dpkg --print-architecture)"
+	release=$(basename "$(echo "$ROOT"/lib/modules/*)")
+	root_tree "$release"
+	umount "$ROOT/proc"
 }
 
 # root_dir SUITE: print its directory.
@@ -47,7 +101,8 @@ root_dir()
 (
 	final=$ROOT_CACHE/root-$1
 
-	[[ $1 =~ ^[a-z]+$ ]] || die "\"$1\" is no suite of Debian; bookworm and trixie are"
+	[[ $1 =~ ^[a-z]+(-backports)?$ ]] ||
+		die "\"$1\" is no suite of Debian; bookworm, trixie and trixie-backports are"
 	[ "$(id -u)" = 0 ] || die "needs root"
 	command -v debootstrap > /dev/null || die "needs debootstrap; scripts/install-deps deb installs it"
 	mkdir -p "$ROOT_CACHE"
@@ -126,7 +181,8 @@ root_main()
 		return
 		;;
 	esac
-	suite=${1:?usage: root.sh SUITE [--ro DIR]... [--rw DIR]... [--] COMMAND...}
+	[ $# -gt 0 ] || die "usage: root.sh SUITE [--ro DIR]... [--rw DIR]... [--] [COMMAND...]"
+	suite=$1
 	shift
 	while [ $# -gt 0 ]; do
 		case $1 in
