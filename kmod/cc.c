@@ -47,6 +47,13 @@ static const u8 hpcc_identify_tries = 2;
 
 static const u32 hpcc_ecn_shift = 3;
 
+static struct hpcc_flow *hpcc_flow_of(const struct sock *sk)
+{
+	const struct hpcc_ca *ca = inet_csk_ca(sk);
+
+	return ca->flow;
+}
+
 /* ---- Parameters of a connection -------------------------------------- */
 
 /* (Re)compute what follows from T: W_init = B_host * T,
@@ -232,6 +239,7 @@ static void hpcc_to_classic(struct sock *sk)
 
 	/* Nothing told that the path takes less: go on from here, slowly. */
 	tp->snd_ssthresh = tcp_snd_cwnd(tp);
+	hpcc_algo_forget(&hpcc_flow_of(sk)->algo);
 	hpcc_run_classic(sk, HPCC_C_FALLBACKS);
 }
 
@@ -240,15 +248,28 @@ static void hpcc_to_telemetry(struct sock *sk, struct hpcc_flow *flow)
 	struct tcp_sock *tp = tcp_sk(sk);
 
 	flow->silent_acks = 0;
+	flow->doubt = false;
 	flow->conserving = false;
 	hpcc_algo_forget(&flow->algo);
 	hpcc_algo_restart(&flow->algo, &flow->params,
 			  (u64)tcp_snd_cwnd(tp) * tp->mss_cache << 16);
+	/* Where nothing is in flight TCP does not call hpcc_cong_control(). */
+	tcp_snd_cwnd_set(tp, hpcc_cwnd(sk, flow));
+	hpcc_set_rate(sk, flow);
 	WRITE_ONCE(inet_csk(sk)->icsk_ca_ops, &hpcc_ops);
 	hpcc_count(sock_net(sk), HPCC_C_RETURNS);
 }
 
-/* Whether data have been acknowledged for a while without telemetry. */
+/* Whether an ACK's records tell about the path: a link was measured, or is
+ * known from now on. Where all were ignored, or each is of another link than
+ * the one before, W would stay as it is for as long as that goes on.
+ */
+static bool hpcc_of_use(u32 bits)
+{
+	return !(bits & HPCC_ACK_NO_SAMPLE) || bits & HPCC_ACK_NEW;
+}
+
+/* Whether data have been acknowledged for a while without telemetry of use. */
 static bool hpcc_silent(const struct tcp_sock *tp, struct hpcc_flow *flow,
 			const struct rate_sample *rs)
 {
@@ -263,19 +284,13 @@ static bool hpcc_silent(const struct tcp_sock *tp, struct hpcc_flow *flow,
 
 /* ---- Callbacks of hpcc ----------------------------------------------- */
 
-static struct hpcc_flow *hpcc_flow_of(const struct sock *sk)
-{
-	const struct hpcc_ca *ca = inet_csk_ca(sk);
-
-	return ca->flow;
-}
-
 static void hpcc_cong_control(struct sock *sk, HPCC_CONG_CONTROL_ACK
 			      const struct rate_sample *rs)
 {
 	struct hpcc_flow *flow = hpcc_flow_of(sk);
 	struct hpcc_sample s[HPCC_HOPS_MAX];
 	struct tcp_sock *tp = tcp_sk(sk);
+	bool of_use = false;
 	u64 W_before_q16;
 	u32 bits;
 	u32 n;
@@ -291,7 +306,6 @@ static void hpcc_cong_control(struct sock *sk, HPCC_CONG_CONTROL_ACK
 	n = hpcc_take_mail(sk, flow, s);
 	if (n) {
 		W_before_q16 = flow->algo.W_q16;
-		flow->silent_acks = 0;
 		bits = hpcc_new_ack(&flow->algo, &flow->params, s, n,
 				    tp->snd_una, tp->snd_nxt);
 		hpcc_note_seen(flow, tp->tcp_mstamp, s, n);
@@ -300,6 +314,11 @@ static void hpcc_cong_control(struct sock *sk, HPCC_CONG_CONTROL_ACK
 			if (bits & (HPCC_ACK_FIRST | HPCC_ACK_PATH))
 				hpcc_identify(flow);
 		}
+		of_use = hpcc_of_use(bits);
+		flow->doubt = !of_use;
+	}
+	if (likely(of_use)) {
+		flow->silent_acks = 0;
 	} else if (unlikely(hpcc_silent(tp, flow, rs))) {
 		hpcc_to_classic(sk);
 		return;
@@ -457,12 +476,28 @@ struct tcp_congestion_ops hpcc_ops __read_mostly = {
 
 /* ---- Callbacks of hpcc-classic --------------------------------------- */
 
+/* Whether a link can be measured again, after records that were all ignored. */
+static bool hpcc_doubt_ends(struct sock *sk, struct hpcc_flow *flow)
+{
+	struct hpcc_sample s[HPCC_HOPS_MAX];
+	u32 n = hpcc_take_mail(sk, flow, s);
+	u32 bits;
+
+	if (!n)
+		return false;
+	bits = hpcc_measure_inflight(&flow->algo, &flow->params, s, n);
+	hpcc_note_seen(flow, tcp_sk(sk)->tcp_mstamp, s, n);
+	hpcc_count_ack(sk, bits);
+	return !(bits & HPCC_ACK_NO_SAMPLE);
+}
+
 static void hpcc_classic_in_ack_event(struct sock *sk, u32 flags)
 {
 	struct hpcc_flow *flow = hpcc_flow_of(sk);
 
 	hpcc_in_ack_event(sk, flags);
-	if (flow && READ_ONCE(flow->mail_fresh))
+	if (flow && READ_ONCE(flow->mail_fresh) &&
+	    (likely(!flow->doubt) || hpcc_doubt_ends(sk, flow)))
 		hpcc_to_telemetry(sk, flow);
 }
 

@@ -256,8 +256,9 @@ struct hpcc_base {
  * @burst: cap of a TSO burst
  * @turn: counts segments, for the phases of a long path
  * @identify_left: IDENTIFY segments still to be sent
- * @silent_acks: ACKs of new data since the last telemetry
+ * @silent_acks: ACKs of new data since the last telemetry of use
  * @silent_since_us: tcp_mstamp of the first of them
+ * @doubt: there was telemetry in that time, all of it ignored
  * @conserve_seq: packet conservation until this is acknowledged
  * @conserving: ... is going on
  * @lock: covers the rest
@@ -297,6 +298,7 @@ struct hpcc_flow {
 	u8 identify_left;
 	u32 silent_acks;
 	u64 silent_since_us;
+	bool doubt;
 	u32 conserve_seq;
 	bool conserving;
 

@@ -354,6 +354,44 @@ def test_fallback_and_return():
     expect("fallbacks", flow.ns.counters()["fallbacks"], 2)
 
 
+def test_ignored_is_silence():
+    """Records that are all ignored do not hold W: classic after as many ACKs as
+    without any, and back only when there is one that can be measured.
+    """
+    flow = Flow()
+    link = Link()
+    flow.round(link.step(9000, 1.0, 1.0))
+    settle(flow, link, 60000)
+    for bad in "ts", "tx", "link":
+        held = flow.flow()["W"]
+        before = flow.ns.counters()
+        for turn in range(14):
+            if bad == "ts":
+                flow.round(link.step(-10))
+            elif bad == "tx":
+                flow.round(link.step(100, 400))
+            else:
+                link.tag = 100 + turn
+                flow.round(link.step(9000, 0.5))
+            if turn < 6:
+                expect(f"{bad}: W, mode", (flow.flow()["W"], flow.cc()), (held, "hpcc"))
+        moved = flow.ns.counters() - before
+        expect(f"{bad}: mode", flow.cc(), "hpcc-classic")
+        expect(f"{bad}: fallbacks, returns", (moved.get("fallbacks"), moved.get("returns")),
+               (1, None))
+        counter = {"ts": "ts_back_ignored", "tx": "tx_excess_ignored", "link": "path_changes"}[bad]
+        expect_in(f"{bad}: {counter}", moved[counter], 12, 14)
+        link = Link(ts=link.ts + 9000)
+        flow.echo(link.step(9000, 0.9))
+        expect(f"{bad}: after one record", flow.cc(), "hpcc-classic")
+        flow.round(link.step(9000, 0.9))
+        expect(f"{bad}: after two", flow.cc(), "hpcc")
+        flow.round(link.step(9000, 1.0, 1.0))
+        now = flow.round(link.step(9000, 1.0, 1.0))["W"]
+        flow.round(link.step(9000, 1.0, 1.0))
+        expect(f"{bad}: W follows", flow.flow()["W"] < now, True)
+
+
 def test_never_any_telemetry():
     """Agreed, but no switch on the way: classic after a few round trips."""
     flow = Flow()
