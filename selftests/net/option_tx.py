@@ -333,7 +333,7 @@ def test_idle_segments():
 
 def test_zero_window_probe():
     """A probe into a closed window does not grow beyond what it is."""
-    peer = Peer()
+    peer = Peer(patient=False)
     peer.connect()
     peer.window = 0
     peer.send()
