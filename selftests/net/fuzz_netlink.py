@@ -282,7 +282,7 @@ def test_socket_options():
 
 def test_files():
     """In pieces of any size: the same as in one."""
-    pair = Pair(6)
+    pair = Pair(6, qdisc=f"hpcc {SANE}")
     listener = pair.listen()
     ends = [pair.connect(listener, cc=("hpcc", "ldcp")[i % 2]) for i in range(40)]
     rng = random.Random(SEED + 5)
