@@ -12,6 +12,9 @@
 #   --env NAME=VAL  environment of COMMAND; may be repeated
 #   --mem SIZE      memory of the guest (1G)
 #   --cpus N        CPUs (2)
+#   --icount        one CPU, emulated, that takes a nanosecond for each instruction:
+#                   equal runs are equal to the byte, and far from real time. The
+#                   guest has a copy of what COMMAND needs and writes nowhere else
 #   --timeout S     give up after S seconds (600), or when the guest has given no
 #                   sign of life for 2 minutes
 #   --kernel ARG    one more argument for the kernel's command line
@@ -95,22 +98,34 @@ share()
 # CPUs that get no time of the host's would have it called unstable.
 command_line()
 {
-	local tree=$1 mem=$2 cpus=$3 accel=$4 dir number=0
+	local tree=$1 mem=$2 cpus=$3 accel=$4 dir number=0 initrd=$1/initrd
 
 	qemu=(qemu-system-x86_64 -nodefaults -no-user-config -display none -no-reboot
 		-machine q35 -smp "$cpus" -m "$mem")
 	case $accel in
+	icount)
+		# Its sign of life stays inside.
+		SILENCE_S=$timeout
+		qemu+=(-accel "tcg,thread=single" -icount "shift=0,sleep=off" -seed 1
+			-rtc "base=2024-01-01,clock=vm" -cpu "max,-cx16,-rdrand,-rdseed")
+		;;
 	kvm) qemu+=(-accel kvm -cpu host) ;;
 	tcg) qemu+=(-accel "tcg,thread=multi" -cpu "max,-cx16") ;;
 	*) die "HPCC_VM_ACCEL is $accel; it may be kvm or tcg" ;;
 	esac
-	qemu+=(-serial "file:$JOB/console" -serial stdio -device virtio-rng-pci)
-	share root / readonly=on
-	share job "$JOB"
+	qemu+=(-serial "file:$JOB/console" -serial stdio)
+	if [ "$accel" = icount ]; then
+		"$HERE/alone.sh" "$tree" "$JOB" "${ro[@]}" > "$JOB/initrd"
+		initrd=$JOB/initrd
+	else
+		qemu+=(-device virtio-rng-pci)
+		share root / readonly=on
+		share job "$JOB"
+	fi
 	for dir in "${rw[@]}"; do
 		share "rw$((++number))" "$dir"
 	done
-	qemu+=(-kernel "$tree/vmlinuz" -initrd "$tree/initrd" -append
+	qemu+=(-kernel "$tree/vmlinuz" -initrd "$initrd" -append
 		"console=ttyS0 loglevel=5 panic=-1 log_buf_len=4M tsc=reliable mitigations=off norandmaps ${kernel[*]}")
 }
 
@@ -138,6 +153,8 @@ boot()
 	watch "$timeout"
 	wait "$QEMU_PID" 2>/dev/null || true
 	QEMU_PID=
+	[ -s "$JOB/status" ] ||
+		sed -nE 's/^vm: status ([0-9]+).*/\1/p' "$JOB/console" > "$JOB/status"
 	[ ! -s "$JOB/status" ] || exit "$(cat "$JOB/status")"
 	tail -n 60 "$JOB/console" 2>/dev/null | tr -d '\r' || true
 	if [ -e "$JOB/ended" ]; then
@@ -156,6 +173,7 @@ main()
 		case $1 in
 		--) shift; break ;;
 		--cpus) cpus=$2 ;;
+		--icount) accel=icount; cpus=1; shift; continue ;;
 		*) job_option "$1" "${2:-}" || die "unknown option $1; see the head of $0" ;;
 		esac
 		shift 2

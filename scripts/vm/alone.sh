@@ -1,0 +1,132 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+#
+# alone.sh TREE JOB DIR...: write an initramfs to standard output that needs
+# nothing of the host's while it runs: what tests of selftests/net call, DIR...,
+# the job that run.sh left in JOB, and of the modules in TREE (of kernel.sh) those
+# for networks. A file that the host hands over comes when the host has time for
+# it; from here it comes after the same number of instructions each time.
+set -euo pipefail
+
+PACKAGES='bash dash coreutils diffutils grep sed mawk util-linux mount procps iproute2 kmod
+	ethtool perl-base'
+MODULES='net/sched net/netfilter net/ipv4 net/ipv6 net/802 net/8021q net/bridge net/llc
+	net/core lib crypto drivers/net/veth.ko drivers/net/dummy.ko drivers/net/ifb.ko'
+STAGE=
+
+programs()
+{
+	local file
+
+	# shellcheck disable=SC2086 # a list
+	dpkg -L $PACKAGES | while read -r file; do
+		case $file in
+		*/bin/*|*/sbin/*|*/tc/*) [ ! -f "$file" ] || echo "$file" ;;
+		esac
+	done
+	echo /bin/sh
+	echo /usr/bin/awk
+	echo /usr/bin/python3
+	find /usr/lib/locale/C.utf8 -type f
+}
+
+# Its own modules, without those that teach or test.
+python()
+{
+	local dir
+
+	dir=$(/usr/bin/python3 -c 'import os; print(os.path.dirname(os.__file__))')
+	find "$dir" \( -name __pycache__ -o -name test -o -name idlelib -o -name lib2to3 \
+		-o -name ensurepip -o -name 'config-*' -o -name '*-packages' \) -prune -o \
+		-type f -print
+}
+
+# What programs and python's modules are linked with.
+libraries()
+{
+	{ grep -vE '\.py$|/locale/' "$1" | xargs ldd 2> /dev/null || true; } |
+		sed -nE 's,^.*[[:space:]](/[^ ]+) \(0x.*,\1,p' | sort -u
+}
+
+modules()
+{
+	local dir part
+
+	dir=$1/lib/modules/$(cat "$1/release")
+	for part in $MODULES; do
+		[ ! -e "$dir/kernel/$part" ] || find "$dir/kernel/$part" -type f
+	done
+	find "$dir" -maxdepth 1 -name 'modules.*'
+}
+
+# ours DIR: without what git keeps and what tests leave behind.
+ours()
+{
+	find "$1" \( -name .git -o -name out \) -prune -o -type f -print
+}
+
+# archive DIR: the files named on standard input, below DIR, and the directories
+# on the way; contents in place of links. Where /bin is a link, so it is there.
+archive()
+{
+	local link=''
+
+	[ ! -L /bin ] || link='s,^(bin|sbin|lib|lib32|lib64)/,usr/&,'
+	cd "$1"
+	sed -E "s,^/,,; $link" | LC_ALL=C sort -u | awk '{
+		path = $0
+		for (i = 1; (n = index(substr(path, i), "/")); i += n) {
+			dir = substr(path, 1, i + n - 2)
+			if (!seen[dir]++)
+				print dir
+		}
+		print path
+	}' | cpio --quiet --reproducible -oL -H newc -R 0:0
+}
+
+# What is there before all others: links, places to mount, the first program.
+skeleton()
+{
+	local job=$1 dir
+
+	mkdir -p "$STAGE"/root/usr/{bin,sbin,lib,lib64} \
+		"$STAGE"/root/{dev,proc,sys,run,tmp,var/tmp,etc,mnt/job,mnt/host}
+	for dir in bin sbin lib lib64; do
+		[ ! -L "/$dir" ] || ln -s "usr/$dir" "$STAGE/root/$dir"
+	done
+	cp "$job"/* "$STAGE/root/mnt/job"
+	printf '%s\n' '#!/bin/sh' 'exec /bin/sh /mnt/job/init.sh' > "$STAGE/root/init"
+	chmod 755 "$STAGE/root/init"
+	(cd "$STAGE/root" && find . -exec touch -hd @0 {} + && find . | LC_ALL=C sort |
+		cpio --quiet --reproducible -o -H newc -R 0:0)
+}
+
+main()
+{
+	local tree job dir
+
+	tree=$(readlink -f "${1:?usage: alone.sh TREE JOB DIR...}")
+	job=${2:?usage: alone.sh TREE JOB DIR...}
+	shift 2
+	STAGE=$(mktemp -d)
+	trap 'rm -rf "$STAGE"' EXIT
+	skeleton "$job"
+	{ programs; python; } > "$STAGE/list"
+	{
+		cat "$STAGE/list"
+		libraries "$STAGE/list"
+		for dir; do
+			ours "$dir"
+		done
+	} > "$STAGE/files"
+	grep -vE '^/(tmp|var/tmp|run)/' "$STAGE/files" | archive /
+	# init.sh looks for modules, and for what tmpfs hides, in /mnt/host.
+	mkdir -p "$STAGE/view/mnt"
+	ln -s / "$STAGE/view/mnt/host"
+	{
+		modules "$tree"
+		grep -E '^/(tmp|var/tmp|run)/' "$STAGE/files" || true
+	} | sed 's,^,mnt/host,' | archive "$STAGE/view"
+}
+
+main "$@"
