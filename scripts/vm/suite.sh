@@ -10,6 +10,7 @@
 # still holds them, and gives the next one a kernel without our state.
 set -u
 
+HERE=$(dirname "$(readlink -f "$0")")
 SCRIPT_S=${SCRIPT_S:-400}
 # Connections whose test has ended hold their module until they time out.
 UNLOAD_S=100
@@ -52,7 +53,7 @@ run_script()
 # Without room for orphans they go with their next timer.
 clean_up()
 {
-	local name room
+	local name room began=$SECONDS
 
 	read -r room < /proc/sys/net/ipv4/tcp_max_orphans
 	echo 0 > /proc/sys/net/ipv4/tcp_max_orphans
@@ -62,18 +63,21 @@ clean_up()
 		wait_for "$UNLOAD_S" rmmod "$name" 2> /dev/null ||
 			echo "Bail out! $name is still in use: $(cat "/sys/module/$name/refcnt")"
 	done
+	[ $((SECONDS - began)) -lt 5 ] || echo "# unloaded after $((SECONDS - began)) s"
 	echo "$room" > /proc/sys/net/ipv4/tcp_max_orphans
 }
 
 complaints()
 {
-	dmesg -c -l emerg,alert,crit,err,warn
+	dmesg -c -l emerg,alert,crit,err,warn | awk -f "$HERE/races.awk"
 }
 
 main()
 {
 	local script status
 
+	# Only a kernel that looks for data races has it, and sleeps until now.
+	[ ! -e /sys/kernel/debug/kcsan ] || echo on > /sys/kernel/debug/kcsan
 	dmesg -c > /dev/null
 	for script; do
 		echo "# script $script"

@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: GPL-2.0
+#
+# Passes on what the kernel said, without the data races that KCSAN reports of the
+# kernel's own code: those where neither of the two stacks has a function of a
+# module of ours. They are counted. A race of our code with the kernel's is kept,
+# and so is whatever else was said meanwhile and is a complaint.
+
+function report_ends(i)
+{
+	for (i = 0; keep && i < lines; i++)
+		print line[i]
+	elsewhere += !keep
+	inside = lines = 0
+}
+
+/==================================================/ {
+	if (inside)
+		report_ends()
+	else
+		inside = keep = 1
+	next
+}
+
+!inside {
+	print
+	next
+}
+
+/BUG: KCSAN: / {
+	keep = 0
+}
+
+/ \[(tcp_hpcc|tcp_ldcp|hpcc_common|sch_hpcc|hpcc_bugs)\]/ ||
+/BUG: [^K]|WARNING: |Oops|KASAN: |UBSAN: / {
+	keep = 1
+}
+
+{
+	line[lines++] = $0
+}
+
+END {
+	keep = 1
+	if (inside)
+		report_ends()
+	if (elsewhere)
+		print "# " elsewhere " data races in code that is not ours"
+}
