@@ -1,56 +1,116 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# Does the debug kernel see bugs? One guest for each, since a first report turns
-# some checks off. Runs on the host; "make check-debug" calls it.
+# Does the debug kernel see bugs? Runs on the host; "make check-debug" calls it for
+# User Mode Linux, "make check-smp" and "make check-kcsan", which set
+# HPCC_SMP_DEBUG, for kernels with several CPUs.
 set -uo pipefail
 
 HERE=$(dirname "$(readlink -f "$0")")
-UML=$HERE/../../scripts/uml
+SCRIPTS=$(readlink -f "$HERE/../../scripts")
+SMP=${HPCC_SMP_DEBUG:-}
 WORK=$(mktemp -d /var/tmp/hpcc-bugs.XXXXXX)
 trap 'rm -rf "$WORK"' EXIT
 
-# bug, and what the kernel has to print
+# Which kernel sees it, bug, and what it has to print. In the order in which one
+# guest can see them: lockdep turns itself off with its first report, and a report
+# of KASAN does that as well.
 BUGS='
-bounds	KASAN: slab-out-of-bounds
-freed	KASAN: slab-use-after-free
-locks	possible circular locking dependency
-sleep	BUG: (sleeping function called from invalid context|scheduling while atomic)
-leak	unreferenced object 0x
-timer	ODEBUG: free active
-shift	UBSAN: shift-out-of-bounds
+uml,kasan	sleep	BUG: (sleeping function called from invalid context|scheduling while atomic)
+uml,kasan	timer	ODEBUG: free active
+uml,kasan	shift	UBSAN: shift-out-of-bounds
+uml	leak	unreferenced object 0x
+uml,kasan	locks	possible circular locking dependency
+uml,kasan	bounds	KASAN: slab-out-of-bounds
+uml,kasan	freed	KASAN: (slab-)?use-after-free
+kcsan	race	BUG: KCSAN: data-race in (bug_race|hpcc_bugs)
 '
 
 build()
 {
+	local -a how=(ARCH=um)
+
+	[ -z "$SMP" ] || how=()
 	cp "$HERE"/Kbuild "$HERE"/hpcc_bugs.c "$WORK"
-	make -C "$1" ARCH=um M="$WORK" modules > "$WORK/log" 2>&1
+	make -C "$1" "${how[@]}" M="$WORK" modules > "$WORK/log" 2>&1
+}
+
+# Each in a guest of its own, as these boot in no time.
+make_bugs_uml()
+{
+	local tree=$1 bug
+
+	shift
+	for bug; do
+		"$SCRIPTS/uml/run.sh" --tree "$tree" --ro "$WORK" --kernel loglevel=5 -- \
+			insmod "$WORK/hpcc_bugs.ko" "bug=$bug" > "$WORK/$bug" 2>&1 < /dev/null
+	done
+}
+
+# All in one.
+make_bugs_smp()
+{
+	local tree=$1 bug
+
+	shift
+	# shellcheck disable=SC2016 # expanded in the guest
+	"$SCRIPTS/vm/run.sh" --tree "$tree" --ro "$WORK" --kernel kasan_multi_shot \
+		--env "SCRIPTS=$SCRIPTS" -- bash -c '
+		[ ! -e /sys/kernel/debug/kcsan ] || echo on > /sys/kernel/debug/kcsan
+		for bug; do
+			dmesg -c > /dev/null
+			insmod "$0/hpcc_bugs.ko" "bug=$bug"
+			rmmod hpcc_bugs
+			dmesg | awk -v bug="$bug" -f "$SCRIPTS/vm/races.awk" | sed "s/^/$bug: /"
+		done' "$WORK" "$@" > "$WORK/all" 2>&1 < /dev/null
+	for bug; do
+		sed -n "s/^$bug: //p" "$WORK/all" > "$WORK/$bug"
+	done
+}
+
+# make_bugs TREE BUG...: leave what the kernel says of each in WORK/BUG.
+make_bugs()
+{
+	if [ -n "$SMP" ]; then
+		make_bugs_smp "$@"
+	else
+		make_bugs_uml "$@"
+	fi
+}
+
+debug_tree()
+{
+	if [ -n "$SMP" ]; then
+		"$SCRIPTS/vm/kernel.sh"
+	else
+		HPCC_KERNEL=${HPCC_KERNEL:-7.2} HPCC_DEBUG=1 "$SCRIPTS/uml/build.sh"
+	fi
 }
 
 main()
 {
-	local tree bug want nr=0 failed=0 out
+	local tree list bug want nr=0 failed=0
 
+	list=$(grep -E "^[a-z,]*${SMP:-uml}" <<< "$BUGS")
 	echo "KTAP version 1"
-	echo "1..$(grep -c . <<< "$BUGS")"
-	export HPCC_KERNEL=${HPCC_KERNEL:-7.2}
-	tree=$(HPCC_DEBUG=1 "$UML/build.sh") || { echo "Bail out! no debug kernel"; exit 1; }
-	build "$tree" || { sed 's/^/# /' "$WORK/log"; echo "Bail out! hpcc_bugs does not build"; exit 1; }
-	while IFS=$'\t' read -r bug want; do
-		[ -n "$bug" ] || continue
+	echo "1..$(wc -l <<< "$list")"
+	tree=$(debug_tree) || { echo "Bail out! no debug kernel"; exit 1; }
+	build "$(readlink -f "$tree${SMP:+/build}")" ||
+		{ sed 's/^/# /' "$WORK/log"; echo "Bail out! hpcc_bugs does not build"; exit 1; }
+	# shellcheck disable=SC2046 # words
+	make_bugs "$tree" $(cut -f 2 <<< "$list")
+	while IFS=$'\t' read -r _ bug want; do
 		nr=$((nr + 1))
-		out=$("$UML/run.sh" --tree "$tree" --ro "$WORK" --kernel loglevel=5 -- \
-			insmod "$WORK/hpcc_bugs.ko" "bug=$bug" 2>&1 < /dev/null)
-		if grep -qE "$want" <<< "$out"; then
+		if grep -qE "$want" "$WORK/$bug"; then
 			echo "ok $nr - $bug"
 		else
 			# What it did print must not be taken for a complaint of
 			# this test's own guest.
-			tail -n 20 <<< "$out" | tr -d : | sed 's/^/# /'
+			tail -n 20 "$WORK/$bug" | tr -d : | sed 's/^/# /'
 			echo "not ok $nr - $bug: not seen"
 			failed=1
 		fi
-	done <<< "$BUGS"
+	done <<< "$list"
 	exit "$failed"
 }
 

@@ -5,6 +5,8 @@
  * that bug; never load it anywhere but in a guest.
  */
 #include <linux/delay.h>
+#include <linux/jiffies.h>
+#include <linux/kthread.h>
 #include <linux/module.h>
 #include <linux/slab.h>
 #include <linux/spinlock.h>
@@ -12,7 +14,7 @@
 
 static char *bug = "";
 module_param(bug, charp, 0400);
-MODULE_PARM_DESC(bug, "bounds, freed, locks, sleep, leak, timer or shift");
+MODULE_PARM_DESC(bug, "bounds, freed, locks, sleep, leak, timer, shift or race");
 
 static void bug_bounds(void)
 {
@@ -94,6 +96,36 @@ static void bug_shift(void)
 	WRITE_ONCE(value, value << by);
 }
 
+static unsigned long raced;
+
+static int bug_race_fn(void *unused)
+{
+	while (!kthread_should_stop()) {
+		raced++;
+		barrier();
+		cond_resched();
+	}
+	return 0;
+}
+
+/* One CPU counts, another one looks, and neither says so. */
+static void bug_race(void)
+{
+	struct task_struct *task = kthread_run(bug_race_fn, NULL, "hpcc_bugs");
+	unsigned long end = jiffies + 5 * HZ;
+	unsigned long sum = 0;
+
+	if (IS_ERR(task))
+		return;
+	while (time_before(jiffies, end)) {
+		sum += raced;
+		barrier();
+		cond_resched();
+	}
+	kthread_stop(task);
+	WRITE_ONCE(raced, sum);
+}
+
 static const struct {
 	const char *name;
 	void (*make)(void);
@@ -105,6 +137,7 @@ static const struct {
 	{ "leak", bug_leak },
 	{ "timer", bug_timer },
 	{ "shift", bug_shift },
+	{ "race", bug_race },
 };
 
 static int __init hpcc_bugs_init(void)
