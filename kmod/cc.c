@@ -424,9 +424,7 @@ static void hpcc_init(struct sock *sk)
 	hpcc_set_T(sk, flow);
 	flow->scale_before = flow->scale;
 	hpcc_algo_init(&flow->algo, &flow->params);
-	/* Room for what FORWARD asks, or for one record each way. */
-	hpcc_reserve(sk, flow, max(hpcc_opt_len(flow->slots),
-				   2 * hpcc_opt_len(1)));
+	hpcc_reserve(sk, flow, hpcc_room(flow));
 	cmpxchg(&sk->sk_pacing_status, SK_PACING_NONE, SK_PACING_NEEDED);
 	tcp_snd_cwnd_set(tcp_sk(sk), hpcc_cwnd(sk, flow));
 	hpcc_cap_bursts(sk, &flow->burst, tcp_snd_cwnd(tcp_sk(sk)));

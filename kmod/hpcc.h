@@ -245,6 +245,7 @@ struct hpcc_base {
  * @slots: records FORWARD asks for; constant
  * @reserved: bytes of MSS kept free for options
  * @ext_hdr_len: icsk_ext_hdr_len as we left it
+ * @ip_optlen: length of the IPv4 options that are part of it
  * @params: parameters of the algorithm
  * @algo: W, Wc, U, L; proc.c shows W, Wc and U without the socket lock, of
  *	whichever ACK was the last
@@ -286,6 +287,7 @@ struct hpcc_flow {
 
 	u16 reserved;
 	u16 ext_hdr_len;
+	u16 ip_optlen;
 	struct hpcc_params params;
 	struct hpcc_algo algo;
 	struct hpcc_base base[HPCC_HOPS_MAX];
@@ -325,6 +327,7 @@ void hpcc_flow_each(const struct net *net,
 
 /* ---- W and R (window.c) ----------------------------------------------------- */
 
+u16 hpcc_room(const struct hpcc_flow *flow);
 void hpcc_reserve(struct sock *sk, struct hpcc_flow *flow, u16 bytes);
 void hpcc_reserve_again(struct sock *sk, struct hpcc_flow *flow);
 u32 hpcc_cwnd(struct sock *sk, struct hpcc_flow *flow);

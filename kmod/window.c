@@ -12,6 +12,30 @@
 
 #include "hpcc.h"
 
+/* Length of the IPv4 options that setsockopt() set. */
+static u16 hpcc_ip_optlen(const struct sock *sk)
+{
+	const struct ip_options_rcu *opt =
+		rcu_dereference_protected(inet_sk(sk)->inet_opt,
+					  lockdep_sock_is_held(sk));
+
+	return opt ? opt->opt.optlen : 0;
+}
+
+/**
+ * hpcc_room() - how much room options need
+ * @flow: a flow
+ *
+ * Return: bytes, for what FORWARD asks or for one record each way. No
+ * multiple of 8, see hpcc_reserve_again().
+ */
+u16 hpcc_room(const struct hpcc_flow *flow)
+{
+	u16 bytes = max(hpcc_opt_len(flow->slots), 2 * hpcc_opt_len(1));
+
+	return bytes % 8 ? bytes : bytes + 4;
+}
+
 /**
  * hpcc_reserve() - keep room for options in each segment
  * @sk: socket
@@ -31,6 +55,7 @@ void hpcc_reserve(struct sock *sk, struct hpcc_flow *flow, u16 bytes)
 	icsk->icsk_pmtu_cookie = 0;
 	flow->reserved = bytes;
 	flow->ext_hdr_len = icsk->icsk_ext_hdr_len;
+	flow->ip_optlen = hpcc_ip_optlen(sk);
 }
 
 /**
@@ -38,22 +63,22 @@ void hpcc_reserve(struct sock *sk, struct hpcc_flow *flow, u16 bytes)
  * @sk: socket
  * @flow: its flow
  *
- * setsockopt() of IPv6 extension headers overwrites icsk_ext_hdr_len with
- * their length; that of IPv4 options adds the difference.
+ * setsockopt() of IPv4 options adds to icsk_ext_hdr_len by how much longer they
+ * became; that of IPv6 extension headers overwrites it with their length,
+ * also where an AF_INET6 socket talks IPv4. Their lengths are multiples of 8
+ * and hpcc_room() is none, so that one is not taken for the other.
  */
 void hpcc_reserve_again(struct sock *sk, struct hpcc_flow *flow)
 {
 	struct inet_connection_sock *icsk = inet_csk(sk);
+	u16 bytes = flow->reserved;
 
 	if (likely(icsk->icsk_ext_hdr_len == flow->ext_hdr_len))
 		return;
-	if (hpcc_ext_hdr_is_absolute(sk)) {
-		u16 bytes = flow->reserved;
-
+	if (icsk->icsk_ext_hdr_len !=
+	    (u16)(flow->ext_hdr_len + hpcc_ip_optlen(sk) - flow->ip_optlen))
 		flow->reserved = 0;
-		hpcc_reserve(sk, flow, bytes);
-	}
-	flow->ext_hdr_len = icsk->icsk_ext_hdr_len;
+	hpcc_reserve(sk, flow, bytes);
 }
 
 /**

@@ -60,12 +60,6 @@ static inline void hpcc_sock_addrs(const struct sock *sk,
 	ipv6_addr_set_v4mapped(sk->sk_rcv_saddr, laddr);
 	ipv6_addr_set_v4mapped(sk->sk_daddr, raddr);
 }
-
-static inline bool hpcc_ext_hdr_is_absolute(const struct sock *sk)
-{
-	return sk->sk_family == AF_INET6 &&
-	       !ipv6_addr_v4mapped(&sk->sk_v6_daddr);
-}
 #else
 static inline void hpcc_sock_addrs(const struct sock *sk,
 				   struct in6_addr *laddr,
@@ -73,11 +67,6 @@ static inline void hpcc_sock_addrs(const struct sock *sk,
 {
 	ipv6_addr_set_v4mapped(sk->sk_rcv_saddr, laddr);
 	ipv6_addr_set_v4mapped(sk->sk_daddr, raddr);
-}
-
-static inline bool hpcc_ext_hdr_is_absolute(const struct sock *sk)
-{
-	return false;
 }
 #endif
 

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """From W to what TCP does: cwnd, pacing, bursts, and room for our options."""
 
+import random
 import socket
 import sys
 import time
@@ -159,6 +160,77 @@ def test_leaving_after_extension_headers():
     # MTU, less IPv6, TCP and timestamps, less the extension header
     expect("payload", max(len(seg.payload) for seg in last), 1500 - 40 - 32 - 16)
     no_errors(pair)
+
+
+def ext_header(nbytes):
+    """Destination options of such a length."""
+    return bytes([0, nbytes // 8 - 1, 0x1e, nbytes - 4]) + bytes(nbytes - 4)
+
+
+# name: (level, option, value) that take room in each packet, or give it back
+ROOM = {
+    "dst8": (socket.IPPROTO_IPV6, IPV6_DSTOPTS, ext_header(8)),
+    "dst24": (socket.IPPROTO_IPV6, IPV6_DSTOPTS, ext_header(24)),
+    "hop16": (socket.IPPROTO_IPV6, IPV6_HOPOPTS, ext_header(16)),
+    "no dst": (socket.IPPROTO_IPV6, IPV6_DSTOPTS, b""),
+    "ip4": (socket.IPPROTO_IP, socket.IP_OPTIONS, b"\1" * 4),
+    "ip20": (socket.IPPROTO_IP, socket.IP_OPTIONS, b"\1" * 20),
+    "no ip": (socket.IPPROTO_IP, socket.IP_OPTIONS, b""),
+    "maxseg": (socket.IPPROTO_TCP, socket.TCP_MAXSEG, 1300),
+}
+
+
+def room_left(pair, address, version, slots, turns):
+    """Do this to a connection that began under hpcc and to one that never did: in
+    the end both have segments of the same size.
+    """
+    pair.c.sysctl("net.hpcc.slots", slots)
+    listener = pair.s.socket(version)
+    listener.bind(("" if version == 4 else "::", 0))
+    listener.listen()
+    sizes = []
+    for ours in True, False:
+        client = pair.c.socket(version)
+        set_cc(client, "hpcc" if ours else "cubic")
+        client.connect((address, listener.getsockname()[1]))
+        server = listener.accept()[0]
+        for turn in turns:
+            if turn == "data":
+                transfer((client, server, pattern(5000)))
+            elif turn in ROOM:
+                client.setsockopt(*ROOM[turn])
+            elif ours:
+                set_cc(client, turn)
+        if ours:
+            set_cc(client, "cubic")
+        transfer((client, server, pattern(5000)))
+        sizes.append(tcp_info(client)["snd_mss"])
+        client.close()
+        server.close()
+    listener.close()
+    expect(f"{address}, {slots} slots, {turns}: MSS", sizes[0], sizes[1])
+
+
+def test_room_in_any_order():
+    """Options that setsockopt() sets, and other congestion controls, with and
+    without an ACK between them.
+    """
+    rng = random.Random(5)
+    for address in "10.0.0.2", "::ffff:10.0.0.2", "fd00::2":
+        version = 6 if ":" in address else 4
+        pair = Pair(6 if address[0] == "f" else 4, delay="50us")
+        pair.s.sysctl("net.ipv4.tcp_congestion_control", "hpcc")
+        names = [name for name in ROOM if version == 6 or ROOM[name][0] != socket.IPPROTO_IPV6]
+        for first in names:
+            for slots in 1, 3:
+                room_left(pair, address, version, slots, ["data", first])
+                room_left(pair, address, version, slots, ["data", first, "cubic", "hpcc", "data"])
+        for _ in range(20):
+            # with both kinds on a socket TCP itself loses count of them
+            left_out = rng.choice((socket.IPPROTO_IP, socket.IPPROTO_IPV6))
+            some = [name for name in names if ROOM[name][0] != left_out]
+            turns = [rng.choice((*some, "cubic", "hpcc", "data")) for _ in range(6)]
+            room_left(pair, address, version, rng.randrange(1, 4), ["data", *turns])
 
 
 def test_leaving_gives_the_room_back():
