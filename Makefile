@@ -34,6 +34,8 @@ help:
 	@echo '  fuzz          fuzz targets for FUZZ_SECONDS each (60), T=stamp: that one'
 	@echo '  check-vm      check-net on the kernel that Debian ships (KERNEL=X.Y), in QEMU with 2 CPUs'
 	@echo '  check-debug   the same in a guest with KASAN, lockdep, kmemleak, UBSAN (7.2)'
+	@echo '  check-smp     the same in QEMU with 2 CPUs (KASAN, lockdep); check-kcsan: with KCSAN (data races)'
+	@echo '  check-icount  QEMU by counted instructions: two equal runs are equal to the byte'
 	@echo '  check-all     all tests on all kernels, with a table at the end; hours (T="vm-7.2": that row)'
 	@echo '  style         checkpatch, sparse, W=1, kernel-doc, shellcheck, manual pages'
 	@echo '  bench-core    the figures that HPCC++ must reach'
@@ -83,6 +85,15 @@ check-vm:
 
 check-debug: deps
 	@HPCC_KERNEL=$(or $(KERNEL),7.2) scripts/check debug $(T)
+
+check-smp check-kcsan:
+	@scripts/install-deps lab vm
+	@HPCC_SMP_DEBUG=$(if $(filter check-smp,$@),kasan,kcsan) HPCC_KERNEL=$(KERNEL) SCRIPT_S=1200 \
+		scripts/check vm $(T)
+
+check-icount:
+	@scripts/install-deps lab vm
+	@HPCC_KERNEL=$(KERNEL) scripts/check selftests/vm/icount.sh
 
 check-all:
 	@scripts/install-deps lab vm deb
@@ -194,6 +205,7 @@ clean:
 	rm -rf $(OUT)
 
 .PHONY: all help deps demo bench-core bench-ldcp check check-unit check-replay check-fuzz fuzz \
-	check-scripts check-lab check-net check-style check-uml check-vm check-debug check-all style modules \
+	check-scripts check-lab check-net check-style check-uml check-vm check-debug check-smp check-kcsan \
+	check-icount check-all style modules \
 	kernel-ready plugin tools install install-user uninstall \
 	dkms dkms-source deb check-deb clean

@@ -1,0 +1,55 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+#
+# Two guests whose CPU takes a nanosecond for each instruction (scripts/vm/run.sh
+# --icount) say the same, to the byte and to the nanosecond, of one script of
+# selftests/net. Runs on the host; "make check-icount" calls it.
+set -uo pipefail
+
+TOP=$(readlink -f "$(dirname "$(readlink -f "$0")")/../..")
+WORK=$(mktemp -d /var/tmp/hpcc-icount.XXXXXX)
+trap 'rm -rf "$WORK"' EXIT
+# A connection that agrees, and what both ends' counters say of it.
+SCRIPT=selftests/net/agree.sh
+
+# guest NAME: run it; WORK/NAME is what it said, the times of its kernel included.
+guest()
+{
+	# shellcheck disable=SC2016 # expanded in the guest
+	"$TOP/scripts/vm/run.sh" --icount --tree "$tree" --timeout 400 -- \
+		bash -c '"$0"; rc=$?; cat /proc/net/snmp /proc/uptime; dmesg; exit $rc' \
+		"$TOP/$SCRIPT" > "$WORK/$1" 2>&1 < /dev/null
+}
+
+# result NR NAME WHY: by the status of what ran last; WHY is a file.
+result()
+{
+	if [ "$?" = 0 ]; then
+		echo "ok $1 - $2"
+		return
+	fi
+	tail -n 20 "$3" | sed 's/^/# /'
+	echo "not ok $1 - $2"
+	failed=1
+}
+
+main()
+{
+	local tree tools failed=0
+
+	echo "KTAP version 1"
+	echo "1..3"
+	tree=$("$TOP/scripts/vm/kernel.sh") || { echo "Bail out! no kernel"; exit 1; }
+	tools=$("$TOP/scripts/uml/modules.sh" "$(readlink -f "$tree/build")") ||
+		{ echo "Bail out! no modules"; exit 1; }
+	export HPCC_MODDIR=$tools TC_LIB_DIR=$tools
+	guest one
+	result 1 "the script passes" "$WORK/one"
+	guest two
+	result 2 "the script passes again" "$WORK/two"
+	cmp "$WORK/one" "$WORK/two" > "$WORK/why" 2>&1
+	result 3 "both said the same" "$WORK/why"
+	exit "$failed"
+}
+
+main "$@"
