@@ -154,7 +154,7 @@ boot()
 	wait "$QEMU_PID" 2>/dev/null || true
 	QEMU_PID=
 	[ -s "$JOB/status" ] ||
-		sed -nE 's/^vm: status ([0-9]+).*/\1/p' "$JOB/console" > "$JOB/status"
+		sed -nE 's/^vm: status ([0-9]+).*/\1/p' "$JOB/console" > "$JOB/status" 2> /dev/null || true
 	[ ! -s "$JOB/status" ] || exit "$(cat "$JOB/status")"
 	tail -n 60 "$JOB/console" 2>/dev/null | tr -d '\r' || true
 	if [ -e "$JOB/ended" ]; then
