@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Load the modules that are named, if any; then send data over a connection of
-cubic and print each segment of it, with its time. What is drawn at random
-for a connection is taken off: initial sequence numbers and timestamps, and the
-checksums with them.
+"""Load the modules that are named, if any; then send data over connections of
+cubic, reno, dctcp and bbr, and print each segment, and when a scenario has ended.
+What is drawn at random for a connection is taken off: initial sequence numbers,
+timestamps and identifications, flow labels, and the checksums with them.
 """
 
+import hashlib
+import socket
 import subprocess
 import sys
 import time
@@ -13,9 +15,12 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "net"))
 
 # pylint: disable=wrong-import-position
-from hpcc_net import Pair, Sniffer, pattern, transfer  # noqa: E402
+from hpcc_net import Netns, Pair, Sniffer, pattern, transfer  # noqa: E402
 
+SYN = 2
 TIMESTAMPS = 8
+# The option's kind, in hexadecimal digits; two more are its length.
+SACK = "05"
 
 
 def option_words(segment):
@@ -29,37 +34,104 @@ def option_words(segment):
     return words
 
 
+def ip_header(segment, first_ident):
+    """Its bytes, without a checksum."""
+    header = bytearray(segment.packet[:segment.at])
+    if segment.version == 4:
+        ident = int.from_bytes(header[4:6], "big")
+        if ident or not segment.flags & SYN:        # a SYN-ACK has none
+            ident -= first_ident.setdefault((segment.sport, segment.dport), ident)
+        header[4:6] = (ident % 2**16).to_bytes(2, "big")
+        header[10:12] = bytes(2)
+    else:
+        header[1:4] = bytes((header[1] & 0xf0, 0, 0))
+    return header.hex()
+
+
 def relative(segments):
     """Lines that say all of a segment but what is random."""
-    first_seq, first_stamp = {}, {}
+    first_seq, first_stamp, first_ident = {}, {}, {}
     for seg in segments:
-        mine, peer = seg.sport, seg.dport
-        options = []
+        mine, peer = (seg.sport, seg.dport), (seg.dport, seg.sport)
         first_seq.setdefault(mine, seg.seq)
+        options = []
         for word in option_words(seg):
             if isinstance(word, tuple):
                 first_stamp.setdefault(mine, word[0])
                 word = (f"ts:{(word[0] - first_stamp[mine]) % 2**32}:"
                         f"{(word[1] - first_stamp.get(peer, word[1])) % 2**32}")
+            elif word.startswith(SACK):
+                edges = bytes.fromhex(word[4:])
+                word = "sack:" + ":".join(
+                    str((int.from_bytes(edges[at:at + 4], "big") - first_seq.get(peer, 0)) % 2**32)
+                    for at in range(0, len(edges), 4))
             options.append(word)
         ack = (seg.ack - first_seq.get(peer, seg.ack)) % 2**32
-        yield (f"{mine} {peer} flags {seg.flags:#x} ecn {seg.ecn} win {seg.win} "
-               f"seq {(seg.seq - first_seq[mine]) % 2**32} ack {ack} {' '.join(options)} "
-               f"len {len(seg.payload)} sum {sum(seg.payload)}")
+        yield (f"{ip_header(seg, first_ident)} {seg.sport} {seg.dport} flags {seg.flags:#x} "
+               f"win {seg.win} seq {(seg.seq - first_seq[mine]) % 2**32} ack {ack} "
+               f"{' '.join(options)} header {seg.header} ecn {seg.ecn} len {len(seg.payload)} "
+               f"data {hashlib.sha256(seg.payload).hexdigest()[:16]}")
+
+
+class Switched(Pair):
+    """c and s with a switch between them. Its port to s has 1 Gb/s and a queue of 60
+    packets, which drops, or from 200 us on marks what takes marks: by its
+    length alone, not at random.
+    """
+
+    def __init__(self, version):
+        super().__init__(version, cc=("cubic", "cubic"), delay="250us")
+        self.switch = Netns()
+        self.c.ip(f"link set eth0 netns {self.switch.path} name port0",
+                  "link add eth0 type veth peer name port1 "
+                  f"netns {self.switch.path}")
+        self.c.ip(f"addr add {self.addr[0]}/{24 if version == 4 else 64} dev eth0",
+                  "link set eth0 up")
+        self.switch.ip("link add br0 type bridge", "link set br0 up",
+                       "link set port0 master br0 up", "link set port1 master br0 up")
+        self.switch.tc("qdisc replace dev port0 root handle 1: tbf rate 1gbit burst 10k limit 1mb",
+                       "qdisc add dev port0 parent 1: fq_codel flows 1 limit 60 drop_batch 1 ecn "
+                       "ce_threshold 200us target 50ms interval 1s")
+
+
+def one_after_the_other(pair, cc, count, nbytes):
+    """Connections that begin 2 ms apart, the later ones while the others send."""
+    listener = pair.listen(cc=cc)
+    ways = []
+    for i in range(count):
+        client, server = pair.connect(listener, cc, lport=40000 + i)
+        ways += [(client, server, pattern(nbytes, i)), (server, client, pattern(nbytes // 10, i))]
+        client.send(ways[-2][2][:60000])
+        ways[-2] = (client, server, ways[-2][2][60000:])
+        server.recv(60000, socket.MSG_WAITALL)
+        time.sleep(0.002)
+    transfer(*ways)
+
+
+def scenario(name, version, cc, count, congested):
+    """Print all of its segments, as the receiver gets them and as it answers."""
+    pair = Switched(version) if congested else Pair(version, cc=("cubic", "cubic"), delay="500us")
+    time.sleep(2 - time.monotonic() % 1)
+    sniffer = Sniffer(pair.s)
+    began_ns = time.monotonic_ns()
+    one_after_the_other(pair, cc, count, (4 if congested else 1) * 1000000 // count)
+    took_ns = time.monotonic_ns() - began_ns
+    print(f"scenario {name}")
+    print(f"took {took_ns} ns")
+    for line in relative(sniffer.segments()):
+        print(line)
 
 
 def run(modules):
-    """Print the segments of one connection."""
+    """Print the segments of all scenarios."""
     for module in modules:
         subprocess.run(["insmod", module], check=True)
-    pair = Pair(cc=("cubic", "cubic"), delay="500us")
-    time.sleep(2 - time.monotonic() % 1)
-    sniffer = Sniffer(pair.s)
-    client, server = pair.connect(lport=40000)
-    transfer((client, server, pattern(1000000)), (server, client, pattern(100000, 2)))
-    print(f"took {time.monotonic() % 1:.9f}")
-    for line in relative(sniffer.segments()):
-        print(line)
+    for version in 4, 6:
+        for cc in "cubic", "reno", "dctcp", "bbr":
+            scenario(f"{cc}, IPv{version}, alone", version, cc, 1, False)
+            # Once bbr has found the path's rate, what it does next is drawn at random.
+            if cc != "bbr":
+                scenario(f"{cc}, IPv{version}, four at a bottleneck", version, cc, 4, True)
 
 
 if __name__ == "__main__":
