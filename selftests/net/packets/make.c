@@ -395,7 +395,8 @@ static void make_vnet(struct maker *m, struct draft *d)
 					      VIRTIO_NET_HDR_GSO_TCPV6;
 		vnet->gso_size = percent(rng, 90) ? 500 + below(rng, 900) :
 						    60 + below(rng, 10000);
-		vnet->hdr_len = d->l4 + d->hlen;
+		/* Of more than a page only this much is in one piece. */
+		vnet->hdr_len = percent(rng, 60) ? d->l4 + d->hlen : 0;
 	}
 	if (percent(rng, 15))
 		switch (below(rng, 6)) {
