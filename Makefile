@@ -32,6 +32,7 @@ help:
 	@echo '                (T="sch_hpcc stamp" picks scripts of check-net)'
 	@echo '  check-uml     check-net in a guest of KERNEL=X.Y: 6.1, 6.12, 7.2'
 	@echo '  fuzz          fuzz targets for FUZZ_SECONDS each (60), T=stamp: that one'
+	@echo '  fuzz-packets, fuzz-netlink  FUZZ_PACKETS (10^7), FUZZ_MESSAGES (10^5) at random; DEBUG=1: watched'
 	@echo '  check-vm      check-net on the kernel that Debian ships (KERNEL=X.Y), in QEMU with 2 CPUs'
 	@echo '  check-debug   the same in a guest with KASAN, lockdep, kmemleak, UBSAN (7.2)'
 	@echo '  check-smp     the same in QEMU with 2 CPUs (KASAN, lockdep); check-kcsan: with KCSAN (data races)'
@@ -78,6 +79,17 @@ FUZZ_SECONDS ?= 60
 fuzz: deps
 	@$(MAKE) -s --no-print-directory -C selftests/fuzz -j 2
 	@selftests/fuzz/run.py --keep --seconds $(FUZZ_SECONDS) $(T)
+
+# A night's worth; with DEBUG=1 in the guest that watches itself.
+FUZZ_PACKETS ?= 10000000
+FUZZ_MESSAGES ?= 100000
+FUZZ_SEED ?= 1
+
+fuzz-packets fuzz-netlink: deps
+	@HPCC_KERNEL=$(or $(KERNEL),$(if $(DEBUG),7.2)) HPCC_FUZZ_PACKETS=$(FUZZ_PACKETS) \
+		HPCC_FUZZ_MESSAGES=$(FUZZ_MESSAGES) HPCC_FUZZ_SEED=$(FUZZ_SEED) \
+		HPCC_TIMEOUT=86400 HPCC_CHECK_TIMEOUT=86400 \
+		scripts/check $(if $(DEBUG),debug,net) $(subst -,_,$@)
 
 check-vm:
 	@scripts/install-deps lab vm
@@ -204,7 +216,7 @@ clean:
 	find scripts selftests -name __pycache__ -prune -exec rm -rf {} +
 	rm -rf $(OUT)
 
-.PHONY: all help deps demo bench-core bench-ldcp check check-unit check-replay check-fuzz fuzz \
+.PHONY: all help deps demo bench-core bench-ldcp check check-unit check-replay check-fuzz fuzz fuzz-packets fuzz-netlink \
 	check-scripts check-lab check-net check-style check-uml check-vm check-debug check-smp check-kcsan \
 	check-icount check-all style modules \
 	kernel-ready plugin tools install install-user uninstall \
