@@ -3,6 +3,7 @@
 #ifndef _HPCC_QDISC_H
 #define _HPCC_QDISC_H
 
+#include <linux/atomic.h>
 #include <linux/if_arp.h>
 #include <linux/list.h>
 #include <linux/netdevice.h>
@@ -67,7 +68,33 @@ enum hpcc_verdict {
 };
 
 /**
- * struct hpcc_sched - one port
+ * struct hpcc_port - what the queues of a port share (port.c)
+ * @list: in the list of all of them
+ * @dev: the device
+ * @node: switch_ID
+ * @id: port_ID
+ * @queues: how many belong to it
+ * @busy: time that the link has spent on packets of all queues, Q13 ns: wraps
+ *	after 2^51 ns, as no record can tell; rounded for each packet, off by 2^-14 ns,
+ *	1e-5 of the shortest one at 800 Gb/s
+ * @waiting_bytes: in all queues, overhead included
+ *
+ * The first five are under RTNL.
+ */
+struct hpcc_port {
+	struct list_head	list;
+	struct net_device	*dev;
+	u32			node;
+	u32			id;
+	u32			queues;
+	atomic64_t		busy;
+	atomic64_t		waiting_bytes;
+};
+
+#define HPCC_PORT_BUSY_SHIFT	13
+
+/**
+ * struct hpcc_sched - one port, or one of its queues
  * @cfg: configuration
  * @b: B in bytes/s: of @cfg.rate, @cfg.bandwidth and the device's speed the
  *	first that is known
@@ -80,12 +107,13 @@ enum hpcc_verdict {
  * @line_bytes: in @line, overhead included
  * @free: when the link is done with all it has begun
  * @busy: time it has spent so far, which is what telemetry calls tx
+ * @shared: what it has in common with other queues, or NULL
  * @stats: counters; qlen_bytes and bandwidth are filled in when dumped
  * @watchdog: wakes the device when there is something to do
  * @ports: in the list of all ports, under RTNL
  *
- * Everything but @ports is under the qdisc's lock; @cfg, @b, @byte_time and
- * @marks change under RTNL as well.
+ * Everything but @ports is under the qdisc's lock; @cfg, @b, @byte_time, @marks
+ * and @shared change under RTNL as well.
  */
 struct hpcc_sched {
 	struct hpcc_config	cfg;
@@ -98,6 +126,7 @@ struct hpcc_sched {
 	u32			line_bytes;
 	struct hpcc_clock	free;
 	struct hpcc_clock	busy;
+	struct hpcc_port	*shared;
 	struct tc_hpcc_xstats	stats;
 	struct qdisc_watchdog	watchdog;
 	struct list_head	ports;
@@ -125,6 +154,28 @@ static inline bool hpcc_is_ethernet(const struct net_device *dev)
 	return dev->type == ARPHRD_ETHER || dev->type == ARPHRD_LOOPBACK;
 }
 
+/* Packets come to wait, or do no more (negative). */
+static inline void hpcc_waiting_add(struct hpcc_sched *q, s64 bytes)
+{
+	q->waiting_bytes += bytes;
+	if (q->shared)
+		atomic64_add(bytes, &q->shared->waiting_bytes);
+}
+
+/* What the link has yet to send: this queue, and the others of its port. */
+static inline u32 hpcc_backlog(const struct hpcc_sched *q)
+{
+	if (!q->shared)
+		return q->waiting_bytes;
+	return min_t(u64, atomic64_read(&q->shared->waiting_bytes), U32_MAX);
+}
+
+/* port.c */
+struct hpcc_port *hpcc_port_get(struct Qdisc *sch,
+				const struct hpcc_config *cfg);
+void hpcc_port_put(struct hpcc_port *port);
+struct hpcc_port *hpcc_port_move(struct hpcc_sched *q, struct hpcc_port *port);
+
 /* queue.c */
 void hpcc_queue_init(struct Qdisc *sch);
 void hpcc_queue_reset(struct Qdisc *sch);
@@ -139,6 +190,7 @@ void hpcc_marks_init(struct hpcc_marks *marks, const struct hpcc_config *cfg,
 bool hpcc_mark(struct hpcc_sched *q, struct sk_buff *skb, bool fits);
 
 /* stamp.c */
-void hpcc_stamp(struct hpcc_sched *q, struct sk_buff *skb, u64 ts_ns);
+void hpcc_stamp(struct hpcc_sched *q, struct sk_buff *skb, u64 ts_ns,
+		u64 tx_ns);
 
 #endif /* _HPCC_QDISC_H */

@@ -91,21 +91,27 @@ static u64 hpcc_bandwidth(struct net_device *dev, const struct hpcc_config *cfg)
 	return cfg->rate ?: cfg->bandwidth ?: hpcc_device_bandwidth(dev);
 }
 
-/* Under RTNL. */
-static void hpcc_commit(struct Qdisc *sch, const struct hpcc_config *cfg)
+/* Under RTNL. Fails only where the port is another than before. */
+static int hpcc_commit(struct Qdisc *sch, const struct hpcc_config *cfg)
 {
 	struct hpcc_sched *q = qdisc_priv(sch);
 	u64 b = hpcc_bandwidth(qdisc_dev(sch), cfg);
 	u64 byte_time = hpcc_byte_time(b);
+	struct hpcc_port *port = hpcc_port_get(sch, cfg);
 	struct hpcc_marks marks;
 
+	if (IS_ERR(port))
+		return PTR_ERR(port);
 	hpcc_marks_init(&marks, cfg, b, psched_mtu(qdisc_dev(sch)));
 	sch_tree_lock(sch);
 	q->cfg = *cfg;
 	q->b = b;
 	q->byte_time = byte_time;
 	q->marks = marks;
+	port = hpcc_port_move(q, port);
 	sch_tree_unlock(sch);
+	hpcc_port_put(port);
+	return 0;
 }
 
 /* Without marking there are no thresholds, and so none that nobody sees. */
@@ -261,8 +267,7 @@ static int hpcc_change(struct Qdisc *sch, struct nlattr *opt,
 	err = hpcc_validate(qdisc_dev(sch), tb, &cfg, extack);
 	if (err)
 		return err;
-	hpcc_commit(sch, &cfg);
-	return 0;
+	return hpcc_commit(sch, &cfg);
 }
 
 static int hpcc_init(struct Qdisc *sch, struct nlattr *opt,
@@ -282,8 +287,7 @@ static int hpcc_init(struct Qdisc *sch, struct nlattr *opt,
 	list_add_tail(&q->ports, &hpcc_ports);
 	if (opt)
 		return hpcc_change(sch, opt, extack);
-	hpcc_commit(sch, &q->cfg);
-	return 0;
+	return hpcc_commit(sch, &q->cfg);
 }
 
 /* Also called where hpcc_init() failed. */
@@ -293,6 +297,7 @@ static void hpcc_destroy(struct Qdisc *sch)
 
 	list_del(&q->ports);
 	qdisc_watchdog_cancel(&q->watchdog);
+	hpcc_port_put(q->shared);
 }
 
 /* Not what was configured but what it comes to. */
@@ -352,6 +357,8 @@ static int hpcc_dump_stats(struct Qdisc *sch, struct gnet_dump *d)
 	sch_tree_lock(sch);
 	q->stats.bandwidth = q->b;
 	q->stats.qlen_bytes = q->waiting_bytes;
+	q->stats.port_queues = q->shared ? q->shared->queues : 1;
+	q->stats.port_qlen_bytes = hpcc_backlog(q);
 	ret = gnet_stats_copy_app(d, &q->stats, sizeof(q->stats));
 	sch_tree_unlock(sch);
 	return ret;

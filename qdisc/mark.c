@@ -197,7 +197,7 @@ static bool hpcc_chance(u64 p)
 /* What becomes of a packet that the limit has room for. */
 static enum hpcc_verdict hpcc_judge(const struct hpcc_sched *q, int ecn)
 {
-	u32 qlen = q->waiting_bytes;
+	u32 qlen = hpcc_backlog(q);
 
 	switch (ecn) {
 	case INET_ECN_NOT_ECT:
@@ -251,7 +251,7 @@ bool hpcc_mark(struct hpcc_sched *q, struct sk_buff *skb, bool fits)
 		return true;
 	case HPCC_MARK:
 		q->stats.marked++;
-		if (q->waiting_bytes >= q->marks.curve.K_max)
+		if (hpcc_backlog(q) >= q->marks.curve.K_max)
 			q->stats.marked_kmax++;
 		return true;
 	case HPCC_ADMIT:

@@ -468,6 +468,11 @@ static int hpcc_print_xstats(struct qdisc_util *qu, FILE *f,
 	print_u64("stamped", "  stamped %llu", st.stamped);
 	print_u64("replaced", " replaced %llu", st.replaced);
 	print_unstamped(&st);
+	/* Of a port by itself it would repeat what stands below. */
+	if (st.port_queues > 1) {
+		print_u64("port_queues", "\n  port of %llu queues", st.port_queues);
+		print_u64("port_qlen", " %llub", st.port_qlen_bytes);
+	}
 	print_u64("qlen", "\n  queue %llub", st.qlen_bytes);
 	print_u64("qlen_p50", " p50 %llub", percentile(&st, 500));
 	print_u64("qlen_p95", " p95 %llub", percentile(&st, 950));

@@ -84,6 +84,22 @@ static void hpcc_count_departure(struct hpcc_sched *q, u32 bytes)
 		q->stats.qlen_max_bytes = q->waiting_bytes;
 }
 
+/* The link spends so long on a packet. Returns what it had spent before. */
+static u64 hpcc_spend(struct hpcc_sched *q, struct hpcc_clock time)
+{
+	u64 before = q->busy.ns;
+	u64 q13;
+
+	if (q->shared) {
+		q13 = (time.ns << HPCC_PORT_BUSY_SHIFT) +
+		      (((u64)time.frac + (1U << 18)) >> 19);
+		return (u64)atomic64_fetch_add(q13, &q->shared->busy) >>
+		       HPCC_PORT_BUSY_SHIFT;
+	}
+	q->busy = hpcc_clock_add(q->busy, time);
+	return before;
+}
+
 static void hpcc_start(struct hpcc_sched *q, struct sk_buff *skb, u64 now)
 {
 	u32 bytes = hpcc_skb_cb(skb)->bytes;
@@ -92,11 +108,10 @@ static void hpcc_start(struct hpcc_sched *q, struct sk_buff *skb, u64 now)
 	u64 due_ns = now;
 
 	__skb_unlink(skb, &q->waiting);
-	q->waiting_bytes -= bytes;
+	hpcc_waiting_add(q, -(s64)bytes);
 	hpcc_count_departure(q, bytes);
-	hpcc_stamp(q, skb, start.ns);
+	hpcc_stamp(q, skb, start.ns, hpcc_spend(q, time));
 
-	q->busy = hpcc_clock_add(q->busy, time);
 	if (q->cfg.rate) {
 		q->free = hpcc_clock_add(start, time);
 		due_ns = hpcc_clock_ceil(q->free);
@@ -158,7 +173,7 @@ static int hpcc_enqueue_one(struct sk_buff *skb, struct Qdisc *sch, u64 now,
 	hpcc_skb_cb(skb)->time_ns = now;
 	hpcc_skb_cb(skb)->bytes = bytes;
 	__skb_queue_tail(&q->waiting, skb);
-	q->waiting_bytes += bytes;
+	hpcc_waiting_add(q, bytes);
 	qdisc_qstats_backlog_inc(sch, skb);
 	qdisc_qlen_inc(sch);
 	if (q->cfg.rate)
@@ -273,7 +288,7 @@ void hpcc_queue_reset(struct Qdisc *sch)
 	qdisc_watchdog_cancel(&q->watchdog);
 	__skb_queue_purge(&q->waiting);
 	__skb_queue_purge(&q->line);
-	q->waiting_bytes = 0;
+	hpcc_waiting_add(q, -(s64)q->waiting_bytes);
 	q->line_bytes = 0;
 	q->free = (struct hpcc_clock){};
 }

@@ -50,15 +50,16 @@ static bool hpcc_check_is_partial(const struct sk_buff *skb, u32 tcp)
 	       skb->csum_offset == offsetof(struct tcphdr, check);
 }
 
-static int hpcc_try_stamp(struct hpcc_sched *q, struct sk_buff *skb, u64 ts_ns)
+static int hpcc_try_stamp(struct hpcc_sched *q, struct sk_buff *skb, u64 ts_ns,
+			  u64 tx_ns)
 {
 	struct hpcc_stamp stamp = {
 		.node = q->cfg.node,
 		.port = q->cfg.port,
 		.bps = q->b * 8,
 		.ts_ns = ts_ns,
-		.tx_ns = q->busy.ns,
-		.qlen_ns = hpcc_link_time(q->byte_time, q->waiting_bytes).ns,
+		.tx_ns = tx_ns,
+		.qlen_ns = hpcc_link_time(q->byte_time, hpcc_backlog(q)).ns,
 	};
 	struct hpcc_place place;
 	int ret;
@@ -76,13 +77,15 @@ static int hpcc_try_stamp(struct hpcc_sched *q, struct sk_buff *skb, u64 ts_ns)
 
 /**
  * hpcc_stamp() - write telemetry on a packet and count what became of it
- * @q: the port; the packet is neither in @q->waiting nor in @q->busy
+ * @q: the port; the packet is not in @q->waiting any more
  * @skb: the packet
  * @ts_ns: when its first bit leaves
+ * @tx_ns: time that the link has spent on all packets before
  */
-void hpcc_stamp(struct hpcc_sched *q, struct sk_buff *skb, u64 ts_ns)
+void hpcc_stamp(struct hpcc_sched *q, struct sk_buff *skb, u64 ts_ns,
+		u64 tx_ns)
 {
-	int ret = hpcc_try_stamp(q, skb, ts_ns);
+	int ret = hpcc_try_stamp(q, skb, ts_ns, tx_ns);
 
 	if (ret >= 0) {
 		q->stats.unstamped[ret]++;

@@ -139,7 +139,7 @@ enum hpcc_marking {
  *
  * The size is bounded: a kernel of 4 KB pages dumps a qdisc into 3.7 KB, and
  * puts these statistics there twice (TCA_STATS_APP and TCA_XSTATS). With all
- * options that takes 2968 of 3776 bytes.
+ * options that takes 2984 of 3776 bytes.
  */
 #define HPCC_HIST_UNIT		64
 #define HPCC_HIST_SUB		8
@@ -191,6 +191,9 @@ enum hpcc_unstamped {
  * @drop_limit_ect: of @drop_limit, ECN-capable packets; counted while marking
  *	is on
  * @drop_knonect: Not-ECT packets dropped at a queue of knonect or more
+ * @port_queues: queues of the device that are one port with this one, itself
+ *	included
+ * @port_qlen_bytes: what waits in all of them
  */
 struct tc_hpcc_xstats {
 	__u64	tx_bytes;
@@ -210,6 +213,8 @@ struct tc_hpcc_xstats {
 	__u64	mark_failed;
 	__u64	drop_limit_ect;
 	__u64	drop_knonect;
+	__u32	port_queues;
+	__u32	port_qlen_bytes;
 };
 
 #endif /* _UAPI_LINUX_HPCC_H */

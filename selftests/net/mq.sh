@@ -1,0 +1,182 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+#
+# One port whose packets wait in several queues (qdisc/port.c): a device with
+# four transmit queues, with a qdisc "hpcc" for each below mq, and classes of one
+# link. mq.py sends, receives and judges.
+
+# shellcheck source-path=SCRIPTDIR source=lib.sh
+. "$(dirname "$0")/lib.sh"
+
+need_root
+need_command python3 ip tc
+need_module sch_hpcc
+
+# cable: tx and rx connected by a device of four queues.
+cable()
+{
+	local ns
+
+	ns_add tx rx
+	for ns in tx rx; do
+		ip netns exec "$ns" sysctl -qw net.ipv6.conf.default.disable_ipv6=1
+	done
+	ip link add v0 netns tx numtxqueues 4 type veth peer name v0 netns rx numrxqueues 4
+	ip -n tx link set v0 up arp off
+	ip -n rx link set v0 up
+}
+
+# queues OPTION...: the qdisc hpcc for each queue.
+queues()
+{
+	local i
+
+	tc -n tx qdisc add dev v0 root handle 1: mq
+	for i in 1 2 3 4; do
+		tc -n tx qdisc replace dev v0 parent "1:$i" handle "1$i:" hpcc "$@"
+	done
+}
+
+# classes RATE OPTION...: two of them below HTB, slow enough for packets to wait.
+classes()
+{
+	local rate=$1 i
+	shift
+
+	tc -n tx qdisc add dev v0 root handle 1: htb
+	for i in 1 2; do
+		tc -n tx class add dev v0 parent 1: classid "1:$i" htb rate "$rate" \
+			burst 1 cburst 1 quantum 1514
+		tc -n tx qdisc add dev v0 parent "1:$i" handle "1$i:" hpcc "$@"
+	done
+}
+
+judge()
+{
+	"$(dirname "$0")/mq.py" tx:v0 rx:v0 "$@" || fail "see above"
+}
+
+# json EXPRESSION: of qs, the statistics of the qdiscs hpcc by their handle.
+json()
+{
+	tc -n tx -s -j qdisc show dev v0 | python3 -c '
+import json, sys
+qs = {q["handle"]: q["hpcc"] for q in json.load(sys.stdin) if q["kind"] == "hpcc"}
+print(eval(sys.argv[1]))' "$1"
+}
+
+test_tx_is_of_all_queues()
+{
+	cable
+	queues bandwidth 1gbit node 7 port 2
+	judge tx_of_all 1
+}
+
+test_tx_goes_on_after_a_change()
+{
+	cable
+	queues bandwidth 1gbit node 7 port 2
+	judge tx_of_all 1
+	tc -n tx qdisc change dev v0 parent 1:2 hpcc limit 2mb
+	tc -n tx qdisc replace dev v0 parent 1:3 handle 33: hpcc bandwidth 1gbit node 7 port 2
+	judge tx_goes_on
+}
+
+test_ports_of_other_names_are_apart()
+{
+	local i
+
+	cable
+	queues bandwidth 1gbit node 7
+	for i in 1 2 3 4; do
+		tc -n tx qdisc change dev v0 parent "1:$i" hpcc port "$i"
+	done
+	judge tx_of_each
+	expect "ports" "$(json '"port_queues" in qs["12:"]')" False
+}
+
+test_shaping_queues_are_apart()
+{
+	cable
+	queues rate 1gbit node 7 port 2
+	judge tx_of_each
+}
+
+test_qlen_is_of_all_queues()
+{
+	cable
+	classes 8kbit bandwidth 1gbit node 7 port 2
+	judge qlen_of_all
+}
+
+test_qlen_of_other_names_is_apart()
+{
+	cable
+	classes 8kbit bandwidth 1gbit node 7 port 2
+	tc -n tx qdisc change dev v0 parent 1:2 hpcc port 3
+	judge qlen_of_each
+}
+
+test_marks_by_all_queues()
+{
+	cable
+	classes 8kbit bandwidth 1gbit node 7 port 2 marking ldcp kmin 600 kmax 600 knonect 64kb
+	judge marks_by_all
+}
+
+test_statistics()
+{
+	cable
+	queues
+	expect "queues" "$(json '[qs[h]["port_queues"] for h in sorted(qs)]')" "[4, 4, 4, 4]"
+	tc -n tx qdisc change dev v0 parent 1:2 hpcc rate 1gbit
+	tc -n tx qdisc change dev v0 parent 1:3 hpcc node 1
+	expect "two leave" "$(json '[qs[h].get("port_queues") for h in sorted(qs)]')" \
+		"[2, None, None, 2]"
+	tc -n tx qdisc change dev v0 parent 1:2 hpcc rate 0
+	expect "one is back" "$(json '[qs[h].get("port_queues") for h in sorted(qs)]')" \
+		"[3, 3, None, 3]"
+	tc -n tx qdisc replace dev v0 parent 1:1 pfifo
+	expect "one is gone" "$(json '[qs[h].get("port_queues") for h in sorted(qs)]')" \
+		"[2, None, 2]"
+	tc -n tx -s qdisc show dev v0 | grep -q 'port of 2 queues 0b' || fail "text"
+	tc -n tx qdisc replace dev v0 root hpcc
+	expect "alone" "$(json 'list(qs.values())[0].get("port_queues")')" None
+}
+
+test_moves_with_what_waits()
+{
+	cable
+	classes 100bit bandwidth 1gbit node 7 port 2
+	judge fill
+	expect "before" "$(json '[qs[h]["port_qlen"] for h in sorted(qs)]')" "[512, 512]"
+	tc -n tx qdisc change dev v0 parent 1:1 hpcc port 3
+	expect "apart" "$(json '[qs[h].get("port_qlen") for h in sorted(qs)]')" "[None, None]"
+	tc -n tx qdisc change dev v0 parent 1:1 hpcc port 2
+	expect "again" "$(json '[qs[h]["port_qlen"] for h in sorted(qs)]')" "[512, 512]"
+	tc -n tx qdisc replace dev v0 parent 1:1 handle 21: hpcc bandwidth 1gbit node 7 port 2
+	expect "one is emptied" "$(json '[qs[h]["port_qlen"] for h in sorted(qs)]')" "[256, 256]"
+	tc -n tx qdisc del dev v0 root
+}
+
+test_speed_follows_the_device()
+{
+	cable
+	queues
+	ip -n tx link set v0 mtu 9000
+	ip -n tx link set v0 down
+	ip -n tx link set v0 up
+	expect "queues" "$(json '[qs[h]["port_queues"] for h in sorted(qs)]')" "[4, 4, 4, 4]"
+}
+
+ktap_main \
+	test_tx_is_of_all_queues \
+	test_tx_goes_on_after_a_change \
+	test_ports_of_other_names_are_apart \
+	test_shaping_queues_are_apart \
+	test_qlen_is_of_all_queues \
+	test_qlen_of_other_names_is_apart \
+	test_marks_by_all_queues \
+	test_statistics \
+	test_moves_with_what_waits \
+	test_speed_follows_the_device
