@@ -513,7 +513,7 @@ static void make_fragments(struct maker *m, struct frame *f, uint32_t at)
 		put16(ip + 10, ~sum16(ip, hlen));
 	}
 	m->nr_parts = nr;
-	if (percent(rng, 20))
+	if (nr && percent(rng, 20))
 		m->nr_parts--;
 	if (nr > 1 && percent(rng, 30))
 		m->parts[0] = m->parts[1 + below(rng, nr - 1)];
