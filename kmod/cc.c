@@ -338,7 +338,10 @@ static void hpcc_in_ack_event(struct sock *sk, u32 flags)
 {
 	struct hpcc_flow *flow = hpcc_flow_of(sk);
 
-	if (flow && READ_ONCE(flow->prompt)) {
+	if (!flow)
+		return;
+	hpcc_probe_ack(&flow->probe, tcp_sk(sk));
+	if (READ_ONCE(flow->prompt)) {
 		WRITE_ONCE(flow->prompt, false);
 		inet_csk(sk)->icsk_ack.pending |= ICSK_ACK_NOW;
 	}
@@ -353,6 +356,9 @@ static void hpcc_set_state(struct sock *sk, u8 new_state)
 		return;
 	switch (new_state) {
 	case TCP_CA_CWR:
+		/* What a probe repaired needs no round of its own. */
+		if (hpcc_probe_repaired(&flow->probe, tp))
+			break;
 		hpcc_algo_restart(&flow->algo, &flow->params,
 				  flow->algo.Wc_q16 -
 				  (flow->algo.Wc_q16 >> hpcc_ecn_shift));

@@ -255,6 +255,7 @@ struct hpcc_base {
  * @mss_recip: reciprocal of @mss
  * @mss: MSS that @mss_recip is of
  * @burst: cap of a TSO burst
+ * @probe: tail loss probe
  * @turn: counts segments, for the phases of a long path
  * @identify_left: IDENTIFY segments still to be sent
  * @silent_acks: ACKs of new data since the last telemetry of use
@@ -296,6 +297,7 @@ struct hpcc_flow {
 	struct reciprocal_value mss_recip;
 	u32 mss;
 	struct hpcc_burst burst;
+	struct hpcc_probe probe;
 	u32 turn;
 	u8 identify_left;
 	u32 silent_acks;

@@ -137,6 +137,7 @@ enum ldcp_stage {
  * @prior_delivered_ce: tp->delivered_ce as of the last ACK
  * @prior_rcv_nxt: tp->rcv_nxt as of the last data (receiver)
  * @burst: cap of a TSO burst
+ * @probe: tail loss probe
  * @blind_losses: losses in a row without a mark between them
  * @stage: enum ldcp_stage
  * @ce: CE state of the last data (receiver)
@@ -151,6 +152,7 @@ struct ldcp_ca {
 	u32 prior_delivered_ce;
 	u32 prior_rcv_nxt;
 	struct hpcc_burst burst;
+	struct hpcc_probe probe;
 	u8 blind_losses;
 	u8 stage;
 	bool ce;

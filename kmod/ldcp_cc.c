@@ -224,7 +224,17 @@ static void ldcp_set_state(struct sock *sk, u8 new_state)
 			ldcp_lost(sk, ca);
 		ca->cw_q24 = min_t(u64, ca->cw_q24, LDCP_ONE_Q24);
 		ldcp_count(sk, LDCP_C_TIMEOUTS, 1);
+	} else if (new_state == TCP_CA_CWR &&
+		   hpcc_probe_repaired(&ca->probe, tcp_sk(sk))) {
+		ldcp_lost(sk, ca);
 	}
+}
+
+static void ldcp_in_ack_event(struct sock *sk, u32 flags)
+{
+	struct ldcp_ca *ca = inet_csk_ca(sk);
+
+	hpcc_probe_ack(&ca->probe, tcp_sk(sk));
 }
 
 /* There is no slow start to come back to. TCP would take a window below the
@@ -320,6 +330,7 @@ struct tcp_congestion_ops ldcp_ops __read_mostly = {
 	.init		= ldcp_init,
 	.release	= ldcp_release,
 	.cong_control	= ldcp_cong_control,
+	.in_ack_event	= ldcp_in_ack_event,
 	.cwnd_event	= ldcp_cwnd_event,
 	.set_state	= ldcp_set_state,
 	.ssthresh	= ldcp_ssthresh,

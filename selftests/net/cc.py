@@ -444,6 +444,27 @@ def test_ecn():
     expect("ecn_responses", peer.ns.counters()["ecn_responses"], 1)
 
 
+def test_loss_probe():
+    """What a tail loss probe repaired is no ECE."""
+    need_virtual_time()
+    peer = Peer()
+    peer.connect()
+    before = peer.flow()
+    peer.sock.send(bytes(5000))
+    segments = peer.read_all(0.001)
+    peer.acked = segments[-1].seq               # the last one is lost
+    peer.send()
+    expect("probe", peer.read(0.3).seq, segments[-1].seq)
+    peer.acked += len(segments[-1].payload)
+    peer.send()
+    peer.sock.send(bytes(1000))
+    peer.take()
+    peer.send()
+    expect("repaired", peer.ns.snmp("TcpExtTCPLossProbeRecovery"), 1)
+    expect("ecn_responses", peer.ns.counters()["ecn_responses"], 0)
+    expect("W, Wc", (peer.flow()["W"], peer.flow()["Wc"]), (before["W"], before["Wc"]))
+
+
 def test_recovery():
     """A lost segment: no more leaves than what left the network, for a round,
     though telemetry tells of room; then W rules.

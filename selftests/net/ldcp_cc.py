@@ -385,6 +385,56 @@ def test_spurious_loss_dsack():
     expect("state", tcp_info(flow.sock)["ca_state"], 0)
 
 
+def test_loss_probe():
+    """A loss that a probe repaired is one; and so is what the next ACKs say of
+    a mark.
+    """
+    flow = LdcpFlow(patient=False)
+    flow.connect()
+    flow.sock.send(bytes(5 * MSS))
+    last = flow.got()[-1]
+    flow.traced()
+    flow.ack(4)
+    probe = flow.read(0.3)         # a single packet may wait for a delayed ACK
+    expect("probe", (probe.seq, flow.ns.snmp("TcpExtTCPLossProbes")), (last.seq, 1))
+    flow.ack(1)
+    before = flow.cw()
+    flow.sock.send(bytes(2 * MSS))
+    flow.got()
+    flow.ack(2)
+    expect("found", flow.ns.snmp("TcpExtTCPLossProbeRecovery"), 1)
+    expect("losses", flow.counters()["losses"], 1)
+    expect_in("cw", flow.cw(), before / 2 - FINE, before / 2 + FINE)
+    flow.sock.send(bytes(2 * MSS))
+    flow.got()
+    flow.ack(2, marked=True)
+    expect("losses", flow.counters()["losses"], 1)
+    expect_in("cw", flow.cw(), before / 2 - 1 - FINE, before / 2 - 1 + FINE)
+    expect("congestion control", flow.cc(), "ldcp")
+
+
+def test_loss_probe_of_nothing():
+    """Only the ACK was late: the probe's DSACK says so, a mark beside it is none
+    of its business.
+    """
+    flow = LdcpFlow(patient=False)
+    flow.connect()
+    flow.sock.send(bytes(5 * MSS))
+    last = flow.got()[-1]
+    flow.traced()
+    flow.ack(4)
+    before = flow.cw()
+    probe = flow.read(0.3)         # a single packet may wait for a delayed ACK
+    expect("probe", probe.seq, last.seq)
+    flow.acked += MSS
+    flow.send(flow.take_in(probe), flags=ACK | ECE)
+    flow.sock.send(bytes(2 * MSS))
+    flow.got()
+    flow.ack(2)
+    expect("losses", flow.counters()["losses"], 0)
+    expect_in("cw", flow.cw(), before - 1 - FINE, before - 0.5)      # not half of it
+
+
 # ---- Classic -------------------------------------------------------------------
 
 def round_of_loss(flow, marked=False):
