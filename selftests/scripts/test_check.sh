@@ -3,6 +3,7 @@
 #
 # scripts/check: does it count, and does it notice what is missing? Each case
 # feeds it programs that print something and compares its last line and status.
+# scripts/check-all likewise, with a scripts/check that only pretends.
 
 CHECK=$(dirname "$(readlink -f "$0")")/../../scripts/check
 WORK=$(mktemp -d)
@@ -42,12 +43,43 @@ expect()
 	echo "not ok $NR - $name"
 }
 
+# all NAME STATUS TABLE ROW...: the table without its head, columns a space apart
+all()
+{
+	local name=$1 status=$2 table=$3 rc=0 got
+
+	shift 3
+	mkdir -p "$WORK/scripts"
+	cp "$(dirname "$CHECK")/check-all" "$WORK/scripts"
+	cat > "$WORK/scripts/check" <<- 'END'
+		#!/bin/bash
+		case "$1 $HPCC_KERNEL" in
+		"vm 6.12") echo "3 passed, 1 failed"; exit 1 ;;
+		"net 6.12") echo "Segmentation fault"; exit 139 ;;
+		*) echo "5 passed, 0 failed, 2 skipped" ;;
+		esac
+	END
+	chmod 755 "$WORK/scripts/check"
+	OUT=$WORK/out "$WORK/scripts/check-all" "$@" > "$WORK/log" 2>&1 || rc=$?
+	got=$(sed -n '/^kernel /,$p' "$WORK/log" | tail -n +2 | tr -s ' ')
+	NR=$((NR + 1))
+	if [ "$rc" = "$status" ] && [ "$got" = "$table" ]; then
+		PASS=$((PASS + 1))
+		echo "ok $NR - check-all: $name"
+		return
+	fi
+	FAIL=$((FAIL + 1))
+	echo "# wanted status $status and: ${table//$'\n'/, }"
+	echo "# got status $rc and: ${got//$'\n'/, }"
+	echo "not ok $NR - check-all: $name"
+}
+
 HEAD2='echo "KTAP version 1"; echo 1..2;'
 
 main()
 {
 	echo "KTAP version 1"
-	echo "1..20"
+	echo "1..23"
 
 	producer good "$HEAD2"'echo "ok 1 - a"; echo "# note"; echo "ok 2 - b"'
 	expect "all pass" 0 "2 passed, 0 failed" good
@@ -102,6 +134,11 @@ main()
 
 	producer hangs "$HEAD2"'echo "ok 1 - a"; sleep 60'
 	LIMIT_S=1 expect "a hang" 1 "1 passed, 2 failed" hangs
+
+	all "rows that pass" 0 $'debug 5 0 2 0\nvm-7.2 5 0 2 0' debug vm-7.2
+	all "a row that fails, one that crashes" 1 \
+		$'vm-6.12 3 1 0 0\numl-6.12 0 1 0 0\ndeb 5 0 2 0' vm-6.12 uml-6.12 deb
+	all "a row that there is not" 2 "" debug vm-6.2
 
 	echo "# $PASS passed, $FAIL failed"
 	[ "$FAIL" = 0 ] || exit 1
