@@ -38,6 +38,7 @@ help:
 	@echo '  check-smp     the same in QEMU with 2 CPUs (KASAN, lockdep); check-kcsan: with KCSAN (data races)'
 	@echo '  check-icount  QEMU by counted instructions: two equal runs are equal to the byte'
 	@echo '  check-all     all tests on all kernels, with a table at the end; hours (T="vm-7.2": that row)'
+	@echo '  check-neutral the kernel'"'"'s own selftests, in QEMU: the same with and without our modules?'
 	@echo '  style         checkpatch, sparse, W=1, kernel-doc, shellcheck, manual pages'
 	@echo '  bench-core    the figures that HPCC++ must reach'
 	@echo '  bench-ldcp    those that LDCP must reach, beside dctcp, cubic and hpcc'
@@ -50,7 +51,7 @@ help:
 	@echo '  uninstall     the reverse'
 	@echo '  dkms          register the modules with DKMS, which follows kernel updates'
 	@echo '  deb           Debian packages hpcc-dkms and hpcc-tools, in $(OUT)/deb'
-	@echo '  check-deb     install, use and purge them in a fresh Debian; needs root'
+	@echo '  check-deb     install, use and purge them in a fresh Debian (SUITE=trixie); needs root'
 	@echo '  clean         everything built here; the cached kernel of the testbed stays'
 
 # ---- the testbed: nothing of it touches this machine's kernel or network
@@ -94,6 +95,11 @@ fuzz-packets fuzz-netlink: deps
 check-vm:
 	@scripts/install-deps lab vm
 	@HPCC_KERNEL=$(KERNEL) scripts/check vm $(T)
+
+check-neutral: deps
+	@scripts/install-deps vm
+	@scripts/install-deps neutral
+	@scripts/neutral $(T)
 
 check-debug: deps
 	@HPCC_KERNEL=$(or $(KERNEL),7.2) scripts/check debug $(T)
@@ -200,7 +206,7 @@ deb:
 
 check-deb:
 	@scripts/install-deps deb
-	@scripts/check selftests/deb/test_deb.sh
+	@SUITE=$(SUITE) scripts/check selftests/deb/test_deb.sh
 
 # Without kernel headers, too: what kbuild leaves behind has known names.
 clean:
@@ -217,7 +223,7 @@ clean:
 	rm -rf $(OUT)
 
 .PHONY: all help deps demo bench-core bench-ldcp check check-unit check-replay check-fuzz fuzz fuzz-packets fuzz-netlink \
-	check-scripts check-lab check-net check-style check-uml check-vm check-debug check-smp check-kcsan \
+	check-scripts check-lab check-net check-style check-uml check-vm check-debug check-neutral check-smp check-kcsan \
 	check-icount check-all style modules \
 	kernel-ready plugin tools install install-user uninstall \
 	dkms dkms-source deb check-deb clean
