@@ -5,24 +5,27 @@ packets become without it, but for records and marks, and counters add up. To a 
 its connections deliver what they were given.
 """
 
+import fcntl
 import json
 import os
 import re
+import struct
 import subprocess
 import sys
 
-from hpcc_net import Netns, Pair, defer, expect, expect_in, main, pattern, transfer
+from hpcc_net import Netns, Pair, defer, expect, expect_in, main, pattern, transfer, virtual_time
 
 PACKETS = int(os.environ.get("HPCC_FUZZ_PACKETS") or 40000)
 SEED = int(os.environ.get("HPCC_FUZZ_SEED") or 1)
 PROGRAM = os.environ.get("HPCC_FUZZ", ".") + "/fuzz-packets"
 MAC = {"tx": "02:00:00:00:00:01", "router": "02:00:00:00:00:03", "rx": "02:00:00:00:00:02"}
 NET = {"tx": ("10.1.0.2", "fd01::2"), "rx": ("10.2.0.2", "fd02::2")}
-# Nothing is dropped, most of what is ECN-capable is marked.
-MARKING = "rate 10gbit delay 10us marking ldcp kmin 1 kmax 20kb knonect 16mb limit 16mb"
+# Nothing is dropped, most of what is ECN-capable is marked: packets come faster than they
+# leave.
+MARKING = f"rate {'10gbit' if virtual_time() else '20mbit'} delay 10us marking ldcp kmin 1 kmax 20kb knonect 16mb limit 16mb"
 
 # Runs of the program, or of both of them, and thus shares of all packets.
-SHARES = 9
+SHARES = 11
 turn = 0
 
 
@@ -36,24 +39,39 @@ def seed():
 class Ways:
     """Two ways from tx to rx: d0 to d1, with a port of ours, and c0 to c1."""
 
-    def __init__(self, kind, how):
+    def __init__(self, kind, how, above=""):
         self.tx, self.rx = Netns(), Netns()
-        self.kind = kind
+        self.kind, self.tuns = kind, []
         self.port_ns, self.port_dev = self.tx, "d0"
         for ns in self.tx, self.rx:
             ns.sysctl("net.ipv6.conf.default.disable_ipv6", 1)
         for name in "d", "c":
-            if kind == "wire":
+            if kind == "tun":
+                self.tuns.append(self.tun(f"{name}0"))
+                out = self.tx, f"{name}0"
+            elif kind == "wire":
                 self.cable(self.tx, f"{name}0", self.rx, f"{name}1")
                 out = self.tx, f"{name}0"
             else:
                 out = self.node(name), "out0"
+            if above:
+                out[0].tc(f"qdisc add dev {out[1]} root handle 9: {above}")
             if name == "d":
                 self.port_ns, self.port_dev = out
-                out[0].tc(f"qdisc add dev {out[1]} root hpcc node 7 port 2 {how}")
+                out[0].tc(f"qdisc add dev {out[1]} {'parent 9:1' if above else 'root'} "
+                          f"hpcc node 7 port 2 {how}")
             elif "no-split" not in how:
                 out[0].run("ethtool", "-K", out[1], "tso", "off", "gso", "off",
                            "tx-udp-segmentation", "off")
+
+    def tun(self, dev):
+        """A device without Ethernet headers. Return who gets what it sends."""
+        with self.tx:
+            fd = os.open("/dev/net/tun", os.O_RDWR | os.O_NONBLOCK)
+            fcntl.ioctl(fd, 0x400454ca, struct.pack("16sH22x", dev.encode(), 0x1001))
+        defer(os.close, fd)
+        self.tx.ip(f"link set {dev} txqueuelen 10000", f"link set {dev} up")
+        return fd
 
     def cable(self, left, left_dev, right, right_dev):
         """No ARP, and nothing that a namespace would say of itself."""
@@ -92,25 +110,34 @@ class Ways:
     def run(self, count, *options):
         """Send, compare; return what the program counted."""
         routed = self.kind == "router"
-        said = self.tx.run(
+        if self.tuns:
+            options += "--tun={},{}".format(*self.tuns),
+        command = [
             PROGRAM, "wire", f"--count={count}", f"--seed={seed()}", "--tx=d0,c0", "--rx=d1,c1",
             f"--rx-ns={self.rx.path}", f"--dmac={MAC['router' if routed else 'rx']}",
             f"--smac={MAC['tx']}", *(f"--saddr={addr}" for addr in NET["tx"]),
             *(f"--daddr={addr}" for addr in NET["rx"]), *(["--routed"] if routed else []),
-            f"--tags={5 if self.kind == 'bridge' else 4}", *options)
-        print("#", said.strip())
+            f"--tags={5 if self.kind == 'bridge' else 4}", *options]
+        with self.tx:
+            done = subprocess.run(command, check=False, pass_fds=self.tuns, text=True,
+                                  stdout=subprocess.PIPE)
+        said = done.stdout
+        print("#", said.strip().replace("\n", "\n# "))
+        expect(f"status of {' '.join(command[1:])}", done.returncode, 0)
         return {name: int(value) for name, value in re.findall(r"(\w+) (\d+)", said)}
 
 
-def through(kind, how, *options):
+def through(kind, how, *options, above=""):
     """A share of all packets through a port."""
-    ways = Ways(kind, how)
-    got = ways.run(PACKETS // SHARES, "--offload", *options)
+    ways = Ways(kind, how, above)
+    # A TUN device leaves sums and GSO to what is behind the port, which may make a packet
+    # of something that was none to the port.
+    got = ways.run(PACKETS // SHARES, *([] if kind == "tun" else ["--offload"]), *options)
     stats = ways.stats()
     port = stats["hpcc"]
     sent = port["stamped"] + sum(port["unstamped"].values())
     expect("sent, in packets", port["tx_packets"], sent)
-    if kind == "wire" and "no-split" in how:
+    if kind == "tun" or kind == "wire" and "no-split" in how and not above:
         expect("sent", port["tx_packets"], got["taken"] + got["markers"])
     # What no device can send, such as sums to be computed beyond the packet's end, is
     # dropped behind the qdisc, on both ways.
@@ -141,6 +168,15 @@ def test_wire_whole_gso():
 def test_wire_other_kind():
     through("wire", "kind 254", "--stamp", "--kind=254")
     through("wire", "nostamp")
+
+
+def test_wire_clones():
+    """Two packets with the same bytes in memory."""
+    through("wire", "no-split-gso", "--stamp", above="netem duplicate 100% limit 10000")
+
+
+def test_tun():
+    through("tun", MARKING, "--stamp", "--mark")
 
 
 def test_bridge():

@@ -13,7 +13,8 @@
 
 /* What a frame is, as far as it matters. */
 struct view {
-	uint32_t ip;		/* offset of the IP header; 0: none */
+	bool none;		/* no IP header */
+	uint32_t ip;		/* its offset */
 	bool is_ipv4;
 	uint32_t tcp, opts, end;	/* end 0: no TCP header to be read */
 	uint32_t total;		/* offset behind the packet */
@@ -94,16 +95,23 @@ static void view_ipv6(struct view *v, const uint8_t *p, uint32_t len, uint8_t ki
 	view_tcp(v, p, kind);
 }
 
+/* A device without an Ethernet header goes by the version. */
+static uint32_t bare_proto(const uint8_t *p)
+{
+	return *p >> 4 == 4 ? 0x0800 : *p >> 4 == 6 ? 0x86dd : 0;
+}
+
 static void view_frame(struct view *v, const struct rules *rules,
 		       const uint8_t *p, uint32_t len)
 {
-	uint32_t at = 14, tags = 0;
+	uint32_t at = rules->bare ? 0 : 14, tags = 0;
 	uint32_t proto;
 
 	memset(v, 0, sizeof(*v));
-	if (len < 14)
+	v->none = true;
+	if (len < (rules->bare ? 1 : 14))
 		return;
-	for (proto = get16(p + 12); proto == 0x8100 || proto == 0x88a8; tags++) {
+	for (proto = rules->bare ? bare_proto(p) : get16(p + 12); proto == 0x8100 || proto == 0x88a8; tags++) {
 		if (tags == rules->tags_max || at + 4 > len)
 			return;
 		proto = get16(p + at + 2);
@@ -111,6 +119,7 @@ static void view_frame(struct view *v, const struct rules *rules,
 	}
 	if (proto != 0x0800 && proto != 0x86dd)
 		return;
+	v->none = false;
 	v->ip = at;
 	if (proto == 0x0800)
 		view_ipv4(v, p, len, rules->kind);
@@ -129,7 +138,7 @@ static uint32_t ecn(const struct view *v, const uint8_t *p, uint32_t len)
 {
 	const uint8_t *ip = p + v->ip;
 
-	if (!v->ip || v->ip + (v->is_ipv4 ? 20 : 40) > len)
+	if (v->none || v->ip + (v->is_ipv4 ? 20 : 40) > len)
 		return 0;
 	if (v->is_ipv4)
 		return ip[0] >> 4 == 4 && (ip[0] & 15) >= 5 ? ip[1] & 3 : 0;
@@ -200,7 +209,7 @@ static const char *judge_option(const uint8_t *was, const uint8_t *is, uint32_t 
 }
 
 static const char *judge_stamped(const struct view *v, const uint8_t *want,
-				 const uint8_t *got, uint32_t len, bool partial,
+				 const uint8_t *got, uint32_t len, uint32_t partial,
 				 struct tally *tally)
 {
 	uint32_t check = v->tcp + 16;
@@ -210,7 +219,7 @@ static const char *judge_stamped(const struct view *v, const uint8_t *want,
 	    memcmp(want + v->opt + v->optlen, got + v->opt + v->optlen,
 		   len - v->opt - v->optlen))
 		return "bytes outside of the option";
-	if (!(partial && !memcmp(want + check, got + check, 2)) &&
+	if (partial == check ? memcmp(want + check, got + check, 2) :
 	    !sums_equal(sum16(want + v->tcp, v->end - v->tcp),
 			sum16(got + v->tcp, v->end - v->tcp)))
 		return "the TCP checksum";
@@ -221,12 +230,12 @@ static const char *judge_stamped(const struct view *v, const uint8_t *want,
  * judge() - one frame of a port
  * @want: the frame that left the other path
  * @got: what left the port; changed
- * @partial: its checksum is computed later
+ * @partial: where the checksum is that is computed later, or 0
  *
  * Return: what is wrong, or NULL.
  */
 const char *judge(const struct rules *rules, const uint8_t *want,
-		  const uint8_t *got, uint32_t len, bool partial,
+		  const uint8_t *got, uint32_t len, uint32_t partial,
 		  struct tally *tally)
 {
 	uint8_t copy[FRAME_MAX];

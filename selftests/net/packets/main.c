@@ -3,10 +3,11 @@
  * fuzz-packets: random packets, the same for the same seed.
  *
  *	fuzz-packets wire --tx A,B --rx-ns FILE --rx A,B [OPTION...]
+ *	fuzz-packets wire --tx A,B --tun FD,FD [OPTION...]
  *	fuzz-packets live --tx DEV --flow V,SADDR,SPORT,DADDR,DPORT... [OPTION...]
  *
  * wire: into devices A and B, and compare what arrives at those of the
- * other namespace. live: into DEV, half of them for connections whose numbers
+ * other namespace, or at who holds these TUN devices. live: into DEV, half of them for connections whose numbers
  * are learnt from what passes. fuzz_packets.py has both.
  */
 #define _GNU_SOURCE
@@ -110,12 +111,14 @@ static void parse_flow(struct maker *m, char *text)
 	flow->dport = atoi(words[4]);
 }
 
-enum { SEED = 256, COUNT, TX, RX, RX_NS, DMAC, SMAC, SADDR, DADDR, PORT, KIND, FLOW,
-	OFFLOAD, ROUTED, QUIET, STAMP, MARK, TAGS };
+enum { SEED = 256, COUNT, TX, RX, RX_NS, TUN, DMAC, SMAC, SADDR, DADDR, PORT, KIND, FLOW,
+	OFFLOAD, ROUTED, QUIET,
+	STAMP, MARK, TAGS };
 
 static const struct option long_options[] = {
 	{ "seed", 1, NULL, SEED }, { "count", 1, NULL, COUNT },
 	{ "tx", 1, NULL, TX }, { "rx", 1, NULL, RX }, { "rx-ns", 1, NULL, RX_NS },
+	{ "tun", 1, NULL, TUN },
 	{ "dmac", 1, NULL, DMAC }, { "smac", 1, NULL, SMAC },
 	{ "saddr", 1, NULL, SADDR }, { "daddr", 1, NULL, DADDR },
 	{ "port", 1, NULL, PORT }, { "kind", 1, NULL, KIND },
@@ -142,6 +145,11 @@ static void parse(struct maker *m, struct options *o, int c)
 		break;
 	case RX_NS:
 		o->rx_ns = optarg;
+		break;
+	case TUN:
+		o->tun = optarg;
+		m->bare = true;
+		o->rules.bare = true;
 		break;
 	case DMAC:
 		parse_mac(m->mac, optarg);
@@ -204,9 +212,9 @@ int main(int argc, char **argv)
 	rng_seed(&maker.rng, o.seed);
 	if (optind + 1 != argc || !o.tx)
 		die("wire or live, and --tx");
-	if (!strcmp(argv[optind], "wire") && o.rx && o.rx_ns)
+	if (!strcmp(argv[optind], "wire") && ((o.rx && o.rx_ns) || o.tun))
 		return wire_main(&maker, &o);
 	if (!strcmp(argv[optind], "live"))
 		return live_main(&maker, &o);
-	die("wire (with --rx, --rx-ns) or live");
+	die("wire (with --rx, --rx-ns or --tun) or live");
 }

@@ -457,7 +457,7 @@ static uint32_t make_tags(struct maker *m, uint8_t *p)
 	uint32_t at = 12;
 
 	memcpy(p, m->mac, 12);
-	if (m->routed || m->nr_flows || !percent(rng, 15))
+	if (m->routed || m->bare || m->nr_flows || !percent(rng, 15))
 		return at;
 	do {
 		put16(p + at, percent(rng, 70) ? 0x8100 : 0x88a8);
@@ -519,8 +519,7 @@ static void make_fragments(struct maker *m, struct frame *f, uint32_t at)
 		m->parts[0] = m->parts[1 + below(rng, nr - 1)];
 }
 
-/* make_frame() - the next frame of a maker's sequence. */
-void make_frame(struct maker *m, struct frame *f)
+static void make_next(struct maker *m, struct frame *f)
 {
 	struct rng *rng = &m->rng;
 	struct draft d = { .f = f };
@@ -553,4 +552,21 @@ void make_frame(struct maker *m, struct frame *f)
 		make_fragments(m, f, d.ip);
 	else if (!d.flow)
 		spoil(m, &d);
+}
+
+static uint32_t less(uint32_t v, uint32_t by)
+{
+	return v > by ? v - by : 0;
+}
+
+/* make_frame() - the next frame of a maker's sequence. */
+void make_frame(struct maker *m, struct frame *f)
+{
+	make_next(m, f);
+	if (!m->bare)
+		return;
+	f->len = less(f->len, 14);
+	memmove(f->data, f->data + 14, f->len);
+	f->vnet.csum_start = less(f->vnet.csum_start, 14);
+	f->vnet.hdr_len = less(f->vnet.hdr_len, 14);
 }

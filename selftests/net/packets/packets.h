@@ -95,6 +95,7 @@ struct maker {
 	bool offload;		/* use vnet headers: GSO, checksums computed later */
 	bool routed;		/* addresses and MACs stay as they are */
 	bool quiet;		/* nothing that other protocols would act on */
+	bool bare;		/* IP without an Ethernet header */
 	struct flow flows[FLOWS_MAX];
 	uint32_t nr_flows;
 	struct frame parts[8];	/* fragments that wait to be taken */
@@ -110,6 +111,7 @@ uint32_t make_options(struct maker *m, uint8_t *p, const struct flow *flow);
 struct rules {
 	uint8_t kind;
 	uint32_t tags_max;
+	bool bare;
 	bool stamp;
 	bool mark;
 };
@@ -123,7 +125,7 @@ struct tally {
 };
 
 const char *judge(const struct rules *rules, const uint8_t *want,
-		  const uint8_t *got, uint32_t len, bool partial,
+		  const uint8_t *got, uint32_t len, uint32_t partial,
 		  struct tally *tally);
 
 /* ---- Modes ---- */
@@ -131,7 +133,7 @@ const char *judge(const struct rules *rules, const uint8_t *want,
 struct options {
 	uint64_t seed;
 	uint64_t count;
-	const char *tx, *rx, *rx_ns;
+	const char *tx, *rx, *rx_ns, *tun;
 	struct rules rules;
 };
 

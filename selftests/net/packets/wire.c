@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <unistd.h>
 #include <linux/if_packet.h>
 
 #include "packets.h"
@@ -33,7 +34,7 @@
 
 struct arrival {
 	uint32_t at, len;
-	bool partial;
+	uint32_t partial;	/* as judge() wants it */
 };
 
 /* One of both paths. */
@@ -50,7 +51,7 @@ static struct path paths[2];
 static struct frame frames[BATCH];
 
 /* What the device took off is put back: the tag. Returns the frame's length. */
-static uint32_t take_tag(uint8_t *p, uint32_t len, struct msghdr *msg, bool *partial)
+static uint32_t take_tag(uint8_t *p, uint32_t len, struct msghdr *msg, uint32_t *partial)
 {
 	struct cmsghdr *c;
 
@@ -60,12 +61,12 @@ static uint32_t take_tag(uint8_t *p, uint32_t len, struct msghdr *msg, bool *par
 		if (c->cmsg_level != SOL_PACKET || c->cmsg_type != PACKET_AUXDATA)
 			continue;
 		memcpy(&aux, CMSG_DATA(c), sizeof(aux));
-		*partial = aux.tp_status & TP_STATUS_CSUMNOTREADY;
 		if (!(aux.tp_status & TP_STATUS_VLAN_VALID))
 			continue;
 		memmove(p + 16, p + 12, len - 12);
 		put16(p + 12, aux.tp_vlan_tpid);
 		put16(p + 14, aux.tp_vlan_tci);
+		*partial += *partial ? 4 : 0;
 		len += 4;
 	}
 	return len;
@@ -74,19 +75,20 @@ static uint32_t take_tag(uint8_t *p, uint32_t len, struct msghdr *msg, bool *par
 /* Is it one of ours? Hosts and routers say things of their own. */
 static bool is_ours(const struct maker *m, const uint8_t *p, uint32_t len)
 {
+	if (m->bare)
+		return true;
 	return len >= 14 && (m->routed ? !memcmp(p, "\2\0\0\0\0\2", 6) :
 					 !memcmp(p, m->mac, 12));
 }
 
-static void take(struct maker *m, struct path *path, struct msghdr *msg, uint32_t len,
+static void take(struct maker *m, struct path *path, uint32_t len, uint32_t partial,
 		 uint32_t number)
 {
 	uint8_t *p = path->bytes + path->used;
-	bool partial = false;
+	const uint8_t *ip = p + (m->bare ? 0 : 14);
 
-	len = take_tag(p, len, msg, &partial);
-	if (len == MARKER_LEN && p[23] == MARKER_PROTO && !memcmp(p + 34, MARKER, 8)) {
-		path->done |= get32(p + 42) == number;
+	if (len == MARKER_LEN && ip[9] == MARKER_PROTO && !memcmp(ip + 20, MARKER, 8)) {
+		path->done |= get32(ip + 28) == number;
 		return;
 	}
 	if (!is_ours(m, p, len))
@@ -97,18 +99,42 @@ static void take(struct maker *m, struct path *path, struct msghdr *msg, uint32_
 	path->used += (len + 15) & ~15U;
 }
 
+/* From a socket; a frame that leaves has length 0. */
+static ssize_t receive_socket(int fd, uint8_t *p, uint32_t *partial)
+{
+	char control[256];
+	struct sockaddr_ll from;
+	struct virtio_net_hdr vnet;
+	struct iovec iov[2] = { { &vnet, sizeof(vnet) }, { p, 2 * FRAME_MAX } };
+	struct msghdr msg = {
+		.msg_name = &from, .msg_namelen = sizeof(from),
+		.msg_iov = iov, .msg_iovlen = 2,
+		.msg_control = control, .msg_controllen = sizeof(control),
+	};
+	ssize_t len = recvmsg(fd, &msg, MSG_DONTWAIT);
+
+	/* Packets of which such a header cannot tell, such as those of UDP. */
+	if (len < 0 && errno == EINVAL)
+		return 0;
+	len -= sizeof(vnet);
+	if (len <= 0)
+		return len;
+	if (vnet.flags & VIRTIO_NET_HDR_F_NEEDS_CSUM)
+		*partial = vnet.csum_start + vnet.csum_offset;
+	return from.sll_pkttype == PACKET_OUTGOING ? 0 : take_tag(p, len, &msg, partial);
+}
+
+/* From a device that does nothing for who sends: all checksums are there. */
+static ssize_t receive_tun(int fd, uint8_t *p)
+{
+	return read(fd, p, 2 * FRAME_MAX);
+}
+
 /* Take what is there, into the buffer's rest. */
 static void receive(struct maker *m, struct path *path, uint32_t number)
 {
 	for (;;) {
-		char control[256];
-		struct sockaddr_ll from;
-		struct iovec iov;
-		struct msghdr msg = {
-			.msg_name = &from, .msg_namelen = sizeof(from),
-			.msg_iov = &iov, .msg_iovlen = 1,
-			.msg_control = control, .msg_controllen = sizeof(control),
-		};
+		uint32_t partial = 0;
 		ssize_t len;
 
 		if (path->size - path->used < 2 * FRAME_MAX) {
@@ -117,15 +143,15 @@ static void receive(struct maker *m, struct path *path, uint32_t number)
 			if (!path->bytes)
 				die("memory");
 		}
-		iov = (struct iovec){ path->bytes + path->used, 2 * FRAME_MAX };
-		len = recvmsg(path->rx, &msg, MSG_DONTWAIT);
+		len = m->bare ? receive_tun(path->rx, path->bytes + path->used) :
+			receive_socket(path->rx, path->bytes + path->used, &partial);
 		if (len < 0) {
 			if (errno == EAGAIN)
 				return;
-			die("recvmsg");
+			die("what should arrive");
 		}
-		if (from.sll_pkttype != PACKET_OUTGOING)
-			take(m, path, &msg, len, number);
+		if (len)
+			take(m, path, len, partial, number);
 	}
 }
 
@@ -151,14 +177,17 @@ static void wait_for(struct maker *m, struct path *path, uint32_t number)
 /* Behind the batch, on both ways. */
 static void make_marker(const struct maker *m, struct frame *f, uint32_t number)
 {
-	uint8_t *ip = f->data + 14;
+	uint32_t at = m->bare ? 0 : 14;
+	uint8_t *ip = f->data + at;
 
 	memset(f, 0, sizeof(f->vnet));
 	memset(f->data, 0, MARKER_LEN);
-	memcpy(f->data, m->mac, 12);
-	put16(f->data + 12, 0x0800);
+	if (!m->bare) {
+		memcpy(f->data, m->mac, 12);
+		put16(f->data + 12, 0x0800);
+	}
 	ip[0] = 0x45;
-	put16(ip + 2, MARKER_LEN - 14);
+	put16(ip + 2, MARKER_LEN - at);
 	ip[8] = 64;
 	ip[9] = MARKER_PROTO;
 	memcpy(ip + 12, m->saddr4, 4);
@@ -222,19 +251,25 @@ static void open_pair(const char *names, int protocol, int fds[2])
 
 static void open_paths(const struct options *o)
 {
-	int ns = open(o->rx_ns, O_RDONLY);
+	int ns = o->tun ? -1 : open(o->rx_ns, O_RDONLY);
 	int tx[2], rx[2], one = 1;
 
 	/* Sockets stay where they were made. */
 	open_pair(o->tx, 0, tx);
-	if (ns < 0 || setns(ns, CLONE_NEWNET))
-		die(o->rx_ns);
-	open_pair(o->rx, 3, rx);
+	if (o->tun) {
+		if (sscanf(o->tun, "%d,%d", &rx[0], &rx[1]) != 2)
+			die("--tun FD,FD");
+	} else {
+		if (ns < 0 || setns(ns, CLONE_NEWNET))
+			die(o->rx_ns);
+		open_pair(o->rx, 3, rx);
+	}
 	for (int i = 0; i < 2; i++) {
 		paths[i].tx = tx[i];
 		paths[i].rx = rx[i];
 		if (setsockopt(tx[i], SOL_PACKET, PACKET_VNET_HDR, &one, sizeof(one)) ||
-		    setsockopt(rx[i], SOL_PACKET, PACKET_AUXDATA, &one, sizeof(one)))
+		    (!o->tun && setsockopt(rx[i], SOL_PACKET, PACKET_AUXDATA, &one, sizeof(one))) ||
+		    (!o->tun && setsockopt(rx[i], SOL_PACKET, PACKET_VNET_HDR, &one, sizeof(one))))
 			die("setsockopt");
 	}
 }
