@@ -137,6 +137,32 @@ static void hpcc_syn_in(const struct hpcc_arrival *in)
 
 /* ---- Segments of a connection that agreed ---------------------------------------- */
 
+/* A hop whose newer record waits in one phase: what waits of it in others would be
+ * echoed behind that, and be too old then.
+ */
+static void hpcc_pending_drop(struct hpcc_flow *flow, u8 phase, u16 hops)
+{
+	unsigned long others = flow->pending_mask & ~BIT(phase);
+	struct hpcc_record r;
+	u32 i, k;
+
+	lockdep_assert_held(&flow->lock);
+	for_each_set_bit(i, &others, HPCC_PHASES) {
+		struct hpcc_pending *pending = &flow->pending[i];
+
+		for (k = 0; k < HPCC_OPT_RECORDS_MAX; k++) {
+			hpcc_record_decode(pending->record[k], &r);
+			if (!r.hop || !(hops & BIT(r.hop)))
+				continue;
+			memset(pending->record[k], 0, HPCC_RECORD_LEN);
+			pending->opt.nr--;
+		}
+		if (!pending->opt.nr)
+			WRITE_ONCE(flow->pending_mask,
+				   flow->pending_mask & ~BIT(i));
+	}
+}
+
 /* Keep the records of a FORWARD or IDENTIFY until they can be echoed. */
 static void hpcc_forward_in(struct hpcc_flow *flow, const struct hpcc_opt *opt,
 			    const u8 *records)
@@ -144,6 +170,7 @@ static void hpcc_forward_in(struct hpcc_flow *flow, const struct hpcc_opt *opt,
 	u8 phase = opt->flags & HPCC_OPT_F_PHASE;
 	struct hpcc_pending *pending;
 	struct hpcc_record r;
+	u16 hops = 0;
 	u32 n = 0;
 	u32 i;
 
@@ -155,10 +182,14 @@ static void hpcc_forward_in(struct hpcc_flow *flow, const struct hpcc_opt *opt,
 	memset(pending->record, 0, sizeof(pending->record));
 	for (i = 0; i < opt->nr; i++) {
 		hpcc_record_decode(records + i * HPCC_RECORD_LEN, &r);
-		if (r.hop)
-			memcpy(pending->record[n++],
-			       records + i * HPCC_RECORD_LEN, HPCC_RECORD_LEN);
+		if (!r.hop)
+			continue;
+		memcpy(pending->record[n++], records + i * HPCC_RECORD_LEN,
+		       HPCC_RECORD_LEN);
+		hops |= BIT(r.hop);
 	}
+	if (opt->type == HPCC_OPT_FORWARD)
+		hpcc_pending_drop(flow, phase, hops);
 	pending->opt = *opt;
 	WRITE_ONCE(pending->opt.nr, n);
 	if (opt->type == HPCC_OPT_FORWARD)

@@ -4,6 +4,7 @@
 the counters tell, and what was a lie is forgotten.
 """
 
+import os
 import random
 import socket
 import struct
@@ -237,7 +238,8 @@ def repent(flow, seed):
 def test_seeds():
     """Three kinds of lies each, in any mix; six liars on one connection."""
     flow = Flow()
-    for seed in range(300):
+    # a kernel that watches itself takes 20 times as long
+    for seed in range(60 if os.path.exists("/sys/kernel/debug/kmemleak") else 300):
         tell_lies(flow, seed)
         if seed % 6 < 5:
             continue
@@ -250,7 +252,7 @@ def test_seeds():
     moved = flow.ns.counters()
     for name in ("malformed_ignored", "bad_hop_ignored", "ts_back_ignored", "tx_excess_ignored",
                  "path_changes"):
-        expect_in(name, moved[name], 100, MOST)
+        expect_in(name, moved[name], 20, MOST)
 
 
 if __name__ == "__main__":
