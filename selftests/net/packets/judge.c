@@ -111,7 +111,8 @@ static void view_frame(struct view *v, const struct rules *rules,
 	v->none = true;
 	if (len < (rules->bare ? 1 : 14))
 		return;
-	for (proto = rules->bare ? bare_proto(p) : get16(p + 12); proto == 0x8100 || proto == 0x88a8; tags++) {
+	proto = rules->bare ? bare_proto(p) : get16(p + 12);
+	for (; proto == 0x8100 || proto == 0x88a8; tags++) {
 		if (tags == rules->tags_max || at + 4 > len)
 			return;
 		proto = get16(p + at + 2);

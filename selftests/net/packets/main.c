@@ -6,9 +6,9 @@
  *	fuzz-packets wire --tx A,B --tun FD,FD [OPTION...]
  *	fuzz-packets live --tx DEV --flow V,SADDR,SPORT,DADDR,DPORT... [OPTION...]
  *
- * wire: into devices A and B, and compare what arrives at those of the
- * other namespace, or at who holds these TUN devices. live: into DEV, half of them for connections whose numbers
- * are learnt from what passes. fuzz_packets.py has both.
+ * wire: into devices A and B, and compare what arrives at those of the other
+ * namespace, or at who holds these TUN devices. live: into DEV, half of them for
+ * connections whose numbers are learnt from what passes. fuzz_packets.py has both.
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
