@@ -11,7 +11,8 @@ set -euo pipefail
 PACKAGES='bash dash coreutils diffutils grep sed mawk util-linux mount procps iproute2 kmod
 	ethtool perl-base'
 MODULES='net/sched net/netfilter net/ipv4 net/ipv6 net/802 net/8021q net/bridge net/llc
-	net/core lib crypto drivers/net/veth.ko drivers/net/dummy.ko drivers/net/ifb.ko'
+	net/core lib crypto drivers/net/veth.ko drivers/net/dummy.ko drivers/net/ifb.ko
+	drivers/net/tun.ko'
 STAGE=
 
 programs()
@@ -62,7 +63,7 @@ modules()
 # ours DIR: without what git keeps and what tests leave behind.
 ours()
 {
-	find "$1" \( -name .git -o -name out \) -prune -o -type f -print
+	find "$1" \( -name .git -o -name out -o -name __pycache__ \) -prune -o -type f -print
 }
 
 # archive DIR: the files named on standard input, below DIR, and the directories
