@@ -424,6 +424,8 @@ static void hpcc_init(struct sock *sk)
 	}
 	flow = hpcc_flow_create(sk);
 	if (!flow) {
+		/* setsockopt() may find memory later. */
+		hpcc_agree_set(net, &tuple, HPCC_AGREE_DONE);
 		hpcc_run_classic(sk, HPCC_C_NO_MEMORY);
 		return;
 	}

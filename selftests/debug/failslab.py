@@ -1,0 +1,453 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0
+"""Each allocation that is made on our behalf fails once: what was asked for
+fails as a whole and leaves nothing, or goes on without; connections live on.
+kmemleak looks at what is left when the guest ends.
+
+Where one system call does it all, /proc/self/fail-nth counts what it allocates,
+whoever asks. Elsewhere failslab looks for our code in the call trace, and
+counts bytes: the first allocation beyond them fails.
+"""
+
+import ctypes
+import errno
+import json
+import os
+import socket
+import struct
+import sys
+
+from hpcc_net import (Netns, Pair, Sniffer, defer, expect, expect_in, get_cc, load, main,
+                      module_file, pattern, set_cc, transfer, users)
+from path import Path
+from qdisc_nl import (NLA_F_NESTED, NLM_F_ACK, NLM_F_CREATE, NLM_F_REPLACE, NLM_F_REQUEST, RTM_NEWQDISC, TC_H_ROOT,
+                      TCA_KIND, TCA_OPTIONS, attr)
+
+MODULES = ("hpcc_common", "tcp_hpcc", "tcp_ldcp", "sch_hpcc")      # in the order of loading
+DEBUGFS = "/sys/kernel/debug/"
+# what each shows in a namespace
+FILES = {"hpcc_common": [], "sch_hpcc": [],
+         "tcp_hpcc": ["/proc/net/hpcc", "/proc/net/hpcc_flows", "/proc/sys/net/hpcc"],
+         "tcp_ldcp": ["/proc/net/ldcp", "/proc/sys/net/ldcp"]}
+FINIT_MODULE, DELETE_MODULE = 313, 176      # x86-64
+# Allocations that one step may take
+STEPS_MAX = 2000
+TCA_HPCC_LIMIT = 3
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def write(path, value):
+    """Write a file."""
+    with open(path, "w", encoding="ascii") as file:
+        file.write(str(value))
+
+
+def read(path):
+    """Read a file."""
+    with open(path, encoding="ascii") as file:
+        return file.read().strip()
+
+
+# ---- Faults ------------------------------------------------------------------------
+
+class Faults:
+    """Allocations that pass through a module's code and fail, until the end of the
+    test or stop(). The first beyond a number of bytes fails, or each interval-th.
+    """
+
+    DEFAULT = {"interval": 1, "times": -1, "space": 0, "verbose": 0,
+               "task-filter": "N", "stacktrace-depth": 32, "require-start": 0,
+               "require-end": (1 << 64) - 1, "ignore-gfp-wait": "N"}
+
+    def __init__(self, module=None, kind="failslab", probability=100, **how):
+        self.dir = DEBUGFS + kind + "/"
+        settings = dict(self.DEFAULT)
+        if module:
+            settings["require-start"], settings["require-end"] = text_of(module)
+        settings.update(how)
+        self.stop()
+        defer(self.stop)
+        for name, value in settings.items():
+            if os.path.exists(self.dir + name):
+                write(self.dir + name, value)
+        write(self.dir + "probability", probability)
+
+    def left(self):
+        """How many may still fail."""
+        return int(read(self.dir + "times"))
+
+    def stop(self):
+        """No more faults. fail-nth asks for nothing but the range."""
+        write(self.dir + "probability", 0)
+        for name in "require-start", "require-end":
+            write(self.dir + name, self.DEFAULT[name])
+
+
+
+
+def text_of(module):
+    """Where a module's code is."""
+    start = int(read(f"/sys/module/{module}/sections/.text"), 16)
+    ours = [int(line.split()[0], 16) for line in read("/proc/kallsyms").splitlines()
+            if line.endswith(f"[{module}]") and line.split()[1] in "tT"]
+    return start, max(ours) + 4096
+
+
+def range_of(symbol):
+    """Where a function of the kernel is."""
+    symbols = sorted((int(line.split()[0], 16), line.split()[2])
+                     for line in read("/proc/kallsyms").splitlines() if line.split()[1] in "tT")
+    at = [name for _, name in symbols].index(symbol)
+    return symbols[at][0], next(addr for addr, _ in symbols[at:] if addr > symbols[at][0])
+
+
+class Nth:
+    """What this process allocates fails once, in the calls that pass through a
+    range of code.
+    """
+
+    def __init__(self, where):
+        for kind in "failslab", "fail_page_alloc":
+            Faults(kind=kind, probability=0, **{"min-order": 0, "ignore-gfp-highmem": "N",
+                                                "require-start": where[0],
+                                                "require-end": where[1]})
+        # packets that move are no failures: they are not counted
+        Faults(kind="fail_skb_realloc", probability=0, **{"require-start": 1, "require-end": 1})
+        self.fd = os.open("/proc/self/fail-nth", os.O_RDWR)
+        defer(os.close, self.fd)
+
+    def each(self, call, undo):
+        """Call with each allocation failing in turn; undo(error) after each. Return
+        how many failed the call, and how many did not matter.
+        """
+        errors = 0
+        for number in range(1, STEPS_MAX):
+            os.pwrite(self.fd, b"%d" % number, 0)
+            error = call()
+            reached = os.pread(self.fd, 20, 0).strip() == b"0"
+            os.pwrite(self.fd, b"0", 0)
+            undo(error)
+            if not reached:
+                expect("error without a fault", error, 0)
+                return errors, number - 1 - errors
+            errors += error != 0
+        raise AssertionError(f"more than {STEPS_MAX} allocations")
+
+
+def syscall(*args):
+    """A system call. Return 0 or the error."""
+    return ctypes.get_errno() if _libc.syscall(*args) < 0 else 0
+
+
+# ---- Modules and namespaces ------------------------------------------------------------
+
+def insert(module):
+    """Load one. Return 0 or the error."""
+    fd = os.open(module_file(module), os.O_RDONLY)
+    try:
+        return syscall(FINIT_MODULE, fd, b"", 0)
+    finally:
+        os.close(fd)
+
+
+def remove(module):
+    """Unload one. Return 0 or the error."""
+    return syscall(DELETE_MODULE, module.encode(), os.O_NONBLOCK)
+
+
+def files(ns, module):
+    """What a module shows in a namespace."""
+    with ns:
+        return [path for path in FILES[module] if os.path.exists(path)]
+
+
+def loaded_again():
+    """Whatever happens, the next test finds them all."""
+    for module in MODULES:
+        if users(module) is None:
+            expect(f"insmod {module}", insert(module), 0)
+
+
+def test_modules():
+    """insmod: each allocation of ours, in each of three namespaces."""
+    defer(loaded_again)
+    spaces = [Netns() for _ in range(3)]
+    for ns in spaces:
+        ns.ip("link add d0 type dummy", "link add v0 type veth peer name v1")
+    for module in reversed(MODULES):
+        expect(f"rmmod {module}", remove(module), 0)
+    nth = Nth(range_of("do_one_initcall"))
+    for module in MODULES:
+        def check(error, module=module):
+            if error:
+                expect(f"insmod {module}", error, errno.ENOMEM)
+                expect(f"{module} is there", users(module), None)
+            else:
+                expect("files", [files(ns, module) for ns in spaces], [FILES[module]] * 3)
+                expect(f"rmmod {module}", remove(module), 0)
+            expect("left", [files(ns, module) for ns in spaces], [[]] * 3)
+
+        print(f"# {module}: %d failed it, %d did not" % nth.each(lambda: insert(module), check))
+        expect(f"insmod {module}", insert(module), 0)
+
+
+def test_modules_go():
+    """rmmod needs no memory."""
+    defer(loaded_again)
+    Netns()
+    for module in reversed(MODULES):
+        def check(error, module=module):
+            expect(f"rmmod {module}", (error, users(module)), (0, None))
+            expect(f"insmod {module}", insert(module), 0)
+
+        print(f"# {module}: %d failed it, %d did not" %
+              Nth(text_of(module)).each(lambda: remove(module), check))
+        expect(f"rmmod {module}", remove(module), 0)
+
+
+def test_namespaces():
+    """A namespace that is made: it is there with all of ours, or it is not."""
+    home = os.open("/proc/self/ns/net", os.O_RDONLY)
+    defer(os.close, home)
+    inode = os.stat("/proc/self/ns/net").st_ino
+
+    def check(error):
+        if error:
+            expect("unshare", error, errno.ENOMEM)
+            expect("still here", os.stat("/proc/self/ns/net").st_ino, inode)
+            return
+        expect("parameters", os.path.exists("/proc/sys/net/hpcc") and
+               os.path.exists("/proc/sys/net/ldcp"), True)
+        _libc.setns(home, 0)
+
+    for module in "hpcc_common", "tcp_hpcc", "tcp_ldcp":
+        nth = Nth(text_of(module))
+        print(f"# {module}: %d failed it, %d did not" %
+              nth.each(lambda: ctypes.get_errno() if _libc.unshare(0x40000000) else 0, check))
+
+
+# ---- Connections -------------------------------------------------------------------------------
+
+def no_memory(*spaces):
+    """How often memory was missed."""
+    return sum(ns.counters()["no_memory"] for ns in spaces)
+
+
+def test_coming_back():
+    """A connection that agreed comes back to hpcc, and there is no memory: it is
+    classic. Later there is.
+    """
+    path = Path(switches=1)
+    client, server = path.connect()
+    set_cc(client, "cubic")
+    faults = Faults("tcp_hpcc", times=1)
+    set_cc(client, "hpcc")
+    expect("faults left", faults.left(), 0)
+    expect("runs", (get_cc(client), no_memory(path.a)), ("hpcc-classic", 1))
+    transfer((client, server, pattern(100000)), (server, client, pattern(100000, 1)))
+    faults.stop()
+    set_cc(client, "cubic")
+    set_cc(client, "hpcc")
+    transfer((client, server, pattern(100000)), (server, client, pattern(100000, 1)))
+    expect("runs", (get_cc(client), path.a.flow(client)["hops"]), ("hpcc", 1))
+
+
+def test_handshake():
+    """Each allocation between SYN and the first data, by its bytes."""
+    for version in 4, 6:
+        path = Path(version, switches=1)
+        seen, space = set(), 0
+        while True:
+            faults = Faults("tcp_hpcc", times=1, space=space)
+            client, server = path.connect(5000 + space // 256)
+            reached = not faults.left()
+            faults.stop()
+            seen.add((get_cc(client), get_cc(server)))
+            transfer((client, server, pattern(50000)), (server, client, pattern(50000, 1)))
+            client.close()
+            server.close()
+            if not reached:
+                break
+            space += 256
+        print(f"# IPv{version}: {no_memory(path.a, path.b)} faults, {space} bytes")
+        expect("who ran what", seen, {("hpcc", "hpcc"), ("hpcc-classic", "hpcc"),
+                                      ("hpcc", "hpcc-classic")})
+
+
+def test_ldcp_needs_nothing():
+    """ldcp allocates nothing for a connection or a packet."""
+    path = Path(switches=1, cc=("ldcp", "ldcp"))
+    for module in "tcp_ldcp", "hpcc_common":
+        faults = Faults(module, times=1000)
+        client, server = path.connect(5000 + len(module))
+        transfer((client, server, pattern(300000)), (server, client, pattern(100000, 1)))
+        expect(f"allocations of {module}", faults.left(), 1000)
+        faults.stop()
+
+
+def test_no_room_in_front():
+    """IPv6 extension headers take what is free in front of a segment, so that our
+    option needs memory: without it a segment goes as it is.
+    """
+    pair = Pair(6)
+    listener = pair.listen()
+    missed = 0
+    for length in range(8, 256, 8):
+        client, server = pair.connect(listener)
+        header = bytes([0, length // 8 - 1, 0x1e, length - 4]) + bytes(length - 4)
+        client.setsockopt(41, 54, header)           # IPPROTO_IPV6, IPV6_HOPOPTS
+        before = no_memory(pair.c)
+        faults = Faults("tcp_hpcc")
+        transfer((client, server, pattern(30000)), (server, client, pattern(10000, 1)))
+        faults.stop()
+        missed += no_memory(pair.c) - before
+        client.close()
+        server.close()
+    print(f"# {missed} segments went without")
+    expect_in("segments without", missed, 1, 100000)
+
+
+# ---- Ports ---------------------------------------------------------------------------------------
+
+def test_port():
+    """Every so many allocations of a port fail: cutting, stamping, marking."""
+    for cc in "hpcc", "ldcp":
+        total = 0
+        for interval in 1, 2, 3, 5, 7, 11:
+            path = Path(switches=1, cc=(cc, cc))
+            path.change(1, "hpcc rate 500mbit marking ldcp knonect 1mb")
+            # what was copied for a sniffer is not ours alone to write to
+            for dev in "left", "right":
+                Sniffer(path.switches[0], dev)
+            client, server = path.connect()
+            before = path.port(1)["hpcc"]["stamped"]
+            faults = Faults("sch_hpcc", interval=interval)
+            transfer((client, server, pattern(200000)), (server, client, pattern(50000, 1)))
+            faults.stop()
+            stats = path.port(1)["hpcc"]
+            failed = stats["unstamped"]["no_memory"] if cc == "hpcc" else stats["mark_failed"]
+            done = stats["stamped"] - before if cc == "hpcc" else stats["marked"]
+            cut = json.loads(path.a.run("tc", "-s", "-j", "qdisc", "show", "dev", "right"))[0]["hpcc"]["drop_gso"]
+            print(f"# {cc}, each {interval}.: {failed} not written to, {done} were, "
+                  f"{cut} could not be cut")
+            expect("InCsumErrors", [ns.snmp("InCsumErrors") for ns in path.hosts], [0, 0])
+            total += failed
+            if interval == 1:
+                expect("written to", done, 0)
+                expect("cut", cut > 0, cc == "hpcc")    # ldcp's first round trip is not joined
+        expect_in(f"faults with {cc}", total, 100, 10000)
+
+
+def request(sock, index, kind, options=b""):
+    """Ask for a qdisc, and change it where it is there. Return 0 or the error; None
+    where there was no memory to say so.
+    """
+    body = struct.pack("=BxxxiIII", socket.AF_UNSPEC, index, 0x10000, TC_H_ROOT, 0) + \
+        attr(TCA_KIND, kind + b"\0") + (attr(TCA_OPTIONS | NLA_F_NESTED, options) if options else b"")
+    try:
+        sock.send(struct.pack("=IHHII", 16 + len(body), RTM_NEWQDISC,
+                              NLM_F_REQUEST | NLM_F_ACK | NLM_F_CREATE | NLM_F_REPLACE, 1, 0) + body)
+    except OSError as error:
+        return error.errno
+    try:
+        return -struct.unpack_from("=i", sock.recv(8192), 16)[0]
+    except OSError:     # ENOBUFS, EAGAIN
+        return None
+
+
+def test_port_is_made():
+    """Each allocation of a request: the port is as it was, or as it was asked for."""
+    ns = Netns()
+    ns.ip("link add eth0 type veth peer name eth1", "link set eth0 up", "link set eth1 up")
+    with ns:
+        index = socket.if_nametoindex("eth0")
+        sock = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_NONBLOCK, 0)
+    defer(sock.close)
+    limits = []
+
+    def port():
+        return [qdisc for qdisc in json.loads(ns.run("tc", "-j", "qdisc", "show", "dev", "eth0"))
+                if qdisc["kind"] == "hpcc"]
+
+    def made(error):
+        expect_error(error)
+        there = port()
+        if error is not None:
+            expect("ports", len(there), 0 if error else 1)
+        if there:
+            ns.tc("qdisc del dev eth0 root")
+
+    def changed(error):
+        expect_error(error)
+        limit = port()[0]["options"]["limit"]
+        if error is not None:
+            expect("limit", limit, limits[-2] if error else limits[-1])
+        limits.append(limit)
+
+    def change():
+        limits.append(1000000 + len(limits))
+        return request(sock, index, b"hpcc", attr(TCA_HPCC_LIMIT, struct.pack("=I", limits[-1])))
+
+    print("# add: %d failed it, %d did not" %
+          Nth(range_of("__sys_sendto")).each(lambda: request(sock, index, b"hpcc"), made))
+    ns.tc("qdisc add dev eth0 root hpcc limit 1mb")
+    limits.append(port()[0]["options"]["limit"])
+    print("# change: %d failed it, %d did not" %
+          Nth(range_of("__sys_sendto")).each(change, changed))
+
+
+def expect_error(error):
+    """One that says that memory is short."""
+    if error not in (None, 0, errno.ENOMEM, errno.ENOBUFS):
+        raise AssertionError(f"error {errno.errorcode[error]}")
+
+
+def test_devices():
+    """A device whose speed cannot be noted counts as one that does not tell."""
+    pair = Pair()
+    faults = Faults("hpcc_common", times=2)
+    pair.c.ip(f"link add far index 5000 type veth peer name far index 5000 netns {pair.s.path}")
+    expect("faults left", faults.left(), 0)
+    pair.addr = ("10.1.0.1", "10.1.0.2")
+    for ns, addr in zip((pair.c, pair.s), pair.addr):
+        ns.ip(f"addr add {addr}/24 dev far", "link set far up")
+        ns.tc("qdisc add dev far root hpcc rate 1gbit")
+    client, server = pair.connect()
+    transfer((client, server, pattern(100000)), (server, client, pattern(100000, 1)))
+    expect("runs", (get_cc(client), pair.c.flow(client)["hops"]), ("hpcc", 1))
+
+
+# ---- Everything -----------------------------------------------------------------------------------
+
+def test_packets_move():
+    """Each look into a packet may move it: nobody keeps a pointer."""
+    Faults(kind="fail_skb_realloc")
+    for version in 4, 6:
+        for cc in "hpcc", "ldcp":
+            path = Path(version, switches=2, cc=(cc, cc))
+            path.change(1, "hpcc rate 500mbit marking ldcp knonect 1mb")
+            for dev in "left", "right":
+                Sniffer(path.switches[0], dev)
+            client, server = path.connect()
+            transfer((client, server, pattern(200000)), (server, client, pattern(50000, 1)))
+            expect("runs", get_cc(client), cc)
+            if cc == "hpcc":
+                expect("hops", path.a.flow(client)["hops"], 2)
+            path.no_errors()
+
+
+def test_short_of_memory():
+    """One in fifty allocations that cannot wait fails, whoever asks."""
+    for cc in "hpcc", "ldcp":
+        path = Path(switches=1, cc=(cc, cc))
+        ends = [path.connect(5000 + i) for i in range(4)]
+        faults = Faults(probability=2, **{"ignore-gfp-wait": "Y"})
+        transfer(*[(client, server, pattern(200000, i)) for i, (client, server) in enumerate(ends)],
+                 timeout_s=600)
+        faults.stop()
+        expect("InCsumErrors", [ns.snmp("InCsumErrors") for ns in path.hosts], [0, 0])
+
+
+if __name__ == "__main__":
+    main(sys.modules[__name__])
