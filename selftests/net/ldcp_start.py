@@ -531,17 +531,20 @@ def test_switch_drops_first():
         transfer((client, server, pattern(40 * pair_mss(version))))
         took = time.monotonic() - began
         time.sleep(0.001)
-        expect("RTOs", path.c.snmp("TcpExtTCPTimeouts"), timeouts)
         counters = path.c.counters("ldcp")
-        expect("how it ended", [counters["start_" + how] for how in ("lost", "full", "marked")],
-               [1, 0, 0])
+        ends = [counters["start_" + how] for how in ("lost", "full", "marked")]
+        # Real time may bring an ACK before all of IW has left.
+        if not virtual_time():
+            expect("ends", sum(ends), 1)
+            continue
+        expect("how it ended", ends, [1, 0, 0])
+        expect("RTOs", path.c.snmp("TcpExtTCPTimeouts"), timeouts)
         lost = path.c.snmp("RetransSegs")
-        expect_in("sent again", lost, 15 if virtual_time() else 1, 30)
+        expect_in("sent again", lost, 15, 30)
         port = json.loads(path.r.run("tc", "-s", "-j", "qdisc", "show", "dev", "eth1"))[0]
         expect("dropped", port["drops"], lost)
         # what 13 in order leave to do, at first one segment a round trip each
-        if virtual_time():
-            expect_in("time", took, 0.0004, 0.002)
+        expect_in("time", took, 0.0004, 0.002)
 
 
 def test_switch_takes_all():
