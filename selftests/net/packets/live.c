@@ -64,7 +64,7 @@ static bool ends_are(const struct segment *seg, const uint8_t *saddr, uint16_t s
 	       !memcmp(seg->saddr, saddr, seg->alen) && !memcmp(seg->daddr, daddr, seg->alen);
 }
 
-static void learn_timestamps(struct flow *flow, const struct segment *seg)
+static void learn_options(struct flow *flow, const struct segment *seg, uint8_t kind)
 {
 	const uint8_t *p = seg->th + 20, *end = seg->th + seg->hlen;
 
@@ -75,6 +75,8 @@ static void learn_timestamps(struct flow *flow, const struct segment *seg)
 			return;
 		if (*p == 8 && n == 10)
 			memcpy(flow->ts, p, 10);
+		if (*p == kind && n >= 4 && (p[2] >> 5 == 2 || p[2] >> 5 == 4))
+			flow->scale = p[2] & 31;
 		p += n;
 	}
 }
@@ -94,7 +96,7 @@ static void learn(struct maker *m, const struct segment *seg)
 		flow->ack = get32(seg->th + 8);
 		flow->window = get16(seg->th + 14);
 		flow->known = true;
-		learn_timestamps(flow, seg);
+		learn_options(flow, seg, m->kind);
 	}
 }
 

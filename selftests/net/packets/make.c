@@ -67,7 +67,7 @@ static void fill(struct rng *rng, uint8_t *p, uint32_t len)
 /* ---- TCP options ---- */
 
 /* Our option: a head and records, one of four of them wrong in some way. */
-static uint32_t our_option(struct maker *m, uint8_t *p)
+static uint32_t our_option(struct maker *m, uint8_t *p, const struct flow *flow)
 {
 	struct rng *rng = &m->rng;
 	uint32_t nr = below(rng, 5);
@@ -77,7 +77,7 @@ static uint32_t our_option(struct maker *m, uint8_t *p)
 
 	p[0] = percent(rng, 95) ? m->kind : 253 + below(rng, 2);
 	p[1] = len;
-	p[2] = type << 5 | (percent(rng, 70) ? 7 : below(rng, 32));
+	p[2] = type << 5 | (percent(rng, 80) ? flow ? flow->scale : 7 : below(rng, 32));
 	p[3] = hops << 4 | (percent(rng, 70) ? 0 : below(rng, 16));
 	for (uint32_t i = 0; i < nr; i++) {
 		uint8_t *record = p + 4 + 8 * i;
@@ -149,7 +149,7 @@ uint32_t make_options(struct maker *m, uint8_t *p, const struct flow *flow)
 		uint32_t what = below(rng, 100);
 
 		if (what < 45)
-			len += our_option(m, buf + len);
+			len += our_option(m, buf + len, flow);
 		else if (what < 55)
 			len += timestamps(rng, buf + len, flow);
 		else if (what < 80)

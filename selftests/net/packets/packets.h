@@ -81,6 +81,7 @@ struct flow {
 	uint32_t ack;
 	uint16_t window;
 	uint8_t ts[10];		/* the timestamps option sent last */
+	uint8_t scale;		/* of the echo sent last: the other end takes no other */
 	bool known;
 };
 
