@@ -42,6 +42,7 @@ help:
 	@echo '  style         checkpatch, sparse, W=1, kernel-doc, shellcheck, manual pages'
 	@echo '  bench-core    the figures that HPCC++ must reach'
 	@echo '  bench-ldcp    those that LDCP must reach, beside dctcp, cubic and hpcc'
+	@echo '  bench-kernel  what the modules cost in real time: UML and QEMU, beside cubic and fq_codel'
 	@echo ''
 	@echo '  all           modules for the running kernel, tc plugin, tools (default)'
 	@echo '  modules       kernel modules for KDIR=$(KDIR)'
@@ -63,6 +64,10 @@ demo: deps plugin tools
 	@scripts/hpcc-lab compare $(DEMO) --cc $(DEMO_CC) --seed $(SEED) --out $(OUT)/demo
 
 bench-core bench-ldcp: deps plugin tools
+	@scripts/$@
+
+bench-kernel: deps plugin tools
+	@scripts/install-deps vm
 	@scripts/$@
 
 check:
@@ -222,7 +227,7 @@ clean:
 	find scripts selftests -name __pycache__ -prune -exec rm -rf {} +
 	rm -rf $(OUT)
 
-.PHONY: all help deps demo bench-core bench-ldcp check check-unit check-replay check-fuzz fuzz fuzz-packets fuzz-netlink \
+.PHONY: all help deps demo bench-core bench-ldcp bench-kernel check check-unit check-replay check-fuzz fuzz fuzz-packets fuzz-netlink \
 	check-scripts check-lab check-net check-style check-uml check-vm check-debug check-neutral check-smp check-kcsan \
 	check-icount check-all style modules \
 	kernel-ready plugin tools install install-user uninstall \

@@ -107,3 +107,24 @@ def lines(series, x_top, y_top, x_title, y_title, mark=None, y_low=0, limit=None
     out.append(f'<text transform="translate(13 {TOP + height / 2}) rotate(-90)" '
                f'text-anchor="middle">{escape(y_title)}</text></svg>')
     return "".join(out)
+
+
+def bars(values, limit=None):
+    """Horizontal bars of {label: number}, with a dashed line at limit."""
+    step, left = 24, 190
+    top = ceiling(max([*values.values(), limit or 0]))
+    width, height = WIDTH - left - RIGHT - 30, step * len(values)
+
+    def x_of(value):
+        return left + width * value / top
+    out = [f'<svg viewBox="0 0 {WIDTH} {height + 8}" role="img">']
+    for i, (label, value) in enumerate(values.items()):
+        y = step * i + 4
+        out.append(f'<text x="{left - 6}" y="{y + 13}" text-anchor="end">{escape(label)}</text>'
+                   f'<rect x="{left}" y="{y}" width="{x_of(value) - left:.1f}" height="{step - 6}" '
+                   f'fill="{COLORS[i % len(COLORS)]}"/>'
+                   f'<text x="{x_of(value) + 4:.1f}" y="{y + 13}">{value:.2f}</text>')
+    if limit is not None:
+        out.append(f'<line class="limit" x1="{x_of(limit):.1f}" x2="{x_of(limit):.1f}" '
+                   f'y1="0" y2="{height + 4}"/>')
+    return "".join(out) + "</svg>"
