@@ -109,14 +109,15 @@ build()
 	[ -e "$final/tcp_hpcc.ko" ]
 }
 
-# Every change of the sources leaves a directory; a dozen is enough.
+# Every change of the sources leaves a directory; a dozen is enough, and those that
+# a guest may be using, as they were asked for in the last hours.
 prune()
 {
 	local old
 
 	while read -r old; do
 		rm -rf "${CACHE:?}/$old"
-	done < <(cd "$CACHE" && find . -maxdepth 1 -name 'modules-*' -printf '%T@ %f\n' |
+	done < <(cd "$CACHE" && find . -maxdepth 1 -name 'modules-*' -mmin +240 -printf '%T@ %f\n' |
 		 sort -rn | tail -n +13 | cut -d' ' -f2)
 }
 
@@ -134,6 +135,7 @@ main()
 		build "$tree" "$final"
 		prune
 	fi
+	touch "$final"
 	echo "$final"
 }
 
