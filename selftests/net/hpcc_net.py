@@ -358,7 +358,8 @@ def disconnect(sock):
 
 def module_file(name):
     """NAME.ko, where lib.sh looks for it as well; None: it is installed."""
-    folders = os.environ.get("HPCC_MODDIR"), os.environ.get("HPCC_TOP", ".") + "/kmod"
+    top = os.environ.get("HPCC_TOP", ".")
+    folders = os.environ.get("HPCC_MODDIR"), top + "/kmod", top + "/qdisc"
     return next((f"{folder}/{name}.ko" for folder in folders
                  if folder and os.path.exists(f"{folder}/{name}.ko")), None)
 
