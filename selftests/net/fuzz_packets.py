@@ -25,7 +25,7 @@ NET = {"tx": ("10.1.0.2", "fd01::2"), "rx": ("10.2.0.2", "fd02::2")}
 MARKING = f"rate {'10gbit' if virtual_time() else '20mbit'} delay 10us marking ldcp kmin 1 kmax 20kb knonect 16mb limit 16mb"
 
 # Runs of the program, or of both of them, and thus shares of all packets.
-SHARES = 11
+SHARES = 12
 turn = 0
 
 
@@ -173,6 +173,23 @@ def test_wire_other_kind():
 def test_wire_clones():
     """Two packets with the same bytes in memory."""
     through("wire", "no-split-gso", "--stamp", above="netem duplicate 100% limit 10000")
+
+
+def test_wire_that_drops():
+    """What goes in leaves, or is counted as dropped, and for which reason."""
+    ways = Ways("wire", "rate 20mbit limit 20kb marking ldcp kmin 3kb kmax 9kb knonect 12kb")
+    got = ways.run(PACKETS // SHARES, "--lossy")
+    stats = ways.stats()
+    port = stats["hpcc"]
+    print("#", {name: port[name] for name in ("marked", "drop_limit", "drop_knonect")})
+    expect("sent", port["tx_packets"], got["taken"])
+    expect("sent, stamped or not", port["stamped"] + sum(port["unstamped"].values()),
+           got["taken"])
+    expect("dropped", (port["drop_limit"] + port["drop_knonect"], stats["drops"]),
+           (got["dropped"], got["dropped"]))
+    for name in "marked", "drop_limit", "drop_knonect":
+        expect_in(name, port[name], got["frames"] // 1000, got["frames"])
+    expect("left behind", (stats["backlog"], stats["qlen"]), (0, 0))
 
 
 def test_tun():

@@ -137,7 +137,7 @@ int live_main(struct maker *m, const struct options *o)
 		seen += listen_to(m, fd);
 		for (uint32_t i = 0; i < nr; i++)
 			make_frame(m, &frames[i]);
-		sent += send_frames(fd, frames, nr);
+		sent += send_frames(fd, frames, nr, NULL);
 		done += nr;
 		nanosleep(&pause, NULL);
 	}

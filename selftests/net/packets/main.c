@@ -52,9 +52,9 @@ int open_packet(const char *dev, int protocol)
 }
 
 /* send_frames() - as many as the socket takes: it refuses some. Returns how many
- * it took.
+ * it took; @dropped counts those that the qdisc did not, and may be NULL.
  */
-uint64_t send_frames(int fd, struct frame *frames, uint32_t nr)
+uint64_t send_frames(int fd, struct frame *frames, uint32_t nr, uint64_t *dropped)
 {
 	struct mmsghdr msgs[BATCH] = {};
 	struct iovec iov[BATCH];
@@ -68,12 +68,15 @@ uint64_t send_frames(int fd, struct frame *frames, uint32_t nr)
 		msgs[i].msg_hdr.msg_iovlen = 1;
 	}
 	while (done < nr) {
-		int n = sendmmsg(fd, msgs + done, nr - done, 0);
+		/* Behind others, an error is told by nothing but the number sent. */
+		int n = sendmmsg(fd, msgs + done, dropped ? 1 : nr - done, 0);
 
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n < 0 && (errno == ENETDOWN || errno == ENXIO))
 			die("sendmmsg");
+		if (n < 0 && errno == ENOBUFS && dropped)
+			++*dropped;
 		taken += n > 0 ? n : 0;
 		done += n > 0 ? n : 1;
 	}
@@ -113,12 +116,12 @@ static void parse_flow(struct maker *m, char *text)
 
 enum { SEED = 256, COUNT, TX, RX, RX_NS, TUN, DMAC, SMAC, SADDR, DADDR, PORT, KIND, FLOW,
 	OFFLOAD, ROUTED, QUIET,
-	STAMP, MARK, TAGS };
+	LOSSY, STAMP, MARK, TAGS };
 
 static const struct option long_options[] = {
 	{ "seed", 1, NULL, SEED }, { "count", 1, NULL, COUNT },
 	{ "tx", 1, NULL, TX }, { "rx", 1, NULL, RX }, { "rx-ns", 1, NULL, RX_NS },
-	{ "tun", 1, NULL, TUN },
+	{ "tun", 1, NULL, TUN }, { "lossy", 0, NULL, LOSSY },
 	{ "dmac", 1, NULL, DMAC }, { "smac", 1, NULL, SMAC },
 	{ "saddr", 1, NULL, SADDR }, { "daddr", 1, NULL, DADDR },
 	{ "port", 1, NULL, PORT }, { "kind", 1, NULL, KIND },
@@ -172,6 +175,9 @@ static void parse(struct maker *m, struct options *o, int c)
 		break;
 	case FLOW:
 		parse_flow(m, optarg);
+		break;
+	case LOSSY:
+		o->lossy = true;
 		break;
 	case OFFLOAD:
 		m->offload = true;

@@ -135,13 +135,14 @@ struct options {
 	uint64_t seed;
 	uint64_t count;
 	const char *tx, *rx, *rx_ns, *tun;
+	bool lossy;
 	struct rules rules;
 };
 
 int wire_main(struct maker *m, const struct options *o);
 int live_main(struct maker *m, const struct options *o);
 int open_packet(const char *dev, int protocol);
-uint64_t send_frames(int fd, struct frame *frames, uint32_t nr);
+uint64_t send_frames(int fd, struct frame *frames, uint32_t nr, uint64_t *dropped);
 void die(const char *what) __attribute__((noreturn));
 
 #endif /* _FUZZ_PACKETS_H */
