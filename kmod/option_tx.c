@@ -52,9 +52,11 @@ static struct tcphdr *hpcc_segment_th(const struct hpcc_segment *seg)
 	return (struct tcphdr *)(seg->skb->data + seg->thoff);
 }
 
-/* Whether @skb is a TCP segment with its headers in the linear part, as TCP
- * makes them. Tunnels send packets through this hook again, with the inner
- * socket still attached: those have another protocol.
+/* Whether @skb is a TCP segment as TCP makes them: with its headers in the linear
+ * part, and a checksum that is still to be computed. Where it has been, somebody
+ * else's hook came before ours (NFQUEUE), and we may run without the socket lock.
+ * Tunnels send packets through this hook again, with the inner socket still
+ * attached: those have another protocol.
  */
 static bool hpcc_segment_parse(struct hpcc_segment *seg, struct sk_buff *skb,
 			       u8 family)
@@ -62,6 +64,8 @@ static bool hpcc_segment_parse(struct hpcc_segment *seg, struct sk_buff *skb,
 	const struct tcphdr *th;
 
 	seg->skb = skb;
+	if (unlikely(skb->ip_summed != CHECKSUM_PARTIAL))
+		return false;
 	if (family == NFPROTO_IPV4) {
 		if (ip_hdr(skb)->protocol != IPPROTO_TCP)
 			return false;
@@ -129,31 +133,18 @@ static u32 hpcc_segment_room(const struct hpcc_segment *seg)
 	return min(room, limit - wire) & ~3U;
 }
 
-/* Correct the checksum for @n bytes added at the TCP header's end. With
- * CHECKSUM_PARTIAL it is the sum over the pseudo header, in which only the
- * length changes; otherwise option bytes and data offset count too.
+/* Correct the checksum for @n bytes added: it is the sum over the pseudo header,
+ * in which only the length changes.
  */
-static void hpcc_segment_checksum(const struct hpcc_segment *seg,
-				  const u8 *added, u32 n, __be16 old_word)
+static void hpcc_segment_checksum(const struct hpcc_segment *seg, u32 n)
 {
 	struct tcphdr *th = hpcc_segment_th(seg);
 	u32 old_len = seg->skb->len - n - seg->thoff;
-	__wsum sum;
+	__wsum sum = csum_unfold(th->check);
 
-	if (seg->skb->ip_summed == CHECKSUM_PARTIAL) {
-		sum = csum_unfold(th->check);
-		sum = csum_sub(sum, (__force __wsum)htons(old_len));
-		sum = csum_add(sum, (__force __wsum)htons(old_len + n));
-		th->check = ~csum_fold(sum);
-		return;
-	}
-	sum = ~csum_unfold(th->check);
 	sum = csum_sub(sum, (__force __wsum)htons(old_len));
 	sum = csum_add(sum, (__force __wsum)htons(old_len + n));
-	sum = csum_sub(sum, (__force __wsum)old_word);
-	sum = csum_add(sum, (__force __wsum)((__be16 *)th)[6]);
-	sum = csum_partial(added, n, sum);
-	th->check = csum_fold(sum);
+	th->check = ~csum_fold(sum);
 }
 
 /* Make room for @n option bytes behind those that are there.
@@ -172,8 +163,7 @@ static u8 *hpcc_segment_open(struct hpcc_segment *seg, u32 n, u8 family)
 	memmove(skb->data, skb->data + n, head);
 	skb_reset_network_header(skb);
 	skb_set_transport_header(skb, seg->thoff);
-	if (skb->ip_summed == CHECKSUM_PARTIAL)
-		skb->csum_start -= n;
+	skb->csum_start -= n;
 	if (family == NFPROTO_IPV4) {
 		struct iphdr *iph = ip_hdr(skb);
 		__be16 old = iph->tot_len;
@@ -187,14 +177,10 @@ static u8 *hpcc_segment_open(struct hpcc_segment *seg, u32 n, u8 family)
 	return skb->data + head;
 }
 
-static void hpcc_segment_close(struct hpcc_segment *seg, const u8 *added,
-			       u32 n)
+static void hpcc_segment_close(struct hpcc_segment *seg, u32 n)
 {
-	struct tcphdr *th = hpcc_segment_th(seg);
-	__be16 old_word = ((__be16 *)th)[6];
-
-	th->doff += n / 4;
-	hpcc_segment_checksum(seg, added, n, old_word);
+	hpcc_segment_th(seg)->doff += n / 4;
+	hpcc_segment_checksum(seg, n);
 	seg->thlen += n;
 }
 
@@ -222,7 +208,7 @@ static bool hpcc_syn_write(struct hpcc_segment *seg, struct net *net, u8 family)
 			    HPCC_CAP_TELEMETRY);
 	memset(p + HPCC_SYN_OPT_LEN, HPCC_TCPOPT_NOP,
 	       HPCC_SYN_OPT_PADDED - HPCC_SYN_OPT_LEN);
-	hpcc_segment_close(seg, p, HPCC_SYN_OPT_PADDED);
+	hpcc_segment_close(seg, HPCC_SYN_OPT_PADDED);
 	hpcc_count(net, HPCC_C_SYN_SENT);
 	return true;
 }
@@ -431,7 +417,7 @@ static void hpcc_data_out(struct hpcc_segment *seg, struct sock *sk, u8 family)
 		return;
 	}
 	memcpy(p, out, echo + forward);
-	hpcc_segment_close(seg, p, echo + forward);
+	hpcc_segment_close(seg, echo + forward);
 	if (echo)
 		hpcc_count(sock_net(sk), HPCC_C_ECHO_SENT);
 	if (forward && out[2] >> 5 == HPCC_OPT_IDENTIFY)
