@@ -9,7 +9,7 @@ import time
 
 from hpcc_net import (ACK, CWR, ECE, ECHO, FORWARD, IDENTIFY, IDENTIFY_ECHO, PROMPT, SYN, Tracepoint,
                       expect, expect_in, identity, main, need_virtual_time,
-                      option, tcp_info)
+                      option, tcp_info, virtual_time)
 from hpcc_peer import (ETA, HOST_MBPS, SCALE, T_NS, W_AI, W_INIT, Flow, Link, Peer, near,
                        settle)
 
@@ -365,7 +365,9 @@ def test_ignored_is_silence():
     for bad in "ts", "tx", "link":
         held = flow.flow()["W"]
         before = flow.ns.counters()
-        for turn in range(14):
+        turn = 0
+        # In real time a round trip may have been long, and has to pass some times.
+        while turn < (14 if virtual_time() or flow.cc() != "hpcc" else 100):
             if bad == "ts":
                 flow.round(link.step(-10))
             elif bad == "tx":
@@ -375,12 +377,13 @@ def test_ignored_is_silence():
                 flow.round(link.step(9000, 0.5))
             if turn < 6:
                 expect(f"{bad}: W, mode", (flow.flow()["W"], flow.cc()), (held, "hpcc"))
+            turn += 1
         moved = flow.ns.counters() - before
         expect(f"{bad}: mode", flow.cc(), "hpcc-classic")
         expect(f"{bad}: fallbacks, returns", (moved.get("fallbacks"), moved.get("returns")),
                (1, None))
         counter = {"ts": "ts_back_ignored", "tx": "tx_excess_ignored", "link": "path_changes"}[bad]
-        expect_in(f"{bad}: {counter}", moved[counter], 12, 14)
+        expect_in(f"{bad}: {counter}", moved[counter], 12, turn)
         link = Link(ts=link.ts + 9000)
         flow.echo(link.step(9000, 0.9))
         expect(f"{bad}: after one record", flow.cc(), "hpcc-classic")
