@@ -51,7 +51,7 @@ def test_no_speed():
 
 def test_slow_device():
     """10 Mb/s x 1 ms is less than a segment: one segment."""
-    peer = Peer(host_mbps=0)
+    peer = Peer(host_mbps=0, base_rtt_ns=T_NS)
     peer.ns.run("ethtool", "-s", "tun0", "speed", "10", "duplex", "full")
     peer.ns.ip("link set tun0 down", "link set tun0 up")
     peer.connect()
@@ -60,7 +60,7 @@ def test_slow_device():
 
 def test_speed_changes():
     """A connection takes what the device says when it begins."""
-    peer = Peer(host_mbps=0)
+    peer = Peer(host_mbps=0, base_rtt_ns=T_NS)
     for number, mbps in enumerate((25000, 100000, 1000)):
         peer.ns.run("ethtool", "-s", "tun0", "speed", str(mbps), "duplex", "full")
         peer.ns.ip("link set tun0 down", "link set tun0 up")
