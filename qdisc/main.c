@@ -359,6 +359,10 @@ static int hpcc_dump_stats(struct Qdisc *sch, struct gnet_dump *d)
 	q->stats.qlen_bytes = q->waiting_bytes;
 	q->stats.port_queues = q->shared ? q->shared->queues : 1;
 	q->stats.port_qlen_bytes = hpcc_backlog(q);
+	/* Not once more as TCA_XSTATS: where one of us replaces another, the
+	 * notification holds two dumps, and would be lost for want of room.
+	 */
+	d->compat_xstats = 0;
 	ret = gnet_stats_copy_app(d, &q->stats, sizeof(q->stats));
 	sch_tree_unlock(sch);
 	return ret;

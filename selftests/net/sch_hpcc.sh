@@ -504,7 +504,8 @@ test_device_changes_speed()
 	expect stated "$(json 'q["hpcc"]["bandwidth"]')" 125000000
 }
 
-# In the 3.7 KB that a notification has.
+# In the 3.7 KB that a notification has: two of it, where one takes the other's
+# place, with all that may be told.
 test_fits_a_notification()
 {
 	local out
@@ -515,8 +516,14 @@ test_fits_a_notification()
 	ip netns exec tx tc -s monitor >"$out" &
 	defer kill $!
 	busywait 5 monitor_is_open $!
-	add rate 1gbit
-	busywait 5 grep -q 'qdisc hpcc 1:' "$out" || fail "not notified"
+	add rate 1gbit marking ldcp
+	busywait 5 grep -q '^qdisc hpcc 1:' "$out" || fail "not notified"
+	ip netns exec tx tc qdisc replace dev v0 root handle 2: \
+		hpcc rate 1gbit marking ldcp
+	busywait 5 grep -q '^qdisc hpcc 2:' "$out" || fail "not notified of another"
+	grep -q '^deleted qdisc hpcc 1:' "$out" || fail "not notified of the first's end"
+	grep -A9 '^qdisc hpcc 2:' "$out" | grep -q 'stamped 0' ||
+		fail "without statistics: $(cat "$out")"
 }
 
 monitor_is_open()

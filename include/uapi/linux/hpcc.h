@@ -137,9 +137,9 @@ enum hpcc_marking {
  * 8 buckets: bucket 8 o + m, o >= 1, begins at (8 + m) << (o - 1) times 64.
  * The last one also holds whatever is longer.
  *
- * The size is bounded: a kernel of 4 KB pages dumps a qdisc into 3.7 KB, and
- * puts these statistics there twice (TCA_STATS_APP and TCA_XSTATS). With all
- * options that takes 2984 of 3776 bytes.
+ * The size is bounded: a kernel of 4 KB pages has 3776 bytes for a notification,
+ * which holds two dumps where one qdisc replaces another. One takes 1640 with
+ * all options; the statistics are there once, in TCA_STATS2's TCA_STATS_APP.
  */
 #define HPCC_HIST_UNIT		64
 #define HPCC_HIST_SUB		8
