@@ -10,7 +10,7 @@ import sys
 
 from hpcc_net import (ACK, ECHO, FIN, FORWARD, IDENTIFY, IDENTIFY_ECHO, KIND, PROMPT, RST,
                       Pair, csum, expect, expect_in, get_cc, identity, main, option, ours_in,
-                      pattern, record, set_cc, syn_option, transfer)
+                      pattern, record, set_cc, syn_option, transfer, virtual_time)
 from hpcc_peer import SCALE, T_NS, T_UNITS, W_INIT, Peer
 
 W_MIN = W_INIT // 1024
@@ -418,7 +418,9 @@ def storm(version):
             flow = peer.flow()
             for name in "W", "Wc":
                 expect_in(name, flow[name], W_MIN, W_INIT)
-            expect_in("R", flow["R"], 1, W_INIT / T_NS * 1.01e9)
+            # Classic, where records that are ignored last for some RTTs: R is TCP's.
+            if virtual_time() or flow["mode"] == "telemetry":
+                expect_in("R", flow["R"], 1, W_INIT / T_NS * 1.01e9)
     expect_in("bytes", len(got), 20000, len(data))
     if got != data[:len(got)]:
         raise AssertionError("data differ")
