@@ -1,0 +1,71 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+#
+# scripts/vm/races.awk: which of a kernel's words it keeps.
+
+HERE=$(dirname "$(readlink -f "$0")")
+# shellcheck source=selftests/net/lib.sh
+. "$HERE/../net/lib.sh"
+
+LINE='[   12.345678] =================================================================='
+
+# What is left of standard input; neither time nor the complaint's own words, as
+# who reads this log would take them for a complaint.
+kept()
+{
+	awk -f "$HERE/../../scripts/vm/races.awk" | sed -E 's/^\[[^]]*\] //; s/BUG: /bug /; s/WARNING: /warning /'
+}
+
+# report WHAT LINE...: as the kernel prints it
+report()
+{
+	echo "$LINE"
+	printf '[   12.345678] %s\n' "$@"
+	echo "$LINE"
+}
+
+test_others_are_counted()
+{
+	expect "what is left" "$({
+		echo "[    1.0] before"
+		report "BUG: KCSAN: data-race in a / b" " a+0x1/0x2" " b+0x1/0x2"
+		report "BUG: KCSAN: data-race in c / d" " c+0x1/0x2 [nft_ct]"
+		echo "[    2.0] after"
+	} | kept | paste -sd '|')" "before|after|# 2 data races in code that is not ours"
+}
+
+test_ours_are_kept()
+{
+	local module
+
+	for module in tcp_hpcc tcp_ldcp hpcc_common sch_hpcc; do
+		expect "of $module" "$(report "BUG: KCSAN: data-race in a / b" " a+0x1/0x2" \
+			" b+0x1/0x2 [$module]" | kept | paste -sd '|')" \
+			"bug KCSAN: data-race in a / b| a+0x1/0x2| b+0x1/0x2 [$module]"
+	done
+}
+
+test_one_does_not_hide_the_next()
+{
+	expect "what is left" "$({
+		report "BUG: KCSAN: data-race in a / b" " a+0x1/0x2"
+		report "BUG: KCSAN: data-race in c / d" " c+0x1/0x2 [tcp_hpcc]"
+		report "BUG: KCSAN: data-race in e / f" " e+0x1/0x2"
+	} | kept | grep -c 'c / d')" 1
+}
+
+test_other_complaints_are_kept()
+{
+	expect "KASAN" "$(report "BUG: KASAN: use-after-free in a" " a+0x1/0x2" | kept | wc -l)" 2
+	expect "in between" "$(report "BUG: KCSAN: data-race in a / b" \
+		"WARNING: CPU: 0 PID: 1 at a" | kept | grep -c warning)" 1
+}
+
+test_end_in_a_report()
+{
+	expect "lines" "$(report "BUG: KCSAN: data-race in a / b" " a+0x1/0x2" | head -n 3 |
+		kept | wc -l)" 2
+}
+
+ktap_main test_others_are_counted test_ours_are_kept test_one_does_not_hide_the_next \
+	test_other_complaints_are_kept test_end_in_a_report
