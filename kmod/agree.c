@@ -29,8 +29,22 @@ struct hpcc_note {
 	enum hpcc_agreement state;
 };
 
-static struct hpcc_note hpcc_notes[HPCC_AGREE_SETS][HPCC_AGREE_WAYS];
-static DEFINE_SPINLOCK(hpcc_notes_lock);
+/**
+ * struct hpcc_note_set - where a connection's note may be
+ * @lock: covers the rest
+ * @way: notes
+ */
+struct hpcc_note_set {
+	spinlock_t lock;
+	struct hpcc_note way[HPCC_AGREE_WAYS];
+};
+
+static struct hpcc_note_set hpcc_notes[HPCC_AGREE_SETS] = {
+	[0 ... HPCC_AGREE_SETS - 1] = {
+		.lock = __SPIN_LOCK_UNLOCKED(hpcc_notes.lock),
+	},
+};
+
 static siphash_key_t hpcc_notes_key __read_mostly;
 
 static u64 hpcc_note_key(const struct net *net, const struct hpcc_tuple *t)
@@ -47,36 +61,41 @@ static u64 hpcc_note_key(const struct net *net, const struct hpcc_tuple *t)
 	return siphash(&in, sizeof(in), &hpcc_notes_key) | 1;
 }
 
-/* The note of @key, or NULL. */
-static struct hpcc_note *hpcc_note_find(u64 key)
+static struct hpcc_note_set *hpcc_note_set(u64 key)
 {
-	struct hpcc_note *set = hpcc_notes[key >> 32 & (HPCC_AGREE_SETS - 1)];
+	return &hpcc_notes[key >> 32 & (HPCC_AGREE_SETS - 1)];
+}
+
+/* The note of @key, or NULL. */
+static struct hpcc_note *hpcc_note_find(struct hpcc_note_set *set, u64 key)
+{
+	struct hpcc_note *way = set->way;
 	int i;
 
-	lockdep_assert_held(&hpcc_notes_lock);
+	lockdep_assert_held(&set->lock);
 	for (i = 0; i < HPCC_AGREE_WAYS; i++) {
-		if (set[i].key == key)
-			return time_before(jiffies, set[i].stamp +
+		if (way[i].key == key)
+			return time_before(jiffies, way[i].stamp +
 						    HPCC_AGREE_LIFETIME) ?
-			       &set[i] : NULL;
+			       &way[i] : NULL;
 	}
 	return NULL;
 }
 
 /* A place for the note of @key: its own, a free one, or the oldest. */
-static struct hpcc_note *hpcc_note_place(u64 key)
+static struct hpcc_note *hpcc_note_place(struct hpcc_note_set *set, u64 key)
 {
-	struct hpcc_note *set = hpcc_notes[key >> 32 & (HPCC_AGREE_SETS - 1)];
-	struct hpcc_note *place = &set[0];
+	struct hpcc_note *way = set->way;
+	struct hpcc_note *place = way;
 	int i;
 
-	lockdep_assert_held(&hpcc_notes_lock);
+	lockdep_assert_held(&set->lock);
 	for (i = 0; i < HPCC_AGREE_WAYS; i++) {
-		if (set[i].key == key)
-			return &set[i];
-		if (place->key && (!set[i].key ||
-				   time_before(set[i].stamp, place->stamp)))
-			place = &set[i];
+		if (way[i].key == key)
+			return &way[i];
+		if (place->key && (!way[i].key ||
+				   time_before(way[i].stamp, place->stamp)))
+			place = &way[i];
 	}
 	return place;
 }
@@ -93,17 +112,18 @@ void hpcc_agree_set(const struct net *net, const struct hpcc_tuple *tuple,
 		    enum hpcc_agreement state)
 {
 	u64 key = hpcc_note_key(net, tuple);
+	struct hpcc_note_set *set = hpcc_note_set(key);
 	struct hpcc_note *note;
 
-	spin_lock_bh(&hpcc_notes_lock);
-	note = state == HPCC_AGREE_NONE ? hpcc_note_find(key) :
-					  hpcc_note_place(key);
+	spin_lock_bh(&set->lock);
+	note = state == HPCC_AGREE_NONE ? hpcc_note_find(set, key) :
+					  hpcc_note_place(set, key);
 	if (note) {
 		note->key = state == HPCC_AGREE_NONE ? 0 : key;
 		note->stamp = jiffies;
 		note->state = state;
 	}
-	spin_unlock_bh(&hpcc_notes_lock);
+	spin_unlock_bh(&set->lock);
 }
 
 /**
@@ -121,18 +141,19 @@ void hpcc_agree_offer(const struct net *net, const struct hpcc_tuple *tuple,
 		      u32 seq)
 {
 	u64 key = hpcc_note_key(net, tuple);
+	struct hpcc_note_set *set = hpcc_note_set(key);
 	struct hpcc_note *note;
 
-	spin_lock_bh(&hpcc_notes_lock);
-	note = hpcc_note_find(key);
+	spin_lock_bh(&set->lock);
+	note = hpcc_note_find(set, key);
 	if (!note || note->state != HPCC_AGREE_DONE || note->seq != seq) {
-		note = hpcc_note_place(key);
+		note = hpcc_note_place(set, key);
 		note->key = key;
 		note->stamp = jiffies;
 		note->seq = seq;
 		note->state = HPCC_AGREE_OFFERED;
 	}
-	spin_unlock_bh(&hpcc_notes_lock);
+	spin_unlock_bh(&set->lock);
 }
 
 /**
@@ -149,16 +170,17 @@ bool hpcc_agree_advance(const struct net *net, const struct hpcc_tuple *tuple,
 			enum hpcc_agreement from)
 {
 	u64 key = hpcc_note_key(net, tuple);
+	struct hpcc_note_set *set = hpcc_note_set(key);
 	struct hpcc_note *note;
 	bool agreed = false;
 
-	spin_lock_bh(&hpcc_notes_lock);
-	note = hpcc_note_find(key);
+	spin_lock_bh(&set->lock);
+	note = hpcc_note_find(set, key);
 	if (note && (note->state == from || note->state == HPCC_AGREE_DONE)) {
 		note->state = HPCC_AGREE_DONE;
 		agreed = true;
 	}
-	spin_unlock_bh(&hpcc_notes_lock);
+	spin_unlock_bh(&set->lock);
 	return agreed;
 }
 
@@ -172,16 +194,17 @@ bool hpcc_agree_advance(const struct net *net, const struct hpcc_tuple *tuple,
 bool hpcc_agree_take(const struct net *net, const struct hpcc_tuple *tuple)
 {
 	u64 key = hpcc_note_key(net, tuple);
+	struct hpcc_note_set *set = hpcc_note_set(key);
 	struct hpcc_note *note;
 	bool agreed = false;
 
-	spin_lock_bh(&hpcc_notes_lock);
-	note = hpcc_note_find(key);
+	spin_lock_bh(&set->lock);
+	note = hpcc_note_find(set, key);
 	if (note) {
 		agreed = note->state == HPCC_AGREE_DONE;
 		note->key = 0;
 	}
-	spin_unlock_bh(&hpcc_notes_lock);
+	spin_unlock_bh(&set->lock);
 	return agreed;
 }
 

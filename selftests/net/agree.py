@@ -5,9 +5,10 @@
 import socket
 import struct
 import sys
+import time
 
 from hpcc_net import (ACK, EXID, KIND, RST, SYN, Netns, Pair, Skip, Sniffer, expect, get_cc, main,
-                      ours_in, pattern, sane, set_cc, syn_option, transfer)
+                      need_virtual_time, ours_in, pattern, sane, set_cc, syn_option, transfer)
 from hpcc_peer import Peer
 
 SYN_BYTES = bytes([253, 6, 0x48, 0x43, 0x10, 0x01])
@@ -413,6 +414,18 @@ def test_there_and_back():
         expect("option under hpcc", len(ours_in(peer.read_all(0.001))), 1)
         peer.acked += 200
         peer.send()
+
+
+def test_back_too_late():
+    """What was agreed is forgotten after 180 s: the classic response."""
+    need_virtual_time()
+    for wait_s, mode in (170, "hpcc"), (181, "hpcc-classic"):
+        peer = Peer()
+        peer.connect()
+        set_cc(peer.sock, "cubic")
+        time.sleep(wait_s)
+        set_cc(peer.sock, "hpcc")
+        expect(f"after {wait_s} s", peer.cc(), mode)
 
 
 def test_fast_open():
