@@ -516,6 +516,8 @@ def test_listener_without_ldcp():
         client, server = pair.connect()
         expect(f"{cc}", (get_cc(client), get_cc(server)),
                tuple("ldcp-classic" if name == "ldcp" else name for name in cc))
+        expect("no_ecn", [ns.counters("ldcp")["no_ecn"] for ns in (pair.c, pair.s)],
+               [int(name == "ldcp") for name in cc])
         transfer((client, server, pattern(200000)), (server, client, pattern(100000, 1)))
 
 
