@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# run.sh STATE COLLECTION LINE...: inside a virtual machine, run tests of the kernel's
+# run.sh STATE COLLECTION LINE...: inside a guest, run tests of the kernel's
 # own selftests. COLLECTION is a built tools/testing/selftests; a LINE is one of
 # tests.list. What a test prints stands between "# test NAME" and "# status N".
 #
@@ -13,7 +13,6 @@
 #			sets up has sch_hpcc
 set -u
 
-HERE=$(dirname "$(readlink -f "$0")")
 TREE=/tmp/selftests
 MODULES='hpcc_common tcp_hpcc tcp_ldcp sch_hpcc'
 IP=$(command -v ip)
@@ -22,7 +21,8 @@ load()
 {
 	local name
 
-	modprobe -a nf_socket_ipv4 nf_socket_ipv6 || return
+	# Where these are no modules they are part of the kernel.
+	modprobe -aq nf_socket_ipv4 nf_socket_ipv6
 	for name in $MODULES; do
 		insmod "$HPCC_MODDIR/$name.ko" || return
 	done
