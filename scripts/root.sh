@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0
 #
 # root.sh SUITE [--ro DIR]... [--rw DIR]... [--] COMMAND [ARG]...: run COMMAND as root
-# in a Debian of that suite (bookworm, trixie, trixie-backports: that with the
-# newer kernel), with its compiler and what it takes to build modules. Directories
+# in a Debian of that suite (bookworm, trixie, trixie-backports: that with a newer
+# kernel), with its compiler and what it takes to build modules. Directories
 # are shown under their own names; what is written elsewhere is gone afterwards,
 # and there is no network. Without COMMAND: print where that Debian is. Needs
 # root and debootstrap.
@@ -73,6 +73,17 @@ root_tree()
 	"$ROOT_HERE/vm/initrd.sh" "$ROOT" > "$ROOT/initrd"
 }
 
+# root_release: the newest kernel there that the modules are built for.
+root_release()
+{
+	local arch want
+
+	arch=$(dpkg --print-architecture)
+	want=$(sed -n 's/^BUILD_EXCLUSIVE_KERNEL="^\(.*\)"$/\1/p' "$ROOT_HERE/../dkms.conf")
+	in_root apt-cache pkgnames linux-headers- | sed -n "s/^linux-headers-\(.*-$arch\)$/\1/p" |
+		grep -E "^$want" | grep -vE -- "-(cloud|rt)-" | sort -V | tail -n 1
+}
+
 # root_make SUITE DIR: in a mount namespace of its own, for what an interruption leaves.
 root_make()
 {
@@ -89,9 +100,8 @@ root_make()
 	fi
 	# shellcheck disable=SC2086 # a list
 	in_root apt-get install -q -y --no-install-recommends $ROOT_PACKAGES
-	in_root apt-get install -q -y --no-install-recommends -t "$1" \
-		"linux-headers-$(dpkg --print-architecture)"
-	release=$(basename "$(echo "$ROOT"/lib/modules/*)")
+	release=$(root_release)
+	in_root apt-get install -q -y --no-install-recommends -t "$1" "linux-headers-$release"
 	root_tree "$release"
 	umount "$ROOT/proc"
 }

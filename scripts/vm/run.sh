@@ -18,6 +18,7 @@
 #   --timeout S     give up after S seconds (600), or when the guest has given no
 #                   sign of life for 2 minutes
 #   --kernel ARG    one more argument for the kernel's command line
+#   --qemu ARG      one more argument for QEMU
 #
 # HPCC_MODDIR and TC_LIB_DIR are passed on. Exit status 124: timed out, 125: the
 # guest died without telling a status (the end of its console is shown).
@@ -126,7 +127,7 @@ command_line()
 		share "rw$((++number))" "$dir"
 	done
 	qemu+=(-kernel "$tree/vmlinuz" -initrd "$initrd" -append
-		"console=ttyS0 loglevel=5 panic=-1 log_buf_len=4M tsc=reliable mitigations=off norandmaps ${kernel[*]}")
+		"console=ttyS0 loglevel=5 panic=-1 log_buf_len=4M tsc=reliable mitigations=off norandmaps ${kernel[*]}" "${more[@]}")
 }
 
 # Ends the guest when its time is up or its heart stands still.
@@ -167,7 +168,7 @@ boot()
 main()
 {
 	local tree='' mem=1G cpus=2 timeout=600 accel=${HPCC_VM_ACCEL:-}
-	local -a modules=() rw=() ro=() env=() kernel=() qemu=()
+	local -a modules=() rw=() ro=() env=() kernel=() qemu=() more=()
 
 	while [[ ${1:-} == -* ]]; do
 		case $1 in
