@@ -5,27 +5,11 @@
 # kernel selftests, in a guest; run_kselftest.sh is that of the guest's kernel.
 
 TOP=$(readlink -f "$(dirname "$(readlink -f "$0")")/../..")
+# shellcheck source=selftests/scripts/ktap.sh
+. "$TOP/selftests/scripts/ktap.sh"
 WORK=$(mktemp -d)
 trap 'rm -rf "$WORK"' EXIT
-NR=0
-FAILED=0
 LIST=$WORK/ksft/kselftest-list.txt
-
-ok()
-{
-	local name=$1 out rc=0
-
-	shift
-	out=$("$@" 2>&1) || rc=$?
-	NR=$((NR + 1))
-	if [ "$rc" = 0 ]; then
-		echo "ok $NR - $name"
-		return
-	fi
-	echo "# exit status $rc: ${out//$'\n'/$'\n'# }"
-	echo "not ok $NR - $name"
-	FAILED=1
-}
 
 guest()
 {
