@@ -134,7 +134,8 @@ struct hpcc_sched {
 
 /**
  * struct hpcc_skb_cb - what the qdisc notes on a packet
- * @time_ns: while it waits, when it came; on the line, when it is due
+ * @time_ns: while it waits for a virtual link, when it came; on the line, when
+ *	it is due
  * @bytes: what it takes on the link, by the overhead that held when it came
  */
 struct hpcc_skb_cb {
@@ -178,6 +179,7 @@ struct hpcc_port *hpcc_port_move(struct hpcc_sched *q, struct hpcc_port *port);
 
 /* queue.c */
 void hpcc_queue_init(struct Qdisc *sch);
+void hpcc_queue_shape(struct hpcc_sched *q);
 void hpcc_queue_reset(struct Qdisc *sch);
 int hpcc_enqueue(struct sk_buff *skb, struct Qdisc *sch,
 		 struct sk_buff **to_free);

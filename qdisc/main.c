@@ -104,6 +104,8 @@ static int hpcc_commit(struct Qdisc *sch, const struct hpcc_config *cfg)
 		return PTR_ERR(port);
 	hpcc_marks_init(&marks, cfg, b, psched_mtu(qdisc_dev(sch)));
 	sch_tree_lock(sch);
+	if (cfg->rate && !q->cfg.rate)
+		hpcc_queue_shape(q);
 	q->cfg = *cfg;
 	q->b = b;
 	q->byte_time = byte_time;

@@ -227,10 +227,13 @@ int hpcc_enqueue(struct sk_buff *skb, struct Qdisc *sch,
 		 struct sk_buff **to_free)
 {
 	struct hpcc_sched *q = qdisc_priv(sch);
-	u64 now = ktime_get_ns();
+	u64 now = 0;
 
-	if (q->cfg.rate)
+	/* Only the virtual link asks when a packet came. */
+	if (q->cfg.rate) {
+		now = ktime_get_ns();
 		hpcc_serve(q, now);
+	}
 	if (q->cfg.split && skb_is_gso(skb))
 		return hpcc_enqueue_split(skb, sch, now, to_free);
 	return hpcc_enqueue_one(skb, sch, now, to_free);
@@ -258,9 +261,13 @@ static void hpcc_schedule(struct Qdisc *sch)
 struct sk_buff *hpcc_dequeue(struct Qdisc *sch)
 {
 	struct hpcc_sched *q = qdisc_priv(sch);
-	u64 now = ktime_get_ns();
 	struct sk_buff *skb;
+	u64 now;
 
+	/* Asked again behind each last packet: no clock is read for that. */
+	if (skb_queue_empty(&q->waiting) && skb_queue_empty(&q->line))
+		return NULL;
+	now = ktime_get_ns();
 	hpcc_serve(q, now);
 	skb = skb_peek(&q->line);
 	if (!skb || hpcc_time_ns(skb) > now) {
@@ -275,6 +282,17 @@ struct sk_buff *hpcc_dequeue(struct Qdisc *sch)
 	qdisc_qlen_dec(sch);
 	qdisc_bstats_update(sch, skb);
 	return skb;
+}
+
+/**
+ * hpcc_queue_shape() - the link becomes a virtual one
+ * @q: the port, locked
+ *
+ * It is free from now on: of packets that wait nobody knows when they came.
+ */
+void hpcc_queue_shape(struct hpcc_sched *q)
+{
+	q->free = (struct hpcc_clock){ .ns = ktime_get_ns() };
 }
 
 /**
