@@ -222,11 +222,13 @@ def percentile(counts, part):
 def shaped(args):
     """The same port, with hpcc and with cubic; no marking, no fq_codel."""
     hosts = Hosts("bridge")
-    rate = f"hpcc rate {args.rate} delay {args.delay} limit 1mb"
+    rate = f"hpcc rate {args.rate}mbit delay {args.delay} limit 1mb"
+    # A veth says that it has 10 Gb/s; W_init and W_ai follow from the host's speed.
+    sysctls = {"net.hpcc.base_rtt_ns": args.base_rtt_ns, "net.hpcc.n_flows": args.flows,
+               "net.hpcc.host_mbps": args.rate}
     for _ in range(args.rounds):
         for cc in ("hpcc", "cubic"):
-            hosts.use(rate, False, {"net.hpcc.base_rtt_ns": args.base_rtt_ns,
-                                    "net.hpcc.n_flows": args.flows})
+            hosts.use(rate, False, sysctls)
             load = Load(hosts.connect(cc, args.flows))
             time.sleep(args.warm)
             before, began = hosts.qdisc()["hpcc"], time.monotonic()
@@ -326,7 +328,7 @@ def main():
     parser.add_argument("--seconds", type=float, default=1)
     parser.add_argument("--warm", type=float, default=0.3)
     parser.add_argument("--flows", type=int, default=1)
-    parser.add_argument("--rate", default="100mbit")
+    parser.add_argument("--rate", type=int, default=50, help="Mbit/s")
     parser.add_argument("--delay", default="5ms")
     parser.add_argument("--base-rtt-ns", type=int, default=10500000)
     parser.add_argument("--count", type=int, default=1000)
