@@ -31,11 +31,11 @@ struct hpcc_note {
 
 /**
  * struct hpcc_note_set - where a connection's note may be
- * @lock: covers the rest
+ * @lock: covers @way
  * @way: notes
  */
 struct hpcc_note_set {
-	spinlock_t lock;
+	spinlock_t lock;	/* covers @way */
 	struct hpcc_note way[HPCC_AGREE_WAYS];
 };
 
