@@ -239,7 +239,8 @@ def test_seeds():
     """Three kinds of lies each, in any mix; six liars on one connection."""
     flow = Flow()
     # a kernel that watches itself takes 20 times as long
-    for seed in range(60 if os.path.exists("/sys/kernel/debug/kmemleak") else 300):
+    seeds = 12 if os.path.exists("/sys/kernel/debug/kmemleak") else 300
+    for seed in range(seeds):
         tell_lies(flow, seed)
         if seed % 6 < 5:
             continue
@@ -252,7 +253,7 @@ def test_seeds():
     moved = flow.ns.counters()
     for name in ("malformed_ignored", "bad_hop_ignored", "ts_back_ignored", "tx_excess_ignored",
                  "path_changes"):
-        expect_in(name, moved[name], 20, MOST)
+        expect_in(name, moved[name], seeds // 12, MOST)
 
 
 if __name__ == "__main__":
