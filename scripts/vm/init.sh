@@ -24,7 +24,7 @@ for dir in /run /tmp /var/tmp; do
 done
 mkdir -p /run/netns /run/lock /dev/net
 # Who opens it loads the module.
-mknod /dev/net/tun c 10 200
+[ -e /dev/net/tun ] || mknod /dev/net/tun c 10 200
 mount -t debugfs debugfs /sys/kernel/debug 2> /dev/null
 mount -t tracefs tracefs /sys/kernel/tracing 2> /dev/null
 
@@ -49,7 +49,7 @@ echo /run/modprobe > /proc/sys/kernel/modprobe
 read -r _ total _ < /proc/meminfo
 echo "$((total / 16)) $((total / 8)) $((total / 6))" > /proc/sys/net/ipv4/tcp_mem
 # On a busy host a virtual CPU may rest for long.
-echo 30 > /proc/sys/kernel/watchdog_thresh
+[ ! -e /proc/sys/kernel/watchdog_thresh ] || echo 30 > /proc/sys/kernel/watchdog_thresh
 
 /bin/bash /mnt/job/main
 echo $? > /mnt/job/status
