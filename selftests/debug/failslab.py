@@ -17,11 +17,11 @@ import socket
 import struct
 import sys
 
-from hpcc_net import (Netns, Pair, Sniffer, defer, expect, expect_in, get_cc, load, main,
+from hpcc_net import (Netns, Pair, Sniffer, defer, expect, expect_in, get_cc, main,
                       module_file, pattern, set_cc, transfer, users)
 from path import Path
-from qdisc_nl import (NLA_F_NESTED, NLM_F_ACK, NLM_F_CREATE, NLM_F_REPLACE, NLM_F_REQUEST, RTM_NEWQDISC, TC_H_ROOT,
-                      TCA_KIND, TCA_OPTIONS, attr)
+from qdisc_nl import (NLA_F_NESTED, NLM_F_ACK, NLM_F_CREATE, NLM_F_REPLACE, NLM_F_REQUEST,
+                      RTM_NEWQDISC, TC_H_ROOT, TCA_KIND, TCA_OPTIONS, attr)
 
 MODULES = ("hpcc_common", "tcp_hpcc", "tcp_ldcp", "sch_hpcc")      # in the order of loading
 DEBUGFS = "/sys/kernel/debug/"
@@ -328,7 +328,8 @@ def test_port():
             stats = path.port(1)["hpcc"]
             failed = stats["unstamped"]["no_memory"] if cc == "hpcc" else stats["mark_failed"]
             done = stats["stamped"] - before if cc == "hpcc" else stats["marked"]
-            cut = json.loads(path.a.run("tc", "-s", "-j", "qdisc", "show", "dev", "right"))[0]["hpcc"]["drop_gso"]
+            cut = json.loads(path.a.run("tc", "-s", "-j", "qdisc", "show", "dev",
+                                        "right"))[0]["hpcc"]["drop_gso"]
             print(f"# {cc}, each {interval}.: {failed} not written to, {done} were, "
                   f"{cut} could not be cut")
             expect("InCsumErrors", [ns.snmp("InCsumErrors") for ns in path.hosts], [0, 0])
@@ -346,8 +347,8 @@ def request(sock, index, kind, options=b""):
     body = struct.pack("=BxxxiIII", socket.AF_UNSPEC, index, 0x10000, TC_H_ROOT, 0) + \
         attr(TCA_KIND, kind + b"\0") + (attr(TCA_OPTIONS | NLA_F_NESTED, options) if options else b"")
     try:
-        sock.send(struct.pack("=IHHII", 16 + len(body), RTM_NEWQDISC,
-                              NLM_F_REQUEST | NLM_F_ACK | NLM_F_CREATE | NLM_F_REPLACE, 1, 0) + body)
+        sock.send(struct.pack("=IHHII", 16 + len(body), RTM_NEWQDISC, NLM_F_REQUEST | NLM_F_ACK |
+                              NLM_F_CREATE | NLM_F_REPLACE, 1, 0) + body)
     except OSError as error:
         return error.errno
     try:

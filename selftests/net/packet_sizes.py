@@ -1,0 +1,128 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0
+"""Packets as large as can be, and as small: BIG TCP, offloads, MTUs, and one that
+falls under way.
+"""
+
+import sys
+
+from features import CCS, Routed, both_ways, expect_works, nft, sysfs
+from hpcc_net import (FORWARD, IDENTIFY, Pair, Sniffer, data_segments, expect, expect_in, get_cc,
+                      main, ours_in, pattern, sane, tcp_info, transfer)
+
+DEAF = """
+table inet deaf {
+	chain i {
+		type filter hook input priority 0
+		icmp type destination-unreachable drop
+		icmpv6 type packet-too-big drop
+	}
+}
+"""
+
+
+def without(segments):
+    """Data that do not ask for telemetry."""
+    return [seg for seg in data_segments(segments)
+            if not seg.telemetry(FORWARD) and not seg.telemetry(IDENTIFY)]
+
+
+def test_big_tcp():
+    """Super-packets beyond 64 KB, which state no length, cut by the port and
+    left whole.
+    """
+    for split in "no-split-gso", "split-gso":
+        for cc in CCS:
+            pair = Pair(6, cc=(cc, cc), burst=64, host_mbps=100000, ldcp={"burst": 64, "iw": 2500},
+                        qdisc=f"hpcc rate 50gbit delay 200us limit 20mb {split}")
+            for ns in (pair.c, pair.s):
+                ns.ip("link set eth0 gso_max_size 200000")
+            sniffer = Sniffer(pair.c)
+            client, server = pair.connect()
+            transfer((client, server, pattern(8000000)))
+            segments = sniffer.segments()
+            sane(segments)
+            longest = max(seg.total for seg in segments)
+            print(f"# {cc}, {split}: longest packet {longest}")
+            if split == "no-split-gso":
+                expect_in("longest", longest, 1 << 16, 200000)
+            else:
+                expect("longest", longest, 1500)
+            beyond = [seg for seg in segments if seg.total >= 1 << 16]
+            expect("our options on those", ours_in(beyond), [])
+            expect("runs", get_cc(client), cc)
+            for ns in (pair.c, pair.s):
+                expect("InCsumErrors", ns.snmp("InCsumErrors"), 0)
+
+
+def test_offloads():
+    """Each MTU, with segments joined or not, and checksums by device or host. No
+    two loads are the same, so GRO leaves segments that carry some as they are.
+    """
+    for version in 4, 6:
+        for cc in CCS:
+            path = Routed(version, cc=cc, mtu=9000)
+            ports = [(ns, dev) for ns, devs in zip(path.nodes, (["right"], *[["left", "right"]] *
+                                                                len(path.switches), ["left"]))
+                     for dev in devs]
+            sysfs(path.b, "left/gro_flush_timeout", 200000)
+            ever = False
+            for number in range(12):
+                mtu = (1280, 1500, 9000)[number % 3]
+                gro, tx = (("off", "on")[number >> bit & 1] for bit in (0, 1))
+                for ns, dev in ports:
+                    ns.ip(f"link set {dev} mtu {mtu}")
+                    ns.run("ethtool", "-K", dev, "gro", gro, "tx", tx, "rx", tx)
+                sniffer = Sniffer(path.b, "left")
+                client, server = path.connect(5000 + number)
+                both_ways(client, server, 60000)
+                segments = sniffer.segments()
+                sane(segments, mtu)
+                joined = [seg for seg in segments if seg.total > mtu]
+                ever |= bool(joined)
+                what = f"{cc} with MTU {mtu}, GRO {gro}, checksums {tx}"
+                expect(f"{what}: left to the device", any(seg.partial for seg in segments),
+                       tx == "on" or bool(joined))
+                expect(f"{what}: loads that were joined",
+                       [seg for seg in joined if gro == "off" or seg.telemetry(FORWARD)], [])
+                if cc == "hpcc":
+                    expect(f"{what}: data without our option", without(segments), [])
+                expect_works(path, cc, client)
+                client.close()
+                server.close()
+            if cc == "ldcp":
+                expect("joined", ever, True)
+
+
+def test_pmtu():
+    """A link in the middle takes less from now on, and says so by ICMP; then it
+    says nothing, and TCP has to find out.
+    """
+    for version in 4, 6:
+        for cc in CCS:
+            for told in True, False:
+                path = Routed(version, 2, cc)
+                if not told:
+                    path.a.sysctl("net.ipv4.tcp_mtu_probing", 1)
+                    nft(path.a, DEAF)
+                client, server = path.connect()
+                transfer((client, server, pattern(100000)))
+                before = tcp_info(client)["snd_mss"]
+                path.switches[0].ip("link set right mtu 1300")
+                path.switches[1].ip("link set left mtu 1300")
+                sniffer = Sniffer(path.b, "left")
+                both_ways(client, server)
+                segments = sniffer.segments()
+                sane(segments)
+                sent = [seg for seg in data_segments(segments) if seg.dport == 5000]
+                expect_in("longest", max(seg.total for seg in sent), 1000 if told else 500, 1300)
+                expect("mss falls", tcp_info(client)["snd_mss"] < before, True)
+                if cc == "hpcc":
+                    expect("data without our option", without(sent), [])
+                # two losses in a row without a mark make ldcp a classic one
+                if cc == "hpcc" or told:
+                    expect_works(path, cc, client, twice=True)
+
+
+if __name__ == "__main__":
+    main(sys.modules[__name__])
