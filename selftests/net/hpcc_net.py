@@ -102,7 +102,9 @@ def _run_deferred():
 class KernelLog:
     """What the kernel logs from now on."""
 
-    SPLAT = re.compile(r"BUG:|WARNING:|Oops|Call Trace|refcount_t:|UBSAN|KASAN|"
+    # Of what KCSAN says most is about the kernel's own code: scripts/vm/races.awk
+    # tells which is not.
+    SPLAT = re.compile(r"BUG:(?! KCSAN)|WARNING:|Oops|Call Trace|refcount_t:|UBSAN|KASAN|"
                        r"unregister_netdevice|scheduling while atomic")
 
     def __init__(self):
