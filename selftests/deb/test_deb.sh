@@ -2,21 +2,25 @@
 # SPDX-License-Identifier: GPL-2.0
 #
 # scripts/deb, debian/, dkms.conf, "make dkms": the packages built as an ordinary
-# user, installed in a Debian that has nothing of ours, used, and purged.
+# user, installed in a Debian that has nothing of ours, used, and purged. What dkms
+# has built there is loaded in a virtual machine with the kernel that it is for.
 #
-# That Debian (this machine's release, with kernel headers and dkms, 750 MB) is made
-# once, in ${HPCC_CACHE:-${XDG_CACHE_HOME:-~/.cache}/hpcc}/root-RELEASE; remove it to
-# get a newer one. Tests write to a layer above it, and have no network.
+# SUITE is that Debian: bookworm, trixie, trixie-backports; by default this
+# machine's own. It is made once (scripts/root.sh); tests write to a layer above
+# it, and have no network.
 
 TOP=$(readlink -f "$(dirname "$(readlink -f "$0")")/../..")
-CACHE=${HPCC_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/hpcc}
+# shellcheck source=scripts/root.sh
+. "$TOP/scripts/root.sh"
+# shellcheck source=selftests/scripts/ktap.sh
+. "$TOP/selftests/scripts/ktap.sh"
 NAMES=(hpcc_common tcp_hpcc tcp_ldcp sch_hpcc)
 WORK=
-ROOT=
 KVER=
 VERSION=
-NR=0
-FAILED=0
+# As many as load.sh and signature.sh have.
+LOAD_TESTS=9
+SIGNATURE_TESTS=5
 
 skip_all()
 {
@@ -25,69 +29,28 @@ skip_all()
 	exit 4
 }
 
+say()
+{
+	echo "# $*" >&2
+}
+
+die()
+{
+	say "$*"
+	exit 1
+}
+
 # ---- the root
-
-in_root()
-{
-	chroot "$ROOT" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LC_ALL=C.UTF-8 \
-		DEBIAN_FRONTEND=noninteractive "$@"
-}
-
-# make_root RELEASE DIR
-make_root()
-{
-	local arch mirror
-
-	arch=$(dpkg --print-architecture)
-	mirror=$(apt-get indextargets --format "\$(REPO_URI)" "Codename: $1" 'Component: main' |
-		head -n 1)
-	[ -n "$mirror" ] || { echo "no mirror of $1 is configured here"; return 1; }
-	ROOT=$2
-	debootstrap --variant=minbase "$1" "$2" "$mirror" && mount -t proc proc "$2/proc" &&
-		in_root apt-get install -q -y --no-install-recommends dkms iproute2 \
-			"linux-headers-$arch" man-db openssl python3 &&
-		umount "$2/proc"
-}
-
-# base_root RELEASE: print its directory.
-base_root()
-{
-	local final=$CACHE/root-$1 new
-
-	mkdir -p "$CACHE"
-	exec 9> "$CACHE/root.lock"
-	flock 9
-	if [ ! -e "$final" ]; then
-		echo "# making a Debian $1 in $final" >&2
-		new=$(mktemp -d "$final.XXXXXX")
-		chmod 755 "$new"
-		# In a mount namespace of its own, for what an interruption leaves.
-		if ! unshare -m "$0" --make-root "$1" "$new" > "$final.log" 2>&1; then
-			tail -n 5 "$final.log" >&2
-			rm -rf --one-file-system "$new"
-			return 1
-		fi
-		mv "$new" "$final"
-	fi
-	exec 9>&-
-	echo "$final"
-}
 
 # Here and now mounts are nobody else's.
 enter_root()
 {
 	WORK=$(mktemp -d)
 	trap 'cd /; umount -l "$WORK"; rmdir "$WORK"' EXIT
-	mount -t tmpfs -o mode=755 tmpfs "$WORK"
-	ROOT=$WORK/root
-	mkdir "$WORK"/{upper,work,root,nobody}
-	mount -t overlay -o "lowerdir=$1,upperdir=$WORK/upper,workdir=$WORK/work" overlay "$ROOT" \
-		2> /dev/null || cp -a "$1/." "$ROOT"
-	mount -t proc proc "$ROOT/proc"
+	root_layer "$1" "$WORK"
+	mkdir "$WORK/nobody"
 	ip link set lo up
-	KVER=$(basename "$(echo "$ROOT"/lib/modules/*)")
-	# Links to module lists come with the first depmod.
-	in_root depmod -a "$KVER" 2> /dev/null
+	KVER=$(cat "$ROOT/release")
 	in_root mandb -q
 	mkdir "$ROOT/debs"
 	all_files > "$WORK/before"
@@ -111,22 +74,6 @@ nothing_left()
 }
 
 # ---- tests
-
-ok()
-{
-	local name=$1 out rc=0
-
-	shift
-	out=$("$@" 2>&1) || rc=$?
-	NR=$((NR + 1))
-	if [ "$rc" = 0 ]; then
-		echo "ok $NR - $name"
-		return
-	fi
-	echo "# exit status $rc: ${out//$'\n'/$'\n'# }"
-	echo "not ok $NR - $name"
-	FAILED=1
-}
 
 as_nobody()
 {
@@ -187,7 +134,7 @@ built()
 
 	in_root dkms status | grep -F "hpcc/$VERSION, $KVER" | grep ': installed' || return 1
 	for name in "${NAMES[@]}"; do
-		in_root test -e "/lib/modules/$KVER/updates/dkms/$name.ko" || {
+		[ -n "$(find "$ROOT/lib/modules/$KVER/updates/dkms" -name "$name.ko*")" ] || {
 			echo "no $name"
 			return 1
 		}
@@ -260,6 +207,125 @@ tools()
 		in_root hpcc-replay --help | grep '^usage: hpcc-replay'
 }
 
+# ---- on the kernel that the modules were built for
+
+# machine ARG...: of run.sh; TC_LIB_DIR has the package's plugin.
+machine()
+{
+	TC_LIB_DIR=$(dirname "$(find "$ROOT/usr/lib" -name q_hpcc.so)") \
+		"$TOP/scripts/vm/run.sh" --tree "$ROOT" --timeout 300 "$@"
+}
+
+# Results of a script that was run there, as our own.
+retell()
+{
+	local line
+
+	while read -r line; do
+		case $line in
+		"ok "*|"not ok "*)
+			NR=$((NR + 1))
+			echo "${line%%ok *}ok $NR - $1: ${line#*ok *- }"
+			[ "${line#not}" = "$line" ] || FAILED=1
+			;;
+		"#"*) echo "$line" ;;
+		esac
+	done
+}
+
+boots()
+{
+	[ "$(dpkg --print-architecture)" = amd64 ] && command -v qemu-system-x86_64 > /dev/null
+}
+
+# Results that do not come are missing in the plan.
+load_modules()
+{
+	boots || { skip "$LOAD_TESTS" "load: needs qemu-system-x86_64; scripts/install-deps vm"; return; }
+	machine --env "BOOT=/mnt/host$ROOT/usr/share/doc/hpcc-dkms/examples" \
+		-- "$TOP/selftests/deb/load.sh" > "$WORK/load.log" 2>&1
+	grep -q '^1\.\.' "$WORK/load.log" || sed 's/^/# /' "$WORK/load.log"
+	retell load < "$WORK/load.log"
+}
+
+# The firmware of this package knows a key whose other half comes along: who
+# boots by it trusts that one, and none of Microsoft's.
+OVMF=/usr/share/OVMF
+OWN_KEY=/usr/share/ovmf/PkKek-1-snakeoil
+
+# Our modules without a signature, and with one of OWN_KEY's.
+sign_modules()
+{
+	local name file sign
+
+	sign=$(cd "$ROOT" && echo usr/lib/linux-kbuild-*/scripts/sign-file)
+	mkdir "$WORK/unsigned" "$ROOT/debs/own"
+	openssl rsa -passin pass:snakeoil -in "$OWN_KEY.key" -out "$ROOT/debs/own/key" || return
+	cp "$OWN_KEY.pem" "$ROOT/debs/own/certificate"
+	for name in "${NAMES[@]}"; do
+		file=$(find "$ROOT/lib/modules/$KVER/updates/dkms" -name "$name.ko*")
+		cp "$file" "$WORK/unsigned"
+		[ "${file%.xz}" = "$file" ] || xz -d "$WORK/unsigned/$name.ko.xz"
+		# The signature is no part of the object, and goes.
+		strip -g "$WORK/unsigned/$name.ko"
+		cp "$WORK/unsigned/$name.ko" "$ROOT/debs/own"
+		in_root "/$sign" sha256 /debs/own/key /debs/own/certificate "/debs/own/$name.ko" || return
+	done
+}
+
+# A kernel's tree as ROOT is one, but for who signed the kernel.
+sign_kernel()
+{
+	local name
+
+	mkdir "$WORK/signed"
+	for name in initrd release lib; do
+		ln -s "../root/$name" "$WORK/signed/$name"
+	done
+	sbsign --key "$ROOT/debs/own/key" --cert "$ROOT/debs/own/certificate" \
+		--output "$WORK/signed/vmlinuz" "$ROOT/vmlinuz"
+}
+
+# signatures NAME ARG...: the same tests on a kernel that is started otherwise
+signatures()
+{
+	local name=$1
+
+	shift
+	machine --env "OWN=/mnt/host$ROOT/debs/own" --env "UNSIGNED=/mnt/host$WORK/unsigned" "$@" \
+		-- "$TOP/selftests/deb/signature.sh" > "$WORK/$name.log" 2>&1
+	grep -q '^1\.\.' "$WORK/$name.log" || sed 's/^/# /' "$WORK/$name.log"
+	retell "$name" < "$WORK/$name.log"
+}
+
+secure_boot()
+{
+	cp "$OVMF/OVMF_VARS_4M.snakeoil.fd" "$WORK/vars"
+	signatures "Secure Boot" --tree "$WORK/signed" --qemu -machine --qemu smm=on \
+		--qemu -global --qemu driver=cfi.pflash01,property=secure,value=on \
+		--qemu -drive --qemu "if=pflash,format=raw,unit=0,readonly=on,file=$OVMF/OVMF_CODE_4M.secboot.fd" \
+		--qemu -drive --qemu "if=pflash,format=raw,unit=1,file=$WORK/vars"
+}
+
+load_signed()
+{
+	local missing=''
+
+	boots || missing="qemu-system-x86_64; scripts/install-deps vm"
+	[ -e "$OWN_KEY.key" ] && command -v sbsign > /dev/null || missing="ovmf and sbsigntool"
+	if [ -n "$missing" ]; then
+		skip $((2 * SIGNATURE_TESTS)) "signatures: needs $missing"
+		return
+	fi
+	if ! { sign_modules && sign_kernel; } > "$WORK/sign.log" 2>&1; then
+		sed 's/^/# /' "$WORK/sign.log"
+		return
+	fi
+	signatures "sig_enforce" --kernel module.sig_enforce=1
+	secure_boot
+	rm -r "$ROOT/debs/own"
+}
+
 purge()
 {
 	in_root apt-get purge -y hpcc-dkms hpcc-tools && nothing_left
@@ -282,6 +348,57 @@ dkms_again()
 	make_dkms dkms && built && [ "$(field hpcc_common description)" = "Other sources" ]
 }
 
+# other_kernel NAME [OPTION]: headers of a kernel that is not for us: by its name, or
+# as it was configured without OPTION.
+other_kernel()
+{
+	local build=$ROOT/lib/modules/$1/build
+
+	mkdir -p "${build%/build}"
+	in_root cp -rL "/lib/modules/$KVER/build" "/lib/modules/$1/build"
+	[ $# = 1 ] || sed -i "/^$2=/d" "$build/.config" "$build/include/config/auto.conf"
+}
+
+# passed_over NAME: dkms builds nothing for it, and says that it should not.
+passed_over()
+{
+	local said
+
+	said=$(in_root dkms install "hpcc/$VERSION" -k "$1" 2>&1) && return 1
+	echo "$said"
+	grep -q 'BUILD_EXCLUSIVE directive' <<< "$said" && [ ! -e "$ROOT/lib/modules/$1/updates" ]
+}
+
+lacks()
+{
+	local name=$KVER-other rc=0
+
+	other_kernel "$name" "$1"
+	passed_over "$name" || rc=1
+	rm -r "$ROOT/lib/modules/$name"
+	return "$rc"
+}
+
+outside()
+{
+	local rc=0
+
+	other_kernel "$1"
+	passed_over "$1" || rc=1
+	rm -r "$ROOT/lib/modules/$1"
+	return "$rc"
+}
+
+# Where there are no headers at all.
+no_headers()
+{
+	local said
+
+	said=$(make_dkms KVER=6.1.0-0-none modules 2>&1) && return 1
+	echo "$said"
+	grep -q 'install them with: apt-get install linux-headers-6\.1\.0-0-none' <<< "$said"
+}
+
 dkms_uninstall()
 {
 	make_dkms uninstall && nothing_left
@@ -292,7 +409,7 @@ tests()
 	enter_root "$1"
 	VERSION=$(sed -n 's/^PACKAGE_VERSION="\(.*\)"$/\1/p' "$TOP/dkms.conf")
 	echo "KTAP version 1"
-	echo "1..16"
+	echo "1..$((21 + LOAD_TESTS + 2 * SIGNATURE_TESTS))"
 	copy_tree
 	ok "deb: both packages, as an ordinary user, beside the tree" build
 	ok "deb: the same sources give the same packages" reproducible
@@ -305,9 +422,16 @@ tests()
 	ok "tc: finds its plugin" plugin
 	ok "man: finds the manual pages" manuals
 	ok "hpcc-lab, hpcc-replay: start" tools
+	load_modules
+	load_signed
 	ok "purge: leaves nothing" purge
 	ok "make dkms: adds, builds, installs" dkms_from_tree
 	ok "make dkms: replaces the same version" dkms_again
+	ok "kernel without NETFILTER: passed over by dkms" lacks CONFIG_NETFILTER
+	ok "kernel without NET_SCHED: passed over by dkms" lacks CONFIG_NET_SCHED
+	ok "kernel 5.10: passed over by dkms" outside 5.10.0-9-amd64
+	ok "kernel 7.3: passed over by dkms" outside 7.3.4-amd64
+	ok "kernel without headers: make names the package" no_headers
 	ok "make uninstall: leaves nothing of dkms" dkms_uninstall
 	ok "deb: names what a broken tree fails at" broken
 	exit "$FAILED"
@@ -327,23 +451,19 @@ broken()
 
 main()
 {
-	local release root cmd
+	local suite=${SUITE:-} root cmd
 
-	case ${1:-} in
-	--make-root)
-		make_root "$2" "$3"
-		exit
-		;;
-	--in) tests "$2" ;;
-	esac
+	if [ "${1:-}" = --in ]; then
+		tests "$2"
+	fi
 	[ "$(id -u)" = 0 ] || skip_all "needs root"
 	# shellcheck source=/dev/null
-	release=$(. /etc/os-release && [ "${ID:-}" = debian ] && echo "${VERSION_CODENAME:-}")
-	[ -n "$release" ] || skip_all "needs Debian"
+	[ -n "$suite" ] || suite=$(. /etc/os-release && [ "${ID:-}" = debian ] && echo "${VERSION_CODENAME:-}")
+	[ -n "$suite" ] || skip_all "needs Debian, or SUITE"
 	for cmd in debootstrap lintian dh dh_dkms; do
 		command -v "$cmd" > /dev/null || skip_all "needs $cmd; scripts/install-deps deb installs it"
 	done
-	root=$(base_root "$release") || { echo "Bail out! cannot make a Debian $release"; exit 1; }
+	root=$(root_dir "$suite") || { echo "Bail out! cannot make a Debian $suite"; exit 1; }
 	exec unshare -m -n "$0" --in "$root"
 }
 

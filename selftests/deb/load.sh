@@ -1,0 +1,154 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+#
+# In a virtual machine whose kernel dkms has built the modules of hpcc-dkms for, and
+# where nothing of ours is loaded: their names are all that anybody has to know.
+# BOOT is the directory of the package's examples. For test_deb.sh, which boots it.
+
+# shellcheck source=selftests/net/lib.sh
+. "$(dirname "$(readlink -f "$0")")/../net/lib.sh"
+
+NAMES='sch_hpcc tcp_hpcc tcp_ldcp hpcc_common'
+BOOT=${BOOT:-$HPCC_TOP/Documentation/boot}
+
+need_root
+
+loaded()
+{
+	[ -d "/sys/module/$1" ]
+}
+
+# Nothing of ours is loaded before a test, or after the last one.
+fresh()
+{
+	local name
+
+	for name in $NAMES; do
+		! loaded "$name" || busywait 20 rmmod "$name" 2> /dev/null || fail "$name stays"
+		! loaded "$name" || fail "$name is still loaded"
+	done
+}
+
+# The modules that run are those that dkms built, not some of the tree.
+from_dkms()
+{
+	local file
+
+	file=$(modprobe --show-depends "$1" | awk '$1 == "insmod" { print $2 }' | tail -n 1)
+	[[ $file == */updates/dkms/$1.ko* ]] || fail "$1 is $file"
+	expect "srcversion of $1" "$(cat "/sys/module/$1/srcversion")" "$(modinfo -F srcversion "$file")"
+	expect "version of $1" "$(cat "/sys/module/$1/version")" "$(modinfo -F version "$file")"
+}
+
+# congestion_control MODULE: it, and what it needs, have come
+congestion_control()
+{
+	loaded "$1" || fail "$1 was not loaded"
+	loaded hpcc_common || fail "hpcc_common was not loaded"
+	from_dkms "$1"
+	from_dkms hpcc_common
+}
+
+test_no_module_yet()
+{
+	local name
+
+	for name in $NAMES; do
+		! loaded "$name" || fail "$name is loaded already"
+	done
+	! grep -qw hpcc /proc/sys/net/ipv4/tcp_available_congestion_control || fail "hpcc is there"
+}
+
+test_by_sysctl()
+{
+	local name
+
+	for name in hpcc ldcp; do
+		fresh
+		sysctl -qw "net.ipv4.tcp_congestion_control=$name"
+		defer sysctl -qw net.ipv4.tcp_congestion_control=cubic
+		congestion_control "tcp_$name"
+		sysctl -qw net.ipv4.tcp_congestion_control=cubic
+	done
+}
+
+test_by_socket()
+{
+	local name
+
+	for name in hpcc ldcp; do
+		fresh
+		python3 -c '
+import socket, sys
+s = socket.socket()
+s.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, sys.argv[1].encode())' "$name"
+		congestion_control "tcp_$name"
+	done
+}
+
+# Who may not load modules may not have one loaded.
+test_not_by_anybody()
+{
+	fresh
+	refused "No such file" setpriv --reuid=65534 --clear-groups python3 -c '
+import socket
+s = socket.socket()
+s.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, b"hpcc")'
+	! loaded tcp_hpcc || fail "tcp_hpcc was loaded"
+}
+
+test_by_qdisc()
+{
+	fresh
+	ns_add a
+	tc -n a qdisc add dev lo root hpcc rate 1gbit
+	loaded sch_hpcc || fail "sch_hpcc was not loaded"
+	from_dkms sch_hpcc
+	! loaded hpcc_common || fail "a qdisc needs no hpcc_common"
+	tc -n a -s qdisc show dev lo | grep -q '^qdisc hpcc .* rate 1Gbit' || fail "tc does not show it"
+	tc -n a qdisc del dev lo root
+}
+
+test_by_default_qdisc()
+{
+	local old
+
+	fresh
+	old=$(sysctl -n net.core.default_qdisc)
+	defer sysctl -qw "net.core.default_qdisc=$old"
+	sysctl -qw net.core.default_qdisc=hpcc
+	loaded sch_hpcc || fail "sch_hpcc was not loaded"
+}
+
+test_modules_load_d()
+{
+	local name
+
+	fresh
+	grep -v '^ *\([#;]\|$\)' "$BOOT/modules-load.d/hpcc.conf" | while read -r name; do
+		modprobe "$name"
+	done
+	congestion_control tcp_hpcc
+	[ -d /proc/sys/net/hpcc ] || fail "no parameters"
+}
+
+# Without the other file: the setting loads the module.
+test_sysctl_d()
+{
+	fresh
+	defer sysctl -qw net.ipv4.tcp_congestion_control=cubic
+	sysctl -qp "$BOOT/sysctl.d/hpcc.conf"
+	congestion_control tcp_hpcc
+}
+
+test_unload_all()
+{
+	modprobe tcp_hpcc
+	modprobe tcp_ldcp
+	modprobe sch_hpcc
+	modprobe -r tcp_hpcc tcp_ldcp sch_hpcc
+	expect "left" "$(grep -E 'hpcc|ldcp' /proc/modules)" ""
+}
+
+ktap_main test_no_module_yet test_by_sysctl test_by_socket test_not_by_anybody \
+	test_by_qdisc test_by_default_qdisc test_modules_load_d test_sysctl_d test_unload_all
