@@ -430,7 +430,7 @@ static void hpcc_init(struct sock *sk)
 		return;
 	}
 	hpcc_set_T(sk, flow);
-	flow->scale_before = flow->scale;
+	WRITE_ONCE(flow->scale_before, flow->scale);
 	hpcc_algo_init(&flow->algo, &flow->params);
 	hpcc_reserve(sk, flow, hpcc_room(flow));
 	cmpxchg(&sk->sk_pacing_status, SK_PACING_NONE, SK_PACING_NEEDED);

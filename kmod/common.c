@@ -24,7 +24,7 @@ void hpcc_counters_print(struct seq_file *seq, const char * const *names,
 		u64 sum = 0;
 
 		for_each_possible_cpu(cpu)
-			sum += per_cpu_ptr(counters, cpu)[i];
+			sum += READ_ONCE(per_cpu_ptr(counters, cpu)[i]);
 		seq_printf(seq, "%s %llu\n", names[i], sum);
 	}
 }

@@ -218,6 +218,11 @@ struct hpcc_pending {
 	u8 record[HPCC_OPT_RECORDS_MAX][HPCC_RECORD_LEN];
 };
 
+/* Without the socket lock, look at what is written under it plainly, by TCP or by
+ * algo.h: any value will do that was right a moment ago. An aligned word is whole.
+ */
+#define hpcc_peek(x)	data_race(READ_ONCE(x))
+
 #define HPCC_PHASES	(HPCC_OPT_F_PHASE + 1)
 
 /* Below this many segments in flight the sender asks for prompt ACKs: a

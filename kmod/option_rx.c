@@ -190,7 +190,11 @@ static void hpcc_forward_in(struct hpcc_flow *flow, const struct hpcc_opt *opt,
 	}
 	if (opt->type == HPCC_OPT_FORWARD)
 		hpcc_pending_drop(flow, phase, hops);
-	pending->opt = *opt;
+	/* Not as a whole: nr is looked at without the lock. */
+	pending->opt.type = opt->type;
+	pending->opt.scale = opt->scale;
+	pending->opt.hops = opt->hops;
+	pending->opt.flags = opt->flags;
 	WRITE_ONCE(pending->opt.nr, n);
 	if (opt->type == HPCC_OPT_FORWARD)
 		WRITE_ONCE(flow->pending_mask,
@@ -273,10 +277,10 @@ static bool hpcc_seq_ok(const struct tcp_sock *tp, const struct hpcc_arrival *in
 {
 	u32 seq = ntohl(in->th.seq);
 	u32 end = seq + in->skb->len - in->thoff - __tcp_hdrlen(&in->th);
-	u32 rcv_wup = READ_ONCE(tp->rcv_wup);
+	u32 rcv_wup = hpcc_peek(tp->rcv_wup);
 
 	return !before(end, rcv_wup) &&
-	       !after(seq, rcv_wup + READ_ONCE(tp->rcv_wnd));
+	       !after(seq, rcv_wup + hpcc_peek(tp->rcv_wnd));
 }
 
 /*
@@ -286,13 +290,13 @@ static bool hpcc_seq_ok(const struct tcp_sock *tp, const struct hpcc_arrival *in
  */
 static bool hpcc_ack_ok(const struct tcp_sock *tp, const struct hpcc_arrival *in)
 {
-	u32 leaving = READ_ONCE(((const struct sock *)tp)->sk_gso_max_size);
+	u32 leaving = hpcc_peek(((const struct sock *)tp)->sk_gso_max_size);
 	u32 ack = ntohl(in->th.ack_seq);
 
-	return in->th.ack && !after(ack, READ_ONCE(tp->write_seq)) &&
-	       !after(ack, READ_ONCE(tp->snd_nxt) + leaving) &&
-	       !before(ack, READ_ONCE(tp->snd_una) -
-			    READ_ONCE(tp->max_window));
+	return in->th.ack && !after(ack, hpcc_peek(tp->write_seq)) &&
+	       !after(ack, hpcc_peek(tp->snd_nxt) + leaving) &&
+	       !before(ack, hpcc_peek(tp->snd_una) -
+			    hpcc_peek(tp->max_window));
 }
 
 static void hpcc_option_in(struct hpcc_flow *flow, const struct sock *sk,

@@ -64,9 +64,9 @@ static void hpcc_flow_show(const struct sock *sk, struct hpcc_flow *flow,
 		   &t.laddr, ntohs(t.lport), &t.raddr, ntohs(t.rport),
 		   READ_ONCE(inet_csk(sk)->icsk_ca_ops) == &hpcc_ops ?
 		   "telemetry" : "classic",
-		   READ_ONCE(flow->algo.W_q16) >> 16,
-		   READ_ONCE(flow->algo.Wc_q16) >> 16,
-		   READ_ONCE(flow->algo.U_q24) * 1000 >> 24,
+		   hpcc_peek(flow->algo.W_q16) >> 16,
+		   hpcc_peek(flow->algo.Wc_q16) >> 16,
+		   hpcc_peek(flow->algo.U_q24) * 1000 >> 24,
 		   READ_ONCE(flow->T_ns), READ_ONCE(sk->sk_pacing_rate),
 		   READ_ONCE(flow->hops));
 	for (i = 0; i < HPCC_HOPS_MAX; i++) {
