@@ -124,6 +124,7 @@ main()
 	# init.sh looks for modules, and for what tmpfs hides, in /mnt/host.
 	mkdir -p "$STAGE/view/mnt"
 	ln -s / "$STAGE/view/mnt/host"
+	touch -d @0 "$STAGE/view/mnt"
 	{
 		modules "$tree"
 		grep -E '^/(tmp|var/tmp|run)/' "$STAGE/files" || true
