@@ -90,15 +90,15 @@ skeleton()
 {
 	local job=$1 dir
 
-	mkdir -p "$STAGE"/root/usr/{bin,sbin,lib,lib64} \
-		"$STAGE"/root/{dev,proc,sys,run,tmp,var/tmp,etc,mnt/job,mnt/host}
+	mkdir -p "$STAGE"/first/usr/{bin,sbin,lib,lib64} \
+		"$STAGE"/first/{dev,proc,sys,run,tmp,var/tmp,etc,mnt/job,mnt/host}
 	for dir in bin sbin lib lib64; do
-		[ ! -L "/$dir" ] || ln -s "usr/$dir" "$STAGE/root/$dir"
+		[ ! -L "/$dir" ] || ln -s "usr/$dir" "$STAGE/first/$dir"
 	done
-	cp "$job"/* "$STAGE/root/mnt/job"
-	printf '%s\n' '#!/bin/sh' 'exec /bin/sh /mnt/job/init.sh' > "$STAGE/root/init"
-	chmod 755 "$STAGE/root/init"
-	(cd "$STAGE/root" && find . -exec touch -hd @0 {} + && find . | LC_ALL=C sort |
+	cp "$job"/* "$STAGE/first/mnt/job"
+	printf '%s\n' '#!/bin/sh' 'exec /bin/sh /mnt/job/init.sh' > "$STAGE/first/init"
+	chmod 755 "$STAGE/first/init"
+	(cd "$STAGE/first" && find . -exec touch -hd @0 {} + && find . | LC_ALL=C sort |
 		cpio --quiet --reproducible -o -H newc -R 0:0)
 }
 
