@@ -16,9 +16,9 @@ SCRIPT=selftests/net/agree.sh
 guest()
 {
 	# shellcheck disable=SC2016 # expanded in the guest
-	"$TOP/scripts/vm/run.sh" --icount --tree "$tree" --timeout 400 -- \
+	scripts/vm/run.sh --icount --tree "$tree" --timeout 400 -- \
 		bash -c '"$0"; rc=$?; cat /proc/net/snmp /proc/uptime; dmesg; exit $rc' \
-		"$TOP/$SCRIPT" > "$WORK/$1" 2>&1 < /dev/null
+		./$SCRIPT > "$WORK/$1" 2>&1 < /dev/null
 }
 
 # result NR NAME WHY: by the status of what ran last; WHY is a file.
@@ -42,6 +42,10 @@ main()
 	tree=$("$TOP/scripts/vm/kernel.sh") || { echo "Bail out! no kernel"; exit 1; }
 	tools=$("$TOP/scripts/uml/modules.sh" "$(readlink -f "$tree/build")") ||
 		{ echo "Bail out! no modules"; exit 1; }
+	# A file that somebody edits meanwhile is another run.
+	mkdir "$WORK/tree"
+	cp -r "$TOP/scripts" "$TOP/selftests" "$WORK/tree"
+	cd "$WORK/tree" || exit 1
 	export HPCC_MODDIR=$tools TC_LIB_DIR=$tools
 	guest one
 	result 1 "the script passes" "$WORK/one"
