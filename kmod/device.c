@@ -5,25 +5,53 @@
  *
  * ethtool wants RTNL, and init() may run in a softirq. So a notifier, which
  * holds RTNL, writes the speeds down, and init() reads them.
+ *
+ * Loading must not wait for RTNL: "ip route ... congctl hpcc" holds it while it
+ * waits for modprobe. Each namespace has a notifier of its own, as registering
+ * one for all of them would wait for RTNL with pernet_ops_rwsem held, and the next
+ * module that modprobe loads needs that. In namespaces that are there already
+ * a work item registers it.
  */
 #include <linux/ethtool.h>
 #include <linux/netdevice.h>
+#include <linux/workqueue.h>
 #include <linux/xarray.h>
 #include <net/netns/generic.h>
 
 #include "common.h"
 
 static unsigned int hpcc_device_net_id __read_mostly;
+/* Are namespaces set up that exist already? One made just now may see it, too,
+ * and lets its work item register.
+ */
+static bool hpcc_device_loading;
 
 /* Largest speed a device may claim: 10 Tbit/s. More is taken for nonsense. */
 #define HPCC_MBPS_MAX	10000000
 
-/* Speeds in Mbit/s as xarray values, by ifindex; written under RTNL, read under
- * RCU.
+/**
+ * struct hpcc_devices - those of a namespace
+ * @speeds: Mbit/s as xarray values, by ifindex; written under RTNL, read under
+ *	RCU
+ * @notifier: writes them
+ * @work: registers @notifier, where that cannot be done at once
+ * @net: the namespace, which outlives this
+ * @registered: @notifier is; written by @work or before anybody else knows of
+ *	this, read when @work is over
  */
+struct hpcc_devices {
+	struct xarray		speeds;
+	struct notifier_block	notifier;
+	struct work_struct	work;
+	struct net		*net;
+	bool			registered;
+};
+
 static struct xarray *hpcc_speeds(const struct net *net)
 {
-	return net_generic(net, hpcc_device_net_id);
+	struct hpcc_devices *devices = net_generic(net, hpcc_device_net_id);
+
+	return &devices->speeds;
 }
 
 static void hpcc_device_note(struct net_device *dev)
@@ -60,10 +88,6 @@ static int hpcc_device_event(struct notifier_block *nb, unsigned long event,
 	}
 	return NOTIFY_DONE;
 }
-
-static struct notifier_block hpcc_device_notifier = {
-	.notifier_call = hpcc_device_event,
-};
 
 static u32 hpcc_device_mbps(const struct net *net, int ifindex)
 {
@@ -115,39 +139,69 @@ u32 hpcc_base_rtt_ns(const struct sock *sk, u32 configured_ns)
 }
 EXPORT_SYMBOL_GPL(hpcc_base_rtt_ns);
 
+/* Hears of the devices that are there, too. */
+static int hpcc_device_register(struct hpcc_devices *devices)
+{
+	int err = register_netdevice_notifier_net(devices->net,
+						  &devices->notifier);
+
+	devices->registered = !err;
+	return err;
+}
+
+/* Without memory all devices of the namespace count as those that do not tell. */
+static void hpcc_device_work(struct work_struct *work)
+{
+	hpcc_device_register(container_of(work, struct hpcc_devices, work));
+}
+
 static int __net_init hpcc_device_net_init(struct net *net)
 {
-	xa_init(hpcc_speeds(net));
+	struct hpcc_devices *devices = net_generic(net, hpcc_device_net_id);
+
+	xa_init(&devices->speeds);
+	devices->notifier.notifier_call = hpcc_device_event;
+	INIT_WORK(&devices->work, hpcc_device_work);
+	devices->net = net;
+	if (!READ_ONCE(hpcc_device_loading))
+		return hpcc_device_register(devices);
+	schedule_work(&devices->work);
 	return 0;
 }
 
 static void __net_exit hpcc_device_net_exit(struct net *net)
 {
-	xa_destroy(hpcc_speeds(net));
+	struct hpcc_devices *devices = net_generic(net, hpcc_device_net_id);
+
+	cancel_work_sync(&devices->work);
+	if (devices->registered)
+		unregister_netdevice_notifier_net(net, &devices->notifier);
+	xa_destroy(&devices->speeds);
 }
 
 static struct pernet_operations hpcc_device_net_ops = {
 	.init	= hpcc_device_net_init,
 	.exit	= hpcc_device_net_exit,
 	.id	= &hpcc_device_net_id,
-	.size	= sizeof(struct xarray),
+	.size	= sizeof(struct hpcc_devices),
 };
 
 /**
- * hpcc_device_init() - start to follow devices, those that exist included
+ * hpcc_device_init() - start to follow devices
  *
+ * Those that exist are known a moment later, when RTNL is free.
+ *
+ * Context: a module's init; may be called while somebody who holds RTNL waits
+ * for it.
  * Return: 0 or a negative error.
  */
 int __init hpcc_device_init(void)
 {
 	int err;
 
+	WRITE_ONCE(hpcc_device_loading, true);
 	err = register_pernet_subsys(&hpcc_device_net_ops);
-	if (err)
-		return err;
-	err = register_netdevice_notifier(&hpcc_device_notifier);
-	if (err)
-		unregister_pernet_subsys(&hpcc_device_net_ops);
+	WRITE_ONCE(hpcc_device_loading, false);
 	return err;
 }
 
@@ -156,6 +210,5 @@ int __init hpcc_device_init(void)
  */
 void hpcc_device_exit(void)
 {
-	unregister_netdevice_notifier(&hpcc_device_notifier);
 	unregister_pernet_subsys(&hpcc_device_net_ops);
 }

@@ -86,6 +86,20 @@ s.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, sys.argv[1].encode())' "
 	done
 }
 
+# The kernel asks for it under RTNL.
+test_by_route()
+{
+	local name
+
+	for name in hpcc ldcp; do
+		fresh
+		ip route add 10.9.0.0/16 dev lo congctl "$name"
+		defer ip route del 10.9.0.0/16 dev lo
+		congestion_control "tcp_$name"
+		ip route del 10.9.0.0/16 dev lo
+	done
+}
+
 # Who may not load modules may not have one loaded.
 test_not_by_anybody()
 {
@@ -150,5 +164,5 @@ test_unload_all()
 	expect "left" "$(grep -E 'hpcc|ldcp' /proc/modules)" ""
 }
 
-ktap_main test_no_module_yet test_by_sysctl test_by_socket test_not_by_anybody \
+ktap_main test_no_module_yet test_by_sysctl test_by_socket test_by_route test_not_by_anybody \
 	test_by_qdisc test_by_default_qdisc test_modules_load_d test_sysctl_d test_unload_all

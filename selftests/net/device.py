@@ -2,9 +2,14 @@
 # SPDX-License-Identifier: GPL-2.0
 """B of the host, as W_init = B x T shows it."""
 
+import os
+import subprocess
 import sys
+import tempfile
+import time
 
-from hpcc_net import Netns, Pair, expect, expect_in, main
+from hpcc_net import (Netns, Pair, defer, expect, expect_in, load, main, module_file, unload,
+                      users)
 from hpcc_peer import Peer
 
 T_NS = 1000000
@@ -18,6 +23,66 @@ def window(sock_ns):
 def bytes_of(mbps):
     """B x T"""
     return mbps * T_NS // 8000
+
+
+def write(path, text):
+    """Put a line into a file."""
+    with open(path, "w", encoding="ascii") as file:
+        file.write(text)
+
+
+def modprobe():
+    """Have the kernel load tcp_hpcc, and what that needs, from where they are."""
+    program = tempfile.mkdtemp() + "/modprobe"
+    files = [module_file(name) for name in ("hpcc_common", "tcp_hpcc")]
+    lines = [f"/sbin/insmod {file}" for file in files] if all(files) else \
+        ["/sbin/modprobe tcp_hpcc"]
+    write(program, "\n".join(["#!/bin/sh", *lines, ""]))
+    os.chmod(program, 0o755)
+    with open("/proc/sys/kernel/modprobe", encoding="ascii") as file:
+        defer(write, "/proc/sys/kernel/modprobe", file.read())
+    write("/proc/sys/kernel/modprobe", program)
+
+
+def leave():
+    """Unload what finds the speeds. Nobody uses it yet, or waits as it is tried."""
+    ns = Netns()
+    for name in "tcp_ldcp", "tcp_hpcc", "hpcc_common":
+        if users(name) is not None:
+            expect(f"unload {name}", unload(ns, wait_s=100, name=name), True)
+
+
+def test_loaded_by_a_route():
+    """It is asked for under RTNL; who waits for that in turn waits for ever."""
+    ns = Netns()
+    ns.ip("link set lo up")
+    leave()
+    modprobe()
+    with ns:
+        route = subprocess.Popen(["ip", "route", "add", "10.9.0.0/16", "dev", "lo", "congctl", "hpcc"])
+    deadline = time.monotonic() + 30
+    while route.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.01)
+    expect("status of ip route", route.poll(), 0)
+    expect("loaded", users() is not None, True)
+    ns.ip("route del 10.9.0.0/16 dev lo")
+
+
+def test_loaded_behind_devices():
+    """What exists already counts as well."""
+    peer = Peer(host_mbps=0, base_rtt_ns=T_NS)
+    peer.ns.run("ethtool", "-s", "tun0", "speed", "1000", "duplex", "full")
+    peer.ns.ip("link set tun0 down", "link set tun0 up")
+    peer.ns.sysctl("net.ipv4.tcp_congestion_control", "cubic")
+    leave()
+    for name in "hpcc_common", "tcp_hpcc":
+        load(peer.ns, name)
+    time.sleep(0.1)
+    for name, value in (("base_rtt_ns", T_NS), ("host_mbps", 0)):
+        peer.ns.sysctl(f"net.hpcc.{name}", value)
+    peer.ns.sysctl("net.ipv4.tcp_congestion_control", "hpcc")
+    peer.connect()
+    expect("W", window(peer.ns), bytes_of(1000))
 
 
 def test_veth():
@@ -89,6 +154,7 @@ def test_vlan():
     pair.addr = ("10.5.0.1", "10.5.0.2")
     pair.connect()
     expect("W", window(pair.c), bytes_of(10000))
+
 
 
 if __name__ == "__main__":
