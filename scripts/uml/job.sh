@@ -2,7 +2,9 @@
 # shellcheck shell=bash
 #
 # To be sourced: what run.sh of a guest of either kind is told, and what it leaves
-# for that guest's init.sh. The caller has die(), JOB (a directory), HERE and
+# for that guest's init.sh. The caller has die(), JOB (a directory), HERE,
+# KERNEL_MODULES, which is not empty where the guest's kernel has modules of its
+# own, and
 #
 #	local tree mem timeout
 #	local -a modules rw ro env kernel
@@ -46,6 +48,18 @@ with_depends()
 	done | awk '!seen[$0]++'
 }
 
+# load_own FILE...: what they need of the kernel's own modules.
+load_own()
+{
+	local file name
+
+	for file; do
+		for name in $(modinfo -F depends "$file" | tr ',' ' '); do
+			[ -e "$(dirname "$file")/$name.ko" ] || printf 'modprobe %q || exit 125\n' "$name"
+		done
+	done
+}
+
 # job_main COMMAND [ARG]...: the script that the guest runs.
 job_main()
 {
@@ -57,6 +71,7 @@ job_main()
 		done
 		printf 'cd %q || exit 125\n' "$PWD"
 		with_depends "${modules[@]}" | while IFS= read -r quoted; do
+			[ -z "$KERNEL_MODULES" ] || load_own "$quoted"
 			printf 'insmod %q || exit 125\n' "$quoted"
 		done
 		printf '%q ' exec "$@"

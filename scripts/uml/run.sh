@@ -23,6 +23,7 @@ set -euo pipefail
 HERE=$(dirname "$(readlink -f "$0")")
 # shellcheck source=scripts/uml/job.sh
 . "$HERE/job.sh"
+KERNEL_MODULES=
 # Seconds since 1970 at which every guest's clock starts.
 EPOCH=1767225600
 JOB=

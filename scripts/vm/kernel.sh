@@ -6,6 +6,8 @@
 # file system, see initrd.sh), lib/modules, and build, the headers to build modules
 # against. Default X.Y: $HPCC_KERNEL, else the distribution's.
 #
+# Exit status 4: there is none for this machine, which is no fault of ours.
+#
 # Packages are fetched, not installed, into
 # ${HPCC_CACHE:-${XDG_CACHE_HOME:-~/.cache}/hpcc}/vm-X.Y, once: remove that to get
 # a newer build of the same X.Y. With HPCC_SMP_DEBUG=kasan or kcsan the directory is
@@ -32,6 +34,12 @@ die()
 	exit 1
 }
 
+not_here()
+{
+	say "$*"
+	exit 4
+}
+
 # shellcheck disable=SC2317 # called by trap
 cleanup()
 {
@@ -47,7 +55,7 @@ default_version()
 	case $id in
 	debian-12) echo 6.1 ;;
 	debian-13) echo 6.12 ;;
-	*) die "which kernel? say --kernel-version X.Y or HPCC_KERNEL=X.Y" ;;
+	*) not_here "which kernel? say --kernel-version X.Y or HPCC_KERNEL=X.Y" ;;
 	esac
 }
 
@@ -163,8 +171,8 @@ main()
 		*) die "unknown argument $1 (--kernel-version X.Y)" ;;
 		esac
 	done
-	[ "$(dpkg --print-architecture)" = amd64 ] || die "runs on amd64 only"
-	[ -n "$version" ] || version=$(default_version)
+	[ "$(dpkg --print-architecture)" = amd64 ] || not_here "runs on amd64 only"
+	[ -n "$version" ] || version=$(default_version) || exit
 	[[ $version =~ ^[0-9]+\.[0-9]+$ ]] ||
 		die "$version is no kernel version; it is X.Y, as in 6.1"
 	final=$CACHE/vm-$version

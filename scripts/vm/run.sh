@@ -31,6 +31,7 @@ set -euo pipefail
 HERE=$(dirname "$(readlink -f "$0")")
 # shellcheck source=scripts/uml/job.sh
 . "$HERE/../uml/job.sh"
+KERNEL_MODULES=yes
 CACHE=${HPCC_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/hpcc}
 KVM_TRIAL_S=30
 SILENCE_S=120

@@ -1,0 +1,296 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+#
+# scripts/vm/run.sh and test.sh, and what scripts/check makes of a machine that
+# scripts share: with a QEMU that only pretends where this is enough, else in
+# real machines, which say and do what they are told to.
+#
+# shellcheck disable=SC2016 # what others shall expand: a QEMU, a guest
+
+TOP=$(readlink -f "$(dirname "$(readlink -f "$0")")/../..")
+RUN=$TOP/scripts/vm/run.sh
+WORK=$(mktemp -d)
+trap 'rm -rf "$WORK"' EXIT
+TREE=
+NR=0
+FAILED=0
+
+skip_all()
+{
+	echo "KTAP version 1"
+	echo "1..0 # SKIP $*"
+	exit 4
+}
+
+ok()
+{
+	local name=$1 out rc=0
+
+	shift
+	out=$("$@" 2>&1) || rc=$?
+	NR=$((NR + 1))
+	if [ "$rc" = 0 ]; then
+		echo "ok $NR - $name"
+		return
+	fi
+	# Not as lines of KTAP: some of them are what the test is about.
+	echo "# exit status $rc:"
+	echo "#   ${out//$'\n'/$'\n'#   }"
+	echo "not ok $NR - $name"
+	FAILED=1
+}
+
+# expect WHAT GOT WANT
+expect()
+{
+	[ "$2" = "$3" ] && return
+	echo "$1: got \"$2\", wanted \"$3\""
+	return 1
+}
+
+# ---- with a QEMU that only pretends
+
+# pretend LINES: what it does, as a shell script that finds the job in $JOB and its
+# arguments in $*.
+pretend()
+{
+	mkdir -p "$WORK/bin" "$WORK/cache"
+	rm -f "$WORK"/cache/kvm-* "$WORK/calls"
+	{
+		echo '#!/bin/bash'
+		printf '%s\n' 'ALL=$*' 'JOB=${ALL#*mount_tag=job,path=}' 'JOB=${JOB%%,*}'
+		echo "echo \"\$*\" >> '$WORK/calls'"
+		echo "$1"
+	} > "$WORK/bin/qemu-system-x86_64"
+	chmod 755 "$WORK/bin/qemu-system-x86_64"
+}
+
+# pretended CMD...: run it with that QEMU
+pretended()
+{
+	PATH=$WORK/bin:$PATH HPCC_CACHE=$WORK/cache "$@"
+}
+
+# accelerators of all calls, in their order
+accelerators()
+{
+	grep -oE -- '-accel (kvm|tcg)' "$WORK/calls" | cut -d' ' -f2 | tr '\n' ' '
+}
+
+# The machine that a guest does not boot on with KVM: told once, emulated from then on.
+kvm_does_not_boot()
+{
+	local said
+
+	pretend '[[ $* == *"-accel tcg"* ]] && echo 5 > "$JOB/status"'
+	said=$(pretended "$RUN" --tree "$TREE" true 2>&1)
+	expect status $? 5 || return
+	if [ -w /dev/kvm ]; then
+		grep 'emulating the CPU' <<< "$said" || return
+		expect accelerators "$(accelerators)" "kvm tcg " || return
+	fi
+	pretended "$RUN" --tree "$TREE" true
+	expect "status of the next" $? 5 || return
+	[ ! -w /dev/kvm ] || expect accelerators "$(accelerators)" "kvm tcg tcg "
+}
+
+kvm_hangs()
+{
+	[ -w /dev/kvm ] || return 0
+	pretend 'if [[ $* == *"-accel kvm"* ]]; then exec sleep 60; else echo 0 > "$JOB/status"; fi'
+	sed 's/^KVM_TRIAL_S=.*/KVM_TRIAL_S=2/; s,^HERE=.*,HERE='"$TOP"'/scripts/vm,' "$RUN" \
+		> "$WORK/run.sh"
+	chmod 755 "$WORK/run.sh"
+	pretended "$WORK/run.sh" --tree "$TREE" true
+	expect status $? 0 && expect accelerators "$(accelerators)" "kvm tcg "
+}
+
+kvm_boots()
+{
+	[ -w /dev/kvm ] || return 0
+	pretend 'echo 0 > "$JOB/status"'
+	pretended "$RUN" --tree "$TREE" true
+	expect status $? 0 && expect accelerators "$(accelerators)" "kvm kvm "
+}
+
+hangs()
+{
+	local began=$SECONDS said
+
+	pretend 'exec sleep 60'
+	said=$(HPCC_VM_ACCEL=tcg pretended "$RUN" --tree "$TREE" --timeout 2 true 2>&1)
+	expect status $? 124 && grep 'timed out after 2 s' <<< "$said" &&
+		[ $((SECONDS - began)) -lt 30 ]
+}
+
+silent()
+{
+	local said
+
+	pretend 'touch -d "10 minutes ago" "$JOB/alive"; exec sleep 60'
+	said=$(HPCC_VM_ACCEL=tcg pretended "$RUN" --tree "$TREE" true 2>&1)
+	expect status $? 124 && grep 'no sign of life' <<< "$said"
+}
+
+dies()
+{
+	local said
+
+	pretend 'echo "Kernel panic - not syncing: pretended" > "$JOB/console"'
+	said=$(HPCC_VM_ACCEL=tcg pretended "$RUN" --tree "$TREE" true 2>&1)
+	expect status $? 125 && grep 'not syncing: pretended' <<< "$said" &&
+		grep 'ended without a status' <<< "$said"
+}
+
+nothing_left()
+{
+	pgrep -af "path=$WORK" && return 1
+	expect "directories left" "$(find "$WORK" -mindepth 1 -maxdepth 1 -name 'tmp.*')" ""
+}
+
+bad_arguments()
+{
+	local said
+
+	said=$("$RUN" --tree "$TREE" --bogus 1 true 2>&1)
+	expect "status of an unknown option" $? 125 && grep -e '--bogus' <<< "$said" || return
+	said=$("$RUN" --tree "$TREE" 2>&1)
+	expect "status without a command" $? 125 && grep 'no command' <<< "$said" || return
+	said=$(HPCC_VM_ACCEL=fast "$RUN" --tree "$TREE" true 2>&1)
+	expect "status of an accelerator" $? 125 && grep 'kvm or tcg' <<< "$said" || return
+	said=$("$TOP/scripts/vm/kernel.sh" --kernel-version 6 2>&1)
+	expect "status of a version" $? 1 && grep '6 is no kernel version' <<< "$said"
+}
+
+# Another distribution: that is said, and is no failure of the tests.
+no_kernel_here()
+{
+	local said
+
+	echo 'ID=other' > "$WORK/os-release"
+	said=$(unshare -rm sh -c 'mount --bind "$1" "$(readlink -f /etc/os-release)" &&
+		HPCC_KERNEL= exec "$2"' - "$WORK/os-release" "$TOP/scripts/vm/kernel.sh" 2>&1)
+	expect status $? 4 && grep 'which kernel' <<< "$said"
+}
+
+# ---- in real ones
+
+# The command's status, two CPUs, Debian's kernel, its modules; what may be written.
+real()
+{
+	mkdir -p "$WORK/here" "$WORK/there"
+	echo seen > "$WORK/here/file"
+	"$RUN" --tree "$TREE" --ro "$WORK/here" --rw "$WORK/there" --env "A=x y" -- bash -c '
+		{ uname -r; nproc; echo "$A"; cat "$1/here/file"; modprobe veth && echo veth
+		  touch "$1/here/new" 2> /dev/null || echo refused; } > "$1/there/said"
+		exit 7' - "$WORK"
+	expect status $? 7 && expect said "$(cat "$WORK/there/said")" \
+"$(cat "$TREE/release")
+2
+x y
+seen
+veth
+refused"
+}
+
+# script NAME LINES
+script()
+{
+	printf '#!/bin/bash\necho "KTAP version 1"\necho 1..2\necho "ok 1 - first"\n%s\n' "$2" > "$WORK/$1"
+	chmod 755 "$WORK/$1"
+}
+
+# Each has its own failures; who comes after it has none.
+shared()
+{
+	script good 'echo "ok 2 - second"'
+	script bad 'echo "not ok 2 - second"; exit 1'
+	script hung 'sleep 300'
+	script panics 'echo c > /proc/sysrq-trigger; sleep 60'
+	cp "$WORK/good" "$WORK/after_hung"
+	cp "$WORK/good" "$WORK/after_panic"
+	SCRIPT_S=5 OUT=$WORK/out python3 -B - "$TOP" "$WORK" << 'END' || return
+import importlib.machinery
+import importlib.util
+import sys
+
+top, work = sys.argv[1:]
+loader = importlib.machinery.SourceFileLoader("check", top + "/scripts/check")
+check = importlib.util.module_from_spec(importlib.util.spec_from_loader("check", loader))
+loader.exec_module(check)
+names = ["good", "bad", "hung", "after_hung", "panics", "after_panic"]
+total = check.run_vm([check.Test("vm/" + name, [work + "/" + name]) for name in names])
+print(total, *total.failures, sep="\n")
+by = {name: [text for text in total.failures if text.startswith(f"vm/{name}:")] for name in names}
+assert total.passed == 9, total
+assert not by["good"] + by["after_hung"] + by["after_panic"], by
+assert by["bad"] == ["vm/bad: not ok 2 - second"], by
+assert any("no end after 5 s" in text for text in by["hung"]), by
+assert any("no result 2 of 2" in text for text in by["hung"]), by
+assert any("Kernel panic" in text for text in by["panics"]), by
+assert any("no result 2 of 2" in text for text in by["panics"]), by
+assert total.failed == sum(map(len, by.values())), total
+END
+}
+
+# What is left to virtual time is no skip where the layer net has passed it.
+elsewhere()
+{
+	python3 -B - "$TOP" << 'END'
+import importlib.machinery
+import importlib.util
+import sys
+
+loader = importlib.machinery.SourceFileLoader("check", sys.argv[1] + "/scripts/check")
+check = importlib.util.module_from_spec(importlib.util.spec_from_loader("check", loader))
+loader.exec_module(check)
+WHY = "# SKIP times are exact in virtual time only"
+
+
+def tally(name, *lines):
+    ktap = check.Ktap()
+    for number, text in enumerate(lines, 1):
+        ktap.line(f"ok {number} - {text}")
+    ktap.line(f"1..{len(lines)}")
+    ktap.end(0)
+    check.Test(name, ["true"]).say(ktap, 0)
+    return ktap
+
+
+total = check.Tally()
+for ktap in (tally("net/x", "a", "b", "c # SKIP no such device"),
+             tally("vm/x", "a", f"b {WHY}", f"c {WHY}", f"d {WHY}", "e # SKIP other"),
+             tally("vm/y", f"a {WHY}")):
+    total.add(ktap)
+assert (total.passed, total.skipped) == (3, 6), total
+# b alone has passed in net; nobody has run c, d, and y's a
+assert total.count_elsewhere() == 1
+assert (total.passed, total.skipped, total.failed) == (3, 5, 0), total
+END
+}
+
+main()
+{
+	command -v qemu-system-x86_64 > /dev/null ||
+		skip_all "needs qemu-system-x86_64; scripts/install-deps vm installs it"
+	TREE=$("$TOP/scripts/vm/kernel.sh") || skip_all "no kernel"
+	export TMPDIR=$WORK
+	echo "KTAP version 1"
+	echo "1..13"
+	ok "kvm: no guest boots with it: emulated, tried once" kvm_does_not_boot
+	ok "kvm: a guest hangs with it: emulated" kvm_hangs
+	ok "kvm: a guest boots with it" kvm_boots
+	ok "run: a guest that does not end" hangs
+	ok "run: a guest without a sign of life" silent
+	ok "run: a guest that dies shows its console" dies
+	ok "run: refuses what it does not know" bad_arguments
+	ok "run: nothing is left of all these" nothing_left
+	ok "kernel: a distribution that has none" no_kernel_here
+	ok "check: virtual time's tests count where they ran" elsewhere
+	ok "run: status, CPUs, kernel, modules, what may be written" real
+	ok "test: scripts that hang or panic take no other along" shared
+	ok "run: nothing is left of real ones" nothing_left
+	exit "$FAILED"
+}
+
+main "$@"
