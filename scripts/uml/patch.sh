@@ -8,6 +8,8 @@
 # - TIMER_MIN_DELTA is the shortest timer in ns; a packet needs less than 500.
 # - os_getrandom() is where the guest's kernel gets its seed. With
 #   UML_RANDOM_SEED in the environment, equal runs are equal to the byte.
+# - Random bits out of jitter are none where time stands still: Linux 6.12 looks
+#   for some until it finds some, and never boots. IPsec's cipher modes select them.
 #
 # Every edit is checked, so that a kernel that changed there fails here.
 set -euo pipefail
@@ -65,6 +67,17 @@ seed_random()
 	grep -q hpcc_seeded_random "$file"
 }
 
+no_jitter()
+{
+	local file=$1 select='select CRYPTO_JITTERENTROPY'
+
+	sed -i "/^[[:space:]]*$select\$/d" "$file"
+	if ! grep -q '^config CRYPTO_JITTERENTROPY$' "$file" || grep -q "$select" "$file"; then
+		echo "patch.sh: $file: CRYPTO_JITTERENTROPY is selected in a new way" >&2
+		return 1
+	fi
+}
+
 main()
 {
 	local tree=${1:?usage: patch.sh TREE}
@@ -72,6 +85,7 @@ main()
 	set_constant "$tree/arch/um/include/linux/time-internal.h" TIMER_MULTIPLIER 1
 	set_constant "$tree/arch/um/include/linux/time-internal.h" TIMER_MIN_DELTA 1
 	seed_random "$tree/arch/um/os-Linux/util.c"
+	no_jitter "$tree/crypto/Kconfig"
 }
 
 main "$@"
