@@ -727,7 +727,7 @@ class Guest(unittest.TestCase):
 
     def test_timeouts(self):
         """Of a flow whose last packets are lost, nobody tells."""
-        self.lab("t", "--set", "impair.data_loss=30%", "--set", "flow.bytes=20KB", "--cc", "cubic")
+        self.lab("t", "--set", "impair.data_loss=30%", "--set", "flow.bytes=100KB", "--cc", "cubic")
         got = json.loads(self.results("t"))
         self.assertGreater(got["hosts"]["timeouts"], 0)
 
