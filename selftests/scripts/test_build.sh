@@ -7,27 +7,8 @@ TOP=$(dirname "$(readlink -f "$0")")/../..
 WORK=$(mktemp -d)
 chmod 755 "$WORK"
 trap 'rm -rf "$WORK"' EXIT
-NR=0
-FAILED=0
-
-# ok NAME COMMAND...: passes where the command does; 4 is a skip, with a reason.
-ok()
-{
-	local name=$1 out rc=0
-
-	shift
-	out=$("$@" 2>&1) || rc=$?
-	NR=$((NR + 1))
-	case $rc in
-	0) echo "ok $NR - $name" ;;
-	4) echo "ok $NR - $name # SKIP ${out##*$'\n'}" ;;
-	*)
-		echo "# exit status $rc: ${out//$'\n'/$'\n'# }"
-		echo "not ok $NR - $name"
-		FAILED=1
-		;;
-	esac
-}
+# shellcheck source=selftests/scripts/ktap.sh
+. "$TOP/selftests/scripts/ktap.sh"
 
 # says STATUS PATTERN COMMAND...: its exit status is 0 or not, as STATUS is, and
 # one line of its output matches.
