@@ -13,14 +13,14 @@ WORK=$(mktemp -d /var/tmp/hpcc-bugs.XXXXXX)
 trap 'rm -rf "$WORK"' EXIT
 
 # Which kernel sees it, bug, and what it has to print. In the order in which one
-# guest can see them: lockdep turns itself off with its first report, and a report
-# of KASAN does that as well.
+# guest can see them: lockdep turns itself off with its first report, and after
+# some of others.
 BUGS='
+uml,kasan	locks	possible circular locking dependency
 uml,kasan	sleep	BUG: (sleeping function called from invalid context|scheduling while atomic)
 uml,kasan	timer	ODEBUG: free active
 uml,kasan	shift	UBSAN: shift-out-of-bounds
 uml	leak	unreferenced object 0x
-uml,kasan	locks	possible circular locking dependency
 uml,kasan	bounds	KASAN: slab-out-of-bounds
 uml,kasan	freed	KASAN: (slab-)?use-after-free
 kcsan	race	BUG: KCSAN: data-race in (bug_race|hpcc_bugs)
