@@ -10,8 +10,8 @@ import random
 import sys
 
 from box import BoxPath, NOP, expect_half
-from hpcc_net import (ACK, KIND, Sniffer, expect, expect_in, get_cc, main, ours_in, pattern, sane,
-                      transfer)
+from hpcc_net import (ACK, KIND, PSH, SYN, Sniffer, expect, expect_in, get_cc, main, ours_in,
+                      pattern, sane, transfer)
 from path import goodput_mbps
 
 NBYTES = 600000
@@ -239,9 +239,17 @@ HEADS = (
 )
 
 
+def drops_malformed():
+    """Does TCP drop segments whose options it cannot walk? Since it knows TCP-AO, 6.7."""
+    with open("/proc/net/netstat", encoding="ascii") as file:
+        return "TCPAOBad" in file.read()
+
+
 def test_heads_changed():
     """Each byte of the head that tells something; of all our options."""
     for number, (name, box, mode, at_a, at_b) in enumerate(HEADS):
+        if name == "length beyond the header" and drops_malformed():
+            continue        # nothing would ever arrive, whatever runs
         path = BoxPath(4 + number % 2 * 2, change=box)
         client, server = path.connect()
         expect_half(name, path.version, NBYTES, goodput_mbps(client, server, NBYTES))
@@ -253,14 +261,16 @@ def test_heads_changed():
 
 
 def reordering(every=7):
-    """Each so many packets, one waits for the next, both ways."""
+    """Each so many packets, one waits for the next, both ways; not one that ends what is
+    sent, as none may follow it.
+    """
     held = {}
 
     def box(packet):
         side = packet.to_b
         if side in held:
             return [packet, held.pop(side)]
-        if not packet.syn and packet.seq // 1400 % every == 0 and packet.payload:
+        if not packet.flags & (SYN | PSH) and packet.seq // 1400 % every == 0 and packet.payload:
             held[side] = packet
             return []
         return [packet]

@@ -4,6 +4,7 @@
 that shapes; the switches' ports write telemetry, the hosts' do not.
 """
 
+import errno
 import json
 import statistics
 import sys
@@ -15,6 +16,19 @@ from hpcc_net import (ECHO, FORWARD, Netns, Sniffer, defer, expect, expect_in, e
 
 DELAY = "20us"
 MBPS = 1000
+
+
+def bind_soon(sock, addr):
+    """bind(), as soon as IPv6 has made up its mind that nobody else has the address."""
+    for _ in range(2000):
+        try:
+            sock.bind(addr)
+            return
+        except OSError as error:
+            if error.errno != errno.EADDRNOTAVAIL:
+                raise
+        time.sleep(0.001)
+    sock.bind(addr)
 
 
 class Path:
@@ -54,7 +68,7 @@ class Path:
     def connect(self, port=5000, cc=None):
         """Connect a to b. Return both sockets."""
         listener = self.b.socket(self.version)
-        listener.bind((self.addr[1], port))
+        bind_soon(listener, (self.addr[1], port))
         listener.listen()
         client = self.a.socket(self.version)
         if cc:
