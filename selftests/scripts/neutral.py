@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 """Load the modules that are named, if any; then send data over connections of
-cubic, reno, dctcp and bbr, and print each segment, and when a scenario has ended.
+cubic, reno and dctcp, and print each segment, and when a scenario has ended.
 What is drawn at random for a connection is taken off: initial sequence numbers,
 timestamps and identifications, flow labels, and the checksums with them.
 """
@@ -127,11 +127,9 @@ def run(modules):
     for module in modules:
         subprocess.run(["insmod", module], check=True)
     for version in 4, 6:
-        for cc in "cubic", "reno", "dctcp", "bbr":
+        for cc in "cubic", "reno", "dctcp":
             scenario(f"{cc}, IPv{version}, alone", version, cc, 1, False)
-            # Once bbr has found the path's rate, what it does next is drawn at random.
-            if cc != "bbr":
-                scenario(f"{cc}, IPv{version}, four at a bottleneck", version, cc, 4, True)
+            scenario(f"{cc}, IPv{version}, four at a bottleneck", version, cc, 4, True)
 
 
 if __name__ == "__main__":
