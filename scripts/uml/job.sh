@@ -10,6 +10,7 @@
 #	local -a modules rw ro env kernel
 
 # job_option NAME VALUE: one of those that both kinds have; fails if it is none.
+# shellcheck disable=SC2034 # the caller's
 job_option()
 {
 	case $1 in
