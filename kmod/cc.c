@@ -42,8 +42,11 @@ static const u32 hpcc_interval_shift = 3;
 static const u32 hpcc_silent_acks = 8;
 static const u32 hpcc_silent_rtts = 4;
 
-/* IDENTIFY for each option's worth of hops: twice, as one may be lost. */
+/* IDENTIFY for each option's worth of hops: twice, as one may be lost. Then, for
+ * each hop that did not answer, some more; a switch may not know the answer.
+ */
 static const u8 hpcc_identify_tries = 2;
+static const u8 hpcc_identify_again = 64;
 
 static const u32 hpcc_ecn_shift = 3;
 
@@ -210,6 +213,7 @@ static void hpcc_identify(struct hpcc_flow *flow)
 	memset(flow->identity, 0, sizeof(flow->identity));
 	flow->identify_left = hpcc_identify_tries *
 			      DIV_ROUND_UP(flow->hops, flow->slots);
+	flow->identify_again = hpcc_identify_again;
 	spin_unlock_bh(&flow->lock);
 }
 

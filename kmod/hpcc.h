@@ -262,7 +262,8 @@ struct hpcc_base {
  * @burst: cap of a TSO burst
  * @probe: tail loss probe
  * @turn: counts segments, for the phases of a long path
- * @identify_left: IDENTIFY segments still to be sent
+ * @identify_left: IDENTIFY segments still to be sent, whatever is known
+ * @identify_again: and after these, as long as a link has not answered
  * @silent_acks: ACKs of new data since the last telemetry of use
  * @silent_since_us: tcp_mstamp of the first of them
  * @doubt: there was telemetry in that time, all of it ignored
@@ -305,6 +306,7 @@ struct hpcc_flow {
 	struct hpcc_probe probe;
 	u32 turn;
 	u8 identify_left;
+	u8 identify_again;
 	u32 silent_acks;
 	u64 silent_since_us;
 	bool doubt;

@@ -22,9 +22,12 @@
 #define HPCC_TCP_HEADER_MAX	60
 
 /* Segments from one IDENTIFY to the next: a receiver keeps one until its next
- * ACK.
+ * ACK. Where ACKs are for more segments than that, or were lost, links remain
+ * that did not tell who they are; they are asked again less often, as each
+ * IDENTIFY is a FORWARD less.
  */
 #define HPCC_IDENTIFY_SPACING	4
+#define HPCC_IDENTIFY_AGAIN	251
 
 #define HPCC_TCPOPT_MD5		19
 #define HPCC_TCPOPT_AO		29
@@ -341,12 +344,57 @@ static u32 hpcc_echo_write(struct hpcc_flow *flow, u8 *p, u32 room)
 	return 0;
 }
 
+/* The first phase from @phase on, of @phases, whose @slots hops have not all told
+ * who they are; @phases: all have.
+ */
+static u32 hpcc_identify_phase(const struct hpcc_flow *flow, u32 phase,
+			       u32 phases, u32 slots)
+{
+	u32 i, hop;
+
+	for (i = 0; i < phases; i++, phase++) {
+		phase %= phases;
+		for (hop = phase * slots;
+		     hop < min_t(u32, (phase + 1) * slots, flow->hops); hop++) {
+			if (!flow->identity[hop].hop)
+				return phase;
+		}
+	}
+	return phases;
+}
+
+/* Whether the next segment is to be an IDENTIFY, and of which phase: of each in
+ * turn at first, then of those that some link has not answered.
+ */
+static bool hpcc_identify_next(struct hpcc_flow *flow, u32 phases, u32 slots,
+			       u32 *phase)
+{
+	lockdep_assert_held(&flow->lock);
+	if (flow->identify_left) {
+		if (flow->turn % HPCC_IDENTIFY_SPACING)
+			return false;
+		flow->identify_left--;
+		*phase = flow->identify_left % phases;
+		return true;
+	}
+	if (!flow->identify_again || flow->turn % HPCC_IDENTIFY_AGAIN)
+		return false;
+	flow->identify_again--;
+	*phase = hpcc_identify_phase(flow, flow->identify_again % phases, phases,
+				     slots);
+	if (*phase < phases)
+		return true;
+	flow->identify_again = 0;
+	return false;
+}
+
 /* Write a FORWARD or IDENTIFY option of at most @room bytes at @p. */
 static u32 hpcc_forward_write(struct hpcc_flow *flow, const struct tcp_sock *tp,
 			      u8 *p, u32 room)
 {
 	struct hpcc_opt opt = { .type = HPCC_OPT_FORWARD };
 	u32 phases = 1;
+	u32 phase;
 
 	if (room < hpcc_opt_len(1))
 		return 0;
@@ -360,10 +408,9 @@ static u32 hpcc_forward_write(struct hpcc_flow *flow, const struct tcp_sock *tp,
 			       HPCC_PHASES);
 
 	flow->turn++;
-	if (flow->identify_left && !(flow->turn % HPCC_IDENTIFY_SPACING)) {
-		flow->identify_left--;
+	if (hpcc_identify_next(flow, phases, opt.nr, &phase)) {
 		opt.type = HPCC_OPT_IDENTIFY;
-		opt.flags |= flow->identify_left % phases;
+		opt.flags |= phase;
 	} else if (phases > 1) {
 		opt.flags |= flow->turn % phases;
 	}

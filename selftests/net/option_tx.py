@@ -8,10 +8,11 @@ import socket
 import struct
 import sys
 
-from hpcc_net import (ECHO, FORWARD, KIND, PROMPT, RST, SYN, Netns, Pair, Skip, Sniffer,
-                      data_segments, expect, expect_in, get_cc, main, no_errors, option, ours_in,
-                      pattern, record, sane, tcp_info, transfer, virtual_time)
-from hpcc_peer import SCALE, Peer
+from hpcc_net import (ECHO, FORWARD, IDENTIFY, IDENTIFY_ECHO, KIND, PROMPT, RST, SYN, Netns, Pair,
+                      Skip, Sniffer, data_segments, expect, expect_in, get_cc, identity, main,
+                      no_errors, option, ours_in, pattern, record, sane, tcp_info, transfer,
+                      virtual_time)
+from hpcc_peer import SCALE, Flow, Link, Peer
 
 IPPROTO_MPTCP = 262
 TCP_MD5SIG = 14
@@ -106,6 +107,35 @@ def test_both_ways():
         expect("ECHO", (echo.words, echo.hops, echo.scale),
                ([int.from_bytes(records[2], "big")], 3, 5))
         expect("header", seg.header, 20 + 12 + 12 + 12)
+
+
+def test_identify_until_all_answer():
+    """A receiver that acknowledges late echoes the last of several IDENTIFYs: links
+    that have not answered are asked again, and no others.
+    """
+    flow = Flow(slots=1)
+    links = [Link(hop, tag=hop) for hop in (1, 2, 3)]
+
+    def asked(want, *answers, rounds=200):
+        """Phases of the IDENTIFYs that come after those answers, until all that are wanted did."""
+        flow.run()
+        if answers:
+            flow.send(option(IDENTIFY_ECHO, answers, SCALE, 3))
+        found = set()
+        while rounds and found != want:
+            flow.echo(links[0].step(9000, 0.9), hops=3)
+            found |= {seg.ours()[0].flags & 7 for seg in data_segments(flow.run())
+                      if seg.telemetry(IDENTIFY)}
+            rounds -= 1
+        return found
+
+    for turn in "first", "second", "third":
+        expect(f"{turn} turn", asked({0, 1, 2}), {0, 1, 2})
+    asked(None, rounds=8)       # what is left of the first two, which ask all
+    expect("one that did not answer", asked(None, identity(1, 7, 2, 10, 1),
+                                            identity(3, 9, 2, 10, 1), rounds=40), {1})
+    expect("none", asked(None, identity(2, 8, 2, 10, 1), rounds=40), set())
+    expect("links", sorted(flow.flow()["links"]), [1, 2, 3])
 
 
 def test_sack_blocks():

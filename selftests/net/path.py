@@ -202,6 +202,12 @@ def test_longer_than_an_option():
     goodput = goodput_mbps(client, server, 400000)
     flow = path.a.flow(client)
     expect("hops", flow["hops"], 5)
+    # Where a busy machine acknowledges much at once, some have to be asked again.
+    for _ in range(0 if virtual_time() else 40):
+        if len(path.a.flow(client)["links"]) == 5:
+            break
+        goodput_mbps(client, server, 300000)
+    flow = path.a.flow(client)
     expect("links", flow["links"], {hop: (hop, 2, 400000000 if hop == 4 else 1000000000)
                                     for hop in range(1, 6)})
     expect_rate("goodput", goodput, 0.8 * 0.95 * 400, 0.93 * 400)
