@@ -483,7 +483,9 @@ def test_recovery():
     expect("segments in flight", in_flight > 20, True)
     left, right = segments[0].seq + len(segments[0].payload), None
     out = 0
-    for seg in segments[1:12]:
+    # The first ACK tells of three at once: TCP knows of the loss before W grows,
+    # and needs no timer for it.
+    for seg in segments[3:12]:
         right = (seg.seq + len(seg.payload)) & 0xffffffff
         sack = b"\1\1\5\12" + left.to_bytes(4, "big") + right.to_bytes(4, "big")
         flow.send(sack + option(ECHO, [link.step(9000, 0.1).raw()], SCALE), ack=lost)

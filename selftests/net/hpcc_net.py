@@ -154,13 +154,14 @@ def ktap(tests):
 
 
 def main(module):
-    """Run all test_* of a script, in their order, or those that it is given."""
-    tests = [value for name, value in vars(module).items()
-             if name.startswith("test_")]
-    if len(sys.argv) > 1:
-        tests = [test for test in tests
-                 if test.__name__.removeprefix("test_") in sys.argv[1:]]
-    ktap(tests)
+    """Run all test_* of a script, in their order, or those that it or KTAP_ONLY
+    names, as often as they are named.
+    """
+    tests = {name.removeprefix("test_"): value for name, value in vars(module).items()
+             if name.startswith("test_")}
+    only = [name.removeprefix("test_") for name in
+            sys.argv[1:] or os.environ.get("KTAP_ONLY", "").split()]
+    ktap([tests[name] for name in only if name in tests] if only else list(tests.values()))
 
 
 # ---- Namespaces --------------------------------------------------------------
