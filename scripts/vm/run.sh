@@ -176,6 +176,7 @@ main()
 		--) shift; break ;;
 		--cpus) cpus=$2 ;;
 		--icount) accel=icount; cpus=1; shift; continue ;;
+		--qemu) more+=("$2") ;;
 		*) job_option "$1" "${2:-}" || die "unknown option $1; see the head of $0" ;;
 		esac
 		shift 2
