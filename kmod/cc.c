@@ -165,28 +165,24 @@ static bool hpcc_sample(struct hpcc_flow *flow, u64 now_us, u32 i,
 }
 
 /* Note when the records came that the algorithm did not ignore. */
-static void hpcc_note_seen(struct hpcc_flow *flow, u64 now_us,
-			   const struct hpcc_sample *s, u32 n)
+static void hpcc_note_seen(struct hpcc_flow *flow, u64 now_us, u32 n)
 {
-	u32 i;
+	const struct hpcc_sample *s;
 
-	for (i = 0; i < n; i++) {
-		if (flow->algo.L[s[i].hop - 1].ts == s[i].ts)
-			flow->base[s[i].hop - 1].seen_us = now_us;
+	for (s = flow->sample; s < flow->sample + n; s++) {
+		if (flow->algo.L[s->hop - 1].ts == s->ts)
+			flow->base[s->hop - 1].seen_us = now_us;
 	}
 }
 
 /* Empty the mailbox.
  *
- * Return: number of samples in @s, which has room for HPCC_HOPS_MAX.
+ * Return: number of samples in @flow->sample.
  */
-static u32 hpcc_take_mail(struct sock *sk, struct hpcc_flow *flow,
-			  struct hpcc_sample *s)
+static u32 hpcc_take_mail(struct sock *sk, struct hpcc_flow *flow)
 {
-	struct hpcc_mail mail[HPCC_HOPS_MAX];
 	u64 now_us = tcp_sk(sk)->tcp_mstamp;
 	unsigned long fresh;
-	u8 hops;
 	u32 n = 0;
 	u32 i;
 
@@ -195,14 +191,11 @@ static u32 hpcc_take_mail(struct sock *sk, struct hpcc_flow *flow,
 	spin_lock_bh(&flow->lock);
 	fresh = flow->mail_fresh;
 	WRITE_ONCE(flow->mail_fresh, 0);
-	hops = flow->hops;
+	hpcc_algo_trim(&flow->algo, flow->hops);
 	for_each_set_bit(i, &fresh, HPCC_HOPS_MAX)
-		mail[i] = flow->mail[i];
+		n += hpcc_sample(flow, now_us, i, &flow->mail[i],
+				 &flow->sample[n]);
 	spin_unlock_bh(&flow->lock);
-
-	hpcc_algo_trim(&flow->algo, hops);
-	for_each_set_bit(i, &fresh, HPCC_HOPS_MAX)
-		n += hpcc_sample(flow, now_us, i, &mail[i], &s[n]);
 	return n;
 }
 
@@ -292,7 +285,6 @@ static void hpcc_cong_control(struct sock *sk, HPCC_CONG_CONTROL_ACK
 			      const struct rate_sample *rs)
 {
 	struct hpcc_flow *flow = hpcc_flow_of(sk);
-	struct hpcc_sample s[HPCC_HOPS_MAX];
 	struct tcp_sock *tp = tcp_sk(sk);
 	bool of_use = false;
 	u64 W_before_q16;
@@ -307,12 +299,12 @@ static void hpcc_cong_control(struct sock *sk, HPCC_CONG_CONTROL_ACK
 	if (unlikely(tcp_min_rtt(tp) != flow->min_rtt_us))
 		hpcc_change_T(sk, flow);
 
-	n = hpcc_take_mail(sk, flow, s);
+	n = hpcc_take_mail(sk, flow);
 	if (n) {
 		W_before_q16 = flow->algo.W_q16;
-		bits = hpcc_new_ack(&flow->algo, &flow->params, s, n,
-				    tp->snd_una, tp->snd_nxt);
-		hpcc_note_seen(flow, tp->tcp_mstamp, s, n);
+		bits = hpcc_new_ack(&flow->algo, &flow->params,
+				    flow->sample, n, tp->snd_una, tp->snd_nxt);
+		hpcc_note_seen(flow, tp->tcp_mstamp, n);
 		if (unlikely(bits & ~(u32)HPCC_ACK_UPDATE)) {
 			hpcc_count_ack(sk, bits);
 			if (bits & (HPCC_ACK_FIRST | HPCC_ACK_PATH))
@@ -489,14 +481,14 @@ struct tcp_congestion_ops hpcc_ops __read_mostly = {
 /* Whether a link can be measured again, after records that were all ignored. */
 static bool hpcc_doubt_ends(struct sock *sk, struct hpcc_flow *flow)
 {
-	struct hpcc_sample s[HPCC_HOPS_MAX];
-	u32 n = hpcc_take_mail(sk, flow, s);
+	u32 n = hpcc_take_mail(sk, flow);
 	u32 bits;
 
 	if (!n)
 		return false;
-	bits = hpcc_measure_inflight(&flow->algo, &flow->params, s, n);
-	hpcc_note_seen(flow, tcp_sk(sk)->tcp_mstamp, s, n);
+	bits = hpcc_measure_inflight(&flow->algo, &flow->params,
+				     flow->sample, n);
+	hpcc_note_seen(flow, tcp_sk(sk)->tcp_mstamp, n);
 	hpcc_count_ack(sk, bits);
 	return !(bits & HPCC_ACK_NO_SAMPLE);
 }

@@ -22,6 +22,7 @@
 #include <linux/spinlock.h>
 #include <linux/tcp.h>
 #include <net/net_namespace.h>
+#include <net/netns/generic.h>
 #include <net/tcp.h>
 
 #include <hpcc/algo.h>
@@ -131,7 +132,16 @@ struct hpcc_net {
 	struct hpcc_counters __percpu *counters;
 };
 
-struct hpcc_net *hpcc_pernet(const struct net *net);
+extern unsigned int hpcc_net_id;
+
+/**
+ * hpcc_pernet() - our state in a network namespace
+ * @net: the namespace
+ */
+static inline struct hpcc_net *hpcc_pernet(const struct net *net)
+{
+	return net_generic(net, hpcc_net_id);
+}
 
 /**
  * hpcc_count() - count something
@@ -255,6 +265,7 @@ struct hpcc_base {
  * @algo: W, Wc, U, L; proc.c shows W, Wc and U without the socket lock, of
  *	whichever ACK was the last
  * @base: age and unit of @algo's L, by hop - 1
+ * @sample: what the ACK at hand tells; not on the stack, which some kernels clear
  * @T_ns: T in force; read by proc.c without the socket lock
  * @min_rtt_us: minimum RTT that @T_ns was taken from, where it was
  * @mss_recip: reciprocal of @mss
@@ -298,6 +309,7 @@ struct hpcc_flow {
 	struct hpcc_params params;
 	struct hpcc_algo algo;
 	struct hpcc_base base[HPCC_HOPS_MAX];
+	struct hpcc_sample sample[HPCC_HOPS_MAX];
 	u32 T_ns;
 	u32 min_rtt_us;
 	struct reciprocal_value mss_recip;

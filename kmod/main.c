@@ -13,20 +13,10 @@
 #include <linux/module.h>
 #include <linux/netfilter_ipv4.h>
 #include <linux/netfilter_ipv6.h>
-#include <net/netns/generic.h>
 
 #include "hpcc.h"
 
-static unsigned int hpcc_net_id __read_mostly;
-
-/**
- * hpcc_pernet() - our state in a network namespace
- * @net: the namespace
- */
-struct hpcc_net *hpcc_pernet(const struct net *net)
-{
-	return net_generic(net, hpcc_net_id);
-}
+unsigned int hpcc_net_id __read_mostly;
 
 /* LOCAL_OUT first: the segment is as TCP made it, before any translation.
  * LOCAL_IN last: as TCP will see it.

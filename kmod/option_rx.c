@@ -6,6 +6,9 @@
  * believed only if the segment's checksum is right, its sequence or ACK
  * number lies in the window, and the connection agreed; anything else is
  * counted and ignored, and the segment goes on untouched.
+ *
+ * Options that have been read are taken out: with them TCP would have to leave
+ * its fast path for each segment, and could not join those in its backlog.
  */
 #include <linux/ip.h>
 #include <linux/ipv6.h>
@@ -16,8 +19,6 @@
 
 #include "hpcc.h"
 
-#define HPCC_TCP_OPTIONS_MAX	40
-
 /* The two experimental kinds of RFC 4727: the default one, and this. */
 #define HPCC_OPT_KIND_OTHER	254
 
@@ -25,7 +26,7 @@
  * struct hpcc_arrival - an incoming segment under inspection
  * @skb: the segment, data at its IP header
  * @state: where the hook is
- * @th: its TCP header without options
+ * @th: its TCP header
  * @opts: its options
  * @optlen: their length
  * @thoff: offset of its TCP header
@@ -33,18 +34,16 @@
 struct hpcc_arrival {
 	struct sk_buff *skb;
 	const struct nf_hook_state *state;
-	struct tcphdr th;
-	u8 opts[HPCC_TCP_OPTIONS_MAX];
+	struct tcphdr *th;
+	u8 *opts;
 	u32 optlen;
 	u32 thoff;
 };
 
-/* Copy TCP header and options out of the packet. False: not for us. */
+/* Have TCP header and options in one piece, as TCP will. False: not for us. */
 static bool hpcc_arrival_parse(struct hpcc_arrival *in)
 {
-	const struct tcphdr *th;
-	struct tcphdr buf;
-	const u8 *opts;
+	struct tcphdr *th;
 
 	if (in->state->pf == NFPROTO_IPV4) {
 		const struct iphdr *iph = ip_hdr(in->skb);
@@ -63,19 +62,18 @@ static bool hpcc_arrival_parse(struct hpcc_arrival *in)
 			return false;
 		in->thoff = off;
 	}
-	th = skb_header_pointer(in->skb, in->thoff, sizeof(buf), &buf);
-	if (!th || th->doff < sizeof(*th) / 4)
+	if (!pskb_may_pull(in->skb, in->thoff + sizeof(*th)))
+		return false;
+	th = (struct tcphdr *)(in->skb->data + in->thoff);
+	if (th->doff < sizeof(*th) / 4)
 		return false;
 	in->optlen = __tcp_hdrlen(th) - sizeof(*th);
 	if (!in->optlen && !th->syn)
 		return false;
-	in->th = *th;
-	opts = skb_header_pointer(in->skb, in->thoff + sizeof(*th), in->optlen,
-				  in->opts);
-	if (!opts)
+	if (!pskb_may_pull(in->skb, in->thoff + __tcp_hdrlen(th)))
 		return false;
-	if (opts != in->opts)
-		memcpy(in->opts, opts, in->optlen);
+	in->th = (struct tcphdr *)(in->skb->data + in->thoff);
+	in->opts = (u8 *)(in->th + 1);
 	return true;
 }
 
@@ -98,8 +96,8 @@ static void hpcc_arrival_tuple(const struct hpcc_arrival *in,
 		tuple->laddr = ipv6_hdr(in->skb)->daddr;
 		tuple->raddr = ipv6_hdr(in->skb)->saddr;
 	}
-	tuple->lport = in->th.dest;
-	tuple->rport = in->th.source;
+	tuple->lport = in->th->dest;
+	tuple->rport = in->th->source;
 }
 
 /* ---- SYN and SYN-ACK ---------------------------------------------------------- */
@@ -124,13 +122,13 @@ static void hpcc_syn_in(const struct hpcc_arrival *in)
 		if (!offered)
 			hpcc_count(net, HPCC_C_SYN_INVALID);
 	}
-	if (in->th.ack && !offered)
+	if (in->th->ack && !offered)
 		return;
 	hpcc_arrival_tuple(in, &tuple);
-	if (in->th.ack)
+	if (in->th->ack)
 		hpcc_agree_advance(net, &tuple, HPCC_AGREE_ASKED);
 	else if (offered)
-		hpcc_agree_offer(net, &tuple, ntohl(in->th.seq));
+		hpcc_agree_offer(net, &tuple, ntohl(in->th->seq));
 	else
 		hpcc_agree_set(net, &tuple, HPCC_AGREE_NONE);
 }
@@ -143,7 +141,6 @@ static void hpcc_syn_in(const struct hpcc_arrival *in)
 static void hpcc_pending_drop(struct hpcc_flow *flow, u8 phase, u16 hops)
 {
 	unsigned long others = flow->pending_mask & ~BIT(phase);
-	struct hpcc_record r;
 	u32 i, k;
 
 	lockdep_assert_held(&flow->lock);
@@ -151,8 +148,9 @@ static void hpcc_pending_drop(struct hpcc_flow *flow, u8 phase, u16 hops)
 		struct hpcc_pending *pending = &flow->pending[i];
 
 		for (k = 0; k < HPCC_OPT_RECORDS_MAX; k++) {
-			hpcc_record_decode(pending->record[k], &r);
-			if (!r.hop || !(hops & BIT(r.hop)))
+			u8 hop = hpcc_slot_hop(pending->record[k]);
+
+			if (!hop || !(hops & BIT(hop)))
 				continue;
 			memset(pending->record[k], 0, HPCC_RECORD_LEN);
 			pending->opt.nr--;
@@ -169,7 +167,6 @@ static void hpcc_forward_in(struct hpcc_flow *flow, const struct hpcc_opt *opt,
 {
 	u8 phase = opt->flags & HPCC_OPT_F_PHASE;
 	struct hpcc_pending *pending;
-	struct hpcc_record r;
 	u16 hops = 0;
 	u32 n = 0;
 	u32 i;
@@ -181,12 +178,12 @@ static void hpcc_forward_in(struct hpcc_flow *flow, const struct hpcc_opt *opt,
 						   &flow->pending[phase];
 	memset(pending->record, 0, sizeof(pending->record));
 	for (i = 0; i < opt->nr; i++) {
-		hpcc_record_decode(records + i * HPCC_RECORD_LEN, &r);
-		if (!r.hop)
+		const u8 *record = records + i * HPCC_RECORD_LEN;
+
+		if (!hpcc_slot_hop(record))
 			continue;
-		memcpy(pending->record[n++], records + i * HPCC_RECORD_LEN,
-		       HPCC_RECORD_LEN);
-		hops |= BIT(r.hop);
+		memcpy(pending->record[n++], record, HPCC_RECORD_LEN);
+		hops |= BIT(hpcc_slot_hop(record));
 	}
 	if (opt->type == HPCC_OPT_FORWARD)
 		hpcc_pending_drop(flow, phase, hops);
@@ -275,8 +272,8 @@ static u32 hpcc_identity_in(struct hpcc_flow *flow, const struct hpcc_opt *opt,
 /* Whether the data of a segment may be of this connection, now. */
 static bool hpcc_seq_ok(const struct tcp_sock *tp, const struct hpcc_arrival *in)
 {
-	u32 seq = ntohl(in->th.seq);
-	u32 end = seq + in->skb->len - in->thoff - __tcp_hdrlen(&in->th);
+	u32 seq = ntohl(in->th->seq);
+	u32 end = seq + in->skb->len - in->thoff - __tcp_hdrlen(in->th);
 	u32 rcv_wup = hpcc_peek(tp->rcv_wup);
 
 	return !before(end, rcv_wup) &&
@@ -291,9 +288,9 @@ static bool hpcc_seq_ok(const struct tcp_sock *tp, const struct hpcc_arrival *in
 static bool hpcc_ack_ok(const struct tcp_sock *tp, const struct hpcc_arrival *in)
 {
 	u32 leaving = hpcc_peek(((const struct sock *)tp)->sk_gso_max_size);
-	u32 ack = ntohl(in->th.ack_seq);
+	u32 ack = ntohl(in->th->ack_seq);
 
-	return in->th.ack && !after(ack, hpcc_peek(tp->write_seq)) &&
+	return in->th->ack && !after(ack, hpcc_peek(tp->write_seq)) &&
 	       !after(ack, hpcc_peek(tp->snd_nxt) + leaving) &&
 	       !before(ack, hpcc_peek(tp->snd_una) -
 			    hpcc_peek(tp->max_window));
@@ -331,8 +328,9 @@ static void hpcc_option_in(struct hpcc_flow *flow, const struct sock *sk,
 		bad = opt->type == HPCC_OPT_ECHO ?
 		      hpcc_echo_in(flow, opt, records) :
 		      hpcc_identity_in(flow, opt, records);
-		this_cpu_add(hpcc_pernet(net)->counters->value
-			     [HPCC_C_BAD_HOP_IGNORED], bad);
+		if (unlikely(bad))
+			this_cpu_add(hpcc_pernet(net)->counters->value
+				     [HPCC_C_BAD_HOP_IGNORED], bad);
 		hpcc_count(net, HPCC_C_ECHO_RECEIVED);
 		return;
 	default:
@@ -340,11 +338,17 @@ static void hpcc_option_in(struct hpcc_flow *flow, const struct sock *sk,
 	}
 }
 
-/* All our options of a segment: at most one each way. */
-static void hpcc_options_in(struct hpcc_flow *flow, const struct sock *sk,
-			    const struct hpcc_arrival *in)
+/* All our options of a segment: at most one each way.
+ *
+ * Return: where those begin that nobody needs any more, and that nothing follows.
+ */
+static u32 hpcc_options_in(struct hpcc_flow *flow, const struct sock *sk,
+			   const struct hpcc_arrival *in)
 {
 	const struct net *net = in->state->net;
+	u32 tail = in->optlen;
+	u32 end = ~0U;
+	bool keep = false;
 	u32 seen = 0;
 	u32 pos = 0;
 	int at;
@@ -354,22 +358,83 @@ static void hpcc_options_in(struct hpcc_flow *flow, const struct sock *sk,
 		struct hpcc_opt opt;
 		bool reverse;
 
+		if (at != end)
+			tail = at;
+		end = pos;
 		if (hpcc_opt_decode(in->opts + at, pos - at, &opt)) {
 			hpcc_count(net, HPCC_C_MALFORMED_IGNORED);
+			keep = true;
 			continue;
 		}
 		reverse = opt.type == HPCC_OPT_ECHO ||
 			  opt.type == HPCC_OPT_IDENTIFY_ECHO;
 		if (seen & BIT(reverse)) {
 			hpcc_count(net, HPCC_C_MALFORMED_IGNORED);
+			keep = true;
 			continue;
 		}
 		seen |= BIT(reverse);
+		/* TCP's fast path does not ask whether to answer at once. */
+		keep |= !reverse && opt.flags & HPCC_OPT_F_PROMPT;
 		hpcc_option_in(flow, sk, in, &opt,
 			       in->opts + at + HPCC_OPT_HEAD_LEN);
 	}
 	if (at == -EINVAL)
 		hpcc_count(net, HPCC_C_MALFORMED_IGNORED);
+	return keep || end != in->optlen ? in->optlen : tail;
+}
+
+/* Correct the TCP checksum for @n option bytes that leave the header. @th is as it
+ * was; the pseudo header says a length, too.
+ */
+static void hpcc_strip_checksum(const struct sk_buff *skb, struct tcphdr *th,
+				const u8 *opts, u32 n, u32 len)
+{
+	bool partial = skb->ip_summed == CHECKSUM_PARTIAL;
+	__wsum sum = csum_unfold(partial ? th->check : ~th->check);
+
+	sum = csum_sub(sum, (__force __wsum)htons(len));
+	sum = csum_add(sum, (__force __wsum)htons(len - n));
+	if (!partial) {
+		sum = csum_sub(sum, csum_partial(opts, n, 0));
+		sum = csum_sub(sum, (__force __wsum)htons(n << 10));
+	}
+	th->check = partial ? ~csum_fold(sum) : csum_fold(sum);
+}
+
+/* Take the options from @at on out of a segment whose checksum is right. One whose
+ * header somebody else has, too, stays as it is.
+ */
+static void hpcc_strip(const struct hpcc_arrival *in, u32 at)
+{
+	struct sk_buff *skb = in->skb;
+	u32 head = in->thoff + sizeof(struct tcphdr) + at;
+	u32 n = in->optlen - at;
+
+	if (!n || (at | n) & 3 || skb_header_cloned(skb) ||
+	    skb->len > IP_MAX_MTU)
+		return;
+	hpcc_strip_checksum(skb, in->th, in->opts + at, n,
+			    skb->len - in->thoff);
+	in->th->doff -= n / 4;
+	if (skb->ip_summed == CHECKSUM_PARTIAL)
+		skb->csum_start += n;
+	else
+		skb->ip_summed = CHECKSUM_UNNECESSARY;
+	memmove(skb->data + n, skb->data, head);
+	__skb_pull(skb, n);
+	skb_reset_network_header(skb);
+	skb_set_transport_header(skb, in->thoff);
+	if (in->state->pf == NFPROTO_IPV4) {
+		struct iphdr *iph = ip_hdr(skb);
+		__be16 old = iph->tot_len;
+
+		iph->tot_len = htons(skb->len);
+		csum_replace2(&iph->check, old, iph->tot_len);
+	} else {
+		ipv6_hdr(skb)->payload_len =
+			htons(skb->len - sizeof(struct ipv6hdr));
+	}
 }
 
 /* The socket of a segment.
@@ -398,20 +463,13 @@ static struct sock *hpcc_arrival_sock(const struct hpcc_arrival *in, bool *put)
 	return sk_fullsock(sk) ? sk : NULL;
 }
 
-/* The first option of a kind: as hpcc_opt_next(). */
-static int hpcc_arrival_find(const struct hpcc_arrival *in, u8 kind)
-{
-	u32 pos = 0;
-
-	return hpcc_opt_next(in->opts, in->optlen, &pos, kind);
-}
-
 static void hpcc_unagreed_in(const struct hpcc_arrival *in)
 {
 	const struct net *net = in->state->net;
 	u8 kind = READ_ONCE(hpcc_pernet(net)->sysctls.option_kind);
+	u32 pos = 0;
 
-	if (hpcc_arrival_find(in, kind) >= 0)
+	if (hpcc_opt_next(in->opts, in->optlen, &pos, kind) >= 0)
 		hpcc_count(net, HPCC_C_UNAGREED_IGNORED);
 }
 
@@ -420,11 +478,12 @@ static void hpcc_segment_in(const struct hpcc_arrival *in)
 	struct net *net = in->state->net;
 	struct hpcc_flow *flow;
 	struct sock *sk;
+	u32 pos = 0;
 	bool put;
 
 	/* A flow keeps the kind that it agreed upon when the sysctl changes. */
-	if (hpcc_arrival_find(in, HPCC_OPT_KIND_DEFAULT) == -ENOENT &&
-	    hpcc_arrival_find(in, HPCC_OPT_KIND_OTHER) == -ENOENT)
+	if (hpcc_opt_next_of(in->opts, in->optlen, &pos, HPCC_OPT_KIND_DEFAULT,
+			     HPCC_OPT_KIND_OTHER) == -ENOENT)
 		return;
 	sk = hpcc_arrival_sock(in, &put);
 	if (!sk)
@@ -435,7 +494,7 @@ static void hpcc_segment_in(const struct hpcc_arrival *in)
 	else if (!hpcc_arrival_intact(in))
 		hpcc_count(net, HPCC_C_CHECKSUM_IGNORED);
 	else
-		hpcc_options_in(flow, sk, in);
+		hpcc_strip(in, hpcc_options_in(flow, sk, in));
 	if (put)
 		sock_put(sk);
 }
@@ -457,9 +516,9 @@ unsigned int hpcc_local_in(void *priv, struct sk_buff *skb,
 	in.skb = skb;
 	in.state = state;
 	if (hpcc_arrival_parse(&in)) {
-		if (in.th.syn)
+		if (in.th->syn)
 			hpcc_syn_in(&in);
-		else if (!in.th.rst)
+		else if (!in.th->rst)
 			hpcc_segment_in(&in);
 	}
 	return NF_ACCEPT;

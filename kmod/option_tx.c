@@ -269,16 +269,20 @@ static void hpcc_synack_out(struct hpcc_segment *seg, struct sock *sk,
 /* Of the records in @from, the one with the longest queue; -1: none left. */
 static int hpcc_pending_best(const struct hpcc_pending *from)
 {
-	struct hpcc_record r;
 	u32 longest = 0;
 	int best = -1;
 	int i;
 
 	for (i = 0; i < HPCC_OPT_RECORDS_MAX; i++) {
-		hpcc_record_decode(from->record[i], &r);
-		if (r.hop && (best < 0 || r.qlen > longest)) {
+		u32 qlen = hpcc_slot_qlen(from->record[i]);
+
+		if (!hpcc_slot_hop(from->record[i]))
+			continue;
+		if (from->opt.nr == 1)
+			return i;
+		if (best < 0 || qlen > longest) {
 			best = i;
-			longest = r.qlen;
+			longest = qlen;
 		}
 	}
 	return best;
@@ -291,7 +295,7 @@ static u32 hpcc_pending_write(struct hpcc_pending *from, u8 *p, u8 kind,
 	struct hpcc_opt opt = from->opt;
 	u32 n = 0;
 
-	while (n < slots) {
+	while (n < slots && from->opt.nr) {
 		int best = hpcc_pending_best(from);
 
 		if (best < 0)

@@ -74,7 +74,10 @@ EXPORT_SYMBOL_GPL(hpcc_cap_bursts);
 void hpcc_deny_credit(struct tcp_sock *tp, const struct hpcc_burst *burst,
 		      const struct rate_sample *rs)
 {
-	if (rs->prior_in_flight + burst->segs > tcp_snd_cwnd(tp))
+	u32 segs = min_t(u32, ((const struct sock *)tp)->sk_gso_max_segs,
+			 burst->segs);
+
+	if (rs->prior_in_flight + segs > tcp_snd_cwnd(tp))
 		tp->tcp_wstamp_ns = max(tp->tcp_wstamp_ns, tp->tcp_clock_cache);
 }
 EXPORT_SYMBOL_GPL(hpcc_deny_credit);

@@ -133,6 +133,7 @@ struct hpcc_sample {
  * @tx: of its last record
  * @qlen: of its last record
  * @u_q24: u' of its last record; 0 where it could not be measured yet
+ * @dts: d(ts) that it was measured over
  * @tag: of its last record
  * @valid: there was a record
  */
@@ -141,6 +142,7 @@ struct hpcc_link {
 	u64	tx;
 	u64	qlen;
 	u64	u_q24;
+	u64	dts;
 	u8	tag;
 	bool	valid;
 };
@@ -155,6 +157,7 @@ struct hpcc_link {
  * @last_update_seq: snd_nxt when Wc was last synchronised
  * @started: last_update_seq is set
  * @resync: the next measured ACK synchronises Wc, whatever its number
+ * @end: links from here on are not valid
  * @L: links, hop h in L[h - 1]
  */
 struct hpcc_algo {
@@ -166,6 +169,7 @@ struct hpcc_algo {
 	u32	last_update_seq;
 	bool	started;
 	bool	resync;
+	u8	end;
 	struct hpcc_link L[HPCC_HOPS_MAX];
 };
 
@@ -248,10 +252,8 @@ static inline void hpcc_algo_forget_hop(struct hpcc_algo *a, u32 hop)
  */
 static inline void hpcc_algo_trim(struct hpcc_algo *a, u32 hops)
 {
-	u32 hop;
-
-	for (hop = HPCC_HOPS_MAX; hop > hops; hop--)
-		hpcc_algo_forget_hop(a, hop);
+	for (; a->end > hops; a->end--)
+		hpcc_algo_forget_hop(a, a->end);
 }
 
 /**
@@ -281,6 +283,7 @@ static inline void hpcc_algo_init(struct hpcc_algo *a,
 	a->inc_stage = 0;
 	a->last_update_seq = 0;
 	a->resync = false;
+	a->end = HPCC_HOPS_MAX;
 	hpcc_algo_forget(a);
 }
 
@@ -336,31 +339,31 @@ static inline u64 hpcc_link_u(const struct hpcc_params *p, u64 qlen, u64 dtx,
  * @l: the link
  * @p: parameters
  * @s: its record
- * @dts: d(ts) where u' was measured, time units
  *
  * Return: 0 where u' was measured, otherwise why not: one of
  * enum hpcc_ack_bits.
  */
 static inline u32 hpcc_link_update(struct hpcc_link *l,
 				   const struct hpcc_params *p,
-				   const struct hpcc_sample *s, u64 *dts)
+				   const struct hpcc_sample *s)
 {
 	u64 dtx = s->tx - l->tx;
+	u64 dts = s->ts - l->ts;
 	u32 why = 0;
 
-	*dts = s->ts - l->ts;
 	if (!l->valid)
 		why = HPCC_ACK_NEW;
 	else if (s->tag != l->tag)
 		why = HPCC_ACK_PATH;
-	else if ((s64)*dts <= 0)
+	else if ((s64)dts <= 0)
 		return HPCC_ACK_TS_BACK;
 	else if ((s64)dtx < 0)
 		why = HPCC_ACK_TX_BACK;
-	else if (dtx > p->T && (dtx - p->T - 1) / HPCC_TX_EXCESS >= *dts)
+	else if (dtx > p->T && (dtx - p->T - 1) / HPCC_TX_EXCESS >= dts)
 		return HPCC_ACK_TX_EXCESS;
 
-	l->u_q24 = why ? 0 : hpcc_link_u(p, min(s->qlen, l->qlen), dtx, *dts);
+	l->u_q24 = why ? 0 : hpcc_link_u(p, min(s->qlen, l->qlen), dtx, dts);
+	l->dts = dts;
 	l->ts = s->ts;
 	l->tx = s->tx;
 	l->qlen = s->qlen;
@@ -414,7 +417,6 @@ static inline u32 hpcc_measure_inflight(struct hpcc_algo *a,
 {
 	u32 seen = 0, fresh = 0, bits = 0;
 	u64 u_q24 = 0, tau = 0;
-	u64 dts[HPCC_HOPS_MAX];
 	u32 i;
 
 	for (i = 0; i < n; i++) {
@@ -430,7 +432,8 @@ static inline u32 hpcc_measure_inflight(struct hpcc_algo *a,
 			continue;
 		}
 		seen |= 1U << at;
-		why = hpcc_link_update(&a->L[at], p, &s[i], &dts[at]);
+		why = hpcc_link_update(&a->L[at], p, &s[i]);
+		a->end = max_t(u8, a->end, at + 1);
 		if (!why)
 			fresh |= 1U << at;
 		bits |= why;
@@ -438,12 +441,12 @@ static inline u32 hpcc_measure_inflight(struct hpcc_algo *a,
 	if (!fresh)
 		return bits | HPCC_ACK_NO_SAMPLE;
 
-	for (i = 0; i < HPCC_HOPS_MAX; i++) {
+	for (i = 0; i < a->end; i++) {
 		if (seen & ~fresh & 1U << i || !a->L[i].valid)
 			continue;
 		if (a->L[i].u_q24 > u_q24) {
 			u_q24 = a->L[i].u_q24;
-			tau = fresh & 1U << i ? min(dts[i], p->T) : 0;
+			tau = fresh & 1U << i ? min(a->L[i].dts, p->T) : 0;
 		}
 	}
 	if (tau)

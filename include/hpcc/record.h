@@ -74,24 +74,32 @@ struct hpcc_identity {
 	u64	bps;
 };
 
+/* Spelled out, these are one instruction or two. */
+static inline u32 hpcc_get_be16(const u8 *p)
+{
+	return (u32)p[0] << 8 | p[1];
+}
+
+static inline u32 hpcc_get_be32(const u8 *p)
+{
+	return (u32)p[0] << 24 | (u32)p[1] << 16 | (u32)p[2] << 8 | p[3];
+}
+
 static inline u64 hpcc_get_be64(const u8 *p)
 {
-	u64 v = 0;
-	int i;
-
-	for (i = 0; i < HPCC_RECORD_LEN; i++)
-		v = v << 8 | p[i];
-	return v;
+	return (u64)hpcc_get_be32(p) << 32 | hpcc_get_be32(p + 4);
 }
 
 static inline void hpcc_put_be64(u8 *p, u64 v)
 {
-	int i;
-
-	for (i = HPCC_RECORD_LEN - 1; i >= 0; i--) {
-		p[i] = v;
-		v >>= 8;
-	}
+	p[0] = v >> 56;
+	p[1] = v >> 48;
+	p[2] = v >> 40;
+	p[3] = v >> 32;
+	p[4] = v >> 24;
+	p[5] = v >> 16;
+	p[6] = v >> 8;
+	p[7] = v;
 }
 
 /**
@@ -205,6 +213,28 @@ static inline void hpcc_record_decode(const u8 *p, struct hpcc_record *r)
 	r->qlen = hpcc_qlen_decode(v & ((1U << HPCC_QLEN_BITS) - 1));
 }
 
+/**
+ * hpcc_slot_hop() - the hop of a record, of either type
+ * @p: HPCC_RECORD_LEN bytes
+ *
+ * Return: 1 .. HPCC_HOPS_MAX; 0: the slot is free.
+ */
+static inline u8 hpcc_slot_hop(const u8 *p)
+{
+	return p[0] >> 4;
+}
+
+/**
+ * hpcc_slot_qlen() - the 12 bits of a load record's queue
+ * @p: HPCC_RECORD_LEN bytes
+ *
+ * Return: as hpcc_qlen_encode(); these sort as the queues do.
+ */
+static inline u32 hpcc_slot_qlen(const u8 *p)
+{
+	return hpcc_get_be16(p + 6) & ((1U << HPCC_QLEN_BITS) - 1);
+}
+
 /* What B's mantissa counts, by exponent. */
 static const u64 hpcc_identity_unit_bps[4] = {
 	1000, 1000000, 1000000000, 1000000000000ULL
@@ -305,21 +335,30 @@ static inline int hpcc_opt_decode(const u8 *p, u32 len, struct hpcc_opt *opt)
 #define HPCC_TCPOPT_EOL		0
 #define HPCC_TCPOPT_NOP		1
 
+/* What most headers begin with: NOP, NOP, timestamps. */
+#define HPCC_TCPOPTS_USUAL	0x0101080aU
+#define HPCC_TCPOPTS_USUAL_LEN	12
+
 /**
- * hpcc_opt_next() - walk a TCP header's options
+ * hpcc_opt_next_of() - walk a TCP header's options
  * @opts: the option bytes of a TCP header
  * @len: how many they are, 0 .. 40
  * @pos: in: where to start, 0 for the first call; out: behind the option found
- * @kind: the option kind looked for
+ * @kind: the option kind looked for; neither EOL, NOP nor timestamps
+ * @other: another one
  *
- * Return: offset of the next option of that kind, all of it within @len;
+ * Return: offset of the next option of these kinds, all of it within @len;
  * -ENOENT where there is none; -EINVAL where an option's length is under 2 or
  * runs beyond @len.
  */
-static inline int hpcc_opt_next(const u8 *opts, u32 len, u32 *pos, u8 kind)
+static inline int hpcc_opt_next_of(const u8 *opts, u32 len, u32 *pos, u8 kind,
+				   u8 other)
 {
 	u32 at = *pos;
 
+	if (!at && len >= HPCC_TCPOPTS_USUAL_LEN &&
+	    hpcc_get_be32(opts) == HPCC_TCPOPTS_USUAL)
+		at = HPCC_TCPOPTS_USUAL_LEN;
 	while (at < len) {
 		u32 start = at;
 		u32 optlen;
@@ -336,13 +375,27 @@ static inline int hpcc_opt_next(const u8 *opts, u32 len, u32 *pos, u8 kind)
 		if (optlen < 2 || optlen > len - at)
 			return -EINVAL;
 		at += optlen;
-		if (opts[start] == kind) {
+		if (opts[start] == kind || opts[start] == other) {
 			*pos = at;
 			return start;
 		}
 	}
 	*pos = len;
 	return -ENOENT;
+}
+
+/**
+ * hpcc_opt_next() - walk a TCP header's options, looking for one kind
+ * @opts: as hpcc_opt_next_of()
+ * @len: as well
+ * @pos: as well
+ * @kind: the option kind looked for
+ *
+ * Return: as hpcc_opt_next_of().
+ */
+static inline int hpcc_opt_next(const u8 *opts, u32 len, u32 *pos, u8 kind)
+{
+	return hpcc_opt_next_of(opts, len, pos, kind, kind);
 }
 
 /**

@@ -72,11 +72,6 @@ enum {
 	HPCC_TCP_SYN		= 0x02,
 };
 
-static inline u32 hpcc_get_be16(const u8 *p)
-{
-	return (u32)p[0] << 8 | p[1];
-}
-
 static inline void hpcc_put_be16(u8 *p, u32 v)
 {
 	p[0] = v >> 8;
@@ -275,12 +270,6 @@ struct hpcc_stamp {
 #define HPCC_STAMP_WRITTEN	(-1)
 #define HPCC_STAMP_REPLACED	(-2)
 
-/* The 12 bits of the queue's float; they sort as the queues do. */
-static inline u32 hpcc_slot_qlen(const u8 *slot)
-{
-	return hpcc_get_be16(slot + 6) & ((1U << HPCC_QLEN_BITS) - 1);
-}
-
 /* The slot a record may have: the first free one or, of load records, the one
  * with the shortest queue if it is shorter than @qlen (the float's bits).
  * Returns its index, or -1.
@@ -293,7 +282,7 @@ static inline int hpcc_slot_choose(const u8 *slots, u32 nr, bool load, u32 qlen)
 	for (i = 0; i < nr; i++) {
 		const u8 *slot = slots + i * HPCC_RECORD_LEN;
 
-		if (slot[0] >> 4 == 0)
+		if (!hpcc_slot_hop(slot))
 			return i;
 		if (load && hpcc_slot_qlen(slot) < qlen) {
 			qlen = hpcc_slot_qlen(slot);
@@ -342,7 +331,7 @@ static inline int hpcc_stamp_option(u8 *p, u32 len, const struct hpcc_stamp *s)
 	if (slot < 0)
 		return HPCC_UNSTAMPED_FULL;
 	p += HPCC_OPT_HEAD_LEN + slot * HPCC_RECORD_LEN;
-	taken = p[0] >> 4;
+	taken = hpcc_slot_hop(p);
 	if (load) {
 		struct hpcc_record r = {
 			.hop = hop,
@@ -366,23 +355,24 @@ static inline int hpcc_stamp_option(u8 *p, u32 len, const struct hpcc_stamp *s)
 	return taken ? HPCC_STAMP_REPLACED : HPCC_STAMP_WRITTEN;
 }
 
-/* Sum of big endian 16-bit words, as the Internet checksum adds them. @len is
- * even and small enough for 32 bits.
- */
-static inline u32 hpcc_words_sum(const u8 *p, u32 len)
-{
-	u32 sum = 0;
-	u32 i;
-
-	for (i = 0; i < len; i += 2)
-		sum += hpcc_get_be16(p + i);
-	return sum;
-}
-
 static inline u32 hpcc_sum_fold(u32 sum)
 {
 	sum = (sum & 0xffff) + (sum >> 16);
 	return (sum & 0xffff) + (sum >> 16);
+}
+
+/* Sum of big endian 16-bit words, as the Internet checksum adds them, taken two
+ * at a time. @len is a multiple of 4, at most 40.
+ */
+static inline u32 hpcc_words_sum(const u8 *p, u32 len)
+{
+	u64 sum = 0;
+	u32 i;
+
+	for (i = 0; i < len; i += 4)
+		sum += hpcc_get_be32(p + i);
+	return hpcc_sum_fold((sum & 0xffff) + (sum >> 16 & 0xffff) +
+			     (u32)(sum >> 32));
 }
 
 /**
@@ -421,13 +411,15 @@ static inline int hpcc_stamp_packet(u8 *p, const struct hpcc_place *place,
 	u8 *opts = p + place->tcp + HPCC_TCP_HLEN;
 	u32 len = place->end - place->tcp - HPCC_TCP_HLEN;
 	u8 *check = p + place->tcp + HPCC_TCP_CHECK;
-	u32 before = hpcc_words_sum(opts, len);
-	int ret = hpcc_stamp_option(p + place->opt, place->len, s);
-	u32 after = hpcc_words_sum(opts, len);
+	u32 before;
+	int ret;
 
-	if (fix_check)
-		hpcc_put_be16(check, hpcc_check_update(hpcc_get_be16(check),
-						       before, after));
+	if (!fix_check)
+		return hpcc_stamp_option(p + place->opt, place->len, s);
+	before = hpcc_words_sum(opts, len);
+	ret = hpcc_stamp_option(p + place->opt, place->len, s);
+	hpcc_put_be16(check, hpcc_check_update(hpcc_get_be16(check), before,
+					       hpcc_words_sum(opts, len)));
 	return ret;
 }
 

@@ -206,6 +206,7 @@ static void algo_trim__keeps_the_hops_given(void **state)
 
 	for (i = 0; i < HPCC_HOPS_MAX; i++)
 		a.L[i] = a.L[0];
+	a.end = HPCC_HOPS_MAX;
 	hpcc_algo_trim(&a, HPCC_HOPS_MAX);
 	assert_true(a.L[14].valid);
 	hpcc_algo_trim(&a, ~0U);
@@ -222,6 +223,7 @@ static void algo_trim__a_lost_link_no_longer_rules(void **state)
 	struct hpcc_sample s = next(&a, T_NS, T_NS / 2, 0);
 
 	a.L[1] = (struct hpcc_link){ .valid = true, .u_q24 = 3 * ONE };
+	a.end = 2;
 	hpcc_measure_inflight(&a, &p, &s, 1);
 	assert_true(a.U_q24 == ONE);
 	hpcc_algo_trim(&a, 1);

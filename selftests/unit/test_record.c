@@ -456,10 +456,41 @@ static void opt_next__other_kinds(void **state)
 {
 	u32 pos = 0;
 
-	assert_int_equal(hpcc_opt_next(walk, sizeof(walk), &pos, 8), 2);
-	assert_int_equal(pos, 12);
+	assert_int_equal(hpcc_opt_next(walk, sizeof(walk), &pos, 5), 17);
+	assert_int_equal(pos, 27);
 	pos = 0;
 	assert_int_equal(hpcc_opt_next(walk, sizeof(walk), &pos, 254), -ENOENT);
+}
+
+static void opt_next_of__either_kind(void **state)
+{
+	u32 pos = 0;
+
+	assert_int_equal(hpcc_opt_next_of(walk, sizeof(walk), &pos, 254, 5), 17);
+	pos = 0;
+	assert_int_equal(hpcc_opt_next_of(walk, sizeof(walk), &pos, KIND, 5), 12);
+	assert_int_equal(hpcc_opt_next_of(walk, sizeof(walk), &pos, KIND, 5), 17);
+	assert_int_equal(pos, 27);
+}
+
+/* The usual beginning is no place to start in the middle, nor one to run over. */
+static void opt_next__timestamps(void **state)
+{
+	static const u8 alone[] = { 1, 1, 8, 10, 0, 0, 0, 1, 0, 0, 0, 2 };
+	static const u8 longer[] = { 1, 1, 8, 11, KIND, 4, 1, 1, 1, 1, 1, 1, 1 };
+	static const u8 at_8[] = {
+		9, 4, 0, 0, 1, 1, 8, 10, KIND, 4, 1, 1, 1, 1, 1, 1, KIND, 4, 0, 0,
+	};
+	u32 pos = 0;
+
+	assert_int_equal(hpcc_opt_next(alone, sizeof(alone), &pos, KIND), -ENOENT);
+	assert_int_equal(pos, 12);
+	pos = 0;
+	assert_int_equal(hpcc_opt_next(alone, 11, &pos, KIND), -EINVAL);
+	pos = 0;
+	assert_int_equal(hpcc_opt_next(longer, sizeof(longer), &pos, KIND), -ENOENT);
+	pos = 0;
+	assert_int_equal(hpcc_opt_next(at_8, sizeof(at_8), &pos, KIND), 16);
 }
 
 static void opt_next__no_options(void **state)
@@ -690,6 +721,8 @@ int main(void)
 		cmocka_unit_test(opt_decode__type_0),
 		cmocka_unit_test(opt_next__finds_each),
 		cmocka_unit_test(opt_next__other_kinds),
+		cmocka_unit_test(opt_next_of__either_kind),
+		cmocka_unit_test(opt_next__timestamps),
 		cmocka_unit_test(opt_next__no_options),
 		cmocka_unit_test(opt_next__every_truncation),
 		cmocka_unit_test(opt_next__length_under_2),
