@@ -90,10 +90,8 @@ static void hpcc_set_T(struct sock *sk, struct hpcc_flow *flow)
 
 	scale = hpcc_scale_for(flow->T_ns);
 	spin_lock_bh(&flow->lock);
-	if (scale != flow->scale) {
-		WRITE_ONCE(flow->scale_before, flow->scale);
-		WRITE_ONCE(flow->scale, scale);
-	}
+	flow->scale = scale;
+	WRITE_ONCE(flow->scales, flow->scales | BIT(scale));
 	spin_unlock_bh(&flow->lock);
 }
 
@@ -434,7 +432,6 @@ static void hpcc_init(struct sock *sk)
 		return;
 	}
 	hpcc_set_T(sk, flow);
-	WRITE_ONCE(flow->scale_before, flow->scale);
 	hpcc_algo_init(&flow->algo, &flow->params);
 	hpcc_reserve(sk, flow, hpcc_room(flow));
 	cmpxchg(&sk->sk_pacing_status, SK_PACING_NONE, SK_PACING_NEEDED);

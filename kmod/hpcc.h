@@ -273,11 +273,12 @@ struct hpcc_base {
  * @identity: links by hop - 1, as IDENTIFY told
  * @mail: newest record by hop - 1
  * @mail_fresh: which of @mail wait for cong_control, bit hop - 1; looked at
- *	without @lock first, as are @hops, @scale, @scale_before, @pending_mask
+ *	without @lock first, as are @hops, @scales, @pending_mask
  *	and the nr of @pending_identity
  * @hops: hops of the path, as the newest echo says
  * @scale: scale that FORWARD asks for
- * @scale_before: scale before it last changed; still on its way
+ * @scales: all that it asked for, by bit: T may fall several times while an
+ *	echo is on its way
  * @pending: load records to be echoed, by phase
  * @pending_mask: which of @pending hold something
  * @pending_next: phase to look at first
@@ -319,7 +320,7 @@ struct hpcc_flow {
 	u16 mail_fresh;
 	u8 hops;
 	u8 scale;
-	u8 scale_before;
+	u32 scales;
 	struct hpcc_pending pending[HPCC_PHASES];
 	u8 pending_mask;
 	u8 pending_next;
