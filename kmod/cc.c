@@ -124,7 +124,8 @@ static bool hpcc_too_soon(const struct hpcc_flow *flow, u64 dts_ns)
  * leaves no trace here.
  *
  * Return: false where the record is a copy of the last one, as a TSO burst
- * makes of its header, or comes too soon after it.
+ * makes of its header, or comes too soon after it. A copy stays one however old
+ * the baseline is: who repeats the same record for ever tells nothing.
  */
 static bool hpcc_sample(struct hpcc_flow *flow, u64 now_us, u32 i,
 			const struct hpcc_mail *mail, struct hpcc_sample *s)
@@ -137,6 +138,9 @@ static bool hpcc_sample(struct hpcc_flow *flow, u64 now_us, u32 i,
 	bool known = link->valid && link->tag == mail->tag;
 	u64 dts_ns;
 
+	if (known && base->scale == mail->scale &&
+	    !((link->ts >> mail->scale ^ mail->ts) & HPCC_COUNTER_MASK))
+		return false;
 	if (known && (base->scale != mail->scale ||
 		      (now_us - base->seen_us) * NSEC_PER_USEC >
 		      (u64)flow->T_ns * hpcc_base_age_T)) {
@@ -150,7 +154,7 @@ static bool hpcc_sample(struct hpcc_flow *flow, u64 now_us, u32 i,
 		ts = hpcc_counter_extend(link->ts >> mail->scale, mail->ts);
 		tx = hpcc_counter_extend(link->tx >> mail->scale, mail->tx);
 		dts_ns = (ts << mail->scale) - link->ts;
-		if (!dts_ns || hpcc_too_soon(flow, dts_ns))
+		if (hpcc_too_soon(flow, dts_ns))
 			return false;
 	}
 	base->scale = mail->scale;
@@ -293,6 +297,7 @@ static void hpcc_cong_control(struct sock *sk, HPCC_CONG_CONTROL_ACK
 	struct hpcc_sample s[HPCC_HOPS_MAX];
 	struct tcp_sock *tp = tcp_sk(sk);
 	bool of_use = false;
+	bool told;
 	u64 W_before_q16;
 	u32 bits;
 	u32 n;
@@ -305,6 +310,7 @@ static void hpcc_cong_control(struct sock *sk, HPCC_CONG_CONTROL_ACK
 	if (unlikely(tcp_min_rtt(tp) != flow->min_rtt_us))
 		hpcc_change_T(sk, flow);
 
+	told = READ_ONCE(flow->mail_fresh);
 	n = hpcc_take_mail(sk, flow, s);
 	if (n) {
 		W_before_q16 = flow->algo.W_q16;
@@ -322,6 +328,7 @@ static void hpcc_cong_control(struct sock *sk, HPCC_CONG_CONTROL_ACK
 	if (likely(of_use)) {
 		flow->silent_acks = 0;
 	} else if (unlikely(hpcc_silent(tp, flow, rs))) {
+		flow->doubt |= told;
 		hpcc_to_classic(sk);
 		return;
 	}

@@ -266,7 +266,7 @@ struct hpcc_base {
  * @identify_again: and after these, as long as a link has not answered
  * @silent_acks: ACKs of new data since the last telemetry of use
  * @silent_since_us: tcp_mstamp of the first of them
- * @doubt: there was telemetry in that time, all of it ignored
+ * @doubt: there was telemetry in that time, all of it ignored or the same again
  * @conserve_seq: packet conservation until this is acknowledged
  * @conserving: ... is going on
  * @lock: covers the rest

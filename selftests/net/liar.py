@@ -153,6 +153,21 @@ def test_lies_of_load():
         expect("mode", get_cc(client), "hpcc")
 
 
+def test_same_record_for_long():
+    """A record that comes again and again tells nothing, even when the baseline that
+    it was is void by its age: round trips take far longer than T.
+    """
+    for change in {}, {"tx": 9}:
+        flow = Flow()
+        link = Link()
+        for _ in range(16):
+            flow.run()
+            time.sleep(20e-9 * T_NS)
+            flow.echo(link)
+            link.tx += change.get("tx", 0)
+        expect("mode, fallbacks", (flow.cc(), flow.ns.counters()["fallbacks"]), ("hpcc-classic", 1))
+
+
 # ---- seeds
 
 class Lies:
