@@ -90,10 +90,8 @@ static void hpcc_set_T(struct sock *sk, struct hpcc_flow *flow)
 
 	scale = hpcc_scale_for(flow->T_ns);
 	spin_lock_bh(&flow->lock);
-	if (scale != flow->scale) {
-		WRITE_ONCE(flow->scale_before, flow->scale);
-		WRITE_ONCE(flow->scale, scale);
-	}
+	flow->scale = scale;
+	WRITE_ONCE(flow->scales, flow->scales | BIT(scale));
 	spin_unlock_bh(&flow->lock);
 }
 
@@ -126,7 +124,8 @@ static bool hpcc_too_soon(const struct hpcc_flow *flow, u64 dts_ns)
  * leaves no trace here.
  *
  * Return: false where the record is a copy of the last one, as a TSO burst
- * makes of its header, or comes too soon after it.
+ * makes of its header, or comes too soon after it. A copy stays one however old
+ * the baseline is: who repeats the same record for ever tells nothing.
  */
 static bool hpcc_sample(struct hpcc_flow *flow, u64 now_us, u32 i,
 			const struct hpcc_mail *mail, struct hpcc_sample *s)
@@ -139,6 +138,9 @@ static bool hpcc_sample(struct hpcc_flow *flow, u64 now_us, u32 i,
 	bool known = link->valid && link->tag == mail->tag;
 	u64 dts_ns;
 
+	if (known && base->scale == mail->scale &&
+	    !((link->ts >> mail->scale ^ mail->ts) & HPCC_COUNTER_MASK))
+		return false;
 	if (known && (base->scale != mail->scale ||
 		      (now_us - base->seen_us) * NSEC_PER_USEC >
 		      (u64)flow->T_ns * hpcc_base_age_T)) {
@@ -152,7 +154,7 @@ static bool hpcc_sample(struct hpcc_flow *flow, u64 now_us, u32 i,
 		ts = hpcc_counter_extend(link->ts >> mail->scale, mail->ts);
 		tx = hpcc_counter_extend(link->tx >> mail->scale, mail->tx);
 		dts_ns = (ts << mail->scale) - link->ts;
-		if (!dts_ns || hpcc_too_soon(flow, dts_ns))
+		if (hpcc_too_soon(flow, dts_ns))
 			return false;
 	}
 	base->scale = mail->scale;
@@ -287,6 +289,7 @@ static void hpcc_cong_control(struct sock *sk, HPCC_CONG_CONTROL_ACK
 	struct hpcc_flow *flow = hpcc_flow_of(sk);
 	struct tcp_sock *tp = tcp_sk(sk);
 	bool of_use = false;
+	bool told;
 	u64 W_before_q16;
 	u32 bits;
 	u32 n;
@@ -299,6 +302,7 @@ static void hpcc_cong_control(struct sock *sk, HPCC_CONG_CONTROL_ACK
 	if (unlikely(tcp_min_rtt(tp) != flow->min_rtt_us))
 		hpcc_change_T(sk, flow);
 
+	told = READ_ONCE(flow->mail_fresh);
 	n = hpcc_take_mail(sk, flow);
 	if (n) {
 		W_before_q16 = flow->algo.W_q16;
@@ -316,6 +320,7 @@ static void hpcc_cong_control(struct sock *sk, HPCC_CONG_CONTROL_ACK
 	if (likely(of_use)) {
 		flow->silent_acks = 0;
 	} else if (unlikely(hpcc_silent(tp, flow, rs))) {
+		flow->doubt |= told;
 		hpcc_to_classic(sk);
 		return;
 	}
@@ -426,7 +431,6 @@ static void hpcc_init(struct sock *sk)
 		return;
 	}
 	hpcc_set_T(sk, flow);
-	WRITE_ONCE(flow->scale_before, flow->scale);
 	hpcc_algo_init(&flow->algo, &flow->params);
 	hpcc_reserve(sk, flow, hpcc_room(flow));
 	cmpxchg(&sk->sk_pacing_status, SK_PACING_NONE, SK_PACING_NEEDED);

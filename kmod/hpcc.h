@@ -277,18 +277,19 @@ struct hpcc_base {
  * @identify_again: and after these, as long as a link has not answered
  * @silent_acks: ACKs of new data since the last telemetry of use
  * @silent_since_us: tcp_mstamp of the first of them
- * @doubt: there was telemetry in that time, all of it ignored
+ * @doubt: there was telemetry in that time, all of it ignored or the same again
  * @conserve_seq: packet conservation until this is acknowledged
  * @conserving: ... is going on
  * @lock: covers the rest
  * @identity: links by hop - 1, as IDENTIFY told
  * @mail: newest record by hop - 1
  * @mail_fresh: which of @mail wait for cong_control, bit hop - 1; looked at
- *	without @lock first, as are @hops, @scale, @scale_before, @pending_mask
+ *	without @lock first, as are @hops, @scales, @pending_mask
  *	and the nr of @pending_identity
  * @hops: hops of the path, as the newest echo says
  * @scale: scale that FORWARD asks for
- * @scale_before: scale before it last changed; still on its way
+ * @scales: all that it asked for, by bit: T may fall several times while an
+ *	echo is on its way
  * @pending: load records to be echoed, by phase
  * @pending_mask: which of @pending hold something
  * @pending_next: phase to look at first
@@ -331,7 +332,7 @@ struct hpcc_flow {
 	u16 mail_fresh;
 	u8 hops;
 	u8 scale;
-	u8 scale_before;
+	u32 scales;
 	struct hpcc_pending pending[HPCC_PHASES];
 	u8 pending_mask;
 	u8 pending_next;

@@ -320,8 +320,7 @@ static void hpcc_option_in(struct hpcc_flow *flow, const struct sock *sk,
 			hpcc_count(net, HPCC_C_WINDOW_IGNORED);
 			return;
 		}
-		if (opt->scale != READ_ONCE(flow->scale) &&
-		    opt->scale != READ_ONCE(flow->scale_before)) {
+		if (!(READ_ONCE(flow->scales) & BIT(opt->scale))) {
 			hpcc_count(net, HPCC_C_MALFORMED_IGNORED);
 			return;
 		}

@@ -5,7 +5,7 @@
 # a guest of its own, which finds our modules in HPCC_MODDIR and the tc plugin
 # in TC_LIB_DIR. The exit status is the script's. The kernel's warnings are
 # printed, so that scripts/check sees them. HPCC_TIMEOUT: seconds of real time that
-# it may take (600).
+# it may take (600; 1800 where HPCC_DEBUG has the guest watch itself).
 set -euo pipefail
 
 HERE=$(dirname "$(readlink -f "$0")")
@@ -13,7 +13,7 @@ HERE=$(dirname "$(readlink -f "$0")")
 main()
 {
 	local -a build=()
-	local tree tools
+	local tree tools limit=600
 
 	if [ "${1:-}" = --kernel-version ]; then
 		build=(--kernel-version "${2:?--kernel-version needs a value}")
@@ -22,13 +22,15 @@ main()
 	[ $# -gt 0 ] || { echo "usage: test.sh [--kernel-version X.Y] SCRIPT [ARG]..." >&2; exit 2; }
 	tree=$("$HERE/build.sh" "${build[@]}")
 	tools=$("$HERE/modules.sh" "$tree")
+	[ "${HPCC_DEBUG:-0}" = 0 ] || limit=1800
 	HPCC_MODDIR=$tools TC_LIB_DIR=$tools exec "$HERE/run.sh" --tree "$tree" \
 		--kernel loglevel=5 --env "KTAP_ONLY=${KTAP_ONLY:-}" \
 		--env "HPCC_STRESS=${HPCC_STRESS:-1}" \
+		--env "HPCC_STRESS_ROUNDS=${HPCC_STRESS_ROUNDS:-}" \
 		--env "HPCC_FUZZ_PACKETS=${HPCC_FUZZ_PACKETS:-}" \
 		--env "HPCC_FUZZ_MESSAGES=${HPCC_FUZZ_MESSAGES:-}" \
 		--env "HPCC_FUZZ_SEED=${HPCC_FUZZ_SEED:-}" \
-		--timeout "${HPCC_TIMEOUT:-600}" -- "$@"
+		--timeout "${HPCC_TIMEOUT:-$limit}" -- "$@"
 }
 
 main "$@"

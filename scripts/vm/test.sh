@@ -31,7 +31,11 @@ boot()
 	done < <(dirname -- "$@" | sort -u)
 	HPCC_MODDIR=$tools TC_LIB_DIR=$tools "$HERE/run.sh" --tree "$tree" "${show[@]}" \
 		--timeout $((60 + $# * SCRIPT_S)) --env "KTAP_ONLY=${KTAP_ONLY:-}" \
-		--env "HPCC_STRESS=${HPCC_STRESS:-1}" --env "SCRIPT_S=$SCRIPT_S" -- "$HERE/suite.sh" "$@" | tee "$LOG"
+		--env "HPCC_STRESS=${HPCC_STRESS:-1}" --env "HPCC_STRESS_ROUNDS=${HPCC_STRESS_ROUNDS:-}" \
+		--env "HPCC_FUZZ_PACKETS=${HPCC_FUZZ_PACKETS:-}" \
+		--env "HPCC_FUZZ_MESSAGES=${HPCC_FUZZ_MESSAGES:-}" \
+		--env "HPCC_FUZZ_SEED=${HPCC_FUZZ_SEED:-}" \
+		--env "SCRIPT_S=$SCRIPT_S" -- "$HERE/suite.sh" "$@" | tee "$LOG"
 }
 
 # What the machine left unsaid about the script that it died of.

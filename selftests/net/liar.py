@@ -11,7 +11,7 @@ import struct
 import sys
 import time
 
-from box import BoxPath, expect_half
+from box import BoxPath, expect_half, send_until
 from hpcc_net import ECHO, Telemetry, expect, expect_in, get_cc, main, option, record
 from hpcc_peer import SCALE, T_NS, W_INIT, Flow, Link, qlen_code
 from path import MBPS, goodput_mbps
@@ -123,8 +123,9 @@ EMPTY = (
 
 def test_empty_lies():
     for number, (name, lie, counter) in enumerate(EMPTY):
-        goodput, path, _ = lied_to(name, lie, 4 + number % 2 * 2)
+        goodput, path, client = lied_to(name, lie, 4 + number % 2 * 2)
         expect_half(name, path.version, NBYTES, goodput)
+        send_until(lambda: path.a.counters()[counter], client, path.server, NBYTES // 4)
         expect_in(f"{name}: {counter}", path.a.counters()[counter], 1, MOST)
 
 
@@ -148,7 +149,23 @@ def test_lies_of_load():
         goodput_mbps(client, path.server, NBYTES // 4)
         expect_half(f"{name} no more", path.version, NBYTES,
                     goodput_mbps(client, path.server, NBYTES))
+        send_until(lambda: get_cc(client) == "hpcc", client, path.server, NBYTES // 4)
         expect("mode", get_cc(client), "hpcc")
+
+
+def test_same_record_for_long():
+    """A record that comes again and again tells nothing, even when the baseline that
+    it was is void by its age: round trips take far longer than T.
+    """
+    for change in {}, {"tx": 9}:
+        flow = Flow()
+        link = Link()
+        for _ in range(16):
+            flow.run()
+            time.sleep(20e-9 * T_NS)
+            flow.echo(link)
+            link.tx += change.get("tx", 0)
+        expect("mode, fallbacks", (flow.cc(), flow.ns.counters()["fallbacks"]), ("hpcc-classic", 1))
 
 
 # ---- seeds

@@ -6,6 +6,5 @@
 # shellcheck source=selftests/net/lib.sh
 . "$(dirname "$(readlink -f "$0")")/lib.sh"
 
-virtual_time || ktap_skip_all "what others make of a path compares in virtual time only"
 need_module sch_hpcc
 ktap_python "$0" "$@"

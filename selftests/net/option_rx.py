@@ -7,10 +7,11 @@ import random
 import socket
 import struct
 import sys
+import time
 
 from hpcc_net import (ACK, ECHO, FIN, FORWARD, IDENTIFY, IDENTIFY_ECHO, KIND, PROMPT, RST,
-                      Pair, csum, expect, expect_in, get_cc, identity, main, option, ours_in,
-                      pattern, record, set_cc, syn_option, transfer, virtual_time)
+                      Pair, csum, expect, expect_in, get_cc, identity, main, need_virtual_time, option,
+                      ours_in, pattern, record, set_cc, syn_option, transfer, virtual_time)
 from hpcc_peer import SCALE, T_NS, T_UNITS, W_INIT, Peer
 
 W_MIN = W_INIT // 1024
@@ -196,8 +197,28 @@ def test_scale():
     """Echoes in units that the kernel never asked for."""
     peer = connected()
     watch = Watch(peer)
-    for scale in set(range(32)) - {SCALE, 0}:
+    for scale in set(range(32)) - {SCALE}:
         ignored(peer, watch, f"scale {scale}", echo([(1, 5)], scale=scale), malformed_ignored=1)
+
+
+def test_scales_on_their_way():
+    """T falls more than once while an echo is under way: it is still of this connection."""
+    need_virtual_time()
+    peer = Peer(base_rtt_ns=0)
+    peer.start_connect()
+    time.sleep(0.016)
+    peer.answer()
+    scales = []
+    for rtt_s in 0.008, 0.004, 0.002:
+        peer.sock.send(bytes(1000))
+        scales.append(peer.take().ours()[0].scale)
+        time.sleep(rtt_s)
+        peer.send()
+    expect("scales asked for", scales, [11, 10, 9])
+    watch = Watch(peer)
+    peer.send(echo([(1, 5)], scale=11))
+    expect("the first one", watch.moved(), {"echo_received": 1})
+    ignored(peer, watch, "one never asked for", echo([(1, 5)], scale=5), malformed_ignored=1)
 
 
 def test_twice():

@@ -35,6 +35,8 @@ def test_per_namespace():
     zero = Counters.fromkeys(COUNTERS, 0)
     c, s = pair.c.counters() - zero, pair.s.counters() - zero
     expect("nobody else", idle.counters() - zero, {})
+    if not virtual_time():
+        c.pop("ts_back_ignored", None)      # two CPUs may let echoes overtake each other
     expect("sender", sorted(c),
            sorted(["syn_sent", "agreed", "forward_sent", "identify_sent", "echo_received"]))
     expect("receiver", sorted(s), sorted(["syn_sent", "agreed", "forward_received", "echo_sent"]))

@@ -2,17 +2,22 @@
 # SPDX-License-Identifier: GPL-2.0
 """Changes under traffic: of congestion controls, qdiscs, namespaces, modules. The
 data have to arrive as they were, and nothing may be left behind.
+
+HPCC_STRESS=N makes all of it N times as often, HPCC_STRESS_ROUNDS=N makes N rounds
+of congestion_controls, qdisc_changes, qdisc_replaced and reloads.
 """
 
 import os
 import random
 import sys
+import threading
 import time
 
 from hpcc_net import (Pair, expect, expect_in, load, main, pattern, set_cc, transfer, users,
                       virtual_time)
 
-SCALE = int(os.environ.get("HPCC_STRESS", "1"))
+SCALE = int(os.environ.get("HPCC_STRESS") or 1)
+ROUNDS = int(os.environ.get("HPCC_STRESS_ROUNDS") or 0)
 PORT = "hpcc rate 1gbit delay 20us marking ldcp"
 NAMES = ("hpcc", "ldcp", "cubic", "reno")
 MODULES = ("tcp_hpcc", "tcp_ldcp", "sch_hpcc")
@@ -20,16 +25,81 @@ MODULES = ("tcp_hpcc", "tcp_ldcp", "sch_hpcc")
 CHANGES = ("marking off", "marking ldcp", "marking ldcp kmin 3kb kmax 9kb pmax 0.3 knonect 30kb",
            "nostamp", "stamp", "rate 300mbit", "rate 1gbit", "delay 50us", "delay 0us",
            "limit 200kb", "limit 1mb", "no-split-gso", "split-gso", "overhead 0", "overhead 24")
+PORTS = ("pfifo", "hpcc rate 1gbit delay 20us", None, "hpcc", PORT)
+
+
+def rounds(few):
+    """How often, where few is enough to see whether it works at all."""
+    return ROUNDS or few * SCALE
+
+
+class Traffic:
+    """Connections that carry data, again and again, until the block ends; half of them
+    are driven from each of two CPUs. Each turn of each half calls each().
+    """
+
+    # Seconds between turns where programs take no time: over a link without a rate
+    # nobody else would ever get to run.
+    PAUSE_S = 20e-6 if virtual_time() else 0
+
+    def __init__(self, ways, each=None):
+        self.each = each
+        self.turns = 0
+        self.moved = threading.Condition()
+        self.stop = False
+        self.failed = None
+        self.threads = [threading.Thread(target=self.drive, args=(half, sum(ways[half::2], ())))
+                        for half in range(2)]
+
+    def drive(self, half, ways):
+        """One half."""
+        os.sched_setaffinity(0, {sorted(os.sched_getaffinity(0))[half % os.cpu_count()]})
+        try:
+            while not self.stop:
+                transfer(*ways, timeout_s=600, each=self.turn)
+        except Exception as why:
+            self.failed = why
+        with self.moved:
+            self.stop = True
+            self.moved.notify_all()
+
+    def turn(self):
+        """Something can be sent or has arrived."""
+        if self.each:
+            self.each()
+        if self.PAUSE_S:
+            time.sleep(self.PAUSE_S)
+        with self.moved:
+            self.turns += 1
+            self.moved.notify_all()
+
+    def goes_on(self, turns):
+        """Wait until so many turns have passed."""
+        with self.moved:
+            target = self.turns + turns
+            self.moved.wait_for(lambda: self.turns >= target or self.stop)
+        if self.failed:
+            raise self.failed
+
+    def __enter__(self):
+        for thread in self.threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self.stop = True
+        for thread in self.threads:
+            thread.join()
+        if self.failed:
+            raise self.failed
 
 
 def several(pair, nr, nbytes):
-    """Connections of all kinds, with data for both ways."""
+    """Connections of all kinds, each with data for both ways."""
     listener = pair.listen()
     ends = [pair.connect(listener, cc=NAMES[i % len(NAMES)]) for i in range(nr)]
-    ways = []
-    for i, (client, server) in enumerate(ends):
-        ways += [(client, server, pattern(nbytes, i)), (server, client, pattern(nbytes // 4, i))]
-    return ends, ways
+    return ends, [((client, server, pattern(nbytes, i)), (server, client, pattern(nbytes // 4, i)))
+                  for i, (client, server) in enumerate(ends)]
 
 
 def gone(modules):
@@ -40,72 +110,6 @@ def gone(modules):
             return left
         time.sleep(1)
     return left
-
-
-def test_congestion_controls():
-    """Eight connections of which one changes at a time."""
-    pair = Pair(qdisc=PORT)
-    ends, ways = several(pair, 8, 250000 * SCALE)
-    rng = random.Random(1)
-    turns = 0
-
-    def switch():
-        nonlocal turns
-        turns += 1
-        set_cc(rng.choice(rng.choice(ends)), rng.choice(NAMES))
-
-    # Where time is real a transfer is over in a few turns.
-    while turns < 100 * SCALE:
-        transfer(*ways, each=switch)
-
-
-def test_qdisc_changes():
-    """One attribute after the other."""
-    pair = Pair(qdisc=PORT)
-    _, ways = several(pair, 4, 400000 * SCALE)
-    rng = random.Random(2)
-    turns = 0
-
-    def change():
-        nonlocal turns
-        turns += 1
-        if turns % 8 == 0:
-            pair.c.tc(f"qdisc change dev eth0 root {'hpcc ' + rng.choice(CHANGES)}")
-
-    while turns < 80 * SCALE:
-        transfer(*ways, each=change)
-
-
-def test_qdisc_replaced():
-    """The whole queue goes, with what waits in it."""
-    pair = Pair(qdisc=PORT)
-    _, ways = several(pair, 4, 200000 * SCALE)
-    others = ("pfifo", "hpcc rate 1gbit delay 20us", "hpcc", PORT)
-    turns = 0
-
-    def replace():
-        nonlocal turns
-        turns += 1
-        if turns % 16 == 0:
-            how = others[turns // 16 % len(others)]
-            pair.c.tc(f"qdisc replace dev eth0 root handle {turns % 1000 + 1}: {how}")
-
-    transfer(*ways, each=replace, timeout_s=600)
-    pair.c.tc("qdisc del dev eth0 root")
-
-
-def test_namespace_goes():
-    """A namespace ends with connections and packets in it."""
-    for i in range(6 * SCALE):
-        pair = Pair(4 if i % 2 else 6, qdisc=PORT)
-        ends, _ = several(pair, 4, 1)
-        for client, server in ends:
-            client.setblocking(False)
-            client.send(pattern(200000))
-            server.close()
-        (pair.s if i % 3 else pair.c).delete()
-        for client, _ in ends:
-            client.close()
 
 
 def slab_kb():
@@ -126,9 +130,75 @@ def expect_no_growth(before_kb, times):
     is kept to see who still uses it, nor where others use the kernel as well.
     """
     grown = slab_kb() - before_kb
-    print(f"# slab after {times} more: {grown:+} KB")
+    print(f"# slab: {before_kb} KB, after {times} more {grown:+} KB", flush=True)
     if virtual_time() and not os.path.exists("/sys/kernel/debug/kmemleak"):
         expect_in("KB more", grown, -1000000, 64 + times // 8)
+
+
+def test_congestion_controls():
+    """Eight connections of which one changes at a time, by either CPU."""
+    pair = Pair(qdisc=PORT)
+    ends, ways = several(pair, 8, 250000)
+    rng = random.Random(1)
+
+    def switch():
+        set_cc(rng.choice(rng.choice(ends)), rng.choice(NAMES))
+
+    with Traffic(ways, each=switch) as traffic:
+        traffic.goes_on(20)
+    before = slab_kb()
+    with Traffic(ways, each=switch) as traffic:
+        traffic.goes_on(rounds(100))
+    expect_no_growth(before, rounds(100))
+
+
+def storm(change, few):
+    """change(ns, number) on either host, each time after a few turns of the traffic."""
+    pair = Pair(qdisc=PORT)
+    _, ways = several(pair, 8, 100000)
+
+    def some(first, nr):
+        with Traffic(ways) as traffic:
+            for number in range(first, first + nr):
+                traffic.goes_on(8)
+                change((pair.c, pair.s)[number % 2], number)
+            traffic.goes_on(8)
+
+    some(1, 2)
+    before = slab_kb()
+    some(3, rounds(few))
+    expect_no_growth(before, rounds(few))
+
+
+def test_qdisc_changes():
+    """One attribute after the other."""
+    rng = random.Random(2)
+    storm(lambda ns, _: ns.tc(f"qdisc change dev eth0 root hpcc {rng.choice(CHANGES)}"), 10)
+
+
+def test_qdisc_replaced():
+    """The whole queue goes, with what waits in it."""
+
+    def replace(ns, number):
+        how = PORTS[number // 2 % len(PORTS)]
+        ns.tc(f"qdisc replace dev eth0 root handle {number}: {how}" if how else
+              "qdisc del dev eth0 root")
+
+    storm(replace, 10)
+
+
+def test_namespace_goes():
+    """A namespace ends with connections and packets in it."""
+    for i in range(6 * SCALE):
+        pair = Pair(4 if i % 2 else 6, qdisc=PORT)
+        ends, _ = several(pair, 4, 1)
+        for client, server in ends:
+            client.setblocking(False)
+            client.send(pattern(200000))
+            server.close()
+        (pair.s if i % 3 else pair.c).delete()
+        for client, _ in ends:
+            client.close()
 
 
 def test_connections():
@@ -159,11 +229,7 @@ def test_reloads():
     pair = Pair(cc=("cubic", "cubic"), qdisc=PORT)
     listener = pair.listen()
     ends = [pair.connect(listener) for _ in range(8)]
-    ways = [(client, server, pattern(30000, i)) for i, (client, server) in enumerate(ends)]
-    steps = (lambda: choose(NAMES), lambda: choose(("cubic", "reno")), lambda: plug("pfifo"),
-             lambda: [pair.c.run("rmmod", module) for module in reversed(MODULES)],
-             lambda: [load(pair.c, module) for module in MODULES], lambda: plug(PORT))
-    done = 0
+    ways = [((client, server, pattern(30000, i)),) for i, (client, server) in enumerate(ends)]
 
     def choose(names):
         for i, (client, server) in enumerate(ends):
@@ -174,22 +240,21 @@ def test_reloads():
         for ns in pair.c, pair.s:
             ns.tc(f"qdisc replace dev eth0 root {qdisc}")
 
-    def step():
-        nonlocal done
-        steps[done % len(steps)]()
-        done += 1
+    steps = (lambda: choose(NAMES), lambda: choose(("cubic", "reno")), lambda: plug("pfifo"),
+             lambda: pair.c.run("rmmod", *reversed(MODULES)),
+             lambda: [load(pair.c, module) for module in MODULES], lambda: plug(PORT))
 
     def some(nr):
-        target = done + nr * len(steps)
-        while done < target:
-            transfer(*ways, each=step, timeout_s=600)
+        with Traffic(ways) as traffic:
+            for _ in range(nr):
+                for step in steps:
+                    traffic.goes_on(4)
+                    step()
 
     some(2)
     before = slab_kb()
-    some(5 * SCALE)
-    expect_no_growth(before, 5 * SCALE)
-    while done % len(steps):
-        step()
+    some(rounds(5))
+    expect_no_growth(before, rounds(5))
 
 
 if __name__ == "__main__":

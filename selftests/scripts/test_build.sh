@@ -22,6 +22,18 @@ says()
 	[ "$((rc != 0))" = "$((status != 0))" ] && grep -qE "$pattern" <<< "$out"
 }
 
+# refused PATTERN COMMAND...: it fails, and says why in one line, once.
+refused()
+{
+	local pattern=$1 out
+
+	shift
+	out=$("$@" 2>&1) && return 1
+	echo "$out"
+	out=$(grep -E '^modules: |^[^ ]+: \*\*\* hpcc: ' <<< "$out")
+	[ "$(wc -l <<< "$out")" = 1 ] && grep -qE "$pattern" <<< "$out"
+}
+
 copy_tree()
 {
 	mkdir "$WORK/tree"
@@ -126,7 +138,7 @@ deps_nobody()
 
 no_headers()
 {
-	says 1 'apt-get install linux-headers-6.1.0-0-none' make modules KVER=6.1.0-0-none
+	refused 'apt-get install linux-headers-6.1.0-0-none' make modules KVER=6.1.0-0-none
 }
 
 # Elsewhere they are called otherwise.
@@ -135,7 +147,7 @@ no_headers_dnf()
 	mkdir "$WORK/dnf"
 	printf '#!/bin/sh\n' > "$WORK/dnf/dnf"
 	chmod +x "$WORK/dnf/dnf"
-	says 1 'dnf install kernel-devel-6.1.0-0-none' \
+	refused 'dnf install kernel-devel-6.1.0-0-none' \
 		env PATH="$WORK/dnf:$PATH" make modules KVER=6.1.0-0-none
 }
 
@@ -151,13 +163,13 @@ modules_for()
 
 too_old()
 {
-	says 1 'hpcc: kernel 5\.10\.0-9-amd64 is outside 6\.1 to 7\.2;.*HPCC_ANY_KERNEL=1' \
+	refused 'hpcc: kernel 5\.10\.0-9-amd64 is outside 6\.1 to 7\.2;.*HPCC_ANY_KERNEL=1' \
 		modules_for KERNELRELEASE=5.10.0-9-amd64
 }
 
 too_new()
 {
-	says 1 'hpcc: kernel 7\.3\.0-rc1 is outside 6\.1 to 7\.2;.*HPCC_ANY_KERNEL=1' \
+	refused 'hpcc: kernel 7\.3\.0-rc1 is outside 6\.1 to 7\.2;.*HPCC_ANY_KERNEL=1' \
 		modules_for KERNELRELEASE=7.3.0-rc1
 }
 
@@ -177,19 +189,19 @@ any_kernel()
 
 lacks_netfilter()
 {
-	says 1 'hpcc: kernel 6[^ ]* was configured without CONFIG_NETFILTER\.' \
+	refused 'hpcc: kernel 6[^ ]* was configured without CONFIG_NETFILTER\.' \
 		modules_for CONFIG_NETFILTER=
 }
 
 lacks_net_sched()
 {
-	says 1 'hpcc: kernel 6[^ ]* was configured without CONFIG_NET_SCHED\.' \
+	refused 'hpcc: kernel 6[^ ]* was configured without CONFIG_NET_SCHED\.' \
 		modules_for CONFIG_NET_SCHED=
 }
 
 lacks_inet()
 {
-	says 1 'hpcc: kernel 6[^ ]* was configured without CONFIG_INET CONFIG_NF_SOCKET_IPV4\.' \
+	refused 'hpcc: kernel 6[^ ]* was configured without CONFIG_INET CONFIG_NF_SOCKET_IPV4\.' \
 		modules_for CONFIG_INET= CONFIG_NF_SOCKET_IPV4=
 }
 
