@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """What the kernel makes of our options, right ones and wrong ones."""
 
+import ctypes
 import os
 import random
 import socket
@@ -34,6 +35,37 @@ def send(peer, nbytes):
         pass
     while peer.take(2e-9 * T_NS):
         pass
+
+
+def whole_filter(peer, payload):
+    """A socket filter that takes segments of so many bytes without options but
+    timestamps and with a right checksum: ones' complement of all 16-bit words.
+    """
+    def insn(code, k, jt=0, jf=0):
+        return struct.pack("=HBBI", code, jt, jf, k)
+
+    family = socket.AF_INET if peer.version == 4 else socket.AF_INET6
+    ends = socket.inet_pton(family, peer.addr) + socket.inet_pton(family, peer.kernel)
+    length = 32 + payload
+    pseudo = sum(struct.unpack(f"!{len(ends) // 2}H", ends)) + 6 + length
+    code = [insn(0x80, 0), insn(0x15, length, 0, 0)]            # A = length; checked below
+    code += [insn(0x30, 12), insn(0x54, 0xf0), insn(0x15, 0x80, 0, 0)]      # data offset
+    code += [insn(0x01, pseudo)]                                            # X = pseudo
+    for at in range(0, length, 2):
+        code += [insn(0x28, at), insn(0x0c, 0), insn(0x07, 0)]              # X += word
+    code += [insn(0x87, 0), insn(0x02, 1), insn(0x54, 0xffff), insn(0x02, 0),
+             insn(0x60, 1), insn(0x74, 16), insn(0x61, 0), insn(0x0c, 0)]   # fold
+    code += [insn(0x02, 1), insn(0x54, 0xffff), insn(0x02, 0),
+             insn(0x60, 1), insn(0x74, 16), insn(0x61, 0), insn(0x0c, 0)]
+    code += [insn(0x15, 0xffff, 0, 1), insn(0x06, 0xffff), insn(0x06, 0)]
+    end = len(code) - 1
+    for at in 1, 4:
+        what = struct.unpack("=HBBI", code[at])
+        code[at] = insn(what[0], what[3], 0, end - at - 1)
+    program = b"".join(code)
+    kept = ctypes.create_string_buffer(program)
+    peer.sock.setsockopt(socket.SOL_SOCKET, 26,                 # SO_ATTACH_FILTER
+                         struct.pack("HL", len(code), ctypes.addressof(kept)))
 
 
 class Watch:
@@ -73,6 +105,50 @@ def test_echo_taken():
         peer.send(echo([(1, 100), (2, 100)]))
         expect("counters", watch.moved(), {"echo_received": 1})
         expect("hops", peer.flow()["hops"], 2)
+
+
+def predicted(peer, options, payload):
+    """Send a segment; whether TCP took it by its fast path. Nobody reads meanwhile:
+    where the socket has no memory in store that path is closed.
+    """
+    before = peer.ns.snmp("TcpExtTCPHPHits")
+    peer.send(options, payload)
+    return peer.ns.snmp("TcpExtTCPHPHits") - before
+
+
+def test_taken_out():
+    """TCP gets segments without the options that were read, and right checksums."""
+    forward = [record(1, 5, 6), bytes(8), bytes(8)]
+    for version in 4, 6:
+        peer = Peer(version=version)
+        peer.connect()
+        peer.send(option(FORWARD, forward, SCALE), b"begin...")
+        whole_filter(peer, 8)
+        data = b"begin..."
+        for records in 3, 1, 0:
+            payload = b"%d of 3: " % records
+            expect(f"IPv{version}, {records} records: header predictions", predicted(
+                peer, option(FORWARD, forward[:records], SCALE), payload), 1)
+            data += payload
+        peer.sock.settimeout(2)
+        expect("data", peer.sock.recv(100), data)
+
+
+def test_left_in():
+    """What asks for a prompt ACK, is no option of ours, or not right, stays."""
+    one = [record(1, 5, 6)]
+    for what, options in (
+            ("prompt", option(FORWARD, one, SCALE, flags=PROMPT)),
+            ("unknown type", bytes((KIND, 4, 0, 0))),
+            ("something behind", option(FORWARD, one, SCALE) + bytes((200, 4, 0, 0))),
+            ("no multiple of 4", b"\1" + option(FORWARD, one, SCALE) + b"\1\1\1")):
+        peer = Peer()
+        peer.connect()
+        peer.send(b"", b"begin...")
+        expect(f"{what}: header predictions", predicted(peer, options, b"1 of 2: "), 0)
+        expect("none: header predictions", predicted(peer, b"", b"2 of 2: "), 1)
+        peer.sock.settimeout(2)
+        expect("data", peer.sock.recv(100), b"begin...1 of 2: 2 of 2: ")
 
 
 def test_forward_echoed():
