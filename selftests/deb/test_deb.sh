@@ -274,13 +274,35 @@ make_dkms()
 
 dkms_from_tree()
 {
-	cp -r "$WORK/tree" "$ROOT/tree" && make_dkms dkms && built && metadata
+	make_dkms dkms && built && metadata
 }
 
 dkms_again()
 {
 	sed -i 's/What tcp_hpcc and tcp_ldcp share/Other sources/' "$ROOT/tree/kmod/common.c"
 	make_dkms dkms && built && [ "$(field hpcc_common description)" = "Other sources" ]
+}
+
+# dkms_step STATUS COMMAND [ARG]...: the modules have that status then
+dkms_step()
+{
+	local status=$1
+
+	shift
+	in_root dkms "$1" "hpcc/$VERSION" "${@:2}" || return 1
+	in_root dkms status "hpcc/$VERSION" | grep ": $status" && return
+	echo "not $status"
+	return 1
+}
+
+# What "make dkms" and the package do in one go.
+dkms_steps()
+{
+	make_dkms dkms-source && dkms_step added add && dkms_step built build -k "$KVER" || return 1
+	! field hpcc_common version 2> /dev/null || return 1
+	dkms_step installed install -k "$KVER" && built && metadata || return 1
+	in_root dkms remove "hpcc/$VERSION" --all || return 1
+	[ -z "$(in_root dkms status "hpcc/$VERSION")" ] && rm -r "$ROOT/usr/src/hpcc-$VERSION" && nothing_left
 }
 
 # other_kernel NAME [OPTION]: headers of a kernel that is not for us: by its name, or
@@ -344,7 +366,7 @@ tests()
 	enter_root "$1"
 	VERSION=$(sed -n 's/^PACKAGE_VERSION="\(.*\)"$/\1/p' "$TOP/dkms.conf")
 	echo "KTAP version 1"
-	echo "1..$((21 + LOAD_TESTS + $(wc -w <<< "$ENFORCED $SECURE_BOOT")))"
+	echo "1..$((22 + LOAD_TESTS + $(wc -w <<< "$ENFORCED $SECURE_BOOT")))"
 	copy_tree
 	ok "deb: both packages, as an ordinary user, beside the tree" build
 	ok "deb: the same sources give the same packages" reproducible
@@ -360,6 +382,8 @@ tests()
 	load_modules
 	load_signed
 	ok "purge: leaves nothing" purge
+	cp -r "$WORK/tree" "$ROOT/tree"
+	ok "dkms: adds, builds, installs, removes" dkms_steps
 	ok "make dkms: adds, builds, installs" dkms_from_tree
 	ok "make dkms: replaces the same version" dkms_again
 	ok "kernel without NETFILTER: passed over by dkms" lacks CONFIG_NETFILTER
