@@ -119,7 +119,7 @@ check-icount:
 	@HPCC_KERNEL=$(KERNEL) scripts/check selftests/vm/icount.sh
 
 check-all:
-	@scripts/install-deps lab vm deb
+	@scripts/install-deps lab vm deb neutral
 	@scripts/check-all $(T)
 
 style:
@@ -211,7 +211,7 @@ deb:
 
 check-deb:
 	@scripts/install-deps deb
-	@SUITE=$(SUITE) scripts/check selftests/deb/test_deb.sh
+	@SUITE=$(SUITE) HPCC_CHECK_TIMEOUT=3600 scripts/check selftests/deb/test_deb.sh
 
 # Without kernel headers, too: what kbuild leaves behind has known names.
 clean:

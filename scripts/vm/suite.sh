@@ -14,6 +14,7 @@ HERE=$(dirname "$(readlink -f "$0")")
 SCRIPT_S=${SCRIPT_S:-400}
 # Connections whose test has ended hold their module until they time out.
 UNLOAD_S=100
+KCSAN=/sys/kernel/debug/kcsan
 
 # wait_for S CMD...: run CMD until it succeeds, at most S seconds.
 wait_for()
@@ -72,12 +73,19 @@ complaints()
 	dmesg -c -l emerg,alert,crit,err,warn | awk -f "$HERE/races.awk"
 }
 
+# How hard a kernel that looks for data races has looked.
+watched()
+{
+	[ ! -e "$KCSAN" ] ||
+		sed -n 's/^\(setup_watchpoints\|data_races\): /# KCSAN, since the boot: &/p' "$KCSAN"
+}
+
 main()
 {
 	local script status
 
 	# Only a kernel that looks for data races has it, and sleeps until now.
-	[ ! -e /sys/kernel/debug/kcsan ] || echo on > /sys/kernel/debug/kcsan
+	[ ! -e "$KCSAN" ] || echo on > "$KCSAN"
 	dmesg -c > /dev/null
 	for script; do
 		echo "# script $script"
@@ -85,6 +93,7 @@ main()
 		run_script "$script" || status=$?
 		clean_up
 		complaints
+		watched
 		echo "# status $status"
 	done
 }

@@ -93,6 +93,7 @@ test_by_route()
 
 	for name in hpcc ldcp; do
 		fresh
+		ip link set lo up
 		ip route add 10.9.0.0/16 dev lo congctl "$name"
 		defer ip route del 10.9.0.0/16 dev lo
 		congestion_control "tcp_$name"

@@ -2,9 +2,11 @@
 # SPDX-License-Identifier: GPL-2.0
 #
 # In a virtual machine whose kernel takes signed modules only: by module.sig_enforce=1,
-# or as it was booted by Secure Boot. OWN is a directory with the modules of
-# hpcc-dkms signed by a key that this machine's firmware knows, UNSIGNED one with
-# such that have no signature. For test_deb.sh, which boots it.
+# or as it was booted by Secure Boot, where the firmware knows a key, whose certificate
+# has the number SERIAL. Directories with the modules of hpcc-dkms: in UNSIGNED they
+# have no signature, in UNKNOWN that of a key that nobody knows, in OWN one by the
+# known key, which sign-file made. Where modprobe looks, dkms has signed them: by a key of
+# its own, or under Secure Boot by the known one. For test_deb.sh, which boots it.
 
 # shellcheck source=selftests/net/lib.sh
 . "$(dirname "$(readlink -f "$0")")/../net/lib.sh"
@@ -40,22 +42,61 @@ test_unsigned()
 		insmod "$UNSIGNED/hpcc_common.ko"
 }
 
+# signature FIELD MODULE: what the signature of that module says, which modprobe finds
+signature()
+{
+	modinfo -F "$1" "$(modprobe --show-depends "$2" | awk '$1 == "insmod" { print $2 }' | tail -n 1)"
+}
+
+nothing_loaded()
+{
+	! grep -E "hpcc|ldcp" /proc/modules || fail "something is loaded"
+}
+
 # dkms signs by a key of this machine, which nobody has told the firmware of.
 test_unknown_key()
 {
-	expect "signer" "$(modinfo -F signer hpcc_common)" "DKMS module signing key"
+	expect "signer" "$(modinfo -F signer "$UNKNOWN/hpcc_common.ko")" "DKMS module signing key"
 	refuses "Key was rejected by service" "Loading of module with unavailable key is rejected" \
-		modprobe tcp_hpcc
+		insmod "$UNKNOWN/hpcc_common.ko"
+}
+
+# Nor do they come by name.
+test_unknown_by_name()
+{
+	expect "signer" "$(signature signer hpcc_common)" "DKMS module signing key"
+	refused "Key was rejected by service" modprobe tcp_hpcc
 	refused "No such file" sysctl -w net.ipv4.tcp_congestion_control=hpcc
 	tc qdisc add dev lo root hpcc 2> /dev/null && fail "tc has it"
-	! grep -E "hpcc|ldcp" /proc/modules || fail "something was loaded"
+	nothing_loaded
 }
 
 test_known_key()
 {
 	local name
 
-	secure_boot || skip "the firmware knows keys under Secure Boot only"
+	secure_boot || fail "this is no Secure Boot"
+	for name in hpcc_common tcp_hpcc tcp_ldcp sch_hpcc; do
+		expect "key of $name" "$(signature sig_key "$name")" "$SERIAL"
+	done
+	nothing_loaded
+	defer sysctl -qw net.ipv4.tcp_congestion_control=cubic
+	for name in hpcc ldcp; do
+		sysctl -qw "net.ipv4.tcp_congestion_control=$name"
+	done
+	ip link set lo up
+	tc qdisc add dev lo root hpcc rate 1gbit
+	tc qdisc del dev lo root
+	sysctl -qw net.ipv4.tcp_congestion_control=cubic
+	modprobe -r sch_hpcc tcp_ldcp tcp_hpcc
+	nothing_loaded
+}
+
+test_known_key_by_hand()
+{
+	local name
+
+	secure_boot || fail "this is no Secure Boot"
 	modprobe -a nf_socket_ipv4 nf_socket_ipv6
 	for name in hpcc_common tcp_hpcc tcp_ldcp sch_hpcc; do
 		insmod "$OWN/$name.ko"
@@ -67,7 +108,7 @@ test_known_key()
 # A bit that changed after it was signed.
 test_changed()
 {
-	secure_boot || skip "the firmware knows keys under Secure Boot only"
+	secure_boot || fail "this is no Secure Boot"
 	cp "$OWN/hpcc_common.ko" /run/changed.ko
 	defer rm /run/changed.ko
 	sed -i 's/What tcp_hpcc and tcp_ldcp share/What tcp_hpcc and tcp_ldcp shaRe/' /run/changed.ko
@@ -77,4 +118,5 @@ test_changed()
 
 DMESG=/run/dmesg
 dmesg > "$DMESG"
-ktap_main test_signed_by_debian test_unsigned test_unknown_key test_known_key test_changed
+ktap_main test_signed_by_debian test_unsigned test_unknown_key test_unknown_by_name \
+	test_known_key test_known_key_by_hand test_changed

@@ -14,13 +14,12 @@ TOP=$(readlink -f "$(dirname "$(readlink -f "$0")")/../..")
 . "$TOP/scripts/root.sh"
 # shellcheck source=selftests/scripts/ktap.sh
 . "$TOP/selftests/scripts/ktap.sh"
+# shellcheck source=selftests/deb/machine.sh
+. "$TOP/selftests/deb/machine.sh"
 NAMES=(hpcc_common tcp_hpcc tcp_ldcp sch_hpcc)
 WORK=
 KVER=
 VERSION=
-# As many as load.sh and signature.sh have.
-LOAD_TESTS=9
-SIGNATURE_TESTS=5
 
 skip_all()
 {
@@ -88,6 +87,19 @@ copy_tree()
 			[ ! -e "$TOP/$file" ] || echo "$file"
 		done | tar -C "$TOP" -cf - -T - | tar -C "$WORK/tree" --no-same-owner -xf -
 	chown -R 65534:65534 "$WORK/tree" "$WORK/nobody"
+	cd "$WORK/tree" || return 1
+	as_nobody git init -q . && as_nobody git add . &&
+		as_nobody git -c user.name=Author -c user.email=author@a.example commit -q -m "As it is"
+}
+
+# maintainer PACKAGE...: who that is
+maintainer()
+{
+	local file
+
+	for file; do
+		dpkg-deb -f "$file" Maintainer
+	done | sort -u
 }
 
 build()
@@ -99,17 +111,25 @@ build()
 	as_nobody scripts/deb "$WORK/nobody/deb" || return 1
 	after=$(find . -type f | sort | xargs sha256sum)
 	diff <(echo "$before") <(echo "$after") &&
+		[ "$(maintainer "$WORK"/nobody/deb/*.deb)" = "Author <author@a.example>" ] &&
 		cp "$WORK"/nobody/deb/*.deb "$ROOT/debs" &&
 		[ "$(ls "$ROOT/debs")" = "hpcc-dkms_${VERSION}_all.deb
 hpcc-tools_${VERSION}_$(dpkg --print-architecture).deb" ]
 }
 
-# Files that two builds of the same sources differ in would be built by chance.
+# Files that two builds of the same sources differ in would be built by chance. One
+# has the sources from git, the other takes all there are.
 reproducible()
 {
+	local -a deb=(env SOURCE_DATE_EPOCH=1 DEBFULLNAME=Builder DEBEMAIL=builder@b.example scripts/deb)
+	local rc=0
+
 	cd "$WORK/tree" || return 1
-	as_nobody env SOURCE_DATE_EPOCH=1 scripts/deb "$WORK/nobody/one" &&
-		as_nobody env SOURCE_DATE_EPOCH=1 scripts/deb "$WORK/nobody/two" &&
+	as_nobody "${deb[@]}" "$WORK/nobody/one" || return 1
+	mv .git "$WORK/git"
+	as_nobody "${deb[@]}" "$WORK/nobody/two" || rc=1
+	mv "$WORK/git" .git
+	[ "$rc" = 0 ] && [ "$(maintainer "$WORK"/nobody/one/*.deb)" = "Builder <builder@b.example>" ] &&
 		(cd "$WORK/nobody/one" && sha256sum -- *.deb) | (cd "$WORK/nobody/two" && sha256sum -c)
 }
 
@@ -147,6 +167,13 @@ field()
 	in_root modinfo -k "$KVER" -F "$2" "$1"
 }
 
+# depends_on MODULE NAME...: on these, sorted, and no others; nothing is asked for softly
+depends_on()
+{
+	[ "$(field "$1" depends | tr ',' '\n' | sort | xargs)" = "${*:2}" ] &&
+		[ -z "$(field "$1" softdep)" ]
+}
+
 metadata()
 {
 	local name
@@ -156,18 +183,42 @@ metadata()
 		[ "$(field "$name" version)" = "$VERSION" ] || return 1
 		[ "$(field "$name" license)" = GPL ] || return 1
 		[ -n "$(field "$name" description)" ] || return 1
+		[ -n "$(field "$name" author)" ] || return 1
 		[ "$(field "$name" name)" = "$name" ] || return 1
 		[[ $(field "$name" vermagic) == "$KVER "* ]] || return 1
+		[ "$name" = sch_hpcc ] || [ -z "$(field "$name" alias)" ] || return 1
 	done
-	[[ $(field tcp_hpcc depends) == *hpcc_common* && $(field tcp_ldcp depends) == *hpcc_common* ]]
+	depends_on hpcc_common && depends_on sch_hpcc && depends_on tcp_ldcp hpcc_common &&
+		depends_on tcp_hpcc hpcc_common nf_socket_ipv4 nf_socket_ipv6
 }
 
+# verified FILE CERTIFICATE: the signature at its end is by that key: 40 bytes behind the
+# signature say how long it is.
+verified()
+{
+	local length
+
+	length=$(tail -c 32 "$1" | head -c 4 | od -An -tu4 --endian=big)
+	head -c -$((length + 40)) "$1" > "$WORK/body"
+	tail -c $((length + 40)) "$1" | head -c "$length" > "$WORK/signature"
+	openssl cms -verify -binary -inform DER -in "$WORK/signature" -content "$WORK/body" \
+		-certfile "$2" -noverify -out /dev/null
+}
+
+# Others' are not taken for it, nor is it for what it did not sign.
 signed()
 {
-	local name
+	local name file=$WORK/file
 
+	openssl x509 -in "$ROOT/var/lib/dkms/mok.pub" -out "$WORK/mok.pem" || return
+	openssl req -x509 -newkey rsa:2048 -nodes -keyout /dev/null -subj /CN=other -out "$WORK/other.pem" || return
 	for name in "${NAMES[@]}"; do
 		[ "$(field "$name" signer)" = "DKMS module signing key" ] || return 1
+		xz -dcf "$(module "$name")" > "$file"
+		verified "$file" "$WORK/mok.pem" || return 1
+		! verified "$file" "$WORK/other.pem" || return 1
+		sed -i 's/HPCC/HPCX/; s/LDCP/LDCX/; s/tcp_/tcx_/' "$file"
+		! verified "$file" "$WORK/mok.pem" || return 1
 	done
 }
 
@@ -181,6 +232,7 @@ found_by_name()
 		"$ROOT/usr/src/linux-headers-${KVER%-*}-common/include/net/pkt_sched.h" &&
 		name=net-sch-hpcc
 	[ "$(in_root modprobe -S "$KVER" -R $name)" = sch_hpcc ] &&
+		[ "$(field sch_hpcc alias)" = "$([ $name = sch_hpcc ] || echo $name)" ] &&
 		[ "$(in_root modprobe -S "$KVER" -R tcp_hpcc)" = tcp_hpcc ] &&
 		[ "$(in_root modprobe -S "$KVER" -R tcp_ldcp)" = tcp_ldcp ] &&
 		in_root modprobe -S "$KVER" --show-depends tcp_ldcp | grep hpcc_common.ko
@@ -207,129 +259,12 @@ tools()
 		in_root hpcc-replay --help | grep '^usage: hpcc-replay'
 }
 
-# ---- on the kernel that the modules were built for
-
-# machine ARG...: of run.sh; TC_LIB_DIR has the package's plugin.
-machine()
-{
-	TC_LIB_DIR=$(dirname "$(find "$ROOT/usr/lib" -name q_hpcc.so)") \
-		"$TOP/scripts/vm/run.sh" --tree "$ROOT" --timeout 300 "$@"
-}
-
-# Results of a script that was run there, as our own.
-retell()
-{
-	local line
-
-	while read -r line; do
-		case $line in
-		"ok "*|"not ok "*)
-			NR=$((NR + 1))
-			echo "${line%%ok *}ok $NR - $1: ${line#*ok *- }"
-			[ "${line#not}" = "$line" ] || FAILED=1
-			;;
-		"#"*) echo "$line" ;;
-		esac
-	done
-}
-
-boots()
-{
-	[ "$(dpkg --print-architecture)" = amd64 ] && command -v qemu-system-x86_64 > /dev/null
-}
-
-# Results that do not come are missing in the plan.
-load_modules()
-{
-	boots || { skip "$LOAD_TESTS" "load: needs qemu-system-x86_64; scripts/install-deps vm"; return; }
-	machine --env "BOOT=/mnt/host$ROOT/usr/share/doc/hpcc-dkms/examples" \
-		-- "$TOP/selftests/deb/load.sh" > "$WORK/load.log" 2>&1
-	grep -q '^1\.\.' "$WORK/load.log" || sed 's/^/# /' "$WORK/load.log"
-	retell load < "$WORK/load.log"
-}
-
-# The firmware of this package knows a key whose other half comes along: who
-# boots by it trusts that one, and none of Microsoft's.
-OVMF=/usr/share/OVMF
-OWN_KEY=/usr/share/ovmf/PkKek-1-snakeoil
-
-# Our modules without a signature, and with one of OWN_KEY's.
-sign_modules()
-{
-	local name file sign
-
-	sign=$(cd "$ROOT" && echo usr/lib/linux-kbuild-*/scripts/sign-file)
-	mkdir "$WORK/unsigned" "$ROOT/debs/own"
-	openssl rsa -passin pass:snakeoil -in "$OWN_KEY.key" -out "$ROOT/debs/own/key" || return
-	cp "$OWN_KEY.pem" "$ROOT/debs/own/certificate"
-	for name in "${NAMES[@]}"; do
-		file=$(find "$ROOT/lib/modules/$KVER/updates/dkms" -name "$name.ko*")
-		cp "$file" "$WORK/unsigned"
-		[ "${file%.xz}" = "$file" ] || xz -d "$WORK/unsigned/$name.ko.xz"
-		# The signature is no part of the object, and goes.
-		strip -g "$WORK/unsigned/$name.ko"
-		cp "$WORK/unsigned/$name.ko" "$ROOT/debs/own"
-		in_root "/$sign" sha256 /debs/own/key /debs/own/certificate "/debs/own/$name.ko" || return
-	done
-}
-
-# A kernel's tree as ROOT is one, but for who signed the kernel.
-sign_kernel()
-{
-	local name
-
-	mkdir "$WORK/signed"
-	for name in initrd release lib; do
-		ln -s "../root/$name" "$WORK/signed/$name"
-	done
-	sbsign --key "$ROOT/debs/own/key" --cert "$ROOT/debs/own/certificate" \
-		--output "$WORK/signed/vmlinuz" "$ROOT/vmlinuz"
-}
-
-# signatures NAME ARG...: the same tests on a kernel that is started otherwise
-signatures()
-{
-	local name=$1
-
-	shift
-	machine --env "OWN=/mnt/host$ROOT/debs/own" --env "UNSIGNED=/mnt/host$WORK/unsigned" "$@" \
-		-- "$TOP/selftests/deb/signature.sh" > "$WORK/$name.log" 2>&1
-	grep -q '^1\.\.' "$WORK/$name.log" || sed 's/^/# /' "$WORK/$name.log"
-	retell "$name" < "$WORK/$name.log"
-}
-
-secure_boot()
-{
-	cp "$OVMF/OVMF_VARS_4M.snakeoil.fd" "$WORK/vars"
-	signatures "Secure Boot" --tree "$WORK/signed" --qemu -machine --qemu smm=on \
-		--qemu -global --qemu driver=cfi.pflash01,property=secure,value=on \
-		--qemu -drive --qemu "if=pflash,format=raw,unit=0,readonly=on,file=$OVMF/OVMF_CODE_4M.secboot.fd" \
-		--qemu -drive --qemu "if=pflash,format=raw,unit=1,file=$WORK/vars"
-}
-
-load_signed()
-{
-	local missing=''
-
-	boots || missing="qemu-system-x86_64; scripts/install-deps vm"
-	[ -e "$OWN_KEY.key" ] && command -v sbsign > /dev/null || missing="ovmf and sbsigntool"
-	if [ -n "$missing" ]; then
-		skip $((2 * SIGNATURE_TESTS)) "signatures: needs $missing"
-		return
-	fi
-	if ! { sign_modules && sign_kernel; } > "$WORK/sign.log" 2>&1; then
-		sed 's/^/# /' "$WORK/sign.log"
-		return
-	fi
-	signatures "sig_enforce" --kernel module.sig_enforce=1
-	secure_boot
-	rm -r "$ROOT/debs/own"
-}
-
 purge()
 {
 	in_root apt-get purge -y hpcc-dkms hpcc-tools && nothing_left
 }
+
+# ---- make dkms
 
 # make_dkms [NAME=VALUE]...: in the root, from a tree
 make_dkms()
@@ -339,13 +274,35 @@ make_dkms()
 
 dkms_from_tree()
 {
-	cp -r "$WORK/tree" "$ROOT/tree" && make_dkms dkms && built && metadata
+	make_dkms dkms && built && metadata
 }
 
 dkms_again()
 {
 	sed -i 's/What tcp_hpcc and tcp_ldcp share/Other sources/' "$ROOT/tree/kmod/common.c"
 	make_dkms dkms && built && [ "$(field hpcc_common description)" = "Other sources" ]
+}
+
+# dkms_step STATUS COMMAND [ARG]...: the modules have that status then
+dkms_step()
+{
+	local status=$1
+
+	shift
+	in_root dkms "$1" "hpcc/$VERSION" "${@:2}" || return 1
+	in_root dkms status "hpcc/$VERSION" | grep ": $status" && return
+	echo "not $status"
+	return 1
+}
+
+# What "make dkms" and the package do in one go.
+dkms_steps()
+{
+	make_dkms dkms-source && dkms_step added add && dkms_step built build -k "$KVER" || return 1
+	! field hpcc_common version 2> /dev/null || return 1
+	dkms_step installed install -k "$KVER" && built && metadata || return 1
+	in_root dkms remove "hpcc/$VERSION" --all || return 1
+	[ -z "$(in_root dkms status "hpcc/$VERSION")" ] && rm -r "$ROOT/usr/src/hpcc-$VERSION" && nothing_left
 }
 
 # other_kernel NAME [OPTION]: headers of a kernel that is not for us: by its name, or
@@ -409,15 +366,15 @@ tests()
 	enter_root "$1"
 	VERSION=$(sed -n 's/^PACKAGE_VERSION="\(.*\)"$/\1/p' "$TOP/dkms.conf")
 	echo "KTAP version 1"
-	echo "1..$((21 + LOAD_TESTS + 2 * SIGNATURE_TESTS))"
+	echo "1..$((22 + LOAD_TESTS + $(wc -w <<< "$ENFORCED $SECURE_BOOT")))"
 	copy_tree
 	ok "deb: both packages, as an ordinary user, beside the tree" build
 	ok "deb: the same sources give the same packages" reproducible
 	ok "deb: nothing for lintian to say" lint
 	ok "install: needs no more than packages of Debian" install
 	ok "install: dkms has built four modules for $KVER" built
-	ok "modinfo: names, version, license, dependencies" metadata
-	ok "modinfo: signed by dkms' key" signed
+	ok "modinfo: names, version, license, dependencies, no more" metadata
+	ok "dkms: signs by its key" signed
 	ok "modprobe: finds them by the names that the kernel asks for" found_by_name
 	ok "tc: finds its plugin" plugin
 	ok "man: finds the manual pages" manuals
@@ -425,6 +382,8 @@ tests()
 	load_modules
 	load_signed
 	ok "purge: leaves nothing" purge
+	cp -r "$WORK/tree" "$ROOT/tree"
+	ok "dkms: adds, builds, installs, removes" dkms_steps
 	ok "make dkms: adds, builds, installs" dkms_from_tree
 	ok "make dkms: replaces the same version" dkms_again
 	ok "kernel without NETFILTER: passed over by dkms" lacks CONFIG_NETFILTER

@@ -11,6 +11,8 @@
 #	loaded		all modules, which nobody uses
 #	used		hpcc is the default congestion control, and each veth that ip
 #			sets up has sch_hpcc
+#	dctcp		nothing, but dctcp is the default congestion control: as hpcc does,
+#			it has its connections marked ECT
 set -u
 
 TREE=/tmp/selftests
@@ -58,6 +60,7 @@ enter()
 	used)
 		load && wrap_ip && sysctl -qw net.ipv4.tcp_congestion_control=hpcc
 		;;
+	dctcp) sysctl -qw net.ipv4.tcp_congestion_control=dctcp ;;
 	*)
 		echo "run.sh: no state $1"
 		return 1
@@ -111,7 +114,7 @@ main()
 		clean_up
 		echo "# status $status after $SECONDS s"
 	done
-	if [ "$state" != without ]; then
+	if [ -d /sys/module/hpcc_common ]; then
 		echo "# users $(awk '/^(hpcc_common|tcp_hpcc|tcp_ldcp|sch_hpcc) / { print $1, $3 }' /proc/modules | tr '\n' ' ')"
 	fi
 }

@@ -53,7 +53,8 @@ all()
 	cp "$(dirname "$CHECK")/check-all" "$WORK/scripts"
 	cat > "$WORK/scripts/check" <<- 'END'
 		#!/bin/bash
-		case "$1 $HPCC_KERNEL" in
+		case "$* $HPCC_KERNEL" in
+		"vm proc sysctl 7.2") echo "4 passed, 0 failed" ;;
 		"vm 6.12") echo "3 passed, 1 failed"; exit 1 ;;
 		"net 6.12") echo "Segmentation fault"; exit 139 ;;
 		*) echo "5 passed, 0 failed, 2 skipped" ;;
@@ -79,7 +80,7 @@ HEAD2='echo "KTAP version 1"; echo 1..2;'
 main()
 {
 	echo "KTAP version 1"
-	echo "1..23"
+	echo "1..24"
 
 	producer good "$HEAD2"'echo "ok 1 - a"; echo "# note"; echo "ok 2 - b"'
 	expect "all pass" 0 "2 passed, 0 failed" good
@@ -137,7 +138,8 @@ main()
 
 	all "rows that pass" 0 $'debug 5 0 2 0\nvm-7.2 5 0 2 0' debug vm-7.2
 	all "a row that fails, one that crashes" 1 \
-		$'vm-6.12 3 1 0 0\numl-6.12 0 1 0 0\ndeb 5 0 2 0' vm-6.12 uml-6.12 deb
+		$'vm-6.12 3 1 0 0\numl-6.12 0 1 0 0\nicount 5 0 2 0' vm-6.12 uml-6.12 icount
+	ONLY="proc sysctl" all "some scripts of a row" 0 $'vm-7.2 4 0 0 0\nicount 5 0 2 0' vm-7.2 icount
 	all "a row that there is not" 2 "" debug vm-6.2
 
 	echo "# $PASS passed, $FAIL failed"

@@ -3,6 +3,8 @@
 #
 # selftests/Makefile, selftests/kselftest.sh: the scripts of selftests/net as
 # kernel selftests, in a guest; run_kselftest.sh is that of the guest's kernel.
+#
+# KSELFTEST_GUEST=vm: in QEMU, on Debian's own kernel, instead of User Mode Linux.
 
 TOP=$(readlink -f "$(dirname "$(readlink -f "$0")")/../..")
 # shellcheck source=selftests/scripts/ktap.sh
@@ -10,10 +12,11 @@ TOP=$(readlink -f "$(dirname "$(readlink -f "$0")")/../..")
 WORK=$(mktemp -d)
 trap 'rm -rf "$WORK"' EXIT
 LIST=$WORK/ksft/kselftest-list.txt
+GUEST=${KSELFTEST_GUEST:-uml}
 
 guest()
 {
-	HPCC_MODDIR=$TOOLS "$TOP/scripts/uml/run.sh" --tree "$TREE" --ro "$WORK" --ro "$TOOLS" -- "$@"
+	HPCC_MODDIR=$TOOLS "$TOP/scripts/$GUEST/run.sh" --tree "$TREE" --ro "$WORK" --ro "$TOOLS" -- "$@"
 }
 
 # Beside a collection of somebody else's, twice.
@@ -23,7 +26,7 @@ install()
 	echo "timers:posix_timers" > "$LIST"
 	make -C "$TOP/selftests" install INSTALL_PATH="$WORK/ksft" &&
 		make -C "$TOP/selftests" install INSTALL_PATH="$WORK/ksft" \
-			KSFT="$TREE/tools/testing/selftests" || return 1
+			KSFT="$SOURCE/tools/testing/selftests" || return 1
 	[ "$(sort "$LIST" | uniq -d)" = "" ] && grep -qx timers:posix_timers "$LIST" &&
 		grep -qx hpcc/selftests/net:sch_hpcc.sh "$LIST" && ! grep 'lib\.sh' "$LIST"
 }
@@ -77,8 +80,18 @@ run_tests_nobody()
 
 main()
 {
-	TREE=$("$TOP/scripts/uml/build.sh") || { echo "Bail out! no kernel"; exit 1; }
-	TOOLS=$("$TOP/scripts/uml/modules.sh" "$TREE") || { echo "Bail out! no modules"; exit 1; }
+	local headers
+
+	SOURCE=$("$TOP/scripts/uml/build.sh") || { echo "Bail out! no kernel"; exit 1; }
+	TREE=$SOURCE
+	headers=$SOURCE
+	if [ "$GUEST" = vm ]; then
+		TREE=$("$TOP/scripts/vm/kernel.sh") || { echo "Bail out! no kernel"; exit 1; }
+		headers=$(readlink -f "$TREE/build")
+	fi
+	TOOLS=$("$TOP/scripts/uml/modules.sh" "$headers") || { echo "Bail out! no modules"; exit 1; }
+	# The virtual machine cannot write to the tree.
+	make -s -C "$TOP/selftests" all
 	echo "KTAP version 1"
 	echo "1..6"
 	ok "install: adds a collection" install
