@@ -408,6 +408,8 @@ static inline void hpcc_average(struct hpcc_algo *a,
  * this ACK brings no record of. U moves when the ACK measured the link that
  * has the maximum: with records of all links this is the draft's loop. A link
  * whose record is there but not usable is left out, as if it had no load.
+ * Where all have u' = 0 that counts: a link that is much faster than the host
+ * sends a packet in less than a unit of time, and U would stay at 1 for ever.
  *
  * Return: enum hpcc_ack_bits; HPCC_ACK_NO_SAMPLE where no link was measured.
  */
@@ -444,7 +446,7 @@ static inline u32 hpcc_measure_inflight(struct hpcc_algo *a,
 	for (i = 0; i < a->end; i++) {
 		if (seen & ~fresh & 1U << i || !a->L[i].valid)
 			continue;
-		if (a->L[i].u_q24 > u_q24) {
+		if (a->L[i].u_q24 > u_q24 || !(u_q24 | tau)) {
 			u_q24 = a->L[i].u_q24;
 			tau = fresh & 1U << i ? min(a->L[i].dts, p->T) : 0;
 		}

@@ -430,13 +430,13 @@ static void measure_inflight__moves_by_the_least_weight(void **state)
 		s = next(&a, 1, 0, 0);
 		hpcc_measure_inflight(&a, &p, &s, 1);
 	}
-	/* u = 0 does not count (max is strict), so all 1000 others are missing */
-	assert_true(U_q44(&a) == ONE << HPCC_U_LOW_BITS);
+	assert_near(U_of(&a), powl(1 - 1e-9L, 2000), 1e-10L);
 	for (i = 0; i < 1000; i++) {
 		s = next(&a, 2, 1, 0);
 		hpcc_measure_inflight(&a, &p, &s, 1);
 	}
-	assert_near(U_of(&a), 0.5L + 0.5L * powl(1 - 2e-9L, 1000), 1e-10L);
+	assert_near(U_of(&a), 0.5L + (powl(1 - 1e-9L, 2000) - 0.5L) *
+		    powl(1 - 2e-9L, 1000), 1e-10L);
 }
 
 /* Three links that ended at the same time, with everything known. */
@@ -522,14 +522,29 @@ static void measure_inflight__first_of_equal_links(void **state)
 	assert_near(U_of(&a), 0.75L, 1e-12);
 }
 
-static void measure_inflight__no_load_moves_nothing(void **state)
+/* A packet that a fast link sends in less than a unit of time. */
+static void measure_inflight__no_load_counts(void **state)
 {
 	struct hpcc_params p = params(5);
 	struct hpcc_algo a = started(&p);
-	struct hpcc_sample s = next(&a, T_NS, 0, 0);
+	struct hpcc_sample s = next(&a, T_NS / 4, 0, 0);
 
 	assert_int_equal(hpcc_measure_inflight(&a, &p, &s, 1), 0);
-	assert_true(U_q44(&a) == ONE << HPCC_U_LOW_BITS);
+	assert_near(U_of(&a), 0.75L, 1e-12);
+	s = next(&a, T_NS, 0, 0);
+	hpcc_measure_inflight(&a, &p, &s, 1);
+	assert_true(U_q44(&a) == 0);
+}
+
+/* Several links without load: one of those that were measured. */
+static void measure_inflight__no_load_anywhere(void **state)
+{
+	struct hpcc_params p = params(5);
+	struct hpcc_algo a = three(&p);
+	struct hpcc_sample s = hop_next(&a, 2, T_NS / 4, 0);
+
+	hpcc_measure_inflight(&a, &p, &s, 1);
+	assert_near(U_of(&a), 0.75L, 1e-12);
 }
 
 static void measure_inflight__missing_link_is_remembered(void **state)
@@ -1348,7 +1363,8 @@ int main(void)
 		cmocka_unit_test(measure_inflight__order_of_records_is_no_matter),
 		cmocka_unit_test(measure_inflight__tau_of_the_largest_link),
 		cmocka_unit_test(measure_inflight__first_of_equal_links),
-		cmocka_unit_test(measure_inflight__no_load_moves_nothing),
+		cmocka_unit_test(measure_inflight__no_load_counts),
+		cmocka_unit_test(measure_inflight__no_load_anywhere),
 		cmocka_unit_test(measure_inflight__missing_link_is_remembered),
 		cmocka_unit_test(measure_inflight__later_link_has_no_rate_yet),
 		cmocka_unit_test(measure_inflight__no_records),
