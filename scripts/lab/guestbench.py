@@ -41,6 +41,7 @@ VARIANTS = {
     "cubic, fq_codel, split": ("cubic", "fq_codel", True, {}),
     "cubic, sch_hpcc, nostamp": ("cubic", "hpcc limit 10mb nostamp", False, {}),
     "cubic, sch_hpcc": ("cubic", "hpcc limit 10mb", False, {}),
+    "bbr, sch_hpcc": ("bbr", "hpcc limit 10mb", False, {}),
     "hpcc, sch_hpcc": ("hpcc", "hpcc limit 10mb", False, BASE_RTT),
     "hpcc, sch_hpcc, burst 44": ("hpcc", "hpcc limit 10mb", False, LONG_BURSTS),
     "ldcp, sch_hpcc, marking": ("ldcp", "hpcc limit 10mb marking ldcp", False, {}),
