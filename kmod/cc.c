@@ -10,7 +10,8 @@
  * peer did not agree, where memory was short, or while no telemetry arrives,
  * the socket runs "hpcc-classic": Reno's response, as tcp_dctcp falls back,
  * which ss and getsockopt then show. With the first record that arrives it
- * returns.
+ * returns. Where telemetry is there and cannot be true (trust.c) the same
+ * happens, and it returns after some round trips in which it can.
  *
  * Loss: recovery conserves packets for one round, then W rules again, since
  * telemetry and not loss tells the load. After an RTO W restarts from one
@@ -26,9 +27,6 @@
 
 #define CREATE_TRACE_POINTS
 #include "trace.h"
-
-/* W_min = W_init / 1024: the authors' simulator has 1/1000 of the line rate. */
-static const u32 hpcc_W_min_shift = 10;
 
 /* Counters that wrap after 128 T tell nothing about an interval beyond half
  * of that.
@@ -84,8 +82,8 @@ static void hpcc_set_T(struct sock *sk, struct hpcc_flow *flow)
 		   div_u64(div_u64(W_init_q16 * (1000 - eta_permille), 1000),
 			   READ_ONCE(sysctls->n_flows));
 	hpcc_params_init(&flow->params, flow->T_ns, W_init_q16,
-			 max_t(u64, W_init_q16 >> hpcc_W_min_shift, 1 << 16),
-			 W_ai_q16, div_u64((u64)eta_permille << 24, 1000),
+			 hpcc_W_min(W_init_q16), W_ai_q16,
+			 div_u64((u64)eta_permille << 24, 1000),
 			 READ_ONCE(sysctls->max_stage));
 
 	scale = hpcc_scale_for(flow->T_ns);
@@ -232,14 +230,25 @@ static void hpcc_run_classic(struct sock *sk, enum hpcc_counter why)
 	hpcc_count(sock_net(sk), why);
 }
 
-static void hpcc_to_classic(struct sock *sk)
+static void hpcc_to_classic(struct sock *sk, enum hpcc_counter why)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
 
 	/* Nothing told that the path takes less: go on from here, slowly. */
 	tp->snd_ssthresh = tcp_snd_cwnd(tp);
 	hpcc_algo_forget(&hpcc_flow_of(sk)->algo);
-	hpcc_run_classic(sk, HPCC_C_FALLBACKS);
+	hpcc_run_classic(sk, why);
+}
+
+/* What W went by was wrong: find out anew what the path takes, up to W_init. */
+static void hpcc_distrust(struct sock *sk, struct hpcc_flow *flow)
+{
+	u64 W_init_bytes = flow->params.W_max_q16 >> 16;
+
+	hpcc_to_classic(sk, HPCC_C_IMPLAUSIBLE);
+	tcp_sk(sk)->snd_ssthresh =
+		clamp_t(u64, div_u64(W_init_bytes, tcp_sk(sk)->mss_cache),
+			2, TCP_INFINITE_SSTHRESH);
 }
 
 static void hpcc_to_telemetry(struct sock *sk, struct hpcc_flow *flow)
@@ -250,6 +259,7 @@ static void hpcc_to_telemetry(struct sock *sk, struct hpcc_flow *flow)
 	flow->doubt = false;
 	flow->conserving = false;
 	hpcc_algo_forget(&flow->algo);
+	hpcc_trust_restart(&flow->trust, tp->snd_nxt);
 	hpcc_algo_restart(&flow->algo, &flow->params,
 			  (u64)tcp_snd_cwnd(tp) * tp->mss_cache << 16);
 	/* Where nothing is in flight TCP does not call hpcc_cong_control(). */
@@ -321,7 +331,11 @@ static void hpcc_cong_control(struct sock *sk, HPCC_CONG_CONTROL_ACK
 		flow->silent_acks = 0;
 	} else if (unlikely(hpcc_silent(tp, flow, rs))) {
 		flow->doubt |= told;
-		hpcc_to_classic(sk);
+		hpcc_to_classic(sk, HPCC_C_FALLBACKS);
+		return;
+	}
+	if (unlikely(hpcc_trust_changes(sk, flow, rs->rtt_us))) {
+		hpcc_distrust(sk, flow);
 		return;
 	}
 	hpcc_apply(sk, flow, rs);
@@ -432,6 +446,7 @@ static void hpcc_init(struct sock *sk)
 	}
 	hpcc_set_T(sk, flow);
 	hpcc_algo_init(&flow->algo, &flow->params);
+	hpcc_trust_init(&flow->trust, tcp_sk(sk)->snd_nxt);
 	hpcc_reserve(sk, flow, hpcc_room(flow));
 	cmpxchg(&sk->sk_pacing_status, SK_PACING_NONE, SK_PACING_NEEDED);
 	tcp_snd_cwnd_set(tcp_sk(sk), hpcc_cwnd(sk, flow));
@@ -482,8 +497,8 @@ struct tcp_congestion_ops hpcc_ops __read_mostly = {
 
 /* ---- Callbacks of hpcc-classic --------------------------------------- */
 
-/* Whether a link can be measured again, after records that were all ignored. */
-static bool hpcc_doubt_ends(struct sock *sk, struct hpcc_flow *flow)
+/* Take records in that W does not follow. Return: whether a link was measured. */
+static bool hpcc_listen(struct sock *sk, struct hpcc_flow *flow)
 {
 	u32 n = hpcc_take_mail(sk, flow);
 	u32 bits;
@@ -497,13 +512,29 @@ static bool hpcc_doubt_ends(struct sock *sk, struct hpcc_flow *flow)
 	return !(bits & HPCC_ACK_NO_SAMPLE);
 }
 
+/* After records that were all ignored a link has to be measured again; after
+ * some that cannot be true hpcc_classic_pkts_acked() decides.
+ */
 static void hpcc_classic_in_ack_event(struct sock *sk, u32 flags)
 {
 	struct hpcc_flow *flow = hpcc_flow_of(sk);
+	bool measured;
 
 	hpcc_in_ack_event(sk, flags);
-	if (flow && READ_ONCE(flow->mail_fresh) &&
-	    (likely(!flow->doubt) || hpcc_doubt_ends(sk, flow)))
+	if (!flow || !READ_ONCE(flow->mail_fresh))
+		return;
+	measured = (flow->doubt || flow->trust.lost) && hpcc_listen(sk, flow);
+	if (!flow->trust.lost && (measured || !flow->doubt))
+		hpcc_to_telemetry(sk, flow);
+}
+
+static void hpcc_classic_pkts_acked(struct sock *sk,
+				    const struct ack_sample *sample)
+{
+	struct hpcc_flow *flow = hpcc_flow_of(sk);
+
+	if (flow && flow->trust.lost &&
+	    hpcc_trust_changes(sk, flow, sample->rtt_us))
 		hpcc_to_telemetry(sk, flow);
 }
 
@@ -519,6 +550,7 @@ struct tcp_congestion_ops hpcc_classic_ops __read_mostly = {
 	.init		= hpcc_classic_init,
 	.release	= hpcc_release,
 	.in_ack_event	= hpcc_classic_in_ack_event,
+	.pkts_acked	= hpcc_classic_pkts_acked,
 	.min_tso_segs	= hpcc_min_tso_segs,
 	.ssthresh	= tcp_reno_ssthresh,
 	.cong_avoid	= tcp_reno_cong_avoid,

@@ -27,6 +27,7 @@
 
 #include <hpcc/algo.h>
 #include <hpcc/record.h>
+#include <hpcc/trust.h>
 
 #include "common.h"
 
@@ -55,7 +56,8 @@
  * @HPCC_C_TX_EXCESS_IGNORED: records whose txBytes B cannot have sent
  * @HPCC_C_PATH_CHANGES: another link at a known hop
  * @HPCC_C_FALLBACKS: telemetry stopped: to the classic response
- * @HPCC_C_RETURNS: telemetry resumed
+ * @HPCC_C_IMPLAUSIBLE: telemetry cannot be true: to the classic response
+ * @HPCC_C_RETURNS: telemetry resumed, or can be true again
  * @HPCC_C_ECN_RESPONSES: windows reduced for CE
  * @HPCC_C_TIMEOUTS: windows restarted after an RTO
  * @__HPCC_C_MAX: number of counters
@@ -82,6 +84,7 @@ enum hpcc_counter {
 	HPCC_C_TX_EXCESS_IGNORED,
 	HPCC_C_PATH_CHANGES,
 	HPCC_C_FALLBACKS,
+	HPCC_C_IMPLAUSIBLE,
 	HPCC_C_RETURNS,
 	HPCC_C_ECN_RESPONSES,
 	HPCC_C_TIMEOUTS,
@@ -247,8 +250,8 @@ struct hpcc_pending {
  * @scale: exponent of the unit that its counters had
  */
 struct hpcc_base {
-	u64 seen_us;
-	u8 scale;
+	u64 seen_us : 56;
+	u64 scale : 8;
 };
 
 /**
@@ -264,6 +267,7 @@ struct hpcc_base {
  * @params: parameters of the algorithm
  * @algo: W, Wc, U, L; proc.c shows W, Wc and U without the socket lock, of
  *	whichever ACK was the last
+ * @trust: whether telemetry is believed
  * @base: age and unit of @algo's L, by hop - 1
  * @sample: what the ACK at hand tells; not on the stack, which some kernels clear
  * @T_ns: T in force; read by proc.c without the socket lock
@@ -309,6 +313,7 @@ struct hpcc_flow {
 	u16 ip_optlen;
 	struct hpcc_params params;
 	struct hpcc_algo algo;
+	struct hpcc_trust trust;
 	struct hpcc_base base[HPCC_HOPS_MAX];
 	struct hpcc_sample sample[HPCC_HOPS_MAX];
 	u32 T_ns;
@@ -381,6 +386,19 @@ static inline bool hpcc_is_ours(const struct sock *sk)
 
 	return ops == &hpcc_ops || ops == &hpcc_classic_ops;
 }
+
+/* ---- Trust in telemetry (trust.c) -------------------------------------------- */
+
+/* W_min = W_init / 1024: the authors' simulator has 1/1000 of the line rate. */
+#define HPCC_W_MIN_SHIFT	10
+
+static inline u64 hpcc_W_min(u64 W_init_q16)
+{
+	return max_t(u64, W_init_q16 >> HPCC_W_MIN_SHIFT, 1 << 16);
+}
+
+bool hpcc_trust_changes(const struct sock *sk, struct hpcc_flow *flow,
+			long rtt_us);
 
 /* ---- Netfilter hooks (option_tx.c, option_rx.c) ------------------------------------- */
 

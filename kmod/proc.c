@@ -34,6 +34,7 @@ static const char * const hpcc_counter_names[__HPCC_C_MAX] = {
 	[HPCC_C_TX_EXCESS_IGNORED] = "tx_excess_ignored",
 	[HPCC_C_PATH_CHANGES] = "path_changes",
 	[HPCC_C_FALLBACKS] = "fallbacks",
+	[HPCC_C_IMPLAUSIBLE] = "implausible",
 	[HPCC_C_RETURNS] = "returns",
 	[HPCC_C_ECN_RESPONSES] = "ecn_responses",
 	[HPCC_C_TIMEOUTS] = "timeouts",

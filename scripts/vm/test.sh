@@ -6,7 +6,7 @@
 # stands between "# script PATH" and "# status N". Where a script takes the machine
 # with it, the others run in a new one. A machine that does not get as far as the
 # first script is tried once more: on a busy host an emulated one may not come up.
-# KTAP_ONLY="test_a test_b" picks tests.
+# KTAP_ONLY="test_a test_b" picks tests; HPCC_STRESS and HPCC_FUZZ_* say how much is done.
 set -euo pipefail
 
 HERE=$(dirname "$(readlink -f "$0")")

@@ -469,15 +469,16 @@ def test_syn_flood():
         peer.ns.sysctl(name, 100000)
     peer.listen()
     peer.listener.listen(100000)
-    segments = []
     for number in range(6000):
         peer.port = 10000 + number
         peer.raw(SYN, 1, 0, struct.pack("!BBH", 2, 4, 1460) + syn_option() + b"\1\1")
         # Before the device's queue is full, or earlier ones are sent again.
-        if number % 400 == 0 or number == 5999:
-            segments = peer.read_all()
-    expect("SYN-ACKs of the last", [seg.option(KIND) for seg in segments
-                                    if seg.dport == peer.port][:1], [SYN_BYTES])
+        if number % 400 == 0:
+            peer.read_all()
+    # A busy machine answers when it can.
+    while (seg := peer.read(10)) and seg.dport != peer.port:
+        pass
+    expect("SYN-ACK of the last", seg and seg.option(KIND), SYN_BYTES)
     peer.port = 7000
     expect("congestion control", get_cc(peer.accept()[1])[:4], "hpcc")
 

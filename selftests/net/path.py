@@ -6,13 +6,15 @@ that shapes; the switches' ports write telemetry, the hosts' do not.
 
 import errno
 import json
+import socket
 import statistics
 import sys
+import threading
 import time
 
 from hpcc_net import (ECHO, FORWARD, Netns, Sniffer, defer, expect, expect_in, expect_rate,
-                      get_cc, let_go, main, ours_in, pattern, sane, set_cc, tcp_info,
-                      transfer, virtual_time)
+                      get_cc, let_go, main, need_virtual_time, ours_in, pattern, sane, set_cc,
+                      tcp_info, transfer, virtual_time)
 
 DELAY = "20us"
 MBPS = 1000
@@ -87,7 +89,7 @@ class Path:
         for ns in self.hosts:
             expect("InCsumErrors", ns.snmp("InCsumErrors"), 0)
             counters = ns.counters()
-            for name in ("checksum_ignored", "bad_hop_ignored", "unagreed_ignored",
+            for name in ("implausible", "checksum_ignored", "bad_hop_ignored", "unagreed_ignored",
                          "window_ignored", "tx_excess_ignored", "ts_back_ignored"):
                 # What is sent twice, as a busy machine was late, is outside, and late.
                 if name not in ("window_ignored", "ts_back_ignored") or virtual_time():
@@ -316,6 +318,26 @@ def test_beside_cubic():
     expect("options on the other", ours_in([seg for seg in segments
                                             if 5002 in (seg.sport, seg.dport)]), [])
     expect("mode", get_cc(ours[0]), "hpcc")
+
+
+def test_behind_a_queue():
+    """A queue that was there before the connection, as RTTs were, is no lie."""
+    need_virtual_time()
+    path = Path()
+    path.a.tc(f"qdisc change dev right root hpcc rate {2 * MBPS}mbit")
+    other = path.connect(5001, cc="reno")
+    # a window that is more than the path holds: some of it waits all the time
+    other[1].setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 200000)
+    thread = threading.Thread(target=transfer, args=((*other, pattern(6000000)),))
+    thread.start()
+    time.sleep(0.01)
+    ours = path.connect(5002)
+    T_ns = path.a.flow(ours[0])["T_ns"]
+    transfer((*ours, pattern(100000)))
+    thread.join()
+    expect_in("T", T_ns, 300000, 3000000)
+    expect("mode", get_cc(ours[0]), "hpcc")
+    path.no_errors()
 
 
 if __name__ == "__main__":

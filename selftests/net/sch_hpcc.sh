@@ -414,7 +414,8 @@ test_replace_under_traffic()
 test_del_under_traffic()
 {
 	links
-	add rate 1mbit limit 1mb delay 1ms
+	# 0.4 s for each: tc may take its time where time is real.
+	add rate 20kbit limit 1mb delay 1ms
 	while_queued 60 tc qdisc del dev v0 root
 	[ "${#SEQ[@]}" -lt 30 ] || fail "kept what it held"
 	add rate 1gbit
