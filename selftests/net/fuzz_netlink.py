@@ -5,14 +5,16 @@ socket options, files read in random pieces. What is accepted is what was asked 
 within its range; what is refused changes nothing and says why; data arrive.
 """
 
+import json
 import os
 import random
 import socket
 import struct
 import sys
 
-from fuzz_nl import (ATTRS, DEFAULTS, HANDLE, MARKS, NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE,
-                     RTM_DELQDISC, RTM_NEWQDISC, Netlink, Request, allowed, changed)
+from fuzz_nl import (ATTRS, CLSACT, DEFAULTS, HANDLE, MARKS, NLM_F_CREATE, NLM_F_EXCL,
+                     NLM_F_REPLACE, RTM_DELQDISC, RTM_NEWQDISC, TCA_EGRESS_BLOCK,
+                     TCA_INGRESS_BLOCK, Netlink, Request, allowed, attr, changed, size_table)
 from hpcc_net import Netns, Pair, defer, expect, main, pattern, set_cc, transfer
 import knob
 
@@ -142,6 +144,90 @@ def test_under_traffic():
     print(f"# {port.accepted} accepted, {port.refused} refused")
     pair.c.tc(f"qdisc replace dev eth0 root hpcc {SANE}")
     transfer(*((client, server, pattern(30000, i)) for i, (client, server) in enumerate(ends)))
+
+
+def still_works(ns, link, frames):
+    """With the options of every day a port passes what it is given."""
+    ns.tc("qdisc replace dev v0 root pfifo", "qdisc replace dev v0 root hpcc")
+    before = ns.port()
+    for _ in range(frames):
+        link.send(bytes(60))
+    after = ns.port()
+    expect("packets", (after["tx_packets"] - before["tx_packets"],
+                       after["tx_bytes"] - before["tx_bytes"]), (frames, frames * 84))
+
+
+def cable():
+    """A namespace whose v0 leads nowhere, with statistics, and a socket that sends there."""
+    tx, port = port_pair()
+    with tx:
+        sock = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
+    sock.bind(("v0", 0))
+    sock.setblocking(False)
+    defer(sock.close)
+    tx.port = lambda: next((qdisc["hpcc"] for qdisc in json.loads(
+        tx.run("tc", "-s", "-j", "qdisc", "show", "dev", "v0"))
+        if qdisc["kind"] == "hpcc"), None)
+    return tx, port, sock
+
+
+def send_some(sock, number):
+    """Frames, as far as the queue takes them."""
+    for _ in range(number):
+        try:
+            sock.send(bytes(200))
+        except OSError:
+            pass
+
+
+def test_size_tables():
+    """A table that makes other lengths of packets: options and counters keep to their
+    rules, packets of no length or of 2 GB do no harm.
+    """
+    tx, port, sock = cable()
+    rng, taken = random.Random(SEED + 6), 0
+    for turn in range(MESSAGES // 3):
+        port.config = None
+        request = Request(rng, gentle=True)
+        body = request.body(port.link.index) + size_table(rng)
+        if turn % 5 == 0:
+            port.link.ask(RTM_DELQDISC, 0, Request(rng).body(port.link.index))
+        error, _ = port.link.ask(RTM_NEWQDISC, NLM_F_CREATE | NLM_F_REPLACE, body)
+        expect(f"{body.hex()}: {error}", error in ("", "EINVAL", "ERANGE", "EMSGSIZE", "ENOENT",
+                                                   "ENOTSUP"), True)
+        taken += not error
+        send_some(sock, rng.randrange(6))
+        said = turn % 20 == 0 and tx.port()
+        if said:
+            sizes = said["drop_limit"], said["tx_packets"], said["tx_bytes"]
+            expect(f"counters {sizes}", said["tx_bytes"] >= said["tx_packets"], True)
+    expect(f"{taken} taken", taken > MESSAGES // 100, True)
+    still_works(tx, sock, 50)
+
+
+def test_clsact():
+    """In the place of clsact, beside it, and with blocks of filters, which there are none of."""
+    tx, port, sock = cable()
+    rng, taken = random.Random(SEED + 7), 0
+    for _ in range(MESSAGES // 3):
+        parent = rng.choice((0xffffffff, 0xffffffff, *CLSACT, 0x10001, rng.getrandbits(32)))
+        kind = rng.choice((b"hpcc\0", b"hpcc\0", b"clsact\0", b"ingress\0"))
+        body = Request(rng, gentle=True).body(port.link.index, rng.choice((HANDLE, 0xffff0000, 0)),
+                                              kind, parent)
+        block = rng.random() < 0.3
+        if block:
+            body += attr(rng.choice((TCA_INGRESS_BLOCK, TCA_EGRESS_BLOCK)),
+                         struct.pack("=I", rng.choice((0, 1, 77))))
+        error, message = port.link.ask(rng.choice((RTM_NEWQDISC, RTM_NEWQDISC, RTM_DELQDISC)),
+                                       NLM_F_CREATE | rng.choice((0, NLM_F_REPLACE, NLM_F_EXCL)),
+                                       body)
+        taken += not error
+        expect(f"{body.hex()}: {error} {message!r}", error in (
+            "", "EINVAL", "ERANGE", "EEXIST", "ENOENT", "ENOTSUP", "EBUSY"), True)
+        send_some(sock, rng.randrange(3))
+    expect(f"{taken} taken", taken > MESSAGES // 100, True)
+    tx.run("tc", "qdisc", "del", "dev", "v0", "clsact", check=False)
+    still_works(tx, sock, 50)
 
 
 def test_batches():

@@ -14,6 +14,10 @@ from qdisc_nl import (HEADERS_LEN, NETLINK_CAP_ACK, NETLINK_EXT_ACK, NLA_F_NESTE
 RTM_DELQDISC, RTM_GETQDISC = 37, 38
 NLM_F_DUMP, NLM_F_EXCL, NLMSG_DONE = 0x300, 0x200, 3
 HANDLE = 0x10000
+TCA_STAB, TCA_STAB_BASE, TCA_STAB_DATA = 8, 1, 2
+TCA_INGRESS_BLOCK, TCA_EGRESS_BLOCK = 13, 14
+# What clsact's own place is called, and those of its filters.
+CLSACT = 0xfffffff1, 0xfffffff2, 0xfffffff3
 
 # number: (name, bytes, smallest, largest)
 ATTRS = {
@@ -143,10 +147,30 @@ class Request:
             self.right = None if self.right else False
         self.nest += struct.pack("=HH", length, number | flags) + data + bytes(-len(data) % 4)
 
-    def body(self, index, handle=HANDLE, kind=b"hpcc\0"):
+    def body(self, index, handle=HANDLE, kind=b"hpcc\0", parent=TC_H_ROOT):
         """Behind the netlink header."""
-        return (struct.pack("=BxxxiIII", socket.AF_UNSPEC, index, handle, TC_H_ROOT, 0) +
+        return (struct.pack("=BxxxiIII", socket.AF_UNSPEC, index, handle, parent, 0) +
                 attr(TCA_KIND, kind) + attr(TCA_OPTIONS | self.flag, self.nest))
+
+
+def size_table(rng):
+    """TCA_STAB: other lengths than packets have, from 1 byte to 2 GB; some of it is
+    wrong.
+    """
+    slots = rng.choice((0, 0, 1, 2, 16, 512, rng.randrange(2000)))
+    spec = struct.pack("=BBhiIIII", rng.choice((0, 3, 10, 30, 31, 255)),
+                       rng.choice((0, 1, 8, 15, 30, 31, 255)), rng.choice((0, -1, 1, -32768, 32767)),
+                       rng.choice((0, 24, -24, -1500, 1 << 20, -1 << 31, (1 << 31) - 1)),
+                       rng.choice((0, 1, 2, 99)), rng.choice((0, 64, 1 << 31)),
+                       rng.choice((0, 1500, 1 << 31)), rng.choice((slots, slots, slots + 1)))
+    data = b"".join(struct.pack("=H", rng.choice((0, 1, 64, 1500, 65535, rng.randrange(65536))))
+                    for _ in range(slots))
+    if rng.random() < 0.1:
+        spec = spec[:rng.randrange(len(spec))]
+    nest = attr(TCA_STAB_BASE, spec) + (attr(TCA_STAB_DATA, data) if slots else b"")
+    if rng.random() < 0.05:
+        nest = bytes(rng.randrange(256) for _ in range(rng.randrange(1, 60)))
+    return attr(TCA_STAB | rng.choice((0, NLA_F_NESTED)), nest)
 
 
 class Netlink:
