@@ -246,13 +246,22 @@ def test_reloads():
              lambda: pair.c.run("rmmod", *reversed(MODULES)),
              lambda: [load(pair.c, module) for module in MODULES], lambda: plug(PORT))
 
-    def some(nr):
+    def at_once(nr):
         with Traffic(ways) as traffic:
             for _ in range(nr):
                 for step in steps:
                     traffic.goes_on(4)
                     step()
 
+    def in_turn(nr):
+        left = list(steps) * nr
+        while left:
+            transfer(*sum(ways, ()), timeout_s=600, each=lambda: left and left.pop(0)())
+
+    # An emulated machine with two CPUs stood still once, after some 100 reloads while
+    # both of them sent, on an instruction that the kernel patches for netfilter hooks.
+    # Whose fault that is is not known; few rounds leave it alone.
+    some = at_once if ROUNDS or virtual_time() else in_turn
     some(2)
     before = slab_kb()
     some(rounds(5))
