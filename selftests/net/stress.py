@@ -259,8 +259,9 @@ def test_reloads():
             transfer(*sum(ways, ()), timeout_s=600, each=lambda: left and left.pop(0)())
 
     # An emulated machine with two CPUs stood still once, after some 100 reloads while
-    # both of them sent, on an instruction that the kernel patches for netfilter hooks.
-    # Whose fault that is is not known; few rounds leave it alone.
+    # both of them sent, on a jump that the kernel patches for netfilter hooks: QEMU may
+    # have gone on to execute the breakpoint that is there meanwhile. Not proven; few
+    # rounds leave it alone.
     some = at_once if ROUNDS or virtual_time() else in_turn
     some(2)
     before = slab_kb()
