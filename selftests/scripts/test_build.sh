@@ -30,7 +30,7 @@ refused()
 	shift
 	out=$("$@" 2>&1) && return 1
 	echo "$out"
-	out=$(grep -E '^modules: |^[^ ]+: \*\*\* hpcc: ' <<< "$out")
+	out=$(grep -E '^modules: |^[^ ]+: (\*\*\* )?hpcc: ' <<< "$out")
 	[ "$(wc -l <<< "$out")" = 1 ] && grep -qE "$pattern" <<< "$out"
 }
 
