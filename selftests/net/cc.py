@@ -388,6 +388,11 @@ def test_ignored_is_silence():
         flow.echo(link.step(9000, 0.9))
         expect(f"{bad}: after one record", flow.cc(), "hpcc-classic")
         flow.round(link.step(9000, 0.9))
+        # In real time they may have come too late after one another to measure by.
+        for _ in range(0 if virtual_time() else 50):
+            if flow.cc() == "hpcc":
+                break
+            flow.round(link.step(9000, 0.9))
         expect(f"{bad}: after two", flow.cc(), "hpcc")
         flow.round(link.step(9000, 1.0, 1.0))
         now = flow.round(link.step(9000, 1.0, 1.0))["W"]
