@@ -36,6 +36,7 @@ help:
 	@echo '  check-vm      check-net on the kernel that Debian ships (KERNEL=X.Y), in QEMU with 2 CPUs'
 	@echo '  check-debug   the same in a guest with KASAN, lockdep, kmemleak, UBSAN (7.2)'
 	@echo '  check-smp     the same in QEMU with 2 CPUs (KASAN, lockdep); check-kcsan: with KCSAN (data races)'
+	@echo '  check-nic     ports with drivers of cards (e1000e, vmxnet3, virtio) that QEMU emulates'
 	@echo '  check-icount  QEMU by counted instructions: two equal runs are equal to the byte'
 	@echo '  check-all     all tests on all kernels, with a table at the end; hours (T="vm-7.2": that row)'
 	@echo '  check-neutral the kernel'"'"'s own selftests, in QEMU: the same with and without our modules?'
@@ -113,6 +114,10 @@ check-smp check-kcsan:
 	@scripts/install-deps lab vm
 	@HPCC_SMP_DEBUG=$(if $(filter check-smp,$@),kasan,kcsan) HPCC_KERNEL=$(KERNEL) SCRIPT_S=1200 \
 		scripts/check vm $(T)
+
+check-nic:
+	@scripts/install-deps lab vm
+	@HPCC_KERNEL=$(KERNEL) scripts/check selftests/vm/nic.sh
 
 check-icount:
 	@scripts/install-deps lab vm
@@ -229,6 +234,6 @@ clean:
 
 .PHONY: all help deps demo bench-core bench-ldcp bench-kernel check check-unit check-replay check-fuzz fuzz fuzz-packets fuzz-netlink \
 	check-scripts check-lab check-net check-style check-uml check-vm check-debug check-neutral check-smp check-kcsan \
-	check-icount check-all style modules \
+	check-nic check-icount check-all style modules \
 	kernel-ready plugin tools install install-user uninstall \
 	dkms dkms-source deb check-deb clean

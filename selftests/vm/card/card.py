@@ -1,0 +1,200 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0
+"""A port with a card's driver: GSO is cut in the qdisc and not in the card, each
+record says what is on the wire, whatever waits in rings and for interrupts.
+"""
+
+import json
+import os
+import re
+import sys
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "../../net"))
+
+# pylint: disable=wrong-import-position
+from hpcc_net import FORWARD, Sniffer, expect, expect_in, get_cc, main, pattern, transfer
+from hpcc_peer import qlen_value
+from path import Path
+
+NBYTES = 2000000
+BANDWIDTH_MBPS = 1000
+ETHERNET = 14 + 24      # header, FCS, preamble and gap
+COUNTER = 1 << 20
+SYS = "/sys/class/net"
+
+
+def cards(driver):
+    """The names of both cards of a driver; those of the last test come back soon."""
+    for _ in range(100):
+        found = [dev for dev in sorted(os.listdir(SYS))
+                 if os.path.basename(os.path.realpath(f"{SYS}/{dev}/device/driver")) == driver]
+        if len(found) == 2:
+            return found
+        time.sleep(0.1)
+    raise AssertionError(f"cards of {driver}: {found}")
+
+
+class CardPath(Path):
+    """Host a, a switch whose port towards b is a card, and b behind another one."""
+
+    def __init__(self, driver, mtu=1500, limit=0):
+        near, far = cards(driver)
+        self.queues = len([name for name in os.listdir(f"{SYS}/{near}/queues") if "tx" in name])
+        super().__init__(switches=1, mtu=mtu)
+        self.switch = self.switches[0]
+        self.switch.ip("link del right")
+        for dev, name, ns in (near, "right", self.switch), (far, "left", self.b):
+            os.system(f"ip link set {dev} down; ip link set {dev} netns {ns.path} name {name}")
+            ns.ip(f"link set {name} mtu {mtu}")
+            ns.run("ethtool", "-K", name, "gro", "off", "lro", "off", check=False)
+        if limit:
+            self.byte_limit("limit_max", limit)
+        self.switch.ip("link set right master br0 up")
+        self.b.ip(f"addr add {self.addr[1]}/24 dev left", "link set left up")
+        # GSO packets go on as they are
+        self.a.tc("qdisc del dev right root")
+        self.qdiscs()
+        self.wait_for_carrier()
+
+    def qdiscs(self):
+        """One for each queue."""
+        how = f"hpcc bandwidth {BANDWIDTH_MBPS}mbit node 7 port 2"
+        if self.queues == 1:
+            self.switch.tc(f"qdisc replace dev right root handle 1: {how}")
+            return
+        self.switch.tc("qdisc replace dev right root handle 1: mq",
+                       *(f"qdisc replace dev right parent 1:{i:x} {how}"
+                         for i in range(1, self.queues + 1)))
+
+    def wait_for_carrier(self):
+        """Cards take a while to find their cable."""
+        for _ in range(100):
+            if all("LOWER_UP" in ns.run("ip", "link", "show", dev) for ns, dev in
+                   ((self.switch, "right"), (self.b, "left"))):
+                return
+            time.sleep(0.1)
+        raise AssertionError("no carrier")
+
+    def byte_limit(self, name, value=None):
+        """Read or write a file of the port's byte_queue_limits."""
+        path = f"/run/sys/class/net/right/queues/tx-0/byte_queue_limits/{name}"
+        what = f"echo {value} > {path}" if value else f"cat {path}"
+        return self.switch.run("unshare", "-m", "sh", "-c", "mkdir -p /run/sys && "
+                               f"mount -t sysfs sysfs /run/sys && {what}")
+
+    def sums(self):
+        """Statistics of the port's qdiscs, added up."""
+        said = json.loads(self.switch.run("tc", "-s", "-j", "qdisc", "show", "dev", "right"))
+        found = [qdisc["hpcc"] for qdisc in said if qdisc["kind"] == "hpcc"]
+        expect("qdiscs", len(found), self.queues)
+        return {name: sum(qdisc[name] for qdisc in found)
+                for name in ("stamped", "tx_packets", "drop_gso")}
+
+
+def wire_ns(seg):
+    """Time of B that a segment takes."""
+    return (seg.total + ETHERNET) * 8000 // BANDWIDTH_MBPS
+
+
+def loads(segments):
+    """(ns of B sent before, ns of B seen until now, ns that wait, modulus, segment) by
+    each record.
+    """
+    seen = 0
+    for seg in segments:
+        opt = seg.telemetry(FORWARD)
+        if opt and opt.records[0]["hop"]:
+            rec = opt.records[0]
+            yield (rec["tx"] << opt.scale, seen, qlen_value(rec["qlen"]) << opt.scale,
+                   COUNTER << opt.scale, seg)
+        seen += wire_ns(seg)
+
+
+def check_tx(segments, in_order):
+    """From one record to the next tx grows by what left meanwhile: never less than what
+    came, and more where the cable lost a packet, as QEMU's does when it is late. Where
+    packets overtake each other the sum counts.
+    """
+    records = list(loads(segments))
+    less = more = sent = seen = 0
+    for one, two in zip(records, records[1:]):
+        if one[3] != two[3]:            # T was measured anew, and the unit with it
+            continue
+        dtx = (two[0] - one[0] + one[3] // 2) % one[3] - one[3] // 2
+        sent += dtx
+        seen += two[1] - one[1]
+        unit = one[3] // COUNTER
+        less += dtx < two[1] - one[1] - 2 * unit
+        more += dtx > two[1] - one[1] + 2 * unit
+    print(f"# {len(records)} records; tx grew by less than what came {less} times, by more "
+          f"{more} times, in all {sent / seen:.4f} of it; longest queue "
+          f"{max(rec[2] for rec in records)} ns")
+    expect_in("tx in all", sent / seen, 0.999, 1.1)
+    if in_order:
+        expect("steps of tx by less than what came", less, 0)
+    return records
+
+
+def through(driver, mtu=1500, limit=0, tso=True):
+    """Data by such a port. Return the path and the records."""
+    path = CardPath(driver, mtu, limit)
+    offload = path.switch.run("ethtool", "-k", "right")
+    if tso:
+        expect("TSO", re.findall(r"tcp-segmentation-offload: (\w+)", offload), ["on"])
+    sniffer = Sniffer(path.b, "left")
+    client, server = path.connect()
+    transfer((client, server, pattern(NBYTES)), timeout_s=100)
+    segments = [seg for seg in sniffer.segments() if seg.dport == 5000]
+    expect("segments beyond the MTU", [seg.total for seg in segments if seg.total > mtu], [])
+    expect("hops, mode", (path.a.flow()["hops"], get_cc(client)), (1, "hpcc"))
+    # Of two queues packets overtake each other; some do that arrive by virtio.
+    records = check_tx(segments, path.queues == 1 and driver != "virtio_net")
+    counters, sums = path.a.counters(), path.sums()
+    data = [seg for seg in segments if seg.payload]
+    expect_in("stamped", sums["stamped"], len(data), len(data) + 20)
+    expect_in("records", len(records), 0.95 * len(data) - 2, len(data))
+    expect("drop_gso", sums["drop_gso"], 0)
+    print(f"# {driver}: {path.queues} queues, {counters['forward_sent']} packets of GSO, "
+          f"{sums['stamped']} stamped")
+    if mtu == 1500:
+        expect("packets cut by the qdisc", sums["stamped"] > counters["forward_sent"], True)
+    for name in ("malformed_ignored", "checksum_ignored", "bad_hop_ignored", "tx_excess_ignored",
+                 "ts_back_ignored", "implausible"):
+        expect(name, counters[name], 0)
+    for ns in path.hosts:
+        expect("InCsumErrors", ns.snmp("InCsumErrors"), 0)
+    return path, records
+
+
+def test_one_queue():
+    through("e1000e")
+
+
+def test_byte_queue_limits():
+    """The driver takes two packets at most: what waits is in the qdisc, and in qlen."""
+    path, records = through("e1000e", limit=3000)
+    expect_in("limit", int(path.byte_limit("limit")), 1, 3000)
+    expect_in("longest queue", max(rec[2] for rec in records), 1514 * 8, 10 ** 9)
+    expect("queue behind the last", records[-1][2], 0)
+
+
+def test_queue_for_each_cpu():
+    path, _ = through("vmxnet3")
+    expect("queues", path.queues > 1, True)
+
+
+def test_virtio():
+    """Without TSO: behind a hub of QEMU's nobody could cut its packets."""
+    through("virtio_net", tso=False)
+
+
+def test_jumbo_frames():
+    """Not vmxnet3: as QEMU has it none arrives, whatever the qdisc."""
+    for driver in "e1000e", "virtio_net":
+        _, records = through(driver, mtu=9000, tso=driver != "virtio_net")
+        expect_in("longest packet", max(rec[4].total for rec in records), 8000, 9000)
+
+
+if __name__ == "__main__":
+    main(sys.modules[__name__])
