@@ -77,7 +77,7 @@ complaints()
 watched()
 {
 	[ ! -e "$KCSAN" ] ||
-		sed -n 's/^\(setup_watchpoints\|data_races\): /# KCSAN, since the boot: &/p' "$KCSAN"
+		sed -n 's/^\(setup_watchpoints\|data_races\|races_unknown_origin\): /# KCSAN, since the boot: &/p' "$KCSAN"
 }
 
 main()
