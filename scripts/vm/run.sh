@@ -13,7 +13,7 @@
 #   --mem SIZE      memory of the guest (1G)
 #   --cpus N        CPUs (2)
 #   --icount        one CPU, emulated, that takes a nanosecond for each instruction:
-#                   equal runs are equal to the byte, and far from real time. The
+#                   equal runs give equal results, far from real time. The
 #                   guest has a copy of what COMMAND needs and writes nowhere else
 #   --timeout S     give up after S seconds (600), or when the guest has given no
 #                   sign of life for 2 minutes
