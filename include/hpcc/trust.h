@@ -224,7 +224,7 @@ static inline void hpcc_trust_watch(struct hpcc_trust *t,
 	u32 at = t->at;
 	u32 i;
 
-	for (i = 0; i < HPCC_HOPS_MAX; i++) {
+	for (i = 0; i < a->end; i++) {
 		if (a->L[i].valid && a->L[i].u_q24 > most_q24) {
 			most_q24 = a->L[i].u_q24;
 			at = i;

@@ -100,7 +100,6 @@ static void expect_average(const struct hpcc_algo *was,
 			   const struct hpcc_sample *s, u32 n)
 {
 	long double u = 0, tau = 0, U = U_of(was), error;
-	u64 dts[HPCC_HOPS_MAX];
 	char state[HPCC_HOPS_MAX] = { 0 };	/* 'f'resh, or 'u'nusable */
 	u32 i, at;
 
@@ -111,17 +110,20 @@ static void expect_average(const struct hpcc_algo *was,
 		if (at >= HPCC_HOPS_MAX || state[at])
 			continue;
 		l = was->L[at];
-		state[at] = hpcc_link_update(&l, p, &s[i], &dts[at]) ? 'u' : 'f';
+		state[at] = hpcc_link_update(&l, p, &s[i]) ? 'u' : 'f';
 		if (state[at] == 'f')
 			expect_u(&was->L[at], &now->L[at], p);
 	}
 	for (at = 0; at < HPCC_HOPS_MAX; at++) {
 		long double u_at = ldexpl(now->L[at].u_q24, -24);
 
-		if (state[at] == 'u' || !now->L[at].valid || u_at <= u)
+		if (state[at] == 'u' || !now->L[at].valid)
+			continue;
+		/* Without load on any link, one that was measured counts. */
+		if (u_at <= u && u + tau > 0)
 			continue;
 		u = u_at;
-		tau = state[at] == 'f' ? min(dts[at], p->T) : 0;
+		tau = state[at] == 'f' ? min(now->L[at].dts, p->T) : 0;
 	}
 	error = fabsl(u - U) * tau * 0x1p-64L + 0x1p-44L;
 	if (tau)

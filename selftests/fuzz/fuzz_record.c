@@ -20,6 +20,8 @@ static void record_bytes(const u8 *p)
 	expect(r.hop <= HPCC_HOPS_MAX);
 	expect(r.ts <= HPCC_COUNTER_MASK && r.tx <= HPCC_COUNTER_MASK);
 	expect(r.qlen <= HPCC_QLEN_MAX);
+	expect(hpcc_slot_hop(p) == r.hop);
+	expect(hpcc_qlen_decode(hpcc_slot_qlen(p)) == r.qlen);
 	hpcc_record_encode(again, &r);
 	expect(!memcmp(p, again, sizeof(again)));
 }
@@ -33,6 +35,7 @@ static void identity_bytes(const u8 *p)
 	hpcc_identity_decode(p, &id);
 	hpcc_identity_encode(again, &id);
 	expect(!memcmp(p, again, 5));
+	expect(hpcc_slot_hop(p) == id.hop);
 	hpcc_identity_decode(again, &id2);
 	expect(id.hop == id2.hop && id.node == id2.node &&
 	       id.port == id2.port && id.bps == id2.bps);

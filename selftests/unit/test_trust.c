@@ -141,7 +141,7 @@ static void weigh__nothing_to_say(void **state)
 
 static void watch__most_loaded(void **state)
 {
-	struct hpcc_algo a = {};
+	struct hpcc_algo a = { .end = 4 };
 	struct hpcc_trust t;
 
 	hpcc_trust_init(&t, 0);
