@@ -402,6 +402,7 @@ bool hpcc_trust_changes(const struct sock *sk, struct hpcc_flow *flow,
 
 /* ---- Netfilter hooks (option_tx.c, option_rx.c) ------------------------------------- */
 
+void hpcc_set_ip_length(struct sk_buff *skb, u8 family);
 unsigned int hpcc_local_out(void *priv, struct sk_buff *skb,
 			    const struct nf_hook_state *state);
 unsigned int hpcc_local_in(void *priv, struct sk_buff *skb,

@@ -5,10 +5,12 @@
  * Runs before TCP and without the socket lock. What an option says is
  * believed only if the segment's checksum is right, its sequence or ACK
  * number lies in the window, and the connection agreed; anything else is
- * counted and ignored, and the segment goes on untouched.
+ * counted and ignored, and the segment goes on.
  *
- * Options that have been read are taken out: with them TCP would have to leave
- * its fast path for each segment, and could not join those in its backlog.
+ * Options of a connection that agreed are taken out once they have been looked
+ * at, if the checksum is right and all of them are well-formed: with them TCP
+ * would have to leave its fast path for each segment, and could not join those
+ * in its backlog. All other segments go on untouched.
  */
 #include <linux/ip.h>
 #include <linux/ipv6.h>
@@ -424,16 +426,7 @@ static void hpcc_strip(const struct hpcc_arrival *in, u32 at)
 	__skb_pull(skb, n);
 	skb_reset_network_header(skb);
 	skb_set_transport_header(skb, in->thoff);
-	if (in->state->pf == NFPROTO_IPV4) {
-		struct iphdr *iph = ip_hdr(skb);
-		__be16 old = iph->tot_len;
-
-		iph->tot_len = htons(skb->len);
-		csum_replace2(&iph->check, old, iph->tot_len);
-	} else {
-		ipv6_hdr(skb)->payload_len =
-			htons(skb->len - sizeof(struct ipv6hdr));
-	}
+	hpcc_set_ip_length(skb, in->state->pf);
 }
 
 /* The socket of a segment.

@@ -150,6 +150,27 @@ static void hpcc_segment_checksum(const struct hpcc_segment *seg, u32 n)
 	th->check = ~csum_fold(sum);
 }
 
+/**
+ * hpcc_set_ip_length() - have the IP header say how long a packet is now
+ * @skb: the packet, data at its IP header, at most 64 KB long
+ * @family: NFPROTO_IPV4 or NFPROTO_IPV6
+ *
+ * The IPv4 checksum is corrected.
+ */
+void hpcc_set_ip_length(struct sk_buff *skb, u8 family)
+{
+	if (family == NFPROTO_IPV4) {
+		struct iphdr *iph = ip_hdr(skb);
+		__be16 old = iph->tot_len;
+
+		iph->tot_len = htons(skb->len);
+		csum_replace2(&iph->check, old, iph->tot_len);
+	} else {
+		ipv6_hdr(skb)->payload_len =
+			htons(skb->len - sizeof(struct ipv6hdr));
+	}
+}
+
 /* Make room for @n option bytes behind those that are there.
  *
  * Return: where to write them, or NULL where there is no memory. The caller
@@ -167,16 +188,7 @@ static u8 *hpcc_segment_open(struct hpcc_segment *seg, u32 n, u8 family)
 	skb_reset_network_header(skb);
 	skb_set_transport_header(skb, seg->thoff);
 	skb->csum_start -= n;
-	if (family == NFPROTO_IPV4) {
-		struct iphdr *iph = ip_hdr(skb);
-		__be16 old = iph->tot_len;
-
-		iph->tot_len = htons(skb->len);
-		csum_replace2(&iph->check, old, iph->tot_len);
-	} else {
-		ipv6_hdr(skb)->payload_len =
-			htons(skb->len - sizeof(struct ipv6hdr));
-	}
+	hpcc_set_ip_length(skb, family);
 	return skb->data + head;
 }
 
