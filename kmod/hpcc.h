@@ -345,6 +345,8 @@ struct hpcc_flow {
 	bool prompt;
 };
 
+int hpcc_flow_init(void);
+void hpcc_flow_exit(void);
 struct hpcc_flow *hpcc_flow_create(struct sock *sk);
 void hpcc_flow_destroy(struct hpcc_flow *flow);
 struct hpcc_flow *hpcc_flow_find(const struct sock *sk);

@@ -108,9 +108,12 @@ static int __init hpcc_init(void)
 	BUILD_BUG_ON(sizeof(struct hpcc_ca) > ICSK_CA_PRIV_SIZE);
 
 	hpcc_agree_init();
-	err = register_pernet_subsys(&hpcc_net_ops);
+	err = hpcc_flow_init();
 	if (err)
 		return err;
+	err = register_pernet_subsys(&hpcc_net_ops);
+	if (err)
+		goto err_flow;
 	err = tcp_register_congestion_control(&hpcc_ops);
 	if (err)
 		goto err_pernet;
@@ -118,6 +121,8 @@ static int __init hpcc_init(void)
 
 err_pernet:
 	unregister_pernet_subsys(&hpcc_net_ops);
+err_flow:
+	hpcc_flow_exit();
 	return err;
 }
 
@@ -125,6 +130,7 @@ static void __exit hpcc_exit(void)
 {
 	tcp_unregister_congestion_control(&hpcc_ops);
 	unregister_pernet_subsys(&hpcc_net_ops);
+	hpcc_flow_exit();
 }
 
 module_init(hpcc_init);

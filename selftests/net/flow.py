@@ -2,14 +2,16 @@
 # SPDX-License-Identifier: GPL-2.0
 """State of connections: born and gone at the right time, whatever happens."""
 
+import os
 import random
 import socket
 import struct
 import sys
 import time
 
-from hpcc_net import (ACK, ECHO, FORWARD, RST, Netns, Pair, disconnect, expect, get_cc,
-                      main, option, ours_in, pattern, record, set_cc, transfer, users)
+from hpcc_net import (ACK, ECHO, FORWARD, RST, Netns, Pair, disconnect, expect, expect_in,
+                      get_cc, main, option, ours_in, pattern, record, set_cc, transfer, users,
+                      virtual_time)
 from hpcc_peer import Peer
 
 # A port that writes telemetry, on both ends of the cable.
@@ -92,6 +94,30 @@ def test_many():
         server.close()
     time.sleep(1)
     expect("flows", pair.c.flows() + pair.s.flows(), [])
+
+
+def unreclaimable_kb():
+    """What the kernel's objects take, once a grace period has freed some."""
+    time.sleep(3)
+    with open("/proc/meminfo", encoding="ascii") as file:
+        return next(int(line.split()[1]) for line in file if line.startswith("SUnreclaim"))
+
+
+def test_memory():
+    """A flow takes what it needs, and not the next power of two. The difference to the
+    same connections without.
+    """
+    pair = Pair()
+    listener = pair.listen()
+    ends = sum([pair.connect(listener) for _ in range(200)], ())
+    used = unreclaimable_kb()
+    for sock in ends:
+        set_cc(sock, "reno")
+    used -= unreclaimable_kb()
+    print(f"# {1024 * used // len(ends)} bytes for a flow")
+    # A kernel that watches itself keeps what was freed. In real time others free, too.
+    if virtual_time() and not os.path.exists("/sys/kernel/debug/kmemleak"):
+        expect_in("bytes for a flow", 1024 * used / len(ends), 1000, 3100)
 
 
 def test_short_connections():
