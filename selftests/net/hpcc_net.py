@@ -484,6 +484,8 @@ class Tracepoint:
         if Tracepoint.pipe is None:
             Tracepoint.pipe = os.open(self.top + "/trace_pipe", os.O_RDONLY | os.O_NONBLOCK)
         self.lines()
+        # Else the kernel patches its scheduler for each: see testing.rst, of QEMU.
+        self.write("options/record-cmd", "0")
         self.write(folder + "/enable", "1")
         defer(self.write, folder + "/enable", "0")
 

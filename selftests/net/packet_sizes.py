@@ -8,8 +8,10 @@ import sys
 
 from features import CCS, Routed, both_ways, expect_works, nft, sysfs
 from hpcc_net import (FORWARD, IDENTIFY, Pair, Sniffer, data_segments, expect, expect_in, get_cc,
-                      main, ours_in, pattern, sane, tcp_info, transfer)
+                      main, option, ours_in, pattern, record, sane, tcp_info, transfer, virtual_time)
 
+OPTIONS_MAX = 40
+LEAST = len(option(FORWARD, [record(1, 0, 0)]))
 DEAF = """
 table inet deaf {
 	chain i {
@@ -22,9 +24,10 @@ table inet deaf {
 
 
 def without(segments):
-    """Data that do not ask for telemetry."""
+    """Data that do not ask for telemetry, though two blocks of SACK leave no room."""
     return [seg for seg in data_segments(segments)
-            if not seg.telemetry(FORWARD) and not seg.telemetry(IDENTIFY)]
+            if not seg.telemetry(FORWARD) and not seg.telemetry(IDENTIFY)
+            and len(seg.options) + LEAST <= OPTIONS_MAX]
 
 
 def test_big_tcp():
@@ -50,7 +53,9 @@ def test_big_tcp():
                 expect("longest", longest, 1500)
             beyond = [seg for seg in segments if seg.total >= 1 << 16]
             expect("our options on those", ours_in(beyond), [])
-            expect("runs", get_cc(client), cc)
+            # A slow host sends nothing but those, without telemetry.
+            if virtual_time():
+                expect("runs", get_cc(client), cc)
             for ns in (pair.c, pair.s):
                 expect("InCsumErrors", ns.snmp("InCsumErrors"), 0)
 

@@ -258,10 +258,9 @@ def test_reloads():
         while left:
             transfer(*sum(ways, ()), timeout_s=600, each=lambda: left and left.pop(0)())
 
-    # An emulated machine with two CPUs stood still once, after some 100 reloads while
-    # both of them sent, on a jump that the kernel patches for netfilter hooks: QEMU may
-    # have gone on to execute the breakpoint that is there meanwhile. Not proven; few
-    # rounds leave it alone.
+    # Each time the kernel patches the code of netfilter's hooks, which the other CPU
+    # runs: QEMU before 8.1 may go on with the breakpoint that is there meanwhile
+    # (testing.rst). Few rounds leave it alone.
     some = at_once if ROUNDS or virtual_time() else in_turn
     some(2)
     before = slab_kb()

@@ -142,6 +142,23 @@ dies()
 		grep 'ended without a status' <<< "$said"
 }
 
+# What the kernel complained of comes before its registers and call traces.
+dies_at_length()
+{
+	local said
+
+	pretend '{ echo booting; echo "int3: 0000 [#1]"; seq 100; } > "$JOB/console"'
+	said=$(HPCC_VM_ACCEL=tcg pretended "$RUN" --tree "$TREE" true 2>&1)
+	expect status $? 125 && grep -F 'int3: 0000 [#1]' <<< "$said" && ! grep booting <<< "$said"
+}
+
+one_thread()
+{
+	pretend 'echo 0 > "$JOB/status"'
+	HPCC_VM_ACCEL=tcg-single pretended "$RUN" --tree "$TREE" true &&
+		grep -F 'thread=single' "$WORK/calls"
+}
+
 nothing_left()
 {
 	pgrep -af "path=$WORK" && return 1
@@ -157,7 +174,7 @@ bad_arguments()
 	said=$("$RUN" --tree "$TREE" 2>&1)
 	expect "status without a command" $? 125 && grep 'no command' <<< "$said" || return
 	said=$(HPCC_VM_ACCEL=fast "$RUN" --tree "$TREE" true 2>&1)
-	expect "status of an accelerator" $? 125 && grep 'kvm or tcg' <<< "$said" || return
+	expect "status of an accelerator" $? 125 && grep 'kvm, tcg or tcg-single' <<< "$said" || return
 	said=$("$TOP/scripts/vm/kernel.sh" --kernel-version 6 2>&1)
 	expect "status of a version" $? 1 && grep '6 is no kernel version' <<< "$said"
 }
@@ -276,13 +293,15 @@ main()
 	TREE=$("$TOP/scripts/vm/kernel.sh") || skip_all "no kernel"
 	export TMPDIR=$WORK
 	echo "KTAP version 1"
-	echo "1..13"
+	echo "1..15"
 	ok "kvm: no guest boots with it: emulated, tried once" kvm_does_not_boot
 	ok "kvm: a guest hangs with it: emulated" kvm_hangs
 	ok "kvm: a guest boots with it" kvm_boots
 	ok "run: a guest that does not end" hangs
 	ok "run: a guest without a sign of life" silent
 	ok "run: a guest that dies shows its console" dies
+	ok "run: from the kernel's first complaint on" dies_at_length
+	ok "run: all CPUs in one thread" one_thread
 	ok "run: refuses what it does not know" bad_arguments
 	ok "run: nothing is left of all these" nothing_left
 	ok "kernel: a distribution that has none" no_kernel_here
