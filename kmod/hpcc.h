@@ -147,6 +147,20 @@ static inline struct hpcc_net *hpcc_pernet(const struct net *net)
 }
 
 /**
+ * hpcc_pernet_rcu() - our state in a network namespace, for each packet
+ * @net: the namespace
+ *
+ * net_generic() enters an RCU read side of its own, by two calls where kernels are
+ * preemptible.
+ *
+ * Context: RCU read side.
+ */
+static inline struct hpcc_net *hpcc_pernet_rcu(const struct net *net)
+{
+	return rcu_dereference(net->gen)->ptr[hpcc_net_id];
+}
+
+/**
  * hpcc_count() - count something
  * @net: network namespace it happened in
  * @what: what
@@ -156,6 +170,18 @@ static inline struct hpcc_net *hpcc_pernet(const struct net *net)
 static inline void hpcc_count(const struct net *net, enum hpcc_counter what)
 {
 	this_cpu_inc(hpcc_pernet(net)->counters->value[what]);
+}
+
+/**
+ * hpcc_count_rcu() - count something, for each packet
+ * @net: network namespace it happened in
+ * @what: what
+ *
+ * Context: RCU read side, as netfilter hooks are.
+ */
+static inline void hpcc_count_rcu(const struct net *net, enum hpcc_counter what)
+{
+	this_cpu_inc(hpcc_pernet_rcu(net)->counters->value[what]);
 }
 
 int hpcc_sysctl_register(struct net *net);

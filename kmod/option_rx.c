@@ -81,6 +81,10 @@ static bool hpcc_arrival_parse(struct hpcc_arrival *in)
 
 static bool hpcc_arrival_intact(const struct hpcc_arrival *in)
 {
+	/* Checked, or never computed: nf_checksum() would say so, too. */
+	if (in->skb->ip_summed == CHECKSUM_PARTIAL ||
+	    in->skb->ip_summed == CHECKSUM_UNNECESSARY)
+		return true;
 	return !nf_checksum(in->skb, NF_INET_LOCAL_IN, in->thoff, IPPROTO_TCP,
 			    in->state->pf);
 }
@@ -104,7 +108,8 @@ static void hpcc_arrival_tuple(const struct hpcc_arrival *in,
 
 /* ---- SYN and SYN-ACK ---------------------------------------------------------- */
 
-static void hpcc_syn_in(const struct hpcc_arrival *in)
+/* Seldom, and with a tuple that takes up stack: not a part of its caller. */
+static noinline void hpcc_syn_in(const struct hpcc_arrival *in)
 {
 	struct net *net = in->state->net;
 	const struct hpcc_sysctls *sysctls = &hpcc_pernet(net)->sysctls;
@@ -138,9 +143,10 @@ static void hpcc_syn_in(const struct hpcc_arrival *in)
 /* ---- Segments of a connection that agreed ---------------------------------------- */
 
 /* A hop whose newer record waits in one phase: what waits of it in others would be
- * echoed behind that, and be too old then.
+ * echoed behind that, and be too old then. Paths of more hops than one option holds
+ * have phases.
  */
-static void hpcc_pending_drop(struct hpcc_flow *flow, u8 phase, u16 hops)
+static noinline void hpcc_pending_drop(struct hpcc_flow *flow, u8 phase, u16 hops)
 {
 	unsigned long others = flow->pending_mask & ~BIT(phase);
 	u32 i, k;
@@ -187,7 +193,7 @@ static void hpcc_forward_in(struct hpcc_flow *flow, const struct hpcc_opt *opt,
 		memcpy(pending->record[n++], record, HPCC_RECORD_LEN);
 		hops |= BIT(hpcc_slot_hop(record));
 	}
-	if (opt->type == HPCC_OPT_FORWARD)
+	if (opt->type == HPCC_OPT_FORWARD && flow->pending_mask & ~BIT(phase))
 		hpcc_pending_drop(flow, phase, hops);
 	/* Not as a whole: nr is looked at without the lock. */
 	pending->opt.type = opt->type;
@@ -314,7 +320,7 @@ static void hpcc_option_in(struct hpcc_flow *flow, const struct sock *sk,
 			return;
 		}
 		hpcc_forward_in(flow, opt, records);
-		hpcc_count(net, HPCC_C_FORWARD_RECEIVED);
+		hpcc_count_rcu(net, HPCC_C_FORWARD_RECEIVED);
 		return;
 	case HPCC_OPT_ECHO:
 	case HPCC_OPT_IDENTIFY_ECHO:
@@ -332,33 +338,34 @@ static void hpcc_option_in(struct hpcc_flow *flow, const struct sock *sk,
 		if (unlikely(bad))
 			this_cpu_add(hpcc_pernet(net)->counters->value
 				     [HPCC_C_BAD_HOP_IGNORED], bad);
-		hpcc_count(net, HPCC_C_ECHO_RECEIVED);
+		hpcc_count_rcu(net, HPCC_C_ECHO_RECEIVED);
 		return;
 	default:
 		hpcc_count(net, HPCC_C_MALFORMED_IGNORED);
 	}
 }
 
-/* All our options of a segment: at most one each way.
+/* All our options of a segment: at most one each way. @at and @pos are of the first
+ * one of either kind, as hpcc_opt_next_of() returned them, or -EINVAL.
  *
  * Return: where those begin that nobody needs any more, and that nothing follows.
  */
 static u32 hpcc_options_in(struct hpcc_flow *flow, const struct sock *sk,
-			   const struct hpcc_arrival *in)
+			   const struct hpcc_arrival *in, int at, u32 pos)
 {
 	const struct net *net = in->state->net;
 	u32 tail = in->optlen;
 	u32 end = ~0U;
 	bool keep = false;
 	u32 seen = 0;
-	u32 pos = 0;
-	int at;
 
-	while ((at = hpcc_opt_next(in->opts, in->optlen, &pos,
-				   flow->kind)) >= 0) {
+	for (; at >= 0; at = hpcc_opt_next(in->opts, in->optlen, &pos,
+					   flow->kind)) {
 		struct hpcc_opt opt;
 		bool reverse;
 
+		if (unlikely(in->opts[at] != flow->kind))
+			continue;
 		if (at != end)
 			tail = at;
 		end = pos;
@@ -455,7 +462,7 @@ static struct sock *hpcc_arrival_sock(const struct hpcc_arrival *in, bool *put)
 	return sk_fullsock(sk) ? sk : NULL;
 }
 
-static void hpcc_unagreed_in(const struct hpcc_arrival *in)
+static noinline void hpcc_unagreed_in(const struct hpcc_arrival *in)
 {
 	const struct net *net = in->state->net;
 	u8 kind = READ_ONCE(hpcc_pernet(net)->sysctls.option_kind);
@@ -472,10 +479,12 @@ static void hpcc_segment_in(const struct hpcc_arrival *in)
 	struct sock *sk;
 	u32 pos = 0;
 	bool put;
+	int at;
 
 	/* A flow keeps the kind that it agreed upon when the sysctl changes. */
-	if (hpcc_opt_next_of(in->opts, in->optlen, &pos, HPCC_OPT_KIND_DEFAULT,
-			     HPCC_OPT_KIND_OTHER) == -ENOENT)
+	at = hpcc_opt_next_of(in->opts, in->optlen, &pos, HPCC_OPT_KIND_DEFAULT,
+			      HPCC_OPT_KIND_OTHER);
+	if (at == -ENOENT)
 		return;
 	sk = hpcc_arrival_sock(in, &put);
 	if (!sk)
@@ -486,7 +495,7 @@ static void hpcc_segment_in(const struct hpcc_arrival *in)
 	else if (!hpcc_arrival_intact(in))
 		hpcc_count(net, HPCC_C_CHECKSUM_IGNORED);
 	else
-		hpcc_strip(in, hpcc_options_in(flow, sk, in));
+		hpcc_strip(in, hpcc_options_in(flow, sk, in, at, pos));
 	if (put)
 		sock_put(sk);
 }

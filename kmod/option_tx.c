@@ -98,7 +98,7 @@ static bool hpcc_segment_compatible(const struct hpcc_segment *seg)
 {
 	const u8 *opts = seg->skb->data + seg->thoff + sizeof(struct tcphdr);
 	u32 len = seg->thlen - sizeof(struct tcphdr);
-	u32 at = 0;
+	u32 at = hpcc_opts_usual(opts, len);
 
 	while (at < len && opts[at] != HPCC_TCPOPT_EOL) {
 		if (opts[at] == HPCC_TCPOPT_NOP) {
@@ -332,8 +332,8 @@ static u32 hpcc_pending_write(struct hpcc_pending *from, u8 *p, u8 kind,
 static u32 hpcc_echo_write(struct hpcc_flow *flow, u8 *p, u32 room)
 {
 	u32 slots;
+	u32 phase;
 	u32 len;
-	int i;
 
 	if (room < hpcc_opt_len(1))
 		return 0;
@@ -344,20 +344,18 @@ static u32 hpcc_echo_write(struct hpcc_flow *flow, u8 *p, u32 room)
 		return hpcc_pending_write(&flow->pending_identity, p,
 					  flow->kind, HPCC_OPT_IDENTIFY_ECHO,
 					  slots);
-	for (i = 0; i < HPCC_PHASES; i++) {
-		u8 phase = (flow->pending_next + i) % HPCC_PHASES;
-
-		if (!(flow->pending_mask & BIT(phase)))
-			continue;
-		len = hpcc_pending_write(&flow->pending[phase], p, flow->kind,
-					 HPCC_OPT_ECHO, slots);
-		if (!flow->pending[phase].opt.nr)
-			WRITE_ONCE(flow->pending_mask,
-				   flow->pending_mask & ~BIT(phase));
-		flow->pending_next = (phase + 1) % HPCC_PHASES;
-		return len;
-	}
-	return 0;
+	if (!flow->pending_mask)
+		return 0;
+	phase = (flow->pending_next +
+		 __ffs(ror8(flow->pending_mask, flow->pending_next))) %
+		HPCC_PHASES;
+	len = hpcc_pending_write(&flow->pending[phase], p, flow->kind,
+				 HPCC_OPT_ECHO, slots);
+	if (!flow->pending[phase].opt.nr)
+		WRITE_ONCE(flow->pending_mask,
+			   flow->pending_mask & ~BIT(phase));
+	flow->pending_next = (phase + 1) % HPCC_PHASES;
+	return len;
 }
 
 /* The first phase from @phase on, of @phases, whose @slots hops have not all told
@@ -482,11 +480,11 @@ static void hpcc_data_out(struct hpcc_segment *seg, struct sock *sk, u8 family)
 	memcpy(p, out, echo + forward);
 	hpcc_segment_close(seg, echo + forward);
 	if (echo)
-		hpcc_count(sock_net(sk), HPCC_C_ECHO_SENT);
+		hpcc_count_rcu(sock_net(sk), HPCC_C_ECHO_SENT);
 	if (forward && out[2] >> 5 == HPCC_OPT_IDENTIFY)
 		hpcc_count(sock_net(sk), HPCC_C_IDENTIFY_SENT);
 	else if (forward)
-		hpcc_count(sock_net(sk), HPCC_C_FORWARD_SENT);
+		hpcc_count_rcu(sock_net(sk), HPCC_C_FORWARD_SENT);
 }
 
 /**

@@ -133,14 +133,30 @@ struct hpcc_sched {
 };
 
 /**
+ * struct hpcc_spot - where the option to stamp is, if that is known already
+ * @tcp: offset of the TCP header, below HPCC_WALK_MAX_BYTES
+ * @opt: offset of the option from there
+ * @len: length of the option; 0: it is yet to be looked for
+ * @end: length of the TCP header
+ */
+struct hpcc_spot {
+	u32	tcp : 10;
+	u32	opt : 6;
+	u32	len : 6;
+	u32	end : 6;
+};
+
+/**
  * struct hpcc_skb_cb - what the qdisc notes on a packet
  * @time_ns: while it waits for a virtual link, when it came; on the line, when
  *	it is due
  * @bytes: what it takes on the link, by the overhead that held when it came
+ * @spot: of a segment that we cut, by the configuration that held when it came
  */
 struct hpcc_skb_cb {
-	u64	time_ns;
-	u32	bytes;
+	u64			time_ns;
+	u32			bytes;
+	struct hpcc_spot	spot;
 };
 
 static inline struct hpcc_skb_cb *hpcc_skb_cb(const struct sk_buff *skb)
@@ -192,6 +208,8 @@ void hpcc_marks_init(struct hpcc_marks *marks, const struct hpcc_config *cfg,
 bool hpcc_mark(struct hpcc_sched *q, struct sk_buff *skb, bool fits);
 
 /* stamp.c */
+struct hpcc_spot hpcc_stamp_spot(const struct hpcc_sched *q,
+				 struct sk_buff *skb);
 void hpcc_stamp(struct hpcc_sched *q, struct sk_buff *skb, u64 ts_ns,
 		u64 tx_ns);
 

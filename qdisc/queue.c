@@ -100,6 +100,18 @@ static u64 hpcc_spend(struct hpcc_sched *q, struct hpcc_clock time)
 	return before;
 }
 
+/* The first bit of a packet leaves. */
+static void hpcc_leave(struct hpcc_sched *q, struct sk_buff *skb, u64 start_ns,
+		       struct hpcc_clock time)
+{
+	u32 bytes = hpcc_skb_cb(skb)->bytes;
+
+	__skb_unlink(skb, &q->waiting);
+	hpcc_waiting_add(q, -(s64)bytes);
+	hpcc_count_departure(q, bytes);
+	hpcc_stamp(q, skb, start_ns, hpcc_spend(q, time));
+}
+
 static void hpcc_start(struct hpcc_sched *q, struct sk_buff *skb, u64 now)
 {
 	u32 bytes = hpcc_skb_cb(skb)->bytes;
@@ -107,11 +119,7 @@ static void hpcc_start(struct hpcc_sched *q, struct sk_buff *skb, u64 now)
 	struct hpcc_clock time = hpcc_link_time(q->byte_time, bytes);
 	u64 due_ns = now;
 
-	__skb_unlink(skb, &q->waiting);
-	hpcc_waiting_add(q, -(s64)bytes);
-	hpcc_count_departure(q, bytes);
-	hpcc_stamp(q, skb, start.ns, hpcc_spend(q, time));
-
+	hpcc_leave(q, skb, start.ns, time);
 	if (q->cfg.rate) {
 		q->free = hpcc_clock_add(start, time);
 		due_ns = hpcc_clock_ceil(q->free);
@@ -163,7 +171,7 @@ static bool hpcc_admit(struct hpcc_sched *q, struct sk_buff *skb, u32 bytes)
 }
 
 static int hpcc_enqueue_one(struct sk_buff *skb, struct Qdisc *sch, u64 now,
-			    struct sk_buff **to_free)
+			    struct hpcc_spot spot, struct sk_buff **to_free)
 {
 	struct hpcc_sched *q = qdisc_priv(sch);
 	u32 bytes = qdisc_pkt_len(skb) + q->cfg.overhead;
@@ -172,6 +180,7 @@ static int hpcc_enqueue_one(struct sk_buff *skb, struct Qdisc *sch, u64 now,
 		return qdisc_drop(skb, sch, to_free);
 	hpcc_skb_cb(skb)->time_ns = now;
 	hpcc_skb_cb(skb)->bytes = bytes;
+	hpcc_skb_cb(skb)->spot = spot;
 	__skb_queue_tail(&q->waiting, skb);
 	hpcc_waiting_add(q, bytes);
 	qdisc_qstats_backlog_inc(sch, skb);
@@ -192,6 +201,7 @@ static int hpcc_enqueue_split(struct sk_buff *skb, struct Qdisc *sch, u64 now,
 	unsigned int gso_len = qdisc_pkt_len(skb);
 	unsigned int len = 0;
 	struct sk_buff *segs, *next;
+	struct hpcc_spot spot;
 	int nr = 0;
 
 	segs = skb_gso_segment(skb, features & ~NETIF_F_GSO_MASK);
@@ -199,13 +209,14 @@ static int hpcc_enqueue_split(struct sk_buff *skb, struct Qdisc *sch, u64 now,
 		q->stats.drop_gso++;
 		return qdisc_drop(skb, sch, to_free);
 	}
+	spot = hpcc_stamp_spot(q, segs);
 	skb_list_walk_safe(segs, segs, next) {
 		unsigned int seg_len = segs->len;
 
 		skb_mark_not_on_list(segs);
 		qdisc_skb_cb(segs)->pkt_len = seg_len;
 		hpcc_set_pkt_segs(segs, 1);
-		if (hpcc_enqueue_one(segs, sch, now, to_free))
+		if (hpcc_enqueue_one(segs, sch, now, spot, to_free))
 			continue;
 		len += seg_len;
 		nr++;
@@ -236,7 +247,7 @@ int hpcc_enqueue(struct sk_buff *skb, struct Qdisc *sch,
 	}
 	if (q->cfg.split && skb_is_gso(skb))
 		return hpcc_enqueue_split(skb, sch, now, to_free);
-	return hpcc_enqueue_one(skb, sch, now, to_free);
+	return hpcc_enqueue_one(skb, sch, now, (struct hpcc_spot){}, to_free);
 }
 
 /* Wake up for what happens next: a packet is due, or the next one starts. */
@@ -254,6 +265,43 @@ static void hpcc_schedule(struct Qdisc *sch)
 		qdisc_watchdog_schedule_ns(&q->watchdog, next_ns);
 }
 
+/* Does a packet go to the device as it starts? The line would hold it for the
+ * time of this call only.
+ */
+static bool hpcc_is_direct(const struct hpcc_sched *q)
+{
+	return !q->cfg.rate && !q->cfg.delay_ns && skb_queue_empty(&q->line);
+}
+
+/* The device fetches a packet, of which there is one. */
+static struct sk_buff *hpcc_fetch(struct hpcc_sched *q, u64 now)
+{
+	struct sk_buff *skb = skb_peek(&q->waiting);
+
+	hpcc_leave(q, skb, now,
+		   hpcc_link_time(q->byte_time, hpcc_skb_cb(skb)->bytes));
+	return skb;
+}
+
+/* The first packet on the line, if it is due. */
+static struct sk_buff *hpcc_take_due(struct Qdisc *sch, u64 now)
+{
+	struct hpcc_sched *q = qdisc_priv(sch);
+	struct sk_buff *skb;
+
+	hpcc_serve(q, now);
+	skb = skb_peek(&q->line);
+	if (!skb || hpcc_time_ns(skb) > now) {
+		if (skb)
+			qdisc_qstats_overlimit(sch);
+		hpcc_schedule(sch);
+		return NULL;
+	}
+	__skb_unlink(skb, &q->line);
+	q->line_bytes -= hpcc_skb_cb(skb)->bytes;
+	return skb;
+}
+
 /**
  * hpcc_dequeue() - Qdisc_ops::dequeue
  * @sch: the qdisc
@@ -268,16 +316,9 @@ struct sk_buff *hpcc_dequeue(struct Qdisc *sch)
 	if (skb_queue_empty(&q->waiting) && skb_queue_empty(&q->line))
 		return NULL;
 	now = ktime_get_ns();
-	hpcc_serve(q, now);
-	skb = skb_peek(&q->line);
-	if (!skb || hpcc_time_ns(skb) > now) {
-		if (skb)
-			qdisc_qstats_overlimit(sch);
-		hpcc_schedule(sch);
+	skb = hpcc_is_direct(q) ? hpcc_fetch(q, now) : hpcc_take_due(sch, now);
+	if (!skb)
 		return NULL;
-	}
-	__skb_unlink(skb, &q->line);
-	q->line_bytes -= hpcc_skb_cb(skb)->bytes;
 	qdisc_qstats_backlog_dec(sch, skb);
 	qdisc_qlen_dec(sch);
 	qdisc_bstats_update(sch, skb);

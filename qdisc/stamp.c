@@ -42,6 +42,43 @@ static int hpcc_find(struct sk_buff *skb, u8 kind, struct hpcc_place *place)
 	return ret;
 }
 
+/**
+ * hpcc_stamp_spot() - where the segments of a GSO packet have their option
+ * @q: the port
+ * @skb: the first of them; the headers of the others are as long
+ *
+ * Return: the place; empty where there is none, or it has to be looked for.
+ */
+struct hpcc_spot hpcc_stamp_spot(const struct hpcc_sched *q,
+				 struct sk_buff *skb)
+{
+	struct hpcc_place place;
+
+	if (!q->cfg.stamp ||
+	    hpcc_find(skb, q->cfg.kind, &place) != HPCC_WALK_FOUND)
+		return (struct hpcc_spot){};
+	return (struct hpcc_spot){
+		.tcp = place.tcp,
+		.opt = place.opt - place.tcp,
+		.len = place.len,
+		.end = place.end - place.tcp,
+	};
+}
+
+static int hpcc_place(const struct hpcc_sched *q, struct sk_buff *skb,
+		      struct hpcc_place *place)
+{
+	struct hpcc_spot spot = hpcc_skb_cb(skb)->spot;
+
+	if (!spot.len)
+		return hpcc_find(skb, q->cfg.kind, place);
+	place->tcp = spot.tcp;
+	place->opt = spot.tcp + spot.opt;
+	place->len = spot.len;
+	place->end = spot.tcp + spot.end;
+	return HPCC_WALK_FOUND;
+}
+
 /* Is the TCP checksum yet to be computed, over what we write as well? */
 static bool hpcc_check_is_partial(const struct sk_buff *skb, u32 tcp)
 {
@@ -53,7 +90,18 @@ static bool hpcc_check_is_partial(const struct sk_buff *skb, u32 tcp)
 static int hpcc_try_stamp(struct hpcc_sched *q, struct sk_buff *skb, u64 ts_ns,
 			  u64 tx_ns)
 {
-	struct hpcc_stamp stamp = {
+	struct hpcc_stamp stamp;
+	struct hpcc_place place;
+	int ret;
+
+	if (!q->cfg.stamp)
+		return HPCC_UNSTAMPED_OFF;
+	ret = hpcc_place(q, skb, &place);
+	if (ret != HPCC_WALK_FOUND)
+		return ret;
+	if (skb_ensure_writable(skb, place.end))
+		return HPCC_UNSTAMPED_NO_MEMORY;
+	stamp = (struct hpcc_stamp){
 		.node = q->cfg.node,
 		.port = q->cfg.port,
 		.bps = q->b * 8,
@@ -61,16 +109,6 @@ static int hpcc_try_stamp(struct hpcc_sched *q, struct sk_buff *skb, u64 ts_ns,
 		.tx_ns = tx_ns,
 		.qlen_ns = hpcc_link_time(q->byte_time, hpcc_backlog(q)).ns,
 	};
-	struct hpcc_place place;
-	int ret;
-
-	if (!q->cfg.stamp)
-		return HPCC_UNSTAMPED_OFF;
-	ret = hpcc_find(skb, q->cfg.kind, &place);
-	if (ret != HPCC_WALK_FOUND)
-		return ret;
-	if (skb_ensure_writable(skb, place.end))
-		return HPCC_UNSTAMPED_NO_MEMORY;
 	return hpcc_stamp_packet(skb->data, &place, &stamp,
 				 !hpcc_check_is_partial(skb, place.tcp));
 }

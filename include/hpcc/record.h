@@ -340,6 +340,20 @@ static inline int hpcc_opt_decode(const u8 *p, u32 len, struct hpcc_opt *opt)
 #define HPCC_TCPOPTS_USUAL_LEN	12
 
 /**
+ * hpcc_opts_usual() - what may be skipped at the head of a TCP header's options
+ * @opts: the option bytes
+ * @len: how many they are
+ *
+ * Return: HPCC_TCPOPTS_USUAL_LEN or 0.
+ */
+static inline u32 hpcc_opts_usual(const u8 *opts, u32 len)
+{
+	return len >= HPCC_TCPOPTS_USUAL_LEN &&
+	       hpcc_get_be32(opts) == HPCC_TCPOPTS_USUAL ?
+	       HPCC_TCPOPTS_USUAL_LEN : 0;
+}
+
+/**
  * hpcc_opt_next_of() - walk a TCP header's options
  * @opts: the option bytes of a TCP header
  * @len: how many they are, 0 .. 40
@@ -356,9 +370,8 @@ static inline int hpcc_opt_next_of(const u8 *opts, u32 len, u32 *pos, u8 kind,
 {
 	u32 at = *pos;
 
-	if (!at && len >= HPCC_TCPOPTS_USUAL_LEN &&
-	    hpcc_get_be32(opts) == HPCC_TCPOPTS_USUAL)
-		at = HPCC_TCPOPTS_USUAL_LEN;
+	if (!at)
+		at = hpcc_opts_usual(opts, len);
 	while (at < len) {
 		u32 start = at;
 		u32 optlen;

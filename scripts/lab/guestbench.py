@@ -16,6 +16,7 @@ import ctypes
 import json
 import os
 import socket
+import struct
 import subprocess
 import sys
 import threading
@@ -30,6 +31,9 @@ from hpcc_net import Netns, module_file, set_cc, users  # noqa: E402
 CHUNK = 1 << 20
 LOWAT = 1 << 19
 MSG_TRUNC = 0x20
+# tcpi_bytes_received in struct tcp_info: what has come in order, also what no
+# receiver has read yet, who does so in pieces of LOWAT.
+TCP_INFO_RECEIVED = 128
 # What a path without propagation has to be told: how long a packet takes under load.
 # A veth says that it has 10 Gb/s, which hpcc keeps to, and some guests exceed.
 FAST = "hpcc limit 10mb bandwidth 100gbit"
@@ -128,6 +132,12 @@ class Load:
         for thread in self.threads:
             thread.start()
 
+    def received(self):
+        """Bytes that have come, of all connections."""
+        return sum(struct.unpack_from("<Q", server.getsockopt(
+            socket.IPPROTO_TCP, socket.TCP_INFO, 256), TCP_INFO_RECEIVED)[0]
+                   for _, server in self.pairs)
+
     @staticmethod
     def _send(sock):
         data = bytes(CHUNK)
@@ -171,7 +181,7 @@ class Snapshot:
     """All counters at one moment, and what they grew by since an earlier one."""
 
     def __init__(self, hosts, load):
-        self.t, self.got, self.busy = time.monotonic(), sum(load.got), busy_s()
+        self.t, self.got, self.busy = time.monotonic(), load.received(), busy_s()
         self.data, self.acks = hosts.packets()
 
     def since(self, before):
@@ -235,10 +245,10 @@ def shaped(args):
             load = Load(hosts.connect(cc, args.flows))
             time.sleep(args.warm)
             before, began = hosts.qdisc()["hpcc"], time.monotonic()
-            got = sum(load.got)
+            got = load.received()
             time.sleep(args.seconds)
             after, ended = hosts.qdisc()["hpcc"], time.monotonic()
-            got = sum(load.got) - got
+            got = load.received() - got
             load.stop()
             old = histogram(before)
             counts = {value: packets - old.get(value, 0)
