@@ -114,7 +114,7 @@ root_dir()
 	[[ $1 =~ ^[a-z]+(-backports)?$ ]] ||
 		die "\"$1\" is no suite of Debian; bookworm, trixie and trixie-backports are"
 	[ "$(id -u)" = 0 ] || die "needs root"
-	command -v debootstrap > /dev/null || die "needs debootstrap; scripts/install-deps deb installs it"
+	command -v debootstrap > /dev/null || die "needs debootstrap; scripts/install-deps vm installs it"
 	mkdir -p "$ROOT_CACHE"
 	exec 9> "$ROOT_CACHE/root.lock"
 	flock 9
