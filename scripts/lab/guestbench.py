@@ -39,6 +39,7 @@ TCP_INFO_RECEIVED = 128
 FAST = "hpcc limit 10mb bandwidth 100gbit"
 BASE_RTT = {"net.hpcc.base_rtt_ns": 1000000, "net.hpcc.host_mbps": 100000}
 LONG_BURSTS = BASE_RTT | {"net.hpcc.burst": 44}
+LDCP_RTT = {"net.ldcp.base_rtt_ns": 1000000, "net.ldcp.host_mbps": 100000}
 # Congestion control, qdisc of the ports, whether the ports cut GSO packets behind the
 # qdisc, sysctls of the hosts.
 VARIANTS = {
@@ -50,7 +51,7 @@ VARIANTS = {
     "bbr, sch_hpcc": ("bbr", "hpcc limit 10mb", False, {}),
     "hpcc, sch_hpcc": ("hpcc", FAST, False, BASE_RTT),
     "hpcc, sch_hpcc, burst 44": ("hpcc", FAST, False, LONG_BURSTS),
-    "ldcp, sch_hpcc, marking": ("ldcp", "hpcc limit 10mb marking ldcp", False, {}),
+    "ldcp, sch_hpcc, marking": ("ldcp", FAST + " marking ldcp", False, LDCP_RTT),
 }
 
 
