@@ -54,6 +54,8 @@ struct hpcc_spot hpcc_stamp_spot(const struct hpcc_sched *q,
 {
 	struct hpcc_place place;
 
+	/* What the fields of struct hpcc_spot take. */
+	BUILD_BUG_ON(HPCC_WALK_MAX_BYTES > 1 << 10);
 	if (!q->cfg.stamp ||
 	    hpcc_find(skb, q->cfg.kind, &place) != HPCC_WALK_FOUND)
 		return (struct hpcc_spot){};
