@@ -190,6 +190,16 @@ links()
 		ip netns exec "$ns" sysctl -qw net.ipv6.conf.default.disable_ipv6=1
 	done
 	veth_add tx v0 rx v0
+	one_receiver rx v0
+}
+
+# one_receiver NS DEV: CPU 0 takes in all that comes. Else the CPU that sent does it
+# for a veth, and packets of different CPUs overtake each other behind the port.
+one_receiver()
+{
+	# shellcheck disable=SC2016 # expanded in the namespace
+	ip netns exec "$1" bash -c 'map=/sys/class/net/$0/queues/rx-0/rps_cpus
+		[ ! -e "$map" ] || echo 1 > "$map"' "$2"
 }
 
 _run_test()
