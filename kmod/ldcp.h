@@ -136,6 +136,7 @@ enum ldcp_stage {
  * @prior_delivered: tp->delivered as of the last ACK
  * @prior_delivered_ce: tp->delivered_ce as of the last ACK
  * @prior_rcv_nxt: tp->rcv_nxt as of the last data (receiver)
+ * @prior_segs_out: tp->segs_out as of then: what has left since told of them
  * @burst: cap of a TSO burst
  * @probe: tail loss probe
  * @blind_losses: losses in a row without a mark between them
@@ -151,6 +152,7 @@ struct ldcp_ca {
 	u32 prior_delivered;
 	u32 prior_delivered_ce;
 	u32 prior_rcv_nxt;
+	u32 prior_segs_out;
 	struct hpcc_burst burst;
 	struct hpcc_probe probe;
 	u8 blind_losses;

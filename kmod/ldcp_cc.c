@@ -279,7 +279,10 @@ static void ldcp_init(struct sock *sk)
 	struct ldcp_ca *ca = inet_csk_ca(sk);
 	struct tcp_sock *tp = tcp_sk(sk);
 
-	*ca = (struct ldcp_ca){ .prior_rcv_nxt = tp->rcv_nxt };
+	*ca = (struct ldcp_ca){
+		.prior_rcv_nxt = tp->rcv_nxt,
+		.prior_segs_out = tp->segs_out - 1,
+	};
 	hpcc_burst_init(sk, &ca->burst, READ_ONCE(sysctls->burst_segs));
 	/* setsockopt() before the SYN-ACK is too soon to know. */
 	if (!hpcc_ecn_is_negotiated(tp) || sk->sk_state == TCP_SYN_SENT) {

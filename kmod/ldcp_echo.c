@@ -33,21 +33,22 @@ static void ldcp_set_echo(struct tcp_sock *tp, bool ce)
  */
 void ldcp_echo(struct sock *sk, struct ldcp_ca *ca, bool ce)
 {
-	struct inet_connection_sock *icsk = inet_csk(sk);
 	struct tcp_sock *tp = tcp_sk(sk);
 
 	if (ce != ca->ce) {
-		/* TCP does not tell of Not-ECT: what it holds back for them
-		 * has nothing to say, and one for less would be a duplicate.
+		/* Nothing left since. The timer need not be on: since Linux
+		 * 6.7 no ACK leaves before the owner of the socket has seen
+		 * all that came meanwhile. TCP does not tell us of Not-ECT:
+		 * what left for them has told of those before, too.
 		 */
-		if (icsk->icsk_ack.pending & ICSK_ACK_TIMER &&
-		    after(ca->prior_rcv_nxt, tp->rcv_wup)) {
+		if (ca->prior_segs_out == tp->segs_out) {
 			ldcp_set_echo(tp, ca->ce);
 			hpcc_send_ack(sk, ca->prior_rcv_nxt);
 		}
-		icsk->icsk_ack.pending |= ICSK_ACK_NOW;
+		inet_csk(sk)->icsk_ack.pending |= ICSK_ACK_NOW;
 		ca->ce = ce;
 	}
 	ca->prior_rcv_nxt = tp->rcv_nxt;
+	ca->prior_segs_out = tp->segs_out;
 	ldcp_set_echo(tp, ce);
 }

@@ -249,8 +249,10 @@ def test_between_kernels():
                 if last is not None and seg.flags & ECE:
                     told += seg.ack - last
                 last = seg.ack
-        # The ACK that fills a hole covers what was told of with duplicates before.
-        slack = marked // 3 if lost else 4 * 1448
+        # The ACK that fills a hole covers what was told of with duplicates before. And
+        # dctcp does not see what Linux holds back while its receiver reads.
+        inexact = lost or not virtual_time() and pair_of[1] == "dctcp"
+        slack = marked // 3 if inexact else 4 * 1448
         expect_in(f"told, {pair_of}", told, marked - slack, marked + slack)
 
 
