@@ -51,7 +51,7 @@ main()
 	result 1 "the script passes" "$WORK/one"
 	guest two
 	result 2 "the script passes again" "$WORK/two"
-	cmp "$WORK/one" "$WORK/two" > "$WORK/why" 2>&1
+	diff -U 0 "$WORK/one" "$WORK/two" > "$WORK/why" 2>&1
 	result 3 "both said the same" "$WORK/why"
 	exit "$failed"
 }
