@@ -107,7 +107,7 @@ class KernelLog:
     SPLAT = re.compile(r"BUG:(?! KCSAN)|WARNING:|Oops|Call Trace|refcount_t:|UBSAN|KASAN|"
                        r"unregister_netdevice|scheduling while atomic")
     # The kernel shows a stack where it cannot make a slab, which is no complaint.
-    NO_MEMORY = re.compile(r"kmem_cache_create\w*\(.*\) failed with error -12")
+    NO_MEMORY = re.compile(r"kmem_cache_create\w*\(.*\) failed with error -\d+")
 
     def __init__(self):
         self.fd = os.open("/dev/kmsg", os.O_RDONLY | os.O_NONBLOCK)
