@@ -281,6 +281,7 @@ static void ldcp_init(struct sock *sk)
 
 	*ca = (struct ldcp_ca){
 		.prior_rcv_nxt = tp->rcv_nxt,
+		/* no ACK is held back for data that we have not seen */
 		.prior_segs_out = tp->segs_out - 1,
 	};
 	hpcc_burst_init(sk, &ca->burst, READ_ONCE(sysctls->burst_segs));

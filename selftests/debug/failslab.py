@@ -13,12 +13,13 @@ import ctypes
 import errno
 import json
 import os
+import re
 import socket
 import struct
 import sys
 
-from hpcc_net import (Netns, Pair, Sniffer, defer, expect, expect_in, get_cc, main,
-                      module_file, pattern, set_cc, transfer, users)
+from hpcc_net import (KernelLog, Netns, Pair, Sniffer, defer, expect, expect_in, get_cc,
+                      main, module_file, pattern, set_cc, transfer, users)
 from path import Path
 from qdisc_nl import (NLA_F_NESTED, NLM_F_ACK, NLM_F_CREATE, NLM_F_REPLACE, NLM_F_REQUEST,
                       RTM_NEWQDISC, TC_H_ROOT, TCA_KIND, TCA_OPTIONS, attr)
@@ -35,6 +36,9 @@ STEPS_MAX = 2000
 TCA_HPCC_LIMIT = 3
 
 _libc = ctypes.CDLL(None, use_errno=True)
+
+# What it says of a slab that cannot be made, with the stack.
+KernelLog.EXPLAINED = re.compile(r"kmem_cache_create\w*\(hpcc_flow\) failed with error -\d+")
 
 
 def write(path, value):

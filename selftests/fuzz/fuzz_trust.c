@@ -18,7 +18,7 @@
 typedef __int128 s128;
 
 /**
- * struct heard - a record of the link that is watched
+ * struct heard - a record of the link that is watched; ns, queues as ns of B
  * @dts: since the one before; 0: there is none to compare with
  * @dtx: likewise
  * @q_before: queue then
@@ -43,7 +43,7 @@ struct round {
  * struct model - what a connection should think
  * @now: this round
  * @before: the one before
- * @at: the link that is watched
+ * @at: the link that is watched, hop - 1
  * @last: its last record; not @valid: none
  * @valid: see @last
  * @ahead: see struct heard

@@ -106,8 +106,8 @@ class KernelLog:
     # tells which is not.
     SPLAT = re.compile(r"BUG:(?! KCSAN)|WARNING:|Oops|Call Trace|refcount_t:|UBSAN|KASAN|"
                        r"unregister_netdevice|scheduling while atomic")
-    # The kernel shows a stack where it cannot make a slab, which is no complaint.
-    NO_MEMORY = re.compile(r"kmem_cache_create\w*\(.*\) failed with error -\d+")
+    # A line behind which the kernel shows a stack without complaining. A script sets it.
+    EXPLAINED = None
 
     def __init__(self):
         self.fd = os.open("/dev/kmsg", os.O_RDONLY | os.O_NONBLOCK)
@@ -131,7 +131,7 @@ class KernelLog:
         found = []
         explained = 0
         for line in self.lines():
-            if self.NO_MEMORY.search(line):
+            if self.EXPLAINED and self.EXPLAINED.search(line):
                 explained += 1
             elif explained and "Call Trace" in line:
                 explained -= 1

@@ -4,6 +4,7 @@
 plain TCP where ECN was not agreed upon or the sender is another one.
 """
 
+import os
 import random
 import socket
 import sys
@@ -15,6 +16,7 @@ from hpcc_peer import HOST_MBPS, LdcpFlow
 
 NOT_ECT, ECT, CE = 0, 2, 3
 SIZE = 1448
+ACK_DEFER = "/proc/sys/net/ipv4/tcp_backlog_ack_defer"
 
 
 def receiver(quick=False, route="", **how):
@@ -229,15 +231,17 @@ def test_between_kernels():
     """ldcp and dctcp, at either end: the link is filled, nothing is lost."""
     for pair_of in ("ldcp", "ldcp"), ("ldcp", "dctcp"), ("dctcp", "ldcp"):
         pair, client, server = marking(pair_of)
+        # dctcp misses marks that Linux 6.7 and later hold back while its owner reads.
+        if pair_of[1] == "dctcp" and os.path.exists(ACK_DEFER):
+            pair.s.sysctl("net.ipv4.tcp_backlog_ack_defer", 0)
         sniffer = Sniffer(pair.s)
         began = time.monotonic()
         transfer((client, server, pattern(3000000)))
         took = time.monotonic() - began
         expect_rate(f"share of the link, {pair_of}", 8 * 3 / HOST_MBPS / took, 0.8, 0.96)
         expect(f"RTOs, {pair_of}", pair.c.snmp("TcpExtTCPTimeouts"), 0)
-        lost = pair.c.snmp("RetransSegs")
         if virtual_time():
-            expect(f"lost, {pair_of}", lost, 0)
+            expect(f"lost, {pair_of}", pair.c.snmp("RetransSegs"), 0)
         segments = sniffer.segments()
         # In bytes: how they are cut is the sender's affair, and that of its timers.
         marked = sum(len(seg.payload) for seg in segments if seg.ecn == CE)
@@ -249,11 +253,7 @@ def test_between_kernels():
                 if last is not None and seg.flags & ECE:
                     told += seg.ack - last
                 last = seg.ack
-        # The ACK that fills a hole covers what was told of with duplicates before. And
-        # dctcp does not see what Linux holds back while its receiver reads.
-        inexact = lost or not virtual_time() and pair_of[1] == "dctcp"
-        slack = marked // 3 if inexact else 4 * 1448
-        expect_in(f"told, {pair_of}", told, marked - slack, marked + slack)
+        expect_in(f"told, {pair_of}", told, marked - 4 * 1448, marked + 4 * 1448)
 
 
 def test_plain_receiver():
