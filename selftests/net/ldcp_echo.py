@@ -10,6 +10,7 @@ import socket
 import sys
 import time
 
+from held import HeldRead
 from hpcc_net import (ACK, CWR, ECE, Pair, Sniffer, expect, expect_in, expect_rate, get_cc,
                       main, pattern, set_cc, transfer, virtual_time)
 from hpcc_peer import HOST_MBPS, LdcpFlow
@@ -146,6 +147,26 @@ def test_cwr_from_the_sender():
     flow = begin()
     expect("ACKs", sends(flow, [ECT, ECT, CE, CE, ECT], ACK | CWR),
            [[(1, False)], [(1, False)], [(1, True)], [(1, True)], [(1, False)]])
+
+
+def test_while_the_owner_reads():
+    """What came meanwhile is told of packet by packet, though Linux 6.7 and later send no
+    ACK of their own before all of it was seen.
+    """
+    for fields in [ECT, CE, ECT], [CE, ECT, CE, CE], [CE, ECT, ECT, CE, CE, ECT, CE, ECT]:
+        flow = begin()
+        sends(flow, [ECT] * 4)
+        owner = HeldRead(flow.sock)
+        expect("ACKs meanwhile", sends(flow, fields), [[]] * len(fields))
+        expect_in("read", owner.release(), 1, 4 * SIZE)
+        at = 0
+        while (seg := flow.read(0)):
+            covered, flow.told = (seg.ack - flow.told) // SIZE, seg.ack
+            expect(f"{fields}: ECE of {at} to {at + covered}",
+                   {field == CE for field in fields[at:at + covered]} - {bool(seg.flags & ECE)},
+                   set())
+            at += covered
+        expect_in("packets told of", at, len(fields) - 1, len(fields))
 
 
 def test_first_rtt_packets():
