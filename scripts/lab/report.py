@@ -18,12 +18,12 @@ h1 { font-size: 1.5rem; margin: 0 0 .2rem; } h2 { font-size: 1.1rem; margin: 2re
 h3 { font-size: 1rem; margin: 0 0 .2rem; }
 p, footer { color: var(--dim); max-width: 62rem; margin: .3rem 0; }
 .scroll { overflow-x: auto; } table { border-collapse: collapse; margin: 1rem 0; }
-th, td { padding: .35rem .8rem; text-align: right; border-bottom: 1px solid var(--rule);
+th, td { padding: .35rem .55rem; text-align: right; border-bottom: 1px solid var(--rule);
          white-space: nowrap; font-variant-numeric: tabular-nums; }
 th { font-weight: 600; color: var(--dim); vertical-align: bottom; white-space: normal; }
 th:first-child, td:first-child { text-align: left; font-weight: 600; }
 tbody tr:nth-child(odd) { background: var(--row); }
-.grid-of { display: grid; gap: 1.2rem; grid-template-columns: repeat(auto-fit, minmax(270px, 1fr)); }
+.grid-of { display: grid; gap: 1.2rem; grid-template-columns: repeat(auto-fit, minmax(330px, 1fr)); }
 .grid-of.one { max-width: 520px; }
 svg { width: 100%; height: auto; display: block; } svg text { fill: var(--dim); font-size: 11px; }
 svg polyline { fill: none; stroke-width: 1.5; stroke-linejoin: round; }
