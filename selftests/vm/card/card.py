@@ -13,7 +13,7 @@ import time
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "../../net"))
 
 # pylint: disable=wrong-import-position
-from hpcc_net import FORWARD, Sniffer, expect, expect_in, get_cc, main, pattern, transfer
+from hpcc_net import FORWARD, Skip, Sniffer, expect, expect_in, get_cc, main, pattern, transfer
 from hpcc_peer import qlen_value
 from path import Path
 
@@ -24,23 +24,31 @@ COUNTER = 1 << 20
 SYS = "/sys/class/net"
 
 
-def cards(driver):
-    """The names of both cards of a driver; those of the last test come back soon."""
+def tx_queues(dev):
+    """How many a device has."""
+    return len([name for name in os.listdir(f"{SYS}/{dev}/queues") if "tx" in name])
+
+
+def cards(driver, queues):
+    """The names of both cards of a driver, with one queue or several; those of the last
+    test come back soon.
+    """
     for _ in range(100):
         found = [dev for dev in sorted(os.listdir(SYS))
-                 if os.path.basename(os.path.realpath(f"{SYS}/{dev}/device/driver")) == driver]
+                 if os.path.basename(os.path.realpath(f"{SYS}/{dev}/device/driver")) == driver
+                 and (tx_queues(dev) > 1) == (queues > 1)]
         if len(found) == 2:
             return found
         time.sleep(0.1)
-    raise AssertionError(f"cards of {driver}: {found}")
+    raise AssertionError(f"cards of {driver}, {queues} queues: {found}")
 
 
 class CardPath(Path):
     """Host a, a switch whose port towards b is a card, and b behind another one."""
 
-    def __init__(self, driver, mtu=1500, limit=0):
-        near, far = cards(driver)
-        self.queues = len([name for name in os.listdir(f"{SYS}/{near}/queues") if "tx" in name])
+    def __init__(self, driver, mtu=1500, limit=0, queues=1):
+        near, far = cards(driver, queues)
+        self.queues = tx_queues(near)
         super().__init__(switches=1, mtu=mtu)
         self.switch = self.switches[0]
         self.switch.ip("link del right")
@@ -136,9 +144,9 @@ def check_tx(segments, in_order):
     return records
 
 
-def through(driver, mtu=1500, limit=0, tso=True):
+def through(driver, mtu=1500, limit=0, tso=True, queues=1):
     """Data by such a port. Return the path and the records."""
-    path = CardPath(driver, mtu, limit)
+    path = CardPath(driver, mtu, limit, queues)
     offload = path.switch.run("ethtool", "-k", "right")
     if tso:
         expect("TSO", re.findall(r"tcp-segmentation-offload: (\w+)", offload), ["on"])
@@ -183,13 +191,20 @@ def test_byte_queue_limits():
 
 
 def test_queue_for_each_cpu():
-    path, _ = through("vmxnet3")
-    expect("queues", path.queues > 1, True)
+    through("vmxnet3", queues=2)
 
 
 def test_virtio():
     """Without TSO: behind a hub of QEMU's nobody could cut its packets."""
     through("virtio_net", tso=False)
+
+
+def test_virtio_with_queues_and_tso():
+    """The same device behind TAP devices of the host's."""
+    if os.environ.get("HPCC_TAPS") != "1":
+        raise Skip("the host gives no TAP devices to this user")
+    for mtu in 1500, 9000:
+        through("virtio_net", mtu=mtu, queues=2)
 
 
 def test_jumbo_frames():
