@@ -66,6 +66,11 @@ def virtual_time():
         return "time-travel=inf-cpu" in file.read()
 
 
+def watches_itself():
+    """Does the kernel look for its own faults? Emulated, it is several times slower."""
+    return os.path.exists("/proc/lockdep") or os.path.exists("/sys/kernel/debug/kcsan")
+
+
 def need_virtual_time():
     """Skip a test that is about nothing but exact times."""
     if not virtual_time():

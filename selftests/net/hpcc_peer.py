@@ -13,7 +13,7 @@ import time
 
 from hpcc_net import (ACK, ECE, ECHO, RST, SYN, Netns, Segment, Tracepoint, csum, defer, expect,
                       expect_in, get_cc, let_go, option, record, set_cc,
-                      syn_option, virtual_time)
+                      syn_option, virtual_time, watches_itself)
 
 # What the kernel does with Peer's parameters. Where time is real the peer takes
 # some of it: T is longer by so many powers of two, and the rate lower.
@@ -21,6 +21,8 @@ SLOWER = 0 if virtual_time() else 4
 T_NS = 1000000 << SLOWER
 SCALE = 7 + SLOWER      # of T = 1 ms: units of 128 ns
 HOST_MBPS = 1000 >> SLOWER
+# Of a link between two kernels that is to be filled.
+LINK_MBPS = HOST_MBPS >> (3 if SLOWER and watches_itself() else 0)
 UNIT_NS = 1 << SCALE
 T_UNITS = T_NS / UNIT_NS
 W_INIT = HOST_MBPS * T_NS // 8000       # 1 Gb/s x 1 ms: 125,000

@@ -12,7 +12,7 @@ import time
 from hpcc_net import (ACK, CWR, ECE, Pair, Sniffer, data_segments, disconnect,
                       expect, expect_in, expect_rate, get_cc, main, need_virtual_time,
                       pattern, set_cc, tcp_info, transfer, virtual_time)
-from hpcc_peer import HOST_MBPS, T_NS, LdcpFlow, Window
+from hpcc_peer import LINK_MBPS, T_NS, LdcpFlow, Window
 
 MSS = LdcpFlow.MSS
 T_S = 0.001
@@ -585,7 +585,7 @@ def test_leaving_below_one():
 
 def test_side_by_side():
     """Both modules, on one link that marks and stamps."""
-    pair = Pair(cc=("ldcp", "ldcp"), qdisc=f"hpcc rate {HOST_MBPS}mbit delay 20us marking ldcp")
+    pair = Pair(cc=("ldcp", "ldcp"), qdisc=f"hpcc rate {LINK_MBPS}mbit delay 20us marking ldcp")
     listeners = pair.listen(5001, cc="ldcp"), pair.listen(5002, cc="hpcc")
     ends = [pair.connect(listener, cc=cc) for listener, cc in zip(listeners, ("ldcp", "hpcc"))]
     expect("congestion controls", [get_cc(sock) for pair_ in ends for sock in pair_],
@@ -604,14 +604,14 @@ def test_bulk_on_a_marking_link():
     nbytes = 5000000 if virtual_time() else 2000000
     for version in 4, 6:
         pair = Pair(version, cc=("ldcp", "ldcp"),
-                    qdisc=f"hpcc rate {HOST_MBPS}mbit delay 20us marking ldcp "
+                    qdisc=f"hpcc rate {LINK_MBPS}mbit delay 20us marking ldcp "
                           "kmin 8000 kmax 40000")
         client, server = pair.connect()
         before = {name: pair.c.snmp(name) for name in ("TcpExtTCPTimeouts", "RetransSegs")}
         began = time.monotonic()
         transfer((client, server, pattern(nbytes)))
         took = time.monotonic() - began
-        expect_rate("share of the link", nbytes * 8e-6 / HOST_MBPS / took, 0.85, 0.96)
+        expect_rate("share of the link", nbytes * 8e-6 / LINK_MBPS / took, 0.85, 0.96)
         if virtual_time():
             for name, count in before.items():  # of a SYN that waited for neighbours
                 expect(name, pair.c.snmp(name), count)

@@ -13,7 +13,7 @@ import time
 from held import HeldRead
 from hpcc_net import (ACK, CWR, ECE, Pair, Sniffer, expect, expect_in, expect_rate, get_cc,
                       main, pattern, set_cc, transfer, virtual_time)
-from hpcc_peer import HOST_MBPS, LdcpFlow
+from hpcc_peer import LINK_MBPS, LdcpFlow
 
 NOT_ECT, ECT, CE = 0, 2, 3
 SIZE = 1448
@@ -240,7 +240,7 @@ def test_same_as_dctcp():
 def marking(pair_of, **how):
     """Two kernels, and a link between them that marks."""
     pair = Pair(cc=("ldcp", "ldcp"), ldcp={"fast_start": 0},
-                qdisc=f"hpcc rate {HOST_MBPS}mbit delay 20us marking ldcp kmin 8000 kmax 40000", **how)
+                qdisc=f"hpcc rate {LINK_MBPS}mbit delay 20us marking ldcp kmin 8000 kmax 40000", **how)
     sender, other = pair_of
     listener = pair.listen(cc=other)
     client, server = pair.connect(listener, cc=sender)
@@ -259,7 +259,7 @@ def test_between_kernels():
         began = time.monotonic()
         transfer((client, server, pattern(3000000)))
         took = time.monotonic() - began
-        expect_rate(f"share of the link, {pair_of}", 8 * 3 / HOST_MBPS / took, 0.8, 0.96)
+        expect_rate(f"share of the link, {pair_of}", 8 * 3 / LINK_MBPS / took, 0.8, 0.96)
         expect(f"RTOs, {pair_of}", pair.c.snmp("TcpExtTCPTimeouts"), 0)
         if virtual_time():
             expect(f"lost, {pair_of}", pair.c.snmp("RetransSegs"), 0)
@@ -286,21 +286,21 @@ def test_plain_receiver():
     transfer((client, server, pattern(5000000)))
     took = time.monotonic() - began
     expect("congestion control", get_cc(client), "ldcp")
-    expect_rate("share of the link", 8 * 5 / HOST_MBPS / took, 0.3, 0.96)
+    expect_rate("share of the link", 8 * 5 / LINK_MBPS / took, 0.3, 0.96)
     expect("RTOs", pair.c.snmp("TcpExtTCPTimeouts"), 0)
 
 
 def test_plain_sender():
     """cubic with ECN and an ldcp receiver: each mark is told once, and heard."""
     pair = Pair(cc=("cubic", "ldcp"),
-                qdisc=f"hpcc rate {HOST_MBPS}mbit delay 20us marking ldcp kmin 8000 kmax 40000")
+                qdisc=f"hpcc rate {LINK_MBPS}mbit delay 20us marking ldcp kmin 8000 kmax 40000")
     pair.c.sysctl("net.ipv4.tcp_ecn", 1)
     client, server = pair.connect()
     expect("receiver", get_cc(server), "ldcp")
     began = time.monotonic()
     transfer((client, server, pattern(3000000)))
     took = time.monotonic() - began
-    expect_rate("share of the link", 8 * 3 / HOST_MBPS / took, 0.5, 0.96)
+    expect_rate("share of the link", 8 * 3 / LINK_MBPS / took, 0.5, 0.96)
     if virtual_time():
         expect("lost", pair.c.snmp("RetransSegs"), 0)
 
