@@ -21,6 +21,10 @@ NBYTES = 2000000
 BANDWIDTH_MBPS = 1000
 ETHERNET = 14 + 24      # header, FCS, preamble and gap
 COUNTER = 1 << 20
+# Counters are ambiguous after 64 T: a second, as a busy host may well keep a guest waiting
+# for a tenth of one. W_init is what the port's queue takes.
+T_NS = 16000000
+HOST_MBPS = 500
 SYS = "/sys/class/net"
 
 
@@ -49,7 +53,7 @@ class CardPath(Path):
     def __init__(self, driver, mtu=1500, limit=0, queues=1):
         near, far = cards(driver, queues)
         self.queues = tx_queues(near)
-        super().__init__(switches=1, mtu=mtu)
+        super().__init__(switches=1, mtu=mtu, base_rtt_ns=T_NS, host_mbps=HOST_MBPS)
         self.switch = self.switches[0]
         self.switch.ip("link del right")
         for dev, name, ns in (near, "right", self.switch), (far, "left", self.b):
@@ -156,7 +160,8 @@ def through(driver, mtu=1500, limit=0, tso=True, queues=1):
     segments = [seg for seg in sniffer.segments() if seg.dport == 5000]
     expect("segments beyond the MTU", [seg.total for seg in segments if seg.total > mtu], [])
     expect("hops, mode", (path.a.flow()["hops"], get_cc(client)), (1, "hpcc"))
-    # Of two queues packets overtake each other; some do that arrive by virtio.
+    # Of two queues packets overtake each other, as many as come while the host lets one
+    # of the CPUs wait; some do that arrive by virtio.
     in_order = path.queues == 1 and driver != "virtio_net"
     records = check_tx(segments, in_order)
     counters, sums = path.a.counters(), path.sums()
@@ -171,8 +176,9 @@ def through(driver, mtu=1500, limit=0, tso=True, queues=1):
     for name in ("malformed_ignored", "checksum_ignored", "bad_hop_ignored", "tx_excess_ignored",
                  "implausible"):
         expect(name, counters[name], 0)
-    expect_in("ts_back_ignored", counters["ts_back_ignored"], 0,
-              0 if in_order else len(records) // 50)
+    if path.queues == 1:
+        expect_in("ts_back_ignored", counters["ts_back_ignored"], 0,
+                  0 if in_order else len(records) // 50)
     for ns in path.hosts:
         expect("InCsumErrors", ns.snmp("InCsumErrors"), 0)
     return path, records
