@@ -269,15 +269,6 @@ static void hpcc_to_telemetry(struct sock *sk, struct hpcc_flow *flow)
 	hpcc_count(sock_net(sk), HPCC_C_RETURNS);
 }
 
-/* Whether an ACK's records tell about the path: a link was measured, or is
- * known from now on. Where all were ignored, or each is of another link than
- * the one before, W would stay as it is for as long as that goes on.
- */
-static bool hpcc_of_use(u32 bits)
-{
-	return !(bits & HPCC_ACK_NO_SAMPLE) || bits & HPCC_ACK_NEW;
-}
-
 /* Whether data have been acknowledged for a while without telemetry of use. */
 static bool hpcc_silent(const struct tcp_sock *tp, struct hpcc_flow *flow,
 			const struct rate_sample *rs)
@@ -298,10 +289,9 @@ static void hpcc_cong_control(struct sock *sk, HPCC_CONG_CONTROL_ACK
 {
 	struct hpcc_flow *flow = hpcc_flow_of(sk);
 	struct tcp_sock *tp = tcp_sk(sk);
-	bool of_use = false;
 	bool told;
 	u64 W_before_q16;
-	u32 bits;
+	u32 bits = HPCC_ACK_NO_SAMPLE;
 	u32 n;
 
 	/* TCP may ask before init() was called. */
@@ -324,15 +314,21 @@ static void hpcc_cong_control(struct sock *sk, HPCC_CONG_CONTROL_ACK
 			if (bits & (HPCC_ACK_FIRST | HPCC_ACK_PATH))
 				hpcc_identify(flow);
 		}
-		of_use = hpcc_of_use(bits);
-		flow->doubt = !of_use;
 	}
-	if (likely(of_use)) {
+	/* Where all records are ignored, or each is of another link than the one
+	 * before, W would stay as it is for as long as that goes on. A link that
+	 * is known from now on is neither: the next record will tell.
+	 */
+	if (likely(!(bits & HPCC_ACK_NO_SAMPLE))) {
+		flow->doubt = false;
 		flow->silent_acks = 0;
-	} else if (unlikely(hpcc_silent(tp, flow, rs))) {
-		flow->doubt |= told;
-		hpcc_to_classic(sk, HPCC_C_FALLBACKS);
-		return;
+	} else if (!(bits & HPCC_ACK_NEW)) {
+		flow->doubt |= n > 0;
+		if (unlikely(hpcc_silent(tp, flow, rs))) {
+			flow->doubt |= told;
+			hpcc_to_classic(sk, HPCC_C_FALLBACKS);
+			return;
+		}
 	}
 	if (unlikely(hpcc_trust_changes(sk, flow, rs->rtt_us))) {
 		hpcc_distrust(sk, flow);

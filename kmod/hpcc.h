@@ -305,7 +305,7 @@ struct hpcc_base {
  * @turn: counts segments, for the phases of a long path
  * @identify_left: IDENTIFY segments still to be sent, whatever is known
  * @identify_again: and after these, as long as a link has not answered
- * @silent_acks: ACKs of new data since the last telemetry of use
+ * @silent_acks: ACKs of new data since a link was measured last
  * @silent_since_us: tcp_mstamp of the first of them
  * @doubt: there was telemetry in that time, all of it ignored or the same again
  * @conserve_seq: packet conservation until this is acknowledged

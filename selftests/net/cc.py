@@ -400,6 +400,27 @@ def test_ignored_is_silence():
         expect(f"{bad}: W follows", flow.flow()["W"] < now, True)
 
 
+def test_ignored_on_a_long_path():
+    """A baseline that is taken anew, after 64 T, is no telemetry of use either."""
+    flow = Flow()
+    link = Link()
+    flow.round(link.step(9000, 1.0, 1.0))
+    settle(flow, link, 60000)
+    for _ in range(30):
+        flow.run()
+        time.sleep(20e-9 * T_NS)
+        flow.echo(link.step(-10))
+        if flow.cc() != "hpcc":
+            break
+    counters = flow.ns.counters()
+    expect("mode, fallbacks", (flow.cc(), counters["fallbacks"]), ("hpcc-classic", 1))
+    expect_in("baselines taken anew", flow.ns.counters()["echo_received"] -
+              counters["ts_back_ignored"], 3, 20)
+    for _ in range(2):
+        flow.round(link.step(9000, 0.9))
+    expect("measured", flow.cc(), "hpcc")
+
+
 def test_never_any_telemetry():
     """Agreed, but no switch on the way: classic after a few round trips."""
     flow = Flow()
