@@ -22,7 +22,7 @@ PROGRAM = os.environ.get("HPCC_FUZZ", ".") + "/fuzz-packets"
 MAC = {"tx": "02:00:00:00:00:01", "router": "02:00:00:00:00:03", "rx": "02:00:00:00:00:02"}
 NET = {"tx": ("10.1.0.2", "fd01::2"), "rx": ("10.2.0.2", "fd02::2")}
 # Packets come faster than they leave.
-SLOW = "4mbit" if watches_itself() and not virtual_time() else "20mbit"
+SLOW = "1mbit" if watches_itself() and not virtual_time() else "20mbit"
 # Nothing is dropped, most of what is ECN-capable is marked.
 MARKING = f"rate {'10gbit' if virtual_time() else SLOW} delay 10us marking ldcp kmin 1 kmax 20kb knonect 16mb limit 16mb"
 
