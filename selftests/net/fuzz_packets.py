@@ -12,6 +12,7 @@ import re
 import struct
 import subprocess
 import sys
+import time
 
 from hpcc_net import (Netns, Pair, defer, expect, expect_in, main, pattern, transfer,
                       virtual_time, watches_itself)
@@ -91,6 +92,7 @@ class Ways:
         if not routed:
             ns.ip("link add br0 type bridge mcast_snooping 0", "link set br0 up",
                   "link set in0 master br0", "link set out0 master br0")
+            self.wait_for_forwarding(ns)
             return ns
         for dev in "in0", "out0":
             ns.ip(f"link set {dev} address {MAC['router']}")
@@ -103,6 +105,16 @@ class Ways:
         ns.sysctl("net.ipv4.ip_forward", 1)
         ns.sysctl("net.ipv6.conf.all.forwarding", 1)
         return ns
+
+    @staticmethod
+    def wait_for_forwarding(ns):
+        """Ports of a bridge do so when it has learned of their carriers."""
+        for _ in range(100):
+            ports = json.loads(ns.run("ip", "-j", "-d", "link", "show", "master", "br0"))
+            if {port["linkinfo"]["info_slave_data"]["state"] for port in ports} == {"forwarding"}:
+                return
+            time.sleep(0.05)
+        raise AssertionError(f"ports of a bridge: {ports}")
 
     def stats(self):
         """The port's qdisc."""

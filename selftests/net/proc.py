@@ -63,7 +63,8 @@ def test_flow():
         expect_in("T", flow["T_ns"], 40000, 100000 if virtual_time() else 1000000000)
         expect_in("R T / W", flow["R"] * flow["T_ns"] / 1e9 / flow["W"], 0.99, 1.01)
         expect_in("W", flow["W"], flow["T_ns"] * 10 / 8 / 1024, flow["T_ns"] * 10 / 8 + 1)
-        expect_in("U", flow["U_permille"], 1, 65536000)
+        # A slow host loads a link by less than a thousandth.
+        expect_in("U", flow["U_permille"], 1 if virtual_time() else 0, 65536000)
 
 
 def test_more_than_a_page():

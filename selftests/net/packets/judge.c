@@ -8,12 +8,14 @@
 
 #include "packets.h"
 
-/* How far a switch looks (man tc-hpcc). */
+/* How far a switch looks (man tc-hpcc), and through how many tags. */
 #define LOOK_MAX	512
+#define TAGS_MAX	4
 
 /* What a frame is, as far as it matters. */
 struct view {
 	bool none;		/* no IP header */
+	uint32_t look;		/* how far the switch looks */
 	uint32_t ip;		/* its offset */
 	bool is_ipv4;
 	uint32_t tcp, opts, end;	/* end 0: no TCP header to be read */
@@ -45,10 +47,10 @@ static void view_tcp(struct view *v, const uint8_t *p, uint8_t kind)
 {
 	uint32_t hlen;
 
-	if (v->tcp + 20 > v->total || v->tcp + 20 > LOOK_MAX)
+	if (v->tcp + 20 > v->total || v->tcp + 20 > v->look)
 		return;
 	hlen = (p[v->tcp + 12] >> 4) * 4;
-	if (hlen < 20 || v->tcp + hlen > v->total || v->tcp + hlen > LOOK_MAX)
+	if (hlen < 20 || v->tcp + hlen > v->total || v->tcp + hlen > v->look)
 		return;
 	v->opts = v->tcp + 20;
 	v->end = v->tcp + hlen;
@@ -84,7 +86,7 @@ static void view_ipv6(struct view *v, const uint8_t *p, uint32_t len, uint8_t ki
 		return;
 	v->total = at + get16(p + v->ip + 4);
 	for (next = p[v->ip + 6]; next == 0 || next == 43 || next == 60;) {
-		if (at + 2 > v->total || at + 2 > LOOK_MAX)
+		if (at + 2 > v->total || at + 2 > v->look)
 			return;
 		next = p[at];
 		at += 8 * (p[at + 1] + 1);
@@ -121,6 +123,8 @@ static void view_frame(struct view *v, const struct rules *rules,
 	if (proto != 0x0800 && proto != 0x86dd)
 		return;
 	v->none = false;
+	/* A bridge has taken the outermost tag off and carries it beside the frame. */
+	v->look = LOOK_MAX + (tags && rules->tags_max > TAGS_MAX ? 4 : 0);
 	v->ip = at;
 	if (proto == 0x0800)
 		view_ipv4(v, p, len, rules->kind);
