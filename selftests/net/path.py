@@ -89,10 +89,12 @@ class Path:
         for ns in self.hosts:
             expect("InCsumErrors", ns.snmp("InCsumErrors"), 0)
             counters = ns.counters()
-            for name in ("implausible", "checksum_ignored", "bad_hop_ignored", "unagreed_ignored",
-                         "window_ignored", "tx_excess_ignored", "ts_back_ignored"):
-                # What is sent twice, as a busy machine was late, is outside, and late.
-                if name not in ("window_ignored", "ts_back_ignored") or virtual_time():
+            for name in ("implausible", "checksum_ignored", "bad_hop_ignored", "unagreed_ignored"):
+                expect(name, counters[name], 0)
+            # What is sent twice, as a busy machine was late, is outside, and late. Where
+            # it stood still for 64 T, counters seem to go back, or too little time by.
+            for name in ("window_ignored", "tx_excess_ignored", "ts_back_ignored"):
+                if virtual_time():
                     expect(name, counters[name], 0)
 
 
@@ -101,6 +103,16 @@ def goodput_mbps(client, server, nbytes, each=None):
     start = time.monotonic()
     transfer((client, server, pattern(nbytes)), each=each)
     return nbytes * 8 / (time.monotonic() - start) / 1e6
+
+
+def until(known, send):
+    """Send more where a machine was too busy for what should be known by now: as it
+    acknowledges much at once there are few echoes, and switches have to be asked again.
+    """
+    for _ in range(0 if virtual_time() else 40):
+        if known():
+            break
+        send()
 
 
 def whole_way(version):
@@ -115,7 +127,9 @@ def whole_way(version):
     flows = []
     goodput = goodput_mbps(client, server, 1000000,
                            lambda: flows.append(path.a.flow(client)))
-    flow = flows[-1]
+    until(lambda: len(path.a.flow(client)["links"]) == 2,
+          lambda: goodput_mbps(client, server, 300000))
+    flow = path.a.flow(client)
     expect("mode", (get_cc(client), flow["mode"], flow["hops"]), ("hpcc", "telemetry", 2))
     expect("links", flow["links"], {1: (1, 2, 500000000), 2: (2, 2, 1000000000)})
     # 1420 or 1400 of 1538 bytes on the wire are payload
@@ -127,7 +141,8 @@ def whole_way(version):
                   (500e6 / 8e9 * flow["T_ns"]), 0.9, 1.2)
     for node in 1, 2:
         expect(f"drops at {node}", path.port(node)["drops"], 0)
-        expect_in(f"stamped at {node}", path.port(node)["hpcc"]["stamped"], 900, 2000)
+        expect_in(f"stamped at {node}", path.port(node)["hpcc"]["stamped"], 900,
+                  2000 if virtual_time() else 20000)
     segments = sniffer.segments()
     sane(segments)
     filled = [seg.telemetry(FORWARD) for seg in segments if seg.telemetry(FORWARD)]
@@ -150,15 +165,22 @@ def test_both_ways():
         path = Path(version)
         sniffer = Sniffer(path.b, "left")
         client, server = path.connect()
-        transfer((client, server, pattern(500000)), (server, client, pattern(500000, 1)))
+        both = []
+
+        def send():
+            transfer((client, server, pattern(500000)), (server, client, pattern(500000, 1)))
+            segments = sniffer.segments()
+            sane(segments)
+            both.extend(seg for seg in segments
+                        if seg.telemetry(FORWARD) and seg.telemetry(ECHO))
+
+        send()
+        until(lambda: len(both) >= 30 and len(path.b.flow()["links"]) == 2, send)
         for ns in path.hosts:
             flow = ns.flow()
             expect("mode, hops", (flow["mode"], flow["hops"]), ("telemetry", 2))
         expect("links from b", path.b.flow()["links"],
                {1: (2, 1, 1000000000), 2: (1, 1, 1000000000)})
-        segments = sniffer.segments()
-        sane(segments)
-        both = [seg for seg in segments if seg.telemetry(FORWARD) and seg.telemetry(ECHO)]
         expect_in("segments with both", len(both), 30, 10000)
         expect("header", {seg.header for seg in both}, {56})
         path.no_errors()
@@ -187,10 +209,12 @@ def test_path_changes():
     path = Path()
     client, server = path.connect()
     goodput_mbps(client, server, 500000)
+    until(lambda: 1 in path.a.flow()["links"], lambda: goodput_mbps(client, server, 300000))
     expect("link", path.a.flow()["links"][1], (1, 2, 1000000000))
     path.change(1, "hpcc node 77 port 9")
     goodput_mbps(client, server, 500000)
     expect("path_changes", path.a.counters()["path_changes"], 1)
+    until(lambda: 1 in path.a.flow()["links"], lambda: goodput_mbps(client, server, 300000))
     expect("link", path.a.flow()["links"][1], (77, 9, 1000000000))
     expect("mode", get_cc(client), "hpcc")
 
@@ -204,11 +228,8 @@ def test_longer_than_an_option():
     goodput = goodput_mbps(client, server, 400000)
     flow = path.a.flow(client)
     expect("hops", flow["hops"], 5)
-    # Where a busy machine acknowledges much at once, some have to be asked again.
-    for _ in range(0 if virtual_time() else 40):
-        if len(path.a.flow(client)["links"]) == 5:
-            break
-        goodput_mbps(client, server, 300000)
+    until(lambda: len(path.a.flow(client)["links"]) == 5,
+          lambda: goodput_mbps(client, server, 300000))
     flow = path.a.flow(client)
     expect("links", flow["links"], {hop: (hop, 2, 400000000 if hop == 4 else 1000000000)
                                     for hop in range(1, 6)})
@@ -288,6 +309,7 @@ def test_only_one_switch_stamps():
     path.switches[0].tc("qdisc replace dev right root pfifo limit 1000")
     client, server = path.connect()
     goodput_mbps(client, server, 500000)
+    until(lambda: path.a.flow()["links"], lambda: goodput_mbps(client, server, 300000))
     flow = path.a.flow(client)
     expect("mode, hops, links", (flow["mode"], flow["hops"], flow["links"]),
            ("telemetry", 1, {1: (2, 2, 1000000000)}))
