@@ -43,6 +43,24 @@ expect()
 	echo "not ok $NR - $name"
 }
 
+# shown NAME LINES: of the last expect's screen, what is below the program's line
+shown()
+{
+	local name=$1 want=$2 got
+
+	got=$(sed -n '2,/all of its output/p' "$WORK/log" | sed '$d;s/^ *//' | paste -sd '|')
+	NR=$((NR + 1))
+	if [ "$got" = "$want" ]; then
+		PASS=$((PASS + 1))
+		echo "ok $NR - $name"
+		return
+	fi
+	FAIL=$((FAIL + 1))
+	echo "# wanted \"$want\""
+	echo "# got \"$got\""
+	echo "not ok $NR - $name"
+}
+
 # all NAME STATUS TABLE ROW...: the table without its head, columns a space apart
 all()
 {
@@ -127,7 +145,7 @@ HEAD2='echo "KTAP version 1"; echo 1..2;'
 main()
 {
 	echo "KTAP version 1"
-	echo "1..28"
+	echo "1..30"
 
 	producer good "$HEAD2"'echo "ok 1 - a"; echo "# note"; echo "ok 2 - b"'
 	expect "all pass" 0 "2 passed, 0 failed" good
@@ -136,6 +154,11 @@ main()
 	producer bad "$HEAD2"'echo "ok 1 - a"; echo "not ok 2 - b"; exit 1'
 	expect "a failure counts" 1 "1 passed, 1 failed" bad
 	expect "a failure beside a pass" 1 "3 passed, 1 failed" good bad
+
+	producer notes 'echo "KTAP version 1"; echo 1..3; echo "# of a"; echo "ok 1 - a"; seq -f "# b%g" 9; echo "not ok 2 - b"; echo "not ok 3 - c"; exit 1'
+	expect "failures with and without notes" 1 "1 passed, 2 failed" notes
+	shown "a failure's last notes, and no other's" \
+		"not ok 2 - b|# b4|# b5|# b6|# b7|# b8|# b9|not ok 3 - c"
 
 	producer quiet_bad "$HEAD2"'echo "ok 1 - a"; echo "not ok 2 - b"; exit 0'
 	expect "a failure with exit status 0" 1 "1 passed, 1 failed" quiet_bad
