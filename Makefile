@@ -33,7 +33,8 @@ help:
 	@echo '  check-uml     check-net in a guest of KERNEL=X.Y: 6.1, 6.12, 7.2'
 	@echo '  fuzz          fuzz targets for FUZZ_SECONDS each (60), T=stamp: that one'
 	@echo '  fuzz-packets, fuzz-netlink  FUZZ_PACKETS (10^7), FUZZ_MESSAGES (10^5) at random; DEBUG=1: watched'
-	@echo '  check-vm      check-net on the kernel that Debian ships (KERNEL=X.Y), in QEMU with 2 CPUs'
+	@echo '  check-vm      check-net on the kernel that Debian ships (KERNEL=X.Y), in QEMU with 2 CPUs;'
+	@echo '                ACCEL=icount: with one that counts its instructions'
 	@echo '  check-debug   the same in a guest with KASAN, lockdep, kmemleak, UBSAN (7.2)'
 	@echo '  check-smp     the same in QEMU with 2 CPUs (KASAN, lockdep); check-kcsan: with KCSAN (data races)'
 	@echo '  check-nic     ports with drivers of cards (e1000e, vmxnet3, virtio) that QEMU emulates'
@@ -100,7 +101,7 @@ fuzz-packets fuzz-netlink: deps
 
 check-vm:
 	@scripts/install-deps lab vm
-	@HPCC_KERNEL=$(KERNEL) scripts/check vm $(T)
+	@HPCC_KERNEL=$(KERNEL) HPCC_VM_ACCEL=$(or $(ACCEL),$(HPCC_VM_ACCEL)) scripts/check vm $(T)
 
 check-neutral: deps
 	@scripts/install-deps vm

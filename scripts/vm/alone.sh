@@ -8,10 +8,10 @@
 # it; from here it comes after the same number of instructions each time.
 set -euo pipefail
 
-PACKAGES='bash dash coreutils diffutils grep sed mawk util-linux mount procps iproute2 kmod
-	ethtool perl-base'
+PACKAGES='bash dash coreutils diffutils findutils grep sed mawk util-linux mount procps iproute2 kmod
+	ethtool nftables perl-base'
 MODULES='net/sched net/netfilter net/ipv4 net/ipv6 net/802 net/8021q net/bridge net/llc
-	net/core lib crypto drivers/net/veth.ko drivers/net/dummy.ko drivers/net/ifb.ko
+	net/core net/xfrm lib crypto drivers/net/veth.ko drivers/net/dummy.ko drivers/net/ifb.ko
 	drivers/net/tun.ko'
 STAGE=
 

@@ -24,9 +24,10 @@
 # guest died without telling a status (the end of its console is shown).
 #
 # KVM is used where a guest boots with it within KVM_TRIAL_S; that is tried once
-# per boot of this machine. Else the CPU is emulated. HPCC_VM_ACCEL=kvm or tcg
-# decides instead; tcg-single has all CPUs take turns in one thread of the host's,
-# where QEMU before 8.1 cannot mistake code that the kernel is just patching.
+# per boot of this machine. Else the CPU is emulated. HPCC_VM_ACCEL=kvm, tcg or
+# icount (--icount) decides instead; so does tcg-single, where all CPUs take turns in
+# one thread of the host's, in which QEMU before 8.1 cannot mistake code that the
+# kernel is just patching.
 set -euo pipefail
 
 HERE=$(dirname "$(readlink -f "$0")")
@@ -115,7 +116,7 @@ command_line()
 	kvm) qemu+=(-accel kvm -cpu host) ;;
 	tcg) qemu+=(-accel "tcg,thread=multi" -cpu "max,-cx16") ;;
 	tcg-single) qemu+=(-accel "tcg,thread=single" -cpu "max,-cx16") ;;
-	*) die "HPCC_VM_ACCEL is $accel; it may be kvm, tcg or tcg-single" ;;
+	*) die "HPCC_VM_ACCEL is $accel; it may be kvm, tcg, tcg-single or icount" ;;
 	esac
 	qemu+=(-serial "file:$JOB/console" -serial stdio)
 	if [ "$accel" = icount ]; then
@@ -185,7 +186,7 @@ main()
 		case $1 in
 		--) shift; break ;;
 		--cpus) cpus=$2 ;;
-		--icount) accel=icount; cpus=1; shift; continue ;;
+		--icount) accel=icount; shift; continue ;;
 		--qemu) more+=("$2") ;;
 		*) job_option "$1" "${2:-}" || die "unknown option $1; see the head of $0" ;;
 		esac
@@ -200,6 +201,7 @@ main()
 	if [ -z "$accel" ]; then
 		kvm_works "$tree" && accel=kvm || accel=tcg
 	fi
+	[ "$accel" != icount ] || cpus=1
 	trap cleanup EXIT
 	trap 'exit 130' INT TERM
 	JOB=$(mktemp -d)

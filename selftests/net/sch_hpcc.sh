@@ -516,7 +516,7 @@ test_fits_a_notification()
 	defer rm -f "$out"
 	ip netns exec tx tc -s monitor >"$out" &
 	defer kill $!
-	busywait 5 monitor_is_open $!
+	busywait 5 monitor_is_open $! || fail "tc monitor does not listen"
 	add rate 1gbit marking ldcp
 	busywait 5 grep -q '^qdisc hpcc 1:' "$out" || fail "not notified"
 	ip netns exec tx tc qdisc replace dev v0 root handle 2: \

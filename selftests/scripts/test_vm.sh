@@ -159,6 +159,14 @@ one_thread()
 		grep -F 'thread=single' "$WORK/calls"
 }
 
+counted_instructions()
+{
+	# Such a guest shares no directory: its console tells the status.
+	pretend 'JOB=${ALL#*file:}; echo "vm: status 0" > "${JOB%%/console*}/console"'
+	HPCC_VM_ACCEL=icount pretended "$RUN" --tree "$TREE" true &&
+		grep -F -- '-smp 1 ' "$WORK/calls" && grep -F -- '-icount shift=0,sleep=off' "$WORK/calls"
+}
+
 nothing_left()
 {
 	pgrep -af "path=$WORK" && return 1
@@ -174,7 +182,7 @@ bad_arguments()
 	said=$("$RUN" --tree "$TREE" 2>&1)
 	expect "status without a command" $? 125 && grep 'no command' <<< "$said" || return
 	said=$(HPCC_VM_ACCEL=fast "$RUN" --tree "$TREE" true 2>&1)
-	expect "status of an accelerator" $? 125 && grep 'kvm, tcg or tcg-single' <<< "$said" || return
+	expect "status of an accelerator" $? 125 && grep 'kvm, tcg, tcg-single or icount' <<< "$said" || return
 	said=$("$TOP/scripts/vm/kernel.sh" --kernel-version 6 2>&1)
 	expect "status of a version" $? 1 && grep '6 is no kernel version' <<< "$said"
 }
@@ -293,7 +301,7 @@ main()
 	TREE=$("$TOP/scripts/vm/kernel.sh") || skip_all "no kernel"
 	export TMPDIR=$WORK
 	echo "KTAP version 1"
-	echo "1..15"
+	echo "1..16"
 	ok "kvm: no guest boots with it: emulated, tried once" kvm_does_not_boot
 	ok "kvm: a guest hangs with it: emulated" kvm_hangs
 	ok "kvm: a guest boots with it" kvm_boots
@@ -302,6 +310,7 @@ main()
 	ok "run: a guest that dies shows its console" dies
 	ok "run: from the kernel's first complaint on" dies_at_length
 	ok "run: all CPUs in one thread" one_thread
+	ok "run: one CPU that counts its instructions" counted_instructions
 	ok "run: refuses what it does not know" bad_arguments
 	ok "run: nothing is left of all these" nothing_left
 	ok "kernel: a distribution that has none" no_kernel_here
