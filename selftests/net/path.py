@@ -91,9 +91,11 @@ class Path:
             counters = ns.counters()
             for name in ("implausible", "checksum_ignored", "bad_hop_ignored", "unagreed_ignored"):
                 expect(name, counters[name], 0)
-            # What is sent twice, as a busy machine was late, is outside, and late. Where
-            # it stood still for 64 T, counters seem to go back, or too little time by.
-            for name in ("window_ignored", "tx_excess_ignored", "ts_back_ignored"):
+            # Where a machine stood still for 128 T, too little time seems to have gone by.
+            expect_in("tx_excess_ignored", counters["tx_excess_ignored"], 0,
+                      0 if virtual_time() else 10)
+            # What is sent twice, as a busy machine was late, is outside, and late.
+            for name in ("window_ignored", "ts_back_ignored"):
                 if virtual_time():
                     expect(name, counters[name], 0)
 
@@ -127,6 +129,7 @@ def whole_way(version):
     flows = []
     goodput = goodput_mbps(client, server, 1000000,
                            lambda: flows.append(path.a.flow(client)))
+    stamped = {node: path.port(node)["hpcc"]["stamped"] for node in (1, 2)}
     until(lambda: len(path.a.flow(client)["links"]) == 2,
           lambda: goodput_mbps(client, server, 300000))
     flow = path.a.flow(client)
@@ -141,8 +144,7 @@ def whole_way(version):
                   (500e6 / 8e9 * flow["T_ns"]), 0.9, 1.2)
     for node in 1, 2:
         expect(f"drops at {node}", path.port(node)["drops"], 0)
-        expect_in(f"stamped at {node}", path.port(node)["hpcc"]["stamped"], 900,
-                  2000 if virtual_time() else 20000)
+        expect_in(f"stamped at {node}", stamped[node], 900, 2000)
     segments = sniffer.segments()
     sane(segments)
     filled = [seg.telemetry(FORWARD) for seg in segments if seg.telemetry(FORWARD)]

@@ -19,6 +19,21 @@ producer()
 	chmod +x "$WORK/$1"
 }
 
+# verdict NAME WANT GOT: the result of a test; both in one line
+verdict()
+{
+	NR=$((NR + 1))
+	if [ "$2" = "$3" ]; then
+		PASS=$((PASS + 1))
+		echo "ok $NR - $1"
+		return
+	fi
+	FAIL=$((FAIL + 1))
+	echo "# wanted $2"
+	echo "# got $3"
+	echo "not ok $NR - $1"
+}
+
 # expect NAME STATUS LAST-LINE PRODUCER...
 expect()
 {
@@ -31,16 +46,7 @@ expect()
 	done
 	OUT=$WORK/out HPCC_CHECK_TIMEOUT=${LIMIT_S:-60} "$CHECK" "${programs[@]}" > "$WORK/log" 2>&1 || rc=$?
 	last=$(tail -n 1 "$WORK/log")
-	NR=$((NR + 1))
-	if [ "$rc" = "$status" ] && [ "$last" = "$line" ]; then
-		PASS=$((PASS + 1))
-		echo "ok $NR - $name"
-		return
-	fi
-	FAIL=$((FAIL + 1))
-	echo "# wanted status $status and \"$line\""
-	echo "# got status $rc and \"$last\""
-	echo "not ok $NR - $name"
+	verdict "$name" "status $status and \"$line\"" "status $rc and \"$last\""
 }
 
 # shown NAME LINES: of the last expect's screen, what is below the program's line
@@ -49,16 +55,7 @@ shown()
 	local name=$1 want=$2 got
 
 	got=$(sed -n '2,/all of its output/p' "$WORK/log" | sed '$d;s/^ *//' | paste -sd '|')
-	NR=$((NR + 1))
-	if [ "$got" = "$want" ]; then
-		PASS=$((PASS + 1))
-		echo "ok $NR - $name"
-		return
-	fi
-	FAIL=$((FAIL + 1))
-	echo "# wanted \"$want\""
-	echo "# got \"$got\""
-	echo "not ok $NR - $name"
+	verdict "$name" "$want" "$got"
 }
 
 # all NAME STATUS TABLE ROW...: the table without its head, columns a space apart
@@ -81,16 +78,7 @@ all()
 	chmod 755 "$WORK/scripts/check"
 	OUT=$WORK/out "$WORK/scripts/check-all" "$@" > "$WORK/log" 2>&1 || rc=$?
 	got=$(sed -n '/^kernel /,$p' "$WORK/log" | tail -n +2 | tr -s ' ')
-	NR=$((NR + 1))
-	if [ "$rc" = "$status" ] && [ "$got" = "$table" ]; then
-		PASS=$((PASS + 1))
-		echo "ok $NR - check-all: $name"
-		return
-	fi
-	FAIL=$((FAIL + 1))
-	echo "# wanted status $status and: ${table//$'\n'/, }"
-	echo "# got status $rc and: ${got//$'\n'/, }"
-	echo "not ok $NR - check-all: $name"
+	verdict "check-all: $name" "status $status and: ${table//$'\n'/, }" "status $rc and: ${got//$'\n'/, }"
 }
 
 # machine NAME STATUS LAST-LINE SCRIPT...: "check vm" with a machine that only pretends
@@ -128,16 +116,7 @@ machine()
 	chmod 755 "$tree"/scripts/*/*.sh "$tree"/selftests/net/*.sh
 	OUT=$WORK/out "$tree/scripts/check" vm > "$WORK/log" 2>&1 || rc=$?
 	last=$(tail -n 2 "$WORK/log" | grep -v '^ ' | paste -sd '|')
-	NR=$((NR + 1))
-	if [ "$rc" = "$status" ] && [ "$last" = "$line" ]; then
-		PASS=$((PASS + 1))
-		echo "ok $NR - machine: $name"
-		return
-	fi
-	FAIL=$((FAIL + 1))
-	echo "# wanted status $status and \"$line\""
-	echo "# got status $rc and \"$last\""
-	echo "not ok $NR - machine: $name"
+	verdict "machine: $name" "status $status and \"$line\"" "status $rc and \"$last\""
 }
 
 HEAD2='echo "KTAP version 1"; echo 1..2;'
