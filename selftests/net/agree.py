@@ -163,7 +163,7 @@ def test_loopback():
     for client, server in ends:
         client.close()
         server.close()
-    expect("flows", len(ns.flows()), 0)
+    ns.expect_no_flows()
 
 
 def test_mapped_addresses():

@@ -273,6 +273,14 @@ class Netns:
         return [_flow(line) for line in
                 self.read("/proc/net/hpcc_flows").splitlines()]
 
+    def expect_no_flows(self):
+        """Both ends are closed; their last acknowledgments may be under way."""
+        for _ in range(100):
+            if not self.flows():
+                break
+            time.sleep(0.1)
+        expect("flows", self.flows(), [])
+
     def flow(self, sock=None, port=None):
         """The flow of a socket, or of a local port, or the only one."""
         if sock is not None:
