@@ -275,6 +275,7 @@ def test_fast_open():
                 server.send(b"early")           # with the cookie: before the handshake is over
                 expect("first data", server.recv(2000), first)
                 time.sleep(0.01)
+                select.select([client], [], [], 10)
                 expect("answer", client.recv(100), b"early")
                 both_ways(client, server)
                 segments = sniffer.segments()
