@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* What the tests of <hpcc/algo.h> share: a connection and its samples. */
+#ifndef HPCC_TEST_ALGO_H
+#define HPCC_TEST_ALGO_H
+
+#include <math.h>
+
+#include "test.h"
+#include <hpcc/algo.h>
+
+#define ONE	((u64)HPCC_ONE_Q24)
+#define ETA	((u32)(0.95 * HPCC_ONE_Q24))
+#define BYTES(n) ((u64)(n) << HPCC_W_BITS)
+
+/* 100 Gbit/s and 10 us, in ns; W_ai = 62.5 bytes. */
+static const u64 T_NS = 10000;
+static const u32 W_INIT = 125000;
+static const u32 W_MIN = 125;
+
+static inline struct hpcc_params params(u32 max_stage)
+{
+	struct hpcc_params p;
+
+	hpcc_params_init(&p, T_NS, BYTES(W_INIT), BYTES(W_MIN), BYTES(125) / 2,
+			 ETA, max_stage);
+	return p;
+}
+
+/* A connection whose first ACK, of bytes 0 .. 999, is behind it. */
+static inline struct hpcc_algo started(const struct hpcc_params *p)
+{
+	const struct hpcc_sample s = { .hop = 1, .tag = 7, .ts = 1000000,
+				       .tx = 500000 };
+	struct hpcc_algo a;
+
+	hpcc_algo_init(&a, p);
+	assert_int_equal(hpcc_new_ack(&a, p, &s, 1, 1000, 100000),
+			 HPCC_ACK_NO_SAMPLE | HPCC_ACK_NEW | HPCC_ACK_FIRST);
+	return a;
+}
+
+/* The next sample of the link that started() knows. */
+static inline struct hpcc_sample next(const struct hpcc_algo *a, u64 dts, u64 dtx,
+				      u64 qlen)
+{
+	const struct hpcc_link *l = &a->L[0];
+
+	return (struct hpcc_sample){ .hop = 1, .tag = l->tag, .ts = l->ts + dts,
+				     .tx = l->tx + dtx, .qlen = qlen };
+}
+
+static inline u64 U_q44(const struct hpcc_algo *a)
+{
+	return a->U_q24 << HPCC_U_LOW_BITS | a->U_low;
+}
+
+static inline long double U_of(const struct hpcc_algo *a)
+{
+	return ldexpl(U_q44(a), -HPCC_FRAC_BITS - HPCC_U_LOW_BITS);
+}
+
+static inline void set_U(struct hpcc_algo *a, u64 U_q24)
+{
+	a->U_q24 = U_q24;
+	a->U_low = 0;
+}
+
+static inline void assert_near(long double got, long double want, long double error)
+{
+	if (fabsl(got - want) <= error)
+		return;
+	print_error("%.12Lg is not %.12Lg +- %.3Lg\n", got, want, error);
+	fail();
+}
+
+#endif /* HPCC_TEST_ALGO_H */

@@ -1,0 +1,298 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * <hpcc/algo.h>: properties that hold for any samples, and a comparison with the law
+ * in long double.
+ */
+#include "algo.h"
+
+/* ---- Any samples -------------------------------------------------------- */
+
+static const u64 rates_bps[] = { 10000000, 1000000000, 100000000000,
+				 800000000000 };
+static const u64 Ts_ns[] = { 1000, 10000, 1000000, 1000000000 };
+
+/* What a sender at this rate and T would use, in units of 2^-frac ns. */
+static struct hpcc_params params_for(u64 bps, u64 T_ns, u32 frac, u32 max_stage)
+{
+	long double W = (long double)bps / 8 * T_ns / 1e9L * 65536;
+	struct hpcc_params p;
+
+	hpcc_params_init(&p, T_ns << frac, W, W / 1000, W * 0.05L / 100, ETA,
+			 max_stage);
+	return p;
+}
+
+static void any__hostile_samples_keep_the_bounds(void **state)
+{
+	u64 seed = 21;
+	u32 run, i, k;
+
+	for (run = 0; run < 400; run++) {
+		struct hpcc_params p = params_for(rates_bps[run % 4],
+						  Ts_ns[run / 4 % 4], 8,
+						  run / 16 % 3);
+		struct hpcc_algo a;
+		u32 met = 0;
+
+		if (run % 7 == 0)
+			hpcc_params_init(&p, random_magnitude(&seed),
+					 random_magnitude(&seed),
+					 random_magnitude(&seed),
+					 random_magnitude(&seed),
+					 random_magnitude(&seed),
+					 random_magnitude(&seed));
+		hpcc_algo_init(&a, &p);
+		for (i = 0; i < 500; i++) {
+			struct hpcc_sample s[4];
+			u32 n = random_below(&seed, 5);
+
+			for (k = 0; k < n; k++) {
+				struct hpcc_link *l;
+
+				s[k].hop = random_below(&seed, 18);
+				s[k].tag = random_below(&seed, 40) ? 0 : 1;
+				l = &a.L[s[k].hop < 15 ? s[k].hop : 0];
+				s[k].ts = random_magnitude(&seed);
+				s[k].tx = random_magnitude(&seed);
+				s[k].qlen = random_magnitude(&seed);
+				if (random_below(&seed, 2))
+					s[k].ts += l->ts;
+				if (random_below(&seed, 2))
+					s[k].tx += l->tx;
+			}
+			switch (random_below(&seed, 64)) {
+			case 0:
+				hpcc_algo_restart(&a, &p, random_magnitude(&seed));
+				break;
+			case 1:
+				hpcc_algo_trim(&a, random_below(&seed, 16));
+				break;
+			}
+			met |= hpcc_new_ack(&a, &p, s, n, random_u64(&seed),
+					    random_u64(&seed));
+			assert_true(a.W_q16 >= p.W_min_q16 &&
+				    a.W_q16 <= p.W_max_q16);
+			assert_true(a.Wc_q16 >= p.W_min_q16 &&
+				    a.Wc_q16 <= p.W_max_q16);
+			assert_true(a.U_q24 <= HPCC_U_MAX_Q24);
+			assert_true(a.U_low < 1U << HPCC_U_LOW_BITS);
+			assert_true(a.inc_stage <= p.max_stage);
+			for (k = 0; k < HPCC_HOPS_MAX; k++)
+				assert_true(a.L[k].u_q24 <= HPCC_U_MAX_Q24);
+		}
+		if (run == 0)
+			assert_int_equal(met, (HPCC_ACK_NEW << 1) - 1);
+	}
+}
+
+static void any__average_stays_between_U_and_u(void **state)
+{
+	u64 seed = 22;
+	int i;
+
+	for (i = 0; i < 100000; i++) {
+		struct hpcc_params p;
+		struct hpcc_algo a;
+		u64 before, u, tau;
+
+		hpcc_params_init(&p, random_magnitude(&seed), BYTES(1), 1, 0, ETA, 5);
+		hpcc_algo_init(&a, &p);
+		a.U_q24 = random_below(&seed, HPCC_U_MAX_Q24);
+		a.U_low = random_below(&seed, 1 << HPCC_U_LOW_BITS);
+		u = random_magnitude(&seed) % (HPCC_U_MAX_Q24 + 1);
+		tau = 1 + random_below(&seed, p.T);
+		before = U_q44(&a);
+		hpcc_average(&a, &p, u, tau);
+		u <<= HPCC_U_LOW_BITS;
+		if (u > before)
+			assert_true(U_q44(&a) >= before && U_q44(&a) <= u);
+		else
+			assert_true(U_q44(&a) <= before && U_q44(&a) >= u);
+	}
+}
+
+static void any__more_queue_never_gives_a_larger_window(void **state)
+{
+	u64 seed = 23;
+	u32 run;
+
+	for (run = 0; run < 20000; run++) {
+		struct hpcc_params p = params_for(rates_bps[run % 4],
+						  Ts_ns[run / 4 % 4], 4,
+						  run / 16 % 3);
+		struct hpcc_algo a = started(&p), b;
+		u64 dts = 1 + random_below(&seed, 2 * p.T);
+		u64 dtx = random_below(&seed, dts + 1);
+		u64 qlen = random_below(&seed, 2 * p.T);
+		struct hpcc_sample s;
+
+		set_U(&a, random_below(&seed, 2 * ONE));
+		a.Wc_q16 = p.W_min_q16 + random_below(&seed, p.W_max_q16 -
+							     p.W_min_q16);
+		a.inc_stage = random_below(&seed, p.max_stage + 1);
+		a.L[0].qlen = 4 * p.T;
+		b = a;
+		s = next(&a, dts, dtx, qlen);
+		hpcc_new_ack(&a, &p, &s, 1, 200000, 300000);
+		s.qlen += random_below(&seed, run & 1 ? p.T : 1 + p.T / 1000);
+		hpcc_new_ack(&b, &p, &s, 1, 200000, 300000);
+		assert_true(U_q44(&b) >= U_q44(&a));
+		assert_true(b.W_q16 <= a.W_q16);
+	}
+}
+
+/* ---- The law in long double --------------------------------------------- */
+
+struct model {
+	long double T, eta, W_max, W_min, W_ai;
+	long double U, W, Wc;
+	u32 max_stage, inc_stage;
+	bool tie;	/* two links within what Q24 tells apart */
+};
+
+static void model_init(struct model *m, const struct hpcc_params *p,
+		       const struct hpcc_algo *a)
+{
+	m->T = p->T;
+	m->eta = ldexpl(p->eta_q24, -24);
+	m->W_max = ldexpl(p->W_max_q16, -16);
+	m->W_min = ldexpl(p->W_min_q16, -16);
+	m->W_ai = ldexpl(p->W_ai_q16, -16);
+	m->max_stage = p->max_stage;
+	m->U = U_of(a);
+	m->W = ldexpl(a->W_q16, -16);
+	m->Wc = ldexpl(a->Wc_q16, -16);
+	m->inc_stage = a->inc_stage;
+}
+
+static void model_measure(struct model *m, const struct hpcc_link *L,
+			  const struct hpcc_sample *s, u32 n)
+{
+	long double u = 0, tau = 0;
+	u32 i;
+
+	m->tie = false;
+	for (i = 0; i < n; i++) {
+		const struct hpcc_link *l = &L[s[i].hop - 1];
+		long double dts = s[i].ts - l->ts;
+		long double qlen = fminl(s[i].qlen, l->qlen);
+		long double u1 = qlen / m->T + (s[i].tx - l->tx) / dts;
+
+		if (fabsl(u1 - u) < 1e-6L)
+			m->tie = true;
+		else if (u1 > u)
+			m->tie = false;
+		if (u1 > u) {
+			u = u1;
+			tau = fminl(dts, m->T);
+		}
+	}
+	m->U = (1 - tau / m->T) * m->U + tau / m->T * u;
+}
+
+static void model_wind(struct model *m, bool update_wc)
+{
+	bool scale = m->U >= m->eta || m->inc_stage >= m->max_stage;
+
+	m->W = (scale ? m->Wc / (m->U / m->eta) : m->Wc) + m->W_ai;
+	m->W = fminl(fmaxl(m->W, m->W_min), m->W_max);
+	if (update_wc) {
+		m->inc_stage = scale ? 0 : m->inc_stage + 1;
+		m->Wc = m->W;
+	}
+}
+
+/* A link that is @load used, with a queue around @qlen, over about T / 50. */
+static void walk(struct hpcc_sample *s, u64 T, u64 *seed, u32 load_permille,
+		 u64 qlen)
+{
+	u64 dts = 1 + random_below(seed, T / 50 + 2);
+
+	s->ts += dts;
+	s->tx += dts * (load_permille + random_below(seed, 100)) / 1000;
+	s->qlen = random_below(seed, qlen + 1);
+}
+
+/*
+ * Step by step: the model starts each ACK from the integers' state, so that a
+ * decision at U = eta, or between two links, that falls the other way does not
+ * carry on. U is also compared with a model that runs on from the last tie.
+ */
+static void reference(u64 bps, u64 T_ns, u32 frac, u64 seed)
+{
+	struct hpcc_params p = params_for(bps, T_ns, frac, seed % 3 * 2);
+	struct hpcc_sample s[3] = { { .hop = 1 }, { .hop = 2 }, { .hop = 3 } };
+	long double U_run, W_err = ldexpl(1, -15);
+	u32 n = 1 + seed % 3, seq = 0, i, k;
+	struct hpcc_algo a;
+
+	hpcc_algo_init(&a, &p);
+	hpcc_new_ack(&a, &p, s, n, 0, 10);
+	U_run = U_of(&a);
+	for (i = 0; i < 1500; i++) {
+		struct model m, drift;
+		u32 load = i / 300 % 2 ? 900 : 300;
+		bool full;
+
+		for (k = 0; k < n; k++)
+			walk(&s[k], p.T, &seed, load, i / 200 % 2 ? p.T : 0);
+		seq += 3;
+		full = (s32)(seq - a.last_update_seq) > 0;
+
+		model_init(&m, &p, &a);
+		drift = m;
+		drift.U = U_run;
+		model_measure(&m, a.L, s, n);
+		model_measure(&drift, a.L, s, n);
+		U_run = drift.U;
+		hpcc_new_ack(&a, &p, s, n, seq, seq + 30);
+
+		if (m.tie) {
+			U_run = U_of(&a);
+			continue;
+		}
+		assert_near(U_of(&a), m.U, 1.3e-7L);
+		assert_near(U_of(&a), U_run, 1.3e-7L + 3e-10L * i);
+		if (fabsl(m.U - m.eta) < 1e-6L)
+			continue;
+		model_wind(&m, full);
+		assert_near(ldexpl(a.W_q16, -16), m.W,
+			    W_err + m.W * 2e-7L / fminl(m.U, 1));
+		assert_near(ldexpl(a.Wc_q16, -16), m.Wc,
+			    W_err + m.Wc * 2e-7L / fminl(m.U, 1));
+		assert_int_equal(a.inc_stage, m.inc_stage);
+	}
+}
+
+static void reference__10_mbit_to_800_gbit_by_1_us_to_1_s(void **state)
+{
+	u32 i, k, seed;
+
+	for (i = 0; i < 4; i++)
+		for (k = 0; k < 4; k++)
+			for (seed = 1; seed <= 9; seed++)
+				reference(rates_bps[i], Ts_ns[k], 0, seed);
+}
+
+static void reference__in_fractions_of_ns(void **state)
+{
+	u32 i, k, seed;
+
+	for (i = 0; i < 4; i++)
+		for (k = 0; k < 4; k++)
+			for (seed = 1; seed <= 3; seed++)
+				reference(rates_bps[i], Ts_ns[k], 8, seed);
+}
+
+int main(void)
+{
+	static const struct CMUnitTest tests[] = {
+		cmocka_unit_test(any__hostile_samples_keep_the_bounds),
+		cmocka_unit_test(any__average_stays_between_U_and_u),
+		cmocka_unit_test(any__more_queue_never_gives_a_larger_window),
+		cmocka_unit_test(reference__10_mbit_to_800_gbit_by_1_us_to_1_s),
+		cmocka_unit_test(reference__in_fractions_of_ns),
+	};
+
+	return hpcc_run_tests(tests);
+}
