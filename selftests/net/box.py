@@ -9,7 +9,7 @@ import socket
 import struct
 import threading
 
-from hpcc_net import KIND, SYN, csum, defer, expect_in, virtual_time
+from hpcc_net import KIND, SYN, csum, defer, expect_in, until, virtual_time
 from path import MBPS, Path, goodput_mbps
 
 NOP, EOL = b"\1", b"\0"
@@ -193,10 +193,7 @@ def send_until(done, client, server, nbytes):
     """Send on until done(). In virtual time it is already: there what takes so many
     round trips takes so many bytes.
     """
-    for _ in range(0 if virtual_time() else 40):
-        if done():
-            return
-        goodput_mbps(client, server, nbytes)
+    until(done, lambda: goodput_mbps(client, server, nbytes))
 
 
 def expect_half(what, version, nbytes, goodput):

@@ -14,7 +14,7 @@ import time
 
 from box import send_until
 from hpcc_net import (SYN, Netns, Sniffer, csum, defer, expect, expect_in, get_cc, main, ours_in,
-                      pattern, sane, syn_option, transfer, virtual_time)
+                      pattern, sane, syn_option, transfer, until, virtual_time)
 from path import Path
 
 CCS = ("hpcc", "ldcp")
@@ -101,11 +101,7 @@ def expect_works(path, cc, client, twice=False):
     twice is outside the window when it comes again.
     """
     what = f"{cc} over IPv{path.version}"
-    for _ in range(0 if virtual_time() else 40):
-        if get_cc(client) == cc:
-            break
-        client.send(bytes(3000))        # where the machine stood still it fell back, and returns
-        time.sleep(0.1)
+    until(lambda: get_cc(client) == cc, lambda: (client.send(bytes(3000)), time.sleep(0.1)))
     expect(f"{what} runs", get_cc(client), cc)
     if cc == "hpcc":
         flow = path.a.flow(client)
@@ -274,7 +270,6 @@ def test_fast_open():
                 defer(server.close)
                 server.send(b"early")           # with the cookie: before the handshake is over
                 expect("first data", server.recv(2000), first)
-                time.sleep(0.01)
                 select.select([client], [], [], 10)
                 expect("answer", client.recv(100), b"early")
                 both_ways(client, server)

@@ -465,7 +465,7 @@ def replay():
     before = peer.flow()
     rng = random.Random(1)
     count = 0
-    while count < 1000 and (virtual_time() or time.monotonic_ns() - began_ns < 32 * T_NS):
+    while count < 1000 and (virtual_time() or time.monotonic_ns() - began_ns < 56 * T_NS):
         peer.send(rng.choice(acks))
         count += 1
     after = peer.flow()
@@ -479,10 +479,11 @@ def test_replay():
         took_T, count, before, after, ts_back = replay()
         if took_T < 64:
             break
+    print(f"# {count} ACKs in {took_T:.0f} T")
     expect_in("T", took_T, 0, 64)
-    expect_in("ACKs", count, 1000 if virtual_time() else 10, 1000)
+    expect_in("ACKs", count, 1000 if virtual_time() else 40, 1000)
     expect("W, U", (after["W"], after["U_permille"]), (before["W"], before["U_permille"]))
-    expect_in("ts_back", ts_back, (0.9 if virtual_time() else 0.5) * count, 2 * count)
+    expect_in("ts_back", ts_back, 0.9 * count, 2 * count)
 
 
 def random_option(rng):

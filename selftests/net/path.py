@@ -14,7 +14,7 @@ import time
 
 from hpcc_net import (ECHO, FORWARD, Netns, Sniffer, defer, expect, expect_in, expect_rate,
                       get_cc, let_go, main, need_virtual_time, ours_in, pattern, sane, set_cc,
-                      tcp_info, transfer, virtual_time)
+                      tcp_info, transfer, until, virtual_time)
 
 DELAY = "20us"
 MBPS = 1000
@@ -105,16 +105,6 @@ def goodput_mbps(client, server, nbytes, each=None):
     start = time.monotonic()
     transfer((client, server, pattern(nbytes)), each=each)
     return nbytes * 8 / (time.monotonic() - start) / 1e6
-
-
-def until(known, send):
-    """Send more where a machine was too busy for what should be known by now: as it
-    acknowledges much at once there are few echoes, and switches have to be asked again.
-    """
-    for _ in range(0 if virtual_time() else 40):
-        if known():
-            break
-        send()
 
 
 def whole_way(version):
