@@ -38,7 +38,7 @@ help:
 	@echo '  check-debug   the same in a guest with KASAN, lockdep, kmemleak, UBSAN (7.2)'
 	@echo '  check-smp     the same in QEMU with 2 CPUs (KASAN, lockdep); check-kcsan: with KCSAN (data races)'
 	@echo '  check-nic     ports with drivers of cards (e1000e, vmxnet3, virtio) that QEMU emulates'
-	@echo '  check-icount  QEMU by counted instructions: do two equal runs say the same? (results do, times not to the us)'
+	@echo '  check-icount  QEMU by counted instructions: do two equal runs say the same?'
 	@echo '  check-all     all tests on all kernels, with a table at the end; hours (T="vm-7.2": that row)'
 	@echo '  check-neutral the kernel'"'"'s own selftests, in QEMU: the same with and without our modules?'
 	@echo '  style         checkpatch, sparse, W=1, kernel-doc, shellcheck, manual pages'

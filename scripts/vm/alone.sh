@@ -66,41 +66,40 @@ ours()
 	find "$1" \( -name .git -o -name out -o -name __pycache__ \) -prune -o -type f -print
 }
 
-# archive DIR: the files named on standard input, below DIR, and the directories
-# on the way; contents in place of links. Where /bin is a link, so it is there.
-archive()
-{
-	local link=''
-
+# stage DIR: copy the files named on standard input, below DIR, contents in place of
+# links. Where /bin is a link, so it is there.
+stage()
+(
+	link=''
 	[ ! -L /bin ] || link='s,^(bin|sbin|lib|lib32|lib64)/,usr/&,'
 	cd "$1"
-	sed -E "s,^/,,; $link" | LC_ALL=C sort -u | awk '{
-		path = $0
-		for (i = 1; (n = index(substr(path, i), "/")); i += n) {
-			dir = substr(path, 1, i + n - 2)
-			if (!seen[dir]++)
-				print dir
-		}
-		print path
-	}' | cpio --quiet --reproducible -oL -H newc -R 0:0
-}
+	sed -E "s,^/,,; $link" | LC_ALL=C sort -u |
+		xargs -d '\n' cp -L --parents --preserve=mode -t "$STAGE/all"
+)
 
-# What is there before all others: links, places to mount, the first program.
+# Links, places to mount, the first program.
 skeleton()
 {
 	local job=$1 dir
 
-	mkdir -p "$STAGE"/first/usr/{bin,sbin,lib,lib64} \
-		"$STAGE"/first/{dev,proc,sys,run,tmp,var/tmp,etc,mnt/job,mnt/host}
+	mkdir -p "$STAGE"/all/usr/{bin,sbin,lib,lib64} \
+		"$STAGE"/all/{dev,proc,sys,run,tmp,var/tmp,etc,mnt/job,mnt/host}
 	for dir in bin sbin lib lib64; do
-		[ ! -L "/$dir" ] || ln -s "usr/$dir" "$STAGE/first/$dir"
+		[ ! -L "/$dir" ] || ln -s "usr/$dir" "$STAGE/all/$dir"
 	done
-	cp "$job"/* "$STAGE/first/mnt/job"
-	printf '%s\n' '#!/bin/sh' 'exec /bin/sh /mnt/job/init.sh' > "$STAGE/first/init"
-	chmod 755 "$STAGE/first/init"
-	(cd "$STAGE/first" && find . -exec touch -hd @0 {} + && find . | LC_ALL=C sort |
-		cpio --quiet --reproducible -o -H newc -R 0:0)
+	cp "$job"/* "$STAGE/all/mnt/job"
+	printf '%s\n' '#!/bin/sh' 'exec /bin/sh /mnt/job/init.sh' > "$STAGE/all/init"
+	chmod 755 "$STAGE/all/init"
 }
+
+# Times and counts of links are the host's of the moment, and the guest needs more
+# instructions for some digits of them than for others.
+pack()
+(
+	cd "$STAGE/all"
+	find . -exec touch -hd @0 {} +
+	find . | LC_ALL=C sort | cpio --quiet --reproducible -o -H newc -R 0:0
+)
 
 main()
 {
@@ -120,15 +119,15 @@ main()
 			ours "$dir"
 		done
 	} > "$STAGE/files"
-	grep -vE '^/(tmp|var/tmp|run)/' "$STAGE/files" | archive /
+	grep -vE '^/(tmp|var/tmp|run)/' "$STAGE/files" | stage /
 	# init.sh looks for modules, and for what tmpfs hides, in /mnt/host.
 	mkdir -p "$STAGE/view/mnt"
 	ln -s / "$STAGE/view/mnt/host"
-	touch -d @0 "$STAGE/view/mnt"
 	{
 		modules "$tree"
 		grep -E '^/(tmp|var/tmp|run)/' "$STAGE/files" || true
-	} | sed 's,^,mnt/host,' | archive "$STAGE/view"
+	} | sed 's,^,mnt/host,' | stage "$STAGE/view"
+	pack
 }
 
 main "$@"

@@ -21,6 +21,16 @@ guest()
 		./$SCRIPT > "$WORK/$1" 2>&1 < /dev/null
 }
 
+# What a guest is given does not depend on when its files and directories were made.
+same_archive()
+{
+	mkdir "$WORK/job" && echo true > "$WORK/job/main" &&
+		scripts/vm/alone.sh "$tree" "$WORK/job" "$WORK/tree" > "$WORK/first" &&
+		mkdir "$WORK/tree/later" && touch -d '1 hour ago' "$WORK/tree" $SCRIPT &&
+		scripts/vm/alone.sh "$tree" "$WORK/job" "$WORK/tree" > "$WORK/second" &&
+		cmp "$WORK/first" "$WORK/second"
+}
+
 # result NR NAME WHY: by the status of what ran last; WHY is a file.
 result()
 {
@@ -38,7 +48,7 @@ main()
 	local tree tools failed=0
 
 	echo "KTAP version 1"
-	echo "1..3"
+	echo "1..4"
 	tree=$("$TOP/scripts/vm/kernel.sh") || { echo "Bail out! no kernel"; exit 1; }
 	tools=$("$TOP/scripts/uml/modules.sh" "$(readlink -f "$tree/build")") ||
 		{ echo "Bail out! no modules"; exit 1; }
@@ -47,12 +57,14 @@ main()
 	cp -r "$TOP/scripts" "$TOP/selftests" "$WORK/tree"
 	cd "$WORK/tree" || exit 1
 	export HPCC_MODDIR=$tools TC_LIB_DIR=$tools
+	same_archive > "$WORK/why" 2>&1
+	result 1 "equal files make equal archives" "$WORK/why"
 	guest one
-	result 1 "the script passes" "$WORK/one"
+	result 2 "the script passes" "$WORK/one"
 	guest two
-	result 2 "the script passes again" "$WORK/two"
+	result 3 "the script passes again" "$WORK/two"
 	diff -U 0 "$WORK/one" "$WORK/two" > "$WORK/why" 2>&1
-	result 3 "both said the same" "$WORK/why"
+	result 4 "both said the same" "$WORK/why"
 	exit "$failed"
 }
 
