@@ -117,6 +117,29 @@ static bool hpcc_too_soon(const struct hpcc_flow *flow, u64 dts_ns)
 	       dts_ns < flow->T_ns >> hpcc_interval_shift;
 }
 
+/* Whether the hop's last record is too old to go on from, next to one of the same link
+ * that came after @rtt_us.
+ *
+ * Where packets wait on their way back (a virtual machine that stands still), the
+ * last record was old when it came, and what is stamped now may be so much newer
+ * that it looks older. So that is believed only as long as the two segments were
+ * sent within the same span.
+ */
+static bool hpcc_base_void(const struct hpcc_flow *flow, u64 now_us, u32 rtt_us,
+			   u32 i, const struct hpcc_mail *mail)
+{
+	u64 last = flow->algo.L[i].ts >> mail->scale;
+	const struct hpcc_base *base = &flow->base[i];
+	u64 span_ns = (u64)flow->T_ns * hpcc_base_age_T;
+	u64 age_us = now_us - base->seen_us;
+
+	if (base->scale != mail->scale || age_us * NSEC_PER_USEC > span_ns)
+		return true;
+	return hpcc_counter_extend(last, mail->ts) < last &&
+	       (age_us + flow->base_rtt_us[i]) * NSEC_PER_USEC >
+	       span_ns + (u64)rtt_us * NSEC_PER_USEC;
+}
+
 /* Turn a record into a sample: unwrap the counters next to those that the
  * algorithm holds for the hop, in units, then convert to ns. What it ignored
  * leaves no trace here.
@@ -125,23 +148,20 @@ static bool hpcc_too_soon(const struct hpcc_flow *flow, u64 dts_ns)
  * makes of its header, or comes too soon after it. A copy stays one however old
  * the baseline is: who repeats the same record for ever tells nothing.
  */
-static bool hpcc_sample(struct hpcc_flow *flow, u64 now_us, u32 i,
+static bool hpcc_sample(struct hpcc_flow *flow, u64 now_us, u32 rtt_us, u32 i,
 			const struct hpcc_mail *mail, struct hpcc_sample *s)
 {
 	const struct hpcc_link *link = &flow->algo.L[i];
-	struct hpcc_base *base = &flow->base[i];
 	/* High enough to count back from. */
 	u64 ts = (1ULL << (2 * HPCC_COUNTER_BITS)) | mail->ts;
 	u64 tx = (1ULL << (2 * HPCC_COUNTER_BITS)) | mail->tx;
 	bool known = link->valid && link->tag == mail->tag;
 	u64 dts_ns;
 
-	if (known && base->scale == mail->scale &&
+	if (known && flow->base[i].scale == mail->scale &&
 	    !((link->ts >> mail->scale ^ mail->ts) & HPCC_COUNTER_MASK))
 		return false;
-	if (known && (base->scale != mail->scale ||
-		      (now_us - base->seen_us) * NSEC_PER_USEC >
-		      (u64)flow->T_ns * hpcc_base_age_T)) {
+	if (known && hpcc_base_void(flow, now_us, rtt_us, i, mail)) {
 		hpcc_algo_forget_hop(&flow->algo, i + 1);
 		known = false;
 	}
@@ -155,7 +175,7 @@ static bool hpcc_sample(struct hpcc_flow *flow, u64 now_us, u32 i,
 		if (hpcc_too_soon(flow, dts_ns))
 			return false;
 	}
-	base->scale = mail->scale;
+	flow->base[i].scale = mail->scale;
 	s->hop = i + 1;
 	s->tag = mail->tag;
 	s->ts = ts << mail->scale;
@@ -164,14 +184,24 @@ static bool hpcc_sample(struct hpcc_flow *flow, u64 now_us, u32 i,
 	return true;
 }
 
-/* Note when the records came that the algorithm did not ignore. */
-static void hpcc_note_seen(struct hpcc_flow *flow, u64 now_us, u32 n)
+/* RTT of an ACK, or TCP's average where it has none (-1). */
+static u32 hpcc_rtt_us(const struct tcp_sock *tp, long rtt_us)
+{
+	return rtt_us < 0 ? tp->srtt_us >> 3 : rtt_us;
+}
+
+/* Note when the records came that the algorithm did not ignore, and how long after
+ * their segments were sent.
+ */
+static void hpcc_note_seen(struct hpcc_flow *flow, u64 now_us, u32 rtt_us, u32 n)
 {
 	const struct hpcc_sample *s;
 
 	for (s = flow->sample; s < flow->sample + n; s++) {
-		if (flow->algo.L[s->hop - 1].ts == s->ts)
-			flow->base[s->hop - 1].seen_us = now_us;
+		if (flow->algo.L[s->hop - 1].ts != s->ts)
+			continue;
+		flow->base[s->hop - 1].seen_us = now_us;
+		flow->base_rtt_us[s->hop - 1] = rtt_us;
 	}
 }
 
@@ -179,7 +209,7 @@ static void hpcc_note_seen(struct hpcc_flow *flow, u64 now_us, u32 n)
  *
  * Return: number of samples in @flow->sample.
  */
-static u32 hpcc_take_mail(struct sock *sk, struct hpcc_flow *flow)
+static u32 hpcc_take_mail(struct sock *sk, struct hpcc_flow *flow, u32 rtt_us)
 {
 	u64 now_us = tcp_sk(sk)->tcp_mstamp;
 	unsigned long fresh;
@@ -193,7 +223,7 @@ static u32 hpcc_take_mail(struct sock *sk, struct hpcc_flow *flow)
 	WRITE_ONCE(flow->mail_fresh, 0);
 	hpcc_algo_trim(&flow->algo, flow->hops);
 	for_each_set_bit(i, &fresh, HPCC_HOPS_MAX)
-		n += hpcc_sample(flow, now_us, i, &flow->mail[i],
+		n += hpcc_sample(flow, now_us, rtt_us, i, &flow->mail[i],
 				 &flow->sample[n]);
 	spin_unlock_bh(&flow->lock);
 	return n;
@@ -292,6 +322,7 @@ static void hpcc_cong_control(struct sock *sk, HPCC_CONG_CONTROL_ACK
 	bool told;
 	u64 W_before_q16;
 	u32 bits = HPCC_ACK_NO_SAMPLE;
+	u32 rtt_us;
 	u32 n;
 
 	/* TCP may ask before init() was called. */
@@ -303,12 +334,13 @@ static void hpcc_cong_control(struct sock *sk, HPCC_CONG_CONTROL_ACK
 		hpcc_change_T(sk, flow);
 
 	told = READ_ONCE(flow->mail_fresh);
-	n = hpcc_take_mail(sk, flow);
+	rtt_us = hpcc_rtt_us(tp, rs->rtt_us);
+	n = hpcc_take_mail(sk, flow, rtt_us);
 	if (n) {
 		W_before_q16 = flow->algo.W_q16;
 		bits = hpcc_new_ack(&flow->algo, &flow->params,
 				    flow->sample, n, tp->snd_una, tp->snd_nxt);
-		hpcc_note_seen(flow, tp->tcp_mstamp, n);
+		hpcc_note_seen(flow, tp->tcp_mstamp, rtt_us, n);
 		if (unlikely(bits & ~(u32)HPCC_ACK_UPDATE)) {
 			hpcc_count_ack(sk, bits);
 			if (bits & (HPCC_ACK_FIRST | HPCC_ACK_PATH))
@@ -496,14 +528,16 @@ struct tcp_congestion_ops hpcc_ops __read_mostly = {
 /* Take records in that W does not follow. Return: whether a link was measured. */
 static bool hpcc_listen(struct sock *sk, struct hpcc_flow *flow)
 {
-	u32 n = hpcc_take_mail(sk, flow);
+	const struct tcp_sock *tp = tcp_sk(sk);
+	u32 rtt_us = hpcc_rtt_us(tp, -1);
+	u32 n = hpcc_take_mail(sk, flow, rtt_us);
 	u32 bits;
 
 	if (!n)
 		return false;
 	bits = hpcc_measure_inflight(&flow->algo, &flow->params,
 				     flow->sample, n);
-	hpcc_note_seen(flow, tcp_sk(sk)->tcp_mstamp, n);
+	hpcc_note_seen(flow, tp->tcp_mstamp, rtt_us, n);
 	hpcc_count_ack(sk, bits);
 	return !(bits & HPCC_ACK_NO_SAMPLE);
 }

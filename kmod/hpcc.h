@@ -295,6 +295,7 @@ struct hpcc_base {
  *	whichever ACK was the last
  * @trust: whether telemetry is believed
  * @base: age and unit of @algo's L, by hop - 1
+ * @base_rtt_us: how long before that their segments were sent
  * @sample: what the ACK at hand tells; not on the stack, which some kernels clear
  * @T_ns: T in force; read by proc.c without the socket lock
  * @min_rtt_us: minimum RTT that @T_ns was taken from, where it was
@@ -341,6 +342,7 @@ struct hpcc_flow {
 	struct hpcc_algo algo;
 	struct hpcc_trust trust;
 	struct hpcc_base base[HPCC_HOPS_MAX];
+	u32 base_rtt_us[HPCC_HOPS_MAX];
 	struct hpcc_sample sample[HPCC_HOPS_MAX];
 	u32 T_ns;
 	u32 min_rtt_us;

@@ -10,7 +10,7 @@ import time
 from hpcc_net import (ACK, CWR, ECE, ECHO, FORWARD, IDENTIFY, IDENTIFY_ECHO, PROMPT, SYN, Tracepoint,
                       expect, expect_in, identity, main, need_virtual_time,
                       option, tcp_info, virtual_time)
-from hpcc_peer import (ETA, HOST_MBPS, SCALE, T_NS, W_AI, W_INIT, Flow, Link, Peer, near,
+from hpcc_peer import (ETA, HOST_MBPS, SCALE, T_NS, T_UNITS, W_AI, W_INIT, Flow, Link, Peer, near,
                        settle)
 
 
@@ -261,6 +261,25 @@ def test_old_baseline():
     expect("W, U", (now["W"], now["U_permille"]), (before["W"], before["U_permille"]))
     now = flow.round(link.step(9000, 0.7))
     expect_in("U", now["U_permille"], 699, 701)
+
+
+def test_stood_still():
+    """Data and their records wait for 100 T on the way back. What is stamped afterwards looks
+    older than those, as 64 T are half of what 20 bits count, and begins anew.
+    """
+    flow = Flow()
+    link = Link()
+    flow.round(link.step(9000, 0.5))
+    flow.round(link.step(9000, 0.5))
+    flow.run()
+    waiting = link.step(9000, 0.5).raw()
+    time.sleep(100e-9 * T_NS)
+    flow.send(option(ECHO, [waiting], SCALE, 1))
+    flow.round(link.step(9000 + int(100 * T_UNITS), 0.005))
+    expect_in("U", flow.round(link.step(9000, 0.9))["U_permille"], 899, 901)
+    counters = flow.ns.counters()
+    expect("ignored", (counters["ts_back_ignored"], counters["tx_excess_ignored"]), (0, 0))
+    expect("runs", (flow.cc(), counters["fallbacks"]), ("hpcc", 0))
 
 
 def forwards(segments):
