@@ -124,8 +124,10 @@ def test_pmtu():
                 expect("mss falls", tcp_info(client)["snd_mss"] < before, True)
                 if cc == "hpcc":
                     expect("data without our option", without(sent), [])
-                # two losses in a row without a mark make ldcp a classic one
-                if cc == "hpcc" or told:
+                # Two losses in a row without a mark make ldcp a classic one. Where it is
+                # told there is one, unless the host is so slow that an RTO comes.
+                again = not virtual_time() and path.a.counters("ldcp")["losses"] > 1
+                if cc == "hpcc" or told and not again:
                     expect_works(path, cc, client, twice=True)
 
 
