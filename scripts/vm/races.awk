@@ -2,7 +2,8 @@
 #
 # Passes on what the kernel said, without the data races that KCSAN reports of the
 # kernel's own code: those where neither of the two stacks has a function of a
-# module of ours. They are counted. A race of our code with the kernel's is kept,
+# module of ours; what an interrupt found on its CPU, which stands below its entry,
+# is not of its stack. They are counted. A race of our code with the kernel's is kept,
 # and so is whatever else was said meanwhile and is a complaint.
 
 function report_ends(i)
@@ -27,10 +28,21 @@ function report_ends(i)
 }
 
 /BUG: KCSAN: / {
-	keep = 0
+	keep = interrupted = 0
 }
 
-/ \[(tcp_hpcc|tcp_ldcp|hpcc_common|sch_hpcc|hpcc_bugs)\]/ ||
+/ of [0-9]+ bytes by / {
+	interrupted = 0
+}
+
+/ asm_(sysvec_|common_interrupt|exc_nmi)/ {
+	interrupted = 1
+}
+
+!interrupted && / \[(tcp_hpcc|tcp_ldcp|hpcc_common|sch_hpcc|hpcc_bugs)\]/ {
+	keep = 1
+}
+
 /BUG: [^K]|WARNING: |Oops|KASAN: |UBSAN: / {
 	keep = 1
 }

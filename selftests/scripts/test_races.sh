@@ -45,6 +45,27 @@ test_ours_are_kept()
 	done
 }
 
+test_interrupted_is_elsewhere()
+{
+	local -a ours=(" d+0x1/0x2 [sch_hpcc]" " e+0x1/0x2") entry
+	local irq
+
+	for irq in asm_sysvec_apic_timer_interrupt asm_common_interrupt asm_exc_nmi; do
+		entry=(" c+0x1/0x2" " $irq+0x1/0x2")
+		expect "below $irq" "$(report "BUG: KCSAN: data-race in a / b" \
+			"read to 0x1 of 8 bytes by task 1 on cpu 0:" " a+0x1/0x2" "${entry[@]}" \
+			"${ours[@]}" "" "write to 0x1 of 8 bytes by interrupt on cpu 1:" \
+			" b+0x1/0x2" "${entry[@]}" "${ours[@]}" | kept)" \
+			"# 1 data races in code that is not ours"
+		expect "above $irq" "$(report "BUG: KCSAN: data-race in a / b" \
+			"read to 0x1 of 8 bytes by interrupt on cpu 0:" "${ours[@]}" "${entry[@]}" |
+			kept | wc -l)" 6
+		expect "the other one" "$(report "BUG: KCSAN: data-race in a / b" \
+			"read to 0x1 of 8 bytes by interrupt on cpu 0:" " a+0x1/0x2" "${entry[@]}" "" \
+			"write to 0x1 of 8 bytes by task 1 on cpu 1:" "${ours[@]}" | kept | wc -l)" 9
+	done
+}
+
 test_one_does_not_hide_the_next()
 {
 	expect "what is left" "$({
@@ -67,5 +88,6 @@ test_end_in_a_report()
 		kept | wc -l)" 2
 }
 
-ktap_main test_others_are_counted test_ours_are_kept test_one_does_not_hide_the_next \
-	test_other_complaints_are_kept test_end_in_a_report
+ktap_main test_others_are_counted test_ours_are_kept test_interrupted_is_elsewhere \
+	test_one_does_not_hide_the_next test_other_complaints_are_kept \
+	test_end_in_a_report
