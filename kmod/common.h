@@ -72,14 +72,17 @@ void hpcc_counters_print(struct seq_file *seq, const char * const *names,
 /**
  * struct hpcc_burst - how much may leave at once; socket lock
  * @segs: the most
+ * @shift: and of a window, cwnd >> shift
  * @saved_gso_segs: sk_gso_max_segs as the route set it
  */
 struct hpcc_burst {
 	u16 segs;
 	u16 saved_gso_segs;
+	u8 shift;
 };
 
-void hpcc_burst_init(struct sock *sk, struct hpcc_burst *burst, u32 segs);
+void hpcc_burst_init(struct sock *sk, struct hpcc_burst *burst, u32 segs,
+		     u32 shift);
 void hpcc_burst_release(struct sock *sk, const struct hpcc_burst *burst);
 void hpcc_cap_bursts(struct sock *sk, struct hpcc_burst *burst, u32 cwnd);
 void hpcc_deny_credit(struct tcp_sock *tp, const struct hpcc_burst *burst,

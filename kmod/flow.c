@@ -75,7 +75,8 @@ struct hpcc_flow *hpcc_flow_create(struct sock *sk)
 	flow->sk = sk;
 	flow->kind = READ_ONCE(sysctls->option_kind);
 	flow->slots = READ_ONCE(sysctls->slots);
-	hpcc_burst_init(sk, &flow->burst, READ_ONCE(sysctls->burst_segs));
+	hpcc_burst_init(sk, &flow->burst, READ_ONCE(sysctls->burst_segs),
+			READ_ONCE(sysctls->burst_shift));
 	spin_lock_init(&flow->lock);
 
 	spin_lock_bh(&bucket->lock);

@@ -106,6 +106,7 @@ struct hpcc_counters {
  * @base_rtt_ns: T; 0 takes the connection's minimum RTT
  * @host_mbps: B of the host, for W_init; 0 takes the egress device's speed
  * @burst_segs: segments of one TSO burst
+ * @burst_shift: and cwnd >> burst_shift, if that is less
  * @slots: records that an option asks for
  * @option_kind: TCP option kind
  * @option_exid: experiment identifier in SYN and SYN-ACK
@@ -118,6 +119,7 @@ struct hpcc_sysctls {
 	unsigned int base_rtt_ns;
 	unsigned int host_mbps;
 	unsigned int burst_segs;
+	unsigned int burst_shift;
 	unsigned int slots;
 	unsigned int option_kind;
 	unsigned int option_exid;

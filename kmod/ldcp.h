@@ -67,6 +67,7 @@ struct ldcp_counters {
  * @base_rtt_ns: T; 0 takes the minimum RTT
  * @host_mbps: B of the host; 0 takes the egress device's speed
  * @burst_segs: segments of one TSO burst
+ * @burst_shift: and cwnd >> burst_shift, if that is less
  */
 struct ldcp_sysctls {
 	unsigned int alpha_permille;
@@ -77,6 +78,7 @@ struct ldcp_sysctls {
 	unsigned int base_rtt_ns;
 	unsigned int host_mbps;
 	unsigned int burst_segs;
+	unsigned int burst_shift;
 };
 
 /**

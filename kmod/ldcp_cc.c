@@ -284,7 +284,8 @@ static void ldcp_init(struct sock *sk)
 		/* no ACK is held back for data that we have not seen */
 		.prior_segs_out = tp->segs_out - 1,
 	};
-	hpcc_burst_init(sk, &ca->burst, READ_ONCE(sysctls->burst_segs));
+	hpcc_burst_init(sk, &ca->burst, READ_ONCE(sysctls->burst_segs),
+			READ_ONCE(sysctls->burst_shift));
 	/* setsockopt() before the SYN-ACK is too soon to know. */
 	if (!hpcc_ecn_is_negotiated(tp) || sk->sk_state == TCP_SYN_SENT) {
 		INET_ECN_dontxmit(sk);

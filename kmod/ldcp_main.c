@@ -52,6 +52,7 @@ static const struct hpcc_knob ldcp_knobs[] = {
 	{ "host_mbps", LDCP_KNOB(host_mbps), 0, 1, 1000000, true },
 	/* Longer bursts queue in the sender's own NIC and count as RTT. */
 	{ "burst", LDCP_KNOB(burst_segs), 4, 1, 64 },
+	{ "burst_shift", LDCP_KNOB(burst_shift), 5, 1, 10 },
 };
 
 static const char * const ldcp_counter_names[__LDCP_C_MAX] = {

@@ -10,17 +10,18 @@
 
 #include "common.h"
 
-static const u32 hpcc_burst_shift = 5;
-
 /**
  * hpcc_burst_init() - begin to bound what leaves at once
  * @sk: socket
  * @burst: filled in
  * @segs: the most, 1 or more
+ * @shift: and of a window, cwnd >> shift, but at least 1; 0 to 31
  */
-void hpcc_burst_init(struct sock *sk, struct hpcc_burst *burst, u32 segs)
+void hpcc_burst_init(struct sock *sk, struct hpcc_burst *burst, u32 segs,
+		     u32 shift)
 {
 	burst->segs = segs;
+	burst->shift = shift;
 	burst->saved_gso_segs = sk->sk_gso_max_segs;
 }
 EXPORT_SYMBOL_GPL(hpcc_burst_init);
@@ -44,12 +45,12 @@ EXPORT_SYMBOL_GPL(hpcc_burst_release);
  * @cwnd: window, segments
  *
  * A burst waits in the sender's own NIC while it leaves, which counts as RTT:
- * no more than 1/32 of the window at once. Routes set sk_gso_max_segs anew
+ * no more than a small part of the window at once. Routes set sk_gso_max_segs anew
  * when they change.
  */
 void hpcc_cap_bursts(struct sock *sk, struct hpcc_burst *burst, u32 cwnd)
 {
-	u32 segs = clamp_t(u32, cwnd >> hpcc_burst_shift, 1, burst->segs);
+	u32 segs = clamp_t(u32, cwnd >> burst->shift, 1, burst->segs);
 
 	if (sk->sk_gso_max_segs == segs)
 		return;

@@ -22,6 +22,7 @@ static const struct hpcc_knob hpcc_knobs[] = {
 	{ "host_mbps", HPCC_KNOB(host_mbps), 0, 1, 1000000, true },
 	/* Longer bursts queue in the sender's own NIC and count as RTT. */
 	{ "burst", HPCC_KNOB(burst_segs), 16, 1, 64 },
+	{ "burst_shift", HPCC_KNOB(burst_shift), 5, 1, 10 },
 	/* Three records fit beside timestamps. */
 	{ "slots", HPCC_KNOB(slots), 3, 1, 3 },
 	/* RFC 4727: the two experimental kinds */

@@ -206,7 +206,7 @@ class Plan:
         """What both modules want to know; T of hosts that send."""
         cc = self.scenario.cc
         values = {"host_mbps": max(self.scenario.link["rate"] // 10**6, 1),
-                  "burst": cc["burst"]}
+                  "burst": cc["burst"], "burst_shift": cc["burst_shift"]}
         if any(flow.src == host for flow in self.scenario.flows):
             values["base_rtt_ns"] = cc["base_rtt"] if cc["base_rtt"] != "auto" else \
                 base_rtt_ns(self.scenario, self.topology, host)

@@ -126,6 +126,7 @@ KEYS = {
         "w_ai": (_w_ai, None),
         "base_rtt": (_base_rtt, "auto"),
         "burst": (_integer(1, 64), None),
+        "burst_shift": (_integer(1, 10), None),
         "slots": (_integer(1, 3), None),
         "alpha": (_permille, None),
         "beta": (_permille, None),

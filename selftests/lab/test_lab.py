@@ -117,7 +117,8 @@ class Scenario(unittest.TestCase):
                  "link": {"rate": "fast", "delay": "1m", "overhead": 257, "buffer": "1x",
                           "mtu": 500},
                  "cc": {"name": "vegas", "eta": 1.2, "max_stage": 256, "n_flows": 0,
-                        "w_ai": "much", "base_rtt": "2s", "burst": 65, "slots": 4,
+                        "w_ai": "much", "base_rtt": "2s", "burst": 65,
+                        "burst_shift": 11, "slots": 4,
                         "alpha": 0, "beta": 1.1, "gamma": "x", "iw": 1, "fast_start": 1},
                  "qdisc": {"marking": "red", "kmin": 0, "kmax": "x", "pmax": 1.01,
                            "knonect": -1},
@@ -297,12 +298,13 @@ class Plan(unittest.TestCase):
 
     def test_ldcp(self):
         made = self.made(cc={"name": "ldcp", "alpha": 1, "beta": 0.5, "gamma": 0.125, "iw": 7,
-                             "fast_start": False, "burst": 2, "slots": 2})
+                             "fast_start": False, "burst": 2, "burst_shift": 3,
+                             "slots": 2})
         lines = re.findall(r"sysctl h0 net/(\S+ \d+)\n", made.files["plan"])
         self.assertEqual(sorted(line for line in lines if not line.startswith("ip")), sorted([
             "ldcp/alpha_permille 1000", "ldcp/beta_permille 500", "ldcp/gamma_permille 125",
-            "ldcp/iw 7", "ldcp/fast_start 0", "ldcp/burst 2", "ldcp/base_rtt_ns 4266",
-            "ldcp/host_mbps 100000"]))
+            "ldcp/iw 7", "ldcp/fast_start 0", "ldcp/burst 2", "ldcp/burst_shift 3",
+            "ldcp/base_rtt_ns 4266", "ldcp/host_mbps 100000"]))
         self.assertNotIn("net/ldcp/alpha", self.made(cc={"name": "ldcp"}).files["plan"])
 
     def test_per_packet_acks(self):

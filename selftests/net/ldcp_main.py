@@ -22,6 +22,7 @@ KNOBS = {
     "base_rtt_ns": (0, 1000, 1000000000, True),
     "host_mbps": (0, 1, 1000000, True),
     "burst": (4, 1, 64, False),
+    "burst_shift": (5, 1, 10, False),
 }
 COUNTERS = ["flows", "no_ecn", "low_priority_sent", "start_full", "start_lost", "start_marked",
             "marked", "below_one", "losses", "timeouts", "fallbacks", "returns"]

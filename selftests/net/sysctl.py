@@ -15,6 +15,7 @@ KNOBS = {
     "base_rtt_ns": (0, 1000, 1000000000, True),
     "host_mbps": (0, 1, 1000000, True),
     "burst": (16, 1, 64, False),
+    "burst_shift": (5, 1, 10, False),
     "slots": (3, 1, 3, False),
     "option_kind": (253, 253, 254, False),
     "option_exid": (0x4843, 0, 0xffff, False),

@@ -277,5 +277,18 @@ def test_bursts():
         expect_in(f"burst of {burst}", -(-largest // mss), 1, burst)
 
 
+def test_bursts_by_the_window():
+    """Those of a window W: W >> burst_shift."""
+    for shift, want in (10, 1), (5, 2), (3, 10), (1, 16):
+        # 10 Gb/s of 100 us: 88 segments
+        pair = Pair(delay="50us", base_rtt_ns=100000, burst_shift=shift)
+        sniffer = Sniffer(pair.s)
+        client, server = pair.connect()
+        transfer((client, server, pattern(400000)))
+        largest = max(len(seg.payload) for seg in sniffer.segments())
+        mss = tcp_info(client)["snd_mss"]
+        expect_in(f"window >> {shift}", -(-largest // mss), want, want)
+
+
 if __name__ == "__main__":
     main(sys.modules[__name__])
