@@ -38,7 +38,8 @@ TCP_INFO_RECEIVED = 128
 # A veth says that it has 10 Gb/s, which hpcc keeps to, and some guests exceed.
 FAST = "hpcc limit 10mb bandwidth 100gbit"
 BASE_RTT = {"net.hpcc.base_rtt_ns": 1000000, "net.hpcc.host_mbps": 100000}
-LONG_BURSTS = BASE_RTT | {"net.hpcc.burst": 44}
+SHORT_RTT = BASE_RTT | {"net.hpcc.base_rtt_ns": 50000, "net.hpcc.host_mbps": 10000}
+LONG_BURSTS = SHORT_RTT | {"net.hpcc.burst_shift": 3}
 LDCP_RTT = {"net.ldcp.base_rtt_ns": 1000000, "net.ldcp.host_mbps": 100000}
 # Congestion control, qdisc of the ports, whether the ports cut GSO packets behind the
 # qdisc, sysctls of the hosts.
@@ -50,7 +51,8 @@ VARIANTS = {
     "cubic, sch_hpcc": ("cubic", "hpcc limit 10mb", False, {}),
     "bbr, sch_hpcc": ("bbr", "hpcc limit 10mb", False, {}),
     "hpcc, sch_hpcc": ("hpcc", FAST, False, BASE_RTT),
-    "hpcc, sch_hpcc, burst 44": ("hpcc", FAST, False, LONG_BURSTS),
+    "hpcc, sch_hpcc, 50 us": ("hpcc", "hpcc limit 10mb", False, SHORT_RTT),
+    "hpcc, sch_hpcc, 50 us, W / 8": ("hpcc", "hpcc limit 10mb", False, LONG_BURSTS),
     "ldcp, sch_hpcc, marking": ("ldcp", FAST + " marking ldcp", False, LDCP_RTT),
 }
 
