@@ -81,18 +81,23 @@ def both_ways(client, server, nbytes=150000):
     transfer((client, server, pattern(nbytes, 1)))
 
 
+def fill(path, client, known):
+    """Have packets marked until that is known, by a link that any machine fills."""
+    path.change(1, "hpcc rate 1mbit")
+    client.send(bytes(60000))
+    deadline = time.monotonic() + 30
+    while not known() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    path.change(1, f"hpcc rate {MBPS}mbit")
+
+
 def marked(path, client):
-    """Did ldcp get marks? A busy machine does not fill its links; it does fill this one."""
+    """Did ldcp get marks? A busy machine does not fill its links."""
     def count():
         return path.a.counters("ldcp")["marked"]
 
     if not virtual_time() and not count():
-        path.change(1, "hpcc rate 1mbit")
-        client.send(bytes(60000))
-        deadline = time.monotonic() + 30
-        while not count() and time.monotonic() < deadline:
-            time.sleep(0.05)
-        path.change(1, f"hpcc rate {MBPS}mbit")
+        fill(path, client, count)
     return count() > 0
 
 
