@@ -71,9 +71,9 @@ void hpcc_counters_print(struct seq_file *seq, const char * const *names,
 
 /**
  * struct hpcc_burst - how much may leave at once; socket lock
- * @segs: the most
- * @shift: and of a window, cwnd >> shift
+ * @segs: the most, segments
  * @saved_gso_segs: sk_gso_max_segs as the route set it
+ * @shift: the most of a window of cwnd segments: cwnd >> shift, but at least 1
  */
 struct hpcc_burst {
 	u16 segs;

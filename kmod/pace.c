@@ -15,7 +15,8 @@
  * @sk: socket
  * @burst: filled in
  * @segs: the most, 1 or more
- * @shift: and of a window, cwnd >> shift, but at least 1; 0 to 31
+ * @shift: the most of a window of cwnd segments: cwnd >> shift, but at least
+ *	1; 0 to 31
  */
 void hpcc_burst_init(struct sock *sk, struct hpcc_burst *burst, u32 segs,
 		     u32 shift)

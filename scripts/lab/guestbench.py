@@ -38,7 +38,7 @@ TCP_INFO_RECEIVED = 128
 # A veth says that it has 10 Gb/s, which hpcc keeps to, and some guests exceed.
 FAST = "hpcc limit 10mb bandwidth 100gbit"
 BASE_RTT = {"net.hpcc.base_rtt_ns": 1000000, "net.hpcc.host_mbps": 100000}
-SHORT_RTT = BASE_RTT | {"net.hpcc.base_rtt_ns": 50000, "net.hpcc.host_mbps": 10000}
+SHORT_RTT = {"net.hpcc.base_rtt_ns": 50000, "net.hpcc.host_mbps": 10000}
 LONG_BURSTS = SHORT_RTT | {"net.hpcc.burst_shift": 3}
 LDCP_RTT = {"net.ldcp.base_rtt_ns": 1000000, "net.ldcp.host_mbps": 100000}
 # Congestion control, qdisc of the ports, whether the ports cut GSO packets behind the
