@@ -19,7 +19,7 @@ DEBUG=
 # What scripts/uml/tree.sh wants to know.
 TREE_NAME=uml
 MAKE_ARCH=um
-OBJECTS=1210
+OBJECTS=1300
 # shellcheck source=scripts/uml/tree.sh
 . "$HERE/tree.sh"
 
