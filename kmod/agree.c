@@ -2,209 +2,261 @@
 /*
  * Which connections agreed to telemetry.
  *
- * The handshake is over before congestion control gets a place to keep
- * anything: a listener's child does not exist yet when its SYN arrives, and
- * init() of an active socket runs when the SYN-ACK is already gone. So the
- * hooks leave notes here, and hpcc's init() collects them.
+ * A handshake is over before congestion control has a place to keep anything: a
+ * listener's child does not exist when its SYN arrives, and init() of an active
+ * socket runs after LOCAL_IN has seen the SYN-ACK. So the hooks leave a note, and
+ * hpcc's init() collects it.
  *
- * The table has a fixed size and forgets the oldest note of a set when it is
- * full: a flood of SYNs can cost a connection its telemetry, never memory.
- * Notes are found by a keyed 64-bit hash of the connection, so that one
- * connection does not agree in the name of another.
+ * A note belongs to addresses, ports and the peer's initial sequence number (IRS).
+ * The hooks read the IRS from SYN and SYN-ACK; init() and release() compute it from
+ * the socket. So
+ *
+ *	- a forged SYN cannot change what a connection has agreed upon: its note is
+ *	  another one unless it guesses 32 bits, as TCP itself asks for;
+ *	- a later connection between the same ports inherits nothing;
+ *	- connections with the same addresses in two VRFs do not meet.
+ *
+ * Each network namespace has a table of its own, of a fixed size, which the first
+ * SYN with our option allocates. A full set of the table forgets its oldest note:
+ * a flood of SYNs may cost connections of this namespace their telemetry, as it
+ * costs them TCP options where it makes TCP send SYN cookies; it costs no memory.
  */
-#include <linux/ipv6.h>
 #include <linux/siphash.h>
+#include <linux/slab.h>
 
 #include "hpcc.h"
 
-#define HPCC_AGREE_SETS		1024
+/* 64 KB with the locks, 4,000 notes: as many as TCP's own queue of SYNs has by
+ * default (somaxconn).
+ */
+#define HPCC_AGREE_SETS		1000
 #define HPCC_AGREE_WAYS		4
+#define HPCC_AGREE_LOCKS	16
 /* A handshake that takes longer has failed: six SYN retransmissions take 127 s. */
 #define HPCC_AGREE_LIFETIME	(180 * HZ)
 
+/**
+ * struct hpcc_note - one handshake
+ * @key: keyed hash of connection and IRS; 0: free
+ * @stamp: low half of jiffies when it was written
+ * @done: both ends carried the option; else only the peer's SYN did
+ */
 struct hpcc_note {
-	u64 key;		/* 0: free */
-	unsigned long stamp;	/* jiffies */
-	u32 seq;		/* of the peer's SYN */
-	enum hpcc_agreement state;
+	u64	key;
+	u32	stamp;
+	bool	done;
 };
 
 /**
- * struct hpcc_note_set - where a connection's note may be
- * @lock: covers @way
- * @way: notes
+ * struct hpcc_agreements - the notes of a network namespace
+ * @lock: each covers every HPCC_AGREE_LOCKS-th set
+ * @set: notes
  */
-struct hpcc_note_set {
-	spinlock_t lock;	/* covers @way */
-	struct hpcc_note way[HPCC_AGREE_WAYS];
-};
-
-static struct hpcc_note_set hpcc_notes[HPCC_AGREE_SETS] = {
-	[0 ... HPCC_AGREE_SETS - 1] = {
-		.lock = __SPIN_LOCK_UNLOCKED(hpcc_notes.lock),
-	},
+struct hpcc_agreements {
+	spinlock_t		lock[HPCC_AGREE_LOCKS];	/* covers @set */
+	struct hpcc_note	set[HPCC_AGREE_SETS][HPCC_AGREE_WAYS];
 };
 
 static siphash_key_t hpcc_notes_key __read_mostly;
 
-static u64 hpcc_note_key(const struct net *net, const struct hpcc_tuple *t)
+/**
+ * struct hpcc_note_ref - where a connection's note may be
+ * @lock: of the set, held
+ * @way: the set
+ * @key: of the connection
+ */
+struct hpcc_note_ref {
+	spinlock_t		*lock;	/* covers @way */
+	struct hpcc_note	*way;
+	u64			key;
+};
+
+static u64 hpcc_note_key(const struct hpcc_tuple *t, u32 irs)
 {
 	struct {
 		struct hpcc_tuple tuple;
-		u32 pad;
-		u64 net;
+		u32 irs;
 	} __aligned(SIPHASH_ALIGNMENT) in = {
 		.tuple = *t,
-		.net = net->net_cookie,
+		.irs = irs,
 	};
 
 	return siphash(&in, sizeof(in), &hpcc_notes_key) | 1;
 }
 
-static struct hpcc_note_set *hpcc_note_set(u64 key)
+static struct hpcc_agreements *hpcc_agree_alloc(struct hpcc_net *hn)
 {
-	return &hpcc_notes[key >> 32 & (HPCC_AGREE_SETS - 1)];
+	struct hpcc_agreements *new, *old;
+	u32 i;
+
+	/* Large, so it may fail while memory is fragmented; the next SYN tries. */
+	new = kzalloc(sizeof(*new), GFP_ATOMIC | __GFP_NOWARN);
+	if (!new)
+		return NULL;
+	for (i = 0; i < HPCC_AGREE_LOCKS; i++)
+		spin_lock_init(&new->lock[i]);
+	old = unrcu_pointer(cmpxchg(&hn->agreements, NULL, RCU_INITIALIZER(new)));
+	if (old)
+		kfree(new);
+	return old ?: new;
 }
 
-/* The note of @key, or NULL. */
-static struct hpcc_note *hpcc_note_find(struct hpcc_note_set *set, u64 key)
+/* Lock the set of a connection. False: the namespace has no table. */
+static bool hpcc_note_lock(struct hpcc_net *hn, const struct hpcc_tuple *tuple,
+			   u32 irs, bool alloc, struct hpcc_note_ref *ref)
 {
-	struct hpcc_note *way = set->way;
-	int i;
+	struct hpcc_agreements *table = rcu_dereference(hn->agreements);
+	u32 set;
 
-	lockdep_assert_held(&set->lock);
+	if (!table && alloc)
+		table = hpcc_agree_alloc(hn);
+	if (!table)
+		return false;
+	ref->key = hpcc_note_key(tuple, irs);
+	set = reciprocal_scale(ref->key >> 32, HPCC_AGREE_SETS);
+	ref->way = table->set[set];
+	ref->lock = &table->lock[set % HPCC_AGREE_LOCKS];
+	spin_lock_bh(ref->lock);
+	return true;
+}
+
+static u32 hpcc_note_age(const struct hpcc_note *note)
+{
+	return (u32)jiffies - note->stamp;
+}
+
+/* The note, or NULL. */
+static struct hpcc_note *hpcc_note_find(const struct hpcc_note_ref *ref)
+{
+	u32 i;
+
+	lockdep_assert_held(ref->lock);
 	for (i = 0; i < HPCC_AGREE_WAYS; i++) {
-		if (way[i].key == key)
-			return time_before(jiffies, way[i].stamp +
-						    HPCC_AGREE_LIFETIME) ?
-			       &way[i] : NULL;
+		struct hpcc_note *note = &ref->way[i];
+
+		if (note->key == ref->key)
+			return hpcc_note_age(note) < HPCC_AGREE_LIFETIME ?
+			       note : NULL;
 	}
 	return NULL;
 }
 
-/* A place for the note of @key: its own, a free one, or the oldest. */
-static struct hpcc_note *hpcc_note_place(struct hpcc_note_set *set, u64 key)
+/* Write the note in its own place, a free one, or that of the oldest. */
+static void hpcc_note_write(const struct hpcc_note_ref *ref, bool done)
 {
-	struct hpcc_note *way = set->way;
-	struct hpcc_note *place = way;
-	int i;
+	struct hpcc_note *place = ref->way;
+	u32 i;
 
-	lockdep_assert_held(&set->lock);
+	lockdep_assert_held(ref->lock);
 	for (i = 0; i < HPCC_AGREE_WAYS; i++) {
-		if (way[i].key == key)
-			return &way[i];
-		if (place->key && (!way[i].key ||
-				   time_before(way[i].stamp, place->stamp)))
-			place = &way[i];
+		struct hpcc_note *note = &ref->way[i];
+
+		if (note->key == ref->key) {
+			place = note;
+			break;
+		}
+		if (place->key && (!note->key ||
+				   hpcc_note_age(note) > hpcc_note_age(place)))
+			place = note;
 	}
-	return place;
+	*place = (struct hpcc_note) {
+		.key = ref->key,
+		.stamp = (u32)jiffies,
+		.done = done,
+	};
 }
 
 /**
- * hpcc_agree_set() - note how far a connection has come
- * @net: its network namespace
- * @tuple: the connection
- * @state: what to note; HPCC_AGREE_NONE removes the note
- *
- * Context: any.
- */
-void hpcc_agree_set(const struct net *net, const struct hpcc_tuple *tuple,
-		    enum hpcc_agreement state)
-{
-	u64 key = hpcc_note_key(net, tuple);
-	struct hpcc_note_set *set = hpcc_note_set(key);
-	struct hpcc_note *note;
-
-	spin_lock_bh(&set->lock);
-	note = state == HPCC_AGREE_NONE ? hpcc_note_find(set, key) :
-					  hpcc_note_place(set, key);
-	if (note) {
-		note->key = state == HPCC_AGREE_NONE ? 0 : key;
-		note->stamp = jiffies;
-		note->state = state;
-	}
-	spin_unlock_bh(&set->lock);
-}
-
-/**
- * hpcc_agree_offer() - note that the peer's SYN carried the option
+ * hpcc_agree_offer() - note that a peer's SYN carried the option
  * @net: network namespace
  * @tuple: the connection
- * @seq: sequence number of the SYN
+ * @irs: sequence number of the SYN
  *
- * A copy of a SYN that was answered changes nothing: TCP does not answer each
- * of them, so that nobody might come back to the note.
+ * A copy of a SYN that was answered changes nothing.
  *
- * Context: any.
+ * Context: LOCAL_IN (RCU read side).
  */
 void hpcc_agree_offer(const struct net *net, const struct hpcc_tuple *tuple,
-		      u32 seq)
+		      u32 irs)
 {
-	u64 key = hpcc_note_key(net, tuple);
-	struct hpcc_note_set *set = hpcc_note_set(key);
-	struct hpcc_note *note;
+	struct hpcc_note_ref ref;
 
-	spin_lock_bh(&set->lock);
-	note = hpcc_note_find(set, key);
-	if (!note || note->state != HPCC_AGREE_DONE || note->seq != seq) {
-		note = hpcc_note_place(set, key);
-		note->key = key;
-		note->stamp = jiffies;
-		note->seq = seq;
-		note->state = HPCC_AGREE_OFFERED;
-	}
-	spin_unlock_bh(&set->lock);
+	if (!hpcc_note_lock(hpcc_pernet(net), tuple, irs, true, &ref))
+		return;
+	if (!hpcc_note_find(&ref))
+		hpcc_note_write(&ref, false);
+	spin_unlock_bh(ref.lock);
 }
 
 /**
- * hpcc_agree_advance() - note that the second half of the handshake was seen
+ * hpcc_agree_offered() - whether a peer's SYN carried the option
  * @net: network namespace
  * @tuple: the connection
- * @from: what the first half must have noted
+ * @irs: sequence number of the SYN
+ *
+ * Context: RCU read side.
+ * Return: true also after hpcc_agree_done(): SYN-ACKs are retransmitted.
+ */
+bool hpcc_agree_offered(const struct net *net, const struct hpcc_tuple *tuple,
+			u32 irs)
+{
+	struct hpcc_note_ref ref;
+	bool offered;
+
+	if (!hpcc_note_lock(hpcc_pernet(net), tuple, irs, false, &ref))
+		return false;
+	offered = hpcc_note_find(&ref);
+	spin_unlock_bh(ref.lock);
+	return offered;
+}
+
+/**
+ * hpcc_agree_done() - note that SYN and SYN-ACK carry the option
+ * @net: network namespace
+ * @tuple: the connection
+ * @irs: the peer's initial sequence number
+ * @alloc: make the table if there is none; only the hooks may ask for that
  *
  * Context: any.
- * Return: whether both halves carry the option. True again where it is asked
- * again: SYN-ACKs are retransmitted.
  */
-bool hpcc_agree_advance(const struct net *net, const struct hpcc_tuple *tuple,
-			enum hpcc_agreement from)
+void hpcc_agree_done(const struct net *net, const struct hpcc_tuple *tuple,
+		     u32 irs, bool alloc)
 {
-	u64 key = hpcc_note_key(net, tuple);
-	struct hpcc_note_set *set = hpcc_note_set(key);
-	struct hpcc_note *note;
-	bool agreed = false;
+	struct hpcc_note_ref ref;
 
-	spin_lock_bh(&set->lock);
-	note = hpcc_note_find(set, key);
-	if (note && (note->state == from || note->state == HPCC_AGREE_DONE)) {
-		note->state = HPCC_AGREE_DONE;
-		agreed = true;
+	rcu_read_lock();
+	if (hpcc_note_lock(hpcc_pernet(net), tuple, irs, alloc, &ref)) {
+		hpcc_note_write(&ref, true);
+		spin_unlock_bh(ref.lock);
 	}
-	spin_unlock_bh(&set->lock);
-	return agreed;
+	rcu_read_unlock();
 }
 
 /**
  * hpcc_agree_take() - ask whether a connection agreed, and remove its note
  * @net: network namespace
  * @tuple: the connection
+ * @irs: the peer's initial sequence number
  *
  * Context: any.
  */
-bool hpcc_agree_take(const struct net *net, const struct hpcc_tuple *tuple)
+bool hpcc_agree_take(const struct net *net, const struct hpcc_tuple *tuple,
+		     u32 irs)
 {
-	u64 key = hpcc_note_key(net, tuple);
-	struct hpcc_note_set *set = hpcc_note_set(key);
+	struct hpcc_note_ref ref;
 	struct hpcc_note *note;
 	bool agreed = false;
 
-	spin_lock_bh(&set->lock);
-	note = hpcc_note_find(set, key);
-	if (note) {
-		agreed = note->state == HPCC_AGREE_DONE;
-		note->key = 0;
+	rcu_read_lock();
+	if (hpcc_note_lock(hpcc_pernet(net), tuple, irs, false, &ref)) {
+		note = hpcc_note_find(&ref);
+		if (note) {
+			agreed = note->done;
+			note->key = 0;
+		}
+		spin_unlock_bh(ref.lock);
 	}
-	spin_unlock_bh(&set->lock);
+	rcu_read_unlock();
 	return agreed;
 }
 
@@ -222,9 +274,10 @@ void hpcc_tuple_of_sock(const struct sock *sk, struct hpcc_tuple *tuple)
 }
 
 /**
- * hpcc_agree_init() - prepare the table
+ * hpcc_agree_init() - when the module is loaded
  */
 void hpcc_agree_init(void)
 {
+	BUILD_BUG_ON(sizeof(struct hpcc_note) != 16);
 	get_random_bytes(&hpcc_notes_key, sizeof(hpcc_notes_key));
 }

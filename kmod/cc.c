@@ -461,14 +461,14 @@ static void hpcc_init(struct sock *sk)
 
 	ca->flow = NULL;
 	hpcc_tuple_of_sock(sk, &tuple);
-	if (!hpcc_agree_take(net, &tuple)) {
+	if (!hpcc_agree_take(net, &tuple, hpcc_irs(tcp_sk(sk)))) {
 		hpcc_run_classic(sk, HPCC_C_NOT_AGREED);
 		return;
 	}
 	flow = hpcc_flow_create(sk);
 	if (!flow) {
 		/* setsockopt() may find memory later. */
-		hpcc_agree_set(net, &tuple, HPCC_AGREE_DONE);
+		hpcc_agree_done(net, &tuple, hpcc_irs(tcp_sk(sk)), false);
 		hpcc_run_classic(sk, HPCC_C_NO_MEMORY);
 		return;
 	}
@@ -503,7 +503,8 @@ static void hpcc_release(struct sock *sk)
 	if ((1 << sk->sk_state) & (TCPF_ESTABLISHED | TCPF_CLOSE_WAIT |
 				   TCPF_FIN_WAIT1 | TCPF_FIN_WAIT2)) {
 		hpcc_tuple_of_sock(sk, &tuple);
-		hpcc_agree_set(sock_net(sk), &tuple, HPCC_AGREE_DONE);
+		hpcc_agree_done(sock_net(sk), &tuple, hpcc_irs(tcp_sk(sk)),
+				false);
 	}
 	hpcc_flow_destroy(flow);
 }

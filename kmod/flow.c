@@ -1,47 +1,45 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Connections that agreed: their state, and how LOCAL_IN finds it.
+ * Connections that agreed: their state, and how the hooks find it.
  *
- * A flow is born in init() and dies in release(), both under the socket lock.
- * LOCAL_IN holds no lock and no reference; it looks the socket's address up
- * under RCU, and the flow is freed a grace period after it left the table.
+ * A flow is born in init() and dies in release(), both under the socket lock. The
+ * hooks hold no lock and no reference; they look the socket's address up under RCU,
+ * and the flow is freed a grace period after it left the table. The table grows with
+ * its flows, and its hash is keyed at random.
  */
-#include <linux/hash.h>
-#include <linux/rculist.h>
+#include <linux/rhashtable.h>
 #include <linux/slab.h>
 
 #include "hpcc.h"
 
-#define HPCC_FLOW_HASH_BITS	12
-
-struct hpcc_flow_bucket {
-	spinlock_t lock;	/* covers changes of the list */
-	struct hlist_head head;
+static const struct rhashtable_params hpcc_flow_params = {
+	.key_len		= sizeof_field(struct hpcc_flow, sk),
+	.key_offset		= offsetof(struct hpcc_flow, sk),
+	.head_offset		= offsetof(struct hpcc_flow, node),
+	.automatic_shrinking	= true,
 };
 
-static struct hpcc_flow_bucket hpcc_flows[1 << HPCC_FLOW_HASH_BITS] = {
-	[0 ... (1 << HPCC_FLOW_HASH_BITS) - 1] = {
-		.lock = __SPIN_LOCK_UNLOCKED(hpcc_flows.lock),
-	},
-};
+static struct rhashtable hpcc_flows;
 
 /* Twelve of them fit where kmalloc() would put eight. */
 static struct kmem_cache *hpcc_flow_cache;
 
-static struct hpcc_flow_bucket *hpcc_flow_bucket(const struct sock *sk)
-{
-	return &hpcc_flows[hash_ptr(sk, HPCC_FLOW_HASH_BITS)];
-}
-
 /**
  * hpcc_flow_init() - when the module is loaded
  *
- * Return: 0, or -ENOMEM.
+ * Return: 0 or a negative error.
  */
 int __init hpcc_flow_init(void)
 {
+	int err;
+
 	hpcc_flow_cache = KMEM_CACHE(hpcc_flow, SLAB_HWCACHE_ALIGN | SLAB_ACCOUNT);
-	return hpcc_flow_cache ? 0 : -ENOMEM;
+	if (!hpcc_flow_cache)
+		return -ENOMEM;
+	err = rhashtable_init(&hpcc_flows, &hpcc_flow_params);
+	if (err)
+		kmem_cache_destroy(hpcc_flow_cache);
+	return err;
 }
 
 /**
@@ -51,6 +49,7 @@ void hpcc_flow_exit(void)
 {
 	/* Flows that wait for a grace period. */
 	rcu_barrier();
+	rhashtable_destroy(&hpcc_flows);
 	kmem_cache_destroy(hpcc_flow_cache);
 }
 
@@ -64,7 +63,6 @@ void hpcc_flow_exit(void)
  */
 struct hpcc_flow *hpcc_flow_create(struct sock *sk)
 {
-	struct hpcc_flow_bucket *bucket = hpcc_flow_bucket(sk);
 	const struct hpcc_sysctls *sysctls =
 		&hpcc_pernet(sock_net(sk))->sysctls;
 	struct hpcc_flow *flow;
@@ -79,9 +77,13 @@ struct hpcc_flow *hpcc_flow_create(struct sock *sk)
 			READ_ONCE(sysctls->burst_shift));
 	spin_lock_init(&flow->lock);
 
-	spin_lock_bh(&bucket->lock);
-	hlist_add_head_rcu(&flow->node, &bucket->head);
-	spin_unlock_bh(&bucket->lock);
+	flow->snd_end = tcp_sk(sk)->snd_nxt;
+
+	/* The hooks may find it from here on. */
+	if (rhashtable_insert_fast(&hpcc_flows, &flow->node, hpcc_flow_params)) {
+		kmem_cache_free(hpcc_flow_cache, flow);
+		return NULL;
+	}
 	return flow;
 }
 
@@ -100,14 +102,13 @@ static void hpcc_flow_free(struct rcu_head *rcu)
  */
 void hpcc_flow_destroy(struct hpcc_flow *flow)
 {
-	struct hpcc_flow_bucket *bucket;
-
 	if (!flow)
 		return;
-	bucket = hpcc_flow_bucket(flow->sk);
-	spin_lock_bh(&bucket->lock);
-	hlist_del_rcu(&flow->node);
-	spin_unlock_bh(&bucket->lock);
+	rhashtable_remove_fast(&hpcc_flows, &flow->node, hpcc_flow_params);
+	/* hpcc_flow_each() may still hold it: after this it lets go of the socket. */
+	spin_lock_bh(&flow->lock);
+	flow->dead = true;
+	spin_unlock_bh(&flow->lock);
 	call_rcu(&flow->rcu, hpcc_flow_free);
 }
 
@@ -121,38 +122,40 @@ void hpcc_flow_destroy(struct hpcc_flow *flow)
  */
 struct hpcc_flow *hpcc_flow_find(const struct sock *sk)
 {
-	struct hpcc_flow *flow;
-
-	hlist_for_each_entry_rcu(flow, &hpcc_flow_bucket(sk)->head, node) {
-		if (flow->sk == sk)
-			return flow;
-	}
-	return NULL;
+	return rhashtable_lookup(&hpcc_flows, &sk, hpcc_flow_params);
 }
 
 /**
  * hpcc_flow_each() - visit the flows of a network namespace
  * @net: the namespace
- * @fn: called for each; must not sleep. The socket cannot go away during the
- *	call, since release() waits for the bucket's lock.
+ * @fn: called for each, under its lock; must not sleep. The socket cannot go away
+ *	during the call, since release() waits for that lock.
  * @arg: for @fn
+ *
+ * Return: 0, or -EAGAIN where the table was resized meanwhile: some flows were not
+ * visited, or twice.
  */
-void hpcc_flow_each(const struct net *net,
-		    void (*fn)(const struct sock *sk, struct hpcc_flow *flow,
-			       void *arg), void *arg)
+int hpcc_flow_each(const struct net *net,
+		   void (*fn)(const struct sock *sk, struct hpcc_flow *flow,
+			      void *arg), void *arg)
 {
-	struct hpcc_flow_bucket *bucket;
+	struct rhashtable_iter iter;
 	struct hpcc_flow *flow;
+	int err = 0;
 
-	for (bucket = hpcc_flows;
-	     bucket < hpcc_flows + ARRAY_SIZE(hpcc_flows); bucket++) {
-		if (hlist_empty(&bucket->head))
-			continue;
-		spin_lock_bh(&bucket->lock);
-		hlist_for_each_entry(flow, &bucket->head, node) {
-			if (net_eq(sock_net(flow->sk), net))
-				fn(flow->sk, flow, arg);
+	rhashtable_walk_enter(&hpcc_flows, &iter);
+	rhashtable_walk_start(&iter);
+	while ((flow = rhashtable_walk_next(&iter))) {
+		if (IS_ERR(flow)) {
+			err = PTR_ERR(flow);
+			break;
 		}
-		spin_unlock_bh(&bucket->lock);
+		spin_lock_bh(&flow->lock);
+		if (!flow->dead && net_eq(sock_net(flow->sk), net))
+			fn(flow->sk, flow, arg);
+		spin_unlock_bh(&flow->lock);
 	}
+	rhashtable_walk_stop(&iter);
+	rhashtable_walk_exit(&iter);
+	return err;
 }

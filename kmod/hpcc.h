@@ -5,20 +5,20 @@
  * Locking, once for all files:
  *
  * - The socket lock covers everything in struct hpcc_flow that is not named
- *   below. cc.c runs under it, and so does LOCAL_OUT for a socket's own
- *   segments.
- * - hpcc_flow.lock (taken with bottom halves off) covers what LOCAL_IN, which
- *   has no socket lock, hands over: the mailbox and the records that wait to
- *   be echoed.
- * - Flows are found by RCU in a hash table keyed by their socket. LOCAL_IN
- *   never looks into icsk_ca_priv: setsockopt(TCP_CONGESTION) may replace its
- *   contents at any moment.
+ *   below. cc.c runs under it. The hooks do not: option_tx.c tells when.
+ * - hpcc_flow.lock (taken with bottom halves off) covers what the hooks share with
+ *   cc.c: the mailbox, the records that wait to be echoed, and what a segment is to
+ *   ask for.
+ * - The hooks find flows by RCU in a hash table keyed by their socket. They never
+ *   follow icsk_ca_priv: setsockopt(TCP_CONGESTION) may replace its contents at any
+ *   moment.
  */
 #ifndef _HPCC_KMOD_H
 #define _HPCC_KMOD_H
 
 #include <linux/netfilter.h>
 #include <linux/reciprocal_div.h>
+#include <linux/rhashtable-types.h>
 #include <linux/spinlock.h>
 #include <linux/tcp.h>
 #include <net/net_namespace.h>
@@ -95,6 +95,8 @@ struct hpcc_counters {
 	u64 value[__HPCC_C_MAX];
 };
 
+struct hpcc_agreements;
+
 /* ---- Network namespace ----------------------------------------------------- */
 
 /**
@@ -129,12 +131,19 @@ struct hpcc_sysctls {
  * struct hpcc_net - state of one network namespace
  * @sysctls: parameters
  * @knobs: their registration
- * @counters: per-CPU counters
+ * @counters: per-CPU counters; read once, under RCU (sparse knows no pointer that is
+ *	both __percpu and __rcu)
+ * @agreements: notes about handshakes, NULL before the first; RCU (agree.c)
+ * @late_counters: what @counters was, while the namespace goes
+ * @late_agreements: what @agreements was, while the namespace goes
  */
 struct hpcc_net {
 	struct hpcc_sysctls sysctls;
 	struct hpcc_knobs knobs;
 	struct hpcc_counters __percpu *counters;
+	struct hpcc_agreements __rcu *agreements;
+	struct hpcc_counters __percpu *late_counters;
+	struct hpcc_agreements *late_agreements;
 };
 
 extern unsigned int hpcc_net_id;
@@ -163,18 +172,6 @@ static inline struct hpcc_net *hpcc_pernet_rcu(const struct net *net)
 }
 
 /**
- * hpcc_count() - count something
- * @net: network namespace it happened in
- * @what: what
- *
- * Context: any.
- */
-static inline void hpcc_count(const struct net *net, enum hpcc_counter what)
-{
-	this_cpu_inc(hpcc_pernet(net)->counters->value[what]);
-}
-
-/**
  * hpcc_count_rcu() - count something, for each packet
  * @net: network namespace it happened in
  * @what: what
@@ -183,7 +180,35 @@ static inline void hpcc_count(const struct net *net, enum hpcc_counter what)
  */
 static inline void hpcc_count_rcu(const struct net *net, enum hpcc_counter what)
 {
-	this_cpu_inc(hpcc_pernet_rcu(net)->counters->value[what]);
+	this_cpu_inc(READ_ONCE(hpcc_pernet_rcu(net)->counters)->value[what]);
+}
+
+/**
+ * hpcc_count_add() - count several
+ * @net: network namespace it happened in
+ * @what: what
+ * @n: how many
+ *
+ * Context: any.
+ */
+static inline void hpcc_count_add(const struct net *net, enum hpcc_counter what,
+				  u32 n)
+{
+	rcu_read_lock();
+	this_cpu_add(READ_ONCE(hpcc_pernet_rcu(net)->counters)->value[what], n);
+	rcu_read_unlock();
+}
+
+/**
+ * hpcc_count() - count something
+ * @net: network namespace it happened in
+ * @what: what
+ *
+ * Context: any.
+ */
+static inline void hpcc_count(const struct net *net, enum hpcc_counter what)
+{
+	hpcc_count_add(net, what, 1);
 }
 
 int hpcc_sysctl_register(struct net *net);
@@ -207,29 +232,27 @@ struct hpcc_tuple {
 	__be16 rport;
 };
 
-/**
- * enum hpcc_agreement - how far a handshake has come
- * @HPCC_AGREE_NONE: nothing known
- * @HPCC_AGREE_ASKED: our SYN carried the option
- * @HPCC_AGREE_OFFERED: the peer's SYN carried it
- * @HPCC_AGREE_DONE: both did
- */
-enum hpcc_agreement {
-	HPCC_AGREE_NONE,
-	HPCC_AGREE_ASKED,
-	HPCC_AGREE_OFFERED,
-	HPCC_AGREE_DONE,
-};
-
 void hpcc_agree_init(void);
-void hpcc_agree_set(const struct net *net, const struct hpcc_tuple *tuple,
-		    enum hpcc_agreement state);
 void hpcc_agree_offer(const struct net *net, const struct hpcc_tuple *tuple,
-		      u32 seq);
-bool hpcc_agree_advance(const struct net *net, const struct hpcc_tuple *tuple,
-			enum hpcc_agreement from);
-bool hpcc_agree_take(const struct net *net, const struct hpcc_tuple *tuple);
+		      u32 irs);
+bool hpcc_agree_offered(const struct net *net, const struct hpcc_tuple *tuple,
+			u32 irs);
+void hpcc_agree_done(const struct net *net, const struct hpcc_tuple *tuple,
+		     u32 irs, bool alloc);
+bool hpcc_agree_take(const struct net *net, const struct hpcc_tuple *tuple,
+		     u32 irs);
 void hpcc_tuple_of_sock(const struct sock *sk, struct hpcc_tuple *tuple);
+
+/**
+ * hpcc_irs() - the peer's initial sequence number
+ * @tp: connected socket, under its lock
+ *
+ * TCP does not keep it, but counts all that it has received since, a FIN included.
+ */
+static inline u32 hpcc_irs(const struct tcp_sock *tp)
+{
+	return tp->rcv_nxt - 1 - (u32)tp->bytes_received;
+}
 
 /* ---- Flows (flow.c) ------------------------------------------------------------ */
 
@@ -284,7 +307,7 @@ struct hpcc_base {
 
 /**
  * struct hpcc_flow - a connection that agreed
- * @node: in the hash table; hash bucket lock
+ * @node: in the hash table
  * @rcu: frees the flow
  * @sk: the socket, for look-up by address only; constant
  * @kind: TCP option kind; constant
@@ -305,15 +328,17 @@ struct hpcc_base {
  * @mss: MSS that @mss_recip is of
  * @burst: cap of a TSO burst
  * @probe: tail loss probe
- * @turn: counts segments, for the phases of a long path
- * @identify_left: IDENTIFY segments still to be sent, whatever is known
- * @identify_again: and after these, as long as a link has not answered
  * @silent_acks: ACKs of new data since a link was measured last
  * @silent_since_us: tcp_mstamp of the first of them
  * @doubt: there was telemetry in that time, all of it ignored or the same again
  * @conserve_seq: packet conservation until this is acknowledged
  * @conserving: ... is going on
  * @lock: covers the rest
+ * @turn: counts segments, for the phases of a long path
+ * @identify_left: IDENTIFY segments still to be sent, whatever is known
+ * @identify_again: and after these, as long as a link has not answered
+ * @snd_end: end of the data that LOCAL_OUT has let go; read without @lock
+ * @dead: release() is done with it, and @sk may be gone
  * @identity: links by hop - 1, as IDENTIFY told
  * @mail: newest record by hop - 1
  * @mail_fresh: which of @mail wait for cong_control, bit hop - 1; looked at
@@ -331,7 +356,7 @@ struct hpcc_base {
  *	by READ_ONCE and WRITE_ONCE
  */
 struct hpcc_flow {
-	struct hlist_node node;
+	struct rhash_head node;
 	struct rcu_head rcu;
 	const struct sock *sk;
 	u8 kind;
@@ -352,9 +377,6 @@ struct hpcc_flow {
 	u32 mss;
 	struct hpcc_burst burst;
 	struct hpcc_probe probe;
-	u32 turn;
-	u8 identify_left;
-	u8 identify_again;
 	u32 silent_acks;
 	u64 silent_since_us;
 	bool doubt;
@@ -362,6 +384,11 @@ struct hpcc_flow {
 	bool conserving;
 
 	spinlock_t lock;	/* covers the rest */
+	u32 turn;
+	u8 identify_left;
+	u8 identify_again;
+	u32 snd_end;
+	bool dead;
 	struct hpcc_identity identity[HPCC_HOPS_MAX];
 	struct hpcc_mail mail[HPCC_HOPS_MAX];
 	u16 mail_fresh;
@@ -380,9 +407,9 @@ void hpcc_flow_exit(void);
 struct hpcc_flow *hpcc_flow_create(struct sock *sk);
 void hpcc_flow_destroy(struct hpcc_flow *flow);
 struct hpcc_flow *hpcc_flow_find(const struct sock *sk);
-void hpcc_flow_each(const struct net *net,
-		    void (*fn)(const struct sock *sk, struct hpcc_flow *flow,
-			       void *arg), void *arg);
+int hpcc_flow_each(const struct net *net,
+		   void (*fn)(const struct sock *sk, struct hpcc_flow *flow,
+			      void *arg), void *arg);
 
 /* ---- W and R (window.c) ----------------------------------------------------- */
 
@@ -433,6 +460,9 @@ bool hpcc_trust_changes(const struct sock *sk, struct hpcc_flow *flow,
 			long rtt_us);
 
 /* ---- Netfilter hooks (option_tx.c, option_rx.c) ------------------------------------- */
+
+/* A SYN that was lost this often may have been lost for its option. */
+#define HPCC_SYN_TRIES		2
 
 void hpcc_set_ip_length(struct sk_buff *skb, u8 family);
 unsigned int hpcc_local_out(void *priv, struct sk_buff *skb,

@@ -2,10 +2,13 @@
 /*
  * Parameters below net/ of each network namespace.
  *
- * A value outside its range is refused with EINVAL and a line in the kernel log
- * that names the range; the old value stays.
+ * A value outside its range is refused with EINVAL; the old value stays. In the initial
+ * namespace a line in the kernel log names the range. Other namespaces may belong
+ * to tenants, who are not to fill the host's log, nor use up its rate limit.
  */
 #include <linux/export.h>
+#include <linux/nsproxy.h>
+#include <linux/sched.h>
 #include <linux/slab.h>
 
 #include "common.h"
@@ -29,10 +32,12 @@ static int hpcc_knob_handle(HPCC_CTL_TABLE_CONST struct ctl_table *table,
 		return err;
 	if ((value < knob->min || value > knob->max) &&
 	    !(knob->zero && !value)) {
-		pr_notice_ratelimited("%s/%s = %u refused, allowed: %s%u to %u\n",
-				      (const char *)table->extra2, knob->name,
-				      value, knob->zero ? "0 (automatic), " : "",
-				      knob->min, knob->max);
+		if (net_eq(current->nsproxy->net_ns, &init_net))
+			pr_notice_ratelimited("%s/%s = %u refused, allowed: %s%u to %u\n",
+					      (const char *)table->extra2,
+					      knob->name, value,
+					      knob->zero ? "0 (automatic), " : "",
+					      knob->min, knob->max);
 		return -EINVAL;
 	}
 	WRITE_ONCE(*(unsigned int *)table->data, value);

@@ -51,11 +51,13 @@ static const struct nf_hook_ops hpcc_hooks[] = {
 static int __net_init hpcc_net_init(struct net *net)
 {
 	struct hpcc_net *hn = hpcc_pernet(net);
+	struct hpcc_counters __percpu *counters;
 	int err;
 
-	hn->counters = alloc_percpu(struct hpcc_counters);
-	if (!hn->counters)
+	counters = alloc_percpu(struct hpcc_counters);
+	if (!counters)
 		return -ENOMEM;
+	hn->counters = counters;
 	err = hpcc_sysctl_register(net);
 	if (err)
 		goto err_counters;
@@ -72,12 +74,12 @@ err_proc:
 err_sysctl:
 	hpcc_sysctl_unregister(net);
 err_counters:
-	free_percpu(hn->counters);
+	free_percpu(counters);
 	return err;
 }
 
 /* The core waits for an RCU grace period between this and hpcc_net_exit(), so
- * that no hook still runs when the counters go.
+ * that no hook still runs then.
  */
 static void __net_exit hpcc_net_pre_exit(struct net *net)
 {
@@ -86,17 +88,42 @@ static void __net_exit hpcc_net_pre_exit(struct net *net)
 
 static void __net_exit hpcc_net_exit(struct net *net)
 {
-	struct hpcc_net *hn = hpcc_pernet(net);
-
 	hpcc_proc_unregister(net);
 	hpcc_sysctl_unregister(net);
-	free_percpu(hn->counters);
+}
+
+/* Sockets of the kernel's own hold no reference to their namespace, and may be closed
+ * by the exit of somebody who comes after us. From here on they count where nobody
+ * looks; struct hpcc_net itself is there until all exits are over.
+ */
+static DEFINE_PER_CPU(struct hpcc_counters, hpcc_late_counters);
+
+static void __net_exit hpcc_net_exit_batch(struct list_head *nets)
+{
+	struct net *net;
+
+	list_for_each_entry(net, nets, exit_list) {
+		struct hpcc_net *hn = hpcc_pernet(net);
+
+		hn->late_counters = hn->counters;
+		WRITE_ONCE(hn->counters, &hpcc_late_counters);
+		hn->late_agreements = rcu_replace_pointer(hn->agreements, NULL,
+							  true);
+	}
+	synchronize_rcu();
+	list_for_each_entry(net, nets, exit_list) {
+		struct hpcc_net *hn = hpcc_pernet(net);
+
+		free_percpu(hn->late_counters);
+		kfree(hn->late_agreements);
+	}
 }
 
 static struct pernet_operations hpcc_net_ops = {
 	.init		= hpcc_net_init,
 	.pre_exit	= hpcc_net_pre_exit,
 	.exit		= hpcc_net_exit,
+	.exit_batch	= hpcc_net_exit_batch,
 	.id		= &hpcc_net_id,
 	.size		= sizeof(struct hpcc_net),
 };

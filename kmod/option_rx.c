@@ -2,27 +2,47 @@
 /*
  * LOCAL_IN: read our options from incoming segments.
  *
- * Runs before TCP and without the socket lock. What an option says is
- * believed only if the segment's checksum is right, its sequence or ACK
- * number lies in the window, and the connection agreed; anything else is
- * counted and ignored, and the segment goes on.
+ * What this hook may assume of a packet, and what it owes to those behind it:
  *
- * Options of a connection that agreed are taken out once they have been looked
- * at, if the checksum is right and all of them are well-formed: with them TCP
- * would have to leave its fast path for each segment, and could not join those
- * in its backlog. All other segments go on untouched.
+ *	who	It runs before TCP, in softirq or in a process that gives an NFQUEUE
+ *		verdict, under RCU and without the socket lock. It never follows
+ *		icsk_ca_priv: setsockopt(TCP_CONGESTION) may replace its contents at
+ *		any moment. The flow comes from the table of flow.c.
+ *	what	The sender chose every byte. TCP has checked nothing yet; the IP layer
+ *		has checked its own header and, for IPv4, put fragments together. For
+ *		IPv6 the extension headers behind hop-by-hop options are still to be
+ *		walked: fragments, authentication and routing headers with segments
+ *		left are for others, and such a packet is passed on unread.
+ *	whose	A packet is changed only if it is of a connection that agreed, its
+ *		checksum is right, both of its numbers are acceptable and its header
+ *		is nobody else's (sniffers hold clones).
+ *	how	The network header stays at skb->data, and the transport header at its
+ *		offset from there. That is the first extension header in IPv6, where
+ *		ip6_protocol_deliver_rcu() goes on.
+ *
+ * An option is believed only if the segment's checksum is right, the connection
+ * agreed, and TCP itself would accept both the sequence and the ACK number: who
+ * cannot see the connection has to guess both, as for data (RFC 5961).
+ * Documentation/protocol.rst has a table of that. Anything else is counted and
+ * ignored, and the segment goes on.
+ *
+ * Options that have been read are taken out of the segment: with them TCP would
+ * leave its fast path for each segment, and could not join those in its backlog.
  */
 #include <linux/ip.h>
 #include <linux/ipv6.h>
 #include <linux/rcupdate.h>
+#include <net/inet_hashtables.h>
 #include <net/ipv6.h>
-#include <net/netfilter/nf_socket.h>
 #include <net/tcp.h>
 
 #include "hpcc.h"
 
 /* The two experimental kinds of RFC 4727: the default one, and this. */
 #define HPCC_OPT_KIND_OTHER	254
+
+/* A TCP header behind more IPv6 headers than this many bytes is not looked at. */
+#define HPCC_EXTHDRS_MAX	512
 
 /**
  * struct hpcc_arrival - an incoming segment under inspection
@@ -42,6 +62,34 @@ struct hpcc_arrival {
 	u32 thoff;
 };
 
+/* The TCP header behind IPv6 extension headers that say nothing about where the packet
+ * goes or whether it may be believed.
+ *
+ * Return: its offset; -1: none, or too far away.
+ */
+static int hpcc_arrival_ipv6(const struct sk_buff *skb)
+{
+	u8 next = ipv6_hdr(skb)->nexthdr;
+	int off = sizeof(struct ipv6hdr);
+
+	while (next != IPPROTO_TCP) {
+		const struct ipv6_rt_hdr *h;
+		struct ipv6_rt_hdr buf;
+
+		if (next != NEXTHDR_DEST && next != NEXTHDR_ROUTING &&
+		    !(next == NEXTHDR_HOP && off == sizeof(struct ipv6hdr)))
+			return -1;
+		h = skb_header_pointer(skb, off, sizeof(buf), &buf);
+		if (!h || (next == NEXTHDR_ROUTING && h->segments_left))
+			return -1;
+		next = h->nexthdr;
+		off += (h->hdrlen + 1) * 8;
+		if (off > HPCC_EXTHDRS_MAX)
+			return -1;
+	}
+	return off;
+}
+
 /* Have TCP header and options in one piece, as TCP will. False: not for us. */
 static bool hpcc_arrival_parse(struct hpcc_arrival *in)
 {
@@ -54,13 +102,9 @@ static bool hpcc_arrival_parse(struct hpcc_arrival *in)
 			return false;
 		in->thoff = ip_hdrlen(in->skb);
 	} else {
-		u8 nexthdr = ipv6_hdr(in->skb)->nexthdr;
-		__be16 frag_off;
-		int off;
+		int off = hpcc_arrival_ipv6(in->skb);
 
-		off = ipv6_skip_exthdr(in->skb, sizeof(struct ipv6hdr),
-				       &nexthdr, &frag_off);
-		if (off < 0 || nexthdr != IPPROTO_TCP || frag_off)
+		if (off < 0)
 			return false;
 		in->thoff = off;
 	}
@@ -70,7 +114,7 @@ static bool hpcc_arrival_parse(struct hpcc_arrival *in)
 	if (th->doff < sizeof(*th) / 4)
 		return false;
 	in->optlen = __tcp_hdrlen(th) - sizeof(*th);
-	if (!in->optlen && !th->syn)
+	if (!in->optlen)
 		return false;
 	if (!pskb_may_pull(in->skb, in->thoff + __tcp_hdrlen(th)))
 		return false;
@@ -106,38 +150,87 @@ static void hpcc_arrival_tuple(const struct hpcc_arrival *in,
 	tuple->rport = in->th->source;
 }
 
+/* The socket that TCP will find for a segment, if it is a full one that does not
+ * listen. It is looked up as TCP does, by the device that the packet came in by,
+ * so that nothing reaches a socket of another VRF.
+ *
+ * Return: the socket, or NULL. *@put says whether it holds a reference.
+ */
+static struct sock *hpcc_arrival_sock(const struct hpcc_arrival *in, bool *put)
+{
+	struct sock *sk = in->skb->sk;
+
+	*put = false;
+	if (!sk) {
+		sk = in->state->pf == NFPROTO_IPV4 ?
+		     hpcc_lookup_ipv4(in->state->net, in->skb, in->th) :
+		     hpcc_lookup_ipv6(in->state->net, in->skb, in->th);
+		if (!sk)
+			return NULL;
+		if (!sk_fullsock(sk)) {
+			sock_gen_put(sk);
+			return NULL;
+		}
+		*put = true;
+	}
+	return sk_fullsock(sk) ? sk : NULL;
+}
+
 /* ---- SYN and SYN-ACK ---------------------------------------------------------- */
 
-/* Seldom, and with a tuple that takes up stack: not a part of its caller. */
+/* Whether a SYN-ACK answers the SYN of one of our sockets, as TCP will ask, and all
+ * SYNs carried the option. One with data (TCP Fast Open) does not.
+ */
+static bool hpcc_synack_ok(const struct hpcc_arrival *in)
+{
+	struct sock *sk;
+	bool ok = false;
+	bool put;
+
+	sk = hpcc_arrival_sock(in, &put);
+	if (!sk)
+		return false;
+	if (sk->sk_protocol == IPPROTO_TCP && hpcc_is_ours(sk) &&
+	    READ_ONCE(sk->sk_state) == TCP_SYN_SENT &&
+	    hpcc_peek(inet_csk(sk)->icsk_retransmits) < HPCC_SYN_TRIES)
+		ok = ntohl(in->th->ack_seq) == hpcc_peek(tcp_sk(sk)->snd_una) + 1;
+	if (put)
+		sock_put(sk);
+	return ok;
+}
+
+/* Seldom, and with a tuple that takes up stack: not a part of its caller.
+ *
+ * A SYN may be anybody's. What it notes is about a connection that begins with its
+ * sequence number, and about no other. One that is sent again without the option
+ * takes the offer back.
+ */
 static noinline void hpcc_syn_in(const struct hpcc_arrival *in)
 {
 	struct net *net = in->state->net;
 	const struct hpcc_sysctls *sysctls = &hpcc_pernet(net)->sysctls;
-	u8 kind = READ_ONCE(sysctls->option_kind);
 	struct hpcc_tuple tuple;
-	bool offered = false;
-	u32 pos = 0;
-	int at;
+	u32 irs = ntohl(in->th->seq);
+	int caps;
 
-	at = hpcc_opt_next(in->opts, in->optlen, &pos, kind);
-	if (at >= 0) {
-		int caps = hpcc_syn_opt_decode(in->opts + at, pos - at,
-					       READ_ONCE(sysctls->option_exid));
-
-		offered = caps >= 0 && caps & HPCC_CAP_TELEMETRY &&
-			  hpcc_arrival_intact(in);
-		if (!offered)
-			hpcc_count(net, HPCC_C_SYN_INVALID);
-	}
-	if (in->th->ack && !offered)
+	caps = hpcc_syn_opt_find(in->opts, in->optlen,
+				 READ_ONCE(sysctls->option_kind),
+				 READ_ONCE(sysctls->option_exid));
+	if (caps != -ENOENT &&
+	    (caps < 0 || !(caps & HPCC_CAP_TELEMETRY) ||
+	     !hpcc_arrival_intact(in))) {
+		hpcc_count(net, HPCC_C_SYN_INVALID);
 		return;
+	}
 	hpcc_arrival_tuple(in, &tuple);
-	if (in->th->ack)
-		hpcc_agree_advance(net, &tuple, HPCC_AGREE_ASKED);
-	else if (offered)
-		hpcc_agree_offer(net, &tuple, ntohl(in->th->seq));
-	else
-		hpcc_agree_set(net, &tuple, HPCC_AGREE_NONE);
+	if (!in->th->ack && caps >= 0)
+		hpcc_agree_offer(net, &tuple, irs);
+	else if (!in->th->ack)
+		hpcc_agree_take(net, &tuple, irs);
+	else if (caps >= 0 && hpcc_synack_ok(in))
+		hpcc_agree_done(net, &tuple, irs, true);
+	else if (caps >= 0)
+		hpcc_count(net, HPCC_C_WINDOW_IGNORED);
 }
 
 /* ---- Segments of a connection that agreed ---------------------------------------- */
@@ -288,46 +381,35 @@ static bool hpcc_seq_ok(const struct tcp_sock *tp, const struct hpcc_arrival *in
 	       !after(seq, rcv_wup + hpcc_peek(tp->rcv_wnd));
 }
 
-/*
- * Whether an ACK may be of this connection, now. snd_nxt moves only after a
- * packet has left, and on a short path its ACK is here before that; TCP itself
- * looks at that ACK later, when the sender has let go of the socket.
+/* Whether the ACK number of a segment may be of this connection, now (RFC 5961,
+ * section 5). snd_nxt moves only after a segment has left; on a short path its ACK is
+ * here before that, so LOCAL_OUT notes what it has let go.
  */
-static bool hpcc_ack_ok(const struct tcp_sock *tp, const struct hpcc_arrival *in)
+static bool hpcc_ack_ok(const struct hpcc_flow *flow, const struct tcp_sock *tp,
+			const struct hpcc_arrival *in)
 {
-	u32 leaving = hpcc_peek(((const struct sock *)tp)->sk_gso_max_size);
 	u32 ack = ntohl(in->th->ack_seq);
 
 	return in->th->ack && !after(ack, hpcc_peek(tp->write_seq)) &&
-	       !after(ack, hpcc_peek(tp->snd_nxt) + leaving) &&
+	       (!after(ack, hpcc_peek(tp->snd_nxt)) ||
+		!after(ack, READ_ONCE(flow->snd_end))) &&
 	       !before(ack, hpcc_peek(tp->snd_una) -
 			    hpcc_peek(tp->max_window));
 }
 
-static void hpcc_option_in(struct hpcc_flow *flow, const struct sock *sk,
-			   const struct hpcc_arrival *in,
+static void hpcc_option_in(struct hpcc_flow *flow, const struct net *net,
 			   const struct hpcc_opt *opt, const u8 *records)
 {
-	const struct net *net = in->state->net;
-	const struct tcp_sock *tp = tcp_sk(sk);
 	u32 bad;
 
 	switch (opt->type) {
 	case HPCC_OPT_FORWARD:
 	case HPCC_OPT_IDENTIFY:
-		if (!hpcc_seq_ok(tp, in)) {
-			hpcc_count(net, HPCC_C_WINDOW_IGNORED);
-			return;
-		}
 		hpcc_forward_in(flow, opt, records);
 		hpcc_count_rcu(net, HPCC_C_FORWARD_RECEIVED);
 		return;
 	case HPCC_OPT_ECHO:
 	case HPCC_OPT_IDENTIFY_ECHO:
-		if (!hpcc_ack_ok(tp, in)) {
-			hpcc_count(net, HPCC_C_WINDOW_IGNORED);
-			return;
-		}
 		if (!(READ_ONCE(flow->scales) & BIT(opt->scale))) {
 			hpcc_count(net, HPCC_C_MALFORMED_IGNORED);
 			return;
@@ -336,8 +418,7 @@ static void hpcc_option_in(struct hpcc_flow *flow, const struct sock *sk,
 		      hpcc_echo_in(flow, opt, records) :
 		      hpcc_identity_in(flow, opt, records);
 		if (unlikely(bad))
-			this_cpu_add(hpcc_pernet(net)->counters->value
-				     [HPCC_C_BAD_HOP_IGNORED], bad);
+			hpcc_count_add(net, HPCC_C_BAD_HOP_IGNORED, bad);
 		hpcc_count_rcu(net, HPCC_C_ECHO_RECEIVED);
 		return;
 	default:
@@ -348,10 +429,10 @@ static void hpcc_option_in(struct hpcc_flow *flow, const struct sock *sk,
 /* All our options of a segment: at most one each way. @at and @pos are of the first
  * one of either kind, as hpcc_opt_next_of() returned them, or -EINVAL.
  *
- * Return: where those begin that nobody needs any more, and that nothing follows.
+ * Return: offset of the strippable tail of the options, or optlen.
  */
-static u32 hpcc_options_in(struct hpcc_flow *flow, const struct sock *sk,
-			   const struct hpcc_arrival *in, int at, u32 pos)
+static u32 hpcc_options_in(struct hpcc_flow *flow, const struct hpcc_arrival *in,
+			   int at, u32 pos)
 {
 	const struct net *net = in->state->net;
 	u32 tail = in->optlen;
@@ -384,7 +465,7 @@ static u32 hpcc_options_in(struct hpcc_flow *flow, const struct sock *sk,
 		seen |= BIT(reverse);
 		/* TCP's fast path does not ask whether to answer at once. */
 		keep |= !reverse && opt.flags & HPCC_OPT_F_PROMPT;
-		hpcc_option_in(flow, sk, in, &opt,
+		hpcc_option_in(flow, net, &opt,
 			       in->opts + at + HPCC_OPT_HEAD_LEN);
 	}
 	if (at == -EINVAL)
@@ -410,56 +491,34 @@ static void hpcc_strip_checksum(const struct sk_buff *skb, struct tcphdr *th,
 	th->check = partial ? ~csum_fold(sum) : csum_fold(sum);
 }
 
-/* Take the options from @at on out of a segment whose checksum is right. One whose
- * header somebody else has, too, stays as it is.
+/* Take the options from @at on out of a segment whose checksum is right: move all that
+ * is in front of them. One whose header somebody else holds, too, stays as it is.
  */
 static void hpcc_strip(const struct hpcc_arrival *in, u32 at)
 {
 	struct sk_buff *skb = in->skb;
 	u32 head = in->thoff + sizeof(struct tcphdr) + at;
+	int transport = skb_transport_offset(skb);
 	u32 n = in->optlen - at;
 
 	if (!n || (at | n) & 3 || skb_header_cloned(skb) ||
 	    skb->len > IP_MAX_MTU)
 		return;
+	DEBUG_NET_WARN_ON_ONCE(skb_shared(skb) || skb_network_offset(skb));
 	hpcc_strip_checksum(skb, in->th, in->opts + at, n,
 			    skb->len - in->thoff);
 	in->th->doff -= n / 4;
-	if (skb->ip_summed == CHECKSUM_PARTIAL)
+	if (skb->ip_summed == CHECKSUM_PARTIAL) {
 		skb->csum_start += n;
-	else
+	} else {
 		skb->ip_summed = CHECKSUM_UNNECESSARY;
+		skb->csum_level = 0;
+	}
 	memmove(skb->data + n, skb->data, head);
 	__skb_pull(skb, n);
 	skb_reset_network_header(skb);
-	skb_set_transport_header(skb, in->thoff);
+	skb_set_transport_header(skb, transport);
 	hpcc_set_ip_length(skb, in->state->pf);
-}
-
-/* The socket of a segment.
- *
- * Return: full socket, or NULL. *@put says whether it holds a reference.
- */
-static struct sock *hpcc_arrival_sock(const struct hpcc_arrival *in, bool *put)
-{
-	struct sock *sk = in->skb->sk;
-
-	*put = false;
-	if (!sk) {
-		sk = in->state->pf == NFPROTO_IPV4 ?
-		     nf_sk_lookup_slow_v4(in->state->net, in->skb,
-					  in->state->in) :
-		     nf_sk_lookup_slow_v6(in->state->net, in->skb,
-					  in->state->in);
-		if (!sk)
-			return NULL;
-		if (!sk_fullsock(sk)) {
-			sock_gen_put(sk);
-			return NULL;
-		}
-		*put = true;
-	}
-	return sk_fullsock(sk) ? sk : NULL;
 }
 
 static noinline void hpcc_unagreed_in(const struct hpcc_arrival *in)
@@ -494,8 +553,11 @@ static void hpcc_segment_in(const struct hpcc_arrival *in)
 		hpcc_unagreed_in(in);
 	else if (!hpcc_arrival_intact(in))
 		hpcc_count(net, HPCC_C_CHECKSUM_IGNORED);
+	else if (!hpcc_seq_ok(tcp_sk(sk), in) ||
+		 !hpcc_ack_ok(flow, tcp_sk(sk), in))
+		hpcc_count(net, HPCC_C_WINDOW_IGNORED);
 	else
-		hpcc_strip(in, hpcc_options_in(flow, sk, in, at, pos));
+		hpcc_strip(in, hpcc_options_in(flow, in, at, pos));
 	if (put)
 		sock_put(sk);
 }

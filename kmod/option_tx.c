@@ -6,8 +6,21 @@
  * that has no room, or carries an option that covers the header (TCP-MD5,
  * TCP-AO) or owns the space (MPTCP), goes as it is.
  *
- * Segments of a full socket come here under its lock. SYN-ACKs belong to a
- * request and come without; they only touch the notes of agree.c.
+ * What this hook may assume of a packet:
+ *
+ *	who	It runs under RCU. Most segments come under their socket's lock, in
+ *		process context or softirq. Not so SYN-ACKs, which belong to a
+ *		request; what a qdisc on a VRF device held back; and what somebody
+ *		else's hook in front of ours gave to user space (NFQUEUE). So what the
+ *		hook shares with cc.c is under hpcc_flow.lock, it never follows
+ *		icsk_ca_priv, and it reads TCP's own fields without expecting two of
+ *		them to be of one moment.
+ *	twice	VRF and IPVS send a segment through LOCAL_OUT again. A segment that
+ *		has our option is left alone, and not counted.
+ *	whose	The headers are ours to write after skb_cow_head(): TCP keeps the
+ *		payload of what it sends, not the headers.
+ *	how	Network and transport header stay where they are from skb->data;
+ *		csum_start stays at the TCP header.
  */
 #include <linux/ip.h>
 #include <linux/ipv6.h>
@@ -33,21 +46,16 @@
 #define HPCC_TCPOPT_AO		29
 #define HPCC_TCPOPT_MPTCP	30
 
-/* A SYN that was lost this often may have been lost for its option. */
-#define HPCC_SYN_TRIES		2
-
 /**
  * struct hpcc_segment - an outgoing segment under inspection
  * @skb: the segment, data at its IP header
  * @thoff: offset of its TCP header
  * @thlen: length of its TCP header
- * @room: bytes of options that may be added, a multiple of 4
  */
 struct hpcc_segment {
 	struct sk_buff *skb;
 	u32 thoff;
 	u32 thlen;
-	u32 room;
 };
 
 static struct tcphdr *hpcc_segment_th(const struct hpcc_segment *seg)
@@ -56,8 +64,7 @@ static struct tcphdr *hpcc_segment_th(const struct hpcc_segment *seg)
 }
 
 /* Whether @skb is a TCP segment as TCP makes them: with its headers in the linear
- * part, and a checksum that is still to be computed. Where it has been, somebody
- * else's hook came before ours (NFQUEUE), and we may run without the socket lock.
+ * part, and a checksum that is still to be computed.
  * Tunnels send packets through this hook again, with the inner socket still
  * attached: those have another protocol.
  */
@@ -93,8 +100,15 @@ static bool hpcc_segment_parse(struct hpcc_segment *seg, struct sk_buff *skb,
 	       seg->thoff + seg->thlen <= skb_headlen(skb);
 }
 
-/* Whether the options already there allow for ours. */
-static bool hpcc_segment_compatible(const struct hpcc_segment *seg)
+/* What the options already there mean for ours. */
+enum hpcc_presence {
+	HPCC_ABSENT,		/* ours may be added */
+	HPCC_PRESENT,		/* one of our kind is there */
+	HPCC_INCOMPATIBLE,	/* one that signs or owns the space is there */
+};
+
+static enum hpcc_presence hpcc_segment_presence(const struct hpcc_segment *seg,
+						u8 kind)
 {
 	const u8 *opts = seg->skb->data + seg->thoff + sizeof(struct tcphdr);
 	u32 len = seg->thlen - sizeof(struct tcphdr);
@@ -105,21 +119,28 @@ static bool hpcc_segment_compatible(const struct hpcc_segment *seg)
 			at++;
 			continue;
 		}
+		if (opts[at] == kind)
+			return HPCC_PRESENT;
 		if (opts[at] == HPCC_TCPOPT_MD5 || opts[at] == HPCC_TCPOPT_AO ||
 		    opts[at] == HPCC_TCPOPT_MPTCP)
-			return false;
+			return HPCC_INCOMPATIBLE;
 		if (len - at < 2 || opts[at + 1] < 2)
-			return false;
+			return HPCC_INCOMPATIBLE;
 		at += opts[at + 1];
 	}
-	return true;
+	return HPCC_ABSENT;
 }
 
-/* Room for options: in the TCP header, in the MTU, in the length fields. */
-static u32 hpcc_segment_room(const struct hpcc_segment *seg)
+/* Room for options: in the TCP header, in the length fields, and in the MTU. On its
+ * first way through LOCAL_OUT a segment of a VRF has the VRF device for a route; the
+ * socket knows the real one.
+ */
+static u32 hpcc_segment_room(const struct hpcc_segment *seg,
+			     const struct sock *sk)
 {
 	const struct sk_buff *skb = seg->skb;
 	const struct dst_entry *dst = skb_dst(skb);
+	const struct dst_entry *route = NULL;
 	u32 limit = IP_MAX_MTU;
 	u32 room = HPCC_TCP_HEADER_MAX - seg->thlen;
 	u32 wire;
@@ -131,6 +152,10 @@ static u32 hpcc_segment_room(const struct hpcc_segment *seg)
 	wire = skb_is_gso(skb) ?
 	       seg->thoff + seg->thlen + skb_shinfo(skb)->gso_size : skb->len;
 	limit = dst_mtu(dst);
+	if (sk_fullsock(sk))
+		route = rcu_dereference(sk->sk_dst_cache);
+	if (route && route != dst)
+		limit = min(limit, dst_mtu(route));
 	if (wire >= limit)
 		return 0;
 	return min(room, limit - wire) & ~3U;
@@ -203,13 +228,26 @@ static void hpcc_segment_close(struct hpcc_segment *seg, u32 n)
 
 #define HPCC_SYN_OPT_PADDED	ALIGN(HPCC_SYN_OPT_LEN, 4)
 
-static bool hpcc_syn_write(struct hpcc_segment *seg, struct net *net, u8 family)
+/* Whether our option of a SYN or SYN-ACK is there already. */
+static bool hpcc_syn_written(const struct hpcc_segment *seg,
+			     const struct hpcc_sysctls *sysctls)
+{
+	return hpcc_syn_opt_find(seg->skb->data + seg->thoff +
+				 sizeof(struct tcphdr),
+				 seg->thlen - sizeof(struct tcphdr),
+				 READ_ONCE(sysctls->option_kind),
+				 READ_ONCE(sysctls->option_exid)) >= 0;
+}
+
+/* Other experiments may have options of our kind in a SYN. */
+static bool hpcc_syn_write(struct hpcc_segment *seg, struct net *net,
+			   const struct sock *sk, u8 family)
 {
 	const struct hpcc_sysctls *sysctls = &hpcc_pernet(net)->sysctls;
 	u8 *p;
 
-	if (!hpcc_segment_compatible(seg) ||
-	    hpcc_segment_room(seg) < HPCC_SYN_OPT_PADDED) {
+	if (hpcc_segment_presence(seg, HPCC_TCPOPT_EOL) == HPCC_INCOMPATIBLE ||
+	    hpcc_segment_room(seg, sk) < HPCC_SYN_OPT_PADDED) {
 		hpcc_count(net, HPCC_C_SYN_NO_ROOM);
 		return false;
 	}
@@ -231,49 +269,49 @@ static bool hpcc_syn_write(struct hpcc_segment *seg, struct net *net, u8 family)
 /* Our SYN. With data in it (TCP Fast Open) it stays as it is. */
 static void hpcc_syn_out(struct hpcc_segment *seg, struct sock *sk, u8 family)
 {
-	struct net *net = sock_net(sk);
-	enum hpcc_agreement state = HPCC_AGREE_NONE;
-	struct hpcc_tuple tuple;
-
-	if (inet_csk(sk)->icsk_retransmits < HPCC_SYN_TRIES &&
+	if (hpcc_peek(inet_csk(sk)->icsk_retransmits) < HPCC_SYN_TRIES &&
 	    seg->skb->len == seg->thoff + seg->thlen &&
-	    hpcc_syn_write(seg, net, family))
-		state = HPCC_AGREE_ASKED;
-	hpcc_tuple_of_sock(sk, &tuple);
-	hpcc_agree_set(net, &tuple, state);
+	    !hpcc_syn_written(seg, &hpcc_pernet(sock_net(sk))->sysctls))
+		hpcc_syn_write(seg, sock_net(sk), sk, family);
 }
 
-/* A SYN of another congestion control: what an earlier connection between the
- * same ports agreed upon does not hold for this one.
+/* Whether the child to come will run hpcc. tcp_ca_openreq_child() takes, in this
+ * order: what the route says, what the listener chose by setsockopt(), and the
+ * namespace's default.
  */
-static void hpcc_foreign_syn_out(const struct sock *sk)
+static bool hpcc_child_runs_hpcc(const struct request_sock *req,
+				 const struct dst_entry *dst)
 {
-	struct hpcc_tuple tuple;
+	const struct sock *listener = READ_ONCE(req->rsk_listener);
+	u32 route_key = dst_metric(dst, RTAX_CC_ALGO);
 
-	hpcc_tuple_of_sock(sk, &tuple);
-	hpcc_agree_set(sock_net(sk), &tuple, HPCC_AGREE_NONE);
+	if (route_key != TCP_CA_UNSPEC)
+		return route_key == hpcc_ops.key;
+	if (!listener)
+		return false;
+	/* One bit, and setsockopt() may race with the handshake anyway. */
+	if (data_race(inet_csk(listener)->icsk_ca_setsockopt))
+		return hpcc_is_ours(listener);
+	return rcu_access_pointer(sock_net(listener)->ipv4.tcp_congestion_control) ==
+	       &hpcc_ops;
 }
 
-/* Our answer to a SYN that carried the option, if the child to come will run
- * hpcc: by its route, or as its listener does.
- */
+/* Our answer to a SYN that carried the option. */
 static void hpcc_synack_out(struct hpcc_segment *seg, struct sock *sk,
 			    u8 family)
 {
-	const struct request_sock *req = inet_reqsk(sk);
-	const struct sock *listener = READ_ONCE(req->rsk_listener);
+	u32 irs = ntohl(hpcc_segment_th(seg)->ack_seq) - 1;
+	const struct dst_entry *dst = skb_dst(seg->skb);
 	struct net *net = sock_net(sk);
 	struct hpcc_tuple tuple;
-	u32 route_key = dst_metric(skb_dst(seg->skb), RTAX_CC_ALGO);
 
-	if (route_key != TCP_CA_UNSPEC ? route_key != hpcc_ops.key :
-					 !listener || !hpcc_is_ours(listener))
+	if (!dst || !hpcc_child_runs_hpcc(inet_reqsk(sk), dst) ||
+	    hpcc_syn_written(seg, &hpcc_pernet(net)->sysctls))
 		return;
 	hpcc_tuple_of_sock(sk, &tuple);
-	if (!hpcc_agree_advance(net, &tuple, HPCC_AGREE_OFFERED))
-		return;
-	if (!hpcc_syn_write(seg, net, family))
-		hpcc_agree_set(net, &tuple, HPCC_AGREE_NONE);
+	if (hpcc_agree_offered(net, &tuple, irs) &&
+	    hpcc_syn_write(seg, net, sk, family))
+		hpcc_agree_done(net, &tuple, irs, false);
 }
 
 /* ---- Segments of a connection that agreed -------------------------------------- */
@@ -415,7 +453,7 @@ static u32 hpcc_forward_write(struct hpcc_flow *flow, const struct tcp_sock *tp,
 	opt.nr = min_t(u32, flow->slots,
 		       (room - HPCC_OPT_HEAD_LEN) / HPCC_RECORD_LEN);
 	opt.scale = flow->scale;
-	if (tcp_snd_cwnd(tp) < HPCC_PROMPT_CWND)
+	if (hpcc_peek(tp->snd_cwnd) < HPCC_PROMPT_CWND)
 		opt.flags = HPCC_OPT_F_PROMPT;
 	if (flow->hops > opt.nr)
 		phases = min_t(u32, DIV_ROUND_UP(flow->hops, opt.nr),
@@ -433,58 +471,89 @@ static u32 hpcc_forward_write(struct hpcc_flow *flow, const struct tcp_sock *tp,
 	return hpcc_opt_len(opt.nr);
 }
 
-/* Data ask for telemetry; whatever leaves carries what waits to be echoed.
- * With both, each gets one record, FORWARD first: switches look at the first
- * option of our kind.
+/* Note what has left, for the ACK that is here before snd_nxt has moved. */
+static void hpcc_note_sent(const struct hpcc_segment *seg, struct hpcc_flow *flow)
+{
+	u32 end = ntohl(hpcc_segment_th(seg)->seq) + seg->skb->len -
+		  seg->thoff - seg->thlen;
+
+	lockdep_assert_held(&flow->lock);
+	if (after(end, flow->snd_end))
+		WRITE_ONCE(flow->snd_end, end);
+}
+
+/* Write what a segment is to carry at @out: data ask for telemetry; whatever leaves
+ * carries what waits to be echoed. With both, each gets one record, FORWARD first:
+ * switches look at the first option of our kind.
+ *
+ * Return: its length. *@forward and *@echo say how much of it is for either.
  */
+static u32 hpcc_options_write(struct hpcc_flow *flow, const struct tcp_sock *tp,
+			      bool data, u32 room, u8 *out, u32 *forward,
+			      u32 *echo)
+{
+	bool waits = flow->pending_mask || flow->pending_identity.opt.nr;
+
+	lockdep_assert_held(&flow->lock);
+	if (data && waits) {
+		*forward = hpcc_forward_write(flow, tp, out, hpcc_opt_len(1));
+		*echo = hpcc_echo_write(flow, out + *forward,
+					min(room - *forward, hpcc_opt_len(1)));
+	} else if (data) {
+		*forward = hpcc_forward_write(flow, tp, out, room);
+	} else {
+		*echo = hpcc_echo_write(flow, out, room);
+	}
+	return *forward + *echo;
+}
+
 static void hpcc_data_out(struct hpcc_segment *seg, struct sock *sk, u8 family)
 {
-	const struct hpcc_ca *ca = inet_csk_ca(sk);
-	struct hpcc_flow *flow = ca->flow;
 	bool data = seg->skb->len > seg->thoff + seg->thlen;
+	struct hpcc_flow *flow = hpcc_flow_find(sk);
+	const struct net *net = sock_net(sk);
+	enum hpcc_presence presence;
 	u8 out[HPCC_TCP_HEADER_MAX];
 	u32 forward = 0;
 	u32 echo = 0;
-	u32 room;
+	u32 room = 0;
+	u32 len;
 	u8 *p;
 
 	if (!flow || (!data && !READ_ONCE(flow->pending_mask) &&
 		      !READ_ONCE(flow->pending_identity.opt.nr)))
 		return;
-	room = hpcc_segment_compatible(seg) ? hpcc_segment_room(seg) : 0;
-	if (room < hpcc_opt_len(1)) {
-		hpcc_count(sock_net(sk), HPCC_C_NO_ROOM);
+	presence = hpcc_segment_presence(seg, flow->kind);
+	if (presence == HPCC_PRESENT)
 		return;
-	}
+	if (presence == HPCC_ABSENT)
+		room = hpcc_segment_room(seg, sk);
 
 	spin_lock_bh(&flow->lock);
-	if (data && (flow->pending_mask || flow->pending_identity.opt.nr)) {
-		forward = hpcc_forward_write(flow, tcp_sk(sk), out,
-					     hpcc_opt_len(1));
-		echo = hpcc_echo_write(flow, out + forward,
-				       min(room - forward, hpcc_opt_len(1)));
-	} else if (data) {
-		forward = hpcc_forward_write(flow, tcp_sk(sk), out, room);
-	} else {
-		echo = hpcc_echo_write(flow, out, room);
-	}
+	if (data)
+		hpcc_note_sent(seg, flow);
+	len = room < hpcc_opt_len(1) ? 0 :
+	      hpcc_options_write(flow, tcp_sk(sk), data, room, out, &forward,
+				 &echo);
 	spin_unlock_bh(&flow->lock);
-	if (!(echo + forward))
+	if (room < hpcc_opt_len(1))
+		hpcc_count(net, HPCC_C_NO_ROOM);
+	if (!len)
 		return;
 
-	p = hpcc_segment_open(seg, echo + forward, family);
+	p = hpcc_segment_open(seg, len, family);
 	if (!p) {
-		hpcc_count(sock_net(sk), HPCC_C_NO_MEMORY);
+		hpcc_count(net, HPCC_C_NO_MEMORY);
 		return;
 	}
-	memcpy(p, out, echo + forward);
-	hpcc_segment_close(seg, echo + forward);
+	memcpy(p, out, len);
+	hpcc_segment_close(seg, len);
 	if (echo)
-		hpcc_count_rcu(sock_net(sk), HPCC_C_ECHO_SENT);
+		hpcc_count_rcu(net, HPCC_C_ECHO_SENT);
 	if (forward && out[2] >> 5 == HPCC_OPT_IDENTIFY)
-		hpcc_count(sock_net(sk), HPCC_C_IDENTIFY_SENT);
+		hpcc_count(net, HPCC_C_IDENTIFY_SENT);
 	else if (forward)
-		hpcc_count_rcu(sock_net(sk), HPCC_C_FORWARD_SENT);
+		hpcc_count_rcu(net, HPCC_C_FORWARD_SENT);
 }
 
 /**
@@ -514,11 +583,9 @@ unsigned int hpcc_local_out(void *priv, struct sk_buff *skb,
 	if (!sk_fullsock(sk) || sk->sk_protocol != IPPROTO_TCP ||
 	    sk->sk_type != SOCK_STREAM)
 		return NF_ACCEPT;
-	if (!hpcc_is_ours(sk)) {
-		if (unlikely(sk->sk_state == TCP_SYN_SENT))
-			hpcc_foreign_syn_out(sk);
+	/* A look at which callbacks there are, not at what they keep. */
+	if (!hpcc_is_ours(sk))
 		return NF_ACCEPT;
-	}
 	if (!hpcc_segment_parse(&seg, skb, state->pf))
 		return NF_ACCEPT;
 	th = hpcc_segment_th(&seg);

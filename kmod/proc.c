@@ -44,8 +44,10 @@ static int hpcc_counters_show(struct seq_file *seq, void *v)
 {
 	const struct hpcc_net *hn = hpcc_pernet(seq_file_single_net(seq));
 
+	rcu_read_lock();
 	hpcc_counters_print(seq, hpcc_counter_names, __HPCC_C_MAX,
-			    (const u64 __percpu *)hn->counters);
+			    (const u64 __percpu *)READ_ONCE(hn->counters));
+	rcu_read_unlock();
 	return 0;
 }
 
@@ -56,7 +58,6 @@ static void hpcc_flow_show(const struct sock *sk, struct hpcc_flow *flow,
 			   void *arg)
 {
 	struct seq_file *seq = arg;
-	struct hpcc_identity id;
 	struct hpcc_tuple t;
 	u32 i;
 
@@ -71,19 +72,24 @@ static void hpcc_flow_show(const struct sock *sk, struct hpcc_flow *flow,
 		   READ_ONCE(flow->T_ns), READ_ONCE(sk->sk_pacing_rate),
 		   READ_ONCE(flow->hops));
 	for (i = 0; i < HPCC_HOPS_MAX; i++) {
-		spin_lock(&flow->lock);
-		id = flow->identity[i];
-		spin_unlock(&flow->lock);
-		if (id.hop)
-			seq_printf(seq, " %u:%u.%u@%llu", id.hop, id.node,
-				   id.port, id.bps);
+		const struct hpcc_identity *id = &flow->identity[i];
+
+		if (id->hop)
+			seq_printf(seq, " %u:%u.%u@%llu", id->hop, id->node,
+				   id->port, id->bps);
 	}
 	seq_putc(seq, '\n');
 }
 
 static int hpcc_flows_show(struct seq_file *seq, void *v)
 {
-	hpcc_flow_each(seq_file_single_net(seq), hpcc_flow_show, seq);
+	size_t begin = seq->count;
+	int tries = 3;
+
+	/* Begin again where the table was resized, so that each flow is shown once. */
+	while (hpcc_flow_each(seq_file_single_net(seq), hpcc_flow_show, seq) &&
+	       --tries)
+		seq->count = begin;
 	return 0;
 }
 

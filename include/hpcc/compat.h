@@ -10,6 +10,8 @@
 
 #include <linux/ethtool.h>
 #include <linux/sysctl.h>
+#include <net/inet6_hashtables.h>
+#include <net/inet_hashtables.h>
 #include <net/ipv6.h>
 #include <net/pkt_sched.h>
 #include <net/tcp.h>
@@ -67,6 +69,44 @@ static inline void hpcc_sock_addrs(const struct sock *sk,
 {
 	ipv6_addr_set_v4mapped(sk->sk_rcv_saddr, laddr);
 	ipv6_addr_set_v4mapped(sk->sk_daddr, raddr);
+}
+#endif
+
+/* The established socket, request or TIME_WAIT of a segment at LOCAL_IN, with a
+ * reference, as TCP looks it up; NULL: none. 7.2 finds the hash table by itself.
+ */
+static inline struct sock *hpcc_lookup_ipv4(struct net *net,
+					    const struct sk_buff *skb,
+					    const struct tcphdr *th)
+{
+	return __inet_lookup_established(net,
+#ifndef HAVE_LOOKUP_WITHOUT_HASHINFO
+					 net->ipv4.tcp_death_row.hashinfo,
+#endif
+					 ip_hdr(skb)->saddr, th->source,
+					 ip_hdr(skb)->daddr, ntohs(th->dest),
+					 inet_iif(skb), inet_sdif(skb));
+}
+
+#if IS_ENABLED(CONFIG_IPV6)
+static inline struct sock *hpcc_lookup_ipv6(struct net *net,
+					    const struct sk_buff *skb,
+					    const struct tcphdr *th)
+{
+	return __inet6_lookup_established(net,
+#ifndef HAVE_LOOKUP_WITHOUT_HASHINFO
+					  net->ipv4.tcp_death_row.hashinfo,
+#endif
+					  &ipv6_hdr(skb)->saddr, th->source,
+					  &ipv6_hdr(skb)->daddr, ntohs(th->dest),
+					  inet6_iif(skb), inet6_sdif(skb));
+}
+#else
+static inline struct sock *hpcc_lookup_ipv6(struct net *net,
+					    const struct sk_buff *skb,
+					    const struct tcphdr *th)
+{
+	return NULL;
 }
 #endif
 

@@ -429,19 +429,34 @@ static inline void hpcc_syn_opt_encode(u8 *p, u8 kind, u16 exid, u8 caps)
 }
 
 /**
- * hpcc_syn_opt_decode() - read the option of a SYN or SYN-ACK
- * @p: the option, from its kind on
- * @len: what its length byte says; the caller checked that it is there
+ * hpcc_syn_opt_find() - read our option of a SYN or SYN-ACK
+ * @opts: the option bytes of a TCP header
+ * @len: how many they are, 0 .. 40
+ * @kind: TCP option kind
  * @exid: experiment identifier agreed upon
  *
- * Return: HPCC_CAP_*, or -EINVAL where length, ExID or version are not ours.
+ * Other experiments (TCP Fast Open, SMC) may have options of the same kind beside
+ * ours. The first one with our ExID counts.
+ *
+ * Return: HPCC_CAP_*; -ENOENT where there is none; -EINVAL where its length or
+ * version is not ours, or the options contradict themselves in front of it.
  */
-static inline int hpcc_syn_opt_decode(const u8 *p, u32 len, u16 exid)
+static inline int hpcc_syn_opt_find(const u8 *opts, u32 len, u8 kind, u16 exid)
 {
-	if (len != HPCC_SYN_OPT_LEN || p[2] != exid >> 8 || p[3] != (exid & 0xff) ||
-	    p[4] >> 4 != HPCC_OPT_VERSION)
-		return -EINVAL;
-	return p[5];
+	u32 pos = 0;
+	int at;
+
+	while ((at = hpcc_opt_next(opts, len, &pos, kind)) >= 0) {
+		const u8 *p = opts + at;
+		u32 optlen = pos - at;
+
+		if (optlen < 4 || p[2] != exid >> 8 || p[3] != (exid & 0xff))
+			continue;
+		if (optlen != HPCC_SYN_OPT_LEN || p[4] >> 4 != HPCC_OPT_VERSION)
+			return -EINVAL;
+		return p[5];
+	}
+	return at;
 }
 
 /**

@@ -67,24 +67,38 @@ static void telemetry(const u8 *p, u32 len)
 	expect(!memcmp(head, p, sizeof(head)));
 }
 
-static void syn(const u8 *p, u32 len, u16 exid)
+/* The first option of the kind with our ExID decides. */
+static void syn(const u8 *opts, u32 len, u8 kind, u16 exid)
 {
-	int caps = hpcc_syn_opt_decode(p, len, exid);
+	struct list want = list_options(opts, len, kind);
+	int caps = hpcc_syn_opt_find(opts, len, kind, exid);
 	u8 again[HPCC_SYN_OPT_LEN];
+	const u8 *p = NULL;
+	int i, optlen = 0;
 
-	if (caps < 0) {
-		expect(len != HPCC_SYN_OPT_LEN || p[4] >> 4 != HPCC_OPT_VERSION ||
-		       p[2] * 256 + p[3] != exid);
+	for (i = 0; i < want.nr && !p; i++) {
+		p = opts + want.at[i];
+		optlen = want.len[i];
+		if (optlen < 4 || p[2] * 256 + p[3] != exid)
+			p = NULL;
+	}
+	if (!p) {
+		expect(caps == (want.broken ? -EINVAL : -ENOENT));
 		return;
 	}
-	expect(len == HPCC_SYN_OPT_LEN && caps <= 0xff);
+	if (caps < 0) {
+		expect(caps == -EINVAL && (optlen != HPCC_SYN_OPT_LEN ||
+					   p[4] >> 4 != HPCC_OPT_VERSION));
+		return;
+	}
+	expect(optlen == HPCC_SYN_OPT_LEN && caps <= 0xff);
 	hpcc_syn_opt_encode(again, p[0], exid, caps);
 	/* The rest of the version's byte is not looked at. */
 	again[4] |= p[4] & 0xf;
 	expect(!memcmp(again, p, sizeof(again)));
 }
 
-static void walk(const u8 *opts, u32 len, u8 kind, u16 exid)
+static void walk(const u8 *opts, u32 len, u8 kind)
 {
 	struct list want = list_options(opts, len, kind);
 	u32 pos = 0;
@@ -97,7 +111,6 @@ static void walk(const u8 *opts, u32 len, u8 kind, u16 exid)
 		expect(pos == (u32)at + want.len[i] && pos <= len);
 		option = fuzz_copy(opts + at, want.len[i]);
 		telemetry(option, want.len[i]);
-		syn(option, want.len[i], exid);
 		free(option);
 	}
 	expect(i == want.nr);
@@ -116,14 +129,14 @@ int LLVMFuzzerTestOneInput(const u8 *data, size_t size)
 	/* hpcc_opt_next() looks for kinds of ours, not for timestamps. */
 	if (kind == FUZZ_TIMESTAMPS)
 		kind = FUZZ_KIND;
-	walk(opts, len, kind, exid);
+	walk(opts, len, kind);
+	syn(opts, len, kind, exid);
 	free(opts);
 	/* An option by itself, as long as its length byte can say. */
 	if (in.size >= 2 && in.size <= 255) {
 		opts = fuzz_copy(in.p, in.size);
 		opts[1] = in.size;
 		telemetry(opts, in.size);
-		syn(opts, in.size, exid);
 		free(opts);
 	}
 	return 0;

@@ -38,6 +38,13 @@ class Peer:
     """
 
     SYSCTLS = {"host_mbps": HOST_MBPS, "base_rtt_ns": T_NS}
+    isn = 0x10000000
+
+    @classmethod
+    def new_isn(cls):
+        """Each connection begins with a number of its own, as TCP's do."""
+        Peer.isn += 0x100000
+        return Peer.isn & 0xffffffff
 
     def __init__(self, version=4, mtu=1500, timestamps=True, sack=True, cc="hpcc",
                  ecn=False, initcwnd=0, patient=True, **sysctls):
@@ -173,7 +180,7 @@ class Peer:
         """Answer to this SYN from now on."""
         self.lport = syn.sport
         self.acked = syn.seq + 1
-        self.seq = 0x10000000
+        self.seq = self.new_isn()
 
     def answer(self, ours=syn_option()):
         """Send the SYN-ACK, take the ACK."""
@@ -201,7 +208,7 @@ class Peer:
 
     def start_accept(self, ours=syn_option(), **how):
         """Send a SYN. Return the SYN-ACK."""
-        self.seq = 0x20000000
+        self.seq = self.new_isn()
         self.raw(SYN, self.seq, 0, self.syn_options(ours), **how)
         self.seq += 1
         synack = self.read(0.1)

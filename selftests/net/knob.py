@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """Every parameter of both modules: limits, refusals, and to whom they belong."""
 
+import os
 import sys
 import time
 
@@ -49,15 +50,36 @@ def test_refused():
             expect(path, ns.sysctl(path), str(default))
 
 
+def message(writer, path, value):
+    """What the kernel logs where a value is refused."""
+    log = KernelLog()
+    expect(f"{path} = {value} refused", refused(writer, path, value), True)
+    return [line for line in log.lines() if "suppressed" not in line]
+
+
+class Here:
+    """The initial namespace."""
+
+    @staticmethod
+    def sysctl(name, value):
+        """Write a parameter."""
+        fd = os.open("/proc/sys/" + name.replace(".", "/"), os.O_WRONLY)
+        try:
+            os.write(fd, str(value).encode())
+        finally:
+            os.close(fd)
+
+
 def test_message():
-    """The kernel log says what was refused, and what is allowed."""
-    ns = Netns()
+    """In the initial namespace the kernel log says what was refused, and what is
+    allowed. A tenant's namespace cannot fill it.
+    """
+    tenant = Netns()
     for number, (path, folder, name, _, low, high, zero) in enumerate(each()):
         if number % 9 == 0:
             time.sleep(6)       # messages are limited to 10 in 5 s
-        log = KernelLog()
-        refused(ns, path, high + 1)
-        expect("message", [line for line in log.lines() if "suppressed" not in line],
+        expect("message of a tenant", message(tenant, path, high + 1), [])
+        expect("message", message(Here, path, high + 1),
                [f"net/{folder}/{name} = {high + 1} refused, allowed: "
                 f"{'0 (automatic), ' if zero else ''}{low} to {high}"])
 

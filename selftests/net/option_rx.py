@@ -402,26 +402,66 @@ def test_checksum():
     expect("answer", [seg for seg in peer.read_all(0.1) if seg.telemetry(ECHO)], [])
 
 
+def advertised(peer):
+    """The window that the kernel offers with an ACK of all that we have sent."""
+    peer.send(b"", b"x")
+    acks = peer.read_all(0.1)
+    expect("last ACK", acks[-1].ack, peer.seq)
+    return acks[-1].win << peer.syn.option(3)[2]
+
+
 def test_outside_the_window():
+    """Each option counts only where TCP would take both numbers: Documentation/
+    protocol.rst, "What a stranger must know". To the byte, as TCP's own bounds are.
+    """
+    for version in 4, 6:
+        peer = connected(20000, version=version)
+        reach = peer.window << 7        # max_window: the largest that we advertised
+        room = advertised(peer)
+        watch = Watch(peer)
+        numbers = (
+            ("ACK beyond what was sent", 0, 1), ("far beyond", 0, 1 << 30),
+            ("ACK older than the largest window", 0, -reach - 1), ("half a turn", 0, 1 << 31),
+            ("sequence beyond the window", room + 1, 0), ("far beyond", 1 << 24, 0),
+            ("sequence behind the window", -11, 0), ("half a turn", 1 << 31, 0),
+            ("both", 1 << 24, 1 << 30))
+        for kind in FORWARD, ECHO, IDENTIFY, IDENTIFY_ECHO:
+            ours = option(kind, [record(1, 5, 5)], SCALE)
+            for what, seq, ack in numbers:
+                before = peer.flow()
+                peer.send(ours, b"x" * 10, seq=peer.seq + seq, ack=peer.acked + ack)
+                expect(f"type {kind}: {what}", watch.moved(), {"window_ignored": 1})
+                expect("W, hops", [peer.flow()[name] for name in ("W", "hops")],
+                       [before[name] for name in ("W", "hops")])
+        expect("echoes", [seg for seg in peer.read_all(0.1) if ours_in([seg])], [])
+
+
+def test_at_the_edges_of_the_window():
+    """The first and the last number that TCP takes."""
+    for version in 4, 6:
+        peer = connected(20000, version=version)
+        room = advertised(peer)
+        watch = Watch(peer)
+        for seq, ack in ((-10, 0), (0, -(peer.window << 7)), (room, 0)):
+            peer.send(option(FORWARD, [record(1, 5, 5)], SCALE), b"x" * 10,
+                      seq=peer.seq + seq, ack=peer.acked + ack)
+            expect(f"{seq} {ack}", watch.moved(), {"forward_received": 1})
+            peer.send(echo([(1, 5)]), seq=peer.seq + (seq if seq > 0 else 0), ack=peer.acked + ack)
+            expect(f"{seq} {ack}", watch.moved(), {"echo_received": 1})
+
+
+def test_one_blind_echo_in_a_round_trip():
+    """Who guesses the ACK number only cannot hold W down."""
     peer = connected(400000)
-    watch = Watch(peer)
-    peer.send(echo([(1, 5)]), ack=peer.acked + (1 << 16))
-    expect("beyond what may be leaving", watch.moved(), {"window_ignored": 1})
-    peer = connected(20000)
-    watch = Watch(peer)
-    ours = echo([(1, 5)])
-    for what, ack in (("beyond all data", peer.acked + 1), ("far beyond", peer.acked + (1 << 30)),
-                      ("far behind", peer.acked - (1 << 28)),
-                      ("half a turn", peer.acked + (1 << 31))):
-        peer.send(ours, ack=ack)
-        expect(what, watch.moved(), {"window_ignored": 1})
-    ours = option(FORWARD, [record(1, 5, 5)], SCALE)
-    for what, seq in (("far ahead", peer.seq + (1 << 24)), ("behind", peer.seq - 1000),
-                      ("half a turn", peer.seq + (1 << 31))):
-        peer.send(ours, b"x" * 10, seq=seq)
-        expect(what, watch.moved(), {"window_ignored": 1})
-    peer.read_all(0.1)
-    expect("no echo either", watch.moved(), {})
+    for turn in range(100):
+        window = peer.flow()["W"]
+        # A link with a queue of 1,000 T, as somebody who sees nothing would claim.
+        peer.send(option(ECHO, [record(1, 5000 * turn, 5000 * turn, 0xfff)], SCALE, 1),
+                  seq=peer.seq + (1 << 25) * (turn + 8))
+        expect("W", peer.flow()["W"], window)
+        send(peer, 4000)
+        peer.send()
+    expect("window_ignored", peer.ns.counters()["window_ignored"], 100)
 
 
 def test_reset_with_options():

@@ -576,7 +576,17 @@ static void syn_opt_encode__layout(void **state)
 	assert_memory_equal(got, want, sizeof(want));
 }
 
-static void syn_opt_decode__round_trip(void **state)
+/* hpcc_syn_opt_find() in a buffer that ends where the options do. */
+static int syn_find(const u8 *opts, u32 len)
+{
+	u8 *p = heap_copy(opts, len);
+	int caps = hpcc_syn_opt_find(p, len, KIND, EXID);
+
+	free(p);
+	return caps;
+}
+
+static void syn_opt_find__round_trip(void **state)
 {
 	u32 exid, caps;
 
@@ -585,39 +595,62 @@ static void syn_opt_decode__round_trip(void **state)
 			u8 p[HPCC_SYN_OPT_LEN];
 
 			hpcc_syn_opt_encode(p, KIND, exid, caps);
-			assert_int_equal(hpcc_syn_opt_decode(p, p[1], exid),
-					 caps);
+			assert_int_equal(hpcc_syn_opt_find(p, sizeof(p), KIND,
+							   exid), caps);
 		}
 }
 
-static void syn_opt_decode__not_ours(void **state)
+static void syn_opt_find__not_ours(void **state)
 {
 	u8 p[HPCC_SYN_OPT_LEN];
 
 	hpcc_syn_opt_encode(p, KIND, EXID, 1);
-	assert_int_equal(hpcc_syn_opt_decode(p, 6, EXID), 1);
-	assert_int_equal(hpcc_syn_opt_decode(p, 6, EXID ^ 1), -EINVAL);
-	assert_int_equal(hpcc_syn_opt_decode(p, 6, EXID ^ 0x100), -EINVAL);
+	assert_int_equal(syn_find(p, 6), 1);
+	assert_int_equal(hpcc_syn_opt_find(p, 6, KIND, EXID ^ 1), -ENOENT);
+	assert_int_equal(hpcc_syn_opt_find(p, 6, KIND, EXID ^ 0x100), -ENOENT);
+	assert_int_equal(hpcc_syn_opt_find(p, 6, KIND ^ 1, EXID), -ENOENT);
 	p[4] = (HPCC_OPT_VERSION + 1) << 4;
-	assert_int_equal(hpcc_syn_opt_decode(p, 6, EXID), -EINVAL);
+	assert_int_equal(syn_find(p, 6), -EINVAL);
 	/* the low half of that byte is not looked at */
 	p[4] = HPCC_OPT_VERSION << 4 | 0xf;
-	assert_int_equal(hpcc_syn_opt_decode(p, 6, EXID), 1);
+	assert_int_equal(syn_find(p, 6), 1);
 }
 
-static void syn_opt_decode__every_length(void **state)
+static void syn_opt_find__every_length(void **state)
 {
-	u8 whole[HPCC_SYN_OPT_LEN];
+	u8 opts[40] = {};
 	u32 len;
 
-	hpcc_syn_opt_encode(whole, KIND, EXID, 1);
-	for (len = 0; len < 256; len++) {
-		u8 *p = heap_copy(whole, len < 6 ? len : 6);
-
-		assert_int_equal(hpcc_syn_opt_decode(p, len, EXID),
-				 len == 6 ? 1 : -EINVAL);
-		free(p);
+	for (len = 2; len <= 40; len++) {
+		hpcc_syn_opt_encode(opts, KIND, EXID, 1);
+		opts[1] = len;
+		assert_int_equal(syn_find(opts, len),
+				 len < 4 ? -ENOENT : len == 6 ? 1 : -EINVAL);
+		/* cut short */
+		assert_int_equal(syn_find(opts, len - 1), -EINVAL);
 	}
+	assert_int_equal(syn_find(opts, 0), -ENOENT);
+}
+
+/* TCP Fast Open and SMC have used the same kind. */
+static void syn_opt_find__beside_others(void **state)
+{
+	static const u8 others[] = {
+		KIND, 4, 0xf9, 0x89, KIND, 6, 0xe2, 0xd4, 0xc3, 0xd9, KIND, 2,
+		2, 4, 5, 0xb4,
+	};
+	u8 opts[sizeof(others) + HPCC_SYN_OPT_LEN];
+
+	memcpy(opts, others, sizeof(others));
+	hpcc_syn_opt_encode(opts + sizeof(others), KIND, EXID, 7);
+	assert_int_equal(syn_find(opts, sizeof(others)), -ENOENT);
+	assert_int_equal(syn_find(opts, sizeof(opts)), 7);
+	hpcc_syn_opt_encode(opts, KIND, EXID, 9);
+	memcpy(opts + HPCC_SYN_OPT_LEN, others, sizeof(others));
+	assert_int_equal(syn_find(opts, sizeof(opts)), 9);
+	/* An option that runs beyond the header hides what is behind it. */
+	opts[1] = 250;
+	assert_int_equal(syn_find(opts, sizeof(opts)), -EINVAL);
 }
 
 /* First length in a bucket, as the uapi header defines it. */
@@ -728,9 +761,10 @@ int main(void)
 		cmocka_unit_test(opt_next__length_under_2),
 		cmocka_unit_test(opt_next__any_bytes),
 		cmocka_unit_test(syn_opt_encode__layout),
-		cmocka_unit_test(syn_opt_decode__round_trip),
-		cmocka_unit_test(syn_opt_decode__not_ours),
-		cmocka_unit_test(syn_opt_decode__every_length),
+		cmocka_unit_test(syn_opt_find__round_trip),
+		cmocka_unit_test(syn_opt_find__not_ours),
+		cmocka_unit_test(syn_opt_find__every_length),
+		cmocka_unit_test(syn_opt_find__beside_others),
 		cmocka_unit_test(hist_bucket__begins_and_ends_as_defined),
 		cmocka_unit_test(hist_bucket__never_falls),
 		cmocka_unit_test(hist_bucket__last_holds_whatever_is_longer),
