@@ -11,6 +11,11 @@
 
 #include <hpcc/compat.h>
 
+/* Without the socket lock, look at what is written under it plainly, by TCP or by
+ * algo.h: any value will do that was right a moment ago. An aligned word is whole.
+ */
+#define hpcc_peek(x)	data_race(READ_ONCE(x))
+
 /* ---- Device speeds (device.c) ----------------------------------------------- */
 
 #define HPCC_DEFAULT_MBPS	10000	/* where a device does not tell */
@@ -64,8 +69,49 @@ void hpcc_knobs_unregister(struct hpcc_knobs *knobs);
 
 /* ---- Counters (common.c) --------------------------------------------------------- */
 
+#define HPCC_COUNTERS_MAX	64
+
+/**
+ * struct hpcc_counters - counters of a network namespace
+ * @value: per-CPU, indexed by the module's enum; read once, under RCU
+ * @retired: what @value was, while the namespace goes
+ *
+ * Sockets of the kernel's own hold no reference to their namespace, and may be closed
+ * by the exit of somebody who comes after us. So the counters go in two steps with an
+ * RCU grace period between them; after the first one, sockets count where nobody looks.
+ */
+struct hpcc_counters {
+	u64 __percpu *value;
+	u64 __percpu *retired;
+};
+
+int hpcc_counters_init(struct hpcc_counters *counters);
+void hpcc_counters_retire(struct hpcc_counters *counters);
 void hpcc_counters_print(struct seq_file *seq, const char * const *names,
-			 u32 nr, const u64 __percpu *counters);
+			 u32 nr, const struct hpcc_counters *counters);
+
+/**
+ * hpcc_counters_free() - the second step
+ * @counters: hpcc_counters_retire() was called a grace period ago
+ */
+static inline void hpcc_counters_free(struct hpcc_counters *counters)
+{
+	free_percpu(counters->retired);
+}
+
+/**
+ * hpcc_counters_add() - count something
+ * @counters: the namespace's
+ * @what: index
+ * @n: how often
+ *
+ * Context: RCU read side, as netfilter hooks are.
+ */
+static inline void hpcc_counters_add(const struct hpcc_counters *counters,
+				     u32 what, u32 n)
+{
+	this_cpu_add(READ_ONCE(counters->value)[what], n);
+}
 
 /* ---- Bursts and pacing (pace.c) ---------------------------------------------------- */
 

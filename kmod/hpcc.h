@@ -91,10 +91,6 @@ enum hpcc_counter {
 	__HPCC_C_MAX,
 };
 
-struct hpcc_counters {
-	u64 value[__HPCC_C_MAX];
-};
-
 struct hpcc_agreements;
 
 /* ---- Network namespace ----------------------------------------------------- */
@@ -131,19 +127,16 @@ struct hpcc_sysctls {
  * struct hpcc_net - state of one network namespace
  * @sysctls: parameters
  * @knobs: their registration
- * @counters: per-CPU counters; read once, under RCU (sparse knows no pointer that is
- *	both __percpu and __rcu)
+ * @counters: counters, indexed by enum hpcc_counter
  * @agreements: notes about handshakes, NULL before the first; RCU (agree.c)
- * @late_counters: what @counters was, while the namespace goes
- * @late_agreements: what @agreements was, while the namespace goes
+ * @retired_agreements: what @agreements was, while the namespace goes
  */
 struct hpcc_net {
 	struct hpcc_sysctls sysctls;
 	struct hpcc_knobs knobs;
-	struct hpcc_counters __percpu *counters;
+	struct hpcc_counters counters;
 	struct hpcc_agreements __rcu *agreements;
-	struct hpcc_counters __percpu *late_counters;
-	struct hpcc_agreements *late_agreements;
+	struct hpcc_agreements *retired_agreements;
 };
 
 extern unsigned int hpcc_net_id;
@@ -180,7 +173,7 @@ static inline struct hpcc_net *hpcc_pernet_rcu(const struct net *net)
  */
 static inline void hpcc_count_rcu(const struct net *net, enum hpcc_counter what)
 {
-	this_cpu_inc(READ_ONCE(hpcc_pernet_rcu(net)->counters)->value[what]);
+	hpcc_counters_add(&hpcc_pernet_rcu(net)->counters, what, 1);
 }
 
 /**
@@ -195,7 +188,7 @@ static inline void hpcc_count_add(const struct net *net, enum hpcc_counter what,
 				  u32 n)
 {
 	rcu_read_lock();
-	this_cpu_add(READ_ONCE(hpcc_pernet_rcu(net)->counters)->value[what], n);
+	hpcc_counters_add(&hpcc_pernet_rcu(net)->counters, what, n);
 	rcu_read_unlock();
 }
 
@@ -281,11 +274,6 @@ struct hpcc_pending {
 	struct hpcc_opt opt;
 	u8 record[HPCC_OPT_RECORDS_MAX][HPCC_RECORD_LEN];
 };
-
-/* Without the socket lock, look at what is written under it plainly, by TCP or by
- * algo.h: any value will do that was right a moment ago. An aligned word is whole.
- */
-#define hpcc_peek(x)	data_race(READ_ONCE(x))
 
 #define HPCC_PHASES	(HPCC_OPT_F_PHASE + 1)
 

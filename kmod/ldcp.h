@@ -3,8 +3,8 @@
  * What the parts of tcp_ldcp share.
  *
  * Everything of a connection is in struct ldcp_ca, that is in icsk_ca_priv, and
- * under the socket lock: the callbacks of TCP are, and LOCAL_OUT is for the
- * segments of an established socket.
+ * under the socket lock, as the callbacks of TCP are. LOCAL_OUT does not look there:
+ * it may run without that lock, and goes by TCP's own fields.
  */
 #ifndef _HPCC_KMOD_LDCP_H
 #define _HPCC_KMOD_LDCP_H
@@ -51,10 +51,6 @@ enum ldcp_counter {
 	__LDCP_C_MAX,
 };
 
-struct ldcp_counters {
-	u64 value[__LDCP_C_MAX];
-};
-
 /* ---- Network namespace (ldcp_main.c) ----------------------------------------- */
 
 /**
@@ -85,12 +81,12 @@ struct ldcp_sysctls {
  * struct ldcp_net - state of one network namespace
  * @sysctls: parameters
  * @knobs: their registration
- * @counters: per-CPU counters
+ * @counters: counters, indexed by enum ldcp_counter
  */
 struct ldcp_net {
 	struct ldcp_sysctls sysctls;
 	struct hpcc_knobs knobs;
-	struct ldcp_counters __percpu *counters;
+	struct hpcc_counters counters;
 };
 
 struct ldcp_net *ldcp_pernet(const struct net *net);
@@ -106,7 +102,9 @@ struct ldcp_net *ldcp_pernet(const struct net *net);
 static inline void ldcp_count(const struct sock *sk, enum ldcp_counter what,
 			      u32 n)
 {
-	this_cpu_add(ldcp_pernet(sock_net(sk))->counters->value[what], n);
+	rcu_read_lock();
+	hpcc_counters_add(&ldcp_pernet(sock_net(sk))->counters, what, n);
+	rcu_read_unlock();
 }
 
 /* ---- Connections (ldcp_cc.c) --------------------------------------------------- */
@@ -163,6 +161,7 @@ struct ldcp_ca {
 };
 
 extern struct tcp_congestion_ops ldcp_ops;
+extern struct tcp_congestion_ops ldcp_start_ops;
 extern struct tcp_congestion_ops ldcp_classic_ops;
 
 /* ---- Fast start (ldcp_start.c) -------------------------------------------------- */

@@ -91,7 +91,7 @@ static int ldcp_counters_show(struct seq_file *seq, void *v)
 	const struct ldcp_net *ln = ldcp_pernet(seq_file_single_net(seq));
 
 	hpcc_counters_print(seq, ldcp_counter_names, __LDCP_C_MAX,
-			    (const u64 __percpu *)ln->counters);
+			    &ln->counters);
 	return 0;
 }
 
@@ -100,9 +100,9 @@ static int __net_init ldcp_net_init(struct net *net)
 	struct ldcp_net *ln = ldcp_pernet(net);
 	int err;
 
-	ln->counters = alloc_percpu(struct ldcp_counters);
-	if (!ln->counters)
-		return -ENOMEM;
+	err = hpcc_counters_init(&ln->counters);
+	if (err)
+		return err;
 	err = hpcc_knobs_register(&ln->knobs, net, "net/ldcp", ldcp_knobs,
 				  ARRAY_SIZE(ldcp_knobs), &ln->sysctls);
 	if (err)
@@ -121,12 +121,13 @@ err_proc:
 err_knobs:
 	hpcc_knobs_unregister(&ln->knobs);
 err_counters:
-	free_percpu(ln->counters);
+	hpcc_counters_retire(&ln->counters);
+	hpcc_counters_free(&ln->counters);
 	return err;
 }
 
 /* The core waits for an RCU grace period between this and ldcp_net_exit(), so
- * that no hook still runs when the counters go.
+ * that no hook still runs then.
  */
 static void __net_exit ldcp_net_pre_exit(struct net *net)
 {
@@ -139,13 +140,24 @@ static void __net_exit ldcp_net_exit(struct net *net)
 
 	remove_proc_entry("ldcp", net->proc_net);
 	hpcc_knobs_unregister(&ln->knobs);
-	free_percpu(ln->counters);
+}
+
+static void __net_exit ldcp_net_exit_batch(struct list_head *nets)
+{
+	struct net *net;
+
+	list_for_each_entry(net, nets, exit_list)
+		hpcc_counters_retire(&ldcp_pernet(net)->counters);
+	synchronize_rcu();
+	list_for_each_entry(net, nets, exit_list)
+		hpcc_counters_free(&ldcp_pernet(net)->counters);
 }
 
 static struct pernet_operations ldcp_net_ops = {
 	.init		= ldcp_net_init,
 	.pre_exit	= ldcp_net_pre_exit,
 	.exit		= ldcp_net_exit,
+	.exit_batch	= ldcp_net_exit_batch,
 	.id		= &ldcp_net_id,
 	.size		= sizeof(struct ldcp_net),
 };
@@ -155,10 +167,12 @@ static int __init ldcp_module_init(void)
 	int err;
 
 	BUILD_BUG_ON(sizeof(struct ldcp_ca) > ICSK_CA_PRIV_SIZE);
+	BUILD_BUG_ON(__LDCP_C_MAX > HPCC_COUNTERS_MAX);
 
 	err = register_pernet_subsys(&ldcp_net_ops);
 	if (err)
 		return err;
+	ldcp_start_ops = ldcp_ops;
 	err = tcp_register_congestion_control(&ldcp_ops);
 	if (err)
 		unregister_pernet_subsys(&ldcp_net_ops);

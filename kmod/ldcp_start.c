@@ -54,6 +54,7 @@ void ldcp_start_init(struct sock *sk, struct ldcp_ca *ca)
 	 * or for a timer of two ticks; a queue does not reorder.
 	 */
 	tp->reordering = 1;
+	WRITE_ONCE(inet_csk(sk)->icsk_ca_ops, &ldcp_start_ops);
 }
 
 /**
@@ -81,6 +82,7 @@ void ldcp_start_end(struct sock *sk, struct ldcp_ca *ca, u64 cw_q24,
 {
 	ca->cw_q24 = max_t(u64, cw_q24, LDCP_ONE_Q24);
 	ca->stage = LDCP_STABLE;
+	WRITE_ONCE(inet_csk(sk)->icsk_ca_ops, &ldcp_ops);
 	ldcp_start_allow_reordering(sk);
 	ldcp_count(sk, why, 1);
 }
@@ -135,35 +137,45 @@ void ldcp_start_ack(struct sock *sk, struct ldcp_ca *ca, u32 marked)
 			       LDCP_C_START_MARKED);
 }
 
-/* Is this a data segment of the first RTT, and one to be dropped first? */
-static bool ldcp_is_first_rtt(const struct sock *sk, const struct ldcp_ca *ca,
+/* Is this a data segment of the first RTT, and one to be dropped first? Nothing is
+ * acknowledged, and cwnd is IW.
+ */
+static bool ldcp_is_first_rtt(const struct tcp_sock *tp,
 			      const struct sk_buff *skb)
 {
-	const struct tcp_sock *tp = tcp_sk(sk);
 	const struct tcphdr *th = tcp_hdr(skb);
 	u32 seq = ntohl(th->seq);
 	u32 len = skb->len - skb_transport_offset(skb) - __tcp_hdrlen(th);
 	u32 end = seq + len + th->fin;
+	u32 snd_una = hpcc_peek(tp->snd_una);
+	u32 mss = hpcc_peek(tp->mss_cache);
 	bool last;
 
-	if (!len || tp->snd_una != ca->start_seq || before(seq, tp->snd_nxt))
+	if (!len || before(seq, hpcc_peek(tp->snd_nxt)))
 		return false;
 	/* sendmsg() lets segments go while it still copies: only with PSH is
 	 * the end of what is queued the end of what was given, or with FIN.
 	 */
-	last = (th->psh || th->fin) && end == tp->write_seq;
+	last = (th->psh || th->fin) && end == hpcc_peek(tp->write_seq);
 	/* The peer's window may end before IW does: that of a SYN is 64 KB. */
-	last |= tcp_wnd_end(tp) - end < tp->mss_cache;
-	return ldcp_is_low_priority(end - ca->start_seq, ca->IW, last);
+	last |= snd_una + hpcc_peek(tp->snd_wnd) - end < mss;
+	return ldcp_is_low_priority(end - snd_una,
+				    hpcc_peek(tp->snd_cwnd) * mss, last);
 }
 
-/* Take ECT off. TCP has just written this header, nobody else has seen it. */
-static void ldcp_clear_ect(struct sk_buff *skb, u8 family)
+/* Take ECT off, if it is there. The header is TCP's own, nobody else holds it. */
+static bool ldcp_clear_ect(struct sk_buff *skb, u8 family)
 {
-	if (family == NFPROTO_IPV4)
+	if (family == NFPROTO_IPV4) {
+		if (INET_ECN_is_not_ect(ip_hdr(skb)->tos))
+			return false;
 		ipv4_change_dsfield(ip_hdr(skb), (u8)~INET_ECN_MASK, 0);
-	else
+	} else {
+		if (INET_ECN_is_not_ect(ipv6_get_dsfield(ipv6_hdr(skb))))
+			return false;
 		ipv6_change_dsfield(ipv6_hdr(skb), (u8)~INET_ECN_MASK, 0);
+	}
+	return true;
 }
 
 /* The packet as TCP made it, and not what a tunnel or IPsec made of it. */
@@ -188,18 +200,18 @@ static bool ldcp_is_tcp(const struct sk_buff *skb, u8 family)
 unsigned int ldcp_local_out(void *priv, struct sk_buff *skb,
 			    const struct nf_hook_state *state)
 {
-	const struct ldcp_ca *ca;
 	struct sock *sk = skb->sk;
 
+	/* A look at which callbacks there are, not at what they keep: a qdisc on a VRF
+	 * device sends segments through here without the socket lock, and
+	 * setsockopt(TCP_CONGESTION) may replace icsk_ca_priv concurrently.
+	 */
 	if (!sk || !sk_fullsock(sk) || sk->sk_protocol != IPPROTO_TCP ||
 	    sk->sk_type != SOCK_STREAM ||
-	    READ_ONCE(inet_csk(sk)->icsk_ca_ops) != &ldcp_ops)
+	    READ_ONCE(inet_csk(sk)->icsk_ca_ops) != &ldcp_start_ops ||
+	    !ldcp_is_tcp(skb, state->pf) || !ldcp_is_first_rtt(tcp_sk(sk), skb))
 		return NF_ACCEPT;
-	ca = inet_csk_ca(sk);
-	if (ca->stage != LDCP_START || !ldcp_is_tcp(skb, state->pf) ||
-	    !ldcp_is_first_rtt(sk, ca, skb))
-		return NF_ACCEPT;
-	ldcp_clear_ect(skb, state->pf);
-	ldcp_count(sk, LDCP_C_LOW_PRIORITY, 1);
+	if (ldcp_clear_ect(skb, state->pf))
+		ldcp_count(sk, LDCP_C_LOW_PRIORITY, 1);
 	return NF_ACCEPT;
 }

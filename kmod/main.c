@@ -51,13 +51,11 @@ static const struct nf_hook_ops hpcc_hooks[] = {
 static int __net_init hpcc_net_init(struct net *net)
 {
 	struct hpcc_net *hn = hpcc_pernet(net);
-	struct hpcc_counters __percpu *counters;
 	int err;
 
-	counters = alloc_percpu(struct hpcc_counters);
-	if (!counters)
-		return -ENOMEM;
-	hn->counters = counters;
+	err = hpcc_counters_init(&hn->counters);
+	if (err)
+		return err;
 	err = hpcc_sysctl_register(net);
 	if (err)
 		goto err_counters;
@@ -74,7 +72,8 @@ err_proc:
 err_sysctl:
 	hpcc_sysctl_unregister(net);
 err_counters:
-	free_percpu(counters);
+	hpcc_counters_retire(&hn->counters);
+	hpcc_counters_free(&hn->counters);
 	return err;
 }
 
@@ -92,30 +91,25 @@ static void __net_exit hpcc_net_exit(struct net *net)
 	hpcc_sysctl_unregister(net);
 }
 
-/* Sockets of the kernel's own hold no reference to their namespace, and may be closed
- * by the exit of somebody who comes after us. From here on they count where nobody
- * looks; struct hpcc_net itself is there until all exits are over.
+/* Sockets of the kernel's own may still count, and leave notes: struct hpcc_counters
+ * says why. struct hpcc_net itself is there until all exits are over.
  */
-static DEFINE_PER_CPU(struct hpcc_counters, hpcc_late_counters);
-
 static void __net_exit hpcc_net_exit_batch(struct list_head *nets)
 {
+	struct hpcc_net *hn;
 	struct net *net;
 
 	list_for_each_entry(net, nets, exit_list) {
-		struct hpcc_net *hn = hpcc_pernet(net);
-
-		hn->late_counters = hn->counters;
-		WRITE_ONCE(hn->counters, &hpcc_late_counters);
-		hn->late_agreements = rcu_replace_pointer(hn->agreements, NULL,
-							  true);
+		hn = hpcc_pernet(net);
+		hpcc_counters_retire(&hn->counters);
+		hn->retired_agreements = rcu_replace_pointer(hn->agreements,
+							     NULL, true);
 	}
 	synchronize_rcu();
 	list_for_each_entry(net, nets, exit_list) {
-		struct hpcc_net *hn = hpcc_pernet(net);
-
-		free_percpu(hn->late_counters);
-		kfree(hn->late_agreements);
+		hn = hpcc_pernet(net);
+		hpcc_counters_free(&hn->counters);
+		kfree(hn->retired_agreements);
 	}
 }
 
@@ -133,6 +127,7 @@ static int __init hpcc_init(void)
 	int err;
 
 	BUILD_BUG_ON(sizeof(struct hpcc_ca) > ICSK_CA_PRIV_SIZE);
+	BUILD_BUG_ON(__HPCC_C_MAX > HPCC_COUNTERS_MAX);
 
 	hpcc_agree_init();
 	err = hpcc_flow_init();

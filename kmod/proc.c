@@ -44,10 +44,8 @@ static int hpcc_counters_show(struct seq_file *seq, void *v)
 {
 	const struct hpcc_net *hn = hpcc_pernet(seq_file_single_net(seq));
 
-	rcu_read_lock();
 	hpcc_counters_print(seq, hpcc_counter_names, __HPCC_C_MAX,
-			    (const u64 __percpu *)READ_ONCE(hn->counters));
-	rcu_read_unlock();
+			    &hn->counters);
 	return 0;
 }
 
