@@ -127,11 +127,8 @@ void hpcc_stamp(struct hpcc_sched *q, struct sk_buff *skb, u64 ts_ns,
 {
 	int ret = hpcc_try_stamp(q, skb, ts_ns, tx_ns);
 
-	if (ret >= 0) {
+	if (ret == HPCC_STAMP_WRITTEN)
+		q->stats.stamped++;
+	else
 		q->stats.unstamped[ret]++;
-		return;
-	}
-	q->stats.stamped++;
-	if (ret == HPCC_STAMP_REPLACED)
-		q->stats.replaced++;
 }
