@@ -105,6 +105,7 @@ struct hpcc_port {
  *	delay, and those the device has yet to fetch
  * @waiting_bytes: in @waiting, overhead included
  * @line_bytes: in @line, overhead included
+ * @memory: bytes of memory that packets in @waiting and @line take
  * @free: when the link is done with all it has begun
  * @busy: time it has spent so far, which is what telemetry calls tx
  * @shared: what it has in common with other queues, or NULL
@@ -124,6 +125,7 @@ struct hpcc_sched {
 	struct sk_buff_head	line;
 	u32			waiting_bytes;
 	u32			line_bytes;
+	u64			memory;
 	struct hpcc_clock	free;
 	struct hpcc_clock	busy;
 	struct hpcc_port	*shared;
@@ -151,13 +153,17 @@ struct hpcc_spot {
  * @time_ns: while it waits for a virtual link, when it came; on the line, when
  *	it is due
  * @bytes: what it takes on the link, by the overhead that held when it came
+ * @memory: its truesize when it came
  * @spot: of a segment that we cut, by the configuration that held when it came
+ *
+ * Packed, as a qdisc has 20 bytes.
  */
 struct hpcc_skb_cb {
 	u64			time_ns;
 	u32			bytes;
+	u32			memory;
 	struct hpcc_spot	spot;
-};
+} __packed __aligned(4);
 
 static inline struct hpcc_skb_cb *hpcc_skb_cb(const struct sk_buff *skb)
 {

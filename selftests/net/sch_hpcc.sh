@@ -320,6 +320,70 @@ test_limit_without_rate()
 	expect drop_limit "$(json 'q["hpcc"]["drop_limit"]')" 20
 }
 
+MEMORY=/sys/module/sch_hpcc/parameters/memory_max_mb
+
+memory_max() { echo "$1" 2>/dev/null >"$MEMORY"; }
+
+# What has begun to leave is not part of the queue: a link that is fast and long
+# holds it all the same, and small packets take more memory than they are long.
+test_memory()
+{
+	local size count
+
+	links
+	defer memory_max "$(cat "$MEMORY")"
+	for size in 60 1000 1400; do
+		count=2000
+		add rate 10tbit delay 300ms limit 2mb
+		memory_max 1
+		SIZE=$size burst "$count"
+		# A packet takes 512 bytes at least, beside its own.
+		((${#TIME[@]} <= (1 << 20) / (512 + size))) ||
+			fail "held ${#TIME[@]} packets of $size bytes in 1 MB"
+		((${#TIME[@]} >= (1 << 20) / 4096)) || fail "held ${#TIME[@]} only"
+		in_order
+		expect "dropped" "$(json 'q["hpcc"]["drop_limit"]')" \
+			$((count - ${#TIME[@]}))
+		memory_max 16
+		SIZE=$size burst "$count"
+		expect "arrived" "${#TIME[@]}" "$count"
+		tc -n tx qdisc del dev v0 root
+	done
+}
+
+test_memory_is_given_back()
+{
+	local i
+
+	links
+	defer memory_max "$(cat "$MEMORY")"
+	add rate 1gbit limit 1mb
+	memory_max 1
+	for i in 1 2 3; do
+		burst 300
+		expect "burst $i" "${#TIME[@]}" 300
+	done
+	change rate 10kbit
+	while_queued 300 bash -c "ip link set v0 down; ip link set v0 up"
+	change rate 0
+	burst 300
+	expect "after a reset" "${#TIME[@]}" 300
+	"$HERE/frames.py" tx:v0 rx:v0 gso split || fail "GSO"
+}
+
+test_memory_range()
+{
+	local value
+
+	defer memory_max "$(cat "$MEMORY")"
+	for value in 0 65537 -1 much ""; do
+		! memory_max "$value" || fail "took $value MB"
+	done
+	memory_max 1
+	memory_max 65536
+	expect "kept" "$(cat "$MEMORY")" 65536
+}
+
 test_histogram()
 {
 	local out p50
@@ -543,9 +607,11 @@ ktap_main test_defaults test_every_option test_show_is_input test_tc_refuses \
 	  test_kernel_refuses test_kernel_accepts_edges test_refused_change \
 	  test_rate test_overhead test_rate_on_average test_delay \
 	  test_delay_without_rate test_limit test_limit_without_rate \
+	  test_memory test_memory_is_given_back test_memory_range \
 	  test_histogram test_catch_up test_change_under_traffic \
 	  test_replace_under_traffic test_del_under_traffic \
 	  test_down_under_traffic test_child_of_netem test_child_of_prio \
 	  test_child_of_tbf test_child_of_htb test_many_queues \
 	  test_device_speed test_device_changes_speed \
+	  test_device_event_is_of_its_device \
 	  test_fits_a_notification test_module_in_use
