@@ -271,30 +271,54 @@ test_rate_on_average()
 	fi
 }
 
-# The time from being sent to arriving, by the ts in a record.
+# arrivals: of two frames, after the ts in a record, in FIRST and SECOND. A change
+# leaves alone what the port adds to ts.
+arrivals()
+{
+	local out
+
+	out=$("$HERE/frames.py" tx:v0 rx:v0 latency) || fail "$out"
+	read -r FIRST SECOND <<<"$out"
+}
+
+# since FROM TO: what lies between two times modulo 2^20.
+since() { echo $((($2 - $1) & 1048575)); }
+
 test_delay()
 {
-	local without with
+	local first second
 
 	need_virtual_time
 	links
 	add rate 1gbit
-	without=$("$HERE/frames.py" tx:v0 rx:v0 latency) || fail "$without"
-	expect "without delay" "$without" "$((1024 * 8)) $((2 * 1024 * 8))"
+	arrivals
+	expect "second" "$(since "$FIRST" "$SECOND")" $((1024 * 8))
+	first=$FIRST second=$SECOND
 	change delay 123456ns
-	with=$("$HERE/frames.py" tx:v0 rx:v0 latency) || fail "$with"
-	expect "with delay" "$with" "$((1024 * 8 + 123456)) $((2 * 1024 * 8 + 123456))"
+	arrivals
+	expect "first" "$(since "$first" "$FIRST")" 123456
+	expect "second" "$(since "$second" "$SECOND")" 123456
+	change delay 0 rate 500mbit
+	arrivals
+	expect "first at half the rate" "$(since "$first" "$FIRST")" $((1024 * 8))
 }
 
 test_delay_without_rate()
 {
-	local with
+	local first i
 
 	need_virtual_time
 	links
-	add delay 1ms
-	with=$("$HERE/frames.py" tx:v0 rx:v0 latency) || fail "$with"
-	expect latency "$with" "1000000 1000000"
+	add
+	arrivals
+	first=$FIRST
+	change delay 1ms
+	arrivals
+	# Without delay it was the sender that read the clock, 1 ns later.
+	for ((i = 0; i < 2; i++)); do
+		[ $(($(since "$first" "$FIRST") / 10)) = 100000 ] || fail "$FIRST"
+		FIRST=$SECOND
+	done
 }
 
 test_limit()
@@ -567,6 +591,33 @@ test_device_changes_speed()
 	expect up "$(json 'q["hpcc"]["bandwidth"]')" 5000000000
 	change bandwidth 1gbit
 	expect stated "$(json 'q["hpcc"]["bandwidth"]')" 125000000
+}
+
+# Of all qdiscs of the device, as root or below others, and of no other device.
+test_device_event_is_of_its_device()
+{
+	local ns
+
+	command -v ethtool >/dev/null || skip "needs ethtool"
+	ns_add tx rx
+	for ns in tx rx; do
+		ip -n "$ns" tuntap add v0 mode tap || skip "needs tun"
+		ip netns exec "$ns" ethtool -s v0 speed 25000 duplex full autoneg off
+		tc -n "$ns" qdisc add dev v0 root handle 9: prio
+		tc -n "$ns" qdisc add dev v0 parent 9:1 handle 1: hpcc
+		tc -n "$ns" qdisc add dev v0 parent 9:2 handle 2: tbf rate 1gbit burst 9kb limit 1mb
+		tc -n "$ns" qdisc add dev v0 parent 2:1 handle 3: hpcc
+		ip netns exec "$ns" ethtool -s v0 speed 40000 duplex full autoneg off
+	done
+	speeds()
+	{
+		tc -n "$1" -s -j qdisc show dev v0 | python3 -c '
+import json, sys
+print([q["hpcc"]["bandwidth"] for q in json.load(sys.stdin) if q["kind"] == "hpcc"])'
+	}
+	ip -n tx link set v0 up
+	expect "of the device" "$(speeds tx)" "[5000000000, 5000000000]"
+	expect "of another one" "$(speeds rx)" "[3125000000, 3125000000]"
 }
 
 # In the 3.7 KB that a notification has: two of it, where one takes the other's
