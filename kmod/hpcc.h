@@ -26,6 +26,7 @@
 #include <net/tcp.h>
 
 #include <hpcc/algo.h>
+#include <hpcc/phase.h>
 #include <hpcc/record.h>
 #include <hpcc/trust.h>
 
@@ -268,14 +269,15 @@ struct hpcc_mail {
 /**
  * struct hpcc_pending - records received, to be echoed
  * @opt: head of the option they came in; nr is how many are left
+ * @last: hop of the last one that was echoed
  * @record: their bytes
  */
 struct hpcc_pending {
 	struct hpcc_opt opt;
+	u8 last;
 	u8 record[HPCC_OPT_RECORDS_MAX][HPCC_RECORD_LEN];
 };
 
-#define HPCC_PHASES	(HPCC_OPT_F_PHASE + 1)
 
 /* Below this many segments in flight the sender asks for prompt ACKs: a
  * receiver that acknowledges every second segment, or waits 40 ms for it, would
@@ -322,7 +324,7 @@ struct hpcc_base {
  * @conserve_seq: packet conservation until this is acknowledged
  * @conserving: ... is going on
  * @lock: covers the rest
- * @turn: counts segments, for the phases of a long path
+ * @turn: counts segments, for IDENTIFY among them
  * @identify_left: IDENTIFY segments still to be sent, whatever is known
  * @identify_again: and after these, as long as a link has not answered
  * @snd_end: end of the data that LOCAL_OUT has let go; read without @lock
@@ -339,6 +341,7 @@ struct hpcc_base {
  * @pending: load records to be echoed, by phase
  * @pending_mask: which of @pending hold something
  * @pending_next: phase to look at first
+ * @asked: hops that this round of phases has asked already
  * @pending_identity: identity records to be echoed; nr 0: none
  * @prompt: the peer asked for a prompt ACK; set and cleared without @lock,
  *	by READ_ONCE and WRITE_ONCE
@@ -386,6 +389,7 @@ struct hpcc_flow {
 	struct hpcc_pending pending[HPCC_PHASES];
 	u8 pending_mask;
 	u8 pending_next;
+	u8 asked;
 	struct hpcc_pending pending_identity;
 	bool prompt;
 };

@@ -316,26 +316,26 @@ static void hpcc_synack_out(struct hpcc_segment *seg, struct sock *sk,
 
 /* ---- Segments of a connection that agreed -------------------------------------- */
 
-/* Of the records in @from, the one with the longest queue; -1: none left. */
-static int hpcc_pending_best(const struct hpcc_pending *from)
+/* Of the records in @from, the one of the first hop behind that of the last echo, in
+ * a circle; -1: none left. Where not all fit, and newer ones come before the rest
+ * has left, each hop has its turn.
+ */
+static int hpcc_pending_next(const struct hpcc_pending *from)
 {
-	u32 longest = 0;
-	int best = -1;
+	u32 nearest = HPCC_HOPS_MAX + 1;
+	int next = -1;
 	int i;
 
 	for (i = 0; i < HPCC_OPT_RECORDS_MAX; i++) {
-		u32 qlen = hpcc_slot_qlen(from->record[i]);
+		u8 hop = hpcc_slot_hop(from->record[i]);
+		u32 ahead = (hop - from->last - 1) & HPCC_HOPS_MAX;
 
-		if (!hpcc_slot_hop(from->record[i]))
-			continue;
-		if (from->opt.nr == 1)
-			return i;
-		if (best < 0 || qlen > longest) {
-			best = i;
-			longest = qlen;
+		if (hop && ahead < nearest) {
+			next = i;
+			nearest = ahead;
 		}
 	}
-	return best;
+	return next;
 }
 
 /* Move up to @slots records of @from into an echo at @p. */
@@ -346,13 +346,14 @@ static u32 hpcc_pending_write(struct hpcc_pending *from, u8 *p, u8 kind,
 	u32 n = 0;
 
 	while (n < slots && from->opt.nr) {
-		int best = hpcc_pending_best(from);
+		int next = hpcc_pending_next(from);
 
-		if (best < 0)
+		if (next < 0)
 			break;
-		memcpy(p + hpcc_opt_len(n), from->record[best],
+		from->last = hpcc_slot_hop(from->record[next]);
+		memcpy(p + hpcc_opt_len(n), from->record[next],
 		       HPCC_RECORD_LEN);
-		memset(from->record[best], 0, HPCC_RECORD_LEN);
+		memset(from->record[next], 0, HPCC_RECORD_LEN);
 		WRITE_ONCE(from->opt.nr, from->opt.nr - 1);
 		n++;
 	}
@@ -418,10 +419,14 @@ static u32 hpcc_identify_phase(const struct hpcc_flow *flow, u32 phase,
 /* Whether the next segment is to be an IDENTIFY, and of which phase: of each in
  * turn at first, then of those that some link has not answered.
  */
-static bool hpcc_identify_next(struct hpcc_flow *flow, u32 phases, u32 slots,
-			       u32 *phase)
+static bool hpcc_identify_next(struct hpcc_flow *flow, u32 slots, u32 *phase)
 {
+	u32 phases = 1;
+
 	lockdep_assert_held(&flow->lock);
+	if (flow->hops > slots)
+		phases = min_t(u32, DIV_ROUND_UP(flow->hops, slots),
+			       HPCC_PHASES);
 	if (flow->identify_left) {
 		if (flow->turn % HPCC_IDENTIFY_SPACING)
 			return false;
@@ -445,7 +450,6 @@ static u32 hpcc_forward_write(struct hpcc_flow *flow, const struct tcp_sock *tp,
 			      u8 *p, u32 room)
 {
 	struct hpcc_opt opt = { .type = HPCC_OPT_FORWARD };
-	u32 phases = 1;
 	u32 phase;
 
 	if (room < hpcc_opt_len(1))
@@ -455,17 +459,13 @@ static u32 hpcc_forward_write(struct hpcc_flow *flow, const struct tcp_sock *tp,
 	opt.scale = flow->scale;
 	if (hpcc_peek(tp->snd_cwnd) < HPCC_PROMPT_CWND)
 		opt.flags = HPCC_OPT_F_PROMPT;
-	if (flow->hops > opt.nr)
-		phases = min_t(u32, DIV_ROUND_UP(flow->hops, opt.nr),
-			       HPCC_PHASES);
 
 	flow->turn++;
-	if (hpcc_identify_next(flow, phases, opt.nr, &phase)) {
+	if (hpcc_identify_next(flow, opt.nr, &phase))
 		opt.type = HPCC_OPT_IDENTIFY;
-		opt.flags |= phase;
-	} else if (phases > 1) {
-		opt.flags |= flow->turn % phases;
-	}
+	else
+		phase = hpcc_phase_next(&flow->asked, flow->hops, opt.nr);
+	opt.flags |= phase;
 	hpcc_opt_encode(p, flow->kind, &opt);
 	memset(p + HPCC_OPT_HEAD_LEN, 0, opt.nr * HPCC_RECORD_LEN);
 	return hpcc_opt_len(opt.nr);
@@ -484,7 +484,8 @@ static void hpcc_note_sent(const struct hpcc_segment *seg, struct hpcc_flow *flo
 
 /* Write what a segment is to carry at @out: data ask for telemetry; whatever leaves
  * carries what waits to be echoed. With both, each gets one record, FORWARD first:
- * switches look at the first option of our kind.
+ * switches look at the first option of our kind. Where the request has to have more
+ * slots the echo waits for the next segment.
  *
  * Return: its length. *@forward and *@echo say how much of it is for either.
  */
@@ -492,10 +493,9 @@ static u32 hpcc_options_write(struct hpcc_flow *flow, const struct tcp_sock *tp,
 			      bool data, u32 room, u8 *out, u32 *forward,
 			      u32 *echo)
 {
-	bool waits = flow->pending_mask || flow->pending_identity.opt.nr;
-
 	lockdep_assert_held(&flow->lock);
-	if (data && waits) {
+	if (data && (flow->pending_mask || flow->pending_identity.opt.nr) &&
+	    !hpcc_phase_needs_slots(flow->asked)) {
 		*forward = hpcc_forward_write(flow, tp, out, hpcc_opt_len(1));
 		*echo = hpcc_echo_write(flow, out + *forward,
 					min(room - *forward, hpcc_opt_len(1)));
@@ -516,7 +516,7 @@ static void hpcc_data_out(struct hpcc_segment *seg, struct sock *sk, u8 family)
 	u8 out[HPCC_TCP_HEADER_MAX];
 	u32 forward = 0;
 	u32 echo = 0;
-	u32 room = 0;
+	u32 room;
 	u32 len;
 	u8 *p;
 
@@ -526,8 +526,7 @@ static void hpcc_data_out(struct hpcc_segment *seg, struct sock *sk, u8 family)
 	presence = hpcc_segment_presence(seg, flow->kind);
 	if (presence == HPCC_PRESENT)
 		return;
-	if (presence == HPCC_ABSENT)
-		room = hpcc_segment_room(seg, sk);
+	room = presence == HPCC_ABSENT ? hpcc_segment_room(seg, sk) : 0;
 
 	spin_lock_bh(&flow->lock);
 	if (data)

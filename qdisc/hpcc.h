@@ -5,8 +5,8 @@
 
 #include <linux/atomic.h>
 #include <linux/if_arp.h>
-#include <linux/list.h>
 #include <linux/netdevice.h>
+#include <linux/rhashtable.h>
 #include <linux/skbuff.h>
 #include <linux/hpcc.h>
 #include <net/pkt_sched.h>
@@ -68,24 +68,34 @@ enum hpcc_verdict {
 };
 
 /**
- * struct hpcc_port - what the queues of a port share (port.c)
- * @list: in the list of all of them
+ * struct hpcc_port_key - what tells ports apart
  * @dev: the device
  * @node: switch_ID
  * @id: port_ID
+ */
+struct hpcc_port_key {
+	struct net_device	*dev;
+	u32			node;
+	u32			id;
+};
+
+/**
+ * struct hpcc_port - what the queues of a port share (port.c)
+ * @hash: in the table of all of them
+ * @key: its name
+ * @rcu: frees it
  * @queues: how many belong to it
  * @busy: time that the link has spent on packets of all queues, Q13 ns: wraps
  *	after 2^51 ns, as no record can tell; rounded for each packet, off by 2^-14 ns,
  *	1e-5 of the shortest one at 800 Gb/s
  * @waiting_bytes: in all queues, overhead included
  *
- * The first five are under RTNL.
+ * The first four are under RTNL.
  */
 struct hpcc_port {
-	struct list_head	list;
-	struct net_device	*dev;
-	u32			node;
-	u32			id;
+	struct rhash_head	hash;
+	struct hpcc_port_key	key;
+	struct rcu_head		rcu;
 	u32			queues;
 	atomic64_t		busy;
 	atomic64_t		waiting_bytes;
@@ -94,42 +104,54 @@ struct hpcc_port {
 #define HPCC_PORT_BUSY_SHIFT	13
 
 /**
+ * struct hpcc_offset - what a port's records have added (stamp.c)
+ * @ts_ns: to ts
+ * @tx_ns: to tx
+ */
+struct hpcc_offset {
+	u64	ts_ns;
+	u64	tx_ns;
+};
+
+/**
  * struct hpcc_sched - one port, or one of its queues
  * @cfg: configuration
  * @b: B in bytes/s: of @cfg.rate, @cfg.bandwidth and the device's speed the
  *	first that is known
  * @byte_time: ns per byte at B, Q32
  * @marks: thresholds that @cfg and @b result in
+ * @offset: of records
  * @waiting: packets that have not begun to leave
  * @line: packets that have: the one being serialised, those on the emulated
  *	delay, and those the device has yet to fetch
  * @waiting_bytes: in @waiting, overhead included
  * @line_bytes: in @line, overhead included
+ * @memory: bytes of memory that packets in @waiting and @line take
  * @free: when the link is done with all it has begun
  * @busy: time it has spent so far, which is what telemetry calls tx
  * @shared: what it has in common with other queues, or NULL
  * @stats: counters; qlen_bytes and bandwidth are filled in when dumped
  * @watchdog: wakes the device when there is something to do
- * @ports: in the list of all ports, under RTNL
  *
- * Everything but @ports is under the qdisc's lock; @cfg, @b, @byte_time, @marks
- * and @shared change under RTNL as well.
+ * Everything is under the qdisc's lock; @cfg, @b, @byte_time, @marks, @offset and
+ * @shared change under RTNL as well.
  */
 struct hpcc_sched {
 	struct hpcc_config	cfg;
 	u64			b;
 	u64			byte_time;
 	struct hpcc_marks	marks;
+	struct hpcc_offset	offset;
 	struct sk_buff_head	waiting;
 	struct sk_buff_head	line;
 	u32			waiting_bytes;
 	u32			line_bytes;
+	u64			memory;
 	struct hpcc_clock	free;
 	struct hpcc_clock	busy;
 	struct hpcc_port	*shared;
 	struct tc_hpcc_xstats	stats;
 	struct qdisc_watchdog	watchdog;
-	struct list_head	ports;
 };
 
 /**
@@ -151,13 +173,17 @@ struct hpcc_spot {
  * @time_ns: while it waits for a virtual link, when it came; on the line, when
  *	it is due
  * @bytes: what it takes on the link, by the overhead that held when it came
+ * @memory: its truesize when it came
  * @spot: of a segment that we cut, by the configuration that held when it came
+ *
+ * Packed, as a qdisc has 20 bytes.
  */
 struct hpcc_skb_cb {
 	u64			time_ns;
 	u32			bytes;
+	u32			memory;
 	struct hpcc_spot	spot;
-};
+} __packed __aligned(4);
 
 static inline struct hpcc_skb_cb *hpcc_skb_cb(const struct sk_buff *skb)
 {
@@ -188,6 +214,8 @@ static inline u32 hpcc_backlog(const struct hpcc_sched *q)
 }
 
 /* port.c */
+int hpcc_ports_init(void);
+void hpcc_ports_exit(void);
 struct hpcc_port *hpcc_port_get(struct Qdisc *sch,
 				const struct hpcc_config *cfg);
 void hpcc_port_put(struct hpcc_port *port);
@@ -208,6 +236,9 @@ void hpcc_marks_init(struct hpcc_marks *marks, const struct hpcc_config *cfg,
 bool hpcc_mark(struct hpcc_sched *q, struct sk_buff *skb, bool fits);
 
 /* stamp.c */
+void hpcc_offset_init_key(void);
+struct hpcc_offset hpcc_offset_of(struct Qdisc *sch,
+				  const struct hpcc_config *cfg);
 struct hpcc_spot hpcc_stamp_spot(const struct hpcc_sched *q,
 				 struct sk_buff *skb);
 void hpcc_stamp(struct hpcc_sched *q, struct sk_buff *skb, u64 ts_ns,

@@ -8,6 +8,7 @@
  * talks to: netlink, statistics, and the speed of the device.
  */
 #include <linux/ethtool.h>
+#include <linux/hashtable.h>
 #include <linux/module.h>
 #include <net/netlink.h>
 #include <net/pkt_sched.h>
@@ -32,9 +33,6 @@ static const u32 hpcc_mbps_fallback = SPEED_10000;
  * kernel without tunnels).
  */
 static const u32 hpcc_gso_headers = 160;
-
-/* All ports, so that they can follow their devices' speed; under RTNL. */
-static LIST_HEAD(hpcc_ports);
 
 static struct netlink_range_validation hpcc_rate_range = {
 	.max = HPCC_RATE_MAX,
@@ -97,6 +95,7 @@ static int hpcc_commit(struct Qdisc *sch, const struct hpcc_config *cfg)
 	struct hpcc_sched *q = qdisc_priv(sch);
 	u64 b = hpcc_bandwidth(qdisc_dev(sch), cfg);
 	u64 byte_time = hpcc_byte_time(b);
+	struct hpcc_offset offset = hpcc_offset_of(sch, cfg);
 	struct hpcc_port *port = hpcc_port_get(sch, cfg);
 	struct hpcc_marks marks;
 
@@ -110,6 +109,7 @@ static int hpcc_commit(struct Qdisc *sch, const struct hpcc_config *cfg)
 	q->b = b;
 	q->byte_time = byte_time;
 	q->marks = marks;
+	q->offset = offset;
 	port = hpcc_port_move(q, port);
 	sch_tree_unlock(sch);
 	hpcc_port_put(port);
@@ -286,7 +286,6 @@ static int hpcc_init(struct Qdisc *sch, struct nlattr *opt,
 		.split		= true,
 	};
 	hpcc_queue_init(sch);
-	list_add_tail(&q->ports, &hpcc_ports);
 	if (opt)
 		return hpcc_change(sch, opt, extack);
 	return hpcc_commit(sch, &q->cfg);
@@ -297,7 +296,6 @@ static void hpcc_destroy(struct Qdisc *sch)
 {
 	struct hpcc_sched *q = qdisc_priv(sch);
 
-	list_del(&q->ports);
 	qdisc_watchdog_cancel(&q->watchdog);
 	hpcc_port_put(q->shared);
 }
@@ -386,23 +384,33 @@ static struct Qdisc_ops hpcc_qdisc_ops __read_mostly = {
 };
 MODULE_ALIAS_NET_SCH("hpcc");
 
+/* Have a qdisc follow its device. Under RTNL. */
+static void hpcc_follow(struct Qdisc *sch)
+{
+	struct hpcc_sched *q = qdisc_priv(sch);
+
+	if (sch->ops == &hpcc_qdisc_ops)
+		hpcc_commit(sch, &q->cfg);
+}
+
 /* A device that comes up, or renegotiates, may have another speed. The MTU is
- * what thresholds of slow links are derived from.
+ * what thresholds of slow links are derived from. The device knows its qdiscs,
+ * so that an event takes no longer for those of others.
  */
 static int hpcc_device_event(struct notifier_block *nb, unsigned long event,
 			     void *ptr)
 {
 	struct net_device *dev = netdev_notifier_info_to_dev(ptr);
-	struct hpcc_sched *q;
+	struct Qdisc *sch;
+	int bucket;
 
 	ASSERT_RTNL();
 	if (event != NETDEV_UP && event != NETDEV_CHANGE &&
 	    event != NETDEV_CHANGEMTU)
 		return NOTIFY_DONE;
-	list_for_each_entry(q, &hpcc_ports, ports) {
-		if (qdisc_dev(q->watchdog.qdisc) == dev)
-			hpcc_commit(q->watchdog.qdisc, &q->cfg);
-	}
+	hpcc_follow(rtnl_dereference(dev->qdisc));
+	hash_for_each(dev->qdisc_hash, bucket, sch, hash)
+		hpcc_follow(sch);
 	return NOTIFY_DONE;
 }
 
@@ -414,12 +422,22 @@ static int __init hpcc_module_init(void)
 {
 	int err;
 
-	err = register_netdevice_notifier(&hpcc_device_notifier);
+	hpcc_offset_init_key();
+	err = hpcc_ports_init();
 	if (err)
 		return err;
+	err = register_netdevice_notifier(&hpcc_device_notifier);
+	if (err)
+		goto no_notifier;
 	err = register_qdisc(&hpcc_qdisc_ops);
 	if (err)
-		unregister_netdevice_notifier(&hpcc_device_notifier);
+		goto no_qdisc;
+	return 0;
+
+no_qdisc:
+	unregister_netdevice_notifier(&hpcc_device_notifier);
+no_notifier:
+	hpcc_ports_exit();
 	return err;
 }
 
@@ -427,6 +445,7 @@ static void __exit hpcc_module_exit(void)
 {
 	unregister_qdisc(&hpcc_qdisc_ops);
 	unregister_netdevice_notifier(&hpcc_device_notifier);
+	hpcc_ports_exit();
 }
 
 module_init(hpcc_module_init);

@@ -19,28 +19,32 @@
 
 #include "hpcc.h"
 
-/* Under RTNL. */
-static LIST_HEAD(hpcc_shared_ports);
+/* Of all devices, and so of all network namespaces: looking one up takes as long
+ * however many ports others have. Under RTNL.
+ */
+static struct rhashtable hpcc_shared_ports;
 
-static bool hpcc_port_is(const struct hpcc_port *port, struct Qdisc *sch,
-			 const struct hpcc_config *cfg)
-{
-	return port->dev == qdisc_dev(sch) && port->node == cfg->node &&
-	       port->id == cfg->port;
-}
+static const struct rhashtable_params hpcc_port_params = {
+	.head_offset		= offsetof(struct hpcc_port, hash),
+	.key_offset		= offsetof(struct hpcc_port, key),
+	.key_len		= sizeof(struct hpcc_port_key),
+	.automatic_shrinking	= true,
+};
 
-static struct hpcc_port *hpcc_port_new(struct Qdisc *sch,
-				       const struct hpcc_config *cfg)
+static struct hpcc_port *hpcc_port_new(const struct hpcc_port_key *key)
 {
 	struct hpcc_port *port = kzalloc(sizeof(*port), GFP_KERNEL);
+	int err;
 
 	if (!port)
 		return ERR_PTR(-ENOMEM);
-	port->dev = qdisc_dev(sch);
-	port->node = cfg->node;
-	port->id = cfg->port;
-	list_add_tail(&port->list, &hpcc_shared_ports);
-	return port;
+	port->key = *key;
+	err = rhashtable_insert_fast(&hpcc_shared_ports, &port->hash,
+				     hpcc_port_params);
+	if (!err)
+		return port;
+	kfree(port);
+	return ERR_PTR(err);
 }
 
 /**
@@ -53,20 +57,20 @@ static struct hpcc_port *hpcc_port_new(struct Qdisc *sch,
 struct hpcc_port *hpcc_port_get(struct Qdisc *sch,
 				const struct hpcc_config *cfg)
 {
+	struct hpcc_port_key key = {
+		.dev = qdisc_dev(sch), .node = cfg->node, .id = cfg->port,
+	};
 	struct hpcc_port *port;
 
 	ASSERT_RTNL();
 	if (sch->parent == TC_H_ROOT || cfg->rate)
 		return NULL;
-	list_for_each_entry(port, &hpcc_shared_ports, list) {
-		if (hpcc_port_is(port, sch, cfg))
-			goto found;
-	}
-	port = hpcc_port_new(sch, cfg);
-	if (IS_ERR(port))
-		return port;
-found:
-	port->queues++;
+	port = rhashtable_lookup_fast(&hpcc_shared_ports, &key,
+				      hpcc_port_params);
+	if (!port)
+		port = hpcc_port_new(&key);
+	if (!IS_ERR(port))
+		port->queues++;
 	return port;
 }
 
@@ -79,8 +83,9 @@ void hpcc_port_put(struct hpcc_port *port)
 	ASSERT_RTNL();
 	if (!port || --port->queues)
 		return;
-	list_del(&port->list);
-	kfree(port);
+	rhashtable_remove_fast(&hpcc_shared_ports, &port->hash,
+			       hpcc_port_params);
+	kfree_rcu(port, rcu);
 }
 
 /**
@@ -102,4 +107,22 @@ struct hpcc_port *hpcc_port_move(struct hpcc_sched *q, struct hpcc_port *port)
 	q->shared = port;
 	hpcc_waiting_add(q, bytes);
 	return old;
+}
+
+/**
+ * hpcc_ports_init() - make room for ports
+ *
+ * Return: 0 or a negative error.
+ */
+int __init hpcc_ports_init(void)
+{
+	return rhashtable_init(&hpcc_shared_ports, &hpcc_port_params);
+}
+
+/**
+ * hpcc_ports_exit() - all qdiscs are gone
+ */
+void hpcc_ports_exit(void)
+{
+	rhashtable_destroy(&hpcc_shared_ports);
 }

@@ -466,7 +466,6 @@ static int hpcc_print_xstats(struct qdisc_util *qu, FILE *f,
 	print_u64("tx_bytes", " sent %llu wire bytes", st.tx_bytes);
 	print_u64("tx_packets", " %llu pkt\n", st.tx_packets);
 	print_u64("stamped", "  stamped %llu", st.stamped);
-	print_u64("replaced", " replaced %llu", st.replaced);
 	print_unstamped(&st);
 	/* Of a port by itself it would repeat what stands below. */
 	if (st.port_queues > 1) {

@@ -23,6 +23,7 @@
  * it (with delay: as soon as the device runs the qdisc), and ts is that time.
  */
 #include <linux/ktime.h>
+#include <linux/moduleparam.h>
 #include <hpcc/compat.h>
 #include <hpcc/record.h>
 
@@ -33,6 +34,29 @@
  * send a burst that no such link could.
  */
 static const u64 hpcc_catch_up_ns = NSEC_PER_MSEC;
+
+/* Memory of packets that a qdisc may hold. A link that is fast and long holds what
+ * has begun to leave beside what waits, and a small packet takes ten times its
+ * length. The default has room for 10 ms at 100 Gb/s. Root of a network namespace
+ * chooses rate, delay and limit; this is for root of the machine.
+ */
+static unsigned int hpcc_memory_max_mb = 256;
+
+static int hpcc_set_memory_max_mb(const char *value,
+				  const struct kernel_param *param)
+{
+	return param_set_uint_minmax(value, param, 1, 65536);
+}
+
+static const struct kernel_param_ops hpcc_memory_max_mb_ops = {
+	.set = hpcc_set_memory_max_mb,
+	.get = param_get_uint,
+};
+
+module_param_cb(memory_max_mb, &hpcc_memory_max_mb_ops, &hpcc_memory_max_mb,
+		0644);
+MODULE_PARM_DESC(memory_max_mb,
+		 "MB of memory that the packets of a qdisc may take, 1 .. 65536 (256)");
 
 static u64 hpcc_time_ns(const struct sk_buff *skb)
 {
@@ -148,20 +172,22 @@ static void hpcc_serve(struct hpcc_sched *q, u64 now)
 		hpcc_start(q, skb, now);
 }
 
-static bool hpcc_fits(const struct hpcc_sched *q, u32 bytes)
+static bool hpcc_fits(const struct hpcc_sched *q, u32 bytes, u32 memory)
 {
+	u64 memory_max = (u64)READ_ONCE(hpcc_memory_max_mb) << 20;
 	u64 held = q->waiting_bytes;
 
-	/* Without a rate only this bounds what is on the delay. */
+	/* No link limits what is on the delay. */
 	if (!q->cfg.rate)
 		held += q->line_bytes;
-	return held + bytes <= q->cfg.limit;
+	return held + bytes <= q->cfg.limit &&
+	       q->memory + memory <= memory_max;
 }
 
 /* May a packet that arrives enter the queue? */
 static bool hpcc_admit(struct hpcc_sched *q, struct sk_buff *skb, u32 bytes)
 {
-	bool fits = hpcc_fits(q, bytes);
+	bool fits = hpcc_fits(q, bytes, skb->truesize);
 
 	if (q->cfg.marking != HPCC_MARKING_OFF)
 		return hpcc_mark(q, skb, fits);
@@ -180,7 +206,9 @@ static int hpcc_enqueue_one(struct sk_buff *skb, struct Qdisc *sch, u64 now,
 		return qdisc_drop(skb, sch, to_free);
 	hpcc_skb_cb(skb)->time_ns = now;
 	hpcc_skb_cb(skb)->bytes = bytes;
+	hpcc_skb_cb(skb)->memory = skb->truesize;
 	hpcc_skb_cb(skb)->spot = spot;
+	q->memory += skb->truesize;
 	__skb_queue_tail(&q->waiting, skb);
 	hpcc_waiting_add(q, bytes);
 	qdisc_qstats_backlog_inc(sch, skb);
@@ -319,6 +347,7 @@ struct sk_buff *hpcc_dequeue(struct Qdisc *sch)
 	skb = hpcc_is_direct(q) ? hpcc_fetch(q, now) : hpcc_take_due(sch, now);
 	if (!skb)
 		return NULL;
+	q->memory -= hpcc_skb_cb(skb)->memory;
 	qdisc_qstats_backlog_dec(sch, skb);
 	qdisc_qlen_dec(sch);
 	qdisc_bstats_update(sch, skb);
@@ -349,6 +378,7 @@ void hpcc_queue_reset(struct Qdisc *sch)
 	__skb_queue_purge(&q->line);
 	hpcc_waiting_add(q, -(s64)q->waiting_bytes);
 	q->line_bytes = 0;
+	q->memory = 0;
 	q->free = (struct hpcc_clock){};
 }
 

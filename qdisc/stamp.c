@@ -5,11 +5,52 @@
  * What bytes mean and which slot is ours is decided in hpcc/stamp.h; here they
  * are made readable, then writable. A packet that is not stamped leaves as it
  * came, except that data of it may have been pulled into its linear part.
+ *
+ * Whoever sends through a port may ask it for records. Senders use differences,
+ * so ts and tx have an offset that nobody knows: they tell neither this host's
+ * clock nor what the port has sent before one looked. All queues of a port have
+ * the same one, and a qdisc that takes another's place goes on with it, as ts
+ * must not jump.
  */
+#include <linux/random.h>
+#include <linux/siphash.h>
 #include <linux/tcp.h>
+#include <net/net_namespace.h>
 #include <hpcc/stamp.h>
 
 #include "hpcc.h"
+
+static siphash_key_t hpcc_offset_key __read_mostly;
+
+/**
+ * hpcc_offset_init_key() - draw the secret that offsets come from
+ */
+void hpcc_offset_init_key(void)
+{
+	get_random_bytes(&hpcc_offset_key, sizeof(hpcc_offset_key));
+}
+
+/**
+ * hpcc_offset_of() - what a port adds to its records
+ * @sch: the qdisc
+ * @cfg: its configuration, which may not be in force yet
+ *
+ * Return: the offsets of this device's port of this name.
+ */
+struct hpcc_offset hpcc_offset_of(struct Qdisc *sch,
+				  const struct hpcc_config *cfg)
+{
+	const struct net_device *dev = qdisc_dev(sch);
+	u64 netns = dev_net(dev)->net_cookie;
+	u64 name = (u64)cfg->node << 32 | cfg->port;
+
+	return (struct hpcc_offset){
+		.ts_ns = siphash_4u64(netns, dev->ifindex, name, 0,
+				      &hpcc_offset_key),
+		.tx_ns = siphash_4u64(netns, dev->ifindex, name, 1,
+				      &hpcc_offset_key),
+	};
+}
 
 static int hpcc_walk(const struct sk_buff *skb, u8 kind,
 		     struct hpcc_place *place)
@@ -107,8 +148,8 @@ static int hpcc_try_stamp(struct hpcc_sched *q, struct sk_buff *skb, u64 ts_ns,
 		.node = q->cfg.node,
 		.port = q->cfg.port,
 		.bps = q->b * 8,
-		.ts_ns = ts_ns,
-		.tx_ns = tx_ns,
+		.ts_ns = ts_ns + q->offset.ts_ns,
+		.tx_ns = tx_ns + q->offset.tx_ns,
 		.qlen_ns = hpcc_link_time(q->byte_time, hpcc_backlog(q)).ns,
 	};
 	return hpcc_stamp_packet(skb->data, &place, &stamp,
@@ -127,11 +168,8 @@ void hpcc_stamp(struct hpcc_sched *q, struct sk_buff *skb, u64 ts_ns,
 {
 	int ret = hpcc_try_stamp(q, skb, ts_ns, tx_ns);
 
-	if (ret >= 0) {
+	if (ret == HPCC_STAMP_WRITTEN)
+		q->stats.stamped++;
+	else
 		q->stats.unstamped[ret]++;
-		return;
-	}
-	q->stats.stamped++;
-	if (ret == HPCC_STAMP_REPLACED)
-		q->stats.replaced++;
 }

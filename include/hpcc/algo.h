@@ -63,6 +63,11 @@
  */
 #define HPCC_TX_EXCESS		4
 
+/* Round trips after which a link without a record counts no more: enough for
+ * a path of 15 hops that is read one record, and one segment, at a time.
+ */
+#define HPCC_LINK_ROUNDS	16
+
 /**
  * enum hpcc_ack_bits - what hpcc_new_ack() met, and whether W moved
  * @HPCC_ACK_FIRST: first telemetry of the connection: stored, W unchanged
@@ -135,6 +140,7 @@ struct hpcc_sample {
  * @u_q24: u' of its last record; 0 where it could not be measured yet
  * @dts: d(ts) that it was measured over
  * @tag: of its last record
+ * @rounds: round trips that ended since, at most HPCC_LINK_ROUNDS
  * @valid: there was a record
  */
 struct hpcc_link {
@@ -144,6 +150,7 @@ struct hpcc_link {
 	u64	u_q24;
 	u64	dts;
 	u8	tag;
+	u8	rounds;
 	bool	valid;
 };
 
@@ -154,8 +161,9 @@ struct hpcc_link {
  * @U_q24: normalised inflight, averaged
  * @U_low: the HPCC_U_LOW_BITS bits of U below U_q24
  * @inc_stage: additive increases since the last multiplicative change
- * @last_update_seq: snd_nxt when Wc was last synchronised
+ * @last_update_seq: snd_nxt when the last round trip ended
  * @started: last_update_seq is set
+ * @moved: U moved since Wc was last synchronised
  * @resync: the next measured ACK synchronises Wc, whatever its number
  * @end: links from here on are not valid
  * @L: links, hop h in L[h - 1]
@@ -168,6 +176,7 @@ struct hpcc_algo {
 	u32	inc_stage;
 	u32	last_update_seq;
 	bool	started;
+	bool	moved;
 	bool	resync;
 	u8	end;
 	struct hpcc_link L[HPCC_HOPS_MAX];
@@ -282,6 +291,7 @@ static inline void hpcc_algo_init(struct hpcc_algo *a,
 	a->U_low = 0;
 	a->inc_stage = 0;
 	a->last_update_seq = 0;
+	a->moved = false;
 	a->resync = false;
 	a->end = HPCC_HOPS_MAX;
 	hpcc_algo_forget(a);
@@ -368,8 +378,24 @@ static inline u32 hpcc_link_update(struct hpcc_link *l,
 	l->tx = s->tx;
 	l->qlen = s->qlen;
 	l->tag = s->tag;
+	l->rounds = 0;
 	l->valid = true;
 	return why;
+}
+
+/* A round trip ended. A link that nothing was heard of for too long has no load
+ * from then on; what it said last stays, for its next record to go on from.
+ */
+static inline void hpcc_links_round(struct hpcc_algo *a)
+{
+	struct hpcc_link *l;
+
+	for (l = a->L; l < a->L + a->end; l++) {
+		if (l->rounds < HPCC_LINK_ROUNDS)
+			l->rounds++;
+		else
+			l->u_q24 = 0;
+	}
 }
 
 /**
@@ -395,6 +421,7 @@ static inline void hpcc_average(struct hpcc_algo *a,
 				      HPCC_INV_T_BITS);
 	a->U_q24 = U_q44 >> HPCC_U_LOW_BITS;
 	a->U_low = U_q44 & ((1U << HPCC_U_LOW_BITS) - 1);
+	a->moved = true;
 }
 
 /**
@@ -529,7 +556,9 @@ static inline u64 hpcc_compute_wind(struct hpcc_algo *a,
  * @snd_nxt: next byte to be sent, modulo 2^32
  *
  * Where the draft is silent: the first telemetry is stored only; an ACK that
- * measures no link changes no window; lastUpdateSeq only moves forward.
+ * measures no link changes no window; lastUpdateSeq only moves forward; until a
+ * record of the most loaded link comes U says nothing new, and Wc, which has
+ * answered it, is not divided by it again.
  *
  * Return: enum hpcc_ack_bits.
  */
@@ -538,7 +567,7 @@ static inline u32 hpcc_new_ack(struct hpcc_algo *a, const struct hpcc_params *p,
 			       u32 snd_nxt)
 {
 	u32 bits = hpcc_measure_inflight(a, p, s, n);
-	bool full;
+	bool full, answer;
 
 	if (bits & HPCC_ACK_NO_SAMPLE) {
 		if (a->started || !(bits & HPCC_ACK_NEW))
@@ -549,13 +578,17 @@ static inline u32 hpcc_new_ack(struct hpcc_algo *a, const struct hpcc_params *p,
 	}
 
 	full = a->resync || (s32)(ack_seq - a->last_update_seq) > 0;
-	a->W_q16 = hpcc_compute_wind(a, p, full);
+	answer = a->resync || a->moved;
+	if (answer)
+		a->W_q16 = hpcc_compute_wind(a, p, full);
 	if (!full)
 		return bits;
+	hpcc_links_round(a);
 	if (a->resync || (s32)(snd_nxt - a->last_update_seq) > 0)
 		a->last_update_seq = snd_nxt;
+	a->moved = false;
 	a->resync = false;
-	return bits | HPCC_ACK_UPDATE;
+	return answer ? bits | HPCC_ACK_UPDATE : bits;
 }
 
 /**

@@ -224,17 +224,6 @@ static inline u8 hpcc_slot_hop(const u8 *p)
 	return p[0] >> 4;
 }
 
-/**
- * hpcc_slot_qlen() - the 12 bits of a load record's queue
- * @p: HPCC_RECORD_LEN bytes
- *
- * Return: as hpcc_qlen_encode(); these sort as the queues do.
- */
-static inline u32 hpcc_slot_qlen(const u8 *p)
-{
-	return hpcc_get_be16(p + 6) & ((1U << HPCC_QLEN_BITS) - 1);
-}
-
 /* What B's mantissa counts, by exponent. */
 static const u64 hpcc_identity_unit_bps[4] = {
 	1000, 1000000, 1000000000, 1000000000000ULL

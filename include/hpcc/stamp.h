@@ -268,28 +268,16 @@ struct hpcc_stamp {
 
 /* What became of an option, besides enum hpcc_unstamped. */
 #define HPCC_STAMP_WRITTEN	(-1)
-#define HPCC_STAMP_REPLACED	(-2)
 
-/* The slot a record may have: the first free one or, of load records, the one
- * with the shortest queue if it is shorter than @qlen (the float's bits).
- * Returns its index, or -1.
- */
-static inline int hpcc_slot_choose(const u8 *slots, u32 nr, bool load, u32 qlen)
+/* Index of the first free slot, or @nr. */
+static inline u32 hpcc_slot_free(const u8 *slots, u32 nr)
 {
-	int best = -1;
 	u32 i;
 
-	for (i = 0; i < nr; i++) {
-		const u8 *slot = slots + i * HPCC_RECORD_LEN;
-
-		if (!hpcc_slot_hop(slot))
-			return i;
-		if (load && hpcc_slot_qlen(slot) < qlen) {
-			qlen = hpcc_slot_qlen(slot);
-			best = i;
-		}
-	}
-	return best;
+	for (i = 0; i < nr; i++)
+		if (!hpcc_slot_hop(slots + i * HPCC_RECORD_LEN))
+			break;
+	return i;
 }
 
 /**
@@ -298,23 +286,23 @@ static inline int hpcc_slot_choose(const u8 *slots, u32 nr, bool load, u32 qlen)
  * @len: its length
  * @s: the port
  *
- * Return: HPCC_STAMP_WRITTEN, HPCC_STAMP_REPLACED, or the enum hpcc_unstamped
- * that says why there is no record of ours. The option is changed only where
- * it is a well-formed FORWARD or IDENTIFY; its length never is.
+ * A record that is there already stays: a sender reads a path of more hops than
+ * slots in phases, and a later hop that took an earlier one's slot would leave
+ * the sender with what it knew of that hop, however old.
+ *
+ * Return: HPCC_STAMP_WRITTEN, or the enum hpcc_unstamped that says why there is
+ * no record of ours. The option is changed only where it is a well-formed FORWARD
+ * or IDENTIFY; its length never is.
  */
 static inline int hpcc_stamp_option(u8 *p, u32 len, const struct hpcc_stamp *s)
 {
 	struct hpcc_opt opt;
-	u64 units;
-	bool load, taken;
-	u32 hop;
-	int slot;
+	u32 hop, slot;
 
 	if (hpcc_opt_decode(p, len, &opt))
 		return HPCC_UNSTAMPED_MALFORMED;
 	if (!hpcc_is_request(&opt))
 		return HPCC_UNSTAMPED_NO_OPTION;
-	load = opt.type == HPCC_OPT_FORWARD;
 	if (opt.hops >= HPCC_HOPS_MAX)
 		return HPCC_UNSTAMPED_FULL;
 
@@ -322,23 +310,18 @@ static inline int hpcc_stamp_option(u8 *p, u32 len, const struct hpcc_stamp *s)
 	p[3] = opt.hops << 4 | opt.flags;
 	if (hop <= (opt.flags & HPCC_OPT_F_PHASE) * opt.nr)
 		return HPCC_UNSTAMPED_PHASE;
-
-	units = s->qlen_ns >> opt.scale;
-	if (units > 0xffffffffU)
-		units = 0xffffffffU;
-	slot = hpcc_slot_choose(p + HPCC_OPT_HEAD_LEN, opt.nr, load,
-				hpcc_qlen_encode(units));
-	if (slot < 0)
+	slot = hpcc_slot_free(p + HPCC_OPT_HEAD_LEN, opt.nr);
+	if (slot == opt.nr)
 		return HPCC_UNSTAMPED_FULL;
 	p += HPCC_OPT_HEAD_LEN + slot * HPCC_RECORD_LEN;
-	taken = hpcc_slot_hop(p);
-	if (load) {
+	if (opt.type == HPCC_OPT_FORWARD) {
+		u64 units = s->qlen_ns >> opt.scale;
 		struct hpcc_record r = {
 			.hop = hop,
 			.tag = hpcc_link_tag(s->node, s->port),
 			.ts = s->ts_ns >> opt.scale & HPCC_COUNTER_MASK,
 			.tx = s->tx_ns >> opt.scale & HPCC_COUNTER_MASK,
-			.qlen = units,
+			.qlen = min_t(u64, units, ~0U),
 		};
 
 		hpcc_record_encode(p, &r);
@@ -352,7 +335,7 @@ static inline int hpcc_stamp_option(u8 *p, u32 len, const struct hpcc_stamp *s)
 
 		hpcc_identity_encode(p, &id);
 	}
-	return taken ? HPCC_STAMP_REPLACED : HPCC_STAMP_WRITTEN;
+	return HPCC_STAMP_WRITTEN;
 }
 
 static inline u32 hpcc_sum_fold(u32 sum)

@@ -55,8 +55,10 @@ static void expect_bounds(const struct hpcc_algo *a, const struct hpcc_params *p
 	expect(a->U_q24 <= HPCC_U_MAX_Q24);
 	expect(a->U_low < 1U << HPCC_U_LOW_BITS);
 	expect(a->inc_stage <= p->max_stage);
-	for (i = 0; i < HPCC_HOPS_MAX; i++)
+	for (i = 0; i < HPCC_HOPS_MAX; i++) {
 		expect(a->L[i].u_q24 <= HPCC_U_MAX_Q24);
+		expect(!a->L[i].valid || a->L[i].rounds <= HPCC_LINK_ROUNDS);
+	}
 }
 
 static long double U_of(const struct hpcc_algo *a)
@@ -144,13 +146,17 @@ static void expect_ack(const struct hpcc_algo *was, const struct hpcc_algo *now,
 		return;
 	}
 	expect(!(bits & HPCC_ACK_FIRST));
-	expect_window(was, now, p);
-	if (bits & HPCC_ACK_UPDATE)
-		expect(now->Wc_q16 == now->W_q16 && !now->resync);
+	if (bits & HPCC_ACK_UPDATE || now->moved)
+		expect_window(was, now, p);
 	else
-		expect(now->Wc_q16 == was->Wc_q16 &&
-		       now->inc_stage == was->inc_stage &&
-		       now->last_update_seq == was->last_update_seq);
+		expect(now->W_q16 == was->W_q16 && U_of(now) == U_of(was));
+	if (bits & HPCC_ACK_UPDATE) {
+		expect(now->Wc_q16 == now->W_q16 && !now->resync);
+		return;
+	}
+	expect(now->Wc_q16 == was->Wc_q16 && now->inc_stage == was->inc_stage);
+	if (now->last_update_seq != was->last_update_seq)
+		expect(!was->resync && !was->moved && !now->moved);
 }
 
 /* The order of an ACK's records makes no difference. */

@@ -224,20 +224,14 @@ static u32 qlen_bits(const u8 *slot)
 }
 
 /* The slot that has to be taken; -1: none. */
-static int due(const u8 *slots, u32 nr, bool load, u32 qlen)
+static int due(const u8 *slots, u32 nr)
 {
-	int shortest = -1;
 	u32 i;
 
 	for (i = 0; i < nr; i++)
 		if (slots[8 * i] < 0x10)
 			return i;
-	for (i = 0; load && i < nr; i++)
-		if (shortest < 0 ||
-		    qlen_bits(slots + 8 * i) < qlen_bits(slots + 8 * shortest))
-			shortest = i;
-	return shortest >= 0 && qlen_bits(slots + 8 * shortest) < qlen ?
-	       shortest : -1;
+	return -1;
 }
 
 static void expect_load(const u8 *slot, u8 hop, u8 scale,
@@ -275,7 +269,7 @@ static void expect_option(const u8 *was, const u8 *is, u32 len, int ret,
 		return;
 	}
 	expect(!memcmp(was, is, 3) && is[3] == was[3] + 16);
-	slot = due(was + 4, nr, load, hpcc_qlen_encode(s->qlen_ns >> scale));
+	slot = due(was + 4, nr);
 	if (hop <= (is[3] & HPCC_OPT_F_PHASE) * nr)
 		slot = -1;
 	for (i = 0; i < nr; i++)
@@ -286,8 +280,7 @@ static void expect_option(const u8 *was, const u8 *is, u32 len, int ret,
 		       (hop <= (is[3] & HPCC_OPT_F_PHASE) * nr));
 		return;
 	}
-	expect(ret == (was[4 + 8 * slot] < 0x10 ? HPCC_STAMP_WRITTEN :
-						  HPCC_STAMP_REPLACED));
+	expect(ret == HPCC_STAMP_WRITTEN);
 	if (load)
 		expect_load(is + 4 + 8 * slot, hop, scale, s);
 	else

@@ -130,7 +130,7 @@ def stamp_seeds():
     yield "echo-first", stamp(eth(ETH_IP, ipv4(tcp(
         telemetry(ECHO, TAKEN[0]) + telemetry(FORWARD, FREE, FREE)))))
     yield "at-an-odd-byte", stamp(eth(ETH_IP, ipv4(tcp(NOP + free3))))
-    yield "shortest-replaced", stamp(eth(ETH_IP, ipv4(tcp(telemetry(FORWARD, *TAKEN, hops=3)))))
+    yield "taken-stays", stamp(eth(ETH_IP, ipv4(tcp(telemetry(FORWARD, *TAKEN, hops=3)))))
     yield "no-slot", stamp(eth(ETH_IP, ipv4(tcp(telemetry(FORWARD)))), switches=16)
     yield "later-hops-only", stamp(eth(ETH_IP, ipv4(tcp(
         telemetry(FORWARD, FREE, FREE, FREE, flags=9)))), switches=5)

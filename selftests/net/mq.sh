@@ -69,14 +69,14 @@ test_tx_is_of_all_queues()
 {
 	cable
 	queues bandwidth 1gbit node 7 port 2
-	judge tx_of_all 1
+	judge tx_of_all
 }
 
 test_tx_goes_on_after_a_change()
 {
 	cable
 	queues bandwidth 1gbit node 7 port 2
-	judge tx_of_all 1
+	judge tx_of_all
 	tc -n tx qdisc change dev v0 parent 1:2 hpcc limit 2mb
 	tc -n tx qdisc replace dev v0 parent 1:3 handle 33: hpcc bandwidth 1gbit node 7 port 2
 	judge tx_goes_on

@@ -89,7 +89,7 @@ def test_scale_of_T():
 
 
 def test_both_ways():
-    """A segment that has both asks and answers with one record each."""
+    """A segment that has both asks and answers with one record each, of each hop in turn."""
     for version in 4, 6:
         peer = Peer(version=version)
         peer.connect()
@@ -98,15 +98,46 @@ def test_both_ways():
         peer.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 0)
         peer.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         records = [record(hop, 100 * hop, hop, 10 * hop, hop) for hop in (1, 2, 3)]
-        peer.send(option(FORWARD, records, 5, 3), b"x" * 100)
+        for turn in 0, 1, 2, 0, 1:
+            # in the place of what is left of the last one
+            peer.send(option(FORWARD, records, 5, 3), b"x" * 100)
+            peer.sock.send(bytes(100))
+            seg = peer.take()
+            expect("types", [opt.type for opt in seg.ours()], [FORWARD, ECHO])
+            forward, echo = seg.ours()
+            expect("FORWARD", (forward.words, forward.hops, forward.scale), ([0], 0, SCALE))
+            expect("ECHO", (echo.words, echo.hops, echo.scale),
+                   ([int.from_bytes(records[turn], "big")], 3, 5))
+            expect("header", seg.header, 20 + 12 + 12 + 12)
+
+
+def test_both_ways_on_a_long_path():
+    """No hop waits for long, though 3 bits of phase name 8 of 15 hops where each request
+    shares its segment with an echo.
+    """
+    peer = Peer()
+    peer.connect()
+    peer.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    peer.sock.send(bytes(100))
+    peer.take()
+    peer.send(option(ECHO, [record(1, 500, 100)], SCALE, 15))
+    asked = dict.fromkeys(range(1, 16), 0)
+    echoes = requests = 0
+    for _ in range(120):
+        peer.send(option(FORWARD, [record(1, 100, 1)], 5, 1), b"x" * 10)
         peer.sock.send(bytes(100))
         seg = peer.take()
-        expect("types", [opt.type for opt in seg.ours()], [FORWARD, ECHO])
-        forward, echo = seg.ours()
-        expect("FORWARD", (forward.words, forward.hops, forward.scale), ([0], 0, SCALE))
-        expect("ECHO", (echo.words, echo.hops, echo.scale),
-               ([int.from_bytes(records[2], "big")], 3, 5))
-        expect("header", seg.header, 20 + 12 + 12 + 12)
+        echoes += seg.telemetry(ECHO) is not None
+        forward = seg.telemetry(FORWARD)
+        if not forward:
+            continue
+        requests += 1
+        n = len(forward.words)
+        for hop in range((forward.flags & 7) * n + 1, min((forward.flags & 7) * n + n, 15) + 1):
+            expect_in(f"hop {hop} was last asked", requests - asked[hop], 1, 11)
+            asked[hop] = requests
+    expect_in("hops asked last", min(asked.values()), requests - 11, requests)
+    expect_in("echoes", echoes, 80, 100)
 
 
 def test_identify_until_all_answer():
@@ -139,8 +170,8 @@ def test_identify_until_all_answer():
 
 
 def test_sack_blocks():
-    """Echoes shrink to what SACK leaves: the longest queue first, the rest
-    later, and nothing where there is no room.
+    """Echoes shrink to what SACK leaves: one hop after the other, and nothing where
+    there is no room.
     """
     records = [record(1, 10, 1, 5), record(2, 20, 1, 90), record(3, 30, 1, 40)]
     for timestamps, blocks, room in ((True, 1, 1), (True, 2, 0), (True, 3, 0), (False, 1, 3),
@@ -156,8 +187,8 @@ def test_sack_blocks():
         seg = peer.read_all(0.01)[-1]
         expect(f"blocks with {what}", len(seg.option(5)), 2 + 8 * min(blocks, 4 - timestamps))
         echo = seg.telemetry(ECHO)
-        longest = [int.from_bytes(records[i], "big") for i in (1, 2, 0)]
-        expect(f"records with {what}", echo.words if echo else [], longest[:room])
+        words = [int.from_bytes(raw, "big") for raw in records]
+        expect(f"records with {what}", echo.words if echo else [], words[:room])
         expect_in(f"no_room with {what}", peer.ns.counters()["no_room"], not room, not room)
         # filling the holes makes room again
         peer.send(b"", b"x" * 2000)
@@ -167,7 +198,7 @@ def test_sack_blocks():
         acks = peer.read_all(0.01)
         expect("SACK", acks[-1].option(5), None)
         echoes = [ack.telemetry(ECHO) for ack in acks if ack.telemetry(ECHO)]
-        expect(f"rest after {what}", sum((echo.words for echo in echoes), []), longest[room:])
+        expect(f"rest after {what}", sum((echo.words for echo in echoes), []), words[room:])
 
 
 def test_loss_and_reordering():

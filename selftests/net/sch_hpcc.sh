@@ -271,30 +271,54 @@ test_rate_on_average()
 	fi
 }
 
-# The time from being sent to arriving, by the ts in a record.
+# arrivals: of two frames, after the ts in a record, in FIRST and SECOND. A change
+# leaves alone what the port adds to ts.
+arrivals()
+{
+	local out
+
+	out=$("$HERE/frames.py" tx:v0 rx:v0 latency) || fail "$out"
+	read -r FIRST SECOND <<<"$out"
+}
+
+# since FROM TO: what lies between two times modulo 2^20.
+since() { echo $((($2 - $1) & 1048575)); }
+
 test_delay()
 {
-	local without with
+	local first second
 
 	need_virtual_time
 	links
 	add rate 1gbit
-	without=$("$HERE/frames.py" tx:v0 rx:v0 latency) || fail "$without"
-	expect "without delay" "$without" "$((1024 * 8)) $((2 * 1024 * 8))"
+	arrivals
+	expect "second" "$(since "$FIRST" "$SECOND")" $((1024 * 8))
+	first=$FIRST second=$SECOND
 	change delay 123456ns
-	with=$("$HERE/frames.py" tx:v0 rx:v0 latency) || fail "$with"
-	expect "with delay" "$with" "$((1024 * 8 + 123456)) $((2 * 1024 * 8 + 123456))"
+	arrivals
+	expect "first" "$(since "$first" "$FIRST")" 123456
+	expect "second" "$(since "$second" "$SECOND")" 123456
+	change delay 0 rate 500mbit
+	arrivals
+	expect "first at half the rate" "$(since "$first" "$FIRST")" $((1024 * 8))
 }
 
 test_delay_without_rate()
 {
-	local with
+	local first i
 
 	need_virtual_time
 	links
-	add delay 1ms
-	with=$("$HERE/frames.py" tx:v0 rx:v0 latency) || fail "$with"
-	expect latency "$with" "1000000 1000000"
+	add
+	arrivals
+	first=$FIRST
+	change delay 1ms
+	arrivals
+	# Without delay it was the sender that read the clock, 1 ns later.
+	for ((i = 0; i < 2; i++)); do
+		[ $(($(since "$first" "$FIRST") / 10)) = 100000 ] || fail "$FIRST"
+		FIRST=$SECOND
+	done
 }
 
 test_limit()
@@ -318,6 +342,70 @@ test_limit_without_rate()
 	burst 30
 	expect arrived "${#SEQ[@]}" 10
 	expect drop_limit "$(json 'q["hpcc"]["drop_limit"]')" 20
+}
+
+MEMORY=/sys/module/sch_hpcc/parameters/memory_max_mb
+
+memory_max() { echo "$1" 2>/dev/null >"$MEMORY"; }
+
+# What has begun to leave is not part of the queue: a link that is fast and long
+# holds it all the same, and small packets take more memory than they are long.
+test_memory()
+{
+	local size count
+
+	links
+	defer memory_max "$(cat "$MEMORY")"
+	for size in 60 1000 1400; do
+		count=2000
+		add rate 10tbit delay 300ms limit 2mb
+		memory_max 1
+		SIZE=$size burst "$count"
+		# A packet takes 512 bytes at least, beside its own.
+		((${#TIME[@]} <= (1 << 20) / (512 + size))) ||
+			fail "held ${#TIME[@]} packets of $size bytes in 1 MB"
+		((${#TIME[@]} >= (1 << 20) / 4096)) || fail "held ${#TIME[@]} only"
+		in_order
+		expect "dropped" "$(json 'q["hpcc"]["drop_limit"]')" \
+			$((count - ${#TIME[@]}))
+		memory_max 16
+		SIZE=$size burst "$count"
+		expect "arrived" "${#TIME[@]}" "$count"
+		tc -n tx qdisc del dev v0 root
+	done
+}
+
+test_memory_is_given_back()
+{
+	local i
+
+	links
+	defer memory_max "$(cat "$MEMORY")"
+	add rate 1gbit limit 1mb
+	memory_max 1
+	for i in 1 2 3; do
+		burst 300
+		expect "burst $i" "${#TIME[@]}" 300
+	done
+	change rate 10kbit
+	while_queued 300 bash -c "ip link set v0 down; ip link set v0 up"
+	change rate 0
+	burst 300
+	expect "after a reset" "${#TIME[@]}" 300
+	"$HERE/frames.py" tx:v0 rx:v0 gso split || fail "GSO"
+}
+
+test_memory_range()
+{
+	local value
+
+	defer memory_max "$(cat "$MEMORY")"
+	for value in 0 65537 -1 much ""; do
+		! memory_max "$value" || fail "took $value MB"
+	done
+	memory_max 1
+	memory_max 65536
+	expect "kept" "$(cat "$MEMORY")" 65536
 }
 
 test_histogram()
@@ -505,6 +593,33 @@ test_device_changes_speed()
 	expect stated "$(json 'q["hpcc"]["bandwidth"]')" 125000000
 }
 
+# Of all qdiscs of the device, as root or below others, and of no other device.
+test_device_event_is_of_its_device()
+{
+	local ns
+
+	command -v ethtool >/dev/null || skip "needs ethtool"
+	ns_add tx rx
+	for ns in tx rx; do
+		ip -n "$ns" tuntap add v0 mode tap || skip "needs tun"
+		ip netns exec "$ns" ethtool -s v0 speed 25000 duplex full autoneg off
+		tc -n "$ns" qdisc add dev v0 root handle 9: prio
+		tc -n "$ns" qdisc add dev v0 parent 9:1 handle 1: hpcc
+		tc -n "$ns" qdisc add dev v0 parent 9:2 handle 2: tbf rate 1gbit burst 9kb limit 1mb
+		tc -n "$ns" qdisc add dev v0 parent 2:1 handle 3: hpcc
+		ip netns exec "$ns" ethtool -s v0 speed 40000 duplex full autoneg off
+	done
+	speeds()
+	{
+		tc -n "$1" -s -j qdisc show dev v0 | python3 -c '
+import json, sys
+print([q["hpcc"]["bandwidth"] for q in json.load(sys.stdin) if q["kind"] == "hpcc"])'
+	}
+	ip -n tx link set v0 up
+	expect "of the device" "$(speeds tx)" "[5000000000, 5000000000]"
+	expect "of another one" "$(speeds rx)" "[3125000000, 3125000000]"
+}
+
 # In the 3.7 KB that a notification has: two of it, where one takes the other's
 # place, with all that may be told.
 test_fits_a_notification()
@@ -543,9 +658,11 @@ ktap_main test_defaults test_every_option test_show_is_input test_tc_refuses \
 	  test_kernel_refuses test_kernel_accepts_edges test_refused_change \
 	  test_rate test_overhead test_rate_on_average test_delay \
 	  test_delay_without_rate test_limit test_limit_without_rate \
+	  test_memory test_memory_is_given_back test_memory_range \
 	  test_histogram test_catch_up test_change_under_traffic \
 	  test_replace_under_traffic test_del_under_traffic \
 	  test_down_under_traffic test_child_of_netem test_child_of_prio \
 	  test_child_of_tbf test_child_of_htb test_many_queues \
 	  test_device_speed test_device_changes_speed \
+	  test_device_event_is_of_its_device \
 	  test_fits_a_notification test_module_in_use

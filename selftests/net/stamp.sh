@@ -44,6 +44,58 @@ test_stamped()
 	frames tx:v0 rx:v0 stamped
 }
 
+# offset TX RX: what a port adds to ts and tx, in TS and BUSY.
+offset()
+{
+	local out
+
+	out=$("$(dirname "$0")/frames.py" "$1" "$2" offset) || fail "$out"
+	read -r TS BUSY <<<"$out"
+}
+
+# How far apart two numbers are, modulo 2^20.
+distance()
+{
+	local d=$((($1 - $2) & 1048575))
+
+	echo $((d < 524288 ? d : 1048576 - d))
+}
+
+# Clocks are read some ns before a frame starts.
+same() { [ "$(distance "$1" "$2")" -le 100 ] || fail "$1 and $2 are of one port"; }
+other() { [ "$(distance "$1" "$2")" -gt 100 ] || fail "$1 and $2 are related"; }
+
+# Neither the host's clock nor what was sent before, nor what another port says; a
+# qdisc that takes another's place goes on as if it were that one.
+test_offsets()
+{
+	local ts busy
+
+	need_virtual_time
+	setup rate 1gbit
+	offset tx:v0 rx:v0
+	ts=$TS busy=$BUSY
+	other "$ts" 0
+	other "$busy" 0
+	other "$ts" "$busy"
+	tc -n tx qdisc change dev v0 root hpcc rate 0 limit 2mb delay 3us
+	offset tx:v0 rx:v0
+	same "$TS" "$ts"
+	tc -n tx qdisc replace dev v0 root handle 9: hpcc node 7 port 2
+	offset tx:v0 rx:v0
+	same "$TS" "$ts"
+	expect "tx of an idle port" "$BUSY" "$busy"
+	tc -n tx qdisc replace dev v0 root handle 8: hpcc node 7 port 3
+	offset tx:v0 rx:v0
+	other "$TS" "$ts"
+	other "$BUSY" "$busy"
+	ip -n rx link set v0 arp off
+	tc -n rx qdisc add dev v0 root hpcc node 7 port 2
+	offset rx:v0 tx:v0
+	other "$TS" "$ts"
+	other "$BUSY" "$busy"
+}
+
 test_wrong_checksum_stays_wrong()
 {
 	setup
@@ -142,6 +194,7 @@ test_tshark()
 }
 
 ktap_main test_untouched test_untouched_while_shaping test_stamped \
+	  test_offsets \
 	  test_wrong_checksum_stays_wrong test_checksum_computed_later \
 	  test_identity_phase_full test_accelerated_vlan test_clones \
 	  test_backlog test_late_timer test_gso_split test_gso_whole \

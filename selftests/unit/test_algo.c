@@ -916,6 +916,58 @@ static void new_ack__last_update_seq_moves_forward_only(void **state)
 	assert_int_equal(a.last_update_seq, 100000);
 }
 
+/* Round trips in which link 3 tells 1/4, and 2, the most loaded one, nothing. */
+static u32 rounds_without(struct hpcc_algo *a, const struct hpcc_params *p, u32 rounds)
+{
+	u32 bits = 0;
+
+	while (rounds--) {
+		struct hpcc_sample s = hop_next(a, 3, T_NS, T_NS / 4);
+
+		bits |= hpcc_new_ack(a, p, &s, 1, a->last_update_seq + 1,
+				     a->last_update_seq + 1000);
+	}
+	return bits;
+}
+
+static void new_ack__one_U_is_answered_once(void **state)
+{
+	struct hpcc_params p = params(0);
+	struct hpcc_algo a = three(&p);
+	struct hpcc_sample s = hop_next(&a, 2, T_NS, 2 * T_NS);
+	u64 W_q16;
+
+	hpcc_new_ack(&a, &p, &s, 1, a.last_update_seq + 1,
+		     a.last_update_seq + 1000);
+	assert_true(a.U_q24 == 2 * ONE);
+	W_q16 = a.W_q16;
+	assert_near(W_q16, BYTES(W_INIT) * 0.475 + BYTES(125) / 2, BYTES(1));
+	assert_int_equal(rounds_without(&a, &p, HPCC_LINK_ROUNDS - 2), 0);
+	assert_true(a.U_q24 == 2 * ONE && a.W_q16 == W_q16);
+	s = hop_next(&a, 2, T_NS, T_NS);
+	assert_int_equal(hpcc_new_ack(&a, &p, &s, 1, a.last_update_seq + 1,
+				      a.last_update_seq + 1000),
+			 HPCC_ACK_UPDATE);
+}
+
+static void new_ack__what_is_not_heard_of_is_forgotten(void **state)
+{
+	struct hpcc_params p = params(0);
+	struct hpcc_algo a = three(&p);
+	struct hpcc_sample s = hop_next(&a, 2, T_NS, 2 * T_NS);
+
+	hpcc_new_ack(&a, &p, &s, 1, a.last_update_seq + 1,
+		     a.last_update_seq + 1000);
+	assert_int_equal(rounds_without(&a, &p, HPCC_LINK_ROUNDS), 0);
+	assert_true(a.U_q24 == 2 * ONE);
+	assert_int_equal(rounds_without(&a, &p, 1), HPCC_ACK_UPDATE);
+	assert_true(a.U_q24 == ONE / 4);
+	/* Its next record tells of all the time since. */
+	s = hop_next(&a, 2, 20 * T_NS, 10 * T_NS);
+	assert_int_equal(hpcc_measure_inflight(&a, &p, &s, 1), 0);
+	assert_true(a.L[1].u_q24 == ONE / 2 && a.U_q24 == ONE / 2);
+}
+
 static void new_ack__restart_sets_last_update_seq_anew(void **state)
 {
 	struct hpcc_params p = params(5);
@@ -1044,6 +1096,8 @@ int main(void)
 		cmocka_unit_test(new_ack__five_additive_steps_then_a_jump),
 		cmocka_unit_test(new_ack__sequence_numbers_wrap),
 		cmocka_unit_test(new_ack__last_update_seq_moves_forward_only),
+		cmocka_unit_test(new_ack__one_U_is_answered_once),
+		cmocka_unit_test(new_ack__what_is_not_heard_of_is_forgotten),
 		cmocka_unit_test(new_ack__restart_sets_last_update_seq_anew),
 		cmocka_unit_test(new_ack__without_measurement_changes_nothing),
 		cmocka_unit_test(pacing_rate__is_W_over_T),

@@ -543,31 +543,26 @@ TEST(option__first_free_slot)
 	}
 }
 
-TEST(option__replaces_the_least_loaded)
+/* However long the queue is, and whoever was there before. */
+TEST(option__records_stay)
 {
-	static const u32 qlen[3] = { 50, 7, 9 };
+	static const u32 types[] = { HPCC_OPT_FORWARD, HPCC_OPT_IDENTIFY };
 	struct hpcc_record r = { .hop = 1, .tag = 9 };
 	struct hpcc_stamp s = port;
-	u8 p[36];
-	u32 i;
+	u8 p[36], before[36];
+	u32 i, k;
 
-	make_option(p, HPCC_OPT_FORWARD, 3, 0, 3);
-	for (i = 0; i < 3; i++) {
-		r.qlen = qlen[i];
-		hpcc_record_encode(p + 4 + 8 * i, &r);
+	s.qlen_ns = ~0ULL;
+	for (i = 0; i < ARRAY_SIZE(types); i++) {
+		make_option(p, types[i], 3, 0, 3);
+		for (k = 0; k < 3; k++)
+			hpcc_record_encode(p + 4 + 8 * k, &r);
+		memcpy(before, p, sizeof(p));
+		before[3] += 0x10;
+		assert_int_equal(hpcc_stamp_option(p, p[1], &s),
+				 HPCC_UNSTAMPED_FULL);
+		assert_memory_equal(p, before, sizeof(p));
 	}
-	s.qlen_ns = 7 << 4;	/* as loaded: stays */
-	assert_int_equal(hpcc_stamp_option(p, p[1], &s), HPCC_UNSTAMPED_FULL);
-	assert_int_equal(p[3] >> 4, 4);
-	s.qlen_ns = 8 << 4;
-	assert_int_equal(hpcc_stamp_option(p, p[1], &s), HPCC_STAMP_REPLACED);
-	hpcc_record_decode(p + 12, &r);
-	assert_int_equal(r.hop, 5);
-	assert_int_equal(r.qlen, 8);
-	hpcc_record_decode(p + 4, &r);
-	assert_int_equal(r.qlen, 50);
-	hpcc_record_decode(p + 20, &r);
-	assert_int_equal(r.qlen, 9);
 }
 
 TEST(option__queue_beyond_the_float)
@@ -633,10 +628,6 @@ TEST(option__identify)
 	assert_int_equal(id.node, 7);
 	assert_int_equal(id.port, 2);
 	assert_int_equal(id.bps, 100000000000ULL);
-	/* An identity is not less loaded than another: nothing is replaced. */
-	assert_int_equal(stamp(p), HPCC_UNSTAMPED_FULL);
-	hpcc_identity_decode(p + 4, &id);
-	assert_int_equal(id.hop, 5);
 }
 
 TEST(option__other_types_untouched)
@@ -776,7 +767,7 @@ int main(void)
 		cmocka_unit_test(walk__without_ethernet),
 		cmocka_unit_test(walk__random_bytes),
 		cmocka_unit_test(option__first_free_slot),
-		cmocka_unit_test(option__replaces_the_least_loaded),
+		cmocka_unit_test(option__records_stay),
 		cmocka_unit_test(option__queue_beyond_the_float),
 		cmocka_unit_test(option__phase),
 		cmocka_unit_test(option__hops_saturate),

@@ -152,7 +152,7 @@ enum hpcc_marking {
  * @HPCC_UNSTAMPED_FRAGMENT: an IP fragment
  * @HPCC_UNSTAMPED_NO_OPTION: TCP without a telemetry option to fill in
  * @HPCC_UNSTAMPED_MALFORMED: truncated, or lengths that contradict each other
- * @HPCC_UNSTAMPED_FULL: all slots taken by links more loaded than ours
+ * @HPCC_UNSTAMPED_FULL: no slot is free, or 15 hops were passed
  * @HPCC_UNSTAMPED_PHASE: the option asks later hops only
  * @HPCC_UNSTAMPED_NO_MEMORY: the header could not be made writable
  * @__HPCC_UNSTAMPED_MAX: number of reasons
@@ -174,7 +174,7 @@ enum hpcc_unstamped {
  * @tx_bytes: bytes sent, link overhead included; since the qdisc was made
  * @tx_packets: packets sent (after GSO split)
  * @stamped: packets that got our record
- * @replaced: of those, records that took a less loaded link's slot
+ * @reserved: 0
  * @unstamped: packets without our record, by enum hpcc_unstamped
  * @drop_limit: packets dropped because the backlog was at its limit
  * @drop_gso: packets dropped because splitting them failed
@@ -199,7 +199,7 @@ struct tc_hpcc_xstats {
 	__u64	tx_bytes;
 	__u64	tx_packets;
 	__u64	stamped;
-	__u64	replaced;
+	__u64	reserved;
 	__u64	unstamped[__HPCC_UNSTAMPED_MAX];
 	__u64	drop_limit;
 	__u64	drop_gso;

@@ -203,10 +203,8 @@ static const char *judge_option(const uint8_t *was, const uint8_t *is, uint32_t 
 	}
 	if (hops >= 15 || hops + 1 <= phase * nr)
 		return "a record that was not asked for";
-	if (has_free && was[place] >> 4)
-		return "a record replaced where a slot was free";
-	if (was[place] >> 4 && was[2] >> 5 != 1)
-		return "an identity replaced";
+	if (was[place] >> 4)
+		return "a record replaced";
 	if (is[place] >> 4 != hops + 1)
 		return "the record's hop";
 	tally->stamped++;

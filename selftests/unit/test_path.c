@@ -1,0 +1,406 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * A path of more hops than a request has slots: the sender's choice of phases
+ * (<hpcc/phase.h>), what switches write (<hpcc/stamp.h>) and the window law
+ * (<hpcc/algo.h>), joined by links of fluid.
+ *
+ * What has to hold: the record of each hop is refreshed within a stated number
+ * of requests, and W follows the load of any link within a stated number of
+ * round trips, whatever the queues of the others are.
+ */
+#include <string.h>
+
+#include "algo.h"
+#include <hpcc/phase.h>
+#include <hpcc/stamp.h>
+
+#define ARRAY_SIZE(a)	(sizeof(a) / sizeof((a)[0]))
+#define MSS		1000
+
+/* ---- phases ------------------------------------------------------------------ */
+
+/* The most requests between two that ask a hop, over all hops. */
+static u32 longest_wait(u32 hops, const u32 *nr, u32 period, u32 requests)
+{
+	u32 asked_at[HPCC_HOPS_MAX + 1] = { 0 };
+	u32 longest = 0, i, hop;
+	u8 asked = 0;
+
+	for (i = 1; i <= requests; i++) {
+		u32 n = nr[i % period];
+		u32 phase;
+
+		/* as the sender does: an echo waits */
+		if (n == 1 && hpcc_phase_needs_slots(asked))
+			n = 3;
+		phase = hpcc_phase_next(&asked, hops, n);
+		assert_true(phase < HPCC_PHASES);
+		for (hop = phase * n + 1; hop <= min(hops, (phase + 1) * n); hop++) {
+			longest = max(longest, i - asked_at[hop]);
+			asked_at[hop] = i;
+		}
+	}
+	for (hop = 1; hop <= hops; hop++)
+		longest = max(longest, requests - asked_at[hop]);
+	return longest;
+}
+
+static void phase_next__equal_requests_take_a_round_each(void **state)
+{
+	u32 hops, n;
+
+	for (hops = 1; hops <= HPCC_HOPS_MAX; hops++)
+		for (n = 2; n <= 4; n++)
+			assert_int_equal(longest_wait(hops, &n, 1, 1000),
+					 (hops + n - 1) / n);
+	for (hops = 1, n = 1; hops <= HPCC_PHASES; hops++)
+		assert_int_equal(longest_wait(hops, &n, 1, 1000), hops);
+	/* 8 one by one, then 7 .. 9, 10 .. 12, 13 .. 15 */
+	assert_int_equal(longest_wait(HPCC_HOPS_MAX, &n, 1, 1000), 11);
+}
+
+/* Requests that share their header with an echo, in any rhythm. */
+static void phase_next__any_mixture_reaches_every_hop(void **state)
+{
+	u64 seed = 3;
+	u32 run, i;
+
+	for (run = 0; run < 20000; run++) {
+		u32 hops = 1 + random_below(&seed, HPCC_HOPS_MAX);
+		u32 period = 1 + random_below(&seed, 16);
+		u32 nr[16];
+
+		for (i = 0; i < period; i++)
+			nr[i] = 1 + random_below(&seed, 3);
+		assert_true(longest_wait(hops, nr, period, 500) <= hops);
+	}
+}
+
+/* The path became shorter, or the hop to ask next cannot be asked. */
+static void phase_next__begins_again(void **state)
+{
+	u8 asked = 9;
+
+	assert_int_equal(hpcc_phase_next(&asked, 4, 3), 3);
+	assert_int_equal(asked, 0);
+	asked = 8;
+	assert_int_equal(hpcc_phase_next(&asked, 15, 1), 0);
+	assert_int_equal(asked, 1);
+	asked = 5;
+	assert_int_equal(hpcc_phase_next(&asked, 0, 3), 1);
+	assert_int_equal(asked, 0);
+}
+
+/* ---- a path -------------------------------------------------------------------- */
+
+/**
+ * struct hop - a link
+ * @others: what others send, of B
+ * @burst: queue that their bursts make; it does not add to what is sent
+ * @queue: bytes of ours and theirs that wait, as time
+ * @tx: time spent
+ * @replaces: a switch that has a record replace the one of the shortest queue
+ */
+struct hop {
+	double others;
+	double burst;
+	double queue;
+	double tx;
+	bool replaces;
+};
+
+/**
+ * struct path - a sender, and the links up to its receiver
+ * @hop: the links
+ * @hops: how many
+ * @mixed: each second request shares its header with an echo
+ * @now: time
+ * @credit: bytes that may leave
+ * @sent: bytes
+ * @requests: how many
+ * @asked: see hpcc_phase_next()
+ * @p: parameters
+ * @a: the sender's state
+ * @way: requests on their way, in the order of sending
+ * @first: of those
+ * @last: behind the last of those
+ */
+struct path {
+	struct hop hop[HPCC_HOPS_MAX];
+	u32 hops;
+	bool mixed;
+	double now;
+	double credit;
+	u32 sent;
+	u32 requests;
+	u8 asked;
+	struct hpcc_params p;
+	struct hpcc_algo a;
+	struct {
+		double due;
+		u32 end_seq;
+		u8 option[36];
+	} way[1024];
+	u32 first, last;
+};
+
+static void path_init(struct path *path, u32 hops)
+{
+	*path = (struct path){ .hops = hops, .now = T_NS, .p = params(5) };
+	hpcc_algo_init(&path->a, &path->p);
+}
+
+/* Links work for a while, with @sends of B from the sender. */
+static void path_work(struct path *path, double ns, double sends)
+{
+	struct hop *h;
+
+	for (h = path->hop; h < path->hop + path->hops; h++) {
+		double rate = h->others + sends;
+		double did = min(h->queue + rate * ns, ns);
+
+		h->queue += rate * ns - did;
+		h->tx += did;
+	}
+	path->now += ns;
+}
+
+static u32 qlen_bits(const u8 *slot)
+{
+	return hpcc_get_be16(slot + 6) & ((1U << HPCC_QLEN_BITS) - 1);
+}
+
+/* A switch that replaces: where no slot is free, the record with the shortest queue. */
+static void replace(u8 *p, const struct hpcc_stamp *s)
+{
+	u32 nr = (p[1] - HPCC_OPT_HEAD_LEN) / HPCC_RECORD_LEN, i;
+	u32 qlen = hpcc_qlen_encode(s->qlen_ns);
+	u8 *best = NULL;
+	u8 one[36];
+
+	for (i = 0; i < nr; i++) {
+		u8 *slot = p + HPCC_OPT_HEAD_LEN + i * HPCC_RECORD_LEN;
+
+		if (qlen_bits(slot) < qlen) {
+			qlen = qlen_bits(slot);
+			best = slot;
+		}
+	}
+	if (!best)
+		return;
+	memcpy(one, p, HPCC_OPT_HEAD_LEN);
+	one[1] = hpcc_opt_len(1);
+	one[3] = ((p[3] >> 4) - 1) << 4;
+	memset(one + HPCC_OPT_HEAD_LEN, 0, HPCC_RECORD_LEN);
+	assert_int_equal(hpcc_stamp_option(one, one[1], s), HPCC_STAMP_WRITTEN);
+	memcpy(best, one + HPCC_OPT_HEAD_LEN, HPCC_RECORD_LEN);
+}
+
+static void path_stamp(struct path *path, u8 *option)
+{
+	u32 i;
+
+	for (i = 0; i < path->hops; i++) {
+		const struct hop *h = &path->hop[i];
+		struct hpcc_stamp s = {
+			.node = i + 1,
+			.ts_ns = path->now,
+			.tx_ns = h->tx,
+			.qlen_ns = h->queue + h->burst,
+		};
+
+		if (hpcc_stamp_option(option, option[1], &s) == HPCC_UNSTAMPED_FULL &&
+		    h->replaces)
+			replace(option, &s);
+	}
+}
+
+/* A segment with a request; its records are back one T later, and what waits. */
+static void path_send(struct path *path)
+{
+	struct hpcc_opt opt = { .type = HPCC_OPT_FORWARD, .nr = 3 };
+	u32 at = path->last++ % ARRAY_SIZE(path->way);
+	double late = 0;
+	u32 i;
+
+	assert_true(path->last - path->first < ARRAY_SIZE(path->way));
+	if (path->mixed && path->requests % 2 && !hpcc_phase_needs_slots(path->asked))
+		opt.nr = 1;
+	path->requests++;
+	opt.flags = hpcc_phase_next(&path->asked, path->hops, opt.nr);
+	memset(path->way[at].option, 0, sizeof(path->way[at].option));
+	hpcc_opt_encode(path->way[at].option, 253, &opt);
+	path_stamp(path, path->way[at].option);
+	for (i = 0; i < path->hops; i++)
+		late += path->hop[i].queue;
+	path->sent += MSS;
+	path->way[at].end_seq = path->sent;
+	path->way[at].due = path->now + T_NS + late;
+}
+
+static void path_ack(struct path *path, const u8 *option, u32 end_seq)
+{
+	struct hpcc_sample s[4];
+	struct hpcc_opt opt;
+	u32 n = 0, i;
+
+	assert_int_equal(hpcc_opt_decode(option, option[1], &opt), 0);
+	for (i = 0; i < opt.nr; i++) {
+		struct hpcc_record r;
+		const struct hpcc_link *l;
+
+		hpcc_record_decode(option + hpcc_opt_len(i), &r);
+		if (!r.hop)
+			continue;
+		l = &path->a.L[r.hop - 1];
+		s[n++] = (struct hpcc_sample){
+			.hop = r.hop,
+			.tag = r.tag,
+			.ts = hpcc_counter_extend(l->valid ? l->ts : 1 << 30 | r.ts, r.ts),
+			.tx = hpcc_counter_extend(l->valid ? l->tx : 1 << 30 | r.tx, r.tx),
+			.qlen = r.qlen,
+		};
+	}
+	if (n)
+		hpcc_new_ack(&path->a, &path->p, s, n, end_seq, path->sent);
+}
+
+static double share(const struct path *path)
+{
+	return (double)path->a.W_q16 / path->p.W_max_q16;
+}
+
+/* Run for so many round trips: ACKs come, and segments leave at W / T. */
+static void path_run(struct path *path, u32 rtts)
+{
+	double end = path->now + (double)rtts * T_NS;
+	const double step = T_NS / 250.;
+
+	while (path->now < end) {
+		while (path->first != path->last &&
+		       path->way[path->first % ARRAY_SIZE(path->way)].due <= path->now) {
+			u32 at = path->first++ % ARRAY_SIZE(path->way);
+
+			path_ack(path, path->way[at].option, path->way[at].end_seq);
+		}
+		path_work(path, step, share(path));
+		path->credit += share(path) * W_INIT / T_NS * step;
+		for (; path->credit >= MSS; path->credit -= MSS)
+			path_send(path);
+	}
+}
+
+/* What W has to be where the fullest link has this load of others. */
+static void expect_share(const struct path *path, double others)
+{
+	double want = 0.95 - others;
+
+	if (share(path) >= want * 0.85 && share(path) <= want * 1.1)
+		return;
+	print_error("W is %.4f of W_init, not %.2f\n", share(path), want);
+	fail();
+}
+
+/* What the law itself takes, with one link whose record is in every ACK: W falls
+ * below what is right, as a queue has to drain, and comes back maxStage + 1 round
+ * trips at a time; once the load has left it has two such steps to go.
+ */
+#define SETTLES_RTTS	80
+#define RISES_RTTS	30
+
+/* The load of others goes from link to link. The last two always have a little
+ * queue, which is longer than none.
+ */
+static void load_wanders(u32 hops, bool mixed)
+{
+	struct path path;
+	u32 i;
+
+	path_init(&path, hops);
+	path.mixed = mixed;
+	path.hop[hops - 1].burst = T_NS / 50;
+	if (hops > 1)
+		path.hop[hops - 2].burst = T_NS / 50;
+	path_run(&path, RISES_RTTS);
+	for (i = 0; i < hops; i++) {
+		struct hop *h = &path.hop[i * 4 % hops];
+
+		h->others = 0.6;
+		path_run(&path, SETTLES_RTTS);
+		expect_share(&path, 0.6);
+		h->others = 0;
+		path_run(&path, RISES_RTTS);
+		expect_share(&path, 0);
+	}
+}
+
+static void path__W_follows_the_fullest_link(void **state)
+{
+	static const u32 hops[] = { 1, 2, 3, 4, 5, 7, 9, 11, 15 };
+	u32 i;
+
+	for (i = 0; i < ARRAY_SIZE(hops); i++) {
+		load_wanders(hops[i], false);
+		load_wanders(hops[i], true);
+	}
+}
+
+/* Hop 1 was loaded, and is not. Such switches keep its record out as long as its
+ * queue is the shortest.
+ */
+static void load_left(struct path *path, bool mixed)
+{
+	u32 i;
+
+	path_init(path, 5);
+	path->mixed = mixed;
+	path->hop[3].burst = T_NS / 50;
+	path->hop[4].burst = T_NS / 50;
+	for (i = 0; i < path->hops; i++)
+		path->hop[i].replaces = true;
+	path_run(path, RISES_RTTS);
+	path->hop[0].others = 0.6;
+	path_run(path, SETTLES_RTTS);
+	path->hop[0].others = 0;
+}
+
+/* What it said last counts for HPCC_LINK_ROUNDS round trips. */
+static void path__W_rises_behind_switches_that_replace(void **state)
+{
+	u32 mixed;
+
+	for (mixed = 0; mixed < 2; mixed++) {
+		struct path path;
+
+		load_left(&path, mixed);
+		path_run(&path, HPCC_LINK_ROUNDS + RISES_RTTS);
+		expect_share(&path, 0);
+	}
+}
+
+/* In that time it is answered once. */
+static void path__one_record_is_answered_once(void **state)
+{
+	struct path path;
+	double before;
+
+	load_left(&path, false);
+	path_run(&path, 1);
+	before = share(&path);
+	path_run(&path, HPCC_LINK_ROUNDS / 2);
+	assert_near(share(&path), before, 0.0001);
+}
+
+int main(void)
+{
+	static const struct CMUnitTest tests[] = {
+		cmocka_unit_test(phase_next__equal_requests_take_a_round_each),
+		cmocka_unit_test(phase_next__any_mixture_reaches_every_hop),
+		cmocka_unit_test(phase_next__begins_again),
+		cmocka_unit_test(path__W_follows_the_fullest_link),
+		cmocka_unit_test(path__W_rises_behind_switches_that_replace),
+		cmocka_unit_test(path__one_record_is_answered_once),
+	};
+
+	return hpcc_run_tests(tests);
+}
