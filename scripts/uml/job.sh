@@ -9,6 +9,9 @@
 #	local tree mem timeout
 #	local -a modules rw ro env kernel
 
+# shellcheck source=scripts/debian.sh
+. "$HERE/../debian.sh"
+
 # job_option NAME VALUE: one of those that both kinds have; fails if it is none.
 # shellcheck disable=SC2034 # the caller's
 job_option()
