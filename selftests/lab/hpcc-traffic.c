@@ -38,6 +38,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/ioctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/timerfd.h>
 #include <time.h>
@@ -55,6 +56,9 @@
 
 /* Beyond that, every second sample is dropped and the interval doubled. */
 #define SAMPLES_MAX	1024
+
+/* Open files that 1,000 flows in 300 namespaces need, and some. */
+#define FILES_MAX	4096
 
 /* Time from the last handshake to time zero: its packets have drained. */
 #define SETTLE_NS	1000000ULL
@@ -547,11 +551,26 @@ static void write_result(const char *path)
 		die("%s: %s", path, strerror(errno));
 }
 
+/* Two sockets for each flow; a namespace takes two more. */
+static void raise_limits(void)
+{
+	struct rlimit limit = {};
+
+	getrlimit(RLIMIT_NOFILE, &limit);
+	if (limit.rlim_cur != RLIM_INFINITY && limit.rlim_cur < FILES_MAX)
+		limit.rlim_cur = FILES_MAX;
+	if (limit.rlim_max < limit.rlim_cur)
+		limit.rlim_max = limit.rlim_cur;
+	if (setrlimit(RLIMIT_NOFILE, &limit))
+		die("RLIMIT_NOFILE: %s", strerror(errno));
+}
+
 static void traffic(const char *out)
 {
 	struct epoll_event tick = { .events = EPOLLIN | EPOLLET, .data.u64 = UINT64_MAX };
 	unsigned int i;
 
+	raise_limits();
 	make_pattern();
 	at_from = calloc(nr_ports, sizeof(*at_from));
 	at_until = calloc(nr_ports, sizeof(*at_until));
