@@ -969,7 +969,7 @@ class Ktap(unittest.TestResult):
         self.failed = 0
 
     def _line(self, word, test, more=""):
-        name = re.sub(r"^test_", "", test.id().rsplit(".", 1)[-1])
+        name = test.id().rsplit(".", 1)[-1].removeprefix("test_")
         print(f"{word} {self.testsRun} - {type(test).__name__}__{name}{more}", flush=True)
 
     def _not_ok(self, test, err):
@@ -998,11 +998,17 @@ class Ktap(unittest.TestResult):
 
 def main(wanted):
     suite = unittest.TestSuite()
+    known = []
     for case in (Units, Scenario, Topology, Plan, Results, Report, Bench, CommandLine, Boot,
                  Guest):
         for name in unittest.defaultTestLoader.getTestCaseNames(case):
-            if not wanted or any(word in f"{case.__name__}__{name}" for word in wanted):
+            known.append(f"{case.__name__}__{name.removeprefix('test_')}")
+            if not wanted or any(word in known[-1] for word in wanted):
                 suite.addTest(case(name))
+    for word in wanted:
+        if not any(word in name for name in known):
+            print(f"KTAP version 1\nBail out! no test {word}; there are {' '.join(known)}")
+            return 2
     print(f"KTAP version 1\n1..{suite.countTestCases()}", flush=True)
     result = Ktap()
     with contextlib.redirect_stderr(io.StringIO()):

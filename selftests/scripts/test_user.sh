@@ -6,12 +6,12 @@
 # of this test's caller; all else is built.
 
 TOP=$(dirname "$(readlink -f "$0")")/../..
+# shellcheck source=selftests/scripts/ktap.sh
+. "$TOP/selftests/scripts/ktap.sh"
 WORK=$(mktemp -d)
 chmod 755 "$WORK"
 KERNEL=
 trap cleanup EXIT
-# shellcheck source=selftests/scripts/ktap.sh
-. "$TOP/selftests/scripts/ktap.sh"
 
 SCENARIO='[topology]
 kind = "star"
