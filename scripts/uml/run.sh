@@ -143,14 +143,14 @@ list_mounts()
 # The guest's root.
 lay_out()
 {
-	local type source place
+	local place
 
 	mkdir "$JOB"/{dirs,root,root/{dev,mnt,proc,run,sys,tmp}}
 	list_mounts > "$JOB/root/mounts"
 	if [ -n "$bare" ]; then
 		mkdir "$JOB/root/etc"
 		cp /etc/ld.so.cache "$JOB/root/etc"
-		while read -r type source place; do
+		while read -r _ _ place; do
 			mkdir -p "$JOB/root$place"
 		done < "$JOB/root/mounts"
 	fi

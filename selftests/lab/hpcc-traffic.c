@@ -57,7 +57,7 @@
 /* Beyond that, every second sample is dropped and the interval doubled. */
 #define SAMPLES_MAX	1024
 
-/* Open files that 1,000 flows in 300 namespaces need, and some. */
+/* Open files: 1,000 flows have two each. */
 #define FILES_MAX	4096
 
 /* Time from the last handshake to time zero: its packets have drained. */
@@ -551,26 +551,12 @@ static void write_result(const char *path)
 		die("%s: %s", path, strerror(errno));
 }
 
-/* Two sockets for each flow; a namespace takes two more. */
-static void raise_limits(void)
-{
-	struct rlimit limit = {};
-
-	getrlimit(RLIMIT_NOFILE, &limit);
-	if (limit.rlim_cur != RLIM_INFINITY && limit.rlim_cur < FILES_MAX)
-		limit.rlim_cur = FILES_MAX;
-	if (limit.rlim_max < limit.rlim_cur)
-		limit.rlim_max = limit.rlim_cur;
-	if (setrlimit(RLIMIT_NOFILE, &limit))
-		die("RLIMIT_NOFILE: %s", strerror(errno));
-}
-
 static void traffic(const char *out)
 {
 	struct epoll_event tick = { .events = EPOLLIN | EPOLLET, .data.u64 = UINT64_MAX };
+	const struct rlimit files = { FILES_MAX, FILES_MAX };
 	unsigned int i;
 
-	raise_limits();
 	make_pattern();
 	at_from = calloc(nr_ports, sizeof(*at_from));
 	at_until = calloc(nr_ports, sizeof(*at_until));
@@ -578,6 +564,7 @@ static void traffic(const char *out)
 	epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
 	if (!at_from || !at_until || !at_end || epoll_fd < 0 || timer_fd < 0 ||
+	    setrlimit(RLIMIT_NOFILE, &files) ||
 	    epoll_ctl(epoll_fd, EPOLL_CTL_ADD, timer_fd, &tick))
 		die("set-up: %s", strerror(errno));
 	open_ports();

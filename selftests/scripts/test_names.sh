@@ -74,7 +74,7 @@ whole()
 {
 	local file
 
-	for file in scripts/test_{build,check,kselftest,names,neutral,user,vm} debug/bugs vm/icount; do
+	for file in scripts/test_{build,check,kselftest,names,neutral,style,user,vm} debug/bugs vm/icount; do
 		said 2 "KTAP version 1|Bail out! ${file##*/}.sh takes no names of tests, but was given \"a b\"" \
 			"$TOP/selftests/$file.sh" a b || return 1
 	done
