@@ -19,10 +19,10 @@
 #   --seed N        seed of its random numbers (1)
 #   --timeout S     give up after S seconds of real time (600)
 #   --kernel ARG    one more argument for the kernel's command line
+#   --interactive   COMMAND reads this terminal, line by line
 #   --real-time     the guest's clock is the host's, and computing takes time
 #
-# Where standard input is a terminal, COMMAND reads it line by line. HPCC_MODDIR and
-# TC_LIB_DIR are passed on. Exit status 124: timed out, 125: the
+# HPCC_MODDIR and TC_LIB_DIR are passed on. Exit status 124: timed out, 125: the
 # guest died without telling a status (its console output is shown).
 set -euo pipefail
 
@@ -176,9 +176,10 @@ boot()
 	ln -s "$(readlink -f "$tree/linux")" "$JOB/linux"
 	cd "$JOB"
 	exec 3< /dev/null
-	if [ -t 0 ]; then
+	# UML makes its terminal non-blocking, so the input comes by another.
+	if [ -n "$interactive" ]; then
 		touch interactive
-		exec 3< <(exec cat)
+		exec 3< <(exec cat /dev/tty)
 	fi
 	env -i TMPDIR=memory HOME=. UML_RANDOM_SEED="$seed" \
 		"$(command -v timeout)" --foreground -k 5 "$timeout" "${fixed[@]}" \
@@ -198,7 +199,7 @@ boot()
 
 main()
 {
-	local tree='' mem=1G seed=1 timeout=600 bare='' dir=''
+	local tree='' mem=1G seed=1 timeout=600 bare='' interactive='' dir=''
 	local -a modules=() rw=() ro=() env=() kernel=()
 	local -A at=()
 	local -a clock=(time-travel=inf-cpu "time-travel-start=${EPOCH}000000000")
@@ -209,6 +210,12 @@ main()
 		--seed) seed=$2 ;;
 		--real-time) clock=(); shift; continue ;;
 		--bare) bare=1; shift; continue ;;
+		--interactive)
+			[ -t 0 ] || die "--interactive: standard input is no terminal"
+			interactive=1
+			shift
+			continue
+			;;
 		*) job_option "$1" "${2:-}" || die "unknown option $1; see the head of $0" ;;
 		esac
 		shift 2

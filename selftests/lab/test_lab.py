@@ -950,6 +950,20 @@ class Boot(unittest.TestCase):
                     found.append(cwd.parent.name)
         return found
 
+    def test_interactive(self):
+        """A shell for a terminal's user."""
+        master, terminal = os.openpty()
+        self.addCleanup(os.close, master)
+        with subprocess.Popen(["setsid", "--ctty", RUN, "--interactive", "bash"], stdin=terminal,
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
+            os.close(terminal)
+            os.write(master, b"echo $((6 * 7))\nexit 9\n")
+            self.assertIn("42\n", process.stdout.read())
+        self.assertEqual(process.returncode, 9)
+        done = self.guest("--interactive", "true", stdin=subprocess.DEVNULL)
+        self.assertEqual(done.returncode, 125)
+        self.assertIn("no terminal", done.stderr)
+
     def test_panic(self):
         done = self.guest("--kernel", "init=/nonexistent", "true")
         self.assertEqual(done.returncode, 125)
