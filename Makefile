@@ -10,6 +10,8 @@ PREFIX	?= /usr/local
 BINDIR	?= $(PREFIX)/bin
 MANDIR	?= $(PREFIX)/share/man
 DATADIR	?= $(PREFIX)/share/hpcc
+# An ordinary user's PATH lacks depmod, dkms, ip and tc.
+export PATH := $(PATH):/usr/local/sbin:/usr/sbin:/sbin
 # Where tc looks for plugins; Debian has it below the multiarch directory.
 MULTIARCH := $(shell $(CC) -print-multiarch 2>/dev/null)
 TC_LIB_DIR ?= $(firstword $(wildcard /usr/lib/$(MULTIARCH)/tc /usr/lib64/tc) /usr/lib/tc)
@@ -62,29 +64,34 @@ help:
 deps:
 	@scripts/install-deps
 
+deps-bench:
+	@scripts/install-deps lab test vm
+
+deps-test:
+	@scripts/install-deps lab test
+
 demo: deps plugin tools
 	@scripts/hpcc-lab compare $(DEMO) --cc $(DEMO_CC) --seed $(SEED) --out $(OUT)/demo
 
 bench-core bench-ldcp: deps plugin tools
 	@scripts/$@
 
-bench-kernel: deps plugin tools
-	@scripts/install-deps vm
+bench-kernel: deps-bench plugin tools
 	@scripts/$@
 
 check:
-	@scripts/install-deps lab vm
+	@scripts/install-deps lab test vm
 	@scripts/check
 
-check-unit check-replay check-fuzz check-scripts check-lab check-net check-style: deps
+check-unit check-replay check-fuzz check-scripts check-lab check-net check-style: deps-test
 	@scripts/check $(@:check-%=%) $(T)
 
-check-uml: deps
+check-uml: deps-test
 	@HPCC_KERNEL=$(KERNEL) scripts/check net $(T)
 
 FUZZ_SECONDS ?= 60
 
-fuzz: deps
+fuzz: deps-test
 	@$(MAKE) -s --no-print-directory -C selftests/fuzz -j 2
 	@selftests/fuzz/run.py --keep --seconds $(FUZZ_SECONDS) $(T)
 
@@ -93,42 +100,41 @@ FUZZ_PACKETS ?= 10000000
 FUZZ_MESSAGES ?= 100000
 FUZZ_SEED ?= 1
 
-fuzz-packets fuzz-netlink: deps
+fuzz-packets fuzz-netlink: deps-test
 	@HPCC_KERNEL=$(or $(KERNEL),$(if $(DEBUG),7.2)) HPCC_FUZZ_PACKETS=$(FUZZ_PACKETS) \
 		HPCC_FUZZ_MESSAGES=$(FUZZ_MESSAGES) HPCC_FUZZ_SEED=$(FUZZ_SEED) \
 		HPCC_TIMEOUT=86400 HPCC_CHECK_TIMEOUT=86400 \
 		scripts/check $(if $(DEBUG),debug,net) $(subst -,_,$@)
 
 check-vm:
-	@scripts/install-deps lab vm
+	@scripts/install-deps lab test vm
 	@HPCC_KERNEL=$(KERNEL) HPCC_VM_ACCEL=$(or $(ACCEL),$(HPCC_VM_ACCEL)) scripts/check vm $(T)
 
-check-neutral: deps
-	@scripts/install-deps vm
-	@scripts/install-deps neutral
+check-neutral:
+	@scripts/install-deps lab test vm neutral
 	@scripts/neutral $(T)
 
-check-debug: deps
+check-debug: deps-test
 	@HPCC_KERNEL=$(or $(KERNEL),7.2) scripts/check debug $(T)
 
 check-smp check-kcsan:
-	@scripts/install-deps lab vm
+	@scripts/install-deps lab test vm
 	@HPCC_SMP_DEBUG=$(if $(filter check-smp,$@),kasan,kcsan) HPCC_KERNEL=$(KERNEL) SCRIPT_S=1200 \
 		scripts/check vm $(T)
 
 check-nic:
-	@scripts/install-deps lab vm
+	@scripts/install-deps lab test vm
 	@HPCC_KERNEL=$(KERNEL) scripts/check selftests/vm/nic.sh
 
 check-icount:
-	@scripts/install-deps lab vm
+	@scripts/install-deps lab test vm
 	@HPCC_KERNEL=$(KERNEL) scripts/check selftests/vm/icount.sh
 
 check-all:
-	@scripts/install-deps lab vm deb neutral
+	@scripts/install-deps lab test vm deb neutral
 	@scripts/check-all $(T)
 
-style:
+style: deps-test
 	@scripts/style
 
 # ---- a kernel of one's own
@@ -171,7 +177,7 @@ KBUILD_FILES := $(filter-out %.mod.c,Kbuild dkms.conf $(wildcard scripts/kbuild/
 	include/hpcc/* include/uapi/linux/*.h kmod/Kbuild kmod/*.[ch] \
 	qdisc/Kbuild qdisc/Makefile qdisc/*.[ch]))
 # What hpcc-lab builds guests and modules from, with itself.
-LAB_FILES := $(KBUILD_FILES) scripts/hpcc-lab scripts/root.sh $(wildcard scripts/lab/*.py \
+LAB_FILES := $(KBUILD_FILES) scripts/hpcc-lab scripts/debian.sh scripts/root.sh $(wildcard scripts/lab/*.py \
 	scripts/uml/* scripts/vm/* scripts/scenarios/*.toml selftests/lab/*.[ch] selftests/unit/shim/*/*.h)
 
 # What does not depend on the kernel.
@@ -233,7 +239,7 @@ clean:
 	find scripts selftests -name __pycache__ -prune -exec rm -rf {} +
 	rm -rf $(OUT)
 
-.PHONY: all help deps demo bench-core bench-ldcp bench-kernel check check-unit check-replay check-fuzz fuzz fuzz-packets fuzz-netlink \
+.PHONY: all help deps deps-bench deps-test demo bench-core bench-ldcp bench-kernel check check-unit check-replay check-fuzz fuzz fuzz-packets fuzz-netlink \
 	check-scripts check-lab check-net check-style check-uml check-vm check-debug check-neutral check-smp check-kcsan \
 	check-nic check-icount check-all style modules \
 	kernel-ready plugin tools install install-user uninstall \

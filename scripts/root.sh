@@ -17,6 +17,8 @@
 
 ROOT_HERE=$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")
 ROOT_CACHE=${HPCC_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/hpcc}
+# shellcheck source=scripts/debian.sh
+. "$ROOT_HERE/debian.sh"
 # shellcheck source=scripts/uml/suites.sh
 . "$ROOT_HERE/uml/suites.sh"
 # openssl makes the key of dkms.

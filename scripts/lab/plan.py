@@ -9,6 +9,7 @@ hardware addresses, neighbours and forwarding entries are static.
 import shlex
 
 from . import units
+from .scenario import W_AI_MAX
 
 PREFIX = "hpcc-"
 PORT_BASE = 5001
@@ -33,7 +34,7 @@ def w_ai_bytes(scenario, base_rtt_ns):
     kind, value = scenario.cc["w_ai"]
     if kind == "rate":
         value = value * base_rtt_ns // (8 * 10**9)
-    return max(value, 1)
+    return min(max(value, 1), W_AI_MAX)
 
 
 def base_rtt_ns(scenario, topology, host=None):

@@ -18,6 +18,8 @@ from . import results, topology
 
 UML = Path(__file__).resolve().parents[1] / "uml"
 VM = UML.parent / "vm"
+# What a guest knows the plan's directory and that of our modules and tools by.
+JOB, TOOLS = "/tmp/lab", "/tmp/tools"
 # Real time after which a guest is given up, in seconds.
 PATIENCE_S = 1800
 
@@ -111,21 +113,21 @@ class Uml:
                              "building the modules")
 
     @staticmethod
-    def seeded(seed):
-        """What makes its random numbers the same again."""
-        return ["--seed", str(seed)]
+    def repeatable(seed):
+        """What makes an equal run the same again: the seed, and nothing of this host."""
+        return ["--bare", "--seed", str(seed)]
 
     def command(self, directory, scenario, seed):
         """The command that runs the plan in directory."""
         megabytes = 768 + 24 * min(len(scenario.flows), 64)
-        argv = [str(self.run), "--tree", self.tree, *self.seeded(seed),
-                "--mem", f"{megabytes}M", "--rw", directory, "--ro", self.tools,
-                "--timeout", str(PATIENCE_S), "--module", f"{self.tools}/sch_hpcc.ko"]
+        argv = [str(self.run), "--tree", self.tree, *self.repeatable(seed),
+                "--mem", f"{megabytes}M", "--rw", directory, "--at", JOB, "--dir", JOB,
+                "--ro", self.tools, "--at", TOOLS, "--timeout", str(PATIENCE_S), "--module", f"{self.tools}/sch_hpcc.ko"]
         for cc in scenario.cc_names():
             if cc in ("hpcc", "ldcp"):
                 argv += ["--module", f"{self.tools}/tcp_{cc}.ko"]
-        return argv + ["--env", f"HPCC_TRAFFIC={self.tools}/hpcc-traffic",
-                       "--env", f"TC_LIB_DIR={self.tools}", "--", "sh", "main.sh"]
+        return argv + ["--env", f"HPCC_TRAFFIC={TOOLS}/hpcc-traffic",
+                       "--env", f"TC_LIB_DIR={TOOLS}", "--", "sh", "main.sh"]
 
     @staticmethod
     def environment():
@@ -141,7 +143,7 @@ class Vm(Uml):
     kernel, run = VM / "kernel.sh", VM / "run.sh"
 
     @staticmethod
-    def seeded(seed):
+    def repeatable(seed):
         """Nothing makes two runs equal in real time."""
         return []
 

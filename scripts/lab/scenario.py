@@ -10,16 +10,33 @@ import tomllib
 from dataclasses import dataclass, field
 
 from . import units
+from .topology import ETHERNET_BYTES, Topology
 
 CC_NAMES = ("hpcc", "ldcp", "cubic", "dctcp", "bbr", "reno")
 KINDS = ("star", "chain", "dumbbell")
 HOSTS_MAX = 300
 SWITCHES_MAX = 30
 FLOWS_MAX = 1000
+# net.hpcc.w_ai, in bytes.
+W_AI_MAX = 1 << 30
 
 
 class ScenarioError(Exception):
     """One line for the user."""
+
+    def __str__(self):
+        return re.sub(r"[\x00-\x1f\x7f]", " ", super().__str__())
+
+
+def _short(text):
+    return text if len(text) <= 80 else text[:77] + "..."
+
+
+def _shown(value):
+    try:
+        return _short(repr(value))
+    except ValueError:      # an integer with too many digits for repr()
+        return "a very long number"
 
 
 def _integer(low, high):
@@ -32,7 +49,7 @@ def _integer(low, high):
 
 def _choice(*allowed):
     def parse(value):
-        if value in allowed and not isinstance(value, bool):
+        if any(value == choice and type(value) is type(choice) for choice in allowed):
             return value
         raise ValueError("one of " + ", ".join(str(a) for a in allowed))
     return parse
@@ -59,10 +76,13 @@ def _w_ai(value):
     except ValueError:
         pass
     try:
-        return ("bytes", units.size(value))
+        n = units.size(value)
     except ValueError:
-        raise ValueError('bytes per update such as "26B", or a rate such as "50Mbit" '
-                         "(times base_rtt)") from None
+        n = 0
+    if not 1 <= n <= W_AI_MAX:
+        raise ValueError('1 byte to 1GiB per update such as "26B", or a rate such as "50Mbit" '
+                         "(times base_rtt)")
+    return ("bytes", n)
 
 
 def _base_rtt(value):
@@ -78,7 +98,7 @@ def _base_rtt(value):
 
 
 def _host(value):
-    if isinstance(value, str) and re.fullmatch(r"h\d+(\.\.h\d+)?", value):
+    if isinstance(value, str) and re.fullmatch(r"h[0-9]{1,4}(\.\.h[0-9]{1,4})?", value):
         return value
     raise ValueError('a host such as "h0", or several such as "h0..h15"')
 
@@ -88,6 +108,21 @@ def _bytes(value):
     if n < 1:
         raise ValueError("at least 1B")
     return n
+
+
+def _queue(value):
+    """What the qdisc holds in 32 bits."""
+    n = _bytes(value)
+    if n >= 1 << 32:
+        raise ValueError("less than 4GiB")
+    return n
+
+
+def _delay(value):
+    ns = units.time(value)
+    if ns > 10**9:
+        raise ValueError("a time of at most 1s")
+    return ns
 
 
 def _flow_bytes(value):
@@ -113,9 +148,9 @@ KEYS = {
     },
     "link": {
         "rate": (units.rate, 100 * 10**9),
-        "delay": (units.time, 1000),
+        "delay": (_delay, 1000),
         "overhead": (_integer(0, 256), 24),
-        "buffer": (units.size, 32 * 10**6),
+        "buffer": (_queue, 32 * 10**6),
         "mtu": (_integer(576, 9000), 1500),
     },
     "cc": {
@@ -136,10 +171,10 @@ KEYS = {
     },
     "qdisc": {
         "marking": (_choice("off", "ldcp"), "off"),
-        "kmin": (_bytes, None),
-        "kmax": (_bytes, None),
+        "kmin": (_queue, None),
+        "kmax": (_queue, None),
         "pmax": (units.fraction, None),
-        "knonect": (_bytes, None),
+        "knonect": (_queue, None),
     },
     "flow": {
         "from": (_host, ...),
@@ -160,7 +195,7 @@ KEYS = {
         "data_loss": (units.fraction, 0.0),
         "ack_loss": (units.fraction, 0.0),
         "reorder": (units.fraction, 0.0),
-        "reorder_delay": (units.time, 1000),
+        "reorder_delay": (_delay, 1000),
     },
 }
 
@@ -207,7 +242,7 @@ def _section(name, given, where):
     prefix = f"{where}." if where else ""
     for key in given:
         if key not in known:
-            raise ScenarioError(f"{prefix}{key}: unknown key; allowed: {', '.join(known)}")
+            raise ScenarioError(f"{prefix}{_short(key)}: unknown key; allowed: {', '.join(known)}")
     values = {}
     for key, (parse, default) in known.items():
         if key not in given:
@@ -219,21 +254,36 @@ def _section(name, given, where):
             values[key] = parse(given[key])
         except ValueError as err:
             raise ScenarioError(
-                f"{prefix}{key} = {given[key]!r}: has to be {err}") from None
+                f"{prefix}{key} = {_shown(given[key])}: has to be {err}") from None
     return values
+
+
+def _check_tables(data):
+    """What --set and --cc change: tables are tables, and flow a list of some."""
+    for key in KEYS:
+        if key and key != "flow" and not isinstance(data.get(key, {}), dict):
+            raise ScenarioError(f"{key}: has to be a table, [{key}], with the keys "
+                                + ", ".join(KEYS[key]))
+    flows = data.get("flow", [])
+    if not isinstance(flows, list) or not all(isinstance(flow, dict) for flow in flows):
+        raise ScenarioError("flow: has to be tables, [[flow]], with the keys "
+                            + ", ".join(KEYS["flow"]))
 
 
 def _set(data, assignment):
     """One --set section.key=value; flow.key sets all flows, flow.N.key one."""
     match = re.fullmatch(r"([A-Za-z_0-9.]+)=(.*)", assignment, re.S)
     if not match:
-        raise ScenarioError(f"--set {assignment}: has to be section.key=value")
+        raise ScenarioError(f"--set {_short(assignment)}: has to be section.key=value")
     path, text = match[1].split("."), match[2]
     try:
         value = tomllib.loads(f"v = {text}")["v"]
-    except tomllib.TOMLDecodeError:
+    except (ValueError, RecursionError):
         value = text
     *section, key = path
+    if not section and key not in KEYS[""]:
+        raise ScenarioError(f"--set {_short(assignment)}: has to be section.key=value, or one of "
+                            + ", ".join(f"{name}=value" for name in KEYS[""]))
     if not section:
         data[key] = value
     elif section == ["flow"]:
@@ -242,12 +292,13 @@ def _set(data, assignment):
     elif section[0] == "flow" and len(section) == 2 and section[1].isdigit():
         flows = data.get("flow", [])
         if int(section[1]) >= len(flows):
-            raise ScenarioError(f"--set {assignment}: there are {len(flows)} flow tables")
+            raise ScenarioError(f"--set {_short(assignment)}: there are {len(flows)} [[flow]] tables")
         flows[int(section[1])][key] = value
-    elif len(section) == 1:
+    elif len(section) == 1 and section[0] in KEYS and section[0]:
         data.setdefault(section[0], {})[key] = value
     else:
-        raise ScenarioError(f"--set {assignment}: has to be section.key=value")
+        raise ScenarioError(f"--set {_short(assignment)}: has to be section.key=value; sections: "
+                            + ", ".join(name for name in KEYS if name))
 
 
 def _set_cc(data, cc):
@@ -304,14 +355,15 @@ def _expand(given, hosts, cc):
         values = _section("flow", table, where)
         sinks = _host_list(values["to"], hosts, f"{where}.to")
         if len(sinks) != 1:
-            raise ScenarioError(f"{where}.to = {values['to']!r}: has to be one host")
+            raise ScenarioError(f"{where}.to = {_shown(values['to'])}: has to be one host")
+        start = values["start"]
         for src in _host_list(values["from"], hosts, f"{where}.from"):
             if src == sinks[0]:
                 raise ScenarioError(f"{where}: from and to are both {src}")
-            for copy in range(values["count"]):
-                flows.append(Flow(len(flows), src, sinks[0], values["bytes"],
-                                  values["start"] + copy * values["spacing"],
+            for _ in range(values["count"]):
+                flows.append(Flow(len(flows), src, sinks[0], values["bytes"], start,
                                   values["cc"] or cc))
+                start += values["spacing"]
     if len(flows) > FLOWS_MAX:
         raise ScenarioError(f"flow: {len(flows)} flows; at most {FLOWS_MAX} are possible")
     return flows
@@ -330,6 +382,10 @@ def _check_measure(measure, flows):
 
 def _check_qdisc(qdisc, link):
     """What tc would refuse, as far as the scenario itself gives it."""
+    packet = link["mtu"] + ETHERNET_BYTES + link["overhead"]
+    if link["buffer"] < packet:
+        raise ScenarioError(f"link.buffer = {link['buffer']}: has to hold a packet of link.mtu, "
+                            f"{packet} bytes with its header and link.overhead")
     for key in ("kmin", "kmax", "pmax", "knonect"):
         value = qdisc[key]
         if value is None:
@@ -351,13 +407,26 @@ def _check_impair(impair, link):
                             "least 1us")
 
 
+def _check_base_rtt(scenario):
+    """What a module would refuse as base_rtt_ns; only these two ask for one."""
+    if scenario.cc["base_rtt"] != "auto" or not {"hpcc", "ldcp"} & set(scenario.cc_names()):
+        return
+    shape = Topology(scenario)
+    for src, dst in dict.fromkeys((flow.src, flow.dst) for flow in scenario.flows):
+        ns = shape.base_rtt_ns(src, dst)
+        if not 1000 <= ns <= 10**9:
+            raise ScenarioError(f"link.delay = {scenario.link['delay']} ns: the base RTT from {src} "
+                                f"to {dst} is {ns} ns; has to be from 1us to 1s, or give cc.base_rtt")
+
+
 def build(data, name):
     """Check parsed TOML and return a Scenario."""
+    _check_tables(data)
     tables = [key for key in KEYS if key]
     for key in data:
         if key not in KEYS[""] and key not in tables:
             allowed = ", ".join([*KEYS[""], *(f"[{t}]" for t in tables)])
-            raise ScenarioError(f"{key}: unknown key; allowed: {allowed}")
+            raise ScenarioError(f"{_short(key)}: unknown key; allowed: {allowed}")
     top = _section("", {k: v for k, v in data.items() if k in KEYS[""]}, "")
     parts = {t: _section(t, data.get(t, {}), t) for t in tables if t != "flow"}
     _shape(parts["topology"])
@@ -367,7 +436,19 @@ def build(data, name):
     _check_impair(parts["impair"], parts["link"])
     if top["ip"] == 6 and parts["link"]["mtu"] < 1280:
         raise ScenarioError(f"link.mtu = {parts['link']['mtu']}: IPv6 needs 1280 or more")
-    return Scenario(name=name, flows=flows, **top, **parts)
+    scenario = Scenario(name=name, flows=flows, **top, **parts)
+    _check_base_rtt(scenario)
+    return scenario
+
+
+def load_data(data, name, settings=(), cc=None):
+    """Apply --set and --cc to parsed TOML, check."""
+    _check_tables(data)
+    for assignment in settings:
+        _set(data, assignment)
+    if cc is not None:
+        _set_cc(data, cc)
+    return build(data, name)
 
 
 def load(path, settings=(), cc=None):
@@ -377,13 +458,9 @@ def load(path, settings=(), cc=None):
             data = tomllib.load(file)
     except OSError as err:
         raise ScenarioError(f"{path}: {err.strerror}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as err:
+    except (ValueError, RecursionError) as err:
         raise ScenarioError(f"{path}: {err}") from None
     try:
-        for assignment in settings:
-            _set(data, assignment)
-        if cc is not None:
-            _set_cc(data, cc)
-        return build(data, re.sub(r"\.toml$", "", str(path).rsplit("/", 1)[-1]))
+        return load_data(data, re.sub(r"\.toml$", "", str(path).rsplit("/", 1)[-1]), settings, cc)
     except ScenarioError as err:
         raise ScenarioError(f"{path}: {err}") from None

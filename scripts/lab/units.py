@@ -9,9 +9,12 @@ TIMES = {"ns": 1, "us": 10**3, "ms": 10**6, "s": 10**9}
 SIZES = {"b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9,
          "kib": 2**10, "mib": 2**20, "gib": 2**30}
 
+TIME_MAX = 10**14
+SIZE_MAX = 10**15
+
 
 def _scaled(value, units, allowed):
-    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]+)(?:/s)?\s*", value) \
+    match = re.fullmatch(r"\s*([0-9]{1,18}(?:\.[0-9]{1,18})?)\s*([A-Za-z]+)(?:/s)?\s*", value) \
         if isinstance(value, str) else None
     if match:
         factor = units.get(match[2].lower())
@@ -25,8 +28,8 @@ def rate(value):
     if isinstance(value, str):
         value = re.sub(r"(?i)([kmgt])(?:b/s|bps)\s*$", r"\1bit", value)
     bps = _scaled(value, RATES, 'a rate such as "100Gbit" (bit, kbit, Mbit, Gbit, Tbit)')
-    if not 10**4 <= bps <= 10**13:
-        raise ValueError("a rate from 10kbit to 10Tbit")
+    if not 10**4 <= bps <= 10**12:
+        raise ValueError("a rate from 10kbit to 1Tbit")
     return bps
 
 
@@ -34,20 +37,26 @@ def time(value):
     """Nanoseconds."""
     if value == 0 and not isinstance(value, bool):
         return 0
-    return _scaled(value, TIMES, 'a time such as "10us" (ns, us, ms, s)')
+    ns = _scaled(value, TIMES, 'a time such as "10us" (ns, us, ms, s)')
+    if ns > TIME_MAX:
+        raise ValueError("a time of at most 100000s")
+    return ns
 
 
 def size(value):
     """Bytes. A bare integer is bytes, too."""
-    if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
-        return value
-    return _scaled(value, SIZES,
-                   'a size such as "8MB" (B, KB, MB, GB: powers of 1000; KiB, MiB, GiB)')
+    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+        value = _scaled(value, SIZES,
+                        'a size such as "8MB" (B, KB, MB, GB: powers of 1000; KiB, MiB, GiB)')
+    if value > SIZE_MAX:
+        raise ValueError("a size of at most 1000000GB")
+    return value
 
 
 def fraction(value):
     """From 0 to 1: a number or a percentage."""
-    if isinstance(value, str) and re.fullmatch(r"\s*\d+(\.\d+)?\s*%\s*", value):
+    if isinstance(value, str) and \
+            re.fullmatch(r"\s*[0-9]{1,18}(\.[0-9]{1,18})?\s*%\s*", value):
         value = float(value.strip().rstrip("% ")) / 100
     if isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value <= 1:
         return float(value)

@@ -4,10 +4,14 @@
 # To be sourced: what run.sh of a guest of either kind is told, and what it leaves
 # for that guest's init.sh. The caller has die(), JOB (a directory), HERE,
 # KERNEL_MODULES, which is not empty where the guest's kernel has modules of its
-# own, and
+# own, INSMOD, the guest's command that loads one, and
 #
-#	local tree mem timeout
+#	local tree mem timeout dir
 #	local -a modules rw ro env kernel
+#	local -A at
+
+# shellcheck source=scripts/debian.sh
+. "$HERE/../debian.sh"
 
 # job_option NAME VALUE: one of those that both kinds have; fails if it is none.
 # shellcheck disable=SC2034 # the caller's
@@ -16,8 +20,13 @@ job_option()
 	case $1 in
 	--tree) tree=$2 ;;
 	--module) modules+=("$(readlink -f "$2")") ;;
-	--rw) rw+=("$(readlink -f "$2")") ;;
-	--ro) ro+=("$(readlink -f "$2")") ;;
+	--rw) rw+=("$(readlink -f "$2")"); LAST=${rw[-1]} ;;
+	--ro) ro+=("$(readlink -f "$2")"); LAST=${ro[-1]} ;;
+	--at)
+		[ -n "${LAST:-}" ] || die "--at: no --ro or --rw before it"
+		at[$LAST]=$2
+		;;
+	--dir) dir=$2 ;;
 	--env) env+=("$2") ;;
 	--mem) mem=$2 ;;
 	--timeout) timeout=$2 ;;
@@ -32,6 +41,19 @@ job_defaults()
 	[ -z "${HPCC_MODDIR:-}" ] || { env+=("HPCC_MODDIR=$HPCC_MODDIR"); ro+=("$HPCC_MODDIR"); }
 	[ -z "${TC_LIB_DIR:-}" ] || { env+=("TC_LIB_DIR=$TC_LIB_DIR"); ro+=("$TC_LIB_DIR"); }
 	ro+=("$(readlink -f "$HERE/../..")")
+}
+
+# guest_path PATH: what the guest knows it by.
+guest_path()
+{
+	local shown
+
+	for shown in "${!at[@]}"; do
+		case $1 in
+		"$shown"|"$shown"/*) echo "${at[$shown]}${1#"$shown"}"; return ;;
+		esac
+	done
+	echo "$1"
 }
 
 # with_depends FILE...: each once, behind those that it needs and that lie beside
@@ -70,31 +92,12 @@ job_main()
 		for quoted in "${env[@]}"; do
 			printf 'export %q\n' "$quoted"
 		done
-		printf 'cd %q || exit 125\n' "$PWD"
+		printf 'cd %q || exit 125\n' "${dir:-$PWD}"
 		with_depends "${modules[@]}" | while IFS= read -r quoted; do
 			[ -z "$KERNEL_MODULES" ] || load_own "$quoted"
-			printf 'insmod %q || exit 125\n' "$quoted"
+			printf '%s %q || exit 125\n' "$INSMOD" "$(guest_path "$quoted")"
 		done
 		printf '%q ' exec "$@"
 		echo
 	} > "$JOB/main"
-}
-
-# job_mounts TAG...: what init.sh has to show where tmpfs hides it or where the
-# guest may write: lines "ro DIR", "TAG DIR" for each of rw.
-job_mounts()
-{
-	local dir
-
-	{
-		for dir in "${ro[@]}" "$PWD"; do
-			case $dir in
-			/tmp/*|/var/tmp/*|/run/*) echo "ro $dir" ;;
-			esac
-		done
-		for dir in "${rw[@]}"; do
-			echo "$1 $dir"
-			shift
-		done
-	} > "$JOB/mounts"
 }

@@ -9,11 +9,17 @@
 #   --rw DIR        let the guest write to DIR; may be repeated. The rest of the
 #                   host's file system is read-only, /tmp and /run are tmpfs
 #   --ro DIR        show DIR even if it lies below /tmp or /run
+#   --at PATH       show the directory named last as PATH
+#   --dir PATH      the guest's working directory (this one)
+#   --bare          show nothing of the host's but /usr, --ro and --rw. With --at and
+#                   --dir the guest does not know where on which host it runs, and
+#                   equal jobs take equal time
 #   --env NAME=VAL  environment of COMMAND; may be repeated
 #   --mem SIZE      memory of the guest (1G)
 #   --seed N        seed of its random numbers (1)
 #   --timeout S     give up after S seconds of real time (600)
 #   --kernel ARG    one more argument for the kernel's command line
+#   --interactive   COMMAND reads this terminal, line by line
 #   --real-time     the guest's clock is the host's, and computing takes time
 #
 # HPCC_MODDIR and TC_LIB_DIR are passed on. Exit status 124: timed out, 125: the
@@ -23,10 +29,13 @@ set -euo pipefail
 HERE=$(dirname "$(readlink -f "$0")")
 # shellcheck source=scripts/uml/job.sh
 . "$HERE/job.sh"
+CACHE=${HPCC_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/hpcc}
 KERNEL_MODULES=
+INSMOD='/first insmod'
 # Seconds since 1970 at which every guest's clock starts.
 EPOCH=1767225600
 JOB=
+SHOWN=0
 UML_PID=
 
 die()
@@ -76,32 +85,108 @@ fixed_addresses()
 	setarch -R true 2>/dev/null && echo setarch -R
 }
 
-# The command line is an ingredient of the guest's random numbers, so nothing on
-# it may differ between equal runs: the job's directory is the kernel's working
-# directory, and the first program comes from there.
-# LIBMOUNT_FORCE_MOUNT2, for the guest's environment: util-linux 2.39 and later
-# would take the directory of a hostfs for an option's name, with its new way to
-# mount; the old way suits all kernels.
+# The first program, compiled once.
+first_program()
+{
+	local source=$HERE/first.c cc=${CC:-cc} final new
+
+	final=$CACHE/first-$({ cat "$source"; "$cc" -dumpfullversion; } | sha256sum | head -c 12)
+	if [ ! -e "$final" ]; then
+		mkdir -p "$CACHE"
+		new=$(mktemp "$final.XXXXXX")
+		"$cc" -O2 -Wall -static -o "$new" "$source" || die "cannot compile $source"
+		chmod 755 "$new"
+		mv "$new" "$final"
+	fi
+	cp "$final" "$JOB/root/first"
+}
+
+# show MODE DIR [PLACE]: a line of the list of mounts.
+show()
+{
+	ln -s "$2" "$JOB/dirs/$((++SHOWN))"
+	printf '%s dirs/%s/. %s\n' "$1" "$SHOWN" "${3:-$2}"
+}
+
+# What first.c mounts, in this order. hostfs does not show what the host mounted
+# where the guest mounts something itself.
+list_mounts()
+{
+	local path
+
+	printf '%s %s %s\n' proc proc /proc sysfs sysfs /sys devtmpfs devtmpfs /dev rw . /mnt
+	for path in /*; do
+		case $path in
+		/dev|/mnt|/proc|/run|/sys|/tmp) continue ;;
+		/usr|/bin|/lib*|/sbin) ;;
+		*) [ -z "$bare" ] || continue ;;
+		esac
+		if [ -L "$path" ]; then
+			cp -P "$path" "$JOB/root"
+		elif [ -d "$path" ]; then
+			mkdir "$JOB/root$path"
+			show ro "$path"
+		fi
+	done
+	printf 'tmpfs tmpfs %s\n' /run /tmp
+	[ -n "$bare" ] || echo 'tmpfs tmpfs /var/tmp'
+	printf '%s %s %s\n' debugfs debugfs /sys/kernel/debug tracefs tracefs /sys/kernel/tracing
+	[ -n "$dir" ] || ro+=("$PWD")
+	for path in "${ro[@]}"; do
+		show ro "$path" "$(guest_path "$path")"
+	done
+	for path in "${rw[@]}"; do
+		show rw "$path" "$(guest_path "$path")"
+	done
+}
+
+# The guest's root.
+lay_out()
+{
+	local place
+
+	mkdir "$JOB"/{dirs,root,root/{dev,mnt,proc,run,sys,tmp}}
+	list_mounts > "$JOB/root/mounts"
+	if [ -n "$bare" ]; then
+		mkdir "$JOB/root/etc"
+		cp /etc/ld.so.cache "$JOB/root/etc"
+		while read -r _ _ place; do
+			mkdir -p "$JOB/root$place"
+		done < "$JOB/root/mounts"
+	fi
+	first_program
+	cp "$HERE/init.sh" "$JOB"
+}
+
+# Equal jobs are equal runs, where nothing of the host's reaches the guest's kernel:
+# its environment and command line, the ingredients of its random numbers, are the
+# same everywhere, and it finds all else by links in the job's directory, which
+# is its working directory.
 # random.trust_cpu: the seed is all the entropy that there is; waiting for more,
 # with a clock that stands still while one computes, would never end.
 # slub_debug: in 7.2 a CPU's store of free objects ("sheaf") keeps pointers to what was
 # taken from it, where kmemleak finds them; a checked slab has no such store.
 boot()
 {
-	local tree=$1 mem=$2 seed=$3 timeout=$4 rc=0 fixed tmp
-	local first='"mount -t proc proc /proc; mount -t hostfs -o /proc/self/cwd hostfs /mnt; exec sh /mnt/init.sh"'
+	local tree=$1 mem=$2 seed=$3 timeout=$4 rc=0 fixed
 
-	tmp=$(memory_dir "$mem")
 	read -ra fixed <<< "$(fixed_addresses)"
 	! grep -qs '^CONFIG_DEBUG_KMEMLEAK=y' "$tree/.config" || kernel+=(slub_debug=F)
-	cp "$HERE/init.sh" "$JOB"
+	ln -s "$(memory_dir "$mem")" "$JOB/memory"
+	ln -s "$(readlink -f "$tree/linux")" "$JOB/linux"
 	cd "$JOB"
-	TMPDIR=$tmp HOME=$JOB UML_RANDOM_SEED=$seed \
-		timeout --foreground -k 5 "$timeout" "${fixed[@]}" \
-		"$tree/linux" "mem=$mem" root=/dev/root rootfstype=hostfs rootflags=/ ro \
+	exec 3< /dev/null
+	# UML makes its terminal non-blocking, so the input comes by another.
+	if [ -n "$interactive" ]; then
+		touch interactive
+		exec 3< <(exec cat /dev/tty)
+	fi
+	env -i TMPDIR=memory HOME=. UML_RANDOM_SEED="$seed" \
+		"$(command -v timeout)" --foreground -k 5 "$timeout" "${fixed[@]}" \
+		./linux "mem=$mem" root=/dev/root rootfstype=hostfs rootflags=/proc/self/cwd/root ro \
 		random.trust_cpu=on con=null con0=fd:0,fd:1 quiet panic=-1 umid=hpcc "${clock[@]}" \
-		LIBMOUNT_FORCE_MOUNT2=always init=/bin/sh "${kernel[@]}" -- -c "$first" \
-		< /dev/null 2>&1 &
+		init=/first "${kernel[@]}" \
+		<&3 2>&1 &
 	UML_PID=$!
 	wait "$UML_PID" || rc=$?
 	[ "$rc" != 124 ] || { echo "run.sh: timed out after $timeout s" >&2; exit 124; }
@@ -114,8 +199,9 @@ boot()
 
 main()
 {
-	local tree='' mem=1G seed=1 timeout=600
+	local tree='' mem=1G seed=1 timeout=600 bare='' interactive='' dir=''
 	local -a modules=() rw=() ro=() env=() kernel=()
+	local -A at=()
 	local -a clock=(time-travel=inf-cpu "time-travel-start=${EPOCH}000000000")
 
 	while [[ ${1:-} == -* ]]; do
@@ -123,6 +209,13 @@ main()
 		--) shift; break ;;
 		--seed) seed=$2 ;;
 		--real-time) clock=(); shift; continue ;;
+		--bare) bare=1; shift; continue ;;
+		--interactive)
+			[ -t 0 ] || die "--interactive: standard input is no terminal"
+			interactive=1
+			shift
+			continue
+			;;
 		*) job_option "$1" "${2:-}" || die "unknown option $1; see the head of $0" ;;
 		esac
 		shift 2
@@ -130,12 +223,16 @@ main()
 	[ $# -gt 0 ] || die "no command given"
 	[ -n "$tree" ] || tree=$("$HERE/build.sh")
 	[ -x "$tree/linux" ] || die "$tree has no kernel; run build.sh"
-	job_defaults
+	if [ -z "$bare" ]; then
+		job_defaults
+		env+=(LC_ALL=C.UTF-8)
+	fi
+	umask 022
 	trap cleanup EXIT
 	trap 'exit 130' INT TERM
 	JOB=$(mktemp -d)
 	job_main "$@"
-	job_mounts "${rw[@]/*/rw}"
+	lay_out
 	boot "$tree" "$mem" "$seed" "$timeout"
 }
 

@@ -11,6 +11,8 @@
 # is built.
 
 TREE_SH=$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")
+# shellcheck source=scripts/debian.sh
+. "$TREE_SH/../debian.sh"
 BUILDING=
 MAKE_PID=
 TARBALL=
@@ -44,17 +46,17 @@ installed_versions()
 	done | sort -V
 }
 
-# The distribution's own; else the newest that is here.
+# The release's own; else the newest that is here.
 default_version()
 {
 	local version
 
-	version=$(apt-cache depends linux-source 2>/dev/null |
-		  sed -n 's/.*Depends: linux-source-\([0-9.]*\)$/\1/p' | head -n 1)
+	version=$(debian_kernel)
 	if [ -z "$version" ] || [ ! -e "/usr/src/linux-source-$version.tar.xz" ]; then
 		version=$(installed_versions | tail -n 1 | grep . || echo "$version")
 	fi
-	[ -n "$version" ] || die "no linux-source package known; run apt-get update"
+	[ -n "$version" ] ||
+		die "which kernel? install linux-source, or say --kernel-version X.Y or HPCC_KERNEL=X.Y"
 	echo "$version"
 }
 

@@ -29,12 +29,13 @@ mount -t debugfs debugfs /sys/kernel/debug 2> /dev/null
 mount -t tracefs tracefs /sys/kernel/tracing 2> /dev/null
 
 # tmpfs hides what the host keeps below /tmp and the like: show what the job
-# needs of it again. Lines: ro PATH, or the name of a 9p device and its PATH.
-while read -r mode dir; do
-	mkdir -p "$dir" 2> /dev/null
+# needs of it again. Three lines each: "ro" or the tag of a 9p device, the host's
+# directory, where to show it.
+while read -r mode && read -r dir && read -r place; do
+	mkdir -p "$place" 2> /dev/null
 	case $mode in
-	ro) mount --bind "/mnt/host$dir" "$dir" ;;
-	*) mount -t 9p -o trans=virtio,version=9p2000.L,msize=262144,cache=mmap "$mode" "$dir" ;;
+	ro) mount --bind "/mnt/host$dir" "$place" ;;
+	*) mount -t 9p -o trans=virtio,version=9p2000.L,msize=262144,cache=mmap "$mode" "$place" ;;
 	esac
 done < /mnt/job/mounts
 

@@ -16,6 +16,8 @@ set -euo pipefail
 
 HERE=$(dirname "$(readlink -f "$0")")
 CACHE=${HPCC_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/hpcc}
+# shellcheck source=scripts/debian.sh
+. "$HERE/../debian.sh"
 # shellcheck source=scripts/uml/suites.sh
 . "$HERE/../uml/suites.sh"
 # What a guest may load, of 300 MB.
@@ -48,15 +50,7 @@ cleanup()
 
 default_version()
 {
-	local id=''
-
-	# shellcheck source=/dev/null
-	id=$(. /etc/os-release && echo "${ID:-}-${VERSION_ID:-}")
-	case $id in
-	debian-12) echo 6.1 ;;
-	debian-13) echo 6.12 ;;
-	*) not_here "which kernel? say --kernel-version X.Y or HPCC_KERNEL=X.Y" ;;
-	esac
+	debian_kernel | grep . || not_here "which kernel? say --kernel-version X.Y or HPCC_KERNEL=X.Y"
 }
 
 # release_of X.Y: the newest build of it that apt knows, as in 6.1.0-56; one for

@@ -9,6 +9,8 @@
 #   --rw DIR        let the guest write to DIR; may be repeated. The rest of the
 #                   host's file system is read-only, /tmp and /run are tmpfs
 #   --ro DIR        show DIR even if it lies below /tmp or /run
+#   --at PATH       show the directory named last as PATH, below /tmp
+#   --dir PATH      the guest's working directory (this one)
 #   --env NAME=VAL  environment of COMMAND; may be repeated
 #   --mem SIZE      memory of the guest (1G)
 #   --cpus N        CPUs (2)
@@ -34,6 +36,7 @@ HERE=$(dirname "$(readlink -f "$0")")
 # shellcheck source=scripts/uml/job.sh
 . "$HERE/../uml/job.sh"
 KERNEL_MODULES=yes
+INSMOD=insmod
 CACHE=${HPCC_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/hpcc}
 KVM_TRIAL_S=30
 SILENCE_S=120
@@ -76,15 +79,29 @@ kvm_works()
 	grep -q yes "$known"
 }
 
+# What init.sh has to show where tmpfs hides it or where the guest may write, three
+# lines each: "ro" or the tag of a device, the directory, the guest's name for it.
+list_mounts()
+{
+	local shown number=0
+
+	for shown in "${ro[@]}" "$PWD"; do
+		case $(guest_path "$shown") in
+		/tmp/*|/var/tmp/*|/run/*) printf '%s\n' ro "$shown" "$(guest_path "$shown")" ;;
+		esac
+	done
+	for shown in "${rw[@]}"; do
+		printf '%s\n' "rw$((++number))" "$shown" "$(guest_path "$shown")"
+	done
+}
+
 write_job()
 {
 	local tree=$1
-	local -a tags=()
 
 	shift
 	job_main "$@"
-	[ "${#rw[@]}" = 0 ] || mapfile -t tags < <(seq -f 'rw%g' "${#rw[@]}")
-	job_mounts "${tags[@]}"
+	list_mounts > "$JOB/mounts"
 	# /mnt/host: below /tmp it would be hidden.
 	echo "/mnt/host$tree" > "$JOB/modules"
 	touch "$JOB/alive"
@@ -179,8 +196,9 @@ boot()
 
 main()
 {
-	local tree='' mem=1G cpus=2 timeout=600 accel=${HPCC_VM_ACCEL:-}
+	local tree='' mem=1G cpus=2 timeout=600 accel=${HPCC_VM_ACCEL:-} dir=''
 	local -a modules=() rw=() ro=() env=() kernel=() qemu=() more=()
+	local -A at=()
 
 	while [[ ${1:-} == -* ]]; do
 		case $1 in

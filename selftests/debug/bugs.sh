@@ -9,6 +9,8 @@ set -uo pipefail
 HERE=$(dirname "$(readlink -f "$0")")
 SCRIPTS=$(readlink -f "$HERE/../../scripts")
 SMP=${HPCC_SMP_DEBUG:-}
+# shellcheck source=selftests/scripts/whole.sh
+. "$HERE/../scripts/whole.sh"
 WORK=$(mktemp -d /var/tmp/hpcc-bugs.XXXXXX)
 trap 'rm -rf "$WORK"' EXIT
 

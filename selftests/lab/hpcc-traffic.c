@@ -38,6 +38,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/ioctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/timerfd.h>
 #include <time.h>
@@ -55,6 +56,9 @@
 
 /* Beyond that, every second sample is dropped and the interval doubled. */
 #define SAMPLES_MAX	1024
+
+/* Open files: 1,000 flows have two each. */
+#define FILES_MAX	4096
 
 /* Time from the last handshake to time zero: its packets have drained. */
 #define SETTLE_NS	1000000ULL
@@ -550,6 +554,7 @@ static void write_result(const char *path)
 static void traffic(const char *out)
 {
 	struct epoll_event tick = { .events = EPOLLIN | EPOLLET, .data.u64 = UINT64_MAX };
+	const struct rlimit files = { FILES_MAX, FILES_MAX };
 	unsigned int i;
 
 	make_pattern();
@@ -559,6 +564,7 @@ static void traffic(const char *out)
 	epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
 	if (!at_from || !at_until || !at_end || epoll_fd < 0 || timer_fd < 0 ||
+	    setrlimit(RLIMIT_NOFILE, &files) ||
 	    epoll_ctl(epoll_fd, EPOLL_CTL_ADD, timer_fd, &tick))
 		die("set-up: %s", strerror(errno));
 	open_ports();

@@ -191,7 +191,11 @@ def main(module):
              if name.startswith("test_")}
     only = [name.removeprefix("test_") for name in
             sys.argv[1:] or os.environ.get("KTAP_ONLY", "").split()]
-    ktap([tests[name] for name in only if name in tests] if only else list(tests.values()))
+    for name in only:
+        if name not in tests:
+            print(f"KTAP version 1\nBail out! no test {name}; there are {' '.join(tests)}")
+            sys.exit(2)
+    ktap([tests[name] for name in only or tests])
 
 
 # ---- Namespaces --------------------------------------------------------------

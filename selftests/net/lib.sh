@@ -21,11 +21,15 @@
 #	links			namespaces tx and rx connected by v0 and v0; nobody sends
 #				anything but the test
 #
-# Its status is the script's: 0 all passed or were skipped, 1 one failed; 4 says
-# that the script could not start. KTAP_ONLY="test_two ..." runs only those.
+# Its status is the script's: 0 all passed or were skipped, 1 one failed; 2 says
+# that there is no test of a name, 4 that the script could not start. The script's
+# arguments, or else KTAP_ONLY="two ...", name the tests to run.
 # TC_LIB_DIR and HPCC_MODDIR (directories of q_hpcc.so and of modules)
 # are found in the tree unless set.
 
+# Sourced without arguments, this has the script's.
+# shellcheck disable=SC2206 # a list
+KTAP_NAMES=(${*:-${KTAP_ONLY:-}})
 HPCC_TOP=$(dirname "$(dirname "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")")")
 export TC_LIB_DIR=${TC_LIB_DIR:-$HPCC_TOP/qdisc}
 
@@ -209,12 +213,30 @@ _run_test()
 	"$1"
 }
 
+# _known NAME TEST...: is it one of them?
+_known()
+{
+	local name=$1 test
+	shift
+
+	for test; do
+		[ "$test" != "$name" ] || return 0
+	done
+	echo "KTAP version 1"
+	echo "Bail out! no test ${name#test_}; there are ${*#test_}"
+	return 1
+}
+
 ktap_main()
 {
 	local nr=0 failed=0 test out rc
 
-	# shellcheck disable=SC2086
-	[ -z "${KTAP_ONLY:-}" ] || set -- $KTAP_ONLY
+	KTAP_NAMES=("${KTAP_NAMES[@]/#test_/}")
+	KTAP_NAMES=("${KTAP_NAMES[@]/#/test_}")
+	for test in "${KTAP_NAMES[@]}"; do
+		_known "$test" "$@" || return 2
+	done
+	[ "${#KTAP_NAMES[@]}" = 0 ] || set -- "${KTAP_NAMES[@]}"
 	# Where programs take no time a guest is here before the first tick,
 	# which is what switches its timers to high resolution.
 	! virtual_time || sleep 0.05

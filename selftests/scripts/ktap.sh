@@ -8,10 +8,13 @@
 #	skip N "NAME: WHY"		N results that there are none of
 #	exit "$FAILED"
 #
-# The plan is the script's.
+# The plan is the script's. Such a script runs as a whole, and takes no names.
 
 NR=0
 FAILED=0
+
+# shellcheck source=selftests/scripts/whole.sh
+. "$(dirname "${BASH_SOURCE[0]}")/whole.sh"
 
 ok()
 {

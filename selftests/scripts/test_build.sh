@@ -129,9 +129,30 @@ deps_stale_lists()
 
 deps_nobody()
 {
-	cp scripts/install-deps "$WORK/install-deps"
+	cp scripts/install-deps scripts/debian.sh "$WORK"
 	says 1 '^    sudo apt-get update && sudo apt-get install --no-install-recommends bc$' \
 		as_nobody env PATH="$WORK/bin:$PATH" FAKE_STATE="$WORK/nothing" "$WORK/install-deps"
+}
+
+# What only tests use is no business of who types "make demo".
+deps_demo()
+{
+	local tests='^(clang|llvm|tshark|sparse|shellcheck|libcmocka-dev|python3-docutils|git)$'
+
+	[ "$(scripts/install-deps --print lab test | grep -cE "$tests")" = 8 ] &&
+		! scripts/install-deps --print | grep -E "$tests" &&
+		says 0 '^scripts/install-deps$' make -n deps demo
+}
+
+# apt takes a second, and each guest asks which kernel it is.
+no_apt()
+{
+	mkdir -p "$WORK/no-apt"
+	printf '#!/bin/sh\ntouch "%s/no-apt/called"\nexit 1\n' "$WORK" |
+		tee "$WORK/no-apt/apt-get" > "$WORK/no-apt/apt-cache"
+	chmod 755 "$WORK/no-apt"/apt-*
+	says 0 '/uml-[0-9.]*-[0-9a-f]*$' env PATH="$WORK/no-apt:$PATH" scripts/uml/build.sh --where &&
+		[ ! -e "$WORK/no-apt/called" ]
 }
 
 # ---- make
@@ -280,12 +301,14 @@ main()
 	find . -type f | sed 's,^\./,,' | sort > "$WORK/before"
 	fake_machine
 	echo "KTAP version 1"
-	echo "1..$((16 + (${#kernels[@]} ? ${#kernels[@]} : 1)))"
+	echo "1..$((18 + (${#kernels[@]} ? ${#kernels[@]} : 1)))"
 
 	ok "install-deps: silent where nothing is missing" deps_complete
 	ok "install-deps: installs as root" deps_root
 	ok "install-deps: updates outdated lists" deps_stale_lists
 	ok "install-deps: without root, the command to run" deps_nobody
+	ok "install-deps: make demo installs nothing for tests" deps_demo
+	ok "build.sh: asks no apt which kernel it is" no_apt
 	ok "modules: names the package of missing headers" no_headers
 	ok "modules: names it as dnf does" no_headers_dnf
 	ok "modules: a kernel before 6.1 is refused" too_old

@@ -6,6 +6,8 @@
 # scripts/check-all likewise, with a scripts/check that only pretends.
 
 CHECK=$(dirname "$(readlink -f "$0")")/../../scripts/check
+# shellcheck source=selftests/scripts/whole.sh
+. "$(dirname "$CHECK")/../selftests/scripts/whole.sh"
 WORK=$(mktemp -d)
 trap 'rm -rf "$WORK"' EXIT
 PASS=0

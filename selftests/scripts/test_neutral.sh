@@ -9,6 +9,8 @@
 set -uo pipefail
 
 TOP=$(dirname "$(dirname "$(dirname "$(readlink -f "$0")")")")
+# shellcheck source=selftests/scripts/whole.sh
+. "$TOP/selftests/scripts/whole.sh"
 WORK=$(mktemp -d)
 trap 'rm -rf "$WORK"' EXIT
 

@@ -9,6 +9,8 @@
 
 TOP=$(readlink -f "$(dirname "$(readlink -f "$0")")/../..")
 RUN=$TOP/scripts/vm/run.sh
+# shellcheck source=selftests/scripts/whole.sh
+. "$TOP/selftests/scripts/whole.sh"
 WORK=$(mktemp -d)
 trap 'rm -rf "$WORK"' EXIT
 TREE=

@@ -7,6 +7,8 @@
 set -uo pipefail
 
 TOP=$(readlink -f "$(dirname "$(readlink -f "$0")")/../..")
+# shellcheck source=selftests/scripts/whole.sh
+. "$TOP/selftests/scripts/whole.sh"
 WORK=$(mktemp -d /var/tmp/hpcc-icount.XXXXXX)
 trap 'rm -rf "$WORK"' EXIT
 # A connection that agrees, and what both ends' counters say of it.

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Process 1 of the User Mode Linux guest. Its root is what run.sh has prepared:
+ * empty directories, a few links, this program and the list "mounts". Linked
+ * statically and looking at nothing else, it takes the same path on each host.
+ *
+ *	first			mount what the list says, then become init.sh
+ *	first insmod FILE	load a module
+ *	first poweroff
+ *
+ * A line of the list is TYPE SOURCE TARGET. TYPE is a file system, or ro or rw: then
+ * the host's directory SOURCE, relative to run.sh's job, is shown as TARGET.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/reboot.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+static int failed(const char *what, const char *name)
+{
+	fprintf(stderr, "%s %s: %s\n", what, name, strerror(errno));
+	return 1;
+}
+
+/* Where it exists, or cannot be made, mount() tells. */
+static void make_directories(char *path)
+{
+	char *slash;
+
+	for (slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
+		*slash = '\0';
+		mkdir(path, 0755);
+		*slash = '/';
+	}
+	mkdir(path, 0755);
+}
+
+/* The guest's kernel runs in the job's directory, so no path of the host's is said. */
+static int show(const char *type, const char *source, const char *target)
+{
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/self/cwd/%s", source);
+	return mount("hostfs", target, "hostfs", strcmp(type, "rw") ? MS_RDONLY : 0, path);
+}
+
+static void mount_line(char *line)
+{
+	char *type = strtok(line, " "), *source = strtok(NULL, " "), *target = strtok(NULL, "\n");
+	int rc;
+
+	if (!target)
+		return;
+	make_directories(target);
+	if (!strcmp(type, "ro") || !strcmp(type, "rw"))
+		rc = show(type, source, target);
+	else
+		rc = mount(source, target, type, 0, NULL);
+	/* Not every kernel has each of the others. */
+	if (rc && errno != ENODEV && errno != ENOENT)
+		failed("mount", target);
+}
+
+static int start(void)
+{
+	char line[4200];
+	FILE *list = fopen("/mounts", "r");
+
+	if (!list)
+		return failed("open", "/mounts");
+	while (fgets(line, sizeof(line), list))
+		mount_line(line);
+	fclose(list);
+	execl("/bin/sh", "sh", "/mnt/init.sh", NULL);
+	return failed("exec", "/bin/sh");
+}
+
+static int insmod(const char *path)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+
+	if (fd < 0 || syscall(SYS_finit_module, fd, "", 0))
+		return failed("insmod", path);
+	return 0;
+}
+
+int main(int argc, char **argv)
+{
+	if (argc == 3 && !strcmp(argv[1], "insmod"))
+		return insmod(argv[2]);
+	if (argc == 2 && !strcmp(argv[1], "poweroff")) {
+		sync();
+		reboot(RB_POWER_OFF);
+		return failed("poweroff", "");
+	}
+	return start();
+}

@@ -1,0 +1,94 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+#
+# Names of tests as arguments of a test program: those run, in their order; one that
+# there is not ends it with status 2 and a list.
+
+TOP=$(dirname "$(readlink -f "$0")")/../..
+WORK=$(mktemp -d)
+trap 'rm -rf "$WORK"' EXIT
+# shellcheck source=selftests/scripts/ktap.sh
+. "$TOP/selftests/scripts/ktap.sh"
+
+# said STATUS WORDS COMMAND...: its status, and its output's lines joined by "|"
+said()
+{
+	local status=$1 words=$2 out rc=0
+
+	shift 2
+	out=$("$@" 2>&1) || rc=$?
+	out=${out//$'\n'/|}
+	echo "$rc: $out"
+	[ "$rc" = "$status" ] && [ "$out" = "$words" ]
+}
+
+shell()
+{
+	local none="KTAP version 1|Bail out! no test c; there are a b"
+
+	printf '. "%s/selftests/net/lib.sh"\ntest_a() { :; }\ntest_b() { :; }\nktap_main test_a test_b\n' \
+		"$TOP" > "$WORK/shell.sh"
+	said 0 "KTAP version 1|1..2|ok 1 - a|ok 2 - b" bash "$WORK/shell.sh" &&
+		said 0 "KTAP version 1|1..1|ok 1 - b" bash "$WORK/shell.sh" b &&
+		said 0 "KTAP version 1|1..2|ok 1 - b|ok 2 - a" bash "$WORK/shell.sh" test_b a &&
+		said 0 "KTAP version 1|1..2|ok 1 - a|ok 2 - b" env KTAP_ONLY=$'a\n  test_b' bash "$WORK/shell.sh" &&
+		said 2 "$none" bash "$WORK/shell.sh" a c &&
+		said 2 "$none" env KTAP_ONLY=c bash "$WORK/shell.sh"
+}
+
+# What main() of hpcc_net.py would run.
+python()
+{
+	local none="KTAP version 1|Bail out! no test c; there are a b"
+
+	cat > "$WORK/python.py" <<- END
+		import sys
+		sys.path.insert(0, "$TOP/selftests/net")
+		import hpcc_net
+
+		def test_a(): pass
+		def test_b(): pass
+
+		hpcc_net.ktap = lambda tests: print(*(test.__name__ for test in tests))
+		hpcc_net.main(sys.modules["__main__"])
+	END
+	said 0 "test_a test_b" python3 -B "$WORK/python.py" &&
+		said 0 "test_b" python3 -B "$WORK/python.py" b &&
+		said 0 "test_b test_a" env KTAP_ONLY="test_b a" python3 -B "$WORK/python.py" &&
+		said 2 "$none" python3 -B "$WORK/python.py" b c &&
+		said 2 "$none" env KTAP_ONLY=c python3 -B "$WORK/python.py"
+}
+
+lab()
+{
+	local out rc=0
+
+	out=$("$TOP/selftests/lab/test_lab.py" nonsense) || rc=$?
+	echo "$rc: $out"
+	[ "$rc" = 2 ] && grep -q '^Bail out! no test nonsense; there are .*Units__rate' <<< "$out" &&
+		said 0 "KTAP version 1|1..1|ok 1 - Units__rate" "$TOP/selftests/lab/test_lab.py" Units__rate
+}
+
+# Programs that run as a whole say so.
+whole()
+{
+	local file
+
+	for file in scripts/test_{build,check,kselftest,names,neutral,style,user,vm} debug/bugs vm/icount; do
+		said 2 "KTAP version 1|Bail out! ${file##*/}.sh takes no names of tests, but was given \"a b\"" \
+			"$TOP/selftests/$file.sh" a b || return 1
+	done
+}
+
+main()
+{
+	echo "KTAP version 1"
+	echo "1..4"
+	ok "shell" shell
+	ok "python" python
+	ok "test_lab.py" lab
+	ok "tests that run as a whole" whole
+	exit "$FAILED"
+}
+
+main

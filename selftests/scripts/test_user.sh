@@ -1,0 +1,110 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+#
+# "make demo" as an ordinary user of Debian types it: another uid than root's, a home
+# and a copy of the tree of his own, no sbin on the PATH. The guest's kernel is that
+# of this test's caller; all else is built.
+
+TOP=$(dirname "$(readlink -f "$0")")/../..
+# shellcheck source=selftests/scripts/ktap.sh
+. "$TOP/selftests/scripts/ktap.sh"
+WORK=$(mktemp -d)
+chmod 755 "$WORK"
+KERNEL=
+trap cleanup EXIT
+
+SCENARIO='[topology]
+kind = "star"
+hosts = 2
+[[flow]]
+from = "h0"
+to = "h1"
+bytes = "300KB"'
+
+# shellcheck disable=SC2317 # called by trap
+cleanup()
+{
+	# What is mounted there is the caller's.
+	[ -z "$KERNEL" ] || umount "$KERNEL" || return
+	rm -rf "$WORK"
+}
+
+# as_user [NAME=VALUE]... COMMAND...: in the copy of the tree
+as_user()
+{
+	local -a who=()
+
+	[ "$(id -u)" != 0 ] || who=(setpriv --reuid=65534 --regid=65534 --clear-groups)
+	(cd "$WORK/home/tree" &&
+	 "${who[@]}" env -i HOME="$WORK/home" PATH=/usr/local/bin:/usr/bin:/bin "$@" < /dev/null)
+}
+
+# A home, a tree, and the kernel in its cache.
+make_home()
+{
+	local tree=$1 cache=$WORK/home/.cache/hpcc kernel
+
+	kernel=$cache/$(basename "$tree")
+	mkdir -p "$cache" "$WORK/home/tree" "$WORK/bin"
+	(cd "$TOP" && git ls-files -co --exclude-standard) | while read -r file; do
+		[ ! -e "$TOP/$file" ] || echo "$file"
+	done | tar -C "$TOP" -cf - -T - | tar -C "$WORK/home/tree" -xf -
+	echo "$SCENARIO" > "$WORK/home/small.toml"
+	if [ "$(id -u)" = 0 ]; then
+		chown -R 65534:65534 "$WORK/home"
+		mkdir "$kernel"
+		mount --bind "$tree" "$kernel"
+		KERNEL=$kernel
+		mount -o remount,bind,ro "$kernel"
+	else
+		ln -s "$tree" "$kernel"
+	fi
+}
+
+demo()
+{
+	as_user make demo DEMO="$WORK/home/small.toml" DEMO_CC=hpcc &&
+		grep -q 'utilization' "$WORK/home/tree/out/demo/report.html"
+}
+
+same_results()
+{
+	"$TOP/scripts/hpcc-lab" compare "$WORK/home/small.toml" --cc hpcc --out "$WORK/mine" &&
+		diff <(grep -v '"finished"\|"seconds"' "$WORK/mine/results.json") \
+		     <(grep -v '"finished"\|"seconds"' "$WORK/home/tree/out/demo/results.json")
+}
+
+# As far as the source is unpacked.
+empty_cache()
+{
+	local out
+
+	printf '#!/bin/sh\necho no tar today >&2\nexit 1\n' > "$WORK/bin/tar"
+	chmod 755 "$WORK/bin/tar"
+	out=$(as_user PATH="$WORK/bin:/usr/local/bin:/usr/bin:/bin" HPCC_CACHE="$WORK/home/new" make demo 2>&1) &&
+		return 1
+	echo "$out"
+	grep -q '^uml: unpacking linux-source-' <<< "$out" && grep -q '^no tar today' <<< "$out" &&
+		! grep -q 'not found\|denied' <<< "$out"
+}
+
+main()
+{
+	local tree
+
+	# A mount of root's ends with this script.
+	if [ "$(id -u)" = 0 ] && [ -z "${TEST_USER_MOUNTS:-}" ]; then
+		rmdir "$WORK"
+		TEST_USER_MOUNTS=1 exec unshare -m "$0"
+	fi
+	tree=$("$TOP/scripts/uml/build.sh") || exit 1
+	make_home "$tree"
+	echo "KTAP version 1"
+	echo "1..3"
+	ok "make demo: as an ordinary user" demo
+	ok "make demo: results do not depend on who runs it where" same_results
+	ok "make demo: an empty cache, as far as a build" empty_cache
+	exit "$FAILED"
+}
+
+main
