@@ -518,7 +518,7 @@ struct tcp_congestion_ops hpcc_ops __read_mostly = {
 	.undo_cwnd	= hpcc_undo_cwnd,
 	.min_tso_segs	= hpcc_min_tso_segs,
 	.sndbuf_expand	= hpcc_sndbuf_expand,
-	.flags		= TCP_CONG_NON_RESTRICTED | TCP_CONG_NEEDS_ECN,
+	.flags		= TCP_CONG_NEEDS_ECN,
 	.owner		= THIS_MODULE,
 	.name		= "hpcc",
 };
@@ -585,7 +585,6 @@ struct tcp_congestion_ops hpcc_classic_ops __read_mostly = {
 	.ssthresh	= tcp_reno_ssthresh,
 	.cong_avoid	= tcp_reno_cong_avoid,
 	.undo_cwnd	= tcp_reno_undo_cwnd,
-	.flags		= TCP_CONG_NON_RESTRICTED,
 	.owner		= THIS_MODULE,
 	.name		= "hpcc-classic",
 };
