@@ -402,7 +402,8 @@ def test_ignored_is_silence():
         expect(f"{bad}: fallbacks, returns", (moved.get("fallbacks"), moved.get("returns")),
                (1, None))
         counter = {"ts": "ts_back_ignored", "tx": "tx_excess_ignored", "link": "path_changes"}[bad]
-        expect_in(f"{bad}: {counter}", moved[counter], 12, turn)
+        # classic looks at none for some round trips
+        expect_in(f"{bad}: {counter}", moved[counter], 9, turn)
         link = Link(ts=link.ts + 9000)
         flow.echo(link.step(9000, 0.9))
         expect(f"{bad}: after one record", flow.cc(), "hpcc-classic")

@@ -89,7 +89,7 @@ class Path:
         for ns in self.hosts:
             expect("InCsumErrors", ns.snmp("InCsumErrors"), 0)
             counters = ns.counters()
-            for name in ("implausible", "checksum_ignored", "bad_hop_ignored", "unagreed_ignored"):
+            for name in ("unseen_loss", "checksum_ignored", "bad_hop_ignored", "unagreed_ignored"):
                 expect(name, counters[name], 0)
             # Where a machine stood still for 128 T, too little time seems to have gone by.
             expect_in("tx_excess_ignored", counters["tx_excess_ignored"], 0,
