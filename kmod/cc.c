@@ -288,6 +288,7 @@ static void hpcc_in_ack_event(struct sock *sk, u32 flags)
 
 static void hpcc_set_state(struct sock *sk, u8 new_state)
 {
+	const struct inet_connection_sock *icsk = inet_csk(sk);
 	struct hpcc_flow *flow = hpcc_flow_of(sk);
 	struct tcp_sock *tp = tcp_sk(sk);
 
@@ -309,6 +310,9 @@ static void hpcc_set_state(struct sock *sk, u8 new_state)
 		break;
 	case TCP_CA_Loss:
 		flow->conserving = false;
+		/* As TCP does for prior_cwnd, not for each RTO in a row. */
+		if (icsk->icsk_ca_state != TCP_CA_Loss || !icsk->icsk_retransmits)
+			flow->undo_W_q16 = flow->algo.W_q16;
 		hpcc_fallback_rto(&flow->fallback, tp->lost);
 		hpcc_algo_restart(&flow->algo, &flow->params,
 				  (u64)tp->mss_cache << 16);
@@ -322,6 +326,7 @@ static u32 hpcc_ssthresh(struct sock *sk)
 	return max(tcp_snd_cwnd(tcp_sk(sk)), 2U);
 }
 
+/* Nothing was lost: what recovery and RTO did is taken back. */
 static u32 hpcc_undo_cwnd(struct sock *sk)
 {
 	struct hpcc_flow *flow = hpcc_flow_of(sk);
@@ -330,6 +335,9 @@ static u32 hpcc_undo_cwnd(struct sock *sk)
 		return tcp_snd_cwnd(tcp_sk(sk));
 	flow->conserving = false;
 	hpcc_fallback_undo(&flow->fallback, tcp_sk(sk)->lost);
+	if (inet_csk(sk)->icsk_ca_state == TCP_CA_Loss &&
+	    flow->algo.W_q16 < flow->undo_W_q16)
+		hpcc_algo_restart(&flow->algo, &flow->params, flow->undo_W_q16);
 	return hpcc_cwnd(sk, flow);
 }
 
