@@ -148,6 +148,25 @@ static void hpcc_run_classic(struct sock *sk, enum hpcc_counter why)
 	hpcc_count(sock_net(sk), why);
 }
 
+/* Reno does not pace, and lets the route say how much leaves at once. */
+static void hpcc_take_over(struct sock *sk, struct hpcc_flow *flow)
+{
+	flow->paced |= cmpxchg(&sk->sk_pacing_status, SK_PACING_NONE,
+			       SK_PACING_NEEDED) == SK_PACING_NONE;
+	tcp_snd_cwnd_set(tcp_sk(sk), hpcc_cwnd(sk, flow));
+	hpcc_cap_bursts(sk, &flow->burst, tcp_snd_cwnd(tcp_sk(sk)));
+	hpcc_set_rate(sk, flow);
+}
+
+static void hpcc_hand_over(struct sock *sk, struct hpcc_flow *flow)
+{
+	hpcc_burst_release(sk, &flow->burst);
+	/* SO_MAX_PACING_RATE needs it as well. */
+	if (flow->paced && READ_ONCE(sk->sk_max_pacing_rate) == ~0UL)
+		cmpxchg(&sk->sk_pacing_status, SK_PACING_NEEDED, SK_PACING_NONE);
+	flow->paced = false;
+}
+
 static void hpcc_to_classic(struct sock *sk, struct hpcc_flow *flow,
 			    enum hpcc_counter why, u32 least, u32 ssthresh)
 {
@@ -160,6 +179,7 @@ static void hpcc_to_classic(struct sock *sk, struct hpcc_flow *flow,
 	hpcc_algo_forget(&flow->algo);
 	hpcc_fallback_leave(&flow->fallback, least);
 	flow->classic_seq = tp->snd_nxt;
+	hpcc_hand_over(sk, flow);
 	hpcc_run_classic(sk, why);
 }
 
@@ -175,8 +195,7 @@ static void hpcc_to_telemetry(struct sock *sk, struct hpcc_flow *flow)
 	hpcc_algo_restart(&flow->algo, &flow->params,
 			  (u64)tcp_snd_cwnd(tp) * tp->mss_cache << 16);
 	/* Where nothing is in flight TCP does not call hpcc_cong_control(). */
-	tcp_snd_cwnd_set(tp, hpcc_cwnd(sk, flow));
-	hpcc_set_rate(sk, flow);
+	hpcc_take_over(sk, flow);
 	WRITE_ONCE(inet_csk(sk)->icsk_ca_ops, &hpcc_ops);
 	hpcc_count(sock_net(sk), HPCC_C_RETURNS);
 }
@@ -382,10 +401,7 @@ static void hpcc_init(struct sock *sk)
 	hpcc_algo_init(&flow->algo, &flow->params);
 	hpcc_watch_loss(tcp_sk(sk), flow);
 	hpcc_reserve(sk, flow, hpcc_room(flow));
-	cmpxchg(&sk->sk_pacing_status, SK_PACING_NONE, SK_PACING_NEEDED);
-	tcp_snd_cwnd_set(tcp_sk(sk), hpcc_cwnd(sk, flow));
-	hpcc_cap_bursts(sk, &flow->burst, tcp_snd_cwnd(tcp_sk(sk)));
-	hpcc_set_rate(sk, flow);
+	hpcc_take_over(sk, flow);
 	ca->flow = flow;
 	hpcc_count(net, HPCC_C_AGREED);
 }
@@ -405,7 +421,7 @@ static void hpcc_release(struct sock *sk)
 	/* setsockopt() may have taken the room back since the last ACK. */
 	hpcc_reserve_again(sk, flow);
 	hpcc_reserve(sk, flow, 0);
-	hpcc_burst_release(sk, &flow->burst);
+	hpcc_hand_over(sk, flow);
 	if ((1 << sk->sk_state) & (TCPF_ESTABLISHED | TCPF_CLOSE_WAIT |
 				   TCPF_FIN_WAIT1 | TCPF_FIN_WAIT2)) {
 		hpcc_tuple_of_sock(sk, &tuple);
@@ -457,6 +473,7 @@ static void hpcc_classic_in_ack_event(struct sock *sk, u32 flags)
 	hpcc_in_ack_event(sk, flags);
 	if (!flow)
 		return;
+	hpcc_reserve_again(sk, flow);
 	if (after(tp->snd_una, flow->classic_seq)) {
 		flow->classic_seq = tp->snd_nxt;
 		hpcc_fallback_round(&flow->fallback);
@@ -478,7 +495,6 @@ struct tcp_congestion_ops hpcc_classic_ops __read_mostly = {
 	.init		= hpcc_classic_init,
 	.release	= hpcc_release,
 	.in_ack_event	= hpcc_classic_in_ack_event,
-	.min_tso_segs	= hpcc_min_tso_segs,
 	.ssthresh	= tcp_reno_ssthresh,
 	.cong_avoid	= tcp_reno_cong_avoid,
 	.undo_cwnd	= tcp_reno_undo_cwnd,

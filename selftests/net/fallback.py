@@ -130,5 +130,50 @@ def test_good_time_forgives():
     expect_in(f"round trips, of {classic}", classic[-1], 1, 3)
 
 
+def bursts(cc):
+    """Packets that a connection makes of 2 MB, and the name of what it runs then."""
+    pair = Pair(cc=(cc, "hpcc"), delay="200us", burst=1)
+    client, server = pair.connect()
+    transfer((client, server, pattern(5000000)))
+    sniffer = Sniffer(pair.c)
+    transfer((client, server, pattern(2000000)))
+    return len([seg for seg in sniffer.segments() if seg.dport == 5000 and seg.payload]), \
+        get_cc(client)
+
+
+def test_bursts_of_classic():
+    """Nobody stamps: the classic response sends packets as long as Reno's."""
+    need_virtual_time()
+    (reno, _), (ours, name) = bursts("reno"), bursts("hpcc")
+    print(f"# {ours} packets, Reno's {reno}")
+    expect("runs", name, "hpcc-classic")
+    expect_in("packets", ours, reno / 2, 1.5 * reno)
+
+
+def test_room_while_classic():
+    """What setsockopt() takes back is reserved again: telemetry returns on segments
+    that are as long as they can be.
+    """
+    need_virtual_time()
+    path = Path(6)
+    for node in 1, 2:
+        path.change(node, "hpcc nostamp")
+    client, server = path.connect()
+    goodput_mbps(client, server, 500000)
+    expect("runs", get_cc(client), "hpcc-classic")
+    client.setsockopt(socket.IPPROTO_IPV6, IPV6_DSTOPTS, b"\0\1\x1e\14" + bytes(12))
+    goodput_mbps(client, server, 100000)
+    sniffer = Sniffer(path.a, "right")
+    before = path.a.counters()["no_room"]
+    for node in 1, 2:
+        path.change(node, "hpcc stamp")
+    goodput_mbps(client, server, 300000)
+    expect("no_room", path.a.counters()["no_room"], before)
+    expect("runs", get_cc(client), "hpcc")
+    data = data_segments(sniffer.segments())
+    expect("segments without a request", [seg for seg in data if not seg.ours()], [])
+    expect("MSS", tcp_info(client)["snd_mss"], 1500 - 40 - 16 - 32 - 28)
+
+
 if __name__ == "__main__":
     main(sys.modules[__name__])
