@@ -262,7 +262,7 @@ static void hpcc_cong_control(struct sock *sk, HPCC_CONG_CONTROL_ACK
 	 * before, W would stay as it is for as long as that goes on. A link that
 	 * is known from now on is neither: the next record will tell.
 	 */
-	if (likely(!(bits & HPCC_ACK_NO_SAMPLE))) {
+	if (likely(!(bits & HPCC_ACK_NO_SAMPLE)) || flow->skipped) {
 		flow->doubt = false;
 		flow->silent_acks = 0;
 	} else if (!(bits & HPCC_ACK_NEW)) {

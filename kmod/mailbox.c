@@ -67,7 +67,7 @@ static bool hpcc_sample(struct hpcc_flow *flow, u64 now_us, u32 rtt_us, u32 i,
 	u64 ts = (1ULL << (2 * HPCC_COUNTER_BITS)) | mail->ts;
 	u64 tx = (1ULL << (2 * HPCC_COUNTER_BITS)) | mail->tx;
 	bool known = link->valid && link->tag == mail->tag;
-	u64 dts_ns;
+	u64 dts_ns, age_ns;
 
 	if (known && flow->base[i].scale == mail->scale &&
 	    !((link->ts >> mail->scale ^ mail->ts) & HPCC_COUNTER_MASK))
@@ -83,8 +83,12 @@ static bool hpcc_sample(struct hpcc_flow *flow, u64 now_us, u32 rtt_us, u32 i,
 		ts = hpcc_counter_extend(link->ts >> mail->scale, mail->ts);
 		tx = hpcc_counter_extend(link->tx >> mail->scale, mail->tx);
 		dts_ns = (ts << mail->scale) - link->ts;
-		if (hpcc_too_soon(flow, dts_ns))
+		if (hpcc_too_soon(flow, dts_ns)) {
+			/* Such a record is telemetry, unless its clock stands still. */
+			age_ns = (now_us - flow->base[i].seen_us) * NSEC_PER_USEC;
+			flow->skipped |= age_ns <= flow->T_ns;
 			return false;
+		}
 	}
 	flow->base[i].scale = mail->scale;
 	s->hop = i + 1;
@@ -121,7 +125,8 @@ void hpcc_note_seen(struct hpcc_flow *flow, u64 now_us, u32 rtt_us, u32 n)
  * @flow: its flow
  * @rtt_us: RTT of the ACK
  *
- * Return: number of samples in @flow->sample.
+ * Return: number of samples in @flow->sample; @flow->skipped tells whether there
+ * were others.
  */
 u32 hpcc_take_mail(struct sock *sk, struct hpcc_flow *flow, u32 rtt_us)
 {
@@ -130,6 +135,7 @@ u32 hpcc_take_mail(struct sock *sk, struct hpcc_flow *flow, u32 rtt_us)
 	u32 n = 0;
 	u32 i;
 
+	flow->skipped = false;
 	if (!READ_ONCE(flow->mail_fresh))
 		return 0;
 	spin_lock_bh(&flow->lock);
