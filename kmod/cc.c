@@ -7,11 +7,11 @@
  * window.c tell TCP about the W and R that come out.
  *
  * Two sets of callbacks share the state. "hpcc" is the algorithm. Where the
- * peer did not agree, where memory was short, or while no telemetry arrives,
- * the socket runs "hpcc-classic": Reno's response, as tcp_dctcp falls back,
- * which ss and getsockopt then show. With the first record that arrives it
- * returns. Where telemetry is there and cannot be true (trust.c) the same
- * happens, and it returns after some round trips in which it can.
+ * peer did not agree, where memory was short, while no telemetry arrives,
+ * or where packets are lost that no link with telemetry explains, the socket
+ * runs "hpcc-classic": Reno's response, as tcp_dctcp falls back, which ss and
+ * getsockopt then show. It returns with a record that arrives after some round
+ * trips: <hpcc/fallback.h> has the rules.
  *
  * Loss: recovery conserves packets for one round, then W rules again, since
  * telemetry and not loss tells the load. After an RTO W restarts from one
@@ -28,14 +28,6 @@
 #define CREATE_TRACE_POINTS
 #include "trace.h"
 
-/* Counters that wrap after 128 T tell nothing about an interval beyond half
- * of that.
- */
-static const u32 hpcc_base_age_T = 64;
-
-/* On paths of several hops, a link is measured over T/8 at least. */
-static const u32 hpcc_interval_shift = 3;
-
 /* Telemetry has stopped after this many ACKs of new data, and RTTs, without. */
 static const u32 hpcc_silent_acks = 8;
 static const u32 hpcc_silent_rtts = 4;
@@ -47,6 +39,9 @@ static const u8 hpcc_identify_tries = 2;
 static const u8 hpcc_identify_again = 64;
 
 static const u32 hpcc_ecn_shift = 3;
+
+/* W_min = W_init / 1024: the authors' simulator has 1/1000 of the line rate. */
+static const u32 hpcc_W_min_shift = 10;
 
 static struct hpcc_flow *hpcc_flow_of(const struct sock *sk)
 {
@@ -82,7 +77,8 @@ static void hpcc_set_T(struct sock *sk, struct hpcc_flow *flow)
 		   div_u64(div_u64(W_init_q16 * (1000 - eta_permille), 1000),
 			   READ_ONCE(sysctls->n_flows));
 	hpcc_params_init(&flow->params, flow->T_ns, W_init_q16,
-			 hpcc_W_min(W_init_q16), W_ai_q16,
+			 max_t(u64, W_init_q16 >> hpcc_W_min_shift, 1 << 16),
+			 W_ai_q16,
 			 div_u64((u64)eta_permille << 24, 1000),
 			 READ_ONCE(sysctls->max_stage));
 
@@ -105,128 +101,12 @@ static void hpcc_change_T(struct sock *sk, struct hpcc_flow *flow)
 	algo->Wc_q16 = hpcc_clamp_wind(&flow->params, algo->Wc_q16);
 }
 
-/* ---- Mailbox --------------------------------------------------------- */
-
-/* Whether a record comes too soon after the hop's last one. Between neighbours
- * d(tx)/d(ts) tells how packets bunch, not how loaded a link is; and the
- * maximum over several links takes the worst of that noise for load.
- */
-static bool hpcc_too_soon(const struct hpcc_flow *flow, u64 dts_ns)
-{
-	return READ_ONCE(flow->hops) > 1 &&
-	       dts_ns < flow->T_ns >> hpcc_interval_shift;
-}
-
-/* Whether the hop's last record is too old to go on from, next to one of the same link
- * that came after @rtt_us.
- *
- * Where packets wait on their way back (a virtual machine that stands still), the
- * last record was old when it came, and what is stamped now may be so much newer
- * that it looks older. So that is believed only as long as the two segments were
- * sent within the same span.
- */
-static bool hpcc_base_void(const struct hpcc_flow *flow, u64 now_us, u32 rtt_us,
-			   u32 i, const struct hpcc_mail *mail)
-{
-	u64 last = flow->algo.L[i].ts >> mail->scale;
-	const struct hpcc_base *base = &flow->base[i];
-	u64 span_ns = (u64)flow->T_ns * hpcc_base_age_T;
-	u64 age_us = now_us - base->seen_us;
-
-	if (base->scale != mail->scale || age_us * NSEC_PER_USEC > span_ns)
-		return true;
-	return hpcc_counter_extend(last, mail->ts) < last &&
-	       (age_us + flow->base_rtt_us[i]) * NSEC_PER_USEC >
-	       span_ns + (u64)rtt_us * NSEC_PER_USEC;
-}
-
-/* Turn a record into a sample: unwrap the counters next to those that the
- * algorithm holds for the hop, in units, then convert to ns. What it ignored
- * leaves no trace here.
- *
- * Return: false where the record is a copy of the last one, as a TSO burst
- * makes of its header, or comes too soon after it. A copy stays one however old
- * the baseline is: who repeats the same record for ever tells nothing.
- */
-static bool hpcc_sample(struct hpcc_flow *flow, u64 now_us, u32 rtt_us, u32 i,
-			const struct hpcc_mail *mail, struct hpcc_sample *s)
-{
-	const struct hpcc_link *link = &flow->algo.L[i];
-	/* High enough to count back from. */
-	u64 ts = (1ULL << (2 * HPCC_COUNTER_BITS)) | mail->ts;
-	u64 tx = (1ULL << (2 * HPCC_COUNTER_BITS)) | mail->tx;
-	bool known = link->valid && link->tag == mail->tag;
-	u64 dts_ns;
-
-	if (known && flow->base[i].scale == mail->scale &&
-	    !((link->ts >> mail->scale ^ mail->ts) & HPCC_COUNTER_MASK))
-		return false;
-	if (known && hpcc_base_void(flow, now_us, rtt_us, i, mail)) {
-		hpcc_algo_forget_hop(&flow->algo, i + 1);
-		known = false;
-	}
-	/* Another link's counters have nothing to do with these: the algorithm
-	 * sees the tag, and begins anew.
-	 */
-	if (known) {
-		ts = hpcc_counter_extend(link->ts >> mail->scale, mail->ts);
-		tx = hpcc_counter_extend(link->tx >> mail->scale, mail->tx);
-		dts_ns = (ts << mail->scale) - link->ts;
-		if (hpcc_too_soon(flow, dts_ns))
-			return false;
-	}
-	flow->base[i].scale = mail->scale;
-	s->hop = i + 1;
-	s->tag = mail->tag;
-	s->ts = ts << mail->scale;
-	s->tx = tx << mail->scale;
-	s->qlen = (u64)mail->qlen << mail->scale;
-	return true;
-}
+/* ---- What ACKs tell ---------------------------------------------------- */
 
 /* RTT of an ACK, or TCP's average where it has none (-1). */
 static u32 hpcc_rtt_us(const struct tcp_sock *tp, long rtt_us)
 {
 	return rtt_us < 0 ? tp->srtt_us >> 3 : rtt_us;
-}
-
-/* Note when the records came that the algorithm did not ignore, and how long after
- * their segments were sent.
- */
-static void hpcc_note_seen(struct hpcc_flow *flow, u64 now_us, u32 rtt_us, u32 n)
-{
-	const struct hpcc_sample *s;
-
-	for (s = flow->sample; s < flow->sample + n; s++) {
-		if (flow->algo.L[s->hop - 1].ts != s->ts)
-			continue;
-		flow->base[s->hop - 1].seen_us = now_us;
-		flow->base_rtt_us[s->hop - 1] = rtt_us;
-	}
-}
-
-/* Empty the mailbox.
- *
- * Return: number of samples in @flow->sample.
- */
-static u32 hpcc_take_mail(struct sock *sk, struct hpcc_flow *flow, u32 rtt_us)
-{
-	u64 now_us = tcp_sk(sk)->tcp_mstamp;
-	unsigned long fresh;
-	u32 n = 0;
-	u32 i;
-
-	if (!READ_ONCE(flow->mail_fresh))
-		return 0;
-	spin_lock_bh(&flow->lock);
-	fresh = flow->mail_fresh;
-	WRITE_ONCE(flow->mail_fresh, 0);
-	hpcc_algo_trim(&flow->algo, flow->hops);
-	for_each_set_bit(i, &fresh, HPCC_HOPS_MAX)
-		n += hpcc_sample(flow, now_us, rtt_us, i, &flow->mail[i],
-				 &flow->sample[n]);
-	spin_unlock_bh(&flow->lock);
-	return n;
 }
 
 /* Ask the switches who they are. */
@@ -252,6 +132,14 @@ static void hpcc_count_ack(const struct sock *sk, u32 bits)
 		hpcc_count(net, HPCC_C_PATH_CHANGES);
 }
 
+/* Count losses from now on. */
+static void hpcc_watch_loss(const struct tcp_sock *tp, struct hpcc_flow *flow)
+{
+	hpcc_fallback_start(&flow->fallback, &flow->algo,
+			    tp->tcp_mstamp * NSEC_PER_USEC, tp->delivered,
+			    tp->lost);
+}
+
 /* ---- From hpcc to classic and back ----------------------------------- */
 
 static void hpcc_run_classic(struct sock *sk, enum hpcc_counter why)
@@ -260,25 +148,39 @@ static void hpcc_run_classic(struct sock *sk, enum hpcc_counter why)
 	hpcc_count(sock_net(sk), why);
 }
 
-static void hpcc_to_classic(struct sock *sk, enum hpcc_counter why)
+/* Reno does not pace, and lets the route say how much leaves at once. */
+static void hpcc_take_over(struct sock *sk, struct hpcc_flow *flow)
+{
+	flow->paced |= cmpxchg(&sk->sk_pacing_status, SK_PACING_NONE,
+			       SK_PACING_NEEDED) == SK_PACING_NONE;
+	tcp_snd_cwnd_set(tcp_sk(sk), hpcc_cwnd(sk, flow));
+	hpcc_cap_bursts(sk, &flow->burst, tcp_snd_cwnd(tcp_sk(sk)));
+	hpcc_set_rate(sk, flow);
+}
+
+static void hpcc_hand_over(struct sock *sk, struct hpcc_flow *flow)
+{
+	hpcc_burst_release(sk, &flow->burst);
+	/* SO_MAX_PACING_RATE needs it as well. */
+	if (flow->paced && READ_ONCE(sk->sk_max_pacing_rate) == ~0UL)
+		cmpxchg(&sk->sk_pacing_status, SK_PACING_NEEDED, SK_PACING_NONE);
+	flow->paced = false;
+}
+
+static void hpcc_to_classic(struct sock *sk, struct hpcc_flow *flow,
+			    enum hpcc_counter why, u32 least, u32 ssthresh)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
 
-	/* Nothing told that the path takes less: go on from here, slowly. */
-	tp->snd_ssthresh = tcp_snd_cwnd(tp);
-	hpcc_algo_forget(&hpcc_flow_of(sk)->algo);
+	tp->snd_ssthresh = max(ssthresh, 2U);
+	/* In recovery TCP gets there by itself. */
+	if (inet_csk(sk)->icsk_ca_state < TCP_CA_CWR)
+		tcp_snd_cwnd_set(tp, min(tcp_snd_cwnd(tp), tp->snd_ssthresh));
+	hpcc_algo_forget(&flow->algo);
+	hpcc_fallback_leave(&flow->fallback, least);
+	flow->classic_seq = tp->snd_nxt;
+	hpcc_hand_over(sk, flow);
 	hpcc_run_classic(sk, why);
-}
-
-/* What W went by was wrong: find out anew what the path takes, up to W_init. */
-static void hpcc_distrust(struct sock *sk, struct hpcc_flow *flow)
-{
-	u64 W_init_bytes = flow->params.W_max_q16 >> 16;
-
-	hpcc_to_classic(sk, HPCC_C_IMPLAUSIBLE);
-	tcp_sk(sk)->snd_ssthresh =
-		clamp_t(u64, div_u64(W_init_bytes, tcp_sk(sk)->mss_cache),
-			2, TCP_INFINITE_SSTHRESH);
 }
 
 static void hpcc_to_telemetry(struct sock *sk, struct hpcc_flow *flow)
@@ -289,14 +191,23 @@ static void hpcc_to_telemetry(struct sock *sk, struct hpcc_flow *flow)
 	flow->doubt = false;
 	flow->conserving = false;
 	hpcc_algo_forget(&flow->algo);
-	hpcc_trust_restart(&flow->trust, tp->snd_nxt);
+	hpcc_watch_loss(tp, flow);
 	hpcc_algo_restart(&flow->algo, &flow->params,
 			  (u64)tcp_snd_cwnd(tp) * tp->mss_cache << 16);
 	/* Where nothing is in flight TCP does not call hpcc_cong_control(). */
-	tcp_snd_cwnd_set(tp, hpcc_cwnd(sk, flow));
-	hpcc_set_rate(sk, flow);
+	hpcc_take_over(sk, flow);
 	WRITE_ONCE(inet_csk(sk)->icsk_ca_ops, &hpcc_ops);
 	hpcc_count(sock_net(sk), HPCC_C_RETURNS);
+}
+
+/* Whether an ACK tells of losses that no link with telemetry explains. */
+static bool hpcc_unseen_loss(const struct tcp_sock *tp, struct hpcc_flow *flow,
+			     const struct rate_sample *rs)
+{
+	return rs->prior_mstamp &&
+	       hpcc_fallback_ack(&flow->fallback, &flow->algo,
+				 tp->tcp_mstamp * NSEC_PER_USEC,
+				 rs->prior_delivered, tp->delivered, tp->lost);
 }
 
 /* Whether data have been acknowledged for a while without telemetry of use. */
@@ -351,19 +262,23 @@ static void hpcc_cong_control(struct sock *sk, HPCC_CONG_CONTROL_ACK
 	 * before, W would stay as it is for as long as that goes on. A link that
 	 * is known from now on is neither: the next record will tell.
 	 */
-	if (likely(!(bits & HPCC_ACK_NO_SAMPLE))) {
+	if (likely(!(bits & HPCC_ACK_NO_SAMPLE)) || flow->skipped) {
 		flow->doubt = false;
 		flow->silent_acks = 0;
 	} else if (!(bits & HPCC_ACK_NEW)) {
 		flow->doubt |= n > 0;
 		if (unlikely(hpcc_silent(tp, flow, rs))) {
 			flow->doubt |= told;
-			hpcc_to_classic(sk, HPCC_C_FALLBACKS);
+			/* Nothing told that the path takes less. */
+			hpcc_to_classic(sk, flow, HPCC_C_FALLBACKS,
+					HPCC_HOLD_SILENCE, tcp_snd_cwnd(tp));
 			return;
 		}
 	}
-	if (unlikely(hpcc_trust_changes(sk, flow, rs->rtt_us))) {
-		hpcc_distrust(sk, flow);
+	if (unlikely(hpcc_unseen_loss(tp, flow, rs))) {
+		/* Half of what got through, as Reno answers a loss. */
+		hpcc_to_classic(sk, flow, HPCC_C_UNSEEN_LOSS, HPCC_HOLD_LOSS,
+				(tp->delivered - flow->fallback.delivered) / 2);
 		return;
 	}
 	hpcc_apply(sk, flow, rs);
@@ -392,6 +307,7 @@ static void hpcc_in_ack_event(struct sock *sk, u32 flags)
 
 static void hpcc_set_state(struct sock *sk, u8 new_state)
 {
+	const struct inet_connection_sock *icsk = inet_csk(sk);
 	struct hpcc_flow *flow = hpcc_flow_of(sk);
 	struct tcp_sock *tp = tcp_sk(sk);
 
@@ -413,6 +329,10 @@ static void hpcc_set_state(struct sock *sk, u8 new_state)
 		break;
 	case TCP_CA_Loss:
 		flow->conserving = false;
+		/* As TCP does for prior_cwnd, not for each RTO in a row. */
+		if (icsk->icsk_ca_state != TCP_CA_Loss || !icsk->icsk_retransmits)
+			flow->undo_W_q16 = flow->algo.W_q16;
+		hpcc_fallback_rto(&flow->fallback, tp->lost);
 		hpcc_algo_restart(&flow->algo, &flow->params,
 				  (u64)tp->mss_cache << 16);
 		hpcc_count(sock_net(sk), HPCC_C_TIMEOUTS);
@@ -425,6 +345,7 @@ static u32 hpcc_ssthresh(struct sock *sk)
 	return max(tcp_snd_cwnd(tcp_sk(sk)), 2U);
 }
 
+/* Nothing was lost: what recovery and RTO did is taken back. */
 static u32 hpcc_undo_cwnd(struct sock *sk)
 {
 	struct hpcc_flow *flow = hpcc_flow_of(sk);
@@ -432,6 +353,10 @@ static u32 hpcc_undo_cwnd(struct sock *sk)
 	if (!flow)
 		return tcp_snd_cwnd(tcp_sk(sk));
 	flow->conserving = false;
+	hpcc_fallback_undo(&flow->fallback, tcp_sk(sk)->lost);
+	if (inet_csk(sk)->icsk_ca_state == TCP_CA_Loss &&
+	    flow->algo.W_q16 < flow->undo_W_q16)
+		hpcc_algo_restart(&flow->algo, &flow->params, flow->undo_W_q16);
 	return hpcc_cwnd(sk, flow);
 }
 
@@ -474,12 +399,9 @@ static void hpcc_init(struct sock *sk)
 	}
 	hpcc_set_T(sk, flow);
 	hpcc_algo_init(&flow->algo, &flow->params);
-	hpcc_trust_init(&flow->trust, tcp_sk(sk)->snd_nxt);
+	hpcc_watch_loss(tcp_sk(sk), flow);
 	hpcc_reserve(sk, flow, hpcc_room(flow));
-	cmpxchg(&sk->sk_pacing_status, SK_PACING_NONE, SK_PACING_NEEDED);
-	tcp_snd_cwnd_set(tcp_sk(sk), hpcc_cwnd(sk, flow));
-	hpcc_cap_bursts(sk, &flow->burst, tcp_snd_cwnd(tcp_sk(sk)));
-	hpcc_set_rate(sk, flow);
+	hpcc_take_over(sk, flow);
 	ca->flow = flow;
 	hpcc_count(net, HPCC_C_AGREED);
 }
@@ -499,7 +421,7 @@ static void hpcc_release(struct sock *sk)
 	/* setsockopt() may have taken the room back since the last ACK. */
 	hpcc_reserve_again(sk, flow);
 	hpcc_reserve(sk, flow, 0);
-	hpcc_burst_release(sk, &flow->burst);
+	hpcc_hand_over(sk, flow);
 	if ((1 << sk->sk_state) & (TCPF_ESTABLISHED | TCPF_CLOSE_WAIT |
 				   TCPF_FIN_WAIT1 | TCPF_FIN_WAIT2)) {
 		hpcc_tuple_of_sock(sk, &tuple);
@@ -519,7 +441,7 @@ struct tcp_congestion_ops hpcc_ops __read_mostly = {
 	.undo_cwnd	= hpcc_undo_cwnd,
 	.min_tso_segs	= hpcc_min_tso_segs,
 	.sndbuf_expand	= hpcc_sndbuf_expand,
-	.flags		= TCP_CONG_NON_RESTRICTED | TCP_CONG_NEEDS_ECN,
+	.flags		= TCP_CONG_NEEDS_ECN,
 	.owner		= THIS_MODULE,
 	.name		= "hpcc",
 };
@@ -543,29 +465,22 @@ static bool hpcc_listen(struct sock *sk, struct hpcc_flow *flow)
 	return !(bits & HPCC_ACK_NO_SAMPLE);
 }
 
-/* After records that were all ignored a link has to be measured again; after
- * some that cannot be true hpcc_classic_pkts_acked() decides.
- */
+/* After records that were all ignored a link has to be measured again. */
 static void hpcc_classic_in_ack_event(struct sock *sk, u32 flags)
 {
 	struct hpcc_flow *flow = hpcc_flow_of(sk);
-	bool measured;
+	const struct tcp_sock *tp = tcp_sk(sk);
 
 	hpcc_in_ack_event(sk, flags);
-	if (!flow || !READ_ONCE(flow->mail_fresh))
+	if (!flow)
 		return;
-	measured = (flow->doubt || flow->trust.lost) && hpcc_listen(sk, flow);
-	if (!flow->trust.lost && (measured || !flow->doubt))
-		hpcc_to_telemetry(sk, flow);
-}
-
-static void hpcc_classic_pkts_acked(struct sock *sk,
-				    const struct ack_sample *sample)
-{
-	struct hpcc_flow *flow = hpcc_flow_of(sk);
-
-	if (flow && flow->trust.lost &&
-	    hpcc_trust_changes(sk, flow, sample->rtt_us))
+	hpcc_reserve_again(sk, flow);
+	if (after(tp->snd_una, flow->classic_seq)) {
+		flow->classic_seq = tp->snd_nxt;
+		hpcc_fallback_round(&flow->fallback);
+	}
+	if (READ_ONCE(flow->mail_fresh) && hpcc_fallback_over(&flow->fallback) &&
+	    (!flow->doubt || hpcc_listen(sk, flow)))
 		hpcc_to_telemetry(sk, flow);
 }
 
@@ -581,12 +496,9 @@ struct tcp_congestion_ops hpcc_classic_ops __read_mostly = {
 	.init		= hpcc_classic_init,
 	.release	= hpcc_release,
 	.in_ack_event	= hpcc_classic_in_ack_event,
-	.pkts_acked	= hpcc_classic_pkts_acked,
-	.min_tso_segs	= hpcc_min_tso_segs,
 	.ssthresh	= tcp_reno_ssthresh,
 	.cong_avoid	= tcp_reno_cong_avoid,
 	.undo_cwnd	= tcp_reno_undo_cwnd,
-	.flags		= TCP_CONG_NON_RESTRICTED,
 	.owner		= THIS_MODULE,
 	.name		= "hpcc-classic",
 };

@@ -26,9 +26,9 @@
 #include <net/tcp.h>
 
 #include <hpcc/algo.h>
+#include <hpcc/fallback.h>
 #include <hpcc/phase.h>
 #include <hpcc/record.h>
-#include <hpcc/trust.h>
 
 #include "common.h"
 
@@ -57,8 +57,8 @@
  * @HPCC_C_TX_EXCESS_IGNORED: records whose txBytes B cannot have sent
  * @HPCC_C_PATH_CHANGES: another link at a known hop
  * @HPCC_C_FALLBACKS: telemetry stopped: to the classic response
- * @HPCC_C_IMPLAUSIBLE: telemetry cannot be true: to the classic response
- * @HPCC_C_RETURNS: telemetry resumed, or can be true again
+ * @HPCC_C_UNSEEN_LOSS: a link that does not stamp drops: to the classic response
+ * @HPCC_C_RETURNS: back from the classic response to telemetry
  * @HPCC_C_ECN_RESPONSES: windows reduced for CE
  * @HPCC_C_TIMEOUTS: windows restarted after an RTO
  * @__HPCC_C_MAX: number of counters
@@ -85,7 +85,7 @@ enum hpcc_counter {
 	HPCC_C_TX_EXCESS_IGNORED,
 	HPCC_C_PATH_CHANGES,
 	HPCC_C_FALLBACKS,
-	HPCC_C_IMPLAUSIBLE,
+	HPCC_C_UNSEEN_LOSS,
 	HPCC_C_RETURNS,
 	HPCC_C_ECN_RESPONSES,
 	HPCC_C_TIMEOUTS,
@@ -308,7 +308,7 @@ struct hpcc_base {
  * @params: parameters of the algorithm
  * @algo: W, Wc, U, L; proc.c shows W, Wc and U without the socket lock, of
  *	whichever ACK was the last
- * @trust: whether telemetry is believed
+ * @fallback: when to leave telemetry, and when to return
  * @base: age and unit of @algo's L, by hop - 1
  * @base_rtt_us: how long before that their segments were sent
  * @sample: what the ACK at hand tells; not on the stack, which some kernels clear
@@ -321,6 +321,10 @@ struct hpcc_base {
  * @silent_acks: ACKs of new data since a link was measured last
  * @silent_since_us: tcp_mstamp of the first of them
  * @doubt: there was telemetry in that time, all of it ignored or the same again
+ * @skipped: the ACK at hand brought a record that came too soon after the last one
+ * @paced: TCP paces since we asked for it
+ * @classic_seq: a round trip of classic ends when this is acknowledged
+ * @undo_W_q16: W before an RTO
  * @conserve_seq: packet conservation until this is acknowledged
  * @conserving: ... is going on
  * @lock: covers the rest
@@ -358,7 +362,7 @@ struct hpcc_flow {
 	u16 ip_optlen;
 	struct hpcc_params params;
 	struct hpcc_algo algo;
-	struct hpcc_trust trust;
+	struct hpcc_fallback fallback;
 	struct hpcc_base base[HPCC_HOPS_MAX];
 	u32 base_rtt_us[HPCC_HOPS_MAX];
 	struct hpcc_sample sample[HPCC_HOPS_MAX];
@@ -371,6 +375,10 @@ struct hpcc_flow {
 	u32 silent_acks;
 	u64 silent_since_us;
 	bool doubt;
+	bool skipped;
+	bool paced;
+	u32 classic_seq;
+	u64 undo_W_q16;
 	u32 conserve_seq;
 	bool conserving;
 
@@ -438,18 +446,10 @@ static inline bool hpcc_is_ours(const struct sock *sk)
 	return ops == &hpcc_ops || ops == &hpcc_classic_ops;
 }
 
-/* ---- Trust in telemetry (trust.c) -------------------------------------------- */
+/* ---- Mailbox (mailbox.c) -------------------------------------------------------- */
 
-/* W_min = W_init / 1024: the authors' simulator has 1/1000 of the line rate. */
-#define HPCC_W_MIN_SHIFT	10
-
-static inline u64 hpcc_W_min(u64 W_init_q16)
-{
-	return max_t(u64, W_init_q16 >> HPCC_W_MIN_SHIFT, 1 << 16);
-}
-
-bool hpcc_trust_changes(const struct sock *sk, struct hpcc_flow *flow,
-			long rtt_us);
+u32 hpcc_take_mail(struct sock *sk, struct hpcc_flow *flow, u32 rtt_us);
+void hpcc_note_seen(struct hpcc_flow *flow, u64 now_us, u32 rtt_us, u32 n);
 
 /* ---- Netfilter hooks (option_tx.c, option_rx.c) ------------------------------------- */
 

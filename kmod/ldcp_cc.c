@@ -345,7 +345,7 @@ struct tcp_congestion_ops ldcp_ops __read_mostly = {
 	.undo_cwnd	= ldcp_undo_cwnd,
 	.min_tso_segs	= ldcp_min_tso_segs,
 	.sndbuf_expand	= ldcp_sndbuf_expand,
-	.flags		= TCP_CONG_NON_RESTRICTED | TCP_CONG_NEEDS_ECN,
+	.flags		= TCP_CONG_NEEDS_ECN,
 	.owner		= THIS_MODULE,
 	.name		= "ldcp",
 };
@@ -372,7 +372,6 @@ struct tcp_congestion_ops ldcp_classic_ops __read_mostly = {
 	.ssthresh	= tcp_reno_ssthresh,
 	.cong_avoid	= tcp_reno_cong_avoid,
 	.undo_cwnd	= tcp_reno_undo_cwnd,
-	.flags		= TCP_CONG_NON_RESTRICTED,
 	.owner		= THIS_MODULE,
 	.name		= "ldcp-classic",
 };

@@ -18,7 +18,7 @@ import socket
 import struct
 import sys
 
-from hpcc_net import (KernelLog, Netns, Pair, Sniffer, defer, expect, expect_in, get_cc,
+from hpcc_net import (KernelLog, Netns, Pair, Sniffer, allow, allowed, defer, expect, expect_in, get_cc,
                       main, module_file, pattern, set_cc, transfer, users)
 from path import Path
 from qdisc_nl import (NLA_F_NESTED, NLM_F_ACK, NLM_F_CREATE, NLM_F_REPLACE, NLM_F_REQUEST,
@@ -150,9 +150,12 @@ def insert(module):
     """Load one. Return 0 or the error."""
     fd = os.open(module_file(module), os.O_RDONLY)
     try:
-        return syscall(FINIT_MODULE, fd, b"", 0)
+        error = syscall(FINIT_MODULE, fd, b"", 0)
     finally:
         os.close(fd)
+    if not error and module.startswith("tcp_"):
+        allow(f"{allowed()} {module.removeprefix('tcp_')}")
+    return error
 
 
 def remove(module):

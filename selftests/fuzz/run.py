@@ -27,7 +27,7 @@ CODE = {
     "stamp": ("stamp.h", ""),
     "algo": ("algo.h", ""),
     "ldcp": ("ldcp.h", ""),
-    "trust": ("trust.h", ""),
+    "fallback": ("fallback.h", ""),
 }
 
 # Percent of the code's regions, as the compiler counts them. The seeds alone

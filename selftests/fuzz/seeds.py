@@ -248,41 +248,26 @@ def ldcp_seeds():
     yield "no-marks-below-kmax", law(q=59_999, pmax=0)
 
 
-def trust_seeds():
-    def says(dts, dtx, qlen, rtt=10_000, hop=1, tag=0):
-        return bytes([tag << 6 | (hop - 1)]) + numbers(dts, dtx, qlen, rtt)
+def fallback_seeds():
+    def ack(span, dtx, delivered, lost, hop=1):
+        """A round trip, in which a link has sent for dtx."""
+        return bytes([64 | 16 | (hop - 1)]) + numbers(span, dtx) + \
+            delivered.to_bytes(2, "little") + lost.to_bytes(2, "little")
 
-    def rounds(nr, *records, backlog=1):
-        return (b"".join(records) + bytes([0x80 | backlog << 3])) * nr
-
-    head = numbers(10_000, 10_000)
-    idle = [says(9_000, 100, 50_000)] * 3
-    true = [says(9_000, 8_000, 100)] * 3
-    yield "true", head + rounds(20, *true)
-    yield "idle-queue", head + rounds(12, *idle)
-    yield "late-queue", head + rounds(12, *[says(9_000, 100, 50_000, rtt=90_000)] * 3)
-    yield "too-fast", head + rounds(12, *[says(9_000, 90_000, 0)] * 3)
-    yield "back", head + rounds(10, *idle) + rounds(70, *true) + rounds(10, *idle)
-    yield "now-and-then", head + (rounds(2, *idle) + rounds(3, *true)) * 6
-    yield "without-backlog", head + rounds(12, *idle, backlog=0)
-    yield "another-link", head + rounds(3, *true) + rounds(
-        4, says(9_000, 100, 0), says(9_000, 30_000, 9, hop=3)) + b"\xf1" + rounds(3, *true)
-    yield "another-tag", head + rounds(3, *true, says(5, 5, 5, tag=1))
-    yield "restart", head + rounds(9, *idle) + b"\xf8" + rounds(3, *true)
-    yield "nothing-said", head + rounds(9) + rounds(3, says(0, 0, 0, rtt=0))
-    unseen = [says(9_000, 9_000, 50_000)] * 2
-    yield "unseen", head + rounds(40, *unseen)
-    yield "short-queue", head + rounds(12, *[says(9_000, 100, 1_000)] * 3)
-    yield "hints-while-lost", head + rounds(10, *idle) + \
-        (rounds(40, *true) + rounds(2, *unseen)) * 2
-    ahead = says(8_000, 9_000, 0)       # 9/8 of B, and no more
-    yield "as-far-ahead-as-may-be", head + rounds(1, *true, says(8_000, 29_000, 0)) + \
-        rounds(9, ahead, ahead)
-    yield "largest", head + rounds(9, *[says((1 << 51) - 1, (1 << 51) - 1, (1 << 51) - 1)] * 9)
+    fine = ack(8_000, 4_000, 20, 0)
+    yield "fine", 200 * fine
+    yield "much-lost", ack(8_000, 4_000, 100, 115)
+    yield "little-lost", 20 * ack(8_000, 4_000, 10, 2)
+    yield "busy", fine + 5 * ack(8_000, 7_500, 10, 10)
+    yield "busy-second-link", fine + 5 * ack(8_000, 7_500, 10, 10, hop=2)
+    yield "timeouts", fine + 4 * (bytes([0x10]) + numbers(8_000, 0) + b"\1\0\x63\0" + b"\xc0" + fine)
+    yield "undone", fine + (bytes([0x10]) + numbers(8_000, 0) + b"\1\0\x63\0" + b"\xd0" + fine)
+    yield "back-off", b"\xe1\xe0" + 300 * fine
+    yield "longest", 20 * b"\xe1"
 
 
 SEEDS = {"stamp": stamp_seeds, "option": option_seeds, "record": record_seeds,
-         "algo": algo_seeds, "ldcp": ldcp_seeds, "trust": trust_seeds}
+         "algo": algo_seeds, "ldcp": ldcp_seeds, "fallback": fallback_seeds}
 
 
 def main():

@@ -54,6 +54,11 @@ class Packet:
         return self.tcp[13]
 
     @property
+    def sport(self):
+        """Its source port."""
+        return int.from_bytes(self.tcp[:2], "big")
+
+    @property
     def syn(self):
         """Is it a SYN or SYN-ACK?"""
         return bool(self.flags & SYN)

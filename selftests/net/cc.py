@@ -402,7 +402,8 @@ def test_ignored_is_silence():
         expect(f"{bad}: fallbacks, returns", (moved.get("fallbacks"), moved.get("returns")),
                (1, None))
         counter = {"ts": "ts_back_ignored", "tx": "tx_excess_ignored", "link": "path_changes"}[bad]
-        expect_in(f"{bad}: {counter}", moved[counter], 12, turn)
+        # classic looks at none for some round trips
+        expect_in(f"{bad}: {counter}", moved[counter], 9, turn)
         link = Link(ts=link.ts + 9000)
         flow.echo(link.step(9000, 0.9))
         expect(f"{bad}: after one record", flow.cc(), "hpcc-classic")
@@ -452,6 +453,8 @@ def test_timeout():
     """An RTO restarts W from one segment; telemetry brings it back at once."""
     need_virtual_time()
     flow = Flow()
+    # or TCP would see that what it has not sent again arrives, and undo the timeout
+    flow.ns.sysctl("net.ipv4.tcp_frto", 0)
     link = Link()
     flow.round(link.step(9000, 0.8))
     flow.round(link.step(9000, 0.8))
@@ -471,6 +474,32 @@ def test_timeout():
     for _ in range(2 * 6):
         now = flow.round(link.step(9000, 0.1))
     expect("W", now["W"], W_INIT)
+    expect("mode", flow.cc(), "hpcc")
+
+
+def test_spurious_timeout():
+    """What was thought lost arrives: W is what it was, and not one segment."""
+    need_virtual_time()
+    flow = Flow()
+    link = Link()
+    flow.round(link.step(9000, 0.95))
+    before = flow.round(link.step(9000, 0.95))
+    first = flow.acked
+    late = [seg for seg in flow.run() if seg.payload]
+    stamp = flow.tsecr
+    flow.acked = first
+    while not flow.ns.snmp("TcpExtTCPTimeouts"):
+        expect("something sent", flow.read(1.0) is not None, True)
+    expect_in("W after the timeout", flow.flow()["W"], 1400, 1500)
+    # the receiver has the first transmission in its hands, and tells its time
+    for seg in late[:4]:
+        flow.tsecr = stamp
+        flow.acked = (seg.seq + len(seg.payload)) & 0xffffffff
+        flow.send()
+    expect("undone", flow.ns.snmp("TcpExtTCPLossUndo") +
+           flow.ns.snmp("TcpExtTCPSpuriousRTOs") > 0, True)
+    near("W", flow.flow()["W"], before["W"])
+    expect("cwnd", tcp_info(flow.sock)["cwnd"], -(-before["W"] // tcp_info(flow.sock)["snd_mss"]))
     expect("mode", flow.cc(), "hpcc")
 
 

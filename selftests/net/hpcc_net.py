@@ -409,10 +409,35 @@ def module_file(name):
                  if folder and os.path.exists(f"{folder}/{name}.ko")), None)
 
 
-def load(ns, name="tcp_hpcc"):
+def insert(ns, name="tcp_hpcc"):
     """insmod, or modprobe where the module is installed."""
     file = module_file(name)
     ns.run(*(["insmod", file] if file else ["modprobe", name]))
+
+
+def load(ns, name="tcp_hpcc"):
+    """The same, and let anybody choose it, as need_module() of lib.sh does."""
+    insert(ns, name)
+    if name.startswith("tcp_"):
+        allow(f"{allowed()} {name.removeprefix('tcp_')}")
+
+
+ALLOWED = "/proc/sys/net/ipv4/tcp_allowed_congestion_control"
+
+
+def allowed():
+    """Congestion controls that anybody may choose."""
+    with open(ALLOWED, encoding="ascii") as file:
+        return file.read().strip()
+
+
+def allow(names):
+    """Let anybody choose these, and nobody others."""
+    fd = os.open(ALLOWED, os.O_WRONLY)
+    try:
+        os.write(fd, names.encode())
+    finally:
+        os.close(fd)
 
 
 def unload(ns, wait_s=0, name="tcp_hpcc"):

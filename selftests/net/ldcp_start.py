@@ -362,7 +362,9 @@ def lossy(lost, want_cw, message=20, iw=20, rtt_s=1e-9 * T_NS, within=None, twic
     flow.MSS = size
     if not flow.timestamps:
         size += 12
-    flow.sock.send(bytes(message * size))
+    # How much a packet takes of it depends on the kernel's configuration.
+    flow.sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4 * message * size)
+    expect("queued", flow.sock.send(bytes(message * size)), message * size)
     seen = set()
 
     def is_lost(seg):

@@ -65,20 +65,31 @@ load_file()
 	insmod "$1"
 }
 
-# need_module NAME...: load each from HPCC_MODDIR, from the tree, or from where
-# modprobe looks, unless it is there already.
+# load_module NAME: load it from HPCC_MODDIR, from the tree, or from where modprobe
+# looks, unless it is there already.
+load_module()
+{
+	local name=$1 file
+
+	[ ! -d "/sys/module/$name" ] || return 0
+	for file in ${HPCC_MODDIR:+"$HPCC_MODDIR/$name.ko"} "$HPCC_TOP"/*/"$name.ko"; do
+		[ -f "$file" ] || continue
+		load_file "$file" && return
+	done
+	modprobe -q "$name" || ktap_skip_all "needs module $name"
+}
+
+# need_module NAME...: load each. Tests make a congestion control the default of
+# their namespaces, which takes one that the first namespace allows.
 need_module()
 {
-	local name file
+	local name allowed=/proc/sys/net/ipv4/tcp_allowed_congestion_control
 
 	for name; do
-		[ ! -d "/sys/module/$name" ] || continue
-		for file in ${HPCC_MODDIR:+"$HPCC_MODDIR/$name.ko"} \
-			    "$HPCC_TOP"/*/"$name.ko"; do
-			[ -f "$file" ] || continue
-			load_file "$file" && continue 2
-		done
-		modprobe -q "$name" || ktap_skip_all "needs module $name"
+		load_module "$name"
+		case $name in
+		tcp_*) echo "$(cat "$allowed") ${name#tcp_}" > "$allowed" ;;
+		esac
 	done
 }
 

@@ -174,7 +174,7 @@ def through(driver, mtu=1500, limit=0, tso=True, queues=1):
     if mtu == 1500:
         expect("packets cut by the qdisc", sums["stamped"] > counters["forward_sent"], True)
     for name in ("malformed_ignored", "checksum_ignored", "bad_hop_ignored", "tx_excess_ignored",
-                 "implausible"):
+                 "unseen_loss"):
         expect(name, counters[name], 0)
     if path.queues == 1:
         expect_in("ts_back_ignored", counters["ts_back_ignored"], 0,

@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * When a connection leaves telemetry for the classic response, and when it
+ * returns.
+ *
+ * Loss. HPCC++ does not react to loss, since links tell their load. A link that
+ * does not stamp tells nothing but its drops. So, for each round trip in which
+ * no stamping link was busy:
+ *
+ *	excess = max(0, excess + lost - delivered / 32)
+ *
+ * and beyond 8 packets the bottleneck is a link that nobody sees. A link that
+ * drops because of its load is busy: in d(t) of the sender's clock it sends for
+ * 7/8 d(t) or more, and the window law follows it; that ends the excess. The
+ * sender's clock and not the link's: packets that wait at a slow link behind a
+ * fast one have passed the fast one in a burst, close together.
+ *
+ * 1/32 is above what links lose for other reasons (up to 1 %) and below what a
+ * window loses that does not fit. A window law that keeps a link at 0.95 may
+ * overload one that is slower than that and not slower than 7/8, by 8 % at most.
+ *
+ * Return. Each fallback, for whatever reason, doubles the round trips that the
+ * classic response runs before telemetry is used again. 64 round trips without
+ * a fallback (or that number, if it is larger) halve it.
+ *
+ * No skb, no socket, no clock, no lock. Time is in the unit of the algorithm's
+ * links; numbers of packets are modulo 2^32.
+ */
+#ifndef _HPCC_FALLBACK_H
+#define _HPCC_FALLBACK_H
+
+#include <linux/bits.h>
+#include <linux/minmax.h>
+#include <linux/types.h>
+#include <hpcc/algo.h>
+
+#define HPCC_LOSS_SHIFT		5
+#define HPCC_LOSS_EXCESS	(8LL << HPCC_LOSS_SHIFT)
+
+/* With an RTO TCP takes all that is in flight for lost, though a link may have
+ * been down, or ACKs late: it counts as so many packets in a round trip, so that
+ * three in a row are too many.
+ */
+#define HPCC_LOSS_RTO		4
+
+/* Round trips of classic: after the first fallback for want of telemetry, which
+ * costs a silent path nothing; for loss, where each return costs up to a window
+ * of packets; and at most.
+ */
+#define HPCC_HOLD_SILENCE	1
+#define HPCC_HOLD_LOSS		64
+#define HPCC_HOLD_MAX		BIT(16)
+/* Round trips of telemetry that halve it. */
+#define HPCC_HOLD_GOOD		64
+
+/**
+ * struct hpcc_fallback - what decides on fallback and return
+ * @tx: of each link, by hop - 1, when the round trip began
+ * @began: when that was, sender's clock
+ * @excess: packets lost beyond 1/32, in units of 2^-HPCC_LOSS_SHIFT
+ * @next: the round trip ends with a packet that was sent when so many had been
+ *	delivered
+ * @lost: packets lost when it began
+ * @delivered: packets delivered when it began
+ * @hold: round trips that classic runs
+ * @rounds: round trips since the fallback, or since the return or the last
+ *	halving
+ * @valid: links whose @tx is a record's, by bit
+ * @busy: a link was busy in the round trip before
+ */
+struct hpcc_fallback {
+	u64	tx[HPCC_HOPS_MAX];
+	u64	began;
+	s64	excess;
+	u32	next;
+	u32	lost;
+	u32	delivered;
+	u32	hold;
+	u32	rounds;
+	u16	valid;
+	bool	busy;
+};
+
+/* A round trip begins. */
+static inline void hpcc_fallback_begin(struct hpcc_fallback *f,
+				       const struct hpcc_algo *a, u64 now,
+				       u32 delivered, u32 lost)
+{
+	u32 i;
+
+	f->valid = 0;
+	for (i = 0; i < a->end; i++) {
+		f->tx[i] = a->L[i].tx;
+		f->valid |= a->L[i].valid << i;
+	}
+	f->began = now;
+	f->next = delivered;
+	f->delivered = delivered;
+	f->lost = lost;
+}
+
+/**
+ * hpcc_fallback_start() - telemetry is used from now on
+ * @f: connection
+ * @a: its algorithm
+ * @now: sender's clock
+ * @delivered: packets delivered so far
+ * @lost: packets lost so far
+ */
+static inline void hpcc_fallback_start(struct hpcc_fallback *f,
+				       const struct hpcc_algo *a, u64 now,
+				       u32 delivered, u32 lost)
+{
+	f->excess = 0;
+	f->rounds = 0;
+	f->busy = false;
+	hpcc_fallback_begin(f, a, now, delivered, lost);
+}
+
+/* Whether a link that stamps was busy since the round trip began. Counters that
+ * began anew look as if the link had sent far more than it can.
+ */
+static inline bool hpcc_fallback_busy(const struct hpcc_fallback *f,
+				      const struct hpcc_algo *a, u64 now)
+{
+	u64 span = now - f->began;
+	u64 most = HPCC_TX_EXCESS * span;
+	u32 i;
+
+	for (i = 0; i < a->end; i++) {
+		u64 dtx = a->L[i].tx - f->tx[i];
+
+		if (f->valid & 1U << i && a->L[i].valid &&
+		    dtx >= span - (span >> 3) && dtx <= most)
+			return true;
+	}
+	return false;
+}
+
+/**
+ * hpcc_fallback_ack() - take in an ACK, and whether loss speaks against telemetry
+ * @f: connection, which uses telemetry
+ * @a: its algorithm, which has taken in the ACK's records
+ * @now: sender's clock
+ * @prior_delivered: packets delivered when the newest packet was sent that the
+ *	ACK tells of
+ * @delivered: packets delivered so far
+ * @lost: packets lost so far
+ *
+ * Where a round trip brought no records, as SACK blocks leave them no room, the
+ * one before speaks for it.
+ *
+ * Return: whether a link that does not stamp is the bottleneck.
+ */
+static inline bool hpcc_fallback_ack(struct hpcc_fallback *f,
+				     const struct hpcc_algo *a, u64 now,
+				     u32 prior_delivered, u32 delivered,
+				     u32 lost)
+{
+	bool busy;
+
+	if ((s32)(prior_delivered - f->next) < 0)
+		return false;
+	busy = hpcc_fallback_busy(f, a, now);
+	f->excess += ((s64)(s32)(lost - f->lost) << HPCC_LOSS_SHIFT) -
+		     (delivered - f->delivered);
+	if (busy || f->busy || f->excess < 0)
+		f->excess = 0;
+	f->busy = busy;
+	if (f->excess > HPCC_LOSS_EXCESS)
+		return true;
+	if (++f->rounds >= max_t(u32, f->hold, HPCC_HOLD_GOOD)) {
+		f->hold /= 2;
+		f->rounds = 0;
+	}
+	hpcc_fallback_begin(f, a, now, delivered, lost);
+	return false;
+}
+
+/**
+ * hpcc_fallback_rto() - a retransmission timer fired
+ * @f: connection, which uses telemetry
+ * @lost: packets lost so far, with all that were in flight
+ */
+static inline void hpcc_fallback_rto(struct hpcc_fallback *f, u32 lost)
+{
+	f->lost += max_t(s32, lost - f->lost - HPCC_LOSS_RTO, 0);
+}
+
+/**
+ * hpcc_fallback_undo() - nothing was lost in this round trip
+ * @f: connection, which uses telemetry
+ * @lost: packets lost so far
+ */
+static inline void hpcc_fallback_undo(struct hpcc_fallback *f, u32 lost)
+{
+	f->lost = lost;
+}
+
+/**
+ * hpcc_fallback_leave() - the classic response begins
+ * @f: connection
+ * @least: round trips that it runs at least: HPCC_HOLD_SILENCE or HPCC_HOLD_LOSS
+ */
+static inline void hpcc_fallback_leave(struct hpcc_fallback *f, u32 least)
+{
+	f->hold = clamp_t(u32, 2 * f->hold, least, HPCC_HOLD_MAX);
+	f->rounds = 0;
+}
+
+/**
+ * hpcc_fallback_round() - a round trip of classic has passed
+ * @f: connection
+ */
+static inline void hpcc_fallback_round(struct hpcc_fallback *f)
+{
+	f->rounds += f->rounds < f->hold;
+}
+
+/**
+ * hpcc_fallback_over() - whether classic has run for long enough
+ * @f: connection
+ */
+static inline bool hpcc_fallback_over(const struct hpcc_fallback *f)
+{
+	return f->rounds >= f->hold;
+}
+
+#endif /* _HPCC_FALLBACK_H */

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * <hpcc/fallback.h> against its head's rules in 128 bits, for any series of ACKs,
+ * fallbacks and returns.
+ *
+ * Input: bytes, each of which says what happens, and its numbers behind it.
+ */
+#include "fuzz.h"
+#include <hpcc/fallback.h>
+
+typedef __int128 s128;
+
+#define LINKS	4
+#define TIME_MASK ((1ULL << 56) - 1)
+
+/* What the connection did, and what the rules make of it. */
+struct model {
+	struct hpcc_algo a;
+	u64 now;
+	u32 delivered;
+	u32 lost;
+	/* when the round trip began */
+	struct hpcc_algo a0;
+	u64 now0;
+	u32 delivered0;
+	u32 lost0;
+	s128 excess;
+	bool busy;
+	u64 hold;
+	u64 rounds;
+};
+
+static void begin(struct model *m)
+{
+	m->a0 = m->a;
+	m->now0 = m->now;
+	m->delivered0 = m->delivered;
+	m->lost0 = m->lost;
+}
+
+static bool busy(const struct model *m)
+{
+	s128 dt = m->now - m->now0;
+	u32 i;
+
+	for (i = 0; i < m->a.end; i++) {
+		s128 dtx = (s128)m->a.L[i].tx - m->a0.L[i].tx;
+
+		if (i < m->a0.end && m->a0.L[i].valid && m->a.L[i].valid &&
+		    8 * dtx >= 7 * dt && dtx <= HPCC_TX_EXCESS * dt)
+			return true;
+	}
+	return false;
+}
+
+static bool judge(struct model *m)
+{
+	bool now_busy = busy(m);
+
+	m->excess += 32 * (s128)(s32)(m->lost - m->lost0) -
+		     (u32)(m->delivered - m->delivered0);
+	if (now_busy || m->busy || m->excess < 0)
+		m->excess = 0;
+	m->busy = now_busy;
+	if (m->excess > 8 * 32)
+		return true;
+	if (++m->rounds >= (m->hold > 64 ? m->hold : 64)) {
+		m->hold /= 2;
+		m->rounds = 0;
+	}
+	begin(m);
+	return false;
+}
+
+static void take_time(struct fuzz_input *in, struct model *m, u8 what)
+{
+	u32 at = what % LINKS;
+
+	m->now += fuzz_take_any(in) & (TIME_MASK >> 16);
+	/* 8 units at a time have no rounding in 7/8 of them. */
+	m->now &= ~7ULL;
+	m->a.L[at].tx = what & 8 ? fuzz_take_any(in) & TIME_MASK :
+			m->a.L[at].tx + (fuzz_take_any(in) & (TIME_MASK >> 16));
+	m->a.L[at].valid = what & 16;
+	m->a.end = max_t(u8, m->a.end, at + 1);
+	if (what & 32)
+		m->a.end = at;
+	m->delivered += fuzz_take(in, 2);
+	m->lost += fuzz_take(in, 2);
+}
+
+static void take_ack(struct hpcc_fallback *f, struct model *m)
+{
+	u32 prior = m->delivered0;
+	bool left;
+
+	expect(!hpcc_fallback_ack(f, &m->a, m->now, prior - 1, m->delivered,
+				  m->lost));
+	left = hpcc_fallback_ack(f, &m->a, m->now, prior, m->delivered, m->lost);
+	expect(left == judge(m));
+	expect(f->hold == m->hold);
+	expect(f->excess == m->excess);
+	expect(f->rounds == m->rounds);
+}
+
+/* Classic for as long as it has to run, then telemetry again. */
+static void take_classic(struct hpcc_fallback *f, struct model *m, u32 least)
+{
+	u32 n = 0;
+
+	hpcc_fallback_leave(f, least);
+	m->hold = min_t(u64, max_t(u64, 2 * m->hold, least), 1 << 16);
+	expect(f->hold == m->hold);
+	while (!hpcc_fallback_over(f)) {
+		hpcc_fallback_round(f);
+		n++;
+	}
+	expect(n == m->hold);
+	hpcc_fallback_round(f);
+	expect(hpcc_fallback_over(f));
+	hpcc_fallback_start(f, &m->a, m->now, m->delivered, m->lost);
+	m->excess = 0;
+	m->busy = false;
+	m->rounds = 0;
+	begin(m);
+}
+
+int LLVMFuzzerTestOneInput(const u8 *data, size_t size)
+{
+	struct model m = { .now = 1 << 20 };
+	struct fuzz_input in = { data, size };
+	struct hpcc_fallback f = {};
+	u32 counted, nr = 0;
+
+	hpcc_fallback_start(&f, &m.a, m.now, 0, 0);
+	begin(&m);
+	while (in.size && nr++ < 1000) {
+		u8 what = fuzz_take(&in, 1);
+
+		if (what < 0xc0) {
+			take_time(&in, &m, what);
+			if (what & 64)
+				take_ack(&f, &m);
+		} else if (what < 0xd0) {
+			hpcc_fallback_rto(&f, m.lost);
+			counted = m.lost - f.lost;
+			expect((s32)counted <= HPCC_LOSS_RTO);
+			expect((s32)(m.lost - m.lost0) <= HPCC_LOSS_RTO ?
+			       f.lost == m.lost0 : counted == HPCC_LOSS_RTO);
+			m.lost0 = f.lost;
+		} else if (what < 0xe0) {
+			hpcc_fallback_undo(&f, m.lost);
+			m.lost0 = m.lost;
+		} else {
+			take_classic(&f, &m, what & 1 ? HPCC_HOLD_LOSS :
+							HPCC_HOLD_SILENCE);
+		}
+	}
+	return 0;
+}

@@ -1,0 +1,179 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0
+"""The bottleneck does not stamp, an idle link in front of it does: loss is what
+tells, hpcc runs its classic response, and tries telemetry again ever more rarely.
+"""
+
+import socket
+import sys
+import time
+
+from hpcc_net import (Pair, Sniffer, data_segments, expect, expect_in, get_cc, main,
+                      need_virtual_time, pattern, tcp_info, transfer)
+from hpcc_peer import Flow, Link, settle
+from path import Path, goodput_mbps
+
+IPV6_DSTOPTS = 59
+
+SLOW_MBPS = 10
+PACKET = 1500
+
+
+def send_for(seconds, *flows):
+    """Send on connections. Return the bytes that arrived by each."""
+    end = time.monotonic() + seconds
+    arrived = [0] * len(flows)
+    for ends in flows:
+        for sock in ends:
+            sock.setblocking(False)
+    while time.monotonic() < end:
+        for number, (client, server) in enumerate(flows):
+            try:
+                client.send(bytes(1 << 20))
+            except BlockingIOError:
+                pass
+            try:
+                arrived[number] += len(server.recv(1 << 20))
+            except BlockingIOError:
+                pass
+        time.sleep(0.002)
+    return arrived
+
+
+def dropped(path, node):
+    """Share of the packets that a switch's port sent."""
+    port = path.port(node)
+    return port["drops"] / port["packets"]
+
+
+class Hidden(Path):
+    """The first switch stamps, the second one is slow and does not."""
+
+    def __init__(self, packets, **how):
+        super().__init__(**how)
+        self.switches[1].tc(f"qdisc replace dev right root handle 1: hpcc rate {SLOW_MBPS}mbit "
+                            f"limit {packets * PACKET} delay 20us nostamp")
+
+    def shown(self, what):
+        """Say what happened."""
+        port, counters = self.port(2), self.a.counters()
+        print(f"# {what}: {port['packets']} sent, {port['drops']} dropped, "
+              f"{counters['fallbacks']} fallbacks, {counters['unseen_loss']} for loss, "
+              f"{counters['returns']} returns")
+        return counters
+
+
+def test_alone():
+    """Whatever the slow link's buffer holds: few drops, and the link is used."""
+    need_virtual_time()
+    for packets in 5, 10, 20, 50, 100, 200:
+        path = Hidden(packets)
+        arrived = send_for(4, path.connect())
+        counters = path.shown(f"{packets} packets")
+        expect_in(f"{packets} packets: dropped", dropped(path, 2), 0, 0.2)
+        expect_in(f"{packets} packets: goodput", arrived[0] * 8 / 4e6, 0.8 * SLOW_MBPS, SLOW_MBPS)
+        # 64, 128, 256 ... round trips of some 10 ms and more
+        expect_in(f"{packets} packets: returns", counters["returns"], 0, 4)
+
+
+def test_beside_cubic():
+    """Neither has more than 1.5 times what the other has."""
+    need_virtual_time()
+    for packets in 50, 100:
+        path = Hidden(packets)
+        arrived = send_for(20, path.connect(5001), path.connect(5002, cc="cubic"))
+        path.shown(f"beside cubic, {packets} packets: {arrived}")
+        expect_in(f"{packets} packets: share", arrived[0] / sum(arrived), 0.4, 0.6)
+        expect_in(f"{packets} packets: dropped", dropped(path, 2), 0, 0.2)
+
+
+def test_returns_back_off():
+    """Each fallback for silence doubles the round trips until a record counts again."""
+    need_virtual_time()
+    flow = Flow()
+    link = Link()
+    classic = []
+    for turn in range(5):
+        flow.round(link.step(9000, 1.0, 0.1))
+        settle(flow, link, 60000)
+        while flow.cc() == "hpcc":
+            flow.run()
+            flow.send()
+        expect("fallbacks", flow.ns.counters()["fallbacks"], turn + 1)
+        rounds = 0
+        while flow.cc() != "hpcc":
+            flow.round(link.step(9000, 1.0))
+            rounds += 1
+        classic.append(rounds)
+    for turn, rounds in enumerate(classic):
+        expect_in(f"round trips, of {classic}", rounds, 1 << turn, (1 << turn) + 2)
+
+
+def test_good_time_forgives():
+    """64 round trips of telemetry halve what was doubled."""
+    need_virtual_time()
+    flow = Flow()
+    link = Link()
+    classic = []
+    for good in 0, 0, 0, 0, 300:
+        for _ in range(good):
+            flow.round(link.step(9000, 0.95))
+        settle(flow, link, 60000)
+        while flow.cc() == "hpcc":
+            flow.run()
+            flow.send()
+        rounds = 0
+        while flow.cc() != "hpcc":
+            flow.round(link.step(9000, 1.0))
+            rounds += 1
+        classic.append(rounds)
+    expect_in(f"round trips, of {classic}", classic[-1], 1, 3)
+
+
+def bursts(cc):
+    """Packets that a connection makes of 2 MB, and the name of what it runs then."""
+    pair = Pair(cc=(cc, "hpcc"), delay="200us", burst=1)
+    client, server = pair.connect()
+    transfer((client, server, pattern(5000000)))
+    sniffer = Sniffer(pair.c)
+    transfer((client, server, pattern(2000000)))
+    return len([seg for seg in sniffer.segments() if seg.dport == 5000 and seg.payload]), \
+        get_cc(client)
+
+
+def test_bursts_of_classic():
+    """Nobody stamps: the classic response sends packets as long as Reno's."""
+    need_virtual_time()
+    (reno, _), (ours, name) = bursts("reno"), bursts("hpcc")
+    print(f"# {ours} packets, Reno's {reno}")
+    expect("runs", name, "hpcc-classic")
+    expect_in("packets", ours, reno / 2, 1.5 * reno)
+
+
+def test_room_while_classic():
+    """What setsockopt() takes back is reserved again: telemetry returns on segments
+    that are as long as they can be.
+    """
+    need_virtual_time()
+    path = Path(6)
+    for node in 1, 2:
+        path.change(node, "hpcc nostamp")
+    client, server = path.connect()
+    goodput_mbps(client, server, 500000)
+    expect("runs", get_cc(client), "hpcc-classic")
+    client.setsockopt(socket.IPPROTO_IPV6, IPV6_DSTOPTS, b"\0\1\x1e\14" + bytes(12))
+    goodput_mbps(client, server, 100000)
+    sniffer = Sniffer(path.a, "right")
+    before = path.a.counters()["no_room"]
+    for node in 1, 2:
+        path.change(node, "hpcc stamp")
+    goodput_mbps(client, server, 300000)
+    expect("no_room", path.a.counters()["no_room"], before)
+    expect("runs", get_cc(client), "hpcc")
+    data = data_segments(sniffer.segments())
+    expect("segments without a request", [seg for seg in data if not seg.ours()], [])
+    expect("MSS", tcp_info(client)["snd_mss"], 1500 - 40 - 16 - 32 - 28)
+
+
+if __name__ == "__main__":
+    main(sys.modules[__name__])

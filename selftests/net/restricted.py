@@ -1,0 +1,109 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0
+"""Who may choose hpcc and ldcp."""
+
+import ctypes
+import errno
+import os
+import socket
+import sys
+from pathlib import Path
+
+from hpcc_net import (Netns, allow, allowed, defer, expect, insert, main, need_virtual_time,
+                      set_cc, unload)
+
+NAMES = ("hpcc", "ldcp")
+
+
+def as_other(function, uid=1000):
+    """Call a function in a process of another user. Return its result, a str."""
+    ends = os.pipe()
+    pid = os.fork()
+    if not pid:
+        try:
+            os.setresgid(uid, uid, uid)
+            os.setresuid(uid, uid, uid)
+            said = function()
+        except BaseException as error:      # nothing of the parent's may run here
+            said = repr(error)
+        os.write(ends[1], said.encode())
+        os._exit(0)
+    os.close(ends[1])
+    os.waitpid(pid, 0)
+    with open(ends[0], encoding="ascii") as file:
+        return file.read()
+
+
+def chosen(name):
+    """setsockopt() by whoever runs this. Return the error, or nothing."""
+    with socket.socket() as sock:
+        try:
+            set_cc(sock, name)
+        except OSError as error:
+            return errno.errorcode[error.errno]
+    return ""
+
+
+def default_of_a_container(name):
+    """The default congestion control of a new user and network namespace, set by its
+    root. Return the error, or nothing.
+    """
+    if ctypes.CDLL(None, use_errno=True).unshare(0x50000000):  # CLONE_NEWUSER, CLONE_NEWNET
+        return f"unshare: {errno.errorcode[ctypes.get_errno()]}"
+    fd = os.open("/proc/sys/net/ipv4/tcp_congestion_control", os.O_WRONLY)
+    try:
+        os.write(fd, name.encode())
+    except OSError as error:
+        return errno.errorcode[error.errno]
+    return ""
+
+
+def test_when_loaded():
+    """Nobody was asked yet."""
+    ns = Netns()
+    for name in NAMES:
+        module = "tcp_" + name
+        expect(f"unload {name}", unload(ns, 60, module), True)
+        insert(ns, module)
+        defer(allow, f"{allowed()} {name}")
+        expect(f"{name}: allowed", name in allowed().split(), False)
+        expect(f"{name}: an ordinary user", as_other(lambda: chosen(name)), "EPERM")
+
+
+def test_users():
+    """Flows that start at line rate are for those whom the administrator lets have them."""
+    defer(allow, allowed())
+    allow("reno cubic")
+    for name in NAMES:
+        expect(f"{name}: an ordinary user", as_other(lambda: chosen(name)), "EPERM")
+        expect(f"{name}: root", chosen(name), "")
+    allow("reno cubic hpcc ldcp")
+    for name in NAMES:
+        expect(f"{name}, allowed: an ordinary user", as_other(lambda: chosen(name)), "")
+
+
+def test_containers():
+    """Their root as little."""
+    # 6.1 and later forget to let go of the module where they refuse
+    need_virtual_time()
+    defer(allow, allowed())
+    allow("reno cubic")
+    for name in NAMES:
+        expect(f"{name}: default", as_other(lambda: default_of_a_container(name)), "EPERM")
+    allow("reno cubic hpcc ldcp")
+    for name in NAMES:
+        expect(f"{name}, allowed: default", as_other(lambda: default_of_a_container(name)), "")
+
+
+def test_default_of_the_first_namespace():
+    """Who makes it the machine's default allows it to all."""
+    before = Path("/proc/sys/net/ipv4/tcp_congestion_control").read_text(encoding="ascii")
+    defer(allow, allowed())
+    allow("reno cubic")
+    for name in before.strip(), *NAMES, before.strip():
+        Path("/proc/sys/net/ipv4/tcp_congestion_control").write_text(name, encoding="ascii")
+    expect("allowed", [name for name in NAMES if name in allowed().split()], list(NAMES))
+
+
+if __name__ == "__main__":
+    main(sys.modules[__name__])

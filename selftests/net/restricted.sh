@@ -1,0 +1,11 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+#
+# kmod/cc.c, kmod/ldcp_cc.c: who may choose them.
+
+# shellcheck source=selftests/net/lib.sh
+. "$(dirname "$(readlink -f "$0")")/lib.sh"
+
+need_root
+need_module tcp_ldcp
+ktap_python "$0" "$@"

@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Unit tests of <hpcc/fallback.h>, in its order. */
+#include <string.h>
+
+#include "test.h"
+#include <hpcc/fallback.h>
+
+#define T	10000ULL	/* ns */
+
+/* A connection whose link i has sent for tx[i] so far. */
+struct flow {
+	struct hpcc_algo a;
+	struct hpcc_fallback f;
+	u64 now;
+	u32 delivered;
+	u32 lost;
+};
+
+static void start(struct flow *w, u32 links)
+{
+	u32 i;
+
+	memset(w, 0, sizeof(*w));
+	w->now = 1 << 20;
+	/* They count modulo 2^32. */
+	w->delivered = -50;
+	w->lost = -5;
+	w->a.end = links;
+	for (i = 0; i < links; i++)
+		w->a.L[i] = (struct hpcc_link) { .tx = 1 << 30, .valid = true };
+	hpcc_fallback_start(&w->f, &w->a, w->now, w->delivered, w->lost);
+}
+
+/* A round trip of T in which link at is busy for so many percent of it. */
+static bool round_trip(struct flow *w, u32 delivered, u32 lost, u32 at,
+		       u32 percent)
+{
+	u32 sent_at = w->delivered;
+
+	/* The packets before that are not the end of it. */
+	assert_false(hpcc_fallback_ack(&w->f, &w->a, w->now, sent_at - 1,
+				       sent_at, w->lost + lost));
+	w->now += T;
+	w->a.L[at].tx += T * percent / 100;
+	w->delivered += delivered;
+	w->lost += lost;
+	return hpcc_fallback_ack(&w->f, &w->a, w->now, sent_at, w->delivered,
+				 w->lost);
+}
+
+static void ack__losses_add_up(void **state)
+{
+	struct flow w;
+
+	start(&w, 1);
+	assert_false(round_trip(&w, 32, 9, 0, 10));
+	assert_int_equal(w.f.excess, 8 << HPCC_LOSS_SHIFT);
+	assert_false(round_trip(&w, 64, 2, 0, 10));
+	assert_int_equal(w.f.excess, 8 << HPCC_LOSS_SHIFT);
+	assert_true(round_trip(&w, 31, 1, 0, 10));
+
+	start(&w, 1);
+	assert_true(round_trip(&w, 100, 115, 0, 2));
+}
+
+static void ack__little_loss_is_none(void **state)
+{
+	struct flow w;
+	u32 i;
+
+	start(&w, 1);
+	for (i = 0; i < 1000; i++)
+		assert_false(round_trip(&w, 40, i % 2, 0, 10));
+	start(&w, 1);
+	for (i = 0; i < 100000; i++)
+		assert_false(round_trip(&w, 100, 3, 0, 10));
+}
+
+/* Losses at random, each packet's for itself: 1 % never, 8 % soon. */
+static void ack__random_loss(void **state)
+{
+	u64 seed = 1;
+	struct flow w;
+	u32 i, j, lost;
+
+	start(&w, 1);
+	for (i = 0; i < 100000; i++) {
+		for (lost = 0, j = 0; j < 20; j++)
+			lost += random_below(&seed, 100) < 1;
+		assert_false(round_trip(&w, 20, lost, 0, 10));
+	}
+	for (i = 0; i < 100; i++) {
+		for (lost = 0, j = 0; j < 20; j++)
+			lost += random_below(&seed, 100) < 8;
+		if (round_trip(&w, 20, lost, 0, 10))
+			break;
+	}
+	assert_in_range(i, 2, 30);
+}
+
+static void ack__busy_link_explains(void **state)
+{
+	struct flow w;
+
+	start(&w, 3);
+	assert_false(round_trip(&w, 100, 50, 2, 88));
+	/* The round after may have no room for records. */
+	assert_false(round_trip(&w, 100, 50, 2, 0));
+	assert_true(round_trip(&w, 100, 50, 2, 0));
+
+	start(&w, 3);
+	assert_true(round_trip(&w, 100, 50, 1, 87));
+}
+
+/* A burst that left a fast link is not its being busy, if ACKs took their time. */
+static void ack__sender_s_clock(void **state)
+{
+	struct flow w;
+
+	start(&w, 1);
+	w.now += 9 * T;
+	assert_true(round_trip(&w, 20, 50, 0, 100));
+}
+
+static void ack__counters_that_began_anew(void **state)
+{
+	struct flow w;
+
+	start(&w, 2);
+	w.a.L[0].tx += 1ULL << 40;
+	w.a.L[1].tx -= 1 << 20;
+	assert_true(round_trip(&w, 100, 50, 0, 100));
+
+	start(&w, 2);
+	w.a.L[0].valid = false;
+	assert_true(round_trip(&w, 100, 50, 0, 100));
+
+	/* It came within the round trip: nothing to compare with. */
+	start(&w, 1);
+	w.a.L[0].valid = false;
+	hpcc_fallback_start(&w.f, &w.a, w.now, w.delivered, w.lost);
+	w.a.L[0].valid = true;
+	assert_true(round_trip(&w, 100, 50, 0, 100));
+}
+
+static void rto__is_some_packets(void **state)
+{
+	struct flow w;
+	u32 i;
+
+	for (i = 0; i < 3; i++) {
+		u32 rto;
+
+		start(&w, 1);
+		for (rto = 0; rto <= i; rto++) {
+			w.lost += 100;
+			hpcc_fallback_rto(&w.f, w.lost);
+		}
+		assert_int_equal(w.lost - w.f.lost, HPCC_LOSS_RTO);
+		assert_false(round_trip(&w, 1, 0, 0, 0));
+	}
+	/* Three, and nothing but what they sent again came through. */
+	start(&w, 1);
+	for (i = 0; i < 3; i++) {
+		w.lost += 100;
+		hpcc_fallback_rto(&w.f, w.lost);
+		assert_int_equal(round_trip(&w, 1, 0, 0, 0), i == 2);
+	}
+	/* What was lost before it is not more by it. */
+	start(&w, 1);
+	w.lost += 3;
+	hpcc_fallback_rto(&w.f, w.lost);
+	assert_int_equal(w.lost - w.f.lost, 3);
+}
+
+static void undo__forgives(void **state)
+{
+	struct flow w;
+
+	start(&w, 1);
+	w.lost += 100;
+	hpcc_fallback_undo(&w.f, w.lost);
+	assert_false(round_trip(&w, 1, 0, 0, 0));
+	assert_int_equal(w.f.excess, 0);
+}
+
+static u32 classic(struct hpcc_fallback *f)
+{
+	u32 n;
+
+	for (n = 0; !hpcc_fallback_over(f); n++)
+		hpcc_fallback_round(f);
+	return n;
+}
+
+static void leave__doubles(void **state)
+{
+	struct flow w;
+	u32 n;
+
+	start(&w, 1);
+	assert_true(hpcc_fallback_over(&w.f));
+	for (n = 1; n <= 1U << 20; n *= 2) {
+		hpcc_fallback_leave(&w.f, HPCC_HOLD_SILENCE);
+		assert_int_equal(classic(&w.f), n < HPCC_HOLD_MAX ? n : HPCC_HOLD_MAX);
+		hpcc_fallback_start(&w.f, &w.a, w.now, w.delivered, w.lost);
+	}
+
+	start(&w, 1);
+	hpcc_fallback_leave(&w.f, HPCC_HOLD_SILENCE);
+	hpcc_fallback_leave(&w.f, HPCC_HOLD_LOSS);
+	assert_int_equal(classic(&w.f), 64);
+	hpcc_fallback_leave(&w.f, HPCC_HOLD_SILENCE);
+	assert_int_equal(classic(&w.f), 128);
+}
+
+static void ack__good_time_halves(void **state)
+{
+	struct flow w;
+	u32 i, n;
+
+	start(&w, 1);
+	for (i = 0; i < 3; i++)
+		hpcc_fallback_leave(&w.f, HPCC_HOLD_LOSS);
+	assert_int_equal(w.f.hold, 256);
+	hpcc_fallback_start(&w.f, &w.a, w.now, w.delivered, w.lost);
+	for (n = 256; n; n /= 2) {
+		u32 rounds = n > 64 ? n : 64;
+
+		for (i = 1; i < rounds; i++)
+			assert_false(round_trip(&w, 10, 0, 0, 90));
+		assert_int_equal(w.f.hold, n);
+		assert_false(round_trip(&w, 10, 0, 0, 90));
+		assert_int_equal(w.f.hold, n / 2);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(ack__losses_add_up),
+		cmocka_unit_test(ack__little_loss_is_none),
+		cmocka_unit_test(ack__random_loss),
+		cmocka_unit_test(ack__busy_link_explains),
+		cmocka_unit_test(ack__sender_s_clock),
+		cmocka_unit_test(ack__counters_that_began_anew),
+		cmocka_unit_test(ack__good_time_halves),
+		cmocka_unit_test(rto__is_some_packets),
+		cmocka_unit_test(undo__forgives),
+		cmocka_unit_test(leave__doubles),
+	};
+
+	return hpcc_run_tests(tests);
+}
