@@ -132,12 +132,18 @@ static void hpcc_count_ack(const struct sock *sk, u32 bits)
 		hpcc_count(net, HPCC_C_PATH_CHANGES);
 }
 
+/* Packets lost, less those that came twice: they were only late. */
+static u32 hpcc_lost(const struct tcp_sock *tp)
+{
+	return tp->lost - tp->dsack_dups;
+}
+
 /* Count losses from now on. */
 static void hpcc_watch_loss(const struct tcp_sock *tp, struct hpcc_flow *flow)
 {
 	hpcc_fallback_start(&flow->fallback, &flow->algo,
 			    tp->tcp_mstamp * NSEC_PER_USEC, tp->delivered,
-			    tp->lost);
+			    hpcc_lost(tp));
 }
 
 /* ---- From hpcc to classic and back ----------------------------------- */
@@ -207,7 +213,8 @@ static bool hpcc_unseen_loss(const struct tcp_sock *tp, struct hpcc_flow *flow,
 	return rs->prior_mstamp &&
 	       hpcc_fallback_ack(&flow->fallback, &flow->algo,
 				 tp->tcp_mstamp * NSEC_PER_USEC,
-				 rs->prior_delivered, tp->delivered, tp->lost);
+				 rs->prior_delivered, tp->delivered,
+				 hpcc_lost(tp));
 }
 
 /* Whether data have been acknowledged for a while without telemetry of use. */
@@ -332,7 +339,7 @@ static void hpcc_set_state(struct sock *sk, u8 new_state)
 		/* As TCP does for prior_cwnd, not for each RTO in a row. */
 		if (icsk->icsk_ca_state != TCP_CA_Loss || !icsk->icsk_retransmits)
 			flow->undo_W_q16 = flow->algo.W_q16;
-		hpcc_fallback_rto(&flow->fallback, tp->lost);
+		hpcc_fallback_rto(&flow->fallback, hpcc_lost(tp));
 		hpcc_algo_restart(&flow->algo, &flow->params,
 				  (u64)tp->mss_cache << 16);
 		hpcc_count(sock_net(sk), HPCC_C_TIMEOUTS);
@@ -353,7 +360,7 @@ static u32 hpcc_undo_cwnd(struct sock *sk)
 	if (!flow)
 		return tcp_snd_cwnd(tcp_sk(sk));
 	flow->conserving = false;
-	hpcc_fallback_undo(&flow->fallback, tcp_sk(sk)->lost);
+	hpcc_fallback_undo(&flow->fallback, hpcc_lost(tcp_sk(sk)));
 	if (inet_csk(sk)->icsk_ca_state == TCP_CA_Loss &&
 	    flow->algo.W_q16 < flow->undo_W_q16)
 		hpcc_algo_restart(&flow->algo, &flow->params, flow->undo_W_q16);

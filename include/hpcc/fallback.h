@@ -15,6 +15,9 @@
  * sender's clock and not the link's: packets that wait at a slow link behind a
  * fast one have passed the fast one in a burst, close together.
  *
+ * Packets that were late are no loss: the caller takes those off that the receiver
+ * got twice (DSACK).
+ *
  * 1/32 is above what links lose for other reasons (up to 1 %) and below what a
  * window loses that does not fit. A window law that keeps a link at 0.95 may
  * overload one that is slower than that and not slower than 7/8, by 8 % at most.
