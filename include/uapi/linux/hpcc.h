@@ -31,9 +31,10 @@
  *
  * Load record (FORWARD, ECHO), from the most significant bit:
  *	hop:4  tag:8  ts:20  tx:20  qlen:12
- * ts and tx count units of 2^scale ns and wrap. tx is txBytes, and qlen the
- * queue, both expressed as the time the link needs to send them; qlen is a
- * float of 4 bits of exponent and 8 of mantissa. hop counts from 1.
+ * ts and tx count units of 2^scale ns, from a secret of the port on, and wrap.
+ * tx is txBytes, and qlen the queue, both expressed as the time the link needs to
+ * send them; qlen is a float of 4 bits of exponent and 8 of mantissa. hop counts
+ * from 1.
  *
  * Identity record (IDENTIFY, IDENTIFY_ECHO):
  *	hop:4  switch_ID:20  port_ID:16  B exponent:2  B mantissa:22
