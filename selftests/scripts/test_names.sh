@@ -69,6 +69,14 @@ lab()
 		said 0 "KTAP version 1|1..1|ok 1 - Units__rate" "$TOP/selftests/lab/test_lab.py" Units__rate
 }
 
+check()
+{
+	said 2 "check: no layer nonsense; there are unit, replay, fuzz, scripts, lab, net, style, vm, debug" \
+		"$TOP/scripts/check" nonsense &&
+		said 2 "check: style has no test nonsense; there are style" \
+			bash -c 'OUT=$1 "$2/scripts/check" style nonsense 2>&1 > /dev/null' - "$WORK" "$TOP"
+}
+
 # Programs that run as a whole say so.
 whole()
 {
@@ -83,10 +91,11 @@ whole()
 main()
 {
 	echo "KTAP version 1"
-	echo "1..4"
+	echo "1..5"
 	ok "shell" shell
 	ok "python" python
 	ok "test_lab.py" lab
+	ok "scripts/check" check
 	ok "tests that run as a whole" whole
 	exit "$FAILED"
 }
