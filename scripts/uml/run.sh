@@ -123,7 +123,7 @@ list_mounts()
 		esac
 		if [ -L "$path" ]; then
 			cp -P "$path" "$JOB/root"
-		elif [ -d "$path" ]; then
+		elif [ -d "$path" ] && [ -x "$path" ]; then
 			mkdir "$JOB/root$path"
 			show ro "$path"
 		fi

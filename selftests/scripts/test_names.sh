@@ -69,6 +69,15 @@ lab()
 		said 0 "KTAP version 1|1..1|ok 1 - Units__rate" "$TOP/selftests/lab/test_lab.py" Units__rate
 }
 
+check()
+{
+	export OUT=$WORK
+	said 2 "check: no layer nonsense; there are unit, replay, fuzz, scripts, lab, net, style, vm, debug" \
+		"$TOP/scripts/check" nonsense &&
+		said 2 "style: The gate that Documentation/testing.rst names.|check: style has no test nonsense; there are style" \
+			"$TOP/scripts/check" style nonsense
+}
+
 # Programs that run as a whole say so.
 whole()
 {
@@ -83,10 +92,11 @@ whole()
 main()
 {
 	echo "KTAP version 1"
-	echo "1..4"
+	echo "1..5"
 	ok "shell" shell
 	ok "python" python
 	ok "test_lab.py" lab
+	ok "scripts/check" check
 	ok "tests that run as a whole" whole
 	exit "$FAILED"
 }

@@ -74,6 +74,16 @@ same_results()
 		     <(grep -v '"finished"\|"seconds"' "$WORK/home/tree/out/demo/results.json")
 }
 
+# Directories that he may not read are not there; nobody complains.
+guest()
+{
+	local out
+
+	out=$(as_user scripts/uml/run.sh bash -c 'id -u; ls -d /usr' 2>&1)
+	echo "$out"
+	[ "$out" = $'0\n/usr' ]
+}
+
 # As far as the source is unpacked.
 empty_cache()
 {
@@ -100,9 +110,10 @@ main()
 	tree=$("$TOP/scripts/uml/build.sh") || exit 1
 	make_home "$tree"
 	echo "KTAP version 1"
-	echo "1..3"
+	echo "1..4"
 	ok "make demo: as an ordinary user" demo
 	ok "make demo: results do not depend on who runs it where" same_results
+	ok "run.sh: a guest that sees the host" guest
 	ok "make demo: an empty cache, as far as a build" empty_cache
 	exit "$FAILED"
 }
