@@ -27,6 +27,7 @@ main()
 		--kernel loglevel=5 --env "KTAP_ONLY=${KTAP_ONLY:-}" \
 		--env "HPCC_STRESS=${HPCC_STRESS:-1}" \
 		--env "HPCC_STRESS_ROUNDS=${HPCC_STRESS_ROUNDS:-}" \
+		--env "HPCC_STRANGE_S=${HPCC_STRANGE_S:-}" \
 		--env "HPCC_FUZZ_PACKETS=${HPCC_FUZZ_PACKETS:-}" \
 		--env "HPCC_FUZZ_MESSAGES=${HPCC_FUZZ_MESSAGES:-}" \
 		--env "HPCC_FUZZ_SEED=${HPCC_FUZZ_SEED:-}" \

@@ -12,7 +12,7 @@ PACKAGES='bash dash coreutils diffutils findutils grep sed mawk util-linux mount
 	ethtool nftables perl-base'
 MODULES='net/sched net/netfilter net/ipv4 net/ipv6 net/802 net/8021q net/bridge net/llc
 	net/core net/xfrm lib crypto drivers/net/veth.ko drivers/net/dummy.ko drivers/net/ifb.ko
-	drivers/net/tun.ko'
+	drivers/net/tun.ko drivers/net/vrf.ko'
 STAGE=
 
 programs()

@@ -6,7 +6,8 @@
 # stands between "# script PATH" and "# status N". Where a script takes the machine
 # with it, the others run in a new one. A machine that does not get as far as the
 # first script is tried once more: on a busy host an emulated one may not come up.
-# KTAP_ONLY="test_a test_b" picks tests; HPCC_STRESS and HPCC_FUZZ_* say how much is done.
+# KTAP_ONLY="test_a test_b" picks tests; HPCC_STRESS, HPCC_STRANGE_S and HPCC_FUZZ_* say how much
+# is done.
 set -euo pipefail
 
 HERE=$(dirname "$(readlink -f "$0")")
@@ -32,6 +33,7 @@ boot()
 	HPCC_MODDIR=$tools TC_LIB_DIR=$tools "$HERE/run.sh" --tree "$tree" "${show[@]}" \
 		--timeout $((60 + $# * SCRIPT_S)) --env "KTAP_ONLY=${KTAP_ONLY:-}" \
 		--env "HPCC_STRESS=${HPCC_STRESS:-1}" --env "HPCC_STRESS_ROUNDS=${HPCC_STRESS_ROUNDS:-}" \
+		--env "HPCC_STRANGE_S=${HPCC_STRANGE_S:-}" \
 		--env "HPCC_FUZZ_PACKETS=${HPCC_FUZZ_PACKETS:-}" \
 		--env "HPCC_FUZZ_MESSAGES=${HPCC_FUZZ_MESSAGES:-}" \
 		--env "HPCC_FUZZ_SEED=${HPCC_FUZZ_SEED:-}" \

@@ -1,0 +1,690 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0
+"""What runs LOCAL_OUT or LOCAL_IN twice, without the socket lock, on copies, or
+behind extension headers: the transfer completes, the ends agree, and each segment has
+each of our options once at most.
+
+HPCC_STRANGE_S=N: the test "flips" goes on for N seconds.
+"""
+
+import os
+import random
+import signal
+import socket
+import struct
+import sys
+import time
+
+from features import CONNTRACK, Routed, nft
+from hpcc_net import (ECHO, FORWARD, IDENTIFY, IDENTIFY_ECHO, KIND, SYN, KernelLog, Netns, Sniffer,
+                      TCP_CONGESTION, data_segments, defer, expect, expect_in, get_cc, let_go,
+                      main, pattern, sane, set_cc, transfer, until, virtual_time)
+from path import bind_soon, goodput_mbps
+from plumbing import (EGRESS, FAIL_OPEN, GSO, INGRESS, REDIRECT_NEIGH, REDIRECT_PEER, Queue,
+                      assign, attach_bpf, balance, redirect, redirect_once)
+
+STRANGE_S = int(os.environ.get("HPCC_STRANGE_S") or 1)
+OTHERS = (b"ldcp", b"cubic", b"reno", b"dctcp")
+# As INT_MIN, which is also our hooks': who comes last is called first.
+FIRST = -2147483648
+SO_BINDTODEVICE = 25
+PACKET_IGNORE_OUTGOING = 23
+
+
+class Wire(Sniffer):
+    """What comes in by a router's device. What it forwards then has a header of its
+    own: no host gets a clone.
+    """
+
+    def __init__(self, ns, dev):
+        super().__init__(ns, dev)
+        self.sock.setsockopt(self.SOL_PACKET, PACKET_IGNORE_OUTGOING, 1)
+
+
+class Strange(Routed):
+    """Hosts a and b with a router between them. A subclass makes it strange."""
+
+    versions = 4, 6
+    routers = 1
+    agrees = True       # both ends do
+    hears = True        # a gets the router's records
+    in_order = True     # nothing overtakes anything else
+    plain = True        # TCP can be read on the wire,
+    exact = True        # and has there the segments that LOCAL_OUT saw
+    checksums = True    # which are those of the addresses that the IP header has
+    unlocked = False    # LOCAL_OUT or LOCAL_IN run in another context than TCP's own
+
+    def __init__(self, version):
+        super().__init__(version, routers=self.routers)
+        for ns, dev in zip(self.hosts, ("right", "left")):
+            ns.sysctl("net.ipv4.tcp_no_metrics_save", 1)
+            if self.exact:
+                ns.tc(f"qdisc change dev {dev} root hpcc no-split-gso")
+        self.bits = 24 if version == 4 else 64
+        self.family = "ip" if version == 4 else "ip6"
+        self.target = (self.addr[1], 5000)      # what a connects to,
+        self.place = (self.addr[1], 5000)       # and where b listens
+        self.setup()
+
+    def setup(self):
+        """Make it strange."""
+
+    def look(self):
+        """Was it strange?"""
+
+    def dress(self, sock, i):
+        """Options of a socket of host i, before it is bound or connected."""
+
+    def open(self, cc, number=1, before=None):
+        """Connections. Return pairs of client and server."""
+        listener = self.hosts[1].socket(self.version)
+        self.dress(listener, 1)
+        set_cc(listener, cc)
+        bind_soon(listener, self.place)
+        listener.listen(100)
+        clients = []
+        for _ in range(number):
+            clients.append(self.a.socket(self.version))
+            self.dress(clients[-1], 0)
+            set_cc(clients[-1], cc)
+        if before:
+            before(clients)
+        pairs = []
+        for client in clients:
+            client.settimeout(60)
+            client.connect(self.target)
+            server = listener.accept()[0]
+            defer(let_go, server)
+            pairs.append((client, server))
+            # T without the address resolution of the first packet
+            transfer((client, server, b"x"))
+            time.sleep(0.01)
+        listener.close()
+        return pairs
+
+    def counters(self):
+        """Of both ends, those that tell what left, or did not."""
+        return [ns.counters() for ns in self.hosts]
+
+    def enslave(self, ns, dev, i):
+        """The device of host i that leads to the router goes into a VRF, or what its name is."""
+        ns.ip(f"addr flush dev {dev}")
+        ns.ip("link add vrf0 type vrf table 10", "link set vrf0 up",
+              f"link set {dev} master vrf0")
+        self.plug(ns, dev, self.addr[i])
+        ns.ip(f"route add {self.far(i)} via {self.gateway(i)} vrf vrf0")
+
+    def far(self, i):
+        """The network that host i reaches by the router."""
+        return f"{self.at((1 - i) * self.routers, 0)}/{self.bits}"
+
+    def gateway(self, i):
+        """The router's address next to host i."""
+        return self.at(0, 2) if i == 0 else self.at(self.routers, 1)
+
+
+# ---- LOCAL_OUT twice, by VRF ------------------------------------------------------
+
+class Vrf(Strange):
+    """vrf_l3_out() runs LOCAL_OUT for the VRF device, ip_local_out() for the other one."""
+
+    def setup(self):
+        for i, (ns, dev) in enumerate(zip(self.hosts, ("right", "left"))):
+            self.enslave(ns, dev, i)
+
+    def dress(self, sock, i):
+        sock.setsockopt(socket.SOL_SOCKET, SO_BINDTODEVICE, b"vrf0\0")
+
+
+class VrfQdisc(Vrf):
+    """vrf_xmit() runs it, in softirq and without the socket lock."""
+
+    unlocked = True
+
+    def setup(self):
+        super().setup()
+        for ns in self.hosts:
+            ns.tc("qdisc add dev vrf0 root netem delay 10us limit 10000")
+
+
+# ---- IPVS ----------------------------------------------------------------------------
+
+class IpvsClient(Strange):
+    """LOCAL_OUT once more, with the server's address."""
+
+    def setup(self):
+        self.target = (self.at(1, 9), 80)
+        balance(self.a, self.version, self.target, self.place)
+
+
+class IpvsDirector(Strange):
+    """A router's LOCAL_IN and LOCAL_OUT with segments of others."""
+
+    def setup(self):
+        self.target = (self.at(0, 2), 80)
+        balance(self.switches[0], self.version, self.target, self.place)
+
+
+class IpvsServer(Strange):
+    """Ports change between LOCAL_IN and the socket, and back."""
+
+    def setup(self):
+        self.target = (self.addr[1], 80)
+        balance(self.b, self.version, self.target, self.place)
+
+
+# ---- NFQUEUE ---------------------------------------------------------------------------
+
+class Queued(Strange):
+    """Packets of TCP wait for a program, in front of our hooks, which then run in its
+    context.
+    """
+
+    hook, priority = "output", FIRST
+    flags, maxlen = GSO, 100000
+    unlocked = True
+
+    def setup(self):
+        self.queues = []
+        for ns in self.hosts:
+            nft(ns, f"""table inet wait {{ chain c {{
+                type filter hook {self.hook} priority {self.priority};
+                tcp dport != 22 counter queue flags bypass to 1;
+            }}; }}""")
+            self.queues.append(Queue(ns, self.flags, self.maxlen))
+
+    def look(self):
+        overtook = 0
+        for ns, queue in zip(self.hosts, self.queues):
+            expect_in("packets that waited", queue.taken, 200, 1000000)
+            overtook += int(ns.run("nft", "list", "table", "inet", "wait")
+                            .split("packets ")[1].split()[0]) - queue.taken
+        print(f"# {overtook} did not wait", flush=True)
+        # In virtual time a program is asked before the next packet comes.
+        if not self.in_order and self.hook == "output":
+            expect_in("packets that did not wait", overtook, 1, 1000000)
+
+
+class QueuedOutGso(Queued):
+    """Their checksum is still to be computed."""
+
+
+class QueuedOut(Queued):
+    """Segments get their checksum, and GSO packets are cut, before our hook sees them: it
+    leaves those alone.
+    """
+
+    flags = 0
+    agrees = False
+
+
+class QueuedOutFailOpen(Queued):
+    """Some go on at once, under the socket lock, and overtake the others."""
+
+    flags, maxlen = GSO | FAIL_OPEN, 2
+    in_order = False
+
+
+class QueuedInGso(Queued):
+    """In front of LOCAL_IN."""
+
+    hook, priority = "input", 0
+
+
+class QueuedIn(QueuedInGso):
+    """GSO packets are cut."""
+
+    flags = 0
+
+
+class QueuedInFailOpen(QueuedInGso):
+    """Some go on at once."""
+
+    flags, maxlen = GSO | FAIL_OPEN, 2
+    in_order = False
+
+
+# ---- Copies --------------------------------------------------------------------------------
+
+class Tee(Strange):
+    """Whoever looks on gets what a sends, before our hook, and what b receives."""
+
+    def setup(self):
+        self.onlookers = []
+        for ns, hook, priority in zip(self.hosts, ("output", "input"), (FIRST, 0)):
+            other = Netns()
+            ns.ip(f"link add mirror type veth peer name mirror netns {other.path}")
+            mine, its = (("10.7.0.1", "10.7.0.2") if self.version == 4 else
+                         ("fd07::1", "fd07::2"))
+            for end, addr in (ns, mine), (other, its):
+                # what neighbours are asked from
+                end.ip("link set mirror addrgenmode eui64")
+                self.plug(end, "mirror", addr)
+            nft(ns, f"""table {self.family} tee {{ chain c {{
+                type filter hook {hook} priority {priority};
+                tcp dport 5000 dup to {its} device "mirror";
+            }}; }}""")
+            self.onlookers.append(Sniffer(other, "mirror"))
+
+    def look(self):
+        for onlooker in self.onlookers:
+            copies = onlooker.segments()
+            expect_in("copies", len(copies), 200, 1000000)
+            expect_once("copies", [seg for seg in copies if not seg.flags & SYN], True)
+
+
+# ---- IPsec ------------------------------------------------------------------------------------
+
+class Xfrm(Strange):
+    """Transport and tunnel mode run LOCAL_OUT once more, with the same socket."""
+
+    plain = exact = hears = False
+    proto, mode = "esp", "transport"
+
+    def setup(self):
+        how = ("aead rfc4106(gcm(aes)) 0x" + "11" * 20 + " 128" if self.proto == "esp" else
+               "auth hmac(sha256) 0x" + "11" * 32)
+        for ns, mine in zip(self.hosts, self.addr):
+            for src, dst, spi in ((*self.addr, 1), (*self.addr[::-1], 2)):
+                ns.ip(f"xfrm state add src {src} dst {dst} proto {self.proto} spi {spi} reqid 1 "
+                      f"mode {self.mode} {how}",
+                      f"xfrm policy add src {src} dst {dst} dir {'out' if src == mine else 'in'} "
+                      f"tmpl src {src} dst {dst} proto {self.proto} reqid 1 mode {self.mode}")
+
+
+class EspTransport(Xfrm):
+    pass
+
+
+class EspTunnel(Xfrm):
+    mode = "tunnel"
+
+
+class AhTransport(Xfrm):
+    """Over IPv6 it is an extension header in front of TCP."""
+
+    proto = "ah"
+
+
+class AhTunnel(Xfrm):
+    proto, mode = "ah", "tunnel"
+
+
+# ---- Sockets that somebody else found -----------------------------------------------------------
+
+class Tproxy(Strange):
+    """The second router answers in b's name: its prerouting hook gives packets a socket."""
+
+    routers = 2
+
+    def setup(self):
+        proxy = self.switches[1]
+        proxy.tc("qdisc change dev left root handle 1: hpcc no-split-gso")
+        nft(proxy, f"""table {self.family} proxy {{ chain c {{
+            type filter hook prerouting priority -150;
+            {self.family} daddr {self.addr[1]} tcp dport 5000 tproxy to :6000 meta mark set 1 accept;
+        }}; }}""")
+        rule = "" if self.version == 4 else "-6 "
+        proxy.run(*f"ip {rule}rule add fwmark 1 lookup 100".split())
+        proxy.run(*f"ip {rule}route add local default dev lo table 100".split())
+        self.hosts = [self.a, proxy]
+        self.place = ("" if self.version == 4 else "::", 6000)
+
+    def dress(self, sock, i):
+        if self.version == 4:
+            sock.setsockopt(socket.SOL_IP, 19, 1)               # IP_TRANSPARENT
+        else:
+            sock.setsockopt(socket.IPPROTO_IPV6, 75, 1)         # IPV6_TRANSPARENT
+
+
+class BpfAssign(Strange):
+    """bpf_sk_assign()"""
+
+    def setup(self):
+        attach_bpf(self.a, "right", INGRESS, assign(self.version))
+        attach_bpf(self.b, "left", INGRESS, assign(self.version), action=True)
+
+
+# ---- Other ways through the stack ------------------------------------------------------------------
+
+def index(ns, dev):
+    """The number of a device."""
+    with ns:
+        return socket.if_nametoindex(dev)
+
+
+class BpfRedirect(Strange):
+    """bpf_redirect_neigh() instead of forwarding, by a filter and by an action."""
+
+    def setup(self):
+        router = self.switches[0]
+        for dev, other, action in (("left", "right", False), ("right", "left", True)):
+            attach_bpf(router, dev, INGRESS,
+                       redirect(self.version, REDIRECT_NEIGH, index(router, other)), action)
+
+
+class BpfPeer(Strange):
+    """bpf_redirect_peer(): what a sends is in b's namespace without passing a qdisc."""
+
+    hears = False
+
+    def setup(self):
+        router = self.switches[0]
+        attach_bpf(router, "left", INGRESS,
+                   redirect(self.version, REDIRECT_PEER, index(router, "right")))
+
+
+class BpfVrf(Strange):
+    """bpf_redirect(), behind the stack, into a VRF's qdisc: LOCAL_OUT again, in softirq."""
+
+    unlocked = True
+
+    def setup(self):
+        for i, (ns, dev) in enumerate(zip(self.hosts, ("right", "left"))):
+            ns.ip("link add vrf0 type vrf table 10", "link set vrf0 up",
+                  f"route add {self.gateway(i)} dev {dev} table 10",
+                  f"route add {self.far(i)} via {self.gateway(i)} dev {dev} table 10")
+            ns.tc("qdisc add dev vrf0 root netem delay 10us limit 10000")
+            attach_bpf(ns, dev, EGRESS, redirect_once(self.version, index(ns, "vrf0")))
+
+
+class BrNetfilter(Strange):
+    """All devices are ports of bridges that call the hooks of IP."""
+
+    def setup(self):
+        for node, (ns, devs) in enumerate(zip(self.nodes, (("right",), ("left", "right"),
+                                                           ("left",)))):
+            for dev in devs:
+                link = node if dev == "right" else node - 1
+                ns.ip(f"addr flush dev {dev}", f"link add br-{dev} type bridge",
+                      f"link set {dev} master br-{dev}")
+                self.plug(ns, f"br-{dev}", self.at(link, 1 if dev == "right" else 2))
+            for name in "iptables", "ip6tables":
+                ns.sysctl(f"net.bridge.bridge-nf-call-{name}", 1)
+            nft(ns, CONNTRACK)
+        for i, ns in enumerate(self.hosts):
+            ns.ip(f"route replace {self.far(i)} via {self.gateway(i)}")
+
+
+# ---- IPv6 extension headers --------------------------------------------------------------------------
+
+IPV6_HOPOPTS, IPV6_RTHDRDSTOPTS, IPV6_RTHDR, IPV6_DSTOPTS = 54, 55, 57, 59
+PADDING = b"\0\0\1\4" + bytes(4)
+
+
+class Extended(Strange):
+    """Headers that the socket asks for. Each host cuts its GSO packets: where Linux 6.1
+    forwards one behind destination options, it takes bytes of the sequence number for the
+    length of the TCP header, and drops the packet if that makes it too long.
+    """
+
+    versions = (6,)
+    exact = False
+    headers = ()
+
+    def setup(self):
+        for ns in self.nodes if IPV6_RTHDR in self.headers else ():
+            for dev in "all", "left", "right":
+                if dev == "all" or dev in ns.run("ip", "-o", "link"):
+                    ns.sysctl(f"net.ipv6.conf.{dev}.seg6_enabled", 1)
+
+    def dress(self, sock, i):
+        for header in self.headers:
+            data = PADDING
+            if header == IPV6_RTHDR:            # segment routing, by way of the router
+                data = (struct.pack("!BBBBBBH", 0, 4, 4, 1, 1, 0, 0) + bytes(16) +
+                        socket.inet_pton(socket.AF_INET6, self.gateway(i)))
+            sock.setsockopt(socket.IPPROTO_IPV6, header, data)
+
+
+class DstOpts(Extended):
+    headers = (IPV6_DSTOPTS,)
+
+
+class HopOpts(Extended):
+    headers = (IPV6_HOPOPTS,)
+
+
+class RtHdr(Extended):
+    headers = (IPV6_RTHDR,)
+    checksums = False
+
+
+class RtHdrDstOpts(Extended):
+    headers = (IPV6_RTHDRDSTOPTS, IPV6_RTHDR)
+    checksums = False
+
+
+class AllHeaders(Extended):
+    headers = (IPV6_HOPOPTS, IPV6_RTHDRDSTOPTS, IPV6_RTHDR, IPV6_DSTOPTS)
+    checksums = False
+
+
+CASES = [Vrf, VrfQdisc, IpvsClient, IpvsDirector, IpvsServer, QueuedOutGso, QueuedOut,
+         QueuedOutFailOpen, QueuedInGso, QueuedIn, QueuedInFailOpen, Tee, EspTransport, EspTunnel,
+         AhTransport, AhTunnel, Tproxy, BpfAssign, BpfRedirect, BpfPeer, BpfVrf, DstOpts, HopOpts,
+         RtHdr, RtHdrDstOpts, AllHeaders]
+if os.path.exists("/proc/sys/net/bridge"):
+    CASES.append(BrNetfilter)
+
+
+# ---- What has to hold on each path ------------------------------------------------------------------
+
+def both_ways(client, server, nbytes, salt=0):
+    """Data to the server, a quarter of it back, then messages that fit a segment each."""
+    transfer((client, server, pattern(nbytes, salt)), (server, client, pattern(nbytes // 4, 3)))
+    for i in range(10):
+        transfer((client, server, pattern(100, i)))
+        transfer((server, client, pattern(100, i)))
+
+
+def finish(path, pair):
+    """Close a connection, and wait until its last segment has been counted."""
+    for sock in pair:
+        sock.close()
+    before = None
+    while before != (now := path.counters()):
+        before = now
+        time.sleep(0.2)
+
+
+def speed_mbps(path, cc):
+    """What a congestion control makes of a path. Return the connection, too."""
+    client, server = path.open(cc)[0]
+    both_ways(client, server, 200000)
+    return goodput_mbps(client, server, 600000), client, server
+
+
+def expect_state(path, client, server):
+    """Who agreed says so; who hears nothing goes on as classic."""
+    counters = path.counters()
+    expect("agreed", [end["agreed"] for end in counters], [int(path.agrees)] * 2)
+    if not path.agrees:
+        expect("runs", (get_cc(client), get_cc(server)), ("hpcc-classic",) * 2)
+        return
+    until(lambda: (get_cc(client) == "hpcc") == path.hears,
+          lambda: both_ways(client, server, 50000))
+    expect("runs", get_cc(client), "hpcc" if path.hears else "hpcc-classic")
+    if path.hears:
+        expect("mode", path.a.flow(client)["mode"], "telemetry")
+
+
+def timeouts_of(path):
+    """Of each host, so far."""
+    return [ns.snmp("TcpExtTCPTimeouts") for ns in path.hosts]
+
+
+def expect_intact(path, timeouts):
+    """Nobody met a wrong checksum, nor what is not there on such a path; no timeouts but
+    those that there were.
+    """
+    for ns, before in zip(path.hosts, timeouts):
+        expect("InCsumErrors", ns.snmp("InCsumErrors"), 0)
+        counters = ns.counters()
+        for name in ("checksum_ignored", "malformed_ignored", "unagreed_ignored",
+                     "bad_hop_ignored", "syn_invalid", "syn_no_room", "implausible"):
+            expect(name, counters[name], 0)
+        if virtual_time() and path.in_order:
+            expect("timeouts", ns.snmp("TcpExtTCPTimeouts"), before)
+            expect("window_ignored", counters["window_ignored"], 0)
+
+
+def expect_once(what, segments, agrees):
+    """Each option of ours is in a segment once at most, in each SYN once or in none."""
+    for seg in segments:
+        ours = [raw for kind, raw in seg.walk() if kind == KIND]
+        if seg.flags & SYN:
+            expect(f"options in {what}, {seg}", len(ours), int(agrees))
+            continue
+        types = [raw[2] >> 5 for raw in ours]
+        for one, other in (FORWARD, IDENTIFY), (ECHO, IDENTIFY_ECHO):
+            expect_in(f"options {one} or {other} in {what}, {seg}",
+                      types.count(one) + types.count(other), 0, 1)
+
+
+def expect_counted(what, segments, changed):
+    """What left is what was counted."""
+    for name, kinds in (("forward_sent", (FORWARD,)), ("identify_sent", (IDENTIFY,)),
+                        ("echo_sent", (ECHO, IDENTIFY_ECHO))):
+        expect(f"{what}: {name}", changed.get(name, 0),
+               sum(any(seg.telemetry(kind) for kind in kinds) for seg in segments
+                   if not seg.flags & SYN))
+    without = [seg for seg in data_segments(segments)
+               if not seg.telemetry(FORWARD) and not seg.telemetry(IDENTIFY)]
+    if changed.get("agreed"):
+        expect_in(f"{what}: no_room", changed.get("no_room", 0), len(without),
+                  len([seg for seg in segments if seg.option(5)]))
+
+
+def expect_on_the_wire(path):
+    """A connection, as the router sees it come."""
+    wires = [Wire(path.switches[0], dev) for dev in ("left", "right")]
+    before = path.counters()
+    pair = path.open("hpcc")[0]
+    both_ways(*pair, 100000)
+    finish(path, pair)
+    expect("agreed", [now["agreed"] - then["agreed"] for now, then in
+                      zip(path.counters(), before)], [int(path.agrees)] * 2)
+    for what, wire, now, then in zip("ab", wires, path.counters(), before):
+        segments = wire.segments()
+        what += "'s segments"
+        if not path.plain:
+            expect(what, segments, [])
+            continue
+        expect_in(f"number of {what}", len(segments), 30, 2000)
+        if path.checksums:
+            sane(segments)
+        expect_once(what, segments, path.agrees)
+        if path.exact:
+            expect_counted(what, segments, now - then)
+
+
+def check(case, version):
+    """One path, over one version of IP."""
+    path = case(version)
+    cubic, *pair = speed_mbps(path, "cubic")
+    finish(path, pair)
+    timeouts = timeouts_of(path)        # neighbours were asked for
+    ours, *pair = speed_mbps(path, "hpcc")
+    print(f"# IPv{version}: hpcc {ours:.0f} Mbit/s, cubic {cubic:.0f}", flush=True)
+    expect_state(path, *pair)
+    finish(path, pair)
+    if virtual_time() and path.in_order:
+        expect_in("Mbit/s", ours, 0.8 * cubic, 1000)
+    expect_on_the_wire(path)
+    path.look()
+    expect_intact(path, timeouts)
+
+
+def add_test(case):
+    """A test for each path."""
+    def test():
+        for version in case.versions:
+            check(case, version)
+
+    test.__doc__ = case.__doc__
+    test.__name__ = "test_" + "".join("_" * c.isupper() + c.lower() for c in case.__name__)[1:]
+    globals()[test.__name__] = test
+
+
+for one_case in CASES:
+    add_test(one_case)
+
+
+# ---- Congestion controls that change meanwhile ----------------------------------------------------------
+
+def flip(socks, cpu):
+    """A child that changes sockets until it is ended. Return its number."""
+    child = os.fork()
+    if child:
+        return child
+    os.nice(5)                                  # data have to move, too
+    rng = random.Random(cpu)
+    cpus = sorted(os.sched_getaffinity(0))
+    os.sched_setaffinity(0, {cpus[cpu % len(cpus)]})
+    while True:
+        sock = rng.choice(socks)
+        for name in b"hpcc", rng.choice(OTHERS):
+            try:
+                sock.setsockopt(socket.IPPROTO_TCP, TCP_CONGESTION, name)
+            except OSError:
+                pass                            # closed by its peer
+            if virtual_time():
+                time.sleep(50e-6)
+
+
+def end(children):
+    """End children of ours."""
+    while children:
+        child = children.pop()
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+
+
+def flips(case, version, seconds):
+    """Data go both ways, while a program on each of two CPUs changes the sockets of one end,
+    on a from before they are connected. Return how much was sent.
+    """
+    path = case(version)
+    for ns in path.hosts:
+        for dev in "left", "right", "vrf0":     # a hook for each segment, not for 40 of them
+            ns.run("ethtool", "-K", dev, "tso", "off", "gso", "off", check=False)
+    children = []
+    defer(end, children)
+    size = 30000 if virtual_time() else 200000
+    until_when = time.monotonic() + seconds
+    sent = 0
+    while not sent or time.monotonic() < until_when:
+        pairs = path.open("hpcc", 4, lambda clients: children.append(flip(clients, 0)))
+        children.append(flip([server for _, server in pairs], 1))
+        for _ in range(4):
+            transfer(*[way for i, (client, server) in enumerate(pairs) for way in
+                       ((client, server, pattern(size, i)), (server, client, pattern(size, 9 + i)))],
+                     timeout_s=300)
+            sent += 8 * size
+            if time.monotonic() >= until_when:
+                break
+        end(children)
+        for pair in pairs:
+            for sock in pair:
+                let_go(sock)
+    expect("InCsumErrors", [ns.snmp("InCsumErrors") for ns in path.hosts], [0, 0])
+    return sent
+
+
+def test_flips():
+    """Data arrive, and the kernel has nothing to say. Where the hooks run without the
+    socket lock they do so for longer.
+    """
+    log = KernelLog()
+    todo = [(case, version, 4 if case.unlocked else 1) for case in CASES
+            for version in case.versions]
+    share = STRANGE_S / sum(weight for _, _, weight in todo)
+    for case, version, weight in todo:
+        sent = flips(case, version, share * weight)
+        print(f"# {case.__name__}, IPv{version}: {sent} bytes", flush=True)
+        expect(f"kernel log after {case.__name__}", log.complaints(), [])
+
+
+if __name__ == "__main__":
+    main(sys.modules[__name__])
