@@ -35,6 +35,7 @@ help:
 	@echo '  check-uml     check-net in a guest of KERNEL=X.Y: 6.1, 6.12, 7.2'
 	@echo '  fuzz          fuzz targets for FUZZ_SECONDS each (60), T=stamp: that one'
 	@echo '  fuzz-packets, fuzz-netlink  FUZZ_PACKETS (10^7), FUZZ_MESSAGES (10^5) at random; DEBUG=1: watched'
+	@echo '  fuzz-delivery FUZZ_PACKETS (10^6) to a host with the modules and to one without: the same result?'
 	@echo '  check-vm      check-net on the kernel that Debian ships (KERNEL=X.Y), in QEMU with 2 CPUs;'
 	@echo '                ACCEL=icount: with one that counts its instructions'
 	@echo '  check-debug   the same in a guest with KASAN, lockdep, kmemleak, UBSAN (7.2)'
@@ -100,11 +101,13 @@ FUZZ_PACKETS ?= 10000000
 FUZZ_MESSAGES ?= 100000
 FUZZ_SEED ?= 1
 
-fuzz-packets fuzz-netlink: deps-test
+fuzz-delivery: FUZZ_PACKETS = 1000000
+
+fuzz-packets fuzz-netlink fuzz-delivery: deps-test
 	@HPCC_KERNEL=$(or $(KERNEL),$(if $(DEBUG),7.2)) HPCC_FUZZ_PACKETS=$(FUZZ_PACKETS) \
 		HPCC_FUZZ_MESSAGES=$(FUZZ_MESSAGES) HPCC_FUZZ_SEED=$(FUZZ_SEED) \
 		HPCC_TIMEOUT=86400 HPCC_CHECK_TIMEOUT=86400 \
-		scripts/check $(if $(DEBUG),debug,net) $(subst -,_,$@)
+		scripts/check $(if $(DEBUG),debug,net) $(patsubst fuzz_delivery,delivery,$(subst -,_,$@))
 
 check-vm:
 	@scripts/install-deps lab test vm
@@ -239,7 +242,7 @@ clean:
 	find scripts selftests -name __pycache__ -prune -exec rm -rf {} +
 	rm -rf $(OUT)
 
-.PHONY: all help deps deps-bench deps-test demo bench-core bench-ldcp bench-kernel check check-unit check-replay check-fuzz fuzz fuzz-packets fuzz-netlink \
+.PHONY: all help deps deps-bench deps-test demo bench-core bench-ldcp bench-kernel check check-unit check-replay check-fuzz fuzz fuzz-packets fuzz-netlink fuzz-delivery \
 	check-scripts check-lab check-net check-style check-uml check-vm check-debug check-neutral check-smp check-kcsan \
 	check-nic check-icount check-all style modules \
 	kernel-ready plugin tools install install-user uninstall \

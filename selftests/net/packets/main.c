@@ -5,6 +5,7 @@
  *	fuzz-packets wire --tx A,B --rx-ns FILE --rx A,B [OPTION...]
  *	fuzz-packets wire --tx A,B --tun FD,FD [OPTION...]
  *	fuzz-packets live --tx DEV --flow V,SADDR,SPORT,DADDR,DPORT... [OPTION...]
+ *	fuzz-packets deliver --tun FD,FD --cc NAME --settle MS [OPTION...]
  *
  * wire: into devices A and B, and compare what arrives at those of the other
  * namespace, or at who holds these TUN devices. live: into DEV, half of them for
@@ -116,7 +117,7 @@ static void parse_flow(struct maker *m, char *text)
 
 enum { SEED = 256, COUNT, TX, RX, RX_NS, TUN, DMAC, SMAC, SADDR, DADDR, PORT, KIND, FLOW,
 	OFFLOAD, ROUTED, QUIET,
-	LOSSY, STAMP, MARK, TAGS };
+	LOSSY, STAMP, MARK, TAGS, CC, SHOW, SETTLE };
 
 static const struct option long_options[] = {
 	{ "seed", 1, NULL, SEED }, { "count", 1, NULL, COUNT },
@@ -128,7 +129,8 @@ static const struct option long_options[] = {
 	{ "flow", 1, NULL, FLOW }, { "offload", 0, NULL, OFFLOAD },
 	{ "routed", 0, NULL, ROUTED }, { "quiet", 0, NULL, QUIET },
 	{ "stamp", 0, NULL, STAMP }, { "mark", 0, NULL, MARK },
-	{ "tags", 1, NULL, TAGS }, {}
+	{ "tags", 1, NULL, TAGS }, { "cc", 1, NULL, CC }, { "show", 1, NULL, SHOW },
+	{ "settle", 1, NULL, SETTLE }, {}
 };
 
 static void parse(struct maker *m, struct options *o, int c)
@@ -197,6 +199,15 @@ static void parse(struct maker *m, struct options *o, int c)
 	case TAGS:
 		o->rules.tags_max = atoi(optarg);
 		break;
+	case CC:
+		o->cc = optarg;
+		break;
+	case SHOW:
+		o->show = strtoull(optarg, NULL, 0);
+		break;
+	case SETTLE:
+		o->settle_ms = atoi(optarg);
+		break;
 	default:
 		exit(2);
 	}
@@ -216,8 +227,10 @@ int main(int argc, char **argv)
 	while ((c = getopt_long(argc, argv, "", long_options, NULL)) != -1)
 		parse(&maker, &o, c);
 	rng_seed(&maker.rng, o.seed);
+	if (optind + 1 == argc && !strcmp(argv[optind], "deliver") && o.tun && o.cc)
+		return deliver_main(&maker, &o);
 	if (optind + 1 != argc || !o.tx)
-		die("wire or live, and --tx");
+		die("wire or live with --tx, or deliver with --tun and --cc");
 	if (!strcmp(argv[optind], "wire") && ((o.rx && o.rx_ns) || o.tun))
 		return wire_main(&maker, &o);
 	if (!strcmp(argv[optind], "live"))

@@ -58,7 +58,7 @@ uint64_t rng_next(struct rng *rng)
 	return result;
 }
 
-static void fill(struct rng *rng, uint8_t *p, uint32_t len)
+void fill(struct rng *rng, uint8_t *p, uint32_t len)
 {
 	while (len--)
 		*p++ = rng_next(rng) >> 56;
@@ -67,7 +67,7 @@ static void fill(struct rng *rng, uint8_t *p, uint32_t len)
 /* ---- TCP options ---- */
 
 /* Our option: a head and records, one of four of them wrong in some way. */
-static uint32_t our_option(struct maker *m, uint8_t *p, const struct flow *flow)
+uint32_t our_option(struct maker *m, uint8_t *p, const struct flow *flow)
 {
 	struct rng *rng = &m->rng;
 	uint32_t nr = below(rng, 5);
@@ -93,7 +93,7 @@ static uint32_t our_option(struct maker *m, uint8_t *p, const struct flow *flow)
 	return len;
 }
 
-static uint32_t syn_option(struct maker *m, uint8_t *p)
+uint32_t syn_option(struct maker *m, uint8_t *p)
 {
 	static const uint8_t right[] = { 253, 6, 0x48, 0x43, 0x10, 0x01 };
 	struct rng *rng = &m->rng;
@@ -309,7 +309,7 @@ static uint32_t make_ipv4(struct maker *m, struct draft *d)
 }
 
 /* Extension headers; the next-header bytes are chained through *next. */
-static uint32_t make_extensions(struct maker *m, uint8_t *p, uint8_t **next)
+uint32_t make_extensions(struct maker *m, uint8_t *p, uint8_t **next)
 {
 	static const uint8_t kinds[] = { 0, 43, 60, 60, 60, 44, 51, 135 };
 	struct rng *rng = &m->rng;
@@ -488,7 +488,7 @@ static void spoil(struct maker *m, struct draft *d)
 /* IPv4: cut into parts that the receiver puts together again, in any order and
  * with one missing or twice, sometimes.
  */
-static void make_fragments(struct maker *m, struct frame *f, uint32_t at)
+void make_fragments(struct maker *m, struct frame *f, uint32_t at)
 {
 	struct rng *rng = &m->rng;
 	uint32_t hlen = (f->data[at] & 15) * 4;

@@ -83,6 +83,11 @@ struct flow {
 	uint8_t ts[10];		/* the timestamps option sent last */
 	uint8_t scale;		/* of the echo sent last: the other end takes no other */
 	bool known;
+	/* What aim.c sends. */
+	bool has_ts;
+	uint32_t isn;		/* the other end's first number */
+	uint32_t irs;		/* ours */
+	uint32_t tsval;
 };
 
 /* How frames are made. */
@@ -101,10 +106,29 @@ struct maker {
 	uint32_t nr_flows;
 	struct frame parts[8];	/* fragments that wait to be taken */
 	uint32_t nr_parts;
+	bool aimed_parts;	/* of aim.c: without an Ethernet header */
 };
 
 void make_frame(struct maker *m, struct frame *f);
 uint32_t make_options(struct maker *m, uint8_t *p, const struct flow *flow);
+uint32_t our_option(struct maker *m, uint8_t *p, const struct flow *flow);
+uint32_t syn_option(struct maker *m, uint8_t *p);
+uint32_t make_extensions(struct maker *m, uint8_t *p, uint8_t **next);
+void make_fragments(struct maker *m, struct frame *f, uint32_t at);
+void fill(struct rng *rng, uint8_t *p, uint32_t len);
+
+/* ---- Packets for the sockets of one host (bare) ---- */
+
+#define PORT_HPCC	0x1e40	/* listeners: of the congestion control under test, */
+#define PORT_OTHER	0x1e41	/* of another; */
+#define PORT_UDP	6000
+#define PORT_FILTERED	6001	/* both kinds of socket, behind a rule that drops */
+
+enum { TCP_FIN = 1, TCP_SYN = 2, TCP_RST = 4, TCP_PSH = 8, TCP_ACK = 16 };
+
+uint32_t aim_segment(struct frame *f, const struct flow *flow, uint8_t flags,
+		     const uint8_t *opts, uint32_t optlen);
+void aim_frame(struct maker *m, struct frame *f);
 
 /* ---- Judging ---- */
 
@@ -134,13 +158,16 @@ const char *judge(const struct rules *rules, const uint8_t *want,
 struct options {
 	uint64_t seed;
 	uint64_t count;
-	const char *tx, *rx, *rx_ns, *tun;
+	const char *tx, *rx, *rx_ns, *tun, *cc;
+	uint64_t show;		/* a batch whose frames are printed; from 1 on */
+	uint32_t settle_ms;	/* between batches */
 	bool lossy;
 	struct rules rules;
 };
 
 int wire_main(struct maker *m, const struct options *o);
 int live_main(struct maker *m, const struct options *o);
+int deliver_main(struct maker *m, const struct options *o);
 int open_packet(const char *dev, int protocol);
 uint64_t send_frames(int fd, struct frame *frames, uint32_t nr, uint64_t *dropped);
 void die(const char *what) __attribute__((noreturn));

@@ -1,0 +1,312 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0
+"""A host takes packets with the modules as it does without them."""
+
+import difflib
+import fcntl
+import itertools
+import os
+import re
+import select
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+
+from hpcc_net import (ACK, FORWARD, SYN, Netns, Pair, csum, defer, expect, load, main, option,
+                      pattern, transfer, unload, users, virtual_time)
+from hpcc_peer import Link, Peer, T_NS
+
+PACKETS = int(os.environ.get("HPCC_FUZZ_PACKETS") or (40000 if virtual_time() else 4000))
+SEED = int(os.environ.get("HPCC_FUZZ_SEED") or 1)
+PROGRAM = os.environ.get("HPCC_FUZZ", ".") + "/fuzz-packets"
+# Without the modules, then with them: packets of one such turn.
+TURN = 40000
+
+IPV6_DSTOPTS = 59
+UDP, TCP, ICMP6, DSTOPTS = 17, 6, 58, 60
+
+# Input drops what comes to these ports: a listener and a socket are behind them.
+FILTERED = 6001
+FIREWALL = f"""table inet wall {{
+    chain input {{
+        type filter hook input priority 0
+        tcp dport {FILTERED} drop
+        udp dport {FILTERED} drop
+    }}
+}}"""
+
+
+# ---- Cases of their own ----
+
+def dstopts(nexthdr):
+    """8 bytes of destination options."""
+    return struct.pack("!BBBB", nexthdr, 0, 1, 4) + bytes(4)
+
+
+def with_dstopts(packet):
+    """An IPv6 packet with destination options in front of what it carries."""
+    return (packet[:4] + struct.pack("!H", len(packet) - 40 + 8) + bytes([DSTOPTS, packet[7]]) +
+            packet[8:40] + dstopts(packet[6]) + packet[40:])
+
+
+def sled(end, header):
+    """A payload behind a TCP header of so many bytes, up to an offset from where that
+    header begins. To one who takes the header for an extension header each of its
+    words is an option of IPv6 that reaches to the end.
+    """
+    return b"".join(struct.pack("!BBBB", 0x1e, end - at - 2, 0, 0) for at in range(header, end, 4))
+
+
+def hidden(peer, nexthdr, dport):
+    """A packet without its IP header, with a right checksum."""
+    ends = (socket.inet_pton(socket.AF_INET6, peer.addr) +
+            socket.inet_pton(socket.AF_INET6, peer.kernel))
+    if nexthdr == UDP:
+        raw, at = struct.pack("!HHHH", 4000, dport, 14, 0) + b"hidden", 6
+    else:
+        raw, at = struct.pack("!HHIIBBHHH", 4000, dport, 1, 0, 5 << 4, SYN, 1000, 0, 0), 16
+    check = csum(ends + struct.pack("!II", len(raw), nexthdr) + raw) ^ 0xffff
+    return raw[:at] + struct.pack("!H", check) + raw[at + 2:]
+
+
+def test_firewall_bypass():
+    """A packet in the payload of a segment behind destination options stays there: were
+    the TCP header taken for a second extension header, source port 0x1120 would say that
+    UDP follows, 0x620 that TCP does, 264 bytes on.
+    """
+    for nexthdr, port in (UDP, 0x1120), (TCP, 0x620):
+        peer = Peer(6)
+        peer.ns.run("nft", "-f", "-", stdin=FIREWALL)
+        with peer.ns:
+            udp = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM)
+            udp.bind(("::", FILTERED))
+        wall = peer.ns.socket(6)
+        wall.bind(("::", FILTERED))
+        wall.listen()
+        peer.port = port
+        # The header's second word is an option of 0x40 bytes to whom it is no header.
+        peer.listen(0x1e40)
+        _, sock = peer.accept()
+        sock.settimeout(1)
+        flow = peer.flow()
+        link = Link(1)
+        for dport in FILTERED, FILTERED + 1:
+            option_raw = option(FORWARD, [link.raw()], flow.get("scale", 7))
+            for far in 0, 1 << 30:
+                data = sled(264, 20 + 12) + hidden(peer, nexthdr, dport)
+                packet = peer.packet(ACK, peer.seq + far, peer.acked, peer.stamp() + option_raw,
+                                     data)
+                os.write(peer.fd, with_dstopts(packet))
+                expect("filtered socket", select.select([udp], [], [], 0)[0], [])
+                while select.select([peer.fd], [], [], 0.1)[0]:
+                    said = os.read(peer.fd, 1 << 16)
+                    expect("what the host says", (said[6], said[40:42]),
+                           (TCP, struct.pack("!H", 0x1e40)))
+                if not far:
+                    peer.seq += len(data)
+                    expect("payload", sock.recv(4096), data)
+        udp.close()
+
+
+def test_dstopts_between_hosts():
+    """Two hosts with IPV6_DSTOPTS; nobody listens in, as a packet that somebody else holds,
+    too, keeps its options.
+    """
+    pair = Pair(6, delay="50us")
+    client, server = pair.connect()
+    for sock in client, server:
+        sock.setsockopt(socket.IPPROTO_IPV6, IPV6_DSTOPTS, dstopts(0))
+    transfer((client, server, pattern(2000000)), (server, client, pattern(100000, 1)))
+    for ns in pair.c, pair.s:
+        expect("timeouts", ns.snmp("TcpExtTCPTimeouts"), 0)
+        expect("telemetry", ns.counters()["forward_received"] > 0, True)
+
+
+# ---- A host with the modules and one without them ----
+
+CALM = {
+    # What depends on the time at which packets come, or on those before.
+    "net.ipv4.tcp_challenge_ack_limit": 0x7fffffff, "net.ipv4.tcp_invalid_ratelimit": 0,
+    "net.ipv4.icmp_ratemask": 0, "net.ipv6.icmp.ratelimit": 0,
+    "net.ipv4.tcp_no_metrics_save": 1, "net.ipv4.tcp_syncookies": 0,
+    "net.ipv4.tcp_comp_sack_nr": 0,
+    # hpcc asks for ECN whatever this says.
+    "net.ipv4.tcp_ecn": 1,
+    "net.ipv4.tcp_max_syn_backlog": 100000, "net.core.somaxconn": 100000,
+    "net.ipv4.tcp_synack_retries": 1, "net.ipv4.tcp_fin_timeout": 5,
+}
+
+# One timeout for each state, so that "ct expiration" tells the state.
+STATES = {name: 1000 * number for number, name in enumerate(
+    ("syn_sent", "syn_recv", "established", "fin_wait", "close_wait", "last_ack", "time_wait",
+     "close", "unacknowledged", "max_retrans"), 1)}
+
+
+def counters(*rules):
+    """Rules that count."""
+    return "\n".join(f"{rule} counter" for rule in rules)
+
+
+CHAINS = {
+    hook: counters(
+        *(f"meta l4proto {proto}" for proto in (1, 6, 17, 58, 253)),
+        *(f"tcp dport {port}" for port in (0x1e40, 0x1e41, FILTERED)),
+        *(f"udp dport {port}" for port in (6000, FILTERED)),
+        *(f"tcp flags {flag}" for flag in ("syn", "ack", "fin", "rst", "psh")),
+        *(f"exthdr {name} exists" for name in ("hbh", "rt", "frag", "dst")),
+        *(f"ct state {state}" for state in ("new", "established", "related", "invalid")),
+        *(f"ct direction {way}" for way in ("original", "reply")),
+        # A new connection's time is not one to go yet.
+        *(f"meta l4proto tcp ct state established ct expiration {s - 500}s-{s + 400}s"
+          for s in STATES.values()))
+    for hook in ("prerouting", "input", "output", "postrouting")}
+
+RULES = "\ntable inet count {\n" + "".join(
+    f"chain {hook} {{ type filter hook {hook} priority 200;\n{rules}\n}}\n"
+    for hook, rules in CHAINS.items()) + "}\n"
+
+
+class Host:
+    """A namespace with two TUN devices; the second one joins packets (GRO)."""
+
+    def __init__(self, ours):
+        self.ns = Netns(**({"host_mbps": 1000, "base_rtt_ns": T_NS} if ours else {}))
+        self.cc = "hpcc" if ours else "reno"
+        self.tuns = [self.tun("tun0", 9, 0), self.tun("tun1", 8, 0x10)]
+        if virtual_time():
+            self.write("/sys/class/net/tun1/gro_flush_timeout", 1000000)
+        for name, value in CALM.items():
+            self.ns.sysctl(name, value)
+        self.ns.run("nft", "-f", "-", stdin=FIREWALL + RULES)
+        for name, value in STATES.items():
+            self.ns.sysctl(f"net.netfilter.nf_conntrack_tcp_timeout_{name}", value)
+
+    def write(self, path, value):
+        """Write a file of sysfs, which shows the devices of who mounted it."""
+        self.ns.run("sh", "-c", f"mkdir -p $0/sysfs && mount -t sysfs none $0/sysfs && "
+                    f"echo {value} > $0/sysfs{path[4:]}; umount $0/sysfs", tempfile.gettempdir())
+
+    def tun(self, dev, net, flags):
+        """IFF_TUN, IFF_NO_PI, IFF_VNET_HDR, and maybe IFF_NAPI."""
+        with self.ns:
+            fd = os.open("/dev/net/tun", os.O_RDWR | os.O_NONBLOCK)
+            fcntl.ioctl(fd, 0x400454ca, struct.pack("16sH22x", dev.encode(), 0x5001 | flags))
+        defer(os.close, fd)
+        self.ns.sysctl(f"net.ipv6.conf.{dev}.accept_ra", 0)
+        self.ns.ip(f"link set {dev} txqueuelen 10000 up",
+                   f"addr add 10.{net}.0.1/24 dev {dev}", f"addr add fd0{net}::1/64 dev {dev}")
+        # PROMPT asks for an ACK at once, which is then no difference.
+        self.ns.ip(f"route replace 10.{net}.0.0/24 dev {dev} proto kernel src 10.{net}.0.1 quickack 1",
+                   f"route replace fd0{net}::/64 dev {dev} proto kernel metric 256 quickack 1")
+        return fd
+
+    def run(self, count, seed, path, *options):
+        """Send; the transcript goes to a file."""
+        with self.ns, open(path, "wb") as out:
+            done = subprocess.run(
+                [PROGRAM, "deliver", f"--count={count}", f"--seed={seed}", f"--cc={self.cc}",
+                 f"--settle={250 if virtual_time() else 5}", "--tun={},{}".format(*self.tuns),
+                 *options], pass_fds=self.tuns, stdout=out, check=False)
+        with open(path, encoding="ascii") as file:
+            expect(f"status of a run with seed {seed}: {file.read()[-200:]}", done.returncode, 0)
+
+    def counts(self):
+        """All that is counted: {name: number}."""
+        found = {}
+        for name in "snmp", "netstat":
+            lines = self.ns.read(f"/proc/net/{name}").splitlines()
+            for heads, values in zip(lines[::2], lines[1::2]):
+                group, *heads = heads.split()
+                found |= {group + head: int(value)
+                          for head, value in zip(heads, values.split()[1:])}
+        for line in self.ns.read("/proc/net/snmp6").splitlines():
+            found[line.split()[0]] = int(line.split()[1])
+        chain = ""
+        for line in self.ns.run("nft", "list", "table", "inet", "count").splitlines():
+            if "chain" in line:
+                chain = line.split()[1]
+            rule = re.match(r"\s*(.*) counter packets (\d+) bytes (\d+)", line)
+            if rule:
+                found[f"{chain}: {rule[1]}: packets"] = int(rule[2])
+                found[f"{chain}: {rule[1]}: bytes"] = int(rule[3])
+        return found
+
+
+# What may differ, and is said so in testing.rst: our options make what leaves longer, and
+# quotes of what has come shorter; without options TCP takes its fast path.
+MAY_DIFFER = re.compile(r"TcpExt:TCPHPHits|TcpExt:TCPHPAcks|TcpExt:TCPPureAcks|"
+                        r"IpExt:OutOctets|Ip6OutOctets|(output|postrouting): .*: bytes")
+
+
+def batches(path):
+    """Lines of a transcript, batch by batch."""
+    lines = []
+    with open(path, encoding="ascii") as file:
+        for line in file:
+            if line.startswith("b "):
+                yield lines
+                lines = []
+            lines.append(line.rstrip())
+    yield lines
+
+
+def first_difference(*paths):
+    """The first batch that differs, and how; None: there is none."""
+    for number, (one, two) in enumerate(itertools.zip_longest(*map(batches, paths),
+                                                              fillvalue=[])):
+        if one != two:
+            return number, list(difflib.unified_diff(one, two, "without", "with", lineterm=""))
+    return None
+
+
+def show(cc, count, seed, batch):
+    """Frames of a batch."""
+    path = f"{tempfile.gettempdir()}/delivery-show"
+    host = Host(cc == "hpcc")
+    host.run(count, seed, path, f"--show={batch}")
+    with open(path, encoding="ascii") as file:
+        print("".join(line for line in file if line.startswith("# ")), end="")
+
+
+def load_again():
+    """For the tests that follow."""
+    if users() is None:
+        load(Netns())
+
+
+def test_random():
+    """The same packets to both: sockets get the same, and so do all who count."""
+    for begin in range(0, PACKETS, TURN):
+        seed = SEED * 1000 + begin // TURN
+        count = min(TURN, PACKETS - begin)
+        paths, told = [], []
+        for ours in False, True:
+            if ours:
+                load(Netns())
+            else:
+                expect("unloaded", unload(Netns(), wait_s=1000 if virtual_time() else 100), True)
+                defer(load_again)
+            host = Host(ours)
+            paths.append(f"{tempfile.gettempdir()}/delivery-{int(ours)}")
+            host.run(count, seed, paths[-1])
+            told.append(host.counts())
+            if ours:
+                print("#", host.ns.counters())
+        found = first_difference(*paths)
+        if found:
+            print("\n".join("# " + line for line in found[1]))
+        differ = [f"{name}: {value} without, {told[1][name]} with"
+                  for name, value in told[0].items()
+                  if told[1][name] != value and not MAY_DIFFER.match(name)]
+        for line in differ:
+            print("#", line)
+        if found:
+            show(host.cc, count, seed, found[0])
+        expect(f"seed {seed}: the first batch that differs", found and found[0], None)
+        expect(f"seed {seed}: what is counted", differ, [])
+
+
+if __name__ == "__main__":
+    main(sys.modules[__name__])

@@ -1,0 +1,456 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Packets for the sockets of one host: most of them as a peer would send them, with
+ * what is random in front of, in and behind the TCP header. Numbers of a connection are
+ * relative to what the host said, so that two hosts get the same ones.
+ */
+#define _GNU_SOURCE
+#include <string.h>
+
+#include "packets.h"
+
+enum { HBH = 0, ICMP = 1, TCP = 6, UDP = 17, ROUTING = 43, FRAGMENT = 44, ICMP6 = 58,
+	DSTOPTS = 60, RAW = 253 };
+
+static uint32_t headers_len(const struct flow *flow)
+{
+	return flow->version == 4 ? 20 : 40;
+}
+
+static uint32_t pseudo(const struct flow *flow, uint32_t proto, uint32_t len)
+{
+	uint32_t n = flow->version == 4 ? 4 : 16;
+
+	return fold((uint64_t)sum16(flow->saddr, n) + sum16(flow->daddr, n) + proto + len);
+}
+
+/* An IP header at the frame's start. @len: what is behind it. */
+static void ip_header(struct frame *f, const struct flow *flow, uint8_t proto, uint32_t len)
+{
+	uint8_t *ip = f->data;
+
+	memset(&f->vnet, 0, sizeof(f->vnet));
+	memset(ip, 0, headers_len(flow));
+	f->len = headers_len(flow) + len;
+	if (flow->version == 4) {
+		ip[0] = 0x45;
+		put16(ip + 2, f->len);
+		put16(ip + 6, 0x4000);
+		ip[8] = 64;
+		ip[9] = proto;
+		memcpy(ip + 12, flow->saddr, 4);
+		memcpy(ip + 16, flow->daddr, 4);
+		put16(ip + 10, ~sum16(ip, 20));
+		return;
+	}
+	ip[0] = 0x60;
+	put16(ip + 4, len);
+	ip[6] = proto;
+	ip[7] = 64;
+	memcpy(ip + 8, flow->saddr, 16);
+	memcpy(ip + 24, flow->daddr, 16);
+}
+
+static void tcp_header(uint8_t *th, const struct flow *flow, uint8_t flags, uint32_t optlen)
+{
+	memset(th, 0, 20);
+	put16(th, flow->sport);
+	put16(th + 2, flow->dport);
+	put32(th + 4, flow->seq);
+	put32(th + 8, flow->ack);
+	th[12] = (20 + optlen) / 4 << 4;
+	th[13] = flags;
+	put16(th + 14, flow->window);
+}
+
+/* aim_segment() - a segment without data, all of it right. Returns its length. */
+uint32_t aim_segment(struct frame *f, const struct flow *flow, uint8_t flags,
+		     const uint8_t *opts, uint32_t optlen)
+{
+	uint8_t *th = f->data + headers_len(flow);
+
+	ip_header(f, flow, TCP, 20 + optlen);
+	tcp_header(th, flow, flags, optlen);
+	memcpy(th + 20, opts, optlen);
+	put16(th + 16, ~fold(pseudo(flow, TCP, 20 + optlen) + sum16(th, 20 + optlen)));
+	return f->len;
+}
+
+/* ---- TCP options ---- */
+
+static uint32_t timestamps(struct rng *rng, uint8_t *p, struct flow *flow)
+{
+	p[0] = p[1] = 1;
+	p[2] = 8;
+	p[3] = 10;
+	put32(p + 4, flow->tsval - (percent(rng, 3) ? below(rng, 5000) : 0));
+	memcpy(p + 8, flow->ts + 6, 4);
+	return 12;
+}
+
+static uint32_t options(struct maker *m, uint8_t *p, struct flow *flow)
+{
+	struct rng *rng = &m->rng;
+	uint8_t buf[128];
+	uint32_t len = 0;
+
+	if (percent(rng, 12))
+		return make_options(m, p, flow);
+	if (flow->has_ts && percent(rng, 97))
+		len = timestamps(rng, p, flow);
+	while (percent(rng, len > 12 ? 20 : 80)) {
+		uint32_t n = percent(rng, 95) ? our_option(m, buf, flow) : syn_option(m, buf);
+
+		if (len + n > 40)
+			continue;
+		memcpy(p + len, buf, n);
+		len += n;
+	}
+	if (len < 40 && percent(rng, 10))
+		p[len++] = below(rng, 4) ? 1 : 0;
+	while (len % 4)
+		p[len++] = 1;
+	return len;
+}
+
+/* ---- What segments carry ---- */
+
+/* A packet without its IP header that no socket may get: it is in a payload. */
+static uint32_t hidden(struct rng *rng, uint8_t *p, const struct flow *flow, uint8_t proto)
+{
+	static const uint16_t ports[] = { PORT_UDP, PORT_FILTERED, PORT_HPCC, 7 };
+	uint32_t len = 20, at = 16;
+
+	memset(p, 0, len);
+	put16(p, 4000);
+	put16(p + 2, ports[below(rng, 4)]);
+	if (proto == UDP) {
+		put16(p + 4, len);
+		at = 6;
+	} else if (proto == ICMP6) {
+		put16(p, 128 << 8);
+		at = 2;
+	} else {
+		p[12] = 0x50;
+		p[13] = TCP_SYN;
+		p[14] = 1;
+	}
+	put16(p + at, ~fold(pseudo(flow, proto, len) + sum16(p, len)));
+	return len;
+}
+
+/* One who takes the TCP header for an extension header reads its source port as the
+ * next header and a length. To him each word here is an option of IPv6 that reaches to the
+ * end, where the hidden packet is.
+ */
+static uint32_t sled(struct rng *rng, uint8_t *p, const struct flow *flow, uint32_t hlen)
+{
+	uint32_t end = 8 * ((flow->sport & 255) + 1), at;
+
+	if (percent(rng, 80))
+		hlen = flow->has_ts ? 32 : 20;
+	if (flow->version == 4 || hlen > end)
+		return hidden(rng, p, flow, percent(rng, 50) ? UDP : TCP);
+	for (at = hlen; at < end; at += 4) {
+		put16(p + at - hlen, 0x1e << 8 | ((end - at - 2) & 255));
+		put16(p + at - hlen + 2, 0);
+	}
+	return end - hlen + hidden(rng, p + end - hlen, flow, flow->sport >> 8);
+}
+
+static uint32_t payload(struct maker *m, uint8_t *p, const struct flow *flow, uint32_t hlen)
+{
+	struct rng *rng = &m->rng;
+	uint32_t len, what = below(rng, 100);
+
+	if (what < 35)
+		return 0;
+	if (what < 50)
+		return sled(rng, p, flow, hlen);
+	len = 1 + below(rng, what < 75 ? 64 : what < 95 ? 1300 : 8000);
+	fill(rng, p, len > 64 ? 64 : len);
+	if (len > 64)
+		memset(p + 64, 'a' + below(rng, 26), len - 64);
+	return len;
+}
+
+/* ---- Sums, and what a device would have done ---- */
+
+static void sums(struct maker *m, struct frame *f, const struct flow *flow, uint32_t l4,
+		 uint32_t hlen)
+{
+	struct rng *rng = &m->rng;
+	struct virtio_net_hdr *vnet = &f->vnet;
+	uint32_t len = f->len - l4;
+	uint8_t *th = f->data + l4;
+
+	put16(th + 16, 0);
+	if (percent(rng, 20) || (len > 1500 && percent(rng, 80))) {
+		vnet->flags = VIRTIO_NET_HDR_F_NEEDS_CSUM;
+		vnet->csum_start = l4;
+		vnet->csum_offset = 16;
+		put16(th + 16, pseudo(flow, TCP, len));
+		if (len - hlen > 200 && percent(rng, 80)) {
+			vnet->gso_type = flow->version == 4 ? VIRTIO_NET_HDR_GSO_TCPV4 :
+							      VIRTIO_NET_HDR_GSO_TCPV6;
+			vnet->gso_size = 100 + below(rng, 1300);
+		}
+	} else {
+		put16(th + 16, ~fold(pseudo(flow, TCP, len) + sum16(th, len)));
+		if (percent(rng, 6))
+			put16(th + 16, get16(th + 16) ^ (1 + below(rng, 0xfffe)));
+		if (percent(rng, 10))
+			vnet->flags = VIRTIO_NET_HDR_F_DATA_VALID;
+	}
+	/* Of more than a page only this much is in one piece. */
+	if (percent(rng, 60))
+		vnet->hdr_len = percent(rng, 50) ? l4 + hlen : l4 + below(rng, hlen);
+}
+
+/* ---- Between IP and TCP ---- */
+
+static uint32_t right_extensions(struct rng *rng, uint8_t *p, uint8_t **next)
+{
+	static const uint8_t kinds[] = { DSTOPTS, DSTOPTS, ROUTING, FRAGMENT, HBH };
+	uint32_t at = 0;
+
+	do {
+		uint8_t kind = kinds[below(rng, at ? 4 : 5)];
+		uint32_t len = kind == FRAGMENT ? 8 : 8 * (1 + below(rng, 4));
+
+		memset(p + at, 0, len);
+		if (kind == FRAGMENT) {
+			put32(p + at + 4, rng_next(rng));
+		} else {
+			p[at + 1] = len / 8 - 1;
+			put16(p + at + 2, kind == ROUTING ? 0 : 0x1e << 8 | (len - 4));
+		}
+		**next = kind;
+		*next = p + at;
+		at += len;
+	} while (percent(rng, 45));
+	return at;
+}
+
+/* Move what is behind the IP header, and put headers or options there. Returns by how
+ * much it moved.
+ */
+static uint32_t insert(struct maker *m, struct frame *f, const struct flow *flow)
+{
+	struct rng *rng = &m->rng;
+	uint32_t at = headers_len(flow), n;
+	uint8_t proto = f->data[6], ext[1300];
+	uint8_t *next = f->data + 6;
+
+	if (flow->version == 4) {
+		if (!percent(rng, 15))
+			return 0;
+		n = 4 * (1 + below(rng, 10));
+		memset(ext, 1, n);
+		if (percent(rng, 20))
+			fill(rng, ext, n);
+	} else {
+		if (!percent(rng, 50))
+			return 0;
+		n = percent(rng, 85) ? right_extensions(rng, ext, &next) :
+				       make_extensions(m, ext, &next);
+		*next = proto;
+	}
+	memmove(f->data + at + n, f->data + at, f->len - at);
+	memcpy(f->data + at, ext, n);
+	f->len += n;
+	f->vnet.csum_start += f->vnet.flags & VIRTIO_NET_HDR_F_NEEDS_CSUM ? n : 0;
+	f->vnet.hdr_len += f->vnet.hdr_len ? n : 0;
+	if (flow->version == 4) {
+		f->data[0] += n / 4;
+		put16(f->data + 2, f->len);
+		put16(f->data + 10, 0);
+		put16(f->data + 10, ~sum16(f->data, 20 + n));
+	} else {
+		put16(f->data + 4, f->len - 40);
+	}
+	return n;
+}
+
+/* IPv6: cut behind the IP header, as make_fragments() does for IPv4. */
+static void cut6(struct maker *m, const struct frame *f)
+{
+	struct rng *rng = &m->rng;
+	uint32_t len = f->len - 40, id = rng_next(rng);
+	uint32_t size = 8 * (1 + below(rng, len / 16 + 2));
+	uint32_t from, nr = 0;
+
+	if (len / size >= 8)
+		size = (len / 8 + 8) & ~7U;
+	for (from = 0; from < len && nr < 8; from += size, nr++) {
+		struct frame *part = &m->parts[nr];
+		uint32_t n = len - from < size ? len - from : size;
+		uint8_t *p = part->data + 40;
+
+		memset(&part->vnet, 0, sizeof(part->vnet));
+		memcpy(part->data, f->data, 40);
+		put16(part->data + 4, 8 + n);
+		part->data[6] = FRAGMENT;
+		p[0] = f->data[6];
+		p[1] = 0;
+		put16(p + 2, from | (from + n < len));
+		put32(p + 4, id);
+		memcpy(p + 8, f->data + 40 + from, n);
+		part->len = 48 + n;
+	}
+	m->nr_parts = nr - (percent(rng, 15) ? 1 : 0);
+}
+
+/* ---- Kinds of packets ---- */
+
+static uint32_t near(struct rng *rng, uint32_t v)
+{
+	uint32_t what = below(rng, 100);
+
+	if (what < 65)
+		return v;
+	if (what < 77)
+		return v + below(rng, 3000);
+	if (what < 90)
+		return v - below(rng, 3000);
+	return what < 96 ? v + below(rng, 1 << 18) - (1 << 17) : v + rng_next(rng);
+}
+
+static uint8_t some_flags(struct rng *rng)
+{
+	uint32_t what = below(rng, 1000);
+
+	if (what < 970)
+		return TCP_ACK | (percent(rng, 25) ? TCP_PSH : 0);
+	if (what < 976)
+		return TCP_ACK | TCP_FIN;
+	return what < 982 ? TCP_RST : what < 990 ? TCP_SYN : rng_next(rng);
+}
+
+/* A segment of a connection, or a SYN of nobody's. */
+static void make_segment(struct maker *m, struct frame *f, struct flow *to, bool stranger)
+{
+	struct rng *rng = &m->rng;
+	struct flow flow = *to;
+	uint8_t flags = stranger ? TCP_SYN : some_flags(rng);
+	uint32_t l4 = headers_len(to), optlen, len;
+	uint8_t *th = f->data + l4;
+
+	if (!stranger) {
+		flow.seq = near(rng, to->seq);
+		flow.ack = near(rng, to->ack);
+		flow.window = percent(rng, 90) ? to->window : rng_next(rng);
+	}
+	optlen = options(m, th + 20, &flow);
+	len = stranger && percent(rng, 80) ? 0 : payload(m, th + 20 + optlen, to, 20 + optlen);
+	ip_header(f, to, TCP, 20 + optlen + len);
+	tcp_header(th, &flow, flags, optlen);
+	sums(m, f, to, l4, 20 + optlen);
+	/* What the host takes, if nothing else is wrong; its next ACK tells. */
+	if (!stranger && flow.seq == to->seq)
+		to->seq += len;
+	insert(m, f, to);
+	if (percent(rng, 5) && !f->vnet.gso_type) {
+		f->vnet.flags = 0;
+		if (to->version == 4)
+			make_fragments(m, f, 0);
+		else
+			cut6(m, f);
+	}
+}
+
+/* UDP, ICMP, and a protocol that a raw socket has. */
+static void make_other(struct maker *m, struct frame *f, const struct flow *to)
+{
+	static const uint16_t ports[] = { PORT_UDP, PORT_UDP, PORT_FILTERED, 7 };
+	struct rng *rng = &m->rng;
+	uint8_t echo = to->version == 4 ? ICMP : ICMP6;
+	uint8_t proto = percent(rng, 60) ? UDP : percent(rng, 50) ? RAW : echo;
+	uint32_t l4 = headers_len(to), len = 8 + below(rng, percent(rng, 90) ? 200 : 3000);
+	uint8_t *p = f->data + l4;
+	uint32_t at = proto == UDP ? 6 : 2;
+
+	fill(rng, p, len > 64 ? 64 : len);
+	memset(p + 64, 'u', len > 64 ? len - 64 : 0);
+	ip_header(f, to, proto, len);
+	if (proto == UDP) {
+		put16(p, 1024 + below(rng, 60000));
+		put16(p + 2, ports[below(rng, 4)]);
+		put16(p + 4, len);
+	} else if (proto == echo) {
+		put16(p, to->version == 4 ? 8 << 8 : 128 << 8);
+	}
+	put16(p + at, 0);
+	put16(p + at, ~fold((to->version == 4 && proto == ICMP ? 0 : pseudo(to, proto, len)) +
+			    sum16(p, len)));
+	if (percent(rng, 5))
+		put16(p + at, 1 + below(rng, 65535));
+	insert(m, f, to);
+	if (percent(rng, 10)) {
+		if (to->version == 4)
+			make_fragments(m, f, 0);
+		else
+			cut6(m, f);
+	}
+}
+
+/* Does a frame of somebody else happen to be of a connection? */
+static bool names_flow(const struct maker *m, const struct frame *f)
+{
+	for (uint32_t i = 0; i < m->nr_flows; i++) {
+		uint8_t ports[4];
+
+		put16(ports, m->flows[i].sport);
+		put16(ports + 2, m->flows[i].dport);
+		if (memmem(f->data, f->len, ports, 4))
+			return true;
+	}
+	return false;
+}
+
+/* Such as make_frame() makes them, for nobody's connection. */
+static void make_stranger(struct maker *m, struct frame *f)
+{
+	uint32_t nr_flows = m->nr_flows;
+
+	m->aimed_parts = false;
+	do {
+		m->nr_flows = 0;
+		make_frame(m, f);
+		m->nr_flows = nr_flows;
+	} while (!f->len || names_flow(m, f));
+}
+
+/* aim_frame() - the next frame for the host that m->flows lead to. */
+void aim_frame(struct maker *m, struct frame *f)
+{
+	struct rng *rng = &m->rng;
+	struct flow *flow = &m->flows[below(rng, m->nr_flows)];
+	uint32_t what = below(rng, 100);
+
+	if (m->nr_parts && m->aimed_parts) {
+		*f = m->parts[--m->nr_parts];
+		return;
+	}
+	if (m->nr_parts) {
+		make_stranger(m, f);
+		return;
+	}
+	m->aimed_parts = true;
+	if (what < 65) {
+		make_segment(m, f, flow, false);
+	} else if (what < 70) {
+		static const uint16_t ports[] = { PORT_HPCC, PORT_OTHER, PORT_FILTERED, 7 };
+		struct flow to = *flow;
+
+		to.sport = 0x8000 + below(rng, 0x7000);
+		to.dport = ports[below(rng, 4)];
+		to.seq = rng_next(rng);
+		to.ack = 0;
+		make_segment(m, f, &to, true);
+	} else if (what < 80) {
+		make_other(m, f, flow);
+	} else {
+		make_stranger(m, f);
+	}
+}

@@ -1,0 +1,655 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Packets to the sockets of this namespace, by a TUN device, and a transcript of what
+ * they get and what the host answers. Two hosts that take packets alike write the
+ * same, so what is random or a time is left out, and numbers are relative. Our options
+ * are left out, too: a host with the modules may add them and take them out.
+ *
+ * A line of the transcript:
+ *	b N		batch N begins
+ *	r ...		what the host sends
+ *	s NAME ...	what a socket gets
+ */
+#define _GNU_SOURCE
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <linux/sockios.h>
+#include <netinet/tcp.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/ioctl.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "packets.h"
+
+#define BATCH_FRAMES	16
+#define ROUND_BATCHES	24	/* then all sockets are made anew */
+#define KINDS		5
+#define STEP_NS		100000
+#define ENDS		(2 * KINDS)
+#define SOCKETS_MAX	(ENDS + 16)
+
+/* Where both of its hosts meet timers alike: a period of the timer wheel. */
+#define PERIOD_NS	655360000000LL
+
+struct sock {
+	char name[16];
+	int fd;
+	uint8_t version;
+	bool is_tcp;	/* a raw socket that gets segments */
+	bool is_listener;
+};
+
+static struct sock socks[SOCKETS_MAX];
+static uint32_t nr_socks;
+static int ends[ENDS];
+static int tun, epoll, sniffer = -1;
+static uint8_t buf[1 << 17];
+static struct frame frame;
+static uint64_t batch;
+static int64_t clock_ns;	/* when the next batch begins */
+/* First numbers that the host chose for connections that are none of ours. */
+static uint32_t isns[2][65536];
+
+static uint32_t hash(const uint8_t *p, uint32_t len)
+{
+	uint32_t h = 2166136261;
+
+	while (len--)
+		h = (h ^ *p++) * 16777619;
+	return h;
+}
+
+/* ---- What is written down ---- */
+
+/* All options but ours, NOPs, and times. */
+static void write_options(const uint8_t *p, uint32_t len, bool from_host)
+{
+	uint32_t at = 0;
+
+	while (at < len && p[at]) {
+		uint32_t n = p[at] == 1 ? 1 : at + 1 < len ? p[at + 1] : 0;
+
+		if (!n || at + n > len || (p[at] != 1 && n < 2)) {
+			printf(" ?");
+			return;
+		}
+		if (p[at] == 8 && n == 10)	/* the other time is the host's */
+			printf(" 8:%08x", get32(p + at + (from_host ? 6 : 2)));
+		else if (p[at] != 1 && p[at] != 253 && p[at] != 254)
+			printf(" %u:%08x", p[at], hash(p + at, n));
+		at += n;
+	}
+}
+
+static struct flow *find_flow(struct maker *m, uint8_t version, const uint8_t *host,
+			      const uint8_t *peer, const uint8_t *th)
+{
+	for (uint32_t i = 0; i < m->nr_flows; i++) {
+		struct flow *flow = &m->flows[i];
+		uint32_t n = version == 4 ? 4 : 16;
+
+		if (flow->version == version && flow->dport == get16(th) &&
+		    flow->sport == get16(th + 2) && !memcmp(flow->saddr, peer, n) &&
+		    !memcmp(flow->daddr, host, n))
+			return flow;
+	}
+	return NULL;
+}
+
+/* What the maker has to know of a connection. */
+static void learn(struct flow *flow, const uint8_t *th, uint32_t len)
+{
+	uint32_t hlen = (th[12] >> 4) * 4, at = 20;
+	uint8_t flags = th[13];
+
+	if (flags & TCP_RST)
+		return;
+	if (flags & TCP_SYN && !flow->known)
+		flow->isn = get32(th + 4);
+	if (flags & TCP_ACK) {
+		flow->seq = get32(th + 8);
+		flow->una = get32(th + 8);
+	}
+	flow->ack = get32(th + 4) + len - hlen + !!(flags & (TCP_SYN | TCP_FIN));
+	while (at + 1 < hlen && th[at]) {
+		uint32_t n = th[at] == 1 ? 1 : th[at + 1];
+
+		if (th[at] == 8 && flow->has_ts) {
+			flow->ts[0] = 8;
+			flow->ts[1] = 10;
+			put32(flow->ts + 2, flow->tsval);
+			memcpy(flow->ts + 6, th + at + 2, 4);
+		}
+		if (!n)
+			break;
+		at += n;
+	}
+}
+
+static void write_number(const struct flow *flow, uint8_t version, const uint8_t *th)
+{
+	uint32_t *isn = &isns[version == 6][get16(th + 2)];
+	uint32_t seq = get32(th + 4);
+
+	/* Of a connection of an earlier round, too. */
+	if (th[13] & TCP_SYN)
+		*isn = seq;
+	if (flow)
+		printf(" seq +%u", seq - flow->isn);
+	else if (seq - *isn < 1 << 20)
+		printf(" seq isn+%u", seq - *isn);
+	else
+		printf(" seq %u", seq);
+}
+
+static uint32_t tcp_sum(const uint8_t *saddr, const uint8_t *daddr, uint32_t n,
+			const uint8_t *th, uint32_t len)
+{
+	return fold((uint64_t)sum16(saddr, n) + sum16(daddr, n) + 6 + len + sum16(th, len));
+}
+
+/* A segment: what the host sends, or what a raw socket gets. */
+static void write_tcp(struct maker *m, uint8_t version, const uint8_t *saddr,
+		      const uint8_t *daddr, const uint8_t *th, uint32_t len, bool from_host)
+{
+	uint32_t n = version == 4 ? 4 : 16, hlen = len > 12 ? (th[12] >> 4) * 4 : 0;
+	struct flow *flow;
+	uint32_t sum;
+
+	if (hlen < 20 || hlen > len) {
+		printf(" short %u %08x\n", len, hash(th, len));
+		return;
+	}
+	printf(" %u>%u %02x", get16(th), get16(th + 2), th[13]);
+	if (from_host) {
+		flow = find_flow(m, version, saddr, daddr, th);
+		if (flow)
+			learn(flow, th, len);
+		write_number(flow, version, th);
+		printf(" ack %u", get32(th + 8));
+	} else {
+		/* Its ACK number follows the host's first one, which is random. */
+		flow = find_flow(m, version, daddr, saddr,
+				 (uint8_t[]){ th[2], th[3], th[0], th[1] });
+		if (!get32(th + 8))
+			flow = NULL;
+		printf(" seq %u ack %s%u", get32(th + 4), flow ? "+" : "",
+		       get32(th + 8) - (flow ? flow->isn : 0));
+	}
+	printf(" win %u", get16(th + 14));
+	write_options(th + 20, hlen - 20, from_host);
+	sum = tcp_sum(saddr, daddr, n, th, len);
+	printf(" data %u %08x", len - hlen, hash(th + hlen, len - hlen));
+	/* Computed, or left to a device that has not done it. */
+	if (sum % 0xffff)
+		printf(get16(th + 16) % 0xffff ==
+		       fold((uint64_t)sum16(saddr, n) + sum16(daddr, n) + 6 + len) % 0xffff ?
+		       " partial" : " bad");
+	printf("\n");
+}
+
+static void write_reply(struct maker *m, const uint8_t *ip, uint32_t len)
+{
+	uint8_t version = ip[0] >> 4;
+	uint32_t at = version == 4 ? (ip[0] & 15) * 4 : 40;
+	uint8_t proto = ip[version == 4 ? 9 : 6];
+	const uint8_t *p = ip + at;
+
+	if (len < at || (version != 4 && version != 6))
+		return;
+	if (proto == 58 && p[0] >= 130 && p[0] != 136)	/* when somebody joins is random */
+		return;
+	/* But for ECN: all that hpcc sends is ECT. */
+	printf("r %u %u", version, version == 4 ? (ip[1] & ~3) | get16(ip + 6) << 8 :
+						  (get32(ip) >> 20 & 252));
+	if (proto == 6) {
+		if (version == 4)
+			write_tcp(m, 4, ip + 12, ip + 16, p, len - at, true);
+		else
+			write_tcp(m, 6, ip + 8, ip + 24, p, len - at, true);
+	} else if (proto == 1 && (p[0] == 3 || p[0] == 11 || p[0] == 12)) {
+		printf(" icmp %u %u %u about %u %08x\n", p[0], p[1], get32(p + 4), p[8 + 9],
+		       hash(p + 8 + 12, 8));
+	} else if (proto == 58 && p[0] < 128) {
+		printf(" icmp6 %u %u %u about %u %08x\n", p[0], p[1], get32(p + 4), p[8 + 6],
+		       hash(p + 8 + 8, 32));
+	} else if (proto == 44) {	/* its identification is random */
+		printf(" fragment %u %08x\n", get16(p + 2), hash(p + 8, len - at - 8));
+	} else {
+		printf(" proto %u %u %08x\n", proto, len - at, hash(p, len - at));
+	}
+}
+
+/* ---- The wire ---- */
+
+static void drain(struct maker *m)
+{
+	ssize_t len;
+
+	while ((len = read(tun, buf, sizeof(buf))) > 10)
+		write_reply(m, buf + 10, len - 10);
+	while (sniffer >= 0 && recv(sniffer, buf, sizeof(buf), MSG_DONTWAIT) >= 0)
+		;
+}
+
+static void put(struct frame *f, bool show)
+{
+	/* It refuses some. */
+	ssize_t done = write(tun, f, sizeof(f->vnet) + f->len);
+
+	if (!show)
+		return;
+	printf("# %s %u flags %u gso %u/%u hdr %u start %u+%u ", done < 0 ? "refused" : "frame",
+	       f->len, f->vnet.flags, f->vnet.gso_type, f->vnet.gso_size, f->vnet.hdr_len,
+	       f->vnet.csum_start, f->vnet.csum_offset);
+	for (uint32_t i = 0; i < f->len && i < 300; i++)
+		printf("%02x", f->data[i]);
+	printf("\n");
+}
+
+/* Where time is virtual only reading the clock takes some, a nanosecond. Going on at
+ * the same time keeps both hosts' clocks in the same microsecond.
+ */
+static void wait_ns(int64_t ns)
+{
+	struct timespec until;
+
+	if (!clock_ns)
+		return;
+	clock_ns += ns;
+	until = (struct timespec){ clock_ns / 1000000000, clock_ns % 1000000000 };
+	clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL);
+}
+
+/* Until all timers of this batch have expired, where time is virtual. */
+static void settle(struct maker *m, const struct options *o)
+{
+	const struct timespec pause = { .tv_nsec = o->settle_ms * 1000000LL };
+
+	wait_ns(pause.tv_nsec);
+	if (!clock_ns)
+		nanosleep(&pause, NULL);
+	drain(m);
+}
+
+/* ---- Sockets ---- */
+
+static int add_sock(const char *name, uint32_t nr, int fd, uint8_t version)
+{
+	struct epoll_event event = { .events = EPOLLIN, .data.u32 = nr_socks };
+	struct sock *sock = &socks[nr_socks++];
+
+	if (fd < 0 || nr_socks > SOCKETS_MAX || epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event))
+		die(name);
+	memset(sock, 0, sizeof(*sock));
+	snprintf(sock->name, sizeof(sock->name), "%s%u.%u", name, nr, version);
+	sock->fd = fd;
+	sock->version = version;
+	return fd;
+}
+
+static int open_sock(uint8_t version, int type, int proto)
+{
+	int fd = socket(version == 4 ? AF_INET : AF_INET6, type | SOCK_NONBLOCK, proto);
+	int one = 1, room = 1 << 24;
+
+	if (fd < 0)
+		die("socket");
+	if (version == 6 && type != SOCK_RAW)
+		setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &one, sizeof(one));
+	if (type == SOCK_STREAM) {
+		setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
+		setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+	} else {
+		setsockopt(fd, SOL_SOCKET, SO_RCVBUFFORCE, &room, sizeof(room));
+	}
+	return fd;
+}
+
+static void bind_to(int fd, uint8_t version, const uint8_t *addr, uint16_t port)
+{
+	struct sockaddr_in in = { .sin_family = AF_INET, .sin_port = htons(port) };
+	struct sockaddr_in6 in6 = { .sin6_family = AF_INET6, .sin6_port = htons(port) };
+
+	if (addr && version == 4)
+		memcpy(&in.sin_addr, addr, 4);
+	else if (addr)
+		memcpy(&in6.sin6_addr, addr, 16);
+	if (version == 4 ? bind(fd, (void *)&in, sizeof(in)) : bind(fd, (void *)&in6, sizeof(in6)))
+		die("bind");
+}
+
+static void set_cc(int fd, const char *name)
+{
+	if (setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name, strlen(name)))
+		die(name);
+}
+
+static int listen_on(uint8_t version, uint16_t port, const char *cc)
+{
+	int fd = add_sock("listener", port, open_sock(version, SOCK_STREAM, 0), version);
+
+	set_cc(fd, cc);
+	bind_to(fd, version, NULL, port);
+	if (listen(fd, 4096))
+		die("listen");
+	socks[nr_socks - 1].is_listener = true;
+	return fd;
+}
+
+/* TCP segments with our option in them are looked at by raw sockets and by a sniffer in
+ * some rounds only: both hold copies, and a copy is another case than none.
+ */
+static void open_raw(uint8_t version, bool tcp)
+{
+	add_sock("raw", 253, open_sock(version, SOCK_RAW, 253), version);
+	if (!tcp)
+		return;
+	add_sock("raw", 6, open_sock(version, SOCK_RAW, 6), version);
+	socks[nr_socks - 1].is_tcp = true;
+}
+
+static void open_udp(uint8_t version)
+{
+	static const uint16_t ports[] = { PORT_UDP, PORT_FILTERED };
+
+	for (int i = 0; i < 2; i++)
+		bind_to(add_sock("udp", ports[i], open_sock(version, SOCK_DGRAM, 0), version),
+			version, NULL, ports[i]);
+}
+
+/* ---- Connections ---- */
+
+static uint32_t syn_options(uint8_t *p, const struct flow *flow, bool ours)
+{
+	static const uint8_t head[] = { 2, 4, 5, 180, 1, 3, 3, 3, 4, 2 };
+	static const uint8_t option[] = { 253, 6, 0x48, 0x43, 0x10, 1, 1, 1 };
+	uint32_t len = sizeof(head);
+
+	memcpy(p, head, len);
+	memset(p + len, 1, 2);
+	if (flow->has_ts) {
+		p[len] = 8;
+		p[len + 1] = 10;
+		put32(p + len + 2, flow->tsval);
+		memcpy(p + len + 6, flow->ts + 6, 4);
+		len += 10;
+	} else {
+		len += 2;
+	}
+	while (len % 4)
+		p[len++] = 1;
+	if (ours) {
+		memcpy(p + len, option, sizeof(option));
+		len += sizeof(option);
+	}
+	return len;
+}
+
+static void say(struct maker *m, struct flow *flow, uint8_t flags, bool ours)
+{
+	uint8_t opts[40];
+	uint32_t len = 0;
+
+	if (flags & TCP_SYN) {
+		len = syn_options(opts, flow, ours);
+	} else if (flow->has_ts) {
+		memset(opts, 1, 2);
+		memcpy(opts + 2, flow->ts, 10);
+		len = 12;
+	}
+	aim_segment(&frame, flow, flags, opts, len);
+	put(&frame, false);
+	drain(m);
+}
+
+static int passive(struct maker *m, struct flow *flow, int listener, bool ours)
+{
+	int fd;
+
+	say(m, flow, TCP_SYN, ours);
+	if (!flow->isn)
+		die("no SYN-ACK");
+	flow->known = true;
+	say(m, flow, TCP_ACK, false);
+	fd = accept4(listener, NULL, NULL, SOCK_NONBLOCK);
+	if (fd < 0)
+		die("accept");
+	return fd;
+}
+
+static int active(struct maker *m, struct flow *flow, const char *cc)
+{
+	struct sockaddr_in in = { .sin_family = AF_INET, .sin_port = htons(flow->sport) };
+	struct sockaddr_in6 in6 = { .sin6_family = AF_INET6, .sin6_port = htons(flow->sport) };
+	int fd = open_sock(flow->version, SOCK_STREAM, 0);
+
+	set_cc(fd, cc);
+	bind_to(fd, flow->version, flow->daddr, flow->dport);
+	memcpy(&in.sin_addr, flow->saddr, 4);
+	memcpy(&in6.sin6_addr, flow->saddr, 16);
+	if (flow->version == 4)
+		connect(fd, (void *)&in, sizeof(in));
+	else
+		connect(fd, (void *)&in6, sizeof(in6));
+	drain(m);
+	if (!flow->isn)
+		die("no SYN");
+	flow->known = true;
+	flow->seq = flow->irs;
+	say(m, flow, TCP_SYN | TCP_ACK, true);
+	return fd;
+}
+
+static void address(uint8_t *p, uint8_t version, uint32_t dev, uint32_t host)
+{
+	memset(p, 0, 16);
+	if (version == 4) {
+		p[0] = 10;
+		p[1] = 9 - dev;
+		p[3] = host;
+	} else {
+		p[0] = 0xfd;
+		p[1] = 9 - dev;
+		p[15] = host;
+	}
+}
+
+/* Source ports that would be the protocol and length of an extension header. */
+static void set_flow(struct flow *flow, uint32_t kind, uint8_t version, uint32_t round)
+{
+	static const uint8_t protocols[KINDS] = { 17, 58, 6, 17, 6 };
+
+	memset(flow, 0, sizeof(*flow));
+	flow->version = version;
+	address(flow->daddr, version, round & 1, 1);
+	address(flow->saddr, version, round & 1, 2 + round % 240);
+	flow->sport = protocols[kind] << 8 | (32 + (round * KINDS + kind) % 64);
+	flow->dport = kind == 3 ? PORT_OTHER : kind == 4 ? 0x1e50 + round % 64 : PORT_HPCC;
+	flow->has_ts = kind != 1;
+	flow->tsval = 1000;
+	flow->seq = 0x10000000 * (kind + 1);
+	flow->irs = flow->seq;
+	flow->window = 20000;
+	flow->scale = 13;
+}
+
+static void begin_round(struct maker *m, const struct options *o, const int tuns[2],
+			uint32_t round)
+{
+	tun = tuns[round & 1];
+	epoll = epoll_create1(0);
+	m->nr_flows = 0;
+	m->nr_parts = 0;
+	nr_socks = 0;
+	address(m->daddr4, 4, round & 1, 1);
+	address(m->daddr6, 6, round & 1, 1);
+	address(m->saddr4, 4, round & 1, 250);
+	address(m->saddr6, 6, round & 1, 250);
+	m->port = PORT_HPCC;
+	/* The sniffer alone, the raw sockets alone, or none of them. */
+	if (round % 4 == 2)
+		sniffer = socket(AF_PACKET, SOCK_RAW, htons(3));
+	for (uint8_t version = 4; version <= 6; version += 2) {
+		int hpcc = listen_on(version, PORT_HPCC, o->cc);
+		int other = listen_on(version, PORT_OTHER, "reno");
+
+		listen_on(version, PORT_FILTERED, o->cc);
+		open_udp(version);
+		open_raw(version, round % 4 == 3);
+		for (uint32_t kind = 0; kind < KINDS; kind++) {
+			struct flow *flow = &m->flows[m->nr_flows];
+			int *fd = &ends[m->nr_flows++];
+
+			set_flow(flow, kind, version, round);
+			*fd = kind == 4 ? active(m, flow, o->cc) :
+			      passive(m, flow, kind == 3 ? other : hpcc, kind != 2);
+			add_sock("tcp", kind, *fd, version);
+		}
+	}
+	settle(m, o);
+}
+
+static void end_round(struct maker *m, const struct options *o)
+{
+	for (uint32_t i = 0; i < nr_socks; i++)
+		close(socks[i].fd);
+	close(epoll);
+	if (sniffer >= 0)
+		close(sniffer);
+	sniffer = -1;
+	settle(m, o);
+}
+
+/* ---- What sockets get ---- */
+
+static void read_tcp(struct maker *m, const struct sock *sock, const uint8_t *p, uint32_t len,
+		     const struct sockaddr_in6 *from)
+{
+	if (sock->version == 4) {
+		uint32_t at = (p[0] & 15) * 4;
+
+		write_tcp(m, 4, p + 12, p + 16, p + at, len - at, false);
+	} else {
+		write_tcp(m, 6, from->sin6_addr.s6_addr, m->daddr6, p, len, false);
+	}
+}
+
+static void read_sock(struct maker *m, struct sock *sock)
+{
+	struct sockaddr_in6 from = {};
+	socklen_t size = sizeof(from);
+	ssize_t len;
+
+	if (sock->is_listener) {
+		printf("s %s accepts\n", sock->name);
+		close(accept(sock->fd, NULL, NULL));
+		return;
+	}
+	len = recvfrom(sock->fd, buf, sizeof(buf), MSG_DONTWAIT, (void *)&from, &size);
+	if (len < 0 && errno == EAGAIN)
+		return;
+	printf("s %s", sock->name);
+	if (len < 0)
+		printf(" error %d\n", errno);
+	else if (sock->is_tcp)
+		read_tcp(m, sock, buf, len, &from);
+	else
+		printf(" %zd %08x\n", len, hash(buf, len));
+	if (len <= 0 && !strncmp(sock->name, "tcp", 3))
+		epoll_ctl(epoll, EPOLL_CTL_DEL, sock->fd, NULL);
+}
+
+/* In the order of sockets: that of their becoming ready is not looked at. */
+static void read_socks(struct maker *m)
+{
+	struct epoll_event events[SOCKETS_MAX];
+	bool ready[SOCKETS_MAX];
+	int nr;
+
+	while ((nr = epoll_wait(epoll, events, SOCKETS_MAX, 0)) > 0) {
+		memset(ready, 0, sizeof(ready));
+		for (int i = 0; i < nr; i++)
+			ready[events[i].data.u32] = true;
+		for (uint32_t i = 0; i < nr_socks; i++)
+			if (ready[i])
+				read_sock(m, &socks[i]);
+	}
+}
+
+/* Data for the peer, of one segment, if it has acknowledged all before. */
+static void write_some(struct maker *m)
+{
+	uint32_t i = below(&m->rng, m->nr_flows), len = 1 + below(&m->rng, 300);
+	int queued = 0;
+
+	if (!ioctl(ends[i], SIOCOUTQ, &queued) && !queued) {
+		memset(buf, 'h', len);
+		send(ends[i], buf, len, MSG_NOSIGNAL | MSG_DONTWAIT);
+	}
+}
+
+/* ---- Batches ---- */
+
+static void run_batch(struct maker *m, const struct options *o, uint32_t count)
+{
+	printf("b %" PRIu64 "\n", ++batch);
+	for (uint32_t i = 0; i < m->nr_flows; i++)
+		m->flows[i].tsval += 250;
+	write_some(m);
+	for (uint32_t i = 0; i < count; i++) {
+		if (i % 4 == 0) {
+			wait_ns(STEP_NS);
+			drain(m);
+		}
+		aim_frame(m, &frame);
+		put(&frame, o->show == batch);
+	}
+	write_some(m);
+	settle(m, o);
+	read_socks(m);
+}
+
+static void start_clock(const struct options *o)
+{
+	struct timespec now;
+
+	prctl(PR_SET_TIMERSLACK, 1);
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	if (o->settle_ms >= 100)
+		clock_ns = ((now.tv_sec + 20) * 1000000000LL / PERIOD_NS + 1) * PERIOD_NS + 5500000;
+}
+
+int deliver_main(struct maker *m, const struct options *o)
+{
+	uint64_t done = 0;
+	uint32_t round = 0;
+	int tuns[2];
+
+	setvbuf(stdout, NULL, _IOFBF, 1 << 20);
+	if (sscanf(o->tun, "%d,%d", &tuns[0], &tuns[1]) != 2)
+		die("--tun FD,FD");
+	m->quiet = true;
+	tun = tuns[0];
+	start_clock(o);
+	settle(m, o);
+	while (done < o->count) {
+		if (batch % ROUND_BATCHES == 0) {
+			if (batch)
+				end_round(m, o);
+			begin_round(m, o, tuns, round++);
+		}
+		run_batch(m, o, BATCH_FRAMES);
+		done += BATCH_FRAMES;
+	}
+	end_round(m, o);
+	fflush(stdout);
+	return 0;
+}
