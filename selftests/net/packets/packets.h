@@ -129,6 +129,10 @@ enum { TCP_FIN = 1, TCP_SYN = 2, TCP_RST = 4, TCP_PSH = 8, TCP_ACK = 16 };
 uint32_t aim_segment(struct frame *f, const struct flow *flow, uint8_t flags,
 		     const uint8_t *opts, uint32_t optlen);
 void aim_frame(struct maker *m, struct frame *f);
+uint32_t hash(const uint8_t *p, uint32_t len);
+void write_tcp(struct maker *m, uint8_t version, const uint8_t *saddr,
+	       const uint8_t *daddr, const uint8_t *th, uint32_t len, bool from_host);
+void write_reply(struct maker *m, const uint8_t *ip, uint32_t len);
 
 /* ---- Judging ---- */
 

@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Lines of a transcript (deliver.c): packets without what is random, a time, or ours.
+ */
+#define _GNU_SOURCE
+#include <stdio.h>
+#include <string.h>
+
+#include "packets.h"
+
+/* First numbers that the host chose for connections that are none of ours. */
+static uint32_t isns[2][65536];
+
+uint32_t hash(const uint8_t *p, uint32_t len)
+{
+	uint32_t h = 2166136261;
+
+	while (len--)
+		h = (h ^ *p++) * 16777619;
+	return h;
+}
+
+/* ---- What is written down ---- */
+
+/* All options but ours, NOPs, and times. */
+static void write_options(const uint8_t *p, uint32_t len, bool from_host)
+{
+	uint32_t at = 0;
+
+	while (at < len && p[at]) {
+		uint32_t n = p[at] == 1 ? 1 : at + 1 < len ? p[at + 1] : 0;
+
+		if (!n || at + n > len || (p[at] != 1 && n < 2)) {
+			printf(" ?");
+			return;
+		}
+		if (p[at] == 8 && n == 10)	/* the other time is the host's */
+			printf(" 8:%08x", get32(p + at + (from_host ? 6 : 2)));
+		else if (p[at] != 1 && p[at] != 253 && p[at] != 254)
+			printf(" %u:%08x", p[at], hash(p + at, n));
+		at += n;
+	}
+}
+
+static struct flow *find_flow(struct maker *m, uint8_t version, const uint8_t *host,
+			      const uint8_t *peer, const uint8_t *th)
+{
+	for (uint32_t i = 0; i < m->nr_flows; i++) {
+		struct flow *flow = &m->flows[i];
+		uint32_t n = version == 4 ? 4 : 16;
+
+		if (flow->version == version && flow->dport == get16(th) &&
+		    flow->sport == get16(th + 2) && !memcmp(flow->saddr, peer, n) &&
+		    !memcmp(flow->daddr, host, n))
+			return flow;
+	}
+	return NULL;
+}
+
+/* What the maker has to know of a connection. */
+static void learn(struct flow *flow, const uint8_t *th, uint32_t len)
+{
+	uint32_t hlen = (th[12] >> 4) * 4, at = 20;
+	uint8_t flags = th[13];
+
+	if (flags & TCP_RST)
+		return;
+	if (flags & TCP_SYN && !flow->known)
+		flow->isn = get32(th + 4);
+	if (flags & TCP_ACK) {
+		flow->seq = get32(th + 8);
+		flow->una = get32(th + 8);
+	}
+	flow->ack = get32(th + 4) + len - hlen + !!(flags & (TCP_SYN | TCP_FIN));
+	while (at + 1 < hlen && th[at]) {
+		uint32_t n = th[at] == 1 ? 1 : th[at + 1];
+
+		if (th[at] == 8 && flow->has_ts) {
+			flow->ts[0] = 8;
+			flow->ts[1] = 10;
+			put32(flow->ts + 2, flow->tsval);
+			memcpy(flow->ts + 6, th + at + 2, 4);
+		}
+		if (!n)
+			break;
+		at += n;
+	}
+}
+
+static void write_number(const struct flow *flow, uint8_t version, const uint8_t *th)
+{
+	uint32_t *isn = &isns[version == 6][get16(th + 2)];
+	uint32_t seq = get32(th + 4);
+
+	/* Of a connection of an earlier round, too. */
+	if (th[13] & TCP_SYN)
+		*isn = seq;
+	if (flow)
+		printf(" seq +%u", seq - flow->isn);
+	else if (seq - *isn < 1 << 20)
+		printf(" seq isn+%u", seq - *isn);
+	else
+		printf(" seq %u", seq);
+}
+
+static uint32_t tcp_sum(const uint8_t *saddr, const uint8_t *daddr, uint32_t n,
+			const uint8_t *th, uint32_t len)
+{
+	return fold((uint64_t)sum16(saddr, n) + sum16(daddr, n) + 6 + len + sum16(th, len));
+}
+
+/* A segment: what the host sends, or what a raw socket gets. */
+void write_tcp(struct maker *m, uint8_t version, const uint8_t *saddr,
+		      const uint8_t *daddr, const uint8_t *th, uint32_t len, bool from_host)
+{
+	uint32_t n = version == 4 ? 4 : 16, hlen = len > 12 ? (th[12] >> 4) * 4 : 0;
+	struct flow *flow;
+	uint32_t sum;
+
+	if (hlen < 20 || hlen > len) {
+		printf(" short %u %08x\n", len, hash(th, len));
+		return;
+	}
+	printf(" %u>%u %02x", get16(th), get16(th + 2), th[13]);
+	if (from_host) {
+		flow = find_flow(m, version, saddr, daddr, th);
+		if (flow)
+			learn(flow, th, len);
+		write_number(flow, version, th);
+		printf(" ack %u", get32(th + 8));
+	} else {
+		/* Its ACK number follows the host's first one, which is random. */
+		flow = find_flow(m, version, daddr, saddr,
+				 (uint8_t[]){ th[2], th[3], th[0], th[1] });
+		if (!get32(th + 8))
+			flow = NULL;
+		printf(" seq %u ack %s%u", get32(th + 4), flow ? "+" : "",
+		       get32(th + 8) - (flow ? flow->isn : 0));
+	}
+	printf(" win %u", get16(th + 14));
+	write_options(th + 20, hlen - 20, from_host);
+	sum = tcp_sum(saddr, daddr, n, th, len);
+	printf(" data %u %08x", len - hlen, hash(th + hlen, len - hlen));
+	/* Computed, or left to a device that has not done it. */
+	if (sum % 0xffff)
+		printf(get16(th + 16) % 0xffff ==
+		       fold((uint64_t)sum16(saddr, n) + sum16(daddr, n) + 6 + len) % 0xffff ?
+		       " partial" : " bad");
+	printf("\n");
+}
+
+void write_reply(struct maker *m, const uint8_t *ip, uint32_t len)
+{
+	uint8_t version = ip[0] >> 4;
+	uint32_t at = version == 4 ? (ip[0] & 15) * 4 : 40;
+	uint8_t proto = ip[version == 4 ? 9 : 6];
+	const uint8_t *p = ip + at;
+
+	if (len < at || (version != 4 && version != 6))
+		return;
+	if (proto == 58 && p[0] >= 130 && p[0] != 136)	/* when somebody joins is random */
+		return;
+	/* But for ECN: all that hpcc sends is ECT. */
+	printf("r %u %u", version, version == 4 ? (ip[1] & ~3) | get16(ip + 6) << 8 :
+						  (get32(ip) >> 20 & 252));
+	if (proto == 6) {
+		if (version == 4)
+			write_tcp(m, 4, ip + 12, ip + 16, p, len - at, true);
+		else
+			write_tcp(m, 6, ip + 8, ip + 24, p, len - at, true);
+	} else if (proto == 1 && (p[0] == 3 || p[0] == 11 || p[0] == 12)) {
+		printf(" icmp %u %u %u about %u %08x\n", p[0], p[1], get32(p + 4), p[8 + 9],
+		       hash(p + 8 + 12, 8));
+	} else if (proto == 58 && p[0] < 128) {
+		printf(" icmp6 %u %u %u about %u %08x\n", p[0], p[1], get32(p + 4), p[8 + 6],
+		       hash(p + 8 + 8, 32));
+	} else if (proto == 44) {	/* its identification is random */
+		printf(" fragment %u %08x\n", get16(p + 2), hash(p + 8, len - at - 8));
+	} else {
+		printf(" proto %u %u %08x\n", proto, len - at, hash(p, len - at));
+	}
+}
