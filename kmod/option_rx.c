@@ -17,8 +17,9 @@
  *		checksum is right, both of its numbers are acceptable and its header
  *		is nobody else's (sniffers hold clones).
  *	how	The network header stays at skb->data, and the transport header at its
- *		offset from there. That is the first extension header in IPv6, where
- *		ip6_protocol_deliver_rcu() goes on.
+ *		offset from there. In IPv6 that is the first extension header, where
+ *		ip6_protocol_deliver_rcu() goes on; so a packet that has one is read,
+ *		and not changed.
  *
  * An option is believed only if the segment's checksum is right, the connection
  * agreed, and TCP itself would accept both the sequence and the ACK number: who
@@ -492,17 +493,20 @@ static void hpcc_strip_checksum(const struct sk_buff *skb, struct tcphdr *th,
 }
 
 /* Take the options from @at on out of a segment whose checksum is right: move all that
- * is in front of them. One whose header somebody else holds, too, stays as it is.
+ * is in front of them. One whose header somebody else holds, too, stays as it is; so
+ * does one with IPv6 extension headers, which others have yet to walk, by offsets
+ * of their own.
  */
 static void hpcc_strip(const struct hpcc_arrival *in, u32 at)
 {
 	struct sk_buff *skb = in->skb;
 	u32 head = in->thoff + sizeof(struct tcphdr) + at;
-	int transport = skb_transport_offset(skb);
 	u32 n = in->optlen - at;
 
 	if (!n || (at | n) & 3 || skb_header_cloned(skb) ||
-	    skb->len > IP_MAX_MTU)
+	    skb->len > IP_MAX_MTU || skb_transport_offset(skb) != in->thoff ||
+	    (in->state->pf == NFPROTO_IPV6 &&
+	     in->thoff != sizeof(struct ipv6hdr)))
 		return;
 	DEBUG_NET_WARN_ON_ONCE(skb_shared(skb) || skb_network_offset(skb));
 	hpcc_strip_checksum(skb, in->th, in->opts + at, n,
@@ -517,7 +521,7 @@ static void hpcc_strip(const struct hpcc_arrival *in, u32 at)
 	memmove(skb->data + n, skb->data, head);
 	__skb_pull(skb, n);
 	skb_reset_network_header(skb);
-	skb_set_transport_header(skb, transport);
+	skb_set_transport_header(skb, in->thoff);
 	hpcc_set_ip_length(skb, in->state->pf);
 }
 
