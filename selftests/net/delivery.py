@@ -16,7 +16,7 @@ import tempfile
 
 from hpcc_net import (ACK, FORWARD, SYN, Netns, Pair, csum, defer, expect, load, main, option,
                       pattern, transfer, unload, users, virtual_time)
-from hpcc_peer import Link, Peer, T_NS
+from hpcc_peer import SCALE, Link, Peer, T_NS
 
 PACKETS = int(os.environ.get("HPCC_FUZZ_PACKETS") or (40000 if virtual_time() else 4000))
 SEED = int(os.environ.get("HPCC_FUZZ_SEED") or 1)
@@ -207,7 +207,7 @@ class Host:
         with self.ns, open(path, "wb") as out:
             done = subprocess.run(
                 [PROGRAM, "deliver", f"--count={count}", f"--seed={seed}", f"--cc={self.cc}",
-                 f"--settle={250 if virtual_time() else 5}", "--tun={},{}".format(*self.tuns),
+                 f"--settle={250 if virtual_time() else 5}", f"--scale={SCALE}", "--tun={},{}".format(*self.tuns),
                  *options], pass_fds=self.tuns, stdout=out, check=False)
         with open(path, encoding="ascii") as file:
             expect(f"status of a run with seed {seed}: {file.read()[-200:]}", done.returncode, 0)

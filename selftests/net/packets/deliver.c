@@ -305,7 +305,6 @@ static void set_flow(struct flow *flow, uint32_t kind, uint8_t version, uint32_t
 	flow->seq = 0x10000000 * (kind + 1);
 	flow->irs = flow->seq;
 	flow->window = 20000;
-	flow->scale = 13;
 }
 
 static void begin_round(struct maker *m, const struct options *o, const int tuns[2],
@@ -336,6 +335,7 @@ static void begin_round(struct maker *m, const struct options *o, const int tuns
 			int *fd = &ends[m->nr_flows++];
 
 			set_flow(flow, kind, version, round);
+			flow->scale = o->scale;
 			*fd = kind == 4 ? active(m, flow, o->cc) :
 			      passive(m, flow, kind == 3 ? other : hpcc, kind != 2);
 			add_sock("tcp", kind, *fd, version);

@@ -5,7 +5,7 @@
  *	fuzz-packets wire --tx A,B --rx-ns FILE --rx A,B [OPTION...]
  *	fuzz-packets wire --tx A,B --tun FD,FD [OPTION...]
  *	fuzz-packets live --tx DEV --flow V,SADDR,SPORT,DADDR,DPORT... [OPTION...]
- *	fuzz-packets deliver --tun FD,FD --cc NAME --settle MS [OPTION...]
+ *	fuzz-packets deliver --tun FD,FD --cc NAME --settle MS --scale N [OPTION...]
  *
  * wire: into devices A and B, and compare what arrives at those of the other
  * namespace, or at who holds these TUN devices. live: into DEV, half of them for
@@ -117,7 +117,7 @@ static void parse_flow(struct maker *m, char *text)
 
 enum { SEED = 256, COUNT, TX, RX, RX_NS, TUN, DMAC, SMAC, SADDR, DADDR, PORT, KIND, FLOW,
 	OFFLOAD, ROUTED, QUIET,
-	LOSSY, STAMP, MARK, TAGS, CC, SHOW, SETTLE };
+	LOSSY, STAMP, MARK, TAGS, CC, SHOW, SETTLE, SCALE };
 
 static const struct option long_options[] = {
 	{ "seed", 1, NULL, SEED }, { "count", 1, NULL, COUNT },
@@ -130,7 +130,7 @@ static const struct option long_options[] = {
 	{ "routed", 0, NULL, ROUTED }, { "quiet", 0, NULL, QUIET },
 	{ "stamp", 0, NULL, STAMP }, { "mark", 0, NULL, MARK },
 	{ "tags", 1, NULL, TAGS }, { "cc", 1, NULL, CC }, { "show", 1, NULL, SHOW },
-	{ "settle", 1, NULL, SETTLE }, {}
+	{ "settle", 1, NULL, SETTLE }, { "scale", 1, NULL, SCALE }, {}
 };
 
 static void parse(struct maker *m, struct options *o, int c)
@@ -207,6 +207,9 @@ static void parse(struct maker *m, struct options *o, int c)
 		break;
 	case SETTLE:
 		o->settle_ms = atoi(optarg);
+		break;
+	case SCALE:
+		o->scale = atoi(optarg);
 		break;
 	default:
 		exit(2);

@@ -165,6 +165,7 @@ struct options {
 	const char *tx, *rx, *rx_ns, *tun, *cc;
 	uint64_t show;		/* a batch whose frames are printed; from 1 on */
 	uint32_t settle_ms;	/* between batches */
+	uint32_t scale;		/* of the host's T */
 	bool lossy;
 	struct rules rules;
 };
