@@ -522,7 +522,7 @@ def expect_intact(path, timeouts):
         expect("InCsumErrors", ns.snmp("InCsumErrors"), 0)
         counters = ns.counters()
         for name in ("checksum_ignored", "malformed_ignored", "unagreed_ignored",
-                     "bad_hop_ignored", "syn_invalid", "syn_no_room", "implausible"):
+                     "bad_hop_ignored", "syn_invalid", "syn_no_room"):
             expect(name, counters[name], 0)
         if virtual_time() and path.in_order:
             expect("timeouts", ns.snmp("TcpExtTCPTimeouts"), before)
