@@ -61,7 +61,7 @@ static siphash_key_t hpcc_notes_key __read_mostly;
 
 /**
  * struct hpcc_note_ref - where a connection's note may be
- * @lock: of the set, held
+ * @lock: of the set
  * @way: the set
  * @key: of the connection
  */
@@ -101,9 +101,9 @@ static struct hpcc_agreements *hpcc_agree_alloc(struct hpcc_net *hn)
 	return old ?: new;
 }
 
-/* Lock the set of a connection. False: the namespace has no table. */
-static bool hpcc_note_lock(struct hpcc_net *hn, const struct hpcc_tuple *tuple,
-			   u32 irs, bool alloc, struct hpcc_note_ref *ref)
+/* Where a connection's note may be. False: the namespace has no table. */
+static bool hpcc_note_ref(struct hpcc_net *hn, const struct hpcc_tuple *tuple,
+			  u32 irs, bool alloc, struct hpcc_note_ref *ref)
 {
 	struct hpcc_agreements *table = rcu_dereference(hn->agreements);
 	u32 set;
@@ -116,7 +116,6 @@ static bool hpcc_note_lock(struct hpcc_net *hn, const struct hpcc_tuple *tuple,
 	set = reciprocal_scale(ref->key >> 32, HPCC_AGREE_SETS);
 	ref->way = table->set[set];
 	ref->lock = &table->lock[set % HPCC_AGREE_LOCKS];
-	spin_lock_bh(ref->lock);
 	return true;
 }
 
@@ -181,8 +180,9 @@ void hpcc_agree_offer(const struct net *net, const struct hpcc_tuple *tuple,
 {
 	struct hpcc_note_ref ref;
 
-	if (!hpcc_note_lock(hpcc_pernet(net), tuple, irs, true, &ref))
+	if (!hpcc_note_ref(hpcc_pernet(net), tuple, irs, true, &ref))
 		return;
+	spin_lock_bh(ref.lock);
 	if (!hpcc_note_find(&ref))
 		hpcc_note_write(&ref, false);
 	spin_unlock_bh(ref.lock);
@@ -203,8 +203,9 @@ bool hpcc_agree_offered(const struct net *net, const struct hpcc_tuple *tuple,
 	struct hpcc_note_ref ref;
 	bool offered;
 
-	if (!hpcc_note_lock(hpcc_pernet(net), tuple, irs, false, &ref))
+	if (!hpcc_note_ref(hpcc_pernet(net), tuple, irs, false, &ref))
 		return false;
+	spin_lock_bh(ref.lock);
 	offered = hpcc_note_find(&ref);
 	spin_unlock_bh(ref.lock);
 	return offered;
@@ -225,7 +226,8 @@ void hpcc_agree_done(const struct net *net, const struct hpcc_tuple *tuple,
 	struct hpcc_note_ref ref;
 
 	rcu_read_lock();
-	if (hpcc_note_lock(hpcc_pernet(net), tuple, irs, alloc, &ref)) {
+	if (hpcc_note_ref(hpcc_pernet(net), tuple, irs, alloc, &ref)) {
+		spin_lock_bh(ref.lock);
 		hpcc_note_write(&ref, true);
 		spin_unlock_bh(ref.lock);
 	}
@@ -248,7 +250,8 @@ bool hpcc_agree_take(const struct net *net, const struct hpcc_tuple *tuple,
 	bool agreed = false;
 
 	rcu_read_lock();
-	if (hpcc_note_lock(hpcc_pernet(net), tuple, irs, false, &ref)) {
+	if (hpcc_note_ref(hpcc_pernet(net), tuple, irs, false, &ref)) {
+		spin_lock_bh(ref.lock);
 		note = hpcc_note_find(&ref);
 		if (note) {
 			agreed = note->done;

@@ -278,7 +278,6 @@ struct hpcc_pending {
 	u8 record[HPCC_OPT_RECORDS_MAX][HPCC_RECORD_LEN];
 };
 
-
 /* Below this many segments in flight the sender asks for prompt ACKs: a
  * receiver that acknowledges every second segment, or waits 40 ms for it, would
  * leave too little telemetry in a round trip, or no credit.
@@ -448,6 +447,7 @@ static inline bool hpcc_is_ours(const struct sock *sk)
 
 /* ---- Mailbox (mailbox.c) -------------------------------------------------------- */
 
+u32 hpcc_echo_write(struct hpcc_flow *flow, u8 *p, u32 room);
 u32 hpcc_take_mail(struct sock *sk, struct hpcc_flow *flow, u32 rtt_us);
 void hpcc_note_seen(struct hpcc_flow *flow, u64 now_us, u32 rtt_us, u32 n);
 

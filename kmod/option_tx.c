@@ -275,6 +275,12 @@ static void hpcc_syn_out(struct hpcc_segment *seg, struct sock *sk, u8 family)
 		hpcc_syn_write(seg, sock_net(sk), sk, family);
 }
 
+/* A bit beside others, which setsockopt() may change meanwhile. */
+static __no_kcsan bool hpcc_ca_chosen(const struct sock *sk)
+{
+	return inet_csk(sk)->icsk_ca_setsockopt;
+}
+
 /* Whether the child to come will run hpcc. tcp_ca_openreq_child() takes, in this
  * order: what the route says, what the listener chose by setsockopt(), and the
  * namespace's default.
@@ -289,8 +295,7 @@ static bool hpcc_child_runs_hpcc(const struct request_sock *req,
 		return route_key == hpcc_ops.key;
 	if (!listener)
 		return false;
-	/* One bit, and setsockopt() may race with the handshake anyway. */
-	if (data_race(inet_csk(listener)->icsk_ca_setsockopt))
+	if (hpcc_ca_chosen(listener))
 		return hpcc_is_ours(listener);
 	return rcu_access_pointer(sock_net(listener)->ipv4.tcp_congestion_control) ==
 	       &hpcc_ops;
@@ -315,87 +320,6 @@ static void hpcc_synack_out(struct hpcc_segment *seg, struct sock *sk,
 }
 
 /* ---- Segments of a connection that agreed -------------------------------------- */
-
-/* Of the records in @from, the one of the first hop behind that of the last echo, in
- * a circle; -1: none left. Where not all fit, and newer ones come before the rest
- * has left, each hop has its turn.
- */
-static int hpcc_pending_next(const struct hpcc_pending *from)
-{
-	u32 nearest = HPCC_HOPS_MAX + 1;
-	int next = -1;
-	int i;
-
-	for (i = 0; i < HPCC_OPT_RECORDS_MAX; i++) {
-		u8 hop = hpcc_slot_hop(from->record[i]);
-		u32 ahead = (hop - from->last - 1) & HPCC_HOPS_MAX;
-
-		if (hop && ahead < nearest) {
-			next = i;
-			nearest = ahead;
-		}
-	}
-	return next;
-}
-
-/* Move up to @slots records of @from into an echo at @p. */
-static u32 hpcc_pending_write(struct hpcc_pending *from, u8 *p, u8 kind,
-			      u8 type, u32 slots)
-{
-	struct hpcc_opt opt = from->opt;
-	u32 n = 0;
-
-	while (n < slots && from->opt.nr) {
-		int next = hpcc_pending_next(from);
-
-		if (next < 0)
-			break;
-		from->last = hpcc_slot_hop(from->record[next]);
-		memcpy(p + hpcc_opt_len(n), from->record[next],
-		       HPCC_RECORD_LEN);
-		memset(from->record[next], 0, HPCC_RECORD_LEN);
-		WRITE_ONCE(from->opt.nr, from->opt.nr - 1);
-		n++;
-	}
-	opt.type = type;
-	opt.flags &= HPCC_OPT_F_PHASE;
-	opt.nr = n;
-	hpcc_opt_encode(p, kind, &opt);
-	return hpcc_opt_len(n);
-}
-
-/* Write an echo of at most @room bytes at @p, of what waits longest.
- *
- * Return: its length, 0 where nothing waits or nothing fits.
- */
-static u32 hpcc_echo_write(struct hpcc_flow *flow, u8 *p, u32 room)
-{
-	u32 slots;
-	u32 phase;
-	u32 len;
-
-	if (room < hpcc_opt_len(1))
-		return 0;
-	slots = (room - HPCC_OPT_HEAD_LEN) / HPCC_RECORD_LEN;
-
-	lockdep_assert_held(&flow->lock);
-	if (flow->pending_identity.opt.nr)
-		return hpcc_pending_write(&flow->pending_identity, p,
-					  flow->kind, HPCC_OPT_IDENTIFY_ECHO,
-					  slots);
-	if (!flow->pending_mask)
-		return 0;
-	phase = (flow->pending_next +
-		 __ffs(ror8(flow->pending_mask, flow->pending_next))) %
-		HPCC_PHASES;
-	len = hpcc_pending_write(&flow->pending[phase], p, flow->kind,
-				 HPCC_OPT_ECHO, slots);
-	if (!flow->pending[phase].opt.nr)
-		WRITE_ONCE(flow->pending_mask,
-			   flow->pending_mask & ~BIT(phase));
-	flow->pending_next = (phase + 1) % HPCC_PHASES;
-	return len;
-}
 
 /* The first phase from @phase on, of @phases, whose @slots hops have not all told
  * who they are; @phases: all have.
