@@ -9,7 +9,8 @@
  *
  * A note belongs to addresses, ports and the peer's initial sequence number (IRS).
  * The hooks read the IRS from SYN and SYN-ACK; init() and release() compute it from
- * the socket. So
+ * the socket. A note with our own initial sequence number says that our SYN carried
+ * the option; the SYN-ACK that acknowledges it takes it. So
  *
  *	- a forged SYN cannot change what a connection has agreed upon: its note is
  *	  another one unless it guesses 32 bits, as TCP itself asks for;
@@ -18,8 +19,9 @@
  *
  * Each network namespace has a table of its own, of a fixed size, which the first
  * SYN with our option allocates. A full set of the table forgets its oldest note:
- * a flood of SYNs may cost connections of this namespace their telemetry, as it
- * costs them TCP options where it makes TCP send SYN cookies; it costs no memory.
+ * a flood of SYNs, from some 1,000 within a handshake's time on, may cost connections
+ * of this namespace their telemetry, as it costs them TCP options where it makes
+ * TCP send SYN cookies; it costs no memory.
  */
 #include <linux/siphash.h>
 #include <linux/slab.h>
@@ -143,7 +145,8 @@ static struct hpcc_note *hpcc_note_find(const struct hpcc_note_ref *ref)
 /* Write the note in its own place, a free one, or that of the oldest. */
 static void hpcc_note_write(const struct hpcc_note_ref *ref, bool done)
 {
-	struct hpcc_note *place = ref->way;
+	/* Of notes of one jiffy, whichever the key says. */
+	struct hpcc_note *place = &ref->way[ref->key >> 8 & (HPCC_AGREE_WAYS - 1)];
 	u32 i;
 
 	lockdep_assert_held(ref->lock);

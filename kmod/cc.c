@@ -43,6 +43,11 @@ static const u32 hpcc_ecn_shift = 3;
 /* W_min = W_init / 1024: the authors' simulator has 1/1000 of the line rate. */
 static const u32 hpcc_W_min_shift = 10;
 
+/* And a packet in 16 T at least: a record more than 64 T behind the last one, of a path
+ * that is read in up to four turns, measures nothing, and W would never come back.
+ */
+static const u32 hpcc_W_min_mss_shift = 4;
+
 static struct hpcc_flow *hpcc_flow_of(const struct sock *sk)
 {
 	const struct hpcc_ca *ca = inet_csk_ca(sk);
@@ -77,8 +82,9 @@ static void hpcc_set_T(struct sock *sk, struct hpcc_flow *flow)
 		   div_u64(div_u64(W_init_q16 * (1000 - eta_permille), 1000),
 			   READ_ONCE(sysctls->n_flows));
 	hpcc_params_init(&flow->params, flow->T_ns, W_init_q16,
-			 max_t(u64, W_init_q16 >> hpcc_W_min_shift, 1 << 16),
-			 W_ai_q16,
+			 max_t(u64, W_init_q16 >> hpcc_W_min_shift,
+			       (u64)tcp_sk(sk)->mss_cache << 16 >>
+			       hpcc_W_min_mss_shift), W_ai_q16,
 			 div_u64((u64)eta_permille << 24, 1000),
 			 READ_ONCE(sysctls->max_stage));
 
@@ -132,10 +138,12 @@ static void hpcc_count_ack(const struct sock *sk, u32 bits)
 		hpcc_count(net, HPCC_C_PATH_CHANGES);
 }
 
-/* Packets lost, less those that came twice: they were only late. */
+/* Packets lost, less those that came twice: they were only late. No more can have come
+ * twice than were sent twice, whatever a peer says.
+ */
 static u32 hpcc_lost(const struct tcp_sock *tp)
 {
-	return tp->lost - tp->dsack_dups;
+	return tp->lost - min(tp->dsack_dups, tp->total_retrans);
 }
 
 /* Count losses from now on. */
@@ -238,6 +246,7 @@ static void hpcc_cong_control(struct sock *sk, HPCC_CONG_CONTROL_ACK
 	struct hpcc_flow *flow = hpcc_flow_of(sk);
 	struct tcp_sock *tp = tcp_sk(sk);
 	bool told;
+	u32 cwnd_before = tcp_snd_cwnd(tp);
 	u64 W_before_q16;
 	u32 bits = HPCC_ACK_NO_SAMPLE;
 	u32 rtt_us;
@@ -266,13 +275,14 @@ static void hpcc_cong_control(struct sock *sk, HPCC_CONG_CONTROL_ACK
 		}
 	}
 	/* Where all records are ignored, or each is of another link than the one
-	 * before, W would stay as it is for as long as that goes on. A link that
-	 * is known from now on is neither: the next record will tell.
+	 * before, W would stay as it is for as long as that goes on. So it would where
+	 * each record comes too late to be measured against the last one, unless the
+	 * application sends that seldom.
 	 */
 	if (likely(!(bits & HPCC_ACK_NO_SAMPLE)) || flow->skipped) {
 		flow->doubt = false;
 		flow->silent_acks = 0;
-	} else if (!(bits & HPCC_ACK_NEW)) {
+	} else if (!(bits & HPCC_ACK_NEW) || !rs->is_app_limited) {
 		flow->doubt |= n > 0;
 		if (unlikely(hpcc_silent(tp, flow, rs))) {
 			flow->doubt |= told;
@@ -284,13 +294,17 @@ static void hpcc_cong_control(struct sock *sk, HPCC_CONG_CONTROL_ACK
 	}
 	if (unlikely(hpcc_unseen_loss(tp, flow, rs))) {
 		/* Half of what got through, as Reno answers a loss. */
-		hpcc_to_classic(sk, flow, HPCC_C_UNSEEN_LOSS, HPCC_HOLD_LOSS,
-				(tp->delivered - flow->fallback.delivered) / 2);
+		u32 window = max((tp->delivered - flow->fallback.delivered) / 2, 2U);
+
+		hpcc_to_classic(sk, flow, HPCC_C_UNSEEN_LOSS,
+				hpcc_fallback_cost(&flow->fallback,
+						   hpcc_lost(tp), window),
+				window);
 		return;
 	}
 	hpcc_apply(sk, flow, rs);
 	if (n) {
-		if (tcp_snd_cwnd(tp) < HPCC_PROMPT_CWND)
+		if (min(cwnd_before, tcp_snd_cwnd(tp)) < HPCC_PROMPT_CWND)
 			hpcc_pace_again(tp, W_before_q16, flow->algo.W_q16);
 		trace_hpcc_ack(sk, flow);
 	}

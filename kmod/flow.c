@@ -71,6 +71,7 @@ struct hpcc_flow *hpcc_flow_create(struct sock *sk)
 	if (!flow)
 		return NULL;
 	flow->sk = sk;
+	flow->net = sock_net(sk);
 	flow->kind = READ_ONCE(sysctls->option_kind);
 	flow->slots = READ_ONCE(sysctls->slots);
 	hpcc_burst_init(sk, &flow->burst, READ_ONCE(sysctls->burst_segs),
@@ -150,8 +151,11 @@ int hpcc_flow_each(const struct net *net,
 			err = PTR_ERR(flow);
 			break;
 		}
+		/* Flows of others cost a look, and no lock. */
+		if (flow->net != net)
+			continue;
 		spin_lock_bh(&flow->lock);
-		if (!flow->dead && net_eq(sock_net(flow->sk), net))
+		if (!flow->dead)
 			fn(flow->sk, flow, arg);
 		spin_unlock_bh(&flow->lock);
 	}

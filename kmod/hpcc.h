@@ -299,6 +299,7 @@ struct hpcc_base {
  * @node: in the hash table
  * @rcu: frees the flow
  * @sk: the socket, for look-up by address only; constant
+ * @net: its network namespace, for comparison only; constant
  * @kind: TCP option kind; constant
  * @slots: records FORWARD asks for; constant
  * @reserved: bytes of MSS kept free for options
@@ -353,6 +354,7 @@ struct hpcc_flow {
 	struct rhash_head node;
 	struct rcu_head rcu;
 	const struct sock *sk;
+	const struct net *net;
 	u8 kind;
 	u8 slots;
 
@@ -452,9 +454,6 @@ u32 hpcc_take_mail(struct sock *sk, struct hpcc_flow *flow, u32 rtt_us);
 void hpcc_note_seen(struct hpcc_flow *flow, u64 now_us, u32 rtt_us, u32 n);
 
 /* ---- Netfilter hooks (option_tx.c, option_rx.c) ------------------------------------- */
-
-/* A SYN that was lost this often may have been lost for its option. */
-#define HPCC_SYN_TRIES		2
 
 void hpcc_set_ip_length(struct sk_buff *skb, u8 family);
 unsigned int hpcc_local_out(void *priv, struct sk_buff *skb,

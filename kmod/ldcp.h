@@ -161,7 +161,6 @@ struct ldcp_ca {
 };
 
 extern struct tcp_congestion_ops ldcp_ops;
-extern struct tcp_congestion_ops ldcp_start_ops;
 extern struct tcp_congestion_ops ldcp_classic_ops;
 
 /* ---- Fast start (ldcp_start.c) -------------------------------------------------- */

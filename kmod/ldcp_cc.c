@@ -124,6 +124,7 @@ static void ldcp_to_classic(struct sock *sk, struct ldcp_ca *ca)
 	ca->blind_losses = 0;
 	/* Half the window, for the loss that was one too many. */
 	tp->snd_ssthresh = max_t(u64, ca->cw_undo_q24 >> (LDCP_CW_BITS + 1), 2);
+	hpcc_burst_release(sk, &ca->burst);
 	ldcp_run_classic(sk, LDCP_C_FALLBACKS);
 }
 
@@ -178,11 +179,8 @@ static void ldcp_cong_control(struct sock *sk, HPCC_CONG_CONTROL_ACK
 		ldcp_to_classic(sk, ca);
 		return;
 	}
-	if (unlikely(ca->stage == LDCP_START)) {
-		if (tp->snd_una != ca->start_seq)
-			WRITE_ONCE(inet_csk(sk)->icsk_ca_ops, &ldcp_ops);
+	if (unlikely(ca->stage == LDCP_START))
 		ldcp_start_ack(sk, ca, marked);
-	}
 	if (ca->stage == LDCP_STABLE)
 		ldcp_adjust(sk, ca, delivered - marked, marked);
 	ldcp_apply(sk, ca);
@@ -349,11 +347,6 @@ struct tcp_congestion_ops ldcp_ops __read_mostly = {
 	.owner		= THIS_MODULE,
 	.name		= "ldcp",
 };
-
-/* The same, while nothing of a fast start is acknowledged: so LOCAL_OUT knows whose
- * segments are of the first RTT. Not registered; a copy that ldcp_main.c makes.
- */
-struct tcp_congestion_ops ldcp_start_ops __read_mostly;
 
 /* ---- Callbacks of ldcp-classic ----------------------------------------------------- */
 

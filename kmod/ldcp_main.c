@@ -172,7 +172,6 @@ static int __init ldcp_module_init(void)
 	err = register_pernet_subsys(&ldcp_net_ops);
 	if (err)
 		return err;
-	ldcp_start_ops = ldcp_ops;
 	err = tcp_register_congestion_control(&ldcp_ops);
 	if (err)
 		unregister_pernet_subsys(&ldcp_net_ops);

@@ -54,7 +54,6 @@ void ldcp_start_init(struct sock *sk, struct ldcp_ca *ca)
 	 * or for a timer of two ticks; a queue does not reorder.
 	 */
 	tp->reordering = 1;
-	WRITE_ONCE(inet_csk(sk)->icsk_ca_ops, &ldcp_start_ops);
 }
 
 /**
@@ -82,7 +81,6 @@ void ldcp_start_end(struct sock *sk, struct ldcp_ca *ca, u64 cw_q24,
 {
 	ca->cw_q24 = max_t(u64, cw_q24, LDCP_ONE_Q24);
 	ca->stage = LDCP_STABLE;
-	WRITE_ONCE(inet_csk(sk)->icsk_ca_ops, &ldcp_ops);
 	ldcp_start_allow_reordering(sk);
 	ldcp_count(sk, why, 1);
 }
@@ -137,7 +135,8 @@ void ldcp_start_ack(struct sock *sk, struct ldcp_ca *ca, u32 marked)
 			       LDCP_C_START_MARKED);
 }
 
-/* Is this a data segment of the first RTT, and one to be dropped first? Nothing is
+/* Is this a data segment of the first RTT, and one to be dropped first? By TCP's own
+ * fields: ldcp_start_init() has set reordering to 1, nothing but a SYN is
  * acknowledged, and cwnd is IW.
  */
 static bool ldcp_is_first_rtt(const struct tcp_sock *tp,
@@ -151,7 +150,8 @@ static bool ldcp_is_first_rtt(const struct tcp_sock *tp,
 	u32 mss = hpcc_peek(tp->mss_cache);
 	bool last;
 
-	if (!len || before(seq, hpcc_peek(tp->snd_nxt)))
+	if (!len || hpcc_peek(tp->reordering) != 1 ||
+	    hpcc_peek(tp->bytes_acked) > 1 || before(seq, hpcc_peek(tp->snd_nxt)))
 		return false;
 	/* sendmsg() lets segments go while it still copies: only with PSH is
 	 * the end of what is queued the end of what was given, or with FIN.
@@ -208,7 +208,7 @@ unsigned int ldcp_local_out(void *priv, struct sk_buff *skb,
 	 */
 	if (!sk || !sk_fullsock(sk) || sk->sk_protocol != IPPROTO_TCP ||
 	    sk->sk_type != SOCK_STREAM ||
-	    READ_ONCE(inet_csk(sk)->icsk_ca_ops) != &ldcp_start_ops ||
+	    READ_ONCE(inet_csk(sk)->icsk_ca_ops) != &ldcp_ops ||
 	    !ldcp_is_tcp(skb, state->pf) || !ldcp_is_first_rtt(tcp_sk(sk), skb))
 		return NF_ACCEPT;
 	if (ldcp_clear_ect(skb, state->pf))

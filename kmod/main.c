@@ -72,6 +72,9 @@ err_proc:
 err_sysctl:
 	hpcc_sysctl_unregister(net);
 err_counters:
+	/* Some of the hooks may have run. */
+	synchronize_rcu();
+	kfree(rcu_access_pointer(hn->agreements));
 	hpcc_counters_retire(&hn->counters);
 	hpcc_counters_free(&hn->counters);
 	return err;

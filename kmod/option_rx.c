@@ -22,8 +22,8 @@
  *		and not changed.
  *
  * An option is believed only if the segment's checksum is right, the connection
- * agreed, and TCP itself would accept both the sequence and the ACK number: who
- * cannot see the connection has to guess both, as for data (RFC 5961).
+ * agreed, and TCP would accept both the sequence and the ACK number and the TTL:
+ * who cannot see the connection has to guess both numbers, as for data (RFC 5961).
  * Documentation/protocol.rst has a table of that. Anything else is counted and
  * ignored, and the segment goes on.
  *
@@ -115,7 +115,8 @@ static bool hpcc_arrival_parse(struct hpcc_arrival *in)
 	if (th->doff < sizeof(*th) / 4)
 		return false;
 	in->optlen = __tcp_hdrlen(th) - sizeof(*th);
-	if (!in->optlen)
+	/* A SYN without an option may take an offer back. */
+	if (!in->optlen && !th->syn)
 		return false;
 	if (!pskb_may_pull(in->skb, in->thoff + __tcp_hdrlen(th)))
 		return false;
@@ -179,8 +180,8 @@ static struct sock *hpcc_arrival_sock(const struct hpcc_arrival *in, bool *put)
 
 /* ---- SYN and SYN-ACK ---------------------------------------------------------- */
 
-/* Whether a SYN-ACK answers the SYN of one of our sockets, as TCP will ask, and all
- * SYNs carried the option. One with data (TCP Fast Open) does not.
+/* Whether a SYN-ACK answers the SYN of one of our sockets, as TCP will ask. A SYN with
+ * data (TCP Fast Open) does not carry the option.
  */
 static bool hpcc_synack_ok(const struct hpcc_arrival *in)
 {
@@ -192,8 +193,7 @@ static bool hpcc_synack_ok(const struct hpcc_arrival *in)
 	if (!sk)
 		return false;
 	if (sk->sk_protocol == IPPROTO_TCP && hpcc_is_ours(sk) &&
-	    READ_ONCE(sk->sk_state) == TCP_SYN_SENT &&
-	    hpcc_peek(inet_csk(sk)->icsk_retransmits) < HPCC_SYN_TRIES)
+	    READ_ONCE(sk->sk_state) == TCP_SYN_SENT)
 		ok = ntohl(in->th->ack_seq) == hpcc_peek(tcp_sk(sk)->snd_una) + 1;
 	if (put)
 		sock_put(sk);
@@ -226,11 +226,12 @@ static noinline void hpcc_syn_in(const struct hpcc_arrival *in)
 	hpcc_arrival_tuple(in, &tuple);
 	if (!in->th->ack && caps >= 0)
 		hpcc_agree_offer(net, &tuple, irs);
-	else if (!in->th->ack)
+	else if (!in->th->ack && hpcc_arrival_intact(in))
 		hpcc_agree_take(net, &tuple, irs);
-	else if (caps >= 0 && hpcc_synack_ok(in))
+	else if (caps >= 0 && hpcc_synack_ok(in) &&
+		 hpcc_agree_take(net, &tuple, ntohl(in->th->ack_seq) - 1))
 		hpcc_agree_done(net, &tuple, irs, true);
-	else if (caps >= 0)
+	else if (in->th->ack && caps >= 0)
 		hpcc_count(net, HPCC_C_WINDOW_IGNORED);
 }
 
@@ -382,20 +383,33 @@ static bool hpcc_seq_ok(const struct tcp_sock *tp, const struct hpcc_arrival *in
 	       !after(seq, rcv_wup + hpcc_peek(tp->rcv_wnd));
 }
 
-/* Whether the ACK number of a segment may be of this connection, now (RFC 5961,
- * section 5). snd_nxt moves only after a segment has left; on a short path its ACK is
+/* Whether the ACK number of a segment may be of this connection, now: as tcp_ack() and
+ * RFC 5961, section 5, have it. A connection that has sent little has acknowledged
+ * little. snd_nxt moves only after a segment has left; on a short path its ACK is
  * here before that, so LOCAL_OUT notes what it has let go.
  */
 static bool hpcc_ack_ok(const struct hpcc_flow *flow, const struct tcp_sock *tp,
 			const struct hpcc_arrival *in)
 {
 	u32 ack = ntohl(in->th->ack_seq);
+	u32 old = min_t(u64, hpcc_peek(tp->max_window),
+			hpcc_peek(tp->bytes_acked));
 
 	return in->th->ack && !after(ack, hpcc_peek(tp->write_seq)) &&
 	       (!after(ack, hpcc_peek(tp->snd_nxt)) ||
 		!after(ack, READ_ONCE(flow->snd_end))) &&
-	       !before(ack, hpcc_peek(tp->snd_una) -
-			    hpcc_peek(tp->max_window));
+	       !before(ack, hpcc_peek(tp->snd_una) - old);
+}
+
+/* Whether a packet has come as far as the socket allows (IP_MINTTL,
+ * IPV6_MINHOPCOUNT).
+ */
+static bool hpcc_ttl_ok(const struct sock *sk, const struct hpcc_arrival *in)
+{
+	if (in->state->pf == NFPROTO_IPV4)
+		return ip_hdr(in->skb)->ttl >= READ_ONCE(inet_sk(sk)->min_ttl);
+	return ipv6_hdr(in->skb)->hop_limit >=
+	       READ_ONCE(inet6_sk(sk)->min_hopcount);
 }
 
 static void hpcc_option_in(struct hpcc_flow *flow, const struct net *net,
@@ -558,7 +572,7 @@ static void hpcc_segment_in(const struct hpcc_arrival *in)
 	else if (!hpcc_arrival_intact(in))
 		hpcc_count(net, HPCC_C_CHECKSUM_IGNORED);
 	else if (!hpcc_seq_ok(tcp_sk(sk), in) ||
-		 !hpcc_ack_ok(flow, tcp_sk(sk), in))
+		 !hpcc_ack_ok(flow, tcp_sk(sk), in) || !hpcc_ttl_ok(sk, in))
 		hpcc_count(net, HPCC_C_WINDOW_IGNORED);
 	else
 		hpcc_strip(in, hpcc_options_in(flow, in, at, pos));

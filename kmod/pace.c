@@ -99,23 +99,37 @@ void hpcc_pace_at(struct tcp_sock *tp, u64 ns)
 }
 EXPORT_SYMBOL_GPL(hpcc_pace_at);
 
+/* The time that a burst takes at the socket's pacing rate: nothing waits for longer. */
+static u64 hpcc_burst_ns(const struct tcp_sock *tp)
+{
+	const struct sock *sk = (const struct sock *)tp;
+	u64 bytes = (u64)(tp->mss_cache + MAX_TCP_HEADER) * sk->sk_gso_max_segs;
+
+	return div64_ul(bytes * NSEC_PER_SEC, max(sk->sk_pacing_rate, 1UL));
+}
+
 /**
  * hpcc_pace_again() - let a new rate drain what is left of the packet interval
- * @tp: socket, its ACK being processed
+ * @tp: socket, its ACK being processed, its pacing rate set
  * @R_before: rate that the interval was paced by, in any unit
  * @R: rate now, in the same unit, not 0
  *
  * The next packet's time was set when the last one left, by the R of then.
  * Where packets are few and far between that is a lag of a good part of T, and
  * many small windows together would swing.
+ *
+ * R may fall by far and often, as a peer says. So the interval is bounded by what a
+ * burst takes at the new rate; the quotient may not fit 64 bits before that.
  */
 void hpcc_pace_again(struct tcp_sock *tp, u64 R_before, u64 R)
 {
 	u64 now_ns = tp->tcp_clock_cache;
+	u64 wait_ns = tp->tcp_wstamp_ns - now_ns;
 
 	if (tp->tcp_wstamp_ns <= now_ns || R_before == R)
 		return;
-	hpcc_pace_at(tp, now_ns + mul_u64_u64_div_u64(tp->tcp_wstamp_ns - now_ns,
-						      R_before, R));
+	wait_ns = mul_u64_u64_shr(wait_ns, R_before, 64) < R ?
+		  mul_u64_u64_div_u64(wait_ns, R_before, R) : U64_MAX;
+	hpcc_pace_at(tp, now_ns + min(wait_ns, hpcc_burst_ns(tp)));
 }
 EXPORT_SYMBOL_GPL(hpcc_pace_again);

@@ -11,7 +11,8 @@
  *
  * and beyond 8 packets the bottleneck is a link that nobody sees. A link that
  * drops because of its load is busy: in d(t) of the sender's clock it sends for
- * 7/8 d(t) or more, and the window law follows it; that ends the excess. The
+ * 7/8 d(t) or more, or U exceeds 9/8, and the window law follows it; that ends the
+ * excess. The
  * sender's clock and not the link's: packets that wait at a slow link behind a
  * fast one have passed the fast one in a burst, close together.
  *
@@ -39,6 +40,12 @@
 
 #define HPCC_LOSS_SHIFT		5
 #define HPCC_LOSS_EXCESS	(8LL << HPCC_LOSS_SHIFT)
+
+/* A link with telemetry that is overloaded like this drops by itself, even if its queue
+ * drains and it rests before the round trip ends. An idle link in front of one
+ * that nobody sees does not get there.
+ */
+#define HPCC_LOSS_U_Q24		(HPCC_ONE_Q24 + (HPCC_ONE_Q24 >> 3))
 
 /* With an RTO TCP takes all that is in flight for lost, though a link may have
  * been down, or ACKs late: it counts as so many packets in a round trip, so that
@@ -70,6 +77,7 @@
  *	halving
  * @valid: links whose @tx is a record's, by bit
  * @busy: a link was busy in the round trip before
+ * @over: U has exceeded HPCC_LOSS_U_Q24 in this one
  */
 struct hpcc_fallback {
 	u64	tx[HPCC_HOPS_MAX];
@@ -82,6 +90,7 @@ struct hpcc_fallback {
 	u32	rounds;
 	u16	valid;
 	bool	busy;
+	bool	over;
 };
 
 /* A round trip begins. */
@@ -117,6 +126,7 @@ static inline void hpcc_fallback_start(struct hpcc_fallback *f,
 	f->excess = 0;
 	f->rounds = 0;
 	f->busy = false;
+	f->over = false;
 	hpcc_fallback_begin(f, a, now, delivered, lost);
 }
 
@@ -162,9 +172,11 @@ static inline bool hpcc_fallback_ack(struct hpcc_fallback *f,
 {
 	bool busy;
 
+	f->over |= a->U_q24 > HPCC_LOSS_U_Q24;
 	if ((s32)(prior_delivered - f->next) < 0)
 		return false;
-	busy = hpcc_fallback_busy(f, a, now);
+	busy = f->over || hpcc_fallback_busy(f, a, now);
+	f->over = false;
 	f->excess += ((s64)(s32)(lost - f->lost) << HPCC_LOSS_SHIFT) -
 		     (delivered - f->delivered);
 	if (busy || f->busy || f->excess < 0)
@@ -209,6 +221,26 @@ static inline void hpcc_fallback_leave(struct hpcc_fallback *f, u32 least)
 {
 	f->hold = clamp_t(u32, 2 * f->hold, least, HPCC_HOLD_MAX);
 	f->rounds = 0;
+}
+
+/**
+ * hpcc_fallback_cost() - round trips of classic that make up for losses
+ * @f: connection, which is about to leave telemetry
+ * @lost: packets lost so far
+ * @window: packets that classic begins with, not 0
+ *
+ * What is lost before a hidden link shows is to be a small part, some 1/8, of what is
+ * delivered until the next try.
+ *
+ * Return: HPCC_HOLD_LOSS or more.
+ */
+static inline u32 hpcc_fallback_cost(const struct hpcc_fallback *f, u32 lost,
+				     u32 window)
+{
+	u32 cost = max_t(s32, lost - f->lost, 0);
+
+	return clamp_t(u32, min_t(u32, cost, HPCC_HOLD_MAX) * 8 / window,
+		       HPCC_HOLD_LOSS, HPCC_HOLD_MAX);
 }
 
 /**

@@ -492,6 +492,31 @@ def test_syn_again_without_option():
     sock.close()
 
 
+def test_syn_again_bare():
+    """The same, without any option."""
+    peer = Peer()
+    peer.listen()
+    expect("option in SYN-ACK", peer.start_accept().option(KIND), SYN_BYTES)
+    peer.raw(SYN, peer.seq - 1, 0, b"")
+    peer.read_all(0.01)
+    peer.send()
+    sock = peer.listener.accept()[0]
+    defer(let_go, sock)
+    expect("congestion control", get_cc(sock), "hpcc-classic")
+
+
+def test_hpcc_after_the_syn():
+    """A SYN-ACK that agrees to what our SYN did not offer changes nothing."""
+    peer = Peer(cc="cubic")
+    peer.start_connect()
+    expect("option in SYN", peer.syn.option(KIND), None)
+    set_cc(peer.sock, "hpcc")
+    peer.answer()
+    for name in "cubic", "hpcc":
+        set_cc(peer.sock, name)
+    expect("congestion control", peer.cc(), "hpcc-classic")
+
+
 def test_port_used_again():
     """An agreement ends with its connection, not with its port numbers."""
     peer = Peer()

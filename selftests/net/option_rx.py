@@ -416,12 +416,12 @@ def test_outside_the_window():
     """
     for version in 4, 6:
         peer = connected(20000, version=version)
-        reach = peer.window << 7        # max_window: the largest that we advertised
+        reach = 20000 + 1       # what is acknowledged, with the SYN: less than max_window
         room = advertised(peer)
         watch = Watch(peer)
         numbers = (
             ("ACK beyond what was sent", 0, 1), ("far beyond", 0, 1 << 30),
-            ("ACK older than the largest window", 0, -reach - 1), ("half a turn", 0, 1 << 31),
+            ("ACK older than what was acknowledged", 0, -reach - 1), ("half a turn", 0, 1 << 31),
             ("sequence beyond the window", room + 1, 0), ("far beyond", 1 << 24, 0),
             ("sequence behind the window", -11, 0), ("half a turn", 1 << 31, 0),
             ("both", 1 << 24, 1 << 30))
@@ -442,12 +442,45 @@ def test_at_the_edges_of_the_window():
         peer = connected(20000, version=version)
         room = advertised(peer)
         watch = Watch(peer)
-        for seq, ack in ((-10, 0), (0, -(peer.window << 7)), (room, 0)):
+        for seq, ack in ((-10, 0), (0, -20001), (room, 0)):
             peer.send(option(FORWARD, [record(1, 5, 5)], SCALE), b"x" * 10,
                       seq=peer.seq + seq, ack=peer.acked + ack)
             expect(f"{seq} {ack}", watch.moved(), {"forward_received": 1})
             peer.send(echo([(1, 5)]), seq=peer.seq + (seq if seq > 0 else 0), ack=peer.acked + ack)
             expect(f"{seq} {ack}", watch.moved(), {"echo_received": 1})
+
+
+def test_tcp_takes_no_more():
+    """Of a connection that has sent 100 bytes TCP takes no ACK number further back, and
+    of packets from afar none (IP_MINTTL, IPV6_MINHOPCOUNT): neither are options read.
+    """
+    for version in 4, 6:
+        peer = Peer(version)
+        peer.connect()
+        peer.sock.setblocking(False)
+        peer.sock.send(b"x" * 100)
+        peer.take(0.1)
+        peer.send()
+        ours = option(FORWARD, [record(1, 5, 5)], SCALE)
+        for back in 0, 101, 200, 50000, 8000000:
+            watch = Watch(peer)
+            peer.send(ours, b"data", seq=peer.seq, ack=peer.acked - back)
+            try:
+                got = peer.sock.recv(100)
+            except BlockingIOError:
+                got = b""
+            if got:
+                peer.seq += len(got)
+            expect(f"ACK number {back} back: option", bool(watch.moved().get("forward_received")),
+                   bool(got))
+            expect(f"ACK number {back} back: data", bool(got), back <= 101)
+        peer.sock.setsockopt(*((socket.IPPROTO_IP, 21) if version == 4 else
+                               (socket.IPPROTO_IPV6, 73)), 255)
+        watch = Watch(peer)
+        window = peer.flow()["W"]
+        peer.send(option(ECHO, [record(1, 5, 5, 0xfff)], SCALE, 1), b"data", seq=peer.seq)
+        expect("from afar", watch.moved(), {"window_ignored": 1})
+        expect("W", peer.flow()["W"], window)
 
 
 def test_one_blind_echo_in_a_round_trip():

@@ -52,6 +52,49 @@ def test_halves_ipv6():
     halves(6)
 
 
+def test_swings():
+    """A peer that says "idle" and "full" in turns, on ACKs of nothing, cannot make the next
+    packet's wait grow beyond what W_min asks for. (It multiplied by W_init / W_min each
+    turn, until the quotient did not fit 64 bits.)
+    """
+    flow = Flow()
+    link = Link()
+    flow.run(0.3)
+    una = flow.acked
+    flow.acked = flow.syn.seq + 1       # nothing is acknowledged
+    for queue in 0, 500, 500:
+        flow.echo(link.step(9000, 1.0 if queue else 0.0, queue))
+    flow.acked = una
+    for _ in range(3):                  # all is acknowledged, without telemetry
+        flow.send()
+        flow.take(1)
+    for _ in range(8):
+        for queue in 0, 500, 500:
+            flow.echo(link.step(9000, 1.0 if queue else 0.0, queue))
+    began = time.monotonic()
+    for _ in range(20):                 # from now on the truth: the path is idle
+        flow.echo(link.step(9000, 0.5))
+        if flow.take(0.1):
+            break
+    expect_in("time to the next segment", time.monotonic() - began, 0, 64e-9 * T_NS)
+
+
+def test_window_of_a_few_segments_returns():
+    """W_init of some segments, at W_min: packets are so far apart that records would be too
+    old to be measured against each other.
+    """
+    flow = Flow(host_mbps=64)           # W_init: 8,000 bytes
+    link = Link()
+    for _ in range(8):
+        flow.round(link.step(9000, 1.0, 1000.0))
+    for _ in range(60):                 # idle from now on
+        link.step(9000 * 8, 0.01)
+        flow.round(link, timeout_s=60e-9 * T_NS)
+        if flow.flow()["W"] > 7000:
+            break
+    expect_in("W", flow.flow()["W"], 7000, 8000)
+
+
 def test_stays_within_bounds():
     """A link that is always full or always idle: W_min and W_max."""
     flow = Flow()

@@ -112,6 +112,29 @@ static void ack__busy_link_explains(void **state)
 	assert_true(round_trip(&w, 100, 50, 1, 87));
 }
 
+/* A start at line rate fills the buffer of a link that stamps; W falls, and the link
+ * rests before the round trip ends.
+ */
+static void ack__overload_explains(void **state)
+{
+	u32 sent_at;
+	struct flow w;
+
+	start(&w, 1);
+	sent_at = w.delivered;
+	w.a.U_q24 = HPCC_LOSS_U_Q24 + 1;
+	assert_false(hpcc_fallback_ack(&w.f, &w.a, w.now, sent_at - 1, sent_at,
+				       w.lost));
+	w.a.U_q24 = HPCC_ONE_Q24 / 2;
+	assert_false(round_trip(&w, 100, 50, 0, 40));
+	assert_false(round_trip(&w, 100, 50, 0, 40));
+	assert_true(round_trip(&w, 100, 50, 0, 40));
+
+	start(&w, 1);
+	w.a.U_q24 = HPCC_LOSS_U_Q24;
+	assert_true(round_trip(&w, 100, 50, 0, 40));
+}
+
 /* A burst that left a fast link is not its being busy, if ACKs took their time. */
 static void ack__sender_s_clock(void **state)
 {
@@ -235,6 +258,19 @@ static void ack__good_time_halves(void **state)
 	}
 }
 
+static void cost__in_proportion(void **state)
+{
+	struct flow w;
+
+	start(&w, 1);
+	assert_int_equal(hpcc_fallback_cost(&w.f, w.lost, 10), HPCC_HOLD_LOSS);
+	assert_int_equal(hpcc_fallback_cost(&w.f, w.lost - 1, 10), HPCC_HOLD_LOSS);
+	assert_int_equal(hpcc_fallback_cost(&w.f, w.lost + 79, 10), HPCC_HOLD_LOSS);
+	assert_int_equal(hpcc_fallback_cost(&w.f, w.lost + 1000, 10), 800);
+	assert_int_equal(hpcc_fallback_cost(&w.f, w.lost + (1U << 31) - 1, 2),
+			 HPCC_HOLD_MAX);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -242,12 +278,14 @@ int main(void)
 		cmocka_unit_test(ack__little_loss_is_none),
 		cmocka_unit_test(ack__random_loss),
 		cmocka_unit_test(ack__busy_link_explains),
+		cmocka_unit_test(ack__overload_explains),
 		cmocka_unit_test(ack__sender_s_clock),
 		cmocka_unit_test(ack__counters_that_began_anew),
 		cmocka_unit_test(ack__good_time_halves),
 		cmocka_unit_test(rto__is_some_packets),
 		cmocka_unit_test(undo__forgives),
 		cmocka_unit_test(leave__doubles),
+		cmocka_unit_test(cost__in_proportion),
 	};
 
 	return hpcc_run_tests(tests);
