@@ -246,7 +246,6 @@ static void hpcc_cong_control(struct sock *sk, HPCC_CONG_CONTROL_ACK
 	struct hpcc_flow *flow = hpcc_flow_of(sk);
 	struct tcp_sock *tp = tcp_sk(sk);
 	bool told;
-	u32 cwnd_before = tcp_snd_cwnd(tp);
 	u64 W_before_q16;
 	u32 bits = HPCC_ACK_NO_SAMPLE;
 	u32 rtt_us;
@@ -304,7 +303,7 @@ static void hpcc_cong_control(struct sock *sk, HPCC_CONG_CONTROL_ACK
 	}
 	hpcc_apply(sk, flow, rs);
 	if (n) {
-		if (min(cwnd_before, tcp_snd_cwnd(tp)) < HPCC_PROMPT_CWND)
+		if (tcp_snd_cwnd(tp) < HPCC_PROMPT_CWND)
 			hpcc_pace_again(tp, W_before_q16, flow->algo.W_q16);
 		trace_hpcc_ack(sk, flow);
 	}

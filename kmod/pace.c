@@ -99,11 +99,14 @@ void hpcc_pace_at(struct tcp_sock *tp, u64 ns)
 }
 EXPORT_SYMBOL_GPL(hpcc_pace_at);
 
-/* The time that a burst takes at the socket's pacing rate: nothing waits for longer. */
+/* The time that two bursts take at the socket's pacing rate: nothing waits for longer. (The
+ * one that left may have been twice as long as those from now on.)
+ */
 static u64 hpcc_burst_ns(const struct tcp_sock *tp)
 {
 	const struct sock *sk = (const struct sock *)tp;
-	u64 bytes = (u64)(tp->mss_cache + MAX_TCP_HEADER) * sk->sk_gso_max_segs;
+	u64 bytes = 2ULL * (tp->mss_cache + MAX_TCP_HEADER) *
+		    sk->sk_gso_max_segs;
 
 	return div64_ul(bytes * NSEC_PER_SEC, max(sk->sk_pacing_rate, 1UL));
 }
@@ -118,8 +121,8 @@ static u64 hpcc_burst_ns(const struct tcp_sock *tp)
  * Where packets are few and far between that is a lag of a good part of T, and
  * many small windows together would swing.
  *
- * R may fall by far and often, as a peer says. So the interval is bounded by what a
- * burst takes at the new rate; the quotient may not fit 64 bits before that.
+ * R may fall by far and often, as a peer says. So the interval is bounded by what two
+ * bursts take at the new rate; the quotient may not fit 64 bits before that.
  */
 void hpcc_pace_again(struct tcp_sock *tp, u64 R_before, u64 R)
 {
