@@ -80,7 +80,8 @@ uint32_t aim_segment(struct frame *f, const struct flow *flow, uint8_t flags,
 
 static uint32_t timestamps(struct rng *rng, uint8_t *p, struct flow *flow)
 {
-	p[0] = p[1] = 1;
+	p[0] = 1;
+	p[1] = 1;
 	p[2] = 8;
 	p[3] = 10;
 	put32(p + 4, flow->tsval - (percent(rng, 3) ? below(rng, 5000) : 0));

@@ -111,7 +111,7 @@ static uint32_t tcp_sum(const uint8_t *saddr, const uint8_t *daddr, uint32_t n,
 
 /* A segment: what the host sends, or what a raw socket gets. */
 void write_tcp(struct maker *m, uint8_t version, const uint8_t *saddr,
-		      const uint8_t *daddr, const uint8_t *th, uint32_t len, bool from_host)
+	       const uint8_t *daddr, const uint8_t *th, uint32_t len, bool from_host)
 {
 	uint32_t n = version == 4 ? 4 : 16, hlen = len > 12 ? (th[12] >> 4) * 4 : 0;
 	struct flow *flow;
