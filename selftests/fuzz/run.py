@@ -22,8 +22,8 @@ OUT = Path(os.environ.get("OUT", HERE.parent.parent / "out")).absolute()
 
 # What of a header each target is for: its functions' names.
 CODE = {
-    "option": ("record.h", r"hpcc_(syn_)?opt_"),
-    "record": ("record.h", r"hpcc_(?!(syn_)?opt_)"),
+    "option": ("record.h", r"hpcc_(syn_)?opts?_"),
+    "record": ("record.h", r"hpcc_(?!(syn_)?opts?_)"),
     "stamp": ("stamp.h", ""),
     "algo": ("algo.h", ""),
     "ldcp": ("ldcp.h", ""),
