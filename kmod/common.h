@@ -12,7 +12,8 @@
 #include <hpcc/compat.h>
 
 /* Without the socket lock, look at what is written under it plainly, by TCP or by
- * algo.h: any value will do that was right a moment ago. An aligned word is whole.
+ * algo.h: the value may be slightly old, but never torn, as a CPU reads an aligned word
+ * in one access.
  */
 #define hpcc_peek(x)	data_race(READ_ONCE(x))
 
@@ -76,8 +77,8 @@ void hpcc_knobs_unregister(struct hpcc_knobs *knobs);
  * @value: per-CPU, indexed by the module's enum; read once, under RCU
  * @retired: what @value was, while the namespace goes
  *
- * Sockets of the kernel's own hold no reference to their namespace, and may be closed
- * by the exit of somebody who comes after us. So the counters go in two steps with an
+ * Kernel sockets hold no reference to their namespace. Another subsystem's exit handler
+ * may close them after ours has run. So the counters go in two steps with an
  * RCU grace period between them; after the first one, sockets count where nobody looks.
  */
 struct hpcc_counters {

@@ -332,7 +332,7 @@ struct hpcc_base {
  * @identify_left: IDENTIFY segments still to be sent, whatever is known
  * @identify_again: and after these, as long as a link has not answered
  * @snd_end: end of the data that LOCAL_OUT has let go; read without @lock
- * @dead: release() is done with it, and @sk may be gone
+ * @dead: set by release(); after that nobody may dereference @sk
  * @identity: links by hop - 1, as IDENTIFY told
  * @mail: newest record by hop - 1
  * @mail_fresh: which of @mail wait for cong_control, bit hop - 1; looked at

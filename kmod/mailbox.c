@@ -34,9 +34,8 @@ static bool hpcc_too_soon(const struct hpcc_flow *flow, u64 dts_ns)
  * that came after @rtt_us.
  *
  * Where packets wait on their way back (a virtual machine that stands still), the
- * last record was old when it came, and what is stamped now may be so much newer
- * that it looks older. So that is believed only as long as the two segments were
- * sent within the same span.
+ * counter may have wrapped since, so that a newer record looks older. We accept "older"
+ * only if both segments were sent within the span.
  */
 static bool hpcc_base_void(const struct hpcc_flow *flow, u64 now_us, u32 rtt_us,
 			   u32 i, const struct hpcc_mail *mail)
@@ -202,7 +201,7 @@ static u32 hpcc_pending_write(struct hpcc_pending *from, u8 *p, u8 kind,
 }
 
 /**
- * hpcc_echo_write() - write an echo of what waits longest
+ * hpcc_echo_write() - write an echo: identities first, then the phases in turn
  * @flow: a flow, its lock held
  * @p: where to write it
  * @room: bytes that it may take

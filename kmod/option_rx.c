@@ -303,8 +303,8 @@ static void hpcc_forward_in(struct hpcc_flow *flow, const struct hpcc_opt *opt,
 	spin_unlock_bh(&flow->lock);
 }
 
-/* Whether @r is older than what the mailbox holds: ACKs may be reordered. */
-static bool hpcc_mail_newer(const struct hpcc_flow *flow,
+/* Whether the mailbox holds a newer record of this hop: ACKs may be reordered. */
+static bool hpcc_mail_has_newer(const struct hpcc_flow *flow,
 			    const struct hpcc_record *r, u8 scale)
 {
 	const struct hpcc_mail *mail = &flow->mail[r->hop - 1];
@@ -335,7 +335,7 @@ static u32 hpcc_echo_in(struct hpcc_flow *flow, const struct hpcc_opt *opt,
 			continue;
 		}
 		seen |= BIT(r.hop - 1);
-		if (hpcc_mail_newer(flow, &r, opt->scale))
+		if (hpcc_mail_has_newer(flow, &r, opt->scale))
 			continue;
 		flow->mail[r.hop - 1] = (struct hpcc_mail) {
 			.ts = r.ts,

@@ -556,9 +556,9 @@ static inline u64 hpcc_compute_wind(struct hpcc_algo *a,
  * @snd_nxt: next byte to be sent, modulo 2^32
  *
  * Where the draft is silent: the first telemetry is stored only; an ACK that
- * measures no link changes no window; lastUpdateSeq only moves forward; until a
- * record of the most loaded link comes U says nothing new, and Wc, which has
- * answered it, is not divided by it again.
+ * measures no link changes no window; lastUpdateSeq only moves forward. If no new
+ * record of the most loaded link arrived, U is unchanged: Wc has already reacted to
+ * that U and must not be divided by it twice.
  *
  * Return: enum hpcc_ack_bits.
  */

@@ -24,8 +24,8 @@
  * overload one that is slower than that and not slower than 7/8, by 8 % at most.
  *
  * Return. Each fallback, for whatever reason, doubles the round trips that the
- * classic response runs before telemetry is used again. 64 round trips without
- * a fallback (or that number, if it is larger) halve it.
+ * classic response runs before telemetry is used again. The number is halved after
+ * max(64, the number itself) round trips without a fallback.
  *
  * No skb, no socket, no clock, no lock. Time is in the unit of the algorithm's
  * links; numbers of packets are modulo 2^32.
@@ -47,15 +47,15 @@
  */
 #define HPCC_LOSS_U_Q24		(HPCC_ONE_Q24 + (HPCC_ONE_Q24 >> 3))
 
-/* With an RTO TCP takes all that is in flight for lost, though a link may have
- * been down, or ACKs late: it counts as so many packets in a round trip, so that
- * three in a row are too many.
+/* After an RTO TCP marks everything in flight as lost, even if ACKs were only late. So
+ * one RTO counts as this many lost packets at most. Three RTOs in a row exceed the
+ * limit.
  */
 #define HPCC_LOSS_RTO		4
 
-/* Round trips of classic: after the first fallback for want of telemetry, which
- * costs a silent path nothing; for loss, where each return costs up to a window
- * of packets; and at most.
+/* Round trips of the classic response: at least 1 after telemetry stopped, since a
+ * return to a silent path loses nothing; at least 64 after loss, since a return may
+ * lose a window of packets; and the largest number.
  */
 #define HPCC_HOLD_SILENCE	1
 #define HPCC_HOLD_LOSS		64
@@ -160,8 +160,8 @@ static inline bool hpcc_fallback_busy(const struct hpcc_fallback *f,
  * @delivered: packets delivered so far
  * @lost: packets lost so far
  *
- * Where a round trip brought no records, as SACK blocks leave them no room, the
- * one before speaks for it.
+ * SACK blocks can leave no room for records. A round trip without records is judged by
+ * the one before it.
  *
  * Return: whether a link that does not stamp is the bottleneck.
  */
