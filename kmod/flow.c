@@ -21,7 +21,7 @@ static const struct rhashtable_params hpcc_flow_params = {
 
 static struct rhashtable hpcc_flows;
 
-/* Twelve of them fit where kmalloc() would put eight. */
+/* kmalloc() would take 4 KB for each. */
 static struct kmem_cache *hpcc_flow_cache;
 
 /**

@@ -83,7 +83,9 @@ def test_users():
 
 
 def test_containers():
-    """Their root as little."""
+    """Their root cannot make it the default. (By setsockopt() he can choose it, as the kernel
+    asks for CAP_NET_ADMIN in the namespace that the socket is in.)
+    """
     # 6.1 and later forget to let go of the module where they refuse
     need_virtual_time()
     defer(allow, allowed())
