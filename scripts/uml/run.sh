@@ -37,6 +37,7 @@ EPOCH=1767225600
 JOB=
 SHOWN=0
 UML_PID=
+TTY_PID=
 
 die()
 {
@@ -58,6 +59,7 @@ cleanup()
 		fi
 		wait "$UML_PID" 2>/dev/null || true
 	fi
+	[ -z "$TTY_PID" ] || kill "$TTY_PID" 2> /dev/null || true
 	[ -z "$JOB" ] || rm -rf "$JOB"
 }
 
@@ -179,7 +181,8 @@ boot()
 	# UML makes its terminal non-blocking, so the input comes by another.
 	if [ -n "$interactive" ]; then
 		touch interactive
-		exec 3< <(exec cat /dev/tty)
+		exec 3< <(exec cat /dev/tty 2> /dev/null)
+		TTY_PID=$!
 	fi
 	env -i TMPDIR=memory HOME=. UML_RANDOM_SEED="$seed" \
 		"$(command -v timeout)" --foreground -k 5 "$timeout" "${fixed[@]}" \
