@@ -450,6 +450,10 @@ static inline bool hpcc_is_ours(const struct sock *sk)
 /* ---- Mailbox (mailbox.c) -------------------------------------------------------- */
 
 u32 hpcc_echo_write(struct hpcc_flow *flow, u8 *p, u32 room);
+u32 hpcc_echo_in(struct hpcc_flow *flow, const struct hpcc_opt *opt,
+		 const u8 *records);
+u32 hpcc_identity_in(struct hpcc_flow *flow, const struct hpcc_opt *opt,
+		     const u8 *records);
 u32 hpcc_take_mail(struct sock *sk, struct hpcc_flow *flow, u32 rtt_us);
 void hpcc_note_seen(struct hpcc_flow *flow, u64 now_us, u32 rtt_us, u32 n);
 

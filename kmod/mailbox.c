@@ -6,7 +6,8 @@
  * mailbox, and its counters are unwrapped next to the hop's last ones. Under the
  * socket lock.
  *
- * From LOCAL_IN to LOCAL_OUT: what waits is echoed. Under the flow's lock.
+ * From LOCAL_IN to LOCAL_OUT: what waits is echoed. Under the flow's lock, as is what
+ * LOCAL_IN puts into the mailbox.
  */
 #include <net/tcp.h>
 
@@ -235,4 +236,89 @@ u32 hpcc_echo_write(struct hpcc_flow *flow, u8 *p, u32 room)
 			   flow->pending_mask & ~BIT(phase));
 	flow->pending_next = (phase + 1) % HPCC_PHASES;
 	return len;
+}
+
+/* ---- Into the mailbox --------------------------------------------------------- */
+
+/* Whether the mailbox holds a newer record of this hop: ACKs may be reordered. */
+static bool hpcc_mail_has_newer(const struct hpcc_flow *flow,
+				const struct hpcc_record *r, u8 scale)
+{
+	const struct hpcc_mail *mail = &flow->mail[r->hop - 1];
+
+	return flow->mail_fresh & BIT(r->hop - 1) && mail->tag == r->tag &&
+	       mail->scale == scale &&
+	       hpcc_counter_extend(1U << HPCC_COUNTER_BITS | mail->ts, r->ts) <
+	       (1U << HPCC_COUNTER_BITS | mail->ts);
+}
+
+/**
+ * hpcc_echo_in() - put echoed load records into the mailbox
+ * @flow: a flow
+ * @opt: head of the option
+ * @records: its records
+ *
+ * Context: LOCAL_IN.
+ * Return: how many records were no records of a hop of this path.
+ */
+u32 hpcc_echo_in(struct hpcc_flow *flow, const struct hpcc_opt *opt,
+		 const u8 *records)
+{
+	struct hpcc_record r;
+	u16 seen = 0;
+	u32 bad = 0;
+	u32 i;
+
+	spin_lock_bh(&flow->lock);
+	for (i = 0; i < opt->nr; i++) {
+		hpcc_record_decode(records + i * HPCC_RECORD_LEN, &r);
+		if (!r.hop || r.hop > opt->hops || seen & BIT(r.hop - 1)) {
+			bad++;
+			continue;
+		}
+		seen |= BIT(r.hop - 1);
+		if (hpcc_mail_has_newer(flow, &r, opt->scale))
+			continue;
+		flow->mail[r.hop - 1] = (struct hpcc_mail) {
+			.ts = r.ts,
+			.tx = r.tx,
+			.qlen = r.qlen,
+			.tag = r.tag,
+			.scale = opt->scale,
+		};
+	}
+	if (seen) {
+		WRITE_ONCE(flow->mail_fresh, flow->mail_fresh | seen);
+		WRITE_ONCE(flow->hops, opt->hops);
+	}
+	spin_unlock_bh(&flow->lock);
+	return bad;
+}
+
+/**
+ * hpcc_identity_in() - take in what the links of a path said of themselves
+ * @flow: a flow
+ * @opt: head of the option
+ * @records: its records
+ *
+ * Context: LOCAL_IN.
+ * Return: how many records were no records of a hop of this path.
+ */
+u32 hpcc_identity_in(struct hpcc_flow *flow, const struct hpcc_opt *opt,
+		     const u8 *records)
+{
+	struct hpcc_identity id;
+	u32 bad = 0;
+	u32 i;
+
+	spin_lock_bh(&flow->lock);
+	for (i = 0; i < opt->nr; i++) {
+		hpcc_identity_decode(records + i * HPCC_RECORD_LEN, &id);
+		if (id.hop && id.hop <= opt->hops)
+			flow->identity[id.hop - 1] = id;
+		else
+			bad++;
+	}
+	spin_unlock_bh(&flow->lock);
+	return bad;
 }
