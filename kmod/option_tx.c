@@ -15,9 +15,8 @@
  *		hook shares with cc.c is under hpcc_flow.lock, it never follows
  *		icsk_ca_priv, and it reads TCP's own fields without expecting two of
  *		them to be of one moment.
- *	twice	VRF and IPVS send a segment through LOCAL_OUT again. The hook leaves the
- *		pass out of a VRF device alone, as the route and its MTU are not known
- *		then, and a segment that has our option already.
+ *	twice	VRF and IPVS send a segment through LOCAL_OUT again. The hook leaves a
+ *		segment alone that has our option already.
  *	whose	The headers are ours to write after skb_cow_head(): TCP keeps the
  *		payload of what it sends, not the headers.
  *	how	Network and transport header stay where they are from skb->data;
@@ -135,11 +134,16 @@ static enum hpcc_presence hpcc_segment_presence(const struct hpcc_segment *seg,
 	return HPCC_ABSENT;
 }
 
-/* Room for options: in the TCP header, in the length fields, and in the MTU. */
-static u32 hpcc_segment_room(const struct hpcc_segment *seg)
+/* Room for options: in the TCP header, in the length fields, and in the MTU. On its
+ * first way through LOCAL_OUT a segment of a VRF has the VRF device for a route; the
+ * socket knows the real one.
+ */
+static u32 hpcc_segment_room(const struct hpcc_segment *seg,
+			     const struct sock *sk)
 {
 	const struct sk_buff *skb = seg->skb;
 	const struct dst_entry *dst = skb_dst(skb);
+	const struct dst_entry *route = NULL;
 	u32 limit = IP_MAX_MTU;
 	u32 room = HPCC_TCP_HEADER_MAX - seg->thlen;
 	u32 wire;
@@ -151,6 +155,10 @@ static u32 hpcc_segment_room(const struct hpcc_segment *seg)
 	wire = skb_is_gso(skb) ?
 	       seg->thoff + seg->thlen + skb_shinfo(skb)->gso_size : skb->len;
 	limit = dst_mtu(dst);
+	if (sk_fullsock(sk))
+		route = rcu_dereference(sk->sk_dst_cache);
+	if (route && route != dst)
+		limit = min(limit, dst_mtu(route));
 	if (wire >= limit)
 		return 0;
 	return min(room, limit - wire) & ~3U;
@@ -235,13 +243,14 @@ static bool hpcc_syn_written(const struct hpcc_segment *seg,
 }
 
 /* Other experiments may have options of our kind in a SYN. */
-static bool hpcc_syn_write(struct hpcc_segment *seg, struct net *net, u8 family)
+static bool hpcc_syn_write(struct hpcc_segment *seg, struct net *net,
+			   const struct sock *sk, u8 family)
 {
 	const struct hpcc_sysctls *sysctls = &hpcc_pernet(net)->sysctls;
 	u8 *p;
 
 	if (hpcc_segment_presence(seg, HPCC_TCPOPT_EOL) == HPCC_INCOMPATIBLE ||
-	    hpcc_segment_room(seg) < HPCC_SYN_OPT_PADDED) {
+	    hpcc_segment_room(seg, sk) < HPCC_SYN_OPT_PADDED) {
 		hpcc_count(net, HPCC_C_SYN_NO_ROOM);
 		return false;
 	}
@@ -273,7 +282,7 @@ static void hpcc_syn_out(struct hpcc_segment *seg, struct sock *sk, u8 family)
 	hpcc_tuple_of_sock(sk, &tuple);
 	if (hpcc_peek(inet_csk(sk)->icsk_retransmits) < HPCC_SYN_TRIES &&
 	    seg->skb->len == seg->thoff + seg->thlen &&
-	    hpcc_syn_write(seg, net, family))
+	    hpcc_syn_write(seg, net, sk, family))
 		hpcc_agree_done(net, &tuple, isn, true);
 	else
 		hpcc_agree_take(net, &tuple, isn);
@@ -319,7 +328,7 @@ static void hpcc_synack_out(struct hpcc_segment *seg, struct sock *sk,
 		return;
 	hpcc_tuple_of_sock(sk, &tuple);
 	if (hpcc_agree_offered(net, &tuple, irs) &&
-	    hpcc_syn_write(seg, net, family))
+	    hpcc_syn_write(seg, net, sk, family))
 		hpcc_agree_done(net, &tuple, irs, false);
 }
 
@@ -454,7 +463,7 @@ static void hpcc_data_out(struct hpcc_segment *seg, struct sock *sk, u8 family)
 	presence = hpcc_segment_presence(seg, flow->kind);
 	if (presence == HPCC_PRESENT)
 		return;
-	room = presence == HPCC_ABSENT ? hpcc_segment_room(seg) : 0;
+	room = presence == HPCC_ABSENT ? hpcc_segment_room(seg, sk) : 0;
 
 	spin_lock_bh(&flow->lock);
 	if (data)
@@ -498,7 +507,7 @@ unsigned int hpcc_local_out(void *priv, struct sk_buff *skb,
 	struct hpcc_segment seg;
 	const struct tcphdr *th;
 
-	if (!sk || (state->out && netif_is_l3_master(state->out)))
+	if (!sk)
 		return NF_ACCEPT;
 	/* A request is no full socket: only its sock_common may be read. */
 	if (sk->sk_state == TCP_NEW_SYN_RECV) {
