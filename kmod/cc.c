@@ -274,14 +274,14 @@ static void hpcc_cong_control(struct sock *sk, HPCC_CONG_CONTROL_ACK
 		}
 	}
 	/* Where all records are ignored, or each is of another link than the one
-	 * before, W would stay as it is for as long as that goes on. So it would where
-	 * each record comes too late to be measured against the last one, unless the
-	 * application sends that seldom.
+	 * before, W would stay as it is for as long as that goes on. The first record of
+	 * a link measures nothing, but it is not silence: the next one can be measured
+	 * against it.
 	 */
 	if (likely(!(bits & HPCC_ACK_NO_SAMPLE)) || flow->skipped) {
 		flow->doubt = false;
 		flow->silent_acks = 0;
-	} else if (!(bits & HPCC_ACK_NEW) || !rs->is_app_limited) {
+	} else if (!(bits & HPCC_ACK_NEW)) {
 		flow->doubt |= n > 0;
 		if (unlikely(hpcc_silent(tp, flow, rs))) {
 			flow->doubt |= told;
