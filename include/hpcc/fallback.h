@@ -23,7 +23,7 @@
  * window loses that does not fit. A window law that keeps a link at 0.95 may
  * overload one that is slower than that and not slower than 7/8, by 8 % at most.
  *
- * Return. Each fallback, for whatever reason, doubles the round trips that the
+ * Return. Each fallback for loss doubles, and each other one keeps, the round trips that the
  * classic response runs before telemetry is used again. The number is halved after
  * max(64, the number itself) round trips without a fallback.
  *
@@ -219,7 +219,8 @@ static inline void hpcc_fallback_undo(struct hpcc_fallback *f, u32 lost)
  */
 static inline void hpcc_fallback_leave(struct hpcc_fallback *f, u32 least)
 {
-	f->hold = clamp_t(u32, 2 * f->hold, least, HPCC_HOLD_MAX);
+	f->hold = clamp_t(u32, least == HPCC_HOLD_SILENCE ? f->hold : 2 * f->hold,
+			  least, HPCC_HOLD_MAX);
 	f->rounds = 0;
 }
 

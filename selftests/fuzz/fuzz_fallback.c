@@ -109,7 +109,9 @@ static void take_classic(struct hpcc_fallback *f, struct model *m, u32 least)
 	u32 n = 0;
 
 	hpcc_fallback_leave(f, least);
-	m->hold = min_t(u64, max_t(u64, 2 * m->hold, least), 1 << 16);
+	if (least != HPCC_HOLD_SILENCE)
+		m->hold *= 2;
+	m->hold = min_t(u64, max_t(u64, m->hold, least), 1 << 16);
 	expect(f->hold == m->hold);
 	while (!hpcc_fallback_over(f)) {
 		hpcc_fallback_round(f);
