@@ -138,12 +138,15 @@ static void hpcc_count_ack(const struct sock *sk, u32 bits)
 		hpcc_count(net, HPCC_C_PATH_CHANGES);
 }
 
-/* Packets lost, less those that came twice: they were only late. No more can have come
- * twice than were sent twice, whatever a peer says.
+/* Packets lost: sent again or about to be, less those that came twice, which were
+ * only late. No more can have come twice than were sent twice, whatever a peer says.
  */
 static u32 hpcc_lost(const struct tcp_sock *tp)
 {
-	return tp->lost - min(tp->dsack_dups, tp->total_retrans);
+	u32 marked = tp->lost_out - min(tp->retrans_out, tp->lost_out);
+
+	return tp->total_retrans + marked -
+	       min(tp->dsack_dups, tp->total_retrans);
 }
 
 /* Count losses from now on. */
@@ -191,7 +194,7 @@ static void hpcc_to_classic(struct sock *sk, struct hpcc_flow *flow,
 	if (inet_csk(sk)->icsk_ca_state < TCP_CA_CWR)
 		tcp_snd_cwnd_set(tp, min(tcp_snd_cwnd(tp), tp->snd_ssthresh));
 	hpcc_algo_forget(&flow->algo);
-	hpcc_fallback_leave(&flow->fallback, least);
+	hpcc_fallback_leave(&flow->fallback, least, hpcc_lost(tp));
 	flow->classic_seq = tp->snd_nxt;
 	hpcc_hand_over(sk, flow);
 	hpcc_run_classic(sk, why);
@@ -499,6 +502,7 @@ static void hpcc_classic_in_ack_event(struct sock *sk, u32 flags)
 		flow->classic_seq = tp->snd_nxt;
 		hpcc_fallback_round(&flow->fallback);
 	}
+	hpcc_fallback_late(&flow->fallback, hpcc_lost(tp));
 	if (READ_ONCE(flow->mail_fresh) && hpcc_fallback_over(&flow->fallback) &&
 	    (!flow->doubt || hpcc_listen(sk, flow)))
 		hpcc_to_telemetry(sk, flow);

@@ -16,8 +16,11 @@
  * sender's clock and not the link's: packets that wait at a slow link behind a
  * fast one have passed the fast one in a burst, close together.
  *
- * Packets that were late are no loss: the caller takes those off that the receiver
- * got twice (DSACK).
+ * Packets that were late are no loss, and the caller does not count them: those that
+ * are acknowledged although they were not sent again, and those that the receiver
+ * got twice (DSACK). Both show only after a round trip or more. Where half of the
+ * excess was late after all, the path reorders packets, or a machine stood still: the
+ * fallback is taken back.
  *
  * 1/32 is above what links lose for other reasons (up to 1 %) and below what a
  * window loses that does not fit. A window law that keeps a link at 0.95 may
@@ -70,9 +73,10 @@
  * @excess: packets lost beyond 1/32, in units of 2^-HPCC_LOSS_SHIFT
  * @next: the round trip ends with a packet that was sent when so many had been
  *	delivered
- * @lost: packets lost when it began
+ * @lost: packets lost when it began, or at the fallback
  * @delivered: packets delivered when it began
  * @hold: round trips that classic runs
+ * @hold_before: @hold before the last fallback
  * @rounds: round trips since the fallback, or since the return or the last
  *	halving
  * @valid: links whose @tx is a record's, by bit
@@ -87,6 +91,7 @@ struct hpcc_fallback {
 	u32	lost;
 	u32	delivered;
 	u32	hold;
+	u32	hold_before;
 	u32	rounds;
 	u16	valid;
 	bool	busy;
@@ -177,7 +182,7 @@ static inline bool hpcc_fallback_ack(struct hpcc_fallback *f,
 		return false;
 	busy = f->over || hpcc_fallback_busy(f, a, now);
 	f->over = false;
-	f->excess += ((s64)(s32)(lost - f->lost) << HPCC_LOSS_SHIFT) -
+	f->excess += (s64)(s32)(lost - f->lost) * (1 << HPCC_LOSS_SHIFT) -
 		     (delivered - f->delivered);
 	if (busy || f->busy || f->excess < 0)
 		f->excess = 0;
@@ -216,9 +221,15 @@ static inline void hpcc_fallback_undo(struct hpcc_fallback *f, u32 lost)
  * hpcc_fallback_leave() - the classic response begins
  * @f: connection
  * @least: round trips that it runs at least: HPCC_HOLD_SILENCE or HPCC_HOLD_LOSS
+ * @lost: packets lost so far
  */
-static inline void hpcc_fallback_leave(struct hpcc_fallback *f, u32 least)
+static inline void hpcc_fallback_leave(struct hpcc_fallback *f, u32 least,
+				       u32 lost)
 {
+	f->hold_before = f->hold;
+	f->lost = lost;
+	if (least == HPCC_HOLD_SILENCE)
+		f->excess = 0;
 	f->hold = clamp_t(u32, least == HPCC_HOLD_SILENCE ? f->hold : 2 * f->hold,
 			  least, HPCC_HOLD_MAX);
 	f->rounds = 0;
@@ -242,6 +253,28 @@ static inline u32 hpcc_fallback_cost(const struct hpcc_fallback *f, u32 lost,
 
 	return clamp_t(u32, min_t(u32, cost, HPCC_HOLD_MAX) * 8 / window,
 		       HPCC_HOLD_LOSS, HPCC_HOLD_MAX);
+}
+
+/**
+ * hpcc_fallback_late() - whether what was taken for lost was only late
+ * @f: connection, which runs classic
+ * @lost: packets lost so far
+ *
+ * If so, classic has run for long enough, and the next fallback's number of round trips
+ * is what it would have been.
+ *
+ * Return: whether the fallback was taken back.
+ */
+static inline bool hpcc_fallback_late(struct hpcc_fallback *f, u32 lost)
+{
+	s64 late = (s64)(s32)(f->lost - lost) * (1 << HPCC_LOSS_SHIFT);
+
+	if (!f->excess || 2 * late < f->excess)
+		return false;
+	f->excess = 0;
+	f->hold = f->hold_before;
+	f->rounds = f->hold;
+	return true;
 }
 
 /**

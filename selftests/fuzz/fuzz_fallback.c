@@ -103,16 +103,37 @@ static void take_ack(struct hpcc_fallback *f, struct model *m)
 	expect(f->rounds == m->rounds);
 }
 
-/* Classic for as long as it has to run, then telemetry again. */
-static void take_classic(struct hpcc_fallback *f, struct model *m, u32 least)
+/* Whether half of the excess was late after all. */
+static bool late(struct hpcc_fallback *f, struct model *m, u32 packets,
+		 u32 least, u64 hold)
 {
+	bool ask = m->excess > 0 && least != HPCC_HOLD_SILENCE &&
+		   2 * 32 * (s128)(s32)packets >= m->excess;
+
+	m->lost -= packets;
+	expect(hpcc_fallback_late(f, m->lost) == ask);
+	if (ask) {
+		m->hold = hold;
+		expect(f->hold == m->hold);
+		expect(hpcc_fallback_over(f));
+	}
+	return ask;
+}
+
+/* Classic for as long as it has to run, then telemetry again. */
+static void take_classic(struct hpcc_fallback *f, struct model *m, u32 least,
+			 u32 packets)
+{
+	u64 hold = m->hold;
 	u32 n = 0;
 
-	hpcc_fallback_leave(f, least);
+	hpcc_fallback_leave(f, least, m->lost);
 	if (least != HPCC_HOLD_SILENCE)
 		m->hold *= 2;
 	m->hold = min_t(u64, max_t(u64, m->hold, least), 1 << 16);
 	expect(f->hold == m->hold);
+	if (late(f, m, packets, least, hold))
+		n = m->hold;
 	while (!hpcc_fallback_over(f)) {
 		hpcc_fallback_round(f);
 		n++;
@@ -155,7 +176,8 @@ int LLVMFuzzerTestOneInput(const u8 *data, size_t size)
 			m.lost0 = m.lost;
 		} else {
 			take_classic(&f, &m, what & 1 ? HPCC_HOLD_LOSS :
-							HPCC_HOLD_SILENCE);
+							HPCC_HOLD_SILENCE,
+				     fuzz_take(&in, 2) - (what & 2 ? 1 << 15 : 0));
 		}
 	}
 	return 0;

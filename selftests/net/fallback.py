@@ -132,6 +132,28 @@ def test_losses_back_off():
         expect_in(f"growth of {classic}", after / before, 1.7, 3)
 
 
+def test_late_packets():
+    """A switch that reorders loses nothing: what TCP sends again comes twice, which takes
+    the fallback back.
+    """
+    need_virtual_time()
+    for how, most in ("delay 300us reorder 5%", 0.1), ("delay 1ms reorder 2%", 0.5):
+        path = Path()
+        path.switches[0].tc("qdisc replace dev right root netem limit 10000 " + how)
+        flow = path.connect()
+        found = []
+        for _ in range(200):
+            send_for(0.005, flow)
+            found.append(get_cc(flow[0]))
+        counters = path.a.counters()
+        retrans = tcp_info(flow[0])["retrans"]
+        classic = found.count("hpcc-classic") / len(found)
+        print(f"# {how}: {counters['unseen_loss']} for loss, {counters['returns']} returns, "
+              f"{retrans} sent again, {classic:.2f} of the time classic")
+        expect_in("sent again", retrans, 50, 100000)
+        expect_in("classic", classic, 0, most)
+
+
 def bursts(cc):
     """Packets that a connection makes of 2 MB, and the name of what it runs then."""
     pair = Pair(cc=(cc, "hpcc"), delay="200us", burst=1)

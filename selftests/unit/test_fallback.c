@@ -224,18 +224,18 @@ static void leave__doubles(void **state)
 	start(&w, 1);
 	assert_true(hpcc_fallback_over(&w.f));
 	for (n = 1; n <= 1U << 20; n *= 2) {
-		hpcc_fallback_leave(&w.f, HPCC_HOLD_SILENCE);
+		hpcc_fallback_leave(&w.f, HPCC_HOLD_SILENCE, w.lost);
 		assert_int_equal(classic(&w.f), 1);
 		hpcc_fallback_start(&w.f, &w.a, w.now, w.delivered, w.lost);
 	}
 
 	start(&w, 1);
-	hpcc_fallback_leave(&w.f, HPCC_HOLD_SILENCE);
-	hpcc_fallback_leave(&w.f, HPCC_HOLD_LOSS);
+	hpcc_fallback_leave(&w.f, HPCC_HOLD_SILENCE, w.lost);
+	hpcc_fallback_leave(&w.f, HPCC_HOLD_LOSS, w.lost);
 	assert_int_equal(classic(&w.f), 64);
-	hpcc_fallback_leave(&w.f, HPCC_HOLD_SILENCE);
+	hpcc_fallback_leave(&w.f, HPCC_HOLD_SILENCE, w.lost);
 	assert_int_equal(classic(&w.f), 64);
-	hpcc_fallback_leave(&w.f, HPCC_HOLD_LOSS);
+	hpcc_fallback_leave(&w.f, HPCC_HOLD_LOSS, w.lost);
 	assert_int_equal(classic(&w.f), 128);
 }
 
@@ -246,7 +246,7 @@ static void ack__good_time_halves(void **state)
 
 	start(&w, 1);
 	for (i = 0; i < 3; i++)
-		hpcc_fallback_leave(&w.f, HPCC_HOLD_LOSS);
+		hpcc_fallback_leave(&w.f, HPCC_HOLD_LOSS, w.lost);
 	assert_int_equal(w.f.hold, 256);
 	hpcc_fallback_start(&w.f, &w.a, w.now, w.delivered, w.lost);
 	for (n = 256; n; n /= 2) {
@@ -273,6 +273,33 @@ static void cost__in_proportion(void **state)
 			 HPCC_HOLD_MAX);
 }
 
+static void late__takes_back(void **state)
+{
+	struct flow w;
+
+	start(&w, 1);
+	hpcc_fallback_leave(&w.f, HPCC_HOLD_LOSS, w.lost);
+	assert_int_equal(classic(&w.f), 64);
+	hpcc_fallback_start(&w.f, &w.a, w.now, w.delivered, w.lost);
+	assert_true(round_trip(&w, 0, 20, 0, 10));
+	hpcc_fallback_leave(&w.f, 2 * HPCC_HOLD_LOSS, w.lost);
+	assert_false(hpcc_fallback_late(&w.f, w.lost));
+	assert_false(hpcc_fallback_late(&w.f, w.lost + 20));
+	assert_false(hpcc_fallback_late(&w.f, w.lost - 9));
+	assert_false(hpcc_fallback_over(&w.f));
+	assert_true(hpcc_fallback_late(&w.f, w.lost - 10));
+	assert_true(hpcc_fallback_over(&w.f));
+	assert_int_equal(w.f.hold, 64);
+	assert_false(hpcc_fallback_late(&w.f, w.lost - 20));
+
+	/* Silence is not taken back. */
+	start(&w, 1);
+	assert_false(round_trip(&w, 0, 8, 0, 10));
+	hpcc_fallback_leave(&w.f, HPCC_HOLD_SILENCE, w.lost);
+	assert_false(hpcc_fallback_late(&w.f, w.lost - 8));
+	assert_int_equal(classic(&w.f), 1);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -288,6 +315,7 @@ int main(void)
 		cmocka_unit_test(undo__forgives),
 		cmocka_unit_test(leave__doubles),
 		cmocka_unit_test(cost__in_proportion),
+		cmocka_unit_test(late__takes_back),
 	};
 
 	return hpcc_run_tests(tests);
