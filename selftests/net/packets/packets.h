@@ -107,6 +107,7 @@ struct maker {
 	struct frame parts[8];	/* fragments that wait to be taken */
 	uint32_t nr_parts;
 	bool aimed_parts;	/* of aim.c: without an Ethernet header */
+	bool same_isns;		/* another host chooses the same first numbers */
 };
 
 void make_frame(struct maker *m, struct frame *f);

@@ -87,7 +87,14 @@ static void learn(struct flow *flow, const uint8_t *th, uint32_t len)
 	}
 }
 
-static void write_number(const struct flow *flow, uint8_t version, const uint8_t *th)
+/* A number of the host's, as one that does not depend on the first one. */
+static uint32_t relative(const struct maker *m, uint32_t number, uint32_t isn)
+{
+	return m->same_isns ? number : number - isn;
+}
+
+static void write_number(const struct maker *m, const struct flow *flow, uint8_t version,
+			 const uint8_t *th)
 {
 	uint32_t *isn = &isns[version == 6][get16(th + 2)];
 	uint32_t seq = get32(th + 4);
@@ -95,10 +102,11 @@ static void write_number(const struct flow *flow, uint8_t version, const uint8_t
 	/* Of a connection of an earlier round, too. */
 	if (th[13] & TCP_SYN)
 		*isn = seq;
+	/* The number of a RST alone is the ACK number of what it answers. */
 	if (flow)
-		printf(" seq +%u", seq - flow->isn);
-	else if (seq - *isn < 1 << 20)
-		printf(" seq isn+%u", seq - *isn);
+		printf(" seq +%u", relative(m, seq, flow->isn));
+	else if (th[13] != TCP_RST && seq - *isn < 1 << 20)
+		printf(" seq isn+%u", relative(m, seq, *isn));
 	else
 		printf(" seq %u", seq);
 }
@@ -126,7 +134,7 @@ void write_tcp(struct maker *m, uint8_t version, const uint8_t *saddr,
 		flow = find_flow(m, version, saddr, daddr, th);
 		if (flow)
 			learn(flow, th, len);
-		write_number(flow, version, th);
+		write_number(m, flow, version, th);
 		printf(" ack %u", get32(th + 8));
 	} else {
 		/* Its ACK number follows the host's first one, which is random. */
@@ -135,7 +143,7 @@ void write_tcp(struct maker *m, uint8_t version, const uint8_t *saddr,
 		if (!get32(th + 8))
 			flow = NULL;
 		printf(" seq %u ack %s%u", get32(th + 4), flow ? "+" : "",
-		       get32(th + 8) - (flow ? flow->isn : 0));
+		       relative(m, get32(th + 8), flow ? flow->isn : 0));
 	}
 	printf(" win %u", get16(th + 14));
 	write_options(th + 20, hlen - 20, from_host);
