@@ -117,13 +117,22 @@ static uint32_t tcp_sum(const uint8_t *saddr, const uint8_t *daddr, uint32_t n,
 	return fold((uint64_t)sum16(saddr, n) + sum16(daddr, n) + 6 + len + sum16(th, len));
 }
 
+/* A checksum that is right; left to a device that has not computed it; what may be either,
+ * as the rest of one segment of 65,536 adds up to that; or wrong.
+ */
+static void write_sum(uint32_t sum, uint32_t check, uint32_t pseudo)
+{
+	bool right = sum % 0xffff == 0, partial = check % 0xffff == pseudo % 0xffff;
+
+	printf("%s", right && partial ? " either" : right ? "" : partial ? " partial" : " bad");
+}
+
 /* A segment: what the host sends, or what a raw socket gets. */
 void write_tcp(struct maker *m, uint8_t version, const uint8_t *saddr,
 	       const uint8_t *daddr, const uint8_t *th, uint32_t len, bool from_host)
 {
 	uint32_t n = version == 4 ? 4 : 16, hlen = len > 12 ? (th[12] >> 4) * 4 : 0;
 	struct flow *flow;
-	uint32_t sum;
 
 	if (hlen < 20 || hlen > len) {
 		printf(" short %u %08x\n", len, hash(th, len));
@@ -147,13 +156,9 @@ void write_tcp(struct maker *m, uint8_t version, const uint8_t *saddr,
 	}
 	printf(" win %u", get16(th + 14));
 	write_options(th + 20, hlen - 20, from_host);
-	sum = tcp_sum(saddr, daddr, n, th, len);
 	printf(" data %u %08x", len - hlen, hash(th + hlen, len - hlen));
-	/* Computed, or left to a device that has not done it. */
-	if (sum % 0xffff)
-		printf(get16(th + 16) % 0xffff ==
-		       fold((uint64_t)sum16(saddr, n) + sum16(daddr, n) + 6 + len) % 0xffff ?
-		       " partial" : " bad");
+	write_sum(tcp_sum(saddr, daddr, n, th, len), get16(th + 16),
+		  fold((uint64_t)sum16(saddr, n) + sum16(daddr, n) + 6 + len));
 	printf("\n");
 }
 
