@@ -174,6 +174,8 @@ CALM = {
     "net.ipv4.icmp_ratemask": 0, "net.ipv6.icmp.ratelimit": 0,
     "net.ipv4.tcp_no_metrics_save": 1, "net.ipv4.tcp_syncookies": 0,
     "net.ipv4.tcp_comp_sack_nr": 0,
+    # What segments take of the receive buffer: less where TCP copies one that somebody shares.
+    "net.ipv4.tcp_rmem": "4096 16777216 16777216",
     # hpcc asks for ECN whatever this says.
     "net.ipv4.tcp_ecn": 1,
     "net.ipv4.tcp_max_syn_backlog": 100000, "net.core.somaxconn": 100000,
@@ -288,10 +290,11 @@ TIMERS = re.compile(r"TcpExt:TCPTimeouts|TcpExt:TCPLossProbes|TcpExt:TcpTimeoutR
                     r"Tcp:OutSegs|Tcp:RetransSegs|Ip:OutRequests|Ip6OutRequests")
 TIMERS_PART = 1000
 
-# How TCP joins and accounts for segments in its fast path decides on some bytes of the window
-# that it offers.
+# Since 6.6 TCP sets the most that it offers by how much memory segments have taken, which how
+# it joins them in its fast path decides on.
 WINDOW = re.compile(r" win (\d+)")
 WINDOW_PART = 64
+MEASURES = [int(n) for n in os.uname().release.split(".")[:2]] >= [6, 6]
 
 # A listener that runs hpcc agrees to ECN where the SYN itself is ECN-capable, as one that runs
 # dctcp does.
@@ -317,7 +320,7 @@ def alike(one, two):
     windows = WINDOW.search(one), WINDOW.search(two)
     if one.endswith(EITHER) or two.endswith(EITHER):
         one, two = (line.removesuffix(EITHER).removesuffix(" partial") for line in (one, two))
-    if one == two or not all(windows):
+    if one == two or not all(windows) or not MEASURES:
         return one == two
     wide, narrow = sorted((int(match[1]) for match in windows), reverse=True)
     return WINDOW.sub("", one) == WINDOW.sub("", two) and wide - narrow <= wide / WINDOW_PART

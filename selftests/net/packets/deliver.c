@@ -48,6 +48,9 @@
 /* First sequence numbers count such steps of the clock. */
 #define ISN_STEP_NS	64
 
+/* Below the first window, so that it cannot grow. */
+#define WINDOW_CLAMP	60000
+
 struct sock {
 	char name[16];
 	int fd;
@@ -261,13 +264,18 @@ static void say(struct maker *m, struct flow *flow, uint8_t flags, bool ours)
 	drain(m);
 }
 
-/* The time that the host says is the same on both. Even: an odd one asks for microseconds.
- * Repair ends SO_REUSEADDR.
+/* Two things that need not be the same on both hosts, and differ for no fault of theirs. TCP
+ * timestamps: an even number, as an odd one asks for microseconds; repair ends
+ * SO_REUSEADDR. And the window that is offered, where it follows from how much memory
+ * segments take: here it does not, as the receive buffer has room for all of a batch.
  */
-static void set_timestamp(int fd, struct flow *flow)
+static void make_alike(int fd, struct flow *flow)
 {
 	int on = TCP_REPAIR_ON, off = TCP_REPAIR_OFF_NO_WP, value = flow->irs + 1000000, one = 1;
+	int clamp = WINDOW_CLAMP;
 
+	if (setsockopt(fd, IPPROTO_TCP, TCP_WINDOW_CLAMP, &clamp, sizeof(clamp)))
+		die("TCP_WINDOW_CLAMP");
 	if (!flow->has_ts)
 		return;
 	if (setsockopt(fd, IPPROTO_TCP, TCP_REPAIR, &on, sizeof(on)) ||
@@ -290,7 +298,7 @@ static int passive(struct maker *m, struct flow *flow, int listener, bool ours)
 	fd = accept4(listener, NULL, NULL, SOCK_NONBLOCK);
 	if (fd < 0)
 		die("accept");
-	set_timestamp(fd, flow);
+	make_alike(fd, flow);
 	return fd;
 }
 
@@ -315,7 +323,7 @@ static int active(struct maker *m, struct flow *flow, const char *cc)
 	flow->known = true;
 	flow->seq = flow->irs;
 	say(m, flow, TCP_SYN | TCP_ACK, true);
-	set_timestamp(fd, flow);
+	make_alike(fd, flow);
 	return fd;
 }
 
