@@ -353,6 +353,7 @@ static void set_flow(struct flow *flow, uint32_t kind, uint8_t version, uint32_t
 	flow->sport = protocols[kind] << 8 | (32 + (round * KINDS + kind) % 64);
 	flow->dport = kind == 3 ? PORT_OTHER : kind == 4 ? 0x1e50 + round % 64 : PORT_HPCC;
 	flow->has_ts = kind != 1;
+	flow->agreed = kind != 2 && kind != 3;
 	flow->tsval = 1000;
 	flow->seq = 0x10000000 * (kind + 1);
 	flow->irs = flow->seq;

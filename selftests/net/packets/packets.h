@@ -85,6 +85,7 @@ struct flow {
 	bool known;
 	/* What aim.c sends. */
 	bool has_ts;
+	bool agreed;		/* upon our options */
 	uint32_t isn;		/* the other end's first number */
 	uint32_t irs;		/* ours */
 	uint32_t tsval;

@@ -22,8 +22,8 @@ uint32_t hash(const uint8_t *p, uint32_t len)
 
 /* ---- What is written down ---- */
 
-/* All options but ours, NOPs, and times. */
-static void write_options(const uint8_t *p, uint32_t len, bool from_host)
+/* All options but NOPs, times, and ours where the module may add them and take them out. */
+static void write_options(const uint8_t *p, uint32_t len, bool from_host, bool agreed)
 {
 	uint32_t at = 0;
 
@@ -36,7 +36,7 @@ static void write_options(const uint8_t *p, uint32_t len, bool from_host)
 		}
 		if (p[at] == 8 && n == 10)	/* the other time is the host's */
 			printf(" 8:%08x", get32(p + at + (from_host ? 6 : 2)));
-		else if (p[at] != 1 && p[at] != 253 && p[at] != 254)
+		else if (p[at] != 1 && !(agreed && (p[at] == 253 || p[at] == 254)))
 			printf(" %u:%08x", p[at], hash(p + at, n));
 		at += n;
 	}
@@ -147,15 +147,16 @@ void write_tcp(struct maker *m, uint8_t version, const uint8_t *saddr,
 		printf(" ack %u", get32(th + 8));
 	} else {
 		/* Its ACK number follows the host's first one, which is random. */
+		bool has_ack = get32(th + 8);
+
 		flow = find_flow(m, version, daddr, saddr,
 				 (uint8_t[]){ th[2], th[3], th[0], th[1] });
-		if (!get32(th + 8))
-			flow = NULL;
-		printf(" seq %u ack %s%u", get32(th + 4), flow ? "+" : "",
-		       relative(m, get32(th + 8), flow ? flow->isn : 0));
+		printf(" seq %u ack %s%u", get32(th + 4), flow && has_ack ? "+" : "",
+		       relative(m, get32(th + 8), flow && has_ack ? flow->isn : 0));
 	}
 	printf(" win %u", get16(th + 14));
-	write_options(th + 20, hlen - 20, from_host);
+	/* SYN-ACKs to strangers have them, and what is left of an earlier round. */
+	write_options(th + 20, hlen - 20, from_host, flow ? flow->agreed : from_host);
 	printf(" data %u %08x", len - hlen, hash(th + hlen, len - hlen));
 	write_sum(tcp_sum(saddr, daddr, n, th, len), get16(th + 16),
 		  fold((uint64_t)sum16(saddr, n) + sum16(daddr, n) + 6 + len));
