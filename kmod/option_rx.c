@@ -127,12 +127,22 @@ static bool hpcc_arrival_parse(struct hpcc_arrival *in)
 
 static bool hpcc_arrival_intact(const struct hpcc_arrival *in)
 {
+	u8 ip_summed = in->skb->ip_summed;
+	bool intact;
+
 	/* Checked, or never computed: nf_checksum() would say so, too. */
-	if (in->skb->ip_summed == CHECKSUM_PARTIAL ||
-	    in->skb->ip_summed == CHECKSUM_UNNECESSARY)
+	if (ip_summed == CHECKSUM_PARTIAL || ip_summed == CHECKSUM_UNNECESSARY)
 		return true;
-	return !nf_checksum(in->skb, NF_INET_LOCAL_IN, in->thoff, IPPROTO_TCP,
-			    in->state->pf);
+	intact = !nf_checksum(in->skb, NF_INET_LOCAL_IN, in->thoff, IPPROTO_TCP,
+			      in->state->pf);
+	/* nf_checksum() has noted that nobody need check again. Those who walk
+	 * extension headers may arrive at a checksum that is not TCP's, and check it
+	 * by the sum of the whole packet.
+	 */
+	if (ip_summed == CHECKSUM_COMPLETE && in->state->pf == NFPROTO_IPV6 &&
+	    in->thoff != sizeof(struct ipv6hdr))
+		in->skb->ip_summed = CHECKSUM_COMPLETE;
+	return intact;
 }
 
 static void hpcc_arrival_tuple(const struct hpcc_arrival *in,

@@ -129,7 +129,7 @@ static uint32_t hidden(struct rng *rng, uint8_t *p, const struct flow *flow, uin
 		put16(p + 4, len);
 		at = 6;
 	} else if (proto == ICMP6) {
-		put16(p, 128 << 8);
+		put32(p, 128U << 24);
 		at = 2;
 	} else {
 		p[12] = 0x50;
@@ -137,6 +137,8 @@ static uint32_t hidden(struct rng *rng, uint8_t *p, const struct flow *flow, uin
 		p[14] = 1;
 	}
 	put16(p + at, ~fold(pseudo(flow, proto, len) + sum16(p, len)));
+	if (percent(rng, 30))
+		put16(p + at, get16(p + at) ^ 0x5555);
 	return len;
 }
 

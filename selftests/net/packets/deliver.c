@@ -2,8 +2,13 @@
 /*
  * Packets to the sockets of this namespace, by a TUN device, and a transcript of what
  * they get and what the host answers. Two hosts that take packets alike write the
- * same, so what is random or a time is left out, and numbers are relative. Our options
- * are left out, too: a host with the modules may add them and take them out.
+ * same, so what is random or a time is left out. Our options are left out, too: a host
+ * with the modules may add them and take them out.
+ *
+ * Where time is virtual, both hosts choose the same first sequence numbers: the kernel
+ * adds the time of day to a hash of addresses and ports, whose key it keeps until it is
+ * booted again, and this program sets the clock before each packet. Elsewhere numbers
+ * in the transcript are relative to the first ones.
  *
  * A line of the transcript:
  *	b N		batch N begins
@@ -38,6 +43,14 @@
 /* Where both of its hosts meet timers alike: a period of the timer wheel. */
 #define PERIOD_NS	655360000000LL
 
+/* The time of day at which both of its hosts begin. */
+#define MORNING_S	2000000000
+/* First sequence numbers count such steps of the clock. */
+#define ISN_STEP_NS	64
+
+/* Below the first window, so that it cannot grow. */
+#define WINDOW_CLAMP	60000
+
 struct sock {
 	char name[16];
 	int fd;
@@ -54,6 +67,8 @@ static uint8_t buf[1 << 17];
 static struct frame frame;
 static uint64_t batch;
 static int64_t clock_ns;	/* when the next batch begins */
+static int64_t start_ns;
+
 /* ---- The wire ---- */
 
 static void drain(struct maker *m)
@@ -66,11 +81,23 @@ static void drain(struct maker *m)
 		;
 }
 
+/* How often the clock was read before, which takes a nanosecond, is then no difference. */
+static void set_time_of_day(void)
+{
+	int64_t ns = (clock_ns - start_ns) / ISN_STEP_NS * ISN_STEP_NS;
+	struct timespec now = { MORNING_S + ns / 1000000000, ns % 1000000000 };
+
+	if (clock_ns && clock_settime(CLOCK_REALTIME, &now))
+		die("clock_settime");
+}
+
 static void put(struct frame *f, bool show)
 {
-	/* It refuses some. */
-	ssize_t done = write(tun, f, sizeof(f->vnet) + f->len);
+	ssize_t done;
 
+	set_time_of_day();
+	/* It refuses some. */
+	done = write(tun, f, sizeof(f->vnet) + f->len);
 	if (!show)
 		return;
 	printf("# %s %u flags %u gso %u/%u hdr %u start %u+%u ", done < 0 ? "refused" : "frame",
@@ -237,6 +264,28 @@ static void say(struct maker *m, struct flow *flow, uint8_t flags, bool ours)
 	drain(m);
 }
 
+/* Two things that need not be the same on both hosts, and differ for no fault of theirs. TCP
+ * timestamps: an even number, as an odd one asks for microseconds; repair ends
+ * SO_REUSEADDR. And the window that is offered, where it follows from how much memory
+ * segments take: here it does not, as the receive buffer has room for all of a batch.
+ */
+static void make_alike(int fd, struct flow *flow)
+{
+	int on = TCP_REPAIR_ON, off = TCP_REPAIR_OFF_NO_WP, value = flow->irs + 1000000, one = 1;
+	int clamp = WINDOW_CLAMP;
+
+	if (setsockopt(fd, IPPROTO_TCP, TCP_WINDOW_CLAMP, &clamp, sizeof(clamp)))
+		die("TCP_WINDOW_CLAMP");
+	if (!flow->has_ts)
+		return;
+	if (setsockopt(fd, IPPROTO_TCP, TCP_REPAIR, &on, sizeof(on)) ||
+	    setsockopt(fd, IPPROTO_TCP, TCP_TIMESTAMP, &value, sizeof(value)) ||
+	    setsockopt(fd, IPPROTO_TCP, TCP_REPAIR, &off, sizeof(off)) ||
+	    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one)))
+		die("TCP_TIMESTAMP");
+	put32(flow->ts + 6, value);
+}
+
 static int passive(struct maker *m, struct flow *flow, int listener, bool ours)
 {
 	int fd;
@@ -249,6 +298,7 @@ static int passive(struct maker *m, struct flow *flow, int listener, bool ours)
 	fd = accept4(listener, NULL, NULL, SOCK_NONBLOCK);
 	if (fd < 0)
 		die("accept");
+	make_alike(fd, flow);
 	return fd;
 }
 
@@ -262,6 +312,7 @@ static int active(struct maker *m, struct flow *flow, const char *cc)
 	bind_to(fd, flow->version, flow->daddr, flow->dport);
 	memcpy(&in.sin_addr, flow->saddr, 4);
 	memcpy(&in6.sin6_addr, flow->saddr, 16);
+	set_time_of_day();
 	if (flow->version == 4)
 		connect(fd, (void *)&in, sizeof(in));
 	else
@@ -272,6 +323,7 @@ static int active(struct maker *m, struct flow *flow, const char *cc)
 	flow->known = true;
 	flow->seq = flow->irs;
 	say(m, flow, TCP_SYN | TCP_ACK, true);
+	make_alike(fd, flow);
 	return fd;
 }
 
@@ -301,6 +353,7 @@ static void set_flow(struct flow *flow, uint32_t kind, uint8_t version, uint32_t
 	flow->sport = protocols[kind] << 8 | (32 + (round * KINDS + kind) % 64);
 	flow->dport = kind == 3 ? PORT_OTHER : kind == 4 ? 0x1e50 + round % 64 : PORT_HPCC;
 	flow->has_ts = kind != 1;
+	flow->agreed = kind != 2 && kind != 3;
 	flow->tsval = 1000;
 	flow->seq = 0x10000000 * (kind + 1);
 	flow->irs = flow->seq;
@@ -444,7 +497,7 @@ static void run_batch(struct maker *m, const struct options *o, uint32_t count)
 	read_socks(m);
 }
 
-static void start_clock(const struct options *o)
+static void start_clock(struct maker *m, const struct options *o)
 {
 	struct timespec now;
 
@@ -452,6 +505,8 @@ static void start_clock(const struct options *o)
 	clock_gettime(CLOCK_MONOTONIC, &now);
 	if (o->settle_ms >= 100)
 		clock_ns = ((now.tv_sec + 20) * 1000000000LL / PERIOD_NS + 1) * PERIOD_NS + 5500000;
+	start_ns = clock_ns;
+	m->same_isns = clock_ns;
 }
 
 int deliver_main(struct maker *m, const struct options *o)
@@ -465,7 +520,7 @@ int deliver_main(struct maker *m, const struct options *o)
 		die("--tun FD,FD");
 	m->quiet = true;
 	tun = tuns[0];
-	start_clock(o);
+	start_clock(m, o);
 	settle(m, o);
 	while (done < o->count) {
 		if (batch % ROUND_BATCHES == 0) {

@@ -85,6 +85,7 @@ struct flow {
 	bool known;
 	/* What aim.c sends. */
 	bool has_ts;
+	bool agreed;		/* upon our options */
 	uint32_t isn;		/* the other end's first number */
 	uint32_t irs;		/* ours */
 	uint32_t tsval;
@@ -107,6 +108,7 @@ struct maker {
 	struct frame parts[8];	/* fragments that wait to be taken */
 	uint32_t nr_parts;
 	bool aimed_parts;	/* of aim.c: without an Ethernet header */
+	bool same_isns;		/* another host chooses the same first numbers */
 };
 
 void make_frame(struct maker *m, struct frame *f);

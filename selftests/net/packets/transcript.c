@@ -22,8 +22,8 @@ uint32_t hash(const uint8_t *p, uint32_t len)
 
 /* ---- What is written down ---- */
 
-/* All options but ours, NOPs, and times. */
-static void write_options(const uint8_t *p, uint32_t len, bool from_host)
+/* All options but NOPs, times, and ours where the module may add them and take them out. */
+static void write_options(const uint8_t *p, uint32_t len, bool from_host, bool agreed)
 {
 	uint32_t at = 0;
 
@@ -36,7 +36,7 @@ static void write_options(const uint8_t *p, uint32_t len, bool from_host)
 		}
 		if (p[at] == 8 && n == 10)	/* the other time is the host's */
 			printf(" 8:%08x", get32(p + at + (from_host ? 6 : 2)));
-		else if (p[at] != 1 && p[at] != 253 && p[at] != 254)
+		else if (p[at] != 1 && !(agreed && (p[at] == 253 || p[at] == 254)))
 			printf(" %u:%08x", p[at], hash(p + at, n));
 		at += n;
 	}
@@ -87,7 +87,14 @@ static void learn(struct flow *flow, const uint8_t *th, uint32_t len)
 	}
 }
 
-static void write_number(const struct flow *flow, uint8_t version, const uint8_t *th)
+/* A number of the host's, as one that does not depend on the first one. */
+static uint32_t relative(const struct maker *m, uint32_t number, uint32_t isn)
+{
+	return m->same_isns ? number : number - isn;
+}
+
+static void write_number(const struct maker *m, const struct flow *flow, uint8_t version,
+			 const uint8_t *th)
 {
 	uint32_t *isn = &isns[version == 6][get16(th + 2)];
 	uint32_t seq = get32(th + 4);
@@ -95,10 +102,11 @@ static void write_number(const struct flow *flow, uint8_t version, const uint8_t
 	/* Of a connection of an earlier round, too. */
 	if (th[13] & TCP_SYN)
 		*isn = seq;
+	/* The number of a RST alone is the ACK number of what it answers. */
 	if (flow)
-		printf(" seq +%u", seq - flow->isn);
-	else if (seq - *isn < 1 << 20)
-		printf(" seq isn+%u", seq - *isn);
+		printf(" seq +%u", relative(m, seq, flow->isn));
+	else if (th[13] != TCP_RST && seq - *isn < 1 << 20)
+		printf(" seq isn+%u", relative(m, seq, *isn));
 	else
 		printf(" seq %u", seq);
 }
@@ -109,13 +117,22 @@ static uint32_t tcp_sum(const uint8_t *saddr, const uint8_t *daddr, uint32_t n,
 	return fold((uint64_t)sum16(saddr, n) + sum16(daddr, n) + 6 + len + sum16(th, len));
 }
 
+/* A checksum that is right; left to a device that has not computed it; what may be either,
+ * as the rest of one segment of 65,536 adds up to that; or wrong.
+ */
+static void write_sum(uint32_t sum, uint32_t check, uint32_t pseudo)
+{
+	bool right = sum % 0xffff == 0, partial = check % 0xffff == pseudo % 0xffff;
+
+	printf("%s", right && partial ? " either" : right ? "" : partial ? " partial" : " bad");
+}
+
 /* A segment: what the host sends, or what a raw socket gets. */
 void write_tcp(struct maker *m, uint8_t version, const uint8_t *saddr,
 	       const uint8_t *daddr, const uint8_t *th, uint32_t len, bool from_host)
 {
 	uint32_t n = version == 4 ? 4 : 16, hlen = len > 12 ? (th[12] >> 4) * 4 : 0;
 	struct flow *flow;
-	uint32_t sum;
 
 	if (hlen < 20 || hlen > len) {
 		printf(" short %u %08x\n", len, hash(th, len));
@@ -126,26 +143,23 @@ void write_tcp(struct maker *m, uint8_t version, const uint8_t *saddr,
 		flow = find_flow(m, version, saddr, daddr, th);
 		if (flow)
 			learn(flow, th, len);
-		write_number(flow, version, th);
+		write_number(m, flow, version, th);
 		printf(" ack %u", get32(th + 8));
 	} else {
 		/* Its ACK number follows the host's first one, which is random. */
+		bool has_ack = get32(th + 8);
+
 		flow = find_flow(m, version, daddr, saddr,
 				 (uint8_t[]){ th[2], th[3], th[0], th[1] });
-		if (!get32(th + 8))
-			flow = NULL;
-		printf(" seq %u ack %s%u", get32(th + 4), flow ? "+" : "",
-		       get32(th + 8) - (flow ? flow->isn : 0));
+		printf(" seq %u ack %s%u", get32(th + 4), flow && has_ack ? "+" : "",
+		       relative(m, get32(th + 8), flow && has_ack ? flow->isn : 0));
 	}
 	printf(" win %u", get16(th + 14));
-	write_options(th + 20, hlen - 20, from_host);
-	sum = tcp_sum(saddr, daddr, n, th, len);
+	/* SYN-ACKs to strangers have them, and what is left of an earlier round. */
+	write_options(th + 20, hlen - 20, from_host, flow ? flow->agreed : from_host);
 	printf(" data %u %08x", len - hlen, hash(th + hlen, len - hlen));
-	/* Computed, or left to a device that has not done it. */
-	if (sum % 0xffff)
-		printf(get16(th + 16) % 0xffff ==
-		       fold((uint64_t)sum16(saddr, n) + sum16(daddr, n) + 6 + len) % 0xffff ?
-		       " partial" : " bad");
+	write_sum(tcp_sum(saddr, daddr, n, th, len), get16(th + 16),
+		  fold((uint64_t)sum16(saddr, n) + sum16(daddr, n) + 6 + len));
 	printf("\n");
 }
 
