@@ -248,6 +248,12 @@ static inline u32 hpcc_irs(const struct tcp_sock *tp)
 	return tp->rcv_nxt - 1 - (u32)tp->bytes_received;
 }
 
+/* ---- Listeners (listener.c) --------------------------------------------------- */
+
+u32 hpcc_route_cc(struct net *net, u8 family, const struct hpcc_tuple *tuple,
+		  int oif, u32 mark);
+bool hpcc_child_runs_hpcc(const struct sock *listener, u32 route_key);
+
 /* ---- Flows (flow.c) ------------------------------------------------------------ */
 
 /**
