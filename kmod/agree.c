@@ -41,12 +41,14 @@
  * struct hpcc_note - one handshake
  * @key: keyed hash of connection and IRS; 0: free
  * @stamp: low half of jiffies when it was written
+ * @past: as for hpcc_agree_done()
  * @done: both ends carried the option; else only the peer's SYN did
  */
 struct hpcc_note {
 	u64	key;
 	u32	stamp;
-	bool	done;
+	u32	past : 31;
+	u32	done : 1;
 };
 
 /**
@@ -143,7 +145,7 @@ static struct hpcc_note *hpcc_note_find(const struct hpcc_note_ref *ref)
 }
 
 /* Write the note in its own place, a free one, or that of the oldest. */
-static void hpcc_note_write(const struct hpcc_note_ref *ref, bool done)
+static void hpcc_note_write(const struct hpcc_note_ref *ref, bool done, u32 past)
 {
 	/* Of notes of one jiffy, whichever the key says. */
 	struct hpcc_note *place = &ref->way[ref->key >> 8 & (HPCC_AGREE_WAYS - 1)];
@@ -164,6 +166,7 @@ static void hpcc_note_write(const struct hpcc_note_ref *ref, bool done)
 	*place = (struct hpcc_note) {
 		.key = ref->key,
 		.stamp = (u32)jiffies,
+		.past = past,
 		.done = done,
 	};
 }
@@ -187,7 +190,7 @@ void hpcc_agree_offer(const struct net *net, const struct hpcc_tuple *tuple,
 		return;
 	spin_lock_bh(ref.lock);
 	if (!hpcc_note_find(&ref))
-		hpcc_note_write(&ref, false);
+		hpcc_note_write(&ref, false, 0);
 	spin_unlock_bh(ref.lock);
 }
 
@@ -219,19 +222,21 @@ bool hpcc_agree_offered(const struct net *net, const struct hpcc_tuple *tuple,
  * @net: network namespace
  * @tuple: the connection
  * @irs: the peer's initial sequence number
+ * @past: 0 for a new connection; for one that has run hpcc, 1 + the round trips of
+ *	classic that its last fallback took
  * @alloc: make the table if there is none; only the hooks may ask for that
  *
  * Context: any.
  */
 void hpcc_agree_done(const struct net *net, const struct hpcc_tuple *tuple,
-		     u32 irs, bool alloc)
+		     u32 irs, u32 past, bool alloc)
 {
 	struct hpcc_note_ref ref;
 
 	rcu_read_lock();
 	if (hpcc_note_ref(hpcc_pernet(net), tuple, irs, alloc, &ref)) {
 		spin_lock_bh(ref.lock);
-		hpcc_note_write(&ref, true);
+		hpcc_note_write(&ref, true, past);
 		spin_unlock_bh(ref.lock);
 	}
 	rcu_read_unlock();
@@ -242,11 +247,12 @@ void hpcc_agree_done(const struct net *net, const struct hpcc_tuple *tuple,
  * @net: network namespace
  * @tuple: the connection
  * @irs: the peer's initial sequence number
+ * @past: what hpcc_agree_done() was told, if it agreed; NULL: not asked for
  *
  * Context: any.
  */
 bool hpcc_agree_take(const struct net *net, const struct hpcc_tuple *tuple,
-		     u32 irs)
+		     u32 irs, u32 *past)
 {
 	struct hpcc_note_ref ref;
 	struct hpcc_note *note;
@@ -258,6 +264,8 @@ bool hpcc_agree_take(const struct net *net, const struct hpcc_tuple *tuple,
 		note = hpcc_note_find(&ref);
 		if (note) {
 			agreed = note->done;
+			if (past)
+				*past = note->past;
 			note->key = 0;
 		}
 		spin_unlock_bh(ref.lock);

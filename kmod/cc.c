@@ -397,6 +397,24 @@ static u32 hpcc_sndbuf_expand(struct sock *sk)
 	return 3;
 }
 
+/* setsockopt() came back to hpcc: begin with the window that there is. Who has fallen
+ * back runs classic for as long as the last time.
+ */
+static void hpcc_begin_again(struct sock *sk, struct hpcc_flow *flow, u32 hold)
+{
+	const struct tcp_sock *tp = tcp_sk(sk);
+
+	hpcc_algo_restart(&flow->algo, &flow->params,
+			  (u64)tcp_snd_cwnd(tp) * tp->mss_cache << 16);
+	if (!hold) {
+		hpcc_take_over(sk, flow);
+		return;
+	}
+	flow->fallback.hold = hold;
+	flow->classic_seq = tp->snd_nxt;
+	WRITE_ONCE(inet_csk(sk)->icsk_ca_ops, &hpcc_classic_ops);
+}
+
 /* Start with W = W_init where both ends agreed (draft section 5: flows start
  * at line rate), else classic.
  */
@@ -406,17 +424,18 @@ static void hpcc_init(struct sock *sk)
 	struct hpcc_ca *ca = inet_csk_ca(sk);
 	struct hpcc_tuple tuple;
 	struct hpcc_flow *flow;
+	u32 past;
 
 	ca->flow = NULL;
 	hpcc_tuple_of_sock(sk, &tuple);
-	if (!hpcc_agree_take(net, &tuple, hpcc_irs(tcp_sk(sk)))) {
+	if (!hpcc_agree_take(net, &tuple, hpcc_irs(tcp_sk(sk)), &past)) {
 		hpcc_run_classic(sk, HPCC_C_NOT_AGREED);
 		return;
 	}
 	flow = hpcc_flow_create(sk);
 	if (!flow) {
 		/* setsockopt() may find memory later. */
-		hpcc_agree_done(net, &tuple, hpcc_irs(tcp_sk(sk)), false);
+		hpcc_agree_done(net, &tuple, hpcc_irs(tcp_sk(sk)), past, false);
 		hpcc_run_classic(sk, HPCC_C_NO_MEMORY);
 		return;
 	}
@@ -424,13 +443,16 @@ static void hpcc_init(struct sock *sk)
 	hpcc_algo_init(&flow->algo, &flow->params);
 	hpcc_watch_loss(tcp_sk(sk), flow);
 	hpcc_reserve(sk, flow, hpcc_room(flow));
-	hpcc_take_over(sk, flow);
+	if (past)
+		hpcc_begin_again(sk, flow, past - 1);
+	else
+		hpcc_take_over(sk, flow);
 	ca->flow = flow;
 	hpcc_count(net, HPCC_C_AGREED);
 }
 
 /* setsockopt(TCP_CONGESTION) may come back later: leave a note that the
- * connection did agree.
+ * connection did agree, and how it fared.
  */
 static void hpcc_release(struct sock *sk)
 {
@@ -449,7 +471,7 @@ static void hpcc_release(struct sock *sk)
 				   TCPF_FIN_WAIT1 | TCPF_FIN_WAIT2)) {
 		hpcc_tuple_of_sock(sk, &tuple);
 		hpcc_agree_done(sock_net(sk), &tuple, hpcc_irs(tcp_sk(sk)),
-				false);
+				1 + flow->fallback.hold, false);
 	}
 	hpcc_flow_destroy(flow);
 }

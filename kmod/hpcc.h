@@ -232,9 +232,9 @@ void hpcc_agree_offer(const struct net *net, const struct hpcc_tuple *tuple,
 bool hpcc_agree_offered(const struct net *net, const struct hpcc_tuple *tuple,
 			u32 irs);
 void hpcc_agree_done(const struct net *net, const struct hpcc_tuple *tuple,
-		     u32 irs, bool alloc);
+		     u32 irs, u32 past, bool alloc);
 bool hpcc_agree_take(const struct net *net, const struct hpcc_tuple *tuple,
-		     u32 irs);
+		     u32 irs, u32 *past);
 void hpcc_tuple_of_sock(const struct sock *sk, struct hpcc_tuple *tuple);
 
 /**

@@ -227,10 +227,10 @@ static noinline void hpcc_syn_in(const struct hpcc_arrival *in)
 	if (!in->th->ack && caps >= 0)
 		hpcc_agree_offer(net, &tuple, irs);
 	else if (!in->th->ack && hpcc_arrival_intact(in))
-		hpcc_agree_take(net, &tuple, irs);
+		hpcc_agree_take(net, &tuple, irs, NULL);
 	else if (caps >= 0 && hpcc_synack_ok(in) &&
-		 hpcc_agree_take(net, &tuple, ntohl(in->th->ack_seq) - 1))
-		hpcc_agree_done(net, &tuple, irs, true);
+		 hpcc_agree_take(net, &tuple, ntohl(in->th->ack_seq) - 1, NULL))
+		hpcc_agree_done(net, &tuple, irs, 0, true);
 	else if (in->th->ack && caps >= 0)
 		hpcc_count(net, HPCC_C_WINDOW_IGNORED);
 }

@@ -308,9 +308,9 @@ static void hpcc_syn_out(struct hpcc_segment *seg, struct sock *sk)
 	if (hpcc_peek(inet_csk(sk)->icsk_retransmits) < HPCC_SYN_TRIES &&
 	    seg->skb->len == seg->thoff + seg->thlen &&
 	    hpcc_syn_write(seg, net, sk))
-		hpcc_agree_done(net, &tuple, isn, true);
+		hpcc_agree_done(net, &tuple, isn, 0, true);
 	else
-		hpcc_agree_take(net, &tuple, isn);
+		hpcc_agree_take(net, &tuple, isn, NULL);
 }
 
 /* The congestion control that the route of a SYN-ACK names. One that a VRF device's
@@ -346,7 +346,7 @@ static void hpcc_synack_out(struct hpcc_segment *seg, struct sock *sk)
 	    hpcc_child_runs_hpcc(READ_ONCE(req->rsk_listener),
 				 hpcc_synack_route_cc(seg, req, &tuple)) &&
 	    hpcc_syn_write(seg, net, sk))
-		hpcc_agree_done(net, &tuple, irs, false);
+		hpcc_agree_done(net, &tuple, irs, 0, false);
 }
 
 /* ---- Segments of a connection that agreed -------------------------------------- */
