@@ -21,6 +21,7 @@
 #include <linux/rhashtable-types.h>
 #include <linux/spinlock.h>
 #include <linux/tcp.h>
+#include <linux/xarray.h>
 #include <net/net_namespace.h>
 #include <net/netns/generic.h>
 #include <net/tcp.h>
@@ -129,6 +130,7 @@ struct hpcc_sysctls {
  * @sysctls: parameters
  * @knobs: their registration
  * @counters: counters, indexed by enum hpcc_counter
+ * @flows: connections that agreed, by number
  * @agreements: notes about handshakes, NULL before the first; RCU (agree.c)
  * @retired_agreements: what @agreements was, while the namespace goes
  */
@@ -136,6 +138,7 @@ struct hpcc_net {
 	struct hpcc_sysctls sysctls;
 	struct hpcc_knobs knobs;
 	struct hpcc_counters counters;
+	struct xarray flows;
 	struct hpcc_agreements __rcu *agreements;
 	struct hpcc_agreements *retired_agreements;
 };
@@ -305,7 +308,7 @@ struct hpcc_base {
  * @node: in the hash table
  * @rcu: frees the flow
  * @sk: the socket, for look-up by address only; constant
- * @net: its network namespace, for comparison only; constant
+ * @id: its number in its network namespace; constant
  * @kind: TCP option kind; constant
  * @slots: records FORWARD asks for; constant
  * @reserved: bytes of MSS kept free for options
@@ -360,7 +363,7 @@ struct hpcc_flow {
 	struct rhash_head node;
 	struct rcu_head rcu;
 	const struct sock *sk;
-	const struct net *net;
+	u32 id;
 	u8 kind;
 	u8 slots;
 
@@ -414,9 +417,7 @@ void hpcc_flow_exit(void);
 struct hpcc_flow *hpcc_flow_create(struct sock *sk);
 void hpcc_flow_destroy(struct hpcc_flow *flow);
 struct hpcc_flow *hpcc_flow_find(const struct sock *sk);
-int hpcc_flow_each(const struct net *net,
-		   void (*fn)(const struct sock *sk, struct hpcc_flow *flow,
-			      void *arg), void *arg);
+struct hpcc_flow *hpcc_flow_from(const struct net *net, unsigned long *id);
 
 /* ---- W and R (window.c) ----------------------------------------------------- */
 

@@ -53,6 +53,8 @@ static int __net_init hpcc_net_init(struct net *net)
 	struct hpcc_net *hn = hpcc_pernet(net);
 	int err;
 
+	xa_init_flags(&hn->flows, XA_FLAGS_ALLOC | XA_FLAGS_LOCK_BH |
+				  XA_FLAGS_ACCOUNT);
 	err = hpcc_counters_init(&hn->counters);
 	if (err)
 		return err;
