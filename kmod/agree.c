@@ -17,11 +17,12 @@
  *	- a later connection between the same ports inherits nothing;
  *	- connections with the same addresses in two VRFs do not meet.
  *
- * Each network namespace has a table of its own, of a fixed size, which the first
- * SYN with our option allocates. A full set of the table forgets its oldest note:
- * a flood of SYNs, from some 1,000 within a handshake's time on, may cost connections
- * of this namespace their telemetry, as it costs them TCP options where it makes
- * TCP send SYN cookies; it costs no memory.
+ * Each network namespace has a table of its own, of a fixed size, which is made for
+ * the first SYN with our option that leaves, or comes for a listener whose child would
+ * run hpcc. A full set of the table forgets its oldest note: a flood of SYNs, from
+ * some 1,000 within a handshake's time on, may cost connections of this namespace
+ * their telemetry, as it costs them TCP options where it makes TCP send SYN
+ * cookies; it costs no memory.
  */
 #include <linux/siphash.h>
 #include <linux/slab.h>
@@ -29,7 +30,7 @@
 #include "hpcc.h"
 
 /* 64 KB with the locks, 4,000 notes: as many as TCP's own queue of SYNs has by
- * default (somaxconn).
+ * default (somaxconn). A set is a cache line, and so has each lock one of its own.
  */
 #define HPCC_AGREE_SETS		1000
 #define HPCC_AGREE_WAYS		4
@@ -51,13 +52,18 @@ struct hpcc_note {
 	u32	done : 1;
 };
 
+/* A lock in a cache line of its own. */
+struct hpcc_agree_lock {
+	spinlock_t lock;	/* covers some sets */
+} ____cacheline_aligned_in_smp;
+
 /**
  * struct hpcc_agreements - the notes of a network namespace
- * @lock: each covers every HPCC_AGREE_LOCKS-th set
+ * @locks: each covers every HPCC_AGREE_LOCKS-th set
  * @set: notes
  */
 struct hpcc_agreements {
-	spinlock_t		lock[HPCC_AGREE_LOCKS];	/* covers @set */
+	struct hpcc_agree_lock	locks[HPCC_AGREE_LOCKS];
 	struct hpcc_note	set[HPCC_AGREE_SETS][HPCC_AGREE_WAYS];
 };
 
@@ -85,6 +91,9 @@ static u64 hpcc_note_key(const struct hpcc_tuple *t, u32 irs)
 		.irs = irs,
 	};
 
+	/* No padding: what it is would be a part of the key. */
+	static_assert(sizeof(in) == 2 * sizeof(struct in6_addr) +
+				    2 * sizeof(__be16) + sizeof(u32));
 	return siphash(&in, sizeof(in), &hpcc_notes_key) | 1;
 }
 
@@ -98,7 +107,7 @@ static struct hpcc_agreements *hpcc_agree_alloc(struct hpcc_net *hn)
 	if (!new)
 		return NULL;
 	for (i = 0; i < HPCC_AGREE_LOCKS; i++)
-		spin_lock_init(&new->lock[i]);
+		spin_lock_init(&new->locks[i].lock);
 	old = unrcu_pointer(cmpxchg(&hn->agreements, NULL, RCU_INITIALIZER(new)));
 	if (old)
 		kfree(new);
@@ -119,7 +128,7 @@ static bool hpcc_note_ref(struct hpcc_net *hn, const struct hpcc_tuple *tuple,
 	ref->key = hpcc_note_key(tuple, irs);
 	set = reciprocal_scale(ref->key >> 32, HPCC_AGREE_SETS);
 	ref->way = table->set[set];
-	ref->lock = &table->lock[set % HPCC_AGREE_LOCKS];
+	ref->lock = &table->locks[set % HPCC_AGREE_LOCKS].lock;
 	return true;
 }
 

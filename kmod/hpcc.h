@@ -229,6 +229,15 @@ struct hpcc_tuple {
 	__be16 rport;
 };
 
+/**
+ * hpcc_agree_ready() - whether a network namespace has a table for notes
+ * @net: the namespace
+ */
+static inline bool hpcc_agree_ready(const struct net *net)
+{
+	return rcu_access_pointer(hpcc_pernet(net)->agreements);
+}
+
 void hpcc_agree_init(void);
 void hpcc_agree_offer(const struct net *net, const struct hpcc_tuple *tuple,
 		      u32 irs);
@@ -256,6 +265,9 @@ static inline u32 hpcc_irs(const struct tcp_sock *tp)
 u32 hpcc_route_cc(struct net *net, u8 family, const struct hpcc_tuple *tuple,
 		  int oif, u32 mark);
 bool hpcc_child_runs_hpcc(const struct sock *listener, u32 route_key);
+bool hpcc_syn_welcome(struct sk_buff *skb,
+		      const struct nf_hook_state *state,
+		      const struct tcphdr *th, const struct hpcc_tuple *tuple);
 
 /* ---- Flows (flow.c) ------------------------------------------------------------ */
 

@@ -3,6 +3,7 @@
  * What a listener's child will run, before there is a child.
  */
 #include <net/ip6_route.h>
+#include <net/l3mdev.h>
 #include <net/route.h>
 #include <net/tcp.h>
 
@@ -93,4 +94,32 @@ bool hpcc_child_runs_hpcc(const struct sock *listener, u32 route_key)
 		return hpcc_is_ours(listener);
 	return rcu_access_pointer(sock_net(listener)->ipv4.tcp_congestion_control) ==
 	       &hpcc_ops;
+}
+
+/**
+ * hpcc_syn_welcome() - whether a SYN at LOCAL_IN may begin a connection with hpcc
+ * @skb: packet
+ * @state: where the hook is
+ * @th: its TCP header
+ * @tuple: the connection
+ *
+ * Context: RCU read side.
+ */
+bool hpcc_syn_welcome(struct sk_buff *skb,
+		      const struct nf_hook_state *state,
+		      const struct tcphdr *th, const struct hpcc_tuple *tuple)
+{
+	const struct sock *listener = skb->sk;
+	u32 route_key;
+	int oif;
+
+	if (!listener || READ_ONCE(listener->sk_state) != TCP_LISTEN)
+		listener = hpcc_lookup_listener(state->net, state->pf, skb, th);
+	if (!listener)
+		return false;
+	oif = READ_ONCE(listener->sk_bound_dev_if) ?:
+	      l3mdev_master_ifindex_rcu(skb->dev);
+	route_key = hpcc_route_cc(state->net, state->pf, tuple, oif,
+				  inet_request_mark(listener, skb));
+	return hpcc_child_runs_hpcc(listener, route_key);
 }
