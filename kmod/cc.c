@@ -165,23 +165,12 @@ static void hpcc_run_classic(struct sock *sk, enum hpcc_counter why)
 	hpcc_count(sock_net(sk), why);
 }
 
-/* Reno does not pace, and lets the route say how much leaves at once. */
 static void hpcc_take_over(struct sock *sk, struct hpcc_flow *flow)
 {
-	flow->paced |= cmpxchg(&sk->sk_pacing_status, SK_PACING_NONE,
-			       SK_PACING_NEEDED) == SK_PACING_NONE;
+	hpcc_pacing_begin(sk, &flow->burst);
 	tcp_snd_cwnd_set(tcp_sk(sk), hpcc_cwnd(sk, flow));
 	hpcc_cap_bursts(sk, &flow->burst, tcp_snd_cwnd(tcp_sk(sk)));
 	hpcc_set_rate(sk, flow);
-}
-
-static void hpcc_hand_over(struct sock *sk, struct hpcc_flow *flow)
-{
-	hpcc_burst_release(sk, &flow->burst);
-	/* SO_MAX_PACING_RATE needs it as well. */
-	if (flow->paced && READ_ONCE(sk->sk_max_pacing_rate) == ~0UL)
-		cmpxchg(&sk->sk_pacing_status, SK_PACING_NEEDED, SK_PACING_NONE);
-	flow->paced = false;
 }
 
 static void hpcc_to_classic(struct sock *sk, struct hpcc_flow *flow,
@@ -196,7 +185,7 @@ static void hpcc_to_classic(struct sock *sk, struct hpcc_flow *flow,
 	hpcc_algo_forget(&flow->algo);
 	hpcc_fallback_leave(&flow->fallback, least, hpcc_lost(tp));
 	flow->classic_seq = tp->snd_nxt;
-	hpcc_hand_over(sk, flow);
+	hpcc_hand_over(sk, &flow->burst);
 	hpcc_run_classic(sk, why);
 }
 
@@ -466,7 +455,7 @@ static void hpcc_release(struct sock *sk)
 	/* setsockopt() may have taken the room back since the last ACK. */
 	hpcc_reserve_again(sk, flow);
 	hpcc_reserve(sk, flow, 0);
-	hpcc_hand_over(sk, flow);
+	hpcc_hand_over(sk, &flow->burst);
 	if ((1 << sk->sk_state) & (TCPF_ESTABLISHED | TCPF_CLOSE_WAIT |
 				   TCPF_FIN_WAIT1 | TCPF_FIN_WAIT2)) {
 		hpcc_tuple_of_sock(sk, &tuple);

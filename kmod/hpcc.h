@@ -343,7 +343,6 @@ struct hpcc_base {
  * @silent_since_us: tcp_mstamp of the first of them
  * @doubt: there was telemetry in that time, all of it ignored or the same again
  * @skipped: the ACK at hand brought a record that came too soon after the last one
- * @paced: TCP paces since we asked for it
  * @classic_seq: a round trip of classic ends when this is acknowledged
  * @undo_W_q16: W before an RTO
  * @conserve_seq: packet conservation until this is acknowledged
@@ -398,7 +397,6 @@ struct hpcc_flow {
 	u64 silent_since_us;
 	bool doubt;
 	bool skipped;
-	bool paced;
 	u32 classic_seq;
 	u64 undo_W_q16;
 	u32 conserve_seq;
