@@ -138,15 +138,25 @@ static void hpcc_count_ack(const struct sock *sk, u32 bits)
 		hpcc_count(net, HPCC_C_PATH_CHANGES);
 }
 
-/* Packets lost: sent again or about to be, less those that came twice, which were
- * only late. No more can have come twice than were sent twice, whatever a peer says.
+/* Packets that came twice, says the peer: they were only late. No more can have come
+ * twice than were sent twice so far; what a peer says beyond that is not kept for
+ * later ones. Called for each ACK, before hpcc_probe_ack().
  */
+static void hpcc_note_late(const struct tcp_sock *tp, struct hpcc_flow *flow)
+{
+	u32 dsacks = tp->dsack_dups - flow->probe.dsacks;
+
+	if (unlikely(dsacks))
+		flow->late = min(flow->late + dsacks, tp->total_retrans);
+}
+
+/* Packets lost: sent again or about to be, less those that were only late. */
 static u32 hpcc_lost(const struct tcp_sock *tp)
 {
 	u32 marked = tp->lost_out - min(tp->retrans_out, tp->lost_out);
 
 	return tp->total_retrans + marked -
-	       min(tp->dsack_dups, tp->total_retrans);
+	       hpcc_flow_of((const struct sock *)tp)->late;
 }
 
 /* Count losses from now on. */
@@ -310,6 +320,7 @@ static void hpcc_in_ack_event(struct sock *sk, u32 flags)
 
 	if (!flow)
 		return;
+	hpcc_note_late(tcp_sk(sk), flow);
 	hpcc_probe_ack(&flow->probe, tcp_sk(sk));
 	if (READ_ONCE(flow->prompt)) {
 		WRITE_ONCE(flow->prompt, false);
@@ -428,6 +439,7 @@ static void hpcc_init(struct sock *sk)
 		hpcc_run_classic(sk, HPCC_C_NO_MEMORY);
 		return;
 	}
+	ca->flow = flow;
 	hpcc_set_T(sk, flow);
 	hpcc_algo_init(&flow->algo, &flow->params);
 	hpcc_watch_loss(tcp_sk(sk), flow);
@@ -436,7 +448,6 @@ static void hpcc_init(struct sock *sk)
 		hpcc_begin_again(sk, flow, past - 1);
 	else
 		hpcc_take_over(sk, flow);
-	ca->flow = flow;
 	hpcc_count(net, HPCC_C_AGREED);
 }
 

@@ -339,6 +339,7 @@ struct hpcc_base {
  * @mss: MSS that @mss_recip is of
  * @burst: cap of a TSO burst
  * @probe: tail loss probe
+ * @late: packets sent twice that the peer got twice, as it says
  * @silent_acks: ACKs of new data since a link was measured last
  * @silent_since_us: tcp_mstamp of the first of them
  * @doubt: there was telemetry in that time, all of it ignored or the same again
@@ -393,6 +394,7 @@ struct hpcc_flow {
 	u32 mss;
 	struct hpcc_burst burst;
 	struct hpcc_probe probe;
+	u32 late;
 	u32 silent_acks;
 	u64 silent_since_us;
 	bool doubt;
