@@ -527,6 +527,27 @@ def test_syn_again_without_option():
     sock.close()
 
 
+def test_last_syn_decides():
+    """Of a SYN with the option and its copies without it, whatever their order: both
+    ends run what the last SYN-ACK says.
+    """
+    for order in (1, 0), (0, 1), (1, 0, 1), (0, 1, 0), (1, 1, 0, 0, 1):
+        peer = Peer()
+        peer.listen()
+        peer.start_accept(syn_option() if order[0] else b"")
+        for offered in order[1:]:
+            # TCP answers two copies a second.
+            time.sleep(0.6)
+            peer.read_all()
+            peer.raw(SYN, peer.seq - 1, 0, peer.syn_options(syn_option() if offered else b""))
+            synack = peer.read(0.1)
+            expect(f"SYNs {order}: option in SYN-ACK", bool(synack.option(KIND)), bool(offered))
+        peer.send()
+        sock = peer.listener.accept()[0]
+        defer(let_go, sock)
+        expect(f"SYNs {order}", get_cc(sock), "hpcc" if order[-1] else "hpcc-classic")
+
+
 def test_syn_again_bare():
     """The same, without any option."""
     peer = Peer()
