@@ -17,11 +17,12 @@
  *	- a later connection between the same ports inherits nothing;
  *	- connections with the same addresses in two VRFs do not meet.
  *
- * Each network namespace has a table of its own, of a fixed size, which the first
- * SYN with our option allocates. A full set of the table forgets its oldest note:
- * a flood of SYNs, from some 1,000 within a handshake's time on, may cost connections
- * of this namespace their telemetry, as it costs them TCP options where it makes
- * TCP send SYN cookies; it costs no memory.
+ * Each network namespace has a table of its own, of a fixed size, which is made for
+ * the first SYN with our option that leaves, or comes for a listener whose child would
+ * run hpcc. A full set of the table forgets its oldest note: a flood of SYNs, from
+ * some 1,000 within a handshake's time on, may cost connections of this namespace
+ * their telemetry, as it costs them TCP options where it makes TCP send SYN
+ * cookies; it costs no memory.
  */
 #include <linux/siphash.h>
 #include <linux/slab.h>
@@ -29,7 +30,7 @@
 #include "hpcc.h"
 
 /* 64 KB with the locks, 4,000 notes: as many as TCP's own queue of SYNs has by
- * default (somaxconn).
+ * default (somaxconn). A set is a cache line, and so has each lock one of its own.
  */
 #define HPCC_AGREE_SETS		1000
 #define HPCC_AGREE_WAYS		4
@@ -41,21 +42,28 @@
  * struct hpcc_note - one handshake
  * @key: keyed hash of connection and IRS; 0: free
  * @stamp: low half of jiffies when it was written
+ * @past: as for hpcc_agree_done()
  * @done: both ends carried the option; else only the peer's SYN did
  */
 struct hpcc_note {
 	u64	key;
 	u32	stamp;
-	bool	done;
+	u32	past : 31;
+	u32	done : 1;
 };
+
+/* A lock in a cache line of its own. */
+struct hpcc_agree_lock {
+	spinlock_t lock;	/* covers some sets */
+} ____cacheline_aligned_in_smp;
 
 /**
  * struct hpcc_agreements - the notes of a network namespace
- * @lock: each covers every HPCC_AGREE_LOCKS-th set
+ * @locks: each covers every HPCC_AGREE_LOCKS-th set
  * @set: notes
  */
 struct hpcc_agreements {
-	spinlock_t		lock[HPCC_AGREE_LOCKS];	/* covers @set */
+	struct hpcc_agree_lock	locks[HPCC_AGREE_LOCKS];
 	struct hpcc_note	set[HPCC_AGREE_SETS][HPCC_AGREE_WAYS];
 };
 
@@ -83,6 +91,9 @@ static u64 hpcc_note_key(const struct hpcc_tuple *t, u32 irs)
 		.irs = irs,
 	};
 
+	/* No padding: what it is would be a part of the key. */
+	static_assert(sizeof(in) == 2 * sizeof(struct in6_addr) +
+				    2 * sizeof(__be16) + sizeof(u32));
 	return siphash(&in, sizeof(in), &hpcc_notes_key) | 1;
 }
 
@@ -96,7 +107,7 @@ static struct hpcc_agreements *hpcc_agree_alloc(struct hpcc_net *hn)
 	if (!new)
 		return NULL;
 	for (i = 0; i < HPCC_AGREE_LOCKS; i++)
-		spin_lock_init(&new->lock[i]);
+		spin_lock_init(&new->locks[i].lock);
 	old = unrcu_pointer(cmpxchg(&hn->agreements, NULL, RCU_INITIALIZER(new)));
 	if (old)
 		kfree(new);
@@ -117,7 +128,7 @@ static bool hpcc_note_ref(struct hpcc_net *hn, const struct hpcc_tuple *tuple,
 	ref->key = hpcc_note_key(tuple, irs);
 	set = reciprocal_scale(ref->key >> 32, HPCC_AGREE_SETS);
 	ref->way = table->set[set];
-	ref->lock = &table->lock[set % HPCC_AGREE_LOCKS];
+	ref->lock = &table->locks[set % HPCC_AGREE_LOCKS].lock;
 	return true;
 }
 
@@ -143,7 +154,7 @@ static struct hpcc_note *hpcc_note_find(const struct hpcc_note_ref *ref)
 }
 
 /* Write the note in its own place, a free one, or that of the oldest. */
-static void hpcc_note_write(const struct hpcc_note_ref *ref, bool done)
+static void hpcc_note_write(const struct hpcc_note_ref *ref, bool done, u32 past)
 {
 	/* Of notes of one jiffy, whichever the key says. */
 	struct hpcc_note *place = &ref->way[ref->key >> 8 & (HPCC_AGREE_WAYS - 1)];
@@ -164,6 +175,7 @@ static void hpcc_note_write(const struct hpcc_note_ref *ref, bool done)
 	*place = (struct hpcc_note) {
 		.key = ref->key,
 		.stamp = (u32)jiffies,
+		.past = past,
 		.done = done,
 	};
 }
@@ -187,7 +199,7 @@ void hpcc_agree_offer(const struct net *net, const struct hpcc_tuple *tuple,
 		return;
 	spin_lock_bh(ref.lock);
 	if (!hpcc_note_find(&ref))
-		hpcc_note_write(&ref, false);
+		hpcc_note_write(&ref, false, 0);
 	spin_unlock_bh(ref.lock);
 }
 
@@ -219,19 +231,21 @@ bool hpcc_agree_offered(const struct net *net, const struct hpcc_tuple *tuple,
  * @net: network namespace
  * @tuple: the connection
  * @irs: the peer's initial sequence number
+ * @past: 0 for a new connection; for one that has run hpcc, 1 + the round trips of
+ *	classic that its last fallback took
  * @alloc: make the table if there is none; only the hooks may ask for that
  *
  * Context: any.
  */
 void hpcc_agree_done(const struct net *net, const struct hpcc_tuple *tuple,
-		     u32 irs, bool alloc)
+		     u32 irs, u32 past, bool alloc)
 {
 	struct hpcc_note_ref ref;
 
 	rcu_read_lock();
 	if (hpcc_note_ref(hpcc_pernet(net), tuple, irs, alloc, &ref)) {
 		spin_lock_bh(ref.lock);
-		hpcc_note_write(&ref, true);
+		hpcc_note_write(&ref, true, past);
 		spin_unlock_bh(ref.lock);
 	}
 	rcu_read_unlock();
@@ -242,11 +256,12 @@ void hpcc_agree_done(const struct net *net, const struct hpcc_tuple *tuple,
  * @net: network namespace
  * @tuple: the connection
  * @irs: the peer's initial sequence number
+ * @past: what hpcc_agree_done() was told, if it agreed; NULL: not asked for
  *
  * Context: any.
  */
 bool hpcc_agree_take(const struct net *net, const struct hpcc_tuple *tuple,
-		     u32 irs)
+		     u32 irs, u32 *past)
 {
 	struct hpcc_note_ref ref;
 	struct hpcc_note *note;
@@ -258,6 +273,8 @@ bool hpcc_agree_take(const struct net *net, const struct hpcc_tuple *tuple,
 		note = hpcc_note_find(&ref);
 		if (note) {
 			agreed = note->done;
+			if (past)
+				*past = note->past;
 			note->key = 0;
 		}
 		spin_unlock_bh(ref.lock);

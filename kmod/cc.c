@@ -138,15 +138,25 @@ static void hpcc_count_ack(const struct sock *sk, u32 bits)
 		hpcc_count(net, HPCC_C_PATH_CHANGES);
 }
 
-/* Packets lost: sent again or about to be, less those that came twice, which were
- * only late. No more can have come twice than were sent twice, whatever a peer says.
+/* Packets that came twice, says the peer: they were only late. No more can have come
+ * twice than were sent twice so far; what a peer says beyond that is not kept for
+ * later ones. Called for each ACK, before hpcc_probe_ack().
  */
+static void hpcc_note_late(const struct tcp_sock *tp, struct hpcc_flow *flow)
+{
+	u32 dsacks = tp->dsack_dups - flow->probe.dsacks;
+
+	if (unlikely(dsacks))
+		flow->late = min(flow->late + dsacks, tp->total_retrans);
+}
+
+/* Packets lost: sent again or about to be, less those that were only late. */
 static u32 hpcc_lost(const struct tcp_sock *tp)
 {
 	u32 marked = tp->lost_out - min(tp->retrans_out, tp->lost_out);
 
 	return tp->total_retrans + marked -
-	       min(tp->dsack_dups, tp->total_retrans);
+	       hpcc_flow_of((const struct sock *)tp)->late;
 }
 
 /* Count losses from now on. */
@@ -165,23 +175,12 @@ static void hpcc_run_classic(struct sock *sk, enum hpcc_counter why)
 	hpcc_count(sock_net(sk), why);
 }
 
-/* Reno does not pace, and lets the route say how much leaves at once. */
 static void hpcc_take_over(struct sock *sk, struct hpcc_flow *flow)
 {
-	flow->paced |= cmpxchg(&sk->sk_pacing_status, SK_PACING_NONE,
-			       SK_PACING_NEEDED) == SK_PACING_NONE;
+	hpcc_pacing_begin(sk, &flow->burst);
 	tcp_snd_cwnd_set(tcp_sk(sk), hpcc_cwnd(sk, flow));
 	hpcc_cap_bursts(sk, &flow->burst, tcp_snd_cwnd(tcp_sk(sk)));
 	hpcc_set_rate(sk, flow);
-}
-
-static void hpcc_hand_over(struct sock *sk, struct hpcc_flow *flow)
-{
-	hpcc_burst_release(sk, &flow->burst);
-	/* SO_MAX_PACING_RATE needs it as well. */
-	if (flow->paced && READ_ONCE(sk->sk_max_pacing_rate) == ~0UL)
-		cmpxchg(&sk->sk_pacing_status, SK_PACING_NEEDED, SK_PACING_NONE);
-	flow->paced = false;
 }
 
 static void hpcc_to_classic(struct sock *sk, struct hpcc_flow *flow,
@@ -196,7 +195,7 @@ static void hpcc_to_classic(struct sock *sk, struct hpcc_flow *flow,
 	hpcc_algo_forget(&flow->algo);
 	hpcc_fallback_leave(&flow->fallback, least, hpcc_lost(tp));
 	flow->classic_seq = tp->snd_nxt;
-	hpcc_hand_over(sk, flow);
+	hpcc_hand_over(sk, &flow->burst);
 	hpcc_run_classic(sk, why);
 }
 
@@ -321,6 +320,7 @@ static void hpcc_in_ack_event(struct sock *sk, u32 flags)
 
 	if (!flow)
 		return;
+	hpcc_note_late(tcp_sk(sk), flow);
 	hpcc_probe_ack(&flow->probe, tcp_sk(sk));
 	if (READ_ONCE(flow->prompt)) {
 		WRITE_ONCE(flow->prompt, false);
@@ -397,6 +397,24 @@ static u32 hpcc_sndbuf_expand(struct sock *sk)
 	return 3;
 }
 
+/* setsockopt() came back to hpcc: begin with the window that there is. Who has fallen
+ * back runs classic for as long as the last time.
+ */
+static void hpcc_begin_again(struct sock *sk, struct hpcc_flow *flow, u32 hold)
+{
+	const struct tcp_sock *tp = tcp_sk(sk);
+
+	hpcc_algo_restart(&flow->algo, &flow->params,
+			  (u64)tcp_snd_cwnd(tp) * tp->mss_cache << 16);
+	if (!hold) {
+		hpcc_take_over(sk, flow);
+		return;
+	}
+	flow->fallback.hold = hold;
+	flow->classic_seq = tp->snd_nxt;
+	WRITE_ONCE(inet_csk(sk)->icsk_ca_ops, &hpcc_classic_ops);
+}
+
 /* Start with W = W_init where both ends agreed (draft section 5: flows start
  * at line rate), else classic.
  */
@@ -406,31 +424,35 @@ static void hpcc_init(struct sock *sk)
 	struct hpcc_ca *ca = inet_csk_ca(sk);
 	struct hpcc_tuple tuple;
 	struct hpcc_flow *flow;
+	u32 past;
 
 	ca->flow = NULL;
 	hpcc_tuple_of_sock(sk, &tuple);
-	if (!hpcc_agree_take(net, &tuple, hpcc_irs(tcp_sk(sk)))) {
+	if (!hpcc_agree_take(net, &tuple, hpcc_irs(tcp_sk(sk)), &past)) {
 		hpcc_run_classic(sk, HPCC_C_NOT_AGREED);
 		return;
 	}
 	flow = hpcc_flow_create(sk);
 	if (!flow) {
 		/* setsockopt() may find memory later. */
-		hpcc_agree_done(net, &tuple, hpcc_irs(tcp_sk(sk)), false);
+		hpcc_agree_done(net, &tuple, hpcc_irs(tcp_sk(sk)), past, false);
 		hpcc_run_classic(sk, HPCC_C_NO_MEMORY);
 		return;
 	}
+	ca->flow = flow;
 	hpcc_set_T(sk, flow);
 	hpcc_algo_init(&flow->algo, &flow->params);
 	hpcc_watch_loss(tcp_sk(sk), flow);
 	hpcc_reserve(sk, flow, hpcc_room(flow));
-	hpcc_take_over(sk, flow);
-	ca->flow = flow;
+	if (past)
+		hpcc_begin_again(sk, flow, past - 1);
+	else
+		hpcc_take_over(sk, flow);
 	hpcc_count(net, HPCC_C_AGREED);
 }
 
 /* setsockopt(TCP_CONGESTION) may come back later: leave a note that the
- * connection did agree.
+ * connection did agree, and how it fared.
  */
 static void hpcc_release(struct sock *sk)
 {
@@ -444,12 +466,12 @@ static void hpcc_release(struct sock *sk)
 	/* setsockopt() may have taken the room back since the last ACK. */
 	hpcc_reserve_again(sk, flow);
 	hpcc_reserve(sk, flow, 0);
-	hpcc_hand_over(sk, flow);
+	hpcc_hand_over(sk, &flow->burst);
 	if ((1 << sk->sk_state) & (TCPF_ESTABLISHED | TCPF_CLOSE_WAIT |
 				   TCPF_FIN_WAIT1 | TCPF_FIN_WAIT2)) {
 		hpcc_tuple_of_sock(sk, &tuple);
 		hpcc_agree_done(sock_net(sk), &tuple, hpcc_irs(tcp_sk(sk)),
-				false);
+				1 + flow->fallback.hold, false);
 	}
 	hpcc_flow_destroy(flow);
 }

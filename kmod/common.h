@@ -121,16 +121,19 @@ static inline void hpcc_counters_add(const struct hpcc_counters *counters,
  * @segs: the most, segments
  * @saved_gso_segs: sk_gso_max_segs as the route set it
  * @shift: the most of a window of cwnd segments: cwnd >> shift, but at least 1
+ * @paced: TCP paces since we asked for it
  */
 struct hpcc_burst {
 	u16 segs;
 	u16 saved_gso_segs;
 	u8 shift;
+	bool paced;
 };
 
 void hpcc_burst_init(struct sock *sk, struct hpcc_burst *burst, u32 segs,
 		     u32 shift);
-void hpcc_burst_release(struct sock *sk, const struct hpcc_burst *burst);
+void hpcc_pacing_begin(struct sock *sk, struct hpcc_burst *burst);
+void hpcc_hand_over(struct sock *sk, struct hpcc_burst *burst);
 void hpcc_cap_bursts(struct sock *sk, struct hpcc_burst *burst, u32 cwnd);
 void hpcc_deny_credit(struct tcp_sock *tp, const struct hpcc_burst *burst,
 		      const struct rate_sample *rs);

@@ -5,7 +5,8 @@
  * A flow is born in init() and dies in release(), both under the socket lock. The
  * hooks hold no lock and no reference; they look the socket's address up under RCU,
  * and the flow is freed a grace period after it left the table. The table grows with
- * its flows, and its hash is keyed at random.
+ * its flows, and its hash is keyed at random. Beside that, each network namespace has
+ * its flows by number, so that who reads its file does not walk over those of others.
  */
 #include <linux/rhashtable.h>
 #include <linux/slab.h>
@@ -53,6 +54,24 @@ void hpcc_flow_exit(void)
 	kmem_cache_destroy(hpcc_flow_cache);
 }
 
+/* kfree_rcu() would leave work behind that rcu_barrier() does not wait for. */
+static void hpcc_flow_free(struct rcu_head *rcu)
+{
+	kmem_cache_free(hpcc_flow_cache,
+			container_of(rcu, struct hpcc_flow, rcu));
+}
+
+/* Nobody finds it any more; those that have found it have an RCU grace period. */
+static void hpcc_flow_forget(struct hpcc_flow *flow)
+{
+	xa_erase_bh(&hpcc_pernet(sock_net(flow->sk))->flows, flow->id);
+	/* proc.c may still hold it: after this it lets go of the socket. */
+	spin_lock_bh(&flow->lock);
+	flow->dead = true;
+	spin_unlock_bh(&flow->lock);
+	call_rcu(&flow->rcu, hpcc_flow_free);
+}
+
 /**
  * hpcc_flow_create() - make the state of a connection that agreed
  * @sk: its socket
@@ -63,15 +82,14 @@ void hpcc_flow_exit(void)
  */
 struct hpcc_flow *hpcc_flow_create(struct sock *sk)
 {
-	const struct hpcc_sysctls *sysctls =
-		&hpcc_pernet(sock_net(sk))->sysctls;
+	struct hpcc_net *hn = hpcc_pernet(sock_net(sk));
+	const struct hpcc_sysctls *sysctls = &hn->sysctls;
 	struct hpcc_flow *flow;
 
 	flow = kmem_cache_zalloc(hpcc_flow_cache, GFP_ATOMIC | __GFP_NOWARN);
 	if (!flow)
 		return NULL;
 	flow->sk = sk;
-	flow->net = sock_net(sk);
 	flow->kind = READ_ONCE(sysctls->option_kind);
 	flow->slots = READ_ONCE(sysctls->slots);
 	hpcc_burst_init(sk, &flow->burst, READ_ONCE(sysctls->burst_segs),
@@ -80,19 +98,20 @@ struct hpcc_flow *hpcc_flow_create(struct sock *sk)
 
 	flow->snd_end = tcp_sk(sk)->snd_nxt;
 
+	if (xa_alloc_bh(&hn->flows, &flow->id, flow, xa_limit_32b,
+			GFP_ATOMIC | __GFP_NOWARN))
+		goto err_flow;
 	/* The hooks may find it from here on. */
-	if (rhashtable_insert_fast(&hpcc_flows, &flow->node, hpcc_flow_params)) {
-		kmem_cache_free(hpcc_flow_cache, flow);
-		return NULL;
-	}
+	if (rhashtable_insert_fast(&hpcc_flows, &flow->node, hpcc_flow_params))
+		goto err_id;
 	return flow;
-}
 
-/* kfree_rcu() would leave work behind that rcu_barrier() does not wait for. */
-static void hpcc_flow_free(struct rcu_head *rcu)
-{
-	kmem_cache_free(hpcc_flow_cache,
-			container_of(rcu, struct hpcc_flow, rcu));
+err_id:
+	hpcc_flow_forget(flow);
+	return NULL;
+err_flow:
+	kmem_cache_free(hpcc_flow_cache, flow);
+	return NULL;
 }
 
 /**
@@ -106,11 +125,7 @@ void hpcc_flow_destroy(struct hpcc_flow *flow)
 	if (!flow)
 		return;
 	rhashtable_remove_fast(&hpcc_flows, &flow->node, hpcc_flow_params);
-	/* hpcc_flow_each() may still hold it: after this it lets go of the socket. */
-	spin_lock_bh(&flow->lock);
-	flow->dead = true;
-	spin_unlock_bh(&flow->lock);
-	call_rcu(&flow->rcu, hpcc_flow_free);
+	hpcc_flow_forget(flow);
 }
 
 /**
@@ -127,39 +142,15 @@ struct hpcc_flow *hpcc_flow_find(const struct sock *sk)
 }
 
 /**
- * hpcc_flow_each() - visit the flows of a network namespace
- * @net: the namespace
- * @fn: called for each, under its lock; must not sleep. The socket cannot go away
- *	during the call, since release() waits for that lock.
- * @arg: for @fn
+ * hpcc_flow_from() - the flow with a number, or the next one
+ * @net: its network namespace
+ * @id: the number; becomes that of the flow
  *
- * Return: 0, or -EAGAIN where the table was resized meanwhile: some flows were not
- * visited, or twice.
+ * Context: RCU read side; the flow is good until its end, its socket only under its lock
+ * and while it is not dead.
+ * Return: the flow, or NULL where there are no more.
  */
-int hpcc_flow_each(const struct net *net,
-		   void (*fn)(const struct sock *sk, struct hpcc_flow *flow,
-			      void *arg), void *arg)
+struct hpcc_flow *hpcc_flow_from(const struct net *net, unsigned long *id)
 {
-	struct rhashtable_iter iter;
-	struct hpcc_flow *flow;
-	int err = 0;
-
-	rhashtable_walk_enter(&hpcc_flows, &iter);
-	rhashtable_walk_start(&iter);
-	while ((flow = rhashtable_walk_next(&iter))) {
-		if (IS_ERR(flow)) {
-			err = PTR_ERR(flow);
-			break;
-		}
-		/* Flows of others cost a look, and no lock. */
-		if (flow->net != net)
-			continue;
-		spin_lock_bh(&flow->lock);
-		if (!flow->dead)
-			fn(flow->sk, flow, arg);
-		spin_unlock_bh(&flow->lock);
-	}
-	rhashtable_walk_stop(&iter);
-	rhashtable_walk_exit(&iter);
-	return err;
+	return xa_find(&hpcc_pernet(net)->flows, id, ULONG_MAX, XA_PRESENT);
 }

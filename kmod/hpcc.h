@@ -21,6 +21,7 @@
 #include <linux/rhashtable-types.h>
 #include <linux/spinlock.h>
 #include <linux/tcp.h>
+#include <linux/xarray.h>
 #include <net/net_namespace.h>
 #include <net/netns/generic.h>
 #include <net/tcp.h>
@@ -129,6 +130,7 @@ struct hpcc_sysctls {
  * @sysctls: parameters
  * @knobs: their registration
  * @counters: counters, indexed by enum hpcc_counter
+ * @flows: connections that agreed, by number
  * @agreements: notes about handshakes, NULL before the first; RCU (agree.c)
  * @retired_agreements: what @agreements was, while the namespace goes
  */
@@ -136,6 +138,7 @@ struct hpcc_net {
 	struct hpcc_sysctls sysctls;
 	struct hpcc_knobs knobs;
 	struct hpcc_counters counters;
+	struct xarray flows;
 	struct hpcc_agreements __rcu *agreements;
 	struct hpcc_agreements *retired_agreements;
 };
@@ -226,15 +229,24 @@ struct hpcc_tuple {
 	__be16 rport;
 };
 
+/**
+ * hpcc_agree_ready() - whether a network namespace has a table for notes
+ * @net: the namespace
+ */
+static inline bool hpcc_agree_ready(const struct net *net)
+{
+	return rcu_access_pointer(hpcc_pernet(net)->agreements);
+}
+
 void hpcc_agree_init(void);
 void hpcc_agree_offer(const struct net *net, const struct hpcc_tuple *tuple,
 		      u32 irs);
 bool hpcc_agree_offered(const struct net *net, const struct hpcc_tuple *tuple,
 			u32 irs);
 void hpcc_agree_done(const struct net *net, const struct hpcc_tuple *tuple,
-		     u32 irs, bool alloc);
+		     u32 irs, u32 past, bool alloc);
 bool hpcc_agree_take(const struct net *net, const struct hpcc_tuple *tuple,
-		     u32 irs);
+		     u32 irs, u32 *past);
 void hpcc_tuple_of_sock(const struct sock *sk, struct hpcc_tuple *tuple);
 
 /**
@@ -247,6 +259,15 @@ static inline u32 hpcc_irs(const struct tcp_sock *tp)
 {
 	return tp->rcv_nxt - 1 - (u32)tp->bytes_received;
 }
+
+/* ---- Listeners (listener.c) --------------------------------------------------- */
+
+u32 hpcc_route_cc(struct net *net, u8 family, const struct hpcc_tuple *tuple,
+		  int oif, u32 mark);
+bool hpcc_child_runs_hpcc(const struct sock *listener, u32 route_key);
+bool hpcc_syn_welcome(struct sk_buff *skb,
+		      const struct nf_hook_state *state,
+		      const struct tcphdr *th, const struct hpcc_tuple *tuple);
 
 /* ---- Flows (flow.c) ------------------------------------------------------------ */
 
@@ -299,7 +320,7 @@ struct hpcc_base {
  * @node: in the hash table
  * @rcu: frees the flow
  * @sk: the socket, for look-up by address only; constant
- * @net: its network namespace, for comparison only; constant
+ * @id: its number in its network namespace; constant
  * @kind: TCP option kind; constant
  * @slots: records FORWARD asks for; constant
  * @reserved: bytes of MSS kept free for options
@@ -318,11 +339,11 @@ struct hpcc_base {
  * @mss: MSS that @mss_recip is of
  * @burst: cap of a TSO burst
  * @probe: tail loss probe
+ * @late: packets sent twice that the peer got twice, as it says
  * @silent_acks: ACKs of new data since a link was measured last
  * @silent_since_us: tcp_mstamp of the first of them
  * @doubt: there was telemetry in that time, all of it ignored or the same again
  * @skipped: the ACK at hand brought a record that came too soon after the last one
- * @paced: TCP paces since we asked for it
  * @classic_seq: a round trip of classic ends when this is acknowledged
  * @undo_W_q16: W before an RTO
  * @conserve_seq: packet conservation until this is acknowledged
@@ -354,7 +375,7 @@ struct hpcc_flow {
 	struct rhash_head node;
 	struct rcu_head rcu;
 	const struct sock *sk;
-	const struct net *net;
+	u32 id;
 	u8 kind;
 	u8 slots;
 
@@ -373,11 +394,11 @@ struct hpcc_flow {
 	u32 mss;
 	struct hpcc_burst burst;
 	struct hpcc_probe probe;
+	u32 late;
 	u32 silent_acks;
 	u64 silent_since_us;
 	bool doubt;
 	bool skipped;
-	bool paced;
 	u32 classic_seq;
 	u64 undo_W_q16;
 	u32 conserve_seq;
@@ -408,9 +429,7 @@ void hpcc_flow_exit(void);
 struct hpcc_flow *hpcc_flow_create(struct sock *sk);
 void hpcc_flow_destroy(struct hpcc_flow *flow);
 struct hpcc_flow *hpcc_flow_find(const struct sock *sk);
-int hpcc_flow_each(const struct net *net,
-		   void (*fn)(const struct sock *sk, struct hpcc_flow *flow,
-			      void *arg), void *arg);
+struct hpcc_flow *hpcc_flow_from(const struct net *net, unsigned long *id);
 
 /* ---- W and R (window.c) ----------------------------------------------------- */
 

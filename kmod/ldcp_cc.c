@@ -124,7 +124,7 @@ static void ldcp_to_classic(struct sock *sk, struct ldcp_ca *ca)
 	ca->blind_losses = 0;
 	/* Half the window, for the loss that was one too many. */
 	tp->snd_ssthresh = max_t(u64, ca->cw_undo_q24 >> (LDCP_CW_BITS + 1), 2);
-	hpcc_burst_release(sk, &ca->burst);
+	hpcc_hand_over(sk, &ca->burst);
 	ldcp_run_classic(sk, LDCP_C_FALLBACKS);
 }
 
@@ -135,6 +135,7 @@ static void ldcp_to_marks(struct sock *sk, struct ldcp_ca *ca)
 	ca->cw_q24 = (u64)tcp_snd_cwnd(tp) << LDCP_CW_BITS;
 	ca->prior_delivered = tp->delivered;
 	ca->prior_delivered_ce = tp->delivered_ce;
+	hpcc_pacing_begin(sk, &ca->burst);
 	WRITE_ONCE(inet_csk(sk)->icsk_ca_ops, &ldcp_ops);
 	ldcp_count(sk, LDCP_C_RETURNS, 1);
 }
@@ -312,7 +313,7 @@ static void ldcp_init(struct sock *sk)
 	ldcp_ask_prompt_ack(tp, ca);
 	hpcc_cap_bursts(sk, &ca->burst, ca->stage == LDCP_START ? 1 :
 					tcp_snd_cwnd(tp));
-	cmpxchg(&sk->sk_pacing_status, SK_PACING_NONE, SK_PACING_NEEDED);
+	hpcc_pacing_begin(sk, &ca->burst);
 	WRITE_ONCE(sk->sk_pacing_rate, READ_ONCE(sk->sk_max_pacing_rate));
 	ldcp_count(sk, LDCP_C_FLOWS, 1);
 }
@@ -323,10 +324,10 @@ static void ldcp_release(struct sock *sk)
 
 	if (ca->stage == LDCP_START)
 		ldcp_start_allow_reordering(sk);
-	if (ca->burst.segs)
-		hpcc_burst_release(sk, &ca->burst);
 	if (ca->stage != LDCP_OFF)
 		ldcp_stop_ticking(sk);
+	if (ca->burst.segs)
+		hpcc_hand_over(sk, &ca->burst);
 	ca->stage = LDCP_OFF;
 	/* For a socket that connects once more: its SYN has to ask for ECN. */
 	WRITE_ONCE(inet_csk(sk)->icsk_ca_ops, &ldcp_ops);

@@ -53,6 +53,8 @@ static int __net_init hpcc_net_init(struct net *net)
 	struct hpcc_net *hn = hpcc_pernet(net);
 	int err;
 
+	xa_init_flags(&hn->flows, XA_FLAGS_ALLOC | XA_FLAGS_LOCK_BH |
+				  XA_FLAGS_ACCOUNT);
 	err = hpcc_counters_init(&hn->counters);
 	if (err)
 		return err;
@@ -95,7 +97,8 @@ static void __net_exit hpcc_net_exit(struct net *net)
 }
 
 /* Sockets of the kernel's own may still count, and leave notes: struct hpcc_counters
- * says why. struct hpcc_net itself is there until all exits are over.
+ * says why. struct hpcc_net itself, with their parameters and the numbers of their
+ * flows, is there until all exits are over; no note makes a table, as no hook runs.
  */
 static void __net_exit hpcc_net_exit_batch(struct list_head *nets)
 {

@@ -174,9 +174,8 @@ static struct sock *hpcc_arrival_sock(const struct hpcc_arrival *in, bool *put)
 
 	*put = false;
 	if (!sk) {
-		sk = in->state->pf == NFPROTO_IPV4 ?
-		     hpcc_lookup_ipv4(in->state->net, in->skb, in->th) :
-		     hpcc_lookup_ipv6(in->state->net, in->skb, in->th);
+		sk = hpcc_lookup(in->state->net, in->state->pf, in->skb,
+				 in->th);
 		if (!sk)
 			return NULL;
 		if (!sk_fullsock(sk)) {
@@ -234,15 +233,19 @@ static noinline void hpcc_syn_in(const struct hpcc_arrival *in)
 		return;
 	}
 	hpcc_arrival_tuple(in, &tuple);
-	if (!in->th->ack && caps >= 0)
-		hpcc_agree_offer(net, &tuple, irs);
-	else if (!in->th->ack && hpcc_arrival_intact(in))
-		hpcc_agree_take(net, &tuple, irs);
-	else if (caps >= 0 && hpcc_synack_ok(in) &&
-		 hpcc_agree_take(net, &tuple, ntohl(in->th->ack_seq) - 1))
-		hpcc_agree_done(net, &tuple, irs, true);
-	else if (in->th->ack && caps >= 0)
+	if (!in->th->ack && caps >= 0) {
+		if (hpcc_agree_ready(net) ||
+		    hpcc_syn_welcome(in->skb, in->state, in->th, &tuple))
+			hpcc_agree_offer(net, &tuple, irs);
+	} else if (!in->th->ack && hpcc_arrival_intact(in)) {
+		hpcc_agree_take(net, &tuple, irs, NULL);
+	} else if (caps >= 0 && hpcc_synack_ok(in) &&
+		   hpcc_agree_take(net, &tuple, ntohl(in->th->ack_seq) - 1,
+				   NULL)) {
+		hpcc_agree_done(net, &tuple, irs, 0, true);
+	} else if (in->th->ack && caps >= 0) {
 		hpcc_count(net, HPCC_C_WINDOW_IGNORED);
+	}
 }
 
 /* ---- Segments of a connection that agreed ---------------------------------------- */

@@ -15,8 +15,9 @@
  *		hook shares with cc.c is under hpcc_flow.lock, it never follows
  *		icsk_ca_priv, and it reads TCP's own fields without expecting two of
  *		them to be of one moment.
- *	twice	VRF and IPVS send a segment through LOCAL_OUT again. The hook leaves a
- *		segment alone that has our option already.
+ *	twice	VRF and IPVS send a segment through LOCAL_OUT again. The hook inserts and
+ *		counts on the first pass, as the segment may have lost its socket by
+ *		the second, and leaves a segment alone that has our option already.
  *	whose	The headers are ours to write after skb_cow_head(): TCP keeps the
  *		payload of what it sends, not the headers.
  *	how	Network and transport header stay where they are from skb->data;
@@ -26,6 +27,7 @@
 #include <linux/ipv6.h>
 #include <net/dst.h>
 #include <net/ip6_checksum.h>
+#include <net/ip6_route.h>
 #include <net/ipv6.h>
 #include <net/tcp.h>
 
@@ -52,11 +54,13 @@
 /**
  * struct hpcc_segment - an outgoing segment under inspection
  * @skb: the segment, data at its IP header
+ * @state: where the hook is
  * @thoff: offset of its TCP header
  * @thlen: length of its TCP header
  */
 struct hpcc_segment {
 	struct sk_buff *skb;
+	const struct nf_hook_state *state;
 	u32 thoff;
 	u32 thlen;
 };
@@ -71,15 +75,14 @@ static struct tcphdr *hpcc_segment_th(const struct hpcc_segment *seg)
  * Tunnels send packets through this hook again, with the inner socket still
  * attached: those have another protocol.
  */
-static bool hpcc_segment_parse(struct hpcc_segment *seg, struct sk_buff *skb,
-			       u8 family)
+static bool hpcc_segment_parse(struct hpcc_segment *seg)
 {
+	const struct sk_buff *skb = seg->skb;
 	const struct tcphdr *th;
 
-	seg->skb = skb;
 	if (unlikely(skb->ip_summed != CHECKSUM_PARTIAL))
 		return false;
-	if (family == NFPROTO_IPV4) {
+	if (seg->state->pf == NFPROTO_IPV4) {
 		if (ip_hdr(skb)->protocol != IPPROTO_TCP)
 			return false;
 		seg->thoff = ip_hdrlen(skb);
@@ -164,6 +167,28 @@ static u32 hpcc_segment_room(const struct hpcc_segment *seg,
 	return min(room, limit - wire) & ~3U;
 }
 
+/* Count a segment that has no room for our option, on its first pass. The second pass
+ * out of a VRF has a device of the VRF both for its output and for its route; what is
+ * link-local passes once, with those.
+ */
+static void hpcc_segment_no_room(const struct hpcc_segment *seg,
+				 enum hpcc_counter what)
+{
+	const struct net_device *out = seg->state->out;
+	const struct sk_buff *skb = seg->skb;
+	const struct dst_entry *dst = skb_dst(skb);
+
+#if IS_ENABLED(CONFIG_IP_VS)
+	if (skb->ipvs_property)
+		return;
+#endif
+	if (dst && out == dst->dev && netif_is_l3_slave(out) &&
+	    !(seg->state->pf == NFPROTO_IPV6 &&
+	      rt6_need_strict(&ipv6_hdr(skb)->daddr)))
+		return;
+	hpcc_count(seg->state->net, what);
+}
+
 /* Correct the checksum for @n bytes added: it is the sum over the pseudo header,
  * in which only the length changes.
  */
@@ -204,7 +229,7 @@ void hpcc_set_ip_length(struct sk_buff *skb, u8 family)
  * Return: where to write them, or NULL where there is no memory. The caller
  * writes them and then calls hpcc_segment_close().
  */
-static u8 *hpcc_segment_open(struct hpcc_segment *seg, u32 n, u8 family)
+static u8 *hpcc_segment_open(struct hpcc_segment *seg, u32 n)
 {
 	struct sk_buff *skb = seg->skb;
 	u32 head = seg->thoff + seg->thlen;
@@ -216,7 +241,7 @@ static u8 *hpcc_segment_open(struct hpcc_segment *seg, u32 n, u8 family)
 	skb_reset_network_header(skb);
 	skb_set_transport_header(skb, seg->thoff);
 	skb->csum_start -= n;
-	hpcc_set_ip_length(skb, family);
+	hpcc_set_ip_length(skb, seg->state->pf);
 	return skb->data + head;
 }
 
@@ -244,17 +269,17 @@ static bool hpcc_syn_written(const struct hpcc_segment *seg,
 
 /* Other experiments may have options of our kind in a SYN. */
 static bool hpcc_syn_write(struct hpcc_segment *seg, struct net *net,
-			   const struct sock *sk, u8 family)
+			   const struct sock *sk)
 {
 	const struct hpcc_sysctls *sysctls = &hpcc_pernet(net)->sysctls;
 	u8 *p;
 
 	if (hpcc_segment_presence(seg, HPCC_TCPOPT_EOL) == HPCC_INCOMPATIBLE ||
 	    hpcc_segment_room(seg, sk) < HPCC_SYN_OPT_PADDED) {
-		hpcc_count(net, HPCC_C_SYN_NO_ROOM);
+		hpcc_segment_no_room(seg, HPCC_C_SYN_NO_ROOM);
 		return false;
 	}
-	p = hpcc_segment_open(seg, HPCC_SYN_OPT_PADDED, family);
+	p = hpcc_segment_open(seg, HPCC_SYN_OPT_PADDED);
 	if (!p) {
 		hpcc_count(net, HPCC_C_NO_MEMORY);
 		return false;
@@ -270,7 +295,7 @@ static bool hpcc_syn_write(struct hpcc_segment *seg, struct net *net,
 }
 
 /* Our SYN. With data in it (TCP Fast Open) it stays as it is. */
-static void hpcc_syn_out(struct hpcc_segment *seg, struct sock *sk, u8 family)
+static void hpcc_syn_out(struct hpcc_segment *seg, struct sock *sk)
 {
 	struct net *net = sock_net(sk);
 	struct hpcc_tuple tuple;
@@ -282,54 +307,46 @@ static void hpcc_syn_out(struct hpcc_segment *seg, struct sock *sk, u8 family)
 	hpcc_tuple_of_sock(sk, &tuple);
 	if (hpcc_peek(inet_csk(sk)->icsk_retransmits) < HPCC_SYN_TRIES &&
 	    seg->skb->len == seg->thoff + seg->thlen &&
-	    hpcc_syn_write(seg, net, sk, family))
-		hpcc_agree_done(net, &tuple, isn, true);
+	    hpcc_syn_write(seg, net, sk))
+		hpcc_agree_done(net, &tuple, isn, 0, true);
 	else
-		hpcc_agree_take(net, &tuple, isn);
+		hpcc_agree_take(net, &tuple, isn, NULL);
 }
 
-/* A bit beside others, which setsockopt() may change meanwhile. */
-static __no_kcsan bool hpcc_ca_chosen(const struct sock *sk)
-{
-	return inet_csk(sk)->icsk_ca_setsockopt;
-}
-
-/* Whether the child to come will run hpcc. tcp_ca_openreq_child() takes, in this
- * order: what the route says, what the listener chose by setsockopt(), and the
- * namespace's default.
+/* The congestion control that the route of a SYN-ACK names. One that a VRF device's
+ * qdisc is to see has that device for a route so far. It cannot wait for the real
+ * one: the qdisc may take it from its request (netem does).
  */
-static bool hpcc_child_runs_hpcc(const struct request_sock *req,
-				 const struct dst_entry *dst)
+static u32 hpcc_synack_route_cc(const struct hpcc_segment *seg,
+				const struct request_sock *req,
+				const struct hpcc_tuple *tuple)
 {
-	const struct sock *listener = READ_ONCE(req->rsk_listener);
-	u32 route_key = dst_metric(dst, RTAX_CC_ALGO);
+	const struct inet_request_sock *ireq = inet_rsk(req);
+	const struct dst_entry *dst = skb_dst(seg->skb);
 
-	if (route_key != TCP_CA_UNSPEC)
-		return route_key == hpcc_ops.key;
-	if (!listener)
-		return false;
-	if (hpcc_ca_chosen(listener))
-		return hpcc_is_ours(listener);
-	return rcu_access_pointer(sock_net(listener)->ipv4.tcp_congestion_control) ==
-	       &hpcc_ops;
+	if (likely(!netif_is_l3_master(dst->dev)))
+		return dst_metric(dst, RTAX_CC_ALGO);
+	return hpcc_route_cc(seg->state->net, seg->state->pf, tuple,
+			     ireq->ir_iif, ireq->ir_mark);
 }
 
 /* Our answer to a SYN that carried the option. */
-static void hpcc_synack_out(struct hpcc_segment *seg, struct sock *sk,
-			    u8 family)
+static void hpcc_synack_out(struct hpcc_segment *seg, struct sock *sk)
 {
 	u32 irs = ntohl(hpcc_segment_th(seg)->ack_seq) - 1;
-	const struct dst_entry *dst = skb_dst(seg->skb);
+	const struct request_sock *req = inet_reqsk(sk);
 	struct net *net = sock_net(sk);
 	struct hpcc_tuple tuple;
 
-	if (!dst || !hpcc_child_runs_hpcc(inet_reqsk(sk), dst) ||
+	if (!skb_dst(seg->skb) ||
 	    hpcc_syn_written(seg, &hpcc_pernet(net)->sysctls))
 		return;
 	hpcc_tuple_of_sock(sk, &tuple);
 	if (hpcc_agree_offered(net, &tuple, irs) &&
-	    hpcc_syn_write(seg, net, sk, family))
-		hpcc_agree_done(net, &tuple, irs, false);
+	    hpcc_child_runs_hpcc(READ_ONCE(req->rsk_listener),
+				 hpcc_synack_route_cc(seg, req, &tuple)) &&
+	    hpcc_syn_write(seg, net, sk))
+		hpcc_agree_done(net, &tuple, irs, 0, false);
 }
 
 /* ---- Segments of a connection that agreed -------------------------------------- */
@@ -444,11 +461,11 @@ static u32 hpcc_options_write(struct hpcc_flow *flow, const struct tcp_sock *tp,
 	return *forward + *echo;
 }
 
-static void hpcc_data_out(struct hpcc_segment *seg, struct sock *sk, u8 family)
+static void hpcc_data_out(struct hpcc_segment *seg, struct sock *sk)
 {
 	bool data = seg->skb->len > seg->thoff + seg->thlen;
 	struct hpcc_flow *flow = hpcc_flow_find(sk);
-	const struct net *net = sock_net(sk);
+	const struct net *net = seg->state->net;
 	enum hpcc_presence presence;
 	u8 out[HPCC_TCP_HEADER_MAX];
 	u32 forward = 0;
@@ -473,11 +490,11 @@ static void hpcc_data_out(struct hpcc_segment *seg, struct sock *sk, u8 family)
 				 &echo);
 	spin_unlock_bh(&flow->lock);
 	if (room < hpcc_opt_len(1))
-		hpcc_count(net, HPCC_C_NO_ROOM);
+		hpcc_segment_no_room(seg, HPCC_C_NO_ROOM);
 	if (!len)
 		return;
 
-	p = hpcc_segment_open(seg, len, family);
+	p = hpcc_segment_open(seg, len);
 	if (!p) {
 		hpcc_count(net, HPCC_C_NO_MEMORY);
 		return;
@@ -504,16 +521,16 @@ unsigned int hpcc_local_out(void *priv, struct sk_buff *skb,
 			    const struct nf_hook_state *state)
 {
 	struct sock *sk = skb->sk;
-	struct hpcc_segment seg;
+	struct hpcc_segment seg = { .skb = skb, .state = state };
 	const struct tcphdr *th;
 
 	if (!sk)
 		return NF_ACCEPT;
 	/* A request is no full socket: only its sock_common may be read. */
 	if (sk->sk_state == TCP_NEW_SYN_RECV) {
-		if (hpcc_segment_parse(&seg, skb, state->pf) &&
+		if (hpcc_segment_parse(&seg) &&
 		    hpcc_segment_th(&seg)->syn)
-			hpcc_synack_out(&seg, sk, state->pf);
+			hpcc_synack_out(&seg, sk);
 		return NF_ACCEPT;
 	}
 	if (!sk_fullsock(sk) || sk->sk_protocol != IPPROTO_TCP ||
@@ -522,14 +539,14 @@ unsigned int hpcc_local_out(void *priv, struct sk_buff *skb,
 	/* A look at which callbacks there are, not at what they keep. */
 	if (!hpcc_is_ours(sk))
 		return NF_ACCEPT;
-	if (!hpcc_segment_parse(&seg, skb, state->pf))
+	if (!hpcc_segment_parse(&seg))
 		return NF_ACCEPT;
 	th = hpcc_segment_th(&seg);
 	if (th->rst)
 		return NF_ACCEPT;
 	if (!th->syn)
-		hpcc_data_out(&seg, sk, state->pf);
+		hpcc_data_out(&seg, sk);
 	else if (!th->ack)
-		hpcc_syn_out(&seg, sk, state->pf);
+		hpcc_syn_out(&seg, sk);
 	return NF_ACCEPT;
 }

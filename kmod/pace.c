@@ -28,16 +28,34 @@ void hpcc_burst_init(struct sock *sk, struct hpcc_burst *burst, u32 segs,
 EXPORT_SYMBOL_GPL(hpcc_burst_init);
 
 /**
- * hpcc_burst_release() - leave the bound to the route again
+ * hpcc_pacing_begin() - have TCP pace
+ * @sk: socket
+ * @burst: notes whether it did not before
+ */
+void hpcc_pacing_begin(struct sock *sk, struct hpcc_burst *burst)
+{
+	burst->paced |= cmpxchg(&sk->sk_pacing_status, SK_PACING_NONE,
+				SK_PACING_NEEDED) == SK_PACING_NONE;
+}
+EXPORT_SYMBOL_GPL(hpcc_pacing_begin);
+
+/**
+ * hpcc_hand_over() - leave bursts to the route again, and pacing to who asked for it
  * @sk: socket
  * @burst: its bound
+ *
+ * Reno does not pace, and lets the route say how much leaves at once.
  */
-void hpcc_burst_release(struct sock *sk, const struct hpcc_burst *burst)
+void hpcc_hand_over(struct sock *sk, struct hpcc_burst *burst)
 {
 	if (sk->sk_gso_max_segs <= burst->segs)
 		sk->sk_gso_max_segs = burst->saved_gso_segs;
+	/* SO_MAX_PACING_RATE needs it as well. */
+	if (burst->paced && READ_ONCE(sk->sk_max_pacing_rate) == ~0UL)
+		cmpxchg(&sk->sk_pacing_status, SK_PACING_NEEDED, SK_PACING_NONE);
+	burst->paced = false;
 }
-EXPORT_SYMBOL_GPL(hpcc_burst_release);
+EXPORT_SYMBOL_GPL(hpcc_hand_over);
 
 /**
  * hpcc_cap_bursts() - bound what leaves at once

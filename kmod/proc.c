@@ -52,13 +52,13 @@ static int hpcc_counters_show(struct seq_file *seq, void *v)
 /* Without the socket lock: each number is whole, together they may be of two
  * neighbouring ACKs.
  */
-static void hpcc_flow_show(const struct sock *sk, struct hpcc_flow *flow,
-			   void *arg)
+static void hpcc_flow_print(struct seq_file *seq, const struct hpcc_flow *flow)
 {
-	struct seq_file *seq = arg;
+	const struct sock *sk = flow->sk;
 	struct hpcc_tuple t;
 	u32 i;
 
+	lockdep_assert_held(&flow->lock);
 	hpcc_tuple_of_sock(sk, &t);
 	seq_printf(seq, "%pI6c.%u %pI6c.%u %s W %llu Wc %llu U_permille %llu T_ns %u R %lu hops %u",
 		   &t.laddr, ntohs(t.lport), &t.raddr, ntohs(t.rport),
@@ -79,17 +79,53 @@ static void hpcc_flow_show(const struct sock *sk, struct hpcc_flow *flow,
 	seq_putc(seq, '\n');
 }
 
+static void *hpcc_flows_at(struct seq_file *seq, loff_t *pos)
+{
+	unsigned long id = *pos;
+	struct hpcc_flow *flow = hpcc_flow_from(seq_file_net(seq), &id);
+
+	*pos = id;
+	return flow;
+}
+
+/* seq_file stops for each page that it has filled. */
+static void *hpcc_flows_start(struct seq_file *seq, loff_t *pos)
+	__acquires(RCU)
+{
+	rcu_read_lock();
+	return hpcc_flows_at(seq, pos);
+}
+
+static void *hpcc_flows_next(struct seq_file *seq, void *v, loff_t *pos)
+{
+	++*pos;
+	return hpcc_flows_at(seq, pos);
+}
+
+static void hpcc_flows_stop(struct seq_file *seq, void *v)
+	__releases(RCU)
+{
+	rcu_read_unlock();
+}
+
 static int hpcc_flows_show(struct seq_file *seq, void *v)
 {
-	size_t begin = seq->count;
-	int tries = 3;
+	struct hpcc_flow *flow = v;
 
-	/* Begin again where the table was resized, so that each flow is shown once. */
-	while (hpcc_flow_each(seq_file_single_net(seq), hpcc_flow_show, seq) &&
-	       --tries)
-		seq->count = begin;
+	spin_lock_bh(&flow->lock);
+	/* The socket cannot go away: release() waits for the lock. */
+	if (!flow->dead)
+		hpcc_flow_print(seq, flow);
+	spin_unlock_bh(&flow->lock);
 	return 0;
 }
+
+static const struct seq_operations hpcc_flows_ops = {
+	.start	= hpcc_flows_start,
+	.next	= hpcc_flows_next,
+	.stop	= hpcc_flows_stop,
+	.show	= hpcc_flows_show,
+};
 
 /**
  * hpcc_proc_register() - show counters and flows
@@ -102,8 +138,8 @@ int hpcc_proc_register(struct net *net)
 	if (!proc_create_net_single("hpcc", 0444, net->proc_net,
 				    hpcc_counters_show, NULL))
 		return -ENOMEM;
-	if (!proc_create_net_single("hpcc_flows", 0440, net->proc_net,
-				    hpcc_flows_show, NULL)) {
+	if (!proc_create_net("hpcc_flows", 0440, net->proc_net, &hpcc_flows_ops,
+			     sizeof(struct seq_net_private))) {
 		remove_proc_entry("hpcc", net->proc_net);
 		return -ENOMEM;
 	}

@@ -72,43 +72,53 @@ static inline void hpcc_sock_addrs(const struct sock *sk,
 }
 #endif
 
-/* The established socket, request or TIME_WAIT of a segment at LOCAL_IN, with a
- * reference, as TCP looks it up; NULL: none. 7.2 finds the hash table by itself.
- */
-static inline struct sock *hpcc_lookup_ipv4(struct net *net,
-					    const struct sk_buff *skb,
-					    const struct tcphdr *th)
-{
-	return __inet_lookup_established(net,
-#ifndef HAVE_LOOKUP_WITHOUT_HASHINFO
-					 net->ipv4.tcp_death_row.hashinfo,
+/* 7.2 finds TCP's hash table by itself. */
+#ifdef HAVE_LOOKUP_WITHOUT_HASHINFO
+#define hpcc_hashed(function, ns, ...)	function(ns, __VA_ARGS__)
+#else
+#define hpcc_hashed(function, ns, ...) ({				\
+	struct net *_net = (ns);					\
+	function(_net, _net->ipv4.tcp_death_row.hashinfo, __VA_ARGS__);	\
+})
 #endif
-					 ip_hdr(skb)->saddr, th->source,
-					 ip_hdr(skb)->daddr, ntohs(th->dest),
-					 inet_iif(skb), inet_sdif(skb));
+
+/* The established socket, request or TIME_WAIT of a segment at LOCAL_IN, with a
+ * reference, as TCP looks it up; NULL: none.
+ */
+static inline struct sock *hpcc_lookup(struct net *net, u8 family,
+				       const struct sk_buff *skb,
+				       const struct tcphdr *th)
+{
+#if IS_ENABLED(CONFIG_IPV6)
+	if (family == NFPROTO_IPV6)
+		return hpcc_hashed(__inet6_lookup_established, net,
+				   &ipv6_hdr(skb)->saddr, th->source,
+				   &ipv6_hdr(skb)->daddr, ntohs(th->dest),
+				   inet6_iif(skb), inet6_sdif(skb));
+#endif
+	return hpcc_hashed(__inet_lookup_established, net, ip_hdr(skb)->saddr,
+			   th->source, ip_hdr(skb)->daddr, ntohs(th->dest),
+			   inet_iif(skb), inet_sdif(skb));
 }
 
+/* The listener that a SYN at LOCAL_IN is for, without a reference, or NULL: of those that
+ * share a port, any.
+ */
+static inline struct sock *hpcc_lookup_listener(struct net *net, u8 family,
+						const struct sk_buff *skb,
+						const struct tcphdr *th)
+{
 #if IS_ENABLED(CONFIG_IPV6)
-static inline struct sock *hpcc_lookup_ipv6(struct net *net,
-					    const struct sk_buff *skb,
-					    const struct tcphdr *th)
-{
-	return __inet6_lookup_established(net,
-#ifndef HAVE_LOOKUP_WITHOUT_HASHINFO
-					  net->ipv4.tcp_death_row.hashinfo,
+	if (family == NFPROTO_IPV6)
+		return hpcc_hashed(inet6_lookup_listener, net, NULL, 0,
+				   &ipv6_hdr(skb)->saddr, th->source,
+				   &ipv6_hdr(skb)->daddr, ntohs(th->dest),
+				   inet6_iif(skb), inet6_sdif(skb));
 #endif
-					  &ipv6_hdr(skb)->saddr, th->source,
-					  &ipv6_hdr(skb)->daddr, ntohs(th->dest),
-					  inet6_iif(skb), inet6_sdif(skb));
+	return hpcc_hashed(__inet_lookup_listener, net, NULL, 0,
+			   ip_hdr(skb)->saddr, th->source, ip_hdr(skb)->daddr,
+			   ntohs(th->dest), inet_iif(skb), inet_sdif(skb));
 }
-#else
-static inline struct sock *hpcc_lookup_ipv6(struct net *net,
-					    const struct sk_buff *skb,
-					    const struct tcphdr *th)
-{
-	return NULL;
-}
-#endif
 
 /* 7.2 has these writers for lockless readers of a qdisc's length. */
 #ifndef HAVE_QDISC_QLEN_INC

@@ -7,8 +7,9 @@ import struct
 import sys
 import time
 
-from hpcc_net import (ACK, EXID, KIND, RST, SYN, Netns, Pair, Skip, Sniffer, defer, expect, get_cc,
-                      let_go, main, need_virtual_time, ours_in, pattern, sane, set_cc, syn_option, transfer)
+from hpcc_net import (ACK, EXID, KIND, RST, SYN, Netns, Pair, Skip, Sniffer, defer, expect,
+                      expect_in, get_cc, let_go, main, need_virtual_time, ours_in, pattern, sane,
+                      set_cc, syn_option, transfer)
 from hpcc_peer import Peer
 
 SYN_BYTES = bytes([253, 6, 0x48, 0x43, 0x10, 0x01])
@@ -477,6 +478,40 @@ def test_other_namespace_flooded():
         peer.read_all()
 
 
+def free_kb():
+    """Memory that nobody has."""
+    with open("/proc/meminfo", encoding="ascii") as file:
+        return next(int(line.split()[1]) for line in file if line.startswith("MemFree:"))
+
+
+def test_whom_strangers_cost_memory():
+    """A SYN with the option has a namespace make its table for notes, 64 KB, only where
+    somebody would agree: a listener chose hpcc, or a route names it.
+    """
+    peers = [Peer(cc="cubic", patient=False) for _ in range(24)]
+    for peer in peers:
+        peer.listen()
+
+    def cost_kb(port, ours=syn_option()):
+        """Of a SYN, each."""
+        before = free_kb()
+        for peer in peers:
+            peer.lport = port
+            peer.port += 1
+            peer.start_accept(ours)
+        return (before - free_kb()) / len(peers)
+
+    for port in 5000, 5001:                 # what else a first SYN takes
+        cost_kb(port, b"")
+    expect_in("KB for a closed port", cost_kb(5001), -32, 32)
+    expect_in("KB for a listener with cubic", cost_kb(5000), -32, 32)
+    for peer in peers[::2]:
+        set_cc(peer.listener, "hpcc")
+    for peer in peers[1::2]:
+        peer.route("congctl hpcc")
+    expect_in("KB for one with hpcc", cost_kb(5000), 48, 100)
+
+
 def test_syn_again_without_option():
     """The peer's second SYN goes without, as ours would: no agreement."""
     peer = Peer()
@@ -490,6 +525,27 @@ def test_syn_again_without_option():
     sock = peer.listener.accept()[0]
     expect("congestion control", get_cc(sock), "hpcc-classic")
     sock.close()
+
+
+def test_last_syn_decides():
+    """Of a SYN with the option and its copies without it, whatever their order: both
+    ends run what the last SYN-ACK says.
+    """
+    for order in (1, 0), (0, 1), (1, 0, 1), (0, 1, 0), (1, 1, 0, 0, 1):
+        peer = Peer()
+        peer.listen()
+        peer.start_accept(syn_option() if order[0] else b"")
+        for offered in order[1:]:
+            # TCP answers two copies a second.
+            time.sleep(0.6)
+            peer.read_all()
+            peer.raw(SYN, peer.seq - 1, 0, peer.syn_options(syn_option() if offered else b""))
+            synack = peer.read(0.1)
+            expect(f"SYNs {order}: option in SYN-ACK", bool(synack.option(KIND)), bool(offered))
+        peer.send()
+        sock = peer.listener.accept()[0]
+        defer(let_go, sock)
+        expect(f"SYNs {order}", get_cc(sock), "hpcc" if order[-1] else "hpcc-classic")
 
 
 def test_syn_again_bare():

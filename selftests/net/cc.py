@@ -8,8 +8,8 @@ import sys
 import time
 
 from hpcc_net import (ACK, CWR, ECE, ECHO, FORWARD, IDENTIFY, IDENTIFY_ECHO, PROMPT, SYN, Tracepoint,
-                      expect, expect_in, identity, main, need_virtual_time,
-                      option, tcp_info, virtual_time)
+                      data_segments, expect, expect_in, identity, main, need_virtual_time,
+                      option, set_cc, tcp_info, virtual_time)
 from hpcc_peer import (ETA, HOST_MBPS, SCALE, T_NS, T_UNITS, W_AI, W_INIT, Flow, Link, Peer, near,
                        settle)
 
@@ -371,6 +371,41 @@ def test_fallback_and_return():
     expect("asked who the links are", flow.ns.counters()["identify_sent"] > asked, True)
     silence(flow, 14)
     expect("fallbacks", flow.ns.counters()["fallbacks"], 2)
+
+
+def test_set_again():
+    """setsockopt() neither ends the time without telemetry nor opens the window."""
+    for names in (["hpcc"], ["cubic", "hpcc"]):
+        flow = Flow()
+        link = Link()
+        flow.round(link.step(9000, 1.0, 1.0))
+        settle(flow, link, 60000)
+        silence(flow)
+        expect("before", flow.cc(), "hpcc-classic")
+        cwnd = tcp_info(flow.sock)["cwnd"]
+        flow.run()
+        for name in names:
+            set_cc(flow.sock, name)
+        expect("after", (flow.cc(), flow.flow()["mode"]), ("hpcc-classic", "classic"))
+        expect("cwnd", tcp_info(flow.sock)["cwnd"], cwnd)
+        expect("segments let go", data_segments(flow.run()), [])
+        flow.round(link.step(9000, 0.9))
+        flow.round(link.step(9000, 0.9))
+        expect("after a round trip", (flow.cc(), flow.flow()["mode"]), ("hpcc", "telemetry"))
+        expect_in("W", flow.flow()["W"], 1, (cwnd + 8) * 1448)
+
+
+def test_set_again_without_fallback():
+    """Telemetry goes on, with the window that there is."""
+    flow = Flow()
+    link = Link()
+    flow.round(link.step(9000, 1.0, 1.0))
+    W = settle(flow, link, 60000)["W"]
+    flow.run()
+    for name in "cubic", "hpcc":
+        set_cc(flow.sock, name)
+    expect("mode", flow.cc(), "hpcc")
+    expect_in("W", flow.flow()["W"], 1, W + 2 * 1448)
 
 
 def test_ignored_is_silence():

@@ -9,7 +9,7 @@ import sys
 import time
 
 from hpcc_net import (Pair, Sniffer, data_segments, expect, expect_in, get_cc, main,
-                      need_virtual_time, pattern, tcp_info, transfer)
+                      need_virtual_time, pattern, set_cc, tcp_info, transfer)
 from hpcc_peer import Flow, Link, settle
 from path import Path, goodput_mbps
 
@@ -152,6 +152,21 @@ def test_late_packets():
               f"{retrans} sent again, {classic:.2f} of the time classic")
         expect_in("sent again", retrans, 50, 100000)
         expect_in("classic", classic, 0, most)
+
+
+def test_set_again():
+    """Who chooses hpcc again each time that it fell back loses no more by that."""
+    need_virtual_time()
+    path = Hidden(10)
+    flow = path.connect()
+    end = time.monotonic() + 5
+    while time.monotonic() < end:
+        send_for(0.01, flow)
+        if get_cc(flow[0]) == "hpcc-classic":
+            set_cc(flow[0], "hpcc")
+    counters = path.shown(f"dropped {dropped(path, 2):.3f}")
+    expect_in("dropped", dropped(path, 2), 0, 0.1)
+    expect_in("fell back", counters["unseen_loss"], 1, 5)
 
 
 def bursts(cc):

@@ -484,6 +484,37 @@ def test_fallback():
     expect_in("cw", flow.cw(), cwnd - 1.1, cwnd - 0.4)
 
 
+def test_reno_is_not_paced():
+    """Whether ldcp fell back or was left: a window leaves at once, as Reno's does."""
+    need_virtual_time()
+    for leave in False, True:
+        flow = LdcpFlow(initcwnd=40)
+        flow.busy()
+        round_of_loss(flow)
+        if leave:
+            set_cc(flow.sock, "reno")
+        else:
+            round_of_loss(flow)
+        expect("runs", flow.cc(), "reno" if leave else "ldcp-classic")
+        for _ in range(3):
+            flow.got(0.01)
+            flow.acked = flow.high
+            flow.send()
+        flow.got()
+        expect("segments later", len(flow.got(0.01)), 0)
+    flow = LdcpFlow(ldcp={"base_rtt_ns": 1000000000}, initcwnd=40)
+    flow.busy()
+    round_of_loss(flow)
+    round_of_loss(flow)
+    flow.got(0.01)
+    flow.ack(1, True)
+    expect("with a mark", flow.cc(), "ldcp")
+    flow.below(1)
+    flow.ack(1, True)
+    expect("cw", flow.cw(), 0.5)
+    expect("paced again", flow.got(), [])
+
+
 def test_no_fallback_with_marks():
     """A mark between two losses: marks come, losses are what they are."""
     flow = LdcpFlow(initcwnd=60)

@@ -222,6 +222,29 @@ def test_server_answers():
     expect("answer", fields(data), [NOT_ECT] * 15 + [ECT0])
 
 
+def test_setsockopt_in_the_first_rtt():
+    """It does not end the start, not even where it chooses ldcp again."""
+    for what, change in (("nothing", lambda sock: None),
+                         ("ldcp again", lambda sock: set_cc(sock, "ldcp")),
+                         ("IP_TOS", lambda sock: sock.setsockopt(socket.IPPROTO_IP, 1, 0x10)),
+                         ("TCP_NODELAY", lambda sock: sock.setsockopt(socket.IPPROTO_TCP, 1, 1)),
+                         ("SO_SNDBUF", lambda sock: sock.setsockopt(socket.SOL_SOCKET, 7, 1 << 20))):
+        flow = start(10)
+        flow.sock.send(bytes(4 * MSS))
+        expect(f"{what}: before", fields(flow.got()), [NOT_ECT] * 3 + [ECT0])
+        change(flow.sock)
+        flow.sock.send(bytes(8 * MSS))
+        expect(f"{what}: rest of IW", fields(flow.got()), [NOT_ECT] * 5 + [ECT0])
+        flow.ack(1)
+        expect(f"{what}: stage", flow.traced()[-1][1]["stage"], "start")
+    flow = start(10)
+    for name in "cubic", "ldcp":
+        set_cc(flow.sock, name)
+    flow.sock.send(bytes(4 * MSS))
+    expect("left and chosen again before the first packet", fields(flow.got()),
+           [NOT_ECT] * 3 + [ECT0])
+
+
 def test_off():
     """fast_start 0: all is ECT, with TCP's window."""
     flow = LdcpFlow(ldcp={"fast_start": 0, "iw": 30})

@@ -150,19 +150,20 @@ def test_empty_lies():
 
 
 # Lies that agree with each other, and say that the link is loaded. They are believed: a
-# receiver can slow its sender down by its window or by late ACKs as well.
+# receiver can slow its sender down by its window or by late ACKs as well. The number:
+# by how much W is below W_init then, at least.
 LOADED = (
-    ("a queue, ever", each(qlen=qlen_code(6000))),
-    ("half a queue, ever", each(qlen=qlen_code(3000))),
-    ("longest queue", each(qlen=0xfff)),
-    ("longest queue on a full link", full(0xfff)),
-    ("queues at random", each(qlen=random_field(12))),
-    ("txBytes fast", each(tx=counting(5000))),
-    ("txBytes twice as fast as B", full(0, 2)),
-    ("txBytes at random", each(tx=random_field(20))),
-    ("txBytes stand still", each(tx=5)),
-    ("a full link", full(0)),
-    ("a full link and a queue of T/2, ever", full(qlen_code(3000))),
+    ("a queue, ever", each(qlen=qlen_code(6000)), 5),
+    ("half a queue, ever", each(qlen=qlen_code(3000)), 2),
+    ("longest queue", each(qlen=0xfff), 100),
+    ("longest queue on a full link", full(0xfff), 100),
+    ("queues at random", each(qlen=random_field(12)), 100),
+    ("txBytes fast", each(tx=counting(5000)), 5),
+    ("txBytes twice as fast as B", full(0, 2), 100),
+    ("txBytes at random", each(tx=random_field(20)), 1),
+    ("txBytes stand still", each(tx=5), 1),
+    ("a full link", full(0), 1),
+    ("a full link and a queue of T/2, ever", full(qlen_code(3000)), 5),
 )
 
 
@@ -170,9 +171,13 @@ def test_lies_of_load():
     """W stays within its bounds, data arrive, and when the lie ends full speed is back
     before a quarter of a megabyte has gone.
     """
-    for number, (name, lie) in enumerate(LOADED[::3 if watched() else 1]):
+    for number, (name, lie, share) in enumerate(LOADED[::3 if watched() else 1]):
         goodput, path, client = lied_to(name, lie, 4 + number % 2 * 2, NBYTES // 6)
-        print(f"# {name}: {goodput:.0f} Mbit/s")
+        flow = path.a.flow(client)
+        w_init = 2 * MBPS * flow["T_ns"] // 8000
+        print(f"# {name}: {goodput:.0f} Mbit/s, W is W_init / {w_init / flow['W']:.1f}")
+        expect_in(f"{name}: W", flow["W"], w_init // 1024,
+                  w_init // share if virtual_time() else w_init)
         expect("unseen_loss", path.a.counters()["unseen_loss"], 0)
         path.change_packet = lambda packet: [packet]
         goodput_mbps(client, path.server, NBYTES // 3)
@@ -202,6 +207,35 @@ def test_lies_of_no_load():
     expect_in("dropped", dropped(path, 1), 0, 0.2)
     expect_in("goodput", arrived[0] * 8 / 4e6, 8, 10)
     expect_in("unseen_loss", path.a.counters()["unseen_loss"], 1, 5)
+
+
+def sack(left, right):
+    """A SACK option of one block."""
+    return struct.pack("!BBBBII", 1, 1, 5, 10, left & 0xffffffff, right & 0xffffffff)
+
+
+def test_duplicates_that_were_not():
+    """Losses on a link that nobody sees count, whatever the peer says that it got twice
+    before anything was sent twice.
+    """
+    for forged in 0, 1, 3:                  # DSACKs, of 40 segments each
+        flow = Flow()
+        link = Link()
+        for _ in range(4):
+            flow.round(link.step(9000, 0.1))
+        for _ in range(forged):
+            flow.send(sack(flow.acked - 60000, flow.acked - 2000))
+        for _ in range(6):
+            began = flow.acked
+            segments = [seg for seg in flow.run() if seg.payload]
+            expect_in("segments", len(segments), 20, 200)
+            flow.send(sack(segments[8].seq, flow.acked), ack=began)
+            flow.run()
+            flow.echo(link.step(9000, 0.1))
+            if flow.cc() != "hpcc":
+                break
+        expect(f"forged {forged}", (flow.cc(), flow.ns.counters()["unseen_loss"]),
+               ("hpcc-classic", 1))
 
 
 def test_same_record_for_long():

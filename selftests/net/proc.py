@@ -6,7 +6,7 @@ import os
 import sys
 import time
 
-from hpcc_net import (Counters, Netns, Pair, expect, expect_in, main, pattern, transfer,
+from hpcc_net import (Counters, Netns, Pair, defer, expect, expect_in, main, pattern, transfer,
                       virtual_time)
 from hpcc_peer import Peer
 
@@ -77,6 +77,34 @@ def test_more_than_a_page():
     expect_in("size", len(text), 8192, 1 << 20)
     expect("ports", {flow["lport"] for flow in pair.c.flows()},
            {client.getsockname()[1] for client, _ in ends})
+
+
+def test_flows_as_they_are_read():
+    """A reader gets each flow once, by pages, which tell what there is when they are read,
+    and nothing of other namespaces.
+    """
+    pair, other = Pair(6), Pair(6)
+    listener = pair.listen()
+    other.connect()
+    ends = [pair.connect(listener) for _ in range(120)]
+    with pair.c:
+        fd = os.open("/proc/net/hpcc_flows", os.O_RDONLY)
+    defer(os.close, fd)
+    text = b""
+    while (part := os.read(fd, 100)):
+        text += part
+    ports = [int(line.split()[0].rpartition(b".")[2]) for line in text.splitlines()]
+    expect("ports", sorted(ports), sorted(client.getsockname()[1] for client, _ in ends))
+    os.lseek(fd, 0, os.SEEK_SET)
+    text = os.read(fd, 100)
+    for client, server in ends:
+        client.close()
+        server.close()
+    pair.c.expect_no_flows()
+    while (part := os.read(fd, 100)):
+        text += part
+    # what had been made for the first page
+    expect_in("lines of flows that are gone", len(text.splitlines()), 1, 40)
 
 
 def test_modes():

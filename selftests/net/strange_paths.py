@@ -15,7 +15,7 @@ import struct
 import sys
 import time
 
-from features import CONNTRACK, Routed, nft
+from features import CONNTRACK, Routed, add_md5, nft
 from hpcc_net import (ECHO, FORWARD, IDENTIFY, IDENTIFY_ECHO, KIND, SYN, KernelLog, Netns, Sniffer,
                       TCP_CONGESTION, data_segments, defer, expect, expect_in, get_cc, let_go,
                       main, pattern, sane, set_cc, transfer, until, virtual_time)
@@ -610,6 +610,69 @@ def add_test(case):
 
 for one_case in CASES:
     add_test(one_case)
+
+
+# ---- What VRF and IPVS send through LOCAL_OUT twice ------------------------------------------------------
+
+def test_vrf_route():
+    """What the route to the peer names is decisive, also while a VRF has it wait for its
+    qdisc.
+    """
+    for case in Vrf, VrfQdisc:
+        for version in case.versions:
+            for chosen, named in ("cubic", "hpcc"), ("hpcc", "cubic"):
+                path = case(version)
+                path.a.sysctl("net.ipv4.tcp_congestion_control", "hpcc")
+                path.b.ip(f"route replace {path.far(1)} via {path.gateway(1)} vrf vrf0 "
+                          f"congctl {named}")
+                listener = path.b.socket(version)
+                path.dress(listener, 1)
+                set_cc(listener, chosen)
+                bind_soon(listener, path.place)
+                listener.listen()
+                client = path.a.socket(version)
+                path.dress(client, 0)
+                client.connect(path.target)
+                server = listener.accept()[0]
+                defer(let_go, server)
+                what = f"{case.__name__}, IPv{version}, listener {chosen}, route {named}"
+                expect(f"{what}: server", get_cc(server), named)
+                expect(f"{what}: SYN-ACKs", path.b.counters()["syn_sent"], int(named == "hpcc"))
+                expect(f"{what}: agreed", [ns.counters()["agreed"] for ns in path.hosts],
+                       [int(named == "hpcc")] * 2)
+
+
+def no_room_once(case, version):
+    """A signed SYN, and data whose option has no room as the socket asked for longer headers."""
+    path = case(version)
+    what = f"{case.__name__}, IPv{version}"
+    path.a.sysctl("net.hpcc.burst", 1)         # a hook for each segment
+    client, server = path.open("hpcc")[0]
+    if version == 6:
+        wire = Wire(path.switches[0], "left")
+        before = path.a.counters()
+        client.setsockopt(socket.IPPROTO_IPV6, IPV6_DSTOPTS, b"\0\1\x1e\14" + bytes(12))
+        transfer((client, server, pattern(100000)))
+        without = [seg for seg in data_segments(wire.segments())
+                   if not seg.telemetry(FORWARD) and not seg.telemetry(IDENTIFY)]
+        expect_in(f"{what}: segments without", len(without), 1, 1000)
+        expect(f"{what}: no_room", (path.a.counters() - before).get("no_room", 0), len(without))
+    if isinstance(path, Vrf):
+        signed = path.a.socket(version)
+        path.dress(signed, 0)
+        set_cc(signed, "hpcc")
+        add_md5(signed, version, path.addr[1])
+        signed.setblocking(False)
+        signed.connect_ex((path.addr[1], 5001))
+        time.sleep(0.1)
+        expect(f"{what}: syn_no_room", path.a.counters()["syn_no_room"], 1)
+
+
+def test_no_room_once():
+    """What has no room is counted once."""
+    for case in Vrf, VrfQdisc, IpvsClient:
+        for version in case.versions:
+            no_room_once(case, version)
 
 
 # ---- Congestion controls that change meanwhile ----------------------------------------------------------
