@@ -190,9 +190,8 @@ static void hpcc_to_classic(struct sock *sk, struct hpcc_flow *flow,
 	struct tcp_sock *tp = tcp_sk(sk);
 
 	tp->snd_ssthresh = max(ssthresh, 2U);
-	/* In recovery TCP gets there by itself. */
-	if (inet_csk(sk)->icsk_ca_state < TCP_CA_CWR)
-		tcp_snd_cwnd_set(tp, min(tcp_snd_cwnd(tp), tp->snd_ssthresh));
+	/* In recovery as well: by W all that was lost would be sent again at once. */
+	tcp_snd_cwnd_set(tp, min(tcp_snd_cwnd(tp), tp->snd_ssthresh));
 	hpcc_algo_forget(&flow->algo);
 	hpcc_fallback_leave(&flow->fallback, least, hpcc_lost(tp));
 	flow->classic_seq = tp->snd_nxt;
