@@ -514,7 +514,9 @@ static void hpcc_classic_init(struct sock *sk)
 	hpcc_init(sk);
 }
 
-/* Not registered: sockets get here by falling back only. */
+/* Not registered: sockets get here by falling back only. Retransmissions are ECN-capable, as
+ * hpcc's are: receivers take one that is not for a reason to acknowledge at once.
+ */
 struct tcp_congestion_ops hpcc_classic_ops __read_mostly = {
 	.init		= hpcc_classic_init,
 	.release	= hpcc_release,
@@ -522,6 +524,7 @@ struct tcp_congestion_ops hpcc_classic_ops __read_mostly = {
 	.ssthresh	= tcp_reno_ssthresh,
 	.cong_avoid	= tcp_reno_cong_avoid,
 	.undo_cwnd	= tcp_reno_undo_cwnd,
+	.flags		= TCP_CONG_NEEDS_ECN,
 	.owner		= THIS_MODULE,
 	.name		= "hpcc-classic",
 };

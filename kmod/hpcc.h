@@ -278,7 +278,7 @@ struct hpcc_pending {
 	u8 record[HPCC_OPT_RECORDS_MAX][HPCC_RECORD_LEN];
 };
 
-/* Below this many segments in flight the sender asks for prompt ACKs: a
+/* Below this many segments in flight hpcc, not classic, asks for prompt ACKs: a
  * receiver that acknowledges every second segment, or waits 40 ms for it, would
  * leave too little telemetry in a round trip, or no credit.
  */

@@ -5,12 +5,13 @@ tells, hpcc runs its classic response, and tries telemetry again ever more rarel
 """
 
 import socket
+import struct
 import sys
 import time
 
-from hpcc_net import (Pair, Sniffer, data_segments, expect, expect_in, get_cc, main,
+from hpcc_net import (PROMPT, Pair, Sniffer, data_segments, expect, expect_in, get_cc, main,
                       need_virtual_time, pattern, tcp_info, transfer)
-from hpcc_peer import Flow, Link, settle
+from hpcc_peer import T_NS, Flow, Link, settle
 from path import Path, goodput_mbps
 
 IPV6_DSTOPTS = 59
@@ -85,6 +86,36 @@ def test_beside_cubic():
         path.shown(f"beside cubic, {packets} packets: {arrived}")
         expect_in(f"{packets} packets: share", arrived[0] / sum(arrived), 0.4, 0.6)
         expect_in(f"{packets} packets: dropped", dropped(path, 2), 0, 0.2)
+
+
+def fall_back(flow):
+    """No telemetry until classic runs."""
+    while flow.cc() == "hpcc":
+        flow.run()
+        flow.send()
+
+
+def test_classic_is_reno():
+    """Classic asks for no prompt ACKs. What it sends again is ECN-capable, as what hpcc
+    does, or the receiver would acknowledge at once.
+    """
+    need_virtual_time()
+    flow = Flow(ecn=True)
+    link = Link()
+    flow.round(link.step(9000, 1.0, 0.1))
+    settle(flow, link, 10000)
+    expect("hpcc asks", {opt.flags & PROMPT for seg in flow.run() for opt in seg.ours()}, {PROMPT})
+    fall_back(flow)
+    flow.run()
+    flow.send()
+    segments = data_segments(flow.run())
+    expect("classic asks", {opt.flags & PROMPT for seg in segments for opt in seg.ours()}, {0})
+    lost = segments[0].seq
+    left = lost + len(segments[0].payload)
+    right = segments[-1].seq + len(segments[-1].payload)
+    flow.send(struct.pack("!BBBBII", 1, 1, 5, 10, left & 0xffffffff, right & 0xffffffff), ack=lost)
+    again = [seg for seg in flow.read_all(2e-9 * T_NS) if seg.seq == lost]
+    expect("sent again", [seg.ecn in (1, 2) for seg in again], [True])
 
 
 def test_silence_does_not_back_off():
