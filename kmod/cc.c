@@ -15,8 +15,8 @@
  *
  * Loss: recovery conserves packets for one round, then W rules again, since
  * telemetry and not loss tells the load. After an RTO W restarts from one
- * segment. CE: Wc is reduced by 1/8, so that a queue that does not stamp is
- * heard as well.
+ * segment, after a return from classic's window, and grows as in slow start. CE: Wc
+ * is reduced by 1/8, so that a queue that does not stamp is heard as well.
  */
 #include <linux/module.h>
 #include <net/inet_ecn.h>
@@ -210,6 +210,8 @@ static void hpcc_to_telemetry(struct sock *sk, struct hpcc_flow *flow)
 	hpcc_watch_loss(tp, flow);
 	hpcc_algo_restart(&flow->algo, &flow->params,
 			  (u64)tcp_snd_cwnd(tp) * tp->mss_cache << 16);
+	hpcc_algo_slow(&flow->algo);
+	flow->classic_cwnd = tcp_snd_cwnd(tp);
 	/* Where nothing is in flight TCP does not call hpcc_cong_control(). */
 	hpcc_take_over(sk, flow);
 	WRITE_ONCE(inet_csk(sk)->icsk_ca_ops, &hpcc_ops);
@@ -294,15 +296,21 @@ static void hpcc_cong_control(struct sock *sk, HPCC_CONG_CONTROL_ACK
 		}
 	}
 	if (unlikely(hpcc_unseen_loss(tp, flow, rs))) {
-		/* Half of what got through, as Reno answers a loss. */
+		/* Half of what got through, as Reno answers a loss. A return that failed gains
+		 * nothing on others.
+		 */
 		u32 window = max((tp->delivered - flow->fallback.delivered) / 2, 2U);
 
+		if (hpcc_algo_is_slow(&flow->algo, &flow->params))
+			window = min(window, flow->classic_cwnd);
 		hpcc_to_classic(sk, flow, HPCC_C_UNSEEN_LOSS,
 				hpcc_fallback_cost(&flow->fallback,
 						   hpcc_lost(tp), window),
 				window);
 		return;
 	}
+	hpcc_algo_acked(&flow->algo, &flow->params,
+			flow->conserving ? 0 : rs->acked_sacked, tp->mss_cache);
 	hpcc_apply(sk, flow, rs);
 	if (n) {
 		if (tcp_snd_cwnd(tp) < HPCC_PROMPT_CWND)
@@ -357,6 +365,7 @@ static void hpcc_set_state(struct sock *sk, u8 new_state)
 		hpcc_fallback_rto(&flow->fallback, hpcc_lost(tp));
 		hpcc_algo_restart(&flow->algo, &flow->params,
 				  (u64)tp->mss_cache << 16);
+		hpcc_algo_slow(&flow->algo);
 		hpcc_count(sock_net(sk), HPCC_C_TIMEOUTS);
 		break;
 	}
@@ -421,6 +430,7 @@ static void hpcc_init(struct sock *sk)
 	}
 	hpcc_set_T(sk, flow);
 	hpcc_algo_init(&flow->algo, &flow->params);
+	flow->classic_cwnd = ~0U;
 	hpcc_watch_loss(tcp_sk(sk), flow);
 	hpcc_reserve(sk, flow, hpcc_room(flow));
 	hpcc_take_over(sk, flow);

@@ -324,6 +324,7 @@ struct hpcc_base {
  * @skipped: the ACK at hand brought a record that came too soon after the last one
  * @paced: TCP paces since we asked for it
  * @classic_seq: a round trip of classic ends when this is acknowledged
+ * @classic_cwnd: cwnd of classic when it was left last
  * @undo_W_q16: W before an RTO
  * @conserve_seq: packet conservation until this is acknowledged
  * @conserving: ... is going on
@@ -379,6 +380,7 @@ struct hpcc_flow {
 	bool skipped;
 	bool paced;
 	u32 classic_seq;
+	u32 classic_cwnd;
 	u64 undo_W_q16;
 	u32 conserve_seq;
 	bool conserving;
