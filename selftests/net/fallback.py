@@ -97,15 +97,20 @@ def test_slow():
 
 
 def test_beside_cubic():
-    """Neither has more than 1.5 times what the other has."""
+    """Neither has more than 1.5 times what the other has: not in a single run, which may
+    begin with one or the other at a loss, but in all of them.
+    """
     need_virtual_time()
+    shares = []
     for mbps, packets, seconds in (10, 5, 20), (10, 50, 20), (10, 100, 20), (2, 5, 60), (2, 20, 60):
         path = Hidden(packets, mbps)
         arrived = send_for(seconds, path.connect(5001), path.connect(5002, cc="cubic"))
         what = f"{mbps} Mb/s, {packets} packets"
         path.shown(f"beside cubic, {what}: {arrived}")
-        expect_in(f"{what}: share", arrived[0] / sum(arrived), 0.4, 0.6)
+        shares.append(arrived[0] / sum(arrived))
+        expect_in(f"{what}: share", shares[-1], 0.36, 0.64)
         expect_in(f"{what}: dropped", dropped(path, 2), 0, 0.2)
+    expect_in(f"mean of {shares}", sum(shares) / len(shares), 0.42, 0.58)
 
 
 def fall_back(flow):
