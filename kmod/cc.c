@@ -15,8 +15,8 @@
  *
  * Loss: recovery conserves packets for one round, then W rules again, since
  * telemetry and not loss tells the load. After an RTO W restarts from one
- * segment. CE: Wc is reduced by 1/8, so that a queue that does not stamp is
- * heard as well.
+ * segment, after a return from classic's window, and grows as in slow start. CE: Wc
+ * is reduced by 1/8, so that a queue that does not stamp is heard as well.
  */
 #include <linux/module.h>
 #include <net/inet_ecn.h>
@@ -189,9 +189,8 @@ static void hpcc_to_classic(struct sock *sk, struct hpcc_flow *flow,
 	struct tcp_sock *tp = tcp_sk(sk);
 
 	tp->snd_ssthresh = max(ssthresh, 2U);
-	/* In recovery TCP gets there by itself. */
-	if (inet_csk(sk)->icsk_ca_state < TCP_CA_CWR)
-		tcp_snd_cwnd_set(tp, min(tcp_snd_cwnd(tp), tp->snd_ssthresh));
+	/* In recovery as well: by W all that was lost would be sent again at once. */
+	tcp_snd_cwnd_set(tp, min(tcp_snd_cwnd(tp), tp->snd_ssthresh));
 	hpcc_algo_forget(&flow->algo);
 	hpcc_fallback_leave(&flow->fallback, least, hpcc_lost(tp));
 	flow->classic_seq = tp->snd_nxt;
@@ -210,6 +209,8 @@ static void hpcc_to_telemetry(struct sock *sk, struct hpcc_flow *flow)
 	hpcc_watch_loss(tp, flow);
 	hpcc_algo_restart(&flow->algo, &flow->params,
 			  (u64)tcp_snd_cwnd(tp) * tp->mss_cache << 16);
+	hpcc_algo_slow(&flow->algo);
+	flow->classic_cwnd = tcp_snd_cwnd(tp);
 	/* Where nothing is in flight TCP does not call hpcc_cong_control(). */
 	hpcc_take_over(sk, flow);
 	WRITE_ONCE(inet_csk(sk)->icsk_ca_ops, &hpcc_ops);
@@ -294,15 +295,21 @@ static void hpcc_cong_control(struct sock *sk, HPCC_CONG_CONTROL_ACK
 		}
 	}
 	if (unlikely(hpcc_unseen_loss(tp, flow, rs))) {
-		/* Half of what got through, as Reno answers a loss. */
+		/* Half of what got through, as Reno answers a loss. A return that failed gains
+		 * nothing on others.
+		 */
 		u32 window = max((tp->delivered - flow->fallback.delivered) / 2, 2U);
 
+		if (hpcc_algo_is_slow(&flow->algo, &flow->params))
+			window = min(window, flow->classic_cwnd);
 		hpcc_to_classic(sk, flow, HPCC_C_UNSEEN_LOSS,
 				hpcc_fallback_cost(&flow->fallback,
 						   hpcc_lost(tp), window),
 				window);
 		return;
 	}
+	hpcc_algo_acked(&flow->algo, &flow->params,
+			flow->conserving ? 0 : rs->acked_sacked, tp->mss_cache);
 	hpcc_apply(sk, flow, rs);
 	if (n) {
 		if (tcp_snd_cwnd(tp) < HPCC_PROMPT_CWND)
@@ -358,6 +365,7 @@ static void hpcc_set_state(struct sock *sk, u8 new_state)
 		hpcc_fallback_rto(&flow->fallback, hpcc_lost(tp));
 		hpcc_algo_restart(&flow->algo, &flow->params,
 				  (u64)tp->mss_cache << 16);
+		hpcc_algo_slow(&flow->algo);
 		hpcc_count(sock_net(sk), HPCC_C_TIMEOUTS);
 		break;
 	}
@@ -442,6 +450,7 @@ static void hpcc_init(struct sock *sk)
 	ca->flow = flow;
 	hpcc_set_T(sk, flow);
 	hpcc_algo_init(&flow->algo, &flow->params);
+	flow->classic_cwnd = ~0U;
 	hpcc_watch_loss(tcp_sk(sk), flow);
 	hpcc_reserve(sk, flow, hpcc_room(flow));
 	if (past)
@@ -537,7 +546,9 @@ static void hpcc_classic_init(struct sock *sk)
 	hpcc_init(sk);
 }
 
-/* Not registered: sockets get here by falling back only. */
+/* Not registered: sockets get here by falling back only. Retransmissions are ECN-capable, as
+ * hpcc's are: receivers take one that is not for a reason to acknowledge at once.
+ */
 struct tcp_congestion_ops hpcc_classic_ops __read_mostly = {
 	.init		= hpcc_classic_init,
 	.release	= hpcc_release,
@@ -545,6 +556,7 @@ struct tcp_congestion_ops hpcc_classic_ops __read_mostly = {
 	.ssthresh	= tcp_reno_ssthresh,
 	.cong_avoid	= tcp_reno_cong_avoid,
 	.undo_cwnd	= tcp_reno_undo_cwnd,
+	.flags		= TCP_CONG_NEEDS_ECN,
 	.owner		= THIS_MODULE,
 	.name		= "hpcc-classic",
 };

@@ -299,7 +299,7 @@ struct hpcc_pending {
 	u8 record[HPCC_OPT_RECORDS_MAX][HPCC_RECORD_LEN];
 };
 
-/* Below this many segments in flight the sender asks for prompt ACKs: a
+/* Below this many segments in flight hpcc, not classic, asks for prompt ACKs: a
  * receiver that acknowledges every second segment, or waits 40 ms for it, would
  * leave too little telemetry in a round trip, or no credit.
  */
@@ -345,6 +345,7 @@ struct hpcc_base {
  * @doubt: there was telemetry in that time, all of it ignored or the same again
  * @skipped: the ACK at hand brought a record that came too soon after the last one
  * @classic_seq: a round trip of classic ends when this is acknowledged
+ * @classic_cwnd: cwnd of classic when it was left last
  * @undo_W_q16: W before an RTO
  * @conserve_seq: packet conservation until this is acknowledged
  * @conserving: ... is going on
@@ -400,6 +401,7 @@ struct hpcc_flow {
 	bool doubt;
 	bool skipped;
 	u32 classic_seq;
+	u32 classic_cwnd;
 	u64 undo_W_q16;
 	u32 conserve_seq;
 	bool conserving;

@@ -411,7 +411,9 @@ static u32 hpcc_forward_write(struct hpcc_flow *flow, const struct tcp_sock *tp,
 	opt.nr = min_t(u32, flow->slots,
 		       (room - HPCC_OPT_HEAD_LEN) / HPCC_RECORD_LEN);
 	opt.scale = flow->scale;
-	if (hpcc_peek(tp->snd_cwnd) < HPCC_PROMPT_CWND)
+	/* What classic sends is acknowledged as what Reno sends. */
+	if (hpcc_peek(tp->snd_cwnd) < HPCC_PROMPT_CWND &&
+	    hpcc_peek(inet_csk((const struct sock *)tp)->icsk_ca_ops) == &hpcc_ops)
 		opt.flags = HPCC_OPT_F_PROMPT;
 
 	flow->turn++;

@@ -158,6 +158,7 @@ struct hpcc_link {
  * struct hpcc_algo - state of one connection
  * @W_q16: window, bytes
  * @Wc_q16: reference window, bytes
+ * @most_q16: W and Wc at most, while hpcc_algo_slow() counts; W_max or more: no more
  * @U_q24: normalised inflight, averaged
  * @U_low: the HPCC_U_LOW_BITS bits of U below U_q24
  * @inc_stage: additive increases since the last multiplicative change
@@ -171,6 +172,7 @@ struct hpcc_link {
 struct hpcc_algo {
 	u64	W_q16;
 	u64	Wc_q16;
+	u64	most_q16;
 	u64	U_q24;
 	u32	U_low;
 	u32	inc_stage;
@@ -287,6 +289,7 @@ static inline void hpcc_algo_init(struct hpcc_algo *a,
 {
 	a->W_q16 = p->W_max_q16;
 	a->Wc_q16 = p->W_max_q16;
+	a->most_q16 = ~0ULL;
 	a->U_q24 = HPCC_ONE_Q24;
 	a->U_low = 0;
 	a->inc_stage = 0;
@@ -311,8 +314,55 @@ static inline void hpcc_algo_restart(struct hpcc_algo *a,
 {
 	a->W_q16 = clamp_t(u64, W_q16, p->W_min_q16, p->W_max_q16);
 	a->Wc_q16 = a->W_q16;
+	a->most_q16 = max(a->most_q16, a->W_q16);
 	a->inc_stage = p->max_stage;
 	a->resync = true;
+}
+
+/**
+ * hpcc_algo_slow() - from now on W grows as in slow start, until it has been W_max
+ * @a: connection, restarted
+ *
+ * For where nobody knows what the path takes: one record of an idle link would let W jump
+ * to W_max, and a link behind it that does not stamp would drop most of that.
+ */
+static inline void hpcc_algo_slow(struct hpcc_algo *a)
+{
+	a->most_q16 = a->W_q16;
+}
+
+/**
+ * hpcc_algo_is_slow() - whether W is kept to what slow start allows
+ * @a: connection
+ * @p: parameters
+ */
+static inline bool hpcc_algo_is_slow(const struct hpcc_algo *a,
+				     const struct hpcc_params *p)
+{
+	return a->most_q16 < p->W_max_q16;
+}
+
+/**
+ * hpcc_algo_acked() - keep W and Wc to what slow start allows, if that counts
+ * @a: connection, which has taken in an ACK's records
+ * @p: parameters
+ * @packets: that the ACK tells of
+ * @mss: bytes of each; of all together less than 2^40
+ *
+ * Where they are kept down incStage is at its limit: the next round trip multiplies again.
+ */
+static inline void hpcc_algo_acked(struct hpcc_algo *a,
+				   const struct hpcc_params *p, u32 packets,
+				   u32 mss)
+{
+	if (!hpcc_algo_is_slow(a, p))
+		return;
+	a->most_q16 += (u64)packets * mss << HPCC_W_BITS;
+	if (a->W_q16 <= a->most_q16)
+		return;
+	a->W_q16 = a->most_q16;
+	a->Wc_q16 = min(a->Wc_q16, a->most_q16);
+	a->inc_stage = p->max_stage;
 }
 
 /**

@@ -28,7 +28,9 @@
  *
  * Return. Each fallback for loss doubles, and each other one keeps, the round trips that the
  * classic response runs before telemetry is used again. The number is halved after
- * max(64, the number itself) round trips without a fallback.
+ * max(64, the number itself) round trips without a fallback. W begins with
+ * classic's window then and grows as in slow start (hpcc_algo_slow()), so that a try loses about
+ * what slow start loses; classic goes on with no more than it had.
  *
  * No skb, no socket, no clock, no lock. Time is in the unit of the algorithm's
  * links; numbers of packets are modulo 2^32.

@@ -199,6 +199,31 @@ static void take_ack(struct fuzz_input *in, struct hpcc_algo *a,
 		expect_any_order(&was, a, p, s, n);
 }
 
+/* Slow start keeps W down and does nothing else. */
+static void take_slow(struct fuzz_input *in, struct hpcc_algo *a,
+		      const struct hpcc_params *p, bool begin)
+{
+	u32 packets = fuzz_take(in, 2), mss = fuzz_take(in, 2);
+	struct hpcc_algo was;
+	u64 most;
+
+	if (begin) {
+		hpcc_algo_restart(a, p, fuzz_take_any(in));
+		hpcc_algo_slow(a);
+	}
+	was = *a;
+	most = was.most_q16 + ((u64)packets * mss << HPCC_W_BITS);
+	hpcc_algo_acked(a, p, packets, mss);
+	if (was.most_q16 >= p->W_max_q16) {
+		expect(!memcmp(&was, a, sizeof(was)));
+		return;
+	}
+	expect(a->most_q16 == most);
+	expect(a->W_q16 == min(was.W_q16, most));
+	expect(a->Wc_q16 == min(was.Wc_q16, most));
+	expect(a->inc_stage == (was.W_q16 > most ? p->max_stage : was.inc_stage));
+}
+
 static void take_operation(struct fuzz_input *in, struct hpcc_algo *a,
 			   const struct hpcc_params *p)
 {
@@ -217,6 +242,9 @@ static void take_operation(struct fuzz_input *in, struct hpcc_algo *a,
 		break;
 	case 3:
 		hpcc_algo_forget(a);
+		break;
+	case 4:
+		take_slow(in, a, p, what & 1);
 		break;
 	default:
 		take_ack(in, a, p, what % (RECORDS_MAX + 1));

@@ -231,6 +231,63 @@ static void algo_restart__returns_at_once(void **state)
 	assert_int_equal(hpcc_new_ack(&a, &p, &s, 1, 90000, 91000), 0);
 }
 
+static void algo_slow__doubles(void **state)
+{
+	struct hpcc_params p = params(5);
+	struct hpcc_algo a = started(&p);
+	struct hpcc_sample s;
+	u32 want;
+
+	hpcc_algo_restart(&a, &p, BYTES(1000));
+	hpcc_algo_slow(&a);
+	/* An idle link gives W_init at once. */
+	for (want = 1000; 2 * want < W_INIT / 2; want *= 2) {
+		s = next(&a, T_NS, T_NS / 1000, 0);
+		hpcc_new_ack(&a, &p, &s, 1, a.last_update_seq + 1,
+			     a.last_update_seq + 2);
+		assert_true(a.W_q16 > BYTES(2 * want));
+		hpcc_algo_acked(&a, &p, want / 500, 500);
+		assert_true(a.W_q16 == BYTES(2 * want));
+		assert_true(a.Wc_q16 == BYTES(2 * want));
+		assert_int_equal(a.inc_stage, 5);
+		/* W may be less, and that is no reason for it to grow more slowly. */
+		a.W_q16 = BYTES(10);
+		a.inc_stage = 3;
+		hpcc_algo_acked(&a, &p, 0, 500);
+		assert_true(a.W_q16 == BYTES(10));
+		assert_int_equal(a.inc_stage, 3);
+		a.W_q16 = BYTES(2 * want);
+		a.inc_stage = 5;
+	}
+	/* Once it could have been W_init that is over. */
+	hpcc_algo_acked(&a, &p, want, 500);
+	hpcc_algo_restart(&a, &p, BYTES(W_INIT));
+	hpcc_algo_acked(&a, &p, 0, 500);
+	assert_true(a.W_q16 == BYTES(W_INIT));
+	a.most_q16 = BYTES(W_INIT);
+	hpcc_algo_acked(&a, &p, 1, 500);
+	assert_true(a.most_q16 == BYTES(W_INIT));
+}
+
+/* A timeout that was none: what it was is not too much. */
+static void algo_slow__undone(void **state)
+{
+	struct hpcc_params p = params(5);
+	struct hpcc_algo a = started(&p);
+
+	hpcc_algo_acked(&a, &p, 1, 500);
+	assert_true(a.W_q16 == BYTES(W_INIT));
+	hpcc_algo_restart(&a, &p, BYTES(1000));
+	hpcc_algo_slow(&a);
+	hpcc_algo_restart(&a, &p, BYTES(5000));
+	hpcc_algo_acked(&a, &p, 1, 500);
+	assert_true(a.W_q16 == BYTES(5000));
+	assert_true(a.most_q16 == BYTES(5500));
+	/* Less than that, as for ECN, allows no less. */
+	hpcc_algo_restart(&a, &p, BYTES(4000));
+	assert_true(a.most_q16 == BYTES(5500));
+}
+
 /* ---- MeasureInflight ---------------------------------------------------- */
 
 static void link_u__adds_queue_and_rate(void **state)
@@ -1056,6 +1113,8 @@ int main(void)
 		cmocka_unit_test(algo_init__begins_at_line_rate),
 		cmocka_unit_test(algo_restart__clamps),
 		cmocka_unit_test(algo_restart__returns_at_once),
+		cmocka_unit_test(algo_slow__doubles),
+		cmocka_unit_test(algo_slow__undone),
 		cmocka_unit_test(link_u__adds_queue_and_rate),
 		cmocka_unit_test(link_u__each_term_to_nearest),
 		cmocka_unit_test(link_u__saturates),
