@@ -155,8 +155,11 @@ void write_tcp(struct maker *m, uint8_t version, const uint8_t *saddr,
 		       relative(m, get32(th + 8), flow && has_ack ? flow->isn : 0));
 	}
 	printf(" win %u", get16(th + 14));
-	/* SYN-ACKs to strangers have them, and what is left of an earlier round. */
-	write_options(th + 20, hlen - 20, from_host, flow ? flow->agreed : from_host);
+	/* SYN-ACKs to strangers have them, also to one who takes the place of a connection
+	 * that has ended, and what is left of an earlier round.
+	 */
+	write_options(th + 20, hlen - 20, from_host,
+		      flow ? flow->agreed || (from_host && th[13] & 2) : from_host);
 	printf(" data %u %08x", len - hlen, hash(th + hlen, len - hlen));
 	write_sum(tcp_sum(saddr, daddr, n, th, len), get16(th + 16),
 		  fold((uint64_t)sum16(saddr, n) + sum16(daddr, n) + 6 + len));
