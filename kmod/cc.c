@@ -175,6 +175,16 @@ static void hpcc_run_classic(struct sock *sk, enum hpcc_counter why)
 	hpcc_count(sock_net(sk), why);
 }
 
+/* No telemetry for this connection. ECT may be sent only where ECN was negotiated, which is
+ * not known before the SYN-ACK.
+ */
+static void hpcc_stay_classic(struct sock *sk, enum hpcc_counter why)
+{
+	hpcc_run_classic(sk, why);
+	if (sk->sk_state == TCP_SYN_SENT || !hpcc_ecn_is_negotiated(tcp_sk(sk)))
+		WRITE_ONCE(inet_csk(sk)->icsk_ca_ops, &hpcc_no_ecn_ops);
+}
+
 static void hpcc_take_over(struct sock *sk, struct hpcc_flow *flow)
 {
 	hpcc_pacing_begin(sk, &flow->burst);
@@ -437,14 +447,14 @@ static void hpcc_init(struct sock *sk)
 	ca->flow = NULL;
 	hpcc_tuple_of_sock(sk, &tuple);
 	if (!hpcc_agree_take(net, &tuple, hpcc_irs(tcp_sk(sk)), &past)) {
-		hpcc_run_classic(sk, HPCC_C_NOT_AGREED);
+		hpcc_stay_classic(sk, HPCC_C_NOT_AGREED);
 		return;
 	}
 	flow = hpcc_flow_create(sk);
 	if (!flow) {
 		/* setsockopt() may find memory later. */
 		hpcc_agree_done(net, &tuple, hpcc_irs(tcp_sk(sk)), past, false);
-		hpcc_run_classic(sk, HPCC_C_NO_MEMORY);
+		hpcc_stay_classic(sk, HPCC_C_NO_MEMORY);
 		return;
 	}
 	ca->flow = flow;
@@ -469,6 +479,8 @@ static void hpcc_release(struct sock *sk)
 	struct hpcc_flow *flow = ca->flow;
 	struct hpcc_tuple tuple;
 
+	/* For a socket that connects once more: its SYN has to ask for ECN. */
+	WRITE_ONCE(inet_csk(sk)->icsk_ca_ops, &hpcc_ops);
 	if (!flow)
 		return;
 	ca->flow = NULL;
@@ -539,24 +551,26 @@ static void hpcc_classic_in_ack_event(struct sock *sk, u32 flags)
 		hpcc_to_telemetry(sk, flow);
 }
 
-/* Called where a socket that had fallen back connects once more. */
-static void hpcc_classic_init(struct sock *sk)
-{
-	WRITE_ONCE(inet_csk(sk)->icsk_ca_ops, &hpcc_ops);
-	hpcc_init(sk);
-}
-
 /* Not registered: sockets get here by falling back only. Retransmissions are ECN-capable, as
- * hpcc's are: receivers take one that is not for a reason to acknowledge at once.
+ * hpcc's are: a receiver acknowledges a packet that is not ECN-capable at once.
  */
 struct tcp_congestion_ops hpcc_classic_ops __read_mostly = {
-	.init		= hpcc_classic_init,
 	.release	= hpcc_release,
 	.in_ack_event	= hpcc_classic_in_ack_event,
 	.ssthresh	= tcp_reno_ssthresh,
 	.cong_avoid	= tcp_reno_cong_avoid,
 	.undo_cwnd	= tcp_reno_undo_cwnd,
 	.flags		= TCP_CONG_NEEDS_ECN,
+	.owner		= THIS_MODULE,
+	.name		= "hpcc-classic",
+};
+
+/* The same without ECN. After init() TCP sets ECT for what has TCP_CONG_NEEDS_ECN. */
+struct tcp_congestion_ops hpcc_no_ecn_ops __read_mostly = {
+	.release	= hpcc_release,
+	.ssthresh	= tcp_reno_ssthresh,
+	.cong_avoid	= tcp_reno_cong_avoid,
+	.undo_cwnd	= tcp_reno_undo_cwnd,
 	.owner		= THIS_MODULE,
 	.name		= "hpcc-classic",
 };

@@ -455,9 +455,10 @@ struct hpcc_ca {
 
 extern struct tcp_congestion_ops hpcc_ops;
 extern struct tcp_congestion_ops hpcc_classic_ops;
+extern struct tcp_congestion_ops hpcc_no_ecn_ops;
 
 /**
- * hpcc_is_ours() - whether a socket runs hpcc, in either of its modes
+ * hpcc_is_ours() - whether a socket runs hpcc, in any of its modes
  * @sk: full TCP socket
  */
 static inline bool hpcc_is_ours(const struct sock *sk)
@@ -465,7 +466,8 @@ static inline bool hpcc_is_ours(const struct sock *sk)
 	const struct tcp_congestion_ops *ops =
 		READ_ONCE(inet_csk(sk)->icsk_ca_ops);
 
-	return ops == &hpcc_ops || ops == &hpcc_classic_ops;
+	return ops == &hpcc_ops || ops == &hpcc_classic_ops ||
+	       ops == &hpcc_no_ecn_ops;
 }
 
 /* ---- Mailbox (mailbox.c) -------------------------------------------------------- */

@@ -7,9 +7,9 @@ import struct
 import sys
 import time
 
-from hpcc_net import (ACK, EXID, KIND, RST, SYN, Netns, Pair, Skip, Sniffer, defer, expect,
-                      expect_in, get_cc, let_go, main, need_virtual_time, ours_in, pattern, sane,
-                      set_cc, syn_option, transfer)
+from hpcc_net import (ACK, CWR, ECE, EXID, KIND, RST, SYN, Netns, Pair, Skip, Sniffer, defer,
+                      disconnect, expect, expect_in, get_cc, let_go, main, need_virtual_time,
+                      ours_in, pattern, sane, set_cc, syn_option, transfer)
 from hpcc_peer import Peer
 
 SYN_BYTES = bytes([253, 6, 0x48, 0x43, 0x10, 0x01])
@@ -525,6 +525,24 @@ def test_syn_again_without_option():
     sock = peer.listener.accept()[0]
     expect("congestion control", get_cc(sock), "hpcc-classic")
     sock.close()
+
+
+def test_classic_without_ecn():
+    """What a connection sends that agreed neither upon telemetry nor upon ECN is not
+    ECN-capable; its socket's next SYN asks for ECN again.
+    """
+    for version in 4, 6:
+        for ecn in False, True:
+            peer = Peer(version, ecn=ecn)
+            sock = peer.connect(b"")
+            expect("congestion control", peer.cc(), "hpcc-classic")
+            sock.send(bytes(4000))
+            expect(f"IPv{version}, ECN {ecn}: ECN fields",
+                   {seg.ecn for seg in peer.read_all(0.01) if seg.payload}, {2 if ecn else 0})
+            disconnect(sock)
+            peer.read_all(0.01)
+            sock.connect_ex((peer.addr, peer.port))
+            expect("next SYN", peer.read(0.1).flags & (SYN | ECE | CWR), SYN | ECE | CWR)
 
 
 def test_last_syn_decides():
