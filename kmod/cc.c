@@ -461,6 +461,7 @@ static void hpcc_init(struct sock *sk)
 	hpcc_set_T(sk, flow);
 	hpcc_algo_init(&flow->algo, &flow->params);
 	flow->classic_cwnd = ~0U;
+	flow->probe.dsacks = tcp_sk(sk)->dsack_dups;
 	hpcc_watch_loss(tcp_sk(sk), flow);
 	hpcc_reserve(sk, flow, hpcc_room(flow));
 	if (past)
