@@ -2,8 +2,8 @@
 /*
  * What a listener's child will run, before there is a child.
  */
+#include <linux/ipv6.h>
 #include <net/ip6_route.h>
-#include <net/l3mdev.h>
 #include <net/route.h>
 #include <net/tcp.h>
 
@@ -25,8 +25,7 @@ static struct dst_entry *hpcc_route(struct net *net, u8 family,
 	};
 	struct rtable *rt;
 
-#if IS_ENABLED(CONFIG_IPV6)
-	if (family == NFPROTO_IPV6) {
+	if (IS_ENABLED(CONFIG_IPV6) && family == NFPROTO_IPV6) {
 		struct flowi6 fl6 = {
 			.flowi6_oif = oif,
 			.flowi6_mark = mark,
@@ -39,7 +38,6 @@ static struct dst_entry *hpcc_route(struct net *net, u8 family,
 
 		return ip6_dst_lookup_flow(net, NULL, &fl6, NULL);
 	}
-#endif
 	rt = ip_route_output_flow(net, &fl4, NULL);
 	return IS_ERR(rt) ? ERR_CAST(rt) : &rt->dst;
 }
@@ -68,6 +66,18 @@ u32 hpcc_route_cc(struct net *net, u8 family, const struct hpcc_tuple *tuple,
 	return key;
 }
 
+/* The device or VRF that the request of a SYN will be bound to, as tcp_conn_request() and
+ * tcp_v6_init_req() have it: a link-local peer is on the link that the SYN came by.
+ */
+static int hpcc_request_oif(const struct sock *listener, struct sk_buff *skb,
+			    u8 family)
+{
+	if (IS_ENABLED(CONFIG_IPV6) && family == NFPROTO_IPV6 &&
+	    ipv6_addr_type(&ipv6_hdr(skb)->saddr) & IPV6_ADDR_LINKLOCAL)
+		return inet6_iif(skb);
+	return inet_request_bound_dev_if(listener, skb);
+}
+
 /* A bit beside others, which setsockopt() may change meanwhile. */
 static __no_kcsan bool hpcc_ca_chosen(const struct sock *sk)
 {
@@ -83,6 +93,7 @@ static __no_kcsan bool hpcc_ca_chosen(const struct sock *sk)
  * chose by setsockopt(), and the namespace's default.
  *
  * Context: RCU read side.
+ * Return: true if it will.
  */
 bool hpcc_child_runs_hpcc(const struct sock *listener, u32 route_key)
 {
@@ -104,6 +115,7 @@ bool hpcc_child_runs_hpcc(const struct sock *listener, u32 route_key)
  * @tuple: the connection
  *
  * Context: RCU read side.
+ * Return: true if it may.
  */
 bool hpcc_syn_welcome(struct sk_buff *skb,
 		      const struct nf_hook_state *state,
@@ -111,15 +123,13 @@ bool hpcc_syn_welcome(struct sk_buff *skb,
 {
 	const struct sock *listener = skb->sk;
 	u32 route_key;
-	int oif;
 
 	if (!listener || READ_ONCE(listener->sk_state) != TCP_LISTEN)
 		listener = hpcc_lookup_listener(state->net, state->pf, skb, th);
 	if (!listener)
 		return false;
-	oif = READ_ONCE(listener->sk_bound_dev_if) ?:
-	      l3mdev_master_ifindex_rcu(skb->dev);
-	route_key = hpcc_route_cc(state->net, state->pf, tuple, oif,
+	route_key = hpcc_route_cc(state->net, state->pf, tuple,
+				  hpcc_request_oif(listener, skb, state->pf),
 				  inet_request_mark(listener, skb));
 	return hpcc_child_runs_hpcc(listener, route_key);
 }

@@ -512,6 +512,25 @@ def test_whom_strangers_cost_memory():
     expect_in("KB for one with hpcc", cost_kb(5000), 48, 100)
 
 
+def test_link_local_route():
+    """The first SYN with the option comes from a link-local peer, whose route names hpcc; that
+    of another link does not.
+    """
+    peer = Peer(6, cc="cubic")
+    peer.kernel, peer.addr = "fe80::1", "fe80::2"
+    peer.ns.ip("addr add fe80::1/64 dev tun0 nodad",
+               "link add other type dummy", "link set other up",
+               "route add fe80::/64 dev other metric 200",
+               "route replace fe80::/64 dev tun0 proto kernel metric 256 congctl hpcc")
+    peer.listener = peer.ns.socket(6)
+    peer.listener.bind(("::", 5000))
+    peer.listener.listen()
+    peer.lport = 5000
+    synack, _ = peer.accept()
+    expect("SYN-ACK with the option", bool(synack.option(KIND)), True)
+    expect("congestion control", peer.cc(), "hpcc")
+
+
 def test_syn_again_without_option():
     """The peer's second SYN goes without, as ours would: no agreement."""
     peer = Peer()
