@@ -178,10 +178,8 @@ static void hpcc_segment_no_room(const struct hpcc_segment *seg,
 	const struct sk_buff *skb = seg->skb;
 	const struct dst_entry *dst = skb_dst(skb);
 
-#if IS_ENABLED(CONFIG_IP_VS)
-	if (skb->ipvs_property)
+	if (hpcc_skb_has_passed_ipvs(skb))
 		return;
-#endif
 	if (dst && out == dst->dev && netif_is_l3_slave(out) &&
 	    !(seg->state->pf == NFPROTO_IPV6 &&
 	      rt6_need_strict(&ipv6_hdr(skb)->daddr)))

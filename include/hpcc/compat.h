@@ -120,6 +120,16 @@ static inline struct sock *hpcc_lookup_listener(struct net *net, u8 family,
 			   ntohs(th->dest), inet_iif(skb), inet_sdif(skb));
 }
 
+/* Kernels without IPVS lack the field. */
+static inline bool hpcc_skb_has_passed_ipvs(const struct sk_buff *skb)
+{
+#if IS_ENABLED(CONFIG_IP_VS)
+	return skb->ipvs_property;
+#else
+	return false;
+#endif
+}
+
 /* 7.2 has these writers for lockless readers of a qdisc's length. */
 #ifndef HAVE_QDISC_QLEN_INC
 static inline void qdisc_qlen_inc(struct Qdisc *sch)
