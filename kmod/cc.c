@@ -138,9 +138,9 @@ static void hpcc_count_ack(const struct sock *sk, u32 bits)
 		hpcc_count(net, HPCC_C_PATH_CHANGES);
 }
 
-/* Packets that came twice, says the peer: they were only late. No more can have come
- * twice than were sent twice so far; what a peer says beyond that is not kept for
- * later ones. Called for each ACK, before hpcc_probe_ack().
+/* Count the packets that the peer got twice, as its DSACKs say: they were only late. The
+ * peer cannot have got more packets twice than TCP has sent twice so far; a larger number is
+ * forgotten, so that it hides no later loss. Called for each ACK, before hpcc_probe_ack().
  */
 static void hpcc_note_late(const struct tcp_sock *tp, struct hpcc_flow *flow)
 {
@@ -199,7 +199,7 @@ static void hpcc_to_classic(struct sock *sk, struct hpcc_flow *flow,
 	struct tcp_sock *tp = tcp_sk(sk);
 
 	tp->snd_ssthresh = max(ssthresh, 2U);
-	/* In recovery as well: by W all that was lost would be sent again at once. */
+	/* In recovery as well: W would let TCP send again at once all that was lost. */
 	tcp_snd_cwnd_set(tp, min(tcp_snd_cwnd(tp), tp->snd_ssthresh));
 	hpcc_algo_forget(&flow->algo);
 	hpcc_fallback_leave(&flow->fallback, least, hpcc_lost(tp));
@@ -305,8 +305,8 @@ static void hpcc_cong_control(struct sock *sk, HPCC_CONG_CONTROL_ACK
 		}
 	}
 	if (unlikely(hpcc_unseen_loss(tp, flow, rs))) {
-		/* Half of what got through, as Reno answers a loss. A return that failed gains
-		 * nothing on others.
+		/* Half of what got through, as Reno answers a loss; after a return that
+		 * failed no more than classic had before, so that a try takes nothing from others.
 		 */
 		u32 window = max((tp->delivered - flow->fallback.delivered) / 2, 2U);
 
@@ -415,8 +415,8 @@ static u32 hpcc_sndbuf_expand(struct sock *sk)
 	return 3;
 }
 
-/* setsockopt() came back to hpcc: begin with the window that there is. Who has fallen
- * back runs classic for as long as the last time.
+/* setsockopt() chose hpcc again: begin with the current window. A connection that has fallen
+ * back before (@hold is not 0) runs classic for @hold round trips first.
  */
 static void hpcc_begin_again(struct sock *sk, struct hpcc_flow *flow, u32 hold)
 {
@@ -472,7 +472,7 @@ static void hpcc_init(struct sock *sk)
 }
 
 /* setsockopt(TCP_CONGESTION) may come back later: leave a note that the
- * connection did agree, and how it fared.
+ * connection did agree, and for how long classic is to run.
  */
 static void hpcc_release(struct sock *sk)
 {

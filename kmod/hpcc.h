@@ -232,6 +232,8 @@ struct hpcc_tuple {
 /**
  * hpcc_agree_ready() - whether a network namespace has a table for notes
  * @net: the namespace
+ *
+ * Return: true if it has.
  */
 static inline bool hpcc_agree_ready(const struct net *net)
 {
@@ -339,13 +341,13 @@ struct hpcc_base {
  * @mss: MSS that @mss_recip is of
  * @burst: cap of a TSO burst
  * @probe: tail loss probe
- * @late: packets sent twice that the peer got twice, as it says
+ * @late: packets that the peer got twice, as its DSACKs say; at most total_retrans
  * @silent_acks: ACKs of new data since a link was measured last
  * @silent_since_us: tcp_mstamp of the first of them
  * @doubt: there was telemetry in that time, all of it ignored or the same again
  * @skipped: the ACK at hand brought a record that came too soon after the last one
  * @classic_seq: a round trip of classic ends when this is acknowledged
- * @classic_cwnd: cwnd of classic when it was left last
+ * @classic_cwnd: cwnd at the last return from classic; ~0: there was none
  * @undo_W_q16: W before an RTO
  * @conserve_seq: packet conservation until this is acknowledged
  * @conserving: ... is going on

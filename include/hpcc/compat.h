@@ -101,8 +101,8 @@ static inline struct sock *hpcc_lookup(struct net *net, u8 family,
 			   inet_iif(skb), inet_sdif(skb));
 }
 
-/* The listener that a SYN at LOCAL_IN is for, without a reference, or NULL: of those that
- * share a port, any.
+/* The listener that a SYN at LOCAL_IN is for, without a reference; NULL: none. If several
+ * share the port (SO_REUSEPORT), it may be another one than TCP will choose.
  */
 static inline struct sock *hpcc_lookup_listener(struct net *net, u8 family,
 						const struct sk_buff *skb,
