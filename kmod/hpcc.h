@@ -265,7 +265,7 @@ static inline u32 hpcc_irs(const struct tcp_sock *tp)
 /* ---- Listeners (listener.c) --------------------------------------------------- */
 
 u32 hpcc_route_cc(struct net *net, u8 family, const struct hpcc_tuple *tuple,
-		  int oif, u32 mark);
+		  int oif, u32 mark, const struct sock *listener);
 bool hpcc_child_runs_hpcc(const struct sock *listener, u32 route_key);
 bool hpcc_syn_welcome(struct sk_buff *skb,
 		      const struct nf_hook_state *state,

@@ -11,13 +11,14 @@
 
 static struct dst_entry *hpcc_route(struct net *net, u8 family,
 				    const struct hpcc_tuple *tuple, int oif,
-				    u32 mark)
+				    u32 mark, kuid_t uid)
 {
 	struct flowi4 fl4 = {
 		.flowi4_oif = oif,
 		.flowi4_mark = mark,
 		.flowi4_proto = IPPROTO_TCP,
 		.flowi4_flags = FLOWI_FLAG_ANYSRC,
+		.flowi4_uid = uid,
 		.daddr = tuple->raddr.s6_addr32[3],
 		.saddr = tuple->laddr.s6_addr32[3],
 		.fl4_dport = tuple->rport,
@@ -30,6 +31,7 @@ static struct dst_entry *hpcc_route(struct net *net, u8 family,
 			.flowi6_oif = oif,
 			.flowi6_mark = mark,
 			.flowi6_proto = IPPROTO_TCP,
+			.flowi6_uid = uid,
 			.daddr = tuple->raddr,
 			.saddr = tuple->laddr,
 			.fl6_dport = tuple->rport,
@@ -49,14 +51,16 @@ static struct dst_entry *hpcc_route(struct net *net, u8 family,
  * @tuple: the connection
  * @oif: device or VRF that it is bound to, or 0
  * @mark: mark of its packets
+ * @listener: the listener, whose user a routing rule may ask for; may be NULL
  *
  * Context: RCU read side.
  * Return: its key, or TCP_CA_UNSPEC.
  */
 u32 hpcc_route_cc(struct net *net, u8 family, const struct hpcc_tuple *tuple,
-		  int oif, u32 mark)
+		  int oif, u32 mark, const struct sock *listener)
 {
-	struct dst_entry *dst = hpcc_route(net, family, tuple, oif, mark);
+	struct dst_entry *dst = hpcc_route(net, family, tuple, oif, mark,
+					   sock_net_uid(net, listener));
 	u32 key;
 
 	if (IS_ERR(dst))
@@ -130,6 +134,6 @@ bool hpcc_syn_welcome(struct sk_buff *skb,
 		return false;
 	route_key = hpcc_route_cc(state->net, state->pf, tuple,
 				  hpcc_request_oif(listener, skb, state->pf),
-				  inet_request_mark(listener, skb));
+				  inet_request_mark(listener, skb), listener);
 	return hpcc_child_runs_hpcc(listener, route_key);
 }

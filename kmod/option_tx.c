@@ -324,7 +324,8 @@ static u32 hpcc_synack_route_cc(const struct hpcc_segment *seg,
 	if (likely(!netif_is_l3_master(dst->dev)))
 		return dst_metric(dst, RTAX_CC_ALGO);
 	return hpcc_route_cc(seg->state->net, seg->state->pf, tuple,
-			     ireq->ir_iif, ireq->ir_mark);
+			     ireq->ir_iif, ireq->ir_mark,
+			     READ_ONCE(req->rsk_listener));
 }
 
 /* Our answer to a SYN that carried the option. */

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """Who agrees with whom, and what a handshake looks like on the wire."""
 
+import os
 import socket
 import struct
 import sys
@@ -529,6 +530,21 @@ def test_link_local_route():
     synack, _ = peer.accept()
     expect("SYN-ACK with the option", bool(synack.option(KIND)), True)
     expect("congestion control", peer.cc(), "hpcc")
+
+
+def test_route_of_a_user():
+    """The first SYN with the option is for a listener whose user has a route of his own, which
+    names hpcc.
+    """
+    for version, net in (4, "10.9.0.0/24"), (6, "fd09::/64"):
+        peer = Peer(version, cc="cubic")
+        peer.ns.run(*f"ip -{version} rule add uidrange 1000-1000 lookup 100 pref 50".split())
+        peer.ns.ip(f"route add {net} dev tun0 table 100 congctl hpcc")
+        peer.listen()
+        os.fchown(peer.listener.fileno(), 1000, -1)
+        synack, _ = peer.accept()
+        expect(f"IPv{version}: SYN-ACK with the option", bool(synack.option(KIND)), True)
+        expect(f"IPv{version}: congestion control", peer.cc(), "hpcc")
 
 
 def test_syn_again_without_option():
