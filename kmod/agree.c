@@ -17,8 +17,8 @@
  *	- a later connection between the same ports inherits nothing;
  *	- connections with the same addresses in two VRFs do not meet.
  *
- * Each network namespace has a table of its own, of a fixed size, which is made for
- * the first SYN with our option that leaves, or comes for a listener whose child would
+ * Each network namespace has a table of its own, of a fixed size. The first SYN with our
+ * option allocates it: one that leaves, or one that arrives for a listener whose child would
  * run hpcc. A full set of the table forgets its oldest note: a flood of SYNs, from
  * some 1,000 within a handshake's time on, may cost connections of this namespace
  * their telemetry, as it costs them TCP options where it makes TCP send SYN
@@ -29,8 +29,8 @@
 
 #include "hpcc.h"
 
-/* 64 KB with the locks, 4,000 notes: as many as TCP's own queue of SYNs has by
- * default (somaxconn). A set is a cache line, and so has each lock one of its own.
+/* 4,000 notes, as many as TCP's own queue of SYNs has by default (somaxconn). A set fills a
+ * cache line of 64 bytes, where the table takes 64 KB with its locks.
  */
 #define HPCC_AGREE_SETS		1000
 #define HPCC_AGREE_WAYS		4
@@ -52,7 +52,7 @@ struct hpcc_note {
 	u32	done : 1;
 };
 
-/* A lock in a cache line of its own. */
+/* Each lock has a cache line of its own. */
 struct hpcc_agree_lock {
 	spinlock_t lock;	/* covers some sets */
 } ____cacheline_aligned_in_smp;
@@ -91,7 +91,7 @@ static u64 hpcc_note_key(const struct hpcc_tuple *t, u32 irs)
 		.irs = irs,
 	};
 
-	/* No padding: what it is would be a part of the key. */
+	/* The hash would include padding, whose value is not defined. */
 	static_assert(sizeof(in) == 2 * sizeof(struct in6_addr) +
 				    2 * sizeof(__be16) + sizeof(u32));
 	return siphash(&in, sizeof(in), &hpcc_notes_key) | 1;
@@ -231,8 +231,8 @@ bool hpcc_agree_offered(const struct net *net, const struct hpcc_tuple *tuple,
  * @net: network namespace
  * @tuple: the connection
  * @irs: the peer's initial sequence number
- * @past: 0 for a new connection; for one that has run hpcc, 1 + the round trips of
- *	classic that its last fallback took
+ * @past: 0 for a new connection; for one that leaves hpcc, 1 + the round trips that its
+ *	next classic response is to run at least (hpcc_fallback.hold)
  * @alloc: make the table if there is none; only the hooks may ask for that
  *
  * Context: any.
@@ -256,9 +256,10 @@ void hpcc_agree_done(const struct net *net, const struct hpcc_tuple *tuple,
  * @net: network namespace
  * @tuple: the connection
  * @irs: the peer's initial sequence number
- * @past: what hpcc_agree_done() was told, if it agreed; NULL: not asked for
+ * @past: set to the note's, if there is a note; may be NULL
  *
  * Context: any.
+ * Return: true if both ends carried the option; then there was a note.
  */
 bool hpcc_agree_take(const struct net *net, const struct hpcc_tuple *tuple,
 		     u32 irs, u32 *past)

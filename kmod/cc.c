@@ -138,9 +138,9 @@ static void hpcc_count_ack(const struct sock *sk, u32 bits)
 		hpcc_count(net, HPCC_C_PATH_CHANGES);
 }
 
-/* Packets that came twice, says the peer: they were only late. No more can have come
- * twice than were sent twice so far; what a peer says beyond that is not kept for
- * later ones. Called for each ACK, before hpcc_probe_ack().
+/* Count the packets that the peer got twice, as its DSACKs say: they were only late. The
+ * peer cannot have got more packets twice than TCP has sent twice so far; a larger number is
+ * forgotten, so that it hides no later loss. Called for each ACK, before hpcc_probe_ack().
  */
 static void hpcc_note_late(const struct tcp_sock *tp, struct hpcc_flow *flow)
 {
@@ -175,6 +175,16 @@ static void hpcc_run_classic(struct sock *sk, enum hpcc_counter why)
 	hpcc_count(sock_net(sk), why);
 }
 
+/* No telemetry for this connection. ECT may be sent only where ECN was negotiated, which is
+ * not known before the SYN-ACK.
+ */
+static void hpcc_stay_classic(struct sock *sk, enum hpcc_counter why)
+{
+	hpcc_run_classic(sk, why);
+	if (sk->sk_state == TCP_SYN_SENT || !hpcc_ecn_is_negotiated(tcp_sk(sk)))
+		WRITE_ONCE(inet_csk(sk)->icsk_ca_ops, &hpcc_no_ecn_ops);
+}
+
 static void hpcc_take_over(struct sock *sk, struct hpcc_flow *flow)
 {
 	hpcc_pacing_begin(sk, &flow->burst);
@@ -189,7 +199,7 @@ static void hpcc_to_classic(struct sock *sk, struct hpcc_flow *flow,
 	struct tcp_sock *tp = tcp_sk(sk);
 
 	tp->snd_ssthresh = max(ssthresh, 2U);
-	/* In recovery as well: by W all that was lost would be sent again at once. */
+	/* In recovery as well: W would let TCP send again at once all that was lost. */
 	tcp_snd_cwnd_set(tp, min(tcp_snd_cwnd(tp), tp->snd_ssthresh));
 	hpcc_algo_forget(&flow->algo);
 	hpcc_fallback_leave(&flow->fallback, least, hpcc_lost(tp));
@@ -295,8 +305,8 @@ static void hpcc_cong_control(struct sock *sk, HPCC_CONG_CONTROL_ACK
 		}
 	}
 	if (unlikely(hpcc_unseen_loss(tp, flow, rs))) {
-		/* Half of what got through, as Reno answers a loss. A return that failed gains
-		 * nothing on others.
+		/* Half of what got through, as Reno answers a loss; after a return that
+		 * failed no more than classic had before, so that a try takes nothing from others.
 		 */
 		u32 window = max((tp->delivered - flow->fallback.delivered) / 2, 2U);
 
@@ -405,8 +415,8 @@ static u32 hpcc_sndbuf_expand(struct sock *sk)
 	return 3;
 }
 
-/* setsockopt() came back to hpcc: begin with the window that there is. Who has fallen
- * back runs classic for as long as the last time.
+/* setsockopt() chose hpcc again: begin with the current window. A connection that has fallen
+ * back before (@hold is not 0) runs classic for @hold round trips first.
  */
 static void hpcc_begin_again(struct sock *sk, struct hpcc_flow *flow, u32 hold)
 {
@@ -437,20 +447,21 @@ static void hpcc_init(struct sock *sk)
 	ca->flow = NULL;
 	hpcc_tuple_of_sock(sk, &tuple);
 	if (!hpcc_agree_take(net, &tuple, hpcc_irs(tcp_sk(sk)), &past)) {
-		hpcc_run_classic(sk, HPCC_C_NOT_AGREED);
+		hpcc_stay_classic(sk, HPCC_C_NOT_AGREED);
 		return;
 	}
 	flow = hpcc_flow_create(sk);
 	if (!flow) {
 		/* setsockopt() may find memory later. */
 		hpcc_agree_done(net, &tuple, hpcc_irs(tcp_sk(sk)), past, false);
-		hpcc_run_classic(sk, HPCC_C_NO_MEMORY);
+		hpcc_stay_classic(sk, HPCC_C_NO_MEMORY);
 		return;
 	}
 	ca->flow = flow;
 	hpcc_set_T(sk, flow);
 	hpcc_algo_init(&flow->algo, &flow->params);
 	flow->classic_cwnd = ~0U;
+	flow->probe.dsacks = tcp_sk(sk)->dsack_dups;
 	hpcc_watch_loss(tcp_sk(sk), flow);
 	hpcc_reserve(sk, flow, hpcc_room(flow));
 	if (past)
@@ -461,7 +472,7 @@ static void hpcc_init(struct sock *sk)
 }
 
 /* setsockopt(TCP_CONGESTION) may come back later: leave a note that the
- * connection did agree, and how it fared.
+ * connection did agree, and for how long classic is to run.
  */
 static void hpcc_release(struct sock *sk)
 {
@@ -469,6 +480,8 @@ static void hpcc_release(struct sock *sk)
 	struct hpcc_flow *flow = ca->flow;
 	struct hpcc_tuple tuple;
 
+	/* For a socket that connects once more: its SYN has to ask for ECN. */
+	WRITE_ONCE(inet_csk(sk)->icsk_ca_ops, &hpcc_ops);
 	if (!flow)
 		return;
 	ca->flow = NULL;
@@ -539,24 +552,26 @@ static void hpcc_classic_in_ack_event(struct sock *sk, u32 flags)
 		hpcc_to_telemetry(sk, flow);
 }
 
-/* Called where a socket that had fallen back connects once more. */
-static void hpcc_classic_init(struct sock *sk)
-{
-	WRITE_ONCE(inet_csk(sk)->icsk_ca_ops, &hpcc_ops);
-	hpcc_init(sk);
-}
-
 /* Not registered: sockets get here by falling back only. Retransmissions are ECN-capable, as
- * hpcc's are: receivers take one that is not for a reason to acknowledge at once.
+ * hpcc's are: a receiver acknowledges a packet that is not ECN-capable at once.
  */
 struct tcp_congestion_ops hpcc_classic_ops __read_mostly = {
-	.init		= hpcc_classic_init,
 	.release	= hpcc_release,
 	.in_ack_event	= hpcc_classic_in_ack_event,
 	.ssthresh	= tcp_reno_ssthresh,
 	.cong_avoid	= tcp_reno_cong_avoid,
 	.undo_cwnd	= tcp_reno_undo_cwnd,
 	.flags		= TCP_CONG_NEEDS_ECN,
+	.owner		= THIS_MODULE,
+	.name		= "hpcc-classic",
+};
+
+/* The same without ECN. After init() TCP sets ECT for what has TCP_CONG_NEEDS_ECN. */
+struct tcp_congestion_ops hpcc_no_ecn_ops __read_mostly = {
+	.release	= hpcc_release,
+	.ssthresh	= tcp_reno_ssthresh,
+	.cong_avoid	= tcp_reno_cong_avoid,
+	.undo_cwnd	= tcp_reno_undo_cwnd,
 	.owner		= THIS_MODULE,
 	.name		= "hpcc-classic",
 };

@@ -121,7 +121,7 @@ static inline void hpcc_counters_add(const struct hpcc_counters *counters,
  * @segs: the most, segments
  * @saved_gso_segs: sk_gso_max_segs as the route set it
  * @shift: the most of a window of cwnd segments: cwnd >> shift, but at least 1
- * @paced: TCP paces since we asked for it
+ * @paced: hpcc_pacing_begin() made TCP pace
  */
 struct hpcc_burst {
 	u16 segs;

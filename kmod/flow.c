@@ -5,8 +5,8 @@
  * A flow is born in init() and dies in release(), both under the socket lock. The
  * hooks hold no lock and no reference; they look the socket's address up under RCU,
  * and the flow is freed a grace period after it left the table. The table grows with
- * its flows, and its hash is keyed at random. Beside that, each network namespace has
- * its flows by number, so that who reads its file does not walk over those of others.
+ * its flows, and its hash is keyed at random. Each network namespace also has an array of its
+ * own flows, so that a reader of /proc/net/hpcc_flows does not visit those of others.
  */
 #include <linux/rhashtable.h>
 #include <linux/slab.h>
@@ -61,11 +61,13 @@ static void hpcc_flow_free(struct rcu_head *rcu)
 			container_of(rcu, struct hpcc_flow, rcu));
 }
 
-/* Nobody finds it any more; those that have found it have an RCU grace period. */
+/* Free a flow that is not in the hash table (any more). Those who have found it before may
+ * use it for an RCU grace period.
+ */
 static void hpcc_flow_forget(struct hpcc_flow *flow)
 {
 	xa_erase_bh(&hpcc_pernet(sock_net(flow->sk))->flows, flow->id);
-	/* proc.c may still hold it: after this it lets go of the socket. */
+	/* proc.c may still use it: from now on it does not follow @sk. */
 	spin_lock_bh(&flow->lock);
 	flow->dead = true;
 	spin_unlock_bh(&flow->lock);
@@ -142,12 +144,12 @@ struct hpcc_flow *hpcc_flow_find(const struct sock *sk)
 }
 
 /**
- * hpcc_flow_from() - the flow with a number, or the next one
+ * hpcc_flow_from() - the first flow whose number is @id or more
  * @net: its network namespace
- * @id: the number; becomes that of the flow
+ * @id: the number; set to the flow's
  *
- * Context: RCU read side; the flow is good until its end, its socket only under its lock
- * and while it is not dead.
+ * Context: RCU read side, to the end of which the flow is valid. Its socket is valid under
+ * the flow's lock, if the flow is not dead.
  * Return: the flow, or NULL where there are no more.
  */
 struct hpcc_flow *hpcc_flow_from(const struct net *net, unsigned long *id)

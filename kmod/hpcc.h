@@ -232,6 +232,8 @@ struct hpcc_tuple {
 /**
  * hpcc_agree_ready() - whether a network namespace has a table for notes
  * @net: the namespace
+ *
+ * Return: true if it has.
  */
 static inline bool hpcc_agree_ready(const struct net *net)
 {
@@ -263,7 +265,7 @@ static inline u32 hpcc_irs(const struct tcp_sock *tp)
 /* ---- Listeners (listener.c) --------------------------------------------------- */
 
 u32 hpcc_route_cc(struct net *net, u8 family, const struct hpcc_tuple *tuple,
-		  int oif, u32 mark);
+		  int oif, u32 mark, const struct sock *listener);
 bool hpcc_child_runs_hpcc(const struct sock *listener, u32 route_key);
 bool hpcc_syn_welcome(struct sk_buff *skb,
 		      const struct nf_hook_state *state,
@@ -339,13 +341,13 @@ struct hpcc_base {
  * @mss: MSS that @mss_recip is of
  * @burst: cap of a TSO burst
  * @probe: tail loss probe
- * @late: packets sent twice that the peer got twice, as it says
+ * @late: packets that the peer got twice, as its DSACKs say; at most total_retrans
  * @silent_acks: ACKs of new data since a link was measured last
  * @silent_since_us: tcp_mstamp of the first of them
  * @doubt: there was telemetry in that time, all of it ignored or the same again
  * @skipped: the ACK at hand brought a record that came too soon after the last one
  * @classic_seq: a round trip of classic ends when this is acknowledged
- * @classic_cwnd: cwnd of classic when it was left last
+ * @classic_cwnd: cwnd at the last return from classic; ~0: there was none
  * @undo_W_q16: W before an RTO
  * @conserve_seq: packet conservation until this is acknowledged
  * @conserving: ... is going on
@@ -455,9 +457,10 @@ struct hpcc_ca {
 
 extern struct tcp_congestion_ops hpcc_ops;
 extern struct tcp_congestion_ops hpcc_classic_ops;
+extern struct tcp_congestion_ops hpcc_no_ecn_ops;
 
 /**
- * hpcc_is_ours() - whether a socket runs hpcc, in either of its modes
+ * hpcc_is_ours() - whether a socket runs hpcc, in any of its modes
  * @sk: full TCP socket
  */
 static inline bool hpcc_is_ours(const struct sock *sk)
@@ -465,7 +468,8 @@ static inline bool hpcc_is_ours(const struct sock *sk)
 	const struct tcp_congestion_ops *ops =
 		READ_ONCE(inet_csk(sk)->icsk_ca_ops);
 
-	return ops == &hpcc_ops || ops == &hpcc_classic_ops;
+	return ops == &hpcc_ops || ops == &hpcc_classic_ops ||
+	       ops == &hpcc_no_ecn_ops;
 }
 
 /* ---- Mailbox (mailbox.c) -------------------------------------------------------- */

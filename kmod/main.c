@@ -96,9 +96,9 @@ static void __net_exit hpcc_net_exit(struct net *net)
 	hpcc_sysctl_unregister(net);
 }
 
-/* Sockets of the kernel's own may still count, and leave notes: struct hpcc_counters
- * says why. struct hpcc_net itself, with their parameters and the numbers of their
- * flows, is there until all exits are over; no note makes a table, as no hook runs.
+/* Kernel sockets may still count and leave notes: struct hpcc_counters says why. The core
+ * frees struct hpcc_net, with their parameters and flows, after all exit handlers. Nobody
+ * allocates a table again: only the hooks do that, and none runs any more.
  */
 static void __net_exit hpcc_net_exit_batch(struct list_head *nets)
 {

@@ -135,9 +135,9 @@ static bool hpcc_arrival_intact(const struct hpcc_arrival *in)
 		return true;
 	intact = !nf_checksum(in->skb, NF_INET_LOCAL_IN, in->thoff, IPPROTO_TCP,
 			      in->state->pf);
-	/* nf_checksum() has noted that nobody need check again. Those who walk
-	 * extension headers may arrive at a checksum that is not TCP's, and check it
-	 * by the sum of the whole packet.
+	/* nf_checksum() says CHECKSUM_UNNECESSARY. That is true of TCP's checksum only: the
+	 * code that walks extension headers may find another protocol, whose checksum has
+	 * to be checked by the sum of the whole packet.
 	 */
 	if (ip_summed == CHECKSUM_COMPLETE && in->state->pf == NFPROTO_IPV6 &&
 	    in->thoff != sizeof(struct ipv6hdr))

@@ -16,8 +16,8 @@
  *		icsk_ca_priv, and it reads TCP's own fields without expecting two of
  *		them to be of one moment.
  *	twice	VRF and IPVS send a segment through LOCAL_OUT again. The hook inserts and
- *		counts on the first pass, as the segment may have lost its socket by
- *		the second, and leaves a segment alone that has our option already.
+ *		counts on the first pass, as the segment may have no socket on the
+ *		second. It does not change a segment that has our option already.
  *	whose	The headers are ours to write after skb_cow_head(): TCP keeps the
  *		payload of what it sends, not the headers.
  *	how	Network and transport header stay where they are from skb->data;
@@ -167,9 +167,9 @@ static u32 hpcc_segment_room(const struct hpcc_segment *seg,
 	return min(room, limit - wire) & ~3U;
 }
 
-/* Count a segment that has no room for our option, on its first pass. The second pass
- * out of a VRF has a device of the VRF both for its output and for its route; what is
- * link-local passes once, with those.
+/* Count a segment that has no room for our option, on its first pass. On the second pass
+ * of a VRF the output device and the route's device are the same slave of the VRF. They
+ * are the same for link-local destinations as well, whose segments pass once.
  */
 static void hpcc_segment_no_room(const struct hpcc_segment *seg,
 				 enum hpcc_counter what)
@@ -178,10 +178,8 @@ static void hpcc_segment_no_room(const struct hpcc_segment *seg,
 	const struct sk_buff *skb = seg->skb;
 	const struct dst_entry *dst = skb_dst(skb);
 
-#if IS_ENABLED(CONFIG_IP_VS)
-	if (skb->ipvs_property)
+	if (hpcc_skb_has_passed_ipvs(skb))
 		return;
-#endif
 	if (dst && out == dst->dev && netif_is_l3_slave(out) &&
 	    !(seg->state->pf == NFPROTO_IPV6 &&
 	      rt6_need_strict(&ipv6_hdr(skb)->daddr)))
@@ -299,7 +297,6 @@ static void hpcc_syn_out(struct hpcc_segment *seg, struct sock *sk)
 {
 	struct net *net = sock_net(sk);
 	struct hpcc_tuple tuple;
-
 	u32 isn = ntohl(hpcc_segment_th(seg)->seq);
 
 	if (hpcc_syn_written(seg, &hpcc_pernet(net)->sysctls))
@@ -313,9 +310,9 @@ static void hpcc_syn_out(struct hpcc_segment *seg, struct sock *sk)
 		hpcc_agree_take(net, &tuple, isn, NULL);
 }
 
-/* The congestion control that the route of a SYN-ACK names. One that a VRF device's
- * qdisc is to see has that device for a route so far. It cannot wait for the real
- * one: the qdisc may take it from its request (netem does).
+/* The congestion control that the route of a SYN-ACK names. On the first pass of a VRF that
+ * has a qdisc the route is that of the VRF device, so look the real one up. The hook
+ * cannot wait for the second pass: the qdisc may orphan the segment (netem does).
  */
 static u32 hpcc_synack_route_cc(const struct hpcc_segment *seg,
 				const struct request_sock *req,
@@ -327,7 +324,8 @@ static u32 hpcc_synack_route_cc(const struct hpcc_segment *seg,
 	if (likely(!netif_is_l3_master(dst->dev)))
 		return dst_metric(dst, RTAX_CC_ALGO);
 	return hpcc_route_cc(seg->state->net, seg->state->pf, tuple,
-			     ireq->ir_iif, ireq->ir_mark);
+			     ireq->ir_iif, ireq->ir_mark,
+			     READ_ONCE(req->rsk_listener));
 }
 
 /* Our answer to a SYN that carried the option. */

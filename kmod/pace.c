@@ -28,9 +28,9 @@ void hpcc_burst_init(struct sock *sk, struct hpcc_burst *burst, u32 segs,
 EXPORT_SYMBOL_GPL(hpcc_burst_init);
 
 /**
- * hpcc_pacing_begin() - have TCP pace
+ * hpcc_pacing_begin() - make TCP pace
  * @sk: socket
- * @burst: notes whether it did not before
+ * @burst: @burst->paced is set if TCP did not pace before
  */
 void hpcc_pacing_begin(struct sock *sk, struct hpcc_burst *burst)
 {
@@ -40,17 +40,17 @@ void hpcc_pacing_begin(struct sock *sk, struct hpcc_burst *burst)
 EXPORT_SYMBOL_GPL(hpcc_pacing_begin);
 
 /**
- * hpcc_hand_over() - leave bursts to the route again, and pacing to who asked for it
+ * hpcc_hand_over() - end what hpcc_cap_bursts() and hpcc_pacing_begin() did
  * @sk: socket
  * @burst: its bound
  *
- * Reno does not pace, and lets the route say how much leaves at once.
+ * Reno does not pace, and the route bounds its bursts.
  */
 void hpcc_hand_over(struct sock *sk, struct hpcc_burst *burst)
 {
 	if (sk->sk_gso_max_segs <= burst->segs)
 		sk->sk_gso_max_segs = burst->saved_gso_segs;
-	/* SO_MAX_PACING_RATE needs it as well. */
+	/* SO_MAX_PACING_RATE needs pacing as well. */
 	if (burst->paced && READ_ONCE(sk->sk_max_pacing_rate) == ~0UL)
 		cmpxchg(&sk->sk_pacing_status, SK_PACING_NEEDED, SK_PACING_NONE);
 	burst->paced = false;

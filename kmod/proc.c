@@ -88,7 +88,7 @@ static void *hpcc_flows_at(struct seq_file *seq, loff_t *pos)
 	return flow;
 }
 
-/* seq_file stops for each page that it has filled. */
+/* seq_file calls stop() each time that its buffer is full, and start() for the next read. */
 static void *hpcc_flows_start(struct seq_file *seq, loff_t *pos)
 	__acquires(RCU)
 {

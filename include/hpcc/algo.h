@@ -158,7 +158,7 @@ struct hpcc_link {
  * struct hpcc_algo - state of one connection
  * @W_q16: window, bytes
  * @Wc_q16: reference window, bytes
- * @most_q16: W and Wc at most, while hpcc_algo_slow() counts; W_max or more: no more
+ * @most_q16: upper limit of W and Wc, bytes, in slow start; W_max or more: slow start is over
  * @U_q24: normalised inflight, averaged
  * @U_low: the HPCC_U_LOW_BITS bits of U below U_q24
  * @inc_stage: additive increases since the last multiplicative change
@@ -320,11 +320,12 @@ static inline void hpcc_algo_restart(struct hpcc_algo *a,
 }
 
 /**
- * hpcc_algo_slow() - from now on W grows as in slow start, until it has been W_max
+ * hpcc_algo_slow() - begin slow start: W grows by no more than what is acknowledged
  * @a: connection, restarted
  *
- * For where nobody knows what the path takes: one record of an idle link would let W jump
- * to W_max, and a link behind it that does not stamp would drop most of that.
+ * Slow start is over when it would allow W_max. It is for a path whose capacity is not known:
+ * after one record of an idle link W would jump to W_max, and a link behind that one which
+ * does not stamp would drop most of W_max.
  */
 static inline void hpcc_algo_slow(struct hpcc_algo *a)
 {
@@ -332,9 +333,11 @@ static inline void hpcc_algo_slow(struct hpcc_algo *a)
 }
 
 /**
- * hpcc_algo_is_slow() - whether W is kept to what slow start allows
+ * hpcc_algo_is_slow() - whether slow start limits W
  * @a: connection
  * @p: parameters
+ *
+ * Return: true until slow start would allow W_max.
  */
 static inline bool hpcc_algo_is_slow(const struct hpcc_algo *a,
 				     const struct hpcc_params *p)
@@ -343,13 +346,13 @@ static inline bool hpcc_algo_is_slow(const struct hpcc_algo *a,
 }
 
 /**
- * hpcc_algo_acked() - keep W and Wc to what slow start allows, if that counts
+ * hpcc_algo_acked() - limit W and Wc in slow start
  * @a: connection, which has taken in an ACK's records
  * @p: parameters
- * @packets: that the ACK tells of
- * @mss: bytes of each; of all together less than 2^40
+ * @packets: number of packets that the ACK newly acknowledges
+ * @mss: bytes of each; @packets * @mss is less than 2^40
  *
- * Where they are kept down incStage is at its limit: the next round trip multiplies again.
+ * If W exceeds the limit, incStage becomes maxStage: the next round trip multiplies again.
  */
 static inline void hpcc_algo_acked(struct hpcc_algo *a,
 				   const struct hpcc_params *p, u32 packets,
@@ -358,6 +361,9 @@ static inline void hpcc_algo_acked(struct hpcc_algo *a,
 	if (!hpcc_algo_is_slow(a, p))
 		return;
 	a->most_q16 += (u64)packets * mss << HPCC_W_BITS;
+	/* W_max follows T: a larger one does not bring slow start back. */
+	if (!hpcc_algo_is_slow(a, p))
+		a->most_q16 = ~0ULL;
 	if (a->W_q16 <= a->most_q16)
 		return;
 	a->W_q16 = a->most_q16;

@@ -101,8 +101,8 @@ static inline struct sock *hpcc_lookup(struct net *net, u8 family,
 			   inet_iif(skb), inet_sdif(skb));
 }
 
-/* The listener that a SYN at LOCAL_IN is for, without a reference, or NULL: of those that
- * share a port, any.
+/* The listener that a SYN at LOCAL_IN is for, without a reference; NULL: none. If several
+ * share the port (SO_REUSEPORT), it may be another one than TCP will choose.
  */
 static inline struct sock *hpcc_lookup_listener(struct net *net, u8 family,
 						const struct sk_buff *skb,
@@ -118,6 +118,16 @@ static inline struct sock *hpcc_lookup_listener(struct net *net, u8 family,
 	return hpcc_hashed(__inet_lookup_listener, net, NULL, 0,
 			   ip_hdr(skb)->saddr, th->source, ip_hdr(skb)->daddr,
 			   ntohs(th->dest), inet_iif(skb), inet_sdif(skb));
+}
+
+/* Kernels without IPVS lack the field. */
+static inline bool hpcc_skb_has_passed_ipvs(const struct sk_buff *skb)
+{
+#if IS_ENABLED(CONFIG_IP_VS)
+	return skb->ipvs_property;
+#else
+	return false;
+#endif
 }
 
 /* 7.2 has these writers for lockless readers of a qdisc's length. */

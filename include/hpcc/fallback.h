@@ -16,11 +16,11 @@
  * sender's clock and not the link's: packets that wait at a slow link behind a
  * fast one have passed the fast one in a burst, close together.
  *
- * Packets that were late are no loss, and the caller does not count them: those that
- * are acknowledged although they were not sent again, and those that the receiver
- * got twice (DSACK). Both show only after a round trip or more. Where half of the
- * excess was late after all, the path reorders packets, or a machine stood still: the
- * fallback is taken back.
+ * The caller does not count packets that were only late: those that are acknowledged
+ * although they were not sent again, and those that the receiver got twice (DSACK). TCP
+ * learns of both a round trip later or more. If half of the excess turns out to
+ * have been late, the path reorders packets, or a machine stood still, and
+ * hpcc_fallback_late() ends the fallback.
  *
  * 1/32 is above what links lose for other reasons (up to 1 %) and below what a
  * window loses that does not fit. A window law that keeps a link at 0.95 may
@@ -28,9 +28,9 @@
  *
  * Return. Each fallback for loss doubles, and each other one keeps, the round trips that the
  * classic response runs before telemetry is used again. The number is halved after
- * max(64, the number itself) round trips without a fallback. W begins with
- * classic's window then and grows as in slow start (hpcc_algo_slow()), so that a try loses about
- * what slow start loses; classic goes on with no more than it had.
+ * max(64, the number itself) round trips without a fallback. After a return W begins
+ * with classic's window and grows as in slow start (hpcc_algo_slow()), so that a try loses
+ * about what slow start loses. If the try fails, classic goes on with no more than it had.
  *
  * No skb, no socket, no clock, no lock. Time is in the unit of the algorithm's
  * links; numbers of packets are modulo 2^32.
@@ -72,7 +72,8 @@
  * struct hpcc_fallback - what decides on fallback and return
  * @tx: of each link, by hop - 1, when the round trip began
  * @began: when that was, sender's clock
- * @excess: packets lost beyond 1/32, in units of 2^-HPCC_LOSS_SHIFT
+ * @excess: packets lost beyond 1/32, in units of 2^-HPCC_LOSS_SHIFT; in classic that of the
+ *	fallback, 0 if loss was not the reason
  * @next: the round trip ends with a packet that was sent when so many had been
  *	delivered
  * @lost: packets lost when it began, or at the fallback
@@ -258,14 +259,13 @@ static inline u32 hpcc_fallback_cost(const struct hpcc_fallback *f, u32 lost,
 }
 
 /**
- * hpcc_fallback_late() - whether what was taken for lost was only late
+ * hpcc_fallback_late() - end a fallback if half of its losses were only late
  * @f: connection, which runs classic
  * @lost: packets lost so far
  *
- * If so, classic has run for long enough, and the next fallback's number of round trips
- * is what it would have been.
+ * Then classic has run for long enough, and @hold is what it was before the fallback.
  *
- * Return: whether the fallback was taken back.
+ * Return: whether it ended the fallback.
  */
 static inline bool hpcc_fallback_late(struct hpcc_fallback *f, u32 lost)
 {

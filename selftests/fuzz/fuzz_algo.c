@@ -218,6 +218,8 @@ static void take_slow(struct fuzz_input *in, struct hpcc_algo *a,
 		expect(!memcmp(&was, a, sizeof(was)));
 		return;
 	}
+	if (most >= p->W_max_q16)
+		most = ~0ULL;
 	expect(a->most_q16 == most);
 	expect(a->W_q16 == min(was.W_q16, most));
 	expect(a->Wc_q16 == min(was.Wc_q16, most));

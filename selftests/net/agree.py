@@ -2,14 +2,15 @@
 # SPDX-License-Identifier: GPL-2.0
 """Who agrees with whom, and what a handshake looks like on the wire."""
 
+import os
 import socket
 import struct
 import sys
 import time
 
-from hpcc_net import (ACK, EXID, KIND, RST, SYN, Netns, Pair, Skip, Sniffer, defer, expect,
-                      expect_in, get_cc, let_go, main, need_virtual_time, ours_in, pattern, sane,
-                      set_cc, syn_option, transfer)
+from hpcc_net import (ACK, CWR, ECE, EXID, KIND, RST, SYN, Netns, Pair, Skip, Sniffer, defer,
+                      disconnect, expect, expect_in, get_cc, let_go, main, need_virtual_time,
+                      ours_in, pattern, sane, set_cc, syn_option, transfer)
 from hpcc_peer import Peer
 
 SYN_BYTES = bytes([253, 6, 0x48, 0x43, 0x10, 0x01])
@@ -512,6 +513,40 @@ def test_whom_strangers_cost_memory():
     expect_in("KB for one with hpcc", cost_kb(5000), 48, 100)
 
 
+def test_link_local_route():
+    """The first SYN with the option comes from a link-local peer, whose route names hpcc; that
+    of another link does not.
+    """
+    peer = Peer(6, cc="cubic")
+    peer.kernel, peer.addr = "fe80::1", "fe80::2"
+    peer.ns.ip("addr add fe80::1/64 dev tun0 nodad",
+               "link add other type dummy", "link set other up",
+               "route add fe80::/64 dev other metric 200",
+               "route replace fe80::/64 dev tun0 proto kernel metric 256 congctl hpcc")
+    peer.listener = peer.ns.socket(6)
+    peer.listener.bind(("::", 5000))
+    peer.listener.listen()
+    peer.lport = 5000
+    synack, _ = peer.accept()
+    expect("SYN-ACK with the option", bool(synack.option(KIND)), True)
+    expect("congestion control", peer.cc(), "hpcc")
+
+
+def test_route_of_a_user():
+    """The first SYN with the option is for a listener whose user has a route of his own, which
+    names hpcc.
+    """
+    for version, net in (4, "10.9.0.0/24"), (6, "fd09::/64"):
+        peer = Peer(version, cc="cubic")
+        peer.ns.run(*f"ip -{version} rule add uidrange 1000-1000 lookup 100 pref 50".split())
+        peer.ns.ip(f"route add {net} dev tun0 table 100 congctl hpcc")
+        peer.listen()
+        os.fchown(peer.listener.fileno(), 1000, -1)
+        synack, _ = peer.accept()
+        expect(f"IPv{version}: SYN-ACK with the option", bool(synack.option(KIND)), True)
+        expect(f"IPv{version}: congestion control", peer.cc(), "hpcc")
+
+
 def test_syn_again_without_option():
     """The peer's second SYN goes without, as ours would: no agreement."""
     peer = Peer()
@@ -525,6 +560,24 @@ def test_syn_again_without_option():
     sock = peer.listener.accept()[0]
     expect("congestion control", get_cc(sock), "hpcc-classic")
     sock.close()
+
+
+def test_classic_without_ecn():
+    """What a connection sends that agreed neither upon telemetry nor upon ECN is not
+    ECN-capable; its socket's next SYN asks for ECN again.
+    """
+    for version in 4, 6:
+        for ecn in False, True:
+            peer = Peer(version, ecn=ecn)
+            sock = peer.connect(b"")
+            expect("congestion control", peer.cc(), "hpcc-classic")
+            sock.send(bytes(4000))
+            expect(f"IPv{version}, ECN {ecn}: ECN fields",
+                   {seg.ecn for seg in peer.read_all(0.01) if seg.payload}, {2 if ecn else 0})
+            disconnect(sock)
+            peer.read_all(0.01)
+            sock.connect_ex((peer.addr, peer.port))
+            expect("next SYN", peer.read(0.1).flags & (SYN | ECE | CWR), SYN | ECE | CWR)
 
 
 def test_last_syn_decides():

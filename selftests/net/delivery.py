@@ -137,6 +137,7 @@ def test_checksum_of_another():
     peer.accept()
     flow = peer.flow()
     headers = dstopts(FRAGMENT) + struct.pack("!BBHI", TCP, 0, 0, 1)
+    answers = []
     for wrong in False, True:
         options = peer.stamp() + option(FORWARD, [Link(1).raw()], flow.get("scale", 7))
         echo = bytearray(hidden(peer, ICMP6, 0))
@@ -147,9 +148,12 @@ def test_checksum_of_another():
         said = []
         while select.select([peer.fd], [], [], 0.1)[0]:
             said.append(os.read(peer.fd, 1 << 16)[6])
-        print(f"# an echo request with a {'wrong' if wrong else 'right'} checksum has",
-              said.count(ICMP6), "answers")
-    expect("answers to the one that is wrong", said.count(ICMP6), 0)
+        answers.append(said.count(ICMP6))
+    print("# answers to echo requests with a right and a wrong checksum:", answers)
+    # Otherwise the kernel did not find them, and the wrong one tells nothing.
+    if os.uname().release.startswith("6.1."):
+        expect("answers to the one that is right", answers[0], 1)
+    expect("answers to the one that is wrong", answers[1], 0)
 
 
 def test_dstopts_between_hosts():

@@ -14,7 +14,7 @@ import time
 from box import BoxPath, expect_half, send_until
 from fallback import dropped, send_for
 from hpcc_net import (ECHO, Telemetry, expect, expect_in, get_cc, main, need_virtual_time, option,
-                      record, virtual_time)
+                      record, set_cc, virtual_time)
 from hpcc_peer import SCALE, T_NS, W_INIT, Flow, Link, qlen_code
 from path import MBPS, goodput_mbps
 
@@ -214,6 +214,17 @@ def sack(left, right):
     return struct.pack("!BBBBII", 1, 1, 5, 10, left & 0xffffffff, right & 0xffffffff)
 
 
+def lose(flow, link, number):
+    """A round trip whose first segments are lost, and come when they are sent again."""
+    began = flow.acked
+    segments = [seg for seg in flow.run() if seg.payload]
+    expect_in("segments", len(segments), 20, 200)
+    flow.send(sack(segments[number].seq, flow.acked), ack=began)
+    flow.run()
+    flow.echo(link.step(9000, 0.1))
+    return began, segments[number].seq
+
+
 def test_duplicates_that_were_not():
     """Losses on a link that nobody sees count, whatever the peer says that it got twice
     before anything was sent twice.
@@ -226,16 +237,34 @@ def test_duplicates_that_were_not():
         for _ in range(forged):
             flow.send(sack(flow.acked - 60000, flow.acked - 2000))
         for _ in range(6):
-            began = flow.acked
-            segments = [seg for seg in flow.run() if seg.payload]
-            expect_in("segments", len(segments), 20, 200)
-            flow.send(sack(segments[8].seq, flow.acked), ack=began)
-            flow.run()
-            flow.echo(link.step(9000, 0.1))
+            lose(flow, link, 8)
             if flow.cc() != "hpcc":
                 break
         expect(f"forged {forged}", (flow.cc(), flow.ns.counters()["unseen_loss"]),
                ("hpcc-classic", 1))
+
+
+def test_duplicates_of_before():
+    """What came twice before hpcc was chosen again hides no loss after that."""
+    rounds = []
+    for told in False, True:
+        flow = Flow()
+        link = Link()
+        for _ in range(4):
+            flow.round(link.step(9000, 0.1))
+        began, end = lose(flow, link, 9)
+        flow.round(link.step(9000, 0.1))
+        if told:
+            flow.send(sack(began, end))
+        for name in "cubic", "hpcc":
+            set_cc(flow.sock, name)
+        expect("mode", flow.cc(), "hpcc")
+        rounds.append(0)
+        while flow.cc() == "hpcc" and rounds[-1] < 9:
+            lose(flow, link, 12)
+            rounds[-1] += 1
+    expect_in("round trips to the fallback", rounds[0], 1, 3)
+    expect("the same with DSACKs of before", rounds[1], rounds[0])
 
 
 def test_same_record_for_long():

@@ -669,9 +669,9 @@ def no_room_once(case, version):
 
 
 def test_no_room_once():
-    """What has no room is counted once."""
-    for case in Vrf, VrfQdisc, IpvsClient:
-        for version in case.versions:
+    """What has no room is counted once. IPv4 data always have room, and IPVS has no signed SYN."""
+    for case, versions in (Vrf, (4, 6)), (VrfQdisc, (4, 6)), (IpvsClient, (6,)):
+        for version in versions:
             no_room_once(case, version)
 
 

@@ -269,6 +269,25 @@ static void algo_slow__doubles(void **state)
 	assert_true(a.most_q16 == BYTES(W_INIT));
 }
 
+/* W_max grows with T. */
+static void algo_slow__stays_over(void **state)
+{
+	struct hpcc_params p = params(5), larger = p;
+	struct hpcc_algo a = started(&p);
+
+	larger.W_max_q16 = BYTES(2 * W_INIT);
+	hpcc_algo_restart(&a, &p, BYTES(W_INIT - 1000));
+	hpcc_algo_slow(&a);
+	hpcc_algo_acked(&a, &p, 1, 500);
+	assert_true(hpcc_algo_is_slow(&a, &p));
+	hpcc_algo_acked(&a, &p, 1, 500);
+	assert_false(hpcc_algo_is_slow(&a, &p));
+	assert_false(hpcc_algo_is_slow(&a, &larger));
+	a.W_q16 = larger.W_max_q16;
+	hpcc_algo_acked(&a, &larger, 1, 500);
+	assert_true(a.W_q16 == larger.W_max_q16);
+}
+
 /* A timeout that was none: what it was is not too much. */
 static void algo_slow__undone(void **state)
 {
@@ -1114,6 +1133,7 @@ int main(void)
 		cmocka_unit_test(algo_restart__clamps),
 		cmocka_unit_test(algo_restart__returns_at_once),
 		cmocka_unit_test(algo_slow__doubles),
+		cmocka_unit_test(algo_slow__stays_over),
 		cmocka_unit_test(algo_slow__undone),
 		cmocka_unit_test(link_u__adds_queue_and_rate),
 		cmocka_unit_test(link_u__each_term_to_nearest),
