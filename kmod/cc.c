@@ -78,6 +78,8 @@ static void hpcc_set_T(struct sock *sk, struct hpcc_flow *flow)
 	W_init_q16 = mul_u64_u64_div_u64(B_host, (u64)flow->T_ns << 16,
 					 NSEC_PER_SEC);
 	W_init_q16 = max_t(u64, W_init_q16, (u64)tcp_sk(sk)->mss_cache << 16);
+	flow->fallback.window = div_u64(W_init_q16 >> 16,
+					max(tcp_sk(sk)->mss_cache, 1U));
 	W_ai_q16 = w_ai_bytes ? (u64)w_ai_bytes << 16 :
 		   div_u64(div_u64(W_init_q16 * (1000 - eta_permille), 1000),
 			   READ_ONCE(sysctls->n_flows));
@@ -146,7 +148,9 @@ static void hpcc_note_late(const struct tcp_sock *tp, struct hpcc_flow *flow)
 {
 	u32 dsacks = tp->dsack_dups - flow->probe.dsacks;
 
-	if (unlikely(dsacks))
+	/* More came twice than were sent twice: the path duplicates packets. */
+	flow->duplicates |= dsacks && tp->dsack_dups > tp->total_retrans;
+	if (unlikely(dsacks && !flow->duplicates))
 		flow->late = min(flow->late + dsacks, tp->total_retrans);
 }
 
@@ -308,7 +312,8 @@ static void hpcc_cong_control(struct sock *sk, HPCC_CONG_CONTROL_ACK
 		/* Half of what got through, as Reno answers a loss; after a return that
 		 * failed no more than classic had before, so that a try takes nothing from others.
 		 */
-		u32 window = max((tp->delivered - flow->fallback.delivered) / 2, 2U);
+		u32 window = max(hpcc_fallback_got(&flow->fallback,
+						   tp->delivered) / 2, 2U);
 
 		if (hpcc_algo_is_slow(&flow->algo, &flow->params))
 			window = min(window, flow->classic_cwnd);
@@ -365,14 +370,18 @@ static void hpcc_set_state(struct sock *sk, u8 new_state)
 		break;
 	case TCP_CA_Recovery:
 		flow->conserving = true;
-		flow->conserve_seq = tp->snd_nxt;
+		flow->conserve_delivered = tp->delivered;
 		break;
 	case TCP_CA_Loss:
 		flow->conserving = false;
 		/* As TCP does for prior_cwnd, not for each RTO in a row. */
-		if (icsk->icsk_ca_state != TCP_CA_Loss || !icsk->icsk_retransmits)
+		if (icsk->icsk_ca_state != TCP_CA_Loss || !icsk->icsk_retransmits) {
 			flow->undo_W_q16 = flow->algo.W_q16;
-		hpcc_fallback_rto(&flow->fallback, hpcc_lost(tp));
+			flow->undo_most_q16 = flow->algo.most_q16;
+		}
+		if (!hpcc_algo_is_slow(&flow->algo, &flow->params))
+			flow->classic_cwnd = ~0U;
+		hpcc_fallback_rto(&flow->fallback);
 		hpcc_algo_restart(&flow->algo, &flow->params,
 				  (u64)tp->mss_cache << 16);
 		hpcc_algo_slow(&flow->algo);
@@ -394,10 +403,12 @@ static u32 hpcc_undo_cwnd(struct sock *sk)
 	if (!flow)
 		return tcp_snd_cwnd(tcp_sk(sk));
 	flow->conserving = false;
-	hpcc_fallback_undo(&flow->fallback, hpcc_lost(tcp_sk(sk)));
+	hpcc_fallback_rto(&flow->fallback);
 	if (inet_csk(sk)->icsk_ca_state == TCP_CA_Loss &&
-	    flow->algo.W_q16 < flow->undo_W_q16)
+	    flow->algo.W_q16 < flow->undo_W_q16) {
 		hpcc_algo_restart(&flow->algo, &flow->params, flow->undo_W_q16);
+		flow->algo.most_q16 = flow->undo_most_q16;
+	}
 	return hpcc_cwnd(sk, flow);
 }
 
@@ -424,6 +435,7 @@ static void hpcc_begin_again(struct sock *sk, struct hpcc_flow *flow, u32 hold)
 
 	hpcc_algo_restart(&flow->algo, &flow->params,
 			  (u64)tcp_snd_cwnd(tp) * tp->mss_cache << 16);
+	hpcc_algo_slow(&flow->algo);
 	if (!hold) {
 		hpcc_take_over(sk, flow);
 		return;
@@ -479,11 +491,13 @@ static void hpcc_release(struct sock *sk)
 	struct hpcc_ca *ca = inet_csk_ca(sk);
 	struct hpcc_flow *flow = ca->flow;
 	struct hpcc_tuple tuple;
+	u32 lost;
 
 	/* For a socket that connects once more: its SYN has to ask for ECN. */
 	WRITE_ONCE(inet_csk(sk)->icsk_ca_ops, &hpcc_ops);
 	if (!flow)
 		return;
+	lost = hpcc_lost(tcp_sk(sk));
 	ca->flow = NULL;
 	/* setsockopt() may have taken the room back since the last ACK. */
 	hpcc_reserve_again(sk, flow);
@@ -493,7 +507,7 @@ static void hpcc_release(struct sock *sk)
 				   TCPF_FIN_WAIT1 | TCPF_FIN_WAIT2)) {
 		hpcc_tuple_of_sock(sk, &tuple);
 		hpcc_agree_done(sock_net(sk), &tuple, hpcc_irs(tcp_sk(sk)),
-				1 + flow->fallback.hold, false);
+				1 + hpcc_fallback_hold(&flow->fallback, lost), false);
 	}
 	hpcc_flow_destroy(flow);
 }

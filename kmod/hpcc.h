@@ -349,8 +349,11 @@ struct hpcc_base {
  * @classic_seq: a round trip of classic ends when this is acknowledged
  * @classic_cwnd: cwnd at the last return from classic; ~0: there was none
  * @undo_W_q16: W before an RTO
- * @conserve_seq: packet conservation until this is acknowledged
+ * @undo_most_q16: slow start's limit before it
+ * @conserve_delivered: packet conservation until a packet is acknowledged that was sent
+ *	when more than this had been delivered
  * @conserving: ... is going on
+ * @duplicates: the path delivers packets twice that were sent once
  * @lock: covers the rest
  * @turn: counts segments, for IDENTIFY among them
  * @identify_left: IDENTIFY segments still to be sent, whatever is known
@@ -405,8 +408,10 @@ struct hpcc_flow {
 	u32 classic_seq;
 	u32 classic_cwnd;
 	u64 undo_W_q16;
-	u32 conserve_seq;
+	u64 undo_most_q16;
+	u32 conserve_delivered;
 	bool conserving;
+	bool duplicates;
 
 	spinlock_t lock;	/* covers the rest */
 	u32 turn;

@@ -133,7 +133,8 @@ void hpcc_apply(struct sock *sk, struct hpcc_flow *flow,
 	u32 cwnd = hpcc_cwnd(sk, flow);
 
 	if (flow->conserving) {
-		if (after(tp->snd_una, flow->conserve_seq))
+		if (rs->prior_mstamp &&
+		    (s32)(rs->prior_delivered - flow->conserve_delivered) >= 0)
 			flow->conserving = false;
 		else
 			cwnd = min(cwnd, max(tcp_packets_in_flight(tp) +

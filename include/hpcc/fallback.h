@@ -12,7 +12,8 @@
  * and beyond 8 packets the bottleneck is a link that nobody sees. A link that
  * drops because of its load is busy: in d(t) of the sender's clock it sends for
  * 7/8 d(t) or more, or U exceeds 9/8, and the window law follows it; that ends the
- * excess. The
+ * excess. But no more than four windows of W_init can be lost before the law has
+ * followed: beyond that sum, less 1/32 of what is delivered, a busy link explains nothing. The
  * sender's clock and not the link's: packets that wait at a slow link behind a
  * fast one have passed the fast one in a burst, close together.
  *
@@ -52,11 +53,15 @@
  */
 #define HPCC_LOSS_U_Q24		(HPCC_ONE_Q24 + (HPCC_ONE_Q24 >> 3))
 
-/* After an RTO TCP marks everything in flight as lost, even if ACKs were only late. So
- * one RTO counts as this many lost packets at most. Three RTOs in a row exceed the
- * limit.
+/* After an RTO TCP marks everything in flight as lost, even if ACKs were only late; if it
+ * undoes that, what was in flight may look lost once more. So in so many round trips
+ * after either, so many packets count as lost at most. Three RTOs in a row exceed the limit.
  */
+#define HPCC_LOSS_RTO_ROUNDS	2
 #define HPCC_LOSS_RTO		4
+
+/* Windows of losses that busy links explain. */
+#define HPCC_LOSS_WINDOWS	4
 
 /* Round trips of the classic response: at least 1 after telemetry stopped, since a
  * return to a silent path loses nothing; at least 64 after loss, since a return may
@@ -72,6 +77,9 @@
  * struct hpcc_fallback - what decides on fallback and return
  * @tx: of each link, by hop - 1, when the round trip began
  * @began: when that was, sender's clock
+ * @total: packets lost beyond 1/32, whether explained or not, in units of
+ *	2^-HPCC_LOSS_SHIFT
+ * @window: W_init in packets, as the caller says
  * @excess: packets lost beyond 1/32, in units of 2^-HPCC_LOSS_SHIFT; in classic that of the
  *	fallback, 0 if loss was not the reason
  * @next: the round trip ends with a packet that was sent when so many had been
@@ -82,6 +90,8 @@
  * @hold_before: @hold before the last fallback
  * @rounds: round trips since the fallback, or since the return or the last
  *	halving
+ * @got: packets delivered in the round trip before
+ * @rto: round trips in which no more than HPCC_LOSS_RTO packets count as lost
  * @valid: links whose @tx is a record's, by bit
  * @busy: a link was busy in the round trip before
  * @over: U has exceeded HPCC_LOSS_U_Q24 in this one
@@ -89,14 +99,18 @@
 struct hpcc_fallback {
 	u64	tx[HPCC_HOPS_MAX];
 	u64	began;
+	s64	total;
 	s64	excess;
+	u32	window;
 	u32	next;
 	u32	lost;
 	u32	delivered;
 	u32	hold;
 	u32	hold_before;
 	u32	rounds;
+	u32	got;
 	u16	valid;
+	u8	rto;
 	bool	busy;
 	bool	over;
 };
@@ -131,7 +145,10 @@ static inline void hpcc_fallback_start(struct hpcc_fallback *f,
 				       const struct hpcc_algo *a, u64 now,
 				       u32 delivered, u32 lost)
 {
+	f->total = 0;
 	f->excess = 0;
+	f->got = 0;
+	f->rto = 0;
 	f->rounds = 0;
 	f->busy = false;
 	f->over = false;
@@ -158,6 +175,13 @@ static inline bool hpcc_fallback_busy(const struct hpcc_fallback *f,
 	return false;
 }
 
+/* The sum of losses that busy links explain. */
+static inline s64 hpcc_fallback_most(const struct hpcc_fallback *f)
+{
+	return max_t(s64, (s64)f->window * (HPCC_LOSS_WINDOWS << HPCC_LOSS_SHIFT),
+		     HPCC_LOSS_EXCESS);
+}
+
 /**
  * hpcc_fallback_ack() - take in an ACK, and whether loss speaks against telemetry
  * @f: connection, which uses telemetry
@@ -178,6 +202,7 @@ static inline bool hpcc_fallback_ack(struct hpcc_fallback *f,
 				     u32 prior_delivered, u32 delivered,
 				     u32 lost)
 {
+	s64 excess;
 	bool busy;
 
 	f->over |= a->U_q24 > HPCC_LOSS_U_Q24;
@@ -185,9 +210,17 @@ static inline bool hpcc_fallback_ack(struct hpcc_fallback *f,
 		return false;
 	busy = f->over || hpcc_fallback_busy(f, a, now);
 	f->over = false;
-	f->excess += (s64)(s32)(lost - f->lost) * (1 << HPCC_LOSS_SHIFT) -
-		     (delivered - f->delivered);
-	if (busy || f->busy || f->excess < 0)
+	excess = (s32)(lost - f->lost);
+	if (f->rto) {
+		excess = min_t(s64, excess, HPCC_LOSS_RTO);
+		f->rto--;
+	}
+	excess = excess * (1 << HPCC_LOSS_SHIFT) - (delivered - f->delivered);
+	f->total = max_t(s64, f->total + excess, 0);
+	f->excess = max_t(s64, f->excess + excess, 0);
+	if (f->total > hpcc_fallback_most(f))
+		f->excess = f->total;
+	else if (busy || f->busy)
 		f->excess = 0;
 	f->busy = busy;
 	if (f->excess > HPCC_LOSS_EXCESS)
@@ -196,28 +229,31 @@ static inline bool hpcc_fallback_ack(struct hpcc_fallback *f,
 		f->hold /= 2;
 		f->rounds = 0;
 	}
+	f->got = delivered - f->delivered;
 	hpcc_fallback_begin(f, a, now, delivered, lost);
 	return false;
 }
 
 /**
- * hpcc_fallback_rto() - a retransmission timer fired
+ * hpcc_fallback_rto() - a retransmission timer fired, or TCP took back what it did then
  * @f: connection, which uses telemetry
- * @lost: packets lost so far, with all that were in flight
  */
-static inline void hpcc_fallback_rto(struct hpcc_fallback *f, u32 lost)
+static inline void hpcc_fallback_rto(struct hpcc_fallback *f)
 {
-	f->lost += max_t(s32, lost - f->lost - HPCC_LOSS_RTO, 0);
+	f->rto = HPCC_LOSS_RTO_ROUNDS;
 }
 
 /**
- * hpcc_fallback_undo() - nothing was lost in this round trip
- * @f: connection, which uses telemetry
- * @lost: packets lost so far
+ * hpcc_fallback_got() - packets that got through in a round trip
+ * @f: connection, which is about to leave telemetry
+ * @delivered: packets delivered so far
+ *
+ * Return: those of the last two round trips in which more did; after an RTO few were sent
+ * in one of them.
  */
-static inline void hpcc_fallback_undo(struct hpcc_fallback *f, u32 lost)
+static inline u32 hpcc_fallback_got(const struct hpcc_fallback *f, u32 delivered)
 {
-	f->lost = lost;
+	return max(delivered - f->delivered, f->got);
 }
 
 /**
@@ -277,6 +313,19 @@ static inline bool hpcc_fallback_late(struct hpcc_fallback *f, u32 lost)
 	f->hold = f->hold_before;
 	f->rounds = f->hold;
 	return true;
+}
+
+/**
+ * hpcc_fallback_hold() - round trips of classic for a socket that leaves and comes back
+ * @f: connection
+ * @lost: packets lost so far
+ *
+ * A socket that leaves while losses are not explained counts as one that fell back.
+ */
+static inline u32 hpcc_fallback_hold(const struct hpcc_fallback *f, u32 lost)
+{
+	return f->excess || lost != f->lost ? max_t(u32, f->hold, HPCC_HOLD_LOSS) :
+					      f->hold;
 }
 
 /**

@@ -221,9 +221,13 @@ static void take_slow(struct fuzz_input *in, struct hpcc_algo *a,
 	if (most >= p->W_max_q16)
 		most = ~0ULL;
 	expect(a->most_q16 == most);
+	if (was.U_q24 < p->eta_q24 && was.W_q16 < was.slow_q16) {
+		was.W_q16 = was.slow_q16;
+		was.Wc_q16 = max(was.Wc_q16, was.slow_q16);
+	}
 	expect(a->W_q16 == min(was.W_q16, most));
-	expect(a->Wc_q16 == min(was.Wc_q16, most));
-	expect(a->inc_stage == (was.W_q16 > most ? p->max_stage : was.inc_stage));
+	expect(a->Wc_q16 == (was.W_q16 > most ? min(was.Wc_q16, most) : was.Wc_q16));
+	expect(a->inc_stage == p->max_stage);
 }
 
 static void take_operation(struct fuzz_input *in, struct hpcc_algo *a,

@@ -24,7 +24,11 @@ struct model {
 	u64 now0;
 	u32 delivered0;
 	u32 lost0;
+	s128 total;
 	s128 excess;
+	u32 window;
+	u32 rto;
+	u32 got;
 	bool busy;
 	u64 hold;
 	u64 rounds;
@@ -57,13 +61,24 @@ static bool judge(struct model *m)
 {
 	bool now_busy = busy(m);
 
-	m->excess += 32 * (s128)(s32)(m->lost - m->lost0) -
-		     (u32)(m->delivered - m->delivered0);
-	if (now_busy || m->busy || m->excess < 0)
+	s128 most = 4 * 32 * (s128)m->window;
+	s32 lost = m->lost - m->lost0;
+	s128 excess;
+
+	if (m->rto && lost > HPCC_LOSS_RTO)
+		lost = HPCC_LOSS_RTO;
+	m->rto -= m->rto > 0;
+	excess = 32 * (s128)lost - (u32)(m->delivered - m->delivered0);
+	m->total = m->total + excess > 0 ? m->total + excess : 0;
+	m->excess = m->excess + excess > 0 ? m->excess + excess : 0;
+	if (m->total > (most > 8 * 32 ? most : 8 * 32))
+		m->excess = m->total;
+	else if (now_busy || m->busy)
 		m->excess = 0;
 	m->busy = now_busy;
 	if (m->excess > 8 * 32)
 		return true;
+	m->got = m->delivered - m->delivered0;
 	if (++m->rounds >= (m->hold > 64 ? m->hold : 64)) {
 		m->hold /= 2;
 		m->rounds = 0;
@@ -127,6 +142,12 @@ static void take_classic(struct hpcc_fallback *f, struct model *m, u32 least,
 	u64 hold = m->hold;
 	u32 n = 0;
 
+	expect(hpcc_fallback_got(f, m->delivered) ==
+	       max(m->delivered - m->delivered0, m->got));
+	if (m->excess > 0 || m->lost != m->lost0)
+		expect(hpcc_fallback_hold(f, m->lost) == max_t(u64, hold, 64));
+	else
+		expect(hpcc_fallback_hold(f, m->lost) == hold);
 	hpcc_fallback_leave(f, least, m->lost);
 	if (least != HPCC_HOLD_SILENCE)
 		m->hold *= 2;
@@ -142,7 +163,10 @@ static void take_classic(struct hpcc_fallback *f, struct model *m, u32 least,
 	hpcc_fallback_round(f);
 	expect(hpcc_fallback_over(f));
 	hpcc_fallback_start(f, &m->a, m->now, m->delivered, m->lost);
+	m->total = 0;
 	m->excess = 0;
+	m->rto = 0;
+	m->got = 0;
 	m->busy = false;
 	m->rounds = 0;
 	begin(m);
@@ -153,7 +177,7 @@ int LLVMFuzzerTestOneInput(const u8 *data, size_t size)
 	struct model m = { .now = 1 << 20 };
 	struct fuzz_input in = { data, size };
 	struct hpcc_fallback f = {};
-	u32 counted, nr = 0;
+	u32 nr = 0;
 
 	hpcc_fallback_start(&f, &m.a, m.now, 0, 0);
 	begin(&m);
@@ -165,15 +189,11 @@ int LLVMFuzzerTestOneInput(const u8 *data, size_t size)
 			if (what & 64)
 				take_ack(&f, &m);
 		} else if (what < 0xd0) {
-			hpcc_fallback_rto(&f, m.lost);
-			counted = m.lost - f.lost;
-			expect((s32)counted <= HPCC_LOSS_RTO);
-			expect((s32)(m.lost - m.lost0) <= HPCC_LOSS_RTO ?
-			       f.lost == m.lost0 : counted == HPCC_LOSS_RTO);
-			m.lost0 = f.lost;
+			hpcc_fallback_rto(&f);
+			m.rto = 2;
 		} else if (what < 0xe0) {
-			hpcc_fallback_undo(&f, m.lost);
-			m.lost0 = m.lost;
+			m.window = fuzz_take(&in, 4);
+			f.window = m.window;
 		} else {
 			take_classic(&f, &m, what & 1 ? HPCC_HOLD_LOSS :
 							HPCC_HOLD_SILENCE,

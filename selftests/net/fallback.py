@@ -273,6 +273,41 @@ def test_set_again():
     expect_in("fell back", counters["unseen_loss"], 1, 5)
 
 
+def test_duplicated_packets():
+    """A path that duplicates packets: copies of what was sent once do not excuse what is lost."""
+    need_virtual_time()
+    for mbps, packets in (50, 20), (10, 100), (10, 20):
+        path = Hidden(packets, mbps)
+        path.a.tc("qdisc replace dev right root netem duplicate 20%")
+        arrived = send_for(4, path.connect())
+        path.shown(f"{mbps} Mb/s, {packets} packets: {arrived}")
+        expect_in("dropped", dropped(path, 2), 0, 0.2)
+
+
+def toggled(names, mbps, packets):
+    """One flow beside cubic's, whose owner chooses one congestion control and then the other
+    every 2 ms. Return (its share, drops per packet sent).
+    """
+    path = Hidden(packets, mbps)
+    flows = path.connect(5001, cc=names[-1]), path.connect(5002, cc="cubic")
+    arrived = [0, 0]
+    for _ in range(5000):
+        arrived = [sum(pair) for pair in zip(arrived, send_for(0.002, *flows))]
+        for name in names:
+            set_cc(flows[0][0], name)
+    path.shown(f"{names}, {mbps} Mb/s, {packets} packets: {arrived}")
+    return arrived[0] / sum(arrived), dropped(path, 2)
+
+
+def test_set_again_and_again():
+    """setsockopt() before each fallback gains little: losses that were not explained count."""
+    need_virtual_time()
+    for mbps, packets in (10, 100), (50, 50):
+        share, drops = toggled(("reno", "hpcc"), mbps, packets)
+        expect_in("share", share, 0, 0.75)
+        expect_in("dropped", drops, 0, 0.2)
+
+
 def bursts(cc):
     """Packets that a connection makes of 2 MB, and the name of what it runs then."""
     pair = Pair(cc=(cc, "hpcc"), delay="200us", burst=1)

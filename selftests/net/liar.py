@@ -209,6 +209,38 @@ def test_lies_of_no_load():
     expect_in("unseen_loss", path.a.counters()["unseen_loss"], 1, 5)
 
 
+def shortly(every):
+    """The link is idle, but two records of so many tell of a queue of 4 T: U excuses the losses
+    of that round trip, and W is low until the next record only.
+    """
+    count = [0]
+
+    def told(records):
+        count[0] += 1
+        for rec in records:
+            rec["tx"] = 5
+            rec["qlen"] = qlen_code(4 * 6000) if count[0] % every < 2 else 0    # T: 4096 to 8191
+    return told
+
+
+def test_lies_of_a_busy_link():
+    """Of a slow port that drops the receiver says that it is idle, and now and then, for a
+    moment, overloaded. A busy link explains four windows of losses, and no more.
+    """
+    need_virtual_time()
+    for every in 15, 40:
+        path = BoxPath(change=Liar(shortly(every), port=5001))
+        path.change(1, "hpcc rate 10mbit limit 150kb")
+        arrived = send_for(10, path.connect(5001), path.connect(5002, cc="cubic"))
+        counters = path.a.counters()
+        share = arrived[0] / sum(arrived)
+        print(f"# 2 of {every}: {share:.2f} of the link, {dropped(path, 1):.3f} dropped, "
+              f"{counters['unseen_loss']} for loss")
+        expect_in("dropped", dropped(path, 1), 0, 0.2)
+        expect_in("share", share, 0, 0.75)
+        expect_in("unseen_loss", counters["unseen_loss"], 1, 5)
+
+
 def sack(left, right):
     """A SACK option of one block."""
     return struct.pack("!BBBBII", 1, 1, 5, 10, left & 0xffffffff, right & 0xffffffff)

@@ -250,14 +250,26 @@ static void algo_slow__doubles(void **state)
 		assert_true(a.W_q16 == BYTES(2 * want));
 		assert_true(a.Wc_q16 == BYTES(2 * want));
 		assert_int_equal(a.inc_stage, 5);
-		/* W may be less, and that is no reason for it to grow more slowly. */
+		/* U measures what is in flight now, Wc is older: W does not fall. */
 		a.W_q16 = BYTES(10);
+		a.Wc_q16 = BYTES(10);
 		a.inc_stage = 3;
+		a.U_q24 = p.eta_q24 - 1;
+		hpcc_algo_acked(&a, &p, 0, 500);
+		assert_true(a.W_q16 == BYTES(2 * want));
+		assert_true(a.Wc_q16 == BYTES(2 * want));
+		assert_int_equal(a.inc_stage, 5);
+		/* But where a link is busy, or was marked. */
+		a.W_q16 = BYTES(10);
+		a.U_q24 = p.eta_q24;
 		hpcc_algo_acked(&a, &p, 0, 500);
 		assert_true(a.W_q16 == BYTES(10));
-		assert_int_equal(a.inc_stage, 3);
-		a.W_q16 = BYTES(2 * want);
-		a.inc_stage = 5;
+		hpcc_algo_restart(&a, &p, BYTES(2 * want));
+		hpcc_algo_restart(&a, &p, BYTES(1000));
+		a.U_q24 = 0;
+		hpcc_algo_acked(&a, &p, 0, 500);
+		assert_true(a.W_q16 == BYTES(1000));
+		hpcc_algo_restart(&a, &p, BYTES(2 * want));
 	}
 	/* Once it could have been W_init that is over. */
 	hpcc_algo_acked(&a, &p, want, 500);

@@ -25,6 +25,7 @@ static void start(struct flow *w, u32 links)
 	/* They count modulo 2^32. */
 	w->delivered = -50;
 	w->lost = -5;
+	w->f.window = 1000;
 	w->a.end = links;
 	for (i = 0; i < links; i++)
 		w->a.L[i] = (struct hpcc_link) { .tx = 1 << 30, .valid = true };
@@ -166,45 +167,85 @@ static void ack__counters_that_began_anew(void **state)
 	assert_true(round_trip(&w, 100, 50, 0, 100));
 }
 
+static void ack__busy_link_explains_four_windows(void **state)
+{
+	struct flow w;
+	u32 i;
+
+	/* 20 lost of 100 in each, and the link is busy all the time. */
+	start(&w, 1);
+	w.f.window = 40;
+	for (i = 1; i < 10; i++)
+		assert_false(round_trip(&w, 96, 20, 0, 100));
+	assert_int_equal(w.f.excess, 0);
+	assert_int_equal(w.f.total, 9 * 17 << HPCC_LOSS_SHIFT);
+	assert_true(round_trip(&w, 96, 20, 0, 100));
+
+	/* Time without losses takes some of it back. */
+	start(&w, 1);
+	w.f.window = 40;
+	for (i = 0; i < 1000; i++) {
+		assert_false(round_trip(&w, 96, 20, 0, 100));
+		assert_false(round_trip(&w, 17 * 32, 0, 0, 10));
+	}
+	assert_int_equal(w.f.total, 0);
+
+	/* A small window: the usual limit. */
+	start(&w, 1);
+	w.f.window = 1;
+	assert_false(round_trip(&w, 0, 8, 0, 100));
+	assert_true(round_trip(&w, 0, 1, 0, 100));
+}
+
 static void rto__is_some_packets(void **state)
 {
 	struct flow w;
 	u32 i;
 
-	for (i = 0; i < 3; i++) {
-		u32 rto;
-
-		start(&w, 1);
-		for (rto = 0; rto <= i; rto++) {
-			w.lost += 100;
-			hpcc_fallback_rto(&w.f, w.lost);
-		}
-		assert_int_equal(w.lost - w.f.lost, HPCC_LOSS_RTO);
-		assert_false(round_trip(&w, 1, 0, 0, 0));
-	}
+	/* All that was in flight, in this round trip or in the next one. */
+	start(&w, 1);
+	hpcc_fallback_rto(&w.f);
+	assert_false(round_trip(&w, 1, 100, 0, 0));
+	assert_false(round_trip(&w, 32, 100, 0, 0));
+	assert_int_equal(w.f.excess, 7 * 32 - 1);
+	assert_true(round_trip(&w, 32, 100, 0, 0));
 	/* Three, and nothing but what they sent again came through. */
 	start(&w, 1);
 	for (i = 0; i < 3; i++) {
-		w.lost += 100;
-		hpcc_fallback_rto(&w.f, w.lost);
-		assert_int_equal(round_trip(&w, 1, 0, 0, 0), i == 2);
+		hpcc_fallback_rto(&w.f);
+		assert_int_equal(round_trip(&w, 1, 100, 0, 0), i == 2);
 	}
-	/* What was lost before it is not more by it. */
+	/* Fewer are as many as they are. */
 	start(&w, 1);
-	w.lost += 3;
-	hpcc_fallback_rto(&w.f, w.lost);
-	assert_int_equal(w.lost - w.f.lost, 3);
+	hpcc_fallback_rto(&w.f);
+	assert_false(round_trip(&w, 0, 3, 0, 0));
+	assert_int_equal(w.f.excess, 3 << HPCC_LOSS_SHIFT);
 }
 
-static void undo__forgives(void **state)
+static void got__larger_of_two(void **state)
 {
 	struct flow w;
 
 	start(&w, 1);
-	w.lost += 100;
-	hpcc_fallback_undo(&w.f, w.lost);
-	assert_false(round_trip(&w, 1, 0, 0, 0));
-	assert_int_equal(w.f.excess, 0);
+	assert_int_equal(hpcc_fallback_got(&w.f, w.delivered + 7), 7);
+	assert_false(round_trip(&w, 30, 0, 0, 0));
+	assert_int_equal(hpcc_fallback_got(&w.f, w.delivered + 7), 30);
+	assert_int_equal(hpcc_fallback_got(&w.f, w.delivered + 31), 31);
+	assert_false(round_trip(&w, 5, 0, 0, 0));
+	assert_int_equal(hpcc_fallback_got(&w.f, w.delivered), 5);
+}
+
+static void hold__of_losses_not_explained(void **state)
+{
+	struct flow w;
+
+	start(&w, 1);
+	assert_int_equal(hpcc_fallback_hold(&w.f, w.lost), 0);
+	assert_int_equal(hpcc_fallback_hold(&w.f, w.lost + 1), HPCC_HOLD_LOSS);
+	assert_false(round_trip(&w, 0, 1, 0, 0));
+	assert_int_equal(hpcc_fallback_hold(&w.f, w.lost), HPCC_HOLD_LOSS);
+	w.f.hold = 200;
+	assert_int_equal(hpcc_fallback_hold(&w.f, w.lost), 200);
 }
 
 static u32 classic(struct hpcc_fallback *f)
@@ -308,11 +349,13 @@ int main(void)
 		cmocka_unit_test(ack__random_loss),
 		cmocka_unit_test(ack__busy_link_explains),
 		cmocka_unit_test(ack__overload_explains),
+		cmocka_unit_test(ack__busy_link_explains_four_windows),
 		cmocka_unit_test(ack__sender_s_clock),
 		cmocka_unit_test(ack__counters_that_began_anew),
 		cmocka_unit_test(ack__good_time_halves),
 		cmocka_unit_test(rto__is_some_packets),
-		cmocka_unit_test(undo__forgives),
+		cmocka_unit_test(got__larger_of_two),
+		cmocka_unit_test(hold__of_losses_not_explained),
 		cmocka_unit_test(leave__doubles),
 		cmocka_unit_test(cost__in_proportion),
 		cmocka_unit_test(late__takes_back),
