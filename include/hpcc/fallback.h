@@ -324,8 +324,9 @@ static inline bool hpcc_fallback_late(struct hpcc_fallback *f, u32 lost)
  */
 static inline u32 hpcc_fallback_hold(const struct hpcc_fallback *f, u32 lost)
 {
-	return f->excess || lost != f->lost ? max_t(u32, f->hold, HPCC_HOLD_LOSS) :
-					      f->hold;
+	if (f->excess || (s32)(lost - f->lost) > 0)
+		return max_t(u32, f->hold, HPCC_HOLD_LOSS);
+	return f->hold;
 }
 
 /**

@@ -242,6 +242,7 @@ static void hold__of_losses_not_explained(void **state)
 	start(&w, 1);
 	assert_int_equal(hpcc_fallback_hold(&w.f, w.lost), 0);
 	assert_int_equal(hpcc_fallback_hold(&w.f, w.lost + 1), HPCC_HOLD_LOSS);
+	assert_int_equal(hpcc_fallback_hold(&w.f, w.lost - 1), 0);
 	assert_false(round_trip(&w, 0, 1, 0, 0));
 	assert_int_equal(hpcc_fallback_hold(&w.f, w.lost), HPCC_HOLD_LOSS);
 	w.f.hold = 200;
