@@ -179,16 +179,6 @@ static void hpcc_run_classic(struct sock *sk, enum hpcc_counter why)
 	hpcc_count(sock_net(sk), why);
 }
 
-/* No telemetry for this connection. ECT may be sent only where ECN was negotiated, which is
- * not known before the SYN-ACK.
- */
-static void hpcc_stay_classic(struct sock *sk, enum hpcc_counter why)
-{
-	hpcc_run_classic(sk, why);
-	if (sk->sk_state == TCP_SYN_SENT || !hpcc_ecn_is_negotiated(tcp_sk(sk)))
-		WRITE_ONCE(inet_csk(sk)->icsk_ca_ops, &hpcc_no_ecn_ops);
-}
-
 static void hpcc_take_over(struct sock *sk, struct hpcc_flow *flow)
 {
 	hpcc_pacing_begin(sk, &flow->burst);
@@ -448,7 +438,7 @@ static void hpcc_begin_again(struct sock *sk, struct hpcc_flow *flow, u32 hold)
 /* Start with W = W_init where both ends agreed (draft section 5: flows start
  * at line rate), else classic.
  */
-static void hpcc_init(struct sock *sk)
+static void hpcc_begin(struct sock *sk)
 {
 	struct net *net = sock_net(sk);
 	struct hpcc_ca *ca = inet_csk_ca(sk);
@@ -459,14 +449,14 @@ static void hpcc_init(struct sock *sk)
 	ca->flow = NULL;
 	hpcc_tuple_of_sock(sk, &tuple);
 	if (!hpcc_agree_take(net, &tuple, hpcc_irs(tcp_sk(sk)), &past)) {
-		hpcc_stay_classic(sk, HPCC_C_NOT_AGREED);
+		hpcc_run_classic(sk, HPCC_C_NOT_AGREED);
 		return;
 	}
 	flow = hpcc_flow_create(sk);
 	if (!flow) {
 		/* setsockopt() may find memory later. */
 		hpcc_agree_done(net, &tuple, hpcc_irs(tcp_sk(sk)), past, false);
-		hpcc_stay_classic(sk, HPCC_C_NO_MEMORY);
+		hpcc_run_classic(sk, HPCC_C_NO_MEMORY);
 		return;
 	}
 	ca->flow = flow;
@@ -510,6 +500,19 @@ static void hpcc_release(struct sock *sk)
 				1 + hpcc_fallback_hold(&flow->fallback, lost), false);
 	}
 	hpcc_flow_destroy(flow);
+}
+
+/* After this TCP sets ECT for what has TCP_CONG_NEEDS_ECN. But a sender may set it only where
+ * ECN was negotiated, which is not known before the SYN-ACK. Later TCP asks what was
+ * negotiated, so that a fallback or a return need not look.
+ */
+static void hpcc_init(struct sock *sk)
+{
+	hpcc_begin(sk);
+	if (sk->sk_state != TCP_SYN_SENT && hpcc_ecn_is_negotiated(tcp_sk(sk)))
+		return;
+	WRITE_ONCE(inet_csk(sk)->icsk_ca_ops, hpcc_is_telemetry(sk) ?
+		   &hpcc_no_ecn_ops : &hpcc_classic_no_ecn_ops);
 }
 
 struct tcp_congestion_ops hpcc_ops __read_mostly = {
@@ -580,12 +583,17 @@ struct tcp_congestion_ops hpcc_classic_ops __read_mostly = {
 	.name		= "hpcc-classic",
 };
 
-/* The same without ECN. After init() TCP sets ECT for what has TCP_CONG_NEEDS_ECN. */
-struct tcp_congestion_ops hpcc_no_ecn_ops __read_mostly = {
-	.release	= hpcc_release,
-	.ssthresh	= tcp_reno_ssthresh,
-	.cong_avoid	= tcp_reno_cong_avoid,
-	.undo_cwnd	= tcp_reno_undo_cwnd,
-	.owner		= THIS_MODULE,
-	.name		= "hpcc-classic",
-};
+/* The same without TCP_CONG_NEEDS_ECN. */
+struct tcp_congestion_ops hpcc_no_ecn_ops __read_mostly;
+struct tcp_congestion_ops hpcc_classic_no_ecn_ops __read_mostly;
+
+/**
+ * hpcc_cc_init() - make the callbacks for connections without ECN
+ */
+void __init hpcc_cc_init(void)
+{
+	hpcc_no_ecn_ops = hpcc_ops;
+	hpcc_no_ecn_ops.flags &= ~TCP_CONG_NEEDS_ECN;
+	hpcc_classic_no_ecn_ops = hpcc_classic_ops;
+	hpcc_classic_no_ecn_ops.flags &= ~TCP_CONG_NEEDS_ECN;
+}

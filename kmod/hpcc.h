@@ -463,6 +463,21 @@ struct hpcc_ca {
 extern struct tcp_congestion_ops hpcc_ops;
 extern struct tcp_congestion_ops hpcc_classic_ops;
 extern struct tcp_congestion_ops hpcc_no_ecn_ops;
+extern struct tcp_congestion_ops hpcc_classic_no_ecn_ops;
+
+void hpcc_cc_init(void);
+
+/**
+ * hpcc_is_telemetry() - whether a socket runs hpcc, and not classic
+ * @sk: full TCP socket
+ */
+static inline bool hpcc_is_telemetry(const struct sock *sk)
+{
+	const struct tcp_congestion_ops *ops =
+		hpcc_peek(inet_csk(sk)->icsk_ca_ops);
+
+	return ops == &hpcc_ops || ops == &hpcc_no_ecn_ops;
+}
 
 /**
  * hpcc_is_ours() - whether a socket runs hpcc, in any of its modes
@@ -474,7 +489,7 @@ static inline bool hpcc_is_ours(const struct sock *sk)
 		READ_ONCE(inet_csk(sk)->icsk_ca_ops);
 
 	return ops == &hpcc_ops || ops == &hpcc_classic_ops ||
-	       ops == &hpcc_no_ecn_ops;
+	       ops == &hpcc_no_ecn_ops || ops == &hpcc_classic_no_ecn_ops;
 }
 
 /* ---- Mailbox (mailbox.c) -------------------------------------------------------- */

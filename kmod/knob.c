@@ -2,13 +2,12 @@
 /*
  * Parameters below net/ of each network namespace.
  *
- * A value outside its range is refused with EINVAL; the old value stays. In the initial
- * namespace a line in the kernel log names the range. Other namespaces may belong
- * to tenants, who are not to fill the host's log, nor use up its rate limit.
+ * A value outside its range is refused with EINVAL; the old value stays. Of the initial
+ * namespace's parameters a line in the kernel log names the range. Other namespaces may
+ * belong to tenants, who are not to fill the host's log, nor use up its rate limit,
+ * whoever writes for them.
  */
 #include <linux/export.h>
-#include <linux/nsproxy.h>
-#include <linux/sched.h>
 #include <linux/slab.h>
 
 #include "common.h"
@@ -32,7 +31,7 @@ static int hpcc_knob_handle(HPCC_CTL_TABLE_CONST struct ctl_table *table,
 		return err;
 	if ((value < knob->min || value > knob->max) &&
 	    !(knob->zero && !value)) {
-		if (net_eq(current->nsproxy->net_ns, &init_net))
+		if (table->extra2)
 			pr_notice_ratelimited("%s/%s = %u refused, allowed: %s%u to %u\n",
 					      (const char *)table->extra2,
 					      knob->name, value,
@@ -76,7 +75,8 @@ int hpcc_knobs_register(struct hpcc_knobs *knobs, struct net *net,
 		table[i].mode = 0644;
 		table[i].proc_handler = hpcc_knob_handle;
 		table[i].extra1 = (void *)&list[i];
-		table[i].extra2 = (void *)path;
+		/* What the log calls it, where it may be there. */
+		table[i].extra2 = net_eq(net, &init_net) ? (void *)path : NULL;
 	}
 	knobs->header = hpcc_register_net_sysctl(net, path, table, nr);
 	if (!knobs->header) {

@@ -136,6 +136,7 @@ static int __init hpcc_init(void)
 	BUILD_BUG_ON(__HPCC_C_MAX > HPCC_COUNTERS_MAX);
 
 	hpcc_agree_init();
+	hpcc_cc_init();
 	err = hpcc_flow_init();
 	if (err)
 		return err;

@@ -453,7 +453,7 @@ static void hpcc_strip_checksum(const struct sk_buff *skb, struct tcphdr *th,
 /* Take the options from @at on out of a segment whose checksum is right: move all that
  * is in front of them. One whose header somebody else holds, too, stays as it is; so
  * does one with IPv6 extension headers, which others have yet to walk, by offsets
- * of their own.
+ * of their own, and one of a virtual machine that wants a checksum somewhere else.
  */
 static void hpcc_strip(const struct hpcc_arrival *in, u32 at)
 {
@@ -464,7 +464,9 @@ static void hpcc_strip(const struct hpcc_arrival *in, u32 at)
 	if (!n || (at | n) & 3 || skb_header_cloned(skb) ||
 	    skb->len > IP_MAX_MTU || skb_transport_offset(skb) != in->thoff ||
 	    (in->state->pf == NFPROTO_IPV6 &&
-	     in->thoff != sizeof(struct ipv6hdr)))
+	     in->thoff != sizeof(struct ipv6hdr)) ||
+	    (skb->ip_summed == CHECKSUM_PARTIAL &&
+	     skb_checksum_start_offset(skb) != in->thoff))
 		return;
 	DEBUG_NET_WARN_ON_ONCE(skb_shared(skb) || skb_network_offset(skb));
 	hpcc_strip_checksum(skb, in->th, in->opts + at, n,

@@ -38,6 +38,8 @@ class Peer:
     """
 
     SYSCTLS = {"host_mbps": HOST_MBPS, "base_rtt_ns": T_NS}
+    FLAGS = 0x1001          # IFF_TUN, IFF_NO_PI
+    HEAD = 0                # bytes before each packet
     isn = 0x10000000
 
     @classmethod
@@ -55,7 +57,7 @@ class Peer:
         with self.ns:
             self.fd = os.open("/dev/net/tun", os.O_RDWR | os.O_NONBLOCK)
             fcntl.ioctl(self.fd, 0x400454ca,                    # TUNSETIFF
-                        struct.pack("16sH22x", b"tun0", 0x1001))  # TUN, NO_PI
+                        struct.pack("16sH22x", b"tun0", self.FLAGS))
         self.kernel, self.addr = (("10.9.0.1", "10.9.0.2") if version == 4 else
                                   ("fd09::1", "fd09::2"))
         self.ns.ip(f"addr add {self.kernel}/{24 if version == 4 else 64} dev tun0",
@@ -119,7 +121,7 @@ class Peer:
         deadline = time.monotonic() + timeout_s
         while True:
             try:
-                packet = os.read(self.fd, 1 << 16)
+                packet = os.read(self.fd, 1 << 16)[self.HEAD:]
             except BlockingIOError:
                 left = deadline - time.monotonic()
                 if left <= 0:

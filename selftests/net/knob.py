@@ -2,11 +2,12 @@
 # SPDX-License-Identifier: GPL-2.0
 """Every parameter of both modules: limits, refusals, and to whom they belong."""
 
+import errno
 import os
 import sys
 import time
 
-from hpcc_net import KernelLog, Netns, expect, main
+from hpcc_net import KernelLog, Netns, defer, expect, main
 import ldcp_main
 import sysctl
 
@@ -82,6 +83,27 @@ def test_message():
         expect("message", message(Here, path, high + 1),
                [f"net/{folder}/{name} = {high + 1} refused, allowed: "
                 f"{'0 (automatic), ' if zero else ''}{low} to {high}"])
+
+
+def test_message_of_a_descriptor():
+    """A tenant may have a process in the initial namespace write to his own parameters. That
+    does not fill the log, nor keep the administrator's messages out of it.
+    """
+    time.sleep(6)
+    with Netns():
+        fd = os.open("/proc/sys/net/hpcc/burst", os.O_WRONLY)
+    defer(os.close, fd)
+    log = KernelLog()
+    refusals = 0
+    for _ in range(30):
+        try:
+            os.write(fd, b"1000\n")
+        except OSError as error:
+            refusals += error.errno == errno.EINVAL
+    expect("refused", refusals, 30)
+    expect("messages of a tenant", [line for line in log.lines() if "refused" in line], [])
+    expect("message", message(Here, "net.hpcc.burst", 1000),
+           ["net/hpcc/burst = 1000 refused, allowed: 1 to 64"])
 
 
 def test_per_namespace():

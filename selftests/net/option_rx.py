@@ -11,11 +11,31 @@ import sys
 import time
 
 from hpcc_net import (ACK, ECHO, FIN, FORWARD, IDENTIFY, IDENTIFY_ECHO, KIND, PROMPT, RST,
-                      Pair, csum, expect, expect_in, get_cc, identity, main, need_virtual_time, option,
-                      ours_in, pattern, record, set_cc, syn_option, transfer, virtual_time)
+                      Pair, Segment, csum, defer, expect, expect_in, get_cc, identity, main,
+                      need_virtual_time, option, ours_in, pattern, record, set_cc, syn_option,
+                      transfer, virtual_time)
 from hpcc_peer import SCALE, T_NS, T_UNITS, W_INIT, Peer
 
 W_MIN = W_INIT // 1024
+
+
+class Guest(Peer):
+    """A peer that is a virtual machine: it says of each packet where the host is to put a
+    checksum, if anywhere.
+    """
+
+    FLAGS = 0x5001          # and IFF_VNET_HDR
+    HEAD = 10               # struct virtio_net_hdr
+    start = None            # from the packet's begin, or from its end
+    offset = 0
+
+    def packet(self, *what, **how):
+        """A segment behind its virtio_net_hdr."""
+        packet = super().packet(*what, **how)
+        if self.start is None:
+            return bytes(self.HEAD) + packet
+        return struct.pack("=BBHHHH", 1, 0, 0, 0,       # VIRTIO_NET_HDR_F_NEEDS_CSUM
+                           self.start % len(packet), self.offset) + packet
 
 
 def connected(nbytes=200000, **how):
@@ -641,6 +661,24 @@ def test_fragments():
         expect(f"fragment {fragment:#x}", watch.moved(), {})
     os.write(peer.fd, whole)
     expect("whole", watch.moved(), {"echo_received": 1})
+
+
+def test_partial_elsewhere():
+    """A segment whose checksum is to go somewhere else than into its TCP header goes on with
+    our option: without it the place would be another one, or behind the packet's end.
+    """
+    peer = Guest()
+    peer.connect()
+    with peer.ns:
+        raw = socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_TCP)
+    defer(raw.close)
+    for start, offset, kept in (20, 16, 0), (-4, 0, 1), (0, 10, 1), (24, 12, 1):
+        peer.start, peer.offset = start, offset
+        peer.send(option(FORWARD, [record(1, 5, 6)]), payload=bytes(40))
+        found = Segment(raw.recv(1 << 16))
+        expect(f"checksum at {start}: our options", len(found.ours()), kept)
+        expect(f"checksum at {start}: data", len(found.payload), 40)
+    expect("taken in", peer.ns.counters()["forward_received"], 4)
 
 
 if __name__ == "__main__":
