@@ -229,7 +229,7 @@ static bool hpcc_unseen_loss(const struct tcp_sock *tp, struct hpcc_flow *flow,
 	       hpcc_fallback_ack(&flow->fallback, &flow->algo,
 				 tp->tcp_mstamp * NSEC_PER_USEC,
 				 rs->prior_delivered, tp->delivered,
-				 hpcc_lost(tp));
+				 hpcc_lost(tp), tp->snd_una);
 }
 
 /* Whether data have been acknowledged for a while without telemetry of use. */
@@ -371,7 +371,7 @@ static void hpcc_set_state(struct sock *sk, u8 new_state)
 		}
 		if (!hpcc_algo_is_slow(&flow->algo, &flow->params))
 			flow->classic_cwnd = ~0U;
-		hpcc_fallback_rto(&flow->fallback);
+		hpcc_fallback_rto(&flow->fallback, tp->snd_nxt);
 		hpcc_algo_restart(&flow->algo, &flow->params,
 				  (u64)tp->mss_cache << 16);
 		hpcc_algo_slow(&flow->algo);
@@ -393,7 +393,7 @@ static u32 hpcc_undo_cwnd(struct sock *sk)
 	if (!flow)
 		return tcp_snd_cwnd(tcp_sk(sk));
 	flow->conserving = false;
-	hpcc_fallback_rto(&flow->fallback);
+	hpcc_fallback_undo(&flow->fallback, hpcc_lost(tcp_sk(sk)));
 	if (inet_csk(sk)->icsk_ca_state == TCP_CA_Loss &&
 	    flow->algo.W_q16 < flow->undo_W_q16) {
 		hpcc_algo_restart(&flow->algo, &flow->params, flow->undo_W_q16);

@@ -54,10 +54,10 @@
 #define HPCC_LOSS_U_Q24		(HPCC_ONE_Q24 + (HPCC_ONE_Q24 >> 3))
 
 /* After an RTO TCP marks everything in flight as lost, even if ACKs were only late; if it
- * undoes that, what was in flight may look lost once more. So in so many round trips
- * after either, so many packets count as lost at most. Three RTOs in a row exceed the limit.
+ * undoes that, what was in flight may look lost once more; and where the MSS fell it
+ * becomes more packets. So until all of it is acknowledged, so many packets count as lost at
+ * most, and one more for each further RTO.
  */
-#define HPCC_LOSS_RTO_ROUNDS	2
 #define HPCC_LOSS_RTO		4
 
 /* Windows of losses that busy links explain. */
@@ -91,9 +91,11 @@
  * @rounds: round trips since the fallback, or since the return or the last
  *	halving
  * @got: packets delivered in the round trip before
- * @rto: round trips in which no more than HPCC_LOSS_RTO packets count as lost
+ * @rto_left: packets that may still count as lost, if @rto
+ * @rto_seq: @rto ends when this is acknowledged
  * @valid: links whose @tx is a record's, by bit
  * @busy: a link was busy in the round trip before
+ * @rto: what was in flight at an RTO is not acknowledged yet
  * @over: U has exceeded HPCC_LOSS_U_Q24 in this one
  */
 struct hpcc_fallback {
@@ -109,8 +111,10 @@ struct hpcc_fallback {
 	u32	hold_before;
 	u32	rounds;
 	u32	got;
+	u32	rto_left;
+	u32	rto_seq;
 	u16	valid;
-	u8	rto;
+	bool	rto;
 	bool	busy;
 	bool	over;
 };
@@ -148,7 +152,7 @@ static inline void hpcc_fallback_start(struct hpcc_fallback *f,
 	f->total = 0;
 	f->excess = 0;
 	f->got = 0;
-	f->rto = 0;
+	f->rto = false;
 	f->rounds = 0;
 	f->busy = false;
 	f->over = false;
@@ -191,6 +195,7 @@ static inline s64 hpcc_fallback_most(const struct hpcc_fallback *f)
  *	ACK tells of
  * @delivered: packets delivered so far
  * @lost: packets lost so far
+ * @snd_una: what is acknowledged
  *
  * SACK blocks can leave no room for records. A round trip without records is judged by
  * the one before it.
@@ -200,7 +205,7 @@ static inline s64 hpcc_fallback_most(const struct hpcc_fallback *f)
 static inline bool hpcc_fallback_ack(struct hpcc_fallback *f,
 				     const struct hpcc_algo *a, u64 now,
 				     u32 prior_delivered, u32 delivered,
-				     u32 lost)
+				     u32 lost, u32 snd_una)
 {
 	s64 excess;
 	bool busy;
@@ -212,8 +217,9 @@ static inline bool hpcc_fallback_ack(struct hpcc_fallback *f,
 	f->over = false;
 	excess = (s32)(lost - f->lost);
 	if (f->rto) {
-		excess = min_t(s64, excess, HPCC_LOSS_RTO);
-		f->rto--;
+		excess = min_t(s64, excess, f->rto_left);
+		f->rto_left -= max_t(s64, excess, 0);
+		f->rto = (s32)(snd_una - f->rto_seq) < 0;
 	}
 	excess = excess * (1 << HPCC_LOSS_SHIFT) - (delivered - f->delivered);
 	f->total = max_t(s64, f->total + excess, 0);
@@ -235,12 +241,25 @@ static inline bool hpcc_fallback_ack(struct hpcc_fallback *f,
 }
 
 /**
- * hpcc_fallback_rto() - a retransmission timer fired, or TCP took back what it did then
+ * hpcc_fallback_rto() - a retransmission timer fired
  * @f: connection, which uses telemetry
+ * @snd_nxt: end of what was sent
  */
-static inline void hpcc_fallback_rto(struct hpcc_fallback *f)
+static inline void hpcc_fallback_rto(struct hpcc_fallback *f, u32 snd_nxt)
 {
-	f->rto = HPCC_LOSS_RTO_ROUNDS;
+	f->rto_left = f->rto ? f->rto_left + 1 : HPCC_LOSS_RTO;
+	f->rto_seq = snd_nxt;
+	f->rto = true;
+}
+
+/**
+ * hpcc_fallback_undo() - nothing was lost in this round trip
+ * @f: connection, which uses telemetry
+ * @lost: packets lost so far
+ */
+static inline void hpcc_fallback_undo(struct hpcc_fallback *f, u32 lost)
+{
+	f->lost = lost;
 }
 
 /**

@@ -27,7 +27,10 @@ struct model {
 	s128 total;
 	s128 excess;
 	u32 window;
-	u32 rto;
+	u32 snd_una;
+	u32 rto_seq;
+	u64 rto_left;
+	bool rto;
 	u32 got;
 	bool busy;
 	u64 hold;
@@ -65,9 +68,11 @@ static bool judge(struct model *m)
 	s32 lost = m->lost - m->lost0;
 	s128 excess;
 
-	if (m->rto && lost > HPCC_LOSS_RTO)
-		lost = HPCC_LOSS_RTO;
-	m->rto -= m->rto > 0;
+	if (m->rto) {
+		lost = min_t(s64, lost, m->rto_left);
+		m->rto_left -= lost > 0 ? lost : 0;
+		m->rto = (s32)(m->snd_una - m->rto_seq) < 0;
+	}
 	excess = 32 * (s128)lost - (u32)(m->delivered - m->delivered0);
 	m->total = m->total + excess > 0 ? m->total + excess : 0;
 	m->excess = m->excess + excess > 0 ? m->excess + excess : 0;
@@ -101,6 +106,7 @@ static void take_time(struct fuzz_input *in, struct model *m, u8 what)
 	if (what & 32)
 		m->a.end = at;
 	m->delivered += fuzz_take(in, 2);
+	m->snd_una += fuzz_take(in, 1);
 	m->lost += fuzz_take(in, 2);
 }
 
@@ -110,8 +116,9 @@ static void take_ack(struct hpcc_fallback *f, struct model *m)
 	bool left;
 
 	expect(!hpcc_fallback_ack(f, &m->a, m->now, prior - 1, m->delivered,
-				  m->lost));
-	left = hpcc_fallback_ack(f, &m->a, m->now, prior, m->delivered, m->lost);
+				  m->lost, m->snd_una));
+	left = hpcc_fallback_ack(f, &m->a, m->now, prior, m->delivered, m->lost,
+				 m->snd_una);
 	expect(left == judge(m));
 	expect(f->hold == m->hold);
 	expect(f->excess == m->excess);
@@ -165,7 +172,7 @@ static void take_classic(struct hpcc_fallback *f, struct model *m, u32 least,
 	hpcc_fallback_start(f, &m->a, m->now, m->delivered, m->lost);
 	m->total = 0;
 	m->excess = 0;
-	m->rto = 0;
+	m->rto = false;
 	m->got = 0;
 	m->busy = false;
 	m->rounds = 0;
@@ -189,8 +196,13 @@ int LLVMFuzzerTestOneInput(const u8 *data, size_t size)
 			if (what & 64)
 				take_ack(&f, &m);
 		} else if (what < 0xd0) {
-			hpcc_fallback_rto(&f);
-			m.rto = 2;
+			m.rto_seq = m.snd_una + fuzz_take(&in, 2);
+			m.rto_left = m.rto ? m.rto_left + 1 : 4;
+			m.rto = true;
+			hpcc_fallback_rto(&f, m.rto_seq);
+		} else if (what < 0xd8) {
+			hpcc_fallback_undo(&f, m.lost);
+			m.lost0 = m.lost;
 		} else if (what < 0xe0) {
 			m.window = fuzz_take(&in, 4);
 			f.window = m.window;

@@ -14,6 +14,7 @@ struct flow {
 	u64 now;
 	u32 delivered;
 	u32 lost;
+	u32 snd_una;
 };
 
 static void start(struct flow *w, u32 links)
@@ -40,13 +41,14 @@ static bool round_trip(struct flow *w, u32 delivered, u32 lost, u32 at,
 
 	/* The packets before that are not the end of it. */
 	assert_false(hpcc_fallback_ack(&w->f, &w->a, w->now, sent_at - 1,
-				       sent_at, w->lost + lost));
+				       sent_at, w->lost + lost,
+				       w->snd_una));
 	w->now += T;
 	w->a.L[at].tx += T * percent / 100;
 	w->delivered += delivered;
 	w->lost += lost;
 	return hpcc_fallback_ack(&w->f, &w->a, w->now, sent_at, w->delivered,
-				 w->lost);
+				 w->lost, w->snd_una);
 }
 
 static void ack__losses_add_up(void **state)
@@ -125,7 +127,7 @@ static void ack__overload_explains(void **state)
 	sent_at = w.delivered;
 	w.a.U_q24 = HPCC_LOSS_U_Q24 + 1;
 	assert_false(hpcc_fallback_ack(&w.f, &w.a, w.now, sent_at - 1, sent_at,
-				       w.lost));
+				       w.lost, w.snd_una));
 	w.a.U_q24 = HPCC_ONE_Q24 / 2;
 	assert_false(round_trip(&w, 100, 50, 0, 40));
 	assert_false(round_trip(&w, 100, 50, 0, 40));
@@ -202,24 +204,46 @@ static void rto__is_some_packets(void **state)
 	struct flow w;
 	u32 i;
 
-	/* All that was in flight, in this round trip or in the next one. */
+	/* Whatever is lost of what was in flight, until all of it is acknowledged. */
 	start(&w, 1);
-	hpcc_fallback_rto(&w.f);
-	assert_false(round_trip(&w, 1, 100, 0, 0));
-	assert_false(round_trip(&w, 32, 100, 0, 0));
-	assert_int_equal(w.f.excess, 7 * 32 - 1);
-	assert_true(round_trip(&w, 32, 100, 0, 0));
-	/* Three, and nothing but what they sent again came through. */
-	start(&w, 1);
+	w.snd_una = 1000;
+	hpcc_fallback_rto(&w.f, 2000);
 	for (i = 0; i < 3; i++) {
-		hpcc_fallback_rto(&w.f);
-		assert_int_equal(round_trip(&w, 1, 100, 0, 0), i == 2);
+		w.snd_una = 1000 + 400 * i;
+		assert_false(round_trip(&w, 1, 100, 0, 0));
+		assert_int_equal(w.f.excess, (4 << HPCC_LOSS_SHIFT) - 1 - i);
 	}
+	w.snd_una = 2000;
+	assert_false(round_trip(&w, 1, 100, 0, 0));
+	assert_true(round_trip(&w, 1, 100, 0, 0));
+	/* One more for each further RTO, and 4 again for the next series. */
+	start(&w, 1);
+	w.snd_una = -5;
+	for (i = 0; i < 4; i++)
+		hpcc_fallback_rto(&w.f, 5);
+	w.snd_una = 5;
+	assert_false(round_trip(&w, 0, 100, 0, 0));
+	assert_int_equal(w.f.excess, 7 << HPCC_LOSS_SHIFT);
+	hpcc_fallback_rto(&w.f, 10);
+	assert_true(round_trip(&w, 0, 100, 0, 0));
+	assert_int_equal(w.f.excess, 11 << HPCC_LOSS_SHIFT);
 	/* Fewer are as many as they are. */
 	start(&w, 1);
-	hpcc_fallback_rto(&w.f);
+	hpcc_fallback_rto(&w.f, 10);
 	assert_false(round_trip(&w, 0, 3, 0, 0));
 	assert_int_equal(w.f.excess, 3 << HPCC_LOSS_SHIFT);
+	assert_int_equal(w.f.rto_left, 1);
+}
+
+static void undo__forgives(void **state)
+{
+	struct flow w;
+
+	start(&w, 1);
+	w.lost += 100;
+	hpcc_fallback_undo(&w.f, w.lost);
+	assert_false(round_trip(&w, 1, 0, 0, 0));
+	assert_int_equal(w.f.excess, 0);
 }
 
 static void got__larger_of_two(void **state)
@@ -355,6 +379,7 @@ int main(void)
 		cmocka_unit_test(ack__counters_that_began_anew),
 		cmocka_unit_test(ack__good_time_halves),
 		cmocka_unit_test(rto__is_some_packets),
+		cmocka_unit_test(undo__forgives),
 		cmocka_unit_test(got__larger_of_two),
 		cmocka_unit_test(hold__of_losses_not_explained),
 		cmocka_unit_test(leave__doubles),
