@@ -13,7 +13,7 @@
 
 /* Without the socket lock, look at what is written under it plainly, by TCP or by
  * algo.h: the value may be slightly old, but never torn, as a CPU reads an aligned word
- * in one access.
+ * in one access. The modules need 64 bits for that.
  */
 #define hpcc_peek(x)	data_race(READ_ONCE(x))
 
