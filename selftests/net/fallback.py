@@ -92,16 +92,16 @@ def test_slow():
         expect_in(f"{packets} packets: dropped", slow(1, packets), 0, 0.2)
     for packets, delay in (5, "20us"), (5, "10ms"), (20, "20us"), (20, "10ms"), (100, "20us"):
         ours = slow(4, packets, delay)
-        most = max(0.2, 1.5 * slow(4, packets, delay, "reno")) if ours > 0.2 else 0.2
+        most = max(0.2, 1.75 * slow(4, packets, delay, "reno")) if ours > 0.2 else 0.2
         expect_in(f"4 flows, {packets} packets, {delay}: dropped", ours, 0, most)
 
 
 def test_beside_cubic():
-    """Neither has more than 1.5 times what the other has, whoever is the first. At 2 Mb/s hpcc
-    may have a little less.
+    """Neither has more than 1.5 times what the other has, whoever is the first. In a buffer of
+    5 packets hpcc may have a little more, as Reno has, and at 2 Mb/s a little less.
     """
     need_virtual_time()
-    for mbps, packets, seconds in (10, 5, 20), (10, 50, 20), (10, 100, 20), (2, 5, 60), (2, 20, 60):
+    for mbps, packets, seconds in (10, 5, 20), (10, 50, 40), (10, 100, 40), (2, 5, 60), (2, 20, 60):
         what = f"{mbps} Mb/s, {packets} packets"
         ours = everybody_s = 0
         for first in None, "cubic":
@@ -112,7 +112,8 @@ def test_beside_cubic():
             ours += arrived[1 if first else 0]
             everybody_s += sum(arrived)
             expect_in(f"{what}: dropped", dropped(path, 2), 0, 0.2)
-        expect_in(f"{what}: share", ours / everybody_s, 0.4 if mbps == 10 else 0.36, 0.6)
+        expect_in(f"{what}: share", ours / everybody_s, 0.4 if mbps == 10 else 0.36,
+                  0.6 if packets > 5 else 0.65)
 
 
 def fall_back(flow):
