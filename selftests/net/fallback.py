@@ -279,7 +279,7 @@ def test_set_again():
 def test_duplicated_packets():
     """A path that duplicates packets: copies of what was sent once do not excuse what is lost."""
     need_virtual_time()
-    for mbps, packets in (50, 20), (10, 100), (10, 20):
+    for mbps, packets in (50, 20), (10, 100):
         path = Hidden(packets, mbps)
         path.a.tc("qdisc replace dev right root netem duplicate 20%")
         arrived = send_for(4, path.connect())
