@@ -149,18 +149,18 @@ static void hpcc_note_late(const struct tcp_sock *tp, struct hpcc_flow *flow)
 	u32 dsacks = tp->dsack_dups - flow->probe.dsacks;
 
 	/* More came twice than were sent twice: the path duplicates packets. */
-	flow->duplicates |= dsacks && tp->dsack_dups > tp->total_retrans;
-	if (unlikely(dsacks && !flow->duplicates))
+	if (dsacks && tp->dsack_dups > tp->total_retrans)
+		flow->duplicates = true;
+	if (dsacks && !flow->duplicates)
 		flow->late = min(flow->late + dsacks, tp->total_retrans);
 }
 
 /* Packets lost: sent again or about to be, less those that were only late. */
-static u32 hpcc_lost(const struct tcp_sock *tp)
+static u32 hpcc_lost(const struct tcp_sock *tp, const struct hpcc_flow *flow)
 {
 	u32 marked = tp->lost_out - min(tp->retrans_out, tp->lost_out);
 
-	return tp->total_retrans + marked -
-	       hpcc_flow_of((const struct sock *)tp)->late;
+	return tp->total_retrans + marked - flow->late;
 }
 
 /* Count losses from now on. */
@@ -168,7 +168,7 @@ static void hpcc_watch_loss(const struct tcp_sock *tp, struct hpcc_flow *flow)
 {
 	hpcc_fallback_start(&flow->fallback, &flow->algo,
 			    tp->tcp_mstamp * NSEC_PER_USEC, tp->delivered,
-			    hpcc_lost(tp));
+			    hpcc_lost(tp, flow));
 }
 
 /* ---- From hpcc to classic and back ----------------------------------- */
@@ -196,7 +196,7 @@ static void hpcc_to_classic(struct sock *sk, struct hpcc_flow *flow,
 	/* In recovery as well: W would let TCP send again at once all that was lost. */
 	tcp_snd_cwnd_set(tp, min(tcp_snd_cwnd(tp), tp->snd_ssthresh));
 	hpcc_algo_forget(&flow->algo);
-	hpcc_fallback_leave(&flow->fallback, least, hpcc_lost(tp));
+	hpcc_fallback_leave(&flow->fallback, least, hpcc_lost(tp, flow));
 	flow->classic_seq = tp->snd_nxt;
 	hpcc_hand_over(sk, &flow->burst);
 	hpcc_run_classic(sk, why);
@@ -229,7 +229,7 @@ static bool hpcc_unseen_loss(const struct tcp_sock *tp, struct hpcc_flow *flow,
 	       hpcc_fallback_ack(&flow->fallback, &flow->algo,
 				 tp->tcp_mstamp * NSEC_PER_USEC,
 				 rs->prior_delivered, tp->delivered,
-				 hpcc_lost(tp), tp->snd_una);
+				 hpcc_lost(tp, flow), tp->snd_una);
 }
 
 /* Whether data have been acknowledged for a while without telemetry of use. */
@@ -253,7 +253,7 @@ static void hpcc_cong_control(struct sock *sk, HPCC_CONG_CONTROL_ACK
 	struct hpcc_flow *flow = hpcc_flow_of(sk);
 	struct tcp_sock *tp = tcp_sk(sk);
 	bool told;
-	u64 W_before_q16;
+	u64 before_q16;
 	u32 bits = HPCC_ACK_NO_SAMPLE;
 	u32 rtt_us;
 	u32 n;
@@ -266,11 +266,11 @@ static void hpcc_cong_control(struct sock *sk, HPCC_CONG_CONTROL_ACK
 	if (unlikely(tcp_min_rtt(tp) != flow->min_rtt_us))
 		hpcc_change_T(sk, flow);
 
+	before_q16 = flow->algo.W_q16;
 	told = READ_ONCE(flow->mail_fresh);
 	rtt_us = hpcc_rtt_us(tp, rs->rtt_us);
 	n = hpcc_take_mail(sk, flow, rtt_us);
 	if (n) {
-		W_before_q16 = flow->algo.W_q16;
 		bits = hpcc_new_ack(&flow->algo, &flow->params,
 				    flow->sample, n, tp->snd_una, tp->snd_nxt);
 		hpcc_note_seen(flow, tp->tcp_mstamp, rtt_us, n);
@@ -309,16 +309,17 @@ static void hpcc_cong_control(struct sock *sk, HPCC_CONG_CONTROL_ACK
 			window = min(window, flow->classic_cwnd);
 		hpcc_to_classic(sk, flow, HPCC_C_UNSEEN_LOSS,
 				hpcc_fallback_cost(&flow->fallback,
-						   hpcc_lost(tp), window),
+						   hpcc_lost(tp, flow), window),
 				window);
 		return;
 	}
 	hpcc_algo_acked(&flow->algo, &flow->params,
-			flow->conserving ? 0 : rs->acked_sacked, tp->mss_cache);
+			flow->conserving ? 0 : rs->acked_sacked, tp->mss_cache,
+			before_q16);
 	hpcc_apply(sk, flow, rs);
 	if (n) {
 		if (tcp_snd_cwnd(tp) < HPCC_PROMPT_CWND)
-			hpcc_pace_again(tp, W_before_q16, flow->algo.W_q16);
+			hpcc_pace_again(tp, before_q16, flow->algo.W_q16);
 		trace_hpcc_ack(sk, flow);
 	}
 }
@@ -393,7 +394,7 @@ static u32 hpcc_undo_cwnd(struct sock *sk)
 	if (!flow)
 		return tcp_snd_cwnd(tcp_sk(sk));
 	flow->conserving = false;
-	hpcc_fallback_undo(&flow->fallback, hpcc_lost(tcp_sk(sk)));
+	hpcc_fallback_undo(&flow->fallback, hpcc_lost(tcp_sk(sk), flow));
 	if (inet_csk(sk)->icsk_ca_state == TCP_CA_Loss &&
 	    flow->algo.W_q16 < flow->undo_W_q16) {
 		hpcc_algo_restart(&flow->algo, &flow->params, flow->undo_W_q16);
@@ -459,7 +460,6 @@ static void hpcc_begin(struct sock *sk)
 		hpcc_run_classic(sk, HPCC_C_NO_MEMORY);
 		return;
 	}
-	ca->flow = flow;
 	hpcc_set_T(sk, flow);
 	hpcc_algo_init(&flow->algo, &flow->params);
 	flow->classic_cwnd = ~0U;
@@ -470,24 +470,23 @@ static void hpcc_begin(struct sock *sk)
 		hpcc_begin_again(sk, flow, past - 1);
 	else
 		hpcc_take_over(sk, flow);
+	ca->flow = flow;
 	hpcc_count(net, HPCC_C_AGREED);
 }
 
-/* setsockopt(TCP_CONGESTION) may come back later: leave a note that the
- * connection did agree, and for how long classic is to run.
- */
+/* Leave a note for setsockopt(): the connection agreed, and how long classic is to run. */
 static void hpcc_release(struct sock *sk)
 {
 	struct hpcc_ca *ca = inet_csk_ca(sk);
+	const struct tcp_sock *tp = tcp_sk(sk);
 	struct hpcc_flow *flow = ca->flow;
 	struct hpcc_tuple tuple;
-	u32 lost;
+	u32 hold;
 
 	/* For a socket that connects once more: its SYN has to ask for ECN. */
 	WRITE_ONCE(inet_csk(sk)->icsk_ca_ops, &hpcc_ops);
 	if (!flow)
 		return;
-	lost = hpcc_lost(tcp_sk(sk));
 	ca->flow = NULL;
 	/* setsockopt() may have taken the room back since the last ACK. */
 	hpcc_reserve_again(sk, flow);
@@ -495,9 +494,9 @@ static void hpcc_release(struct sock *sk)
 	hpcc_hand_over(sk, &flow->burst);
 	if ((1 << sk->sk_state) & (TCPF_ESTABLISHED | TCPF_CLOSE_WAIT |
 				   TCPF_FIN_WAIT1 | TCPF_FIN_WAIT2)) {
+		hold = hpcc_fallback_hold(&flow->fallback, hpcc_lost(tp, flow));
 		hpcc_tuple_of_sock(sk, &tuple);
-		hpcc_agree_done(sock_net(sk), &tuple, hpcc_irs(tcp_sk(sk)),
-				1 + hpcc_fallback_hold(&flow->fallback, lost), false);
+		hpcc_agree_done(sock_net(sk), &tuple, hpcc_irs(tp), 1 + hold, false);
 	}
 	hpcc_flow_destroy(flow);
 }
@@ -563,7 +562,7 @@ static void hpcc_classic_in_ack_event(struct sock *sk, u32 flags)
 		flow->classic_seq = tp->snd_nxt;
 		hpcc_fallback_round(&flow->fallback);
 	}
-	hpcc_fallback_late(&flow->fallback, hpcc_lost(tp));
+	hpcc_fallback_late(&flow->fallback, hpcc_lost(tp, flow));
 	if (READ_ONCE(flow->mail_fresh) && hpcc_fallback_over(&flow->fallback) &&
 	    (!flow->doubt || hpcc_listen(sk, flow)))
 		hpcc_to_telemetry(sk, flow);

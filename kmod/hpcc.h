@@ -130,7 +130,8 @@ struct hpcc_sysctls {
  * @sysctls: parameters
  * @knobs: their registration
  * @counters: counters, indexed by enum hpcc_counter
- * @flows: connections that agreed, by number
+ * @flows: connections that agreed, by number; written under the xarray's lock, read under
+ *	RCU
  * @agreements: notes about handshakes, NULL before the first; RCU (agree.c)
  * @retired_agreements: what @agreements was, while the namespace goes
  */
@@ -351,7 +352,7 @@ struct hpcc_base {
  * @undo_W_q16: W before an RTO
  * @undo_most_q16: slow start's limit before it
  * @conserve_delivered: packet conservation until a packet is acknowledged that was sent
- *	when more than this had been delivered
+ *	when so many, or more, had been delivered
  * @conserving: ... is going on
  * @duplicates: the path delivers packets twice that were sent once
  * @lock: covers the rest

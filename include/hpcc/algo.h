@@ -159,7 +159,6 @@ struct hpcc_link {
  * @W_q16: window, bytes
  * @Wc_q16: reference window, bytes
  * @most_q16: upper limit of W and Wc, bytes, in slow start; W_max or more: slow start is over
- * @slow_q16: W after the last ACK in slow start
  * @U_q24: normalised inflight, averaged
  * @U_low: the HPCC_U_LOW_BITS bits of U below U_q24
  * @inc_stage: additive increases since the last multiplicative change
@@ -174,7 +173,6 @@ struct hpcc_algo {
 	u64	W_q16;
 	u64	Wc_q16;
 	u64	most_q16;
-	u64	slow_q16;
 	u64	U_q24;
 	u32	U_low;
 	u32	inc_stage;
@@ -292,7 +290,6 @@ static inline void hpcc_algo_init(struct hpcc_algo *a,
 	a->W_q16 = p->W_max_q16;
 	a->Wc_q16 = p->W_max_q16;
 	a->most_q16 = ~0ULL;
-	a->slow_q16 = a->W_q16;
 	a->U_q24 = HPCC_ONE_Q24;
 	a->U_low = 0;
 	a->inc_stage = 0;
@@ -318,7 +315,6 @@ static inline void hpcc_algo_restart(struct hpcc_algo *a,
 	a->W_q16 = clamp_t(u64, W_q16, p->W_min_q16, p->W_max_q16);
 	a->Wc_q16 = a->W_q16;
 	a->most_q16 = max(a->most_q16, a->W_q16);
-	a->slow_q16 = a->W_q16;
 	a->inc_stage = p->max_stage;
 	a->resync = true;
 }
@@ -355,14 +351,15 @@ static inline bool hpcc_algo_is_slow(const struct hpcc_algo *a,
  * @p: parameters
  * @packets: number of packets that the ACK newly acknowledges
  * @mss: bytes of each; @packets * @mss is less than 2^40
+ * @before_q16: W before the ACK
  *
- * incStage stays maxStage: each round trip multiplies. U measures what is in flight now, Wc is
- * older; W = Wc / (U / eta) would fall while W doubles in each round trip. So as long as U is
- * below eta W does not fall.
+ * Keep incStage at maxStage, so that each round trip multiplies. U measures what is in
+ * flight now, and Wc is older: W = Wc / (U / eta) would fall while W doubles in each round
+ * trip. So W does not fall while U is below eta.
  */
 static inline void hpcc_algo_acked(struct hpcc_algo *a,
 				   const struct hpcc_params *p, u32 packets,
-				   u32 mss)
+				   u32 mss, u64 before_q16)
 {
 	if (!hpcc_algo_is_slow(a, p))
 		return;
@@ -371,15 +368,14 @@ static inline void hpcc_algo_acked(struct hpcc_algo *a,
 	if (!hpcc_algo_is_slow(a, p))
 		a->most_q16 = ~0ULL;
 	a->inc_stage = p->max_stage;
-	if (a->U_q24 < p->eta_q24 && a->W_q16 < a->slow_q16) {
-		a->W_q16 = a->slow_q16;
-		a->Wc_q16 = max(a->Wc_q16, a->slow_q16);
+	if (a->U_q24 < p->eta_q24 && a->W_q16 < before_q16) {
+		a->W_q16 = before_q16;
+		a->Wc_q16 = max(a->Wc_q16, before_q16);
 	}
 	if (a->W_q16 > a->most_q16) {
 		a->W_q16 = a->most_q16;
 		a->Wc_q16 = min(a->Wc_q16, a->most_q16);
 	}
-	a->slow_q16 = a->W_q16;
 }
 
 /**

@@ -204,6 +204,7 @@ static void take_slow(struct fuzz_input *in, struct hpcc_algo *a,
 		      const struct hpcc_params *p, bool begin)
 {
 	u32 packets = fuzz_take(in, 2), mss = fuzz_take(in, 2);
+	u64 before_q16;
 	struct hpcc_algo was;
 	u64 most;
 
@@ -212,8 +213,9 @@ static void take_slow(struct fuzz_input *in, struct hpcc_algo *a,
 		hpcc_algo_slow(a);
 	}
 	was = *a;
+	before_q16 = clamp_t(u64, fuzz_take_any(in), p->W_min_q16, p->W_max_q16);
 	most = was.most_q16 + ((u64)packets * mss << HPCC_W_BITS);
-	hpcc_algo_acked(a, p, packets, mss);
+	hpcc_algo_acked(a, p, packets, mss, before_q16);
 	if (was.most_q16 >= p->W_max_q16) {
 		expect(!memcmp(&was, a, sizeof(was)));
 		return;
@@ -221,9 +223,9 @@ static void take_slow(struct fuzz_input *in, struct hpcc_algo *a,
 	if (most >= p->W_max_q16)
 		most = ~0ULL;
 	expect(a->most_q16 == most);
-	if (was.U_q24 < p->eta_q24 && was.W_q16 < was.slow_q16) {
-		was.W_q16 = was.slow_q16;
-		was.Wc_q16 = max(was.Wc_q16, was.slow_q16);
+	if (was.U_q24 < p->eta_q24 && was.W_q16 < before_q16) {
+		was.W_q16 = before_q16;
+		was.Wc_q16 = max(was.Wc_q16, before_q16);
 	}
 	expect(a->W_q16 == min(was.W_q16, most));
 	expect(a->Wc_q16 == (was.W_q16 > most ? min(was.Wc_q16, most) : was.Wc_q16));
