@@ -11,7 +11,7 @@ from hpcc_net import (ACK, CWR, ECE, ECHO, FORWARD, IDENTIFY, IDENTIFY_ECHO, PRO
                       data_segments, expect, expect_in, identity, main, need_virtual_time,
                       option, set_cc, tcp_info, virtual_time)
 from hpcc_peer import (ETA, HOST_MBPS, SCALE, T_NS, T_UNITS, W_AI, W_INIT, Flow, Link, Peer, near,
-                       settle)
+                       settle, timed_out)
 
 
 def test_first_telemetry_is_stored():
@@ -485,24 +485,14 @@ def test_never_any_telemetry():
 
 
 def test_timeout():
-    """An RTO restarts W from one segment; telemetry brings it back at once."""
+    """An RTO restarts W from one segment; telemetry brings it back."""
     need_virtual_time()
-    flow = Flow()
-    # or TCP would see that what it has not sent again arrives, and undo the timeout
-    flow.ns.sysctl("net.ipv4.tcp_frto", 0)
-    link = Link()
-    flow.round(link.step(9000, 0.8))
-    flow.round(link.step(9000, 0.8))
-    flow.run()
+    flow, link, _ = timed_out()
     mss = tcp_info(flow.sock)["snd_mss"]
-    unacked = flow.acked
-    while not flow.ns.snmp("TcpExtTCPTimeouts"):    # a loss probe comes first
-        expect("something sent", flow.read(1.0) is not None, True)
     expect("timeouts", flow.ns.counters()["timeouts"], 1)
     now = flow.flow()
     expect("W", now["W"], mss)
     expect("cwnd", tcp_info(flow.sock)["cwnd"], 1)
-    flow.acked = unacked
     flow.echo(link.step(9000, 0.1))     # the baseline was too old
     now = flow.round(link.step(9000, 0.1))
     near("W after the first measurement", now["W"], mss * ETA / 0.1 + W_AI, 0.01)
@@ -523,8 +513,7 @@ def test_spurious_timeout():
     late = [seg for seg in flow.run() if seg.payload]
     stamp = flow.tsecr
     flow.acked = first
-    while not flow.ns.snmp("TcpExtTCPTimeouts"):
-        expect("something sent", flow.read(1.0) is not None, True)
+    flow.time_out()
     expect_in("W after the timeout", flow.flow()["W"], 1400, 1500)
     # the receiver has the first transmission in its hands, and tells its time
     for seg in late[:4]:

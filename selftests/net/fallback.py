@@ -11,7 +11,7 @@ import time
 
 from hpcc_net import (PROMPT, Pair, Sniffer, data_segments, expect, expect_in, get_cc, main,
                       need_virtual_time, pattern, set_cc, tcp_info, transfer)
-from hpcc_peer import T_NS, W_INIT, Flow, Link, settle
+from hpcc_peer import T_NS, W_INIT, Flow, Link, settle, timed_out
 from path import Path, goodput_mbps
 
 IPV6_DSTOPTS = 59
@@ -153,16 +153,8 @@ def test_return_is_slow():
 def test_timeout_is_slow():
     """Nothing came through: W grows by what is acknowledged, whatever a record says."""
     need_virtual_time()
-    flow = Flow()
-    flow.ns.sysctl("net.ipv4.tcp_frto", 0)
-    link = Link()
-    flow.round(link.step(9000, 0.8))
-    flow.round(link.step(9000, 0.8))
-    unacked = flow.acked
-    flow.run()
+    flow, link, unacked = timed_out()
     mss = tcp_info(flow.sock)["snd_mss"]
-    while not flow.ns.snmp("TcpExtTCPTimeouts"):
-        expect("something sent", flow.read(1.0) is not None, True)
     for acked, most in (1, 2), (2, 4), (4, 8):
         unacked = (unacked + acked * mss) & 0xffffffff
         flow.echo(link.step(9000, 0.01), ack=unacked)

@@ -321,6 +321,11 @@ class Flow(Peer):
                 self.acked = end
         return found
 
+    def time_out(self):
+        """Lose what is on its way, until the retransmission timer has fired."""
+        while not self.ns.snmp("TcpExtTCPTimeouts"):    # a loss probe comes first
+            expect("something sent", self.read(1.0) is not None, True)
+
     def round(self, *links, timeout_s=2e-9 * T_NS, hops=None, scale=SCALE):
         """A round trip: acknowledge all that came, with these records, twice:
         the first ACK ends the round (W follows Wc), the second has new data in
@@ -339,6 +344,22 @@ class Flow(Peer):
 def near(what, got, want, relative=0.002):
     """Fail unless got is want but for rounding."""
     expect_in(what, got, want * (1 - relative) - 1, want * (1 + relative) + 1)
+
+
+def timed_out():
+    """A connection whose last window is lost as a whole, after its RTO. Return it, its link,
+    and up to where it is acknowledged.
+    """
+    flow = Flow()
+    # or TCP would see that what it has not sent again arrives, and undo the timeout
+    flow.ns.sysctl("net.ipv4.tcp_frto", 0)
+    link = Link()
+    flow.round(link.step(9000, 0.8))
+    flow.round(link.step(9000, 0.8))
+    unacked = flow.acked
+    flow.run()
+    flow.time_out()
+    return flow, link, unacked
 
 
 def settle(flow, link, until, turns=50):
