@@ -177,7 +177,7 @@ install: all
 
 # What modules are built from.
 KBUILD_FILES := $(filter-out %.mod.c,Kbuild dkms.conf $(wildcard scripts/kbuild/* \
-	include/hpcc/* include/uapi/linux/*.h kmod/Kbuild kmod/*.[ch] \
+	include/hpcc/* include/uapi/linux/*.h kmod/Kbuild kmod/*/Kbuild kmod/*/*.[ch] \
 	qdisc/Kbuild qdisc/Makefile qdisc/*.[ch]))
 # What hpcc-lab builds guests and modules from, with itself.
 LAB_FILES := $(KBUILD_FILES) scripts/hpcc-lab scripts/debian.sh scripts/root.sh $(wildcard scripts/lab/*.py \
@@ -204,9 +204,9 @@ uninstall:
 		$(DESTDIR)$(BINDIR)/hpcc-replay \
 		$(foreach page,$(notdir $(MANPAGES)),$(DESTDIR)$(MANDIR)/man$(subst .,,$(suffix $(page)))/$(page))
 	rm -rf $(DESTDIR)$(DATADIR)
-	rm -f $(DESTDIR)/lib/modules/$(KVER)/*/kmod/hpcc_common.ko* \
-		$(DESTDIR)/lib/modules/$(KVER)/*/kmod/tcp_hpcc.ko* \
-		$(DESTDIR)/lib/modules/$(KVER)/*/kmod/tcp_ldcp.ko* \
+	rm -f $(DESTDIR)/lib/modules/$(KVER)/*/kmod/common/hpcc_common.ko* \
+		$(DESTDIR)/lib/modules/$(KVER)/*/kmod/hpcc/tcp_hpcc.ko* \
+		$(DESTDIR)/lib/modules/$(KVER)/*/kmod/ldcp/tcp_ldcp.ko* \
 		$(DESTDIR)/lib/modules/$(KVER)/*/qdisc/sch_hpcc.ko*
 	$(if $(DESTDIR),,depmod -a $(KVER))
 

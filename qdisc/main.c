@@ -15,7 +15,7 @@
 #include <hpcc/clock.h>
 #include <hpcc/compat.h>
 
-#include "hpcc.h"
+#include "sched.h"
 
 /* 680 full Ethernet packets, 84 us at 100 Gb/s. */
 static const u32 hpcc_limit_default = 1 << 20;

@@ -16,7 +16,7 @@
 #include <linux/random.h>
 #include <net/inet_ecn.h>
 
-#include "hpcc.h"
+#include "sched.h"
 
 /* ---- thresholds ---- */
 

@@ -17,7 +17,7 @@
 #include <linux/rtnetlink.h>
 #include <linux/slab.h>
 
-#include "hpcc.h"
+#include "sched.h"
 
 /* Of all devices, and so of all network namespaces: looking one up takes as long
  * however many ports others have. Under RTNL.

@@ -27,7 +27,7 @@
 #include <hpcc/compat.h>
 #include <hpcc/record.h>
 
-#include "hpcc.h"
+#include "sched.h"
 
 /* How far in the past a packet may start. What a timer is later than this, or
  * a device refuses packets for longer, is capacity lost: giving it back would

@@ -18,7 +18,7 @@
 #include <net/net_namespace.h>
 #include <hpcc/stamp.h>
 
-#include "hpcc.h"
+#include "sched.h"
 
 static siphash_key_t hpcc_offset_key __read_mostly;
 

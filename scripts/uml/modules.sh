@@ -99,7 +99,7 @@ build()
 		echo "lab: building against $tree failed" >&2
 		exit 1
 	fi
-	mv "$copy"/kmod/*.ko "$copy"/qdisc/sch_hpcc.ko "$copy"/qdisc/q_hpcc.so "$BUILDING"
+	mv "$copy"/kmod/*/*.ko "$copy"/qdisc/sch_hpcc.ko "$copy"/qdisc/q_hpcc.so "$BUILDING"
 	rm -rf "$copy"
 	chmod 755 "$BUILDING"
 	# Somebody else may have been faster; both results are the same.

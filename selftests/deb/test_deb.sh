@@ -279,7 +279,7 @@ dkms_from_tree()
 
 dkms_again()
 {
-	sed -i 's/What tcp_hpcc and tcp_ldcp share/Other sources/' "$ROOT/tree/kmod/common.c"
+	sed -i 's/What tcp_hpcc and tcp_ldcp share/Other sources/' "$ROOT/tree/kmod/common/main.c"
 	make_dkms dkms && built && [ "$(field hpcc_common description)" = "Other sources" ]
 }
 

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# kmod/knob.c: parameters of both modules, and what is refused.
+# kmod/common/sysctl.c: parameters of both modules, and what is refused.
 
 # shellcheck source=selftests/net/lib.sh
 . "$(dirname "$(readlink -f "$0")")/lib.sh"

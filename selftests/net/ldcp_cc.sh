@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# kmod/ldcp_cc.c: from ECN-Echo to window.
+# kmod/ldcp/cc.c: from ECN-Echo to window.
 
 # shellcheck source=selftests/net/lib.sh
 . "$(dirname "$(readlink -f "$0")")/lib.sh"

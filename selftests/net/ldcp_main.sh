@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# kmod/ldcp_main.c: loading, parameters, counters.
+# kmod/ldcp/main.c: loading, parameters, counters.
 
 # shellcheck source=selftests/net/lib.sh
 . "$(dirname "$(readlink -f "$0")")/lib.sh"

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# kmod/ldcp_start.c: zero-RTT bandwidth acquisition.
+# kmod/ldcp/start.c: zero-RTT bandwidth acquisition.
 
 # shellcheck source=selftests/net/lib.sh
 . "$(dirname "$(readlink -f "$0")")/lib.sh"

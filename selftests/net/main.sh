@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# kmod/main.c: loading and unloading.
+# kmod/hpcc/main.c: loading and unloading.
 
 # shellcheck source=selftests/net/lib.sh
 . "$(dirname "$(readlink -f "$0")")/lib.sh"

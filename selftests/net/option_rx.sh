@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# kmod/option_rx.c: options that arrive, hostile ones included.
+# kmod/hpcc/option_rx.c: options that arrive, hostile ones included.
 
 # shellcheck source=selftests/net/lib.sh
 . "$(dirname "$(readlink -f "$0")")/lib.sh"

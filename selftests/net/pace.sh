@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# kmod/pace.c: how much leaves at once, and when.
+# kmod/common/pace.c: how much leaves at once, and when.
 
 # shellcheck source=selftests/net/lib.sh
 . "$(dirname "$(readlink -f "$0")")/lib.sh"

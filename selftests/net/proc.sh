@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# kmod/proc.c: counters and connections.
+# kmod/hpcc/proc.c: counters and connections.
 
 # shellcheck source=selftests/net/lib.sh
 . "$(dirname "$(readlink -f "$0")")/lib.sh"

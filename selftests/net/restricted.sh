@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# kmod/cc.c, kmod/ldcp_cc.c: who may choose them.
+# kmod/hpcc/cc.c, kmod/ldcp/cc.c: who may choose them.
 
 # shellcheck source=selftests/net/lib.sh
 . "$(dirname "$(readlink -f "$0")")/lib.sh"

@@ -199,13 +199,13 @@ in_range()
 	local release
 
 	for release in 6.1.0-50-amd64 6.9.7 6.12.94+deb13-amd64 6.19-rc1 7.0.1 7.2.12+deb14-amd64; do
-		says 1 'kmod/agree\.o' modules_for KERNELRELEASE="$release" || return 1
+		says 1 'kmod/hpcc/agree\.o' modules_for KERNELRELEASE="$release" || return 1
 	done
 }
 
 any_kernel()
 {
-	says 1 'kmod/agree\.o' modules_for KERNELRELEASE=7.3.0-rc1 HPCC_ANY_KERNEL=1
+	says 1 'kmod/hpcc/agree\.o' modules_for KERNELRELEASE=7.3.0-rc1 HPCC_ANY_KERNEL=1
 }
 
 lacks_netfilter()
@@ -232,7 +232,7 @@ install_user()
 
 	make install-user DESTDIR="$dest" PREFIX=/usr TC_LIB_DIR=/usr/lib/tc || return 1
 	for file in lib/tc/q_hpcc.so bin/hpcc-lab bin/hpcc-replay share/man/man7/tcp_hpcc.7 \
-		    share/man/man8/tc-hpcc.8 share/man/man1/hpcc-lab.1 share/hpcc/Kbuild share/hpcc/kmod/main.c; do
+		    share/man/man8/tc-hpcc.8 share/man/man1/hpcc-lab.1 share/hpcc/Kbuild share/hpcc/kmod/hpcc/main.c; do
 		[ -e "$dest/usr/$file" ] || [ -L "$dest/usr/$file" ] || {
 			echo "no $file"
 			return 1

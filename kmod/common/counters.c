@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Counters of a network namespace. */
+#include <linux/export.h>
+#include <linux/percpu.h>
+
+#include "counters.h"
+
+/* Where sockets count that outlive their namespace's exit. */
+static DEFINE_PER_CPU(u64[HPCC_COUNTERS_MAX], hpcc_spare_counters);
+
+/**
+ * hpcc_counters_init() - counters of a new namespace, all 0
+ * @counters: filled in
+ *
+ * Context: may sleep.
+ * Return: 0 or -ENOMEM.
+ */
+int hpcc_counters_init(struct hpcc_counters *counters)
+{
+	counters->retired = NULL;
+	counters->value = __alloc_percpu(sizeof(u64) * HPCC_COUNTERS_MAX,
+					 __alignof__(u64));
+	return counters->value ? 0 : -ENOMEM;
+}
+EXPORT_SYMBOL_GPL(hpcc_counters_init);
+
+/**
+ * hpcc_counters_retire() - the first step of the end
+ * @counters: nobody shows them any more
+ */
+void hpcc_counters_retire(struct hpcc_counters *counters)
+{
+	counters->retired = counters->value;
+	WRITE_ONCE(counters->value, &hpcc_spare_counters[0]);
+}
+EXPORT_SYMBOL_GPL(hpcc_counters_retire);
+
+/**
+ * hpcc_counters_print() - print counters, "name value" a line
+ * @seq: file
+ * @names: of the counters
+ * @nr: how many
+ * @counters: the namespace's
+ */
+void hpcc_counters_print(struct seq_file *seq, const char * const *names,
+			 u32 nr, const struct hpcc_counters *counters)
+{
+	int cpu;
+	u32 i;
+
+	for (i = 0; i < nr; i++) {
+		u64 sum = 0;
+
+		for_each_possible_cpu(cpu)
+			sum += READ_ONCE(per_cpu_ptr(counters->value, cpu)[i]);
+		seq_printf(seq, "%s %llu\n", names[i], sum);
+	}
+}
+EXPORT_SYMBOL_GPL(hpcc_counters_print);

@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * What a connection knows of its host and path without asking anybody: B, the
+ * speed of the device that it leaves by, and T, its minimum RTT.
+ *
+ * ethtool wants RTNL, and init() may run in a softirq. So a notifier, which
+ * holds RTNL, writes the speeds down, and init() reads them.
+ *
+ * Loading must not wait for RTNL: "ip route ... congctl hpcc" holds it while it
+ * waits for modprobe. Each namespace has a notifier of its own, as registering
+ * one for all of them would wait for RTNL with pernet_ops_rwsem held, and the next
+ * module that modprobe loads needs that. In namespaces that are there already
+ * a work item registers it.
+ */
+#include <linux/ethtool.h>
+#include <linux/netdevice.h>
+#include <linux/workqueue.h>
+#include <linux/xarray.h>
+#include <net/netns/generic.h>
+#include <hpcc/compat.h>
+
+#include "device.h"
+
+static unsigned int hpcc_device_net_id __read_mostly;
+/* Are namespaces set up that exist already? One made just now may see it, too,
+ * and lets its work item register.
+ */
+static bool hpcc_device_loading;
+
+/* Largest speed a device may claim: 10 Tbit/s. More is taken for nonsense. */
+#define HPCC_MBPS_MAX	10000000
+
+/**
+ * struct hpcc_devices - those of a namespace
+ * @speeds: Mbit/s as xarray values, by ifindex; written under RTNL, read under
+ *	RCU
+ * @notifier: writes them
+ * @work: registers @notifier, where that cannot be done at once
+ * @net: the namespace, which outlives this
+ * @registered: @notifier is; written by @work or before anybody else knows of
+ *	this, read when @work is over
+ */
+struct hpcc_devices {
+	struct xarray		speeds;
+	struct notifier_block	notifier;
+	struct work_struct	work;
+	struct net		*net;
+	bool			registered;
+};
+
+static struct xarray *hpcc_speeds(const struct net *net)
+{
+	struct hpcc_devices *devices = net_generic(net, hpcc_device_net_id);
+
+	return &devices->speeds;
+}
+
+static void hpcc_device_note(struct net_device *dev)
+{
+	struct xarray *speeds = hpcc_speeds(dev_net(dev));
+	struct ethtool_link_ksettings cmd;
+	u32 mbps = 0;
+
+	if (!netif_get_link_ksettings(dev, &cmd) &&
+	    cmd.base.speed != (u32)SPEED_UNKNOWN &&
+	    cmd.base.speed <= HPCC_MBPS_MAX)
+		mbps = cmd.base.speed;
+	if (mbps)
+		/* Without memory the device counts as one that does not tell. */
+		xa_store(speeds, dev->ifindex, xa_mk_value(mbps), GFP_KERNEL);
+	else
+		xa_erase(speeds, dev->ifindex);
+}
+
+static int hpcc_device_event(struct notifier_block *nb, unsigned long event,
+			     void *ptr)
+{
+	struct net_device *dev = netdev_notifier_info_to_dev(ptr);
+
+	switch (event) {
+	case NETDEV_REGISTER:
+	case NETDEV_UP:
+	case NETDEV_CHANGE:
+		hpcc_device_note(dev);
+		break;
+	case NETDEV_UNREGISTER:
+		xa_erase(hpcc_speeds(dev_net(dev)), dev->ifindex);
+		break;
+	}
+	return NOTIFY_DONE;
+}
+
+static u32 hpcc_device_mbps(const struct net *net, int ifindex)
+{
+	void *entry = xa_load(hpcc_speeds(net), ifindex);
+
+	return entry ? xa_to_value(entry) : HPCC_DEFAULT_MBPS;
+}
+
+/**
+ * hpcc_host_rate() - B of the host
+ * @sk: connected socket, under its lock
+ * @mbps: as configured, Mbit/s; 0 takes the speed of the device that the
+ *	socket's route leaves by, or HPCC_DEFAULT_MBPS where that does not tell
+ *
+ * Return: bytes/s.
+ */
+u64 hpcc_host_rate(const struct sock *sk, u32 mbps)
+{
+	const struct dst_entry *dst;
+
+	if (!mbps) {
+		rcu_read_lock();
+		dst = __sk_dst_get((struct sock *)sk);
+		mbps = dst ? hpcc_device_mbps(sock_net(sk), dst->dev->ifindex) :
+			     HPCC_DEFAULT_MBPS;
+		rcu_read_unlock();
+	}
+	return (u64)mbps * (1000000 / BITS_PER_BYTE);
+}
+EXPORT_SYMBOL_GPL(hpcc_host_rate);
+
+/**
+ * hpcc_base_rtt_ns() - T
+ * @sk: socket, under its lock
+ * @configured_ns: as configured; 0 takes the connection's minimum RTT
+ *
+ * Return: ns.
+ */
+u32 hpcc_base_rtt_ns(const struct sock *sk, u32 configured_ns)
+{
+	u32 rtt_us = tcp_min_rtt(tcp_sk(sk));
+
+	if (configured_ns)
+		return configured_ns;
+	if (rtt_us == ~0U || !rtt_us)
+		return HPCC_T_DEFAULT_NS;
+	return clamp_t(u64, (u64)rtt_us * NSEC_PER_USEC, HPCC_T_MIN_NS,
+		       HPCC_T_MAX_NS);
+}
+EXPORT_SYMBOL_GPL(hpcc_base_rtt_ns);
+
+/* Hears of the devices that are there, too. */
+static int hpcc_device_register(struct hpcc_devices *devices)
+{
+	int err = register_netdevice_notifier_net(devices->net,
+						  &devices->notifier);
+
+	devices->registered = !err;
+	return err;
+}
+
+/* Without memory all devices of the namespace count as those that do not tell. */
+static void hpcc_device_work(struct work_struct *work)
+{
+	hpcc_device_register(container_of(work, struct hpcc_devices, work));
+}
+
+static int __net_init hpcc_device_net_init(struct net *net)
+{
+	struct hpcc_devices *devices = net_generic(net, hpcc_device_net_id);
+
+	xa_init(&devices->speeds);
+	devices->notifier.notifier_call = hpcc_device_event;
+	INIT_WORK(&devices->work, hpcc_device_work);
+	devices->net = net;
+	if (!READ_ONCE(hpcc_device_loading))
+		return hpcc_device_register(devices);
+	schedule_work(&devices->work);
+	return 0;
+}
+
+static void __net_exit hpcc_device_net_exit(struct net *net)
+{
+	struct hpcc_devices *devices = net_generic(net, hpcc_device_net_id);
+
+	cancel_work_sync(&devices->work);
+	if (devices->registered)
+		unregister_netdevice_notifier_net(net, &devices->notifier);
+	xa_destroy(&devices->speeds);
+}
+
+static struct pernet_operations hpcc_device_net_ops = {
+	.init	= hpcc_device_net_init,
+	.exit	= hpcc_device_net_exit,
+	.id	= &hpcc_device_net_id,
+	.size	= sizeof(struct hpcc_devices),
+};
+
+/**
+ * hpcc_device_init() - start to follow devices
+ *
+ * Those that exist are known a moment later, when RTNL is free.
+ *
+ * Context: a module's init; may be called while somebody who holds RTNL waits
+ * for it.
+ * Return: 0 or a negative error.
+ */
+int __init hpcc_device_init(void)
+{
+	int err;
+
+	WRITE_ONCE(hpcc_device_loading, true);
+	err = register_pernet_subsys(&hpcc_device_net_ops);
+	WRITE_ONCE(hpcc_device_loading, false);
+	return err;
+}
+
+/**
+ * hpcc_device_exit() - stop following devices
+ */
+void hpcc_device_exit(void)
+{
+	unregister_pernet_subsys(&hpcc_device_net_ops);
+}

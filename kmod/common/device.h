@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* B and T of a host (device.c). */
+#ifndef _HPCC_COMMON_DEVICE_H
+#define _HPCC_COMMON_DEVICE_H
+
+#include <linux/time64.h>
+#include <net/sock.h>
+
+#define HPCC_DEFAULT_MBPS	10000	/* where a device does not tell */
+
+int hpcc_device_init(void);
+void hpcc_device_exit(void);
+u64 hpcc_host_rate(const struct sock *sk, u32 mbps);
+
+/* T measured outside this is clamped: the range the algorithms are made for. */
+#define HPCC_T_MIN_NS		(NSEC_PER_USEC)
+#define HPCC_T_MAX_NS		((u32)NSEC_PER_SEC)
+/* T while nothing has been measured. */
+#define HPCC_T_DEFAULT_NS	(100 * NSEC_PER_USEC)
+
+u32 hpcc_base_rtt_ns(const struct sock *sk, u32 configured_ns);
+
+#endif /* _HPCC_COMMON_DEVICE_H */

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * hpcc_common: what the congestion controls of this project share. It does
+ * nothing by itself; modprobe loads it with tcp_hpcc or tcp_ldcp.
+ */
+#include <linux/module.h>
+
+#include "device.h"
+
+static int __init hpcc_common_init(void)
+{
+	return hpcc_device_init();
+}
+
+static void __exit hpcc_common_exit(void)
+{
+	hpcc_device_exit();
+}
+
+module_init(hpcc_common_init);
+module_exit(hpcc_common_exit);
+
+MODULE_AUTHOR("The HPCC++ for Linux authors");
+MODULE_DESCRIPTION("What tcp_hpcc and tcp_ldcp share");
+MODULE_LICENSE("GPL");
+MODULE_VERSION(HPCC_VERSION);

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * How much leaves at once, and when the next packet does.
+ *
+ * Context: socket lock, all of this file.
+ */
+#include <linux/export.h>
+#include <linux/hrtimer.h>
+#include <net/tcp.h>
+
+#include "pace.h"
+
+/**
+ * hpcc_burst_init() - begin to bound what leaves at once
+ * @sk: socket
+ * @burst: filled in
+ * @segs: the most, 1 or more
+ * @shift: the most of a window of cwnd segments: cwnd >> shift, but at least
+ *	1; 0 to 31
+ */
+void hpcc_burst_init(struct sock *sk, struct hpcc_burst *burst, u32 segs,
+		     u32 shift)
+{
+	burst->segs = segs;
+	burst->shift = shift;
+	burst->saved_gso_segs = sk->sk_gso_max_segs;
+}
+EXPORT_SYMBOL_GPL(hpcc_burst_init);
+
+/**
+ * hpcc_pacing_begin() - make TCP pace
+ * @sk: socket
+ * @burst: @burst->paced is set if TCP did not pace before
+ */
+void hpcc_pacing_begin(struct sock *sk, struct hpcc_burst *burst)
+{
+	burst->paced |= cmpxchg(&sk->sk_pacing_status, SK_PACING_NONE,
+				SK_PACING_NEEDED) == SK_PACING_NONE;
+}
+EXPORT_SYMBOL_GPL(hpcc_pacing_begin);
+
+/**
+ * hpcc_hand_over() - end what hpcc_cap_bursts() and hpcc_pacing_begin() did
+ * @sk: socket
+ * @burst: its bound
+ *
+ * Reno does not pace, and the route bounds its bursts.
+ */
+void hpcc_hand_over(struct sock *sk, struct hpcc_burst *burst)
+{
+	if (sk->sk_gso_max_segs <= burst->segs)
+		sk->sk_gso_max_segs = burst->saved_gso_segs;
+	/* SO_MAX_PACING_RATE needs pacing as well. */
+	if (burst->paced && READ_ONCE(sk->sk_max_pacing_rate) == ~0UL)
+		cmpxchg(&sk->sk_pacing_status, SK_PACING_NEEDED, SK_PACING_NONE);
+	burst->paced = false;
+}
+EXPORT_SYMBOL_GPL(hpcc_hand_over);
+
+/**
+ * hpcc_cap_bursts() - bound what leaves at once
+ * @sk: socket
+ * @burst: its bound
+ * @cwnd: window, segments
+ *
+ * A burst waits in the sender's own NIC while it leaves, which counts as RTT:
+ * no more than a small part of the window at once. Routes set sk_gso_max_segs anew
+ * when they change.
+ */
+void hpcc_cap_bursts(struct sock *sk, struct hpcc_burst *burst, u32 cwnd)
+{
+	u32 segs = clamp_t(u32, cwnd >> burst->shift, 1, burst->segs);
+
+	if (sk->sk_gso_max_segs == segs)
+		return;
+	if (sk->sk_gso_max_segs > burst->segs)
+		burst->saved_gso_segs = sk->sk_gso_max_segs;
+	sk->sk_gso_max_segs = min_t(u32, segs, burst->saved_gso_segs);
+}
+EXPORT_SYMBOL_GPL(hpcc_cap_bursts);
+
+/**
+ * hpcc_deny_credit() - pace what this ACK lets go
+ * @tp: socket
+ * @burst: its bound
+ * @rs: what the ACK told; snd_cwnd is still that of before
+ *
+ * TCP lets a packet that leaves later than its pacing time shorten the gap to
+ * the next one by up to half, to make up for late timers. Time spent waiting
+ * for an ACK is no such thing: with that credit the trains that a window makes
+ * keep their shape, and the pause between them costs throughput for good. TCP
+ * holds back what is less than a burst: a window is used up when none fits.
+ */
+void hpcc_deny_credit(struct tcp_sock *tp, const struct hpcc_burst *burst,
+		      const struct rate_sample *rs)
+{
+	u32 segs = min_t(u32, ((const struct sock *)tp)->sk_gso_max_segs,
+			 burst->segs);
+
+	if (rs->prior_in_flight + segs > tcp_snd_cwnd(tp))
+		tp->tcp_wstamp_ns = max(tp->tcp_wstamp_ns, tp->tcp_clock_cache);
+}
+EXPORT_SYMBOL_GPL(hpcc_deny_credit);
+
+/**
+ * hpcc_pace_at() - set when the next packet may leave
+ * @tp: socket, its ACK being processed
+ * @ns: time, ns of CLOCK_MONOTONIC
+ */
+void hpcc_pace_at(struct tcp_sock *tp, u64 ns)
+{
+	tp->tcp_wstamp_ns = ns;
+	/* A queued timer holds a reference to the socket, which moves along. */
+	if (hrtimer_try_to_cancel(&tp->pacing_timer) == 1)
+		hrtimer_start(&tp->pacing_timer, ns_to_ktime(ns),
+			      HRTIMER_MODE_ABS_PINNED_SOFT);
+}
+EXPORT_SYMBOL_GPL(hpcc_pace_at);
+
+/* The time that two bursts take at the socket's pacing rate: nothing waits for longer. (The
+ * one that left may have been twice as long as those from now on.)
+ */
+static u64 hpcc_burst_ns(const struct tcp_sock *tp)
+{
+	const struct sock *sk = (const struct sock *)tp;
+	u64 bytes = 2ULL * (tp->mss_cache + MAX_TCP_HEADER) *
+		    sk->sk_gso_max_segs;
+
+	return div64_ul(bytes * NSEC_PER_SEC, max(sk->sk_pacing_rate, 1UL));
+}
+
+/**
+ * hpcc_pace_again() - let a new rate drain what is left of the packet interval
+ * @tp: socket, its ACK being processed, its pacing rate set
+ * @R_before: rate that the interval was paced by, in any unit
+ * @R: rate now, in the same unit, not 0
+ *
+ * The next packet's time was set when the last one left, by the R of then.
+ * Where packets are few and far between that is a lag of a good part of T, and
+ * many small windows together would swing.
+ *
+ * R may fall by far and often, as a peer says. So the interval is bounded by what two
+ * bursts take at the new rate; the quotient may not fit 64 bits before that.
+ */
+void hpcc_pace_again(struct tcp_sock *tp, u64 R_before, u64 R)
+{
+	u64 now_ns = tp->tcp_clock_cache;
+	u64 wait_ns = tp->tcp_wstamp_ns - now_ns;
+
+	if (tp->tcp_wstamp_ns <= now_ns || R_before == R)
+		return;
+	wait_ns = mul_u64_u64_shr(wait_ns, R_before, 64) < R ?
+		  mul_u64_u64_div_u64(wait_ns, R_before, R) : U64_MAX;
+	hpcc_pace_at(tp, now_ns + min(wait_ns, hpcc_burst_ns(tp)));
+}
+EXPORT_SYMBOL_GPL(hpcc_pace_again);

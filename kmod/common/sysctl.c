@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Parameters below net/ of each network namespace.
+ *
+ * A value outside its range is refused with EINVAL; the old value stays. Of the initial
+ * namespace's parameters a line in the kernel log names the range. Other namespaces may
+ * belong to tenants, who are not to fill the host's log, nor use up its rate limit,
+ * whoever writes for them.
+ */
+#include <linux/export.h>
+#include <linux/slab.h>
+#include <hpcc/compat.h>
+
+#include "sysctl.h"
+
+static int hpcc_knob_handle(HPCC_CTL_TABLE_CONST struct ctl_table *table,
+			    int write, void *buffer, size_t *lenp,
+			    loff_t *ppos)
+{
+	const struct hpcc_knob *knob = table->extra1;
+	unsigned int value = READ_ONCE(*(unsigned int *)table->data);
+	struct ctl_table shadow = {
+		.procname = table->procname,
+		.data = &value,
+		.maxlen = sizeof(value),
+		.mode = table->mode,
+	};
+	int err;
+
+	err = proc_douintvec(&shadow, write, buffer, lenp, ppos);
+	if (err || !write)
+		return err;
+	if ((value < knob->min || value > knob->max) &&
+	    !(knob->zero && !value)) {
+		if (table->extra2)
+			pr_notice_ratelimited("%s/%s = %u refused, allowed: %s%u to %u\n",
+					      (const char *)table->extra2,
+					      knob->name, value,
+					      knob->zero ? "0 (automatic), " : "",
+					      knob->min, knob->max);
+		return -EINVAL;
+	}
+	WRITE_ONCE(*(unsigned int *)table->data, value);
+	return 0;
+}
+
+/**
+ * hpcc_knobs_register() - set the defaults and show the parameters
+ * @knobs: filled in
+ * @net: network namespace
+ * @path: directory below /proc/sys, constant
+ * @list: the parameters, constant
+ * @nr: how many
+ * @values: structure that they are in
+ *
+ * Context: may sleep.
+ * Return: 0 or -ENOMEM.
+ */
+int hpcc_knobs_register(struct hpcc_knobs *knobs, struct net *net,
+			const char *path, const struct hpcc_knob *list,
+			u32 nr, void *values)
+{
+	struct ctl_table *table;
+	u32 i;
+
+	table = kcalloc(nr + HPCC_SYSCTL_SENTINEL, sizeof(*table), GFP_KERNEL);
+	if (!table)
+		return -ENOMEM;
+	for (i = 0; i < nr; i++) {
+		unsigned int *value = values + list[i].offset;
+
+		*value = list[i].init;
+		table[i].procname = list[i].name;
+		table[i].data = value;
+		table[i].maxlen = sizeof(*value);
+		table[i].mode = 0644;
+		table[i].proc_handler = hpcc_knob_handle;
+		table[i].extra1 = (void *)&list[i];
+		/* What the log calls it, where it may be there. */
+		table[i].extra2 = net_eq(net, &init_net) ? (void *)path : NULL;
+	}
+	knobs->header = hpcc_register_net_sysctl(net, path, table, nr);
+	if (!knobs->header) {
+		kfree(table);
+		return -ENOMEM;
+	}
+	knobs->table = table;
+	return 0;
+}
+EXPORT_SYMBOL_GPL(hpcc_knobs_register);
+
+/**
+ * hpcc_knobs_unregister() - take the parameters back
+ * @knobs: what hpcc_knobs_register() filled in
+ *
+ * Context: may sleep.
+ */
+void hpcc_knobs_unregister(struct hpcc_knobs *knobs)
+{
+	unregister_net_sysctl_table(knobs->header);
+	kfree(knobs->table);
+}
+EXPORT_SYMBOL_GPL(hpcc_knobs_unregister);

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Connections that agreed: their state, and how the hooks find it.
+ *
+ * A flow is born in init() and dies in release(), both under the socket lock. The
+ * hooks hold no lock and no reference; they look the socket's address up under RCU,
+ * and the flow is freed a grace period after it left the table. The table grows with
+ * its flows, and its hash is keyed at random. Each network namespace also has an array of its
+ * own flows, so that a reader of /proc/net/hpcc_flows does not visit those of others.
+ */
+#include <linux/rhashtable.h>
+#include <linux/slab.h>
+
+#include "flow.h"
+#include "net.h"
+
+static const struct rhashtable_params hpcc_flow_params = {
+	.key_len		= sizeof_field(struct hpcc_flow, sk),
+	.key_offset		= offsetof(struct hpcc_flow, sk),
+	.head_offset		= offsetof(struct hpcc_flow, node),
+	.automatic_shrinking	= true,
+};
+
+static struct rhashtable hpcc_flows;
+
+/* kmalloc() would take 4 KB for each. */
+static struct kmem_cache *hpcc_flow_cache;
+
+/**
+ * hpcc_flow_init() - when the module is loaded
+ *
+ * Return: 0 or a negative error.
+ */
+int __init hpcc_flow_init(void)
+{
+	int err;
+
+	hpcc_flow_cache = KMEM_CACHE(hpcc_flow, SLAB_HWCACHE_ALIGN | SLAB_ACCOUNT);
+	if (!hpcc_flow_cache)
+		return -ENOMEM;
+	err = rhashtable_init(&hpcc_flows, &hpcc_flow_params);
+	if (err)
+		kmem_cache_destroy(hpcc_flow_cache);
+	return err;
+}
+
+/**
+ * hpcc_flow_exit() - when it goes, and no socket has a flow any more
+ */
+void hpcc_flow_exit(void)
+{
+	/* Flows that wait for a grace period. */
+	rcu_barrier();
+	rhashtable_destroy(&hpcc_flows);
+	kmem_cache_destroy(hpcc_flow_cache);
+}
+
+/* kfree_rcu() would leave work behind that rcu_barrier() does not wait for. */
+static void hpcc_flow_free(struct rcu_head *rcu)
+{
+	kmem_cache_free(hpcc_flow_cache,
+			container_of(rcu, struct hpcc_flow, rcu));
+}
+
+/* Free a flow that is not in the hash table (any more). Those who have found it before may
+ * use it for an RCU grace period.
+ */
+static void hpcc_flow_forget(struct hpcc_flow *flow)
+{
+	xa_erase_bh(&hpcc_pernet(sock_net(flow->sk))->flows, flow->id);
+	/* proc.c may still use it: from now on it does not follow @sk. */
+	spin_lock_bh(&flow->lock);
+	flow->dead = true;
+	spin_unlock_bh(&flow->lock);
+	call_rcu(&flow->rcu, hpcc_flow_free);
+}
+
+/**
+ * hpcc_flow_create() - make the state of a connection that agreed
+ * @sk: its socket
+ *
+ * Context: socket lock; does not sleep.
+ * Return: the flow, to be found by hpcc_flow_find() from now on, or NULL for
+ * want of memory.
+ */
+struct hpcc_flow *hpcc_flow_create(struct sock *sk)
+{
+	struct hpcc_net *hn = hpcc_pernet(sock_net(sk));
+	const struct hpcc_sysctls *sysctls = &hn->sysctls;
+	struct hpcc_flow *flow;
+
+	flow = kmem_cache_zalloc(hpcc_flow_cache, GFP_ATOMIC | __GFP_NOWARN);
+	if (!flow)
+		return NULL;
+	flow->sk = sk;
+	flow->kind = READ_ONCE(sysctls->option_kind);
+	flow->slots = READ_ONCE(sysctls->slots);
+	hpcc_burst_init(sk, &flow->burst, READ_ONCE(sysctls->burst_segs),
+			READ_ONCE(sysctls->burst_shift));
+	spin_lock_init(&flow->lock);
+
+	flow->snd_end = tcp_sk(sk)->snd_nxt;
+
+	if (xa_alloc_bh(&hn->flows, &flow->id, flow, xa_limit_32b,
+			GFP_ATOMIC | __GFP_NOWARN))
+		goto err_flow;
+	/* The hooks may find it from here on. */
+	if (rhashtable_insert_fast(&hpcc_flows, &flow->node, hpcc_flow_params))
+		goto err_id;
+	return flow;
+
+err_id:
+	hpcc_flow_forget(flow);
+	return NULL;
+err_flow:
+	kmem_cache_free(hpcc_flow_cache, flow);
+	return NULL;
+}
+
+/**
+ * hpcc_flow_destroy() - take a flow out of the table and free it
+ * @flow: the flow; may be NULL
+ *
+ * Context: socket lock; does not sleep.
+ */
+void hpcc_flow_destroy(struct hpcc_flow *flow)
+{
+	if (!flow)
+		return;
+	rhashtable_remove_fast(&hpcc_flows, &flow->node, hpcc_flow_params);
+	hpcc_flow_forget(flow);
+}
+
+/**
+ * hpcc_flow_find() - the flow of a socket
+ * @sk: full TCP socket
+ *
+ * Context: RCU read side; the flow is good until its end.
+ * Return: the flow, or NULL where the socket runs something else or its
+ * connection did not agree.
+ */
+struct hpcc_flow *hpcc_flow_find(const struct sock *sk)
+{
+	return rhashtable_lookup(&hpcc_flows, &sk, hpcc_flow_params);
+}
+
+/**
+ * hpcc_flow_from() - the first flow whose number is @id or more
+ * @net: its network namespace
+ * @id: the number; set to the flow's
+ *
+ * Context: RCU read side, to the end of which the flow is valid. Its socket is valid under
+ * the flow's lock, if the flow is not dead.
+ * Return: the flow, or NULL where there are no more.
+ */
+struct hpcc_flow *hpcc_flow_from(const struct net *net, unsigned long *id)
+{
+	return xa_find(&hpcc_pernet(net)->flows, id, ULONG_MAX, XA_PRESENT);
+}

@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * A connection that agreed (flow.c), and the locks of all of tcp_hpcc:
+ *
+ * - The socket lock covers everything in struct hpcc_flow that is not named
+ *   below. cc.c runs under it. The hooks do not: option_tx.c tells when.
+ * - hpcc_flow.lock (taken with bottom halves off) covers what the hooks share with
+ *   cc.c: the mailbox, the records that wait to be echoed, and what a segment is to
+ *   ask for.
+ * - The hooks find flows by RCU in a hash table keyed by their socket. They never
+ *   follow icsk_ca_priv: setsockopt(TCP_CONGESTION) may replace its contents at any
+ *   moment.
+ */
+#ifndef _HPCC_HPCC_FLOW_H
+#define _HPCC_HPCC_FLOW_H
+
+#include <linux/reciprocal_div.h>
+#include <linux/rhashtable-types.h>
+#include <linux/spinlock.h>
+#include <net/tcp.h>
+#include <hpcc/algo.h>
+#include <hpcc/fallback.h>
+#include <hpcc/phase.h>
+#include <hpcc/record.h>
+
+#include "../common/pace.h"
+#include "../common/probe.h"
+
+/**
+ * struct hpcc_mail - the newest load record of one hop, as echoed
+ * @ts: units of 2^scale ns, modulo 2^20
+ * @tx: as @ts
+ * @qlen: units of 2^scale ns
+ * @tag: link
+ * @scale: exponent of the unit
+ */
+struct hpcc_mail {
+	u32 ts;
+	u32 tx;
+	u32 qlen;
+	u8 tag;
+	u8 scale;
+};
+
+/**
+ * struct hpcc_pending - records received, to be echoed
+ * @opt: head of the option they came in; nr is how many are left
+ * @last: hop of the last one that was echoed
+ * @record: their bytes
+ */
+struct hpcc_pending {
+	struct hpcc_opt opt;
+	u8 last;
+	u8 record[HPCC_OPT_RECORDS_MAX][HPCC_RECORD_LEN];
+};
+
+/* Below this many segments in flight hpcc, not classic, asks for prompt ACKs: a
+ * receiver that acknowledges every second segment, or waits 40 ms for it, would
+ * leave too little telemetry in a round trip, or no credit.
+ */
+#define HPCC_PROMPT_CWND	32
+
+/**
+ * struct hpcc_base - what the algorithm does not know of its L[i]
+ * @seen_us: tcp_mstamp when the record came
+ * @scale: exponent of the unit that its counters had
+ */
+struct hpcc_base {
+	u64 seen_us : 56;
+	u64 scale : 8;
+};
+
+/**
+ * struct hpcc_flow - a connection that agreed
+ * @node: in the hash table
+ * @rcu: frees the flow
+ * @sk: the socket, for look-up by address only; constant
+ * @id: its number in its network namespace; constant
+ * @kind: TCP option kind; constant
+ * @slots: records FORWARD asks for; constant
+ * @reserved: bytes of MSS kept free for options
+ * @ext_hdr_len: icsk_ext_hdr_len as we left it
+ * @ip_optlen: length of the IPv4 options that are part of it
+ * @params: parameters of the algorithm
+ * @algo: W, Wc, U, L; proc.c shows W, Wc and U without the socket lock, of
+ *	whichever ACK was the last
+ * @fallback: when to leave telemetry, and when to return
+ * @base: age and unit of @algo's L, by hop - 1
+ * @base_rtt_us: how long before that their segments were sent
+ * @sample: what the ACK at hand tells; not on the stack, which some kernels clear
+ * @T_ns: T in force; read by proc.c without the socket lock
+ * @min_rtt_us: minimum RTT that @T_ns was taken from, where it was
+ * @mss_recip: reciprocal of @mss
+ * @mss: MSS that @mss_recip is of
+ * @burst: cap of a TSO burst
+ * @probe: tail loss probe
+ * @late: packets that the peer got twice, as its DSACKs say; at most total_retrans
+ * @silent_acks: ACKs of new data since a link was measured last
+ * @silent_since_us: tcp_mstamp of the first of them
+ * @doubt: there was telemetry in that time, all of it ignored or the same again
+ * @skipped: the ACK at hand brought a record that came too soon after the last one
+ * @classic_seq: a round trip of classic ends when this is acknowledged
+ * @classic_cwnd: cwnd at the last return from classic; ~0: there was none
+ * @undo_W_q16: W before an RTO
+ * @undo_most_q16: slow start's limit before it
+ * @conserve_delivered: packet conservation until a packet is acknowledged that was sent
+ *	when so many, or more, had been delivered
+ * @conserving: ... is going on
+ * @duplicates: the path delivers packets twice that were sent once
+ * @lock: covers the rest
+ * @turn: counts segments, for IDENTIFY among them
+ * @identify_left: IDENTIFY segments still to be sent, whatever is known
+ * @identify_again: and after these, as long as a link has not answered
+ * @snd_end: end of the data that LOCAL_OUT has let go; read without @lock
+ * @dead: set by release(); after that nobody may dereference @sk
+ * @identity: links by hop - 1, as IDENTIFY told
+ * @mail: newest record by hop - 1
+ * @mail_fresh: which of @mail wait for cong_control, bit hop - 1; looked at
+ *	without @lock first, as are @hops, @scales, @pending_mask
+ *	and the nr of @pending_identity
+ * @hops: hops of the path, as the newest echo says
+ * @scale: scale that FORWARD asks for
+ * @scales: all that it asked for, by bit: T may fall several times while an
+ *	echo is on its way
+ * @pending: load records to be echoed, by phase
+ * @pending_mask: which of @pending hold something
+ * @pending_next: phase to look at first
+ * @asked: hops that this round of phases has asked already
+ * @pending_identity: identity records to be echoed; nr 0: none
+ * @prompt: the peer asked for a prompt ACK; set and cleared without @lock,
+ *	by READ_ONCE and WRITE_ONCE
+ */
+struct hpcc_flow {
+	struct rhash_head node;
+	struct rcu_head rcu;
+	const struct sock *sk;
+	u32 id;
+	u8 kind;
+	u8 slots;
+
+	u16 reserved;
+	u16 ext_hdr_len;
+	u16 ip_optlen;
+	struct hpcc_params params;
+	struct hpcc_algo algo;
+	struct hpcc_fallback fallback;
+	struct hpcc_base base[HPCC_HOPS_MAX];
+	u32 base_rtt_us[HPCC_HOPS_MAX];
+	struct hpcc_sample sample[HPCC_HOPS_MAX];
+	u32 T_ns;
+	u32 min_rtt_us;
+	struct reciprocal_value mss_recip;
+	u32 mss;
+	struct hpcc_burst burst;
+	struct hpcc_probe probe;
+	u32 late;
+	u32 silent_acks;
+	u64 silent_since_us;
+	bool doubt;
+	bool skipped;
+	u32 classic_seq;
+	u32 classic_cwnd;
+	u64 undo_W_q16;
+	u64 undo_most_q16;
+	u32 conserve_delivered;
+	bool conserving;
+	bool duplicates;
+
+	spinlock_t lock;	/* covers the rest */
+	u32 turn;
+	u8 identify_left;
+	u8 identify_again;
+	u32 snd_end;
+	bool dead;
+	struct hpcc_identity identity[HPCC_HOPS_MAX];
+	struct hpcc_mail mail[HPCC_HOPS_MAX];
+	u16 mail_fresh;
+	u8 hops;
+	u8 scale;
+	u32 scales;
+	struct hpcc_pending pending[HPCC_PHASES];
+	u8 pending_mask;
+	u8 pending_next;
+	u8 asked;
+	struct hpcc_pending pending_identity;
+	bool prompt;
+};
+
+int hpcc_flow_init(void);
+void hpcc_flow_exit(void);
+struct hpcc_flow *hpcc_flow_create(struct sock *sk);
+void hpcc_flow_destroy(struct hpcc_flow *flow);
+struct hpcc_flow *hpcc_flow_find(const struct sock *sk);
+struct hpcc_flow *hpcc_flow_from(const struct net *net, unsigned long *id);
+
+#endif /* _HPCC_HPCC_FLOW_H */

@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * tcp_hpcc: HPCC++ congestion control for TCP (draft-miao-iccrg-hpccplus).
+ *
+ * The way of a packet: option_tx.c puts an empty telemetry option into each
+ * data segment of a connection that agreed (agree.c), switches fill it in,
+ * the peer's option_rx.c keeps the records until its option_tx.c can echo
+ * them, our option_rx.c puts the echo into the flow's mailbox (flow.c), and
+ * cc.c turns it into a window.
+ *
+ * This file registers all that, and takes it back.
+ */
+#include <linux/module.h>
+#include <linux/netfilter_ipv4.h>
+#include <linux/netfilter_ipv6.h>
+
+#include "agree.h"
+#include "cc.h"
+#include "flow.h"
+#include "hooks.h"
+#include "net.h"
+
+unsigned int hpcc_net_id __read_mostly;
+
+/* LOCAL_OUT first: the segment is as TCP made it, before any translation.
+ * LOCAL_IN last: as TCP will see it.
+ */
+static const struct nf_hook_ops hpcc_hooks[] = {
+	{
+		.hook		= hpcc_local_out,
+		.pf		= NFPROTO_IPV4,
+		.hooknum	= NF_INET_LOCAL_OUT,
+		.priority	= NF_IP_PRI_FIRST,
+	},
+	{
+		.hook		= hpcc_local_in,
+		.pf		= NFPROTO_IPV4,
+		.hooknum	= NF_INET_LOCAL_IN,
+		.priority	= NF_IP_PRI_LAST,
+	},
+	{
+		.hook		= hpcc_local_out,
+		.pf		= NFPROTO_IPV6,
+		.hooknum	= NF_INET_LOCAL_OUT,
+		.priority	= NF_IP6_PRI_FIRST,
+	},
+	{
+		.hook		= hpcc_local_in,
+		.pf		= NFPROTO_IPV6,
+		.hooknum	= NF_INET_LOCAL_IN,
+		.priority	= NF_IP6_PRI_LAST,
+	},
+};
+
+static int __net_init hpcc_net_init(struct net *net)
+{
+	struct hpcc_net *hn = hpcc_pernet(net);
+	int err;
+
+	xa_init_flags(&hn->flows, XA_FLAGS_ALLOC | XA_FLAGS_LOCK_BH |
+				  XA_FLAGS_ACCOUNT);
+	err = hpcc_counters_init(&hn->counters);
+	if (err)
+		return err;
+	err = hpcc_sysctl_register(net);
+	if (err)
+		goto err_counters;
+	err = hpcc_proc_register(net);
+	if (err)
+		goto err_sysctl;
+	err = nf_register_net_hooks(net, hpcc_hooks, ARRAY_SIZE(hpcc_hooks));
+	if (err)
+		goto err_proc;
+	return 0;
+
+err_proc:
+	hpcc_proc_unregister(net);
+err_sysctl:
+	hpcc_sysctl_unregister(net);
+err_counters:
+	/* Some of the hooks may have run. */
+	synchronize_rcu();
+	kfree(rcu_access_pointer(hn->agreements));
+	hpcc_counters_retire(&hn->counters);
+	hpcc_counters_free(&hn->counters);
+	return err;
+}
+
+/* The core waits for an RCU grace period between this and hpcc_net_exit(), so
+ * that no hook still runs then.
+ */
+static void __net_exit hpcc_net_pre_exit(struct net *net)
+{
+	nf_unregister_net_hooks(net, hpcc_hooks, ARRAY_SIZE(hpcc_hooks));
+}
+
+static void __net_exit hpcc_net_exit(struct net *net)
+{
+	hpcc_proc_unregister(net);
+	hpcc_sysctl_unregister(net);
+}
+
+/* Kernel sockets may still count and leave notes: struct hpcc_counters says why. The core
+ * frees struct hpcc_net, with their parameters and flows, after all exit handlers. Nobody
+ * allocates a table again: only the hooks do that, and none runs any more.
+ */
+static void __net_exit hpcc_net_exit_batch(struct list_head *nets)
+{
+	struct hpcc_net *hn;
+	struct net *net;
+
+	list_for_each_entry(net, nets, exit_list) {
+		hn = hpcc_pernet(net);
+		hpcc_counters_retire(&hn->counters);
+		hn->retired_agreements = rcu_replace_pointer(hn->agreements,
+							     NULL, true);
+	}
+	synchronize_rcu();
+	list_for_each_entry(net, nets, exit_list) {
+		hn = hpcc_pernet(net);
+		hpcc_counters_free(&hn->counters);
+		kfree(hn->retired_agreements);
+	}
+}
+
+static struct pernet_operations hpcc_net_ops = {
+	.init		= hpcc_net_init,
+	.pre_exit	= hpcc_net_pre_exit,
+	.exit		= hpcc_net_exit,
+	.exit_batch	= hpcc_net_exit_batch,
+	.id		= &hpcc_net_id,
+	.size		= sizeof(struct hpcc_net),
+};
+
+static int __init hpcc_init(void)
+{
+	int err;
+
+	BUILD_BUG_ON(sizeof(struct hpcc_ca) > ICSK_CA_PRIV_SIZE);
+	BUILD_BUG_ON(__HPCC_C_MAX > HPCC_COUNTERS_MAX);
+
+	hpcc_agree_init();
+	hpcc_cc_init();
+	err = hpcc_flow_init();
+	if (err)
+		return err;
+	err = register_pernet_subsys(&hpcc_net_ops);
+	if (err)
+		goto err_flow;
+	err = tcp_register_congestion_control(&hpcc_ops);
+	if (err)
+		goto err_pernet;
+	return 0;
+
+err_pernet:
+	unregister_pernet_subsys(&hpcc_net_ops);
+err_flow:
+	hpcc_flow_exit();
+	return err;
+}
+
+static void __exit hpcc_exit(void)
+{
+	tcp_unregister_congestion_control(&hpcc_ops);
+	unregister_pernet_subsys(&hpcc_net_ops);
+	hpcc_flow_exit();
+}
+
+module_init(hpcc_init);
+module_exit(hpcc_exit);
+
+MODULE_AUTHOR("The HPCC++ for Linux authors");
+MODULE_DESCRIPTION("HPCC++: TCP congestion control by in-band telemetry");
+MODULE_LICENSE("GPL");
+MODULE_VERSION(HPCC_VERSION);

@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* State of a network namespace: counters (proc.c) and parameters (sysctl.c). */
+#ifndef _HPCC_HPCC_NET_H
+#define _HPCC_HPCC_NET_H
+
+#include <linux/xarray.h>
+#include <net/net_namespace.h>
+#include <net/netns/generic.h>
+
+#include "../common/counters.h"
+#include "../common/sysctl.h"
+
+/**
+ * enum hpcc_counter - what /proc/net/hpcc counts; names in proc.c
+ * @HPCC_C_SYN_SENT: SYN or SYN-ACK left with our option
+ * @HPCC_C_SYN_NO_ROOM: SYN or SYN-ACK left without, for want of room
+ * @HPCC_C_SYN_INVALID: SYN option of another version, ExID, length
+ * @HPCC_C_AGREED: connections that agreed
+ * @HPCC_C_NOT_AGREED: connections that run classic from the start
+ * @HPCC_C_NO_MEMORY: flow state could not be allocated
+ * @HPCC_C_FORWARD_SENT: segments that left with FORWARD
+ * @HPCC_C_IDENTIFY_SENT: segments that left with IDENTIFY
+ * @HPCC_C_ECHO_SENT: segments that left with an echo
+ * @HPCC_C_NO_ROOM: segments that left without, for want of room
+ * @HPCC_C_FORWARD_RECEIVED: FORWARD or IDENTIFY taken in
+ * @HPCC_C_ECHO_RECEIVED: echoes taken in
+ * @HPCC_C_UNAGREED_IGNORED: options on connections that did not agree
+ * @HPCC_C_MALFORMED_IGNORED: wrong length, type, scale, or twice
+ * @HPCC_C_CHECKSUM_IGNORED: options in segments with a bad checksum
+ * @HPCC_C_WINDOW_IGNORED: options in segments outside the window
+ * @HPCC_C_BAD_HOP_IGNORED: records with hop 0 or a hop repeated
+ * @HPCC_C_TS_BACK_IGNORED: records whose ts did not advance
+ * @HPCC_C_TX_EXCESS_IGNORED: records whose txBytes B cannot have sent
+ * @HPCC_C_PATH_CHANGES: another link at a known hop
+ * @HPCC_C_FALLBACKS: telemetry stopped: to the classic response
+ * @HPCC_C_UNSEEN_LOSS: a link that does not stamp drops: to the classic response
+ * @HPCC_C_RETURNS: back from the classic response to telemetry
+ * @HPCC_C_ECN_RESPONSES: windows reduced for CE
+ * @HPCC_C_TIMEOUTS: windows restarted after an RTO
+ * @__HPCC_C_MAX: number of counters
+ */
+enum hpcc_counter {
+	HPCC_C_SYN_SENT,
+	HPCC_C_SYN_NO_ROOM,
+	HPCC_C_SYN_INVALID,
+	HPCC_C_AGREED,
+	HPCC_C_NOT_AGREED,
+	HPCC_C_NO_MEMORY,
+	HPCC_C_FORWARD_SENT,
+	HPCC_C_IDENTIFY_SENT,
+	HPCC_C_ECHO_SENT,
+	HPCC_C_NO_ROOM,
+	HPCC_C_FORWARD_RECEIVED,
+	HPCC_C_ECHO_RECEIVED,
+	HPCC_C_UNAGREED_IGNORED,
+	HPCC_C_MALFORMED_IGNORED,
+	HPCC_C_CHECKSUM_IGNORED,
+	HPCC_C_WINDOW_IGNORED,
+	HPCC_C_BAD_HOP_IGNORED,
+	HPCC_C_TS_BACK_IGNORED,
+	HPCC_C_TX_EXCESS_IGNORED,
+	HPCC_C_PATH_CHANGES,
+	HPCC_C_FALLBACKS,
+	HPCC_C_UNSEEN_LOSS,
+	HPCC_C_RETURNS,
+	HPCC_C_ECN_RESPONSES,
+	HPCC_C_TIMEOUTS,
+	__HPCC_C_MAX,
+};
+
+struct hpcc_agreements;
+
+/**
+ * struct hpcc_sysctls - parameters under net/hpcc/, read locklessly
+ * @eta_permille: target utilization, 1/1000
+ * @max_stage: additive increases before a multiplicative one is allowed
+ * @n_flows: N, for W_ai = W_init * (1 - eta) / N
+ * @w_ai_bytes: W_ai; 0 takes it from N
+ * @base_rtt_ns: T; 0 takes the connection's minimum RTT
+ * @host_mbps: B of the host, for W_init; 0 takes the egress device's speed
+ * @burst_segs: segments of one TSO burst
+ * @burst_shift: and cwnd >> burst_shift, if that is less
+ * @slots: records that an option asks for
+ * @option_kind: TCP option kind
+ * @option_exid: experiment identifier in SYN and SYN-ACK
+ */
+struct hpcc_sysctls {
+	unsigned int eta_permille;
+	unsigned int max_stage;
+	unsigned int n_flows;
+	unsigned int w_ai_bytes;
+	unsigned int base_rtt_ns;
+	unsigned int host_mbps;
+	unsigned int burst_segs;
+	unsigned int burst_shift;
+	unsigned int slots;
+	unsigned int option_kind;
+	unsigned int option_exid;
+};
+
+/**
+ * struct hpcc_net - state of one network namespace
+ * @sysctls: parameters
+ * @knobs: their registration
+ * @counters: counters, indexed by enum hpcc_counter
+ * @flows: connections that agreed, by number; written under the xarray's lock, read under
+ *	RCU
+ * @agreements: notes about handshakes, NULL before the first; RCU (agree.c)
+ * @retired_agreements: what @agreements was, while the namespace goes
+ */
+struct hpcc_net {
+	struct hpcc_sysctls sysctls;
+	struct hpcc_knobs knobs;
+	struct hpcc_counters counters;
+	struct xarray flows;
+	struct hpcc_agreements __rcu *agreements;
+	struct hpcc_agreements *retired_agreements;
+};
+
+extern unsigned int hpcc_net_id;
+
+/**
+ * hpcc_pernet() - our state in a network namespace
+ * @net: the namespace
+ */
+static inline struct hpcc_net *hpcc_pernet(const struct net *net)
+{
+	return net_generic(net, hpcc_net_id);
+}
+
+/**
+ * hpcc_pernet_rcu() - our state in a network namespace, for each packet
+ * @net: the namespace
+ *
+ * net_generic() enters an RCU read side of its own, by two calls where kernels are
+ * preemptible.
+ *
+ * Context: RCU read side.
+ */
+static inline struct hpcc_net *hpcc_pernet_rcu(const struct net *net)
+{
+	return rcu_dereference(net->gen)->ptr[hpcc_net_id];
+}
+
+/**
+ * hpcc_count_rcu() - count something, for each packet
+ * @net: network namespace it happened in
+ * @what: what
+ *
+ * Context: RCU read side, as netfilter hooks are.
+ */
+static inline void hpcc_count_rcu(const struct net *net, enum hpcc_counter what)
+{
+	hpcc_counters_add(&hpcc_pernet_rcu(net)->counters, what, 1);
+}
+
+/**
+ * hpcc_count_add() - count several
+ * @net: network namespace it happened in
+ * @what: what
+ * @n: how many
+ *
+ * Context: any.
+ */
+static inline void hpcc_count_add(const struct net *net, enum hpcc_counter what,
+				  u32 n)
+{
+	rcu_read_lock();
+	hpcc_counters_add(&hpcc_pernet_rcu(net)->counters, what, n);
+	rcu_read_unlock();
+}
+
+/**
+ * hpcc_count() - count something
+ * @net: network namespace it happened in
+ * @what: what
+ *
+ * Context: any.
+ */
+static inline void hpcc_count(const struct net *net, enum hpcc_counter what)
+{
+	hpcc_count_add(net, what, 1);
+}
+
+int hpcc_sysctl_register(struct net *net);
+void hpcc_sysctl_unregister(struct net *net);
+int hpcc_proc_register(struct net *net);
+void hpcc_proc_unregister(struct net *net);
+
+#endif /* _HPCC_HPCC_NET_H */

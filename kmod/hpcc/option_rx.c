@@ -1,0 +1,557 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * LOCAL_IN: read our options from incoming segments.
+ *
+ * What this hook may assume of a packet, and what it owes to those behind it:
+ *
+ *	who	It runs before TCP, in softirq or in a process that gives an NFQUEUE
+ *		verdict, under RCU and without the socket lock. It never follows
+ *		icsk_ca_priv: setsockopt(TCP_CONGESTION) may replace its contents at
+ *		any moment. The flow comes from the table of flow.c.
+ *	what	The sender chose every byte. TCP has checked nothing yet; the IP layer
+ *		has checked its own header and, for IPv4, put fragments together. For
+ *		IPv6 the extension headers behind hop-by-hop options are still to be
+ *		walked: fragments, authentication and routing headers with segments
+ *		left are for others, and such a packet is passed on unread.
+ *	whose	A packet is changed only if it is of a connection that agreed, its
+ *		checksum is right, both of its numbers are acceptable and its header
+ *		is nobody else's (sniffers hold clones).
+ *	how	The network header stays at skb->data, and the transport header at its
+ *		offset from there. In IPv6 that is the first extension header, where
+ *		ip6_protocol_deliver_rcu() goes on; so a packet that has one is read,
+ *		and not changed.
+ *
+ * An option is believed only if the segment's checksum is right, the connection
+ * agreed, and TCP would accept both the sequence and the ACK number and the TTL:
+ * who cannot see the connection has to guess both numbers, as for data (RFC 5961).
+ * Documentation/protocol.rst has a table of that. Anything else is counted and
+ * ignored, and the segment goes on.
+ *
+ * Options that have been read are taken out of the segment: with them TCP would
+ * leave its fast path for each segment, and could not join those in its backlog.
+ */
+#include <linux/ip.h>
+#include <linux/ipv6.h>
+#include <linux/rcupdate.h>
+#include <net/inet_hashtables.h>
+#include <net/ipv6.h>
+#include <net/tcp.h>
+#include <hpcc/compat.h>
+
+#include "agree.h"
+#include "cc.h"
+#include "hooks.h"
+#include "mailbox.h"
+#include "net.h"
+
+/* The two experimental kinds of RFC 4727: the default one, and this. */
+#define HPCC_OPT_KIND_OTHER	254
+
+/* A TCP header behind more IPv6 headers than this many bytes is not looked at. */
+#define HPCC_EXTHDRS_MAX	512
+
+/**
+ * struct hpcc_arrival - an incoming segment under inspection
+ * @skb: the segment, data at its IP header
+ * @state: where the hook is
+ * @th: its TCP header
+ * @opts: its options
+ * @optlen: their length
+ * @thoff: offset of its TCP header
+ */
+struct hpcc_arrival {
+	struct sk_buff *skb;
+	const struct nf_hook_state *state;
+	struct tcphdr *th;
+	u8 *opts;
+	u32 optlen;
+	u32 thoff;
+};
+
+/* The TCP header behind IPv6 extension headers that say nothing about where the packet
+ * goes or whether it may be believed.
+ *
+ * Return: its offset; -1: none, or too far away.
+ */
+static int hpcc_arrival_ipv6(const struct sk_buff *skb)
+{
+	u8 next = ipv6_hdr(skb)->nexthdr;
+	int off = sizeof(struct ipv6hdr);
+
+	while (next != IPPROTO_TCP) {
+		const struct ipv6_rt_hdr *h;
+		struct ipv6_rt_hdr buf;
+
+		if (next != NEXTHDR_DEST && next != NEXTHDR_ROUTING &&
+		    !(next == NEXTHDR_HOP && off == sizeof(struct ipv6hdr)))
+			return -1;
+		h = skb_header_pointer(skb, off, sizeof(buf), &buf);
+		if (!h || (next == NEXTHDR_ROUTING && h->segments_left))
+			return -1;
+		next = h->nexthdr;
+		off += (h->hdrlen + 1) * 8;
+		if (off > HPCC_EXTHDRS_MAX)
+			return -1;
+	}
+	return off;
+}
+
+/* Have TCP header and options in one piece, as TCP will. False: not for us. */
+static bool hpcc_arrival_parse(struct hpcc_arrival *in)
+{
+	struct tcphdr *th;
+
+	if (in->state->pf == NFPROTO_IPV4) {
+		const struct iphdr *iph = ip_hdr(in->skb);
+
+		if (iph->protocol != IPPROTO_TCP || ip_is_fragment(iph))
+			return false;
+		in->thoff = ip_hdrlen(in->skb);
+	} else {
+		int off = hpcc_arrival_ipv6(in->skb);
+
+		if (off < 0)
+			return false;
+		in->thoff = off;
+	}
+	if (!pskb_may_pull(in->skb, in->thoff + sizeof(*th)))
+		return false;
+	th = (struct tcphdr *)(in->skb->data + in->thoff);
+	if (th->doff < sizeof(*th) / 4)
+		return false;
+	in->optlen = __tcp_hdrlen(th) - sizeof(*th);
+	/* A SYN without an option may take an offer back. */
+	if (!in->optlen && !th->syn)
+		return false;
+	if (!pskb_may_pull(in->skb, in->thoff + __tcp_hdrlen(th)))
+		return false;
+	in->th = (struct tcphdr *)(in->skb->data + in->thoff);
+	in->opts = (u8 *)(in->th + 1);
+	return true;
+}
+
+static bool hpcc_arrival_intact(const struct hpcc_arrival *in)
+{
+	u8 ip_summed = in->skb->ip_summed;
+	bool intact;
+
+	/* Checked, or never computed: nf_checksum() would say so, too. */
+	if (ip_summed == CHECKSUM_PARTIAL || ip_summed == CHECKSUM_UNNECESSARY)
+		return true;
+	intact = !nf_checksum(in->skb, NF_INET_LOCAL_IN, in->thoff, IPPROTO_TCP,
+			      in->state->pf);
+	/* nf_checksum() says CHECKSUM_UNNECESSARY. That is true of TCP's checksum only: the
+	 * code that walks extension headers may find another protocol, whose checksum has
+	 * to be checked by the sum of the whole packet.
+	 */
+	if (ip_summed == CHECKSUM_COMPLETE && in->state->pf == NFPROTO_IPV6 &&
+	    in->thoff != sizeof(struct ipv6hdr))
+		in->skb->ip_summed = CHECKSUM_COMPLETE;
+	return intact;
+}
+
+static void hpcc_arrival_tuple(const struct hpcc_arrival *in,
+			       struct hpcc_tuple *tuple)
+{
+	memset(tuple, 0, sizeof(*tuple));
+	if (in->state->pf == NFPROTO_IPV4) {
+		const struct iphdr *iph = ip_hdr(in->skb);
+
+		ipv6_addr_set_v4mapped(iph->daddr, &tuple->laddr);
+		ipv6_addr_set_v4mapped(iph->saddr, &tuple->raddr);
+	} else {
+		tuple->laddr = ipv6_hdr(in->skb)->daddr;
+		tuple->raddr = ipv6_hdr(in->skb)->saddr;
+	}
+	tuple->lport = in->th->dest;
+	tuple->rport = in->th->source;
+}
+
+/* The socket that TCP will find for a segment, if it is a full one that does not
+ * listen. It is looked up as TCP does, by the device that the packet came in by,
+ * so that nothing reaches a socket of another VRF.
+ *
+ * Return: the socket, or NULL. *@put says whether it holds a reference.
+ */
+static struct sock *hpcc_arrival_sock(const struct hpcc_arrival *in, bool *put)
+{
+	struct sock *sk = in->skb->sk;
+
+	*put = false;
+	if (!sk) {
+		sk = hpcc_lookup(in->state->net, in->state->pf, in->skb,
+				 in->th);
+		if (!sk)
+			return NULL;
+		if (!sk_fullsock(sk)) {
+			sock_gen_put(sk);
+			return NULL;
+		}
+		*put = true;
+	}
+	return sk_fullsock(sk) ? sk : NULL;
+}
+
+/* ---- SYN and SYN-ACK ---------------------------------------------------------- */
+
+/* Whether a SYN-ACK answers the SYN of one of our sockets, as TCP will ask. A SYN with
+ * data (TCP Fast Open) does not carry the option.
+ */
+static bool hpcc_synack_ok(const struct hpcc_arrival *in)
+{
+	struct sock *sk;
+	bool ok = false;
+	bool put;
+
+	sk = hpcc_arrival_sock(in, &put);
+	if (!sk)
+		return false;
+	if (sk->sk_protocol == IPPROTO_TCP && hpcc_is_ours(sk) &&
+	    READ_ONCE(sk->sk_state) == TCP_SYN_SENT)
+		ok = ntohl(in->th->ack_seq) == hpcc_peek(tcp_sk(sk)->snd_una) + 1;
+	if (put)
+		sock_put(sk);
+	return ok;
+}
+
+/* Seldom, and with a tuple that takes up stack: not a part of its caller.
+ *
+ * A SYN may be anybody's. What it notes is about a connection that begins with its
+ * sequence number, and about no other. One that is sent again without the option
+ * takes the offer back.
+ */
+static noinline void hpcc_syn_in(const struct hpcc_arrival *in)
+{
+	struct net *net = in->state->net;
+	const struct hpcc_sysctls *sysctls = &hpcc_pernet(net)->sysctls;
+	struct hpcc_tuple tuple;
+	u32 irs = ntohl(in->th->seq);
+	int caps;
+
+	caps = hpcc_syn_opt_find(in->opts, in->optlen,
+				 READ_ONCE(sysctls->option_kind),
+				 READ_ONCE(sysctls->option_exid));
+	if (caps != -ENOENT &&
+	    (caps < 0 || !(caps & HPCC_CAP_TELEMETRY) ||
+	     !hpcc_arrival_intact(in))) {
+		hpcc_count(net, HPCC_C_SYN_INVALID);
+		return;
+	}
+	hpcc_arrival_tuple(in, &tuple);
+	if (!in->th->ack && caps >= 0) {
+		if (hpcc_agree_ready(net) ||
+		    hpcc_syn_welcome(in->skb, in->state, in->th, &tuple))
+			hpcc_agree_offer(net, &tuple, irs);
+	} else if (!in->th->ack && hpcc_arrival_intact(in)) {
+		hpcc_agree_take(net, &tuple, irs, NULL);
+	} else if (caps >= 0 && hpcc_synack_ok(in) &&
+		   hpcc_agree_take(net, &tuple, ntohl(in->th->ack_seq) - 1,
+				   NULL)) {
+		hpcc_agree_done(net, &tuple, irs, 0, true);
+	} else if (in->th->ack && caps >= 0) {
+		hpcc_count(net, HPCC_C_WINDOW_IGNORED);
+	}
+}
+
+/* ---- Segments of a connection that agreed ---------------------------------------- */
+
+/* A hop whose newer record waits in one phase: what waits of it in others would be
+ * echoed behind that, and be too old then. Paths of more hops than one option holds
+ * have phases.
+ */
+static noinline void hpcc_pending_drop(struct hpcc_flow *flow, u8 phase, u16 hops)
+{
+	unsigned long others = flow->pending_mask & ~BIT(phase);
+	u32 i, k;
+
+	lockdep_assert_held(&flow->lock);
+	for_each_set_bit(i, &others, HPCC_PHASES) {
+		struct hpcc_pending *pending = &flow->pending[i];
+
+		for (k = 0; k < HPCC_OPT_RECORDS_MAX; k++) {
+			u8 hop = hpcc_slot_hop(pending->record[k]);
+
+			if (!hop || !(hops & BIT(hop)))
+				continue;
+			memset(pending->record[k], 0, HPCC_RECORD_LEN);
+			pending->opt.nr--;
+		}
+		if (!pending->opt.nr)
+			WRITE_ONCE(flow->pending_mask,
+				   flow->pending_mask & ~BIT(i));
+	}
+}
+
+/* Keep the records of a FORWARD or IDENTIFY until they can be echoed. */
+static void hpcc_forward_in(struct hpcc_flow *flow, const struct hpcc_opt *opt,
+			    const u8 *records)
+{
+	u8 phase = opt->flags & HPCC_OPT_F_PHASE;
+	struct hpcc_pending *pending;
+	u16 hops = 0;
+	u32 n = 0;
+	u32 i;
+
+	if (opt->flags & HPCC_OPT_F_PROMPT)
+		WRITE_ONCE(flow->prompt, true);
+	spin_lock_bh(&flow->lock);
+	pending = opt->type == HPCC_OPT_IDENTIFY ? &flow->pending_identity :
+						   &flow->pending[phase];
+	memset(pending->record, 0, sizeof(pending->record));
+	for (i = 0; i < opt->nr; i++) {
+		const u8 *record = records + i * HPCC_RECORD_LEN;
+
+		if (!hpcc_slot_hop(record))
+			continue;
+		memcpy(pending->record[n++], record, HPCC_RECORD_LEN);
+		hops |= BIT(hpcc_slot_hop(record));
+	}
+	if (opt->type == HPCC_OPT_FORWARD && flow->pending_mask & ~BIT(phase))
+		hpcc_pending_drop(flow, phase, hops);
+	/* Not as a whole: nr is looked at without the lock. */
+	pending->opt.type = opt->type;
+	pending->opt.scale = opt->scale;
+	pending->opt.hops = opt->hops;
+	pending->opt.flags = opt->flags;
+	WRITE_ONCE(pending->opt.nr, n);
+	if (opt->type == HPCC_OPT_FORWARD)
+		WRITE_ONCE(flow->pending_mask,
+			   n ? flow->pending_mask | BIT(phase) :
+			       flow->pending_mask & ~BIT(phase));
+	spin_unlock_bh(&flow->lock);
+}
+
+/* Whether the data of a segment may be of this connection, now. */
+static bool hpcc_seq_ok(const struct tcp_sock *tp, const struct hpcc_arrival *in)
+{
+	u32 seq = ntohl(in->th->seq);
+	u32 end = seq + in->skb->len - in->thoff - __tcp_hdrlen(in->th);
+	u32 rcv_wup = hpcc_peek(tp->rcv_wup);
+
+	return !before(end, rcv_wup) &&
+	       !after(seq, rcv_wup + hpcc_peek(tp->rcv_wnd));
+}
+
+/* Whether the ACK number of a segment may be of this connection, now: as tcp_ack() and
+ * RFC 5961, section 5, have it. A connection that has sent little has acknowledged
+ * little. snd_nxt moves only after a segment has left; on a short path its ACK is
+ * here before that, so LOCAL_OUT notes what it has let go.
+ */
+static bool hpcc_ack_ok(const struct hpcc_flow *flow, const struct tcp_sock *tp,
+			const struct hpcc_arrival *in)
+{
+	u32 ack = ntohl(in->th->ack_seq);
+	u32 old = min_t(u64, hpcc_peek(tp->max_window),
+			hpcc_peek(tp->bytes_acked));
+
+	return in->th->ack && !after(ack, hpcc_peek(tp->write_seq)) &&
+	       (!after(ack, hpcc_peek(tp->snd_nxt)) ||
+		!after(ack, READ_ONCE(flow->snd_end))) &&
+	       !before(ack, hpcc_peek(tp->snd_una) - old);
+}
+
+/* Whether a packet has come as far as the socket allows (IP_MINTTL,
+ * IPV6_MINHOPCOUNT).
+ */
+static bool hpcc_ttl_ok(const struct sock *sk, const struct hpcc_arrival *in)
+{
+	if (in->state->pf == NFPROTO_IPV4)
+		return ip_hdr(in->skb)->ttl >= READ_ONCE(inet_sk(sk)->min_ttl);
+	return ipv6_hdr(in->skb)->hop_limit >=
+	       READ_ONCE(inet6_sk(sk)->min_hopcount);
+}
+
+static void hpcc_option_in(struct hpcc_flow *flow, const struct net *net,
+			   const struct hpcc_opt *opt, const u8 *records)
+{
+	u32 bad;
+
+	switch (opt->type) {
+	case HPCC_OPT_FORWARD:
+	case HPCC_OPT_IDENTIFY:
+		hpcc_forward_in(flow, opt, records);
+		hpcc_count_rcu(net, HPCC_C_FORWARD_RECEIVED);
+		return;
+	case HPCC_OPT_ECHO:
+	case HPCC_OPT_IDENTIFY_ECHO:
+		if (!(READ_ONCE(flow->scales) & BIT(opt->scale))) {
+			hpcc_count(net, HPCC_C_MALFORMED_IGNORED);
+			return;
+		}
+		bad = opt->type == HPCC_OPT_ECHO ?
+		      hpcc_echo_in(flow, opt, records) :
+		      hpcc_identity_in(flow, opt, records);
+		if (unlikely(bad))
+			hpcc_count_add(net, HPCC_C_BAD_HOP_IGNORED, bad);
+		hpcc_count_rcu(net, HPCC_C_ECHO_RECEIVED);
+		return;
+	default:
+		hpcc_count(net, HPCC_C_MALFORMED_IGNORED);
+	}
+}
+
+/* All our options of a segment: at most one each way. @at and @pos are of the first
+ * one of either kind, as hpcc_opt_next_of() returned them, or -EINVAL.
+ *
+ * Return: offset of the strippable tail of the options, or optlen.
+ */
+static u32 hpcc_options_in(struct hpcc_flow *flow, const struct hpcc_arrival *in,
+			   int at, u32 pos)
+{
+	const struct net *net = in->state->net;
+	u32 tail = in->optlen;
+	u32 end = ~0U;
+	bool keep = false;
+	u32 seen = 0;
+
+	for (; at >= 0; at = hpcc_opt_next(in->opts, in->optlen, &pos,
+					   flow->kind)) {
+		struct hpcc_opt opt;
+		bool reverse;
+
+		if (unlikely(in->opts[at] != flow->kind))
+			continue;
+		if (at != end)
+			tail = at;
+		end = pos;
+		if (hpcc_opt_decode(in->opts + at, pos - at, &opt)) {
+			hpcc_count(net, HPCC_C_MALFORMED_IGNORED);
+			keep = true;
+			continue;
+		}
+		reverse = opt.type == HPCC_OPT_ECHO ||
+			  opt.type == HPCC_OPT_IDENTIFY_ECHO;
+		if (seen & BIT(reverse)) {
+			hpcc_count(net, HPCC_C_MALFORMED_IGNORED);
+			keep = true;
+			continue;
+		}
+		seen |= BIT(reverse);
+		/* TCP's fast path does not ask whether to answer at once. */
+		keep |= !reverse && opt.flags & HPCC_OPT_F_PROMPT;
+		hpcc_option_in(flow, net, &opt,
+			       in->opts + at + HPCC_OPT_HEAD_LEN);
+	}
+	if (at == -EINVAL)
+		hpcc_count(net, HPCC_C_MALFORMED_IGNORED);
+	return keep || end != in->optlen ? in->optlen : tail;
+}
+
+/* Correct the TCP checksum for @n option bytes that leave the header. @th is as it
+ * was; the pseudo header says a length, too.
+ */
+static void hpcc_strip_checksum(const struct sk_buff *skb, struct tcphdr *th,
+				const u8 *opts, u32 n, u32 len)
+{
+	bool partial = skb->ip_summed == CHECKSUM_PARTIAL;
+	__wsum sum = csum_unfold(partial ? th->check : ~th->check);
+
+	sum = csum_sub(sum, (__force __wsum)htons(len));
+	sum = csum_add(sum, (__force __wsum)htons(len - n));
+	if (!partial) {
+		sum = csum_sub(sum, csum_partial(opts, n, 0));
+		sum = csum_sub(sum, (__force __wsum)htons(n << 10));
+	}
+	th->check = partial ? ~csum_fold(sum) : csum_fold(sum);
+}
+
+/* Take the options from @at on out of a segment whose checksum is right: move all that
+ * is in front of them. One whose header somebody else holds, too, stays as it is; so
+ * does one with IPv6 extension headers, which others have yet to walk, by offsets
+ * of their own, and one of a virtual machine that wants a checksum somewhere else.
+ */
+static void hpcc_strip(const struct hpcc_arrival *in, u32 at)
+{
+	struct sk_buff *skb = in->skb;
+	u32 head = in->thoff + sizeof(struct tcphdr) + at;
+	u32 n = in->optlen - at;
+
+	if (!n || (at | n) & 3 || skb_header_cloned(skb) ||
+	    skb->len > IP_MAX_MTU || skb_transport_offset(skb) != in->thoff ||
+	    (in->state->pf == NFPROTO_IPV6 &&
+	     in->thoff != sizeof(struct ipv6hdr)) ||
+	    (skb->ip_summed == CHECKSUM_PARTIAL &&
+	     skb_checksum_start_offset(skb) != in->thoff))
+		return;
+	DEBUG_NET_WARN_ON_ONCE(skb_shared(skb) || skb_network_offset(skb));
+	hpcc_strip_checksum(skb, in->th, in->opts + at, n,
+			    skb->len - in->thoff);
+	in->th->doff -= n / 4;
+	if (skb->ip_summed == CHECKSUM_PARTIAL) {
+		skb->csum_start += n;
+	} else {
+		skb->ip_summed = CHECKSUM_UNNECESSARY;
+		skb->csum_level = 0;
+	}
+	memmove(skb->data + n, skb->data, head);
+	__skb_pull(skb, n);
+	skb_reset_network_header(skb);
+	skb_set_transport_header(skb, in->thoff);
+	hpcc_set_ip_length(skb, in->state->pf);
+}
+
+static noinline void hpcc_unagreed_in(const struct hpcc_arrival *in)
+{
+	const struct net *net = in->state->net;
+	u8 kind = READ_ONCE(hpcc_pernet(net)->sysctls.option_kind);
+	u32 pos = 0;
+
+	if (hpcc_opt_next(in->opts, in->optlen, &pos, kind) >= 0)
+		hpcc_count(net, HPCC_C_UNAGREED_IGNORED);
+}
+
+static void hpcc_segment_in(const struct hpcc_arrival *in)
+{
+	struct net *net = in->state->net;
+	struct hpcc_flow *flow;
+	struct sock *sk;
+	u32 pos = 0;
+	bool put;
+	int at;
+
+	/* A flow keeps the kind that it agreed upon when the sysctl changes. */
+	at = hpcc_opt_next_of(in->opts, in->optlen, &pos, HPCC_OPT_KIND_DEFAULT,
+			      HPCC_OPT_KIND_OTHER);
+	if (at == -ENOENT)
+		return;
+	sk = hpcc_arrival_sock(in, &put);
+	if (!sk)
+		return;
+	flow = hpcc_flow_find(sk);
+	if (!flow)
+		hpcc_unagreed_in(in);
+	else if (!hpcc_arrival_intact(in))
+		hpcc_count(net, HPCC_C_CHECKSUM_IGNORED);
+	else if (!hpcc_seq_ok(tcp_sk(sk), in) ||
+		 !hpcc_ack_ok(flow, tcp_sk(sk), in) || !hpcc_ttl_ok(sk, in))
+		hpcc_count(net, HPCC_C_WINDOW_IGNORED);
+	else
+		hpcc_strip(in, hpcc_options_in(flow, in, at, pos));
+	if (put)
+		sock_put(sk);
+}
+
+/**
+ * hpcc_local_in() - netfilter hook of incoming packets
+ * @priv: unused
+ * @skb: packet
+ * @state: where the hook is
+ *
+ * Context: RCU read side; softirq, or a process that gave an NFQUEUE verdict.
+ * Return: NF_ACCEPT, always.
+ */
+unsigned int hpcc_local_in(void *priv, struct sk_buff *skb,
+			   const struct nf_hook_state *state)
+{
+	struct hpcc_arrival in;
+
+	in.skb = skb;
+	in.state = state;
+	if (hpcc_arrival_parse(&in)) {
+		if (in.th->syn)
+			hpcc_syn_in(&in);
+		else if (!in.th->rst)
+			hpcc_segment_in(&in);
+	}
+	return NF_ACCEPT;
+}

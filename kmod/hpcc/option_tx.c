@@ -1,0 +1,557 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * LOCAL_OUT: put our options into outgoing segments.
+ *
+ * Nothing is ever dropped or delayed because telemetry did not fit: a segment
+ * that has no room, or carries an option that covers the header (TCP-MD5,
+ * TCP-AO) or owns the space (MPTCP), goes as it is.
+ *
+ * What this hook may assume of a packet:
+ *
+ *	who	It runs under RCU. Most segments come under their socket's lock, in
+ *		process context or softirq. Not so SYN-ACKs, which belong to a
+ *		request; what a qdisc on a VRF device held back; and what somebody
+ *		else's hook in front of ours gave to user space (NFQUEUE). So what the
+ *		hook shares with cc.c is under hpcc_flow.lock, it never follows
+ *		icsk_ca_priv, and it reads TCP's own fields without expecting two of
+ *		them to be of one moment.
+ *	twice	VRF and IPVS send a segment through LOCAL_OUT again. The hook inserts and
+ *		counts on the first pass, as the segment may have no socket on the
+ *		second. It does not change a segment that has our option already.
+ *	whose	The headers are ours to write after skb_cow_head(): TCP keeps the
+ *		payload of what it sends, not the headers.
+ *	how	Network and transport header stay where they are from skb->data;
+ *		csum_start stays at the TCP header.
+ */
+#include <linux/ip.h>
+#include <linux/ipv6.h>
+#include <net/dst.h>
+#include <net/ip6_checksum.h>
+#include <net/ip6_route.h>
+#include <net/ipv6.h>
+#include <net/tcp.h>
+#include <hpcc/compat.h>
+
+#include "agree.h"
+#include "cc.h"
+#include "hooks.h"
+#include "mailbox.h"
+#include "net.h"
+
+/* A TCP header is at most 60 bytes long. */
+#define HPCC_TCP_HEADER_MAX	60
+
+/* Segments from one IDENTIFY to the next: a receiver keeps one until its next
+ * ACK. Where ACKs are for more segments than that, or were lost, links remain
+ * that did not tell who they are; they are asked again less often, as each
+ * IDENTIFY is a FORWARD less.
+ */
+#define HPCC_IDENTIFY_SPACING	4
+#define HPCC_IDENTIFY_AGAIN	251
+
+/* A SYN that was lost this often may have been lost for its option. */
+#define HPCC_SYN_TRIES		2
+
+#define HPCC_TCPOPT_MD5		19
+#define HPCC_TCPOPT_AO		29
+#define HPCC_TCPOPT_MPTCP	30
+
+/**
+ * struct hpcc_segment - an outgoing segment under inspection
+ * @skb: the segment, data at its IP header
+ * @state: where the hook is
+ * @thoff: offset of its TCP header
+ * @thlen: length of its TCP header
+ */
+struct hpcc_segment {
+	struct sk_buff *skb;
+	const struct nf_hook_state *state;
+	u32 thoff;
+	u32 thlen;
+};
+
+static struct tcphdr *hpcc_segment_th(const struct hpcc_segment *seg)
+{
+	return (struct tcphdr *)(seg->skb->data + seg->thoff);
+}
+
+/* Whether @skb is a TCP segment as TCP makes them: with its headers in the linear
+ * part, and a checksum that is still to be computed.
+ * Tunnels send packets through this hook again, with the inner socket still
+ * attached: those have another protocol.
+ */
+static bool hpcc_segment_parse(struct hpcc_segment *seg)
+{
+	const struct sk_buff *skb = seg->skb;
+	const struct tcphdr *th;
+
+	if (unlikely(skb->ip_summed != CHECKSUM_PARTIAL))
+		return false;
+	if (seg->state->pf == NFPROTO_IPV4) {
+		if (ip_hdr(skb)->protocol != IPPROTO_TCP)
+			return false;
+		seg->thoff = ip_hdrlen(skb);
+	} else {
+		u8 nexthdr = ipv6_hdr(skb)->nexthdr;
+		__be16 frag_off;
+		int off;
+
+		off = ipv6_skip_exthdr(skb, sizeof(struct ipv6hdr), &nexthdr,
+				       &frag_off);
+		if (off < 0 || nexthdr != IPPROTO_TCP || frag_off)
+			return false;
+		seg->thoff = off;
+	}
+	if (seg->thoff != skb_transport_offset(skb) ||
+	    seg->thoff + sizeof(*th) > skb_headlen(skb))
+		return false;
+	th = hpcc_segment_th(seg);
+	seg->thlen = __tcp_hdrlen(th);
+	return seg->thlen >= sizeof(*th) &&
+	       seg->thoff + seg->thlen <= skb_headlen(skb);
+}
+
+/* What the options already there mean for ours. */
+enum hpcc_presence {
+	HPCC_ABSENT,		/* ours may be added */
+	HPCC_PRESENT,		/* one of our kind is there */
+	HPCC_INCOMPATIBLE,	/* one that signs or owns the space is there */
+};
+
+static enum hpcc_presence hpcc_segment_presence(const struct hpcc_segment *seg,
+						u8 kind)
+{
+	const u8 *opts = seg->skb->data + seg->thoff + sizeof(struct tcphdr);
+	u32 len = seg->thlen - sizeof(struct tcphdr);
+	u32 at = hpcc_opts_usual(opts, len);
+
+	while (at < len && opts[at] != HPCC_TCPOPT_EOL) {
+		if (opts[at] == HPCC_TCPOPT_NOP) {
+			at++;
+			continue;
+		}
+		if (opts[at] == kind)
+			return HPCC_PRESENT;
+		if (opts[at] == HPCC_TCPOPT_MD5 || opts[at] == HPCC_TCPOPT_AO ||
+		    opts[at] == HPCC_TCPOPT_MPTCP)
+			return HPCC_INCOMPATIBLE;
+		if (len - at < 2 || opts[at + 1] < 2)
+			return HPCC_INCOMPATIBLE;
+		at += opts[at + 1];
+	}
+	return HPCC_ABSENT;
+}
+
+/* Room for options: in the TCP header, in the length fields, and in the MTU. On its
+ * first way through LOCAL_OUT a segment of a VRF has the VRF device for a route; the
+ * socket knows the real one.
+ */
+static u32 hpcc_segment_room(const struct hpcc_segment *seg,
+			     const struct sock *sk)
+{
+	const struct sk_buff *skb = seg->skb;
+	const struct dst_entry *dst = skb_dst(skb);
+	const struct dst_entry *route = NULL;
+	u32 limit = IP_MAX_MTU;
+	u32 room = HPCC_TCP_HEADER_MAX - seg->thlen;
+	u32 wire;
+
+	/* Longer IPv4 and IPv6 packets state no length (BIG TCP). */
+	if (skb->len > limit || !dst)
+		return 0;
+	room = min(room, limit - skb->len);
+	wire = skb_is_gso(skb) ?
+	       seg->thoff + seg->thlen + skb_shinfo(skb)->gso_size : skb->len;
+	limit = dst_mtu(dst);
+	if (sk_fullsock(sk))
+		route = rcu_dereference(sk->sk_dst_cache);
+	if (route && route != dst)
+		limit = min(limit, dst_mtu(route));
+	if (wire >= limit)
+		return 0;
+	return min(room, limit - wire) & ~3U;
+}
+
+/* Count a segment that has no room for our option, on its first pass. On the second pass
+ * of a VRF the output device and the route's device are the same slave of the VRF. They
+ * are the same for link-local destinations as well, whose segments pass once.
+ */
+static void hpcc_segment_no_room(const struct hpcc_segment *seg,
+				 enum hpcc_counter what)
+{
+	const struct net_device *out = seg->state->out;
+	const struct sk_buff *skb = seg->skb;
+	const struct dst_entry *dst = skb_dst(skb);
+
+	if (hpcc_skb_has_passed_ipvs(skb))
+		return;
+	if (dst && out == dst->dev && netif_is_l3_slave(out) &&
+	    !(seg->state->pf == NFPROTO_IPV6 &&
+	      rt6_need_strict(&ipv6_hdr(skb)->daddr)))
+		return;
+	hpcc_count(seg->state->net, what);
+}
+
+/* Correct the checksum for @n bytes added: it is the sum over the pseudo header,
+ * in which only the length changes.
+ */
+static void hpcc_segment_checksum(const struct hpcc_segment *seg, u32 n)
+{
+	struct tcphdr *th = hpcc_segment_th(seg);
+	u32 old_len = seg->skb->len - n - seg->thoff;
+	__wsum sum = csum_unfold(th->check);
+
+	sum = csum_sub(sum, (__force __wsum)htons(old_len));
+	sum = csum_add(sum, (__force __wsum)htons(old_len + n));
+	th->check = ~csum_fold(sum);
+}
+
+/**
+ * hpcc_set_ip_length() - have the IP header say how long a packet is now
+ * @skb: the packet, data at its IP header, at most 64 KB long
+ * @family: NFPROTO_IPV4 or NFPROTO_IPV6
+ *
+ * The IPv4 checksum is corrected.
+ */
+void hpcc_set_ip_length(struct sk_buff *skb, u8 family)
+{
+	if (family == NFPROTO_IPV4) {
+		struct iphdr *iph = ip_hdr(skb);
+		__be16 old = iph->tot_len;
+
+		iph->tot_len = htons(skb->len);
+		csum_replace2(&iph->check, old, iph->tot_len);
+	} else {
+		ipv6_hdr(skb)->payload_len =
+			htons(skb->len - sizeof(struct ipv6hdr));
+	}
+}
+
+/* Make room for @n option bytes behind those that are there.
+ *
+ * Return: where to write them, or NULL where there is no memory. The caller
+ * writes them and then calls hpcc_segment_close().
+ */
+static u8 *hpcc_segment_open(struct hpcc_segment *seg, u32 n)
+{
+	struct sk_buff *skb = seg->skb;
+	u32 head = seg->thoff + seg->thlen;
+
+	if (skb_cow_head(skb, n))
+		return NULL;
+	skb_push(skb, n);
+	memmove(skb->data, skb->data + n, head);
+	skb_reset_network_header(skb);
+	skb_set_transport_header(skb, seg->thoff);
+	skb->csum_start -= n;
+	hpcc_set_ip_length(skb, seg->state->pf);
+	return skb->data + head;
+}
+
+static void hpcc_segment_close(struct hpcc_segment *seg, u32 n)
+{
+	hpcc_segment_th(seg)->doff += n / 4;
+	hpcc_segment_checksum(seg, n);
+	seg->thlen += n;
+}
+
+/* ---- SYN and SYN-ACK -------------------------------------------------------- */
+
+#define HPCC_SYN_OPT_PADDED	ALIGN(HPCC_SYN_OPT_LEN, 4)
+
+/* Whether our option of a SYN or SYN-ACK is there already. */
+static bool hpcc_syn_written(const struct hpcc_segment *seg,
+			     const struct hpcc_sysctls *sysctls)
+{
+	return hpcc_syn_opt_find(seg->skb->data + seg->thoff +
+				 sizeof(struct tcphdr),
+				 seg->thlen - sizeof(struct tcphdr),
+				 READ_ONCE(sysctls->option_kind),
+				 READ_ONCE(sysctls->option_exid)) >= 0;
+}
+
+/* Other experiments may have options of our kind in a SYN. */
+static bool hpcc_syn_write(struct hpcc_segment *seg, struct net *net,
+			   const struct sock *sk)
+{
+	const struct hpcc_sysctls *sysctls = &hpcc_pernet(net)->sysctls;
+	u8 *p;
+
+	if (hpcc_segment_presence(seg, HPCC_TCPOPT_EOL) == HPCC_INCOMPATIBLE ||
+	    hpcc_segment_room(seg, sk) < HPCC_SYN_OPT_PADDED) {
+		hpcc_segment_no_room(seg, HPCC_C_SYN_NO_ROOM);
+		return false;
+	}
+	p = hpcc_segment_open(seg, HPCC_SYN_OPT_PADDED);
+	if (!p) {
+		hpcc_count(net, HPCC_C_NO_MEMORY);
+		return false;
+	}
+	hpcc_syn_opt_encode(p, READ_ONCE(sysctls->option_kind),
+			    READ_ONCE(sysctls->option_exid),
+			    HPCC_CAP_TELEMETRY);
+	memset(p + HPCC_SYN_OPT_LEN, HPCC_TCPOPT_NOP,
+	       HPCC_SYN_OPT_PADDED - HPCC_SYN_OPT_LEN);
+	hpcc_segment_close(seg, HPCC_SYN_OPT_PADDED);
+	hpcc_count(net, HPCC_C_SYN_SENT);
+	return true;
+}
+
+/* Our SYN. With data in it (TCP Fast Open) it stays as it is. */
+static void hpcc_syn_out(struct hpcc_segment *seg, struct sock *sk)
+{
+	struct net *net = sock_net(sk);
+	struct hpcc_tuple tuple;
+	u32 isn = ntohl(hpcc_segment_th(seg)->seq);
+
+	if (hpcc_syn_written(seg, &hpcc_pernet(net)->sysctls))
+		return;
+	hpcc_tuple_of_sock(sk, &tuple);
+	if (hpcc_peek(inet_csk(sk)->icsk_retransmits) < HPCC_SYN_TRIES &&
+	    seg->skb->len == seg->thoff + seg->thlen &&
+	    hpcc_syn_write(seg, net, sk))
+		hpcc_agree_done(net, &tuple, isn, 0, true);
+	else
+		hpcc_agree_take(net, &tuple, isn, NULL);
+}
+
+/* The congestion control that the route of a SYN-ACK names. On the first pass of a VRF that
+ * has a qdisc the route is that of the VRF device, so look the real one up. The hook
+ * cannot wait for the second pass: the qdisc may orphan the segment (netem does).
+ */
+static u32 hpcc_synack_route_cc(const struct hpcc_segment *seg,
+				const struct request_sock *req,
+				const struct hpcc_tuple *tuple)
+{
+	const struct inet_request_sock *ireq = inet_rsk(req);
+	const struct dst_entry *dst = skb_dst(seg->skb);
+
+	if (likely(!netif_is_l3_master(dst->dev)))
+		return dst_metric(dst, RTAX_CC_ALGO);
+	return hpcc_route_cc(seg->state->net, seg->state->pf, tuple,
+			     ireq->ir_iif, ireq->ir_mark,
+			     READ_ONCE(req->rsk_listener));
+}
+
+/* Our answer to a SYN that carried the option. */
+static void hpcc_synack_out(struct hpcc_segment *seg, struct sock *sk)
+{
+	u32 irs = ntohl(hpcc_segment_th(seg)->ack_seq) - 1;
+	const struct request_sock *req = inet_reqsk(sk);
+	struct net *net = sock_net(sk);
+	struct hpcc_tuple tuple;
+
+	if (!skb_dst(seg->skb) ||
+	    hpcc_syn_written(seg, &hpcc_pernet(net)->sysctls))
+		return;
+	hpcc_tuple_of_sock(sk, &tuple);
+	if (hpcc_agree_offered(net, &tuple, irs) &&
+	    hpcc_child_runs_hpcc(READ_ONCE(req->rsk_listener),
+				 hpcc_synack_route_cc(seg, req, &tuple)) &&
+	    hpcc_syn_write(seg, net, sk))
+		hpcc_agree_done(net, &tuple, irs, 0, false);
+}
+
+/* ---- Segments of a connection that agreed -------------------------------------- */
+
+/* The first phase from @phase on, of @phases, whose @slots hops have not all told
+ * who they are; @phases: all have.
+ */
+static u32 hpcc_identify_phase(const struct hpcc_flow *flow, u32 phase,
+			       u32 phases, u32 slots)
+{
+	u32 i, hop;
+
+	for (i = 0; i < phases; i++, phase++) {
+		phase %= phases;
+		for (hop = phase * slots;
+		     hop < min_t(u32, (phase + 1) * slots, flow->hops); hop++) {
+			if (!flow->identity[hop].hop)
+				return phase;
+		}
+	}
+	return phases;
+}
+
+/* Whether the next segment is to be an IDENTIFY, and of which phase: of each in
+ * turn at first, then of those that some link has not answered.
+ */
+static bool hpcc_identify_next(struct hpcc_flow *flow, u32 slots, u32 *phase)
+{
+	u32 phases = 1;
+
+	lockdep_assert_held(&flow->lock);
+	if (flow->hops > slots)
+		phases = min_t(u32, DIV_ROUND_UP(flow->hops, slots),
+			       HPCC_PHASES);
+	if (flow->identify_left) {
+		if (flow->turn % HPCC_IDENTIFY_SPACING)
+			return false;
+		flow->identify_left--;
+		*phase = flow->identify_left % phases;
+		return true;
+	}
+	if (!flow->identify_again || flow->turn % HPCC_IDENTIFY_AGAIN)
+		return false;
+	flow->identify_again--;
+	*phase = hpcc_identify_phase(flow, flow->identify_again % phases, phases,
+				     slots);
+	if (*phase < phases)
+		return true;
+	flow->identify_again = 0;
+	return false;
+}
+
+/* Write a FORWARD or IDENTIFY option of at most @room bytes at @p. */
+static u32 hpcc_forward_write(struct hpcc_flow *flow, const struct tcp_sock *tp,
+			      u8 *p, u32 room)
+{
+	struct hpcc_opt opt = { .type = HPCC_OPT_FORWARD };
+	u32 phase;
+
+	if (room < hpcc_opt_len(1))
+		return 0;
+	opt.nr = min_t(u32, flow->slots,
+		       (room - HPCC_OPT_HEAD_LEN) / HPCC_RECORD_LEN);
+	opt.scale = flow->scale;
+	/* What classic sends is acknowledged as what Reno sends. */
+	if (hpcc_peek(tp->snd_cwnd) < HPCC_PROMPT_CWND &&
+	    hpcc_is_telemetry((const struct sock *)tp))
+		opt.flags = HPCC_OPT_F_PROMPT;
+
+	flow->turn++;
+	if (hpcc_identify_next(flow, opt.nr, &phase))
+		opt.type = HPCC_OPT_IDENTIFY;
+	else
+		phase = hpcc_phase_next(&flow->asked, flow->hops, opt.nr);
+	opt.flags |= phase;
+	hpcc_opt_encode(p, flow->kind, &opt);
+	memset(p + HPCC_OPT_HEAD_LEN, 0, opt.nr * HPCC_RECORD_LEN);
+	return hpcc_opt_len(opt.nr);
+}
+
+/* Note what has left, for the ACK that is here before snd_nxt has moved. */
+static void hpcc_note_sent(const struct hpcc_segment *seg, struct hpcc_flow *flow)
+{
+	u32 end = ntohl(hpcc_segment_th(seg)->seq) + seg->skb->len -
+		  seg->thoff - seg->thlen;
+
+	lockdep_assert_held(&flow->lock);
+	if (after(end, flow->snd_end))
+		WRITE_ONCE(flow->snd_end, end);
+}
+
+/* Write what a segment is to carry at @out: data ask for telemetry; whatever leaves
+ * carries what waits to be echoed. With both, each gets one record, FORWARD first:
+ * switches look at the first option of our kind. Where the request has to have more
+ * slots the echo waits for the next segment.
+ *
+ * Return: its length. *@forward and *@echo say how much of it is for either.
+ */
+static u32 hpcc_options_write(struct hpcc_flow *flow, const struct tcp_sock *tp,
+			      bool data, u32 room, u8 *out, u32 *forward,
+			      u32 *echo)
+{
+	lockdep_assert_held(&flow->lock);
+	if (data && (flow->pending_mask || flow->pending_identity.opt.nr) &&
+	    !hpcc_phase_needs_slots(flow->asked)) {
+		*forward = hpcc_forward_write(flow, tp, out, hpcc_opt_len(1));
+		*echo = hpcc_echo_write(flow, out + *forward,
+					min(room - *forward, hpcc_opt_len(1)));
+	} else if (data) {
+		*forward = hpcc_forward_write(flow, tp, out, room);
+	} else {
+		*echo = hpcc_echo_write(flow, out, room);
+	}
+	return *forward + *echo;
+}
+
+static void hpcc_data_out(struct hpcc_segment *seg, struct sock *sk)
+{
+	bool data = seg->skb->len > seg->thoff + seg->thlen;
+	struct hpcc_flow *flow = hpcc_flow_find(sk);
+	const struct net *net = seg->state->net;
+	enum hpcc_presence presence;
+	u8 out[HPCC_TCP_HEADER_MAX];
+	u32 forward = 0;
+	u32 echo = 0;
+	u32 room;
+	u32 len;
+	u8 *p;
+
+	if (!flow || (!data && !READ_ONCE(flow->pending_mask) &&
+		      !READ_ONCE(flow->pending_identity.opt.nr)))
+		return;
+	presence = hpcc_segment_presence(seg, flow->kind);
+	if (presence == HPCC_PRESENT)
+		return;
+	room = presence == HPCC_ABSENT ? hpcc_segment_room(seg, sk) : 0;
+
+	spin_lock_bh(&flow->lock);
+	if (data)
+		hpcc_note_sent(seg, flow);
+	len = room < hpcc_opt_len(1) ? 0 :
+	      hpcc_options_write(flow, tcp_sk(sk), data, room, out, &forward,
+				 &echo);
+	spin_unlock_bh(&flow->lock);
+	if (room < hpcc_opt_len(1))
+		hpcc_segment_no_room(seg, HPCC_C_NO_ROOM);
+	if (!len)
+		return;
+
+	p = hpcc_segment_open(seg, len);
+	if (!p) {
+		hpcc_count(net, HPCC_C_NO_MEMORY);
+		return;
+	}
+	memcpy(p, out, len);
+	hpcc_segment_close(seg, len);
+	if (echo)
+		hpcc_count_rcu(net, HPCC_C_ECHO_SENT);
+	if (forward && out[2] >> 5 == HPCC_OPT_IDENTIFY)
+		hpcc_count(net, HPCC_C_IDENTIFY_SENT);
+	else if (forward)
+		hpcc_count_rcu(net, HPCC_C_FORWARD_SENT);
+}
+
+/**
+ * hpcc_local_out() - netfilter hook of outgoing packets
+ * @priv: unused
+ * @skb: packet
+ * @state: where the hook is
+ *
+ * Return: NF_ACCEPT, always.
+ */
+unsigned int hpcc_local_out(void *priv, struct sk_buff *skb,
+			    const struct nf_hook_state *state)
+{
+	struct sock *sk = skb->sk;
+	struct hpcc_segment seg = { .skb = skb, .state = state };
+	const struct tcphdr *th;
+
+	if (!sk)
+		return NF_ACCEPT;
+	/* A request is no full socket: only its sock_common may be read. */
+	if (sk->sk_state == TCP_NEW_SYN_RECV) {
+		if (hpcc_segment_parse(&seg) &&
+		    hpcc_segment_th(&seg)->syn)
+			hpcc_synack_out(&seg, sk);
+		return NF_ACCEPT;
+	}
+	if (!sk_fullsock(sk) || sk->sk_protocol != IPPROTO_TCP ||
+	    sk->sk_type != SOCK_STREAM)
+		return NF_ACCEPT;
+	/* A look at which callbacks there are, not at what they keep. */
+	if (!hpcc_is_ours(sk))
+		return NF_ACCEPT;
+	if (!hpcc_segment_parse(&seg))
+		return NF_ACCEPT;
+	th = hpcc_segment_th(&seg);
+	if (th->rst)
+		return NF_ACCEPT;
+	if (!th->syn)
+		hpcc_data_out(&seg, sk);
+	else if (!th->ack)
+		hpcc_syn_out(&seg, sk);
+	return NF_ACCEPT;
+}

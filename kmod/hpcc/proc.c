@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * What a user would otherwise need a sniffer for:
+ *
+ * /proc/net/hpcc		counters, "name value" a line
+ * /proc/net/hpcc_flows		connections that agreed, one a line, with W, R,
+ *				U, T and the links of their path
+ */
+#include <linux/proc_fs.h>
+#include <linux/seq_file.h>
+#include <linux/seq_file_net.h>
+
+#include "agree.h"
+#include "cc.h"
+#include "flow.h"
+#include "net.h"
+
+static const char * const hpcc_counter_names[__HPCC_C_MAX] = {
+	[HPCC_C_SYN_SENT] = "syn_sent",
+	[HPCC_C_SYN_NO_ROOM] = "syn_no_room",
+	[HPCC_C_SYN_INVALID] = "syn_invalid",
+	[HPCC_C_AGREED] = "agreed",
+	[HPCC_C_NOT_AGREED] = "not_agreed",
+	[HPCC_C_NO_MEMORY] = "no_memory",
+	[HPCC_C_FORWARD_SENT] = "forward_sent",
+	[HPCC_C_IDENTIFY_SENT] = "identify_sent",
+	[HPCC_C_ECHO_SENT] = "echo_sent",
+	[HPCC_C_NO_ROOM] = "no_room",
+	[HPCC_C_FORWARD_RECEIVED] = "forward_received",
+	[HPCC_C_ECHO_RECEIVED] = "echo_received",
+	[HPCC_C_UNAGREED_IGNORED] = "unagreed_ignored",
+	[HPCC_C_MALFORMED_IGNORED] = "malformed_ignored",
+	[HPCC_C_CHECKSUM_IGNORED] = "checksum_ignored",
+	[HPCC_C_WINDOW_IGNORED] = "window_ignored",
+	[HPCC_C_BAD_HOP_IGNORED] = "bad_hop_ignored",
+	[HPCC_C_TS_BACK_IGNORED] = "ts_back_ignored",
+	[HPCC_C_TX_EXCESS_IGNORED] = "tx_excess_ignored",
+	[HPCC_C_PATH_CHANGES] = "path_changes",
+	[HPCC_C_FALLBACKS] = "fallbacks",
+	[HPCC_C_UNSEEN_LOSS] = "unseen_loss",
+	[HPCC_C_RETURNS] = "returns",
+	[HPCC_C_ECN_RESPONSES] = "ecn_responses",
+	[HPCC_C_TIMEOUTS] = "timeouts",
+};
+
+static int hpcc_counters_show(struct seq_file *seq, void *v)
+{
+	const struct hpcc_net *hn = hpcc_pernet(seq_file_single_net(seq));
+
+	hpcc_counters_print(seq, hpcc_counter_names, __HPCC_C_MAX,
+			    &hn->counters);
+	return 0;
+}
+
+/* Without the socket lock: each number is whole, together they may be of two
+ * neighbouring ACKs.
+ */
+static void hpcc_flow_print(struct seq_file *seq, const struct hpcc_flow *flow)
+{
+	const struct sock *sk = flow->sk;
+	struct hpcc_tuple t;
+	u32 i;
+
+	lockdep_assert_held(&flow->lock);
+	hpcc_tuple_of_sock(sk, &t);
+	seq_printf(seq, "%pI6c.%u %pI6c.%u %s W %llu Wc %llu U_permille %llu T_ns %u R %lu hops %u",
+		   &t.laddr, ntohs(t.lport), &t.raddr, ntohs(t.rport),
+		   hpcc_is_telemetry(sk) ? "telemetry" : "classic",
+		   hpcc_peek(flow->algo.W_q16) >> 16,
+		   hpcc_peek(flow->algo.Wc_q16) >> 16,
+		   hpcc_peek(flow->algo.U_q24) * 1000 >> 24,
+		   READ_ONCE(flow->T_ns), READ_ONCE(sk->sk_pacing_rate),
+		   READ_ONCE(flow->hops));
+	for (i = 0; i < HPCC_HOPS_MAX; i++) {
+		const struct hpcc_identity *id = &flow->identity[i];
+
+		if (id->hop)
+			seq_printf(seq, " %u:%u.%u@%llu", id->hop, id->node,
+				   id->port, id->bps);
+	}
+	seq_putc(seq, '\n');
+}
+
+static void *hpcc_flows_at(struct seq_file *seq, loff_t *pos)
+{
+	unsigned long id = *pos;
+	struct hpcc_flow *flow = hpcc_flow_from(seq_file_net(seq), &id);
+
+	*pos = id;
+	return flow;
+}
+
+/* seq_file calls stop() each time that its buffer is full, and start() for the next read. */
+static void *hpcc_flows_start(struct seq_file *seq, loff_t *pos)
+	__acquires(RCU)
+{
+	rcu_read_lock();
+	return hpcc_flows_at(seq, pos);
+}
+
+static void *hpcc_flows_next(struct seq_file *seq, void *v, loff_t *pos)
+{
+	++*pos;
+	return hpcc_flows_at(seq, pos);
+}
+
+static void hpcc_flows_stop(struct seq_file *seq, void *v)
+	__releases(RCU)
+{
+	rcu_read_unlock();
+}
+
+static int hpcc_flows_show(struct seq_file *seq, void *v)
+{
+	struct hpcc_flow *flow = v;
+
+	spin_lock_bh(&flow->lock);
+	/* The socket cannot go away: release() waits for the lock. */
+	if (!flow->dead)
+		hpcc_flow_print(seq, flow);
+	spin_unlock_bh(&flow->lock);
+	return 0;
+}
+
+static const struct seq_operations hpcc_flows_ops = {
+	.start	= hpcc_flows_start,
+	.next	= hpcc_flows_next,
+	.stop	= hpcc_flows_stop,
+	.show	= hpcc_flows_show,
+};
+
+/**
+ * hpcc_proc_register() - show counters and flows
+ * @net: network namespace
+ *
+ * Return: 0 or -ENOMEM.
+ */
+int hpcc_proc_register(struct net *net)
+{
+	if (!proc_create_net_single("hpcc", 0444, net->proc_net,
+				    hpcc_counters_show, NULL))
+		return -ENOMEM;
+	if (!proc_create_net("hpcc_flows", 0440, net->proc_net, &hpcc_flows_ops,
+			     sizeof(struct seq_net_private))) {
+		remove_proc_entry("hpcc", net->proc_net);
+		return -ENOMEM;
+	}
+	return 0;
+}
+
+/**
+ * hpcc_proc_unregister() - take both files back
+ * @net: network namespace
+ */
+void hpcc_proc_unregister(struct net *net)
+{
+	remove_proc_entry("hpcc_flows", net->proc_net);
+	remove_proc_entry("hpcc", net->proc_net);
+}

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Parameters: net/hpcc/ of each network namespace.
+ *
+ * A connection reads them when it is established, and again when its T changes.
+ */
+#include <linux/hpcc.h>
+
+#include "net.h"
+
+#define HPCC_KNOB(field) .offset = offsetof(struct hpcc_sysctls, field)
+
+static const struct hpcc_knob hpcc_knobs[] = {
+	/* draft-miao section 5: 95 % */
+	{ "eta_permille", HPCC_KNOB(eta_permille), 950, 1, 1000 },
+	/* draft-miao section 5: 5; the authors' simulator runs with 0 */
+	{ "max_stage", HPCC_KNOB(max_stage), 5, 0, 255 },
+	/* The HPCC paper sizes W_AI for 100 flows. */
+	{ "n_flows", HPCC_KNOB(n_flows), 100, 1, 1000000 },
+	{ "w_ai", HPCC_KNOB(w_ai_bytes), 0, 1, 1 << 30, true },
+	/* 1 us to 1 s, the range the algorithm is tested over */
+	{ "base_rtt_ns", HPCC_KNOB(base_rtt_ns), 0, 1000, 1000000000, true },
+	/* up to 1 Tbit/s */
+	{ "host_mbps", HPCC_KNOB(host_mbps), 0, 1, 1000000, true },
+	/* Longer bursts queue in the sender's own NIC and count as RTT. */
+	{ "burst", HPCC_KNOB(burst_segs), 16, 1, 64 },
+	{ "burst_shift", HPCC_KNOB(burst_shift), 5, 1, 10 },
+	/* Three records fit beside timestamps. */
+	{ "slots", HPCC_KNOB(slots), 3, 1, 3 },
+	/* RFC 4727: the two experimental kinds */
+	{ "option_kind", HPCC_KNOB(option_kind), HPCC_OPT_KIND_DEFAULT,
+	  253, 254 },
+	{ "option_exid", HPCC_KNOB(option_exid), HPCC_OPT_EXID_DEFAULT,
+	  0, 0xffff },
+};
+
+/**
+ * hpcc_sysctl_register() - set the defaults and show the parameters
+ * @net: network namespace
+ *
+ * Return: 0 or a negative error.
+ */
+int hpcc_sysctl_register(struct net *net)
+{
+	struct hpcc_net *hn = hpcc_pernet(net);
+
+	return hpcc_knobs_register(&hn->knobs, net, "net/hpcc", hpcc_knobs,
+				   ARRAY_SIZE(hpcc_knobs), &hn->sysctls);
+}
+
+/**
+ * hpcc_sysctl_unregister() - take the parameters back
+ * @net: network namespace
+ */
+void hpcc_sysctl_unregister(struct net *net)
+{
+	hpcc_knobs_unregister(&hpcc_pernet(net)->knobs);
+}

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* Tracepoints: the algorithm's state after each ACK that carried telemetry. */
+#undef TRACE_SYSTEM
+#define TRACE_SYSTEM hpcc
+
+#if !defined(_HPCC_TRACE_H) || defined(TRACE_HEADER_MULTI_READ)
+#define _HPCC_TRACE_H
+
+#include <linux/tracepoint.h>
+
+#include "flow.h"
+
+TRACE_EVENT(hpcc_ack,
+
+	TP_PROTO(const struct sock *sk, const struct hpcc_flow *flow),
+
+	TP_ARGS(sk, flow),
+
+	TP_STRUCT__entry(
+		__field(u16, sport)
+		__field(u16, dport)
+		__field(u64, W_bytes)
+		__field(u64, Wc_bytes)
+		__field(u64, U_q24)
+		__field(u32, T_ns)
+		__field(u32, inc_stage)
+		__field(u32, cwnd)
+		__field(u64, pacing_rate)
+		__field(u8, hops)
+	),
+
+	TP_fast_assign(
+		__entry->sport = sk->sk_num;
+		__entry->dport = ntohs(sk->sk_dport);
+		__entry->W_bytes = flow->algo.W_q16 >> 16;
+		__entry->Wc_bytes = flow->algo.Wc_q16 >> 16;
+		__entry->U_q24 = flow->algo.U_q24;
+		__entry->T_ns = flow->T_ns;
+		__entry->inc_stage = flow->algo.inc_stage;
+		__entry->cwnd = tcp_snd_cwnd(tcp_sk(sk));
+		__entry->pacing_rate = READ_ONCE(sk->sk_pacing_rate);
+		__entry->hops = READ_ONCE(flow->hops);
+	),
+
+	TP_printk("sport=%u dport=%u W=%llu Wc=%llu U_permille=%llu T_ns=%u inc_stage=%u cwnd=%u pacing_rate=%llu hops=%u",
+		  __entry->sport, __entry->dport, __entry->W_bytes,
+		  __entry->Wc_bytes, __entry->U_q24 * 1000 >> 24,
+		  __entry->T_ns, __entry->inc_stage, __entry->cwnd,
+		  __entry->pacing_rate, __entry->hops)
+);
+
+#endif /* _HPCC_TRACE_H */
+
+#undef TRACE_INCLUDE_PATH
+#define TRACE_INCLUDE_PATH .
+#undef TRACE_INCLUDE_FILE
+#define TRACE_INCLUDE_FILE trace
+#include <trace/define_trace.h>

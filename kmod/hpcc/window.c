@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * From W to what TCP does:
+ *
+ *	snd_cwnd = W / MSS, rounded up	(at least 1)
+ *	sk_pacing_rate = R = W / T
+ *
+ * A window below one segment is thus cwnd = 1, paced at R. Besides: room for
+ * our options in each segment.
+ */
+#include <net/tcp.h>
+
+#include "cc.h"
+
+/* Length of the IPv4 options that setsockopt() set. */
+static u16 hpcc_ip_optlen(const struct sock *sk)
+{
+	const struct ip_options_rcu *opt =
+		rcu_dereference_protected(inet_sk(sk)->inet_opt,
+					  lockdep_sock_is_held(sk));
+
+	return opt ? opt->opt.optlen : 0;
+}
+
+/**
+ * hpcc_room() - how much room options need
+ * @flow: a flow
+ *
+ * Return: bytes, for what FORWARD asks or for one record each way. No
+ * multiple of 8, see hpcc_reserve_again().
+ */
+u16 hpcc_room(const struct hpcc_flow *flow)
+{
+	u16 bytes = max(hpcc_opt_len(flow->slots), 2 * hpcc_opt_len(1));
+
+	return bytes % 8 ? bytes : bytes + 4;
+}
+
+/**
+ * hpcc_reserve() - keep room for options in each segment
+ * @sk: socket
+ * @flow: its flow
+ * @bytes: how much; replaces what was kept before
+ *
+ * icsk_ext_hdr_len is taken off the MSS; a wrong pmtu_cookie makes
+ * tcp_current_mss() compute that anew.
+ *
+ * Context: socket lock, as all of this file.
+ */
+void hpcc_reserve(struct sock *sk, struct hpcc_flow *flow, u16 bytes)
+{
+	struct inet_connection_sock *icsk = inet_csk(sk);
+
+	icsk->icsk_ext_hdr_len += bytes - flow->reserved;
+	icsk->icsk_pmtu_cookie = 0;
+	flow->reserved = bytes;
+	flow->ext_hdr_len = icsk->icsk_ext_hdr_len;
+	flow->ip_optlen = hpcc_ip_optlen(sk);
+}
+
+/**
+ * hpcc_reserve_again() - keep the room where setsockopt() took it back
+ * @sk: socket
+ * @flow: its flow
+ *
+ * setsockopt() of IPv4 options adds to icsk_ext_hdr_len by how much longer they
+ * became; that of IPv6 extension headers overwrites it with their length,
+ * also where an AF_INET6 socket talks IPv4. Their lengths are multiples of 8
+ * and hpcc_room() is none, so that one is not taken for the other.
+ */
+void hpcc_reserve_again(struct sock *sk, struct hpcc_flow *flow)
+{
+	struct inet_connection_sock *icsk = inet_csk(sk);
+	u16 bytes = flow->reserved;
+
+	if (likely(icsk->icsk_ext_hdr_len == flow->ext_hdr_len))
+		return;
+	if (icsk->icsk_ext_hdr_len !=
+	    (u16)(flow->ext_hdr_len + hpcc_ip_optlen(sk) - flow->ip_optlen))
+		flow->reserved = 0;
+	hpcc_reserve(sk, flow, bytes);
+}
+
+/**
+ * hpcc_cwnd() - W in segments
+ * @sk: socket
+ * @flow: its flow
+ *
+ * Return: W / MSS, rounded up, at least 1, at most the socket's clamp.
+ */
+u32 hpcc_cwnd(struct sock *sk, struct hpcc_flow *flow)
+{
+	const struct tcp_sock *tp = tcp_sk(sk);
+	u32 mss = max_t(u32, tp->mss_cache, 1);
+	u32 W_bytes;
+
+	if (unlikely(mss != flow->mss)) {
+		flow->mss = mss;
+		flow->mss_recip = reciprocal_value(mss);
+	}
+	/* TCP cannot have more than 2^30 bytes in flight. */
+	W_bytes = min_t(u64, (flow->algo.W_q16 + 0xffff) >> 16, 1 << 30);
+	return clamp(reciprocal_divide(W_bytes + mss - 1, flow->mss_recip), 1U,
+		     tp->snd_cwnd_clamp);
+}
+
+/**
+ * hpcc_set_rate() - pace at R = W / T
+ * @sk: socket
+ * @flow: its flow
+ */
+void hpcc_set_rate(struct sock *sk, const struct hpcc_flow *flow)
+{
+	u64 R = hpcc_pacing_rate(&flow->algo, &flow->params, NSEC_PER_SEC);
+
+	WRITE_ONCE(sk->sk_pacing_rate,
+		   clamp_t(u64, R, 1, READ_ONCE(sk->sk_max_pacing_rate)));
+}
+
+/**
+ * hpcc_apply() - set what W asks for
+ * @sk: socket
+ * @flow: its flow
+ * @rs: what the ACK told
+ *
+ * During the first round of a recovery no more leaves than what left the
+ * network.
+ */
+void hpcc_apply(struct sock *sk, struct hpcc_flow *flow,
+		const struct rate_sample *rs)
+{
+	struct tcp_sock *tp = tcp_sk(sk);
+	u32 cwnd = hpcc_cwnd(sk, flow);
+
+	if (flow->conserving) {
+		if (rs->prior_mstamp &&
+		    (s32)(rs->prior_delivered - flow->conserve_delivered) >= 0)
+			flow->conserving = false;
+		else
+			cwnd = min(cwnd, max(tcp_packets_in_flight(tp) +
+					     rs->acked_sacked, 1U));
+	}
+	tcp_snd_cwnd_set(tp, cwnd);
+	hpcc_cap_bursts(sk, &flow->burst, cwnd);
+	hpcc_set_rate(sk, flow);
+}

@@ -1,0 +1,372 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Congestion control "ldcp": per-ACK window adjustment (PAWA, draft section
+ * 2.2) by what ECN-Echo tells of each packet.
+ *
+ *	snd_cwnd = cw, rounded down	(at least 1)
+ *	cw < 1: one packet each T / cw
+ *
+ * Two sets of callbacks share the state, as those of hpcc do. Where ECN was not
+ * negotiated, and where losses come without a mark between them (ECT bleached,
+ * CE cleared, a switch that only drops), the socket runs "ldcp-classic":
+ * Reno's response, which ss and getsockopt then show. With the next mark it
+ * returns, if ECN was negotiated.
+ */
+#include <linux/module.h>
+#include <net/inet_ecn.h>
+#include <net/tcp.h>
+#include <hpcc/compat.h>
+
+#include "conn.h"
+
+#define CREATE_TRACE_POINTS
+#include "events.h"
+
+/* Losses in a row, without a mark, that marks cannot be waited for after. */
+static const u8 ldcp_blind_losses_max = 2;
+
+/* Windows below two segments ask for prompt ACKs. */
+static const u64 ldcp_prompt_q24 = 2 * LDCP_ONE_Q24;
+
+static u32 ldcp_cwnd(const struct tcp_sock *tp, const struct ldcp_ca *ca)
+{
+	return clamp_t(u64, ca->cw_q24 >> LDCP_CW_BITS, 1, tp->snd_cwnd_clamp);
+}
+
+/* A receiver holds back the ACK of a single packet, up to 40 ms, unless the
+ * sender says with CWR that its window is small.
+ */
+static void ldcp_ask_prompt_ack(struct tcp_sock *tp, const struct ldcp_ca *ca)
+{
+	if (ca->cw_q24 < ldcp_prompt_q24 && hpcc_ecn_is_classic(tp))
+		tp->ecn_flags |= TCP_ECN_QUEUE_CWR;
+}
+
+/* While losses are repaired, one retransmission may leave whatever the window:
+ * what followed the loss may be lost as well, with nothing behind it that would
+ * tell. It counts as in flight, until the ACK of this one says otherwise.
+ */
+static u32 ldcp_repair_cwnd(const struct sock *sk, u32 cwnd)
+{
+	const struct tcp_sock *tp = tcp_sk(sk);
+
+	if (likely(!tp->lost_out) || tp->retrans_out)
+		return cwnd;
+	return max(cwnd, tcp_packets_in_flight(tp) + 1);
+}
+
+/* ---- A window below one segment -------------------------------------------- */
+
+/* Pace: a packet each T / cw, counted from when the last one left.
+ *
+ * T and not the smoothed RTT: that gets a sample each T / cw, or of packets sent
+ * again one that timestamps round to milliseconds, and would long tell of a
+ * queue that is gone. Half a tick more or less, at random: flows that were at
+ * gamma together would stay together, one burst each T / gamma.
+ */
+static void ldcp_tick(struct sock *sk, const struct ldcp_ca *ca)
+{
+	const struct ldcp_sysctls *sysctls =
+		&ldcp_pernet(sock_net(sk))->sysctls;
+	struct tcp_sock *tp = tcp_sk(sk);
+	u64 T_ns = hpcc_base_rtt_ns(sk, READ_ONCE(sysctls->base_rtt_ns));
+	u64 tick_ns = div64_u64(T_ns << LDCP_CW_BITS, ca->cw_q24);
+	u64 rate = div64_u64((u64)tp->mss_cache * NSEC_PER_SEC, tick_ns);
+	u64 sent_ns = tp->tcp_clock_cache -
+		      (tp->tcp_mstamp - tp->first_tx_mstamp) * NSEC_PER_USEC;
+
+	WRITE_ONCE(sk->sk_pacing_rate,
+		   clamp_t(u64, rate, 1, READ_ONCE(sk->sk_max_pacing_rate)));
+	tick_ns = tick_ns / 2 + mul_u64_u32_shr(tick_ns, get_random_u32(), 32);
+	hpcc_pace_at(tp, max(sent_ns + tick_ns, tp->tcp_clock_cache));
+}
+
+/* From one segment on the ACKs are the clock, from now on. */
+static void ldcp_stop_ticking(struct sock *sk)
+{
+	unsigned long max_rate = READ_ONCE(sk->sk_max_pacing_rate);
+	struct tcp_sock *tp = tcp_sk(sk);
+
+	if (sk->sk_pacing_rate == max_rate)
+		return;
+	WRITE_ONCE(sk->sk_pacing_rate, max_rate);
+	/* SO_MAX_PACING_RATE goes on. */
+	if (max_rate == ~0UL)
+		hpcc_pace_at(tp, tp->tcp_clock_cache);
+}
+
+static void ldcp_apply(struct sock *sk, struct ldcp_ca *ca)
+{
+	struct tcp_sock *tp = tcp_sk(sk);
+	u32 cwnd = ldcp_cwnd(tp, ca);
+
+	tcp_snd_cwnd_set(tp, ldcp_repair_cwnd(sk, cwnd));
+	/* In the start each packet has an ECN field of its own. */
+	hpcc_cap_bursts(sk, &ca->burst, ca->stage == LDCP_START ? 1 : cwnd);
+	ldcp_ask_prompt_ack(tp, ca);
+	if (ca->cw_q24 < LDCP_ONE_Q24)
+		ldcp_tick(sk, ca);
+	else
+		ldcp_stop_ticking(sk);
+}
+
+/* ---- From ldcp to classic and back ------------------------------------------- */
+
+static void ldcp_run_classic(struct sock *sk, enum ldcp_counter why)
+{
+	WRITE_ONCE(inet_csk(sk)->icsk_ca_ops, &ldcp_classic_ops);
+	ldcp_count(sk, why, 1);
+}
+
+static void ldcp_to_classic(struct sock *sk, struct ldcp_ca *ca)
+{
+	struct tcp_sock *tp = tcp_sk(sk);
+
+	ca->blind_losses = 0;
+	/* Half the window, for the loss that was one too many. */
+	tp->snd_ssthresh = max_t(u64, ca->cw_undo_q24 >> (LDCP_CW_BITS + 1), 2);
+	hpcc_hand_over(sk, &ca->burst);
+	ldcp_run_classic(sk, LDCP_C_FALLBACKS);
+}
+
+static void ldcp_to_marks(struct sock *sk, struct ldcp_ca *ca)
+{
+	struct tcp_sock *tp = tcp_sk(sk);
+
+	ca->cw_q24 = (u64)tcp_snd_cwnd(tp) << LDCP_CW_BITS;
+	ca->prior_delivered = tp->delivered;
+	ca->prior_delivered_ce = tp->delivered_ce;
+	hpcc_pacing_begin(sk, &ca->burst);
+	WRITE_ONCE(inet_csk(sk)->icsk_ca_ops, &ldcp_ops);
+	ldcp_count(sk, LDCP_C_RETURNS, 1);
+}
+
+/* ---- Callbacks of ldcp --------------------------------------------------------- */
+
+/* The window law, for what an ACK delivered. A window that is not used up does
+ * not grow.
+ */
+static void ldcp_adjust(struct sock *sk, struct ldcp_ca *ca, u32 clean,
+			u32 marked)
+{
+	bool was_one = ca->cw_q24 >= LDCP_ONE_Q24;
+
+	if (clean && tcp_is_cwnd_limited(sk))
+		ca->cw_q24 = ldcp_grant(&ca->params, ca->cw_q24, clean);
+	if (marked)
+		ca->cw_q24 = ldcp_revoke(&ca->params, ca->cw_q24, marked);
+	if (was_one && ca->cw_q24 < LDCP_ONE_Q24)
+		ldcp_count(sk, LDCP_C_BELOW_ONE, 1);
+}
+
+static void ldcp_cong_control(struct sock *sk, HPCC_CONG_CONTROL_ACK
+			      const struct rate_sample *rs)
+{
+	struct ldcp_ca *ca = inet_csk_ca(sk);
+	struct tcp_sock *tp = tcp_sk(sk);
+	u32 delivered = tp->delivered - ca->prior_delivered;
+	u32 marked = tp->delivered_ce - ca->prior_delivered_ce;
+
+	/* TCP may ask before init() was called. */
+	if (unlikely(ca->stage == LDCP_OFF))
+		return;
+	ca->prior_delivered = tp->delivered;
+	ca->prior_delivered_ce = tp->delivered_ce;
+	marked = min(marked, delivered);
+	if (marked) {
+		ca->blind_losses = 0;
+		ldcp_count(sk, LDCP_C_MARKED, marked);
+	}
+	if (unlikely(ca->blind_losses >= ldcp_blind_losses_max)) {
+		ldcp_to_classic(sk, ca);
+		return;
+	}
+	if (unlikely(ca->stage == LDCP_START))
+		ldcp_start_ack(sk, ca, marked);
+	if (ca->stage == LDCP_STABLE)
+		ldcp_adjust(sk, ca, delivered - marked, marked);
+	ldcp_apply(sk, ca);
+	trace_ldcp_ack(sk, ca, delivered, marked);
+}
+
+static void ldcp_cwnd_event(struct sock *sk, enum tcp_ca_event event)
+{
+	struct ldcp_ca *ca = inet_csk_ca(sk);
+
+	if ((event == CA_EVENT_ECN_IS_CE || event == CA_EVENT_ECN_NO_CE) &&
+	    hpcc_ecn_is_classic(tcp_sk(sk)))
+		ldcp_echo(sk, ca, event == CA_EVENT_ECN_IS_CE);
+}
+
+/* A loss. In the start the window becomes what got through in order; later it
+ * is halved, the classic response.
+ */
+static void ldcp_lost(struct sock *sk, struct ldcp_ca *ca)
+{
+	ca->cw_undo_q24 = ca->cw_q24;
+	if (ca->stage == LDCP_START) {
+		ldcp_start_end(sk, ca, ldcp_start_acked_q24(sk, ca),
+			       LDCP_C_START_LOST);
+		return;
+	}
+	ca->cw_q24 = max_t(u64, ca->cw_q24 / 2, ca->params.gamma_q24);
+	ca->blind_losses++;
+	ldcp_count(sk, LDCP_C_LOSSES, 1);
+}
+
+static void ldcp_set_state(struct sock *sk, u8 new_state)
+{
+	struct ldcp_ca *ca = inet_csk_ca(sk);
+
+	if (ca->stage == LDCP_OFF)
+		return;
+	if (new_state == TCP_CA_Recovery) {
+		ldcp_lost(sk, ca);
+	} else if (new_state == TCP_CA_Loss) {
+		if (inet_csk(sk)->icsk_ca_state < TCP_CA_Recovery)
+			ldcp_lost(sk, ca);
+		ca->cw_q24 = min_t(u64, ca->cw_q24, LDCP_ONE_Q24);
+		ldcp_count(sk, LDCP_C_TIMEOUTS, 1);
+	} else if (new_state == TCP_CA_CWR &&
+		   hpcc_probe_repaired(&ca->probe, tcp_sk(sk))) {
+		ldcp_lost(sk, ca);
+	}
+}
+
+static void ldcp_in_ack_event(struct sock *sk, u32 flags)
+{
+	struct ldcp_ca *ca = inet_csk_ca(sk);
+
+	hpcc_probe_ack(&ca->probe, tcp_sk(sk));
+}
+
+/* There is no slow start to come back to. TCP would take a window below the
+ * threshold for used up when half of it is, and it would grow.
+ */
+static u32 ldcp_ssthresh(struct sock *sk)
+{
+	return 2;
+}
+
+static u32 ldcp_undo_cwnd(struct sock *sk)
+{
+	struct ldcp_ca *ca = inet_csk_ca(sk);
+
+	if (ca->stage == LDCP_OFF)
+		return tcp_snd_cwnd(tcp_sk(sk));
+	ca->cw_q24 = max(ca->cw_q24, ca->cw_undo_q24);
+	ca->blind_losses = 0;
+	return ldcp_cwnd(tcp_sk(sk), ca);
+}
+
+static u32 ldcp_min_tso_segs(struct sock *sk)
+{
+	return 1;
+}
+
+static u32 ldcp_sndbuf_expand(struct sock *sk)
+{
+	/* As BBR: room for the window, and for its double while it grows. */
+	return 3;
+}
+
+static u32 ldcp_q24(unsigned int permille)
+{
+	return div_u64((u64)permille << LDCP_CW_BITS, 1000);
+}
+
+static void ldcp_init(struct sock *sk)
+{
+	const struct ldcp_sysctls *sysctls =
+		&ldcp_pernet(sock_net(sk))->sysctls;
+	struct ldcp_ca *ca = inet_csk_ca(sk);
+	struct tcp_sock *tp = tcp_sk(sk);
+
+	*ca = (struct ldcp_ca){
+		.prior_rcv_nxt = tp->rcv_nxt,
+		/* no ACK is held back for data that we have not seen */
+		.prior_segs_out = tp->segs_out - 1,
+	};
+	hpcc_burst_init(sk, &ca->burst, READ_ONCE(sysctls->burst_segs),
+			READ_ONCE(sysctls->burst_shift));
+	/* setsockopt() before the SYN-ACK is too soon to know. */
+	if (!hpcc_ecn_is_negotiated(tp) || sk->sk_state == TCP_SYN_SENT) {
+		INET_ECN_dontxmit(sk);
+		ldcp_run_classic(sk, LDCP_C_NO_ECN);
+		return;
+	}
+	ca->params = (struct ldcp_params){
+		.alpha_q24 = ldcp_q24(READ_ONCE(sysctls->alpha_permille)),
+		.beta_q24 = ldcp_q24(READ_ONCE(sysctls->beta_permille)),
+		.gamma_q24 = ldcp_q24(READ_ONCE(sysctls->gamma_permille)),
+	};
+	ca->prior_delivered = tp->delivered;
+	ca->prior_delivered_ce = tp->delivered_ce;
+	ca->cw_q24 = (u64)tcp_snd_cwnd(tp) << LDCP_CW_BITS;
+	ca->stage = LDCP_STABLE;
+	/* A connection that comes from another congestion control has had its
+	 * first RTT.
+	 */
+	if (READ_ONCE(sysctls->fast_start) && !tp->data_segs_out)
+		ldcp_start_init(sk, ca);
+	tp->snd_ssthresh = ldcp_ssthresh(sk);
+	tcp_snd_cwnd_set(tp, ldcp_cwnd(tp, ca));
+	ldcp_ask_prompt_ack(tp, ca);
+	hpcc_cap_bursts(sk, &ca->burst, ca->stage == LDCP_START ? 1 :
+					tcp_snd_cwnd(tp));
+	hpcc_pacing_begin(sk, &ca->burst);
+	WRITE_ONCE(sk->sk_pacing_rate, READ_ONCE(sk->sk_max_pacing_rate));
+	ldcp_count(sk, LDCP_C_FLOWS, 1);
+}
+
+static void ldcp_release(struct sock *sk)
+{
+	struct ldcp_ca *ca = inet_csk_ca(sk);
+
+	if (ca->stage == LDCP_START)
+		ldcp_start_allow_reordering(sk);
+	if (ca->stage != LDCP_OFF)
+		ldcp_stop_ticking(sk);
+	if (ca->burst.segs)
+		hpcc_hand_over(sk, &ca->burst);
+	ca->stage = LDCP_OFF;
+	/* For a socket that connects once more: its SYN has to ask for ECN. */
+	WRITE_ONCE(inet_csk(sk)->icsk_ca_ops, &ldcp_ops);
+}
+
+struct tcp_congestion_ops ldcp_ops __read_mostly = {
+	.init		= ldcp_init,
+	.release	= ldcp_release,
+	.cong_control	= ldcp_cong_control,
+	.in_ack_event	= ldcp_in_ack_event,
+	.cwnd_event	= ldcp_cwnd_event,
+	.set_state	= ldcp_set_state,
+	.ssthresh	= ldcp_ssthresh,
+	.undo_cwnd	= ldcp_undo_cwnd,
+	.min_tso_segs	= ldcp_min_tso_segs,
+	.sndbuf_expand	= ldcp_sndbuf_expand,
+	.flags		= TCP_CONG_NEEDS_ECN,
+	.owner		= THIS_MODULE,
+	.name		= "ldcp",
+};
+
+/* ---- Callbacks of ldcp-classic ----------------------------------------------------- */
+
+static void ldcp_classic_in_ack_event(struct sock *sk, u32 flags)
+{
+	struct ldcp_ca *ca = inet_csk_ca(sk);
+
+	if (ca->stage == LDCP_STABLE && flags & CA_ACK_ECE)
+		ldcp_to_marks(sk, ca);
+}
+
+/* Not registered: sockets get here by falling back only. */
+struct tcp_congestion_ops ldcp_classic_ops __read_mostly = {
+	.release	= ldcp_release,
+	.in_ack_event	= ldcp_classic_in_ack_event,
+	.ssthresh	= tcp_reno_ssthresh,
+	.cong_avoid	= tcp_reno_cong_avoid,
+	.undo_cwnd	= tcp_reno_undo_cwnd,
+	.owner		= THIS_MODULE,
+	.name		= "ldcp-classic",
+};

@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * What the parts of tcp_ldcp share.
+ *
+ * Everything of a connection is in struct ldcp_ca, that is in icsk_ca_priv, and
+ * under the socket lock, as the callbacks of TCP are. LOCAL_OUT does not look there:
+ * it may run without that lock, and goes by TCP's own fields.
+ */
+#ifndef _HPCC_LDCP_CONN_H
+#define _HPCC_LDCP_CONN_H
+
+#include <linux/netfilter.h>
+#include <linux/tcp.h>
+#include <net/tcp.h>
+
+#include <hpcc/ldcp.h>
+
+#include <net/net_namespace.h>
+
+#include "../common/counters.h"
+#include "../common/device.h"
+#include "../common/pace.h"
+#include "../common/peek.h"
+#include "../common/probe.h"
+#include "../common/sysctl.h"
+
+/* ---- Counters of a network namespace (/proc/net/ldcp) ---------------------- */
+
+/**
+ * enum ldcp_counter - what /proc/net/ldcp counts; names in main.c
+ * @LDCP_C_FLOWS: connections that began with LDCP
+ * @LDCP_C_NO_ECN: connections that did not negotiate ECN: classic
+ * @LDCP_C_LOW_PRIORITY: first-RTT packets that left as Not-ECT
+ * @LDCP_C_START_FULL: fast starts whose whole IW was acknowledged
+ * @LDCP_C_START_LOST: fast starts ended by a loss
+ * @LDCP_C_START_MARKED: fast starts ended by CE on an ECN-capable packet
+ * @LDCP_C_MARKED: segments acknowledged with ECN-Echo
+ * @LDCP_C_BELOW_ONE: times that a window fell below one segment
+ * @LDCP_C_LOSSES: recoveries in the stable stage
+ * @LDCP_C_TIMEOUTS: windows restarted after an RTO
+ * @LDCP_C_FALLBACKS: losses came where no mark did: to the classic response
+ * @LDCP_C_RETURNS: marks came again
+ * @__LDCP_C_MAX: number of counters
+ */
+enum ldcp_counter {
+	LDCP_C_FLOWS,
+	LDCP_C_NO_ECN,
+	LDCP_C_LOW_PRIORITY,
+	LDCP_C_START_FULL,
+	LDCP_C_START_LOST,
+	LDCP_C_START_MARKED,
+	LDCP_C_MARKED,
+	LDCP_C_BELOW_ONE,
+	LDCP_C_LOSSES,
+	LDCP_C_TIMEOUTS,
+	LDCP_C_FALLBACKS,
+	LDCP_C_RETURNS,
+	__LDCP_C_MAX,
+};
+
+/* ---- Network namespace (main.c) ----------------------------------------- */
+
+/**
+ * struct ldcp_sysctls - parameters under net/ldcp/, read locklessly
+ * @alpha_permille: increase, 1/1000 segment per round trip
+ * @beta_permille: decrease, 1/1000 segment per marked segment
+ * @gamma_permille: step and minimum of windows below one, 1/1000 segment
+ * @fast_start: whether a flow starts with IW, its packets as Not-ECT
+ * @iw_segs: IW in segments; 0 takes B_host * T
+ * @base_rtt_ns: T; 0 takes the minimum RTT
+ * @host_mbps: B of the host; 0 takes the egress device's speed
+ * @burst_segs: segments of one TSO burst
+ * @burst_shift: and cwnd >> burst_shift, if that is less
+ */
+struct ldcp_sysctls {
+	unsigned int alpha_permille;
+	unsigned int beta_permille;
+	unsigned int gamma_permille;
+	unsigned int fast_start;
+	unsigned int iw_segs;
+	unsigned int base_rtt_ns;
+	unsigned int host_mbps;
+	unsigned int burst_segs;
+	unsigned int burst_shift;
+};
+
+/**
+ * struct ldcp_net - state of one network namespace
+ * @sysctls: parameters
+ * @knobs: their registration
+ * @counters: counters, indexed by enum ldcp_counter
+ */
+struct ldcp_net {
+	struct ldcp_sysctls sysctls;
+	struct hpcc_knobs knobs;
+	struct hpcc_counters counters;
+};
+
+struct ldcp_net *ldcp_pernet(const struct net *net);
+
+/**
+ * ldcp_count() - count something
+ * @sk: socket that it happened to
+ * @what: what
+ * @n: how often
+ *
+ * Context: any.
+ */
+static inline void ldcp_count(const struct sock *sk, enum ldcp_counter what,
+			      u32 n)
+{
+	rcu_read_lock();
+	hpcc_counters_add(&ldcp_pernet(sock_net(sk))->counters, what, n);
+	rcu_read_unlock();
+}
+
+/* ---- Connections (cc.c) --------------------------------------------------- */
+
+/* TCP computes the send buffer for a window in an int: three times what each
+ * segment takes of memory, 2 KB and more.
+ */
+#define LDCP_IW_MAX_SEGS	131072U
+
+/**
+ * enum ldcp_stage - how far a flow has come
+ * @LDCP_OFF: not initialised; a zeroed structure
+ * @LDCP_START: zero-RTT bandwidth acquisition (draft section 2.3)
+ * @LDCP_STABLE: window law (section 2.2)
+ */
+enum ldcp_stage {
+	LDCP_OFF,
+	LDCP_START,
+	LDCP_STABLE,
+};
+
+/**
+ * struct ldcp_ca - a connection, in icsk_ca_priv
+ * @cw_q24: congestion window, segments
+ * @cw_undo_q24: cw before the last loss, for a loss that was none
+ * @params: alpha, beta, gamma
+ * @IW: initial window, bytes
+ * @start_seq: first byte of the flow
+ * @prior_delivered: tp->delivered as of the last ACK
+ * @prior_delivered_ce: tp->delivered_ce as of the last ACK
+ * @prior_rcv_nxt: tp->rcv_nxt as of the last data (receiver)
+ * @prior_segs_out: tp->segs_out as of then: what has left since told of them
+ * @burst: cap of a TSO burst
+ * @probe: tail loss probe
+ * @blind_losses: losses in a row without a mark between them
+ * @stage: enum ldcp_stage
+ * @ce: CE state of the last data (receiver)
+ */
+struct ldcp_ca {
+	u64 cw_q24;
+	u64 cw_undo_q24;
+	struct ldcp_params params;
+	u32 IW;
+	u32 start_seq;
+	u32 prior_delivered;
+	u32 prior_delivered_ce;
+	u32 prior_rcv_nxt;
+	u32 prior_segs_out;
+	struct hpcc_burst burst;
+	struct hpcc_probe probe;
+	u8 blind_losses;
+	u8 stage;
+	bool ce;
+};
+
+extern struct tcp_congestion_ops ldcp_ops;
+extern struct tcp_congestion_ops ldcp_classic_ops;
+
+/* ---- Fast start (start.c) -------------------------------------------------- */
+
+void ldcp_start_init(struct sock *sk, struct ldcp_ca *ca);
+void ldcp_start_allow_reordering(struct sock *sk);
+void ldcp_start_end(struct sock *sk, struct ldcp_ca *ca, u64 cw_q24,
+		    enum ldcp_counter why);
+void ldcp_start_ack(struct sock *sk, struct ldcp_ca *ca, u32 marked);
+u64 ldcp_start_acked_q24(const struct sock *sk, const struct ldcp_ca *ca);
+unsigned int ldcp_local_out(void *priv, struct sk_buff *skb,
+			    const struct nf_hook_state *state);
+
+/* ---- Echo of CE (echo.c) ------------------------------------------------------ */
+
+void ldcp_echo(struct sock *sk, struct ldcp_ca *ca, bool ce);
+
+#endif /* _HPCC_LDCP_CONN_H */

@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * tcp_ldcp: LDCP congestion control for TCP
+ * (draft-dai-tsvwg-pfc-free-congestion-control).
+ *
+ * The window law and the callbacks are in cc.c, the first RTT in
+ * start.c, the receiver's part in echo.c. This file registers all
+ * that, with its parameters (net/ldcp/) and counters (/proc/net/ldcp), and
+ * takes it back.
+ */
+#include <linux/module.h>
+#include <linux/netfilter_ipv4.h>
+#include <linux/netfilter_ipv6.h>
+#include <linux/proc_fs.h>
+#include <linux/seq_file_net.h>
+#include <net/netns/generic.h>
+
+#include "conn.h"
+
+static unsigned int ldcp_net_id __read_mostly;
+
+/**
+ * ldcp_pernet() - our state in a network namespace
+ * @net: the namespace
+ */
+struct ldcp_net *ldcp_pernet(const struct net *net)
+{
+	return net_generic(net, ldcp_net_id);
+}
+
+#define LDCP_KNOB(field) .offset = offsetof(struct ldcp_sysctls, field)
+
+/* A connection reads them when it is established. */
+static const struct hpcc_knob ldcp_knobs[] = {
+	/* The draft leaves alpha and beta open, 0 < alpha, beta <= 1, and calls
+	 * a gamma of 1/4, 1/8 or 1/16 typical (section 2.2). Both laws ask for
+	 * the same share of marks at cw = 1 where
+	 *
+	 *	alpha / beta = gamma / eta
+	 *
+	 * and only then do flows above and below it come together.
+	 */
+	{ "alpha_permille", LDCP_KNOB(alpha_permille), 250, 1, 1000 },
+	{ "beta_permille", LDCP_KNOB(beta_permille), 500, 1, 1000 },
+	{ "gamma_permille", LDCP_KNOB(gamma_permille), 250, 1, 1000 },
+	{ "fast_start", LDCP_KNOB(fast_start), 1, 0, 1 },
+	/* draft section 2.3: BDP */
+	{ "iw", LDCP_KNOB(iw_segs), 0, 2, LDCP_IW_MAX_SEGS, true },
+	/* 1 us to 1 s, as for hpcc */
+	{ "base_rtt_ns", LDCP_KNOB(base_rtt_ns), 0, 1000, 1000000000, true },
+	/* up to 1 Tbit/s */
+	{ "host_mbps", LDCP_KNOB(host_mbps), 0, 1, 1000000, true },
+	/* Longer bursts queue in the sender's own NIC and count as RTT. */
+	{ "burst", LDCP_KNOB(burst_segs), 4, 1, 64 },
+	{ "burst_shift", LDCP_KNOB(burst_shift), 5, 1, 10 },
+};
+
+static const char * const ldcp_counter_names[__LDCP_C_MAX] = {
+	[LDCP_C_FLOWS] = "flows",
+	[LDCP_C_NO_ECN] = "no_ecn",
+	[LDCP_C_LOW_PRIORITY] = "low_priority_sent",
+	[LDCP_C_START_FULL] = "start_full",
+	[LDCP_C_START_LOST] = "start_lost",
+	[LDCP_C_START_MARKED] = "start_marked",
+	[LDCP_C_MARKED] = "marked",
+	[LDCP_C_BELOW_ONE] = "below_one",
+	[LDCP_C_LOSSES] = "losses",
+	[LDCP_C_TIMEOUTS] = "timeouts",
+	[LDCP_C_FALLBACKS] = "fallbacks",
+	[LDCP_C_RETURNS] = "returns",
+};
+
+/* First: the segment is as TCP made it. */
+static const struct nf_hook_ops ldcp_hooks[] = {
+	{
+		.hook		= ldcp_local_out,
+		.pf		= NFPROTO_IPV4,
+		.hooknum	= NF_INET_LOCAL_OUT,
+		.priority	= NF_IP_PRI_FIRST,
+	},
+	{
+		.hook		= ldcp_local_out,
+		.pf		= NFPROTO_IPV6,
+		.hooknum	= NF_INET_LOCAL_OUT,
+		.priority	= NF_IP6_PRI_FIRST,
+	},
+};
+
+static int ldcp_counters_show(struct seq_file *seq, void *v)
+{
+	const struct ldcp_net *ln = ldcp_pernet(seq_file_single_net(seq));
+
+	hpcc_counters_print(seq, ldcp_counter_names, __LDCP_C_MAX,
+			    &ln->counters);
+	return 0;
+}
+
+static int __net_init ldcp_net_init(struct net *net)
+{
+	struct ldcp_net *ln = ldcp_pernet(net);
+	int err;
+
+	err = hpcc_counters_init(&ln->counters);
+	if (err)
+		return err;
+	err = hpcc_knobs_register(&ln->knobs, net, "net/ldcp", ldcp_knobs,
+				  ARRAY_SIZE(ldcp_knobs), &ln->sysctls);
+	if (err)
+		goto err_counters;
+	err = -ENOMEM;
+	if (!proc_create_net_single("ldcp", 0444, net->proc_net,
+				    ldcp_counters_show, NULL))
+		goto err_knobs;
+	err = nf_register_net_hooks(net, ldcp_hooks, ARRAY_SIZE(ldcp_hooks));
+	if (err)
+		goto err_proc;
+	return 0;
+
+err_proc:
+	remove_proc_entry("ldcp", net->proc_net);
+err_knobs:
+	hpcc_knobs_unregister(&ln->knobs);
+err_counters:
+	hpcc_counters_retire(&ln->counters);
+	hpcc_counters_free(&ln->counters);
+	return err;
+}
+
+/* The core waits for an RCU grace period between this and ldcp_net_exit(), so
+ * that no hook still runs then.
+ */
+static void __net_exit ldcp_net_pre_exit(struct net *net)
+{
+	nf_unregister_net_hooks(net, ldcp_hooks, ARRAY_SIZE(ldcp_hooks));
+}
+
+static void __net_exit ldcp_net_exit(struct net *net)
+{
+	struct ldcp_net *ln = ldcp_pernet(net);
+
+	remove_proc_entry("ldcp", net->proc_net);
+	hpcc_knobs_unregister(&ln->knobs);
+}
+
+static void __net_exit ldcp_net_exit_batch(struct list_head *nets)
+{
+	struct net *net;
+
+	list_for_each_entry(net, nets, exit_list)
+		hpcc_counters_retire(&ldcp_pernet(net)->counters);
+	synchronize_rcu();
+	list_for_each_entry(net, nets, exit_list)
+		hpcc_counters_free(&ldcp_pernet(net)->counters);
+}
+
+static struct pernet_operations ldcp_net_ops = {
+	.init		= ldcp_net_init,
+	.pre_exit	= ldcp_net_pre_exit,
+	.exit		= ldcp_net_exit,
+	.exit_batch	= ldcp_net_exit_batch,
+	.id		= &ldcp_net_id,
+	.size		= sizeof(struct ldcp_net),
+};
+
+static int __init ldcp_module_init(void)
+{
+	int err;
+
+	BUILD_BUG_ON(sizeof(struct ldcp_ca) > ICSK_CA_PRIV_SIZE);
+	BUILD_BUG_ON(__LDCP_C_MAX > HPCC_COUNTERS_MAX);
+
+	err = register_pernet_subsys(&ldcp_net_ops);
+	if (err)
+		return err;
+	err = tcp_register_congestion_control(&ldcp_ops);
+	if (err)
+		unregister_pernet_subsys(&ldcp_net_ops);
+	return err;
+}
+
+static void __exit ldcp_module_exit(void)
+{
+	tcp_unregister_congestion_control(&ldcp_ops);
+	unregister_pernet_subsys(&ldcp_net_ops);
+}
+
+module_init(ldcp_module_init);
+module_exit(ldcp_module_exit);
+
+MODULE_AUTHOR("The HPCC++ for Linux authors");
+MODULE_DESCRIPTION("LDCP: TCP congestion control by per-packet ECN");
+MODULE_LICENSE("GPL");
+MODULE_VERSION(HPCC_VERSION);

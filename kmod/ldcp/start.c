@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Zero-RTT bandwidth acquisition (draft sections 2.3 and 3).
+ *
+ * A flow starts with a window of IW. What leaves before the first ACK is sent
+ * as Not-ECT: a switch whose queue is beyond K drops it, so that flows in
+ * their stable stage do not suffer. The packet that completes IW and the last
+ * one of a message stay ECN-capable; they arrive, and tell what is missing.
+ *
+ * TCP sets ECT for a connection, not for a packet. So LOCAL_OUT takes it off
+ * again. The header checksum of IPv4 follows; that of TCP does not cover ECN.
+ */
+#include <linux/skbuff.h>
+#include <net/dsfield.h>
+#include <net/inet_ecn.h>
+#include <net/tcp.h>
+
+#include "conn.h"
+
+/* TCP cannot have more than 2^30 bytes in flight. */
+static const u32 ldcp_IW_max = 1 << 30;
+static const u32 ldcp_IW_min_segs = 2;
+
+/**
+ * ldcp_start_init() - set IW: as configured, or B_host * T
+ * @sk: socket that has sent nothing
+ * @ca: its state
+ */
+void ldcp_start_init(struct sock *sk, struct ldcp_ca *ca)
+{
+	const struct ldcp_sysctls *sysctls =
+		&ldcp_pernet(sock_net(sk))->sysctls;
+	u32 segs = READ_ONCE(sysctls->iw_segs);
+	struct tcp_sock *tp = tcp_sk(sk);
+	u32 mss = tp->mss_cache;
+	u64 B_host;
+	u64 bdp;
+
+	if (!segs) {
+		B_host = hpcc_host_rate(sk, READ_ONCE(sysctls->host_mbps));
+		bdp = mul_u64_u32_div(B_host,
+				      hpcc_base_rtt_ns(sk, READ_ONCE(sysctls->base_rtt_ns)),
+				      NSEC_PER_SEC);
+		segs = div_u64(min_t(u64, bdp, ldcp_IW_max), mss);
+	}
+	segs = min3(segs, ldcp_IW_max / mss, LDCP_IW_MAX_SEGS);
+	segs = max(segs, ldcp_IW_min_segs);
+	/* Whole segments, or the one that completes IW would wait for an ACK. */
+	ca->IW = segs * mss;
+	ca->start_seq = tp->snd_una;
+	ca->cw_q24 = (u64)segs << LDCP_CW_BITS;
+	ca->stage = LDCP_START;
+	/* One packet behind a gap tells of the loss. RACK would wait for three,
+	 * or for a timer of two ticks; a queue does not reorder.
+	 */
+	tp->reordering = 1;
+}
+
+/**
+ * ldcp_start_allow_reordering() - take back what ldcp_start_init() assumes
+ * @sk: socket
+ */
+void ldcp_start_allow_reordering(struct sock *sk)
+{
+	struct tcp_sock *tp = tcp_sk(sk);
+
+	if (tp->reordering == 1)
+		tp->reordering =
+			READ_ONCE(sock_net(sk)->ipv4.sysctl_tcp_reordering);
+}
+
+/**
+ * ldcp_start_end() - on to the stable stage
+ * @sk: socket
+ * @ca: its state, in LDCP_START
+ * @cw_q24: window to go on with, segments
+ * @why: what to count
+ */
+void ldcp_start_end(struct sock *sk, struct ldcp_ca *ca, u64 cw_q24,
+		    enum ldcp_counter why)
+{
+	ca->cw_q24 = max_t(u64, cw_q24, LDCP_ONE_Q24);
+	ca->stage = LDCP_STABLE;
+	ldcp_start_allow_reordering(sk);
+	ldcp_count(sk, why, 1);
+}
+
+/**
+ * ldcp_start_acked_q24() - what has been acknowledged in order so far
+ * @sk: socket
+ * @ca: its state, in LDCP_START
+ *
+ * Return: segments, Q24.
+ */
+u64 ldcp_start_acked_q24(const struct sock *sk, const struct ldcp_ca *ca)
+{
+	const struct tcp_sock *tp = tcp_sk(sk);
+
+	return div_u64((u64)(tp->snd_una - ca->start_seq) << LDCP_CW_BITS,
+		       tp->mss_cache);
+}
+
+/* What has been in flight at most, for cw not to be more: T may have been
+ * measured by a handshake that waited for a neighbour's address, and IW is then
+ * far beyond what the path takes.
+ */
+static u64 ldcp_start_used_q24(const struct sock *sk, const struct ldcp_ca *ca)
+{
+	u64 used = max(tcp_sk(sk)->max_packets_out, 1U);
+
+	return min(ca->cw_q24, used << LDCP_CW_BITS);
+}
+
+/**
+ * ldcp_start_ack() - has the start come to an end without loss?
+ * @sk: socket
+ * @ca: its state, in LDCP_START
+ * @marked: segments that this ACK reports as marked
+ *
+ * Only packets that left as ECT can be marked, which the stable stage's law has
+ * to answer: so a mark ends the start, too.
+ */
+void ldcp_start_ack(struct sock *sk, struct ldcp_ca *ca, u32 marked)
+{
+	/* All that was Not-ECT is acknowledged. And once the FIN is, TCP may
+	 * note for the next connection what this one learned of the path: it
+	 * does where it closes in Disorder.
+	 */
+	if (!tcp_sk(sk)->packets_out)
+		ldcp_start_allow_reordering(sk);
+	if (tcp_sk(sk)->snd_una - ca->start_seq >= ca->IW)
+		ldcp_start_end(sk, ca, ca->cw_q24, LDCP_C_START_FULL);
+	else if (marked)
+		ldcp_start_end(sk, ca, ldcp_start_used_q24(sk, ca),
+			       LDCP_C_START_MARKED);
+}
+
+/* Is this a data segment of the first RTT, and one to be dropped first? By TCP's own
+ * fields: ldcp_start_init() has set reordering to 1, nothing but a SYN is
+ * acknowledged, and cwnd is IW.
+ */
+static bool ldcp_is_first_rtt(const struct tcp_sock *tp,
+			      const struct sk_buff *skb)
+{
+	const struct tcphdr *th = tcp_hdr(skb);
+	u32 seq = ntohl(th->seq);
+	u32 len = skb->len - skb_transport_offset(skb) - __tcp_hdrlen(th);
+	u32 end = seq + len + th->fin;
+	u32 snd_una = hpcc_peek(tp->snd_una);
+	u32 mss = hpcc_peek(tp->mss_cache);
+	bool last;
+
+	if (!len || hpcc_peek(tp->reordering) != 1 ||
+	    hpcc_peek(tp->bytes_acked) > 1 || before(seq, hpcc_peek(tp->snd_nxt)))
+		return false;
+	/* sendmsg() lets segments go while it still copies: only with PSH is
+	 * the end of what is queued the end of what was given, or with FIN.
+	 */
+	last = (th->psh || th->fin) && end == hpcc_peek(tp->write_seq);
+	/* The peer's window may end before IW does: that of a SYN is 64 KB. */
+	last |= snd_una + hpcc_peek(tp->snd_wnd) - end < mss;
+	return ldcp_is_low_priority(end - snd_una,
+				    hpcc_peek(tp->snd_cwnd) * mss, last);
+}
+
+/* Take ECT off, if it is there. The header is TCP's own, nobody else holds it. */
+static bool ldcp_clear_ect(struct sk_buff *skb, u8 family)
+{
+	if (family == NFPROTO_IPV4) {
+		if (INET_ECN_is_not_ect(ip_hdr(skb)->tos))
+			return false;
+		ipv4_change_dsfield(ip_hdr(skb), (u8)~INET_ECN_MASK, 0);
+	} else {
+		if (INET_ECN_is_not_ect(ipv6_get_dsfield(ipv6_hdr(skb))))
+			return false;
+		ipv6_change_dsfield(ipv6_hdr(skb), (u8)~INET_ECN_MASK, 0);
+	}
+	return true;
+}
+
+/* The packet as TCP made it, and not what a tunnel or IPsec made of it. */
+static bool ldcp_is_tcp(const struct sk_buff *skb, u8 family)
+{
+	u8 protocol = family == NFPROTO_IPV4 ? ip_hdr(skb)->protocol :
+					       ipv6_hdr(skb)->nexthdr;
+
+	return protocol == IPPROTO_TCP;
+}
+
+/**
+ * ldcp_local_out() - netfilter hook of outgoing packets
+ * @priv: unused
+ * @skb: packet
+ * @state: where the hook is
+ *
+ * With IPv6 extension headers a packet stays ECN-capable, which is safe.
+ *
+ * Return: NF_ACCEPT, always.
+ */
+unsigned int ldcp_local_out(void *priv, struct sk_buff *skb,
+			    const struct nf_hook_state *state)
+{
+	struct sock *sk = skb->sk;
+
+	/* A look at which callbacks there are, not at what they keep: a qdisc on a VRF
+	 * device sends segments through here without the socket lock, and
+	 * setsockopt(TCP_CONGESTION) may replace icsk_ca_priv concurrently.
+	 */
+	if (!sk || !sk_fullsock(sk) || sk->sk_protocol != IPPROTO_TCP ||
+	    sk->sk_type != SOCK_STREAM ||
+	    READ_ONCE(inet_csk(sk)->icsk_ca_ops) != &ldcp_ops ||
+	    !ldcp_is_tcp(skb, state->pf) || !ldcp_is_first_rtt(tcp_sk(sk), skb))
+		return NF_ACCEPT;
+	if (ldcp_clear_ect(skb, state->pf))
+		ldcp_count(sk, LDCP_C_LOW_PRIORITY, 1);
+	return NF_ACCEPT;
+}

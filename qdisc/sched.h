@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* The qdisc "hpcc": what its parts share. */
+#ifndef _HPCC_QDISC_SCHED_H
+#define _HPCC_QDISC_SCHED_H
+
+#include <linux/atomic.h>
+#include <linux/if_arp.h>
+#include <linux/netdevice.h>
+#include <linux/rhashtable.h>
+#include <linux/skbuff.h>
+#include <linux/hpcc.h>
+#include <net/pkt_sched.h>
+#include <hpcc/clock.h>
+#include <hpcc/ldcp.h>
+
+/**
+ * struct hpcc_config - what the user asked for; names and units as TCA_HPCC_*
+ * @rate: bytes/s, 0: does not shape
+ * @bandwidth: bytes/s, 0: the device's
+ * @limit: bytes
+ * @node: switch_ID
+ * @port: port_ID
+ * @overhead: bytes
+ * @delay_ns: propagation behind the queue
+ * @kmin: bytes, 0: derived from B; so are @kmax and @knonect
+ * @kmax: bytes
+ * @knonect: bytes
+ * @pmax_ppm: P_max in millionths
+ * @marking: enum hpcc_marking
+ * @kind: TCP option kind
+ * @stamp: write telemetry
+ * @split: split GSO packets
+ */
+struct hpcc_config {
+	u64	rate;
+	u64	bandwidth;
+	u32	limit;
+	u32	node;
+	u32	port;
+	u32	overhead;
+	u32	delay_ns;
+	u32	kmin;
+	u32	kmax;
+	u32	knonect;
+	u32	pmax_ppm;
+	u8	marking;
+	u8	kind;
+	bool	stamp;
+	bool	split;
+};
+
+/**
+ * struct hpcc_marks - thresholds in force
+ * @curve: of ECN-capable packets
+ * @knonect: queue in bytes from which on Not-ECT packets are dropped
+ */
+struct hpcc_marks {
+	struct ldcp_curve	curve;
+	u32			knonect;
+};
+
+/* What becomes of a packet that arrives. */
+enum hpcc_verdict {
+	HPCC_ADMIT,
+	HPCC_MARK,
+	HPCC_MARK_FAILED,
+	HPCC_DROP_KNONECT,
+};
+
+/**
+ * struct hpcc_port_key - what tells ports apart
+ * @dev: the device
+ * @node: switch_ID
+ * @id: port_ID
+ */
+struct hpcc_port_key {
+	struct net_device	*dev;
+	u32			node;
+	u32			id;
+};
+
+/**
+ * struct hpcc_port - what the queues of a port share (port.c)
+ * @hash: in the table of all of them
+ * @key: its name
+ * @rcu: frees it
+ * @queues: how many belong to it
+ * @busy: time that the link has spent on packets of all queues, Q13 ns: wraps
+ *	after 2^51 ns, as no record can tell; rounded for each packet, off by 2^-14 ns,
+ *	1e-5 of the shortest one at 800 Gb/s
+ * @waiting_bytes: in all queues, overhead included
+ *
+ * The first four are under RTNL.
+ */
+struct hpcc_port {
+	struct rhash_head	hash;
+	struct hpcc_port_key	key;
+	struct rcu_head		rcu;
+	u32			queues;
+	atomic64_t		busy;
+	atomic64_t		waiting_bytes;
+};
+
+#define HPCC_PORT_BUSY_SHIFT	13
+
+/**
+ * struct hpcc_offset - what a port's records have added (stamp.c)
+ * @ts_ns: to ts
+ * @tx_ns: to tx
+ */
+struct hpcc_offset {
+	u64	ts_ns;
+	u64	tx_ns;
+};
+
+/**
+ * struct hpcc_sched - one port, or one of its queues
+ * @cfg: configuration
+ * @b: B in bytes/s: of @cfg.rate, @cfg.bandwidth and the device's speed the
+ *	first that is known
+ * @byte_time: ns per byte at B, Q32
+ * @marks: thresholds that @cfg and @b result in
+ * @offset: of records
+ * @waiting: packets that have not begun to leave
+ * @line: packets that have: the one being serialised, those on the emulated
+ *	delay, and those the device has yet to fetch
+ * @waiting_bytes: in @waiting, overhead included
+ * @line_bytes: in @line, overhead included
+ * @memory: bytes of memory that packets in @waiting and @line take
+ * @free: when the link is done with all it has begun
+ * @busy: time it has spent so far, which is what telemetry calls tx
+ * @shared: what it has in common with other queues, or NULL
+ * @stats: counters; qlen_bytes and bandwidth are filled in when dumped
+ * @watchdog: wakes the device when there is something to do
+ *
+ * Everything is under the qdisc's lock; @cfg, @b, @byte_time, @marks, @offset and
+ * @shared change under RTNL as well.
+ */
+struct hpcc_sched {
+	struct hpcc_config	cfg;
+	u64			b;
+	u64			byte_time;
+	struct hpcc_marks	marks;
+	struct hpcc_offset	offset;
+	struct sk_buff_head	waiting;
+	struct sk_buff_head	line;
+	u32			waiting_bytes;
+	u32			line_bytes;
+	u64			memory;
+	struct hpcc_clock	free;
+	struct hpcc_clock	busy;
+	struct hpcc_port	*shared;
+	struct tc_hpcc_xstats	stats;
+	struct qdisc_watchdog	watchdog;
+};
+
+/**
+ * struct hpcc_spot - where the option to stamp is, if that is known already
+ * @tcp: offset of the TCP header, below HPCC_WALK_MAX_BYTES
+ * @opt: offset of the option from there
+ * @len: length of the option; 0: it is yet to be looked for
+ * @end: length of the TCP header
+ */
+struct hpcc_spot {
+	u32	tcp : 10;
+	u32	opt : 6;
+	u32	len : 6;
+	u32	end : 6;
+};
+
+/**
+ * struct hpcc_skb_cb - what the qdisc notes on a packet
+ * @time_ns: while it waits for a virtual link, when it came; on the line, when
+ *	it is due
+ * @bytes: what it takes on the link, by the overhead that held when it came
+ * @memory: its truesize when it came
+ * @spot: of a segment that we cut, by the configuration that held when it came
+ *
+ * Packed, as a qdisc has 20 bytes.
+ */
+struct hpcc_skb_cb {
+	u64			time_ns;
+	u32			bytes;
+	u32			memory;
+	struct hpcc_spot	spot;
+} __packed __aligned(4);
+
+static inline struct hpcc_skb_cb *hpcc_skb_cb(const struct sk_buff *skb)
+{
+	qdisc_cb_private_validate(skb, sizeof(struct hpcc_skb_cb));
+	return (struct hpcc_skb_cb *)qdisc_skb_cb(skb)->data;
+}
+
+/* Does the device transmit Ethernet headers, so that skb->data is at one? */
+static inline bool hpcc_is_ethernet(const struct net_device *dev)
+{
+	return dev->type == ARPHRD_ETHER || dev->type == ARPHRD_LOOPBACK;
+}
+
+/* Packets come to wait, or do no more (negative). */
+static inline void hpcc_waiting_add(struct hpcc_sched *q, s64 bytes)
+{
+	q->waiting_bytes += bytes;
+	if (q->shared)
+		atomic64_add(bytes, &q->shared->waiting_bytes);
+}
+
+/* What the link has yet to send: this queue, and the others of its port. */
+static inline u32 hpcc_backlog(const struct hpcc_sched *q)
+{
+	if (!q->shared)
+		return q->waiting_bytes;
+	return min_t(u64, atomic64_read(&q->shared->waiting_bytes), U32_MAX);
+}
+
+/* port.c */
+int hpcc_ports_init(void);
+void hpcc_ports_exit(void);
+struct hpcc_port *hpcc_port_get(struct Qdisc *sch,
+				const struct hpcc_config *cfg);
+void hpcc_port_put(struct hpcc_port *port);
+struct hpcc_port *hpcc_port_move(struct hpcc_sched *q, struct hpcc_port *port);
+
+/* queue.c */
+void hpcc_queue_init(struct Qdisc *sch);
+void hpcc_queue_shape(struct hpcc_sched *q);
+void hpcc_queue_reset(struct Qdisc *sch);
+int hpcc_enqueue(struct sk_buff *skb, struct Qdisc *sch,
+		 struct sk_buff **to_free);
+struct sk_buff *hpcc_dequeue(struct Qdisc *sch);
+
+/* mark.c */
+u32 hpcc_kmax_derived(const struct hpcc_config *cfg, u64 b, u32 mtu);
+void hpcc_marks_init(struct hpcc_marks *marks, const struct hpcc_config *cfg,
+		     u64 b, u32 mtu);
+bool hpcc_mark(struct hpcc_sched *q, struct sk_buff *skb, bool fits);
+
+/* stamp.c */
+void hpcc_offset_init_key(void);
+struct hpcc_offset hpcc_offset_of(struct Qdisc *sch,
+				  const struct hpcc_config *cfg);
+struct hpcc_spot hpcc_stamp_spot(const struct hpcc_sched *q,
+				 struct sk_buff *skb);
+void hpcc_stamp(struct hpcc_sched *q, struct sk_buff *skb, u64 ts_ns,
+		u64 tx_ns);
+
+#endif /* _HPCC_QDISC_SCHED_H */
