@@ -22,8 +22,8 @@
 #include <hpcc/compat.h>
 
 #include "../common/device.h"
-#include "agree.h"
 #include "cc.h"
+#include "handshake.h"
 #include "mailbox.h"
 
 #define CREATE_TRACE_POINTS
@@ -444,20 +444,18 @@ static void hpcc_begin(struct sock *sk)
 {
 	struct net *net = sock_net(sk);
 	struct hpcc_ca *ca = inet_csk_ca(sk);
-	struct hpcc_tuple tuple;
 	struct hpcc_flow *flow;
 	u32 past;
 
 	ca->flow = NULL;
-	hpcc_tuple_of_sock(sk, &tuple);
-	if (!hpcc_agree_take(net, &tuple, hpcc_irs(tcp_sk(sk)), &past)) {
+	if (!hpcc_agreed(sk, &past)) {
 		hpcc_run_classic(sk, HPCC_C_NOT_AGREED);
 		return;
 	}
 	flow = hpcc_flow_create(sk);
 	if (!flow) {
 		/* setsockopt() may find memory later. */
-		hpcc_agree_done(net, &tuple, hpcc_irs(tcp_sk(sk)), past, false);
+		hpcc_agreed_before(sk, past);
 		hpcc_run_classic(sk, HPCC_C_NO_MEMORY);
 		return;
 	}
@@ -481,7 +479,6 @@ static void hpcc_release(struct sock *sk)
 	struct hpcc_ca *ca = inet_csk_ca(sk);
 	const struct tcp_sock *tp = tcp_sk(sk);
 	struct hpcc_flow *flow = ca->flow;
-	struct hpcc_tuple tuple;
 	u32 hold;
 
 	/* For a socket that connects once more: its SYN has to ask for ECN. */
@@ -496,8 +493,7 @@ static void hpcc_release(struct sock *sk)
 	if ((1 << sk->sk_state) & (TCPF_ESTABLISHED | TCPF_CLOSE_WAIT |
 				   TCPF_FIN_WAIT1 | TCPF_FIN_WAIT2)) {
 		hold = hpcc_fallback_hold(&flow->fallback, hpcc_lost(tp, flow));
-		hpcc_tuple_of_sock(sk, &tuple);
-		hpcc_agree_done(sock_net(sk), &tuple, hpcc_irs(tp), 1 + hold, false);
+		hpcc_agreed_before(sk, 1 + hold);
 	}
 	hpcc_flow_destroy(flow);
 }

@@ -8,8 +8,8 @@
 #include <net/tcp.h>
 #include <hpcc/compat.h>
 
-#include "agree.h"
 #include "cc.h"
+#include "handshake.h"
 
 static struct dst_entry *hpcc_route(struct net *net, u8 family,
 				    const struct hpcc_tuple *tuple, int oif,

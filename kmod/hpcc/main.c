@@ -3,7 +3,7 @@
  * tcp_hpcc: HPCC++ congestion control for TCP (draft-miao-iccrg-hpccplus).
  *
  * The way of a packet: option_tx.c puts an empty telemetry option into each
- * data segment of a connection that agreed (agree.c), switches fill it in,
+ * data segment of a connection that agreed (handshake.c), switches fill it in,
  * the peer's option_rx.c keeps the records until its option_tx.c can echo
  * them, our option_rx.c puts the echo into the flow's mailbox (flow.c), and
  * cc.c turns it into a window.
@@ -14,10 +14,9 @@
 #include <linux/netfilter_ipv4.h>
 #include <linux/netfilter_ipv6.h>
 
-#include "agree.h"
 #include "cc.h"
 #include "flow.h"
-#include "hooks.h"
+#include "handshake.h"
 #include "net.h"
 
 unsigned int hpcc_net_id __read_mostly;
@@ -139,7 +138,7 @@ static int __init hpcc_init(void)
 	BUILD_BUG_ON(sizeof(struct hpcc_ca) > ICSK_CA_PRIV_SIZE);
 	BUILD_BUG_ON(__HPCC_C_MAX > HPCC_COUNTERS_MAX);
 
-	hpcc_agree_init();
+	hpcc_handshake_init();
 	hpcc_cc_init();
 	err = hpcc_flow_init();
 	if (err)

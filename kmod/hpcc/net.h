@@ -105,7 +105,7 @@ struct hpcc_sysctls {
  * @counters: counters, indexed by enum hpcc_counter
  * @flows: connections that agreed, by number; written under the xarray's lock, read under
  *	RCU
- * @agreements: notes about handshakes, NULL before the first; RCU (agree.c)
+ * @agreements: notes about handshakes, NULL before the first; RCU (handshake.c)
  * @retired_agreements: what @agreements was, while the namespace goes
  */
 struct hpcc_net {

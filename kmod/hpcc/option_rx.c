@@ -38,35 +38,16 @@
 #include <net/tcp.h>
 #include <hpcc/compat.h>
 
-#include "agree.h"
 #include "cc.h"
-#include "hooks.h"
+#include "handshake.h"
 #include "mailbox.h"
-#include "net.h"
+#include "segment.h"
 
 /* The two experimental kinds of RFC 4727: the default one, and this. */
 #define HPCC_OPT_KIND_OTHER	254
 
 /* A TCP header behind more IPv6 headers than this many bytes is not looked at. */
 #define HPCC_EXTHDRS_MAX	512
-
-/**
- * struct hpcc_arrival - an incoming segment under inspection
- * @skb: the segment, data at its IP header
- * @state: where the hook is
- * @th: its TCP header
- * @opts: its options
- * @optlen: their length
- * @thoff: offset of its TCP header
- */
-struct hpcc_arrival {
-	struct sk_buff *skb;
-	const struct nf_hook_state *state;
-	struct tcphdr *th;
-	u8 *opts;
-	u32 optlen;
-	u32 thoff;
-};
 
 /* The TCP header behind IPv6 extension headers that say nothing about where the packet
  * goes or whether it may be believed.
@@ -130,7 +111,13 @@ static bool hpcc_arrival_parse(struct hpcc_arrival *in)
 	return true;
 }
 
-static bool hpcc_arrival_intact(const struct hpcc_arrival *in)
+/**
+ * hpcc_arrival_intact() - whether a segment's checksum is right
+ * @in: the segment
+ *
+ * Return: true also where it was never computed.
+ */
+bool hpcc_arrival_intact(const struct hpcc_arrival *in)
 {
 	u8 ip_summed = in->skb->ip_summed;
 	bool intact;
@@ -150,30 +137,17 @@ static bool hpcc_arrival_intact(const struct hpcc_arrival *in)
 	return intact;
 }
 
-static void hpcc_arrival_tuple(const struct hpcc_arrival *in,
-			       struct hpcc_tuple *tuple)
-{
-	memset(tuple, 0, sizeof(*tuple));
-	if (in->state->pf == NFPROTO_IPV4) {
-		const struct iphdr *iph = ip_hdr(in->skb);
-
-		ipv6_addr_set_v4mapped(iph->daddr, &tuple->laddr);
-		ipv6_addr_set_v4mapped(iph->saddr, &tuple->raddr);
-	} else {
-		tuple->laddr = ipv6_hdr(in->skb)->daddr;
-		tuple->raddr = ipv6_hdr(in->skb)->saddr;
-	}
-	tuple->lport = in->th->dest;
-	tuple->rport = in->th->source;
-}
-
-/* The socket that TCP will find for a segment, if it is a full one that does not
- * listen. It is looked up as TCP does, by the device that the packet came in by,
- * so that nothing reaches a socket of another VRF.
+/**
+ * hpcc_arrival_sock() - the socket that TCP will find for a segment
+ * @in: the segment
+ * @put: set to whether the socket holds a reference
  *
- * Return: the socket, or NULL. *@put says whether it holds a reference.
+ * It is looked up as TCP does, by the device that the packet came in by, so that nothing
+ * reaches a socket of another VRF.
+ *
+ * Return: the socket, if it is a full one that does not listen, or NULL.
  */
-static struct sock *hpcc_arrival_sock(const struct hpcc_arrival *in, bool *put)
+struct sock *hpcc_arrival_sock(const struct hpcc_arrival *in, bool *put)
 {
 	struct sock *sk = in->skb->sk;
 
@@ -190,67 +164,6 @@ static struct sock *hpcc_arrival_sock(const struct hpcc_arrival *in, bool *put)
 		*put = true;
 	}
 	return sk_fullsock(sk) ? sk : NULL;
-}
-
-/* ---- SYN and SYN-ACK ---------------------------------------------------------- */
-
-/* Whether a SYN-ACK answers the SYN of one of our sockets, as TCP will ask. A SYN with
- * data (TCP Fast Open) does not carry the option.
- */
-static bool hpcc_synack_ok(const struct hpcc_arrival *in)
-{
-	struct sock *sk;
-	bool ok = false;
-	bool put;
-
-	sk = hpcc_arrival_sock(in, &put);
-	if (!sk)
-		return false;
-	if (sk->sk_protocol == IPPROTO_TCP && hpcc_is_ours(sk) &&
-	    READ_ONCE(sk->sk_state) == TCP_SYN_SENT)
-		ok = ntohl(in->th->ack_seq) == hpcc_peek(tcp_sk(sk)->snd_una) + 1;
-	if (put)
-		sock_put(sk);
-	return ok;
-}
-
-/* Seldom, and with a tuple that takes up stack: not a part of its caller.
- *
- * A SYN may be anybody's. What it notes is about a connection that begins with its
- * sequence number, and about no other. One that is sent again without the option
- * takes the offer back.
- */
-static noinline void hpcc_syn_in(const struct hpcc_arrival *in)
-{
-	struct net *net = in->state->net;
-	const struct hpcc_sysctls *sysctls = &hpcc_pernet(net)->sysctls;
-	struct hpcc_tuple tuple;
-	u32 irs = ntohl(in->th->seq);
-	int caps;
-
-	caps = hpcc_syn_opt_find(in->opts, in->optlen,
-				 READ_ONCE(sysctls->option_kind),
-				 READ_ONCE(sysctls->option_exid));
-	if (caps != -ENOENT &&
-	    (caps < 0 || !(caps & HPCC_CAP_TELEMETRY) ||
-	     !hpcc_arrival_intact(in))) {
-		hpcc_count(net, HPCC_C_SYN_INVALID);
-		return;
-	}
-	hpcc_arrival_tuple(in, &tuple);
-	if (!in->th->ack && caps >= 0) {
-		if (hpcc_agree_ready(net) ||
-		    hpcc_syn_welcome(in->skb, in->state, in->th, &tuple))
-			hpcc_agree_offer(net, &tuple, irs);
-	} else if (!in->th->ack && hpcc_arrival_intact(in)) {
-		hpcc_agree_take(net, &tuple, irs, NULL);
-	} else if (caps >= 0 && hpcc_synack_ok(in) &&
-		   hpcc_agree_take(net, &tuple, ntohl(in->th->ack_seq) - 1,
-				   NULL)) {
-		hpcc_agree_done(net, &tuple, irs, 0, true);
-	} else if (in->th->ack && caps >= 0) {
-		hpcc_count(net, HPCC_C_WINDOW_IGNORED);
-	}
 }
 
 /* ---- Segments of a connection that agreed ---------------------------------------- */

@@ -32,11 +32,10 @@
 #include <net/tcp.h>
 #include <hpcc/compat.h>
 
-#include "agree.h"
 #include "cc.h"
-#include "hooks.h"
+#include "handshake.h"
 #include "mailbox.h"
-#include "net.h"
+#include "segment.h"
 
 /* A TCP header is at most 60 bytes long. */
 #define HPCC_TCP_HEADER_MAX	60
@@ -49,31 +48,9 @@
 #define HPCC_IDENTIFY_SPACING	4
 #define HPCC_IDENTIFY_AGAIN	251
 
-/* A SYN that was lost this often may have been lost for its option. */
-#define HPCC_SYN_TRIES		2
-
 #define HPCC_TCPOPT_MD5		19
 #define HPCC_TCPOPT_AO		29
 #define HPCC_TCPOPT_MPTCP	30
-
-/**
- * struct hpcc_segment - an outgoing segment under inspection
- * @skb: the segment, data at its IP header
- * @state: where the hook is
- * @thoff: offset of its TCP header
- * @thlen: length of its TCP header
- */
-struct hpcc_segment {
-	struct sk_buff *skb;
-	const struct nf_hook_state *state;
-	u32 thoff;
-	u32 thlen;
-};
-
-static struct tcphdr *hpcc_segment_th(const struct hpcc_segment *seg)
-{
-	return (struct tcphdr *)(seg->skb->data + seg->thoff);
-}
 
 /* Whether @skb is a TCP segment as TCP makes them: with its headers in the linear
  * part, and a checksum that is still to be computed.
@@ -111,15 +88,14 @@ static bool hpcc_segment_parse(struct hpcc_segment *seg)
 	       seg->thoff + seg->thlen <= skb_headlen(skb);
 }
 
-/* What the options already there mean for ours. */
-enum hpcc_presence {
-	HPCC_ABSENT,		/* ours may be added */
-	HPCC_PRESENT,		/* one of our kind is there */
-	HPCC_INCOMPATIBLE,	/* one that signs or owns the space is there */
-};
-
-static enum hpcc_presence hpcc_segment_presence(const struct hpcc_segment *seg,
-						u8 kind)
+/**
+ * hpcc_segment_presence() - what the options already there mean for ours
+ * @seg: the segment
+ * @kind: TCP option kind; HPCC_TCPOPT_EOL: any may be there
+ *
+ * Return: enum hpcc_presence.
+ */
+enum hpcc_presence hpcc_segment_presence(const struct hpcc_segment *seg, u8 kind)
 {
 	const u8 *opts = seg->skb->data + seg->thoff + sizeof(struct tcphdr);
 	u32 len = seg->thlen - sizeof(struct tcphdr);
@@ -142,12 +118,18 @@ static enum hpcc_presence hpcc_segment_presence(const struct hpcc_segment *seg,
 	return HPCC_ABSENT;
 }
 
-/* Room for options: in the TCP header, in the length fields, and in the MTU. On its
- * first way through LOCAL_OUT a segment of a VRF has the VRF device for a route; the
- * socket knows the real one.
+/**
+ * hpcc_segment_room() - how many option bytes fit
+ * @seg: the segment
+ * @sk: its socket or request
+ *
+ * In the TCP header, in the length fields, and in the MTU. On its first way through
+ * LOCAL_OUT a segment of a VRF has the VRF device for a route; the socket knows the real
+ * one.
+ *
+ * Return: bytes, a multiple of 4.
  */
-static u32 hpcc_segment_room(const struct hpcc_segment *seg,
-			     const struct sock *sk)
+u32 hpcc_segment_room(const struct hpcc_segment *seg, const struct sock *sk)
 {
 	const struct sk_buff *skb = seg->skb;
 	const struct dst_entry *dst = skb_dst(skb);
@@ -172,12 +154,16 @@ static u32 hpcc_segment_room(const struct hpcc_segment *seg,
 	return min(room, limit - wire) & ~3U;
 }
 
-/* Count a segment that has no room for our option, on its first pass. On the second pass
- * of a VRF the output device and the route's device are the same slave of the VRF. They
- * are the same for link-local destinations as well, whose segments pass once.
+/**
+ * hpcc_segment_no_room() - count a segment that has no room for our option
+ * @seg: the segment
+ * @what: counter
+ *
+ * Only on its first pass. On the second pass of a VRF the output device and the route's
+ * device are the same slave of the VRF. They are the same for link-local destinations as
+ * well, whose segments pass once.
  */
-static void hpcc_segment_no_room(const struct hpcc_segment *seg,
-				 enum hpcc_counter what)
+void hpcc_segment_no_room(const struct hpcc_segment *seg, enum hpcc_counter what)
 {
 	const struct net_device *out = seg->state->out;
 	const struct sk_buff *skb = seg->skb;
@@ -227,12 +213,16 @@ void hpcc_set_ip_length(struct sk_buff *skb, u8 family)
 	}
 }
 
-/* Make room for @n option bytes behind those that are there.
+/**
+ * hpcc_segment_open() - make room for option bytes behind those that are there
+ * @seg: the segment
+ * @n: how many bytes, a multiple of 4, at most hpcc_segment_room()
  *
- * Return: where to write them, or NULL where there is no memory. The caller
- * writes them and then calls hpcc_segment_close().
+ * The caller writes them and then calls hpcc_segment_close().
+ *
+ * Return: where to write them, or NULL where there is no memory.
  */
-static u8 *hpcc_segment_open(struct hpcc_segment *seg, u32 n)
+u8 *hpcc_segment_open(struct hpcc_segment *seg, u32 n)
 {
 	struct sk_buff *skb = seg->skb;
 	u32 head = seg->thoff + seg->thlen;
@@ -248,108 +238,16 @@ static u8 *hpcc_segment_open(struct hpcc_segment *seg, u32 n)
 	return skb->data + head;
 }
 
-static void hpcc_segment_close(struct hpcc_segment *seg, u32 n)
+/**
+ * hpcc_segment_close() - have the TCP header cover the new options
+ * @seg: the segment
+ * @n: as for hpcc_segment_open()
+ */
+void hpcc_segment_close(struct hpcc_segment *seg, u32 n)
 {
 	hpcc_segment_th(seg)->doff += n / 4;
 	hpcc_segment_checksum(seg, n);
 	seg->thlen += n;
-}
-
-/* ---- SYN and SYN-ACK -------------------------------------------------------- */
-
-#define HPCC_SYN_OPT_PADDED	ALIGN(HPCC_SYN_OPT_LEN, 4)
-
-/* Whether our option of a SYN or SYN-ACK is there already. */
-static bool hpcc_syn_written(const struct hpcc_segment *seg,
-			     const struct hpcc_sysctls *sysctls)
-{
-	return hpcc_syn_opt_find(seg->skb->data + seg->thoff +
-				 sizeof(struct tcphdr),
-				 seg->thlen - sizeof(struct tcphdr),
-				 READ_ONCE(sysctls->option_kind),
-				 READ_ONCE(sysctls->option_exid)) >= 0;
-}
-
-/* Other experiments may have options of our kind in a SYN. */
-static bool hpcc_syn_write(struct hpcc_segment *seg, struct net *net,
-			   const struct sock *sk)
-{
-	const struct hpcc_sysctls *sysctls = &hpcc_pernet(net)->sysctls;
-	u8 *p;
-
-	if (hpcc_segment_presence(seg, HPCC_TCPOPT_EOL) == HPCC_INCOMPATIBLE ||
-	    hpcc_segment_room(seg, sk) < HPCC_SYN_OPT_PADDED) {
-		hpcc_segment_no_room(seg, HPCC_C_SYN_NO_ROOM);
-		return false;
-	}
-	p = hpcc_segment_open(seg, HPCC_SYN_OPT_PADDED);
-	if (!p) {
-		hpcc_count(net, HPCC_C_NO_MEMORY);
-		return false;
-	}
-	hpcc_syn_opt_encode(p, READ_ONCE(sysctls->option_kind),
-			    READ_ONCE(sysctls->option_exid),
-			    HPCC_CAP_TELEMETRY);
-	memset(p + HPCC_SYN_OPT_LEN, HPCC_TCPOPT_NOP,
-	       HPCC_SYN_OPT_PADDED - HPCC_SYN_OPT_LEN);
-	hpcc_segment_close(seg, HPCC_SYN_OPT_PADDED);
-	hpcc_count(net, HPCC_C_SYN_SENT);
-	return true;
-}
-
-/* Our SYN. With data in it (TCP Fast Open) it stays as it is. */
-static void hpcc_syn_out(struct hpcc_segment *seg, struct sock *sk)
-{
-	struct net *net = sock_net(sk);
-	struct hpcc_tuple tuple;
-	u32 isn = ntohl(hpcc_segment_th(seg)->seq);
-
-	if (hpcc_syn_written(seg, &hpcc_pernet(net)->sysctls))
-		return;
-	hpcc_tuple_of_sock(sk, &tuple);
-	if (hpcc_peek(inet_csk(sk)->icsk_retransmits) < HPCC_SYN_TRIES &&
-	    seg->skb->len == seg->thoff + seg->thlen &&
-	    hpcc_syn_write(seg, net, sk))
-		hpcc_agree_done(net, &tuple, isn, 0, true);
-	else
-		hpcc_agree_take(net, &tuple, isn, NULL);
-}
-
-/* The congestion control that the route of a SYN-ACK names. On the first pass of a VRF that
- * has a qdisc the route is that of the VRF device, so look the real one up. The hook
- * cannot wait for the second pass: the qdisc may orphan the segment (netem does).
- */
-static u32 hpcc_synack_route_cc(const struct hpcc_segment *seg,
-				const struct request_sock *req,
-				const struct hpcc_tuple *tuple)
-{
-	const struct inet_request_sock *ireq = inet_rsk(req);
-	const struct dst_entry *dst = skb_dst(seg->skb);
-
-	if (likely(!netif_is_l3_master(dst->dev)))
-		return dst_metric(dst, RTAX_CC_ALGO);
-	return hpcc_route_cc(seg->state->net, seg->state->pf, tuple,
-			     ireq->ir_iif, ireq->ir_mark,
-			     READ_ONCE(req->rsk_listener));
-}
-
-/* Our answer to a SYN that carried the option. */
-static void hpcc_synack_out(struct hpcc_segment *seg, struct sock *sk)
-{
-	u32 irs = ntohl(hpcc_segment_th(seg)->ack_seq) - 1;
-	const struct request_sock *req = inet_reqsk(sk);
-	struct net *net = sock_net(sk);
-	struct hpcc_tuple tuple;
-
-	if (!skb_dst(seg->skb) ||
-	    hpcc_syn_written(seg, &hpcc_pernet(net)->sysctls))
-		return;
-	hpcc_tuple_of_sock(sk, &tuple);
-	if (hpcc_agree_offered(net, &tuple, irs) &&
-	    hpcc_child_runs_hpcc(READ_ONCE(req->rsk_listener),
-				 hpcc_synack_route_cc(seg, req, &tuple)) &&
-	    hpcc_syn_write(seg, net, sk))
-		hpcc_agree_done(net, &tuple, irs, 0, false);
 }
 
 /* ---- Segments of a connection that agreed -------------------------------------- */

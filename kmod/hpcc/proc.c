@@ -10,9 +10,9 @@
 #include <linux/seq_file.h>
 #include <linux/seq_file_net.h>
 
-#include "agree.h"
 #include "cc.h"
 #include "flow.h"
+#include "handshake.h"
 #include "net.h"
 
 static const char * const hpcc_counter_names[__HPCC_C_MAX] = {

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* Segments in the netfilter hooks: outgoing (option_tx.c) and incoming (option_rx.c) ones. */
+#ifndef _HPCC_HPCC_SEGMENT_H
+#define _HPCC_HPCC_SEGMENT_H
+
+#include <linux/netfilter.h>
+#include <linux/skbuff.h>
+#include <linux/tcp.h>
+
+#include "net.h"
+
+/**
+ * struct hpcc_segment - an outgoing segment under inspection
+ * @skb: the segment, data at its IP header
+ * @state: where the hook is
+ * @thoff: offset of its TCP header
+ * @thlen: length of its TCP header
+ */
+struct hpcc_segment {
+	struct sk_buff *skb;
+	const struct nf_hook_state *state;
+	u32 thoff;
+	u32 thlen;
+};
+
+/**
+ * hpcc_segment_th() - its TCP header
+ * @seg: the segment
+ *
+ * Return: the header.
+ */
+static inline struct tcphdr *hpcc_segment_th(const struct hpcc_segment *seg)
+{
+	return (struct tcphdr *)(seg->skb->data + seg->thoff);
+}
+
+/**
+ * enum hpcc_presence - whether a segment's options allow ours
+ * @HPCC_ABSENT: ours may be added
+ * @HPCC_PRESENT: one of our kind is there
+ * @HPCC_INCOMPATIBLE: one that signs or owns the space is there
+ */
+enum hpcc_presence {
+	HPCC_ABSENT,
+	HPCC_PRESENT,
+	HPCC_INCOMPATIBLE,
+};
+
+enum hpcc_presence hpcc_segment_presence(const struct hpcc_segment *seg, u8 kind);
+u32 hpcc_segment_room(const struct hpcc_segment *seg, const struct sock *sk);
+void hpcc_segment_no_room(const struct hpcc_segment *seg, enum hpcc_counter what);
+u8 *hpcc_segment_open(struct hpcc_segment *seg, u32 n);
+void hpcc_segment_close(struct hpcc_segment *seg, u32 n);
+void hpcc_set_ip_length(struct sk_buff *skb, u8 family);
+
+/**
+ * struct hpcc_arrival - an incoming segment under inspection
+ * @skb: the segment, data at its IP header
+ * @state: where the hook is
+ * @th: its TCP header
+ * @opts: its options
+ * @optlen: their length
+ * @thoff: offset of its TCP header
+ */
+struct hpcc_arrival {
+	struct sk_buff *skb;
+	const struct nf_hook_state *state;
+	struct tcphdr *th;
+	u8 *opts;
+	u32 optlen;
+	u32 thoff;
+};
+
+bool hpcc_arrival_intact(const struct hpcc_arrival *in);
+struct sock *hpcc_arrival_sock(const struct hpcc_arrival *in, bool *put);
+
+unsigned int hpcc_local_out(void *priv, struct sk_buff *skb,
+			    const struct nf_hook_state *state);
+unsigned int hpcc_local_in(void *priv, struct sk_buff *skb,
+			   const struct nf_hook_state *state);
+
+#endif /* _HPCC_HPCC_SEGMENT_H */
