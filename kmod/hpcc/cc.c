@@ -6,12 +6,10 @@
  * mailbox, unwraps their counters, runs NewAck of <hpcc/algo.h>, and has
  * window.c tell TCP about the W and R that come out.
  *
- * Two sets of callbacks share the state. "hpcc" is the algorithm. Where the
- * peer did not agree, where memory was short, while no telemetry arrives,
- * or where packets are lost that no link with telemetry explains, the socket
- * runs "hpcc-classic": Reno's response, as tcp_dctcp falls back, which ss and
- * getsockopt then show. It returns with a record that arrives after some round
- * trips: <hpcc/fallback.h> has the rules.
+ * Two sets of callbacks share the state. "hpcc" is the algorithm. Where the peer did not
+ * agree, or where memory was short, the socket runs "hpcc-classic": Reno's response, as
+ * tcp_dctcp falls back, which ss and getsockopt then show. classic.c has the other reasons,
+ * and the way back.
  *
  * Loss: recovery conserves packets for one round, then W rules again, since
  * telemetry and not loss tells the load. After an RTO W restarts from one
@@ -29,10 +27,6 @@
 #define CREATE_TRACE_POINTS
 #include "trace.h"
 
-/* Telemetry has stopped after this many ACKs of new data, and RTTs, without. */
-static const u32 hpcc_silent_acks = 8;
-static const u32 hpcc_silent_rtts = 4;
-
 /* IDENTIFY for each option's worth of hops: twice, as one may be lost. Then, for
  * each hop that did not answer, some more; a switch may not know the answer.
  */
@@ -48,13 +42,6 @@ static const u32 hpcc_W_min_shift = 10;
  * that is read in up to four turns, measures nothing, and W would never come back.
  */
 static const u32 hpcc_W_min_mss_shift = 4;
-
-static struct hpcc_flow *hpcc_flow_of(const struct sock *sk)
-{
-	const struct hpcc_ca *ca = inet_csk_ca(sk);
-
-	return ca->flow;
-}
 
 /* ---- Parameters of a connection -------------------------------------- */
 
@@ -101,10 +88,12 @@ static void hpcc_set_T(struct sock *sk, struct hpcc_flow *flow)
 /* T changed, and W_init with it: W has to stay within, or R = W/T would exceed
  * the host's rate until telemetry comes.
  */
-static void hpcc_change_T(struct sock *sk, struct hpcc_flow *flow)
+static void hpcc_follow_T(struct sock *sk, struct hpcc_flow *flow)
 {
 	struct hpcc_algo *algo = &flow->algo;
 
+	if (likely(tcp_min_rtt(tcp_sk(sk)) == flow->min_rtt_us))
+		return;
 	hpcc_set_T(sk, flow);
 	algo->W_q16 = hpcc_clamp_wind(&flow->params, algo->W_q16);
 	algo->Wc_q16 = hpcc_clamp_wind(&flow->params, algo->Wc_q16);
@@ -141,194 +130,92 @@ static void hpcc_count_ack(const struct sock *sk, u32 bits)
 		hpcc_count(net, HPCC_C_PATH_CHANGES);
 }
 
-/* Count the packets that the peer got twice, as its DSACKs say: they were only late. The
- * peer cannot have got more packets twice than TCP has sent twice so far; a larger number is
- * forgotten, so that it hides no later loss. Called for each ACK, before hpcc_probe_ack().
- */
-static void hpcc_note_late(const struct tcp_sock *tp, struct hpcc_flow *flow)
-{
-	u32 dsacks = tp->dsack_dups - flow->probe.dsacks;
-
-	/* More came twice than were sent twice: the path duplicates packets. */
-	if (dsacks && tp->dsack_dups > tp->total_retrans)
-		flow->duplicates = true;
-	if (dsacks && !flow->duplicates)
-		flow->late = min(flow->late + dsacks, tp->total_retrans);
-}
-
-/* Packets lost: sent again or about to be, less those that were only late. */
-static u32 hpcc_lost(const struct tcp_sock *tp, const struct hpcc_flow *flow)
-{
-	u32 marked = tp->lost_out - min(tp->retrans_out, tp->lost_out);
-
-	return tp->total_retrans + marked - flow->late;
-}
-
-/* Count losses from now on. */
-static void hpcc_watch_loss(const struct tcp_sock *tp, struct hpcc_flow *flow)
-{
-	hpcc_fallback_start(&flow->fallback, &flow->algo,
-			    tp->tcp_mstamp * NSEC_PER_USEC, tp->delivered,
-			    hpcc_lost(tp, flow));
-}
-
-/* ---- From hpcc to classic and back ----------------------------------- */
-
-static void hpcc_run_classic(struct sock *sk, enum hpcc_counter why)
-{
-	WRITE_ONCE(inet_csk(sk)->icsk_ca_ops, &hpcc_classic_ops);
-	hpcc_count(sock_net(sk), why);
-}
-
-static void hpcc_take_over(struct sock *sk, struct hpcc_flow *flow)
-{
-	hpcc_pacing_begin(sk, &flow->burst);
-	tcp_snd_cwnd_set(tcp_sk(sk), hpcc_cwnd(sk, flow));
-	hpcc_cap_bursts(sk, &flow->burst, tcp_snd_cwnd(tcp_sk(sk)));
-	hpcc_set_rate(sk, flow);
-}
-
-static void hpcc_to_classic(struct sock *sk, struct hpcc_flow *flow,
-			    enum hpcc_counter why, u32 least, u32 ssthresh)
-{
-	struct tcp_sock *tp = tcp_sk(sk);
-
-	tp->snd_ssthresh = max(ssthresh, 2U);
-	/* In recovery as well: W would let TCP send again at once all that was lost. */
-	tcp_snd_cwnd_set(tp, min(tcp_snd_cwnd(tp), tp->snd_ssthresh));
-	hpcc_algo_forget(&flow->algo);
-	hpcc_fallback_leave(&flow->fallback, least, hpcc_lost(tp, flow));
-	flow->classic_seq = tp->snd_nxt;
-	hpcc_hand_over(sk, &flow->burst);
-	hpcc_run_classic(sk, why);
-}
-
-static void hpcc_to_telemetry(struct sock *sk, struct hpcc_flow *flow)
-{
-	struct tcp_sock *tp = tcp_sk(sk);
-
-	flow->silent_acks = 0;
-	flow->doubt = false;
-	flow->conserving = false;
-	hpcc_algo_forget(&flow->algo);
-	hpcc_watch_loss(tp, flow);
-	hpcc_algo_restart(&flow->algo, &flow->params,
-			  (u64)tcp_snd_cwnd(tp) * tp->mss_cache << 16);
-	hpcc_algo_slow(&flow->algo);
-	flow->classic_cwnd = tcp_snd_cwnd(tp);
-	/* Where nothing is in flight TCP does not call hpcc_cong_control(). */
-	hpcc_take_over(sk, flow);
-	WRITE_ONCE(inet_csk(sk)->icsk_ca_ops, &hpcc_ops);
-	hpcc_count(sock_net(sk), HPCC_C_RETURNS);
-}
-
-/* Whether an ACK tells of losses that no link with telemetry explains. */
-static bool hpcc_unseen_loss(const struct tcp_sock *tp, struct hpcc_flow *flow,
-			     const struct rate_sample *rs)
-{
-	return rs->prior_mstamp &&
-	       hpcc_fallback_ack(&flow->fallback, &flow->algo,
-				 tp->tcp_mstamp * NSEC_PER_USEC,
-				 rs->prior_delivered, tp->delivered,
-				 hpcc_lost(tp, flow), tp->snd_una);
-}
-
-/* Whether data have been acknowledged for a while without telemetry of use. */
-static bool hpcc_silent(const struct tcp_sock *tp, struct hpcc_flow *flow,
-			const struct rate_sample *rs)
-{
-	if (!rs->acked_sacked)
-		return false;
-	if (!flow->silent_acks++)
-		flow->silent_since_us = tp->tcp_mstamp;
-	return flow->silent_acks > hpcc_silent_acks &&
-	       tp->tcp_mstamp - flow->silent_since_us >
-	       hpcc_silent_rtts * (u64)(tp->srtt_us >> 3);
-}
-
 /* ---- Callbacks of hpcc ----------------------------------------------- */
+
+/* Take the records in that wait, and have W follow them. */
+static void hpcc_update_model(struct sock *sk, struct hpcc_flow *flow,
+			      const struct rate_sample *rs, struct hpcc_ack *ack)
+{
+	const struct tcp_sock *tp = tcp_sk(sk);
+	u32 rtt_us = hpcc_rtt_us(tp, rs->rtt_us);
+
+	ack->before_q16 = flow->algo.W_q16;
+	ack->bits = HPCC_ACK_NO_SAMPLE;
+	ack->told = hpcc_mail_waits(flow);
+	ack->n = hpcc_take_mail(sk, flow, rtt_us);
+	if (!ack->n)
+		return;
+	ack->bits = hpcc_new_ack(&flow->algo, &flow->params, flow->sample,
+				 ack->n, tp->snd_una, tp->snd_nxt);
+	hpcc_note_seen(flow, tp->tcp_mstamp, rtt_us, ack->n);
+	if (likely(!(ack->bits & ~(u32)HPCC_ACK_UPDATE)))
+		return;
+	hpcc_count_ack(sk, ack->bits);
+	if (ack->bits & (HPCC_ACK_FIRST | HPCC_ACK_PATH))
+		hpcc_identify(flow);
+}
+
+/**
+ * hpcc_listen() - take records in that W does not follow
+ * @sk: socket that runs classic
+ * @flow: its flow
+ *
+ * Return: whether a link was measured.
+ */
+bool hpcc_listen(struct sock *sk, struct hpcc_flow *flow)
+{
+	const struct tcp_sock *tp = tcp_sk(sk);
+	u32 rtt_us = hpcc_rtt_us(tp, -1);
+	u32 n = hpcc_take_mail(sk, flow, rtt_us);
+	u32 bits;
+
+	if (!n)
+		return false;
+	bits = hpcc_measure_inflight(&flow->algo, &flow->params,
+				     flow->sample, n);
+	hpcc_note_seen(flow, tp->tcp_mstamp, rtt_us, n);
+	hpcc_count_ack(sk, bits);
+	return !(bits & HPCC_ACK_NO_SAMPLE);
+}
+
+/* ---- Callbacks --------------------------------------------------------- */
 
 static void hpcc_cong_control(struct sock *sk, HPCC_CONG_CONTROL_ACK
 			      const struct rate_sample *rs)
 {
 	struct hpcc_flow *flow = hpcc_flow_of(sk);
 	struct tcp_sock *tp = tcp_sk(sk);
-	bool told;
-	u64 before_q16;
-	u32 bits = HPCC_ACK_NO_SAMPLE;
-	u32 rtt_us;
-	u32 n;
+	struct hpcc_ack ack;
 
 	/* TCP may ask before init() was called. */
 	if (unlikely(!flow))
 		return;
 	hpcc_reserve_again(sk, flow);
 	hpcc_deny_credit(tp, &flow->burst, rs);
-	if (unlikely(tcp_min_rtt(tp) != flow->min_rtt_us))
-		hpcc_change_T(sk, flow);
-
-	before_q16 = flow->algo.W_q16;
-	told = READ_ONCE(flow->mail_fresh);
-	rtt_us = hpcc_rtt_us(tp, rs->rtt_us);
-	n = hpcc_take_mail(sk, flow, rtt_us);
-	if (n) {
-		bits = hpcc_new_ack(&flow->algo, &flow->params,
-				    flow->sample, n, tp->snd_una, tp->snd_nxt);
-		hpcc_note_seen(flow, tp->tcp_mstamp, rtt_us, n);
-		if (unlikely(bits & ~(u32)HPCC_ACK_UPDATE)) {
-			hpcc_count_ack(sk, bits);
-			if (bits & (HPCC_ACK_FIRST | HPCC_ACK_PATH))
-				hpcc_identify(flow);
-		}
-	}
-	/* Where all records are ignored, or each is of another link than the one
-	 * before, W would stay as it is for as long as that goes on. The first record of
-	 * a link measures nothing, but it is not silence: the next one can be measured
-	 * against it.
-	 */
-	if (likely(!(bits & HPCC_ACK_NO_SAMPLE)) || flow->skipped) {
-		flow->doubt = false;
-		flow->silent_acks = 0;
-	} else if (!(bits & HPCC_ACK_NEW)) {
-		flow->doubt |= n > 0;
-		if (unlikely(hpcc_silent(tp, flow, rs))) {
-			flow->doubt |= told;
-			/* Nothing told that the path takes less. */
-			hpcc_to_classic(sk, flow, HPCC_C_FALLBACKS,
-					HPCC_HOLD_SILENCE, tcp_snd_cwnd(tp));
-			return;
-		}
-	}
-	if (unlikely(hpcc_unseen_loss(tp, flow, rs))) {
-		/* Half of what got through, as Reno answers a loss; after a return that
-		 * failed no more than classic had before, so that a try takes nothing from others.
-		 */
-		u32 window = max(hpcc_fallback_got(&flow->fallback,
-						   tp->delivered) / 2, 2U);
-
-		if (hpcc_algo_is_slow(&flow->algo, &flow->params))
-			window = min(window, flow->classic_cwnd);
-		hpcc_to_classic(sk, flow, HPCC_C_UNSEEN_LOSS,
-				hpcc_fallback_cost(&flow->fallback,
-						   hpcc_lost(tp, flow), window),
-				window);
+	hpcc_follow_T(sk, flow);
+	hpcc_update_model(sk, flow, rs, &ack);
+	if (hpcc_silent(sk, flow, rs, &ack) || hpcc_unseen_loss(sk, flow, rs))
 		return;
-	}
 	hpcc_algo_acked(&flow->algo, &flow->params,
 			flow->conserving ? 0 : rs->acked_sacked, tp->mss_cache,
-			before_q16);
+			ack.before_q16);
 	hpcc_apply(sk, flow, rs);
-	if (n) {
-		if (tcp_snd_cwnd(tp) < HPCC_PROMPT_CWND)
-			hpcc_pace_again(tp, before_q16, flow->algo.W_q16);
-		trace_hpcc_ack(sk, flow);
-	}
+	if (!ack.n)
+		return;
+	if (tcp_snd_cwnd(tp) < HPCC_PROMPT_CWND)
+		hpcc_pace_again(tp, ack.before_q16, flow->algo.W_q16);
+	trace_hpcc_ack(sk, flow);
 }
 
-/* Every segment that carries our option takes TCP's slow path, which calls
- * this before it decides whether to delay the ACK.
+/**
+ * hpcc_in_ack_event() - before TCP takes an ACK in
+ * @sk: socket that runs hpcc or classic
+ * @flags: CA_ACK_*
+ *
+ * Every segment that carries our option takes TCP's slow path, which calls this before it
+ * decides whether to delay the ACK.
  */
-static void hpcc_in_ack_event(struct sock *sk, u32 flags)
+void hpcc_in_ack_event(struct sock *sk, u32 flags)
 {
 	struct hpcc_flow *flow = hpcc_flow_of(sk);
 
@@ -395,7 +282,7 @@ static u32 hpcc_undo_cwnd(struct sock *sk)
 	if (!flow)
 		return tcp_snd_cwnd(tcp_sk(sk));
 	flow->conserving = false;
-	hpcc_fallback_undo(&flow->fallback, hpcc_lost(tcp_sk(sk), flow));
+	hpcc_loss_undone(tcp_sk(sk), flow);
 	if (inet_csk(sk)->icsk_ca_state == TCP_CA_Loss &&
 	    flow->algo.W_q16 < flow->undo_W_q16) {
 		hpcc_algo_restart(&flow->algo, &flow->params, flow->undo_W_q16);
@@ -418,23 +305,33 @@ static u32 hpcc_sndbuf_expand(struct sock *sk)
 	return 3;
 }
 
-/* setsockopt() chose hpcc again: begin with the current window. A connection that has fallen
- * back before (@hold is not 0) runs classic for @hold round trips first.
+/* Begin by telemetry; or, where setsockopt() brings a connection back that has fallen back
+ * before (@past > 1), with classic.
  */
-static void hpcc_begin_again(struct sock *sk, struct hpcc_flow *flow, u32 hold)
+static void hpcc_begin_flow(struct sock *sk, struct hpcc_flow *flow, u32 past)
 {
 	const struct tcp_sock *tp = tcp_sk(sk);
 
-	hpcc_algo_restart(&flow->algo, &flow->params,
-			  (u64)tcp_snd_cwnd(tp) * tp->mss_cache << 16);
-	hpcc_algo_slow(&flow->algo);
-	if (!hold) {
-		hpcc_take_over(sk, flow);
-		return;
+	hpcc_set_T(sk, flow);
+	hpcc_algo_init(&flow->algo, &flow->params);
+	flow->classic_cwnd = ~0U;
+	flow->probe.dsacks = tp->dsack_dups;
+	hpcc_reserve(sk, flow, hpcc_room(flow));
+	if (past) {
+		hpcc_algo_restart(&flow->algo, &flow->params,
+				  (u64)tcp_snd_cwnd(tp) * tp->mss_cache << 16);
+		hpcc_algo_slow(&flow->algo);
 	}
-	flow->fallback.hold = hold;
-	flow->classic_seq = tp->snd_nxt;
+	if (past > 1)
+		hpcc_begin_classic(sk, flow, past - 1);
+	else
+		hpcc_enter_telemetry(sk, flow);
+}
+
+static void hpcc_begin_without(struct sock *sk, enum hpcc_counter why)
+{
 	WRITE_ONCE(inet_csk(sk)->icsk_ca_ops, &hpcc_classic_ops);
+	hpcc_count(sock_net(sk), why);
 }
 
 /* Start with W = W_init where both ends agreed (draft section 5: flows start
@@ -442,59 +339,50 @@ static void hpcc_begin_again(struct sock *sk, struct hpcc_flow *flow, u32 hold)
  */
 static void hpcc_begin(struct sock *sk)
 {
-	struct net *net = sock_net(sk);
 	struct hpcc_ca *ca = inet_csk_ca(sk);
 	struct hpcc_flow *flow;
 	u32 past;
 
 	ca->flow = NULL;
 	if (!hpcc_agreed(sk, &past)) {
-		hpcc_run_classic(sk, HPCC_C_NOT_AGREED);
+		hpcc_begin_without(sk, HPCC_C_NOT_AGREED);
 		return;
 	}
 	flow = hpcc_flow_create(sk);
 	if (!flow) {
 		/* setsockopt() may find memory later. */
 		hpcc_agreed_before(sk, past);
-		hpcc_run_classic(sk, HPCC_C_NO_MEMORY);
+		hpcc_begin_without(sk, HPCC_C_NO_MEMORY);
 		return;
 	}
-	hpcc_set_T(sk, flow);
-	hpcc_algo_init(&flow->algo, &flow->params);
-	flow->classic_cwnd = ~0U;
-	flow->probe.dsacks = tcp_sk(sk)->dsack_dups;
-	hpcc_watch_loss(tcp_sk(sk), flow);
-	hpcc_reserve(sk, flow, hpcc_room(flow));
-	if (past)
-		hpcc_begin_again(sk, flow, past - 1);
-	else
-		hpcc_take_over(sk, flow);
+	hpcc_begin_flow(sk, flow, past);
 	ca->flow = flow;
-	hpcc_count(net, HPCC_C_AGREED);
+	hpcc_count(sock_net(sk), HPCC_C_AGREED);
 }
 
-/* Leave a note for setsockopt(): the connection agreed, and how long classic is to run. */
-static void hpcc_release(struct sock *sk)
+/**
+ * hpcc_release() - a socket leaves hpcc, or ends
+ * @sk: socket that runs hpcc or classic
+ *
+ * Leaves a note for setsockopt(): the connection agreed, and how long classic is to run.
+ */
+void hpcc_release(struct sock *sk)
 {
 	struct hpcc_ca *ca = inet_csk_ca(sk);
-	const struct tcp_sock *tp = tcp_sk(sk);
 	struct hpcc_flow *flow = ca->flow;
-	u32 hold;
 
 	/* For a socket that connects once more: its SYN has to ask for ECN. */
 	WRITE_ONCE(inet_csk(sk)->icsk_ca_ops, &hpcc_ops);
 	if (!flow)
 		return;
 	ca->flow = NULL;
-	/* setsockopt() may have taken the room back since the last ACK. */
+	/* setsockopt() may have taken the reserve back since the last ACK. */
 	hpcc_reserve_again(sk, flow);
 	hpcc_reserve(sk, flow, 0);
 	hpcc_hand_over(sk, &flow->burst);
 	if ((1 << sk->sk_state) & (TCPF_ESTABLISHED | TCPF_CLOSE_WAIT |
-				   TCPF_FIN_WAIT1 | TCPF_FIN_WAIT2)) {
-		hold = hpcc_fallback_hold(&flow->fallback, hpcc_lost(tp, flow));
-		hpcc_agreed_before(sk, 1 + hold);
-	}
+				   TCPF_FIN_WAIT1 | TCPF_FIN_WAIT2))
+		hpcc_agreed_before(sk, 1 + hpcc_classic_hold(tcp_sk(sk), flow));
 	hpcc_flow_destroy(flow);
 }
 
@@ -507,7 +395,7 @@ static void hpcc_init(struct sock *sk)
 	hpcc_begin(sk);
 	if (sk->sk_state != TCP_SYN_SENT && hpcc_ecn_is_negotiated(tcp_sk(sk)))
 		return;
-	WRITE_ONCE(inet_csk(sk)->icsk_ca_ops, hpcc_is_telemetry(sk) ?
+	WRITE_ONCE(inet_csk(sk)->icsk_ca_ops, inet_csk(sk)->icsk_ca_ops == &hpcc_ops ?
 		   &hpcc_no_ecn_ops : &hpcc_classic_no_ecn_ops);
 }
 
@@ -524,59 +412,6 @@ struct tcp_congestion_ops hpcc_ops __read_mostly = {
 	.flags		= TCP_CONG_NEEDS_ECN,
 	.owner		= THIS_MODULE,
 	.name		= "hpcc",
-};
-
-/* ---- Callbacks of hpcc-classic --------------------------------------- */
-
-/* Take records in that W does not follow. Return: whether a link was measured. */
-static bool hpcc_listen(struct sock *sk, struct hpcc_flow *flow)
-{
-	const struct tcp_sock *tp = tcp_sk(sk);
-	u32 rtt_us = hpcc_rtt_us(tp, -1);
-	u32 n = hpcc_take_mail(sk, flow, rtt_us);
-	u32 bits;
-
-	if (!n)
-		return false;
-	bits = hpcc_measure_inflight(&flow->algo, &flow->params,
-				     flow->sample, n);
-	hpcc_note_seen(flow, tp->tcp_mstamp, rtt_us, n);
-	hpcc_count_ack(sk, bits);
-	return !(bits & HPCC_ACK_NO_SAMPLE);
-}
-
-/* After records that were all ignored a link has to be measured again. */
-static void hpcc_classic_in_ack_event(struct sock *sk, u32 flags)
-{
-	struct hpcc_flow *flow = hpcc_flow_of(sk);
-	const struct tcp_sock *tp = tcp_sk(sk);
-
-	hpcc_in_ack_event(sk, flags);
-	if (!flow)
-		return;
-	hpcc_reserve_again(sk, flow);
-	if (after(tp->snd_una, flow->classic_seq)) {
-		flow->classic_seq = tp->snd_nxt;
-		hpcc_fallback_round(&flow->fallback);
-	}
-	hpcc_fallback_late(&flow->fallback, hpcc_lost(tp, flow));
-	if (READ_ONCE(flow->mail_fresh) && hpcc_fallback_over(&flow->fallback) &&
-	    (!flow->doubt || hpcc_listen(sk, flow)))
-		hpcc_to_telemetry(sk, flow);
-}
-
-/* Not registered: sockets get here by falling back only. Retransmissions are ECN-capable, as
- * hpcc's are: a receiver acknowledges a packet that is not ECN-capable at once.
- */
-struct tcp_congestion_ops hpcc_classic_ops __read_mostly = {
-	.release	= hpcc_release,
-	.in_ack_event	= hpcc_classic_in_ack_event,
-	.ssthresh	= tcp_reno_ssthresh,
-	.cong_avoid	= tcp_reno_cong_avoid,
-	.undo_cwnd	= tcp_reno_undo_cwnd,
-	.flags		= TCP_CONG_NEEDS_ECN,
-	.owner		= THIS_MODULE,
-	.name		= "hpcc-classic",
 };
 
 /* The same without TCP_CONG_NEEDS_ECN. */

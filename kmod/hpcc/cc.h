@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Congestion control: callbacks (cc.c), W and R (window.c). */
+/* Congestion control: callbacks (cc.c), modes (classic.c), W and R (window.c). */
 #ifndef _HPCC_HPCC_CC_H
 #define _HPCC_HPCC_CC_H
 
@@ -24,15 +24,16 @@ extern struct tcp_congestion_ops hpcc_classic_no_ecn_ops;
 void hpcc_cc_init(void);
 
 /**
- * hpcc_is_telemetry() - whether a socket runs hpcc, and not classic
- * @sk: full TCP socket
+ * hpcc_flow_of() - the flow of a socket that runs hpcc or classic
+ * @sk: the socket, under its lock
+ *
+ * Return: the flow; NULL where the connection did not agree.
  */
-static inline bool hpcc_is_telemetry(const struct sock *sk)
+static inline struct hpcc_flow *hpcc_flow_of(const struct sock *sk)
 {
-	const struct tcp_congestion_ops *ops =
-		hpcc_peek(inet_csk(sk)->icsk_ca_ops);
+	const struct hpcc_ca *ca = inet_csk_ca(sk);
 
-	return ops == &hpcc_ops || ops == &hpcc_no_ecn_ops;
+	return ca->flow;
 }
 
 /**
@@ -47,6 +48,34 @@ static inline bool hpcc_is_ours(const struct sock *sk)
 	return ops == &hpcc_ops || ops == &hpcc_classic_ops ||
 	       ops == &hpcc_no_ecn_ops || ops == &hpcc_classic_no_ecn_ops;
 }
+
+/**
+ * struct hpcc_ack - what an ACK's records told
+ * @before_q16: W before it
+ * @n: records that were taken in
+ * @bits: enum hpcc_ack_bits
+ * @told: there were records, perhaps all of them copies of older ones
+ */
+struct hpcc_ack {
+	u64 before_q16;
+	u32 n;
+	u32 bits;
+	bool told;
+};
+
+bool hpcc_listen(struct sock *sk, struct hpcc_flow *flow);
+void hpcc_in_ack_event(struct sock *sk, u32 flags);
+void hpcc_release(struct sock *sk);
+
+void hpcc_enter_telemetry(struct sock *sk, struct hpcc_flow *flow);
+void hpcc_begin_classic(struct sock *sk, struct hpcc_flow *flow, u32 hold);
+u32 hpcc_classic_hold(const struct tcp_sock *tp, const struct hpcc_flow *flow);
+bool hpcc_silent(struct sock *sk, struct hpcc_flow *flow,
+		 const struct rate_sample *rs, const struct hpcc_ack *ack);
+bool hpcc_unseen_loss(struct sock *sk, struct hpcc_flow *flow,
+		      const struct rate_sample *rs);
+void hpcc_note_late(const struct tcp_sock *tp, struct hpcc_flow *flow);
+void hpcc_loss_undone(const struct tcp_sock *tp, struct hpcc_flow *flow);
 
 u16 hpcc_room(const struct hpcc_flow *flow);
 void hpcc_reserve(struct sock *sk, struct hpcc_flow *flow, u16 bytes);

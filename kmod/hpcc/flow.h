@@ -61,6 +61,20 @@ struct hpcc_pending {
 #define HPCC_PROMPT_CWND	32
 
 /**
+ * enum hpcc_mode - which response a connection runs (classic.c)
+ * @HPCC_MODE_TELEMETRY: W rules, records are of use
+ * @HPCC_MODE_IGNORING: W rules; since the last record of use others came
+ * @HPCC_MODE_CLASSIC: Reno rules, until a record comes
+ * @HPCC_MODE_DOUBTING: Reno rules, until a link is measured
+ */
+enum hpcc_mode {
+	HPCC_MODE_TELEMETRY,
+	HPCC_MODE_IGNORING,
+	HPCC_MODE_CLASSIC,
+	HPCC_MODE_DOUBTING,
+};
+
+/**
  * struct hpcc_base - what the algorithm does not know of its L[i]
  * @seen_us: tcp_mstamp when the record came
  * @scale: exponent of the unit that its counters had
@@ -97,7 +111,7 @@ struct hpcc_base {
  * @late: packets that the peer got twice, as its DSACKs say; at most total_retrans
  * @silent_acks: ACKs of new data since a link was measured last
  * @silent_since_us: tcp_mstamp of the first of them
- * @doubt: there was telemetry in that time, all of it ignored or the same again
+ * @mode: enum hpcc_mode; read without the socket lock
  * @skipped: the ACK at hand brought a record that came too soon after the last one
  * @classic_seq: a round trip of classic ends when this is acknowledged
  * @classic_cwnd: cwnd at the last return from classic; ~0: there was none
@@ -156,7 +170,7 @@ struct hpcc_flow {
 	u32 late;
 	u32 silent_acks;
 	u64 silent_since_us;
-	bool doubt;
+	u8 mode;
 	bool skipped;
 	u32 classic_seq;
 	u32 classic_cwnd;
@@ -185,6 +199,17 @@ struct hpcc_flow {
 	struct hpcc_pending pending_identity;
 	bool prompt;
 };
+
+/**
+ * hpcc_runs_telemetry() - whether W rules
+ * @flow: a flow
+ *
+ * Context: any; without the socket lock the answer may be old.
+ */
+static inline bool hpcc_runs_telemetry(const struct hpcc_flow *flow)
+{
+	return READ_ONCE(flow->mode) <= HPCC_MODE_IGNORING;
+}
 
 int hpcc_flow_init(void);
 void hpcc_flow_exit(void);

@@ -5,6 +5,15 @@
 
 #include "flow.h"
 
+/**
+ * hpcc_mail_waits() - whether records wait for cong_control
+ * @flow: a flow
+ */
+static inline bool hpcc_mail_waits(const struct hpcc_flow *flow)
+{
+	return READ_ONCE(flow->mail_fresh);
+}
+
 u32 hpcc_echo_write(struct hpcc_flow *flow, u8 *p, u32 room);
 u32 hpcc_echo_in(struct hpcc_flow *flow, const struct hpcc_opt *opt,
 		 const u8 *records);

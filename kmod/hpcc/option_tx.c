@@ -314,7 +314,7 @@ static u32 hpcc_forward_write(struct hpcc_flow *flow, const struct tcp_sock *tp,
 	opt.scale = flow->scale;
 	/* What classic sends is acknowledged as what Reno sends. */
 	if (hpcc_peek(tp->snd_cwnd) < HPCC_PROMPT_CWND &&
-	    hpcc_is_telemetry((const struct sock *)tp))
+	    hpcc_runs_telemetry(flow))
 		opt.flags = HPCC_OPT_F_PROMPT;
 
 	flow->turn++;

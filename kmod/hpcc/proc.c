@@ -65,7 +65,7 @@ static void hpcc_flow_print(struct seq_file *seq, const struct hpcc_flow *flow)
 	hpcc_tuple_of_sock(sk, &t);
 	seq_printf(seq, "%pI6c.%u %pI6c.%u %s W %llu Wc %llu U_permille %llu T_ns %u R %lu hops %u",
 		   &t.laddr, ntohs(t.lport), &t.raddr, ntohs(t.rport),
-		   hpcc_is_telemetry(sk) ? "telemetry" : "classic",
+		   hpcc_runs_telemetry(flow) ? "telemetry" : "classic",
 		   hpcc_peek(flow->algo.W_q16) >> 16,
 		   hpcc_peek(flow->algo.Wc_q16) >> 16,
 		   hpcc_peek(flow->algo.U_q24) * 1000 >> 24,

@@ -1,0 +1,289 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Which response a connection runs: hpcc's, by telemetry, or "hpcc-classic", Reno's.
+ *
+ *	TELEMETRY	W rules, records are of use
+ *	IGNORING	W rules; since the last one of use others came, none of use
+ *	CLASSIC		Reno rules
+ *	DOUBTING	Reno rules; one record is not enough to return
+ *
+ *	TELEMETRY -> IGNORING	records came, and none is of use
+ *	IGNORING -> TELEMETRY	a record is of use
+ *	TELEMETRY -> CLASSIC	no record of use for 8 ACKs and 4 RTTs
+ *	IGNORING -> DOUBTING	the same
+ *	CLASSIC -> TELEMETRY	a record came
+ *	DOUBTING -> TELEMETRY	a link was measured
+ *
+ * Losses that no link with telemetry explains lead to CLASSIC or DOUBTING, too. <hpcc/fallback.h> says which losses those are, and after how many round trips the
+ * connection returns.
+ *
+ * Who enters a response also takes over what the other one set: pacing, the cap of a burst,
+ * cwnd. Options keep their reserve in both: classic asks for telemetry as well.
+ *
+ * All of this is under the socket lock.
+ */
+#include <linux/module.h>
+#include <net/tcp.h>
+
+#include "cc.h"
+#include "mailbox.h"
+#include "net.h"
+
+/* Telemetry has stopped after this many ACKs of new data, and RTTs, without. */
+static const u32 hpcc_silent_acks = 8;
+static const u32 hpcc_silent_rtts = 4;
+
+/* ---- Losses ------------------------------------------------------------ */
+
+/**
+ * hpcc_note_late() - count the packets that the peer got twice, as its DSACKs say
+ * @tp: socket
+ * @flow: its flow
+ *
+ * These packets were only late. The peer cannot have got more packets twice than TCP has sent
+ * twice so far; a larger number is forgotten, so that it hides no later loss. To be called
+ * for each ACK, before hpcc_probe_ack().
+ */
+void hpcc_note_late(const struct tcp_sock *tp, struct hpcc_flow *flow)
+{
+	u32 dsacks = tp->dsack_dups - flow->probe.dsacks;
+
+	/* More came twice than were sent twice: the path duplicates packets. */
+	if (dsacks && tp->dsack_dups > tp->total_retrans)
+		flow->duplicates = true;
+	if (dsacks && !flow->duplicates)
+		flow->late = min(flow->late + dsacks, tp->total_retrans);
+}
+
+/* Packets lost: sent again or about to be, less those that were only late. */
+static u32 hpcc_lost(const struct tcp_sock *tp, const struct hpcc_flow *flow)
+{
+	u32 marked = tp->lost_out - min(tp->retrans_out, tp->lost_out);
+
+	return tp->total_retrans + marked - flow->late;
+}
+
+/* Count losses from now on. */
+static void hpcc_watch_loss(const struct tcp_sock *tp, struct hpcc_flow *flow)
+{
+	hpcc_fallback_start(&flow->fallback, &flow->algo,
+			    tp->tcp_mstamp * NSEC_PER_USEC, tp->delivered,
+			    hpcc_lost(tp, flow));
+}
+
+/**
+ * hpcc_loss_undone() - TCP found that nothing was lost
+ * @tp: socket
+ * @flow: its flow
+ */
+void hpcc_loss_undone(const struct tcp_sock *tp, struct hpcc_flow *flow)
+{
+	hpcc_fallback_undo(&flow->fallback, hpcc_lost(tp, flow));
+}
+
+/**
+ * hpcc_classic_hold() - how long classic is to run if the socket comes back to hpcc
+ * @tp: socket
+ * @flow: its flow
+ *
+ * Return: round trips; 0: not at all.
+ */
+u32 hpcc_classic_hold(const struct tcp_sock *tp, const struct hpcc_flow *flow)
+{
+	return hpcc_fallback_hold(&flow->fallback, hpcc_lost(tp, flow));
+}
+
+/* ---- Enter and leave --------------------------------------------------- */
+
+static void hpcc_set_mode(struct hpcc_flow *flow, enum hpcc_mode mode)
+{
+	WRITE_ONCE(flow->mode, mode);
+}
+
+/**
+ * hpcc_enter_telemetry() - have W rule
+ * @sk: socket
+ * @flow: its flow, whose W is what it begins with
+ */
+void hpcc_enter_telemetry(struct sock *sk, struct hpcc_flow *flow)
+{
+	struct tcp_sock *tp = tcp_sk(sk);
+
+	hpcc_watch_loss(tp, flow);
+	flow->silent_acks = 0;
+	flow->conserving = false;
+	hpcc_set_mode(flow, HPCC_MODE_TELEMETRY);
+	hpcc_pacing_begin(sk, &flow->burst);
+	tcp_snd_cwnd_set(tp, hpcc_cwnd(sk, flow));
+	hpcc_cap_bursts(sk, &flow->burst, tcp_snd_cwnd(tp));
+	hpcc_set_rate(sk, flow);
+	WRITE_ONCE(inet_csk(sk)->icsk_ca_ops, &hpcc_ops);
+}
+
+/* @mode: HPCC_MODE_CLASSIC or HPCC_MODE_DOUBTING. */
+static void hpcc_enter_classic(struct sock *sk, struct hpcc_flow *flow,
+			enum hpcc_mode mode)
+{
+	flow->classic_seq = tcp_sk(sk)->snd_nxt;
+	hpcc_set_mode(flow, mode);
+	hpcc_hand_over(sk, &flow->burst);
+	WRITE_ONCE(inet_csk(sk)->icsk_ca_ops, &hpcc_classic_ops);
+}
+
+/**
+ * hpcc_begin_classic() - have a new flow begin with Reno
+ * @sk: socket
+ * @flow: its flow
+ * @hold: round trips of that
+ */
+void hpcc_begin_classic(struct sock *sk, struct hpcc_flow *flow, u32 hold)
+{
+	hpcc_watch_loss(tcp_sk(sk), flow);
+	flow->fallback.hold = hold;
+	hpcc_enter_classic(sk, flow, HPCC_MODE_CLASSIC);
+}
+
+/* Telemetry is of no use: let classic go on with @ssthresh, for @least round trips at
+ * least.
+ */
+static void hpcc_fall_back(struct sock *sk, struct hpcc_flow *flow,
+			   enum hpcc_counter why, enum hpcc_mode mode,
+			   u32 least, u32 ssthresh)
+{
+	struct tcp_sock *tp = tcp_sk(sk);
+
+	tp->snd_ssthresh = max(ssthresh, 2U);
+	/* In recovery as well: W would let TCP send again at once all that was lost. */
+	tcp_snd_cwnd_set(tp, min(tcp_snd_cwnd(tp), tp->snd_ssthresh));
+	hpcc_algo_forget(&flow->algo);
+	hpcc_fallback_leave(&flow->fallback, least, hpcc_lost(tp, flow));
+	hpcc_enter_classic(sk, flow, mode);
+	hpcc_count(sock_net(sk), why);
+}
+
+static void hpcc_return(struct sock *sk, struct hpcc_flow *flow)
+{
+	struct tcp_sock *tp = tcp_sk(sk);
+
+	hpcc_algo_forget(&flow->algo);
+	hpcc_algo_restart(&flow->algo, &flow->params,
+			  (u64)tcp_snd_cwnd(tp) * tp->mss_cache << 16);
+	hpcc_algo_slow(&flow->algo);
+	flow->classic_cwnd = tcp_snd_cwnd(tp);
+	hpcc_enter_telemetry(sk, flow);
+	hpcc_count(sock_net(sk), HPCC_C_RETURNS);
+}
+
+/**
+ * hpcc_silent() - fall back where telemetry of use has stopped
+ * @sk: socket that runs hpcc
+ * @flow: its flow
+ * @rs: what the ACK told
+ * @ack: what its records told
+ *
+ * Where all records are ignored, or each is of another link than the one before, W would
+ * stay as it is for as long as that goes on. The first record of a link measures nothing,
+ * but it is not silence: the next one can be measured against it.
+ *
+ * Return: whether the connection runs classic now.
+ */
+bool hpcc_silent(struct sock *sk, struct hpcc_flow *flow,
+		 const struct rate_sample *rs, const struct hpcc_ack *ack)
+{
+	const struct tcp_sock *tp = tcp_sk(sk);
+
+	if (likely(!(ack->bits & HPCC_ACK_NO_SAMPLE)) || flow->skipped) {
+		if (flow->mode != HPCC_MODE_TELEMETRY)
+			hpcc_set_mode(flow, HPCC_MODE_TELEMETRY);
+		flow->silent_acks = 0;
+		return false;
+	}
+	if (ack->bits & HPCC_ACK_NEW)
+		return false;
+	if (ack->n)
+		hpcc_set_mode(flow, HPCC_MODE_IGNORING);
+	if (!rs->acked_sacked)
+		return false;
+	if (!flow->silent_acks++)
+		flow->silent_since_us = tp->tcp_mstamp;
+	if (flow->silent_acks <= hpcc_silent_acks ||
+	    tp->tcp_mstamp - flow->silent_since_us <=
+	    hpcc_silent_rtts * (u64)(tp->srtt_us >> 3))
+		return false;
+	/* Nothing told that the path takes less. */
+	hpcc_fall_back(sk, flow, HPCC_C_FALLBACKS,
+		       flow->mode == HPCC_MODE_IGNORING || ack->told ?
+		       HPCC_MODE_DOUBTING : HPCC_MODE_CLASSIC,
+		       HPCC_HOLD_SILENCE, tcp_snd_cwnd(tp));
+	return true;
+}
+
+/**
+ * hpcc_unseen_loss() - fall back where no link with telemetry explains losses
+ * @sk: socket that runs hpcc
+ * @flow: its flow
+ * @rs: what the ACK told
+ *
+ * Return: whether the connection runs classic now.
+ */
+bool hpcc_unseen_loss(struct sock *sk, struct hpcc_flow *flow,
+		      const struct rate_sample *rs)
+{
+	const struct tcp_sock *tp = tcp_sk(sk);
+	u32 window;
+
+	if (likely(!rs->prior_mstamp ||
+		   !hpcc_fallback_ack(&flow->fallback, &flow->algo,
+				      tp->tcp_mstamp * NSEC_PER_USEC,
+				      rs->prior_delivered, tp->delivered,
+				      hpcc_lost(tp, flow), tp->snd_una)))
+		return false;
+	/* Half of what got through, as Reno answers a loss; after a return that failed no
+	 * more than classic had before, so that a try takes nothing from others.
+	 */
+	window = max(hpcc_fallback_got(&flow->fallback, tp->delivered) / 2, 2U);
+	if (hpcc_algo_is_slow(&flow->algo, &flow->params))
+		window = min(window, flow->classic_cwnd);
+	hpcc_fall_back(sk, flow, HPCC_C_UNSEEN_LOSS,
+		       flow->mode == HPCC_MODE_IGNORING ? HPCC_MODE_DOUBTING :
+							  HPCC_MODE_CLASSIC,
+		       hpcc_fallback_cost(&flow->fallback, hpcc_lost(tp, flow),
+					  window), window);
+	return true;
+}
+
+/* ---- Callbacks --------------------------------------------------------- */
+
+static void hpcc_classic_in_ack_event(struct sock *sk, u32 flags)
+{
+	struct hpcc_flow *flow = hpcc_flow_of(sk);
+	const struct tcp_sock *tp = tcp_sk(sk);
+
+	hpcc_in_ack_event(sk, flags);
+	if (!flow)
+		return;
+	hpcc_reserve_again(sk, flow);
+	if (after(tp->snd_una, flow->classic_seq)) {
+		flow->classic_seq = tp->snd_nxt;
+		hpcc_fallback_round(&flow->fallback);
+	}
+	hpcc_fallback_late(&flow->fallback, hpcc_lost(tp, flow));
+	if (!hpcc_mail_waits(flow) || !hpcc_fallback_over(&flow->fallback))
+		return;
+	if (flow->mode == HPCC_MODE_CLASSIC || hpcc_listen(sk, flow))
+		hpcc_return(sk, flow);
+}
+
+/* Not registered: sockets get here by falling back only. Retransmissions are ECN-capable, as
+ * hpcc's are: a receiver acknowledges a packet that is not ECN-capable at once.
+ */
+struct tcp_congestion_ops hpcc_classic_ops __read_mostly = {
+	.release	= hpcc_release,
+	.in_ack_event	= hpcc_classic_in_ack_event,
+	.ssthresh	= tcp_reno_ssthresh,
+	.cong_avoid	= tcp_reno_cong_avoid,
+	.undo_cwnd	= tcp_reno_undo_cwnd,
+	.flags		= TCP_CONG_NEEDS_ECN,
+	.owner		= THIS_MODULE,
+	.name		= "hpcc-classic",
+};
