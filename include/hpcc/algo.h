@@ -138,7 +138,6 @@ struct hpcc_sample {
  * @tx: of its last record
  * @qlen: of its last record
  * @u_q24: u' of its last record; 0 where it could not be measured yet
- * @dts: d(ts) that it was measured over
  * @tag: of its last record
  * @rounds: round trips that ended since, at most HPCC_LINK_ROUNDS
  * @valid: there was a record
@@ -148,7 +147,6 @@ struct hpcc_link {
 	u64	tx;
 	u64	qlen;
 	u64	u_q24;
-	u64	dts;
 	u8	tag;
 	u8	rounds;
 	bool	valid;
@@ -436,7 +434,6 @@ static inline u32 hpcc_link_update(struct hpcc_link *l,
 		return HPCC_ACK_TX_EXCESS;
 
 	l->u_q24 = why ? 0 : hpcc_link_u(p, min(s->qlen, l->qlen), dtx, dts);
-	l->dts = dts;
 	l->ts = s->ts;
 	l->tx = s->tx;
 	l->qlen = s->qlen;
@@ -488,11 +485,73 @@ static inline void hpcc_average(struct hpcc_algo *a,
 }
 
 /**
- * hpcc_measure_inflight() - MeasureInflight (draft section 4.2, lines 1-10)
- * @a: connection; L and U are updated
+ * struct hpcc_measure - MeasureInflight, while an ACK's records are taken in
+ * @u_q24: largest u' of those
+ * @tau: d(ts) of that link, at most T
+ * @at: index of that link
+ * @seen: links that the ACK has records of, by bit
+ * @fresh: those of @seen that were measured
+ * @bits: enum hpcc_ack_bits
+ */
+struct hpcc_measure {
+	u64	u_q24;
+	u64	tau;
+	u32	at;
+	u32	seen;
+	u32	fresh;
+	u32	bits;
+};
+
+/**
+ * hpcc_measure_link() - take a link's record in (draft section 4.2, lines 3-8)
+ * @a: connection; L is updated
  * @p: parameters
- * @s: records of an ACK, in any order, of all links or of some
- * @n: how many
+ * @s: the record
+ * @m: all 0 in front of an ACK's first record
+ *
+ * Return: 0 where u' was measured, otherwise why not: one of enum hpcc_ack_bits.
+ */
+static inline u32 hpcc_measure_link(struct hpcc_algo *a,
+				    const struct hpcc_params *p,
+				    const struct hpcc_sample *s,
+				    struct hpcc_measure *m)
+{
+	u32 at = s->hop - 1U;
+	struct hpcc_link *l;
+	u64 last;
+	u32 why;
+
+	if (at >= HPCC_HOPS_MAX) {
+		m->bits |= HPCC_ACK_BAD_HOP;
+		return HPCC_ACK_BAD_HOP;
+	}
+	if (m->seen & 1U << at) {
+		m->bits |= HPCC_ACK_REPEAT;
+		return HPCC_ACK_REPEAT;
+	}
+	m->seen |= 1U << at;
+	l = &a->L[at];
+	last = l->ts;
+	why = hpcc_link_update(l, p, s);
+	a->end = max_t(u8, a->end, at + 1);
+	m->bits |= why;
+	if (why)
+		return why;
+	if (!m->fresh || l->u_q24 > m->u_q24 ||
+	    (l->u_q24 == m->u_q24 && at < m->at)) {
+		m->u_q24 = l->u_q24;
+		m->tau = min(l->ts - last, p->T);
+		m->at = at;
+	}
+	m->fresh |= 1U << at;
+	return 0;
+}
+
+/**
+ * hpcc_measure_end() - U of an ACK's records (draft section 4.2, lines 6-10)
+ * @a: connection; U is updated
+ * @p: parameters
+ * @m: what hpcc_measure_link() made of the records
  *
  * u is the maximum over all links of the path, with the last u' of those that
  * this ACK brings no record of. U moves when the ACK measured the link that
@@ -503,47 +562,44 @@ static inline void hpcc_average(struct hpcc_algo *a,
  *
  * Return: enum hpcc_ack_bits; HPCC_ACK_NO_SAMPLE where no link was measured.
  */
+static inline u32 hpcc_measure_end(struct hpcc_algo *a,
+				   const struct hpcc_params *p,
+				   const struct hpcc_measure *m)
+{
+	u32 i;
+
+	if (!m->fresh)
+		return m->bits | HPCC_ACK_NO_SAMPLE;
+	for (i = 0; i < a->end; i++) {
+		if (m->seen & 1U << i || !a->L[i].valid)
+			continue;
+		if (a->L[i].u_q24 > m->u_q24 ||
+		    (a->L[i].u_q24 == m->u_q24 && m->u_q24 && i < m->at))
+			return m->bits;
+	}
+	hpcc_average(a, p, m->u_q24, m->tau);
+	return m->bits;
+}
+
+/**
+ * hpcc_measure_inflight() - MeasureInflight (draft section 4.2, lines 1-10)
+ * @a: connection; L and U are updated
+ * @p: parameters
+ * @s: records of an ACK, in any order, of all links or of some
+ * @n: how many
+ *
+ * Return: as hpcc_measure_end().
+ */
 static inline u32 hpcc_measure_inflight(struct hpcc_algo *a,
 					const struct hpcc_params *p,
 					const struct hpcc_sample *s, u32 n)
 {
-	u32 seen = 0, fresh = 0, bits = 0;
-	u64 u_q24 = 0, tau = 0;
+	struct hpcc_measure m = {};
 	u32 i;
 
-	for (i = 0; i < n; i++) {
-		u32 at = s[i].hop - 1U;
-		u32 why;
-
-		if (at >= HPCC_HOPS_MAX) {
-			bits |= HPCC_ACK_BAD_HOP;
-			continue;
-		}
-		if (seen & 1U << at) {
-			bits |= HPCC_ACK_REPEAT;
-			continue;
-		}
-		seen |= 1U << at;
-		why = hpcc_link_update(&a->L[at], p, &s[i]);
-		a->end = max_t(u8, a->end, at + 1);
-		if (!why)
-			fresh |= 1U << at;
-		bits |= why;
-	}
-	if (!fresh)
-		return bits | HPCC_ACK_NO_SAMPLE;
-
-	for (i = 0; i < a->end; i++) {
-		if (seen & ~fresh & 1U << i || !a->L[i].valid)
-			continue;
-		if (a->L[i].u_q24 > u_q24 || !(u_q24 | tau)) {
-			u_q24 = a->L[i].u_q24;
-			tau = fresh & 1U << i ? min(a->L[i].dts, p->T) : 0;
-		}
-	}
-	if (tau)
-		hpcc_average(a, p, u_q24, tau);
-	return bits;
+	for (i = 0; i < n; i++)
+		hpcc_measure_link(a, p, &s[i], &m);
+	return hpcc_measure_end(a, p, &m);
 }
 
 /**
@@ -610,12 +666,11 @@ static inline u64 hpcc_compute_wind(struct hpcc_algo *a,
 }
 
 /**
- * hpcc_new_ack() - NewAck (draft section 4.2, lines 21-27)
+ * hpcc_follow() - what NewAck does with U (draft section 4.2, lines 21-27)
  * @a: connection
  * @p: parameters
- * @s: records that the ACK carries
- * @n: how many
- * @ack_seq: its cumulative acknowledgment, bytes modulo 2^32
+ * @bits: what MeasureInflight returned
+ * @ack_seq: the ACK's cumulative acknowledgment, bytes modulo 2^32
  * @snd_nxt: next byte to be sent, modulo 2^32
  *
  * Where the draft is silent: the first telemetry is stored only; an ACK that
@@ -625,11 +680,9 @@ static inline u64 hpcc_compute_wind(struct hpcc_algo *a,
  *
  * Return: enum hpcc_ack_bits.
  */
-static inline u32 hpcc_new_ack(struct hpcc_algo *a, const struct hpcc_params *p,
-			       const struct hpcc_sample *s, u32 n, u32 ack_seq,
-			       u32 snd_nxt)
+static inline u32 hpcc_follow(struct hpcc_algo *a, const struct hpcc_params *p,
+			      u32 bits, u32 ack_seq, u32 snd_nxt)
 {
-	u32 bits = hpcc_measure_inflight(a, p, s, n);
 	bool full, answer;
 
 	if (bits & HPCC_ACK_NO_SAMPLE) {
@@ -652,6 +705,25 @@ static inline u32 hpcc_new_ack(struct hpcc_algo *a, const struct hpcc_params *p,
 	a->moved = false;
 	a->resync = false;
 	return answer ? bits | HPCC_ACK_UPDATE : bits;
+}
+
+/**
+ * hpcc_new_ack() - NewAck (draft section 4.2, lines 21-27)
+ * @a: connection
+ * @p: parameters
+ * @s: records that the ACK carries
+ * @n: how many
+ * @ack_seq: as for hpcc_follow()
+ * @snd_nxt: as well
+ *
+ * Return: enum hpcc_ack_bits.
+ */
+static inline u32 hpcc_new_ack(struct hpcc_algo *a, const struct hpcc_params *p,
+			       const struct hpcc_sample *s, u32 n, u32 ack_seq,
+			       u32 snd_nxt)
+{
+	return hpcc_follow(a, p, hpcc_measure_inflight(a, p, s, n), ack_seq,
+			   snd_nxt);
 }
 
 /**

@@ -125,7 +125,7 @@ static void expect_average(const struct hpcc_algo *was,
 		if (u_at <= u && u + tau > 0)
 			continue;
 		u = u_at;
-		tau = state[at] == 'f' ? min(now->L[at].dts, p->T) : 0;
+		tau = state[at] == 'f' ? min(now->L[at].ts - was->L[at].ts, p->T) : 0;
 	}
 	error = fabsl(u - U) * tau * 0x1p-64L + 0x1p-44L;
 	if (tau)
