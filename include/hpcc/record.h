@@ -198,19 +198,27 @@ static inline void hpcc_record_encode(u8 *p, const struct hpcc_record *r)
 }
 
 /**
- * hpcc_record_decode() - read a load record
- * @p: HPCC_RECORD_LEN bytes
+ * hpcc_record_unpack() - read a load record
+ * @v: its bytes as a number
  * @r: result; every bit pattern is a record, hop 0 says that the slot is free
  */
-static inline void hpcc_record_decode(const u8 *p, struct hpcc_record *r)
+static inline void hpcc_record_unpack(u64 v, struct hpcc_record *r)
 {
-	u64 v = hpcc_get_be64(p);
-
 	r->hop = v >> 60;
 	r->tag = v >> 52;
 	r->ts = v >> 32 & HPCC_COUNTER_MASK;
 	r->tx = v >> 12 & HPCC_COUNTER_MASK;
 	r->qlen = hpcc_qlen_decode(v & ((1U << HPCC_QLEN_BITS) - 1));
+}
+
+/**
+ * hpcc_record_decode() - read a load record
+ * @p: HPCC_RECORD_LEN bytes
+ * @r: as for hpcc_record_unpack()
+ */
+static inline void hpcc_record_decode(const u8 *p, struct hpcc_record *r)
+{
+	hpcc_record_unpack(hpcc_get_be64(p), r);
 }
 
 /**
@@ -259,19 +267,27 @@ static inline void hpcc_identity_encode(u8 *p, const struct hpcc_identity *id)
 }
 
 /**
- * hpcc_identity_decode() - read an identity record
- * @p: HPCC_RECORD_LEN bytes
+ * hpcc_identity_unpack() - read an identity record
+ * @v: its bytes as a number
  * @id: result; hop 0 says that the slot is free
  */
-static inline void hpcc_identity_decode(const u8 *p, struct hpcc_identity *id)
+static inline void hpcc_identity_unpack(u64 v, struct hpcc_identity *id)
 {
-	u64 v = hpcc_get_be64(p);
-
 	id->hop = v >> 60;
 	id->node = v >> 40 & HPCC_NODE_MAX;
 	id->port = v >> 24 & HPCC_PORT_MAX;
 	id->bps = (v & HPCC_IDENTITY_MANT_MAX) *
 		  hpcc_identity_unit_bps[v >> 22 & 3];
+}
+
+/**
+ * hpcc_identity_decode() - read an identity record
+ * @p: HPCC_RECORD_LEN bytes
+ * @id: as for hpcc_identity_unpack()
+ */
+static inline void hpcc_identity_decode(const u8 *p, struct hpcc_identity *id)
+{
+	hpcc_identity_unpack(hpcc_get_be64(p), id);
 }
 
 /**

@@ -79,10 +79,8 @@ static void hpcc_set_T(struct sock *sk, struct hpcc_flow *flow)
 			 READ_ONCE(sysctls->max_stage));
 
 	scale = hpcc_scale_for(flow->T_ns);
-	spin_lock_bh(&flow->lock);
-	flow->scale = scale;
-	WRITE_ONCE(flow->scales, flow->scales | BIT(scale));
-	spin_unlock_bh(&flow->lock);
+	WRITE_ONCE(flow->scales, hpcc_scales_add(flow->scales, scale));
+	WRITE_ONCE(flow->scale, scale);
 }
 
 /* T changed, and W_init with it: W has to stay within, or R = W/T would exceed
@@ -110,12 +108,14 @@ static u32 hpcc_rtt_us(const struct tcp_sock *tp, long rtt_us)
 /* Ask the switches who they are. */
 static void hpcc_identify(struct hpcc_flow *flow)
 {
-	spin_lock_bh(&flow->lock);
-	memset(flow->identity, 0, sizeof(flow->identity));
-	flow->identify_left = hpcc_identify_tries *
-			      DIV_ROUND_UP(flow->hops, flow->slots);
-	flow->identify_again = hpcc_identify_again;
-	spin_unlock_bh(&flow->lock);
+	u32 i;
+
+	for (i = 0; i < HPCC_HOPS_MAX; i++)
+		WRITE_ONCE(flow->identity[i], 0);
+	WRITE_ONCE(flow->identify_left,
+		   hpcc_identify_tries *
+		   DIV_ROUND_UP(READ_ONCE(flow->hops), flow->slots));
+	WRITE_ONCE(flow->identify_again, hpcc_identify_again);
 }
 
 static void hpcc_count_ack(const struct sock *sk, u32 bits)
@@ -137,17 +137,16 @@ static void hpcc_update_model(struct sock *sk, struct hpcc_flow *flow,
 			      const struct rate_sample *rs, struct hpcc_ack *ack)
 {
 	const struct tcp_sock *tp = tcp_sk(sk);
-	u32 rtt_us = hpcc_rtt_us(tp, rs->rtt_us);
 
 	ack->before_q16 = flow->algo.W_q16;
 	ack->bits = HPCC_ACK_NO_SAMPLE;
 	ack->told = hpcc_mail_waits(flow);
-	ack->n = hpcc_take_mail(sk, flow, rtt_us);
+	ack->n = hpcc_take_mail(sk, flow, hpcc_rtt_us(tp, rs->rtt_us),
+				&ack->bits);
 	if (!ack->n)
 		return;
-	ack->bits = hpcc_new_ack(&flow->algo, &flow->params, flow->sample,
-				 ack->n, tp->snd_una, tp->snd_nxt);
-	hpcc_note_seen(flow, tp->tcp_mstamp, rtt_us, ack->n);
+	ack->bits = hpcc_follow(&flow->algo, &flow->params, ack->bits,
+				tp->snd_una, tp->snd_nxt);
 	if (likely(!(ack->bits & ~(u32)HPCC_ACK_UPDATE)))
 		return;
 	hpcc_count_ack(sk, ack->bits);
@@ -164,16 +163,10 @@ static void hpcc_update_model(struct sock *sk, struct hpcc_flow *flow,
  */
 bool hpcc_listen(struct sock *sk, struct hpcc_flow *flow)
 {
-	const struct tcp_sock *tp = tcp_sk(sk);
-	u32 rtt_us = hpcc_rtt_us(tp, -1);
-	u32 n = hpcc_take_mail(sk, flow, rtt_us);
 	u32 bits;
 
-	if (!n)
+	if (!hpcc_take_mail(sk, flow, hpcc_rtt_us(tcp_sk(sk), -1), &bits))
 		return false;
-	bits = hpcc_measure_inflight(&flow->algo, &flow->params,
-				     flow->sample, n);
-	hpcc_note_seen(flow, tp->tcp_mstamp, rtt_us, n);
 	hpcc_count_ack(sk, bits);
 	return !(bits & HPCC_ACK_NO_SAMPLE);
 }

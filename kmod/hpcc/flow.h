@@ -4,9 +4,8 @@
  *
  * - The socket lock covers everything in struct hpcc_flow that is not named
  *   below. cc.c runs under it. The hooks do not: option_tx.c tells when.
- * - hpcc_flow.lock (taken with bottom halves off) covers what the hooks share with
- *   cc.c: the mailbox, the records that wait to be echoed, and what a segment is to
- *   ask for.
+ * - No lock covers what the hooks share with cc.c: single words, each of which is good by
+ *   itself. mailbox.c says how records move.
  * - The hooks find flows by RCU in a hash table keyed by their socket. They never
  *   follow icsk_ca_priv: setsockopt(TCP_CONGESTION) may replace its contents at any
  *   moment.
@@ -25,34 +24,6 @@
 
 #include "../common/pace.h"
 #include "../common/probe.h"
-
-/**
- * struct hpcc_mail - the newest load record of one hop, as echoed
- * @ts: units of 2^scale ns, modulo 2^20
- * @tx: as @ts
- * @qlen: units of 2^scale ns
- * @tag: link
- * @scale: exponent of the unit
- */
-struct hpcc_mail {
-	u32 ts;
-	u32 tx;
-	u32 qlen;
-	u8 tag;
-	u8 scale;
-};
-
-/**
- * struct hpcc_pending - records received, to be echoed
- * @opt: head of the option they came in; nr is how many are left
- * @last: hop of the last one that was echoed
- * @record: their bytes
- */
-struct hpcc_pending {
-	struct hpcc_opt opt;
-	u8 last;
-	u8 record[HPCC_OPT_RECORDS_MAX][HPCC_RECORD_LEN];
-};
 
 /* Below this many segments in flight hpcc, not classic, asks for prompt ACKs: a
  * receiver that acknowledges every second segment, or waits 40 ms for it, would
@@ -101,7 +72,6 @@ struct hpcc_base {
  * @fallback: when to leave telemetry, and when to return
  * @base: age and unit of @algo's L, by hop - 1
  * @base_rtt_us: how long before that their segments were sent
- * @sample: what the ACK at hand tells; not on the stack, which some kernels clear
  * @T_ns: T in force; read by proc.c without the socket lock
  * @min_rtt_us: minimum RTT that @T_ns was taken from, where it was
  * @mss_recip: reciprocal of @mss
@@ -121,28 +91,26 @@ struct hpcc_base {
  *	when so many, or more, had been delivered
  * @conserving: ... is going on
  * @duplicates: the path delivers packets twice that were sent once
- * @lock: covers the rest
+ * @lock: covers @dead
+ * @dead: set by release(); after that nobody may dereference @sk
+ *
+ * What the hooks and cc.c share, with READ_ONCE() and WRITE_ONCE() and no lock:
+ *
  * @turn: counts segments, for IDENTIFY among them
  * @identify_left: IDENTIFY segments still to be sent, whatever is known
  * @identify_again: and after these, as long as a link has not answered
- * @snd_end: end of the data that LOCAL_OUT has let go; read without @lock
- * @dead: set by release(); after that nobody may dereference @sk
- * @identity: links by hop - 1, as IDENTIFY told
- * @mail: newest record by hop - 1
- * @mail_fresh: which of @mail wait for cong_control, bit hop - 1; looked at
- *	without @lock first, as are @hops, @scales, @pending_mask
- *	and the nr of @pending_identity
- * @hops: hops of the path, as the newest echo says
+ * @asked: hops that this round of phases has asked already
+ * @snd_end: end of the data that LOCAL_OUT has let go
  * @scale: scale that FORWARD asks for
  * @scales: all that it asked for, by bit: T may fall several times while an
  *	echo is on its way
- * @pending: load records to be echoed, by phase
- * @pending_mask: which of @pending hold something
- * @pending_next: phase to look at first
- * @asked: hops that this round of phases has asked already
- * @pending_identity: identity records to be echoed; nr 0: none
- * @prompt: the peer asked for a prompt ACK; set and cleared without @lock,
- *	by READ_ONCE and WRITE_ONCE
+ * @hops: hops of the path, as the newest echo says
+ * @prompt: the peer asked for a prompt ACK
+ * @mail: newest load record by hop - 1 (mailbox.c)
+ * @echo: records by hop - 1 that wait to be echoed (mailbox.c)
+ * @echo_head: what these have in common
+ * @echo_next: hop - 1 to echo first
+ * @identity: links by hop - 1, identity records
  */
 struct hpcc_flow {
 	struct rhash_head node;
@@ -160,7 +128,6 @@ struct hpcc_flow {
 	struct hpcc_fallback fallback;
 	struct hpcc_base base[HPCC_HOPS_MAX];
 	u32 base_rtt_us[HPCC_HOPS_MAX];
-	struct hpcc_sample sample[HPCC_HOPS_MAX];
 	u32 T_ns;
 	u32 min_rtt_us;
 	struct reciprocal_value mss_recip;
@@ -180,24 +147,23 @@ struct hpcc_flow {
 	bool conserving;
 	bool duplicates;
 
-	spinlock_t lock;	/* covers the rest */
+	spinlock_t lock;	/* covers @dead */
+	bool dead;
+
 	u32 turn;
 	u8 identify_left;
 	u8 identify_again;
-	u32 snd_end;
-	bool dead;
-	struct hpcc_identity identity[HPCC_HOPS_MAX];
-	struct hpcc_mail mail[HPCC_HOPS_MAX];
-	u16 mail_fresh;
-	u8 hops;
-	u8 scale;
-	u32 scales;
-	struct hpcc_pending pending[HPCC_PHASES];
-	u8 pending_mask;
-	u8 pending_next;
 	u8 asked;
-	struct hpcc_pending pending_identity;
+	u8 hops;
+	u32 snd_end;
+	u32 scales;
+	u8 scale;
 	bool prompt;
+	u8 echo_next;
+	u32 echo_head;
+	u64 mail[HPCC_HOPS_MAX];
+	u64 echo[HPCC_HOPS_MAX];
+	u64 identity[HPCC_HOPS_MAX];
 };
 
 /**

@@ -1,13 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Records on their way.
+ * Records on their way between the hooks, TCP and the algorithm.
  *
- * From LOCAL_IN to the algorithm: the newest of each hop is taken out of the flow's
- * mailbox, and its counters are unwrapped next to the hop's last ones. Under the
- * socket lock.
+ *	LOCAL_IN, a peer's echo		-> hpcc_flow.mail, one word per hop
+ *	hpcc_flow.mail, socket lock	-> the algorithm
+ *	LOCAL_IN, a peer's request	-> hpcc_flow.echo, one word per hop
+ *	hpcc_flow.echo, LOCAL_OUT	-> our echo
  *
- * From LOCAL_IN to LOCAL_OUT: what waits is echoed. Under the flow's lock, as is what
- * LOCAL_IN puts into the mailbox.
+ * A load record is 8 bytes on the wire, so it moves as one word, which no lock has to
+ * cover: who writes stores the newest one, who reads takes it out with xchg(). 0 is an empty
+ * word.
+ *
+ * In the mailbox the word's place tells the hop, so that its 4 bits are free for the scale of
+ * the unit: scale modulo 15, plus 1. hpcc_flow.scales never has two scales of one remainder.
+ *
+ * Words that wait for an echo are as they came. All of them have one scale, that of
+ * hpcc_flow.echo_head; a request with another one empties them first.
  */
 #include <net/tcp.h>
 
@@ -21,6 +29,40 @@ static const u32 hpcc_base_age_T = 64;
 /* On paths of several hops, a link is measured over T/8 at least. */
 static const u32 hpcc_interval_shift = 3;
 
+#define HPCC_WORD_HOP_SHIFT	60
+#define HPCC_WORD_TAG_SHIFT	52
+#define HPCC_WORD_TS_SHIFT	32
+#define HPCC_WORD_HOP_MASK	(0xfULL << HPCC_WORD_HOP_SHIFT)
+
+/* ---- From LOCAL_IN to the algorithm -------------------------------------- */
+
+/**
+ * hpcc_scales_add() - accept echoes of one more scale
+ * @scales: scales that requests had so far, by bit
+ * @scale: that of requests from now on
+ *
+ * Return: the scales, without those that the mailbox would take for @scale.
+ */
+u32 hpcc_scales_add(u32 scales, u8 scale)
+{
+	u32 i;
+
+	for (i = scale % HPCC_SCALE_CLASSES; i <= HPCC_SCALE_MAX;
+	     i += HPCC_SCALE_CLASSES)
+		scales &= ~BIT(i);
+	return scales | BIT(scale);
+}
+
+/* The scale of a word in the mailbox; beyond HPCC_SCALE_MAX: T changed meanwhile. */
+static u32 hpcc_word_scale(const struct hpcc_flow *flow, u64 word)
+{
+	u32 scale = (word >> HPCC_WORD_HOP_SHIFT) - 1;
+
+	while (scale <= HPCC_SCALE_MAX && !(flow->scales & BIT(scale)))
+		scale += HPCC_SCALE_CLASSES;
+	return scale;
+}
+
 /* Whether a record comes too soon after the hop's last one. Between neighbours
  * d(tx)/d(ts) tells how packets bunch, not how loaded a link is; and the
  * maximum over several links takes the worst of that noise for load.
@@ -31,24 +73,24 @@ static bool hpcc_too_soon(const struct hpcc_flow *flow, u64 dts_ns)
 	       dts_ns < flow->T_ns >> hpcc_interval_shift;
 }
 
-/* Whether the hop's last record is too old to go on from, next to one of the same link
- * that came after @rtt_us.
+/* Whether the hop's last record is too old to go on from, next to @r of the same link and
+ * of 2^@scale ns, that came after @rtt_us.
  *
  * Where packets wait on their way back (a virtual machine that stands still), the
  * counter may have wrapped since, so that a newer record looks older. We accept "older"
  * only if both segments were sent within the span.
  */
 static bool hpcc_base_void(const struct hpcc_flow *flow, u64 now_us, u32 rtt_us,
-			   u32 i, const struct hpcc_mail *mail)
+			   u32 i, const struct hpcc_record *r, u32 scale)
 {
-	u64 last = flow->algo.L[i].ts >> mail->scale;
+	u64 last = flow->algo.L[i].ts >> scale;
 	const struct hpcc_base *base = &flow->base[i];
 	u64 span_ns = (u64)flow->T_ns * hpcc_base_age_T;
 	u64 age_us = now_us - base->seen_us;
 
-	if (base->scale != mail->scale || age_us * NSEC_PER_USEC > span_ns)
+	if (base->scale != scale || age_us * NSEC_PER_USEC > span_ns)
 		return true;
-	return hpcc_counter_extend(last, mail->ts) < last &&
+	return hpcc_counter_extend(last, r->ts) < last &&
 	       (age_us + flow->base_rtt_us[i]) * NSEC_PER_USEC >
 	       span_ns + (u64)rtt_us * NSEC_PER_USEC;
 }
@@ -62,19 +104,20 @@ static bool hpcc_base_void(const struct hpcc_flow *flow, u64 now_us, u32 rtt_us,
  * the baseline is: who repeats the same record for ever tells nothing.
  */
 static bool hpcc_sample(struct hpcc_flow *flow, u64 now_us, u32 rtt_us, u32 i,
-			const struct hpcc_mail *mail, struct hpcc_sample *s)
+			const struct hpcc_record *r, u32 scale,
+			struct hpcc_sample *s)
 {
 	const struct hpcc_link *link = &flow->algo.L[i];
 	/* High enough to count back from. */
-	u64 ts = (1ULL << (2 * HPCC_COUNTER_BITS)) | mail->ts;
-	u64 tx = (1ULL << (2 * HPCC_COUNTER_BITS)) | mail->tx;
-	bool known = link->valid && link->tag == mail->tag;
+	u64 ts = (1ULL << (2 * HPCC_COUNTER_BITS)) | r->ts;
+	u64 tx = (1ULL << (2 * HPCC_COUNTER_BITS)) | r->tx;
+	bool known = link->valid && link->tag == r->tag;
 	u64 dts_ns, age_ns;
 
-	if (known && flow->base[i].scale == mail->scale &&
-	    !((link->ts >> mail->scale ^ mail->ts) & HPCC_COUNTER_MASK))
+	if (known && flow->base[i].scale == scale &&
+	    !((link->ts >> scale ^ r->ts) & HPCC_COUNTER_MASK))
 		return false;
-	if (known && hpcc_base_void(flow, now_us, rtt_us, i, mail)) {
+	if (known && hpcc_base_void(flow, now_us, rtt_us, i, r, scale)) {
 		hpcc_algo_forget_hop(&flow->algo, i + 1);
 		known = false;
 	}
@@ -82,9 +125,9 @@ static bool hpcc_sample(struct hpcc_flow *flow, u64 now_us, u32 rtt_us, u32 i,
 	 * sees the tag, and begins anew.
 	 */
 	if (known) {
-		ts = hpcc_counter_extend(link->ts >> mail->scale, mail->ts);
-		tx = hpcc_counter_extend(link->tx >> mail->scale, mail->tx);
-		dts_ns = (ts << mail->scale) - link->ts;
+		ts = hpcc_counter_extend(link->ts >> scale, r->ts);
+		tx = hpcc_counter_extend(link->tx >> scale, r->tx);
+		dts_ns = (ts << scale) - link->ts;
 		if (hpcc_too_soon(flow, dts_ns)) {
 			/* Such a record is telemetry, unless its clock stands still. */
 			age_ns = (now_us - flow->base[i].seen_us) * NSEC_PER_USEC;
@@ -92,170 +135,89 @@ static bool hpcc_sample(struct hpcc_flow *flow, u64 now_us, u32 rtt_us, u32 i,
 			return false;
 		}
 	}
-	flow->base[i].scale = mail->scale;
+	flow->base[i].scale = scale;
 	s->hop = i + 1;
-	s->tag = mail->tag;
-	s->ts = ts << mail->scale;
-	s->tx = tx << mail->scale;
-	s->qlen = (u64)mail->qlen << mail->scale;
+	s->tag = r->tag;
+	s->ts = ts << scale;
+	s->tx = tx << scale;
+	s->qlen = (u64)r->qlen << scale;
+	return true;
+}
+
+/* Take the record of hop @i + 1 out of the mailbox. Return: whether a sample of it was
+ * taken in.
+ */
+static bool hpcc_take_word(struct hpcc_flow *flow, u64 now_us, u32 rtt_us, u32 i,
+			   struct hpcc_measure *m)
+{
+	u64 word = xchg(&flow->mail[i], 0);
+	u32 scale = hpcc_word_scale(flow, word);
+	struct hpcc_sample s;
+	struct hpcc_record r;
+
+	if (scale > HPCC_SCALE_MAX)
+		return false;
+	hpcc_record_unpack(word, &r);
+	if (!hpcc_sample(flow, now_us, rtt_us, i, &r, scale, &s))
+		return false;
+	/* What the algorithm ignores leaves no trace here. */
+	if (!(hpcc_measure_link(&flow->algo, &flow->params, &s, m) &
+	      (HPCC_ACK_TS_BACK | HPCC_ACK_TX_EXCESS))) {
+		flow->base[i].seen_us = now_us;
+		flow->base_rtt_us[i] = rtt_us;
+	}
 	return true;
 }
 
 /**
- * hpcc_note_seen() - note when records came, and how long after their segments
- * @flow: a flow, whose algorithm has taken them in; those that it ignored leave no
- *	trace
- * @now_us: tcp_mstamp
+ * hpcc_take_mail() - take in the records that wait (MeasureInflight)
+ * @sk: socket, under its lock
+ * @flow: its flow; @flow->skipped is set to whether records came too soon after others
  * @rtt_us: RTT of the ACK
- * @n: number of samples in @flow->sample
- */
-void hpcc_note_seen(struct hpcc_flow *flow, u64 now_us, u32 rtt_us, u32 n)
-{
-	const struct hpcc_sample *s;
-
-	for (s = flow->sample; s < flow->sample + n; s++) {
-		if (flow->algo.L[s->hop - 1].ts != s->ts)
-			continue;
-		flow->base[s->hop - 1].seen_us = now_us;
-		flow->base_rtt_us[s->hop - 1] = rtt_us;
-	}
-}
-
-/**
- * hpcc_take_mail() - empty the mailbox
- * @sk: socket
- * @flow: its flow
- * @rtt_us: RTT of the ACK
+ * @bits: set to enum hpcc_ack_bits, if there were samples
  *
- * Return: number of samples in @flow->sample; @flow->skipped tells whether there
- * were others.
+ * Return: how many samples there were.
  */
-u32 hpcc_take_mail(struct sock *sk, struct hpcc_flow *flow, u32 rtt_us)
+u32 hpcc_take_mail(struct sock *sk, struct hpcc_flow *flow, u32 rtt_us, u32 *bits)
 {
 	u64 now_us = tcp_sk(sk)->tcp_mstamp;
-	unsigned long fresh;
+	u32 hops = READ_ONCE(flow->hops);
+	struct hpcc_measure m = {};
 	u32 n = 0;
 	u32 i;
 
 	flow->skipped = false;
-	if (!READ_ONCE(flow->mail_fresh))
+	if (!hpcc_mail_waits(flow))
 		return 0;
-	spin_lock_bh(&flow->lock);
-	fresh = flow->mail_fresh;
-	WRITE_ONCE(flow->mail_fresh, 0);
-	hpcc_algo_trim(&flow->algo, flow->hops);
-	for_each_set_bit(i, &fresh, HPCC_HOPS_MAX)
-		n += hpcc_sample(flow, now_us, rtt_us, i, &flow->mail[i],
-				 &flow->sample[n]);
-	spin_unlock_bh(&flow->lock);
+	hpcc_algo_trim(&flow->algo, hops);
+	for (i = 0; i < hops; i++)
+		if (READ_ONCE(flow->mail[i]))
+			n += hpcc_take_word(flow, now_us, rtt_us, i, &m);
+	if (n)
+		*bits = hpcc_measure_end(&flow->algo, &flow->params, &m);
 	return n;
 }
 
-/* ---- Echoes ---------------------------------------------------------------- */
-
-/* Of the records in @from, the one of the first hop behind that of the last echo, in
- * a circle; -1: none left. Where not all fit, and newer ones come before the rest
- * has left, each hop has its turn.
- */
-static int hpcc_pending_next(const struct hpcc_pending *from)
+/* Store a hop's record, unless a newer one waits: ACKs may be reordered. */
+static void hpcc_mail_put(u64 *place, u64 word, u8 scale)
 {
-	u32 nearest = HPCC_HOPS_MAX + 1;
-	int next = -1;
-	int i;
+	u64 old = READ_ONCE(*place);
+	u64 last = 1ULL << HPCC_COUNTER_BITS |
+		   (old >> HPCC_WORD_TS_SHIFT & HPCC_COUNTER_MASK);
 
-	for (i = 0; i < HPCC_OPT_RECORDS_MAX; i++) {
-		u8 hop = hpcc_slot_hop(from->record[i]);
-		u32 ahead = (hop - from->last - 1) & HPCC_HOPS_MAX;
-
-		if (hop && ahead < nearest) {
-			next = i;
-			nearest = ahead;
-		}
-	}
-	return next;
-}
-
-/* Move up to @slots records of @from into an echo at @p. */
-static u32 hpcc_pending_write(struct hpcc_pending *from, u8 *p, u8 kind,
-			      u8 type, u32 slots)
-{
-	struct hpcc_opt opt = from->opt;
-	u32 n = 0;
-
-	while (n < slots && from->opt.nr) {
-		int next = hpcc_pending_next(from);
-
-		if (next < 0)
-			break;
-		from->last = hpcc_slot_hop(from->record[next]);
-		memcpy(p + hpcc_opt_len(n), from->record[next],
-		       HPCC_RECORD_LEN);
-		memset(from->record[next], 0, HPCC_RECORD_LEN);
-		WRITE_ONCE(from->opt.nr, from->opt.nr - 1);
-		n++;
-	}
-	opt.type = type;
-	opt.flags &= HPCC_OPT_F_PHASE;
-	opt.nr = n;
-	hpcc_opt_encode(p, kind, &opt);
-	return hpcc_opt_len(n);
-}
-
-/**
- * hpcc_echo_write() - write an echo: identities first, then the phases in turn
- * @flow: a flow, its lock held
- * @p: where to write it
- * @room: bytes that it may take
- *
- * Return: its length, 0 where nothing waits or nothing fits.
- */
-u32 hpcc_echo_write(struct hpcc_flow *flow, u8 *p, u32 room)
-{
-	u32 slots;
-	u32 phase;
-	u32 len;
-
-	if (room < hpcc_opt_len(1))
-		return 0;
-	slots = (room - HPCC_OPT_HEAD_LEN) / HPCC_RECORD_LEN;
-
-	lockdep_assert_held(&flow->lock);
-	if (flow->pending_identity.opt.nr)
-		return hpcc_pending_write(&flow->pending_identity, p,
-					  flow->kind, HPCC_OPT_IDENTIFY_ECHO,
-					  slots);
-	if (!flow->pending_mask)
-		return 0;
-	phase = (flow->pending_next +
-		 __ffs(ror8(flow->pending_mask, flow->pending_next))) %
-		HPCC_PHASES;
-	len = hpcc_pending_write(&flow->pending[phase], p, flow->kind,
-				 HPCC_OPT_ECHO, slots);
-	if (!flow->pending[phase].opt.nr)
-		WRITE_ONCE(flow->pending_mask,
-			   flow->pending_mask & ~BIT(phase));
-	flow->pending_next = (phase + 1) % HPCC_PHASES;
-	return len;
-}
-
-/* ---- Into the mailbox --------------------------------------------------------- */
-
-/* Whether the mailbox holds a newer record of this hop: ACKs may be reordered. */
-static bool hpcc_mail_has_newer(const struct hpcc_flow *flow,
-				const struct hpcc_record *r, u8 scale)
-{
-	const struct hpcc_mail *mail = &flow->mail[r->hop - 1];
-
-	return flow->mail_fresh & BIT(r->hop - 1) && mail->tag == r->tag &&
-	       mail->scale == scale &&
-	       hpcc_counter_extend(1U << HPCC_COUNTER_BITS | mail->ts, r->ts) <
-	       (1U << HPCC_COUNTER_BITS | mail->ts);
+	word &= ~HPCC_WORD_HOP_MASK;
+	word |= (u64)(scale % HPCC_SCALE_CLASSES + 1) << HPCC_WORD_HOP_SHIFT;
+	/* Of the same scale and link. */
+	if (old && !((old ^ word) >> HPCC_WORD_TAG_SHIFT) &&
+	    hpcc_counter_extend(last, word >> HPCC_WORD_TS_SHIFT) < last)
+		return;
+	WRITE_ONCE(*place, word);
 }
 
 /**
  * hpcc_echo_in() - put echoed load records into the mailbox
  * @flow: a flow
- * @opt: head of the option
+ * @opt: head of the option, its scale one of @flow->scales
  * @records: its records
  *
  * Context: LOCAL_IN.
@@ -264,34 +226,27 @@ static bool hpcc_mail_has_newer(const struct hpcc_flow *flow,
 u32 hpcc_echo_in(struct hpcc_flow *flow, const struct hpcc_opt *opt,
 		 const u8 *records)
 {
-	struct hpcc_record r;
 	u16 seen = 0;
 	u32 bad = 0;
-	u32 i;
+	u32 i, hop;
+	u64 word;
 
-	spin_lock_bh(&flow->lock);
 	for (i = 0; i < opt->nr; i++) {
-		hpcc_record_decode(records + i * HPCC_RECORD_LEN, &r);
-		if (!r.hop || r.hop > opt->hops || seen & BIT(r.hop - 1)) {
+		word = hpcc_get_be64(records + i * HPCC_RECORD_LEN);
+		hop = word >> HPCC_WORD_HOP_SHIFT;
+		if (!hop || hop > opt->hops || seen & BIT(hop - 1)) {
 			bad++;
 			continue;
 		}
-		seen |= BIT(r.hop - 1);
-		if (hpcc_mail_has_newer(flow, &r, opt->scale))
-			continue;
-		flow->mail[r.hop - 1] = (struct hpcc_mail) {
-			.ts = r.ts,
-			.tx = r.tx,
-			.qlen = r.qlen,
-			.tag = r.tag,
-			.scale = opt->scale,
-		};
+		seen |= BIT(hop - 1);
+		hpcc_mail_put(&flow->mail[hop - 1], word, opt->scale);
 	}
-	if (seen) {
-		WRITE_ONCE(flow->mail_fresh, flow->mail_fresh | seen);
-		WRITE_ONCE(flow->hops, opt->hops);
-	}
-	spin_unlock_bh(&flow->lock);
+	if (!seen || READ_ONCE(flow->hops) == opt->hops)
+		return bad;
+	/* The path got longer or shorter: records of hops behind its end are void. */
+	for (i = opt->hops; i < HPCC_HOPS_MAX; i++)
+		WRITE_ONCE(flow->mail[i], 0);
+	WRITE_ONCE(flow->hops, opt->hops);
 	return bad;
 }
 
@@ -307,18 +262,123 @@ u32 hpcc_echo_in(struct hpcc_flow *flow, const struct hpcc_opt *opt,
 u32 hpcc_identity_in(struct hpcc_flow *flow, const struct hpcc_opt *opt,
 		     const u8 *records)
 {
-	struct hpcc_identity id;
 	u32 bad = 0;
-	u32 i;
+	u32 i, hop;
+	u64 word;
 
-	spin_lock_bh(&flow->lock);
 	for (i = 0; i < opt->nr; i++) {
-		hpcc_identity_decode(records + i * HPCC_RECORD_LEN, &id);
-		if (id.hop && id.hop <= opt->hops)
-			flow->identity[id.hop - 1] = id;
+		word = hpcc_get_be64(records + i * HPCC_RECORD_LEN);
+		hop = word >> HPCC_WORD_HOP_SHIFT;
+		if (hop && hop <= opt->hops)
+			WRITE_ONCE(flow->identity[hop - 1], word);
 		else
 			bad++;
 	}
-	spin_unlock_bh(&flow->lock);
 	return bad;
+}
+
+/* ---- From LOCAL_IN to LOCAL_OUT -------------------------------------------- */
+
+/* What the records that wait have in common. */
+static u32 hpcc_head_pack(const struct hpcc_opt *opt)
+{
+	return opt->type << 16 | opt->scale << 8 | opt->hops;
+}
+
+static void hpcc_head_unpack(u32 head, struct hpcc_opt *opt)
+{
+	opt->type = head >> 16;
+	opt->scale = head >> 8;
+	opt->hops = head;
+}
+
+/**
+ * hpcc_forward_in() - keep the records of a request until they can be echoed
+ * @flow: a flow
+ * @opt: head of the option, FORWARD or IDENTIFY
+ * @records: its records
+ *
+ * Of each hop the newest record waits. Load records give way to identities, which come
+ * seldom.
+ *
+ * Context: LOCAL_IN.
+ * Return: how many records were no records of a hop of this path.
+ */
+u32 hpcc_forward_in(struct hpcc_flow *flow, const struct hpcc_opt *opt,
+		    const u8 *records)
+{
+	u32 old = READ_ONCE(flow->echo_head);
+	u32 head = hpcc_head_pack(opt);
+	struct hpcc_opt waits;
+	u32 bad = 0;
+	u32 i, hop;
+	u64 word;
+
+	if (opt->flags & HPCC_OPT_F_PROMPT)
+		WRITE_ONCE(flow->prompt, true);
+	if (unlikely(old != head)) {
+		hpcc_head_unpack(old, &waits);
+		if (waits.type == HPCC_OPT_IDENTIFY &&
+		    opt->type == HPCC_OPT_FORWARD && hpcc_echo_waits(flow))
+			return 0;
+		for (i = 0; i < HPCC_HOPS_MAX; i++)
+			WRITE_ONCE(flow->echo[i], 0);
+		WRITE_ONCE(flow->echo_head, head);
+		/* hpcc_echo_write() that sees one of the words below sees their head. */
+		smp_wmb();
+	}
+	for (i = 0; i < opt->nr; i++) {
+		word = hpcc_get_be64(records + i * HPCC_RECORD_LEN);
+		hop = word >> HPCC_WORD_HOP_SHIFT;
+		if (hop && hop <= opt->hops)
+			WRITE_ONCE(flow->echo[hop - 1], word);
+		else if (hop)
+			bad++;
+	}
+	return bad;
+}
+
+/**
+ * hpcc_echo_write() - write an echo
+ * @flow: a flow
+ * @p: where to write it
+ * @room: bytes that it may take
+ *
+ * Where not all records fit, and newer ones come before the rest has left, each hop has its
+ * turn.
+ *
+ * Context: LOCAL_OUT.
+ * Return: its length, 0 where nothing waits or nothing fits.
+ */
+u32 hpcc_echo_write(struct hpcc_flow *flow, u8 *p, u32 room)
+{
+	u32 head = READ_ONCE(flow->echo_head);
+	u32 at = READ_ONCE(flow->echo_next);
+	struct hpcc_opt opt = {};
+	u32 slots, i;
+	u64 word;
+
+	hpcc_head_unpack(head, &opt);
+	if (room < hpcc_opt_len(1))
+		return 0;
+	slots = (room - HPCC_OPT_HEAD_LEN) / HPCC_RECORD_LEN;
+	for (i = 0; i < opt.hops && opt.nr < slots; i++, at++) {
+		if (at >= opt.hops)
+			at = 0;
+		if (!READ_ONCE(flow->echo[at]))
+			continue;
+		word = xchg(&flow->echo[at], 0);
+		if (!word)
+			continue;
+		hpcc_put_be64(p + hpcc_opt_len(opt.nr), word);
+		opt.nr++;
+	}
+	/* With another head the words may be of that one. */
+	if (!opt.nr || READ_ONCE(flow->echo_head) != head)
+		return 0;
+	WRITE_ONCE(flow->echo_next, at);
+	opt.type = opt.type == HPCC_OPT_IDENTIFY ? HPCC_OPT_IDENTIFY_ECHO :
+						   HPCC_OPT_ECHO;
+	hpcc_opt_encode(p, flow->kind, &opt);
+	return hpcc_opt_len(opt.nr);
 }

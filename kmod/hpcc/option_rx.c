@@ -168,72 +168,6 @@ struct sock *hpcc_arrival_sock(const struct hpcc_arrival *in, bool *put)
 
 /* ---- Segments of a connection that agreed ---------------------------------------- */
 
-/* A hop whose newer record waits in one phase: what waits of it in others would be
- * echoed behind that, and be too old then. Paths of more hops than one option holds
- * have phases.
- */
-static noinline void hpcc_pending_drop(struct hpcc_flow *flow, u8 phase, u16 hops)
-{
-	unsigned long others = flow->pending_mask & ~BIT(phase);
-	u32 i, k;
-
-	lockdep_assert_held(&flow->lock);
-	for_each_set_bit(i, &others, HPCC_PHASES) {
-		struct hpcc_pending *pending = &flow->pending[i];
-
-		for (k = 0; k < HPCC_OPT_RECORDS_MAX; k++) {
-			u8 hop = hpcc_slot_hop(pending->record[k]);
-
-			if (!hop || !(hops & BIT(hop)))
-				continue;
-			memset(pending->record[k], 0, HPCC_RECORD_LEN);
-			pending->opt.nr--;
-		}
-		if (!pending->opt.nr)
-			WRITE_ONCE(flow->pending_mask,
-				   flow->pending_mask & ~BIT(i));
-	}
-}
-
-/* Keep the records of a FORWARD or IDENTIFY until they can be echoed. */
-static void hpcc_forward_in(struct hpcc_flow *flow, const struct hpcc_opt *opt,
-			    const u8 *records)
-{
-	u8 phase = opt->flags & HPCC_OPT_F_PHASE;
-	struct hpcc_pending *pending;
-	u16 hops = 0;
-	u32 n = 0;
-	u32 i;
-
-	if (opt->flags & HPCC_OPT_F_PROMPT)
-		WRITE_ONCE(flow->prompt, true);
-	spin_lock_bh(&flow->lock);
-	pending = opt->type == HPCC_OPT_IDENTIFY ? &flow->pending_identity :
-						   &flow->pending[phase];
-	memset(pending->record, 0, sizeof(pending->record));
-	for (i = 0; i < opt->nr; i++) {
-		const u8 *record = records + i * HPCC_RECORD_LEN;
-
-		if (!hpcc_slot_hop(record))
-			continue;
-		memcpy(pending->record[n++], record, HPCC_RECORD_LEN);
-		hops |= BIT(hpcc_slot_hop(record));
-	}
-	if (opt->type == HPCC_OPT_FORWARD && flow->pending_mask & ~BIT(phase))
-		hpcc_pending_drop(flow, phase, hops);
-	/* Not as a whole: nr is looked at without the lock. */
-	pending->opt.type = opt->type;
-	pending->opt.scale = opt->scale;
-	pending->opt.hops = opt->hops;
-	pending->opt.flags = opt->flags;
-	WRITE_ONCE(pending->opt.nr, n);
-	if (opt->type == HPCC_OPT_FORWARD)
-		WRITE_ONCE(flow->pending_mask,
-			   n ? flow->pending_mask | BIT(phase) :
-			       flow->pending_mask & ~BIT(phase));
-	spin_unlock_bh(&flow->lock);
-}
-
 /* Whether the data of a segment may be of this connection, now. */
 static bool hpcc_seq_ok(const struct tcp_sock *tp, const struct hpcc_arrival *in)
 {
@@ -282,9 +216,9 @@ static void hpcc_option_in(struct hpcc_flow *flow, const struct net *net,
 	switch (opt->type) {
 	case HPCC_OPT_FORWARD:
 	case HPCC_OPT_IDENTIFY:
-		hpcc_forward_in(flow, opt, records);
+		bad = hpcc_forward_in(flow, opt, records);
 		hpcc_count_rcu(net, HPCC_C_FORWARD_RECEIVED);
-		return;
+		break;
 	case HPCC_OPT_ECHO:
 	case HPCC_OPT_IDENTIFY_ECHO:
 		if (!(READ_ONCE(flow->scales) & BIT(opt->scale))) {
@@ -294,13 +228,14 @@ static void hpcc_option_in(struct hpcc_flow *flow, const struct net *net,
 		bad = opt->type == HPCC_OPT_ECHO ?
 		      hpcc_echo_in(flow, opt, records) :
 		      hpcc_identity_in(flow, opt, records);
-		if (unlikely(bad))
-			hpcc_count_add(net, HPCC_C_BAD_HOP_IGNORED, bad);
 		hpcc_count_rcu(net, HPCC_C_ECHO_RECEIVED);
-		return;
+		break;
 	default:
 		hpcc_count(net, HPCC_C_MALFORMED_IGNORED);
+		return;
 	}
+	if (unlikely(bad))
+		hpcc_count_add(net, HPCC_C_BAD_HOP_IGNORED, bad);
 }
 
 /* All our options of a segment: at most one each way. @at and @pos are of the first

@@ -11,10 +11,10 @@
  *	who	It runs under RCU. Most segments come under their socket's lock, in
  *		process context or softirq. Not so SYN-ACKs, which belong to a
  *		request; what a qdisc on a VRF device held back; and what somebody
- *		else's hook in front of ours gave to user space (NFQUEUE). So what the
- *		hook shares with cc.c is under hpcc_flow.lock, it never follows
- *		icsk_ca_priv, and it reads TCP's own fields without expecting two of
- *		them to be of one moment.
+ *		else's hook in front of ours gave to user space (NFQUEUE). So the hook
+ *		reads and writes single words of a flow, each of which is good by
+ *		itself; it never follows icsk_ca_priv, and it reads TCP's own fields
+ *		without expecting two of them to be of one moment.
  *	twice	VRF and IPVS send a segment through LOCAL_OUT again. The hook inserts and
  *		counts on the first pass, as the segment may have no socket on the
  *		second. It does not change a segment that has our option already.
@@ -258,13 +258,14 @@ void hpcc_segment_close(struct hpcc_segment *seg, u32 n)
 static u32 hpcc_identify_phase(const struct hpcc_flow *flow, u32 phase,
 			       u32 phases, u32 slots)
 {
+	u32 hops = READ_ONCE(flow->hops);
 	u32 i, hop;
 
 	for (i = 0; i < phases; i++, phase++) {
 		phase %= phases;
 		for (hop = phase * slots;
-		     hop < min_t(u32, (phase + 1) * slots, flow->hops); hop++) {
-			if (!flow->identity[hop].hop)
+		     hop < min_t(u32, (phase + 1) * slots, hops); hop++) {
+			if (!READ_ONCE(flow->identity[hop]))
 				return phase;
 		}
 	}
@@ -276,28 +277,31 @@ static u32 hpcc_identify_phase(const struct hpcc_flow *flow, u32 phase,
  */
 static bool hpcc_identify_next(struct hpcc_flow *flow, u32 slots, u32 *phase)
 {
+	u32 turn = READ_ONCE(flow->turn) + 1;
+	u8 left = READ_ONCE(flow->identify_left);
+	u8 again = READ_ONCE(flow->identify_again);
+	u32 hops = READ_ONCE(flow->hops);
 	u32 phases = 1;
 
-	lockdep_assert_held(&flow->lock);
-	if (flow->hops > slots)
-		phases = min_t(u32, DIV_ROUND_UP(flow->hops, slots),
-			       HPCC_PHASES);
-	if (flow->identify_left) {
-		if (flow->turn % HPCC_IDENTIFY_SPACING)
+	WRITE_ONCE(flow->turn, turn);
+	if (!left && !again)
+		return false;
+	if (hops > slots)
+		phases = min_t(u32, DIV_ROUND_UP(hops, slots), HPCC_PHASES);
+	if (left) {
+		if (turn % HPCC_IDENTIFY_SPACING)
 			return false;
-		flow->identify_left--;
-		*phase = flow->identify_left % phases;
+		left--;
+		WRITE_ONCE(flow->identify_left, left);
+		*phase = left % phases;
 		return true;
 	}
-	if (!flow->identify_again || flow->turn % HPCC_IDENTIFY_AGAIN)
+	if (turn % HPCC_IDENTIFY_AGAIN)
 		return false;
-	flow->identify_again--;
-	*phase = hpcc_identify_phase(flow, flow->identify_again % phases, phases,
-				     slots);
-	if (*phase < phases)
-		return true;
-	flow->identify_again = 0;
-	return false;
+	again--;
+	*phase = hpcc_identify_phase(flow, again % phases, phases, slots);
+	WRITE_ONCE(flow->identify_again, *phase < phases ? again : 0);
+	return *phase < phases;
 }
 
 /* Write a FORWARD or IDENTIFY option of at most @room bytes at @p. */
@@ -306,22 +310,25 @@ static u32 hpcc_forward_write(struct hpcc_flow *flow, const struct tcp_sock *tp,
 {
 	struct hpcc_opt opt = { .type = HPCC_OPT_FORWARD };
 	u32 phase;
+	u8 asked;
 
 	if (room < hpcc_opt_len(1))
 		return 0;
 	opt.nr = min_t(u32, flow->slots,
 		       (room - HPCC_OPT_HEAD_LEN) / HPCC_RECORD_LEN);
-	opt.scale = flow->scale;
+	opt.scale = READ_ONCE(flow->scale);
 	/* What classic sends is acknowledged as what Reno sends. */
 	if (hpcc_peek(tp->snd_cwnd) < HPCC_PROMPT_CWND &&
 	    hpcc_runs_telemetry(flow))
 		opt.flags = HPCC_OPT_F_PROMPT;
 
-	flow->turn++;
-	if (hpcc_identify_next(flow, opt.nr, &phase))
+	if (hpcc_identify_next(flow, opt.nr, &phase)) {
 		opt.type = HPCC_OPT_IDENTIFY;
-	else
-		phase = hpcc_phase_next(&flow->asked, flow->hops, opt.nr);
+	} else {
+		asked = READ_ONCE(flow->asked);
+		phase = hpcc_phase_next(&asked, READ_ONCE(flow->hops), opt.nr);
+		WRITE_ONCE(flow->asked, asked);
+	}
 	opt.flags |= phase;
 	hpcc_opt_encode(p, flow->kind, &opt);
 	memset(p + HPCC_OPT_HEAD_LEN, 0, opt.nr * HPCC_RECORD_LEN);
@@ -334,8 +341,7 @@ static void hpcc_note_sent(const struct hpcc_segment *seg, struct hpcc_flow *flo
 	u32 end = ntohl(hpcc_segment_th(seg)->seq) + seg->skb->len -
 		  seg->thoff - seg->thlen;
 
-	lockdep_assert_held(&flow->lock);
-	if (after(end, flow->snd_end))
+	if (after(end, READ_ONCE(flow->snd_end)))
 		WRITE_ONCE(flow->snd_end, end);
 }
 
@@ -350,9 +356,8 @@ static u32 hpcc_options_write(struct hpcc_flow *flow, const struct tcp_sock *tp,
 			      bool data, u32 room, u8 *out, u32 *forward,
 			      u32 *echo)
 {
-	lockdep_assert_held(&flow->lock);
-	if (data && (flow->pending_mask || flow->pending_identity.opt.nr) &&
-	    !hpcc_phase_needs_slots(flow->asked)) {
+	if (data && hpcc_echo_waits(flow) &&
+	    !hpcc_phase_needs_slots(READ_ONCE(flow->asked))) {
 		*forward = hpcc_forward_write(flow, tp, out, hpcc_opt_len(1));
 		*echo = hpcc_echo_write(flow, out + *forward,
 					min(room - *forward, hpcc_opt_len(1)));
@@ -377,21 +382,18 @@ static void hpcc_data_out(struct hpcc_segment *seg, struct sock *sk)
 	u32 len;
 	u8 *p;
 
-	if (!flow || (!data && !READ_ONCE(flow->pending_mask) &&
-		      !READ_ONCE(flow->pending_identity.opt.nr)))
+	if (!flow || (!data && !hpcc_echo_waits(flow)))
 		return;
 	presence = hpcc_segment_presence(seg, flow->kind);
 	if (presence == HPCC_PRESENT)
 		return;
 	room = presence == HPCC_ABSENT ? hpcc_segment_room(seg, sk) : 0;
 
-	spin_lock_bh(&flow->lock);
 	if (data)
 		hpcc_note_sent(seg, flow);
 	len = room < hpcc_opt_len(1) ? 0 :
 	      hpcc_options_write(flow, tcp_sk(sk), data, room, out, &forward,
 				 &echo);
-	spin_unlock_bh(&flow->lock);
 	if (room < hpcc_opt_len(1))
 		hpcc_segment_no_room(seg, HPCC_C_NO_ROOM);
 	if (!len)

@@ -72,11 +72,12 @@ static void hpcc_flow_print(struct seq_file *seq, const struct hpcc_flow *flow)
 		   READ_ONCE(flow->T_ns), READ_ONCE(sk->sk_pacing_rate),
 		   READ_ONCE(flow->hops));
 	for (i = 0; i < HPCC_HOPS_MAX; i++) {
-		const struct hpcc_identity *id = &flow->identity[i];
+		struct hpcc_identity id;
 
-		if (id->hop)
-			seq_printf(seq, " %u:%u.%u@%llu", id->hop, id->node,
-				   id->port, id->bps);
+		hpcc_identity_unpack(READ_ONCE(flow->identity[i]), &id);
+		if (id.hop)
+			seq_printf(seq, " %u:%u.%u@%llu", id.hop, id.node,
+				   id.port, id.bps);
 	}
 	seq_putc(seq, '\n');
 }
