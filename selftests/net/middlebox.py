@@ -235,7 +235,7 @@ HEADS = (
     ("reserved type", of_ours(lambda opt: bytes_at(2, [opt[2] | 0xe0])(opt)), "hpcc-classic",
      {}, {"malformed_ignored": 100}),
     ("no hops", of_ours(lambda opt: bytes_at(3, [opt[3] & 0x0f])(opt)), "hpcc-classic",
-     {"bad_hop_ignored": 100}, {}),
+     {}, {"bad_hop_ignored": 100}),
     ("15 hops", of_ours(lambda opt: bytes_at(3, [opt[3] | 0xf0])(opt)), "hpcc",
      {"fallbacks": 0}, {}),
     ("no records", of_ours(lambda opt: bytes_at(1, [4])(opt[:4])), "hpcc-classic", {}, {}),
