@@ -23,6 +23,7 @@ void hpcc_burst_init(struct sock *sk, struct hpcc_burst *burst, u32 segs,
 {
 	burst->segs = segs;
 	burst->shift = shift;
+	burst->least = 1;
 	burst->saved_gso_segs = sk->sk_gso_max_segs;
 }
 EXPORT_SYMBOL_GPL(hpcc_burst_init);
@@ -69,7 +70,8 @@ EXPORT_SYMBOL_GPL(hpcc_hand_over);
  */
 void hpcc_cap_bursts(struct sock *sk, struct hpcc_burst *burst, u32 cwnd)
 {
-	u32 segs = clamp_t(u32, cwnd >> burst->shift, 1, burst->segs);
+	u32 least = min_t(u32, cwnd >> HPCC_BURST_PART_SHIFT, burst->least);
+	u32 segs = clamp_t(u32, max(cwnd >> burst->shift, least), 1, burst->segs);
 
 	if (sk->sk_gso_max_segs == segs)
 		return;

@@ -9,15 +9,20 @@
  * struct hpcc_burst - how much may leave at once; socket lock
  * @segs: the most, segments
  * @saved_gso_segs: sk_gso_max_segs as the route set it
- * @shift: the most of a window of cwnd segments: cwnd >> shift, but at least 1
+ * @least: segments that are never too many, as far as HPCC_BURST_PART_SHIFT allows
+ * @shift: the most of a window of cwnd segments: cwnd >> shift, but at least @least
  * @paced: hpcc_pacing_begin() made TCP pace
  */
 struct hpcc_burst {
 	u16 segs;
 	u16 saved_gso_segs;
+	u16 least;
 	u8 shift;
 	bool paced;
 };
+
+/* No burst is longer than cwnd >> HPCC_BURST_PART_SHIFT, or 1, for @least's sake. */
+#define HPCC_BURST_PART_SHIFT	3
 
 void hpcc_burst_init(struct sock *sk, struct hpcc_burst *burst, u32 segs,
 		     u32 shift);

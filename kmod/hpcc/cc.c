@@ -33,6 +33,13 @@
 static const u8 hpcc_identify_tries = 2;
 static const u8 hpcc_identify_again = 64;
 
+/* The first round trips, in which each segment asks for telemetry. */
+static const u32 hpcc_begin_rtts = 4;
+
+/* A burst's length by default, from which T on. */
+static const u32 hpcc_burst_ns = 8 * NSEC_PER_USEC;
+static const u32 hpcc_burst_T_ns = 32 * NSEC_PER_USEC;
+
 static const u32 hpcc_ecn_shift = 3;
 
 /* W_min = W_init / 1024: the authors' simulator has 1/1000 of the line rate. */
@@ -44,6 +51,23 @@ static const u32 hpcc_W_min_shift = 10;
 static const u32 hpcc_W_min_mss_shift = 4;
 
 /* ---- Parameters of a connection -------------------------------------- */
+
+/* Segments that a burst may always have: what the host sends in net.hpcc.burst_ns. Each burst
+ * costs a timer and a way through the stack, and adds its own length to queues. By default
+ * that is some us, which is little of a T of 32 us and more; below that bursts have their
+ * part of the window only.
+ */
+static u32 hpcc_burst_least(const struct sock *sk, u32 burst_ns, u32 T_ns,
+			    u64 B_host)
+{
+	u64 bytes;
+
+	if (!burst_ns)
+		burst_ns = T_ns < hpcc_burst_T_ns ? 0 : hpcc_burst_ns;
+	bytes = mul_u64_u64_div_u64(B_host, burst_ns, NSEC_PER_SEC);
+	return clamp_t(u64, div_u64(bytes, max(tcp_sk(sk)->mss_cache, 1U)), 1,
+		       U16_MAX);
+}
 
 /* (Re)compute what follows from T: W_init = B_host * T,
  * W_ai = W_init * (1 - eta) / N, and the units of FORWARD.
@@ -58,6 +82,7 @@ static void hpcc_set_T(struct sock *sk, struct hpcc_flow *flow)
 	u64 W_init_q16;
 	u64 W_ai_q16;
 	u64 B_host;
+	u32 sample;
 	u8 scale;
 
 	flow->min_rtt_us = tcp_min_rtt(tcp_sk(sk));
@@ -78,6 +103,10 @@ static void hpcc_set_T(struct sock *sk, struct hpcc_flow *flow)
 			 div_u64((u64)eta_permille << 24, 1000),
 			 READ_ONCE(sysctls->max_stage));
 
+	flow->burst.least = hpcc_burst_least(sk, READ_ONCE(sysctls->burst_ns),
+					     flow->T_ns, B_host);
+	sample = READ_ONCE(sysctls->sample);
+	flow->sample_ns = sample ? flow->T_ns / sample : 0;
 	scale = hpcc_scale_for(flow->T_ns);
 	WRITE_ONCE(flow->scales, hpcc_scales_add(flow->scales, scale));
 	WRITE_ONCE(flow->scale, scale);
@@ -95,6 +124,25 @@ static void hpcc_follow_T(struct sock *sk, struct hpcc_flow *flow)
 	hpcc_set_T(sk, flow);
 	algo->W_q16 = hpcc_clamp_wind(&flow->params, algo->W_q16);
 	algo->Wc_q16 = hpcc_clamp_wind(&flow->params, algo->Wc_q16);
+}
+
+/* Ask with each segment while W looks for its place: in the first round trips, in slow start,
+ * after a restart, where records are of no use, and on congestion. Otherwise as often as
+ * net.hpcc.sample says.
+ */
+static void hpcc_set_sampling(const struct tcp_sock *tp, struct hpcc_flow *flow)
+{
+	const struct hpcc_algo *algo = &flow->algo;
+	u32 ask_ns = flow->sample_ns;
+
+	if (!algo->started || algo->resync || algo->U_q24 > HPCC_ONE_Q24 ||
+	    flow->mode == HPCC_MODE_IGNORING ||
+	    hpcc_algo_is_slow(algo, &flow->params) ||
+	    tp->tcp_mstamp - flow->began_us <
+	    hpcc_begin_rtts * (u64)(tp->srtt_us >> 3))
+		ask_ns = 0;
+	if (flow->ask_ns != ask_ns)
+		WRITE_ONCE(flow->ask_ns, ask_ns);
 }
 
 /* ---- What ACKs tell ---------------------------------------------------- */
@@ -193,6 +241,7 @@ static void hpcc_cong_control(struct sock *sk, HPCC_CONG_CONTROL_ACK
 			flow->conserving ? 0 : rs->acked_sacked, tp->mss_cache,
 			ack.before_q16);
 	hpcc_apply(sk, flow, rs);
+	hpcc_set_sampling(tp, flow);
 	if (!ack.n)
 		return;
 	if (tcp_snd_cwnd(tp) < HPCC_PROMPT_CWND)

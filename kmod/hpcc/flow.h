@@ -79,8 +79,10 @@ struct hpcc_base {
  * @burst: cap of a TSO burst
  * @probe: tail loss probe
  * @late: packets that the peer got twice, as its DSACKs say; at most total_retrans
- * @silent_acks: ACKs of new data since a link was measured last
- * @silent_since_us: tcp_mstamp of the first of them
+ * @sample_ns: time between requests where nothing asks for more, T / sample
+ * @began_us: tcp_mstamp when W began to rule
+ * @silent_turn: @turn when a record was of use last
+ * @silent_since_us: tcp_mstamp of the first ACK of new data since; 0: there was none
  * @mode: enum hpcc_mode; read without the socket lock
  * @skipped: the ACK at hand brought a record that came too soon after the last one
  * @classic_seq: a round trip of classic ends when this is acknowledged
@@ -96,7 +98,9 @@ struct hpcc_base {
  *
  * What the hooks and cc.c share, with READ_ONCE() and WRITE_ONCE() and no lock:
  *
- * @turn: counts segments, for IDENTIFY among them
+ * @turn: counts requests
+ * @ask_ns: time from one request to the next at least; 0: each segment asks
+ * @asked_ns: tcp_clock_cache at the last request
  * @identify_left: IDENTIFY segments still to be sent, whatever is known
  * @identify_again: and after these, as long as a link has not answered
  * @asked: hops that this round of phases has asked already
@@ -135,7 +139,9 @@ struct hpcc_flow {
 	struct hpcc_burst burst;
 	struct hpcc_probe probe;
 	u32 late;
-	u32 silent_acks;
+	u32 sample_ns;
+	u64 began_us;
+	u32 silent_turn;
 	u64 silent_since_us;
 	u8 mode;
 	bool skipped;
@@ -151,6 +157,8 @@ struct hpcc_flow {
 	bool dead;
 
 	u32 turn;
+	u32 ask_ns;
+	u64 asked_ns;
 	u8 identify_left;
 	u8 identify_again;
 	u8 asked;

@@ -80,7 +80,9 @@ struct hpcc_agreements;
  * @host_mbps: B of the host, for W_init; 0 takes the egress device's speed
  * @burst_segs: segments of one TSO burst
  * @burst_shift: and cwnd >> burst_shift, if that is less
+ * @burst_ns: but not less than the host sends in this time; 0: chosen by T
  * @slots: records that an option asks for
+ * @sample: requests in a T; 0: with each segment
  * @option_kind: TCP option kind
  * @option_exid: experiment identifier in SYN and SYN-ACK
  */
@@ -93,7 +95,9 @@ struct hpcc_sysctls {
 	unsigned int host_mbps;
 	unsigned int burst_segs;
 	unsigned int burst_shift;
+	unsigned int burst_ns;
 	unsigned int slots;
+	unsigned int sample;
 	unsigned int option_kind;
 	unsigned int option_exid;
 };

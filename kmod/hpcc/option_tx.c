@@ -304,6 +304,13 @@ static bool hpcc_identify_next(struct hpcc_flow *flow, u32 slots, u32 *phase)
 	return *phase < phases;
 }
 
+/* Whether a data segment is to ask for telemetry. */
+static bool hpcc_asks(const struct hpcc_flow *flow, const struct tcp_sock *tp)
+{
+	return hpcc_peek(tp->tcp_clock_cache) - READ_ONCE(flow->asked_ns) >=
+	       READ_ONCE(flow->ask_ns);
+}
+
 /* Write a FORWARD or IDENTIFY option of at most @room bytes at @p. */
 static u32 hpcc_forward_write(struct hpcc_flow *flow, const struct tcp_sock *tp,
 			      u8 *p, u32 room)
@@ -322,6 +329,7 @@ static u32 hpcc_forward_write(struct hpcc_flow *flow, const struct tcp_sock *tp,
 	    hpcc_runs_telemetry(flow))
 		opt.flags = HPCC_OPT_F_PROMPT;
 
+	WRITE_ONCE(flow->asked_ns, hpcc_peek(tp->tcp_clock_cache));
 	if (hpcc_identify_next(flow, opt.nr, &phase)) {
 		opt.type = HPCC_OPT_IDENTIFY;
 	} else {
@@ -345,23 +353,23 @@ static void hpcc_note_sent(const struct hpcc_segment *seg, struct hpcc_flow *flo
 		WRITE_ONCE(flow->snd_end, end);
 }
 
-/* Write what a segment is to carry at @out: data ask for telemetry; whatever leaves
- * carries what waits to be echoed. With both, each gets one record, FORWARD first:
- * switches look at the first option of our kind. Where the request has to have more
- * slots the echo waits for the next segment.
+/* Write what a segment is to carry at @out: a request if it @asks, and what waits to be
+ * echoed. With both, each gets one record, FORWARD first: switches look at the first
+ * option of our kind. Where the request has to have more slots the echo waits for the next
+ * segment.
  *
  * Return: its length. *@forward and *@echo say how much of it is for either.
  */
 static u32 hpcc_options_write(struct hpcc_flow *flow, const struct tcp_sock *tp,
-			      bool data, u32 room, u8 *out, u32 *forward,
+			      bool asks, u32 room, u8 *out, u32 *forward,
 			      u32 *echo)
 {
-	if (data && hpcc_echo_waits(flow) &&
+	if (asks && hpcc_echo_waits(flow) &&
 	    !hpcc_phase_needs_slots(READ_ONCE(flow->asked))) {
 		*forward = hpcc_forward_write(flow, tp, out, hpcc_opt_len(1));
 		*echo = hpcc_echo_write(flow, out + *forward,
 					min(room - *forward, hpcc_opt_len(1)));
-	} else if (data) {
+	} else if (asks) {
 		*forward = hpcc_forward_write(flow, tp, out, room);
 	} else {
 		*echo = hpcc_echo_write(flow, out, room);
@@ -376,23 +384,27 @@ static void hpcc_data_out(struct hpcc_segment *seg, struct sock *sk)
 	const struct net *net = seg->state->net;
 	enum hpcc_presence presence;
 	u8 out[HPCC_TCP_HEADER_MAX];
+	bool asks;
 	u32 forward = 0;
 	u32 echo = 0;
 	u32 room;
 	u32 len;
 	u8 *p;
 
-	if (!flow || (!data && !hpcc_echo_waits(flow)))
+	if (!flow)
+		return;
+	if (data)
+		hpcc_note_sent(seg, flow);
+	asks = data && hpcc_asks(flow, tcp_sk(sk));
+	if (!asks && !hpcc_echo_waits(flow))
 		return;
 	presence = hpcc_segment_presence(seg, flow->kind);
 	if (presence == HPCC_PRESENT)
 		return;
 	room = presence == HPCC_ABSENT ? hpcc_segment_room(seg, sk) : 0;
 
-	if (data)
-		hpcc_note_sent(seg, flow);
 	len = room < hpcc_opt_len(1) ? 0 :
-	      hpcc_options_write(flow, tcp_sk(sk), data, room, out, &forward,
+	      hpcc_options_write(flow, tcp_sk(sk), asks, room, out, &forward,
 				 &echo);
 	if (room < hpcc_opt_len(1))
 		hpcc_segment_no_room(seg, HPCC_C_NO_ROOM);

@@ -25,8 +25,13 @@ static const struct hpcc_knob hpcc_knobs[] = {
 	/* Longer bursts queue in the sender's own NIC and count as RTT. */
 	{ "burst", HPCC_KNOB(burst_segs), 16, 1, 64 },
 	{ "burst_shift", HPCC_KNOB(burst_shift), 5, 1, 10 },
+	{ "burst_ns", HPCC_KNOB(burst_ns), 0, 1, 1000000, true },
 	/* Three records fit beside timestamps. */
 	{ "slots", HPCC_KNOB(slots), 3, 1, 3 },
+	/* The draft, section 6: once per RTT is enough. W follows U, which each record moves
+	 * by tau/T: eight keep the lag below that of an RTT.
+	 */
+	{ "sample", HPCC_KNOB(sample), 8, 0, 64 },
 	/* RFC 4727: the two experimental kinds */
 	{ "option_kind", HPCC_KNOB(option_kind), HPCC_OPT_KIND_DEFAULT,
 	  253, 254 },

@@ -37,7 +37,7 @@ class Peer:
     peer, a program, is slow, unless it is not patient.
     """
 
-    SYSCTLS = {"host_mbps": HOST_MBPS, "base_rtt_ns": T_NS}
+    SYSCTLS = {"host_mbps": HOST_MBPS, "base_rtt_ns": T_NS, "sample": 0}
     FLAGS = 0x1001          # IFF_TUN, IFF_NO_PI
     HEAD = 0                # bytes before each packet
     isn = 0x10000000

@@ -16,7 +16,9 @@ KNOBS = {
     "host_mbps": (0, 1, 1000000, True),
     "burst": (16, 1, 64, False),
     "burst_shift": (5, 1, 10, False),
+    "burst_ns": (0, 1, 1000000, True),
     "slots": (3, 1, 3, False),
+    "sample": (8, 0, 64, False),
     "option_kind": (253, 253, 254, False),
     "option_exid": (0x4843, 0, 0xffff, False),
 }
