@@ -139,7 +139,8 @@ static void hpcc_set_sampling(const struct tcp_sock *tp, struct hpcc_flow *flow)
 	    flow->mode == HPCC_MODE_IGNORING ||
 	    hpcc_algo_is_slow(algo, &flow->params) ||
 	    tp->tcp_mstamp - flow->began_us <
-	    hpcc_begin_rtts * (u64)(tp->srtt_us >> 3))
+	    hpcc_begin_rtts * (u64)max_t(u32, tp->srtt_us >> 3,
+					 flow->T_ns / NSEC_PER_USEC))
 		ask_ns = 0;
 	if (flow->ask_ns != ask_ns)
 		WRITE_ONCE(flow->ask_ns, ask_ns);

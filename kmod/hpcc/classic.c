@@ -9,7 +9,7 @@
  *
  *	TELEMETRY -> IGNORING	records came, and none is of use
  *	IGNORING -> TELEMETRY	a record is of use
- *	TELEMETRY -> CLASSIC	no record of use for 8 requests and 4 RTTs
+ *	TELEMETRY -> CLASSIC	no record of use for 8 requests, 8 ACKs and 4 RTTs
  *	IGNORING -> DOUBTING	the same
  *	CLASSIC -> TELEMETRY	a record came
  *	DOUBTING -> TELEMETRY	a link was measured
@@ -29,8 +29,8 @@
 #include "mailbox.h"
 #include "net.h"
 
-/* Telemetry has stopped after this many requests, and RTTs, without a record of use. */
-static const u32 hpcc_silent_requests = 8;
+/* Telemetry has stopped after this many requests and ACKs, and RTTs, without a record of use. */
+static const u32 hpcc_silent_acks = 8;
 static const u32 hpcc_silent_rtts = 4;
 
 /* ---- Losses ------------------------------------------------------------ */
@@ -111,7 +111,7 @@ void hpcc_enter_telemetry(struct sock *sk, struct hpcc_flow *flow)
 
 	hpcc_watch_loss(tp, flow);
 	flow->silent_turn = READ_ONCE(flow->turn);
-	flow->silent_since_us = 0;
+	flow->silent_acks = 0;
 	flow->began_us = tp->tcp_mstamp;
 	WRITE_ONCE(flow->ask_ns, 0);
 	flow->conserving = false;
@@ -200,7 +200,7 @@ bool hpcc_silent(struct sock *sk, struct hpcc_flow *flow,
 		if (flow->mode != HPCC_MODE_TELEMETRY)
 			hpcc_set_mode(flow, HPCC_MODE_TELEMETRY);
 		flow->silent_turn = READ_ONCE(flow->turn);
-		flow->silent_since_us = 0;
+		flow->silent_acks = 0;
 		return false;
 	}
 	if (ack->bits & HPCC_ACK_NEW)
@@ -209,9 +209,10 @@ bool hpcc_silent(struct sock *sk, struct hpcc_flow *flow,
 		hpcc_set_mode(flow, HPCC_MODE_IGNORING);
 	if (!rs->acked_sacked)
 		return false;
-	if (!flow->silent_since_us)
+	if (!flow->silent_acks++)
 		flow->silent_since_us = tp->tcp_mstamp;
-	if (READ_ONCE(flow->turn) - flow->silent_turn <= hpcc_silent_requests ||
+	if (flow->silent_acks <= hpcc_silent_acks ||
+	    READ_ONCE(flow->turn) - flow->silent_turn <= hpcc_silent_acks ||
 	    tp->tcp_mstamp - flow->silent_since_us <=
 	    hpcc_silent_rtts * (u64)(tp->srtt_us >> 3))
 		return false;

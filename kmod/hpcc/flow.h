@@ -82,7 +82,8 @@ struct hpcc_base {
  * @sample_ns: time between requests where nothing asks for more, T / sample
  * @began_us: tcp_mstamp when W began to rule
  * @silent_turn: @turn when a record was of use last
- * @silent_since_us: tcp_mstamp of the first ACK of new data since; 0: there was none
+ * @silent_acks: ACKs of new data since
+ * @silent_since_us: tcp_mstamp of the first of them
  * @mode: enum hpcc_mode; read without the socket lock
  * @skipped: the ACK at hand brought a record that came too soon after the last one
  * @classic_seq: a round trip of classic ends when this is acknowledged
@@ -142,6 +143,7 @@ struct hpcc_flow {
 	u32 sample_ns;
 	u64 began_us;
 	u32 silent_turn;
+	u32 silent_acks;
 	u64 silent_since_us;
 	u8 mode;
 	bool skipped;

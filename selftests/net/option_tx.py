@@ -10,7 +10,7 @@ import sys
 
 from hpcc_net import (ECHO, FORWARD, IDENTIFY, IDENTIFY_ECHO, KIND, PROMPT, RST, SYN, Netns, Pair,
                       Skip, Sniffer, data_segments, expect, expect_in, get_cc, identity, main,
-                      no_errors, option, ours_in, pattern, record, sane, tcp_info, transfer,
+                      need_virtual_time, no_errors, option, ours_in, pattern, record, sane, tcp_info, transfer,
                       virtual_time)
 from hpcc_peer import SCALE, Flow, Link, Peer
 
@@ -415,6 +415,70 @@ def test_zero_window_probe():
         got += len(seg.payload)
         peer.send()
     expect("bytes", got, 5000)
+
+
+def asked(segments):
+    """Which data segments ask for telemetry."""
+    return [bool({opt.type for opt in seg.ours()} & {FORWARD, IDENTIFY})
+            for seg in segments if seg.payload]
+
+
+def requests(ns):
+    """How many left. A TSO packet is one, and each of its segments has the option."""
+    counters = ns.counters()
+    return counters["forward_sent"] + counters["identify_sent"]
+
+
+def test_sample():
+    """A connection asks so many times in a T, but with each segment in the first round trips,
+    while U is above 1, and after an RTO.
+    """
+    need_virtual_time()
+    for sample in 8, 1:
+        flow = Flow(sample=sample)
+        link = Link()
+        for turn in range(2):
+            all_of = asked(flow.run())
+            expect(f"round {turn}: all of {len(all_of)} ask", all(all_of) and bool(all_of), True)
+            flow.echo(link.step(9000, 0.9))
+        for _ in range(8):
+            flow.round(link.step(9000, 0.9))
+        flow.run()
+        before = requests(flow.ns)
+        flow.echo(link.step(9000, 0.9))
+        some = asked(flow.run())
+        # W leaves within T, and so at its end a request may be due.
+        expect_in(f"{len(some)} segments, requests", requests(flow.ns) - before, sample, sample + 1)
+        expect("not all ask", all(some), False)
+        for _ in range(3):
+            flow.echo(link.step(9000, 1.0, 0.5))
+            flow.run()
+        flow.echo(link.step(9000, 1.0, 0.5))
+        all_of = asked(flow.run())
+        expect_in("U", flow.flow()["U_permille"], 1001, 3000)
+        expect("all ask while U is above 1", all(all_of) and bool(all_of), True)
+
+
+def test_sample_of_classic():
+    """Classic asks as often as hpcc does, and its return with each segment."""
+    need_virtual_time()
+    flow = Flow(sample=4)
+    flow.run()
+    while flow.cc() == "hpcc":
+        flow.send()
+        flow.run()
+    for _ in range(4):
+        before = requests(flow.ns)
+        flow.send()
+        some = asked(flow.run())
+    expect_in(f"{len(some)} segments, requests", requests(flow.ns) - before, 1, 4)
+    expect("not all ask", all(some), False)
+    link = Link()
+    flow.echo(link.step(9000, 0.5))
+    flow.echo(link.step(9000, 0.5))
+    expect("returned", flow.cc(), "hpcc")
+    all_of = asked(flow.run())
+    expect("all ask", all(all_of) and bool(all_of), True)
 
 
 if __name__ == "__main__":
