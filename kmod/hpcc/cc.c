@@ -86,6 +86,7 @@ static void hpcc_set_T(struct sock *sk, struct hpcc_flow *flow)
 	u8 scale;
 
 	flow->min_rtt_us = tcp_min_rtt(tcp_sk(sk));
+	flow->applied_q16 = 0;
 	WRITE_ONCE(flow->T_ns, hpcc_base_rtt_ns(sk, READ_ONCE(sysctls->base_rtt_ns)));
 	B_host = hpcc_host_rate(sk, READ_ONCE(sysctls->host_mbps));
 	W_init_q16 = mul_u64_u64_div_u64(B_host, (u64)flow->T_ns << 16,
@@ -103,7 +104,7 @@ static void hpcc_set_T(struct sock *sk, struct hpcc_flow *flow)
 			 div_u64((u64)eta_permille << 24, 1000),
 			 READ_ONCE(sysctls->max_stage));
 
-	flow->burst.least = hpcc_burst_least(sk, READ_ONCE(sysctls->burst_ns),
+	flow->burst_least = hpcc_burst_least(sk, READ_ONCE(sysctls->burst_ns),
 					     flow->T_ns, B_host);
 	sample = READ_ONCE(sysctls->sample);
 	flow->sample_ns = sample ? flow->T_ns / sample : 0;
@@ -126,22 +127,31 @@ static void hpcc_follow_T(struct sock *sk, struct hpcc_flow *flow)
 	algo->Wc_q16 = hpcc_clamp_wind(&flow->params, algo->Wc_q16);
 }
 
-/* Ask with each segment while W looks for its place: in the first round trips, in slow start,
- * after a restart, where records are of no use, and on congestion. Otherwise as often as
- * net.hpcc.sample says.
+/* Whether W looks for its place: in the first round trips, in slow start, after a restart,
+ * where records are of no use, and on congestion.
  */
-static void hpcc_set_sampling(const struct tcp_sock *tp, struct hpcc_flow *flow)
+static bool hpcc_is_searching(const struct tcp_sock *tp,
+			      const struct hpcc_flow *flow)
 {
 	const struct hpcc_algo *algo = &flow->algo;
-	u32 ask_ns = flow->sample_ns;
 
-	if (!algo->started || algo->resync || algo->U_q24 > HPCC_ONE_Q24 ||
-	    flow->mode == HPCC_MODE_IGNORING ||
-	    hpcc_algo_is_slow(algo, &flow->params) ||
-	    tp->tcp_mstamp - flow->began_us <
-	    hpcc_begin_rtts * (u64)max_t(u32, tp->srtt_us >> 3,
-					 flow->T_ns / NSEC_PER_USEC))
-		ask_ns = 0;
+	return !algo->started || algo->resync || algo->U_q24 > HPCC_ONE_Q24 ||
+	       flow->mode == HPCC_MODE_IGNORING ||
+	       hpcc_algo_is_slow(algo, &flow->params) ||
+	       tp->tcp_mstamp - flow->began_us <
+	       hpcc_begin_rtts * (u64)max_t(u32, tp->srtt_us >> 3,
+					    flow->T_ns / NSEC_PER_USEC);
+}
+
+/* While W looks for its place each segment asks, and bursts are short: the path may end in a
+ * buffer of few packets that does not stamp.
+ */
+static void hpcc_set_pace(const struct tcp_sock *tp, struct hpcc_flow *flow)
+{
+	bool searching = hpcc_is_searching(tp, flow);
+	u32 ask_ns = searching ? 0 : flow->sample_ns;
+
+	flow->burst.least = searching ? 1 : flow->burst_least;
 	if (flow->ask_ns != ask_ns)
 		WRITE_ONCE(flow->ask_ns, ask_ns);
 }
@@ -241,8 +251,8 @@ static void hpcc_cong_control(struct sock *sk, HPCC_CONG_CONTROL_ACK
 	hpcc_algo_acked(&flow->algo, &flow->params,
 			flow->conserving ? 0 : rs->acked_sacked, tp->mss_cache,
 			ack.before_q16);
+	hpcc_set_pace(tp, flow);
 	hpcc_apply(sk, flow, rs);
-	hpcc_set_sampling(tp, flow);
 	if (!ack.n)
 		return;
 	if (tcp_snd_cwnd(tp) < HPCC_PROMPT_CWND)

@@ -76,10 +76,13 @@ struct hpcc_base {
  * @min_rtt_us: minimum RTT that @T_ns was taken from, where it was
  * @mss_recip: reciprocal of @mss
  * @mss: MSS that @mss_recip is of
+ * @applied_q16: W that hpcc_apply() has set last; 0: another T came since
+ * @applied_cwnd: snd_cwnd that it has set
  * @burst: cap of a TSO burst
  * @probe: tail loss probe
  * @late: packets that the peer got twice, as its DSACKs say; at most total_retrans
  * @sample_ns: time between requests where nothing asks for more, T / sample
+ * @burst_least: segments that a burst may always have, once W has found its place
  * @began_us: tcp_mstamp when W began to rule
  * @silent_turn: @turn when a record was of use last
  * @silent_acks: ACKs of new data since
@@ -137,10 +140,13 @@ struct hpcc_flow {
 	u32 min_rtt_us;
 	struct reciprocal_value mss_recip;
 	u32 mss;
+	u64 applied_q16;
+	u32 applied_cwnd;
 	struct hpcc_burst burst;
 	struct hpcc_probe probe;
 	u32 late;
 	u32 sample_ns;
+	u16 burst_least;
 	u64 began_us;
 	u32 silent_turn;
 	u32 silent_acks;

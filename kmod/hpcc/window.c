@@ -124,14 +124,18 @@ void hpcc_set_rate(struct sock *sk, const struct hpcc_flow *flow)
  * @rs: what the ACK told
  *
  * During the first round of a recovery no more leaves than what left the
- * network.
+ * network. Most ACKs without a record change nothing.
  */
 void hpcc_apply(struct sock *sk, struct hpcc_flow *flow,
 		const struct rate_sample *rs)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
-	u32 cwnd = hpcc_cwnd(sk, flow);
+	u32 cwnd;
 
+	if (flow->algo.W_q16 == flow->applied_q16 && !flow->conserving &&
+	    tcp_snd_cwnd(tp) == flow->applied_cwnd && tp->mss_cache == flow->mss)
+		return;
+	cwnd = hpcc_cwnd(sk, flow);
 	if (flow->conserving) {
 		if (rs->prior_mstamp &&
 		    (s32)(rs->prior_delivered - flow->conserve_delivered) >= 0)
@@ -143,4 +147,6 @@ void hpcc_apply(struct sock *sk, struct hpcc_flow *flow,
 	tcp_snd_cwnd_set(tp, cwnd);
 	hpcc_cap_bursts(sk, &flow->burst, cwnd);
 	hpcc_set_rate(sk, flow);
+	flow->applied_q16 = flow->algo.W_q16;
+	flow->applied_cwnd = cwnd;
 }

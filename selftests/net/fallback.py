@@ -328,7 +328,7 @@ def test_room_while_classic():
     that are as long as they can be.
     """
     need_virtual_time()
-    path = Path(6)
+    path = Path(6, sample=0)
     for node in 1, 2:
         path.change(node, "hpcc nostamp")
     client, server = path.connect()

@@ -7,9 +7,10 @@ import socket
 import sys
 import time
 
-from hpcc_net import (FORWARD, Pair, Sniffer, data_segments, expect, expect_in, main,
+from hpcc_net import (FORWARD, Pair, Sniffer, data_segments, expect, expect_in, get_cc, main,
                       need_virtual_time, no_errors, ours_in, pattern, sane, set_cc, tcp_info, transfer)
 from hpcc_peer import ETA, T_NS, T_UNITS, W_AI, W_INIT, Flow, Link, near, settle
+from path import MBPS, Path, goodput_mbps
 
 IPV6_HOPOPTS, IPV6_DSTOPTS = 54, 59
 
@@ -331,6 +332,25 @@ def test_bursts_by_the_window():
         largest = max(len(seg.payload) for seg in sniffer.segments())
         mss = tcp_info(client)["snd_mss"]
         expect_in(f"window >> {shift}", -(-largest // mss), least, most)
+
+
+def test_bursts_by_time():
+    """What leaves in burst_ns is never too much, once W has found its place; but W / 8 is."""
+    need_virtual_time()
+    # 40 us at 1 Gb/s are 3 segments, 1 ms 86; W of 2 ms some 160
+    for burst_ns, least, most in (1, 1, 1), (40000, 3, 3), (1000000, 16, 16):
+        path = Path(host_mbps=MBPS, burst_shift=10, burst_ns=burst_ns)
+        path.a.tc("qdisc del dev right root")
+        for node in 1, 2:
+            path.change(node, f"hpcc rate {MBPS}mbit delay 1ms")
+        client, server = path.connect()
+        goodput_mbps(client, server, 2000000)
+        sniffer = Sniffer(path.a, "right")
+        goodput_mbps(client, server, 2000000)
+        expect("runs", get_cc(client), "hpcc")
+        mss = tcp_info(client)["snd_mss"]
+        largest = max(len(seg.payload) for seg in sniffer.segments())
+        expect_in(f"bursts of {burst_ns} ns", -(-largest // mss), least, most)
 
 
 if __name__ == "__main__":

@@ -6,4 +6,5 @@
 # shellcheck source=selftests/net/lib.sh
 . "$(dirname "$(readlink -f "$0")")/lib.sh"
 
+need_module sch_hpcc
 ktap_python "$0" "$@"
