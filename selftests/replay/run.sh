@@ -11,7 +11,7 @@
 
 HERE=$(dirname "$(readlink -f "$0")")
 readonly HERE
-readonly REPLAY=${HPCC_REPLAY:-$HERE/hpcc-replay}
+readonly REPLAY=${HPCC_REPLAY:-$HERE/../../tools/hpcc-replay}
 readonly KSFT_FAIL=1 KSFT_SKIP=4
 
 NR=0

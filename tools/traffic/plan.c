@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* hpcc-traffic: the plan, see the head of hpcc-traffic.c. */
+/* hpcc-traffic: the plan, see the head of main.c. */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <errno.h>

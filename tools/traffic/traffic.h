@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* What the parts of hpcc-traffic share; its head comment is in hpcc-traffic.c. */
+/* What the parts of hpcc-traffic share; its head comment is in main.c. */
 #ifndef HPCC_TRAFFIC_H
 #define HPCC_TRAFFIC_H
 
@@ -67,7 +67,7 @@ extern uint64_t interval_ns, from_ns, until_ns, deadline_ns;
 extern uint64_t bytes_wanted;
 extern bool verify;
 
-/* hpcc-traffic.c */
+/* main.c */
 void die(const char *format, ...) __attribute__((format(printf, 1, 2), noreturn));
 uint64_t now_ns(void);
 
