@@ -1,6 +1,6 @@
-#!/usr/bin/env python3
+#!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: GPL-2.0
-"""Who agrees with whom, and what a handshake looks like on the wire."""
+"""kmod/hpcc/agree.c: who agrees with whom, and what a handshake looks like on the wire."""
 
 import os
 import socket
@@ -8,10 +8,12 @@ import struct
 import sys
 import time
 
-from hpcc_net import (ACK, CWR, ECE, EXID, KIND, RST, SYN, Netns, Pair, Skip, Sniffer, defer,
-                      disconnect, expect, expect_in, get_cc, let_go, main, need_virtual_time,
-                      ours_in, pattern, sane, set_cc, syn_option, transfer)
-from hpcc_peer import Peer
+sys.path[0] += "/.."
+from lib.ktap import Skip, defer, expect, expect_in, main, need_virtual_time
+from lib.net import Netns, Pair
+from lib.packet import ACK, CWR, ECE, EXID, KIND, RST, SYN, Sniffer, ours_in, sane, syn_option
+from lib.peer import Peer
+from lib.tcp import disconnect, get_cc, let_go, pattern, set_cc, transfer
 
 SYN_BYTES = bytes([253, 6, 0x48, 0x43, 0x10, 0x01])
 
