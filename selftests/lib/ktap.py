@@ -100,7 +100,7 @@ def compiled(folder):
     """A program of the C sources in a folder beside the test."""
     need_commands("cc")
     program = tempfile.mkdtemp() + "/program"
-    sources = glob.glob(f"{os.path.dirname(sys.argv[0])}/{folder}/*.c")
+    sources = glob.glob(os.path.dirname(os.path.abspath(sys.argv[0])) + f"/{folder}/*.c")
     if subprocess.run(["cc", "-O1", "-o", program, *sources], check=False).returncode:
         skip_all("cannot compile")
     return program
