@@ -159,11 +159,8 @@ kernel-ready:
 plugin:
 	@$(MAKE) -s --no-print-directory -C qdisc
 
-tools: selftests/lab/hpcc-traffic
-	@$(MAKE) -s --no-print-directory -C selftests/replay
-
-selftests/lab/hpcc-traffic: $(wildcard selftests/lab/*.[ch])
-	@$(CC) -O2 -Wall -o $@ $(filter %.c,$^)
+tools:
+	@$(MAKE) -s --no-print-directory -C tools
 
 # The distribution's headers come without the key that their configuration asks
 # to sign modules with.
@@ -181,7 +178,7 @@ KBUILD_FILES := $(filter-out %.mod.c,Kbuild dkms.conf $(wildcard scripts/kbuild/
 	qdisc/Kbuild qdisc/Makefile qdisc/*.[ch]))
 # What hpcc-lab builds guests and modules from, with itself.
 LAB_FILES := $(KBUILD_FILES) scripts/hpcc-lab scripts/debian.sh scripts/root.sh $(wildcard scripts/lab/*.py \
-	scripts/uml/* scripts/vm/* scripts/scenarios/*.toml selftests/lab/*.[ch] selftests/unit/shim/*/*.h)
+	scripts/uml/* scripts/vm/* scripts/scenarios/*.toml tools/Makefile tools/traffic/*.[ch] tools/include/*/*.h)
 
 # What does not depend on the kernel.
 install-user: plugin tools
@@ -191,7 +188,7 @@ install-user: plugin tools
 	install -m 644 $(filter %.1,$(MANPAGES)) $(DESTDIR)$(MANDIR)/man1/
 	install -m 644 $(filter %.7,$(MANPAGES)) $(DESTDIR)$(MANDIR)/man7/
 	install -m 644 $(filter %.8,$(MANPAGES)) $(DESTDIR)$(MANDIR)/man8/
-	install -m 755 selftests/replay/hpcc-replay $(DESTDIR)$(BINDIR)/
+	install -m 755 tools/hpcc-replay $(DESTDIR)$(BINDIR)/
 	tar -cf - $(LAB_FILES) | tar -C $(DESTDIR)$(DATADIR) --no-same-owner -xf -
 	ln -sf $(DATADIR)/scripts/hpcc-lab $(DESTDIR)$(BINDIR)/hpcc-lab
 
@@ -231,14 +228,13 @@ check-deb:
 # Without kernel headers, too: what kbuild leaves behind has known names.
 clean:
 	@$(MAKE) -s --no-print-directory -C qdisc clean
-	@$(MAKE) -s --no-print-directory -C selftests/replay clean
+	@$(MAKE) -s --no-print-directory -C tools clean
 	@$(MAKE) -s --no-print-directory -C selftests/unit clean
 	@$(MAKE) -s --no-print-directory -C selftests/fuzz clean
 	find kmod qdisc \( -name '*.o' -o -name '*.ko' -o -name '*.mod' -o -name '*.mod.c' \
 		-o -name '.*.cmd' -o -name '.*.d' -o -name modules.order \) -delete
 	rm -f modules.order Module.symvers .modules.order.cmd .Module.symvers.cmd .hpcc-probes \
 		.module-common.o ..module-common.o.cmd
-	rm -f selftests/lab/hpcc-traffic
 	find scripts selftests -name __pycache__ -prune -exec rm -rf {} +
 	rm -rf $(OUT)
 

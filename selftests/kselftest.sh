@@ -23,7 +23,7 @@ die()
 
 programs()
 {
-	find "$TOP/selftests/net" -maxdepth 1 -name '*.sh' -perm -u+x -printf '%f\n' | sort
+	find "$TOP/selftests/net" -maxdepth 1 -type f -perm -u+x -printf '%f\n' | sort
 }
 
 # result NR NAME STATUS
@@ -40,12 +40,12 @@ result()
 run()
 {
 	local name nr=0 status failed=0
-	local -a names=("${@/%/.sh}")
+	local -a names=()
 
-	[ $# -gt 0 ] || mapfile -t names < <(programs)
-	for name in "${names[@]}"; do
-		[ -x "$TOP/selftests/net/$name" ] || die "no test ${name%.sh}"
+	for name; do
+		names+=("$(programs | grep -xE "$name\.(sh|py)")") || die "no test $name"
 	done
+	[ $# -gt 0 ] || mapfile -t names < <(programs)
 	echo "TAP version 13"
 	echo "1..${#names[@]}"
 	for name in "${names[@]}"; do
@@ -67,7 +67,7 @@ install()
 
 	mkdir -p "$dir/hpcc"
 	list=$dir/kselftest-list.txt
-	(cd "$TOP" && find selftests/net Documentation/boot qdisc/q_hpcc.so kmod qdisc -type f \
+	(cd "$TOP" && find selftests/net selftests/lib Documentation/boot qdisc/q_hpcc.so kmod qdisc -type f \
 		\( -path 'selftests/*' -o -path 'Documentation/*' -o -name '*.so' -o -name '*.ko' \) \
 		! -path '*/__pycache__/*' -print | sort -u | tar -cf - -T -) |
 		tar -C "$dir/hpcc" --no-same-owner -xf -

@@ -23,10 +23,12 @@ import threading
 import time
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "selftests/net"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "selftests"))
 
 # pylint: disable=wrong-import-position
-from hpcc_net import Netns, module_file, set_cc, users  # noqa: E402
+from lib.kernel import module_file, need, users  # noqa: E402
+from lib.net import Netns  # noqa: E402
+from lib.tcp import set_cc  # noqa: E402
 
 CHUNK = 1 << 20
 LOWAT = 1 << 19
@@ -349,6 +351,9 @@ def main():
     parser.add_argument("--base-rtt-ns", type=int, default=10500000)
     parser.add_argument("--count", type=int, default=1000)
     args = parser.parse_args()
+    for module in "tcp_hpcc", "tcp_ldcp", "sch_hpcc":
+        if not need(module):
+            sys.exit(f"needs module {module}")
     say(event="kernel", release=os.uname().release)
     {"paths": paths, "shaped": shaped, "reloads": reloads}[args.what](args)
 

@@ -165,7 +165,7 @@ class Host:
         directory = tempfile.mkdtemp(prefix="hpcc-traffic-")
         atexit.register(shutil.rmtree, directory, ignore_errors=True)
         traffic = str(Path(directory, "hpcc-traffic"))
-        sources = sorted((UML.parents[1] / "selftests/lab").glob("*.c"))
+        sources = sorted((UML.parents[1] / "tools/traffic").glob("*.c"))
         _output([os.environ.get("CC", "cc"), "-O2", "-o", traffic, *map(str, sources)],
                 "compiling hpcc-traffic")
         return traffic

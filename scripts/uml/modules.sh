@@ -20,8 +20,8 @@ cleanup()
 
 sources()
 {
-	find Kbuild dkms.conf include kmod qdisc scripts/kbuild selftests/unit/shim \
-		selftests/lab/*.[ch] -type f \
+	find Kbuild dkms.conf include kmod qdisc scripts/kbuild \
+		tools/Makefile tools/include tools/traffic -type f \
 		! -name '*.o' ! -name '*.ko' ! -name '*.so' ! -name '*.mod*' \
 		! -name '.*' ! -name '*.order' ! -name '*.symvers' | LC_ALL=C sort
 }
@@ -67,7 +67,7 @@ compile()
 
 	compile_modules "$tree" "$copy" &&
 	make -C "$copy/qdisc" -f Makefile q_hpcc.so &&
-	${CC:-cc} -O2 -Wall -o "$copy/../hpcc-traffic" "$copy"/selftests/lab/*.c
+	make -C "$copy/tools" hpcc-traffic
 }
 
 progress()
@@ -99,7 +99,8 @@ build()
 		echo "lab: building against $tree failed" >&2
 		exit 1
 	fi
-	mv "$copy"/kmod/*/*.ko "$copy"/qdisc/sch_hpcc.ko "$copy"/qdisc/q_hpcc.so "$BUILDING"
+	mv "$copy"/kmod/*/*.ko "$copy"/qdisc/sch_hpcc.ko "$copy"/qdisc/q_hpcc.so \
+		"$copy"/tools/hpcc-traffic "$BUILDING"
 	rm -rf "$copy"
 	chmod 755 "$BUILDING"
 	# Somebody else may have been faster; both results are the same.

@@ -5,8 +5,8 @@
 # where nothing of ours is loaded: their names are all that anybody has to know.
 # BOOT is the directory of the package's examples. For test_deb.sh, which boots it.
 
-# shellcheck source=selftests/net/lib.sh
-. "$(dirname "$(readlink -f "$0")")/../net/lib.sh"
+# shellcheck source=selftests/lib/net.sh
+. "$(dirname "$(readlink -f "$0")")/../lib/net.sh"
 
 NAMES='sch_hpcc tcp_hpcc tcp_ldcp hpcc_common'
 BOOT=${BOOT:-$HPCC_TOP/Documentation/boot}

@@ -32,12 +32,8 @@ retell()
 
 	while read -r line; do
 		case $line in
-		"ok "*|"not ok "*)
-			NR=$((NR + 1))
-			echo "${line%%ok *}ok $NR - $1: ${line#*ok *- }"
-			# shellcheck disable=SC2034 # of ktap.sh
-			[ "${line#not}" = "$line" ] || FAILED=1
-			;;
+		"ok "*) ktap_result 0 "$1: ${line#* - }" ;;
+		"not ok "*) ktap_result 1 "$1: ${line#* - }" ;;
 		"#"*) echo "$line" ;;
 		esac
 	done
@@ -50,7 +46,7 @@ boots()
 
 load_modules()
 {
-	boots || { skip "$LOAD_TESTS" "load: needs qemu-system-x86_64; scripts/install-deps vm"; return; }
+	boots || { ktap_skipped "$LOAD_TESTS" "load: needs qemu-system-x86_64; scripts/install-deps vm"; return; }
 	machine --env "BOOT=/mnt/host$ROOT/usr/share/doc/hpcc-dkms/examples" \
 		-- "$TOP/selftests/deb/load.sh" > "$WORK/load.log" 2>&1
 	grep -q '^1\.\.' "$WORK/load.log" || sed 's/^/# /' "$WORK/load.log"
@@ -160,7 +156,7 @@ load_signed()
 	boots || missing="qemu-system-x86_64; scripts/install-deps vm"
 	[ -e "$OWN_KEY.key" ] && command -v sbsign > /dev/null || missing="ovmf and sbsigntool"
 	if [ -n "$missing" ]; then
-		skip "$(wc -w <<< "$ENFORCED $SECURE_BOOT")" "signatures: needs $missing"
+		ktap_skipped "$(wc -w <<< "$ENFORCED $SECURE_BOOT")" "signatures: needs $missing"
 		return
 	fi
 	prepared sign_modules || return

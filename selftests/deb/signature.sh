@@ -8,8 +8,8 @@
 # known key, which sign-file made. Where modprobe looks, dkms has signed them: by a key of
 # its own, or under Secure Boot by the known one. For test_deb.sh, which boots it.
 
-# shellcheck source=selftests/net/lib.sh
-. "$(dirname "$(readlink -f "$0")")/../net/lib.sh"
+# shellcheck source=selftests/lib/net.sh
+. "$(dirname "$(readlink -f "$0")")/../lib/net.sh"
 
 need_root
 

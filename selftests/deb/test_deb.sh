@@ -12,21 +12,15 @@
 TOP=$(readlink -f "$(dirname "$(readlink -f "$0")")/../..")
 # shellcheck source=scripts/root.sh
 . "$TOP/scripts/root.sh"
-# shellcheck source=selftests/scripts/ktap.sh
-. "$TOP/selftests/scripts/ktap.sh"
+# shellcheck source=selftests/lib/ktap.sh
+. "$TOP/selftests/lib/ktap.sh"
+ktap_whole "$@"
 # shellcheck source=selftests/deb/machine.sh
 . "$TOP/selftests/deb/machine.sh"
 NAMES=(hpcc_common tcp_hpcc tcp_ldcp sch_hpcc)
 WORK=
 KVER=
 VERSION=
-
-skip_all()
-{
-	echo "KTAP version 1"
-	echo "1..0 # SKIP $*"
-	exit 4
-}
 
 say()
 {
@@ -365,8 +359,7 @@ tests()
 {
 	enter_root "$1"
 	VERSION=$(sed -n 's/^PACKAGE_VERSION="\(.*\)"$/\1/p' "$TOP/dkms.conf")
-	echo "KTAP version 1"
-	echo "1..$((22 + LOAD_TESTS + $(wc -w <<< "$ENFORCED $SECURE_BOOT")))"
+	ktap_plan "$((22 + LOAD_TESTS + $(wc -w <<< "$ENFORCED $SECURE_BOOT")))"
 	copy_tree
 	ok "deb: both packages, as an ordinary user, beside the tree" build
 	ok "deb: the same sources give the same packages" reproducible
@@ -393,7 +386,7 @@ tests()
 	ok "kernel without headers: make names the package" no_headers
 	ok "make uninstall: leaves nothing of dkms" dkms_uninstall
 	ok "deb: names what a broken tree fails at" broken
-	exit "$FAILED"
+	ktap_exit
 }
 
 # What cannot be built is no package, and is told.
@@ -415,12 +408,12 @@ main()
 	if [ "${1:-}" = --in ]; then
 		tests "$2"
 	fi
-	[ "$(id -u)" = 0 ] || skip_all "needs root"
+	[ "$(id -u)" = 0 ] || ktap_skip_all "needs root"
 	# shellcheck source=/dev/null
 	[ -n "$suite" ] || suite=$(. /etc/os-release && [ "${ID:-}" = debian ] && echo "${VERSION_CODENAME:-}")
-	[ -n "$suite" ] || skip_all "needs Debian, or SUITE"
+	[ -n "$suite" ] || ktap_skip_all "needs Debian, or SUITE"
 	for cmd in debootstrap lintian dh dh_dkms; do
-		command -v "$cmd" > /dev/null || skip_all "needs $cmd; scripts/install-deps deb installs it"
+		command -v "$cmd" > /dev/null || ktap_skip_all "needs $cmd; scripts/install-deps deb installs it"
 	done
 	root=$(root_dir "$suite") || { echo "Bail out! cannot make a Debian $suite"; exit 1; }
 	exec unshare -m -n "$0" --in "$root"

@@ -9,8 +9,9 @@ set -uo pipefail
 HERE=$(dirname "$(readlink -f "$0")")
 SCRIPTS=$(readlink -f "$HERE/../../scripts")
 SMP=${HPCC_SMP_DEBUG:-}
-# shellcheck source=selftests/scripts/whole.sh
-. "$HERE/../scripts/whole.sh"
+# shellcheck source=selftests/lib/ktap.sh
+. "$HERE/../lib/ktap.sh"
+ktap_whole "$@"
 WORK=$(mktemp -d /var/tmp/hpcc-bugs.XXXXXX)
 trap 'rm -rf "$WORK"' EXIT
 
@@ -91,29 +92,25 @@ debug_tree()
 
 main()
 {
-	local tree list bug want nr=0 failed=0
+	local tree list bug want
 
 	list=$(grep -E "^[a-z,]*${SMP:-uml}" <<< "$BUGS")
-	echo "KTAP version 1"
-	echo "1..$(wc -l <<< "$list")"
+	ktap_plan "$(wc -l <<< "$list")"
 	tree=$(debug_tree) || { echo "Bail out! no debug kernel"; exit 1; }
 	build "$(readlink -f "$tree${SMP:+/build}")" ||
 		{ sed 's/^/# /' "$WORK/log"; echo "Bail out! hpcc_bugs does not build"; exit 1; }
 	# shellcheck disable=SC2046 # words
 	make_bugs "$tree" $(cut -f 2 <<< "$list")
 	while IFS=$'\t' read -r _ bug want; do
-		nr=$((nr + 1))
 		if grep -qE "$want" "$WORK/$bug"; then
-			echo "ok $nr - $bug"
+			ktap_result 0 "$bug"
 		else
 			# What it did print must not be taken for a complaint of
 			# this test's own guest.
-			tail -n 20 "$WORK/$bug" | tr -d : | sed 's/^/# /'
-			echo "not ok $nr - $bug: not seen"
-			failed=1
+			ktap_result 1 "$bug: not seen" "$(tail -n 20 "$WORK/$bug" | tr -d :)"
 		fi
 	done <<< "$list"
-	exit "$failed"
+	ktap_exit
 }
 
 main "$@"

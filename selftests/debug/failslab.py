@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: GPL-2.0
 """Each allocation that is made on our behalf fails once: what was asked for
 fails as a whole and leaves nothing, or goes on without; connections live on.
@@ -18,11 +18,15 @@ import socket
 import struct
 import sys
 
-from hpcc_net import (KernelLog, Netns, Pair, Sniffer, allow, allowed, defer, expect, expect_in, get_cc,
-                      main, module_file, pattern, set_cc, transfer, users)
-from path import Path
-from qdisc_nl import (NLA_F_NESTED, NLM_F_ACK, NLM_F_CREATE, NLM_F_REPLACE, NLM_F_REQUEST,
-                      RTM_NEWQDISC, TC_H_ROOT, TCA_KIND, TCA_OPTIONS, attr)
+sys.path[0] += "/.."
+from lib.kernel import KernelLog, allow, allowed, module_file, users
+from lib.ktap import defer, expect, expect_in, main, skip_all
+from lib.net import Netns, Pair
+from lib.packet import Sniffer
+from lib.path import Path
+from lib.qdisc import (NLA_F_NESTED, NLM_F_ACK, NLM_F_CREATE, NLM_F_REPLACE, NLM_F_REQUEST,
+                       RTM_NEWQDISC, TCA_KIND, TCA_OPTIONS, TC_H_ROOT, attr)
+from lib.tcp import get_cc, pattern, set_cc, transfer
 
 MODULES = ("hpcc_common", "tcp_hpcc", "tcp_ldcp", "sch_hpcc")      # in the order of loading
 DEBUGFS = "/sys/kernel/debug/"
@@ -86,8 +90,6 @@ class Faults:
         write(self.dir + "probability", 0)
         for name in "require-start", "require-end":
             write(self.dir + name, self.DEFAULT[name])
-
-
 
 
 def text_of(module):
@@ -458,4 +460,6 @@ def test_short_of_memory():
 
 
 if __name__ == "__main__":
-    main(sys.modules[__name__])
+    if not os.path.isdir(DEBUGFS + "failslab"):
+        skip_all("needs FAILSLAB")
+    main(sys.modules[__name__], modules=["sch_hpcc", "tcp_ldcp"])

@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: GPL-2.0
 """Run fuzz targets: two results each, whether anything was found, and whether
 enough of the code was reached for that to mean something. KTAP.
@@ -15,6 +15,9 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+
+sys.path[0] += "/.."
+from lib.ktap import Results
 
 HERE = Path(__file__).resolve().parent
 BUILD = HERE / "build"
@@ -110,22 +113,6 @@ def run(*command, env=None):
     if done.returncode:
         sys.exit(f"Bail out! {command[0]}: {done.stderr.strip()[-500:]}")
     return done.stdout
-
-
-class Results:
-    """Prints KTAP."""
-
-    def __init__(self, plan):
-        self.number = 0
-        self.failed = False
-        print(f"KTAP version 1\n1..{plan}", flush=True)
-
-    def add(self, good, text, why=""):
-        self.number += 1
-        self.failed |= not good
-        for line in why.splitlines():
-            print(f"# {line}")
-        print(f"{'' if good else 'not '}ok {self.number} - {text}", flush=True)
 
 
 def fuzz(target, results, options):

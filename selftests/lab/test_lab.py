@@ -24,11 +24,12 @@ from pathlib import Path
 
 sys.dont_write_bytecode = True
 TOP = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(TOP / "scripts"))
+sys.path[:0] = str(TOP / "scripts"), str(TOP / "selftests")
 
 # pylint: disable=wrong-import-position,missing-function-docstring,missing-class-docstring
 from lab import (bench, chart, plan, report, results, runner, scenario, sweep,  # noqa: E402
                  topology, units)
+from lib import ktap  # noqa: E402
 
 LAB = str(TOP / "scripts/hpcc-lab")
 RUN = str(TOP / "scripts/uml/run.sh")
@@ -738,9 +739,7 @@ class Guest(unittest.TestCase):
             path.mkdir(parents=True, mode=0o777)
             path.chmod(0o777)
         Path(self.directory).chmod(0o755)
-        for name in ("Kbuild", "dkms.conf", "include", "kmod", "qdisc", "scripts", "selftests/lab",
-                     "selftests/unit/shim"):
-            (tree / name).parent.mkdir(parents=True, exist_ok=True)
+        for name in ("Kbuild", "dkms.conf", "include", "kmod", "qdisc", "scripts", "tools"):
             subprocess.run(["cp", "-a", TOP / name, tree / name], check=True)
         command = [tree / "scripts/hpcc-lab", "run", self.file, "--out", home / "out", *args]
         if os.geteuid() == 0:
@@ -978,23 +977,20 @@ class Boot(unittest.TestCase):
 class Ktap(unittest.TestResult):
     """Prints results as they come."""
 
-    def __init__(self):
+    def __init__(self, plan):
         super().__init__()
-        self.failed = 0
+        self.results = ktap.Results(plan)
 
-    def _line(self, word, test, more=""):
+    def _add(self, good, test, **more):
         name = test.id().rsplit(".", 1)[-1].removeprefix("test_")
-        print(f"{word} {self.testsRun} - {type(test).__name__}__{name}{more}", flush=True)
+        self.results.add(good, f"{type(test).__name__}__{name}", **more)
 
     def _not_ok(self, test, err):
-        self.failed += 1
-        print(*(f"# {line}" for line in self._exc_info_to_string(err, test).splitlines()),
-              sep="\n")
-        self._line("not ok", test)
+        self._add(False, test, notes=self._exc_info_to_string(err, test))
 
     def addSuccess(self, test):
         if not getattr(test, "sub_failed", False):
-            self._line("ok", test)
+            self._add(True, test)
 
     def addFailure(self, test, err):
         self._not_ok(test, err)
@@ -1007,7 +1003,7 @@ class Ktap(unittest.TestResult):
             self._not_ok(test, err)
 
     def addSkip(self, test, reason):
-        self._line("ok", test, f" # SKIP {reason}")
+        self._add(True, test, skip=reason)
 
 
 def main(wanted):
@@ -1021,13 +1017,11 @@ def main(wanted):
                 suite.addTest(case(name))
     for word in wanted:
         if not any(word in name for name in known):
-            print(f"KTAP version 1\nBail out! no test {word}; there are {' '.join(known)}")
-            return 2
-    print(f"KTAP version 1\n1..{suite.countTestCases()}", flush=True)
-    result = Ktap()
+            ktap.no_test(word, known)
+    result = Ktap(suite.countTestCases())
     with contextlib.redirect_stderr(io.StringIO()):
         suite.run(result)
-    return 1 if result.failed else 0
+    return result.results.failed
 
 
 if __name__ == "__main__":

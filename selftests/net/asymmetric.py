@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: GPL-2.0
 """One end, or one direction, that knows of telemetry where the other does not:
 data go both ways, in virtual time at no less than half of cubic's speed, and each
@@ -7,9 +7,12 @@ end says what it runs.
 
 import sys
 
-from box import send_until
-from hpcc_net import expect, expect_in, expect_rate, get_cc, main, set_cc, virtual_time
-from path import MBPS, Path, goodput_mbps
+sys.path[0] += "/.."
+from lib.box import send_until
+from lib.kernel import virtual_time
+from lib.ktap import expect, expect_in, expect_rate, main
+from lib.path import MBPS, Path
+from lib.tcp import get_cc, goodput_mbps, set_cc
 
 NBYTES = 600000
 HOST = {"host_mbps": 2 * MBPS}
@@ -105,4 +108,4 @@ def test_one_direction():
 
 
 if __name__ == "__main__":
-    main(sys.modules[__name__])
+    main(sys.modules[__name__], modules=["sch_hpcc"])

@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: GPL-2.0
 """Paths that lose, repeat, reorder and spoil packets: the data arrive as they
 were sent, nobody is stuck, and nothing is slower than half of what cubic
@@ -7,8 +7,11 @@ makes of the same path; that only in virtual time, where a path's speed is its o
 
 import sys
 
-from hpcc_net import expect, expect_in, main, pattern, transfer, virtual_time
-from path import MBPS, Path, goodput_mbps
+sys.path[0] += "/.."
+from lib.kernel import virtual_time
+from lib.ktap import expect, expect_in, main
+from lib.path import MBPS, Path
+from lib.tcp import goodput_mbps, pattern, transfer
 
 NBYTES = 1500000 if virtual_time() else 500000
 # How fast one connection is depends on which packets are hit: means of a few
@@ -85,4 +88,4 @@ def test_both_ways_at_once():
 
 
 if __name__ == "__main__":
-    main(sys.modules[__name__])
+    main(sys.modules[__name__], modules=["sch_hpcc", "tcp_ldcp"])

@@ -1,17 +1,21 @@
-#!/usr/bin/env python3
+#!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: GPL-2.0
-"""From telemetry to window: what W, cwnd and pacing do when echoes say this or
+"""kmod/hpcc/cc.c: from telemetry to window: what W, cwnd and pacing do when echoes say this or
 that, when they stop, and when segments get lost.
 """
 
 import sys
 import time
 
-from hpcc_net import (ACK, CWR, ECE, ECHO, FORWARD, IDENTIFY, IDENTIFY_ECHO, PROMPT, SYN, Tracepoint,
-                      data_segments, expect, expect_in, identity, main, need_virtual_time,
-                      option, set_cc, tcp_info, virtual_time)
-from hpcc_peer import (ETA, HOST_MBPS, SCALE, T_NS, T_UNITS, W_AI, W_INIT, Flow, Link, Peer, near,
-                       settle, timed_out)
+sys.path[0] += "/.."
+from lib.kernel import virtual_time
+from lib.ktap import expect, expect_in, main, need_virtual_time
+from lib.packet import (ACK, CWR, ECE, ECHO, FORWARD, IDENTIFY, IDENTIFY_ECHO, PROMPT, SYN,
+                        data_segments, identity, option)
+from lib.peer import (ETA, HOST_MBPS, SCALE, T_NS, T_UNITS, W_AI, W_INIT, Flow, Link, Peer, near,
+                      settle, timed_out)
+from lib.tcp import set_cc, tcp_info
+from lib.tracepoint import Tracepoint
 
 
 def test_first_telemetry_is_stored():

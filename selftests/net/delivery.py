@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: GPL-2.0
 """A host takes packets with the modules as it does without them."""
 
@@ -14,13 +14,17 @@ import subprocess
 import sys
 import tempfile
 
-from hpcc_net import (ACK, FORWARD, SYN, Netns, Pair, csum, defer, expect, load, main, option,
-                      pattern, transfer, unload, users, virtual_time)
-from hpcc_peer import SCALE, Link, Peer, T_NS
+sys.path[0] += "/.."
+from lib.kernel import load, unload, users, virtual_time
+from lib.ktap import compiled, defer, expect, main
+from lib.net import Netns, Pair
+from lib.packet import ACK, FORWARD, SYN, csum, option
+from lib.peer import SCALE, T_NS, Link, Peer
+from lib.tcp import pattern, transfer
 
 PACKETS = int(os.environ.get("HPCC_FUZZ_PACKETS") or (40000 if virtual_time() else 4000))
 SEED = int(os.environ.get("HPCC_FUZZ_SEED") or 1)
-PROGRAM = os.environ.get("HPCC_FUZZ", ".") + "/fuzz-packets"
+PROGRAM = compiled("packets")
 # Without the modules, then with them: packets of one such turn.
 TURN = 40000
 
@@ -401,4 +405,4 @@ def test_random():
 
 
 if __name__ == "__main__":
-    main(sys.modules[__name__])
+    main(sys.modules[__name__], commands=["nft"])

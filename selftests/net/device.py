@@ -1,6 +1,6 @@
-#!/usr/bin/env python3
+#!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: GPL-2.0
-"""B of the host, as W_init = B x T shows it."""
+"""kmod/common/device.c: B of the host, as W_init = B x T shows it."""
 
 import os
 import subprocess
@@ -8,9 +8,11 @@ import sys
 import tempfile
 import time
 
-from hpcc_net import (Netns, Pair, allow, allowed, defer, expect, expect_in, load, main,
-                      module_file, unload, users)
-from hpcc_peer import Peer
+sys.path[0] += "/.."
+from lib.kernel import allow, allowed, load, module_file, unload, users
+from lib.ktap import defer, expect, expect_in, main
+from lib.net import Netns, Pair
+from lib.peer import Peer
 
 T_NS = 1000000
 
@@ -156,7 +158,6 @@ def test_vlan():
     pair.addr = ("10.5.0.1", "10.5.0.2")
     pair.connect()
     expect("W", window(pair.c), bytes_of(10000))
-
 
 
 if __name__ == "__main__":

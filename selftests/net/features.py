@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: GPL-2.0
 """What else lies on a path or hangs on a socket: the data arrive as they were,
 and who asks is told whether telemetry does, too. What a kernel does not have
@@ -12,112 +12,18 @@ import struct
 import sys
 import time
 
-from box import send_until
-from hpcc_net import (SYN, Netns, Sniffer, csum, defer, expect, expect_in, get_cc, main, ours_in,
-                      pattern, sane, syn_option, transfer, until, virtual_time)
-from path import Path
+sys.path[0] += "/.."
+from lib.box import send_until
+from lib.ktap import defer, expect, expect_in, main
+from lib.net import Netns
+from lib.packet import SYN, Sniffer, csum, ours_in, sane, syn_option
+from lib.routed import (CCS, CONNTRACK, Routed, add_md5, both_ways, expect_works, marked, nft,
+                        sockaddr, sysfs)
+from lib.tcp import get_cc, pattern, transfer
 
-CCS = ("hpcc", "ldcp")
-HOST_MBPS, MBPS = 1000, 500
 IPPROTO_MPTCP = 262
-TCP_FASTOPEN, TCP_MD5SIG, TCP_AO_ADD_KEY = 23, 14, 38
+TCP_FASTOPEN, TCP_AO_ADD_KEY = 23, 38
 MSG_FASTOPEN = 0x20000000
-
-
-class Routed(Path):
-    """Host a, routers in a row, host b; the first router's link is the slowest."""
-
-    def __init__(self, version=4, routers=1, cc="hpcc", mtu=1500, **sysctls):
-        # pylint: disable=super-init-not-called
-        self.version = version
-        self.hosts = [Netns(**sysctls), Netns(**sysctls)]
-        self.a, self.b = self.hosts
-        self.switches = [Netns() for _ in range(routers)]
-        self.nodes = [self.a, *self.switches, self.b]
-        self.addr = (self.at(0, 1), self.at(routers, 2))
-        for switch in self.switches:
-            # what a router asks its neighbours from
-            switch.sysctl("net.ipv6.conf.default.addr_gen_mode", 0)
-        for i, (left, right) in enumerate(zip(self.nodes, self.nodes[1:])):
-            left.ip(f"link add right mtu {mtu} type veth peer name left mtu {mtu} "
-                    f"netns {right.path}")
-            self.plug(left, "right", self.at(i, 1))
-            self.plug(right, "left", self.at(i, 2))
-        for i, node in enumerate(self.nodes):
-            self.route(i, node)
-        for ns, dev in zip(self.hosts, ("right", "left")):
-            ns.sysctl("net.ipv4.tcp_congestion_control", cc)
-            ns.tc(f"qdisc add dev {dev} root hpcc rate {HOST_MBPS}mbit delay 20us nostamp")
-        for node, switch in enumerate(self.switches, 1):
-            for port, dev in enumerate(("left", "right"), 1):
-                switch.tc(f"qdisc add dev {dev} root handle 1: hpcc rate {MBPS}mbit delay 20us "
-                          f"marking ldcp knonect 1mb node {node} port {port}")
-
-    def at(self, link, end):
-        """The address of one end of a link."""
-        return f"10.0.{link}.{end}" if self.version == 4 else f"fd00:{link}::{end}"
-
-    def plug(self, ns, dev, addr):
-        """Give one end of a link its address."""
-        ns.ip(f"addr add {addr}/{'24' if self.version == 4 else '64'} dev {dev} "
-              + ("nodad" if self.version == 6 else ""), f"link set {dev} up")
-
-    def route(self, i, node):
-        """Everything to the left by the left link, all else by the right one."""
-        if node in self.switches:
-            node.sysctl("net.ipv4.ip_forward" if self.version == 4 else
-                        "net.ipv6.conf.all.forwarding", 1)
-        for link in range(len(self.nodes) - 1):
-            net = self.at(link, 0) + ("/24" if self.version == 4 else "/64")
-            if link < i - 1:
-                node.ip(f"route add {net} via {self.at(i - 1, 1)}")
-            elif link > i:
-                node.ip(f"route add {net} via {self.at(i, 2)}")
-
-
-def both_ways(client, server, nbytes=150000):
-    """Data to b and back, more where telemetry is measured."""
-    transfer((client, server, pattern(nbytes)), (server, client, pattern(nbytes // 4, 3)))
-    transfer((client, server, pattern(nbytes, 1)))
-
-
-def fill(path, client, known):
-    """Have packets marked until that is known, by a link that any machine fills."""
-    path.change(1, "hpcc rate 1mbit")
-    client.send(bytes(60000))
-    deadline = time.monotonic() + 30
-    while not known() and time.monotonic() < deadline:
-        time.sleep(0.05)
-    path.change(1, f"hpcc rate {MBPS}mbit")
-
-
-def marked(path, client):
-    """Did ldcp get marks? A busy machine does not fill its links."""
-    def count():
-        return path.a.counters("ldcp")["marked"]
-
-    if not virtual_time() and not count():
-        fill(path, client, count)
-    return count() > 0
-
-
-def expect_works(path, cc, client, twice=False):
-    """Both ends run what they were told to, and hear of the path. What is sent
-    twice is outside the window when it comes again.
-    """
-    what = f"{cc} over IPv{path.version}"
-    until(lambda: get_cc(client) == cc, lambda: (client.send(bytes(3000)), time.sleep(0.1)))
-    expect(f"{what} runs", get_cc(client), cc)
-    if cc == "hpcc":
-        flow = path.a.flow(client)
-        expect(f"{what}: mode, hops", (flow["mode"], flow["hops"]),
-               ("telemetry", len(path.switches)))
-    else:
-        expect(f"{what}: marks", marked(path, client), True)
-    if twice:
-        expect("InCsumErrors", [ns.snmp("InCsumErrors") for ns in path.hosts], [0, 0])
-    else:
-        path.no_errors()
 
 
 def unstamped(path, node=1):
@@ -127,13 +33,6 @@ def unstamped(path, node=1):
 
 # ---- Netfilter -----------------------------------------------------------------
 
-CONNTRACK = """
-table inet track {
-	chain i { type filter hook input priority 0; ct state invalid counter drop; }
-	chain o { type filter hook output priority 0; ct state invalid counter drop; }
-	chain f { type filter hook forward priority 0; ct state invalid counter drop; }
-}
-"""
 MASQUERADE = """
 table inet nat {
 	chain post {
@@ -142,11 +41,6 @@ table inet nat {
 	}
 }
 """
-
-
-def nft(ns, rules):
-    """Load rules."""
-    ns.run("nft", "-f", "-", stdin=rules)
 
 
 def test_nat():
@@ -331,20 +225,6 @@ def test_mptcp():
             expect("marks", marked(path, client), True)
 
 
-def sockaddr(version, addr):
-    """struct sockaddr_storage of a host."""
-    family = socket.AF_INET if version == 4 else socket.AF_INET6
-    raw = socket.inet_pton(family, addr)
-    flow = b"" if version == 4 else bytes(4)
-    return (struct.pack("=HH", family, 0) + flow + raw).ljust(128, b"\0")
-
-
-def add_md5(sock, version, addr):
-    """TCP_MD5SIG: a key for a peer."""
-    sock.setsockopt(socket.IPPROTO_TCP, TCP_MD5SIG, sockaddr(version, addr) +
-                    struct.pack("=BBHi80s", 0, 0, 6, 0, b"secret"))
-
-
 def add_ao(sock, version, addr):
     """TCP_AO_ADD_KEY: a key for a peer, which is used at once."""
     sock.setsockopt(socket.IPPROTO_TCP, TCP_AO_ADD_KEY, sockaddr(version, addr) +
@@ -390,11 +270,6 @@ def test_signatures():
 
 
 # ---- How packets find their socket and its CPU ------------------------------------------------
-
-def sysfs(ns, file, value):
-    """Write a file of /sys/class/net, where there is such a file."""
-    ns.run("unshare", "-m", "sh", "-c", "mount -t sysfs sysfs /sys && cd /sys/class/net && "
-           f"if [ -e {file} ]; then echo {value} > {file}; fi")
 
 
 def test_no_early_demux():
@@ -492,4 +367,4 @@ def test_syn_cookies():
 
 
 if __name__ == "__main__":
-    main(sys.modules[__name__])
+    main(sys.modules[__name__], modules=["sch_hpcc", "tcp_ldcp"], commands=["nft"])

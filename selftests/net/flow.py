@@ -1,6 +1,6 @@
-#!/usr/bin/env python3
+#!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: GPL-2.0
-"""State of connections: born and gone at the right time, whatever happens."""
+"""kmod/hpcc/flow.c: state of connections: born and gone at the right time, whatever happens."""
 
 import os
 import random
@@ -9,10 +9,13 @@ import struct
 import sys
 import time
 
-from hpcc_net import (ACK, ECHO, FORWARD, RST, Netns, Pair, disconnect, expect, expect_in,
-                      get_cc, main, option, ours_in, pattern, record, set_cc, transfer, users,
-                      virtual_time)
-from hpcc_peer import Peer
+sys.path[0] += "/.."
+from lib.kernel import users, virtual_time
+from lib.ktap import expect, expect_in, main
+from lib.net import Netns, Pair
+from lib.packet import ACK, ECHO, FORWARD, RST, option, ours_in, record
+from lib.peer import Peer
+from lib.tcp import disconnect, get_cc, pattern, set_cc, transfer
 
 # A port that writes telemetry, on both ends of the cable.
 PORT = "hpcc rate 1gbit delay 20us"
@@ -243,4 +246,4 @@ def test_listener_and_half_open():
 
 
 if __name__ == "__main__":
-    main(sys.modules[__name__])
+    main(sys.modules[__name__], modules=["sch_hpcc"])

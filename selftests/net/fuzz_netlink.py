@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: GPL-2.0
 """Random requests to the qdisc, with or without traffic, random values of parameters and
 socket options, files read in random pieces. What is accepted is what was asked for and
@@ -12,11 +12,15 @@ import socket
 import struct
 import sys
 
-from fuzz_nl import (ATTRS, CLSACT, DEFAULTS, HANDLE, MARKS, NLM_F_CREATE, NLM_F_EXCL,
-                     NLM_F_REPLACE, RTM_DELQDISC, RTM_NEWQDISC, TCA_EGRESS_BLOCK,
-                     TCA_INGRESS_BLOCK, Netlink, Request, allowed, attr, changed, size_table)
-from hpcc_net import Netns, Pair, defer, expect, main, pattern, set_cc, transfer
-import knob
+sys.path[0] += "/.."
+from lib import parameters
+from lib.ktap import defer, expect, main
+from lib.net import Netns, Pair
+from lib.qdisc import NLM_F_CREATE, NLM_F_REPLACE, RTM_NEWQDISC, attr
+from lib.requests import (ATTRS, CLSACT, DEFAULTS, HANDLE, MARKS, NLM_F_EXCL, RTM_DELQDISC,
+                          TCA_EGRESS_BLOCK, TCA_INGRESS_BLOCK, Netlink, Request, allowed, changed,
+                          size_table)
+from lib.tcp import pattern, set_cc, transfer
 
 MESSAGES = int(os.environ.get("HPCC_FUZZ_MESSAGES") or 3000)
 SEED = int(os.environ.get("HPCC_FUZZ_SEED") or 1)
@@ -281,7 +285,7 @@ def test_parameters():
     pair = Pair()
     client, server = pair.connect()
     rng = random.Random(SEED + 3)
-    told = list(knob.each())
+    told = list(parameters.each())
     wrote = 0
     for turn in range(MESSAGES // 2):
         path, _, name, _, low, high, zero = rng.choice(told)
@@ -394,4 +398,4 @@ def test_files():
 
 
 if __name__ == "__main__":
-    main(sys.modules[__name__])
+    main(sys.modules[__name__], modules=["sch_hpcc", "tcp_ldcp"])

@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: GPL-2.0
 """Random packets (packets/*.c). Through a port: what arrives has to be what the same
 packets become without it, but for records and marks, and counters add up. To a host:
@@ -14,12 +14,15 @@ import subprocess
 import sys
 import time
 
-from hpcc_net import (Netns, Pair, defer, expect, expect_in, main, pattern, transfer,
-                      virtual_time, watches_itself)
+sys.path[0] += "/.."
+from lib.kernel import virtual_time, watches_itself
+from lib.ktap import compiled, defer, expect, expect_in, main
+from lib.net import Netns, Pair
+from lib.tcp import pattern, transfer
 
 PACKETS = int(os.environ.get("HPCC_FUZZ_PACKETS") or 40000)
 SEED = int(os.environ.get("HPCC_FUZZ_SEED") or 1)
-PROGRAM = os.environ.get("HPCC_FUZZ", ".") + "/fuzz-packets"
+PROGRAM = compiled("packets")
 MAC = {"tx": "02:00:00:00:00:01", "router": "02:00:00:00:00:03", "rx": "02:00:00:00:00:02"}
 NET = {"tx": ("10.1.0.2", "fd01::2"), "rx": ("10.2.0.2", "fd02::2")}
 # Packets come faster than they leave.
@@ -270,4 +273,4 @@ def test_host_ipv6():
 
 
 if __name__ == "__main__":
-    main(sys.modules[__name__])
+    main(sys.modules[__name__], modules=["sch_hpcc", "tcp_ldcp"])

@@ -4,8 +4,8 @@
 # Documentation/install.rst: the examples for boot, and that what it tells about a
 # module in use finds each kind of user.
 
-# shellcheck source=selftests/net/lib.sh
-. "$(dirname "$(readlink -f "$0")")/lib.sh"
+# shellcheck source=selftests/lib/net.sh
+. "$(dirname "$(readlink -f "$0")")/../lib/net.sh"
 
 need_root
 need_command python3 ip tc ss sysctl rmmod

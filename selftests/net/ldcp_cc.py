@@ -1,6 +1,6 @@
-#!/usr/bin/env python3
+#!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: GPL-2.0
-"""The window law as TCP follows it: cw, cwnd and departures after each ACK, and
+"""kmod/ldcp/cc.c: the window law as TCP follows it: cw, cwnd and departures after each ACK, and
 what losses do.
 """
 
@@ -9,10 +9,13 @@ import socket
 import sys
 import time
 
-from hpcc_net import (ACK, CWR, ECE, Pair, Sniffer, data_segments, disconnect,
-                      expect, expect_in, expect_rate, get_cc, main, need_virtual_time,
-                      pattern, set_cc, tcp_info, transfer, virtual_time)
-from hpcc_peer import LINK_MBPS, T_NS, LdcpFlow, Window
+sys.path[0] += "/.."
+from lib.kernel import virtual_time
+from lib.ktap import expect, expect_in, expect_rate, main, need_virtual_time
+from lib.net import Pair
+from lib.packet import ACK, CWR, ECE, Sniffer, data_segments
+from lib.peer import LINK_MBPS, T_NS, LdcpFlow, Window
+from lib.tcp import disconnect, get_cc, pattern, set_cc, tcp_info, transfer
 
 MSS = LdcpFlow.MSS
 T_S = 0.001
@@ -664,4 +667,4 @@ def test_tracepoint():
 
 
 if __name__ == "__main__":
-    main(sys.modules[__name__])
+    main(sys.modules[__name__], modules=["tcp_ldcp", "sch_hpcc"])

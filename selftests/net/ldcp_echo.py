@@ -1,6 +1,6 @@
-#!/usr/bin/env python3
+#!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: GPL-2.0
-"""What a receiver tells of CE: per packet, at once where it changes, and as
+"""kmod/ldcp/echo.c: what a receiver tells of CE: per packet, at once where it changes, and as
 plain TCP where ECN was not agreed upon or the sender is another one.
 """
 
@@ -10,10 +10,14 @@ import socket
 import sys
 import time
 
-from held import HeldRead
-from hpcc_net import (ACK, CWR, ECE, Pair, Sniffer, expect, expect_in, expect_rate, get_cc,
-                      main, pattern, set_cc, transfer, virtual_time)
-from hpcc_peer import HOST_MBPS, LINK_MBPS, LdcpFlow
+sys.path[0] += "/.."
+from lib.held import HeldRead
+from lib.kernel import virtual_time
+from lib.ktap import expect, expect_in, expect_rate, main
+from lib.net import Pair
+from lib.packet import ACK, CWR, ECE, Sniffer
+from lib.peer import HOST_MBPS, LINK_MBPS, LdcpFlow
+from lib.tcp import get_cc, pattern, set_cc, transfer
 
 NOT_ECT, ECT, CE = 0, 2, 3
 SIZE = 1448
@@ -308,4 +312,4 @@ def test_plain_sender():
 
 
 if __name__ == "__main__":
-    main(sys.modules[__name__])
+    main(sys.modules[__name__], modules=["tcp_ldcp", "sch_hpcc"])

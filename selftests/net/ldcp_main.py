@@ -1,6 +1,6 @@
-#!/usr/bin/env python3
+#!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: GPL-2.0
-"""Parameters and counters of ldcp, and the module coming and going, with
+"""kmod/ldcp/main.c: parameters and counters of ldcp, and the module coming and going, with
 connections of its own and of others.
 """
 
@@ -8,22 +8,14 @@ import os
 import sys
 import time
 
-from hpcc_net import (Netns, Pair, defer, expect, get_cc, load, main, pattern, set_cc,
-                      transfer, unload, users)
-from hpcc_peer import LdcpFlow
+sys.path[0] += "/.."
+from lib.kernel import load, unload, users
+from lib.ktap import defer, expect, main
+from lib.net import Netns, Pair
+from lib.parameters import LDCP
+from lib.peer import LdcpFlow
+from lib.tcp import get_cc, pattern, set_cc, transfer
 
-# name: (default, smallest, largest, 0 means automatic)
-KNOBS = {
-    "alpha_permille": (250, 1, 1000, False),
-    "beta_permille": (500, 1, 1000, False),
-    "gamma_permille": (250, 1, 1000, False),
-    "fast_start": (1, 0, 1, False),
-    "iw": (0, 2, 1 << 17, True),
-    "base_rtt_ns": (0, 1000, 1000000000, True),
-    "host_mbps": (0, 1, 1000000, True),
-    "burst": (4, 1, 64, False),
-    "burst_shift": (5, 1, 10, False),
-}
 COUNTERS = ["flows", "no_ecn", "low_priority_sent", "start_full", "start_lost", "start_marked",
             "marked", "below_one", "losses", "timeouts", "fallbacks", "returns"]
 MODULE = "tcp_ldcp"
@@ -39,15 +31,15 @@ def loaded_again():
 
 def test_all_there():
     ns = Netns()
-    expect("parameters", sorted(ns.run("ls", "/proc/sys/net/ldcp").split()), sorted(KNOBS))
+    expect("parameters", sorted(ns.run("ls", "/proc/sys/net/ldcp").split()), sorted(LDCP))
     expect("counters", list(ns.counters("ldcp")), COUNTERS)
     expect("at first", set(ns.counters("ldcp").values()), {0})
 
 
 def test_defaults():
     ns = Netns()
-    expect("defaults", {name: int(ns.sysctl("net.ldcp." + name)) for name in KNOBS},
-           {name: knob[0] for name, knob in KNOBS.items()})
+    expect("defaults", {name: int(ns.sysctl("net.ldcp." + name)) for name in LDCP},
+           {name: limits[0] for name, limits in LDCP.items()})
 
 
 def test_counters_per_namespace():
@@ -206,4 +198,4 @@ def test_many_short_connections():
 
 
 if __name__ == "__main__":
-    main(sys.modules[__name__])
+    main(sys.modules[__name__], modules=["tcp_ldcp", "sch_hpcc"])

@@ -1,6 +1,6 @@
-#!/usr/bin/env python3
+#!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: GPL-2.0
-"""The first RTT: IW, what leaves as Not-ECT and what does not, and how a start
+"""kmod/ldcp/start.c: the first RTT: IW, what leaves as Not-ECT and what does not, and how a start
 ends, by loss, by a mark, or with all of IW acknowledged.
 """
 
@@ -9,10 +9,13 @@ import socket
 import sys
 import time
 
-from hpcc_net import (FIN, PSH, SYN, Netns, Pair, Sniffer, data_segments, expect, expect_in, get_cc,
-                      main, need_virtual_time, pattern, sane, set_cc, tcp_info,
-                      transfer, virtual_time)
-from hpcc_peer import T_NS, LdcpFlow
+sys.path[0] += "/.."
+from lib.kernel import virtual_time
+from lib.ktap import expect, expect_in, main, need_virtual_time
+from lib.net import Netns, Pair
+from lib.packet import FIN, PSH, SYN, Sniffer, data_segments, sane
+from lib.peer import T_NS, LdcpFlow
+from lib.tcp import get_cc, pattern, set_cc, tcp_info, transfer
 
 MSS = LdcpFlow.MSS
 NOT_ECT, ECT0, CE = 0, 2, 3
@@ -630,4 +633,4 @@ def test_namespace_parameters():
 
 
 if __name__ == "__main__":
-    main(sys.modules[__name__])
+    main(sys.modules[__name__], modules=["tcp_ldcp", "sch_hpcc"])

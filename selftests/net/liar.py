@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: GPL-2.0
 """Receivers that lie in what they echo: W stays within its bounds, data arrive,
 the counters tell, and what was a lie is forgotten.
@@ -11,12 +11,14 @@ import struct
 import sys
 import time
 
-from box import BoxPath, expect_half, send_until
-from fallback import dropped, send_for
-from hpcc_net import (ECHO, Telemetry, expect, expect_in, get_cc, main, need_virtual_time, option,
-                      record, set_cc, virtual_time)
-from hpcc_peer import SCALE, T_NS, W_INIT, Flow, Link, qlen_code
-from path import MBPS, goodput_mbps
+sys.path[0] += "/.."
+from lib.box import BoxPath, expect_half, send_until
+from lib.kernel import virtual_time
+from lib.ktap import expect, expect_in, main, need_virtual_time
+from lib.packet import ECHO, Telemetry, option, record
+from lib.path import MBPS, dropped
+from lib.peer import SCALE, T_NS, W_INIT, Flow, Link, qlen_code
+from lib.tcp import goodput_mbps, send_for, set_cc
 
 NBYTES = 600000
 COUNTER = 1 << 20       # where ts and tx wrap
@@ -433,4 +435,4 @@ def test_seeds():
 
 
 if __name__ == "__main__":
-    main(sys.modules[__name__])
+    main(sys.modules[__name__], modules=["sch_hpcc"])

@@ -1,13 +1,17 @@
-#!/usr/bin/env python3
+#!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: GPL-2.0
-"""Loading and unloading, with connections of ours and of others."""
+"""kmod/hpcc/main.c: loading and unloading, with connections of ours and of others."""
 
 import os
 import sys
 
-from hpcc_net import (Netns, Pair, Sniffer, defer, expect, get_cc, load, main,
-                      ours_in, pattern, set_cc, transfer, unload, users)
-from hpcc_peer import Peer
+sys.path[0] += "/.."
+from lib.kernel import load, unload, users
+from lib.ktap import defer, expect, main
+from lib.net import Netns, Pair
+from lib.packet import Sniffer, ours_in
+from lib.peer import Peer
+from lib.tcp import get_cc, pattern, set_cc, transfer
 
 
 def loaded_again():
@@ -124,4 +128,4 @@ def test_devices_before_the_module():
 
 
 if __name__ == "__main__":
-    main(sys.modules[__name__])
+    main(sys.modules[__name__], modules=["sch_hpcc"])

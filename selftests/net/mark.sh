@@ -5,10 +5,10 @@
 # queue, how often, what becomes of their bytes; thresholds derived from B;
 # values that are refused; counters.
 
-# shellcheck source-path=SCRIPTDIR source=lib.sh
-. "$(dirname "$0")/lib.sh"
-# shellcheck source-path=SCRIPTDIR source=port.sh
-. "$(dirname "$0")/port.sh"
+# shellcheck source=selftests/lib/net.sh
+. "$(dirname "$(readlink -f "$0")")/../lib/net.sh"
+# shellcheck source=selftests/lib/port.sh
+. "$(dirname "$(readlink -f "$0")")/../lib/port.sh"
 
 need_root
 need_command python3 ip tc
@@ -41,7 +41,7 @@ setup()
 
 mark()
 {
-	"$HERE/mark.py" tx:v0 rx:v0 "$@" || fail "see above"
+	"$HERE/frames/mark.py" tx:v0 rx:v0 "$@" || fail "see above"
 }
 
 test_chance() { setup nostamp; mark chance 1; }

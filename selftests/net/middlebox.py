@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: GPL-2.0
 """Middleboxes that remove, rewrite and repeat what is ours: the data arrive as
 they were sent, in virtual time not slower than half of what cubic makes of the same path,
@@ -9,10 +9,12 @@ import copy
 import random
 import sys
 
-from box import BoxPath, NOP, expect_half, send_until
-from hpcc_net import (ACK, KIND, PSH, SYN, Sniffer, expect, expect_in, get_cc, main, ours_in,
-                      pattern, sane, transfer, virtual_time)
-from path import goodput_mbps
+sys.path[0] += "/.."
+from lib.box import NOP, BoxPath, expect_half, send_until
+from lib.kernel import virtual_time
+from lib.ktap import expect, expect_in, main
+from lib.packet import ACK, KIND, PSH, SYN
+from lib.tcp import get_cc, goodput_mbps, pattern, transfer
 
 NBYTES = 600000
 
@@ -336,4 +338,4 @@ def test_old_options():
 
 
 if __name__ == "__main__":
-    main(sys.modules[__name__])
+    main(sys.modules[__name__], modules=["sch_hpcc"])

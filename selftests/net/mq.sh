@@ -3,10 +3,10 @@
 #
 # One port whose packets wait in several queues (qdisc/port.c): a device with
 # four transmit queues, with a qdisc "hpcc" for each below mq, and classes of one
-# link. mq.py sends, receives and judges.
+# link. frames/mq.py sends, receives and judges.
 
-# shellcheck source-path=SCRIPTDIR source=lib.sh
-. "$(dirname "$0")/lib.sh"
+# shellcheck source=selftests/lib/net.sh
+. "$(dirname "$(readlink -f "$0")")/../lib/net.sh"
 
 need_root
 need_command python3 ip tc
@@ -53,7 +53,7 @@ classes()
 
 judge()
 {
-	"$(dirname "$0")/mq.py" tx:v0 rx:v0 "$@" || fail "see above"
+	"$(dirname "$0")/frames/mq.py" tx:v0 rx:v0 "$@" || fail "see above"
 }
 
 # json EXPRESSION: of qs, the statistics of the qdiscs hpcc by their handle.

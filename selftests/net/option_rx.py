@@ -1,6 +1,6 @@
-#!/usr/bin/env python3
+#!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: GPL-2.0
-"""What the kernel makes of our options, right ones and wrong ones."""
+"""kmod/hpcc/option_rx.c: what the kernel makes of our options, right ones and wrong ones."""
 
 import ctypes
 import os
@@ -10,11 +10,14 @@ import struct
 import sys
 import time
 
-from hpcc_net import (ACK, ECHO, FIN, FORWARD, IDENTIFY, IDENTIFY_ECHO, KIND, PROMPT, RST,
-                      Pair, Segment, csum, defer, expect, expect_in, get_cc, identity, main,
-                      need_virtual_time, option, ours_in, pattern, record, set_cc, syn_option,
-                      transfer, virtual_time)
-from hpcc_peer import SCALE, T_NS, T_UNITS, W_INIT, Peer
+sys.path[0] += "/.."
+from lib.kernel import virtual_time
+from lib.ktap import defer, expect, expect_in, main, need_virtual_time
+from lib.net import Pair
+from lib.packet import (ACK, ECHO, FIN, FORWARD, IDENTIFY, IDENTIFY_ECHO, KIND, PROMPT, RST,
+                        Segment, csum, identity, option, ours_in, record, syn_option)
+from lib.peer import SCALE, T_NS, T_UNITS, W_INIT, Peer
+from lib.tcp import get_cc, pattern, set_cc, transfer
 
 W_MIN = W_INIT // 1024
 
@@ -682,4 +685,4 @@ def test_partial_elsewhere():
 
 
 if __name__ == "__main__":
-    main(sys.modules[__name__])
+    main(sys.modules[__name__], modules=["sch_hpcc"])

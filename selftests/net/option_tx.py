@@ -1,6 +1,6 @@
-#!/usr/bin/env python3
+#!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: GPL-2.0
-"""What our options do to outgoing segments: where they go, what they leave
+"""kmod/hpcc/option_tx.c: what our options do to outgoing segments: where they go, what they leave
 alone, and that every packet stays one that others accept.
 """
 
@@ -8,11 +8,14 @@ import socket
 import struct
 import sys
 
-from hpcc_net import (ECHO, FORWARD, IDENTIFY, IDENTIFY_ECHO, KIND, PROMPT, RST, SYN, Netns, Pair,
-                      Skip, Sniffer, data_segments, expect, expect_in, get_cc, identity, main,
-                      need_virtual_time, no_errors, option, ours_in, pattern, record, sane, tcp_info, transfer,
-                      virtual_time)
-from hpcc_peer import SCALE, Flow, Link, Peer
+sys.path[0] += "/.."
+from lib.kernel import virtual_time
+from lib.ktap import Skip, expect, expect_in, main, need_virtual_time
+from lib.net import Netns, Pair, no_errors
+from lib.packet import (ECHO, FORWARD, IDENTIFY, IDENTIFY_ECHO, KIND, PROMPT, RST, SYN, Sniffer,
+                        data_segments, identity, option, ours_in, record, sane)
+from lib.peer import SCALE, Flow, Link, Peer
+from lib.tcp import get_cc, pattern, tcp_info, transfer
 
 IPPROTO_MPTCP = 262
 TCP_MD5SIG = 14

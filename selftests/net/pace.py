@@ -1,6 +1,6 @@
-#!/usr/bin/env python3
+#!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: GPL-2.0
-"""How much leaves at once, and when, where others have a say as well: the
+"""kmod/common/pace.c: how much leaves at once, and when, where others have a say as well: the
 device, the route, the application.
 """
 
@@ -8,9 +8,13 @@ import socket
 import sys
 import time
 
-from hpcc_net import (Pair, Sniffer, data_segments, expect, expect_in, main, pattern, set_cc,
-                      transfer, virtual_time)
-from hpcc_peer import LdcpFlow
+sys.path[0] += "/.."
+from lib.kernel import virtual_time
+from lib.ktap import expect, expect_in, main
+from lib.net import Pair
+from lib.packet import Sniffer, data_segments
+from lib.peer import LdcpFlow
+from lib.tcp import pattern, set_cc, transfer
 
 SO_MAX_PACING_RATE = 47
 MSS = LdcpFlow.MSS
@@ -78,4 +82,4 @@ def test_rate_of_the_application():
 
 
 if __name__ == "__main__":
-    main(sys.modules[__name__])
+    main(sys.modules[__name__], modules=["tcp_ldcp"])

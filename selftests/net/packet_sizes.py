@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: GPL-2.0
 """Packets as large as can be, and as small: BIG TCP, offloads, MTUs, and one that
 falls under way.
@@ -6,9 +6,13 @@ falls under way.
 
 import sys
 
-from features import CCS, Routed, both_ways, expect_works, fill, nft, sysfs
-from hpcc_net import (FORWARD, IDENTIFY, Pair, Sniffer, data_segments, expect, expect_in, get_cc,
-                      main, option, ours_in, pattern, record, sane, tcp_info, transfer, virtual_time)
+sys.path[0] += "/.."
+from lib.kernel import virtual_time
+from lib.ktap import expect, expect_in, main
+from lib.net import Pair
+from lib.packet import FORWARD, IDENTIFY, Sniffer, data_segments, option, ours_in, record, sane
+from lib.routed import CCS, Routed, both_ways, expect_works, fill, nft, sysfs
+from lib.tcp import get_cc, pattern, tcp_info, transfer
 
 OPTIONS_MAX = 40
 CLASSIC = "ldcp-classic"
@@ -135,4 +139,4 @@ def test_pmtu():
 
 
 if __name__ == "__main__":
-    main(sys.modules[__name__])
+    main(sys.modules[__name__], modules=["sch_hpcc", "tcp_ldcp"], commands=["nft"])

@@ -1,117 +1,21 @@
-#!/usr/bin/env python3
+#!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: GPL-2.0
 """The whole way: host, two switches or more, host. Every port is a sch_hpcc
 that shapes; the switches' ports write telemetry, the hosts' do not.
 """
 
-import errno
-import json
 import socket
 import statistics
 import sys
 import threading
 import time
 
-from hpcc_net import (ECHO, FORWARD, Netns, Sniffer, defer, expect, expect_in, expect_rate,
-                      get_cc, let_go, main, need_virtual_time, ours_in, pattern, sane, set_cc,
-                      tcp_info, transfer, until, virtual_time)
-
-DELAY = "20us"
-MBPS = 1000
-
-
-def bind_soon(sock, addr):
-    """bind(), as soon as IPv6 has made up its mind that nobody else has the address."""
-    for _ in range(2000):
-        try:
-            sock.bind(addr)
-            return
-        except OSError as error:
-            if error.errno != errno.EADDRNOTAVAIL:
-                raise
-        time.sleep(0.001)
-    sock.bind(addr)
-
-
-class Path:
-    """Hosts a and b with switches between them, each a bridge."""
-
-    def __init__(self, version=4, switches=2, cc=("hpcc", "hpcc"), mtu=1500, **sysctls):
-        self.version = version
-        self.hosts = [Netns(**sysctls), Netns(**sysctls)]
-        self.a, self.b = self.hosts
-        self.switches = [Netns() for _ in range(switches)]
-        self.addr = ("10.0.0.1", "10.0.0.2") if version == 4 else ("fd00::1", "fd00::2")
-        nodes = [self.a, *self.switches, self.b]
-        for left, right in zip(nodes, nodes[1:]):
-            left.ip(f"link add right mtu {mtu} type veth peer name left mtu {mtu} "
-                    f"netns {right.path}")
-        for switch in self.switches:
-            switch.ip("link add br0 type bridge", "link set br0 up",
-                      "link set left master br0 up", "link set right master br0 up")
-        for ns, addr, name, dev in zip(self.hosts, self.addr, cc, ("right", "left")):
-            ns.ip(f"addr add {addr}/{24 if version == 4 else 64} dev {dev}", f"link set {dev} up")
-            ns.sysctl("net.ipv4.tcp_congestion_control", name)
-            ns.tc(f"qdisc add dev {dev} root hpcc rate {MBPS}mbit delay {DELAY} nostamp")
-        for node, switch in enumerate(self.switches, 1):
-            for port, dev in enumerate(("left", "right"), 1):
-                switch.tc(f"qdisc add dev {dev} root handle 1: hpcc rate {MBPS}mbit delay {DELAY} "
-                          f"node {node} port {port}")
-
-    def change(self, node, how, dev="right", verb="change"):
-        """Change a switch's port towards b."""
-        self.switches[node - 1].tc(f"qdisc {verb} dev {dev} root handle 1: {how}")
-
-    def port(self, node, dev="right"):
-        """Statistics of a switch's port."""
-        said = self.switches[node - 1].run("tc", "-s", "-j", "qdisc", "show", "dev", dev)
-        return next(qdisc for qdisc in json.loads(said) if qdisc["kind"] == "hpcc")
-
-    def connect(self, port=5000, cc=None):
-        """Connect a to b. Return both sockets."""
-        listener = self.b.socket(self.version)
-        bind_soon(listener, (self.addr[1], port))
-        listener.listen()
-        client = self.a.socket(self.version)
-        if cc:
-            set_cc(client, cc)
-        client.connect((self.addr[1], port))
-        server = listener.accept()[0]
-        defer(let_go, server)
-        # T without the address resolution of the first packet
-        client.send(b"x")
-        server.recv(1)
-        time.sleep(0.01)
-        return client, server
-
-    def no_errors(self):
-        """Nobody met a wrong checksum or an option that is not right."""
-        for ns in self.hosts:
-            expect("InCsumErrors", ns.snmp("InCsumErrors"), 0)
-            counters = ns.counters()
-            for name in ("checksum_ignored", "bad_hop_ignored", "unagreed_ignored"):
-                expect(name, counters[name], 0)
-            # Where a machine stood still for 128 T, too little time seems to have gone by; what
-            # it is late with, and TCP sends again, no link tells of.
-            for name in ("tx_excess_ignored", "unseen_loss"):
-                expect_in(name, counters[name], 0, 0 if virtual_time() else 10)
-            # What is sent twice, as a busy machine was late, is outside, and late.
-            for name in ("window_ignored", "ts_back_ignored"):
-                if virtual_time():
-                    expect(name, counters[name], 0)
-
-
-def uses_telemetry(ns, links=1):
-    """Whether a host's flow follows telemetry and knows so many links by name."""
-    flow = ns.flow()
-    return flow["mode"] == "telemetry" and len(flow["links"]) >= links
-
-
-def goodput_mbps(client, server, nbytes, each=None):
-    """Send, and say how fast it was."""
-    start = time.monotonic()
-    transfer((client, server, pattern(nbytes)), each=each)
-    return nbytes * 8 / (time.monotonic() - start) / 1e6
+sys.path[0] += "/.."
+from lib.kernel import virtual_time
+from lib.ktap import expect, expect_in, expect_rate, main, need_virtual_time
+from lib.packet import ECHO, FORWARD, Sniffer, ours_in, sane
+from lib.path import MBPS, Path, uses_telemetry
+from lib.tcp import get_cc, goodput_mbps, pattern, tcp_info, transfer, until
 
 
 def whole_way(version):
@@ -392,4 +296,4 @@ def test_behind_a_queue():
 
 
 if __name__ == "__main__":
-    main(sys.modules[__name__])
+    main(sys.modules[__name__], modules=["sch_hpcc"])

@@ -1,14 +1,17 @@
-#!/usr/bin/env python3
+#!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: GPL-2.0
-"""/proc/net/hpcc and /proc/net/hpcc_flows."""
+"""kmod/hpcc/proc.c: /proc/net/hpcc and /proc/net/hpcc_flows."""
 
 import os
 import sys
 import time
 
-from hpcc_net import (Counters, Netns, Pair, defer, expect, expect_in, main, pattern, transfer,
-                      virtual_time)
-from hpcc_peer import Peer
+sys.path[0] += "/.."
+from lib.kernel import virtual_time
+from lib.ktap import defer, expect, expect_in, main
+from lib.net import Counters, Netns, Pair
+from lib.peer import Peer
+from lib.tcp import pattern, transfer
 
 COUNTERS = """
     syn_sent syn_no_room syn_invalid agreed not_agreed no_memory
@@ -124,4 +127,4 @@ def test_modes():
 
 
 if __name__ == "__main__":
-    main(sys.modules[__name__])
+    main(sys.modules[__name__], modules=["sch_hpcc"])

@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: GPL-2.0
 """Counters, flows and statistics, read and changed while others write them: what is
 read has to make sense, and a kernel that looks for data races has to see none.
@@ -9,7 +9,11 @@ import signal
 import sys
 import time
 
-from hpcc_net import Pair, defer, expect_in, main, pattern, transfer, virtual_time
+sys.path[0] += "/.."
+from lib.kernel import virtual_time
+from lib.ktap import defer, expect_in, main
+from lib.net import Pair
+from lib.tcp import pattern, transfer
 
 PORT = "hpcc rate 1gbit delay 20us marking ldcp"
 NBYTES = 300000
@@ -85,4 +89,4 @@ def test_parameters():
 
 
 if __name__ == "__main__":
-    main(sys.modules[__name__])
+    main(sys.modules[__name__], modules=["sch_hpcc", "tcp_ldcp"])

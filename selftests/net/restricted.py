@@ -1,6 +1,6 @@
-#!/usr/bin/env python3
+#!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: GPL-2.0
-"""Who may choose hpcc and ldcp."""
+"""kmod/hpcc/cc.c, kmod/ldcp/cc.c: who may choose hpcc and ldcp."""
 
 import ctypes
 import errno
@@ -9,8 +9,11 @@ import socket
 import sys
 from pathlib import Path
 
-from hpcc_net import (Netns, allow, allowed, defer, expect, insert, main, need_virtual_time,
-                      set_cc, unload)
+sys.path[0] += "/.."
+from lib.kernel import allow, allowed, insert, unload
+from lib.ktap import defer, expect, main, need_virtual_time
+from lib.net import Netns
+from lib.tcp import set_cc
 
 NAMES = ("hpcc", "ldcp")
 
@@ -108,4 +111,4 @@ def test_default_of_the_first_namespace():
 
 
 if __name__ == "__main__":
-    main(sys.modules[__name__])
+    main(sys.modules[__name__], modules=["tcp_ldcp"])

@@ -5,10 +5,10 @@
 # accepted and refused, text and JSON, the link it emulates, statistics, and
 # its place among other qdiscs.
 
-# shellcheck source-path=SCRIPTDIR source=lib.sh
-. "$(dirname "$0")/lib.sh"
-# shellcheck source-path=SCRIPTDIR source=port.sh
-. "$(dirname "$0")/port.sh"
+# shellcheck source=selftests/lib/net.sh
+. "$(dirname "$(readlink -f "$0")")/../lib/net.sh"
+# shellcheck source=selftests/lib/port.sh
+. "$(dirname "$(readlink -f "$0")")/../lib/port.sh"
 
 need_root
 need_command python3 ip tc
@@ -26,7 +26,7 @@ burst()
 {
 	local out time seq
 
-	out=$("$HERE/frames.py" tx:v0 rx:v0 burst "$1" "$SIZE") || fail "$out"
+	out=$("$HERE/frames/queue.py" tx:v0 rx:v0 burst "$1" "$SIZE") || fail "$out"
 	TIME=()
 	SEQ=()
 	while read -r time seq; do
@@ -174,7 +174,7 @@ test_kernel_refuses()
 	for case in "${cases[@]}"; do
 		wants+=("${case#* }")
 	done
-	got=$(ip netns exec tx "$HERE/qdisc_nl.py" v0 "${cases[@]%% *}")
+	got=$(ip netns exec tx "$HERE/../lib/qdisc.py" v0 "${cases[@]%% *}")
 	mapfile -t got <<<"$got"
 	for i in "${!cases[@]}"; do
 		case "${got[i]:-nothing}" in
@@ -190,7 +190,7 @@ test_kernel_accepts_edges()
 	local got
 
 	links
-	got=$(ip netns exec tx "$HERE/qdisc_nl.py" v0 1=u64:1250000000000 1=u64:125 \
+	got=$(ip netns exec tx "$HERE/../lib/qdisc.py" v0 1=u64:1250000000000 1=u64:125 \
 		1=u64:0 2=u64:1250000000000 2=u64:0 3=u32:4294967295 3=u32:1538 \
 		10=u8:0,3=u32:65720 10=u8:1 4=u32:0 4=u32:1048575 5=u32:65535 \
 		6=u32:0 6=u32:256 7=u32:1000000000 7=u32:0 8=u8:254 9=u8:0 \
@@ -220,7 +220,7 @@ tc_raw()
 {
 	local out
 
-	out=$(ip netns exec tx "$HERE/qdisc_nl.py" v0 "$@")
+	out=$(ip netns exec tx "$HERE/../lib/qdisc.py" v0 "$@")
 	echo "$out"
 	[ "$out" = ok ]
 }
@@ -277,7 +277,7 @@ arrivals()
 {
 	local out
 
-	out=$("$HERE/frames.py" tx:v0 rx:v0 latency) || fail "$out"
+	out=$("$HERE/frames/queue.py" tx:v0 rx:v0 latency) || fail "$out"
 	read -r FIRST SECOND <<<"$out"
 }
 
@@ -391,7 +391,7 @@ test_memory_is_given_back()
 	change rate 0
 	burst 300
 	expect "after a reset" "${#TIME[@]}" 300
-	"$HERE/frames.py" tx:v0 rx:v0 gso split || fail "GSO"
+	"$HERE/frames/stamp.py" tx:v0 rx:v0 gso split || fail "GSO"
 }
 
 test_memory_range()
@@ -440,7 +440,7 @@ while_queued()
 {
 	local out
 
-	out=$("$HERE/frames.py" tx:v0 rx:v0 during "$1" "$SIZE" "${@:2}") ||
+	out=$("$HERE/frames/queue.py" tx:v0 rx:v0 during "$1" "$SIZE" "${@:2}") ||
 		fail "$out"
 	mapfile -t SEQ <<<"$out"
 }
@@ -536,7 +536,7 @@ below()
 	tc -n tx qdisc add dev v0 parent 9:1 handle 1: hpcc rate 1gbit node 7 port 2
 	burst 50
 	expect "$1: arrived" "${#SEQ[@]}" 50
-	"$HERE/frames.py" tx:v0 rx:v0 gso split || fail "$1: GSO"
+	"$HERE/frames/stamp.py" tx:v0 rx:v0 gso split || fail "$1: GSO"
 	for kind in "$1" hpcc; do
 		expect "$1: left in $kind" "$(tc -n tx -s qdisc show dev v0 |
 			grep -A2 "^qdisc $kind " | grep -o 'backlog .*p ')" "backlog 0b 0p "

@@ -3,11 +3,11 @@
 #
 # Telemetry on crafted frames (qdisc/stamp.c): what must not be touched leaves
 # as it came, what is stamped has the record that the layout says and a right
-# checksum. frames.py builds, sends, receives and judges them; tshark judges
+# checksum. frames/stamp.py builds, sends, receives and judges them; tshark judges
 # the checksums once more.
 
-# shellcheck source-path=SCRIPTDIR source=lib.sh
-. "$(dirname "$0")/lib.sh"
+# shellcheck source=selftests/lib/net.sh
+. "$(dirname "$(readlink -f "$0")")/../lib/net.sh"
 
 need_root
 need_command python3 ip tc
@@ -23,7 +23,7 @@ setup()
 
 frames()
 {
-	"$(dirname "$0")/frames.py" "$@" || fail "see above"
+	"$(dirname "$0")/frames/stamp.py" "$@" || fail "see above"
 }
 
 test_untouched()
@@ -49,7 +49,7 @@ offset()
 {
 	local out
 
-	out=$("$(dirname "$0")/frames.py" "$1" "$2" offset) || fail "$out"
+	out=$("$(dirname "$0")/frames/stamp.py" "$1" "$2" offset) || fail "$out"
 	read -r TS BUSY <<<"$out"
 }
 

@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: GPL-2.0
 """What runs LOCAL_OUT or LOCAL_IN twice, without the socket lock, on copies, or
 behind extension headers: the transfer completes, the ends agree, and each segment has
@@ -9,21 +9,31 @@ HPCC_STRANGE_S=N: the test "flips" goes on for N seconds.
 
 import os
 import random
+import re
 import signal
 import socket
 import struct
+import subprocess
 import sys
 import time
 
-from features import CONNTRACK, Routed, add_md5, nft
-from hpcc_net import (ECHO, FORWARD, IDENTIFY, IDENTIFY_ECHO, KIND, SYN, KernelLog, Netns, Sniffer,
-                      TCP_CONGESTION, data_segments, defer, expect, expect_in, get_cc, let_go,
-                      main, pattern, sane, set_cc, transfer, until, virtual_time)
-from path import bind_soon, goodput_mbps
-from plumbing import (EGRESS, FAIL_OPEN, GSO, INGRESS, REDIRECT_NEIGH, REDIRECT_PEER, Queue,
-                      assign, attach_bpf, balance, redirect, redirect_once)
+sys.path[0] += "/.."
+from lib.kernel import KernelLog, virtual_time
+from lib.ktap import defer, expect, expect_in, main
+from lib.net import Netns
+from lib.packet import (ECHO, FORWARD, IDENTIFY, IDENTIFY_ECHO, KIND, SYN, Sniffer, data_segments,
+                        sane)
+from lib.plumbing import (EGRESS, FAIL_OPEN, GSO, INGRESS, REDIRECT_NEIGH, REDIRECT_PEER, Queue,
+                          assign, attach_bpf, balance, redirect, redirect_once)
+from lib.routed import CONNTRACK, Routed, add_md5, nft
+from lib.tcp import (TCP_CONGESTION, bind_soon, get_cc, goodput_mbps, let_go, pattern, set_cc,
+                     transfer, until)
 
-STRANGE_S = int(os.environ.get("HPCC_STRANGE_S") or 1)
+STRANGE_S = os.environ.get("HPCC_STRANGE_S") or "1"
+if not re.fullmatch("[1-9][0-9]{0,5}", STRANGE_S):
+    print(f"HPCC_STRANGE_S is {STRANGE_S}; it may be 1 to 999999", file=sys.stderr)
+    sys.exit(2)
+STRANGE_S = int(STRANGE_S)
 OTHERS = (b"ldcp", b"cubic", b"reno", b"dctcp")
 # As INT_MIN, which is also our hooks': who comes last is called first.
 FIRST = -2147483648
@@ -465,6 +475,7 @@ CASES = [Vrf, VrfQdisc, IpvsClient, IpvsDirector, IpvsServer, QueuedOutGso, Queu
          QueuedOutFailOpen, QueuedInGso, QueuedIn, QueuedInFailOpen, Tee, EspTransport, EspTunnel,
          AhTransport, AhTunnel, Tproxy, BpfAssign, BpfRedirect, BpfPeer, BpfVrf, DstOpts, HopOpts,
          RtHdr, RtHdrDstOpts, AllHeaders]
+subprocess.run(["modprobe", "-q", "br_netfilter"], check=False)
 if os.path.exists("/proc/sys/net/bridge"):
     CASES.append(BrNetfilter)
 
@@ -754,4 +765,4 @@ def test_flips():
 
 
 if __name__ == "__main__":
-    main(sys.modules[__name__])
+    main(sys.modules[__name__], modules=["sch_hpcc", "tcp_ldcp"], commands=["nft"])

@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: GPL-2.0
 """Changes under traffic: of congestion controls, qdiscs, namespaces, modules. The
 data have to arrive as they were, and nothing may be left behind.
@@ -13,8 +13,11 @@ import sys
 import threading
 import time
 
-from hpcc_net import (Pair, expect, expect_in, load, main, pattern, set_cc, transfer, users,
-                      virtual_time)
+sys.path[0] += "/.."
+from lib.kernel import load, users, virtual_time
+from lib.ktap import expect, expect_in, main
+from lib.net import Pair
+from lib.tcp import pattern, set_cc, transfer
 
 SCALE = int(os.environ.get("HPCC_STRESS") or 1)
 ROUNDS = int(os.environ.get("HPCC_STRESS_ROUNDS") or 0)
@@ -269,4 +272,4 @@ def test_reloads():
 
 
 if __name__ == "__main__":
-    main(sys.modules[__name__])
+    main(sys.modules[__name__], modules=["sch_hpcc", "tcp_ldcp"])

@@ -1,39 +1,136 @@
-#!/usr/bin/env python3
+#!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: GPL-2.0
-"""Every parameter of hpcc, and its default; knob.py has its limits."""
+"""kmod/common/sysctl.c: every parameter of both modules, its limits, what is refused, and to
+whom it belongs; the defaults of hpcc. Those of ldcp are in ldcp_main.py.
+"""
 
+import errno
+import os
 import sys
+import time
 
-from hpcc_net import Netns, expect, main
-
-# name: (default, smallest, largest, 0 means automatic)
-KNOBS = {
-    "eta_permille": (950, 1, 1000, False),
-    "max_stage": (5, 0, 255, False),
-    "n_flows": (100, 1, 1000000, False),
-    "w_ai": (0, 1, 1 << 30, True),
-    "base_rtt_ns": (0, 1000, 1000000000, True),
-    "host_mbps": (0, 1, 1000000, True),
-    "burst": (16, 1, 64, False),
-    "burst_shift": (5, 1, 10, False),
-    "burst_ns": (0, 1, 1000000, True),
-    "slots": (3, 1, 3, False),
-    "sample": (8, 0, 64, False),
-    "option_kind": (253, 253, 254, False),
-    "option_exid": (0x4843, 0, 0xffff, False),
-}
+sys.path[0] += "/.."
+from lib import parameters
+from lib.kernel import KernelLog
+from lib.ktap import defer, expect, main
+from lib.net import Netns
+from lib.parameters import HPCC
 
 
 def test_all_there():
     ns = Netns()
-    expect("parameters", sorted(ns.run("ls", "/proc/sys/net/hpcc").split()), sorted(KNOBS))
+    expect("parameters", sorted(ns.run("ls", "/proc/sys/net/hpcc").split()), sorted(HPCC))
 
 
 def test_defaults():
     ns = Netns()
-    expect("defaults", {name: int(ns.sysctl("net.hpcc." + name)) for name in KNOBS},
-           {name: knob[0] for name, knob in KNOBS.items()})
+    expect("defaults", {name: int(ns.sysctl("net.hpcc." + name)) for name in HPCC},
+           {name: limits[0] for name, limits in HPCC.items()})
+
+
+def refused(ns, path, value):
+    """Whether writing a value fails."""
+    try:
+        ns.sysctl(path, value)
+    except OSError:
+        return True
+    return False
+
+
+def test_accepted():
+    ns = Netns()
+    for path, _, _, _, low, high, zero in parameters.each():
+        for value in [low, high, (low + high) // 2] + [0] * zero:
+            ns.sysctl(path, value)
+            expect(path, ns.sysctl(path), str(value))
+
+
+def test_refused():
+    """Beyond the limits, not a number, more than one: refused, nothing changed."""
+    ns = Netns()
+    for path, _, _, default, low, high, zero in parameters.each():
+        bad = [high + 1, -1, 1 << 32, (1 << 32) + default, "x", "1x", "0x", "1.5", "-"]
+        if low > 1 or low == 1 and not zero:
+            bad.append(low - 1 if low > 1 else 0)
+        for value in bad:
+            expect(f"{path} = {value!r} refused", refused(ns, path, value), True)
+            expect(path, ns.sysctl(path), str(default))
+
+
+def message(writer, path, value):
+    """What the kernel logs where a value is refused."""
+    log = KernelLog()
+    expect(f"{path} = {value} refused", refused(writer, path, value), True)
+    return [line for line in log.lines() if "suppressed" not in line]
+
+
+class Here:
+    """The initial namespace."""
+
+    @staticmethod
+    def sysctl(name, value):
+        """Write a parameter."""
+        fd = os.open("/proc/sys/" + name.replace(".", "/"), os.O_WRONLY)
+        try:
+            os.write(fd, str(value).encode())
+        finally:
+            os.close(fd)
+
+
+def test_message():
+    """In the initial namespace the kernel log says what was refused, and what is
+    allowed. A tenant's namespace cannot fill it.
+    """
+    tenant = Netns()
+    for number, (path, folder, name, _, low, high, zero) in enumerate(parameters.each()):
+        if number % 9 == 0:
+            time.sleep(6)       # messages are limited to 10 in 5 s
+        expect("message of a tenant", message(tenant, path, high + 1), [])
+        expect("message", message(Here, path, high + 1),
+               [f"net/{folder}/{name} = {high + 1} refused, allowed: "
+                f"{'0 (automatic), ' if zero else ''}{low} to {high}"])
+
+
+def test_message_of_a_descriptor():
+    """A tenant may have a process in the initial namespace write to his own parameters. That
+    does not fill the log, nor keep the administrator's messages out of it.
+    """
+    time.sleep(6)
+    with Netns():
+        fd = os.open("/proc/sys/net/hpcc/burst", os.O_WRONLY)
+    defer(os.close, fd)
+    log = KernelLog()
+    refusals = 0
+    for _ in range(30):
+        try:
+            os.write(fd, b"1000\n")
+        except OSError as error:
+            refusals += error.errno == errno.EINVAL
+    expect("refused", refusals, 30)
+    expect("messages of a tenant", [line for line in log.lines() if "refused" in line], [])
+    expect("message", message(Here, "net.hpcc.burst", 1000),
+           ["net/hpcc/burst = 1000 refused, allowed: 1 to 64"])
+
+
+def test_per_namespace():
+    """One namespace's value is nobody else's, born before or after."""
+    before, ns = Netns(), Netns()
+    for path, _, _, default, low, high, _ in parameters.each():
+        ns.sysctl(path, high if high != default else low)
+    after = Netns()
+    for path, _, _, default, *_ in parameters.each():
+        for other in before, after:
+            expect(path, other.sysctl(path), str(default))
+        expect(f"{path} differs", ns.sysctl(path) != str(default), True)
+
+
+def test_modes():
+    """All may read, root may write."""
+    ns = Netns()
+    for folder, names in parameters.ALL.items():
+        modes = ns.run("stat", "-c", "%a", *(f"/proc/sys/net/{folder}/{name}" for name in names))
+        expect("modes", set(modes.split()), {"644"})
 
 
 if __name__ == "__main__":
-    main(sys.modules[__name__])
+    main(sys.modules[__name__], modules=["tcp_ldcp"])

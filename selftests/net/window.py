@@ -1,16 +1,19 @@
-#!/usr/bin/env python3
+#!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: GPL-2.0
-"""From W to what TCP does: cwnd, pacing, bursts, and room for our options."""
+"""kmod/hpcc/window.c: from W to what TCP does: cwnd, pacing, bursts, and room for our options."""
 
 import random
 import socket
 import sys
 import time
 
-from hpcc_net import (FORWARD, Pair, Sniffer, data_segments, expect, expect_in, get_cc, main,
-                      need_virtual_time, no_errors, ours_in, pattern, sane, set_cc, tcp_info, transfer)
-from hpcc_peer import ETA, T_NS, T_UNITS, W_AI, W_INIT, Flow, Link, near, settle
-from path import MBPS, Path, goodput_mbps
+sys.path[0] += "/.."
+from lib.ktap import expect, expect_in, main, need_virtual_time
+from lib.net import Pair, no_errors
+from lib.packet import FORWARD, Sniffer, data_segments, ours_in, sane
+from lib.peer import ETA, T_NS, T_UNITS, W_AI, W_INIT, Flow, Link, near, settle
+from lib.path import MBPS, Path, goodput_mbps
+from lib.tcp import get_cc, pattern, set_cc, tcp_info, transfer
 
 IPV6_HOPOPTS, IPV6_DSTOPTS = 54, 59
 
@@ -354,4 +357,4 @@ def test_bursts_by_time():
 
 
 if __name__ == "__main__":
-    main(sys.modules[__name__])
+    main(sys.modules[__name__], modules=["sch_hpcc"])

@@ -11,26 +11,10 @@
 
 HERE=$(dirname "$(readlink -f "$0")")
 readonly HERE
-readonly REPLAY=${HPCC_REPLAY:-$HERE/hpcc-replay}
-readonly KSFT_FAIL=1 KSFT_SKIP=4
+readonly REPLAY=${HPCC_REPLAY:-$HERE/../../tools/hpcc-replay}
 
-NR=0
-FAILED=0
-
-# result STATUS NAME [DIAGNOSIS]
-result()
-{
-	local status=$1 name=$2 why=${3:-}
-
-	NR=$((NR + 1))
-	[[ -z $why ]] || echo "# ${why//$'\n'/$'\n'# }"
-	if ((status == 0)); then
-		echo "ok $NR - $name"
-	else
-		echo "not ok $NR - $name"
-		FAILED=$((FAILED + 1))
-	fi
-}
+# shellcheck source=selftests/lib/ktap.sh
+. "$HERE/../lib/ktap.sh"
 
 # expect NAME STATUS PATTERN ARG...: run with ARGs, compare exit and output.
 expect()
@@ -41,9 +25,9 @@ expect()
 	out=$("$REPLAY" "$@" 2>&1)
 	got=$?
 	if ((got == status)) && grep -Eq -- "$pattern" <<< "$out"; then
-		result 0 "$name"
+		ktap_result 0 "$name"
 	else
-		result 1 "$name" "exit $got, not $status, or no match of $pattern:
+		ktap_result 1 "$name" "exit $got, not $status, or no match of $pattern:
 $out"
 	fi
 }
@@ -59,9 +43,9 @@ rejects()
 	got=$?
 	if ((got == 2)) && [[ $(wc -l <<< "$out") == 1 ]] &&
 	   grep -Eq -- "$pattern" <<< "$out"; then
-		result 0 "rejects: $name"
+		ktap_result 0 "rejects: $name"
 	else
-		result 1 "rejects: $name" "exit $got: $out"
+		ktap_result 1 "rejects: $name" "exit $got: $out"
 	fi
 }
 
@@ -73,7 +57,7 @@ differs()
 
 	awk -F, -v OFS=, "NR == 40 { $edit } { print }" "$GOOD" > "$TMP/off.csv"
 	if cmp -s "$GOOD" "$TMP/off.csv"; then
-		result 1 "finds: $name" "the edit changed nothing"
+		ktap_result 1 "finds: $name" "the edit changed nothing"
 	else
 		expect "finds: $name" 1 "^off dU=" "$TMP/off.csv"
 	fi
@@ -172,15 +156,15 @@ main()
 {
 	local traces=("$@") trace plain=()
 
-	[[ -x $REPLAY ]] || { echo "1..0 # SKIP $REPLAY is not built"; exit $KSFT_SKIP; }
-	TMP=$(mktemp -d) || exit $KSFT_FAIL
+	[[ -x $REPLAY ]] || ktap_skip_all "$REPLAY is not built"
+	TMP=$(mktemp -d) || exit 1
 	trap 'rm -rf "$TMP"' EXIT
 
 	((${#traces[@]})) || traces=("$HERE"/traces/*.csv.xz)
 	for trace in "${traces[@]}"; do
 		if [[ $trace == *.xz ]]; then
 			plain+=("$TMP/$(basename "$trace" .xz)")
-			xz -dc "$trace" > "${plain[-1]}" || exit $KSFT_FAIL
+			xz -dc "$trace" > "${plain[-1]}" || exit 1
 		else
 			plain+=("$trace")
 		fi
@@ -188,10 +172,9 @@ main()
 	GOOD=${plain[0]}
 
 	all "${plain[@]}" > "$TMP/results"
-	echo "KTAP version 1"
-	echo "1..$NR"
+	ktap_plan "$KTAP_NR"
 	cat "$TMP/results"
-	((FAILED == 0)) || exit $KSFT_FAIL
+	ktap_exit
 }
 
 main "$@"

@@ -20,10 +20,10 @@ import sys
 import time
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "net"))
-
-# pylint: disable=wrong-import-position
-from hpcc_net import Netns, Pair, Sniffer, pattern, transfer  # noqa: E402
+sys.path[0] += "/.."
+from lib.net import Netns, Pair
+from lib.packet import Sniffer
+from lib.tcp import pattern, transfer
 
 SYN = 2
 TIMESTAMPS = 8

@@ -7,8 +7,9 @@ TOP=$(dirname "$(readlink -f "$0")")/../..
 WORK=$(mktemp -d)
 chmod 755 "$WORK"
 trap 'rm -rf "$WORK"' EXIT
-# shellcheck source=selftests/scripts/ktap.sh
-. "$TOP/selftests/scripts/ktap.sh"
+# shellcheck source=selftests/lib/ktap.sh
+. "$TOP/selftests/lib/ktap.sh"
+ktap_whole "$@"
 
 # says STATUS PATTERN COMMAND...: its exit status is 0 or not, as STATUS is, and
 # one line of its output matches.
@@ -72,10 +73,9 @@ fake_machine()
 	mkdir "$WORK/state"
 }
 
-need_root()
+need_some_root()
 {
-	[ "$(id -u)" = 0 ] || unshare -r true 2> /dev/null ||
-		{ echo "needs root, or user namespaces"; exit 4; }
+	[ "$(id -u)" = 0 ] || unshare -r true 2> /dev/null || skip "needs root, or user namespaces"
 }
 
 # as_root COMMAND...: as root, or as who takes himself for root
@@ -117,13 +117,13 @@ deps_complete()
 
 deps_root()
 {
-	need_root
+	need_some_root
 	says 0 'apt-get install .*--no-install-recommends.* bc$' deps
 }
 
 deps_stale_lists()
 {
-	need_root
+	need_some_root
 	says 0 'apt-get update' deps FAKE_STALE=1 && [ -e "$WORK/state/bc" ]
 }
 
@@ -300,8 +300,7 @@ main()
 	copy_tree
 	find . -type f | sed 's,^\./,,' | sort > "$WORK/before"
 	fake_machine
-	echo "KTAP version 1"
-	echo "1..$((18 + (${#kernels[@]} ? ${#kernels[@]} : 1)))"
+	ktap_plan "$((18 + (${#kernels[@]} ? ${#kernels[@]} : 1)))"
 
 	ok "install-deps: silent where nothing is missing" deps_complete
 	ok "install-deps: installs as root" deps_root
@@ -325,7 +324,7 @@ main()
 		ok "install: modules for $dir" modules "$dir"
 	done
 	ok "clean: leaves no file" clean
-	exit "$FAILED"
+	ktap_exit
 }
 
 main

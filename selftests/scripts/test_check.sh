@@ -6,13 +6,11 @@
 # scripts/check-all likewise, with a scripts/check that only pretends.
 
 CHECK=$(dirname "$(readlink -f "$0")")/../../scripts/check
-# shellcheck source=selftests/scripts/whole.sh
-. "$(dirname "$CHECK")/../selftests/scripts/whole.sh"
+# shellcheck source=selftests/lib/ktap.sh
+. "$(dirname "$CHECK")/../selftests/lib/ktap.sh"
+ktap_whole "$@"
 WORK=$(mktemp -d)
 trap 'rm -rf "$WORK"' EXIT
-PASS=0
-FAIL=0
-NR=0
 
 # producer NAME SCRIPT: a test program
 producer()
@@ -24,16 +22,11 @@ producer()
 # verdict NAME WANT GOT: the result of a test; both in one line
 verdict()
 {
-	NR=$((NR + 1))
 	if [ "$2" = "$3" ]; then
-		PASS=$((PASS + 1))
-		echo "ok $NR - $1"
-		return
+		ktap_result 0 "$1"
+	else
+		ktap_result 1 "$1" "wanted $2"$'\n'"got $3"
 	fi
-	FAIL=$((FAIL + 1))
-	echo "# wanted $2"
-	echo "# got $3"
-	echo "not ok $NR - $1"
 }
 
 # expect NAME STATUS LAST-LINE PRODUCER...
@@ -125,8 +118,7 @@ HEAD2='echo "KTAP version 1"; echo 1..2;'
 
 main()
 {
-	echo "KTAP version 1"
-	echo "1..30"
+	ktap_plan 30
 
 	producer good "$HEAD2"'echo "ok 1 - a"; echo "# note"; echo "ok 2 - b"'
 	expect "all pass" 0 "2 passed, 0 failed" good
@@ -199,8 +191,7 @@ main()
 	machine "what fails twice has failed" 1 "3 passed, 1 failed" good broken
 	machine "no second attempt after a complaint" 1 "5 passed, 2 failed" good flaky splat
 
-	echo "# $PASS passed, $FAIL failed"
-	[ "$FAIL" = 0 ] || exit 1
+	ktap_exit
 }
 
 main

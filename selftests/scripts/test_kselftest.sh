@@ -7,8 +7,9 @@
 # KSELFTEST_GUEST=vm: in QEMU, on Debian's own kernel, instead of User Mode Linux.
 
 TOP=$(readlink -f "$(dirname "$(readlink -f "$0")")/../..")
-# shellcheck source=selftests/scripts/ktap.sh
-. "$TOP/selftests/scripts/ktap.sh"
+# shellcheck source=selftests/lib/ktap.sh
+. "$TOP/selftests/lib/ktap.sh"
+ktap_whole "$@"
 WORK=$(mktemp -d)
 trap 'rm -rf "$WORK"' EXIT
 LIST=$WORK/ksft/kselftest-list.txt
@@ -28,7 +29,8 @@ install()
 		make -C "$TOP/selftests" install INSTALL_PATH="$WORK/ksft" \
 			KSFT="$SOURCE/tools/testing/selftests" || return 1
 	[ "$(sort "$LIST" | uniq -d)" = "" ] && grep -qx timers:posix_timers "$LIST" &&
-		grep -qx hpcc/selftests/net:sch_hpcc.sh "$LIST" && ! grep 'lib\.sh' "$LIST"
+		grep -qx hpcc/selftests/net:sch_hpcc.sh "$LIST" && grep -qx hpcc/selftests/net:handshake.py "$LIST" &&
+		! grep -E 'lib|frames' "$LIST"
 }
 
 install_nowhere()
@@ -76,7 +78,7 @@ run_tests_nobody()
 	[ "$(id -u)" = 0 ] || { make -s -C "$TOP/selftests" run_tests T=install | grep -q '^ok 1 .*# SKIP'; return; }
 	# Nobody may not look into a tree below /root.
 	mkdir -p "$WORK/tree/selftests"
-	cp -r "$TOP/selftests/kselftest.sh" "$TOP/selftests/net" "$WORK/tree/selftests" &&
+	cp -r "$TOP/selftests/kselftest.sh" "$TOP"/selftests/{lib,net} "$WORK/tree/selftests" &&
 		chmod -R go+rX "$WORK" &&
 		setpriv --reuid=65534 --regid=65534 --clear-groups \
 			"$WORK/tree/selftests/kselftest.sh" run install | grep -q '^ok 1 .*# SKIP'
@@ -96,15 +98,14 @@ main()
 	TOOLS=$("$TOP/scripts/uml/modules.sh" "$headers") || { echo "Bail out! no modules"; exit 1; }
 	# The virtual machine cannot write to the tree.
 	make -s -C "$TOP/selftests" all
-	echo "KTAP version 1"
-	echo "1..6"
+	ktap_plan 6
 	ok "install: adds a collection" install
 	ok "install: says where run_kselftest.sh is not" install_nowhere
 	ok "run_kselftest.sh: runs it and tells results apart" run_kselftest
 	ok "run_tests: in the tree" run_tests
 	ok "run_tests: names an unknown test" run_tests_unknown
 	ok "run_tests: skips without root" run_tests_nobody
-	exit "$FAILED"
+	ktap_exit
 }
 
 main

@@ -7,8 +7,9 @@
 TOP=$(dirname "$(readlink -f "$0")")/../..
 WORK=$(mktemp -d)
 trap 'rm -rf "$WORK"' EXIT
-# shellcheck source=selftests/scripts/ktap.sh
-. "$TOP/selftests/scripts/ktap.sh"
+# shellcheck source=selftests/lib/ktap.sh
+. "$TOP/selftests/lib/ktap.sh"
+ktap_whole "$@"
 
 # said STATUS WORDS COMMAND...: its status, and its output's lines joined by "|"
 said()
@@ -26,7 +27,7 @@ shell()
 {
 	local none="KTAP version 1|Bail out! no test c; there are a b"
 
-	printf '. "%s/selftests/net/lib.sh"\ntest_a() { :; }\ntest_b() { :; }\nktap_main test_a test_b\n' \
+	printf '. "%s/selftests/lib/ktap.sh"\ntest_a() { :; }\ntest_b() { :; }\nktap_main test_a test_b\n' \
 		"$TOP" > "$WORK/shell.sh"
 	said 0 "KTAP version 1|1..2|ok 1 - a|ok 2 - b" bash "$WORK/shell.sh" &&
 		said 0 "KTAP version 1|1..1|ok 1 - b" bash "$WORK/shell.sh" b &&
@@ -36,21 +37,22 @@ shell()
 		said 2 "$none" env KTAP_ONLY=c bash "$WORK/shell.sh"
 }
 
-# What main() of hpcc_net.py would run.
+# What main() of ktap.py would run.
 python()
 {
 	local none="KTAP version 1|Bail out! no test c; there are a b"
 
 	cat > "$WORK/python.py" <<- END
 		import sys
-		sys.path.insert(0, "$TOP/selftests/net")
-		import hpcc_net
+		sys.path.insert(0, "$TOP/selftests")
+		from lib import ktap
 
 		def test_a(): pass
 		def test_b(): pass
 
-		hpcc_net.ktap = lambda tests: print(*(test.__name__ for test in tests))
-		hpcc_net.main(sys.modules["__main__"])
+		ktap.prepare = lambda modules, commands: None
+		ktap.run = lambda tests: print(*(test.__name__ for test in tests))
+		ktap.main(sys.modules["__main__"])
 	END
 	said 0 "test_a test_b" python3 -B "$WORK/python.py" &&
 		said 0 "test_b" python3 -B "$WORK/python.py" b &&
@@ -91,14 +93,13 @@ whole()
 
 main()
 {
-	echo "KTAP version 1"
-	echo "1..5"
+	ktap_plan 5
 	ok "shell" shell
 	ok "python" python
 	ok "test_lab.py" lab
 	ok "scripts/check" check
 	ok "tests that run as a whole" whole
-	exit "$FAILED"
+	ktap_exit
 }
 
 main

@@ -9,8 +9,9 @@
 set -uo pipefail
 
 TOP=$(dirname "$(dirname "$(dirname "$(readlink -f "$0")")")")
-# shellcheck source=selftests/scripts/whole.sh
-. "$TOP/selftests/scripts/whole.sh"
+# shellcheck source=selftests/lib/ktap.sh
+. "$TOP/selftests/lib/ktap.sh"
+ktap_whole "$@"
 WORK=$(mktemp -d)
 trap 'rm -rf "$WORK"' EXIT
 
@@ -34,12 +35,12 @@ worth_comparing()
 	local name=$1 lines
 
 	lines=$(scenario "$name" "$WORK/without")
-	[ "$(grep -c ' len [0-9]\{4,\} ' <<< "$lines")" -gt 5 ] || { echo "# no data"; return 1; }
+	[ "$(grep -c ' len [0-9]\{4,\} ' <<< "$lines")" -gt 5 ] || { echo "no data"; return 1; }
 	case $name in
-	*bottleneck) grep -q ' sack:' <<< "$lines" || { echo "# no losses"; return 1; } ;;
+	*bottleneck) grep -q ' sack:' <<< "$lines" || { echo "no losses"; return 1; } ;;
 	esac
 	case $name in
-	dctcp*bottleneck) grep -q ' ecn 3 ' <<< "$lines" || { echo "# no marks"; return 1; } ;;
+	dctcp*bottleneck) grep -q ' ecn 3 ' <<< "$lines" || { echo "no marks"; return 1; } ;;
 	esac
 }
 
@@ -51,7 +52,7 @@ as_long()
 	before=$(scenario "$1" "$WORK/without" | sed -n 's/^took \(.*\) ns$/\1/p')
 	after=$(scenario "$1" "$WORK/with" | sed -n 's/^took \(.*\) ns$/\1/p')
 	[ $((before - after)) -le 2 ] && [ $((after - before)) -le 2 ] && return
-	echo "# took $after ns, without the modules $before ns"
+	echo "took $after ns, without the modules $before ns"
 	return 1
 }
 
@@ -60,21 +61,20 @@ compare()
 	worth_comparing "$1" || return 1
 	diff <(scenario "$1" "$WORK/without" | grep -v '^took ') \
 		<(scenario "$1" "$WORK/with" | grep -v '^took ') > "$WORK/diff" && as_long "$1" && return
-	head -n 10 "$WORK/diff" | sed 's/^/# /'
+	head -n 10 "$WORK/diff"
 	return 1
 }
 
 main()
 {
-	local nr=0 failed=0 name
+	local name
 	local -a names=()
 
 	for name in IPv4 IPv6; do
 		names+=({cubic,reno,dctcp}", $name, "{alone,"four at a bottleneck"} "bbr, $name, alone")
 	done
 	names+=("bbr, IPv4, one at a bottleneck")
-	echo "KTAP version 1"
-	echo "1..${#names[@]}"
+	ktap_plan "${#names[@]}"
 	if ! TREE=$("$TOP/scripts/uml/build.sh") ||
 	   ! TOOLS=$("$TOP/scripts/uml/modules.sh" "$TREE"); then
 		echo "Bail out! nothing to run"
@@ -84,15 +84,9 @@ main()
 	segments --like "$WORK/with" > "$WORK/without"
 	grep -q '^Traceback' "$WORK/log" && sed 's/^/# /' "$WORK/log"
 	for name in "${names[@]}"; do
-		nr=$((nr + 1))
-		if compare "$name"; then
-			echo "ok $nr - $name: the same packets with all modules loaded"
-		else
-			echo "not ok $nr - $name: the same packets with all modules loaded"
-			failed=1
-		fi
+		ok "$name: the same packets with all modules loaded" compare "$name"
 	done
-	exit "$failed"
+	ktap_exit
 }
 
 main "$@"

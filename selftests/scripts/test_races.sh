@@ -4,8 +4,8 @@
 # scripts/vm/races.awk: which of a kernel's words it keeps.
 
 HERE=$(dirname "$(readlink -f "$0")")
-# shellcheck source=selftests/net/lib.sh
-. "$HERE/../net/lib.sh"
+# shellcheck source=selftests/lib/ktap.sh
+. "$HERE/../lib/ktap.sh"
 
 LINE='[   12.345678] =================================================================='
 

@@ -4,8 +4,9 @@
 # scripts/style: a check that could not do its work has not passed.
 
 TOP=$(readlink -f "$(dirname "$(readlink -f "$0")")/../..")
-# shellcheck source=selftests/scripts/ktap.sh
-. "$TOP/selftests/scripts/ktap.sh"
+# shellcheck source=selftests/lib/ktap.sh
+. "$TOP/selftests/lib/ktap.sh"
+ktap_whole "$@"
 WORK=$(mktemp -d)
 trap 'rm -rf "$WORK"' EXIT
 
@@ -32,8 +33,7 @@ broken()
 
 main()
 {
-	echo "KTAP version 1"
-	echo "1..7"
+	ktap_plan 7
 	ok "a check that passes" style 0 "ok 1 - version" version
 	ok "checkpatch that breaks off" style 1 "not ok 1 - checkpatch" checkpatch "$(broken perl)"
 	ok "kernel-doc that breaks off" style 1 "not ok 1 - kernel_doc" kernel_doc "$(broken perl)"
@@ -42,7 +42,7 @@ main()
 	ok "git that lists no files" style 1 "Bail out! git does not list the files here" spdx "$(broken git)"
 	ok "a check that there is not" style 2 \
 		"Bail out! no check nonsense; there are checkpatch sparse kernel_doc shellcheck python manuals rst spdx size probes version leftovers" nonsense
-	exit "$FAILED"
+	ktap_exit
 }
 
 main

@@ -6,8 +6,9 @@
 # of this test's caller; all else is built.
 
 TOP=$(dirname "$(readlink -f "$0")")/../..
-# shellcheck source=selftests/scripts/ktap.sh
-. "$TOP/selftests/scripts/ktap.sh"
+# shellcheck source=selftests/lib/ktap.sh
+. "$TOP/selftests/lib/ktap.sh"
+ktap_whole "$@"
 WORK=$(mktemp -d)
 chmod 755 "$WORK"
 KERNEL=
@@ -109,13 +110,12 @@ main()
 	fi
 	tree=$("$TOP/scripts/uml/build.sh") || exit 1
 	make_home "$tree"
-	echo "KTAP version 1"
-	echo "1..4"
+	ktap_plan 4
 	ok "make demo: as an ordinary user" demo
 	ok "make demo: results do not depend on who runs it where" same_results
 	ok "run.sh: a guest that sees the host" guest
 	ok "make demo: an empty cache, as far as a build" empty_cache
-	exit "$FAILED"
+	ktap_exit
 }
 
 main

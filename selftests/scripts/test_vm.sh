@@ -9,46 +9,12 @@
 
 TOP=$(readlink -f "$(dirname "$(readlink -f "$0")")/../..")
 RUN=$TOP/scripts/vm/run.sh
-# shellcheck source=selftests/scripts/whole.sh
-. "$TOP/selftests/scripts/whole.sh"
+# shellcheck source=selftests/lib/ktap.sh
+. "$TOP/selftests/lib/ktap.sh"
+ktap_whole "$@"
 WORK=$(mktemp -d)
 trap 'rm -rf "$WORK"' EXIT
 TREE=
-NR=0
-FAILED=0
-
-skip_all()
-{
-	echo "KTAP version 1"
-	echo "1..0 # SKIP $*"
-	exit 4
-}
-
-ok()
-{
-	local name=$1 out rc=0
-
-	shift
-	out=$("$@" 2>&1) || rc=$?
-	NR=$((NR + 1))
-	if [ "$rc" = 0 ]; then
-		echo "ok $NR - $name"
-		return
-	fi
-	# Not as lines of KTAP: some of them are what the test is about.
-	echo "# exit status $rc:"
-	echo "#   ${out//$'\n'/$'\n'#   }"
-	echo "not ok $NR - $name"
-	FAILED=1
-}
-
-# expect WHAT GOT WANT
-expect()
-{
-	[ "$2" = "$3" ] && return
-	echo "$1: got \"$2\", wanted \"$3\""
-	return 1
-}
 
 # ---- with a QEMU that only pretends
 
@@ -299,11 +265,10 @@ END
 main()
 {
 	command -v qemu-system-x86_64 > /dev/null ||
-		skip_all "needs qemu-system-x86_64; scripts/install-deps vm installs it"
-	TREE=$("$TOP/scripts/vm/kernel.sh") || skip_all "no kernel"
+		ktap_skip_all "needs qemu-system-x86_64; scripts/install-deps vm installs it"
+	TREE=$("$TOP/scripts/vm/kernel.sh") || ktap_skip_all "no kernel"
 	export TMPDIR=$WORK
-	echo "KTAP version 1"
-	echo "1..16"
+	ktap_plan 16
 	ok "kvm: no guest boots with it: emulated, tried once" kvm_does_not_boot
 	ok "kvm: a guest hangs with it: emulated" kvm_hangs
 	ok "kvm: a guest boots with it" kvm_boots
@@ -320,7 +285,7 @@ main()
 	ok "run: status, CPUs, kernel, modules, what may be written" real
 	ok "test: scripts that hang or panic take no other along" shared
 	ok "run: nothing is left of real ones" nothing_left
-	exit "$FAILED"
+	ktap_exit
 }
 
 main "$@"

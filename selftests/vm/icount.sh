@@ -7,12 +7,13 @@
 set -uo pipefail
 
 TOP=$(readlink -f "$(dirname "$(readlink -f "$0")")/../..")
-# shellcheck source=selftests/scripts/whole.sh
-. "$TOP/selftests/scripts/whole.sh"
+# shellcheck source=selftests/lib/ktap.sh
+. "$TOP/selftests/lib/ktap.sh"
+ktap_whole "$@"
 WORK=$(mktemp -d /var/tmp/hpcc-icount.XXXXXX)
 trap 'rm -rf "$WORK"' EXIT
 # A connection that agrees, and what both ends' counters say of it.
-SCRIPT=selftests/net/agree.sh
+SCRIPT=selftests/net/handshake.py
 
 # guest NAME: run it; WORK/NAME is what it said, the times of its kernel included.
 guest()
@@ -33,24 +34,19 @@ same_archive()
 		cmp "$WORK/first" "$WORK/second"
 }
 
-# result NR NAME WHY: by the status of what ran last; WHY is a file.
+# result NAME WHY: by the status of what ran last; WHY is a file.
 result()
 {
-	if [ "$?" = 0 ]; then
-		echo "ok $1 - $2"
-		return
-	fi
-	tail -n 20 "$3" | sed 's/^/# /'
-	echo "not ok $1 - $2"
-	failed=1
+	local status=$?
+
+	ktap_result "$((status != 0))" "$1" "$(tail -n 20 "$2")"
 }
 
 main()
 {
-	local tree tools failed=0
+	local tree tools
 
-	echo "KTAP version 1"
-	echo "1..4"
+	ktap_plan 4
 	tree=$("$TOP/scripts/vm/kernel.sh") || { echo "Bail out! no kernel"; exit 1; }
 	tools=$("$TOP/scripts/uml/modules.sh" "$(readlink -f "$tree/build")") ||
 		{ echo "Bail out! no modules"; exit 1; }
@@ -60,14 +56,14 @@ main()
 	cd "$WORK/tree" || exit 1
 	export HPCC_MODDIR=$tools TC_LIB_DIR=$tools
 	same_archive > "$WORK/why" 2>&1
-	result 1 "equal files make equal archives" "$WORK/why"
+	result "equal files make equal archives" "$WORK/why"
 	guest one
-	result 2 "the script passes" "$WORK/one"
+	result "the script passes" "$WORK/one"
 	guest two
-	result 3 "the script passes again" "$WORK/two"
+	result "the script passes again" "$WORK/two"
 	diff -U 0 "$WORK/one" "$WORK/two" > "$WORK/why" 2>&1
-	result 4 "both said the same" "$WORK/why"
-	exit "$failed"
+	result "both said the same" "$WORK/why"
+	ktap_exit
 }
 
 main "$@"

@@ -56,7 +56,7 @@ guest()
 	done
 	HPCC_MODDIR=$tools TC_LIB_DIR=$tools "$TOP/scripts/vm/run.sh" --tree "$tree" \
 		--timeout 500 "${nics[@]}" --env "KTAP_ONLY=${KTAP_ONLY:-}" \
-		--env "HPCC_TAPS=$taps" -- "$TOP/selftests/vm/card/card.sh"
+		--env "HPCC_TAPS=$taps" -- "$TOP/selftests/vm/card/card.py"
 }
 
 main()

@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: GPL-2.0
 """A port with a card's driver: GSO is cut in the qdisc and not in the card, each
 record says what is on the wire, whatever waits in rings and for interrupts.
@@ -7,15 +7,16 @@ record says what is on the wire, whatever waits in rings and for interrupts.
 import json
 import os
 import re
+import subprocess
 import sys
 import time
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "../../net"))
-
-# pylint: disable=wrong-import-position
-from hpcc_net import FORWARD, Skip, Sniffer, expect, expect_in, get_cc, main, pattern, transfer
-from hpcc_peer import qlen_value
-from path import Path
+sys.path[0] += "/../.."
+from lib.ktap import Skip, expect, expect_in, main
+from lib.packet import FORWARD, Sniffer
+from lib.path import Path
+from lib.peer import qlen_value
+from lib.tcp import get_cc, pattern, transfer
 
 NBYTES = 2000000
 BANDWIDTH_MBPS = 1000
@@ -236,4 +237,6 @@ def test_jumbo_frames_with_queues():
 
 
 if __name__ == "__main__":
-    main(sys.modules[__name__])
+    for driver in "e1000e", "vmxnet3", "virtio_net":
+        subprocess.run(["modprobe", "-q", driver], check=False)
+    main(sys.modules[__name__], modules=["sch_hpcc"])

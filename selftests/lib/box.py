@@ -1,0 +1,218 @@
+# SPDX-License-Identifier: GPL-2.0
+"""A middlebox in user space: it takes each frame of a path into its hands, and
+passes on what a test makes of it.
+"""
+
+import os
+import select
+import socket
+import struct
+import threading
+
+from .kernel import virtual_time
+from .ktap import defer, expect_in
+from .packet import KIND, SYN, csum
+from .path import MBPS, Path
+from .tcp import goodput_mbps, until
+
+NOP, EOL = b"\1", b"\0"
+PACKET_IGNORE_OUTGOING = 23
+
+
+class Packet:
+    """A frame with TCP in it, without VLAN tags or extension headers; raises
+    ValueError on anything else. A test changes what it likes and asks for
+    frame().
+    """
+
+    def __init__(self, frame, to_b):
+        self.to_b = to_b                        # or to a
+        self.version = {b"\x08\x00": 4, b"\x86\xdd": 6}.get(frame[12:14])
+        if not self.version:
+            raise ValueError
+        at = 34 if self.version == 4 else 54
+        if frame[23 if self.version == 4 else 20] != 6:
+            raise ValueError
+        self.head = frame[:at]
+        total = int.from_bytes(frame[16:18], "big") if self.version == 4 else \
+            40 + int.from_bytes(frame[18:20], "big")
+        tcp = frame[at:14 + total]
+        self.tcp = bytearray(tcp[:20])
+        length = (tcp[12] >> 4) * 4
+        self.options = list(self.split(tcp[20:length]))
+        self.payload = tcp[length:]
+        self.bad_csum = False
+
+    @staticmethod
+    def split(raw):
+        """Options one by one, each NOP for itself."""
+        while raw:
+            length = 1 if raw[0] < 2 else raw[1]
+            yield bytes(raw[:length])
+            raw = raw[length:]
+
+    @property
+    def flags(self):
+        """Those of TCP."""
+        return self.tcp[13]
+
+    @property
+    def sport(self):
+        """Its source port."""
+        return int.from_bytes(self.tcp[:2], "big")
+
+    @property
+    def syn(self):
+        """Is it a SYN or SYN-ACK?"""
+        return bool(self.flags & SYN)
+
+    @property
+    def seq(self):
+        """Its sequence number."""
+        return int.from_bytes(self.tcp[4:8], "big")
+
+    @seq.setter
+    def seq(self, value):
+        self.tcp[4:8] = struct.pack("!I", value & 0xffffffff)
+
+    def each(self, change):
+        """Replace each option of ours by what change(option) makes of it."""
+        self.options = [change(opt) if opt[0] == KIND else opt for opt in self.options]
+
+    def has_ours(self):
+        """Does it carry an option of ours?"""
+        return any(opt[0] == KIND for opt in self.options)
+
+    def frame(self):
+        """The bytes, lengths and checksums right unless bad_csum."""
+        options = b"".join(self.options)
+        options += EOL * (-len(options) % 4)
+        self.tcp[12] = (5 + len(options) // 4) << 4
+        self.tcp[16:18] = bytes(2)
+        tcp = bytes(self.tcp) + options + self.payload
+        head = bytearray(self.head)
+        if self.version == 4:
+            head[16:18] = struct.pack("!H", 20 + len(tcp))
+            head[24:26] = bytes(2)
+            head[24:26] = struct.pack("!H", csum(bytes(head[14:])) ^ 0xffff)
+            pseudo = bytes(head[26:34]) + struct.pack("!HH", 6, len(tcp))
+        else:
+            head[18:20] = struct.pack("!H", len(tcp))
+            pseudo = bytes(head[22:54]) + struct.pack("!II", len(tcp), 6)
+        check = csum(pseudo + tcp) ^ 0xffff ^ (0x5555 if self.bad_csum else 0)
+        return bytes(head) + tcp[:16] + struct.pack("!H", check) + tcp[18:]
+
+
+def nothing(packet):
+    """Pass it on."""
+    return [packet]
+
+
+class BoxPath(Path):
+    """A path whose second switch is a middlebox: the first one stamps what goes
+    to b, the box hands it on. change(packet) returns a list of packets.
+    """
+
+    def __init__(self, *args, change=nothing, **how):
+        super().__init__(*args, **how)
+        self.change_packet = change
+        self.seen = 0                           # packets of TCP
+        ends = self.switches[-1]
+        ends.ip("link set left nomaster", "link set right nomaster", "link del br0")
+        for dev in "left", "right":
+            self.change(2, "hpcc nostamp", dev)
+        # what comes has its checksum, as on a wire
+        self.a.run("ethtool", "-K", "right", "tx", "off")
+        self.b.run("ethtool", "-K", "left", "tx", "off")
+        self.sides = [self.open(ends, dev) for dev in ("left", "right")]
+        self.stop = os.pipe()
+        self.thread = threading.Thread(target=self.forward, daemon=True)
+        self.thread.start()
+        defer(self.close)
+
+    @staticmethod
+    def open(ns, dev):
+        """All frames that come in by a device."""
+        with ns:
+            sock = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
+        sock.setsockopt(socket.SOL_SOCKET, 33, 1 << 26)         # SO_RCVBUFFORCE
+        sock.setsockopt(socket.SOL_SOCKET, 32, 1 << 26)         # SO_SNDBUFFORCE
+        sock.setsockopt(263, PACKET_IGNORE_OUTGOING, 1)         # SOL_PACKET
+        sock.bind((dev, 3))
+        sock.setblocking(False)
+        return sock
+
+    def close(self):
+        """End the forwarding."""
+        os.close(self.stop[1])
+        self.thread.join()
+        os.close(self.stop[0])
+        for sock in self.sides:
+            sock.close()
+
+    def forward(self):
+        """The box's thread."""
+        while True:
+            ready = select.select([*self.sides, self.stop[0]], [], [])[0]
+            if self.stop[0] in ready:
+                return
+            for side, sock in enumerate(self.sides):
+                if sock in ready:
+                    self.pass_on(sock, self.sides[1 - side], side == 0)
+
+    def pass_on(self, source, sink, to_b):
+        """What waits at one side leaves by the other."""
+        while True:
+            try:
+                frame = source.recv(1 << 17)
+            except BlockingIOError:
+                return
+            try:
+                packet = Packet(frame, to_b)
+            except ValueError:
+                self.send(sink, frame)
+                continue
+            self.seen += 1
+            for out in self.change_packet(packet):
+                self.send(sink, out.frame())
+
+    @staticmethod
+    def send(sock, frame):
+        """Out of a device, unless its queue is full."""
+        try:
+            sock.send(frame)
+        except OSError:
+            pass
+
+
+_cubic = {}
+
+
+def cubic_mbps(version, nbytes):
+    """What cubic makes of a path whose box changes nothing."""
+    if version not in _cubic:
+        path = BoxPath(version, cc=("cubic", "cubic"))
+        _cubic[version] = goodput_mbps(*path.connect(), nbytes)
+        print(f"# cubic over IPv{version}: {_cubic[version]:.0f} Mbit/s")
+    return _cubic[version]
+
+
+def send_until(done, client, server, nbytes):
+    """Send on until done(). In virtual time it is already: there what takes so many
+    round trips takes so many bytes.
+    """
+    until(done, lambda: goodput_mbps(client, server, nbytes))
+
+
+def expect_half(what, version, nbytes, goodput):
+    """Not more than the link has, and not less than half of cubic's; that only where
+    programs take no time: else their speed is what is compared.
+    """
+    if not virtual_time():
+        print(f"# {what}, IPv{version}: {goodput:.0f} Mbit/s")
+        expect_in(what, goodput, 0, MBPS)
+        return
+    cubic = cubic_mbps(version, nbytes)
+    print(f"# {what}, IPv{version}: {goodput:.0f} Mbit/s")
+    if not cubic / 2 <= goodput <= MBPS:
+        raise AssertionError(f"{what}: {goodput:.0f} Mbit/s, cubic {cubic:.0f}")

@@ -1,0 +1,374 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Ethernet frames through a port with the qdisc "hpcc".
+
+A script has functions group_*, and ends with main(), which takes
+
+	[--pcap FILE] TX RX GROUP [ARG...]   TX and RX are NAMESPACE:DEVICE
+
+A group sends frames out of TX through its qdisc, takes what arrives at RX, and
+compares. Exit status 1 and a line for each difference. What a frame has to
+become is worked out here, from the layout in Documentation/protocol.rst and with
+checksums computed in full.
+"""
+import argparse
+import array
+import ctypes
+import errno
+import fcntl
+import json
+import select
+import socket
+import struct
+import subprocess
+import sys
+import time
+
+ETH_P_ALL = 3
+SOL_PACKET, PACKET_AUXDATA, PACKET_VNET_HDR = 263, 8, 15
+SO_SNDBUFFORCE, SO_RCVBUFFORCE, SO_TIMESTAMPNS = 32, 33, 35
+PACKET_OUTGOING = 4
+VLAN_VALID = 0x10
+SIOCETHTOOL, ETHTOOL_STXCSUM = 0x8946, 0x17
+CLONE_NEWNET = 0x40000000
+
+MAC = bytes.fromhex("020000000002020000000001")
+NODE, PORT, OVERHEAD = 7, 2, 24
+FORWARD, ECHO, IDENTIFY = 1, 2, 3
+KIND = 253
+PATIENCE_S = 2		# for a frame that does not come
+
+
+# ---- frames ----
+
+def csum(data):
+    """Internet checksum."""
+    if len(data) % 2:
+        data += b"\0"
+    total = sum(struct.unpack(f">{len(data) // 2}H", data))
+    while total >> 16:
+        total = (total & 0xffff) + (total >> 16)
+    return ~total & 0xffff
+
+
+def option(kind=KIND, opt_type=FORWARD, scale=0, hops=0, flags=0, slots=(),
+           length=None):
+    """A telemetry option; slots are 8 bytes each."""
+    body = b"".join(slots)
+    if length is None:
+        length = 4 + len(body)
+    return bytes([kind, length, opt_type << 5 | scale, hops << 4 | flags]) + body
+
+
+def record(hop, qlen=0, tag=9):
+    """A load record with a queue under 256 units."""
+    return (hop << 60 | tag << 52 | 123 << 32 | 456 << 12 | qlen).to_bytes(8, "big")
+
+
+FREE = bytes(8)
+THREE = option(slots=[FREE] * 3)
+TIMESTAMPS = bytes([1, 1, 8, 10]) + bytes(8)
+
+
+def tcp(src, dst, options=THREE, payload=b"x" * 100, flags=0x10, doff=None,
+        partial=False):
+    """A TCP segment; partial: its checksum covers the pseudo-header only."""
+    options += bytes(-len(options) % 4)
+    if doff is None:
+        doff = 5 + len(options) // 4
+    head = struct.pack(">HHIIBBH", 1000, 2000, 1, 2, doff << 4, flags, 500)
+    length = len(head) + 4 + len(options) + len(payload)
+    pseudo = src + dst + struct.pack(">II", length, 6)
+    seg = head + bytes(4) + options + payload
+    check = ~csum(pseudo) & 0xffff if partial else csum(pseudo + seg)
+    return head + struct.pack(">HH", check, 0) + options + payload
+
+
+SRC4, DST4 = socket.inet_aton("192.0.2.1"), socket.inet_aton("192.0.2.2")
+SRC6 = socket.inet_pton(socket.AF_INET6, "2001:db8::1")
+DST6 = socket.inet_pton(socket.AF_INET6, "2001:db8::2")
+
+
+def seg4(**kw):
+    """A TCP segment to go into an IPv4 packet."""
+    return tcp(SRC4, DST4, **kw)
+
+
+def seg6(**kw):
+    """A TCP segment to go into an IPv6 packet."""
+    return tcp(SRC6, DST6, **kw)
+
+
+def ip4(payload, options=b"", proto=6, frag=0x4000, ihl=None, total=None):
+    """An IPv4 packet."""
+    if ihl is None:
+        ihl = 5 + len(options) // 4
+    if total is None:
+        total = 20 + len(options) + len(payload)
+    head = struct.pack(">BBHHHBBH", 0x40 | ihl, 0, total, 7, frag, 64, proto, 0)
+    check = csum(head + SRC4 + DST4 + options)
+    return head[:10] + struct.pack(">H", check) + SRC4 + DST4 + options + payload
+
+
+def ip6(payload, ext=(), proto=6, length=None):
+    """An IPv6 packet; ext: (protocol number, bytes without next header)."""
+    body, nexthdr = payload, proto
+    for number, data in reversed(ext):
+        body = bytes([nexthdr]) + data + body
+        nexthdr = number
+    if length is None:
+        length = len(body)
+    return struct.pack(">IHBB", 6 << 28, length, nexthdr, 64) + SRC6 + DST6 + body
+
+
+def eth(packet, proto=None, tags=()):
+    """An Ethernet frame; tags: (TPID, VLAN)."""
+    if proto is None:
+        proto = 0x0800 if packet[0] >> 4 == 4 else 0x86dd
+    vlan = b"".join(struct.pack(">HH", tpid, vid) for tpid, vid in tags)
+    return MAC + vlan + struct.pack(">H", proto) + packet
+
+
+HOPOPTS = (0, bytes([0, 1, 4]) + bytes(4))
+ROUTING = (43, bytes([0, 4, 0]) + bytes(4))
+DSTOPTS = (60, bytes([1, 1, 12]) + bytes(12))
+FRAGMENT6 = (44, struct.pack(">BHI", 0, 1, 99))
+FRAGMENT6_LATER = (44, struct.pack(">BHI", 0, 8 << 3, 99))
+
+
+# ---- what a switch makes of them ----
+
+def tcp_offset(frame):
+    """Offsets of the IP and the TCP header of a well-formed frame."""
+    at = 14
+    while frame[at - 2:at] in (b"\x81\x00", b"\x88\xa8"):
+        at += 4
+    if frame[at] >> 4 == 4:
+        return at, at + (frame[at] & 15) * 4
+    pos, nexthdr = at + 40, frame[at + 6]
+    while nexthdr != 6:
+        nexthdr, pos = frame[pos], pos + (frame[pos + 1] + 1) * 8
+    return at, pos
+
+
+def tcp_is_right(frame):
+    """Is the TCP checksum right?"""
+    at, pos = tcp_offset(frame)
+    if frame[at] >> 4 == 4:
+        end = at + int.from_bytes(frame[at + 2:at + 4], "big")
+        pseudo = frame[at + 12:at + 20]
+    else:
+        end = at + 40 + int.from_bytes(frame[at + 4:at + 6], "big")
+        pseudo = frame[at + 8:at + 40]
+    return csum(pseudo + struct.pack(">II", end - pos, 6) + frame[pos:end]) == 0
+
+
+def link_tag():
+    """The 8 bits that name NODE and PORT."""
+    return ((NODE << 16 ^ NODE >> 4 ^ PORT) * 0x9e3779b1 & 0xffffffff) >> 24
+
+
+def float_decode(code):
+    """Value of the queue's 12-bit float."""
+    exp, mant = code >> 8, code & 0xff
+    return (mant | 0x100) << exp - 1 if exp else mant
+
+
+class Stamped:
+    """The option of a frame, by its place in the frame that was sent."""
+
+    def __init__(self, frame, opt, at):
+        self.opt = frame[at:at + len(opt)]
+        self.slots = [int.from_bytes(self.opt[i:i + 8], "big")
+                      for i in range(4, len(opt), 8)]
+        self.hops = self.opt[3] >> 4
+
+    def load(self, slot=0):
+        """hop, tag, ts, tx, qlen of a slot."""
+        v = self.slots[slot]
+        return (v >> 60, v >> 52 & 0xff, v >> 32 & 0xfffff, v >> 12 & 0xfffff,
+                float_decode(v & 0xfff))
+
+    def identity(self, slot=0):
+        """hop, node, port, B of a slot."""
+        v = self.slots[slot]
+        return (v >> 60, v >> 40 & 0xfffff, v >> 24 & 0xffff,
+                (v & 0x3fffff) * 1000 ** (1 + (v >> 22 & 3)))
+
+
+# ---- sockets ----
+
+def enter(namespace):
+    """Make a network namespace the one of this process."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    with open(f"/run/netns/{namespace}", "rb") as ns:
+        if libc.setns(ns.fileno(), CLONE_NEWNET):
+            raise OSError(ctypes.get_errno(), f"setns {namespace}")
+
+
+class Wire:
+    """A transmitting and a receiving device."""
+
+    def __init__(self, tx, rx):
+        self.tx_ns, self.tx_dev = tx.split(":")
+        rx_ns, rx_dev = rx.split(":")
+        enter(rx_ns)
+        self.rx = socket.socket(socket.AF_PACKET, socket.SOCK_RAW,
+                                socket.htons(ETH_P_ALL))
+        self.rx.setsockopt(SOL_PACKET, PACKET_AUXDATA, 1)
+        self.rx.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
+        self.rx.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, 1 << 24)
+        self.rx.bind((rx_dev, ETH_P_ALL))
+        enter(self.tx_ns)
+        self.tx = self.open_tx()
+        self.tx_gso = self.open_tx()
+        self.tx_gso.setsockopt(SOL_PACKET, PACKET_VNET_HDR, 1)
+        self.pcap = []
+
+    def open_tx(self):
+        """A socket that sends out of the transmitting device."""
+        sock = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
+        sock.setsockopt(socket.SOL_SOCKET, SO_SNDBUFFORCE, 1 << 24)
+        sock.bind((self.tx_dev, 0))
+        return sock
+
+    def checksum_offload(self, on):
+        """Who computes CHECKSUM_PARTIAL: the device, or software before it."""
+        value = array.array("I", [ETHTOOL_STXCSUM, on])
+        request = struct.pack("16sP", self.tx_dev.encode(),
+                              value.buffer_info()[0]).ljust(40, b"\0")
+        fcntl.ioctl(self.tx, SIOCETHTOOL, request)
+
+    def send(self, frame):
+        """Through the qdisc, out of the device."""
+        try:
+            self.tx.send(frame)
+        except OSError as error:
+            # The qdisc dropped it, which is for the receiver to notice.
+            if error.errno not in (errno.ENOBUFS, errno.ENETDOWN):
+                raise
+
+    def send_gso(self, frame, gso_size):
+        """As one packet that is to be split into TCP segments."""
+        _, pos = tcp_offset(frame)
+        head_len = pos + (frame[pos + 12] >> 4) * 4
+        gso_type = (1 if frame[14] >> 4 == 4 else 4) if gso_size else 0
+        head = struct.pack("=BBHHHH", 1, gso_type, head_len, gso_size, pos, 16)
+        self.tx_gso.send(head + frame)
+
+    def receive(self, patience_s=PATIENCE_S):
+        """The next frame as (time in ns, bytes), or None."""
+        while select.select([self.rx], [], [], patience_s)[0]:
+            frame, aux, _, address = self.rx.recvmsg(1 << 17, 256)
+            if address[2] == PACKET_OUTGOING:
+                continue
+            when = 0
+            for level, kind, data in aux:
+                if level == SOL_PACKET and kind == PACKET_AUXDATA:
+                    status, tci, tpid = struct.unpack_from("=I12xHH", data)
+                    if status & VLAN_VALID:
+                        frame = (frame[:12] + struct.pack(">HH", tpid, tci) +
+                                 frame[12:])
+                elif level == socket.SOL_SOCKET and kind == SO_TIMESTAMPNS:
+                    sec, nsec = struct.unpack("=qq", data)
+                    when = sec * 10 ** 9 + nsec
+            self.pcap.append(frame)
+            return when, frame
+        return None
+
+    def through(self, frame):
+        """Send a frame and return what arrives."""
+        self.send(frame)
+        got = self.receive()
+        return got and got[1]
+
+    def stats(self):
+        """The qdisc's own statistics."""
+        out = subprocess.run(["tc", "-s", "-j", "qdisc", "show", "dev",
+                              self.tx_dev], check=True,
+                             capture_output=True).stdout
+        return next(q["hpcc"] for q in json.loads(out) if q["kind"] == "hpcc")
+
+    def write_pcap(self, path):
+        """What arrived, for other judges."""
+        with open(path, "wb") as file:
+            file.write(struct.pack("=IHHiIII", 0xa1b2c3d4, 2, 4, 0, 0, 65535, 1))
+            for frame in self.pcap:
+                file.write(struct.pack("=IIII", 0, 0, len(frame), len(frame)))
+                file.write(frame)
+
+
+WRONG = []
+
+
+def expect(what, got, want):
+    """Note a difference."""
+    if got != want:
+        WRONG.append(f"{what}: got {got}, wanted {want}")
+
+
+def check_stamped(what, sent, got, opt, right=True):
+    """What a stamped frame has in common with the one sent; its option."""
+    if got is None:
+        WRONG.append(f"{what}: lost")
+        return None
+    _, pos = tcp_offset(sent)
+    at = sent.index(opt, pos + 20)
+    expect(f"{what}: length", len(got), len(sent))
+    for i, (a, b) in enumerate(zip(sent, got)):
+        if a != b and i not in (pos + 16, pos + 17) and \
+                not at + 3 <= i < at + len(opt):
+            WRONG.append(f"{what}: byte {i} changed")
+    expect(f"{what}: checksum is right", tcp_is_right(got), right)
+    stamped = Stamped(got, opt, at)
+    expect(f"{what}: hops", stamped.hops, (opt[3] >> 4) + 1)
+    expect(f"{what}: flags", stamped.opt[3] & 15, opt[3] & 15)
+    return stamped
+
+
+def receive_all(wire, count):
+    """Up to count frames."""
+    frames = []
+    while len(frames) < count:
+        got = wire.receive()
+        if not got:
+            WRONG.append(f"{len(frames)} of {count} arrived")
+            break
+        frames.append(got)
+    return frames
+
+
+def warm_up(wire):
+    """The kernel switches timestamps on some time after a socket asks."""
+    for _ in range(100):
+        wire.send(eth(bytes(46), 46))
+        got = wire.receive()
+        if got and abs(got[0] - time.time_ns()) < 10 ** 8:
+            time.sleep(0.01)
+            return
+        time.sleep(0.001)
+    WRONG.append("no timestamps")
+
+
+def gso_frame(version, size):
+    """A super-packet with an option for two records."""
+    opt = option(slots=[FREE, FREE])
+    seg = dict(options=opt, partial=True, payload=bytes(size))
+    return opt, eth(ip4(seg4(**seg)) if version == 4 else ip6(seg6(**seg)))
+
+
+def main(groups):
+    """Run one of the functions group_* of a script."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--pcap")
+    parser.add_argument("tx")
+    parser.add_argument("rx")
+    parser.add_argument("group")
+    parser.add_argument("args", nargs=argparse.REMAINDER)
+    args = parser.parse_args()
+    wire = Wire(args.tx, args.rx)
+    vars(groups)["group_" + args.group](wire, *args.args)
+    if args.pcap:
+        wire.write_pcap(args.pcap)
+    for line in WRONG:
+        print(line)
+    sys.exit(bool(WRONG))

@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The kernel: its time, its log, and our modules."""
+
+import errno
+import glob
+import os
+import re
+import subprocess
+import time
+
+TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+ALLOWED = "/proc/sys/net/ipv4/tcp_allowed_congestion_control"
+
+
+def virtual_time():
+    """Does time stand still while programs run? Only then are times exact."""
+    with open("/proc/cmdline", encoding="ascii") as file:
+        return "time-travel=inf-cpu" in file.read()
+
+
+def watches_itself():
+    """Does the kernel look for its own faults? Emulated, it is several times slower."""
+    return os.path.exists("/proc/lockdep") or os.path.exists("/sys/kernel/debug/kcsan")
+
+
+class KernelLog:
+    """What the kernel logs from now on."""
+
+    # Of what KCSAN says most is about the kernel's own code: scripts/vm/races.awk
+    # tells which is not.
+    SPLAT = re.compile(r"BUG:(?! KCSAN)|WARNING:|Oops|Call Trace|refcount_t:|UBSAN|KASAN|"
+                       r"unregister_netdevice|scheduling while atomic")
+    # A line behind which the kernel shows a stack without complaining. A script sets it.
+    EXPLAINED = None
+
+    def __init__(self):
+        self.fd = os.open("/dev/kmsg", os.O_RDONLY | os.O_NONBLOCK)
+        os.lseek(self.fd, 0, os.SEEK_END)
+
+    def lines(self):
+        """Lines since the last call."""
+        lines = []
+        while True:
+            try:
+                lines.append(os.read(self.fd, 8192).decode("utf-8", "replace")
+                             .split(";", 1)[-1].split("\n")[0])
+            except BlockingIOError:
+                return lines
+            except OSError as error:    # overwritten before it was read
+                if error.errno != errno.EPIPE:
+                    raise
+
+    def complaints(self):
+        """Of the lines since the last call, those that nobody should see."""
+        found = []
+        explained = 0
+        for line in self.lines():
+            if self.EXPLAINED and self.EXPLAINED.search(line):
+                explained += 1
+            elif explained and "Call Trace" in line:
+                explained -= 1
+            elif self.SPLAT.search(line):
+                found.append(line)
+        return found
+
+
+def module_file(name):
+    """NAME.ko in HPCC_MODDIR or in the tree, as need_module() of net.sh finds it; None: it
+    is installed.
+    """
+    given = os.environ.get("HPCC_MODDIR")
+    found = ([f"{given}/{name}.ko"] if given else []) + glob.glob(f"{TOP}/kmod/*/{name}.ko") + \
+        [f"{TOP}/qdisc/{name}.ko"]
+    return next((file for file in found if os.path.exists(file)), None)
+
+
+def need(name):
+    """Load a module with what it needs of ours and of the kernel's own, unless it is there,
+    and let anybody choose it. Return whether it is there.
+    """
+    if not os.path.isdir("/sys/module/" + name):
+        file = module_file(name)
+        if file:
+            others = subprocess.run(["modinfo", "-F", "depends", file], check=False, text=True,
+                                    stdout=subprocess.PIPE).stdout.strip()
+            for other in filter(None, others.split(",")):
+                need(other)
+        if subprocess.run(["insmod", file] if file else ["modprobe", "-q", name],
+                          check=False).returncode:
+            return False
+    if name.startswith("tcp_"):
+        allow(f"{allowed()} {name.removeprefix('tcp_')}")
+    return True
+
+
+def insert(ns, name="tcp_hpcc"):
+    """insmod, or modprobe where the module is installed."""
+    file = module_file(name)
+    ns.run(*(["insmod", file] if file else ["modprobe", name]))
+
+
+def load(ns, name="tcp_hpcc"):
+    """The same, and let anybody choose it, as need() does."""
+    insert(ns, name)
+    if name.startswith("tcp_"):
+        allow(f"{allowed()} {name.removeprefix('tcp_')}")
+
+
+def allowed():
+    """Congestion controls that anybody may choose."""
+    with open(ALLOWED, encoding="ascii") as file:
+        return file.read().strip()
+
+
+def allow(names):
+    """Let anybody choose these, and nobody others."""
+    fd = os.open(ALLOWED, os.O_WRONLY)
+    try:
+        os.write(fd, names.encode())
+    finally:
+        os.close(fd)
+
+
+def unload(ns, wait_s=0, name="tcp_hpcc"):
+    """rmmod; it may have to wait for connections that are closing. Return
+    whether it worked.
+    """
+    for _ in range(wait_s):
+        if not users(name):
+            break
+        time.sleep(1)
+    said = ns.run("rmmod", name, check=False)
+    if said and "in use" not in said:
+        raise AssertionError(said)
+    return not said
+
+
+def users(module="tcp_hpcc"):
+    """Who holds a module, by /proc/modules."""
+    with open("/proc/modules", encoding="ascii") as file:
+        return next((int(line.split()[2]) for line in file if line.split()[0] == module), None)

@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Tests that print KTAP: a script defines functions test_*, and ends with main()."""
+
+import glob
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+
+from . import kernel
+
+
+class Skip(Exception):
+    """A test that cannot run here."""
+
+
+def expect(what, got, want):
+    """Fail unless got is want."""
+    if got != want:
+        raise AssertionError(f"{what}: got {got!r}, wanted {want!r}")
+
+
+def expect_in(what, got, low, high):
+    """Fail unless low <= got <= high."""
+    if not low <= got <= high:
+        raise AssertionError(f"{what}: got {got!r}, wanted {low!r} to {high!r}")
+
+
+def expect_rate(what, got, low, high):
+    """Links allow no more; less is a fault where programs take no time."""
+    expect_in(what, got, low if kernel.virtual_time() else 0, high)
+
+
+def need_virtual_time():
+    """Skip a test that is about nothing but exact times."""
+    if not kernel.virtual_time():
+        raise Skip("times are exact in virtual time only")
+
+
+_deferred = []
+
+
+def defer(function, *args):
+    """Call a function when the test ends, last one first."""
+    _deferred.append((function, args))
+
+
+def _run_deferred():
+    while _deferred:
+        function, args = _deferred.pop()
+        try:
+            function(*args)
+        except OSError as error:
+            print(f"# at the end: {error}")
+
+
+class Results:
+    """Prints KTAP: the plan, then each result as it comes."""
+
+    def __init__(self, plan):
+        self.number = 0
+        self.failed = False
+        print(f"KTAP version 1\n1..{plan}", flush=True)
+
+    def add(self, good, name, notes="", skip=None):
+        """One result, below what is to be said about it; skip says why there was no test."""
+        self.number += 1
+        self.failed |= not good
+        for line in notes.splitlines():
+            print(f"# {line}")
+        why = "" if skip is None else f" # SKIP {skip}"
+        print(f"{'' if good else 'not '}ok {self.number} - {name}{why}", flush=True)
+
+
+def skip_all(why):
+    """End a program that cannot run here."""
+    print(f"KTAP version 1\n1..0 # SKIP {why}")
+    sys.exit(4)
+
+
+def no_test(name, known):
+    """End a program that was asked for a test that it does not have."""
+    print(f"KTAP version 1\nBail out! no test {name}; there are {' '.join(known)}")
+    sys.exit(2)
+
+
+def need_commands(*names):
+    """End a program that lacks root, or a program."""
+    if os.geteuid():
+        skip_all("needs root")
+    for name in names:
+        if not shutil.which(name):
+            skip_all(f"needs {name}")
+
+
+def compiled(folder):
+    """A program of the C sources in a folder beside the test."""
+    need_commands("cc")
+    program = tempfile.mkdtemp() + "/program"
+    sources = glob.glob(os.path.dirname(os.path.abspath(sys.argv[0])) + f"/{folder}/*.c")
+    if subprocess.run(["cc", "-O1", "-o", program, *sources], check=False).returncode:
+        skip_all("cannot compile")
+    return program
+
+
+def prepare(modules, commands):
+    """Load modules besides tcp_hpcc; look for programs besides those that all tests call."""
+    need_commands("ip", "tc", "ethtool", *commands)
+    os.environ.setdefault("TC_LIB_DIR", kernel.TOP + "/qdisc")
+    for module in ("tcp_hpcc", *modules):
+        if not kernel.need(module):
+            skip_all(f"needs module {module}")
+
+
+def run(tests):
+    """Run test functions; exit with the status of a KTAP program."""
+    log = kernel.KernelLog()
+    # As ktap_main() of ktap.sh: the first tick makes timers exact.
+    time.sleep(0.05)
+    results = Results(len(tests))
+    for test in tests:
+        name = test.__name__.removeprefix("test_")
+        try:
+            try:
+                test()
+            finally:
+                _run_deferred()
+            expect("kernel log", log.complaints(), [])
+            results.add(True, name)
+        except Skip as why:
+            results.add(True, name, skip=why)
+        except Exception:
+            results.add(False, name, traceback.format_exc())
+    sys.exit(results.failed)
+
+
+def main(module, modules=(), commands=()):
+    """Run all test_* of a script, in their order, or those that it or KTAP_ONLY
+    names, as often as they are named. Modules besides tcp_hpcc are loaded, and
+    where a program is missing no test runs.
+    """
+    tests = {name.removeprefix("test_"): value for name, value in vars(module).items()
+             if name.startswith("test_")}
+    only = [name.removeprefix("test_") for name in
+            sys.argv[1:] or os.environ.get("KTAP_ONLY", "").split()]
+    for name in only:
+        if name not in tests:
+            no_test(name, tests)
+    prepare(modules, commands)
+    run([tests[name] for name in only or tests])

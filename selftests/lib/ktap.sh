@@ -1,0 +1,221 @@
+# SPDX-License-Identifier: GPL-2.0
+# shellcheck shell=bash
+#
+# For scripts that print KTAP; to be sourced without arguments. There are two kinds. One
+# defines functions, and ends with
+#
+#	ktap_main test_one test_two ...
+#
+# Each function runs in a subshell under "set -eu": a command that fails fails
+# the test, unless it is part of a condition. What a failed test prints becomes
+# diagnostic lines. The script's arguments, or else KTAP_ONLY="two ...", name the
+# tests to run. The script's status: 0 all passed or were skipped, 1 one failed; 2 says
+# that there is no test of a name, 4 that the script could not start.
+#
+# The other kind runs as a whole:
+#
+#	ktap_whole "$@"		refuse names of tests; options are the script's own
+#	ktap_plan N		there will be N results
+#	ok NAME CMD [ARG]...	the result of a command: passed if it succeeds, skipped
+#				if its status is 4
+#	ktap_result STATUS NAME [OUTPUT]	the same of a command that has run
+#	ktap_skipped N "NAME: WHY"		N results that there are none of
+#	ktap_exit		end with the script's status
+#
+# In functions of both:
+#
+#	skip WHY		end as skipped
+#	fail WHY		end as failed
+#	expect WHAT GOT WANT	fail unless GOT is WANT
+#	refused WANT CMD...	fail unless CMD fails and says WANT (a substring)
+#	busywait S CMD...	run CMD until it succeeds, at most S seconds
+#	defer CMD...		of ktap_main: run CMD when the test ends, last one first
+
+# Sourced without arguments, this has the script's.
+# shellcheck disable=SC2206 # a list
+KTAP_NAMES=(${*:-${KTAP_ONLY:-}})
+KTAP_NR=0
+KTAP_FAILED=0
+
+ktap_plan()
+{
+	echo "KTAP version 1"
+	echo "1..$1"
+}
+
+# Of a name that there is not.
+ktap_bail()
+{
+	printf '%s\n' "KTAP version 1" "Bail out! $*"
+	exit 2
+}
+
+ktap_skip_all()
+{
+	ktap_plan "0 # SKIP $*"
+	exit 4
+}
+
+ktap_result()
+{
+	local status=$1 name=$2 out=${3:-}
+
+	KTAP_NR=$((KTAP_NR + 1))
+	case $status in
+	0) echo "ok $KTAP_NR - $name" ;;
+	4)
+		out=${out##*SKIP }
+		echo "ok $KTAP_NR - $name # SKIP ${out%%$'\n'*}"
+		;;
+	*)
+		[ -z "$out" ] || echo "# ${out//$'\n'/$'\n'# }"
+		echo "not ok $KTAP_NR - $name"
+		KTAP_FAILED=1
+		;;
+	esac
+}
+
+ktap_skipped()
+{
+	local i
+
+	for ((i = 0; i < $1; i++)); do
+		ktap_result 4 "${2%%:*}" "${2#*: }"
+	done
+}
+
+ok()
+{
+	local name=$1 out rc=0
+
+	shift
+	out=$("$@" 2>&1) || rc=$?
+	ktap_result "$rc" "$name" "${out:-exit status $rc}"
+}
+
+ktap_exit()
+{
+	exit "$KTAP_FAILED"
+}
+
+# Nobody shall take a script for having run the tests that he named.
+ktap_whole()
+{
+	case ${1:-} in
+	''|-*) return ;;
+	esac
+	ktap_bail "${0##*/} takes no names of tests, but was given \"$*\""
+}
+
+need_root()
+{
+	[ "$(id -u)" -eq 0 ] || ktap_skip_all "needs root"
+}
+
+need_command()
+{
+	local cmd
+
+	for cmd; do
+		command -v "$cmd" >/dev/null || ktap_skip_all "needs $cmd"
+	done
+}
+
+# Does time stand still while programs run? Only then are times exact.
+virtual_time()
+{
+	grep -q 'time-travel=inf-cpu' /proc/cmdline
+}
+
+need_virtual_time()
+{
+	virtual_time || skip "times are exact in virtual time only"
+}
+
+skip()
+{
+	echo "SKIP $*"
+	exit 4
+}
+
+fail()
+{
+	echo "FAIL $*"
+	exit 1
+}
+
+expect()
+{
+	[ "$2" = "$3" ] || fail "$1: got \"$2\", wanted \"$3\""
+}
+
+refused()
+{
+	local want=$1 out
+	shift
+
+	if out=$("$@" 2>&1); then
+		fail "accepted: $*"
+	fi
+	case "$out" in
+	*"$want"*) ;;
+	*) fail "$*: said \"$out\", wanted \"$want\"" ;;
+	esac
+}
+
+# Polls each millisecond: nothing in virtual time.
+busywait()
+{
+	local deadline=$(($(date +%s%N) + $1 * 1000000000))
+	shift
+
+	until "$@"; do
+		[ "$(date +%s%N)" -lt "$deadline" ] || return 1
+		sleep 0.001
+	done
+}
+
+_deferred=()
+
+defer()
+{
+	_deferred+=("$(printf '%q ' "$@")")
+}
+
+_run_deferred()
+{
+	local i
+
+	for ((i = ${#_deferred[@]} - 1; i >= 0; i--)); do
+		eval "${_deferred[i]}" || true
+	done
+}
+
+_run_test()
+{
+	trap _run_deferred EXIT
+	set -eu
+	"$1"
+}
+
+ktap_main()
+{
+	local test out rc
+
+	KTAP_NAMES=("${KTAP_NAMES[@]/#test_/}")
+	KTAP_NAMES=("${KTAP_NAMES[@]/#/test_}")
+	for test in "${KTAP_NAMES[@]}"; do
+		[[ " $* " == *" $test "* ]] || ktap_bail "no test ${test#test_}; there are ${*#test_}"
+	done
+	[ "${#KTAP_NAMES[@]}" = 0 ] || set -- "${KTAP_NAMES[@]}"
+	# Where programs take no time a guest is here before the first tick,
+	# which is what switches its timers to high resolution.
+	! virtual_time || sleep 0.05
+	ktap_plan "$#"
+	for test; do
+		out=$(_run_test "$test" 2>&1)
+		rc=$?
+		ktap_result "$rc" "${test#test_}" "$out"
+	done
+	return "$KTAP_FAILED"
+}

@@ -1,0 +1,221 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Network namespaces, and two hosts with a cable between them.
+
+One process holds both ends of a connection and all namespaces: a socket stays
+in the namespace that it was made in, and starting a program costs more in User
+Mode Linux than a test does. Nothing here waits for real time.
+"""
+
+import ctypes
+import os
+import re
+import socket
+import subprocess
+import time
+
+from .ktap import defer, expect
+from .tcp import let_go, set_cc
+
+_libc = ctypes.CDLL(None, use_errno=True)
+_CLONE_NEWNET = 0x40000000
+
+
+def _setns(fd):
+    if _libc.setns(fd, _CLONE_NEWNET):
+        raise OSError(ctypes.get_errno(), "setns")
+
+
+class Netns:
+    """A network namespace of its own; gone when the test ends."""
+
+    def __init__(self, ldcp=None, **sysctls):
+        home = os.open("/proc/self/ns/net", os.O_RDONLY)
+        if _libc.unshare(_CLONE_NEWNET):
+            raise OSError(ctypes.get_errno(), "unshare")
+        self.fd = os.open("/proc/self/ns/net", os.O_RDONLY)
+        _setns(home)
+        os.close(home)
+        self.homes = []
+        # ip takes this where it wants a name
+        self.path = f"/proc/{os.getpid()}/fd/{self.fd}"
+        self.ip("link set lo up")
+        self.sysctl("net.ipv6.conf.default.accept_dad", 0)
+        self.sysctl("net.ipv6.conf.default.addr_gen_mode", 1)
+        for name, value in sysctls.items():
+            self.sysctl("net.hpcc." + name, value)
+        for name, value in (ldcp or {}).items():
+            self.sysctl("net.ldcp." + name, value)
+        defer(self.delete)
+
+    def delete(self):
+        """Let go of it: the kernel takes it down once no socket is left."""
+        if self.fd is not None:
+            os.close(self.fd)
+        self.fd = None
+
+    def __enter__(self):
+        self.homes.append(os.open("/proc/self/ns/net", os.O_RDONLY))
+        _setns(self.fd)
+        return self
+
+    def __exit__(self, *_):
+        home = self.homes.pop()
+        _setns(home)
+        os.close(home)
+
+    def run(self, *command, stdin=None, check=True):
+        """Run a program in it. Return what it printed."""
+        with self:
+            done = subprocess.run(command, input=stdin, text=True, check=False,
+                                  stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        if check and done.returncode:
+            raise AssertionError(f"{' '.join(command)}: {done.stdout.strip()} {stdin or ''}")
+        return done.stdout
+
+    def ip(self, *lines):
+        """Run lines of ip(8)."""
+        return self.run("ip", "-batch", "-", stdin="\n".join(lines) + "\n")
+
+    def tc(self, *lines):
+        """Run lines of tc(8)."""
+        return self.run("tc", "-batch", "-", stdin="\n".join(lines) + "\n")
+
+    def read(self, path):
+        """Read a file of /proc as it looks from here."""
+        with self, open(path, encoding="ascii") as file:
+            return file.read()
+
+    def sysctl(self, name, value=None):
+        """Read or write a parameter."""
+        path = "/proc/sys/" + name.replace(".", "/")
+        if value is None:
+            return self.read(path).strip()
+        with self:
+            fd = os.open(path, os.O_WRONLY)
+            try:
+                os.write(fd, str(value).encode())
+            finally:
+                os.close(fd)
+        return None
+
+    def counters(self, name="hpcc"):
+        """/proc/net/hpcc, or another such file, as a Counters."""
+        return Counters((name, int(value)) for name, value in
+                        map(str.split, self.read(f"/proc/net/{name}").splitlines()))
+
+    def flows(self):
+        """/proc/net/hpcc_flows as a list of dicts."""
+        return [_flow(line) for line in
+                self.read("/proc/net/hpcc_flows").splitlines()]
+
+    def expect_no_flows(self):
+        """Both ends are closed; their last acknowledgments may be under way."""
+        for _ in range(100):
+            if not self.flows():
+                break
+            time.sleep(0.1)
+        expect("flows", self.flows(), [])
+
+    def flow(self, sock=None, port=None):
+        """The flow of a socket, or of a local port, or the only one."""
+        if sock is not None:
+            port = sock.getsockname()[1]
+        found = [flow for flow in self.flows() if port in (None, flow["lport"])]
+        expect("number of flows", len(found), 1)
+        return found[0]
+
+    def snmp(self, name):
+        """A counter of TCP, such as InCsumErrors or TcpExtTCPTimeouts."""
+        for path, prefix in (("/proc/net/snmp", ""), ("/proc/net/netstat", "TcpExt")):
+            lines = self.read(path).splitlines()
+            for heads, values in zip(lines[::2], lines[1::2]):
+                for head, value in zip(heads.split(), values.split()):
+                    if heads.startswith(("Tcp:", "TcpExt:")) and name == prefix + head:
+                        return int(value)
+        raise KeyError(name)
+
+    def socket(self, version=4, proto=0):
+        """A TCP socket."""
+        with self:
+            sock = socket.socket(socket.AF_INET if version == 4 else socket.AF_INET6,
+                                 socket.SOCK_STREAM, proto)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        defer(let_go, sock)
+        return sock
+
+
+class Counters(dict):
+    """Counters at one moment; now - before are those that changed."""
+
+    def __sub__(self, before):
+        return Counters((name, value - before[name]) for name, value in self.items()
+                        if value != before[name])
+
+
+def _flow(line):
+    words = line.split()
+    flow = {"mode": words[2], "links": {}}
+    for word, side in zip(words, "lr"):
+        address, port = word.rsplit(".", 1)
+        flow[side + "addr"] = address
+        flow[side + "port"] = int(port)
+    for name, value in zip(words[3::2], words[4::2]):
+        if not value.isdigit():
+            break
+        flow[name] = int(value)
+    for hop, node, port, bps in re.findall(r" (\d+):(\d+)\.(\d+)@(\d+)", line):
+        flow["links"][int(hop)] = (int(node), int(port), int(bps))
+    return flow
+
+
+class Pair:
+    """Two hosts, c and s, with a cable between them."""
+
+    def __init__(self, version=4, mtu=1500, cc=("hpcc", "hpcc"), offload=True,
+                 delay=None, qdisc=None, **sysctls):
+        self.version = version
+        if delay:
+            qdisc = f"netem delay {delay} limit 100000"
+        self.c = Netns(**sysctls)
+        self.s = Netns(**sysctls)
+        self.addr = ("10.0.0.1", "10.0.0.2") if version == 4 else ("fd00::1", "fd00::2")
+        bits = 24 if version == 4 else 64
+        self.c.ip(f"link add eth0 mtu {mtu} type veth peer name eth0 mtu {mtu} "
+                  f"netns {self.s.path}")
+        for ns, addr, name in zip((self.c, self.s), self.addr, cc):
+            ns.ip(f"addr add {addr}/{bits} dev eth0", "link set eth0 up")
+            ns.sysctl("net.ipv4.tcp_congestion_control", name)
+            if not offload:
+                ns.run("ethtool", "-K", "eth0", "tx", "off", "tso", "off", "gso", "off")
+            if qdisc:
+                ns.tc(f"qdisc add dev eth0 root {qdisc}")
+
+    def listen(self, port=5000, cc=None, proto=0):
+        """A listening socket on s."""
+        sock = self.s.socket(self.version, proto)
+        if cc:
+            set_cc(sock, cc)
+        sock.bind((self.addr[1], port))
+        sock.listen(1000)
+        return sock
+
+    def connect(self, listener=None, cc=None, lport=0, client=None):
+        """Connect c to s. Return both sockets."""
+        listener = listener or self.listen()
+        client = client or self.c.socket(self.version)
+        if cc:
+            set_cc(client, cc)
+        if lport:
+            client.bind((self.addr[0], lport))
+        client.connect(listener.getsockname()[:2])
+        server = listener.accept()[0]
+        defer(let_go, server)
+        return client, server
+
+
+def no_errors(pair):
+    """Neither TCP nor we have met a wrong checksum."""
+    for ns in (pair.c, pair.s):
+        expect("InCsumErrors", ns.snmp("InCsumErrors"), 0)
+        expect("checksum_ignored", ns.counters()["checksum_ignored"], 0)
+        expect("malformed_ignored", ns.counters()["malformed_ignored"], 0)

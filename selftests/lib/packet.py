@@ -1,0 +1,208 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The bytes of packets and of our options, and a sniffer."""
+
+import socket
+import struct
+
+from .ktap import defer
+
+# include/uapi/linux/hpcc.h
+KIND = 253
+EXID = 0x4843
+VERSION = 1
+CAP_TELEMETRY = 1
+FORWARD, ECHO, IDENTIFY, IDENTIFY_ECHO, WINDOW, PROBE, RESPONSE = range(1, 8)
+HOPS_MAX = 15
+PHASE = 0x07
+PROMPT = 0x08
+FIN, SYN, RST, PSH, ACK, URG, ECE, CWR = (1 << i for i in range(8))
+
+
+def csum(data):
+    """Ones' complement sum, folded, not complemented."""
+    if len(data) % 2:
+        data += b"\0"
+    total = sum(struct.unpack(f"!{len(data) // 2}H", data))
+    while total >> 16:
+        total = (total & 0xffff) + (total >> 16)
+    return total
+
+
+def syn_option(exid=EXID, version=VERSION, caps=CAP_TELEMETRY, kind=KIND, length=6):
+    """Our option of a SYN, padded as the kernel does it."""
+    body = struct.pack("!BBHBB", kind, length, exid, version << 4, caps)
+    return body.ljust(length, b"\0")[:max(length, 2)]
+
+
+def record(hop, ts, tx, qlen=0, tag=1):
+    """A load record; qlen is the encoded float, below 256 the value itself."""
+    return struct.pack("!Q", (hop & 0xf) << 60 | (tag & 0xff) << 52 |
+                       (ts & 0xfffff) << 32 | (tx & 0xfffff) << 12 | (qlen & 0xfff))
+
+
+def identity(hop, node, port, mant, exp):
+    """An identity record."""
+    return struct.pack("!Q", hop << 60 | node << 40 | port << 24 | exp << 22 | mant)
+
+
+def option(kind_of, records=(), scale=0, hops=None, flags=0, kind=KIND):
+    """A telemetry option; hops default to the number of records."""
+    records = list(records)
+    hops = len(records) if hops is None else hops
+    return struct.pack("!BBBB", kind, 4 + 8 * len(records), kind_of << 5 | scale,
+                       hops << 4 | flags) + b"".join(records)
+
+
+class Telemetry:
+    """One of our options, as found in a segment."""
+
+    def __init__(self, raw):
+        self.raw = raw
+        self.type, self.scale = raw[2] >> 5, raw[2] & 0x1f
+        self.hops, self.flags = raw[3] >> 4, raw[3] & 0xf
+        self.words = [int.from_bytes(raw[i:i + 8], "big") for i in range(4, len(raw), 8)]
+        self.records = [{"hop": word >> 60, "tag": word >> 52 & 0xff,
+                         "ts": word >> 32 & 0xfffff, "tx": word >> 12 & 0xfffff,
+                         "qlen": word & 0xfff} for word in self.words]
+
+    def __repr__(self):
+        return f"<type {self.type} scale {self.scale} hops {self.hops} {self.records}>"
+
+
+class Segment:
+    """A TCP segment with its IP header; raises ValueError on anything else."""
+
+    def __init__(self, packet, partial=False):
+        self.packet = packet
+        self.version = packet[0] >> 4
+        if self.version == 4:
+            at = (packet[0] & 0xf) * 4
+            proto = packet[9]
+            self.total = struct.unpack_from("!H", packet, 2)[0]
+            pseudo = packet[12:20] + struct.pack("!BBH", 0, 6, self.total - at)
+            self.ip_csum_ok = csum(packet[:at]) == 0xffff
+            self.ecn = packet[1] & 3
+        elif self.version == 6:
+            at, proto = 40, packet[6]
+            self.total = 40 + struct.unpack_from("!H", packet, 4)[0]
+            while proto in (0, 43, 60):
+                if packet[4:6] == b"\0\0" and packet[at + 2] == 0xc2:   # jumbo
+                    self.total = 40 + struct.unpack_from("!I", packet, at + 4)[0]
+                proto, at = packet[at], at + 8 * (packet[at + 1] + 1)
+            if self.total == 40:            # BIG TCP of 7.2: jumbo, and no header that says so
+                self.total = len(packet)
+            pseudo = packet[8:40] + struct.pack("!II", self.total - at, 6)
+            self.ip_csum_ok = True
+            self.ecn = packet[1] >> 4 & 3
+        else:
+            raise ValueError
+        if proto != 6:
+            raise ValueError
+        self.sport, self.dport, self.seq, self.ack, off, self.flags, self.win = \
+            struct.unpack_from("!HHIIBBH", packet, at)
+        self.header = (off >> 4) * 4
+        self.at = at
+        tcp = packet[at:self.total]
+        self.complete = len(packet) >= self.total
+        self.options = tcp[20:self.header]
+        self.payload = tcp[self.header:]
+        self.partial = partial
+        if partial:
+            self.csum_ok = struct.unpack_from("!H", tcp, 16)[0] == csum(pseudo)
+        else:
+            self.csum_ok = csum(pseudo + tcp) == 0xffff
+
+    def walk(self):
+        """Yield (kind, bytes of the option)."""
+        at = 0
+        while at < len(self.options) and self.options[at]:
+            if self.options[at] == 1:
+                at += 1
+                continue
+            length = self.options[at + 1]
+            if length < 2 or at + length > len(self.options):
+                raise AssertionError(f"malformed options {self.options.hex()}")
+            yield self.options[at], self.options[at:at + length]
+            at += length
+
+    def option(self, kind):
+        """The first option of a kind, or None."""
+        return next((raw for found, raw in self.walk() if found == kind), None)
+
+    def ours(self, kind=KIND):
+        """All of our telemetry options."""
+        return [Telemetry(raw) for found, raw in self.walk() if found == kind]
+
+    def telemetry(self, kind_of):
+        """Our option of a type, or None."""
+        return next((opt for opt in self.ours() if opt.type == kind_of), None)
+
+    def __repr__(self):
+        names = "".join(name for bit, name in enumerate("FSRPAUEC") if self.flags >> bit & 1)
+        return (f"<{self.sport}>{self.dport} {names} seq {self.seq} ack {self.ack} "
+                f"len {len(self.payload)} options {self.options.hex()}>")
+
+
+class Sniffer:
+    """All TCP segments that a device sends or gets, from now on. Fragments are
+    an error: nothing here may exceed the MTU.
+    """
+
+    SOL_PACKET, PACKET_AUXDATA, CSUM_NOT_READY = 263, 8, 1 << 3
+
+    def __init__(self, ns, dev="eth0"):
+        with ns:
+            self.sock = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))
+        self.sock.setsockopt(socket.SOL_SOCKET, 33, 1 << 27)    # SO_RCVBUFFORCE
+        self.sock.setsockopt(self.SOL_PACKET, self.PACKET_AUXDATA, 1)
+        self.sock.bind((dev, 3))
+        self.sock.setblocking(False)
+        self.vlan = 0           # tagged frames seen
+        defer(self.sock.close)
+
+    def segments(self):
+        """Those since the last call, in order."""
+        found = []
+        while True:
+            try:
+                frame, extra, _, _ = self.sock.recvmsg(1 << 18, 64)
+            except BlockingIOError:
+                return found
+            status = struct.unpack_from("=I", extra[0][2])[0] if extra else 0
+            at = 14
+            while frame[at - 2:at] in (b"\x81\x00", b"\x88\xa8"):
+                self.vlan += 1
+                at += 4
+            if frame[at - 2:at] not in (b"\x08\x00", b"\x86\xdd"):
+                continue
+            if frame[at] >> 4 == 4 and struct.unpack_from("!H", frame, at + 6)[0] & 0x3fff or \
+                    frame[at] >> 4 == 6 and frame[at + 6] == 44:
+                raise AssertionError(f"an IP fragment: {frame[at:at + 80].hex()}")
+            try:
+                found.append(Segment(frame[at:], bool(status & self.CSUM_NOT_READY)))
+            except ValueError:
+                pass
+
+
+def sane(segments, mtu=1500):
+    """Fail unless every segment is well-formed and none exceeds the MTU; those
+    that a device is to cut (GSO) may be longer, then their checksum is open.
+    """
+    for seg in segments:
+        if not seg.csum_ok or not seg.ip_csum_ok:
+            raise AssertionError(f"checksum of {seg}, partial: {seg.partial}")
+        if seg.header > 60 or not seg.complete:
+            raise AssertionError(f"length of {seg}")
+        if seg.total > mtu and not seg.partial:
+            raise AssertionError(f"{seg.total} bytes exceed the MTU: {seg}")
+        list(seg.walk())
+
+
+def ours_in(segments, kind=KIND):
+    """Segments that carry an option of our kind."""
+    return [seg for seg in segments if seg.option(kind)]
+
+
+def data_segments(segments):
+    """Those with data."""
+    return [seg for seg in segments if seg.payload]

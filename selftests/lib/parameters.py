@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Every parameter of both modules, by the name of its directory below net."""
+
+# name: (default, smallest, largest, 0 means automatic)
+HPCC = {
+    "eta_permille": (950, 1, 1000, False),
+    "max_stage": (5, 0, 255, False),
+    "n_flows": (100, 1, 1000000, False),
+    "w_ai": (0, 1, 1 << 30, True),
+    "base_rtt_ns": (0, 1000, 1000000000, True),
+    "host_mbps": (0, 1, 1000000, True),
+    "burst": (16, 1, 64, False),
+    "burst_shift": (5, 1, 10, False),
+    "burst_ns": (0, 1, 1000000, True),
+    "slots": (3, 1, 3, False),
+    "sample": (8, 0, 64, False),
+    "option_kind": (253, 253, 254, False),
+    "option_exid": (0x4843, 0, 0xffff, False),
+}
+LDCP = {
+    "alpha_permille": (250, 1, 1000, False),
+    "beta_permille": (500, 1, 1000, False),
+    "gamma_permille": (250, 1, 1000, False),
+    "fast_start": (1, 0, 1, False),
+    "iw": (0, 2, 1 << 17, True),
+    "base_rtt_ns": (0, 1000, 1000000000, True),
+    "host_mbps": (0, 1, 1000000, True),
+    "burst": (4, 1, 64, False),
+    "burst_shift": (5, 1, 10, False),
+}
+ALL = {"hpcc": HPCC, "ldcp": LDCP}
+
+
+def each():
+    """Yield (path of sysctl, directory, name, default, low, high, zero)."""
+    for folder, parameters in ALL.items():
+        for name, limits in parameters.items():
+            yield (f"net.{folder}.{name}", folder, name, *limits)

@@ -1,0 +1,552 @@
+# SPDX-License-Identifier: GPL-2.0
+"""A TCP of our own, behind a TUN device, that says whatever a test wants, and
+links whose records it makes up.
+"""
+
+import ctypes
+import fcntl
+import os
+import select
+import socket
+import struct
+import time
+
+from .kernel import virtual_time, watches_itself
+from .ktap import defer, expect, expect_in
+from .net import Netns
+from .packet import ACK, ECE, ECHO, RST, SYN, Segment, csum, option, record, syn_option
+from .tcp import get_cc, let_go, set_cc
+from .tracepoint import Tracepoint
+
+# What the kernel does with Peer's parameters. Where time is real the peer takes
+# some of it: T is longer by so many powers of two, and the rate lower.
+SLOWER = 0 if virtual_time() else 4
+T_NS = 1000000 << SLOWER
+SCALE = 7 + SLOWER      # of T = 1 ms: units of 128 ns
+HOST_MBPS = 1000 >> SLOWER
+# Of a link between two kernels that is to be filled.
+LINK_MBPS = HOST_MBPS >> (3 if SLOWER and watches_itself() else 0)
+UNIT_NS = 1 << SCALE
+T_UNITS = T_NS / UNIT_NS
+W_INIT = HOST_MBPS * T_NS // 8000       # 1 Gb/s x 1 ms: 125,000
+W_AI = W_INIT * 0.05 / 100
+ETA = 0.95
+
+
+class Peer:
+    """The far end of a TUN device. The kernel's end is 10.9.0.1 or fd09::1,
+    ours .2; it does what the test says, and nothing else. W_init is W_INIT
+    unless a test says otherwise. In real time nothing is sent again because the
+    peer, a program, is slow, unless it is not patient.
+    """
+
+    SYSCTLS = {"host_mbps": HOST_MBPS, "base_rtt_ns": T_NS, "sample": 0}
+    FLAGS = 0x1001          # IFF_TUN, IFF_NO_PI
+    HEAD = 0                # bytes before each packet
+    isn = 0x10000000
+
+    @classmethod
+    def new_isn(cls):
+        """Each connection begins with a number of its own, as TCP's do."""
+        Peer.isn += 0x100000
+        return Peer.isn & 0xffffffff
+
+    def __init__(self, version=4, mtu=1500, timestamps=True, sack=True, cc="hpcc",
+                 ecn=False, initcwnd=0, patient=True, **sysctls):
+        self.ns = Netns(**(self.SYSCTLS | sysctls))
+        self.version = version
+        self.fd = None
+        defer(self.close)
+        with self.ns:
+            self.fd = os.open("/dev/net/tun", os.O_RDWR | os.O_NONBLOCK)
+            fcntl.ioctl(self.fd, 0x400454ca,                    # TUNSETIFF
+                        struct.pack("16sH22x", b"tun0", self.FLAGS))
+        self.kernel, self.addr = (("10.9.0.1", "10.9.0.2") if version == 4 else
+                                  ("fd09::1", "fd09::2"))
+        self.ns.ip(f"addr add {self.kernel}/{24 if version == 4 else 64} dev tun0",
+                   f"link set tun0 up mtu {mtu}")
+        self.ns.sysctl("net.ipv4.tcp_congestion_control", cc)
+        patient = patient and not virtual_time()
+        if patient:
+            self.ns.sysctl("net.ipv4.tcp_early_retrans", 0)
+        if initcwnd or patient:
+            self.route((f"initcwnd {initcwnd} " if initcwnd else "") +
+                       ("rto_min 5s" if patient else ""))
+        self.timestamps, self.sack, self.ecn = timestamps, sack, ecn
+        self.lport = 0          # the kernel's port
+        self.port = 7000        # ours
+        self.seq = self.acked = 0
+        self.tsval, self.tsecr = 1000, 0
+        self.window = 65535
+        self.syn = self.sock = None
+
+    def route(self, what):
+        """Attributes of the route to us."""
+        net = "10.9.0.0/24" if self.version == 4 else "fd09::/64"
+        self.ns.ip(f"route replace {net} dev tun0 proto kernel src {self.kernel} {what}")
+
+    def close(self):
+        """Take the device away."""
+        if self.fd is not None:
+            os.close(self.fd)
+        self.fd = None
+
+    # -- bytes
+
+    def packet(self, flags, seq, ack, options=b"", payload=b"", bad_csum=False, ecn=0):
+        """A segment of which everything is given."""
+        options += b"\0" * (-len(options) % 4)
+        family = socket.AF_INET if self.version == 4 else socket.AF_INET6
+        ends = socket.inet_pton(family, self.addr) + socket.inet_pton(family, self.kernel)
+        tcp = struct.pack("!HHIIBBHHH", self.port, self.lport, seq & 0xffffffff,
+                          ack & 0xffffffff, (5 + len(options) // 4) << 4, flags,
+                          self.window, 0, 0) + options + payload
+        length = len(tcp)
+        pseudo = ends + (struct.pack("!BBH", 0, 6, length) if self.version == 4 else
+                         struct.pack("!II", length, 6))
+        check = csum(pseudo + tcp) ^ 0xffff
+        if bad_csum:
+            check ^= 0x5555
+        tcp = tcp[:16] + struct.pack("!H", check) + tcp[18:]
+        if self.version == 4:
+            head = struct.pack("!BBHIBBH", 0x45, ecn, 20 + length, 0x4000, 64, 6, 0) + ends
+            head = head[:10] + struct.pack("!H", csum(head) ^ 0xffff) + head[12:]
+        else:
+            head = struct.pack("!IHBB", 6 << 28 | ecn << 20, length, 6, 64) + ends
+        return head + tcp
+
+    def raw(self, *what, **how):
+        """Send a packet()."""
+        os.write(self.fd, self.packet(*what, **how))
+
+    def read(self, timeout_s=0.0):
+        """The next segment that the kernel sends, or None."""
+        deadline = time.monotonic() + timeout_s
+        while True:
+            try:
+                packet = os.read(self.fd, 1 << 16)[self.HEAD:]
+            except BlockingIOError:
+                left = deadline - time.monotonic()
+                if left <= 0:
+                    return None
+                select.select([self.fd], [], [], left)
+                continue
+            try:
+                seg = Segment(packet)
+            except ValueError:
+                continue
+            if not seg.csum_ok or not seg.ip_csum_ok or seg.header > 60:
+                raise AssertionError(f"bad segment {seg}")
+            stamp = seg.option(8)
+            if stamp:
+                self.tsecr = struct.unpack("!I", stamp[2:6])[0]
+            return seg
+
+    def read_all(self, timeout_s=0.0):
+        """Segments until none comes for a while."""
+        found = []
+        while (seg := self.read(timeout_s)):
+            found.append(seg)
+        return found
+
+    # -- connection
+
+    def stamp(self):
+        """The timestamp option, if agreed."""
+        self.tsval += 1
+        return struct.pack("!BBBBII", 1, 1, 8, 10, self.tsval, self.tsecr) \
+            if self.timestamps else b""
+
+    def syn_options(self, ours):
+        """Options of our SYN or SYN-ACK."""
+        opts = struct.pack("!BBH", 2, 4, 1460)
+        opts += b"\x04\x02\x01\x01" if self.sack else b""
+        opts += self.stamp()
+        opts += b"\x01\x03\x03\x07"
+        return opts + ours
+
+    def start_connect(self, cc=None, port=7000, lport=0):
+        """Let the kernel send us a SYN."""
+        self.port = port
+        self.sock = self.ns.socket(self.version)
+        if cc:
+            set_cc(self.sock, cc)
+        if lport:
+            self.sock.bind((self.kernel, lport))
+        self.sock.setblocking(False)
+        try:
+            self.sock.connect((self.addr, port))
+        except BlockingIOError:
+            pass
+        self.syn = self.read(0.1)
+        self.got_syn(self.syn)
+
+    def got_syn(self, syn):
+        """Answer to this SYN from now on."""
+        self.lport = syn.sport
+        self.acked = syn.seq + 1
+        self.seq = self.new_isn()
+
+    def answer(self, ours=syn_option()):
+        """Send the SYN-ACK, take the ACK."""
+        flags = SYN | ACK | (ECE if self.ecn else 0)
+        self.raw(flags, self.seq, self.acked, self.syn_options(ours))
+        self.seq += 1
+        last = self.read(0.1)
+        expect("handshake's ACK", (last.flags & (SYN | ACK), last.ack), (ACK, self.seq))
+        return last
+
+    def connect(self, ours=syn_option(), **how):
+        """Let the kernel connect to us."""
+        self.start_connect(**how)
+        self.answer(ours)
+        return self.sock
+
+    def listen(self, port=5000, cc=None):
+        """Let the kernel listen."""
+        self.listener = self.ns.socket(self.version)
+        if cc:
+            set_cc(self.listener, cc)
+        self.listener.bind((self.kernel, port))
+        self.listener.listen(16)
+        self.lport = port
+
+    def start_accept(self, ours=syn_option(), **how):
+        """Send a SYN. Return the SYN-ACK."""
+        self.seq = self.new_isn()
+        self.raw(SYN, self.seq, 0, self.syn_options(ours), **how)
+        self.seq += 1
+        synack = self.read(0.1)
+        if synack:
+            self.acked = synack.seq + 1
+        return synack
+
+    def accept(self, ours=syn_option()):
+        """Connect to the kernel's listener. Return (SYN-ACK, socket)."""
+        synack = self.start_accept(ours)
+        expect("SYN-ACK", synack.flags & (SYN | ACK | RST), SYN | ACK)
+        self.send()
+        self.sock = self.listener.accept()[0]
+        defer(let_go, self.sock)
+        return synack, self.sock
+
+    def send(self, options=b"", payload=b"", ack=None, seq=None, flags=ACK, **how):
+        """Send a segment in sequence; options follow the timestamp."""
+        self.raw(flags, self.seq if seq is None else seq,
+                 self.acked if ack is None else ack,
+                 self.stamp() + options, payload, **how)
+        if seq is None:
+            self.seq += len(payload)
+
+    def take(self, timeout_s=0.1):
+        """Read a data segment and move our ACK number behind it. None: none came."""
+        while (seg := self.read(timeout_s)):
+            if not seg.payload:
+                continue
+            end = (seg.seq + len(seg.payload)) & 0xffffffff
+            if 0 < (end - self.acked) & 0xffffffff < 1 << 31:
+                self.acked = end
+            return seg
+        return None
+
+    def cc(self):
+        """Name of the socket's congestion control."""
+        return get_cc(self.sock)
+
+    def flow(self):
+        """The line of /proc/net/hpcc_flows."""
+        return self.ns.flow()
+
+
+def qlen_code(units):
+    """Units as the 12-bit float."""
+    exp = 0
+    if units >= 256:
+        exp = units.bit_length() - 8
+        units >>= exp - 1
+    return exp << 8 | units & 0xff
+
+
+def qlen_value(code):
+    """The float's value."""
+    exp, mant = code >> 8, code & 0xff
+    return (mant | 256) << (exp - 1) if exp else mant
+
+
+class Link:
+    """What one switch port would write."""
+
+    def __init__(self, hop=1, tag=1, ts=5000, tx=700):
+        self.hop, self.tag, self.ts, self.tx = hop, tag, ts, tx
+        self.code = 0
+
+    def step(self, units, utilization=0.0, queue_T=0.0):
+        """Let time pass at a utilization, to a queue of so many T."""
+        self.ts += units
+        self.tx += round(units * utilization)
+        self.code = qlen_code(round(queue_T * T_UNITS))
+        return self
+
+    @property
+    def u(self):
+        """The queue's part of u', as it is encoded."""
+        return qlen_value(self.code) / T_UNITS
+
+    def raw(self):
+        """The record."""
+        return record(self.hop, self.ts, self.tx, self.code, self.tag)
+
+
+class Flow(Peer):
+    """A peer whose kernel always has more to send."""
+
+    def __init__(self, **how):
+        super().__init__(**how)
+        self.connect()
+        self.sock.setblocking(False)
+        self.fill()
+
+    def fill(self):
+        """Keep the socket's buffer full."""
+        try:
+            self.sock.send(bytes(1 << 20))
+        except BlockingIOError:
+            pass
+
+    def run(self, timeout_s=2e-9 * T_NS):
+        """Read all that the kernel wants to send now. Return it."""
+        found = []
+        self.fill()
+        while (seg := self.read(timeout_s)):
+            found.append(seg)
+            end = (seg.seq + len(seg.payload)) & 0xffffffff
+            if seg.payload and 0 < (end - self.acked) & 0xffffffff < 1 << 31:
+                self.acked = end
+        return found
+
+    def time_out(self):
+        """Lose what is on its way, until the retransmission timer has fired."""
+        while not self.ns.snmp("TcpExtTCPTimeouts"):    # a loss probe comes first
+            expect("something sent", self.read(1.0) is not None, True)
+
+    def round(self, *links, timeout_s=2e-9 * T_NS, hops=None, scale=SCALE):
+        """A round trip: acknowledge all that came, with these records, twice:
+        the first ACK ends the round (W follows Wc), the second has new data in
+        flight before it. Return the flow.
+        """
+        self.run(timeout_s)
+        self.echo(*links, hops=hops, scale=scale)
+        return self.flow()
+
+    def echo(self, *links, hops=None, scale=SCALE, **how):
+        """An ACK with records."""
+        self.send(option(ECHO, [link.raw() for link in links], scale,
+                         hops or max(link.hop for link in links)), **how)
+
+
+def near(what, got, want, relative=0.002):
+    """Fail unless got is want but for rounding."""
+    expect_in(what, got, want * (1 - relative) - 1, want * (1 + relative) + 1)
+
+
+def timed_out():
+    """A connection whose last window is lost as a whole, after its RTO. Return it, its link,
+    and up to where it is acknowledged.
+    """
+    flow = Flow()
+    # or TCP would see that what it has not sent again arrives, and undo the timeout
+    flow.ns.sysctl("net.ipv4.tcp_frto", 0)
+    link = Link()
+    flow.round(link.step(9000, 0.8))
+    flow.round(link.step(9000, 0.8))
+    unacked = flow.acked
+    flow.run()
+    flow.time_out()
+    return flow, link, unacked
+
+
+def settle(flow, link, until, turns=50):
+    """Bring W below a value by a queue."""
+    for _ in range(turns):
+        link.step(9000, 1.0, 1.0)
+        if flow.round(link)["W"] < until:
+            return flow.flow()
+    raise AssertionError(f"W stays above {until}: {flow.flow()}")
+
+
+# ---- LDCP ------------------------------------------------------------------------
+
+SACK_BLOCKS = 3         # beside timestamps
+
+
+class Window:
+    """cw as the draft has it (section 2.2), in segments."""
+
+    def __init__(self, cw, alpha=0.25, beta=0.5, gamma=0.25):
+        self.cw, self.alpha, self.beta, self.gamma = cw, alpha, beta, gamma
+
+    def ack(self, n, marked=False):
+        """An ACK of n segments."""
+        if marked:
+            self.cw = (max(1, self.cw - n * self.beta) if self.cw > 1 else
+                       max(self.gamma, self.cw / 2))
+        else:
+            self.cw += self.gamma if self.cw < 1 else n * self.alpha / self.cw
+        return self.cw
+
+
+def exact_sleep():
+    """No slack for timers: a sleep ends when it says."""
+    libc = ctypes.CDLL(None)
+    before = libc.prctl(30, 0, 0, 0, 0)     # PR_GET_TIMERSLACK, PR_SET_TIMERSLACK
+    libc.prctl(29, 1, 0, 0, 0)
+    defer(libc.prctl, 29, before, 0, 0, 0)
+
+
+class LdcpFlow(Peer):
+    """A peer of an ldcp connection, which acknowledges what a test says it
+    got, and how it was marked. In the stable stage from its first packet, with
+    TCP's window of 10, unless a test wants a fast start.
+    """
+
+    LDCP = {"alpha_permille": 250, "beta_permille": 500, "gamma_permille": 250,
+            "fast_start": 0, "iw": 10, "base_rtt_ns": T_NS}
+    MSS = 1448
+
+    def __init__(self, ldcp=None, ecn=True, **how):
+        exact_sleep()
+        super().__init__(cc="ldcp", ecn=ecn, ldcp=self.LDCP | (ldcp or {}), **how)
+        self.tracepoint = Tracepoint("ldcp:ldcp_ack")
+        self.start = self.high = 0
+        self.blocks = []        # what came behind a gap, newest first
+        self.always = False     # the kernel has more to send
+
+    def connect(self, **how):
+        """Let the kernel connect to us."""
+        super().connect(b"", **how)
+        self.sock.setblocking(False)
+        self.start = self.high = self.acked
+        return self.sock
+
+    def busy(self):
+        """The kernel always has more to send."""
+        self.connect()
+        self.always = True
+        self.fill()
+        return self
+
+    def fill(self):
+        """Keep the socket's buffer full."""
+        try:
+            self.sock.send(bytes(1 << 20))
+        except BlockingIOError:
+            pass
+
+    def got(self, timeout_s=0.0):
+        """Data segments that the kernel sends, until none comes for a while."""
+        if self.always:
+            self.fill()
+        segments = [seg for seg in self.read_all(timeout_s) if seg.payload]
+        for seg in segments:
+            end = seg.seq + len(seg.payload)
+            self.high = max(self.high, end)
+        return segments
+
+    def ack(self, n=1, marked=False, **how):
+        """An ACK of n more segments."""
+        if self.always:
+            self.fill()
+        self.acked += n * self.MSS
+        self.send(flags=ACK | (ECE if marked else 0), **how)
+
+    def traced(self):
+        """(cw, its line of the tracepoint) of each ACK since the last call."""
+        ends = str(self.lport), str(self.port)
+        return [(int(line["cw_milli"]) / 1000, line) for line in self.tracepoint.lines()
+                if (line["sport"], line["dport"]) == ends]
+
+    def cw(self):
+        """The window after the last ACK."""
+        return self.traced()[-1][0]
+
+    def below(self, cw):
+        """Bring the window to cw, one of 1, 1/2, 1/4, by marks. One packet is
+        in flight then.
+        """
+        self.got()
+        self.ack((self.high - self.acked) // self.MSS, marked=True)
+        for _ in range(100):
+            self.got(1e-8 * T_NS)
+            now = self.cw()
+            if now <= cw and self.high - self.acked == self.MSS:
+                expect("cw", now, cw)
+                return
+            self.ack(1, marked=now > cw)
+        raise AssertionError(f"cw stays above {cw}")
+
+    def counters(self):
+        """/proc/net/ldcp"""
+        return self.ns.counters("ldcp")
+
+    # -- a receiver
+
+    def take_in(self, seg):
+        """A segment came: move acked, or note it behind the gap. Return the
+        ACK's options.
+        """
+        left, right = seg.seq, seg.seq + len(seg.payload)
+        if right <= self.acked or any(a <= left and right <= b for a, b in self.blocks):
+            return struct.pack("!BBBBII", 1, 1, 5, 10, left, right) + self.sack_option(2)
+        if left <= self.acked:
+            self.acked = right
+        else:
+            for block in [b for b in self.blocks if b[0] <= right and left <= b[1]]:
+                left, right = min(left, block[0]), max(right, block[1])
+                self.blocks.remove(block)
+            self.blocks.insert(0, (left, right))
+        for block in sorted(self.blocks):
+            if block[0] <= self.acked:
+                self.acked = max(self.acked, block[1])
+                self.blocks.remove(block)
+        return self.sack_option(SACK_BLOCKS)
+
+    def sack_option(self, most):
+        """What came behind a gap."""
+        blocks = self.blocks[:most] if self.sack else []
+        if not blocks:
+            return b""
+        return (struct.pack("!BBBB", 1, 1, 5, 2 + 8 * len(blocks)) +
+                b"".join(struct.pack("!II", *block) for block in blocks))
+
+    def receive(self, nbytes, lost=lambda seg: False, marked=lambda seg: False, rtt_s=1e-9 * T_NS,
+                patience_s=5):
+        """Be a receiver, an RTT away, that acknowledges each packet, until so
+        many bytes of the flow came. lost() and marked() say what becomes of a
+        segment. Return (time, segment) of all that the kernel sent.
+        """
+        began, sent, answers = time.monotonic(), [], []
+        while self.acked - self.start < nbytes or answers:
+            if self.always:
+                self.fill()
+            now = time.monotonic()
+            while answers and answers[0][0] <= now:
+                _, flags, ack, options = answers.pop(0)
+                self.send(options, ack=ack, flags=flags)
+            if self.acked - self.start >= nbytes:
+                time.sleep(max(0, answers[0][0] - now) if answers else 0)
+                continue
+            seg = self.read((answers[0][0] - now if answers else patience_s) + 1e-9)
+            if not seg:
+                if answers:
+                    continue
+                raise AssertionError(f"nothing comes: {self.acked - self.start} of {nbytes} bytes")
+            if not seg.payload:
+                continue
+            now = time.monotonic()
+            sent.append((now - began, seg))
+            self.high = max(self.high, seg.seq + len(seg.payload))
+            if not lost(seg):
+                options = self.take_in(seg)
+                flags = ACK | (ECE if marked(seg) else 0)
+                answers.append((now + rtt_s, flags, self.acked, options))
+        return sent

@@ -1,0 +1,245 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Random requests for a qdisc "hpcc", and what has to come of them by tc-hpcc(8)."""
+
+import errno
+import socket
+import struct
+
+from .qdisc import (HEADERS_LEN, NETLINK_CAP_ACK, NETLINK_EXT_ACK, NLA_F_NESTED, NLM_F_ACK,
+                    NLM_F_ACK_TLVS, NLM_F_REQUEST, NLMSG_ERROR, NLMSGERR_ATTR_MSG,
+                    RTM_NEWQDISC, SOL_NETLINK, TC_H_ROOT, TCA_KIND, TCA_OPTIONS, attr)
+
+RTM_DELQDISC, RTM_GETQDISC = 37, 38
+NLM_F_DUMP, NLM_F_EXCL, NLMSG_DONE = 0x300, 0x200, 3
+HANDLE = 0x10000
+TCA_STAB, TCA_STAB_BASE, TCA_STAB_DATA = 8, 1, 2
+TCA_INGRESS_BLOCK, TCA_EGRESS_BLOCK = 13, 14
+# What clsact's own place is called, and those of its filters.
+CLSACT = 0xfffffff1, 0xfffffff2, 0xfffffff3
+
+# number: (name, bytes, smallest, largest)
+ATTRS = {
+    1: ("rate", 8, 0, 1250000000000), 2: ("bandwidth", 8, 0, 1250000000000),
+    3: ("limit", 4, 1, 0xffffffff), 4: ("node", 4, 0, 0xfffff), 5: ("port", 4, 0, 0xffff),
+    6: ("overhead", 4, 0, 256), 7: ("delay", 4, 0, 1000000000), 8: ("kind", 1, 253, 254),
+    9: ("stamp", 1, 0, 1), 10: ("split", 1, 0, 1), 12: ("marking", 1, 0, 1),
+    13: ("kmin", 4, 0, 0xffffffff), 14: ("kmax", 4, 0, 0xffffffff),
+    15: ("pmax", 4, 0, 1000000), 16: ("knonect", 4, 0, 0xffffffff),
+}
+NUMBERS = {name: number for number, (name, *_) in ATTRS.items()}
+DEFAULTS = {"rate": 0, "bandwidth": 0, "limit": 1 << 20, "node": 0, "port": 0, "overhead": 24,
+            "delay": 0, "kind": 253, "stamp": 1, "split": 1, "marking": 0, "kmin": 0, "kmax": 0,
+            "pmax": 1000000, "knonect": 0}
+MARKS = "kmin", "kmax", "pmax", "knonect"
+# What decides on kmax where it is not given, besides kmin itself.
+AROUND_KMAX = "kmin", "kmax", "limit", "rate", "bandwidth", "overhead"
+
+MTU = 1500 + 14
+GSO_MAX = 65536 + 160
+# Of a veth, which has no speed.
+DEVICE_BYTES_S = 10 ** 10 // 8
+
+
+def kmax_derived(config):
+    """5 us of B, but 16 packets at least and the limit at most."""
+    speed = config["rate"] or config["bandwidth"] or DEVICE_BYTES_S
+    return min(max(speed * 5 // 10 ** 6, 16 * (MTU + config["overhead"])), config["limit"])
+
+
+def allowed(config, given):
+    """Whether tc-hpcc(8) allows this, where given are the names of a change."""
+    for name in "rate", "bandwidth":
+        if 0 < config[name] < 125:
+            return False
+    if config["limit"] < MTU + config["overhead"] or \
+            not config["split"] and config["limit"] < GSO_MAX + config["overhead"]:
+        return False
+    if not config["marking"]:
+        return not set(given) & set(MARKS)
+    if max(config["kmax"], config["knonect"]) > config["limit"]:
+        return False
+    if config["kmax"]:
+        return config["kmin"] <= config["kmax"]
+    return not set(given) & set(AROUND_KMAX) or config["kmin"] <= kmax_derived(config)
+
+
+def changed(config, given):
+    """A configuration after a change that is allowed."""
+    config = config | given
+    if not config["marking"]:
+        config |= {name: DEFAULTS[name] for name in MARKS}
+    return config
+
+
+class Request:
+    """A random message."""
+
+    def __init__(self, rng, gentle=False):
+        self.rng = rng
+        self.gentle = gentle        # traffic goes on
+        self.given = {}             # name: value, as far as it is well-formed
+        self.right = True           # every attribute for itself
+        self.nest = b""
+        for _ in range(rng.choice((0, 1, 1, 1, 2, 2, 3, 4, 6, 10))):
+            self.add()
+        if rng.random() < 0.02:
+            self.nest += bytes(rng.randrange(256) for _ in range(rng.randrange(1, 4)))
+            self.right = False
+        self.flag = NLA_F_NESTED
+        if rng.random() < 0.02:
+            self.flag = 0
+            self.right = False
+
+    def value(self, size, low, high):
+        """At a limit, around it, or anywhere."""
+        rng, top = self.rng, (1 << 8 * size) - 1
+        kind = rng.random()
+        if kind < 0.5:
+            value = rng.choice((low, high, low + 1, high - 1, rng.randint(low, high),
+                                rng.randrange(200000), int(2 ** rng.uniform(0, 8 * size))))
+        elif kind < 0.7:
+            value = rng.choice((low - 1, high + 1, top, top - 1, 1 << 8 * size - 1, 124, 125, 126))
+        else:
+            value = low + rng.randrange(1 << rng.randrange(1, 8 * size + 1)) % (high - low + 1)
+        return value & top
+
+    def soften(self, name, value):
+        """A link that still moves packets in the time that a test has."""
+        if name in ("rate", "bandwidth") and value:
+            return max(value, 10 ** 6)
+        if name == "delay":
+            return value % 10 ** 6
+        if name in ("limit", "kmin", "kmax", "knonect"):
+            return max(value, 100000)
+        return value
+
+    def add(self):
+        """One attribute."""
+        rng = self.rng
+        number = rng.choice(list(ATTRS)) if rng.random() < 0.97 else \
+            rng.choice((0, 11, 17, 18, 100, 0x3fff))
+        name, size, low, high = ATTRS.get(number, ("", 4, 0, 10))
+        value = self.value(size, low, high)
+        if self.gentle:
+            value = self.soften(name, value)
+        data = value.to_bytes(size, "little")
+        if rng.random() < 0.03:
+            data = bytes(rng.randrange(256) for _ in range(rng.randrange(20)))
+            value = int.from_bytes(data, "little")
+            if self.gentle and len(data) == size:
+                data = b""
+        length = len(data) + 4
+        # 0 is skipped by every parser of the kernel; 11 pads.
+        if number > 16 or name and (len(data) != size or not low <= value <= high):
+            self.right = False
+        elif name:
+            self.given.pop(name, None)
+            self.given[name] = value
+        flags = 0
+        if rng.random() < 0.01:
+            flags = NLA_F_NESTED | rng.choice((0, 0x4000))
+        if rng.random() < 0.01:
+            length = rng.choice((0, 1, 2, 3, length + 1, length + 100, 0xffff))
+            self.right = False
+        if number == 0 or number == 11 or flags:
+            self.right = None if self.right else False
+        self.nest += struct.pack("=HH", length, number | flags) + data + bytes(-len(data) % 4)
+
+    def body(self, index, handle=HANDLE, kind=b"hpcc\0", parent=TC_H_ROOT):
+        """Behind the netlink header."""
+        return (struct.pack("=BxxxiIII", socket.AF_UNSPEC, index, handle, parent, 0) +
+                attr(TCA_KIND, kind) + attr(TCA_OPTIONS | self.flag, self.nest))
+
+
+def size_table(rng):
+    """TCA_STAB: other lengths than packets have, from 1 byte to 2 GB; some of it is
+    wrong.
+    """
+    slots = rng.choice((0, 0, 1, 2, 16, 512, rng.randrange(2000)))
+    spec = struct.pack("=BBhiIIII", rng.choice((0, 3, 10, 30, 31, 255)),
+                       rng.choice((0, 1, 8, 15, 30, 31, 255)), rng.choice((0, -1, 1, -32768, 32767)),
+                       rng.choice((0, 24, -24, -1500, 1 << 20, -1 << 31, (1 << 31) - 1)),
+                       rng.choice((0, 1, 2, 99)), rng.choice((0, 64, 1 << 31)),
+                       rng.choice((0, 1500, 1 << 31)), rng.choice((slots, slots, slots + 1)))
+    data = b"".join(struct.pack("=H", rng.choice((0, 1, 64, 1500, 65535, rng.randrange(65536))))
+                    for _ in range(slots))
+    if rng.random() < 0.1:
+        spec = spec[:rng.randrange(len(spec))]
+    nest = attr(TCA_STAB_BASE, spec) + (attr(TCA_STAB_DATA, data) if slots else b"")
+    if rng.random() < 0.05:
+        nest = bytes(rng.randrange(256) for _ in range(rng.randrange(1, 60)))
+    return attr(TCA_STAB | rng.choice((0, NLA_F_NESTED)), nest)
+
+
+class Netlink:
+    """rtnetlink of a namespace."""
+
+    def __init__(self, ns, dev):
+        with ns:
+            self.sock = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 0)
+            self.index = socket.if_nametoindex(dev)
+        self.sock.setsockopt(SOL_NETLINK, NETLINK_EXT_ACK, 1)
+        self.sock.setsockopt(SOL_NETLINK, NETLINK_CAP_ACK, 1)
+        self.sock.settimeout(10)
+        self.sequence = 0
+
+    def send(self, kind, flags, body):
+        """A request."""
+        self.sequence += 1
+        self.sock.send(struct.pack("=IHHII", 16 + len(body), kind, NLM_F_REQUEST | flags,
+                                   self.sequence, 0) + body)
+
+    def ask(self, kind, flags, body):
+        """Return (name of the error or "", message)."""
+        self.send(kind, flags | NLM_F_ACK, body)
+        while True:
+            answer = self.sock.recv(1 << 16)
+            length, what, flags, sequence = struct.unpack_from("=IHHI", answer)
+            if what == NLMSG_ERROR and sequence == self.sequence:
+                break
+        code, message, at = -struct.unpack_from("=i", answer, 16)[0], "", HEADERS_LEN
+        while flags & NLM_F_ACK_TLVS and at + 4 <= length:
+            size, what = struct.unpack_from("=HH", answer, at)
+            if what & 0x3fff == NLMSGERR_ATTR_MSG:
+                message = answer[at + 4:at + size].rstrip(b"\0").decode()
+            at += size + 3 & ~3
+        return errno.errorcode[code] if code else "", message
+
+    def dump(self):
+        """The root qdisc as (kind, handle, configuration)."""
+        self.send(RTM_GETQDISC, NLM_F_DUMP, struct.pack("=BxxxiIII", 0, self.index, 0, 0, 0))
+        found = "", 0, {}
+        while True:
+            answer, at = self.sock.recv(1 << 18), 0
+            while at < len(answer):
+                length, what, _, sequence = struct.unpack_from("=IHHI", answer, at)
+                if what == NLMSG_DONE and sequence == self.sequence:
+                    return found
+                if what == RTM_NEWQDISC and sequence == self.sequence:
+                    found = self.parse(answer[at + 16:at + length]) or found
+                at += length + 3 & ~3
+
+    def parse(self, body):
+        """A qdisc of the dump, if it is the one."""
+        index, handle, parent = struct.unpack_from("=4xiII", body)
+        if index != self.index or parent != TC_H_ROOT:
+            return None
+        attrs = nested(body[20:])
+        config = {ATTRS[number][0]: int.from_bytes(data, "little")
+                  for number, data in nested(attrs.get(TCA_OPTIONS, b"")).items()
+                  if number in ATTRS}
+        return attrs[TCA_KIND].rstrip(b"\0").decode(), handle, config
+
+
+def nested(data):
+    """Attributes as {number: bytes}."""
+    found, at = {}, 0
+    while at + 4 <= len(data):
+        length, number = struct.unpack_from("=HH", data, at)
+        found[number & 0x3fff] = data[at + 4:at + length]
+        at += max(length + 3 & ~3, 4)
+    return found
+
+
+__all__ = ["ATTRS", "DEFAULTS", "HANDLE", "MARKS", "NLM_F_CREATE", "NLM_F_EXCL", "NLM_F_REPLACE",
+           "Netlink", "RTM_DELQDISC", "RTM_NEWQDISC", "Request", "allowed", "changed", "random"]

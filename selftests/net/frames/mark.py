@@ -1,0 +1,350 @@
+#!/usr/bin/env -S python3 -B
+# SPDX-License-Identifier: GPL-2.0
+"""IP packets that find a queue of a chosen length in the qdisc "hpcc".
+
+mark.py TX RX GROUP [ARG...]   TX and RX are NAMESPACE:DEVICE
+
+The queue is held by a link so slow that nothing leaves it while a test sends:
+one frame is on the link, the others wait. Frames that are not IP fill the
+queue to the byte, since neither marks nor knonect concern them. Then the link
+is made fast, and what arrives is compared with what was sent.
+Exit status 1 and a line for each difference.
+"""
+import struct
+import subprocess
+import sys
+
+sys.path[0] += "/../.."
+from lib import frames
+from lib.frames import (DSTOPTS, FREE, HOPOPTS, OVERHEAD, ROUTING, WRONG, check_stamped, csum, eth,
+                        expect, ip4, ip6, main, option, seg4, seg6)
+
+NOT_ECT, ECT1, ECT0, CE = range(4)
+SLOW, FAST = "1kbit", "10tbit"
+FILLER_MAX = 60000		# the devices' MTU is larger
+FILLER_PROTO = 46		# a length: 802.3
+PRIMER = eth(bytes(46), FILLER_PROTO)
+PRIMER_WIRE = len(PRIMER) + OVERHEAD
+
+KMIN, KMAX, LIMIT = 1000000, 3000000, 8000000
+PROBES = 4000			# at each length
+TRIES = 3			# 3 sigma are exceeded 1 time in 370
+
+
+def ip_offset(frame):
+    """Where the IP header is."""
+    at = 14
+    while frame[at - 2:at] in (b"\x81\x00", b"\x88\xa8"):
+        at += 4
+    return at
+
+
+def with_ecn(frame, ecn):
+    """The frame with another ECN field, its header checksum computed anew."""
+    at, frame = ip_offset(frame), bytearray(frame)
+    if frame[at] >> 4 == 6:
+        frame[at + 1] = frame[at + 1] & 0xcf | ecn << 4
+        return bytes(frame)
+    frame[at + 1] = frame[at + 1] & 0xfc | ecn
+    end = at + (frame[at] & 15) * 4
+    frame[at + 10:at + 12] = bytes(2)
+    frame[at + 10:at + 12] = struct.pack(">H", csum(bytes(frame[at:end])))
+    return bytes(frame)
+
+
+def ecn_of(frame):
+    """The ECN field."""
+    at = ip_offset(frame)
+    return frame[at + 1] >> 4 & 3 if frame[at] >> 4 == 6 else frame[at + 1] & 3
+
+
+def udp4(number, size=50):
+    """A numbered UDP packet, with another header checksum each."""
+    packet = bytearray(ip4(struct.pack(">I", number).ljust(size, b"u"), proto=17))
+    packet[4:6] = struct.pack(">H", number & 0xffff)
+    return eth(bytes(packet))
+
+
+def udp6(number, size=30):
+    """A numbered UDP packet of the same length."""
+    return eth(ip6(struct.pack(">I", number).ljust(size, b"u"), proto=17))
+
+
+def change(wire, *options):
+    """tc qdisc change."""
+    subprocess.run(["tc", "qdisc", "change", "dev", wire.tx_dev, "root", "hpcc",
+                    *(str(o) for o in options)], check=True)
+
+
+def hold(wire, length):
+    """Make packets that come now find so many bytes waiting."""
+    change(wire, "rate", SLOW)
+    wire.send(PRIMER)
+    while length:
+        size = min(length, FILLER_MAX)
+        if 0 < length - size < PRIMER_WIRE:
+            size -= PRIMER_WIRE
+        wire.send(eth(bytes(size - OVERHEAD - 14), FILLER_PROTO))
+        length -= size
+
+
+def arrivals(wire):
+    """Every frame that waited, but for those that filled the queue."""
+    change(wire, "rate", FAST)
+    got = []
+    while answer := wire.receive(2):
+        frame = answer[1]
+        if frame[12:14] != struct.pack(">H", FILLER_PROTO) and \
+                frame[12:13] != b"\0":
+            got.append(frame)
+    return got
+
+
+def behind(wire, length, sent):
+    """What becomes of frames that are sent while so much waits."""
+    hold(wire, length)
+    expect("queue", wire.stats()["qlen"], length)
+    for frame in sent:
+        wire.send(frame)
+    return arrivals(wire)
+
+
+def counted(wire, before, **want):
+    """How far counters have moved."""
+    now = wire.stats()
+    for name, value in want.items():
+        expect(name, now[name] - before[name], value)
+
+
+# ---- groups ----
+
+def chance(queue, pmax):
+    """The law, in its own words."""
+    if queue < KMIN:
+        return 0
+    if queue >= KMAX:
+        return 1
+    return (queue - KMIN) / (KMAX - KMIN) * pmax
+
+
+def share(wire, length, pmax):
+    """Marks at a length: how many, and how many are expected within 3 sigma."""
+    ect = [with_ecn((udp4, udp6)[i & 1](i), (ECT0, ECT1)[i >> 1 & 1])
+           for i in range(PROBES)]
+    size = len(ect[0]) + OVERHEAD
+    before = wire.stats()
+    got = behind(wire, length, ect)
+    p = [chance(length + i * size, pmax) for i in range(PROBES)]
+    marks = sum(ecn_of(frame) == CE for frame in got)
+    for sent, frame in zip(ect, got):
+        if frame not in (sent, with_ecn(sent, CE)):
+            WRONG.append(f"at {length}: sent {sent.hex()}, got {frame.hex()}")
+            break
+    expect(f"at {length}: arrived", len(got), PROBES)
+    at_kmax = p.count(1)
+    counted(wire, before, marked=marks, marked_kmax=at_kmax,
+            marked_p=marks - at_kmax, drop_limit=0, drop_knonect=0, mark_failed=0)
+    return marks, sum(p), 3 * sum(v * (1 - v) for v in p) ** .5
+
+
+def group_chance(wire, pmax):
+    """The share of marks at lengths held, against the formula."""
+    change(wire, "marking", "ldcp", "limit", LIMIT, "kmin", KMIN, "kmax", KMAX,
+           "pmax", pmax)
+    for length in (0, KMIN // 2, KMIN, 1500000, 2000000, 2500000, KMAX, 5000000):
+        for attempt in range(TRIES):
+            marks, mean, bound = share(wire, length, float(pmax))
+            print(f"queue {length}: {marks} marks of {PROBES}, "
+                  f"formula {mean:.1f} +- {bound:.1f}", file=sys.stderr)
+            if abs(marks - mean) <= bound + 1e-6:
+                break
+            if attempt == TRIES - 1:
+                WRONG.append(f"queue {length}: {marks} marks, wanted {mean:.1f}"
+                             f" +- {bound:.1f}, {TRIES} times in a row")
+
+
+def group_edges(wire):
+    """Exact to the byte. With pmax 0 nothing is left to chance."""
+    ect, other = with_ecn(udp4(1), ECT0), udp4(2)
+    size = len(ect) + OVERHEAD
+    kmax, knonect, limit = 300000, 200000, 400000
+    change(wire, "marking", "ldcp", "limit", limit, "kmin", 0, "kmax", kmax,
+           "pmax", 0, "knonect", knonect)
+    for length, sent, want in (
+            (0, ect, [ect]), (0, other, [other]),
+            (knonect - 1, other, [other]), (knonect, other, []),
+            (knonect, ect, [ect]), (kmax, other, []),
+            (kmax - 1, ect, [ect]), (kmax, ect, [with_ecn(ect, CE)]),
+            (limit - size, ect, [with_ecn(ect, CE)]),
+            (limit - size + 1, ect, []), (limit, other, [])):
+        before = wire.stats()
+        expect(f"ECN {ecn_of(sent)} at {length}", behind(wire, length, [sent]), want)
+        is_ect, fits = sent is ect, length + size <= limit
+        counted(wire, before, drop_limit=not fits, drop_limit_ect=is_ect and not fits,
+                drop_knonect=not want and fits, marked_p=0,
+                marked_kmax=bool(want) and want[0] != sent)
+    # From kmin to kmax with certainty, but for the slope.
+    change(wire, "kmin", 300000, "kmax", 300000, "pmax", 1, "knonect", 0)
+    for length, want in ((299999, ect), (300000, with_ecn(ect, CE))):
+        expect(f"step at {length}", behind(wire, length, [ect]), [want])
+
+
+def ip_cases():
+    """(name, frame) of what has an ECN field."""
+    yield "IPv4", eth(ip4(seg4()))
+    yield "IPv4 padded", eth(ip4(seg4(payload=b""))) + bytes(20)
+    yield "IPv4 options", eth(ip4(seg4(), options=bytes([1] * 12)))
+    yield "IPv6", eth(ip6(seg6()))
+    yield "IPv6 headers", eth(ip6(seg6(), ext=[HOPOPTS, DSTOPTS, ROUTING]))
+    for number, tags in enumerate(([(0x8100, 5)], [(0x88a8, 9), (0x8100, 5)],
+                                   [(0x8100, 5)] * 4)):
+        yield f"IPv4, {len(tags)} tags", eth(ip4(seg4()), tags=tags)
+        yield f"IPv6, {len(tags)} tags {number}", eth(ip6(seg6()), tags=tags)
+    yield "UDP", udp4(7)
+    yield "UDP6", udp6(7)
+    yield "fragment", eth(ip4(bytes(64), proto=17, frag=0x2010))
+    yield "fragment 6", eth(ip6(bytes(64), proto=44))
+    yield "only a header", eth(ip4(b""))
+    yield "only a header 6", eth(ip6(b"", proto=59))
+    yield "later lengths wrong", eth(ip4(bytes(20), total=500))
+    # Other bits of the field stay: all DSCPs but one.
+    frame = bytearray(eth(ip4(seg4())))
+    frame[15] = 0xfc
+    yield "IPv4 DSCP", bytes(frame)
+    frame = bytearray(eth(ip6(seg6())))
+    frame[14:18] = bytes([0x6f, 0xcf, 0xff, 0xff])
+    yield "IPv6 class and label", bytes(frame)
+
+
+def group_headers(wire):
+    """Every kind of IP packet, with every ECN field, where all are marked."""
+    change(wire, "marking", "ldcp", "limit", LIMIT, "kmin", 0, "kmax", 1000,
+           "knonect", LIMIT)
+    sent = [(f"{name}, ECN {ecn}", with_ecn(frame, ecn))
+            for name, frame in ip_cases() for ecn in (NOT_ECT, ECT1, ECT0, CE)]
+    before = wire.stats()
+    got = behind(wire, 1000, [frame for _, frame in sent])
+    expect("arrived", len(got), len(sent))
+    for (name, frame), there in zip(sent, got):
+        want = with_ecn(frame, CE) if ecn_of(frame) in (ECT0, ECT1) else frame
+        expect(name, there.hex(), want.hex())
+    counted(wire, before, marked=len(sent) // 2, marked_kmax=len(sent) // 2,
+            mark_failed=0, drop_knonect=0)
+    # A wrong checksum stays as wrong.
+    frame = bytearray(with_ecn(udp4(1), ECT0))
+    frame[24] ^= 1
+    want = bytearray(with_ecn(udp4(1), CE))
+    want[24] ^= 1
+    expect("wrong checksum", behind(wire, 1000, [bytes(frame)]), [bytes(want)])
+
+
+def group_odd(wire):
+    """No ECN field: the limit only. One that cannot be read: as it came."""
+    change(wire, "marking", "ldcp", "limit", LIMIT, "kmin", 0, "kmax", 1000,
+           "knonect", 1000)
+    ect4, ect6 = with_ecn(udp4(1), ECT0), with_ecn(udp6(1), ECT0)
+    none = [eth(bytes(28), 0x0806), eth(ip4(seg4()), 0x88b5),
+            eth(ip4(seg4()), tags=[(0x8100, 5)] * 5)]
+    bad = [eth(b"\x52" + ect4[15:], 0x0800), eth(b"\x44" + ect4[15:], 0x0800),
+           eth(b"\x40" + ect4[15:], 0x0800), eth(ect6[14:], 0x0800),
+           eth(ect4[14:], 0x86dd), eth(b"\x50" + ect6[15:], 0x86dd)]
+    bad += [ect4[:length] for length in range(14, 34)]
+    bad += [ect6[:length] for length in range(14, 54)]
+    tagged = [eth(ect4[14:], 0x0800, tags=[(0x8100, 5)])[:length]
+              for length in range(14, 38)]
+    before = wire.stats()
+    got = behind(wire, 1000, none + bad + tagged)
+    # A receiver drops what has no room for a tag and the type behind it.
+    want = none + bad + tagged[6:]
+    expect("arrived", len(got), len(want))
+    for sent, there in zip(want, got):
+        expect("odd packet", there.hex(), sent.hex())
+    counted(wire, before, mark_failed=len(bad + tagged), marked=0,
+            drop_knonect=0, drop_limit=0)
+
+
+def group_stamped(wire):
+    """A mark and a record in one packet."""
+    change(wire, "marking", "ldcp", "limit", LIMIT, "kmin", 0, "kmax", 1000,
+           "knonect", LIMIT)
+    opt = option(slots=[FREE] * 3)
+    for what, frame in (("IPv4", eth(ip4(seg4()))), ("IPv6", eth(ip6(seg6()))),
+                        ("QinQ", eth(ip4(seg4()), tags=[(0x88a8, 9), (0x8100, 5)]))):
+        for length, ecn in ((0, ECT0), (1000, CE)):
+            for got in behind(wire, length, [with_ecn(frame, ECT0)]) or [None]:
+                check_stamped(f"{what} at {length}", with_ecn(frame, ecn), got, opt)
+
+
+def group_gso(wire, split):
+    """Each segment by the queue it finds; a super-packet kept whole by its."""
+    wire.checksum_offload(split != "split")
+    for version in (4, 6):
+        opt, frame = frames.gso_frame(version, 4700)
+        frame = with_ecn(frame, ECT0)
+        _, pos = frames.tcp_offset(frame)
+        head = pos + (frame[pos + 12] >> 4) * 4
+        # Two segments in front are less than this, three more.
+        kmax = 1000 + 2 * (1000 + head + OVERHEAD)
+        change(wire, "marking", "ldcp", "limit", LIMIT, "kmin", 0, "pmax", 0,
+               "kmax", kmax if split == "split" else 1000, "knonect", LIMIT)
+        hold(wire, 1000)
+        wire.send_gso(frame, 1000)
+        got = arrivals(wire)
+        expect(f"IPv{version}: ECN", [ecn_of(f) for f in got],
+               [ECT0, ECT0, CE, CE, CE] if split == "split" else [CE])
+        expect(f"IPv{version}: payload", b"".join(f[head:] for f in got), bytes(4700))
+        for there in got:
+            if split == "split":
+                expect(f"IPv{version}: TCP checksum", frames.tcp_is_right(there), True)
+            if version == 4:
+                expect("header checksum", csum(there[14:34]), 0)
+        expect("option", all(opt[:3] in f for f in got), True)
+    wire.checksum_offload(True)
+
+
+def group_clones(wire):
+    """Below a qdisc that duplicates, the second one is marked only."""
+    sent = with_ecn(udp4(1), ECT0)
+    wire.send(PRIMER)
+    wire.send(sent)
+    got = [f for _, f in frames.receive_all(wire, 4)]
+    expect("ECN", [ecn_of(f) for f in got if f[12:14] == b"\x08\x00"], [ECT0, CE])
+
+
+def group_change(wire):
+    """Options of marking change while packets wait: none is lost."""
+    sent = [with_ecn(udp4(i), i % 4) for i in range(700)]
+    hold(wire, 1000)
+    for i, frame in enumerate(sent):
+        if i % 50 == 0:
+            change(wire, *[
+                ("marking", "ldcp", "knonect", LIMIT), ("pmax", 0.5),
+                ("kmin", 10, "kmax", 2000), ("kmax", 100000), ("kmin", 0),
+                ("nostamp",), ("stamp",), ("kmax", 0), ("pmax", 0),
+                ("kmin", 1, "kmax", 1), ("overhead", 40), ("limit", LIMIT + 1),
+                ("marking", "off"),
+                ("marking", "ldcp", "knonect", LIMIT)][i // 50])
+        wire.send(frame)
+    got = arrivals(wire)
+    expect("arrived", len(got), len(sent))
+    for frame, there in zip(sent, got):
+        if there not in (frame, with_ecn(frame, CE)):
+            WRONG.append(f"sent {frame.hex()}, got {there.hex()}")
+    stats = wire.stats()
+    expect("drops", stats["drop_limit"] + stats["drop_knonect"], 0)
+    # With kmin = kmax = 1 and then off: these are certain.
+    ect = [i for i in range(450, 500) if sent[i][15] & 3 in (ECT0, ECT1)]
+    expect("all marked", {ecn_of(got[i]) for i in ect}, {CE})
+    expect("none marked while off", got[600:650], sent[600:650])
+
+
+def group_off(wire):
+    """Without marking nothing is looked at, however long the queue."""
+    sent = [with_ecn(udp4(i), i % 4) for i in range(8)]
+    before = wire.stats()
+    expect("arrived", behind(wire, LIMIT // 2, sent), sent)
+    counted(wire, before, marked=0, mark_failed=0, drop_knonect=0)
+
+
+if __name__ == "__main__":
+    main(sys.modules[__name__])

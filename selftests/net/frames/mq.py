@@ -1,0 +1,150 @@
+#!/usr/bin/env -S python3 -B
+# SPDX-License-Identifier: GPL-2.0
+"""Frames through a port of several queues with the qdisc "hpcc".
+
+mq.py TX RX GROUP [ARG...]      TX and RX are NAMESPACE:DEVICE
+
+Exit status 1 and a line for each difference.
+"""
+
+import json
+import socket
+import struct
+import subprocess
+import sys
+
+sys.path[0] += "/../.."
+from lib import frames
+from lib.frames import OVERHEAD, THREE, check_stamped, eth, expect, ip4, main, seg4
+from lib.kernel import virtual_time
+
+FRAME = 256 - OVERHEAD          # on the wire 256 bytes: 2048 ns at 1 Gb/s
+NS = 2048
+SO_PRIORITY = 12
+
+
+def frame_from(host, ecn=0):
+    """A segment with an option, from one of many hosts: they hash to all queues."""
+    frames.SRC4 = socket.inet_aton(f"192.0.2.{host}")
+    packet = bytearray(ip4(seg4(payload=b"")))
+    packet = bytearray(ip4(seg4(payload=bytes(FRAME - 14 - len(packet)))))
+    packet[1] = ecn
+    packet[10:12] = bytes(2)
+    packet[10:12] = struct.pack(">H", frames.csum(bytes(packet[:20])))
+    return eth(bytes(packet))
+
+
+def sent_by(wire):
+    """{handle: packets that its qdisc sent}"""
+    out = subprocess.run(["tc", "-s", "-j", "qdisc", "show", "dev", wire.tx_dev], check=True,
+                         capture_output=True).stdout
+    return {q["handle"]: q["hpcc"]["tx_packets"] for q in json.loads(out) if q["kind"] == "hpcc"}
+
+
+def loads(wire, what, count):
+    """(hop, tag, ts, tx, qlen) of so many frames, as they arrive."""
+    found = []
+    for number in range(count):
+        got = wire.receive()
+        frame = got and got[1]
+        sent = frame_from(frame[29] if frame else 1)
+        stamped = check_stamped(f"{what} {number}", sent, frame, THREE)
+        if stamped:
+            found.append(stamped.load())
+    return found
+
+
+def one_by_one(wire, hosts):
+    """The tx that each frame tells of, and the queue that it took."""
+    found = []
+    before = sent_by(wire)
+    for host in hosts:
+        wire.send(frame_from(host))
+        load = loads(wire, f"host {host}", 1)
+        after = sent_by(wire)
+        queue = [handle for handle in after if after[handle] != before[handle]]
+        expect(f"host {host}: queues", len(queue), 1)
+        found.append((queue[0], load[0]))
+        before = after
+    expect("more than two queues", len({queue for queue, _ in found}) > 2, True)
+    return found
+
+
+def group_tx_of_all(wire):
+    """One counter and one clock, whichever queue."""
+    found = one_by_one(wire, range(1, 25))
+    expect("tx", [(load[3] - found[0][1][3]) % (1 << 20) for _, load in found],
+           [i * NS for i in range(len(found))])
+    stamps = [load[2] for _, load in found]
+    steps = [(b - a) % (1 << 20) for a, b in zip(stamps, stamps[1:])]
+    if virtual_time():
+        expect("ts goes on", all(step < 1 << 19 for step in steps), True)
+
+
+def group_tx_goes_on(wire):
+    """As before, from wherever it is."""
+    found = one_by_one(wire, range(1, 25))
+    expect("steps of tx", {(b[1][3] - a[1][3]) % (1 << 20) for a, b in zip(found, found[1:])},
+           {NS})
+
+
+def group_tx_of_each(wire):
+    """A counter for each queue."""
+    due = {}
+    for queue, load in one_by_one(wire, range(1, 25)):
+        expect(f"tx of {queue}", load[3], due.get(queue, load[3]))
+        due[queue] = (load[3] + NS) % (1 << 20)
+
+
+def send_to(wire, minor, ecn=0):
+    """To a class of HTB."""
+    wire.tx.setsockopt(socket.SOL_SOCKET, SO_PRIORITY, 0x10000 | minor)
+    wire.send(frame_from(minor, ecn))
+
+
+def fill(wire):
+    """The first of each class leaves at once; two wait in each."""
+    for minor in (1, 1, 1, 2, 2, 2):
+        send_to(wire, minor)
+
+
+def behind(found):
+    """Frames that waited, by each record."""
+    return [load[4] / NS for load in found]
+
+
+def group_fill(wire):
+    """One waits in each, for the shell to look at."""
+    for minor in (1, 1, 2, 2):
+        send_to(wire, minor)
+
+
+def group_qlen_of_all(wire):
+    """What waits in the other class counts."""
+    fill(wire)
+    expect("queue", behind(loads(wire, "frame", 6)), [0, 2, 3, 2, 1, 0])
+
+
+def group_qlen_of_each(wire):
+    """What waits in the other class does not count."""
+    fill(wire)
+    expect("queue", behind(loads(wire, "frame", 6)), [0, 0, 1, 1, 0, 0])
+
+
+def group_marks_by_all(wire):
+    """K_min = K_max = 600 bytes: the fourth to wait finds more, in either queue."""
+    for minor in (1, 1, 1, 2, 2, 2):
+        send_to(wire, minor, ecn=2)
+    marks = {}
+    for _ in range(6):
+        got = wire.receive()
+        if got:
+            source, ecn = got[1][29], got[1][15] & 3
+            marks.setdefault(source, []).append(ecn)
+    # Class 1 finds 0, 0 and 1 frames, class 2 finds 2, 2 and 3.
+    expect("class 1", marks.get(1), [2, 2, 2])
+    expect("class 2", marks.get(2), [2, 2, 3])
+
+
+if __name__ == "__main__":
+    main(sys.modules[__name__])

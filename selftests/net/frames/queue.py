@@ -1,0 +1,65 @@
+#!/usr/bin/env -S python3 -B
+# SPDX-License-Identifier: GPL-2.0
+"""For sch_hpcc.sh: when frames arrive."""
+
+import struct
+import subprocess
+import sys
+import time
+
+sys.path[0] += "/../.."
+from lib.frames import FREE, check_stamped, eth, ip4, main, option, receive_all, seg4, warm_up
+
+
+def numbered(count, size):
+    """Frames of a protocol that nobody knows, each with its number."""
+    return [eth(struct.pack(">I", i).ljust(int(size) - 14, b"."), 46)
+            for i in range(int(count))]
+
+
+def print_arrivals(wire, frames):
+    """When which frame arrived, until none does."""
+    sent = {frame: i for i, frame in enumerate(frames)}
+    while got := wire.receive(0.5):
+        print(got[0], sent.get(got[1], -1))
+
+
+def group_burst(wire, count, size):
+    """Frames sent back to back: print when which of them arrived."""
+    warm_up(wire)
+    frames = numbered(count, size)
+    for frame in frames:
+        wire.send(frame)
+    print_arrivals(wire, frames)
+
+
+def group_during(wire, count, size, *command):
+    """Send frames, run a command, print which of them arrived."""
+    frames = numbered(count, size)
+    for frame in frames:
+        wire.send(frame)
+    subprocess.run(command, check=True)
+    sent = {frame: i for i, frame in enumerate(frames)}
+    while got := wire.receive(0.5):
+        print(sent.get(got[1], -1))
+
+
+def group_latency(wire):
+    """Two frames of 1000 bytes: print how long after the first one's ts each
+    arrived, in ns, modulo 2^20 and less what the port adds to ts."""
+    warm_up(wire)
+    opt = option(slots=[FREE])
+    frame = eth(ip4(seg4(options=opt, payload=bytes(934))))
+    assert len(frame) == 1000
+    wire.send(frame)
+    wire.send(frame)
+    # Between two readings of one clock that of the other is in the middle.
+    before = time.monotonic_ns()
+    offset = time.time_ns() - before
+    (first, got), (second, _) = receive_all(wire, 2)
+    ts = check_stamped("latency", frame, got, opt).load()[2]
+    print(*[(t - offset - ts) % 2 ** 20 for t in (first, second)])
+
+
+if __name__ == "__main__":
+    main(sys.modules[__name__])

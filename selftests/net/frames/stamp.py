@@ -1,0 +1,303 @@
+#!/usr/bin/env -S python3 -B
+# SPDX-License-Identifier: GPL-2.0
+"""For stamp.sh: what telemetry does to frames, and to which."""
+
+import socket
+import sys
+import time
+
+sys.path[0] += "/../.."
+from lib.frames import (DSTOPTS, ECHO, FRAGMENT6, FRAGMENT6_LATER, FREE, HOPOPTS, IDENTIFY, KIND,
+                        NODE, OVERHEAD, PORT, ROUTING, THREE, TIMESTAMPS, WRONG, Stamped,
+                        check_stamped, eth, expect, gso_frame, ip4, ip6, link_tag, main, option,
+                        receive_all, record, seg4, seg6, tcp_is_right, tcp_offset, warm_up)
+
+
+def untouched_cases():
+    """(name, frame, reason it is counted under)."""
+    full = eth(ip4(seg4()))
+    head = full[:-100]
+    yield "ARP", eth(bytes(28), 0x0806), "not_tcp"
+    yield "802.3", eth(bytes(46), 46), "not_tcp"
+    yield "UDP", eth(ip4(bytes(50), proto=17)), "not_tcp"
+    yield "UDP6", eth(ip6(bytes(50), proto=17)), "not_tcp"
+    yield "ESP6", eth(ip6(bytes(50), proto=50)), "not_tcp"
+    yield "five tags", eth(ip4(seg4()), tags=[(0x8100, 5)] * 5), "not_tcp"
+    yield "far TCP", eth(ip6(seg6(), ext=[(60, bytes([80]) + bytes(646))])), "not_tcp"
+    yield "no option", eth(ip4(seg4(options=b""))), "no_option"
+    yield "timestamps", eth(ip4(seg4(options=TIMESTAMPS))), "no_option"
+    yield "other kind", eth(ip4(seg4(options=option(kind=254, slots=[FREE])))), "no_option"
+    yield "behind EOL", eth(ip4(seg4(options=bytes(4) + THREE))), "no_option"
+    yield "SYN", eth(ip4(seg4(flags=0x02))), "no_option"
+    yield "echo", eth(ip4(seg4(options=option(opt_type=ECHO, slots=[FREE])))), "no_option"
+    yield "reserved type", eth(ip4(seg4(options=option(opt_type=6, slots=[FREE])))), "no_option"
+    yield "type 0", eth(ip4(seg4(options=option(opt_type=0, slots=[FREE])))), "malformed"
+    yield "first fragment", eth(ip4(seg4(), frag=0x2000)), "fragment"
+    yield "later fragment", eth(ip4(seg4(), frag=0x0010)), "fragment"
+    yield "first fragment 6", eth(ip6(seg6(), ext=[FRAGMENT6])), "fragment"
+    yield "later fragment 6", eth(ip6(seg6(), ext=[HOPOPTS, FRAGMENT6_LATER])), "fragment"
+    yield "version 5", eth(b"\x55" + ip4(seg4())[1:], 0x0800), "malformed"
+    yield "IHL 4", eth(ip4(seg4(), ihl=4)), "malformed"
+    yield "IHL 15", eth(ip4(bytes(10), ihl=15)), "malformed"
+    yield "total length under IHL", eth(ip4(seg4(), total=19)), "malformed"
+    yield "total length 0", eth(ip4(seg4(), total=0)), "malformed"
+    yield "total length beyond", eth(ip4(seg4(), total=500)), "malformed"
+    yield "total length cuts TCP", eth(ip4(seg4(), total=39)), "malformed"
+    yield "total length cuts options", eth(ip4(seg4(), total=50)), "malformed"
+    yield "payload length beyond", eth(ip6(seg6(), length=500)), "malformed"
+    yield "payload length 0", eth(ip6(seg6(), length=0)), "malformed"
+    yield "header length beyond", eth(ip6(seg6(), ext=[(60, bytes([60, 1, 0]) + bytes(4))])), "malformed"
+    yield "data offset 4", eth(ip4(seg4(doff=4))), "malformed"
+    yield "data offset beyond", eth(ip4(seg4(payload=b"", doff=15))), "malformed"
+    for length in (0, 1, 2, 3, 5, 11, 13, 27, 29, 44, 255):
+        yield (f"option length {length}",
+               eth(ip4(seg4(options=option(slots=[FREE] * 3, length=length)))),
+               "malformed")
+    yield "cut option", eth(ip4(seg4(options=bytes([1, 1, 1, KIND])))), "malformed"
+    yield "15 hops", eth(ip4(seg4(options=option(hops=15, slots=[FREE])))), "full"
+    for length in range(14, len(head)):
+        yield f"frame cut at {length}", head[:length], "malformed"
+        if length >= 34:
+            cut = ip4(seg4(), total=length - 14)[:length - 14]
+            yield f"packet cut at {length}", eth(cut), "malformed"
+
+
+def all_untouched(wire, cases):
+    """Frames that have to leave as they came, and be counted."""
+    want = wire.stats()["unstamped"]
+    for what, frame, reason in cases:
+        want[reason] += 1
+        got = wire.through(frame)
+        expect(what, got and got.hex(), frame.hex())
+    expect("counted", wire.stats()["unstamped"], want)
+
+
+def group_untouched(wire):
+    """What has no option to fill in, or is odd."""
+    all_untouched(wire, untouched_cases())
+
+
+def group_ignored(wire, reason):
+    """What would be stamped, were it not for the qdisc's configuration."""
+    all_untouched(wire, [(what, frame, reason)
+                         for what, frame, _ in stamped_cases()])
+
+
+def stamped_cases():
+    """(name, frame, its option)."""
+    sack = bytes([1, 1, 5, 10]) + bytes(8)
+    one = option(slots=[FREE])
+    two_tags = [(0x88a8, 9), (0x8100, 5)]
+    yield "IPv4", eth(ip4(seg4())), THREE
+    yield "IPv4 padded", eth(ip4(seg4(payload=b""))) + bytes(20), THREE
+    yield "IPv4 options", eth(ip4(seg4(), options=bytes([1] * 12))), THREE
+    yield "IPv6", eth(ip6(seg6())), THREE
+    yield ("IPv6 headers", eth(ip6(seg6(), ext=[HOPOPTS, DSTOPTS, ROUTING, DSTOPTS])),
+           THREE)
+    yield "VLAN", eth(ip4(seg4()), tags=[(0x8100, 5)]), THREE
+    yield "QinQ", eth(ip6(seg6()), tags=two_tags), THREE
+    for nops in range(12):
+        yield f"{nops} NOPs", eth(ip4(seg4(options=bytes([1] * nops) + THREE))), THREE
+    yield "timestamps", eth(ip4(seg4(options=TIMESTAMPS + THREE))), THREE
+    yield "SACK", eth(ip6(seg6(options=TIMESTAMPS + sack + one))), one
+    yield "behind an echo", eth(ip4(seg4(options=option(opt_type=ECHO) + THREE))), THREE
+    yield "odd payload", eth(ip4(seg4(payload=b"y" * 1399))), THREE
+    prompt = option(flags=8, hops=3, scale=4, slots=[record(2), FREE])
+    yield "later hop", eth(ip4(seg4(options=prompt))), prompt
+    yield "later hop again", eth(ip4(seg4(options=prompt))), prompt
+
+
+def group_stamped(wire):
+    """Frames that get a record: where, which, and nothing else. What ts and tx begin
+    with is the port's secret: what counts are differences, in each unit."""
+    spent = 0
+    stats = wire.stats()
+    bps = stats["bandwidth"] * 8
+    first = {}
+    for what, frame, opt in stamped_cases():
+        scale = opt[2] & 31
+        before = time.monotonic_ns()
+        got = check_stamped(what, frame, wire.through(frame), opt)
+        after = time.monotonic_ns()
+        if not got:
+            continue
+        slot = next(i for i in range(len(got.slots))
+                    if opt[4 + 8 * i] >> 4 == 0)
+        hop, tag, ts, tx, qlen = got.load(slot)
+        expect(f"{what}: hop", hop, (opt[3] >> 4) + 1)
+        expect(f"{what}: tag", tag, link_tag())
+        expect(f"{what}: qlen", qlen, 0)
+        ts_0, tx_0, spent_0, before_0, after_0 = \
+            first.setdefault(scale, (ts, tx, spent, before, after))
+        least, most = (before - after_0 >> scale) - 1, (after - before_0 >> scale) + 1
+        if (ts - ts_0 - least) % 2 ** 20 > most - least:
+            WRONG.append(f"{what}: ts grew by {ts - ts_0}, not by {least} to {most}")
+        # The counter keeps fractions: it may be one short of the difference.
+        ahead = (tx - tx_0 - ((spent - spent_0) * 8 * 10 ** 9 // bps >> scale)) % 2 ** 20
+        if ahead > 1 and ahead != 2 ** 20 - 1:
+            WRONG.append(f"{what}: tx {tx} is {ahead} ahead")
+        spent += len(frame) + OVERHEAD
+        for i, raw in enumerate(got.slots):
+            if i != slot:
+                expect(f"{what}: slot {i}", raw.to_bytes(8, "big"),
+                       opt[4 + 8 * i:12 + 8 * i])
+    now = wire.stats()
+    count = len(list(stamped_cases()))
+    expect("stamped", now["stamped"] - stats["stamped"], count)
+
+
+def group_wrong_checksum(wire):
+    """A checksum that was wrong has to stay wrong."""
+    frame = bytearray(eth(ip4(seg4())))
+    frame[-1] ^= 1
+    check_stamped("wrong", bytes(frame), wire.through(bytes(frame)), THREE, False)
+
+
+def group_slots(wire):
+    """Identity, phase, no slot, slots taken."""
+    opt = option(opt_type=IDENTIFY, hops=1, slots=[FREE])
+    frame = eth(ip4(seg4(options=opt)))
+    got = check_stamped("identify", frame, wire.through(frame), opt)
+    bps = wire.stats()["bandwidth"] * 8
+    expect("identity", got and got.identity(), (2, NODE, PORT, bps))
+    before = wire.stats()
+    opt = option(hops=2, flags=1, slots=[FREE] * 3)
+    frame = eth(ip4(seg4(options=opt)))
+    got = check_stamped("phase", frame, wire.through(frame), opt)
+    expect("phase: slots", got and got.slots, [0, 0, 0])
+    opt = option(hops=3)
+    frame = eth(ip4(seg4(options=opt)))
+    check_stamped("no slot", frame, wire.through(frame), opt)
+    opt = option(hops=3, slots=[record(1, 0), record(2, 4), record(3, 9)])
+    frame = eth(ip4(seg4(options=opt)))
+    got = check_stamped("full", frame, wire.through(frame), opt)
+    expect("full: slots", got and got.opt[4:], opt[4:])
+    now = wire.stats()
+    expect("phase counted", now["unstamped"]["phase"] - before["unstamped"]["phase"], 1)
+    expect("full counted", now["unstamped"]["full"] - before["unstamped"]["full"], 2)
+
+
+def group_backlog(wire):
+    """While packets wait d(tx) = d(ts), and qlen is what waits behind."""
+    warm_up(wire)
+    count = 20
+    opt = option(slots=[FREE, FREE])
+    frame = eth(ip4(seg4(options=opt, payload=b"z" * 900)))
+    wire_ns = (len(frame) + OVERHEAD) * 10 ** 9 // wire.stats()["bandwidth"]
+    for _ in range(count):
+        wire.send(frame)
+    loads = []
+    for _, got in receive_all(wire, count):
+        loads.append(check_stamped("burst", frame, got, opt).load())
+    for i in range(1, len(loads)):
+        expect(f"{i}: d(ts)", (loads[i][2] - loads[i - 1][2]) % 2 ** 20, wire_ns)
+        expect(f"{i}: d(tx)", (loads[i][3] - loads[i - 1][3]) % 2 ** 20, wire_ns)
+        want = (count - 1 - i) * wire_ns
+        if abs(loads[i][4] - want) > want / 256:
+            WRONG.append(f"{i}: qlen {loads[i][4]}, wanted {want}")
+    # The queue is longer than what the slots say: they stay.
+    opt = option(hops=2, slots=[record(1, 200), record(2, 100)])
+    frame = eth(ip4(seg4(options=opt, payload=b"z" * 900)))
+    for _ in range(3):
+        wire.send(frame)
+    frames = receive_all(wire, 3)
+    if len(frames) == 3:
+        got = check_stamped("slots taken", frame, frames[1][1], opt)
+        expect("slots taken", got.opt[4:], opt[4:])
+
+
+def group_late(wire):
+    """A parent that does not ask: packets start when something arrives, and
+    what arrives is not behind those that were to start before."""
+    opt = option(scale=4, slots=[FREE])
+    frame = eth(ip4(seg4(options=opt, payload=b"l" * 934)))
+    wire_ns = (len(frame) + OVERHEAD) * 10 ** 9 // wire.stats()["bandwidth"]
+    for _ in range(5):
+        wire.send(frame)
+    time.sleep(0.0005)
+    wire.send(frame)
+    behind = []
+    for _, got in receive_all(wire, 6):
+        qlen = check_stamped("late", frame, got, opt).load()[4] << 4
+        behind.append(round(qlen / wire_ns, 1))
+    expect("packets behind", behind, [0, 3, 2, 1, 0, 0])
+
+
+def group_partial(wire):
+    """Checksums that are computed after us, of packets and of segments."""
+    seg = dict(partial=True, payload=b"p" * 400)
+    wire.checksum_offload(False)
+    for what, frame in (("IPv4", eth(ip4(seg4(**seg)))), ("IPv6", eth(ip6(seg6(**seg))))):
+        wire.send_gso(frame, 0)
+        got = wire.receive()
+        sent = eth(ip4(seg4(payload=b"p" * 400))) if what == "IPv4" else \
+            eth(ip6(seg6(payload=b"p" * 400)))
+        check_stamped(f"{what} software", sent, got and got[1], THREE)
+    wire.checksum_offload(True)
+    frame = eth(ip4(seg4(**seg)))
+    wire.send_gso(frame, 0)
+    got = wire.receive()
+    _, pos = tcp_offset(frame)
+    expect("offloaded: checksum", got and got[1][pos + 16:pos + 18],
+           frame[pos + 16:pos + 18])
+    expect("offloaded: stamped", got and got[1] != frame, True)
+
+
+def group_gso(wire, split):
+    """A super-packet: a record for each segment, or one record."""
+    count = 5
+    for version in (4, 6):
+        wire.checksum_offload(split != "split")
+        opt, frame = gso_frame(version, count * 1000 - 300)
+        _, pos = tcp_offset(frame)
+        head = pos + (frame[pos + 12] >> 4) * 4
+        before = wire.stats()
+        wire.send_gso(frame, 1000)
+        frames = [f for _, f in receive_all(wire, count if split == "split" else 1)]
+        now = wire.stats()
+        expect(f"IPv{version}: stamped", now["stamped"] - before["stamped"],
+               len(frames))
+        expect(f"IPv{version}: payload", b"".join(f[head:] for f in frames),
+               bytes(count * 1000 - 300))
+        tx = []
+        for got in frames:
+            at = got.index(opt[:3], pos + 20)
+            tx.append(Stamped(got, opt, at).load()[3])
+            if split == "split":
+                expect(f"IPv{version}: checksum is right", tcp_is_right(got), True)
+        if len(set(tx)) != len(frames):
+            WRONG.append(f"IPv{version}: tx {tx}")
+    wire.checksum_offload(True)
+
+
+def group_clones(wire):
+    """Below a qdisc that duplicates: both share their bytes, until we write."""
+    frame = eth(ip4(seg4()))
+    for _ in range(5):
+        wire.send(frame)
+        for _, got in receive_all(wire, 2):
+            stamped = check_stamped("clone", frame, got, THREE)
+            expect("records", [slot >> 60 for slot in stamped.slots], [1, 0, 0])
+
+
+def group_vlan(wire):
+    """Sent on a VLAN device: the tag is beside the packet, not in it."""
+    sent = eth(ip4(seg4()), tags=[(0x8100, 5)])
+    upper = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
+    upper.bind((wire.tx_dev + ".5", 0))
+    upper.send(eth(ip4(seg4())))
+    got = wire.receive()
+    check_stamped("accelerated VLAN", sent, got and got[1], THREE)
+
+
+def group_offset(wire):
+    """Of a port that is idle, and has sent nothing: print what it adds to ts and tx."""
+    opt = option(slots=[FREE])
+    frame = eth(ip4(seg4(options=opt)))
+    now = time.monotonic_ns()
+    got = check_stamped("offset", frame, wire.through(frame), opt).load()
+    print((got[2] - now) % 2 ** 20, got[3])
+
+
+if __name__ == "__main__":
+    main(sys.modules[__name__])

@@ -1,0 +1,753 @@
+#!/usr/bin/env -S python3 -B
+# SPDX-License-Identifier: GPL-2.0
+"""kmod/hpcc/handshake.c: who agrees with whom, and what a handshake looks like on the wire."""
+
+import os
+import socket
+import struct
+import sys
+import time
+
+sys.path[0] += "/.."
+from lib.ktap import Skip, defer, expect, expect_in, main, need_virtual_time
+from lib.net import Netns, Pair
+from lib.packet import ACK, CWR, ECE, EXID, KIND, RST, SYN, Sniffer, ours_in, sane, syn_option
+from lib.peer import Peer
+from lib.tcp import disconnect, get_cc, let_go, pattern, set_cc, transfer
+
+SYN_BYTES = bytes([253, 6, 0x48, 0x43, 0x10, 0x01])
+
+
+def outcome(pair, client, server, sniffer, nbytes=30000):
+    """Exchange data both ways and close. Return who sent our option, as
+    (SYN, SYN-ACK, any other segment), and the agreements of c and s.
+    """
+    transfer((client, server, pattern(nbytes)), (server, client, pattern(nbytes, 7)))
+    names = get_cc(client), get_cc(server)
+    client.close()
+    server.close()
+    segments = sniffer.segments()
+    sane(segments)
+    syn = [seg for seg in segments if seg.flags & (SYN | ACK) == SYN]
+    synack = [seg for seg in segments if seg.flags & SYN and seg.flags & ACK]
+    rest = [seg for seg in segments if not seg.flags & SYN]
+    carried = tuple(bool(ours_in(part)) for part in (syn, synack, rest))
+    return carried, tuple(ns.counters()["agreed"] for ns in (pair.c, pair.s)), names
+
+
+def both(version):
+    """Both ends run hpcc."""
+    pair = Pair(version)
+    sniffer = Sniffer(pair.s)
+    client, server = pair.connect()
+    segments = sniffer.segments()
+    for seg in segments[:2]:
+        expect(f"option in {seg}", seg.option(KIND), SYN_BYTES)
+        expect("padding", seg.options[-8:], SYN_BYTES + b"\1\1")
+    expect("flags", [seg.flags & (SYN | ACK) for seg in segments[:2]], [SYN, SYN | ACK])
+    sane(segments)
+    expect("modes", (get_cc(client), get_cc(server)), ("hpcc", "hpcc"))
+    carried, agreed, _ = outcome(pair, client, server, sniffer)
+    expect("agreed", agreed, (1, 1))
+    expect("telemetry", carried[2], True)
+    for ns in (pair.c, pair.s):
+        expect("syn_sent", ns.counters()["syn_sent"], 1)
+        expect("not_agreed", ns.counters()["not_agreed"], 0)
+
+
+def test_both_ipv4():
+    both(4)
+
+
+def test_both_ipv6():
+    both(6)
+
+
+def test_both_without_checksum_offload():
+    pair = Pair(offload=False)
+    sniffer = Sniffer(pair.s)
+    client, server = pair.connect()
+    expect("computed by the host", [seg.partial for seg in sniffer.segments()[:2]],
+           [False, False])
+    expect("agreed", outcome(pair, client, server, sniffer)[1], (1, 1))
+
+
+def test_only_client():
+    pair = Pair(cc=("hpcc", "cubic"))
+    sniffer = Sniffer(pair.s)
+    carried, agreed, names = outcome(pair, *pair.connect(), sniffer)
+    expect("option in SYN, SYN-ACK, rest", carried, (True, False, False))
+    expect("agreed", agreed, (0, 0))
+    expect("congestion control", names, ("hpcc-classic", "cubic"))
+    expect("not_agreed", pair.c.counters()["not_agreed"], 1)
+
+
+def test_only_server():
+    pair = Pair(cc=("cubic", "hpcc"))
+    sniffer = Sniffer(pair.s)
+    carried, agreed, names = outcome(pair, *pair.connect(), sniffer)
+    expect("option in SYN, SYN-ACK, rest", carried, (False, False, False))
+    expect("agreed", agreed, (0, 0))
+    expect("congestion control", names, ("cubic", "hpcc-classic"))
+
+
+def test_neither():
+    pair = Pair(cc=("cubic", "cubic"))
+    sniffer = Sniffer(pair.s)
+    carried, agreed, _ = outcome(pair, *pair.connect(), sniffer)
+    expect("option in SYN, SYN-ACK, rest", carried, (False, False, False))
+    expect("agreed", agreed, (0, 0))
+
+
+def test_route_of_server():
+    """The listener runs cubic, the route to the client says hpcc."""
+    pair = Pair(cc=("hpcc", "cubic"))
+    pair.s.ip("route replace 10.0.0.0/24 dev eth0 congctl hpcc")
+    sniffer = Sniffer(pair.s)
+    carried, agreed, names = outcome(pair, *pair.connect(), sniffer)
+    expect("option in SYN, SYN-ACK, rest", carried, (True, True, True))
+    expect("agreed", agreed, (1, 1))
+    expect("server", names[1], "hpcc")
+
+
+def test_route_of_server_against_listener():
+    """The listener runs hpcc, the route to the client says cubic."""
+    pair = Pair()
+    pair.s.ip("route replace 10.0.0.0/24 dev eth0 congctl cubic")
+    sniffer = Sniffer(pair.s)
+    carried, agreed, names = outcome(pair, *pair.connect(), sniffer)
+    expect("option in SYN, SYN-ACK, rest", carried, (True, False, False))
+    expect("agreed", agreed, (0, 0))
+    expect("server", names[1], "cubic")
+
+
+def test_route_of_client():
+    pair = Pair(6, cc=("cubic", "hpcc"))
+    pair.c.ip("route del fd00::/64 dev eth0", "route add fd00::/64 dev eth0 congctl hpcc")
+    sniffer = Sniffer(pair.s)
+    carried, agreed, _ = outcome(pair, *pair.connect(), sniffer)
+    expect("option in SYN, SYN-ACK, rest", carried, (True, True, True))
+    expect("agreed", agreed, (1, 1))
+
+
+def test_sockets():
+    """setsockopt() on listener and client, before they meet."""
+    pair = Pair(cc=("cubic", "cubic"))
+    sniffer = Sniffer(pair.s)
+    ends = pair.connect(pair.listen(cc="hpcc"), cc="hpcc")
+    expect("agreed", outcome(pair, *ends, sniffer)[1], (1, 1))
+
+
+def test_set_after_handshake():
+    """A socket that turns to hpcc too late has not agreed."""
+    pair = Pair(cc=("cubic", "hpcc"))
+    sniffer = Sniffer(pair.s)
+    client, server = pair.connect()
+    set_cc(client, "hpcc")
+    carried, agreed, names = outcome(pair, client, server, sniffer)
+    expect("option in SYN, SYN-ACK, rest", carried, (False, False, False))
+    expect("agreed", agreed, (0, 0))
+    expect("congestion control", names, ("hpcc-classic", "hpcc-classic"))
+
+
+def test_loopback():
+    """Both ends in one namespace: two connections as far as notes go."""
+    ns = Netns()
+    ns.sysctl("net.ipv4.tcp_congestion_control", "hpcc")
+    listener = ns.socket()
+    listener.bind(("127.0.0.1", 5000))
+    listener.listen(1000)
+    ends = []
+    for _ in range(100):
+        client = ns.socket()
+        client.connect(("127.0.0.1", 5000))
+        ends.append((client, listener.accept()[0]))
+    expect("agreed", ns.counters()["agreed"], 200)
+    expect("flows", len(ns.flows()), 200)
+    for client, server in ends:
+        client.close()
+        server.close()
+    ns.expect_no_flows()
+
+
+def test_mapped_addresses():
+    """IPv6 sockets that speak IPv4, at both ends."""
+    pair = Pair()
+    sniffer = Sniffer(pair.s)
+    listener = pair.s.socket(6)
+    listener.bind(("::", 5000))
+    listener.listen()
+    client = pair.c.socket(6)
+    client.connect(("::ffff:10.0.0.2", 5000))
+    server = listener.accept()[0]
+    carried, agreed, names = outcome(pair, client, server, sniffer)
+    expect("option in SYN, SYN-ACK, rest", carried, (True, True, True))
+    expect("agreed", agreed, (1, 1))
+    expect("congestion control", names, ("hpcc", "hpcc"))
+
+
+def test_simultaneous_open():
+    """Two SYNs cross: each end has asked, none has answered."""
+    peer = Peer()
+    peer.start_connect()
+    peer.raw(SYN, peer.seq, 0, peer.syn_options(syn_option()))
+    synack = peer.read(0.1)
+    expect("flags", synack.flags & (SYN | ACK), SYN | ACK)
+    expect("option in SYN-ACK", synack.option(KIND), None)
+    peer.raw(SYN | ACK, peer.seq, peer.acked, peer.syn_options(b""))
+    peer.seq += 1
+    peer.send()
+    peer.sock.send(bytes(3000))
+    segments = [seg for seg in peer.read_all(0.1) if seg.payload]
+    expect("data sent", bool(segments), True)
+    expect("options", ours_in(segments), [])
+    expect("congestion control", peer.cc(), "hpcc-classic")
+
+
+def test_exid_and_kind_configured():
+    pair = Pair(option_exid=0xbeef, option_kind=254)
+    sniffer = Sniffer(pair.s)
+    client, server = pair.connect()
+    wanted = syn_option(exid=0xbeef, kind=254)
+    for seg in sniffer.segments()[:2]:
+        expect("option", seg.option(254), wanted)
+    transfer((client, server, pattern(30000)))
+    segments = sniffer.segments()
+    expect("telemetry", bool(ours_in(segments, 254)), True)
+    expect("default kind", ours_in(segments), [])
+
+
+def test_exid_mismatch():
+    pair = Pair()
+    pair.s.sysctl("net.hpcc.option_exid", EXID + 1)
+    sniffer = Sniffer(pair.s)
+    carried, agreed, _ = outcome(pair, *pair.connect(), sniffer)
+    expect("option in SYN, SYN-ACK, rest", carried, (True, False, False))
+    expect("agreed", agreed, (0, 0))
+    # It is some other experiment's.
+    expect("syn_invalid", pair.s.counters()["syn_invalid"], 0)
+
+
+def test_kind_mismatch():
+    pair = Pair()
+    pair.s.sysctl("net.hpcc.option_kind", 254)
+    sniffer = Sniffer(pair.s)
+    carried, agreed, _ = outcome(pair, *pair.connect(), sniffer)
+    expect("option in SYN, SYN-ACK, rest", carried, (True, False, False))
+    expect("agreed", agreed, (0, 0))
+
+
+BAD_SYN_OPTIONS = {
+    "version 0": syn_option(version=0),
+    "version 2": syn_option(version=2),
+    "no capability": syn_option(caps=0),
+    "unknown capability only": syn_option(caps=0x80),
+    "length 4": syn_option(length=4),
+    "length 5": syn_option(length=5),
+    "length 7": syn_option(length=7),
+    "length 12": syn_option(length=12),
+}
+
+
+# Other experiments' options, beside which ours is found: TCP Fast Open of RFC 6994's
+# time, SMC, one too short to have an ExID.
+OTHERS = b"\xfd\x04\xf9\x89" + b"\xfd\x06\xe2\xd4\xc3\xd9" + b"\xfd\x02"
+
+
+def test_other_experiments():
+    """Options of the same kind with another ExID, in front of ours or alone."""
+    peer = Peer()
+    peer.listen()
+    peer.timestamps = False
+    for number, (ours, mode) in enumerate(((OTHERS + syn_option(), "hpcc"),
+                                           (syn_option() + OTHERS, "hpcc"),
+                                           (OTHERS, "hpcc-classic")), 1):
+        ours += b"\1" * (-len(ours) % 4)
+        peer.port, peer.lport = 7000 + number, 5000
+        sock = peer.accept(ours)[1]
+        expect(f"{number}: server", get_cc(sock), mode)
+        peer.start_connect(port=8000 + number)
+        peer.answer(ours)
+        expect(f"{number}: client", peer.cc(), mode)
+    expect("syn_invalid", peer.ns.counters()["syn_invalid"], 0)
+
+
+def test_bad_option_in_syn():
+    peer = Peer()
+    peer.listen()
+    for number, (what, ours) in enumerate(BAD_SYN_OPTIONS.items(), 1):
+        peer.port = 7000 + number
+        synack, sock = peer.accept(ours)
+        expect(f"{what}: option in SYN-ACK", synack.option(KIND), None)
+        expect(f"{what}: congestion control", get_cc(sock), "hpcc-classic")
+        expect(f"{what}: syn_invalid", peer.ns.counters()["syn_invalid"], number)
+    expect("agreed", peer.ns.counters()["agreed"], 0)
+
+
+def test_bad_option_in_synack():
+    peer = Peer()
+    for number, (what, ours) in enumerate(BAD_SYN_OPTIONS.items(), 1):
+        peer.start_connect(port=7000 + number)
+        last = peer.answer(ours)
+        expect(f"{what}: option in ACK", last.option(KIND), None)
+        expect(f"{what}: congestion control", peer.cc(), "hpcc-classic")
+        expect(f"{what}: syn_invalid", peer.ns.counters()["syn_invalid"], number)
+    expect("agreed", peer.ns.counters()["agreed"], 0)
+
+
+def test_more_capabilities():
+    """A peer of the future, which can do more, is agreed with."""
+    peer = Peer()
+    peer.connect(syn_option(caps=0xff))
+    expect("congestion control", peer.cc(), "hpcc")
+
+
+def test_bad_checksum_in_synack():
+    """A SYN-ACK that TCP throws away says nothing."""
+    peer = Peer()
+    peer.start_connect()
+    peer.raw(SYN | ACK, peer.seq, peer.acked, peer.syn_options(syn_option()), bad_csum=True)
+    expect("answer", peer.read(0.05), None)
+    peer.answer(b"")
+    expect("congestion control", peer.cc(), "hpcc-classic")
+    expect("agreed", peer.ns.counters()["agreed"], 0)
+
+
+def test_bad_checksum_in_syn():
+    peer = Peer()
+    peer.listen()
+    expect("answer", peer.start_accept(bad_csum=True), None)
+    synack, sock = peer.accept(b"")
+    expect("option in SYN-ACK", synack.option(KIND), None)
+    expect("congestion control", get_cc(sock), "hpcc-classic")
+
+
+def test_synack_not_asked_for():
+    """The SYN had no option; a SYN-ACK that has one changes nothing, not even
+    when hpcc is chosen later.
+    """
+    peer = Peer(cc="cubic")
+    peer.connect(syn_option())
+    expect("option in SYN", peer.syn.option(KIND), None)
+    set_cc(peer.sock, "hpcc")
+    expect("congestion control", peer.cc(), "hpcc-classic")
+    peer.sock.send(bytes(5000))
+    expect("options", ours_in(peer.read_all(0.01)), [])
+    expect("agreed", peer.ns.counters()["agreed"], 0)
+
+
+def test_syn_not_offered():
+    """The SYN has no option, so the SYN-ACK has none."""
+    peer = Peer()
+    peer.listen()
+    synack, sock = peer.accept(b"")
+    expect("option in SYN-ACK", synack.option(KIND), None)
+    sock.send(bytes(5000))
+    expect("options", ours_in(peer.read_all(0.01)), [])
+    expect("syn_invalid", peer.ns.counters()["syn_invalid"], 0)
+
+
+def test_lost_syns():
+    """Two SYNs with the option get lost: the third goes without, and a SYN-ACK
+    with the option that comes then is too late.
+    """
+    peer = Peer()
+    peer.start_connect()
+    syns = [peer.syn, peer.read(3), peer.read(6), peer.read(12)]
+    expect("SYNs", [seg.flags & (SYN | ACK) for seg in syns], [SYN] * 4)
+    expect("option", [bool(seg.option(KIND)) for seg in syns], [True, True, False, False])
+    peer.answer()
+    expect("congestion control", peer.cc(), "hpcc-classic")
+
+
+def test_second_syn_agrees():
+    peer = Peer()
+    peer.start_connect()
+    expect("option in second SYN", peer.read(3).option(KIND), SYN_BYTES)
+    peer.answer()
+    expect("congestion control", peer.cc(), "hpcc")
+
+
+def test_lost_synack():
+    """A SYN-ACK that is sent again carries the option again."""
+    peer = Peer()
+    peer.listen()
+    synacks = [peer.start_accept(), peer.read(3)]
+    expect("flags", [seg.flags & (SYN | ACK) for seg in synacks], [SYN | ACK] * 2)
+    expect("option", [seg.option(KIND) for seg in synacks], [SYN_BYTES] * 2)
+    peer.send()
+    sock = peer.listener.accept()[0]
+    expect("congestion control", get_cc(sock), "hpcc")
+    sock.close()
+
+
+def test_duplicate_syns():
+    """Copies of a SYN, of which TCP answers some, undo nothing."""
+    peer = Peer()
+    peer.listen()
+    expect("option in SYN-ACK", peer.start_accept().option(KIND), SYN_BYTES)
+    for _ in range(4):
+        peer.raw(SYN, peer.seq - 1, 0, peer.syn_options(syn_option()))
+    peer.read_all(0.001)
+    peer.send()
+    sock = peer.listener.accept()[0]
+    expect("congestion control", get_cc(sock), "hpcc")
+    sock.close()
+
+
+def test_listener_from_before():
+    """A child runs the namespace's default, whatever the listener began with, unless
+    the listener chose by setsockopt().
+    """
+    for before, after, chosen, mode in (("cubic", "hpcc", None, "hpcc"),
+                                        ("hpcc", "cubic", None, "cubic"),
+                                        ("hpcc", "cubic", "hpcc", "hpcc"),
+                                        ("cubic", "hpcc", "cubic", "cubic")):
+        peer = Peer(cc=before)
+        peer.listen(cc=chosen)
+        peer.ns.sysctl("net.ipv4.tcp_congestion_control", after)
+        synack, sock = peer.accept()
+        what = f"{before}, then {after}, listener {chosen}"
+        expect(f"{what}: option in SYN-ACK", bool(synack.option(KIND)), mode == "hpcc")
+        expect(f"{what}: child", get_cc(sock), mode)
+        expect(f"{what}: agreed", peer.ns.counters()["agreed"], int(mode == "hpcc"))
+
+
+def test_forged_synack():
+    """Who did not see our SYN cannot agree in the server's name: the ACK number is
+    what TCP asks for, too.
+    """
+    for version in 4, 6:
+        peer = Peer(version)
+        peer.start_connect()
+        wrong = 1, 2, 1000, 1 << 31, -1, -2
+        for number, off in enumerate(wrong, 1):
+            peer.raw(SYN | ACK, peer.seq + number, peer.acked + off,
+                     peer.syn_options(syn_option()))
+            expect("counted", peer.ns.counters()["window_ignored"], number)
+            peer.read_all(0.001)
+        peer.answer(b"")
+        expect("congestion control", peer.cc(), "hpcc-classic")
+        peer.sock.send(bytes(5000))
+        expect("options", ours_in(peer.read_all(0.01)), [])
+
+
+def test_forged_syn():
+    """A SYN with another sequence number neither makes an agreement nor takes one
+    back, before the server's answer and after it. (One within the window would reset the
+    request: TCP asks for no more there.)
+    """
+    for offered, forged, mode in ((syn_option(), b"", "hpcc"),
+                                  (b"", syn_option(), "hpcc-classic")):
+        peer = Peer()
+        peer.listen()
+        peer.start_accept(offered)
+        for off in -1, -1000, 1 << 20, 1 << 31:
+            peer.raw(SYN, peer.seq - 1 + off, 0, peer.syn_options(forged))
+        peer.read_all(0.001)
+        peer.listener.settimeout(10)
+        peer.send()
+        sock = peer.listener.accept()[0]
+        defer(let_go, sock)
+        expect(f"SYN with {offered}, forged with {forged}", get_cc(sock), mode)
+        # After that, and after a turn to another congestion control.
+        set_cc(sock, "cubic")
+        for off in 1, -1, 1000:
+            peer.raw(SYN, peer.seq - 1 + off, 0, peer.syn_options(forged))
+        peer.read_all(0.001)
+        set_cc(sock, "hpcc")
+        expect("back", get_cc(sock), mode)
+
+
+def test_other_namespace_flooded():
+    """SYNs of one namespace cost no other its telemetry."""
+    flooded = Peer()
+    flooded.ns.sysctl("net.ipv4.tcp_synack_retries", 0)
+    flooded.listen()
+    peer = Peer()
+    peer.listen()
+    for turn in range(10):
+        peer.port = 7000 + turn
+        synack = peer.start_accept()
+        expect("option in SYN-ACK", synack.option(KIND), SYN_BYTES)
+        for number in range(800):
+            flooded.port = 10000 + turn * 800 + number
+            flooded.raw(SYN, 1, 0, struct.pack("!BBH", 2, 4, 1460) + syn_option() + b"\1\1")
+        flooded.read_all()
+        peer.send()
+        sock = peer.listener.accept()[0]
+        expect(f"handshake {turn}", get_cc(sock), "hpcc")
+        sock.close()
+        peer.read_all()
+
+
+def free_kb():
+    """Memory that nobody has."""
+    with open("/proc/meminfo", encoding="ascii") as file:
+        return next(int(line.split()[1]) for line in file if line.startswith("MemFree:"))
+
+
+def test_whom_strangers_cost_memory():
+    """A SYN with the option has a namespace make its table for notes, 64 KB, only where
+    somebody would agree: a listener chose hpcc, or a route names it.
+    """
+    # where time is real others take and give memory meanwhile
+    need_virtual_time()
+    peers = [Peer(cc="cubic", patient=False) for _ in range(24)]
+    for peer in peers:
+        peer.listen()
+
+    def cost_kb(port, ours=syn_option()):
+        """Of a SYN, each."""
+        before = free_kb()
+        for peer in peers:
+            peer.lport = port
+            peer.port += 1
+            peer.start_accept(ours)
+        return (before - free_kb()) / len(peers)
+
+    for port in 5000, 5001:                 # what else a first SYN takes
+        cost_kb(port, b"")
+    expect_in("KB for a closed port", cost_kb(5001), -32, 32)
+    expect_in("KB for a listener with cubic", cost_kb(5000), -32, 32)
+    for peer in peers[::2]:
+        set_cc(peer.listener, "hpcc")
+    for peer in peers[1::2]:
+        peer.route("congctl hpcc")
+    expect_in("KB for one with hpcc", cost_kb(5000), 48, 100)
+
+
+def test_link_local_route():
+    """The first SYN with the option comes from a link-local peer, whose route names hpcc; that
+    of another link does not.
+    """
+    peer = Peer(6, cc="cubic")
+    peer.kernel, peer.addr = "fe80::1", "fe80::2"
+    peer.ns.ip("addr add fe80::1/64 dev tun0 nodad",
+               "link add other type dummy", "link set other up",
+               "route add fe80::/64 dev other metric 200",
+               "route replace fe80::/64 dev tun0 proto kernel metric 256 congctl hpcc")
+    peer.listener = peer.ns.socket(6)
+    peer.listener.bind(("::", 5000))
+    peer.listener.listen()
+    peer.lport = 5000
+    synack, _ = peer.accept()
+    expect("SYN-ACK with the option", bool(synack.option(KIND)), True)
+    expect("congestion control", peer.cc(), "hpcc")
+
+
+def test_route_of_a_user():
+    """The first SYN with the option is for a listener whose user has a route of his own, which
+    names hpcc.
+    """
+    for version, net in (4, "10.9.0.0/24"), (6, "fd09::/64"):
+        peer = Peer(version, cc="cubic")
+        peer.ns.run(*f"ip -{version} rule add uidrange 1000-1000 lookup 100 pref 50".split())
+        peer.ns.ip(f"route add {net} dev tun0 table 100 congctl hpcc")
+        peer.listen()
+        os.fchown(peer.listener.fileno(), 1000, -1)
+        synack, _ = peer.accept()
+        expect(f"IPv{version}: SYN-ACK with the option", bool(synack.option(KIND)), True)
+        expect(f"IPv{version}: congestion control", peer.cc(), "hpcc")
+
+
+def test_syn_again_without_option():
+    """The peer's second SYN goes without, as ours would: no agreement."""
+    peer = Peer()
+    peer.listen()
+    expect("option in SYN-ACK", peer.start_accept().option(KIND), SYN_BYTES)
+    peer.seq -= 1
+    peer.raw(SYN, peer.seq, 0, peer.syn_options(b""))
+    peer.seq += 1
+    peer.read_all(0.01)
+    peer.send()
+    sock = peer.listener.accept()[0]
+    expect("congestion control", get_cc(sock), "hpcc-classic")
+    sock.close()
+
+
+def test_without_ecn():
+    """What a connection sends that did not agree upon ECN is not ECN-capable, with telemetry
+    or without, nor after setsockopt(); its socket's next SYN asks for ECN again.
+    """
+    for version, ecn, ours, cc in ((version, ecn, ours, cc) for version in (4, 6)
+                                   for ecn in (False, True)
+                                   for ours, cc in ((b"", "hpcc-classic"),
+                                                    (syn_option(), "hpcc"))):
+        peer = Peer(version, ecn=ecn)
+        sock = peer.connect(ours)
+        for name in None, "reno", "hpcc":
+            if name:
+                set_cc(sock, name)
+            expect("congestion control", peer.cc(), cc if name != "reno" else name)
+            sock.send(bytes(4000))
+            segments = peer.read_all(0.01)
+            peer.acked += 4000
+            peer.send()
+            expect(f"IPv{version}, ECN {ecn}, {peer.cc()}: ECN fields",
+                   {seg.ecn for seg in segments if seg.payload}, {2 if ecn else 0})
+        disconnect(sock)
+        peer.read_all(0.01)
+        sock.connect_ex((peer.addr, peer.port))
+        expect("next SYN", peer.read(0.1).flags & (SYN | ECE | CWR), SYN | ECE | CWR)
+
+
+def test_server_without_ecn():
+    """The same of a connection that the peer began."""
+    peer = Peer()
+    peer.listen()
+    _, sock = peer.accept()
+    expect("congestion control", get_cc(sock), "hpcc")
+    sock.send(bytes(4000))
+    expect("ECN fields", {seg.ecn for seg in peer.read_all(0.01)}, {0})
+
+
+def test_last_syn_decides():
+    """Of a SYN with the option and its copies without it, whatever their order: both
+    ends run what the last SYN-ACK says.
+    """
+    for order in (1, 0), (0, 1), (1, 0, 1), (0, 1, 0), (1, 1, 0, 0, 1):
+        peer = Peer()
+        peer.listen()
+        peer.start_accept(syn_option() if order[0] else b"")
+        for offered in order[1:]:
+            # TCP answers two copies a second.
+            time.sleep(0.6)
+            peer.read_all()
+            peer.raw(SYN, peer.seq - 1, 0, peer.syn_options(syn_option() if offered else b""))
+            synack = peer.read(0.1)
+            expect(f"SYNs {order}: option in SYN-ACK", bool(synack.option(KIND)), bool(offered))
+        peer.send()
+        sock = peer.listener.accept()[0]
+        defer(let_go, sock)
+        expect(f"SYNs {order}", get_cc(sock), "hpcc" if order[-1] else "hpcc-classic")
+
+
+def test_syn_again_bare():
+    """The same, without any option."""
+    peer = Peer()
+    peer.listen()
+    expect("option in SYN-ACK", peer.start_accept().option(KIND), SYN_BYTES)
+    peer.raw(SYN, peer.seq - 1, 0, b"")
+    peer.read_all(0.01)
+    peer.send()
+    sock = peer.listener.accept()[0]
+    defer(let_go, sock)
+    expect("congestion control", get_cc(sock), "hpcc-classic")
+
+
+def test_hpcc_after_the_syn():
+    """A SYN-ACK that agrees to what our SYN did not offer changes nothing."""
+    peer = Peer(cc="cubic")
+    peer.start_connect()
+    expect("option in SYN", peer.syn.option(KIND), None)
+    set_cc(peer.sock, "hpcc")
+    peer.answer()
+    for name in "cubic", "hpcc":
+        set_cc(peer.sock, name)
+    expect("congestion control", peer.cc(), "hpcc-classic")
+
+
+def test_port_used_again():
+    """An agreement ends with its connection, not with its port numbers."""
+    peer = Peer()
+    peer.connect(lport=6000)
+    set_cc(peer.sock, "cubic")
+    peer.raw(RST, peer.seq, peer.acked)
+    peer.sock.close()
+    peer.connect(b"", cc="cubic", lport=6000)
+    expect("option in SYN", peer.syn.option(KIND), None)
+    set_cc(peer.sock, "hpcc")
+    expect("congestion control", peer.cc(), "hpcc-classic")
+    peer.sock.send(bytes(5000))
+    expect("options", ours_in(peer.read_all(0.01)), [])
+
+
+def test_there_and_back():
+    """hpcc, cubic, hpcc: an agreement outlives the change."""
+    peer = Peer()
+    peer.connect()
+    peer.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    for _ in range(3):
+        set_cc(peer.sock, "cubic")
+        peer.sock.send(bytes(100))
+        expect("option under cubic", ours_in(peer.read_all(0.001)), [])
+        set_cc(peer.sock, "hpcc")
+        expect("congestion control", peer.cc(), "hpcc")
+        peer.sock.send(bytes(100))
+        expect("option under hpcc", len(ours_in(peer.read_all(0.001))), 1)
+        peer.acked += 200
+        peer.send()
+
+
+def test_back_too_late():
+    """What was agreed is forgotten after 180 s: the classic response."""
+    need_virtual_time()
+    for wait_s, mode in (170, "hpcc"), (181, "hpcc-classic"):
+        peer = Peer()
+        peer.connect()
+        set_cc(peer.sock, "cubic")
+        time.sleep(wait_s)
+        set_cc(peer.sock, "hpcc")
+        expect(f"after {wait_s} s", peer.cc(), mode)
+
+
+def test_fast_open():
+    """A SYN with data stays as it is."""
+    pair = Pair()
+    for ns in (pair.c, pair.s):
+        ns.sysctl("net.ipv4.tcp_fastopen", 0x207)
+    sniffer = Sniffer(pair.s)
+    listener = pair.listen()
+    listener.setsockopt(socket.IPPROTO_TCP, 23, 16)      # TCP_FASTOPEN
+    client = pair.c.socket()
+    client.sendto(b"early", 0x20000000, listener.getsockname())     # MSG_FASTOPEN
+    server = listener.accept()[0]
+    expect("early data", server.recv(100), b"early")
+    syn = sniffer.segments()[0]
+    expect("data in SYN", syn.payload, b"early")
+    expect("option in SYN", syn.option(KIND), None)
+    carried, agreed, _ = outcome(pair, client, server, sniffer)
+    expect("option in rest", carried[2], False)
+    expect("agreed", agreed, (0, 0))
+
+
+def test_syn_cookies():
+    """With SYN cookies nothing is kept between SYN and ACK: no agreement."""
+    pair = Pair()
+    try:
+        pair.s.sysctl("net.ipv4.tcp_syncookies", 2)
+    except FileNotFoundError as error:
+        raise Skip("this kernel has no SYN cookies") from error
+    sniffer = Sniffer(pair.s)
+    carried, agreed, names = outcome(pair, *pair.connect(), sniffer)
+    expect("option in SYN, SYN-ACK, rest", carried, (True, False, False))
+    expect("agreed", agreed, (0, 0))
+    expect("congestion control", names, ("hpcc-classic", "hpcc-classic"))
+
+
+def test_syn_flood():
+    """Notes have a fixed place: a flood costs telemetry, never connections."""
+    peer = Peer()
+    for name in "net.core.somaxconn", "net.ipv4.tcp_max_syn_backlog":
+        peer.ns.sysctl(name, 100000)
+    # What is sent again, by a machine that is late, would fill the device's queue.
+    peer.ns.sysctl("net.ipv4.tcp_synack_retries", 0)
+    peer.listen()
+    peer.listener.listen(100000)
+    for number in range(6000):
+        peer.port = 10000 + number
+        peer.raw(SYN, 1, 0, struct.pack("!BBH", 2, 4, 1460) + syn_option() + b"\1\1")
+        # Before the device's queue is full.
+        if number % 400 == 0:
+            peer.read_all()
+    # A busy machine answers when it can.
+    while (seg := peer.read(10)) and seg.dport != peer.port:
+        pass
+    expect("SYN-ACK of the last", seg and seg.option(KIND), SYN_BYTES)
+    peer.port = 7000
+    expect("congestion control", get_cc(peer.accept()[1])[:4], "hpcc")
+
+
+if __name__ == "__main__":
+    main(sys.modules[__name__])
