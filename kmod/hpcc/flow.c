@@ -58,8 +58,10 @@ void hpcc_flow_exit(void)
 /* kfree_rcu() would leave work behind that rcu_barrier() does not wait for. */
 static void hpcc_flow_free(struct rcu_head *rcu)
 {
-	kmem_cache_free(hpcc_flow_cache,
-			container_of(rcu, struct hpcc_flow, rcu));
+	struct hpcc_flow *flow = container_of(rcu, struct hpcc_flow, rcu);
+
+	kfree(flow->algo.L);
+	kmem_cache_free(hpcc_flow_cache, flow);
 }
 
 /* Free a flow that is not in the hash table (any more). Those who have found it before may

@@ -46,16 +46,6 @@ enum hpcc_mode {
 };
 
 /**
- * struct hpcc_base - what the algorithm does not know of its L[i]
- * @seen_us: tcp_mstamp when the record came
- * @scale: exponent of the unit that its counters had
- */
-struct hpcc_base {
-	u64 seen_us : 56;
-	u64 scale : 8;
-};
-
-/**
  * struct hpcc_flow - a connection that agreed
  * @node: in the hash table
  * @rcu: frees the flow
@@ -68,10 +58,9 @@ struct hpcc_base {
  * @ip_optlen: length of the IPv4 options that are part of it
  * @params: parameters of the algorithm
  * @algo: W, Wc, U, L; proc.c shows W, Wc and U without the socket lock, of
- *	whichever ACK was the last
+ *	whichever ACK was the last. L is memory of its own, by the longest that the
+ *	path was (mailbox.c)
  * @fallback: when to leave telemetry, and when to return
- * @base: age and unit of @algo's L, by hop - 1
- * @base_rtt_us: how long before that their segments were sent
  * @T_ns: T in force; read by proc.c without the socket lock
  * @min_rtt_us: minimum RTT that @T_ns was taken from, where it was
  * @mss_recip: reciprocal of @mss
@@ -126,8 +115,6 @@ struct hpcc_flow {
 	struct hpcc_params params;
 	struct hpcc_algo algo;
 	struct hpcc_fallback fallback;
-	struct hpcc_base base[HPCC_HOPS_MAX];
-	u32 base_rtt_us[HPCC_HOPS_MAX];
 	u32 T_ns;
 	u32 min_rtt_us;
 	struct reciprocal_value mss_recip;
