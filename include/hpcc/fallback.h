@@ -75,15 +75,18 @@
 
 /**
  * struct hpcc_fallback - what decides on fallback and return
+ * @next: the round trip ends with a packet that was sent when so many had been
+ *	delivered
+ * @over: U has exceeded HPCC_LOSS_U_Q24 in this one
+ * @busy: a link was busy in the round trip before
+ * @rto: what was in flight at an RTO is not acknowledged yet
  * @began: when the round trip began, sender's clock; struct hpcc_link has what each link had
  *	sent by then
  * @total: packets lost beyond 1/32, whether explained or not, in units of
  *	2^-HPCC_LOSS_SHIFT
- * @window: W_init in packets, as the caller says
  * @excess: packets lost beyond 1/32, in units of 2^-HPCC_LOSS_SHIFT; in classic that of the
  *	fallback, 0 if loss was not the reason
- * @next: the round trip ends with a packet that was sent when so many had been
- *	delivered
+ * @window: W_init in packets, as the caller says
  * @lost: packets lost when it began, or at the fallback
  * @delivered: packets delivered when it began
  * @hold: round trips that classic runs
@@ -93,16 +96,18 @@
  * @got: packets delivered in the round trip before
  * @rto_left: packets that may still count as lost, if @rto
  * @rto_seq: @rto ends when this is acknowledged
- * @busy: a link was busy in the round trip before
- * @rto: what was in flight at an RTO is not acknowledged yet
- * @over: U has exceeded HPCC_LOSS_U_Q24 in this one
+ *
+ * Each ACK needs the first 8 bytes; the others are for the end of a round trip.
  */
 struct hpcc_fallback {
+	u32	next;
+	bool	over;
+	bool	busy;
+	bool	rto;
 	u64	began;
 	s64	total;
 	s64	excess;
 	u32	window;
-	u32	next;
 	u32	lost;
 	u32	delivered;
 	u32	hold;
@@ -111,9 +116,6 @@ struct hpcc_fallback {
 	u32	got;
 	u32	rto_left;
 	u32	rto_seq;
-	bool	rto;
-	bool	busy;
-	bool	over;
 };
 
 /* A round trip begins. */
@@ -185,6 +187,21 @@ static inline s64 hpcc_fallback_most(const struct hpcc_fallback *f)
 }
 
 /**
+ * hpcc_fallback_ends() - whether a round trip ends with an ACK
+ * @f: connection, which uses telemetry
+ * @a: its algorithm, which has taken in the ACK's records
+ * @prior_delivered: as for hpcc_fallback_ack(), which need not be called for ACKs that end
+ *	none
+ */
+static inline bool hpcc_fallback_ends(struct hpcc_fallback *f,
+				      const struct hpcc_algo *a,
+				      u32 prior_delivered)
+{
+	f->over |= a->U_q24 > HPCC_LOSS_U_Q24;
+	return (s32)(prior_delivered - f->next) >= 0;
+}
+
+/**
  * hpcc_fallback_ack() - take in an ACK, and whether loss speaks against telemetry
  * @f: connection, which uses telemetry
  * @a: its algorithm, which has taken in the ACK's records; L as hpcc_fallback_start()
@@ -208,8 +225,7 @@ static inline bool hpcc_fallback_ack(struct hpcc_fallback *f,
 	s64 excess;
 	bool busy;
 
-	f->over |= a->U_q24 > HPCC_LOSS_U_Q24;
-	if ((s32)(prior_delivered - f->next) < 0)
+	if (!hpcc_fallback_ends(f, a, prior_delivered))
 		return false;
 	busy = f->over || hpcc_fallback_busy(f, a, now);
 	f->over = false;

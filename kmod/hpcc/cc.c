@@ -58,27 +58,27 @@ static void hpcc_set_T(struct sock *sk, struct hpcc_flow *flow)
 	u64 W_init_q16;
 	u64 W_ai_q16;
 	u64 B_host;
+	u32 T_ns;
 	u8 scale;
 
 	flow->min_rtt_us = tcp_min_rtt(tcp_sk(sk));
-	WRITE_ONCE(flow->T_ns, hpcc_base_rtt_ns(sk, READ_ONCE(sysctls->base_rtt_ns)));
+	T_ns = hpcc_base_rtt_ns(sk, READ_ONCE(sysctls->base_rtt_ns));
 	B_host = hpcc_host_rate(sk, READ_ONCE(sysctls->host_mbps));
-	W_init_q16 = mul_u64_u64_div_u64(B_host, (u64)flow->T_ns << 16,
-					 NSEC_PER_SEC);
+	W_init_q16 = mul_u64_u64_div_u64(B_host, (u64)T_ns << 16, NSEC_PER_SEC);
 	W_init_q16 = max_t(u64, W_init_q16, (u64)tcp_sk(sk)->mss_cache << 16);
 	flow->fallback.window = div_u64(W_init_q16 >> 16,
 					max(tcp_sk(sk)->mss_cache, 1U));
 	W_ai_q16 = w_ai_bytes ? (u64)w_ai_bytes << 16 :
 		   div_u64(div_u64(W_init_q16 * (1000 - eta_permille), 1000),
 			   READ_ONCE(sysctls->n_flows));
-	hpcc_params_init(&flow->params, flow->T_ns, W_init_q16,
+	hpcc_params_init(&flow->params, T_ns, W_init_q16,
 			 max_t(u64, W_init_q16 >> hpcc_W_min_shift,
 			       (u64)tcp_sk(sk)->mss_cache << 16 >>
 			       hpcc_W_min_mss_shift), W_ai_q16,
 			 div_u64((u64)eta_permille << 24, 1000),
 			 READ_ONCE(sysctls->max_stage));
 
-	scale = hpcc_scale_for(flow->T_ns);
+	scale = hpcc_scale_for(T_ns);
 	WRITE_ONCE(flow->scales, hpcc_scales_add(flow->scales, scale));
 	WRITE_ONCE(flow->scale, scale);
 }

@@ -233,6 +233,8 @@ bool hpcc_unseen_loss(struct sock *sk, struct hpcc_flow *flow,
 	u32 window;
 
 	if (likely(!rs->prior_mstamp ||
+		   !hpcc_fallback_ends(&flow->fallback, &flow->algo,
+				       rs->prior_delivered) ||
 		   !hpcc_fallback_ack(&flow->fallback, &flow->algo,
 				      tp->tcp_mstamp * NSEC_PER_USEC,
 				      rs->prior_delivered, tp->delivered,

@@ -47,110 +47,119 @@ enum hpcc_mode {
 
 /**
  * struct hpcc_flow - a connection that agreed
- * @node: in the hash table
- * @rcu: frees the flow
- * @sk: the socket, for look-up by address only; constant
- * @id: its number in its network namespace; constant
- * @kind: TCP option kind; constant
- * @slots: records FORWARD asks for; constant
- * @reserved: bytes of MSS kept free for options
- * @ext_hdr_len: icsk_ext_hdr_len as we left it
- * @ip_optlen: length of the IPv4 options that are part of it
- * @params: parameters of the algorithm
  * @algo: W, Wc, U, L; proc.c shows W, Wc and U without the socket lock, of
  *	whichever ACK was the last. L is memory of its own, by the longest that the
  *	path was (mailbox.c)
  * @fallback: when to leave telemetry, and when to return
- * @T_ns: T in force; read by proc.c without the socket lock
- * @min_rtt_us: minimum RTT that @T_ns was taken from, where it was
+ * @params: parameters of the algorithm; proc.c shows T without the socket lock
  * @mss_recip: reciprocal of @mss
- * @mss: MSS that @mss_recip is of
- * @burst: cap of a TSO burst
+ * @min_rtt_us: minimum RTT that T was taken from, where it was
+ * @mss: MSS that @mss_recip is of; no MSS has more than 16 bits
+ * @ext_hdr_len: icsk_ext_hdr_len as we left it
  * @probe: tail loss probe
- * @late: packets that the peer got twice, as its DSACKs say; at most total_retrans
  * @silent_acks: ACKs of new data since a link was measured last
- * @silent_since_us: tcp_mstamp of the first of them
- * @mode: enum hpcc_mode; read without the socket lock
+ * @burst: cap of a TSO burst
  * @skipped: the ACK at hand brought a record that came too soon after the last one
- * @classic_seq: a round trip of classic ends when this is acknowledged
- * @classic_cwnd: cwnd at the last return from classic; ~0: there was none
- * @undo_W_q16: W before an RTO
- * @undo_most_q16: slow start's limit before it
- * @conserve_delivered: packet conservation until a packet is acknowledged that was sent
- *	when so many, or more, had been delivered
- * @conserving: ... is going on
- * @duplicates: the path delivers packets twice that were sent once
- * @lock: covers @dead
- * @dead: set by release(); after that nobody may dereference @sk
+ * @conserving: packet conservation is going on
+ * @mode: enum hpcc_mode; read without the socket lock
+ * @kind: TCP option kind; constant
+ * @slots: records FORWARD asks for; constant
+ * @node: in the hash table
+ * @sk: the socket, for look-up by address only; constant
  *
  * What the hooks and cc.c share, with READ_ONCE() and WRITE_ONCE() and no lock:
  *
- * @turn: counts segments, for IDENTIFY among them
- * @identify_left: IDENTIFY segments still to be sent, whatever is known
- * @identify_again: and after these, as long as a link has not answered
- * @asked: hops that this round of phases has asked already
- * @snd_end: end of the data that LOCAL_OUT has let go
- * @scale: scale that FORWARD asks for
- * @scales: all that it asked for, by bit: T may fall several times while an
- *	echo is on its way
  * @hops: hops of the path, as the newest echo says
+ * @scale: scale that FORWARD asks for
+ * @asked: hops that this round of phases has asked already
  * @prompt: the peer asked for a prompt ACK
+ * @echo_head: what the records in @echo have in common
+ * @scales: all scales that FORWARD asked for, by bit: T may fall several times while an
+ *	echo is on its way
+ * @snd_end: end of the data that LOCAL_OUT has let go
  * @mail: newest load record by hop - 1 (mailbox.c)
  * @echo: records by hop - 1 that wait to be echoed (mailbox.c)
- * @echo_head: what these have in common
  * @echo_next: hop - 1 to echo first
+ * @identify_left: IDENTIFY segments still to be sent, whatever is known
+ * @identify_again: and after these, as long as a link has not answered
+ * @turn: counts segments, for IDENTIFY among them
  * @identity: links by hop - 1, identity records
+ *
+ * What an ACK seldom needs; socket lock, but for @lock and @dead:
+ *
+ * @silent_since_us: tcp_mstamp of the first of @silent_acks
+ * @undo_W_q16: W before an RTO
+ * @undo_most_q16: slow start's limit before it
+ * @late: packets that the peer got twice, as its DSACKs say; at most total_retrans
+ * @classic_seq: a round trip of classic ends when this is acknowledged
+ * @classic_cwnd: cwnd at the last return from classic; ~0: there was none
+ * @conserve_delivered: packet conservation until a packet is acknowledged that was sent
+ *	when so many, or more, had been delivered
+ * @reserved: bytes of MSS kept free for options
+ * @ip_optlen: length of the IPv4 options that are part of @ext_hdr_len
+ * @duplicates: the path delivers packets twice that were sent once
+ * @dead: set by release(); after that nobody may dereference @sk
+ * @lock: covers @dead
+ * @id: its number in its network namespace; constant
+ * @rcu: frees the flow
+ *
+ * The members are in the order of who needs them. On a path of one hop, an ACK with an
+ * echo needs four cache lines: three here, of @algo, of @params and of @node, and the
+ * link. At the end of a round trip it needs that of @fallback as well. hpcc_flow_init() has
+ * the compiler check that.
  */
 struct hpcc_flow {
-	struct rhash_head node;
-	struct rcu_head rcu;
-	const struct sock *sk;
-	u32 id;
-	u8 kind;
-	u8 slots;
-
-	u16 reserved;
-	u16 ext_hdr_len;
-	u16 ip_optlen;
-	struct hpcc_params params;
 	struct hpcc_algo algo;
 	struct hpcc_fallback fallback;
-	u32 T_ns;
-	u32 min_rtt_us;
+
+	struct hpcc_params params;
 	struct reciprocal_value mss_recip;
-	u32 mss;
-	struct hpcc_burst burst;
+	u32 min_rtt_us;
+	u16 mss;
+	u16 ext_hdr_len;
+
 	struct hpcc_probe probe;
-	u32 late;
 	u32 silent_acks;
-	u64 silent_since_us;
-	u8 mode;
+	struct hpcc_burst burst;
 	bool skipped;
-	u32 classic_seq;
-	u32 classic_cwnd;
-	u64 undo_W_q16;
-	u64 undo_most_q16;
-	u32 conserve_delivered;
 	bool conserving;
-	bool duplicates;
+	u8 mode;
+	u8 kind;
+	u8 slots;
+	u8 hops;
+	u8 scale;
+	u8 asked;
+	bool prompt;
+	/* 1 byte free */
+	u32 echo_head;
+	struct rhash_head node;
+	const struct sock *sk;
+	u32 scales;
+	u32 snd_end;
+	u64 mail[HPCC_HOPS_MAX];
 
-	spinlock_t lock;	/* covers @dead */
-	bool dead;
-
-	u32 turn;
+	u64 echo[HPCC_HOPS_MAX];
+	u8 echo_next;
 	u8 identify_left;
 	u8 identify_again;
-	u8 asked;
-	u8 hops;
-	u32 snd_end;
-	u32 scales;
-	u8 scale;
-	bool prompt;
-	u8 echo_next;
-	u32 echo_head;
-	u64 mail[HPCC_HOPS_MAX];
-	u64 echo[HPCC_HOPS_MAX];
+	u32 turn;
 	u64 identity[HPCC_HOPS_MAX];
+
+	u64 silent_since_us;
+	u64 undo_W_q16;
+	u64 undo_most_q16;
+	u32 late;
+	u32 classic_seq;
+	u32 classic_cwnd;
+	u32 conserve_delivered;
+	u16 reserved;
+	u16 ip_optlen;
+	bool duplicates;
+
+	bool dead;
+	spinlock_t lock;	/* covers @dead */
+	u32 id;
+	struct rcu_head rcu;
 };
 
 /**

@@ -72,7 +72,7 @@ static u32 hpcc_word_scale(const struct hpcc_flow *flow, u64 word)
 static bool hpcc_too_soon(const struct hpcc_flow *flow, u64 dts_ns)
 {
 	return READ_ONCE(flow->hops) > 1 &&
-	       dts_ns < flow->T_ns >> hpcc_interval_shift;
+	       dts_ns < flow->params.T >> hpcc_interval_shift;
 }
 
 /* Whether the hop's last record is too old to go on from, next to @r of the same link and
@@ -86,7 +86,7 @@ static bool hpcc_base_void(const struct hpcc_flow *flow, u64 now_us, u32 rtt_us,
 			   u32 i, const struct hpcc_record *r, u32 scale)
 {
 	const struct hpcc_link *link = &flow->algo.L[i];
-	u64 span_ns = (u64)flow->T_ns * hpcc_base_age_T;
+	u64 span_ns = flow->params.T * hpcc_base_age_T;
 	u64 age_us = now_us - link->seen_us;
 	u64 last = link->ts >> scale;
 
@@ -133,7 +133,7 @@ static bool hpcc_sample(struct hpcc_flow *flow, u64 now_us, u32 rtt_us, u32 i,
 		if (hpcc_too_soon(flow, dts_ns)) {
 			/* Such a record is telemetry, unless its clock stands still. */
 			age_ns = (now_us - link->seen_us) * NSEC_PER_USEC;
-			flow->skipped |= age_ns <= flow->T_ns;
+			flow->skipped |= age_ns <= flow->params.T;
 			return false;
 		}
 	}

@@ -71,10 +71,11 @@ void hpcc_reserve(struct sock *sk, struct hpcc_flow *flow, u16 bytes)
 void hpcc_reserve_again(struct sock *sk, struct hpcc_flow *flow)
 {
 	struct inet_connection_sock *icsk = inet_csk(sk);
-	u16 bytes = flow->reserved;
+	u16 bytes;
 
 	if (likely(icsk->icsk_ext_hdr_len == flow->ext_hdr_len))
 		return;
+	bytes = flow->reserved;
 	if (icsk->icsk_ext_hdr_len !=
 	    (u16)(flow->ext_hdr_len + hpcc_ip_optlen(sk) - flow->ip_optlen))
 		flow->reserved = 0;
