@@ -396,6 +396,7 @@ static void compare(const struct trace *t, const struct hpcc_algo *a,
 
 static int replay(struct trace *t, struct result *res)
 {
+	struct hpcc_link L[HPCC_HOPS_MAX] = { 0 };
 	struct hpcc_algo a;
 	struct row r;
 	int got;
@@ -403,6 +404,7 @@ static int replay(struct trace *t, struct result *res)
 	if (read_heading(t))
 		return -EINVAL;
 	hpcc_algo_init(&a, &t->params);
+	hpcc_algo_links(&a, L, HPCC_HOPS_MAX);
 	while ((got = read_row(t, &r)) > 0) {
 		hpcc_new_ack(&a, &t->params, r.s, r.nr, r.ack_seq, r.snd_nxt);
 		compare(t, &a, &r, res);

@@ -11,7 +11,8 @@
  *
  * The draft's qlen / (B T) and txRate / B need no B here: records state qlen
  * and txBytes as the time the link needs to send them. No skb, no socket, no
- * clock, no lock: the caller owns a struct hpcc_algo and hands in numbers.
+ * clock, no lock, no memory of its own: the caller owns a struct hpcc_algo and the links
+ * that it points to, and hands in numbers.
  *
  * Time (T, ts, tx, qlen) is in one unit that the caller chooses: ns in the
  * kernel, fractions of it in the replay. Nothing below depends on it, save
@@ -76,7 +77,7 @@
  * @HPCC_ACK_TX_BACK: d(tx) < 0 at a hop, as after a counter's restart:
  *	baseline of that link replaced
  * @HPCC_ACK_TX_EXCESS: d(tx) > 4 d(ts) + T at a hop: ignored, baseline kept
- * @HPCC_ACK_BAD_HOP: hop 0, or beyond HPCC_HOPS_MAX: ignored
+ * @HPCC_ACK_BAD_HOP: hop 0, or beyond the links that there are: ignored
  * @HPCC_ACK_REPEAT: a hop that this ACK had before: ignored
  * @HPCC_ACK_NO_SAMPLE: no link could be measured: W, Wc, U and last_update_seq
  *	unchanged
@@ -133,23 +134,33 @@ struct hpcc_sample {
 };
 
 /**
- * struct hpcc_link - what is remembered of a link, L[i]
+ * struct hpcc_link - what is remembered of a link, L[i]: one cache line
  * @ts: of its last record
  * @tx: of its last record
  * @qlen: of its last record
  * @u_q24: u' of its last record; 0 where it could not be measured yet
+ * @began_tx: @tx when the round trip of <hpcc/fallback.h> began
+ * @seen_us: the caller's: when its last record came
+ * @rtt_us: the caller's: how long before that the record's segment was sent
+ * @scale: the caller's: exponent of the unit that its counters had
  * @tag: of its last record
  * @rounds: round trips that ended since, at most HPCC_LINK_ROUNDS
  * @valid: there was a record
+ * @began_valid: there was one when the round trip of <hpcc/fallback.h> began
  */
 struct hpcc_link {
 	u64	ts;
 	u64	tx;
 	u64	qlen;
 	u64	u_q24;
+	u64	began_tx;
+	u64	seen_us;
+	u32	rtt_us;
+	u8	scale;
 	u8	tag;
 	u8	rounds;
 	bool	valid;
+	bool	began_valid;
 };
 
 /**
@@ -164,8 +175,9 @@ struct hpcc_link {
  * @started: last_update_seq is set
  * @moved: U moved since Wc was last synchronised
  * @resync: the next measured ACK synchronises Wc, whatever its number
- * @end: links from here on are not valid
- * @L: links, hop h in L[h - 1]
+ * @end: links from here on are not valid; at most @nr
+ * @nr: links that there are
+ * @L: links, hop h in L[h - 1]; the caller's memory
  */
 struct hpcc_algo {
 	u64	W_q16;
@@ -178,8 +190,9 @@ struct hpcc_algo {
 	bool	started;
 	bool	moved;
 	bool	resync;
-	u8	end;
-	struct hpcc_link L[HPCC_HOPS_MAX];
+	u8	end : 4;
+	u8	nr : 4;
+	struct hpcc_link *L;
 };
 
 /**
@@ -238,13 +251,13 @@ static inline void hpcc_params_init(struct hpcc_params *p, u64 T,
 /**
  * hpcc_algo_forget_hop() - drop what is remembered of one link
  * @a: connection
- * @hop: 1 .. HPCC_HOPS_MAX; others have no effect
+ * @hop: 1 .. a->nr; others have no effect
  */
 static inline void hpcc_algo_forget_hop(struct hpcc_algo *a, u32 hop)
 {
 	struct hpcc_link *l;
 
-	if (hop < 1 || hop > HPCC_HOPS_MAX)
+	if (hop < 1 || hop > a->nr)
 		return;
 	l = &a->L[hop - 1];
 	l->valid = false;
@@ -279,7 +292,8 @@ static inline void hpcc_algo_forget(struct hpcc_algo *a)
 
 /**
  * hpcc_algo_init() - state of a new connection
- * @a: result: W = Wc = W_init, U = 1
+ * @a: result: W = Wc = W_init, U = 1, and no links: until hpcc_algo_links() all records are
+ *	of a bad hop
  * @p: parameters
  */
 static inline void hpcc_algo_init(struct hpcc_algo *a,
@@ -294,8 +308,22 @@ static inline void hpcc_algo_init(struct hpcc_algo *a,
 	a->last_update_seq = 0;
 	a->moved = false;
 	a->resync = false;
-	a->end = HPCC_HOPS_MAX;
+	a->end = 0;
+	a->nr = 0;
+	a->L = NULL;
 	hpcc_algo_forget(a);
+}
+
+/**
+ * hpcc_algo_links() - say where links are, of a path that got longer
+ * @a: connection
+ * @L: the @a->nr links that there were, and behind these new ones, all 0
+ * @nr: @a->nr .. HPCC_HOPS_MAX
+ */
+static inline void hpcc_algo_links(struct hpcc_algo *a, struct hpcc_link *L, u8 nr)
+{
+	a->L = L;
+	a->nr = nr;
 }
 
 /**
@@ -506,7 +534,7 @@ struct hpcc_measure {
  * hpcc_measure_link() - take a link's record in (draft section 4.2, lines 3-8)
  * @a: connection; L is updated
  * @p: parameters
- * @s: the record
+ * @s: the record, of hop 1 .. @a->nr
  * @m: all 0 in front of an ACK's first record
  *
  * Return: 0 where u' was measured, otherwise why not: one of enum hpcc_ack_bits.
@@ -521,7 +549,7 @@ static inline u32 hpcc_measure_link(struct hpcc_algo *a,
 	u64 last;
 	u32 why;
 
-	if (at >= HPCC_HOPS_MAX) {
+	if (at >= a->nr) {
 		m->bits |= HPCC_ACK_BAD_HOP;
 		return HPCC_ACK_BAD_HOP;
 	}

@@ -40,7 +40,7 @@
  * needed here.
  */
 #ifdef HAVE_CONG_CONTROL_ACK
-#define HPCC_CONG_CONTROL_ACK	u32 ack, int flag,
+#define HPCC_CONG_CONTROL_ACK	u32 ack_seq, int flag,
 #else
 #define HPCC_CONG_CONTROL_ACK
 #endif

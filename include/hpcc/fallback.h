@@ -75,15 +75,18 @@
 
 /**
  * struct hpcc_fallback - what decides on fallback and return
- * @tx: of each link, by hop - 1, when the round trip began
- * @began: when that was, sender's clock
- * @total: packets lost beyond 1/32, whether explained or not, in units of
- *	2^-HPCC_LOSS_SHIFT
- * @window: W_init in packets, as the caller says
- * @excess: packets lost beyond 1/32, in units of 2^-HPCC_LOSS_SHIFT; in classic that of the
- *	fallback, 0 if loss was not the reason
  * @next: the round trip ends with a packet that was sent when so many had been
  *	delivered
+ * @over: U has exceeded HPCC_LOSS_U_Q24 in this one
+ * @busy: a link was busy in the round trip before
+ * @rto: what was in flight at an RTO is not acknowledged yet
+ * @began: when the round trip began, sender's clock; struct hpcc_link has what each link had
+ *	sent by then
+ * @total: packets lost beyond 1/32, whether explained or not, in units of
+ *	2^-HPCC_LOSS_SHIFT
+ * @excess: packets lost beyond 1/32, in units of 2^-HPCC_LOSS_SHIFT; in classic that of the
+ *	fallback, 0 if loss was not the reason
+ * @window: W_init in packets, as the caller says
  * @lost: packets lost when it began, or at the fallback
  * @delivered: packets delivered when it began
  * @hold: round trips that classic runs
@@ -93,18 +96,18 @@
  * @got: packets delivered in the round trip before
  * @rto_left: packets that may still count as lost, if @rto
  * @rto_seq: @rto ends when this is acknowledged
- * @valid: links whose @tx is a record's, by bit
- * @busy: a link was busy in the round trip before
- * @rto: what was in flight at an RTO is not acknowledged yet
- * @over: U has exceeded HPCC_LOSS_U_Q24 in this one
+ *
+ * Each ACK needs the first 8 bytes; the others are for the end of a round trip.
  */
 struct hpcc_fallback {
-	u64	tx[HPCC_HOPS_MAX];
+	u32	next;
+	bool	over;
+	bool	busy;
+	bool	rto;
 	u64	began;
 	s64	total;
 	s64	excess;
 	u32	window;
-	u32	next;
 	u32	lost;
 	u32	delivered;
 	u32	hold;
@@ -113,23 +116,19 @@ struct hpcc_fallback {
 	u32	got;
 	u32	rto_left;
 	u32	rto_seq;
-	u16	valid;
-	bool	rto;
-	bool	busy;
-	bool	over;
 };
 
 /* A round trip begins. */
 static inline void hpcc_fallback_begin(struct hpcc_fallback *f,
-				       const struct hpcc_algo *a, u64 now,
+				       struct hpcc_algo *a, u64 now,
 				       u32 delivered, u32 lost)
 {
 	u32 i;
 
-	f->valid = 0;
-	for (i = 0; i < a->end; i++) {
-		f->tx[i] = a->L[i].tx;
-		f->valid |= a->L[i].valid << i;
+	/* Also of links behind the path's end: it may get longer again. */
+	for (i = 0; i < a->nr; i++) {
+		a->L[i].began_tx = a->L[i].tx;
+		a->L[i].began_valid = i < a->end && a->L[i].valid;
 	}
 	f->began = now;
 	f->next = delivered;
@@ -140,13 +139,13 @@ static inline void hpcc_fallback_begin(struct hpcc_fallback *f,
 /**
  * hpcc_fallback_start() - telemetry is used from now on
  * @f: connection
- * @a: its algorithm
+ * @a: its algorithm; of L, what belongs to the round trip is updated
  * @now: sender's clock
  * @delivered: packets delivered so far
  * @lost: packets lost so far
  */
 static inline void hpcc_fallback_start(struct hpcc_fallback *f,
-				       const struct hpcc_algo *a, u64 now,
+				       struct hpcc_algo *a, u64 now,
 				       u32 delivered, u32 lost)
 {
 	f->total = 0;
@@ -170,9 +169,10 @@ static inline bool hpcc_fallback_busy(const struct hpcc_fallback *f,
 	u32 i;
 
 	for (i = 0; i < a->end; i++) {
-		u64 dtx = a->L[i].tx - f->tx[i];
+		const struct hpcc_link *l = &a->L[i];
+		u64 dtx = l->tx - l->began_tx;
 
-		if (f->valid & 1U << i && a->L[i].valid &&
+		if (l->began_valid && l->valid &&
 		    dtx >= span - (span >> 3) && dtx <= most)
 			return true;
 	}
@@ -187,9 +187,24 @@ static inline s64 hpcc_fallback_most(const struct hpcc_fallback *f)
 }
 
 /**
- * hpcc_fallback_ack() - take in an ACK, and whether loss speaks against telemetry
+ * hpcc_fallback_ends() - whether a round trip ends with an ACK
  * @f: connection, which uses telemetry
  * @a: its algorithm, which has taken in the ACK's records
+ * @prior_delivered: as for hpcc_fallback_ack(), which need not be called for ACKs that end
+ *	none
+ */
+static inline bool hpcc_fallback_ends(struct hpcc_fallback *f,
+				      const struct hpcc_algo *a,
+				      u32 prior_delivered)
+{
+	f->over |= a->U_q24 > HPCC_LOSS_U_Q24;
+	return (s32)(prior_delivered - f->next) >= 0;
+}
+
+/**
+ * hpcc_fallback_ack() - take in an ACK, and whether loss speaks against telemetry
+ * @f: connection, which uses telemetry
+ * @a: its algorithm, which has taken in the ACK's records; L as hpcc_fallback_start()
  * @now: sender's clock
  * @prior_delivered: packets delivered when the newest packet was sent that the
  *	ACK tells of
@@ -203,15 +218,14 @@ static inline s64 hpcc_fallback_most(const struct hpcc_fallback *f)
  * Return: whether a link that does not stamp is the bottleneck.
  */
 static inline bool hpcc_fallback_ack(struct hpcc_fallback *f,
-				     const struct hpcc_algo *a, u64 now,
+				     struct hpcc_algo *a, u64 now,
 				     u32 prior_delivered, u32 delivered,
 				     u32 lost, u32 snd_una)
 {
 	s64 excess;
 	bool busy;
 
-	f->over |= a->U_q24 > HPCC_LOSS_U_Q24;
-	if ((s32)(prior_delivered - f->next) < 0)
+	if (!hpcc_fallback_ends(f, a, prior_delivered))
 		return false;
 	busy = f->over || hpcc_fallback_busy(f, a, now);
 	f->over = false;

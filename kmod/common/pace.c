@@ -63,15 +63,22 @@ EXPORT_SYMBOL_GPL(hpcc_hand_over);
  * @sk: socket
  * @burst: its bound
  * @cwnd: window, segments
+ * @tight: by the part of the window alone, whatever @burst->least is
  *
  * A burst waits in the sender's own NIC while it leaves, which counts as RTT:
  * no more than a small part of the window at once. Routes set sk_gso_max_segs anew
  * when they change.
  */
-void hpcc_cap_bursts(struct sock *sk, struct hpcc_burst *burst, u32 cwnd)
+void hpcc_cap_bursts(struct sock *sk, struct hpcc_burst *burst, u32 cwnd,
+		     bool tight)
 {
-	u32 least = min_t(u32, cwnd >> HPCC_BURST_PART_SHIFT, burst->least);
-	u32 segs = clamp_t(u32, max(cwnd >> burst->shift, least), 1, burst->segs);
+	u32 part = cwnd >> burst->shift;
+	u32 segs;
+
+	if (!tight)
+		part = max(part, min_t(u32, cwnd >> HPCC_BURST_PART_SHIFT,
+				       burst->least));
+	segs = clamp_t(u32, part, 1, burst->segs);
 
 	if (sk->sk_gso_max_segs == segs)
 		return;

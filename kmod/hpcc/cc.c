@@ -83,32 +83,32 @@ static void hpcc_set_T(struct sock *sk, struct hpcc_flow *flow)
 	u64 W_ai_q16;
 	u64 B_host;
 	u32 sample;
+	u32 T_ns;
 	u8 scale;
 
+	flow->dirty = true;
 	flow->min_rtt_us = tcp_min_rtt(tcp_sk(sk));
-	flow->applied_q16 = 0;
-	WRITE_ONCE(flow->T_ns, hpcc_base_rtt_ns(sk, READ_ONCE(sysctls->base_rtt_ns)));
+	T_ns = hpcc_base_rtt_ns(sk, READ_ONCE(sysctls->base_rtt_ns));
 	B_host = hpcc_host_rate(sk, READ_ONCE(sysctls->host_mbps));
-	W_init_q16 = mul_u64_u64_div_u64(B_host, (u64)flow->T_ns << 16,
-					 NSEC_PER_SEC);
+	W_init_q16 = mul_u64_u64_div_u64(B_host, (u64)T_ns << 16, NSEC_PER_SEC);
 	W_init_q16 = max_t(u64, W_init_q16, (u64)tcp_sk(sk)->mss_cache << 16);
 	flow->fallback.window = div_u64(W_init_q16 >> 16,
 					max(tcp_sk(sk)->mss_cache, 1U));
 	W_ai_q16 = w_ai_bytes ? (u64)w_ai_bytes << 16 :
 		   div_u64(div_u64(W_init_q16 * (1000 - eta_permille), 1000),
 			   READ_ONCE(sysctls->n_flows));
-	hpcc_params_init(&flow->params, flow->T_ns, W_init_q16,
+	hpcc_params_init(&flow->params, T_ns, W_init_q16,
 			 max_t(u64, W_init_q16 >> hpcc_W_min_shift,
 			       (u64)tcp_sk(sk)->mss_cache << 16 >>
 			       hpcc_W_min_mss_shift), W_ai_q16,
 			 div_u64((u64)eta_permille << 24, 1000),
 			 READ_ONCE(sysctls->max_stage));
 
-	flow->burst_least = hpcc_burst_least(sk, READ_ONCE(sysctls->burst_ns),
-					     flow->T_ns, B_host);
+	flow->burst.least = hpcc_burst_least(sk, READ_ONCE(sysctls->burst_ns),
+					     T_ns, B_host);
 	sample = READ_ONCE(sysctls->sample);
-	flow->sample_ns = sample ? flow->T_ns / sample : 0;
-	scale = hpcc_scale_for(flow->T_ns);
+	WRITE_ONCE(flow->sample_ns, sample ? T_ns / sample : 0);
+	scale = hpcc_scale_for(T_ns);
 	WRITE_ONCE(flow->scales, hpcc_scales_add(flow->scales, scale));
 	WRITE_ONCE(flow->scale, scale);
 }
@@ -128,7 +128,8 @@ static void hpcc_follow_T(struct sock *sk, struct hpcc_flow *flow)
 }
 
 /* Whether W looks for its place: in the first round trips, in slow start, after a restart,
- * where records are of no use, and on congestion.
+ * where records are of no use, and on congestion. Then each segment asks, and bursts are
+ * short: the path may end in a buffer of few packets that does not stamp.
  */
 static bool hpcc_is_searching(const struct tcp_sock *tp,
 			      const struct hpcc_flow *flow)
@@ -140,20 +141,7 @@ static bool hpcc_is_searching(const struct tcp_sock *tp,
 	       hpcc_algo_is_slow(algo, &flow->params) ||
 	       tp->tcp_mstamp - flow->began_us <
 	       hpcc_begin_rtts * (u64)max_t(u32, tp->srtt_us >> 3,
-					    flow->T_ns / NSEC_PER_USEC);
-}
-
-/* While W looks for its place each segment asks, and bursts are short: the path may end in a
- * buffer of few packets that does not stamp.
- */
-static void hpcc_set_pace(const struct tcp_sock *tp, struct hpcc_flow *flow)
-{
-	bool searching = hpcc_is_searching(tp, flow);
-	u32 ask_ns = searching ? 0 : flow->sample_ns;
-
-	flow->burst.least = searching ? 1 : flow->burst_least;
-	if (flow->ask_ns != ask_ns)
-		WRITE_ONCE(flow->ask_ns, ask_ns);
+					    (u32)flow->params.T / (u32)NSEC_PER_USEC);
 }
 
 /* ---- What ACKs tell ---------------------------------------------------- */
@@ -238,6 +226,7 @@ static void hpcc_cong_control(struct sock *sk, HPCC_CONG_CONTROL_ACK
 	struct hpcc_flow *flow = hpcc_flow_of(sk);
 	struct tcp_sock *tp = tcp_sk(sk);
 	struct hpcc_ack ack;
+	bool searching;
 
 	/* TCP may ask before init() was called. */
 	if (unlikely(!flow))
@@ -251,7 +240,12 @@ static void hpcc_cong_control(struct sock *sk, HPCC_CONG_CONTROL_ACK
 	hpcc_algo_acked(&flow->algo, &flow->params,
 			flow->conserving ? 0 : rs->acked_sacked, tp->mss_cache,
 			ack.before_q16);
-	hpcc_set_pace(tp, flow);
+	/* Most ACKs without a record change nothing. */
+	if (!ack.n && !flow->dirty && !flow->searching && !flow->conserving)
+		return;
+	searching = hpcc_is_searching(tp, flow);
+	if (flow->searching != searching)
+		WRITE_ONCE(flow->searching, searching);
 	hpcc_apply(sk, flow, rs);
 	if (!ack.n)
 		return;
@@ -290,6 +284,7 @@ static void hpcc_set_state(struct sock *sk, u8 new_state)
 
 	if (!flow)
 		return;
+	flow->dirty = true;
 	switch (new_state) {
 	case TCP_CA_CWR:
 		/* What a probe repaired needs no round of its own. */
@@ -335,6 +330,7 @@ static u32 hpcc_undo_cwnd(struct sock *sk)
 	if (!flow)
 		return tcp_snd_cwnd(tcp_sk(sk));
 	flow->conserving = false;
+	flow->dirty = true;
 	hpcc_loss_undone(tcp_sk(sk), flow);
 	if (inet_csk(sk)->icsk_ca_state == TCP_CA_Loss &&
 	    flow->algo.W_q16 < flow->undo_W_q16) {

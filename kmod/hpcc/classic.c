@@ -110,15 +110,14 @@ void hpcc_enter_telemetry(struct sock *sk, struct hpcc_flow *flow)
 	struct tcp_sock *tp = tcp_sk(sk);
 
 	hpcc_watch_loss(tp, flow);
-	flow->silent_turn = READ_ONCE(flow->turn);
 	flow->silent_acks = 0;
 	flow->began_us = tp->tcp_mstamp;
-	WRITE_ONCE(flow->ask_ns, 0);
+	WRITE_ONCE(flow->searching, true);
 	flow->conserving = false;
 	hpcc_set_mode(flow, HPCC_MODE_TELEMETRY);
 	hpcc_pacing_begin(sk, &flow->burst);
 	tcp_snd_cwnd_set(tp, hpcc_cwnd(sk, flow));
-	hpcc_cap_bursts(sk, &flow->burst, tcp_snd_cwnd(tp));
+	hpcc_cap_bursts(sk, &flow->burst, tcp_snd_cwnd(tp), true);
 	hpcc_set_rate(sk, flow);
 	WRITE_ONCE(inet_csk(sk)->icsk_ca_ops, &hpcc_ops);
 }
@@ -128,7 +127,7 @@ static void hpcc_enter_classic(struct sock *sk, struct hpcc_flow *flow,
 			enum hpcc_mode mode)
 {
 	flow->classic_seq = tcp_sk(sk)->snd_nxt;
-	WRITE_ONCE(flow->ask_ns, flow->sample_ns);
+	WRITE_ONCE(flow->searching, false);
 	hpcc_set_mode(flow, mode);
 	hpcc_hand_over(sk, &flow->burst);
 	WRITE_ONCE(inet_csk(sk)->icsk_ca_ops, &hpcc_classic_ops);
@@ -199,7 +198,6 @@ bool hpcc_silent(struct sock *sk, struct hpcc_flow *flow,
 	if (likely(!(ack->bits & HPCC_ACK_NO_SAMPLE)) || flow->skipped) {
 		if (flow->mode != HPCC_MODE_TELEMETRY)
 			hpcc_set_mode(flow, HPCC_MODE_TELEMETRY);
-		flow->silent_turn = READ_ONCE(flow->turn);
 		flow->silent_acks = 0;
 		return false;
 	}
@@ -209,8 +207,10 @@ bool hpcc_silent(struct sock *sk, struct hpcc_flow *flow,
 		hpcc_set_mode(flow, HPCC_MODE_IGNORING);
 	if (!rs->acked_sacked)
 		return false;
-	if (!flow->silent_acks++)
+	if (!flow->silent_acks++) {
 		flow->silent_since_us = tp->tcp_mstamp;
+		flow->silent_turn = READ_ONCE(flow->turn);
+	}
 	if (flow->silent_acks <= hpcc_silent_acks ||
 	    READ_ONCE(flow->turn) - flow->silent_turn <= hpcc_silent_acks ||
 	    tp->tcp_mstamp - flow->silent_since_us <=
@@ -239,6 +239,8 @@ bool hpcc_unseen_loss(struct sock *sk, struct hpcc_flow *flow,
 	u32 window;
 
 	if (likely(!rs->prior_mstamp ||
+		   !hpcc_fallback_ends(&flow->fallback, &flow->algo,
+				       rs->prior_delivered) ||
 		   !hpcc_fallback_ack(&flow->fallback, &flow->algo,
 				      tp->tcp_mstamp * NSEC_PER_USEC,
 				      rs->prior_delivered, tp->delivered,

@@ -26,6 +26,24 @@ static struct rhashtable hpcc_flows;
 /* kmalloc() would take 4 KB for each. */
 static struct kmem_cache *hpcc_flow_cache;
 
+/* What struct hpcc_flow says of cache lines. */
+static void __init hpcc_flow_check(void)
+{
+#define HPCC_FLOW_LINE(member)	(offsetof(struct hpcc_flow, member) / 64)
+#define HPCC_FLOW_LAST(member)	((offsetofend(struct hpcc_flow, member) - 1) / 64)
+	BUILD_BUG_ON(HPCC_FLOW_LINE(algo) != 0);
+	BUILD_BUG_ON(HPCC_FLOW_LAST(fallback.rto) != 0);
+	BUILD_BUG_ON(HPCC_FLOW_LINE(fallback.began) != 1);
+	BUILD_BUG_ON(HPCC_FLOW_LAST(fallback) != 1);
+	BUILD_BUG_ON(HPCC_FLOW_LINE(params) != 2);
+	BUILD_BUG_ON(HPCC_FLOW_LAST(ext_hdr_len) != 2);
+	BUILD_BUG_ON(HPCC_FLOW_LINE(probe) != 3);
+	BUILD_BUG_ON(HPCC_FLOW_LAST(mail[0]) != 3);
+	BUILD_BUG_ON(sizeof(struct hpcc_flow) + sizeof(struct hpcc_link) > 1024);
+#undef HPCC_FLOW_LAST
+#undef HPCC_FLOW_LINE
+}
+
 /**
  * hpcc_flow_init() - when the module is loaded
  *
@@ -35,6 +53,7 @@ int __init hpcc_flow_init(void)
 {
 	int err;
 
+	hpcc_flow_check();
 	hpcc_flow_cache = KMEM_CACHE(hpcc_flow, SLAB_HWCACHE_ALIGN | SLAB_ACCOUNT);
 	if (!hpcc_flow_cache)
 		return -ENOMEM;
@@ -58,8 +77,10 @@ void hpcc_flow_exit(void)
 /* kfree_rcu() would leave work behind that rcu_barrier() does not wait for. */
 static void hpcc_flow_free(struct rcu_head *rcu)
 {
-	kmem_cache_free(hpcc_flow_cache,
-			container_of(rcu, struct hpcc_flow, rcu));
+	struct hpcc_flow *flow = container_of(rcu, struct hpcc_flow, rcu);
+
+	kfree(flow->algo.L);
+	kmem_cache_free(hpcc_flow_cache, flow);
 }
 
 /* Free a flow that is not in the hash table (any more). Those who have found it before may

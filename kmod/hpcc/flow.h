@@ -46,140 +46,132 @@ enum hpcc_mode {
 };
 
 /**
- * struct hpcc_base - what the algorithm does not know of its L[i]
- * @seen_us: tcp_mstamp when the record came
- * @scale: exponent of the unit that its counters had
- */
-struct hpcc_base {
-	u64 seen_us : 56;
-	u64 scale : 8;
-};
-
-/**
  * struct hpcc_flow - a connection that agreed
- * @node: in the hash table
- * @rcu: frees the flow
- * @sk: the socket, for look-up by address only; constant
- * @id: its number in its network namespace; constant
+ * @algo: W, Wc, U, L; proc.c shows W, Wc and U without the socket lock, of
+ *	whichever ACK was the last. L is memory of its own, by the longest that the
+ *	path was (mailbox.c)
+ * @fallback: when to leave telemetry, and when to return
+ * @params: parameters of the algorithm; proc.c shows T without the socket lock
+ * @mss_recip: reciprocal of @mss
+ * @min_rtt_us: minimum RTT that T was taken from, where it was
+ * @mss: MSS that @mss_recip is of; no MSS has more than 16 bits
+ * @ext_hdr_len: icsk_ext_hdr_len as we left it
+ * @probe: tail loss probe
+ * @silent_acks: ACKs of new data since a link was measured last
+ * @burst: cap of a TSO burst
+ * @searching: W looks for its place
+ * @dirty: W, T or cwnd changed without a record since hpcc_apply()
+ * @skipped: the ACK at hand brought a record that came too soon after the last one
+ * @conserving: packet conservation is going on
+ * @mode: enum hpcc_mode; read without the socket lock
  * @kind: TCP option kind; constant
  * @slots: records FORWARD asks for; constant
- * @reserved: bytes of MSS kept free for options
- * @ext_hdr_len: icsk_ext_hdr_len as we left it
- * @ip_optlen: length of the IPv4 options that are part of it
- * @params: parameters of the algorithm
- * @algo: W, Wc, U, L; proc.c shows W, Wc and U without the socket lock, of
- *	whichever ACK was the last
- * @fallback: when to leave telemetry, and when to return
- * @base: age and unit of @algo's L, by hop - 1
- * @base_rtt_us: how long before that their segments were sent
- * @T_ns: T in force; read by proc.c without the socket lock
- * @min_rtt_us: minimum RTT that @T_ns was taken from, where it was
- * @mss_recip: reciprocal of @mss
- * @mss: MSS that @mss_recip is of
- * @applied_q16: W that hpcc_apply() has set last; 0: another T came since
- * @applied_cwnd: snd_cwnd that it has set
- * @burst: cap of a TSO burst
- * @probe: tail loss probe
- * @late: packets that the peer got twice, as its DSACKs say; at most total_retrans
- * @sample_ns: time between requests where nothing asks for more, T / sample
- * @burst_least: segments that a burst may always have, once W has found its place
- * @began_us: tcp_mstamp when W began to rule
- * @silent_turn: @turn when a record was of use last
- * @silent_acks: ACKs of new data since
- * @silent_since_us: tcp_mstamp of the first of them
- * @mode: enum hpcc_mode; read without the socket lock
- * @skipped: the ACK at hand brought a record that came too soon after the last one
- * @classic_seq: a round trip of classic ends when this is acknowledged
- * @classic_cwnd: cwnd at the last return from classic; ~0: there was none
- * @undo_W_q16: W before an RTO
- * @undo_most_q16: slow start's limit before it
- * @conserve_delivered: packet conservation until a packet is acknowledged that was sent
- *	when so many, or more, had been delivered
- * @conserving: ... is going on
- * @duplicates: the path delivers packets twice that were sent once
- * @lock: covers @dead
- * @dead: set by release(); after that nobody may dereference @sk
+ * @node: in the hash table
+ * @sk: the socket, for look-up by address only; constant
  *
  * What the hooks and cc.c share, with READ_ONCE() and WRITE_ONCE() and no lock:
  *
- * @turn: counts requests
- * @ask_ns: time from one request to the next at least; 0: each segment asks
- * @asked_ns: tcp_clock_cache at the last request
- * @identify_left: IDENTIFY segments still to be sent, whatever is known
- * @identify_again: and after these, as long as a link has not answered
- * @asked: hops that this round of phases has asked already
- * @snd_end: end of the data that LOCAL_OUT has let go
- * @scale: scale that FORWARD asks for
- * @scales: all that it asked for, by bit: T may fall several times while an
- *	echo is on its way
  * @hops: hops of the path, as the newest echo says
+ * @scale: scale that FORWARD asks for
+ * @asked: hops that this round of phases has asked already
  * @prompt: the peer asked for a prompt ACK
+ * @scales: all scales that FORWARD asked for, by bit: T may fall several times while an
+ *	echo is on its way
+ * @snd_end: end of the data that LOCAL_OUT has let go
  * @mail: newest load record by hop - 1 (mailbox.c)
  * @echo: records by hop - 1 that wait to be echoed (mailbox.c)
- * @echo_head: what these have in common
+ * @echo_head: what the records in @echo have in common
  * @echo_next: hop - 1 to echo first
+ * @identify_left: IDENTIFY segments still to be sent, whatever is known
+ * @identify_again: and after these, as long as a link has not answered
+ * @turn: counts requests
+ * @sample_ns: time from one request to the next at least, unless @searching
+ * @asked_ns: tcp_clock_cache at the last request
  * @identity: links by hop - 1, identity records
+ *
+ * What an ACK seldom needs; socket lock, but for @lock and @dead:
+ *
+ * @began_us: tcp_mstamp when W began to rule
+ * @silent_since_us: tcp_mstamp of the first of @silent_acks
+ * @silent_turn: @turn then
+ * @undo_W_q16: W before an RTO
+ * @undo_most_q16: slow start's limit before it
+ * @late: packets that the peer got twice, as its DSACKs say; at most total_retrans
+ * @classic_seq: a round trip of classic ends when this is acknowledged
+ * @classic_cwnd: cwnd at the last return from classic; ~0: there was none
+ * @conserve_delivered: packet conservation until a packet is acknowledged that was sent
+ *	when so many, or more, had been delivered
+ * @reserved: bytes of MSS kept free for options
+ * @ip_optlen: length of the IPv4 options that are part of @ext_hdr_len
+ * @duplicates: the path delivers packets twice that were sent once
+ * @dead: set by release(); after that nobody may dereference @sk
+ * @lock: covers @dead
+ * @id: its number in its network namespace; constant
+ * @rcu: frees the flow
+ *
+ * The members are in the order of who needs them. On a path of one hop, an ACK with an
+ * echo needs four cache lines: three here, of @algo, of @params and of @node, and the
+ * link. At the end of a round trip it needs that of @fallback as well. hpcc_flow_init() has
+ * the compiler check that.
  */
 struct hpcc_flow {
-	struct rhash_head node;
-	struct rcu_head rcu;
-	const struct sock *sk;
-	u32 id;
-	u8 kind;
-	u8 slots;
-
-	u16 reserved;
-	u16 ext_hdr_len;
-	u16 ip_optlen;
-	struct hpcc_params params;
 	struct hpcc_algo algo;
 	struct hpcc_fallback fallback;
-	struct hpcc_base base[HPCC_HOPS_MAX];
-	u32 base_rtt_us[HPCC_HOPS_MAX];
-	u32 T_ns;
-	u32 min_rtt_us;
+
+	struct hpcc_params params;
 	struct reciprocal_value mss_recip;
-	u32 mss;
-	u64 applied_q16;
-	u32 applied_cwnd;
-	struct hpcc_burst burst;
+	u32 min_rtt_us;
+	u16 mss;
+	u16 ext_hdr_len;
+
 	struct hpcc_probe probe;
-	u32 late;
-	u32 sample_ns;
-	u16 burst_least;
-	u64 began_us;
-	u32 silent_turn;
 	u32 silent_acks;
-	u64 silent_since_us;
-	u8 mode;
+	struct hpcc_burst burst;
+	bool searching;
+	bool dirty;
 	bool skipped;
-	u32 classic_seq;
-	u32 classic_cwnd;
-	u64 undo_W_q16;
-	u64 undo_most_q16;
-	u32 conserve_delivered;
 	bool conserving;
-	bool duplicates;
+	u8 mode;
+	u8 kind;
+	u8 slots;
+	u8 hops;
+	u8 scale;
+	u8 asked;
+	bool prompt;
+	/* 1 byte free */
+	struct rhash_head node;
+	const struct sock *sk;
+	u32 scales;
+	u32 snd_end;
+	u64 mail[HPCC_HOPS_MAX];
 
-	spinlock_t lock;	/* covers @dead */
-	bool dead;
-
-	u32 turn;
-	u32 ask_ns;
-	u64 asked_ns;
+	u64 echo[HPCC_HOPS_MAX];
+	u32 echo_head;
+	u8 echo_next;
 	u8 identify_left;
 	u8 identify_again;
-	u8 asked;
-	u8 hops;
-	u32 snd_end;
-	u32 scales;
-	u8 scale;
-	bool prompt;
-	u8 echo_next;
-	u32 echo_head;
-	u64 mail[HPCC_HOPS_MAX];
-	u64 echo[HPCC_HOPS_MAX];
+	u32 turn;
+	u32 sample_ns;
+	u64 asked_ns;
 	u64 identity[HPCC_HOPS_MAX];
+
+	u64 began_us;
+	u64 silent_since_us;
+	u32 silent_turn;
+	u64 undo_W_q16;
+	u64 undo_most_q16;
+	u32 late;
+	u32 classic_seq;
+	u32 classic_cwnd;
+	u32 conserve_delivered;
+	u16 reserved;
+	u16 ip_optlen;
+	bool duplicates;
+
+	bool dead;
+	spinlock_t lock;	/* covers @dead */
+	u32 id;
+	struct rcu_head rcu;
 };
 
 /**

@@ -17,9 +17,11 @@
  * Words that wait for an echo are as they came. All of them have one scale, that of
  * hpcc_flow.echo_head; a request with another one empties them first.
  */
+#include <linux/slab.h>
 #include <net/tcp.h>
 
 #include "mailbox.h"
+#include "net.h"
 
 /* Counters that wrap after 128 T tell nothing about an interval beyond half
  * of that.
@@ -70,7 +72,7 @@ static u32 hpcc_word_scale(const struct hpcc_flow *flow, u64 word)
 static bool hpcc_too_soon(const struct hpcc_flow *flow, u64 dts_ns)
 {
 	return READ_ONCE(flow->hops) > 1 &&
-	       dts_ns < flow->T_ns >> hpcc_interval_shift;
+	       dts_ns < flow->params.T >> hpcc_interval_shift;
 }
 
 /* Whether the hop's last record is too old to go on from, next to @r of the same link and
@@ -83,15 +85,15 @@ static bool hpcc_too_soon(const struct hpcc_flow *flow, u64 dts_ns)
 static bool hpcc_base_void(const struct hpcc_flow *flow, u64 now_us, u32 rtt_us,
 			   u32 i, const struct hpcc_record *r, u32 scale)
 {
-	u64 last = flow->algo.L[i].ts >> scale;
-	const struct hpcc_base *base = &flow->base[i];
-	u64 span_ns = (u64)flow->T_ns * hpcc_base_age_T;
-	u64 age_us = now_us - base->seen_us;
+	const struct hpcc_link *link = &flow->algo.L[i];
+	u64 span_ns = flow->params.T * hpcc_base_age_T;
+	u64 age_us = now_us - link->seen_us;
+	u64 last = link->ts >> scale;
 
-	if (base->scale != scale || age_us * NSEC_PER_USEC > span_ns)
+	if (link->scale != scale || age_us * NSEC_PER_USEC > span_ns)
 		return true;
 	return hpcc_counter_extend(last, r->ts) < last &&
-	       (age_us + flow->base_rtt_us[i]) * NSEC_PER_USEC >
+	       (age_us + link->rtt_us) * NSEC_PER_USEC >
 	       span_ns + (u64)rtt_us * NSEC_PER_USEC;
 }
 
@@ -107,14 +109,14 @@ static bool hpcc_sample(struct hpcc_flow *flow, u64 now_us, u32 rtt_us, u32 i,
 			const struct hpcc_record *r, u32 scale,
 			struct hpcc_sample *s)
 {
-	const struct hpcc_link *link = &flow->algo.L[i];
+	struct hpcc_link *link = &flow->algo.L[i];
 	/* High enough to count back from. */
 	u64 ts = (1ULL << (2 * HPCC_COUNTER_BITS)) | r->ts;
 	u64 tx = (1ULL << (2 * HPCC_COUNTER_BITS)) | r->tx;
 	bool known = link->valid && link->tag == r->tag;
 	u64 dts_ns, age_ns;
 
-	if (known && flow->base[i].scale == scale &&
+	if (known && link->scale == scale &&
 	    !((link->ts >> scale ^ r->ts) & HPCC_COUNTER_MASK))
 		return false;
 	if (known && hpcc_base_void(flow, now_us, rtt_us, i, r, scale)) {
@@ -130,12 +132,12 @@ static bool hpcc_sample(struct hpcc_flow *flow, u64 now_us, u32 rtt_us, u32 i,
 		dts_ns = (ts << scale) - link->ts;
 		if (hpcc_too_soon(flow, dts_ns)) {
 			/* Such a record is telemetry, unless its clock stands still. */
-			age_ns = (now_us - flow->base[i].seen_us) * NSEC_PER_USEC;
-			flow->skipped |= age_ns <= flow->T_ns;
+			age_ns = (now_us - link->seen_us) * NSEC_PER_USEC;
+			flow->skipped |= age_ns <= flow->params.T;
 			return false;
 		}
 	}
-	flow->base[i].scale = scale;
+	link->scale = scale;
 	s->hop = i + 1;
 	s->tag = r->tag;
 	s->ts = ts << scale;
@@ -163,9 +165,33 @@ static bool hpcc_take_word(struct hpcc_flow *flow, u64 now_us, u32 rtt_us, u32 i
 	/* What the algorithm ignores leaves no trace here. */
 	if (!(hpcc_measure_link(&flow->algo, &flow->params, &s, m) &
 	      (HPCC_ACK_TS_BACK | HPCC_ACK_TX_EXCESS))) {
-		flow->base[i].seen_us = now_us;
-		flow->base_rtt_us[i] = rtt_us;
+		flow->algo.L[i].seen_us = now_us;
+		flow->algo.L[i].rtt_us = rtt_us;
 	}
+	return true;
+}
+
+/* Have a link for each of @hops. Links stay when the path gets shorter. */
+static bool hpcc_links_for(struct sock *sk, struct hpcc_flow *flow, u32 hops)
+{
+	struct hpcc_algo *a = &flow->algo;
+	struct hpcc_link *old = a->L;
+	struct hpcc_link *L;
+
+	/* kcalloc() keeps what is 64 bytes long within a cache line. */
+	BUILD_BUG_ON(sizeof(*L) > 64);
+
+	if (likely(hops <= a->nr))
+		return true;
+	L = kcalloc(hops, sizeof(*L), GFP_ATOMIC | __GFP_NOWARN | __GFP_ACCOUNT);
+	if (!L) {
+		hpcc_count(sock_net(sk), HPCC_C_NO_MEMORY);
+		return false;
+	}
+	if (old)
+		memcpy(L, old, a->nr * sizeof(*L));
+	hpcc_algo_links(a, L, hops);
+	kfree(old);
 	return true;
 }
 
@@ -175,6 +201,8 @@ static bool hpcc_take_word(struct hpcc_flow *flow, u64 now_us, u32 rtt_us, u32 i
  * @flow: its flow; @flow->skipped is set to whether records came too soon after others
  * @rtt_us: RTT of the ACK
  * @bits: set to enum hpcc_ack_bits, if there were samples
+ *
+ * Where there is no memory for links, records wait. To cc.c that is silence.
  *
  * Return: how many samples there were.
  */
@@ -187,7 +215,7 @@ u32 hpcc_take_mail(struct sock *sk, struct hpcc_flow *flow, u32 rtt_us, u32 *bit
 	u32 i;
 
 	flow->skipped = false;
-	if (!hpcc_mail_waits(flow))
+	if (!hpcc_mail_waits(flow) || !hpcc_links_for(sk, flow, hops))
 		return 0;
 	hpcc_algo_trim(&flow->algo, hops);
 	for (i = 0; i < hops; i++)

@@ -307,8 +307,9 @@ static bool hpcc_identify_next(struct hpcc_flow *flow, u32 slots, u32 *phase)
 /* Whether a data segment is to ask for telemetry. */
 static bool hpcc_asks(const struct hpcc_flow *flow, const struct tcp_sock *tp)
 {
-	return hpcc_peek(tp->tcp_clock_cache) - READ_ONCE(flow->asked_ns) >=
-	       READ_ONCE(flow->ask_ns);
+	return READ_ONCE(flow->searching) ||
+	       hpcc_peek(tp->tcp_clock_cache) - READ_ONCE(flow->asked_ns) >=
+	       READ_ONCE(flow->sample_ns);
 }
 
 /* Write a FORWARD or IDENTIFY option of at most @room bytes at @p. */

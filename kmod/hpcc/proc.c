@@ -63,13 +63,13 @@ static void hpcc_flow_print(struct seq_file *seq, const struct hpcc_flow *flow)
 
 	lockdep_assert_held(&flow->lock);
 	hpcc_tuple_of_sock(sk, &t);
-	seq_printf(seq, "%pI6c.%u %pI6c.%u %s W %llu Wc %llu U_permille %llu T_ns %u R %lu hops %u",
+	seq_printf(seq, "%pI6c.%u %pI6c.%u %s W %llu Wc %llu U_permille %llu T_ns %llu R %lu hops %u",
 		   &t.laddr, ntohs(t.lport), &t.raddr, ntohs(t.rport),
 		   hpcc_runs_telemetry(flow) ? "telemetry" : "classic",
 		   hpcc_peek(flow->algo.W_q16) >> 16,
 		   hpcc_peek(flow->algo.Wc_q16) >> 16,
 		   hpcc_peek(flow->algo.U_q24) * 1000 >> 24,
-		   READ_ONCE(flow->T_ns), READ_ONCE(sk->sk_pacing_rate),
+		   hpcc_peek(flow->params.T), READ_ONCE(sk->sk_pacing_rate),
 		   READ_ONCE(flow->hops));
 	for (i = 0; i < HPCC_HOPS_MAX; i++) {
 		struct hpcc_identity id;

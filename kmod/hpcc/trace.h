@@ -35,7 +35,7 @@ TRACE_EVENT(hpcc_ack,
 		__entry->W_bytes = flow->algo.W_q16 >> 16;
 		__entry->Wc_bytes = flow->algo.Wc_q16 >> 16;
 		__entry->U_q24 = flow->algo.U_q24;
-		__entry->T_ns = flow->T_ns;
+		__entry->T_ns = flow->params.T;
 		__entry->inc_stage = flow->algo.inc_stage;
 		__entry->cwnd = tcp_snd_cwnd(tcp_sk(sk));
 		__entry->pacing_rate = READ_ONCE(sk->sk_pacing_rate);

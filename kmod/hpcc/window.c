@@ -71,10 +71,11 @@ void hpcc_reserve(struct sock *sk, struct hpcc_flow *flow, u16 bytes)
 void hpcc_reserve_again(struct sock *sk, struct hpcc_flow *flow)
 {
 	struct inet_connection_sock *icsk = inet_csk(sk);
-	u16 bytes = flow->reserved;
+	u16 bytes;
 
 	if (likely(icsk->icsk_ext_hdr_len == flow->ext_hdr_len))
 		return;
+	bytes = flow->reserved;
 	if (icsk->icsk_ext_hdr_len !=
 	    (u16)(flow->ext_hdr_len + hpcc_ip_optlen(sk) - flow->ip_optlen))
 		flow->reserved = 0;
@@ -124,18 +125,14 @@ void hpcc_set_rate(struct sock *sk, const struct hpcc_flow *flow)
  * @rs: what the ACK told
  *
  * During the first round of a recovery no more leaves than what left the
- * network. Most ACKs without a record change nothing.
+ * network.
  */
 void hpcc_apply(struct sock *sk, struct hpcc_flow *flow,
 		const struct rate_sample *rs)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
-	u32 cwnd;
+	u32 cwnd = hpcc_cwnd(sk, flow);
 
-	if (flow->algo.W_q16 == flow->applied_q16 && !flow->conserving &&
-	    tcp_snd_cwnd(tp) == flow->applied_cwnd && tp->mss_cache == flow->mss)
-		return;
-	cwnd = hpcc_cwnd(sk, flow);
 	if (flow->conserving) {
 		if (rs->prior_mstamp &&
 		    (s32)(rs->prior_delivered - flow->conserve_delivered) >= 0)
@@ -145,8 +142,7 @@ void hpcc_apply(struct sock *sk, struct hpcc_flow *flow,
 					     rs->acked_sacked, 1U));
 	}
 	tcp_snd_cwnd_set(tp, cwnd);
-	hpcc_cap_bursts(sk, &flow->burst, cwnd);
+	hpcc_cap_bursts(sk, &flow->burst, cwnd, flow->searching);
 	hpcc_set_rate(sk, flow);
-	flow->applied_q16 = flow->algo.W_q16;
-	flow->applied_cwnd = cwnd;
+	flow->dirty = false;
 }

@@ -102,7 +102,7 @@ static void ldcp_apply(struct sock *sk, struct ldcp_ca *ca)
 
 	tcp_snd_cwnd_set(tp, ldcp_repair_cwnd(sk, cwnd));
 	/* In the start each packet has an ECN field of its own. */
-	hpcc_cap_bursts(sk, &ca->burst, ca->stage == LDCP_START ? 1 : cwnd);
+	hpcc_cap_bursts(sk, &ca->burst, ca->stage == LDCP_START ? 1 : cwnd, true);
 	ldcp_ask_prompt_ack(tp, ca);
 	if (ca->cw_q24 < LDCP_ONE_Q24)
 		ldcp_tick(sk, ca);
@@ -313,7 +313,7 @@ static void ldcp_init(struct sock *sk)
 	tcp_snd_cwnd_set(tp, ldcp_cwnd(tp, ca));
 	ldcp_ask_prompt_ack(tp, ca);
 	hpcc_cap_bursts(sk, &ca->burst, ca->stage == LDCP_START ? 1 :
-					tcp_snd_cwnd(tp));
+					tcp_snd_cwnd(tp), true);
 	hpcc_pacing_begin(sk, &ca->burst);
 	WRITE_ONCE(sk->sk_pacing_rate, READ_ONCE(sk->sk_max_pacing_rate));
 	ldcp_count(sk, LDCP_C_FLOWS, 1);

@@ -3,7 +3,8 @@
  * <hpcc/algo.h>: any parameters, any series of ACKs with any records.
  *
  * Input: parameters, then operations, each a byte and what it takes: ACKs of up
- * to 31 records, and what else is done to a connection.
+ * to 31 records, for which there may be too few links, and what else is done to a
+ * connection.
  */
 #include <math.h>
 
@@ -27,6 +28,38 @@ static struct hpcc_params take_params(struct fuzz_input *in)
 	return p;
 }
 
+/* Have so many links, and nothing behind them, so that ASan sees what reads too far. */
+static void grow(struct hpcc_algo *a, u32 nr)
+{
+	struct hpcc_link *L = calloc(nr, sizeof(*L));
+
+	if (!L)
+		abort();
+	if (a->nr)
+		memcpy(L, a->L, a->nr * sizeof(*L));
+	free(a->L);
+	hpcc_algo_links(a, L, nr);
+}
+
+/* A copy whose links are at @L. */
+static struct hpcc_algo copy_of(const struct hpcc_algo *a, struct hpcc_link *L)
+{
+	struct hpcc_algo copy = *a;
+
+	if (a->nr)
+		memcpy(L, a->L, a->nr * sizeof(*L));
+	copy.L = L;
+	return copy;
+}
+
+static void expect_same(struct hpcc_algo was, const struct hpcc_algo *now)
+{
+	expect(was.nr == now->nr && was.L != now->L);
+	expect(!now->nr || !memcmp(was.L, now->L, now->nr * sizeof(*now->L)));
+	was.L = now->L;
+	expect(!memcmp(&was, now, sizeof(was)));
+}
+
 /* Absolute, or since that link's last record: a byte says which. */
 static struct hpcc_sample take_sample(struct fuzz_input *in,
 				      const struct hpcc_algo *a)
@@ -39,7 +72,7 @@ static struct hpcc_sample take_sample(struct fuzz_input *in,
 	s.ts = fuzz_take_any(in);
 	s.tx = fuzz_take_any(in);
 	s.qlen = fuzz_take_any(in);
-	if (how & 0x20 && s.hop >= 1 && s.hop <= HPCC_HOPS_MAX) {
+	if (how & 0x20 && s.hop >= 1 && s.hop <= a->nr) {
 		s.ts += a->L[s.hop - 1].ts;
 		s.tx += a->L[s.hop - 1].tx;
 	}
@@ -55,7 +88,8 @@ static void expect_bounds(const struct hpcc_algo *a, const struct hpcc_params *p
 	expect(a->U_q24 <= HPCC_U_MAX_Q24);
 	expect(a->U_low < 1U << HPCC_U_LOW_BITS);
 	expect(a->inc_stage <= p->max_stage);
-	for (i = 0; i < HPCC_HOPS_MAX; i++) {
+	expect(a->end <= a->nr);
+	for (i = 0; i < a->nr; i++) {
 		expect(a->L[i].u_q24 <= HPCC_U_MAX_Q24);
 		expect(!a->L[i].valid || a->L[i].rounds <= HPCC_LINK_ROUNDS);
 	}
@@ -109,14 +143,14 @@ static void expect_average(const struct hpcc_algo *was,
 		struct hpcc_link l;
 
 		at = s[i].hop - 1;
-		if (at >= HPCC_HOPS_MAX || state[at])
+		if (at >= was->nr || state[at])
 			continue;
 		l = was->L[at];
 		state[at] = hpcc_link_update(&l, p, &s[i]) ? 'u' : 'f';
 		if (state[at] == 'f')
 			expect_u(&was->L[at], &now->L[at], p);
 	}
-	for (at = 0; at < HPCC_HOPS_MAX; at++) {
+	for (at = 0; at < was->nr; at++) {
 		long double u_at = ldexpl(now->L[at].u_q24, -24);
 
 		if (state[at] == 'u' || !now->L[at].valid)
@@ -166,29 +200,35 @@ static void expect_any_order(const struct hpcc_algo *was,
 			     const struct hpcc_sample *s, u32 n)
 {
 	struct hpcc_sample reverse[RECORDS_MAX];
-	struct hpcc_algo a = *was;
+	struct hpcc_link L[HPCC_HOPS_MAX];
+	struct hpcc_algo a = copy_of(was, L);
 	u32 i;
 
 	for (i = 0; i < n; i++)
 		reverse[n - 1 - i] = s[i];
 	hpcc_measure_inflight(&a, p, reverse, n);
 	expect(a.U_q24 == now->U_q24 && a.U_low == now->U_low);
-	for (i = 0; i < HPCC_HOPS_MAX; i++)
+	for (i = 0; i < a.nr; i++)
 		expect(a.L[i].u_q24 == now->L[i].u_q24 &&
 		       a.L[i].valid == now->L[i].valid);
 }
 
 static void take_ack(struct fuzz_input *in, struct hpcc_algo *a,
-		     const struct hpcc_params *p, u32 n)
+		     const struct hpcc_params *p, u32 n, bool memory)
 {
+	struct hpcc_link L[HPCC_HOPS_MAX];
 	struct hpcc_sample s[RECORDS_MAX];
 	struct hpcc_sample *exact;
-	struct hpcc_algo was = *a;
+	struct hpcc_algo was;
 	u32 ack_seq = fuzz_take_any(in), snd_nxt = fuzz_take_any(in);
 	u32 bits, i;
 
-	for (i = 0; i < n; i++)
+	for (i = 0; i < n; i++) {
 		s[i] = take_sample(in, a);
+		if (memory && s[i].hop > a->nr && s[i].hop <= HPCC_HOPS_MAX)
+			grow(a, s[i].hop);
+	}
+	was = copy_of(a, L);
 	exact = (struct hpcc_sample *)fuzz_copy((u8 *)s, n * sizeof(*s));
 	bits = hpcc_new_ack(a, p, exact, n, ack_seq, snd_nxt);
 	free(exact);
@@ -204,6 +244,7 @@ static void take_slow(struct fuzz_input *in, struct hpcc_algo *a,
 		      const struct hpcc_params *p, bool begin)
 {
 	u32 packets = fuzz_take(in, 2), mss = fuzz_take(in, 2);
+	struct hpcc_link L[HPCC_HOPS_MAX];
 	u64 before_q16;
 	struct hpcc_algo was;
 	u64 most;
@@ -212,12 +253,12 @@ static void take_slow(struct fuzz_input *in, struct hpcc_algo *a,
 		hpcc_algo_restart(a, p, fuzz_take_any(in));
 		hpcc_algo_slow(a);
 	}
-	was = *a;
+	was = copy_of(a, L);
 	before_q16 = clamp_t(u64, fuzz_take_any(in), p->W_min_q16, p->W_max_q16);
 	most = was.most_q16 + ((u64)packets * mss << HPCC_W_BITS);
 	hpcc_algo_acked(a, p, packets, mss, before_q16);
 	if (was.most_q16 >= p->W_max_q16) {
-		expect(!memcmp(&was, a, sizeof(was)));
+		expect_same(was, a);
 		return;
 	}
 	if (most >= p->W_max_q16)
@@ -255,7 +296,7 @@ static void take_operation(struct fuzz_input *in, struct hpcc_algo *a,
 		take_slow(in, a, p, what & 1);
 		break;
 	default:
-		take_ack(in, a, p, what % (RECORDS_MAX + 1));
+		take_ack(in, a, p, what % (RECORDS_MAX + 1), what >> 5 < 7);
 	}
 }
 
@@ -276,5 +317,6 @@ int LLVMFuzzerTestOneInput(const u8 *data, size_t size)
 		expect(hpcc_pacing_rate(&a, &p, 1000000000) <=
 		       hpcc_pacing_rate(&fastest, &p, 1000000000));
 	}
+	free(a.L);
 	return 0;
 }

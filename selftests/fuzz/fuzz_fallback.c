@@ -16,11 +16,13 @@ typedef __int128 s128;
 /* What the connection did, and what the rules make of it. */
 struct model {
 	struct hpcc_algo a;
+	struct hpcc_link L[LINKS];
 	u64 now;
 	u32 delivered;
 	u32 lost;
 	/* when the round trip began */
-	struct hpcc_algo a0;
+	struct hpcc_link L0[LINKS];
+	u32 end0;
 	u64 now0;
 	u32 delivered0;
 	u32 lost0;
@@ -39,7 +41,8 @@ struct model {
 
 static void begin(struct model *m)
 {
-	m->a0 = m->a;
+	memcpy(m->L0, m->L, sizeof(m->L));
+	m->end0 = m->a.end;
 	m->now0 = m->now;
 	m->delivered0 = m->delivered;
 	m->lost0 = m->lost;
@@ -51,9 +54,9 @@ static bool busy(const struct model *m)
 	u32 i;
 
 	for (i = 0; i < m->a.end; i++) {
-		s128 dtx = (s128)m->a.L[i].tx - m->a0.L[i].tx;
+		s128 dtx = (s128)m->L[i].tx - m->L0[i].tx;
 
-		if (i < m->a0.end && m->a0.L[i].valid && m->a.L[i].valid &&
+		if (i < m->end0 && m->L0[i].valid && m->L[i].valid &&
 		    8 * dtx >= 7 * dt && dtx <= HPCC_TX_EXCESS * dt)
 			return true;
 	}
@@ -99,9 +102,9 @@ static void take_time(struct fuzz_input *in, struct model *m, u8 what)
 	m->now += fuzz_take_any(in) & (TIME_MASK >> 16);
 	/* 8 units at a time have no rounding in 7/8 of them. */
 	m->now &= ~7ULL;
-	m->a.L[at].tx = what & 8 ? fuzz_take_any(in) & TIME_MASK :
-			m->a.L[at].tx + (fuzz_take_any(in) & (TIME_MASK >> 16));
-	m->a.L[at].valid = what & 16;
+	m->L[at].tx = what & 8 ? fuzz_take_any(in) & TIME_MASK :
+			m->L[at].tx + (fuzz_take_any(in) & (TIME_MASK >> 16));
+	m->L[at].valid = what & 16;
 	m->a.end = max_t(u8, m->a.end, at + 1);
 	if (what & 32)
 		m->a.end = at;
@@ -186,6 +189,7 @@ int LLVMFuzzerTestOneInput(const u8 *data, size_t size)
 	struct hpcc_fallback f = {};
 	u32 nr = 0;
 
+	hpcc_algo_links(&m.a, m.L, LINKS);
 	hpcc_fallback_start(&f, &m.a, m.now, 0, 0);
 	begin(&m);
 	while (in.size && nr++ < 1000) {

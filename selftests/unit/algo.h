@@ -4,6 +4,8 @@
 #define HPCC_TEST_ALGO_H
 
 #include <math.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "test.h"
 #include <hpcc/algo.h>
@@ -26,14 +28,61 @@ static inline struct hpcc_params params(u32 max_stage)
 	return p;
 }
 
+/* So many links, all 0. They are freed when 8 others have been asked for, which is more than
+ * a test has at a time; on the heap, so that ASan sees what is beyond them.
+ */
+static inline struct hpcc_link *new_links(u32 nr)
+{
+	static struct hpcc_link *links[8];
+	static u32 at;
+	struct hpcc_link **L = &links[at++ % 8];
+
+	free(*L);
+	*L = calloc(nr, sizeof(**L));
+	assert_non_null(*L);
+	return *L;
+}
+
+/* A new connection, with links for the longest path. */
+static inline struct hpcc_algo begun(const struct hpcc_params *p)
+{
+	struct hpcc_algo a;
+
+	memset(&a, 0xff, sizeof(a));
+	hpcc_algo_init(&a, p);
+	hpcc_algo_links(&a, new_links(HPCC_HOPS_MAX), HPCC_HOPS_MAX);
+	return a;
+}
+
+/* A copy that has links of its own. */
+static inline struct hpcc_algo copy_of(const struct hpcc_algo *a)
+{
+	struct hpcc_algo copy = *a;
+
+	copy.L = new_links(a->nr);
+	memcpy(copy.L, a->L, a->nr * sizeof(*a->L));
+	return copy;
+}
+
+/* They are equal, their links too; and these are not the same memory. */
+static inline void assert_equal(const struct hpcc_algo *a, const struct hpcc_algo *b)
+{
+	struct hpcc_algo copy = *a;
+
+	assert_ptr_not_equal(a->L, b->L);
+	assert_int_equal(a->nr, b->nr);
+	assert_memory_equal(a->L, b->L, a->nr * sizeof(*a->L));
+	copy.L = b->L;
+	assert_memory_equal(&copy, b, sizeof(copy));
+}
+
 /* A connection whose first ACK, of bytes 0 .. 999, is behind it. */
 static inline struct hpcc_algo started(const struct hpcc_params *p)
 {
 	const struct hpcc_sample s = { .hop = 1, .tag = 7, .ts = 1000000,
 				       .tx = 500000 };
-	struct hpcc_algo a;
+	struct hpcc_algo a = begun(p);
 
-	hpcc_algo_init(&a, p);
 	assert_int_equal(hpcc_new_ack(&a, p, &s, 1, 1000, 100000),
 			 HPCC_ACK_NO_SAMPLE | HPCC_ACK_NEW | HPCC_ACK_FIRST);
 	return a;

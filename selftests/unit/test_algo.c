@@ -3,9 +3,6 @@
  * Unit tests of <hpcc/algo.h>, in its order. test_algo_law.c has what holds for any
  * samples.
  */
-#include <stdlib.h>
-#include <string.h>
-
 #include "algo.h"
 
 /* ---- Arithmetic --------------------------------------------------------- */
@@ -123,12 +120,12 @@ static void algo_forget_hop__that_one(void **state)
 static void algo_forget_hop__out_of_range(void **state)
 {
 	struct hpcc_params p = params(5);
-	struct hpcc_algo a = started(&p), before = a;
+	struct hpcc_algo a = started(&p), before = copy_of(&a);
 
 	hpcc_algo_forget_hop(&a, 0);
 	hpcc_algo_forget_hop(&a, HPCC_HOPS_MAX + 1);
 	hpcc_algo_forget_hop(&a, ~0U);
-	assert_memory_equal(&a, &before, sizeof(a));
+	assert_equal(&a, &before);
 }
 
 static void algo_trim__keeps_the_hops_given(void **state)
@@ -185,7 +182,6 @@ static void algo_init__begins_at_line_rate(void **state)
 {
 	struct hpcc_params p = params(5);
 	struct hpcc_algo a;
-	u32 i;
 
 	memset(&a, 0xff, sizeof(a));
 	hpcc_algo_init(&a, &p);
@@ -194,8 +190,57 @@ static void algo_init__begins_at_line_rate(void **state)
 	assert_int_equal(a.inc_stage, 0);
 	assert_false(a.started);
 	assert_false(a.resync);
-	for (i = 0; i < HPCC_HOPS_MAX; i++)
-		assert_true(!a.L[i].valid && !a.L[i].u_q24);
+	assert_int_equal(a.nr, 0);
+	assert_null(a.L);
+}
+
+/* There may be no memory for links. */
+static void algo_init__without_links(void **state)
+{
+	const struct hpcc_sample s = { .hop = 1, .ts = 5 };
+	struct hpcc_params p = params(5);
+	struct hpcc_algo a;
+
+	hpcc_algo_init(&a, &p);
+	assert_int_equal(hpcc_new_ack(&a, &p, &s, 1, 1000, 5000),
+			 HPCC_ACK_BAD_HOP | HPCC_ACK_NO_SAMPLE);
+	hpcc_algo_forget_hop(&a, 1);
+	hpcc_algo_trim(&a, HPCC_HOPS_MAX);
+	hpcc_algo_forget(&a);
+	assert_int_equal(a.end, 0);
+	assert_false(a.started);
+}
+
+/* A path that gets longer keeps what is known of its first links. */
+static void algo_links__more_of_them(void **state)
+{
+	struct hpcc_params p = params(5);
+	struct hpcc_sample s[2];
+	struct hpcc_algo a;
+	struct hpcc_link *L;
+
+	hpcc_algo_init(&a, &p);
+	hpcc_algo_links(&a, new_links(1), 1);
+	s[0] = (struct hpcc_sample){ .hop = 1, .ts = 1000, .tx = 1000 };
+	s[1] = (struct hpcc_sample){ .hop = 2, .ts = 1000, .tx = 1000 };
+	assert_int_equal(hpcc_new_ack(&a, &p, s, 2, 0, 10),
+			 HPCC_ACK_NO_SAMPLE | HPCC_ACK_NEW | HPCC_ACK_BAD_HOP |
+			 HPCC_ACK_FIRST);
+	assert_int_equal(a.end, 1);
+
+	L = new_links(2);
+	L[0] = a.L[0];
+	hpcc_algo_links(&a, L, 2);
+	assert_int_equal(hpcc_new_ack(&a, &p, s + 1, 1, 0, 10),
+			 HPCC_ACK_NO_SAMPLE | HPCC_ACK_NEW);
+	assert_int_equal(a.end, 2);
+	s[0].ts += T_NS;
+	s[0].tx += T_NS / 4;
+	s[1].ts += T_NS;
+	s[1].tx += T_NS / 2;
+	assert_int_equal(hpcc_measure_inflight(&a, &p, s, 2), 0);
+	assert_true(a.L[0].u_q24 == ONE / 4 && a.L[1].u_q24 == ONE / 2);
+	assert_true(a.U_q24 == ONE / 2);
 }
 
 static void algo_restart__clamps(void **state)
@@ -459,13 +504,12 @@ static void measure_inflight__moves_by_the_least_weight(void **state)
 static struct hpcc_algo three(const struct hpcc_params *p)
 {
 	struct hpcc_sample s[3];
-	struct hpcc_algo a;
+	struct hpcc_algo a = begun(p);
 	int i;
 
 	for (i = 0; i < 3; i++)
 		s[i] = (struct hpcc_sample){ .hop = i + 1, .tag = i,
 					     .ts = 1000000, .tx = 1000000 };
-	hpcc_algo_init(&a, p);
 	hpcc_new_ack(&a, p, s, 3, 0, 1000);
 	return a;
 }
@@ -500,7 +544,7 @@ static void measure_inflight__largest_link_counts(void **state)
 static void measure_inflight__order_of_records_is_no_matter(void **state)
 {
 	struct hpcc_params p = params(5);
-	struct hpcc_algo a = three(&p), b = a;
+	struct hpcc_algo a = three(&p), b = copy_of(&a);
 	struct hpcc_sample s[3], r[3];
 	int k;
 
@@ -510,7 +554,7 @@ static void measure_inflight__order_of_records_is_no_matter(void **state)
 	}
 	hpcc_measure_inflight(&a, &p, s, 3);
 	hpcc_measure_inflight(&b, &p, r, 3);
-	assert_memory_equal(&a, &b, sizeof(a));
+	assert_equal(&a, &b);
 }
 
 static void measure_inflight__tau_of_the_largest_link(void **state)
@@ -605,11 +649,11 @@ static void measure_inflight__later_link_has_no_rate_yet(void **state)
 static void measure_inflight__no_records(void **state)
 {
 	struct hpcc_params p = params(5);
-	struct hpcc_algo a = started(&p), before = a;
+	struct hpcc_algo a = started(&p), before = copy_of(&a);
 
 	assert_int_equal(hpcc_measure_inflight(&a, &p, NULL, 0),
 			 HPCC_ACK_NO_SAMPLE);
-	assert_memory_equal(&a, &before, sizeof(a));
+	assert_equal(&a, &before);
 }
 
 static void measure_inflight__ts_does_not_go_back(void **state)
@@ -619,12 +663,12 @@ static void measure_inflight__ts_does_not_go_back(void **state)
 	unsigned int i;
 
 	for (i = 0; i < sizeof(dts) / sizeof(dts[0]); i++) {
-		struct hpcc_algo a = started(&p), before = a;
+		struct hpcc_algo a = started(&p), before = copy_of(&a);
 		struct hpcc_sample s = next(&a, dts[i], 100, 9 * T_NS);
 
 		assert_int_equal(hpcc_measure_inflight(&a, &p, &s, 1),
 				 HPCC_ACK_TS_BACK | HPCC_ACK_NO_SAMPLE);
-		assert_memory_equal(&a, &before, sizeof(a));
+		assert_equal(&a, &before);
 	}
 }
 
@@ -672,7 +716,7 @@ static void measure_inflight__tx_excess_beyond_4_dts_and_T(void **state)
 	unsigned int i;
 
 	for (i = 0; i < sizeof(dts) / sizeof(dts[0]); i++) {
-		struct hpcc_algo a = started(&p), before = a;
+		struct hpcc_algo a = started(&p), before = copy_of(&a);
 		u64 most = 4 * dts[i] + T_NS;
 		struct hpcc_sample s;
 
@@ -684,8 +728,8 @@ static void measure_inflight__tx_excess_beyond_4_dts_and_T(void **state)
 				 (most == ~0ULL >> 1 ? HPCC_ACK_TX_BACK :
 						       HPCC_ACK_TX_EXCESS));
 		if (most != ~0ULL >> 1)
-			assert_memory_equal(&a, &before, sizeof(a));
-		a = before;
+			assert_equal(&a, &before);
+		a = copy_of(&before);
 		s = next(&a, dts[i], most, 0);
 		assert_int_equal(hpcc_measure_inflight(&a, &p, &s, 1), 0);
 	}
@@ -745,12 +789,12 @@ static void measure_inflight__hop_out_of_range(void **state)
 	unsigned int i;
 
 	for (i = 0; i < sizeof(bad); i++) {
-		struct hpcc_algo before = a;
+		struct hpcc_algo before = copy_of(&a);
 		struct hpcc_sample s = { .hop = bad[i], .ts = 5 };
 
 		assert_int_equal(hpcc_measure_inflight(&a, &p, &s, 1),
 				 HPCC_ACK_BAD_HOP | HPCC_ACK_NO_SAMPLE);
-		assert_memory_equal(&a, &before, sizeof(a));
+		assert_equal(&a, &before);
 	}
 }
 
@@ -834,14 +878,14 @@ static void compute_wind__without_update_keeps_Wc(void **state)
 	a.Wc_q16 = BYTES(50000);
 	set_U(&a, 2 * ONE);
 	a.inc_stage = 2;
-	before = a;
+	before = copy_of(&a);
 	assert_true(hpcc_compute_wind(&a, &p, false) < BYTES(25000));
-	assert_memory_equal(&a, &before, sizeof(a));
+	assert_equal(&a, &before);
 	set_U(&a, ONE / 2);
-	before = a;
+	before = copy_of(&a);
 	assert_true(hpcc_compute_wind(&a, &p, false) ==
 		    BYTES(50000) + BYTES(125) / 2);
-	assert_memory_equal(&a, &before, sizeof(a));
+	assert_equal(&a, &before);
 }
 
 static void compute_wind__clamps_what_Wc_stores(void **state)
@@ -918,9 +962,8 @@ static void new_ack__first_needs_a_record(void **state)
 {
 	const struct hpcc_sample bad = { .hop = 0 };
 	struct hpcc_params p = params(5);
-	struct hpcc_algo a;
+	struct hpcc_algo a = begun(&p);
 
-	hpcc_algo_init(&a, &p);
 	assert_int_equal(hpcc_new_ack(&a, &p, NULL, 0, 1000, 5000),
 			 HPCC_ACK_NO_SAMPLE);
 	assert_int_equal(hpcc_new_ack(&a, &p, &bad, 1, 1000, 5000),
@@ -1071,13 +1114,13 @@ static void new_ack__without_measurement_changes_nothing(void **state)
 
 	a.W_q16 = BYTES(3000);
 	hpcc_algo_restart(&a, &p, BYTES(2000));
-	before = a;
+	before = copy_of(&a);
 	assert_int_equal(hpcc_new_ack(&a, &p, &s, 1, 200000, 300000),
 			 HPCC_ACK_NO_SAMPLE | HPCC_ACK_TS_BACK);
-	assert_memory_equal(&a, &before, sizeof(a));
+	assert_equal(&a, &before);
 	assert_int_equal(hpcc_new_ack(&a, &p, NULL, 0, 200000, 300000),
 			 HPCC_ACK_NO_SAMPLE);
-	assert_memory_equal(&a, &before, sizeof(a));
+	assert_equal(&a, &before);
 }
 
 static void pacing_rate__is_W_over_T(void **state)
@@ -1137,6 +1180,8 @@ int main(void)
 		cmocka_unit_test(algo_trim__a_lost_link_no_longer_rules),
 		cmocka_unit_test(algo_forget__next_record_is_the_first),
 		cmocka_unit_test(algo_init__begins_at_line_rate),
+		cmocka_unit_test(algo_init__without_links),
+		cmocka_unit_test(algo_links__more_of_them),
 		cmocka_unit_test(algo_restart__clamps),
 		cmocka_unit_test(algo_restart__returns_at_once),
 		cmocka_unit_test(algo_slow__doubles),

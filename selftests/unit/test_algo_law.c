@@ -41,7 +41,7 @@ static void any__hostile_samples_keep_the_bounds(void **state)
 					 random_magnitude(&seed),
 					 random_magnitude(&seed),
 					 random_magnitude(&seed));
-		hpcc_algo_init(&a, &p);
+		a = begun(&p);
 		for (i = 0; i < 500; i++) {
 			struct hpcc_sample s[4];
 			u32 n = random_below(&seed, 5);
@@ -131,7 +131,7 @@ static void any__more_queue_never_gives_a_larger_window(void **state)
 							     p.W_min_q16);
 		a.inc_stage = random_below(&seed, p.max_stage + 1);
 		a.L[0].qlen = 4 * p.T;
-		b = a;
+		b = copy_of(&a);
 		s = next(&a, dts, dtx, qlen);
 		hpcc_new_ack(&a, &p, &s, 1, 200000, 300000);
 		s.qlen += random_below(&seed, run & 1 ? p.T : 1 + p.T / 1000);
@@ -224,9 +224,8 @@ static void reference(u64 bps, u64 T_ns, u32 frac, u64 seed)
 	struct hpcc_sample s[3] = { { .hop = 1 }, { .hop = 2 }, { .hop = 3 } };
 	long double U_run, W_err = ldexpl(1, -15);
 	u32 n = 1 + seed % 3, seq = 0, i, k;
-	struct hpcc_algo a;
+	struct hpcc_algo a = begun(&p);
 
-	hpcc_algo_init(&a, &p);
 	hpcc_new_ack(&a, &p, s, n, 0, 10);
 	U_run = U_of(&a);
 	for (i = 0; i < 1500; i++) {

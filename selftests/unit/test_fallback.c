@@ -10,6 +10,7 @@
 /* A connection whose link i has sent for tx[i] so far. */
 struct flow {
 	struct hpcc_algo a;
+	struct hpcc_link L[HPCC_HOPS_MAX];
 	struct hpcc_fallback f;
 	u64 now;
 	u32 delivered;
@@ -28,6 +29,7 @@ static void start(struct flow *w, u32 links)
 	w->lost = -5;
 	w->f.window = 1000;
 	w->a.end = links;
+	hpcc_algo_links(&w->a, w->L, links);
 	for (i = 0; i < links; i++)
 		w->a.L[i] = (struct hpcc_link) { .tx = 1 << 30, .valid = true };
 	hpcc_fallback_start(&w->f, &w->a, w->now, w->delivered, w->lost);
@@ -167,6 +169,13 @@ static void ack__counters_that_began_anew(void **state)
 	hpcc_fallback_start(&w.f, &w.a, w.now, w.delivered, w.lost);
 	w.a.L[0].valid = true;
 	assert_true(round_trip(&w, 100, 50, 0, 100));
+
+	/* The path was shorter when the round trip began. */
+	start(&w, 2);
+	w.a.end = 1;
+	assert_false(round_trip(&w, 100, 0, 0, 10));
+	w.a.end = 2;
+	assert_true(round_trip(&w, 100, 50, 1, 100));
 }
 
 static void ack__busy_link_explains_four_windows(void **state)

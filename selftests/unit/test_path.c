@@ -148,6 +148,7 @@ static void path_init(struct path *path, u32 hops)
 {
 	*path = (struct path){ .hops = hops, .now = T_NS, .p = params(5) };
 	hpcc_algo_init(&path->a, &path->p);
+	hpcc_algo_links(&path->a, new_links(hops), hops);
 }
 
 /* Links work for a while, with @sends of B from the sender. */
