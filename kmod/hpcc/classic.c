@@ -33,6 +33,9 @@
 static const u32 hpcc_silent_acks = 8;
 static const u32 hpcc_silent_rtts = 4;
 
+/* Fallbacks that are fewer round trips apart have one reason. */
+static const u32 hpcc_far_rounds = 32;
+
 /* ---- Losses ------------------------------------------------------------ */
 
 /**
@@ -146,6 +149,24 @@ void hpcc_begin_classic(struct sock *sk, struct hpcc_flow *flow, u32 hold)
 	hpcc_enter_classic(sk, flow, HPCC_MODE_CLASSIC);
 }
 
+/* Whether late packets may end the fallback that begins. A path that duplicates packets makes
+ * losses look late, for TCP as well. Such a path is known by more copies than were sent
+ * twice; or, where fallbacks follow each other closely, by packets that were sent twice
+ * and did not come twice: on a path where packets are late nearly all do. Of each number the
+ * last fallback's counts half as much as what came since.
+ */
+static void hpcc_judge_late(const struct tcp_sock *tp, struct hpcc_flow *flow)
+{
+	u32 copies = tp->dsack_dups - flow->copies_then;
+	u32 retrans = tp->total_retrans - flow->retrans_then;
+
+	flow->late_counts = !flow->duplicates &&
+			    (flow->fallback.rounds >= hpcc_far_rounds ||
+			     copies + 2 >= retrans - (retrans >> 2));
+	flow->copies_then = tp->dsack_dups - (copies >> 1);
+	flow->retrans_then = tp->total_retrans - (retrans >> 1);
+}
+
 /* Telemetry is of no use: let classic go on with @ssthresh, for @least round trips at
  * least.
  */
@@ -155,6 +176,7 @@ static void hpcc_fall_back(struct sock *sk, struct hpcc_flow *flow,
 {
 	struct tcp_sock *tp = tcp_sk(sk);
 
+	hpcc_judge_late(tp, flow);
 	tp->snd_ssthresh = max(ssthresh, 2U);
 	/* In recovery as well: W would let TCP send again at once all that was lost. */
 	tcp_snd_cwnd_set(tp, min(tcp_snd_cwnd(tp), tp->snd_ssthresh));
@@ -275,7 +297,8 @@ static void hpcc_classic_in_ack_event(struct sock *sk, u32 flags)
 		flow->classic_seq = tp->snd_nxt;
 		hpcc_fallback_round(&flow->fallback);
 	}
-	hpcc_fallback_late(&flow->fallback, hpcc_lost(tp, flow));
+	if (flow->late_counts)
+		hpcc_fallback_late(&flow->fallback, hpcc_lost(tp, flow));
 	if (!hpcc_mail_waits(flow) || !hpcc_fallback_over(&flow->fallback))
 		return;
 	if (flow->mode == HPCC_MODE_CLASSIC || hpcc_listen(sk, flow))

@@ -97,6 +97,8 @@ enum hpcc_mode {
  * @undo_W_q16: W before an RTO
  * @undo_most_q16: slow start's limit before it
  * @late: packets that the peer got twice, as its DSACKs say; at most total_retrans
+ * @copies_then: dsack_dups less those that hpcc_judge_late() counts
+ * @retrans_then: total_retrans, the same
  * @classic_seq: a round trip of classic ends when this is acknowledged
  * @classic_cwnd: cwnd at the last return from classic; ~0: there was none
  * @conserve_delivered: packet conservation until a packet is acknowledged that was sent
@@ -104,6 +106,7 @@ enum hpcc_mode {
  * @reserved: bytes of MSS kept free for options
  * @ip_optlen: length of the IPv4 options that are part of @ext_hdr_len
  * @duplicates: the path delivers packets twice that were sent once
+ * @late_counts: late packets end this fallback
  * @dead: set by release(); after that nobody may dereference @sk
  * @lock: covers @dead
  * @id: its number in its network namespace; constant
@@ -161,12 +164,15 @@ struct hpcc_flow {
 	u64 undo_W_q16;
 	u64 undo_most_q16;
 	u32 late;
+	u32 copies_then;
+	u32 retrans_then;
 	u32 classic_seq;
 	u32 classic_cwnd;
 	u32 conserve_delivered;
 	u16 reserved;
 	u16 ip_optlen;
 	bool duplicates;
+	bool late_counts;
 
 	bool dead;
 	spinlock_t lock;	/* covers @dead */

@@ -339,7 +339,7 @@ def test_mtu_shrinks():
 def test_loopback():
     """An MTU of 64 KB: lengths stay within 16 bits."""
     for version, host in ((4, "127.0.0.1"), (6, "::1")):
-        ns = Netns(base_rtt_ns=1000000, host_mbps=100000)
+        ns = Netns(base_rtt_ns=1000000, host_mbps=100000, sample=0)
         ns.sysctl("net.ipv4.tcp_congestion_control", "hpcc")
         sniffer = Sniffer(ns, "lo")
         listener = ns.socket(version)

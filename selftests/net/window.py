@@ -12,8 +12,8 @@ from lib.ktap import expect, expect_in, main, need_virtual_time
 from lib.net import Pair, no_errors
 from lib.packet import FORWARD, Sniffer, data_segments, ours_in, sane
 from lib.peer import ETA, T_NS, T_UNITS, W_AI, W_INIT, Flow, Link, near, settle
-from lib.path import MBPS, Path, goodput_mbps
-from lib.tcp import get_cc, pattern, set_cc, tcp_info, transfer
+from lib.path import MBPS, Path
+from lib.tcp import get_cc, goodput_mbps, pattern, set_cc, tcp_info, transfer
 
 IPV6_HOPOPTS, IPV6_DSTOPTS = 54, 59
 
