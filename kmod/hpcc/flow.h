@@ -31,6 +31,8 @@
  */
 #define HPCC_PROMPT_CWND	32
 
+struct hpcc_path;
+
 /**
  * enum hpcc_mode - which response a connection runs (classic.c)
  * @HPCC_MODE_TELEMETRY: W rules, records are of use
@@ -73,6 +75,7 @@ enum hpcc_mode {
  * @scale: scale that FORWARD asks for
  * @asked: hops that this round of phases has asked already
  * @prompt: the peer asked for a prompt ACK
+ * @asking: there is a @path
  * @echo_head: what the records in @echo have in common
  * @scales: all scales that FORWARD asked for, by bit: T may fall several times while an
  *	echo is on its way
@@ -80,12 +83,8 @@ enum hpcc_mode {
  * @mail: newest load record by hop - 1 (mailbox.c)
  * @echo: records by hop - 1 that wait to be echoed (mailbox.c)
  * @echo_next: hop - 1 to echo first
- * @identify_left: IDENTIFY segments still to be sent, whatever is known
- * @identify_again: and after these, as long as a link has not answered
- * @turn: counts segments, for IDENTIFY among them
- * @identity: links by hop - 1, identity records
  *
- * What an ACK seldom needs; socket lock, but for @lock and @dead:
+ * What an ACK seldom needs; socket lock, but for @path, @lock and @dead:
  *
  * @silent_since_us: tcp_mstamp of the first of @silent_acks
  * @undo_W_q16: W before an RTO
@@ -95,18 +94,19 @@ enum hpcc_mode {
  * @classic_cwnd: cwnd at the last return from classic; ~0: there was none
  * @conserve_delivered: packet conservation until a packet is acknowledged that was sent
  *	when so many, or more, had been delivered
+ * @path: who the links are, while somebody wants to know (path.c); RCU
  * @reserved: bytes of MSS kept free for options
  * @ip_optlen: length of the IPv4 options that are part of @ext_hdr_len
  * @duplicates: the path delivers packets twice that were sent once
  * @dead: set by release(); after that nobody may dereference @sk
- * @lock: covers @dead
+ * @lock: covers @dead, and who writes @path
  * @id: its number in its network namespace; constant
  * @rcu: frees the flow
  *
  * The members are in the order of who needs them. On a path of one hop, an ACK with an
  * echo needs four cache lines: three here, of @algo, of @params and of @node, and the
- * link. At the end of a round trip it needs that of @fallback as well. hpcc_flow_init() has
- * the compiler check that.
+ * link. At the end of a round trip it needs that of @fallback as well. A data segment in
+ * LOCAL_OUT needs that of @node. hpcc_flow_init() has the compiler check that.
  */
 struct hpcc_flow {
 	struct hpcc_algo algo;
@@ -130,7 +130,7 @@ struct hpcc_flow {
 	u8 scale;
 	u8 asked;
 	bool prompt;
-	/* 1 byte free */
+	bool asking;
 	u32 echo_head;
 	struct rhash_head node;
 	const struct sock *sk;
@@ -140,14 +140,11 @@ struct hpcc_flow {
 
 	u64 echo[HPCC_HOPS_MAX];
 	u8 echo_next;
-	u8 identify_left;
-	u8 identify_again;
-	u32 turn;
-	u64 identity[HPCC_HOPS_MAX];
 
 	u64 silent_since_us;
 	u64 undo_W_q16;
 	u64 undo_most_q16;
+	struct hpcc_path __rcu *path;
 	u32 late;
 	u32 classic_seq;
 	u32 classic_cwnd;
@@ -157,7 +154,7 @@ struct hpcc_flow {
 	bool duplicates;
 
 	bool dead;
-	spinlock_t lock;	/* covers @dead */
+	spinlock_t lock;	/* covers @dead, and who writes @path */
 	u32 id;
 	struct rcu_head rcu;
 };
