@@ -23,15 +23,10 @@
 #include "cc.h"
 #include "handshake.h"
 #include "mailbox.h"
+#include "path.h"
 
 #define CREATE_TRACE_POINTS
 #include "trace.h"
-
-/* IDENTIFY for each option's worth of hops: twice, as one may be lost. Then, for
- * each hop that did not answer, some more; a switch may not know the answer.
- */
-static const u8 hpcc_identify_tries = 2;
-static const u8 hpcc_identify_again = 64;
 
 /* The first round trips, in which each segment asks for telemetry. */
 static const u32 hpcc_begin_rtts = 4;
@@ -152,19 +147,6 @@ static u32 hpcc_rtt_us(const struct tcp_sock *tp, long rtt_us)
 	return rtt_us < 0 ? tp->srtt_us >> 3 : rtt_us;
 }
 
-/* Ask the switches who they are. */
-static void hpcc_identify(struct hpcc_flow *flow)
-{
-	u32 i;
-
-	for (i = 0; i < HPCC_HOPS_MAX; i++)
-		WRITE_ONCE(flow->identity[i], 0);
-	WRITE_ONCE(flow->identify_left,
-		   hpcc_identify_tries *
-		   DIV_ROUND_UP(READ_ONCE(flow->hops), flow->slots));
-	WRITE_ONCE(flow->identify_again, hpcc_identify_again);
-}
-
 static void hpcc_count_ack(const struct sock *sk, u32 bits)
 {
 	struct net *net = sock_net(sk);
@@ -198,7 +180,7 @@ static void hpcc_update_model(struct sock *sk, struct hpcc_flow *flow,
 		return;
 	hpcc_count_ack(sk, ack->bits);
 	if (ack->bits & (HPCC_ACK_FIRST | HPCC_ACK_PATH))
-		hpcc_identify(flow);
+		hpcc_path_ask(flow);
 }
 
 /**

@@ -231,10 +231,10 @@ bool hpcc_silent(struct sock *sk, struct hpcc_flow *flow,
 		return false;
 	if (!flow->silent_acks++) {
 		flow->silent_since_us = tp->tcp_mstamp;
-		flow->silent_turn = READ_ONCE(flow->turn);
+		flow->silent_requests = READ_ONCE(flow->requests);
 	}
 	if (flow->silent_acks <= hpcc_silent_acks ||
-	    READ_ONCE(flow->turn) - flow->silent_turn <= hpcc_silent_acks ||
+	    READ_ONCE(flow->requests) - flow->silent_requests <= hpcc_silent_acks ||
 	    tp->tcp_mstamp - flow->silent_since_us <=
 	    hpcc_silent_rtts * (u64)(tp->srtt_us >> 3))
 		return false;

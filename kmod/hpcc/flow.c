@@ -13,6 +13,7 @@
 
 #include "flow.h"
 #include "net.h"
+#include "path.h"
 
 static const struct rhashtable_params hpcc_flow_params = {
 	.key_len		= sizeof_field(struct hpcc_flow, sk),
@@ -80,6 +81,7 @@ static void hpcc_flow_free(struct rcu_head *rcu)
 	struct hpcc_flow *flow = container_of(rcu, struct hpcc_flow, rcu);
 
 	kfree(flow->algo.L);
+	kfree(rcu_access_pointer(flow->path));
 	kmem_cache_free(hpcc_flow_cache, flow);
 }
 
@@ -128,6 +130,7 @@ struct hpcc_flow *hpcc_flow_create(struct sock *sk)
 	/* The hooks may find it from here on. */
 	if (rhashtable_insert_fast(&hpcc_flows, &flow->node, hpcc_flow_params))
 		goto err_id;
+	hpcc_path_born(sock_net(sk), flow);
 	return flow;
 
 err_id:

@@ -31,6 +31,8 @@
  */
 #define HPCC_PROMPT_CWND	32
 
+struct hpcc_path;
+
 /**
  * enum hpcc_mode - which response a connection runs (classic.c)
  * @HPCC_MODE_TELEMETRY: W rules, records are of use
@@ -75,6 +77,7 @@ enum hpcc_mode {
  * @scale: scale that FORWARD asks for
  * @asked: hops that this round of phases has asked already
  * @prompt: the peer asked for a prompt ACK
+ * @asking: there is a @path
  * @scales: all scales that FORWARD asked for, by bit: T may fall several times while an
  *	echo is on its way
  * @snd_end: end of the data that LOCAL_OUT has let go
@@ -82,18 +85,15 @@ enum hpcc_mode {
  * @echo: records by hop - 1 that wait to be echoed (mailbox.c)
  * @echo_head: what the records in @echo have in common
  * @echo_next: hop - 1 to echo first
- * @identify_left: IDENTIFY segments still to be sent, whatever is known
- * @identify_again: and after these, as long as a link has not answered
- * @turn: counts requests
+ * @requests: counts them
  * @sample_ns: time from one request to the next at least, unless @searching
  * @asked_ns: tcp_clock_cache at the last request
- * @identity: links by hop - 1, identity records
  *
- * What an ACK seldom needs; socket lock, but for @lock and @dead:
+ * What an ACK seldom needs; socket lock, but for @path, @lock and @dead:
  *
  * @began_us: tcp_mstamp when W began to rule
  * @silent_since_us: tcp_mstamp of the first of @silent_acks
- * @silent_turn: @turn then
+ * @silent_requests: @requests then
  * @undo_W_q16: W before an RTO
  * @undo_most_q16: slow start's limit before it
  * @late: packets that the peer got twice, as its DSACKs say; at most total_retrans
@@ -103,19 +103,20 @@ enum hpcc_mode {
  * @classic_cwnd: cwnd at the last return from classic; ~0: there was none
  * @conserve_delivered: packet conservation until a packet is acknowledged that was sent
  *	when so many, or more, had been delivered
+ * @path: who the links are, while somebody wants to know (path.c); RCU
  * @reserved: bytes of MSS kept free for options
  * @ip_optlen: length of the IPv4 options that are part of @ext_hdr_len
  * @duplicates: the path delivers packets twice that were sent once
  * @late_counts: late packets end this fallback
  * @dead: set by release(); after that nobody may dereference @sk
- * @lock: covers @dead
+ * @lock: covers @dead, and who writes @path
  * @id: its number in its network namespace; constant
  * @rcu: frees the flow
  *
  * The members are in the order of who needs them. On a path of one hop, an ACK with an
  * echo needs four cache lines: three here, of @algo, of @params and of @node, and the
- * link. At the end of a round trip it needs that of @fallback as well. hpcc_flow_init() has
- * the compiler check that.
+ * link. At the end of a round trip it needs that of @fallback as well. A data segment in
+ * LOCAL_OUT needs that of @node. hpcc_flow_init() has the compiler check that.
  */
 struct hpcc_flow {
 	struct hpcc_algo algo;
@@ -141,7 +142,7 @@ struct hpcc_flow {
 	u8 scale;
 	u8 asked;
 	bool prompt;
-	/* 1 byte free */
+	bool asking;
 	struct rhash_head node;
 	const struct sock *sk;
 	u32 scales;
@@ -151,18 +152,16 @@ struct hpcc_flow {
 	u64 echo[HPCC_HOPS_MAX];
 	u32 echo_head;
 	u8 echo_next;
-	u8 identify_left;
-	u8 identify_again;
-	u32 turn;
+	u32 requests;
 	u32 sample_ns;
 	u64 asked_ns;
-	u64 identity[HPCC_HOPS_MAX];
 
 	u64 began_us;
 	u64 silent_since_us;
-	u32 silent_turn;
+	u32 silent_requests;
 	u64 undo_W_q16;
 	u64 undo_most_q16;
+	struct hpcc_path __rcu *path;
 	u32 late;
 	u32 copies_then;
 	u32 retrans_then;
@@ -175,7 +174,7 @@ struct hpcc_flow {
 	bool late_counts;
 
 	bool dead;
-	spinlock_t lock;	/* covers @dead */
+	spinlock_t lock;	/* covers @dead, and who writes @path */
 	u32 id;
 	struct rcu_head rcu;
 };

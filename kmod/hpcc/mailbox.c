@@ -278,33 +278,6 @@ u32 hpcc_echo_in(struct hpcc_flow *flow, const struct hpcc_opt *opt,
 	return bad;
 }
 
-/**
- * hpcc_identity_in() - take in what the links of a path said of themselves
- * @flow: a flow
- * @opt: head of the option
- * @records: its records
- *
- * Context: LOCAL_IN.
- * Return: how many records were no records of a hop of this path.
- */
-u32 hpcc_identity_in(struct hpcc_flow *flow, const struct hpcc_opt *opt,
-		     const u8 *records)
-{
-	u32 bad = 0;
-	u32 i, hop;
-	u64 word;
-
-	for (i = 0; i < opt->nr; i++) {
-		word = hpcc_get_be64(records + i * HPCC_RECORD_LEN);
-		hop = word >> HPCC_WORD_HOP_SHIFT;
-		if (hop && hop <= opt->hops)
-			WRITE_ONCE(flow->identity[hop - 1], word);
-		else
-			bad++;
-	}
-	return bad;
-}
-
 /* ---- From LOCAL_IN to LOCAL_OUT -------------------------------------------- */
 
 /* What the records that wait have in common. */

@@ -41,8 +41,6 @@ u32 hpcc_scales_add(u32 scales, u8 scale);
 u32 hpcc_take_mail(struct sock *sk, struct hpcc_flow *flow, u32 rtt_us, u32 *bits);
 u32 hpcc_echo_in(struct hpcc_flow *flow, const struct hpcc_opt *opt,
 		 const u8 *records);
-u32 hpcc_identity_in(struct hpcc_flow *flow, const struct hpcc_opt *opt,
-		     const u8 *records);
 u32 hpcc_forward_in(struct hpcc_flow *flow, const struct hpcc_opt *opt,
 		    const u8 *records);
 u32 hpcc_echo_write(struct hpcc_flow *flow, u8 *p, u32 room);

@@ -3,6 +3,7 @@
 #ifndef _HPCC_HPCC_NET_H
 #define _HPCC_HPCC_NET_H
 
+#include <linux/mutex.h>
 #include <linux/xarray.h>
 #include <net/net_namespace.h>
 #include <net/netns/generic.h>
@@ -109,6 +110,8 @@ struct hpcc_sysctls {
  * @counters: counters, indexed by enum hpcc_counter
  * @flows: connections that agreed, by number; written under the xarray's lock, read under
  *	RCU
+ * @path_lock: orders the readers of /proc/net/hpcc_paths (path.c)
+ * @path_readers: how many they are; written under @path_lock
  * @agreements: notes about handshakes, NULL before the first; RCU (handshake.c)
  * @retired_agreements: what @agreements was, while the namespace goes
  */
@@ -117,6 +120,8 @@ struct hpcc_net {
 	struct hpcc_knobs knobs;
 	struct hpcc_counters counters;
 	struct xarray flows;
+	struct mutex path_lock;		/* orders readers */
+	unsigned int path_readers;
 	struct hpcc_agreements __rcu *agreements;
 	struct hpcc_agreements *retired_agreements;
 };

@@ -41,6 +41,7 @@
 #include "cc.h"
 #include "handshake.h"
 #include "mailbox.h"
+#include "path.h"
 #include "segment.h"
 
 /* The two experimental kinds of RFC 4727: the default one, and this. */
@@ -227,7 +228,7 @@ static void hpcc_option_in(struct hpcc_flow *flow, const struct net *net,
 		}
 		bad = opt->type == HPCC_OPT_ECHO ?
 		      hpcc_echo_in(flow, opt, records) :
-		      hpcc_identity_in(flow, opt, records);
+		      hpcc_path_in(flow, opt, records);
 		hpcc_count_rcu(net, HPCC_C_ECHO_RECEIVED);
 		break;
 	default:

@@ -35,6 +35,7 @@
 #include "cc.h"
 #include "handshake.h"
 #include "mailbox.h"
+#include "path.h"
 #include "segment.h"
 
 /* A TCP header is at most 60 bytes long. */
@@ -255,17 +256,16 @@ void hpcc_segment_close(struct hpcc_segment *seg, u32 n)
 /* The first phase from @phase on, of @phases, whose @slots hops have not all told
  * who they are; @phases: all have.
  */
-static u32 hpcc_identify_phase(const struct hpcc_flow *flow, u32 phase,
+static u32 hpcc_identify_phase(const struct hpcc_path *path, u32 hops, u32 phase,
 			       u32 phases, u32 slots)
 {
-	u32 hops = READ_ONCE(flow->hops);
 	u32 i, hop;
 
 	for (i = 0; i < phases; i++, phase++) {
 		phase %= phases;
 		for (hop = phase * slots;
 		     hop < min_t(u32, (phase + 1) * slots, hops); hop++) {
-			if (!READ_ONCE(flow->identity[hop]))
+			if (!READ_ONCE(path->identity[hop]))
 				return phase;
 		}
 	}
@@ -277,13 +277,21 @@ static u32 hpcc_identify_phase(const struct hpcc_flow *flow, u32 phase,
  */
 static bool hpcc_identify_next(struct hpcc_flow *flow, u32 slots, u32 *phase)
 {
-	u32 turn = READ_ONCE(flow->turn) + 1;
-	u8 left = READ_ONCE(flow->identify_left);
-	u8 again = READ_ONCE(flow->identify_again);
 	u32 hops = READ_ONCE(flow->hops);
+	struct hpcc_path *path;
 	u32 phases = 1;
+	u8 left, again;
+	u32 turn;
 
-	WRITE_ONCE(flow->turn, turn);
+	if (likely(!READ_ONCE(flow->asking)))
+		return false;
+	path = rcu_dereference(flow->path);
+	if (!path)
+		return false;
+	turn = READ_ONCE(path->turn) + 1;
+	left = READ_ONCE(path->left);
+	again = READ_ONCE(path->again);
+	WRITE_ONCE(path->turn, turn);
 	if (!left && !again)
 		return false;
 	if (hops > slots)
@@ -292,15 +300,15 @@ static bool hpcc_identify_next(struct hpcc_flow *flow, u32 slots, u32 *phase)
 		if (turn % HPCC_IDENTIFY_SPACING)
 			return false;
 		left--;
-		WRITE_ONCE(flow->identify_left, left);
+		WRITE_ONCE(path->left, left);
 		*phase = left % phases;
 		return true;
 	}
 	if (turn % HPCC_IDENTIFY_AGAIN)
 		return false;
 	again--;
-	*phase = hpcc_identify_phase(flow, again % phases, phases, slots);
-	WRITE_ONCE(flow->identify_again, *phase < phases ? again : 0);
+	*phase = hpcc_identify_phase(path, hops, again % phases, phases, slots);
+	WRITE_ONCE(path->again, *phase < phases ? again : 0);
 	return *phase < phases;
 }
 
@@ -331,6 +339,7 @@ static u32 hpcc_forward_write(struct hpcc_flow *flow, const struct tcp_sock *tp,
 		opt.flags = HPCC_OPT_F_PROMPT;
 
 	WRITE_ONCE(flow->asked_ns, hpcc_peek(tp->tcp_clock_cache));
+	WRITE_ONCE(flow->requests, READ_ONCE(flow->requests) + 1);
 	if (hpcc_identify_next(flow, opt.nr, &phase)) {
 		opt.type = HPCC_OPT_IDENTIFY;
 	} else {

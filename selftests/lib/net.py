@@ -36,6 +36,7 @@ class Netns:
         _setns(home)
         os.close(home)
         self.homes = []
+        self.asking = None
         # ip takes this where it wants a name
         self.path = f"/proc/{os.getpid()}/fd/{self.fd}"
         self.ip("link set lo up")
@@ -108,6 +109,29 @@ class Netns:
         return [_flow(line) for line in
                 self.read("/proc/net/hpcc_flows").splitlines()]
 
+    def ask(self):
+        """Ask who the links of paths are, until the test ends."""
+        with self:
+            self.asking = os.open("/proc/net/hpcc_paths", os.O_RDONLY)
+        defer(os.close, self.asking)
+
+    def paths(self):
+        """/proc/net/hpcc_paths: links by local port, as {hop: (node, port, bit/s)}."""
+        if self.asking is None:
+            text = self.read("/proc/net/hpcc_paths")
+        else:
+            os.lseek(self.asking, 0, os.SEEK_SET)
+            text = "".join(iter(lambda: os.read(self.asking, 4096).decode(), ""))
+        return dict(map(_path, text.splitlines()))
+
+    def links(self, sock=None):
+        """Links of the path of a socket, or of the only flow."""
+        paths = self.paths()
+        if sock is not None:
+            return paths[sock.getsockname()[1]]
+        expect("number of paths", len(paths), 1)
+        return next(iter(paths.values()))
+
     def expect_no_flows(self):
         """Both ends are closed; their last acknowledgments may be under way."""
         for _ in range(100):
@@ -154,18 +178,21 @@ class Counters(dict):
 
 def _flow(line):
     words = line.split()
-    flow = {"mode": words[2], "links": {}}
+    flow = {"mode": words[2]}
     for word, side in zip(words, "lr"):
         address, port = word.rsplit(".", 1)
         flow[side + "addr"] = address
         flow[side + "port"] = int(port)
     for name, value in zip(words[3::2], words[4::2]):
-        if not value.isdigit():
-            break
         flow[name] = int(value)
-    for hop, node, port, bps in re.findall(r" (\d+):(\d+)\.(\d+)@(\d+)", line):
-        flow["links"][int(hop)] = (int(node), int(port), int(bps))
     return flow
+
+
+def _path(line):
+    """Local port and links of a line of /proc/net/hpcc_paths."""
+    return int(line.split()[0].rpartition(".")[2]), {
+        int(hop): (int(node), int(port), int(bps)) for hop, node, port, bps in
+        re.findall(r" (\d+):(\d+)\.(\d+)@(\d+)", line)}
 
 
 class Pair:

@@ -81,10 +81,13 @@ class Path:
                     expect(name, counters[name], 0)
 
 
-def uses_telemetry(ns, links=1):
-    """Whether a host's flow follows telemetry and knows so many links by name."""
+def uses_telemetry(ns, hops=1, links=0):
+    """Whether a host's flow follows telemetry, of a path that long, and knows so many links
+    by name.
+    """
     flow = ns.flow()
-    return flow["mode"] == "telemetry" and len(flow["links"]) >= links
+    return (flow["mode"] == "telemetry" and flow["hops"] >= hops and
+            (not links or len(ns.links()) >= links))
 
 
 def dropped(path, node):

@@ -4,6 +4,7 @@
 that, when they stop, and when segments get lost.
 """
 
+import os
 import sys
 import time
 
@@ -184,6 +185,7 @@ def test_shorter_path():
 def test_path_change():
     """Another tag at a hop: that link's baseline is new, its counters unknown."""
     flow = Flow()
+    flow.ns.ask()
     link = Link()
     flow.round(link.step(9000, 0.5))
     before = flow.round(link.step(9000, 0.5))
@@ -204,6 +206,7 @@ def test_path_change_in_a_pause():
     who it is nevertheless.
     """
     flow = Flow()
+    flow.ns.ask()
     link = Link()
     flow.round(link.step(9000, 0.5))
     flow.round(link.step(9000, 0.5))
@@ -321,8 +324,9 @@ def test_phases():
 
 
 def test_identify():
-    """After the first echo, and shown when the answers come."""
+    """While somebody asks: after the first echo, and shown when the answers come."""
     flow = Flow()
+    flow.ns.ask()
     links = [Link(hop, tag=hop) for hop in range(1, 4)]
     expect("before the first echo", {opt.type for opt in forwards(flow.run())}, {FORWARD})
     flow.echo(*[link.step(9000, 0.9) for link in links], hops=7)
@@ -337,8 +341,38 @@ def test_identify():
     flow.run()
     flow.send(option(IDENTIFY_ECHO, [identity(1, 7, 2, 10000, 1), identity(2, 0xfffff, 0xffff, 40, 2),
                                      identity(7, 1, 0, 5, 0)], SCALE, 7))
-    expect("links", flow.flow()["links"], {1: (7, 2, 10000000000), 2: (0xfffff, 0xffff, 40000000000),
-                                           7: (1, 0, 5000)})
+    expect("links", flow.ns.links(), {1: (7, 2, 10000000000), 2: (0xfffff, 0xffff, 40000000000),
+                                      7: (1, 0, 5000)})
+
+
+def test_identify_on_demand():
+    """Not before somebody asks, nor after; then also if telemetry came before that."""
+    flow = Flow()
+    link = Link()
+
+    def sent(rounds=12):
+        before = flow.ns.counters()["identify_sent"]
+        for _ in range(rounds):
+            flow.round(link.step(9000, 0.9))
+        return flow.ns.counters()["identify_sent"] - before
+
+    expect("nobody asks", sent(), 0)
+    # An answer to what nobody asked is an echo, of nothing that is kept.
+    flow.send(option(IDENTIFY_ECHO, [identity(1, 9, 9, 10, 1)], SCALE, 1))
+    with flow.ns:
+        fds = [os.open("/proc/net/hpcc_paths", os.O_RDONLY) for _ in range(2)]
+    # Twice, and less often from then on.
+    expect_in("asked", sent(), 2, 10)
+    flow.send(option(IDENTIFY_ECHO, [identity(1, 7, 2, 10, 1)], SCALE, 1))
+    expect("answered", sent(), 0)
+    expect("links", flow.ns.links(), {1: (7, 2, 10000000)})
+    os.close(fds[0])
+    expect("still known to the other reader", flow.ns.links(), {1: (7, 2, 10000000)})
+    os.close(fds[1])
+    expect("nobody asks any more", sent(), 0)
+    flow.ns.ask()
+    expect_in("asked anew", sent(), 2, 10)
+    expect("forgotten", flow.ns.links(), {})
 
 
 def silence(flow, rounds=12):
@@ -351,6 +385,7 @@ def silence(flow, rounds=12):
 
 def test_fallback_and_return():
     flow = Flow()
+    flow.ns.ask()
     link = Link()
     flow.round(link.step(9000, 1.0, 1.0))
     settle(flow, link, 60000)

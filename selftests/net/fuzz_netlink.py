@@ -360,7 +360,7 @@ def test_socket_options():
             done += random_option(rng, sock)
             for level, name in ((6, 11), (6, 26), (6, 13)):
                 sock.getsockopt(level, name, rng.choice((1, 4, 16, 64, 300)))
-            for name in "hpcc", "hpcc_flows", "ldcp":
+            for name in "hpcc", "hpcc_flows", "hpcc_paths", "ldcp":
                 pair.c.read("/proc/net/" + name)
 
         for _ in range(max(MESSAGES // 300, 1)):
@@ -380,7 +380,7 @@ def test_files():
     listener = pair.listen()
     ends = [pair.connect(listener, cc=("hpcc", "ldcp")[i % 2]) for i in range(40)]
     rng = random.Random(SEED + 5)
-    for name in "hpcc", "hpcc_flows", "ldcp":
+    for name in "hpcc", "hpcc_flows", "hpcc_paths", "ldcp":
         with pair.c:
             fd = os.open("/proc/net/" + name, os.O_RDONLY)
         defer(os.close, fd)

@@ -25,17 +25,27 @@ def test_unload_and_load():
     defer(loaded_again)
     old = Netns()
     old.counters()
+    with old:
+        held = os.open("/proc/net/hpcc_paths", os.O_RDONLY)
+    defer(os.close, held)
     expect("unload", unload(old), True)
+    try:
+        os.read(held, 100)
+    except OSError:
+        pass
+    else:
+        raise AssertionError("a file was read whose module is gone")
     between = Netns()
     for ns in old, between:
         with ns:
             expect("files", [os.path.exists(path) for path in
-                             ("/proc/net/hpcc", "/proc/net/hpcc_flows", "/proc/sys/net/hpcc")],
-                   [False] * 3)
+                             ("/proc/net/hpcc", "/proc/net/hpcc_flows", "/proc/net/hpcc_paths",
+                              "/proc/sys/net/hpcc")], [False] * 4)
     load(old)
     for ns in old, between, Netns():
         ns.counters()
         ns.flows()
+        ns.paths()
         expect("parameter", ns.sysctl("net.hpcc.slots"), "3")
 
 

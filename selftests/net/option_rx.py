@@ -334,6 +334,7 @@ def test_twice():
 
 def test_hops():
     peer = connected()
+    peer.ns.ask()
     watch = Watch(peer)
     for what, ours in (("hop 0", echo([(0, 5)], 1)), ("hop beyond hops", echo([(3, 5)], 2)),
                        ("hops 0", echo([(1, 5)], 0)),
@@ -343,7 +344,7 @@ def test_hops():
     expect("repeated", watch.moved(), {"echo_received": 1, "bad_hop_ignored": 1})
     peer.send(option(IDENTIFY_ECHO, [identity(0, 1, 1, 1, 1), identity(4, 1, 1, 1, 1)], SCALE, 2))
     expect("identities", watch.moved(), {"echo_received": 1, "bad_hop_ignored": 2})
-    expect("links", peer.flow()["links"], {})
+    expect("links", peer.ns.links(), {})
 
 
 def test_ts_back():

@@ -148,6 +148,7 @@ def test_identify_until_all_answer():
     that have not answered are asked again, and no others.
     """
     flow = Flow(slots=1)
+    flow.ns.ask()
     links = [Link(hop, tag=hop) for hop in (1, 2, 3)]
 
     def asked(want, *answers, rounds=200):
@@ -169,7 +170,7 @@ def test_identify_until_all_answer():
     expect("one that did not answer", asked(None, identity(1, 7, 2, 10, 1),
                                             identity(3, 9, 2, 10, 1), rounds=40), {1})
     expect("none", asked(None, identity(2, 8, 2, 10, 1), rounds=40), set())
-    expect("links", sorted(flow.flow()["links"]), [1, 2, 3])
+    expect("links", sorted(flow.ns.links()), [1, 2, 3])
 
 
 def test_sack_blocks():

@@ -23,6 +23,7 @@ def whole_way(version):
     are known, nothing is dropped.
     """
     path = Path(version)
+    path.a.ask()
     path.change(1, "hpcc rate 500mbit")
     sniffer = Sniffer(path.b, "left")
     client, server = path.connect()
@@ -31,10 +32,10 @@ def whole_way(version):
     goodput = goodput_mbps(client, server, 1000000,
                            lambda: flows.append(path.a.flow(client)))
     stamped = {node: path.port(node)["hpcc"]["stamped"] for node in (1, 2)}
-    until(lambda: uses_telemetry(path.a, 2), lambda: goodput_mbps(client, server, 300000))
+    until(lambda: uses_telemetry(path.a, links=2), lambda: goodput_mbps(client, server, 300000))
     flow = path.a.flow(client)
     expect("mode", (get_cc(client), flow["mode"], flow["hops"]), ("hpcc", "telemetry", 2))
-    expect("links", flow["links"], {1: (1, 2, 500000000), 2: (2, 2, 1000000000)})
+    expect("links", path.a.links(client), {1: (1, 2, 500000000), 2: (2, 2, 1000000000)})
     # 1420 or 1400 of 1538 bytes on the wire are payload
     expect_rate("goodput", goodput, 0.85 * 0.95 * 500, 0.925 * 0.99 * 500)
     # W is a handful of packets: U goes up and down by one of them
@@ -65,6 +66,7 @@ def test_both_ways():
     """Data in both directions at once, each with telemetry of its own."""
     for version in 4, 6:
         path = Path(version)
+        path.b.ask()
         sniffer = Sniffer(path.b, "left")
         client, server = path.connect()
         both = []
@@ -77,12 +79,12 @@ def test_both_ways():
                         if seg.telemetry(FORWARD) and seg.telemetry(ECHO))
 
         send()
-        until(lambda: len(both) >= 30 and uses_telemetry(path.a, 2) and uses_telemetry(path.b, 2),
-              send)
+        until(lambda: len(both) >= 30 and uses_telemetry(path.a, 2) and
+              uses_telemetry(path.b, links=2), send)
         for ns in path.hosts:
             flow = ns.flow()
             expect("mode, hops", (flow["mode"], flow["hops"]), ("telemetry", 2))
-        expect("links from b", path.b.flow()["links"],
+        expect("links from b", path.b.links(),
                {1: (2, 1, 1000000000), 2: (1, 1, 1000000000)})
         expect_in("segments with both", len(both), 30, 10000)
         expect("header", {seg.header for seg in both}, {56})
@@ -110,16 +112,17 @@ def test_bottleneck_moves():
 def test_path_changes():
     """Another switch at the same hop: noticed, asked who it is, carried on."""
     path = Path()
+    path.a.ask()
     client, server = path.connect()
     goodput_mbps(client, server, 500000)
-    until(lambda: 1 in path.a.flow()["links"], lambda: goodput_mbps(client, server, 300000))
-    expect("link", path.a.flow()["links"][1], (1, 2, 1000000000))
+    until(lambda: 1 in path.a.links(), lambda: goodput_mbps(client, server, 300000))
+    expect("link", path.a.links()[1], (1, 2, 1000000000))
     path.change(1, "hpcc node 77 port 9")
     goodput_mbps(client, server, 500000)
     expect("path_changes", path.a.counters()["path_changes"], 1)
-    until(lambda: uses_telemetry(path.a) and 1 in path.a.flow()["links"],
+    until(lambda: uses_telemetry(path.a) and 1 in path.a.links(),
           lambda: goodput_mbps(client, server, 300000))
-    expect("link", path.a.flow()["links"][1], (77, 9, 1000000000))
+    expect("link", path.a.links()[1], (77, 9, 1000000000))
     expect("mode", get_cc(client), "hpcc")
 
 
@@ -145,17 +148,16 @@ def test_T_far_from_the_rtt():
 def test_longer_than_an_option():
     """Five switches, two slots: all links are known, the slowest rules."""
     path = Path(switches=5, slots=2)
+    path.a.ask()
     path.change(4, "hpcc rate 400mbit")
     client, server = path.connect()
     goodput_mbps(client, server, 300000)
     goodput = goodput_mbps(client, server, 400000)
     flow = path.a.flow(client)
     expect("hops", flow["hops"], 5)
-    until(lambda: len(path.a.flow(client)["links"]) == 5,
-          lambda: goodput_mbps(client, server, 300000))
-    flow = path.a.flow(client)
-    expect("links", flow["links"], {hop: (hop, 2, 400000000 if hop == 4 else 1000000000)
-                                    for hop in range(1, 6)})
+    until(lambda: len(path.a.links(client)) == 5, lambda: goodput_mbps(client, server, 300000))
+    expect("links", path.a.links(client), {hop: (hop, 2, 400000000 if hop == 4 else 1000000000)
+                                           for hop in range(1, 6)})
     expect_rate("goodput", goodput, 0.8 * 0.95 * 400, 0.93 * 400)
     expect("drops", [path.port(node)["drops"] for node in range(1, 6)], [0] * 5)
     path.no_errors()
@@ -240,11 +242,12 @@ def test_only_one_switch_stamps():
     """A path with a switch that knows nothing of it."""
     path = Path()
     path.switches[0].tc("qdisc replace dev right root pfifo limit 1000")
+    path.a.ask()
     client, server = path.connect()
     goodput_mbps(client, server, 500000)
-    until(lambda: uses_telemetry(path.a), lambda: goodput_mbps(client, server, 300000))
+    until(lambda: uses_telemetry(path.a, links=1), lambda: goodput_mbps(client, server, 300000))
     flow = path.a.flow(client)
-    expect("mode, hops, links", (flow["mode"], flow["hops"], flow["links"]),
+    expect("mode, hops, links", (flow["mode"], flow["hops"], path.a.links(client)),
            ("telemetry", 1, {1: (2, 2, 1000000000)}))
 
 

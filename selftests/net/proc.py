@@ -1,6 +1,6 @@
 #!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: GPL-2.0
-"""kmod/hpcc/proc.c: /proc/net/hpcc and /proc/net/hpcc_flows."""
+"""kmod/hpcc/proc.c: /proc/net/hpcc, hpcc_flows and hpcc_paths."""
 
 import os
 import sys
@@ -40,18 +40,16 @@ def test_per_namespace():
     expect("nobody else", idle.counters() - zero, {})
     if not virtual_time():
         c.pop("ts_back_ignored", None)      # two CPUs may let echoes overtake each other
-    expect("sender", sorted(c),
-           sorted(["syn_sent", "agreed", "forward_sent", "identify_sent", "echo_received"]))
+    expect("sender", sorted(c), sorted(["syn_sent", "agreed", "forward_sent", "echo_received"]))
     expect("receiver", sorted(s), sorted(["syn_sent", "agreed", "forward_received", "echo_sent"]))
     # a burst's segments carry one option each
-    expect_in("FORWARD", s["forward_received"], c["forward_sent"] + c["identify_sent"], 200)
+    expect_in("FORWARD", s["forward_received"], c["forward_sent"], 200)
     expect("ECHO", c["echo_received"], s["echo_sent"])
 
 
 def test_flow():
-    """A line says who, how, and by which links."""
-    for version, qdisc in ((4, "hpcc rate 1gbit delay 20us node 7 port 2"),
-                           (6, "hpcc rate 2500mbit delay 20us node 1048575 port 65535")):
+    """A line says who, how, and how fast."""
+    for version, qdisc in (4, "hpcc rate 1gbit delay 20us"), (6, "hpcc rate 2500mbit delay 20us"):
         pair = Pair(version, qdisc=qdisc)
         client, server = pair.connect()
         transfer((client, server, pattern(300000)))
@@ -61,8 +59,6 @@ def test_flow():
                (prefix + pair.addr[0], client.getsockname()[1], prefix + pair.addr[1], 5000))
         expect("mode", flow["mode"], "telemetry")
         expect("hops", flow["hops"], 1)
-        expect("links", flow["links"], {1: (7, 2, 1000000000) if version == 4 else
-                                        (1048575, 65535, 2500000000)})
         expect_in("T", flow["T_ns"], 40000, 100000 if virtual_time() else 1000000000)
         expect_in("R T / W", flow["R"] * flow["T_ns"] / 1e9 / flow["W"], 0.99, 1.01)
         expect_in("W", flow["W"], flow["T_ns"] * 10 / 8 / 1024, flow["T_ns"] * 10 / 8 + 1)
@@ -110,14 +106,96 @@ def test_flows_as_they_are_read():
     expect_in("lines of flows that are gone", len(text.splitlines()), 1, 40)
 
 
+def asked(ns):
+    """How many segments of a namespace asked links who they are."""
+    return ns.counters()["identify_sent"]
+
+
+def test_paths():
+    """A line says who, and by which links, which are asked while the file is open."""
+    for version, qdisc, link in (
+            (4, "hpcc rate 1gbit delay 20us node 7 port 2", (7, 2, 1000000000)),
+            (6, "hpcc rate 2500mbit delay 20us node 1048575 port 65535",
+             (1048575, 65535, 2500000000))):
+        pair, other = Pair(version, qdisc=qdisc), Pair(version, qdisc=qdisc)
+        client, server = pair.connect()
+        ends = other.connect()
+
+        def send():
+            transfer((client, server, pattern(100000)))
+            transfer((*ends, pattern(100000)))
+
+        send()
+        expect("nobody has asked", (asked(pair.c), asked(other.c)), (0, 0))
+        line = pair.c.read("/proc/net/hpcc_paths").split()
+        side = "::ffff:%s.%u" if version == 4 else "%s.%u"
+        expect("who", line, [side % (pair.addr[0], client.getsockname()[1]),
+                             side % (pair.addr[1], 5000)])
+        send()
+        expect("nobody asks", asked(pair.c), 0)
+        pair.c.ask()
+        send()
+        expect("links", pair.c.links(client), {1: link})
+        expect("peer, who sends no data", pair.s.links(server), {})
+        expect_in("IDENTIFY", asked(pair.c), 1, 2)
+        expect("another namespace", asked(other.c), 0)
+
+
+def test_paths_of_flows_to_come():
+    """Flows that are born, and flows that end, while somebody reads."""
+    pair = Pair(qdisc="hpcc rate 1gbit delay 20us node 7 port 2")
+    pair.c.ask()
+    expect("none", pair.c.paths(), {})
+    listener = pair.listen()
+    for _ in range(5):
+        client, server = pair.connect(listener)
+        transfer((client, server, pattern(100000)))
+        expect("links", pair.c.links(client), {1: (7, 2, 1000000000)})
+        client.close()
+        server.close()
+        pair.c.expect_no_flows()
+    expect("none", pair.c.paths(), {})
+
+
+def test_paths_wait():
+    """For answers that come; not for connections that send nothing, nor for a signal."""
+    pair = Pair(qdisc="hpcc rate 1gbit delay 20us node 7 port 2")
+    client, server = pair.connect()
+    transfer((client, server, pattern(100000)))
+
+    def read(busy):
+        """Links, and how long that took."""
+        pid = os.fork()
+        if not pid:
+            until = time.monotonic() + 1
+            while busy and time.monotonic() < until:
+                transfer((client, server, pattern(2000)))
+                time.sleep(0.01)
+            os._exit(0)
+        began = time.monotonic()
+        links = pair.c.links(client)
+        took = time.monotonic() - began
+        os.waitpid(pid, 0)
+        return links, took
+
+    links, took = read(True)
+    expect("links", links, {1: (7, 2, 1000000000)})
+    if virtual_time():
+        expect_in("seconds", took, 0, 0.19)
+    links, took = read(False)
+    expect("links of an idle one", links, {})
+    expect_in("seconds", took, 0.19, 0.3 if virtual_time() else 5)
+
+
 def test_modes():
     """Counters for all, connections for root; nothing to write."""
     peer = Peer()
     peer.connect()
     with peer.ns:
         expect("modes", [os.stat(f"/proc/net/{name}").st_mode & 0o777
-                         for name in ("hpcc", "hpcc_flows")], [0o444, 0o440])
-        for name in "hpcc", "hpcc_flows":
+                         for name in ("hpcc", "hpcc_flows", "hpcc_paths")],
+               [0o444, 0o440, 0o440])
+        for name in "hpcc", "hpcc_flows", "hpcc_paths":
             try:
                 fd = os.open(f"/proc/net/{name}", os.O_WRONLY)
                 os.write(fd, b"0\n")

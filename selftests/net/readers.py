@@ -62,13 +62,15 @@ def under_traffic(function):
 
 
 def test_proc():
-    """/proc/net/hpcc, hpcc_flows."""
+    """/proc/net/hpcc, hpcc_flows, hpcc_paths."""
     def read(pair):
         for ns in (pair.c, pair.s):
             ns.counters()
             for flow in ns.flows():
                 expect_in("W", flow["W"], 1, 1 << 40)
                 expect_in("U", flow["U_permille"], 0, 1 << 30)
+            for links in ns.paths().values():
+                expect_in("links", len(links), 0, 1)
 
     under_traffic(read)
 

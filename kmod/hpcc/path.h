@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* Which links the path of a connection has (path.c). */
+#ifndef _HPCC_HPCC_PATH_H
+#define _HPCC_HPCC_PATH_H
+
+#include <hpcc/record.h>
+
+#include "flow.h"
+
+/**
+ * struct hpcc_path - what the links of a path said of themselves, and what is left to ask
+ *
+ * With READ_ONCE() and WRITE_ONCE() and no lock, as all that the hooks share:
+ *
+ * @turn: counts segments, for IDENTIFY among them
+ * @left: IDENTIFY segments still to be sent, whatever is known
+ * @again: and after these, as long as a link has not answered
+ * @identity: links by hop - 1, identity records
+ *
+ * @rcu: frees it
+ */
+struct hpcc_path {
+	u32 turn;
+	u8 left;
+	u8 again;
+	u64 identity[HPCC_HOPS_MAX];
+	struct rcu_head rcu;
+};
+
+void hpcc_path_born(struct net *net, struct hpcc_flow *flow);
+void hpcc_path_ask(struct hpcc_flow *flow);
+u32 hpcc_path_in(struct hpcc_flow *flow, const struct hpcc_opt *opt,
+		 const u8 *records);
+bool hpcc_path_waits(const struct hpcc_flow *flow);
+void hpcc_paths_open(struct net *net);
+void hpcc_paths_release(struct net *net);
+bool hpcc_paths_wait(const struct net *net);
+
+#endif /* _HPCC_HPCC_PATH_H */
