@@ -14,7 +14,8 @@
  *	CLASSIC -> TELEMETRY	a record came
  *	DOUBTING -> TELEMETRY	a link was measured
  *
- * Losses that no link with telemetry explains lead to CLASSIC or DOUBTING, too. <hpcc/fallback.h> says which losses those are, and after how many round trips the
+ * Losses that no link with telemetry explains lead to CLASSIC or DOUBTING, too.
+ * <hpcc/fallback.h> says which losses those are, and after how many round trips the
  * connection returns.
  *
  * Who enters a response also takes over what the other one set: pacing, the cap of a burst,
@@ -127,7 +128,7 @@ void hpcc_enter_telemetry(struct sock *sk, struct hpcc_flow *flow)
 
 /* @mode: HPCC_MODE_CLASSIC or HPCC_MODE_DOUBTING. */
 static void hpcc_enter_classic(struct sock *sk, struct hpcc_flow *flow,
-			enum hpcc_mode mode)
+			       enum hpcc_mode mode)
 {
 	flow->classic_seq = tcp_sk(sk)->snd_nxt;
 	WRITE_ONCE(flow->searching, false);

@@ -192,7 +192,7 @@ static void hpcc_note_write(const struct hpcc_note_ref *ref, bool done, u32 past
  * nothing. LOCAL_IN only.
  */
 static void hpcc_agree_offer(const struct net *net, const struct hpcc_tuple *tuple,
-		      u32 irs)
+			     u32 irs)
 {
 	struct hpcc_note_ref ref;
 
@@ -208,7 +208,7 @@ static void hpcc_agree_offer(const struct net *net, const struct hpcc_tuple *tup
  * retransmitted.
  */
 static bool hpcc_agree_offered(const struct net *net, const struct hpcc_tuple *tuple,
-			u32 irs)
+			       u32 irs)
 {
 	struct hpcc_note_ref ref;
 	bool offered;
@@ -227,7 +227,7 @@ static bool hpcc_agree_offered(const struct net *net, const struct hpcc_tuple *t
  * for that.
  */
 static void hpcc_agree_done(const struct net *net, const struct hpcc_tuple *tuple,
-		     u32 irs, u32 past, bool alloc)
+			    u32 irs, u32 past, bool alloc)
 {
 	struct hpcc_note_ref ref;
 
@@ -244,7 +244,7 @@ static void hpcc_agree_done(const struct net *net, const struct hpcc_tuple *tupl
  * is a note; may be NULL.
  */
 static bool hpcc_agree_take(const struct net *net, const struct hpcc_tuple *tuple,
-		     u32 irs, u32 *past)
+			    u32 irs, u32 *past)
 {
 	struct hpcc_note_ref ref;
 	struct hpcc_note *note;
