@@ -25,7 +25,7 @@
 #include <linux/ktime.h>
 #include <linux/moduleparam.h>
 #include <hpcc/compat.h>
-#include <hpcc/record.h>
+#include <hpcc/histogram.h>
 
 #include "sched.h"
 

@@ -291,7 +291,7 @@ static void expect_option(const u8 *was, const u8 *is, u32 len, int ret,
 static void stamp(u8 *p, u32 len, const struct hpcc_place *place,
 		  const struct hpcc_stamp *s, bool fix_check)
 {
-	u32 check = place->tcp + HPCC_TCP_CHECK;
+	u32 check = place->tcp + 16;
 	u8 *was = fuzz_copy(p, len);
 	int ret = hpcc_stamp_packet(p, place, s, fix_check);
 

@@ -696,24 +696,6 @@ TEST(check__stays_wrong)
 	free(b.p);
 }
 
-TEST(check__every_update)
-{
-	u32 check, before, after;
-
-	/* Against the definition, at the edges of one's complement. */
-	for (check = 0; check < 0x10000; check += 0x1111)
-		for (before = 0; before < 0x10000; before += 0x0fff)
-			for (after = 0; after < 0x10000; after += 0x0fff) {
-				u32 want = (~check & 0xffff) +
-					   (~before & 0xffff) + after;
-
-				want = (want & 0xffff) + (want >> 16);
-				want = (want & 0xffff) + (want >> 16);
-				assert_int_equal(hpcc_check_update(check, before, after),
-						 ~want & 0xffff);
-			}
-}
-
 /* ---- the clock (hpcc/clock.h) ---- */
 
 static bool is_near(struct hpcc_clock t, long double ns, long double off)
@@ -776,7 +758,6 @@ int main(void)
 		cmocka_unit_test(option__other_types_untouched),
 		cmocka_unit_test(check__stays_right),
 		cmocka_unit_test(check__stays_wrong),
-		cmocka_unit_test(check__every_update),
 		cmocka_unit_test(clock__adds_up),
 		cmocka_unit_test(clock__extremes),
 	};
