@@ -31,10 +31,20 @@
 /* Results of the walk besides enum hpcc_unstamped. */
 #define HPCC_WALK_FOUND		(-1)	/* place is filled in */
 #define HPCC_WALK_MORE		(-2)	/* make place->need bytes readable */
+#define HPCC_WALK_TCP		(-3)	/* so far: there is a TCP header */
+
+/* Instead of an option's kind: the walk ends behind the IP header. No packet has an
+ * option of this kind, as it ends the options.
+ */
+#define HPCC_WALK_IP_ONLY	HPCC_TCPOPT_EOL
 
 /**
- * struct hpcc_place - where a packet's telemetry option is
+ * struct hpcc_place - where a packet's headers and its telemetry option are
  * @need: bytes that have to be readable, where the walk could not go on
+ * @version: 4 or 6, whatever the walk returns, where all of struct iphdr or struct
+ *	ipv6hdr is readable, and what it says of its own version and length is
+ *	right; else 0
+ * @ip: offset of that header
  * @tcp: offset of the TCP header
  * @opt: offset of the option
  * @len: length of the option
@@ -42,6 +52,8 @@
  */
 struct hpcc_place {
 	u32	need;
+	u32	version;
+	u32	ip;
 	u32	tcp;
 	u32	opt;
 	u32	len;
@@ -53,12 +65,19 @@ struct hpcc_place {
  * @p: its first byte
  * @have: readable bytes
  * @len: bytes in all
+ * @proto: EtherType of what is at @network, or HPCC_PROTO_ETHERNET: the packet begins
+ *	with an Ethernet header
+ * @network: offset of the network header, up to @len; 0 with HPCC_PROTO_ETHERNET
  */
 struct hpcc_frame {
 	const u8	*p;
 	u32		have;
 	u32		len;
+	u32		proto;
+	u32		network;
 };
+
+#define HPCC_PROTO_ETHERNET	0x10000	/* more than an EtherType can be */
 
 /* Behind more VLAN tags than this no IP header is looked for. */
 #define HPCC_VLAN_TAGS_MAX	4
@@ -93,30 +112,31 @@ static inline bool hpcc_is_request(const struct hpcc_opt *opt)
 	return opt->type == HPCC_OPT_FORWARD || opt->type == HPCC_OPT_IDENTIFY;
 }
 
-/* TCP header at @tcp of a packet that ends at @end. */
-static inline int hpcc_walk_tcp(const struct hpcc_frame *f, u32 end, u32 tcp,
-				u8 kind, struct hpcc_place *place)
+/* TCP header at place->tcp of a packet that ends at place->end. */
+static inline int hpcc_walk_tcp(const struct hpcc_frame *f, u8 kind,
+				struct hpcc_place *place)
 {
-	const u8 *opts = f->p + tcp + sizeof(struct tcphdr);
+	const u8 *tcp = f->p + place->tcp;
+	const u8 *opts = tcp + sizeof(struct tcphdr);
 	struct hpcc_opt opt;
 	bool odd = false;
 	u32 pos = 0;
 	u32 hlen;
 	int ret;
 
-	ret = hpcc_walk_need(f, end, tcp, sizeof(struct tcphdr), place);
+	ret = hpcc_walk_need(f, place->end, place->tcp, sizeof(struct tcphdr),
+			     place);
 	if (ret)
 		return ret;
-	hlen = (f->p[tcp + HPCC_TCP_DOFF] >> 4) * 4;
+	hlen = (tcp[HPCC_TCP_DOFF] >> 4) * 4;
 	if (hlen < sizeof(struct tcphdr))
 		return HPCC_UNSTAMPED_MALFORMED;
-	ret = hpcc_walk_need(f, end, tcp, hlen, place);
+	ret = hpcc_walk_need(f, place->end, place->tcp, hlen, place);
 	if (ret)
 		return ret;
-	if (f->p[tcp + HPCC_TCP_FLAGS] & HPCC_TCP_SYN)
+	if (tcp[HPCC_TCP_FLAGS] & HPCC_TCP_SYN)
 		return HPCC_UNSTAMPED_NO_OPTION;
-	place->tcp = tcp;
-	place->end = tcp + hlen;
+	place->end = place->tcp + hlen;
 	hlen -= sizeof(struct tcphdr);
 	while ((ret = hpcc_opt_next(opts, hlen, &pos, kind)) >= 0) {
 		place->opt = opts - f->p + ret;
@@ -141,16 +161,23 @@ static inline int hpcc_walk_ipv4(const struct hpcc_frame *f, u32 off, u8 kind,
 	if (ret)
 		return ret;
 	hlen = (ip[0] & 0xf) * 4;
-	total = get_unaligned_be16(ip + offsetof(struct iphdr, tot_len));
-	frag = get_unaligned_be16(ip + offsetof(struct iphdr, frag_off));
-	if (ip[0] >> 4 != 4 || hlen < sizeof(struct iphdr) || total < hlen ||
-	    total > f->len - off)
+	if (ip[0] >> 4 != 4 || hlen < sizeof(struct iphdr))
 		return HPCC_UNSTAMPED_MALFORMED;
+	place->version = 4;
+	place->ip = off;
+	if (kind == HPCC_WALK_IP_ONLY)
+		return HPCC_UNSTAMPED_OFF;
+	total = get_unaligned_be16(ip + offsetof(struct iphdr, tot_len));
+	if (total < hlen || total > f->len - off)
+		return HPCC_UNSTAMPED_MALFORMED;
+	frag = get_unaligned_be16(ip + offsetof(struct iphdr, frag_off));
 	if (frag & HPCC_IP_FRAGMENT)
 		return HPCC_UNSTAMPED_FRAGMENT;
 	if (ip[offsetof(struct iphdr, protocol)] != IPPROTO_TCP)
 		return HPCC_UNSTAMPED_NOT_TCP;
-	return hpcc_walk_tcp(f, off + total, off + hlen, kind, place);
+	place->tcp = off + hlen;
+	place->end = off + total;
+	return HPCC_WALK_TCP;
 }
 
 static inline int hpcc_walk_ipv6(const struct hpcc_frame *f, u32 off, u8 kind,
@@ -165,8 +192,14 @@ static inline int hpcc_walk_ipv6(const struct hpcc_frame *f, u32 off, u8 kind,
 	ret = hpcc_walk_need(f, f->len, off, sizeof(struct ipv6hdr), place);
 	if (ret)
 		return ret;
+	if (ip[0] >> 4 != 6)
+		return HPCC_UNSTAMPED_MALFORMED;
+	place->version = 6;
+	place->ip = off;
+	if (kind == HPCC_WALK_IP_ONLY)
+		return HPCC_UNSTAMPED_OFF;
 	payload = get_unaligned_be16(ip + offsetof(struct ipv6hdr, payload_len));
-	if (ip[0] >> 4 != 6 || payload > f->len - at)
+	if (payload > f->len - at)
 		return HPCC_UNSTAMPED_MALFORMED;
 	end = at + payload;
 	next = ip[offsetof(struct ipv6hdr, nexthdr)];
@@ -183,67 +216,74 @@ static inline int hpcc_walk_ipv6(const struct hpcc_frame *f, u32 off, u8 kind,
 		return HPCC_UNSTAMPED_FRAGMENT;
 	if (next != NEXTHDR_TCP)
 		return HPCC_UNSTAMPED_NOT_TCP;
-	return hpcc_walk_tcp(f, end, at, kind, place);
+	place->tcp = at;
+	place->end = end;
+	return HPCC_WALK_TCP;
 }
 
-/**
- * hpcc_walk_ip() - find the telemetry option behind an IP header
- * @f: the packet
- * @off: offset of the network header, up to @f->len
- * @proto: EtherType of what is there
- * @kind: TCP option kind
- * @place: result
- *
- * Of several the first that asks switches for records counts.
- *
- * Return: HPCC_WALK_FOUND, HPCC_WALK_MORE, or the enum hpcc_unstamped that
- * says why there is none.
+/* The network header behind an Ethernet header and VLAN tags. Returns 0 as
+ * hpcc_walk_need() does.
  */
-static inline int hpcc_walk_ip(const struct hpcc_frame *f, u32 off, u32 proto,
-			       u8 kind, struct hpcc_place *place)
+static inline int hpcc_walk_eth(const struct hpcc_frame *f, u32 *off,
+				u32 *proto, struct hpcc_place *place)
 {
-	switch (proto) {
-	case ETH_P_IP:
-		return hpcc_walk_ipv4(f, off, kind, place);
-	case ETH_P_IPV6:
-		return hpcc_walk_ipv6(f, off, kind, place);
-	default:
-		return HPCC_UNSTAMPED_NOT_TCP;
-	}
-}
-
-/**
- * hpcc_walk_eth() - find the telemetry option in an Ethernet frame
- * @f: the frame
- * @kind: TCP option kind
- * @place: result
- *
- * Return: as hpcc_walk_ip().
- */
-static inline int hpcc_walk_eth(const struct hpcc_frame *f, u8 kind,
-				struct hpcc_place *place)
-{
-	u32 off = ETH_HLEN;
-	u32 tags, proto;
+	u32 tags;
 	int ret;
 
 	ret = hpcc_walk_need(f, f->len, 0, ETH_HLEN, place);
 	if (ret)
 		return ret;
-	proto = get_unaligned_be16(f->p + offsetof(struct ethhdr, h_proto));
-	for (tags = 0; proto == ETH_P_8021Q || proto == ETH_P_8021AD; tags++) {
-		const u8 *tag = f->p + off;
+	*off = ETH_HLEN;
+	*proto = get_unaligned_be16(f->p + offsetof(struct ethhdr, h_proto));
+	for (tags = 0; *proto == ETH_P_8021Q || *proto == ETH_P_8021AD; tags++) {
+		const u8 *tag = f->p + *off;
 
 		if (tags == HPCC_VLAN_TAGS_MAX)
 			return HPCC_UNSTAMPED_NOT_TCP;
-		ret = hpcc_walk_need(f, f->len, off, VLAN_HLEN, place);
+		ret = hpcc_walk_need(f, f->len, *off, VLAN_HLEN, place);
 		if (ret)
 			return ret;
-		proto = get_unaligned_be16(tag + offsetof(struct vlan_hdr,
-							  h_vlan_encapsulated_proto));
-		off += VLAN_HLEN;
+		*proto = get_unaligned_be16(tag + offsetof(struct vlan_hdr,
+							   h_vlan_encapsulated_proto));
+		*off += VLAN_HLEN;
 	}
-	return hpcc_walk_ip(f, off, proto, kind, place);
+	return 0;
+}
+
+/**
+ * hpcc_walk() - find a packet's headers, and the telemetry option in them
+ * @f: the packet
+ * @kind: TCP option kind, or HPCC_WALK_IP_ONLY
+ * @place: result
+ *
+ * Of several options the first that asks switches for records counts.
+ *
+ * Return: HPCC_WALK_FOUND, HPCC_WALK_MORE, or the enum hpcc_unstamped that
+ * says why there is none: HPCC_UNSTAMPED_OFF where none was looked for.
+ */
+static inline int hpcc_walk(const struct hpcc_frame *f, u8 kind,
+			    struct hpcc_place *place)
+{
+	u32 off = f->network, proto = f->proto;
+	int ret;
+
+	place->version = 0;
+	if (proto == HPCC_PROTO_ETHERNET) {
+		ret = hpcc_walk_eth(f, &off, &proto, place);
+		if (ret)
+			return ret;
+	}
+	switch (proto) {
+	case ETH_P_IP:
+		ret = hpcc_walk_ipv4(f, off, kind, place);
+		break;
+	case ETH_P_IPV6:
+		ret = hpcc_walk_ipv6(f, off, kind, place);
+		break;
+	default:
+		return HPCC_UNSTAMPED_NOT_TCP;
+	}
+	return ret == HPCC_WALK_TCP ? hpcc_walk_tcp(f, kind, place) : ret;
 }
 
 /**

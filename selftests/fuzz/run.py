@@ -139,7 +139,7 @@ def fuzz(target, results, options):
     regions, branches = target.reach()
     reached = 100 * sum(regions) / max(len(regions), 1)
     print(f"# {target.name}: {target.executions} executions in {options.seconds} s; of "
-          f"{CODE[target.name][0]} {sum(regions)} of {len(regions)} regions and "
+          f"{' '.join(CODE[target.name][0])} {sum(regions)} of {len(regions)} regions and "
           f"{sum(branches)} of {len(branches)} branches")
     results.add(reached >= REACH_MIN, reaches)
 
