@@ -174,7 +174,7 @@ install: all
 
 # What modules are built from.
 KBUILD_FILES := $(filter-out %.mod.c,Kbuild dkms.conf $(wildcard scripts/kbuild/* \
-	include/hpcc/* include/uapi/linux/*.h kmod/Kbuild kmod/*/Kbuild kmod/*/*.[ch] \
+	include/hpcc/* include/compat/*/*.h include/uapi/linux/*.h kmod/Kbuild kmod/*/Kbuild kmod/*/*.[ch] \
 	qdisc/Kbuild qdisc/Makefile qdisc/*.[ch]))
 # What hpcc-lab builds guests and modules from, with itself.
 LAB_FILES := $(KBUILD_FILES) scripts/hpcc-lab scripts/debian.sh scripts/root.sh $(wildcard scripts/lab/*.py \

@@ -138,7 +138,7 @@ static void hpcc_parse_marking(struct nlattr **tb, struct hpcc_config *cfg)
 		cfg->knonect = nla_get_u32(tb[TCA_HPCC_KNONECT]);
 }
 
-static void hpcc_parse(struct nlattr **tb, struct hpcc_config *cfg)
+static void hpcc_parse_options(struct nlattr **tb, struct hpcc_config *cfg)
 {
 	if (tb[TCA_HPCC_RATE64])
 		cfg->rate = nla_get_u64(tb[TCA_HPCC_RATE64]);
@@ -265,7 +265,7 @@ static int hpcc_change(struct Qdisc *sch, struct nlattr *opt,
 	err = nla_parse_nested(tb, TCA_HPCC_MAX, opt, hpcc_policy, extack);
 	if (err)
 		return err;
-	hpcc_parse(tb, &cfg);
+	hpcc_parse_options(tb, &cfg);
 	err = hpcc_validate(qdisc_dev(sch), tb, &cfg, extack);
 	if (err)
 		return err;

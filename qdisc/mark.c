@@ -11,9 +11,9 @@
  * an average. That is known on arrival, so it is decided then: a mark made on
  * departure would tell of the queue behind the packet.
  */
-#include <linux/if_vlan.h>
 #include <linux/math64.h>
 #include <linux/random.h>
+#include <net/dsfield.h>
 #include <net/inet_ecn.h>
 
 #include "sched.h"
@@ -78,93 +78,34 @@ void hpcc_marks_init(struct hpcc_marks *marks, const struct hpcc_config *cfg,
 
 /* ---- packets ---- */
 
-/* Behind more VLAN tags than this no IP is looked for, as in hpcc/stamp.h. */
-static const u32 hpcc_vlan_tags_max = 4;
-
 /* What a packet's ECN field says, besides INET_ECN_*. */
 enum {
 	HPCC_ECN_NO_IP		= INET_ECN_MASK + 1,
 	HPCC_ECN_MALFORMED,
 };
 
-/**
- * struct hpcc_ip - the IP header of a packet
- * @at: its offset
- * @proto: EtherType
+static u32 hpcc_ip_hlen(struct hpcc_headers headers)
+{
+	return headers.version == 4 ? sizeof(struct iphdr) :
+				      sizeof(struct ipv6hdr);
+}
+
+/* The ECN field of a packet. Segments of a GSO packet have their headers where the
+ * first one has, but need not have them in their linear part.
  */
-struct hpcc_ip {
-	int	at;
-	__be16	proto;
-};
-
-/* Behind an Ethernet header and VLAN tags. Tags that a device keeps beside the
- * packet are not in the way.
- */
-static bool hpcc_find_ip_eth(const struct sk_buff *skb, struct hpcc_ip *ip)
+static int hpcc_ecn(const struct sk_buff *skb, struct hpcc_headers headers)
 {
-	const __be16 *type;
-	__be16 buf;
-	u32 tags;
-
-	ip->at = ETH_HLEN;
-	for (tags = 0; tags <= hpcc_vlan_tags_max; tags++) {
-		type = skb_header_pointer(skb, ip->at - sizeof(buf),
-					  sizeof(buf), &buf);
-		if (!type)
-			return false;
-		ip->proto = *type;
-		if (!eth_type_vlan(ip->proto))
-			return true;
-		ip->at += VLAN_HLEN;
-	}
-	return true;
-}
-
-/* Returns whether the headers in front of it are whole. */
-static bool hpcc_find_ip(const struct sk_buff *skb, struct hpcc_ip *ip)
-{
-	if (hpcc_is_ethernet(skb->dev))
-		return hpcc_find_ip_eth(skb, ip);
-	ip->at = skb_network_offset(skb);
-	ip->proto = skb->protocol;
-	return ip->at >= 0;
-}
-
-static int hpcc_ecn_ipv4(const struct sk_buff *skb, int at)
-{
-	const struct iphdr *iph;
-	struct iphdr buf;
-
-	iph = skb_header_pointer(skb, at, sizeof(buf), &buf);
-	if (!iph || iph->version != 4 || iph->ihl < 5)
-		return HPCC_ECN_MALFORMED;
-	return iph->tos & INET_ECN_MASK;
-}
-
-static int hpcc_ecn_ipv6(const struct sk_buff *skb, int at)
-{
-	const struct ipv6hdr *iph;
 	struct ipv6hdr buf;
+	const void *ip;
 
-	iph = skb_header_pointer(skb, at, sizeof(buf), &buf);
-	if (!iph || iph->version != 6)
+	if (!headers.version)
+		return headers.note.unstamped == HPCC_UNSTAMPED_NOT_TCP ?
+			HPCC_ECN_NO_IP : HPCC_ECN_MALFORMED;
+	ip = skb_header_pointer(skb, headers.ip, hpcc_ip_hlen(headers), &buf);
+	if (!ip)
 		return HPCC_ECN_MALFORMED;
-	return ipv6_get_dsfield(iph) & INET_ECN_MASK;
-}
-
-/* The ECN field of a packet. Nothing of the packet is changed, nor moved. */
-static int hpcc_ecn(const struct sk_buff *skb, struct hpcc_ip *ip)
-{
-	if (!hpcc_find_ip(skb, ip))
-		return HPCC_ECN_MALFORMED;
-	switch (ip->proto) {
-	case htons(ETH_P_IP):
-		return hpcc_ecn_ipv4(skb, ip->at);
-	case htons(ETH_P_IPV6):
-		return hpcc_ecn_ipv6(skb, ip->at);
-	default:
-		return HPCC_ECN_NO_IP;
-	}
+	return INET_ECN_MASK & (headers.version == 4 ? ipv4_get_dsfield(ip) :
+						       ipv6_get_dsfield(ip));
 }
 
 static bool hpcc_ecn_is_capable(int ecn)
@@ -176,16 +117,15 @@ static bool hpcc_ecn_is_capable(int ecn)
  * it is not ours alone. IPv4's checksum follows by the difference, so that one
  * that was wrong stays wrong.
  */
-static bool hpcc_set_ce(struct sk_buff *skb, const struct hpcc_ip *ip)
+static bool hpcc_set_ce(struct sk_buff *skb, struct hpcc_headers headers)
 {
-	bool is_ipv4 = ip->proto == htons(ETH_P_IP);
-	u32 hlen = is_ipv4 ? sizeof(struct iphdr) : sizeof(struct ipv6hdr);
-	void *header;
+	void *ip;
 
-	if (skb_ensure_writable(skb, ip->at + hlen))
+	if (skb_ensure_writable(skb, headers.ip + hpcc_ip_hlen(headers)))
 		return false;
-	header = skb->data + ip->at;
-	return is_ipv4 ? IP_ECN_set_ce(header) : IP6_ECN_set_ce(skb, header);
+	ip = skb->data + headers.ip;
+	return headers.version == 4 ? IP_ECN_set_ce(ip) :
+				      IP6_ECN_set_ce(skb, ip);
 }
 
 /* Most packets find a queue below K_min and need no random number. */
@@ -215,11 +155,11 @@ static enum hpcc_verdict hpcc_judge(const struct hpcc_sched *q, int ecn)
 
 static enum hpcc_verdict hpcc_try_mark(const struct hpcc_sched *q,
 				       struct sk_buff *skb, int ecn,
-				       const struct hpcc_ip *ip)
+				       struct hpcc_headers headers)
 {
 	enum hpcc_verdict verdict = hpcc_judge(q, ecn);
 
-	if (verdict == HPCC_MARK && !hpcc_set_ce(skb, ip))
+	if (verdict == HPCC_MARK && !hpcc_set_ce(skb, headers))
 		return HPCC_MARK_FAILED;
 	return verdict;
 }
@@ -229,20 +169,21 @@ static enum hpcc_verdict hpcc_try_mark(const struct hpcc_sched *q,
  * @q: the port; @skb is not in @q->waiting_bytes yet
  * @skb: the packet
  * @fits: whether the limit has room for it
+ * @headers: its headers
  *
  * Return: whether it may enter the queue.
  */
-bool hpcc_mark(struct hpcc_sched *q, struct sk_buff *skb, bool fits)
+bool hpcc_mark(struct hpcc_sched *q, struct sk_buff *skb, bool fits,
+	       struct hpcc_headers headers)
 {
-	struct hpcc_ip ip;
-	int ecn = hpcc_ecn(skb, &ip);
+	int ecn = hpcc_ecn(skb, headers);
 
 	if (!fits) {
 		q->stats.drop_limit++;
 		q->stats.drop_limit_ect += hpcc_ecn_is_capable(ecn);
 		return false;
 	}
-	switch (hpcc_try_mark(q, skb, ecn, &ip)) {
+	switch (hpcc_try_mark(q, skb, ecn, headers)) {
 	case HPCC_DROP_KNONECT:
 		q->stats.drop_knonect++;
 		return false;

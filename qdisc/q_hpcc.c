@@ -13,7 +13,7 @@
 #include <linux/netlink.h>
 #include <linux/rtnetlink.h>
 #include <linux/hpcc.h>
-#include <hpcc/record.h>
+#include <hpcc/histogram.h>
 
 #include "tc_util.h"
 

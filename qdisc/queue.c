@@ -25,7 +25,7 @@
 #include <linux/ktime.h>
 #include <linux/moduleparam.h>
 #include <hpcc/compat.h>
-#include <hpcc/record.h>
+#include <hpcc/histogram.h>
 
 #include "sched.h"
 
@@ -184,30 +184,44 @@ static bool hpcc_fits(const struct hpcc_sched *q, u32 bytes, u32 memory)
 	       q->memory + memory <= memory_max;
 }
 
-/* May a packet that arrives enter the queue? */
-static bool hpcc_admit(struct hpcc_sched *q, struct sk_buff *skb, u32 bytes)
+static bool hpcc_is_marking(const struct hpcc_sched *q)
 {
-	bool fits = hpcc_fits(q, bytes, skb->truesize);
+	return q->cfg.marking != HPCC_MARKING_OFF;
+}
 
-	if (q->cfg.marking != HPCC_MARKING_OFF)
-		return hpcc_mark(q, skb, fits);
+static struct hpcc_headers hpcc_look(const struct hpcc_sched *q,
+				     struct sk_buff *skb)
+{
+	struct hpcc_headers none = { .note.unstamped = HPCC_UNSTAMPED_OFF };
+
+	return q->cfg.stamp || hpcc_is_marking(q) ? hpcc_parse(q, skb) : none;
+}
+
+/* May a packet that arrives enter the queue? */
+static bool hpcc_admit(struct hpcc_sched *q, struct sk_buff *skb, bool fits,
+		       struct hpcc_headers headers)
+{
+	if (hpcc_is_marking(q))
+		return hpcc_mark(q, skb, fits, headers);
 	if (!fits)
 		q->stats.drop_limit++;
 	return fits;
 }
 
 static int hpcc_enqueue_one(struct sk_buff *skb, struct Qdisc *sch, u64 now,
-			    struct hpcc_spot spot, struct sk_buff **to_free)
+			    struct hpcc_headers headers,
+			    struct sk_buff **to_free)
 {
 	struct hpcc_sched *q = qdisc_priv(sch);
 	u32 bytes = qdisc_pkt_len(skb) + q->cfg.overhead;
+	bool fits = hpcc_fits(q, bytes, skb->truesize);
 
-	if (!hpcc_admit(q, skb, bytes))
+	if (!hpcc_admit(q, skb, fits, headers))
 		return qdisc_drop(skb, sch, to_free);
 	hpcc_skb_cb(skb)->time_ns = now;
 	hpcc_skb_cb(skb)->bytes = bytes;
 	hpcc_skb_cb(skb)->memory = skb->truesize;
-	hpcc_skb_cb(skb)->spot = spot;
+	hpcc_skb_cb(skb)->note = headers.note;
 	q->memory += skb->truesize;
 	__skb_queue_tail(&q->waiting, skb);
 	hpcc_waiting_add(q, bytes);
@@ -229,7 +243,7 @@ static int hpcc_enqueue_split(struct sk_buff *skb, struct Qdisc *sch, u64 now,
 	unsigned int gso_len = qdisc_pkt_len(skb);
 	unsigned int len = 0;
 	struct sk_buff *segs, *next;
-	struct hpcc_spot spot;
+	struct hpcc_headers headers;
 	int nr = 0;
 
 	segs = skb_gso_segment(skb, features & ~NETIF_F_GSO_MASK);
@@ -237,14 +251,15 @@ static int hpcc_enqueue_split(struct sk_buff *skb, struct Qdisc *sch, u64 now,
 		q->stats.drop_gso++;
 		return qdisc_drop(skb, sch, to_free);
 	}
-	spot = hpcc_stamp_spot(q, segs);
+	/* The headers of the others are as long. */
+	headers = hpcc_look(q, segs);
 	skb_list_walk_safe(segs, segs, next) {
 		unsigned int seg_len = segs->len;
 
 		skb_mark_not_on_list(segs);
 		qdisc_skb_cb(segs)->pkt_len = seg_len;
 		hpcc_set_pkt_segs(segs, 1);
-		if (hpcc_enqueue_one(segs, sch, now, spot, to_free))
+		if (hpcc_enqueue_one(segs, sch, now, headers, to_free))
 			continue;
 		len += seg_len;
 		nr++;
@@ -275,7 +290,7 @@ int hpcc_enqueue(struct sk_buff *skb, struct Qdisc *sch,
 	}
 	if (q->cfg.split && skb_is_gso(skb))
 		return hpcc_enqueue_split(skb, sch, now, to_free);
-	return hpcc_enqueue_one(skb, sch, now, (struct hpcc_spot){}, to_free);
+	return hpcc_enqueue_one(skb, sch, now, hpcc_look(q, skb), to_free);
 }
 
 /* Wake up for what happens next: a packet is due, or the next one starts. */

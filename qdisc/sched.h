@@ -155,17 +155,33 @@ struct hpcc_sched {
 };
 
 /**
- * struct hpcc_spot - where the option to stamp is, if that is known already
+ * struct hpcc_note - what was found in a packet's TCP header when it came
  * @tcp: offset of the TCP header, below HPCC_WALK_MAX_BYTES
- * @opt: offset of the option from there
- * @len: length of the option; 0: it is yet to be looked for
+ * @opt: offset of the telemetry option from there
+ * @len: length of the option; 0: there is none to write to
  * @end: length of the TCP header
+ * @unstamped: enum hpcc_unstamped, where @len is 0
  */
-struct hpcc_spot {
+struct hpcc_note {
 	u32	tcp : 10;
 	u32	opt : 6;
 	u32	len : 6;
 	u32	end : 6;
+	u32	unstamped : 4;
+};
+
+/**
+ * struct hpcc_headers - the headers of a packet that arrives (headers.c)
+ * @note: what departure needs
+ * @ip: offset of the IP header
+ * @version: 4 or 6 where that header can be used; else 0
+ *
+ * As long as a register.
+ */
+struct hpcc_headers {
+	struct hpcc_note	note;
+	u16			ip;
+	u8			version;
 };
 
 /**
@@ -174,7 +190,7 @@ struct hpcc_spot {
  *	it is due
  * @bytes: what it takes on the link, by the overhead that held when it came
  * @memory: its truesize when it came
- * @spot: of a segment that we cut, by the configuration that held when it came
+ * @note: by the configuration that held when it came
  *
  * Packed, as a qdisc has 20 bytes.
  */
@@ -182,7 +198,7 @@ struct hpcc_skb_cb {
 	u64			time_ns;
 	u32			bytes;
 	u32			memory;
-	struct hpcc_spot	spot;
+	struct hpcc_note	note;
 } __packed __aligned(4);
 
 static inline struct hpcc_skb_cb *hpcc_skb_cb(const struct sk_buff *skb)
@@ -229,18 +245,20 @@ int hpcc_enqueue(struct sk_buff *skb, struct Qdisc *sch,
 		 struct sk_buff **to_free);
 struct sk_buff *hpcc_dequeue(struct Qdisc *sch);
 
+/* headers.c */
+struct hpcc_headers hpcc_parse(const struct hpcc_sched *q, struct sk_buff *skb);
+
 /* mark.c */
 u32 hpcc_kmax_derived(const struct hpcc_config *cfg, u64 b, u32 mtu);
 void hpcc_marks_init(struct hpcc_marks *marks, const struct hpcc_config *cfg,
 		     u64 b, u32 mtu);
-bool hpcc_mark(struct hpcc_sched *q, struct sk_buff *skb, bool fits);
+bool hpcc_mark(struct hpcc_sched *q, struct sk_buff *skb, bool fits,
+	       struct hpcc_headers headers);
 
 /* stamp.c */
 void hpcc_offset_init_key(void);
 struct hpcc_offset hpcc_offset_of(struct Qdisc *sch,
 				  const struct hpcc_config *cfg);
-struct hpcc_spot hpcc_stamp_spot(const struct hpcc_sched *q,
-				 struct sk_buff *skb);
 void hpcc_stamp(struct hpcc_sched *q, struct sk_buff *skb, u64 ts_ns,
 		u64 tx_ns);
 

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Telemetry on a packet that departs: find the option, write our record.
+ * Telemetry on a packet that departs: write our record into the option that
+ * headers.c found when the packet came.
  *
- * What bytes mean and which slot is ours is decided in hpcc/stamp.h; here they
- * are made readable, then writable. A packet that is not stamped leaves as it
- * came, except that data of it may have been pulled into its linear part.
+ * What bytes mean and which slot is ours is decided in hpcc/stamp.h; here they are
+ * made writable. A packet that is not stamped leaves as it came, except that data of
+ * it may have been pulled into its linear part.
  *
  * Whoever sends through a port may ask it for records. Senders use differences,
  * so ts and tx have an offset that nobody knows: they tell neither this host's
@@ -52,74 +53,17 @@ struct hpcc_offset hpcc_offset_of(struct Qdisc *sch,
 	};
 }
 
-static int hpcc_walk(const struct sk_buff *skb, u8 kind,
-		     struct hpcc_place *place)
+/* The option that was found on arrival, if it still is one of its length. */
+static bool hpcc_place(const struct sk_buff *skb, struct hpcc_note note,
+		       u8 kind, struct hpcc_place *place)
 {
-	struct hpcc_frame frame = {
-		.p = skb->data,
-		.have = skb_headlen(skb),
-		.len = skb->len,
-	};
+	const u8 *opt = skb->data + note.tcp + note.opt;
 
-	if (hpcc_is_ethernet(skb->dev))
-		return hpcc_walk_eth(&frame, kind, place);
-	if (skb_network_offset(skb) < 0)
-		return HPCC_UNSTAMPED_MALFORMED;
-	return hpcc_walk_ip(&frame, skb_network_offset(skb),
-			    ntohs(skb->protocol), kind, place);
-}
-
-/* The walk asks for more at most once per header, each time for more than
- * before.
- */
-static int hpcc_find(struct sk_buff *skb, u8 kind, struct hpcc_place *place)
-{
-	int ret;
-
-	while ((ret = hpcc_walk(skb, kind, place)) == HPCC_WALK_MORE) {
-		if (!pskb_may_pull(skb, place->need))
-			return HPCC_UNSTAMPED_NO_MEMORY;
-	}
-	return ret;
-}
-
-/**
- * hpcc_stamp_spot() - where the segments of a GSO packet have their option
- * @q: the port
- * @skb: the first of them; the headers of the others are as long
- *
- * Return: the place; empty where there is none, or it has to be looked for.
- */
-struct hpcc_spot hpcc_stamp_spot(const struct hpcc_sched *q,
-				 struct sk_buff *skb)
-{
-	struct hpcc_place place;
-
-	/* What the fields of struct hpcc_spot take. */
-	BUILD_BUG_ON(HPCC_WALK_MAX_BYTES > 1 << 10);
-	if (!q->cfg.stamp ||
-	    hpcc_find(skb, q->cfg.kind, &place) != HPCC_WALK_FOUND)
-		return (struct hpcc_spot){};
-	return (struct hpcc_spot){
-		.tcp = place.tcp,
-		.opt = place.opt - place.tcp,
-		.len = place.len,
-		.end = place.end - place.tcp,
-	};
-}
-
-static int hpcc_place(const struct hpcc_sched *q, struct sk_buff *skb,
-		      struct hpcc_place *place)
-{
-	struct hpcc_spot spot = hpcc_skb_cb(skb)->spot;
-
-	if (!spot.len)
-		return hpcc_find(skb, q->cfg.kind, place);
-	place->tcp = spot.tcp;
-	place->opt = spot.tcp + spot.opt;
-	place->len = spot.len;
-	place->end = spot.tcp + spot.end;
-	return HPCC_WALK_FOUND;
+	place->tcp = note.tcp;
+	place->opt = note.tcp + note.opt;
+	place->len = note.len;
+	place->end = note.tcp + note.end;
+	return opt[0] == kind && opt[1] == note.len;
 }
 
 /* Is the TCP checksum yet to be computed, over what we write as well? */
@@ -133,17 +77,18 @@ static bool hpcc_check_is_partial(const struct sk_buff *skb, u32 tcp)
 static int hpcc_try_stamp(struct hpcc_sched *q, struct sk_buff *skb, u64 ts_ns,
 			  u64 tx_ns)
 {
+	struct hpcc_note note = hpcc_skb_cb(skb)->note;
 	struct hpcc_stamp stamp;
 	struct hpcc_place place;
-	int ret;
 
 	if (!q->cfg.stamp)
 		return HPCC_UNSTAMPED_OFF;
-	ret = hpcc_place(q, skb, &place);
-	if (ret != HPCC_WALK_FOUND)
-		return ret;
-	if (skb_ensure_writable(skb, place.end))
+	if (!note.len)
+		return note.unstamped;
+	if (skb_ensure_writable(skb, note.tcp + note.end))
 		return HPCC_UNSTAMPED_NO_MEMORY;
+	if (!hpcc_place(skb, note, q->cfg.kind, &place))
+		return HPCC_UNSTAMPED_NO_OPTION;
 	stamp = (struct hpcc_stamp){
 		.node = q->cfg.node,
 		.port = q->cfg.port,

@@ -15,6 +15,7 @@
 #include <linux/math64.h>
 #include <linux/minmax.h>
 #include <linux/types.h>
+#include <linux/unaligned.h>
 
 #define HPCC_COUNTER_BITS	20
 #define HPCC_COUNTER_MASK	((1U << HPCC_COUNTER_BITS) - 1)
@@ -73,34 +74,6 @@ struct hpcc_identity {
 	u32	port;
 	u64	bps;
 };
-
-/* Spelled out, these are one instruction or two. */
-static inline u32 hpcc_get_be16(const u8 *p)
-{
-	return (u32)p[0] << 8 | p[1];
-}
-
-static inline u32 hpcc_get_be32(const u8 *p)
-{
-	return (u32)p[0] << 24 | (u32)p[1] << 16 | (u32)p[2] << 8 | p[3];
-}
-
-static inline u64 hpcc_get_be64(const u8 *p)
-{
-	return (u64)hpcc_get_be32(p) << 32 | hpcc_get_be32(p + 4);
-}
-
-static inline void hpcc_put_be64(u8 *p, u64 v)
-{
-	p[0] = v >> 56;
-	p[1] = v >> 48;
-	p[2] = v >> 40;
-	p[3] = v >> 32;
-	p[4] = v >> 24;
-	p[5] = v >> 16;
-	p[6] = v >> 8;
-	p[7] = v;
-}
 
 /**
  * hpcc_scale_for() - the scale a sender with base RTT T asks for
@@ -191,10 +164,10 @@ static inline u64 hpcc_counter_extend(u64 last, u32 raw)
  */
 static inline void hpcc_record_encode(u8 *p, const struct hpcc_record *r)
 {
-	hpcc_put_be64(p, (u64)(r->hop & 0xf) << 60 | (u64)r->tag << 52 |
-			 (u64)(r->ts & HPCC_COUNTER_MASK) << 32 |
-			 (u64)(r->tx & HPCC_COUNTER_MASK) << 12 |
-			 hpcc_qlen_encode(r->qlen));
+	put_unaligned_be64((u64)(r->hop & 0xf) << 60 | (u64)r->tag << 52 |
+			   (u64)(r->ts & HPCC_COUNTER_MASK) << 32 |
+			   (u64)(r->tx & HPCC_COUNTER_MASK) << 12 |
+			   hpcc_qlen_encode(r->qlen), p);
 }
 
 /**
@@ -218,7 +191,7 @@ static inline void hpcc_record_unpack(u64 v, struct hpcc_record *r)
  */
 static inline void hpcc_record_decode(const u8 *p, struct hpcc_record *r)
 {
-	hpcc_record_unpack(hpcc_get_be64(p), r);
+	hpcc_record_unpack(get_unaligned_be64(p), r);
 }
 
 /**
@@ -260,10 +233,10 @@ static inline void hpcc_identity_encode(u8 *p, const struct hpcc_identity *id)
 			break;
 	}
 	mant = min_t(u64, mant, HPCC_IDENTITY_MANT_MAX);
-	hpcc_put_be64(p, (u64)(id->hop & 0xf) << 60 |
-			 (u64)(id->node & HPCC_NODE_MAX) << 40 |
-			 (u64)(id->port & HPCC_PORT_MAX) << 24 |
-			 (u64)exp << 22 | mant);
+	put_unaligned_be64((u64)(id->hop & 0xf) << 60 |
+			   (u64)(id->node & HPCC_NODE_MAX) << 40 |
+			   (u64)(id->port & HPCC_PORT_MAX) << 24 |
+			   (u64)exp << 22 | mant, p);
 }
 
 /**
@@ -287,7 +260,7 @@ static inline void hpcc_identity_unpack(u64 v, struct hpcc_identity *id)
  */
 static inline void hpcc_identity_decode(const u8 *p, struct hpcc_identity *id)
 {
-	hpcc_identity_unpack(hpcc_get_be64(p), id);
+	hpcc_identity_unpack(get_unaligned_be64(p), id);
 }
 
 /**
@@ -354,7 +327,7 @@ static inline int hpcc_opt_decode(const u8 *p, u32 len, struct hpcc_opt *opt)
 static inline u32 hpcc_opts_usual(const u8 *opts, u32 len)
 {
 	return len >= HPCC_TCPOPTS_USUAL_LEN &&
-	       hpcc_get_be32(opts) == HPCC_TCPOPTS_USUAL ?
+	       get_unaligned_be32(opts) == HPCC_TCPOPTS_USUAL ?
 	       HPCC_TCPOPTS_USUAL_LEN : 0;
 }
 
@@ -427,8 +400,7 @@ static inline void hpcc_syn_opt_encode(u8 *p, u8 kind, u16 exid, u8 caps)
 {
 	p[0] = kind;
 	p[1] = HPCC_SYN_OPT_LEN;
-	p[2] = exid >> 8;
-	p[3] = exid;
+	put_unaligned_be16(exid, p + 2);
 	p[4] = HPCC_OPT_VERSION << 4;
 	p[5] = caps;
 }
@@ -455,45 +427,13 @@ static inline int hpcc_syn_opt_find(const u8 *opts, u32 len, u8 kind, u16 exid)
 		const u8 *p = opts + at;
 		u32 optlen = pos - at;
 
-		if (optlen < 4 || p[2] != exid >> 8 || p[3] != (exid & 0xff))
+		if (optlen < 4 || get_unaligned_be16(p + 2) != exid)
 			continue;
 		if (optlen != HPCC_SYN_OPT_LEN || p[4] >> 4 != HPCC_OPT_VERSION)
 			return -EINVAL;
 		return p[5];
 	}
 	return at;
-}
-
-/**
- * hpcc_hist_bucket() - bucket of a queue length
- * @bytes: queue length
- *
- * Return: 0 .. HPCC_HIST_BUCKETS - 1.
- */
-static inline u32 hpcc_hist_bucket(u32 bytes)
-{
-	u32 v = bytes / HPCC_HIST_UNIT;
-	u32 shift = fls(v / (2 * HPCC_HIST_SUB));
-
-	/* v >> shift has the octave's first SUB, too: shift = octave - 1. */
-	return min_t(u32, shift * HPCC_HIST_SUB + (v >> shift),
-		     HPCC_HIST_BUCKETS - 1);
-}
-
-/**
- * hpcc_hist_value() - largest queue length in a bucket (the last one: nominal)
- * @bucket: 0 .. HPCC_HIST_BUCKETS - 1
- *
- * Return: bytes.
- */
-static inline u64 hpcc_hist_value(u32 bucket)
-{
-	u32 octave = bucket / HPCC_HIST_SUB;
-	u64 m = bucket % HPCC_HIST_SUB;
-
-	if (!octave)
-		return (m + 1) * HPCC_HIST_UNIT - 1;
-	return ((HPCC_HIST_SUB + m + 1) << (octave - 1)) * HPCC_HIST_UNIT - 1;
 }
 
 #endif /* _HPCC_RECORD_H */

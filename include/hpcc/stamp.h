@@ -11,7 +11,16 @@
 #ifndef _HPCC_STAMP_H
 #define _HPCC_STAMP_H
 
+#include <linux/if_ether.h>
+#include <linux/if_vlan.h>
+#include <linux/in.h>
+#include <linux/ip.h>
+#include <linux/ipv6.h>
+#include <linux/tcp.h>
 #include <linux/types.h>
+#include <linux/unaligned.h>
+#include <net/checksum.h>
+#include <net/ipv6.h>
 #include <hpcc/record.h>
 
 /* The headers in front of TCP options may take this much; whoever puts more
@@ -22,10 +31,20 @@
 /* Results of the walk besides enum hpcc_unstamped. */
 #define HPCC_WALK_FOUND		(-1)	/* place is filled in */
 #define HPCC_WALK_MORE		(-2)	/* make place->need bytes readable */
+#define HPCC_WALK_TCP		(-3)	/* so far: there is a TCP header */
+
+/* Instead of an option's kind: the walk ends behind the IP header. No packet has an
+ * option of this kind, as it ends the options.
+ */
+#define HPCC_WALK_IP_ONLY	HPCC_TCPOPT_EOL
 
 /**
- * struct hpcc_place - where a packet's telemetry option is
+ * struct hpcc_place - where a packet's headers and its telemetry option are
  * @need: bytes that have to be readable, where the walk could not go on
+ * @version: 4 or 6, whatever the walk returns, where all of struct iphdr or struct
+ *	ipv6hdr is readable, and what it says of its own version and length is
+ *	right; else 0
+ * @ip: offset of that header
  * @tcp: offset of the TCP header
  * @opt: offset of the option
  * @len: length of the option
@@ -33,6 +52,8 @@
  */
 struct hpcc_place {
 	u32	need;
+	u32	version;
+	u32	ip;
 	u32	tcp;
 	u32	opt;
 	u32	len;
@@ -44,39 +65,30 @@ struct hpcc_place {
  * @p: its first byte
  * @have: readable bytes
  * @len: bytes in all
+ * @proto: EtherType of what is at @network, or HPCC_PROTO_ETHERNET: the packet begins
+ *	with an Ethernet header
+ * @network: offset of the network header, up to @len; 0 with HPCC_PROTO_ETHERNET
  */
 struct hpcc_frame {
 	const u8	*p;
 	u32		have;
 	u32		len;
+	u32		proto;
+	u32		network;
 };
 
-enum {
-	HPCC_ETH_HLEN		= 14,
-	HPCC_ETH_TYPE		= 12,
-	HPCC_VLAN_HLEN		= 4,
-	HPCC_VLAN_TAGS_MAX	= 4,
-	HPCC_ETH_P_IP		= 0x0800,
-	HPCC_ETH_P_IPV6		= 0x86dd,
-	HPCC_ETH_P_8021Q	= 0x8100,
-	HPCC_ETH_P_8021AD	= 0x88a8,
-	HPCC_IP_HLEN		= 20,
-	HPCC_IP6_HLEN		= 40,
-	HPCC_IP6_HOPOPTS	= 0,
-	HPCC_IP6_ROUTING	= 43,
-	HPCC_IP6_FRAGMENT	= 44,
-	HPCC_IP6_DSTOPTS	= 60,
-	HPCC_IPPROTO_TCP	= 6,
-	HPCC_TCP_HLEN		= 20,
-	HPCC_TCP_CHECK		= 16,
-	HPCC_TCP_SYN		= 0x02,
-};
+#define HPCC_PROTO_ETHERNET	0x10000	/* more than an EtherType can be */
 
-static inline void hpcc_put_be16(u8 *p, u32 v)
-{
-	p[0] = v >> 8;
-	p[1] = v;
-}
+/* Behind more VLAN tags than this no IP header is looked for. */
+#define HPCC_VLAN_TAGS_MAX	4
+
+/* IP_MF | IP_OFFSET of <net/ip.h>. */
+#define HPCC_IP_FRAGMENT	0x3fff
+
+/* Members of struct tcphdr that are bit fields: offsets of their bytes. */
+#define HPCC_TCP_DOFF		12
+#define HPCC_TCP_FLAGS		13
+#define HPCC_TCP_SYN		0x02
 
 /* Are bytes [off, off + n) readable? Returns 0, HPCC_WALK_MORE, or
  * HPCC_UNSTAMPED_MALFORMED where the packet, up to @end, does not have them.
@@ -100,33 +112,34 @@ static inline bool hpcc_is_request(const struct hpcc_opt *opt)
 	return opt->type == HPCC_OPT_FORWARD || opt->type == HPCC_OPT_IDENTIFY;
 }
 
-/* TCP header at @tcp of a packet that ends at @end. */
-static inline int hpcc_walk_tcp(const struct hpcc_frame *f, u32 end, u32 tcp,
-				u8 kind, struct hpcc_place *place)
+/* TCP header at place->tcp of a packet that ends at place->end. */
+static inline int hpcc_walk_tcp(const struct hpcc_frame *f, u8 kind,
+				struct hpcc_place *place)
 {
-	const u8 *opts = f->p + tcp + HPCC_TCP_HLEN;
+	const u8 *tcp = f->p + place->tcp;
+	const u8 *opts = tcp + sizeof(struct tcphdr);
 	struct hpcc_opt opt;
 	bool odd = false;
 	u32 pos = 0;
 	u32 hlen;
 	int ret;
 
-	ret = hpcc_walk_need(f, end, tcp, HPCC_TCP_HLEN, place);
+	ret = hpcc_walk_need(f, place->end, place->tcp, sizeof(struct tcphdr),
+			     place);
 	if (ret)
 		return ret;
-	hlen = (f->p[tcp + 12] >> 4) * 4;
-	if (hlen < HPCC_TCP_HLEN)
+	hlen = (tcp[HPCC_TCP_DOFF] >> 4) * 4;
+	if (hlen < sizeof(struct tcphdr))
 		return HPCC_UNSTAMPED_MALFORMED;
-	ret = hpcc_walk_need(f, end, tcp, hlen, place);
+	ret = hpcc_walk_need(f, place->end, place->tcp, hlen, place);
 	if (ret)
 		return ret;
-	if (f->p[tcp + 13] & HPCC_TCP_SYN)
+	if (tcp[HPCC_TCP_FLAGS] & HPCC_TCP_SYN)
 		return HPCC_UNSTAMPED_NO_OPTION;
-	place->tcp = tcp;
-	place->end = tcp + hlen;
-	hlen -= HPCC_TCP_HLEN;
+	place->end = place->tcp + hlen;
+	hlen -= sizeof(struct tcphdr);
 	while ((ret = hpcc_opt_next(opts, hlen, &pos, kind)) >= 0) {
-		place->opt = tcp + HPCC_TCP_HLEN + ret;
+		place->opt = opts - f->p + ret;
 		place->len = pos - ret;
 		if (hpcc_opt_decode(opts + ret, place->len, &opt))
 			odd = true;
@@ -141,111 +154,136 @@ static inline int hpcc_walk_ipv4(const struct hpcc_frame *f, u32 off, u8 kind,
 				 struct hpcc_place *place)
 {
 	const u8 *ip = f->p + off;
-	u32 hlen, total;
+	u32 hlen, total, frag;
 	int ret;
 
-	ret = hpcc_walk_need(f, f->len, off, HPCC_IP_HLEN, place);
+	ret = hpcc_walk_need(f, f->len, off, sizeof(struct iphdr), place);
 	if (ret)
 		return ret;
 	hlen = (ip[0] & 0xf) * 4;
-	total = hpcc_get_be16(ip + 2);
-	if (ip[0] >> 4 != 4 || hlen < HPCC_IP_HLEN || total < hlen ||
-	    total > f->len - off)
+	if (ip[0] >> 4 != 4 || hlen < sizeof(struct iphdr))
 		return HPCC_UNSTAMPED_MALFORMED;
-	if (hpcc_get_be16(ip + 6) & 0x3fff)	/* more fragments, or offset */
+	place->version = 4;
+	place->ip = off;
+	if (kind == HPCC_WALK_IP_ONLY)
+		return HPCC_UNSTAMPED_OFF;
+	total = get_unaligned_be16(ip + offsetof(struct iphdr, tot_len));
+	if (total < hlen || total > f->len - off)
+		return HPCC_UNSTAMPED_MALFORMED;
+	frag = get_unaligned_be16(ip + offsetof(struct iphdr, frag_off));
+	if (frag & HPCC_IP_FRAGMENT)
 		return HPCC_UNSTAMPED_FRAGMENT;
-	if (ip[9] != HPCC_IPPROTO_TCP)
+	if (ip[offsetof(struct iphdr, protocol)] != IPPROTO_TCP)
 		return HPCC_UNSTAMPED_NOT_TCP;
-	return hpcc_walk_tcp(f, off + total, off + hlen, kind, place);
+	place->tcp = off + hlen;
+	place->end = off + total;
+	return HPCC_WALK_TCP;
 }
 
 static inline int hpcc_walk_ipv6(const struct hpcc_frame *f, u32 off, u8 kind,
 				 struct hpcc_place *place)
 {
-	u32 at = off + HPCC_IP6_HLEN;
+	const u8 *ip = f->p + off;
+	u32 at = off + sizeof(struct ipv6hdr);
 	u32 payload, end;
 	u8 next;
 	int ret;
 
-	ret = hpcc_walk_need(f, f->len, off, HPCC_IP6_HLEN, place);
+	ret = hpcc_walk_need(f, f->len, off, sizeof(struct ipv6hdr), place);
 	if (ret)
 		return ret;
-	payload = hpcc_get_be16(f->p + off + 4);
-	if (f->p[off] >> 4 != 6 || payload > f->len - at)
+	if (ip[0] >> 4 != 6)
+		return HPCC_UNSTAMPED_MALFORMED;
+	place->version = 6;
+	place->ip = off;
+	if (kind == HPCC_WALK_IP_ONLY)
+		return HPCC_UNSTAMPED_OFF;
+	payload = get_unaligned_be16(ip + offsetof(struct ipv6hdr, payload_len));
+	if (payload > f->len - at)
 		return HPCC_UNSTAMPED_MALFORMED;
 	end = at + payload;
-	next = f->p[off + 6];
-	while (next == HPCC_IP6_HOPOPTS || next == HPCC_IP6_ROUTING ||
-	       next == HPCC_IP6_DSTOPTS) {
-		ret = hpcc_walk_need(f, end, at, 2, place);
+	next = ip[offsetof(struct ipv6hdr, nexthdr)];
+	while (next == NEXTHDR_HOP || next == NEXTHDR_ROUTING ||
+	       next == NEXTHDR_DEST) {
+		ret = hpcc_walk_need(f, end, at, sizeof(struct ipv6_opt_hdr),
+				     place);
 		if (ret)
 			return ret;
 		next = f->p[at];
 		at += (f->p[at + 1] + 1) * 8;
 	}
-	if (next == HPCC_IP6_FRAGMENT)
+	if (next == NEXTHDR_FRAGMENT)
 		return HPCC_UNSTAMPED_FRAGMENT;
-	if (next != HPCC_IPPROTO_TCP)
+	if (next != NEXTHDR_TCP)
 		return HPCC_UNSTAMPED_NOT_TCP;
-	return hpcc_walk_tcp(f, end, at, kind, place);
+	place->tcp = at;
+	place->end = end;
+	return HPCC_WALK_TCP;
+}
+
+/* The network header behind an Ethernet header and VLAN tags. Returns 0 as
+ * hpcc_walk_need() does.
+ */
+static inline int hpcc_walk_eth(const struct hpcc_frame *f, u32 *off,
+				u32 *proto, struct hpcc_place *place)
+{
+	u32 tags;
+	int ret;
+
+	ret = hpcc_walk_need(f, f->len, 0, ETH_HLEN, place);
+	if (ret)
+		return ret;
+	*off = ETH_HLEN;
+	*proto = get_unaligned_be16(f->p + offsetof(struct ethhdr, h_proto));
+	for (tags = 0; *proto == ETH_P_8021Q || *proto == ETH_P_8021AD; tags++) {
+		const u8 *tag = f->p + *off;
+
+		if (tags == HPCC_VLAN_TAGS_MAX)
+			return HPCC_UNSTAMPED_NOT_TCP;
+		ret = hpcc_walk_need(f, f->len, *off, VLAN_HLEN, place);
+		if (ret)
+			return ret;
+		*proto = get_unaligned_be16(tag + offsetof(struct vlan_hdr,
+							   h_vlan_encapsulated_proto));
+		*off += VLAN_HLEN;
+	}
+	return 0;
 }
 
 /**
- * hpcc_walk_ip() - find the telemetry option behind an IP header
+ * hpcc_walk() - find a packet's headers, and the telemetry option in them
  * @f: the packet
- * @off: offset of the network header, up to @f->len
- * @proto: EtherType of what is there
- * @kind: TCP option kind
+ * @kind: TCP option kind, or HPCC_WALK_IP_ONLY
  * @place: result
  *
- * Of several the first that asks switches for records counts.
+ * Of several options the first that asks switches for records counts.
  *
  * Return: HPCC_WALK_FOUND, HPCC_WALK_MORE, or the enum hpcc_unstamped that
- * says why there is none.
+ * says why there is none: HPCC_UNSTAMPED_OFF where none was looked for.
  */
-static inline int hpcc_walk_ip(const struct hpcc_frame *f, u32 off, u32 proto,
-			       u8 kind, struct hpcc_place *place)
+static inline int hpcc_walk(const struct hpcc_frame *f, u8 kind,
+			    struct hpcc_place *place)
 {
+	u32 off = f->network, proto = f->proto;
+	int ret;
+
+	place->version = 0;
+	if (proto == HPCC_PROTO_ETHERNET) {
+		ret = hpcc_walk_eth(f, &off, &proto, place);
+		if (ret)
+			return ret;
+	}
 	switch (proto) {
-	case HPCC_ETH_P_IP:
-		return hpcc_walk_ipv4(f, off, kind, place);
-	case HPCC_ETH_P_IPV6:
-		return hpcc_walk_ipv6(f, off, kind, place);
+	case ETH_P_IP:
+		ret = hpcc_walk_ipv4(f, off, kind, place);
+		break;
+	case ETH_P_IPV6:
+		ret = hpcc_walk_ipv6(f, off, kind, place);
+		break;
 	default:
 		return HPCC_UNSTAMPED_NOT_TCP;
 	}
-}
-
-/**
- * hpcc_walk_eth() - find the telemetry option in an Ethernet frame
- * @f: the frame
- * @kind: TCP option kind
- * @place: result
- *
- * Return: as hpcc_walk_ip().
- */
-static inline int hpcc_walk_eth(const struct hpcc_frame *f, u8 kind,
-				struct hpcc_place *place)
-{
-	u32 off = HPCC_ETH_HLEN;
-	u32 tags, proto;
-	int ret;
-
-	ret = hpcc_walk_need(f, f->len, 0, HPCC_ETH_HLEN, place);
-	if (ret)
-		return ret;
-	proto = hpcc_get_be16(f->p + HPCC_ETH_TYPE);
-	for (tags = 0; proto == HPCC_ETH_P_8021Q || proto == HPCC_ETH_P_8021AD;
-	     tags++) {
-		if (tags == HPCC_VLAN_TAGS_MAX)
-			return HPCC_UNSTAMPED_NOT_TCP;
-		ret = hpcc_walk_need(f, f->len, off, HPCC_VLAN_HLEN, place);
-		if (ret)
-			return ret;
-		proto = hpcc_get_be16(f->p + off + 2);
-		off += HPCC_VLAN_HLEN;
-	}
-	return hpcc_walk_ip(f, off, proto, kind, place);
+	return ret == HPCC_WALK_TCP ? hpcc_walk_tcp(f, kind, place) : ret;
 }
 
 /**
@@ -338,50 +376,14 @@ static inline int hpcc_stamp_option(u8 *p, u32 len, const struct hpcc_stamp *s)
 	return HPCC_STAMP_WRITTEN;
 }
 
-static inline u32 hpcc_sum_fold(u32 sum)
-{
-	sum = (sum & 0xffff) + (sum >> 16);
-	return (sum & 0xffff) + (sum >> 16);
-}
-
-/* Sum of big endian 16-bit words, as the Internet checksum adds them, taken two
- * at a time. @len is a multiple of 4, at most 40.
- */
-static inline u32 hpcc_words_sum(const u8 *p, u32 len)
-{
-	u64 sum = 0;
-	u32 i;
-
-	for (i = 0; i < len; i += 4)
-		sum += hpcc_get_be32(p + i);
-	return hpcc_sum_fold((sum & 0xffff) + (sum >> 16 & 0xffff) +
-			     (u32)(sum >> 32));
-}
-
-/**
- * hpcc_check_update() - a checksum after words under it have changed
- * @check: the checksum
- * @before: hpcc_words_sum() of the words as they were
- * @after: of the words as they are
- *
- * Equation 3 of RFC 1624. A checksum that was wrong stays wrong.
- *
- * Return: the new checksum.
- */
-static inline u32 hpcc_check_update(u32 check, u32 before, u32 after)
-{
-	u32 sum = (~check & 0xffff) + (~hpcc_sum_fold(before) & 0xffff) +
-		  hpcc_sum_fold(after);
-
-	return ~hpcc_sum_fold(sum) & 0xffff;
-}
-
 /**
  * hpcc_stamp_packet() - stamp a packet whose option was found
  * @p: the packet, writable up to @place->end
  * @place: from the walk
  * @s: the port
  * @fix_check: adjust the TCP checksum; false where it is yet to be computed
+ *
+ * A checksum that was wrong stays wrong: it changes by the difference.
  *
  * Return: as hpcc_stamp_option().
  */
@@ -391,18 +393,21 @@ static inline int hpcc_stamp_packet(u8 *p, const struct hpcc_place *place,
 	/* All of the options: they are 16-bit words whatever the option's own
 	 * alignment is.
 	 */
-	u8 *opts = p + place->tcp + HPCC_TCP_HLEN;
-	u32 len = place->end - place->tcp - HPCC_TCP_HLEN;
-	u8 *check = p + place->tcp + HPCC_TCP_CHECK;
-	u32 before;
+	u8 *opts = p + place->tcp + sizeof(struct tcphdr);
+	u32 len = p + place->end - opts;
+	u8 *at = p + place->tcp + offsetof(struct tcphdr, check);
+	__sum16 check;
+	__wsum before;
 	int ret;
 
 	if (!fix_check)
 		return hpcc_stamp_option(p + place->opt, place->len, s);
-	before = hpcc_words_sum(opts, len);
+	before = csum_partial(opts, len, 0);
 	ret = hpcc_stamp_option(p + place->opt, place->len, s);
-	hpcc_put_be16(check, hpcc_check_update(hpcc_get_be16(check), before,
-					       hpcc_words_sum(opts, len)));
+	check = get_unaligned((__sum16 *)at);
+	csum_replace_by_diff(&check, csum_sub(csum_partial(opts, len, 0),
+					      before));
+	put_unaligned(check, (__sum16 *)at);
 	return ret;
 }
 

@@ -260,7 +260,7 @@ u32 hpcc_echo_in(struct hpcc_flow *flow, const struct hpcc_opt *opt,
 	u64 word;
 
 	for (i = 0; i < opt->nr; i++) {
-		word = hpcc_get_be64(records + i * HPCC_RECORD_LEN);
+		word = get_unaligned_be64(records + i * HPCC_RECORD_LEN);
 		hop = word >> HPCC_WORD_HOP_SHIFT;
 		if (!hop || hop > opt->hops || seen & BIT(hop - 1)) {
 			bad++;
@@ -329,7 +329,7 @@ u32 hpcc_forward_in(struct hpcc_flow *flow, const struct hpcc_opt *opt,
 		smp_wmb();
 	}
 	for (i = 0; i < opt->nr; i++) {
-		word = hpcc_get_be64(records + i * HPCC_RECORD_LEN);
+		word = get_unaligned_be64(records + i * HPCC_RECORD_LEN);
 		hop = word >> HPCC_WORD_HOP_SHIFT;
 		if (hop && hop <= opt->hops)
 			WRITE_ONCE(flow->echo[hop - 1], word);
@@ -371,7 +371,7 @@ u32 hpcc_echo_write(struct hpcc_flow *flow, u8 *p, u32 room)
 		word = xchg(&flow->echo[at], 0);
 		if (!word)
 			continue;
-		hpcc_put_be64(p + hpcc_opt_len(opt.nr), word);
+		put_unaligned_be64(word, p + hpcc_opt_len(opt.nr));
 		opt.nr++;
 	}
 	/* With another head the words may be of that one. */

@@ -129,7 +129,7 @@ u32 hpcc_path_in(struct hpcc_flow *flow, const struct hpcc_opt *opt,
 			bad++;
 		else if (path)
 			WRITE_ONCE(path->identity[hop - 1],
-				   hpcc_get_be64(records));
+				   get_unaligned_be64(records));
 	}
 	return bad;
 }

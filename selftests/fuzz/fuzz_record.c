@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The codecs of <hpcc/record.h>: what was decoded encodes to the same bytes,
+ * The codecs of <hpcc/record.h> and <hpcc/histogram.h>: what was decoded encodes to the same bytes,
  * what was encoded decodes to the same numbers, as exactly as the header says.
  *
  * Input: 8 bytes of a record, then numbers.
  */
 #include "fuzz.h"
+#include <hpcc/histogram.h>
 #include <hpcc/record.h>
 
 #define HOP(v) ((v) & 0xf)
@@ -133,7 +134,7 @@ int LLVMFuzzerTestOneInput(const u8 *data, size_t size)
 	u64 a, b;
 	u8 p[HPCC_RECORD_LEN];
 
-	hpcc_put_be64(p, fuzz_take(&in, 8));
+	put_unaligned_be64(fuzz_take(&in, 8), p);
 	record_bytes(p);
 	identity_bytes(p);
 	record_numbers(&in);

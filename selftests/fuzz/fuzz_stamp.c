@@ -168,13 +168,14 @@ static int walk_once(const u8 *p, u32 have, u32 len, const struct setup *setup,
 		     u32 proto, u8 kind, struct hpcc_place *place)
 {
 	u8 *readable = fuzz_copy(p, have);
-	struct hpcc_frame f = { readable, have, len };
-	int ret;
+	struct hpcc_frame f = {
+		.p = readable,
+		.have = have,
+		.len = len,
+		.proto = setup->flags & SETUP_NO_ETH ? proto : HPCC_PROTO_ETHERNET,
+	};
+	int ret = hpcc_walk(&f, kind, place);
 
-	if (setup->flags & SETUP_NO_ETH)
-		ret = hpcc_walk_ip(&f, 0, proto, kind, place);
-	else
-		ret = hpcc_walk_eth(&f, kind, place);
 	free(readable);
 	return ret;
 }
@@ -195,14 +196,41 @@ static int walk(const u8 *p, u32 len, const struct setup *setup, u32 proto,
 		expect(place->need <= HPCC_WALK_MAX_BYTES);
 		have = place->need;
 	}
-	expect(ret == HPCC_WALK_FOUND ||
-	       (ret >= HPCC_UNSTAMPED_NOT_TCP && ret <= HPCC_UNSTAMPED_MALFORMED));
+	if (kind == HPCC_WALK_IP_ONLY)
+		expect(ret == HPCC_UNSTAMPED_OFF || ret == HPCC_UNSTAMPED_NOT_TCP ||
+		       ret == HPCC_UNSTAMPED_MALFORMED);
+	else
+		expect(ret == HPCC_WALK_FOUND ||
+		       (ret >= HPCC_UNSTAMPED_NOT_TCP && ret <= HPCC_UNSTAMPED_MALFORMED));
 	expect(walk_once(p, len, len, setup, proto, kind, &at_once) == ret);
+	expect(at_once.version == place->version);
+	if (place->version)
+		expect(at_once.ip == place->ip);
 	if (ret == HPCC_WALK_FOUND) {
 		expect(at_once.tcp == place->tcp && at_once.opt == place->opt);
 		expect(at_once.len == place->len && at_once.end == place->end);
 	}
 	return ret;
+}
+
+/* The IP header alone: what marking asks for. */
+static void walk_ip(const u8 *p, u32 len, const struct setup *setup, u32 proto)
+{
+	struct view v = { p, p, p + len };
+	bool there_is = setup->flags & SETUP_NO_ETH || to_ip(&v, &proto);
+	struct hpcc_place place;
+	int ret = walk(p, len, setup, proto, HPCC_WALK_IP_ONLY, &place);
+	u32 want = 0;
+
+	if (there_is && proto == 0x0800 && there(&v, 20) && *v.p / 16 == 4 &&
+	    *v.p % 16 >= 5)
+		want = 4;
+	if (there_is && proto == 0x86dd && there(&v, 40) && *v.p / 16 == 6)
+		want = 6;
+	expect(place.version == want);
+	expect((ret == HPCC_UNSTAMPED_OFF) == !!want);
+	if (want)
+		expect((long)place.ip == v.p - p);
 }
 
 /* ---- The stamp ------------------------------------------------------------------ */
@@ -291,7 +319,7 @@ static void expect_option(const u8 *was, const u8 *is, u32 len, int ret,
 static void stamp(u8 *p, u32 len, const struct hpcc_place *place,
 		  const struct hpcc_stamp *s, bool fix_check)
 {
-	u32 check = place->tcp + HPCC_TCP_CHECK;
+	u32 check = place->tcp + 16;
 	u8 *was = fuzz_copy(p, len);
 	int ret = hpcc_stamp_packet(p, place, s, fix_check);
 
@@ -341,6 +369,7 @@ int LLVMFuzzerTestOneInput(const u8 *data, size_t size)
 	u32 i;
 
 	stamp_any(in, &setup.s);
+	walk_ip(p, in.size, &setup, proto);
 	there = walk(p, in.size, &setup, proto, kind, &place) == HPCC_WALK_FOUND;
 	expect(there == find(p, in.size, &setup, proto, kind, &wanted));
 	if (there) {

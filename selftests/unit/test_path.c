@@ -168,7 +168,7 @@ static void path_work(struct path *path, double ns, double sends)
 
 static u32 qlen_bits(const u8 *slot)
 {
-	return hpcc_get_be16(slot + 6) & ((1U << HPCC_QLEN_BITS) - 1);
+	return get_unaligned_be16(slot + 6) & ((1U << HPCC_QLEN_BITS) - 1);
 }
 
 /* A switch that replaces: where no slot is free, the record with the shortest queue. */

@@ -19,30 +19,6 @@ static u8 *heap_copy(const u8 *bytes, u32 len)
 	return copy;
 }
 
-static void put_be64__is_big_endian(void **state)
-{
-	static const u8 want[HPCC_RECORD_LEN] = { 1, 2, 3, 4, 5, 6, 7, 0xf8 };
-	u8 got[HPCC_RECORD_LEN];
-
-	hpcc_put_be64(got, 0x01020304050607f8ULL);
-	assert_memory_equal(got, want, sizeof(want));
-	assert_true(hpcc_get_be64(want) == 0x01020304050607f8ULL);
-}
-
-static void put_be64__round_trip(void **state)
-{
-	u64 seed = 1;
-	int i;
-
-	for (i = 0; i < 10000; i++) {
-		u8 p[HPCC_RECORD_LEN];
-		u64 v = random_magnitude(&seed);
-
-		hpcc_put_be64(p, v);
-		assert_true(hpcc_get_be64(p) == v);
-	}
-}
-
 static void scale_for__edges(void **state)
 {
 	assert_int_equal(hpcc_scale_for(0), 0);
@@ -232,7 +208,7 @@ static void record_decode__round_trip(void **state)
 		u8 p[HPCC_RECORD_LEN], again[HPCC_RECORD_LEN];
 		struct hpcc_record r;
 
-		hpcc_put_be64(p, random_u64(&seed));
+		put_unaligned_be64(random_u64(&seed), p);
 		hpcc_record_decode(p, &r);
 		assert_in_range(r.hop, 0, HPCC_HOPS_MAX);
 		assert_in_range(r.ts, 0, HPCC_COUNTER_MASK);
@@ -653,76 +629,9 @@ static void syn_opt_find__beside_others(void **state)
 	assert_int_equal(syn_find(opts, sizeof(opts)), -EINVAL);
 }
 
-/* First length in a bucket, as the uapi header defines it. */
-static u64 hist_begin(u32 bucket)
-{
-	u32 octave = bucket / HPCC_HIST_SUB, m = bucket % HPCC_HIST_SUB;
-
-	if (!octave)
-		return (u64)bucket * HPCC_HIST_UNIT;
-	return ((u64)(HPCC_HIST_SUB + m) << (octave - 1)) * HPCC_HIST_UNIT;
-}
-
-static void hist_bucket__begins_and_ends_as_defined(void **state)
-{
-	u32 b;
-
-	for (b = 0; b < HPCC_HIST_BUCKETS; b++) {
-		assert_int_equal(hpcc_hist_bucket(hist_begin(b)), b);
-		assert_int_equal(hpcc_hist_bucket(hist_begin(b + 1) - 1), b);
-	}
-}
-
-static void hist_bucket__never_falls(void **state)
-{
-	u32 bytes = 0, before = 0;
-
-	for (;;) {
-		u32 bucket = hpcc_hist_bucket(bytes);
-
-		assert_true(bucket < HPCC_HIST_BUCKETS);
-		assert_true(bucket == before || bucket == before + 1);
-		before = bucket;
-		if (bytes > ~0U - 61 - bytes / 1000)
-			break;
-		bytes += 61 + bytes / 1000;
-	}
-	assert_int_equal(before, HPCC_HIST_BUCKETS - 1);
-}
-
-static void hist_bucket__last_holds_whatever_is_longer(void **state)
-{
-	assert_int_equal(hpcc_hist_bucket(hist_begin(HPCC_HIST_BUCKETS)),
-			 HPCC_HIST_BUCKETS - 1);
-	assert_int_equal(hpcc_hist_bucket(~0U), HPCC_HIST_BUCKETS - 1);
-}
-
-static void hist_value__largest_of_its_bucket(void **state)
-{
-	u32 b;
-
-	for (b = 0; b < HPCC_HIST_BUCKETS; b++) {
-		u64 value = hpcc_hist_value(b);
-
-		assert_true(value == hist_begin(b + 1) - 1);
-		assert_int_equal(hpcc_hist_bucket(value), b);
-	}
-}
-
-static void hist_value__within_an_eighth(void **state)
-{
-	u32 b;
-
-	for (b = HPCC_HIST_SUB; b < HPCC_HIST_BUCKETS; b++)
-		assert_true((hpcc_hist_value(b) - hist_begin(b)) * HPCC_HIST_SUB <
-			    hist_begin(b));
-}
-
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
-		cmocka_unit_test(put_be64__is_big_endian),
-		cmocka_unit_test(put_be64__round_trip),
 		cmocka_unit_test(scale_for__edges),
 		cmocka_unit_test(scale_for__t_spans_4096_to_8191_units),
 		cmocka_unit_test(link_tag__tells_ports_and_nodes_apart),
@@ -765,11 +674,6 @@ int main(void)
 		cmocka_unit_test(syn_opt_find__not_ours),
 		cmocka_unit_test(syn_opt_find__every_length),
 		cmocka_unit_test(syn_opt_find__beside_others),
-		cmocka_unit_test(hist_bucket__begins_and_ends_as_defined),
-		cmocka_unit_test(hist_bucket__never_falls),
-		cmocka_unit_test(hist_bucket__last_holds_whatever_is_longer),
-		cmocka_unit_test(hist_value__largest_of_its_bucket),
-		cmocka_unit_test(hist_value__within_an_eighth),
 	};
 
 	return hpcc_run_tests(tests);

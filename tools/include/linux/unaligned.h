@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* As the kernel's, one load or store and a swap of bytes. */
+#ifndef _SHIM_LINUX_UNALIGNED_H
+#define _SHIM_LINUX_UNALIGNED_H
+
+#include <asm/byteorder.h>
+#include <linux/types.h>
+
+#define get_unaligned(ptr) ({						\
+	const struct { __typeof__(*(ptr)) x; } __attribute__((packed))	\
+		*_packed = (const void *)(ptr);				\
+	_packed->x;							\
+})
+
+#define put_unaligned(val, ptr) do {					\
+	struct { __typeof__(*(ptr)) x; } __attribute__((packed))	\
+		*_packed = (void *)(ptr);				\
+	_packed->x = (val);						\
+} while (0)
+
+static inline u16 get_unaligned_be16(const void *p)
+{
+	return __be16_to_cpu(get_unaligned((const __be16 *)p));
+}
+
+static inline u32 get_unaligned_be32(const void *p)
+{
+	return __be32_to_cpu(get_unaligned((const __be32 *)p));
+}
+
+static inline u64 get_unaligned_be64(const void *p)
+{
+	return __be64_to_cpu(get_unaligned((const __be64 *)p));
+}
+
+static inline void put_unaligned_be16(u16 val, void *p)
+{
+	put_unaligned(__cpu_to_be16(val), (__be16 *)p);
+}
+
+static inline void put_unaligned_be64(u64 val, void *p)
+{
+	put_unaligned(__cpu_to_be64(val), (__be64 *)p);
+}
+
+#endif /* _SHIM_LINUX_UNALIGNED_H */
