@@ -42,6 +42,7 @@ help:
 	@echo '  check-smp     the same in QEMU with 2 CPUs (KASAN, lockdep); check-kcsan: with KCSAN (data races)'
 	@echo '  check-nic     ports with drivers of cards (e1000e, vmxnet3, virtio) that QEMU emulates'
 	@echo '  check-icount  QEMU by counted instructions: do two equal runs say the same?'
+	@echo '  check-cost    QEMU by counted instructions: is a packet in hpcc dearer than in fq_codel?'
 	@echo '  check-all     all tests on all kernels, with a table at the end; hours (T="vm-7.2": that row)'
 	@echo '  check-neutral the kernel'"'"'s own selftests, in QEMU: the same with and without our modules?'
 	@echo '  style         checkpatch, sparse, W=1, kernel-doc, shellcheck, manual pages'
@@ -132,6 +133,10 @@ check-nic:
 check-icount:
 	@scripts/install-deps lab test vm
 	@HPCC_KERNEL=$(KERNEL) scripts/check selftests/vm/icount.sh
+
+check-cost:
+	@scripts/install-deps lab test vm
+	@scripts/check selftests/vm/cost.sh
 
 check-all:
 	@scripts/install-deps lab test vm deb neutral
@@ -240,6 +245,6 @@ clean:
 
 .PHONY: all help deps deps-bench deps-test demo bench-core bench-ldcp bench-kernel check check-unit check-replay check-fuzz fuzz fuzz-packets fuzz-netlink fuzz-delivery \
 	check-scripts check-lab check-net check-style check-uml check-vm check-debug check-neutral check-smp check-kcsan \
-	check-nic check-icount check-all style modules \
+	check-nic check-icount check-cost check-all style modules \
 	kernel-ready plugin tools install install-user uninstall \
 	dkms dkms-source deb check-deb clean

@@ -15,69 +15,64 @@
 
 #include "sched.h"
 
-/* Of a device without Ethernet headers. */
-static bool hpcc_find_network(const struct sk_buff *skb, struct hpcc_frame *f)
-{
-	if (skb_network_offset(skb) < 0)
-		return false;
-	f->network = skb_network_offset(skb);
-	f->proto = ntohs(skb->protocol);
-	return true;
-}
-
-/* The walk asks for more at most once per header, each time for more than before. */
-static int hpcc_find(struct sk_buff *skb, u8 kind, struct hpcc_place *place)
+/* What a packet says from its first byte on, or that of its network header. */
+static int hpcc_find(const struct sk_buff *skb, u8 kind,
+		     struct hpcc_place *place)
 {
 	struct hpcc_frame frame = {
+		.p = skb->data,
+		.have = skb_headlen(skb),
 		.len = skb->len,
 		.proto = HPCC_PROTO_ETHERNET,
 	};
-	int ret;
 
-	place->version = 0;
-	if (!hpcc_is_ethernet(skb->dev) && !hpcc_find_network(skb, &frame))
-		return HPCC_UNSTAMPED_MALFORMED;
-	for (;;) {
-		frame.p = skb->data;
-		frame.have = skb_headlen(skb);
-		ret = hpcc_walk(&frame, kind, place);
-		if (ret != HPCC_WALK_MORE)
-			return ret;
-		if (!pskb_may_pull(skb, place->need))
-			return HPCC_UNSTAMPED_NO_MEMORY;
+	if (!hpcc_is_ethernet(skb->dev)) {
+		place->version = 0;
+		place->ip = 0;
+		if (skb_network_offset(skb) < 0)
+			return HPCC_UNSTAMPED_MALFORMED;
+		frame.network = skb_network_offset(skb);
+		frame.proto = ntohs(skb->protocol);
 	}
+	return hpcc_walk(&frame, kind, place);
+}
+
+static u32 hpcc_note(int ret, const struct hpcc_place *place)
+{
+	/* What the fields take. */
+	BUILD_BUG_ON(FIELD_MAX(HPCC_NOTE_TCP) < HPCC_WALK_MAX_BYTES);
+	BUILD_BUG_ON(FIELD_MAX(HPCC_NOTE_UNSTAMPED) < __HPCC_UNSTAMPED_MAX);
+	if (ret != HPCC_WALK_FOUND)
+		return FIELD_PREP(HPCC_NOTE_UNSTAMPED, ret);
+	return FIELD_PREP(HPCC_NOTE_TCP, place->tcp) |
+	       FIELD_PREP(HPCC_NOTE_OPT, place->opt - place->tcp) |
+	       FIELD_PREP(HPCC_NOTE_LEN, place->len) |
+	       FIELD_PREP(HPCC_NOTE_END, place->end - place->tcp);
 }
 
 /**
- * hpcc_parse() - find a packet's headers, as far as the configuration needs them
- * @q: the port
+ * hpcc_parse() - find a packet's headers
  * @skb: the packet
+ * @kind: TCP option kind, or HPCC_WALK_IP_ONLY
+ *
+ * The walk asks for more at most once per header, each time for more than before.
  *
  * Return: where they are.
  */
-struct hpcc_headers hpcc_parse(const struct hpcc_sched *q, struct sk_buff *skb)
+struct hpcc_headers hpcc_parse(struct sk_buff *skb, u8 kind)
 {
-	u8 kind = q->cfg.stamp ? q->cfg.kind : HPCC_WALK_IP_ONLY;
 	struct hpcc_headers headers = {};
 	struct hpcc_place place;
-	int ret = hpcc_find(skb, kind, &place);
+	int ret;
 
-	/* What the fields take. */
-	BUILD_BUG_ON(HPCC_WALK_MAX_BYTES > 1 << 10);
-	BUILD_BUG_ON(__HPCC_UNSTAMPED_MAX > 1 << 4);
-	if (place.version) {
-		headers.version = place.version;
-		headers.ip = place.ip;
+	while ((ret = hpcc_find(skb, kind, &place)) == HPCC_WALK_MORE) {
+		if (!pskb_may_pull(skb, place.need)) {
+			ret = HPCC_UNSTAMPED_NO_MEMORY;
+			break;
+		}
 	}
-	if (ret != HPCC_WALK_FOUND) {
-		headers.note.unstamped = ret;
-		return headers;
-	}
-	headers.note = (struct hpcc_note){
-		.tcp = place.tcp,
-		.opt = place.opt - place.tcp,
-		.len = place.len,
-		.end = place.end - place.tcp,
-	};
+	headers.note = hpcc_note(ret, &place);
+	headers.version = place.version;
+	headers.ip = place.ip;
 	return headers;
 }

@@ -70,6 +70,7 @@ static const struct nla_policy hpcc_policy[TCA_HPCC_MAX + 1] = {
 	[TCA_HPCC_KMAX]		= { .type = NLA_U32 },
 	[TCA_HPCC_PMAX]		= NLA_POLICY_FULL_RANGE(NLA_U32, &hpcc_pmax_range),
 	[TCA_HPCC_KNONECT]	= { .type = NLA_U32 },
+	[TCA_HPCC_STATS]	= NLA_POLICY_MAX(NLA_U8, 1),
 };
 
 /* Bytes/s of the device. Under RTNL. */
@@ -110,6 +111,7 @@ static int hpcc_commit(struct Qdisc *sch, const struct hpcc_config *cfg)
 	q->byte_time = byte_time;
 	q->marks = marks;
 	q->offset = offset;
+	q->arrived = false;
 	port = hpcc_port_move(q, port);
 	sch_tree_unlock(sch);
 	hpcc_port_put(port);
@@ -160,6 +162,8 @@ static void hpcc_parse_options(struct nlattr **tb, struct hpcc_config *cfg)
 		cfg->stamp = nla_get_u8(tb[TCA_HPCC_STAMP]);
 	if (tb[TCA_HPCC_SPLIT])
 		cfg->split = nla_get_u8(tb[TCA_HPCC_SPLIT]);
+	if (tb[TCA_HPCC_STATS])
+		cfg->stats = nla_get_u8(tb[TCA_HPCC_STATS]);
 	hpcc_parse_marking(tb, cfg);
 }
 
@@ -284,6 +288,7 @@ static int hpcc_init(struct Qdisc *sch, struct nlattr *opt,
 		.kind		= HPCC_OPT_KIND_DEFAULT,
 		.stamp		= true,
 		.split		= true,
+		.stats		= true,
 	};
 	hpcc_queue_init(sch);
 	if (opt)
@@ -342,6 +347,7 @@ static int hpcc_dump(struct Qdisc *sch, struct sk_buff *skb)
 	    nla_put_u8(skb, TCA_HPCC_KIND, cfg.kind) ||
 	    nla_put_u8(skb, TCA_HPCC_STAMP, cfg.stamp) ||
 	    nla_put_u8(skb, TCA_HPCC_SPLIT, cfg.split) ||
+	    nla_put_u8(skb, TCA_HPCC_STATS, cfg.stats) ||
 	    hpcc_dump_marking(skb, &cfg, &marks)) {
 		nla_nest_cancel(skb, opts);
 		return -EMSGSIZE;
@@ -358,7 +364,7 @@ static int hpcc_dump_stats(struct Qdisc *sch, struct gnet_dump *d)
 	q->stats.bandwidth = q->b;
 	q->stats.qlen_bytes = q->waiting_bytes;
 	q->stats.port_queues = q->shared ? q->shared->queues : 1;
-	q->stats.port_qlen_bytes = hpcc_backlog(q);
+	q->stats.port_qlen_bytes = hpcc_load(q).waiting_bytes;
 	/* Not once more as TCA_XSTATS: where one of us replaces another, the
 	 * notification holds two dumps, and would be lost for want of room.
 	 */

@@ -99,8 +99,9 @@ static int hpcc_ecn(const struct sk_buff *skb, struct hpcc_headers headers)
 	const void *ip;
 
 	if (!headers.version)
-		return headers.note.unstamped == HPCC_UNSTAMPED_NOT_TCP ?
-			HPCC_ECN_NO_IP : HPCC_ECN_MALFORMED;
+		return hpcc_note_unstamped(headers.note) ==
+		       HPCC_UNSTAMPED_NOT_TCP ? HPCC_ECN_NO_IP :
+						HPCC_ECN_MALFORMED;
 	ip = skb_header_pointer(skb, headers.ip, hpcc_ip_hlen(headers), &buf);
 	if (!ip)
 		return HPCC_ECN_MALFORMED;
@@ -135,10 +136,9 @@ static bool hpcc_chance(u64 p)
 }
 
 /* What becomes of a packet that the limit has room for. */
-static enum hpcc_verdict hpcc_judge(const struct hpcc_sched *q, int ecn)
+static enum hpcc_verdict hpcc_judge(const struct hpcc_sched *q, int ecn,
+				    u32 qlen)
 {
-	u32 qlen = hpcc_backlog(q);
-
 	switch (ecn) {
 	case INET_ECN_NOT_ECT:
 		return qlen < q->marks.knonect ? HPCC_ADMIT : HPCC_DROP_KNONECT;
@@ -154,10 +154,10 @@ static enum hpcc_verdict hpcc_judge(const struct hpcc_sched *q, int ecn)
 }
 
 static enum hpcc_verdict hpcc_try_mark(const struct hpcc_sched *q,
-				       struct sk_buff *skb, int ecn,
+				       struct sk_buff *skb, int ecn, u32 qlen,
 				       struct hpcc_headers headers)
 {
-	enum hpcc_verdict verdict = hpcc_judge(q, ecn);
+	enum hpcc_verdict verdict = hpcc_judge(q, ecn, qlen);
 
 	if (verdict == HPCC_MARK && !hpcc_set_ce(skb, headers))
 		return HPCC_MARK_FAILED;
@@ -177,13 +177,15 @@ bool hpcc_mark(struct hpcc_sched *q, struct sk_buff *skb, bool fits,
 	       struct hpcc_headers headers)
 {
 	int ecn = hpcc_ecn(skb, headers);
+	u32 qlen;
 
 	if (!fits) {
 		q->stats.drop_limit++;
 		q->stats.drop_limit_ect += hpcc_ecn_is_capable(ecn);
 		return false;
 	}
-	switch (hpcc_try_mark(q, skb, ecn, headers)) {
+	qlen = hpcc_load(q).waiting_bytes;
+	switch (hpcc_try_mark(q, skb, ecn, qlen, headers)) {
 	case HPCC_DROP_KNONECT:
 		q->stats.drop_knonect++;
 		return false;
@@ -192,7 +194,7 @@ bool hpcc_mark(struct hpcc_sched *q, struct sk_buff *skb, bool fits,
 		return true;
 	case HPCC_MARK:
 		q->stats.marked++;
-		if (hpcc_backlog(q) >= q->marks.curve.K_max)
+		if (qlen >= q->marks.curve.K_max)
 			q->stats.marked_kmax++;
 		return true;
 	case HPCC_ADMIT:

@@ -12,8 +12,12 @@
  * one port. A root qdisc is alone, and one with a rate has a link of its own:
  * these need nothing from here.
  *
+ * A packet is counted on the CPU that handles it, so that CPUs write to no common
+ * cache line. Only a record, and a decision to mark, needs the sum.
+ *
  * Limits, histogram and counters stay with each queue.
  */
+#include <linux/percpu.h>
 #include <linux/rtnetlink.h>
 #include <linux/slab.h>
 
@@ -31,18 +35,42 @@ static const struct rhashtable_params hpcc_port_params = {
 	.automatic_shrinking	= true,
 };
 
+/* Of struct hpcc_port_cpu::busy. */
+#define HPCC_PORT_BUSY_SHIFT	13
+
+static struct hpcc_port_cpu __percpu *hpcc_port_cpu_alloc(void)
+{
+	struct hpcc_port_cpu __percpu *counters;
+	int cpu;
+
+	counters = alloc_percpu(struct hpcc_port_cpu);
+	if (!counters)
+		return NULL;
+	for_each_possible_cpu(cpu)
+		u64_stats_init(&per_cpu_ptr(counters, cpu)->syncp);
+	return counters;
+}
+
 static struct hpcc_port *hpcc_port_new(const struct hpcc_port_key *key)
 {
 	struct hpcc_port *port = kzalloc(sizeof(*port), GFP_KERNEL);
-	int err;
+	int err = -ENOMEM;
 
 	if (!port)
-		return ERR_PTR(-ENOMEM);
+		return ERR_PTR(err);
 	port->key = *key;
+	port->cpu = hpcc_port_cpu_alloc();
+	if (!port->cpu)
+		goto no_counters;
 	err = rhashtable_insert_fast(&hpcc_shared_ports, &port->hash,
 				     hpcc_port_params);
-	if (!err)
-		return port;
+	if (err)
+		goto no_entry;
+	return port;
+
+no_entry:
+	free_percpu(port->cpu);
+no_counters:
 	kfree(port);
 	return ERR_PTR(err);
 }
@@ -85,7 +113,73 @@ void hpcc_port_put(struct hpcc_port *port)
 		return;
 	rhashtable_remove_fast(&hpcc_shared_ports, &port->hash,
 			       hpcc_port_params);
+	/* Who counts and who reads belongs to the port, so nobody does now. */
+	free_percpu(port->cpu);
 	kfree_rcu(port, rcu);
+}
+
+/**
+ * hpcc_port_add_waiting() - count what comes to wait, or does no more
+ * @port: the port
+ * @bytes: how much; negative where it does no more
+ */
+void hpcc_port_add_waiting(struct hpcc_port *port, s64 bytes)
+{
+	struct hpcc_port_cpu *c = this_cpu_ptr(port->cpu);
+
+	u64_stats_update_begin(&c->syncp);
+	WRITE_ONCE(c->waiting_bytes, c->waiting_bytes + bytes);
+	u64_stats_update_end(&c->syncp);
+}
+
+/**
+ * hpcc_port_add_busy() - count what the link spends on a packet
+ * @port: the port
+ * @time: how long
+ */
+void hpcc_port_add_busy(struct hpcc_port *port, struct hpcc_clock time)
+{
+	struct hpcc_port_cpu *c = this_cpu_ptr(port->cpu);
+	u64 q13 = (time.ns << HPCC_PORT_BUSY_SHIFT) +
+		  (((u64)time.frac + (1U << 18)) >> 19);
+
+	u64_stats_update_begin(&c->syncp);
+	WRITE_ONCE(c->busy, c->busy + q13);
+	u64_stats_update_end(&c->syncp);
+}
+
+/**
+ * hpcc_port_load() - what all queues of a port have to do with the link
+ * @port: the port
+ *
+ * The counters are not read in one instant: a packet that moves meanwhile may
+ * count as waiting twice or not at all. Time spent is never less in a later load,
+ * whoever asks.
+ *
+ * Return: the sums.
+ */
+struct hpcc_load hpcc_port_load(const struct hpcc_port *port)
+{
+	u64 busy, busy_sum = 0;
+	s64 bytes, bytes_sum = 0;
+	unsigned int start;
+	int cpu;
+
+	for_each_possible_cpu(cpu) {
+		const struct hpcc_port_cpu *c = per_cpu_ptr(port->cpu, cpu);
+
+		do {
+			start = u64_stats_fetch_begin(&c->syncp);
+			busy = READ_ONCE(c->busy);
+			bytes = READ_ONCE(c->waiting_bytes);
+		} while (u64_stats_fetch_retry(&c->syncp, start));
+		busy_sum += busy;
+		bytes_sum += bytes;
+	}
+	return (struct hpcc_load){
+		.busy_ns = busy_sum >> HPCC_PORT_BUSY_SHIFT,
+		.waiting_bytes = clamp_t(s64, bytes_sum, 0, U32_MAX),
+	};
 }
 
 /**

@@ -40,9 +40,9 @@ static void explain(void)
 		"Usage: ... hpcc [ rate RATE ] [ bandwidth RATE ] [ limit BYTES ]\n"
 		"                [ node ID ] [ port ID ] [ overhead BYTES ] [ delay TIME ]\n"
 		"                [ kind 253|254 ] [ stamp | nostamp ]\n"
-		"                [ split-gso | no-split-gso ] [ marking off|ldcp ]\n"
-		"                [ kmin BYTES ] [ kmax BYTES ] [ pmax FRACTION ]\n"
-		"                [ knonect BYTES ]\n"
+		"                [ split-gso | no-split-gso ] [ stats on|off ]\n"
+		"                [ marking off|ldcp ] [ kmin BYTES ] [ kmax BYTES ]\n"
+		"                [ pmax FRACTION ] [ knonect BYTES ]\n"
 		"\n"
 		"rate       shape to this, 1kbit .. 10tbit; 0: do not shape (default)\n"
 		"bandwidth  what telemetry states as B without rate; 0: the device's (default)\n"
@@ -51,6 +51,7 @@ static void explain(void)
 		"overhead   of the link on each packet, 0 .. %u bytes (24)\n"
 		"delay      of propagation behind the queue, 0 .. 1s (0)\n"
 		"kind       of the TCP option (253)\n"
+		"stats      count queue lengths for percentiles and maximum (on)\n"
 		"marking    ldcp: mark and drop by queue length on arrival (off)\n"
 		"kmin, kmax ECN-capable packets: none is marked below kmin, each from kmax on,\n"
 		"           at most limit; 0: derived from B (default)\n"
@@ -125,6 +126,16 @@ static int parse_marking(const char *name, const char *arg, void *to)
 		return bad_value(name, arg, "off or ldcp");
 	memcpy(to, &marking, sizeof(marking));
 	return sizeof(marking);
+}
+
+static int parse_stats(const char *name, const char *arg, void *to)
+{
+	__u8 on = !strcmp(arg, "on");
+
+	if (!on && strcmp(arg, "off"))
+		return bad_value(name, arg, "on or off");
+	memcpy(to, &on, sizeof(on));
+	return sizeof(on);
 }
 
 /* To the nearest millionth. */
@@ -203,6 +214,7 @@ static const struct {
 	{ "kmax",	TCA_HPCC_KMAX,		parse_threshold },
 	{ "pmax",	TCA_HPCC_PMAX,		parse_fraction },
 	{ "knonect",	TCA_HPCC_KNONECT,	parse_threshold },
+	{ "stats",	TCA_HPCC_STATS,		parse_stats },
 };
 
 static const struct {
@@ -369,6 +381,9 @@ static int hpcc_print_opt(struct qdisc_util *qu, FILE *f, struct rtattr *opt)
 	if (tb[TCA_HPCC_SPLIT])
 		print_flag("split_gso", attr_value(tb[TCA_HPCC_SPLIT]),
 			   "split-gso", "no-split-gso");
+	if (tb[TCA_HPCC_STATS])
+		print_flag("stats", attr_value(tb[TCA_HPCC_STATS]), "stats on",
+			   "stats off");
 	if (tb[TCA_HPCC_MARKING])
 		print_marking(tb);
 	return 0;

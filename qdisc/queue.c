@@ -26,6 +26,7 @@
 #include <linux/moduleparam.h>
 #include <hpcc/compat.h>
 #include <hpcc/histogram.h>
+#include <hpcc/stamp.h>
 
 #include "sched.h"
 
@@ -63,10 +64,15 @@ static u64 hpcc_time_ns(const struct sk_buff *skb)
 	return hpcc_skb_cb(skb)->time_ns;
 }
 
+static const struct sk_buff *hpcc_peek(const struct qdisc_skb_head *queue)
+{
+	return queue->head;
+}
+
 /* Does the device not fetch what is due? */
 static bool hpcc_is_blocked(const struct hpcc_sched *q, u64 now)
 {
-	const struct sk_buff *skb = skb_peek(&q->line);
+	const struct sk_buff *skb = hpcc_peek(&q->line);
 
 	return skb && hpcc_time_ns(skb) + hpcc_catch_up_ns < now;
 }
@@ -79,7 +85,7 @@ static bool hpcc_may_start(const struct hpcc_sched *q, u64 now)
 {
 	if (q->cfg.rate)
 		return q->free.ns <= now && !hpcc_is_blocked(q, now);
-	return q->cfg.delay_ns || skb_queue_empty(&q->line);
+	return q->cfg.delay_ns || !hpcc_peek(&q->line);
 }
 
 /* When a packet starts that came at @arrival_ns. */
@@ -103,47 +109,52 @@ static void hpcc_count_departure(struct hpcc_sched *q, u32 bytes)
 {
 	q->stats.tx_packets++;
 	q->stats.tx_bytes += bytes;
+	if (!q->cfg.stats)
+		return;
 	q->stats.hist[hpcc_hist_bucket(q->waiting_bytes)]++;
 	if (q->stats.qlen_max_bytes < q->waiting_bytes)
 		q->stats.qlen_max_bytes = q->waiting_bytes;
 }
 
-/* The link spends so long on a packet. Returns what it had spent before. */
-static u64 hpcc_spend(struct hpcc_sched *q, struct hpcc_clock time)
+/* The link spends so long on a packet. */
+static void hpcc_spend(struct hpcc_sched *q, struct hpcc_clock time)
 {
-	u64 before = q->busy.ns;
-	u64 q13;
-
-	if (q->shared) {
-		q13 = (time.ns << HPCC_PORT_BUSY_SHIFT) +
-		      (((u64)time.frac + (1U << 18)) >> 19);
-		return (u64)atomic64_fetch_add(q13, &q->shared->busy) >>
-		       HPCC_PORT_BUSY_SHIFT;
-	}
-	q->busy = hpcc_clock_add(q->busy, time);
-	return before;
+	if (q->shared)
+		hpcc_port_add_busy(q->shared, time);
+	else
+		q->busy = hpcc_clock_add(q->busy, time);
 }
 
-/* The first bit of a packet leaves. */
-static void hpcc_leave(struct hpcc_sched *q, struct sk_buff *skb, u64 start_ns,
-		       struct hpcc_clock time)
+/* The first bit of the first waiting packet leaves, @start_ns 0: now. Inlined: it has
+ * two callers, and each calls it for each packet.
+ */
+static __always_inline struct sk_buff *hpcc_leave(struct hpcc_sched *q,
+						  u64 start_ns,
+						  struct hpcc_clock time)
 {
+	struct sk_buff *skb = __qdisc_dequeue_head(&q->waiting);
 	u32 bytes = hpcc_skb_cb(skb)->bytes;
 
-	__skb_unlink(skb, &q->waiting);
 	hpcc_waiting_add(q, -(s64)bytes);
 	hpcc_count_departure(q, bytes);
-	hpcc_stamp(q, skb, start_ns, hpcc_spend(q, time));
+	if (!q->cfg.stamp)
+		q->stats.unstamped[HPCC_UNSTAMPED_OFF]++;
+	else if (hpcc_skb_cb(skb)->note & HPCC_NOTE_LEN)
+		hpcc_stamp(q, skb, start_ns ?: ktime_get_ns());
+	else
+		q->stats.unstamped[hpcc_note_unstamped(hpcc_skb_cb(skb)->note)]++;
+	hpcc_spend(q, time);
+	return skb;
 }
 
-static void hpcc_start(struct hpcc_sched *q, struct sk_buff *skb, u64 now)
+static void hpcc_start(struct hpcc_sched *q, u64 now)
 {
-	u32 bytes = hpcc_skb_cb(skb)->bytes;
-	struct hpcc_clock start = hpcc_start_time(q, hpcc_time_ns(skb), now);
-	struct hpcc_clock time = hpcc_link_time(q->byte_time, bytes);
+	const struct hpcc_skb_cb *cb = hpcc_skb_cb(hpcc_peek(&q->waiting));
+	struct hpcc_clock start = hpcc_start_time(q, cb->time_ns, now);
+	struct hpcc_clock time = hpcc_link_time(q->byte_time, cb->bytes);
+	struct sk_buff *skb = hpcc_leave(q, start.ns, time);
 	u64 due_ns = now;
 
-	hpcc_leave(q, skb, start.ns, time);
 	if (q->cfg.rate) {
 		q->free = hpcc_clock_add(start, time);
 		due_ns = hpcc_clock_ceil(q->free);
@@ -159,17 +170,15 @@ static void hpcc_start(struct hpcc_sched *q, struct sk_buff *skb, u64 now)
 	 * of them; they wait for those.
 	 */
 	hpcc_skb_cb(skb)->time_ns = due_ns;
-	__skb_queue_tail(&q->line, skb);
-	q->line_bytes += bytes;
+	__qdisc_enqueue_tail(skb, &q->line);
+	q->line_bytes += hpcc_skb_cb(skb)->bytes;
 }
 
 /* Start every packet whose time has come. */
 static void hpcc_serve(struct hpcc_sched *q, u64 now)
 {
-	struct sk_buff *skb;
-
-	while ((skb = skb_peek(&q->waiting)) && hpcc_may_start(q, now))
-		hpcc_start(q, skb, now);
+	while (hpcc_peek(&q->waiting) && hpcc_may_start(q, now))
+		hpcc_start(q, now);
 }
 
 static bool hpcc_fits(const struct hpcc_sched *q, u32 bytes, u32 memory)
@@ -189,12 +198,16 @@ static bool hpcc_is_marking(const struct hpcc_sched *q)
 	return q->cfg.marking != HPCC_MARKING_OFF;
 }
 
+/* As much of a packet's headers as the configuration needs. */
 static struct hpcc_headers hpcc_look(const struct hpcc_sched *q,
 				     struct sk_buff *skb)
 {
-	struct hpcc_headers none = { .note.unstamped = HPCC_UNSTAMPED_OFF };
-
-	return q->cfg.stamp || hpcc_is_marking(q) ? hpcc_parse(q, skb) : none;
+	if (q->cfg.stamp)
+		return hpcc_parse(skb, q->cfg.kind);
+	if (hpcc_is_marking(q))
+		return hpcc_parse(skb, HPCC_WALK_IP_ONLY);
+	/* HPCC_UNSTAMPED_OFF is 0. */
+	return (struct hpcc_headers){};
 }
 
 /* May a packet that arrives enter the queue? */
@@ -208,12 +221,22 @@ static bool hpcc_admit(struct hpcc_sched *q, struct sk_buff *skb, bool fits,
 	return fits;
 }
 
-static int hpcc_enqueue_one(struct sk_buff *skb, struct Qdisc *sch, u64 now,
-			    struct hpcc_headers headers,
-			    struct sk_buff **to_free)
+/* What a GSO packet takes on the link. Each segment will have headers, which
+ * qdisc_pkt_len() has, and overhead of its own.
+ */
+static u32 hpcc_gso_bytes(const struct hpcc_sched *q, const struct sk_buff *skb)
+{
+	return qdisc_pkt_len(skb) + q->cfg.overhead * hpcc_pkt_segs(skb);
+}
+
+/* Inlined into the caller that matters, which calls it for each packet. */
+static __always_inline int __hpcc_enqueue_one(struct sk_buff *skb,
+					      struct Qdisc *sch, u64 now,
+					      u32 bytes,
+					      struct hpcc_headers headers,
+					      struct sk_buff **to_free)
 {
 	struct hpcc_sched *q = qdisc_priv(sch);
-	u32 bytes = qdisc_pkt_len(skb) + q->cfg.overhead;
 	bool fits = hpcc_fits(q, bytes, skb->truesize);
 
 	if (!hpcc_admit(q, skb, fits, headers))
@@ -223,7 +246,7 @@ static int hpcc_enqueue_one(struct sk_buff *skb, struct Qdisc *sch, u64 now,
 	hpcc_skb_cb(skb)->memory = skb->truesize;
 	hpcc_skb_cb(skb)->note = headers.note;
 	q->memory += skb->truesize;
-	__skb_queue_tail(&q->waiting, skb);
+	__qdisc_enqueue_tail(skb, &q->waiting);
 	hpcc_waiting_add(q, bytes);
 	qdisc_qstats_backlog_inc(sch, skb);
 	qdisc_qlen_inc(sch);
@@ -232,10 +255,37 @@ static int hpcc_enqueue_one(struct sk_buff *skb, struct Qdisc *sch, u64 now,
 	return NET_XMIT_SUCCESS;
 }
 
-/* A record per packet needs packets. Our parents will count the one packet
- * they gave us: they are told of the difference.
+static noinline int hpcc_enqueue_one(struct sk_buff *skb, struct Qdisc *sch,
+				     u64 now, u32 bytes,
+				     struct hpcc_headers headers,
+				     struct sk_buff **to_free)
+{
+	return __hpcc_enqueue_one(skb, sch, now, bytes, headers, to_free);
+}
+
+/* A record per packet needs packets. A link that is emulated sends one packet after
+ * the other, and marking looks at each by itself. All else may stay whole as long as
+ * it fits; what could not be parsed may hold a request.
+ */
+static bool hpcc_must_split(const struct hpcc_sched *q,
+			    const struct sk_buff *skb, u32 bytes,
+			    u32 note)
+{
+	u32 why = hpcc_note_unstamped(note);
+
+	if (!q->cfg.split)
+		return false;
+	return q->cfg.rate || hpcc_is_marking(q) || note & HPCC_NOTE_LEN ||
+	       why == HPCC_UNSTAMPED_MALFORMED ||
+	       why == HPCC_UNSTAMPED_NO_MEMORY ||
+	       !hpcc_fits(q, bytes, skb->truesize);
+}
+
+/* Our parents will count the one packet they gave us: they are informed of the
+ * difference.
  */
 static int hpcc_enqueue_split(struct sk_buff *skb, struct Qdisc *sch, u64 now,
+			      struct hpcc_headers headers,
 			      struct sk_buff **to_free)
 {
 	netdev_features_t features = netif_skb_features(skb);
@@ -243,7 +293,6 @@ static int hpcc_enqueue_split(struct sk_buff *skb, struct Qdisc *sch, u64 now,
 	unsigned int gso_len = qdisc_pkt_len(skb);
 	unsigned int len = 0;
 	struct sk_buff *segs, *next;
-	struct hpcc_headers headers;
 	int nr = 0;
 
 	segs = skb_gso_segment(skb, features & ~NETIF_F_GSO_MASK);
@@ -251,15 +300,17 @@ static int hpcc_enqueue_split(struct sk_buff *skb, struct Qdisc *sch, u64 now,
 		q->stats.drop_gso++;
 		return qdisc_drop(skb, sch, to_free);
 	}
-	/* The headers of the others are as long. */
-	headers = hpcc_look(q, segs);
+	/* Segments have copies of the headers; the others as the first one has. */
+	if (!(headers.note & HPCC_NOTE_LEN))
+		headers = hpcc_look(q, segs);
 	skb_list_walk_safe(segs, segs, next) {
 		unsigned int seg_len = segs->len;
+		u32 bytes = seg_len + q->cfg.overhead;
 
 		skb_mark_not_on_list(segs);
 		qdisc_skb_cb(segs)->pkt_len = seg_len;
 		hpcc_set_pkt_segs(segs, 1);
-		if (hpcc_enqueue_one(segs, sch, now, headers, to_free))
+		if (hpcc_enqueue_one(segs, sch, now, bytes, headers, to_free))
 			continue;
 		len += seg_len;
 		nr++;
@@ -269,6 +320,18 @@ static int hpcc_enqueue_split(struct sk_buff *skb, struct Qdisc *sch, u64 now,
 		return NET_XMIT_DROP;
 	qdisc_tree_reduce_backlog(sch, 1 - nr, gso_len - len);
 	return NET_XMIT_SUCCESS;
+}
+
+static noinline int hpcc_enqueue_gso(struct sk_buff *skb, struct Qdisc *sch,
+				     u64 now, struct hpcc_headers headers,
+				     struct sk_buff **to_free)
+{
+	const struct hpcc_sched *q = qdisc_priv(sch);
+	u32 bytes = hpcc_gso_bytes(q, skb);
+
+	if (hpcc_must_split(q, skb, bytes, headers.note))
+		return hpcc_enqueue_split(skb, sch, now, headers, to_free);
+	return hpcc_enqueue_one(skb, sch, now, bytes, headers, to_free);
 }
 
 /**
@@ -281,28 +344,36 @@ int hpcc_enqueue(struct sk_buff *skb, struct Qdisc *sch,
 		 struct sk_buff **to_free)
 {
 	struct hpcc_sched *q = qdisc_priv(sch);
+	struct hpcc_headers headers;
 	u64 now = 0;
 
 	/* Only the virtual link asks when a packet came. */
 	if (q->cfg.rate) {
 		now = ktime_get_ns();
+		q->seen_ns = now;
+		q->arrived = true;
 		hpcc_serve(q, now);
 	}
-	if (q->cfg.split && skb_is_gso(skb))
-		return hpcc_enqueue_split(skb, sch, now, to_free);
-	return hpcc_enqueue_one(skb, sch, now, hpcc_look(q, skb), to_free);
+	headers = hpcc_look(q, skb);
+	if (skb_is_gso(skb))
+		return hpcc_enqueue_gso(skb, sch, now, headers, to_free);
+	return __hpcc_enqueue_one(skb, sch, now,
+				  qdisc_pkt_len(skb) + q->cfg.overhead,
+				  headers, to_free);
 }
 
-/* Wake up for what happens next: a packet is due, or the next one starts. */
+/* Wake up for what happens next: a packet is due, or the next one starts. The
+ * watchdog's timer is not touched where it is set to that time already.
+ */
 static void hpcc_schedule(struct Qdisc *sch)
 {
 	struct hpcc_sched *q = qdisc_priv(sch);
-	const struct sk_buff *skb = skb_peek(&q->line);
+	const struct sk_buff *skb = hpcc_peek(&q->line);
 	u64 next_ns = U64_MAX;
 
 	if (skb)
 		next_ns = hpcc_time_ns(skb);
-	if (q->cfg.rate && !skb_queue_empty(&q->waiting))
+	if (q->cfg.rate && hpcc_peek(&q->waiting))
 		next_ns = min(next_ns, hpcc_clock_ceil(q->free));
 	if (next_ns != U64_MAX)
 		qdisc_watchdog_schedule_ns(&q->watchdog, next_ns);
@@ -313,34 +384,49 @@ static void hpcc_schedule(struct Qdisc *sch)
  */
 static bool hpcc_is_direct(const struct hpcc_sched *q)
 {
-	return !q->cfg.rate && !q->cfg.delay_ns && skb_queue_empty(&q->line);
+	return !q->cfg.rate && !q->cfg.delay_ns && !hpcc_peek(&q->line);
 }
 
-/* The device fetches a packet, of which there is one. */
-static struct sk_buff *hpcc_fetch(struct hpcc_sched *q, u64 now)
+/* The device fetches a packet, of which there is one. Only a record needs the time. */
+static struct sk_buff *hpcc_fetch(struct hpcc_sched *q)
 {
-	struct sk_buff *skb = skb_peek(&q->waiting);
+	const struct sk_buff *skb = hpcc_peek(&q->waiting);
 
-	hpcc_leave(q, skb, now,
-		   hpcc_link_time(q->byte_time, hpcc_skb_cb(skb)->bytes));
-	return skb;
+	return hpcc_leave(q, 0, hpcc_link_time(q->byte_time,
+					       hpcc_skb_cb(skb)->bytes));
+}
+
+/* The device asks whenever a packet came, and after each one it got: the clock is
+ * read only where neither answers. A packet that came has its time; and what was
+ * due then still is.
+ */
+static bool hpcc_is_due(struct hpcc_sched *q)
+{
+	const struct sk_buff *skb = hpcc_peek(&q->line);
+
+	if (skb && hpcc_time_ns(skb) <= q->seen_ns)
+		return true;
+	if (!q->arrived)
+		q->seen_ns = ktime_get_ns();
+	q->arrived = false;
+	hpcc_serve(q, q->seen_ns);
+	skb = hpcc_peek(&q->line);
+	return skb && hpcc_time_ns(skb) <= q->seen_ns;
 }
 
 /* The first packet on the line, if it is due. */
-static struct sk_buff *hpcc_take_due(struct Qdisc *sch, u64 now)
+static struct sk_buff *hpcc_take_due(struct Qdisc *sch)
 {
 	struct hpcc_sched *q = qdisc_priv(sch);
 	struct sk_buff *skb;
 
-	hpcc_serve(q, now);
-	skb = skb_peek(&q->line);
-	if (!skb || hpcc_time_ns(skb) > now) {
-		if (skb)
+	if (!hpcc_is_due(q)) {
+		if (hpcc_peek(&q->line))
 			qdisc_qstats_overlimit(sch);
 		hpcc_schedule(sch);
 		return NULL;
 	}
-	__skb_unlink(skb, &q->line);
+	skb = __qdisc_dequeue_head(&q->line);
 	q->line_bytes -= hpcc_skb_cb(skb)->bytes;
 	return skb;
 }
@@ -353,13 +439,11 @@ struct sk_buff *hpcc_dequeue(struct Qdisc *sch)
 {
 	struct hpcc_sched *q = qdisc_priv(sch);
 	struct sk_buff *skb;
-	u64 now;
 
-	/* Asked again behind each last packet: no clock is read for that. */
-	if (skb_queue_empty(&q->waiting) && skb_queue_empty(&q->line))
+	/* Skip the clock read when the queue is empty. */
+	if (!hpcc_peek(&q->waiting) && !hpcc_peek(&q->line))
 		return NULL;
-	now = ktime_get_ns();
-	skb = hpcc_is_direct(q) ? hpcc_fetch(q, now) : hpcc_take_due(sch, now);
+	skb = hpcc_is_direct(q) ? hpcc_fetch(q) : hpcc_take_due(sch);
 	if (!skb)
 		return NULL;
 	q->memory -= hpcc_skb_cb(skb)->memory;
@@ -389,9 +473,12 @@ void hpcc_queue_reset(struct Qdisc *sch)
 	struct hpcc_sched *q = qdisc_priv(sch);
 
 	qdisc_watchdog_cancel(&q->watchdog);
-	__skb_queue_purge(&q->waiting);
-	__skb_queue_purge(&q->line);
+	__qdisc_reset_queue(&q->waiting);
+	__qdisc_reset_queue(&q->line);
+	/* A qdisc that is being deleted is reset without its lock. */
+	local_bh_disable();
 	hpcc_waiting_add(q, -(s64)q->waiting_bytes);
+	local_bh_enable();
 	q->line_bytes = 0;
 	q->memory = 0;
 	q->free = (struct hpcc_clock){};
@@ -405,7 +492,5 @@ void hpcc_queue_init(struct Qdisc *sch)
 {
 	struct hpcc_sched *q = qdisc_priv(sch);
 
-	__skb_queue_head_init(&q->waiting);
-	__skb_queue_head_init(&q->line);
 	qdisc_watchdog_init(&q->watchdog, sch);
 }

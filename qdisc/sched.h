@@ -3,11 +3,12 @@
 #ifndef _HPCC_QDISC_SCHED_H
 #define _HPCC_QDISC_SCHED_H
 
-#include <linux/atomic.h>
+#include <linux/bitfield.h>
 #include <linux/if_arp.h>
 #include <linux/netdevice.h>
 #include <linux/rhashtable.h>
 #include <linux/skbuff.h>
+#include <linux/u64_stats_sync.h>
 #include <linux/hpcc.h>
 #include <net/pkt_sched.h>
 #include <hpcc/clock.h>
@@ -29,7 +30,8 @@
  * @marking: enum hpcc_marking
  * @kind: TCP option kind
  * @stamp: write telemetry
- * @split: split GSO packets
+ * @split: split GSO packets, where hpcc_must_split() says so
+ * @stats: fill in the histogram and qlen_max_bytes
  */
 struct hpcc_config {
 	u64	rate;
@@ -47,6 +49,7 @@ struct hpcc_config {
 	u8	kind;
 	bool	stamp;
 	bool	split;
+	bool	stats;
 };
 
 /**
@@ -80,28 +83,50 @@ struct hpcc_port_key {
 };
 
 /**
+ * struct hpcc_load - what a link has done, and has yet to do
+ * @busy_ns: time that it has spent on packets
+ * @waiting_bytes: bytes that wait for it, overhead included
+ */
+struct hpcc_load {
+	u64	busy_ns;
+	u32	waiting_bytes;
+};
+
+/**
+ * struct hpcc_port_cpu - what one CPU has counted for a port
+ * @busy: time that the link has spent on packets, Q13 ns: wraps after 2^51 ns, as no
+ *	record can tell; rounded for each packet, off by 2^-14 ns, 1e-5 of the
+ *	shortest one at 800 Gb/s
+ * @waiting_bytes: packets that came to wait here less those that ceased to, overhead
+ *	included; below zero where packets leave on another CPU than they came
+ * @syncp: for readers on machines of 32 bits
+ *
+ * Written by its CPU with bottom halves disabled, as under a qdisc's lock.
+ */
+struct hpcc_port_cpu {
+	u64			busy;
+	s64			waiting_bytes;
+	struct u64_stats_sync	syncp;
+};
+
+/**
  * struct hpcc_port - what the queues of a port share (port.c)
  * @hash: in the table of all of them
  * @key: its name
  * @rcu: frees it
  * @queues: how many belong to it
- * @busy: time that the link has spent on packets of all queues, Q13 ns: wraps
- *	after 2^51 ns, as no record can tell; rounded for each packet, off by 2^-14 ns,
- *	1e-5 of the shortest one at 800 Gb/s
- * @waiting_bytes: in all queues, overhead included
+ * @cpu: counters, which a record needs the sum of
  *
- * The first four are under RTNL.
+ * All but what @cpu points to is under RTNL, or does not change while a queue
+ * belongs to the port.
  */
 struct hpcc_port {
 	struct rhash_head	hash;
 	struct hpcc_port_key	key;
 	struct rcu_head		rcu;
 	u32			queues;
-	atomic64_t		busy;
-	atomic64_t		waiting_bytes;
+	struct hpcc_port_cpu __percpu *cpu;
 };
-
-#define HPCC_PORT_BUSY_SHIFT	13
 
 /**
  * struct hpcc_offset - what a port's records have added (stamp.c)
@@ -121,6 +146,8 @@ struct hpcc_offset {
  * @byte_time: ns per byte at B, Q32
  * @marks: thresholds that @cfg and @b result in
  * @offset: of records
+ * @seen_ns: a time that has passed, where the link is a virtual one
+ * @arrived: @seen_ns is when a packet has just come
  * @waiting: packets that have not begun to leave
  * @line: packets that have: the one being serialised, those on the emulated
  *	delay, and those the device has yet to fetch
@@ -142,8 +169,10 @@ struct hpcc_sched {
 	u64			byte_time;
 	struct hpcc_marks	marks;
 	struct hpcc_offset	offset;
-	struct sk_buff_head	waiting;
-	struct sk_buff_head	line;
+	u64			seen_ns;
+	bool			arrived;
+	struct qdisc_skb_head	waiting;
+	struct qdisc_skb_head	line;
 	u32			waiting_bytes;
 	u32			line_bytes;
 	u64			memory;
@@ -154,34 +183,25 @@ struct hpcc_sched {
 	struct qdisc_watchdog	watchdog;
 };
 
-/**
- * struct hpcc_note - what was found in a packet's TCP header when it came
- * @tcp: offset of the TCP header, below HPCC_WALK_MAX_BYTES
- * @opt: offset of the telemetry option from there
- * @len: length of the option; 0: there is none to write to
- * @end: length of the TCP header
- * @unstamped: enum hpcc_unstamped, where @len is 0
- */
-struct hpcc_note {
-	u32	tcp : 10;
-	u32	opt : 6;
-	u32	len : 6;
-	u32	end : 6;
-	u32	unstamped : 4;
-};
+/* What was found in a packet's TCP header when it came: 32 bits. */
+#define HPCC_NOTE_TCP		GENMASK(9, 0)	/* offset of the TCP header */
+#define HPCC_NOTE_OPT		GENMASK(15, 10)	/* of the option from there */
+#define HPCC_NOTE_LEN		GENMASK(21, 16)	/* of the option; 0: none to write to */
+#define HPCC_NOTE_END		GENMASK(27, 22)	/* length of the TCP header */
+#define HPCC_NOTE_UNSTAMPED	GENMASK(31, 28)	/* enum hpcc_unstamped, if no option */
 
 /**
  * struct hpcc_headers - the headers of a packet that arrives (headers.c)
- * @note: what departure needs
+ * @note: HPCC_NOTE_*, which departure needs
  * @ip: offset of the IP header
  * @version: 4 or 6 where that header can be used; else 0
  *
  * As long as a register.
  */
 struct hpcc_headers {
-	struct hpcc_note	note;
-	u16			ip;
-	u8			version;
+	u32	note;
+	u16	ip;
+	u16	version;
 };
 
 /**
@@ -190,7 +210,7 @@ struct hpcc_headers {
  *	it is due
  * @bytes: what it takes on the link, by the overhead that held when it came
  * @memory: its truesize when it came
- * @note: by the configuration that held when it came
+ * @note: HPCC_NOTE_*, by the configuration that held when it came
  *
  * Packed, as a qdisc has 20 bytes.
  */
@@ -198,7 +218,7 @@ struct hpcc_skb_cb {
 	u64			time_ns;
 	u32			bytes;
 	u32			memory;
-	struct hpcc_note	note;
+	u32			note;
 } __packed __aligned(4);
 
 static inline struct hpcc_skb_cb *hpcc_skb_cb(const struct sk_buff *skb)
@@ -207,35 +227,47 @@ static inline struct hpcc_skb_cb *hpcc_skb_cb(const struct sk_buff *skb)
 	return (struct hpcc_skb_cb *)qdisc_skb_cb(skb)->data;
 }
 
+static inline u32 hpcc_note_unstamped(u32 note)
+{
+	return FIELD_GET(HPCC_NOTE_UNSTAMPED, note);
+}
+
 /* Does the device transmit Ethernet headers, so that skb->data is at one? */
 static inline bool hpcc_is_ethernet(const struct net_device *dev)
 {
-	return dev->type == ARPHRD_ETHER || dev->type == ARPHRD_LOOPBACK;
-}
-
-/* Packets come to wait, or do no more (negative). */
-static inline void hpcc_waiting_add(struct hpcc_sched *q, s64 bytes)
-{
-	q->waiting_bytes += bytes;
-	if (q->shared)
-		atomic64_add(bytes, &q->shared->waiting_bytes);
-}
-
-/* What the link has yet to send: this queue, and the others of its port. */
-static inline u32 hpcc_backlog(const struct hpcc_sched *q)
-{
-	if (!q->shared)
-		return q->waiting_bytes;
-	return min_t(u64, atomic64_read(&q->shared->waiting_bytes), U32_MAX);
+	return likely(dev->type == ARPHRD_ETHER) ||
+	       dev->type == ARPHRD_LOOPBACK;
 }
 
 /* port.c */
+void hpcc_port_add_waiting(struct hpcc_port *port, s64 bytes);
+void hpcc_port_add_busy(struct hpcc_port *port, struct hpcc_clock time);
+struct hpcc_load hpcc_port_load(const struct hpcc_port *port);
 int hpcc_ports_init(void);
 void hpcc_ports_exit(void);
 struct hpcc_port *hpcc_port_get(struct Qdisc *sch,
 				const struct hpcc_config *cfg);
 void hpcc_port_put(struct hpcc_port *port);
 struct hpcc_port *hpcc_port_move(struct hpcc_sched *q, struct hpcc_port *port);
+
+/* Packets come to wait, or do no more (negative). */
+static inline void hpcc_waiting_add(struct hpcc_sched *q, s64 bytes)
+{
+	q->waiting_bytes += bytes;
+	if (q->shared)
+		hpcc_port_add_waiting(q->shared, bytes);
+}
+
+/* The load of this queue, and of the others of its port. */
+static inline struct hpcc_load hpcc_load(const struct hpcc_sched *q)
+{
+	struct hpcc_load own = {
+		.busy_ns = q->busy.ns,
+		.waiting_bytes = q->waiting_bytes,
+	};
+
+	return q->shared ? hpcc_port_load(q->shared) : own;
+}
 
 /* queue.c */
 void hpcc_queue_init(struct Qdisc *sch);
@@ -246,7 +278,7 @@ int hpcc_enqueue(struct sk_buff *skb, struct Qdisc *sch,
 struct sk_buff *hpcc_dequeue(struct Qdisc *sch);
 
 /* headers.c */
-struct hpcc_headers hpcc_parse(const struct hpcc_sched *q, struct sk_buff *skb);
+struct hpcc_headers hpcc_parse(struct sk_buff *skb, u8 kind);
 
 /* mark.c */
 u32 hpcc_kmax_derived(const struct hpcc_config *cfg, u64 b, u32 mtu);
@@ -259,7 +291,6 @@ bool hpcc_mark(struct hpcc_sched *q, struct sk_buff *skb, bool fits,
 void hpcc_offset_init_key(void);
 struct hpcc_offset hpcc_offset_of(struct Qdisc *sch,
 				  const struct hpcc_config *cfg);
-void hpcc_stamp(struct hpcc_sched *q, struct sk_buff *skb, u64 ts_ns,
-		u64 tx_ns);
+void hpcc_stamp(struct hpcc_sched *q, struct sk_buff *skb, u64 ts_ns);
 
 #endif /* _HPCC_QDISC_SCHED_H */

@@ -53,17 +53,17 @@ struct hpcc_offset hpcc_offset_of(struct Qdisc *sch,
 	};
 }
 
-/* The option that was found on arrival, if it still is one of its length. */
-static bool hpcc_place(const struct sk_buff *skb, struct hpcc_note note,
-		       u8 kind, struct hpcc_place *place)
+/* What was found on arrival. */
+static struct hpcc_place hpcc_place(u32 note)
 {
-	const u8 *opt = skb->data + note.tcp + note.opt;
+	u32 tcp = FIELD_GET(HPCC_NOTE_TCP, note);
 
-	place->tcp = note.tcp;
-	place->opt = note.tcp + note.opt;
-	place->len = note.len;
-	place->end = note.tcp + note.end;
-	return opt[0] == kind && opt[1] == note.len;
+	return (struct hpcc_place){
+		.tcp = tcp,
+		.opt = tcp + FIELD_GET(HPCC_NOTE_OPT, note),
+		.len = FIELD_GET(HPCC_NOTE_LEN, note),
+		.end = tcp + FIELD_GET(HPCC_NOTE_END, note),
+	};
 }
 
 /* Is the TCP checksum yet to be computed, over what we write as well? */
@@ -74,28 +74,26 @@ static bool hpcc_check_is_partial(const struct sk_buff *skb, u32 tcp)
 	       skb->csum_offset == offsetof(struct tcphdr, check);
 }
 
-static int hpcc_try_stamp(struct hpcc_sched *q, struct sk_buff *skb, u64 ts_ns,
-			  u64 tx_ns)
+static int hpcc_try_stamp(struct hpcc_sched *q, struct sk_buff *skb, u64 ts_ns)
 {
-	struct hpcc_note note = hpcc_skb_cb(skb)->note;
+	struct hpcc_place place = hpcc_place(hpcc_skb_cb(skb)->note);
 	struct hpcc_stamp stamp;
-	struct hpcc_place place;
+	struct hpcc_load load;
+	const u8 *opt;
 
-	if (!q->cfg.stamp)
-		return HPCC_UNSTAMPED_OFF;
-	if (!note.len)
-		return note.unstamped;
-	if (skb_ensure_writable(skb, note.tcp + note.end))
+	if (skb_ensure_writable(skb, place.end))
 		return HPCC_UNSTAMPED_NO_MEMORY;
-	if (!hpcc_place(skb, note, q->cfg.kind, &place))
+	opt = skb->data + place.opt;
+	if (opt[0] != q->cfg.kind || opt[1] != place.len)
 		return HPCC_UNSTAMPED_NO_OPTION;
+	load = hpcc_load(q);
 	stamp = (struct hpcc_stamp){
 		.node = q->cfg.node,
 		.port = q->cfg.port,
 		.bps = q->b * 8,
 		.ts_ns = ts_ns + q->offset.ts_ns,
-		.tx_ns = tx_ns + q->offset.tx_ns,
-		.qlen_ns = hpcc_link_time(q->byte_time, hpcc_backlog(q)).ns,
+		.tx_ns = load.busy_ns + q->offset.tx_ns,
+		.qlen_ns = hpcc_link_time(q->byte_time, load.waiting_bytes).ns,
 	};
 	return hpcc_stamp_packet(skb->data, &place, &stamp,
 				 !hpcc_check_is_partial(skb, place.tcp));
@@ -103,15 +101,14 @@ static int hpcc_try_stamp(struct hpcc_sched *q, struct sk_buff *skb, u64 ts_ns,
 
 /**
  * hpcc_stamp() - write telemetry on a packet and count what became of it
- * @q: the port; the packet is not in @q->waiting any more
- * @skb: the packet
+ * @q: the port, which stamps; the packet neither waits any more nor has the link
+ *	spent time on it
+ * @skb: the packet, which has an option to write to
  * @ts_ns: when its first bit leaves
- * @tx_ns: time that the link has spent on all packets before
  */
-void hpcc_stamp(struct hpcc_sched *q, struct sk_buff *skb, u64 ts_ns,
-		u64 tx_ns)
+void hpcc_stamp(struct hpcc_sched *q, struct sk_buff *skb, u64 ts_ns)
 {
-	int ret = hpcc_try_stamp(q, skb, ts_ns, tx_ns);
+	int ret = hpcc_try_stamp(q, skb, ts_ns);
 
 	if (ret == HPCC_STAMP_WRITTEN)
 		q->stats.stamped++;

@@ -151,6 +151,22 @@ static inline void hpcc_set_pkt_segs(struct sk_buff *skb, u32 segs)
 #endif
 }
 
+/* Packets that a packet will be on the wire. A guest's GSO packet need not say: the
+ * kernel counts the same way for qdisc_pkt_len(), which here may be one too many.
+ */
+static inline u32 hpcc_pkt_segs(const struct sk_buff *skb)
+{
+#ifdef HAVE_QDISC_PKT_SEGS
+	return qdisc_pkt_segs(skb);
+#else
+	const struct skb_shared_info *shinfo = skb_shinfo(skb);
+
+	if (!skb_is_gso(skb))
+		return 1;
+	return shinfo->gso_segs ?: DIV_ROUND_UP(skb->len, shinfo->gso_size);
+#endif
+}
+
 /* 7.2 tells classic ECN from AccECN, which has other uses for ECE and CWR. */
 #ifdef HAVE_TCP_ECN_MODE
 static inline bool hpcc_ecn_is_negotiated(const struct tcp_sock *tp)

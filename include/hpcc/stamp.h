@@ -44,7 +44,7 @@
  * @version: 4 or 6, whatever the walk returns, where all of struct iphdr or struct
  *	ipv6hdr is readable, and what it says of its own version and length is
  *	right; else 0
- * @ip: offset of that header
+ * @ip: offset of that header; else 0
  * @tcp: offset of the TCP header
  * @opt: offset of the option
  * @len: length of the option
@@ -63,7 +63,7 @@ struct hpcc_place {
 /**
  * struct hpcc_frame - a packet as the walk sees it
  * @p: its first byte
- * @have: readable bytes
+ * @have: readable bytes, up to @len
  * @len: bytes in all
  * @proto: EtherType of what is at @network, or HPCC_PROTO_ETHERNET: the packet begins
  *	with an Ethernet header
@@ -91,18 +91,22 @@ struct hpcc_frame {
 #define HPCC_TCP_SYN		0x02
 
 /* Are bytes [off, off + n) readable? Returns 0, HPCC_WALK_MORE, or
- * HPCC_UNSTAMPED_MALFORMED where the packet, up to @end, does not have them.
+ * HPCC_UNSTAMPED_MALFORMED where the packet, up to @end, does not have them. @off is at
+ * most the length of a packet and of an IPv6 extension header.
  */
 static inline int hpcc_walk_need(const struct hpcc_frame *f, u32 end, u32 off,
 				 u32 n, struct hpcc_place *place)
 {
-	if (off > end || n > end - off)
-		return HPCC_UNSTAMPED_MALFORMED;
-	if (off + n > HPCC_WALK_MAX_BYTES)
-		return HPCC_UNSTAMPED_NOT_TCP;
-	if (off + n <= f->have)
+	u32 need = off + n;
+
+	/* What is readable is part of the packet. */
+	if (need <= f->have && (end == f->len || need <= end))
 		return 0;
-	place->need = off + n;
+	if (need > end)
+		return HPCC_UNSTAMPED_MALFORMED;
+	if (need > HPCC_WALK_MAX_BYTES)
+		return HPCC_UNSTAMPED_NOT_TCP;
+	place->need = need;
 	return HPCC_WALK_MORE;
 }
 
@@ -264,26 +268,29 @@ static inline int hpcc_walk_eth(const struct hpcc_frame *f, u32 *off,
 static inline int hpcc_walk(const struct hpcc_frame *f, u8 kind,
 			    struct hpcc_place *place)
 {
+	struct hpcc_frame within = *f;
 	u32 off = f->network, proto = f->proto;
 	int ret;
 
+	within.have = min_t(u32, f->have, HPCC_WALK_MAX_BYTES);
 	place->version = 0;
+	place->ip = 0;
 	if (proto == HPCC_PROTO_ETHERNET) {
-		ret = hpcc_walk_eth(f, &off, &proto, place);
+		ret = hpcc_walk_eth(&within, &off, &proto, place);
 		if (ret)
 			return ret;
 	}
 	switch (proto) {
 	case ETH_P_IP:
-		ret = hpcc_walk_ipv4(f, off, kind, place);
+		ret = hpcc_walk_ipv4(&within, off, kind, place);
 		break;
 	case ETH_P_IPV6:
-		ret = hpcc_walk_ipv6(f, off, kind, place);
+		ret = hpcc_walk_ipv6(&within, off, kind, place);
 		break;
 	default:
 		return HPCC_UNSTAMPED_NOT_TCP;
 	}
-	return ret == HPCC_WALK_TCP ? hpcc_walk_tcp(f, kind, place) : ret;
+	return ret == HPCC_WALK_TCP ? hpcc_walk_tcp(&within, kind, place) : ret;
 }
 
 /**

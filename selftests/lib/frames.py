@@ -349,9 +349,9 @@ def warm_up(wire):
     WRONG.append("no timestamps")
 
 
-def gso_frame(version, size):
-    """A super-packet with an option for two records."""
-    opt = option(slots=[FREE, FREE])
+def gso_frame(version, size, opt=None):
+    """A super-packet with an option, by default one for two records."""
+    opt = option(slots=[FREE, FREE]) if opt is None else opt
     seg = dict(options=opt, partial=True, payload=bytes(size))
     return opt, eth(ip4(seg4(**seg)) if version == 4 else ip6(seg6(**seg)))
 

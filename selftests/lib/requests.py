@@ -24,12 +24,12 @@ ATTRS = {
     6: ("overhead", 4, 0, 256), 7: ("delay", 4, 0, 1000000000), 8: ("kind", 1, 253, 254),
     9: ("stamp", 1, 0, 1), 10: ("split", 1, 0, 1), 12: ("marking", 1, 0, 1),
     13: ("kmin", 4, 0, 0xffffffff), 14: ("kmax", 4, 0, 0xffffffff),
-    15: ("pmax", 4, 0, 1000000), 16: ("knonect", 4, 0, 0xffffffff),
+    15: ("pmax", 4, 0, 1000000), 16: ("knonect", 4, 0, 0xffffffff), 17: ("stats", 1, 0, 1),
 }
 NUMBERS = {name: number for number, (name, *_) in ATTRS.items()}
 DEFAULTS = {"rate": 0, "bandwidth": 0, "limit": 1 << 20, "node": 0, "port": 0, "overhead": 24,
             "delay": 0, "kind": 253, "stamp": 1, "split": 1, "marking": 0, "kmin": 0, "kmax": 0,
-            "pmax": 1000000, "knonect": 0}
+            "pmax": 1000000, "knonect": 0, "stats": 1}
 MARKS = "kmin", "kmax", "pmax", "knonect"
 # What decides on kmax where it is not given, besides kmin itself.
 AROUND_KMAX = "kmin", "kmax", "limit", "rate", "bandwidth", "overhead"
@@ -117,7 +117,7 @@ class Request:
         """One attribute."""
         rng = self.rng
         number = rng.choice(list(ATTRS)) if rng.random() < 0.97 else \
-            rng.choice((0, 11, 17, 18, 100, 0x3fff))
+            rng.choice((0, 11, 18, 19, 100, 0x3fff))
         name, size, low, high = ATTRS.get(number, ("", 4, 0, 10))
         value = self.value(size, low, high)
         if self.gentle:
@@ -130,7 +130,7 @@ class Request:
                 data = b""
         length = len(data) + 4
         # 0 is skipped by every parser of the kernel; 11 pads.
-        if number > 16 or name and (len(data) != size or not low <= value <= high):
+        if number > max(ATTRS) or name and (len(data) != size or not low <= value <= high):
             self.right = False
         elif name:
             self.given.pop(name, None)

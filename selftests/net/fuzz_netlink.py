@@ -246,7 +246,7 @@ def test_batches():
              "knonect": ("0", "50kb"), "overhead": ("0", "24", "256", "257"),
              "node": ("0", "1048575", "1048576"), "port": ("0", "65535", "65536"),
              "kind": ("253", "254", "255"), "stamp": ("",), "nostamp": ("",),
-             "split-gso": ("",), "no-split-gso": ("",), "bandwidth": ("0", "10gbit", "1bit")}
+             "stats": ("on", "off", "1"), "split-gso": ("",), "no-split-gso": ("",), "bandwidth": ("0", "10gbit", "1bit")}
     for _ in range(max(MESSAGES // 1000, 1)):
         lines = []
         for _ in range(100):

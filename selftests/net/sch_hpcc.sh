@@ -71,7 +71,7 @@ test_defaults()
 	links
 	add
 	expect show "$(show)" \
-		"qdisc hpcc 1: root limit 1048576b node 0 port 0 overhead 24 delay 0ns kind 253 stamp split-gso marking off "
+		"qdisc hpcc 1: root limit 1048576b node 0 port 0 overhead 24 delay 0ns kind 253 stamp split-gso stats on marking off "
 	expect link "$(json 'q["hpcc"]["bandwidth"]')" 1250000000
 }
 
@@ -79,15 +79,15 @@ test_every_option()
 {
 	links
 	add rate 10gbit bandwidth 40gbit limit 200kb node 1048575 port 65535 \
-	    overhead 38 delay 1500ns kind 254 nostamp no-split-gso
+	    overhead 38 delay 1500ns kind 254 nostamp no-split-gso stats off
 	expect show "$(show)" \
-		"qdisc hpcc 1: root rate 10Gbit bandwidth 40Gbit limit 204800b node 1048575 port 65535 overhead 38 delay 1500ns kind 254 nostamp no-split-gso marking off "
+		"qdisc hpcc 1: root rate 10Gbit bandwidth 40Gbit limit 204800b node 1048575 port 65535 overhead 38 delay 1500ns kind 254 nostamp no-split-gso stats off marking off "
 	expect json "$(json 'q["options"]')" \
-		"{'rate': 1250000000, 'bandwidth': 5000000000, 'limit': 204800, 'node': 1048575, 'port': 65535, 'overhead': 38, 'delay': 1500, 'kind': 254, 'stamp': False, 'split_gso': False, 'marking': 'off'}"
+		"{'rate': 1250000000, 'bandwidth': 5000000000, 'limit': 204800, 'node': 1048575, 'port': 65535, 'overhead': 38, 'delay': 1500, 'kind': 254, 'stamp': False, 'split_gso': False, 'stats': False, 'marking': 'off'}"
 	change rate 0 bandwidth 0 node 0x10 port 0 overhead 0 delay 0 kind 253 \
-	       stamp split-gso
+	       stamp split-gso stats on
 	expect changed "$(show)" \
-		"qdisc hpcc 1: root limit 204800b node 16 port 0 overhead 0 delay 0ns kind 253 stamp split-gso marking off "
+		"qdisc hpcc 1: root limit 204800b node 16 port 0 overhead 0 delay 0ns kind 253 stamp split-gso stats on marking off "
 }
 
 # What tc shows can be given back to it.
@@ -126,6 +126,8 @@ test_tc_refuses()
 	refused 'kind "252": has to be 253 or 254' add kind 252
 	refused 'rate: a value has to follow' add rate
 	refused 'marking "on": has to be off or ldcp' add marking on
+	refused 'stats "1": has to be on or off' add stats 1
+	refused 'stats: a value has to follow' add stats
 	refused 'kmin "-1": has to be a size, or 0' add marking ldcp kmin -1
 	refused 'kmax "many"' add marking ldcp kmax many
 	refused 'knonect ""' add marking ldcp knonect ""
@@ -157,7 +159,8 @@ test_kernel_refuses()
 	       "8=u8:252 ERANGE 8" "8=u8:255 ERANGE 8" "8=u32:253 EINVAL 8"
 	       "9=u8:2 ERANGE 9" "9=u32:1 EINVAL 9"
 	       "10=u8:2 ERANGE 10" "10=raw: EINVAL 10"
-	       "11=u32:0 EINVAL 11" "17=u32:0 EINVAL 17"
+	       "11=u32:0 EINVAL 11" "18=u32:0 EINVAL 18"
+	       "17=u8:2 ERANGE 17" "17=u32:1 EINVAL 17" "17=raw: EINVAL 17"
 	       "12=u8:2 ERANGE 12" "12=u32:1 EINVAL 12"
 	       "12=u8:1,13=u8:1 EINVAL 13" "12=u8:1,14=u64:1 EINVAL 14"
 	       "12=u8:1,15=u32:1000001 ERANGE 15" "12=u8:1,15=u8:1 EINVAL 15"
@@ -196,8 +199,9 @@ test_kernel_accepts_edges()
 		6=u32:0 6=u32:256 7=u32:1000000000 7=u32:0 8=u8:254 9=u8:0 \
 		12=u8:0 12=u8:1,13=u32:4000,14=u32:4000 \
 		14=u32:4294967295,3=u32:4294967295 16=u32:4294967295 \
-		13=u32:4294967295 15=u32:1000000 15=u32:0 13=u32:0,14=u32:0,16=u32:0)
-	expect "accepted" "$(grep -c '^ok$' <<<"$got")" 26
+		13=u32:4294967295 15=u32:1000000 15=u32:0 13=u32:0,14=u32:0,16=u32:0 \
+		17=u8:0 17=u8:1)
+	expect "accepted" "$(grep -c '^ok$' <<<"$got")" 28
 }
 
 # A refused change leaves everything as it was.
@@ -432,6 +436,24 @@ test_histogram()
 		fail "text differs"
 }
 
+# Without, the counters of packets go on, and no queue length is added to those there.
+test_stats_off()
+{
+	local before
+
+	links
+	add rate 100mbit
+	burst 20
+	before=$(json '[q["hpcc"][k] for k in ("hist", "qlen_max")]')
+	change stats off
+	burst 40
+	expect "histogram, maximum" "$(json '[q["hpcc"][k] for k in ("hist", "qlen_max")]')" "$before"
+	expect "packets" "$(json 'q["hpcc"]["tx_packets"] >= 60')" True
+	change stats on
+	burst 40
+	expect "longer" "$(json "[q['hpcc'][k] for k in ('hist', 'qlen_max')] != $before")" True
+}
+
 # ---- under traffic ----
 
 # while_queued COUNT CMD...: COUNT frames are queued, then CMD is run, then all
@@ -453,14 +475,14 @@ test_change_under_traffic()
 	add rate 10mbit limit 1mb delay 5ms
 	for option in "rate 20mbit" "rate 0" "rate 10mbit" "delay 0" "delay 20ms" \
 		      "delay 1ms" "overhead 256" "overhead 0" "limit 2kb" \
-		      "limit 1mb" "nostamp" "stamp" "no-split-gso" "kind 254"; do
+		      "limit 1mb" "nostamp" "stamp" "no-split-gso" "kind 254" "stats off"; do
 		# shellcheck disable=SC2086
 		while_queued 60 tc qdisc change dev v0 root hpcc $option
 		expect "$option: arrived" "${#SEQ[@]}" 60
 		in_order
 		case "$option" in limit*) change limit 1mb ;; esac
 	done
-	expect counted "$(json 'q["hpcc"]["tx_packets"]')" 840
+	expect counted "$(json 'q["hpcc"]["tx_packets"]')" 900
 	! virtual_time || expect resyncs "$(json 'q["hpcc"]["resyncs"]')" 0
 	expect drops "$(json 'q["drops"]')" 0
 	expect backlog "$(json 'q["backlog"], q["qlen"], q["hpcc"]["qlen"]')" "(0, 0, 0)"
@@ -658,7 +680,7 @@ ktap_main test_defaults test_every_option test_show_is_input test_tc_refuses \
 	  test_rate test_overhead test_rate_on_average test_delay \
 	  test_delay_without_rate test_limit test_limit_without_rate \
 	  test_memory test_memory_is_given_back test_memory_range \
-	  test_histogram test_catch_up test_change_under_traffic \
+	  test_histogram test_stats_off test_catch_up test_change_under_traffic \
 	  test_replace_under_traffic test_del_under_traffic \
 	  test_down_under_traffic test_child_of_netem test_child_of_prio \
 	  test_child_of_tbf test_child_of_htb test_many_queues \

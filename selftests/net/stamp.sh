@@ -161,6 +161,27 @@ test_gso_whole()
 	frames tx:v0 rx:v0 gso whole
 }
 
+# Only a port that shapes or marks splits what asks for no record, or one where the
+# whole does not fit.
+test_gso_without_request()
+{
+	setup rate 0
+	frames tx:v0 rx:v0 gso_plain 1
+	frames tx:v0 rx:v0 gso split
+	tc -n tx qdisc change dev v0 root hpcc nostamp
+	frames tx:v0 rx:v0 gso_plain 1
+	tc -n tx qdisc change dev v0 root hpcc limit 4000b stamp
+	frames tx:v0 rx:v0 gso_plain 3
+	tc -n tx qdisc change dev v0 root hpcc limit 1mb marking ldcp knonect 1mb
+	frames tx:v0 rx:v0 gso_plain 5
+	tc -n tx qdisc change dev v0 root hpcc marking off rate 1gbit
+	frames tx:v0 rx:v0 gso_plain 5
+	tc -n tx qdisc change dev v0 root hpcc no-split-gso
+	frames tx:v0 rx:v0 gso_plain 1
+	tc -n tx qdisc change dev v0 root hpcc rate 0
+	frames tx:v0 rx:v0 gso_plain 1
+}
+
 test_other_kind()
 {
 	setup kind 254
@@ -198,4 +219,5 @@ ktap_main test_untouched test_untouched_while_shaping test_stamped \
 	  test_wrong_checksum_stays_wrong test_checksum_computed_later \
 	  test_identity_phase_full test_accelerated_vlan test_clones \
 	  test_backlog test_late_timer test_gso_split test_gso_whole \
+	  test_gso_without_request \
 	  test_other_kind test_nostamp test_tshark

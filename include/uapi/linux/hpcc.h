@@ -97,13 +97,14 @@ enum {
 	TCA_HPCC_DELAY,		/* u32, ns of propagation behind the queue, 0 .. 1 s */
 	TCA_HPCC_KIND,		/* u8, TCP option kind, 253 or 254 */
 	TCA_HPCC_STAMP,		/* u8, 0: shape and count only, 1: write telemetry */
-	TCA_HPCC_SPLIT,		/* u8, 0: keep GSO packets whole, 1: split on enqueue */
+	TCA_HPCC_SPLIT,		/* u8, 0: keep GSO packets whole, 1: split some */
 	TCA_HPCC_PAD,
 	TCA_HPCC_MARKING,	/* u8, enum hpcc_marking */
 	TCA_HPCC_KMIN,		/* u32, bytes of queue; 0: derived from B */
 	TCA_HPCC_KMAX,		/* u32, bytes of queue; 0: derived from B */
 	TCA_HPCC_PMAX,		/* u32, millionths, 0 .. HPCC_PMAX_MAX */
 	TCA_HPCC_KNONECT,	/* u32, bytes of queue; 0: derived from B */
+	TCA_HPCC_STATS,		/* u8, 1: fill in hist and qlen_max_bytes */
 	__TCA_HPCC_MAX,
 };
 
@@ -139,7 +140,7 @@ enum hpcc_marking {
  * The last one also holds whatever is longer.
  *
  * The size is bounded: a kernel of 4 KB pages has 3776 bytes for a notification,
- * which holds two dumps where one qdisc replaces another. One takes 1640 with
+ * which holds two dumps where one qdisc replaces another. One takes 1648 with
  * all options; the statistics are there once, in TCA_STATS2's TCA_STATS_APP.
  */
 #define HPCC_HIST_UNIT		64
@@ -173,7 +174,7 @@ enum hpcc_unstamped {
 /**
  * struct tc_hpcc_xstats - statistics of one port (TCA_STATS_APP)
  * @tx_bytes: bytes sent, link overhead included; since the qdisc was made
- * @tx_packets: packets sent (after GSO split)
+ * @tx_packets: packets sent; a GSO packet that was not split is one
  * @stamped: packets that got our record
  * @reserved: 0
  * @unstamped: packets without our record, by enum hpcc_unstamped

@@ -270,6 +270,30 @@ def group_gso(wire, split):
     wire.checksum_offload(True)
 
 
+def group_gso_plain(wire, arrive):
+    """A super-packet without a request of 5 segments: so many packets arrive. What the
+    link spends on them is the same, split or whole.
+    """
+    for version in (4, 6):
+        for what, opt in (("without option", TIMESTAMPS), ("echo", option(
+                opt_type=ECHO, slots=[record(1)]))):
+            _, frame = gso_frame(version, 4700, opt)
+            _, pos = tcp_offset(frame)
+            head = pos + (frame[pos + 12] >> 4) * 4
+            before = wire.stats()
+            wire.send_gso(frame, 1000)
+            got = [f for _, f in receive_all(wire, int(arrive))]
+            now = wire.stats()
+            what = f"IPv{version}, {what}"
+            expect(f"{what}: packets", now["tx_packets"] - before["tx_packets"], int(arrive))
+            dropped = now["drop_limit"] - before["drop_limit"]
+            expect(f"{what}: dropped", dropped, 0 if int(arrive) in (1, 5) else 5 - int(arrive))
+            if not dropped:
+                expect(f"{what}: payload", b"".join(f[head:] for f in got), bytes(4700))
+                expect(f"{what}: bytes", now["tx_bytes"] - before["tx_bytes"],
+                       4700 + 5 * (head + OVERHEAD))
+
+
 def group_clones(wire):
     """Below a qdisc that duplicates: both share their bytes, until we write."""
     frame = eth(ip4(seg4()))

@@ -7,14 +7,16 @@
 #include <linux/types.h>
 
 #define get_unaligned(ptr) ({						\
-	const struct { __typeof__(*(ptr)) x; } __attribute__((packed))	\
-		*_packed = (const void *)(ptr);				\
+	__typeof__(ptr) _ptr = (ptr);					\
+	const struct { __typeof__(*_ptr) x; } __attribute__((packed))	\
+		*_packed = (const void *)_ptr;				\
 	_packed->x;							\
 })
 
 #define put_unaligned(val, ptr) do {					\
-	struct { __typeof__(*(ptr)) x; } __attribute__((packed))	\
-		*_packed = (void *)(ptr);				\
+	__typeof__(ptr) _ptr = (ptr);					\
+	struct { __typeof__(*_ptr) x; } __attribute__((packed))		\
+		*_packed = (void *)_ptr;				\
 	_packed->x = (val);						\
 } while (0)
 
