@@ -37,6 +37,11 @@ static const u32 hpcc_silent_rtts = 4;
 /* Fallbacks that are fewer round trips apart have one reason. */
 static const u32 hpcc_far_rounds = 32;
 
+/* Suspicion from which on nothing is late: 2 for each of them after which too little came
+ * twice, as copies may still be on their way; less 1 for each other.
+ */
+static const int hpcc_deceived_max = 6;
+
 /* ---- Losses ------------------------------------------------------------ */
 
 /**
@@ -150,20 +155,23 @@ void hpcc_begin_classic(struct sock *sk, struct hpcc_flow *flow, u32 hold)
 	hpcc_enter_classic(sk, flow, HPCC_MODE_CLASSIC);
 }
 
-/* Whether late packets may end the fallback that begins. A path that duplicates packets makes
- * losses look late, for TCP as well. Such a path is known by more copies than were sent
- * twice; or, where fallbacks follow each other closely, by packets that were sent twice
- * and did not come twice: on a path where packets are late nearly all do. Of each number the
- * last fallback's counts half as much as what came since.
+/* A path that duplicates packets makes losses look late, for TCP as well; then late packets
+ * may not end a fallback. Such a path is known by more copies than were sent twice; or, where
+ * some fallbacks follow each other closely, by packets that were sent twice and did not come
+ * twice: on a path where packets are late nearly all do. Of each number the last fallback's
+ * counts half as much as what came since.
  */
 static void hpcc_judge_late(const struct tcp_sock *tp, struct hpcc_flow *flow)
 {
 	u32 copies = tp->dsack_dups - flow->copies_then;
 	u32 retrans = tp->total_retrans - flow->retrans_then;
 
-	flow->late_counts = !flow->duplicates &&
-			    (flow->fallback.rounds >= hpcc_far_rounds ||
-			     copies + 2 >= retrans - (retrans >> 2));
+	if (flow->fallback.rounds >= hpcc_far_rounds)
+		flow->deceived = 0;
+	else if (copies + 2 < retrans - (retrans >> 2))
+		flow->deceived = min(flow->deceived + 2, hpcc_deceived_max);
+	else
+		flow->deceived -= flow->deceived > 0;
 	flow->copies_then = tp->dsack_dups - (copies >> 1);
 	flow->retrans_then = tp->total_retrans - (retrans >> 1);
 }
@@ -298,7 +306,7 @@ static void hpcc_classic_in_ack_event(struct sock *sk, u32 flags)
 		flow->classic_seq = tp->snd_nxt;
 		hpcc_fallback_round(&flow->fallback);
 	}
-	if (flow->late_counts)
+	if (!flow->duplicates && flow->deceived < hpcc_deceived_max)
 		hpcc_fallback_late(&flow->fallback, hpcc_lost(tp, flow));
 	if (!hpcc_mail_waits(flow) || !hpcc_fallback_over(&flow->fallback))
 		return;

@@ -107,7 +107,7 @@ enum hpcc_mode {
  * @reserved: bytes of MSS kept free for options
  * @ip_optlen: length of the IPv4 options that are part of @ext_hdr_len
  * @duplicates: the path delivers packets twice that were sent once
- * @late_counts: late packets end this fallback
+ * @deceived: suspicion that the path makes copies, 0 .. 6
  * @dead: set by release(); after that nobody may dereference @sk
  * @lock: covers @dead, and who writes @path
  * @id: its number in its network namespace; constant
@@ -171,7 +171,7 @@ struct hpcc_flow {
 	u16 reserved;
 	u16 ip_optlen;
 	bool duplicates;
-	bool late_counts;
+	u8 deceived;
 
 	bool dead;
 	spinlock_t lock;	/* covers @dead, and who writes @path */
