@@ -71,7 +71,7 @@ def test_offloads():
     """
     for version in 4, 6:
         for cc in CCS:
-            path = Routed(version, cc=cc, mtu=9000)
+            path = Routed(version, cc=cc, mtu=9000, sample=0)
             ports = [(ns, dev) for ns, devs in zip(path.nodes, (["right"], *[["left", "right"]] *
                                                                 len(path.switches), ["left"]))
                      for dev in devs]
@@ -111,7 +111,7 @@ def test_pmtu():
     for version in 4, 6:
         for cc in CCS:
             for told in True, False:
-                path = Routed(version, 2, cc)
+                path = Routed(version, 2, cc, sample=0)
                 if not told:
                     path.a.sysctl("net.ipv4.tcp_mtu_probing", 1)
                     nft(path.a, DEAF)
