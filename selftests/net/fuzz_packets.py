@@ -66,7 +66,7 @@ class Ways:
                 self.port_ns, self.port_dev = out
                 out[0].tc(f"qdisc add dev {out[1]} {'parent 9:1' if above else 'root'} "
                           f"hpcc node 7 port 2 {how}")
-            elif "no-split" not in how:
+            if kind != "tun" and "no-split" not in how:
                 out[0].run("ethtool", "-K", out[1], "tso", "off", "gso", "off",
                            "tx-udp-segmentation", "off")
 
@@ -157,9 +157,12 @@ def through(kind, how, *options, above=""):
     if kind == "tun" or kind == "wire" and "no-split" in how and not above:
         expect("sent", port["tx_packets"], got["taken"] + got["markers"])
     # What no device can send, such as sums to be computed beyond the packet's end, is
-    # dropped behind the qdisc, on both ways.
-    lost = port["tx_packets"] - got["arrived"] - got["markers"]
-    expect_in("lost behind the port", lost, 0, got["frames"] // 20)
+    # dropped behind the qdisc, on both ways. A port that neither shapes nor marks counts one
+    # packet where the device makes several.
+    lost = got["frames"] // 20
+    if kind == "tun" or "no-split" in how or "rate" in how:
+        lost = port["tx_packets"] - got["arrived"] - got["markers"]
+        expect_in("lost behind the port", lost, 0, got["frames"] // 20)
     expect_in("stamped", port["stamped"] - got["stamped"], 0, lost)
     expect_in("marked", port.get("marked", 0) - got["marked"], 0, lost)
     expect("dropped for want of room", port["drop_limit"], 0)
