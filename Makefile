@@ -48,7 +48,8 @@ help:
 	@echo '  style         checkpatch, sparse, W=1, kernel-doc, shellcheck, manual pages'
 	@echo '  bench-core    the figures that HPCC++ must reach'
 	@echo '  bench-ldcp    those that LDCP must reach, beside dctcp, cubic and hpcc'
-	@echo '  bench-kernel  what the modules cost in real time: UML and QEMU, beside cubic and fq_codel'
+	@echo '  bench-kernel  instructions per segment at sender, switch, receiver, beside cubic and fq_codel'
+	@echo '                (BEFORE=FILE: beside those of an earlier results.json; PART="count shaped")'
 	@echo ''
 	@echo '  all           modules for the running kernel, tc plugin, tools (default)'
 	@echo '  modules       kernel modules for KDIR=$(KDIR)'
@@ -79,7 +80,7 @@ bench-core bench-ldcp: deps plugin tools
 	@scripts/$@
 
 bench-kernel: deps-bench plugin tools
-	@scripts/$@
+	@scripts/$@ $(if $(BEFORE),--before $(BEFORE)) $(PART:%=--only %)
 
 check:
 	@scripts/install-deps lab test vm

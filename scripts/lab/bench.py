@@ -79,12 +79,14 @@ class Report:
     notes_title: str
     notes: list
     pictures: str = ""
+    more: list = field(default_factory=list)    # tables: (title, head, rows)
 
     def markdown(self):
-        """The table, and the notes as a list."""
+        """The tables, and the notes as a list."""
         lines = ["<!-- SPDX-License-Identifier: GPL-2.0 -->", f"# {self.name}", "", self.about,
-                 "", "| " + " | ".join(self.head) + " |", "|" + "---|" * len(self.head)]
-        lines += ["| " + " | ".join(row) + " |" for row in _titled_once(self.rows)]
+                 "", *_markdown_table(self.head, self.rows)]
+        for title, head, rows in self.more:
+            lines += ["", f"## {title}", "", *_markdown_table(head, rows)]
         lines += ["", f"{self.notes_title}:", *(f"- {note}" for note in self.notes)]
         return "\n".join(lines) + "\n"
 
@@ -93,9 +95,17 @@ class Report:
         return ('<!DOCTYPE html><html lang="en"><head><meta charset="utf-8">'
                 f'<meta name="viewport" content="width=device-width"><title>{escape(self.name)}'
                 f"</title><style>{report.STYLE}</style></head><body><h1>{escape(self.name)}</h1>"
-                f"<p>{escape(self.about)}</p>{table(self.head, self.rows)}{self.pictures}"
+                f"<p>{escape(self.about)}</p>{table(self.head, self.rows)}"
+                + "".join(f"<h2>{escape(title)}</h2>{table(head, rows)}"
+                          for title, head, rows in self.more)
+                + f"{self.pictures}"
                 f"<h2>{escape(self.notes_title)}</h2>"
                 + "".join(f"<p>{escape(note)}</p>" for note in self.notes) + "</body></html>\n")
+
+
+def _markdown_table(head, rows):
+    return ["| " + " | ".join(head) + " |", "|" + "---|" * len(head),
+            *("| " + " | ".join(row) + " |" for row in _titled_once(rows))]
 
 
 def _titled_once(rows):
@@ -214,6 +224,11 @@ def whole_max(run):
 def ratio(value):
     """A number around 1."""
     return f"{value:.3f}"
+
+
+def tenth(value):
+    """A small number."""
+    return f"{value:.1f}"
 
 
 def number(value):
