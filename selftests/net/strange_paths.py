@@ -65,7 +65,8 @@ class Strange(Routed):
     unlocked = False    # LOCAL_OUT or LOCAL_IN run in another context than TCP's own
 
     def __init__(self, version):
-        super().__init__(version, routers=self.routers)
+        # each segment tells whether the hook saw it
+        super().__init__(version, routers=self.routers, sample=0)
         for ns, dev in zip(self.hosts, ("right", "left")):
             ns.sysctl("net.ipv4.tcp_no_metrics_save", 1)
             if self.exact:
