@@ -79,7 +79,6 @@ static void hpcc_set_T(struct sock *sk, struct hpcc_flow *flow)
 	u64 B_host;
 	u32 sample;
 	u32 T_ns;
-	u8 scale;
 
 	flow->dirty = true;
 	flow->min_rtt_us = tcp_min_rtt(tcp_sk(sk));
@@ -103,9 +102,7 @@ static void hpcc_set_T(struct sock *sk, struct hpcc_flow *flow)
 					     T_ns, B_host);
 	sample = READ_ONCE(sysctls->sample);
 	WRITE_ONCE(flow->sample_ns, sample ? T_ns / sample : 0);
-	scale = hpcc_scale_for(T_ns);
-	WRITE_ONCE(flow->scales, hpcc_scales_add(flow->scales, scale));
-	WRITE_ONCE(flow->scale, scale);
+	hpcc_set_scale(flow, hpcc_scale_for(T_ns));
 }
 
 /* T changed, and W_init with it: W has to stay within, or R = W/T would exceed
@@ -241,8 +238,8 @@ static void hpcc_cong_control(struct sock *sk, HPCC_CONG_CONTROL_ACK
  * @sk: socket that runs hpcc or classic
  * @flags: CA_ACK_*
  *
- * Every segment that carries our option takes TCP's slow path, which calls this before it
- * decides whether to delay the ACK.
+ * LOCAL_IN leaves the option in a segment that asks for a prompt ACK, so that it takes TCP's
+ * slow path, which calls this before it decides whether to delay the ACK.
  */
 void hpcc_in_ack_event(struct sock *sk, u32 flags)
 {

@@ -21,6 +21,7 @@
 #include <net/tcp.h>
 
 #include "mailbox.h"
+#include "path.h"
 #include "net.h"
 
 /* Counters that wrap after 128 T tell nothing about an interval beyond half
@@ -39,20 +40,27 @@ static const u32 hpcc_interval_shift = 3;
 /* ---- From LOCAL_IN to the algorithm -------------------------------------- */
 
 /**
- * hpcc_scales_add() - accept echoes of one more scale
- * @scales: scales that requests had so far, by bit
- * @scale: that of requests from now on
+ * hpcc_set_scale() - let requests have another scale from now on
+ * @flow: a flow, under its socket's lock
+ * @scale: the scale
  *
- * Return: the scales, without those that the mailbox would take for @scale.
+ * Echoes of the scales before it are accepted as well, but for one that the mailbox would
+ * take for @scale: then what waits there is void.
  */
-u32 hpcc_scales_add(u32 scales, u8 scale)
+void hpcc_set_scale(struct hpcc_flow *flow, u8 scale)
 {
+	u32 scales = flow->scales | BIT(scale);
 	u32 i;
 
 	for (i = scale % HPCC_SCALE_CLASSES; i <= HPCC_SCALE_MAX;
 	     i += HPCC_SCALE_CLASSES)
-		scales &= ~BIT(i);
-	return scales | BIT(scale);
+		if (i != scale)
+			scales &= ~BIT(i);
+	if (flow->scales & ~scales)
+		for (i = 0; i < HPCC_HOPS_MAX; i++)
+			WRITE_ONCE(flow->mail[i], 0);
+	WRITE_ONCE(flow->scales, scales);
+	WRITE_ONCE(flow->scale, scale);
 }
 
 /* The scale of a word in the mailbox; beyond HPCC_SCALE_MAX: T changed meanwhile. */
@@ -275,12 +283,17 @@ u32 hpcc_echo_in(struct hpcc_flow *flow, const struct hpcc_opt *opt,
 	for (i = opt->hops; i < HPCC_HOPS_MAX; i++)
 		WRITE_ONCE(flow->mail[i], 0);
 	WRITE_ONCE(flow->hops, opt->hops);
+	hpcc_path_resize(flow, opt->hops);
 	return bad;
 }
 
 /* ---- From LOCAL_IN to LOCAL_OUT -------------------------------------------- */
 
-/* What the records that wait have in common. */
+/* What the records that wait have in common, and how often that has changed, so that
+ * hpcc_echo_write() sees when it changed and changed back.
+ */
+#define HPCC_HEAD_MASK	0xffffffU
+
 static u32 hpcc_head_pack(const struct hpcc_opt *opt)
 {
 	return opt->type << 16 | opt->scale << 8 | opt->hops;
@@ -317,14 +330,14 @@ u32 hpcc_forward_in(struct hpcc_flow *flow, const struct hpcc_opt *opt,
 
 	if (opt->flags & HPCC_OPT_F_PROMPT)
 		WRITE_ONCE(flow->prompt, true);
-	if (unlikely(old != head)) {
+	if (unlikely((old ^ head) & HPCC_HEAD_MASK)) {
 		hpcc_head_unpack(old, &waits);
 		if (waits.type == HPCC_OPT_IDENTIFY &&
 		    opt->type == HPCC_OPT_FORWARD && hpcc_echo_waits(flow))
 			return 0;
 		for (i = 0; i < HPCC_HOPS_MAX; i++)
 			WRITE_ONCE(flow->echo[i], 0);
-		WRITE_ONCE(flow->echo_head, head);
+		WRITE_ONCE(flow->echo_head, head | ((old | HPCC_HEAD_MASK) + 1));
 		/* hpcc_echo_write() that sees one of the words below sees their head. */
 		smp_wmb();
 	}

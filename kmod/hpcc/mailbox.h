@@ -37,7 +37,7 @@ static inline bool hpcc_echo_waits(const struct hpcc_flow *flow)
 	return hpcc_words_wait(flow->echo, READ_ONCE(flow->echo_head) & 0xff);
 }
 
-u32 hpcc_scales_add(u32 scales, u8 scale);
+void hpcc_set_scale(struct hpcc_flow *flow, u8 scale);
 u32 hpcc_take_mail(struct sock *sk, struct hpcc_flow *flow, u32 rtt_us, u32 *bits);
 u32 hpcc_echo_in(struct hpcc_flow *flow, const struct hpcc_opt *opt,
 		 const u8 *records);

@@ -5,7 +5,7 @@
  * The way of a packet: option_tx.c puts an empty telemetry option into each
  * data segment of a connection that agreed (handshake.c), switches fill it in,
  * the peer's option_rx.c keeps the records until its option_tx.c can echo
- * them, our option_rx.c puts the echo into the flow's mailbox (flow.c), and
+ * them, our option_rx.c puts the echo into the flow's mailbox (mailbox.c), and
  * cc.c turns it into a window.
  *
  * This file registers all that, and takes it back.

@@ -41,7 +41,7 @@
 /* A TCP header is at most 60 bytes long. */
 #define HPCC_TCP_HEADER_MAX	60
 
-/* Segments from one IDENTIFY to the next: a receiver keeps one until its next
+/* Requests from one IDENTIFY to the next: a receiver keeps one until its next
  * ACK. Where ACKs are for more segments than that, or were lost, links remain
  * that did not tell who they are; they are asked again less often, as each
  * IDENTIFY is a FORWARD less.
@@ -315,7 +315,7 @@ static bool hpcc_identify_next(struct hpcc_flow *flow, u32 slots, u32 *phase)
 /* Whether a data segment is to ask for telemetry. */
 static bool hpcc_asks(const struct hpcc_flow *flow, const struct tcp_sock *tp)
 {
-	return READ_ONCE(flow->searching) ||
+	return READ_ONCE(flow->searching) || hpcc_path_is_asked(flow) ||
 	       hpcc_peek(tp->tcp_clock_cache) - READ_ONCE(flow->asked_ns) >=
 	       READ_ONCE(flow->sample_ns);
 }

@@ -29,16 +29,22 @@ static const u8 hpcc_identify_again = 64;
 
 /* ---- One flow ---------------------------------------------------------- */
 
-/* Ask all links, and forget what they said. */
-static void hpcc_path_begin(const struct hpcc_flow *flow, struct hpcc_path *path)
+/* Ask the links of a path of @hops hops, and forget those from @known on. */
+static void hpcc_path_set(const struct hpcc_flow *flow, struct hpcc_path *path,
+			  u32 known, u32 hops)
 {
-	u32 hops = READ_ONCE(flow->hops);
 	u32 i;
 
-	for (i = 0; i < HPCC_HOPS_MAX; i++)
+	for (i = known; i < HPCC_HOPS_MAX; i++)
 		WRITE_ONCE(path->identity[i], 0);
 	WRITE_ONCE(path->left, hpcc_identify_tries * DIV_ROUND_UP(hops, flow->slots));
 	WRITE_ONCE(path->again, hops ? hpcc_identify_again : 0);
+}
+
+/* Ask all links, and forget what they said. */
+static void hpcc_path_begin(const struct hpcc_flow *flow, struct hpcc_path *path)
+{
+	hpcc_path_set(flow, path, 0, READ_ONCE(flow->hops));
 }
 
 /* Give @flow a path, if it has none and somebody still asks. */
@@ -104,6 +110,23 @@ void hpcc_path_ask(struct hpcc_flow *flow)
 	if (path)
 		hpcc_path_begin(flow, path);
 	rcu_read_unlock();
+}
+
+/**
+ * hpcc_path_resize() - a path got longer or shorter
+ * @flow: its flow
+ * @hops: hops of the path now
+ *
+ * Forget the links behind its end, and ask for those that are new.
+ *
+ * Context: LOCAL_IN.
+ */
+void hpcc_path_resize(struct hpcc_flow *flow, u32 hops)
+{
+	struct hpcc_path *path = rcu_dereference(flow->path);
+
+	if (path)
+		hpcc_path_set(flow, path, hops, hops);
 }
 
 /**

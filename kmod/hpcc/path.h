@@ -12,7 +12,7 @@
  *
  * With READ_ONCE() and WRITE_ONCE() and no lock, as all that the hooks share:
  *
- * @turn: counts segments, for IDENTIFY among them
+ * @turn: counts requests, for IDENTIFY among them
  * @left: IDENTIFY segments still to be sent, whatever is known
  * @again: and after these, as long as a link has not answered
  * @identity: links by hop - 1, identity records
@@ -27,8 +27,25 @@ struct hpcc_path {
 	struct rcu_head rcu;
 };
 
+/**
+ * hpcc_path_is_asked() - whether each segment is to ask, so that the links' names come soon
+ * @flow: a flow
+ *
+ * Context: RCU read side.
+ */
+static inline bool hpcc_path_is_asked(const struct hpcc_flow *flow)
+{
+	const struct hpcc_path *path;
+
+	if (likely(!READ_ONCE(flow->asking)))
+		return false;
+	path = rcu_dereference(flow->path);
+	return path && READ_ONCE(path->left);
+}
+
 void hpcc_path_born(struct net *net, struct hpcc_flow *flow);
 void hpcc_path_ask(struct hpcc_flow *flow);
+void hpcc_path_resize(struct hpcc_flow *flow, u32 hops);
 u32 hpcc_path_in(struct hpcc_flow *flow, const struct hpcc_opt *opt,
 		 const u8 *records);
 bool hpcc_path_waits(const struct hpcc_flow *flow);

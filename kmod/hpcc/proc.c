@@ -94,7 +94,7 @@ static void hpcc_path_print(struct seq_file *seq, const struct hpcc_flow *flow)
 
 	lockdep_assert_held(&flow->lock);
 	hpcc_tuple_print(seq, flow->sk);
-	for (i = 0; path && i < HPCC_HOPS_MAX; i++) {
+	for (i = 0; path && i < READ_ONCE(flow->hops); i++) {
 		hpcc_identity_unpack(READ_ONCE(path->identity[i]), &id);
 		if (id.hop)
 			seq_printf(seq, " %u:%u.%u@%llu", id.hop, id.node,

@@ -10,7 +10,8 @@ sys.path[0] += "/.."
 from lib.kernel import virtual_time
 from lib.ktap import defer, expect, expect_in, main
 from lib.net import Counters, Netns, Pair
-from lib.peer import Peer
+from lib.packet import IDENTIFY_ECHO, identity, option
+from lib.peer import SCALE, Flow, Link, Peer
 from lib.tcp import pattern, transfer
 
 COUNTERS = """
@@ -139,6 +140,45 @@ def test_paths():
         expect("peer, who sends no data", pair.s.links(server), {})
         expect_in("IDENTIFY", asked(pair.c), 1, 2)
         expect("another namespace", asked(other.c), 0)
+
+
+def test_paths_that_change():
+    """A link that is new is asked, one behind the path's end is forgotten, and the names of
+    the others stay.
+    """
+    flow = Flow()
+    a, b = Link(hop=1, tag=1), Link(hop=2, tag=2)
+
+    def rounds(turns, *links):
+        before = asked(flow.ns)
+        for _ in range(turns):
+            flow.round(*(link.step(9000, 0.9) for link in links))
+        return asked(flow.ns) - before
+
+    rounds(3, a)
+    flow.ns.ask()
+    rounds(3, a)
+    flow.send(option(IDENTIFY_ECHO, [identity(1, 7, 2, 10, 1)], SCALE, 1))
+    expect("links", sorted(flow.ns.links()), [1])
+    rounds(20, a)
+    expect("all have told", rounds(20, a), 0)
+    expect_in("a new link: IDENTIFY", rounds(3, a, b), 1, 4)
+    expect("links", sorted(flow.ns.links()), [1])
+    flow.send(option(IDENTIFY_ECHO, [identity(2, 8, 3, 10, 1)], SCALE, 2))
+    expect("links", sorted(flow.ns.links()), [1, 2])
+    rounds(2, a)
+    expect("links of the shorter path", sorted(flow.ns.links()), [1])
+
+
+def test_paths_sampled():
+    """Names come as soon where a connection asks for load once in a T."""
+    flow = Flow(sample=1)
+    link = Link()
+    for _ in range(12):
+        flow.round(link.step(9000, 0.9))
+    flow.ns.ask()
+    flow.round(link.step(9000, 0.9))
+    expect_in("IDENTIFY within a round trip", asked(flow.ns), 1, 4)
 
 
 def test_paths_of_flows_to_come():
