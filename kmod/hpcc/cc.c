@@ -176,6 +176,9 @@ static void hpcc_update_model(struct sock *sk, struct hpcc_flow *flow,
 	if (likely(!(ack->bits & ~(u32)HPCC_ACK_UPDATE)))
 		return;
 	hpcc_count_ack(sk, ack->bits);
+	/* A connection may have been idle since it was established. */
+	if (ack->bits & HPCC_ACK_FIRST)
+		flow->began_us = tp->tcp_mstamp;
 	if (ack->bits & (HPCC_ACK_FIRST | HPCC_ACK_PATH))
 		hpcc_path_ask(flow);
 }

@@ -91,7 +91,7 @@ enum hpcc_mode {
  *
  * What an ACK seldom needs; socket lock, but for @path, @lock and @dead:
  *
- * @began_us: tcp_mstamp when W began to rule
+ * @began_us: tcp_mstamp when W began to rule, or telemetry came first
  * @silent_since_us: tcp_mstamp of the first of @silent_acks
  * @silent_requests: @requests then
  * @undo_W_q16: W before an RTO
