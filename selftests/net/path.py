@@ -22,7 +22,7 @@ def whole_way(version):
     """Two switches, the second link is the slowest: W follows it, both links
     are known, nothing is dropped.
     """
-    path = Path(version)
+    path = Path(version, sample=0)
     path.a.ask()
     path.change(1, "hpcc rate 500mbit")
     sniffer = Sniffer(path.b, "left")
