@@ -38,19 +38,6 @@ static const struct rhashtable_params hpcc_port_params = {
 /* Of struct hpcc_port_cpu::busy. */
 #define HPCC_PORT_BUSY_SHIFT	13
 
-static struct hpcc_port_cpu __percpu *hpcc_port_cpu_alloc(void)
-{
-	struct hpcc_port_cpu __percpu *counters;
-	int cpu;
-
-	counters = alloc_percpu(struct hpcc_port_cpu);
-	if (!counters)
-		return NULL;
-	for_each_possible_cpu(cpu)
-		u64_stats_init(&per_cpu_ptr(counters, cpu)->syncp);
-	return counters;
-}
-
 static struct hpcc_port *hpcc_port_new(const struct hpcc_port_key *key)
 {
 	struct hpcc_port *port = kzalloc(sizeof(*port), GFP_KERNEL);
@@ -59,7 +46,7 @@ static struct hpcc_port *hpcc_port_new(const struct hpcc_port_key *key)
 	if (!port)
 		return ERR_PTR(err);
 	port->key = *key;
-	port->cpu = hpcc_port_cpu_alloc();
+	port->cpu = alloc_percpu(struct hpcc_port_cpu);
 	if (!port->cpu)
 		goto no_counters;
 	err = rhashtable_insert_fast(&hpcc_shared_ports, &port->hash,
@@ -125,11 +112,7 @@ void hpcc_port_put(struct hpcc_port *port)
  */
 void hpcc_port_add_waiting(struct hpcc_port *port, s64 bytes)
 {
-	struct hpcc_port_cpu *c = this_cpu_ptr(port->cpu);
-
-	u64_stats_update_begin(&c->syncp);
-	WRITE_ONCE(c->waiting_bytes, c->waiting_bytes + bytes);
-	u64_stats_update_end(&c->syncp);
+	this_cpu_add(port->cpu->waiting_bytes, bytes);
 }
 
 /**
@@ -139,13 +122,10 @@ void hpcc_port_add_waiting(struct hpcc_port *port, s64 bytes)
  */
 void hpcc_port_add_busy(struct hpcc_port *port, struct hpcc_clock time)
 {
-	struct hpcc_port_cpu *c = this_cpu_ptr(port->cpu);
 	u64 q13 = (time.ns << HPCC_PORT_BUSY_SHIFT) +
 		  (((u64)time.frac + (1U << 18)) >> 19);
 
-	u64_stats_update_begin(&c->syncp);
-	WRITE_ONCE(c->busy, c->busy + q13);
-	u64_stats_update_end(&c->syncp);
+	this_cpu_add(port->cpu->busy, q13);
 }
 
 /**
@@ -160,25 +140,19 @@ void hpcc_port_add_busy(struct hpcc_port *port, struct hpcc_clock time)
  */
 struct hpcc_load hpcc_port_load(const struct hpcc_port *port)
 {
-	u64 busy, busy_sum = 0;
-	s64 bytes, bytes_sum = 0;
-	unsigned int start;
+	u64 busy = 0;
+	s64 bytes = 0;
 	int cpu;
 
 	for_each_possible_cpu(cpu) {
 		const struct hpcc_port_cpu *c = per_cpu_ptr(port->cpu, cpu);
 
-		do {
-			start = u64_stats_fetch_begin(&c->syncp);
-			busy = READ_ONCE(c->busy);
-			bytes = READ_ONCE(c->waiting_bytes);
-		} while (u64_stats_fetch_retry(&c->syncp, start));
-		busy_sum += busy;
-		bytes_sum += bytes;
+		busy += READ_ONCE(c->busy);
+		bytes += READ_ONCE(c->waiting_bytes);
 	}
 	return (struct hpcc_load){
-		.busy_ns = busy_sum >> HPCC_PORT_BUSY_SHIFT,
-		.waiting_bytes = clamp_t(s64, bytes_sum, 0, U32_MAX),
+		.busy_ns = busy >> HPCC_PORT_BUSY_SHIFT,
+		.waiting_bytes = clamp_t(s64, bytes, 0, U32_MAX),
 	};
 }
 

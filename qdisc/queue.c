@@ -475,10 +475,7 @@ void hpcc_queue_reset(struct Qdisc *sch)
 	qdisc_watchdog_cancel(&q->watchdog);
 	__qdisc_reset_queue(&q->waiting);
 	__qdisc_reset_queue(&q->line);
-	/* A qdisc that is being deleted is reset without its lock. */
-	local_bh_disable();
 	hpcc_waiting_add(q, -(s64)q->waiting_bytes);
-	local_bh_enable();
 	q->line_bytes = 0;
 	q->memory = 0;
 	q->free = (struct hpcc_clock){};

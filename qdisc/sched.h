@@ -8,7 +8,6 @@
 #include <linux/netdevice.h>
 #include <linux/rhashtable.h>
 #include <linux/skbuff.h>
-#include <linux/u64_stats_sync.h>
 #include <linux/hpcc.h>
 #include <net/pkt_sched.h>
 #include <hpcc/clock.h>
@@ -99,14 +98,13 @@ struct hpcc_load {
  *	shortest one at 800 Gb/s
  * @waiting_bytes: packets that came to wait here less those that ceased to, overhead
  *	included; below zero where packets leave on another CPU than they came
- * @syncp: for readers on machines of 32 bits
  *
- * Written by its CPU with bottom halves disabled, as under a qdisc's lock.
+ * Written by its CPU with this_cpu_add(), read by all: the modules need 64 bits, so that no
+ * value is torn.
  */
 struct hpcc_port_cpu {
 	u64			busy;
 	s64			waiting_bytes;
-	struct u64_stats_sync	syncp;
 };
 
 /**
