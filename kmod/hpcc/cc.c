@@ -156,8 +156,6 @@ static void hpcc_count_ack(const struct sock *sk, u32 bits)
 		hpcc_count(net, HPCC_C_PATH_CHANGES);
 }
 
-/* ---- Callbacks of hpcc ----------------------------------------------- */
-
 /* Take the records in that wait, and have W follow them. */
 static void hpcc_update_model(struct sock *sk, struct hpcc_flow *flow,
 			      const struct rate_sample *rs, struct hpcc_ack *ack)

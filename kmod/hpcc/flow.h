@@ -61,7 +61,7 @@ enum hpcc_mode {
  * @probe: tail loss probe
  * @silent_acks: ACKs of new data since a link was measured last
  * @burst: cap of a TSO burst
- * @searching: W looks for its place
+ * @searching: W looks for its place; LOCAL_OUT reads it without the socket lock
  * @dirty: W, T or cwnd changed without a record since hpcc_apply()
  * @skipped: the ACK at hand brought a record that came too soon after the last one
  * @conserving: packet conservation is going on
@@ -116,7 +116,8 @@ enum hpcc_mode {
  * The members are in the order of who needs them. On a path of one hop, an ACK with an
  * echo needs four cache lines: three here, of @algo, of @params and of @node, and the
  * link. At the end of a round trip it needs that of @fallback as well. A data segment in
- * LOCAL_OUT needs that of @node. hpcc_flow_init() has the compiler check that.
+ * LOCAL_OUT needs those of @node and of @asked_ns. hpcc_flow_init() has the compiler check
+ * the first four.
  */
 struct hpcc_flow {
 	struct hpcc_algo algo;

@@ -15,7 +15,8 @@
  * the unit: scale modulo 15, plus 1. hpcc_flow.scales never has two scales of one remainder.
  *
  * Words that wait for an echo are as they came. All of them have one scale, that of
- * hpcc_flow.echo_head; a request with another one empties them first.
+ * hpcc_flow.echo_head; a request with another one empties them first. Two CPUs that run
+ * LOCAL_IN for one flow at once may mix words of two heads: then one sample is wrong.
  */
 #include <linux/slab.h>
 #include <net/tcp.h>

@@ -10,6 +10,7 @@
  *	open of the first reader	each flow, and each that is born from then on, gets a
  *					struct hpcc_path
  *	telemetry begins, path changes	all its links are asked (hpcc_path_ask())
+ *	path gets longer or shorter	those without a name are asked (hpcc_path_resize())
  *	release of the last reader	it is freed
  *
  * hpcc_net.path_lock orders readers. hpcc_flow.path is written under hpcc_flow.lock, and
