@@ -263,9 +263,9 @@ static noinline int hpcc_enqueue_one(struct sk_buff *skb, struct Qdisc *sch,
 	return __hpcc_enqueue_one(skb, sch, now, bytes, headers, to_free);
 }
 
-/* A record per packet needs packets. A link that is emulated sends one packet after
- * the other, and marking looks at each by itself. All else may stay whole as long as
- * it fits; what could not be parsed may hold a request.
+/* A link that is emulated sends one packet after the other, and marking looks at each by
+ * itself. All else may stay whole as long as it fits, with one record for its segments;
+ * what could not be parsed may hold a request.
  */
 static bool hpcc_must_split(const struct hpcc_sched *q,
 			    const struct sk_buff *skb, u32 bytes,
@@ -275,7 +275,7 @@ static bool hpcc_must_split(const struct hpcc_sched *q,
 
 	if (!q->cfg.split)
 		return false;
-	return q->cfg.rate || hpcc_is_marking(q) || note & HPCC_NOTE_LEN ||
+	return q->cfg.rate || hpcc_is_marking(q) ||
 	       why == HPCC_UNSTAMPED_MALFORMED ||
 	       why == HPCC_UNSTAMPED_NO_MEMORY ||
 	       !hpcc_fits(q, bytes, skb->truesize);

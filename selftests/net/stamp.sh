@@ -151,23 +151,23 @@ test_late_timer()
 
 test_gso_split()
 {
-	setup
+	setup rate 1gbit
 	frames tx:v0 rx:v0 gso split
 }
 
 test_gso_whole()
 {
-	setup no-split-gso
+	setup
+	frames tx:v0 rx:v0 gso whole
+	tc -n tx qdisc change dev v0 root hpcc rate 1gbit no-split-gso
 	frames tx:v0 rx:v0 gso whole
 }
 
-# Only a port that shapes or marks splits what asks for no record, or one where the
-# whole does not fit.
+# Only a port that shapes or marks splits, or one where the whole does not fit.
 test_gso_without_request()
 {
 	setup rate 0
 	frames tx:v0 rx:v0 gso_plain 1
-	frames tx:v0 rx:v0 gso split
 	tc -n tx qdisc change dev v0 root hpcc nostamp
 	frames tx:v0 rx:v0 gso_plain 1
 	tc -n tx qdisc change dev v0 root hpcc limit 4000b stamp
