@@ -100,6 +100,7 @@ static void hpcc_set_T(struct sock *sk, struct hpcc_flow *flow)
 
 	flow->burst.least = hpcc_burst_least(sk, READ_ONCE(sysctls->burst_ns),
 					     T_ns, B_host);
+	flow->unpaced = !READ_ONCE(sysctls->pace);
 	sample = READ_ONCE(sysctls->sample);
 	WRITE_ONCE(flow->sample_ns, sample ? T_ns / sample : 0);
 	hpcc_set_scale(flow, hpcc_scale_for(T_ns));
@@ -254,6 +255,15 @@ void hpcc_in_ack_event(struct sock *sk, u32 flags)
 		WRITE_ONCE(flow->prompt, false);
 		inet_csk(sk)->icsk_ack.pending |= ICSK_ACK_NOW;
 	}
+}
+
+static void hpcc_cwnd_event(struct sock *sk, enum tcp_ca_event event)
+{
+	struct hpcc_flow *flow = hpcc_flow_of(sk);
+
+	/* After a pause a window leaves before the first ACK comes. */
+	if (event == CA_EVENT_TX_START && flow)
+		hpcc_set_rate(sk, flow, false);
 }
 
 static void hpcc_set_state(struct sock *sk, u8 new_state)
@@ -434,6 +444,7 @@ struct tcp_congestion_ops hpcc_ops __read_mostly = {
 	.cong_control	= hpcc_cong_control,
 	.in_ack_event	= hpcc_in_ack_event,
 	.set_state	= hpcc_set_state,
+	.cwnd_event	= hpcc_cwnd_event,
 	.ssthresh	= hpcc_ssthresh,
 	.undo_cwnd	= hpcc_undo_cwnd,
 	.min_tso_segs	= hpcc_min_tso_segs,

@@ -81,7 +81,7 @@ u16 hpcc_room(const struct hpcc_flow *flow);
 void hpcc_reserve(struct sock *sk, struct hpcc_flow *flow, u16 bytes);
 void hpcc_reserve_again(struct sock *sk, struct hpcc_flow *flow);
 u32 hpcc_cwnd(struct sock *sk, struct hpcc_flow *flow);
-void hpcc_set_rate(struct sock *sk, const struct hpcc_flow *flow);
+void hpcc_set_rate(struct sock *sk, const struct hpcc_flow *flow, bool clocked);
 void hpcc_apply(struct sock *sk, struct hpcc_flow *flow,
 		const struct rate_sample *rs);
 

@@ -127,7 +127,7 @@ void hpcc_enter_telemetry(struct sock *sk, struct hpcc_flow *flow)
 	hpcc_pacing_begin(sk, &flow->burst);
 	tcp_snd_cwnd_set(tp, hpcc_cwnd(sk, flow));
 	hpcc_cap_bursts(sk, &flow->burst, tcp_snd_cwnd(tp), true);
-	hpcc_set_rate(sk, flow);
+	hpcc_set_rate(sk, flow, false);
 	WRITE_ONCE(inet_csk(sk)->icsk_ca_ops, &hpcc_ops);
 }
 

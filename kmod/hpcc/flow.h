@@ -62,6 +62,7 @@ enum hpcc_mode {
  * @silent_acks: ACKs of new data since a link was measured last
  * @burst: cap of a TSO burst
  * @searching: W looks for its place; LOCAL_OUT reads it without the socket lock
+ * @unpaced: ACKs alone decide when packets leave, where there are enough of them
  * @dirty: W, T or cwnd changed without a record since hpcc_apply()
  * @skipped: the ACK at hand brought a record that came too soon after the last one
  * @conserving: packet conservation is going on
@@ -133,9 +134,10 @@ struct hpcc_flow {
 	u32 silent_acks;
 	struct hpcc_burst burst;
 	bool searching;
-	bool dirty;
-	bool skipped;
-	bool conserving;
+	bool unpaced : 1;
+	bool dirty : 1;
+	bool skipped : 1;
+	bool conserving : 1;
 	u8 mode;
 	u8 kind;
 	u8 slots;

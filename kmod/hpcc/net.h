@@ -82,6 +82,7 @@ struct hpcc_agreements;
  * @burst_segs: segments of one TSO burst
  * @burst_shift: and cwnd >> burst_shift, if that is less
  * @burst_ns: but not less than the host sends in this time; 0: chosen by T
+ * @pace: pace at R; 0: only where ACKs do not clock
  * @slots: records that an option asks for
  * @sample: requests in a T; 0: with each segment
  * @option_kind: TCP option kind
@@ -97,6 +98,7 @@ struct hpcc_sysctls {
 	unsigned int burst_segs;
 	unsigned int burst_shift;
 	unsigned int burst_ns;
+	unsigned int pace;
 	unsigned int slots;
 	unsigned int sample;
 	unsigned int option_kind;

@@ -26,6 +26,8 @@ static const struct hpcc_knob hpcc_knobs[] = {
 	{ "burst", HPCC_KNOB(burst_segs), 16, 1, 64 },
 	{ "burst_shift", HPCC_KNOB(burst_shift), 5, 1, 10 },
 	{ "burst_ns", HPCC_KNOB(burst_ns), 0, 1, 1000000, true },
+	/* Unpaced windows leave in trains, which queue at the next switch. */
+	{ "pace", HPCC_KNOB(pace), 1, 0, 1 },
 	/* Three records fit beside timestamps. */
 	{ "slots", HPCC_KNOB(slots), 3, 1, 3 },
 	/* The draft, section 6: once per RTT is enough. W follows U, which each record moves

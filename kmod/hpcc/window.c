@@ -12,6 +12,9 @@
 
 #include "cc.h"
 
+/* From this many segments on ACKs can clock what leaves. */
+static const u32 hpcc_clocked_cwnd = 8;
+
 /* Length of the IPv4 options that setsockopt() set. */
 static u16 hpcc_ip_optlen(const struct sock *sk)
 {
@@ -109,10 +112,18 @@ u32 hpcc_cwnd(struct sock *sk, struct hpcc_flow *flow)
  * hpcc_set_rate() - pace at R = W / T
  * @sk: socket
  * @flow: its flow
+ * @clocked: ACKs come for what is in flight
+ *
+ * Without pacing (net.hpcc.pace = 0) ACKs clock the packets, where W has found its place
+ * and has some segments.
  */
-void hpcc_set_rate(struct sock *sk, const struct hpcc_flow *flow)
+void hpcc_set_rate(struct sock *sk, const struct hpcc_flow *flow, bool clocked)
 {
 	u64 R = hpcc_pacing_rate(&flow->algo, &flow->params, NSEC_PER_SEC);
+
+	if (flow->unpaced && clocked && !flow->searching &&
+	    tcp_snd_cwnd(tcp_sk(sk)) >= hpcc_clocked_cwnd)
+		R = ~0UL;
 
 	WRITE_ONCE(sk->sk_pacing_rate,
 		   clamp_t(u64, R, 1, READ_ONCE(sk->sk_max_pacing_rate)));
@@ -143,6 +154,6 @@ void hpcc_apply(struct sock *sk, struct hpcc_flow *flow,
 	}
 	tcp_snd_cwnd_set(tp, cwnd);
 	hpcc_cap_bursts(sk, &flow->burst, cwnd, flow->searching);
-	hpcc_set_rate(sk, flow);
+	hpcc_set_rate(sk, flow, true);
 	flow->dirty = false;
 }

@@ -219,7 +219,8 @@ class Plan:
             "eta_permille": round(cc["eta"] * 1000),
             "max_stage": cc["max_stage"],
             "n_flows": cc["n_flows"],
-            "burst_ns": cc["burst_ns"], "slots": cc["slots"], "sample": cc["sample"],
+            "burst_ns": cc["burst_ns"], "pace": cc["pace"], "slots": cc["slots"],
+            "sample": cc["sample"],
         }
         if "base_rtt_ns" in values:
             rtt_ns = values["base_rtt_ns"] or base_rtt_ns(self.scenario, self.topology, host)

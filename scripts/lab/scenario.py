@@ -163,6 +163,7 @@ KEYS = {
         "burst": (_integer(1, 64), None),
         "burst_shift": (_integer(1, 10), None),
         "burst_ns": (_integer(0, 10**6), None),
+        "pace": (_integer(0, 1), None),
         "slots": (_integer(1, 3), None),
         "sample": (_integer(0, 64), None),
         "alpha": (_permille, None),

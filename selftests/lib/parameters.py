@@ -12,6 +12,7 @@ HPCC = {
     "burst": (16, 1, 64, False),
     "burst_shift": (5, 1, 10, False),
     "burst_ns": (0, 1, 1000000, True),
+    "pace": (1, 0, 1, False),
     "slots": (3, 1, 3, False),
     "sample": (8, 0, 64, False),
     "option_kind": (253, 253, 254, False),

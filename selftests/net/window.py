@@ -356,5 +356,28 @@ def test_bursts_by_time():
         expect_in(f"bursts of {burst_ns} ns", -(-largest // mss), least, most)
 
 
+def test_pacing_by_acks():
+    """pace = 0: ACKs clock a window that has found its place, and after a pause R does."""
+    need_virtual_time()
+    for pace in 0, 1:
+        path = Path(host_mbps=MBPS, pace=pace)
+        for node in 1, 2:
+            path.change(node, f"hpcc rate {MBPS}mbit delay 1ms")
+        client, server = path.connect()
+        rates = []
+        goodput_mbps(client, server, 4000000,
+                     lambda: rates.append((path.a.flow(client)["R"],
+                                           tcp_info(client)["pacing_rate"])))
+        expect("runs", get_cc(client), "hpcc")
+        R, rate = rates[-1]
+        if pace:
+            near("rate", rate, R)
+        else:
+            expect("rate", rate, ~0 & (1 << 64) - 1)
+        time.sleep(1)
+        client.send(bytes(1000))
+        near("rate after a pause", tcp_info(client)["pacing_rate"], path.a.flow(client)["R"])
+
+
 if __name__ == "__main__":
     main(sys.modules[__name__], modules=["sch_hpcc"])
