@@ -120,6 +120,7 @@ void hpcc_enter_telemetry(struct sock *sk, struct hpcc_flow *flow)
 
 	hpcc_watch_loss(tp, flow);
 	flow->silent_acks = 0;
+	flow->firsts = 0;
 	flow->began_us = tp->tcp_mstamp;
 	WRITE_ONCE(flow->searching, true);
 	flow->conserving = false;
@@ -216,8 +217,9 @@ static void hpcc_return(struct sock *sk, struct hpcc_flow *flow)
  * @ack: what its records told
  *
  * Where all records are ignored, or each is of another link than the one before, W would
- * stay as it is for as long as that goes on. The first record of a link measures nothing,
- * but it is not silence: the next one can be measured against it.
+ * stay as it is for as long as that goes on. The first record of a link measures nothing
+ * either, but it is not silence, as the next one can be measured against it; unless there
+ * are more of them than links before one is measured.
  *
  * Return: whether the connection runs classic now.
  */
@@ -230,10 +232,13 @@ bool hpcc_silent(struct sock *sk, struct hpcc_flow *flow,
 		if (flow->mode != HPCC_MODE_TELEMETRY)
 			hpcc_set_mode(flow, HPCC_MODE_TELEMETRY);
 		flow->silent_acks = 0;
+		flow->firsts = 0;
 		return false;
 	}
-	if (ack->bits & HPCC_ACK_NEW)
+	if (ack->bits & HPCC_ACK_NEW && flow->firsts < READ_ONCE(flow->hops)) {
+		flow->firsts++;
 		return false;
+	}
 	if (ack->n)
 		hpcc_set_mode(flow, HPCC_MODE_IGNORING);
 	if (!rs->acked_sacked)

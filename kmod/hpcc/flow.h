@@ -59,7 +59,8 @@ enum hpcc_mode {
  * @mss: MSS that @mss_recip is of; no MSS has more than 16 bits
  * @ext_hdr_len: icsk_ext_hdr_len as we left it
  * @probe: tail loss probe
- * @silent_acks: ACKs of new data since a link was measured last
+ * @silent_acks: ACKs of new data since a link was measured last, modulo 2^16
+ * @firsts: ACKs since then that brought the first record of a link; at most @hops
  * @burst: cap of a TSO burst
  * @searching: W looks for its place; LOCAL_OUT reads it without the socket lock
  * @dirty: W, T or cwnd changed without a record since hpcc_apply()
@@ -130,7 +131,8 @@ struct hpcc_flow {
 	u16 ext_hdr_len;
 
 	struct hpcc_probe probe;
-	u32 silent_acks;
+	u16 silent_acks;
+	u8 firsts;
 	struct hpcc_burst burst;
 	bool searching;
 	bool dirty;

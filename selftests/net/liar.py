@@ -320,6 +320,60 @@ def test_same_record_for_long():
         expect("mode, fallbacks", (flow.cc(), flow.ns.counters()["fallbacks"]), ("hpcc-classic", 1))
 
 
+def another_tag(flow, link, turn):
+    """Each record is of another link."""
+    link.tag = 100 + turn % 100
+    flow.echo(link.step(9000, 0.1))
+
+
+def ever_longer(flow, link, _turn):
+    """Each record of use is of a second hop, which the echo behind it denies; that one tells
+    nothing, and acknowledges nothing either.
+    """
+    flow.echo(Link(2, ts=link.step(9000, 0.1).ts))
+    flow.echo(Link())
+
+
+def after_a_pause(flow, link, _turn):
+    """Counters may have wrapped since the record before: 64 T have passed."""
+    time.sleep(70e-9 * T_NS)
+    flow.echo(link.step(9000, 0.1))
+
+
+def test_always_a_first_record():
+    """Each record is the first one of a link, and measures nothing: that is silence."""
+    for tell in another_tag, ever_longer, after_a_pause:
+        flow = Flow()
+        link = Link()
+        for _ in range(4):
+            flow.round(link.step(9000, 0.1))
+        turns = 0
+        while flow.cc() == "hpcc" and turns < 40:
+            flow.run()
+            tell(flow, link, turns)
+            turns += 1
+        counters = flow.ns.counters()
+        print(f"# {tell.__name__}: {flow.cc()} after {turns}")
+        expect(f"{tell.__name__}: mode, fallbacks", (flow.cc(), counters["fallbacks"]),
+               ("hpcc-classic", 1))
+        expect_in(f"{tell.__name__}: turns", turns, 8, 20 if virtual_time() else 40)
+
+
+def test_many_first_records():
+    """A long path in turns: none of its links is measured before each has told once, and that
+    is no silence.
+    """
+    flow = Flow()
+    link = Link(15)
+    for hop in range(1, 16):
+        flow.run()
+        flow.echo(Link(hop, ts=link.step(9000, 0.1).ts), hops=15)
+        expect(f"hop {hop}", flow.cc(), "hpcc")
+    for _ in range(4):
+        flow.round(link.step(9000, 0.1), hops=15)
+    expect("mode, fallbacks", (flow.cc(), flow.ns.counters()["fallbacks"]), ("hpcc", 0))
+
+
 # ---- seeds
 
 class Lies:
