@@ -30,8 +30,7 @@
 #include "mailbox.h"
 #include "net.h"
 
-/* Telemetry has stopped after this many requests and ACKs, and RTTs, without a record of use. */
-static const u32 hpcc_silent_acks = 8;
+/* Telemetry has stopped after this many RTTs without a record of use, and HPCC_SILENT_ACKS. */
 static const u32 hpcc_silent_rtts = 4;
 
 /* Fallbacks that are fewer round trips apart have one reason. */
@@ -51,16 +50,16 @@ static const int hpcc_deceived_max = 6;
  *
  * These packets were only late. The peer cannot have got more packets twice than TCP has sent
  * twice so far; a larger number is forgotten, so that it hides no later loss. To be called
- * for each ACK, before hpcc_probe_ack().
+ * for each ACK with a DSACK, before hpcc_probe_ack().
  */
 void hpcc_note_late(const struct tcp_sock *tp, struct hpcc_flow *flow)
 {
 	u32 dsacks = tp->dsack_dups - flow->probe.dsacks;
 
 	/* More came twice than were sent twice: the path duplicates packets. */
-	if (dsacks && tp->dsack_dups > tp->total_retrans)
+	if (tp->dsack_dups > tp->total_retrans)
 		flow->duplicates = true;
-	if (dsacks && !flow->duplicates)
+	if (!flow->duplicates)
 		flow->late = min(flow->late + dsacks, tp->total_retrans);
 }
 
@@ -243,12 +242,7 @@ bool hpcc_silent(struct sock *sk, struct hpcc_flow *flow,
 		hpcc_set_mode(flow, HPCC_MODE_IGNORING);
 	if (!rs->acked_sacked)
 		return false;
-	if (!flow->silent_acks++) {
-		flow->silent_since_us = tp->tcp_mstamp;
-		flow->silent_requests = READ_ONCE(flow->requests);
-	}
-	if (flow->silent_acks <= hpcc_silent_acks ||
-	    READ_ONCE(flow->requests) - flow->silent_requests <= hpcc_silent_acks ||
+	if (!hpcc_count_silent(tp, flow) ||
 	    tp->tcp_mstamp - flow->silent_since_us <=
 	    hpcc_silent_rtts * (u64)(tp->srtt_us >> 3))
 		return false;
