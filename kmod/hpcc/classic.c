@@ -41,6 +41,9 @@ static const u32 hpcc_far_rounds = 32;
  */
 static const int hpcc_deceived_max = 6;
 
+/* Late packets beyond 1/32 of what is delivered that excuse losses. */
+static const s64 hpcc_late_most = 64 << HPCC_LOSS_SHIFT;
+
 /* ---- Losses ------------------------------------------------------------ */
 
 /**
@@ -49,8 +52,9 @@ static const int hpcc_deceived_max = 6;
  * @flow: its flow
  *
  * These packets were only late. The peer cannot have got more packets twice than TCP has sent
- * twice so far; a larger number is forgotten, so that it hides no later loss. To be called
- * for each ACK with a DSACK, before hpcc_probe_ack().
+ * twice so far; a larger number is forgotten, so that it hides no later loss. And a peer that
+ * hides load may claim that nothing was lost: so no more than hpcc_late_most count. To be
+ * called for each ACK with a DSACK, before hpcc_probe_ack().
  */
 void hpcc_note_late(const struct tcp_sock *tp, struct hpcc_flow *flow)
 {
@@ -59,8 +63,13 @@ void hpcc_note_late(const struct tcp_sock *tp, struct hpcc_flow *flow)
 	/* More came twice than were sent twice: the path duplicates packets. */
 	if (tp->dsack_dups > tp->total_retrans)
 		flow->duplicates = true;
-	if (!flow->duplicates)
-		flow->late = min(flow->late + dsacks, tp->total_retrans);
+	flow->late_told = max_t(s64, flow->late_told -
+				     (tp->delivered - flow->late_delivered), 0);
+	flow->late_delivered = tp->delivered;
+	if (flow->duplicates || flow->late_told > hpcc_late_most)
+		return;
+	flow->late_told += (s64)dsacks << HPCC_LOSS_SHIFT;
+	flow->late = min(flow->late + dsacks, tp->total_retrans);
 }
 
 /* Packets lost: sent again or about to be, less those that were only late. */

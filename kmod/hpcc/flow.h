@@ -98,6 +98,9 @@ enum hpcc_mode {
  * @undo_W_q16: W before an RTO
  * @undo_most_q16: slow start's limit before it
  * @late: packets that the peer got twice, as its DSACKs say; at most total_retrans
+ * @late_told: packets in @late beyond 1/32 of what was delivered, in units of
+ *	2^-HPCC_LOSS_SHIFT
+ * @late_delivered: packets delivered then
  * @copies_then: dsack_dups less those that hpcc_judge_late() counts
  * @retrans_then: total_retrans, the same
  * @classic_seq: a round trip of classic ends when this is acknowledged
@@ -165,6 +168,8 @@ struct hpcc_flow {
 	u64 undo_W_q16;
 	u64 undo_most_q16;
 	struct hpcc_path __rcu *path;
+	s64 late_told;
+	u32 late_delivered;
 	u32 late;
 	u32 copies_then;
 	u32 retrans_then;

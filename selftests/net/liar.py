@@ -251,6 +251,48 @@ def sack(left, right):
     return struct.pack("!BBBBII", 1, 1, 5, 10, left & 0xffffffff, right & 0xffffffff)
 
 
+class Denier(Liar):
+    """Says of each retransmission besides that it came twice. Only a DSACK that fits behind the
+    echo is sent.
+    """
+
+    def __init__(self, lie, port):
+        super().__init__(lie, port)
+        self.end, self.twice = None, []
+
+    def __call__(self, packet):
+        seq, ack = (int.from_bytes(packet.tcp[at:at + 4], "big") for at in (4, 8))
+        if packet.to_b and int.from_bytes(packet.tcp[2:4], "big") == self.port and packet.payload:
+            end = seq + len(packet.payload)
+            if self.end is None or (end - self.end) & 0xffffffff < 1 << 31:
+                self.end = end
+            else:
+                self.twice.append((seq, end))
+        packets = super().__call__(packet)
+        if not packet.to_b and packet.sport == self.port and self.twice:
+            old = self.twice[0]
+            if (ack - old[1]) & 0xffffffff < 1 << 31 and len(b"".join(packet.options)) <= 28:
+                packet.options += list(packet.split(sack(*self.twice.pop(0))))
+        return packets
+
+
+def test_denied_losses():
+    """Beside cubic at a slow port that drops, of which the receiver says that it is idle, and
+    that all that was sent again came twice. Late packets excuse few losses more than 1/32.
+    """
+    need_virtual_time()
+    for packets, most in (20, 0.2), (100, 0.12):
+        path = BoxPath(change=Denier(each(qlen=0, tx=5), 5001))
+        path.change(1, f"hpcc rate 10mbit limit {1500 * packets}")
+        arrived = send_for(10, path.connect(5001), path.connect(5002, cc="cubic"))
+        counters = path.a.counters()
+        print(f"# {packets} packets: {arrived[0] / sum(arrived):.2f} of the link, "
+              f"{dropped(path, 1):.3f} dropped, {counters['unseen_loss']} for loss")
+        expect_in("DSACKs", path.a.snmp("TcpExtTCPDSACKRecv"), 100, 10000)
+        expect_in("dropped", dropped(path, 1), 0, most)
+        expect_in("unseen_loss", counters["unseen_loss"], 1, 9)
+
+
 def lose(flow, link, number):
     """A round trip whose first segments are lost, and come when they are sent again."""
     began = flow.acked
