@@ -89,29 +89,6 @@ void hpcc_cap_bursts(struct sock *sk, struct hpcc_burst *burst, u32 cwnd,
 EXPORT_SYMBOL_GPL(hpcc_cap_bursts);
 
 /**
- * hpcc_deny_credit() - pace what this ACK lets go
- * @tp: socket
- * @burst: its bound
- * @rs: what the ACK told; snd_cwnd is still that of before
- *
- * TCP lets a packet that leaves later than its pacing time shorten the gap to
- * the next one by up to half, to make up for late timers. Time spent waiting
- * for an ACK is no such thing: with that credit the trains that a window makes
- * keep their shape, and the pause between them costs throughput for good. TCP
- * holds back what is less than a burst: a window is used up when none fits.
- */
-void hpcc_deny_credit(struct tcp_sock *tp, const struct hpcc_burst *burst,
-		      const struct rate_sample *rs)
-{
-	u32 segs = min_t(u32, ((const struct sock *)tp)->sk_gso_max_segs,
-			 burst->segs);
-
-	if (rs->prior_in_flight + segs > tcp_snd_cwnd(tp))
-		tp->tcp_wstamp_ns = max(tp->tcp_wstamp_ns, tp->tcp_clock_cache);
-}
-EXPORT_SYMBOL_GPL(hpcc_deny_credit);
-
-/**
  * hpcc_pace_at() - set when the next packet may leave
  * @tp: socket, its ACK being processed
  * @ns: time, ns of CLOCK_MONOTONIC

@@ -201,19 +201,33 @@ bool hpcc_listen(struct sock *sk, struct hpcc_flow *flow)
 
 /* ---- Callbacks --------------------------------------------------------- */
 
-static void hpcc_cong_control(struct sock *sk, HPCC_CONG_CONTROL_ACK
-			      const struct rate_sample *rs)
+/* Whether an ACK changes nothing, and is only counted, as most without a record. Whether W still
+ * looks for its place shows at the next record, or when a round trip ends.
+ */
+static bool hpcc_is_plain(const struct sock *sk, struct hpcc_flow *flow,
+			  const struct rate_sample *rs)
 {
-	struct hpcc_flow *flow = hpcc_flow_of(sk);
+	const struct tcp_sock *tp = tcp_sk(sk);
+
+	if (hpcc_mail_waits(flow) || flow->dirty || flow->conserving ||
+	    hpcc_algo_is_slow(&flow->algo, &flow->params) ||
+	    inet_csk(sk)->icsk_ext_hdr_len != flow->ext_hdr_len ||
+	    tcp_min_rtt(tp) != flow->min_rtt_us ||
+	    (rs->prior_mstamp &&
+	     hpcc_fallback_ends(&flow->fallback, &flow->algo, rs->prior_delivered)))
+		return false;
+	return !rs->acked_sacked || !hpcc_count_silent(tp, flow);
+}
+
+/* What changes W, or may. */
+static noinline void hpcc_take_ack(struct sock *sk, struct hpcc_flow *flow,
+				   const struct rate_sample *rs)
+{
 	struct tcp_sock *tp = tcp_sk(sk);
 	struct hpcc_ack ack;
 	bool searching;
 
-	/* TCP may ask before init() was called. */
-	if (unlikely(!flow))
-		return;
 	hpcc_reserve_again(sk, flow);
-	hpcc_deny_credit(tp, &flow->burst, rs);
 	hpcc_follow_T(sk, flow);
 	hpcc_update_model(sk, flow, rs, &ack);
 	if (hpcc_silent(sk, flow, rs, &ack) || hpcc_unseen_loss(sk, flow, rs))
@@ -235,6 +249,19 @@ static void hpcc_cong_control(struct sock *sk, HPCC_CONG_CONTROL_ACK
 	trace_hpcc_ack(sk, flow);
 }
 
+static void hpcc_cong_control(struct sock *sk, HPCC_CONG_CONTROL_ACK
+			      const struct rate_sample *rs)
+{
+	struct hpcc_flow *flow = hpcc_flow_of(sk);
+
+	/* TCP may ask before init() was called. */
+	if (unlikely(!flow))
+		return;
+	hpcc_deny_credit(tcp_sk(sk), &flow->burst, rs);
+	if (!hpcc_is_plain(sk, flow, rs))
+		hpcc_take_ack(sk, flow, rs);
+}
+
 /**
  * hpcc_in_ack_event() - before TCP takes an ACK in
  * @sk: socket that runs hpcc or classic
@@ -249,7 +276,8 @@ void hpcc_in_ack_event(struct sock *sk, u32 flags)
 
 	if (!flow)
 		return;
-	hpcc_note_late(tcp_sk(sk), flow);
+	if (unlikely(tcp_sk(sk)->dsack_dups != flow->probe.dsacks))
+		hpcc_note_late(tcp_sk(sk), flow);
 	hpcc_probe_ack(&flow->probe, tcp_sk(sk));
 	if (READ_ONCE(flow->prompt)) {
 		WRITE_ONCE(flow->prompt, false);

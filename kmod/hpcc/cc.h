@@ -63,6 +63,27 @@ struct hpcc_ack {
 	bool told;
 };
 
+/* Telemetry has stopped after more requests and ACKs than this without a record of use. */
+#define HPCC_SILENT_ACKS	8
+
+/**
+ * hpcc_count_silent() - count an ACK of new data that brings no record of use
+ * @tp: socket
+ * @flow: its flow
+ *
+ * Return: whether there were enough ACKs and requests for silence; hpcc_silent() asks how long
+ * they took.
+ */
+static inline bool hpcc_count_silent(const struct tcp_sock *tp, struct hpcc_flow *flow)
+{
+	if (!flow->silent_acks++) {
+		flow->silent_since_us = tp->tcp_mstamp;
+		flow->silent_requests = READ_ONCE(flow->requests);
+	}
+	return flow->silent_acks > HPCC_SILENT_ACKS &&
+	       READ_ONCE(flow->requests) - flow->silent_requests > HPCC_SILENT_ACKS;
+}
+
 bool hpcc_listen(struct sock *sk, struct hpcc_flow *flow);
 void hpcc_in_ack_event(struct sock *sk, u32 flags);
 void hpcc_release(struct sock *sk);

@@ -30,8 +30,7 @@
 #include "mailbox.h"
 #include "net.h"
 
-/* Telemetry has stopped after this many requests and ACKs, and RTTs, without a record of use. */
-static const u32 hpcc_silent_acks = 8;
+/* Telemetry has stopped after this many RTTs without a record of use, and HPCC_SILENT_ACKS. */
 static const u32 hpcc_silent_rtts = 4;
 
 /* Fallbacks that are fewer round trips apart have one reason. */
@@ -42,6 +41,9 @@ static const u32 hpcc_far_rounds = 32;
  */
 static const int hpcc_deceived_max = 6;
 
+/* Late packets beyond 1/32 of what is delivered that excuse losses. */
+static const s64 hpcc_late_most = 64 << HPCC_LOSS_SHIFT;
+
 /* ---- Losses ------------------------------------------------------------ */
 
 /**
@@ -50,18 +52,24 @@ static const int hpcc_deceived_max = 6;
  * @flow: its flow
  *
  * These packets were only late. The peer cannot have got more packets twice than TCP has sent
- * twice so far; a larger number is forgotten, so that it hides no later loss. To be called
- * for each ACK, before hpcc_probe_ack().
+ * twice so far; a larger number is forgotten, so that it hides no later loss. And a peer that
+ * hides load may claim that nothing was lost: so no more than hpcc_late_most count. To be
+ * called for each ACK with a DSACK, before hpcc_probe_ack().
  */
 void hpcc_note_late(const struct tcp_sock *tp, struct hpcc_flow *flow)
 {
 	u32 dsacks = tp->dsack_dups - flow->probe.dsacks;
 
 	/* More came twice than were sent twice: the path duplicates packets. */
-	if (dsacks && tp->dsack_dups > tp->total_retrans)
+	if (tp->dsack_dups > tp->total_retrans)
 		flow->duplicates = true;
-	if (dsacks && !flow->duplicates)
-		flow->late = min(flow->late + dsacks, tp->total_retrans);
+	flow->late_told = max_t(s64, flow->late_told -
+				     (tp->delivered - flow->late_delivered), 0);
+	flow->late_delivered = tp->delivered;
+	if (flow->duplicates || flow->late_told > hpcc_late_most)
+		return;
+	flow->late_told += (s64)dsacks << HPCC_LOSS_SHIFT;
+	flow->late = min(flow->late + dsacks, tp->total_retrans);
 }
 
 /* Packets lost: sent again or about to be, less those that were only late. */
@@ -120,6 +128,7 @@ void hpcc_enter_telemetry(struct sock *sk, struct hpcc_flow *flow)
 
 	hpcc_watch_loss(tp, flow);
 	flow->silent_acks = 0;
+	flow->firsts = 0;
 	flow->began_us = tp->tcp_mstamp;
 	WRITE_ONCE(flow->searching, true);
 	flow->conserving = false;
@@ -216,8 +225,9 @@ static void hpcc_return(struct sock *sk, struct hpcc_flow *flow)
  * @ack: what its records told
  *
  * Where all records are ignored, or each is of another link than the one before, W would
- * stay as it is for as long as that goes on. The first record of a link measures nothing,
- * but it is not silence: the next one can be measured against it.
+ * stay as it is for as long as that goes on. The first record of a link measures nothing
+ * either, but it is not silence, as the next one can be measured against it; unless there
+ * are more of them than links before one is measured.
  *
  * Return: whether the connection runs classic now.
  */
@@ -230,20 +240,18 @@ bool hpcc_silent(struct sock *sk, struct hpcc_flow *flow,
 		if (flow->mode != HPCC_MODE_TELEMETRY)
 			hpcc_set_mode(flow, HPCC_MODE_TELEMETRY);
 		flow->silent_acks = 0;
+		flow->firsts = 0;
 		return false;
 	}
-	if (ack->bits & HPCC_ACK_NEW)
+	if (ack->bits & HPCC_ACK_NEW && flow->firsts < READ_ONCE(flow->hops)) {
+		flow->firsts++;
 		return false;
+	}
 	if (ack->n)
 		hpcc_set_mode(flow, HPCC_MODE_IGNORING);
 	if (!rs->acked_sacked)
 		return false;
-	if (!flow->silent_acks++) {
-		flow->silent_since_us = tp->tcp_mstamp;
-		flow->silent_requests = READ_ONCE(flow->requests);
-	}
-	if (flow->silent_acks <= hpcc_silent_acks ||
-	    READ_ONCE(flow->requests) - flow->silent_requests <= hpcc_silent_acks ||
+	if (!hpcc_count_silent(tp, flow) ||
 	    tp->tcp_mstamp - flow->silent_since_us <=
 	    hpcc_silent_rtts * (u64)(tp->srtt_us >> 3))
 		return false;

@@ -59,7 +59,8 @@ enum hpcc_mode {
  * @mss: MSS that @mss_recip is of; no MSS has more than 16 bits
  * @ext_hdr_len: icsk_ext_hdr_len as we left it
  * @probe: tail loss probe
- * @silent_acks: ACKs of new data since a link was measured last
+ * @silent_acks: ACKs of new data since a link was measured last, modulo 2^16
+ * @firsts: ACKs since then that brought the first record of a link; at most @hops
  * @burst: cap of a TSO burst
  * @searching: W looks for its place; LOCAL_OUT reads it without the socket lock
  * @unpaced: ACKs alone decide when packets leave, where there are enough of them
@@ -98,6 +99,9 @@ enum hpcc_mode {
  * @undo_W_q16: W before an RTO
  * @undo_most_q16: slow start's limit before it
  * @late: packets that the peer got twice, as its DSACKs say; at most total_retrans
+ * @late_told: packets in @late beyond 1/32 of what was delivered, in units of
+ *	2^-HPCC_LOSS_SHIFT
+ * @late_delivered: packets delivered then
  * @copies_then: dsack_dups less those that hpcc_judge_late() counts
  * @retrans_then: total_retrans, the same
  * @classic_seq: a round trip of classic ends when this is acknowledged
@@ -131,7 +135,8 @@ struct hpcc_flow {
 	u16 ext_hdr_len;
 
 	struct hpcc_probe probe;
-	u32 silent_acks;
+	u16 silent_acks;
+	u8 firsts;
 	struct hpcc_burst burst;
 	bool searching;
 	bool unpaced : 1;
@@ -165,6 +170,8 @@ struct hpcc_flow {
 	u64 undo_W_q16;
 	u64 undo_most_q16;
 	struct hpcc_path __rcu *path;
+	s64 late_told;
+	u32 late_delivered;
 	u32 late;
 	u32 copies_then;
 	u32 retrans_then;

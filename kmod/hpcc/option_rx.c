@@ -78,6 +78,21 @@ static int hpcc_arrival_ipv6(const struct sk_buff *skb)
 	return off;
 }
 
+/* Whether a packet is IPv4's and has, in the usual places, no TCP options but timestamps.
+ * It need not be TCP: neither way it is for us.
+ */
+static bool hpcc_is_usual(const struct sk_buff *skb, u8 pf)
+{
+	const struct iphdr *iph = (const struct iphdr *)skb->data;
+	const struct tcphdr *th = (const struct tcphdr *)(iph + 1);
+
+	return pf == NFPROTO_IPV4 &&
+	       skb_headlen(skb) >= sizeof(*iph) + sizeof(*th) + HPCC_TCPOPTS_USUAL_LEN &&
+	       iph->ihl == sizeof(*iph) / 4 && !th->syn &&
+	       th->doff == (sizeof(*th) + HPCC_TCPOPTS_USUAL_LEN) / 4 &&
+	       hpcc_opts_usual((const u8 *)(th + 1), HPCC_TCPOPTS_USUAL_LEN);
+}
+
 /* Have TCP header and options in one piece, as TCP will. False: not for us. */
 static bool hpcc_arrival_parse(struct hpcc_arrival *in)
 {
@@ -380,6 +395,22 @@ static void hpcc_segment_in(const struct hpcc_arrival *in)
 		sock_put(sk);
 }
 
+/* With a stack frame, which most packets need not pay for. */
+static noinline void hpcc_packet_in(struct sk_buff *skb,
+				    const struct nf_hook_state *state)
+{
+	struct hpcc_arrival in;
+
+	in.skb = skb;
+	in.state = state;
+	if (!hpcc_arrival_parse(&in))
+		return;
+	if (in.th->syn)
+		hpcc_syn_in(&in);
+	else if (!in.th->rst)
+		hpcc_segment_in(&in);
+}
+
 /**
  * hpcc_local_in() - netfilter hook of incoming packets
  * @priv: unused
@@ -392,15 +423,7 @@ static void hpcc_segment_in(const struct hpcc_arrival *in)
 unsigned int hpcc_local_in(void *priv, struct sk_buff *skb,
 			   const struct nf_hook_state *state)
 {
-	struct hpcc_arrival in;
-
-	in.skb = skb;
-	in.state = state;
-	if (hpcc_arrival_parse(&in)) {
-		if (in.th->syn)
-			hpcc_syn_in(&in);
-		else if (!in.th->rst)
-			hpcc_segment_in(&in);
-	}
+	if (!hpcc_is_usual(skb, state->pf))
+		hpcc_packet_in(skb, state);
 	return NF_ACCEPT;
 }

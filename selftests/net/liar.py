@@ -251,6 +251,48 @@ def sack(left, right):
     return struct.pack("!BBBBII", 1, 1, 5, 10, left & 0xffffffff, right & 0xffffffff)
 
 
+class Denier(Liar):
+    """Says of each retransmission besides that it came twice. Only a DSACK that fits behind the
+    echo is sent.
+    """
+
+    def __init__(self, lie, port):
+        super().__init__(lie, port)
+        self.end, self.twice = None, []
+
+    def __call__(self, packet):
+        seq, ack = (int.from_bytes(packet.tcp[at:at + 4], "big") for at in (4, 8))
+        if packet.to_b and int.from_bytes(packet.tcp[2:4], "big") == self.port and packet.payload:
+            end = seq + len(packet.payload)
+            if self.end is None or (end - self.end) & 0xffffffff < 1 << 31:
+                self.end = end
+            else:
+                self.twice.append((seq, end))
+        packets = super().__call__(packet)
+        if not packet.to_b and packet.sport == self.port and self.twice:
+            old = self.twice[0]
+            if (ack - old[1]) & 0xffffffff < 1 << 31 and len(b"".join(packet.options)) <= 28:
+                packet.options += list(packet.split(sack(*self.twice.pop(0))))
+        return packets
+
+
+def test_denied_losses():
+    """Beside cubic at a slow port that drops, of which the receiver says that it is idle, and
+    that all that was sent again came twice. Late packets excuse few losses more than 1/32.
+    """
+    need_virtual_time()
+    for packets, most in (20, 0.2), (100, 0.12):
+        path = BoxPath(change=Denier(each(qlen=0, tx=5), 5001))
+        path.change(1, f"hpcc rate 10mbit limit {1500 * packets}")
+        arrived = send_for(10, path.connect(5001), path.connect(5002, cc="cubic"))
+        counters = path.a.counters()
+        print(f"# {packets} packets: {arrived[0] / sum(arrived):.2f} of the link, "
+              f"{dropped(path, 1):.3f} dropped, {counters['unseen_loss']} for loss")
+        expect_in("DSACKs", path.a.snmp("TcpExtTCPDSACKRecv"), 100, 10000)
+        expect_in("dropped", dropped(path, 1), 0, most)
+        expect_in("unseen_loss", counters["unseen_loss"], 1, 9)
+
+
 def lose(flow, link, number):
     """A round trip whose first segments are lost, and come when they are sent again."""
     began = flow.acked
@@ -318,6 +360,60 @@ def test_same_record_for_long():
             flow.echo(link)
             link.tx += change.get("tx", 0)
         expect("mode, fallbacks", (flow.cc(), flow.ns.counters()["fallbacks"]), ("hpcc-classic", 1))
+
+
+def another_tag(flow, link, turn):
+    """Each record is of another link."""
+    link.tag = 100 + turn % 100
+    flow.echo(link.step(9000, 0.1))
+
+
+def ever_longer(flow, link, _turn):
+    """Each record of use is of a second hop, which the echo behind it denies; that one tells
+    nothing, and acknowledges nothing either.
+    """
+    flow.echo(Link(2, ts=link.step(9000, 0.1).ts))
+    flow.echo(Link())
+
+
+def after_a_pause(flow, link, _turn):
+    """Counters may have wrapped since the record before: 64 T have passed."""
+    time.sleep(70e-9 * T_NS)
+    flow.echo(link.step(9000, 0.1))
+
+
+def test_always_a_first_record():
+    """Each record is the first one of a link, and measures nothing: that is silence."""
+    for tell in another_tag, ever_longer, after_a_pause:
+        flow = Flow()
+        link = Link()
+        for _ in range(4):
+            flow.round(link.step(9000, 0.1))
+        turns = 0
+        while flow.cc() == "hpcc" and turns < 40:
+            flow.run()
+            tell(flow, link, turns)
+            turns += 1
+        counters = flow.ns.counters()
+        print(f"# {tell.__name__}: {flow.cc()} after {turns}")
+        expect(f"{tell.__name__}: mode, fallbacks", (flow.cc(), counters["fallbacks"]),
+               ("hpcc-classic", 1))
+        expect_in(f"{tell.__name__}: turns", turns, 8, 20 if virtual_time() else 40)
+
+
+def test_many_first_records():
+    """A long path in turns: none of its links is measured before each has told once, and that
+    is no silence.
+    """
+    flow = Flow()
+    link = Link(15)
+    for hop in range(1, 16):
+        flow.run()
+        flow.echo(Link(hop, ts=link.step(9000, 0.1).ts), hops=15)
+        expect(f"hop {hop}", flow.cc(), "hpcc")
+    for _ in range(4):
+        flow.round(link.step(9000, 0.1), hops=15)
+    expect("mode, fallbacks", (flow.cc(), flow.ns.counters()["fallbacks"]), ("hpcc", 0))
 
 
 # ---- seeds

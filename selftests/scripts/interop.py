@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Today's modules ("hpcc") and those of an earlier commit, which test_interop.sh builds as
+"hpc1", at the ends of a path with a switch of each. Both ends send at once, so that each is
+the sender of data and of echoes.
+"""
+
+import sys
+import time
+
+sys.path[0] += "/.."
+from lib.ktap import expect, expect_in, main
+from lib.path import DELAY, MBPS, Path
+from lib.tcp import get_cc, pattern, transfer
+
+# Parameters of today's host that decide what it puts on the wire.
+SETTINGS = (
+    {"sample": 0},
+    {"sample": 8},
+    {"sample": 64},
+)
+NBYTES = 1500000
+BAD = ("syn_invalid", "unagreed_ignored", "malformed_ignored", "checksum_ignored",
+       "window_ignored", "bad_hop_ignored", "ts_back_ignored", "tx_excess_ignored",
+       "path_changes", "fallbacks", "unseen_loss", "timeouts")
+
+
+def between(client, server, version=4, **setting):
+    """Each end sends over a switch of today and one of before, and runs telemetry of both."""
+    path = Path(version, cc=(client, server), **setting)
+    for port, dev in enumerate(("left", "right"), 1):
+        path.switches[1].tc(f"qdisc replace dev {dev} root handle 2: "
+                            f"hpc1 rate {MBPS}mbit delay {DELAY} node 2 port {port}")
+    ends = path.connect()
+    ways = [(*ends, pattern(NBYTES)), (*ends[::-1], pattern(NBYTES, 1))]
+    transfer(*ways)
+    began = time.monotonic()
+    transfer(*ways)
+    goodput = 8 * NBYTES / (time.monotonic() - began) / 1e6
+    for sock, ns, name in zip(ends, path.hosts, (client, server)):
+        what = f"{name}, {client} to {server}, {setting}"
+        flow = ns.read(f"/proc/net/{name}_flows").split()
+        # The other module is there, but has nothing to do with this end.
+        told = ns.counters(name)
+        print(f"# {what}: {goodput:.0f} Mbit/s, {told['forward_sent']} requests, "
+              f"{told['echo_received']} echoes")
+        expect(what, (get_cc(sock), flow[2], flow[flow.index("hops") + 1]),
+               (name, "telemetry", "2"))
+        expect(f"{what}: went wrong", {key: told[key] for key in BAD if told[key]}, {})
+    # Data of one way and ACKs of the other share 0.95 of a link.
+    expect_in(f"goodput, {client} to {server}, {setting}", goodput, 0.75 * MBPS, 0.87 * MBPS)
+
+
+def test_before_connects():
+    for setting in SETTINGS:
+        between("hpc1", "hpcc", **setting)
+
+
+def test_before_listens():
+    for setting in SETTINGS:
+        between("hpcc", "hpc1", version=6, **setting)
+
+
+def test_before_at_both_ends():
+    between("hpc1", "hpc1")
+
+
+if __name__ == "__main__":
+    main(sys.modules[__name__], modules=["sch_hpcc", "tcp_hpc1", "sch_hpc1"])
