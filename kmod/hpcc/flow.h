@@ -59,7 +59,7 @@ enum hpcc_mode {
  * @mss: MSS that @mss_recip is of; no MSS has more than 16 bits
  * @ext_hdr_len: icsk_ext_hdr_len as we left it
  * @probe: tail loss probe
- * @silent_acks: ACKs of new data since a link was measured last, modulo 2^16
+ * @silent_acks: ACKs of new data since a link was measured last, at most HPCC_SILENT_ACKS + 1
  * @firsts: ACKs since then that brought the first record of a link; at most @hops
  * @burst: cap of a TSO burst
  * @searching: W looks for its place; LOCAL_OUT reads it without the socket lock
@@ -135,7 +135,7 @@ struct hpcc_flow {
 	u16 ext_hdr_len;
 
 	struct hpcc_probe probe;
-	u16 silent_acks;
+	u8 silent_acks;
 	u8 firsts;
 	struct hpcc_burst burst;
 	bool searching;
