@@ -169,8 +169,9 @@ static void hpcc_update_model(struct sock *sk, struct hpcc_flow *flow,
 				&ack->bits);
 	if (!ack->n)
 		return;
+	/* With nothing on its way, the answer to a probe ends a round trip. */
 	ack->bits = hpcc_follow(&flow->algo, &flow->params, ack->bits,
-				tp->snd_una, tp->snd_nxt);
+				tp->snd_una + !tp->packets_out, tp->snd_nxt);
 	if (likely(!(ack->bits & ~(u32)HPCC_ACK_UPDATE)))
 		return;
 	hpcc_count_ack(sk, ack->bits);
@@ -200,8 +201,7 @@ bool hpcc_listen(struct sock *sk, struct hpcc_flow *flow)
 
 /* ---- Callbacks --------------------------------------------------------- */
 
-static void hpcc_cong_control(struct sock *sk, HPCC_CONG_CONTROL_ACK
-			      const struct rate_sample *rs)
+static void hpcc_new_ack_in(struct sock *sk, const struct rate_sample *rs)
 {
 	struct hpcc_flow *flow = hpcc_flow_of(sk);
 	struct tcp_sock *tp = tcp_sk(sk);
@@ -217,6 +217,7 @@ static void hpcc_cong_control(struct sock *sk, HPCC_CONG_CONTROL_ACK
 	hpcc_update_model(sk, flow, rs, &ack);
 	if (hpcc_silent(sk, flow, rs, &ack) || hpcc_unseen_loss(sk, flow, rs))
 		return;
+	hpcc_probe_send(sk, flow);
 	hpcc_algo_acked(&flow->algo, &flow->params,
 			flow->conserving ? 0 : rs->acked_sacked, tp->mss_cache,
 			ack.before_q16);
@@ -234,6 +235,12 @@ static void hpcc_cong_control(struct sock *sk, HPCC_CONG_CONTROL_ACK
 	trace_hpcc_ack(sk, flow);
 }
 
+static void hpcc_cong_control(struct sock *sk, HPCC_CONG_CONTROL_ACK
+			      const struct rate_sample *rs)
+{
+	hpcc_new_ack_in(sk, rs);
+}
+
 /**
  * hpcc_in_ack_event() - before TCP takes an ACK in
  * @sk: socket that runs hpcc or classic
@@ -245,11 +252,22 @@ static void hpcc_cong_control(struct sock *sk, HPCC_CONG_CONTROL_ACK
 void hpcc_in_ack_event(struct sock *sk, u32 flags)
 {
 	struct hpcc_flow *flow = hpcc_flow_of(sk);
+	const struct tcp_sock *tp = tcp_sk(sk);
+	struct rate_sample rs = { .rtt_us = -1 };
 
 	if (!flow)
 		return;
-	hpcc_note_late(tcp_sk(sk), flow);
-	hpcc_probe_ack(&flow->probe, tcp_sk(sk));
+	hpcc_note_late(tp, flow);
+	hpcc_probe_ack(&flow->probe, tp);
+	/* A window below one segment: nothing is on its way, and TCP would not call
+	 * cong_control() for the answer to a probe.
+	 */
+	if (unlikely(flow->probes && !tp->packets_out && hpcc_mail_waits(flow)) &&
+	    tp->delivered_mstamp != tp->tcp_mstamp)
+		hpcc_new_ack_in(sk, &rs);
+	/* The answer clears what is pending. */
+	if (READ_ONCE(flow->answer))
+		hpcc_probe_answer(sk, flow);
 	if (READ_ONCE(flow->prompt)) {
 		WRITE_ONCE(flow->prompt, false);
 		inet_csk(sk)->icsk_ack.pending |= ICSK_ACK_NOW;
@@ -322,9 +340,16 @@ static u32 hpcc_undo_cwnd(struct sock *sk)
 
 /* Not TCP's own minimum of two segments: where an MTU is 64 KB they would have
  * no length that an option could be added to.
+ *
+ * TCP asks before it sends, whether or not ACKs come: so this is the place for the probe in
+ * front of the first data after a pause.
  */
 static u32 hpcc_min_tso_segs(struct sock *sk)
 {
+	struct hpcc_flow *flow = hpcc_flow_of(sk);
+
+	if (flow && !tcp_sk(sk)->packets_out)
+		hpcc_probe_send(sk, flow);
 	return 1;
 }
 
@@ -345,7 +370,8 @@ static void hpcc_begin_flow(struct sock *sk, struct hpcc_flow *flow, u32 past)
 	hpcc_algo_init(&flow->algo, &flow->params);
 	flow->classic_cwnd = ~0U;
 	flow->probe.dsacks = tp->dsack_dups;
-	hpcc_reserve(sk, flow, hpcc_room(flow));
+	hpcc_carry_begin(sk, flow,
+			 READ_ONCE(hpcc_pernet(sock_net(sk))->sysctls.carry));
 	if (past) {
 		hpcc_algo_restart(&flow->algo, &flow->params,
 				  (u64)tcp_snd_cwnd(tp) * tp->mss_cache << 16);

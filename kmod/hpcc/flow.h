@@ -85,12 +85,17 @@ enum hpcc_mode {
  * @echo: records by hop - 1 that wait to be echoed (mailbox.c)
  * @echo_head: what the records in @echo have in common
  * @echo_next: hop - 1 to echo first
+ * @probes: probes carry requests, not data (carry.c)
+ * @probing: what leaves now is a probe; set under the socket lock
+ * @answer: the peer sent a probe
  * @requests: counts them
  * @sample_ns: time from one request to the next at least, unless @searching
  * @asked_ns: tcp_clock_cache at the last request
  *
  * What an ACK seldom needs; socket lock, but for @path, @lock and @dead:
  *
+ * @asked_delivered: packets delivered when the last probe left
+ * @answered_ns: tcp_clock_cache at the last answer to a probe, modulo 2^32
  * @began_us: tcp_mstamp when W began to rule, or telemetry came first
  * @silent_since_us: tcp_mstamp of the first of @silent_acks
  * @silent_requests: @requests then
@@ -153,10 +158,15 @@ struct hpcc_flow {
 	u64 echo[HPCC_HOPS_MAX];
 	u32 echo_head;
 	u8 echo_next;
+	bool probes;
+	bool probing;
+	bool answer;
 	u32 requests;
 	u32 sample_ns;
 	u64 asked_ns;
 
+	u32 asked_delivered;
+	u32 answered_ns;
 	u64 began_us;
 	u64 silent_since_us;
 	u32 silent_requests;

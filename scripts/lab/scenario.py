@@ -165,6 +165,7 @@ KEYS = {
         "burst_ns": (_integer(0, 10**6), None),
         "slots": (_integer(1, 3), None),
         "sample": (_integer(0, 64), None),
+        "carry": (_integer(0, 1), None),
         "alpha": (_permille, None),
         "beta": (_permille, None),
         "gamma": (_permille, None),

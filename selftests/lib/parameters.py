@@ -14,6 +14,7 @@ HPCC = {
     "burst_ns": (0, 1, 1000000, True),
     "slots": (3, 1, 3, False),
     "sample": (8, 0, 64, False),
+    "carry": (0, 0, 1, False),
     "option_kind": (253, 253, 254, False),
     "option_exid": (0x4843, 0, 0xffff, False),
 }
