@@ -67,7 +67,7 @@ void hpcc_carry_begin(struct sock *sk, struct hpcc_flow *flow, bool probes)
 /**
  * hpcc_probe_send() - send a probe, if one is due
  * @sk: socket, its clock read just now
- * @flow: its flow
+ * @flow: its flow, of which probes carry requests
  *
  * Only while data are on their way or wait.
  */
@@ -79,7 +79,7 @@ void hpcc_probe_send(struct sock *sk, struct hpcc_flow *flow)
 	u32 requests = READ_ONCE(flow->requests);
 	bool due;
 
-	if (likely(!flow->probes) || tp->frto ||
+	if (tp->frto ||
 	    (!tp->packets_out && !tcp_send_head(sk)) ||
 	    (tp->delivered - flow->asked_delivered < hpcc_probe_segs &&
 	     now_ns - READ_ONCE(flow->asked_ns) < flow->params.T))

@@ -217,7 +217,8 @@ static void hpcc_new_ack_in(struct sock *sk, const struct rate_sample *rs)
 	hpcc_update_model(sk, flow, rs, &ack);
 	if (hpcc_silent(sk, flow, rs, &ack) || hpcc_unseen_loss(sk, flow, rs))
 		return;
-	hpcc_probe_send(sk, flow);
+	if (unlikely(flow->probes))
+		hpcc_probe_send(sk, flow);
 	hpcc_algo_acked(&flow->algo, &flow->params,
 			flow->conserving ? 0 : rs->acked_sacked, tp->mss_cache,
 			ack.before_q16);
@@ -241,6 +242,16 @@ static void hpcc_cong_control(struct sock *sk, HPCC_CONG_CONTROL_ACK
 	hpcc_new_ack_in(sk, rs);
 }
 
+/* The answer to a probe while nothing is on its way, as the window is below one segment: TCP
+ * does not call cong_control().
+ */
+static noinline void hpcc_answer_in(struct sock *sk)
+{
+	struct rate_sample rs = { .rtt_us = -1 };
+
+	hpcc_new_ack_in(sk, &rs);
+}
+
 /**
  * hpcc_in_ack_event() - before TCP takes an ACK in
  * @sk: socket that runs hpcc or classic
@@ -253,18 +264,14 @@ void hpcc_in_ack_event(struct sock *sk, u32 flags)
 {
 	struct hpcc_flow *flow = hpcc_flow_of(sk);
 	const struct tcp_sock *tp = tcp_sk(sk);
-	struct rate_sample rs = { .rtt_us = -1 };
 
 	if (!flow)
 		return;
 	hpcc_note_late(tp, flow);
 	hpcc_probe_ack(&flow->probe, tp);
-	/* A window below one segment: nothing is on its way, and TCP would not call
-	 * cong_control() for the answer to a probe.
-	 */
 	if (unlikely(flow->probes && !tp->packets_out && hpcc_mail_waits(flow)) &&
 	    tp->delivered_mstamp != tp->tcp_mstamp)
-		hpcc_new_ack_in(sk, &rs);
+		hpcc_answer_in(sk);
 	/* The answer clears what is pending. */
 	if (READ_ONCE(flow->answer))
 		hpcc_probe_answer(sk, flow);
@@ -348,7 +355,7 @@ static u32 hpcc_min_tso_segs(struct sock *sk)
 {
 	struct hpcc_flow *flow = hpcc_flow_of(sk);
 
-	if (flow && !tcp_sk(sk)->packets_out)
+	if (flow && flow->probes && !tcp_sk(sk)->packets_out)
 		hpcc_probe_send(sk, flow);
 	return 1;
 }

@@ -65,6 +65,8 @@ enum hpcc_mode {
  * @dirty: W, T or cwnd changed without a record since hpcc_apply()
  * @skipped: the ACK at hand brought a record that came too soon after the last one
  * @conserving: packet conservation is going on
+ * @probes: probes carry requests, not data (carry.c); LOCAL_OUT and proc.c read it without the
+ *	socket lock
  * @mode: enum hpcc_mode; read without the socket lock
  * @kind: TCP option kind; constant
  * @slots: records FORWARD asks for; constant
@@ -77,6 +79,7 @@ enum hpcc_mode {
  * @scale: scale that FORWARD asks for
  * @asked: hops that this round of phases has asked already
  * @prompt: the peer asked for a prompt ACK
+ * @answer: the peer sent a probe
  * @asking: there is a @path
  * @scales: all scales that FORWARD asked for, by bit: T may fall several times while an
  *	echo is on its way
@@ -85,9 +88,7 @@ enum hpcc_mode {
  * @echo: records by hop - 1 that wait to be echoed (mailbox.c)
  * @echo_head: what the records in @echo have in common
  * @echo_next: hop - 1 to echo first
- * @probes: probes carry requests, not data (carry.c)
  * @probing: what leaves now is a probe; set under the socket lock
- * @answer: the peer sent a probe
  * @requests: counts them
  * @sample_ns: time from one request to the next at least, unless @searching
  * @asked_ns: tcp_clock_cache at the last request
@@ -138,9 +139,10 @@ struct hpcc_flow {
 	u32 silent_acks;
 	struct hpcc_burst burst;
 	bool searching;
-	bool dirty;
-	bool skipped;
-	bool conserving;
+	u8 dirty : 1;
+	u8 skipped : 1;
+	u8 conserving : 1;
+	bool probes;
 	u8 mode;
 	u8 kind;
 	u8 slots;
@@ -148,6 +150,7 @@ struct hpcc_flow {
 	u8 scale;
 	u8 asked;
 	bool prompt;
+	bool answer;
 	bool asking;
 	struct rhash_head node;
 	const struct sock *sk;
@@ -158,9 +161,7 @@ struct hpcc_flow {
 	u64 echo[HPCC_HOPS_MAX];
 	u32 echo_head;
 	u8 echo_next;
-	bool probes;
 	bool probing;
-	bool answer;
 	u32 requests;
 	u32 sample_ns;
 	u64 asked_ns;
