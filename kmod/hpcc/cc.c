@@ -170,8 +170,10 @@ static void hpcc_update_model(struct sock *sk, struct hpcc_flow *flow,
 				&ack->bits);
 	if (!ack->n)
 		return;
+	/* With nothing on its way, the answer to a probe ends a round trip. */
 	ack->bits = hpcc_follow(&flow->algo, &flow->params, ack->bits,
-				tp->snd_una, tp->snd_nxt);
+				tp->snd_una + (flow->probes && !tp->packets_out),
+				tp->snd_nxt);
 	if (likely(!(ack->bits & ~(u32)HPCC_ACK_UPDATE)))
 		return;
 	hpcc_count_ack(sk, ack->bits);
@@ -260,6 +262,19 @@ static void hpcc_cong_control(struct sock *sk, HPCC_CONG_CONTROL_ACK
 	hpcc_deny_credit(tcp_sk(sk), &flow->burst, rs);
 	if (!hpcc_is_plain(sk, flow, rs))
 		hpcc_take_ack(sk, flow, rs);
+	if (unlikely(flow->probes))
+		hpcc_probe_send(sk, flow);
+}
+
+/* The answer to a probe while nothing is on its way, as the window is below one segment: TCP
+ * does not call cong_control().
+ */
+static noinline void hpcc_answer_in(struct sock *sk, struct hpcc_flow *flow)
+{
+	struct rate_sample rs = { .rtt_us = -1 };
+
+	hpcc_take_ack(sk, flow, &rs);
+	hpcc_probe_send(sk, flow);
 }
 
 /**
@@ -273,12 +288,19 @@ static void hpcc_cong_control(struct sock *sk, HPCC_CONG_CONTROL_ACK
 void hpcc_in_ack_event(struct sock *sk, u32 flags)
 {
 	struct hpcc_flow *flow = hpcc_flow_of(sk);
+	const struct tcp_sock *tp = tcp_sk(sk);
 
 	if (!flow)
 		return;
-	if (unlikely(tcp_sk(sk)->dsack_dups != flow->probe.dsacks))
-		hpcc_note_late(tcp_sk(sk), flow);
-	hpcc_probe_ack(&flow->probe, tcp_sk(sk));
+	if (unlikely(tp->dsack_dups != flow->probe.dsacks))
+		hpcc_note_late(tp, flow);
+	hpcc_probe_ack(&flow->probe, tp);
+	if (unlikely(flow->probes && !tp->packets_out && hpcc_mail_waits(flow)) &&
+	    tp->delivered_mstamp != tp->tcp_mstamp)
+		hpcc_answer_in(sk, flow);
+	/* The answer clears what is pending. */
+	if (READ_ONCE(flow->answer))
+		hpcc_probe_answer(sk, flow);
 	if (READ_ONCE(flow->prompt)) {
 		WRITE_ONCE(flow->prompt, false);
 		inet_csk(sk)->icsk_ack.pending |= ICSK_ACK_NOW;
@@ -360,9 +382,16 @@ static u32 hpcc_undo_cwnd(struct sock *sk)
 
 /* Not TCP's own minimum of two segments: where an MTU is 64 KB they would have
  * no length that an option could be added to.
+ *
+ * TCP asks before it sends, whether or not ACKs come: so this is the place for the probe in
+ * front of the first data after a pause.
  */
 static u32 hpcc_min_tso_segs(struct sock *sk)
 {
+	struct hpcc_flow *flow = hpcc_flow_of(sk);
+
+	if (flow && flow->probes && !tcp_sk(sk)->packets_out)
+		hpcc_probe_send(sk, flow);
 	return 1;
 }
 
@@ -383,7 +412,8 @@ static void hpcc_begin_flow(struct sock *sk, struct hpcc_flow *flow, u32 past)
 	hpcc_algo_init(&flow->algo, &flow->params);
 	flow->classic_cwnd = ~0U;
 	flow->probe.dsacks = tp->dsack_dups;
-	hpcc_reserve(sk, flow, hpcc_room(flow));
+	hpcc_carry_begin(sk, flow,
+			 READ_ONCE(hpcc_pernet(sock_net(sk))->sysctls.carry));
 	if (past) {
 		hpcc_algo_restart(&flow->algo, &flow->params,
 				  (u64)tcp_snd_cwnd(tp) * tp->mss_cache << 16);

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Congestion control: callbacks (cc.c), modes (classic.c), W and R (window.c). */
+/* Congestion control: callbacks (cc.c), modes (classic.c), what carries requests (carry.c), W
+ * and R (window.c).
+ */
 #ifndef _HPCC_HPCC_CC_H
 #define _HPCC_HPCC_CC_H
 
@@ -99,6 +101,11 @@ bool hpcc_unseen_loss(struct sock *sk, struct hpcc_flow *flow,
 		      const struct rate_sample *rs);
 void hpcc_note_late(const struct tcp_sock *tp, struct hpcc_flow *flow);
 void hpcc_loss_undone(const struct tcp_sock *tp, struct hpcc_flow *flow);
+
+bool hpcc_asks(const struct hpcc_flow *flow, const struct tcp_sock *tp);
+void hpcc_carry_begin(struct sock *sk, struct hpcc_flow *flow, bool probes);
+void hpcc_probe_send(struct sock *sk, struct hpcc_flow *flow);
+void hpcc_probe_answer(struct sock *sk, struct hpcc_flow *flow);
 
 u16 hpcc_room(const struct hpcc_flow *flow);
 void hpcc_reserve(struct sock *sk, struct hpcc_flow *flow, u16 bytes);

@@ -145,6 +145,7 @@ static void hpcc_enter_classic(struct sock *sk, struct hpcc_flow *flow,
 			       enum hpcc_mode mode)
 {
 	flow->classic_seq = tcp_sk(sk)->snd_nxt;
+	hpcc_carry_begin(sk, flow, false);
 	WRITE_ONCE(flow->searching, false);
 	hpcc_set_mode(flow, mode);
 	hpcc_hand_over(sk, &flow->burst);
@@ -255,6 +256,13 @@ bool hpcc_silent(struct sock *sk, struct hpcc_flow *flow,
 	    tp->tcp_mstamp - flow->silent_since_us <=
 	    hpcc_silent_rtts * (u64)(tp->srtt_us >> 3))
 		return false;
+	/* Something on the path may drop packets without data. */
+	if (flow->probes) {
+		hpcc_carry_begin(sk, flow, false);
+		flow->silent_acks = 0;
+		hpcc_count(sock_net(sk), HPCC_C_PROBES_STOPPED);
+		return false;
+	}
 	/* Nothing told that the path takes less. */
 	hpcc_fall_back(sk, flow, HPCC_C_FALLBACKS,
 		       flow->mode == HPCC_MODE_IGNORING || ack->told ?

@@ -67,6 +67,8 @@ enum hpcc_mode {
  * @dirty: W, T or cwnd changed without a record since hpcc_apply()
  * @skipped: the ACK at hand brought a record that came too soon after the last one
  * @conserving: packet conservation is going on
+ * @probes: probes carry requests, not data (carry.c); LOCAL_OUT and proc.c read it without the
+ *	socket lock
  * @mode: enum hpcc_mode; read without the socket lock
  * @kind: TCP option kind; constant
  * @slots: records FORWARD asks for; constant
@@ -79,6 +81,7 @@ enum hpcc_mode {
  * @scale: scale that FORWARD asks for
  * @asked: hops that this round of phases has asked already
  * @prompt: the peer asked for a prompt ACK
+ * @answer: the peer sent a probe
  * @asking: there is a @path
  * @scales: all scales that FORWARD asked for, by bit: T may fall several times while an
  *	echo is on its way
@@ -87,12 +90,15 @@ enum hpcc_mode {
  * @echo: records by hop - 1 that wait to be echoed (mailbox.c)
  * @echo_head: what the records in @echo have in common
  * @echo_next: hop - 1 to echo first
+ * @probing: what leaves now is a probe; set under the socket lock
  * @requests: counts them
  * @sample_ns: time from one request to the next at least, unless @searching
  * @asked_ns: tcp_clock_cache at the last request
  *
  * What an ACK seldom needs; socket lock, but for @path, @lock and @dead:
  *
+ * @asked_delivered: packets delivered when the last probe left
+ * @answered_ns: tcp_clock_cache at the last answer to a probe, modulo 2^32
  * @began_us: tcp_mstamp when W began to rule, or telemetry came first
  * @silent_since_us: tcp_mstamp of the first of @silent_acks
  * @silent_requests: @requests then
@@ -139,6 +145,7 @@ struct hpcc_flow {
 	u8 firsts;
 	struct hpcc_burst burst;
 	bool searching;
+	bool probes;
 	bool unpaced : 1;
 	bool dirty : 1;
 	bool skipped : 1;
@@ -150,6 +157,7 @@ struct hpcc_flow {
 	u8 scale;
 	u8 asked;
 	bool prompt;
+	bool answer;
 	bool asking;
 	struct rhash_head node;
 	const struct sock *sk;
@@ -160,10 +168,13 @@ struct hpcc_flow {
 	u64 echo[HPCC_HOPS_MAX];
 	u32 echo_head;
 	u8 echo_next;
+	bool probing;
 	u32 requests;
 	u32 sample_ns;
 	u64 asked_ns;
 
+	u32 asked_delivered;
+	u32 answered_ns;
 	u64 began_us;
 	u64 silent_since_us;
 	u32 silent_requests;

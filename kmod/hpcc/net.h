@@ -33,6 +33,7 @@
  * @HPCC_C_TS_BACK_IGNORED: records whose ts did not advance
  * @HPCC_C_TX_EXCESS_IGNORED: records whose txBytes B cannot have sent
  * @HPCC_C_PATH_CHANGES: another link at a known hop
+ * @HPCC_C_PROBES_STOPPED: probes brought no telemetry: data carry requests
  * @HPCC_C_FALLBACKS: telemetry stopped: to the classic response
  * @HPCC_C_UNSEEN_LOSS: a link that does not stamp drops: to the classic response
  * @HPCC_C_RETURNS: back from the classic response to telemetry
@@ -61,6 +62,7 @@ enum hpcc_counter {
 	HPCC_C_TS_BACK_IGNORED,
 	HPCC_C_TX_EXCESS_IGNORED,
 	HPCC_C_PATH_CHANGES,
+	HPCC_C_PROBES_STOPPED,
 	HPCC_C_FALLBACKS,
 	HPCC_C_UNSEEN_LOSS,
 	HPCC_C_RETURNS,
@@ -85,6 +87,7 @@ struct hpcc_agreements;
  * @pace: pace at R; 0: only where ACKs do not clock
  * @slots: records that an option asks for
  * @sample: requests in a T; 0: with each segment
+ * @carry: 0: data carry requests; 1: probes do
  * @option_kind: TCP option kind
  * @option_exid: experiment identifier in SYN and SYN-ACK
  */
@@ -101,6 +104,7 @@ struct hpcc_sysctls {
 	unsigned int pace;
 	unsigned int slots;
 	unsigned int sample;
+	unsigned int carry;
 	unsigned int option_kind;
 	unsigned int option_exid;
 };

@@ -296,6 +296,10 @@ static u32 hpcc_options_in(struct hpcc_flow *flow, const struct hpcc_arrival *in
 		hpcc_option_in(flow, net, &opt,
 			       in->opts + at + HPCC_OPT_HEAD_LEN);
 	}
+	/* Without data it is a probe. */
+	if (seen & BIT(false) &&
+	    in->skb->len == in->thoff + __tcp_hdrlen(in->th))
+		WRITE_ONCE(flow->answer, true);
 	if (at == -EINVAL)
 		hpcc_count(net, HPCC_C_MALFORMED_IGNORED);
 	return keep || end != in->optlen ? in->optlen : tail;

@@ -312,14 +312,6 @@ static bool hpcc_identify_next(struct hpcc_flow *flow, u32 slots, u32 *phase)
 	return *phase < phases;
 }
 
-/* Whether a data segment is to ask for telemetry. */
-static bool hpcc_asks(const struct hpcc_flow *flow, const struct tcp_sock *tp)
-{
-	return READ_ONCE(flow->searching) || hpcc_path_is_asked(flow) ||
-	       hpcc_peek(tp->tcp_clock_cache) - READ_ONCE(flow->asked_ns) >=
-	       READ_ONCE(flow->sample_ns);
-}
-
 /* Write a FORWARD or IDENTIFY option of at most @room bytes at @p. */
 static u32 hpcc_forward_write(struct hpcc_flow *flow, const struct tcp_sock *tp,
 			      u8 *p, u32 room)
@@ -333,7 +325,9 @@ static u32 hpcc_forward_write(struct hpcc_flow *flow, const struct tcp_sock *tp,
 	opt.nr = min_t(u32, flow->slots,
 		       (room - HPCC_OPT_HEAD_LEN) / HPCC_RECORD_LEN);
 	opt.scale = READ_ONCE(flow->scale);
-	/* What classic sends is acknowledged as what Reno sends. */
+	/* What classic sends is acknowledged as what Reno sends. A probe speaks for the data
+	 * behind it.
+	 */
 	if (hpcc_peek(tp->snd_cwnd) < HPCC_PROMPT_CWND &&
 	    hpcc_runs_telemetry(flow))
 		opt.flags = HPCC_OPT_F_PROMPT;
@@ -405,7 +399,8 @@ static void hpcc_data_out(struct hpcc_segment *seg, struct sock *sk)
 		return;
 	if (data)
 		hpcc_note_sent(seg, flow);
-	asks = data && hpcc_asks(flow, tcp_sk(sk));
+	asks = READ_ONCE(flow->probes) ? READ_ONCE(flow->probing) :
+	       data && hpcc_asks(flow, tcp_sk(sk));
 	if (!asks && !hpcc_echo_waits(flow))
 		return;
 	presence = hpcc_segment_presence(seg, flow->kind);
@@ -416,7 +411,7 @@ static void hpcc_data_out(struct hpcc_segment *seg, struct sock *sk)
 	len = room < hpcc_opt_len(1) ? 0 :
 	      hpcc_options_write(flow, tcp_sk(sk), asks, room, out, &forward,
 				 &echo);
-	if (room < hpcc_opt_len(1))
+	if (room < hpcc_opt_len(1) && !(data && READ_ONCE(flow->probes)))
 		hpcc_segment_no_room(seg, HPCC_C_NO_ROOM);
 	if (!len)
 		return;

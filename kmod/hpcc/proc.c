@@ -43,6 +43,7 @@ static const char * const hpcc_counter_names[__HPCC_C_MAX] = {
 	[HPCC_C_TS_BACK_IGNORED] = "ts_back_ignored",
 	[HPCC_C_TX_EXCESS_IGNORED] = "tx_excess_ignored",
 	[HPCC_C_PATH_CHANGES] = "path_changes",
+	[HPCC_C_PROBES_STOPPED] = "probes_stopped",
 	[HPCC_C_FALLBACKS] = "fallbacks",
 	[HPCC_C_UNSEEN_LOSS] = "unseen_loss",
 	[HPCC_C_RETURNS] = "returns",
@@ -77,13 +78,13 @@ static void hpcc_flow_print(struct seq_file *seq, const struct hpcc_flow *flow)
 
 	lockdep_assert_held(&flow->lock);
 	hpcc_tuple_print(seq, sk);
-	seq_printf(seq, " %s W %llu Wc %llu U_permille %llu T_ns %llu R %lu hops %u\n",
+	seq_printf(seq, " %s W %llu Wc %llu U_permille %llu T_ns %llu R %lu hops %u probes %u\n",
 		   hpcc_runs_telemetry(flow) ? "telemetry" : "classic",
 		   hpcc_peek(flow->algo.W_q16) >> 16,
 		   hpcc_peek(flow->algo.Wc_q16) >> 16,
 		   hpcc_peek(flow->algo.U_q24) * 1000 >> 24,
 		   hpcc_peek(flow->params.T), READ_ONCE(sk->sk_pacing_rate),
-		   READ_ONCE(flow->hops));
+		   READ_ONCE(flow->hops), READ_ONCE(flow->probes));
 }
 
 static void hpcc_path_print(struct seq_file *seq, const struct hpcc_flow *flow)

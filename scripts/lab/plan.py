@@ -220,7 +220,7 @@ class Plan:
             "max_stage": cc["max_stage"],
             "n_flows": cc["n_flows"],
             "burst_ns": cc["burst_ns"], "pace": cc["pace"], "slots": cc["slots"],
-            "sample": cc["sample"],
+            "sample": cc["sample"], "carry": cc["carry"],
         }
         if "base_rtt_ns" in values:
             rtt_ns = values["base_rtt_ns"] or base_rtt_ns(self.scenario, self.topology, host)

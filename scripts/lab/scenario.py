@@ -166,6 +166,7 @@ KEYS = {
         "pace": (_integer(0, 1), None),
         "slots": (_integer(1, 3), None),
         "sample": (_integer(0, 64), None),
+        "carry": (_integer(0, 1), None),
         "alpha": (_permille, None),
         "beta": (_permille, None),
         "gamma": (_permille, None),

@@ -121,6 +121,7 @@ class Scenario(unittest.TestCase):
                  "cc": {"name": "vegas", "eta": 1.2, "max_stage": 256, "n_flows": 0,
                         "w_ai": "much", "base_rtt": "2s", "burst": 65,
                         "burst_shift": 11, "burst_ns": -1, "pace": 2, "slots": 4, "sample": 65,
+                        "carry": 2,
                         "alpha": 0, "beta": 1.1, "gamma": "x", "iw": 1, "fast_start": 1},
                  "qdisc": {"marking": "red", "kmin": 0, "kmax": "x", "pmax": 1.01,
                            "knonect": -1},

@@ -19,7 +19,7 @@ COUNTERS = """
     forward_sent identify_sent echo_sent no_room forward_received echo_received
     unagreed_ignored malformed_ignored checksum_ignored window_ignored
     bad_hop_ignored ts_back_ignored tx_excess_ignored path_changes
-    fallbacks unseen_loss returns ecn_responses timeouts
+    probes_stopped fallbacks unseen_loss returns ecn_responses timeouts
 """.split()
 
 

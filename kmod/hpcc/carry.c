@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * What carries requests (net.hpcc.carry): data, or packets of their own.
+ *
+ * A probe is a pure ACK that TCP makes and LOCAL_OUT adds a request to. So it has
+ * addresses, ports, flow label, DSCP and ECN field of the data, and takes their path and
+ * their queues. Data keep their whole MSS, and their header is not touched.
+ *
+ *	sender		An ACK of data, or of a probe, lets the next probe go. The first one
+ *			leaves in front of the first data.
+ *	receiver	LOCAL_IN takes the records in; then TCP processes the ACK, and
+ *			hpcc_in_ack_event() answers with a pure ACK that carries the echo.
+ *
+ * Neither is a duplicate ACK where SACK was agreed: then only SACK blocks tell of losses.
+ * Without SACK, data carry requests. After an RTO an ACK without news would end F-RTO, so
+ * there is no probe as long as F-RTO goes on.
+ *
+ * When a connection leaves telemetry, or probes bring no telemetry, data carry requests from
+ * then on.
+ */
+#include <net/tcp.h>
+#include <hpcc/compat.h>
+
+#include "cc.h"
+#include "mailbox.h"
+#include "path.h"
+
+/* A probe for this many segments delivered, or one in a T where fewer are: what probes take
+ * of the link is then 1 % of what data take, whatever asks for more.
+ */
+static const u32 hpcc_probe_segs = 8;
+
+/* A sender's T may be twice the receiver's, and ACKs bunch: the receiver answers twice as
+ * often as a sender asks.
+ */
+static const u32 hpcc_answer_shift = 6;
+
+/**
+ * hpcc_asks() - whether a request is due
+ * @flow: a flow
+ * @tp: its socket
+ *
+ * Context: RCU read side.
+ */
+bool hpcc_asks(const struct hpcc_flow *flow, const struct tcp_sock *tp)
+{
+	return READ_ONCE(flow->searching) || hpcc_path_is_asked(flow) ||
+	       hpcc_peek(tp->tcp_clock_cache) - READ_ONCE(flow->asked_ns) >=
+	       READ_ONCE(flow->sample_ns);
+}
+
+/**
+ * hpcc_carry_begin() - choose what carries requests, and reserve what that needs
+ * @sk: socket
+ * @flow: its flow
+ * @probes: probes, if the connection can have them
+ *
+ * Context: socket lock, as all below.
+ */
+void hpcc_carry_begin(struct sock *sk, struct hpcc_flow *flow, bool probes)
+{
+	probes = probes && tcp_is_sack(tcp_sk(sk));
+	WRITE_ONCE(flow->probes, probes);
+	hpcc_reserve(sk, flow, probes ? 0 : hpcc_room(flow));
+}
+
+/**
+ * hpcc_probe_send() - send a probe, if one is due
+ * @sk: socket, its clock read just now
+ * @flow: its flow, of which probes carry requests
+ *
+ * Only while data are on their way or wait.
+ */
+void hpcc_probe_send(struct sock *sk, struct hpcc_flow *flow)
+{
+	struct tcp_sock *tp = tcp_sk(sk);
+	u64 now_ns = tp->tcp_clock_cache;
+	u64 wstamp_ns = tp->tcp_wstamp_ns;
+	u32 requests = READ_ONCE(flow->requests);
+	bool due;
+
+	if (tp->frto ||
+	    (!tp->packets_out && !tcp_send_head(sk)) ||
+	    (tp->delivered - flow->asked_delivered < hpcc_probe_segs &&
+	     now_ns - READ_ONCE(flow->asked_ns) < flow->params.T))
+		return;
+	rcu_read_lock();
+	due = hpcc_asks(flow, tp);
+	rcu_read_unlock();
+	if (!due)
+		return;
+	WRITE_ONCE(flow->probing, true);
+	hpcc_send_ack(sk, tp->rcv_nxt);
+	WRITE_ONCE(flow->probing, false);
+	/* Data keep the pacing credit that they had. */
+	tp->tcp_wstamp_ns = wstamp_ns;
+	flow->asked_delivered = tp->delivered;
+	/* Also where there was no room for the request. */
+	WRITE_ONCE(flow->asked_ns, now_ns);
+	WRITE_ONCE(flow->requests, requests + 1);
+}
+
+/**
+ * hpcc_probe_answer() - answer a probe, unless the last answer was just now
+ * @sk: socket
+ * @flow: its flow
+ *
+ * What is not answered waits for the next segment. The limit follows our own T, which the
+ * peer has no say in.
+ */
+void hpcc_probe_answer(struct sock *sk, struct hpcc_flow *flow)
+{
+	struct tcp_sock *tp = tcp_sk(sk);
+	u32 now_ns = tp->tcp_clock_cache;
+
+	WRITE_ONCE(flow->answer, false);
+	if (!hpcc_echo_waits(flow) ||
+	    now_ns - flow->answered_ns < flow->params.T >> hpcc_answer_shift)
+		return;
+	flow->answered_ns = now_ns;
+	hpcc_send_ack(sk, tp->rcv_nxt);
+}

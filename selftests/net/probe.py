@@ -1,0 +1,248 @@
+#!/usr/bin/env -S python3 -B
+# SPDX-License-Identifier: GPL-2.0
+"""kmod/hpcc/carry.c: requests on packets of their own (net.hpcc.carry = 1)."""
+
+import socket
+import sys
+import time
+
+sys.path[0] += "/.."
+from lib.box import BoxPath
+from lib.ktap import expect, expect_in, main, need_virtual_time
+from lib.packet import (ECHO, FORWARD, PROMPT, Sniffer, data_segments, option, ours_in, record,
+                        sane)
+from lib.path import MBPS, Path, uses_telemetry
+from lib.peer import SCALE, T_NS, W_INIT, Flow, Link, Peer, settle
+from lib.tcp import pattern, set_cc, transfer
+
+DSCP = 0x48
+NBYTES = 1000000
+
+
+def of_type(kind, segments):
+    """Those with our option of a type, first in its segment."""
+    return [seg for seg in segments if seg.ours() and seg.ours()[0].type == kind]
+
+
+def test_on_the_wire():
+    """Data have their whole MSS and no option; probes look like them from outside, and pure
+    ACKs answer.
+    """
+    for version in 4, 6:
+        path = Path(version, carry=1)
+        client, server = path.connect()
+        level, name = ((socket.IPPROTO_IP, socket.IP_TOS) if version == 4 else
+                       (socket.IPPROTO_IPV6, socket.IPV6_TCLASS))
+        client.setsockopt(level, name, DSCP)
+        sniffers = Sniffer(path.a, "right"), Sniffer(path.b, "left")
+        transfer((client, server, pattern(NBYTES)))
+        expect("telemetry", uses_telemetry(path.a, hops=2), True)
+        expect("carry", [ns.flow()["probes"] for ns in path.hosts], [1, 1])
+        expect("probes, both", path.a.counters()["probes_stopped"], 0)
+        expect("no room", [ns.counters()["no_room"] for ns in path.hosts], [0, 0])
+        path.no_errors()
+        sent, got = [[seg for seg in sniffer.segments()] for sniffer in sniffers]
+        sane(got)
+        to_b = [seg for seg in sent if seg.dport == 5000]
+        data = data_segments(to_b)
+        expect("data with an option", ours_in(data), [])
+        head = 52 if version == 4 else 72
+        expect("full segments", max(len(seg.payload) for seg in data_segments(got)) + head, 1500)
+        probes = of_type(FORWARD, to_b)
+        expect_in("probes", len(probes), 8, 1000)
+        first = slice(0, 2) if version == 4 else slice(0, 4)    # DSCP, ECN, flow label
+        expect("seen from outside", {seg.packet[first] for seg in probes},
+               {seg.packet[first] for seg in data})
+        expect("ECT(0)", {seg.ecn for seg in probes}, {2})
+        answers = of_type(ECHO, [seg for seg in got if seg.sport == 5000])
+        expect("answers with data", data_segments(answers), [])
+        expect_in("answers", len(answers), 0.8 * len(probes), len(probes))
+
+
+def test_both_ways_under_loss():
+    """Neither end takes a probe or an answer for a duplicate ACK: nothing is sent again but
+    what is lost.
+    """
+    need_virtual_time()
+    again = {}
+    for loss in 0, 1:
+        for carry in 0, 1:
+            path = Path(carry=carry)
+            for port, dev in enumerate(("left", "right"), 1):
+                path.switches[0].tc(
+                    f"qdisc del dev {dev} root",
+                    f"qdisc add dev {dev} root handle 1: netem limit 100000 loss {loss}%",
+                    f"qdisc add dev {dev} parent 1:1 hpcc rate {MBPS}mbit node 1 port {port} "
+                    f"delay 20us")
+            client, server = path.connect()
+            transfer((client, server, pattern(2 * NBYTES)), (server, client, pattern(2 * NBYTES, 5)))
+            again[loss, carry] = [[ns.snmp(name) for ns in path.hosts] for name in
+                                  ("RetransSegs", "TcpExtTCPDSACKRecv", "TcpExtTCPTimeouts")]
+            print(f"# loss {loss} %, carry {carry}: sent again, for nothing, timeouts: "
+                  f"{again[loss, carry]}")
+            expect("telemetry", [flow["mode"] for ns in path.hosts for flow in ns.flows()],
+                   ["telemetry"] * 2)
+            expect("carry", [ns.flow()["probes"] for ns in path.hosts], [carry] * 2)
+    expect("sent again without loss", again[0, 1], [[0, 0]] * 3)
+    for end in 0, 1:
+        expect_in("sent again for nothing", again[1, 1][1][end], 0, again[1, 0][1][end] + 2)
+        expect_in("sent again", again[1, 1][0][end], 0, 2 * again[1, 0][0][end])
+
+
+def test_without_sack():
+    """Duplicate ACKs are all that tells of losses: data carry requests."""
+    path = Path(carry=1)
+    for ns in path.hosts:
+        ns.sysctl("net.ipv4.tcp_sack", 0)
+    client, server = path.connect()
+    sniffer = Sniffer(path.a, "right")
+    transfer((client, server, pattern(NBYTES)))
+    expect("telemetry", uses_telemetry(path.a, hops=2), True)
+    expect("carry", path.a.flow()["probes"], 0)
+    requests = of_type(FORWARD, sniffer.segments())
+    expect("requests without data", len(requests) - len(data_segments(requests)), 0)
+
+
+def no_probes(packet):
+    """A box that passes on nothing without data but what is plain TCP."""
+    return [] if packet.to_b and packet.has_ours() and not packet.payload and \
+        not packet.syn else [packet]
+
+
+def test_probes_dropped():
+    """Data carry requests then, and telemetry goes on."""
+    need_virtual_time()
+    path = BoxPath(carry=1, change=no_probes)
+    client, server = path.connect()
+    transfer((client, server, pattern(NBYTES)))
+    counters = path.a.counters()
+    expect("stopped, fallbacks", (counters["probes_stopped"], counters["fallbacks"]), (1, 0))
+    expect("telemetry", uses_telemetry(path.a), True)
+    expect("carry", path.a.flow()["probes"], 0)
+
+
+def test_nothing_stamps():
+    """Data carry requests, then classic runs."""
+    path = Path(carry=1)
+    for node in 1, 2:
+        path.change(node, "hpcc nostamp")
+    client, server = path.connect()
+    transfer((client, server, pattern(NBYTES)))
+    counters = path.a.counters()
+    expect("stopped, fallbacks", (counters["probes_stopped"], counters["fallbacks"]), (1, 1))
+    expect("mode", path.a.flow()["mode"], "classic")
+
+
+def test_first_flight():
+    """A probe leaves in front of the first data after a pause, and no second one."""
+    path = Path(carry=1)
+    client, server = path.connect()
+    sniffer = Sniffer(path.a, "right")
+    for _ in range(3):
+        time.sleep(0.2)
+        sniffer.segments()
+        client.send(b"x" * 100)
+        server.recv(100)
+        found = [seg for seg in sniffer.segments() if seg.dport == 5000][:2]
+        expect("probe, data", [(len(seg.ours()), len(seg.payload)) for seg in found],
+               [(1, 0), (0, 100)])
+
+
+def test_wakes():
+    """A window that sends a segment in some T grows by the answers to probes, a T after another:
+    five times by W_ai, then by as much as the link has.
+    """
+    need_virtual_time()
+    rounds = []
+    for carry in 0, 1:
+        flow = Flow(carry=carry)
+        link = Link()
+        settle(flow, link, W_INIT // 1024 + 10)
+        flow.run(1e-9 * T_NS)
+        began, asked = None, 0
+        while flow.flow()["W"] < 1500:
+            # the peer of a data segment or probe is T away
+            seg = flow.read(100e-9 * T_NS)
+            began = began or time.monotonic()
+            flow.acked = max(flow.acked, seg.seq + len(seg.payload))
+            asked += len(of_type(FORWARD, [seg]))
+            time.sleep(1e-9 * T_NS)
+            flow.echo(link.step(9000))
+        rounds.append((time.monotonic() - began) / T_NS * 1e9)
+        print(f"# carry {carry}: awake after {rounds[-1]:.1f} T and {asked} requests")
+    expect_in("T with probes", rounds[1], 5, 12)
+    expect_in("T without", rounds[0], 2 * rounds[1], 200)
+
+
+def test_next_data_at_once():
+    """A probe of a small window has the data behind it acknowledged at once."""
+    peer = Peer(carry=1)
+    peer.connect()
+    for flags, soon in ((0, False), (PROMPT, True)):
+        peer.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 0)
+        time.sleep(1e-9 * T_NS)
+        peer.send(option(FORWARD, [record(1, 5, 5)], SCALE, 1, flags))
+        expect("answer", len(of_type(ECHO, peer.read_all(0.001))), 1)
+        peer.send(b"", b"x" * 100)
+        expect(f"ACK at once, flags {flags}", peer.read(0.001) is not None, soon)
+        peer.read(0.3)
+
+
+def test_answers_are_limited():
+    """One in T/64, whoever asks and whatever T he claims; records wait for the next one."""
+    need_virtual_time()
+    for version in 4, 6:
+        peer = Peer(version=version)
+        peer.connect()
+        time.sleep(1e-9 * T_NS)
+        for ts in range(1, 101):
+            peer.send(option(FORWARD, [record(1, ts, 5)], 0, 1))
+        answers = peer.read_all(0.1)
+        expect("answers", [seg.ours()[0].records[0]["ts"] for seg in answers], [1])
+        time.sleep(1e-9 * T_NS / 64)
+        peer.send(option(FORWARD, [record(1, 200, 5)], 0, 1))
+        answers = peer.read_all(0.1)
+        expect("answers", [seg.ours()[0].records[0]["ts"] for seg in answers], [200])
+        expect("taken in", peer.ns.counters()["forward_received"], 101)
+
+
+def test_strangers_get_no_answer():
+    """What TCP would not take is not answered; nor is a probe without a record."""
+    peer = Peer()
+    peer.connect()
+    ours = option(FORWARD, [record(1, 5, 5)], SCALE, 1, PROMPT)
+    for how in {"seq": peer.seq + (1 << 24)}, {"seq": peer.seq - 1}, \
+            {"ack": peer.acked + 1}, {"ack": peer.acked - (1 << 30)}, {"bad_csum": True}:
+        time.sleep(1e-9 * T_NS)
+        peer.send(ours, **how)
+        expect(f"answers to {how}", ours_in(peer.read_all(0.01)), [])
+    time.sleep(1)
+    peer.read_all()
+    peer.send(option(FORWARD, [bytes(8)], SCALE, 0, PROMPT))
+    expect("nothing to tell", peer.read_all(0.1), [])
+    peer.send(ours)
+    expect("an answer", len(of_type(ECHO, peer.read_all(0.1))), 1)
+
+
+def test_older_peer():
+    """It answers no probe: its next ACK carries the records."""
+    flow = Flow(carry=1)
+    link = Link()
+    for _ in range(20):
+        flow.round(link.step(9000, 0.9))
+    expect("mode", (flow.flow()["mode"], flow.flow()["probes"]), ("telemetry", 1))
+    expect_in("probes", flow.ns.counters()["forward_sent"], 10, 200)
+
+
+def test_set_again():
+    """A socket that leaves hpcc and comes back has the same MSS as before."""
+    path = Path(carry=1)
+    client, server = path.connect()
+    for name in "cubic", "hpcc":
+        set_cc(client, name)
+        transfer((client, server, pattern(NBYTES // 4)))
+    expect("carry", path.a.flow()["probes"], 1)
+
+
+if __name__ == "__main__":
+    main(sys.modules[__name__], modules=["sch_hpcc"])
