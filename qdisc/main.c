@@ -71,6 +71,7 @@ static const struct nla_policy hpcc_policy[TCA_HPCC_MAX + 1] = {
 	[TCA_HPCC_PMAX]		= NLA_POLICY_FULL_RANGE(NLA_U32, &hpcc_pmax_range),
 	[TCA_HPCC_KNONECT]	= { .type = NLA_U32 },
 	[TCA_HPCC_STATS]	= NLA_POLICY_MAX(NLA_U8, 1),
+	[TCA_HPCC_ABOVE]	= NLA_POLICY_MIN(NLA_U32, 1),
 };
 
 /* Bytes/s of the device. Under RTNL. */
@@ -158,8 +159,12 @@ static void hpcc_parse_options(struct nlattr **tb, struct hpcc_config *cfg)
 		cfg->delay_ns = nla_get_u32(tb[TCA_HPCC_DELAY]);
 	if (tb[TCA_HPCC_KIND])
 		cfg->kind = nla_get_u8(tb[TCA_HPCC_KIND]);
-	if (tb[TCA_HPCC_STAMP])
+	if (tb[TCA_HPCC_STAMP]) {
 		cfg->stamp = nla_get_u8(tb[TCA_HPCC_STAMP]);
+		cfg->above = 0;
+	}
+	if (tb[TCA_HPCC_ABOVE])
+		cfg->above = nla_get_u32(tb[TCA_HPCC_ABOVE]);
 	if (tb[TCA_HPCC_SPLIT])
 		cfg->split = nla_get_u8(tb[TCA_HPCC_SPLIT]);
 	if (tb[TCA_HPCC_STATS])
@@ -255,6 +260,15 @@ static int hpcc_validate(struct net_device *dev, struct nlattr **tb,
 				    "limit: without split it has to hold a GSO packet of 64 KB, headers and overhead included");
 		return -ERANGE;
 	}
+	if (cfg->above && !cfg->stamp) {
+		NL_SET_ERR_MSG_ATTR(extack, tb[TCA_HPCC_ABOVE], "above: needs stamp");
+		return -EINVAL;
+	}
+	if (cfg->above > cfg->limit) {
+		NL_SET_ERR_MSG_ATTR(extack, tb[TCA_HPCC_ABOVE] ?: tb[TCA_HPCC_LIMIT],
+				    "above: has to be 1 byte to limit");
+		return -ERANGE;
+	}
 	return hpcc_validate_marking(dev, tb, cfg, extack);
 }
 
@@ -346,6 +360,7 @@ static int hpcc_dump(struct Qdisc *sch, struct sk_buff *skb)
 	    nla_put_u32(skb, TCA_HPCC_DELAY, cfg.delay_ns) ||
 	    nla_put_u8(skb, TCA_HPCC_KIND, cfg.kind) ||
 	    nla_put_u8(skb, TCA_HPCC_STAMP, cfg.stamp) ||
+	    (cfg.above && nla_put_u32(skb, TCA_HPCC_ABOVE, cfg.above)) ||
 	    nla_put_u8(skb, TCA_HPCC_SPLIT, cfg.split) ||
 	    nla_put_u8(skb, TCA_HPCC_STATS, cfg.stats) ||
 	    hpcc_dump_marking(skb, &cfg, &marks)) {

@@ -39,7 +39,7 @@ static void explain(void)
 	fprintf(stderr,
 		"Usage: ... hpcc [ rate RATE ] [ bandwidth RATE ] [ limit BYTES ]\n"
 		"                [ node ID ] [ port ID ] [ overhead BYTES ] [ delay TIME ]\n"
-		"                [ kind 253|254 ] [ stamp | nostamp ]\n"
+		"                [ kind 253|254 ] [ stamp [ above QUEUE ] | nostamp ]\n"
 		"                [ split-gso | no-split-gso ] [ stats on|off ]\n"
 		"                [ marking off|ldcp ] [ kmin BYTES ] [ kmax BYTES ]\n"
 		"                [ pmax FRACTION ] [ knonect BYTES ]\n"
@@ -51,6 +51,8 @@ static void explain(void)
 		"overhead   of the link on each packet, 0 .. %u bytes (24)\n"
 		"delay      of propagation behind the queue, 0 .. 1s (0)\n"
 		"kind       of the TCP option (253)\n"
+		"above      write load only while the queue is longer, 1b .. limit (stamp alone:\n"
+		"           always)\n"
 		"stats      count queue lengths for percentiles and maximum (on)\n"
 		"marking    ldcp: mark and drop by queue length on arrival (off)\n"
 		"kmin, kmax ECN-capable packets: none is marked below kmin, each from kmax on,\n"
@@ -96,7 +98,7 @@ static int parse_rate(const char *name, const char *arg, void *to)
 	return sizeof(rate);
 }
 
-static int parse_limit(const char *name, const char *arg, void *to)
+static int parse_size(const char *name, const char *arg, void *to)
 {
 	unsigned int size;
 
@@ -203,7 +205,7 @@ static const struct {
 } values[] = {
 	{ "rate",	TCA_HPCC_RATE64,	parse_rate },
 	{ "bandwidth",	TCA_HPCC_BANDWIDTH64,	parse_rate },
-	{ "limit",	TCA_HPCC_LIMIT,		parse_limit },
+	{ "limit",	TCA_HPCC_LIMIT,		parse_size },
 	{ "node",	TCA_HPCC_NODE,		parse_node },
 	{ "port",	TCA_HPCC_PORT,		parse_port },
 	{ "overhead",	TCA_HPCC_OVERHEAD,	parse_overhead },
@@ -215,6 +217,7 @@ static const struct {
 	{ "pmax",	TCA_HPCC_PMAX,		parse_fraction },
 	{ "knonect",	TCA_HPCC_KNONECT,	parse_threshold },
 	{ "stats",	TCA_HPCC_STATS,		parse_stats },
+	{ "above",	TCA_HPCC_ABOVE,		parse_size },
 };
 
 static const struct {
@@ -378,6 +381,8 @@ static int hpcc_print_opt(struct qdisc_util *qu, FILE *f, struct rtattr *opt)
 	if (tb[TCA_HPCC_STAMP])
 		print_flag("stamp", attr_value(tb[TCA_HPCC_STAMP]), "stamp",
 			   "nostamp");
+	if (tb[TCA_HPCC_ABOVE])
+		print_u64("above", "above %llub ", attr_value(tb[TCA_HPCC_ABOVE]));
 	if (tb[TCA_HPCC_SPLIT])
 		print_flag("split_gso", attr_value(tb[TCA_HPCC_SPLIT]),
 			   "split-gso", "no-split-gso");
@@ -425,7 +430,7 @@ static __u64 percentile(const struct tc_hpcc_xstats *st, unsigned int permille)
 
 static void print_unstamped(const struct tc_hpcc_xstats *st)
 {
-	__u64 total = 0;
+	__u64 total = st->quiet;
 	int i;
 
 	for (i = 0; i < __HPCC_UNSTAMPED_MAX; i++)
@@ -434,10 +439,13 @@ static void print_unstamped(const struct tc_hpcc_xstats *st)
 		open_json_object("unstamped");
 		for (i = 0; i < __HPCC_UNSTAMPED_MAX; i++)
 			print_u64(reasons[i], NULL, st->unstamped[i]);
+		print_u64("quiet", NULL, st->quiet);
 		close_json_object();
 		return;
 	}
 	print_u64(NULL, " unstamped %llu", total);
+	if (st->quiet)
+		print_u64(NULL, " quiet %llu", st->quiet);
 	for (i = 0; i < __HPCC_UNSTAMPED_MAX; i++) {
 		if (!st->unstamped[i])
 			continue;

@@ -22,6 +22,7 @@
  * @port: port_ID
  * @overhead: bytes
  * @delay_ns: propagation behind the queue
+ * @above: bytes of queue, 0: each packet gets a record
  * @kmin: bytes, 0: derived from B; so are @kmax and @knonect
  * @kmax: bytes
  * @knonect: bytes
@@ -40,6 +41,7 @@ struct hpcc_config {
 	u32	port;
 	u32	overhead;
 	u32	delay_ns;
+	u32	above;
 	u32	kmin;
 	u32	kmax;
 	u32	knonect;

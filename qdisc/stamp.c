@@ -94,6 +94,7 @@ static int hpcc_try_stamp(struct hpcc_sched *q, struct sk_buff *skb, u64 ts_ns)
 		.ts_ns = ts_ns + q->offset.ts_ns,
 		.tx_ns = load.busy_ns + q->offset.tx_ns,
 		.qlen_ns = hpcc_link_time(q->byte_time, load.waiting_bytes).ns,
+		.quiet = q->cfg.above && load.waiting_bytes <= q->cfg.above,
 	};
 	return hpcc_stamp_packet(skb->data, &place, &stamp,
 				 !hpcc_check_is_partial(skb, place.tcp));
@@ -112,6 +113,8 @@ void hpcc_stamp(struct hpcc_sched *q, struct sk_buff *skb, u64 ts_ns)
 
 	if (ret == HPCC_STAMP_WRITTEN)
 		q->stats.stamped++;
+	else if (ret == HPCC_STAMP_QUIET)
+		q->stats.quiet++;
 	else
 		q->stats.unstamped[ret]++;
 }

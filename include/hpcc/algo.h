@@ -9,6 +9,10 @@
  *	W  = Wc / (U/eta) + W_ai   when U >= eta or incStage >= maxStage
  *	W  = Wc + W_ai             otherwise
  *
+ * A quiet link, which says only that its queue is short, counts as full at first: u' = eta. In
+ * each round trip of that u' falls by eta/64, to eta/2, and each one multiplies W. The first
+ * record behind a quiet time has u' = 1 + qlen/T.
+ *
  * The draft's qlen / (B T) and txRate / B need no B here: records state qlen
  * and txBytes as the time the link needs to send them. No skb, no socket, no
  * clock, no lock, no memory of its own: the caller owns a struct hpcc_algo and the links
@@ -69,6 +73,12 @@
  */
 #define HPCC_LINK_ROUNDS	16
 
+/* u' of a quiet link falls by eta/64, so many times. Steps of eta/16 had queues twice as long,
+ * and links of less use, as W falls further after a longer queue.
+ */
+#define HPCC_QUIET_SHIFT	6
+#define HPCC_QUIET_STEPS	32
+
 /**
  * enum hpcc_ack_bits - what hpcc_new_ack() met, and whether W moved
  * @HPCC_ACK_FIRST: first telemetry of the connection: stored, W unchanged
@@ -82,7 +92,8 @@
  * @HPCC_ACK_NO_SAMPLE: no link could be measured: W, Wc, U and last_update_seq
  *	unchanged
  * @HPCC_ACK_UPDATE: Wc was synchronised to W (once per round trip)
- * @HPCC_ACK_NEW: a hop's first record: stored as its baseline
+ * @HPCC_ACK_NEW: a hop's first record, stored as its baseline, or the first that is heard
+ *	of a quiet one
  */
 enum hpcc_ack_bits {
 	HPCC_ACK_FIRST		= 1U << 0,
@@ -138,14 +149,16 @@ struct hpcc_sample {
  * @ts: of its last record
  * @tx: of its last record
  * @qlen: of its last record
- * @u_q24: u' of its last record; 0 where it could not be measured yet
+ * @u_q24: u' of its last record, or of a quiet link; 0 where it could not be measured yet
  * @began_tx: @tx when the round trip of <hpcc/fallback.h> began
  * @seen_us: the caller's: when its last record came
  * @rtt_us: the caller's: how long before that the record's segment was sent
  * @scale: the caller's: exponent of the unit that its counters had
  * @tag: of its last record
- * @rounds: round trips that ended since, at most HPCC_LINK_ROUNDS
- * @valid: there was a record
+ * @rounds: round trips that ended since something was heard, at most HPCC_LINK_ROUNDS
+ * @quiet: 1 + round trips that it has been quiet for, at most 1 + HPCC_QUIET_STEPS; 0: a
+ *	record was the last to be heard
+ * @valid: the next record is measured against this one
  * @began_valid: there was one when the round trip of <hpcc/fallback.h> began
  */
 struct hpcc_link {
@@ -159,6 +172,7 @@ struct hpcc_link {
 	u8	scale;
 	u8	tag;
 	u8	rounds;
+	u8	quiet;
 	bool	valid;
 	bool	began_valid;
 };
@@ -175,6 +189,7 @@ struct hpcc_link {
  * @started: last_update_seq is set
  * @moved: U moved since Wc was last synchronised
  * @resync: the next measured ACK synchronises Wc, whatever its number
+ * @quiet: the most loaded link is quiet, for a round trip or more: each one multiplies
  * @end: links from here on are not valid; at most @nr
  * @nr: links that there are
  * @L: links, hop h in L[h - 1]; the caller's memory
@@ -189,7 +204,8 @@ struct hpcc_algo {
 	u32	last_update_seq;
 	bool	started;
 	bool	moved;
-	bool	resync;
+	bool	resync : 1;
+	bool	quiet : 1;
 	u8	end : 4;
 	u8	nr : 4;
 	struct hpcc_link *L;
@@ -261,6 +277,7 @@ static inline void hpcc_algo_forget_hop(struct hpcc_algo *a, u32 hop)
 		return;
 	l = &a->L[hop - 1];
 	l->valid = false;
+	l->quiet = 0;
 	l->u_q24 = 0;
 }
 
@@ -308,6 +325,7 @@ static inline void hpcc_algo_init(struct hpcc_algo *a,
 	a->last_update_seq = 0;
 	a->moved = false;
 	a->resync = false;
+	a->quiet = false;
 	a->end = 0;
 	a->nr = 0;
 	a->L = NULL;
@@ -450,10 +468,12 @@ static inline u32 hpcc_link_update(struct hpcc_link *l,
 	u64 dts = s->ts - l->ts;
 	u32 why = 0;
 
-	if (!l->valid)
+	if (!l->valid && !l->quiet)
 		why = HPCC_ACK_NEW;
-	else if (s->tag != l->tag)
+	else if (s->tag != l->tag && (l->valid || l->ts))
 		why = HPCC_ACK_PATH;
+	else if (!l->valid)
+		why = 0;
 	else if ((s64)dts <= 0)
 		return HPCC_ACK_TS_BACK;
 	else if ((s64)dtx < 0)
@@ -461,13 +481,41 @@ static inline u32 hpcc_link_update(struct hpcc_link *l,
 	else if (dtx > p->T && (dtx - p->T - 1) / HPCC_TX_EXCESS >= dts)
 		return HPCC_ACK_TX_EXCESS;
 
-	l->u_q24 = why ? 0 : hpcc_link_u(p, min(s->qlen, l->qlen), dtx, dts);
+	if (why)
+		l->u_q24 = 0;
+	else if (l->valid)
+		l->u_q24 = hpcc_link_u(p, min(s->qlen, l->qlen), dtx, dts);
+	else	/* it has a queue now, so it sends all the time */
+		l->u_q24 = hpcc_link_u(p, s->qlen, 1, 1);
 	l->ts = s->ts;
 	l->tx = s->tx;
 	l->qlen = s->qlen;
 	l->tag = s->tag;
 	l->rounds = 0;
+	l->quiet = 0;
 	l->valid = true;
+	return why;
+}
+
+/**
+ * hpcc_link_quiet() - take in that a link is quiet
+ * @l: the link
+ * @p: parameters
+ * @slow: slow start limits W, so that u' may be as low as it gets
+ *
+ * Its last record is too old to measure the next one against.
+ *
+ * Return: 0, or HPCC_ACK_NEW where nothing was known of it.
+ */
+static inline u32 hpcc_link_quiet(struct hpcc_link *l,
+				  const struct hpcc_params *p, bool slow)
+{
+	u32 why = l->valid || l->quiet ? 0 : HPCC_ACK_NEW;
+
+	l->quiet = slow ? 1 + HPCC_QUIET_STEPS : max_t(u8, l->quiet, 1);
+	l->u_q24 = p->eta_q24 - (l->quiet - 1) * (p->eta_q24 >> HPCC_QUIET_SHIFT);
+	l->rounds = 0;
+	l->valid = false;
 	return why;
 }
 
@@ -479,6 +527,7 @@ static inline void hpcc_links_round(struct hpcc_algo *a)
 	struct hpcc_link *l;
 
 	for (l = a->L; l < a->L + a->end; l++) {
+		l->quiet += l->quiet && l->quiet <= HPCC_QUIET_STEPS;
 		if (l->rounds < HPCC_LINK_ROUNDS)
 			l->rounds++;
 		else
@@ -515,7 +564,7 @@ static inline void hpcc_average(struct hpcc_algo *a,
 /**
  * struct hpcc_measure - MeasureInflight, while an ACK's records are taken in
  * @u_q24: largest u' of those
- * @tau: d(ts) of that link, at most T
+ * @tau: time that it stands for, d(ts) of that link, at most T
  * @at: index of that link
  * @seen: links that the ACK has records of, by bit
  * @fresh: those of @seen that were measured
@@ -529,6 +578,21 @@ struct hpcc_measure {
 	u32	fresh;
 	u32	bits;
 };
+
+/* A link was measured: its u' counts if it is the largest of the ACK. */
+static inline void hpcc_measure_max(const struct hpcc_algo *a,
+				    const struct hpcc_params *p, u32 at, u64 tau,
+				    struct hpcc_measure *m)
+{
+	u64 u_q24 = a->L[at].u_q24;
+
+	if (!m->fresh || u_q24 > m->u_q24 || (u_q24 == m->u_q24 && at < m->at)) {
+		m->u_q24 = u_q24;
+		m->tau = min(tau, p->T);
+		m->at = at;
+	}
+	m->fresh |= 1U << at;
+}
 
 /**
  * hpcc_measure_link() - take a link's record in (draft section 4.2, lines 3-8)
@@ -546,6 +610,7 @@ static inline u32 hpcc_measure_link(struct hpcc_algo *a,
 {
 	u32 at = s->hop - 1U;
 	struct hpcc_link *l;
+	bool quiet;
 	u64 last;
 	u32 why;
 
@@ -560,19 +625,35 @@ static inline u32 hpcc_measure_link(struct hpcc_algo *a,
 	m->seen |= 1U << at;
 	l = &a->L[at];
 	last = l->ts;
+	quiet = l->quiet;
 	why = hpcc_link_update(l, p, s);
 	a->end = max_t(u8, a->end, at + 1);
 	m->bits |= why;
-	if (why)
-		return why;
-	if (!m->fresh || l->u_q24 > m->u_q24 ||
-	    (l->u_q24 == m->u_q24 && at < m->at)) {
-		m->u_q24 = l->u_q24;
-		m->tau = min(l->ts - last, p->T);
-		m->at = at;
-	}
-	m->fresh |= 1U << at;
-	return 0;
+	if (!why)
+		hpcc_measure_max(a, p, at, quiet ? p->T : l->ts - last, m);
+	return why;
+}
+
+/**
+ * hpcc_measure_quiet() - take in that a link is quiet
+ * @a: connection; L is updated
+ * @p: parameters
+ * @hop: 1 .. @a->nr, of which @m has seen nothing
+ * @tau: time since something was heard of the link, time units
+ * @m: as for hpcc_measure_link()
+ */
+static inline void hpcc_measure_quiet(struct hpcc_algo *a,
+				      const struct hpcc_params *p, u32 hop,
+				      u64 tau, struct hpcc_measure *m)
+{
+	u32 at = hop - 1;
+	u32 why = hpcc_link_quiet(&a->L[at], p, hpcc_algo_is_slow(a, p));
+
+	m->seen |= 1U << at;
+	a->end = max_t(u8, a->end, hop);
+	m->bits |= why;
+	if (!why)
+		hpcc_measure_max(a, p, at, tau, m);
 }
 
 /**
@@ -599,13 +680,14 @@ static inline u32 hpcc_measure_end(struct hpcc_algo *a,
 	if (!m->fresh)
 		return m->bits | HPCC_ACK_NO_SAMPLE;
 	for (i = 0; i < a->end; i++) {
-		if (m->seen & 1U << i || !a->L[i].valid)
+		if (m->seen & 1U << i)
 			continue;
 		if (a->L[i].u_q24 > m->u_q24 ||
 		    (a->L[i].u_q24 == m->u_q24 && m->u_q24 && i < m->at))
 			return m->bits;
 	}
 	hpcc_average(a, p, m->u_q24, m->tau);
+	a->quiet = a->L[m->at].quiet > 1;
 	return m->bits;
 }
 
@@ -677,7 +759,7 @@ static inline u64 hpcc_compute_wind(struct hpcc_algo *a,
 {
 	u64 W_q16;
 
-	if (a->U_q24 >= p->eta_q24 || a->inc_stage >= p->max_stage) {
+	if (a->U_q24 >= p->eta_q24 || a->inc_stage >= p->max_stage || a->quiet) {
 		W_q16 = hpcc_clamp_wind(p, hpcc_scale_wind(a, p) + p->W_ai_q16);
 		if (update_wc) {
 			a->inc_stage = 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Which hops of a long path the next request asks.
+ * Which hops of a long path the next request asks, and which of those had nothing to tell.
  *
  * A request with n slots and phase p is filled in by hops p n + 1 .. p n + n.
  * Requests of one connection differ in n: one that shares its header with an
@@ -16,8 +16,10 @@
 #ifndef _HPCC_PHASE_H
 #define _HPCC_PHASE_H
 
+#include <linux/bitops.h>
+#include <linux/bits.h>
 #include <linux/types.h>
-#include <linux/hpcc.h>
+#include <hpcc/record.h>
 
 #define HPCC_PHASES	(HPCC_OPT_F_PHASE + 1)
 
@@ -55,6 +57,24 @@ static inline u32 hpcc_phase_next(u8 *asked, u32 hops, u32 nr)
 static inline bool hpcc_phase_needs_slots(u8 asked)
 {
 	return asked >= HPCC_PHASES;
+}
+
+/**
+ * hpcc_phase_quiet() - hops that a request asked and that wrote no record
+ * @opt: head of the request, as it arrived
+ * @told: hops that wrote one, hop h in bit h - 1
+ * @full: no slot was left
+ *
+ * Of hops behind the last record of a full request nobody can say why they wrote none.
+ *
+ * Return: hops, as @told.
+ */
+static inline u32 hpcc_phase_quiet(const struct hpcc_opt *opt, u32 told, bool full)
+{
+	u32 first = (opt->flags & HPCC_OPT_F_PHASE) * opt->nr;
+	u32 end = full ? fls(told) : opt->hops;
+
+	return (BIT(end) - 1) & ~(BIT(first) - 1) & ~told;
 }
 
 #endif /* _HPCC_PHASE_H */

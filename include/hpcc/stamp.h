@@ -301,6 +301,7 @@ static inline int hpcc_walk(const struct hpcc_frame *f, u8 kind,
  * @ts_ns: when the packet's first bit leaves
  * @tx_ns: time the link has spent on everything sent before
  * @qlen_ns: time the link will need for the queue behind the packet
+ * @quiet: that queue is too short for a load record
  */
 struct hpcc_stamp {
 	u32	node;
@@ -309,10 +310,12 @@ struct hpcc_stamp {
 	u64	ts_ns;
 	u64	tx_ns;
 	u64	qlen_ns;
+	bool	quiet;
 };
 
 /* What became of an option, besides enum hpcc_unstamped. */
 #define HPCC_STAMP_WRITTEN	(-1)
+#define HPCC_STAMP_QUIET	(-2)	/* the hop was counted, and has nothing to tell */
 
 /* Index of the first free slot, or @nr. */
 static inline u32 hpcc_slot_free(const u8 *slots, u32 nr)
@@ -335,8 +338,8 @@ static inline u32 hpcc_slot_free(const u8 *slots, u32 nr)
  * slots in phases, and a later hop that took an earlier one's slot would leave
  * the sender with what it knew of that hop, however old.
  *
- * Return: HPCC_STAMP_WRITTEN, or the enum hpcc_unstamped that says why there is
- * no record of ours. The option is changed only where it is a well-formed FORWARD
+ * Return: HPCC_STAMP_WRITTEN, HPCC_STAMP_QUIET, or the enum hpcc_unstamped that says why there
+ * is no record of ours. The option is changed only where it is a well-formed FORWARD
  * or IDENTIFY; its length never is.
  */
 static inline int hpcc_stamp_option(u8 *p, u32 len, const struct hpcc_stamp *s)
@@ -355,6 +358,8 @@ static inline int hpcc_stamp_option(u8 *p, u32 len, const struct hpcc_stamp *s)
 	p[3] = opt.hops << 4 | opt.flags;
 	if (hop <= (opt.flags & HPCC_OPT_F_PHASE) * opt.nr)
 		return HPCC_UNSTAMPED_PHASE;
+	if (s->quiet && opt.type == HPCC_OPT_FORWARD)
+		return HPCC_STAMP_QUIET;
 	slot = hpcc_slot_free(p + HPCC_OPT_HEAD_LEN, opt.nr);
 	if (slot == opt.nr)
 		return HPCC_UNSTAMPED_FULL;

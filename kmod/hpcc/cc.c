@@ -439,16 +439,18 @@ static void hpcc_begin(struct sock *sk)
 	struct hpcc_ca *ca = inet_csk_ca(sk);
 	struct hpcc_flow *flow;
 	u32 past;
+	u8 caps;
 
 	ca->flow = NULL;
-	if (!hpcc_agreed(sk, &past)) {
+	caps = hpcc_agreed(sk, &past);
+	if (!caps) {
 		hpcc_begin_without(sk, HPCC_C_NOT_AGREED);
 		return;
 	}
-	flow = hpcc_flow_create(sk);
+	flow = hpcc_flow_create(sk, caps);
 	if (!flow) {
 		/* setsockopt() may find memory later. */
-		hpcc_agreed_before(sk, past);
+		hpcc_agreed_before(sk, past, caps);
 		hpcc_begin_without(sk, HPCC_C_NO_MEMORY);
 		return;
 	}
@@ -479,7 +481,8 @@ void hpcc_release(struct sock *sk)
 	hpcc_hand_over(sk, &flow->burst);
 	if ((1 << sk->sk_state) & (TCPF_ESTABLISHED | TCPF_CLOSE_WAIT |
 				   TCPF_FIN_WAIT1 | TCPF_FIN_WAIT2))
-		hpcc_agreed_before(sk, 1 + hpcc_classic_hold(tcp_sk(sk), flow));
+		hpcc_agreed_before(sk, 1 + hpcc_classic_hold(tcp_sk(sk), flow),
+				   flow->caps);
 	hpcc_flow_destroy(flow);
 }
 

@@ -101,12 +101,13 @@ static void hpcc_flow_forget(struct hpcc_flow *flow)
 /**
  * hpcc_flow_create() - make the state of a connection that agreed
  * @sk: its socket
+ * @caps: HPCC_CAP_* of the peer
  *
  * Context: socket lock; does not sleep.
  * Return: the flow, to be found by hpcc_flow_find() from now on, or NULL for
  * want of memory.
  */
-struct hpcc_flow *hpcc_flow_create(struct sock *sk)
+struct hpcc_flow *hpcc_flow_create(struct sock *sk, u8 caps)
 {
 	struct hpcc_net *hn = hpcc_pernet(sock_net(sk));
 	const struct hpcc_sysctls *sysctls = &hn->sysctls;
@@ -118,6 +119,7 @@ struct hpcc_flow *hpcc_flow_create(struct sock *sk)
 	flow->sk = sk;
 	flow->kind = READ_ONCE(sysctls->option_kind);
 	flow->slots = READ_ONCE(sysctls->slots);
+	flow->caps = caps;
 	hpcc_burst_init(sk, &flow->burst, READ_ONCE(sysctls->burst_segs),
 			READ_ONCE(sysctls->burst_shift));
 	spin_lock_init(&flow->lock);

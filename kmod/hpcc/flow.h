@@ -72,6 +72,7 @@ enum hpcc_mode {
  * @mode: enum hpcc_mode; read without the socket lock
  * @kind: TCP option kind; constant
  * @slots: records FORWARD asks for; constant
+ * @caps: HPCC_CAP_* of the peer; constant
  * @node: in the hash table
  * @sk: the socket, for look-up by address only; constant
  *
@@ -169,6 +170,7 @@ struct hpcc_flow {
 	u32 echo_head;
 	u8 echo_next;
 	bool probing;
+	u8 caps;
 	u32 requests;
 	u32 sample_ns;
 	u64 asked_ns;
@@ -213,7 +215,7 @@ static inline bool hpcc_runs_telemetry(const struct hpcc_flow *flow)
 
 int hpcc_flow_init(void);
 void hpcc_flow_exit(void);
-struct hpcc_flow *hpcc_flow_create(struct sock *sk);
+struct hpcc_flow *hpcc_flow_create(struct sock *sk, u8 caps);
 void hpcc_flow_destroy(struct hpcc_flow *flow);
 struct hpcc_flow *hpcc_flow_find(const struct sock *sk);
 struct hpcc_flow *hpcc_flow_from(const struct net *net, unsigned long *id);

@@ -51,12 +51,14 @@
  * @key: keyed hash of connection and IRS; 0: free
  * @stamp: low half of jiffies when it was written
  * @past: as for hpcc_agree_done()
+ * @caps: HPCC_CAP_* of the peer
  * @done: both ends carried the option; else only the peer's SYN did
  */
 struct hpcc_note {
 	u64	key;
 	u32	stamp;
-	u32	past : 31;
+	u32	past : 23;
+	u32	caps : 8;
 	u32	done : 1;
 };
 
@@ -162,7 +164,8 @@ static struct hpcc_note *hpcc_note_find(const struct hpcc_note_ref *ref)
 }
 
 /* Write the note in its own place, a free one, or that of the oldest. */
-static void hpcc_note_write(const struct hpcc_note_ref *ref, bool done, u32 past)
+static void hpcc_note_write(const struct hpcc_note_ref *ref, bool done, u32 past,
+			    u8 caps)
 {
 	/* Of notes of one jiffy, whichever the key says. */
 	struct hpcc_note *place = &ref->way[ref->key >> 8 & (HPCC_AGREE_WAYS - 1)];
@@ -184,6 +187,7 @@ static void hpcc_note_write(const struct hpcc_note_ref *ref, bool done, u32 past
 		.key = ref->key,
 		.stamp = (u32)jiffies,
 		.past = past,
+		.caps = caps,
 		.done = done,
 	};
 }
@@ -192,7 +196,7 @@ static void hpcc_note_write(const struct hpcc_note_ref *ref, bool done, u32 past
  * nothing. LOCAL_IN only.
  */
 static void hpcc_agree_offer(const struct net *net, const struct hpcc_tuple *tuple,
-			     u32 irs)
+			     u32 irs, u8 caps)
 {
 	struct hpcc_note_ref ref;
 
@@ -200,70 +204,68 @@ static void hpcc_agree_offer(const struct net *net, const struct hpcc_tuple *tup
 		return;
 	spin_lock_bh(ref.lock);
 	if (!hpcc_note_find(&ref))
-		hpcc_note_write(&ref, false, 0);
+		hpcc_note_write(&ref, false, 0, caps);
 	spin_unlock_bh(ref.lock);
 }
 
-/* Whether a peer's SYN carried the option. True also after hpcc_agree_done(): SYN-ACKs are
- * retransmitted.
+/* The capabilities that a peer's SYN carried, 0: it did not carry the option. The same after
+ * hpcc_agree_done(): SYN-ACKs are retransmitted.
  */
-static bool hpcc_agree_offered(const struct net *net, const struct hpcc_tuple *tuple,
-			       u32 irs)
+static u8 hpcc_agree_offered(const struct net *net, const struct hpcc_tuple *tuple,
+			     u32 irs)
 {
 	struct hpcc_note_ref ref;
-	bool offered;
+	struct hpcc_note *note;
+	u8 caps;
 
 	if (!hpcc_note_ref(hpcc_pernet(net), tuple, irs, false, &ref))
-		return false;
+		return 0;
 	spin_lock_bh(ref.lock);
-	offered = hpcc_note_find(&ref);
+	note = hpcc_note_find(&ref);
+	caps = note ? note->caps : 0;
 	spin_unlock_bh(ref.lock);
-	return offered;
+	return caps;
 }
 
 /* Note that SYN and SYN-ACK carry the option. @past: 0 for a new connection; for one that
  * leaves hpcc, 1 + the round trips that its next classic response is to run at least
- * (hpcc_fallback.hold). @alloc: make the table if there is none; only the hooks may ask
- * for that.
+ * (hpcc_fallback.hold). @caps: of the peer; 0: not known yet. @alloc: make the table if there
+ * is none; only the hooks may ask for that.
  */
 static void hpcc_agree_done(const struct net *net, const struct hpcc_tuple *tuple,
-			    u32 irs, u32 past, bool alloc)
+			    u32 irs, u32 past, u8 caps, bool alloc)
 {
 	struct hpcc_note_ref ref;
 
 	rcu_read_lock();
 	if (hpcc_note_ref(hpcc_pernet(net), tuple, irs, alloc, &ref)) {
 		spin_lock_bh(ref.lock);
-		hpcc_note_write(&ref, true, past);
+		hpcc_note_write(&ref, true, past, caps);
 		spin_unlock_bh(ref.lock);
 	}
 	rcu_read_unlock();
 }
 
-/* Ask whether a connection agreed, and remove its note. @past is set to the note's, if there
- * is a note; may be NULL.
- */
-static bool hpcc_agree_take(const struct net *net, const struct hpcc_tuple *tuple,
-			    u32 irs, u32 *past)
+/* Take a connection's note away. Return: what it said; all 0, where there is none. */
+static struct hpcc_note hpcc_agree_take(const struct net *net,
+					const struct hpcc_tuple *tuple, u32 irs)
 {
+	struct hpcc_note said = {};
 	struct hpcc_note_ref ref;
 	struct hpcc_note *note;
-	bool agreed = false;
 
 	rcu_read_lock();
 	if (hpcc_note_ref(hpcc_pernet(net), tuple, irs, false, &ref)) {
 		spin_lock_bh(ref.lock);
 		note = hpcc_note_find(&ref);
 		if (note) {
-			agreed = note->done;
-			if (past)
-				*past = note->past;
+			said = *note;
 			note->key = 0;
 		}
 		spin_unlock_bh(ref.lock);
 	}
 	rcu_read_unlock();
-	return agreed;
+	return said;
 }
 
 /**
@@ -330,7 +332,7 @@ static bool hpcc_syn_write(struct hpcc_segment *seg, struct net *net,
 	}
 	hpcc_syn_opt_encode(p, READ_ONCE(sysctls->option_kind),
 			    READ_ONCE(sysctls->option_exid),
-			    HPCC_CAP_TELEMETRY);
+			    HPCC_CAP_TELEMETRY | HPCC_CAP_QUIET);
 	memset(p + HPCC_SYN_OPT_LEN, HPCC_TCPOPT_NOP,
 	       HPCC_SYN_OPT_PADDED - HPCC_SYN_OPT_LEN);
 	hpcc_segment_close(seg, HPCC_SYN_OPT_PADDED);
@@ -359,9 +361,9 @@ void hpcc_syn_out(struct hpcc_segment *seg, struct sock *sk)
 	if (hpcc_peek(inet_csk(sk)->icsk_retransmits) < HPCC_SYN_TRIES &&
 	    seg->skb->len == seg->thoff + seg->thlen &&
 	    hpcc_syn_write(seg, net, sk))
-		hpcc_agree_done(net, &tuple, isn, 0, true);
+		hpcc_agree_done(net, &tuple, isn, 0, 0, true);
 	else
-		hpcc_agree_take(net, &tuple, isn, NULL);
+		hpcc_agree_take(net, &tuple, isn);
 }
 
 /* The congestion control that the route of a SYN-ACK names. On the first pass of a VRF that
@@ -395,16 +397,18 @@ void hpcc_synack_out(struct hpcc_segment *seg, struct sock *sk)
 	const struct request_sock *req = inet_reqsk(sk);
 	struct net *net = sock_net(sk);
 	struct hpcc_tuple tuple;
+	u8 caps;
 
 	if (!skb_dst(seg->skb) ||
 	    hpcc_syn_written(seg, &hpcc_pernet(net)->sysctls))
 		return;
 	hpcc_tuple_of_sock(sk, &tuple);
-	if (hpcc_agree_offered(net, &tuple, irs) &&
+	caps = hpcc_agree_offered(net, &tuple, irs);
+	if (caps &&
 	    hpcc_child_runs_hpcc(READ_ONCE(req->rsk_listener),
 				 hpcc_synack_route_cc(seg, req, &tuple)) &&
 	    hpcc_syn_write(seg, net, sk))
-		hpcc_agree_done(net, &tuple, irs, 0, false);
+		hpcc_agree_done(net, &tuple, irs, 0, caps, false);
 }
 
 /* ---- SYN and SYN-ACK that arrive ------------------------------------------- */
@@ -460,13 +464,12 @@ void hpcc_syn_in(const struct hpcc_arrival *in)
 	if (!in->th->ack && caps >= 0) {
 		if (rcu_access_pointer(hpcc_pernet(net)->agreements) ||
 		    hpcc_syn_welcome(in->skb, in->state, in->th, &tuple))
-			hpcc_agree_offer(net, &tuple, irs);
+			hpcc_agree_offer(net, &tuple, irs, caps);
 	} else if (!in->th->ack && hpcc_arrival_intact(in)) {
-		hpcc_agree_take(net, &tuple, irs, NULL);
+		hpcc_agree_take(net, &tuple, irs);
 	} else if (caps >= 0 && hpcc_synack_ok(in) &&
-		   hpcc_agree_take(net, &tuple, ntohl(in->th->ack_seq) - 1,
-				   NULL)) {
-		hpcc_agree_done(net, &tuple, irs, 0, true);
+		   hpcc_agree_take(net, &tuple, ntohl(in->th->ack_seq) - 1).done) {
+		hpcc_agree_done(net, &tuple, irs, 0, caps, true);
 	} else if (in->th->ack && caps >= 0) {
 		hpcc_count(net, HPCC_C_WINDOW_IGNORED);
 	}
@@ -490,14 +493,17 @@ static u32 hpcc_irs(const struct sock *sk)
  * @past: set to 0 for a new connection; for one that left hpcc before, to what
  *	hpcc_agreed_before() was given
  *
- * Return: true if both ends carried the option.
+ * Return: HPCC_CAP_* of the peer if both ends carried the option, else 0.
  */
-bool hpcc_agreed(const struct sock *sk, u32 *past)
+u8 hpcc_agreed(const struct sock *sk, u32 *past)
 {
 	struct hpcc_tuple tuple;
+	struct hpcc_note note;
 
 	hpcc_tuple_of_sock(sk, &tuple);
-	return hpcc_agree_take(sock_net(sk), &tuple, hpcc_irs(sk), past);
+	note = hpcc_agree_take(sock_net(sk), &tuple, hpcc_irs(sk));
+	*past = note.past;
+	return note.done ? note.caps : 0;
 }
 
 /**
@@ -505,13 +511,14 @@ bool hpcc_agreed(const struct sock *sk, u32 *past)
  * @sk: connected socket, under its lock
  * @past: 1 + the round trips that its next classic response is to run at least
  *	(hpcc_fallback.hold); 0: it never ran
+ * @caps: HPCC_CAP_* of the peer
  */
-void hpcc_agreed_before(const struct sock *sk, u32 past)
+void hpcc_agreed_before(const struct sock *sk, u32 past, u8 caps)
 {
 	struct hpcc_tuple tuple;
 
 	hpcc_tuple_of_sock(sk, &tuple);
-	hpcc_agree_done(sock_net(sk), &tuple, hpcc_irs(sk), past, false);
+	hpcc_agree_done(sock_net(sk), &tuple, hpcc_irs(sk), past, caps, false);
 }
 
 /**

@@ -14,6 +14,10 @@
  * In the mailbox the word's place tells the hop, so that its 4 bits are free for the scale of
  * the unit: scale modulo 15, plus 1. hpcc_flow.scales never has two scales of one remainder.
  *
+ * A quiet hop is a word, too, whose first 4 bits are 0, so a newer record takes its place as it
+ * takes its. In an echo one record has the map of all of them (uapi/linux/hpcc.h), and each
+ * waits as the map that has it alone.
+ *
  * Words that wait for an echo are as they came. All of them have one scale, that of
  * hpcc_flow.echo_head; a request with another one empties them first. Two CPUs that run
  * LOCAL_IN for one flow at once may mix words of two heads: then one sample is wrong.
@@ -37,6 +41,9 @@ static const u32 hpcc_interval_shift = 3;
 #define HPCC_WORD_TAG_SHIFT	52
 #define HPCC_WORD_TS_SHIFT	32
 #define HPCC_WORD_HOP_MASK	(0xfULL << HPCC_WORD_HOP_SHIFT)
+#define HPCC_WORD_MAP_SHIFT	45
+/* In the mailbox, where all records have a scale. */
+#define HPCC_WORD_QUIET		1ULL
 
 /* ---- From LOCAL_IN to the algorithm -------------------------------------- */
 
@@ -155,6 +162,17 @@ static bool hpcc_sample(struct hpcc_flow *flow, u64 now_us, u32 rtt_us, u32 i,
 	return true;
 }
 
+/* What waits of hop @i + 1 says that it is quiet. */
+static void hpcc_take_quiet(struct hpcc_flow *flow, u64 now_us, u32 i,
+			    struct hpcc_measure *m)
+{
+	struct hpcc_link *link = &flow->algo.L[i];
+
+	hpcc_measure_quiet(&flow->algo, &flow->params, i + 1,
+			   (now_us - link->seen_us) * NSEC_PER_USEC, m);
+	link->seen_us = now_us;
+}
+
 /* Take the record of hop @i + 1 out of the mailbox. Return: whether a sample of it was
  * taken in.
  */
@@ -166,6 +184,10 @@ static bool hpcc_take_word(struct hpcc_flow *flow, u64 now_us, u32 rtt_us, u32 i
 	struct hpcc_sample s;
 	struct hpcc_record r;
 
+	if (word == HPCC_WORD_QUIET) {
+		hpcc_take_quiet(flow, now_us, i, m);
+		return true;
+	}
 	if (scale > HPCC_SCALE_MAX)
 		return false;
 	hpcc_record_unpack(word, &r);
@@ -251,6 +273,14 @@ static void hpcc_mail_put(u64 *place, u64 word, u8 scale)
 	WRITE_ONCE(*place, word);
 }
 
+/* Store that the hops of a map are quiet: @word, shifted by @step for each hop. */
+static void hpcc_put_map(u64 *place, u32 map, u64 word, u32 step)
+{
+	for (; map; map >>= 1, place++, word <<= step)
+		if (map & 1)
+			WRITE_ONCE(*place, word);
+}
+
 /**
  * hpcc_echo_in() - put echoed load records into the mailbox
  * @flow: a flow
@@ -263,20 +293,24 @@ static void hpcc_mail_put(u64 *place, u64 word, u8 scale)
 u32 hpcc_echo_in(struct hpcc_flow *flow, const struct hpcc_opt *opt,
 		 const u8 *records)
 {
-	u16 seen = 0;
+	u32 seen = 0;
 	u32 bad = 0;
-	u32 i, hop;
+	u32 i, hop, map;
 	u64 word;
 
 	for (i = 0; i < opt->nr; i++) {
 		word = get_unaligned_be64(records + i * HPCC_RECORD_LEN);
 		hop = word >> HPCC_WORD_HOP_SHIFT;
-		if (!hop || hop > opt->hops || seen & BIT(hop - 1)) {
+		map = hop ? BIT(hop - 1) : word >> HPCC_WORD_MAP_SHIFT;
+		if (!map || map >> opt->hops || seen & map) {
 			bad++;
 			continue;
 		}
-		seen |= BIT(hop - 1);
-		hpcc_mail_put(&flow->mail[hop - 1], word, opt->scale);
+		seen |= map;
+		if (hop)
+			hpcc_mail_put(&flow->mail[hop - 1], word, opt->scale);
+		else
+			hpcc_put_map(flow->mail, map, HPCC_WORD_QUIET, 0);
 	}
 	if (!seen || READ_ONCE(flow->hops) == opt->hops)
 		return bad;
@@ -313,8 +347,8 @@ static void hpcc_head_unpack(u32 head, struct hpcc_opt *opt)
  * @opt: head of the option, FORWARD or IDENTIFY
  * @records: its records
  *
- * Of each hop the newest record waits. Load records give way to identities, which come
- * seldom.
+ * Of each hop the newest record waits, or that it is quiet. Load records give way to
+ * identities, which come seldom.
  *
  * Context: LOCAL_IN.
  * Return: how many records were no records of a hop of this path.
@@ -325,6 +359,8 @@ u32 hpcc_forward_in(struct hpcc_flow *flow, const struct hpcc_opt *opt,
 	u32 old = READ_ONCE(flow->echo_head);
 	u32 head = hpcc_head_pack(opt);
 	struct hpcc_opt waits;
+	bool full = true;
+	u32 told = 0;
 	u32 bad = 0;
 	u32 i, hop;
 	u64 word;
@@ -345,12 +381,34 @@ u32 hpcc_forward_in(struct hpcc_flow *flow, const struct hpcc_opt *opt,
 	for (i = 0; i < opt->nr; i++) {
 		word = get_unaligned_be64(records + i * HPCC_RECORD_LEN);
 		hop = word >> HPCC_WORD_HOP_SHIFT;
-		if (hop && hop <= opt->hops)
+		if (!hop) {
+			full = false;
+		} else if (hop <= opt->hops) {
+			told |= BIT(hop - 1);
 			WRITE_ONCE(flow->echo[hop - 1], word);
-		else if (hop)
+		} else {
 			bad++;
+		}
 	}
+	if (opt->type == HPCC_OPT_FORWARD && flow->caps & HPCC_CAP_QUIET)
+		hpcc_put_map(flow->echo, hpcc_phase_quiet(opt, told, full),
+			     1ULL << HPCC_WORD_MAP_SHIFT, 1);
 	return bad;
+}
+
+/* Add all quiet hops that wait to a map of one of them. */
+static u64 hpcc_echo_map(struct hpcc_flow *flow, u64 map)
+{
+	u64 *place;
+	u64 word;
+
+	for (place = flow->echo; place < flow->echo + HPCC_HOPS_MAX; place++) {
+		word = READ_ONCE(*place);
+		if (word && !(word & HPCC_WORD_HOP_MASK) &&
+		    cmpxchg(place, word, 0) == word)
+			map |= word;
+	}
+	return map;
 }
 
 /**
@@ -360,7 +418,7 @@ u32 hpcc_forward_in(struct hpcc_flow *flow, const struct hpcc_opt *opt,
  * @room: bytes that it may take
  *
  * Where not all records fit, and newer ones come before the rest has left, each hop has its
- * turn.
+ * turn. In that of a quiet one all quiet ones go.
  *
  * Context: LOCAL_OUT.
  * Return: its length, 0 where nothing waits or nothing fits.
@@ -385,6 +443,8 @@ u32 hpcc_echo_write(struct hpcc_flow *flow, u8 *p, u32 room)
 		word = xchg(&flow->echo[at], 0);
 		if (!word)
 			continue;
+		if (!(word & HPCC_WORD_HOP_MASK))
+			word = hpcc_echo_map(flow, word);
 		put_unaligned_be64(word, p + hpcc_opt_len(opt.nr));
 		opt.nr++;
 	}

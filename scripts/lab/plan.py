@@ -138,7 +138,10 @@ class Plan:
                 lines.append(f"qdisc add dev {port.ifname} root handle 1: netem "
                              f"limit {NETEM_LIMIT}{netem}\n")
                 parent = "parent 1:1"
-            stamp = "stamp" if "hpcc" in self.scenario.cc_names() else "nostamp"
+            above = self.scenario.qdisc["above"]
+            stamp = "stamp" + (f" above {above}b" if above else "")
+            if "hpcc" not in self.scenario.cc_names():
+                stamp = "nostamp"
             names = f"node {int(node[1:]) + 1} port {index + 1} {stamp}{self._marking()}"
             lines.append(self._qdisc(port.ifname, parent, self.scenario.link["buffer"],
                                      delay_ns, names))

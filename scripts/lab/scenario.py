@@ -179,6 +179,7 @@ KEYS = {
         "kmax": (_queue, None),
         "pmax": (units.fraction, None),
         "knonect": (_queue, None),
+        "above": (_queue, None),
     },
     "flow": {
         "from": (_host, ...),
@@ -399,6 +400,9 @@ def _check_qdisc(qdisc, link):
         if key != "pmax" and value > link["buffer"]:
             raise ScenarioError(f"qdisc.{key} = {value}: has to be at most link.buffer, "
                                 f"{link['buffer']} bytes")
+    if qdisc["above"] and qdisc["above"] > link["buffer"]:
+        raise ScenarioError(f"qdisc.above = {qdisc['above']}: has to be at most link.buffer, "
+                            f"{link['buffer']} bytes")
     if qdisc["kmin"] and qdisc["kmax"] and qdisc["kmin"] > qdisc["kmax"]:
         raise ScenarioError(f"qdisc.kmin = {qdisc['kmin']}: has to be at most qdisc.kmax, "
                             f"{qdisc['kmax']} bytes")

@@ -92,6 +92,7 @@ static void expect_bounds(const struct hpcc_algo *a, const struct hpcc_params *p
 	for (i = 0; i < a->nr; i++) {
 		expect(a->L[i].u_q24 <= HPCC_U_MAX_Q24);
 		expect(!a->L[i].valid || a->L[i].rounds <= HPCC_LINK_ROUNDS);
+		expect(!a->L[i].valid || !a->L[i].quiet);
 	}
 }
 
@@ -109,7 +110,7 @@ static void expect_window(const struct hpcc_algo *was,
 	long double W = was->Wc_q16 + (long double)p->W_ai_q16;
 	long double error = 2;
 
-	if (now->U_q24 >= p->eta_q24 || was->inc_stage >= p->max_stage) {
+	if (now->U_q24 >= p->eta_q24 || was->inc_stage >= p->max_stage || now->quiet) {
 		/* U in Q32 and eta / U in Q31, each off by a bit */
 		W = fminl(was->Wc_q16 * (eta / U), p->W_max_q16) + p->W_ai_q16;
 		error += W * (0x1p-31L / U + 0x1p-31L * U / eta);
@@ -125,6 +126,8 @@ static void expect_u(const struct hpcc_link *was, const struct hpcc_link *now,
 	long double u = min(was->qlen, now->qlen) / (long double)p->T +
 			(now->tx - was->tx) / (long double)(now->ts - was->ts);
 
+	if (was->quiet)
+		u = 1 + now->qlen / (long double)p->T;
 	u = fminl(u, HPCC_U_MAX);
 	expect(fabsl(ldexpl(now->u_q24, -24) - u) <= 0x1p-23L + u * 0x1p-21L);
 }
@@ -153,13 +156,15 @@ static void expect_average(const struct hpcc_algo *was,
 	for (at = 0; at < was->nr; at++) {
 		long double u_at = ldexpl(now->L[at].u_q24, -24);
 
-		if (state[at] == 'u' || !now->L[at].valid)
+		if (state[at] == 'u')
 			continue;
 		/* Without load on any link, one that was measured counts. */
 		if (u_at <= u && u + tau > 0)
 			continue;
 		u = u_at;
 		tau = state[at] == 'f' ? min(now->L[at].ts - was->L[at].ts, p->T) : 0;
+		if (state[at] == 'f' && was->L[at].quiet)
+			tau = p->T;
 	}
 	error = fabsl(u - U) * tau * 0x1p-64L + 0x1p-44L;
 	if (tau)
@@ -239,6 +244,36 @@ static void take_ack(struct fuzz_input *in, struct hpcc_algo *a,
 		expect_any_order(&was, a, p, s, n);
 }
 
+/* An ACK that says that a link is quiet. Its u' is eta to eta/2, and lower the longer it lasts. */
+static void take_quiet(struct fuzz_input *in, struct hpcc_algo *a,
+		       const struct hpcc_params *p)
+{
+	u32 ack_seq = fuzz_take_any(in), snd_nxt = fuzz_take_any(in);
+	u64 tau = fuzz_take_any(in);
+	u32 hop = 1 + fuzz_take(in, 1) % HPCC_HOPS_MAX;
+	struct hpcc_link L[HPCC_HOPS_MAX];
+	struct hpcc_measure m = { .seen = 0 };
+	struct hpcc_algo was;
+	u64 u_q24;
+	u32 bits;
+
+	if (hop > a->nr)
+		grow(a, hop);
+	was = copy_of(a, L);
+	hpcc_measure_quiet(a, p, hop, tau, &m);
+	bits = hpcc_follow(a, p, hpcc_measure_end(a, p, &m), ack_seq, snd_nxt);
+	u_q24 = a->L[hop - 1].u_q24;
+	expect(u_q24 <= p->eta_q24 && u_q24 >= p->eta_q24 / 2);
+	expect(!a->L[hop - 1].valid && a->L[hop - 1].quiet);
+	if (was.L[hop - 1].quiet)
+		expect(u_q24 <= was.L[hop - 1].u_q24 || !was.L[hop - 1].u_q24);
+	expect(!(bits & HPCC_ACK_NO_SAMPLE) == (was.L[hop - 1].valid || was.L[hop - 1].quiet));
+	if (a->U_q24 > was.U_q24)
+		expect(a->U_q24 <= u_q24);
+	if (a->U_q24 < was.U_q24)
+		expect(a->U_q24 >= u_q24);
+}
+
 /* Slow start keeps W down and does nothing else. */
 static void take_slow(struct fuzz_input *in, struct hpcc_algo *a,
 		      const struct hpcc_params *p, bool begin)
@@ -293,7 +328,10 @@ static void take_operation(struct fuzz_input *in, struct hpcc_algo *a,
 		hpcc_algo_forget(a);
 		break;
 	case 4:
-		take_slow(in, a, p, what & 1);
+		if (what & 2)
+			take_quiet(in, a, p);
+		else
+			take_slow(in, a, p, what & 1);
 		break;
 	default:
 		take_ack(in, a, p, what % (RECORDS_MAX + 1), what >> 5 < 7);

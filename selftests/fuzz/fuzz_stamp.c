@@ -7,6 +7,7 @@
  * Input: struct setup, byte by byte, then the packet.
  */
 #include "fuzz.h"
+#include <hpcc/phase.h>
 #include <hpcc/stamp.h>
 
 /**
@@ -38,6 +39,7 @@ static struct setup take_setup(struct fuzz_input *in)
 	setup.s.ts_ns = fuzz_take(in, 8);
 	setup.s.tx_ns = fuzz_take(in, 8);
 	setup.s.qlen_ns = fuzz_take(in, 8);
+	setup.s.quiet = setup.s.qlen_ns & 1;
 	return setup;
 }
 
@@ -298,12 +300,14 @@ static void expect_option(const u8 *was, const u8 *is, u32 len, int ret,
 	}
 	expect(!memcmp(was, is, 3) && is[3] == was[3] + 16);
 	slot = due(was + 4, nr);
-	if (hop <= (is[3] & HPCC_OPT_F_PHASE) * nr)
+	if (hop <= (is[3] & HPCC_OPT_F_PHASE) * nr || (load && s->quiet))
 		slot = -1;
 	for (i = 0; i < nr; i++)
 		expect((int)i == slot || !memcmp(was + 4 + 8 * i, is + 4 + 8 * i, 8));
 	if (slot < 0) {
-		expect(ret == HPCC_UNSTAMPED_FULL || ret == HPCC_UNSTAMPED_PHASE);
+		expect(ret == HPCC_UNSTAMPED_FULL || ret == HPCC_UNSTAMPED_PHASE ||
+		       (ret == HPCC_STAMP_QUIET && load && s->quiet));
+		expect(ret != HPCC_UNSTAMPED_FULL || !load || !s->quiet);
 		expect((ret == HPCC_UNSTAMPED_PHASE) ==
 		       (hop <= (is[3] & HPCC_OPT_F_PHASE) * nr));
 		return;
@@ -313,6 +317,29 @@ static void expect_option(const u8 *was, const u8 *is, u32 len, int ret,
 		expect_load(is + 4 + 8 * slot, hop, scale, s);
 	else
 		expect_identity(is + 4 + 8 * slot, hop, s);
+}
+
+/* What a receiver makes of an option that has passed all switches. */
+static void expect_quiet(const u8 *p, u32 len)
+{
+	u32 told = 0, last = 0, hop, i, quiet;
+	struct hpcc_opt opt;
+	bool full = true;
+
+	expect(!hpcc_opt_decode(p, len, &opt));
+	for (i = 0; i < opt.nr; i++) {
+		hop = p[4 + 8 * i] / 16;
+		full &= hop > 0;
+		if (!hop || hop > opt.hops)
+			continue;
+		told |= 1U << (hop - 1);
+		last = max(last, hop);
+	}
+	quiet = hpcc_phase_quiet(&opt, told, full);
+	for (hop = 1; hop <= 32; hop++)
+		expect((quiet >> (hop - 1) & 1) ==
+		       (hop > (opt.flags & HPCC_OPT_F_PHASE) * opt.nr &&
+			hop <= (full ? last : opt.hops) && !(told >> (hop - 1) & 1)));
 }
 
 /* One switch. */
@@ -381,8 +408,10 @@ int LLVMFuzzerTestOneInput(const u8 *data, size_t size)
 			/* the next port has another queue */
 			setup.s.qlen_ns = setup.s.qlen_ns << 7 |
 					  setup.s.qlen_ns >> 57;
+			setup.s.quiet = setup.s.qlen_ns & 1;
 			setup.s.port = (setup.s.port + 1) & HPCC_PORT_MAX;
 		}
+		expect_quiet(p + place.opt, place.len);
 	}
 	free(p);
 	return 0;

@@ -131,6 +131,7 @@ def stamp_seeds():
         telemetry(ECHO, TAKEN[0]) + telemetry(FORWARD, FREE, FREE)))))
     yield "at-an-odd-byte", stamp(eth(ETH_IP, ipv4(tcp(NOP + free3))))
     yield "taken-stays", stamp(eth(ETH_IP, ipv4(tcp(telemetry(FORWARD, *TAKEN, hops=3)))))
+    yield "quiet", stamp(eth(ETH_IP, ipv4(tcp(free3))), switches=5, qlen_ns=0x1234567)
     yield "no-slot", stamp(eth(ETH_IP, ipv4(tcp(telemetry(FORWARD)))), switches=16)
     yield "later-hops-only", stamp(eth(ETH_IP, ipv4(tcp(
         telemetry(FORWARD, FREE, FREE, FREE, flags=9)))), switches=5)
@@ -222,6 +223,10 @@ def algo_seeds():
     yield "bad-hop", params + ack(b"\x10\x10" + numbers(1, 1, 1), ack_seq=1, snd_nxt=2)
     yield "lost-and-trimmed", params + series(9_000, 0, hops=3, acks=3) + b"\0" + \
         number(1000 << 16) + series(9_000, 0, acks=2) + b"\x20\2\x40\1\x60" + series(1_000, 0)
+    quiet = b"".join(b"\x82" + numbers(1000 * i, 1000 * i + 3000, 10_000) + b"\0"
+                     for i in range(1, 20))
+    yield "quiet", params + quiet + series(10_000, 5_000) + quiet + b"\x81" + bytes(4) + \
+        number(9) + quiet
     yield "longest-T", numbers(1 << 40, 1 << 56, 1, 1 << 56) + b"\xff\xff\xff\xff\0" + \
         series(1 << 38, 1 << 39)
     yield "largest-numbers", params + series((1 << 62), (1 << 64) - 1)

@@ -124,7 +124,7 @@ class Scenario(unittest.TestCase):
                         "carry": 2,
                         "alpha": 0, "beta": 1.1, "gamma": "x", "iw": 1, "fast_start": 1},
                  "qdisc": {"marking": "red", "kmin": 0, "kmax": "x", "pmax": 1.01,
-                           "knonect": -1},
+                           "knonect": -1, "above": 0},
                  "flow": {"from": "x0", "to": "h", "bytes": 0, "cc": "vegas", "start": "soon",
                           "count": 0,
                           "spacing": -1},
@@ -184,6 +184,8 @@ class Scenario(unittest.TestCase):
         for key in ("kmin", "kmax", "knonect"):
             self.refused([f"qdisc.{key} = 2001", "link.buffer, 2000 bytes"],
                          link={"buffer": 2000}, qdisc=on | {key: 2001})
+        self.refused(["qdisc.above = 2001", "link.buffer, 2000 bytes"],
+                     link={"buffer": 2000}, qdisc={"above": 2001})
         made = build(link={"buffer": 2000},
                      qdisc=on | {"kmin": 2000, "kmax": 2000, "knonect": 2000, "pmax": "100%"})
         self.assertEqual(made.qdisc["pmax"], 1.0)
@@ -394,6 +396,13 @@ class Plan(unittest.TestCase):
                                 "knonect": "1MB"})
         self.assertIn(" marking ldcp kmin 10000b kmax 20000b knonect 1000000b pmax 0.25\n",
                       made.files["s0.tc"])
+
+    def test_above(self):
+        made = self.made(qdisc={"above": "10KB"})
+        self.assertEqual(made.files["s0.tc"].count(" stamp above 10000b\n"), 3)
+        self.assertNotIn("above", self.made().files["s0.tc"])
+        made = self.made(qdisc={"above": "10KB"}, cc={"name": "dctcp"})
+        self.assertEqual(made.files["s0.tc"].count(" nostamp\n"), 3)
 
     def test_many_hosts(self):
         made = self.made(topology={"hosts": 300}, flow=[

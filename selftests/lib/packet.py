@@ -11,6 +11,7 @@ KIND = 253
 EXID = 0x4843
 VERSION = 1
 CAP_TELEMETRY = 1
+CAP_QUIET = 2
 FORWARD, ECHO, IDENTIFY, IDENTIFY_ECHO, WINDOW, PROBE, RESPONSE = range(1, 8)
 HOPS_MAX = 15
 PHASE = 0x07
@@ -43,6 +44,11 @@ def record(hop, ts, tx, qlen=0, tag=1):
 def identity(hop, node, port, mant, exp):
     """An identity record."""
     return struct.pack("!Q", hop << 60 | node << 40 | port << 24 | exp << 22 | mant)
+
+
+def quiet(*hops):
+    """The record of an echo that names quiet hops."""
+    return struct.pack("!Q", sum(1 << 44 + hop for hop in hops))
 
 
 def option(kind_of, records=(), scale=0, hops=None, flags=0, kind=KIND):

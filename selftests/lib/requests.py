@@ -25,11 +25,12 @@ ATTRS = {
     9: ("stamp", 1, 0, 1), 10: ("split", 1, 0, 1), 12: ("marking", 1, 0, 1),
     13: ("kmin", 4, 0, 0xffffffff), 14: ("kmax", 4, 0, 0xffffffff),
     15: ("pmax", 4, 0, 1000000), 16: ("knonect", 4, 0, 0xffffffff), 17: ("stats", 1, 0, 1),
+    18: ("above", 4, 1, 0xffffffff),
 }
 NUMBERS = {name: number for number, (name, *_) in ATTRS.items()}
 DEFAULTS = {"rate": 0, "bandwidth": 0, "limit": 1 << 20, "node": 0, "port": 0, "overhead": 24,
             "delay": 0, "kind": 253, "stamp": 1, "split": 1, "marking": 0, "kmin": 0, "kmax": 0,
-            "pmax": 1000000, "knonect": 0, "stats": 1}
+            "pmax": 1000000, "knonect": 0, "stats": 1, "above": 0}
 MARKS = "kmin", "kmax", "pmax", "knonect"
 # What decides on kmax where it is not given, besides kmin itself.
 AROUND_KMAX = "kmin", "kmax", "limit", "rate", "bandwidth", "overhead"
@@ -46,6 +47,11 @@ def kmax_derived(config):
     return min(max(speed * 5 // 10 ** 6, 16 * (MTU + config["overhead"])), config["limit"])
 
 
+def merged(config, given):
+    """What a change asks for: stamp by itself is without a threshold."""
+    return config | ({"above": 0} if "stamp" in given else {}) | given
+
+
 def allowed(config, given):
     """Whether tc-hpcc(8) allows this, where given are the names of a change."""
     for name in "rate", "bandwidth":
@@ -53,6 +59,8 @@ def allowed(config, given):
             return False
     if config["limit"] < MTU + config["overhead"] or \
             not config["split"] and config["limit"] < GSO_MAX + config["overhead"]:
+        return False
+    if config["above"] > (config["limit"] if config["stamp"] else 0):
         return False
     if not config["marking"]:
         return not set(given) & set(MARKS)
@@ -65,7 +73,7 @@ def allowed(config, given):
 
 def changed(config, given):
     """A configuration after a change that is allowed."""
-    config = config | given
+    config = merged(config, given)
     if not config["marking"]:
         config |= {name: DEFAULTS[name] for name in MARKS}
     return config
@@ -117,7 +125,7 @@ class Request:
         """One attribute."""
         rng = self.rng
         number = rng.choice(list(ATTRS)) if rng.random() < 0.97 else \
-            rng.choice((0, 11, 18, 19, 100, 0x3fff))
+            rng.choice((0, 11, 19, 20, 100, 0x3fff))
         name, size, low, high = ATTRS.get(number, ("", 4, 0, 10))
         value = self.value(size, low, high)
         if self.gentle:
@@ -242,4 +250,4 @@ def nested(data):
 
 
 __all__ = ["ATTRS", "DEFAULTS", "HANDLE", "MARKS", "NLM_F_CREATE", "NLM_F_EXCL", "NLM_F_REPLACE",
-           "Netlink", "RTM_DELQDISC", "RTM_NEWQDISC", "Request", "allowed", "changed", "random"]
+           "Netlink", "RTM_DELQDISC", "RTM_NEWQDISC", "Request", "allowed", "changed", "merged", "random"]

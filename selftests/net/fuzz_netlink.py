@@ -19,7 +19,7 @@ from lib.net import Netns, Pair
 from lib.qdisc import NLM_F_CREATE, NLM_F_REPLACE, RTM_NEWQDISC, attr
 from lib.requests import (ATTRS, CLSACT, DEFAULTS, HANDLE, MARKS, NLM_F_EXCL, RTM_DELQDISC,
                           TCA_EGRESS_BLOCK, TCA_INGRESS_BLOCK, Netlink, Request, allowed, changed,
-                          size_table)
+                          merged, size_table)
 from lib.tcp import pattern, set_cc, transfer
 
 MESSAGES = int(os.environ.get("HPCC_FUZZ_MESSAGES") or 3000)
@@ -39,7 +39,8 @@ class Port:
 
     def shown(self):
         """The configuration as a dump has to have it, but for derived thresholds."""
-        names = [name for name in DEFAULTS if name not in MARKS or self.config["marking"]]
+        names = [name for name in DEFAULTS if (name not in MARKS or self.config["marking"]) and
+                 (name != "above" or self.config[name])]
         return {name: self.config[name] for name in names}
 
     def check(self, what):
@@ -95,7 +96,7 @@ class Port:
         what = f"{request.nest.hex()} flags {flags:#x} after {self.config}"
         error, message = self.link.ask(RTM_NEWQDISC, flags,
                                        request.body(self.link.index, handle))
-        may = allowed(base | request.given, request.given)
+        may = allowed(merged(base, request.given), request.given)
         if right is not None:
             expect(f"{what}: accepted, {error} {message!r}", not error, bool(right and may))
         if error:
@@ -245,7 +246,7 @@ def test_batches():
              "kmax": ("0", "30kb", "9mb"), "pmax": ("0", "0.5", "1", "2"),
              "knonect": ("0", "50kb"), "overhead": ("0", "24", "256", "257"),
              "node": ("0", "1048575", "1048576"), "port": ("0", "65535", "65536"),
-             "kind": ("253", "254", "255"), "stamp": ("",), "nostamp": ("",),
+             "kind": ("253", "254", "255"), "stamp": ("", "above 20kb"), "nostamp": ("",), "above": ("1b", "9mb", "0"),
              "stats": ("on", "off", "1"), "split-gso": ("",), "no-split-gso": ("",), "bandwidth": ("0", "10gbit", "1bit")}
     for _ in range(max(MESSAGES // 1000, 1)):
         lines = []

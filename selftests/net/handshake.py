@@ -15,7 +15,7 @@ from lib.packet import ACK, CWR, ECE, EXID, KIND, RST, SYN, Sniffer, ours_in, sa
 from lib.peer import Peer
 from lib.tcp import disconnect, get_cc, let_go, pattern, set_cc, transfer
 
-SYN_BYTES = bytes([253, 6, 0x48, 0x43, 0x10, 0x01])
+SYN_BYTES = bytes([253, 6, 0x48, 0x43, 0x10, 0x03])
 
 
 def outcome(pair, client, server, sniffer, nbytes=30000):

@@ -90,13 +90,39 @@ test_every_option()
 		"qdisc hpcc 1: root limit 204800b node 16 port 0 overhead 0 delay 0ns kind 253 stamp split-gso stats on marking off "
 }
 
+# stamp without a value, and nostamp, forget above.
+test_above()
+{
+	links
+	add limit 200kb stamp above 20kb
+	expect show "$(show)" \
+		"qdisc hpcc 1: root limit 204800b node 0 port 0 overhead 24 delay 0ns kind 253 stamp above 20480b split-gso stats on marking off "
+	expect json "$(json 'q["options"]["above"], q["hpcc"]["unstamped"]["quiet"]')" "(20480, 0)"
+	change node 1
+	expect kept "$(json 'q["options"]["above"]')" 20480
+	change above 1b
+	expect changed "$(json 'q["options"]["above"]')" 1
+	change above 200kb
+	refused "above: has to be 1 byte to limit" change above 204801b
+	refused "above: has to be 1 byte to limit" change limit 100kb
+	expect unchanged "$(json 'q["options"]["above"]')" 204800
+	change stamp
+	expect stamp "$(json '"above" in q["options"]')" False
+	change nostamp
+	refused "above: needs stamp" change above 1kb
+	refused "above: needs stamp" change nostamp above 1kb
+	change stamp above 1kb
+	change nostamp
+	expect nostamp "$(json 'q["options"]["stamp"], "above" in q["options"]')" "(False, False)"
+}
+
 # What tc shows can be given back to it.
 test_show_is_input()
 {
 	local first words
 
 	links
-	add rate 25gbit limit 300000b node 3 port 4 delay 20us
+	add rate 25gbit limit 300000b node 3 port 4 delay 20us stamp above 3000b
 	first=$(show)
 	read -r -a words <<<"${first#* root }"
 	tc -n tx qdisc del dev v0 root
@@ -128,6 +154,9 @@ test_tc_refuses()
 	refused 'marking "on": has to be off or ldcp' add marking on
 	refused 'stats "1": has to be on or off' add stats 1
 	refused 'stats: a value has to follow' add stats
+	refused 'above "0": has to be a size, 1b or more' add stamp above 0
+	refused 'above "-1"' add stamp above -1
+	refused 'above: a value has to follow' add stamp above
 	refused 'kmin "-1": has to be a size, or 0' add marking ldcp kmin -1
 	refused 'kmax "many"' add marking ldcp kmax many
 	refused 'knonect ""' add marking ldcp knonect ""
@@ -159,7 +188,9 @@ test_kernel_refuses()
 	       "8=u8:252 ERANGE 8" "8=u8:255 ERANGE 8" "8=u32:253 EINVAL 8"
 	       "9=u8:2 ERANGE 9" "9=u32:1 EINVAL 9"
 	       "10=u8:2 ERANGE 10" "10=raw: EINVAL 10"
-	       "11=u32:0 EINVAL 11" "18=u32:0 EINVAL 18"
+	       "11=u32:0 EINVAL 11" "19=u32:0 EINVAL 19"
+	       "18=u32:0 ERANGE 18" "18=u8:1 EINVAL 18" "18=u32:1048577 ERANGE 18"
+	       "9=u8:0,18=u32:1 EINVAL 18" "3=u32:5000,18=u32:5001 ERANGE 18"
 	       "17=u8:2 ERANGE 17" "17=u32:1 EINVAL 17" "17=raw: EINVAL 17"
 	       "12=u8:2 ERANGE 12" "12=u32:1 EINVAL 12"
 	       "12=u8:1,13=u8:1 EINVAL 13" "12=u8:1,14=u64:1 EINVAL 14"
@@ -200,8 +231,8 @@ test_kernel_accepts_edges()
 		12=u8:0 12=u8:1,13=u32:4000,14=u32:4000 \
 		14=u32:4294967295,3=u32:4294967295 16=u32:4294967295 \
 		13=u32:4294967295 15=u32:1000000 15=u32:0 13=u32:0,14=u32:0,16=u32:0 \
-		17=u8:0 17=u8:1)
-	expect "accepted" "$(grep -c '^ok$' <<<"$got")" 28
+		17=u8:0 17=u8:1 9=u8:1,18=u32:1 18=u32:4294967295)
+	expect "accepted" "$(grep -c '^ok$' <<<"$got")" 30
 }
 
 # A refused change leaves everything as it was.
@@ -675,7 +706,7 @@ test_module_in_use()
 	refused "in use" rmmod sch_hpcc
 }
 
-ktap_main test_defaults test_every_option test_show_is_input test_tc_refuses \
+ktap_main test_defaults test_every_option test_above test_show_is_input test_tc_refuses \
 	  test_kernel_refuses test_kernel_accepts_edges test_refused_change \
 	  test_rate test_overhead test_rate_on_average test_delay \
 	  test_delay_without_rate test_limit test_limit_without_rate \

@@ -26,7 +26,7 @@ NAMES = ("hpcc", "ldcp", "cubic", "reno")
 MODULES = ("tcp_hpcc", "tcp_ldcp", "sch_hpcc")
 # What may be said of a port while packets wait there.
 CHANGES = ("marking off", "marking ldcp", "marking ldcp kmin 3kb kmax 9kb pmax 0.3 knonect 30kb",
-           "nostamp", "stamp", "rate 300mbit", "rate 1gbit", "delay 50us", "delay 0us",
+           "nostamp", "stamp", "stamp above 2kb", "rate 300mbit", "rate 1gbit", "delay 50us", "delay 0us",
            "limit 200kb", "limit 1mb", "no-split-gso", "split-gso", "stats off", "stats on",
            "overhead 0", "overhead 24")
 PORTS = ("pfifo", "hpcc rate 1gbit delay 20us", None, "hpcc", PORT)

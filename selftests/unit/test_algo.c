@@ -809,6 +809,190 @@ static void measure_inflight__bad_record_beside_good_ones(void **state)
 	assert_true(a.U_q24 == ONE / 2);
 }
 
+/* ---- Quiet links ---------------------------------------------------------- */
+
+/* An ACK that says that hop @hop is quiet, @tau behind the last one. */
+static u32 quiet_ack(struct hpcc_algo *a, const struct hpcc_params *p, u32 hop, u64 tau,
+		     u32 ack_seq)
+{
+	struct hpcc_measure m = {};
+
+	hpcc_measure_quiet(a, p, hop, tau, &m);
+	return hpcc_follow(a, p, hpcc_measure_end(a, p, &m), ack_seq, ack_seq + 1000);
+}
+
+static void measure_quiet__first_is_stored_only(void **state)
+{
+	struct hpcc_params p = params(5);
+	struct hpcc_algo a = begun(&p);
+
+	assert_int_equal(quiet_ack(&a, &p, 1, T_NS, 1000),
+			 HPCC_ACK_NO_SAMPLE | HPCC_ACK_NEW | HPCC_ACK_FIRST);
+	assert_true(a.W_q16 == p.W_max_q16 && a.U_q24 == ONE);
+	assert_int_equal(a.end, 1);
+}
+
+/* W is what it is where the link is full without a queue, and W_ai more. */
+static void measure_quiet__adds_at_first(void **state)
+{
+	struct hpcc_params p = params(5);
+	struct hpcc_algo a = started(&p);
+
+	hpcc_algo_restart(&a, &p, BYTES(50000));
+	set_U(&a, p.eta_q24);
+	assert_int_equal(quiet_ack(&a, &p, 1, T_NS / 8, 200000), HPCC_ACK_UPDATE);
+	assert_int_equal(a.U_q24, p.eta_q24);
+	assert_near(a.W_q16, BYTES(50000) + p.W_ai_q16, 16);
+}
+
+/* Then by 64/63, 64/62 .. 2 in each round trip, until W is at W_init. */
+static void measure_quiet__then_multiplies(void **state)
+{
+	struct hpcc_params p = params(5);
+	struct hpcc_algo a = started(&p);
+	u64 before;
+	u32 i;
+
+	hpcc_algo_restart(&a, &p, BYTES(2000));
+	set_U(&a, p.eta_q24);
+	for (i = 1; i <= 40; i++) {
+		u32 steps = min(i - 1, 32U);
+
+		before = a.W_q16;
+		quiet_ack(&a, &p, 1, T_NS, 200000 * i);
+		assert_int_equal(a.U_q24, p.eta_q24 - steps * (p.eta_q24 / 64));
+		assert_near(a.W_q16, min(before * 64.0L / (64 - steps) + p.W_ai_q16,
+					 (long double)p.W_max_q16), 16 + before * 4e-6L);
+	}
+	assert_true(a.W_q16 == p.W_max_q16);
+}
+
+/* A record ends it, and says at once what waits: the link was busy meanwhile. */
+static void measure_quiet__first_record_measures(void **state)
+{
+	struct hpcc_params p = params(5);
+	struct hpcc_algo a = started(&p);
+	struct hpcc_sample s = next(&a, 40 * T_NS, 0, T_NS / 4);
+	u32 i;
+
+	for (i = 1; i <= 10; i++)
+		quiet_ack(&a, &p, 1, T_NS, 200000 * i);
+	assert_int_equal(hpcc_new_ack(&a, &p, &s, 1, 3000000, 4000000), HPCC_ACK_UPDATE);
+	assert_int_equal(a.U_q24, ONE + ONE / 4);
+	assert_int_equal(a.L[0].quiet, 0);
+	/* the next one measures, from there */
+	s = next(&a, T_NS, T_NS / 2, 0);
+	assert_int_equal(hpcc_new_ack(&a, &p, &s, 1, 5000000, 6000000), HPCC_ACK_UPDATE);
+	assert_int_equal(a.U_q24, ONE / 2);
+	/* and quiet begins anew, at eta */
+	quiet_ack(&a, &p, 1, T_NS, 7000000);
+	assert_int_equal(a.U_q24, p.eta_q24);
+}
+
+/* Another link at that hop: its first record is a baseline. */
+static void measure_quiet__other_link_meanwhile(void **state)
+{
+	struct hpcc_params p = params(5);
+	struct hpcc_algo a = started(&p);
+	struct hpcc_sample s = next(&a, 40 * T_NS, 0, T_NS);
+
+	quiet_ack(&a, &p, 1, T_NS, 200000);
+	s.tag++;
+	assert_int_equal(hpcc_new_ack(&a, &p, &s, 1, 3000000, 4000000),
+			 HPCC_ACK_NO_SAMPLE | HPCC_ACK_PATH);
+	/* one that never told its tag has not changed it */
+	quiet_ack(&a, &p, 2, T_NS, 200000);
+	s.hop = 2;
+	assert_int_equal(hpcc_new_ack(&a, &p, &s, 1, 5000000, 6000000), HPCC_ACK_UPDATE);
+}
+
+/* The busiest link rules, whether it is quiet or not. */
+static void measure_quiet__beside_a_measured_link(void **state)
+{
+	static const u64 dtx[] = { 4000, 9900 };
+	u32 i;
+
+	for (i = 0; i < 2; i++) {
+		struct hpcc_params p = params(5);
+		struct hpcc_algo a = started(&p);
+		struct hpcc_sample s;
+
+		quiet_ack(&a, &p, 2, T_NS, 200000);
+		quiet_ack(&a, &p, 2, T_NS, 200000);
+		assert_int_equal(a.U_q24, p.eta_q24);
+		s = next(&a, T_NS, dtx[i], 0);
+		hpcc_new_ack(&a, &p, &s, 1, 400000, 500000);
+		assert_near(U_of(&a), max(0.95L, dtx[i] / 10000.0L), 1e-6);
+		set_U(&a, ONE);
+		quiet_ack(&a, &p, 2, T_NS, 200000);
+		/* two round trips have passed */
+		assert_near(U_of(&a), i ? 1 : 0.95L * 62 / 64, 1e-6);
+	}
+}
+
+/* Who is quiet and then says nothing has no load, as others. */
+static void measure_quiet__silence(void **state)
+{
+	struct hpcc_params p = params(5);
+	struct hpcc_algo a = started(&p);
+	u32 i;
+
+	quiet_ack(&a, &p, 2, T_NS, 200000);
+	for (i = 1; i <= HPCC_LINK_ROUNDS + 2; i++) {
+		struct hpcc_sample s = next(&a, T_NS, T_NS / 2, 0);
+
+		hpcc_new_ack(&a, &p, &s, 1, 300000 * i, 300000 * i + 1000);
+	}
+	assert_near(U_of(&a), 0.5L, 1e-6);
+	hpcc_algo_forget_hop(&a, 2);
+	assert_int_equal(a.L[1].quiet, 0);
+}
+
+/* Slow start looks for the window and limits it, so a quiet link does not. */
+static void measure_quiet__slow_start_doubles(void **state)
+{
+	struct hpcc_params p = params(5);
+	struct hpcc_algo a = started(&p);
+	u64 before;
+	u32 i;
+
+	hpcc_algo_restart(&a, &p, BYTES(1000));
+	hpcc_algo_slow(&a);
+	for (i = 1; i <= 5; i++) {
+		before = a.W_q16;
+		quiet_ack(&a, &p, 1, T_NS, 200000 * i);
+		hpcc_algo_acked(&a, &p, 1 << (i - 1), 1000, before);
+		assert_near(a.W_q16, BYTES(1000) << i, p.W_ai_q16 * (2 << i));
+	}
+}
+
+/* Any series of records and quiet: W and U keep their bounds. */
+static void measure_quiet__bounds(void **state)
+{
+	u64 seed = 12;
+	u32 run, i;
+
+	for (run = 0; run < 300; run++) {
+		struct hpcc_params p = params(random_below(&seed, 8));
+		struct hpcc_algo a = started(&p);
+
+		for (i = 1; i <= 100; i++) {
+			u64 dts = random_below(&seed, 3 * T_NS);
+			struct hpcc_sample s = next(&a, dts, random_below(&seed, dts + 1),
+						    random_below(&seed, 3 * T_NS));
+
+			if (random_below(&seed, 4))
+				quiet_ack(&a, &p, 1, dts, 200000 * i);
+			else
+				hpcc_new_ack(&a, &p, &s, 1, 200000 * i, 200000 * i + 1000);
+			assert_in_range(a.W_q16, p.W_min_q16, p.W_max_q16);
+			assert_in_range(a.Wc_q16, p.W_min_q16, p.W_max_q16);
+			assert_true(U_of(&a) <= 4.001L);
+			assert_in_range(a.inc_stage, 0, p.max_stage);
+		}
+	}
+}
+
 /* ---- ComputeWind -------------------------------------------------------- */
 
 static void compute_wind__multiplicative_from_eta_on(void **state)
@@ -1213,6 +1397,15 @@ int main(void)
 		cmocka_unit_test(measure_inflight__repeated_hop),
 		cmocka_unit_test(measure_inflight__hop_out_of_range),
 		cmocka_unit_test(measure_inflight__bad_record_beside_good_ones),
+		cmocka_unit_test(measure_quiet__first_is_stored_only),
+		cmocka_unit_test(measure_quiet__adds_at_first),
+		cmocka_unit_test(measure_quiet__then_multiplies),
+		cmocka_unit_test(measure_quiet__first_record_measures),
+		cmocka_unit_test(measure_quiet__other_link_meanwhile),
+		cmocka_unit_test(measure_quiet__beside_a_measured_link),
+		cmocka_unit_test(measure_quiet__silence),
+		cmocka_unit_test(measure_quiet__slow_start_doubles),
+		cmocka_unit_test(measure_quiet__bounds),
 		cmocka_unit_test(compute_wind__multiplicative_from_eta_on),
 		cmocka_unit_test(compute_wind__additive_below_eta),
 		cmocka_unit_test(compute_wind__multiplicative_after_max_stage),

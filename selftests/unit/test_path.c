@@ -91,6 +91,95 @@ static void phase_next__begins_again(void **state)
 	assert_int_equal(asked, 0);
 }
 
+/* ---- quiet hops ---------------------------------------------------------------- */
+
+static u32 quiet_of(u32 hops, u32 phase, u32 nr, u32 told, bool full)
+{
+	struct hpcc_opt opt = {
+		.type = HPCC_OPT_FORWARD, .hops = hops, .nr = nr,
+		.flags = phase | HPCC_OPT_F_PROMPT,
+	};
+
+	return hpcc_phase_quiet(&opt, told, full);
+}
+
+static void phase_quiet__those_that_were_asked(void **state)
+{
+	/* all hops asked, some told */
+	assert_int_equal(quiet_of(5, 0, 3, 0, false), 0x1f);
+	assert_int_equal(quiet_of(5, 0, 3, 0x12, false), 0x0d);
+	assert_int_equal(quiet_of(3, 0, 3, 0x07, true), 0);
+	/* behind the last record of a full one nobody knows */
+	assert_int_equal(quiet_of(9, 0, 2, 0x12, true), 0x0d);
+	assert_int_equal(quiet_of(9, 0, 1, 0x01, true), 0);
+	/* phases: hops 4 and later, 5 and later */
+	assert_int_equal(quiet_of(6, 1, 3, 0x10, false), 0x28);
+	assert_int_equal(quiet_of(6, 2, 2, 0, false), 0x30);
+	assert_int_equal(quiet_of(15, 7, 2, 0, false), 0x4000);
+	assert_int_equal(quiet_of(15, 0, 4, 0, false), 0x7fff);
+	assert_int_equal(quiet_of(0, 0, 3, 0, false), 0);
+}
+
+/* What no switch makes: a record in front of the phase, slots full of what counts for nothing. */
+static void phase_quiet__malformed(void **state)
+{
+	assert_int_equal(quiet_of(6, 1, 3, 0x01, false), 0x38);
+	assert_int_equal(quiet_of(6, 1, 3, 0x03, true), 0);
+	assert_int_equal(quiet_of(6, 0, 3, 0, true), 0);
+	assert_int_equal(quiet_of(15, 7, 4, 0, false), 0);
+	assert_int_equal(quiet_of(2, 1, 3, 0, false), 0);
+}
+
+/* A request without slots asks nobody. */
+static void phase_quiet__no_slots(void **state)
+{
+	u32 phase;
+
+	for (phase = 0; phase < HPCC_PHASES; phase++)
+		assert_int_equal(quiet_of(15, phase, 0, 0, true), 0);
+}
+
+/* Of switches, some of them quiet, in all phases: what is told of a hop is right, and some
+ * phase tells of each hop whose turn it is.
+ */
+static void phase_quiet__as_switches_write(void **state)
+{
+	u64 seed = 8;
+	u32 run, i;
+
+	for (run = 0; run < 20000; run++) {
+		u32 hops = 1 + random_below(&seed, HPCC_HOPS_MAX);
+		u32 nr = random_below(&seed, 5);
+		u32 really = random_below(&seed, 1 << hops);
+		struct hpcc_opt opt = { .type = HPCC_OPT_FORWARD, .nr = nr };
+		u32 told = 0, quiet;
+		bool full = true;
+		u8 p[36] = { 0 };
+
+		opt.flags = random_below(&seed, HPCC_PHASES);
+		hpcc_opt_encode(p, 253, &opt);
+		for (i = 0; i < hops; i++) {
+			struct hpcc_stamp s = { .node = i, .quiet = really >> i & 1 };
+
+			hpcc_stamp_option(p, p[1], &s);
+		}
+		assert_int_equal(hpcc_opt_decode(p, p[1], &opt), 0);
+		for (i = 0; i < nr; i++) {
+			u8 hop = hpcc_slot_hop(p + hpcc_opt_len(i));
+
+			if (hop)
+				told |= 1U << (hop - 1);
+			else
+				full = false;
+		}
+		quiet = hpcc_phase_quiet(&opt, told, full);
+		assert_int_equal(quiet & ~really, 0);
+		i = opt.flags * nr;
+		if (nr && i < hops)
+			assert_int_equal((told | quiet) >> i & 1, 1);
+	}
+}
+
 /* ---- a path -------------------------------------------------------------------- */
 
 /**
@@ -398,6 +487,10 @@ int main(void)
 		cmocka_unit_test(phase_next__equal_requests_take_a_round_each),
 		cmocka_unit_test(phase_next__any_mixture_reaches_every_hop),
 		cmocka_unit_test(phase_next__begins_again),
+		cmocka_unit_test(phase_quiet__those_that_were_asked),
+		cmocka_unit_test(phase_quiet__malformed),
+		cmocka_unit_test(phase_quiet__no_slots),
+		cmocka_unit_test(phase_quiet__as_switches_write),
 		cmocka_unit_test(path__W_follows_the_fullest_link),
 		cmocka_unit_test(path__W_rises_behind_switches_that_replace),
 		cmocka_unit_test(path__one_record_is_answered_once),

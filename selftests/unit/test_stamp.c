@@ -671,6 +671,29 @@ TEST(option__identify)
 	assert_int_equal(id.bps, 100000000000ULL);
 }
 
+/* Counted, and nothing else, whatever slots there are; but names are always told. */
+TEST(option__quiet)
+{
+	struct hpcc_stamp s = port;
+	u8 p[36], before[36];
+	u32 nr;
+
+	s.quiet = true;
+	for (nr = 0; nr <= 4; nr++) {
+		make_option(p, HPCC_OPT_FORWARD, 1, HPCC_OPT_F_PROMPT, nr);
+		memcpy(before, p, sizeof(p));
+		before[3] += 0x10;
+		assert_int_equal(hpcc_stamp_option(p, p[1], &s), HPCC_STAMP_QUIET);
+		assert_memory_equal(p, before, sizeof(p));
+	}
+	make_option(p, HPCC_OPT_FORWARD, 0, 1, 3);
+	assert_int_equal(hpcc_stamp_option(p, p[1], &s), HPCC_UNSTAMPED_PHASE);
+	make_option(p, HPCC_OPT_FORWARD, 15, 0, 3);
+	assert_int_equal(hpcc_stamp_option(p, p[1], &s), HPCC_UNSTAMPED_FULL);
+	make_option(p, HPCC_OPT_IDENTIFY, 0, 0, 3);
+	assert_int_equal(hpcc_stamp_option(p, p[1], &s), HPCC_STAMP_WRITTEN);
+}
+
 TEST(option__other_types_untouched)
 {
 	u8 p[36], before[36];
@@ -797,6 +820,7 @@ int main(void)
 		cmocka_unit_test(option__hops_saturate),
 		cmocka_unit_test(option__no_slots),
 		cmocka_unit_test(option__identify),
+		cmocka_unit_test(option__quiet),
 		cmocka_unit_test(option__other_types_untouched),
 		cmocka_unit_test(check__stays_right),
 		cmocka_unit_test(check__stays_wrong),

@@ -36,6 +36,10 @@
  * send them; qlen is a float of 4 bits of exponent and 8 of mantissa. hop counts
  * from 1.
  *
+ * Quiet hops (ECHO), those that were counted and wrote no record:
+ *	0:4  map:15  0:45
+ * with hop h in bit h - 1 of the map, counted from its least significant one.
+ *
  * Identity record (IDENTIFY, IDENTIFY_ECHO):
  *	hop:4  switch_ID:20  port_ID:16  B exponent:2  B mantissa:22
  * with B = mantissa x 10^(3 + 3 x exponent) bit/s.
@@ -51,6 +55,7 @@
 #define HPCC_HOPS_MAX		15
 
 #define HPCC_CAP_TELEMETRY	0x01	/* echoes FORWARD and IDENTIFY */
+#define HPCC_CAP_QUIET		0x02	/* understands quiet hops in an ECHO */
 
 /**
  * enum hpcc_opt_type - what a telemetry option carries
@@ -105,6 +110,7 @@ enum {
 	TCA_HPCC_PMAX,		/* u32, millionths, 0 .. HPCC_PMAX_MAX */
 	TCA_HPCC_KNONECT,	/* u32, bytes of queue; 0: derived from B */
 	TCA_HPCC_STATS,		/* u8, 1: fill in hist and qlen_max_bytes */
+	TCA_HPCC_ABOVE,		/* u32, bytes of queue, up to which no load is written */
 	__TCA_HPCC_MAX,
 };
 
@@ -140,7 +146,7 @@ enum hpcc_marking {
  * The last one also holds whatever is longer.
  *
  * The size is bounded: a kernel of 4 KB pages has 3776 bytes for a notification,
- * which holds two dumps where one qdisc replaces another. One takes 1648 with
+ * which holds two dumps where one qdisc replaces another. One takes 1656 with
  * all options; the statistics are there once, in TCA_STATS2's TCA_STATS_APP.
  */
 #define HPCC_HIST_UNIT		64
@@ -176,7 +182,8 @@ enum hpcc_unstamped {
  * @tx_bytes: bytes sent, link overhead included; since the qdisc was made
  * @tx_packets: packets sent; a GSO packet that was not split is one
  * @stamped: packets that got our record
- * @reserved: 0
+ * @quiet: packets that counted us as a hop and got no record, as the queue was not above
+ *	TCA_HPCC_ABOVE
  * @unstamped: packets without our record, by enum hpcc_unstamped
  * @drop_limit: packets dropped because the backlog was at its limit
  * @drop_gso: packets dropped because splitting them failed
@@ -201,7 +208,7 @@ struct tc_hpcc_xstats {
 	__u64	tx_bytes;
 	__u64	tx_packets;
 	__u64	stamped;
-	__u64	reserved;
+	__u64	quiet;
 	__u64	unstamped[__HPCC_UNSTAMPED_MAX];
 	__u64	drop_limit;
 	__u64	drop_gso;

@@ -1,0 +1,263 @@
+#!/usr/bin/env -S python3 -B
+# SPDX-License-Identifier: GPL-2.0
+"""Switches that write telemetry on congestion only: what a receiver makes of it, what a sender
+makes of that, and the whole way.
+"""
+
+import socket
+import sys
+
+sys.path[0] += "/.."
+from lib.kernel import virtual_time
+from lib.ktap import expect, expect_in, main
+from lib.packet import (CAP_QUIET, CAP_TELEMETRY, ECHO, FORWARD, IDENTIFY, PROMPT, identity,
+                        option, ours_in, quiet, record, syn_option)
+from lib.path import MBPS, Path, uses_telemetry
+from lib.peer import SCALE, T_NS, T_UNITS, W_AI, W_INIT, Flow, Link, Peer
+from lib.tcp import get_cc, goodput_mbps, until
+
+FREE = bytes(8)
+BOTH = CAP_TELEMETRY | CAP_QUIET
+
+
+class Able(Flow):
+    """A flow whose peer understands quiet hops."""
+
+    def connect(self, ours=syn_option(caps=BOTH), **how):
+        return super().connect(ours, **how)
+
+
+def word(raw):
+    """Eight bytes as a number."""
+    return int.from_bytes(raw, "big")
+
+
+def told(caps=BOTH):
+    """A peer that is about to ask for telemetry."""
+    peer = Peer()
+    peer.connect(syn_option(caps=caps))
+    return peer
+
+
+def echo_of(peer, *requests):
+    """Send segments of which the last wants an ACK at once. Return the words of its echo."""
+    for at, (records, hops, phase) in enumerate(requests, 1):
+        flags = phase | (PROMPT if at == len(requests) else 0)
+        peer.send(option(FORWARD, records, 12, hops, flags), b"x" * 100)
+    found = [opt for seg in peer.read_all(0.1) for opt in seg.ours()]
+    if not found:
+        return None
+    expect("echo", [(opt.type, opt.scale, opt.hops, opt.flags) for opt in found],
+           [(ECHO, 12, requests[-1][1], 0)])
+    return sorted(found[0].words)
+
+
+# ---- the receiver
+
+def test_told_of_quiet_hops():
+    """Hops that were counted and wrote nothing, in one record; none where it cannot be known."""
+    two, five = record(2, 1000, 7, 5, 0xa2), record(5, 1000, 7, 5, 0xa5)
+    for what, request, want in (
+            ("one of five", ([two, FREE, FREE], 5, 0), [quiet(1, 3, 4, 5), two]),
+            ("none of 15", ([FREE] * 3, 15, 0), [quiet(*range(1, 16))]),
+            ("all", ([record(1, 9, 9), two], 2, 0), [record(1, 9, 9), two]),
+            ("full, by later hops", ([two, five], 9, 0), [quiet(1, 3, 4), two, five]),
+            ("phase 1", ([five, FREE], 6, 1), [quiet(3, 4, 6), five]),
+            ("before the phase", ([two, FREE, FREE], 5, 1), [quiet(4, 5), two]),
+            ("no slot", ([], 3, 0), None),
+            ("phase behind the end", ([FREE] * 2, 2, 1), None),
+            ("no switch", ([FREE] * 3, 0, 0), None)):
+        got = echo_of(told(), request)
+        expect(what, got, want and sorted(map(word, want)))
+
+
+def test_newest_is_told():
+    """A quiet hop that writes again, and one that ceases to."""
+    one, two = record(1, 1000, 7, 5), record(2, 1000, 7, 5)
+    peer = told()
+    peer.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 0)
+    expect("now quiet", echo_of(peer, ([one, two], 2, 0), ([two, FREE], 2, 0)),
+           sorted(map(word, (two, quiet(1)))))
+    peer.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 0)
+    expect("now a record", echo_of(peer, ([FREE, FREE], 2, 0), ([one, FREE], 2, 0)),
+           sorted(map(word, (one, quiet(2)))))
+    peer.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 0)
+    expect("other hops: what waits is void", echo_of(peer, ([FREE, FREE], 2, 0),
+                                                     ([FREE, FREE], 1, 0)), [word(quiet(1))])
+
+
+def test_peer_that_does_not_understand():
+    """It hears of records, and nothing of quiet hops."""
+    peer = told(CAP_TELEMETRY)
+    one = record(1, 1000, 7, 5)
+    expect("beside a record", echo_of(peer, ([one, FREE], 3, 0)), [word(one)])
+    expect("alone", echo_of(peer, ([FREE, FREE], 3, 0)), None)
+    expect("congestion control", peer.cc(), "hpcc")
+
+
+def test_identities_are_no_quiet_hops():
+    peer = told()
+    peer.send(option(IDENTIFY, [identity(2, 7, 2, 1, 1), FREE], 0, 3, PROMPT), b"x" * 100)
+    expect("records", [opt.words for opt in peer.read(0.1).ours()],
+           [[word(identity(2, 7, 2, 1, 1))]])
+
+
+def test_all_have_their_turn():
+    """One record fits into each segment that asks as well. Quiet hops and records keep
+    coming: none of them waits for ever.
+    """
+    flow = Able()
+    seen = []
+    for turn in range(60):
+        flow.fill()
+        flow.send(option(FORWARD, [record(1, turn, 1), record(3, turn, 1), FREE], SCALE, 4), b"x")
+        for seg in flow.read_all(1e-9 * T_NS):
+            flow.acked = max(flow.acked, seg.seq + len(seg.payload))
+            seen += [opt.words for opt in seg.ours() if opt.type == ECHO]
+    short = [words[0] for words in seen if len(words) == 1]
+    expect_in("echoes of one record", len(short), 20, 10000)
+    for what, of in (("hop 1", lambda w: w >> 60 == 1), ("hop 3", lambda w: w >> 60 == 3),
+                     ("quiet", lambda w: w == word(quiet(2, 4)))):
+        expect_in(what, sum(map(of, short)), len(short) // 5, len(short))
+
+
+# ---- the sender
+
+def test_quiet_is_telemetry():
+    """W grows, by W_ai at first, and no further than W_init; the flow does not go classic."""
+    flow = Flow()
+    link = Link()
+    for _ in range(8):
+        flow.run()
+        flow.send(option(ECHO, [link.step(round(T_UNITS), 1, 0.5).raw()], SCALE))
+    before = flow.flow()["W"]
+    expect_in("W under load", before, 0, W_INIT / 4)
+    sizes = []
+    for _ in range(40):
+        flow.run()
+        flow.send(option(ECHO, [quiet(1)], SCALE, 1))
+        sizes.append(flow.flow()["W"])
+    expect("modes", (flow.cc(), flow.flow()["mode"]), ("hpcc", "telemetry"))
+    expect("ignored", flow.ns.counters()["bad_hop_ignored"], 0)
+    # U falls to eta first, which W follows down
+    least = sizes.index(min(sizes))
+    expect_in("the least", least, 0, 12)
+    expect("W", sizes[-1], W_INIT)
+    ratio = max(later / max(earlier, 1) for earlier, later in zip(sizes[least:], sizes[least + 1:]))
+    expect_in("growth in a round trip", ratio, 1.3, 2.05 + W_AI / before)
+
+
+def test_record_ends_it():
+    """The first record says what waits, and W follows."""
+    flow = Flow()
+    link = Link()
+    for _ in range(4):
+        flow.run()
+        flow.send(option(ECHO, [quiet(1)], SCALE, 1))
+    before = flow.flow()["W"]
+    flow.run()
+    flow.send(option(ECHO, [link.step(round(T_UNITS), 1, 1).raw()], SCALE))
+    expect_in("U", flow.flow()["U_permille"], 1990, 2010)
+    expect_in("W", flow.flow()["W"], 0.45 * before, 0.5 * before)
+
+
+def test_bad_maps():
+    """What is no map of hops of this path changes nothing."""
+    flow = Flow()
+    flow.run()
+    flow.send(option(ECHO, [quiet(1, 2)], SCALE, 2))
+    flow.send(option(ECHO, [quiet(1, 2)], SCALE, 2))
+    window = flow.flow()["W"]
+    for what, records, hops in (("beyond hops", [quiet(3)], 2), ("some beyond", [quiet(1, 3)], 2),
+                                ("empty", [FREE], 2), ("no hops", [quiet(1)], 0)):
+        before = flow.ns.counters()["bad_hop_ignored"]
+        flow.send(option(ECHO, records, SCALE, hops))
+        expect(what, flow.ns.counters()["bad_hop_ignored"] - before, 1)
+    for what, records in (("twice", [quiet(1), quiet(1)]), ("with a record", [quiet(1),
+                          record(1, 5, 5)]), ("behind a record", [record(1, 6, 5), quiet(1, 2)])):
+        before = flow.ns.counters()["bad_hop_ignored"]
+        flow.send(option(ECHO, records, SCALE, 2))
+        expect(what, flow.ns.counters()["bad_hop_ignored"] - before, 1)
+    expect_in("W", flow.flow()["W"], 0, window)
+
+
+# ---- the whole way
+
+def counted(path, node):
+    """(records, requests without one for the queue's sake)"""
+    port = path.port(node)["hpcc"]
+    return port["stamped"], port["unstamped"]["quiet"]
+
+
+def whole_way(above):
+    """Goodput and longest queue behind a link of half the rate, with these thresholds."""
+    path = Path(sample=0, host_mbps=MBPS)
+    path.a.ask()
+    path.change(1, "hpcc rate 500mbit stats off")
+    for node, how in zip((1, 2), above):
+        path.change(node, f"hpcc {how} delay 500us")
+    client, server = path.connect()
+    goodput_mbps(client, server, 3000000)
+    path.change(1, "hpcc stats on")
+    before = [counted(path, node) for node in (1, 2)]
+    goodput = goodput_mbps(client, server, 6000000)
+    records = [tuple(now - then for now, then in zip(counted(path, node), before[node - 1]))
+               for node in (1, 2)]
+    until(lambda: uses_telemetry(path.a, links=2), lambda: goodput_mbps(client, server, 300000))
+    port = path.port(1)
+    print(f"# {above}: {goodput:.0f} Mbit/s, records {records}, p99 {port['hpcc']['qlen_p99']}, "
+          f"max {port['hpcc']['qlen_max']}")
+    expect("mode", (get_cc(client), path.a.flow()["mode"], path.a.flow()["hops"]),
+           ("hpcc", "telemetry", 2))
+    expect("links", path.a.links(client), {1: (1, 2, 500000000), 2: (2, 2, 1000000000)})
+    expect("drops", [path.port(node)["drops"] for node in (1, 2)], [0, 0])
+    path.no_errors()
+    return goodput, records, port["hpcc"]["qlen_p99"]
+
+
+def test_whole_way():
+    """Of the goodput that a record in each packet has, nearly all. A link that is loaded writes
+    in some packets, one that is not in none.
+    """
+    all_stamp, records, _ = whole_way(("stamp", "stamp"))
+    expect("records", [quiet for _, quiet in records], [0, 0])
+    for above in (("stamp above 10kb", "stamp above 10kb"), ("stamp above 10kb", "stamp"),
+                  ("stamp", "stamp above 10kb")):
+        goodput, records, p99 = whole_way(above)
+        if virtual_time():
+            expect_in(f"{above}: goodput", goodput, 0.95 * all_stamp, 1.05 * all_stamp)
+        if virtual_time() and "above" in above[0]:
+            expect_in(f"{above}: p99 of the queue", p99, 0, 40960)
+        for node, (written, quiet_times) in enumerate(records, 1):
+            if "above" not in above[node - 1]:
+                expect(f"{above}: quiet at {node}", quiet_times, 0)
+            elif node == 1:
+                expect_in(f"{above}: records at 1", written, 1, quiet_times // 3)
+            else:
+                expect(f"{above}: records at 2", written, 0)
+
+
+def test_changes():
+    """Thresholds change while data flow: telemetry of either kind is telemetry."""
+    path = Path(sample=0, host_mbps=MBPS)
+    path.change(1, "hpcc rate 500mbit")
+    client, server = path.connect()
+    goodput_mbps(client, server, 1000000)
+    for how in "stamp above 10kb", "stamp above 1mb", "stamp", "stamp above 1b", "stamp":
+        for node in 1, 2:
+            path.change(node, f"hpcc {how}")
+        before = [counted(path, node) for node in (1, 2)]
+        goodput_mbps(client, server, 1000000)
+        written, quiet_times = (now - then for now, then in zip(counted(path, 2), before[1]))
+        expect(f"{how}: mode", (get_cc(client), path.a.flow()["mode"]), ("hpcc", "telemetry"))
+        if how == "stamp":
+            expect(f"{how}: quiet", quiet_times, 0)
+            expect_in(f"{how}: records", written, 500, 2000)
+        else:
+            expect_in(f"{how}: quiet", quiet_times, 500, 2000)
+    expect("fallbacks", path.a.counters()["fallbacks"], 0)
+    path.no_errors()
+
+
+if __name__ == "__main__":
+    main(sys.modules[__name__], modules=["sch_hpcc"])
