@@ -520,14 +520,22 @@ static inline u32 hpcc_link_quiet(struct hpcc_link *l,
 }
 
 /* A round trip ended. A link that nothing was heard of for too long has no load
- * from then on; what it said last stays, for its next record to go on from.
+ * from then on; what it said last stays, for its next record to go on from. Where
+ * a link with records limits W, that another one is quiet tells nothing of how much more that takes.
  */
 static inline void hpcc_links_round(struct hpcc_algo *a)
 {
 	struct hpcc_link *l;
+	u64 most_q24 = 0;
 
+	for (l = a->L; l < a->L + a->end; l++)
+		if (!l->quiet)
+			most_q24 = max(most_q24, l->u_q24);
 	for (l = a->L; l < a->L + a->end; l++) {
-		l->quiet += l->quiet && l->quiet <= HPCC_QUIET_STEPS;
+		if (l->quiet && l->u_q24 < most_q24)
+			l->quiet = 1;
+		else
+			l->quiet += l->quiet && l->quiet <= HPCC_QUIET_STEPS;
 		if (l->rounds < HPCC_LINK_ROUNDS)
 			l->rounds++;
 		else
