@@ -73,8 +73,8 @@
  */
 #define HPCC_LINK_ROUNDS	16
 
-/* u' of a quiet link falls by eta/64, so many times. Steps of eta/16 had queues twice as long,
- * and links of less use, as W falls further after a longer queue.
+/* u' of a quiet link falls by eta/64, so many times. Steps of eta/16 after maxStage round trips
+ * had queues twice as long where two flows share a link, and less of it in use.
  */
 #define HPCC_QUIET_SHIFT	6
 #define HPCC_QUIET_STEPS	32
