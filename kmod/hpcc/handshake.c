@@ -332,7 +332,8 @@ static bool hpcc_syn_write(struct hpcc_segment *seg, struct net *net,
 	}
 	hpcc_syn_opt_encode(p, READ_ONCE(sysctls->option_kind),
 			    READ_ONCE(sysctls->option_exid),
-			    HPCC_CAP_TELEMETRY | HPCC_CAP_QUIET);
+			    HPCC_CAP_TELEMETRY | HPCC_CAP_QUIET |
+			    (READ_ONCE(sysctls->carry) ? HPCC_CAP_PROBES : 0));
 	memset(p + HPCC_SYN_OPT_LEN, HPCC_TCPOPT_NOP,
 	       HPCC_SYN_OPT_PADDED - HPCC_SYN_OPT_LEN);
 	hpcc_segment_close(seg, HPCC_SYN_OPT_PADDED);

@@ -297,7 +297,7 @@ static u32 hpcc_options_in(struct hpcc_flow *flow, const struct hpcc_arrival *in
 			       in->opts + at + HPCC_OPT_HEAD_LEN);
 	}
 	/* Without data it is a probe. */
-	if (seen & BIT(false) &&
+	if (seen & BIT(false) && flow->caps & HPCC_CAP_PROBES &&
 	    in->skb->len == in->thoff + __tcp_hdrlen(in->th))
 		WRITE_ONCE(flow->answer, true);
 	if (at == -EINVAL)

@@ -244,7 +244,9 @@ static void take_ack(struct fuzz_input *in, struct hpcc_algo *a,
 		expect_any_order(&was, a, p, s, n);
 }
 
-/* An ACK that says that a link is quiet. Its u' is eta to eta/2, and lower the longer it lasts. */
+/* An ACK that says that a link is quiet. Its u' is eta to eta/2, and lower the longer it lasts
+ * where all links are quiet.
+ */
 static void take_quiet(struct fuzz_input *in, struct hpcc_algo *a,
 		       const struct hpcc_params *p)
 {
@@ -265,8 +267,8 @@ static void take_quiet(struct fuzz_input *in, struct hpcc_algo *a,
 	u_q24 = a->L[hop - 1].u_q24;
 	expect(u_q24 <= p->eta_q24 && u_q24 >= p->eta_q24 / 2);
 	expect(!a->L[hop - 1].valid && a->L[hop - 1].quiet);
-	if (was.L[hop - 1].quiet)
-		expect(u_q24 <= was.L[hop - 1].u_q24 || !was.L[hop - 1].u_q24);
+	if (was.L[hop - 1].quiet > 1)
+		expect(u_q24 < p->eta_q24 || p->eta_q24 < 1U << HPCC_QUIET_SHIFT);
 	expect(!(bits & HPCC_ACK_NO_SAMPLE) == (was.L[hop - 1].valid || was.L[hop - 1].quiet));
 	if (a->U_q24 > was.U_q24)
 		expect(a->U_q24 <= u_q24);

@@ -11,7 +11,8 @@ import time
 sys.path[0] += "/.."
 from lib.ktap import Skip, defer, expect, expect_in, main, need_virtual_time
 from lib.net import Netns, Pair
-from lib.packet import ACK, CWR, ECE, EXID, KIND, RST, SYN, Sniffer, ours_in, sane, syn_option
+from lib.packet import (ACK, CAP_QUIET, CAP_TELEMETRY, CWR, ECE, EXID, KIND, RST, SYN, Sniffer,
+                        ours_in, sane, syn_option)
 from lib.peer import Peer
 from lib.tcp import disconnect, get_cc, let_go, pattern, set_cc, transfer
 
@@ -208,7 +209,7 @@ def test_exid_and_kind_configured():
     pair = Pair(option_exid=0xbeef, option_kind=254)
     sniffer = Sniffer(pair.s)
     client, server = pair.connect()
-    wanted = syn_option(exid=0xbeef, kind=254)
+    wanted = syn_option(exid=0xbeef, kind=254, caps=CAP_TELEMETRY | CAP_QUIET)
     for seg in sniffer.segments()[:2]:
         expect("option", seg.option(254), wanted)
     transfer((client, server, pattern(30000)))

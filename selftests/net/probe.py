@@ -9,13 +9,14 @@ import time
 sys.path[0] += "/.."
 from lib.box import BoxPath
 from lib.ktap import expect, expect_in, main, need_virtual_time
-from lib.packet import (ECHO, FORWARD, PROMPT, Sniffer, data_segments, option, ours_in, record,
-                        sane)
+from lib.packet import (CAP_PROBES, CAP_TELEMETRY, ECHO, FORWARD, PROMPT, Sniffer, data_segments,
+                        option, ours_in, record, sane, syn_option)
 from lib.path import MBPS, Path, uses_telemetry
 from lib.peer import SCALE, T_NS, W_INIT, Flow, Link, Peer, settle
 from lib.tcp import pattern, set_cc, transfer
 
 DSCP = 0x48
+ASKS = syn_option(caps=CAP_TELEMETRY | CAP_PROBES)
 NBYTES = 1000000
 
 
@@ -177,7 +178,7 @@ def test_wakes():
 def test_next_data_at_once():
     """A probe of a small window has the data behind it acknowledged at once."""
     peer = Peer(carry=1)
-    peer.connect()
+    peer.connect(ASKS)
     for flags, soon in ((0, False), (PROMPT, True)):
         peer.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 0)
         time.sleep(1e-9 * T_NS)
@@ -193,7 +194,7 @@ def test_answers_are_limited():
     need_virtual_time()
     for version in 4, 6:
         peer = Peer(version=version)
-        peer.connect()
+        peer.connect(ASKS)
         time.sleep(1e-9 * T_NS)
         for ts in range(1, 101):
             peer.send(option(FORWARD, [record(1, ts, 5)], 0, 1))
@@ -207,9 +208,11 @@ def test_answers_are_limited():
 
 
 def test_strangers_get_no_answer():
-    """What TCP would not take is not answered; nor is a probe without a record."""
+    """What TCP would not take is not answered; nor is a probe without a record, or of a peer
+    that did not say that it probes.
+    """
     peer = Peer()
-    peer.connect()
+    peer.connect(ASKS)
     ours = option(FORWARD, [record(1, 5, 5)], SCALE, 1, PROMPT)
     for how in {"seq": peer.seq + (1 << 24)}, {"seq": peer.seq - 1}, \
             {"ack": peer.acked + 1}, {"ack": peer.acked - (1 << 30)}, {"bad_csum": True}:
@@ -222,6 +225,10 @@ def test_strangers_get_no_answer():
     expect("nothing to tell", peer.read_all(0.1), [])
     peer.send(ours)
     expect("an answer", len(of_type(ECHO, peer.read_all(0.1))), 1)
+    peer = Peer()
+    peer.connect()
+    peer.send(ours)
+    expect("answers to who does not probe", peer.read_all(0.1), [])
 
 
 def test_older_peer():

@@ -56,6 +56,7 @@
 
 #define HPCC_CAP_TELEMETRY	0x01	/* echoes FORWARD and IDENTIFY */
 #define HPCC_CAP_QUIET		0x02	/* understands quiet hops in an ECHO */
+#define HPCC_CAP_PROBES		0x04	/* asks by probes, and wants answers */
 
 /**
  * enum hpcc_opt_type - what a telemetry option carries
