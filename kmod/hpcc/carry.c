@@ -61,6 +61,7 @@ void hpcc_carry_begin(struct sock *sk, struct hpcc_flow *flow, bool probes)
 {
 	probes = probes && tcp_is_sack(tcp_sk(sk));
 	WRITE_ONCE(flow->probes, probes);
+	flow->asked_segs = tcp_sk(sk)->data_segs_out - 1;
 	hpcc_reserve(sk, flow, probes ? 0 : hpcc_room(flow));
 }
 
@@ -69,7 +70,9 @@ void hpcc_carry_begin(struct sock *sk, struct hpcc_flow *flow, bool probes)
  * @sk: socket, its clock read just now
  * @flow: its flow, of which probes carry requests
  *
- * Only while data are on their way or wait.
+ * Only while data are on their way and no RTO has fired for them, or wait. While they wait, no
+ * second one before data have left, unless it is pacing that holds them: where a closed window or
+ * TCP_CORK does, an answer would let the next probe go, for ever, and put off TCP's timers with it.
  */
 void hpcc_probe_send(struct sock *sk, struct hpcc_flow *flow)
 {
@@ -80,7 +83,9 @@ void hpcc_probe_send(struct sock *sk, struct hpcc_flow *flow)
 	bool due;
 
 	if (tp->frto ||
-	    (!tp->packets_out && !tcp_send_head(sk)) ||
+	    (tp->packets_out ? inet_csk(sk)->icsk_retransmits :
+	     !tcp_send_head(sk) ||
+	     (tp->data_segs_out == flow->asked_segs && wstamp_ns <= now_ns)) ||
 	    (tp->delivered - flow->asked_delivered < hpcc_probe_segs &&
 	     now_ns - READ_ONCE(flow->asked_ns) < flow->params.T))
 		return;
@@ -95,6 +100,7 @@ void hpcc_probe_send(struct sock *sk, struct hpcc_flow *flow)
 	/* Data keep the pacing credit that they had. */
 	tp->tcp_wstamp_ns = wstamp_ns;
 	flow->asked_delivered = tp->delivered;
+	flow->asked_segs = tp->data_segs_out - !!tp->packets_out;
 	/* Also where there was no room for the request. */
 	WRITE_ONCE(flow->asked_ns, now_ns);
 	WRITE_ONCE(flow->requests, requests + 1);
