@@ -265,7 +265,7 @@ static noinline int hpcc_enqueue_one(struct sk_buff *skb, struct Qdisc *sch,
 
 /* A link that is emulated sends one packet after the other, and marking looks at each by
  * itself. All else may stay whole as long as it fits, with one record for its segments;
- * what could not be parsed may hold a request.
+ * what could not be parsed may hold a request. Segments of a list have headers of their own.
  */
 static bool hpcc_must_split(const struct hpcc_sched *q,
 			    const struct sk_buff *skb, u32 bytes,
@@ -276,6 +276,7 @@ static bool hpcc_must_split(const struct hpcc_sched *q,
 	if (!q->cfg.split)
 		return false;
 	return q->cfg.rate || hpcc_is_marking(q) ||
+	       skb_shinfo(skb)->gso_type & SKB_GSO_FRAGLIST ||
 	       why == HPCC_UNSTAMPED_MALFORMED ||
 	       why == HPCC_UNSTAMPED_NO_MEMORY ||
 	       !hpcc_fits(q, bytes, skb->truesize);

@@ -278,6 +278,7 @@ static inline void hpcc_algo_forget_hop(struct hpcc_algo *a, u32 hop)
 	l = &a->L[hop - 1];
 	l->valid = false;
 	l->quiet = 0;
+	l->ts = 0;
 	l->u_q24 = 0;
 }
 
@@ -521,7 +522,8 @@ static inline u32 hpcc_link_quiet(struct hpcc_link *l,
 
 /* A round trip ended. A link that nothing was heard of for too long has no load
  * from then on; what it said last stays, for its next record to go on from. Where
- * a link with records limits W, that another one is quiet tells nothing of how much more that takes.
+ * a link with records limits W, that another one is quiet tells nothing of how much more it
+ * takes.
  */
 static inline void hpcc_links_round(struct hpcc_algo *a)
 {

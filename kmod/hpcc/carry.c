@@ -82,7 +82,7 @@ void hpcc_probe_send(struct sock *sk, struct hpcc_flow *flow)
 	u32 requests = READ_ONCE(flow->requests);
 	bool due;
 
-	if (tp->frto ||
+	if (tp->frto || tp->repair ||
 	    (tp->packets_out ? inet_csk(sk)->icsk_retransmits :
 	     !tcp_send_head(sk) ||
 	     (tp->data_segs_out == flow->asked_segs && wstamp_ns <= now_ns)) ||

@@ -274,11 +274,12 @@ static noinline void hpcc_answer_in(struct sock *sk, struct hpcc_flow *flow)
 	struct rate_sample rs = { .rtt_us = -1 };
 
 	hpcc_take_ack(sk, flow, &rs);
-	hpcc_probe_send(sk, flow);
+	if (flow->probes)
+		hpcc_probe_send(sk, flow);
 }
 
 /**
- * hpcc_in_ack_event() - before TCP takes an ACK in
+ * hpcc_in_ack_event() - an ACK has come; TCP calls cong_control() after this, if at all
  * @sk: socket that runs hpcc or classic
  * @flags: CA_ACK_*
  *
@@ -295,9 +296,13 @@ void hpcc_in_ack_event(struct sock *sk, u32 flags)
 	if (unlikely(tp->dsack_dups != flow->probe.dsacks))
 		hpcc_note_late(tp, flow);
 	hpcc_probe_ack(&flow->probe, tp);
-	if (unlikely(flow->probes && !tp->packets_out && hpcc_mail_waits(flow)) &&
-	    tp->delivered_mstamp != tp->tcp_mstamp)
-		hpcc_answer_in(sk, flow);
+	if (unlikely(flow->probes)) {
+		/* For an ACK of data TCP calls cong_control(). */
+		if (!tp->packets_out && tp->snd_una == flow->una &&
+		    hpcc_mail_waits(flow))
+			hpcc_answer_in(sk, flow);
+		flow->una = tp->snd_una;
+	}
 	/* The answer clears what is pending. */
 	if (READ_ONCE(flow->answer))
 		hpcc_probe_answer(sk, flow);
@@ -305,15 +310,6 @@ void hpcc_in_ack_event(struct sock *sk, u32 flags)
 		WRITE_ONCE(flow->prompt, false);
 		inet_csk(sk)->icsk_ack.pending |= ICSK_ACK_NOW;
 	}
-}
-
-static void hpcc_cwnd_event(struct sock *sk, enum tcp_ca_event event)
-{
-	struct hpcc_flow *flow = hpcc_flow_of(sk);
-
-	/* After a pause a window leaves before the first ACK comes. */
-	if (event == CA_EVENT_TX_START && flow)
-		hpcc_set_rate(sk, flow, false);
 }
 
 static void hpcc_set_state(struct sock *sk, u8 new_state)
@@ -383,14 +379,18 @@ static u32 hpcc_undo_cwnd(struct sock *sk)
 /* Not TCP's own minimum of two segments: where an MTU is 64 KB they would have
  * no length that an option could be added to.
  *
- * TCP asks before it sends, whether or not ACKs come: so this is the place for the probe in
- * front of the first data after a pause.
+ * TCP asks before it sends, whether or not ACKs come. After a pause a window leaves before the
+ * first ACK comes: it has to be paced, and a probe leaves in front of it.
  */
 static u32 hpcc_min_tso_segs(struct sock *sk)
 {
 	struct hpcc_flow *flow = hpcc_flow_of(sk);
 
-	if (flow && flow->probes && !tcp_sk(sk)->packets_out)
+	if (!flow || tcp_sk(sk)->packets_out)
+		return 1;
+	if (flow->unpaced)
+		hpcc_set_rate(sk, flow, false);
+	if (flow->probes)
 		hpcc_probe_send(sk, flow);
 	return 1;
 }
@@ -505,7 +505,6 @@ struct tcp_congestion_ops hpcc_ops __read_mostly = {
 	.cong_control	= hpcc_cong_control,
 	.in_ack_event	= hpcc_in_ack_event,
 	.set_state	= hpcc_set_state,
-	.cwnd_event	= hpcc_cwnd_event,
 	.ssthresh	= hpcc_ssthresh,
 	.undo_cwnd	= hpcc_undo_cwnd,
 	.min_tso_segs	= hpcc_min_tso_segs,

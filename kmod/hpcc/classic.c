@@ -68,6 +68,8 @@ void hpcc_note_late(const struct tcp_sock *tp, struct hpcc_flow *flow)
 	flow->late_delivered = tp->delivered;
 	if (flow->duplicates || flow->late_told > hpcc_late_most)
 		return;
+	/* A DSACK may be for a window of packets. */
+	dsacks = min_t(s64, dsacks, 1 + ((hpcc_late_most - flow->late_told) >> HPCC_LOSS_SHIFT));
 	flow->late_told += (s64)dsacks << HPCC_LOSS_SHIFT;
 	flow->late = min(flow->late + dsacks, tp->total_retrans);
 }
@@ -228,7 +230,8 @@ static void hpcc_return(struct sock *sk, struct hpcc_flow *flow)
  * Where all records are ignored, or each is of another link than the one before, W would
  * stay as it is for as long as that goes on. The first record of a link measures nothing
  * either, but it is not silence, as the next one can be measured against it; unless there
- * are more of them than links before one is measured.
+ * are more of them than links before one is measured, though there were data to send. (Of
+ * who sends now and then, each record may come too long after the last one.)
  *
  * Return: whether the connection runs classic now.
  */
@@ -242,6 +245,10 @@ bool hpcc_silent(struct sock *sk, struct hpcc_flow *flow,
 			hpcc_set_mode(flow, HPCC_MODE_TELEMETRY);
 		flow->silent_acks = 0;
 		flow->firsts = 0;
+		return false;
+	}
+	if (ack->bits & HPCC_ACK_NEW && (rs->is_app_limited || tp->app_limited)) {
+		flow->silent_acks = 0;
 		return false;
 	}
 	if (ack->bits & HPCC_ACK_NEW && flow->firsts < READ_ONCE(flow->hops)) {

@@ -100,6 +100,7 @@ enum hpcc_mode {
  *
  * @asked_delivered: packets delivered when the last probe left
  * @asked_segs: data segments that had left then, less 1 while some were on their way
+ * @una: snd_una at the last ACK, where @probes
  * @answered_ns: tcp_clock_cache at the last answer to a probe, modulo 2^32
  * @began_us: tcp_mstamp when W began to rule, or telemetry came first
  * @silent_since_us: tcp_mstamp of the first of @silent_acks
@@ -178,6 +179,7 @@ struct hpcc_flow {
 
 	u32 asked_delivered;
 	u32 asked_segs;
+	u32 una;
 	u32 answered_ns;
 	u64 began_us;
 	u64 silent_since_us;

@@ -29,7 +29,7 @@
  * @HPCC_C_MALFORMED_IGNORED: wrong length, type, scale, or twice
  * @HPCC_C_CHECKSUM_IGNORED: options in segments with a bad checksum
  * @HPCC_C_WINDOW_IGNORED: options in segments outside the window
- * @HPCC_C_BAD_HOP_IGNORED: records with hop 0 or a hop repeated
+ * @HPCC_C_BAD_HOP_IGNORED: records with a hop beyond the path's or a hop repeated
  * @HPCC_C_TS_BACK_IGNORED: records whose ts did not advance
  * @HPCC_C_TX_EXCESS_IGNORED: records whose txBytes B cannot have sent
  * @HPCC_C_PATH_CHANGES: another link at a known hop

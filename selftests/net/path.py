@@ -238,6 +238,21 @@ def test_telemetry_comes_and_goes():
     expect_in("unseen_loss", counters["unseen_loss"], 0, 0 if virtual_time() else 10)
 
 
+def test_now_and_then():
+    """Messages so far apart that no record can be compared with the last one: not silence."""
+    for sysctls in {}, {"carry": 1}:
+        path = Path(**sysctls)
+        client, server = path.connect()
+        transfer((client, server, pattern(300000)))
+        gap = 70e-9 * path.a.flow()["T_ns"]
+        for _ in range(40):
+            transfer((client, server, b"x" * 100))
+            time.sleep(gap)
+        expect("mode", (get_cc(client), path.a.flow()["mode"]), ("hpcc", "telemetry"))
+        counters = path.a.counters()
+        expect("fallbacks", (counters["fallbacks"], counters["probes_stopped"]), (0, 0))
+
+
 def test_only_one_switch_stamps():
     """A path with a switch that knows nothing of it."""
     path = Path()

@@ -2,12 +2,14 @@
 # SPDX-License-Identifier: GPL-2.0
 """kmod/hpcc/carry.c: requests on packets of their own (net.hpcc.carry = 1)."""
 
+import errno
 import socket
 import sys
 import time
 
 sys.path[0] += "/.."
 from lib.box import BoxPath
+from lib.kernel import virtual_time
 from lib.ktap import expect, expect_in, main, need_virtual_time
 from lib.packet import (CAP_PROBES, CAP_TELEMETRY, ECHO, FORWARD, PROMPT, Sniffer, data_segments,
                         option, ours_in, record, sane, syn_option)
@@ -16,6 +18,7 @@ from lib.peer import SCALE, T_NS, W_INIT, Flow, Link, Peer, settle
 from lib.tcp import pattern, set_cc, transfer
 
 DSCP = 0x48
+TCP_USER_TIMEOUT = 18
 ASKS = syn_option(caps=CAP_TELEMETRY | CAP_PROBES)
 NBYTES = 1000000
 
@@ -229,6 +232,42 @@ def test_strangers_get_no_answer():
     peer.connect()
     peer.send(ours)
     expect("answers to who does not probe", peer.read_all(0.1), [])
+
+
+def test_closed_window():
+    """A receiver that does not read: TCP's own window probes go on, ours do not."""
+    path = Path(carry=1, base_rtt_ns=100000)
+    client, server = path.connect()
+    transfer((client, server, pattern(300000)))
+    client.setblocking(False)
+    for _ in range(100):
+        try:
+            client.send(bytes(1 << 20))
+        except BlockingIOError:
+            pass
+        time.sleep(0.0005)
+    time.sleep(0.1)
+    before = path.a.counters()["forward_sent"]
+    time.sleep(2)
+    expect_in("probes", path.a.counters()["forward_sent"] - before, 0, 4)
+    client.setsockopt(socket.IPPROTO_TCP, TCP_USER_TIMEOUT, 1000)
+    time.sleep(3)
+    expect("error", client.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR), errno.ETIMEDOUT)
+
+
+def test_cork():
+    """Data that TCP holds back leave when TCP says so."""
+    for carry in 0, 1:
+        path = Path(carry=carry, base_rtt_ns=50000)
+        client, server = path.connect()
+        transfer((client, server, pattern(300000)))
+        client.setsockopt(socket.IPPROTO_TCP, socket.TCP_CORK, 1)
+        began = time.monotonic()
+        client.send(bytes(100))
+        server.settimeout(5)
+        expect("data", len(server.recv(1000)), 100)
+        if virtual_time():
+            expect_in("seconds", time.monotonic() - began, 0.1, 0.5)
 
 
 def test_older_peer():

@@ -37,7 +37,7 @@
  * from 1.
  *
  * Quiet hops (ECHO), those that were counted and wrote no record:
- *	0:4  map:15  0:45
+ *	0:4  map:15  ignored:45
  * with hop h in bit h - 1 of the map, counted from its least significant one.
  *
  * Identity record (IDENTIFY, IDENTIFY_ECHO):
