@@ -396,15 +396,15 @@ u32 hpcc_forward_in(struct hpcc_flow *flow, const struct hpcc_opt *opt,
 	return bad;
 }
 
-/* Add all quiet hops that wait to a map of one of them. */
-static u64 hpcc_echo_map(struct hpcc_flow *flow, u64 map)
+/* Add all quiet hops that wait to a map of one of them, but for those that the echo @told of. */
+static u64 hpcc_echo_map(struct hpcc_flow *flow, u64 map, u32 told)
 {
 	u64 *place;
 	u64 word;
 
-	for (place = flow->echo; place < flow->echo + HPCC_HOPS_MAX; place++) {
+	for (place = flow->echo; place < flow->echo + HPCC_HOPS_MAX; place++, told >>= 1) {
 		word = READ_ONCE(*place);
-		if (word && !(word & HPCC_WORD_HOP_MASK) &&
+		if (word && !(told & 1) && !(word & HPCC_WORD_HOP_MASK) &&
 		    cmpxchg(place, word, 0) == word)
 			map |= word;
 	}
@@ -428,6 +428,7 @@ u32 hpcc_echo_write(struct hpcc_flow *flow, u8 *p, u32 room)
 	u32 head = READ_ONCE(flow->echo_head);
 	u32 at = READ_ONCE(flow->echo_next);
 	struct hpcc_opt opt = {};
+	u32 told = 0;
 	u32 slots, i;
 	u64 word;
 
@@ -438,13 +439,17 @@ u32 hpcc_echo_write(struct hpcc_flow *flow, u8 *p, u32 room)
 	for (i = 0; i < opt.hops && opt.nr < slots; i++, at++) {
 		if (at >= opt.hops)
 			at = 0;
-		if (!READ_ONCE(flow->echo[at]))
+		/* A request may come meanwhile, and tell of the same hop. */
+		if (told & BIT(at) || !READ_ONCE(flow->echo[at]))
 			continue;
 		word = xchg(&flow->echo[at], 0);
 		if (!word)
 			continue;
-		if (!(word & HPCC_WORD_HOP_MASK))
-			word = hpcc_echo_map(flow, word);
+		told |= BIT(at);
+		if (!(word & HPCC_WORD_HOP_MASK)) {
+			word = hpcc_echo_map(flow, word, told);
+			told |= word >> HPCC_WORD_MAP_SHIFT;
+		}
 		put_unaligned_be64(word, p + hpcc_opt_len(opt.nr));
 		opt.nr++;
 	}

@@ -15,7 +15,7 @@ from lib.packet import (CAP_PROBES, CAP_TELEMETRY, ECHO, FORWARD, PROMPT, Sniffe
                         option, ours_in, record, sane, syn_option)
 from lib.path import MBPS, Path, uses_telemetry
 from lib.peer import SCALE, T_NS, W_INIT, Flow, Link, Peer, settle
-from lib.tcp import pattern, set_cc, transfer
+from lib.tcp import pattern, set_cc, transfer, until
 
 DSCP = 0x48
 TCP_USER_TIMEOUT = 18
@@ -32,6 +32,7 @@ def test_on_the_wire():
     """Data have their whole MSS and no option; probes look like them from outside, and pure
     ACKs answer.
     """
+    need_virtual_time()         # where a host stands still, data carry requests from then on
     for version in 4, 6:
         path = Path(version, carry=1)
         client, server = path.connect()
@@ -101,6 +102,8 @@ def test_without_sack():
     client, server = path.connect()
     sniffer = Sniffer(path.a, "right")
     transfer((client, server, pattern(NBYTES)))
+    until(lambda: uses_telemetry(path.a, hops=2),
+          lambda: transfer((client, server, pattern(NBYTES))))
     expect("telemetry", uses_telemetry(path.a, hops=2), True)
     expect("carry", path.a.flow()["probes"], 0)
     requests = of_type(FORWARD, sniffer.segments())
@@ -132,6 +135,8 @@ def test_nothing_stamps():
         path.change(node, "hpcc nostamp")
     client, server = path.connect()
     transfer((client, server, pattern(NBYTES)))
+    until(lambda: path.a.counters()["fallbacks"],
+          lambda: transfer((client, server, pattern(NBYTES))))
     counters = path.a.counters()
     expect("stopped, fallbacks", (counters["probes_stopped"], counters["fallbacks"]), (1, 1))
     expect("mode", path.a.flow()["mode"], "classic")
