@@ -365,6 +365,23 @@ static inline void hpcc_algo_restart(struct hpcc_algo *a,
 }
 
 /**
+ * hpcc_algo_reduce() - answer what a link that does not stamp says of its load, as by CE
+ * @a: connection
+ * @p: parameters
+ * @shift: Wc is to be less by 2^-@shift of it
+ *
+ * incStage begins anew: the links with records may be idle, and W would be where it was with the
+ * next one.
+ */
+static inline void hpcc_algo_reduce(struct hpcc_algo *a, const struct hpcc_params *p,
+				    u32 shift)
+{
+	a->Wc_q16 = max(a->Wc_q16 - (a->Wc_q16 >> shift), p->W_min_q16);
+	a->W_q16 = min(a->W_q16, a->Wc_q16);
+	a->inc_stage = 0;
+}
+
+/**
  * hpcc_algo_slow() - begin slow start: W grows by no more than what is acknowledged
  * @a: connection, restarted
  *

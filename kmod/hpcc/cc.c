@@ -14,7 +14,8 @@
  * Loss: recovery conserves packets for one round, then W rules again, since
  * telemetry and not loss tells the load. After an RTO W restarts from one
  * segment, after a return from classic's window, and grows as in slow start. CE: Wc
- * is reduced by 1/8, so that a queue that does not stamp is heard as well.
+ * is reduced by 1/8 and incStage begins anew, so that a queue that does not stamp is heard as
+ * well, though all links that stamp are idle.
  */
 #include <net/tcp.h>
 #include <hpcc/compat.h>
@@ -326,9 +327,7 @@ static void hpcc_set_state(struct sock *sk, u8 new_state)
 		/* What a probe repaired needs no round of its own. */
 		if (hpcc_probe_repaired(&flow->probe, tp))
 			break;
-		hpcc_algo_restart(&flow->algo, &flow->params,
-				  flow->algo.Wc_q16 -
-				  (flow->algo.Wc_q16 >> hpcc_ecn_shift));
+		hpcc_algo_reduce(&flow->algo, &flow->params, hpcc_ecn_shift);
 		hpcc_count(sock_net(sk), HPCC_C_ECN_RESPONSES);
 		break;
 	case TCP_CA_Recovery:

@@ -584,6 +584,25 @@ def test_ecn():
     expect("ecn_responses", peer.ns.counters()["ecn_responses"], 1)
 
 
+def test_ecn_beside_an_idle_link():
+    """A link that marks and does not stamp: W falls in each round trip, whatever an idle one
+    says, and returns as ever when the marks end.
+    """
+    need_virtual_time()
+    flow = Flow(ecn=True)
+    link = Link()
+    flow.round(link.step(9000, 0.01))
+    expect("W", flow.round(link.step(9000, 0.01))["W"], W_INIT)
+    for _ in range(10):
+        flow.run()
+        flow.echo(link.step(9000, 0.01), flags=ACK | ECE)
+    answers = flow.ns.counters()["ecn_responses"]
+    expect_in("ecn_responses", answers, 5, 10)
+    near("W", flow.flow()["W"], W_INIT * (7 / 8) ** answers, 0.02)
+    found = [flow.round(link.step(9000, 0.01))["W"] for _ in range(7)]
+    expect(f"W, of {found}", found[-1], W_INIT)
+
+
 def test_loss_probe():
     """What a tail loss probe repaired is no ECE."""
     need_virtual_time()

@@ -276,6 +276,52 @@ static void algo_restart__returns_at_once(void **state)
 	assert_int_equal(hpcc_new_ack(&a, &p, &s, 1, 90000, 91000), 0);
 }
 
+static void algo_reduce__holds_beside_an_idle_link(void **state)
+{
+	struct hpcc_params p = params(5);
+	struct hpcc_algo a = started(&p);
+	long double want = W_INIT;
+	struct hpcc_sample s;
+	u32 i;
+
+	set_U(&a, ONE / 100);
+	/* Marks in each round trip, and an idle link. */
+	for (i = 0; i < 10; i++) {
+		hpcc_algo_reduce(&a, &p, 3);
+		want *= 7.0L / 8;
+		assert_near(ldexpl(a.Wc_q16, -16), want, 1);
+		assert_true(a.W_q16 <= a.Wc_q16);
+		s = next(&a, T_NS, T_NS / 100, 0);
+		assert_int_equal(hpcc_new_ack(&a, &p, &s, 1, a.last_update_seq + 1,
+					      a.last_update_seq + 2),
+				 HPCC_ACK_UPDATE);
+		want += 62.5L;
+		assert_near(ldexpl(a.W_q16, -16), want, 1);
+	}
+	/* They end: the draft's maxStage steps, and all at once. */
+	for (i = 0; i < 5; i++) {
+		assert_true(a.W_q16 < BYTES(W_INIT) / 2);
+		s = next(&a, T_NS, T_NS / 100, 0);
+		hpcc_new_ack(&a, &p, &s, 1, a.last_update_seq + 1, a.last_update_seq + 2);
+	}
+	assert_true(a.W_q16 == BYTES(W_INIT));
+}
+
+static void algo_reduce__not_below_W_min(void **state)
+{
+	struct hpcc_params p = params(5);
+	struct hpcc_algo a = started(&p);
+
+	a.W_q16 = BYTES(W_MIN);
+	a.Wc_q16 = BYTES(W_MIN);
+	hpcc_algo_reduce(&a, &p, 3);
+	assert_true(a.W_q16 == BYTES(W_MIN) && a.Wc_q16 == BYTES(W_MIN));
+	/* W below Wc stays where it is. */
+	a.Wc_q16 = BYTES(1000);
+	hpcc_algo_reduce(&a, &p, 3);
+	assert_true(a.W_q16 == BYTES(W_MIN) && a.Wc_q16 == BYTES(875));
+}
+
 static void algo_slow__doubles(void **state)
 {
 	struct hpcc_params p = params(5);
@@ -1368,6 +1414,8 @@ int main(void)
 		cmocka_unit_test(algo_links__more_of_them),
 		cmocka_unit_test(algo_restart__clamps),
 		cmocka_unit_test(algo_restart__returns_at_once),
+		cmocka_unit_test(algo_reduce__holds_beside_an_idle_link),
+		cmocka_unit_test(algo_reduce__not_below_W_min),
 		cmocka_unit_test(algo_slow__doubles),
 		cmocka_unit_test(algo_slow__stays_over),
 		cmocka_unit_test(algo_slow__undone),
