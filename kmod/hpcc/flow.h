@@ -103,6 +103,7 @@ enum hpcc_mode {
  * @una: snd_una at the last ACK, where @probes
  * @answered_ns: tcp_clock_cache at the last answer to a probe, modulo 2^32
  * @began_us: tcp_mstamp when W began to rule, or telemetry came first
+ * @full_us: tcp_mstamp when W became Wc last
  * @silent_since_us: tcp_mstamp of the first of @silent_acks
  * @silent_requests: @requests then
  * @undo_W_q16: W before an RTO
@@ -182,6 +183,7 @@ struct hpcc_flow {
 	u32 una;
 	u32 answered_ns;
 	u64 began_us;
+	u64 full_us;
 	u64 silent_since_us;
 	u32 silent_requests;
 	u64 undo_W_q16;

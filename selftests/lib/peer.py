@@ -5,6 +5,7 @@ links whose records it makes up.
 
 import ctypes
 import fcntl
+import math
 import os
 import select
 import socket
@@ -313,11 +314,12 @@ class Flow(Peer):
         except BlockingIOError:
             pass
 
-    def run(self, timeout_s=2e-9 * T_NS):
-        """Read all that the kernel wants to send now. Return it."""
+    def run(self, timeout_s=2e-9 * T_NS, for_s=math.inf):
+        """Read all that the kernel wants to send now, or within so many seconds. Return it."""
         found = []
         self.fill()
-        while (seg := self.read(timeout_s)):
+        end_s = time.monotonic() + for_s
+        while time.monotonic() < end_s and (seg := self.read(timeout_s)):
             found.append(seg)
             end = (seg.seq + len(seg.payload)) & 0xffffffff
             if seg.payload and 0 < (end - self.acked) & 0xffffffff < 1 << 31:

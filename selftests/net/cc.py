@@ -584,6 +584,22 @@ def test_ecn():
     expect("ecn_responses", peer.ns.counters()["ecn_responses"], 1)
 
 
+def test_T_of_many_round_trips():
+    """A queue that 20 round trips report within one T is answered twice, not 20 times."""
+    need_virtual_time()
+    flow = Flow()
+    link = Link()
+    for _ in range(3):
+        flow.round(link.step(9000, 0.9))
+    before = flow.flow()["W"]
+    for _ in range(20):
+        flow.run(for_s=5e-11 * T_NS)
+        flow.echo(link.step(450, 1.0, 1.0))
+    after = flow.flow()
+    expect_in("U", after["U_permille"], 1300, 1700)
+    expect_in("W", after["W"], before // 4, before * 3 // 4)
+
+
 def test_ecn_beside_an_idle_link():
     """A link that marks and does not stamp: W falls in each round trip, whatever an idle one
     says, and returns as ever when the marks end.
