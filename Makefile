@@ -156,7 +156,7 @@ modules: kernel-ready
 
 kernel-ready:
 	@if [ -e $(KDIR)/Makefile ]; then exit 0; \
-	elif [ ! -e /proc/modules ] && [ "$(KVER)" = "$$(uname -r)" ]; then \
+	elif [ ! -e /proc/modules ] && [ "$(KVER)" = "$$(uname -r)" ] && [ "$(origin KDIR)" = file ]; then \
 		echo 'modules: the running kernel $(KVER) has no support for loadable modules; "make demo" needs none of it' >&2; \
 	else \
 		echo 'modules: no kernel headers in $(KDIR); install them with: $(HEADERS)-$(KVER)' >&2; \

@@ -91,8 +91,9 @@ static int parse_rate(const char *name, const char *arg, void *to)
 {
 	__u64 rate;
 
+	/* tc counts bytes per second: 7bit are 0. */
 	if (get_rate64(&rate, arg) || rate > HPCC_RATE_MAX ||
-	    (rate && rate < HPCC_RATE_MIN))
+	    (rate < HPCC_RATE_MIN && (rate || strtod(arg, NULL) != 0)))
 		return bad_value(name, arg, "a rate, 1kbit .. 10tbit, or 0");
 	memcpy(to, &rate, sizeof(rate));
 	return sizeof(rate);
@@ -103,7 +104,7 @@ static int parse_size(const char *name, const char *arg, void *to)
 	unsigned int size;
 
 	if (*arg == '-' || get_size(&size, arg) || !size)
-		return bad_value(name, arg, "a size, 1b or more");
+		return bad_value(name, arg, "a size, 1 .. 4294967295b");
 	memcpy(to, &size, sizeof(size));
 	return sizeof(size);
 }

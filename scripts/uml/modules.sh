@@ -124,8 +124,12 @@ prune()
 
 main()
 {
-	local tree=${1:?usage: modules.sh TREE} hash final
+	local tree=${1:-} hash final
 
+	if [ ! -e "$tree/Module.symvers" ]; then
+		echo "usage: modules.sh TREE, a kernel's that build.sh printed${tree:+; $tree is none}" >&2
+		exit 2
+	fi
 	cd "$TOP"
 	# Wherever the cache lies, the tree's name says what it is.
 	hash=$({ basename "$(readlink -f "$tree")"; sources | xargs sha256sum; } | sha256sum)

@@ -19,7 +19,14 @@ main()
 		build=(--kernel-version "${2:?--kernel-version needs a value}")
 		shift 2
 	fi
-	[ $# -gt 0 ] || { echo "usage: test.sh [--kernel-version X.Y] SCRIPT [ARG]..." >&2; exit 2; }
+	if [ $# = 0 ] || [[ $1 == -* ]]; then
+		echo "usage: test.sh [--kernel-version X.Y] SCRIPT [ARG]..." >&2
+		exit 2
+	fi
+	if [[ $1 == */* ]] && [ ! -x "$1" ]; then
+		echo "test.sh: $1: no such program, or not executable" >&2
+		exit 2
+	fi
 	tree=$("$HERE/build.sh" "${build[@]}")
 	tools=$("$HERE/modules.sh" "$tree")
 	[ "${HPCC_DEBUG:-0}" = 0 ] || limit=1800

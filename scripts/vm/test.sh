@@ -52,14 +52,23 @@ close_last()
 
 main()
 {
-	local tree tools begun status=0 failed=0 again=1
+	local tree tools begun script status=0 failed=0 again=1
 	local -a build=()
 
 	if [ "${1:-}" = --kernel-version ]; then
 		build=(--kernel-version "${2:?--kernel-version needs a value}")
 		shift 2
 	fi
-	[ $# -gt 0 ] || { echo "usage: test.sh [--kernel-version X.Y] SCRIPT..." >&2; exit 2; }
+	if [ $# = 0 ] || [[ $1 == -* ]]; then
+		echo "usage: test.sh [--kernel-version X.Y] SCRIPT..." >&2
+		exit 2
+	fi
+	for script; do
+		if [[ $script == */* ]] && [ ! -x "$script" ]; then
+			echo "test.sh: $script: no such program, or not executable" >&2
+			exit 2
+		fi
+	done
 	tree=$("$HERE/kernel.sh" "${build[@]}")
 	tools=$("$HERE/../uml/modules.sh" "$(readlink -f "$tree/build")")
 	LOG=$(mktemp)

@@ -700,6 +700,9 @@ class CommandLine(unittest.TestCase):
         self.assertIn("wrong.toml", self.refused("[topology"))
         self.assertIn("vegas", self.refused(SMALL, "compare", "--cc", "hpcc,vegas"))
         self.assertIn("twice", self.refused(SMALL, "compare", "--cc", "hpcc,hpcc"))
+        self.assertIn("compare several", self.refused(SMALL, "run", "--cc", "hpcc,cubic"))
+        for names in "", ",", "hpcc,":
+            self.assertIn("missing", self.refused(SMALL, "compare", "--cc", names))
         self.assertIn("link.delay", self.refused(SMALL, "run", "--set", "link.delay=1"))
         self.assertIn("[cc]", self.refused('cc = "hpcc"\n' + SMALL, "run", "--cc", "cubic"))
         self.assertIn("[[flow]]", self.refused(SMALL.replace("[[flow]]", "[flow]"), "run",
@@ -863,6 +866,11 @@ class Guest(unittest.TestCase):
     def test_unfinished(self):
         done = self.lab("u", "--set", "measure.deadline=30us", status=1)
         self.assertIn("deadline", done.stderr)
+
+    def test_build_date(self):
+        """It is mixed into the kernel's random numbers: another one, other results."""
+        done = subprocess.run([RUN, "uname", "-v"], capture_output=True, text=True, check=False)
+        self.assertIn("#1 Mon Nov 23 11:46:14 UTC 2026\n", done.stdout, done.stderr)
 
     def test_on_the_host(self):
         """--kernel host, where the host is a guest with our modules loaded."""

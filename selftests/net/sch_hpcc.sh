@@ -137,10 +137,13 @@ test_tc_refuses()
 	links
 	refused 'rate "11tbit": has to be a rate, 1kbit .. 10tbit' add rate 11tbit
 	refused 'rate "999bit"' add rate 999bit
+	refused 'rate "7bit"' add rate 7bit
 	refused 'rate "fast"' add rate fast
 	refused 'bandwidth "11tbit": has to be a rate, 1kbit .. 10tbit' add bandwidth 11tbit
+	refused 'bandwidth "1bit"' add bandwidth 1bit
 	refused 'limit "0"' add limit 0
 	refused 'limit "-1"' add limit -1
+	refused 'limit "4294967296"' add limit 4294967296
 	refused 'limit "much"' add limit much
 	refused 'node "1048576": has to be a number, 0 .. 1048575' add node 1048576
 	refused 'node "-1"' add node -1
@@ -154,7 +157,7 @@ test_tc_refuses()
 	refused 'marking "on": has to be off or ldcp' add marking on
 	refused 'stats "1": has to be on or off' add stats 1
 	refused 'stats: a value has to follow' add stats
-	refused 'above "0": has to be a size, 1b or more' add stamp above 0
+	refused 'above "0": has to be a size, 1 .. 4294967295b' add stamp above 0
 	refused 'above "-1"' add stamp above -1
 	refused 'above: a value has to follow' add stamp above
 	refused 'kmin "-1": has to be a size, or 0' add marking ldcp kmin -1

@@ -170,7 +170,8 @@ static void connect_flow(unsigned int index)
 		die("flow %u: bind: %s", f->id, strerror(errno));
 	setsockopt(f->tx, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
 	if (connect(f->tx, (void *)&f->daddr, len))
-		die("flow %u: connect: %s", f->id, strerror(errno));
+		die("flow %u: connect: %s", f->id,
+		    errno == EINPROGRESS ? "no answer in 10 s" : strerror(errno));
 	setsockopt(listener, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
 	f->rx = accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 	if (f->rx < 0)
