@@ -2,6 +2,7 @@
 """Results for people: a table on the terminal, and a page with plots."""
 
 import bisect
+import math
 from html import escape
 
 from . import chart, plan, units
@@ -66,13 +67,51 @@ COLUMNS = (
     ("marks", "", lambda s: str(s["marks"])),
     ("retrans", "", lambda s: str(s["retrans"])),
     ("RTOs", "", lambda s: str(s["timeouts"])),
+    ("window", "", lambda s: units.show_time(s["window_us"] * 1000)),
 )
+# Windows of compared runs may differ by this part of the shortest before a note says so.
+WINDOWS_DIFFER = 0.1
+WITHOUT_ECN = ("cubic", "bbr", "reno")
+NOT_TELEMETRY = ("not_agreed", "fallbacks", "unseen_loss")
+
+
+def _port_note(summaries):
+    """Which port the table is about."""
+    ports = {s["port"] for s in summaries}
+    if len(ports) == 1:
+        return f"Utilization and queue are those of the port {ports.pop()}, which sent most."
+    return ("Utilization and queue are those of the port that sent most: "
+            + ", ".join(f"{s['cc']}: {s['port']}" for s in summaries) + ".")
+
+
+def _marking_notes(runs):
+    """A smaller buffer for who is not ECN-capable."""
+    for run in runs:
+        names = [cc for cc in run.scenario.cc_names() if cc in WITHOUT_ECN]
+        marking, size = run.summary["marking"], run.scenario.link["buffer"]
+        if names and marking and marking["knonect"] < size:
+            yield (f"{' and '.join(names)}: not ECN-capable, so the ports drop its packets from "
+                   f"{units.show_bytes(marking['knonect'])} (knonect) on; the buffer has "
+                   f"{units.show_bytes(size)}.")
+
+
+def _classic_notes(summaries):
+    """hpcc without telemetry is Reno."""
+    for s in summaries:
+        counted = [f"{name} {s['hpcc'][name]}" for name in NOT_TELEMETRY if s["hpcc"].get(name)]
+        if counted:
+            yield (f"{s['cc']}: connections ran the classic response, for a while or all the "
+                   f"time: {', '.join(counted)}, of {s['hpcc'].get('agreed', 0)} that agreed.")
 
 
 def notes(runs):
     """What a reader has to know to judge the figures."""
-    lines = []
     summaries = [run.summary for run in runs]
+    lines = [_port_note(summaries), *_marking_notes(runs), *_classic_notes(summaries)]
+    windows = [s["window_us"] for s in summaries]
+    if max(windows) > (1 + WINDOWS_DIFFER) * min(windows):
+        lines.append("The measurement windows differ in length, as each ends with its first flow: "
+                     "measure.until gives all the same.")
     if any(cc in ("dctcp", "ldcp") for run in runs for cc in run.scenario.cc_names()) and \
             all(run.scenario.qdisc["marking"] == "off" for run in runs):
         lines.append('The switches do not mark ECN, as the scenario does not say marking = "ldcp" '
@@ -80,7 +119,7 @@ def notes(runs):
                      "losses only.")
     for s in summaries:
         if s["unfinished"]:
-            lines.append(f"{s['cc']}: {s['unfinished']} flows did not finish before "
+            lines.append(f"{s['cc']}: {s['unfinished']} of the flows did not finish before "
                          "measure.deadline.")
     return lines
 
@@ -134,13 +173,13 @@ def _x_top_us(runs):
     return chart.ceiling(min(ends[-1], 1.5 * ends[(len(ends) - 1) // 2]))
 
 
-def _charts(runs, heading, about, lines_of, scale_title, y_top=None):
+def _charts(runs, heading, about, lines_of, scale_title,
+            y_most=math.inf):
     """One row of charts with a scale in common, one for each run."""
     x_top = _x_top_us(runs)
     unit, factor = ("ms", 1000) if x_top >= 10000 else ("us", 1)
     data = [lines_of(run, x_top) for run in runs]
-    if y_top is None:
-        y_top = chart.ceiling(max(max(ys, default=0) for d in data for _, _, ys in d))
+    y_top = min(chart.ceiling(max(max(ys, default=0) for d in data for _, _, ys in d)), y_most)
     parts = [f"<h2>{escape(heading)}</h2><p>{escape(about)}</p>",
              f'<div class="grid-of{" one" if len(runs) == 1 else ""}">']
     for run, series in zip(runs, data):
@@ -171,7 +210,7 @@ def _rate_charts(runs):
                    "it has come, so a rate may exceed the link's for a moment.",
                    lambda run, x_top: _thin_lines(run, "flows", "rate_bps", _flow_label,
                                                   RATE_POINTS, chart.mean, scale, x_top),
-                   f"rate, {unit}", runs[0].scenario.link["rate"] / scale)
+                   f"rate, {unit}", y_most=runs[0].scenario.link["rate"] / scale)
 
 
 def html(runs, wall):

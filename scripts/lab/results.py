@@ -12,7 +12,10 @@ import json
 import re
 from pathlib import Path
 
-HEADER = Path(__file__).resolve().parents[2] / "include/uapi/linux/hpcc.h"
+TOP = Path(__file__).resolve().parents[2]
+HEADER = TOP / "include/uapi/linux/hpcc.h"
+VERSION = re.search('^PACKAGE_VERSION="(.*)"$', (TOP / "dkms.conf").read_text(encoding="utf-8"),
+                    re.M)[1]
 PERCENTILES = (50, 95, 99)
 # Fairness is judged over spans of this length; one that samples make longer by
 # more than the tolerance does not count.
@@ -160,12 +163,13 @@ def _flow(flow, records, early, late):
 
 
 def _hosts(records):
-    """Sums over all hosts: RTOs, and the counters of /proc/net/ldcp."""
+    """Sums over all hosts: RTOs, and the counters of /proc/net/hpcc and /proc/net/ldcp."""
     total = {"timeouts": sum(host["timeouts"] for host in records.hosts)}
     for host in records.hosts:
-        for name, value in host.get("ldcp", {}).items():
-            total.setdefault("ldcp", {}).setdefault(name, 0)
-            total["ldcp"][name] += value
+        for module in "hpcc", "ldcp":
+            for name, value in host.get(module, {}).items():
+                total.setdefault(module, {}).setdefault(name, 0)
+                total[module][name] += value
     return total
 
 
@@ -215,6 +219,7 @@ def build(scenario, topology, records, kernel, seed):
     due = scenario.measure["from"]
     return {
         "scenario": scenario.name, "cc": scenario.cc_label(), "kernel": kernel, "seed": seed,
+        "version": VERSION, "settings": scenario.settings(),
         "window_us": [early / 1000, late / 1000],
         "jain_1ms": fairness(scenario, records, due, late),
         "hosts": _hosts(records),
@@ -267,5 +272,8 @@ def summary(result, plan):
         "fairness": jain(goodputs) if goodputs else None,
         "fairness_1ms": result["jain_1ms"]["min"] if result["jain_1ms"] else None,
         "timeouts": result["hosts"]["timeouts"],
-        "port": f"{busiest['node']}-{busiest['peer']}",
+        "port": f"{busiest['node']} to {busiest['peer']}",
+        "marking": busiest["marking"],
+        "window_us": result["window_us"][1] - result["window_us"][0],
+        "hpcc": result["hosts"].get("hpcc", {}),
     }

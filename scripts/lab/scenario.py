@@ -234,6 +234,13 @@ class Scenario:
         """The flows' congestion controls, each once."""
         return list(dict.fromkeys(flow.cc for flow in self.flows))
 
+    def settings(self):
+        """All sections as they are in force, --set and --cc included: ns, bit/s, bytes. Flows are
+        in results.json one by one.
+        """
+        return {name: getattr(self, name) for name in
+                ("ip", "verify", "topology", "link", "cc", "qdisc", "measure", "impair")}
+
     def cc_label(self):
         """What a run is called: "ldcp", or "hpcc+ldcp" where flows differ."""
         return "+".join(self.cc_names())

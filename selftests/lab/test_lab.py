@@ -446,7 +446,8 @@ class Results(unittest.TestCase):
                 "kmin": 10, "kmax": 20, "knonect": 30, "pmax_ppm": 250000}
         records = [{"kind": "flow", "id": 0, "done": True, "done_ns": 4000, "received": 10**6,
                     "retrans": 3, "min_rtt_us": 5},
-                   {"kind": "host", "name": "h0", "timeouts": 2, "ldcp": {"marked": 3}},
+                   {"kind": "host", "name": "h0", "timeouts": 2, "ldcp": {"marked": 3},
+                    "hpcc": {"agreed": 2, "fallbacks": 1}},
                    {"kind": "host", "name": "h1", "timeouts": 1, "ldcp": {"marked": 4}}]
         for number in range(3):
             for when, t_ns, tx, hist in (("from", 1000, 1000, {"0": 5, "3": 1}),
@@ -467,7 +468,11 @@ class Results(unittest.TestCase):
         self.assertLessEqual({"scenario", "cc", "kernel", "seed", "flows", "ports"}, set(got))
         self.assertEqual(set(got["flows"][0]), {"id", "from", "to", "bytes", "cc", "start_us",
                                                 "fct_us", "goodput_bps", "retrans"})
-        self.assertEqual(got["hosts"], {"timeouts": 3, "ldcp": {"marked": 7}})
+        self.assertEqual(got["hosts"], {"timeouts": 3, "ldcp": {"marked": 7},
+                                        "hpcc": {"agreed": 2, "fallbacks": 1}})
+        self.assertRegex(got["version"], r"^\d+\.\d+")
+        self.assertEqual(got["settings"]["link"]["rate"], 10**11)
+        self.assertEqual(set(got["settings"]) | {"", "flow"}, set(scenario.KEYS) | {"ip", "verify"})
         self.assertIsNone(got["jain_1ms"])
         self.assertEqual(set(got["ports"][0]), {
             "node", "peer", "rate_bps", "packets", "wire_bytes", "drops", "drops_ect",
@@ -568,6 +573,20 @@ class Report(unittest.TestCase):
         marking = self.run_of()
         marking.scenario.qdisc["marking"] = "ldcp"
         self.assertNotIn("do not mark ECN", report.text([marking]))
+
+    def test_notes(self):
+        runs = [self.run_of(), self.run_of()]
+        said = report.text(runs)
+        self.assertIn("those of the port s0 to h1,", said)
+        self.assertIn("fallbacks 1, of 2 that agreed", said)
+        self.assertNotIn("windows", said)
+        self.assertNotIn("knonect", said)
+        runs[0].summary["port"], runs[0].summary["window_us"] = "s0 to h0", 1.2
+        runs[1].scenario.flows[0].cc = "cubic"
+        said = report.text(runs)
+        self.assertIn("dctcp: s0 to h0, dctcp: s0 to h1.", said)
+        self.assertIn("windows differ in length", said)
+        self.assertIn("cubic: not ECN-capable, so the ports drop its packets from 30 B", said)
 
     def test_axes(self):
         for value, end in ((0.95, 1.0), (1473, 1500), (223, 250), (1000, 1000), (7, 7), (0, 1)):
@@ -866,6 +885,21 @@ class Guest(unittest.TestCase):
     def test_unfinished(self):
         done = self.lab("u", "--set", "measure.deadline=30us", status=1)
         self.assertIn("deadline", done.stderr)
+
+    def test_one_fails(self):
+        """The others' results are written."""
+        done = self.lab("f", "--set", "measure.deadline=530us", "--cc", "hpcc,cubic",
+                        command="compare", status=1)
+        self.assertIn("hpcc-lab: hpcc: the measurement window is empty", done.stderr)
+        self.assertRegex(done.stdout, r"(?m)^cubic ")
+        self.assertEqual([run["cc"] for run in json.loads(self.results("f"))["runs"]], ["cubic"])
+
+    def test_places(self):
+        """run and compare do not overwrite each other."""
+        for command, path in ("run", "out/small-reno"), ("compare", "out/small"):
+            done = subprocess.run([LAB, command, str(self.file), "--cc", "reno"], check=False,
+                                  capture_output=True, text=True, cwd=self.directory)
+            self.assertIn(f"\n{path}/report.html\n", done.stdout, done.stderr)
 
     def test_build_date(self):
         """It is mixed into the kernel's random numbers: another one, other results."""

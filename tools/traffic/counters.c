@@ -47,17 +47,19 @@ void read_hosts(void)
 	}
 }
 
-/* Lines of "name value". Without the module there is no such file. */
-static void put_ldcp(FILE *out)
+/* What a module counted: lines of "name value". Without the module there is no such file. */
+static void put_module(FILE *out, const char *module)
 {
-	FILE *file = fopen("/proc/net/ldcp", "r");
 	const char *comma = "";
 	uint64_t value;
 	char name[64];
+	FILE *file;
 
+	snprintf(name, sizeof(name), "/proc/net/%s", module);
+	file = fopen(name, "r");
 	if (!file)
 		return;
-	fprintf(out, ",\"ldcp\":{");
+	fprintf(out, ",\"%s\":{", module);
 	while (fscanf(file, "%63s %" SCNu64, name, &value) == 2) {
 		fprintf(out, "%s\"%s\":%" PRIu64, comma, name, value);
 		comma = ",";
@@ -76,7 +78,8 @@ void put_hosts(FILE *out)
 		enter(i);
 		fprintf(out, "{\"kind\":\"host\",\"name\":\"%s\",\"timeouts\":%" PRIu64,
 			netns[i].name, netstat("TCPTimeouts") - netns[i].timeouts);
-		put_ldcp(out);
+		put_module(out, "hpcc");
+		put_module(out, "ldcp");
 		fprintf(out, "}\n");
 	}
 }
