@@ -126,14 +126,15 @@ class Plan:
 
     def _qdiscs(self, node):
         if node.startswith("h"):
-            return self._qdisc("eth0", "root", HOST_LIMIT, self.scenario.link["delay"], "nostamp")
+            link = self.topology.access(node)
+            return self._qdisc("eth0", "root", link | {"buffer": HOST_LIMIT}, "nostamp")
         lines = []
         for index, port in enumerate(p for p in self.topology.ports if p.node == node):
             parent = "root"
             netem = self._netem(port)
-            delay_ns = self.scenario.link["delay"]
+            link = self.topology.link_of(port.node, port.peer)
             if " delay " in netem:
-                delay_ns -= NETEM_DELAY_NS
+                link |= {"delay": link["delay"] - NETEM_DELAY_NS}
             if netem:
                 lines.append(f"qdisc add dev {port.ifname} root handle 1: netem "
                              f"limit {NETEM_LIMIT}{netem}\n")
@@ -143,8 +144,7 @@ class Plan:
             if "hpcc" not in self.scenario.cc_names():
                 stamp = "nostamp"
             names = f"node {int(node[1:]) + 1} port {index + 1} {stamp}{self._marking()}"
-            lines.append(self._qdisc(port.ifname, parent, self.scenario.link["buffer"],
-                                     delay_ns, names))
+            lines.append(self._qdisc(port.ifname, parent, link, names))
         return "".join(lines)
 
     def _marking(self):
@@ -158,10 +158,11 @@ class Plan:
                 text += f" {key} {qdisc[key]}b"
         return text + (f" pmax {qdisc['pmax']:g}" if qdisc["pmax"] is not None else "")
 
-    def _qdisc(self, ifname, parent, limit, delay_ns, more):
-        link = self.scenario.link
+    @staticmethod
+    def _qdisc(ifname, parent, link, more):
         return (f"qdisc add dev {ifname} {parent} handle 10: hpcc rate {link['rate']}bit "
-                f"limit {limit}b overhead {link['overhead']} delay {delay_ns}ns {more}\n")
+                f"limit {link['buffer']}b overhead {link['overhead']} delay {link['delay']}ns "
+                f"{more}\n")
 
     def _netem(self, port):
         """Impairments: data at their last switch port, ACKs at theirs."""
@@ -209,7 +210,7 @@ class Plan:
     def _path_sysctls(self, host):
         """What both modules want to know; T of hosts that send."""
         cc = self.scenario.cc
-        values = {"host_mbps": max(self.scenario.link["rate"] // 10**6, 1),
+        values = {"host_mbps": max(self.topology.access(host)["rate"] // 10**6, 1),
                   "burst": cc["burst"], "burst_shift": cc["burst_shift"]}
         if any(flow.src == host for flow in self.scenario.flows):
             values["base_rtt_ns"] = cc["base_rtt"] if cc["base_rtt"] != "auto" else \
@@ -245,7 +246,7 @@ class Plan:
         if self.scenario.measure["interval"]:
             return self.scenario.measure["interval"]
         least = min(self.scenario.measure["until"] if flow.bytes is None else
-                    flow.start_ns + flow.bytes * 8 * 10**9 // self.scenario.link["rate"]
+                    flow.start_ns + flow.bytes * 8 * 10**9 // self.topology.rate(flow.src, flow.dst)
                     for flow in self.scenario.flows)
         return max(least // SAMPLES // 100 * 100, 1000)
 
@@ -289,8 +290,12 @@ class Plan:
 
 def describe(scenario, topology):
     """One line about the scenario, for reports."""
-    link, shape = scenario.link, scenario.topology
+    shape = scenario.topology
+
+    def span(show, key):
+        values = sorted({link[key] for link in topology.all_links()})
+        return " to ".join(show(value) for value in dict.fromkeys((values[0], values[-1])))
     rtt = base_rtt_ns(scenario, topology)
-    return (f"{shape['kind']} of {shape['hosts']} hosts, {units.show_rate(link['rate'])}, "
-            f"{units.show_time(link['delay'])} per link, base RTT {units.show_time(rtt)}, "
-            f"buffer {units.show_bytes(link['buffer'])}, IPv{scenario.ip}")
+    return (f"{shape['kind']} of {shape['hosts']} hosts, {span(units.show_rate, 'rate')}, "
+            f"{span(units.show_time, 'delay')} per link, base RTT {units.show_time(rtt)}, "
+            f"buffer {span(units.show_bytes, 'buffer')}, IPv{scenario.ip}")

@@ -88,7 +88,8 @@ def _marking_notes(runs):
     """A smaller buffer for who is not ECN-capable."""
     for run in runs:
         names = [cc for cc in run.scenario.cc_names() if cc in WITHOUT_ECN]
-        marking, size = run.summary["marking"], run.scenario.link["buffer"]
+        marking = run.summary["marking"]
+        size = run.scenario.link_of(*run.summary["port"].split(" to "))["buffer"]
         if names and marking and marking["knonect"] < size:
             yield (f"{' and '.join(names)}: not ECN-capable, so the ports drop its packets from "
                    f"{units.show_bytes(marking['knonect'])} (knonect) on; the buffer has "
@@ -204,13 +205,14 @@ def _queue_charts(runs):
 
 
 def _rate_charts(runs):
-    unit, scale = ("Gb/s", 10**9) if runs[0].scenario.link["rate"] >= 10**9 else ("Mb/s", 10**6)
+    most = max(link["rate"] for link in runs[0].topology.all_links())
+    unit, scale = ("Gb/s", 10**9) if most >= 10**9 else ("Mb/s", 10**6)
     return _charts(runs, "Rate of each flow", "Payload that reached the receiver in order, "
                    "averaged over short intervals. Data behind a lost packet count when "
                    "it has come, so a rate may exceed the link's for a moment.",
                    lambda run, x_top: _thin_lines(run, "flows", "rate_bps", _flow_label,
                                                   RATE_POINTS, chart.mean, scale, x_top),
-                   f"rate, {unit}", y_most=runs[0].scenario.link["rate"] / scale)
+                   f"rate, {unit}", y_most=most / scale)
 
 
 def html(runs, wall):

@@ -224,7 +224,8 @@ def build(scenario, topology, records, kernel, seed):
         "jain_1ms": fairness(scenario, records, due, late),
         "hosts": _hosts(records),
         "flows": [_flow(flow, records, due, late) for flow in scenario.flows],
-        "ports": [_port(port, scenario.link["rate"], records) for port in topology.ports],
+        "ports": [_port(port, scenario.link_of(port.node, port.peer)["rate"], records)
+                  for port in topology.ports],
     }
 
 

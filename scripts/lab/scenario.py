@@ -204,6 +204,11 @@ KEYS = {
     },
 }
 
+# What [link.access] (between a host and a switch), [link.fabric] (between switches) and a
+# [link.s0-s1] of its own may say: otherwise than [link].
+CLASSES = ("access", "fabric")
+OF_ONE_LINK = {key: (KEYS["link"][key][0], None) for key in ("rate", "delay", "buffer")}
+
 
 @dataclass
 class Flow:
@@ -228,6 +233,7 @@ class Scenario:
     qdisc: dict
     measure: dict
     impair: dict
+    links: dict = field(default_factory=dict)
     flows: list = field(default_factory=list)
 
     def cc_names(self):
@@ -239,16 +245,22 @@ class Scenario:
         in results.json one by one.
         """
         return {name: getattr(self, name) for name in
-                ("ip", "verify", "topology", "link", "cc", "qdisc", "measure", "impair")}
+                ("ip", "verify", "topology", "link", "links", "cc", "qdisc", "measure",
+                 "impair")}
+
+    def link_of(self, a, b):
+        """What the link between two nodes is like."""
+        names = (CLASSES[a.startswith("s") and b.startswith("s")], f"{a}-{b}", f"{b}-{a}")
+        return self.link | {key: value for name in names
+                            for key, value in self.links.get(name, {}).items()}
 
     def cc_label(self):
         """What a run is called: "ldcp", or "hpcc+ldcp" where flows differ."""
         return "+".join(self.cc_names())
 
 
-def _section(name, given, where):
-    """Every key of the section with its parsed or default value."""
-    known = KEYS[name]
+def _section(known, given, where):
+    """Every key of a section with its parsed or default value."""
     if not isinstance(given, dict):
         raise ScenarioError(f"{where}: has to be a table with the keys {', '.join(known)}")
     prefix = f"{where}." if where else ""
@@ -284,7 +296,7 @@ def _check_tables(data):
 
 def _set(data, assignment):
     """One --set section.key=value; flow.key sets all flows, flow.N.key one."""
-    match = re.fullmatch(r"([A-Za-z_0-9.]+)=(.*)", assignment, re.S)
+    match = re.fullmatch(r"([-A-Za-z_0-9.]+)=(.*)", assignment, re.S)
     if not match:
         raise ScenarioError(f"--set {_short(assignment)}: has to be section.key=value")
     path, text = match[1].split("."), match[2]
@@ -308,6 +320,9 @@ def _set(data, assignment):
         flows[int(section[1])][key] = value
     elif len(section) == 1 and section[0] in KEYS and section[0]:
         data.setdefault(section[0], {})[key] = value
+    elif len(section) == 2 and section[0] == "link" and \
+            isinstance(data.setdefault("link", {}).setdefault(section[1], {}), dict):
+        data["link"][section[1]][key] = value
     else:
         raise ScenarioError(f"--set {_short(assignment)}: has to be section.key=value; sections: "
                             + ", ".join(name for name in KEYS if name))
@@ -364,7 +379,7 @@ def _expand(given, hosts, cc):
     flows = []
     for i, table in enumerate(given):
         where = f"flow.{i}"
-        values = _section("flow", table, where)
+        values = _section(KEYS["flow"], table, where)
         sinks = _host_list(values["to"], hosts, f"{where}.to")
         if len(sinks) != 1:
             raise ScenarioError(f"{where}.to = {_shown(values['to'])}: has to be one host")
@@ -392,11 +407,20 @@ def _check_measure(measure, flows):
                             "than the measurement window")
 
 
-def _check_qdisc(qdisc, link):
+def _check_links(scenario):
+    """Links of their own have to be there."""
+    there = {name for a, b in Topology(scenario).links for name in (f"{a}-{b}", f"{b}-{a}")}
+    for name in scenario.links:
+        if name not in CLASSES and name not in there:
+            raise ScenarioError(f"link.{_short(name)}: there is no such link; allowed: "
+                                + ", ".join(CLASSES) + ", or two neighbours such as s0-h0")
+
+
+def _check_qdisc(qdisc, link, where):
     """What tc would refuse, as far as the scenario itself gives it."""
     packet = link["mtu"] + ETHERNET_BYTES + link["overhead"]
     if link["buffer"] < packet:
-        raise ScenarioError(f"link.buffer = {link['buffer']}: has to hold a packet of link.mtu, "
+        raise ScenarioError(f"{where}.buffer = {link['buffer']}: has to hold a packet of link.mtu, "
                             f"{packet} bytes with its header and link.overhead")
     for key in ("kmin", "kmax", "pmax", "knonect"):
         value = qdisc[key]
@@ -405,21 +429,21 @@ def _check_qdisc(qdisc, link):
         if qdisc["marking"] == "off":
             raise ScenarioError(f'qdisc.{key}: has a meaning only with qdisc.marking = "ldcp"')
         if key != "pmax" and value > link["buffer"]:
-            raise ScenarioError(f"qdisc.{key} = {value}: has to be at most link.buffer, "
+            raise ScenarioError(f"qdisc.{key} = {value}: has to be at most {where}.buffer, "
                                 f"{link['buffer']} bytes")
     if qdisc["above"] and qdisc["above"] > link["buffer"]:
-        raise ScenarioError(f"qdisc.above = {qdisc['above']}: has to be at most link.buffer, "
+        raise ScenarioError(f"qdisc.above = {qdisc['above']}: has to be at most {where}.buffer, "
                             f"{link['buffer']} bytes")
     if qdisc["kmin"] and qdisc["kmax"] and qdisc["kmin"] > qdisc["kmax"]:
         raise ScenarioError(f"qdisc.kmin = {qdisc['kmin']}: has to be at most qdisc.kmax, "
                             f"{qdisc['kmax']} bytes")
 
 
-def _check_impair(impair, link):
+def _check_impair(impair, link, where):
     """netem counts in microseconds, and needs one to begin with."""
     if impair["reorder"] and (link["delay"] < 1000 or impair["reorder_delay"] < 1000):
-        raise ScenarioError("impair.reorder: link.delay and impair.reorder_delay have to be at "
-                            "least 1us")
+        raise ScenarioError(f"impair.reorder: {where}.delay and impair.reorder_delay have to be "
+                            "at least 1us")
 
 
 def _check_base_rtt(scenario):
@@ -442,16 +466,25 @@ def build(data, name):
         if key not in KEYS[""] and key not in tables:
             allowed = ", ".join([*KEYS[""], *(f"[{t}]" for t in tables)])
             raise ScenarioError(f"{_short(key)}: unknown key; allowed: {allowed}")
-    top = _section("", {k: v for k, v in data.items() if k in KEYS[""]}, "")
-    parts = {t: _section(t, data.get(t, {}), t) for t in tables if t != "flow"}
+    top = _section(KEYS[""], {k: v for k, v in data.items() if k in KEYS[""]}, "")
+    links = {one: table for one, table in data.get("link", {}).items() if isinstance(table, dict)}
+    given = data | {"link": {k: v for k, v in data.get("link", {}).items() if k not in links}}
+    parts = {t: _section(KEYS[t], given.get(t, {}), t) for t in tables if t != "flow"}
+    links = {one: {key: value for key, value in
+                   _section(OF_ONE_LINK, table, f"link.{one}").items() if value is not None}
+             for one, table in links.items()}
     _shape(parts["topology"])
     flows = _expand(data.get("flow", []), parts["topology"]["hosts"], parts["cc"]["name"])
     _check_measure(parts["measure"], flows)
-    _check_qdisc(parts["qdisc"], parts["link"])
-    _check_impair(parts["impair"], parts["link"])
+    _check_qdisc(parts["qdisc"], parts["link"], "link")
+    for one, table in links.items():
+        _check_qdisc(parts["qdisc"], parts["link"] | table, f"link.{one}")
+        _check_impair(parts["impair"], parts["link"] | table, f"link.{one}")
+    _check_impair(parts["impair"], parts["link"], "link")
     if top["ip"] == 6 and parts["link"]["mtu"] < 1280:
         raise ScenarioError(f"link.mtu = {parts['link']['mtu']}: IPv6 needs 1280 or more")
-    scenario = Scenario(name=name, flows=flows, **top, **parts)
+    scenario = Scenario(name=name, flows=flows, links=links, **top, **parts)
+    _check_links(scenario)
     _check_base_rtt(scenario)
     return scenario
 

@@ -33,6 +33,7 @@ class Topology:
 
     def __init__(self, scenario):
         self.link = scenario.link
+        self.link_of = scenario.link_of
         self.ip = scenario.ip
         kind = scenario.topology["kind"]
         self.hosts = [f"h{n}" for n in range(scenario.topology["hosts"])]
@@ -72,11 +73,27 @@ class Topology:
 
     def base_rtt_ns(self, src, dst):
         """Round trip of a full packet and its acknowledgment on an idle path."""
-        links = len(self.path(src, dst)) - 1
         packet = self.link["mtu"] + ETHERNET_BYTES + self.link["overhead"]
-        ack = ACK_BYTES[self.ip] + self.link["overhead"]
-        serial = -(-(packet + ack) * 8 * 10**9 // self.link["rate"])
-        return links * (2 * self.link["delay"] + serial)
+        bits = (packet + ACK_BYTES[self.ip] + self.link["overhead"]) * 8
+        return sum(2 * link["delay"] - (-bits * 10**9 // link["rate"])
+                   for link in self.links_between(src, dst))
+
+    def links_between(self, src, dst):
+        """What the links of a path are like, one by one."""
+        way = self.path(src, dst)
+        return [self.link_of(*pair) for pair in zip(way, way[1:])]
+
+    def access(self, host):
+        """What a host's own link is like."""
+        return self.link_of(host, self.peers[host][0])
+
+    def rate(self, src, dst):
+        """Of the slowest link of a path, bit/s."""
+        return min(link["rate"] for link in self.links_between(src, dst))
+
+    def all_links(self):
+        """What all links are like, in the order of self.links."""
+        return [self.link_of(*pair) for pair in self.links]
 
     def address(self, host):
         """IP address of a host."""

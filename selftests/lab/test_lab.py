@@ -210,6 +210,29 @@ class Scenario(unittest.TestCase):
         self.refused(["link.buffer", "4GiB"], link={"buffer": "4GiB"})
         self.assertEqual(build(link={"buffer": 1538}).link["buffer"], 1538)
 
+    def test_links_of_their_own(self):
+        """Of a class, or one; what they do not say is as [link] has it."""
+        chain = {"kind": "chain", "switches": 3}
+        made = build(topology=chain, link={"rate": "100Gbit", "buffer": "1MB", "fabric": {
+            "rate": "40Gbit"}, "s2-s1": {"delay": "1ms", "rate": "1Gbit"}, "access": {"buffer": "9KB"}})
+        self.assertEqual(made.name, "test")
+        for nodes, rate, delay, size in (("h0 s0", 10**11, 1000, 9000), ("s0 s1", 4 * 10**10, 1000, 10**6),
+                                         ("s1 s2", 10**9, 10**6, 10**6), ("s2 h1", 10**11, 1000, 9000)):
+            link = made.link_of(*nodes.split())
+            self.assertEqual((link["rate"], link["delay"], link["buffer"], link["mtu"]),
+                             (rate, delay, size, 1500), nodes)
+        self.refused(["link.s0-s2", "no such link", "access, fabric"], topology=chain,
+                     link={"s0-s2": {"rate": "1Gbit"}})
+        self.refused(["link.h9-s0", "no such link"], link={"h9-s0": {}})
+        self.refused(["link.fabric.mtu", "rate, delay, buffer"], link={"fabric": {"mtu": 576}})
+        self.refused(["link.access.rate", "Gbit"], link={"access": {"rate": 0}})
+        self.refused(["link.access.buffer = 1537", "1538 bytes"], link={"access": {"buffer": 1537}})
+        self.refused(["qdisc.kmax = 2001", "link.fabric.buffer, 2000 bytes"],
+                     link={"fabric": {"buffer": 2000}}, qdisc={"marking": "ldcp", "kmax": 2001})
+        self.refused(["impair.reorder", "link.access.delay"], link={"access": {"delay": 0}},
+                     impair={"reorder": "1%"})
+        self.refused(["link", "rate"], link={"rate": {"rate": "1Gbit"}})
+
     def test_base_rtt(self):
         """The modules take one from 1 us to 1 s."""
         self.refused(["link.delay", "2000000266 ns", "1us to 1s"], link={"delay": "500ms"})
@@ -326,6 +349,10 @@ class Topology(unittest.TestCase):
         # 1 Gb/s, 243 us: 2 x (486 + 13.248)
         slow = topology.Topology(build(link={"rate": "1Gbit", "delay": "243us"}))
         self.assertEqual(slow.base_rtt_ns("h0", "h1"), 998496)
+        # 4 links of 2 us, the two of the middle with (1538 + 118) x 8 bits at 1 Gb/s
+        mixed = topology.Topology(build(topology={"kind": "chain"}, link={"fabric": {"rate": "1Gbit"}}))
+        self.assertEqual(mixed.base_rtt_ns("h0", "h1"), 4 * 2000 + 2 * 133 + 2 * 13248)
+        self.assertEqual(mixed.rate("h0", "h1"), 10**9)
 
 
 class Plan(unittest.TestCase):
@@ -349,6 +376,19 @@ class Plan(unittest.TestCase):
         self.assertIn("sysctl h0 net/hpcc/base_rtt_ns 12798\n", text)
         self.assertIn("sysctl h2 net/hpcc/base_rtt_ns 6399\n", text)
         self.assertIn("base_rtt_ns 0\n", self.made(cc={"base_rtt": 0}).files["plan"])
+
+    def test_links_of_their_own(self):
+        made = self.made(topology={"kind": "chain"}, link={
+            "h0-s0": {"rate": "25Gbit"}, "fabric": {"rate": "1Gbit", "delay": "5us", "buffer": "90KB"}})
+        self.assertIn("rate 1000000000bit limit 90000b overhead 24 delay 5000ns",
+                      made.files["s1.tc"])
+        self.assertIn("dev h0 root handle 10: hpcc rate 25000000000bit limit 32000000b",
+                      made.files["s0.tc"])
+        self.assertIn("rate 25000000000bit", made.files["h0.tc"])
+        self.assertIn("rate 100000000000bit", made.files["h1.tc"])
+        self.assertIn("sysctl h0 net/hpcc/host_mbps 25000\n", made.files["plan"])
+        self.assertIn("1 Gb/s to 100 Gb/s, 1 us to 5 us per link",
+                      plan.describe(made.scenario, made.topology))
 
     def test_other_cc_has_no_telemetry(self):
         made = self.made(cc={"name": "cubic"})
@@ -472,7 +512,7 @@ class Results(unittest.TestCase):
                                         "hpcc": {"agreed": 2, "fallbacks": 1}})
         self.assertRegex(got["version"], r"^\d+\.\d+")
         self.assertEqual(got["settings"]["link"]["rate"], 10**11)
-        self.assertEqual(set(got["settings"]) | {"", "flow"}, set(scenario.KEYS) | {"ip", "verify"})
+        self.assertEqual(set(got["settings"]) | {"", "flow"}, set(scenario.KEYS) | {"ip", "verify", "links"})
         self.assertIsNone(got["jain_1ms"])
         self.assertEqual(set(got["ports"][0]), {
             "node", "peer", "rate_bps", "packets", "wire_bytes", "drops", "drops_ect",
@@ -838,6 +878,16 @@ class Guest(unittest.TestCase):
         sent = {(p["node"], p["peer"]): p["packets"] for p in ports}
         self.assertEqual(sent["s0", "s1"], sent["s2", "h1"])
         self.assertEqual(sent["s0", "h2"], 0)
+
+    def test_slow_fabric(self):
+        """The port in front of the slow link is the one that is full."""
+        done = self.lab("sf", "--set", "topology.kind=dumbbell", "--set", "topology.hosts=4", "--set",
+                        "flow.to=h3", "--set", "link.fabric.rate=1Gbit", "--set", "link.s0-s1.delay=9us")
+        self.assertIn("port s0 to s1,", done.stdout)
+        ports = {(p["node"], p["peer"]): p for p in json.loads(self.results("sf"))["ports"]}
+        self.assertEqual(ports["s0", "s1"]["rate_bps"], 10**9)
+        self.assertTrue(0.9 < ports["s0", "s1"]["utilization"] <= 1)
+        self.assertTrue(0.09 < ports["s1", "h3"]["utilization"] <= 0.1)
 
     def test_endless(self):
         done = self.lab("e", "--set", "flow.bytes=endless", "--set", "measure.until=3ms", "--set",
