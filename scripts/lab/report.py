@@ -3,6 +3,7 @@
 
 import bisect
 import math
+import statistics
 from html import escape
 
 from . import chart, plan, units
@@ -42,33 +43,73 @@ QUEUE_POINTS = 260
 RATE_POINTS = 90
 
 
-def _fct(summary, key):
-    if summary[key] is not None:
-        return units.show_time(summary[key] * 1000)
-    return "unfinished" if summary["unfinished"] else "-"
+def _us(value):
+    return units.show_time(value * 1000)
 
 
-def _ratio(value):
-    return "-" if value is None else f"{value:.3f}"
+def _count(value):
+    return f"{value:.4g}" if value % 1 else f"{value:.0f}"
 
 
+def _three(value):
+    return f"{value:.3f}"
+
+
+# Heading, value of a run, how a value is shown.
 COLUMNS = (
-    ("", "cc", lambda s: s["cc"]),
-    ("utilization", "of the wire", lambda s: f"{s['utilization']:.3f}"),
-    ("queue p50", "", lambda s: units.show_bytes(s["queue"]["p50"])),
-    ("queue p99", "", lambda s: units.show_bytes(s["queue"]["p99"])),
-    ("queue max", "", lambda s: units.show_bytes(s["queue"]["max"])),
-    ("queue max", "whole run", lambda s: units.show_bytes(s["queue_whole_run"]["max"])),
-    ("FCT median", "", lambda s: _fct(s, "fct_median_us")),
-    ("FCT slowest", "", lambda s: _fct(s, "fct_max_us")),
-    ("fairness", "Jain", lambda s: _ratio(s["fairness"])),
-    ("fairness", "worst 1 ms", lambda s: _ratio(s["fairness_1ms"])),
-    ("drops", "", lambda s: str(s["drops"])),
-    ("marks", "", lambda s: str(s["marks"])),
-    ("retrans", "", lambda s: str(s["retrans"])),
-    ("RTOs", "", lambda s: str(s["timeouts"])),
-    ("window", "", lambda s: units.show_time(s["window_us"] * 1000)),
+    ("utilization", "of the wire", lambda s: s["utilization"], _three),
+    ("queue p50", "", lambda s: s["queue"]["p50"], units.show_bytes),
+    ("queue p99", "", lambda s: s["queue"]["p99"], units.show_bytes),
+    ("queue max", "", lambda s: s["queue"]["max"], units.show_bytes),
+    ("queue max", "whole run", lambda s: s["queue_whole_run"]["max"], units.show_bytes),
+    ("FCT median", "", lambda s: s["fct_median_us"], _us),
+    ("FCT slowest", "", lambda s: s["fct_max_us"], _us),
+    ("fairness", "Jain", lambda s: s["fairness"], _three),
+    ("fairness", "worst 1 ms", lambda s: s["fairness_1ms"], _three),
+    ("drops", "", lambda s: s["drops"], _count),
+    ("marks", "", lambda s: s["marks"], _count),
+    ("retrans", "", lambda s: s["retrans"], _count),
+    ("RTOs", "", lambda s: s["timeouts"], _count),
+    ("window", "", lambda s: s["window_us"], _us),
 )
+# Student's t for 95 % by degrees of freedom, from 1 on; more have that of the normal distribution.
+STUDENT = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160,
+           2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056,
+           2.052, 2.048, 2.045, 2.042)
+NORMAL = 1.96
+
+
+def confidence(values):
+    """Half of the 95 % confidence interval of the mean of 2 values or more."""
+    degrees = len(values) - 1
+    t = STUDENT[degrees - 1] if degrees <= len(STUDENT) else NORMAL
+    return t * statistics.stdev(values) / math.sqrt(len(values))
+
+
+def _cell(summaries, heading, value, show):
+    values = [value(s) for s in summaries]
+    if None in values:
+        late = heading.startswith("FCT") and any(s["unfinished"] for s in summaries)
+        return "unfinished" if late else "-"
+    if len(values) == 1:
+        return show(values[0])
+    return f"{show(statistics.mean(values))} \u00b1 {show(confidence(values))}"
+
+
+def groups(runs):
+    """Runs of the same name, which differ by their seed; in order."""
+    found = {}
+    for run in runs:
+        found.setdefault(run.summary["cc"], []).append(run)
+    return list(found.values())
+
+
+def _rows(runs):
+    return [[group[0].summary["cc"]] + [_cell([run.summary for run in group], name, value, show)
+                                        for name, _, value, show in COLUMNS]
+            for group in groups(runs)]
+
+
 # Windows of compared runs may differ by this part of the shortest before a note says so.
 WINDOWS_DIFFER = 0.1
 WITHOUT_ECN = ("cubic", "bbr", "reno")
@@ -81,7 +122,7 @@ def _port_note(summaries):
     if len(ports) == 1:
         return f"Utilization and queue are those of the port {ports.pop()}, which sent most."
     return ("Utilization and queue are those of the port that sent most: "
-            + ", ".join(f"{s['cc']}: {s['port']}" for s in summaries) + ".")
+            + "; ".join(f"{s['who']}: {s['port']}" for s in summaries) + ".")
 
 
 def _marking_notes(runs):
@@ -101,13 +142,20 @@ def _classic_notes(summaries):
     for s in summaries:
         counted = [f"{name} {s['hpcc'][name]}" for name in NOT_TELEMETRY if s["hpcc"].get(name)]
         if counted:
-            yield (f"{s['cc']}: connections ran the classic response, for a while or all the "
+            yield (f"{s['who']}: connections ran the classic response, for a while or all the "
                    f"time: {', '.join(counted)}, of {s['hpcc'].get('agreed', 0)} that agreed.")
+
+
+def _unseeded(run):
+    return run.result | {"seed": None}
 
 
 def notes(runs):
     """What a reader has to know to judge the figures."""
-    summaries = [run.summary for run in runs]
+    made = groups(runs)
+    repeated = len(runs) > len(made)
+    summaries = [run.summary | {"who": run.summary["cc"] + (
+        f", seed {run.summary['seed']}" if repeated else "")} for run in runs]
     lines = [_port_note(summaries), *_marking_notes(runs), *_classic_notes(summaries)]
     windows = [s["window_us"] for s in summaries]
     if max(windows) > (1 + WINDOWS_DIFFER) * min(windows):
@@ -120,16 +168,23 @@ def notes(runs):
                      "losses only.")
     for s in summaries:
         if s["unfinished"]:
-            lines.append(f"{s['cc']}: {s['unfinished']} of the flows did not finish before "
+            lines.append(f"{s['who']}: {s['unfinished']} of the flows did not finish before "
                          "measure.deadline.")
-    return lines
+    if repeated:
+        seeds = ", ".join(f"{group[0].summary['cc']} {len(group)}" for group in made)
+        lines.append(f"Means over seeds ({seeds}), with half the 95 % confidence interval of the "
+                     "mean; plots are of the first.")
+    if any(len(group) > 1 and all(_unseeded(run) == _unseeded(group[0]) for run in group)
+           for group in made):
+        lines.append("Nothing in this scenario is random, so its runs are equal: flow.spread varies "
+                     "when flows start.")
+    return list(dict.fromkeys(lines))
 
 
 def text(runs):
     """A table of the runs, one per line."""
-    rows = [[f"{name} {more}".strip() for name, more, _ in COLUMNS]]
-    rows += [[show(run.summary) for _, _, show in COLUMNS] for run in runs]
-    widths = [max(len(row[i]) for row in rows) for i in range(len(COLUMNS))]
+    rows = [["cc"] + [f"{name} {more}".strip() for name, more, _, _ in COLUMNS], *_rows(runs)]
+    widths = [max(len(row[i]) for row in rows) for i in range(len(COLUMNS) + 1)]
     out = [plan.describe(runs[0].scenario, runs[0].topology)]
     out += ["  ".join(cell.rjust(width) if i else cell.ljust(width)
                       for i, (cell, width) in enumerate(zip(row, widths))) for row in rows]
@@ -137,10 +192,10 @@ def text(runs):
 
 
 def _table(runs):
-    head = "".join(f"<th>{escape(name)}{'<br>' if name and more else ''}{escape(more)}</th>"
-                   for name, more, _ in COLUMNS)
-    body = "".join("<tr>" + "".join(f"<td>{escape(show(run.summary))}</td>"
-                                    for _, _, show in COLUMNS) + "</tr>" for run in runs)
+    head = "<th>cc</th>" + "".join(
+        f"<th>{escape(name)}{'<br>' if more else ''}{escape(more)}</th>" for name, more, _, _ in COLUMNS)
+    body = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>"
+                   for row in _rows(runs))
     return (f'<div class="scroll"><table><thead><tr>{head}</tr></thead>'
             f"<tbody>{body}</tbody></table></div>")
 
@@ -218,14 +273,15 @@ def _rate_charts(runs):
 def html(runs, wall):
     """A page that needs no other file."""
     result = runs[0].result
-    title = f"{result['scenario']}: " + ", ".join(run.result["cc"] for run in runs)
+    plotted = [group[0] for group in groups(runs)]
+    title = f"{result['scenario']}: " + ", ".join(run.result["cc"] for run in plotted)
     about = plan.describe(runs[0].scenario, runs[0].topology)
     extra = "".join(f"<p>{escape(note)}</p>" for note in notes(runs))
     return (f'<!DOCTYPE html><html lang="en"><head><meta charset="utf-8">'
             f'<meta name="viewport" content="width=device-width"><title>{escape(title)}</title>'
             f"<style>{STYLE}</style></head><body><h1>{escape(title)}</h1>"
             f"<p>{escape(about)}.</p>{_table(runs)}{extra}"
-            f"{_queue_charts(runs)}{_rate_charts(runs)}"
+            f"{_queue_charts(plotted)}{_rate_charts(plotted)}"
             "<footer>Utilization and queue (p50, p99, max) cover the measurement window at the "
             "port that sent most; queue lengths are what departing packets left behind, link "
             "overhead included. FCT: flow completion time, from the scheduled start until the "

@@ -259,7 +259,7 @@ def summary(result, plan):
     goodputs = [flow["goodput_bps"] for flow in result["flows"] if flow["goodput_bps"]]
     endless = sum(flow["bytes"] is None for flow in result["flows"])
     return {
-        "cc": result["cc"],
+        "cc": result["cc"], "seed": result["seed"],
         "utilization": busiest["utilization"],
         "queue": busiest["queue_bytes"],
         "queue_whole_run": busiest["queue_bytes_whole_run"],

@@ -5,6 +5,7 @@ Everything is checked before anything boots. An error is one line that names
 the key and says what is allowed.
 """
 
+import random
 import re
 import tomllib
 from dataclasses import dataclass, field
@@ -189,6 +190,7 @@ KEYS = {
         "start": (units.time, 0),
         "count": (_integer(1, FLOWS_MAX), 1),
         "spacing": (units.time, 0),
+        "spread": (units.time, 0),
     },
     "measure": {
         "from": (units.time, 0),
@@ -372,8 +374,11 @@ def _host_list(text, hosts, where):
     return [f"h{n}" for n in numbers]
 
 
-def _expand(given, hosts, cc):
-    """[[flow]] tables into flows: every source, times every copy."""
+def _expand(given, hosts, cc, seed):
+    """[[flow]] tables into flows: every source, times every copy. Each starts later by what is
+    drawn from the seed, up to its table's spread.
+    """
+    drawn = random.Random(seed)
     if not isinstance(given, list) or not given:
         raise ScenarioError("flow: at least one [[flow]] with from, to and bytes is needed")
     flows = []
@@ -388,7 +393,8 @@ def _expand(given, hosts, cc):
             if src == sinks[0]:
                 raise ScenarioError(f"{where}: from and to are both {src}")
             for _ in range(values["count"]):
-                flows.append(Flow(len(flows), src, sinks[0], values["bytes"], start,
+                flows.append(Flow(len(flows), src, sinks[0], values["bytes"],
+                                  start + drawn.randrange(values["spread"] + 1),
                                   values["cc"] or cc))
                 start += values["spacing"]
     if len(flows) > FLOWS_MAX:
@@ -458,7 +464,7 @@ def _check_base_rtt(scenario):
                                 f"to {dst} is {ns} ns; has to be from 1us to 1s, or give cc.base_rtt")
 
 
-def build(data, name):
+def build(data, name, seed=1):
     """Check parsed TOML and return a Scenario."""
     _check_tables(data)
     tables = [key for key in KEYS if key]
@@ -474,7 +480,8 @@ def build(data, name):
                    _section(OF_ONE_LINK, table, f"link.{one}").items() if value is not None}
              for one, table in links.items()}
     _shape(parts["topology"])
-    flows = _expand(data.get("flow", []), parts["topology"]["hosts"], parts["cc"]["name"])
+    flows = _expand(data.get("flow", []), parts["topology"]["hosts"], parts["cc"]["name"],
+                    seed)
     _check_measure(parts["measure"], flows)
     _check_qdisc(parts["qdisc"], parts["link"], "link")
     for one, table in links.items():
@@ -489,17 +496,17 @@ def build(data, name):
     return scenario
 
 
-def load_data(data, name, settings=(), cc=None):
+def load_data(data, name, settings=(), cc=None, seed=1):
     """Apply --set and --cc to parsed TOML, check."""
     _check_tables(data)
     for assignment in settings:
         _set(data, assignment)
     if cc is not None:
         _set_cc(data, cc)
-    return build(data, name)
+    return build(data, name, seed)
 
 
-def load(path, settings=(), cc=None):
+def load(path, settings=(), cc=None, seed=1):
     """Read a scenario file, apply --set and --cc, check."""
     try:
         with open(path, "rb") as file:
@@ -509,6 +516,7 @@ def load(path, settings=(), cc=None):
     except (ValueError, RecursionError) as err:
         raise ScenarioError(f"{path}: {err}") from None
     try:
-        return load_data(data, re.sub(r"\.toml$", "", str(path).rsplit("/", 1)[-1]), settings, cc)
+        return load_data(data, re.sub(r"\.toml$", "", str(path).rsplit("/", 1)[-1]), settings, cc,
+                         seed)
     except ScenarioError as err:
         raise ScenarioError(f"{path}: {err}") from None

@@ -127,7 +127,7 @@ class Scenario(unittest.TestCase):
                            "knonect": -1, "above": 0},
                  "flow": {"from": "x0", "to": "h", "bytes": 0, "cc": "vegas", "start": "soon",
                           "count": 0,
-                          "spacing": -1},
+                          "spacing": -1, "spread": "x"},
                  "measure": {"from": "x", "until": "x", "interval": "x", "deadline": "x"},
                  "impair": {"data_loss": 2, "ack_loss": "2", "reorder": -1,
                             "reorder_delay": "x"},
@@ -202,6 +202,17 @@ class Scenario(unittest.TestCase):
         made = build(topology={"hosts": 5}, flow=[
             {"from": "h0..h3", "to": "h4", "bytes": 5, "spacing": "1us"}])
         self.assertEqual([f.start_ns for f in made.flows], [0, 1000, 2000, 3000])
+
+    def test_spread(self):
+        """Starts are drawn from the seed, the same for each congestion control."""
+        flow = [self.FLOW[0] | {"count": 100, "spacing": "1ms", "spread": "10us"}]
+
+        def late(seed, cc="hpcc"):
+            made = scenario.build({"flow": flow, "cc": {"name": cc}}, "test", seed)
+            return [f.start_ns - 10**6 * f.id for f in made.flows]
+        self.assertEqual(late(1), late(1, "cubic"))
+        self.assertNotEqual(late(1), late(2))
+        self.assertTrue(0 <= min(late(1)) < 1000 < 9000 < max(late(1)) <= 10000)
 
     def test_buffer(self):
         """The qdisc takes none that cannot hold a packet."""
@@ -616,6 +627,7 @@ class Report(unittest.TestCase):
 
     def test_notes(self):
         runs = [self.run_of(), self.run_of()]
+        runs[1].summary["cc"] = "other"
         said = report.text(runs)
         self.assertIn("those of the port s0 to h1,", said)
         self.assertIn("fallbacks 1, of 2 that agreed", said)
@@ -624,9 +636,30 @@ class Report(unittest.TestCase):
         runs[0].summary["port"], runs[0].summary["window_us"] = "s0 to h0", 1.2
         runs[1].scenario.flows[0].cc = "cubic"
         said = report.text(runs)
-        self.assertIn("dctcp: s0 to h0, dctcp: s0 to h1.", said)
+        self.assertIn("dctcp: s0 to h0; other: s0 to h1.", said)
         self.assertIn("windows differ in length", said)
         self.assertIn("cubic: not ECN-capable, so the ports drop its packets from 30 B", said)
+
+    def test_seeds(self):
+        """Runs of one name are one row."""
+        runs = [self.run_of() for _ in range(4)]
+        said = report.text(runs)
+        self.assertRegex(said, r"(?m)^dctcp +0\.800 \u00b1 0\.000 ")
+        self.assertIn("Means over seeds (dctcp 4)", said)
+        self.assertIn("Nothing in this scenario is random", said)
+        for n, run in enumerate(runs):
+            run.result["seed"] = run.summary["seed"] = n
+            run.summary["drops"] = 10 + n
+        self.assertIn("Nothing in this scenario is random", report.text(runs))
+        runs[3].result["window_us"] = [1, 3]
+        runs[3].summary["unfinished"] = 1
+        said = report.text(runs)
+        self.assertNotIn("Nothing in this scenario is random", said)
+        # 10, 11, 12, 13: a deviation of 1.291, of which 3.182 / 2 are 2.054
+        self.assertRegex(said, r" 11\.5 \u00b1 2\.054 ")
+        self.assertIn("dctcp, seed 3: 1 of the flows", said)
+        self.assertEqual(report.html(runs, {"finished": "", "seconds": 1}).count("<svg"), 2)
+        self.assertAlmostEqual(report.confidence(list(range(100))), 1.96 * 2.9011, 3)
 
     def test_axes(self):
         for value, end in ((0.95, 1.0), (1473, 1500), (223, 250), (1000, 1000), (7, 7), (0, 1)):
@@ -768,6 +801,7 @@ class CommandLine(unittest.TestCase):
                                                "--set", "flow.bytes=1"))
         self.assertIn("link.buffer", self.refused(SMALL, "run", "--set", "link.buffer=0"))
         self.assertIn("--out", self.refused(SMALL, "run", "--out", "/proc/x"))
+        self.assertIn("2^64", self.refused(SMALL, "run", "--seed", str(2**64 - 1), "--repeat", "2"))
         self.assertIn("wrong.toml", self.refused("x = " + "[" * 5000))
         self.assertIn("wrong.toml", self.refused("x = " + "9" * 5000))
 
@@ -943,6 +977,16 @@ class Guest(unittest.TestCase):
         self.assertIn("hpcc-lab: hpcc: the measurement window is empty", done.stderr)
         self.assertRegex(done.stdout, r"(?m)^cubic ")
         self.assertEqual([run["cc"] for run in json.loads(self.results("f"))["runs"]], ["cubic"])
+
+    def test_repeat(self):
+        """Seeds differ, and the same ones give the same results."""
+        for out in "r1", "r2":
+            done = self.lab(out, "--repeat", "3", "--seed", "7", "--set", "flow.spread=50us")
+            self.assertRegex(done.stdout, r"(?m)^hpcc .*\u00b1 ")
+        self.assertEqual(self.results("r1"), self.results("r2"))
+        runs = json.loads(self.results("r1"))["runs"]
+        self.assertEqual([run["seed"] for run in runs], [7, 8, 9])
+        self.assertEqual(len({run["flows"][0]["fct_us"] for run in runs}), 3)
 
     def test_places(self):
         """run and compare do not overwrite each other."""
