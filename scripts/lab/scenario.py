@@ -243,12 +243,15 @@ class Scenario:
         return list(dict.fromkeys(flow.cc for flow in self.flows))
 
     def settings(self):
-        """All sections as they are in force, --set and --cc included: ns, bit/s, bytes. Flows are
-        in results.json one by one.
+        """What build() makes this scenario of again: all that is in force, --set and --cc included,
+        and each flow on its own.
         """
-        return {name: getattr(self, name) for name in
-                ("ip", "verify", "topology", "link", "links", "cc", "qdisc", "measure",
-                 "impair")}
+        parts = {name: _settings(KEYS[name], getattr(self, name)) for name in KEYS
+                 if name and name != "flow"}
+        parts["link"] |= {name: _settings(OF_ONE_LINK, table) for name, table in self.links.items()}
+        return parts | {"ip": self.ip, "verify": self.verify, "flow": [
+            {"from": flow.src, "to": flow.dst, "bytes": flow.bytes or "endless", "cc": flow.cc,
+             "start": f"{flow.start_ns}ns"} for flow in self.flows]}
 
     def link_of(self, a, b):
         """What the link between two nodes is like."""
@@ -259,6 +262,18 @@ class Scenario:
     def cc_label(self):
         """What a run is called: "ldcp", or "hpcc+ldcp" where flows differ."""
         return "+".join(self.cc_names())
+
+
+def _settings(known, values):
+    """A section as it could be in a file, without what is left to the module."""
+    def text(parse, value):
+        if parse is _w_ai:
+            return f"{value[1]}" + {"bytes": "B", "rate": "bit"}[value[0]]
+        if parse is units.rate:
+            return f"{value}bit"
+        return f"{value}ns" if parse in (units.time, _delay) or parse is _base_rtt and value != "auto" \
+            else value
+    return {key: text(known[key][0], value) for key, value in values.items() if value is not None}
 
 
 def _section(known, given, where):

@@ -203,6 +203,20 @@ class Scenario(unittest.TestCase):
             {"from": "h0..h3", "to": "h4", "bytes": 5, "spacing": "1us"}])
         self.assertEqual([f.start_ns for f in made.flows], [0, 1000, 2000, 3000])
 
+    def test_settings(self):
+        """They make the same scenario again."""
+        for sections in ({}, {"ip": 6, "verify": True, "topology": {"kind": "chain", "hosts": 4},
+                              "link": {"rate": "1.5Gbit", "s1-s0": {"delay": "3us"}},
+                              "qdisc": {"marking": "ldcp", "pmax": "1%", "kmin": "2KB"}},
+                         {"cc": {"name": "ldcp", "w_ai": "50Mbit", "base_rtt": "7us", "beta": 0.5,
+                                 "fast_start": False}, "impair": {"reorder": "2%"}},
+                         {"cc": {"w_ai": "26B", "base_rtt": 0}, "measure": {"until": "1ms"},
+                          "flow": [{"from": "h0..h1", "to": "h2", "bytes": "endless", "count": 3,
+                                    "spread": "9us"}]}):
+            made = build(**sections)
+            again = scenario.build(json.loads(json.dumps(made.settings())), "test", 5)
+            self.assertEqual(again, made)
+
     def test_spread(self):
         """Starts are drawn from the seed, the same for each congestion control."""
         flow = [self.FLOW[0] | {"count": 100, "spacing": "1ms", "spread": "10us"}]
@@ -522,8 +536,8 @@ class Results(unittest.TestCase):
         self.assertEqual(got["hosts"], {"timeouts": 3, "ldcp": {"marked": 7},
                                         "hpcc": {"agreed": 2, "fallbacks": 1}})
         self.assertRegex(got["version"], r"^\d+\.\d+")
-        self.assertEqual(got["settings"]["link"]["rate"], 10**11)
-        self.assertEqual(set(got["settings"]) | {"", "flow"}, set(scenario.KEYS) | {"ip", "verify", "links"})
+        self.assertEqual(got["settings"]["link"]["rate"], "100000000000bit")
+        self.assertEqual(set(got["settings"]) | {""}, set(scenario.KEYS) | {"ip", "verify"})
         self.assertIsNone(got["jain_1ms"])
         self.assertEqual(set(got["ports"][0]), {
             "node", "peer", "rate_bps", "packets", "wire_bytes", "drops", "drops_ect",
@@ -987,6 +1001,31 @@ class Guest(unittest.TestCase):
         runs = json.loads(self.results("r1"))["runs"]
         self.assertEqual([run["seed"] for run in runs], [7, 8, 9])
         self.assertEqual(len({run["flows"][0]["fct_us"] for run in runs}), 3)
+
+    def test_rerun(self):
+        """A results.json tells all that it depends on."""
+        self.lab("a", "--set", "flow.spread=50us", "--set", "link.h0-s0.rate=5Gbit", "--seed", "3")
+        made = Path(self.directory, "a/results.json")
+
+        def again(path):
+            return subprocess.run([LAB, "rerun", str(path), "--out", f"{self.directory}/b"],
+                                  capture_output=True, text=True, check=False)
+        done = again(made)
+        self.assertEqual(done.stdout.splitlines()[-1], "hpcc, seed 3: the same", done.stderr)
+        self.assertEqual((done.returncode, self.results("a")), (0, self.results("b")))
+        other = Path(self.directory, "other.json")
+        data = json.loads(made.read_text(encoding="utf-8"))
+        data["settings"]["link"]["h0-s0"]["rate"] = "4Gbit"
+        other.write_text(json.dumps(data), encoding="utf-8")
+        done = again(other)
+        self.assertRegex(done.stdout.splitlines()[-1], "^hpcc, seed 3: differs in .*flows")
+        self.assertEqual(done.returncode, 1)
+        for wrong in ({"scenario": "../x"}, {"seed": -1}, {"seed": "1"}, {"kernel": "mars 6.1"},
+                      {"runs": []}, {"settings": {"link": {"rate": 1}}}, {"settings": None}):
+            other.write_text(json.dumps(data | wrong), encoding="utf-8")
+            done = again(other)
+            self.assertEqual((done.returncode, done.stdout, done.stderr.count("\n")), (2, "", 1),
+                             f"{wrong}: {done.stderr}")
 
     def test_places(self):
         """run and compare do not overwrite each other."""
