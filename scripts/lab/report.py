@@ -6,7 +6,7 @@ import math
 import statistics
 from html import escape
 
-from . import chart, plan, units
+from . import chart, plan, results, units
 
 STYLE = """
 :root { color-scheme: light dark; --fg: #1d2430; --bg: #fff; --dim: #667085; --rule: #d7dce3;
@@ -112,6 +112,8 @@ def _rows(runs):
 
 # Windows of compared runs may differ by this part of the shortest before a note says so.
 WINDOWS_DIFFER = 0.1
+# So many flows that end, and a table of slowdown by size is shown.
+SLOWDOWN_FLOWS = 100
 WITHOUT_ECN = ("cubic", "bbr", "reno")
 NOT_TELEMETRY = ("not_agreed", "fallbacks", "unseen_loss")
 
@@ -181,23 +183,60 @@ def notes(runs):
     return list(dict.fromkeys(lines))
 
 
+def _slowdown_rows(runs):
+    """FCT slowdown by size, where there are enough flows to tell percentiles of."""
+    if max(sum(flow["slowdown"] is not None for flow in run.result["flows"]) for run in runs) < \
+            SLOWDOWN_FLOWS:
+        return []
+    found = {group[0].summary["cc"]: results.slowdowns(run.result for run in group)
+             for group in groups(runs)}
+    ends = [end for end in (*results.SIZES, math.inf, "all")
+            if any(end in sizes for sizes in found.values())]
+    rows = [["FCT slowdown p50/p95/p99"] + [
+        end if end == "all" else f"> {units.show_bytes(results.SIZES[-1])}" if end == math.inf else
+        f"to {units.show_bytes(end)}" for end in ends]]
+    for name, sizes in found.items():
+        rows.append([name] + ["/".join(f"{value:.2f}" for value in sizes[end][1:])
+                              if end in sizes else "-" for end in ends])
+    counts = next(iter(found.values()))
+    return rows + [["flows"] + [str(counts[end][0]) if end in counts else "0" for end in ends]]
+
+
+def _aligned(rows):
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    return ["  ".join(cell.rjust(width) if i else cell.ljust(width)
+                      for i, (cell, width) in enumerate(zip(row, widths))) for row in rows]
+
+
 def text(runs):
     """A table of the runs, one per line."""
     rows = [["cc"] + [f"{name} {more}".strip() for name, more, _, _ in COLUMNS], *_rows(runs)]
-    widths = [max(len(row[i]) for row in rows) for i in range(len(COLUMNS) + 1)]
-    out = [plan.describe(runs[0].scenario, runs[0].topology)]
-    out += ["  ".join(cell.rjust(width) if i else cell.ljust(width)
-                      for i, (cell, width) in enumerate(zip(row, widths))) for row in rows]
+    out = [plan.describe(runs[0].scenario, runs[0].topology), *_aligned(rows)]
+    slow = _slowdown_rows(runs)
+    out += ["", *_aligned(slow)] if slow else []
     return "\n".join(out + ["note: " + note for note in notes(runs)])
+
+
+def _html_table(head, rows):
+    body = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>"
+                   for row in rows)
+    return (f'<div class="scroll"><table><thead><tr>{head}</tr></thead>'
+            f"<tbody>{body}</tbody></table></div>")
 
 
 def _table(runs):
     head = "<th>cc</th>" + "".join(
         f"<th>{escape(name)}{'<br>' if more else ''}{escape(more)}</th>" for name, more, _, _ in COLUMNS)
-    body = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>"
-                   for row in _rows(runs))
-    return (f'<div class="scroll"><table><thead><tr>{head}</tr></thead>'
-            f"<tbody>{body}</tbody></table></div>")
+    return _html_table(head, _rows(runs))
+
+
+def _slowdown_table(runs):
+    rows = _slowdown_rows(runs)
+    if not rows:
+        return ""
+    return ("<h2>FCT slowdown</h2><p>Completion time by that of the flow alone on the idle network: "
+            "p50, p95, p99 by size.</p>"
+            + _html_table("".join(f"<th>{escape(cell)}</th>" for cell in ["cc", *rows[0][1:]]), rows[1:]))
 
 
 def _flow_label(flow):
@@ -280,7 +319,7 @@ def html(runs, wall):
     return (f'<!DOCTYPE html><html lang="en"><head><meta charset="utf-8">'
             f'<meta name="viewport" content="width=device-width"><title>{escape(title)}</title>'
             f"<style>{STYLE}</style></head><body><h1>{escape(title)}</h1>"
-            f"<p>{escape(about)}.</p>{_table(runs)}{extra}"
+            f"<p>{escape(about)}.</p>{_table(runs)}{extra}{_slowdown_table(runs)}"
             f"{_queue_charts(plotted)}{_rate_charts(plotted)}"
             "<footer>Utilization and queue (p50, p99, max) cover the measurement window at the "
             "port that sent most; queue lengths are what departing packets left behind, link "

@@ -9,6 +9,7 @@ a bucket is wide. All bucket sizes are read from the uapi header.
 
 import bisect
 import json
+import math
 import re
 from pathlib import Path
 
@@ -16,7 +17,9 @@ TOP = Path(__file__).resolve().parents[2]
 HEADER = TOP / "include/uapi/linux/hpcc.h"
 VERSION = re.search('^PACKAGE_VERSION="(.*)"$', (TOP / "dkms.conf").read_text(encoding="utf-8"),
                     re.M)[1]
-PERCENTILES = (50, 95, 99)
+PERCENTILES = SLOWDOWN_PERCENTILES = (50, 95, 99)
+# Upper ends of classes of flow sizes, bytes, as results of HPCC are given.
+SIZES = (1000, 3000, 10000, 30000, 100000, 300000, 1000000)
 # Fairness is judged over spans of this length; one that samples make longer by
 # more than the tolerance does not count.
 JAIN_NS = 10**6
@@ -146,17 +149,19 @@ def _endless_goodput(flow, records, early, late):
                  / span_ns)
 
 
-def _flow(flow, records, early, late):
+def _flow(flow, topology, records, early, late):
     record = records.flows[flow.id]
     fct_ns = record["done_ns"] - flow.start_ns if record["done"] else None
     if flow.bytes is None:
         goodput = _endless_goodput(flow, records, early, late)
     else:
         goodput = round(flow.bytes * 8 * 10**9 / fct_ns) if fct_ns else None
+    alone_ns = topology.alone_ns(flow.src, flow.dst, flow.bytes) if flow.bytes else None
     return {
         "id": flow.id, "from": flow.src, "to": flow.dst, "bytes": flow.bytes, "cc": flow.cc,
         "start_us": flow.start_ns / 1000,
         "fct_us": fct_ns / 1000 if fct_ns else None,
+        "slowdown": round(fct_ns / alone_ns, 4) if fct_ns and alone_ns else None,
         "goodput_bps": goodput,
         "retrans": record["retrans"],
     }
@@ -223,7 +228,7 @@ def build(scenario, topology, records, kernel, seed):
         "window_us": [early / 1000, late / 1000],
         "jain_1ms": fairness(scenario, records, due, late),
         "hosts": _hosts(records),
-        "flows": [_flow(flow, records, due, late) for flow in scenario.flows],
+        "flows": [_flow(flow, topology, records, due, late) for flow in scenario.flows],
         "ports": [_port(port, scenario.link_of(port.node, port.peer)["rate"], records)
                   for port in topology.ports],
     }
@@ -249,6 +254,21 @@ def series(scenario, topology, plan, records):
                    "rate_bps": rates(columns[2 * len(ports) + i])}
                   for i, flow in enumerate(scenario.flows)],
     }
+
+
+def slowdowns(results_of):
+    """Percentiles of slowdown by size, over the flows of several runs: {size: (flows, p50, p95,
+    p99)}, where size is the upper end of a class, or "all".
+    """
+    flows = [flow for result in results_of for flow in result["flows"] if flow["slowdown"]]
+    found, low = {}, 0
+    for size in *SIZES, math.inf:
+        part = sorted(f["slowdown"] for f in flows if low < f["bytes"] <= size)
+        found[size] = part
+        low = size
+    found["all"] = sorted(f["slowdown"] for f in flows)
+    return {size: (len(part), *(part[-(-len(part) * p // 100) - 1] for p in SLOWDOWN_PERCENTILES))
+            for size, part in found.items() if part}
 
 
 def summary(result, plan):

@@ -9,8 +9,9 @@ import random
 import re
 import tomllib
 from dataclasses import dataclass, field
+from pathlib import Path
 
-from . import units
+from . import units, workload
 from .topology import ETHERNET_BYTES, Topology
 
 CC_NAMES = ("hpcc", "ldcp", "cubic", "dctcp", "bbr", "reno")
@@ -136,6 +137,19 @@ def _flow_bytes(value):
         raise ValueError(f'{err}, or "endless"') from None
 
 
+def _path(value):
+    if isinstance(value, str) and value and "\0" not in value:
+        return value
+    raise ValueError("a file's name")
+
+
+def _load(value):
+    value = units.fraction(value)
+    if not 0.001 <= value < 1:
+        raise ValueError("a fraction from 0.001 to less than 1")
+    return value
+
+
 # section -> key -> (parser, default); a default of ... must be given.
 KEYS = {
     "": {
@@ -192,6 +206,12 @@ KEYS = {
         "spacing": (units.time, 0),
         "spread": (units.time, 0),
     },
+    "workload": {
+        "cdf": (_path, None),
+        "load": (_load, None),
+        "duration": (units.time, None),
+        "flows": (_path, None),
+    },
     "measure": {
         "from": (units.time, 0),
         "until": (units.time, 0),
@@ -244,10 +264,10 @@ class Scenario:
 
     def settings(self):
         """What build() makes this scenario of again: all that is in force, --set and --cc included,
-        and each flow on its own.
+        and each flow on its own, those of a workload as well.
         """
         parts = {name: _settings(KEYS[name], getattr(self, name)) for name in KEYS
-                 if name and name != "flow"}
+                 if name not in ("", "flow", "workload")}
         parts["link"] |= {name: _settings(OF_ONE_LINK, table) for name, table in self.links.items()}
         return parts | {"ip": self.ip, "verify": self.verify, "flow": [
             {"from": flow.src, "to": flow.dst, "bytes": flow.bytes or "endless", "cc": flow.cc,
@@ -389,13 +409,14 @@ def _host_list(text, hosts, where):
     return [f"h{n}" for n in numbers]
 
 
-def _expand(given, hosts, cc, seed):
+def _expand(given, hosts, cc, seed, drawn_flows):
     """[[flow]] tables into flows: every source, times every copy. Each starts later by what is
     drawn from the seed, up to its table's spread.
     """
     drawn = random.Random(seed)
-    if not isinstance(given, list) or not given:
-        raise ScenarioError("flow: at least one [[flow]] with from, to and bytes is needed")
+    if not isinstance(given, list) or not (given or drawn_flows):
+        raise ScenarioError("flow: at least one [[flow]] with from, to and bytes is needed, "
+                            "or a [workload]")
     flows = []
     for i, table in enumerate(given):
         where = f"flow.{i}"
@@ -412,9 +433,41 @@ def _expand(given, hosts, cc, seed):
                                   start + drawn.randrange(values["spread"] + 1),
                                   values["cc"] or cc))
                 start += values["spacing"]
+    flows += [Flow(len(flows) + i, f"h{src}", f"h{dst}", size, start_ns, cc)
+              for i, (start_ns, src, dst, size) in enumerate(drawn_flows)]
     if len(flows) > FLOWS_MAX:
         raise ScenarioError(f"flow: {len(flows)} flows; at most {FLOWS_MAX} are possible")
     return flows
+
+
+def _workload(values, hosts, rate_bps, seed, directory):
+    """What [workload] asks for as (start_ns, from, to, bytes)."""
+    drawn = ("cdf", "load", "duration")
+    if values["flows"] is not None:
+        key = "flows"
+        if any(values[k] is not None for k in drawn):
+            raise ScenarioError("workload: has either flows, or cdf, load and duration")
+    elif values["cdf"] is not None:
+        key = "cdf"
+        missing = [k for k in drawn if not values[k]]
+        if missing:
+            raise ScenarioError(f"workload.{missing[0]}: missing, or 0")
+    else:
+        raise ScenarioError("workload: has to have flows, or cdf, load and duration")
+    try:
+        if key == "flows":
+            found = workload.read_flows(values["flows"], directory, hosts)
+        else:
+            made = workload.arrivals(workload.Sizes(values["cdf"], directory), values["load"], rate_bps,
+                                     hosts, values["duration"], seed)
+            found = [flow for flow, _ in zip(made, range(FLOWS_MAX + 1))]
+    except workload.WorkloadError as err:
+        more = f" (or one of {', '.join(workload.names())})" if key == "cdf" else ""
+        raise ScenarioError(f"workload.{key} = {_shown(values[key])}: {err}{more}") from None
+    if not 1 <= len(found) <= FLOWS_MAX:
+        raise ScenarioError(f"workload: {'more than ' if found else ''}"
+                            f"{min(len(found), FLOWS_MAX)} flows; from 1 to {FLOWS_MAX} are possible")
+    return found
 
 
 def _check_measure(measure, flows):
@@ -479,8 +532,8 @@ def _check_base_rtt(scenario):
                                 f"to {dst} is {ns} ns; has to be from 1us to 1s, or give cc.base_rtt")
 
 
-def build(data, name, seed=1):
-    """Check parsed TOML and return a Scenario."""
+def build(data, name, seed=1, directory="."):
+    """Check parsed TOML and return a Scenario; files that it names are in directory."""
     _check_tables(data)
     tables = [key for key in KEYS if key]
     for key in data:
@@ -495,8 +548,12 @@ def build(data, name, seed=1):
                    _section(OF_ONE_LINK, table, f"link.{one}").items() if value is not None}
              for one, table in links.items()}
     _shape(parts["topology"])
-    flows = _expand(data.get("flow", []), parts["topology"]["hosts"], parts["cc"]["name"],
-                    seed)
+    hosts, rate_bps = parts["topology"]["hosts"], (parts["link"] | links.get("access", {}))["rate"]
+    wanted = parts.pop("workload")
+    flows = _expand(data.get("flow", []), hosts, parts["cc"]["name"], seed, _workload(
+        wanted, hosts, rate_bps, seed, directory) if "workload" in data else [])
+    if wanted["duration"] and not parts["measure"]["until"]:
+        parts["measure"]["until"] = wanted["duration"]
     _check_measure(parts["measure"], flows)
     _check_qdisc(parts["qdisc"], parts["link"], "link")
     for one, table in links.items():
@@ -511,14 +568,14 @@ def build(data, name, seed=1):
     return scenario
 
 
-def load_data(data, name, settings=(), cc=None, seed=1):
+def load_data(data, name, settings=(), cc=None, seed=1, directory="."):
     """Apply --set and --cc to parsed TOML, check."""
     _check_tables(data)
     for assignment in settings:
         _set(data, assignment)
     if cc is not None:
         _set_cc(data, cc)
-    return build(data, name, seed)
+    return build(data, name, seed, directory)
 
 
 def load(path, settings=(), cc=None, seed=1):
@@ -532,6 +589,6 @@ def load(path, settings=(), cc=None, seed=1):
         raise ScenarioError(f"{path}: {err}") from None
     try:
         return load_data(data, re.sub(r"\.toml$", "", str(path).rsplit("/", 1)[-1]), settings, cc,
-                         seed)
+                         seed, Path(path).parent)
     except ScenarioError as err:
         raise ScenarioError(f"{path}: {err}") from None

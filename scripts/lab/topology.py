@@ -78,6 +78,20 @@ class Topology:
         return sum(2 * link["delay"] - (-bits * 10**9 // link["rate"])
                    for link in self.links_between(src, dst))
 
+    def alone_ns(self, src, dst, size):
+        """The least time in which size bytes can arrive at dst, full packets with timestamps and no
+        other option, and each sent as soon as the link is free.
+        """
+        links = self.links_between(src, dst)
+        headers = (40 if self.ip == 6 else 20) + 32
+        most = self.link["mtu"] - headers
+        extra = headers + ETHERNET_BYTES + self.link["overhead"]
+        whole = size + -(-size // most) * extra
+        first = min(size, most) + extra
+        slowest = min(links, key=lambda link: link["rate"])
+        return (sum(link["delay"] for link in links) + whole * 8 * 10**9 // slowest["rate"]
+                + sum(first * 8 * 10**9 // link["rate"] for link in links if link is not slowest))
+
     def links_between(self, src, dst):
         """What the links of a path are like, one by one."""
         way = self.path(src, dst)

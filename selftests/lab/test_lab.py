@@ -11,6 +11,8 @@ import importlib.machinery
 import importlib.util
 import io
 import json
+import lzma
+import math
 import os
 import re
 import shutil
@@ -28,7 +30,7 @@ sys.path[:0] = str(TOP / "scripts"), str(TOP / "selftests")
 
 # pylint: disable=wrong-import-position,missing-function-docstring,missing-class-docstring
 from lab import (bench, chart, plan, report, results, runner, scenario, sweep,  # noqa: E402
-                 topology, units)
+                 topology, units, workload)
 from lib import ktap  # noqa: E402
 
 LAB = str(TOP / "scripts/hpcc-lab")
@@ -128,6 +130,7 @@ class Scenario(unittest.TestCase):
                  "flow": {"from": "x0", "to": "h", "bytes": 0, "cc": "vegas", "start": "soon",
                           "count": 0,
                           "spacing": -1, "spread": "x"},
+                 "workload": {"cdf": 1, "load": 1.0, "duration": "x", "flows": ""},
                  "measure": {"from": "x", "until": "x", "interval": "x", "deadline": "x"},
                  "impair": {"data_loss": 2, "ack_loss": "2", "reorder": -1,
                             "reorder_delay": "x"},
@@ -374,10 +377,95 @@ class Topology(unittest.TestCase):
         # 1 Gb/s, 243 us: 2 x (486 + 13.248)
         slow = topology.Topology(build(link={"rate": "1Gbit", "delay": "243us"}))
         self.assertEqual(slow.base_rtt_ns("h0", "h1"), 998496)
+        # 1448 bytes in one packet of 1538 on each of 2 links of 1 us; one byte more in a second of 91
+        self.assertEqual([net.alone_ns("h0", "h1", n) for n in (1448, 1449)], [2246, 2253])
         # 4 links of 2 us, the two of the middle with (1538 + 118) x 8 bits at 1 Gb/s
         mixed = topology.Topology(build(topology={"kind": "chain"}, link={"fabric": {"rate": "1Gbit"}}))
         self.assertEqual(mixed.base_rtt_ns("h0", "h1"), 4 * 2000 + 2 * 133 + 2 * 13248)
         self.assertEqual(mixed.rate("h0", "h1"), 10**9)
+
+
+class Workload(unittest.TestCase):
+    DRAWN = {"cdf": "fb_hadoop", "load": "50%", "duration": "700us"}
+    STAR = {"kind": "star", "hosts": 16}
+
+    def setUp(self):
+        self.directory = tempfile.TemporaryDirectory()
+        self.addCleanup(self.directory.cleanup)
+
+    def made(self, seed=1, **how):
+        return scenario.build({"workload": self.DRAWN | how, "topology": self.STAR}, "test", seed,
+                              self.directory.name)
+
+    def write(self, name, text):
+        Path(self.directory.name, name).write_text(text, encoding="ascii")
+        return name
+
+    def test_published(self):
+        """Means as the distributions' rows give them, by hand for FB_Hadoop's first ones."""
+        self.assertEqual(workload.names(), ["fb_hadoop", "websearch"])
+        self.assertEqual(round(workload.Sizes("fb_hadoop").mean()), 120421)
+        self.assertEqual(round(workload.Sizes("websearch").mean()), 1711250)
+        two = workload.Sizes(self.write("two.csv", "cdf_percent,bytes\n20,10\n100,30\n"),
+                             self.directory.name)
+        self.assertEqual(two.mean(), 0.2 * 5 + 0.8 * 20)
+
+    def test_draw(self):
+        """10,000 flows have the mean and the rate that were asked for."""
+        sizes = workload.Sizes("fb_hadoop")
+        drawn = list(workload.arrivals(sizes, 0.5, 10**11, 16, 15 * 10**6, 3))
+        self.assertAlmostEqual(len(drawn) / (0.5 * 16e11 * 15e-3 / 8 / sizes.mean()), 1, delta=0.05)
+        self.assertAlmostEqual(sum(flow[3] for flow in drawn) / len(drawn) / sizes.mean(), 1, delta=0.1)
+        self.assertEqual({flow[1] for flow in drawn}, set(range(16)))
+        self.assertFalse([flow for flow in drawn if flow[1] == flow[2] or flow[3] < 1])
+        small = sum(flow[3] <= 700 for flow in drawn) / len(drawn)
+        self.assertAlmostEqual(small, 0.5, delta=0.02)
+
+    def test_flows(self):
+        made = self.made()
+        self.assertEqual(made, self.made())
+        self.assertNotEqual(made.flows, self.made(seed=2).flows)
+        self.assertEqual(made.measure["until"], 700000)
+        self.assertEqual(scenario.build(json.loads(json.dumps(made.settings())), "test"), made)
+        path = Path(self.directory.name, "list.csv.xz")
+        path.write_bytes(lzma.compress(b"start_ns,from,to,bytes,more\n7,15,1,324,x\n9,0,2,5,y\n"))
+        made = scenario.build({"workload": {"flows": path.name}, "topology": self.STAR,
+                               "flow": [{"from": "h3", "to": "h4", "bytes": 1}]}, "test", 1,
+                              self.directory.name)
+        self.assertEqual([(f.id, f.src, f.dst, f.bytes, f.start_ns, f.cc) for f in made.flows],
+                         [(0, "h3", "h4", 1, 0, "hpcc"), (1, "h15", "h1", 324, 7, "hpcc"),
+                          (2, "h0", "h2", 5, 9, "hpcc")])
+
+    def refused(self, wanted, how):
+        with self.assertRaises(scenario.ScenarioError) as caught:
+            scenario.build({"workload": how, "topology": self.STAR}, "test", 1, self.directory.name)
+        for word in wanted:
+            self.assertIn(word, str(caught.exception))
+
+    def test_wrong(self):
+        self.refused(["flows, or cdf"], {})
+        self.refused(["workload.load", "missing"], {"cdf": "websearch", "duration": "1ms"})
+        self.refused(["workload.duration", "missing"], self.DRAWN | {"duration": 0})
+        self.refused(["workload.load", "less than 1"], self.DRAWN | {"load": "100%"})
+        self.refused(["either flows"], self.DRAWN | {"flows": "x"})
+        self.refused(["nothere", "No such file", "fb_hadoop, websearch"], self.DRAWN | {"cdf": "nothere"})
+        self.refused(["more than 1000 flows"], self.DRAWN | {"duration": "2ms"})
+        self.refused(["0 flows"], self.DRAWN | {"duration": "1ns"})
+        for text, why in (("", "columns"), ("bytes,cdf_percent\n", "empty"), ("bytes\n1\n", "columns"),
+                          ("bytes,cdf_percent\n5,50\n4,100\n", "rise"),
+                          ("bytes,cdf_percent\n4,60\n5,50\n", "rise"),
+                          ("bytes,cdf_percent\n4,60\n5,99\n", "100 %"),
+                          ("bytes,cdf_percent\n0,100\n", "1 byte"),
+                          ("bytes,cdf_percent\nx,100\n", "numbers"),
+                          ("bytes,cdf_percent\n1\n", "numbers"),
+                          ("bytes,cdf_percent\n1,nan\n", "100 %")):
+            self.refused(["wrong.csv", why], self.DRAWN | {"cdf": self.write("wrong.csv", text)})
+        for row, why in (("0,0,16,1", "0 to 15"), ("0,1,1,1", "to another"), ("-1,0,1,1", "0 or later"),
+                         ("0,0,1,0", "1 byte")):
+            self.refused(["wrong.csv", why, row], {"flows": self.write(
+                "wrong.csv", f"start_ns,from,to,bytes\n{row}\n")})
+        Path(self.directory.name, "wrong.xz").write_bytes(b"not compressed")
+        self.refused(["wrong.xz", "numbers"], {"flows": "wrong.xz"})
 
 
 class Plan(unittest.TestCase):
@@ -532,12 +620,12 @@ class Results(unittest.TestCase):
         got = self.result()
         self.assertLessEqual({"scenario", "cc", "kernel", "seed", "flows", "ports"}, set(got))
         self.assertEqual(set(got["flows"][0]), {"id", "from", "to", "bytes", "cc", "start_us",
-                                                "fct_us", "goodput_bps", "retrans"})
+                                                "fct_us", "slowdown", "goodput_bps", "retrans"})
         self.assertEqual(got["hosts"], {"timeouts": 3, "ldcp": {"marked": 7},
                                         "hpcc": {"agreed": 2, "fallbacks": 1}})
         self.assertRegex(got["version"], r"^\d+\.\d+")
         self.assertEqual(got["settings"]["link"]["rate"], "100000000000bit")
-        self.assertEqual(set(got["settings"]) | {""}, set(scenario.KEYS) | {"ip", "verify"})
+        self.assertEqual(set(got["settings"]) | {""}, (set(scenario.KEYS) | {"ip", "verify"}) - {"workload"})
         self.assertIsNone(got["jain_1ms"])
         self.assertEqual(set(got["ports"][0]), {
             "node", "peer", "rate_bps", "packets", "wire_bytes", "drops", "drops_ect",
@@ -601,7 +689,7 @@ class Results(unittest.TestCase):
         made = build(flow=[{"from": "h0", "to": "h1", "bytes": "endless"}],
                      measure={"until": "3ms"})
         records = self.records([None], {0: [0], 1000: [1000], 3000: [7000], 4000: [9999]})
-        got = results._flow(made.flows[0], records, 500000, 3500000)
+        got = results._flow(made.flows[0], topology.Topology(made), records, 500000, 3500000)
         # 6000 bytes from 1 to 3 ms
         self.assertEqual((got["bytes"], got["fct_us"], got["goodput_bps"]),
                          (None, None, 24 * 10**6))
@@ -612,6 +700,15 @@ class Results(unittest.TestCase):
         got = results.series(made, net, plan.Plan(made, net), results.Records(self.lines()))
         self.assertEqual(got["flows"][0]["rate_bps"], [0.0, 8 * 10**9, 8 * 10**9])
         self.assertEqual((got["ports"][0]["node"], got["ports"][0]["peer"]), ("s0", "h1"))
+
+
+    def test_slowdowns(self):
+        def result(*flows):
+            return {"flows": [{"bytes": size, "slowdown": slow} for size, slow in flows]}
+        got = results.slowdowns([result(*((1000, n) for n in range(1, 101))),
+                                 result((1001, 7), (2 * 10**6, 3), (5, None), (None, None))])
+        self.assertEqual(got, {1000: (100, 50, 95, 99), 3000: (1, 7, 7, 7), math.inf: (1, 3, 3, 3),
+                               "all": (102, 49, 95, 99)})
 
 
 class Report(unittest.TestCase):
@@ -674,6 +771,20 @@ class Report(unittest.TestCase):
         self.assertIn("dctcp, seed 3: 1 of the flows", said)
         self.assertEqual(report.html(runs, {"finished": "", "seconds": 1}).count("<svg"), 2)
         self.assertAlmostEqual(report.confidence(list(range(100))), 1.96 * 2.9011, 3)
+
+    def test_slowdown(self):
+        """A table where there are enough flows."""
+        run = self.run_of()
+        self.assertNotIn("slowdown", report.text([run]))
+        run.result["flows"] = [{
+            "bytes": 10**7 if n else 1, "slowdown": 1 + n / 100, "fct_us": 1, "start_us": 0}
+            for n in range(100)]
+        said = report.text([run]).split("\n\n")[1].splitlines()
+        self.assertEqual([re.split("  +", line) for line in said[:3]],
+                         [["FCT slowdown p50/p95/p99", "to 1 KB", "> 1 MB", "all"],
+                          ["dctcp", "1.00/1.00/1.00", "1.50/1.95/1.99", "1.49/1.94/1.98"],
+                          ["flows", "1", "99", "100"]])
+        self.assertIn("1.50/1.95/1.99", report.html([run], {"finished": "", "seconds": 1}))
 
     def test_axes(self):
         for value, end in ((0.95, 1.0), (1473, 1500), (223, 250), (1000, 1000), (7, 7), (0, 1)):
@@ -1027,6 +1138,18 @@ class Guest(unittest.TestCase):
             self.assertEqual((done.returncode, done.stdout, done.stderr.count("\n")), (2, "", 1),
                              f"{wrong}: {done.stderr}")
 
+    def test_workload(self):
+        """As a list, and alone: a slowdown is 1 or more, and little more for who is alone."""
+        Path(self.directory, "one.csv").write_text("start_ns,from,to,bytes\n0,0,1,1000\n"
+                                                   "100000,1,0,400000\n", encoding="ascii")
+        Path(self.directory, "w.toml").write_text(
+            '[link]\nrate = "10Gbit"\n[workload]\nflows = "one.csv"\n', encoding="utf-8")
+        done = subprocess.run([LAB, "run", f"{self.directory}/w.toml", "--out", f"{self.directory}/w"],
+                              capture_output=True, text=True, check=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        for flow, most in zip(json.loads(self.results("w"))["flows"], (1.05, 1.2)):
+            self.assertTrue(1 <= flow["slowdown"] < most, flow)
+
     def test_places(self):
         """run and compare do not overwrite each other."""
         for command, path in ("run", "out/small-reno"), ("compare", "out/small"):
@@ -1194,7 +1317,7 @@ class Ktap(unittest.TestResult):
 def main(wanted):
     suite = unittest.TestSuite()
     known = []
-    for case in (Units, Scenario, Topology, Plan, Results, Report, Bench, CommandLine, Boot,
+    for case in (Units, Scenario, Topology, Workload, Plan, Results, Report, Bench, CommandLine, Boot,
                  Guest):
         for name in unittest.defaultTestLoader.getTestCaseNames(case):
             known.append(f"{case.__name__}__{name.removeprefix('test_')}")

@@ -220,6 +220,7 @@ def test_telemetry_comes_and_goes():
     path = Path()
     client, server = path.connect()
     goodput_mbps(client, server, 300000)
+    until(lambda: uses_telemetry(path.a), lambda: goodput_mbps(client, server, 300000))
     expect("mode", get_cc(client), "hpcc")
     for node in 1, 2:
         path.change(node, "hpcc nostamp")

@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Flows of a workload: drawn from a distribution of sizes, or read from a list.
+
+Files are CSV, also compressed (.xz). A distribution has the columns bytes and
+cdf_percent; between two rows sizes are spread evenly. A list of flows has the
+columns start_ns, from, to (numbers of hosts) and bytes; others are ignored.
+"""
+
+import bisect
+import csv
+import lzma
+import random
+from pathlib import Path
+
+PUBLISHED = Path(__file__).resolve().parent / "workloads"
+
+
+class WorkloadError(Exception):
+    """What is wrong with a file, without its name."""
+
+
+def names():
+    """Of the distributions that come with the testbed."""
+    return sorted(path.stem for path in PUBLISHED.glob("*.csv"))
+
+
+def _rows(path, columns):
+    """The rows of a file as lists of whole numbers, or a fraction for cdf_percent."""
+    try:
+        with (lzma.open if path.suffix == ".xz" else open)(path, "rt", encoding="ascii") as file:
+            reader = csv.DictReader(file)
+            if not set(columns) <= set(reader.fieldnames or ()):
+                raise WorkloadError(f"has to have the columns {', '.join(columns)}")
+            rows = [[float(row[c]) if c == "cdf_percent" else int(row[c]) for c in columns]
+                    for row in reader]
+    except OSError as err:
+        raise WorkloadError(err.strerror) from None
+    except (ValueError, TypeError, csv.Error, lzma.LZMAError, EOFError):
+        raise WorkloadError(f"has to have numbers in the columns {', '.join(columns)}") from None
+    if not rows:
+        raise WorkloadError("is empty")
+    return rows
+
+
+class Sizes:
+    """A distribution of flow sizes: one of names(), or a file."""
+
+    def __init__(self, name, directory="."):
+        path = PUBLISHED / f"{name}.csv" if name in names() else Path(directory, name)
+        self.bytes, self.percent = zip(*_rows(path, ("bytes", "cdf_percent")))
+        for column in self.bytes, self.percent:
+            if column[0] < 0 or any(b < a for a, b in zip(column, column[1:])):
+                raise WorkloadError("has to rise from row to row, from 0 on")
+        if self.percent[-1] != 100 or not self.bytes[-1]:
+            raise WorkloadError("has to end at 100 %, with a size of 1 byte or more")
+
+    def mean(self):
+        """Bytes of a flow on average."""
+        low = [0, *self.bytes], [0, *self.percent]
+        return sum((b + a) / 2 * (q - p) / 100 for a, b, p, q in
+                   zip(low[0], self.bytes, low[1], self.percent))
+
+    def draw(self, drawn):
+        """One size, 1 byte or more."""
+        percent = 100 * drawn.random()
+        i = bisect.bisect_left(self.percent, percent)
+        low = (self.bytes[i - 1], self.percent[i - 1]) if i else (0, 0)
+        span = self.percent[i] - low[1]
+        part = (percent - low[1]) / span if span else 1
+        return max(round(low[0] + part * (self.bytes[i] - low[0])), 1)
+
+
+def arrivals(sizes, load, rate_bps, hosts, duration_ns, seed):
+    """Poisson arrivals between any two hosts, (start_ns, from, to, bytes), for so long. Payload is
+    load times what the hosts' links take together.
+    """
+    drawn = random.Random(seed)
+    gap_ns = sizes.mean() * 8 * 10**9 / (load * rate_bps * hosts)
+    now_ns = drawn.expovariate(1 / gap_ns)
+    while now_ns < duration_ns:
+        src = drawn.randrange(hosts)
+        dst = drawn.randrange(hosts - 1)
+        yield round(now_ns), src, dst + (dst >= src), sizes.draw(drawn)
+        now_ns += drawn.expovariate(1 / gap_ns)
+
+
+def read_flows(name, directory, hosts):
+    """(start_ns, from, to, bytes) of a file's flows."""
+    rows = _rows(Path(directory, name), ("start_ns", "from", "to", "bytes"))
+    for start_ns, src, dst, size in rows:
+        if start_ns < 0 or size < 1 or src == dst or not (0 <= src < hosts and 0 <= dst < hosts):
+            raise WorkloadError(f"{start_ns},{src},{dst},{size}: has to start at 0 or later, from "
+                                f"one of hosts 0 to {hosts - 1} to another, with 1 byte or more")
+    return rows
