@@ -183,7 +183,7 @@ KBUILD_FILES := $(filter-out %.mod.c,Kbuild dkms.conf $(wildcard scripts/kbuild/
 	include/hpcc/* include/compat/*/*.h include/uapi/linux/*.h kmod/Kbuild kmod/*/Kbuild kmod/*/*.[ch] \
 	qdisc/Kbuild qdisc/Makefile qdisc/*.[ch]))
 # What hpcc-lab builds guests and modules from, with itself.
-LAB_FILES := $(KBUILD_FILES) scripts/hpcc-lab scripts/debian.sh scripts/root.sh $(wildcard scripts/lab/*.py \
+LAB_FILES := $(KBUILD_FILES) scripts/hpcc-lab scripts/debian.sh scripts/root.sh $(wildcard scripts/lab/*.py scripts/lab/workloads/*.csv \
 	scripts/uml/* scripts/vm/* scripts/scenarios/*.toml tools/Makefile tools/traffic/*.[ch] tools/include/*/*.h)
 
 # What does not depend on the kernel.
