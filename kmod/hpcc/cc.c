@@ -163,7 +163,7 @@ static void hpcc_update_model(struct sock *sk, struct hpcc_flow *flow,
 			      const struct rate_sample *rs, struct hpcc_ack *ack)
 {
 	const struct tcp_sock *tp = tcp_sk(sk);
-	u64 full_us;
+	u32 full_us;
 
 	ack->before_q16 = flow->algo.W_q16;
 	ack->bits = HPCC_ACK_NO_SAMPLE;
@@ -175,9 +175,9 @@ static void hpcc_update_model(struct sock *sk, struct hpcc_flow *flow,
 	/* U follows with T: where round trips are shorter, Wc would answer the same U often. With
 	 * nothing on its way, the answer to a probe ends a round trip.
 	 */
-	full_us = tp->tcp_mstamp - flow->full_us;
+	full_us = (u32)tp->tcp_mstamp - flow->full_us;
 	ack->bits = hpcc_follow(&flow->algo, &flow->params, ack->bits,
-				full_us * 2 * NSEC_PER_USEC < flow->params.T ?
+				full_us * 2ULL * NSEC_PER_USEC < flow->params.T ?
 				flow->algo.last_update_seq :
 				tp->snd_una + (flow->probes && !tp->packets_out),
 				tp->snd_nxt);

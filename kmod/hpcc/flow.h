@@ -103,9 +103,9 @@ enum hpcc_mode {
  * @una: snd_una at the last ACK, where @probes
  * @answered_ns: tcp_clock_cache at the last answer to a probe, modulo 2^32
  * @began_us: tcp_mstamp when W began to rule, or telemetry came first
- * @full_us: tcp_mstamp when W became Wc last
  * @silent_since_us: tcp_mstamp of the first of @silent_acks
  * @silent_requests: @requests then
+ * @full_us: tcp_mstamp when W became Wc last, modulo 2^32
  * @undo_W_q16: W before an RTO
  * @undo_most_q16: slow start's limit before it
  * @late: packets that the peer got twice, as its DSACKs say; at most total_retrans
@@ -183,9 +183,9 @@ struct hpcc_flow {
 	u32 una;
 	u32 answered_ns;
 	u64 began_us;
-	u64 full_us;
 	u64 silent_since_us;
 	u32 silent_requests;
+	u32 full_us;
 	u64 undo_W_q16;
 	u64 undo_most_q16;
 	struct hpcc_path __rcu *path;
