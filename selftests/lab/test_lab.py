@@ -428,7 +428,7 @@ class Workload(unittest.TestCase):
         self.assertEqual(made.measure["until"], 700000)
         self.assertEqual(scenario.build(json.loads(json.dumps(made.settings())), "test"), made)
         path = Path(self.directory.name, "list.csv.xz")
-        path.write_bytes(lzma.compress(b"start_ns,from,to,bytes,more\n7,15,1,324,x\n9,0,2,5,y\n"))
+        path.write_bytes(lzma.compress("\ufeffstart_ns,from,to,bytes,more\n7,15,1,324,\xfc\n9,0,2,5,y\n".encode()))
         made = scenario.build({"workload": {"flows": path.name}, "topology": self.STAR,
                                "flow": [{"from": "h3", "to": "h4", "bytes": 1}]}, "test", 1,
                               self.directory.name)
@@ -458,10 +458,14 @@ class Workload(unittest.TestCase):
                           ("bytes,cdf_percent\n0,100\n", "1 byte"),
                           ("bytes,cdf_percent\nx,100\n", "numbers"),
                           ("bytes,cdf_percent\n1\n", "numbers"),
-                          ("bytes,cdf_percent\n1,nan\n", "100 %")):
+                          ("bytes,cdf_percent\n1,nan\n", "100 %"),
+                          ("bytes,cdf_percent\n1,nan\n2,100\n", "100 %"),
+                          ("bytes,cdf_percent\n0,100\n5,100\n", "1 byte"),
+                          (f"bytes,cdf_percent\n{'9' * 400},100\n", "at most")):
             self.refused(["wrong.csv", why], self.DRAWN | {"cdf": self.write("wrong.csv", text)})
         for row, why in (("0,0,16,1", "0 to 15"), ("0,1,1,1", "to another"), ("-1,0,1,1", "0 or later"),
-                         ("0,0,1,0", "1 byte")):
+                         ("0,0,1,0", "1 byte"), (f"0,0,1,{10**15 + 1}", "at most"),
+                         (f"{10**14 + 1},0,1,1", "at most")):
             self.refused(["wrong.csv", why, row], {"flows": self.write(
                 "wrong.csv", f"start_ns,from,to,bytes\n{row}\n")})
         Path(self.directory.name, "wrong.xz").write_bytes(b"not compressed")
