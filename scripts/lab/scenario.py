@@ -440,9 +440,9 @@ def _expand(given, hosts, cc, seed, drawn_flows):
     return flows
 
 
-def _workload(values, hosts, rate_bps, seed, directory):
+def _workload(values, shape, seed, directory):
     """What [workload] asks for as (start_ns, from, to, bytes)."""
-    drawn = ("cdf", "load", "duration")
+    drawn, hosts = ("cdf", "load", "duration"), len(shape.hosts)
     if values["flows"] is not None:
         key = "flows"
         if any(values[k] is not None for k in drawn):
@@ -458,8 +458,9 @@ def _workload(values, hosts, rate_bps, seed, directory):
         if key == "flows":
             found = workload.read_flows(values["flows"], directory, hosts)
         else:
-            made = workload.arrivals(workload.Sizes(values["cdf"], directory), values["load"], rate_bps,
-                                     hosts, values["duration"], seed)
+            total_bps = sum(shape.access(host)["rate"] for host in shape.hosts)
+            made = workload.arrivals(workload.Sizes(values["cdf"], directory), values["load"],
+                                     total_bps, hosts, values["duration"], seed)
             found = [flow for flow, _ in zip(made, range(FLOWS_MAX + 1))]
     except workload.WorkloadError as err:
         more = f" (or one of {', '.join(workload.names())})" if key == "cdf" else ""
@@ -548,13 +549,15 @@ def build(data, name, seed=1, directory="."):
                    _section(OF_ONE_LINK, table, f"link.{one}").items() if value is not None}
              for one, table in links.items()}
     _shape(parts["topology"])
-    hosts, rate_bps = parts["topology"]["hosts"], (parts["link"] | links.get("access", {}))["rate"]
     wanted = parts.pop("workload")
-    flows = _expand(data.get("flow", []), hosts, parts["cc"]["name"], seed, _workload(
-        wanted, hosts, rate_bps, seed, directory) if "workload" in data else [])
+    scenario = Scenario(name=name, links=links, **top, **parts)
+    _check_links(scenario)
+    scenario.flows = _expand(data.get("flow", []), parts["topology"]["hosts"], parts["cc"]["name"], seed,
+                             _workload(wanted, Topology(scenario), seed, directory)
+                             if "workload" in data else [])
     if wanted["duration"] and not parts["measure"]["until"]:
         parts["measure"]["until"] = wanted["duration"]
-    _check_measure(parts["measure"], flows)
+    _check_measure(parts["measure"], scenario.flows)
     _check_qdisc(parts["qdisc"], parts["link"], "link")
     for one, table in links.items():
         _check_qdisc(parts["qdisc"], parts["link"] | table, f"link.{one}")
@@ -562,8 +565,6 @@ def build(data, name, seed=1, directory="."):
     _check_impair(parts["impair"], parts["link"], "link")
     if top["ip"] == 6 and parts["link"]["mtu"] < 1280:
         raise ScenarioError(f"link.mtu = {parts['link']['mtu']}: IPv6 needs 1280 or more")
-    scenario = Scenario(name=name, flows=flows, links=links, **top, **parts)
-    _check_links(scenario)
     _check_base_rtt(scenario)
     return scenario
 

@@ -74,12 +74,12 @@ class Sizes:
         return max(round(low[0] + part * (self.bytes[i] - low[0])), 1)
 
 
-def arrivals(sizes, load, rate_bps, hosts, duration_ns, seed):
+def arrivals(sizes, load, total_bps, hosts, duration_ns, seed):
     """Poisson arrivals between any two hosts, (start_ns, from, to, bytes), for so long. Payload is
-    load times what the hosts' links take together.
+    load times what the hosts' links take together, total_bps.
     """
     drawn = random.Random(seed)
-    gap_ns = sizes.mean() * 8 * 10**9 / (load * rate_bps * hosts)
+    gap_ns = sizes.mean() * 8 * 10**9 / (load * total_bps)
     now_ns = drawn.expovariate(1 / gap_ns)
     while now_ns < duration_ns:
         src = drawn.randrange(hosts)

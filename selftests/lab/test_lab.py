@@ -413,7 +413,7 @@ class Workload(unittest.TestCase):
     def test_draw(self):
         """10,000 flows have the mean and the rate that were asked for."""
         sizes = workload.Sizes("fb_hadoop")
-        drawn = list(workload.arrivals(sizes, 0.5, 10**11, 16, 15 * 10**6, 3))
+        drawn = list(workload.arrivals(sizes, 0.5, 16 * 10**11, 16, 15 * 10**6, 3))
         self.assertAlmostEqual(len(drawn) / (0.5 * 16e11 * 15e-3 / 8 / sizes.mean()), 1, delta=0.05)
         self.assertAlmostEqual(sum(flow[3] for flow in drawn) / len(drawn) / sizes.mean(), 1, delta=0.1)
         self.assertEqual({flow[1] for flow in drawn}, set(range(16)))
@@ -435,6 +435,15 @@ class Workload(unittest.TestCase):
         self.assertEqual([(f.id, f.src, f.dst, f.bytes, f.start_ns, f.cc) for f in made.flows],
                          [(0, "h3", "h4", 1, 0, "hpcc"), (1, "h15", "h1", 324, 7, "hpcc"),
                           (2, "h0", "h2", 5, 9, "hpcc")])
+
+    def test_load_of_unlike_links(self):
+        """Load is of all hosts' links, also where one has a rate of its own."""
+        def starts(link):
+            made = scenario.build({"workload": self.DRAWN | {"duration": "350us"}, "topology": {"hosts": 2},
+                                   "link": link}, "test", 1, self.directory.name)
+            return [flow.start_ns for flow in made.flows]
+        self.assertEqual(starts({"s0-h0": {"rate": "300Gbit"}}), starts({"rate": "200Gbit"}))
+        self.assertNotEqual(starts({}), starts({"rate": "200Gbit"}))
 
     def refused(self, wanted, how):
         with self.assertRaises(scenario.ScenarioError) as caught:
