@@ -940,6 +940,8 @@ class CommandLine(unittest.TestCase):
         self.assertIn("link.buffer", self.refused(SMALL, "run", "--set", "link.buffer=0"))
         self.assertIn("--out", self.refused(SMALL, "run", "--out", "/proc/x"))
         self.assertIn("2^64", self.refused(SMALL, "run", "--seed", str(2**64 - 1), "--repeat", "2"))
+        for args in (["--seed", "x"], ["--repeat", "0"], ["--kernel", "a\nb"], ["more"], ["--nonsense"]):
+            self.assertIn(args[0], self.refused(SMALL, "run", *args))
         self.assertIn("wrong.toml", self.refused("x = " + "[" * 5000))
         self.assertIn("wrong.toml", self.refused("x = " + "9" * 5000))
 
