@@ -342,16 +342,18 @@ def _set(data, assignment):
     except (ValueError, RecursionError):
         value = text
     *section, key = path
+    flows = data.get("flow", [])
+    if section[:1] == ["flow"] and not flows:
+        raise ScenarioError(f"--set {_short(assignment)}: there is no [[flow]] table")
     if not section and key not in KEYS[""]:
         raise ScenarioError(f"--set {_short(assignment)}: has to be section.key=value, or one of "
                             + ", ".join(f"{name}=value" for name in KEYS[""]))
     if not section:
         data[key] = value
     elif section == ["flow"]:
-        for flow in data.get("flow", []):
+        for flow in flows:
             flow[key] = value
     elif section[0] == "flow" and len(section) == 2 and section[1].isdigit():
-        flows = data.get("flow", [])
         if int(section[1]) >= len(flows):
             raise ScenarioError(f"--set {_short(assignment)}: there are {len(flows)} [[flow]] tables")
         flows[int(section[1])][key] = value
@@ -368,7 +370,7 @@ def _set(data, assignment):
 def _set_cc(data, cc):
     """--cc: of all flows that name none themselves."""
     flows = data.get("flow", [])
-    if flows and all("cc" in flow for flow in flows):
+    if flows and "workload" not in data and all("cc" in flow for flow in flows):
         raise ScenarioError(f"--cc {cc}: every [[flow]] has a cc of its own; "
                             "--set flow.cc=NAME changes them")
     data.setdefault("cc", {})["name"] = cc

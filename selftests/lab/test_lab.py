@@ -445,6 +445,15 @@ class Workload(unittest.TestCase):
         self.assertEqual(starts({"s0-h0": {"rate": "300Gbit"}}), starts({"rate": "200Gbit"}))
         self.assertNotEqual(starts({}), starts({"rate": "200Gbit"}))
 
+    def test_set_and_cc(self):
+        """[workload] has no flow.key, and flows that --cc is for."""
+        data = {"workload": self.DRAWN, "topology": self.STAR}
+        for assignment in "flow.cc=dctcp", "flow.0.cc=dctcp", "flow.nonsense=1":
+            with self.assertRaisesRegex(scenario.ScenarioError, r"no \[\[flow\]\] table"):
+                scenario.load_data(dict(data), "test", [assignment])
+        data["flow"] = [{"from": "h0", "to": "h1", "bytes": 1, "cc": "ldcp"}]
+        self.assertEqual(scenario.load_data(data, "test", cc="dctcp").cc_names(), ["ldcp", "dctcp"])
+
     def refused(self, wanted, how):
         with self.assertRaises(scenario.ScenarioError) as caught:
             scenario.build({"workload": how, "topology": self.STAR}, "test", 1, self.directory.name)
