@@ -488,6 +488,9 @@ def _check_links(scenario):
     """Links of their own have to be there."""
     there = {name for a, b in Topology(scenario).links for name in (f"{a}-{b}", f"{b}-{a}")}
     for name in scenario.links:
+        twin = "-".join(reversed(name.split("-")))
+        if twin != name and twin in scenario.links:
+            raise ScenarioError(f"link.{_short(name)}: is the same link as link.{_short(twin)}")
         if name not in CLASSES and name not in there:
             raise ScenarioError(f"link.{_short(name)}: there is no such link; allowed: "
                                 + ", ".join(CLASSES) + ", or two neighbours such as s0-h0")
