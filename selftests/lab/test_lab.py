@@ -383,6 +383,11 @@ class Topology(unittest.TestCase):
         self.assertEqual(slow.base_rtt_ns("h0", "h1"), 998496)
         # 1448 bytes in one packet of 1538 on each of 2 links of 1 us; one byte more in a second of 91
         self.assertEqual([net.alone_ns("h0", "h1", n) for n in (1448, 1449)], [2246, 2253])
+        # 10 Gb/s, then 100 Gb/s, where the last packet, of 190 bytes, waits for none: 2 us of delay,
+        # 10 x 1230.4 + 152 ns, and 15.2 ns
+        wider = topology.Topology(build(link={"rate": "10Gbit", "s0-h1": {"rate": "100Gbit"}}))
+        self.assertEqual(wider.alone_ns("h0", "h1", 10 * 1448 + 100),
+                         14471)
         # 4 links of 2 us, the two of the middle with (1538 + 118) x 8 bits at 1 Gb/s
         mixed = topology.Topology(build(topology={"kind": "chain"}, link={"fabric": {"rate": "1Gbit"}}))
         self.assertEqual(mixed.base_rtt_ns("h0", "h1"), 4 * 2000 + 2 * 133 + 2 * 13248)
