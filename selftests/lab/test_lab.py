@@ -801,7 +801,11 @@ class Report(unittest.TestCase):
         self.assertRegex(said, r" 11\.5 \u00b1 2\.054 ")
         self.assertIn("dctcp, seed 3: 1 of the flows", said)
         self.assertEqual(report.html(runs, {"finished": "", "seconds": 1}).count("<svg"), 2)
-        self.assertAlmostEqual(report.confidence(list(range(100))), 1.96 * 2.9011, 3)
+        for degrees, t in (1, 12.706), (30, 2.042), (31, 2.0395), (60, 2.0003), (99, 1.9842):
+            self.assertAlmostEqual(report.student(degrees), t, 3)
+        self.assertAlmostEqual(report.confidence(list(range(100))), 1.9842 * 2.9011, 3)
+        runs[0].summary["drops"] = 10**6
+        self.assertRegex(report.text(runs), r" 250009 \u00b1 795490 ")
 
     def test_slowdown(self):
         """A table where there are enough flows."""
