@@ -952,6 +952,9 @@ class CommandLine(unittest.TestCase):
         self.assertIn("wrong.toml", self.refused("[topology"))
         self.assertIn("vegas", self.refused(SMALL, "compare", "--cc", "hpcc,vegas"))
         self.assertIn("twice", self.refused(SMALL, "compare", "--cc", "hpcc,hpcc"))
+        one = '[[flow]]\nfrom = "h0"\nto = "h1"\nbytes = 1\n'
+        self.assertIn("names are ldcp+hpcc", self.refused(
+            f'{one}cc = "ldcp"\n{one}cc = "hpcc"\n{one}', "compare", "--cc", "hpcc,ldcp"))
         self.assertIn("compare several", self.refused(SMALL, "run", "--cc", "hpcc,cubic"))
         for names in "", ",", "hpcc,":
             self.assertIn("missing", self.refused(SMALL, "compare", "--cc", names))
