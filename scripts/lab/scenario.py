@@ -540,6 +540,8 @@ def _check_base_rtt(scenario):
 
 def build(data, name, seed=1, directory="."):
     """Check parsed TOML and return a Scenario; files that it names are in directory."""
+    if not name.isprintable():
+        raise ScenarioError("the file's name has to be printable")
     _check_tables(data)
     tables = [key for key in KEYS if key]
     for key in data:

@@ -964,6 +964,12 @@ class CommandLine(unittest.TestCase):
                                                "--set", "flow.bytes=1"))
         self.assertIn("link.buffer", self.refused(SMALL, "run", "--set", "link.buffer=0"))
         self.assertIn("--out", self.refused(SMALL, "run", "--out", "/proc/x"))
+        with tempfile.TemporaryDirectory() as out:
+            Path(out, "series.json").mkdir()
+            self.assertIn("series.json is a directory", self.refused(SMALL, "run", "--out", out))
+        self.assertIn("--out", self.refused(SMALL, "run", "--out", "/proc"))
+        with self.assertRaisesRegex(scenario.ScenarioError, "printable"):
+            scenario.build({}, "\udcff")
         self.assertIn("2^64", self.refused(SMALL, "run", "--seed", str(2**64 - 1), "--repeat", "2"))
         for args in (["--seed", "x"], ["--repeat", "0"], ["--kernel", "a\nb"], ["more"], ["--nonsense"]):
             self.assertIn(args[0], self.refused(SMALL, "run", *args))
@@ -1152,6 +1158,21 @@ class Guest(unittest.TestCase):
         runs = json.loads(self.results("r1"))["runs"]
         self.assertEqual([run["seed"] for run in runs], [7, 8, 9])
         self.assertEqual(len({run["flows"][0]["fct_us"] for run in runs}), 3)
+
+    def test_stdout(self):
+        """Its reader may be gone, and its encoding any."""
+        argv = [LAB, "run", str(self.file), "--out", f"{self.directory}/pipe", "--repeat", "2"]
+        reader, writer = os.pipe()
+        os.close(reader)
+        done = subprocess.run(argv, stdout=writer, stderr=subprocess.PIPE, text=True, check=False)
+        os.close(writer)
+        self.assertEqual(done.returncode, 1)
+        self.assertNotIn("Traceback", done.stderr)
+        self.assertTrue(Path(self.directory, "pipe/results.json").exists())
+        done = subprocess.run(argv, capture_output=True, text=True, check=False,
+                              env=os.environ | {"PYTHONIOENCODING": "ascii"})
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn(r"\xb1", done.stdout)
 
     def test_rerun(self):
         """A results.json tells all that it depends on."""
