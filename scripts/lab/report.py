@@ -204,8 +204,11 @@ def _slowdown_rows(runs):
     for name, sizes in found.items():
         rows.append([name] + ["/".join(f"{value:.2f}" for value in sizes[end][1:])
                               if end in sizes else "-" for end in ends])
-    counts = next(iter(found.values()))
-    return rows + [["flows"] + [str(counts[end][0]) if end in counts else "0" for end in ends]]
+
+    def counted(end):
+        counts = [sizes[end][0] if end in sizes else 0 for sizes in found.values()]
+        return "/".join(map(str, counts if len(set(counts)) > 1 else counts[:1]))
+    return rows + [["flows"] + [counted(end) for end in ends]]
 
 
 def _aligned(rows):

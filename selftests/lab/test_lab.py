@@ -819,6 +819,11 @@ class Report(unittest.TestCase):
                          [["FCT slowdown p50/p95/p99", "to 1 KB", "> 1 MB", "all"],
                           ["dctcp", "1.00/1.00/1.00", "1.50/1.95/1.99", "1.49/1.94/1.98"],
                           ["flows", "1", "99", "100"]])
+        other = self.run_of()
+        other.summary["cc"] = "other"
+        other.result["flows"] = run.result["flows"][1:51]
+        said = report.text([run, other]).split("\n\n")[1].splitlines()
+        self.assertEqual(re.split("  +", said[3]), ["flows", "1/0", "99/50", "100/50"])
         self.assertIn("1.50/1.95/1.99", report.html([run], {"finished": "", "seconds": 1}))
 
     def test_axes(self):
