@@ -549,7 +549,8 @@ def build(data, name, seed=1, directory="."):
             allowed = ", ".join([*KEYS[""], *(f"[{t}]" for t in tables)])
             raise ScenarioError(f"{_short(key)}: unknown key; allowed: {allowed}")
     top = _section(KEYS[""], {k: v for k, v in data.items() if k in KEYS[""]}, "")
-    links = {one: table for one, table in data.get("link", {}).items() if isinstance(table, dict)}
+    links = {one: table for one, table in data.get("link", {}).items()
+             if isinstance(table, dict) or one in CLASSES}
     given = data | {"link": {k: v for k, v in data.get("link", {}).items() if k not in links}}
     parts = {t: _section(KEYS[t], given.get(t, {}), t) for t in tables if t != "flow"}
     links = {one: {key: value for key, value in

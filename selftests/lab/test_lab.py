@@ -365,6 +365,10 @@ class Topology(unittest.TestCase):
         self.assertEqual(net.path("h2", "h3"), ["h2", "s0", "s1", "h3"])
         self.assertEqual(net.path("h0", "h1"), ["h0", "s0", "h1"])
 
+    def test_class_is_a_table(self):
+        with self.assertRaisesRegex(scenario.ScenarioError, "link.access: has to be a table .* rate, delay"):
+            build(link={"access": "1Gbit"})
+
     def test_one_link_once(self):
         with self.assertRaisesRegex(scenario.ScenarioError, "link.s0-h0: is the same link as link.h0-s0"):
             build(link={"s0-h0": {"rate": "1Gbit"}, "h0-s0": {"rate": "2Gbit"}})
