@@ -441,7 +441,8 @@ class Workload(unittest.TestCase):
         self.assertEqual(made.measure["until"], 700000)
         self.assertEqual(scenario.build(json.loads(json.dumps(made.settings())), "test"), made)
         path = Path(self.directory.name, "list.csv.xz")
-        path.write_bytes(lzma.compress("\ufeffstart_ns,from,to,bytes,more\n7,15,1,324,\xfc\n9,0,2,5,y\n".encode()))
+        path.write_bytes(lzma.compress(
+            "\ufeffstart_ns,from,to,bytes,more\n7,15,1,324,\xfc\n9,0,2,5,y\n".encode()))
         made = scenario.build({"workload": {"flows": path.name}, "topology": self.STAR,
                                "flow": [{"from": "h3", "to": "h4", "bytes": 1}]}, "test", 1,
                               self.directory.name)
@@ -452,8 +453,8 @@ class Workload(unittest.TestCase):
     def test_load_of_unlike_links(self):
         """Load is of all hosts' links, also where one has a rate of its own."""
         def starts(link):
-            made = scenario.build({"workload": self.DRAWN | {"duration": "350us"}, "topology": {"hosts": 2},
-                                   "link": link}, "test", 1, self.directory.name)
+            made = scenario.build({"workload": self.DRAWN | {"duration": "350us"},
+                                   "topology": {"hosts": 2}, "link": link}, "test", 1, self.directory.name)
             return [flow.start_ns for flow in made.flows]
         self.assertEqual(starts({"s0-h0": {"rate": "300Gbit"}}), starts({"rate": "200Gbit"}))
         self.assertNotEqual(starts({}), starts({"rate": "200Gbit"}))
@@ -1201,7 +1202,8 @@ class Guest(unittest.TestCase):
         done = again(other)
         self.assertRegex(done.stdout.splitlines()[-1], "^hpcc, seed 3: differs in .*flows")
         self.assertEqual(done.returncode, 1)
-        for wrong in ({"scenario": "../x"}, {"scenario": "\0"}, {"scenario": "\ud800"}, {"seed": -1}, {"seed": "1"}, {"kernel": "mars 6.1"},
+        for wrong in ({"scenario": "../x"}, {"scenario": "\0"},
+                      {"scenario": "\ud800"}, {"seed": -1}, {"seed": "1"}, {"kernel": "mars 6.1"},
                       {"runs": []}, {"settings": {"link": {"rate": 1}}}, {"settings": None}):
             other.write_text(json.dumps(data | wrong), encoding="utf-8")
             done = again(other)
