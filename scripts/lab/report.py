@@ -48,7 +48,7 @@ def _us(value):
 
 
 def _count(value):
-    return f"{value:.4g}" if value % 1 else f"{value:.0f}"
+    return f"{value:.4g}" if value % 1 and value < 1000 else f"{value:.0f}"
 
 
 def _three(value):
@@ -72,18 +72,24 @@ COLUMNS = (
     ("RTOs", "", lambda s: s["timeouts"], _count),
     ("window", "", lambda s: s["window_us"], _us),
 )
-# Student's t for 95 % by degrees of freedom, from 1 on; more have that of the normal distribution.
+# Student's t for 95 % by degrees of freedom, from 1 on, and what it tends to.
 STUDENT = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160,
            2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056,
            2.052, 2.048, 2.045, 2.042)
-NORMAL = 1.96
+NORMAL = 1.959964
+
+
+def student(degrees):
+    """Student's t for 95 %; above the table by its expansion in 1 / degrees."""
+    if degrees <= len(STUDENT):
+        return STUDENT[degrees - 1]
+    z = NORMAL
+    return z + (z**3 + z) / (4 * degrees) + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * degrees**2)
 
 
 def confidence(values):
     """Half of the 95 % confidence interval of the mean of 2 values or more."""
-    degrees = len(values) - 1
-    t = STUDENT[degrees - 1] if degrees <= len(STUDENT) else NORMAL
-    return t * statistics.stdev(values) / math.sqrt(len(values))
+    return student(len(values) - 1) * statistics.stdev(values) / math.sqrt(len(values))
 
 
 def _cell(summaries, heading, value, show):
@@ -198,8 +204,11 @@ def _slowdown_rows(runs):
     for name, sizes in found.items():
         rows.append([name] + ["/".join(f"{value:.2f}" for value in sizes[end][1:])
                               if end in sizes else "-" for end in ends])
-    counts = next(iter(found.values()))
-    return rows + [["flows"] + [str(counts[end][0]) if end in counts else "0" for end in ends]]
+
+    def counted(end):
+        counts = [sizes[end][0] if end in sizes else 0 for sizes in found.values()]
+        return "/".join(map(str, counts if len(set(counts)) > 1 else counts[:1]))
+    return rows + [["flows"] + [counted(end) for end in ends]]
 
 
 def _aligned(rows):

@@ -342,16 +342,18 @@ def _set(data, assignment):
     except (ValueError, RecursionError):
         value = text
     *section, key = path
+    flows = data.get("flow", [])
+    if section[:1] == ["flow"] and not flows:
+        raise ScenarioError(f"--set {_short(assignment)}: there is no [[flow]] table")
     if not section and key not in KEYS[""]:
         raise ScenarioError(f"--set {_short(assignment)}: has to be section.key=value, or one of "
                             + ", ".join(f"{name}=value" for name in KEYS[""]))
     if not section:
         data[key] = value
     elif section == ["flow"]:
-        for flow in data.get("flow", []):
+        for flow in flows:
             flow[key] = value
     elif section[0] == "flow" and len(section) == 2 and section[1].isdigit():
-        flows = data.get("flow", [])
         if int(section[1]) >= len(flows):
             raise ScenarioError(f"--set {_short(assignment)}: there are {len(flows)} [[flow]] tables")
         flows[int(section[1])][key] = value
@@ -368,7 +370,7 @@ def _set(data, assignment):
 def _set_cc(data, cc):
     """--cc: of all flows that name none themselves."""
     flows = data.get("flow", [])
-    if flows and all("cc" in flow for flow in flows):
+    if flows and "workload" not in data and all("cc" in flow for flow in flows):
         raise ScenarioError(f"--cc {cc}: every [[flow]] has a cc of its own; "
                             "--set flow.cc=NAME changes them")
     data.setdefault("cc", {})["name"] = cc
@@ -440,9 +442,9 @@ def _expand(given, hosts, cc, seed, drawn_flows):
     return flows
 
 
-def _workload(values, hosts, rate_bps, seed, directory):
+def _workload(values, shape, seed, directory):
     """What [workload] asks for as (start_ns, from, to, bytes)."""
-    drawn = ("cdf", "load", "duration")
+    drawn, hosts = ("cdf", "load", "duration"), len(shape.hosts)
     if values["flows"] is not None:
         key = "flows"
         if any(values[k] is not None for k in drawn):
@@ -458,8 +460,9 @@ def _workload(values, hosts, rate_bps, seed, directory):
         if key == "flows":
             found = workload.read_flows(values["flows"], directory, hosts)
         else:
-            made = workload.arrivals(workload.Sizes(values["cdf"], directory), values["load"], rate_bps,
-                                     hosts, values["duration"], seed)
+            total_bps = sum(shape.access(host)["rate"] for host in shape.hosts)
+            made = workload.arrivals(workload.Sizes(values["cdf"], directory), values["load"],
+                                     total_bps, hosts, values["duration"], seed)
             found = [flow for flow, _ in zip(made, range(FLOWS_MAX + 1))]
     except workload.WorkloadError as err:
         more = f" (or one of {', '.join(workload.names())})" if key == "cdf" else ""
@@ -485,6 +488,9 @@ def _check_links(scenario):
     """Links of their own have to be there."""
     there = {name for a, b in Topology(scenario).links for name in (f"{a}-{b}", f"{b}-{a}")}
     for name in scenario.links:
+        twin = "-".join(reversed(name.split("-")))
+        if twin != name and twin in scenario.links:
+            raise ScenarioError(f"link.{_short(name)}: is the same link as link.{_short(twin)}")
         if name not in CLASSES and name not in there:
             raise ScenarioError(f"link.{_short(name)}: there is no such link; allowed: "
                                 + ", ".join(CLASSES) + ", or two neighbours such as s0-h0")
@@ -534,6 +540,8 @@ def _check_base_rtt(scenario):
 
 def build(data, name, seed=1, directory="."):
     """Check parsed TOML and return a Scenario; files that it names are in directory."""
+    if not name.isprintable():
+        raise ScenarioError("the file's name has to be printable")
     _check_tables(data)
     tables = [key for key in KEYS if key]
     for key in data:
@@ -541,20 +549,23 @@ def build(data, name, seed=1, directory="."):
             allowed = ", ".join([*KEYS[""], *(f"[{t}]" for t in tables)])
             raise ScenarioError(f"{_short(key)}: unknown key; allowed: {allowed}")
     top = _section(KEYS[""], {k: v for k, v in data.items() if k in KEYS[""]}, "")
-    links = {one: table for one, table in data.get("link", {}).items() if isinstance(table, dict)}
+    links = {one: table for one, table in data.get("link", {}).items()
+             if isinstance(table, dict) or one in CLASSES}
     given = data | {"link": {k: v for k, v in data.get("link", {}).items() if k not in links}}
     parts = {t: _section(KEYS[t], given.get(t, {}), t) for t in tables if t != "flow"}
     links = {one: {key: value for key, value in
                    _section(OF_ONE_LINK, table, f"link.{one}").items() if value is not None}
              for one, table in links.items()}
     _shape(parts["topology"])
-    hosts, rate_bps = parts["topology"]["hosts"], (parts["link"] | links.get("access", {}))["rate"]
     wanted = parts.pop("workload")
-    flows = _expand(data.get("flow", []), hosts, parts["cc"]["name"], seed, _workload(
-        wanted, hosts, rate_bps, seed, directory) if "workload" in data else [])
+    scenario = Scenario(name=name, links=links, **top, **parts)
+    _check_links(scenario)
+    scenario.flows = _expand(data.get("flow", []), parts["topology"]["hosts"], parts["cc"]["name"], seed,
+                             _workload(wanted, Topology(scenario), seed, directory)
+                             if "workload" in data else [])
     if wanted["duration"] and not parts["measure"]["until"]:
         parts["measure"]["until"] = wanted["duration"]
-    _check_measure(parts["measure"], flows)
+    _check_measure(parts["measure"], scenario.flows)
     _check_qdisc(parts["qdisc"], parts["link"], "link")
     for one, table in links.items():
         _check_qdisc(parts["qdisc"], parts["link"] | table, f"link.{one}")
@@ -562,8 +573,6 @@ def build(data, name, seed=1, directory="."):
     _check_impair(parts["impair"], parts["link"], "link")
     if top["ip"] == 6 and parts["link"]["mtu"] < 1280:
         raise ScenarioError(f"link.mtu = {parts['link']['mtu']}: IPv6 needs 1280 or more")
-    scenario = Scenario(name=name, flows=flows, links=links, **top, **parts)
-    _check_links(scenario)
     _check_base_rtt(scenario)
     return scenario
 

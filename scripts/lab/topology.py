@@ -8,6 +8,7 @@ a host's NIC is no hop of telemetry.
 """
 
 from dataclasses import dataclass
+from fractions import Fraction
 
 # Headers of a packet without payload, in bytes: an acknowledgment with
 # timestamps and telemetry (Ethernet 14, TCP 20 + 12 + 4 + 3 x 8).
@@ -86,11 +87,19 @@ class Topology:
         headers = (40 if self.ip == 6 else 20) + 32
         most = self.link["mtu"] - headers
         extra = headers + ETHERNET_BYTES + self.link["overhead"]
-        whole = size + -(-size // most) * extra
-        first = min(size, most) + extra
-        slowest = min(links, key=lambda link: link["rate"])
-        return (sum(link["delay"] for link in links) + whole * 8 * 10**9 // slowest["rate"]
-                + sum(first * 8 * 10**9 // link["rate"] for link in links if link is not slowest))
+        packets = -(-size // most)
+
+        def times(payload):
+            return [Fraction((payload + extra) * 8 * 10**9, link["rate"]) for link in links]
+        last = times(size - (packets - 1) * most)
+        if packets == 1:
+            busy = sum(last)
+        else:
+            # Up to some link the last packet waits for those before it, behind that for none.
+            full = times(most)
+            busy = max(sum(full[:i + 1]) + (packets - 2) * max(full[:i + 1]) + sum(last[i:])
+                       for i in range(len(links)))
+        return sum(link["delay"] for link in links) + int(busy)
 
     def links_between(self, src, dst):
         """What the links of a path are like, one by one."""

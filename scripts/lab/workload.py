@@ -12,6 +12,8 @@ import lzma
 import random
 from pathlib import Path
 
+from . import units
+
 PUBLISHED = Path(__file__).resolve().parent / "workloads"
 
 
@@ -27,7 +29,7 @@ def names():
 def _rows(path, columns):
     """The rows of a file as lists of whole numbers, or a fraction for cdf_percent."""
     try:
-        with (lzma.open if path.suffix == ".xz" else open)(path, "rt", encoding="ascii") as file:
+        with (lzma.open if path.suffix == ".xz" else open)(path, "rt", encoding="utf-8-sig") as file:
             reader = csv.DictReader(file)
             if not set(columns) <= set(reader.fieldnames or ()):
                 raise WorkloadError(f"has to have the columns {', '.join(columns)}")
@@ -51,8 +53,10 @@ class Sizes:
         for column in self.bytes, self.percent:
             if column[0] < 0 or any(b < a for a, b in zip(column, column[1:])):
                 raise WorkloadError("has to rise from row to row, from 0 on")
-        if self.percent[-1] != 100 or not self.bytes[-1]:
-            raise WorkloadError("has to end at 100 %, with a size of 1 byte or more")
+        if self.bytes[-1] > units.SIZE_MAX:
+            raise WorkloadError(f"has to have sizes of at most {units.SIZE_MAX} bytes")
+        if self.percent[-1] != 100 or not all(p <= 100 for p in self.percent) or not self.mean():
+            raise WorkloadError("has to end at 100 %, with sizes of 1 byte or more")
 
     def mean(self):
         """Bytes of a flow on average."""
@@ -70,12 +74,12 @@ class Sizes:
         return max(round(low[0] + part * (self.bytes[i] - low[0])), 1)
 
 
-def arrivals(sizes, load, rate_bps, hosts, duration_ns, seed):
+def arrivals(sizes, load, total_bps, hosts, duration_ns, seed):
     """Poisson arrivals between any two hosts, (start_ns, from, to, bytes), for so long. Payload is
-    load times what the hosts' links take together.
+    load times what the hosts' links take together, total_bps.
     """
     drawn = random.Random(seed)
-    gap_ns = sizes.mean() * 8 * 10**9 / (load * rate_bps * hosts)
+    gap_ns = sizes.mean() * 8 * 10**9 / (load * total_bps)
     now_ns = drawn.expovariate(1 / gap_ns)
     while now_ns < duration_ns:
         src = drawn.randrange(hosts)
@@ -88,7 +92,9 @@ def read_flows(name, directory, hosts):
     """(start_ns, from, to, bytes) of a file's flows."""
     rows = _rows(Path(directory, name), ("start_ns", "from", "to", "bytes"))
     for start_ns, src, dst, size in rows:
-        if start_ns < 0 or size < 1 or src == dst or not (0 <= src < hosts and 0 <= dst < hosts):
-            raise WorkloadError(f"{start_ns},{src},{dst},{size}: has to start at 0 or later, from "
-                                f"one of hosts 0 to {hosts - 1} to another, with 1 byte or more")
+        if not 0 <= start_ns <= units.TIME_MAX or not 1 <= size <= units.SIZE_MAX or src == dst or \
+                not (0 <= src < hosts and 0 <= dst < hosts):
+            raise WorkloadError(f"{start_ns},{src},{dst},{size}: has to start at 0 or later (at most "
+                                f"{units.TIME_MAX}), from one of hosts 0 to {hosts - 1} to another, "
+                                f"with 1 byte or more (at most {units.SIZE_MAX})")
     return rows

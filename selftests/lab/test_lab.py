@@ -365,6 +365,14 @@ class Topology(unittest.TestCase):
         self.assertEqual(net.path("h2", "h3"), ["h2", "s0", "s1", "h3"])
         self.assertEqual(net.path("h0", "h1"), ["h0", "s0", "h1"])
 
+    def test_class_is_a_table(self):
+        with self.assertRaisesRegex(scenario.ScenarioError, "link.access: has to be a table .* rate, delay"):
+            build(link={"access": "1Gbit"})
+
+    def test_one_link_once(self):
+        with self.assertRaisesRegex(scenario.ScenarioError, "link.s0-h0: is the same link as link.h0-s0"):
+            build(link={"s0-h0": {"rate": "1Gbit"}, "h0-s0": {"rate": "2Gbit"}})
+
     def test_base_rtt(self):
         # 2 links x (2 x 1 us + (1538 + 118) x 8 / 100 Gb/s) = 4 + 2 x 0.13248 us
         net = topology.Topology(build())
@@ -379,6 +387,11 @@ class Topology(unittest.TestCase):
         self.assertEqual(slow.base_rtt_ns("h0", "h1"), 998496)
         # 1448 bytes in one packet of 1538 on each of 2 links of 1 us; one byte more in a second of 91
         self.assertEqual([net.alone_ns("h0", "h1", n) for n in (1448, 1449)], [2246, 2253])
+        # 10 Gb/s, then 100 Gb/s, where the last packet, of 190 bytes, waits for none: 2 us of delay,
+        # 10 x 1230.4 + 152 ns, and 15.2 ns
+        wider = topology.Topology(build(link={"rate": "10Gbit", "s0-h1": {"rate": "100Gbit"}}))
+        self.assertEqual(wider.alone_ns("h0", "h1", 10 * 1448 + 100),
+                         14471)
         # 4 links of 2 us, the two of the middle with (1538 + 118) x 8 bits at 1 Gb/s
         mixed = topology.Topology(build(topology={"kind": "chain"}, link={"fabric": {"rate": "1Gbit"}}))
         self.assertEqual(mixed.base_rtt_ns("h0", "h1"), 4 * 2000 + 2 * 133 + 2 * 13248)
@@ -413,7 +426,7 @@ class Workload(unittest.TestCase):
     def test_draw(self):
         """10,000 flows have the mean and the rate that were asked for."""
         sizes = workload.Sizes("fb_hadoop")
-        drawn = list(workload.arrivals(sizes, 0.5, 10**11, 16, 15 * 10**6, 3))
+        drawn = list(workload.arrivals(sizes, 0.5, 16 * 10**11, 16, 15 * 10**6, 3))
         self.assertAlmostEqual(len(drawn) / (0.5 * 16e11 * 15e-3 / 8 / sizes.mean()), 1, delta=0.05)
         self.assertAlmostEqual(sum(flow[3] for flow in drawn) / len(drawn) / sizes.mean(), 1, delta=0.1)
         self.assertEqual({flow[1] for flow in drawn}, set(range(16)))
@@ -428,13 +441,32 @@ class Workload(unittest.TestCase):
         self.assertEqual(made.measure["until"], 700000)
         self.assertEqual(scenario.build(json.loads(json.dumps(made.settings())), "test"), made)
         path = Path(self.directory.name, "list.csv.xz")
-        path.write_bytes(lzma.compress(b"start_ns,from,to,bytes,more\n7,15,1,324,x\n9,0,2,5,y\n"))
+        path.write_bytes(lzma.compress(
+            "\ufeffstart_ns,from,to,bytes,more\n7,15,1,324,\xfc\n9,0,2,5,y\n".encode()))
         made = scenario.build({"workload": {"flows": path.name}, "topology": self.STAR,
                                "flow": [{"from": "h3", "to": "h4", "bytes": 1}]}, "test", 1,
                               self.directory.name)
         self.assertEqual([(f.id, f.src, f.dst, f.bytes, f.start_ns, f.cc) for f in made.flows],
                          [(0, "h3", "h4", 1, 0, "hpcc"), (1, "h15", "h1", 324, 7, "hpcc"),
                           (2, "h0", "h2", 5, 9, "hpcc")])
+
+    def test_load_of_unlike_links(self):
+        """Load is of all hosts' links, also where one has a rate of its own."""
+        def starts(link):
+            made = scenario.build({"workload": self.DRAWN | {"duration": "350us"},
+                                   "topology": {"hosts": 2}, "link": link}, "test", 1, self.directory.name)
+            return [flow.start_ns for flow in made.flows]
+        self.assertEqual(starts({"s0-h0": {"rate": "300Gbit"}}), starts({"rate": "200Gbit"}))
+        self.assertNotEqual(starts({}), starts({"rate": "200Gbit"}))
+
+    def test_set_and_cc(self):
+        """[workload] has no flow.key, and flows that --cc is for."""
+        data = {"workload": self.DRAWN, "topology": self.STAR}
+        for assignment in "flow.cc=dctcp", "flow.0.cc=dctcp", "flow.nonsense=1":
+            with self.assertRaisesRegex(scenario.ScenarioError, r"no \[\[flow\]\] table"):
+                scenario.load_data(dict(data), "test", [assignment])
+        data["flow"] = [{"from": "h0", "to": "h1", "bytes": 1, "cc": "ldcp"}]
+        self.assertEqual(scenario.load_data(data, "test", cc="dctcp").cc_names(), ["ldcp", "dctcp"])
 
     def refused(self, wanted, how):
         with self.assertRaises(scenario.ScenarioError) as caught:
@@ -458,10 +490,14 @@ class Workload(unittest.TestCase):
                           ("bytes,cdf_percent\n0,100\n", "1 byte"),
                           ("bytes,cdf_percent\nx,100\n", "numbers"),
                           ("bytes,cdf_percent\n1\n", "numbers"),
-                          ("bytes,cdf_percent\n1,nan\n", "100 %")):
+                          ("bytes,cdf_percent\n1,nan\n", "100 %"),
+                          ("bytes,cdf_percent\n1,nan\n2,100\n", "100 %"),
+                          ("bytes,cdf_percent\n0,100\n5,100\n", "1 byte"),
+                          (f"bytes,cdf_percent\n{'9' * 400},100\n", "at most")):
             self.refused(["wrong.csv", why], self.DRAWN | {"cdf": self.write("wrong.csv", text)})
         for row, why in (("0,0,16,1", "0 to 15"), ("0,1,1,1", "to another"), ("-1,0,1,1", "0 or later"),
-                         ("0,0,1,0", "1 byte")):
+                         ("0,0,1,0", "1 byte"), (f"0,0,1,{10**15 + 1}", "at most"),
+                         (f"{10**14 + 1},0,1,1", "at most")):
             self.refused(["wrong.csv", why, row], {"flows": self.write(
                 "wrong.csv", f"start_ns,from,to,bytes\n{row}\n")})
         Path(self.directory.name, "wrong.xz").write_bytes(b"not compressed")
@@ -770,7 +806,11 @@ class Report(unittest.TestCase):
         self.assertRegex(said, r" 11\.5 \u00b1 2\.054 ")
         self.assertIn("dctcp, seed 3: 1 of the flows", said)
         self.assertEqual(report.html(runs, {"finished": "", "seconds": 1}).count("<svg"), 2)
-        self.assertAlmostEqual(report.confidence(list(range(100))), 1.96 * 2.9011, 3)
+        for degrees, t in (1, 12.706), (30, 2.042), (31, 2.0395), (60, 2.0003), (99, 1.9842):
+            self.assertAlmostEqual(report.student(degrees), t, 3)
+        self.assertAlmostEqual(report.confidence(list(range(100))), 1.9842 * 2.9011, 3)
+        runs[0].summary["drops"] = 10**6
+        self.assertRegex(report.text(runs), r" 250009 \u00b1 795490 ")
 
     def test_slowdown(self):
         """A table where there are enough flows."""
@@ -784,6 +824,11 @@ class Report(unittest.TestCase):
                          [["FCT slowdown p50/p95/p99", "to 1 KB", "> 1 MB", "all"],
                           ["dctcp", "1.00/1.00/1.00", "1.50/1.95/1.99", "1.49/1.94/1.98"],
                           ["flows", "1", "99", "100"]])
+        other = self.run_of()
+        other.summary["cc"] = "other"
+        other.result["flows"] = run.result["flows"][1:51]
+        said = report.text([run, other]).split("\n\n")[1].splitlines()
+        self.assertEqual(re.split("  +", said[3]), ["flows", "1/0", "99/50", "100/50"])
         self.assertIn("1.50/1.95/1.99", report.html([run], {"finished": "", "seconds": 1}))
 
     def test_axes(self):
@@ -917,6 +962,9 @@ class CommandLine(unittest.TestCase):
         self.assertIn("wrong.toml", self.refused("[topology"))
         self.assertIn("vegas", self.refused(SMALL, "compare", "--cc", "hpcc,vegas"))
         self.assertIn("twice", self.refused(SMALL, "compare", "--cc", "hpcc,hpcc"))
+        one = '[[flow]]\nfrom = "h0"\nto = "h1"\nbytes = 1\n'
+        self.assertIn("names are ldcp+hpcc", self.refused(
+            f'{one}cc = "ldcp"\n{one}cc = "hpcc"\n{one}', "compare", "--cc", "hpcc,ldcp"))
         self.assertIn("compare several", self.refused(SMALL, "run", "--cc", "hpcc,cubic"))
         for names in "", ",", "hpcc,":
             self.assertIn("missing", self.refused(SMALL, "compare", "--cc", names))
@@ -926,7 +974,15 @@ class CommandLine(unittest.TestCase):
                                                "--set", "flow.bytes=1"))
         self.assertIn("link.buffer", self.refused(SMALL, "run", "--set", "link.buffer=0"))
         self.assertIn("--out", self.refused(SMALL, "run", "--out", "/proc/x"))
+        with tempfile.TemporaryDirectory() as out:
+            Path(out, "series.json").mkdir()
+            self.assertIn("series.json is a directory", self.refused(SMALL, "run", "--out", out))
+        self.assertIn("--out", self.refused(SMALL, "run", "--out", "/proc"))
+        with self.assertRaisesRegex(scenario.ScenarioError, "printable"):
+            scenario.build({}, "\udcff")
         self.assertIn("2^64", self.refused(SMALL, "run", "--seed", str(2**64 - 1), "--repeat", "2"))
+        for args in (["--seed", "x"], ["--repeat", "0"], ["--kernel", "a\nb"], ["more"], ["--nonsense"]):
+            self.assertIn(args[0], self.refused(SMALL, "run", *args))
         self.assertIn("wrong.toml", self.refused("x = " + "[" * 5000))
         self.assertIn("wrong.toml", self.refused("x = " + "9" * 5000))
 
@@ -1113,6 +1169,21 @@ class Guest(unittest.TestCase):
         self.assertEqual([run["seed"] for run in runs], [7, 8, 9])
         self.assertEqual(len({run["flows"][0]["fct_us"] for run in runs}), 3)
 
+    def test_stdout(self):
+        """Its reader may be gone, and its encoding any."""
+        argv = [LAB, "run", str(self.file), "--out", f"{self.directory}/pipe", "--repeat", "2"]
+        reader, writer = os.pipe()
+        os.close(reader)
+        done = subprocess.run(argv, stdout=writer, stderr=subprocess.PIPE, text=True, check=False)
+        os.close(writer)
+        self.assertEqual(done.returncode, 1)
+        self.assertNotIn("Traceback", done.stderr)
+        self.assertTrue(Path(self.directory, "pipe/results.json").exists())
+        done = subprocess.run(argv, capture_output=True, text=True, check=False,
+                              env=os.environ | {"PYTHONIOENCODING": "ascii"})
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn(r"\xb1", done.stdout)
+
     def test_rerun(self):
         """A results.json tells all that it depends on."""
         self.lab("a", "--set", "flow.spread=50us", "--set", "link.h0-s0.rate=5Gbit", "--seed", "3")
@@ -1131,12 +1202,16 @@ class Guest(unittest.TestCase):
         done = again(other)
         self.assertRegex(done.stdout.splitlines()[-1], "^hpcc, seed 3: differs in .*flows")
         self.assertEqual(done.returncode, 1)
-        for wrong in ({"scenario": "../x"}, {"seed": -1}, {"seed": "1"}, {"kernel": "mars 6.1"},
+        for wrong in ({"scenario": "../x"}, {"scenario": "\0"},
+                      {"scenario": "\ud800"}, {"seed": -1}, {"seed": "1"}, {"kernel": "mars 6.1"},
                       {"runs": []}, {"settings": {"link": {"rate": 1}}}, {"settings": None}):
             other.write_text(json.dumps(data | wrong), encoding="utf-8")
             done = again(other)
             self.assertEqual((done.returncode, done.stdout, done.stderr.count("\n")), (2, "", 1),
                              f"{wrong}: {done.stderr}")
+        other.write_text("[" * 100000, encoding="utf-8")
+        done = again(other)
+        self.assertEqual((done.returncode, done.stderr.count("\n")), (2, 1), done.stderr)
 
     def test_workload(self):
         """As a list, and alone: a slowdown is 1 or more, and little more for who is alone."""
