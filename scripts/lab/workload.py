@@ -78,7 +78,7 @@ def arrivals(sizes, load, total_bps, hosts, duration_ns, seed):
     """Poisson arrivals between any two hosts, (start_ns, from, to, bytes), for so long. Payload is
     load times what the hosts' links take together, total_bps.
     """
-    drawn = random.Random(seed)
+    drawn = random.Random(f"arrivals {seed}")       # apart from flow.spread's
     gap_ns = sizes.mean() * 8 * 10**9 / (load * total_bps)
     now_ns = drawn.expovariate(1 / gap_ns)
     while now_ns < duration_ns:
