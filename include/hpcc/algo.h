@@ -346,6 +346,18 @@ static inline void hpcc_algo_links(struct hpcc_algo *a, struct hpcc_link *L, u8 
 }
 
 /**
+ * hpcc_clamp_wind() - a window within W_min .. W_max
+ * @p: parameters
+ * @W_q16: window, bytes
+ *
+ * Return: bytes, Q16.
+ */
+static inline u64 hpcc_clamp_wind(const struct hpcc_params *p, u64 W_q16)
+{
+	return clamp_t(u64, W_q16, p->W_min_q16, p->W_max_q16);
+}
+
+/**
  * hpcc_algo_restart() - begin again from a given window, as after an RTO
  * @a: connection
  * @p: parameters
@@ -357,7 +369,7 @@ static inline void hpcc_algo_links(struct hpcc_algo *a, struct hpcc_link *L, u8 
 static inline void hpcc_algo_restart(struct hpcc_algo *a,
 				     const struct hpcc_params *p, u64 W_q16)
 {
-	a->W_q16 = clamp_t(u64, W_q16, p->W_min_q16, p->W_max_q16);
+	a->W_q16 = hpcc_clamp_wind(p, W_q16);
 	a->Wc_q16 = a->W_q16;
 	a->most_q16 = max(a->most_q16, a->W_q16);
 	a->inc_stage = p->max_stage;
@@ -365,18 +377,18 @@ static inline void hpcc_algo_restart(struct hpcc_algo *a,
 }
 
 /**
- * hpcc_algo_reduce() - answer what a link that does not stamp says of its load, as by CE
+ * hpcc_algo_reduce() - reduce W because of CE, which a link without telemetry may have set
  * @a: connection
  * @p: parameters
- * @shift: Wc is to be less by 2^-@shift of it
+ * @shift: Wc becomes Wc - Wc / 2^@shift
  *
- * incStage begins anew: the links with records may be idle, and W would be where it was with the
- * next one.
+ * incStage starts at 0 again. At maxStage the next record would multiply W, and the record of
+ * an idle link would bring back the W that was too large.
  */
 static inline void hpcc_algo_reduce(struct hpcc_algo *a, const struct hpcc_params *p,
 				    u32 shift)
 {
-	a->Wc_q16 = max(a->Wc_q16 - (a->Wc_q16 >> shift), p->W_min_q16);
+	a->Wc_q16 = hpcc_clamp_wind(p, a->Wc_q16 - (a->Wc_q16 >> shift));
 	a->W_q16 = min(a->W_q16, a->Wc_q16);
 	a->inc_stage = 0;
 }
@@ -538,9 +550,9 @@ static inline u32 hpcc_link_quiet(struct hpcc_link *l,
 }
 
 /* A round trip ended. A link that nothing was heard of for too long has no load
- * from then on; what it said last stays, for its next record to go on from. Where
- * a link with records limits W, that another one is quiet tells nothing of how much more it
- * takes.
+ * from then on; what it said last stays, for its next record to go on from. While
+ * a link with records limits W, a quiet link does not tell how much more it could carry: its
+ * u' starts at eta again.
  */
 static inline void hpcc_links_round(struct hpcc_algo *a)
 {
@@ -737,18 +749,6 @@ static inline u32 hpcc_measure_inflight(struct hpcc_algo *a,
 	for (i = 0; i < n; i++)
 		hpcc_measure_link(a, p, &s[i], &m);
 	return hpcc_measure_end(a, p, &m);
-}
-
-/**
- * hpcc_clamp_wind() - a window within W_min .. W_max
- * @p: parameters
- * @W_q16: window, bytes
- *
- * Return: bytes, Q16.
- */
-static inline u64 hpcc_clamp_wind(const struct hpcc_params *p, u64 W_q16)
-{
-	return clamp_t(u64, W_q16, p->W_min_q16, p->W_max_q16);
 }
 
 /**

@@ -70,9 +70,10 @@ void hpcc_carry_begin(struct sock *sk, struct hpcc_flow *flow, bool probes)
  * @sk: socket, its clock read just now
  * @flow: its flow, of which probes carry requests
  *
- * Only while data are on their way and no RTO has fired for them, or wait. While they wait, no
- * second one before data have left, unless it is pacing that holds them: where a closed window or
- * TCP_CORK does, an answer would let the next probe go, for ever, and put off TCP's timers with it.
+ * Send one only while data are in flight and no RTO has fired for them, or while data wait to
+ * leave. While data wait, and not because of pacing, send one only: behind a closed window or
+ * TCP_CORK each answer would trigger the next probe without end, and each probe would put off
+ * TCP's own timers.
  */
 void hpcc_probe_send(struct sock *sk, struct hpcc_flow *flow)
 {

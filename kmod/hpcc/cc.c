@@ -163,7 +163,7 @@ static void hpcc_update_model(struct sock *sk, struct hpcc_flow *flow,
 			      const struct rate_sample *rs, struct hpcc_ack *ack)
 {
 	const struct tcp_sock *tp = tcp_sk(sk);
-	u32 full_us;
+	u32 ack_seq;
 
 	ack->before_q16 = flow->algo.W_q16;
 	ack->bits = HPCC_ACK_NO_SAMPLE;
@@ -172,14 +172,14 @@ static void hpcc_update_model(struct sock *sk, struct hpcc_flow *flow,
 				&ack->bits);
 	if (!ack->n)
 		return;
-	/* U follows with T: where round trips are shorter, Wc would answer the same U often. With
-	 * nothing on its way, the answer to a probe ends a round trip.
+	/* With nothing on its way, the answer to a probe ends a round trip. */
+	ack_seq = tp->snd_una + (flow->probes && !tp->packets_out);
+	/* U is an average over T. In shorter round trips it hardly changes, and Wc must not be
+	 * divided by it in each of them: at most twice in T.
 	 */
-	full_us = (u32)tp->tcp_mstamp - flow->full_us;
-	ack->bits = hpcc_follow(&flow->algo, &flow->params, ack->bits,
-				full_us * 2ULL * NSEC_PER_USEC < flow->params.T ?
-				flow->algo.last_update_seq :
-				tp->snd_una + (flow->probes && !tp->packets_out),
+	if (((u32)tp->tcp_mstamp - flow->full_us) * 2ULL * NSEC_PER_USEC < flow->params.T)
+		ack_seq = flow->algo.last_update_seq;
+	ack->bits = hpcc_follow(&flow->algo, &flow->params, ack->bits, ack_seq,
 				tp->snd_nxt);
 	if (ack->bits & HPCC_ACK_UPDATE)
 		flow->full_us = tp->tcp_mstamp;

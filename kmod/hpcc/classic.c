@@ -68,7 +68,7 @@ void hpcc_note_late(const struct tcp_sock *tp, struct hpcc_flow *flow)
 	flow->late_delivered = tp->delivered;
 	if (flow->duplicates || flow->late_told > hpcc_late_most)
 		return;
-	/* A DSACK may be for a window of packets. */
+	/* One DSACK block may cover a whole window: count up to the limit, not beyond. */
 	dsacks = min_t(s64, dsacks, 1 + ((hpcc_late_most - flow->late_told) >> HPCC_LOSS_SHIFT));
 	flow->late_told += (s64)dsacks << HPCC_LOSS_SHIFT;
 	flow->late = min(flow->late + dsacks, tp->total_retrans);

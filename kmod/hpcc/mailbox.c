@@ -396,7 +396,9 @@ u32 hpcc_forward_in(struct hpcc_flow *flow, const struct hpcc_opt *opt,
 	return bad;
 }
 
-/* Add all quiet hops that wait to a map of one of them, but for those that the echo @told of. */
+/* Add all quiet hops that wait to a map of one of them, except hops in @told, which are in the
+ * echo already.
+ */
 static u64 hpcc_echo_map(struct hpcc_flow *flow, u64 map, u32 told)
 {
 	u64 *place;
@@ -439,7 +441,9 @@ u32 hpcc_echo_write(struct hpcc_flow *flow, u8 *p, u32 room)
 	for (i = 0; i < opt.hops && opt.nr < slots; i++, at++) {
 		if (at >= opt.hops)
 			at = 0;
-		/* A request may come meanwhile, and tell of the same hop. */
+		/* Another CPU may store a record meanwhile, of a hop that is in this echo
+		 * already.
+		 */
 		if (told & BIT(at) || !READ_ONCE(flow->echo[at]))
 			continue;
 		word = xchg(&flow->echo[at], 0);

@@ -277,8 +277,7 @@ def _x_top_us(runs):
     return chart.ceiling(min(ends[-1], 1.5 * ends[(len(ends) - 1) // 2]))
 
 
-def _charts(runs, heading, about, lines_of, scale_title,
-            y_most=math.inf):
+def _charts(runs, heading, about, lines_of, scale_title, y_most=math.inf):
     """One row of charts with a scale in common, one for each run."""
     x_top = _x_top_us(runs)
     unit, factor = ("ms", 1000) if x_top >= 10000 else ("us", 1)

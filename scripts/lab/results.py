@@ -17,7 +17,7 @@ TOP = Path(__file__).resolve().parents[2]
 HEADER = TOP / "include/uapi/linux/hpcc.h"
 VERSION = re.search('^PACKAGE_VERSION="(.*)"$', (TOP / "dkms.conf").read_text(encoding="utf-8"),
                     re.M)[1]
-PERCENTILES = SLOWDOWN_PERCENTILES = (50, 95, 99)
+PERCENTILES = (50, 95, 99)
 # Upper ends of classes of flow sizes, bytes, as results of HPCC are given.
 SIZES = (1000, 3000, 10000, 30000, 100000, 300000, 1000000)
 # Fairness is judged over spans of this length; one that samples make longer by
@@ -267,7 +267,7 @@ def slowdowns(results_of):
         found[size] = part
         low = size
     found["all"] = sorted(f["slowdown"] for f in flows)
-    return {size: (len(part), *(part[-(-len(part) * p // 100) - 1] for p in SLOWDOWN_PERCENTILES))
+    return {size: (len(part), *(part[-(-len(part) * p // 100) - 1] for p in PERCENTILES))
             for size, part in found.items() if part}
 
 

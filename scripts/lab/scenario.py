@@ -566,11 +566,9 @@ def build(data, name, seed=1, directory="."):
     if wanted["duration"] and not parts["measure"]["until"]:
         parts["measure"]["until"] = wanted["duration"]
     _check_measure(parts["measure"], scenario.flows)
-    _check_qdisc(parts["qdisc"], parts["link"], "link")
-    for one, table in links.items():
-        _check_qdisc(parts["qdisc"], parts["link"] | table, f"link.{one}")
-        _check_impair(parts["impair"], parts["link"] | table, f"link.{one}")
-    _check_impair(parts["impair"], parts["link"], "link")
+    for where, table in [("link", {}), *((f"link.{one}", table) for one, table in links.items())]:
+        _check_qdisc(parts["qdisc"], parts["link"] | table, where)
+        _check_impair(parts["impair"], parts["link"] | table, where)
     if top["ip"] == 6 and parts["link"]["mtu"] < 1280:
         raise ScenarioError(f"link.mtu = {parts['link']['mtu']}: IPv6 needs 1280 or more")
     _check_base_rtt(scenario)

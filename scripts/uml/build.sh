@@ -17,8 +17,11 @@ HERE=$(dirname "$(readlink -f "$0")")
 CACHE=${HPCC_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/hpcc}
 DEBUG=
 # What scripts/uml/tree.sh wants to know.
+# shellcheck disable=SC2034
 TREE_NAME=uml
+# shellcheck disable=SC2034
 MAKE_ARCH=um
+# shellcheck disable=SC2034
 OBJECTS=1300
 # The kernel mixes what "uname -v" prints, its build's date, into its random numbers,
 # so it has to be the same for all. The date is that of the kernel that README's
