@@ -9,7 +9,6 @@ import contextlib
 import datetime
 import importlib.machinery
 import importlib.util
-import io
 import json
 import lzma
 import math
@@ -31,7 +30,7 @@ sys.path[:0] = str(TOP / "scripts"), str(TOP / "selftests")
 # pylint: disable=wrong-import-position,missing-function-docstring,missing-class-docstring
 from lab import (bench, chart, plan, report, results, runner, scenario, sweep,  # noqa: E402
                  topology, units, workload)
-from lib import ktap  # noqa: E402
+from lib import unittests  # noqa: E402
 
 LAB = str(TOP / "scripts/hpcc-lab")
 RUN = str(TOP / "scripts/uml/run.sh")
@@ -1357,55 +1356,5 @@ class Boot(unittest.TestCase):
         self.assertIn("nonexistent.ko", done.stdout)
 
 
-class Ktap(unittest.TestResult):
-    """Prints results as they come."""
-
-    def __init__(self, plan):
-        super().__init__()
-        self.results = ktap.Results(plan)
-
-    def _add(self, good, test, **more):
-        name = test.id().rsplit(".", 1)[-1].removeprefix("test_")
-        self.results.add(good, f"{type(test).__name__}__{name}", **more)
-
-    def _not_ok(self, test, err):
-        self._add(False, test, notes=self._exc_info_to_string(err, test))
-
-    def addSuccess(self, test):
-        if not getattr(test, "sub_failed", False):
-            self._add(True, test)
-
-    def addFailure(self, test, err):
-        self._not_ok(test, err)
-
-    addError = addFailure
-
-    def addSubTest(self, test, subtest, err):
-        if err and not getattr(test, "sub_failed", False):
-            test.sub_failed = True
-            self._not_ok(test, err)
-
-    def addSkip(self, test, reason):
-        self._add(True, test, skip=reason)
-
-
-def main(wanted):
-    suite = unittest.TestSuite()
-    known = []
-    for case in (Units, Scenario, Topology, Workload, Plan, Results, Report, Bench, CommandLine, Boot,
-                 Guest):
-        for name in unittest.defaultTestLoader.getTestCaseNames(case):
-            known.append(f"{case.__name__}__{name.removeprefix('test_')}")
-            if not wanted or any(word in known[-1] for word in wanted):
-                suite.addTest(case(name))
-    for word in wanted:
-        if not any(word in name for name in known):
-            ktap.no_test(word, known)
-    result = Ktap(suite.countTestCases())
-    with contextlib.redirect_stderr(io.StringIO()):
-        suite.run(result)
-    return result.results.failed
-
-
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    unittests.main(sys.modules[__name__], sys.argv[1:])
