@@ -295,11 +295,11 @@ class Scenario(unittest.TestCase):
                     data = {"flow": [dict(self.FLOW[0])]}
                     {"": data, "flow": data["flow"][0]}.get(
                         section, data.setdefault(section, {}) if section else data)[key] = value
-                    with self.subTest(section=section, key=key, value=scenario._shown(value)):
+                    with self.subTest(section=section, key=key, value=scenario.shown(value)):
                         verdicts.append(self.judged(data))
         for section in scenario.KEYS:
             for value in self.VALUES:
-                with self.subTest(section=section, value=scenario._shown(value)):
+                with self.subTest(section=section, value=scenario.shown(value)):
                     for settings in ((), ("flow.bytes=1", "flow.0.bytes=1", "cc.eta=0.9", "link.mtu=1500")):
                         data = {"flow": self.FLOW} | {section: value}
                         verdicts.append(self.judged(data, settings, "cubic"))
