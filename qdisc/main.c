@@ -2,8 +2,8 @@
 /*
  * Qdisc "hpcc": an egress port of a switch that takes part in HPCC++.
  *
- * Classless FIFO with a byte limit; optionally a link of a given rate and
- * propagation delay (queue.c); LDCP's marking of packets that arrive (mark.c);
+ * FIFO with a byte limit, or another qdisc in its place (child.c); optionally a link of
+ * a given rate and propagation delay (queue.c); LDCP's marking of packets that arrive (mark.c);
  * in-band telemetry on those that leave (stamp.c). This file is what the user
  * talks to: netlink, statistics, and the speed of the device.
  */
@@ -215,12 +215,19 @@ static int hpcc_validate_kmin(struct net_device *dev, struct nlattr **tb,
 }
 
 /* All of what the change results in, not only what it names. */
-static int hpcc_validate_marking(struct net_device *dev, struct nlattr **tb,
+static int hpcc_validate_marking(struct Qdisc *sch, struct nlattr **tb,
 				 const struct hpcc_config *cfg,
 				 struct netlink_ext_ack *extack)
 {
+	const struct hpcc_sched *q = qdisc_priv(sch);
+
 	if (cfg->marking == HPCC_MARKING_OFF)
 		return hpcc_validate_unmarked(tb, extack);
+	if (q->child) {
+		NL_SET_ERR_MSG_ATTR(extack, tb[TCA_HPCC_MARKING],
+				    "marking: a child qdisc decides about marks itself");
+		return -EINVAL;
+	}
 	if (cfg->kmax > cfg->limit) {
 		NL_SET_ERR_MSG_ATTR(extack, tb[TCA_HPCC_KMAX] ?: tb[TCA_HPCC_LIMIT],
 				    "kmax: has to be at most limit");
@@ -231,11 +238,11 @@ static int hpcc_validate_marking(struct net_device *dev, struct nlattr **tb,
 				    "knonect: has to be at most limit");
 		return -ERANGE;
 	}
-	return hpcc_validate_kmin(dev, tb, cfg, extack);
+	return hpcc_validate_kmin(qdisc_dev(sch), tb, cfg, extack);
 }
 
 /* What a policy cannot say: gaps in a range, and how attributes go together. */
-static int hpcc_validate(struct net_device *dev, struct nlattr **tb,
+static int hpcc_validate(struct Qdisc *sch, struct nlattr **tb,
 			 const struct hpcc_config *cfg,
 			 struct netlink_ext_ack *extack)
 {
@@ -249,7 +256,7 @@ static int hpcc_validate(struct net_device *dev, struct nlattr **tb,
 				    "bandwidth: 1 kbit/s or more, or 0 for the device's");
 		return -ERANGE;
 	}
-	if (cfg->limit < psched_mtu(dev) + cfg->overhead) {
+	if (cfg->limit < psched_mtu(qdisc_dev(sch)) + cfg->overhead) {
 		NL_SET_ERR_MSG_ATTR(extack, tb[TCA_HPCC_LIMIT],
 				    "limit: has to hold a packet of the device's MTU, header and overhead included");
 		return -ERANGE;
@@ -269,7 +276,7 @@ static int hpcc_validate(struct net_device *dev, struct nlattr **tb,
 				    "above: has to be 1 byte to limit");
 		return -ERANGE;
 	}
-	return hpcc_validate_marking(dev, tb, cfg, extack);
+	return hpcc_validate_marking(sch, tb, cfg, extack);
 }
 
 static int hpcc_change(struct Qdisc *sch, struct nlattr *opt,
@@ -284,7 +291,7 @@ static int hpcc_change(struct Qdisc *sch, struct nlattr *opt,
 	if (err)
 		return err;
 	hpcc_parse_options(tb, &cfg);
-	err = hpcc_validate(qdisc_dev(sch), tb, &cfg, extack);
+	err = hpcc_validate(sch, tb, &cfg, extack);
 	if (err)
 		return err;
 	return hpcc_commit(sch, &cfg);
@@ -316,6 +323,7 @@ static void hpcc_destroy(struct Qdisc *sch)
 	struct hpcc_sched *q = qdisc_priv(sch);
 
 	qdisc_watchdog_cancel(&q->watchdog);
+	qdisc_put(q->child);
 	hpcc_port_put(q->shared);
 }
 
@@ -391,6 +399,7 @@ static int hpcc_dump_stats(struct Qdisc *sch, struct gnet_dump *d)
 
 static struct Qdisc_ops hpcc_qdisc_ops __read_mostly = {
 	.id		= "hpcc",
+	.cl_ops		= &hpcc_class_ops,
 	.priv_size	= sizeof(struct hpcc_sched),
 	.enqueue	= hpcc_enqueue,
 	.dequeue	= hpcc_dequeue,

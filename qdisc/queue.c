@@ -125,18 +125,26 @@ static void hpcc_spend(struct hpcc_sched *q, struct hpcc_clock time)
 		q->busy = hpcc_clock_add(q->busy, time);
 }
 
-/* The first bit of the first waiting packet leaves, @start_ns 0: now. Inlined: it has
- * two callers, and each calls it for each packet.
- */
-static __always_inline struct sk_buff *hpcc_leave(struct hpcc_sched *q,
-						  u64 start_ns,
-						  struct hpcc_clock time)
+/* The packet that goes next; NULL: none for now. */
+static __always_inline struct sk_buff *hpcc_next(struct hpcc_sched *q, u64 now)
 {
 	struct sk_buff *skb = __qdisc_dequeue_head(&q->waiting);
-	u32 bytes = hpcc_skb_cb(skb)->bytes;
 
-	hpcc_waiting_add(q, -(s64)bytes);
-	hpcc_count_departure(q, bytes);
+	if (skb)
+		hpcc_waiting_add(q, -(s64)hpcc_skb_cb(skb)->bytes);
+	else if (q->child)
+		skb = hpcc_child_dequeue(q, now);
+	return skb;
+}
+
+/* The first bit of a packet leaves, @start_ns 0: now. Inlined: it has two callers, and
+ * each calls it for each packet.
+ */
+static __always_inline void hpcc_leave(struct hpcc_sched *q,
+				       struct sk_buff *skb, u64 start_ns,
+				       struct hpcc_clock time)
+{
+	hpcc_count_departure(q, hpcc_skb_cb(skb)->bytes);
 	if (!q->cfg.stamp)
 		q->stats.unstamped[HPCC_UNSTAMPED_OFF]++;
 	else if (hpcc_skb_cb(skb)->note & HPCC_NOTE_LEN)
@@ -144,17 +152,16 @@ static __always_inline struct sk_buff *hpcc_leave(struct hpcc_sched *q,
 	else
 		q->stats.unstamped[hpcc_note_unstamped(hpcc_skb_cb(skb)->note)]++;
 	hpcc_spend(q, time);
-	return skb;
 }
 
-static void hpcc_start(struct hpcc_sched *q, u64 now)
+static void hpcc_start(struct hpcc_sched *q, struct sk_buff *skb, u64 now)
 {
-	const struct hpcc_skb_cb *cb = hpcc_skb_cb(hpcc_peek(&q->waiting));
-	struct hpcc_clock start = hpcc_start_time(q, cb->time_ns, now);
-	struct hpcc_clock time = hpcc_link_time(q->byte_time, cb->bytes);
-	struct sk_buff *skb = hpcc_leave(q, start.ns, time);
+	struct hpcc_clock start = hpcc_start_time(q, hpcc_time_ns(skb), now);
+	struct hpcc_clock time = hpcc_link_time(q->byte_time,
+						hpcc_skb_cb(skb)->bytes);
 	u64 due_ns = now;
 
+	hpcc_leave(q, skb, start.ns, time);
 	if (q->cfg.rate) {
 		q->free = hpcc_clock_add(start, time);
 		due_ns = hpcc_clock_ceil(q->free);
@@ -174,11 +181,24 @@ static void hpcc_start(struct hpcc_sched *q, u64 now)
 	q->line_bytes += hpcc_skb_cb(skb)->bytes;
 }
 
-/* Start every packet whose time has come. */
+/* Start every packet of our own queue whose time has come. */
 static void hpcc_serve(struct hpcc_sched *q, u64 now)
 {
 	while (hpcc_peek(&q->waiting) && hpcc_may_start(q, now))
-		hpcc_start(q, now);
+		hpcc_start(q, hpcc_next(q, now), now);
+}
+
+/* The same of the child, which has its turn when ours is empty. */
+static noinline void hpcc_serve_child(struct hpcc_sched *q, u64 now)
+{
+	struct sk_buff *skb;
+
+	while (!hpcc_peek(&q->waiting) && hpcc_may_start(q, now)) {
+		skb = hpcc_next(q, now);
+		if (!skb)
+			break;
+		hpcc_start(q, skb, now);
+	}
 }
 
 static bool hpcc_fits(const struct hpcc_sched *q, u32 bytes, u32 memory)
@@ -241,6 +261,8 @@ static __always_inline int __hpcc_enqueue_one(struct sk_buff *skb,
 
 	if (!hpcc_admit(q, skb, fits, headers))
 		return qdisc_drop(skb, sch, to_free);
+	if (q->child)
+		return hpcc_child_enqueue(skb, sch, now, to_free);
 	hpcc_skb_cb(skb)->time_ns = now;
 	hpcc_skb_cb(skb)->bytes = bytes;
 	hpcc_skb_cb(skb)->memory = skb->truesize;
@@ -376,6 +398,8 @@ static void hpcc_schedule(struct Qdisc *sch)
 		next_ns = hpcc_time_ns(skb);
 	if (q->cfg.rate && hpcc_peek(&q->waiting))
 		next_ns = min(next_ns, hpcc_clock_ceil(q->free));
+	else if (hpcc_child_has(q) && q->free.ns > q->seen_ns)
+		next_ns = min(next_ns, hpcc_clock_ceil(q->free));
 	if (next_ns != U64_MAX)
 		qdisc_watchdog_schedule_ns(&q->watchdog, next_ns);
 }
@@ -388,13 +412,16 @@ static bool hpcc_is_direct(const struct hpcc_sched *q)
 	return !q->cfg.rate && !q->cfg.delay_ns && !hpcc_peek(&q->line);
 }
 
-/* The device fetches a packet, of which there is one. Only a record needs the time. */
+/* The device fetches a packet. Only a record needs the time. */
 static struct sk_buff *hpcc_fetch(struct hpcc_sched *q)
 {
-	const struct sk_buff *skb = hpcc_peek(&q->waiting);
+	struct sk_buff *skb = hpcc_next(q, 0);
 
-	return hpcc_leave(q, 0, hpcc_link_time(q->byte_time,
-					       hpcc_skb_cb(skb)->bytes));
+	if (skb)
+		hpcc_leave(q, skb, 0,
+			   hpcc_link_time(q->byte_time,
+					  hpcc_skb_cb(skb)->bytes));
+	return skb;
 }
 
 /* The device asks whenever a packet came, and after each one it got: the clock is
@@ -411,6 +438,8 @@ static bool hpcc_is_due(struct hpcc_sched *q)
 		q->seen_ns = ktime_get_ns();
 	q->arrived = false;
 	hpcc_serve(q, q->seen_ns);
+	if (q->child)
+		hpcc_serve_child(q, q->seen_ns);
 	skb = hpcc_peek(&q->line);
 	return skb && hpcc_time_ns(skb) <= q->seen_ns;
 }
@@ -442,7 +471,8 @@ struct sk_buff *hpcc_dequeue(struct Qdisc *sch)
 	struct sk_buff *skb;
 
 	/* Skip the clock read when the queue is empty. */
-	if (!hpcc_peek(&q->waiting) && !hpcc_peek(&q->line))
+	if (!hpcc_peek(&q->waiting) && !hpcc_peek(&q->line) &&
+	    !hpcc_child_has(q))
 		return NULL;
 	skb = hpcc_is_direct(q) ? hpcc_fetch(q) : hpcc_take_due(sch);
 	if (!skb)
@@ -474,6 +504,7 @@ void hpcc_queue_reset(struct Qdisc *sch)
 	struct hpcc_sched *q = qdisc_priv(sch);
 
 	qdisc_watchdog_cancel(&q->watchdog);
+	hpcc_child_reset(q);
 	__qdisc_reset_queue(&q->waiting);
 	__qdisc_reset_queue(&q->line);
 	hpcc_waiting_add(q, -(s64)q->waiting_bytes);

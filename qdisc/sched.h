@@ -151,9 +151,13 @@ struct hpcc_offset {
  * @waiting: packets that have not begun to leave
  * @line: packets that have: the one being serialised, those on the emulated
  *	delay, and those the device has yet to fetch
- * @waiting_bytes: in @waiting, overhead included
+ * @waiting_bytes: in @waiting and @child, overhead included
  * @line_bytes: in @line, overhead included
  * @memory: bytes of memory that packets in @waiting and @line take
+ * @child: holds packets in the place of @waiting (child.c), or NULL
+ * @child_idle_ns: until when it has left a virtual link free that asked for a packet
+ * @child_refused: it gave none when it was last asked
+ * @child_bytes: in @child, overhead included
  * @free: when the link is done with all it has begun
  * @busy: time it has spent so far, which is what telemetry calls tx
  * @shared: what it has in common with other queues, or NULL
@@ -176,6 +180,10 @@ struct hpcc_sched {
 	u32			waiting_bytes;
 	u32			line_bytes;
 	u64			memory;
+	struct Qdisc		*child;
+	u64			child_idle_ns;
+	bool			child_refused;
+	u32			child_bytes;
 	struct hpcc_clock	free;
 	struct hpcc_clock	busy;
 	struct hpcc_port	*shared;
@@ -211,6 +219,8 @@ struct hpcc_headers {
  * @bytes: what it takes on the link, by the overhead that held when it came
  * @memory: its truesize when it came
  * @note: HPCC_NOTE_*, by the configuration that held when it came
+ *
+ * "When it came" is when the child gave it, if there is one.
  *
  * Packed, as a qdisc has 20 bytes.
  */
@@ -276,6 +286,19 @@ void hpcc_queue_reset(struct Qdisc *sch);
 int hpcc_enqueue(struct sk_buff *skb, struct Qdisc *sch,
 		 struct sk_buff **to_free);
 struct sk_buff *hpcc_dequeue(struct Qdisc *sch);
+
+/* child.c */
+extern const struct Qdisc_class_ops hpcc_class_ops;
+int hpcc_child_enqueue(struct sk_buff *skb, struct Qdisc *sch, u64 now,
+		       struct sk_buff **to_free);
+struct sk_buff *hpcc_child_dequeue(struct hpcc_sched *q, u64 now);
+void hpcc_child_reset(struct hpcc_sched *q);
+
+/* Do packets wait in a child? */
+static inline bool hpcc_child_has(const struct hpcc_sched *q)
+{
+	return q->child && q->child->q.qlen;
+}
 
 /* headers.c */
 struct hpcc_headers hpcc_parse(struct sk_buff *skb, u8 kind);

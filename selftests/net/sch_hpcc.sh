@@ -16,54 +16,6 @@ need_module sch_hpcc
 
 HERE=$(dirname "$0")
 
-# Frames of 1000 bytes take 1024 with the default overhead: 8192 ns at 1 Gb/s.
-SIZE=1000
-WIRE=1024
-
-# burst COUNT: send frames back to back; fills TIME and SEQ with when which of
-# them arrived.
-burst()
-{
-	local out time seq
-
-	out=$("$HERE/frames/queue.py" tx:v0 rx:v0 burst "$1" "$SIZE") || fail "$out"
-	TIME=()
-	SEQ=()
-	while read -r time seq; do
-		TIME+=("$time")
-		SEQ+=("$seq")
-	done <<<"$out"
-}
-
-in_order()
-{
-	local i
-
-	for ((i = 1; i < ${#SEQ[@]}; i++)); do
-		[ "${SEQ[i]}" -gt "${SEQ[i - 1]}" ] || fail "reordered: ${SEQ[*]}"
-	done
-}
-
-# spaced WIRE_BYTES RATE_BYTES_PER_S: frames arrived at the whole nanoseconds
-# after the exact times.
-spaced()
-{
-	python3 - "$1" "$2" "${TIME[@]}" <<-'E' || fail "spacing"
-	import sys
-	from fractions import Fraction
-	step = Fraction(int(sys.argv[1]) * 10 ** 9, int(sys.argv[2]))
-	times = [int(t) for t in sys.argv[3:]]
-	got = [t - times[0] for t in times]
-	# The first starts and ends at times that need not be whole, either.
-	for phase in (Fraction(0), step - int(step)):
-	    want = [-int(-(k * step + phase) // 1) + int(-phase // 1) for k in range(len(got))]
-	    if all(abs(g - w) <= 1 for g, w in zip(got, want)):
-	        sys.exit(0)
-	print("got ", got, "\nwant", want)
-	sys.exit(1)
-	E
-}
-
 # ---- options ----
 
 test_defaults()
@@ -489,17 +441,6 @@ test_stats_off()
 }
 
 # ---- under traffic ----
-
-# while_queued COUNT CMD...: COUNT frames are queued, then CMD is run, then all
-# arrive; fills SEQ.
-while_queued()
-{
-	local out
-
-	out=$("$HERE/frames/queue.py" tx:v0 rx:v0 during "$1" "$SIZE" "${@:2}") ||
-		fail "$out"
-	mapfile -t SEQ <<<"$out"
-}
 
 test_change_under_traffic()
 {

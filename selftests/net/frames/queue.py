@@ -1,14 +1,19 @@
 #!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: GPL-2.0
-"""For sch_hpcc.sh: when frames arrive."""
+"""For sch_hpcc.sh and child.sh: when frames arrive."""
 
+import socket
 import struct
 import subprocess
 import sys
 import time
 
 sys.path[0] += "/../.."
-from lib.frames import FREE, check_stamped, eth, ip4, main, option, receive_all, seg4, warm_up
+from lib import frames
+from lib.frames import (FREE, THREE, check_stamped, eth, ip4, main, option, receive_all, seg4,
+                        warm_up)
+
+SO_PRIORITY = 12
 
 
 def numbered(count, size):
@@ -17,9 +22,9 @@ def numbered(count, size):
             for i in range(int(count))]
 
 
-def print_arrivals(wire, frames):
+def print_arrivals(wire, sent_frames):
     """When which frame arrived, until none does."""
-    sent = {frame: i for i, frame in enumerate(frames)}
+    sent = {frame: i for i, frame in enumerate(sent_frames)}
     while got := wire.receive(0.5):
         print(got[0], sent.get(got[1], -1))
 
@@ -27,19 +32,49 @@ def print_arrivals(wire, frames):
 def group_burst(wire, count, size):
     """Frames sent back to back: print when which of them arrived."""
     warm_up(wire)
-    frames = numbered(count, size)
-    for frame in frames:
+    burst = numbered(count, size)
+    for frame in burst:
         wire.send(frame)
-    print_arrivals(wire, frames)
+    print_arrivals(wire, burst)
+
+
+def print_sources(wire, sent_frames):
+    """When a frame of which source arrived, until none does."""
+    for frame in sent_frames:
+        wire.send(frame)
+    while got := wire.receive(0.5):
+        print(got[0], got[1][29])
+
+
+def of_source(host, size):
+    """A TCP segment from one of 256 hosts."""
+    frames.SRC4 = bytes([192, 0, 2, host])
+    return eth(ip4(seg4(payload=bytes(int(size) - 54 - len(THREE)))))
+
+
+def group_sources(wire, count, size, *hosts):
+    """So many frames of one source after the other, back to back."""
+    warm_up(wire)
+    print_sources(wire, [of_source(int(host), size) for host in hosts for _ in range(int(count))])
+
+
+def group_priorities(wire, count, size):
+    """Frames of source 1, then urgent ones of source 2."""
+    warm_up(wire)
+    for host, priority in (1, 0), (2, 6):
+        wire.tx.setsockopt(socket.SOL_SOCKET, SO_PRIORITY, priority)
+        for _ in range(int(count)):
+            wire.send(of_source(host, size))
+    print_sources(wire, [])
 
 
 def group_during(wire, count, size, *command):
     """Send frames, run a command, print which of them arrived."""
-    frames = numbered(count, size)
-    for frame in frames:
+    burst = numbered(count, size)
+    for frame in burst:
         wire.send(frame)
     subprocess.run(command, check=True)
-    sent = {frame: i for i, frame in enumerate(frames)}
+    sent = {frame: i for i, frame in enumerate(burst)}
     while got := wire.receive(0.5):
         print(sent.get(got[1], -1))
 

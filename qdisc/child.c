@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Another qdisc in the place of our queue: class 1 of ours, as with TBF and netem.
+ *
+ *	enqueue -> child -> [start] line (serialised, then delayed) -> dequeue
+ *
+ * The child decides which packet goes next, and about drops and marks. The rest is as
+ * without one (queue.c): a packet is stamped as it starts, with what then waits in the
+ * child. Its headers are looked for at that time, as the child has used our part of
+ * skb->cb.
+ *
+ * Parents expect a qdisc to drop packets that it has accepted only when they ask it
+ * for one. So the child is asked only then, and not on arrival. When its packets came
+ * is not known; but if the link is free and the child has given it none, the next one
+ * starts no earlier than now.
+ *
+ * A child that paces keeps packets back from a free link, and wakes the device
+ * itself when it has one to give.
+ */
+#include <linux/rtnetlink.h>
+#include <net/pkt_sched.h>
+#include <hpcc/compat.h>
+
+#include "sched.h"
+
+/* How the packets that wait in the child have changed, and so those that wait. It may
+ * have dropped some. A GSO packet that stays whole counts one overhead until it starts.
+ */
+static void hpcc_child_recount(struct hpcc_sched *q)
+{
+	u32 bytes = 0;
+
+	if (q->child)
+		bytes = q->child->qstats.backlog +
+			q->child->q.qlen * q->cfg.overhead;
+	hpcc_waiting_add(q, (s64)bytes - q->child_bytes);
+	q->child_bytes = bytes;
+}
+
+/* The child has left the link free until @now. */
+static bool hpcc_child_was_idle(const struct hpcc_sched *q)
+{
+	return !hpcc_child_has(q) || q->child_refused;
+}
+
+/**
+ * hpcc_child_enqueue() - a packet that arrives goes to the child
+ * @skb: packet
+ * @sch: the qdisc, which has a child
+ * @now: time, if the link is a virtual one
+ * @to_free: list of packets that the caller frees
+ */
+int hpcc_child_enqueue(struct sk_buff *skb, struct Qdisc *sch, u64 now,
+		       struct sk_buff **to_free)
+{
+	struct hpcc_sched *q = qdisc_priv(sch);
+	unsigned int len = qdisc_pkt_len(skb);
+	int ret;
+
+	if (hpcc_child_was_idle(q))
+		q->child_idle_ns = now;
+	ret = qdisc_enqueue(skb, q->child, to_free);
+	hpcc_child_recount(q);
+	if (ret != NET_XMIT_SUCCESS) {
+		if (net_xmit_drop_count(ret))
+			qdisc_qstats_drop(sch);
+		return ret;
+	}
+	sch->qstats.backlog += len;
+	qdisc_qlen_inc(sch);
+	return NET_XMIT_SUCCESS;
+}
+
+/**
+ * hpcc_child_dequeue() - the packet that the child lets go next
+ * @q: the port, which has a child
+ * @now: time, if the link is a virtual one
+ *
+ * Return: a packet as our own queue would have held it; NULL: none for now.
+ */
+struct sk_buff *hpcc_child_dequeue(struct hpcc_sched *q, u64 now)
+{
+	struct sk_buff *skb;
+
+	if (hpcc_child_was_idle(q))
+		q->child_idle_ns = now;
+	skb = hpcc_child_has(q) ? q->child->dequeue(q->child) : NULL;
+	q->child_refused = !skb;
+	hpcc_child_recount(q);
+	if (!skb)
+		return NULL;
+	*hpcc_skb_cb(skb) = (struct hpcc_skb_cb){
+		.time_ns = q->child_idle_ns,
+		.bytes = qdisc_pkt_len(skb) +
+			 q->cfg.overhead * hpcc_pkt_segs(skb),
+		.memory = skb->truesize,
+	};
+	if (q->cfg.stamp)
+		hpcc_skb_cb(skb)->note = hpcc_parse(skb, q->cfg.kind).note;
+	q->memory += skb->truesize;
+	return skb;
+}
+
+/**
+ * hpcc_child_reset() - empty the child, if there is one
+ * @q: the port
+ */
+void hpcc_child_reset(struct hpcc_sched *q)
+{
+	if (q->child)
+		qdisc_reset(q->child);
+	hpcc_child_recount(q);
+	q->child_idle_ns = 0;
+	q->child_refused = false;
+}
+
+/* There is one class, with a child or not. */
+static unsigned long hpcc_child_find(struct Qdisc *sch, u32 classid)
+{
+	return TC_H_MIN(classid) == 1;
+}
+
+static struct Qdisc *hpcc_child_leaf(struct Qdisc *sch, unsigned long cl)
+{
+	struct hpcc_sched *q = qdisc_priv(sch);
+
+	return q->child;
+}
+
+/* Packets of the former child are dropped. Those of our own queue stay, and go first. */
+static int hpcc_child_graft(struct Qdisc *sch, unsigned long cl,
+			    struct Qdisc *new, struct Qdisc **old,
+			    struct netlink_ext_ack *extack)
+{
+	struct hpcc_sched *q = qdisc_priv(sch);
+
+	if (new && q->cfg.marking != HPCC_MARKING_OFF) {
+		NL_SET_ERR_MSG(extack,
+			       "hpcc: marking has to be off, as a child decides about marks itself");
+		return -EINVAL;
+	}
+	sch_tree_lock(sch);
+	*old = q->child;
+	q->child = new;
+	if (*old)
+		qdisc_purge_queue(*old);
+	q->child_refused = false;
+	hpcc_child_recount(q);
+	sch_tree_unlock(sch);
+	return 0;
+}
+
+static void hpcc_child_walk(struct Qdisc *sch, struct qdisc_walker *walker)
+{
+	if (!walker->stop)
+		tc_qdisc_stats_dump(sch, 1, walker);
+}
+
+static int hpcc_child_dump(struct Qdisc *sch, unsigned long cl,
+			   struct sk_buff *skb, struct tcmsg *tcm)
+{
+	struct hpcc_sched *q = qdisc_priv(sch);
+
+	tcm->tcm_handle |= TC_H_MIN(1);
+	tcm->tcm_info = q->child ? q->child->handle : 0;
+	return 0;
+}
+
+const struct Qdisc_class_ops hpcc_class_ops = {
+	.graft	= hpcc_child_graft,
+	.leaf	= hpcc_child_leaf,
+	.find	= hpcc_child_find,
+	.walk	= hpcc_child_walk,
+	.dump	= hpcc_child_dump,
+};

@@ -1,0 +1,419 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+#
+# Another qdisc in the place of hpcc's own queue (qdisc/child.c): it decides the order,
+# hpcc keeps the link and stamps.
+
+# shellcheck source=selftests/lib/net.sh
+. "$(dirname "$(readlink -f "$0")")/../lib/net.sh"
+# shellcheck source=selftests/lib/port.sh
+. "$(dirname "$(readlink -f "$0")")/../lib/port.sh"
+
+need_root
+need_command python3 ip tc
+need_module sch_hpcc
+
+# child KIND [OPTION...]: in the place of the queue.
+child()
+{
+	tc -n tx qdisc add dev v0 parent 1:1 handle 2: "$@" 2>/dev/null || skip "needs $1"
+}
+
+# setup KIND [OPTION...]: a link of 1 Gb/s behind that child.
+setup()
+{
+	links
+	ip -n tx link set v0 arp off
+	add rate 1gbit limit 1mb node 7 port 2
+	child "$@"
+}
+
+frames()
+{
+	"$(dirname "$0")/frames/stamp.py" tx:v0 rx:v0 "$@" || fail "see above"
+}
+
+# sources GROUP ARG...: fills TIME, and SEQ with the sources of what arrived.
+sources()
+{
+	local out time source
+
+	out=$(queue_frames "$@") || fail "$out"
+	TIME=() SEQ=()
+	while read -r time source; do
+		TIME+=("$time")
+		SEQ+=("$source")
+	done <<<"$out"
+}
+
+# Nothing waits, neither by our count nor by the child's.
+empty()
+{
+	expect backlog "$(json 'q["backlog"], q["qlen"], q["hpcc"]["qlen"]')" "(0, 0, 0)"
+	expect "all of them" "$(tc -n tx -s -j qdisc show dev v0 | python3 -c '
+import json, sys
+print({(q["backlog"], q["qlen"]) for q in json.load(sys.stdin)})')" "{(0, 0)}"
+}
+
+# between WHAT GOT LEAST MOST
+between()
+{
+	if [ "$2" -lt "$3" ] || [ "$2" -gt "$4" ]; then
+		fail "$1: $2, not $3 to $4"
+	fi
+}
+
+# ---- what tc shows, and refuses ----
+
+test_shown()
+{
+	links
+	add
+	expect "class without child" "$(tc -n tx class show dev v0)" "class hpcc 1:1 parent 1: "
+	child pfifo limit 50
+	expect class "$(tc -n tx class show dev v0)" "class hpcc 1:1 parent 1: leaf 2: "
+	expect child "$(tc -n tx qdisc show dev v0 | grep -c 'qdisc pfifo 2: parent 1:1 limit 50p')" 1
+	tc -n tx qdisc del dev v0 parent 1:1
+	expect "no child" "$(tc -n tx class show dev v0)" "class hpcc 1:1 parent 1: "
+	expect "one qdisc" "$(tc -n tx qdisc show dev v0 | wc -l)" 1
+}
+
+test_refused()
+{
+	links
+	add
+	refused "class not found" tc -n tx qdisc add dev v0 parent 1:2 pfifo
+	refused classless tc -n tx class add dev v0 parent 1: classid 1:2 hpcc
+	refused "not supported" tc -n tx class del dev v0 classid 1:1
+	change marking ldcp
+	refused "marking has to be off" tc -n tx qdisc add dev v0 parent 1:1 pfifo
+	expect "still none" "$(tc -n tx class show dev v0)" "class hpcc 1:1 parent 1: "
+	change marking off
+	child pfifo
+	refused "marking: a child qdisc decides" change marking ldcp
+	refused "marking: a child qdisc decides" change marking ldcp kmin 10kb
+	expect marking "$(json 'q["options"]["marking"]')" off
+	tc -n tx qdisc del dev v0 parent 1:1
+	change marking ldcp
+}
+
+# ---- the link, and records ----
+
+# As exact as with the queue of our own.
+test_spacing()
+{
+	need_virtual_time
+	setup pfifo limit 1000
+	burst 40
+	expect arrived "${#SEQ[@]}" 40
+	in_order
+	spaced $WIRE 125000000
+	expect resyncs "$(json 'q["hpcc"]["resyncs"]')" 0
+	empty
+}
+
+# latency: how long after the first one's ts two frames arrive, and what this port adds to
+# ts, modulo 2^20.
+latency() { queue_frames latency || fail "no latency"; }
+
+# With an idle link a packet starts when it comes, and the next one behind it.
+test_latency()
+{
+	local own
+
+	need_virtual_time
+	links
+	ip -n tx link set v0 arp off
+	add rate 1gbit delay 30us
+	own=$(latency)
+	child pfifo limit 1000
+	expect "after ts" "$(latency)" "$own"
+	expect "once more" "$(latency)" "$own"
+}
+
+test_stamped()
+{
+	setup pfifo limit 1000
+	frames stamped
+	change rate 0
+	frames stamped
+	frames untouched
+}
+
+test_stamped_by_fq()
+{
+	setup fq
+	frames stamped
+	change rate 0
+	frames stamped
+}
+
+test_qlen_is_what_waits_in_the_child()
+{
+	need_virtual_time
+	setup pfifo limit 1000
+	frames backlog
+}
+
+test_segments()
+{
+	setup pfifo limit 1000
+	frames gso split
+	change rate 0
+	frames gso whole
+	change no-split-gso
+	frames gso whole
+	empty
+}
+
+test_device_is_the_link()
+{
+	setup pfifo limit 1000
+	change rate 0
+	burst 40
+	expect arrived "${#SEQ[@]}" 40
+	in_order
+	change delay 1ms
+	burst 40
+	expect arrived "${#SEQ[@]}" 40
+	in_order
+	empty
+}
+
+# ---- the child decides ----
+
+# The first one has the link before the urgent ones come.
+test_priorities()
+{
+	need_virtual_time
+	links
+	add rate 10mbit limit 1mb
+	child prio
+	sources priorities 3 "$SIZE"
+	expect order "${SEQ[*]}" "1 2 2 2 1 1"
+	spaced $WIRE 1250000
+	empty
+}
+
+# turns ORDER: of the first 11 frames of two sources, of which the second one sends when
+# the first one is done.
+turns()
+{
+	need_virtual_time
+	sources sources 6 "$SIZE" 1 2
+	expect arrived "${#SEQ[@]}" 12
+	expect order "${SEQ[*]:0:11}" "$1"
+	empty
+}
+
+test_fair_fq_codel()
+{
+	setup fq_codel quantum 1000
+	change rate 10mbit
+	turns "1 2 1 2 1 2 1 2 1 2 1"
+}
+
+test_fair_sfq()
+{
+	setup sfq quantum 1000
+	change rate 10mbit
+	turns "1 1 2 1 2 1 2 1 2 1 2"
+}
+
+# The second frame is 10 times the burst that tbf lets pass at once; the link is free,
+# and the child keeps packets back.
+test_child_that_paces()
+{
+	local i
+
+	need_virtual_time
+	setup tbf rate 8mbit burst 1000b limit 1mb
+	burst 10
+	expect arrived "${#SEQ[@]}" 10
+	in_order
+	for ((i = 2; i < 10; i++)); do
+		between "ns before frame $i" $((TIME[i] - TIME[i - 1])) 999000 1001000
+	done
+	expect resyncs "$(json 'q["hpcc"]["resyncs"]')" 0
+	empty
+}
+
+# A record's ts is when the child let the packet go, and not when the link became free.
+test_latency_of_a_child_that_paces()
+{
+	local own first second
+
+	need_virtual_time
+	links
+	ip -n tx link set v0 arp off
+	add rate 1gbit delay 30us
+	read -r own _ <<<"$(latency)"
+	child tbf rate 8mbit burst 1000b limit 1mb
+	read -r first second <<<"$(latency)"
+	expect "after ts" "$first" "$own"
+	between "ns between them" $(((second - first) & 1048575)) 999000 1001000
+}
+
+# ---- drops ----
+
+test_child_drops_on_arrival()
+{
+	need_virtual_time
+	setup pfifo limit 4
+	change rate 1mbit
+	burst 20
+	expect arrived "${#SEQ[@]}" 5
+	in_order
+	expect drops "$(json 'q["drops"]')" 15
+	expect "by our limit" "$(json 'q["hpcc"]["drop_limit"]')" 0
+	empty
+}
+
+# From the head, when it is asked for a packet.
+test_child_drops_on_departure()
+{
+	need_virtual_time
+	setup fq_codel target 100us interval 1ms noecn
+	change rate 1mbit
+	burst 60
+	between arrived "${#SEQ[@]}" 5 59
+	in_order
+	expect drops "$(json 'q["drops"]')" $((60 - ${#SEQ[@]}))
+	empty
+}
+
+# Ours holds as well.
+test_limit()
+{
+	need_virtual_time
+	setup pfifo limit 1000
+	change rate 1mbit limit 4000b
+	burst 20
+	expect arrived "${#SEQ[@]}" 4
+	expect "by our limit" "$(json 'q["hpcc"]["drop_limit"]')" 16
+	empty
+}
+
+# ---- under traffic ----
+
+test_graft_under_traffic()
+{
+	links
+	add rate 10mbit limit 1mb
+	while_queued 60 tc qdisc add dev v0 parent 1:1 handle 2: pfifo limit 1000
+	expect arrived "${#SEQ[@]}" 60
+	in_order
+	burst 10
+	expect "through the child" "${#SEQ[@]}" 10
+	empty
+}
+
+# With a child go its packets, but not those that had begun to leave.
+test_ungraft_under_traffic()
+{
+	links
+	add rate 1mbit limit 1mb
+	child pfifo limit 1000
+	while_queued 60 tc qdisc del dev v0 parent 1:1
+	between arrived "${#SEQ[@]}" 1 59
+	in_order
+	empty
+	burst 10
+	expect "through our own" "${#SEQ[@]}" 10
+	in_order
+	empty
+}
+
+test_replace_under_traffic()
+{
+	links
+	add rate 1mbit limit 1mb
+	child pfifo limit 1000
+	while_queued 60 tc qdisc replace dev v0 parent 1:1 handle 3: bfifo
+	between arrived "${#SEQ[@]}" 1 59
+	burst 10
+	expect arrived "${#SEQ[@]}" 10
+	empty
+}
+
+test_change_under_traffic()
+{
+	local option
+
+	links
+	add rate 10mbit limit 1mb delay 5ms
+	child pfifo limit 1000
+	for option in "rate 20mbit" "rate 0" "rate 10mbit" "delay 0" "delay 20ms" "overhead 256" \
+		      "overhead 0" "limit 2kb" "limit 1mb" "nostamp" "stamp"; do
+		# shellcheck disable=SC2086
+		while_queued 60 tc qdisc change dev v0 root hpcc $option
+		expect "$option: arrived" "${#SEQ[@]}" 60
+		in_order
+		case "$option" in limit*) change limit 1mb ;; esac
+	done
+	empty
+}
+
+test_down_under_traffic()
+{
+	links
+	add rate 1mbit limit 1mb
+	child fq_codel
+	while_queued 20 bash -c "ip link set v0 down; ip link set v0 up"
+	empty
+	burst 10
+	expect arrived "${#SEQ[@]}" 10
+	empty
+}
+
+test_del_under_traffic()
+{
+	links
+	add rate 1mbit limit 1mb
+	child fq_codel
+	while_queued 20 tc qdisc del dev v0 root
+	expect "qdiscs" "$(tc -n tx qdisc show dev v0 | grep -cE 'hpcc|fq_codel')" 0
+}
+
+# ---- below others ----
+
+# A class of htb goes to sleep when its qdisc is empty, by drops as well.
+test_below_htb()
+{
+	need_virtual_time
+	links
+	tc -n tx qdisc add dev v0 root handle 9: htb default 1
+	tc -n tx class add dev v0 parent 9: classid 9:1 htb rate 1mbit burst 1 cburst 1 \
+		quantum 1514
+	tc -n tx qdisc add dev v0 parent 9:1 handle 1: hpcc limit 1mb
+	child fq_codel target 100us interval 1ms noecn
+	burst 60
+	between arrived "${#SEQ[@]}" 5 59
+	in_order
+	empty
+	burst 5
+	between "once more" "${#SEQ[@]}" 2 5
+	empty
+}
+
+# tbf peeks at what comes next.
+test_below_tbf()
+{
+	links
+	tc -n tx qdisc add dev v0 root handle 9: tbf rate 10mbit burst 2kb limit 1mb
+	tc -n tx qdisc add dev v0 parent 9:1 handle 1: hpcc rate 1gbit limit 1mb
+	child pfifo limit 1000
+	burst 40
+	expect arrived "${#SEQ[@]}" 40
+	in_order
+	empty
+}
+
+ktap_main test_shown test_refused test_spacing test_latency test_stamped \
+	  test_stamped_by_fq test_qlen_is_what_waits_in_the_child test_segments \
+	  test_device_is_the_link test_priorities test_fair_fq_codel test_fair_sfq \
+	  test_child_that_paces test_latency_of_a_child_that_paces \
+	  test_child_drops_on_arrival test_child_drops_on_departure test_limit \
+	  test_graft_under_traffic test_ungraft_under_traffic \
+	  test_replace_under_traffic test_change_under_traffic \
+	  test_down_under_traffic test_del_under_traffic test_below_htb test_below_tbf
