@@ -82,7 +82,7 @@ main()
 	done
 	[ -n "$version" ] || version=$(default_version)
 	want_source "$version" "$where"
-	final=$CACHE/$(tree_key "$version" "${DEBUG:+debug-}" "$HERE/patch.sh")
+	final=$CACHE/$(tree_key "$version" "${DEBUG:+debug-}" "$HERE"/{patch.sh,patches/*.patch})
 	[ "$where" = 1 ] || build_once build.lock "$final/linux" \
 		build "linux-source-$version" "$final" "$jobs"
 	echo "$final"

@@ -66,14 +66,15 @@ cleanup()
 # Guest memory is a file, which must be executable and large enough.
 memory_dir()
 {
-	local mem=$1 kb dir
+	local mem=$1 bytes dir avail options
 
-	kb=$(($(numfmt --from=iec "$mem") / 1024))
+	bytes=$(numfmt --from=iec "$mem")
 	for dir in "${TMPDIR:-}" /dev/shm /tmp /var/tmp; do
 		[ -n "$dir" ] || continue
 		[ -w "$dir" ] || continue
-		[ "$(df --output=avail -k "$dir" | tail -n 1)" -gt "$kb" ] || continue
-		findmnt -no OPTIONS -T "$dir" | grep -qw noexec && continue
+		read -r avail options < <(findmnt -bno AVAIL,OPTIONS -T "$dir") || continue
+		[ "$avail" -gt "$bytes" ] || continue
+		[[ ,$options, != *,noexec,* ]] || continue
 		echo "$dir"
 		return
 	done
@@ -115,6 +116,7 @@ show()
 list_mounts()
 {
 	local path
+	local -a links=()
 
 	printf '%s %s %s\n' proc proc /proc sysfs sysfs /sys devtmpfs devtmpfs /dev rw . /mnt
 	for path in /*; do
@@ -124,12 +126,13 @@ list_mounts()
 		*) [ -z "$bare" ] || continue ;;
 		esac
 		if [ -L "$path" ]; then
-			cp -P "$path" "$JOB/root"
+			links+=("$path")
 		elif [ -d "$path" ] && [ -x "$path" ]; then
 			mkdir "$JOB/root$path"
 			show ro "$path"
 		fi
 	done
+	[ ${#links[@]} = 0 ] || cp -P "${links[@]}" "$JOB/root"
 	printf 'tmpfs tmpfs %s\n' /run /tmp
 	[ -n "$bare" ] || echo 'tmpfs tmpfs /var/tmp'
 	printf '%s %s %s\n' debugfs debugfs /sys/kernel/debug tracefs tracefs /sys/kernel/tracing
@@ -146,15 +149,18 @@ list_mounts()
 lay_out()
 {
 	local place
+	local -a places=()
 
 	mkdir "$JOB"/{dirs,root,root/{dev,mnt,proc,run,sys,tmp}}
 	list_mounts > "$JOB/root/mounts"
 	if [ -n "$bare" ]; then
 		mkdir "$JOB/root/etc"
 		cp /etc/ld.so.cache "$JOB/root/etc"
+		echo 'root:x:0:0:root:/:/bin/sh' > "$JOB/root/etc/passwd"
 		while read -r _ _ place; do
-			mkdir -p "$JOB/root$place"
+			places+=("$JOB/root$place")
 		done < "$JOB/root/mounts"
+		mkdir -p "${places[@]}"
 	fi
 	first_program
 	cp "$HERE/init.sh" "$JOB"

@@ -89,16 +89,17 @@ want_source()
 	[ "$where" = 1 ] || need_source "$version"
 }
 
-# tree_key VERSION FLAVOUR PATCH: the name of its tree.
+# tree_key VERSION FLAVOUR PATCH...: the name of its tree.
 tree_key()
 {
-	local version=$1 flavour=$2 patch=$3 hash
+	local version=$1 flavour=$2 hash
 
+	shift 2
 	hash=$({
 		dpkg-query -W -f '${Version}' "linux-source-$version" 2>/dev/null ||
 			stat -c %s "$TARBALL"
 		configuration
-		cat "$patch"
+		cat "$@"
 		"${CC:-gcc}" -dumpversion
 	} | sha256sum)
 	echo "$TREE_NAME-$version-$flavour${hash:0:12}"
