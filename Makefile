@@ -20,6 +20,7 @@ OUT	?= out
 SEED	?= 1
 DEMO	?= scripts/scenarios/demo.toml
 DEMO_CC	?= hpcc,ldcp,dctcp,bbr,cubic
+CONFIG	?= scripts/paper/star16.toml
 
 MANPAGES := $(wildcard Documentation/*.[178])
 
@@ -46,15 +47,18 @@ help:
 	@echo '  check-all     all tests on all kernels, with a table at the end; hours (T="vm-7.2": that row)'
 	@echo '  check-neutral the kernel'"'"'s own selftests, in QEMU: the same with and without our modules?'
 	@echo '  style         checkpatch, sparse, W=1, kernel-doc, shellcheck, manual pages'
+	@echo '  paper         workloads x loads x congestion controls x seeds: $(OUT)/paper/NAME/results.rst, figures'
+	@echo '                (CONFIG=GRID.toml; RST=FILE instead; JOBS=N; PROFILE=NAME of Snakemake: a cluster)'
 	@echo '  bench-core    the figures that HPCC++ must reach'
 	@echo '  bench-ldcp    those that LDCP must reach, beside dctcp, cubic and hpcc'
 	@echo '  bench-kernel  instructions per segment at sender, switch, receiver, beside cubic and fq_codel'
 	@echo '                (BEFORE=FILE: beside those of an earlier results.json; PART="count shaped")'
+	@echo '  bench-lab     CPU time that the testbed takes per packet and switch, system call and run'
 	@echo ''
 	@echo '  all           modules for the running kernel, tc plugin, tools (default)'
 	@echo '  modules       kernel modules for KDIR=$(KDIR)'
 	@echo '  plugin        q_hpcc.so for tc'
-	@echo '  tools         hpcc-replay and hpcc-traffic'
+	@echo '  tools         hpcc-replay, hpcc-network and hpcc-traffic'
 	@echo '  install       modules, plugin, manual pages, hpcc-lab (DESTDIR, PREFIX, TC_LIB_DIR)'
 	@echo '  uninstall     the reverse'
 	@echo '  dkms          register the modules with DKMS, which follows kernel updates'
@@ -70,21 +74,30 @@ deps:
 deps-bench:
 	@scripts/install-deps lab test vm
 
+deps-paper:
+	@scripts/install-deps lab paper
+
 deps-test:
 	@scripts/install-deps lab test
 
 demo: deps plugin tools
 	@scripts/hpcc-lab compare $(DEMO) --cc $(DEMO_CC) --seed $(SEED) --out $(OUT)/demo
 
-bench-core bench-ldcp: deps plugin tools
+paper: deps-paper plugin tools
+	@scripts/hpcc-paper $(CONFIG) --out $(OUT)/paper/$(basename $(notdir $(CONFIG))) $(RST:%=--rst %) \
+		$(JOBS:%=--jobs %) $(PROFILE:%=--profile %)
+
+bench-core bench-ldcp bench-lab: deps plugin tools
 	@scripts/$@
 
 bench-kernel: deps-bench plugin tools
 	@scripts/$@ $(if $(BEFORE),--before $(BEFORE)) $(PART:%=--only %)
 
 check:
-	@scripts/install-deps lab test vm
+	@scripts/install-deps lab test paper vm
 	@scripts/check
+
+check-lab: deps-paper
 
 check-unit check-replay check-fuzz check-scripts check-lab check-net check-style: deps-test
 	@scripts/check $(@:check-%=%) $(T)
@@ -140,7 +153,7 @@ check-cost:
 	@scripts/check selftests/vm/cost.sh
 
 check-all:
-	@scripts/install-deps lab test vm deb neutral
+	@scripts/install-deps lab test paper vm deb neutral
 	@scripts/check-all $(T)
 
 style: deps-test
@@ -183,8 +196,10 @@ KBUILD_FILES := $(filter-out %.mod.c,Kbuild dkms.conf $(wildcard scripts/kbuild/
 	include/hpcc/* include/compat/*/*.h include/uapi/linux/*.h kmod/Kbuild kmod/*/Kbuild kmod/*/*.[ch] \
 	qdisc/Kbuild qdisc/Makefile qdisc/*.[ch]))
 # What hpcc-lab builds guests and modules from, with itself.
-LAB_FILES := $(KBUILD_FILES) scripts/hpcc-lab scripts/debian.sh scripts/root.sh $(wildcard scripts/lab/*.py scripts/lab/workloads/*.csv \
-	scripts/uml/* scripts/vm/* scripts/scenarios/*.toml tools/Makefile tools/traffic/*.[ch] tools/include/*/*.h)
+LAB_FILES := $(KBUILD_FILES) scripts/hpcc-lab scripts/compare-ns3 scripts/debian.sh scripts/root.sh \
+	$(wildcard scripts/lab/*.py scripts/lab/page.css scripts/lab/page.js scripts/lab/dygraphs.licence \
+	scripts/lab/workloads/*.csv scripts/uml/* scripts/vm/* scripts/scenarios/*.toml scripts/scenarios/ns3/*.xz \
+	tools/Makefile tools/network/*.[ch] tools/traffic/*.[ch] tools/include/*/*.h)
 
 # What does not depend on the kernel.
 install-user: plugin tools
@@ -244,7 +259,7 @@ clean:
 	find scripts selftests -name __pycache__ -prune -exec rm -rf {} +
 	rm -rf $(OUT)
 
-.PHONY: all help deps deps-bench deps-test demo bench-core bench-ldcp bench-kernel check check-unit check-replay check-fuzz fuzz fuzz-packets fuzz-netlink fuzz-delivery \
+.PHONY: all help deps deps-bench deps-paper deps-test demo paper bench-core bench-ldcp bench-lab bench-kernel check check-unit check-replay check-fuzz fuzz fuzz-packets fuzz-netlink fuzz-delivery \
 	check-scripts check-lab check-net check-style check-uml check-vm check-debug check-neutral check-smp check-kcsan \
 	check-nic check-icount check-cost check-all style modules \
 	kernel-ready plugin tools install install-user uninstall \

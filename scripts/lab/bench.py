@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from html import escape
 from pathlib import Path
 
-from . import report, runner
+from . import page, runner
 from . import scenario as scenarios
 
 SCENARIOS = Path(__file__).resolve().parents[1] / "scenarios"
@@ -92,15 +92,11 @@ class Report:
 
     def html(self):
         """A page that needs no other file."""
-        return ('<!DOCTYPE html><html lang="en"><head><meta charset="utf-8">'
-                f'<meta name="viewport" content="width=device-width"><title>{escape(self.name)}'
-                f"</title><style>{report.STYLE}</style></head><body><h1>{escape(self.name)}</h1>"
-                f"<p>{escape(self.about)}</p>{table(self.head, self.rows)}"
-                + "".join(f"<h2>{escape(title)}</h2>{table(head, rows)}"
-                          for title, head, rows in self.more)
-                + f"{self.pictures}"
-                f"<h2>{escape(self.notes_title)}</h2>"
-                + "".join(f"<p>{escape(note)}</p>" for note in self.notes) + "</body></html>\n")
+        return page.document(
+            self.name, f"<p>{escape(self.about)}</p>{table(self.head, self.rows)}"
+            + "".join(f"<h2>{escape(title)}</h2>{table(head, rows)}" for title, head, rows in self.more)
+            + f"{self.pictures}<h2>{escape(self.notes_title)}</h2>"
+            + "".join(f"<p>{escape(note)}</p>" for note in self.notes))
 
 
 def _markdown_table(head, rows):

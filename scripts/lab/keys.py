@@ -9,10 +9,19 @@ import re
 from . import units
 
 CC_NAMES = ("hpcc", "ldcp", "cubic", "dctcp", "bbr", "reno")
-KINDS = ("star", "chain", "dumbbell")
-HOSTS_MAX = 300
-SWITCHES_MAX = 30
-FLOWS_MAX = 1000
+KINDS = ("star", "chain", "dumbbell", "leaf-spine", "fat-tree")
+HOSTS_MAX = 600
+SWITCHES_MAX = 120
+# What a rack's IPv4 prefix has addresses for.
+HOSTS_PER_TOR_MAX = 250
+# In which order a host's own port sends what waits, and who decides that, drops and marks at a
+# switch's: qdiscs in the place of hpcc's own queue.
+HOST_QUEUES = ("fifo", "fq", "fq_codel", "fq_paced")
+PORT_QUEUES = ("fifo", "fq", "fq_codel", "dualpi2")
+FLOWS_MAX = 100000
+RPCS_MAX = 1000
+# Sections that are lists of tables.
+LISTS = ("flow", "rpc", "run", "event")
 # net.hpcc.w_ai, in bytes.
 W_AI_MAX = 1 << 30
 
@@ -55,6 +64,18 @@ def _boolean(value):
     if isinstance(value, bool):
         return value
     raise ValueError("true or false")
+
+
+def _true(value):
+    if value is True:
+        return value
+    raise ValueError("true")
+
+
+def _link(value):
+    if isinstance(value, str) and re.fullmatch(r"[a-z][0-9]{1,4}-[a-z][0-9]{1,4}", value):
+        return value
+    raise ValueError('two neighbours such as "s0-h0"')
 
 
 def _permille(value):
@@ -137,11 +158,56 @@ def _path(value):
     raise ValueError("a file's name")
 
 
+def _ports(value):
+    """Names of ports, each once."""
+    if isinstance(value, list) and value and all(isinstance(name, str) for name in value):
+        return list(dict.fromkeys(value))
+    raise ValueError('a list of ports such as ["s0-h3"]')
+
+
 def _load(value):
     value = units.fraction(value)
     if not 0.001 <= value < 1:
         raise ValueError("a fraction from 0.001 to less than 1")
     return value
+
+
+def _one_host(value):
+    if isinstance(value, str) and re.fullmatch(r"h[0-9]{1,4}", value):
+        return value
+    raise ValueError('a host such as "h0"')
+
+
+def _command(value):
+    if isinstance(value, str) and value.strip() and value.isprintable():
+        return value
+    raise ValueError("a command of the shell in one line")
+
+
+def _stop(value):
+    """None: the program ends by itself."""
+    if value == "end":
+        return value
+    try:
+        return units.time(value)
+    except ValueError as err:
+        raise ValueError(f'{err}, or "end"') from None
+
+
+def _texts(value):
+    if isinstance(value, list) and value and all(isinstance(text, str) for text in value):
+        return value
+    raise ValueError("a list of texts")
+
+
+def _incast(value):
+    """So many hosts send bytes each to another one, at once."""
+    if not isinstance(value, dict):
+        raise ValueError('a table such as {from = 60, bytes = "500KB", load = "2%"}')
+    try:
+        return parse_section(INCAST, value, "incast")
+    except ScenarioError as err:
+        raise ValueError(f"a table of from, bytes and load; {err}") from None
 
 
 # section -> key -> (parser, default); a default of ... must be given.
@@ -154,6 +220,13 @@ KEYS = {
         "kind": (_choice(*KINDS), "star"),
         "hosts": (_integer(2, HOSTS_MAX), None),
         "switches": (_integer(1, SWITCHES_MAX), None),
+        "pods": (_integer(1, SWITCHES_MAX), None),
+        "tors": (_integer(1, SWITCHES_MAX), None),
+        "hosts_per_tor": (_integer(1, HOSTS_PER_TOR_MAX), None),
+        "spines": (_integer(1, SWITCHES_MAX), None),
+        "aggs": (_integer(1, SWITCHES_MAX), None),
+        "cores": (_integer(1, SWITCHES_MAX), None),
+        "reroute": (_delay, 100000),
     },
     "link": {
         "rate": (units.rate, 100 * 10**9),
@@ -161,6 +234,13 @@ KEYS = {
         "overhead": (_integer(0, 256), 24),
         "buffer": (_queue, 32 * 10**6),
         "mtu": (_integer(576, 9000), 1500),
+    },
+    "host": {
+        "delay": (_delay, 0),
+        "delay_out": (_delay, None),
+        "delay_in": (_delay, None),
+        "queue": (_choice(*HOST_QUEUES), "fq"),
+        "stamp": (_boolean, False),
     },
     "cc": {
         "name": (_choice(*CC_NAMES), "hpcc"),
@@ -183,6 +263,7 @@ KEYS = {
         "fast_start": (_boolean, None),
     },
     "qdisc": {
+        "queue": (_choice(*PORT_QUEUES), "fifo"),
         "marking": (_choice("off", "ldcp"), "off"),
         "kmin": (_queue, None),
         "kmax": (_queue, None),
@@ -199,18 +280,51 @@ KEYS = {
         "count": (_integer(1, FLOWS_MAX), 1),
         "spacing": (units.time, 0),
         "spread": (units.time, 0),
+        "reverse": (_flow_bytes, 0),
+    },
+    "rpc": {
+        "from": (_host, ...),
+        "to": (_one_host, ...),
+        "request": (_bytes, ...),
+        "response": (_bytes, ...),
+        "count": (_integer(1, 10**6), None),
+        "until": (units.time, None),
+        "think": (units.time, 0),
+        "start": (units.time, 0),
+        "cc": (_choice(*CC_NAMES), None),
+    },
+    "run": {
+        "host": (_one_host, ...),
+        "command": (_command, ...),
+        "start": (units.time, 0),
+        "stop": (_stop, None),
+    },
+    "event": {
+        "at": (units.time, ...),
+        "link": (_link, ...),
+        "down": (_true, None),
+        "up": (_true, None),
+        "rate": (units.rate, None),
     },
     "workload": {
         "cdf": (_path, None),
         "load": (_load, None),
         "duration": (units.time, None),
         "flows": (_path, None),
+        "list": (_texts, None),
+        "from": (_host, None),
+        "to": (_host, None),
+        "incast": (_incast, None),
+        "connect": (_choice("before", "start", "pool"), "before"),
+        "pool": (_integer(1, 1000), None),
     },
     "measure": {
         "from": (units.time, 0),
         "until": (units.time, 0),
         "interval": (units.time, 0),
         "deadline": (units.time, 60 * 10**9),
+        "ports": (_ports, None),
+        "pcap": (_ports, None),
     },
     "impair": {
         "data_loss": (units.fraction, 0.0),
@@ -220,10 +334,14 @@ KEYS = {
     },
 }
 
-# What [link.access] (between a host and a switch), [link.fabric] (between switches) and a
-# [link.s0-s1] of its own may say: otherwise than [link].
-CLASSES = ("access", "fabric")
-OF_ONE_LINK = {key: (KEYS["link"][key][0], None) for key in ("rate", "delay", "buffer")}
+INCAST = {"from": (_integer(1, HOSTS_MAX), ...), "bytes": (_bytes, ...), "load": (_load, ...)}
+
+# What [link.access] (between a host and a switch), [link.fabric] (between switches), [link.core]
+# (those of core switches) and a [link.s0-s1] of its own may say: otherwise than [link] and [qdisc].
+CLASSES = ("access", "fabric", "core")
+MARKING = ("marking", "kmin", "kmax", "pmax", "knonect")
+OF_ONE_LINK = {key: (KEYS[section][key][0], None) for section, keys in
+               (("link", ("rate", "delay", "buffer")), ("qdisc", MARKING)) for key in keys}
 
 
 def show_section(known, values):

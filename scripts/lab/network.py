@@ -1,7 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The network of a scenario as batches for ip, bridge and tc: nodes, links, addresses,
-forwarding, qdiscs. Hardware addresses, neighbours and forwarding entries are static.
+"""The network of a scenario as the plan of hpcc-network: nodes, links, addresses, forwarding,
+qdiscs. tools/network/ says what its lines mean. Interfaces with netem have a batch for tc.
+
+Hardware addresses, neighbours, forwarding entries and routes are static.
 """
+
+from .sysctls import Sysctls
+from .topology import ETHERNET_BYTES, ifname, is_host
 
 PREFIX = "hpcc-"
 # The host's own queue: TCP's small queues keep it short.
@@ -13,6 +18,20 @@ NETEM_TABLE = 10000
 NETEM_SCALE = 8192
 # tc accepts a table with no less; it is taken from the link's own delay.
 NETEM_DELAY_NS = 1000
+# What a router or a host of a tree has behind each of its interfaces.
+NEXT_HOP = {4: "169.254.0.1", 6: "fe80::1"}
+DEFAULT = {4: "0.0.0.0/0", 6: "::/0"}
+# switch_ID of h0; switches begin with 1.
+HOST_NODE = 1000
+# Packets that a child may hold: as many as the smallest that a buffer has room for.
+CHILD_PACKETS = 1000000
+FQ = f"fq limit {CHILD_PACKETS} flow_limit {CHILD_PACKETS} quantum {{frame}} initial_quantum {{frame}} "
+CHILDREN = {
+    "fq": FQ + "pacing 0",
+    "fq_paced": FQ + "pacing 1 timer_slack 1",
+    "fq_codel": f"fq_codel limit {CHILD_PACKETS} quantum {{frame}} memory_limit {{buffer}}",
+    "dualpi2": f"dualpi2 limit {CHILD_PACKETS} memory_limit {{buffer}}",
+}
 
 
 class Network:
@@ -21,117 +40,219 @@ class Network:
     def __init__(self, scenario, topology):
         self.scenario = scenario
         self.topology = topology
-        self.files = {"links.ip": self._links(), "clean.ip": "".join(
-            f"netns del {PREFIX}{node}\n" for node in topology.peers)}
-        for node in topology.peers:
-            self.files[f"{node}.ip"] = self._addresses(node)
-            self.files[f"{node}.tc"] = self._qdiscs(node)
-        for switch in topology.switches:
-            self.files[f"{switch}.bridge"] = self._forwarding(switch)
+        self.stamp = "hpcc" in scenario.cc_names()
+        self.pairs = scenario.pairs()
+        self.sources, self.sinks = {src for src, _ in self.pairs}, {dst for _, dst in self.pairs}
+        self.partners = {}
+        for src, dst in self.pairs:
+            self.partners.setdefault(src, {})[dst] = True
+            self.partners.setdefault(dst, {})[src] = True
+        self.macs = {}
+        for n, (a, b) in enumerate(topology.links):
+            for side, ends in enumerate(((a, b), (b, a))):
+                self.macs[ends] = topology.mac(ends[0]) if is_host(ends[0]) else \
+                    f"02:00:00:{1 + side:02x}:{n >> 8:02x}:{n & 255:02x}"
+        self.files = {}
+        self.lines = self._plan()
+        self._add("network", self.lines)
+        self.changes = self._changes()
         if scenario.impair["reorder"]:
             self.files["late.dist"] = self._late()
 
-    def _links(self):
-        mtu = self.scenario.link["mtu"]
-        lines = [f"netns add {PREFIX}{node}" for node in self.topology.peers]
-        for a, b in self.topology.links:
-            name_a = "eth0" if a.startswith("h") else b
-            mac = f" address {self.topology.mac(a)}" if a.startswith("h") else ""
-            lines.append(f"link add name {name_a} netns {PREFIX}{a} mtu {mtu}{mac} type veth "
-                         f"peer name {a} netns {PREFIX}{b} mtu {mtu}")
-        return "\n".join(lines) + "\n"
+    def _add(self, name, lines):
+        self.files[name] = "".join(f"{line}\n" for line in lines)
 
-    def _addresses(self, node):
-        if node.startswith("s"):
-            lines = ["link add br0 type bridge stp_state 0 forward_delay 0 mcast_snooping 0"]
-            for peer in self.topology.peers[node]:
-                lines += [f"link set {peer} master br0", f"link set {peer} up"]
-            lines.append("link set br0 up")
-            return "\n".join(lines) + "\n"
+    def _plan(self):
+        nodes, mtu = self.topology.peers, self.scenario.link["mtu"]
+        sysctls = Sysctls(self.scenario, self.topology)
+        lines = [f"node {node}" for node in nodes]
+        lines += [f"sysctl {node} {path} {value}" for node in nodes
+                  for path, value in sysctls.of(node).items()]
+        lines += [f"link {a} {ifname(a, b)} {self.macs[a, b]} {b} {ifname(b, a)} {self.macs[b, a]} {mtu}"
+                  for a, b in self.topology.links]
+        for node in nodes:
+            lines += self._qdiscs(node)
+            if self.topology.routed:
+                lines += self._routing(node)
+            elif is_host(node):
+                lines += self._bridged_host(node)
+            else:
+                lines += self._bridge(node)
+        return lines
+
+    # ---- forwarding
+
+    def _bridged_host(self, host):
+        topology = self.topology
         plen = 64 if self.scenario.ip == 6 else 16
-        flags = " nodad" if self.scenario.ip == 6 else ""
-        lines = [f"addr add {self.topology.address(node)}/{plen} dev eth0{flags}",
-                 "link set eth0 up"]
-        for peer in self._partners(node):
-            lines.append(f"neigh add {self.topology.address(peer)} "
-                         f"lladdr {self.topology.mac(peer)} dev eth0 nud permanent")
-        lines += [f"route add {self.topology.address(peer)} dev eth0 quickack 1"
-                  for peer in self._ldcp_senders(node)]
-        return "\n".join(lines) + "\n"
-
-    def _partners(self, host):
-        """Hosts that it exchanges packets with."""
-        partners = {}
-        for flow in self.scenario.flows:
-            if flow.src == host:
-                partners[flow.dst] = True
-            elif flow.dst == host:
-                partners[flow.src] = True
-        return list(partners)
+        lines = [f"address {host} eth0 {topology.address(host)}/{plen}", f"up {host} eth0"]
+        lines += [f"neigh {host} eth0 {topology.address(peer)} {topology.mac(peer)}"
+                  for peer in self.partners.get(host, ())]
+        return lines + [f"route {host} eth0 {topology.address(peer)} - 1"
+                        for peer in self._ldcp_senders(host)]
 
     def _ldcp_senders(self, host):
         """Hosts whose packets it acknowledges one by one."""
-        return list(dict.fromkeys(flow.src for flow in self.scenario.flows
-                                  if flow.dst == host and flow.cc == "ldcp"))
+        return [src for src in self.partners.get(host, ()) if "ldcp" in self.pairs.get((src, host), ())]
 
-    def _forwarding(self, switch):
-        hosts = {h: True for flow in self.scenario.flows for h in (flow.src, flow.dst)}
-        return "".join(
-            f"fdb add {self.topology.mac(host)} "
-            f"dev {self.topology.path(switch, host)[1]} master static\n" for host in hosts)
+    def _bridge(self, switch):
+        lines = [f"bridge {switch} br0"]
+        for peer in self.topology.peers[switch]:
+            lines += [f"member {switch} {peer} br0", f"up {switch} {peer}"]
+        lines.append(f"up {switch} br0")
+        return lines + [f"fdb {switch} {self.topology.path(switch, host)[1]} {self.topology.mac(host)}"
+                        for host in self.topology.hosts if host in self.partners]
+
+    def _routing(self, node):
+        """Behind each interface is one neighbour; all have the same address, their own link's."""
+        ip, topology = self.scenario.ip, self.topology
+        lines = []
+        if is_host(node):
+            lines.append(f"address {node} eth0 {topology.address(node)}/{128 if ip == 6 else 32}")
+        else:
+            # Its first address makes IPv4's table of local addresses, which checks of routes read.
+            lines.append(f"up {node} lo")
+        for peer in topology.peers[node]:
+            name = ifname(node, peer)
+            lines += [f"up {node} {name}", f"neigh {node} {name} {NEXT_HOP[ip]} {self.macs[peer, node]}"]
+        lines += [f"route {node} {','.join(names)} {to} {NEXT_HOP[ip]} 0"
+                  for to, names in self.routes(node).items()]
+        if is_host(node):
+            lines += [f"route {node} eth0 {topology.address(peer)} {NEXT_HOP[ip]} 1"
+                      for peer in self._ldcp_senders(node)]
+        return lines
+
+    def routes(self, node, dead=frozenset()):
+        """{prefix: interfaces} of a node of a tree, without the links in dead."""
+        topology = self.topology
+        if is_host(node):
+            return {DEFAULT[self.scenario.ip]: ["eth0"]}
+        found = {topology.address(peer): [peer] for peer in topology.peers[node]
+                 if is_host(peer) and (node, peer) not in dead}
+        for tor in topology.tors:
+            hops = topology.toward(tor, dead).get(node)
+            if hops:
+                found[topology.rack(tor)] = hops
+        return found
+
+    # ---- events
+
+    def _changes(self):
+        """The files of changes as (ns, name), in the order of their times."""
+        dead, found = frozenset(), []
+        for i, event in enumerate(self.scenario.events):
+            a, b = event["link"].split("-")
+            ends = frozenset([(a, b), (b, a)])
+            self._add(f"event-{i}", [line for end in sorted(ends) for line in self._change(event, *end)])
+            found.append((event["at"], f"event-{i}"))
+            if event["rate"] is not None or not self.topology.routed or is_host(a) or is_host(b):
+                continue
+            before, dead = dead, dead | ends if event["down"] else dead - ends
+            self._add(f"reroute-{i}", self._reroute(before, dead, (a, b)))
+            found.append((event["at"] + self.scenario.topology["reroute"], f"reroute-{i}"))
+        return sorted(found, key=lambda change: change[0])
+
+    def _change(self, event, node, peer):
+        """Of one end of the link. What the kernel forgot when the link failed returns with it."""
+        name = ifname(node, peer)
+        if event["rate"] is not None:
+            parent = "1:1" if not is_host(node) and self._netem(peer) else "root"
+            return [f"change {node} {name} {parent} 10: hpcc rate {event['rate']}"]
+        if event["down"]:
+            return [f"down {node} {name}"]
+        kinds = ("up", "address", "neigh") + (("route",) if is_host(node) else ())
+        again = [line for line in self.lines
+                 if line.split(" ", 3)[:3] in [[kind, node, name] for kind in kinds]]
+        if is_host(peer) and self.topology.routed:
+            again.append(f"route {node} {name} {self.topology.address(peer)} "
+                         f"{NEXT_HOP[self.scenario.ip]} 0")
+        return again
+
+    def _reroute(self, before, dead, ends):
+        """Routes that differ, and all of the link's own switches, whose kernels know of the failure."""
+        lines = []
+        for switch in self.topology.switches:
+            old, new = self.routes(switch, before), self.routes(switch, dead)
+            lines += [f"route {switch} {','.join(names)} {to} {NEXT_HOP[self.scenario.ip]} 0"
+                      for to, names in new.items() if switch in ends or old.get(to) != names]
+        return lines
 
     # ---- qdiscs
 
     def _qdiscs(self, node):
-        if node.startswith("h"):
+        """Lines of the plan; those of interfaces with netem become a batch for tc."""
+        if is_host(node):
             link = self.topology.access(node)
-            return self._qdisc("eth0", "root", link | {"buffer": HOST_LIMIT}, "nostamp")
+            link |= {"buffer": HOST_LIMIT, "delay": link["delay"] + self.topology.host_delay[0]}
+            stamp = self.stamp and self.scenario.host["stamp"]
+            more = f"node {HOST_NODE + int(node[1:])} stamp 1" if stamp else "stamp 0"
+            return [self._qdisc(f"{node} eth0", "root", link, more),
+                    *self._child(f"{node} eth0", self.scenario.host["queue"], HOST_LIMIT)]
         lines = []
-        for index, port in enumerate(p for p in self.topology.ports if p.node == node):
-            parent = "root"
-            netem = self._netem(port)
-            link = self.topology.link_of(port.node, port.peer)
-            if " delay " in netem:
-                link |= {"delay": link["delay"] - NETEM_DELAY_NS}
-            if netem:
-                lines.append(f"qdisc add dev {port.ifname} root handle 1: netem "
-                             f"limit {NETEM_LIMIT}{netem}\n")
-                parent = "parent 1:1"
+        for index, port in enumerate(self.topology.peers[node]):
+            link = self.topology.link_of(node, port)
+            if is_host(port):
+                link |= {"delay": link["delay"] + self.topology.host_delay[1]}
             above = self.scenario.qdisc["above"]
-            stamp = "stamp" + (f" above {above}b" if above else "")
-            if "hpcc" not in self.scenario.cc_names():
-                stamp = "nostamp"
-            names = f"node {int(node[1:]) + 1} port {index + 1} {stamp}{self._marking()}"
-            lines.append(self._qdisc(port.ifname, parent, link, names))
-        return "".join(lines)
+            more = f"node {self._number(node)} port {index + 1} stamp {int(self.stamp)}"
+            if above and self.stamp:
+                more += f" above {above}"
+            netem = self._netem(port)
+            if netem:
+                self._netem_batch(node, port, netem, link, more)
+            else:
+                lines.append(self._qdisc(f"{node} {port}", "root", link, more + self._marking(link)))
+            lines += self._child(f"{node} {port}", self.scenario.qdisc["queue"], link["buffer"])
+        return lines
 
-    def _marking(self):
-        """Thresholds that are not given are derived from the rate."""
-        qdisc = self.scenario.qdisc
-        if qdisc["marking"] == "off":
-            return ""
-        text = f" marking {qdisc['marking']}"
-        for key in ("kmin", "kmax", "knonect"):
-            if qdisc[key] is not None:
-                text += f" {key} {qdisc[key]}b"
-        return text + (f" pmax {qdisc['pmax']:g}" if qdisc["pmax"] is not None else "")
+    def _number(self, switch):
+        """What telemetry calls a switch."""
+        return self.topology.switches.index(switch) + 1
 
     @staticmethod
-    def _qdisc(ifname, parent, link, more):
-        return (f"qdisc add dev {ifname} {parent} handle 10: hpcc rate {link['rate']}bit "
-                f"limit {link['buffer']}b overhead {link['overhead']} delay {link['delay']}ns "
-                f"{more}\n")
+    def _qdisc(where, parent, link, more):
+        return (f"qdisc {where} {parent} 10: hpcc rate {link['rate']} limit {link['buffer']} "
+                f"overhead {link['overhead']} delay {link['delay']} {more}")
 
-    def _netem(self, port):
-        """Impairments: data at their last switch port, ACKs at theirs."""
+    @staticmethod
+    def _marking(link):
+        """Thresholds that are not given are derived from the rate."""
+        if link["marking"] == "off":
+            return ""
+        given = {key: link[key] for key in ("kmin", "kmax", "knonect") if link[key] is not None}
+        if link["pmax"] is not None:
+            given["pmax"] = round(link["pmax"] * 10**6)
+        return "".join([" marking 1", *(f" {key} {value}" for key, value in given.items())])
+
+    def _child(self, where, queue, buffer):
+        """A qdisc in the place of hpcc's own queue; the buffer bounds it, not packets or flows."""
+        if queue == "fifo":
+            return []
+        frame = self.scenario.link["mtu"] + ETHERNET_BYTES
+        return [f"qdisc {where} 10:1 20: {CHILDREN[queue].format(frame=frame, buffer=buffer)}"]
+
+    def _netem_batch(self, node, port, netem, link, more):
+        """hpcc below netem, in tc's words; its numbers are bytes, and nanoseconds."""
+        if " delay " in netem:
+            link = link | {"delay": link["delay"] - NETEM_DELAY_NS}
+        more = more.replace("stamp 0", "nostamp").replace("stamp 1", "stamp")
+        marking = self._marking(link).replace("marking 1", "marking ldcp")
+        if link["pmax"] is not None:
+            marking = marking.replace(f"pmax {round(link['pmax'] * 10**6)}", f"pmax {link['pmax']:g}")
+        self.files[f"{node}.tc"] = self.files.get(f"{node}.tc", "") + (
+            f"qdisc add dev {port} root handle 1: netem limit {NETEM_LIMIT}{netem}\n"
+            f"qdisc add dev {port} parent 1:1 handle 10: hpcc rate {link['rate']}bit "
+            f"limit {link['buffer']}b overhead {link['overhead']} delay {link['delay']}ns "
+            f"{more}{marking}\n")
+
+    def _netem(self, peer):
+        """Impairments of a port: data at their last switch port, ACKs at theirs."""
         impair, text = self.scenario.impair, ""
-        sinks = {flow.dst for flow in self.scenario.flows}
-        sources = {flow.src for flow in self.scenario.flows}
-        loss = max(impair["data_loss"] if port.peer in sinks else 0,
-                   impair["ack_loss"] if port.peer in sources else 0)
+        loss = max(impair["data_loss"] if peer in self.sinks else 0,
+                   impair["ack_loss"] if peer in self.sources else 0)
         if loss:
             text += f" loss {100 * loss:g}%"
-        if impair["reorder"] and port.peer in sinks:
+        if impair["reorder"] and peer in self.sinks:
             text += (f" delay {NETEM_DELAY_NS // 1000}us {impair['reorder_delay'] // 1000}us "
                      "distribution late")
         return text

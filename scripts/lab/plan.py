@@ -19,25 +19,27 @@ class Plan:
     def __init__(self, scenario, topology):
         self.scenario = scenario
         self.topology = topology
-        traffic = Traffic(scenario, topology)
+        network = Network(scenario, topology)
+        traffic = Traffic(scenario, topology, network.changes)
         self.series = traffic.series
-        self.files = Network(scenario, topology).files | {"plan": traffic.text(),
-                                                          "main.sh": self._script()}
+        self.draws_flows = traffic.draws_flows
+        self.network = network.files
+        self.files = self.network | {"plan": traffic.text(), "main.sh": self._script()}
 
     def _script(self):
-        """Runs in the directory of the files, with HPCC_TRAFFIC set."""
+        """Runs in the directory of the files, with HPCC_NETWORK and HPCC_TRAFFIC set; "keep" leaves
+        the network to the guest's end.
+        """
         lines = ["# SPDX-License-Identifier: GPL-2.0", "set -eu",
-                 "clean() { ip -force -batch clean.ip 2>/dev/null || :; }",
-                 "trap clean EXIT", "trap 'exit 130' INT TERM", "clean",
-                 ': "${TC_LIB_DIR:=$(dirname "$(find /usr/lib -name q_hpcc.so | head -n 1)")}"',
-                 'ln -s "$TC_LIB_DIR/q_hpcc.so" .', 'export TC_LIB_DIR=$PWD',
-                 "ip -batch links.ip", '"$HPCC_TRAFFIC" prepare plan']
-        for node in self.topology.peers:
-            ns = shlex.quote(PREFIX + node)
-            lines.append(f"ip -n {ns} -batch {node}.ip")
-            if node.startswith("s"):
-                lines.append(f"bridge -n {ns} -batch {node}.bridge")
-            lines.append(f"tc -n {ns} -batch {node}.tc")
+                 'if [ "${1:-}" != keep ]; then',
+                 "\ttrap '\"$HPCC_NETWORK\" down network' EXIT",
+                 "\ttrap 'exit 130' INT TERM",
+                 '\t"$HPCC_NETWORK" down network', "fi", '"$HPCC_NETWORK" up network']
+        batches = [name.removesuffix(".tc") for name in self.network if name.endswith(".tc")]
+        if batches:
+            lines += [': "${TC_LIB_DIR:=$(dirname "$(find /usr/lib -name q_hpcc.so | head -n 1)")}"',
+                      'ln -s "$TC_LIB_DIR/q_hpcc.so" .', 'export TC_LIB_DIR=$PWD']
+        lines += [f"tc -n {shlex.quote(PREFIX + node)} -batch {node}.tc" for node in batches]
         lines += ["uname -r > kernel", '"$HPCC_TRAFFIC" run plan result']
         return "\n".join(lines) + "\n"
 

@@ -11,7 +11,11 @@ import bisect
 import json
 import math
 import re
+import statistics
 from pathlib import Path
+
+from . import interval
+from .traffic import FLOWS_DRAWN
 
 TOP = Path(__file__).resolve().parents[2]
 HEADER = TOP / "include/uapi/linux/hpcc.h"
@@ -73,6 +77,15 @@ def queue_figures(hist, ceiling):
     return figures
 
 
+def queue_hist(hist, ceiling):
+    """{the value of a bucket: packets}, from the lowest on."""
+    counts = {}
+    for bucket, n in sorted((int(b), n) for b, n in hist.items() if n):
+        value = str(bucket_value(bucket, ceiling))
+        counts[value] = counts.get(value, 0) + n
+    return counts
+
+
 def _difference(late, early):
     return {b: n - early.get(b, 0) for b, n in late.items()}
 
@@ -81,7 +94,8 @@ class Records:
     """hpcc-traffic's output, sorted by kind."""
 
     def __init__(self, text):
-        self.flows, self.samples, self.hosts = {}, [], []
+        self.flows, self.samples, self.hosts, self.runs, self.rpcs = {}, [], [], [], []
+        self.zero_ns = 0
         self.ports = {"from": {}, "until": {}, "end": {}}
         for line in text.splitlines():
             record = json.loads(line)
@@ -89,11 +103,17 @@ class Records:
                 self.flows[record["id"]] = record
             elif record["kind"] == "port":
                 self.ports[record["when"]][record["id"]] = record
-            elif record["kind"] == "host":
-                self.hosts.append(record)
+            elif record["kind"] == "zero":
+                self.zero_ns = record["clock_ns"]
+            elif record["kind"] in ("host", "run", "rpc"):
+                getattr(self, record["kind"] + "s").append(record)
             else:
                 self.samples.append(record)
 
+
+    def has_flows(self):
+        """Whether samples have the flows' bytes, which are then the last columns."""
+        return len(self.flows) <= FLOWS_DRAWN
 
     def received(self, flow, index):
         """Bytes of a flow that had come by a sample; its columns are the last."""
@@ -118,8 +138,10 @@ def _active(flow, record, begin_ns, end_ns):
 def fairness(scenario, records, early, late):
     """Jain's index of successive spans of 1 ms between early and late, over the
     flows that were active from a span's beginning to its end; None if no span
-    has two of them.
+    has two of them, or flows were not sampled.
     """
+    if not records.has_flows():
+        return None
     found, begin = [], records.sample_at(early)
     while begin < len(records.samples):
         begin_ns = records.samples[begin]["t_ns"]
@@ -139,21 +161,17 @@ def fairness(scenario, records, early, late):
             "spans": len(found)}
 
 
-def _endless_goodput(flow, records, early, late):
+def _endless_goodput(record, early, late):
     """Of what arrived in order in the measurement window."""
-    begin, end = records.sample_at(early), records.sample_at(late + 1) - 1
-    if end <= begin:
-        return None
-    span_ns = records.samples[end]["t_ns"] - records.samples[begin]["t_ns"]
-    return round((records.received(flow, end) - records.received(flow, begin)) * 8 * 10**9
-                 / span_ns)
+    begin, end = record["window"]
+    return round((end - begin) * 8 * 10**9 / (late - early))
 
 
 def _flow(flow, topology, records, early, late):
     record = records.flows[flow.id]
     fct_ns = record["done_ns"] - flow.start_ns if record["done"] else None
     if flow.bytes is None:
-        goodput = _endless_goodput(flow, records, early, late)
+        goodput = _endless_goodput(record, early, late)
     else:
         goodput = round(flow.bytes * 8 * 10**9 / fct_ns) if fct_ns else None
     alone_ns = topology.alone_ns(flow.src, flow.dst, flow.bytes) if flow.bytes else None
@@ -161,10 +179,45 @@ def _flow(flow, topology, records, early, late):
         "id": flow.id, "from": flow.src, "to": flow.dst, "bytes": flow.bytes, "cc": flow.cc,
         "start_us": flow.start_ns / 1000,
         "fct_us": fct_ns / 1000 if fct_ns else None,
+        "alone_us": alone_ns / 1000 if alone_ns else None,
         "slowdown": round(fct_ns / alone_ns, 4) if fct_ns and alone_ns else None,
         "goodput_bps": goodput,
         "retrans": record["retrans"],
     }
+
+
+def _rpc(rpc, record):
+    """Latencies are from when a request was due until its response was there."""
+    times = sorted(record["latency_ns"])
+    return {
+        "id": rpc.id, "from": rpc.src, "to": rpc.dst, "request": rpc.request, "response": rpc.response,
+        "cc": rpc.cc, "calls": len(times), "done": record["done"],
+        "latency_us": {f"p{p}": times[-(-len(times) * p // 100) - 1] / 1000 for p in PERCENTILES}
+                      | {"mean": round(sum(times) / len(times) / 1000, 3), "max": times[-1] / 1000}
+                      if times else None,
+    }
+
+
+def _run(run, record):
+    """status is that of the shell, or null while it ran still; stopped: by us."""
+    return {
+        "host": run.host, "command": run.command,
+        "started_us": record["started_ns"] / 1000 if record["started"] else None,
+        "ended_us": record["ended_ns"] / 1000 if record["ended"] else None,
+        "stopped": record["stopped"], "status": record["status"] if record["ended"] else None,
+    }
+
+
+def _more(scenario, records):
+    """What only some scenarios have."""
+    more = {}
+    if scenario.rpcs:
+        more["rpcs"] = [_rpc(*pair) for pair in zip(scenario.rpcs, records.rpcs)]
+    if scenario.runs:
+        more["runs"] = [_run(*pair) for pair in zip(scenario.runs, records.runs)]
+    if scenario.measure["pcap"]:
+        more["time_zero"] = f"{records.zero_ns // 10**9}.{records.zero_ns % 10**9:09}"
+    return more
 
 
 def _hosts(records):
@@ -178,20 +231,21 @@ def _hosts(records):
     return total
 
 
-def _port(port, rate_bps, records):
+def _port(port, rate_bps, data, records):
     early, late, end = (records.ports[when][port.id] for when in ("from", "until", "end"))
     span_ns = late["t_ns"] - early["t_ns"]
     bits = (late["tx_bytes"] - early["tx_bytes"]) * 8
+    hist = _difference(late["hist"], early["hist"])
     return {
-        "node": port.node, "peer": port.peer, "rate_bps": rate_bps,
+        "node": port.node, "peer": port.peer, "rate_bps": rate_bps, "data": data,
         "packets": end["tx_packets"], "wire_bytes": end["tx_bytes"], "drops": end["drops"],
         "drops_ect": end["drops_ect"], "drops_knonect": end["drops_knonect"],
         "marks": end["marks"], "marks_kmax": end["marks_kmax"], "stamped": end["stamped"],
         "marking": _marking(end),
         "utilization": round(bits * 10**9 / (rate_bps * span_ns), 6),
-        "queue_bytes": queue_figures(_difference(late["hist"], early["hist"]),
-                                     late["queue_max"]),
+        "queue_bytes": queue_figures(hist, late["queue_max"]),
         "queue_bytes_whole_run": queue_figures(end["hist"], end["queue_max"]),
+        "queue_hist": queue_hist(hist, late["queue_max"]),
     }
 
 
@@ -222,16 +276,17 @@ def build(scenario, topology, records, kernel, seed):
     early, late = window(records)
     # Samples bear the time they were due at, as measure.from does.
     due = scenario.measure["from"]
+    data = {port.id for pair in scenario.pairs() for port in topology.switch_ports(*pair)}
     return {
         "scenario": scenario.name, "cc": scenario.cc_label(), "kernel": kernel, "seed": seed,
         "version": VERSION, "settings": scenario.settings(),
         "window_us": [early / 1000, late / 1000],
         "jain_1ms": fairness(scenario, records, due, late),
         "hosts": _hosts(records),
-        "flows": [_flow(flow, topology, records, due, late) for flow in scenario.flows],
-        "ports": [_port(port, scenario.link_of(port.node, port.peer)["rate"], records)
+        "flows": [_flow(flow, topology, records, early, late) for flow in scenario.flows],
+        "ports": [_port(port, scenario.link_of(port.node, port.peer)["rate"], port.id in data, records)
                   for port in topology.ports],
-    }
+    } | _more(scenario, records)
 
 
 def series(scenario, topology, plan, records):
@@ -252,7 +307,7 @@ def series(scenario, topology, plan, records):
                    "tx_bps": rates(columns[2 * i + 1])} for i, port in enumerate(ports)],
         "flows": [{"id": flow.id, "from": flow.src, "to": flow.dst,
                    "rate_bps": rates(columns[2 * len(ports) + i])}
-                  for i, flow in enumerate(scenario.flows)],
+                  for i, flow in enumerate(scenario.flows if plan.draws_flows else ())],
     }
 
 
@@ -271,11 +326,27 @@ def slowdowns(results_of):
             for size, part in found.items() if part}
 
 
-def summary(result, plan):
+def seeds_slowdown(results_of):
+    """Like slowdowns(), but each percentile is that of every run on its own, as the mean over the
+    runs and half of its 95 % confidence interval: {size: (flows, [(mean, half), ...])}. Runs without
+    flows of a size are left out there; half is None for a single run.
+    """
+    each = [slowdowns([result]) for result in results_of]
+    found = {}
+    for size in *SIZES, math.inf, "all":
+        rows = [row[size] for row in each if size in row]
+        if rows:
+            columns = list(zip(*rows))
+            found[size] = (sum(columns[0]), [(statistics.mean(column), interval.half(column))
+                                             for column in columns[1:]])
+    return found
+
+
+def summary(result):
     """The figures of one run that fit on a line."""
     fcts = [flow["fct_us"] for flow in result["flows"] if flow["fct_us"] is not None]
-    data_ports = [result["ports"][i] for i in plan.series]
-    busiest = max(data_ports, key=lambda port: port["wire_bytes"])
+    data_ports = [port for port in result["ports"] if port["data"]]
+    busiest = max(data_ports or result["ports"], key=lambda port: port["wire_bytes"])
     goodputs = [flow["goodput_bps"] for flow in result["flows"] if flow["goodput_bps"]]
     endless = sum(flow["bytes"] is None for flow in result["flows"])
     return {

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from . import plan as planning
 from . import results, topology
+from .traffic import FILES
 
 UML = Path(__file__).resolve().parents[1] / "uml"
 VM = UML.parent / "vm"
@@ -37,6 +38,7 @@ class Run:
     result: dict
     series: dict
     summary: dict
+    files: Path = None      # directory of what programs wrote, until this process ends
 
 
 class Progress:
@@ -119,7 +121,8 @@ class Uml:
 
     def command(self, directory, scenario, seed):
         """The command that runs the plan in directory."""
-        megabytes = 768 + 24 * min(len(scenario.flows), 64)
+        # Buffers of the flows that are active, and two sockets for each.
+        megabytes = 768 + 24 * min(len(scenario.flows), 64) + len(scenario.flows) // 32
         argv = [str(self.run), "--tree", self.tree, *self.repeatable(seed),
                 "--mem", f"{megabytes}M", "--rw", directory, "--at", JOB, "--dir", JOB,
                 "--ro", self.tools, "--at", TOOLS, "--timeout", str(PATIENCE_S), "--module", f"{self.tools}/sch_hpcc.ko"]
@@ -127,7 +130,8 @@ class Uml:
             if cc in ("hpcc", "ldcp"):
                 argv += ["--module", f"{self.tools}/tcp_{cc}.ko"]
         return argv + ["--env", f"HPCC_TRAFFIC={TOOLS}/hpcc-traffic",
-                       "--env", f"TC_LIB_DIR={TOOLS}", "--", "sh", "main.sh"]
+                       "--env", f"HPCC_NETWORK={TOOLS}/hpcc-network",
+                       "--env", f"TC_LIB_DIR={TOOLS}", "--", "sh", "main.sh", "keep"]
 
     @staticmethod
     def environment():
@@ -141,6 +145,12 @@ class Vm(Uml):
     name = "vm"
     workers = 1
     kernel, run = VM / "kernel.sh", VM / "run.sh"
+
+    def command(self, directory, scenario, seed):
+        """Its root holds only what the testbed itself needs."""
+        if scenario.runs or scenario.measure["pcap"]:
+            raise RunError("run, measure.pcap: a virtual machine has no programs; use --kernel uml or host")
+        return super().command(directory, scenario, seed)
 
     @staticmethod
     def repeatable(seed):
@@ -157,18 +167,21 @@ class Host:
     def __init__(self):
         if os.geteuid() != 0:
             raise RunError("--kernel host has to run as root: sudo scripts/hpcc-lab ...")
-        self.traffic = os.environ.get("HPCC_TRAFFIC") or self._compile()
+        given = {name: os.environ.get(name) for name in ("HPCC_NETWORK", "HPCC_TRAFFIC")}
+        self.tools = given if all(given.values()) else self._compile()
 
     @staticmethod
     def _compile():
         """Somewhere that lives as long as this process."""
-        directory = tempfile.mkdtemp(prefix="hpcc-traffic-")
+        directory = tempfile.mkdtemp(prefix="hpcc-lab-tools-")
         atexit.register(shutil.rmtree, directory, ignore_errors=True)
-        traffic = str(Path(directory, "hpcc-traffic"))
-        sources = sorted((UML.parents[1] / "tools/traffic").glob("*.c"))
-        _output([os.environ.get("CC", "cc"), "-O2", "-o", traffic, *map(str, sources)],
-                "compiling hpcc-traffic")
-        return traffic
+        tools = {}
+        for name, libraries in ("network", ["-lmnl"]), ("traffic", []):
+            tools[f"HPCC_{name.upper()}"] = str(Path(directory, f"hpcc-{name}"))
+            sources = sorted((UML.parents[1] / "tools" / name).glob("*.c"))
+            _output([os.environ.get("CC", "cc"), "-O2", "-o", tools[f"HPCC_{name.upper()}"],
+                     *map(str, sources), *libraries], f"compiling hpcc-{name}")
+        return tools
 
     def _modprobe(self, module):
         done = subprocess.run(["modprobe", module], capture_output=True, text=True, check=False)
@@ -191,21 +204,33 @@ class Host:
             self._modprobe(f"tcp_{cc}")
 
     def environment(self):
-        """main.sh finds hpcc-traffic by this."""
-        return os.environ | {"HPCC_TRAFFIC": self.traffic}
+        """main.sh finds the tools by this."""
+        return os.environ | self.tools
 
 
 def _watch(process, name, progress):
     """Follow the run's stderr; everything but progress is kept for errors."""
     kept = []
     for line in process.stdout:
-        match = re.fullmatch(r"progress (\d+)\s*", line)
+        match = re.fullmatch(r"progress (network )?(\d+)\s*", line)
         if match:
-            progress.update(name, f"{match[1]} %")
+            progress.update(name, f"{match[1] or ''}{match[2]} %")
         else:
             kept.append(line.rstrip())
     process.wait()
     return kept
+
+
+def _kept(directory, scenario):
+    """What programs wrote, somewhere that lives as long as this process."""
+    if not scenario.runs and not scenario.measure["pcap"]:
+        return None
+    place = tempfile.mkdtemp(prefix="hpcc-lab-files-")
+    atexit.register(shutil.rmtree, place, ignore_errors=True)
+    shutil.copytree(directory, place, dirs_exist_ok=True)
+    if not scenario.measure["pcap"]:
+        Path(place, "pcap").rmdir()
+    return Path(place)
 
 
 def execute(kernel, scenario, seed, progress):
@@ -216,6 +241,7 @@ def execute(kernel, scenario, seed, progress):
     with tempfile.TemporaryDirectory(prefix="hpcc-lab-") as directory:
         for file, text in plan.files.items():
             Path(directory, file).write_text(text, encoding="utf-8")
+        Path(directory, FILES, "pcap").mkdir(parents=True)
         argv = kernel.command(directory, scenario, seed)
         progress.update(name, "starting")
         with subprocess.Popen(argv, cwd=directory, env=kernel.environment(), text=True,
@@ -227,6 +253,7 @@ def execute(kernel, scenario, seed, progress):
                                       f"(exit status {process.returncode})", *kept[-30:]]))
         text = Path(directory, "result").read_text(encoding="ascii")
         release = Path(directory, "kernel").read_text(encoding="ascii").strip()
+        files = _kept(Path(directory, FILES), scenario)
     progress.update(name, "done")
     records = results.Records(text)
     try:
@@ -235,4 +262,4 @@ def execute(kernel, scenario, seed, progress):
         raise RunError(f"{name}: {err}") from None
     return Run(scenario, shape, plan, result,
                results.series(scenario, shape, plan, records),
-               results.summary(result, plan))
+               results.summary(result), files)

@@ -5,16 +5,25 @@ Everything is checked before anything boots. An error is one line that names
 the key and says what is allowed.
 """
 
+import heapq
+import itertools
 import random
 import re
+import shlex
+import subprocess
 import tomllib
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from . import workload
-from .keys import (CLASSES, FLOWS_MAX, KEYS, OF_ONE_LINK, ScenarioError, parse_section, short,
-                   show_section, shown)
-from .topology import ETHERNET_BYTES, Topology
+from . import units, workload
+from .keys import (CLASSES, FLOWS_MAX, HOSTS_MAX, HOSTS_PER_TOR_MAX, KEYS, LISTS, MARKING, OF_ONE_LINK,
+                   RPCS_MAX, SWITCHES_MAX, ScenarioError, parse_section, short, show_section, shown)
+from .topology import ETHERNET_BYTES, TREES, Topology, is_host
+
+# A host's address in a command.
+ADDRESS = r"\{(h[0-9]{1,4})\}"
+# What scripts/uml/init.sh sets.
+GUEST_PATH = "/usr/sbin:/usr/bin:/sbin:/bin:/usr/local/sbin:/usr/local/bin"
 
 
 @dataclass
@@ -26,6 +35,35 @@ class Flow:
     bytes: int
     start_ns: int
     cc: str
+    connect: str = "before"     # "start", "pool", or the number of the flow the other way
+
+
+@dataclass
+class Rpc:
+    """Requests and responses in turn over one connection; count and until_ns: 0 is no limit."""
+    id: int
+    src: str
+    dst: str
+    request: int
+    response: int
+    count: int
+    until_ns: int
+    think_ns: int
+    start_ns: int
+    cc: str
+
+
+@dataclass
+class Program:
+    """A command in the namespace of a host. stop_ns: None: it ends by itself; "end"."""
+    host: str
+    command: str
+    start_ns: int
+    stop_ns: object
+
+    def named(self):
+        """Hosts whose addresses are in the command."""
+        return list(dict.fromkeys(re.findall(ADDRESS, self.command)))
 
 
 @dataclass
@@ -36,33 +74,97 @@ class Scenario:
     verify: bool
     topology: dict
     link: dict
+    host: dict
     cc: dict
     qdisc: dict
     measure: dict
     impair: dict
     links: dict = field(default_factory=dict)
     flows: list = field(default_factory=list)
+    rpcs: list = field(default_factory=list)
+    runs: list = field(default_factory=list)
+    events: list = field(default_factory=list)
+    workload: dict = field(default_factory=dict)
+    drawn: int = 0      # so many of flows, the last, are the workload's
 
     def cc_names(self):
-        """The flows' congestion controls, each once."""
-        return list(dict.fromkeys(flow.cc for flow in self.flows))
+        """The connections' congestion controls, each once; that of programs is the scenario's."""
+        names = [one.cc for one in (*self.flows, *self.rpcs)]
+        return list(dict.fromkeys(names + ([self.cc["name"]] if self.runs else [])))
+
+    def pairs(self):
+        """Who sends to whom: {(src, dst): congestion controls}."""
+        found = {}
+        for flow in self.flows:
+            found.setdefault((flow.src, flow.dst), {})[flow.cc] = True
+        both = [(rpc.src, rpc.dst, rpc.cc) for rpc in self.rpcs]
+        both += [(run.host, peer, self.cc["name"]) for run in self.runs for peer in run.named()
+                 if peer != run.host]
+        for a, b, cc in both:
+            for pair in (a, b), (b, a):
+                found.setdefault(pair, {})[cc] = True
+        return {pair: list(names) for pair, names in found.items()}
+
+    def planned_bytes(self):
+        """What is to go from one host to another: {(src, dst): bytes}, without headers."""
+        planned = {}
+        for flow in self.flows:
+            pair = flow.src, flow.dst
+            planned[pair] = planned.get(pair, 0) + (units.SIZE_MAX if flow.bytes is None else flow.bytes)
+        for rpc in self.rpcs:
+            for pair, size in ((rpc.src, rpc.dst), rpc.request), ((rpc.dst, rpc.src), rpc.response):
+                planned[pair] = planned.get(pair, 0) + size * (rpc.count or 1)
+        return {pair: planned.get(pair, 0) for pair in self.pairs()}
 
     def settings(self):
         """What build() makes this scenario of again: all that is in force, --set and --cc included,
         and each flow on its own, those of a workload as well.
         """
         parts = {name: show_section(KEYS[name], getattr(self, name)) for name in KEYS
-                 if name not in ("", "flow", "workload")}
+                 if name not in ("", "workload", *LISTS)}
         parts["link"] |= {name: show_section(OF_ONE_LINK, table) for name, table in self.links.items()}
-        return parts | {"ip": self.ip, "verify": self.verify, "flow": [
-            {"from": flow.src, "to": flow.dst, "bytes": flow.bytes or "endless", "cc": flow.cc,
-             "start": f"{flow.start_ns}ns"} for flow in self.flows]}
+        parts |= {"ip": self.ip, "verify": self.verify, "flow": self._flow_tables()}
+        if self.drawn:
+            parts["workload"] = show_section(KEYS["workload"], self.workload | {"list": [
+                f"{flow.start_ns} {flow.src[1:]} {flow.dst[1:]} {flow.bytes}"
+                for flow in self.flows[-self.drawn:]]})
+        if self.rpcs:
+            parts["rpc"] = [show_section(KEYS["rpc"], {
+                "from": rpc.src, "to": rpc.dst, "request": rpc.request, "response": rpc.response,
+                "count": rpc.count or None, "until": rpc.until_ns or None, "think": rpc.think_ns,
+                "start": rpc.start_ns, "cc": rpc.cc}) for rpc in self.rpcs]
+        if self.runs:
+            parts["run"] = [show_section(KEYS["run"], {
+                "host": run.host, "command": run.command, "start": run.start_ns,
+                "stop": run.stop_ns if run.stop_ns in (None, "end") else f"{run.stop_ns}ns"})
+                for run in self.runs]
+        if self.events:
+            parts["event"] = [show_section(KEYS["event"], event) for event in self.events]
+        return parts
+
+    def _flow_tables(self):
+        tables = []
+        for flow in self.flows[:len(self.flows) - self.drawn]:
+            if flow.connect.isdigit():
+                tables[-1]["reverse"] = flow.bytes or "endless"
+                continue
+            tables.append({"from": flow.src, "to": flow.dst, "bytes": flow.bytes or "endless",
+                           "cc": flow.cc, "start": f"{flow.start_ns}ns"})
+        return tables
 
     def link_of(self, a, b):
-        """What the link between two nodes is like."""
-        names = (CLASSES[a.startswith("s") and b.startswith("s")], f"{a}-{b}", f"{b}-{a}")
-        return self.link | {key: value for name in names
-                            for key, value in self.links.get(name, {}).items()}
+        """What the link between two nodes is like, and how its switch ports mark."""
+        names = ["access"] if is_host(a) or is_host(b) else ["fabric"]
+        if "c" in (a[0], b[0]):
+            names.append("core")
+        return self.link | {key: self.qdisc[key] for key in MARKING} | {
+            key: value for name in (*names, f"{a}-{b}", f"{b}-{a}")
+            for key, value in self.links.get(name, {}).items()}
+
+    def host_delay(self):
+        """What a host itself adds to packets that it sends, and to those that it gets, ns."""
+        return tuple(self.host["delay"] if self.host[key] is None else self.host[key]
+                     for key in ("delay_out", "delay_in"))
 
     def cc_label(self):
         """What a run is called: "ldcp", or "hpcc+ldcp" where flows differ."""
@@ -72,13 +174,14 @@ class Scenario:
 def _check_tables(data):
     """What --set and --cc change: tables are tables, and flow a list of some."""
     for key in KEYS:
-        if key and key != "flow" and not isinstance(data.get(key, {}), dict):
+        if key and key not in LISTS and not isinstance(data.get(key, {}), dict):
             raise ScenarioError(f"{key}: has to be a table, [{key}], with the keys "
                                 + ", ".join(KEYS[key]))
-    flows = data.get("flow", [])
-    if not isinstance(flows, list) or not all(isinstance(flow, dict) for flow in flows):
-        raise ScenarioError("flow: has to be tables, [[flow]], with the keys "
-                            + ", ".join(KEYS["flow"]))
+    for key in LISTS:
+        tables = data.get(key, [])
+        if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
+            raise ScenarioError(f"{key}: has to be tables, [[{key}]], with the keys "
+                                + ", ".join(KEYS[key]))
 
 
 def _set(data, assignment):
@@ -92,21 +195,22 @@ def _set(data, assignment):
     except (ValueError, RecursionError):
         value = text
     *section, key = path
-    flows = data.get("flow", [])
-    if section[:1] == ["flow"] and not flows:
-        raise ScenarioError(f"--set {short(assignment)}: there is no [[flow]] table")
+    name = section[0] if section and section[0] in LISTS else None
+    tables = data.get(name, [])
+    if name and not tables:
+        raise ScenarioError(f"--set {short(assignment)}: there is no [[{name}]] table")
     if not section and key not in KEYS[""]:
         raise ScenarioError(f"--set {short(assignment)}: has to be section.key=value, or one of "
                             + ", ".join(f"{name}=value" for name in KEYS[""]))
     if not section:
         data[key] = value
-    elif section == ["flow"]:
-        for flow in flows:
-            flow[key] = value
-    elif section[0] == "flow" and len(section) == 2 and section[1].isdigit():
-        if int(section[1]) >= len(flows):
-            raise ScenarioError(f"--set {short(assignment)}: there are {len(flows)} [[flow]] tables")
-        flows[int(section[1])][key] = value
+    elif name and len(section) == 1:
+        for table in tables:
+            table[key] = value
+    elif name and len(section) == 2 and section[1].isdigit():
+        if int(section[1]) >= len(tables):
+            raise ScenarioError(f"--set {short(assignment)}: there are {len(tables)} [[{name}]] tables")
+        tables[int(section[1])][key] = value
     elif len(section) == 1 and section[0] in KEYS and section[0]:
         data.setdefault(section[0], {})[key] = value
     elif len(section) == 2 and section[0] == "link" and \
@@ -126,8 +230,23 @@ def _set_cc(data, cc):
     data.setdefault("cc", {})["name"] = cc
 
 
+# Keys of each kind of topology beside hosts.
+SHAPE_KEYS = {"star": ("switches",), "dumbbell": ("switches",), "chain": ("switches",),
+              "leaf-spine": ("tors", "hosts_per_tor", "spines"),
+              "fat-tree": ("pods", "tors", "hosts_per_tor", "aggs", "cores")}
+
+
 def _shape(topology):
     """Fill in and check the numbers of hosts and switches."""
+    kind = topology["kind"]
+    for key, value in topology.items():
+        if value is not None and key not in ("kind", "hosts", "reroute", *SHAPE_KEYS[kind]):
+            raise ScenarioError(f"topology.{key} = {value}: a {kind} has none; allowed: hosts, "
+                                + ", ".join(SHAPE_KEYS[kind]))
+    (_tree_shape if kind in TREES else _line_shape)(topology)
+
+
+def _line_shape(topology):
     kind, hosts, switches = (topology[k] for k in ("kind", "hosts", "switches"))
     fixed = {"star": 1, "dumbbell": 2}.get(kind)
     if fixed and switches not in (None, fixed):
@@ -149,6 +268,43 @@ def _shape(topology):
     topology["hosts"] = hosts
 
 
+def _tree_shape(topology):
+    """What is not given is that of a fat tree of switches with four ports, or of as many as tors says."""
+    kind, hosts = topology["kind"], topology["hosts"]
+
+    def default(key, value):
+        if topology[key] is None:
+            topology[key] = value
+    if kind == "fat-tree":
+        default("tors", 2)
+        default("pods", 2 * topology["tors"])
+        default("aggs", topology["tors"])
+        default("cores", topology["aggs"] ** 2)
+        if topology["cores"] % topology["aggs"]:
+            raise ScenarioError(f"topology.cores = {topology['cores']}: has to be a multiple of "
+                                f"topology.aggs, {topology['aggs']}")
+        racks = topology["pods"] * topology["tors"]
+        switches = racks + topology["pods"] * topology["aggs"] + topology["cores"]
+    else:
+        default("tors", 4)
+        default("spines", topology["tors"] // 2 or 1)
+        racks = topology["tors"]
+        switches = racks + topology["spines"]
+    if topology["hosts_per_tor"] is None and hosts is not None:
+        if hosts % racks or not 1 <= hosts // racks <= HOSTS_PER_TOR_MAX:
+            raise ScenarioError(f"topology.hosts = {hosts}: has to be the same number, 1 to "
+                                f"{HOSTS_PER_TOR_MAX}, for each of {racks} ToR switches")
+        topology["hosts_per_tor"] = hosts // racks
+    default("hosts_per_tor", topology["tors"])
+    topology["hosts"] = racks * topology["hosts_per_tor"]
+    if hosts not in (None, topology["hosts"]):
+        raise ScenarioError(f"topology.hosts = {hosts}: {racks} ToR switches with topology.hosts_per_tor = "
+                            f"{topology['hosts_per_tor']} have {topology['hosts']}")
+    if not 2 <= topology["hosts"] <= HOSTS_MAX or switches > SWITCHES_MAX:
+        raise ScenarioError(f"topology: {topology['hosts']} hosts and {switches} switches; a {kind} has 2 to "
+                            f"{HOSTS_MAX} and at most {SWITCHES_MAX}")
+
+
 def _host_list(text, hosts, where):
     first, _, last = text.replace("h", "").partition("..")
     numbers = range(int(first), int(last or first) + 1)
@@ -161,14 +317,11 @@ def _host_list(text, hosts, where):
     return [f"h{n}" for n in numbers]
 
 
-def _expand(given, hosts, cc, seed, drawn_flows):
+def _expand(given, hosts, cc, seed):
     """[[flow]] tables into flows: every source, times every copy. Each starts later by what is
     drawn from the seed, up to its table's spread.
     """
     drawn = random.Random(seed)
-    if not isinstance(given, list) or not (given or drawn_flows):
-        raise ScenarioError("flow: at least one [[flow]] with from, to and bytes is needed, "
-                            "or a [workload]")
     flows = []
     for i, table in enumerate(given):
         where = f"flow.{i}"
@@ -176,44 +329,141 @@ def _expand(given, hosts, cc, seed, drawn_flows):
         sinks = _host_list(values["to"], hosts, f"{where}.to")
         if len(sinks) != 1:
             raise ScenarioError(f"{where}.to = {shown(values['to'])}: has to be one host")
-        start = values["start"]
+        start, dst, name = values["start"], sinks[0], values["cc"] or cc
         for src in _host_list(values["from"], hosts, f"{where}.from"):
-            if src == sinks[0]:
+            if src == dst:
                 raise ScenarioError(f"{where}: from and to are both {src}")
             for _ in range(values["count"]):
-                flows.append(Flow(len(flows), src, sinks[0], values["bytes"],
-                                  start + drawn.randrange(values["spread"] + 1),
-                                  values["cc"] or cc))
+                begin = start + drawn.randrange(values["spread"] + 1)
+                flows.append(Flow(len(flows), src, dst, values["bytes"], begin, name))
+                if values["reverse"] != 0:
+                    flows.append(Flow(len(flows), dst, src, values["reverse"], begin, name,
+                                      str(len(flows) - 1)))
                 start += values["spacing"]
-    flows += [Flow(len(flows) + i, f"h{src}", f"h{dst}", size, start_ns, cc)
-              for i, (start_ns, src, dst, size) in enumerate(drawn_flows)]
+        _check_number(flows)
+    return flows
+
+
+def _check_number(flows):
     if len(flows) > FLOWS_MAX:
         raise ScenarioError(f"flow: {len(flows)} flows; at most {FLOWS_MAX} are possible")
-    return flows
+
+
+def _expand_rpcs(given, hosts, cc):
+    rpcs = []
+    for i, table in enumerate(given):
+        where = f"rpc.{i}"
+        values = parse_section(KEYS["rpc"], table, where)
+        dst = _host_list(values["to"], hosts, f"{where}.to")[0]
+        if values["count"] is None and not values["until"]:
+            raise ScenarioError(f"{where}: has to have count or until")
+        for src in _host_list(values["from"], hosts, f"{where}.from"):
+            if src == dst:
+                raise ScenarioError(f"{where}: from and to are both {src}")
+            rpcs.append(Rpc(len(rpcs), src, dst, values["request"], values["response"],
+                            values["count"] or 0, values["until"] or 0, values["think"],
+                            values["start"], values["cc"] or cc))
+    if len(rpcs) > RPCS_MAX:
+        raise ScenarioError(f"rpc: {len(rpcs)} connections; at most {RPCS_MAX} are possible")
+    return rpcs
+
+
+def _expand_runs(given, hosts):
+    runs = []
+    for i, table in enumerate(given):
+        where = f"run.{i}"
+        values = parse_section(KEYS["run"], table, where)
+        run = Program(values["host"], values["command"], values["start"], values["stop"])
+        for host in (run.host, *run.named()):
+            _host_list(host, hosts, f"{where}.{'host' if host == run.host else 'command'}")
+        if run.stop_ns not in (None, "end") and run.stop_ns <= run.start_ns:
+            raise ScenarioError(f"{where}.stop: has to be later than {where}.start")
+        _check_installed(run.command, where)
+        runs.append(run)
+    return runs
+
+
+def _expand_events(given, scenario):
+    """In the order of their times; one of the same time after those before it in the file."""
+    events = [parse_section(KEYS["event"], table, f"event.{i}") for i, table in enumerate(given)]
+    for i, event in enumerate(events):
+        if sum(event[key] is not None for key in ("down", "up", "rate")) != 1:
+            raise ScenarioError(f"event.{i}: has to have one of down, up and rate")
+        if event["link"] not in _link_names(scenario):
+            raise ScenarioError(f"event.{i}.link = {shown(event['link'])}: there is no such link; links "
+                                "are two neighbours such as s0-h0")
+        if event["at"] >= scenario.measure["deadline"]:
+            raise ScenarioError(f"event.{i}.at: has to be earlier than measure.deadline")
+    return sorted(events, key=lambda event: event["at"])
+
+
+def installed(program):
+    """Whether a guest's shell finds it: it sees this host's /usr."""
+    return subprocess.run(["sh", "-c", 'command -v "$1"', "sh", program], env={"PATH": GUEST_PATH},
+                          stdout=subprocess.DEVNULL, check=False).returncode == 0
+
+
+def _check_installed(command, where):
+    try:
+        words = shlex.split(command)
+    except ValueError as err:
+        raise ScenarioError(f"{where}.command: {err}") from None
+    words = [word for word in words if not re.match(r"\w+=", word)]
+    if not words or not installed(words[0]):
+        raise ScenarioError(f"{where}.command = {shown(command)}: there is no program "
+                            f"{short(words[0]) if words else ''} in {GUEST_PATH}")
+
+
+def _groups(values, shape):
+    """Who sends and who receives; a load of 1 fills the links of the fewer."""
+    hosts = len(shape.hosts)
+    senders, receivers = (_host_list(values[key], hosts, f"workload.{key}") if values[key] else shape.hosts
+                          for key in ("from", "to"))
+    if len(set(senders) | set(receivers)) < 2:
+        raise ScenarioError("workload: from and to are the same host")
+    total_bps = min(sum(shape.access(host)["rate"] for host in group) for group in (senders, receivers))
+    return workload.Groups([int(host[1:]) for host in senders], [int(host[1:]) for host in receivers],
+                           total_bps)
+
+
+def _check_workload(values):
+    """Which keys go together; the key whose value says where flows come from."""
+    drawn, incast = ("cdf", "load", "duration"), values["incast"]
+    sources = [key for key in ("cdf", "flows", "list", "incast") if values[key] is not None]
+    if not sources or (len(sources) > 1 and sources != ["cdf", "incast"]) or (
+            sources[0] in ("flows", "list") and any(values[k] is not None for k in drawn)):
+        raise ScenarioError("workload: has to have either flows, or cdf, load and duration, or incast and "
+                            "duration")
+    missing = [k for k in (drawn if values["cdf"] is not None else ("duration",) if incast else ())
+               if not values[k]]
+    if missing:
+        raise ScenarioError(f"workload.{missing[0]}: missing, or 0")
+    if incast and incast["load"] + (values["load"] or 0) >= 1:
+        raise ScenarioError("workload.incast.load: together with workload.load it has to be less than 1")
+    if (values["connect"] == "pool") != (values["pool"] is not None):
+        raise ScenarioError('workload.pool: is needed with workload.connect = "pool", and only there')
+    return sources[0]
 
 
 def _workload(values, shape, seed, directory):
     """What [workload] asks for as (start_ns, from, to, bytes)."""
-    drawn, hosts = ("cdf", "load", "duration"), len(shape.hosts)
-    if values["flows"] is not None:
-        key = "flows"
-        if any(values[k] is not None for k in drawn):
-            raise ScenarioError("workload: has either flows, or cdf, load and duration")
-    elif values["cdf"] is not None:
-        key = "cdf"
-        missing = [k for k in drawn if not values[k]]
-        if missing:
-            raise ScenarioError(f"workload.{missing[0]}: missing, or 0")
-    else:
-        raise ScenarioError("workload: has to have flows, or cdf, load and duration")
+    key, groups = _check_workload(values), _groups(values, shape)
+    hosts, incast = len(shape.hosts), values["incast"]
+    if incast and incast["from"] > len(set(groups.senders) - {groups.receivers[0]}):
+        raise ScenarioError(f"workload.incast.from = {incast['from']}: there are not so many other hosts")
     try:
-        if key == "flows":
-            found = workload.read_flows(values["flows"], directory, hosts)
+        made = []
+        if key in ("flows", "list"):
+            found = workload.read_flows(values["flows"], directory, hosts) if key == "flows" else \
+                workload.listed(values["list"], hosts)
         else:
-            total_bps = sum(shape.access(host)["rate"] for host in shape.hosts)
-            made = workload.arrivals(workload.Sizes(values["cdf"], directory), values["load"],
-                                     total_bps, hosts, values["duration"], seed)
-            found = [flow for flow, _ in zip(made, range(FLOWS_MAX + 1))]
+            if key == "cdf":
+                made = workload.arrivals(workload.Sizes(values["cdf"], directory), values["load"],
+                                         groups, values["duration"], seed)
+            if incast:
+                made = heapq.merge(made, workload.incasts(incast, groups, values["duration"], seed),
+                                   key=lambda flow: flow[0])
+            found = list(itertools.islice(made, FLOWS_MAX + 1))
     except workload.WorkloadError as err:
         more = f" (or one of {', '.join(workload.names())})" if key == "cdf" else ""
         raise ScenarioError(f"workload.{key} = {shown(values[key])}: {err}{more}") from None
@@ -223,20 +473,38 @@ def _workload(values, shape, seed, directory):
     return found
 
 
-def _check_measure(measure, flows):
-    last = max(flow.start_ns for flow in flows)
+def _check_measure(measure, scenario):
+    flows = scenario.flows
+    last = max(one.start_ns for one in (*flows, *scenario.rpcs, *scenario.runs))
     if measure["until"] and measure["until"] <= measure["from"]:
         raise ScenarioError("measure.until: has to be later than measure.from")
     if not measure["until"] and any(flow.bytes is None for flow in flows):
         raise ScenarioError("measure.until: endless flows need it")
+    if not measure["until"] and not flows and not scenario.rpcs:
+        raise ScenarioError("measure.until: is needed where there are only programs")
     if measure["deadline"] <= max(last, measure["from"], measure["until"]):
         raise ScenarioError("measure.deadline: has to be later than the last flow's start and "
                             "than the measurement window")
 
 
+def _check_ports(scenario):
+    there = [f"{port.node}-{port.peer}" for port in Topology(scenario).ports]
+    for key in "ports", "pcap":
+        for name in scenario.measure[key] or ():
+            if name not in there:
+                raise ScenarioError(f"measure.{key}: there is no port {short(name)}; a port is a switch and "
+                                    f"its neighbour, such as {there[0]}")
+    if scenario.measure["pcap"] and not installed("tcpdump"):
+        raise ScenarioError(f"measure.pcap: there is no tcpdump in {GUEST_PATH}")
+
+
+def _link_names(scenario):
+    return {name for a, b in Topology(scenario).links for name in (f"{a}-{b}", f"{b}-{a}")}
+
+
 def _check_links(scenario):
     """Links of their own have to be there."""
-    there = {name for a, b in Topology(scenario).links for name in (f"{a}-{b}", f"{b}-{a}")}
+    there = _link_names(scenario)
     for name in scenario.links:
         twin = "-".join(reversed(name.split("-")))
         if twin != name and twin in scenario.links:
@@ -246,31 +514,40 @@ def _check_links(scenario):
                                 + ", ".join(CLASSES) + ", or two neighbours such as s0-h0")
 
 
-def _check_qdisc(qdisc, link, where):
-    """What tc would refuse, as far as the scenario itself gives it."""
+def _check_qdisc(qdisc, link, own, where):
+    """What tc would refuse, as far as the scenario itself gives it; own are the keys of link that
+    [where] has, the others are of [link] and [qdisc].
+    """
+    link = link | own
+
+    def named(key):
+        return f"{where if key in own else 'qdisc'}.{key}"
+    buffer = f"{where}.buffer, {link['buffer']} bytes"
     packet = link["mtu"] + ETHERNET_BYTES + link["overhead"]
     if link["buffer"] < packet:
         raise ScenarioError(f"{where}.buffer = {link['buffer']}: has to hold a packet of link.mtu, "
                             f"{packet} bytes with its header and link.overhead")
-    for key in ("kmin", "kmax", "pmax", "knonect"):
-        value = qdisc[key]
-        if value is None:
+    for key in MARKING[1:]:
+        if link[key] is None:
             continue
-        if qdisc["marking"] == "off":
-            raise ScenarioError(f'qdisc.{key}: has a meaning only with qdisc.marking = "ldcp"')
-        if key != "pmax" and value > link["buffer"]:
-            raise ScenarioError(f"qdisc.{key} = {value}: has to be at most {where}.buffer, "
-                                f"{link['buffer']} bytes")
+        if link["marking"] == "off":
+            raise ScenarioError(f'{named(key)}: has a meaning only with {named("marking")} = "ldcp"')
+        if key != "pmax" and link[key] > link["buffer"]:
+            raise ScenarioError(f"{named(key)} = {link[key]}: has to be at most {buffer}")
+    if qdisc["queue"] != "fifo" and link["marking"] != "off":
+        raise ScenarioError(f'{named("marking")} = "{link["marking"]}": needs qdisc.queue = "fifo", as '
+                            f'{qdisc["queue"]} decides about marks itself')
     if qdisc["above"] and qdisc["above"] > link["buffer"]:
-        raise ScenarioError(f"qdisc.above = {qdisc['above']}: has to be at most {where}.buffer, "
-                            f"{link['buffer']} bytes")
-    if qdisc["kmin"] and qdisc["kmax"] and qdisc["kmin"] > qdisc["kmax"]:
-        raise ScenarioError(f"qdisc.kmin = {qdisc['kmin']}: has to be at most qdisc.kmax, "
-                            f"{qdisc['kmax']} bytes")
+        raise ScenarioError(f"qdisc.above = {qdisc['above']}: has to be at most {buffer}")
+    if link["kmin"] and link["kmax"] and link["kmin"] > link["kmax"]:
+        raise ScenarioError(f"{named('kmin')} = {link['kmin']}: has to be at most {named('kmax')}, "
+                            f"{link['kmax']} bytes")
 
 
-def _check_impair(impair, link, where):
+def _check_impair(impair, link, queue, where):
     """netem counts in microseconds, and needs one to begin with."""
+    if queue != "fifo" and any(impair[key] for key in ("data_loss", "ack_loss", "reorder")):
+        raise ScenarioError(f'qdisc.queue = "{queue}": has to be "fifo" with [impair]')
     if impair["reorder"] and (link["delay"] < 1000 or impair["reorder_delay"] < 1000):
         raise ScenarioError(f"impair.reorder: {where}.delay and impair.reorder_delay have to be "
                             "at least 1us")
@@ -281,11 +558,31 @@ def _check_base_rtt(scenario):
     if scenario.cc["base_rtt"] != "auto" or not {"hpcc", "ldcp"} & set(scenario.cc_names()):
         return
     shape = Topology(scenario)
-    for src, dst in dict.fromkeys((flow.src, flow.dst) for flow in scenario.flows):
+    for src, dst in scenario.pairs():
         ns = shape.base_rtt_ns(src, dst)
         if not 1000 <= ns <= 10**9:
             raise ScenarioError(f"link.delay = {scenario.link['delay']} ns: the base RTT from {src} "
                                 f"to {dst} is {ns} ns; has to be from 1us to 1s, or give cc.base_rtt")
+
+
+def _fill(scenario, data, wanted, seed, directory):
+    """What happens in it: flows, RPCs, programs."""
+    hosts, cc = scenario.topology["hosts"], scenario.cc["name"]
+    if "workload" not in data and not any(data.get(key) for key in LISTS if key != "event"):
+        raise ScenarioError("flow: at least one [[flow]] with from, to and bytes is needed, "
+                            "or a [workload], [[rpc]] or [[run]]")
+    scenario.flows = _expand(data.get("flow", []), hosts, cc, seed)
+    if "workload" in data:
+        found = _workload(wanted, Topology(scenario), seed, directory)
+        scenario.drawn = len(found)
+        scenario.workload = {key: wanted[key] for key in ("connect", "pool")}
+        given = len(scenario.flows)
+        scenario.flows += [Flow(given + i, f"h{src}", f"h{dst}", size, start_ns, cc, wanted["connect"])
+                           for i, (start_ns, src, dst, size) in enumerate(found)]
+        _check_number(scenario.flows)
+    scenario.rpcs = _expand_rpcs(data.get("rpc", []), hosts, cc)
+    scenario.runs = _expand_runs(data.get("run", []), hosts)
+    scenario.events = _expand_events(data.get("event", []), scenario)
 
 
 def build(data, name, seed=1, directory="."):
@@ -302,7 +599,7 @@ def build(data, name, seed=1, directory="."):
     links = {one: table for one, table in data.get("link", {}).items()
              if isinstance(table, dict) or one in CLASSES}
     given = data | {"link": {k: v for k, v in data.get("link", {}).items() if k not in links}}
-    parts = {t: parse_section(KEYS[t], given.get(t, {}), t) for t in tables if t != "flow"}
+    parts = {t: parse_section(KEYS[t], given.get(t, {}), t) for t in tables if t not in LISTS}
     links = {one: {key: value for key, value in
                    parse_section(OF_ONE_LINK, table, f"link.{one}").items() if value is not None}
              for one, table in links.items()}
@@ -310,15 +607,15 @@ def build(data, name, seed=1, directory="."):
     wanted = parts.pop("workload")
     scenario = Scenario(name=name, links=links, **top, **parts)
     _check_links(scenario)
-    scenario.flows = _expand(data.get("flow", []), parts["topology"]["hosts"], parts["cc"]["name"], seed,
-                             _workload(wanted, Topology(scenario), seed, directory)
-                             if "workload" in data else [])
+    _fill(scenario, data, wanted, seed, directory)
     if wanted["duration"] and not parts["measure"]["until"]:
         parts["measure"]["until"] = wanted["duration"]
-    _check_measure(parts["measure"], scenario.flows)
+    _check_measure(parts["measure"], scenario)
+    _check_ports(scenario)
     for where, table in [("link", {}), *((f"link.{one}", table) for one, table in links.items())]:
-        _check_qdisc(parts["qdisc"], parts["link"] | table, where)
-        _check_impair(parts["impair"], parts["link"] | table, where)
+        _check_qdisc(parts["qdisc"], parts["link"] | {key: parts["qdisc"][key] for key in MARKING}, table,
+                     where)
+        _check_impair(parts["impair"], parts["link"] | table, parts["qdisc"]["queue"], where)
     if top["ip"] == 6 and parts["link"]["mtu"] < 1280:
         raise ScenarioError(f"link.mtu = {parts['link']['mtu']}: IPv6 needs 1280 or more")
     _check_base_rtt(scenario)

@@ -10,7 +10,7 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
-from . import bench, chart, units
+from . import bench, figures, page, units
 
 # What the last --sweep measured; the report always has its plot.
 STORED = Path(__file__).resolve().parent / "sweep.json"
@@ -123,15 +123,15 @@ def _label(name):
     return f"{name} ({units.show_time(value) + ' x B' if name in TIMES else f'{value:g}'})"
 
 
-def _chart(metric, lines):
+def _figure(metric, lines):
     """A parameter has one colour in all charts."""
-    drawn = [(_label(name) if name in lines else "", [x for x, _ in lines.get(name, [])],
-              [y / metric.scale for _, y in lines.get(name, [])]) for name in BASE]
-    top = chart.ceiling(max((max(ys, default=0) for _, _, ys in drawn)))
-    return (f"<section><h3>{metric.title}</h3>" + chart.lines(
-        drawn, 2, 1 if metric.low else top, "parameter, as a multiple of its default",
-        metric.unit, y_low=metric.low, limit=metric.limit, dots=True) +
-        chart.legend([label for label, _, _ in drawn]) + "</section>")
+    drawn = [figures.Line(_label(name), [x for x, _ in lines[name]],
+                          [y / metric.scale for _, y in lines[name]], color=color)
+             for color, name in enumerate(BASE) if name in lines]
+    top = figures.ceiling(max(y for line in drawn for y in line.ys))
+    return figures.Figure(
+        "", "", "", "multiple of the default", metric.unit, [figures.Panel(metric.title, drawn)],
+        x_range=(0, 2), y_range=(metric.low, 1 if metric.low else top), limit=metric.limit, dots=True)
 
 
 def pictures():
@@ -140,6 +140,5 @@ def pictures():
     return ("<h2>Sweep</h2><p>Each parameter at half and at twice its default, the others at "
             "theirs (pmax: at a quarter and at half, as the default is the most). Measured by "
             f"bench-ldcp --sweep, {stored['kernel']}, with shorter runs than the table above. A "
-            'limit of that table is dashed.</p><div class="grid-of">'
-            + "".join(_chart(metric, stored["figures"][metric.title]) for metric in METRICS)
-            + "</div>")
+            "limit of that table is dashed.</p>"
+            + page.panels([_figure(metric, stored["figures"][metric.title]) for metric in METRICS]))

@@ -2,8 +2,15 @@
 """What the nodes of a scenario are told by sysctl."""
 
 from .keys import W_AI_MAX
+from .topology import is_host
 
 TCP_MEMORY = "4096 1048576 134217728"
+# IPv6 without duplicate address detection, router solicitations, advertisements.
+IPV6_QUIET = ("accept_ra", "accept_dad", "dad_transmits", "router_solicitations")
+# What a router hashes to choose one of several next hops: addresses 1 and 2, protocol 4, ports 16
+# and 32. All namespaces of a kernel hash with the same secret, so those at the second stage
+# take other fields than those at the first, else all flows that come by one link would leave by one.
+HASH_FIELDS = {"t": 1 + 2 + 4 + 16 + 32, "a": 1 + 2 + 16 + 32}
 
 
 def w_ai_bytes(scenario, base_rtt_ns):
@@ -16,11 +23,9 @@ def w_ai_bytes(scenario, base_rtt_ns):
     return min(max(value, 1), W_AI_MAX)
 
 
-def base_rtt_ns(scenario, topology, host=None):
-    """T of a sending host, the longest of its paths; of all without host."""
-    times = [topology.base_rtt_ns(flow.src, flow.dst) for flow in scenario.flows
-             if host in (None, flow.src)]
-    return max(times)
+def base_rtt_ns(scenario, topology):
+    """The longest T of all sending hosts."""
+    return max((topology.base_rtt_ns(*pair) for pair in scenario.pairs()), default=1000)
 
 
 def _given(module, values):
@@ -34,24 +39,43 @@ class Sysctls:
     def __init__(self, scenario, topology):
         self.scenario = scenario
         self.topology = topology
+        self.names = scenario.cc_names()
+        self.base_rtt = {}
+        for src, dst in scenario.pairs():
+            self.base_rtt[src] = max(self.base_rtt.get(src, 0), topology.base_rtt_ns(src, dst))
 
     def of(self, node):
-        """{path below /proc/sys: value} of a node."""
-        if node.startswith("s"):
-            return {"net/ipv6/conf/all/disable_ipv6": 1}
+        """{path below /proc/sys: value} of a node, before it has interfaces."""
+        values = self._router(node[0]) if self.topology.routed and not is_host(node) else {}
+        if self.scenario.ip == 6 and (self.topology.routed or is_host(node)):
+            values |= {f"net/ipv6/conf/default/{key}": 0 for key in IPV6_QUIET}
+            if self.topology.routed:        # no link-local addresses
+                values["net/ipv6/conf/default/addr_gen_mode"] = 1
+        else:
+            values["net/ipv6/conf/default/disable_ipv6"] = 1
+        return values | self._host(node) if is_host(node) else values
+
+    def _router(self, tier):
+        """Policy 3: hash the fields that are chosen."""
+        ip = f"net/ipv{self.scenario.ip}"
+        values = {"net/ipv4/ip_forward": 1} if self.scenario.ip == 4 else \
+            {f"{ip}/conf/all/forwarding": 1}
+        if tier in HASH_FIELDS:
+            values |= {f"{ip}/fib_multipath_hash_policy": 3,
+                       f"{ip}/fib_multipath_hash_fields": HASH_FIELDS[tier]}
+        return values
+
+    def _host(self, node):
         values = {
             "net/ipv4/tcp_rmem": TCP_MEMORY,
             "net/ipv4/tcp_wmem": TCP_MEMORY,
             "net/ipv4/tcp_no_metrics_save": 1,
-            "net/ipv6/conf/all/disable_ipv6": int(self.scenario.ip != 6),
         }
-        if self.scenario.ip == 6:
-            values |= {f"net/ipv6/conf/eth0/{key}": 0 for key in
-                       ("accept_ra", "accept_dad", "dad_transmits", "router_solicitations")}
-        names = self.scenario.cc_names()
-        if "hpcc" in names:
+        if self.scenario.runs:          # what programs use
+            values["net/ipv4/tcp_congestion_control"] = self.scenario.cc["name"]
+        if "hpcc" in self.names:
             values |= self._hpcc_sysctls(node)
-        if "ldcp" in names:
+        if "ldcp" in self.names:
             values |= self._ldcp_sysctls(node)
         return values
 
@@ -60,9 +84,8 @@ class Sysctls:
         cc = self.scenario.cc
         values = {"host_mbps": max(self.topology.access(host)["rate"] // 10**6, 1),
                   "burst": cc["burst"], "burst_shift": cc["burst_shift"]}
-        if any(flow.src == host for flow in self.scenario.flows):
-            values["base_rtt_ns"] = cc["base_rtt"] if cc["base_rtt"] != "auto" else \
-                base_rtt_ns(self.scenario, self.topology, host)
+        if host in self.base_rtt:
+            values["base_rtt_ns"] = self.base_rtt[host] if cc["base_rtt"] == "auto" else cc["base_rtt"]
         return values
 
     def _hpcc_sysctls(self, host):
@@ -75,8 +98,7 @@ class Sysctls:
             "sample": cc["sample"], "carry": cc["carry"],
         }
         if "base_rtt_ns" in values:
-            rtt_ns = values["base_rtt_ns"] or base_rtt_ns(self.scenario, self.topology, host)
-            values["w_ai"] = w_ai_bytes(self.scenario, rtt_ns)
+            values["w_ai"] = w_ai_bytes(self.scenario, values["base_rtt_ns"] or self.base_rtt[host])
         return _given("hpcc", values)
 
     def _ldcp_sysctls(self, host):

@@ -1,19 +1,26 @@
 # SPDX-License-Identifier: GPL-2.0
 """Nodes, links and paths of a scenario, and the time light needs on them.
 
-Every node is a network namespace; a switch is a bridge in one. A link is a
-veth pair; each end's egress is an hpcc qdisc that is the whole link in that
-direction: queue, rate, propagation delay. Hosts' egress does not stamp, since
-a host's NIC is no hop of telemetry.
+Every node is a network namespace. A link is a veth pair; each end's egress is
+an hpcc qdisc that is the whole link in that direction: queue, rate, propagation
+delay. Hosts' egress does not stamp, since a host's NIC is no hop of telemetry.
+
+The switches of a star, a dumbbell and a chain are bridges. Those of trees are
+routers: top-of-rack switches t0, t1, ..., aggregation switches a0, ... and core
+switches c0, ..., or the spine switches s0, ... of a leaf-spine. They spread
+flows over all shortest paths.
 """
 
+import math
 from dataclasses import dataclass
-from fractions import Fraction
+from functools import lru_cache
 
 # Headers of a packet without payload, in bytes: an acknowledgment with
 # timestamps and telemetry (Ethernet 14, TCP 20 + 12 + 4 + 3 x 8).
 ETHERNET_BYTES = 14
 ACK_BYTES = {4: ETHERNET_BYTES + 20 + 60, 6: ETHERNET_BYTES + 40 + 60}
+
+TREES = ("leaf-spine", "fat-tree")
 
 
 @dataclass(frozen=True)
@@ -26,7 +33,36 @@ class Port:
     @property
     def ifname(self):
         """A switch's interfaces are called after what they lead to."""
-        return "eth0" if self.node.startswith("h") else self.peer
+        return ifname(self.node, self.peer)
+
+
+def is_host(node):
+    """Hosts are h0, h1, ...; all other nodes are switches."""
+    return node.startswith("h")
+
+
+def ifname(node, peer):
+    """The interface of a node towards a neighbour."""
+    return "eth0" if is_host(node) else peer
+
+
+@lru_cache(maxsize=None)
+def _base_rtt_ns(links, bits):
+    return sum(2 * delay - (-bits * 10**9 // rate) for rate, delay in links)
+
+
+def _alone_ns(links, packets, full_bits, last_bits):
+    """Times are counted in parts of a nanosecond that each link's time of a bit is a multiple of."""
+    parts = math.lcm(*(rate for rate, _ in links))
+    bit_times = [10**9 * (parts // rate) for rate, _ in links]
+    last = [last_bits * time for time in bit_times]
+    busy = sum(last)
+    if packets > 1:
+        # Up to some link the last packet waits for those before it, behind that for none.
+        full = [full_bits * time for time in bit_times]
+        busy = max(sum(full[:i + 1]) + (packets - 2) * max(full[:i + 1]) + sum(last[i:])
+                   for i in range(len(links)))
+    return sum(delay for _, delay in links) + busy // parts
 
 
 class Topology:
@@ -36,92 +72,185 @@ class Topology:
         self.link = scenario.link
         self.link_of = scenario.link_of
         self.ip = scenario.ip
-        kind = scenario.topology["kind"]
-        self.hosts = [f"h{n}" for n in range(scenario.topology["hosts"])]
-        self.switches = [f"s{n}" for n in range(scenario.topology["switches"])]
-        self.links = [(host, self._switch_of(kind, n)) for n, host in enumerate(self.hosts)]
-        self.links += list(zip(self.switches, self.switches[1:]))
+        self.host_delay = scenario.host_delay()
+        self.shape = scenario.topology
+        self.routed = self.shape["kind"] in TREES
+        self.hosts = [f"h{n}" for n in range(self.shape["hosts"])]
+        self.switches, self.links = getattr(self, "_" + self.shape["kind"].replace("-", "_"))()
         self.peers = {node: [] for node in self.hosts + self.switches}
         for a, b in self.links:
             self.peers[a].append(b)
             self.peers[b].append(a)
+        self.near = {node: self.peers[node][0] if is_host(node) else node for node in self.peers}
         ports = [(node, peer) for node in self.switches for peer in self.peers[node]]
         self.ports = [Port(i, node, peer) for i, (node, peer) in enumerate(ports)]
+        self._port_of = {(port.node, port.peer): port for port in self.ports}
+        self._found = {}
 
-    def _switch_of(self, kind, n):
-        if kind == "star":
-            return "s0"
-        if kind == "dumbbell":
-            return "s0" if n < len(self.hosts) // 2 else "s1"
-        if n < 2:
-            return self.switches[-n]
-        return self.switches[n // 2 - 1 + n % 2]
+    # ---- the kinds: switches, and links as pairs
+
+    def _names(self, letter, count):
+        return [f"{letter}{n}" for n in range(count)]
+
+    def _line(self, switches, switch_of):
+        links = [(host, switches[switch_of(n)]) for n, host in enumerate(self.hosts)]
+        return switches, links + list(zip(switches, switches[1:]))
+
+    def _star(self):
+        return self._line(["s0"], lambda n: 0)
+
+    def _dumbbell(self):
+        return self._line(["s0", "s1"], lambda n: int(n >= len(self.hosts) // 2))
+
+    def _chain(self):
+        return self._line(self._names("s", self.shape["switches"]),
+                          lambda n: -n if n < 2 else n // 2 - 1 + n % 2)
+
+    def _racks(self, tors):
+        return [(host, tors[n // self.shape["hosts_per_tor"]]) for n, host in enumerate(self.hosts)]
+
+    def _leaf_spine(self):
+        tors, spines = self._names("t", self.shape["tors"]), self._names("s", self.shape["spines"])
+        return tors + spines, self._racks(tors) + [(tor, spine) for tor in tors for spine in spines]
+
+    def _fat_tree(self):
+        """Within a pod each ToR has a link to each aggregation switch. Core switches are in as many
+        groups as a pod has aggregation switches; number i of each pod has a link to each of group i.
+        """
+        pods, per_pod, aggs_per_pod = (self.shape[key] for key in ("pods", "tors", "aggs"))
+        tors, aggs = self._names("t", pods * per_pod), self._names("a", pods * aggs_per_pod)
+        cores = self._names("c", self.shape["cores"])
+        links = self._racks(tors)
+        links += [(tor, agg) for n, tor in enumerate(tors) for m, agg in enumerate(aggs)
+                  if n // per_pod == m // aggs_per_pod]
+        links += [(agg, core) for m, agg in enumerate(aggs) for k, core in enumerate(cores)
+                  if m % aggs_per_pod == k // (len(cores) // aggs_per_pod)]
+        return tors + aggs + cores, links
+
+    # ---- paths
+
+    def toward(self, target, dead=frozenset()):
+        """{switch: its neighbours on shortest paths to the switch target}, without the links in
+        dead, pairs in both orders.
+        """
+        key = target, dead
+        if key not in self._found:
+            distance, order = {target: 0}, [target]
+            for switch in order:
+                for peer in self.peers[switch]:
+                    if peer not in distance and not is_host(peer) and (switch, peer) not in dead:
+                        distance[peer] = distance[switch] + 1
+                        order.append(peer)
+            self._found[key] = {
+                switch: [peer for peer in self.peers[switch] if (switch, peer) not in dead and
+                         distance.get(peer, math.inf) < distance[switch]] for switch in order}
+        return self._found[key]
+
+    def _ways(self, first, last):
+        """All shortest paths between two switches."""
+        key = "ways", first, last
+        if key not in self._found:
+            toward, ways = self.toward(last), [[first]]
+            while ways and ways[0][-1] != last:
+                ways = [way + [peer] for way in ways for peer in toward[way[-1]]]
+            self._found[key] = ways
+        return self._found[key]
 
     def path(self, src, dst):
-        """Nodes from src to dst; these graphs are trees, so there is one."""
-        stack = [[src]]
-        while stack:
-            way = stack.pop()
-            if way[-1] == dst:
-                return way
-            stack += [way + [peer] for peer in self.peers[way[-1]] if peer not in way]
-        raise ValueError(f"no path from {src} to {dst}")
+        """Nodes from src to dst; in a tree there may be other paths of the same length."""
+        way = self._ways(self.near[src], self.near[dst])[0]
+        return [src] * is_host(src) + way + [dst] * is_host(dst)
+
+    def _fabric_ports(self, first, last):
+        key = "ports", first, last
+        if key not in self._found:
+            hops = {hop for way in self._ways(first, last) for hop in zip(way, way[1:])}
+            self._found[key] = [self._port_of[hop] for hop in hops]
+        return self._found[key]
 
     def switch_ports(self, src, dst):
-        """The switches' ports that packets from src to dst leave through."""
-        hops = set(zip(self.path(src, dst), self.path(src, dst)[1:]))
-        return [port for port in self.ports if (port.node, port.peer) in hops]
+        """The switches' ports that packets from src to dst may leave through."""
+        last = self.near[dst]
+        ports = [*self._fabric_ports(self.near[src], last), self._port_of[last, dst]]
+        return sorted(ports, key=lambda port: port.id)
+
+    # ---- rates and times
+
+    def _access_of(self, host):
+        key = "access", host
+        if key not in self._found:
+            link = self.access(host)
+            self._found[key] = link["rate"], link["delay"]
+        return self._found[key]
+
+    def _profiles(self, src, dst):
+        """The paths from src to dst as (rate, delay) of each link; each different one once."""
+        first, last = self.near[src], self.near[dst]
+        (rate_out, delay_out), (rate_in, delay_in) = self._access_of(src), self._access_of(dst)
+        key = "profiles", first, last, rate_out, delay_out, rate_in, delay_in
+        if key not in self._found:
+            ways = [[self.link_of(*hop) for hop in zip(way, way[1:])] for way in self._ways(first, last)]
+            out, into = self.host_delay
+            self._found[key] = list(dict.fromkeys(
+                ((rate_out, delay_out + out), *((link["rate"], link["delay"]) for link in way),
+                 (rate_in, delay_in + into)) for way in ways))
+        return self._found[key]
 
     def base_rtt_ns(self, src, dst):
-        """Round trip of a full packet and its acknowledgment on an idle path."""
+        """Round trip of a full packet and its acknowledgment on an idle path, the longest one."""
         packet = self.link["mtu"] + ETHERNET_BYTES + self.link["overhead"]
         bits = (packet + ACK_BYTES[self.ip] + self.link["overhead"]) * 8
-        return sum(2 * link["delay"] - (-bits * 10**9 // link["rate"])
-                   for link in self.links_between(src, dst))
+        return max(_base_rtt_ns(links, bits) for links in self._profiles(src, dst))
 
     def alone_ns(self, src, dst, size):
         """The least time in which size bytes can arrive at dst, full packets with timestamps and no
         other option, and each sent as soon as the link is free.
         """
-        links = self.links_between(src, dst)
         headers = (40 if self.ip == 6 else 20) + 32
         most = self.link["mtu"] - headers
         extra = headers + ETHERNET_BYTES + self.link["overhead"]
         packets = -(-size // most)
-
-        def times(payload):
-            return [Fraction((payload + extra) * 8 * 10**9, link["rate"]) for link in links]
-        last = times(size - (packets - 1) * most)
-        if packets == 1:
-            busy = sum(last)
-        else:
-            # Up to some link the last packet waits for those before it, behind that for none.
-            full = times(most)
-            busy = max(sum(full[:i + 1]) + (packets - 2) * max(full[:i + 1]) + sum(last[i:])
-                       for i in range(len(links)))
-        return sum(link["delay"] for link in links) + int(busy)
-
-    def links_between(self, src, dst):
-        """What the links of a path are like, one by one."""
-        way = self.path(src, dst)
-        return [self.link_of(*pair) for pair in zip(way, way[1:])]
+        last = size - (packets - 1) * most
+        return min(_alone_ns(links, packets, 8 * (most + extra), 8 * (last + extra))
+                   for links in self._profiles(src, dst))
 
     def access(self, host):
         """What a host's own link is like."""
-        return self.link_of(host, self.peers[host][0])
+        return self.link_of(host, self.near[host])
 
     def rate(self, src, dst):
         """Of the slowest link of a path, bit/s."""
-        return min(link["rate"] for link in self.links_between(src, dst))
+        return min(rate for links in self._profiles(src, dst) for rate, _ in links)
 
     def all_links(self):
         """What all links are like, in the order of self.links."""
         return [self.link_of(*pair) for pair in self.links]
 
+    # ---- addresses
+
+    def _place(self, host):
+        """In a tree: pod, ToR of the pod, host of the ToR."""
+        tor, n = divmod(int(host[1:]), self.shape["hosts_per_tor"])
+        pod, tor = divmod(tor, self.shape["tors"])
+        return pod, tor, n
+
     def address(self, host):
         """IP address of a host."""
+        if self.routed:
+            pod, tor, n = self._place(host)
+            return f"fd00:{pod:x}:{tor:x}::{n + 1:x}" if self.ip == 6 else f"10.{pod}.{tor}.{n + 1}"
         n = int(host[1:]) + 1
         return f"fd00::{n:x}" if self.ip == 6 else f"10.0.{n >> 8}.{n & 255}"
+
+    def rack(self, tor):
+        """The prefix of a ToR's hosts."""
+        pod, n = divmod(int(tor[1:]), self.shape["tors"])
+        return f"fd00:{pod:x}:{n:x}::/48" if self.ip == 6 else f"10.{pod}.{n}.0/24"
+
+    @property
+    def tors(self):
+        """The switches that hosts hang on."""
+        return list(dict.fromkeys(self.near[host] for host in self.hosts))
 
     @staticmethod
     def mac(host):

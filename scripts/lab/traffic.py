@@ -1,55 +1,101 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The plan of hpcc-traffic: flows, what is measured, when. tools/traffic/main.c says what its
-lines mean.
+"""The plan of hpcc-traffic: flows, programs, what is measured, when. tools/traffic/main.c says
+what its lines mean.
 """
 
-from .network import PREFIX
-from .sysctls import Sysctls
+import re
 
-PORT_BASE = 5001
-# Samples until the first flow can have ended, at the least.
+from .network import PREFIX
+from .scenario import ADDRESS
+from .topology import is_host
+
+# Samples until the first flow can have ended, at the least; of many flows, until the last begins.
 SAMPLES = 400
+# Of more flows none is drawn over time: each costs a system call in each sample.
+FLOWS_DRAWN = 32
+# As many ports are drawn over time, those with the most bytes to come.
+PORTS_DRAWN = 16
+
+# What programs leave, relative to the plan's directory.
+FILES = "files"
+# Outgoing packets' headers; it keeps its rights, as a guest knows no users.
+TCPDUMP = "tcpdump -q -n -Z root -Q out -s 192 -B 65536 --time-stamp-precision=nano"
 
 
 class Traffic:
     """The plan of one scenario."""
 
-    def __init__(self, scenario, topology):
+    def __init__(self, scenario, topology, changes=()):
+        self.changes = changes
         self.scenario = scenario
         self.topology = topology
         self.series = self._series_ports()
 
     def _series_ports(self):
-        """Ports that data leave through are drawn over time."""
-        ids = {port.id for flow in self.scenario.flows
-               for port in self.topology.switch_ports(flow.src, flow.dst)}
-        return sorted(ids)
+        """Ports that are drawn over time: those that the scenario names, or the busiest of those
+        that data leave through.
+        """
+        named = self.scenario.measure["ports"]
+        if named:
+            return sorted(port.id for port in self.topology.ports if f"{port.node}-{port.peer}" in named)
+        planned = {}
+        for (src, dst), size in self.scenario.planned_bytes().items():
+            for port in self.topology.switch_ports(src, dst):
+                planned[port.id] = planned.get(port.id, 0) + size
+        return sorted(sorted(planned, key=lambda port: (-planned[port], port))[:PORTS_DRAWN])
 
     def _interval_ns(self):
-        """At least SAMPLES until the shortest flow ends on an idle link."""
-        if self.scenario.measure["interval"]:
-            return self.scenario.measure["interval"]
-        least = min(self.scenario.measure["until"] if flow.bytes is None else
-                    flow.start_ns + flow.bytes * 8 * 10**9 // self.topology.rate(flow.src, flow.dst)
-                    for flow in self.scenario.flows)
-        return max(least // SAMPLES // 100 * 100, 1000)
+        """At least SAMPLES until the shortest flow ends on an idle link, or the last of many begins."""
+        scenario, until = self.scenario, self.scenario.measure["until"]
+        if scenario.measure["interval"]:
+            return scenario.measure["interval"]
+        if len(scenario.flows) > FLOWS_DRAWN:
+            span = max(until, max(flow.start_ns for flow in scenario.flows))
+        elif not scenario.flows:
+            span = until or max(rpc.start_ns for rpc in scenario.rpcs)
+        else:
+            span = min((until if flow.bytes is None else flow.start_ns
+                        + flow.bytes * 8 * 10**9 // self.topology.rate(flow.src, flow.dst)
+                        for flow in scenario.flows), default=until)
+        return max(span // SAMPLES // 100 * 100, 1000)
+
+    @property
+    def draws_flows(self):
+        """Whether flows are drawn over time."""
+        return len(self.scenario.flows) <= FLOWS_DRAWN
+
+    def _programs(self):
+        """Those of the scenario first: results know them by their number. They write below FILES."""
+        def command(run):
+            return re.sub(ADDRESS, lambda match: self.topology.address(match[1]), run.command)
+        lines = [f"run {run.host} {run.start_ns} {run.stop_ns or 0} {FILES}/run-{i}.txt {command(run)}"
+                 for i, run in enumerate(self.scenario.runs)]
+        lines += [f'run {self.topology.switches[0]} {at_ns} end - exec "$HPCC_NETWORK" change network {name}'
+                  for at_ns, name in self.changes]
+        for port in self.topology.ports:
+            name = f"{port.node}-{port.peer}"
+            if name in (self.scenario.measure["pcap"] or ()):
+                lines.append(f"run {port.node} before end - exec {TCPDUMP} -i {port.ifname} "
+                             f"-w {FILES}/pcap/{name}.pcap")
+        return lines
 
     def text(self):
         """The plan's lines."""
         scenario, topology = self.scenario, self.topology
-        sysctls = Sysctls(scenario, topology)
-        lines = [f"ns {node} /run/netns/{PREFIX}{node}" for node in topology.peers]
-        lines += [f"sysctl {node} {path} {value}" for node in topology.peers
-                  for path, value in sysctls.of(node).items()]
-        lines += [f"wait {p.node} {p.ifname}" for p in topology.ports]
-        lines += [f"wait {host} eth0" for host in topology.hosts]
+        lines = [f"ns {node} /run/netns/{PREFIX}{node}"
+                 + (f" {topology.address(node)}" if is_host(node) else "")
+                 for node in topology.peers]
         lines += [f"port {p.id} {p.node} {p.ifname} {int(p.id in self.series)}"
                   for p in topology.ports]
-        lines += [f"flow {f.id} {f.src} {f.dst} {topology.address(f.src)} "
-                  f"{topology.address(f.dst)} {PORT_BASE + f.id} {f.bytes or 0} {f.start_ns} "
-                  f"{f.cc}" for f in scenario.flows]
+        lines += [f"flow {f.id} {f.src} {f.dst} {f.bytes or 0} {f.start_ns} {f.cc} {f.connect}"
+                  for f in scenario.flows]
+        lines += [f"rpc {r.id} {r.src} {r.dst} {r.request} {r.response} {r.count} {r.until_ns} "
+                  f"{r.think_ns} {r.start_ns} {r.cc}" for r in scenario.rpcs]
+        lines += self._programs()
+        if scenario.workload.get("pool"):
+            lines.append(f"pool {scenario.workload['pool']}")
         lines += [f"interval {self._interval_ns()}", f"from {scenario.measure['from']}",
                   f"until {scenario.measure['until']}",
                   f"deadline {scenario.measure['deadline']}",
-                  f"verify {int(scenario.verify)}"]
+                  f"verify {int(scenario.verify)}", f"series_flows {int(self.draws_flows)}"]
         return "\n".join(lines) + "\n"

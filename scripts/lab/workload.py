@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Flows of a workload: drawn from a distribution of sizes, or read from a list.
+"""Flows of a workload: drawn from a distribution of sizes, read from a list, or incasts.
 
 Files are CSV, also compressed (.xz). A distribution has the columns bytes and
 cdf_percent; between two rows sizes are spread evenly. A list of flows has the
@@ -10,6 +10,7 @@ import bisect
 import csv
 import lzma
 import random
+from dataclasses import dataclass
 from pathlib import Path
 
 from . import units
@@ -74,23 +75,61 @@ class Sizes:
         return max(round(low[0] + part * (self.bytes[i] - low[0])), 1)
 
 
-def arrivals(sizes, load, total_bps, hosts, duration_ns, seed):
-    """Poisson arrivals between any two hosts, (start_ns, from, to, bytes), for so long. Payload is
-    load times what the hosts' links take together, total_bps.
-    """
-    drawn = random.Random(f"arrivals {seed}")       # apart from flow.spread's
-    gap_ns = sizes.mean() * 8 * 10**9 / (load * total_bps)
+@dataclass
+class Groups:
+    """Who sends to whom, as numbers of hosts, and the payload that a load of 1 is, bit/s."""
+    senders: list
+    receivers: list
+    total_bps: int
+
+
+def _poisson(drawn, gap_ns, duration_ns):
     now_ns = drawn.expovariate(1 / gap_ns)
     while now_ns < duration_ns:
-        src = drawn.randrange(hosts)
-        dst = drawn.randrange(hosts - 1)
-        yield round(now_ns), src, dst + (dst >= src), sizes.draw(drawn)
+        yield round(now_ns)
         now_ns += drawn.expovariate(1 / gap_ns)
+
+
+def arrivals(sizes, load, groups, duration_ns, seed):
+    """Poisson arrivals between any two hosts of the groups, (start_ns, from, to, bytes), for so long."""
+    drawn = random.Random(f"arrivals {seed}")       # apart from flow.spread's
+    gap_ns = sizes.mean() * 8 * 10**9 / (load * groups.total_bps)
+    senders, receivers = groups.senders, groups.receivers
+    for start_ns in _poisson(drawn, gap_ns, duration_ns):
+        src = dst = drawn.choice(senders)
+        while dst == src:
+            dst = drawn.choice(receivers)
+        yield start_ns, src, dst, sizes.draw(drawn)
+
+
+def incasts(incast, groups, duration_ns, seed):
+    """Poisson arrivals of events in which that many hosts send to one at once."""
+    drawn = random.Random(f"incasts {seed}")
+    gap_ns = incast["from"] * incast["bytes"] * 8 * 10**9 / (incast["load"] * groups.total_bps)
+    for start_ns in _poisson(drawn, gap_ns, duration_ns):
+        dst = drawn.choice(groups.receivers)
+        for src in drawn.sample([n for n in groups.senders if n != dst], incast["from"]):
+            yield start_ns, src, dst, incast["bytes"]
 
 
 def read_flows(name, directory, hosts):
     """(start_ns, from, to, bytes) of a file's flows."""
-    rows = _rows(Path(directory, name), ("start_ns", "from", "to", "bytes"))
+    return checked(_rows(Path(directory, name), ("start_ns", "from", "to", "bytes")), hosts)
+
+
+def listed(texts, hosts):
+    """The same of a list of texts, "START_NS FROM TO BYTES", as results.json has it."""
+    try:
+        rows = [[int(word) for word in text.split()] for text in texts]
+        if any(len(row) != 4 for row in rows):
+            raise ValueError
+    except ValueError:
+        raise WorkloadError('has to have texts of four numbers, "start_ns from to bytes"') from None
+    return checked(rows, hosts)
+
+
+def checked(rows, hosts):
+    """Flows that are possible."""
     for start_ns, src, dst, size in rows:
         if not 0 <= start_ns <= units.TIME_MAX or not 1 <= size <= units.SIZE_MAX or src == dst or \
                 not (0 <= src < hosts and 0 <= dst < hosts):

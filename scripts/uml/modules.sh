@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 #
 # modules.sh TREE: build what a guest needs of this project (modules,
-# q_hpcc.so, hpcc-traffic) against the kernel TREE, and print the
+# q_hpcc.so, hpcc-network, hpcc-traffic) against the kernel TREE, and print the
 # directory that holds it. Built out of a copy, so that a build for the host
 # beside it is not disturbed, and kept in the cache until the sources change.
 set -euo pipefail
@@ -21,7 +21,7 @@ cleanup()
 sources()
 {
 	find Kbuild dkms.conf include kmod qdisc scripts/kbuild \
-		tools/Makefile tools/include tools/traffic -type f \
+		tools/Makefile tools/include tools/network tools/traffic -type f \
 		! -name '*.o' ! -name '*.ko' ! -name '*.so' ! -name '*.mod*' \
 		! -name '.*' ! -name '*.order' ! -name '*.symvers' | LC_ALL=C sort
 }
@@ -67,7 +67,7 @@ compile()
 
 	compile_modules "$tree" "$copy" &&
 	make -C "$copy/qdisc" -f Makefile q_hpcc.so &&
-	make -C "$copy/tools" hpcc-traffic
+	make -C "$copy/tools" hpcc-network hpcc-traffic
 }
 
 progress()
@@ -100,7 +100,7 @@ build()
 		exit 1
 	fi
 	mv "$copy"/kmod/*/*.ko "$copy"/qdisc/sch_hpcc.ko "$copy"/qdisc/q_hpcc.so \
-		"$copy"/tools/hpcc-traffic "$BUILDING"
+		"$copy"/tools/hpcc-network "$copy"/tools/hpcc-traffic "$BUILDING"
 	rm -rf "$copy"
 	chmod 755 "$BUILDING"
 	# Somebody else may have been faster; both results are the same.

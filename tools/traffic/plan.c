@@ -6,87 +6,73 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <sched.h>
+#include <search.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "traffic.h"
 
-static void *grown(void *array, unsigned int nr, size_t size)
-{
-	array = reallocarray(array, nr + 1, size);
-	if (!array)
-		die("out of memory");
-	memset((char *)array + nr * size, 0, size);
-	return array;
-}
+/* Twice as many as there can be: of the hash table. */
+#define NETNS_MAX	8192
 
 static unsigned int netns_index(const char *name)
 {
-	unsigned int i;
+	const ENTRY *found = hsearch((ENTRY){ .key = (char *)name }, FIND);
 
-	for (i = 0; i < nr_netns; i++)
-		if (!strcmp(netns[i].name, name))
-			return i;
-	die("plan: no namespace %s", name);
+	if (!found)
+		die("plan: no namespace %s", name);
+	return (uintptr_t)found->data;
 }
 
 void enter(unsigned int ns)
 {
 	static int current = -1;
-	int fd;
 
 	if (current == (int)ns)
 		return;
-	fd = open(netns[ns].path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0 || setns(fd, CLONE_NEWNET))
+	if (netns[ns].fd < 0)
+		netns[ns].fd = open(netns[ns].path, O_RDONLY | O_CLOEXEC);
+	if (netns[ns].fd < 0 || setns(netns[ns].fd, CLONE_NEWNET))
 		die("namespace %s: %s", netns[ns].path, strerror(errno));
-	close(fd);
 	current = ns;
 }
 
-static void write_sysctl(const char *ns, const char *path, const char *value)
-{
-	char file[256];
-	int fd;
-
-	enter(netns_index(ns));
-	snprintf(file, sizeof(file), "/proc/sys/%s", path);
-	fd = open(file, O_WRONLY | O_CLOEXEC);
-	if (fd < 0 || write(fd, value, strlen(value)) < 0)
-		die("%s in %s: cannot set %s: %s", file, ns, value, strerror(errno));
-	close(fd);
-}
-
-static void set_address(struct sockaddr_storage *ss, const char *text, unsigned int port)
+static void set_address(struct sockaddr_storage *ss, const char *text)
 {
 	struct sockaddr_in6 *in6 = (struct sockaddr_in6 *)ss;
 	struct sockaddr_in *in = (struct sockaddr_in *)ss;
 
-	if (inet_pton(AF_INET, text, &in->sin_addr) == 1) {
+	if (inet_pton(AF_INET, text, &in->sin_addr) == 1)
 		in->sin_family = AF_INET;
-		in->sin_port = htons(port);
-	} else if (inet_pton(AF_INET6, text, &in6->sin6_addr) == 1) {
+	else if (inet_pton(AF_INET6, text, &in6->sin6_addr) == 1)
 		in6->sin6_family = AF_INET6;
-		in6->sin6_port = htons(port);
-	} else {
+	else
 		die("plan: bad address %s", text);
-	}
 }
 
 static void parse_netns(const char *line)
 {
+	char address[64];
 	struct netns *ns;
+	unsigned int i;
+	int n;
 
 	netns = grown(netns, nr_netns, sizeof(*netns));
-	ns = &netns[nr_netns++];
+	ns = &netns[nr_netns];
+	ns->fd = -1;
 	ns->netlink = -1;
-	if (sscanf(line, "ns %31s %127s", ns->name, ns->path) != 2)
+	for (i = 0; i < CC_MAX * ROUNDS; i++)
+		ns->listener[i] = -1;
+	n = sscanf(line, "ns %31s %127s %63s", ns->name, ns->path, address);
+	if (n < 2 || (!nr_netns && !hcreate(NETNS_MAX)) || nr_netns == NETNS_MAX / 2)
 		die("plan: %s", line);
+	if (n == 3)
+		set_address(&ns->addr, address);
+	hsearch((ENTRY){ strdup(ns->name), (void *)(uintptr_t)nr_netns }, ENTER);
+	nr_netns++;
 }
 
 static void parse_port(const char *line)
@@ -102,35 +88,107 @@ static void parse_port(const char *line)
 	p->ns = netns_index(ns);
 	p->series = series;
 	nr_series += p->series;
-	netns[p->ns].nr_ports++;
+	if (!netns[p->ns].nr_ports)
+		netns[p->ns].first_port = nr_ports - 1;
+	if (netns[p->ns].first_port + netns[p->ns].nr_ports++ != nr_ports - 1)
+		die("plan: ports of %s do not follow one another", ns);
+}
+
+static unsigned int cc_index(const char *name)
+{
+	unsigned int i;
+
+	for (i = 0; i < nr_ccs; i++)
+		if (!strcmp(ccs[i], name))
+			return i;
+	if (nr_ccs == CC_MAX)
+		die("plan: more than %d congestion controls", CC_MAX);
+	snprintf(ccs[nr_ccs], sizeof(ccs[0]), "%s", name);
+	return nr_ccs++;
+}
+
+static void set_hosts(struct flow *f, const char *from, const char *to, const char *cc)
+{
+	f->from = netns_index(from);
+	f->to = netns_index(to);
+	f->cc = cc_index(cc);
+	netns[f->from].host = true;
+	netns[f->to].host = true;
+	if (!netns[f->from].addr.ss_family || !netns[f->to].addr.ss_family)
+		die("plan: %s or %s has no address", from, to);
 }
 
 static void parse_flow(const char *line)
 {
-	char from[32], to[32], saddr[64], daddr[64];
-	unsigned int port;
+	char from[32], to[32], cc[16], connect[16];
 	struct flow *f;
 
 	flows = grown(flows, nr_flows, sizeof(*flows));
 	f = &flows[nr_flows++];
-	if (sscanf(line, "flow %u %31s %31s %63s %63s %u %" SCNu64 " %" SCNu64 " %15s",
-		   &f->id, from, to, saddr, daddr, &port, &f->bytes, &f->start_ns,
-		   f->cc) != 9)
+	if (sscanf(line, "flow %u %31s %31s %" SCNu64 " %" SCNu64 " %15s %15s", &f->id, from,
+		   to, &f->bytes, &f->start_ns, cc, connect) != 7)
 		die("plan: %s", line);
-	f->from = netns_index(from);
-	f->to = netns_index(to);
-	netns[f->from].host = true;
-	netns[f->to].host = true;
-	set_address(&f->saddr, saddr, port);
-	set_address(&f->daddr, daddr, port);
-	f->tx = -1;
-	f->rx = -1;
+	set_hosts(f, from, to, cc);
+	if (!strcmp(connect, "before"))
+		f->connect = BEFORE;
+	else if (!strcmp(connect, "start"))
+		f->connect = START;
+	else if (!strcmp(connect, "pool"))
+		f->connect = POOL;
+	else
+		f->connect = SHARED;
+	if (f->connect == SHARED) {
+		f->shared = strtoul(connect, NULL, 10);
+		if (f->shared >= nr_flows - 1 || flows[f->shared].connect != BEFORE)
+			die("plan: %s", line);
+	}
 	bytes_wanted += f->bytes;
 	if (!f->bytes) {
 		f->endless = true;
 		f->bytes = INT64_MAX;
 		nr_endless++;
 	}
+}
+
+static void parse_rpc(const char *line)
+{
+	char from[32], to[32], cc[16];
+	struct rpc *r;
+
+	rpcs = grown(rpcs, nr_rpcs, sizeof(*rpcs));
+	r = &rpcs[nr_rpcs++];
+	if (sscanf(line, "rpc %u %31s %31s %" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu64 " %"
+		   SCNu64 " %" SCNu64 " %15s", &r->id, from, to, &r->request_bytes,
+		   &r->response_bytes, &r->count, &r->until_ns, &r->think_ns, &r->next_ns,
+		   cc) != 10)
+		die("plan: %s", line);
+	set_hosts(&r->request, from, to, cc);
+	set_hosts(&r->response, to, from, cc);
+	r->request.id = r->id;
+	r->response.id = r->id;
+}
+
+static void parse_program(const char *line)
+{
+	char ns[32], start[32], stop[32], out[64];
+	struct program *p;
+	int at = 0;
+
+	programs = grown(programs, nr_programs, sizeof(*programs));
+	p = &programs[nr_programs++];
+	if (sscanf(line, "run %31s %31s %31s %63s %n", ns, start, stop, out, &at) != 4 ||
+	    !line[at])
+		die("plan: %s", line);
+	p->early = !strcmp(start, "before");
+	p->start_ns = p->early ? 0 : strtoull(start, NULL, 10);
+	p->ns = netns_index(ns);
+	p->server = !strcmp(stop, "end");
+	p->stop_ns = p->server ? 0 : strtoull(stop, NULL, 10);
+	if (!p->stop_ns)
+		p->stop_ns = NEVER;
+	p->out = strdup(out);
+	p->command = strdup(line + at);
+	p->pidfd = -1;
 }
 
 static void parse_number(const char *line)
@@ -150,63 +208,43 @@ static void parse_number(const char *line)
 		deadline_ns = n;
 	else if (!strcmp(key, "verify"))
 		verify = n;
+	else if (!strcmp(key, "series_flows"))
+		series_flows = n;
+	else if (!strcmp(key, "pool"))
+		pool_size = n;
 	else
 		die("plan: %s", line);
 }
 
-/* A device that was brought up drops packets until the kernel has noticed its
- * carrier, which may take it a second.
- */
-static void wait_running(const char *ns, const char *ifname)
+void read_plan(const char *path)
 {
-	struct timespec pause = { .tv_nsec = 1000000 };
-	uint64_t give_up_ns = now_ns() + 10 * NSEC_PER_SEC;
-	struct ifreq req = {};
-	int fd;
-
-	enter(netns_index(ns));
-	fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-	strcpy(req.ifr_name, ifname);
-	while (!ioctl(fd, SIOCGIFFLAGS, &req)) {
-		if (req.ifr_flags & IFF_RUNNING) {
-			close(fd);
-			return;
-		}
-		if (now_ns() > give_up_ns)
-			break;
-		nanosleep(&pause, NULL);
-	}
-	die("%s of %s does not come up", ifname, ns);
-}
-
-void read_plan(const char *path, bool prepare)
-{
-	char line[512], ns[32], ifname[IFNAMSIZ], sysctl[128], value[128];
+	char *line = NULL;
 	FILE *file = fopen(path, "r");
+	size_t size = 0;
+	unsigned int i;
 
 	if (!file)
 		die("%s: %s", path, strerror(errno));
-	while (fgets(line, sizeof(line), file)) {
+	while (getline(&line, &size, file) > 0) {
 		line[strcspn(line, "\n")] = '\0';
 		if (!strncmp(line, "ns ", 3)) {
 			parse_netns(line);
-		} else if (!strncmp(line, "sysctl ", 7)) {
-			if (sscanf(line, "sysctl %31s %127s %127[^\n]", ns, sysctl, value) != 3)
-				die("plan: %s", line);
-			if (prepare)
-				write_sysctl(ns, sysctl, value);
-		} else if (!strncmp(line, "wait ", 5)) {
-			if (sscanf(line, "wait %31s %15s", ns, ifname) != 2)
-				die("plan: %s", line);
-			if (!prepare)
-				wait_running(ns, ifname);
 		} else if (!strncmp(line, "port ", 5)) {
 			parse_port(line);
 		} else if (!strncmp(line, "flow ", 5)) {
 			parse_flow(line);
+		} else if (!strncmp(line, "rpc ", 4)) {
+			parse_rpc(line);
+		} else if (!strncmp(line, "run ", 4)) {
+			parse_program(line);
 		} else if (line[0]) {
 			parse_number(line);
 		}
 	}
+	free(line);
 	fclose(file);
+	for (i = 0; i < nr_rpcs; i++) {
+		rpcs[i].request.rpc = &rpcs[i];
+		rpcs[i].response.rpc = &rpcs[i];
+	}
 }

@@ -16,7 +16,7 @@
 void open_ports(void)
 {
 	struct timeval patience = { .tv_sec = 5 };
-	int size = 1 << 20;
+	int size = 8 << 20;	/* the answers of 600 ports */
 	unsigned int i;
 
 	for (i = 0; i < nr_ports; i++) {
@@ -47,12 +47,12 @@ struct qdisc_request {
  */
 static unsigned int ask_ports(unsigned int ns, bool series_only)
 {
+	unsigned int first = netns[ns].first_port, i, n = 0;
 	struct qdisc_request req[netns[ns].nr_ports];
-	unsigned int i, n = 0;
 
 	memset(req, 0, sizeof(req));
-	for (i = 0; i < nr_ports; i++) {
-		if (ports[i].ns != ns || (series_only && !ports[i].series))
+	for (i = first; i < first + netns[ns].nr_ports; i++) {
+		if (series_only && !ports[i].series)
 			continue;
 		req[n].nh.nlmsg_len = sizeof(req[n]);
 		req[n].nh.nlmsg_type = RTM_GETQDISC;

@@ -3,7 +3,6 @@
 #ifndef HPCC_TRAFFIC_H
 #define HPCC_TRAFFIC_H
 
-#include <linux/tcp.h>
 #include <net/if.h>
 #include <netinet/in.h>
 #include <stdbool.h>
@@ -13,14 +12,33 @@
 #include "../../include/uapi/linux/hpcc.h"
 
 #define NSEC_PER_SEC	1000000000ULL
+#define NEVER		UINT64_MAX
+
+/* Of one run; each has a listener of its own on each host. */
+#define CC_MAX		8
+
+/* Connections from a host have source ports SPORT_BASE and up, which are below those
+ * that Linux chooses itself. When they are used up, the next listener of the peer
+ * makes the four numbers of a connection unique.
+ */
+#define SPORT_BASE	10000
+#define SPORTS		22768
+#define ROUNDS		8
+#define DPORT_BASE	5001
 
 struct netns {
 	char		name[32];
 	char		path[128];
+	int		fd;		/* -1 until it was entered */
+	struct sockaddr_storage	addr;	/* of a host */
 	int		netlink;	/* -1 until the first port needs it */
+	unsigned int	first_port;	/* its ports follow one another */
 	unsigned int	nr_ports;
-	bool		host;		/* an end of a flow */
+	bool		host;		/* an end of a connection */
 	uint64_t	timeouts;	/* RTOs before time zero */
+	unsigned int	*conns;		/* those made from here, in order */
+	unsigned int	nr_conns;
+	int		listener[CC_MAX * ROUNDS];	/* -1 until a connection needs it */
 };
 
 struct port {
@@ -36,44 +54,167 @@ struct port {
 	uint32_t	pmax_ppm;
 };
 
+enum connect {
+	BEFORE,		/* time zero */
+	START,		/* of the flow */
+	POOL,		/* a connection of a pool, see below */
+	SHARED,		/* the other direction of another flow's connection */
+};
+
+/* Bytes in one direction of a connection; also each message of an RPC. */
 struct flow {
 	unsigned int	id;
 	unsigned int	from;
 	unsigned int	to;
-	struct sockaddr_storage	saddr;
-	struct sockaddr_storage	daddr;
+	unsigned int	cc;
+	enum connect	connect;
+	unsigned int	shared;		/* SHARED: index of the other flow */
+	struct rpc	*rpc;
+	struct conn	*conn;
 	uint64_t	bytes;
 	bool		endless;
 	uint64_t	start_ns;
-	char		cc[16];
-	int		tx;
-	int		rx;
 	uint64_t	sent;
 	uint64_t	received;
-	int		lowat;
-	uint64_t	done_ns;
-	bool		started;
-	bool		writing;	/* EPOLLOUT is asked for */
 	bool		done;		/* the receiver has all bytes */
-	bool		closed;
-	struct tcp_info	info;		/* the sender's, at its end */
+	uint64_t	done_ns;
+	uint64_t	window[2];	/* endless: bytes at its beginning and end */
+	uint32_t	retrans;	/* in a pool: less what was before this flow */
+	uint32_t	min_rtt_us;
+};
+
+/* End 0 connects, end 1 was accepted. */
+struct end {
+	int		fd;
+	uint32_t	events;		/* that epoll is asked for */
+	int		lowat;
+	struct flow	*out;		/* what it sends */
+};
+
+struct conn {
+	unsigned int	index;
+	unsigned int	from;
+	unsigned int	to;
+	unsigned int	cc;
+	unsigned int	nr_undone;	/* flows that it still has to carry */
+	bool		pooled;
+	bool		open;		/* end 0 is connected */
+	struct end	end[2];
+	struct conn	*next_free;	/* of its pool */
+};
+
+/* Requests and responses in turn over one connection. */
+struct rpc {
+	unsigned int	id;
+	struct flow	request;
+	struct flow	response;
+	uint64_t	request_bytes;
+	uint64_t	response_bytes;
+	uint64_t	count;		/* 0: no limit */
+	uint64_t	until_ns;	/* 0: no limit; no request is sent from then on */
+	uint64_t	think_ns;	/* from a response to the next request */
+	uint64_t	next_ns;	/* when the next request is due, or NEVER */
+	uint64_t	*latency_ns;
+	uint64_t	nr_calls;
+	bool		done;
+};
+
+/* A program in a namespace. */
+struct program {
+	unsigned int	ns;
+	bool		early;		/* it runs before time zero */
+	uint64_t	start_ns;
+	uint64_t	stop_ns;	/* NEVER: it ends by itself */
+	bool		server;		/* not waited for */
+	char		*out;		/* "-": its output is ours, and it must not fail */
+	char		*command;
+	int		pid;		/* 0 before and after */
+	int		pidfd;
+	bool		started;
+	bool		signalled;
+	bool		ended;
+	uint64_t	started_ns;
+	uint64_t	ended_ns;
+	int		status;
 };
 
 extern struct netns *netns;
 extern struct port *ports;
 extern struct flow *flows;
-extern unsigned int nr_netns, nr_ports, nr_flows, nr_endless, nr_series;
+extern struct rpc *rpcs;
+extern struct program *programs;
+extern char ccs[CC_MAX][16];
+extern unsigned int nr_netns, nr_ports, nr_flows, nr_rpcs, nr_programs, nr_ccs;
+extern unsigned int nr_endless, nr_series, pool_size;
 extern uint64_t interval_ns, from_ns, until_ns, deadline_ns;
 extern uint64_t bytes_wanted;
-extern bool verify;
+extern bool verify, series_flows;
 
 /* main.c */
+extern unsigned int nr_undone;		/* flows and RPCs, endless flows included */
+extern unsigned int nr_ended;
 void die(const char *format, ...) __attribute__((format(printf, 1, 2), noreturn));
+void *grown(void *array, unsigned int nr, size_t size);
 uint64_t now_ns(void);
+uint64_t zero_clock_ns(void);	/* what the time of day was at time zero */
+uint64_t virtual_ns(void);	/* since time zero; 0 before */
+void progress(uint64_t done, uint64_t wanted);
+void watch(int fd, int op, uint32_t events, uint64_t tag);
+void flow_done(struct flow *f);
+
+/* What epoll tells us: TAG_x, and an index in the lower bits. */
+#define TAG_SHIFT	60
+#define TAG_END		0ULL
+#define TAG_LISTENER	1ULL
+#define TAG_PROGRAM	2ULL
+#define TAG_TICK	3ULL
 
 /* plan.c */
 void enter(unsigned int ns);
-void read_plan(const char *path, bool prepare);
+void read_plan(const char *path);
+
+/* connect.c */
+extern unsigned int nr_closing;
+void open_connections(void);
+void make_connection(struct flow *f);
+void connected(struct conn *c);
+void accept_one(unsigned int tag);
+void release(struct flow *f);
+void peer_closed(struct conn *c, unsigned int end);
+void read_info(struct flow *f);
+struct conn *conn_of(unsigned int index);
+void ask(struct conn *c, unsigned int end, uint32_t events);
+
+/* data.c */
+void make_pattern(void);
+void begin_flow(struct flow *f);
+void fill(struct flow *f);
+void receive(struct flow *f);
+void set_lowat(struct flow *f);
+
+/* rpc.c */
+void start_rpcs(uint64_t t_ns);
+uint64_t next_rpc_ns(void);
+void rpc_advance(struct flow *f, uint64_t t_ns);
+void put_rpcs(FILE *out);
+
+/* program.c */
+extern unsigned int nr_running;		/* of those with an end, started or not */
+void start_early_programs(void);
+void start_programs(uint64_t t_ns);
+void stop_programs(int signal);
+uint64_t next_program_ns(void);
+void program_ended(unsigned int index);
+bool programs_left(void);
+void put_programs(FILE *out);
+
+/* measure.c */
+extern bool have_until;
+void open_measurement(void);
+void take_sample(uint64_t t_ns);
+void measure(uint64_t t_ns, bool over);
+uint64_t next_reading_ns(void);
+void write_result(const char *path);
 
 /* counters.c */
 void read_hosts(void);

@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The same flows in ns-3 and here: slowdown by size, and how much longer short flows took.
+
+A list of flows that ns-3 has run has the columns ns3_fct_ns and ns3_alone_ns beside those of a
+workload. Flows are told apart by all that a workload says of them: when they start, from where to
+where, and their size.
+
+ns-3's times end when the sender has the last ACK, ours when the receiver has the last byte. So what an
+ACK takes on an idle way back is added to ours, both to the time of a flow and to that of the flow
+alone; else the same wait would count twice as much here where flows are short.
+"""
+
+import csv
+import lzma
+import math
+from pathlib import Path
+
+from . import results, scenario
+from .topology import Topology
+
+COLUMNS = ("start_ns", "from", "to", "bytes", "ns3_fct_ns", "ns3_alone_ns")
+# Flows of at most so many bytes take one or two packets: what they take longer than alone is
+# what they waited.
+SHORT = 3000
+# How far above ns-3's our figures may be: of one size, and of all flows.
+GOAL_SIZE, GOAL_ALL = 1.10, 1.05
+
+
+class Ns3Error(Exception):
+    """What is wrong, in one line."""
+
+
+def read(path):
+    """{(start_ns, from, to, bytes): [(fct_ns, alone_ns)]} of ns-3's flows."""
+    path = Path(path)
+    flows = {}
+    try:
+        with (lzma.open if path.suffix == ".xz" else open)(path, "rt", encoding="utf-8") as file:
+            reader = csv.DictReader(file)
+            if not set(COLUMNS) <= set(reader.fieldnames or ()):
+                raise Ns3Error(f"{path}: has to have the columns {', '.join(COLUMNS)}")
+            for row in reader:
+                start, src, dst, size, fct, alone = (int(row[column]) for column in COLUMNS)
+                flows.setdefault((start, src, dst, size), []).append((fct, alone))
+    except OSError as err:
+        raise Ns3Error(f"{path}: {err.strerror}") from None
+    except (ValueError, TypeError, csv.Error, lzma.LZMAError, EOFError):
+        raise Ns3Error(f"{path}: has to have whole numbers in the columns "
+                       f"{', '.join(COLUMNS)}") from None
+    return flows
+
+
+def _key(flow):
+    return (round(flow["start_us"] * 1000), int(flow["from"][1:]), int(flow["to"][1:]),
+            flow["bytes"])
+
+
+def _acks_ns(run):
+    """{(from, to): time of an ACK on its way back} of a run's flows."""
+    shape = Topology(scenario.build(run["settings"], run["scenario"], run["seed"]))
+    return {(src, dst): shape.alone_ns(dst, src, 1)
+            for src, dst in {(flow["from"], flow["to"]) for flow in run["flows"]}}
+
+
+def pairs(run, ns3):
+    """Each flow of a run that ended, as {bytes, ours, ns3} with (fct_ns, alone_ns) each."""
+    left = {key: list(times) for key, times in ns3.items()}
+    acks, found = _acks_ns(run), []
+    for flow in run["flows"]:
+        times = left.get(_key(flow))
+        if not times:
+            raise Ns3Error(f"flow {flow['id']}: ns-3 has none from {flow['from']} to {flow['to']} of "
+                           f"{flow['bytes']} bytes at {flow['start_us']:g} us")
+        theirs = times.pop(0)
+        if flow["slowdown"]:
+            fct_ns, ack_ns = flow["fct_us"] * 1000, acks[flow["from"], flow["to"]]
+            found.append({"bytes": flow["bytes"], "ns3": theirs,
+                          "ours": (fct_ns + ack_ns, fct_ns / flow["slowdown"] + ack_ns)})
+    return found
+
+
+def _percentiles(values):
+    values = sorted(values)
+    return [values[-(-len(values) * p // 100) - 1] for p in results.PERCENTILES]
+
+
+def by_size(found):
+    """{upper end of sizes, or "all": (flows, ns-3's percentiles of slowdown, ours)}"""
+    table, low = {}, 0
+    for size in (*results.SIZES, math.inf, "all"):
+        part = found if size == "all" else [f for f in found if low < f["bytes"] <= size]
+        if size != "all":
+            low = size
+        if part:
+            table[size] = (len(part), *(_percentiles(f[who][0] / f[who][1] for f in part)
+                                        for who in ("ns3", "ours")))
+    return table
+
+
+def waits_us(found):
+    """Of short flows, the time beyond that of the flow alone: ns-3's percentiles and ours."""
+    short = [f for f in found if f["bytes"] <= SHORT]
+    return [[max(t, 0) / 1000 for t in _percentiles(f[who][0] - f[who][1] for f in short)]
+            for who in ("ns3", "ours")] if short else None
+
+
+def misses(table):
+    """[(size, percentile, ours / ns-3's)] of what is further above ns-3's than the goal."""
+    return [(size, percent, b / a) for size, (_, theirs, ours) in table.items()
+            for percent, a, b in zip(results.PERCENTILES, theirs, ours)
+            if b > a * (GOAL_ALL if size == "all" else GOAL_SIZE)]
+
+
+def _size(size):
+    if size in ("all", math.inf):
+        return "all" if size == "all" else f"> {results.SIZES[-1] // 1000} KB"
+    return f"<= {size // 1000} KB"
+
+
+def text(found):
+    """The table that scripts/compare-ns3 prints."""
+    def three(values, digits=2):
+        return "/".join(f"{value:.{digits}f}" for value in values)
+    lines = [f"{'to the last ACK':<22}{'flows':>6}  {'ns-3':<18}{'here':<18}here / ns-3"]
+    table = by_size(found)
+    for size, (count, theirs, ours) in table.items():
+        lines.append(f"{_size(size):<22}{count:>6}  {three(theirs):<18}{three(ours):<18}"
+                     + three(b / a for a, b in zip(theirs, ours)))
+    waits = waits_us(found)
+    if waits:
+        lines.append(f"{'<= 3 KB, us waited':<22}{'':>6}  {three(waits[0]):<18}{three(waits[1]):<18}")
+    missed = misses(table)
+    lines += ["", "within the goal of 10 % for each size and 5 % for all" if not missed else
+              "beyond the goal: " + ", ".join(f"{_size(size)} p{percent} x{ratio:.2f}"
+                                              for size, percent, ratio in missed)]
+    return "\n".join(lines)

@@ -1,0 +1,305 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0
+"""The networks of hpcc-lab: trees, routes, links of their own, events; and hpcc-network.
+
+Prints KTAP. test_network.py NAME... runs only tests whose names contain a NAME.
+"""
+
+import json
+import re
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+sys.dont_write_bytecode = True
+TOP = Path(__file__).resolve().parents[2]
+sys.path[:0] = str(TOP / "scripts"), str(TOP / "selftests")
+
+# pylint: disable=wrong-import-position,missing-function-docstring,missing-class-docstring
+from lab import plan, runner, scenario, topology  # noqa: E402
+from lib import unittests  # noqa: E402
+
+LAB = str(TOP / "scripts/hpcc-lab")
+RUN = str(TOP / "scripts/uml/run.sh")
+FLOW = [{"from": "h0", "to": "h1", "bytes": "1MB"}]
+PUBLISHED = {"kind": "fat-tree", "pods": 5, "tors": 4, "hosts_per_tor": 16, "aggs": 4, "cores": 16}
+
+
+def build(**sections):
+    """A scenario of one flow unless told otherwise."""
+    return scenario.build({"flow": FLOW} | sections, "test")
+
+
+def tree(**sections):
+    return topology.Topology(build(**sections))
+
+
+def files(**sections):
+    made = build(**sections)
+    return plan.Plan(made, topology.Topology(made)).files
+
+
+class Shapes(unittest.TestCase):
+    def refused(self, wanted, **sections):
+        with self.assertRaises(scenario.ScenarioError) as caught:
+            build(**sections)
+        message = str(caught.exception)
+        self.assertNotIn("\n", message)
+        for word in wanted:
+            self.assertIn(word, message)
+
+    def test_published(self):
+        """320 hosts, 20 ToR, 20 aggregation, 16 core switches, 160 links between switches."""
+        net = tree(topology=PUBLISHED)
+        self.assertEqual((len(net.hosts), len(net.switches), len(net.links)), (320, 56, 320 + 160))
+        self.assertEqual({node[0]: len(peers) for node, peers in net.peers.items()},
+                         {"h": 1, "t": 16 + 4, "a": 4 + 4, "c": 5})
+        self.assertEqual(net.path("h0", "h1"), ["h0", "t0", "h1"])
+        self.assertEqual(net.path("h0", "h319"), ["h0", "t0", "a0", "c0", "a16", "t19", "h319"])
+        # Up by one of 4 x 4 ways, down by the one below its core switch.
+        self.assertEqual(len(net.switch_ports("h0", "h319")), 4 + 16 + 16 + 4 + 1)
+        self.assertEqual(len(net.switch_ports("h0", "h16")), 4 + 4 + 1)
+
+    def test_published_base_rtt(self):
+        """6 links of 1 us both ways; 1090 + 118 bytes at 100 Gb/s twice, at 400 Gb/s four times."""
+        net = tree(topology=PUBLISHED, link={"mtu": 1052, "fabric": {"rate": "400Gbit"}})
+        self.assertEqual(net.base_rtt_ns("h0", "h319"), 12000 + 2 * 97 + 4 * 25)
+
+    def test_derived(self):
+        net = tree(topology={"kind": "fat-tree"})
+        self.assertEqual((len(net.hosts), len(net.switches), len(net.links)), (16, 8 + 8 + 4, 16 + 16 + 16))
+        net = tree(topology={"kind": "leaf-spine", "hosts": 32})
+        self.assertEqual((len(net.hosts), len(net.switches), len(net.links)), (32, 4 + 2, 32 + 8))
+
+    def test_does_not_divide(self):
+        self.refused(["topology.hosts = 17", "8 ToR"], topology={"kind": "fat-tree", "hosts": 17})
+        self.refused(["topology.cores = 5", "multiple", "topology.aggs, 2"],
+                     topology={"kind": "fat-tree", "cores": 5})
+        self.refused(["topology.hosts = 16", "have 12"],
+                     topology={"kind": "leaf-spine", "hosts": 16, "hosts_per_tor": 3})
+        self.refused(["1000 hosts", "600"], topology={"kind": "leaf-spine", "hosts_per_tor": 250})
+        self.refused(["topology.spines = 2", "fat-tree", "pods"],
+                     topology={"kind": "fat-tree", "spines": 2})
+        self.refused(["topology.pods = 2", "star"], topology={"pods": 2})
+
+    def test_addresses(self):
+        net = tree(topology=PUBLISHED)
+        self.assertEqual(net.address("h319"), "10.4.3.16")
+        self.assertEqual(len({net.address(host) for host in net.hosts}), 320)
+        self.assertEqual(tree(topology=PUBLISHED, ip=6).address("h319"), "fd00:4:3::10")
+
+    def test_classes(self):
+        link = {"fabric": {"rate": "400Gbit"}, "core": {"delay": "5us"}, "t0-a0": {"buffer": "1MB"}}
+        made = build(topology={"kind": "fat-tree"}, link=link)
+        for ends, wanted in ((("h0", "t0"), (10**11, 1000, 32 * 10**6)),
+                             (("t0", "a1"), (4 * 10**11, 1000, 32 * 10**6)),
+                             (("a0", "t0"), (4 * 10**11, 1000, 10**6)),
+                             (("a0", "c0"), (4 * 10**11, 5000, 32 * 10**6))):
+            got = made.link_of(*ends)
+            self.assertEqual((got["rate"], got["delay"], got["buffer"]), wanted, ends)
+        self.refused(["link.t0-a2", "no such link"], topology={"kind": "fat-tree"},
+                     link={"t0-a2": {"rate": "1Gbit"}})
+
+    def test_unlike_ways(self):
+        """T is the longest of the shortest paths' round trips, the time alone that of the fastest."""
+        shape = {"kind": "leaf-spine", "tors": 2, "spines": 2, "hosts_per_tor": 1}
+        net = tree(topology=shape, link={"t0-s1": {"delay": "10us"}})
+        even = tree(topology=shape)
+        self.assertEqual(net.base_rtt_ns("h0", "h1"), even.base_rtt_ns("h0", "h1") + 2 * 9000)
+        self.assertEqual(net.alone_ns("h0", "h1", 1000), even.alone_ns("h0", "h1", 1000))
+
+    def test_host_delay(self):
+        even, late = tree(), tree(host={"delay": "3us", "delay_in": "1us"})
+        self.assertEqual(late.base_rtt_ns("h0", "h1"), even.base_rtt_ns("h0", "h1") + 2 * 4000)
+        self.assertEqual(late.alone_ns("h0", "h1", 1), even.alone_ns("h0", "h1", 1) + 4000)
+        text = files(host={"delay": "3us", "delay_in": "1us"})["network"]
+        self.assertIn("qdisc h0 eth0 root 10: hpcc rate 100000000000 limit 64000000 overhead 24 delay 4000 ",
+                      text)
+        self.assertIn("qdisc s0 h0 root 10: hpcc rate 100000000000 limit 32000000 overhead 24 delay 2000 ",
+                      text)
+
+    def test_marking_of_a_link(self):
+        text = files(link={"s0-h1": {"marking": "ldcp", "kmin": "10KB"}})["network"]
+        self.assertEqual(re.findall(r"(?m)^qdisc (\S+ \S+) .* marking 1 kmin 10000$", text), ["s0 h1"])
+        self.refused(["link.access.kmin", "link.access.marking"],
+                     link={"access": {"marking": "off", "kmin": 1}}, qdisc={"marking": "ldcp"})
+        self.refused(["link.access.kmin = 5000", "link.access.buffer, 4000"],
+                     link={"access": {"kmin": 5000, "buffer": 4000}}, qdisc={"marking": "ldcp"})
+
+
+class Routes(unittest.TestCase):
+    def test_router(self):
+        text = files(topology={"kind": "fat-tree"})["network"]
+        routes = re.findall(r"(?m)^route (\S+) (\S+) (\S+) 169\.254\.0\.1 0$", text)
+        self.assertEqual([route[1:] for route in routes if route[0] == "h0"], [("eth0", "0.0.0.0/0")])
+        self.assertEqual([route[1:] for route in routes if route[0] == "t0"],
+                         [("h0", "10.0.0.1"), ("h1", "10.0.0.2")]
+                         + [("a0,a1", f"10.{pod}.{tor}.0/24") for pod in range(4) for tor in range(2)][1:])
+        self.assertEqual([route[1] for route in routes if route[0] == "a0"],
+                         ["t0", "t1"] + ["c0,c1"] * 6)
+        self.assertEqual([route[1] for route in routes if route[0] == "c3"],
+                         ["a1", "a1", "a3", "a3", "a5", "a5", "a7", "a7"])
+
+    def test_hash(self):
+        """The stages hash different fields."""
+        text = files(topology={"kind": "fat-tree"})["network"]
+        fields = dict(re.findall(r"(?m)^sysctl ([ta]0) net/ipv4/fib_multipath_hash_fields (\d+)$", text))
+        self.assertEqual(len(set(fields.values())), 2)
+        self.assertTrue(all(int(value) & 0x33 == 0x33 for value in fields.values()), fields)
+
+    def test_few_lines(self):
+        """A few per host, though each sends to all others."""
+        pairs = [{"from": "h0..h318", "to": "h319", "bytes": 1}]
+        text = files(topology=PUBLISHED, flow=pairs)["network"]
+        self.assertLess(text.count("\nneigh "), 1400)
+        self.assertLess(text.count("\nroute "), 2000)
+
+    def test_quick(self):
+        """The same list of 33,000 flows takes its plan about a second, unless all are looked at anew."""
+        made = scenario.load(TOP / "scripts/scenarios/fat-tree-320.toml")
+        self.assertGreater(len(made.flows), 30000)
+        net = topology.Topology(made)
+        plan.Plan(made, net)
+        self.assertLess(len(net._found), 30000)         # pylint: disable=protected-access
+
+
+class Events(unittest.TestCase):
+    SPINES = {"kind": "leaf-spine", "tors": 2, "spines": 2, "hosts_per_tor": 1}
+    DOWN = {"at": "1ms", "link": "t0-s0", "down": True}
+
+    def refused(self, wanted, **event):
+        with self.assertRaises(scenario.ScenarioError) as caught:
+            build(topology=self.SPINES, event=[self.DOWN | event])
+        for word in wanted:
+            self.assertIn(word, str(caught.exception))
+
+    def test_refused(self):
+        self.refused(["event.0.link", "t0-s7", "no such link"], link="t0-s7")
+        self.refused(["event.0.at", "-1us"], at="-1us")
+        self.refused(["event.0.at", "measure.deadline"], at="100s")
+        self.refused(["event.0:", "one of down, up and rate"], up=True)
+        self.refused(["event.0.rate", "a rate"], rate="fast")
+        self.refused(["event.0.speed", "unknown"], speed=1)
+        with self.assertRaisesRegex(scenario.ScenarioError, "at least one"):
+            build(flow=[], event=[self.DOWN])
+
+    def test_plan(self):
+        made = files(topology=self.SPINES, event=[
+            {"at": "2ms", "link": "t0-s0", "up": True}, self.DOWN,
+            {"at": "3ms", "link": "h0-t0", "rate": "10Gbit"}])
+        self.assertEqual(re.findall(r'(?m)^run t0 (\d+) end - exec "\$HPCC_NETWORK" change network (\S+)$',
+                                    made["plan"]),
+                         [("1000000", "event-0"), ("1100000", "reroute-0"), ("2000000", "event-1"),
+                          ("2100000", "reroute-1"), ("3000000", "event-2")])
+        self.assertEqual(made["event-0"], "down s0 t0\ndown t0 s0\n")
+        self.assertIn("route t1 s1 10.0.0.0/24 169.254.0.1 0\n", made["reroute-0"])
+        self.assertRegex(made["event-1"], r"up t0 s0\nneigh t0 s0 169\.254\.0\.1 02:\S+\n")
+        self.assertIn("route t1 s0,s1 10.0.0.0/24 169.254.0.1 0\n", made["reroute-1"])
+        self.assertIn("change t0 h0 root 10: hpcc rate 10000000000\n", made["event-2"])
+
+    def test_settings(self):
+        """They are part of what results.json says the scenario was."""
+        made = build(topology=self.SPINES, event=[self.DOWN])
+        self.assertEqual(scenario.build(made.settings(), "test").events, made.events)
+
+
+class Guest(unittest.TestCase):
+    """Runs in a User Mode Linux guest."""
+
+    def setUp(self):
+        self.directory = tempfile.TemporaryDirectory()
+        self.addCleanup(self.directory.cleanup)
+
+    def run_lab(self, text, *options):
+        file = Path(self.directory.name, "net.toml")
+        file.write_text(text, encoding="ascii")
+        done = subprocess.run([LAB, "run", str(file), "--out", self.directory.name, *options],
+                              capture_output=True, text=True, check=False)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        result = json.loads(Path(self.directory.name, "results.json").read_text(encoding="ascii"))
+        return result, {(port["node"], port["peer"]): port for port in result["ports"]}
+
+    ALL = ('verify = true\n[topology]\nkind = "fat-tree"\n'
+           '[workload]\ncdf = "fb_hadoop"\nload = "50%"\nduration = "200us"\n')
+
+    def spread(self, *options):
+        """Flows between all hosts finish, on all links of the fabric."""
+        result, ports = self.run_lab(self.ALL, *options)
+        self.assertTrue(all(flow["fct_us"] for flow in result["flows"]))
+        self.assertEqual(result["hosts"]["hpcc"]["path_changes"], 0)
+        for tier in "ta":
+            up = [port["wire_bytes"] for (node, peer), port in ports.items()
+                  if node[0] == tier and peer[0] in "ac" and (node[0], peer[0]) in (("t", "a"), ("a", "c"))]
+            self.assertEqual(len(up), 16)
+            self.assertGreater(min(up), 0)
+
+    def test_fat_tree(self):
+        self.spread()
+
+    def test_fat_tree_ipv6(self):
+        self.spread("--set", "ip=6")
+
+    def test_one_path(self):
+        """All data of a connection take one path, which the seed decides."""
+        used = set()
+        for seed in "1", "2", "3", "4":
+            result, ports = self.run_lab('[topology]\nkind = "fat-tree"\n[[flow]]\nfrom = "h0"\n'
+                                         'to = "h15"\nbytes = "300KB"\n', "--seed", seed)
+            busy = [(node, peer) for (node, peer), port in ports.items() if port["wire_bytes"] > 300000]
+            self.assertEqual([node[0] for node, _ in sorted(busy, key=lambda hop: "taca".index(hop[0][0]))],
+                             ["t", "t", "a", "a", "c"], busy)
+            self.assertEqual(result["hosts"]["hpcc"]["path_changes"], 0)
+            used.add(tuple(sorted(busy)))
+        self.assertGreater(len(used), 1)
+
+    def test_link_fails(self):
+        """Flows go on by the other spine."""
+        result, ports = self.run_lab(
+            'verify = true\n[topology]\nkind = "leaf-spine"\ntors = 2\nspines = 2\nhosts_per_tor = 2\n'
+            '[link]\nrate = "10Gbit"\n[[flow]]\nfrom = "h0..h1"\nto = "h2"\nbytes = "2MB"\ncount = 2\n'
+            '[[event]]\nat = "1ms"\nlink = "t0-s0"\ndown = true\n')
+        self.assertTrue(all(flow["fct_us"] for flow in result["flows"]))
+        self.assertLess(ports["t0", "s0"]["wire_bytes"], 10**10 / 8 * 0.00101)
+        self.assertGreater(result["hosts"]["hpcc"]["path_changes"], 0)
+
+    def test_rate_changes(self):
+        """2 MB at 10 Gb/s, of which 1 ms goes by, then at 1 Gb/s."""
+        result, _ = self.run_lab('[link]\nrate = "10Gbit"\n[[flow]]\nfrom = "h0"\nto = "h1"\n'
+                                 'bytes = "2MB"\n[[event]]\nat = "1ms"\nlink = "s0-h1"\nrate = "1Gbit"\n')
+        self.assertTrue(7000 < result["flows"][0]["fct_us"] < 11000, result["flows"])
+
+    def test_host_delay(self):
+        text = '[[flow]]\nfrom = "h0"\nto = "h1"\nbytes = 1000\n'
+        before = self.run_lab(text)[0]["flows"][0]
+        after = self.run_lab(text + '[host]\ndelay_out = "3us"\ndelay_in = "1us"\n')[0]["flows"][0]
+        self.assertAlmostEqual(after["fct_us"] - before["fct_us"], 4, delta=0.02)
+        self.assertLess(after["slowdown"], 1.05)
+
+    def test_refused_by_the_kernel(self):
+        """One line with the node, the interface and what the kernel says."""
+        tree_of, tools = self.kernel()
+        Path(self.directory.name, "plan").write_text(
+            "node a\nnode b\nlink a x 02:00:00:00:00:01 b y 02:00:00:00:00:02 1500\n"
+            "qdisc a x root 10: hpcc limit 100000 marking 1 kmin 200000\n", encoding="ascii")
+        done = subprocess.run(
+            [RUN, "--tree", tree_of, "--rw", self.directory.name, "--ro", tools, "--module",
+             f"{tools}/sch_hpcc.ko", f"{tools}/hpcc-network", "up", f"{self.directory.name}/plan"],
+            capture_output=True, text=True, check=False)
+        self.assertEqual(done.returncode, 1, done.stdout)
+        self.assertRegex(done.stdout, r"(?m)^hpcc-network: node a, interface x: qdisc: .*kmin")
+
+    def test_600_namespaces(self):
+        self.run_lab('[topology]\nkind = "star"\nhosts = 599\n[[flow]]\nfrom = "h0"\nto = "h598"\n'
+                     'bytes = "1KB"\n')
+
+    @staticmethod
+    def kernel():
+        # pylint: disable=protected-access
+        tree_of = runner._output([str(runner.UML / "build.sh")], "kernel")
+        return tree_of, runner._output([str(runner.UML / "modules.sh"), tree_of], "modules")
+
+
+if __name__ == "__main__":
+    unittests.main(sys.modules[__name__], sys.argv[1:])

@@ -1,0 +1,365 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0
+"""What happens in a scenario: workloads, RPCs, both directions of a connection, programs, captures.
+
+Prints KTAP. test_traffic.py NAME... runs only tests whose names contain a NAME.
+"""
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+sys.dont_write_bytecode = True
+TOP = Path(__file__).resolve().parents[2]
+sys.path[:0] = str(TOP / "scripts"), str(TOP / "selftests")
+
+# pylint: disable=wrong-import-position,missing-function-docstring,missing-class-docstring
+from lab import plan, results, scenario, topology, workload  # noqa: E402
+from lib import unittests  # noqa: E402
+
+LAB = str(TOP / "scripts/hpcc-lab")
+STAR = {"kind": "star", "hosts": 4}
+RPC = {"from": "h0", "to": "h1", "request": 100, "response": "20KB", "count": 3}
+
+
+def made(seed=1, **data):
+    return scenario.build({"topology": STAR} | data, "test", seed)
+
+
+def plan_of(scene):
+    return plan.Plan(scene, topology.Topology(scene)).files["plan"]
+
+
+def again(scene, seed=1):
+    """A scenario made of another one's settings, as JSON keeps them."""
+    return scenario.build(json.loads(json.dumps(scene.settings())), "test", seed)
+
+
+class Refused(unittest.TestCase):
+    def refused(self, *words, **data):
+        with self.assertRaises(scenario.ScenarioError) as caught:
+            made(**data)
+        for word in words:
+            self.assertIn(word, str(caught.exception))
+        self.assertNotIn("\n", str(caught.exception))
+
+    def test_rpc(self):
+        self.refused("rpc.0", "count or until", rpc=[{k: v for k, v in RPC.items() if k != "count"}])
+        self.refused("rpc.0.to", "no h9", rpc=[RPC | {"to": "h9"}])
+        self.refused("rpc.0", "both h1", rpc=[RPC | {"from": "h0..h1"}])
+        self.refused("rpc.0.response", "missing", rpc=[{"from": "h0", "to": "h1", "request": 1, "count": 1}])
+        self.refused("[[rpc]]", rpc={"from": "h0"})
+
+    def test_run(self):
+        program = {"host": "h0", "command": "true"}
+        until = {"until": "1ms"}
+        self.refused("run.0.command", "no program", "nonsense-x", measure=until,
+                     run=[program | {"command": "A=1 nonsense-x -v"}])
+        self.refused("run.0.command", "quotation", measure=until, run=[program | {"command": "echo 'a"}])
+        self.refused("run.0.command", "no h7", measure=until, run=[program | {"command": "echo {h7}"}])
+        self.refused("run.0.host", "no h4", measure=until, run=[program | {"host": "h4"}])
+        self.refused("run.0.stop", "later", measure=until, run=[program | {"start": "2us", "stop": "1us"}])
+        self.refused("measure.until", "only programs", run=[program])
+        self.refused("one line", measure=until, run=[program | {"command": "a\nb"}])
+
+    def test_ports(self):
+        flow = [{"from": "h0", "to": "h1", "bytes": 1}]
+        for key in "ports", "pcap":
+            self.refused(f"measure.{key}", "no port h0-s0", "s0-h0", flow=flow, measure={key: ["h0-s0"]})
+            self.refused(f"measure.{key}", "list of ports", flow=flow, measure={key: "s0-h0"})
+
+    def test_workload(self):
+        drawn = {"cdf": "fb_hadoop", "load": "50%", "duration": "100us"}
+        incast = {"from": 3, "bytes": "500KB", "load": "2%"}
+        self.refused("workload.pool", "pool", workload=drawn | {"connect": "pool"})
+        self.refused("workload.pool", "only there", workload=drawn | {"pool": 1})
+        self.refused("workload.incast.from", "not so many", workload=drawn | {"incast": incast | {"from": 4}})
+        self.refused("workload.incast.load", "less than 1",
+                     workload=drawn | {"incast": incast | {"load": "50%"}})
+        self.refused("workload.incast", "incast.bytes", workload=drawn | {"incast": {"from": 1}})
+        self.refused("workload.duration", "missing", workload={"incast": incast})
+        self.refused("workload.from", "no h4", workload=drawn | {"from": "h4"})
+        self.refused("same host", workload=drawn | {"from": "h1", "to": "h1"})
+        self.refused("either flows", workload=drawn | {"list": ["0 0 1 1"]})
+        self.refused("workload.list", "four numbers", workload={"list": ["0 0 1"]})
+        self.refused("workload.list", "to another", workload={"list": ["0 1 1 5"]})
+
+
+class Workload(unittest.TestCase):
+    DRAWN = {"cdf": "fb_hadoop", "load": "40%", "duration": "1ms"}
+
+    def test_equal_seeds(self):
+        mix = self.DRAWN | {"incast": {"from": 3, "bytes": "50KB", "load": "10%"}}
+        one, two, other = (plan_of(made(seed, workload=mix)) for seed in (1, 1, 2))
+        self.assertEqual(one, two)
+        self.assertNotEqual(one, other)
+
+    def test_incast(self):
+        """Events of so many different senders at once, whose bytes make the load."""
+        mix = {"incast": {"from": 3, "bytes": "50KB", "load": "10%"}, "duration": "50ms"}
+        flows = made(workload=mix).flows
+        events = {}
+        for flow in flows:
+            self.assertEqual(flow.bytes, 50000)
+            events.setdefault(flow.start_ns, []).append(flow)
+        for group in events.values():
+            self.assertEqual(len({flow.dst for flow in group}), 1)
+            self.assertEqual(len({flow.src for flow in group}), 3)
+        load = sum(flow.bytes for flow in flows) * 8 / (4 * 100e9 * 50e-3)
+        self.assertAlmostEqual(load, 0.1, delta=0.01)
+        self.assertEqual([f.start_ns for f in flows], sorted(f.start_ns for f in flows))
+
+    def test_mix(self):
+        """An incast comes on top of the same other flows."""
+        incast = {"from": 2, "bytes": 777, "load": "1%"}
+        mixed = [(f.start_ns, f.src, f.dst, f.bytes) for f in made(
+            workload=self.DRAWN | {"incast": incast}).flows if f.bytes != 777]
+        self.assertEqual(mixed, [(f.start_ns, f.src, f.dst, f.bytes)
+                                 for f in made(workload=self.DRAWN).flows])
+
+    def test_groups(self):
+        flows = made(workload=self.DRAWN | {"from": "h0..h1", "to": "h1..h3"}).flows
+        self.assertEqual({flow.src for flow in flows}, {"h0", "h1"})
+        self.assertEqual({flow.dst for flow in flows}, {"h1", "h2", "h3"})
+        # Half of the senders, half of the bytes.
+        groups = workload.Groups(range(4), range(4), 4 * 10**11), workload.Groups(
+            range(2), range(4), 2 * 10**11)
+        whole, half = (len(list(workload.arrivals(workload.Sizes("fb_hadoop"), 0.4, group, 10**7, 1)))
+                       for group in groups)
+        self.assertAlmostEqual(half / whole, 0.5, delta=0.05)
+
+    def test_many(self):
+        """Tens of thousands are drawn, planned and written down, each in a line."""
+        rows = [f"{n} {n % 4} {(n + 1) % 4} {n + 1}" for n in range(33000)]
+        scene = made(workload={"list": rows, "connect": "start"})
+        self.assertEqual(len(scene.flows), 33000)
+        self.assertEqual(scene.settings()["workload"]["list"], rows)
+        self.assertEqual(plan_of(again(scene)), plan_of(scene))
+        self.assertIn("\nseries_flows 0\n", plan_of(scene))
+
+    def test_settings(self):
+        """Everything is made again of what results.json has, with another seed, too."""
+        data = {"flow": [{"from": "h0", "to": "h1", "bytes": "1MB", "reverse": "2KB", "start": "3us",
+                          "spread": "1us", "count": 2}],
+                "workload": self.DRAWN | {"connect": "pool", "pool": 2}, "rpc": [RPC | {"think": "1us"}],
+                "run": [{"host": "h2", "command": "echo {h3}", "stop": "end"},
+                        {"host": "h2", "command": "true", "start": "1us", "stop": "1ms"}],
+                "measure": {"ports": ["s0-h1"], "until": "2ms"}}
+        scene = made(**data)
+        self.assertEqual(plan_of(again(scene, 7)), plan_of(scene))
+
+
+class Plan(unittest.TestCase):
+    def test_reverse(self):
+        text = plan_of(made(flow=[{"from": "h0..h1", "to": "h2", "bytes": 5, "reverse": 7}]))
+        self.assertEqual(re.findall(r"(?m)^flow .*", text), [
+            "flow 0 h0 h2 5 0 hpcc before", "flow 1 h2 h0 7 0 hpcc 0",
+            "flow 2 h1 h2 5 0 hpcc before", "flow 3 h2 h1 7 0 hpcc 2"])
+
+    def test_run(self):
+        scene = made(run=[{"host": "h0", "command": "echo {h1} {x}", "start": "5ns", "stop": "7ns"},
+                          {"host": "h1", "command": "true", "stop": "end"}], measure={"until": "1ms"})
+        self.assertEqual(re.findall(r"(?m)^run .*", plan_of(scene)), [
+            "run h0 5 7 files/run-0.txt echo 10.0.0.2 {x}", "run h1 0 end files/run-1.txt true"])
+        self.assertEqual(scene.pairs(), {("h0", "h1"): ["hpcc"], ("h1", "h0"): ["hpcc"]})
+
+    def test_series(self):
+        """The busiest ports, or those that are named; no flows if there are many."""
+        flows = [{"from": "h0", "to": f"h{n}", "bytes": n} for n in range(1, 40)]
+        shape = {"kind": "star", "hosts": 40}
+        scene = scenario.build({"topology": shape, "flow": flows}, "test")
+        drawn = re.findall(r"(?m)^port \d+ s0 h(\d+) 1$", plan_of(scene))
+        self.assertEqual([int(n) for n in drawn], list(range(24, 40)))
+        self.assertIn("series_flows 0", plan_of(scene))
+        scene = scenario.build({"topology": shape, "flow": flows[:3],
+                                "measure": {"ports": ["s0-h7"]}}, "test")
+        self.assertEqual(re.findall(r"(?m)^port \d+ s0 (h\d+) 1$", plan_of(scene)), ["h7"])
+        self.assertIn("series_flows 1", plan_of(scene))
+
+
+class Guest(unittest.TestCase):
+    """Short runs in User Mode Linux."""
+
+    HEAD = '[topology]\nkind = "star"\nhosts = 4\n[link]\nrate = "10Gbit"\ndelay = "2us"\n'
+
+    @classmethod
+    def setUpClass(cls):
+        cls.directory = tempfile.mkdtemp(prefix="hpcc-test-traffic-")
+        cls.addClassCleanup(shutil.rmtree, cls.directory)
+
+    def run_of(self, name, text, *args, status=0):
+        """results.json of a scenario, and what was printed."""
+        path = Path(self.directory, f"{name}.toml")
+        path.write_text(self.HEAD + text, encoding="utf-8")
+        done = subprocess.run([LAB, "run", path, "--out", f"{self.directory}/{name}", *args],
+                              capture_output=True, text=True, check=False)
+        self.assertEqual(done.returncode, status, done.stdout + done.stderr)
+        if status:
+            return done.stderr
+        return json.loads(Path(self.directory, name, "results.json").read_text(encoding="utf-8"))
+
+    def test_rpc(self):
+        got = self.run_of("rpc", """
+[[rpc]]
+from = "h0"
+to = "h1"
+request = "100B"
+response = "20KB"
+count = 20
+think = "5us"
+[[rpc]]
+from = "h2..h3"
+to = "h1"
+request = "1B"
+response = "1B"
+until = "300us"
+""")
+        first, *others = got["rpcs"]
+        self.assertEqual((first["calls"], first["done"]), (20, True))
+        # Two ways of 4 us, and 20 KB at 10 Gb/s.
+        self.assertGreater(first["latency_us"]["p50"], 8 + 16)
+        self.assertLess(first["latency_us"]["p50"], 60)
+        for rpc in others:
+            self.assertTrue(rpc["done"])
+            self.assertGreater(rpc["latency_us"]["p50"], 8)
+            # Closed loop: one after the other, until the time has come.
+            self.assertAlmostEqual(rpc["calls"] * rpc["latency_us"]["mean"], 300,
+                                   delta=2 * rpc["latency_us"]["max"])
+        self.assertEqual(got["flows"], [])
+
+    def test_reverse(self):
+        """Both directions of a connection; every byte is compared."""
+        got = self.run_of("reverse", """
+[[flow]]
+from = "h0..h1"
+to = "h2"
+bytes = "300KB"
+reverse = "150KB"
+""", "--set", "verify=true")
+        self.assertEqual([(f["from"], f["bytes"]) for f in got["flows"]],
+                         [("h0", 300000), ("h2", 150000), ("h1", 300000), ("h2", 150000)])
+        self.assertNotIn(None, [flow["fct_us"] for flow in got["flows"]])
+
+    MIX = """
+[workload]
+cdf = "fb_hadoop"
+load = "20%"
+duration = "2ms"
+incast = {from = 3, bytes = "20KB", load = "5%"}
+"""
+
+    def test_connect(self):
+        """The same flows over connections made before, at their start, and of a pool. Small flows
+        take a round trip more where the handshake is in their time, and connections are few in a pool.
+        """
+        found = {}
+        for how in ("before", "start", "pool"):
+            more = f'connect = "{how}"\n' + "pool = 1\n" * (how == "pool")
+            found[how] = self.run_of(how, self.MIX + more)
+            self.assertNotIn(None, [flow["fct_us"] for flow in found[how]["flows"]])
+        small = [i for i, flow in enumerate(found["before"]["flows"]) if flow["bytes"] < 1000]
+        self.assertGreater(len(small), 10)
+
+        def median(how):
+            times = sorted(found[how]["flows"][i]["fct_us"] for i in small)
+            return times[len(times) // 2]
+        self.assertAlmostEqual(median("start") - median("before"), 8.5, delta=2)
+        self.assertAlmostEqual(median("pool"), median("before"), delta=2)
+        agreed = {how: got["hosts"]["hpcc"]["agreed"] for how, got in found.items()}
+        self.assertEqual(agreed["before"], agreed["start"])
+        self.assertLess(agreed["pool"], agreed["before"])
+
+    def test_iperf3(self):
+        """A program's output and status are kept, it takes the scenario's congestion control, a
+        server is stopped, and a capture of its port has virtual times.
+        """
+        if not shutil.which("iperf3") or not shutil.which("tcpdump"):
+            self.skipTest("needs iperf3 and tcpdump")
+        got = self.run_of("iperf3", """
+[measure]
+until = "20ms"
+pcap = ["s0-h1"]
+[[run]]
+host = "h1"
+command = "iperf3 -s"
+stop = "end"
+[[run]]
+host = "h0"
+command = "iperf3 -c {h1} -n 1M"
+start = "2ms"
+[[run]]
+host = "h0"
+command = "cat /proc/sys/net/ipv4/tcp_congestion_control; exit 3"
+""", "--cc", "dctcp")
+        server, client, other = got["runs"]
+        self.assertEqual((client["status"], client["stopped"]), (0, False))
+        self.assertTrue(server["stopped"])
+        self.assertEqual(other["status"], 3)
+        self.assertEqual(round(client["started_us"]), 2000)
+        out = Path(self.directory, "iperf3")
+        self.assertIn("iperf Done", (out / "run-1.txt").read_text(encoding="utf-8"))
+        self.assertEqual((out / "run-2.txt").read_text(encoding="utf-8"), "dctcp\n")
+        lines = subprocess.run(["tcpdump", "-ttnr", out / "pcap/s0-h1.pcap", "--nano", "tcp[13] & 2 != 0"],
+                               capture_output=True, text=True, check=True).stdout.splitlines()
+        # Both SYNs, after 2 ms of virtual time.
+        self.assertEqual(len(lines), 2)
+        self.assertRegex(lines[0], r"^\d+\.\d{9} IP 10\.0\.0\.1\.\d+ > 10\.0\.0\.2\.5201")
+        self.assertGreater(float(lines[0].split()[0]) - float(got["time_zero"]), 0.002)
+
+    def test_stop(self):
+        """SIGTERM at its time; nothing is waited for that has an end of its own."""
+        got = self.run_of("stop", """
+[measure]
+until = "3ms"
+[[run]]
+host = "h0"
+command = "sleep 100"
+start = "1ms"
+stop = "2ms"
+""", "--cc", "cubic")
+        self.assertEqual((got["runs"][0]["status"], got["runs"][0]["stopped"]), (128 + 15, True))
+        self.assertAlmostEqual(got["runs"][0]["ended_us"], 2000, delta=50)
+
+
+class Calls(unittest.TestCase):
+    """System calls of hpcc-traffic, which are what a small flow costs a guest. Nothing else is in
+    the way on the loopback of a namespace here.
+    """
+
+    PROGRAM = TOP / "tools/hpcc-traffic"
+    # How long hpcc-traffic waits, and for what, differs in real time.
+    WAITS = ("epoll_wait", "timerfd_settime")
+
+    def counted(self, connect, flows):
+        with tempfile.TemporaryDirectory() as directory:
+            lines = ["ns a /proc/self/ns/net 127.0.0.1", "interval 1000000000", "deadline 60000000000",
+                     "pool 1"]
+            lines += [f"flow {i} a a 30000 {i * 10**6} cubic {connect}" for i in range(flows)]
+            Path(directory, "plan").write_text("\n".join(lines) + "\n", encoding="ascii")
+            subprocess.run(["unshare", "--net", "sh", "-ec", "ip link set lo up; exec strace -c -o calls "
+                            f"{self.PROGRAM} run plan out"], cwd=directory, capture_output=True, check=True)
+            text = Path(directory, "calls").read_text(encoding="ascii")
+            rows = [line.split() for line in text.splitlines()]
+            return {row[-1]: int(row[3]) for row in rows if len(row) > 4 and row[3].isdigit()
+                    and row[-1] not in ("total", *self.WAITS)}
+
+    def test_per_flow(self):
+        """What 50 flows more take."""
+        if not shutil.which("strace") or subprocess.run(["unshare", "--net", "true"], check=False).returncode:
+            self.skipTest("needs strace and root")
+        subprocess.run(["make", "-s", "-C", TOP / "tools", "hpcc-traffic"], check=True)
+        # socket, congestion control, time-out, bind, connect, accept, twice epoll, SO_RCVLOWAT; send, recv,
+        # close, TCP_INFO, close
+        for connect, most in ("before", 14.5), ("start", 14.5):
+            few, many = (sum(self.counted(connect, flows).values()) for flows in (10, 60))
+            self.assertGreater((many - few) / 50, 8, connect)
+            self.assertLessEqual((many - few) / 50, most, connect)
+
+
+if __name__ == "__main__":
+    unittests.main(sys.modules[__name__], sys.argv[1:])

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* What the parts of hpcc-network share; its head comment is in main.c. */
+#ifndef HPCC_NETWORK_H
+#define HPCC_NETWORK_H
+
+#include <libmnl/libmnl.h>
+#include <net/if.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+struct node;
+
+/* One line of the plan. */
+struct item {
+	const char	*kind;
+	char		*args;		/* what follows the node's name */
+	struct node	*node;
+	struct item	*next;		/* of the same node */
+};
+
+struct interface {
+	char		name[IFNAMSIZ];
+	unsigned int	index;
+};
+
+struct node {
+	char		name[32];
+	int		fd;		/* its namespace */
+	struct mnl_socket	*netlink;
+	struct interface	*interfaces;
+	unsigned int	nr_interfaces;
+	struct item	*sysctls, *last_sysctl;
+	struct item	*first, *last;	/* what its own netlink socket is told */
+};
+
+extern struct node *nodes;
+extern unsigned int nr_nodes;
+extern struct item *links;
+
+/* main.c */
+void die(const char *format, ...) __attribute__((format(printf, 1, 2), noreturn));
+void *allocated(void *memory);
+
+/* plan.c */
+void read_plan(const char *path);
+void forget_items(void);
+struct node *node_of(const char *name);
+unsigned int interface_of(const struct node *node, const char *name);
+char *word(char **args, const struct item *item);
+void bad_line(const struct item *item) __attribute__((noreturn));
+
+/* netlink.c */
+struct mnl_socket *netlink_socket(void);
+void netlink_begin(struct mnl_socket *socket);
+struct nlmsghdr *netlink_message(const struct item *item, int type, int flags, void *head, size_t size);
+void netlink_end(void);
+
+/* messages.c */
+void add_link(struct item *item);
+void configure(struct item *item);
+
+#endif /* HPCC_NETWORK_H */

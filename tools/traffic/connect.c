@@ -1,0 +1,406 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * hpcc-traffic: connections. Listeners are made before time zero, one for each host and
+ * congestion control, and what they are told is inherited by the sockets they accept.
+ */
+#define _GNU_SOURCE
+#include <arpa/inet.h>
+#include <errno.h>
+#include <linux/tcp.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+#include "traffic.h"
+
+#define RCVBUF_BYTES	(64 << 20)
+
+/* A flow of more than this has a buffer of its own size, so that few system calls fill
+ * it. Others have Linux's, which is 1 MB here and grows with the congestion window.
+ */
+#define LARGE_BYTES	(1U << 20)
+#define SNDBUF_BYTES	(8 << 20)
+/* Of all large flows together, so that memory suffices. */
+#define SNDBUF_TOTAL	(512U << 20)
+
+#define BACKLOG		4096
+
+struct host {
+	struct in6_addr	addr;
+	unsigned int	ns;
+};
+
+unsigned int nr_closing;
+static struct conn **conns;
+static unsigned int nr_conns, nr_large, nr_hosts;
+static struct conn **pools;		/* free ones, by hosts and congestion control */
+static struct host *hosts;		/* sorted by address */
+
+struct conn *conn_of(unsigned int index)
+{
+	return conns[index];
+}
+
+static struct conn **pool_of(const struct flow *f)
+{
+	return &pools[(f->from * nr_netns + f->to) * nr_ccs + f->cc];
+}
+
+/* An address with a port; its length. */
+static socklen_t with_port(struct sockaddr_storage *ss, unsigned int ns, unsigned int port)
+{
+	*ss = netns[ns].addr;
+	if (ss->ss_family == AF_INET) {
+		((struct sockaddr_in *)ss)->sin_port = htons(port);
+		return sizeof(struct sockaddr_in);
+	}
+	((struct sockaddr_in6 *)ss)->sin6_port = htons(port);
+	return sizeof(struct sockaddr_in6);
+}
+
+static int new_socket(unsigned int ns, unsigned int cc, int flags)
+{
+	int fd;
+
+	enter(ns);
+	fd = socket(netns[ns].addr.ss_family, SOCK_STREAM | SOCK_CLOEXEC | flags, IPPROTO_TCP);
+	if (fd < 0)
+		die("socket: %s", strerror(errno));
+	if (setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, ccs[cc], strlen(ccs[cc])))
+		die("congestion control %s: %s", ccs[cc], strerror(errno));
+	return fd;
+}
+
+static void set_option(int fd, int option, int value)
+{
+	if (setsockopt(fd, SOL_SOCKET, option, &value, sizeof(value)))
+		die("setsockopt: %s", strerror(errno));
+}
+
+/* Which one a connection goes to, and its port's distance from DPORT_BASE. */
+static unsigned int slot_of(const struct conn *c, unsigned int number)
+{
+	return c->cc * ROUNDS + number / SPORTS;
+}
+
+static void open_listener(unsigned int ns, unsigned int slot)
+{
+	struct timeval patience = { .tv_sec = 10 };
+	struct sockaddr_storage ss;
+	socklen_t len;
+	int fd;
+
+	if (netns[ns].listener[slot] >= 0)
+		return;
+	fd = new_socket(ns, slot / ROUNDS, 0);
+	set_option(fd, SO_REUSEADDR, 1);
+	set_option(fd, SO_RCVBUFFORCE, RCVBUF_BYTES);
+	len = with_port(&ss, ns, DPORT_BASE + slot);
+	if (setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience)) ||
+	    bind(fd, (void *)&ss, len) || listen(fd, BACKLOG))
+		die("%s: port %u: %s", netns[ns].name, DPORT_BASE + slot, strerror(errno));
+	netns[ns].listener[slot] = fd;
+}
+
+static struct conn *new_conn(const struct flow *f)
+{
+	struct netns *from = &netns[f->from];
+	struct conn *c = calloc(1, sizeof(*c));
+
+	if (!c)
+		die("out of memory");
+	if (from->nr_conns == SPORTS * ROUNDS)
+		die("%s makes too many connections", from->name);
+	conns = grown(conns, nr_conns, sizeof(*conns));
+	conns[nr_conns] = c;
+	from->conns = grown(from->conns, from->nr_conns, sizeof(*from->conns));
+	from->conns[from->nr_conns++] = nr_conns;
+	*c = (struct conn){ .index = nr_conns++, .from = f->from, .to = f->to, .cc = f->cc,
+			    .end = { { .fd = -1 }, { .fd = -1 } } };
+	return c;
+}
+
+/* End 0 of the newest connection from its host, bound to the next port. */
+static socklen_t bind_conn(struct conn *c, const struct flow *f, int flags,
+			   struct sockaddr_storage *peer)
+{
+	unsigned int number = netns[c->from].nr_conns - 1;
+	struct sockaddr_storage ss;
+	socklen_t len;
+	int fd;
+
+	open_listener(c->to, slot_of(c, number));
+	fd = new_socket(c->from, c->cc, flags);
+	if (number >= SPORTS)
+		set_option(fd, SO_REUSEADDR, 1);
+	if (f->bytes > LARGE_BYTES && SNDBUF_TOTAL / nr_large > LARGE_BYTES)
+		set_option(fd, SO_SNDBUFFORCE, SNDBUF_TOTAL / nr_large < SNDBUF_BYTES ?
+			   SNDBUF_TOTAL / nr_large : SNDBUF_BYTES);
+	len = with_port(&ss, c->from, SPORT_BASE + number % SPORTS);
+	if (bind(fd, (void *)&ss, len))
+		die("%s: port %u: %s", netns[c->from].name, SPORT_BASE + number % SPORTS,
+		    strerror(errno));
+	c->end[0].fd = fd;
+	return with_port(peer, c->to, DPORT_BASE + slot_of(c, number));
+}
+
+void ask(struct conn *c, unsigned int end, uint32_t events)
+{
+	struct end *e = &c->end[end];
+
+	if (e->fd >= 0 && e->events != events)
+		watch(e->fd, e->events ? EPOLL_CTL_MOD : EPOLL_CTL_ADD, events,
+		      TAG_END << TAG_SHIFT | (2ULL * c->index + end));
+	e->events = events;
+}
+
+/* Waits for the handshake; before time zero. */
+static struct conn *connect_now(const struct flow *f)
+{
+	struct timeval patience = { .tv_sec = 10 };
+	struct conn *c = new_conn(f);
+	struct sockaddr_storage peer;
+	socklen_t len = bind_conn(c, f, 0, &peer);
+	int listener = netns[c->to].listener[slot_of(c, netns[c->from].nr_conns - 1)];
+
+	setsockopt(c->end[0].fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
+	if (connect(c->end[0].fd, (void *)&peer, len))
+		die("%s to %s: connect: %s", netns[c->from].name, netns[c->to].name,
+		    errno == EINPROGRESS ? "no answer in 10 s" : strerror(errno));
+	c->end[1].fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+	if (c->end[1].fd < 0)
+		die("%s: accept: %s", netns[c->to].name, strerror(errno));
+	c->open = true;
+	ask(c, 0, EPOLLRDHUP);
+	ask(c, 1, EPOLLIN);
+	return c;
+}
+
+/* Each flow on its own, or a call in turn; bytes flow both ways where two share it. */
+static void carry(struct conn *c, struct flow *f, unsigned int end)
+{
+	f->conn = c;
+	c->end[end].out = f;
+	c->nr_undone++;
+	if (end) {
+		ask(c, 0, EPOLLIN | EPOLLRDHUP);
+		ask(c, 1, EPOLLIN | EPOLLRDHUP);
+	}
+}
+
+static void connect_before(struct flow *f)
+{
+	carry(connect_now(f), f, 0);
+	set_lowat(f);
+}
+
+static void fill_pool(struct flow *f, unsigned int *made)
+{
+	struct conn **pool = pool_of(f), *c;
+
+	if (made[pool - pools] == pool_size)
+		return;
+	made[pool - pools]++;
+	c = connect_now(f);
+	c->pooled = true;
+	c->next_free = *pool;
+	*pool = c;
+}
+
+static int compare_hosts(const void *a, const void *b)
+{
+	return memcmp(&((const struct host *)a)->addr, &((const struct host *)b)->addr,
+		      sizeof(struct in6_addr));
+}
+
+static struct in6_addr address_of(const struct sockaddr_storage *ss)
+{
+	struct in6_addr addr = {};
+
+	if (ss->ss_family == AF_INET6)
+		return ((const struct sockaddr_in6 *)ss)->sin6_addr;
+	addr.s6_addr32[3] = ((const struct sockaddr_in *)ss)->sin_addr.s_addr;
+	return addr;
+}
+
+/* From now on a listener tells of connections. They are all made by then. */
+static void watch_listeners(void)
+{
+	unsigned int ns, slot;
+
+	for (ns = 0; ns < nr_netns; ns++) {
+		if (!netns[ns].addr.ss_family)
+			continue;
+		hosts = grown(hosts, nr_hosts, sizeof(*hosts));
+		hosts[nr_hosts++] = (struct host){ address_of(&netns[ns].addr), ns };
+	}
+	qsort(hosts, nr_hosts, sizeof(*hosts), compare_hosts);
+	for (ns = 0; ns < nr_netns; ns++)
+		for (slot = 0; slot < CC_MAX * ROUNDS; slot++)
+			if (netns[ns].listener[slot] >= 0)
+				watch(netns[ns].listener[slot], EPOLL_CTL_ADD, EPOLLIN,
+				      TAG_LISTENER << TAG_SHIFT |
+				      (ns * CC_MAX * ROUNDS + slot));
+}
+
+void open_connections(void)
+{
+	unsigned int i, *made, later = 0;
+
+	pools = calloc((size_t)nr_netns * nr_netns * nr_ccs + 1, sizeof(struct conn *));
+	made = calloc((size_t)nr_netns * nr_netns * nr_ccs + 1, sizeof(*made));
+	if (!pools || !made)
+		die("out of memory");
+	for (i = 0; i < nr_flows; i++)
+		nr_large += flows[i].bytes > LARGE_BYTES;
+	for (i = 0; i < nr_flows; i++) {
+		struct flow *f = &flows[i];
+
+		if (f->connect == BEFORE)
+			connect_before(f);
+		else if (f->connect == SHARED)
+			carry(flows[f->shared].conn, f, 1);
+		else if (f->connect == POOL)
+			fill_pool(f, made);
+		if (f->connect == START || f->connect == POOL) {
+			open_listener(f->to, f->cc * ROUNDS);
+			later++;
+		}
+	}
+	for (i = 0; i < nr_rpcs; i++) {
+		connect_before(&rpcs[i].request);
+		carry(rpcs[i].request.conn, &rpcs[i].response, 1);
+	}
+	free(made);
+	if (later)
+		watch_listeners();
+}
+
+/* After time zero: the handshake takes its time. */
+static void connect_later(struct flow *f)
+{
+	struct conn *c = new_conn(f);
+	unsigned int slot = slot_of(c, netns[c->from].nr_conns - 1);
+	bool late = netns[c->to].listener[slot] < 0;
+	struct sockaddr_storage peer;
+	socklen_t len = bind_conn(c, f, SOCK_NONBLOCK, &peer);
+
+	if (late)
+		watch(netns[c->to].listener[slot], EPOLL_CTL_ADD, EPOLLIN,
+		      TAG_LISTENER << TAG_SHIFT | (c->to * CC_MAX * ROUNDS + slot));
+	if (connect(c->end[0].fd, (void *)&peer, len) && errno != EINPROGRESS)
+		die("%s to %s: connect: %s", netns[c->from].name, netns[c->to].name,
+		    strerror(errno));
+	c->pooled = f->connect == POOL;
+	carry(c, f, 0);
+	ask(c, 0, EPOLLOUT | EPOLLRDHUP);
+}
+
+void make_connection(struct flow *f)
+{
+	struct conn **pool = pool_of(f), *c = *pool;
+
+	if (f->connect != POOL || !c) {
+		connect_later(f);
+		return;
+	}
+	*pool = c->next_free;
+	carry(c, f, 0);
+	read_info(f);
+	set_lowat(f);
+}
+
+/* End 0 can be written to. */
+void connected(struct conn *c)
+{
+	c->open = true;
+	fill(c->end[0].out);
+}
+
+void accept_one(unsigned int tag)
+{
+	unsigned int ns = tag / (CC_MAX * ROUNDS), slot = tag % (CC_MAX * ROUNDS), port, number;
+	struct sockaddr_storage ss;
+	socklen_t len = sizeof(ss);
+	const struct host *host;
+	struct host wanted;
+	struct conn *c;
+	int fd;
+
+	fd = accept4(netns[ns].listener[slot], (void *)&ss, &len, SOCK_CLOEXEC);
+	if (fd < 0)
+		die("%s: accept: %s", netns[ns].name, strerror(errno));
+	wanted.addr = address_of(&ss);
+	host = bsearch(&wanted, hosts, nr_hosts, sizeof(*hosts), compare_hosts);
+	port = ntohs(ss.ss_family == AF_INET ? ((struct sockaddr_in *)&ss)->sin_port :
+					       ((struct sockaddr_in6 *)&ss)->sin6_port);
+	number = port - SPORT_BASE + slot % ROUNDS * SPORTS;
+	if (!host || number >= netns[host->ns].nr_conns)
+		die("%s: a connection that nobody made", netns[ns].name);
+	c = conns[netns[host->ns].conns[number]];
+	c->end[1].fd = fd;
+	c->end[1].events = 0;
+	ask(c, 1, EPOLLIN);
+	if (c->end[0].out)
+		set_lowat(c->end[0].out);
+}
+
+/* Of the flow's sender. In a pool it is read at the flow's start as well. */
+void read_info(struct flow *f)
+{
+	struct end *e = &f->conn->end[f->conn->end[1].out == f];
+	struct tcp_info info;
+	socklen_t len = sizeof(info);
+
+	if (e->fd < 0)
+		return;
+	if (getsockopt(e->fd, IPPROTO_TCP, TCP_INFO, &info, &len))
+		die("flow %u: TCP_INFO: %s", f->id, strerror(errno));
+	f->retrans = info.tcpi_total_retrans - f->retrans;
+	f->min_rtt_us = info.tcpi_min_rtt;
+}
+
+static void shut(struct conn *c, unsigned int end)
+{
+	close(c->end[end].fd);
+	c->end[end].fd = -1;
+}
+
+/* A flow's receiver has it all. The end that received a connection's last byte closes, and
+ * the other when it hears of that: then all is acknowledged, its counters are final.
+ */
+void release(struct flow *f)
+{
+	struct conn *c = f->conn;
+	unsigned int receiver = c->end[0].out == f;
+
+	if (c->pooled) {
+		struct conn **pool = pool_of(f);
+
+		read_info(f);
+		c->nr_undone = 0;
+		c->end[0].out = NULL;
+		c->next_free = *pool;
+		*pool = c;
+		return;
+	}
+	if (--c->nr_undone)
+		return;
+	if (c->end[receiver].out && !f->rpc)
+		read_info(c->end[receiver].out);
+	shut(c, receiver);
+	nr_closing++;
+}
+
+void peer_closed(struct conn *c, unsigned int end)
+{
+	if (c->nr_undone || c->pooled)
+		die("%s to %s: the connection broke", netns[c->from].name, netns[c->to].name);
+	if (c->end[end].out && !c->end[end].out->rpc)
+		read_info(c->end[end].out);
+	shut(c, end);
+	nr_closing--;
+}

@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: GPL-2.0
+/* hpcc-traffic: what is measured, and the result as JSON lines. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+
+#include "traffic.h"
+
+/* Beyond that, every second sample is dropped and the interval doubled. */
+#define SAMPLES_MAX	1024
+
+struct sample {
+	uint64_t	t_ns;
+	uint64_t	*values;	/* queue and tx of each series port, then flows */
+};
+
+bool have_until;
+static struct sample samples[SAMPLES_MAX];
+static unsigned int nr_samples;
+static struct tc_hpcc_xstats *at_from, *at_until, *at_end;
+static uint64_t from_taken_ns, until_taken_ns;
+static bool have_from;
+
+void open_measurement(void)
+{
+	at_from = calloc(nr_ports, sizeof(*at_from));
+	at_until = calloc(nr_ports, sizeof(*at_until));
+	at_end = calloc(nr_ports, sizeof(*at_end));
+	if (!at_from || !at_until || !at_end)
+		die("out of memory");
+	open_ports();
+}
+
+static unsigned int nr_values(void)
+{
+	return 2 * nr_series + (series_flows ? nr_flows : 0);
+}
+
+/* That the receiver has, read or not. */
+static uint64_t bytes_of(const struct flow *f)
+{
+	int fd, waiting = 0;
+
+	if (!f->conn || f->done || !f->sent)
+		return f->received;
+	fd = f->conn->end[f->conn->end[0].out == f].fd;
+	if (fd >= 0)
+		ioctl(fd, FIONREAD, &waiting);
+	return f->received + waiting;
+}
+
+static void halve_samples(void)
+{
+	unsigned int i;
+
+	for (i = 0; i < nr_samples; i++) {
+		if (i & 1)
+			free(samples[i].values);
+		else
+			samples[i / 2] = samples[i];
+	}
+	nr_samples = (nr_samples + 1) / 2;
+	interval_ns *= 2;
+}
+
+void take_sample(uint64_t t_ns)
+{
+	static struct tc_hpcc_xstats *readings;
+	unsigned int i, n = 0;
+	struct sample *s;
+
+	if (!readings)
+		readings = calloc(nr_ports, sizeof(*readings));
+	if (nr_samples == SAMPLES_MAX)
+		halve_samples();
+	if (t_ns % interval_ns)
+		return;
+	s = &samples[nr_samples++];
+	s->t_ns = t_ns;
+	s->values = calloc(nr_values() + 1, sizeof(*s->values));
+	if (!s->values || !readings)
+		die("out of memory");
+	read_ports(readings, true);
+	for (i = 0; i < nr_ports; i++) {
+		if (!ports[i].series)
+			continue;
+		s->values[n++] = readings[i].qlen_bytes;
+		s->values[n++] = readings[i].tx_bytes;
+	}
+	for (i = 0; series_flows && i < nr_flows; i++)
+		s->values[n++] = bytes_of(&flows[i]);
+}
+
+static void read_endless(bool until)
+{
+	unsigned int i;
+
+	for (i = 0; nr_endless && i < nr_flows; i++)
+		if (flows[i].endless)
+			flows[i].window[until] = bytes_of(&flows[i]);
+}
+
+/* Without a time the window ends with what ends first, and always with the last. */
+void measure(uint64_t t_ns, bool over)
+{
+	if (!have_from && t_ns >= from_ns) {
+		read_ports(at_from, false);
+		read_endless(false);
+		from_taken_ns = t_ns;
+		have_from = true;
+	}
+	if (have_from && !have_until && (until_ns ? t_ns >= until_ns || over : nr_ended > 0)) {
+		read_ports(at_until, false);
+		read_endless(true);
+		until_taken_ns = t_ns;
+		have_until = true;
+	}
+}
+
+uint64_t next_reading_ns(void)
+{
+	if (!have_from)
+		return from_ns;
+	return have_until || !until_ns ? NEVER : until_ns;
+}
+
+static void put_histogram(FILE *out, const struct tc_hpcc_xstats *r)
+{
+	const char *comma = "";
+	unsigned int b;
+
+	fprintf(out, "\"hist\":{");
+	for (b = 0; b < HPCC_HIST_BUCKETS; b++) {
+		if (!r->hist[b])
+			continue;
+		fprintf(out, "%s\"%u\":%llu", comma, b, r->hist[b]);
+		comma = ",";
+	}
+	fprintf(out, "}");
+}
+
+static void put_reading(FILE *out, const char *when, uint64_t t_ns, const struct port *p,
+			const struct tc_hpcc_xstats *r)
+{
+	fprintf(out, "{\"kind\":\"port\",\"when\":\"%s\",\"t_ns\":%" PRIu64 ",\"id\":%u,"
+		"\"tx_bytes\":%llu,\"tx_packets\":%llu,\"stamped\":%llu,\"drops\":%llu,"
+		"\"drops_ect\":%llu,\"drops_knonect\":%llu,\"marks\":%llu,\"marks_kmax\":%llu,"
+		"\"queue_max\":%u,\"resyncs\":%llu,", when, t_ns, p->id, r->tx_bytes,
+		r->tx_packets, r->stamped, r->drop_limit + r->drop_gso + r->drop_knonect,
+		r->drop_limit_ect, r->drop_knonect, r->marked, r->marked_kmax,
+		r->qlen_max_bytes, r->resyncs);
+	if (p->marking)
+		fprintf(out, "\"kmin\":%u,\"kmax\":%u,\"knonect\":%u,\"pmax_ppm\":%u,",
+			p->kmin, p->kmax, p->knonect, p->pmax_ppm);
+	put_histogram(out, r);
+	fprintf(out, "}\n");
+}
+
+static void put_ports(FILE *out, const char *when, uint64_t t_ns, const struct tc_hpcc_xstats *r)
+{
+	unsigned int i;
+
+	for (i = 0; i < nr_ports; i++)
+		put_reading(out, when, t_ns, &ports[i], &r[i]);
+}
+
+static void put_samples(FILE *out)
+{
+	unsigned int i, n;
+
+	for (i = 0; i < nr_samples; i++) {
+		fprintf(out, "{\"kind\":\"sample\",\"t_ns\":%" PRIu64 ",\"values\":[",
+			samples[i].t_ns);
+		for (n = 0; n < nr_values(); n++)
+			fprintf(out, "%s%" PRIu64, n ? "," : "", samples[i].values[n]);
+		fprintf(out, "]}\n");
+	}
+}
+
+static void put_flows(FILE *out)
+{
+	unsigned int i;
+
+	for (i = 0; i < nr_flows; i++) {
+		struct flow *f = &flows[i];
+
+		if (f->conn && !f->done)
+			read_info(f);
+		fprintf(out, "{\"kind\":\"flow\",\"id\":%u,\"done\":%s,\"done_ns\":%" PRIu64
+			",\"received\":%" PRIu64 ",\"retrans\":%u,\"min_rtt_us\":%u", f->id,
+			f->done ? "true" : "false", f->done_ns, f->received, f->retrans,
+			f->min_rtt_us);
+		if (f->endless)
+			fprintf(out, ",\"window\":[%" PRIu64 ",%" PRIu64 "]", f->window[0],
+				f->window[1]);
+		fprintf(out, "}\n");
+	}
+}
+
+void write_result(const char *path)
+{
+	uint64_t end_ns = virtual_ns();
+	FILE *out = fopen(path, "w");
+
+	if (!out)
+		die("%s: %s", path, strerror(errno));
+	setvbuf(out, NULL, _IOFBF, 1 << 20);
+	read_ports(at_end, false);
+	fprintf(out, "{\"kind\":\"zero\",\"clock_ns\":%" PRIu64 "}\n", zero_clock_ns());
+	put_flows(out);
+	put_rpcs(out);
+	put_programs(out);
+	put_hosts(out);
+	if (have_from)
+		put_ports(out, "from", from_taken_ns, at_from);
+	if (have_until)
+		put_ports(out, "until", until_taken_ns, at_until);
+	put_ports(out, "end", end_ns, at_end);
+	put_samples(out);
+	if (fclose(out))
+		die("%s: %s", path, strerror(errno));
+}
