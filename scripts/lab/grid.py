@@ -1,0 +1,308 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The grid of runs of a paper: workload x load x variant x seed, from a TOML file.
+
+A variant is a congestion control and what it is set to. One cell of the grid is one
+hpcc-lab run, into a directory of its own.
+"""
+
+import hashlib
+import json
+import os
+import re
+import shlex
+import sys
+import tomllib
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from . import keys, results, units, workload
+from . import scenario as scenarios
+from .keys import ScenarioError
+from .topology import Topology
+
+TOP = Path(__file__).resolve().parents[2]
+SEEDS_MAX = 1000
+NAME = "[A-Za-z0-9][-A-Za-z0-9_.]*"
+# What a run's figures follow from: a change of these runs it again.
+SOURCES = ("kmod/**/*.[ch]", "qdisc/*.[ch]", "include/**/*.h", "tools/*/*.[ch]", "scripts/uml/*",
+           "scripts/hpcc-lab", "scripts/lab/*.py", "dkms.conf")
+# Of scripts/lab, what draws and tells about runs that are there.
+TELLING = ("bench.py", "chart.py", "cost.py", "figures.py", "grid.py", "guestbench.py", "ns3.py", "paper.py",
+           "published.py", "report.py", "sweep.py")
+# Real time that a guest takes, for a first estimate: for a packet at a port, for a flow, and for a run
+# that sends nothing.
+PACKET_US, FLOW_MS, RUN_S = 7, 20, 3
+
+
+def _name(value):
+    if isinstance(value, str) and re.fullmatch(NAME, value):
+        return value
+    raise ValueError("a name of letters, digits, '-', '_' and '.'")
+
+
+def _text(value):
+    if isinstance(value, str) and value and "\0" not in value:
+        return value
+    raise ValueError("a file's name")
+
+
+def _list(parse, what):
+    def parse_list(value):
+        try:
+            found = [parse(item) for item in value] if isinstance(value, list) else []
+        except ValueError:
+            found = []
+        if not found or len({str(item) for item in found}) < len(found):
+            raise ValueError(f"a list of {what}, each once")
+        return found
+    return parse_list
+
+
+def _assignment(value):
+    if isinstance(value, str) and "=" in value:
+        return value
+    raise ValueError
+
+
+def _load(value):
+    load = units.fraction(value)
+    if not 0.001 <= load < 1:
+        raise ValueError
+    return load
+
+
+def _boolean(value):
+    if isinstance(value, bool):
+        return value
+    raise ValueError("true or false")
+
+
+def _seeds(value):
+    """N: from 1 to N."""
+    if isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= SEEDS_MAX:
+        return list(range(1, value + 1))
+    raise ValueError(f"a number of seeds from 1 to {SEEDS_MAX}")
+
+
+def _kernel(value):
+    if isinstance(value, str) and re.fullmatch(r"[0-9]{1,3}\.[0-9]{1,3}", value):
+        return value
+    raise ValueError('a version such as "6.1"')
+
+
+def _memory(value):
+    size = units.size(value)
+    if not 10**8 <= size <= 10**13:
+        raise ValueError("a size from 100MB to 10TB")
+    return size
+
+
+_LOADS = _list(_load, "fractions from 0.001 to less than 1")
+_SETTINGS = _list(_assignment, '"section.key=value"')
+
+KEYS = {
+    "": {
+        "scenario": (_text, ...),
+        "loads": (_LOADS, ...),
+        "seeds": (_seeds, 3),
+        "set": (_SETTINGS, []),
+        "kernel": (_kernel, None),
+        "memory": (_memory, 10**9),
+    },
+    "workload": {
+        "name": (_name, ...),
+        "cdf": (_text, None),
+        "duration": (units.time, ...),
+        "set": (_SETTINGS, []),
+    },
+    "variant": {
+        "name": (_name, ...),
+        "cc": (keys.KEYS["cc"]["name"][0], ...),
+        "set": (_SETTINGS, []),
+        "common": (_boolean, True),
+        "kernel": (_kernel, None),
+        "workloads": (_list(_name, "names of workloads"), None),
+        "loads": (_LOADS, None),
+    },
+}
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One run."""
+    workload: str
+    load: float
+    variant: str
+    seed: int
+
+    @property
+    def directory(self):
+        """Below that of the grid."""
+        return f"runs/{self.workload}/{self.load:g}/{self.variant}/{self.seed}"
+
+    @property
+    def results(self):
+        """What a run leaves if it succeeds."""
+        return f"{self.directory}/results.json"
+
+    @property
+    def log(self):
+        """What hpcc-lab printed."""
+        return f"{self.directory}/log"
+
+    def __str__(self):
+        return f"{self.workload} {self.load:.0%}, {self.variant}, seed {self.seed}"
+
+
+@dataclass
+class Grid:
+    """A checked file."""
+    path: Path
+    scenario: Path
+    loads: list
+    seeds: list
+    settings: list
+    kernel: str
+    memory: int
+    workloads: dict = field(default_factory=dict)
+    variants: dict = field(default_factory=dict)
+
+    @property
+    def name(self):
+        """The file's, which its results are in a directory of."""
+        return self.path.stem
+
+    def cells(self):
+        """All runs; one seed after the other, so that what is there first covers everything."""
+        return [Cell(work, load, variant, seed) for seed in self.seeds for work in self.workloads
+                for load in self.loads for variant, values in self.variants.items()
+                if work in (values["workloads"] or [work]) and load in (values["loads"] or [load])]
+
+    def assignments(self, cell):
+        """What is --set for a run; a later one overrides an earlier."""
+        work, variant = self.workloads[cell.workload], self.variants[cell.variant]
+        drawn = [f"workload.cdf={json.dumps(work['cdf'])}", f"workload.load={cell.load:g}",
+                 f"workload.duration={work['duration']}ns"]
+        return [*(self.settings if variant["common"] else []), *drawn, *work["set"], *variant["set"]]
+
+    def scenario_of(self, cell):
+        """As hpcc-lab will have it."""
+        return scenarios.load(self.scenario, self.assignments(cell), self.variants[cell.variant]["cc"],
+                              cell.seed)
+
+    def kernels(self):
+        """The guests' versions, each once; None: hpcc-lab's."""
+        return list(dict.fromkeys(variant["kernel"] or self.kernel for variant in self.variants.values()))
+
+    def command(self, cell):
+        """Runs a cell, from the grid's directory."""
+        variant = self.variants[cell.variant]
+        argv = [sys.executable, str(TOP / "scripts/hpcc-lab"), "run", str(self.scenario), "--cc", variant["cc"],
+                "--seed", str(cell.seed), "--out", cell.directory]
+        if variant["kernel"] or self.kernel:
+            argv += ["--kernel-version", variant["kernel"] or self.kernel]
+        for assignment in self.assignments(cell):
+            argv += ["--set", assignment]
+        return shlex.join(argv)
+
+    def check(self):
+        """Each variant once, each workload at each load once: what hpcc-lab would refuse."""
+        seen = set()
+        for cell in self.cells():
+            parts = {("variant", cell.variant), (cell.workload, cell.load)}
+            if not parts <= seen:
+                seen |= parts
+                try:
+                    self.scenario_of(cell)
+                except ScenarioError as err:
+                    raise ScenarioError(f"{cell}: {err}") from None
+
+    def estimate_s(self, cell):
+        """Real time that a run takes on one core, by what it sends on average."""
+        settings = scenarios.load(self.scenario, self.assignments(cell), None, cell.seed)
+        shape = Topology(settings)
+        flow = settings.flows[0]
+        ports = len(shape.path(flow.src, flow.dst)) - 1
+        payload = cell.load * sum(shape.access(host)["rate"] for host in shape.hosts) / 8 \
+            * self.workloads[cell.workload]["duration"] / 10**9
+        flows = payload / workload.Sizes(self.workloads[cell.workload]["cdf"]).mean()
+        packets = payload / (settings.link["mtu"] - 52) + flows
+        return RUN_S + flows * FLOW_MS / 10**3 + packets * ports * PACKET_US / 10**6
+
+
+def _named(data, kind):
+    """[[workload]] or [[variant]] by name."""
+    tables = data.get(kind, [])
+    if not isinstance(tables, list) or not tables or not all(isinstance(table, dict) for table in tables):
+        raise ScenarioError(f"{kind}: at least one [[{kind}]] with the keys "
+                            + ", ".join(KEYS[kind]) + " is needed")
+    found = {}
+    for i, table in enumerate(tables):
+        values = keys.parse_section(KEYS[kind], table, f"{kind}.{i}")
+        if values["name"] in found:
+            raise ScenarioError(f"{kind}.{i}.name = {values['name']!r}: is there twice")
+        found[values["name"]] = values
+    return found
+
+
+def _check_part(variant, known, what):
+    """What a variant is restricted to has to be in the grid."""
+    for item in variant[what] or []:
+        if item not in known:
+            raise ScenarioError(f"variant {variant['name']}: {what}: {item!r} is none of the grid's: "
+                                + ", ".join(map(str, known)))
+
+
+def build(data, path):
+    """A Grid of a file's parsed TOML; files that it names are beside it."""
+    for key in data:
+        if key not in KEYS[""] and key not in KEYS:
+            raise ScenarioError(f"{keys.short(key)}: unknown key; allowed: {', '.join(KEYS[''])}, "
+                                "[[workload]], [[variant]]")
+    top = keys.parse_section(KEYS[""], {k: v for k, v in data.items() if k in KEYS[""]}, "")
+    works, variants = _named(data, "workload"), _named(data, "variant")
+    for work in works.values():
+        cdf = work["cdf"] or work["name"]
+        work["cdf"] = cdf if cdf in workload.names() else str((path.parent / cdf).resolve())
+    for variant in variants.values():
+        _check_part(variant, list(works), "workloads")
+        _check_part(variant, top["loads"], "loads")
+    return Grid(path, (path.parent / top["scenario"]).resolve(), top["loads"], top["seeds"], top["set"],
+                top["kernel"], top["memory"], works, variants)
+
+
+def load(path, thorough=True):
+    """Read and check a file. thorough: also what hpcc-lab would refuse, which takes seconds where a
+    network is large.
+    """
+    path = Path(path).absolute()
+    try:
+        data = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as err:
+        raise ScenarioError(f"{path}: {err.strerror}") from None
+    except (ValueError, RecursionError) as err:
+        raise ScenarioError(f"{path}: {err}") from None
+    try:
+        if not re.fullmatch(NAME, path.stem):
+            raise ScenarioError("the file's name has to be of letters, digits, '-', '_' and '.'")
+        grid = build(data, path)
+        if thorough:
+            grid.check()
+        return grid
+    except ScenarioError as err:
+        raise ScenarioError(f"{path}: {err}") from None
+
+
+def sources():
+    """A digest of what runs are made with."""
+    digest = hashlib.sha256(results.VERSION.encode())
+    for pattern in SOURCES:
+        for path in sorted(TOP.glob(pattern)):
+            if path.name not in TELLING and path.is_file():
+                digest.update(str(path.relative_to(TOP)).encode() + b"\0" + path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def cores():
+    """Of this machine, for this process."""
+    return len(os.sched_getaffinity(0))

@@ -1,0 +1,312 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0
+"""hpcc-paper: grids, their results, and a small one that is killed and goes on.
+
+Prints KTAP. test_paper.py NAME... runs only tests whose names contain a NAME.
+"""
+
+import contextlib
+import fcntl
+import importlib.util
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import tomllib
+import unittest
+from pathlib import Path
+
+sys.dont_write_bytecode = True
+SYSTEM_PYTHON = "/usr/bin/python3"      # Debian's Snakemake and matplotlib are for this one
+if os.path.exists(SYSTEM_PYTHON) and not os.path.samefile(sys.executable, SYSTEM_PYTHON):
+    os.execv(SYSTEM_PYTHON, [SYSTEM_PYTHON, *sys.argv])
+TOP = Path(__file__).resolve().parents[2]
+sys.path[:0] = str(TOP / "scripts"), str(TOP / "selftests")
+
+# pylint: disable=wrong-import-position,missing-function-docstring,missing-class-docstring
+from lab import grid, keys, published, workload  # noqa: E402
+from lib import unittests  # noqa: E402
+
+PAPER = str(TOP / "scripts/hpcc-paper")
+SNAKEMAKE = "/usr/bin/snakemake"
+# The second seed of "rare" draws no flow: that run fails.
+GRID = """
+scenario = "small.toml"
+loads = [0.3]
+seeds = 2
+[[workload]]
+name = "own"
+cdf = "own.csv"
+duration = "100us"
+[[workload]]
+name = "rare"
+cdf = "own.csv"
+duration = "500ns"
+[[variant]]
+name = "hpcc"
+cc = "hpcc"
+[[variant]]
+name = "dctcp-20KB"
+cc = "dctcp"
+set = ["qdisc.kmin=20KB", "qdisc.kmax=20KB"]
+workloads = ["own"]
+"""
+SMALL = """
+[topology]
+hosts = 4
+[link]
+rate = "10Gbit"
+[qdisc]
+marking = "ldcp"
+"""
+CDF = "bytes,cdf_percent\n0,0\n2000,100\n"
+
+
+@contextlib.contextmanager
+def files(text=GRID):
+    """A directory with a grid and what it names."""
+    with tempfile.TemporaryDirectory(prefix="hpcc-paper-") as directory:
+        for name, content in (("tiny.toml", text), ("small.toml", SMALL), ("own.csv", CDF)):
+            Path(directory, name).write_text(content, encoding="utf-8")
+        yield Path(directory)
+
+
+@contextlib.contextmanager
+def open_grid(text=GRID):
+    """A grid, in whose directory we are."""
+    with files(text) as directory, contextlib.chdir(directory):
+        yield grid.load("tiny.toml")
+
+
+class Grid(unittest.TestCase):
+    def refused(self, text, why):
+        with files(text) as directory, self.assertRaises(keys.ScenarioError) as caught:
+            grid.load(directory / "tiny.toml")
+        self.assertRegex(str(caught.exception), why)
+        self.assertNotIn("\n", str(caught.exception))
+
+    def test_cells(self):
+        with open_grid() as found:
+            cells = found.cells()
+        self.assertEqual([str(cell) for cell in cells], [
+            "own 30%, hpcc, seed 1", "own 30%, dctcp-20KB, seed 1", "rare 30%, hpcc, seed 1",
+            "own 30%, hpcc, seed 2", "own 30%, dctcp-20KB, seed 2", "rare 30%, hpcc, seed 2"])
+
+    def test_command(self):
+        with files() as directory:
+            found = grid.load(directory / "tiny.toml")
+            command = found.command(found.cells()[1])
+            self.assertIn(f"--set 'workload.cdf=\"{directory.resolve()}/own.csv\"'", command)
+        self.assertRegex(command, "--cc dctcp --seed 1 --out runs/own/0.3/dctcp-20KB/1 "
+                                  ".*--set qdisc.kmin=20KB --set qdisc.kmax=20KB$")
+
+    def test_common(self):
+        text = GRID.replace("seeds = 2", 'seeds = 1\nset = ["qdisc.pmax=0.5"]\nkernel = "6.1"')
+        with open_grid(text + 'common = false\nkernel = "7.2"\n') as found:
+            commands = [found.command(cell) for cell in found.cells()[:2]]
+            self.assertEqual(found.kernels(), ["6.1", "7.2"])
+        self.assertEqual(["qdisc.pmax" in command for command in commands], [True, False])
+        self.assertEqual(["--kernel-version 6.1" in command for command in commands], [True, False])
+
+    def test_refused(self):
+        for old, new, why in (
+                ("seeds = 2", "seeds = 0", "seeds = 0: has to be a number of seeds from 1"),
+                ("[0.3]", "[0.3, 1]", r"loads = .*: has to be a list of fractions from 0.001"),
+                ("[0.3]", "[0.3, 0.3]", "loads = .*each once"),
+                ("[0.3]", "0.3", "loads = 0.3: has to be a list"),
+                ('"small.toml"', '"none.toml"', "none.toml: No such file"),
+                ('cc = "hpcc"', 'cc = "vegas"', r"variant.0.cc = 'vegas': has to be one of"),
+                ('name = "hpcc"', 'name = "a/b"', "variant.0.name = 'a/b': has to be a name"),
+                ('name = "rare"', 'name = "own"', "workload.1.name = 'own': is there twice"),
+                ('workloads = ["own"]', 'workloads = ["web"]', "'web' is none of the grid's: own, rare"),
+                ('workloads = ["own"]', "loads = [0.5]", "0.5 is none of the grid's: 0.3"),
+                ('"qdisc.kmin=20KB"', '"qdisc.kmin=x"', "dctcp-20KB, seed 1: .*qdisc.kmin = 'x': has to be"),
+                ('"qdisc.kmin=20KB"', '"kmin"', "variant.1.set = .*: has to be a list of"),
+                ('cdf = "own.csv"', 'cdf = "none.csv"', "workload.cdf = .*none.csv.*: No such file"),
+                ('duration = "100us"', "", "workload.0.duration: missing"),
+                ("seeds = 2", "kernel = 6.1", "kernel = 6.1: has to be a version"),
+                ("seeds = 2", "memory = 1", "memory = 1: has to be a size from 100MB"),
+                ("seeds = 2", "sets = 2", "sets: unknown key; allowed: scenario, .*[[]{2}variant"),
+                ("seeds = 2", "seeds =", "Invalid value")):
+            with self.subTest(new):
+                self.assertIn(old, GRID)
+                self.refused(GRID.replace(old, new, 1), why)
+
+    def test_no_variant(self):
+        self.refused(GRID[:GRID.index("[[variant]]")], "variant: at least one .*variant.* is needed")
+
+    def test_exit_status(self):
+        with files(GRID.replace("seeds = 2", "seeds = 0")) as directory:
+            done = subprocess.run([PAPER, "tiny.toml"], cwd=directory, capture_output=True, text=True, check=False)
+            self.assertEqual((done.returncode, done.stdout), (2, ""))
+            self.assertRegex(done.stderr, r"^hpcc-paper: .*/tiny.toml: seeds = 0: [^\n]*\n$")
+            self.assertFalse((directory / "out").exists())
+
+    def test_shipped(self):
+        for path in sorted((TOP / "scripts/paper").glob("*.toml")):
+            with self.subTest(path.name):
+                self.assertGreater(len(grid.load(path).cells()), 1)
+
+
+class Published(unittest.TestCase):
+    def test_sizes_are_deciles(self):
+        for cdf in "websearch", "fb_hadoop":
+            sizes = workload.Sizes(cdf)
+            shown = {size for key, points in published.read().items() if key[0] == cdf for size in points}
+            for size, (_, high) in zip(sorted(shown), published.classes(sizes), strict=True):
+                self.assertLess(abs(size / high - 1), 0.05, (cdf, size, high))
+
+    def test_values(self):
+        self.assertEqual(published.read()["websearch", 0.7, 99, "HPCC"][5000000], 44.58)
+
+    def test_slowdown(self):
+        flow = {"fct_us": 12.0, "slowdown": 2.0}
+        self.assertAlmostEqual(published.slowdown(flow, 4), 1.6)
+        self.assertEqual(published.slowdown({"fct_us": 1.0, "slowdown": 0.9}, 4), 1)
+
+
+def result(low, port_bytes="0"):
+    """A results.json of 200 flows of 1 KB, with slowdowns from low to low + 1."""
+    settings = tomllib.loads(SMALL)
+    return {"settings": settings, "kernel": "uml 6.1", "hosts": {"timeouts": 1}, "wall": {"seconds": 2.0, "commit": "0123456789abcdef"},
+            "flows": [{"from": "h0", "to": "h1", "bytes": 1000, "fct_us": 10.0 * (low + i / 200),
+                       "slowdown": low + i / 200, "retrans": 0} for i in range(200)]
+            + [{"from": "h0", "to": "h1", "bytes": 1000, "fct_us": None, "slowdown": None, "retrans": 3}],
+            "ports": [{"data": True, "peer": "h1", "utilization": 0.5, "queue_hist": {"0": 90, port_bytes: 10},
+                       "queue_bytes": {"max": int(port_bytes)}, "marks": 4, "drops": 5}]}
+
+
+def written(found, results):
+    """results.rst and the figures' names, of {cell: result}; other cells failed."""
+    from lab import paper       # pylint: disable=import-outside-toplevel
+    for cell, one in results.items():
+        Path(cell.directory).mkdir(parents=True)
+        Path(cell.results).write_text(json.dumps(one), encoding="utf-8")
+    paper.write(found, "results.rst")
+    return Path("results.rst").read_text(encoding="utf-8"), {path.name for path in Path("figures").iterdir()}
+
+
+@unittest.skipUnless(importlib.util.find_spec("matplotlib"), "needs matplotlib; scripts/install-deps paper "
+                                                             "installs it")
+class Results(unittest.TestCase):
+    """What is written of results.json files."""
+
+    @classmethod
+    def setUpClass(cls):
+        with open_grid() as found:
+            cells = {(cell.workload, cell.variant, cell.seed): cell for cell in found.cells()}
+            cls.text, cls.figures = written(found, {
+                cells["own", "hpcc", 1]: result(2), cells["own", "hpcc", 2]: result(2.03, "5000"),
+                cells["own", "dctcp-20KB", 1]: result(1.505)})
+
+    def line(self, *words):
+        """The line that holds all words."""
+        found = [line for line in self.text.split("\n") if all(word in line.split() for word in words)]
+        self.assertEqual(len(found), 1, found)
+        return found[0].split()
+
+    def test_pooled_percentile_and_interval(self):
+        # The seeds' medians are 2.495 and 2.525, that of all flows is 2.51.
+        self.assertEqual(self.line("hpcc", "p50")[2:5], ["2.51", "±", "0.19"])
+
+    def test_one_seed_has_no_interval(self):
+        self.assertEqual(self.line("dctcp-20KB", "p50", "seeds)"),
+                         ["dctcp-20KB", "(1", "of", "2", "seeds)", "p50", "2.00", "2.00"])
+
+    def test_failed_is_named(self):
+        self.assertEqual(self.line("own", "dctcp-20KB", "2")[-3:], ["``did", "not", "start``"])
+        self.assertIn("6, of which 3 failed", self.text)
+
+    def test_says_what_it_was_made_of(self):
+        self.assertIn("- sources: commit ``0123456789ab``\n- kernel: uml 6.1\n", self.text)
+
+    def test_failed_cell_is_no_number(self):
+        failed = [line.split() for line in self.text.split("\n") if line.startswith("hpcc") and "failed" in line]
+        self.assertEqual(failed[0], ["hpcc", "failed"])
+        self.assertNotRegex(self.text, r" 0\.0+ ")
+
+    def test_losses(self):
+        self.assertEqual(self.line("own", "p99", "dctcp-20KB")[-1], "1.21")
+
+    def test_ports(self):
+        cells = self.line("hpcc", "hosts")
+        self.assertEqual(cells[1:5] + cells[-6:], ["to", "hosts", "0.500", "0.500", "8", "10", "6", "2", "2", "0"])
+
+    def test_beside_the_published(self):
+        with open_grid(GRID.replace('cdf = "own.csv"', 'cdf = "websearch"', 1).replace('"100us"', '"1ms"')
+                       .replace("seeds = 2", "seeds = 1")) as found:
+            cells = {(cell.workload, cell.variant): cell for cell in found.cells()}
+            one = result(2)
+            for i, flow in enumerate(one["flows"]):
+                flow["bytes"] = 1000000 if i % 2 else 20000
+            text, names = written(found, {cells["own", "hpcc"]: one})
+        # The medians of flows of even and odd places are 2.49 and 2.495, alone they take 10 us; the ACK takes
+        # twice 1 us and 118 bytes of 10 Gb/s.
+        line = next(line for line in text.split("\n") if re.match("p50 +hpcc ", line))
+        self.assertEqual(line.split()[2:], ["–", "2.22", "–", "–", "–", "–", "2.23", "–", "–"])
+        self.assertRegex(text, "p99 +HPCC published +1.68 +1.87 .* 6.37\n")
+        self.assertEqual(names, {f"own-30{more}.{kind}" for more in ("", "-published") for kind in ("svg", "pdf")})
+
+    def test_figures(self):
+        self.assertEqual(self.figures, {"own-30.svg", "own-30.pdf"})
+
+    def test_is_restructured_text(self):
+        from docutils.core import publish_string    # pylint: disable=import-outside-toplevel
+        with tempfile.TemporaryFile("w+", encoding="utf-8") as warnings:
+            publish_string(self.text, writer_name="null", settings_overrides={
+                "report_level": 1, "halt_level": 5, "warning_stream": warnings})
+            warnings.seek(0)
+            self.assertEqual(warnings.read(), "")
+
+
+@unittest.skipUnless(os.path.exists(SNAKEMAKE), "needs snakemake; scripts/install-deps paper installs it")
+class Workflow(unittest.TestCase):
+    def test_locked(self):
+        with files() as directory:
+            (directory / "o").mkdir()
+            with open(directory / "o/lock", "w", encoding="ascii") as lock:
+                fcntl.flock(lock, fcntl.LOCK_EX)
+                done = subprocess.run([PAPER, "tiny.toml", "--out", "o"], cwd=directory, capture_output=True,
+                                      text=True, check=False)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("another hpcc-paper is at work", done.stderr)
+
+    def start(self, directory):
+        with open(directory / "output", "a", encoding="utf-8") as output:
+            return subprocess.Popen([PAPER, "tiny.toml", "--out", "o", "--jobs", "2"], cwd=directory,
+                                    stdout=output, stderr=output, start_new_session=True)
+
+    def test_killed_and_resumed(self):
+        with files(GRID[:GRID.rindex("[[variant]]")]) as directory:
+            first = self.start(directory)
+            runs, output = directory / "o/runs", directory / "output"
+            # Of its steps the guest is one.
+            while first.poll() is None and "\n2 of 6 steps" not in output.read_text(encoding="utf-8"):
+                time.sleep(0.05)
+            os.killpg(first.pid, signal.SIGKILL)
+            self.assertEqual(first.wait(), -signal.SIGKILL)
+            before = {path: path.stat().st_mtime_ns for path in runs.glob("*/*/*/*/results.json")}
+            again = self.start(directory)
+            self.assertEqual(again.wait(), 1, output.read_text(encoding="utf-8"))
+            said = output.read_text(encoding="utf-8")
+            text = (directory / "o/results.rst").read_text(encoding="utf-8")
+            after = {path: path.stat().st_mtime_ns for path in runs.glob("*/*/*/*/results.json")}
+            figures = sorted(path.name for path in (directory / "o/figures").iterdir())
+        self.assertEqual(len(after), 3)
+        kept = [path for path, when in before.items() if after[path] == when]
+        self.assertTrue(1 <= len(kept) < 3, (before, after))
+        self.assertRegex(said, "tiny: 4 runs, 0 of them [^$]*tiny: 4 runs, [12] of them are there already")
+        self.assertRegex(said, "hpcc-paper: failed: rare 30%, hpcc, seed 2: .*workload: 0 flows")
+        self.assertRegex(text, r"rare +30% +hpcc +2 +``.*workload: 0 flows")
+        self.assertIn("4, of which 1 failed", text)
+        self.assertRegex(text, r"(?m)^hpcc +p50 +[1-9][0-9.]+ ± ")
+        self.assertIn("hpcc (1 of 2 seeds)", text)
+        self.assertEqual(figures[:2], ["own-30.pdf", "own-30.svg"])
+
+
+if __name__ == "__main__":
+    unittests.main(sys.modules[__name__], sys.argv[1:])
