@@ -21,6 +21,7 @@
 #include <hpcc/compat.h>
 
 #include "../common/device.h"
+#include "../common/receive.h"
 #include "cc.h"
 #include "handshake.h"
 #include "mailbox.h"
@@ -425,6 +426,8 @@ static void hpcc_begin_flow(struct sock *sk, struct hpcc_flow *flow, u32 past)
 		hpcc_algo_restart(&flow->algo, &flow->params,
 				  (u64)tcp_snd_cwnd(tp) * tp->mss_cache << 16);
 		hpcc_algo_slow(&flow->algo);
+	} else {
+		hpcc_open_window(sk, flow->params.W_max_q16 >> 16);
 	}
 	if (past > 1)
 		hpcc_begin_classic(sk, flow, past - 1);

@@ -15,6 +15,7 @@
 #include <net/inet_ecn.h>
 #include <net/tcp.h>
 
+#include "../common/receive.h"
 #include "conn.h"
 
 /* TCP cannot have more than 2^30 bytes in flight. */
@@ -54,6 +55,7 @@ void ldcp_start_init(struct sock *sk, struct ldcp_ca *ca)
 	 * or for a timer of two ticks; a queue does not reorder.
 	 */
 	tp->reordering = 1;
+	hpcc_open_window(sk, ca->IW);
 }
 
 /**
