@@ -98,6 +98,14 @@ def _classic_notes(summaries):
                    f"time: {', '.join(counted)}, of {s['hpcc'].get('agreed', 0)} that agreed.")
 
 
+def _lost_notes(runs):
+    """What no port dropped."""
+    for run in runs:
+        if run.result["hosts"]["lost"]:
+            yield (f"{run.result['cc']}: the kernel itself dropped {run.result['hosts']['lost']} packets between "
+                   "devices (net.core.netdev_max_backlog), which no network does.")
+
+
 def _unseeded(run):
     return run.result | {"seed": None}
 
@@ -108,7 +116,7 @@ def notes(runs):
     repeated = len(runs) > len(made)
     summaries = [run.summary | {"who": run.summary["cc"] + (
         f", seed {run.summary['seed']}" if repeated else "")} for run in runs]
-    lines = [_port_note(summaries), *_marking_notes(runs), *_classic_notes(summaries)]
+    lines = [_port_note(summaries), *_marking_notes(runs), *_classic_notes(summaries), *_lost_notes(runs)]
     windows = [s["window_us"] for s in summaries]
     if max(windows) > (1 + WINDOWS_DIFFER) * min(windows):
         lines.append("The measurement windows differ in length, as each ends with its first flow: "

@@ -95,7 +95,7 @@ class Records:
 
     def __init__(self, text):
         self.flows, self.samples, self.hosts, self.runs, self.rpcs = {}, [], [], [], []
-        self.zero_ns = 0
+        self.zero_ns = self.lost = 0
         self.ports = {"from": {}, "until": {}, "end": {}}
         for line in text.splitlines():
             record = json.loads(line)
@@ -105,6 +105,8 @@ class Records:
                 self.ports[record["when"]][record["id"]] = record
             elif record["kind"] == "zero":
                 self.zero_ns = record["clock_ns"]
+            elif record["kind"] == "lost":
+                self.lost = record["packets"]
             elif record["kind"] in ("host", "run", "rpc"):
                 getattr(self, record["kind"] + "s").append(record)
             else:
@@ -222,7 +224,7 @@ def _more(scenario, records):
 
 def _hosts(records):
     """Sums over all hosts: RTOs, and the counters of /proc/net/hpcc and /proc/net/ldcp."""
-    total = {"timeouts": sum(host["timeouts"] for host in records.hosts)}
+    total = {"timeouts": sum(host["timeouts"] for host in records.hosts), "lost": records.lost}
     for host in records.hosts:
         for module in "hpcc", "ldcp":
             for name, value in host.get(module, {}).items():

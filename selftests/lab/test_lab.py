@@ -688,7 +688,7 @@ class Results(unittest.TestCase):
         self.assertLessEqual({"scenario", "cc", "kernel", "seed", "flows", "ports"}, set(got))
         self.assertEqual(set(got["flows"][0]), {"id", "from", "to", "bytes", "cc", "start_us",
                                                 "fct_us", "alone_us", "slowdown", "goodput_bps", "retrans"})
-        self.assertEqual(got["hosts"], {"timeouts": 3, "ldcp": {"marked": 7},
+        self.assertEqual(got["hosts"], {"timeouts": 3, "lost": 0, "ldcp": {"marked": 7},
                                         "hpcc": {"agreed": 2, "fallbacks": 1}})
         self.assertRegex(got["version"], r"^\d+\.\d+")
         self.assertEqual(got["settings"]["link"]["rate"], "100000000000bit")
@@ -884,6 +884,9 @@ class Report(unittest.TestCase):
         self.assertIn("fallbacks 1, of 2 that agreed", said)
         self.assertNotIn("windows", said)
         self.assertNotIn("knonect", said)
+        self.assertNotIn("kernel itself", said)
+        runs[1].result["hosts"]["lost"] = 7
+        self.assertIn("the kernel itself dropped 7 packets between devices", report.text(runs))
         runs[0].summary["port"], runs[0].summary["window_us"] = "s0 to h0", 1.2
         runs[1].scenario.flows[0].cc = "cubic"
         said = report.text(runs)
