@@ -23,16 +23,21 @@
 
 #include "sched.h"
 
-/* How the packets that wait in the child have changed, and so those that wait. It may
- * have dropped some. A GSO packet that stays whole counts one overhead until it starts.
+/**
+ * hpcc_child_recount() - what waits in the child, and so in all
+ * @q: the port, locked
+ *
+ * The child may have dropped packets, also where we were not called: its limit was lowered, or a
+ * qdisc below it replaced. A GSO packet that stays whole counts one overhead until it starts.
  */
-static void hpcc_child_recount(struct hpcc_sched *q)
+void hpcc_child_recount(struct hpcc_sched *q)
 {
-	u32 bytes = 0;
+	u64 bytes = 0;
 
 	if (q->child)
 		bytes = q->child->qstats.backlog +
-			q->child->q.qlen * q->cfg.overhead;
+			(u64)q->child->q.qlen * q->cfg.overhead;
+	bytes = min_t(u64, bytes, U32_MAX);
 	hpcc_waiting_add(q, (s64)bytes - q->child_bytes);
 	q->child_bytes = bytes;
 }
@@ -97,7 +102,8 @@ struct sk_buff *hpcc_child_dequeue(struct hpcc_sched *q, u64 now)
 	};
 	if (q->cfg.stamp)
 		hpcc_skb_cb(skb)->note = hpcc_parse(skb, q->cfg.kind).note;
-	q->memory += skb->truesize;
+	/* Parsing may have given the packet a larger buffer. */
+	q->memory += hpcc_skb_cb(skb)->memory;
 	return skb;
 }
 
@@ -150,6 +156,12 @@ static int hpcc_child_graft(struct Qdisc *sch, unsigned long cl,
 	return 0;
 }
 
+/* The child has become empty without us. */
+static void hpcc_child_emptied(struct Qdisc *sch, unsigned long cl)
+{
+	hpcc_child_recount(qdisc_priv(sch));
+}
+
 static void hpcc_child_walk(struct Qdisc *sch, struct qdisc_walker *walker)
 {
 	if (!walker->stop)
@@ -170,6 +182,7 @@ const struct Qdisc_class_ops hpcc_class_ops = {
 	.graft	= hpcc_child_graft,
 	.leaf	= hpcc_child_leaf,
 	.find	= hpcc_child_find,
+	.qlen_notify = hpcc_child_emptied,
 	.walk	= hpcc_child_walk,
 	.dump	= hpcc_child_dump,
 };

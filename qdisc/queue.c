@@ -377,6 +377,8 @@ int hpcc_enqueue(struct sk_buff *skb, struct Qdisc *sch,
 		q->arrived = true;
 		hpcc_serve(q, now);
 	}
+	if (q->child)
+		hpcc_child_recount(q);
 	headers = hpcc_look(q, skb);
 	if (skb_is_gso(skb))
 		return hpcc_enqueue_gso(skb, sch, now, headers, to_free);

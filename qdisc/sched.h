@@ -292,6 +292,7 @@ extern const struct Qdisc_class_ops hpcc_class_ops;
 int hpcc_child_enqueue(struct sk_buff *skb, struct Qdisc *sch, u64 now,
 		       struct sk_buff **to_free);
 struct sk_buff *hpcc_child_dequeue(struct hpcc_sched *q, u64 now);
+void hpcc_child_recount(struct hpcc_sched *q);
 void hpcc_child_reset(struct hpcc_sched *q);
 
 /* Do packets wait in a child? */

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
 """The results of a grid: results.rst with its tables, and figures as SVG and PDF.
 
-A percentile is that of the flows of all seeds. Half of a 95 % confidence interval is of its values
-for each seed, and is given where each seed has flows enough for them. Runs that are missing are in
-no figure, and are named.
+A percentile is that of the flows of all seeds; a flow that did not end took longer than all that
+did. Half of a 95 % confidence interval is of its values for each seed, and is given where each seed
+has flows enough for them. Runs that are missing are in no figure, and are named.
 """
 
 import array
@@ -35,6 +35,9 @@ LOSSES = 25
 LONG = 300000
 # In a cell without a value: no docutils markup.
 NONE = "–"
+# What a flow that did not end has as its slowdown, and how it is shown.
+NEVER = math.inf
+NOT_ENDED = "not ended"
 # Parts of a scenario that a network is built from.
 NETWORK = ("ip", "topology", "link", "host", "qdisc")
 # Counters of hpcc: connections without telemetry, for a while or all the time.
@@ -88,16 +91,17 @@ class Runs:
     def add(self, result):
         """One results.json."""
         back = _way_back(result)
-        done = sorted((flow["bytes"], flow["slowdown"],
-                       published.slowdown(flow, back(flow["from"], flow["to"])))
-                      for flow in result["flows"] if flow["slowdown"])
-        self.seeds.append([array.array("d", column) for column in zip(*done)] or [array.array("d")] * 3)
+        flows = sorted((flow["bytes"], flow["slowdown"],
+                        published.slowdown(flow, back(flow["from"], flow["to"])))
+                       if flow["slowdown"] else (flow["bytes"], NEVER, NEVER)
+                       for flow in result["flows"] if flow["bytes"])
+        self.seeds.append([array.array("d", column) for column in zip(*flows)] or [array.array("d")] * 3)
         for port in result["ports"]:
             if port["data"]:
                 self.ports[port["peer"].startswith("h")].add(port)
         hpcc = result["hosts"].get("hpcc", {})
         self.sums.update({
-            "flows": len(result["flows"]), "unfinished": len(result["flows"]) - len(done),
+            "flows": len(result["flows"]), "unfinished": sum(flow[1] == NEVER for flow in flows),
             "retrans": sum(flow["retrans"] for flow in result["flows"]),
             "timeouts": result["hosts"]["timeouts"],
             "classic": sum(hpcc.get(name, 0) for name in CLASSIC)})
@@ -116,7 +120,8 @@ class Runs:
             return None
         half = None
         if len(each) > 1 and min(map(len, each)) >= FLOWS_MIN[percent]:
-            half = interval.half([_percentile(seed, percent) for seed in each])
+            values = [_percentile(seed, percent) for seed in each]
+            half = interval.half(values) if NEVER not in values else None
         return _percentile(pooled, percent), half
 
 
@@ -189,6 +194,8 @@ def shown(value):
     """A percentile with its interval."""
     if value is None:
         return NONE
+    if value[0] == NEVER:
+        return NOT_ENDED
     return f"{value[0]:.2f}" + ("" if value[1] is None else f" ± {value[1]:.2f}")
 
 
@@ -226,7 +233,8 @@ def slowdown_tables(grid, found):
     """FCT slowdown by size, for each workload and load."""
     lines = title("FCT slowdown by size")
     lines += prose("Completion time by that of the flow alone on the idle network: 50th, 95th and 99th "
-                   "percentile of the flows of each class of sizes.")
+                   "percentile of the flows of each class of sizes. A flow that did not end before "
+                   "measure.deadline counts as slower than all that did.")
     for work, load in _pairs(grid):
         runs = _part(grid, found, work, load)
         ends = _classes(runs)
@@ -282,9 +290,14 @@ def _apart(ours, theirs):
     return ours[0] > theirs[0] * SAME and ours[0] - theirs[0] > reach
 
 
+def _ratio(ours, theirs):
+    """Of two percentiles; 1 where neither ended."""
+    return 1 if ours[0] == theirs[0] else ours[0] / theirs[0]
+
+
 def losses(grid, found, name="hpcc"):
     """(ratio, workload, load, class, percentile, ours, peer, theirs), the worst first: where the
-    variant is worse than another congestion control's best.
+    variant is worse than another congestion control, the best of those that it is worse than.
     """
     lost, compared = [], 0
     for work, load in _pairs(grid):
@@ -301,10 +314,15 @@ def losses(grid, found, name="hpcc"):
                 if not ours or not theirs:
                     continue
                 compared += 1
-                value, peer = min(theirs)
-                if _apart(ours, value):
-                    lost.append((ours[0] / value[0], work, load, pair, percent, ours, peer, value))
+                better = [(value[0], peer, value) for value, peer in theirs if _apart(ours, value)]
+                if better:
+                    _, peer, value = min(better, key=lambda one: one[:2])
+                    lost.append((_ratio(ours, value), work, load, pair, percent, ours, peer, value))
     return sorted(lost, key=lambda row: -row[0]), compared
+
+
+def _times(ratio):
+    return NOT_ENDED if ratio == NEVER else f"{ratio:.2f}"
 
 
 def losing_tables(grid, found):
@@ -314,11 +332,13 @@ def losing_tables(grid, found):
         return []
     lost, compared = losses(grid, found, name)
     lines = title("Where we lose")
-    lines += prose(f"Classes of sizes and percentiles in which {name} is slower than the best of the other "
-                   f"congestion controls by more than {SAME - 1:.0%} and than both intervals: {len(lost)} of "
-                   f"{compared}." + (f" The worst {LOSSES}:" if len(lost) > LOSSES else ""))
-    rows = [[work, f"{load:.0%}", size_name(*pair), f"p{percent}", shown(ours), peer, shown(theirs),
-             f"{ratio:.2f}"] for ratio, work, load, pair, percent, ours, peer, theirs in lost[:LOSSES]]
+    lines += prose(f"Classes of sizes and percentiles in which {name} is slower than one of the other "
+                   f"congestion controls by more than {SAME - 1:.0%} and than both intervals together, which few "
+                   f"seeds make wide: {len(lost)} of {compared}."
+                   + (f" The worst {LOSSES}:" if len(lost) > LOSSES else ""))
+    rows = [[work, f"{load:.0%}", size_name(*pair), f"p{percent}", shown(ours),
+             _label(grid, peer, found[work, load, peer]), shown(theirs), _times(ratio)]
+            for ratio, work, load, pair, percent, ours, peer, theirs in lost[:LOSSES]]
     head = ["workload", "load", "size", "", name, "best peer", "its", "ratio"]
     return lines + (table(head, rows) if rows else [])
 
@@ -339,9 +359,11 @@ def long_tables(grid, found):
             cells = []
             for percent in PERCENTILES:
                 value, other = (r and r.value(LONG, math.inf, percent) for r in (run, base))
-                ratio = f" ({value[0] / other[0]:.2f})" if value and other else ""
+                ratio = f" ({_times(_ratio(value, other))})" if value and other else ""
                 cells.append(shown(value) + ratio)
-            rows.append([work, f"{load:.0%}", name, *cells])
+            rows.append([work, f"{load:.0%}", _label(grid, name, run), *cells])
+        rows += [[work, f"{load:.0%}", name, *["failed"] * len(PERCENTILES)]
+                 for name in _missing(grid, found, work, load)]
     return lines + table(["workload", "load", "variant", *(f"p{p}" for p in PERCENTILES)], rows)
 
 
@@ -363,6 +385,11 @@ METHODS = (
     "ours are the variant's.",
     "DCTCP: theirs marks from 30 KB per 10 Gb/s on, and starts with a window of one BDP, as their HPCC; "
     "Linux's starts with ten segments.",
+    "Losses: theirs has none, by PFC. Linux waits 200 ms at least before a timeout, which is longer than all "
+    "arrivals here, and other timers of TCP (the tail loss probe, RACK) go by the kernel's tick, 10 ms in a "
+    "guest: a flow of which the last packets are lost is far behind all others.",
+    "Connections: theirs are new, each starts with a window of one BDP. With workload.connect = pool a flow "
+    "may have the connection of one before it, and goes on with its window.",
     "Each point is of the 5 % of flows whose sizes end there; below 1 it counts as 1. Theirs were read "
     "off plots, to within 0.5 %.",
 )
@@ -371,8 +398,12 @@ METHODS = (
 class Beside:
     """Published and our values of a workload and load, at the published sizes and in their way."""
 
-    def __init__(self, work, load, cdf, runs, variants):
-        self.work, self.load, self.cdf, self.runs, self.variants = work, load, cdf, runs, variants
+    def __init__(self, grid, found, work, load):
+        self.work, self.load, self.runs = work, load, _part(grid, found, work, load)
+        self.labels = {name: _label(grid, name, run) for name, run in self.runs.items()}
+        self.cc = {name: values["cc"] for name, values in grid.variants.items()}
+        self.failed = _missing(grid, found, work, load)
+        cdf = grid.workloads[work]["cdf"]
         self.theirs = {key[2:]: points for key, points in published.read().items() if key[:2] == (cdf, load)}
         self.sizes = sorted({size for points in self.theirs.values() for size in points})
         self.ends = dict(zip(self.sizes, published.classes(workload.Sizes(cdf)))) if self.theirs else {}
@@ -385,14 +416,14 @@ class Beside:
             found[f"{algorithm} published"] = [(points[size], None) if size in points else None
                                                for size in self.sizes]
             for name, run in self.runs.items():
-                if self.variants[name]["cc"] == cc:
-                    found[name] = [run.value(*self.ends[size], percent, 2) for size in self.sizes]
+                if self.cc[name] == cc:
+                    found[self.labels[name]] = [run.value(*self.ends[size], percent, 2) for size in self.sizes]
         return found
 
 
 def besides(grid, found, work, load):
     """One, or none where nothing was published."""
-    one = Beside(work, load, grid.workloads[work]["cdf"], _part(grid, found, work, load), grid.variants)
+    one = Beside(grid, found, work, load)
     return [one] if one.theirs and one.runs else []
 
 
@@ -402,6 +433,8 @@ def beside_tables(grid, found):
     for one in (one for pair in _pairs(grid) for one in besides(grid, found, *pair)):
         rows = [[f"p{percent}", label, *map(shown, values)] for percent in PERCENTILES
                 for label, values in one.values(percent).items()]
+        rows += [[name, "", *["failed"] * len(one.sizes)] for name in one.failed
+                 if one.cc[name] in published.ALGORITHMS]
         blocks += title(f"Beside the published: {one.work}, {one.load:.0%}", "-")
         blocks += table(["of flows", "", *map(units.show_bytes, one.sizes)], rows)
     if not blocks:
@@ -422,7 +455,7 @@ def _figure(name, heading, ticks, lines_of):
     for percent in PERCENTILES:
         lines = []
         for i, (label, values) in enumerate(lines_of(percent).items()):
-            points = [(x, *value) for x, value in enumerate(values) if value]
+            points = [(x, *value) for x, value in enumerate(values) if value and value[0] != NEVER]
             lines.append(figures.Line(label, [x for x, _, _ in points], [y for _, y, _ in points],
                                       [half or 0 for _, _, half in points], i))
         panels.append(figures.Panel(f"p{percent}", lines))

@@ -12,8 +12,8 @@ from .network import PREFIX, Network
 from .sysctls import base_rtt_ns
 from .traffic import Traffic
 
-# Packets that a guest's CPU may have to receive at one instant: of 300 hosts more than Linux's 1000.
-BACKLOG = 10**6
+# Of the whole kernel.
+ALLOWED = "/proc/sys/net/ipv4/tcp_allowed_congestion_control"
 
 
 class Plan:
@@ -29,17 +29,25 @@ class Plan:
         self.network = network.files
         self.files = self.network | {"plan": traffic.text(), "main.sh": self._script()}
 
+    def _allowed(self):
+        """Programs use TCP's default, which in a namespace has to be one that any user may choose: lines
+        that say so, and what takes it back at the end.
+        """
+        if not self.scenario.runs:
+            return [], ""
+        return ([f"allowed=$(cat {ALLOWED})", f'echo "$allowed {self.scenario.cc["name"]}" > {ALLOWED}'],
+                f'; [ -z "${{allowed:-}}" ] || echo "$allowed" > {ALLOWED}')
+
     def _script(self):
         """Runs in the directory of the files, with HPCC_NETWORK and HPCC_TRAFFIC set; "keep" leaves
         the network to the guest's end.
         """
+        allow, restore = self._allowed()
         lines = ["# SPDX-License-Identifier: GPL-2.0", "set -eu",
                  'if [ "${1:-}" != keep ]; then',
-                 "\ttrap '\"$HPCC_NETWORK\" down network' EXIT",
+                 f"\ttrap '\"$HPCC_NETWORK\" down network{restore}' EXIT",
                  "\ttrap 'exit 130' INT TERM",
-                 '\t"$HPCC_NETWORK" down network', "else",
-                 f"\techo {BACKLOG} > /proc/sys/net/core/netdev_max_backlog", "fi",
-                 '"$HPCC_NETWORK" up network']
+                 '\t"$HPCC_NETWORK" down network', "fi", *allow, '"$HPCC_NETWORK" up network']
         batches = [name.removesuffix(".tc") for name in self.network if name.endswith(".tc")]
         if batches:
             lines += [': "${TC_LIB_DIR:=$(dirname "$(find /usr/lib -name q_hpcc.so | head -n 1)")}"',

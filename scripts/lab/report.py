@@ -98,12 +98,13 @@ def _classic_notes(summaries):
                    f"time: {', '.join(counted)}, of {s['hpcc'].get('agreed', 0)} that agreed.")
 
 
-def _lost_notes(runs):
-    """What no port dropped."""
-    for run in runs:
-        if run.result["hosts"]["lost"]:
-            yield (f"{run.result['cc']}: the kernel itself dropped {run.result['hosts']['lost']} packets between "
-                   "devices (net.core.netdev_max_backlog), which no network does.")
+def _backlog_notes(summaries):
+    """Packets that no port knows of."""
+    for s in summaries:
+        if s["backlog_drops"]:
+            yield (f"{s['who']}: the kernel itself dropped {s['backlog_drops']} packets between interfaces, in no "
+                   "port's count, as its queue of net.core.netdev_max_backlog was full: the figures are "
+                   "not those of the network.")
 
 
 def _unseeded(run):
@@ -116,7 +117,8 @@ def notes(runs):
     repeated = len(runs) > len(made)
     summaries = [run.summary | {"who": run.summary["cc"] + (
         f", seed {run.summary['seed']}" if repeated else "")} for run in runs]
-    lines = [_port_note(summaries), *_marking_notes(runs), *_classic_notes(summaries), *_lost_notes(runs)]
+    lines = [_port_note(summaries), *_marking_notes(runs), *_classic_notes(summaries),
+             *_backlog_notes(summaries)]
     windows = [s["window_us"] for s in summaries]
     if max(windows) > (1 + WINDOWS_DIFFER) * min(windows):
         lines.append("The measurement windows differ in length, as each ends with its first flow: "

@@ -95,7 +95,7 @@ class Records:
 
     def __init__(self, text):
         self.flows, self.samples, self.hosts, self.runs, self.rpcs = {}, [], [], [], []
-        self.zero_ns = self.lost = 0
+        self.zero_ns = self.backlog_drops = 0
         self.ports = {"from": {}, "until": {}, "end": {}}
         for line in text.splitlines():
             record = json.loads(line)
@@ -105,8 +105,8 @@ class Records:
                 self.ports[record["when"]][record["id"]] = record
             elif record["kind"] == "zero":
                 self.zero_ns = record["clock_ns"]
-            elif record["kind"] == "lost":
-                self.lost = record["packets"]
+            elif record["kind"] == "kernel":
+                self.backlog_drops = record["backlog_drops"]
             elif record["kind"] in ("host", "run", "rpc"):
                 getattr(self, record["kind"] + "s").append(record)
             else:
@@ -224,7 +224,8 @@ def _more(scenario, records):
 
 def _hosts(records):
     """Sums over all hosts: RTOs, and the counters of /proc/net/hpcc and /proc/net/ldcp."""
-    total = {"timeouts": sum(host["timeouts"] for host in records.hosts), "lost": records.lost}
+    total = {"timeouts": sum(host["timeouts"] for host in records.hosts),
+             "backlog_drops": records.backlog_drops}
     for host in records.hosts:
         for module in "hpcc", "ldcp":
             for name, value in host.get(module, {}).items():
@@ -366,6 +367,7 @@ def summary(result):
         "fairness": jain(goodputs) if goodputs else None,
         "fairness_1ms": result["jain_1ms"]["min"] if result["jain_1ms"] else None,
         "timeouts": result["hosts"]["timeouts"],
+        "backlog_drops": result["hosts"].get("backlog_drops", 0),
         "port": f"{busiest['node']} to {busiest['peer']}",
         "marking": busiest["marking"],
         "window_us": result["window_us"][1] - result["window_us"][0],

@@ -210,15 +210,15 @@ class Results(unittest.TestCase):
         return found[0].split()
 
     def test_pooled_percentile_and_interval(self):
-        # The seeds' medians are 2.495 and 2.525, that of all flows is 2.51.
+        # The seeds' medians are 2.5 and 2.53, that of all flows is 2.51.
         self.assertEqual(self.line("hpcc", "p50")[2:5], ["2.51", "±", "0.19"])
 
     def test_one_seed_has_no_interval(self):
-        self.assertEqual(self.line("dctcp-20KB", "p50", "seeds)"),
-                         ["dctcp-20KB", "(1", "of", "2", "seeds)", "p50", "2.00", "2.00"])
+        found = [line.split() for line in self.text.split("\n") if line.startswith("dctcp-20KB (1 of 2 seeds)  p50")]
+        self.assertEqual(found, [["dctcp-20KB", "(1", "of", "2", "seeds)", "p50", "2.00", "2.00"]])
 
     def test_failed_is_named(self):
-        self.assertEqual(self.line("own", "dctcp-20KB", "2")[-3:], ["``did", "not", "start``"])
+        self.assertEqual(self.line("own", "dctcp-20KB", "start``")[-4:], ["2", "``did", "not", "start``"])
         self.assertIn("6, of which 3 failed", self.text)
 
     def test_says_what_it_was_made_of(self):
@@ -243,11 +243,12 @@ class Results(unittest.TestCase):
             one = result(2)
             for i, flow in enumerate(one["flows"]):
                 flow["bytes"] = 1000000 if i % 2 else 20000
+            one["flows"][-1]["bytes"] = 20000
             text, names = written(found, {cells["own", "hpcc"]: one})
-        # The medians of flows of even and odd places are 2.49 and 2.495, alone they take 10 us; the ACK takes
-        # twice 1 us and 118 bytes of 10 Gb/s.
+        # The medians of flows of even places and of one more that did not end, and of odd places, are 2.5 and
+        # 2.495, alone they take 10 us; the ACK takes twice 1 us and 118 bytes of 10 Gb/s.
         line = next(line for line in text.split("\n") if re.match("p50 +hpcc ", line))
-        self.assertEqual(line.split()[2:], ["–", "2.22", "–", "–", "–", "–", "2.23", "–", "–"])
+        self.assertEqual(line.split()[2:], ["–", "2.23", "–", "–", "–", "–", "2.23", "–", "–"])
         self.assertRegex(text, "p99 +HPCC published +1.68 +1.87 .* 6.37\n")
         self.assertEqual(names, {f"own-30{more}.{kind}" for more in ("", "-published") for kind in ("svg", "pdf")})
 
@@ -261,6 +262,70 @@ class Results(unittest.TestCase):
                 "report_level": 1, "halt_level": 5, "warning_stream": warnings})
             warnings.seek(0)
             self.assertEqual(warnings.read(), "")
+
+
+@unittest.skipUnless(importlib.util.find_spec("matplotlib"), "needs matplotlib; scripts/install-deps paper "
+                                                             "installs it")
+class Judged(unittest.TestCase):
+    """Figures of a cell, and which of them are losses."""
+
+    @staticmethod
+    def paper():
+        from lab import paper   # pylint: disable=import-outside-toplevel
+        return paper
+
+    def runs(self, *results):
+        runs = self.paper().Runs()
+        for one in results:
+            runs.add(one)
+        return runs
+
+    def lost(self, **variants):
+        """{percentile: peer} of the losses of hpcc; each variant is a list of results."""
+        with open_grid(GRID.replace('[[variant]]\nname = "dctcp-20KB"', '[[variant]]\nname = "bbr"\ncc = "bbr"\n'
+                                    '[[variant]]\nname = "dctcp-20KB"')) as found:
+            lost, _ = self.paper().losses(found, {
+                ("own", 0.3, name.replace("dctcp", "dctcp-20KB")): self.runs(*results)
+                for name, results in variants.items()})
+            return {row[4]: row[6] for row in lost}
+
+    def test_never_ended(self):
+        one = result(1)
+        for flow in one["flows"][150:]:
+            flow |= {"fct_us": None, "slowdown": None}
+        runs = self.runs(one, result(1))
+        self.assertEqual([self.paper().shown(runs.value(0, 1000, percent)) for percent in (50, 99)],
+                         ["1.50 ± 0.00", "not ended"])
+        self.assertEqual(runs.sums["unfinished"], 52)
+        self.assertIsNone(self.runs(result(1), one).value(0, 1000, 95)[1])
+
+    def test_never_ended_loses(self):
+        one = result(1)
+        for flow in one["flows"][150:]:
+            flow |= {"fct_us": None, "slowdown": None}
+        self.assertEqual(self.lost(hpcc=[one], bbr=[result(1)]), {95: "bbr", 99: "bbr"})
+        self.assertEqual(self.lost(hpcc=[one], bbr=[one]), {})
+
+    def test_better_peer_behind_a_wide_interval(self):
+        # bbr is the best on average, and its seeds say nothing; dctcp is surely better than hpcc.
+        self.assertEqual(self.lost(hpcc=[result(3), result(3)], bbr=[result(1), result(2)],
+                                   dctcp=[result(2), result(2)])[50], "dctcp-20KB")
+
+    def test_equal_peers_one_without_interval(self):
+        self.assertEqual(self.lost(hpcc=[result(3), result(3)], bbr=[result(2)],
+                                   dctcp=[result(2), result(2)])[50], "bbr")
+
+    def test_failed_seeds_are_named_everywhere(self):
+        with open_grid(GRID.replace('cdf = "own.csv"', 'cdf = "websearch"', 1).replace('"100us"', '"1ms"')) as found:
+            cells = {(cell.workload, cell.variant, cell.seed): cell for cell in found.cells()}
+            one = result(2)
+            for flow in one["flows"]:
+                flow["bytes"] = 1000000
+            text, _ = written(found, {cells["own", "hpcc", 1]: one})
+        for part in ("Long flows against dctcp", "Beside the published: own", "FCT slowdown by size"):
+            lines = text[text.index(part):].split("\n")
+            self.assertTrue(any("hpcc (1 of 2 seeds)" in line for line in lines[:40]), part)
+            self.assertTrue(any("dctcp-20KB" in line and "failed" in line for line in lines[:40]), part)
 
 
 @unittest.skipUnless(os.path.exists(SNAKEMAKE), "needs snakemake; scripts/install-deps paper installs it")

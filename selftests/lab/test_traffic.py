@@ -311,6 +311,23 @@ command = "cat /proc/sys/net/ipv4/tcp_congestion_control; exit 3"
         self.assertRegex(lines[0], r"^\d+\.\d{9} IP 10\.0\.0\.1\.\d+ > 10\.0\.0\.2\.5201")
         self.assertGreater(float(lines[0].split()[0]) - float(got["time_zero"]), 0.002)
 
+    def test_programs_congestion_control(self):
+        """TCP's default in each namespace, also where only the superuser may choose it; what the hosts
+        of programs count is in the results.
+        """
+        got = self.run_of("default", """
+[measure]
+until = "1ms"
+[[run]]
+host = "h0"
+command = "cat /proc/sys/net/ipv4/tcp_congestion_control; sleep 0.005"
+start = "500us"
+""", "--cc", "hpcc")
+        self.assertEqual(round(got["runs"][0]["started_us"]), 500)
+        self.assertEqual(Path(self.directory, "default/run-0.txt").read_text(encoding="utf-8"), "hpcc\n")
+        self.assertEqual(got["hosts"]["hpcc"]["not_agreed"], 0)
+        self.assertEqual(got["hosts"]["backlog_drops"], 0)
+
     def test_stop(self):
         """SIGTERM at its time; nothing is waited for that has an end of its own."""
         got = self.run_of("stop", """

@@ -336,6 +336,20 @@ test_replace_under_traffic()
 	empty
 }
 
+# What a qdisc below the child held is gone with it, and a full port takes packets again.
+test_replace_below_the_child()
+{
+	links
+	add rate 1mbit limit 20kb
+	child prio
+	while_queued 60 tc qdisc replace dev v0 parent 2:2 handle 3: bfifo
+	between arrived "${#SEQ[@]}" 1 19
+	empty
+	burst 10
+	expect arrived "${#SEQ[@]}" 10
+	empty
+}
+
 test_change_under_traffic()
 {
 	local option
@@ -415,5 +429,5 @@ ktap_main test_shown test_refused test_spacing test_latency test_stamped \
 	  test_child_that_paces test_latency_of_a_child_that_paces \
 	  test_child_drops_on_arrival test_child_drops_on_departure test_limit \
 	  test_graft_under_traffic test_ungraft_under_traffic \
-	  test_replace_under_traffic test_change_under_traffic \
+	  test_replace_under_traffic test_replace_below_the_child test_change_under_traffic \
 	  test_down_under_traffic test_del_under_traffic test_below_htb test_below_tbf

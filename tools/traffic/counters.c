@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* hpcc-traffic: what the hosts' TCP counts, from /proc/net of each namespace. */
+/* hpcc-traffic: what the hosts' TCP counts, from /proc/net of each namespace, and what the kernel drops. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <inttypes.h>
@@ -9,8 +9,6 @@
 #include "traffic.h"
 
 #define LINE_BYTES	8192
-
-static uint64_t lost_before;		/* before time zero */
 
 /* A line of names is followed by one of values, both begin with "TcpExt:". */
 static uint64_t netstat(const char *wanted)
@@ -36,28 +34,31 @@ static uint64_t netstat(const char *wanted)
 	die("/proc/net/netstat: no %s", wanted);
 }
 
-/* Packets that the kernel dropped between two devices, as a CPU had too many to receive: the second
- * column of softnet_stat. No scenario asks for that.
+/* Packets that the kernel itself dropped between two interfaces, as its own queue was full: the
+ * second number of each CPU's line. They are in no qdisc's count.
  */
-static uint64_t lost_packets(void)
+static uint64_t backlog_drops(void)
 {
 	FILE *file = fopen("/proc/net/softnet_stat", "r");
-	uint64_t lost, sum = 0;
+	unsigned int dropped;
+	uint64_t sum = 0;
 
 	if (!file)
 		die("/proc/net/softnet_stat: %s", strerror(errno));
-	while (fscanf(file, "%*x %" SCNx64 "%*[^\n]", &lost) == 1)
-		sum += lost;
+	while (fscanf(file, "%*x %x%*[^\n]", &dropped) == 1)
+		sum += dropped;
 	fclose(file);
 	return sum;
 }
+
+static uint64_t drops_before;
 
 /* At time zero: what set-up cost does not count. */
 void read_hosts(void)
 {
 	unsigned int i;
 
-	lost_before = lost_packets();
+	drops_before = backlog_drops();
 	for (i = 0; i < nr_netns; i++) {
 		if (!netns[i].host)
 			continue;
@@ -91,7 +92,8 @@ void put_hosts(FILE *out)
 {
 	unsigned int i;
 
-	fprintf(out, "{\"kind\":\"lost\",\"packets\":%" PRIu64 "}\n", lost_packets() - lost_before);
+	fprintf(out, "{\"kind\":\"kernel\",\"backlog_drops\":%" PRIu64 "}\n",
+		backlog_drops() - drops_before);
 	for (i = 0; i < nr_netns; i++) {
 		if (!netns[i].host)
 			continue;

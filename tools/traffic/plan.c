@@ -182,6 +182,9 @@ static void parse_program(const char *line)
 	p->early = !strcmp(start, "before");
 	p->start_ns = p->early ? 0 : strtoull(start, NULL, 10);
 	p->ns = netns_index(ns);
+	/* Switches, whose events and captures are programs, too, have no address. */
+	if (netns[p->ns].addr.ss_family)
+		netns[p->ns].host = true;
 	p->server = !strcmp(stop, "end");
 	p->stop_ns = p->server ? 0 : strtoull(stop, NULL, 10);
 	if (!p->stop_ns)
