@@ -18,8 +18,9 @@ PORTS_DRAWN = 16
 
 # What programs leave, relative to the plan's directory.
 FILES = "files"
-# Outgoing packets' headers; it keeps its rights, as a guest knows no users.
-TCPDUMP = "tcpdump -q -n -Z root -Q out -s 192 -B 65536 --time-stamp-precision=nano"
+# Outgoing packets' headers. It reads each at once, or the last ones would be lost at the end; it keeps its
+# rights, as a guest knows no users.
+TCPDUMP = "tcpdump -q -n -Z root --immediate-mode -Q out -s 192 -B 65536 --time-stamp-precision=nano"
 
 
 class Traffic:
