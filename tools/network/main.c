@@ -40,8 +40,8 @@
 #define NETNS_DIR	"/run/netns"
 /* Namespaces and their sockets. */
 #define FILES_MAX	4096
-/* How long carrier may take, in steps of a millisecond. */
-#define PATIENCE_MS	10000
+/* How long carrier may take, in steps of a millisecond: the kernel tells of 100 devices a second. */
+#define PATIENCE_MS	60000
 
 struct node *nodes;
 unsigned int nr_nodes;
@@ -248,6 +248,8 @@ int main(int argc, char **argv)
 		return 1;
 	}
 	read_plan(argv[2]);
+	if (!nr_nodes)
+		die("%s: no node", argv[2]);
 	if (changes)
 		change(argv[3]);
 	else if (!strcmp(what, "up"))

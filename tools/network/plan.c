@@ -13,6 +13,7 @@
 /* The kernel itself takes lower numbers, for the loopback interface and tunnels. */
 static unsigned int last_index = 99;
 static struct item *last_link;
+static bool items_began;
 
 void bad_line(const struct item *item)
 {
@@ -80,10 +81,13 @@ static void number_interfaces(struct item *item)
 	}
 }
 
+/* Items point to nodes, so all nodes come before them. */
 static void new_node(const char *name)
 {
 	struct node *node;
 
+	if (items_began)
+		die("plan: node %s comes after what a node has", name);
 	nodes = allocated(reallocarray(nodes, nr_nodes + 1, sizeof(*nodes)));
 	node = &nodes[nr_nodes++];
 	*node = (struct node){ .fd = -1 };
@@ -103,6 +107,7 @@ static void new_item(char *line)
 {
 	struct item *item = allocated(calloc(1, sizeof(*item)));
 
+	items_began = true;
 	item->kind = strsep(&line, " ");
 	item->node = node_of(line ? strsep(&line, " ") : "");
 	item->args = line ? line : "";
