@@ -15,6 +15,7 @@ from pathlib import Path
 
 from . import plan as planning
 from . import results, topology
+from .keys import ScenarioError
 from .traffic import FILES
 
 UML = Path(__file__).resolve().parents[1] / "uml"
@@ -23,10 +24,29 @@ VM = UML.parent / "vm"
 JOB, TOOLS = "/tmp/lab", "/tmp/tools"
 # Real time after which a guest is given up, in seconds.
 PATIENCE_S = 1800
+DUALPI2_SINCE = (6, 17)
 
 
 class RunError(Exception):
     """Lines for the user."""
+
+
+# Guests and the like that run, for stop_all().
+RUNNING = set()
+
+
+def stop_all():
+    """End what runs, which then leaves nothing behind."""
+    for process in list(RUNNING):
+        process.terminate()
+
+
+def check_kernel(release, scenario):
+    """Does a kernel have what the scenario asks for? A ScenarioError says what it lacks."""
+    version = tuple(map(int, re.search(r"(\d+)\.(\d+)", release).groups()))
+    if scenario.qdisc["queue"] == "dualpi2" and version < DUALPI2_SINCE:
+        raise ScenarioError(f'qdisc.queue = "dualpi2": needs Linux {".".join(map(str, DUALPI2_SINCE))} or later, not '
+                            f'{".".join(map(str, version))} (--kernel-version)')
 
 
 @dataclass
@@ -114,6 +134,10 @@ class Uml:
                               build if os.path.exists(build) else self.tree],
                              "building the modules")
 
+    def check(self, scenario):
+        """See check_kernel(); the tree's name has the version."""
+        check_kernel(Path(self.tree).name, scenario)
+
     @staticmethod
     def repeatable(seed):
         """What makes an equal run the same again: the seed, and nothing of this host."""
@@ -183,6 +207,11 @@ class Host:
                      *map(str, sources), *libraries], f"compiling hpcc-{name}")
         return tools
 
+    @staticmethod
+    def check(scenario):
+        """See check_kernel()."""
+        check_kernel(os.uname().release, scenario)
+
     def _modprobe(self, module):
         done = subprocess.run(["modprobe", module], capture_output=True, text=True, check=False)
         if done.returncode:
@@ -247,7 +276,9 @@ def execute(kernel, scenario, seed, progress):
         with subprocess.Popen(argv, cwd=directory, env=kernel.environment(), text=True,
                               stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                               stderr=subprocess.STDOUT) as process:
+            RUNNING.add(process)
             kept = _watch(process, name, progress)
+            RUNNING.discard(process)
         if process.returncode:
             raise RunError("\n".join([f"the run with {name} failed "
                                       f"(exit status {process.returncode})", *kept[-30:]]))

@@ -1270,6 +1270,31 @@ class Guest(unittest.TestCase):
         self.assertEqual([run["seed"] for run in runs], [7, 8, 9])
         self.assertEqual(len({run["flows"][0]["fct_us"] for run in runs}), 3)
 
+    def test_queue_that_the_kernel_lacks(self):
+        version = tuple(map(int, json.loads(subprocess.run(
+            [LAB, "run", self.file, "--out", f"{self.directory}/has"], capture_output=True, check=True) and
+            Path(self.directory, "has/results.json").read_text(encoding="utf-8"))["kernel"].split()[1].split(".")[:2]))
+        if version >= (6, 17):
+            self.skipTest("this kernel has dualpi2")
+        done = self.lab("lacks", "--set", "qdisc.queue=dualpi2", status=2)
+        self.assertRegex(done.stderr, r'\Ahpcc-lab: qdisc.queue = "dualpi2": needs Linux 6.17 or later.*\n\Z')
+
+    def test_terminated(self):
+        """SIGTERM ends the guest, too, and nothing is left."""
+        there = Path(self.directory, "tmp")
+        there.mkdir()
+        with subprocess.Popen([LAB, "run", self.file, "--out", f"{self.directory}/ended", "--set",
+                               "flow.bytes=10GB"], env=os.environ | {"TMPDIR": str(there)},
+                              stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
+            for line in process.stderr:
+                if "%" in line:
+                    break
+            self.assertTrue(list(there.iterdir()))
+            process.terminate()
+            process.stderr.read()
+        self.assertEqual(process.returncode, 130)
+        self.assertEqual(list(there.iterdir()), [])
+
     def test_stdout(self):
         """Its reader may be gone, and its encoding any."""
         argv = [LAB, "run", str(self.file), "--out", f"{self.directory}/pipe", "--repeat", "2"]
