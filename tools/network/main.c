@@ -40,7 +40,7 @@
 #define NETNS_DIR	"/run/netns"
 /* Namespaces and their sockets. */
 #define FILES_MAX	4096
-/* How long carrier may take, in steps of a millisecond: the kernel tells of 100 devices a second. */
+/* How long carrier may take, in milliseconds: the kernel tells of 100 devices a second. */
 #define PATIENCE_MS	60000
 
 struct node *nodes;
@@ -88,7 +88,8 @@ static void write_sysctl(const struct item *item)
 	if (fd < 0 && errno == ENOENT && optional)
 		return;
 	if (fd < 0 || !args || write(fd, args, strlen(args)) < 0)
-		die("node %s: %s: cannot set %s: %s", item->node->name, file, args, strerror(errno));
+		die("node %s: %s: cannot set %s: %s", item->node->name, file, args,
+		    strerror(errno));
 	close(fd);
 }
 

@@ -51,8 +51,8 @@ static void put_mac(struct nlmsghdr *nlh, int type, const char *text, const stru
 
 /* ---- links ---------------------------------------------------------------------- */
 
-static void put_end(struct nlmsghdr *nlh, struct item *item, const struct node *node, const char *name,
-		    const char *mac, unsigned int mtu)
+static void put_end(struct nlmsghdr *nlh, struct item *item, const struct node *node,
+		    const char *name, const char *mac, unsigned int mtu)
 {
 	mnl_attr_put_strz(nlh, IFLA_IFNAME, name);
 	mnl_attr_put_u32(nlh, IFLA_MTU, mtu);
@@ -160,7 +160,8 @@ static void add_neighbour(struct item *item)
 	};
 	struct nlmsghdr *nlh;
 
-	nlh = netlink_message(item, RTM_NEWNEIGH, NLM_F_CREATE | NLM_F_REPLACE, &head, sizeof(head));
+	nlh = netlink_message(item, RTM_NEWNEIGH, NLM_F_CREATE | NLM_F_REPLACE, &head,
+			      sizeof(head));
 	put_address(nlh, NDA_DST, &a);
 	put_mac(nlh, NDA_LLADDR, word(&args, item), item);
 }
@@ -183,7 +184,8 @@ static void add_fdb(struct item *item)
 
 /* ---- routes --------------------------------------------------------------------- */
 
-static void put_hops(struct nlmsghdr *nlh, struct item *item, char *names, const struct address *via)
+static void put_hops(struct nlmsghdr *nlh, struct item *item, char *names,
+		     const struct address *via)
 {
 	struct nlattr *hops = mnl_attr_nest_start(nlh, RTA_MULTIPATH);
 	char *name;
@@ -199,8 +201,8 @@ static void put_hops(struct nlmsghdr *nlh, struct item *item, char *names, const
 	mnl_attr_nest_end(nlh, hops);
 }
 
-/* route NODE INTERFACE[,INTERFACE...] PREFIX GATEWAY|- QUICKACK: the next hop has the same address on
- * each interface; no router is asked whether it is there.
+/* route NODE INTERFACE[,INTERFACE...] PREFIX GATEWAY|- QUICKACK: the next hop has the same address
+ * on each interface; no router is asked whether it is there.
  */
 static void add_route(struct item *item)
 {
@@ -224,7 +226,8 @@ static void add_route(struct item *item)
 		head.rtm_scope = RT_SCOPE_UNIVERSE;
 		head.rtm_flags = strchr(names, ',') ? 0 : RTNH_F_ONLINK;
 	}
-	nlh = netlink_message(item, RTM_NEWROUTE, NLM_F_CREATE | NLM_F_REPLACE, &head, sizeof(head));
+	nlh = netlink_message(item, RTM_NEWROUTE, NLM_F_CREATE | NLM_F_REPLACE, &head,
+			      sizeof(head));
 	put_address(nlh, RTA_DST, &to);
 	if (quickack) {
 		metrics = mnl_attr_nest_start(nlh, RTA_METRICS);
@@ -252,7 +255,8 @@ static const struct option {
 	int		attr;
 	size_t		size;
 } options[] = {
-	{ "hpcc", "rate",		TCA_HPCC_RATE64,	8 },	/* bit/s; the kernel's is in bytes/s */
+	/* bit/s; the kernel's is in bytes/s */
+	{ "hpcc", "rate",		TCA_HPCC_RATE64,	8 },
 	{ "hpcc", "limit",		TCA_HPCC_LIMIT,		4 },
 	{ "hpcc", "node",		TCA_HPCC_NODE,		4 },
 	{ "hpcc", "port",		TCA_HPCC_PORT,		4 },
@@ -311,7 +315,7 @@ static unsigned int parse_handle(const char *text)
 	return major << 16 | (*minor == ':' ? strtoul(minor + 1, NULL, 16) : 0);
 }
 
-/* qdisc NODE INTERFACE PARENT HANDLE KIND [OPTION NUMBER]...; with "change" for "qdisc": one that is there */
+/* qdisc NODE INTERFACE PARENT HANDLE KIND [OPTION NUMBER]...; "change": one that is there */
 static void add_qdisc(struct item *item)
 {
 	char *args = item->args;
@@ -323,8 +327,8 @@ static void add_qdisc(struct item *item)
 	head.tcm_ifindex = interface_of(item->node, word(&args, item));
 	head.tcm_parent = parse_handle(word(&args, item));
 	head.tcm_handle = parse_handle(word(&args, item));
-	nlh = netlink_message(item, RTM_NEWQDISC, strcmp(item->kind, "qdisc") ? 0 : NLM_F_CREATE | NLM_F_EXCL,
-			      &head, sizeof(head));
+	nlh = netlink_message(item, RTM_NEWQDISC, strcmp(item->kind, "qdisc") ? 0 :
+			      NLM_F_CREATE | NLM_F_EXCL, &head, sizeof(head));
 	kind = word(&args, item);
 	mnl_attr_put_strz(nlh, TCA_KIND, kind);
 	nest = args ? mnl_attr_nest_start(nlh, TCA_OPTIONS) : NULL;

@@ -103,7 +103,8 @@ void netlink_end(void)
 }
 
 /* The next message, with the header of its kind. */
-struct nlmsghdr *netlink_message(const struct item *item, int type, int flags, void *head, size_t size)
+struct nlmsghdr *netlink_message(const struct item *item, int type, int flags, void *head,
+				 size_t size)
 {
 	char *at = last ? mnl_nlmsg_get_payload_tail(last) : batch;
 

@@ -52,7 +52,8 @@ void bad_line(const struct item *item) __attribute__((noreturn));
 /* netlink.c */
 struct mnl_socket *netlink_socket(void);
 void netlink_begin(struct mnl_socket *socket);
-struct nlmsghdr *netlink_message(const struct item *item, int type, int flags, void *head, size_t size);
+struct nlmsghdr *netlink_message(const struct item *item, int type, int flags, void *head,
+				 size_t size);
 void netlink_end(void);
 
 /* messages.c */

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* hpcc-traffic: what the hosts' TCP counts, from /proc/net of each namespace, and what the kernel drops. */
+/* hpcc-traffic: what hosts' TCP counts, from /proc/net of each namespace; the kernel's drops. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <inttypes.h>

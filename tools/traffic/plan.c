@@ -230,19 +230,18 @@ void read_plan(const char *path)
 		die("%s: %s", path, strerror(errno));
 	while (getline(&line, &size, file) > 0) {
 		line[strcspn(line, "\n")] = '\0';
-		if (!strncmp(line, "ns ", 3)) {
+		if (!strncmp(line, "ns ", 3))
 			parse_netns(line);
-		} else if (!strncmp(line, "port ", 5)) {
+		else if (!strncmp(line, "port ", 5))
 			parse_port(line);
-		} else if (!strncmp(line, "flow ", 5)) {
+		else if (!strncmp(line, "flow ", 5))
 			parse_flow(line);
-		} else if (!strncmp(line, "rpc ", 4)) {
+		else if (!strncmp(line, "rpc ", 4))
 			parse_rpc(line);
-		} else if (!strncmp(line, "run ", 4)) {
+		else if (!strncmp(line, "run ", 4))
 			parse_program(line);
-		} else if (line[0]) {
+		else if (line[0])
 			parse_number(line);
-		}
 	}
 	free(line);
 	fclose(file);
