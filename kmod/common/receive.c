@@ -26,9 +26,10 @@ void hpcc_open_window(struct sock *sk, u64 W_init_bytes)
 	u64 most = min3(W_init_bytes, (u64)tp->window_clamp,
 			(u64)max(tcp_full_space(sk), 0));
 
-	if (most < tp->rcv_ssthresh + 2 * (u64)tp->advmss)
+	/* rcv_ssthresh may be larger from 6.10 on; the handshake could not say so. */
+	if (most < min_t(u32, tp->rcv_wnd, U16_MAX) + 2 * (u64)tp->advmss)
 		return;
-	tp->rcv_ssthresh = most;
+	tp->rcv_ssthresh = max_t(u64, tp->rcv_ssthresh, most);
 	if (sk->sk_state != TCP_SYN_RECV)
 		return;
 	/* tcp_rcv_state_process() sends what is due when it is done. */
