@@ -202,6 +202,9 @@ LAB_FILES := $(KBUILD_FILES) scripts/hpcc-lab scripts/hpcc-paper scripts/compare
 	scripts/uml/* scripts/vm/* scripts/scenarios/*.toml scripts/scenarios/ns3/*.xz \
 	tools/Makefile tools/network/*.[ch] tools/traffic/*.[ch] tools/include/*/*.h)
 
+# Scripts that users type.
+COMMANDS := hpcc-lab hpcc-paper compare-ns3
+
 # What does not depend on the kernel.
 install-user: plugin tools
 	install -d $(DESTDIR)$(TC_LIB_DIR) $(DESTDIR)$(BINDIR) $(DESTDIR)$(DATADIR) \
@@ -212,15 +215,15 @@ install-user: plugin tools
 	install -m 644 $(filter %.8,$(MANPAGES)) $(DESTDIR)$(MANDIR)/man8/
 	install -m 755 tools/hpcc-replay $(DESTDIR)$(BINDIR)/
 	tar -cf - $(LAB_FILES) | tar -C $(DESTDIR)$(DATADIR) --no-same-owner -xf -
-	ln -sf $(DATADIR)/scripts/hpcc-lab $(DESTDIR)$(BINDIR)/hpcc-lab
+	for name in $(COMMANDS); do \
+		ln -sf $(DATADIR)/scripts/$$name $(DESTDIR)$(BINDIR)/$$name || exit; done
 
 DKMS_HAS = $(if $(DESTDIR),,$(wildcard /var/lib/dkms/hpcc/$(VERSION)))
 DKMS_TREE = $(DESTDIR)/usr/src/hpcc-$(VERSION)
 
 uninstall:
 	$(if $(DKMS_HAS),dkms remove hpcc/$(VERSION) --all; rm -rf $(DKMS_TREE))
-	rm -f $(DESTDIR)$(TC_LIB_DIR)/q_hpcc.so $(DESTDIR)$(BINDIR)/hpcc-lab \
-		$(DESTDIR)$(BINDIR)/hpcc-replay \
+	rm -f $(DESTDIR)$(TC_LIB_DIR)/q_hpcc.so $(addprefix $(DESTDIR)$(BINDIR)/,$(COMMANDS) hpcc-replay) \
 		$(foreach page,$(notdir $(MANPAGES)),$(DESTDIR)$(MANDIR)/man$(subst .,,$(suffix $(page)))/$(page))
 	rm -rf $(DESTDIR)$(DATADIR)
 	rm -f $(DESTDIR)/lib/modules/$(KVER)/*/kmod/common/hpcc_common.ko* \

@@ -263,7 +263,15 @@ def _kept(directory, scenario):
 
 
 def execute(kernel, scenario, seed, progress):
-    """Run one scenario and return a Run."""
+    """Run one scenario and return a Run; raises RunError, also where a disk is full."""
+    try:
+        return _execute(kernel, scenario, seed, progress)
+    except OSError as err:
+        raise RunError(f"{scenario.cc_label()}: {err.filename or tempfile.gettempdir()}: {err.strerror}") \
+            from None
+
+
+def _execute(kernel, scenario, seed, progress):
     shape = topology.Topology(scenario)
     plan = planning.Plan(scenario, shape)
     name = scenario.cc_label()

@@ -9,6 +9,7 @@ import contextlib
 import datetime
 import importlib.machinery
 import importlib.util
+import fcntl
 import json
 import lzma
 import math
@@ -1078,6 +1079,14 @@ class CommandLine(unittest.TestCase):
         with tempfile.TemporaryDirectory() as out:
             Path(out, "series.json").mkdir()
             self.assertIn("series.json is a directory", self.refused(SMALL, "run", "--out", out))
+
+    def test_two_runs_with_one_out(self):
+        with tempfile.TemporaryDirectory() as out:
+            held = os.open(out, os.O_RDONLY)
+            fcntl.flock(held, fcntl.LOCK_EX)
+            self.assertIn("another run writes its results there",
+                          self.refused(SMALL, "run", "--out", out))
+            os.close(held)
         self.assertIn("--out", self.refused(SMALL, "run", "--out", "/proc"))
         with self.assertRaisesRegex(scenario.ScenarioError, "printable"):
             scenario.build({}, "\udcff")

@@ -290,6 +290,29 @@ class Guest(unittest.TestCase):
         self.assertEqual(done.returncode, 1, done.stdout)
         self.assertRegex(done.stdout, r"(?m)^hpcc-network: node a, interface x: qdisc: .*kmin")
 
+    def test_plan_that_is_wrong(self):
+        """One line, and no namespace stays."""
+        tree_of, tools = self.kernel()
+        link = "node a\nnode b\nlink a x 02:00:00:00:00:01 b y 02:00:00:00:00:02 1500\n"
+        for text, said in (
+                ("node ../a\n", "node ../a: a name has"),
+                ("node " + 32 * "a" + "\n", "a name has 1 to 31"),
+                ("node a\nbridge a " + 16 * "b" + "\n", "a name has 1 to 15"),
+                ("node a\nsysctl a ../../tmp/x 1\n", "plan: node a: sysctl"),
+                ("node a\nsysctl a net/ipv4/ip_forward\n", "plan: node a: sysctl"),
+                ("node a\nsysctl a net/ipv4/none 1\n", "cannot set 1"),
+                (link + "address a x 10.0.0.1/33\n", "plan: node a: address"),
+                (link + "address a x 10.0.0.1/2x\n", "plan: node a: address"),
+                (link + "qdisc a x root 10: fq limit 4294967296\n", "plan: node a: qdisc"),
+                (link + "route a " + 600 * "x," + "x 10.0.0.0/8 10.0.0.1 0\n", "plan: node a: route")):
+            Path(self.directory.name, "plan").write_text(text, encoding="ascii")
+            done = subprocess.run(
+                [RUN, "--tree", tree_of, "--rw", self.directory.name, "--ro", tools, "--", "sh", "-c",
+                 f"{tools}/hpcc-network up {self.directory.name}/plan; echo status $?; ls -A /run/netns"],
+                capture_output=True, text=True, check=False)
+            self.assertIn(said, done.stdout)
+            self.assertRegex(done.stdout, r"status 1\s*(ls: .*\s*)?$")
+
     def test_600_namespaces(self):
         self.run_lab('[topology]\nkind = "star"\nhosts = 599\n[[flow]]\nfrom = "h0"\nto = "h598"\n'
                      'bytes = "1KB"\n')

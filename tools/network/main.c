@@ -25,6 +25,7 @@
 #include <fcntl.h>
 #include <linux/rtnetlink.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -46,6 +47,8 @@
 struct node *nodes;
 unsigned int nr_nodes;
 struct item *links;
+/* The first of the nodes, which this "up" has made. */
+static unsigned int nr_made;
 
 void die(const char *format, ...)
 {
@@ -83,14 +86,35 @@ static void write_sysctl(const struct item *item)
 	char file[256];
 	int fd;
 
-	snprintf(file, sizeof(file), "/proc/sys/%s", path + optional);
+	if (!args || strstr(path, "..") ||
+	    snprintf(file, sizeof(file), "/proc/sys/%s", path + optional) >= (int)sizeof(file))
+		bad_line(item);
 	fd = open(file, O_WRONLY | O_CLOEXEC);
 	if (fd < 0 && errno == ENOENT && optional)
 		return;
-	if (fd < 0 || !args || write(fd, args, strlen(args)) < 0)
+	if (fd < 0 || write(fd, args, strlen(args)) < 0)
 		die("node %s: %s: cannot set %s: %s", item->node->name, file, args,
 		    strerror(errno));
 	close(fd);
+}
+
+static void delete_node(const struct node *node)
+{
+	umount2(path_of(node), MNT_DETACH);
+	unlink(path_of(node));
+}
+
+/* Delete what an "up" that does not succeed has made, and nothing else. */
+static void delete_made(void)
+{
+	while (nr_made)
+		delete_node(&nodes[--nr_made]);
+}
+
+static void interrupted(int signal)
+{
+	delete_made();
+	_exit(128 + signal);
 }
 
 /* We are in the new namespace from here on. */
@@ -104,6 +128,7 @@ static void make_node(struct node *node)
 	if (fd < 0)
 		die("node %s: %s: %s", node->name, path, strerror(errno));
 	close(fd);
+	nr_made++;
 	if (unshare(CLONE_NEWNET) || mount("/proc/thread-self/ns/net", path, "none", MS_BIND, NULL))
 		die("node %s: network namespace: %s", node->name, strerror(errno));
 	node->fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -112,12 +137,6 @@ static void make_node(struct node *node)
 	for (item = node->sysctls; item; item = item->next)
 		write_sysctl(item);
 	node->netlink = netlink_socket();
-}
-
-static void delete_node(const struct node *node)
-{
-	umount2(path_of(node), MNT_DETACH);
-	unlink(path_of(node));
 }
 
 /* ---- carrier -------------------------------------------------------------------- */
@@ -191,6 +210,9 @@ static void up(void)
 
 	if (setrlimit(RLIMIT_NOFILE, &files) || (mkdir(NETNS_DIR, 0755) && errno != EEXIST))
 		die(NETNS_DIR ": %s", strerror(errno));
+	atexit(delete_made);
+	signal(SIGINT, interrupted);
+	signal(SIGTERM, interrupted);
 	for (i = 0; i < nr_nodes; i++) {
 		make_node(&nodes[i]);
 		progress(i + 1);
@@ -207,6 +229,7 @@ static void up(void)
 		progress(nr_nodes + i + 1);
 	}
 	wait_for_carrier();
+	nr_made = 0;
 }
 
 static void down(void)

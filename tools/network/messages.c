@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /* hpcc-network: each line of the plan as a message. */
 #include <arpa/inet.h>
+#include <errno.h>
 #include <linux/if_bridge.h>
 #include <linux/if_link.h>
 #include <linux/neighbour.h>
@@ -8,6 +9,7 @@
 #include <linux/rtnetlink.h>
 #include <linux/veth.h>
 #include <netinet/ether.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,6 +22,19 @@ struct address {
 	size_t		size;
 };
 
+static unsigned long long number(const char *text, unsigned long long most,
+				 const struct item *item)
+{
+	unsigned long long value;
+	char *end;
+
+	errno = 0;
+	value = strtoull(text, &end, 10);
+	if (*text < '0' || *text > '9' || *end || errno || value > most)
+		bad_line(item);
+	return value;
+}
+
 /* ADDRESS or ADDRESS/BITS */
 static struct address parse_address(char *text, const struct item *item)
 {
@@ -27,7 +42,7 @@ static struct address parse_address(char *text, const struct item *item)
 	char *bits = strchr(text, '/');
 
 	a.size = a.family == AF_INET6 ? 16 : 4;
-	a.plen = bits ? strtoul(bits + 1, NULL, 10) : 8 * a.size;
+	a.plen = bits ? number(bits + 1, 8 * a.size, item) : 8 * a.size;
 	if (bits)
 		*bits = '\0';
 	if (inet_pton(a.family, text, a.bytes) != 1)
@@ -66,7 +81,7 @@ void add_link(struct item *item)
 	char *args = item->args, *name = word(&args, item), *mac = word(&args, item);
 	struct node *peer = node_of(word(&args, item));
 	char *peer_name = word(&args, item), *peer_mac = word(&args, item);
-	unsigned int mtu = atoi(word(&args, item));
+	unsigned int mtu = number(word(&args, item), UINT16_MAX, item);
 	struct ifinfomsg head = { .ifi_index = interface_of(item->node, name) };
 	struct nlattr *info, *data, *end;
 	struct nlmsghdr *nlh;
@@ -191,8 +206,11 @@ static void put_hops(struct nlmsghdr *nlh, struct item *item, char *names,
 	char *name;
 
 	while ((name = strsep(&names, ","))) {
-		struct rtnexthop *hop = mnl_nlmsg_put_extra_header(nlh, sizeof(*hop));
+		struct rtnexthop *hop;
 
+		if (nlh->nlmsg_len > MESSAGE_BYTES / 2)
+			bad_line(item);
+		hop = mnl_nlmsg_put_extra_header(nlh, sizeof(*hop));
 		hop->rtnh_flags = RTNH_F_ONLINK;
 		hop->rtnh_ifindex = interface_of(item->node, name);
 		put_address(nlh, RTA_GATEWAY, via);
@@ -209,7 +227,7 @@ static void add_route(struct item *item)
 	char *args = item->args, *names = word(&args, item);
 	struct address to = parse_address(word(&args, item), item), via = {};
 	char *gateway = word(&args, item);
-	unsigned int quickack = atoi(word(&args, item));
+	unsigned int quickack = number(word(&args, item), 1, item);
 	struct rtmsg head = {
 		.rtm_family = to.family,
 		.rtm_dst_len = to.plen,
@@ -285,14 +303,19 @@ static const struct option {
 static void put_option(struct nlmsghdr *nlh, struct item *item, const char *kind, const char *name,
 		       const char *text)
 {
-	unsigned long long value = strtoull(text, NULL, 10);
+	unsigned long long value;
 	size_t i;
+
+	if (nlh->nlmsg_len > MESSAGE_BYTES / 2)
+		bad_line(item);
 
 	for (i = 0; i < sizeof(options) / sizeof(*options); i++) {
 		const struct option *o = &options[i];
 
 		if (strcmp(o->kind, kind) || strcmp(o->name, name))
 			continue;
+		value = number(text, o->size == 8 ? UINT64_MAX : o->size == 4 ? UINT32_MAX :
+			       UINT8_MAX, item);
 		if (o->size == 8)
 			mnl_attr_put_u64(nlh, o->attr, value / 8);
 		else if (o->size == 4)

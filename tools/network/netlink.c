@@ -16,8 +16,6 @@
 
 #define BATCH_BYTES	(64 << 10)
 #define BATCH_MESSAGES	2048
-/* No message is longer: a route of 120 next hops has 4 KB. */
-#define MESSAGE_BYTES	(8 << 10)
 
 static char batch[BATCH_BYTES] __attribute__((aligned(8)));
 static const struct item *items[BATCH_MESSAGES];

@@ -8,6 +8,11 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+/* No message is longer: a route of 120 next hops has 4 KB, and who puts any number of things
+ * into one stops at half of this.
+ */
+#define MESSAGE_BYTES	(8 << 10)
+
 struct node;
 
 /* One line of the plan. */

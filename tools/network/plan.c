@@ -62,6 +62,9 @@ static void new_interface(struct node *node, const char *name)
 
 	node->interfaces = allocated(reallocarray(node->interfaces, node->nr_interfaces + 1,
 						  sizeof(*node->interfaces)));
+	if (!*name || strlen(name) >= IFNAMSIZ)
+		die("plan: node %s: interface %s: a name has 1 to %d characters", node->name, name,
+		    IFNAMSIZ - 1);
 	new = &node->interfaces[node->nr_interfaces++];
 	snprintf(new->name, sizeof(new->name), "%s", name);
 	new->index = ++last_index;
@@ -69,12 +72,12 @@ static void new_interface(struct node *node, const char *name)
 
 static void number_interfaces(struct item *item)
 {
-	char name[IFNAMSIZ], peer[32], peer_name[IFNAMSIZ];
+	char name[IFNAMSIZ + 1], peer[33], peer_name[IFNAMSIZ + 1];
 
 	if (!strcmp(item->kind, "bridge")) {
 		new_interface(item->node, item->args);
 	} else if (!strcmp(item->kind, "link")) {
-		if (sscanf(item->args, "%15s %*s %31s %15s", name, peer, peer_name) != 3)
+		if (sscanf(item->args, "%16s %*s %32s %16s", name, peer, peer_name) != 3)
 			bad_line(item);
 		new_interface(item->node, name);
 		new_interface(node_of(peer), peer_name);
@@ -88,6 +91,9 @@ static void new_node(const char *name)
 
 	if (items_began)
 		die("plan: node %s comes after what a node has", name);
+	if (!*name || strlen(name) >= sizeof(node->name) || strpbrk(name, "/ "))
+		die("plan: node %s: a name has 1 to %zu characters, no / and no space", name,
+		    sizeof(node->name) - 1);
 	nodes = allocated(reallocarray(nodes, nr_nodes + 1, sizeof(*nodes)));
 	node = &nodes[nr_nodes++];
 	*node = (struct node){ .fd = -1 };
