@@ -264,6 +264,31 @@ static inline void hpcc_identity_decode(const u8 *p, struct hpcc_identity *id)
 }
 
 /**
+ * hpcc_report_pack() - a report record
+ * @kind: enum hpcc_report
+ * @N: flows, 1 .. HPCC_REPORT_N_MAX
+ *
+ * Return: its bytes as a number.
+ */
+static inline u64 hpcc_report_pack(u8 kind, u16 N)
+{
+	return (u64)kind << 60 | N;
+}
+
+/**
+ * hpcc_report_flows() - N of a report record
+ * @v: its bytes as a number
+ *
+ * Return: 1 .. HPCC_REPORT_N_MAX; 0 where the record is of another kind or states no such N.
+ */
+static inline u16 hpcc_report_flows(u64 v)
+{
+	u64 N = v ^ (u64)HPCC_REPORT_FLOWS << 60;
+
+	return N <= HPCC_REPORT_N_MAX ? N : 0;
+}
+
+/**
  * hpcc_opt_len() - length of a telemetry option
  * @nr: slots
  *

@@ -26,6 +26,7 @@
 #include "handshake.h"
 #include "mailbox.h"
 #include "path.h"
+#include "report.h"
 
 #define CREATE_TRACE_POINTS
 #include "trace.h"
@@ -90,15 +91,14 @@ static void hpcc_set_T(struct sock *sk, struct hpcc_flow *flow)
 	W_init_q16 = max_t(u64, W_init_q16, (u64)tcp_sk(sk)->mss_cache << 16);
 	flow->fallback.window = div_u64(W_init_q16 >> 16,
 					max(tcp_sk(sk)->mss_cache, 1U));
-	W_ai_q16 = w_ai_bytes ? (u64)w_ai_bytes << 16 :
-		   div_u64(div_u64(W_init_q16 * (1000 - eta_permille), 1000),
-			   READ_ONCE(sysctls->n_flows));
+	W_ai_q16 = w_ai_bytes ? 0 : div_u64(W_init_q16 * (1000 - eta_permille), 1000);
 	hpcc_params_init(&flow->params, T_ns, W_init_q16,
 			 max_t(u64, W_init_q16 >> hpcc_W_min_shift,
 			       (u64)tcp_sk(sk)->mss_cache << 16 >>
-			       hpcc_W_min_mss_shift), W_ai_q16,
+			       hpcc_W_min_mss_shift), (u64)w_ai_bytes << 16,
 			 div_u64((u64)eta_permille << 24, 1000),
 			 READ_ONCE(sysctls->max_stage));
+	hpcc_report_N(flow, min(W_ai_q16, flow->params.W_max_q16), READ_ONCE(sysctls->n_flows));
 
 	flow->burst.least = hpcc_burst_least(sk, READ_ONCE(sysctls->burst_ns),
 					     T_ns, B_host);
@@ -182,8 +182,10 @@ static void hpcc_update_model(struct sock *sk, struct hpcc_flow *flow,
 		ack_seq = flow->algo.last_update_seq;
 	ack->bits = hpcc_follow(&flow->algo, &flow->params, ack->bits, ack_seq,
 				tp->snd_nxt);
-	if (ack->bits & HPCC_ACK_UPDATE)
+	if (ack->bits & HPCC_ACK_UPDATE) {
 		flow->full_us = tp->tcp_mstamp;
+		hpcc_follow_N(flow, tp->tcp_mstamp);
+	}
 	if (likely(!(ack->bits & ~(u32)HPCC_ACK_UPDATE)))
 		return;
 	hpcc_count_ack(sk, ack->bits);

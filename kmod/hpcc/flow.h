@@ -96,8 +96,20 @@ enum hpcc_mode {
  * @sample_ns: time from one request to the next at least, unless @searching
  * @asked_ns: tcp_clock_cache at the last request
  *
+ * @counted: the period in which report.c counted it last
+ * @told_us: when it told N last
+ * @N_told: what it told
+ * @N_arrived: a report came; taken at the end of the round trip
+ * @census: index in hpcc_net.census
+ * @wants_N: W_ai follows reports
+ *
  * What an ACK seldom needs; socket lock, but for @path, @lock and @dead:
  *
+ * @W_ai_one_q16: W_ai of a flow alone, bytes; 0: W_ai does not follow N (report.c)
+ * @W_ai_goal_q16: where W_ai goes
+ * @heard_us: when @N_heard came
+ * @N: what @W_ai_goal_q16 is for
+ * @N_heard: N of the last report; 0: there is none that holds
  * @asked_delivered: packets delivered when the last probe left
  * @asked_segs: data segments that had left then, less 1 while some were on their way
  * @una: snd_una at the last ACK, where @probes
@@ -178,6 +190,18 @@ struct hpcc_flow {
 	u32 sample_ns;
 	u64 asked_ns;
 
+	u32 counted;
+	u32 told_us;
+	u16 N_told;
+	u16 N_arrived;
+	u8 census;
+	bool wants_N;
+
+	u64 W_ai_one_q16;
+	u64 W_ai_goal_q16;
+	u32 heard_us;
+	u32 N;
+	u32 N_heard;
 	u32 asked_delivered;
 	u32 asked_segs;
 	u32 una;

@@ -25,7 +25,9 @@
  * @HPCC_C_NO_ROOM: segments that left without, for want of room
  * @HPCC_C_FORWARD_RECEIVED: FORWARD or IDENTIFY taken in
  * @HPCC_C_ECHO_RECEIVED: echoes taken in
- * @HPCC_C_UNAGREED_IGNORED: options on connections that did not agree
+ * @HPCC_C_REPORT_SENT: segments that left with REPORT
+ * @HPCC_C_REPORT_RECEIVED: REPORT taken in
+ * @HPCC_C_UNAGREED_IGNORED: options on connections that did not agree, or to that option
  * @HPCC_C_MALFORMED_IGNORED: wrong length, type, scale, or twice
  * @HPCC_C_CHECKSUM_IGNORED: options in segments with a bad checksum
  * @HPCC_C_WINDOW_IGNORED: options in segments outside the window
@@ -54,6 +56,8 @@ enum hpcc_counter {
 	HPCC_C_NO_ROOM,
 	HPCC_C_FORWARD_RECEIVED,
 	HPCC_C_ECHO_RECEIVED,
+	HPCC_C_REPORT_SENT,
+	HPCC_C_REPORT_RECEIVED,
 	HPCC_C_UNAGREED_IGNORED,
 	HPCC_C_MALFORMED_IGNORED,
 	HPCC_C_CHECKSUM_IGNORED,
@@ -73,11 +77,31 @@ enum hpcc_counter {
 
 struct hpcc_agreements;
 
+#define HPCC_CENSUS_SLOTS	16
+
+/**
+ * struct hpcc_census - flows that come in by a device (report.c); no lock
+ * @began_us: when the period began, tcp_mstamp modulo 2^32
+ * @epoch: its number
+ * @period_us: its length at least
+ * @next_period_us: of the next one
+ * @last: flows of the one before
+ * @now: flows of this one
+ */
+struct hpcc_census {
+	u32 began_us;
+	u32 epoch;
+	u32 period_us;
+	u32 next_period_us;
+	u32 last;
+	atomic_t now;
+};
+
 /**
  * struct hpcc_sysctls - parameters under net/hpcc/, read locklessly
  * @eta_permille: target utilization, 1/1000
  * @max_stage: additive increases before a multiplicative one is allowed
- * @n_flows: N, for W_ai = W_init * (1 - eta) / N
+ * @n_flows: N, for W_ai = W_init * (1 - eta) / N; 0: what the receiver reports
  * @w_ai_bytes: W_ai; 0 takes it from N
  * @base_rtt_ns: T; 0 takes the connection's minimum RTT
  * @host_mbps: B of the host, for W_init; 0 takes the egress device's speed
@@ -118,6 +142,7 @@ struct hpcc_sysctls {
  *	RCU
  * @path_lock: orders the readers of /proc/net/hpcc_paths (path.c)
  * @path_readers: how many they are; written under @path_lock
+ * @census: flows by the device that they come in by
  * @agreements: notes about handshakes, NULL before the first; RCU (handshake.c)
  * @retired_agreements: what @agreements was, while the namespace goes
  */
@@ -128,6 +153,7 @@ struct hpcc_net {
 	struct xarray flows;
 	struct mutex path_lock;		/* orders readers */
 	unsigned int path_readers;
+	struct hpcc_census census[HPCC_CENSUS_SLOTS];
 	struct hpcc_agreements __rcu *agreements;
 	struct hpcc_agreements *retired_agreements;
 };

@@ -42,6 +42,7 @@
 #include "handshake.h"
 #include "mailbox.h"
 #include "path.h"
+#include "report.h"
 #include "segment.h"
 
 /* The two experimental kinds of RFC 4727: the default one, and this. */
@@ -224,6 +225,15 @@ static bool hpcc_ttl_ok(const struct sock *sk, const struct hpcc_arrival *in)
 	       READ_ONCE(inet6_sk(sk)->min_hopcount);
 }
 
+/* What report.c counts the flow with. */
+static void hpcc_note_device(struct hpcc_flow *flow, const struct net_device *dev)
+{
+	u8 census = dev->ifindex % HPCC_CENSUS_SLOTS;
+
+	if (READ_ONCE(flow->census) != census)
+		WRITE_ONCE(flow->census, census);
+}
+
 static void hpcc_option_in(struct hpcc_flow *flow, const struct net *net,
 			   const struct hpcc_opt *opt, const u8 *records)
 {
@@ -246,12 +256,41 @@ static void hpcc_option_in(struct hpcc_flow *flow, const struct net *net,
 		      hpcc_path_in(flow, opt, records);
 		hpcc_count_rcu(net, HPCC_C_ECHO_RECEIVED);
 		break;
+	case HPCC_OPT_REPORT:
+		if (!READ_ONCE(flow->wants_N)) {
+			hpcc_count(net, HPCC_C_UNAGREED_IGNORED);
+			return;
+		}
+		if (hpcc_report_in(flow, opt, records))
+			hpcc_count(net, HPCC_C_MALFORMED_IGNORED);
+		hpcc_count_rcu(net, HPCC_C_REPORT_RECEIVED);
+		return;
 	default:
 		hpcc_count(net, HPCC_C_MALFORMED_IGNORED);
 		return;
 	}
 	if (unlikely(bad))
 		hpcc_count_add(net, HPCC_C_BAD_HOP_IGNORED, bad);
+}
+
+/* Of each of these a segment has one option at most. */
+enum hpcc_way {
+	HPCC_WAY_FORWARD,
+	HPCC_WAY_ECHO,
+	HPCC_WAY_REPORT,
+};
+
+static enum hpcc_way hpcc_opt_way(u8 type)
+{
+	switch (type) {
+	case HPCC_OPT_ECHO:
+	case HPCC_OPT_IDENTIFY_ECHO:
+		return HPCC_WAY_ECHO;
+	case HPCC_OPT_REPORT:
+		return HPCC_WAY_REPORT;
+	default:
+		return HPCC_WAY_FORWARD;
+	}
 }
 
 /* All our options of a segment: at most one each way. @at and @pos are of the first
@@ -271,7 +310,7 @@ static u32 hpcc_options_in(struct hpcc_flow *flow, const struct hpcc_arrival *in
 	for (; at >= 0; at = hpcc_opt_next(in->opts, in->optlen, &pos,
 					   flow->kind)) {
 		struct hpcc_opt opt;
-		bool reverse;
+		u32 way;
 
 		if (unlikely(in->opts[at] != flow->kind))
 			continue;
@@ -283,21 +322,22 @@ static u32 hpcc_options_in(struct hpcc_flow *flow, const struct hpcc_arrival *in
 			keep = true;
 			continue;
 		}
-		reverse = opt.type == HPCC_OPT_ECHO ||
-			  opt.type == HPCC_OPT_IDENTIFY_ECHO;
-		if (seen & BIT(reverse)) {
+		way = hpcc_opt_way(opt.type);
+		if (seen & BIT(way)) {
 			hpcc_count(net, HPCC_C_MALFORMED_IGNORED);
 			keep = true;
 			continue;
 		}
-		seen |= BIT(reverse);
+		seen |= BIT(way);
 		/* TCP's fast path does not ask whether to answer at once. */
-		keep |= !reverse && opt.flags & HPCC_OPT_F_PROMPT;
+		keep |= way == HPCC_WAY_FORWARD && opt.flags & HPCC_OPT_F_PROMPT;
 		hpcc_option_in(flow, net, &opt,
 			       in->opts + at + HPCC_OPT_HEAD_LEN);
+		if (way == HPCC_WAY_FORWARD)
+			hpcc_note_device(flow, in->state->in);
 	}
 	/* Without data it is a probe. */
-	if (seen & BIT(false) && flow->caps & HPCC_CAP_PROBES &&
+	if (seen & BIT(HPCC_WAY_FORWARD) && flow->caps & HPCC_CAP_PROBES &&
 	    in->skb->len == in->thoff + __tcp_hdrlen(in->th))
 		WRITE_ONCE(flow->answer, true);
 	if (at == -EINVAL)

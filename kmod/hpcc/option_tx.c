@@ -36,6 +36,7 @@
 #include "handshake.h"
 #include "mailbox.h"
 #include "path.h"
+#include "report.h"
 #include "segment.h"
 
 /* A TCP header is at most 60 bytes long. */
@@ -360,7 +361,7 @@ static void hpcc_note_sent(const struct hpcc_segment *seg, struct hpcc_flow *flo
 /* Write what a segment is to carry at @out: a request if it @asks, and what waits to be
  * echoed. With both, each gets one record, FORWARD first: switches look at the first
  * option of our kind. Where the request has to have more slots the echo waits for the next
- * segment.
+ * segment. A report goes beside an echo.
  *
  * Return: its length. *@forward and *@echo say how much of it is for either.
  */
@@ -368,6 +369,8 @@ static u32 hpcc_options_write(struct hpcc_flow *flow, const struct tcp_sock *tp,
 			      bool asks, u32 room, u8 *out, u32 *forward,
 			      u32 *echo)
 {
+	const struct net *net = sock_net((const struct sock *)tp);
+
 	if (asks && hpcc_echo_waits(flow) &&
 	    !hpcc_phase_needs_slots(READ_ONCE(flow->asked))) {
 		*forward = hpcc_forward_write(flow, tp, out, hpcc_opt_len(1));
@@ -375,6 +378,11 @@ static u32 hpcc_options_write(struct hpcc_flow *flow, const struct tcp_sock *tp,
 					min(room - *forward, hpcc_opt_len(1)));
 	} else if (asks) {
 		*forward = hpcc_forward_write(flow, tp, out, room);
+	} else if (room >= 2 * hpcc_opt_len(1) &&
+		   hpcc_report_due(flow, tp, net)) {
+		*echo = hpcc_echo_write(flow, out, room - hpcc_opt_len(1));
+		*echo += hpcc_report_write(flow, out + *echo);
+		hpcc_count_rcu(net, HPCC_C_REPORT_SENT);
 	} else {
 		*echo = hpcc_echo_write(flow, out, room);
 	}

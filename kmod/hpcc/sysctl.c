@@ -16,7 +16,7 @@ static const struct hpcc_knob hpcc_knobs[] = {
 	/* draft-miao section 5: 5; the authors' simulator runs with 0 */
 	{ "max_stage", HPCC_KNOB(max_stage), 5, 0, 255 },
 	/* The HPCC paper sizes W_AI for 100 flows. */
-	{ "n_flows", HPCC_KNOB(n_flows), 100, 1, 1000000 },
+	{ "n_flows", HPCC_KNOB(n_flows), 100, 1, 1000000, true },
 	{ "w_ai", HPCC_KNOB(w_ai_bytes), 0, 1, 1 << 30, true },
 	/* 1 us to 1 s, the range the algorithm is tested over */
 	{ "base_rtt_ns", HPCC_KNOB(base_rtt_ns), 0, 1000, 1000000000, true },

@@ -313,6 +313,19 @@ static void identity_encode__cuts_off_what_does_not_fit(void **state)
 	assert_true(id.bps == 0);
 }
 
+static void report_flows__takes_N_only(void **state)
+{
+	u32 N, bit;
+
+	for (N = 1; N <= HPCC_REPORT_N_MAX; N++)
+		assert_int_equal(hpcc_report_flows(hpcc_report_pack(HPCC_REPORT_FLOWS, N)), N);
+	assert_int_equal(hpcc_report_flows(hpcc_report_pack(HPCC_REPORT_FLOWS, 0)), 0);
+	assert_int_equal(hpcc_report_flows(hpcc_report_pack(HPCC_REPORT_FLOWS, 0xffff)), 0);
+	for (bit = 16; bit < 64; bit++)
+		assert_int_equal(hpcc_report_flows(hpcc_report_pack(HPCC_REPORT_FLOWS, 7) ^
+						   1ULL << bit), 0);
+}
+
 static void identity_decode__round_trip(void **state)
 {
 	u64 seed = 6;
@@ -655,6 +668,7 @@ int main(void)
 		cmocka_unit_test(identity_encode__relative_error),
 		cmocka_unit_test(identity_encode__saturates),
 		cmocka_unit_test(identity_encode__cuts_off_what_does_not_fit),
+		cmocka_unit_test(report_flows__takes_N_only),
 		cmocka_unit_test(identity_decode__round_trip),
 		cmocka_unit_test(opt_len__per_slot),
 		cmocka_unit_test(opt_encode__layout),

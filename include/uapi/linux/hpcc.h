@@ -40,6 +40,9 @@
  *	0:4  map:15  ignored:45
  * with hop h in bit h - 1 of the map, counted from its least significant one.
  *
+ * Report record (REPORT), whose scale and hops are zero:
+ *	kind:4  zero:44  N:16		enum hpcc_report; N is 1 .. HPCC_REPORT_N_MAX
+ *
  * Identity record (IDENTIFY, IDENTIFY_ECHO):
  *	hop:4  switch_ID:20  port_ID:16  B exponent:2  B mantissa:22
  * with B = mantissa x 10^(3 + 3 x exponent) bit/s.
@@ -57,6 +60,7 @@
 #define HPCC_CAP_TELEMETRY	0x01	/* echoes FORWARD and IDENTIFY */
 #define HPCC_CAP_QUIET		0x02	/* understands quiet hops in an ECHO */
 #define HPCC_CAP_PROBES		0x04	/* asks by probes, and wants answers */
+#define HPCC_CAP_REPORT		0x08	/* wants to be told N by REPORT */
 
 /**
  * enum hpcc_opt_type - what a telemetry option carries
@@ -64,7 +68,7 @@
  * @HPCC_OPT_ECHO: the load records a receiver got, on their way back
  * @HPCC_OPT_IDENTIFY: like FORWARD, with identity records
  * @HPCC_OPT_IDENTIFY_ECHO: like ECHO, with identity records
- * @HPCC_OPT_WINDOW: reserved for receiver-based HPCC++
+ * @HPCC_OPT_REPORT: what the receiver has worked out itself, beside an ECHO
  * @HPCC_OPT_PROBE: reserved
  * @HPCC_OPT_RESPONSE: reserved
  */
@@ -73,10 +77,26 @@ enum hpcc_opt_type {
 	HPCC_OPT_ECHO		= 2,
 	HPCC_OPT_IDENTIFY	= 3,
 	HPCC_OPT_IDENTIFY_ECHO	= 4,
-	HPCC_OPT_WINDOW		= 5,
+	HPCC_OPT_REPORT		= 5,
 	HPCC_OPT_PROBE		= 6,
 	HPCC_OPT_RESPONSE	= 7,
 };
+
+/**
+ * enum hpcc_report - kind of a report record; others are ignored
+ * @HPCC_REPORT_WINDOW: reserved for receiver-based HPCC++
+ * @HPCC_REPORT_FLOWS: N, the flows that share the receiver's link
+ * @HPCC_REPORT_PARAMETERS: reserved
+ * @HPCC_REPORT_SIGNAL: reserved
+ */
+enum hpcc_report {
+	HPCC_REPORT_WINDOW	= 1,
+	HPCC_REPORT_FLOWS	= 2,
+	HPCC_REPORT_PARAMETERS	= 3,
+	HPCC_REPORT_SIGNAL	= 4,
+};
+
+#define HPCC_REPORT_N_MAX	0xfffe
 
 /*
  * Flags of the head's last byte.

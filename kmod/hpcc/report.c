@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * N: how many flows share the link to a receiver (draft-miao section 6.2).
+ *
+ *	receiver	counts the flows whose requests it echoes, by the device that they come in by,
+ *			and tells N in a REPORT beside an echo: once in T, and when N changes
+ *	sender		W_ai = W_init (1 - eta) / N while the last hop has the largest u'
+ *
+ * Only a sender that has net.hpcc.n_flows = 0 asks for reports (HPCC_CAP_REPORT). Where none
+ * comes, where it is old, or where another hop is the bottleneck, N is HPCC_N_DEFAULT.
+ *
+ * A flow counts once in a period of 16 T: as long as its packets are apart when W is W_min
+ * (cc.c). N is what the last whole period had, or what this one has already, if that is more.
+ * So flows that come count at once, those that go for up to two periods more. Devices whose
+ * numbers are equal modulo HPCC_CENSUS_SLOTS count together.
+ */
+#include <linux/unaligned.h>
+#include <net/tcp.h>
+#include <hpcc/compat.h>
+
+#include "../common/peek.h"
+#include "net.h"
+#include "report.h"
+
+/* The HPCC paper sizes W_AI for 100 flows. */
+#define HPCC_N_DEFAULT		100
+
+static const u32 hpcc_period_T = 16;
+
+/* A report holds for so long. */
+static const u32 hpcc_report_age_T = 32;
+
+static u32 hpcc_T_us(const struct hpcc_flow *flow)
+{
+	return max_t(u32, div_u64(hpcc_peek(flow->params.T), NSEC_PER_USEC), 1);
+}
+
+/* ---- Receiver ----------------------------------------------------------------- */
+
+/* Count a flow, and return N. The longest period of all flows holds for all, so that one with a
+ * large T is not missed. Whoever moves began_us ends the period, alone.
+ */
+static u32 hpcc_census_count(struct hpcc_census *census, struct hpcc_flow *flow,
+			     u32 now_us, u32 T_us)
+{
+	u32 began_us = READ_ONCE(census->began_us);
+	u32 epoch = READ_ONCE(census->epoch);
+	u32 period_us = max(READ_ONCE(census->period_us), T_us * hpcc_period_T);
+	u32 elapsed_us = now_us - began_us;
+	u32 last;
+
+	if (elapsed_us >= period_us &&
+	    cmpxchg(&census->began_us, began_us, now_us) == began_us) {
+		last = atomic_xchg(&census->now, 0);
+		WRITE_ONCE(census->last, elapsed_us >= 2 * period_us ? 0 : last);
+		WRITE_ONCE(census->period_us, xchg(&census->next_period_us, 0));
+		WRITE_ONCE(census->epoch, ++epoch);
+	}
+	if (READ_ONCE(flow->counted) != epoch) {
+		WRITE_ONCE(flow->counted, epoch);
+		atomic_inc(&census->now);
+		if (READ_ONCE(census->next_period_us) < T_us * hpcc_period_T)
+			WRITE_ONCE(census->next_period_us, T_us * hpcc_period_T);
+	}
+	return max_t(u32, READ_ONCE(census->last), atomic_read(&census->now));
+}
+
+/**
+ * hpcc_report_due() - count a flow that is about to echo; whether to tell N beside the echo
+ * @flow: a flow
+ * @tp: its socket
+ * @net: its network namespace
+ *
+ * Context: LOCAL_OUT.
+ * Return: whether the peer wants N, and has not heard of it for T, or of another one.
+ */
+bool hpcc_report_due(struct hpcc_flow *flow, const struct tcp_sock *tp,
+		     const struct net *net)
+{
+	struct hpcc_net *hn = hpcc_pernet_rcu(net);
+	u32 told = READ_ONCE(flow->N_told);
+	u32 now_us, T_us, N;
+
+	if (!(flow->caps & HPCC_CAP_REPORT))
+		return false;
+	now_us = hpcc_peek(tp->tcp_mstamp);
+	T_us = hpcc_T_us(flow);
+	N = hpcc_census_count(&hn->census[READ_ONCE(flow->census)], flow, now_us, T_us);
+	N = clamp_t(u32, N, 1, HPCC_REPORT_N_MAX);
+	/* By more than an eighth: N of many flows changes with each packet. */
+	if (told && abs((s32)(N - told)) * 8 <= told && now_us - flow->told_us < T_us)
+		return false;
+	WRITE_ONCE(flow->N_told, N);
+	flow->told_us = now_us;
+	return true;
+}
+
+/**
+ * hpcc_report_write() - write a REPORT
+ * @flow: a flow, of which one is due
+ * @p: hpcc_opt_len(1) bytes
+ *
+ * Context: LOCAL_OUT.
+ * Return: its length.
+ */
+u32 hpcc_report_write(const struct hpcc_flow *flow, u8 *p)
+{
+	const struct hpcc_opt opt = { .type = HPCC_OPT_REPORT, .nr = 1 };
+
+	hpcc_opt_encode(p, flow->kind, &opt);
+	put_unaligned_be64(hpcc_report_pack(HPCC_REPORT_FLOWS, READ_ONCE(flow->N_told)),
+			   p + HPCC_OPT_HEAD_LEN);
+	return hpcc_opt_len(1);
+}
+
+/* ---- Sender ------------------------------------------------------------------- */
+
+/**
+ * hpcc_report_in() - keep the N of a REPORT for the end of the round trip
+ * @flow: a flow that wants it
+ * @opt: head of the option
+ * @records: its records
+ *
+ * Context: LOCAL_IN.
+ * Return: how many records state no N.
+ */
+u32 hpcc_report_in(struct hpcc_flow *flow, const struct hpcc_opt *opt, const u8 *records)
+{
+	u32 bad = 0;
+	u32 i;
+	u16 N;
+
+	for (i = 0; i < opt->nr; i++) {
+		N = hpcc_report_flows(get_unaligned_be64(records + i * HPCC_RECORD_LEN));
+		if (N)
+			WRITE_ONCE(flow->N_arrived, N);
+		else
+			bad++;
+	}
+	return bad;
+}
+
+/* Whether no hop has a larger u' than the last one. */
+static bool hpcc_last_hop_rules(const struct hpcc_algo *a)
+{
+	u32 i;
+
+	for (i = 0; i + 1 < a->end; i++)
+		if (a->L[i].u_q24 > a->L[a->end - 1].u_q24)
+			return false;
+	return a->end;
+}
+
+/**
+ * hpcc_report_N() - set W_ai anew, as T or N changed
+ * @flow: a flow, its parameters set but for W_ai
+ * @W_ai_one_q16: W_ai of a flow alone, bytes; 0: W_ai does not follow N
+ * @n_flows: N as configured; 0: as reported
+ *
+ * Until reports come N is the default.
+ *
+ * Context: socket lock, as below.
+ */
+void hpcc_report_N(struct hpcc_flow *flow, u64 W_ai_one_q16, u32 n_flows)
+{
+	WRITE_ONCE(flow->wants_N, W_ai_one_q16 && !n_flows);
+	flow->W_ai_one_q16 = W_ai_one_q16;
+	flow->N = n_flows ? : flow->N ? : HPCC_N_DEFAULT;
+	if (W_ai_one_q16)
+		flow->params.W_ai_q16 = div_u64(W_ai_one_q16, flow->N);
+	flow->W_ai_goal_q16 = flow->params.W_ai_q16;
+}
+
+/**
+ * hpcc_follow_N() - a round trip ended: have W_ai follow N
+ * @flow: a flow
+ * @now_us: tcp_mstamp, modulo 2^32
+ *
+ * W_ai at most doubles, or halves.
+ */
+void hpcc_follow_N(struct hpcc_flow *flow, u32 now_us)
+{
+	u64 *W_ai_q16 = &flow->params.W_ai_q16;
+	u16 arrived = READ_ONCE(flow->N_arrived);
+	u32 N = HPCC_N_DEFAULT;
+
+	if (!flow->wants_N)
+		return;
+	if (arrived) {
+		WRITE_ONCE(flow->N_arrived, 0);
+		flow->N_heard = arrived;
+		flow->heard_us = now_us;
+	}
+	if (flow->N_heard && hpcc_last_hop_rules(&flow->algo)) {
+		if (now_us - flow->heard_us <= hpcc_T_us(flow) * hpcc_report_age_T)
+			N = flow->N_heard;
+		else
+			flow->N_heard = 0;
+	}
+	if (N != flow->N) {
+		flow->N = N;
+		flow->W_ai_goal_q16 = max_t(u64, div_u64(flow->W_ai_one_q16, N), 1);
+	}
+	*W_ai_q16 = clamp_t(u64, flow->W_ai_goal_q16, *W_ai_q16 / 2, *W_ai_q16 * 2 + 1);
+}
