@@ -803,6 +803,26 @@ static inline u64 hpcc_compute_wind(struct hpcc_algo *a,
 }
 
 /**
+ * hpcc_may_synchronise() - whether Wc may follow W again
+ * @p: parameters
+ * @since: time since it did so last, time units, below 2^62
+ * @settle: with maxStage 0, no earlier than after so many T; 0 .. 64
+ *
+ * U is an average over T. In round trips that are shorter it hardly changes, and Wc must not be
+ * divided by it in each of them: at most twice in T.
+ *
+ * What a new W does shows a round trip later, and in U by T later still. With maxStage 0 each
+ * update multiplies: where Wc is divided once per round trip by a U that lags by two, all
+ * flows swing together, with a period of 7 round trips.
+ *
+ * Return: true if so.
+ */
+static inline bool hpcc_may_synchronise(const struct hpcc_params *p, u64 since, u32 settle)
+{
+	return 2 * since >= p->T * (p->max_stage ? 1 : max(2 * settle, 1U));
+}
+
+/**
  * hpcc_follow() - what NewAck does with U (draft section 4.2, lines 21-27)
  * @a: connection
  * @p: parameters

@@ -103,6 +103,7 @@ static void hpcc_set_T(struct sock *sk, struct hpcc_flow *flow)
 	flow->burst.least = hpcc_burst_least(sk, READ_ONCE(sysctls->burst_ns),
 					     T_ns, B_host);
 	flow->unpaced = !READ_ONCE(sysctls->pace);
+	flow->settle = READ_ONCE(sysctls->settle);
 	sample = READ_ONCE(sysctls->sample);
 	WRITE_ONCE(flow->sample_ns, sample ? T_ns / sample : 0);
 	hpcc_set_scale(flow, hpcc_scale_for(T_ns));
@@ -175,10 +176,8 @@ static void hpcc_update_model(struct sock *sk, struct hpcc_flow *flow,
 		return;
 	/* With nothing on its way, the answer to a probe ends a round trip. */
 	ack_seq = tp->snd_una + (flow->probes && !tp->packets_out);
-	/* U is an average over T. In shorter round trips it hardly changes, and Wc must not be
-	 * divided by it in each of them: at most twice in T.
-	 */
-	if (((u32)tp->tcp_mstamp - flow->full_us) * 2ULL * NSEC_PER_USEC < flow->params.T)
+	if (!hpcc_may_synchronise(&flow->params, ((u32)tp->tcp_mstamp - flow->full_us) *
+				  (u64)NSEC_PER_USEC, flow->settle))
 		ack_seq = flow->algo.last_update_seq;
 	ack->bits = hpcc_follow(&flow->algo, &flow->params, ack->bits, ack_seq,
 				tp->snd_nxt);

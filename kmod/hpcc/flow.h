@@ -135,6 +135,7 @@ enum hpcc_mode {
  * @ip_optlen: length of the IPv4 options that are part of @ext_hdr_len
  * @duplicates: the path delivers packets twice that were sent once
  * @deceived: suspicion that the path makes copies, 0 .. 6
+ * @settle: net.hpcc.settle
  * @dead: set by release(); after that nobody may dereference @sk
  * @lock: covers @dead, and who writes @path
  * @id: its number in its network namespace; constant
@@ -225,6 +226,7 @@ struct hpcc_flow {
 	u16 ip_optlen;
 	bool duplicates;
 	u8 deceived;
+	u8 settle;
 
 	bool dead;
 	spinlock_t lock;	/* covers @dead, and who writes @path */

@@ -15,6 +15,8 @@ static const struct hpcc_knob hpcc_knobs[] = {
 	{ "eta_permille", HPCC_KNOB(eta_permille), 950, 1, 1000 },
 	/* draft-miao section 5: 5; the authors' simulator runs with 0 */
 	{ "max_stage", HPCC_KNOB(max_stage), 5, 0, 255 },
+	/* From 3 on the queue is that of flows in random phases (design.rst). */
+	{ "settle", HPCC_KNOB(settle), 3, 0, 64 },
 	/* The HPCC paper sizes W_AI for 100 flows. */
 	{ "n_flows", HPCC_KNOB(n_flows), 100, 1, 1000000, true },
 	{ "w_ai", HPCC_KNOB(w_ai_bytes), 0, 1, 1 << 30, true },

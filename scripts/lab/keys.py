@@ -246,6 +246,7 @@ KEYS = {
         "name": (_choice(*CC_NAMES), "hpcc"),
         "eta": (_permille, 0.95),
         "max_stage": (_integer(0, 255), 5),
+        "settle": (_integer(0, 64), None),
         "n_flows": (_integer(0, 10**6), 100),
         "w_ai": (_w_ai, None),
         "base_rtt": (_base_rtt, "auto"),

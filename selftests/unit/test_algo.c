@@ -1353,6 +1353,28 @@ static void new_ack__without_measurement_changes_nothing(void **state)
 	assert_equal(&a, &before);
 }
 
+static void may_synchronise__twice_in_T(void **state)
+{
+	struct hpcc_params p = params(5);
+
+	assert_false(hpcc_may_synchronise(&p, p.T / 2 - 1, 3));
+	assert_true(hpcc_may_synchronise(&p, (p.T + 1) / 2, 3));
+	p = params(0);
+	assert_false(hpcc_may_synchronise(&p, p.T / 2 - 1, 0));
+	assert_true(hpcc_may_synchronise(&p, (p.T + 1) / 2, 0));
+}
+
+static void may_synchronise__max_stage_0_settles(void **state)
+{
+	struct hpcc_params p = params(0);
+
+	assert_false(hpcc_may_synchronise(&p, 3 * p.T - 1, 3));
+	assert_true(hpcc_may_synchronise(&p, 3 * p.T, 3));
+	p.T = HPCC_T_MAX;
+	assert_false(hpcc_may_synchronise(&p, 64 * p.T - 1, 64));
+	assert_true(hpcc_may_synchronise(&p, 64 * p.T, 64));
+}
+
 static void pacing_rate__is_W_over_T(void **state)
 {
 	struct hpcc_params p = params(5);
@@ -1472,6 +1494,8 @@ int main(void)
 		cmocka_unit_test(new_ack__what_is_not_heard_of_is_forgotten),
 		cmocka_unit_test(new_ack__restart_sets_last_update_seq_anew),
 		cmocka_unit_test(new_ack__without_measurement_changes_nothing),
+		cmocka_unit_test(may_synchronise__twice_in_T),
+		cmocka_unit_test(may_synchronise__max_stage_0_settles),
 		cmocka_unit_test(pacing_rate__is_W_over_T),
 		cmocka_unit_test(pacing_rate__whole_range),
 		cmocka_unit_test(pacing_rate__saturates),
