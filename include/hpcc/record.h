@@ -283,9 +283,9 @@ static inline u64 hpcc_report_pack(u8 kind, u16 N)
  */
 static inline u16 hpcc_report_flows(u64 v)
 {
-	u64 N = v ^ (u64)HPCC_REPORT_FLOWS << 60;
+	u64 flows = v ^ (u64)HPCC_REPORT_FLOWS << 60;
 
-	return N <= HPCC_REPORT_N_MAX ? N : 0;
+	return flows <= HPCC_REPORT_N_MAX ? flows : 0;
 }
 
 /**

@@ -2,8 +2,9 @@
 /*
  * N: how many flows share the link to a receiver (draft-miao section 6.2).
  *
- *	receiver	counts the flows whose requests it echoes, by the device that they come in by,
- *			and tells N in a REPORT beside an echo: once in T, and when N changes
+ *	receiver	counts the flows whose requests it echoes, for each device that they come
+ *			in by, and tells N in a REPORT beside an echo: once in T, and when N
+ *			changes
  *	sender		W_ai = W_init (1 - eta) / N while the last hop has the largest u'
  *
  * Only a sender that has net.hpcc.n_flows = 0 asks for reports (HPCC_CAP_REPORT). Where none
@@ -197,7 +198,7 @@ void hpcc_follow_N(struct hpcc_flow *flow, u32 now_us)
 		else
 			flow->N_heard = 0;
 	}
-	if (N != flow->N) {
+	if (flow->N != N) {
 		flow->N = N;
 		flow->W_ai_goal_q16 = max_t(u64, div_u64(flow->W_ai_one_q16, N), 1);
 	}
