@@ -89,10 +89,10 @@ bool hpcc_report_due(struct hpcc_flow *flow, const struct tcp_sock *tp,
 	N = hpcc_census_count(&hn->census[READ_ONCE(flow->census)], flow, now_us, T_us);
 	N = clamp_t(u32, N, 1, HPCC_REPORT_N_MAX);
 	/* By more than an eighth: N of many flows changes with each packet. */
-	if (told && abs((s32)(N - told)) * 8 <= told && now_us - flow->told_us < T_us)
+	if (told && abs((s32)(N - told)) * 8 <= told && now_us - READ_ONCE(flow->told_us) < T_us)
 		return false;
 	WRITE_ONCE(flow->N_told, N);
-	flow->told_us = now_us;
+	WRITE_ONCE(flow->told_us, now_us);
 	return true;
 }
 
