@@ -190,6 +190,7 @@ struct hpcc_link {
  * @moved: U moved since Wc was last synchronised
  * @resync: the next measured ACK synchronises Wc, whatever its number
  * @quiet: the most loaded link is quiet, for a round trip or more: each one multiplies
+ * @per_rtt: W moves only when Wc does (section 6.1); hpcc_algo_init() clears it
  * @end: links from here on are not valid; at most @nr
  * @nr: links that there are
  * @L: links, hop h in L[h - 1]; the caller's memory
@@ -206,6 +207,7 @@ struct hpcc_algo {
 	bool	moved;
 	bool	resync : 1;
 	bool	quiet : 1;
+	bool	per_rtt : 1;
 	u8	end : 4;
 	u8	nr : 4;
 	struct hpcc_link *L;
@@ -327,6 +329,7 @@ static inline void hpcc_algo_init(struct hpcc_algo *a,
 	a->moved = false;
 	a->resync = false;
 	a->quiet = false;
+	a->per_rtt = false;
 	a->end = 0;
 	a->nr = 0;
 	a->L = NULL;
@@ -852,7 +855,7 @@ static inline u32 hpcc_follow(struct hpcc_algo *a, const struct hpcc_params *p,
 
 	full = a->resync || (s32)(ack_seq - a->last_update_seq) > 0;
 	answer = a->resync || a->moved;
-	if (answer)
+	if (answer && (full || !a->per_rtt))
 		a->W_q16 = hpcc_compute_wind(a, p, full);
 	if (!full)
 		return bits;

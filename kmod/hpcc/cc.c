@@ -419,6 +419,7 @@ static void hpcc_begin_flow(struct sock *sk, struct hpcc_flow *flow, u32 past)
 
 	hpcc_set_T(sk, flow);
 	hpcc_algo_init(&flow->algo, &flow->params);
+	flow->algo.per_rtt = READ_ONCE(hpcc_pernet(sock_net(sk))->sysctls.per_rtt);
 	flow->classic_cwnd = ~0U;
 	flow->probe.dsacks = tp->dsack_dups;
 	hpcc_carry_begin(sk, flow,

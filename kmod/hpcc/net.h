@@ -102,6 +102,7 @@ struct hpcc_census {
  * @eta_permille: target utilization, 1/1000
  * @max_stage: additive increases before a multiplicative one is allowed
  * @settle: with @max_stage 0, T between two updates of Wc at least
+ * @per_rtt: W follows records once in a round trip
  * @n_flows: N, for W_ai = W_init * (1 - eta) / N; 0: what the receiver reports
  * @w_ai_bytes: W_ai; 0 takes it from N
  * @base_rtt_ns: T; 0 takes the connection's minimum RTT
@@ -120,6 +121,7 @@ struct hpcc_sysctls {
 	unsigned int eta_permille;
 	unsigned int max_stage;
 	unsigned int settle;
+	unsigned int per_rtt;
 	unsigned int n_flows;
 	unsigned int w_ai_bytes;
 	unsigned int base_rtt_ns;

@@ -127,7 +127,7 @@ class Scenario(unittest.TestCase):
                  "host": {"delay": "2s", "delay_out": "x", "delay_in": -1, "queue": "lifo", "stamp": 1},
                  "link": {"rate": "fast", "delay": "1m", "overhead": 257, "buffer": "1x",
                           "mtu": 500},
-                 "cc": {"name": "vegas", "eta": 1.2, "max_stage": 256, "settle": 65, "n_flows": 0,
+                 "cc": {"name": "vegas", "eta": 1.2, "max_stage": 256, "settle": 65, "per_rtt": 2, "n_flows": -1,
                         "w_ai": "much", "base_rtt": "2s", "burst": 65,
                         "burst_shift": 11, "burst_ns": -1, "pace": 2, "slots": 4, "sample": 65,
                         "carry": 2,

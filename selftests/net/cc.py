@@ -44,6 +44,22 @@ def test_one_reduction_a_round():
     expect("data in flight", len(segments) > 5, True)
 
 
+def test_once_in_a_round_trip():
+    """With per_rtt W moves when Wc does; without, it follows each record."""
+    for per_rtt in 1, 0:
+        flow = Flow(per_rtt=per_rtt)
+        link = Link()
+        for _ in range(3):
+            flow.round(link.step(9000, 1.0, 0.9))
+        base, differ = flow.acked, False
+        flow.run()
+        for part in range(1, 6):
+            flow.echo(link.step(9000, 1.0, 0.9), ack=base + part)
+            now = flow.flow()
+            differ |= now["W"] != now["Wc"]
+        expect("W was other than Wc", differ, not per_rtt)
+
+
 def test_queue_is_the_smaller_of_two():
     """A queue that one record alone tells of does not count."""
     flow = Flow()

@@ -1201,6 +1201,22 @@ static void new_ack__first_needs_a_record(void **state)
 	assert_false(a.started);
 }
 
+static void new_ack__once_in_a_round_trip(void **state)
+{
+	struct hpcc_params p = params(5);
+	struct hpcc_algo a = started(&p);
+	struct hpcc_sample s = next(&a, T_NS, T_NS * 2, 0);
+
+	a.per_rtt = true;
+	assert_int_equal(hpcc_new_ack(&a, &p, &s, 1, 100000, 150000), 0);
+	assert_true(a.W_q16 == BYTES(W_INIT));
+	s = next(&a, T_NS, T_NS * 2, 0);
+	assert_int_equal(hpcc_new_ack(&a, &p, &s, 1, 100001, 150000),
+			 HPCC_ACK_UPDATE);
+	assert_near(ldexpl(a.W_q16, -16), W_INIT * 0.475L + 62.5, 0.05);
+	assert_true(a.Wc_q16 == a.W_q16);
+}
+
 static void new_ack__synchronises_beyond_last_update_seq(void **state)
 {
 	struct hpcc_params p = params(5);
@@ -1486,6 +1502,7 @@ int main(void)
 		cmocka_unit_test(compute_wind__largest_numbers),
 		cmocka_unit_test(new_ack__first_is_stored_only),
 		cmocka_unit_test(new_ack__first_needs_a_record),
+		cmocka_unit_test(new_ack__once_in_a_round_trip),
 		cmocka_unit_test(new_ack__synchronises_beyond_last_update_seq),
 		cmocka_unit_test(new_ack__five_additive_steps_then_a_jump),
 		cmocka_unit_test(new_ack__sequence_numbers_wrap),
