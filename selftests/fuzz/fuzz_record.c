@@ -119,6 +119,15 @@ static void scale(u64 t_ns)
 	expect(!s || t_ns >> (s - 1) >= HPCC_T_UNITS_MAX);
 }
 
+static void report(u64 word, u16 N)
+{
+	u16 got = hpcc_report_flows(word);
+
+	expect(!got || word == hpcc_report_pack(HPCC_REPORT_FLOWS, got));
+	got = hpcc_report_flows(hpcc_report_pack(HPCC_REPORT_FLOWS, N));
+	expect(got == (N <= HPCC_REPORT_N_MAX ? N : 0));
+}
+
 static void histogram(u32 bytes)
 {
 	u32 b = hpcc_hist_bucket(bytes);
@@ -144,6 +153,7 @@ int LLVMFuzzerTestOneInput(const u8 *data, size_t size)
 	qlen_order(a, b);
 	counter(a, b);
 	scale(a);
+	report(a, b);
 	histogram(b);
 	expect(hpcc_link_tag(a, b) == hpcc_link_tag(a & ~0U, b & ~0U));
 	return 0;

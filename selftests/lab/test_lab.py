@@ -826,10 +826,12 @@ class Ns3(unittest.TestCase):
         self.assertEqual(ns3.misses(table), [])
 
     def test_misses(self):
-        self.flows[2] |= {"fct_us": 40000, "slowdown": 3.31}
-        got = ns3.misses(ns3.by_size(ns3.pairs(self.run_, ns3.read(self.list))))
+        """By 10 % in one size, by 5 % in all; percentiles that few flows decide are not judged."""
+        theirs = [1.0, 1.0, 1.0]
+        got = ns3.misses({1000: (50, theirs, [1.2] * 3), 3000: (300, theirs, [1.09] * 3),
+                          math.inf: (300, theirs, [1.11] * 3), "all": (650, theirs, [1.06] * 3)})
         self.assertEqual([(size, percent) for size, percent, _ in got],
-                         [(math.inf, 50), (math.inf, 95), (math.inf, 99), ("all", 95), ("all", 99)])
+                         [(1000, 50), *((math.inf, p) for p in (50, 95, 99)), *(("all", p) for p in (50, 95, 99))])
 
     def test_unfinished(self):
         self.flows[0] |= {"fct_us": None, "slowdown": None}
