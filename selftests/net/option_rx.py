@@ -287,9 +287,11 @@ def test_beyond_the_header():
 def test_types():
     peer = connected()
     watch = Watch(peer)
-    for unknown in 0, 5, 6, 7:
+    for unknown in 0, 6, 7:
         ignored(peer, watch, f"type {unknown}", option(unknown, [record(1, 5, 5)], SCALE),
                 malformed_ignored=1)
+    ignored(peer, watch, "a report that nobody asked for", option(5, [record(1, 5, 5)], SCALE),
+            unagreed_ignored=1)
 
 
 def test_scale():
