@@ -26,7 +26,7 @@ void hpcc_open_window(struct sock *sk, u64 W_init_bytes)
 	u64 most = min3(W_init_bytes, (u64)tp->window_clamp,
 			(u64)max(tcp_full_space(sk), 0));
 
-	/* rcv_ssthresh may be larger from 6.10 on; the handshake could not say so. */
+	/* On 7.2 rcv_ssthresh begins above 64 KB, which the handshake cannot state. */
 	if (most < min_t(u32, tp->rcv_wnd, U16_MAX) + 2 * (u64)tp->advmss)
 		return;
 	tp->rcv_ssthresh = max_t(u64, tp->rcv_ssthresh, most);

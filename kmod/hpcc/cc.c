@@ -98,7 +98,7 @@ static void hpcc_set_T(struct sock *sk, struct hpcc_flow *flow)
 			       hpcc_W_min_mss_shift), (u64)w_ai_bytes << 16,
 			 div_u64((u64)eta_permille << 24, 1000),
 			 READ_ONCE(sysctls->max_stage));
-	hpcc_report_N(flow, min(W_ai_q16, flow->params.W_max_q16), READ_ONCE(sysctls->n_flows));
+	hpcc_set_N(flow, min(W_ai_q16, flow->params.W_max_q16), READ_ONCE(sysctls->n_flows));
 
 	flow->burst.least = hpcc_burst_least(sk, READ_ONCE(sysctls->burst_ns),
 					     T_ns, B_host);

@@ -53,7 +53,7 @@ enum hpcc_mode {
  *	whichever ACK was the last. L is memory of its own, by the longest that the
  *	path was (mailbox.c)
  * @fallback: when to leave telemetry, and when to return
- * @params: parameters of the algorithm; proc.c shows T without the socket lock
+ * @params: parameters of the algorithm; proc.c and report.c read T without the socket lock
  * @mss_recip: reciprocal of @mss
  * @min_rtt_us: minimum RTT that T was taken from, where it was
  * @mss: MSS that @mss_recip is of; no MSS has more than 16 bits

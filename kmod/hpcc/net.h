@@ -80,7 +80,11 @@ struct hpcc_agreements;
 #define HPCC_CENSUS_SLOTS	16
 
 /**
- * struct hpcc_census - flows that come in by a device (report.c); no lock
+ * struct hpcc_census - flows that come in by a device (report.c)
+ *
+ * No lock: LOCAL_OUT of any CPU reads and writes single words. The cmpxchg() of @began_us elects
+ * who ends a period; a flow that counts meanwhile may be missed once.
+ *
  * @began_us: when the period began, tcp_mstamp modulo 2^32
  * @epoch: its number
  * @period_us: its length at least

@@ -2,9 +2,9 @@
 /*
  * N: how many flows share the link to a receiver (draft-miao section 6.2).
  *
- *	receiver	counts the flows whose requests it echoes, for each device that they come
- *			in by, and tells N in a REPORT beside an echo: once in T, and when N
- *			changes
+ *	receiver	counts the flows that want N and whose requests it echoes, for each device
+ *			that they come in by, and tells N in a REPORT beside an echo: once in T,
+ *			and when N changes. Others do not count, so that they cost nothing
  *	sender		W_ai = W_init (1 - eta) / N while the last hop has the largest u'
  *
  * Only a sender that has net.hpcc.n_flows = 0 asks for reports (HPCC_CAP_REPORT). Where none
@@ -153,7 +153,7 @@ static bool hpcc_last_hop_rules(const struct hpcc_algo *a)
 }
 
 /**
- * hpcc_report_N() - set W_ai anew, as T or N changed
+ * hpcc_set_N() - set W_ai anew, as T changed
  * @flow: a flow, its parameters set but for W_ai
  * @W_ai_one_q16: W_ai of a flow alone, bytes; 0: W_ai does not follow N
  * @n_flows: N as configured; 0: as reported
@@ -162,7 +162,7 @@ static bool hpcc_last_hop_rules(const struct hpcc_algo *a)
  *
  * Context: socket lock, as below.
  */
-void hpcc_report_N(struct hpcc_flow *flow, u64 W_ai_one_q16, u32 n_flows)
+void hpcc_set_N(struct hpcc_flow *flow, u64 W_ai_one_q16, u32 n_flows)
 {
 	WRITE_ONCE(flow->wants_N, W_ai_one_q16 && !n_flows);
 	flow->W_ai_one_q16 = W_ai_one_q16;

@@ -23,9 +23,9 @@ COLUMNS = ("start_ns", "from", "to", "bytes", "ns3_fct_ns", "ns3_alone_ns")
 # what they waited.
 SHORT = 3000
 # How far above ns-3's our figures may be: of one size, and of all flows.
-# A percentile with fewer flows above it than this is one flow's luck.
-FEW = 3
 GOAL_SIZE, GOAL_ALL = 1.10, 1.05
+# A percentile with fewer flows above it than this is not judged.
+FEW = 3
 
 
 class Ns3Error(Exception):
@@ -136,7 +136,8 @@ def text(found):
     if waits:
         lines.append(f"{'<= 3 KB, us waited':<22}{'':>6}  {three(waits[0]):<18}{three(waits[1]):<18}")
     missed = misses(table)
-    lines += ["", f"not judged: percentiles with fewer than {FEW} flows above them", "within the goal of 10 % for each size and 5 % for all" if not missed else
+    lines += ["", f"not judged: percentiles with fewer than {FEW} flows above them",
+              "within the goal of 10 % for each size and 5 % for all" if not missed else
               "beyond the goal: " + ", ".join(f"{_size(size)} p{percent} x{ratio:.2f}"
                                               for size, percent, ratio in missed)]
     return "\n".join(lines)

@@ -118,9 +118,8 @@ def test_old_report():
     flow = Flow(n_flows=0, max_stage=255)
     grown = growth(flow, link, report(1))
     near("growth", grown[-1], W_INIT * 0.05, 0.02)
-    last = flow.round(link.step(9000, 0.9, 0.0))["Wc"]
     for _ in range(50):
-        now = flow.round(link.step(9000, 0.5, 0.4))["Wc"]
+        flow.round(link.step(9000, 0.5, 0.4))
     settle(flow, link, 20000)
     flow.round(link.step(9000, 0.9, 0.0))
     last = flow.round(link.step(9000, 0.9, 0.0))["Wc"]
