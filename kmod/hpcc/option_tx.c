@@ -42,6 +42,9 @@
 /* A TCP header is at most 60 bytes long. */
 #define HPCC_TCP_HEADER_MAX	60
 
+/* Offset of the length in a hop-by-hop header that has a jumbo payload option alone. */
+#define HPCC_JUMBO_LENGTH	4
+
 /* Requests from one IDENTIFY to the next: a receiver keeps one until its next
  * ACK. Where ACKs are for more segments than that, or were lost, links remain
  * that did not tell who they are; they are asked again less often, as each
@@ -120,6 +123,14 @@ enum hpcc_presence hpcc_segment_presence(const struct hpcc_segment *seg, u8 kind
 	return HPCC_ABSENT;
 }
 
+/* Whether the IP header states the packet's length. Super-packets above 64 KB do not:
+ * TCP makes them where BIG TCP is on, and of two segments where the MTU is near 64 KB.
+ */
+static bool hpcc_length_stated(const struct sk_buff *skb, u8 family)
+{
+	return family == NFPROTO_IPV4 ? ip_hdr(skb)->tot_len : ipv6_hdr(skb)->payload_len;
+}
+
 /**
  * hpcc_segment_room() - how many option bytes fit
  * @seg: the segment
@@ -136,14 +147,18 @@ u32 hpcc_segment_room(const struct hpcc_segment *seg, const struct sock *sk)
 	const struct sk_buff *skb = seg->skb;
 	const struct dst_entry *dst = skb_dst(skb);
 	const struct dst_entry *route = NULL;
-	u32 limit = IP_MAX_MTU;
 	u32 room = HPCC_TCP_HEADER_MAX - seg->thlen;
-	u32 wire;
+	u32 limit, wire;
 
-	/* Longer IPv4 and IPv6 packets state no length (BIG TCP). */
-	if (skb->len > limit || !dst)
+	if (!dst)
 		return 0;
-	room = min(room, limit - skb->len);
+	if (hpcc_length_stated(skb, seg->state->pf)) {
+		if (skb->len > IP_MAX_MTU)
+			return 0;
+		room = min(room, IP_MAX_MTU - skb->len);
+	} else if (!skb_is_gso(skb)) {
+		return 0;
+	}
 	wire = skb_is_gso(skb) ?
 	       seg->thoff + seg->thlen + skb_shinfo(skb)->gso_size : skb->len;
 	limit = dst_mtu(dst);
@@ -189,21 +204,35 @@ static void hpcc_segment_checksum(const struct hpcc_segment *seg, u32 n)
 	u32 old_len = seg->skb->len - n - seg->thoff;
 	__wsum sum = csum_unfold(th->check);
 
-	sum = csum_sub(sum, (__force __wsum)htons(old_len));
-	sum = csum_add(sum, (__force __wsum)htons(old_len + n));
+	sum = csum_sub(sum, (__force __wsum)htonl(old_len));
+	sum = csum_add(sum, (__force __wsum)htonl(old_len + n));
 	th->check = ~csum_fold(sum);
+}
+
+/* Have the jumbo payload option say how long an IPv6 packet is, if it has one: kernels
+ * before 7.0 put it in front of the TCP header of a super-packet, and nothing else.
+ */
+static void hpcc_set_jumbo_length(struct sk_buff *skb)
+{
+	__be32 *len = (__be32 *)(skb->data + sizeof(struct ipv6hdr) + HPCC_JUMBO_LENGTH);
+
+	if (ipv6_hdr(skb)->nexthdr == NEXTHDR_HOP)
+		*len = htonl(skb->len - sizeof(struct ipv6hdr));
 }
 
 /**
  * hpcc_set_ip_length() - have the IP header say how long a packet is now
- * @skb: the packet, data at its IP header, at most 64 KB long
+ * @skb: the packet, data at its IP header
  * @family: NFPROTO_IPV4 or NFPROTO_IPV6
  *
- * The IPv4 checksum is corrected.
+ * The IPv4 checksum is corrected. A packet that stated no length states none now.
  */
 void hpcc_set_ip_length(struct sk_buff *skb, u8 family)
 {
-	if (family == NFPROTO_IPV4) {
+	if (!hpcc_length_stated(skb, family)) {
+		if (family == NFPROTO_IPV6)
+			hpcc_set_jumbo_length(skb);
+	} else if (family == NFPROTO_IPV4) {
 		struct iphdr *iph = ip_hdr(skb);
 		__be16 old = iph->tot_len;
 
