@@ -154,6 +154,18 @@ static inline int hpcc_walk_tcp(const struct hpcc_frame *f, u8 kind,
 				       HPCC_UNSTAMPED_NO_OPTION;
 }
 
+#define HPCC_LENGTH_MAX	0xffff
+
+/* The length at @p, of @there bytes. Super-packets above 64 KB (BIG TCP) state 0 and have
+ * no padding behind them.
+ */
+static inline u32 hpcc_stated_length(const u8 *p, u32 there)
+{
+	u32 len = get_unaligned_be16(p);
+
+	return len || there <= HPCC_LENGTH_MAX ? len : there;
+}
+
 static inline int hpcc_walk_ipv4(const struct hpcc_frame *f, u32 off, u8 kind,
 				 struct hpcc_place *place)
 {
@@ -171,7 +183,7 @@ static inline int hpcc_walk_ipv4(const struct hpcc_frame *f, u32 off, u8 kind,
 	place->ip = off;
 	if (kind == HPCC_WALK_IP_ONLY)
 		return HPCC_UNSTAMPED_OFF;
-	total = get_unaligned_be16(ip + offsetof(struct iphdr, tot_len));
+	total = hpcc_stated_length(ip + offsetof(struct iphdr, tot_len), f->len - off);
 	if (total < hlen || total > f->len - off)
 		return HPCC_UNSTAMPED_MALFORMED;
 	frag = get_unaligned_be16(ip + offsetof(struct iphdr, frag_off));
@@ -202,7 +214,8 @@ static inline int hpcc_walk_ipv6(const struct hpcc_frame *f, u32 off, u8 kind,
 	place->ip = off;
 	if (kind == HPCC_WALK_IP_ONLY)
 		return HPCC_UNSTAMPED_OFF;
-	payload = get_unaligned_be16(ip + offsetof(struct ipv6hdr, payload_len));
+	payload = hpcc_stated_length(ip + offsetof(struct ipv6hdr, payload_len),
+				     f->len - at);
 	if (payload > f->len - at)
 		return HPCC_UNSTAMPED_MALFORMED;
 	end = at + payload;

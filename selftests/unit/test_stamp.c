@@ -412,6 +412,26 @@ TEST(walk__contradicting_lengths)
 	free(b.p);
 }
 
+/* Super-packets above 64 KB state no length. */
+TEST(walk__no_length_stated)
+{
+	struct shape s = plain4;
+	struct built b;
+
+	s.payload = 70000;
+	b = build(&s);
+	put16(b.p + b.ip + 2, 0);
+	assert_int_equal(walk_built(&b), HPCC_WALK_FOUND);
+	free(b.p);
+
+	s.version = 6;
+	s.extra = 8;
+	b = build(&s);
+	put16(b.p + b.ip + 4, 0);
+	assert_int_equal(walk_built(&b), HPCC_WALK_FOUND);
+	free(b.p);
+}
+
 TEST(walk__every_option_length)
 {
 	struct shape s = plain4;
@@ -808,6 +828,7 @@ int main(void)
 		cmocka_unit_test(walk__too_many_tags),
 		cmocka_unit_test(walk__fragments),
 		cmocka_unit_test(walk__contradicting_lengths),
+		cmocka_unit_test(walk__no_length_stated),
 		cmocka_unit_test(walk__every_option_length),
 		cmocka_unit_test(walk__skips_other_types),
 		cmocka_unit_test(walk__far_headers),
