@@ -415,15 +415,17 @@ static u32 hpcc_sndbuf_expand(struct sock *sk)
  */
 static void hpcc_begin_flow(struct sock *sk, struct hpcc_flow *flow, u32 past)
 {
+	const struct hpcc_sysctls *sysctls = &hpcc_pernet(sock_net(sk))->sysctls;
 	const struct tcp_sock *tp = tcp_sk(sk);
 
 	hpcc_set_T(sk, flow);
 	hpcc_algo_init(&flow->algo, &flow->params);
-	flow->algo.per_rtt = READ_ONCE(hpcc_pernet(sock_net(sk))->sysctls.per_rtt);
+	flow->algo.per_rtt = READ_ONCE(sysctls->per_rtt);
+	flow->hop_records = READ_ONCE(sysctls->hop_records);
 	flow->classic_cwnd = ~0U;
 	flow->probe.dsacks = tp->dsack_dups;
 	hpcc_carry_begin(sk, flow,
-			 READ_ONCE(hpcc_pernet(sock_net(sk))->sysctls.carry));
+			 READ_ONCE(sysctls->carry));
 	if (past) {
 		hpcc_algo_restart(&flow->algo, &flow->params,
 				  (u64)tcp_snd_cwnd(tp) * tp->mss_cache << 16);

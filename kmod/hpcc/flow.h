@@ -72,6 +72,7 @@ enum hpcc_mode {
  * @mode: enum hpcc_mode; read without the socket lock
  * @kind: TCP option kind; constant
  * @slots: records FORWARD asks for; constant
+ * @hop_records: net.hpcc.hop_records
  * @caps: HPCC_CAP_* of the peer; constant
  * @node: in the hash table
  * @sk: the socket, for look-up by address only; constant
@@ -170,6 +171,7 @@ struct hpcc_flow {
 	u8 mode;
 	u8 kind;
 	u8 slots;
+	u8 hop_records;
 	u8 hops;
 	u8 scale;
 	u8 asked;

@@ -34,9 +34,6 @@
  */
 static const u32 hpcc_base_age_T = 64;
 
-/* On paths of several hops, a link is measured over T/8 at least. */
-static const u32 hpcc_interval_shift = 3;
-
 #define HPCC_WORD_HOP_SHIFT	60
 #define HPCC_WORD_TAG_SHIFT	52
 #define HPCC_WORD_TS_SHIFT	32
@@ -88,7 +85,7 @@ static u32 hpcc_word_scale(const struct hpcc_flow *flow, u64 word)
 static bool hpcc_too_soon(const struct hpcc_flow *flow, u64 dts_ns)
 {
 	return READ_ONCE(flow->hops) > 1 &&
-	       dts_ns < flow->params.T >> hpcc_interval_shift;
+	       dts_ns * flow->hop_records < flow->params.T && flow->hop_records;
 }
 
 /* Whether the hop's last record is too old to go on from, next to @r of the same link and

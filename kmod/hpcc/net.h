@@ -107,6 +107,8 @@ struct hpcc_census {
  * @max_stage: additive increases before a multiplicative one is allowed
  * @settle: with @max_stage 0, T between two updates of Wc at least
  * @per_rtt: W follows records once in a round trip
+ * @hop_records: records of a hop in a T that paths of several hops are measured by at
+ *	most; 0: all
  * @n_flows: N, for W_ai = W_init * (1 - eta) / N; 0: what the receiver reports
  * @w_ai_bytes: W_ai; 0 takes it from N
  * @base_rtt_ns: T; 0 takes the connection's minimum RTT
@@ -126,6 +128,7 @@ struct hpcc_sysctls {
 	unsigned int max_stage;
 	unsigned int settle;
 	unsigned int per_rtt;
+	unsigned int hop_records;
 	unsigned int n_flows;
 	unsigned int w_ai_bytes;
 	unsigned int base_rtt_ns;

@@ -19,6 +19,8 @@ static const struct hpcc_knob hpcc_knobs[] = {
 	{ "settle", HPCC_KNOB(settle), 3, 0, 64 },
 	/* draft-miao section 6.1, first guideline; section 4.2 has W follow each ACK. */
 	{ "per_rtt", HPCC_KNOB(per_rtt), 0, 0, 1 },
+	/* The maximum over several links takes the noise of short intervals for load. */
+	{ "hop_records", HPCC_KNOB(hop_records), 8, 0, 255 },
 	/* The HPCC paper sizes W_AI for 100 flows. */
 	{ "n_flows", HPCC_KNOB(n_flows), 100, 1, 1000000, true },
 	{ "w_ai", HPCC_KNOB(w_ai_bytes), 0, 1, 1 << 30, true },

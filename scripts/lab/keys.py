@@ -248,6 +248,7 @@ KEYS = {
         "max_stage": (_integer(0, 255), 5),
         "settle": (_integer(0, 64), None),
         "per_rtt": (_integer(0, 1), None),
+        "hop_records": (_integer(0, 255), None),
         "n_flows": (_integer(0, 10**6), 100),
         "w_ai": (_w_ai, None),
         "base_rtt": (_base_rtt, "auto"),

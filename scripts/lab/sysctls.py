@@ -93,7 +93,7 @@ class Sysctls:
         values = self._path_sysctls(host) | {
             "eta_permille": round(cc["eta"] * 1000),
             "max_stage": cc["max_stage"], "settle": cc["settle"], "per_rtt": cc["per_rtt"],
-            "n_flows": cc["n_flows"],
+            "hop_records": cc["hop_records"], "n_flows": cc["n_flows"],
             "burst_ns": cc["burst_ns"], "pace": cc["pace"], "slots": cc["slots"],
             "sample": cc["sample"], "carry": cc["carry"],
         }

@@ -7,6 +7,7 @@ HPCC = {
     "max_stage": (5, 0, 255, False),
     "settle": (3, 0, 64, False),
     "per_rtt": (0, 0, 1, False),
+    "hop_records": (8, 0, 255, False),
     "n_flows": (100, 1, 1000000, True),
     "w_ai": (0, 1, 1 << 30, True),
     "base_rtt_ns": (0, 1000, 1000000000, True),
