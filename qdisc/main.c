@@ -72,6 +72,7 @@ static const struct nla_policy hpcc_policy[TCA_HPCC_MAX + 1] = {
 	[TCA_HPCC_KNONECT]	= { .type = NLA_U32 },
 	[TCA_HPCC_STATS]	= NLA_POLICY_MAX(NLA_U8, 1),
 	[TCA_HPCC_ABOVE]	= NLA_POLICY_MIN(NLA_U32, 1),
+	[TCA_HPCC_IDENTIFY]	= NLA_POLICY_MAX(NLA_U8, 1),
 };
 
 /* Bytes/s of the device. Under RTNL. */
@@ -167,6 +168,8 @@ static void hpcc_parse_options(struct nlattr **tb, struct hpcc_config *cfg)
 		cfg->above = nla_get_u32(tb[TCA_HPCC_ABOVE]);
 	if (tb[TCA_HPCC_SPLIT])
 		cfg->split = nla_get_u8(tb[TCA_HPCC_SPLIT]);
+	if (tb[TCA_HPCC_IDENTIFY])
+		cfg->identify = nla_get_u8(tb[TCA_HPCC_IDENTIFY]);
 	if (tb[TCA_HPCC_STATS])
 		cfg->stats = nla_get_u8(tb[TCA_HPCC_STATS]);
 	hpcc_parse_marking(tb, cfg);
@@ -309,6 +312,7 @@ static int hpcc_init(struct Qdisc *sch, struct nlattr *opt,
 		.kind		= HPCC_OPT_KIND_DEFAULT,
 		.stamp		= true,
 		.split		= true,
+		.identify	= true,
 		.stats		= true,
 	};
 	hpcc_queue_init(sch);
@@ -370,6 +374,7 @@ static int hpcc_dump(struct Qdisc *sch, struct sk_buff *skb)
 	    nla_put_u8(skb, TCA_HPCC_STAMP, cfg.stamp) ||
 	    (cfg.above && nla_put_u32(skb, TCA_HPCC_ABOVE, cfg.above)) ||
 	    nla_put_u8(skb, TCA_HPCC_SPLIT, cfg.split) ||
+	    nla_put_u8(skb, TCA_HPCC_IDENTIFY, cfg.identify) ||
 	    nla_put_u8(skb, TCA_HPCC_STATS, cfg.stats) ||
 	    hpcc_dump_marking(skb, &cfg, &marks)) {
 		nla_nest_cancel(skb, opts);

@@ -40,7 +40,7 @@ static void explain(void)
 		"Usage: ... hpcc [ rate RATE ] [ bandwidth RATE ] [ limit BYTES ]\n"
 		"                [ node ID ] [ port ID ] [ overhead BYTES ] [ delay TIME ]\n"
 		"                [ kind 253|254 ] [ stamp [ above QUEUE ] | nostamp ]\n"
-		"                [ split-gso | no-split-gso ] [ stats on|off ]\n"
+		"                [ split-gso | no-split-gso ] [ identify on|off ] [ stats on|off ]\n"
 		"                [ marking off|ldcp ] [ kmin BYTES ] [ kmax BYTES ]\n"
 		"                [ pmax FRACTION ] [ knonect BYTES ]\n"
 		"\n"
@@ -53,6 +53,7 @@ static void explain(void)
 		"kind       of the TCP option (253)\n"
 		"above      write load only while the queue is longer, 1b .. limit (stamp alone:\n"
 		"           always)\n"
+		"identify   tell node, port and B to senders that ask (on)\n"
 		"stats      count queue lengths for percentiles and maximum (on)\n"
 		"marking    ldcp: mark and drop by queue length on arrival (off)\n"
 		"kmin, kmax ECN-capable packets: none is marked below kmin, each from kmax on,\n"
@@ -131,7 +132,7 @@ static int parse_marking(const char *name, const char *arg, void *to)
 	return sizeof(marking);
 }
 
-static int parse_stats(const char *name, const char *arg, void *to)
+static int parse_switch(const char *name, const char *arg, void *to)
 {
 	__u8 on = !strcmp(arg, "on");
 
@@ -217,7 +218,8 @@ static const struct {
 	{ "kmax",	TCA_HPCC_KMAX,		parse_threshold },
 	{ "pmax",	TCA_HPCC_PMAX,		parse_fraction },
 	{ "knonect",	TCA_HPCC_KNONECT,	parse_threshold },
-	{ "stats",	TCA_HPCC_STATS,		parse_stats },
+	{ "stats",	TCA_HPCC_STATS,		parse_switch },
+	{ "identify",	TCA_HPCC_IDENTIFY,	parse_switch },
 	{ "above",	TCA_HPCC_ABOVE,		parse_size },
 };
 
@@ -387,6 +389,9 @@ static int hpcc_print_opt(struct qdisc_util *qu, FILE *f, struct rtattr *opt)
 	if (tb[TCA_HPCC_SPLIT])
 		print_flag("split_gso", attr_value(tb[TCA_HPCC_SPLIT]),
 			   "split-gso", "no-split-gso");
+	if (tb[TCA_HPCC_IDENTIFY])
+		print_flag("identify", attr_value(tb[TCA_HPCC_IDENTIFY]), "identify on",
+			   "identify off");
 	if (tb[TCA_HPCC_STATS])
 		print_flag("stats", attr_value(tb[TCA_HPCC_STATS]), "stats on",
 			   "stats off");

@@ -31,6 +31,7 @@
  * @kind: TCP option kind
  * @stamp: write telemetry
  * @split: split GSO packets, where hpcc_must_split() says so
+ * @identify: tell node, port and B to who asks
  * @stats: fill in the histogram and qlen_max_bytes
  */
 struct hpcc_config {
@@ -50,6 +51,7 @@ struct hpcc_config {
 	u8	kind;
 	bool	stamp;
 	bool	split;
+	bool	identify;
 	bool	stats;
 };
 

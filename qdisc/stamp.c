@@ -95,6 +95,7 @@ static int hpcc_try_stamp(struct hpcc_sched *q, struct sk_buff *skb, u64 ts_ns)
 		.tx_ns = load.busy_ns + q->offset.tx_ns,
 		.qlen_ns = hpcc_link_time(q->byte_time, load.waiting_bytes).ns,
 		.quiet = q->cfg.above && load.waiting_bytes <= q->cfg.above,
+		.anonymous = !q->cfg.identify,
 	};
 	return hpcc_stamp_packet(skb->data, &place, &stamp,
 				 !hpcc_check_is_partial(skb, place.tcp));

@@ -315,6 +315,7 @@ static inline int hpcc_walk(const struct hpcc_frame *f, u8 kind,
  * @tx_ns: time the link has spent on everything sent before
  * @qlen_ns: time the link will need for the queue behind the packet
  * @quiet: that queue is too short for a load record
+ * @anonymous: IDENTIFY gets no record
  */
 struct hpcc_stamp {
 	u32	node;
@@ -324,6 +325,7 @@ struct hpcc_stamp {
 	u64	tx_ns;
 	u64	qlen_ns;
 	bool	quiet;
+	bool	anonymous;
 };
 
 /* What became of an option, besides enum hpcc_unstamped. */
@@ -373,6 +375,8 @@ static inline int hpcc_stamp_option(u8 *p, u32 len, const struct hpcc_stamp *s)
 		return HPCC_UNSTAMPED_PHASE;
 	if (s->quiet && opt.type == HPCC_OPT_FORWARD)
 		return HPCC_STAMP_QUIET;
+	if (s->anonymous && opt.type == HPCC_OPT_IDENTIFY)
+		return HPCC_UNSTAMPED_OFF;
 	slot = hpcc_slot_free(p + HPCC_OPT_HEAD_LEN, opt.nr);
 	if (slot == opt.nr)
 		return HPCC_UNSTAMPED_FULL;

@@ -25,12 +25,12 @@ ATTRS = {
     9: ("stamp", 1, 0, 1), 10: ("split", 1, 0, 1), 12: ("marking", 1, 0, 1),
     13: ("kmin", 4, 0, 0xffffffff), 14: ("kmax", 4, 0, 0xffffffff),
     15: ("pmax", 4, 0, 1000000), 16: ("knonect", 4, 0, 0xffffffff), 17: ("stats", 1, 0, 1),
-    18: ("above", 4, 1, 0xffffffff),
+    18: ("above", 4, 1, 0xffffffff), 19: ("identify", 1, 0, 1),
 }
 NUMBERS = {name: number for number, (name, *_) in ATTRS.items()}
 DEFAULTS = {"rate": 0, "bandwidth": 0, "limit": 1 << 20, "node": 0, "port": 0, "overhead": 24,
             "delay": 0, "kind": 253, "stamp": 1, "split": 1, "marking": 0, "kmin": 0, "kmax": 0,
-            "pmax": 1000000, "knonect": 0, "stats": 1, "above": 0}
+            "pmax": 1000000, "knonect": 0, "stats": 1, "above": 0, "identify": 1}
 MARKS = "kmin", "kmax", "pmax", "knonect"
 # What decides on kmax where it is not given, besides kmin itself.
 AROUND_KMAX = "kmin", "kmax", "limit", "rate", "bandwidth", "overhead"

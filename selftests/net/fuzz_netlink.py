@@ -247,7 +247,7 @@ def test_batches():
              "knonect": ("0", "50kb"), "overhead": ("0", "24", "256", "257"),
              "node": ("0", "1048575", "1048576"), "port": ("0", "65535", "65536"),
              "kind": ("253", "254", "255"), "stamp": ("", "above 20kb"), "nostamp": ("",), "above": ("1b", "9mb", "0"),
-             "stats": ("on", "off", "1"), "split-gso": ("",), "no-split-gso": ("",), "bandwidth": ("0", "10gbit", "1bit")}
+             "identify": ("on", "off", "0"), "stats": ("on", "off", "1"), "split-gso": ("",), "no-split-gso": ("",), "bandwidth": ("0", "10gbit", "1bit")}
     for _ in range(max(MESSAGES // 1000, 1)):
         lines = []
         for _ in range(100):

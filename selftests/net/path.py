@@ -239,6 +239,20 @@ def test_telemetry_comes_and_goes():
     expect_in("unseen_loss", counters["unseen_loss"], 0, 0 if virtual_time() else 10)
 
 
+def test_nameless():
+    """A port with identify off works as the others do, and nobody learns who it is."""
+    path = Path(sample=0)
+    path.change(1, "hpcc identify off")
+    path.a.ask()
+    client, server = path.connect()
+    transfer((client, server, pattern(500000)))
+    until(lambda: uses_telemetry(path.a, 2) and 2 in path.a.links(),
+          lambda: transfer((client, server, pattern(300000))))
+    expect("links", path.a.links(), {2: (2, 2, 1000000000)})
+    expect("hops", path.a.flow()["hops"], 2)
+    expect_in("IDENTIFY without a record", path.port(1)["hpcc"]["unstamped"]["off"], 1, 1000)
+
+
 def test_now_and_then():
     """Messages so far apart that no record can be compared with the last one: not silence."""
     for sysctls in {}, {"carry": 1}:

@@ -23,7 +23,7 @@ test_defaults()
 	links
 	add
 	expect show "$(show)" \
-		"qdisc hpcc 1: root limit 1048576b node 0 port 0 overhead 24 delay 0ns kind 253 stamp split-gso stats on marking off "
+		"qdisc hpcc 1: root limit 1048576b node 0 port 0 overhead 24 delay 0ns kind 253 stamp split-gso identify on stats on marking off "
 	expect link "$(json 'q["hpcc"]["bandwidth"]')" 1250000000
 }
 
@@ -31,15 +31,15 @@ test_every_option()
 {
 	links
 	add rate 10gbit bandwidth 40gbit limit 200kb node 1048575 port 65535 \
-	    overhead 38 delay 1500ns kind 254 nostamp no-split-gso stats off
+	    overhead 38 delay 1500ns kind 254 nostamp no-split-gso identify off stats off
 	expect show "$(show)" \
-		"qdisc hpcc 1: root rate 10Gbit bandwidth 40Gbit limit 204800b node 1048575 port 65535 overhead 38 delay 1500ns kind 254 nostamp no-split-gso stats off marking off "
+		"qdisc hpcc 1: root rate 10Gbit bandwidth 40Gbit limit 204800b node 1048575 port 65535 overhead 38 delay 1500ns kind 254 nostamp no-split-gso identify off stats off marking off "
 	expect json "$(json 'q["options"]')" \
-		"{'rate': 1250000000, 'bandwidth': 5000000000, 'limit': 204800, 'node': 1048575, 'port': 65535, 'overhead': 38, 'delay': 1500, 'kind': 254, 'stamp': False, 'split_gso': False, 'stats': False, 'marking': 'off'}"
+		"{'rate': 1250000000, 'bandwidth': 5000000000, 'limit': 204800, 'node': 1048575, 'port': 65535, 'overhead': 38, 'delay': 1500, 'kind': 254, 'stamp': False, 'split_gso': False, 'identify': False, 'stats': False, 'marking': 'off'}"
 	change rate 0 bandwidth 0 node 0x10 port 0 overhead 0 delay 0 kind 253 \
-	       stamp split-gso stats on
+	       stamp split-gso identify on stats on
 	expect changed "$(show)" \
-		"qdisc hpcc 1: root limit 204800b node 16 port 0 overhead 0 delay 0ns kind 253 stamp split-gso stats on marking off "
+		"qdisc hpcc 1: root limit 204800b node 16 port 0 overhead 0 delay 0ns kind 253 stamp split-gso identify on stats on marking off "
 }
 
 # stamp without a value, and nostamp, forget above.
@@ -48,7 +48,7 @@ test_above()
 	links
 	add limit 200kb stamp above 20kb
 	expect show "$(show)" \
-		"qdisc hpcc 1: root limit 204800b node 0 port 0 overhead 24 delay 0ns kind 253 stamp above 20480b split-gso stats on marking off "
+		"qdisc hpcc 1: root limit 204800b node 0 port 0 overhead 24 delay 0ns kind 253 stamp above 20480b split-gso identify on stats on marking off "
 	expect json "$(json 'q["options"]["above"], q["hpcc"]["unstamped"]["quiet"]')" "(20480, 0)"
 	change node 1
 	expect kept "$(json 'q["options"]["above"]')" 20480
@@ -450,14 +450,14 @@ test_change_under_traffic()
 	add rate 10mbit limit 1mb delay 5ms
 	for option in "rate 20mbit" "rate 0" "rate 10mbit" "delay 0" "delay 20ms" \
 		      "delay 1ms" "overhead 256" "overhead 0" "limit 2kb" \
-		      "limit 1mb" "nostamp" "stamp" "no-split-gso" "kind 254" "stats off"; do
+		      "limit 1mb" "nostamp" "stamp" "no-split-gso" "kind 254" "identify off" "stats off"; do
 		# shellcheck disable=SC2086
 		while_queued 60 tc qdisc change dev v0 root hpcc $option
 		expect "$option: arrived" "${#SEQ[@]}" 60
 		in_order
 		case "$option" in limit*) change limit 1mb ;; esac
 	done
-	expect counted "$(json 'q["hpcc"]["tx_packets"]')" 900
+	expect counted "$(json 'q["hpcc"]["tx_packets"]')" 960
 	! virtual_time || expect resyncs "$(json 'q["hpcc"]["resyncs"]')" 0
 	expect drops "$(json 'q["drops"]')" 0
 	expect backlog "$(json 'q["backlog"], q["qlen"], q["hpcc"]["qlen"]')" "(0, 0, 0)"

@@ -714,6 +714,21 @@ TEST(option__quiet)
 	assert_int_equal(hpcc_stamp_option(p, p[1], &s), HPCC_STAMP_WRITTEN);
 }
 
+TEST(option__anonymous)
+{
+	struct hpcc_stamp s = port;
+	u8 p[36], before[36];
+
+	s.anonymous = true;
+	make_option(p, HPCC_OPT_IDENTIFY, 1, 0, 3);
+	memcpy(before, p, sizeof(p));
+	before[3] += 0x10;
+	assert_int_equal(hpcc_stamp_option(p, p[1], &s), HPCC_UNSTAMPED_OFF);
+	assert_memory_equal(p, before, sizeof(p));
+	make_option(p, HPCC_OPT_FORWARD, 0, 0, 3);
+	assert_int_equal(hpcc_stamp_option(p, p[1], &s), HPCC_STAMP_WRITTEN);
+}
+
 TEST(option__other_types_untouched)
 {
 	u8 p[36], before[36];
@@ -842,6 +857,7 @@ int main(void)
 		cmocka_unit_test(option__no_slots),
 		cmocka_unit_test(option__identify),
 		cmocka_unit_test(option__quiet),
+		cmocka_unit_test(option__anonymous),
 		cmocka_unit_test(option__other_types_untouched),
 		cmocka_unit_test(check__stays_right),
 		cmocka_unit_test(check__stays_wrong),

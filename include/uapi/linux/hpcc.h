@@ -132,6 +132,7 @@ enum {
 	TCA_HPCC_KNONECT,	/* u32, bytes of queue; 0: derived from B */
 	TCA_HPCC_STATS,		/* u8, 1: fill in hist and qlen_max_bytes */
 	TCA_HPCC_ABOVE,		/* u32, bytes of queue, up to which no load is written */
+	TCA_HPCC_IDENTIFY,	/* u8, 1: tell node, port and B to who asks */
 	__TCA_HPCC_MAX,
 };
 
@@ -176,7 +177,7 @@ enum hpcc_marking {
 
 /**
  * enum hpcc_unstamped - why a packet left without our record
- * @HPCC_UNSTAMPED_OFF: stamping is switched off
+ * @HPCC_UNSTAMPED_OFF: stamping is switched off, or, of an IDENTIFY, identify is
  * @HPCC_UNSTAMPED_NOT_TCP: neither TCP over IPv4 nor over IPv6
  * @HPCC_UNSTAMPED_FRAGMENT: an IP fragment
  * @HPCC_UNSTAMPED_NO_OPTION: TCP without a telemetry option to fill in
