@@ -846,7 +846,7 @@ class Ns3(unittest.TestCase):
 
     def test_wrong(self):
         self.assertIn("not a results.json", self.compare("{}", 2).stderr)
-        self.assertIn("not a results.json", self.compare("x", 2).stderr)
+        self.assertIn("is not JSON", self.compare("x", 2).stderr)
         self.flows[0]["bytes"] = 501
         run = json.dumps(self.run_)
         self.assertIn("flow 0: ns-3 has none", self.compare(run, 2).stderr)
@@ -854,6 +854,29 @@ class Ns3(unittest.TestCase):
         self.assertIn("has to have the columns", self.compare(run, 2).stderr)
         self.list.unlink()
         self.assertIn("No such file", self.compare(run, 2).stderr)
+
+    def test_odd_values(self):
+        """One line and no table, whatever is in the files."""
+        text = self.list.read_text(encoding="utf-8")
+        for times in "4000,0", "0,4000", "-1,4000", "nan,1", "4000":
+            self.list.write_text(text.replace("4000,4000", times), encoding="utf-8")
+            done = self.compare(json.dumps(self.run_), 2)
+            self.assertEqual((done.stdout, done.stderr.count("\n")), ("", 1), done.stderr)
+            self.assertIn("whole numbers", done.stderr)
+        self.list.write_text(text, encoding="utf-8")
+        for key, value in (("start_us", math.inf), ("start_us", 10**400), ("fct_us", 10**400),
+                           ("bytes", 10**400), ("slowdown", "x")):
+            wrong = self.run_ | {"flows": [self.flows[0] | {key: value}]}
+            done = self.compare(json.dumps(wrong), 2)
+            self.assertEqual((done.stdout, done.stderr.count("\n")), ("", 1), done.stderr)
+            self.assertLess(len(done.stderr), 300)
+        self.assertIn("is not JSON", self.compare("[" * 100000, 2).stderr)
+
+    def test_help(self):
+        for args, status in (["--help"], 0), ([], 2), (["x"], 2), (["--nonsense"], 2):
+            done = subprocess.run([str(TOP / "scripts/compare-ns3"), *args], capture_output=True, text=True, check=False)
+            self.assertEqual((done.returncode, done.stderr.count("\n")), (status, int(status > 0)))
+            self.assertEqual("FLOWS.csv" in done.stdout, not status)
 
 
 class Report(unittest.TestCase):
@@ -1097,6 +1120,32 @@ class CommandLine(unittest.TestCase):
             self.assertIn(args[0], self.refused(SMALL, "run", *args))
         self.assertIn("wrong.toml", self.refused("x = " + "[" * 5000))
         self.assertIn("wrong.toml", self.refused("x = " + "9" * 5000))
+
+
+class Commands(unittest.TestCase):
+    """What all commands do alike."""
+    NAMES = ("hpcc-lab", "hpcc-paper", "compare-ns3")
+
+    def test_interrupted_while_it_starts(self):
+        with tempfile.TemporaryDirectory() as directory:
+            Path(directory, "tomllib.py").write_text("import os, signal\nos.kill(os.getpid(), signal.SIGINT)\n",
+                                                     encoding="utf-8")
+            for name in self.NAMES:
+                done = subprocess.run([str(TOP / "scripts" / name), "--help"], capture_output=True, check=False,
+                                      env=os.environ | {"PYTHONPATH": directory, "HPCC_CACHE": directory})
+                self.assertEqual((done.returncode, done.stderr), (-signal.SIGINT, b""), name)
+
+    def test_usage_is_one_line(self):
+        for name in self.NAMES:
+            done = subprocess.run([str(TOP / "scripts" / name), "--nonsense"], capture_output=True, text=True,
+                                  check=False)
+            self.assertEqual((done.returncode, done.stderr.count("\n")), (2, 1), done.stderr)
+
+    def test_no_stdout(self):
+        for name in self.NAMES:
+            done = subprocess.run(["sh", "-c", '"$@" >&-', "sh", str(TOP / "scripts" / name), "nothere", "nothere"],
+                                  capture_output=True, text=True, check=False)
+            self.assertEqual((done.returncode, done.stderr.count("\n")), (2, 1), done.stderr)
 
 
 class Guest(unittest.TestCase):
