@@ -161,6 +161,13 @@ class Scenario(unittest.TestCase):
                     else:
                         self.refused([key, "has to be"], **{key: value})
 
+    def test_ldcp_iw(self):
+        """What the module takes."""
+        text = (TOP / "kmod/ldcp/conn.h").read_text(encoding="utf-8")
+        most = int(re.search(r"#define LDCP_IW_MAX_SEGS\s+(\d+)U", text)[1])
+        self.assertEqual(build(cc={"name": "ldcp", "iw": most}).cc["iw"], most)
+        self.refused(["cc.iw", str(most)], cc={"iw": most + 1})
+
     def test_choices_are_listed(self):
         self.refused(["star", "chain", "dumbbell"], topology={"kind": "ring"})
         self.refused(["hpcc", "cubic", "dctcp", "bbr"], cc={"name": "vegas"})
@@ -511,8 +518,9 @@ class Workload(unittest.TestCase):
                           ("bytes,cdf_percent\n0,100\n", "1 byte"),
                           ("bytes,cdf_percent\nx,100\n", "numbers"),
                           ("bytes,cdf_percent\n1\n", "numbers"),
-                          ("bytes,cdf_percent\n1,nan\n", "100 %"),
-                          ("bytes,cdf_percent\n1,nan\n2,100\n", "100 %"),
+                          ("bytes,cdf_percent\n1,nan\n", "numbers"),
+                          ("bytes,cdf_percent\n1,nan\n2,100\n", "numbers"),
+                          ("bytes,cdf_percent\n1,50\n2,inf\n", "numbers"),
                           ("bytes,cdf_percent\n0,100\n5,100\n", "1 byte"),
                           (f"bytes,cdf_percent\n{'9' * 400},100\n", "at most")):
             self.refused(["wrong.csv", why], self.DRAWN | {"cdf": self.write("wrong.csv", text)})
@@ -1146,6 +1154,44 @@ class Commands(unittest.TestCase):
             done = subprocess.run(["sh", "-c", '"$@" >&-', "sh", str(TOP / "scripts" / name), "nothere", "nothere"],
                                   capture_output=True, text=True, check=False)
             self.assertEqual((done.returncode, done.stderr.count("\n")), (2, 1), done.stderr)
+
+
+class Modules(unittest.TestCase):
+    """scripts/uml/modules.sh"""
+
+    def test_stopped_build_leaves_nothing(self):
+        """Ctrl-C and SIGTERM while it compiles, also by hpcc-lab."""
+        with tempfile.TemporaryDirectory() as directory:
+            Path(directory, "tree").mkdir()
+            Path(directory, "tree/Module.symvers").touch()
+            Path(directory, "tree/.config").write_text("CONFIG_UML=y\n", encoding="ascii")
+            # Compiling takes long, and does not end by Ctrl-C at once.
+            Path(directory, "tree/Makefile").write_text(
+                f"modules:\n\techo $$$$ > {directory}/pid; trap '' INT; sleep 100; touch $(M)/late; sleep 100\n",
+                encoding="ascii")
+            cache = Path(directory, "cache")
+            code = ("import sys; sys.path.insert(0, sys.argv[1]); from lab import runner; import signal\n"
+                    "def end(*_):\n runner.stop_all(); raise KeyboardInterrupt\n"
+                    "signal.signal(signal.SIGTERM, end)\n"
+                    "try: runner._output(sys.argv[2:], 'x')\nexcept KeyboardInterrupt: sys.exit(130)\n")
+            script = [str(TOP / "scripts/uml/modules.sh"), f"{directory}/tree"]
+            for command in script, [sys.executable, "-c", code, str(TOP / "scripts"), *script]:
+                for send in os.killpg, os.kill:
+                    for number in signal.SIGINT, signal.SIGTERM:
+                        if send == os.kill and number == signal.SIGINT:
+                            continue
+                        Path(directory, "pid").unlink(missing_ok=True)
+                        with subprocess.Popen(command, env=os.environ | {"HPCC_CACHE": str(cache)},
+                                              stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                                              start_new_session=True) as process:
+                            while not Path(directory, "pid").exists() or \
+                                    not Path(directory, "pid").read_text(encoding="ascii"):
+                                time.sleep(0.05)
+                            send(process.pid, number)
+                            process.wait(20)
+                        with self.subTest(command=command[0], send=send.__name__, number=number):
+                            self.assertEqual(process.returncode, 130)
+                            self.assertEqual(list(cache.iterdir()), [])
 
 
 class Guest(unittest.TestCase):
