@@ -1,6 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0
 """Figures for papers: SVG and PDF by matplotlib. Equal figures are equal to the byte."""
 
+import os
+import tempfile
+from pathlib import Path
+
 import matplotlib
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
@@ -94,14 +98,18 @@ def picture(figure):
     return made
 
 
+def names(figures):
+    """Of the files that write() makes."""
+    return [f"{figure.name}.{kind}" for figure in figures for kind in METADATA]
+
+
 def write(figures, directory):
-    """NAME.svg and NAME.pdf of each. Return: their paths."""
-    paths = []
+    """NAME.svg and NAME.pdf of each. Old files stay until all new ones are written."""
     matplotlib.rcdefaults()
-    with matplotlib.rc_context(STYLE):
+    with matplotlib.rc_context(STYLE), tempfile.TemporaryDirectory(prefix=".new-", dir=directory) as new:
         for figure in figures:
             made = picture(figure)
             for kind, metadata in METADATA.items():
-                paths.append(directory / f"{figure.name}.{kind}")
-                made.savefig(paths[-1], metadata=metadata)
-    return paths
+                made.savefig(Path(new, f"{figure.name}.{kind}"), metadata=metadata)
+        for name in names(figures):
+            os.replace(Path(new, name), directory / name)

@@ -24,6 +24,8 @@ RPCS_MAX = 1000
 LISTS = ("flow", "rpc", "run", "event")
 # net.hpcc.w_ai, in bytes.
 W_AI_MAX = 1 << 30
+# LDCP_IW_MAX_SEGS of kmod/ldcp/conn.h.
+LDCP_IW_MAX = 131072
 
 
 class ScenarioError(Exception):
@@ -262,7 +264,7 @@ KEYS = {
         "alpha": (_permille, None),
         "beta": (_permille, None),
         "gamma": (_permille, None),
-        "iw": (_integer(2, 1 << 20), None),
+        "iw": (_integer(2, LDCP_IW_MAX), None),
         "fast_start": (_boolean, None),
     },
     "qdisc": {

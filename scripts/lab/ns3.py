@@ -15,7 +15,8 @@ import lzma
 import math
 from pathlib import Path
 
-from . import results, scenario
+from . import results, scenario, units
+from .keys import ScenarioError, shown
 from .topology import Topology
 
 COLUMNS = ("start_ns", "from", "to", "bytes", "ns3_fct_ns", "ns3_alone_ns")
@@ -28,7 +29,7 @@ GOAL_SIZE, GOAL_ALL = 1.10, 1.05
 FEW = 3
 
 
-class Ns3Error(Exception):
+class Ns3Error(ScenarioError):
     """What is wrong, in one line."""
 
 
@@ -43,12 +44,14 @@ def read(path):
                 raise Ns3Error(f"{path}: has to have the columns {', '.join(COLUMNS)}")
             for row in reader:
                 start, src, dst, size, fct, alone = (int(row[column]) for column in COLUMNS)
+                if not (1 <= fct <= units.TIME_MAX and 1 <= alone <= units.TIME_MAX):
+                    raise ValueError
                 flows.setdefault((start, src, dst, size), []).append((fct, alone))
     except OSError as err:
         raise Ns3Error(f"{path}: {err.strerror}") from None
     except (ValueError, TypeError, csv.Error, lzma.LZMAError, EOFError):
         raise Ns3Error(f"{path}: has to have whole numbers in the columns "
-                       f"{', '.join(COLUMNS)}") from None
+                       f"{', '.join(COLUMNS)}, and times from 1 to {units.TIME_MAX} ns") from None
     return flows
 
 
@@ -72,7 +75,7 @@ def pairs(run, ns3):
         times = left.get(_key(flow))
         if not times:
             raise Ns3Error(f"flow {flow['id']}: ns-3 has none from {flow['from']} to {flow['to']} of "
-                           f"{flow['bytes']} bytes at {flow['start_us']:g} us")
+                           f"{shown(flow['bytes'])} bytes at {flow['start_us']:g} us")
         theirs = times.pop(0)
         if flow["slowdown"]:
             fct_ns, ack_ns = flow["fct_us"] * 1000, acks[flow["from"], flow["to"]]

@@ -113,10 +113,18 @@ class Part:
 
 def _output(argv, what):
     """stdout of a helper script; its stderr is the user's progress display."""
-    done = subprocess.run(argv, stdout=subprocess.PIPE, text=True, check=False)
-    if done.returncode:
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as process:
+        RUNNING.add(process)
+        try:
+            text, _ = process.communicate()
+        except KeyboardInterrupt:
+            process.wait()      # it was told, too, and removes what it has begun
+            raise
+        finally:
+            RUNNING.discard(process)
+    if process.returncode:
         raise RunError(f"{what} failed")
-    return done.stdout.strip()
+    return text.strip()
 
 
 class Uml:

@@ -9,6 +9,7 @@ columns start_ns, from, to (numbers of hosts) and bytes; others are ignored.
 import bisect
 import csv
 import lzma
+import math
 import random
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,6 +37,8 @@ def _rows(path, columns):
                 raise WorkloadError(f"has to have the columns {', '.join(columns)}")
             rows = [[float(row[c]) if c == "cdf_percent" else int(row[c]) for c in columns]
                     for row in reader]
+            if any(isinstance(n, float) and not math.isfinite(n) for row in rows for n in row):
+                raise ValueError
     except OSError as err:
         raise WorkloadError(err.strerror) from None
     except (ValueError, TypeError, csv.Error, lzma.LZMAError, EOFError):

@@ -11,10 +11,20 @@ HERE=$(dirname "$(readlink -f "$0")")
 TOP=$(readlink -f "$HERE/../..")
 CACHE=${HPCC_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/hpcc}
 BUILDING=
+# Leads the process group that compiles.
+COMPILING=
 
 # shellcheck disable=SC2317 # called by trap
 cleanup()
 {
+	trap '' INT TERM
+	if [ -n "$COMPILING" ]; then
+		# Who writes there until it ends.
+		for _ in {1..20}; do
+			kill -- -"$COMPILING" 2> /dev/null || break
+			sleep 0.1
+		done
+	fi
 	[ -z "$BUILDING" ] || rm -rf "$BUILDING"
 }
 
@@ -92,13 +102,17 @@ build()
 	copy=$BUILDING/src
 	mkdir "$copy"
 	sources | tar -cf - -T - | tar -C "$copy" -xf -
-	compile "$tree" "$copy" > "$BUILDING/log" 2>&1 &
-	progress $!
-	if ! wait $!; then
+	set -m
+	compile "$tree" "$copy" > "$BUILDING/log" 2>&1 < /dev/null &
+	COMPILING=$!
+	set +m
+	progress "$COMPILING"
+	if ! wait "$COMPILING"; then
 		tail -n 40 "$BUILDING/log" >&2
 		echo "lab: building against $tree failed" >&2
 		exit 1
 	fi
+	COMPILING=
 	mv "$copy"/kmod/*/*.ko "$copy"/qdisc/sch_hpcc.ko "$copy"/qdisc/q_hpcc.so \
 		"$copy"/tools/hpcc-network "$copy"/tools/hpcc-traffic "$BUILDING"
 	rm -rf "$copy"

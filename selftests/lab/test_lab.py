@@ -161,6 +161,13 @@ class Scenario(unittest.TestCase):
                     else:
                         self.refused([key, "has to be"], **{key: value})
 
+    def test_ldcp_iw(self):
+        """What the module takes."""
+        text = (TOP / "kmod/ldcp/conn.h").read_text(encoding="utf-8")
+        most = int(re.search(r"#define LDCP_IW_MAX_SEGS\s+(\d+)U", text)[1])
+        self.assertEqual(build(cc={"name": "ldcp", "iw": most}).cc["iw"], most)
+        self.refused(["cc.iw", str(most)], cc={"iw": most + 1})
+
     def test_choices_are_listed(self):
         self.refused(["star", "chain", "dumbbell"], topology={"kind": "ring"})
         self.refused(["hpcc", "cubic", "dctcp", "bbr"], cc={"name": "vegas"})
@@ -511,8 +518,9 @@ class Workload(unittest.TestCase):
                           ("bytes,cdf_percent\n0,100\n", "1 byte"),
                           ("bytes,cdf_percent\nx,100\n", "numbers"),
                           ("bytes,cdf_percent\n1\n", "numbers"),
-                          ("bytes,cdf_percent\n1,nan\n", "100 %"),
-                          ("bytes,cdf_percent\n1,nan\n2,100\n", "100 %"),
+                          ("bytes,cdf_percent\n1,nan\n", "numbers"),
+                          ("bytes,cdf_percent\n1,nan\n2,100\n", "numbers"),
+                          ("bytes,cdf_percent\n1,50\n2,inf\n", "numbers"),
                           ("bytes,cdf_percent\n0,100\n5,100\n", "1 byte"),
                           (f"bytes,cdf_percent\n{'9' * 400},100\n", "at most")):
             self.refused(["wrong.csv", why], self.DRAWN | {"cdf": self.write("wrong.csv", text)})
@@ -846,7 +854,7 @@ class Ns3(unittest.TestCase):
 
     def test_wrong(self):
         self.assertIn("not a results.json", self.compare("{}", 2).stderr)
-        self.assertIn("not a results.json", self.compare("x", 2).stderr)
+        self.assertIn("is not JSON", self.compare("x", 2).stderr)
         self.flows[0]["bytes"] = 501
         run = json.dumps(self.run_)
         self.assertIn("flow 0: ns-3 has none", self.compare(run, 2).stderr)
@@ -854,6 +862,29 @@ class Ns3(unittest.TestCase):
         self.assertIn("has to have the columns", self.compare(run, 2).stderr)
         self.list.unlink()
         self.assertIn("No such file", self.compare(run, 2).stderr)
+
+    def test_odd_values(self):
+        """One line and no table, whatever is in the files."""
+        text = self.list.read_text(encoding="utf-8")
+        for times in "4000,0", "0,4000", "-1,4000", "nan,1", "4000":
+            self.list.write_text(text.replace("4000,4000", times), encoding="utf-8")
+            done = self.compare(json.dumps(self.run_), 2)
+            self.assertEqual((done.stdout, done.stderr.count("\n")), ("", 1), done.stderr)
+            self.assertIn("whole numbers", done.stderr)
+        self.list.write_text(text, encoding="utf-8")
+        for key, value in (("start_us", math.inf), ("start_us", 10**400), ("fct_us", 10**400),
+                           ("bytes", 10**400), ("slowdown", "x")):
+            wrong = self.run_ | {"flows": [self.flows[0] | {key: value}]}
+            done = self.compare(json.dumps(wrong), 2)
+            self.assertEqual((done.stdout, done.stderr.count("\n")), ("", 1), done.stderr)
+            self.assertLess(len(done.stderr), 300)
+        self.assertIn("is not JSON", self.compare("[" * 100000, 2).stderr)
+
+    def test_help(self):
+        for args, status in (["--help"], 0), ([], 2), (["x"], 2), (["--nonsense"], 2):
+            done = subprocess.run([str(TOP / "scripts/compare-ns3"), *args], capture_output=True, text=True, check=False)
+            self.assertEqual((done.returncode, done.stderr.count("\n")), (status, int(status > 0)))
+            self.assertEqual("FLOWS.csv" in done.stdout, not status)
 
 
 class Report(unittest.TestCase):
@@ -1097,6 +1128,70 @@ class CommandLine(unittest.TestCase):
             self.assertIn(args[0], self.refused(SMALL, "run", *args))
         self.assertIn("wrong.toml", self.refused("x = " + "[" * 5000))
         self.assertIn("wrong.toml", self.refused("x = " + "9" * 5000))
+
+
+class Commands(unittest.TestCase):
+    """What all commands do alike."""
+    NAMES = ("hpcc-lab", "hpcc-paper", "compare-ns3")
+
+    def test_interrupted_while_it_starts(self):
+        with tempfile.TemporaryDirectory() as directory:
+            Path(directory, "tomllib.py").write_text("import os, signal\nos.kill(os.getpid(), signal.SIGINT)\n",
+                                                     encoding="utf-8")
+            for name in self.NAMES:
+                done = subprocess.run([str(TOP / "scripts" / name), "--help"], capture_output=True, check=False,
+                                      env=os.environ | {"PYTHONPATH": directory, "HPCC_CACHE": directory})
+                self.assertEqual((done.returncode, done.stderr), (-signal.SIGINT, b""), name)
+
+    def test_usage_is_one_line(self):
+        for name in self.NAMES:
+            done = subprocess.run([str(TOP / "scripts" / name), "--nonsense"], capture_output=True, text=True,
+                                  check=False)
+            self.assertEqual((done.returncode, done.stderr.count("\n")), (2, 1), done.stderr)
+
+    def test_no_stdout(self):
+        for name in self.NAMES:
+            done = subprocess.run(["sh", "-c", '"$@" >&-', "sh", str(TOP / "scripts" / name), "nothere", "nothere"],
+                                  capture_output=True, text=True, check=False)
+            self.assertEqual((done.returncode, done.stderr.count("\n")), (2, 1), done.stderr)
+
+
+class Modules(unittest.TestCase):
+    """scripts/uml/modules.sh"""
+
+    def test_stopped_build_leaves_nothing(self):
+        """Ctrl-C and SIGTERM while it compiles, also by hpcc-lab."""
+        with tempfile.TemporaryDirectory() as directory:
+            Path(directory, "tree").mkdir()
+            Path(directory, "tree/Module.symvers").touch()
+            Path(directory, "tree/.config").write_text("CONFIG_UML=y\n", encoding="ascii")
+            # Compiling takes long, and does not end by Ctrl-C at once.
+            Path(directory, "tree/Makefile").write_text(
+                f"modules:\n\techo $$$$ > {directory}/pid; trap '' INT; sleep 100; touch $(M)/late; sleep 100\n",
+                encoding="ascii")
+            cache = Path(directory, "cache")
+            code = ("import sys; sys.path.insert(0, sys.argv[1]); from lab import runner; import signal\n"
+                    "def end(*_):\n runner.stop_all(); raise KeyboardInterrupt\n"
+                    "signal.signal(signal.SIGTERM, end)\n"
+                    "try: runner._output(sys.argv[2:], 'x')\nexcept KeyboardInterrupt: sys.exit(130)\n")
+            script = [str(TOP / "scripts/uml/modules.sh"), f"{directory}/tree"]
+            for command in script, [sys.executable, "-c", code, str(TOP / "scripts"), *script]:
+                for send in os.killpg, os.kill:
+                    for number in signal.SIGINT, signal.SIGTERM:
+                        if send == os.kill and number == signal.SIGINT:
+                            continue
+                        Path(directory, "pid").unlink(missing_ok=True)
+                        with subprocess.Popen(command, env=os.environ | {"HPCC_CACHE": str(cache)},
+                                              stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                                              start_new_session=True) as process:
+                            while not Path(directory, "pid").exists() or \
+                                    not Path(directory, "pid").read_text(encoding="ascii"):
+                                time.sleep(0.05)
+                            send(process.pid, number)
+                            process.wait(20)
+                        with self.subTest(command=command[0], send=send.__name__, number=number):
+                            self.assertEqual(process.returncode, 130)
+                            self.assertEqual(list(cache.iterdir()), [])
 
 
 class Guest(unittest.TestCase):

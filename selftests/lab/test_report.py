@@ -386,6 +386,32 @@ class Figures(unittest.TestCase):
         done = self.figures("--out", f"{self.file}/x")
         self.assertEqual((done.returncode, done.stderr.count("\n")), (2, 1), done.stderr)
 
+    def test_keeps_old_files(self):
+        """Where one cannot be written none is."""
+        if not has_matplotlib():
+            self.skipTest("needs python3-matplotlib")
+        self.write(result(), series())
+        (self.directory / "queue-cdf.svg").write_text("old", encoding="utf-8")
+        (self.directory / "rate.pdf").mkdir()
+        self.refused("rate.pdf is a directory")
+        self.assertEqual((self.directory / "queue-cdf.svg").read_text(encoding="utf-8"), "old")
+        (self.directory / "rate.pdf").rmdir()
+        done = subprocess.run(["prlimit", "--fsize=9000", PYTHON, LAB, "figures", str(self.file)],
+                              capture_output=True, text=True, check=False)
+        self.assertEqual((done.returncode, done.stderr.count("\n")), (2, 1), done.stderr)
+        self.assertEqual((self.directory / "queue-cdf.svg").read_text(encoding="utf-8"), "old")
+        self.assertEqual([path.name for path in self.directory.glob(".new*")], [])
+
+    def test_full_stdout(self):
+        if not has_matplotlib():
+            self.skipTest("needs python3-matplotlib")
+        self.write(result(), series())
+        with open("/dev/full", "w", encoding="ascii") as full:
+            done = subprocess.run([PYTHON, LAB, "figures", str(self.file)], stdout=full, stderr=subprocess.PIPE,
+                                  text=True, check=False)
+        self.assertEqual((done.returncode, done.stderr.count("\n")), (1, 1), done.stderr)
+        self.assertIn("standard output: No space left", done.stderr)
+
 
 if __name__ == "__main__":
     unittests.main(sys.modules[__name__], sys.argv[1:])
