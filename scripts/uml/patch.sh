@@ -8,6 +8,9 @@
 # - TIMER_MIN_DELTA is the shortest timer in ns; a packet needs less than 500.
 # - os_getrandom() is where the guest's kernel gets its seed. With
 #   UML_RANDOM_SEED in the environment, equal runs are equal to the byte.
+# - Interrupts that the host causes, such as those of the console, come when they come. The
+#   kernel would take where they met it for randomness, and mix that into its random
+#   numbers once a second.
 # - Random bits out of jitter are none where time stands still: Linux 6.12 looks
 #   for some until it finds some, and never boots. IPsec's cipher modes select them.
 #
@@ -70,6 +73,18 @@ seed_random()
 	grep -q hpcc_seeded_random "$file"
 }
 
+no_interrupts()
+{
+	local file=$1 call='add_interrupt_randomness(desc->irq_data.irq);'
+
+	if [ "$(grep -cF "$call" "$file")" != 1 ]; then
+		echo "patch.sh: $file: interrupts are taken for randomness in a new way" >&2
+		return 1
+	fi
+	sed -i "/^[[:space:]]*$call\$/d" "$file"
+	! grep -qF "$call" "$file"
+}
+
 no_jitter()
 {
 	local file=$1 select='select CRYPTO_JITTERENTROPY'
@@ -101,6 +116,7 @@ main()
 	set_constant "$tree/arch/um/include/linux/time-internal.h" TIMER_MULTIPLIER 1
 	set_constant "$tree/arch/um/include/linux/time-internal.h" TIMER_MIN_DELTA 1
 	seed_random "$tree/arch/um/os-Linux/util.c"
+	no_interrupts "$tree/kernel/irq/handle.c"
 	no_jitter "$tree/crypto/Kconfig"
 	save_time "$tree"
 }
