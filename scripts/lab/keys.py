@@ -261,6 +261,7 @@ KEYS = {
         "alpha": (_permille, None),
         "beta": (_permille, None),
         "gamma": (_permille, None),
+        "cw_min": (_permille, None),
         "iw": (_integer(2, 1 << 20), None),
         "fast_start": (_boolean, None),
     },
