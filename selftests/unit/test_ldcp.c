@@ -355,7 +355,8 @@ static void revoke__ends_at_cw_min(void **state)
 	assert_true(ldcp_revoke(&p, 2 * Q24(0.3), 1) == Q24(0.3));
 	assert_true(ldcp_revoke(&p, Q24(0.31), 1) == Q24(0.3));
 	assert_true(ldcp_revoke(&p, Q24(0.3), 1) == Q24(0.3));
-	p.gamma_q24 = p.cw_min_q24 = ONE;
+	p.gamma_q24 = ONE;
+	p.cw_min_q24 = ONE;
 	assert_true(ldcp_revoke(&p, ONE, 1) == ONE);
 	assert_true(ldcp_revoke(&p, 2 * ONE, 9) == ONE);
 }
