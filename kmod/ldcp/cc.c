@@ -4,7 +4,7 @@
  * 2.2) by what ECN-Echo tells of each packet.
  *
  *	snd_cwnd = cw, rounded down	(at least 1)
- *	cw < 1: one packet each T / cw
+ *	cw < 1: one packet each RTT / cw, at random
  *
  * Two sets of callbacks share the state, as those of hpcc do. Where ECN was not
  * negotiated, and where losses come without a mark between them (ECT bleached,
@@ -57,39 +57,46 @@ static u32 ldcp_repair_cwnd(const struct sock *sk, u32 cwnd)
 
 /* ---- A window below one segment -------------------------------------------- */
 
-/* Pace: a packet each T / cw, counted from when the last one left.
- *
- * T and not the smoothed RTT: that gets a sample each T / cw, or of packets sent
- * again one that timestamps round to milliseconds, and would long tell of a
- * queue that is gone. Half a tick more or less, at random: flows that were at
- * gamma together would stay together, one burst each T / gamma.
+/* The RTT of this ACK's packet, from when it last left: never too long, and too
+ * short only if it was sent again for nothing. (rs->rtt_us may be of a timestamp,
+ * in milliseconds.) In an overload most packets are ones sent again: without their
+ * samples, flows would go by an RTT of long ago, each by its own.
  */
-static void ldcp_tick(struct sock *sk, const struct ldcp_ca *ca)
+static void ldcp_sample_rtt(const struct tcp_sock *tp, struct ldcp_ca *ca,
+			    const struct rate_sample *rs)
+{
+	if (rs->prior_mstamp)
+		ca->rtt_us = min_t(u64, tp->tcp_mstamp - tp->first_tx_mstamp,
+				   U32_MAX);
+}
+
+/* A packet each RTT / cw, counted from when the last one left. cwnd is 1, so that
+ * no rate is needed.
+ */
+static void ldcp_tick(struct sock *sk, struct ldcp_ca *ca)
 {
 	const struct ldcp_sysctls *sysctls =
 		&ldcp_pernet(sock_net(sk))->sysctls;
 	struct tcp_sock *tp = tcp_sk(sk);
-	u64 T_ns = hpcc_base_rtt_ns(sk, READ_ONCE(sysctls->base_rtt_ns));
-	u64 tick_ns = div64_u64(T_ns << LDCP_CW_BITS, ca->cw_q24);
-	u64 rate = div64_u64((u64)tp->mss_cache * NSEC_PER_SEC, tick_ns);
+	u32 T_ns = hpcc_base_rtt_ns(sk, READ_ONCE(sysctls->base_rtt_ns));
 	u64 sent_ns = tp->tcp_clock_cache -
 		      (tp->tcp_mstamp - tp->first_tx_mstamp) * NSEC_PER_USEC;
+	u64 tick_ns = ldcp_tick_ns(ldcp_tick_rtt_ns(T_ns, ca->rtt_us),
+				   ca->cw_q24, get_random_u32());
 
-	WRITE_ONCE(sk->sk_pacing_rate,
-		   clamp_t(u64, rate, 1, READ_ONCE(sk->sk_max_pacing_rate)));
-	tick_ns = tick_ns / 2 + mul_u64_u32_shr(tick_ns, get_random_u32(), 32);
+	ca->ticking = true;
 	hpcc_pace_at(tp, max(sent_ns + tick_ns, tp->tcp_clock_cache));
 }
 
 /* From one segment on the ACKs are the clock, from now on. */
-static void ldcp_stop_ticking(struct sock *sk)
+static void ldcp_stop_ticking(struct sock *sk, struct ldcp_ca *ca)
 {
 	unsigned long max_rate = READ_ONCE(sk->sk_max_pacing_rate);
 	struct tcp_sock *tp = tcp_sk(sk);
 
-	if (sk->sk_pacing_rate == max_rate)
+	if (!ca->ticking)
 		return;
-	WRITE_ONCE(sk->sk_pacing_rate, max_rate);
+	ca->ticking = false;
 	/* SO_MAX_PACING_RATE goes on. */
 	if (max_rate == ~0UL)
 		hpcc_pace_at(tp, tp->tcp_clock_cache);
@@ -98,8 +105,11 @@ static void ldcp_stop_ticking(struct sock *sk)
 static void ldcp_apply(struct sock *sk, struct ldcp_ca *ca)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
+	unsigned long max_rate = READ_ONCE(sk->sk_max_pacing_rate);
 	u32 cwnd = ldcp_cwnd(tp, ca);
 
+	if (sk->sk_pacing_rate != max_rate)
+		WRITE_ONCE(sk->sk_pacing_rate, max_rate);
 	tcp_snd_cwnd_set(tp, ldcp_repair_cwnd(sk, cwnd));
 	/* In the start each packet has an ECN field of its own. */
 	hpcc_cap_bursts(sk, &ca->burst, ca->stage == LDCP_START ? 1 : cwnd, true);
@@ -107,7 +117,7 @@ static void ldcp_apply(struct sock *sk, struct ldcp_ca *ca)
 	if (ca->cw_q24 < LDCP_ONE_Q24)
 		ldcp_tick(sk, ca);
 	else
-		ldcp_stop_ticking(sk);
+		ldcp_stop_ticking(sk, ca);
 }
 
 /* ---- From ldcp to classic and back ------------------------------------------- */
@@ -172,6 +182,7 @@ static void ldcp_cong_control(struct sock *sk, HPCC_CONG_CONTROL_ACK
 		return;
 	ca->prior_delivered = tp->delivered;
 	ca->prior_delivered_ce = tp->delivered_ce;
+	ldcp_sample_rtt(tp, ca, rs);
 	marked = min(marked, delivered);
 	if (marked) {
 		ca->blind_losses = 0;
@@ -209,7 +220,7 @@ static void ldcp_lost(struct sock *sk, struct ldcp_ca *ca)
 			       LDCP_C_START_LOST);
 		return;
 	}
-	ca->cw_q24 = max_t(u64, ca->cw_q24 / 2, ca->params.gamma_q24);
+	ca->cw_q24 = max_t(u64, ca->cw_q24 / 2, ca->params.cw_min_q24);
 	ca->blind_losses++;
 	ldcp_count(sk, LDCP_C_LOSSES, 1);
 }
@@ -300,6 +311,9 @@ static void ldcp_init(struct sock *sk)
 		.beta_q24 = ldcp_q24(READ_ONCE(sysctls->beta_permille)),
 		.gamma_q24 = ldcp_q24(READ_ONCE(sysctls->gamma_permille)),
 	};
+	ca->params.cw_min_q24 =
+		min(ldcp_q24(READ_ONCE(sysctls->cw_min_permille)),
+		    ca->params.gamma_q24);
 	ca->prior_delivered = tp->delivered;
 	ca->prior_delivered_ce = tp->delivered_ce;
 	ca->cw_q24 = (u64)tcp_snd_cwnd(tp) << LDCP_CW_BITS;
@@ -326,7 +340,7 @@ static void ldcp_release(struct sock *sk)
 	if (ca->stage == LDCP_START)
 		ldcp_start_allow_reordering(sk);
 	if (ca->stage != LDCP_OFF)
-		ldcp_stop_ticking(sk);
+		ldcp_stop_ticking(sk, ca);
 	if (ca->burst.segs)
 		hpcc_hand_over(sk, &ca->burst);
 	ca->stage = LDCP_OFF;

@@ -64,7 +64,8 @@ enum ldcp_counter {
  * struct ldcp_sysctls - parameters under net/ldcp/, read locklessly
  * @alpha_permille: increase, 1/1000 segment per round trip
  * @beta_permille: decrease, 1/1000 segment per marked segment
- * @gamma_permille: step and minimum of windows below one, 1/1000 segment
+ * @gamma_permille: step of windows below one, 1/1000 segment
+ * @cw_min_permille: least window, 1/1000 segment; gamma if that is less
  * @fast_start: whether a flow starts with IW, its packets as Not-ECT
  * @iw_segs: IW in segments; 0 takes B_host * T
  * @base_rtt_ns: T; 0 takes the minimum RTT
@@ -76,6 +77,7 @@ struct ldcp_sysctls {
 	unsigned int alpha_permille;
 	unsigned int beta_permille;
 	unsigned int gamma_permille;
+	unsigned int cw_min_permille;
 	unsigned int fast_start;
 	unsigned int iw_segs;
 	unsigned int base_rtt_ns;
@@ -137,7 +139,7 @@ enum ldcp_stage {
  * struct ldcp_ca - a connection, in icsk_ca_priv
  * @cw_q24: congestion window, segments
  * @cw_undo_q24: cw before the last loss, for a loss that was none
- * @params: alpha, beta, gamma
+ * @params: alpha, beta, gamma, cw_min
  * @IW: initial window, bytes
  * @start_seq: first byte of the flow
  * @prior_delivered: tp->delivered as of the last ACK
@@ -146,8 +148,10 @@ enum ldcp_stage {
  * @prior_segs_out: tp->segs_out as of then: what has left since told of them
  * @burst: cap of a TSO burst
  * @probe: tail loss probe
+ * @rtt_us: RTT of the last packet that was delivered; 0: none was yet
  * @blind_losses: losses in a row without a mark between them
  * @stage: enum ldcp_stage
+ * @ticking: the next packet's time is set by ldcp_tick()
  * @ce: CE state of the last data (receiver)
  */
 struct ldcp_ca {
@@ -162,8 +166,10 @@ struct ldcp_ca {
 	u32 prior_segs_out;
 	struct hpcc_burst burst;
 	struct hpcc_probe probe;
+	u32 rtt_us;
 	u8 blind_losses;
 	u8 stage;
+	bool ticking;
 	bool ce;
 };
 

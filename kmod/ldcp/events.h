@@ -24,7 +24,7 @@ TRACE_EVENT(ldcp_ack,
 		__field(u32, delivered)
 		__field(u32, marked)
 		__field(u32, cwnd)
-		__field(u64, pacing_rate)
+		__field(u32, rtt_us)
 		__field(u8, stage)
 	),
 
@@ -35,15 +35,15 @@ TRACE_EVENT(ldcp_ack,
 		__entry->delivered = delivered;
 		__entry->marked = marked;
 		__entry->cwnd = tcp_snd_cwnd(tcp_sk(sk));
-		__entry->pacing_rate = READ_ONCE(sk->sk_pacing_rate);
+		__entry->rtt_us = ca->rtt_us;
 		__entry->stage = ca->stage;
 	),
 
-	TP_printk("sport=%u dport=%u stage=%s cw_milli=%llu delivered=%u marked=%u cwnd=%u pacing_rate=%llu",
+	TP_printk("sport=%u dport=%u stage=%s cw_milli=%llu delivered=%u marked=%u cwnd=%u rtt_us=%u",
 		  __entry->sport, __entry->dport,
 		  __entry->stage == LDCP_START ? "start" : "stable",
 		  __entry->cw_q24 * 1000 >> LDCP_CW_BITS, __entry->delivered,
-		  __entry->marked, __entry->cwnd, __entry->pacing_rate)
+		  __entry->marked, __entry->cwnd, __entry->rtt_us)
 );
 
 #endif /* _HPCC_LDCP_EVENTS_H */

@@ -264,6 +264,7 @@ KEYS = {
         "alpha": (_permille, None),
         "beta": (_permille, None),
         "gamma": (_permille, None),
+        "cw_min": (_permille, None),
         "iw": (_integer(2, LDCP_IW_MAX), None),
         "fast_start": (_boolean, None),
     },

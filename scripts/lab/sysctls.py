@@ -105,7 +105,7 @@ class Sysctls:
         cc = self.scenario.cc
         values = self._path_sysctls(host) | {
             f"{key}_permille": round(cc[key] * 1000)
-            for key in ("alpha", "beta", "gamma") if cc[key] is not None}
+            for key in ("alpha", "beta", "gamma", "cw_min") if cc[key] is not None}
         values["iw"] = cc["iw"]
         if cc["fast_start"] is not None:
             values["fast_start"] = int(cc["fast_start"])

@@ -49,7 +49,7 @@ static long double granted(const struct ldcp_params *p, long double cw, u32 n)
 
 static long double revoked(const struct ldcp_params *p, long double cw, u32 n)
 {
-	return cw <= 1 ? fmaxl(cw / 2, seg(p->gamma_q24)) :
+	return cw <= 1 ? fmaxl(cw / 2, seg(p->cw_min_q24)) :
 			 fmaxl(cw - n * seg(p->beta_q24), 1);
 }
 
@@ -66,7 +66,8 @@ static void window(struct fuzz_input *in)
 	p.alpha_q24 = take_constant(in);
 	p.beta_q24 = take_constant(in);
 	p.gamma_q24 = take_constant(in);
-	cw = clamp_t(u64, fuzz_take_any(in), p.gamma_q24, LDCP_CW_MAX_Q24);
+	p.cw_min_q24 = min(take_constant(in), p.gamma_q24);
+	cw = clamp_t(u64, fuzz_take_any(in), p.cw_min_q24, LDCP_CW_MAX_Q24);
 	while (in->size) {
 		bool mark = fuzz_take(in, 1) & 1;
 		u32 n = fuzz_take_any(in);
@@ -76,7 +77,7 @@ static void window(struct fuzz_input *in)
 		want = mark ? revoked(&p, seg(cw), n) : granted(&p, seg(cw), n);
 		cw = mark ? ldcp_revoke(&p, cw, n) : ldcp_grant(&p, cw, n);
 		expect(mark ? cw <= before : cw >= before);
-		expect(cw >= p.gamma_q24 && cw <= LDCP_CW_MAX_Q24);
+		expect(cw >= p.cw_min_q24 && cw <= LDCP_CW_MAX_Q24);
 		expect(fabsl(seg(cw) - want) <= 0x1p-25L);
 	}
 }

@@ -233,11 +233,11 @@ def algo_seeds():
 
 
 def ldcp_seeds():
-    def law(*acks, alpha=1 << 24, beta=1 << 23, gamma=1 << 22, cw=10 << 24,
+    def law(*acks, alpha=1 << 24, beta=1 << 23, gamma=1 << 22, cw_min=1 << 20, cw=10 << 24,
             q=20_000, curve=(7_500, 60_000), pmax=1_000_000):
         return (numbers(3_000, 15_000, *curve) + pmax.to_bytes(3, "little") + number(q) +
                 b"".join((constant - 1).to_bytes(3, "little")
-                         for constant in (alpha, beta, gamma)) + number(cw) +
+                         for constant in (alpha, beta, gamma, cw_min)) + number(cw) +
                 b"".join(bytes([mark]) + number(n) for mark, n in acks))
 
     yield "grants", law(*[(0, 1)] * 20)
@@ -245,7 +245,7 @@ def ldcp_seeds():
     yield "both", law(*[(0, 1)] * 9, (1, 1), *[(0, 2)] * 9, (1, 2))
     yield "below-one", law((1, 1), (1, 1), (0, 1), (0, 1), (1, 1), cw=1 << 24, gamma=1 << 20)
     yield "largest", law((0, 1 << 20), (1, 0xffffffff), cw=1 << 48)
-    yield "smallest", law((0, 1), (1, 1), alpha=1, beta=1, gamma=1, cw=1)
+    yield "smallest", law((0, 1), (1, 1), alpha=1, beta=1, gamma=1, cw_min=1, cw=1)
     yield "at-kmin", law(q=7_500)
     yield "at-kmax", law(q=60_000)
     yield "widest-curve", law(q=1 << 31, curve=(0, 0xffffffff))

@@ -26,6 +26,7 @@ LDCP = {
     "alpha_permille": (250, 1, 1000, False),
     "beta_permille": (500, 1, 1000, False),
     "gamma_permille": (250, 1, 1000, False),
+    "cw_min_permille": (100, 1, 1000, False),
     "fast_start": (1, 0, 1, False),
     "iw": (0, 2, 1 << 17, True),
     "base_rtt_ns": (0, 1000, 1000000000, True),

@@ -412,7 +412,7 @@ class LdcpFlow(Peer):
     """
 
     LDCP = {"alpha_permille": 250, "beta_permille": 500, "gamma_permille": 250,
-            "fast_start": 0, "iw": 10, "base_rtt_ns": T_NS}
+            "cw_min_permille": 1000, "fast_start": 0, "iw": 10, "base_rtt_ns": T_NS}
     MSS = 1448
 
     def __init__(self, ldcp=None, ecn=True, **how):

@@ -117,6 +117,25 @@ def test_below_one_counts_acks():
     expect_in("cw", flow.cw(), 0.5 - FINE, 0.5 + FINE)
 
 
+def test_least_window():
+    """Below gamma, if it is to be; never above."""
+    for gamma, least, floor in (250, 100, 0.1), (250, 10, 0.01), (63, 100, 0.063):
+        flow = LdcpFlow(ldcp={"gamma_permille": gamma, "cw_min_permille": least,
+                              "base_rtt_ns": T_NS // 100}).busy()
+        flow.below(1)
+        cw = 1
+        while cw > floor:
+            cw = max(floor, cw / 2)
+            flow.ack(1, True)
+            expect_in(f"cw of at least {floor}", flow.cw(), cw - FINE, cw + FINE)
+            flow.got(LONG_S)
+        flow.ack(1, True)
+        expect_in("cw", flow.cw(), floor - FINE, floor + FINE)
+        flow.got(LONG_S)
+        flow.ack(1)
+        expect_in("cw", flow.cw(), floor + gamma / 1000 - FINE, floor + gamma / 1000 + FINE)
+
+
 def gaps(flow, marks, rtt_s=0.0002):
     """Time between departures of single segments, acknowledged after an RTT."""
     found = []
@@ -124,7 +143,7 @@ def gaps(flow, marks, rtt_s=0.0002):
         left = time.monotonic()
         time.sleep(rtt_s)
         flow.ack(1, marked)
-        seg = flow.read(0.1)
+        seg = flow.read(0.5)
         found.append(time.monotonic() - left)
         expect("a segment", bool(seg and seg.payload), True)
         flow.high = seg.seq + len(seg.payload)
@@ -132,35 +151,95 @@ def gaps(flow, marks, rtt_s=0.0002):
     return found
 
 
-def test_departures_below_one():
-    """One segment each T / cw, half of it more or less at random."""
-    need_virtual_time()
-    flow = LdcpFlow().busy()
+def at_gamma(**ldcp):
+    """A flow that stays at a window of 1/4 as long as it is marked."""
+    flow = LdcpFlow(ldcp=ldcp).busy()
     flow.below(1)
-    flow.ack(1, True)
+    for _ in range(2):
+        flow.ack(1, True)
+        flow.got(LONG_S)
+    expect("cw", flow.cw(), 0.25)
+    return flow
+
+
+def ticks(flow, rtt_s, tick_s, count=300):
+    """Gaps of an RTT are as those of a tick ought to be: at random, at most 6 ticks, one tick on
+    average.
+    """
+    found = gaps(flow, [True] * count, rtt_s)[1:]
+    expect_in("shortest", min(found), rtt_s, rtt_s + tick_s / 20)
+    expect_in("longest", max(found), 3 * tick_s, 6 * tick_s + 1e-4)
+    # a tick that is shorter than the RTT ends with the ACK
+    rtt = rtt_s / tick_s
+    mean = tick_s * (1 + rtt * rtt / 2)
+    expect_in("mean", sum(found) / len(found), mean * 0.8, mean * 1.2)
+
+
+def test_departures_below_one():
+    """One segment each T / cw, at random, where there is no queue."""
+    need_virtual_time()
+    ticks(at_gamma(), 0.0002, T_S / 0.25)
+
+
+def test_ticks_follow_the_rtt():
+    """One segment each RTT / cw, where a queue makes it longer than T."""
+    need_virtual_time()
+    ticks(at_gamma(), 3 * T_S, 3 * T_S / 0.25)
+
+
+def test_ticks_of_a_late_ack():
+    """What takes longer than 8 T is no queue that marks."""
+    need_virtual_time()
+    flow = at_gamma(base_rtt_ns=T_NS // 10)
+    found = []
+    for _ in range(40):
+        time.sleep(0.01)
+        flow.ack(1, True)
+        found.append(flow.got(0.02))
+    expect("segments", {len(segments) for segments in found}, {1})
+    expect("rtt_us", int(flow.traced()[-1][1]["rtt_us"]) >= 10000, True)
+
+
+def test_rtt_of_what_is_sent_again():
+    """It is the time since it was sent again, in us, and not a timestamp's difference."""
+    need_virtual_time()
+    flow = at_gamma(base_rtt_ns=T_NS // 10)
     flow.got(LONG_S)
-    # at 0.25 from then on
-    found = gaps(flow, [True] * 200)[1:]
-    tick = T_S / 0.25
-    expect_in("shortest", min(found), tick / 2 - 5e-6, tick * 0.6)
-    expect_in("longest", max(found), tick * 1.4, tick * 1.5 + 5e-6)
-    expect_in("mean", sum(found) / len(found), tick * 0.9, tick * 1.1)
+    time.sleep(1)                   # an RTO
+    flow.got(0.01)
+    expect("RTOs", flow.ns.snmp("TcpExtTCPTimeouts") >= 1, True)
+    left = time.monotonic()
+    while flow.read(2) is None:
+        pass
+    flow.traced()
+    time.sleep(0.0003)
+    flow.ack((flow.high - flow.acked) // MSS)
+    expect_in("rtt_us", int(flow.traced()[-1][1]["rtt_us"]), 300,
+              320 + 1e6 * (time.monotonic() - left - 0.0003))
+
+
+def test_rtt_of_no_delivery():
+    """An ACK that delivers nothing says nothing of the RTT."""
+    need_virtual_time()
+    flow = at_gamma()
+    gaps(flow, [True] * 3)
+    flow.traced()
+    time.sleep(0.02)
+    flow.send()                     # the same ACK once more
+    lines = flow.traced()
+    expect_in("rtt_us", max((int(line["rtt_us"]) for _, line in lines), default=200), 200, 210)
 
 
 def test_departure_moves():
     """An ACK that changes cw moves the next segment's time at once."""
     need_virtual_time()
-    flow = LdcpFlow().busy()
-    flow.below(1)
-    for marked in (True, True):
-        flow.ack(1, marked)
-        flow.got(LONG_S)
+    flow = at_gamma()
     gaps(flow, [True])
     for cw in 0.5, 0.75:
         gap = gaps(flow, [False])[0]
-        expect_in(f"gap at {cw}", gap, T_S / cw / 2 - 5e-6, T_S / cw * 1.5 + 5e-6)
+        expect_in(f"gap at {cw}", gap, 0.0002, T_S / cw * 6 + 5e-6)
     gap = gaps(flow, [True])[0]
-    expect_in("gap at 0.375", gap, T_S / 0.375 / 2 - 5e-6, T_S / 0.375 * 1.5 + 5e-6)
+    expect_in("gap at 0.375", gap, 0.0002, T_S / 0.375 * 6 + 5e-6)
     gaps(flow, [False, False])
     expect_in("cw", flow.cw(), 0.875 - FINE, 0.875 + FINE)
     # at one and more the ACK is the clock
@@ -169,15 +248,11 @@ def test_departure_moves():
 
 
 def test_late_ack_below_one():
-    """Where the tick is over when the ACK comes, it leaves with the ACK."""
+    """Where the longest tick, of 8 T, is over when the ACK comes, it leaves with the ACK."""
     need_virtual_time()
-    flow = LdcpFlow().busy()
-    flow.below(1)
-    flow.ack(1, True)
-    flow.got(LONG_S)
-    gaps(flow, [True])
+    flow = at_gamma()
     for _ in range(3):
-        expect_in("gap", gaps(flow, [True], 0.0065)[0], 0.0065, 0.006505)
+        expect_in("gap", gaps(flow, [True], 0.2)[0], 0.2, 0.200005)
 
 
 def test_idle_application():

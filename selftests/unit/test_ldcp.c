@@ -219,7 +219,8 @@ static struct ldcp_params params(double alpha, double beta, double gamma)
 {
 	return (struct ldcp_params){ .alpha_q24 = Q24(alpha),
 				     .beta_q24 = Q24(beta),
-				     .gamma_q24 = Q24(gamma) };
+				     .gamma_q24 = Q24(gamma),
+				     .cw_min_q24 = Q24(gamma) };
 }
 
 static void grant__alpha_over_cw(void **state)
@@ -346,7 +347,7 @@ static void revoke__halves_from_1_on(void **state)
 	assert_true(ldcp_revoke(&p, ONE / 4, ~0U) == ONE / 8);
 }
 
-static void revoke__ends_at_gamma(void **state)
+static void revoke__ends_at_cw_min(void **state)
 {
 	struct ldcp_params p = params(0.5, 0.25, 0.3);
 
@@ -355,8 +356,20 @@ static void revoke__ends_at_gamma(void **state)
 	assert_true(ldcp_revoke(&p, Q24(0.31), 1) == Q24(0.3));
 	assert_true(ldcp_revoke(&p, Q24(0.3), 1) == Q24(0.3));
 	p.gamma_q24 = ONE;
+	p.cw_min_q24 = ONE;
 	assert_true(ldcp_revoke(&p, ONE, 1) == ONE);
 	assert_true(ldcp_revoke(&p, 2 * ONE, 9) == ONE);
+}
+
+static void revoke__ends_at_cw_min_below_gamma(void **state)
+{
+	struct ldcp_params p = params(0.5, 0.25, 0.25);
+
+	p.cw_min_q24 = Q24(0.1);
+	assert_true(ldcp_revoke(&p, ONE / 4, 1) == ONE / 8);
+	assert_true(ldcp_revoke(&p, ONE / 8, 1) == Q24(0.1));
+	assert_true(ldcp_revoke(&p, Q24(0.1), 1) == Q24(0.1));
+	assert_true(ldcp_grant(&p, Q24(0.1), 1) == Q24(0.1) + ONE / 4);
 }
 
 /* ---- Window: the draft's equations over the whole range ------------------------ */
@@ -375,19 +388,23 @@ static u32 some_constant(u64 *seed)
 
 static struct ldcp_params some_params(u64 *seed)
 {
+	u32 gamma_q24 = some_constant(seed);
+
 	return (struct ldcp_params){ .alpha_q24 = some_constant(seed),
 				     .beta_q24 = some_constant(seed),
-				     .gamma_q24 = some_constant(seed) };
+				     .gamma_q24 = gamma_q24,
+				     .cw_min_q24 = min(some_constant(seed),
+						       gamma_q24) };
 }
 
-/* gamma .. the largest, with what lies next to 1 more often than by chance */
+/* cw_min .. the largest, with what lies next to 1 more often than by chance */
 static u64 some_cw(u64 *seed, const struct ldcp_params *p)
 {
 	u64 cw = random_magnitude(seed) >> 15;
 
 	if (random_below(seed, 8) == 0)
 		cw = ONE - 2 + random_below(seed, 5);
-	return clamp_t(u64, cw, p->gamma_q24, LDCP_CW_MAX_Q24);
+	return clamp_t(u64, cw, p->cw_min_q24, LDCP_CW_MAX_Q24);
 }
 
 static u32 some_n(u64 *seed)
@@ -414,7 +431,7 @@ static long double draft_revoke(const struct ldcp_params *p, long double cw,
 				u32 n)
 {
 	if (cw <= 1)
-		return fmaxl(seg(p->gamma_q24), cw / 2);
+		return fmaxl(seg(p->cw_min_q24), cw / 2);
 	return fmaxl(cw - n * seg(p->beta_q24), 1);
 }
 
@@ -458,7 +475,7 @@ static void any__keeps_the_bounds(void **state)
 				cw = ldcp_revoke(&p, cw, n);
 				assert_true(cw <= before);
 			}
-			assert_true(cw >= p.gamma_q24);
+			assert_true(cw >= p.cw_min_q24);
 			assert_true(cw <= LDCP_CW_MAX_Q24);
 		}
 	}
@@ -627,6 +644,85 @@ static void any__settles_below_1_with_regular_marks(void **state)
 	for (k = 0; k < 4; k++)
 		cw = ack(&l, cw, false);
 	assert_near(seg(cw), 2.0 / 16 * 4, 1e-5);
+}
+
+/* ---- Ticks below one segment ------------------------------------------------------- */
+
+static void tick_rtt__between_T_and_8_T(void **state)
+{
+	assert_true(ldcp_tick_rtt_ns(10000, 0) == 10000);
+	assert_true(ldcp_tick_rtt_ns(10000, 9) == 10000);
+	assert_true(ldcp_tick_rtt_ns(10000, 10) == 10000);
+	assert_true(ldcp_tick_rtt_ns(10000, 11) == 11000);
+	assert_true(ldcp_tick_rtt_ns(10000, 79) == 79000);
+	assert_true(ldcp_tick_rtt_ns(10000, 81) == 80000);
+	assert_true(ldcp_tick_rtt_ns(10000, 40000) == 80000);
+	assert_true(ldcp_tick_rtt_ns(1000000000, ~0U) == 8000000000ULL);
+}
+
+/* A random number of which the first bits are clear, the rest as said. */
+static u32 heads(u32 n, u32 rest)
+{
+	return (1U << 31 | rest >> 1) >> n;
+}
+
+static void tick__parts_of_two_thirds(void **state)
+{
+	const u64 tick = 300000;
+	u32 n;
+
+	for (n = 0; n < 8; n++) {
+		u64 from = tick * 2 * n / 3, to = tick * 2 * (n + 1) / 3;
+
+		assert_near(ldcp_tick_ns(tick / 4, ONE / 4, heads(n, 0)), from, 1);
+		assert_near(ldcp_tick_ns(tick / 4, ONE / 4, heads(n, 1U << 31)),
+			    (from + to) / 2, 1);
+		assert_near(ldcp_tick_ns(tick / 4, ONE / 4, heads(n, ~0U)), to,
+			    tick / 10000.0);
+	}
+	assert_near(ldcp_tick_ns(tick / 4, ONE / 4, 0), tick * 16 / 3, 1);
+	assert_near(ldcp_tick_ns(tick / 4, ONE / 4, 0xffff00U >> 1), tick * 6,
+		    tick / 10000.0);
+}
+
+/* Mean and deviation of an exponential distribution, and how often it is long. */
+static void tick__mean_is_rtt_over_cw(void **state)
+{
+	static const double cw[] = { 0.001, 0.1, 0.25, 0.999 };
+	const int times = 1000000;
+	u64 seed = 15;
+	size_t i;
+	int k;
+
+	for (i = 0; i < 4; i++) {
+		double want = 10000 / cw[i], sum = 0, squares = 0;
+		u32 longer = 0;
+
+		for (k = 0; k < times; k++) {
+			double ns = ldcp_tick_ns(10000, Q24(cw[i]),
+						 random_u64(&seed) >> 32);
+
+			assert_true(ns < 6.001 * want);
+			sum += ns;
+			squares += ns * ns;
+			longer += ns > 2 * want;
+		}
+		assert_near(sum / times, want, want * 0.02);
+		assert_near(sqrt(squares / times - want * want), want, want * 0.08);
+		assert_near((double)longer / times, exp(-2), 0.015);
+	}
+}
+
+/* The longest RTT and the least window: no overflow. */
+static void tick__largest(void **state)
+{
+	u64 rtt_ns = ldcp_tick_rtt_ns(1000000000, ~0U);
+	u32 random = 0xffff00U >> 1;
+	double want = 6.0 * rtt_ns * 1000;
+
+	assert_near(ldcp_tick_ns(rtt_ns, Q24(0.001), random), want, want * 0.0002);
+	assert_true(ldcp_tick_ns((1ULL << 40) - 1, ONE - 1, random) >
+		    5 * (1ULL << 40));
 }
 
 /* ---- Switch and senders together --------------------------------------------------- */
@@ -804,7 +900,8 @@ int main(void)
 		cmocka_unit_test(revoke__n_beta),
 		cmocka_unit_test(revoke__first_law_ends_at_1),
 		cmocka_unit_test(revoke__halves_from_1_on),
-		cmocka_unit_test(revoke__ends_at_gamma),
+		cmocka_unit_test(revoke__ends_at_cw_min),
+		cmocka_unit_test(revoke__ends_at_cw_min_below_gamma),
 		cmocka_unit_test(any__as_the_draft_has_it),
 		cmocka_unit_test(any__keeps_the_bounds),
 		cmocka_unit_test(any__more_segments_more_change),
@@ -814,6 +911,10 @@ int main(void)
 		cmocka_unit_test(any__settles_with_random_marks),
 		cmocka_unit_test(any__settles_below_1),
 		cmocka_unit_test(any__settles_below_1_with_regular_marks),
+		cmocka_unit_test(tick_rtt__between_T_and_8_T),
+		cmocka_unit_test(tick__parts_of_two_thirds),
+		cmocka_unit_test(tick__mean_is_rtt_over_cw),
+		cmocka_unit_test(tick__largest),
 		cmocka_unit_test(any__flows_share_a_switch),
 		cmocka_unit_test(is_low_priority__until_IW_is_complete),
 		cmocka_unit_test(is_low_priority__not_the_last_one),

@@ -30,4 +30,10 @@ static inline u64 mul_u64_u64_shr(u64 a, u64 mul, unsigned int shift)
 	return (u128)a * mul >> shift;
 }
 
+static inline u64 mul_u64_u32_shr(u64 a, u32 mul, unsigned int shift)
+{
+	assert(shift <= 32);
+	return (u128)a * mul >> shift;
+}
+
 #endif /* _SHIM_LINUX_MATH64_H */
