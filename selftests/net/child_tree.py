@@ -33,10 +33,11 @@ FEW = ("sfq limit 8 quantum 1514", "fq_codel limit 9", "netem delay 3ms 1ms",
 
 
 def tc(line):
-    """Run tc for the device. Return what it complains of."""
+    """Run tc for the device. Return what it complains of, if it fails."""
     what, how, *words = line.split()
-    return subprocess.run(["tc", what, how, "dev", "v0", *words], check=False, text=True,
-                          capture_output=True).stderr
+    done = subprocess.run(["tc", what, how, "dev", "v0", *words], check=False, text=True,
+                          capture_output=True)
+    return done.stderr if done.returncode else ""
 
 
 def needed(line):
