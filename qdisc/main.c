@@ -389,6 +389,7 @@ static int hpcc_dump_stats(struct Qdisc *sch, struct gnet_dump *d)
 	int ret;
 
 	sch_tree_lock(sch);
+	hpcc_child_recount(q);
 	q->stats.bandwidth = q->b;
 	q->stats.qlen_bytes = q->waiting_bytes;
 	q->stats.port_queues = q->shared ? q->shared->queues : 1;

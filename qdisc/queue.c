@@ -210,7 +210,7 @@ static bool hpcc_fits(const struct hpcc_sched *q, u32 bytes, u32 memory)
 	if (!q->cfg.rate)
 		held += q->line_bytes;
 	return held + bytes <= q->cfg.limit &&
-	       q->memory + memory <= memory_max;
+	       q->memory + hpcc_child_memory(q) + memory <= memory_max;
 }
 
 static bool hpcc_is_marking(const struct hpcc_sched *q)

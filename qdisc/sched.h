@@ -303,6 +303,15 @@ static inline bool hpcc_child_has(const struct hpcc_sched *q)
 	return q->child && q->child->q.qlen;
 }
 
+/* The least memory that packets in the child take. What those that it drops took is not known. */
+static inline u64 hpcc_child_memory(const struct hpcc_sched *q)
+{
+	if (!q->child)
+		return 0;
+	return q->child->qstats.backlog +
+	       (u64)q->child->q.qlen * SKB_TRUESIZE(0);
+}
+
 /* headers.c */
 struct hpcc_headers hpcc_parse(struct sk_buff *skb, u8 kind);
 

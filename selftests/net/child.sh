@@ -294,6 +294,59 @@ test_limit()
 	empty
 }
 
+MEMORY=/sys/module/sch_hpcc/parameters/memory_max_mb
+
+# What the child holds counts by the least that it may take, 512 bytes a packet and more.
+test_memory()
+{
+	local max
+
+	links
+	max=$(cat "$MEMORY")
+	defer memory_max "$max"
+	memory_max 1
+	add rate 10kbit limit 100mb
+	child pfifo limit 100000
+	SIZE=60 while_queued 3000 tc qdisc change dev v0 root hpcc rate 0
+	in_order
+	between held "${#SEQ[@]}" $(((1 << 20) / 4096)) $(((1 << 20) / 512))
+	expect "by our limit" "$(json 'q["hpcc"]["drop_limit"]')" $((3000 - ${#SEQ[@]}))
+	empty
+	SIZE=60 burst 100
+	expect "once more" "${#SEQ[@]}" 100
+}
+
+memory_max() { echo "$1" >"$MEMORY"; }
+
+# queue_is OVERHEAD FILE: what tc showed of our queue is what the child had by then.
+queue_is()
+{
+	expect "queue" "$(python3 -c '
+import json, sys
+(port, child) = json.load(open(sys.argv[2]))
+print(port["hpcc"]["qlen"] - child["backlog"] - int(sys.argv[1]) * child["qlen"], child["qlen"])' \
+		"$@")" "0 5"
+}
+
+# A child may drop where we are not called; and each packet's overhead follows a change.
+test_shown_queue_is_what_the_child_has()
+{
+	local out
+
+	links
+	out=$(mktemp)
+	defer rm -f "$out"
+	add rate 20kbit limit 1mb
+	child fq_codel limit 100
+	while_queued 20 bash -c "tc qdisc change dev v0 parent 1:1 fq_codel limit 5 &&
+		tc -s -j qdisc show dev v0 >$out"
+	queue_is 24 "$out"
+	tc -n tx qdisc change dev v0 parent 1:1 fq_codel limit 100
+	while_queued 20 bash -c "tc qdisc change dev v0 parent 1:1 fq_codel limit 5 &&
+		tc qdisc change dev v0 root hpcc overhead 100 && tc -s -j qdisc show dev v0 >$out"
+	queue_is 100 "$out"
+}
+
 # ---- under traffic ----
 
 test_graft_under_traffic()
@@ -428,6 +481,6 @@ ktap_main test_shown test_refused test_spacing test_latency test_stamped \
 	  test_device_is_the_link test_priorities test_fair_fq_codel test_fair_sfq \
 	  test_child_that_paces test_latency_of_a_child_that_paces \
 	  test_child_drops_on_arrival test_child_drops_on_departure test_limit \
-	  test_graft_under_traffic test_ungraft_under_traffic \
+	  test_memory test_shown_queue_is_what_the_child_has test_graft_under_traffic test_ungraft_under_traffic \
 	  test_replace_under_traffic test_replace_below_the_child test_change_under_traffic \
 	  test_down_under_traffic test_del_under_traffic test_below_htb test_below_tbf

@@ -1,0 +1,206 @@
+#!/usr/bin/env -S python3 -B
+# SPDX-License-Identifier: GPL-2.0
+"""The qdisc hpcc between parents and children of many kinds (qdisc/child.c): what comes in leaves
+or is counted as dropped, and afterwards no qdisc believes that anything is left.
+"""
+
+import errno
+import json
+import random
+import subprocess
+import sys
+
+sys.path[0] += "/.."
+from lib import frames
+from lib.frames import THREE, Wire, eth, ip4, seg4
+from lib.ktap import Skip, defer, expect, main
+
+LINK, DEVICE = "rate 10mbit limit 1mb", "limit 1mb"
+SEG_BYTES, HEAD_BYTES = 1000, 54 + len(THREE)
+
+# Those whose limits are low drop what came before as well.
+CHILDREN = ("pfifo limit 10", "pfifo_fast", "sfq limit 8 quantum 1514",
+            "sfq limit 8 quantum 1514 headdrop",
+            "red limit 20000 min 3000 max 9000 avpkt 1000 burst 4 probability 0.5",
+            "netem delay 3ms 1ms", "netem loss 30% limit 20", "netem rate 8mbit limit 30",
+            "tbf rate 8mbit burst 2000b limit 20000b", "fq", "fq limit 9 flow_limit 4",
+            "fq_codel target 100us interval 1ms noecn", "fq_codel limit 9",
+            "fq_codel memory_limit 16000", "codel limit 5", "pie limit 10",
+            "cake bandwidth 8mbit", "cake memlimit 20000", "dualpi2", "prio",
+            "hpcc node 9 port 9", "blackhole")
+FEW = ("sfq limit 8 quantum 1514", "fq_codel limit 9", "netem delay 3ms 1ms",
+       "tbf rate 8mbit burst 2000b limit 20000b")
+
+
+def tc(line):
+    """Run tc for the device. Return what it complains of, if it fails."""
+    what, how, *words = line.split()
+    done = subprocess.run(["tc", what, how, "dev", "v0", *words], check=False, text=True,
+                          capture_output=True)
+    return done.stderr if done.returncode else ""
+
+
+def needed(line):
+    """The same of what a kernel may lack."""
+    error = tc(line)
+    if error:
+        raise Skip(f"needs {line}: {error.strip()}")
+
+
+def qdiscs():
+    """All qdiscs, with their statistics; the root first."""
+    out = subprocess.run(["tc", "-s", "-j", "qdisc", "show", "dev", "v0"], check=True,
+                         capture_output=True).stdout
+    return sorted(json.loads(out), key=lambda q: not q.get("root"))
+
+
+def cable():
+    """Namespaces tx and rx, connected. Afterwards this process is in tx."""
+    for ns in "tx", "rx":
+        subprocess.run(["ip", "netns", "add", ns], check=True)
+        defer(subprocess.run, ["ip", "netns", "del", ns])
+        subprocess.run(["ip", "netns", "exec", ns, "sysctl", "-qw",
+                        "net.ipv6.conf.default.disable_ipv6=1"], check=True)
+    subprocess.run("ip link add v0 netns tx numtxqueues 2 type veth peer name v0 netns rx;"
+                   "ip -n tx link set v0 up arp off; ip -n rx link set v0 up",
+                   shell=True, check=True)
+    return Wire("tx:v0", "rx:v0")
+
+
+def frame(host, size, **how):
+    """A TCP segment from one of 256 hosts."""
+    frames.SRC4 = bytes([192, 0, 2, host])
+    return eth(ip4(seg4(payload=bytes(size - HEAD_BYTES), **how)))
+
+
+def send(wire, chance, gso):
+    """40 packets of three flows, one in 8 of them for segmentation offload."""
+    for i in range(40):
+        host = chance.randrange(1, 4)
+        try:
+            if gso and i % 8 == 7:
+                wire.send_gso(frame(host, chance.choice((4, 30)) * SEG_BYTES, partial=True),
+                              SEG_BYTES)
+            else:
+                wire.send(frame(host, chance.choice((200, 1000))))
+        except OSError as error:
+            if error.errno != errno.ENOBUFS:
+                raise
+
+
+def link_bytes(got):
+    """What qdiscs count of a packet: a header for each segment."""
+    segs = -((len(got) - HEAD_BYTES) // -SEG_BYTES) if len(got) > 1514 else 1
+    return len(got) + (segs - 1) * HEAD_BYTES
+
+
+def arrived(wire):
+    """Bytes that arrive, until none do."""
+    count = 0
+    while got := wire.receive(0.3):
+        count += link_bytes(got[1])
+    return count
+
+
+def through(wire, what, gso, during=None):
+    """Packets through the tree, and a command while they wait."""
+    chance = random.Random(what)
+    before = qdiscs()[0]
+    send(wire, chance, gso)
+    if during:
+        expect(during, tc(during), "")
+    count = arrived(wire)
+    after = qdiscs()
+    root = after[0]
+    expect(f"{what}: left", [(q["kind"], q["qlen"], q["backlog"]) for q in after
+                             if q["qlen"] or q["backlog"]], [])
+    expect(f"{what}: queue", [q["hpcc"]["qlen"] for q in after if q["kind"] == "hpcc" and
+                              q["hpcc"]["qlen"]], [])
+    expect(f"{what}: bytes", root["bytes"] - before["bytes"], count)
+    if not gso and not during:
+        expect(f"{what}: packets", root["packets"] + root["drops"] -
+               before["packets"] - before["drops"], 40)
+    return count
+
+
+def plant(options, child, above=(), parent="root"):
+    """hpcc with a child, below others. Return whether the kernel has that child."""
+    tc("qdisc del root")
+    for line in above:
+        needed(line)
+    expect("hpcc", tc(f"qdisc add {parent} handle 1: hpcc {options}"), "")
+    error = tc(f"qdisc add parent 1:1 handle 2: {child}")
+    if error:
+        print(f"# without {child}: {error.splitlines()[0]}")
+    return not error
+
+
+def try_children(wire, options, children, above=(), parent="root"):
+    """Packets through children of each kind."""
+    for child in children:
+        if plant(options, child, above, parent):
+            through(wire, f"{child}: packets", gso=False)
+            count = through(wire, f"{child}: GSO", gso=True)
+            expect(f"{child}: something arrived", count > 0, child != "blackhole")
+
+
+def test_children_of_a_link():
+    """Packets wait as the link has a rate."""
+    try_children(cable(), LINK, CHILDREN)
+
+
+def test_children_of_a_device():
+    """Packets wait as the device takes none, and GSO packets stay whole."""
+    try_children(cable(), DEVICE, CHILDREN,
+                 ["qdisc add root handle 9: tbf rate 8mbit burst 70kb limit 1mb"], "parent 9:1")
+
+
+def test_replaced_while_packets_wait():
+    """Each child by the next one, and the last one by hpcc's own queue."""
+    wire = cable()
+    for child, following in zip(CHILDREN, CHILDREN[1:] + CHILDREN[:1]):
+        if plant(LINK, child):
+            through(wire, f"{child}: replaced", True,
+                    "qdisc replace parent 1:1 handle 3: pfifo limit 5")
+            tc(f"qdisc replace parent 1:1 handle 2: {following}")
+            through(wire, f"{following}: deleted", True, "qdisc del parent 1:1")
+            through(wire, "own", False)
+
+
+def below(kind, options, *more):
+    """A few children, where the parent is of this kind."""
+    above = [f"qdisc add root handle 9: {kind} {options}", *more]
+    wire = cable()
+    for ours in LINK, DEVICE:
+        try_children(wire, ours, FEW, above, "parent 9:1")
+
+
+def test_below_htb():
+    """A class sleeps when its queue is empty."""
+    below("htb", "default 1", "class add parent 9: classid 9:1 htb rate 8mbit burst 1 cburst 1 "
+          "quantum 1514")
+
+
+def test_below_drr():
+    """A class has a turn as long as it has packets."""
+    below("drr", "", "class add parent 9: classid 9:1 drr",
+          "filter add parent 9: protocol all prio 1 matchall classid 9:1")
+
+
+def test_below_prio():
+    """A parent that only asks."""
+    below("prio", "bands 2 priomap 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0")
+
+
+def test_below_netem():
+    """One that gives packets later, as it is itself asked for one."""
+    below("netem", "delay 1ms limit 1000")
+
+
+def test_below_tbf():
+    """One that looks at the packet before it takes it."""
+    below("tbf", "rate 8mbit burst 70kb limit 1mb")
+
+
+if __name__ == "__main__":
+    main(sys.modules[__name__], ["sch_hpcc"])
