@@ -3,7 +3,8 @@
  * <hpcc/ldcp.h>: any curve at any queue against the exact fraction, any series
  * of ACKs against the draft's equations in long double.
  *
- * Input: bytes sent, IW; K_min, K_max, P_max, a queue; alpha, beta, gamma, cw;
+ * Input: bytes sent, IW; K_min, K_max, P_max, a queue; T, RTT, a random
+ * number, cw; alpha, beta, gamma, cw;
  * then ACKs, each a byte (bit 0: marked) and its number of segments.
  */
 #include <math.h>
@@ -82,6 +83,17 @@ static void window(struct fuzz_input *in)
 	}
 }
 
+/* A tick is at most 6 times RTT / cw, of an RTT between T and 8 T. */
+static void tick(struct fuzz_input *in)
+{
+	u32 T_ns = 1 + fuzz_take(in, 3), rtt_us = fuzz_take_any(in), random = fuzz_take_any(in);
+	u64 rtt_ns = ldcp_tick_rtt_ns(T_ns, rtt_us);
+	u32 cw_q24 = take_constant(in);
+
+	expect(rtt_ns >= T_ns && rtt_ns <= (u64)T_ns * LDCP_RTT_MAX_T);
+	expect(seg(ldcp_tick_ns(rtt_ns, cw_q24, random) * cw_q24) <= 6.0L * rtt_ns);
+}
+
 /* From where IW is complete, no packet has low priority; nor has a last one. */
 static void first_rtt(struct fuzz_input *in)
 {
@@ -100,6 +112,7 @@ int LLVMFuzzerTestOneInput(const u8 *data, size_t size)
 
 	first_rtt(&in);
 	curve(&in);
+	tick(&in);
 	window(&in);
 	return 0;
 }

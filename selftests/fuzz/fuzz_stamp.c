@@ -40,6 +40,7 @@ static struct setup take_setup(struct fuzz_input *in)
 	setup.s.tx_ns = fuzz_take(in, 8);
 	setup.s.qlen_ns = fuzz_take(in, 8);
 	setup.s.quiet = setup.s.qlen_ns & 1;
+	setup.s.anonymous = setup.s.qlen_ns & 2;
 	return setup;
 }
 
@@ -300,14 +301,16 @@ static void expect_option(const u8 *was, const u8 *is, u32 len, int ret,
 	}
 	expect(!memcmp(was, is, 3) && is[3] == was[3] + 16);
 	slot = due(was + 4, nr);
-	if (hop <= (is[3] & HPCC_OPT_F_PHASE) * nr || (load && s->quiet))
+	if (hop <= (is[3] & HPCC_OPT_F_PHASE) * nr || (load ? s->quiet : s->anonymous))
 		slot = -1;
 	for (i = 0; i < nr; i++)
 		expect((int)i == slot || !memcmp(was + 4 + 8 * i, is + 4 + 8 * i, 8));
 	if (slot < 0) {
 		expect(ret == HPCC_UNSTAMPED_FULL || ret == HPCC_UNSTAMPED_PHASE ||
-		       (ret == HPCC_STAMP_QUIET && load && s->quiet));
-		expect(ret != HPCC_UNSTAMPED_FULL || !load || !s->quiet);
+		       (ret == HPCC_STAMP_QUIET && load && s->quiet) ||
+		       (ret == HPCC_UNSTAMPED_OFF && !load && s->anonymous));
+		expect(ret != HPCC_UNSTAMPED_FULL ||
+		       !(load ? s->quiet : s->anonymous));
 		expect((ret == HPCC_UNSTAMPED_PHASE) ==
 		       (hop <= (is[3] & HPCC_OPT_F_PHASE) * nr));
 		return;
@@ -409,6 +412,7 @@ int LLVMFuzzerTestOneInput(const u8 *data, size_t size)
 			setup.s.qlen_ns = setup.s.qlen_ns << 7 |
 					  setup.s.qlen_ns >> 57;
 			setup.s.quiet = setup.s.qlen_ns & 1;
+			setup.s.anonymous = setup.s.qlen_ns & 2;
 			setup.s.port = (setup.s.port + 1) & HPCC_PORT_MAX;
 		}
 		expect_quiet(p + place.opt, place.len);

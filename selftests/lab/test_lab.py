@@ -97,6 +97,11 @@ class Units(unittest.TestCase):
         self.assertEqual(units.show_time(9060), "9.06 us")
 
 
+def setUpModule():
+    """Ctrl-C works in what the tests start, also where a shell has it ignored for all of them."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
 class Scenario(unittest.TestCase):
     FLOW = [{"from": "h0", "to": "h1", "bytes": "1MB"}]
     RPC = {"from": "h0", "to": "h1", "request": 1, "response": 1, "count": 1}
@@ -131,7 +136,7 @@ class Scenario(unittest.TestCase):
                         "hop_records": 256, "n_flows": -1, "w_ai": "much", "base_rtt": "2s", "burst": 65,
                         "burst_shift": 11, "burst_ns": -1, "pace": 2, "slots": 4, "sample": 65,
                         "carry": 2,
-                        "alpha": 0, "beta": 1.1, "gamma": "x", "iw": 1, "fast_start": 1},
+                        "alpha": 0, "beta": 1.1, "gamma": "x", "cw_min": 1.1, "iw": 1, "fast_start": 1},
                  "qdisc": {"queue": "red", "marking": "red", "kmin": 0, "kmax": "x", "pmax": 1.01,
                            "knonect": -1, "above": 0},
                  "flow": {"from": "x0", "to": "h", "bytes": 0, "cc": "vegas", "start": "soon",

@@ -689,7 +689,8 @@ def test_leaving_below_one():
     flow.below(1)
     flow.ack(1, True)
     expect("cw", flow.cw(), 0.5)
-    expect("segments", flow.got(0.5), [])
+    # Ticks are random; one in 40 is shorter than this.
+    expect("segments", flow.got(0.05), [])
     set_cc(flow.sock, "cubic")
     expect("segments", len(flow.got(0.001)), 1)
 
