@@ -82,6 +82,7 @@ def test_parameters():
 
 def test_below_one():
     """Halved down to gamma; up by gamma; and one segment is the least cwnd."""
+    need_virtual_time()     # a random tick may be longer than LONG_S
     flow = LdcpFlow().busy()
     flow.below(1)
     before = flow.counters()["below_one"]
@@ -106,6 +107,7 @@ def test_below_one():
 
 def test_below_one_counts_acks():
     """There an ACK of several segments is one step."""
+    need_virtual_time()     # a random tick may be longer than LONG_S
     flow = LdcpFlow().busy()
     flow.below(1)
     flow.ack(1, True)       # 0.5
@@ -119,6 +121,7 @@ def test_below_one_counts_acks():
 
 def test_least_window():
     """Below gamma, if it is to be; never above."""
+    need_virtual_time()     # a random tick may be longer than LONG_S
     for gamma, least, floor in (250, 100, 0.1), (250, 10, 0.01), (63, 100, 0.063):
         flow = LdcpFlow(ldcp={"gamma_permille": gamma, "cw_min_permille": least,
                               "base_rtt_ns": T_NS // 100}).busy()
@@ -299,6 +302,7 @@ def test_cwr_while_small():
     """On each new segment below two, so that the receiver does not hold its
     ACK back; on none above.
     """
+    need_virtual_time()     # a random tick may be longer than LONG_S
     flow = LdcpFlow().busy()
     expect("CWR at 10", [seg.flags & CWR for seg in flow.got()], [0] * 10)
     flow.ack(1)
