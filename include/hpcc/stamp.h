@@ -154,6 +154,7 @@ static inline int hpcc_walk_tcp(const struct hpcc_frame *f, u8 kind,
 				       HPCC_UNSTAMPED_NO_OPTION;
 }
 
+/* The longest packet whose IP header states its length, bytes. */
 #define HPCC_LENGTH_MAX	0xffff
 
 /* The length at @p, of @there bytes. Super-packets above 64 KB (BIG TCP) state 0 and have

@@ -84,8 +84,8 @@ static u32 hpcc_word_scale(const struct hpcc_flow *flow, u64 word)
  */
 static bool hpcc_too_soon(const struct hpcc_flow *flow, u64 dts_ns)
 {
-	return READ_ONCE(flow->hops) > 1 &&
-	       dts_ns * flow->hop_records < flow->params.T && flow->hop_records;
+	return READ_ONCE(flow->hops) > 1 && flow->hop_records &&
+	       dts_ns * flow->hop_records < flow->params.T;
 }
 
 /* Whether the hop's last record is too old to go on from, next to @r of the same link and

@@ -42,7 +42,7 @@
 /* A TCP header is at most 60 bytes long. */
 #define HPCC_TCP_HEADER_MAX	60
 
-/* Offset of the length in a hop-by-hop header that has a jumbo payload option alone. */
+/* Offset of the length in a hop-by-hop header whose first option is a jumbo payload. */
 #define HPCC_JUMBO_LENGTH	4
 
 /* Requests from one IDENTIFY to the next: a receiver keeps one until its next
@@ -209,15 +209,18 @@ static void hpcc_segment_checksum(const struct hpcc_segment *seg, u32 n)
 	th->check = ~csum_fold(sum);
 }
 
-/* Have the jumbo payload option say how long an IPv6 packet is, if it has one: kernels
- * before 7.0 put it in front of the TCP header of a super-packet, and nothing else.
+/* Have the jumbo payload option say how long an IPv6 packet is, if that comes first:
+ * kernels before 7.0 put it in front of all other headers of a super-packet. Hop-by-hop
+ * options of the socket (IPV6_HOPOPTS) stay as they are.
  */
 static void hpcc_set_jumbo_length(struct sk_buff *skb)
 {
-	__be32 *len = (__be32 *)(skb->data + sizeof(struct ipv6hdr) + HPCC_JUMBO_LENGTH);
+	u8 *hop = skb->data + sizeof(struct ipv6hdr);
 
-	if (ipv6_hdr(skb)->nexthdr == NEXTHDR_HOP)
-		*len = htonl(skb->len - sizeof(struct ipv6hdr));
+	if (ipv6_hdr(skb)->nexthdr == NEXTHDR_HOP &&
+	    hop[sizeof(struct ipv6_opt_hdr)] == IPV6_TLV_JUMBO)
+		put_unaligned_be32(skb->len - sizeof(struct ipv6hdr),
+				   hop + HPCC_JUMBO_LENGTH);
 }
 
 /**

@@ -57,6 +57,11 @@ def build(**sections):
     return scenario.build(data, "test")
 
 
+def setUpModule():
+    """Ctrl-C works in what the tests start, also where a shell has it ignored for all of them."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
 class Units(unittest.TestCase):
     def test_rate(self):
         for text, bps in (("100Gbit", 10**11), ("10gbit", 10**10), ("2.5 Gbit/s", 25 * 10**8),
@@ -95,11 +100,6 @@ class Units(unittest.TestCase):
         self.assertEqual(units.show_bytes(32 * 10**6), "32 MB")
         self.assertEqual(units.show_rate(10**11), "100 Gb/s")
         self.assertEqual(units.show_time(9060), "9.06 us")
-
-
-def setUpModule():
-    """Ctrl-C works in what the tests start, also where a shell has it ignored for all of them."""
-    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 class Scenario(unittest.TestCase):
