@@ -27,8 +27,8 @@ NAME = "[A-Za-z0-9][-A-Za-z0-9_.]*"
 SOURCES = ("kmod/**/*.[ch]", "qdisc/*.[ch]", "include/**/*.h", "tools/*/*.[ch]", "scripts/uml/*",
            "scripts/hpcc-lab", "scripts/lab/*.py", "dkms.conf")
 # Of scripts/lab, what draws and tells about runs that are there.
-TELLING = ("bench.py", "chart.py", "command.py", "cost.py", "figures.py", "grid.py", "guestbench.py", "ns3.py",
-           "paper.py", "published.py", "report.py", "sweep.py")
+TELLING = ("bench.py", "command.py", "cost.py", "figures.py", "grid.py", "guestbench.py", "ns3.py", "paper.py",
+           "published.py", "report.py", "sweep.py")
 # Real time that a guest takes, for a first estimate: for a packet at a port, for a flow, and for a run
 # that sends nothing.
 PACKET_US, FLOW_MS, RUN_S = 7, 20, 3

@@ -229,11 +229,12 @@ def late_packets(how):
 
 def test_late_packets():
     """A switch that reorders loses nothing: what TCP sends again comes twice, which takes
-    the fallback back. One flow in some is not lucky; the median of three is.
+    the fallback back. What one flow meets differs (0.06 to 0.38 of 12 of the second kind), so
+    the bound is for the median.
     """
     need_virtual_time()
     for how, most in ("delay 300us reorder 5%", 0.1), ("delay 1ms reorder 2%", 0.35):
-        expect_in("classic", statistics.median(late_packets(how) for _ in range(3)), 0, most)
+        expect_in("classic", statistics.median(late_packets(how) for _ in range(9)), 0, most)
 
 
 def test_set_again():

@@ -378,6 +378,26 @@ def test_big_tcp():
            [seg for seg in data_segments(segments) if not seg.telemetry(FORWARD)], [])
 
 
+def test_big_tcp_with_options():
+    """The hop-by-hop options that a socket has stay as they are in a super-packet."""
+    own = bytes((0, 0, 1, 4, 0, 0, 0, 0))   # PadN
+    pair = Pair(6, delay="200us", burst=64, host_mbps=100000, sample=0)
+    for ns in (pair.c, pair.s):
+        said = ns.run("ip", "link", "set", "eth0", "gso_max_size", "200000", check=False)
+        if said.strip():
+            raise Skip(f"no BIG TCP: {said.strip()}")
+    sniffer = Sniffer(pair.s)
+    client, server = pair.connect()
+    client.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_HOPOPTS, own)
+    transfer((client, server, pattern(3000000)))
+    data = data_segments(sniffer.segments())
+    if max(seg.total for seg in data) < 1 << 16:
+        raise Skip("no packet was beyond 64 KB")
+    first = (seg.packet[48 if seg.packet[42] == 0xc2 else 40:][1:8] for seg in data)
+    expect("options", set(first), {own[1:]})
+    no_errors(pair)
+
+
 def test_reset():
     """A RST is sent as it is."""
     peer = Peer()
