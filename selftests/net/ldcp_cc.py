@@ -81,8 +81,8 @@ def test_parameters():
 
 
 def next_tick(flow):
-    """Segments that the next tick lets go: a random one may be six times as long as most."""
-    return next(filter(None, (flow.got(LONG_S) for _ in range(20))), [])
+    """Segments that the next tick lets go. It takes 6 x 8 T / cw at most."""
+    return next(filter(None, (flow.got(LONG_S) for _ in range(100))), [])
 
 
 def test_below_one():
