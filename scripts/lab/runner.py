@@ -79,7 +79,7 @@ class Progress:
             self.parts[name] = text
 
     def _tick(self):
-        while not self.end.wait(0.2 if self.terminal else 2):
+        while not self.end.wait(0.2 if self.terminal else 10):
             with self.lock:
                 line = "lab: " + ", ".join(f"{n} {t}" for n, t in self.parts.items())
             line += f", {time.monotonic() - self.started:.0f} s"

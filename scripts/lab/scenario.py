@@ -21,6 +21,8 @@ from .keys import (CLASSES, FLOWS_MAX, HOSTS_MAX, HOSTS_PER_TOR_MAX, KEYS, LISTS
 from .topology import ETHERNET_BYTES, TREES, Topology, is_host
 
 # A host's address in a command.
+# K_max of a port that is not told any.
+KMAX_NS, KMAX_PACKETS = 5000, 16
 ADDRESS = r"\{(h[0-9]{1,4})\}"
 # What scripts/uml/init.sh sets.
 GUEST_PATH = "/usr/sbin:/usr/bin:/sbin:/bin:/usr/local/sbin:/usr/local/bin"
@@ -477,7 +479,8 @@ def _check_measure(measure, scenario):
     flows = scenario.flows
     last = max(one.start_ns for one in (*flows, *scenario.rpcs, *scenario.runs))
     if measure["until"] and measure["until"] <= measure["from"]:
-        raise ScenarioError("measure.until: has to be later than measure.from")
+        raise ScenarioError(f"measure.until = {measure['until']} ns: has to be later than measure.from, "
+                            f"{measure['from']} ns")
     if not measure["until"] and any(flow.bytes is None for flow in flows):
         raise ScenarioError("measure.until: endless flows need it")
     if not measure["until"] and not flows and not scenario.rpcs:
@@ -539,9 +542,11 @@ def _check_qdisc(qdisc, link, own, where):
                             f'{qdisc["queue"]} decides about marks itself')
     if qdisc["above"] and qdisc["above"] > link["buffer"]:
         raise ScenarioError(f"qdisc.above = {qdisc['above']}: has to be at most {buffer}")
-    if link["kmin"] and link["kmax"] and link["kmin"] > link["kmax"]:
+    # Without kmax the port takes the bytes of KMAX_NS, or KMAX_PACKETS if those are more (qdisc/mark.c).
+    kmax = link["kmax"] or min(max(link["rate"] * KMAX_NS // (8 * 10**9), KMAX_PACKETS * packet), link["buffer"])
+    if link["kmin"] and link["kmin"] > kmax:
         raise ScenarioError(f"{named('kmin')} = {link['kmin']}: has to be at most {named('kmax')}, "
-                            f"{link['kmax']} bytes")
+                            f"{kmax} bytes" + ("" if link["kmax"] else " unless given"))
 
 
 def _check_impair(impair, link, queue, where):
@@ -561,8 +566,8 @@ def _check_base_rtt(scenario):
     for src, dst in scenario.pairs():
         ns = shape.base_rtt_ns(src, dst)
         if not 1000 <= ns <= 10**9:
-            raise ScenarioError(f"link.delay = {scenario.link['delay']} ns: the base RTT from {src} "
-                                f"to {dst} is {ns} ns; has to be from 1us to 1s, or give cc.base_rtt")
+            raise ScenarioError(f"the base RTT from {src} to {dst}, by link.delay and host.delay, is {ns} ns; "
+                                "has to be from 1us to 1s, or give cc.base_rtt")
 
 
 def _fill(scenario, data, wanted, seed, directory):

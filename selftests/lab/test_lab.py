@@ -211,6 +211,10 @@ class Scenario(unittest.TestCase):
         on = {"marking": "ldcp"}
         self.refused(["qdisc.kmin = 2001", "qdisc.kmax, 2000 bytes"],
                      qdisc=on | {"kmin": 2001, "kmax": "2KB"})
+        # K_max of a port at 100 Gb/s that is not told any.
+        self.refused(["qdisc.kmin = 62501", "qdisc.kmax, 62500 bytes unless given"],
+                     qdisc=on | {"kmin": 62501})
+        build(qdisc=on | {"kmin": 62500})
         for key in ("kmin", "kmax", "knonect"):
             self.refused([f"qdisc.{key} = 2001", "link.buffer, 2000 bytes"],
                          link={"buffer": 2000}, qdisc=on | {key: 2001})
@@ -1006,6 +1010,12 @@ class Bench(unittest.TestCase):
 
     def test_lab_slope(self):
         self.assertEqual(load_script("bench-lab").slope([(10, 1), (18, 5)]), 2)
+
+    def test_lab_watches_the_flow(self):
+        watch = load_script("bench-lab").Watch()
+        for text in "network 50 %", "network 100 %", "5 %", "100 %", "done":
+            watch.update("hpcc", text)
+        self.assertEqual([done for _, done in watch.points], [0.05, 1])
 
     def test_lab_counts_grandchildren(self):
         lab = load_script("bench-lab")
