@@ -70,6 +70,50 @@ class Case:
 
 
 @dataclass
+class Beside:
+    """What a run may have more, or less, of something than another run in the same bench."""
+    name: str
+    value: object               # function of a run
+    unit: object                # function that shows it
+    most: object = None         # function of the other one's value
+    least: object = None
+
+    def row(self, run, other):
+        """[figure, must, measured, verdict]"""
+        value, beside = self.value(run), self.value(other)
+        own = Figure(self.name, self.value, self.unit, self.most and self.most(beside),
+                     self.least and self.least(beside))
+        return [self.name, f"{own.target()} (beside {self.unit(beside)})", own.show(value),
+                own.verdict(value)]
+
+
+@dataclass
+class Pair:
+    """A scenario with two settings: what a run with the first is measured by."""
+    title: str
+    file: str
+    settings: list              # of both
+    this: list
+    other: list
+    beside: list                # of Beside
+    figures: list = field(default_factory=list)     # of Figure, of the first alone
+
+    def cases(self):
+        """Both, as Bench.run() wants them."""
+        return [Case(f"{self.title}: {', '.join(own)}", self.file, self.settings + own)
+                for own in (self.this, self.other)]
+
+    def rows(self, done):
+        """[title, figure, must, measured, verdict]"""
+        runs = [done[case.title] for case in self.cases()]
+        if any(isinstance(run, str) for run in runs):
+            return [[self.title, "run", "", "failed", "missed"]]
+        return [[self.title, *beside.row(*runs)] for beside in self.beside] + [
+            [self.title, figure.name, figure.target(), figure.show(figure.value(runs[0])),
+             figure.verdict(figure.value(runs[0]))] for figure in self.figures]
+
+
+@dataclass
 class Report:
     """A table, what has to be known to read it, and pictures for the page."""
     name: str
@@ -123,7 +167,7 @@ def table(head, rows):
 def _run_case(kernel, case, seed, progress):
     """A Run, or the message of what went wrong."""
     try:
-        scenario = scenarios.load(SCENARIOS / f"{case.file}.toml", case.settings, case.cc)
+        scenario = scenarios.load(SCENARIOS / f"{case.file}.toml", case.settings, case.cc, seed)
         return runner.execute(kernel, scenario, seed, progress)
     except (scenarios.ScenarioError, runner.RunError) as err:
         return str(err)
@@ -210,6 +254,11 @@ def utilization(run):
 def p99(run):
     """Of what departing packets left behind, in the measurement window."""
     return run.summary["queue"]["p99"]
+
+
+def jain_1ms(run):
+    """Jain's index in the worst ms of the measurement window."""
+    return run.summary["fairness_1ms"]
 
 
 def whole_max(run):

@@ -1008,6 +1008,25 @@ class Bench(unittest.TestCase):
         self.assertIn("&lt;i&gt;", made.html())
         self.assertNotIn("<b>", made.html())
 
+    def test_pair(self):
+        more = bench.Beside("queue", lambda run: run, str, most=lambda other: 2 * other)
+        less = bench.Beside("used", lambda run: run, str, least=lambda other: other - 1)
+        pair = bench.Pair("one", "file", ["a=1"], ["b=1"], ["b=2"], [more, less],
+                          [bench.Figure("alone", lambda run: run, str, most=5)])
+        this, other = (case.title for case in pair.cases())
+        self.assertEqual([case.settings for case in pair.cases()], [["a=1", "b=1"], ["a=1", "b=2"]])
+        self.assertEqual(pair.rows({this: 7, other: 3}), [
+            ["one", "queue", "<= 6 (beside 3)", "7", "missed"],
+            ["one", "used", ">= 2 (beside 3)", "7", "met"],
+            ["one", "alone", "<= 5", "7", "missed"]])
+        self.assertEqual(pair.rows({this: "broken", other: 3})[0][-1], "missed")
+
+    def test_random_phases(self):
+        """The limits of the N D/D/1 queue at 0.95, in packets, as its formula gives them."""
+        core = load_script("bench-core")
+        for flows, packets in (16, 5.7), (24, 6.9), (64, 10.6):
+            self.assertAlmostEqual(core.random_phases(flows, 0.95) / 1538, packets, delta=0.05)
+
     def test_lab_slope(self):
         self.assertEqual(load_script("bench-lab").slope([(10, 1), (18, 5)]), 2)
 
@@ -1033,6 +1052,7 @@ class Bench(unittest.TestCase):
     def test_cases_load(self):
         ldcp, core = load_script("bench-ldcp"), load_script("bench-core")
         cases = [ldcp.MIXED, *core.CASES, *sweep.cases(10**11)]
+        cases += [case for pair in core.PAIRS for case in pair.cases()]
         cases += [case for contest in ldcp.CONTESTS for case in contest.cases()]
         for case in cases:
             scenario.load(bench.SCENARIOS / f"{case.file}.toml", case.settings, case.cc)
