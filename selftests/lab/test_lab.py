@@ -1293,6 +1293,15 @@ class Guest(unittest.TestCase):
         series = [Path(self.directory, out, "series.json").read_bytes() for out in ("a", elsewhere)]
         self.assertEqual(*series)
 
+    def test_repeatable_side_by_side(self):
+        """A busy host interrupts guests elsewhere in each run; their random numbers must not follow."""
+        runs = [subprocess.Popen([LAB, "run", bench.SCENARIOS / "fb-hadoop-star16.toml", "--out",
+                                  f"{self.directory}/side-{i}", "--set", "impair.data_loss=0.5%",
+                                  "--set", "workload.duration=100us", "--seed", "2"],
+                                 stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) for i in range(4)]
+        self.assertEqual([run.wait() for run in runs], [0] * len(runs))
+        self.assertEqual(len({self.results(f"side-{i}") for i in range(len(runs))}), 1)
+
     def test_many_flows(self):
         """More sockets than a process may have files at first."""
         self.lab("many", "--set", "flow.count=260", "--set", "flow.bytes=1", "--cc", "cubic")
