@@ -475,6 +475,12 @@ def _workload(values, shape, seed, directory):
     return found
 
 
+def _arrivals_end(values, scenario):
+    """When the flows of [workload] cease to come; 0: the first flow's end is to close the window."""
+    last = max(flow.start_ns for flow in scenario.flows) if values["flows"] is not None else 0
+    return values["duration"] or (last if last > scenario.measure["from"] else 0)
+
+
 def _check_measure(measure, scenario):
     flows = scenario.flows
     last = max(one.start_ns for one in (*flows, *scenario.rpcs, *scenario.runs))
@@ -613,8 +619,8 @@ def build(data, name, seed=1, directory="."):
     scenario = Scenario(name=name, links=links, **top, **parts)
     _check_links(scenario)
     _fill(scenario, data, wanted, seed, directory)
-    if wanted["duration"] and not parts["measure"]["until"]:
-        parts["measure"]["until"] = wanted["duration"]
+    if not parts["measure"]["until"]:
+        parts["measure"]["until"] = _arrivals_end(wanted, scenario)
     _check_measure(parts["measure"], scenario)
     _check_ports(scenario)
     for where, table in [("link", {}), *((f"link.{one}", table) for one, table in links.items())]:

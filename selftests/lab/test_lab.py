@@ -486,6 +486,8 @@ class Workload(unittest.TestCase):
         self.assertEqual([(f.id, f.src, f.dst, f.bytes, f.start_ns, f.cc) for f in made.flows],
                          [(0, "h3", "h4", 1, 0, "hpcc"), (1, "h15", "h1", 324, 7, "hpcc"),
                           (2, "h0", "h2", 5, 9, "hpcc")])
+        self.assertEqual(made.measure["until"], 9)
+        self.assertEqual(scenario.build(json.loads(json.dumps(made.settings())), "test"), made)
 
     def test_load_of_unlike_links(self):
         """Load is of all hosts' links, also where one has a rate of its own."""
