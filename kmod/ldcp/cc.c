@@ -25,21 +25,9 @@
 /* Losses in a row, without a mark, that marks cannot be waited for after. */
 static const u8 ldcp_blind_losses_max = 2;
 
-/* Windows below two segments ask for prompt ACKs. */
-static const u64 ldcp_prompt_q24 = 2 * LDCP_ONE_Q24;
-
 static u32 ldcp_cwnd(const struct tcp_sock *tp, const struct ldcp_ca *ca)
 {
 	return clamp_t(u64, ca->cw_q24 >> LDCP_CW_BITS, 1, tp->snd_cwnd_clamp);
-}
-
-/* A receiver holds back the ACK of a single packet, up to 40 ms, unless the
- * sender says with CWR that its window is small.
- */
-static void ldcp_ask_prompt_ack(struct tcp_sock *tp, const struct ldcp_ca *ca)
-{
-	if (ca->cw_q24 < ldcp_prompt_q24 && hpcc_ecn_is_classic(tp))
-		tp->ecn_flags |= TCP_ECN_QUEUE_CWR;
 }
 
 /* While losses are repaired, one retransmission may leave whatever the window:
@@ -113,7 +101,6 @@ static void ldcp_apply(struct sock *sk, struct ldcp_ca *ca)
 	tcp_snd_cwnd_set(tp, ldcp_repair_cwnd(sk, cwnd));
 	/* In the start each packet has an ECN field of its own. */
 	hpcc_cap_bursts(sk, &ca->burst, ca->stage == LDCP_START ? 1 : cwnd, true);
-	ldcp_ask_prompt_ack(tp, ca);
 	if (ca->cw_q24 < LDCP_ONE_Q24)
 		ldcp_tick(sk, ca);
 	else
@@ -204,9 +191,13 @@ static void ldcp_cwnd_event(struct sock *sk, enum tcp_ca_event event)
 {
 	struct ldcp_ca *ca = inet_csk_ca(sk);
 
-	if ((event == CA_EVENT_ECN_IS_CE || event == CA_EVENT_ECN_NO_CE) &&
-	    hpcc_ecn_is_classic(tcp_sk(sk)))
+	if (event != CA_EVENT_ECN_IS_CE && event != CA_EVENT_ECN_NO_CE)
+		return;
+	if (hpcc_ecn_is_classic(tcp_sk(sk)))
 		ldcp_echo(sk, ca, event == CA_EVENT_ECN_IS_CE);
+	/* TCP counts marks itself; what is ours is that the ACK leaves at once. */
+	else if (event == CA_EVENT_ECN_IS_CE)
+		inet_csk(sk)->icsk_ack.pending |= ICSK_ACK_NOW;
 }
 
 /* A loss. In the start the window becomes what got through in order; later it
@@ -325,7 +316,6 @@ static void ldcp_init(struct sock *sk)
 		ldcp_start_init(sk, ca);
 	tp->snd_ssthresh = ldcp_ssthresh(sk);
 	tcp_snd_cwnd_set(tp, ldcp_cwnd(tp, ca));
-	ldcp_ask_prompt_ack(tp, ca);
 	hpcc_cap_bursts(sk, &ca->burst, ca->stage == LDCP_START ? 1 :
 					tcp_snd_cwnd(tp), true);
 	hpcc_pacing_begin(sk, &ca->burst);

@@ -14,6 +14,7 @@
 #include <net/dsfield.h>
 #include <net/inet_ecn.h>
 #include <net/tcp.h>
+#include <hpcc/compat.h>
 
 #include "../common/receive.h"
 #include "conn.h"
@@ -21,6 +22,9 @@
 /* TCP cannot have more than 2^30 bytes in flight. */
 static const u32 ldcp_IW_max = 1 << 30;
 static const u32 ldcp_IW_min_segs = 2;
+
+/* Windows below this many segments ask for prompt ACKs. */
+static const u32 ldcp_prompt_cwnd = 4;
 
 /**
  * ldcp_start_init() - set IW: as configured, or B_host * T
@@ -180,6 +184,28 @@ static bool ldcp_clear_ect(struct sk_buff *skb, u8 family)
 	return true;
 }
 
+/* A receiver holds back the ACK of a single packet, up to 40 ms, unless the sender says with
+ * CWR that its window is small. AccECN has another use for that flag; there an owner who reads
+ * segments with PSH lets their ACK go.
+ *
+ * Not only with a window of one segment: two may be in flight when the ACK of the first brings
+ * the window down to one, and the second is all that the receiver gets.
+ */
+static void ldcp_ask_prompt_ack(struct sk_buff *skb, const struct tcp_sock *tp)
+{
+	struct tcphdr *th = tcp_hdr(skb);
+
+	if (hpcc_peek(tp->snd_cwnd) >= ldcp_prompt_cwnd || th->syn || skb_is_gso(skb) ||
+	    skb->ip_summed != CHECKSUM_PARTIAL ||
+	    skb->len <= skb_transport_offset(skb) + __tcp_hdrlen(th) ||
+	    before(ntohl(th->seq), hpcc_peek(tp->snd_nxt)))
+		return;
+	if (hpcc_ecn_is_classic(tp))
+		th->cwr = 1;
+	else
+		th->psh = 1;
+}
+
 /* The packet as TCP made it, and not what a tunnel or IPsec made of it. */
 static bool ldcp_is_tcp(const struct sk_buff *skb, u8 family)
 {
@@ -211,9 +237,10 @@ unsigned int ldcp_local_out(void *priv, struct sk_buff *skb,
 	if (!sk || !sk_fullsock(sk) || sk->sk_protocol != IPPROTO_TCP ||
 	    sk->sk_type != SOCK_STREAM ||
 	    READ_ONCE(inet_csk(sk)->icsk_ca_ops) != &ldcp_ops ||
-	    !ldcp_is_tcp(skb, state->pf) || !ldcp_is_first_rtt(tcp_sk(sk), skb))
+	    !ldcp_is_tcp(skb, state->pf))
 		return NF_ACCEPT;
-	if (ldcp_clear_ect(skb, state->pf))
+	ldcp_ask_prompt_ack(skb, tcp_sk(sk));
+	if (ldcp_is_first_rtt(tcp_sk(sk), skb) && ldcp_clear_ect(skb, state->pf))
 		ldcp_count(sk, LDCP_C_LOW_PRIORITY, 1);
 	return NF_ACCEPT;
 }

@@ -304,6 +304,67 @@ def test_plain_receiver():
     expect("RTOs", pair.c.snmp("TcpExtTCPTimeouts"), 0)
 
 
+def accurate(**how):
+    """A pair that negotiates AccECN, with cubic at the receiver. Before Linux 6.18 there is none:
+    tcp_ecn has to be 0, 1 or 2.
+    """
+    pair = Pair(cc=("ldcp", "cubic"), ldcp={"fast_start": 0}, **how)
+    try:
+        for ns in pair.c, pair.s:
+            ns.sysctl("net.ipv4.tcp_ecn", 3)
+    except OSError:
+        release = tuple(map(int, os.uname().release.split(".")[:2]))
+        expect_in("kernel without AccECN", release, (6, 1), (6, 17))
+        return None
+    return pair
+
+
+def test_accurate_receiver():
+    """AccECN tells of each mark, without our module at the receiver."""
+    pair = accurate(qdisc=f"hpcc rate {LINK_MBPS}mbit delay 20us {MARKING}")
+    if not pair:
+        return
+    client, server = pair.connect()
+    expect("congestion controls", (get_cc(client), get_cc(server)), ("ldcp", "cubic"))
+    sniffer = Sniffer(pair.s)
+    began = time.monotonic()
+    transfer((client, server, pattern(3000000)))
+    took = time.monotonic() - began
+    expect_rate("share of the link", 8 * 3 / LINK_MBPS / took, 0.8, 0.96)
+    expect("RTOs", pair.c.snmp("TcpExtTCPTimeouts"), 0)
+    # Several of a super-packet are one to the sniffer.
+    marked = sum(-(-len(seg.payload) // SIZE) for seg in sniffer.segments() if seg.ecn == CE)
+    expect_in("marked", marked, 20, 3000000 // SIZE)
+    expect_in("told", pair.c.counters("ldcp")["marked"], marked - 8, marked + 8)
+
+
+def small_windows(pair):
+    """Eight flows that share a link for less than a packet each: nothing waits for a delayed ACK."""
+    listener = pair.listen()
+    flows = [pair.connect(listener) for _ in range(8)]
+    began = time.monotonic()
+    transfer(*[(client, server, pattern(300000, i)) for i, (client, server) in enumerate(flows)])
+    took = time.monotonic() - began
+    expect_in("below one", pair.c.counters("ldcp")["below_one"], 8, 100000)
+    expect_in("ACKs that waited", pair.s.snmp("TcpExtDelayedACKs"), 0, 1)
+    expect_rate("share of the link", 8 * 2.4 / LINK_MBPS / took, 0.7, 0.96)
+
+
+SMALL = f"hpcc rate {LINK_MBPS}mbit delay 20us marking ldcp kmin 1000 kmax 3100"
+
+
+def test_small_windows():
+    """The ACK of one of two packets brings the window down to one: the other is told at once, too."""
+    small_windows(Pair(cc=("ldcp", "ldcp"), ldcp={"fast_start": 0}, qdisc=SMALL))
+
+
+def test_accurate_small_windows():
+    """With AccECN a sender cannot ask by CWR."""
+    pair = accurate(qdisc=SMALL)
+    if pair:
+        small_windows(pair)
+
+
 def test_plain_sender():
     """cubic with ECN and an ldcp receiver: each mark is told once, and heard."""
     pair = Pair(cc=("cubic", "ldcp"),
