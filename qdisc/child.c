@@ -23,6 +23,15 @@
 
 #include "sched.h"
 
+/* The least memory that packets in the child take. What those that it drops took is not known. */
+static u64 hpcc_child_memory(const struct hpcc_sched *q)
+{
+	if (!q->child)
+		return 0;
+	return q->child->qstats.backlog +
+	       (u64)q->child->q.qlen * SKB_TRUESIZE(0);
+}
+
 /**
  * hpcc_child_recount() - what waits in the child, and so in all
  * @q: the port, locked
@@ -32,6 +41,7 @@
  */
 void hpcc_child_recount(struct hpcc_sched *q)
 {
+	u64 memory = hpcc_child_memory(q);
 	u64 bytes = 0;
 
 	if (q->child)
@@ -40,6 +50,8 @@ void hpcc_child_recount(struct hpcc_sched *q)
 	bytes = min_t(u64, bytes, U32_MAX);
 	hpcc_waiting_add(q, (s64)bytes - q->child_bytes);
 	q->child_bytes = bytes;
+	q->memory += memory - q->child_memory;
+	q->child_memory = memory;
 }
 
 /* The child has left the link free until @now. */
@@ -53,15 +65,23 @@ static bool hpcc_child_was_idle(const struct hpcc_sched *q)
  * @skb: packet
  * @sch: the qdisc, which has a child
  * @now: time, if the link is a virtual one
+ * @bytes: what the packet takes on the link
  * @to_free: list of packets that the caller frees
+ *
+ * Nothing is marked here: a child decides about marks itself.
  */
 int hpcc_child_enqueue(struct sk_buff *skb, struct Qdisc *sch, u64 now,
-		       struct sk_buff **to_free)
+		       u32 bytes, struct sk_buff **to_free)
 {
 	struct hpcc_sched *q = qdisc_priv(sch);
 	unsigned int len = qdisc_pkt_len(skb);
 	int ret;
 
+	hpcc_child_recount(q);
+	if (!hpcc_fits(q, bytes, skb->truesize)) {
+		q->stats.drop_limit++;
+		return qdisc_drop(skb, sch, to_free);
+	}
 	if (hpcc_child_was_idle(q))
 		q->child_idle_ns = now;
 	ret = qdisc_enqueue(skb, q->child, to_free);

@@ -201,7 +201,13 @@ static noinline void hpcc_serve_child(struct hpcc_sched *q, u64 now)
 	}
 }
 
-static bool hpcc_fits(const struct hpcc_sched *q, u32 bytes, u32 memory)
+/**
+ * hpcc_fits() - whether a packet has room in the queue
+ * @q: the port, locked, its child just counted
+ * @bytes: what the packet takes on the link
+ * @memory: its truesize
+ */
+bool hpcc_fits(const struct hpcc_sched *q, u32 bytes, u32 memory)
 {
 	u64 memory_max = (u64)READ_ONCE(hpcc_memory_max_mb) << 20;
 	u64 held = q->waiting_bytes;
@@ -210,7 +216,7 @@ static bool hpcc_fits(const struct hpcc_sched *q, u32 bytes, u32 memory)
 	if (!q->cfg.rate)
 		held += q->line_bytes;
 	return held + bytes <= q->cfg.limit &&
-	       q->memory + hpcc_child_memory(q) + memory <= memory_max;
+	       q->memory + memory <= memory_max;
 }
 
 static bool hpcc_is_marking(const struct hpcc_sched *q)
@@ -257,12 +263,11 @@ static __always_inline int __hpcc_enqueue_one(struct sk_buff *skb,
 					      struct sk_buff **to_free)
 {
 	struct hpcc_sched *q = qdisc_priv(sch);
-	bool fits = hpcc_fits(q, bytes, skb->truesize);
 
-	if (!hpcc_admit(q, skb, fits, headers))
-		return qdisc_drop(skb, sch, to_free);
 	if (q->child)
-		return hpcc_child_enqueue(skb, sch, now, to_free);
+		return hpcc_child_enqueue(skb, sch, now, bytes, to_free);
+	if (!hpcc_admit(q, skb, hpcc_fits(q, bytes, skb->truesize), headers))
+		return qdisc_drop(skb, sch, to_free);
 	hpcc_skb_cb(skb)->time_ns = now;
 	hpcc_skb_cb(skb)->bytes = bytes;
 	hpcc_skb_cb(skb)->memory = skb->truesize;
@@ -349,9 +354,11 @@ static noinline int hpcc_enqueue_gso(struct sk_buff *skb, struct Qdisc *sch,
 				     u64 now, struct hpcc_headers headers,
 				     struct sk_buff **to_free)
 {
-	const struct hpcc_sched *q = qdisc_priv(sch);
+	struct hpcc_sched *q = qdisc_priv(sch);
 	u32 bytes = hpcc_gso_bytes(q, skb);
 
+	if (q->child)
+		hpcc_child_recount(q);
 	if (hpcc_must_split(q, skb, bytes, headers.note))
 		return hpcc_enqueue_split(skb, sch, now, headers, to_free);
 	return hpcc_enqueue_one(skb, sch, now, bytes, headers, to_free);
@@ -377,8 +384,6 @@ int hpcc_enqueue(struct sk_buff *skb, struct Qdisc *sch,
 		q->arrived = true;
 		hpcc_serve(q, now);
 	}
-	if (q->child)
-		hpcc_child_recount(q);
 	headers = hpcc_look(q, skb);
 	if (skb_is_gso(skb))
 		return hpcc_enqueue_gso(skb, sch, now, headers, to_free);

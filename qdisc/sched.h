@@ -155,11 +155,12 @@ struct hpcc_offset {
  *	delay, and those the device has yet to fetch
  * @waiting_bytes: in @waiting and @child, overhead included
  * @line_bytes: in @line, overhead included
- * @memory: bytes of memory that packets in @waiting and @line take
+ * @memory: bytes of memory that packets in @waiting, @line and @child take
  * @child: holds packets in the place of @waiting (child.c), or NULL
  * @child_idle_ns: until when it has left a virtual link free that asked for a packet
  * @child_refused: it gave none when it was last asked
  * @child_bytes: in @child, overhead included
+ * @child_memory: part of @memory for @child
  * @free: when the link is done with all it has begun
  * @busy: time it has spent so far, which is what telemetry calls tx
  * @shared: what it has in common with other queues, or NULL
@@ -186,6 +187,7 @@ struct hpcc_sched {
 	u64			child_idle_ns;
 	bool			child_refused;
 	u32			child_bytes;
+	u64			child_memory;
 	struct hpcc_clock	free;
 	struct hpcc_clock	busy;
 	struct hpcc_port	*shared;
@@ -285,6 +287,7 @@ static inline struct hpcc_load hpcc_load(const struct hpcc_sched *q)
 void hpcc_queue_init(struct Qdisc *sch);
 void hpcc_queue_shape(struct hpcc_sched *q);
 void hpcc_queue_reset(struct Qdisc *sch);
+bool hpcc_fits(const struct hpcc_sched *q, u32 bytes, u32 memory);
 int hpcc_enqueue(struct sk_buff *skb, struct Qdisc *sch,
 		 struct sk_buff **to_free);
 struct sk_buff *hpcc_dequeue(struct Qdisc *sch);
@@ -292,7 +295,7 @@ struct sk_buff *hpcc_dequeue(struct Qdisc *sch);
 /* child.c */
 extern const struct Qdisc_class_ops hpcc_class_ops;
 int hpcc_child_enqueue(struct sk_buff *skb, struct Qdisc *sch, u64 now,
-		       struct sk_buff **to_free);
+		       u32 bytes, struct sk_buff **to_free);
 struct sk_buff *hpcc_child_dequeue(struct hpcc_sched *q, u64 now);
 void hpcc_child_recount(struct hpcc_sched *q);
 void hpcc_child_reset(struct hpcc_sched *q);
@@ -301,15 +304,6 @@ void hpcc_child_reset(struct hpcc_sched *q);
 static inline bool hpcc_child_has(const struct hpcc_sched *q)
 {
 	return q->child && q->child->q.qlen;
-}
-
-/* The least memory that packets in the child take. What those that it drops took is not known. */
-static inline u64 hpcc_child_memory(const struct hpcc_sched *q)
-{
-	if (!q->child)
-		return 0;
-	return q->child->qstats.backlog +
-	       (u64)q->child->q.qlen * SKB_TRUESIZE(0);
 }
 
 /* headers.c */

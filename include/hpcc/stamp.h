@@ -157,14 +157,10 @@ static inline int hpcc_walk_tcp(const struct hpcc_frame *f, u8 kind,
 /* The longest packet whose IP header states its length, bytes. */
 #define HPCC_LENGTH_MAX	0xffff
 
-/* The length at @p, of @there bytes. Super-packets above 64 KB (BIG TCP) state 0 and have
- * no padding behind them.
- */
-static inline u32 hpcc_stated_length(const u8 *p, u32 there)
+/* Super-packets above 64 KB (BIG TCP) state a length of 0 and have no padding behind them. */
+static inline bool hpcc_is_super(u32 stated, u32 there)
 {
-	u32 len = get_unaligned_be16(p);
-
-	return len || there <= HPCC_LENGTH_MAX ? len : there;
+	return !stated && there > HPCC_LENGTH_MAX;
 }
 
 static inline int hpcc_walk_ipv4(const struct hpcc_frame *f, u32 off, u8 kind,
@@ -184,8 +180,13 @@ static inline int hpcc_walk_ipv4(const struct hpcc_frame *f, u32 off, u8 kind,
 	place->ip = off;
 	if (kind == HPCC_WALK_IP_ONLY)
 		return HPCC_UNSTAMPED_OFF;
-	total = hpcc_stated_length(ip + offsetof(struct iphdr, tot_len), f->len - off);
-	if (total < hlen || total > f->len - off)
+	total = get_unaligned_be16(ip + offsetof(struct iphdr, tot_len));
+	if (total < hlen) {
+		if (!hpcc_is_super(total, f->len - off))
+			return HPCC_UNSTAMPED_MALFORMED;
+		total = f->len - off;
+	}
+	if (total > f->len - off)
 		return HPCC_UNSTAMPED_MALFORMED;
 	frag = get_unaligned_be16(ip + offsetof(struct iphdr, frag_off));
 	if (frag & HPCC_IP_FRAGMENT)
@@ -215,8 +216,9 @@ static inline int hpcc_walk_ipv6(const struct hpcc_frame *f, u32 off, u8 kind,
 	place->ip = off;
 	if (kind == HPCC_WALK_IP_ONLY)
 		return HPCC_UNSTAMPED_OFF;
-	payload = hpcc_stated_length(ip + offsetof(struct ipv6hdr, payload_len),
-				     f->len - at);
+	payload = get_unaligned_be16(ip + offsetof(struct ipv6hdr, payload_len));
+	if (hpcc_is_super(payload, f->len - at))
+		payload = f->len - at;
 	if (payload > f->len - at)
 		return HPCC_UNSTAMPED_MALFORMED;
 	end = at + payload;

@@ -76,7 +76,7 @@ all()
 	verdict "check-all: $name" "status $status and: ${table//$'\n'/, }" "status $rc and: ${got//$'\n'/, }"
 }
 
-# machine NAME STATUS LAST-LINE SCRIPT...: "check vm" with a machine that only pretends
+# machine NAME STATUS LAST-LINE SCRIPT...: "check vm SCRIPT..." with a machine that only pretends
 machine()
 {
 	local name=$1 status=$2 line=$3 rc=0 last tree=$WORK/tree
@@ -109,7 +109,7 @@ machine()
 		: > "$tree/selftests/net/$last.sh"
 	done
 	chmod 755 "$tree"/scripts/*/*.sh "$tree"/selftests/net/*.sh
-	OUT=$WORK/out "$tree/scripts/check" vm > "$WORK/log" 2>&1 || rc=$?
+	OUT=$WORK/out "$tree/scripts/check" vm "$@" > "$WORK/log" 2>&1 || rc=$?
 	last=$(tail -n 2 "$WORK/log" | grep -v '^ ' | paste -sd '|')
 	verdict "machine: $name" "status $status and \"$line\"" "status $rc and \"$last\""
 }
