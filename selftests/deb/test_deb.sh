@@ -49,11 +49,11 @@ enter_root()
 	all_files > "$WORK/before"
 }
 
-# What no package is to blame for: logs, caches, and dkms' own key.
+# What no package is to blame for: logs, caches (a user's, too), and dkms' own key.
 all_files()
 {
 	(cd "$ROOT" && find . -xdev \( -path ./proc -o -path ./var/log -o -path ./var/cache \
-		-o -path ./var/lib/apt -o -path ./tmp -o -path ./debs -o -path ./tree \) -prune \
+		-o -path ./root/.cache -o -path ./var/lib/apt -o -path ./tmp -o -path ./debs -o -path ./tree \) -prune \
 		-o ! -path './var/lib/dkms/mok.*' ! -path './var/lib/dpkg/*' -print | sort)
 }
 
@@ -183,7 +183,7 @@ metadata()
 		[ "$name" = sch_hpcc ] || [ -z "$(field "$name" alias)" ] || return 1
 	done
 	depends_on hpcc_common && depends_on sch_hpcc && depends_on tcp_ldcp hpcc_common &&
-		depends_on tcp_hpcc hpcc_common nf_socket_ipv4 nf_socket_ipv6
+		depends_on tcp_hpcc hpcc_common
 }
 
 # verified FILE CERTIFICATE: the signature at its end is by that key: 40 bytes behind the
