@@ -2,14 +2,16 @@
 # SPDX-License-Identifier: GPL-2.0
 """kmod/hpcc/report.c: receivers count flows and tell N; W_ai follows it."""
 
+import socket
 import struct
 import sys
+import time
 
 sys.path[0] += "/.."
-from lib.ktap import expect, expect_in, main
+from lib.ktap import expect, expect_in, main, need_virtual_time
 from lib.net import Pair
-from lib.packet import (CAP_QUIET, CAP_REPORT, CAP_TELEMETRY, ECHO, FORWARD, KIND, PROMPT, REPORT,
-                        Sniffer, option, record, syn_option)
+from lib.packet import (ACK, CAP_QUIET, CAP_REPORT, CAP_TELEMETRY, ECHO, FORWARD, KIND, PROMPT, PSH,
+                        REPORT, Sniffer, option, record, syn_option)
 from lib.path import MBPS, Path
 from lib.peer import W_AI, W_INIT, Flow, Link, Peer, near, settle
 from lib.tcp import pattern, transfer
@@ -32,10 +34,10 @@ def reports(segments):
     return [opt.words[0] & 0xffff for opt in found]
 
 
-def ask(peer, ts):
+def ask(peer, ts, wait_s=0.01):
     """A request that wants an ACK at once. Return the options of that ACK."""
     peer.send(option(FORWARD, [record(1, ts, ts)], 12, 1, PROMPT), b"x" * 100)
-    segments = peer.read_all(0.01)
+    segments = peer.read_all(wait_s)
     return [opt.type for seg in segments for opt in seg.ours()], reports(segments)
 
 
@@ -82,6 +84,86 @@ def test_counts():
     path.no_errors()
     expect("malformed", path.a.counters()["malformed_ignored"], 0)
     expect_in("report_received", path.a.counters()["report_received"], 1, 10000)
+
+
+class Receiver(Peer):
+    """A kernel that counts the flows of several connections with us."""
+
+    def __init__(self, **how):
+        super().__init__(**how)
+        self.listen()
+        self.saved = {}
+
+    def new(self, port):
+        """One more connection, from this port of ours."""
+        self.port = port
+        self.accept(WANTS)
+        self.save()
+
+    def save(self):
+        """Note where the connection is."""
+        self.saved[self.port] = self.seq, self.acked, self.sock
+
+    def use(self, port):
+        """Go on with this connection."""
+        self.save()
+        self.port = port
+        self.seq, self.acked, self.sock = self.saved[port]
+        return self
+
+    def told(self, *ports, ts=1000):
+        """N that the kernel tells on each of these connections, when asked."""
+        return [ask(self.use(port), ts + port, 0.0015)[1] for port in ports]
+
+
+def test_late_ack():
+    """An ACK that leaves long after its data came may have the time of then, as one that
+    TCP_QUICKACK lets go has. On several CPUs it need only be later by a microsecond. It ends no
+    period.
+    """
+    need_virtual_time()
+    peer = Receiver()
+    for port in 7001, 7002, 7003:
+        peer.new(port)
+    for _ in range(20):                     # more than a period each
+        told = peer.told(7001, 7002, 7003)
+    expect("N", told, [[3]] * 3)
+    sock = peer.use(7001).sock
+    sock.recv(1 << 20)
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 0)
+    peer.send(option(FORWARD, [record(1, 5000, 5000)], 12, 1), b"x" * 10, flags=ACK | PSH)
+    expect("read", (sock.recv(100), peer.read_all()), (b"x" * 10, []))
+    for _ in range(11):                     # less than a delayed ACK waits
+        told = peer.told(7002, 7003)
+    expect("N of the others", told, [[2]] * 2)
+    peer.use(7001)
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 1)
+    found = reports(peer.read_all()) + sum(peer.told(7002, 7003), [])
+    expect_in(f"N after that, least of {found}", min(found), 2, 3)
+    expect("reports", len(found), 3)
+
+
+def test_slow_stranger():
+    """A connection of which the peer answers after a second, so that its T is a second, does not
+    have flows that have gone count for long.
+    """
+    need_virtual_time()
+    peer = Receiver(base_rtt_ns=0)
+    ports = [7001, 7002, 7003, 7004]
+    for port in ports[:3]:
+        peer.new(port)
+    peer.port = ports[3]
+    peer.start_accept(WANTS)
+    time.sleep(0.9)
+    peer.send()
+    peer.sock = peer.listener.accept()[0]
+    peer.save()
+    for _ in range(200):
+        told = peer.told(*ports[:3]) + peer.told(ports[3])
+    expect("N", told[0], [4])
+    for _ in range(200):
+        told = peer.told(*ports[2:])
+    expect("N 0.6 s after two have gone", told[0], [2])
 
 
 def growth(flow, link, told=None, rounds=9):
