@@ -2,19 +2,21 @@
 # SPDX-License-Identifier: GPL-2.0
 """kmod/hpcc/report.c: receivers count flows and tell N; W_ai follows it."""
 
+import itertools
 import socket
 import struct
 import sys
 import time
 
 sys.path[0] += "/.."
+from lib.box import BoxPath
 from lib.ktap import expect, expect_in, main, need_virtual_time
 from lib.net import Pair
 from lib.packet import (ACK, CAP_QUIET, CAP_REPORT, CAP_TELEMETRY, ECHO, FORWARD, KIND, PROMPT, PSH,
                         REPORT, Sniffer, option, record, syn_option)
 from lib.path import MBPS, Path
 from lib.peer import W_AI, W_INIT, Flow, Link, Peer, near, settle
-from lib.tcp import pattern, transfer
+from lib.tcp import pattern, send_for, transfer
 
 FLOWS = 2               # the kind of record that states N
 WANTS = syn_option(caps=CAP_TELEMETRY | CAP_REPORT)
@@ -249,6 +251,54 @@ def test_not_asked():
         for grown in growth(flow, Link(), report(1)):
             near("growth", grown, W_AI, 0.03)
         expect_in("unagreed_ignored", flow.ns.counters()["unagreed_ignored"], 9, 9)
+
+
+class Lie:
+    """A box in front of a receiver that tells another N on one connection."""
+
+    def __init__(self, *lies):
+        self.lies = itertools.cycle(lies)
+        self.told = set()
+
+    def __call__(self, packet):
+        if not packet.to_b and not packet.syn:
+            packet.each(lambda opt: self.change(opt, packet.sport))
+        return [packet]
+
+    def change(self, opt, port):
+        """A REPORT with another N."""
+        if opt[2] >> 5 != REPORT:
+            return opt
+        if port == 5000:
+            return opt[:10] + struct.pack("!H", next(self.lies))
+        self.told.add(int.from_bytes(opt[10:12], "big"))
+        return opt
+
+
+def test_lies():
+    """Three flows, of which the receiver of the first one lies. Who says that there is one flow
+    has three times what the others have, as his W_ai is; the link stays used, and W within its
+    bounds. Who says that there are many has less, as who says now this and now that.
+    """
+    need_virtual_time()
+    for lies, low, high in ((3,), 0.30, 0.37), ((1,), 0.5, 0.6), ((65534,), 0, 0.1), ((1, 65534), 0, 0.1):
+        lie = Lie(*lies)
+        path = BoxPath(change=lie, n_flows=0, base_rtt_ns=300000, host_mbps=MBPS)
+        path.change(1, f"hpcc rate {MBPS // 2}mbit delay 200us")
+        flows = [path.connect(port) for port in (5000, 5001, 5002)]
+        send_for(0.05, *flows)
+        lie.told.clear()
+        arrived = send_for(0.3, *flows)
+        share = [round(part / sum(arrived), 2) for part in arrived]
+        port = path.port(1)
+        print(f"# told N = {lies}: shares {share}, {sum(arrived) * 8 / 0.3e6:.0f} Mbit/s, "
+              f"p99 of the queue {port['hpcc']['qlen_p99']}")
+        expect_in(f"told {lies}: share", share[0], low, high)
+        expect_in("Mbit/s", sum(arrived) * 8 / 0.3e6, MBPS / 2 * 0.88, MBPS / 2)
+        expect("drops", port["drops"], 0)
+        expect("others are told", lie.told, {3})
+        w_init = MBPS * 300000 // 8000
+        expect_in("W", path.a.flow(flows[0][0])["W"], w_init // 1024, w_init)
 
 
 if __name__ == "__main__":
