@@ -70,8 +70,18 @@ static void ldcp_sample_rtt(const struct tcp_sock *tp, struct ldcp_ca *ca,
 				   U32_MAX);
 }
 
+/* The time that SO_MAX_PACING_RATE gives a segment, ns. TCP reckons with the payload, too. */
+static u64 ldcp_paced_ns(const struct sock *sk)
+{
+	unsigned long max_rate = READ_ONCE(sk->sk_max_pacing_rate);
+
+	if (max_rate == ~0UL || !max_rate)
+		return 0;
+	return div64_ul((u64)tcp_sk(sk)->mss_cache * NSEC_PER_SEC, max_rate);
+}
+
 /* A packet each RTT / cw, counted from when the last one left. cwnd is 1, so that
- * no rate is needed.
+ * no rate is needed but the application's.
  */
 static void ldcp_tick(struct sock *sk, struct ldcp_ca *ca)
 {
@@ -85,21 +95,19 @@ static void ldcp_tick(struct sock *sk, struct ldcp_ca *ca)
 				   ca->cw_q24, get_random_u32());
 
 	ca->ticking = true;
+	tick_ns = max(tick_ns, ldcp_paced_ns(sk));
 	hpcc_pace_at(tp, max(sent_ns + tick_ns, tp->tcp_clock_cache));
 }
 
-/* From one segment on the ACKs are the clock, from now on. */
+/* From one segment on the ACKs are the clock, from now on. SO_MAX_PACING_RATE goes on. */
 static void ldcp_stop_ticking(struct sock *sk, struct ldcp_ca *ca)
 {
-	unsigned long max_rate = READ_ONCE(sk->sk_max_pacing_rate);
 	struct tcp_sock *tp = tcp_sk(sk);
 
 	if (!ca->ticking)
 		return;
 	ca->ticking = false;
-	/* SO_MAX_PACING_RATE goes on. */
-	if (max_rate == ~0UL)
-		hpcc_pace_at(tp, tp->tcp_clock_cache);
+	hpcc_pace_at(tp, min(tp->tcp_wstamp_ns, tp->tcp_clock_cache + ldcp_paced_ns(sk)));
 }
 
 static void ldcp_apply(struct sock *sk, struct ldcp_ca *ca)
