@@ -126,14 +126,18 @@ static u64 hpcc_burst_ns(const struct tcp_sock *tp)
  * many small windows together would swing.
  *
  * R may fall by far and often, as a peer says. So the interval is bounded by what two
- * bursts take at the new rate; the quotient may not fit 64 bits before that.
+ * bursts take at the new rate; the quotient may not fit 64 bits before that. What the
+ * application has set the rate of (SO_MAX_PACING_RATE) stays.
  */
 void hpcc_pace_again(struct tcp_sock *tp, u64 R_before, u64 R)
 {
+	const struct sock *sk = (const struct sock *)tp;
+	unsigned long max_rate = READ_ONCE(sk->sk_max_pacing_rate);
 	u64 now_ns = tp->tcp_clock_cache;
 	u64 wait_ns = tp->tcp_wstamp_ns - now_ns;
 
-	if (tp->tcp_wstamp_ns <= now_ns || R_before == R)
+	if (tp->tcp_wstamp_ns <= now_ns || R_before == R ||
+	    (max_rate != ~0UL && sk->sk_pacing_rate == max_rate))
 		return;
 	wait_ns = mul_u64_u64_shr(wait_ns, R_before, 64) < R ?
 		  mul_u64_u64_div_u64(wait_ns, R_before, R) : U64_MAX;
