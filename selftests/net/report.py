@@ -88,6 +88,24 @@ def test_counts():
     expect_in("report_received", path.a.counters()["report_received"], 1, 10000)
 
 
+def test_counts_both_ways():
+    """Connections that send both ways count as well, though most of their echoes leave beside
+    requests.
+    """
+    for sample in 8, 0:
+        path = Path(switches=1, n_flows=0, base_rtt_ns=1000000, host_mbps=MBPS, sample=sample)
+        ends = [path.connect(port) for port in (5000, 5001, 5002)]
+        sniffer = Sniffer(path.a, "right")
+        transfer(*[(client, server, pattern(1000000)) for client, server in ends],
+                 *[(server, client, pattern(1000000)) for client, server in ends])
+        segments = sniffer.segments()
+        found = reports(seg for seg in segments if 5000 <= seg.sport <= 5002)
+        print(f"# sample {sample}: {len(found)} reports of {len(segments)} segments: "
+              f"{[found.count(n) for n in range(1, 5)]}")
+        late = found[len(found) // 2:]
+        expect_in(f"sample {sample}: three told, of {late}", late.count(3) / len(late), 0.9, 1)
+
+
 class Receiver(Peer):
     """A kernel that counts the flows of several connections with us."""
 
