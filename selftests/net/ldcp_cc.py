@@ -236,6 +236,29 @@ def test_rtt_of_no_delivery():
     expect_in("rtt_us", max((int(line["rtt_us"]) for _, line in lines), default=200), 200, 210)
 
 
+def test_long_ticks():
+    """Ticks that are longer than an RTO are ticks as others: no timer of TCP cuts them."""
+    need_virtual_time()
+    flow = LdcpFlow(ldcp={"base_rtt_ns": 200000000}).busy()
+    flow.below(1)
+    for _ in range(2):
+        flow.ack(1, True)
+        next_tick(flow)
+    expect("cw", flow.cw(), 0.25)
+    found = []
+    for _ in range(100):
+        left = time.monotonic()
+        time.sleep(0.0002)
+        flow.ack(1, True)
+        seg = flow.read(6)
+        expect("a segment", bool(seg and seg.payload), True)
+        found.append(time.monotonic() - left)
+        flow.high = seg.seq + len(seg.payload)
+        expect("segments at once", flow.read(0), None)
+    expect_in("mean", sum(found) / len(found), 0.8 * 0.7, 0.8 * 1.3)
+    expect_in("longest", max(found), 2.0, 4.801)
+
+
 def test_departure_moves():
     """An ACK that changes cw moves the next segment's time at once."""
     need_virtual_time()
