@@ -41,14 +41,35 @@ void hpcc_pacing_begin(struct sock *sk, struct hpcc_burst *burst)
 EXPORT_SYMBOL_GPL(hpcc_pacing_begin);
 
 /**
+ * hpcc_pace_at() - set when the next packet may leave
+ * @tp: socket, its ACK being processed
+ * @ns: time, ns of CLOCK_MONOTONIC
+ */
+void hpcc_pace_at(struct tcp_sock *tp, u64 ns)
+{
+	tp->tcp_wstamp_ns = ns;
+	/* A queued timer holds a reference to the socket, which moves along. */
+	if (hrtimer_try_to_cancel(&tp->pacing_timer) == 1)
+		hrtimer_start(&tp->pacing_timer, ns_to_ktime(ns),
+			      HRTIMER_MODE_ABS_PINNED_SOFT);
+}
+EXPORT_SYMBOL_GPL(hpcc_pace_at);
+
+/**
  * hpcc_hand_over() - end what hpcc_cap_bursts() and hpcc_pacing_begin() did
  * @sk: socket
  * @burst: its bound
  *
- * Reno does not pace, and the route bounds its bursts.
+ * Reno does not pace, and the route bounds its bursts. What waits for its time leaves now, or
+ * when the application's rate lets it.
  */
 void hpcc_hand_over(struct sock *sk, struct hpcc_burst *burst)
 {
+	struct tcp_sock *tp = tcp_sk(sk);
+	u64 latest_ns = tp->tcp_clock_cache + hpcc_app_gap_ns(sk);
+
+	if (tp->tcp_wstamp_ns > latest_ns)
+		hpcc_pace_at(tp, latest_ns);
 	if (sk->sk_gso_max_segs <= burst->segs)
 		sk->sk_gso_max_segs = burst->saved_gso_segs;
 	/* SO_MAX_PACING_RATE needs pacing as well. */
@@ -87,21 +108,6 @@ void hpcc_cap_bursts(struct sock *sk, struct hpcc_burst *burst, u32 cwnd,
 	sk->sk_gso_max_segs = min_t(u32, segs, burst->saved_gso_segs);
 }
 EXPORT_SYMBOL_GPL(hpcc_cap_bursts);
-
-/**
- * hpcc_pace_at() - set when the next packet may leave
- * @tp: socket, its ACK being processed
- * @ns: time, ns of CLOCK_MONOTONIC
- */
-void hpcc_pace_at(struct tcp_sock *tp, u64 ns)
-{
-	tp->tcp_wstamp_ns = ns;
-	/* A queued timer holds a reference to the socket, which moves along. */
-	if (hrtimer_try_to_cancel(&tp->pacing_timer) == 1)
-		hrtimer_start(&tp->pacing_timer, ns_to_ktime(ns),
-			      HRTIMER_MODE_ABS_PINNED_SOFT);
-}
-EXPORT_SYMBOL_GPL(hpcc_pace_at);
 
 /* The time that two bursts take at the socket's pacing rate: nothing waits for longer. (The
  * one that left may have been twice as long as those from now on.)

@@ -70,16 +70,6 @@ static void ldcp_sample_rtt(const struct tcp_sock *tp, struct ldcp_ca *ca,
 				   U32_MAX);
 }
 
-/* The time that SO_MAX_PACING_RATE gives a segment, ns. TCP reckons with the payload, too. */
-static u64 ldcp_paced_ns(const struct sock *sk)
-{
-	unsigned long max_rate = READ_ONCE(sk->sk_max_pacing_rate);
-
-	if (max_rate == ~0UL || !max_rate)
-		return 0;
-	return div64_ul((u64)tcp_sk(sk)->mss_cache * NSEC_PER_SEC, max_rate);
-}
-
 /* A packet each RTT / cw, counted from when the last one left. cwnd is 1, so that
  * no rate is needed but the application's.
  */
@@ -95,7 +85,7 @@ static void ldcp_tick(struct sock *sk, struct ldcp_ca *ca)
 				   ca->cw_q24, get_random_u32());
 
 	ca->ticking = true;
-	tick_ns = max(tick_ns, ldcp_paced_ns(sk));
+	tick_ns = max(tick_ns, hpcc_app_gap_ns(sk));
 	hpcc_pace_at(tp, max(sent_ns + tick_ns, tp->tcp_clock_cache));
 }
 
@@ -107,7 +97,7 @@ static void ldcp_stop_ticking(struct sock *sk, struct ldcp_ca *ca)
 	if (!ca->ticking)
 		return;
 	ca->ticking = false;
-	hpcc_pace_at(tp, min(tp->tcp_wstamp_ns, tp->tcp_clock_cache + ldcp_paced_ns(sk)));
+	hpcc_pace_at(tp, min(tp->tcp_wstamp_ns, tp->tcp_clock_cache + hpcc_app_gap_ns(sk)));
 }
 
 static void ldcp_apply(struct sock *sk, struct ldcp_ca *ca)
@@ -347,8 +337,6 @@ static void ldcp_release(struct sock *sk)
 
 	if (ca->stage == LDCP_START)
 		ldcp_start_allow_reordering(sk);
-	if (ca->stage != LDCP_OFF)
-		ldcp_stop_ticking(sk, ca);
 	if (ca->burst.segs)
 		hpcc_hand_over(sk, &ca->burst);
 	ca->stage = LDCP_OFF;

@@ -105,5 +105,30 @@ def test_rate_of_the_application_while_W_grows():
     expect_in(f"shortest gap of {found}", min(found[1:]), MSS / rate * 0.95, MSS / rate * 1.05)
 
 
+def test_leaving_a_small_window():
+    """A wait for a segment that hpcc's W set, below one segment, does not bind the next congestion
+    control, also where the application has TCP pace on.
+    """
+    need_virtual_time()
+    for rate in None, 1 << 30, 1000000:
+        flow, link = Flow(), Link()
+        flow.round(link.step(9000, 1.0, 1.0))
+        settle(flow, link, 4000)
+        for _ in range(8):
+            flow.take(0.1)
+            flow.echo(link.step(9000, 1.0, 1.0))
+        expect_in("W", flow.flow()["W"], 100, 300)
+        if rate:
+            flow.sock.setsockopt(socket.SOL_SOCKET, SO_MAX_PACING_RATE, rate)
+        flow.take(0.1)
+        flow.echo(link.step(9000, 1.0, 1.0))
+        expect("hpcc waits", flow.take(0.002), None)
+        set_cc(flow.sock, "reno")
+        left = time.monotonic()
+        expect("a segment", flow.take(0.1) is not None, True)
+        expect_in("time", time.monotonic() - left, 0,
+                  MSS / (rate or 1 << 30) + 0.0005)
+
+
 if __name__ == "__main__":
     main(sys.modules[__name__], modules=["tcp_ldcp"])
