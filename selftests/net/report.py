@@ -92,6 +92,7 @@ def test_counts_both_ways():
     """Connections that send both ways count as well, though most of their echoes leave beside
     requests.
     """
+    need_virtual_time()
     for sample in 8, 0:
         path = Path(switches=1, n_flows=0, base_rtt_ns=1000000, host_mbps=MBPS, sample=sample)
         ends = [path.connect(port) for port in (5000, 5001, 5002)]
