@@ -134,10 +134,12 @@ struct hpcc_port {
  * struct hpcc_offset - what a port's records have added (stamp.c)
  * @ts_ns: to ts
  * @tx_ns: to tx
+ * @alias: what stands for switch_ID in the tag of a port that does not tell its name
  */
 struct hpcc_offset {
 	u64	ts_ns;
 	u64	tx_ns;
+	u32	alias;
 };
 
 /**

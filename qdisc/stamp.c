@@ -11,7 +11,8 @@
  * so ts and tx have an offset that nobody knows: they tell neither this host's
  * clock nor what the port has sent before one looked. All queues of a port have
  * the same one, and a qdisc that takes another's place goes on with it, as ts
- * must not jump.
+ * must not jump. The tag of a port that does not tell its name is as secret: a hash of the
+ * name would tell which of some names it is.
  */
 #include <linux/random.h>
 #include <linux/siphash.h>
@@ -49,6 +50,8 @@ struct hpcc_offset hpcc_offset_of(struct Qdisc *sch,
 		.ts_ns = siphash_4u64(netns, dev->ifindex, name, 0,
 				      &hpcc_offset_key),
 		.tx_ns = siphash_4u64(netns, dev->ifindex, name, 1,
+				      &hpcc_offset_key),
+		.alias = siphash_4u64(netns, dev->ifindex, name, 2,
 				      &hpcc_offset_key),
 	};
 }
@@ -88,7 +91,7 @@ static int hpcc_try_stamp(struct hpcc_sched *q, struct sk_buff *skb, u64 ts_ns)
 		return HPCC_UNSTAMPED_NO_OPTION;
 	load = hpcc_load(q);
 	stamp = (struct hpcc_stamp){
-		.node = q->cfg.node,
+		.node = q->cfg.identify ? q->cfg.node : q->offset.alias,
 		.port = q->cfg.port,
 		.bps = q->b * 8,
 		.ts_ns = ts_ns + q->offset.ts_ns,

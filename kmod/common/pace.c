@@ -41,14 +41,35 @@ void hpcc_pacing_begin(struct sock *sk, struct hpcc_burst *burst)
 EXPORT_SYMBOL_GPL(hpcc_pacing_begin);
 
 /**
+ * hpcc_pace_at() - set when the next packet may leave
+ * @tp: socket, its ACK being processed
+ * @ns: time, ns of CLOCK_MONOTONIC
+ */
+void hpcc_pace_at(struct tcp_sock *tp, u64 ns)
+{
+	tp->tcp_wstamp_ns = ns;
+	/* A queued timer holds a reference to the socket, which moves along. */
+	if (hrtimer_try_to_cancel(&tp->pacing_timer) == 1)
+		hrtimer_start(&tp->pacing_timer, ns_to_ktime(ns),
+			      HRTIMER_MODE_ABS_PINNED_SOFT);
+}
+EXPORT_SYMBOL_GPL(hpcc_pace_at);
+
+/**
  * hpcc_hand_over() - end what hpcc_cap_bursts() and hpcc_pacing_begin() did
  * @sk: socket
  * @burst: its bound
  *
- * Reno does not pace, and the route bounds its bursts.
+ * Reno does not pace, and the route bounds its bursts. What waits for its time leaves now, or
+ * when the application's rate lets it.
  */
 void hpcc_hand_over(struct sock *sk, struct hpcc_burst *burst)
 {
+	struct tcp_sock *tp = tcp_sk(sk);
+	u64 latest_ns = tp->tcp_clock_cache + hpcc_app_gap_ns(sk);
+
+	if (tp->tcp_wstamp_ns > latest_ns)
+		hpcc_pace_at(tp, latest_ns);
 	if (sk->sk_gso_max_segs <= burst->segs)
 		sk->sk_gso_max_segs = burst->saved_gso_segs;
 	/* SO_MAX_PACING_RATE needs pacing as well. */
@@ -88,21 +109,6 @@ void hpcc_cap_bursts(struct sock *sk, struct hpcc_burst *burst, u32 cwnd,
 }
 EXPORT_SYMBOL_GPL(hpcc_cap_bursts);
 
-/**
- * hpcc_pace_at() - set when the next packet may leave
- * @tp: socket, its ACK being processed
- * @ns: time, ns of CLOCK_MONOTONIC
- */
-void hpcc_pace_at(struct tcp_sock *tp, u64 ns)
-{
-	tp->tcp_wstamp_ns = ns;
-	/* A queued timer holds a reference to the socket, which moves along. */
-	if (hrtimer_try_to_cancel(&tp->pacing_timer) == 1)
-		hrtimer_start(&tp->pacing_timer, ns_to_ktime(ns),
-			      HRTIMER_MODE_ABS_PINNED_SOFT);
-}
-EXPORT_SYMBOL_GPL(hpcc_pace_at);
-
 /* The time that two bursts take at the socket's pacing rate: nothing waits for longer. (The
  * one that left may have been twice as long as those from now on.)
  */
@@ -126,14 +132,18 @@ static u64 hpcc_burst_ns(const struct tcp_sock *tp)
  * many small windows together would swing.
  *
  * R may fall by far and often, as a peer says. So the interval is bounded by what two
- * bursts take at the new rate; the quotient may not fit 64 bits before that.
+ * bursts take at the new rate; the quotient may not fit 64 bits before that. What the
+ * application has set the rate of (SO_MAX_PACING_RATE) stays.
  */
 void hpcc_pace_again(struct tcp_sock *tp, u64 R_before, u64 R)
 {
+	const struct sock *sk = (const struct sock *)tp;
+	unsigned long max_rate = READ_ONCE(sk->sk_max_pacing_rate);
 	u64 now_ns = tp->tcp_clock_cache;
 	u64 wait_ns = tp->tcp_wstamp_ns - now_ns;
 
-	if (tp->tcp_wstamp_ns <= now_ns || R_before == R)
+	if (tp->tcp_wstamp_ns <= now_ns || R_before == R ||
+	    (max_rate != ~0UL && sk->sk_pacing_rate == max_rate))
 		return;
 	wait_ns = mul_u64_u64_shr(wait_ns, R_before, 64) < R ?
 		  mul_u64_u64_div_u64(wait_ns, R_before, R) : U64_MAX;

@@ -34,6 +34,23 @@ void hpcc_pace_at(struct tcp_sock *tp, u64 ns);
 void hpcc_pace_again(struct tcp_sock *tp, u64 R_before, u64 R);
 
 /**
+ * hpcc_app_gap_ns() - the time that SO_MAX_PACING_RATE gives a segment
+ * @sk: socket
+ *
+ * TCP reckons with the payload, too.
+ *
+ * Return: ns; 0 where the application has set no rate.
+ */
+static inline u64 hpcc_app_gap_ns(const struct sock *sk)
+{
+	unsigned long max_rate = READ_ONCE(sk->sk_max_pacing_rate);
+
+	if (max_rate == ~0UL || !max_rate)
+		return 0;
+	return div64_ul((u64)tcp_sk(sk)->mss_cache * NSEC_PER_SEC, max_rate);
+}
+
+/**
  * hpcc_deny_credit() - pace what this ACK lets go
  * @tp: socket
  * @burst: its bound

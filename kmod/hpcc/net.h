@@ -82,10 +82,10 @@ struct hpcc_agreements;
 /**
  * struct hpcc_census - flows that come in by a device (report.c)
  *
- * No lock: LOCAL_OUT of any CPU reads and writes single words. The cmpxchg() of @began_us elects
+ * No lock: LOCAL_OUT of any CPU reads and writes single words. The cmpxchg of @began_us elects
  * who ends a period; a flow that counts meanwhile may be missed once.
  *
- * @began_us: when the period began, tcp_mstamp modulo 2^32
+ * @began_us: when the period began, tcp_mstamp
  * @epoch: its number
  * @period_us: its length at least
  * @next_period_us: of the next one
@@ -93,7 +93,7 @@ struct hpcc_agreements;
  * @now: flows of this one
  */
 struct hpcc_census {
-	u32 began_us;
+	atomic64_t began_us;
 	u32 epoch;
 	u32 period_us;
 	u32 next_period_us;

@@ -11,9 +11,9 @@
  * comes, where it is old, or where another hop is the bottleneck, N is HPCC_N_DEFAULT.
  *
  * A flow counts once in a period of 16 T: as long as its packets are apart when W is W_min
- * (cc.c). N is what the last whole period had, or what this one has already, if that is more.
- * So flows that come count at once, those that go for up to two periods more. Devices whose
- * numbers are equal modulo HPCC_CENSUS_SLOTS count together.
+ * (cc.c). No period is longer than 100 ms. N is what the last whole period had, or what this one
+ * has already, if that is more. So flows that come count at once, those that go for up to two
+ * periods more. Devices whose numbers are equal modulo HPCC_CENSUS_SLOTS count together.
  */
 #include <linux/unaligned.h>
 #include <net/tcp.h>
@@ -28,6 +28,11 @@
 
 static const u32 hpcc_period_T = 16;
 
+/* A peer that answers late gives its flow a T of up to a second. No period is longer than this
+ * for that, as flows that have gone count for up to two periods more.
+ */
+static const u32 hpcc_period_max_us = 100 * USEC_PER_MSEC;
+
 /* A report holds for so long. */
 static const u32 hpcc_report_age_T = 32;
 
@@ -40,28 +45,32 @@ static u32 hpcc_T_us(const struct hpcc_flow *flow)
 
 /* Count a flow, and return N. The longest period of all flows holds for all, so that one with a
  * large T is not missed. Whoever moves began_us ends the period, alone.
+ *
+ * @now_us is as old as the flow's last packet or timer: with several CPUs, and with ACKs that
+ * setsockopt() lets go, it may be before began_us.
  */
 static u32 hpcc_census_count(struct hpcc_census *census, struct hpcc_flow *flow,
-			     u32 now_us, u32 T_us)
+			     s64 now_us, u32 T_us)
 {
-	u32 began_us = READ_ONCE(census->began_us);
+	s64 began_us = atomic64_read(&census->began_us);
 	u32 epoch = READ_ONCE(census->epoch);
-	u32 period_us = max(READ_ONCE(census->period_us), T_us * hpcc_period_T);
-	u32 elapsed_us = now_us - began_us;
+	u32 wanted_us = min(T_us * hpcc_period_T, hpcc_period_max_us);
+	u32 period_us = max(READ_ONCE(census->period_us), wanted_us);
+	s64 elapsed_us = now_us - began_us;
 	u32 last;
 
 	if (elapsed_us >= period_us &&
-	    cmpxchg(&census->began_us, began_us, now_us) == began_us) {
+	    atomic64_cmpxchg(&census->began_us, began_us, now_us) == began_us) {
 		last = atomic_xchg(&census->now, 0);
-		WRITE_ONCE(census->last, elapsed_us >= 2 * period_us ? 0 : last);
+		WRITE_ONCE(census->last, elapsed_us >= 2LL * period_us ? 0 : last);
 		WRITE_ONCE(census->period_us, xchg(&census->next_period_us, 0));
 		WRITE_ONCE(census->epoch, ++epoch);
 	}
 	if (READ_ONCE(flow->counted) != epoch) {
 		WRITE_ONCE(flow->counted, epoch);
 		atomic_inc(&census->now);
-		if (READ_ONCE(census->next_period_us) < T_us * hpcc_period_T)
-			WRITE_ONCE(census->next_period_us, T_us * hpcc_period_T);
+		if (READ_ONCE(census->next_period_us) < wanted_us)
+			WRITE_ONCE(census->next_period_us, wanted_us);
 	}
 	return max_t(u32, READ_ONCE(census->last), atomic_read(&census->now));
 }
@@ -80,7 +89,8 @@ bool hpcc_report_due(struct hpcc_flow *flow, const struct tcp_sock *tp,
 {
 	struct hpcc_net *hn = hpcc_pernet_rcu(net);
 	u32 told = READ_ONCE(flow->N_told);
-	u32 now_us, T_us, N;
+	u32 T_us, N;
+	u64 now_us;
 
 	if (!(flow->caps & HPCC_CAP_REPORT))
 		return false;
@@ -89,7 +99,8 @@ bool hpcc_report_due(struct hpcc_flow *flow, const struct tcp_sock *tp,
 	N = hpcc_census_count(&hn->census[READ_ONCE(flow->census)], flow, now_us, T_us);
 	N = clamp_t(u32, N, 1, HPCC_REPORT_N_MAX);
 	/* By more than an eighth: N of many flows changes with each packet. */
-	if (told && abs((s32)(N - told)) * 8 <= told && now_us - READ_ONCE(flow->told_us) < T_us)
+	if (told && abs((s32)(N - told)) * 8 <= told &&
+	    (u32)now_us - READ_ONCE(flow->told_us) < T_us)
 		return false;
 	WRITE_ONCE(flow->N_told, N);
 	WRITE_ONCE(flow->told_us, now_us);

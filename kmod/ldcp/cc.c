@@ -59,7 +59,7 @@ static void ldcp_sample_rtt(const struct tcp_sock *tp, struct ldcp_ca *ca,
 }
 
 /* A packet each RTT / cw, counted from when the last one left. cwnd is 1, so that
- * no rate is needed.
+ * no rate is needed but the application's.
  */
 static void ldcp_tick(struct sock *sk, struct ldcp_ca *ca)
 {
@@ -73,21 +73,19 @@ static void ldcp_tick(struct sock *sk, struct ldcp_ca *ca)
 				   ca->cw_q24, get_random_u32());
 
 	ca->ticking = true;
+	tick_ns = max(tick_ns, hpcc_app_gap_ns(sk));
 	hpcc_pace_at(tp, max(sent_ns + tick_ns, tp->tcp_clock_cache));
 }
 
-/* From one segment on the ACKs are the clock, from now on. */
+/* From one segment on the ACKs are the clock, from now on. SO_MAX_PACING_RATE goes on. */
 static void ldcp_stop_ticking(struct sock *sk, struct ldcp_ca *ca)
 {
-	unsigned long max_rate = READ_ONCE(sk->sk_max_pacing_rate);
 	struct tcp_sock *tp = tcp_sk(sk);
 
 	if (!ca->ticking)
 		return;
 	ca->ticking = false;
-	/* SO_MAX_PACING_RATE goes on. */
-	if (max_rate == ~0UL)
-		hpcc_pace_at(tp, tp->tcp_clock_cache);
+	hpcc_pace_at(tp, min(tp->tcp_wstamp_ns, tp->tcp_clock_cache + hpcc_app_gap_ns(sk)));
 }
 
 static void ldcp_apply(struct sock *sk, struct ldcp_ca *ca)
@@ -329,8 +327,6 @@ static void ldcp_release(struct sock *sk)
 
 	if (ca->stage == LDCP_START)
 		ldcp_start_allow_reordering(sk);
-	if (ca->stage != LDCP_OFF)
-		ldcp_stop_ticking(sk, ca);
 	if (ca->burst.segs)
 		hpcc_hand_over(sk, &ca->burst);
 	ca->stage = LDCP_OFF;

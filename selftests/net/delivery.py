@@ -16,7 +16,7 @@ import tempfile
 
 sys.path[0] += "/.."
 from lib.kernel import load, unload, users, virtual_time
-from lib.ktap import compiled, defer, expect, main
+from lib.ktap import compiled, defer, expect, expect_in, main
 from lib.net import Netns, Pair
 from lib.packet import ACK, FORWARD, SYN, csum, option
 from lib.peer import SCALE, T_NS, Link, Peer
@@ -225,7 +225,7 @@ class Host:
 
     def __init__(self, ours):
         # A W_init that fits into TCP's own first window, which a receiver would open otherwise (receive.py).
-        self.ns = Netns(**({"host_mbps": 400, "base_rtt_ns": T_NS} if ours else {}))
+        self.ns = Netns(**({"host_mbps": 400, "base_rtt_ns": T_NS, "n_flows": 0} if ours else {}))
         self.cc = "hpcc" if ours else "reno"
         self.tuns = [self.tun("tun0", 9, 0), self.tun("tun1", 8, 0x10)]
         if virtual_time():
@@ -391,6 +391,8 @@ def test_random():
             told.append(host.counts())
             if ours:
                 print("#", host.ns.counters())
+                for name in "report_sent", "report_received":
+                    expect_in(name, host.ns.counters()[name], count // 1000, count)
         found = first_difference(*paths)
         if found:
             print("\n".join("# " + line for line in found[1]))

@@ -20,6 +20,7 @@ from lib.tcp import disconnect, get_cc, pattern, set_cc, tcp_info, transfer
 MSS = LdcpFlow.MSS
 T_S = 0.001
 LONG_S = 0.1 if virtual_time() else 1e-8 * T_NS     # longer than most ticks
+SO_MAX_PACING_RATE = 47
 FINE = 0.002            # cw is shown in 1/1000, rounded down
 
 
@@ -235,6 +236,29 @@ def test_rtt_of_no_delivery():
     expect_in("rtt_us", max((int(line["rtt_us"]) for _, line in lines), default=200), 200, 210)
 
 
+def test_long_ticks():
+    """Ticks that are longer than an RTO are ticks as others: no timer of TCP cuts them."""
+    need_virtual_time()
+    flow = LdcpFlow(ldcp={"base_rtt_ns": 200000000}).busy()
+    flow.below(1)
+    for _ in range(2):
+        flow.ack(1, True)
+        next_tick(flow)
+    expect("cw", flow.cw(), 0.25)
+    found = []
+    for _ in range(100):
+        left = time.monotonic()
+        time.sleep(0.0002)
+        flow.ack(1, True)
+        seg = flow.read(6)
+        expect("a segment", bool(seg and seg.payload), True)
+        found.append(time.monotonic() - left)
+        flow.high = seg.seq + len(seg.payload)
+        expect("segments at once", flow.read(0), None)
+    expect_in("mean", sum(found) / len(found), 0.8 * 0.7, 0.8 * 1.3)
+    expect_in("longest", max(found), 2.0, 4.801)
+
+
 def test_departure_moves():
     """An ACK that changes cw moves the next segment's time at once."""
     need_virtual_time()
@@ -250,6 +274,20 @@ def test_departure_moves():
     # at one and more the ACK is the clock
     expect_in("gap at 1.125", gaps(flow, [False])[0], 0.0002, 0.000205)
     expect_in("gap at 1.347", gaps(flow, [False])[0], 0.0002, 0.000205)
+
+
+def test_max_pacing_rate_below_one():
+    """No tick has a segment leave before SO_MAX_PACING_RATE lets it."""
+    need_virtual_time()
+    flow = at_gamma(base_rtt_ns=T_NS // 10)
+    for rate in 150000, 1 << 30:
+        flow.sock.setsockopt(socket.SOL_SOCKET, SO_MAX_PACING_RATE, rate)
+        gaps(flow, [True] * 2)
+        found = gaps(flow, [True] * 30)
+        at_least = max(MSS / rate, 0.0002)
+        expect_in(f"shortest gap at {rate} B/s", min(found), at_least - 2e-6, at_least + 1e-4)
+        expect_in(f"mean at {rate} B/s", sum(found) / len(found), at_least - 2e-6,
+                  max(at_least * 1.01, T_S / 10 * 2 / 0.25 * 1.5))
 
 
 def test_late_ack_below_one():
@@ -709,6 +747,21 @@ def test_leaving_below_one():
     expect("segments", flow.got(0.001), [])
     set_cc(flow.sock, "cubic")
     expect("segments", len(flow.got(0.001)), 1)
+
+
+def test_leaving_below_one_paced():
+    """The same where SO_MAX_PACING_RATE has TCP pace on: the next segment waits as it says."""
+    need_virtual_time()
+    for rate in 1000000, 10000:
+        flow = LdcpFlow(ldcp={"base_rtt_ns": 1000000000}).busy()
+        flow.below(1)
+        flow.sock.setsockopt(socket.SOL_SOCKET, SO_MAX_PACING_RATE, rate)
+        flow.ack(1, True)
+        expect("segments", flow.got(0.05), [])
+        set_cc(flow.sock, "reno")
+        left = time.monotonic()
+        expect("a segment", flow.read(5) is not None, True)
+        expect_in("time", time.monotonic() - left, 0, MSS / rate + 0.001)
 
 
 def test_side_by_side():

@@ -10,10 +10,10 @@ import time
 
 sys.path[0] += "/.."
 from lib.kernel import virtual_time
-from lib.ktap import expect, expect_in, main
+from lib.ktap import expect, expect_in, main, need_virtual_time
 from lib.net import Pair
 from lib.packet import Sniffer, data_segments
-from lib.peer import LdcpFlow
+from lib.peer import Flow, LdcpFlow, Link, settle
 from lib.tcp import pattern, set_cc, transfer
 
 SO_MAX_PACING_RATE = 47
@@ -79,6 +79,55 @@ def test_rate_of_the_application():
     expect("segments", (bool(first), bool(second)), (True, True))
     expect_in("gap", time.monotonic() - left, MSS / 100000 * 0.5,
               MSS / 100000 * 1.2 if virtual_time() else 2)
+
+
+def test_rate_of_the_application_while_W_grows():
+    """What W grows by does not bring the next segment's time nearer where the application has
+    set the rate.
+    """
+    need_virtual_time()
+    flow, link = Flow(), Link()
+    flow.round(link.step(9000, 1.0, 1.0))
+    settle(flow, link, 10000)
+    rate = 100000
+    flow.sock.setsockopt(socket.SOL_SOCKET, SO_MAX_PACING_RATE, rate)
+    flow.run()
+    flow.round(link.step(9000, 1.0, 1.0))
+    left, found = time.monotonic(), []
+    for load in 0.9, 0.4, 0.9, 0.3, 0.9, 0.2, 0.9, 0.1:
+        seg = flow.take(0.1)
+        expect("a segment", seg is not None, True)
+        now = time.monotonic()
+        found.append(now - left)
+        left = now
+        time.sleep(0.001)
+        flow.echo(link.step(9000, load, 0.0))
+    expect_in(f"shortest gap of {found}", min(found[1:]), MSS / rate * 0.95, MSS / rate * 1.05)
+
+
+def test_leaving_a_small_window():
+    """A wait for a segment that hpcc's W set, below one segment, does not bind the next congestion
+    control, also where the application has TCP pace on.
+    """
+    need_virtual_time()
+    for rate in None, 1 << 30, 1000000:
+        flow, link = Flow(), Link()
+        flow.round(link.step(9000, 1.0, 1.0))
+        settle(flow, link, 4000)
+        for _ in range(8):
+            flow.take(0.1)
+            flow.echo(link.step(9000, 1.0, 1.0))
+        expect_in("W", flow.flow()["W"], 100, 300)
+        if rate:
+            flow.sock.setsockopt(socket.SOL_SOCKET, SO_MAX_PACING_RATE, rate)
+        flow.take(0.1)
+        flow.echo(link.step(9000, 1.0, 1.0))
+        expect("hpcc waits", flow.take(0.002), None)
+        set_cc(flow.sock, "reno")
+        left = time.monotonic()
+        expect("a segment", flow.take(0.1) is not None, True)
+        expect_in("time", time.monotonic() - left, 0,
+                  MSS / (rate or 1 << 30) + 0.0005)
 
 
 if __name__ == "__main__":

@@ -253,6 +253,29 @@ def test_nameless():
     expect_in("IDENTIFY without a record", path.port(1)["hpcc"]["unstamped"]["off"], 1, 1000)
 
 
+def test_nameless_tags():
+    """The tag of a port with identify off is no hash of its name, by which a sender could check
+    which of some names it is; and it stays the same.
+    """
+    path = Path(switches=1, sample=0)
+    sniffer = Sniffer(path.b, "left")
+    client, server = path.connect()
+    tags = {}
+    for identify in "on", "off":
+        for node in 1, 2, 3, 4:
+            path.change(1, f"hpcc node {node} identify {identify}")
+            sniffer.segments()
+            transfer((client, server, pattern(20000)))
+            found = {rec["tag"] for seg in sniffer.segments() for opt in seg.ours()
+                     if opt.type == FORWARD for rec in opt.records if rec["hop"]}
+            expect(f"tags of node {node}, identify {identify}", len(found), 1)
+            tags[identify, node] = found.pop()
+    expect("tags with and without a name", len({tags["on", node] for node in (1, 2, 3, 4)}), 4)
+    # one of four by chance: 1 of 64 runs
+    expect_in("tags that are the same", sum(tags["on", node] == tags["off", node]
+                                            for node in (1, 2, 3, 4)), 0, 1)
+
+
 def test_now_and_then():
     """Messages so far apart that no record can be compared with the last one: not silence."""
     for sysctls in {}, {"carry": 1}:

@@ -2,17 +2,21 @@
 # SPDX-License-Identifier: GPL-2.0
 """kmod/hpcc/report.c: receivers count flows and tell N; W_ai follows it."""
 
+import itertools
+import socket
 import struct
 import sys
+import time
 
 sys.path[0] += "/.."
-from lib.ktap import expect, expect_in, main
+from lib.box import BoxPath
+from lib.ktap import expect, expect_in, main, need_virtual_time
 from lib.net import Pair
-from lib.packet import (CAP_QUIET, CAP_REPORT, CAP_TELEMETRY, ECHO, FORWARD, KIND, PROMPT, REPORT,
-                        Sniffer, option, record, syn_option)
+from lib.packet import (ACK, CAP_QUIET, CAP_REPORT, CAP_TELEMETRY, ECHO, FORWARD, KIND, PROMPT, PSH,
+                        REPORT, Sniffer, option, record, syn_option)
 from lib.path import MBPS, Path
 from lib.peer import W_AI, W_INIT, Flow, Link, Peer, near, settle
-from lib.tcp import pattern, transfer
+from lib.tcp import pattern, send_for, transfer
 
 FLOWS = 2               # the kind of record that states N
 WANTS = syn_option(caps=CAP_TELEMETRY | CAP_REPORT)
@@ -32,10 +36,10 @@ def reports(segments):
     return [opt.words[0] & 0xffff for opt in found]
 
 
-def ask(peer, ts):
+def ask(peer, ts, wait_s=0.01):
     """A request that wants an ACK at once. Return the options of that ACK."""
     peer.send(option(FORWARD, [record(1, ts, ts)], 12, 1, PROMPT), b"x" * 100)
-    segments = peer.read_all(0.01)
+    segments = peer.read_all(wait_s)
     return [opt.type for seg in segments for opt in seg.ours()], reports(segments)
 
 
@@ -82,6 +86,105 @@ def test_counts():
     path.no_errors()
     expect("malformed", path.a.counters()["malformed_ignored"], 0)
     expect_in("report_received", path.a.counters()["report_received"], 1, 10000)
+
+
+def test_counts_both_ways():
+    """Connections that send both ways count as well, though most of their echoes leave beside
+    requests.
+    """
+    need_virtual_time()
+    for sample in 8, 0:
+        path = Path(switches=1, n_flows=0, base_rtt_ns=1000000, host_mbps=MBPS, sample=sample)
+        ends = [path.connect(port) for port in (5000, 5001, 5002)]
+        sniffer = Sniffer(path.a, "right")
+        transfer(*[(client, server, pattern(1000000)) for client, server in ends],
+                 *[(server, client, pattern(1000000)) for client, server in ends])
+        segments = sniffer.segments()
+        found = reports(seg for seg in segments if 5000 <= seg.sport <= 5002)
+        print(f"# sample {sample}: {len(found)} reports of {len(segments)} segments: "
+              f"{[found.count(n) for n in range(1, 5)]}")
+        late = found[len(found) // 2:]
+        expect_in(f"sample {sample}: three told, of {late}", late.count(3) / len(late), 0.9, 1)
+
+
+class Receiver(Peer):
+    """A kernel that counts the flows of several connections with us."""
+
+    def __init__(self, **how):
+        super().__init__(**how)
+        self.listen()
+        self.saved = {}
+
+    def new(self, port):
+        """One more connection, from this port of ours."""
+        self.port = port
+        self.accept(WANTS)
+        self.save()
+
+    def save(self):
+        """Note where the connection is."""
+        self.saved[self.port] = self.seq, self.acked, self.sock
+
+    def use(self, port):
+        """Go on with this connection."""
+        self.save()
+        self.port = port
+        self.seq, self.acked, self.sock = self.saved[port]
+        return self
+
+    def told(self, *ports, ts=1000):
+        """N that the kernel tells on each of these connections, when asked."""
+        return [ask(self.use(port), ts + port, 0.0015)[1] for port in ports]
+
+
+def test_late_ack():
+    """An ACK that leaves long after its data came may have the time of then, as one that
+    TCP_QUICKACK lets go has. On several CPUs it need only be later by a microsecond. It ends no
+    period.
+    """
+    need_virtual_time()
+    peer = Receiver()
+    for port in 7001, 7002, 7003:
+        peer.new(port)
+    for _ in range(20):                     # more than a period each
+        told = peer.told(7001, 7002, 7003)
+    expect("N", told, [[3]] * 3)
+    sock = peer.use(7001).sock
+    sock.recv(1 << 20)
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 0)
+    peer.send(option(FORWARD, [record(1, 5000, 5000)], 12, 1), b"x" * 10, flags=ACK | PSH)
+    expect("read", (sock.recv(100), peer.read_all()), (b"x" * 10, []))
+    for _ in range(11):                     # less than a delayed ACK waits
+        told = peer.told(7002, 7003)
+    expect("N of the others", told, [[2]] * 2)
+    peer.use(7001)
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 1)
+    found = reports(peer.read_all()) + sum(peer.told(7002, 7003), [])
+    expect_in(f"N after that, least of {found}", min(found), 2, 3)
+    expect("reports", len(found), 3)
+
+
+def test_slow_stranger():
+    """A connection of which the peer answers after a second, so that its T is a second, does not
+    have flows that have gone count for long.
+    """
+    need_virtual_time()
+    peer = Receiver(base_rtt_ns=0)
+    ports = [7001, 7002, 7003, 7004]
+    for port in ports[:3]:
+        peer.new(port)
+    peer.port = ports[3]
+    peer.start_accept(WANTS)
+    time.sleep(0.9)
+    peer.send()
+    peer.sock = peer.listener.accept()[0]
+    peer.save()
+    for _ in range(200):
+        told = peer.told(*ports[:3]) + peer.told(ports[3])
+    expect("N", told[0], [4])
+    for _ in range(200):
+        told = peer.told(*ports[2:])
+    expect("N 0.6 s after two have gone", told[0], [2])
 
 
 def growth(flow, link, told=None, rounds=9):
@@ -167,6 +270,54 @@ def test_not_asked():
         for grown in growth(flow, Link(), report(1)):
             near("growth", grown, W_AI, 0.03)
         expect_in("unagreed_ignored", flow.ns.counters()["unagreed_ignored"], 9, 9)
+
+
+class Lie:
+    """A box in front of a receiver that tells another N on one connection."""
+
+    def __init__(self, *lies):
+        self.lies = itertools.cycle(lies)
+        self.told = set()
+
+    def __call__(self, packet):
+        if not packet.to_b and not packet.syn:
+            packet.each(lambda opt: self.change(opt, packet.sport))
+        return [packet]
+
+    def change(self, opt, port):
+        """A REPORT with another N."""
+        if opt[2] >> 5 != REPORT:
+            return opt
+        if port == 5000:
+            return opt[:10] + struct.pack("!H", next(self.lies))
+        self.told.add(int.from_bytes(opt[10:12], "big"))
+        return opt
+
+
+def test_lies():
+    """Three flows, of which the receiver of the first one lies. Who says that there is one flow
+    has three times what the others have, as his W_ai is; the link stays used, and W within its
+    bounds. Who says that there are many has less, as who says now this and now that.
+    """
+    need_virtual_time()
+    for lies, low, high in ((3,), 0.30, 0.37), ((1,), 0.5, 0.6), ((65534,), 0, 0.1), ((1, 65534), 0, 0.1):
+        lie = Lie(*lies)
+        path = BoxPath(change=lie, n_flows=0, base_rtt_ns=300000, host_mbps=MBPS)
+        path.change(1, f"hpcc rate {MBPS // 2}mbit delay 200us")
+        flows = [path.connect(port) for port in (5000, 5001, 5002)]
+        send_for(0.05, *flows)
+        lie.told.clear()
+        arrived = send_for(0.3, *flows)
+        share = [round(part / sum(arrived), 2) for part in arrived]
+        port = path.port(1)
+        print(f"# told N = {lies}: shares {share}, {sum(arrived) * 8 / 0.3e6:.0f} Mbit/s, "
+              f"p99 of the queue {port['hpcc']['qlen_p99']}")
+        expect_in(f"told {lies}: share", share[0], low, high)
+        expect_in("Mbit/s", sum(arrived) * 8 / 0.3e6, MBPS / 2 * 0.88, MBPS / 2)
+        expect("drops", port["drops"], 0)
+        expect("others are told", lie.told, {3})
+        w_init = MBPS * 300000 // 8000
+        expect_in("W", path.a.flow(flows[0][0])["W"], w_init // 1024, w_init)
 
 
 if __name__ == "__main__":

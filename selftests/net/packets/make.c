@@ -10,7 +10,7 @@
 enum {
 	TCP = 6,
 	SYN = 2, RST = 4, ACK = 16,
-	FORWARD = 1, ECHO = 2, IDENTIFY = 3,
+	FORWARD = 1, ECHO = 2, IDENTIFY = 3, REPORT = 5,
 };
 
 /* A packet under construction: offsets into the frame. */
@@ -72,7 +72,7 @@ uint32_t our_option(struct maker *m, uint8_t *p, const struct flow *flow)
 	struct rng *rng = &m->rng;
 	uint32_t nr = below(rng, 5);
 	uint32_t hops = below(rng, 4) ? below(rng, 6) : below(rng, 16);
-	uint32_t type = percent(rng, 80) ? 1 + below(rng, 4) : below(rng, 8);
+	uint32_t type = percent(rng, 80) ? 1 + below(rng, 5) : below(rng, 8);
 	uint32_t len = 4 + 8 * nr;
 
 	p[0] = percent(rng, 95) ? m->kind : 253 + below(rng, 2);
@@ -85,6 +85,8 @@ uint32_t our_option(struct maker *m, uint8_t *p, const struct flow *flow)
 		fill(rng, record, 8);
 		if (percent(rng, 50))
 			memset(record, 0, 8);
+		else if (type == REPORT && percent(rng, 70))
+			memcpy(record, "\x20\0\0\0\0", 6);	/* and some N */
 		else if (percent(rng, 70))
 			record[0] = (i + 1) << 4 | (record[0] & 15);
 	}
