@@ -65,13 +65,18 @@ static inline u64 hpcc_response_qlen_ns(u64 word)
 /**
  * hpcc_response_is_new() - whether a response tells more than the last one
  * @last: the last one; 0: there was none
- * @word: this one
+ * @word: this one, about data on their way
+ * @snd_una: first byte that is not acknowledged
+ * @snd_nxt: next byte to be sent
  *
- * Return: true if it is about later data, or a longer queue.
+ * Return: true if it is about later data, or a longer queue; or if the data that the last one
+ * was about are acknowledged.
  */
-static inline bool hpcc_response_is_new(u64 last, u64 word)
+static inline bool hpcc_response_is_new(u64 last, u64 word, u32 snd_una, u32 snd_nxt)
 {
-	return !last || (s32)(hpcc_response_seq(word) - hpcc_response_seq(last)) > 0 ||
+	u32 then = hpcc_response_seq(last) - snd_una;
+
+	return !last || then > snd_nxt - snd_una || hpcc_response_seq(word) - snd_una > then ||
 	       hpcc_response_qlen_ns(word) > hpcc_response_qlen_ns(last);
 }
 

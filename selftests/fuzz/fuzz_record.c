@@ -135,9 +135,12 @@ static void response(u64 a, u64 b)
 	expect(hpcc_response_seq(word) == (u32)a);
 	expect(hpcc_response_qlen_ns(word) == (u64)hpcc_qlen_decode(b & 0xfff) << (b >> 12 & 31));
 	expect(word & HPCC_RESPONSE_KNOWN && word & HPCC_RESPONSE_PENDING);
-	expect(hpcc_response_is_new(0, word) && !hpcc_response_is_new(word, word));
-	if ((s32)((u32)a - (u32)b) > 0)
-		expect(hpcc_response_is_new(last, word));
+	expect(hpcc_response_is_new(0, word, a, a));
+	expect(!hpcc_response_is_new(word, word, (u32)a - (u32)(b >> 32), a));
+	if ((u32)a != (u32)b) {
+		expect(hpcc_response_is_new(last, word, b, a));
+		expect(hpcc_response_is_new(last, word, b + 1, a));
+	}
 }
 
 static void histogram(u32 bytes)

@@ -147,15 +147,29 @@ TEST(word__is_new)
 {
 	u64 last = hpcc_response_pack(10, 3, 100);
 
-	assert_true(hpcc_response_is_new(0, last));
-	assert_false(hpcc_response_is_new(last, last));
-	assert_false(hpcc_response_is_new(last & ~HPCC_RESPONSE_PENDING, last));
-	assert_false(hpcc_response_is_new(last, hpcc_response_pack(9, 3, 100)));
-	assert_true(hpcc_response_is_new(last, hpcc_response_pack(9, 3, 101)));
-	assert_true(hpcc_response_is_new(last, hpcc_response_pack(9, 4, 100)));
-	assert_true(hpcc_response_is_new(last, hpcc_response_pack(11, 3, 0)));
+	assert_true(hpcc_response_is_new(0, last, 5, 20));
+	assert_false(hpcc_response_is_new(last, last, 5, 20));
+	assert_false(hpcc_response_is_new(last, last, 10, 10));
+	assert_false(hpcc_response_is_new(last & ~HPCC_RESPONSE_PENDING, last, 5, 20));
+	assert_false(hpcc_response_is_new(last, hpcc_response_pack(9, 3, 100), 5, 20));
+	assert_true(hpcc_response_is_new(last, hpcc_response_pack(9, 3, 101), 5, 20));
+	assert_true(hpcc_response_is_new(last, hpcc_response_pack(9, 4, 100), 5, 20));
+	assert_true(hpcc_response_is_new(last, hpcc_response_pack(11, 3, 0), 5, 20));
 	assert_true(hpcc_response_is_new(hpcc_response_pack(0xffffffff, 3, 100),
-					 hpcc_response_pack(0, 3, 1)));
+					 hpcc_response_pack(0, 3, 1), 0xfffffff0, 20));
+	assert_false(hpcc_response_is_new(hpcc_response_pack(0, 3, 100),
+					  hpcc_response_pack(0xffffffff, 3, 1), 0xfffffff0, 20));
+}
+
+/* What the last one was about is acknowledged, lately or 2 GB ago. */
+TEST(word__is_new_after_the_last_one)
+{
+	u64 last = hpcc_response_pack(10, 3, 100);
+	u32 una;
+
+	for (una = 11; una < 0xfff00000; una += 0x00fffff1)
+		assert_true(hpcc_response_is_new(last, hpcc_response_pack(una, 3, 1), una,
+						 una + 100000));
 }
 
 int main(void)
@@ -169,6 +183,7 @@ int main(void)
 		cmocka_unit_test(respond__and_the_round_trip_ends),
 		cmocka_unit_test(word__holds_what_was_put_in),
 		cmocka_unit_test(word__is_new),
+		cmocka_unit_test(word__is_new_after_the_last_one),
 	};
 
 	return hpcc_run_tests(tests);
