@@ -537,8 +537,11 @@ def _check_qdisc(qdisc, link, own, where):
     if qdisc["queue"] != "fifo" and link["marking"] != "off":
         raise ScenarioError(f'{named("marking")} = "{link["marking"]}": needs qdisc.queue = "fifo", as '
                             f'{qdisc["queue"]} decides about marks itself')
-    if qdisc["above"] and qdisc["above"] > link["buffer"]:
-        raise ScenarioError(f"qdisc.above = {qdisc['above']}: has to be at most {buffer}")
+    for key in "above", "respond":
+        if qdisc[key] and qdisc[key] > link["buffer"]:
+            raise ScenarioError(f"qdisc.{key} = {qdisc[key]}: has to be at most {buffer}")
+    if qdisc["every"] and not qdisc["respond"]:
+        raise ScenarioError("qdisc.every: has a meaning only with qdisc.respond")
     if link["kmin"] and link["kmax"] and link["kmin"] > link["kmax"]:
         raise ScenarioError(f"{named('kmin')} = {link['kmin']}: has to be at most {named('kmax')}, "
                             f"{link['kmax']} bytes")
