@@ -4,7 +4,8 @@
  *
  * FIFO with a byte limit, or another qdisc in its place (child.c); optionally a link of
  * a given rate and propagation delay (queue.c); LDCP's marking of packets that arrive (mark.c);
- * in-band telemetry on those that leave (stamp.c). This file is what the user
+ * in-band telemetry on those that leave (stamp.c), and responses to the senders of those that
+ * find a long queue (respond.c). This file is what the user
  * talks to: netlink, statistics, and the speed of the device.
  */
 #include <linux/ethtool.h>
@@ -22,6 +23,9 @@ static const u32 hpcc_limit_default = 1 << 20;
 
 /* P_max in millionths. */
 static const u32 hpcc_pmax_default = HPCC_PMAX_MAX;
+
+/* Time between two responses to a flow: the T of a rack at 100 Gb/s. */
+static const u32 hpcc_every_default = 10 * NSEC_PER_USEC;
 
 /* Preamble, frame check sequence and gap of Ethernet. */
 static const u32 hpcc_overhead_default = 24;
@@ -50,6 +54,11 @@ static struct netlink_range_validation hpcc_delay_range = {
 	.max = HPCC_DELAY_MAX_NS,
 };
 
+static struct netlink_range_validation hpcc_every_range = {
+	.min = HPCC_EVERY_MIN_NS,
+	.max = HPCC_EVERY_MAX_NS,
+};
+
 static struct netlink_range_validation hpcc_pmax_range = {
 	.max = HPCC_PMAX_MAX,
 };
@@ -73,6 +82,8 @@ static const struct nla_policy hpcc_policy[TCA_HPCC_MAX + 1] = {
 	[TCA_HPCC_STATS]	= NLA_POLICY_MAX(NLA_U8, 1),
 	[TCA_HPCC_ABOVE]	= NLA_POLICY_MIN(NLA_U32, 1),
 	[TCA_HPCC_IDENTIFY]	= NLA_POLICY_MAX(NLA_U8, 1),
+	[TCA_HPCC_RESPOND]	= { .type = NLA_U32 },
+	[TCA_HPCC_EVERY]	= NLA_POLICY_FULL_RANGE(NLA_U32, &hpcc_every_range),
 };
 
 /* Bytes/s of the device. Under RTNL. */
@@ -92,16 +103,21 @@ static u64 hpcc_bandwidth(struct net_device *dev, const struct hpcc_config *cfg)
 	return cfg->rate ?: cfg->bandwidth ?: hpcc_device_bandwidth(dev);
 }
 
-/* Under RTNL. Fails only where the port is another than before. */
+/* Under RTNL. Fails only where the port is another than before, or responses are new. */
 static int hpcc_commit(struct Qdisc *sch, const struct hpcc_config *cfg)
 {
 	struct hpcc_sched *q = qdisc_priv(sch);
 	u64 b = hpcc_bandwidth(qdisc_dev(sch), cfg);
 	u64 byte_time = hpcc_byte_time(b);
 	struct hpcc_offset offset = hpcc_offset_of(sch, cfg);
-	struct hpcc_port *port = hpcc_port_get(sch, cfg);
 	struct hpcc_marks marks;
+	struct hpcc_port *port;
+	int err;
 
+	err = cfg->respond ? hpcc_respond_init(sch) : 0;
+	if (err)
+		return err;
+	port = hpcc_port_get(sch, cfg);
 	if (IS_ERR(port))
 		return PTR_ERR(port);
 	hpcc_marks_init(&marks, cfg, b, psched_mtu(qdisc_dev(sch)));
@@ -109,6 +125,7 @@ static int hpcc_commit(struct Qdisc *sch, const struct hpcc_config *cfg)
 	if (cfg->rate && !q->cfg.rate)
 		hpcc_queue_shape(q);
 	q->cfg = *cfg;
+	WRITE_ONCE(sch->enqueue, cfg->respond ? hpcc_enqueue_responding : hpcc_enqueue);
 	q->b = b;
 	q->byte_time = byte_time;
 	q->marks = marks;
@@ -142,6 +159,17 @@ static void hpcc_parse_marking(struct nlattr **tb, struct hpcc_config *cfg)
 		cfg->knonect = nla_get_u32(tb[TCA_HPCC_KNONECT]);
 }
 
+/* Without responses there is no time between them that nobody sees. */
+static void hpcc_parse_respond(struct nlattr **tb, struct hpcc_config *cfg)
+{
+	if (tb[TCA_HPCC_RESPOND])
+		cfg->respond = nla_get_u32(tb[TCA_HPCC_RESPOND]);
+	if (!cfg->respond)
+		cfg->every_ns = hpcc_every_default;
+	else if (tb[TCA_HPCC_EVERY])
+		cfg->every_ns = nla_get_u32(tb[TCA_HPCC_EVERY]);
+}
+
 static void hpcc_parse_options(struct nlattr **tb, struct hpcc_config *cfg)
 {
 	if (tb[TCA_HPCC_RATE64])
@@ -163,9 +191,11 @@ static void hpcc_parse_options(struct nlattr **tb, struct hpcc_config *cfg)
 	if (tb[TCA_HPCC_STAMP]) {
 		cfg->stamp = nla_get_u8(tb[TCA_HPCC_STAMP]);
 		cfg->above = 0;
+		cfg->respond = 0;
 	}
 	if (tb[TCA_HPCC_ABOVE])
 		cfg->above = nla_get_u32(tb[TCA_HPCC_ABOVE]);
+	hpcc_parse_respond(tb, cfg);
 	if (tb[TCA_HPCC_SPLIT])
 		cfg->split = nla_get_u8(tb[TCA_HPCC_SPLIT]);
 	if (tb[TCA_HPCC_IDENTIFY])
@@ -244,11 +274,32 @@ static int hpcc_validate_marking(struct Qdisc *sch, struct nlattr **tb,
 	return hpcc_validate_kmin(qdisc_dev(sch), tb, cfg, extack);
 }
 
+static int hpcc_validate_respond(struct nlattr **tb, const struct hpcc_config *cfg,
+				 struct netlink_ext_ack *extack)
+{
+	if (tb[TCA_HPCC_EVERY] && !cfg->respond) {
+		NL_SET_ERR_MSG_ATTR(extack, tb[TCA_HPCC_EVERY], "every: needs respond");
+		return -EINVAL;
+	}
+	if (cfg->respond && !cfg->stamp) {
+		NL_SET_ERR_MSG_ATTR(extack, tb[TCA_HPCC_RESPOND], "respond: needs stamp");
+		return -EINVAL;
+	}
+	if (cfg->respond > cfg->limit) {
+		NL_SET_ERR_MSG_ATTR(extack, tb[TCA_HPCC_RESPOND] ?: tb[TCA_HPCC_LIMIT],
+				    "respond: has to be at most limit");
+		return -ERANGE;
+	}
+	return 0;
+}
+
 /* What a policy cannot say: gaps in a range, and how attributes go together. */
 static int hpcc_validate(struct Qdisc *sch, struct nlattr **tb,
 			 const struct hpcc_config *cfg,
 			 struct netlink_ext_ack *extack)
 {
+	int err;
+
 	if (cfg->rate && cfg->rate < HPCC_RATE_MIN) {
 		NL_SET_ERR_MSG_ATTR(extack, tb[TCA_HPCC_RATE64],
 				    "rate: 1 kbit/s or more, or 0 for none");
@@ -279,7 +330,8 @@ static int hpcc_validate(struct Qdisc *sch, struct nlattr **tb,
 				    "above: has to be 1 byte to limit");
 		return -ERANGE;
 	}
-	return hpcc_validate_marking(sch, tb, cfg, extack);
+	err = hpcc_validate_respond(tb, cfg, extack);
+	return err ?: hpcc_validate_marking(sch, tb, cfg, extack);
 }
 
 static int hpcc_change(struct Qdisc *sch, struct nlattr *opt,
@@ -308,6 +360,7 @@ static int hpcc_init(struct Qdisc *sch, struct nlattr *opt,
 	q->cfg = (struct hpcc_config){
 		.limit		= hpcc_limit_default,
 		.overhead	= hpcc_overhead_default,
+		.every_ns	= hpcc_every_default,
 		.pmax_ppm	= hpcc_pmax_default,
 		.kind		= HPCC_OPT_KIND_DEFAULT,
 		.stamp		= true,
@@ -327,6 +380,7 @@ static void hpcc_destroy(struct Qdisc *sch)
 	struct hpcc_sched *q = qdisc_priv(sch);
 
 	qdisc_watchdog_cancel(&q->watchdog);
+	hpcc_respond_destroy(q);
 	qdisc_put(q->child);
 	hpcc_port_put(q->shared);
 }
@@ -373,6 +427,8 @@ static int hpcc_dump(struct Qdisc *sch, struct sk_buff *skb)
 	    nla_put_u8(skb, TCA_HPCC_KIND, cfg.kind) ||
 	    nla_put_u8(skb, TCA_HPCC_STAMP, cfg.stamp) ||
 	    (cfg.above && nla_put_u32(skb, TCA_HPCC_ABOVE, cfg.above)) ||
+	    (cfg.respond && (nla_put_u32(skb, TCA_HPCC_RESPOND, cfg.respond) ||
+			     nla_put_u32(skb, TCA_HPCC_EVERY, cfg.every_ns))) ||
 	    nla_put_u8(skb, TCA_HPCC_SPLIT, cfg.split) ||
 	    nla_put_u8(skb, TCA_HPCC_IDENTIFY, cfg.identify) ||
 	    nla_put_u8(skb, TCA_HPCC_STATS, cfg.stats) ||
@@ -390,6 +446,7 @@ static int hpcc_dump_stats(struct Qdisc *sch, struct gnet_dump *d)
 
 	sch_tree_lock(sch);
 	hpcc_child_recount(q);
+	hpcc_respond_recount(q, &q->stats);
 	q->stats.bandwidth = q->b;
 	q->stats.qlen_bytes = q->waiting_bytes;
 	q->stats.port_queues = q->shared ? q->shared->queues : 1;

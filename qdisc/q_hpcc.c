@@ -39,7 +39,8 @@ static void explain(void)
 	fprintf(stderr,
 		"Usage: ... hpcc [ rate RATE ] [ bandwidth RATE ] [ limit BYTES ]\n"
 		"                [ node ID ] [ port ID ] [ overhead BYTES ] [ delay TIME ]\n"
-		"                [ kind 253|254 ] [ stamp [ above QUEUE ] | nostamp ]\n"
+		"                [ kind 253|254 ]\n"
+		"                [ stamp [ above QUEUE ] [ respond QUEUE [ every TIME ] ] | nostamp ]\n"
 		"                [ split-gso | no-split-gso ] [ identify on|off ] [ stats on|off ]\n"
 		"                [ marking off|ldcp ] [ kmin BYTES ] [ kmax BYTES ]\n"
 		"                [ pmax FRACTION ] [ knonect BYTES ]\n"
@@ -53,6 +54,9 @@ static void explain(void)
 		"kind       of the TCP option (253)\n"
 		"above      write load only while the queue is longer, 1b .. limit (stamp alone:\n"
 		"           always)\n"
+		"respond    tell the sender of a packet that finds a longer queue at once, 1b .. limit;\n"
+		"           0: never (default)\n"
+		"every      time between two responses to a flow, 1us .. 1s (10us)\n"
 		"identify   tell node, port and B to senders that ask (on)\n"
 		"stats      count queue lengths for percentiles and maximum (on)\n"
 		"marking    ldcp: mark and drop by queue length on arrival (off)\n"
@@ -171,6 +175,19 @@ static int parse_delay(const char *name, const char *arg, void *to)
 	return sizeof(v);
 }
 
+static int parse_every(const char *name, const char *arg, void *to)
+{
+	__s64 time_ns;
+	__u32 v;
+
+	if (get_time64(&time_ns, arg) || time_ns < HPCC_EVERY_MIN_NS ||
+	    time_ns > HPCC_EVERY_MAX_NS)
+		return bad_value(name, arg, "a time, 1us .. 1s");
+	v = time_ns;
+	memcpy(to, &v, sizeof(v));
+	return sizeof(v);
+}
+
 static int parse_kind(const char *name, const char *arg, void *to)
 {
 	__u8 kind;
@@ -221,6 +238,8 @@ static const struct {
 	{ "stats",	TCA_HPCC_STATS,		parse_switch },
 	{ "identify",	TCA_HPCC_IDENTIFY,	parse_switch },
 	{ "above",	TCA_HPCC_ABOVE,		parse_size },
+	{ "respond",	TCA_HPCC_RESPOND,	parse_threshold },
+	{ "every",	TCA_HPCC_EVERY,		parse_every },
 };
 
 static const struct {
@@ -386,6 +405,10 @@ static int hpcc_print_opt(struct qdisc_util *qu, FILE *f, struct rtattr *opt)
 			   "nostamp");
 	if (tb[TCA_HPCC_ABOVE])
 		print_u64("above", "above %llub ", attr_value(tb[TCA_HPCC_ABOVE]));
+	if (tb[TCA_HPCC_RESPOND])
+		print_u64("respond", "respond %llub ", attr_value(tb[TCA_HPCC_RESPOND]));
+	if (tb[TCA_HPCC_EVERY])
+		print_time("every", attr_value(tb[TCA_HPCC_EVERY]));
 	if (tb[TCA_HPCC_SPLIT])
 		print_flag("split_gso", attr_value(tb[TCA_HPCC_SPLIT]),
 			   "split-gso", "no-split-gso");
@@ -515,6 +538,10 @@ static int hpcc_print_xstats(struct qdisc_util *qu, FILE *f,
 	print_u64("marked_p", " p %llu", st.marked - st.marked_kmax);
 	print_u64("marked_kmax", " kmax %llu", st.marked_kmax);
 	print_u64("mark_failed", " failed %llu", st.mark_failed);
+	print_u64("responses", "\n  responses %llu", st.responses);
+	print_u64("responses_held", " held %llu", st.responses_held);
+	print_u64("responses_lost", " lost %llu", st.responses_lost);
+	print_u64("responses_failed", " failed %llu", st.responses_failed);
 	if (is_json_context())
 		print_histogram(&st);
 	close_json_object();

@@ -392,6 +392,30 @@ int hpcc_enqueue(struct sk_buff *skb, struct Qdisc *sch,
 				  headers, to_free);
 }
 
+/**
+ * hpcc_enqueue_responding() - Qdisc_ops::enqueue of a port that responds
+ * @skb: packet
+ * @sch: the qdisc
+ * @to_free: list of packets that the caller frees
+ *
+ * A function of its own, which looks at each packet once more, so that other ports need not
+ * ask whether they respond.
+ */
+int hpcc_enqueue_responding(struct sk_buff *skb, struct Qdisc *sch,
+			    struct sk_buff **to_free)
+{
+	struct hpcc_sched *q = qdisc_priv(sch);
+	struct hpcc_headers headers = hpcc_look(q, skb);
+
+	if (headers.note & HPCC_NOTE_LEN) {
+		/* The packet finds what has not started by now. */
+		if (q->cfg.rate)
+			hpcc_serve(q, ktime_get_ns());
+		hpcc_respond(q, skb, headers);
+	}
+	return hpcc_enqueue(skb, sch, to_free);
+}
+
 /* Wake up for what happens next: a packet is due, or the next one starts. The
  * watchdog's timer is not touched where it is set to that time already.
  */

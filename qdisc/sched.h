@@ -23,6 +23,8 @@
  * @overhead: bytes
  * @delay_ns: propagation behind the queue
  * @above: bytes of queue, 0: each packet gets a record
+ * @respond: bytes of queue, 0: no responses
+ * @every_ns: time between two responses to a flow, at least
  * @kmin: bytes, 0: derived from B; so are @kmax and @knonect
  * @kmax: bytes
  * @knonect: bytes
@@ -43,6 +45,8 @@ struct hpcc_config {
 	u32	overhead;
 	u32	delay_ns;
 	u32	above;
+	u32	respond;
+	u32	every_ns;
 	u32	kmin;
 	u32	kmax;
 	u32	knonect;
@@ -166,11 +170,12 @@ struct hpcc_offset {
  * @free: when the link is done with all it has begun
  * @busy: time it has spent so far, which is what telemetry calls tx
  * @shared: what it has in common with other queues, or NULL
+ * @responder: makes responses (respond.c); NULL where none were ever wanted
  * @stats: counters; qlen_bytes and bandwidth are filled in when dumped
  * @watchdog: wakes the device when there is something to do
  *
  * Everything is under the qdisc's lock; @cfg, @b, @byte_time, @marks, @offset and
- * @shared change under RTNL as well.
+ * @shared change under RTNL as well. @responder is set under RTNL, before @cfg wants it.
  */
 struct hpcc_sched {
 	struct hpcc_config	cfg;
@@ -193,6 +198,7 @@ struct hpcc_sched {
 	struct hpcc_clock	free;
 	struct hpcc_clock	busy;
 	struct hpcc_port	*shared;
+	struct hpcc_responder	*responder;
 	struct tc_hpcc_xstats	stats;
 	struct qdisc_watchdog	watchdog;
 };
@@ -292,6 +298,8 @@ void hpcc_queue_reset(struct Qdisc *sch);
 bool hpcc_fits(const struct hpcc_sched *q, u32 bytes, u32 memory);
 int hpcc_enqueue(struct sk_buff *skb, struct Qdisc *sch,
 		 struct sk_buff **to_free);
+int hpcc_enqueue_responding(struct sk_buff *skb, struct Qdisc *sch,
+			    struct sk_buff **to_free);
 struct sk_buff *hpcc_dequeue(struct Qdisc *sch);
 
 /* child.c */
@@ -317,6 +325,12 @@ void hpcc_marks_init(struct hpcc_marks *marks, const struct hpcc_config *cfg,
 		     u64 b, u32 mtu);
 bool hpcc_mark(struct hpcc_sched *q, struct sk_buff *skb, bool fits,
 	       struct hpcc_headers headers);
+
+/* respond.c */
+int hpcc_respond_init(struct Qdisc *sch);
+void hpcc_respond_destroy(struct hpcc_sched *q);
+void hpcc_respond_recount(const struct hpcc_sched *q, struct tc_hpcc_xstats *stats);
+void hpcc_respond(struct hpcc_sched *q, const struct sk_buff *skb, struct hpcc_headers headers);
 
 /* stamp.c */
 void hpcc_offset_init_key(void);

@@ -18,9 +18,7 @@
 #include <linux/siphash.h>
 #include <linux/tcp.h>
 #include <net/net_namespace.h>
-#include <hpcc/stamp.h>
-
-#include "sched.h"
+#include "stamp.h"
 
 static siphash_key_t hpcc_offset_key __read_mostly;
 
@@ -56,19 +54,6 @@ struct hpcc_offset hpcc_offset_of(struct Qdisc *sch,
 	};
 }
 
-/* What was found on arrival. */
-static struct hpcc_place hpcc_place(u32 note)
-{
-	u32 tcp = FIELD_GET(HPCC_NOTE_TCP, note);
-
-	return (struct hpcc_place){
-		.tcp = tcp,
-		.opt = tcp + FIELD_GET(HPCC_NOTE_OPT, note),
-		.len = FIELD_GET(HPCC_NOTE_LEN, note),
-		.end = tcp + FIELD_GET(HPCC_NOTE_END, note),
-	};
-}
-
 /* Is the TCP checksum yet to be computed, over what we write as well? */
 static bool hpcc_check_is_partial(const struct sk_buff *skb, u32 tcp)
 {
@@ -81,7 +66,6 @@ static int hpcc_try_stamp(struct hpcc_sched *q, struct sk_buff *skb, u64 ts_ns)
 {
 	struct hpcc_place place = hpcc_place(hpcc_skb_cb(skb)->note);
 	struct hpcc_stamp stamp;
-	struct hpcc_load load;
 	const u8 *opt;
 
 	if (skb_ensure_writable(skb, place.end))
@@ -89,17 +73,7 @@ static int hpcc_try_stamp(struct hpcc_sched *q, struct sk_buff *skb, u64 ts_ns)
 	opt = skb->data + place.opt;
 	if (opt[0] != q->cfg.kind || opt[1] != place.len)
 		return HPCC_UNSTAMPED_NO_OPTION;
-	load = hpcc_load(q);
-	stamp = (struct hpcc_stamp){
-		.node = q->cfg.identify ? q->cfg.node : q->offset.alias,
-		.port = q->cfg.port,
-		.bps = q->b * 8,
-		.ts_ns = ts_ns + q->offset.ts_ns,
-		.tx_ns = load.busy_ns + q->offset.tx_ns,
-		.qlen_ns = hpcc_link_time(q->byte_time, load.waiting_bytes).ns,
-		.quiet = q->cfg.above && load.waiting_bytes <= q->cfg.above,
-		.anonymous = !q->cfg.identify,
-	};
+	stamp = hpcc_snapshot(q, hpcc_load(q), ts_ns);
 	return hpcc_stamp_packet(skb->data, &place, &stamp,
 				 !hpcc_check_is_partial(skb, place.tcp));
 }

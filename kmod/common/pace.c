@@ -2,7 +2,7 @@
 /*
  * How much leaves at once, and when the next packet does.
  *
- * Context: socket lock, all of this file.
+ * Context: socket lock, all of this file but hpcc_pace_first().
  */
 #include <linux/export.h>
 #include <linux/hrtimer.h>
@@ -108,6 +108,18 @@ void hpcc_cap_bursts(struct sock *sk, struct hpcc_burst *burst, u32 cwnd,
 	sk->sk_gso_max_segs = min_t(u32, segs, burst->saved_gso_segs);
 }
 EXPORT_SYMBOL_GPL(hpcc_cap_bursts);
+
+/* hpcc_pace_first(), the first times. */
+void __hpcc_pace_first(struct sock *sk, u32 bytes)
+{
+	unsigned long rate = READ_ONCE(sk->sk_pacing_rate);
+	u64 *wstamp_ns = &tcp_sk(sk)->tcp_wstamp_ns;
+
+	if (READ_ONCE(sk->sk_pacing_status) != SK_PACING_NONE && rate && rate != ~0UL)
+		WRITE_ONCE(*wstamp_ns, READ_ONCE(*wstamp_ns) +
+				       div64_ul((u64)bytes * NSEC_PER_SEC, rate));
+}
+EXPORT_SYMBOL_GPL(__hpcc_pace_first);
 
 /* The time that two bursts take at the socket's pacing rate: nothing waits for longer. (The
  * one that left may have been twice as long as those from now on.)

@@ -33,6 +33,28 @@ void hpcc_cap_bursts(struct sock *sk, struct hpcc_burst *burst, u32 cwnd,
 void hpcc_pace_at(struct tcp_sock *tp, u64 ns);
 void hpcc_pace_again(struct tcp_sock *tp, u64 R_before, u64 R);
 
+/* TCP does not pace a connection's first segments: tcp_update_skb_after_send(). */
+#define HPCC_UNPACED_SEGS	10
+
+void __hpcc_pace_first(struct sock *sk, u32 bytes);
+
+/**
+ * hpcc_pace_first() - pace a connection's first segments as well
+ * @sk: socket
+ * @bytes: length of the packet that leaves
+ *
+ * A window that leaves at the host's rate would otherwise have that many segments too many in the
+ * host's own queue for a round trip, where no new W reaches them.
+ *
+ * Context: LOCAL_OUT; without the socket lock where packets are queued on their way
+ * there, when two callers may count one of their packets.
+ */
+static inline void hpcc_pace_first(struct sock *sk, u32 bytes)
+{
+	if (unlikely(READ_ONCE(tcp_sk(sk)->data_segs_out) < HPCC_UNPACED_SEGS))
+		__hpcc_pace_first(sk, bytes);
+}
+
 /**
  * hpcc_app_gap_ns() - the time that SO_MAX_PACING_RATE gives a segment
  * @sk: socket

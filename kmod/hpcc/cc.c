@@ -27,6 +27,7 @@
 #include "mailbox.h"
 #include "path.h"
 #include "report.h"
+#include "response.h"
 
 #define CREATE_TRACE_POINTS
 #include "trace.h"
@@ -389,12 +390,15 @@ static u32 hpcc_undo_cwnd(struct sock *sk)
  * no length that an option could be added to.
  *
  * TCP asks before it sends, whether or not ACKs come. After a pause a window leaves before the
- * first ACK comes: it has to be paced, and a probe leaves in front of it.
+ * first ACK comes: it has to be paced, and a probe leaves in front of it. A switch's response may
+ * have come while a process owned the socket.
  */
 static u32 hpcc_min_tso_segs(struct sock *sk)
 {
 	struct hpcc_flow *flow = hpcc_flow_of(sk);
 
+	if (flow && unlikely(hpcc_response_waits(flow)))
+		hpcc_response_take(sk, flow);
 	if (!flow || tcp_sk(sk)->packets_out)
 		return 1;
 	if (flow->unpaced)

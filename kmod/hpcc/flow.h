@@ -96,6 +96,7 @@ enum hpcc_mode {
  * @requests: counts them
  * @sample_ns: time from one request to the next at least, unless @searching
  * @asked_ns: tcp_clock_cache at the last request
+ * @response: the last response of a switch (response.c); 0: there was none
  *
  * @counted: the period in which report.c counted it last
  * @told_us: when it told N last
@@ -192,6 +193,7 @@ struct hpcc_flow {
 	u32 requests;
 	u32 sample_ns;
 	u64 asked_ns;
+	u64 response;
 
 	u32 counted;
 	u32 told_us;

@@ -27,6 +27,8 @@
  * @HPCC_C_ECHO_RECEIVED: echoes taken in
  * @HPCC_C_REPORT_SENT: segments that left with REPORT
  * @HPCC_C_REPORT_RECEIVED: REPORT taken in
+ * @HPCC_C_RESPONSE_RECEIVED: responses of switches taken in
+ * @HPCC_C_RESPONSE_IGNORED: those of them that told nothing new, or came late
  * @HPCC_C_UNAGREED_IGNORED: options on connections that did not agree, or to that option
  * @HPCC_C_MALFORMED_IGNORED: wrong length, type, scale, or twice
  * @HPCC_C_CHECKSUM_IGNORED: options in segments with a bad checksum
@@ -58,6 +60,8 @@ enum hpcc_counter {
 	HPCC_C_ECHO_RECEIVED,
 	HPCC_C_REPORT_SENT,
 	HPCC_C_REPORT_RECEIVED,
+	HPCC_C_RESPONSE_RECEIVED,
+	HPCC_C_RESPONSE_IGNORED,
 	HPCC_C_UNAGREED_IGNORED,
 	HPCC_C_MALFORMED_IGNORED,
 	HPCC_C_CHECKSUM_IGNORED,

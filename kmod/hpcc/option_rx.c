@@ -27,6 +27,8 @@
  * Documentation/protocol.rst has a table of that. Anything else is counted and
  * ignored, and the segment goes on.
  *
+ * A segment without flags may be a switch's response (response.c).
+ *
  * Options that have been read are taken out of the segment: with them TCP would
  * leave its fast path for each segment, and could not join those in its backlog.
  */
@@ -43,6 +45,7 @@
 #include "mailbox.h"
 #include "path.h"
 #include "report.h"
+#include "response.h"
 #include "segment.h"
 
 /* The two experimental kinds of RFC 4727: the default one, and this. */
@@ -212,6 +215,15 @@ static bool hpcc_ack_ok(const struct hpcc_flow *flow, const struct tcp_sock *tp,
 	       (!after(ack, hpcc_peek(tp->snd_nxt)) ||
 		!after(ack, READ_ONCE(flow->snd_end))) &&
 	       !before(ack, hpcc_peek(tp->snd_una) - old);
+}
+
+/* Whether both numbers of a segment may be. */
+static bool hpcc_numbers_ok(const struct hpcc_flow *flow, const struct tcp_sock *tp,
+			    const struct hpcc_arrival *in)
+{
+	if (hpcc_is_bare(in->th))
+		return hpcc_response_ok(flow, tp, in);
+	return hpcc_seq_ok(tp, in) && hpcc_ack_ok(flow, tp, in);
 }
 
 /* Whether a packet has come as far as the socket allows (IP_MINTTL,
@@ -430,9 +442,10 @@ static void hpcc_segment_in(const struct hpcc_arrival *in)
 		hpcc_unagreed_in(in);
 	else if (!hpcc_arrival_intact(in))
 		hpcc_count(net, HPCC_C_CHECKSUM_IGNORED);
-	else if (!hpcc_seq_ok(tcp_sk(sk), in) ||
-		 !hpcc_ack_ok(flow, tcp_sk(sk), in) || !hpcc_ttl_ok(sk, in))
+	else if (!hpcc_numbers_ok(flow, tcp_sk(sk), in) || !hpcc_ttl_ok(sk, in))
 		hpcc_count(net, HPCC_C_WINDOW_IGNORED);
+	else if (hpcc_is_bare(in->th))
+		hpcc_response_in(sk, flow, in, at, pos);
 	else
 		hpcc_strip(in, hpcc_options_in(flow, in, at, pos));
 	if (put)

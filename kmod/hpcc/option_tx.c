@@ -437,8 +437,10 @@ static void hpcc_data_out(struct hpcc_segment *seg, struct sock *sk)
 
 	if (!flow)
 		return;
-	if (data)
+	if (data) {
 		hpcc_note_sent(seg, flow);
+		hpcc_pace_first(sk, seg->skb->len);
+	}
 	asks = READ_ONCE(flow->probes) ? READ_ONCE(flow->probing) :
 	       data && hpcc_asks(flow, tcp_sk(sk));
 	if (!asks && !hpcc_echo_waits(flow))

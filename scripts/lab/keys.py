@@ -144,6 +144,13 @@ def _delay(value):
     return ns
 
 
+def _every(value):
+    ns = units.time(value)
+    if not 1000 <= ns <= 10**9:
+        raise ValueError("a time from 1us to 1s")
+    return ns
+
+
 def _flow_bytes(value):
     """None: the flow lasts until the measurement window ends."""
     if value == "endless":
@@ -276,6 +283,8 @@ KEYS = {
         "pmax": (units.fraction, None),
         "knonect": (_queue, None),
         "above": (_queue, None),
+        "respond": (_queue, None),
+        "every": (_every, None),
     },
     "flow": {
         "from": (_host, ...),
@@ -357,7 +366,7 @@ def show_section(known, values):
             return f"{value[1]}" + {"bytes": "B", "rate": "bit"}[value[0]]
         if parse is units.rate:
             return f"{value}bit"
-        return f"{value}ns" if parse in (units.time, _delay) or parse is _base_rtt and value != "auto" \
+        return f"{value}ns" if parse in (units.time, _delay, _every) or parse is _base_rtt and value != "auto" \
             else value
     return {key: text(known[key][0], value) for key, value in values.items() if value is not None}
 

@@ -193,10 +193,10 @@ class Network:
             link = self.topology.link_of(node, port)
             if is_host(port):
                 link |= {"delay": link["delay"] + self.topology.host_delay[1]}
-            above = self.scenario.qdisc["above"]
             more = f"node {self._number(node)} port {index + 1} stamp {int(self.stamp)}"
-            if above and self.stamp:
-                more += f" above {above}"
+            if self.stamp:
+                more += "".join(f" {key} {self.scenario.qdisc[key]}" for key in ("above", "respond", "every")
+                                if self.scenario.qdisc[key])
             netem = self._netem(port)
             if netem:
                 self._netem_batch(node, port, netem, link, more)

@@ -546,8 +546,11 @@ def _check_qdisc(qdisc, link, own, where):
     if qdisc["queue"] != "fifo" and link["marking"] != "off":
         raise ScenarioError(f'{named("marking")} = "{link["marking"]}": needs qdisc.queue = "fifo", as '
                             f'{qdisc["queue"]} decides about marks itself')
-    if qdisc["above"] and qdisc["above"] > link["buffer"]:
-        raise ScenarioError(f"qdisc.above = {qdisc['above']}: has to be at most {buffer}")
+    for key in "above", "respond":
+        if qdisc[key] and qdisc[key] > link["buffer"]:
+            raise ScenarioError(f"qdisc.{key} = {qdisc[key]}: has to be at most {buffer}")
+    if qdisc["every"] and not qdisc["respond"]:
+        raise ScenarioError("qdisc.every: has a meaning only with qdisc.respond")
     # Without kmax the port takes the bytes of KMAX_NS, or KMAX_PACKETS if those are more (qdisc/mark.c).
     kmax = link["kmax"] or min(max(link["rate"] * KMAX_NS // (8 * 10**9), KMAX_PACKETS * packet), link["buffer"])
     if link["kmin"] and link["kmin"] > kmax:

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * <hpcc/algo.h>: any parameters, any series of ACKs with any records.
+ * <hpcc/algo.h>: any parameters, any series of ACKs with any records; and between them
+ * responses of switches, <hpcc/response.h>.
  *
  * Input: parameters, then operations, each a byte and what it takes: ACKs of up
  * to 31 records, for which there may be too few links, and what else is done to a
@@ -9,7 +10,7 @@
 #include <math.h>
 
 #include "fuzz.h"
-#include <hpcc/algo.h>
+#include <hpcc/response.h>
 
 #define RECORDS_MAX	31
 
@@ -310,6 +311,36 @@ static void take_slow(struct fuzz_input *in, struct hpcc_algo *a,
 	expect(a->inc_stage == p->max_stage);
 }
 
+/* A response lowers W, by the same Wc, or does nothing. */
+static void take_response(struct fuzz_input *in, struct hpcc_algo *a,
+			  const struct hpcc_params *p)
+{
+	u32 seq = fuzz_take_any(in);
+	u64 qlen = fuzz_take_any(in);
+	long double u = fminl(1 + qlen / (long double)p->T, HPCC_U_MAX);
+	long double eta = ldexpl(p->eta_q24, -24), U, W;
+	struct hpcc_link L[HPCC_HOPS_MAX];
+	struct hpcc_algo was = copy_of(a, L);
+
+	if (!hpcc_algo_respond(a, p, seq, qlen)) {
+		expect_same(was, a);
+		return;
+	}
+	U = U_of(a);
+	expect(!was.started || (s32)(seq - was.last_update_seq) >= 0);
+	expect(a->U_q24 > was.U_q24 && !a->U_low && a->moved);
+	expect(fabsl(U - u) <= 0x1p-23L + u * 0x1p-21L);
+	W = fminl(fmaxl(was.Wc_q16 * eta / U, p->W_min_q16), was.W_q16);
+	expect(fabsl(a->W_q16 - W) <= 2 + W * (0x1p-31L / U + 0x1p-31L * U / eta));
+	expect(a->W_q16 <= was.W_q16);
+	expect(!hpcc_algo_respond(a, p, seq, qlen));
+	was.W_q16 = a->W_q16;
+	was.U_q24 = a->U_q24;
+	was.U_low = 0;
+	was.moved = true;
+	expect_same(was, a);
+}
+
 static void take_operation(struct fuzz_input *in, struct hpcc_algo *a,
 			   const struct hpcc_params *p)
 {
@@ -330,7 +361,9 @@ static void take_operation(struct fuzz_input *in, struct hpcc_algo *a,
 		hpcc_algo_forget(a);
 		break;
 	case 4:
-		if (what & 2)
+		if (what & 4)
+			take_response(in, a, p);
+		else if (what & 2)
 			take_quiet(in, a, p);
 		else
 			take_slow(in, a, p, what & 1);

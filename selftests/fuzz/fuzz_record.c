@@ -7,7 +7,7 @@
  */
 #include "fuzz.h"
 #include <hpcc/histogram.h>
-#include <hpcc/record.h>
+#include <hpcc/response.h>
 
 #define HOP(v) ((v) & 0xf)
 
@@ -128,6 +128,21 @@ static void report(u64 word, u16 N)
 	expect(got == (N <= HPCC_REPORT_N_MAX ? N : 0));
 }
 
+static void response(u64 a, u64 b)
+{
+	u64 word = hpcc_response_pack(a, b >> 12, b), last = hpcc_response_pack(b, a, a >> 7);
+
+	expect(hpcc_response_seq(word) == (u32)a);
+	expect(hpcc_response_qlen_ns(word) == (u64)hpcc_qlen_decode(b & 0xfff) << (b >> 12 & 31));
+	expect(word & HPCC_RESPONSE_KNOWN && word & HPCC_RESPONSE_PENDING);
+	expect(hpcc_response_is_new(0, word, a, a));
+	expect(!hpcc_response_is_new(word, word, (u32)a - (u32)(b >> 32), a));
+	if ((u32)a != (u32)b) {
+		expect(hpcc_response_is_new(last, word, b, a));
+		expect(hpcc_response_is_new(last, word, b + 1, a));
+	}
+}
+
 static void histogram(u32 bytes)
 {
 	u32 b = hpcc_hist_bucket(bytes);
@@ -154,6 +169,7 @@ int LLVMFuzzerTestOneInput(const u8 *data, size_t size)
 	counter(a, b);
 	scale(a);
 	report(a, b);
+	response(a, b);
 	histogram(b);
 	expect(hpcc_link_tag(a, b) == hpcc_link_tag(a & ~0U, b & ~0U));
 	return 0;

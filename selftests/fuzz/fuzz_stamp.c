@@ -2,13 +2,14 @@
 /*
  * <hpcc/stamp.h>: the walk of any packet, given to it a few bytes at a time, and
  * against a second walk that is written differently; then one switch after the
- * other stamps the packet, and nothing changes but what has to.
+ * other stamps the packet, and nothing changes but what has to. What a switch responds to it is
+ * <hpcc/respond.h>.
  *
  * Input: struct setup, byte by byte, then the packet.
  */
 #include "fuzz.h"
 #include <hpcc/phase.h>
-#include <hpcc/stamp.h>
+#include <hpcc/respond.h>
 
 /**
  * struct setup - what the packet meets
@@ -367,6 +368,61 @@ static void stamp(u8 *p, u32 len, const struct hpcc_place *place,
 	free(was);
 }
 
+/* The response goes back, has right checksums, and asks for nothing. */
+static void expect_response(const u8 *p, u32 len, const u8 *was, const struct hpcc_place *place,
+			    const struct setup *setup, u8 kind)
+{
+	u32 at = setup->flags & SETUP_NO_ETH ? 0 : place->ip;
+	u32 addr_len = place->version == 4 ? 4 : 16;
+	u32 tcp = at + (place->version == 4 ? 20 : 40);
+	u32 addrs = tcp - 2 * addr_len;
+	u8 scale = was[place->opt + 2] & 31;
+	struct hpcc_frame f = {
+		.p = p, .have = len, .len = len,
+		.proto = at ? HPCC_PROTO_ETHERNET : place->version == 4 ? ETH_P_IP : ETH_P_IPV6,
+	};
+	struct hpcc_place found;
+
+	expect(len == tcp + 32);
+	if (at)
+		expect(!memcmp(p, was + 6, 6) && !memcmp(p + 6, was, 6) &&
+		       !memcmp(p + 12, was + 12, at - 12));
+	if (place->version == 4)
+		expect(!sum_of(p + at, 20));
+	expect(!memcmp(p + addrs, was + place->ip + addrs - at + addr_len, addr_len));
+	expect(!((sum_of(p + addrs, 2 * addr_len) + 6 + 32 + sum_of(p + tcp, 32)) % 0xffff));
+	expect(!memcmp(p + tcp + 4, was + place->tcp + 8, 4) && !p[tcp + 13]);
+	expect(!memcmp(p + tcp + 8, was + place->tcp + 4, 4));
+	expect(p[tcp + 22] == (7 << 5 | scale));
+	expect_load(p + tcp + 24, was[place->opt + 3] / 16 + 1, scale, &setup->s);
+	expect(hpcc_walk(&f, kind, &found) == HPCC_UNSTAMPED_NO_OPTION);
+}
+
+static void respond(const u8 *p, u32 size, const struct hpcc_place *place,
+		    const struct setup *setup, u8 kind)
+{
+	bool due = p[place->opt + 2] / 32 == 1 && p[place->opt + 3] / 16 < 15 &&
+		   (p[place->tcp + 13] & 0x14) == 0x10;
+	u8 *exact = fuzz_copy(p, size);
+	struct hpcc_stamp s = setup->s;
+	struct hpcc_cause c;
+	u8 *out;
+
+	memset(&c, 0xa5, sizeof(c));
+	if (!(setup->flags & SETUP_NO_ETH))
+		due &= !(p[6] & 1);
+	expect(hpcc_cause_read(exact, place, kind, !(setup->flags & SETUP_NO_ETH), &c) == due);
+	if (due) {
+		s.quiet = false;
+		hpcc_cause_stamp(&c, &s);
+		out = malloc(hpcc_response_len(&c));
+		hpcc_response_write(out, &c);
+		expect_response(out, hpcc_response_len(&c), p, place, setup, kind);
+		free(out);
+	}
+	free(exact);
+}
+
 /* An option on its own, that no walk has looked at. */
 static void stamp_any(struct fuzz_input in, const struct hpcc_stamp *s)
 {
@@ -405,6 +461,7 @@ int LLVMFuzzerTestOneInput(const u8 *data, size_t size)
 	if (there) {
 		expect(place.tcp == wanted.tcp && place.opt == wanted.opt);
 		expect(place.len == wanted.len && place.end == wanted.end);
+		respond(p, in.size, &place, &setup, kind);
 		for (i = 0; i < SETUP_SWITCHES(setup.flags); i++) {
 			stamp(p, in.size, &place, &setup.s,
 			      setup.flags & SETUP_FIX_CHECK);

@@ -26,9 +26,9 @@ OUT = Path(os.environ.get("OUT", HERE.parent.parent / "out")).absolute()
 # What of which headers each target is for: its functions' names.
 CODE = {
     "option": (("/record.h",), r"hpcc_(syn_)?opts?_"),
-    "record": (("/record.h", "/histogram.h"), r"hpcc_(?!(syn_)?opts?_)"),
-    "stamp": (("/stamp.h",), ""),
-    "algo": (("/algo.h",), ""),
+    "record": (("/record.h", "/histogram.h", "/response.h"), r"hpcc_(?!(syn_)?opts?_|algo_)"),
+    "stamp": (("/stamp.h", "/respond.h"), ""),
+    "algo": (("/algo.h", "/response.h"), r"hpcc_(?!response_)"),
     "ldcp": (("/ldcp.h",), ""),
     "fallback": (("/fallback.h",), ""),
 }

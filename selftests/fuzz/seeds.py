@@ -12,6 +12,7 @@ from pathlib import Path
 
 KIND = 253
 FORWARD, ECHO, IDENTIFY, IDENTIFY_ECHO, WINDOW = 1, 2, 3, 4, 5
+RESPONSE = 7
 NOP, EOL = b"\1", b"\0"
 ETH_IP, ETH_IPV6, ETH_VLAN, ETH_QINQ, ETH_ARP = 0x0800, 0x86dd, 0x8100, 0x88a8, 0x0806
 TCP, UDP, HOPOPTS, ROUTING, FRAGMENT, DSTOPTS = 6, 17, 0, 43, 44, 60
@@ -156,6 +157,11 @@ def stamp_seeds():
     # no packet: an option by itself
     yield "bare", stamp(telemetry(FORWARD, FREE, TAKEN[1]))
     yield "bare-echo", stamp(telemetry(ECHO, *TAKEN))
+    yield "bare-response", stamp(telemetry(RESPONSE, TAKEN[0], hops=1))
+    yield "response", stamp(eth(ETH_IP, ipv4(tcp(telemetry(RESPONSE, TAKEN[0], hops=1), b"",
+                                                 flags=0))))
+    yield "from-a-group", stamp(plain[:6] + b"\1" + plain[7:])
+    yield "reset-with-request", stamp(eth(ETH_IP, ipv4(tcp(free3, flags=0x14))))
     yield "bare-reserved", stamp(telemetry(WINDOW, FREE))
 
 
@@ -227,6 +233,9 @@ def algo_seeds():
                      for i in range(1, 20))
     yield "quiet", params + quiet + series(10_000, 5_000) + quiet + b"\x81" + bytes(4) + \
         number(9) + quiet
+    yield "responses", params + series(9_000, 0, acks=2) + b"".join(
+        b"\x84" + numbers(seq, qlen) for seq, qlen in ((4000, 20_000), (4000, 20_000), (4001, 90_000),
+                                                      (3, 1 << 40), (5000, (1 << 64) - 1))) + series(9_000, 0)
     yield "longest-T", numbers(1 << 40, 1 << 56, 1, 1 << 56) + b"\xff\xff\xff\xff\0" + \
         series(1 << 38, 1 << 39)
     yield "largest-numbers", params + series((1 << 62), (1 << 64) - 1)

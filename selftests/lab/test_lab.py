@@ -138,7 +138,7 @@ class Scenario(unittest.TestCase):
                         "carry": 2,
                         "alpha": 0, "beta": 1.1, "gamma": "x", "cw_min": 1.1, "iw": 1, "fast_start": 1},
                  "qdisc": {"queue": "red", "marking": "red", "kmin": 0, "kmax": "x", "pmax": 1.01,
-                           "knonect": -1, "above": 0},
+                           "knonect": -1, "above": 0, "respond": 0, "every": "999ns"},
                  "flow": {"from": "x0", "to": "h", "bytes": 0, "cc": "vegas", "start": "soon",
                           "count": 0,
                           "spacing": -1, "spread": "x", "reverse": -1},
@@ -220,6 +220,9 @@ class Scenario(unittest.TestCase):
                          link={"buffer": 2000}, qdisc=on | {key: 2001})
         self.refused(["qdisc.above = 2001", "link.buffer, 2000 bytes"],
                      link={"buffer": 2000}, qdisc={"above": 2001})
+        self.refused(["qdisc.respond = 2001", "link.buffer, 2000 bytes"],
+                     link={"buffer": 2000}, qdisc={"respond": 2001})
+        self.refused(["qdisc.every", "qdisc.respond"], qdisc={"every": "5us"})
         made = build(link={"buffer": 2000},
                      qdisc=on | {"kmin": 2000, "kmax": 2000, "knonect": 2000, "pmax": "100%"})
         self.assertEqual(made.qdisc["pmax"], 1.0)
@@ -628,6 +631,15 @@ class Plan(unittest.TestCase):
         self.assertNotIn("above", self.made().files["network"])
         made = self.made(qdisc={"above": "10KB"}, cc={"name": "dctcp"})
         self.assertNotIn("above", made.files["network"])
+
+    def test_respond(self):
+        made = self.made(qdisc={"respond": "10KB", "every": "5us"})
+        self.assertEqual(made.files["network"].count(" stamp 1 respond 10000 every 5000\n"), 3)
+        made = self.made(qdisc={"respond": "10KB", "above": "5KB"})
+        self.assertEqual(made.files["network"].count(" stamp 1 above 5000 respond 10000\n"), 3)
+        self.assertNotIn("respond", self.made().files["network"])
+        made = self.made(qdisc={"respond": "10KB"}, cc={"name": "dctcp"})
+        self.assertNotIn("respond", made.files["network"])
 
     def test_queues(self):
         made = self.made(host={"queue": "fq", "stamp": True}, qdisc={"queue": "fq_codel"})
@@ -1461,6 +1473,26 @@ class Guest(unittest.TestCase):
                               env=os.environ | {"PYTHONIOENCODING": "ascii"})
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn(r"\xb1", done.stdout)
+
+    def test_responses(self):
+        """Of 64 to 1 the peak is at most 70 % of that without, as is p99 of the first 100 us."""
+        figures = []
+        for out, more in ("n", []), ("r", ["--set", "qdisc.respond=50KB"]):
+            done = subprocess.run([LAB, "run", str(TOP / "scripts/scenarios/incast64-100g.toml"), "--set",
+                                   "measure.from=0", "--set", "measure.until=100us", *more, "--out",
+                                   f"{self.directory}/{out}"], capture_output=True, text=True, check=False)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            result = json.loads(self.results(out))
+            port = max(result["ports"], key=lambda port: port["queue_bytes_whole_run"]["max"])
+            figures.append((port["queue_bytes_whole_run"]["max"], port["queue_bytes"]["p99"],
+                            max(flow["fct_us"] for flow in result["flows"]),
+                            result["hosts"]["hpcc"]["response_received"]))
+        (peak, p99, slowest, none), (peak_r, p99_r, slowest_r, some) = figures
+        self.assertLessEqual(peak_r, 0.7 * peak)
+        self.assertLessEqual(p99_r, 0.7 * p99)
+        self.assertLessEqual(slowest_r, 1.002 * slowest)
+        self.assertEqual(none, 0)
+        self.assertGreaterEqual(some, 64)
 
     def test_rerun(self):
         """A results.json tells all that it depends on."""

@@ -25,12 +25,14 @@ ATTRS = {
     9: ("stamp", 1, 0, 1), 10: ("split", 1, 0, 1), 12: ("marking", 1, 0, 1),
     13: ("kmin", 4, 0, 0xffffffff), 14: ("kmax", 4, 0, 0xffffffff),
     15: ("pmax", 4, 0, 1000000), 16: ("knonect", 4, 0, 0xffffffff), 17: ("stats", 1, 0, 1),
-    18: ("above", 4, 1, 0xffffffff), 19: ("identify", 1, 0, 1),
+    18: ("above", 4, 1, 0xffffffff), 19: ("identify", 1, 0, 1), 20: ("respond", 4, 0, 0xffffffff),
+    21: ("every", 4, 1000, 1000000000),
 }
 NUMBERS = {name: number for number, (name, *_) in ATTRS.items()}
 DEFAULTS = {"rate": 0, "bandwidth": 0, "limit": 1 << 20, "node": 0, "port": 0, "overhead": 24,
             "delay": 0, "kind": 253, "stamp": 1, "split": 1, "marking": 0, "kmin": 0, "kmax": 0,
-            "pmax": 1000000, "knonect": 0, "stats": 1, "above": 0, "identify": 1}
+            "pmax": 1000000, "knonect": 0, "stats": 1, "above": 0, "identify": 1, "respond": 0,
+            "every": 10000}
 MARKS = "kmin", "kmax", "pmax", "knonect"
 # What decides on kmax where it is not given, besides kmin itself.
 AROUND_KMAX = "kmin", "kmax", "limit", "rate", "bandwidth", "overhead"
@@ -48,8 +50,8 @@ def kmax_derived(config):
 
 
 def merged(config, given):
-    """What a change asks for: stamp by itself is without a threshold."""
-    return config | ({"above": 0} if "stamp" in given else {}) | given
+    """What a change asks for: stamp by itself is without thresholds."""
+    return config | ({"above": 0, "respond": 0} if "stamp" in given else {}) | given
 
 
 def allowed(config, given):
@@ -60,7 +62,9 @@ def allowed(config, given):
     if config["limit"] < MTU + config["overhead"] or \
             not config["split"] and config["limit"] < GSO_MAX + config["overhead"]:
         return False
-    if config["above"] > (config["limit"] if config["stamp"] else 0):
+    if max(config["above"], config["respond"]) > (config["limit"] if config["stamp"] else 0):
+        return False
+    if "every" in given and not config["respond"]:
         return False
     if not config["marking"]:
         return not set(given) & set(MARKS)
@@ -76,6 +80,8 @@ def changed(config, given):
     config = merged(config, given)
     if not config["marking"]:
         config |= {name: DEFAULTS[name] for name in MARKS}
+    if not config["respond"]:
+        config |= {"every": DEFAULTS["every"]}
     return config
 
 
@@ -125,7 +131,7 @@ class Request:
         """One attribute."""
         rng = self.rng
         number = rng.choice(list(ATTRS)) if rng.random() < 0.97 else \
-            rng.choice((0, 11, 19, 20, 100, 0x3fff))
+            rng.choice((0, 11, 21, 22, 100, 0x3fff))
         name, size, low, high = ATTRS.get(number, ("", 4, 0, 10))
         value = self.value(size, low, high)
         if self.gentle:

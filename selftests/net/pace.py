@@ -13,7 +13,7 @@ from lib.kernel import virtual_time
 from lib.ktap import expect, expect_in, main, need_virtual_time
 from lib.net import Pair
 from lib.packet import Sniffer, data_segments
-from lib.peer import Flow, LdcpFlow, Link, settle
+from lib.peer import T_NS, W_INIT, Flow, LdcpFlow, Link, settle
 from lib.tcp import pattern, set_cc, transfer
 
 SO_MAX_PACING_RATE = 47
@@ -52,6 +52,21 @@ def test_bound_is_given_back():
         found[name] = largest(sniffer, pair, ends)
     expect("ldcp", found["ldcp"], 4)
     expect_in("others", min(found["cubic"], found["reno"]), 5, 64)
+
+
+def test_first_segments():
+    """hpcc paces from the first segment on, not from the eleventh as TCP does."""
+    need_virtual_time()
+    flow = Flow()
+    sent, at = 0, []
+    while len(at) < 30:
+        seg = flow.read(0.01)
+        at.append((time.monotonic(), sent))
+        sent += len(seg.payload)
+    began = at[0][0]
+    for now, before in at[4::5]:
+        expect_in(f"bytes before the one at {now - began:.6f} s", before,
+                  0.7 * (now - began) * W_INIT * 1e9 / T_NS, 4 * MSS + (now - began) * W_INIT * 1e9 / T_NS)
 
 
 def test_rate_of_the_application():

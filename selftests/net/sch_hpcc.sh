@@ -68,13 +68,46 @@ test_above()
 	expect nostamp "$(json 'q["options"]["stamp"], "above" in q["options"]')" "(False, False)"
 }
 
+# stamp without a value, and nostamp, end responses; who ends them forgets every.
+test_respond()
+{
+	links
+	add limit 200kb respond 20kb
+	expect show "$(show)" \
+		"qdisc hpcc 1: root limit 204800b node 0 port 0 overhead 24 delay 0ns kind 253 stamp respond 20480b every 10us split-gso identify on stats on marking off "
+	expect every "$(json 'q["options"]["every"]')" 10000
+	expect statistics "$(json '[q["hpcc"]["responses" + name] for name in ("", "_held", "_lost", "_failed")]')" \
+		"[0, 0, 0, 0]"
+	change every 1500ns
+	expect changed "$(json 'q["options"]["respond"], q["options"]["every"]')" "(20480, 1500)"
+	change node 1
+	expect kept "$(json 'q["options"]["respond"], q["options"]["every"]')" "(20480, 1500)"
+	change respond 200kb
+	refused "respond: has to be at most limit" change respond 204801b
+	refused "respond: has to be at most limit" change limit 100kb
+	expect unchanged "$(json 'q["options"]["respond"]')" 204800
+	change respond 0
+	expect off "$(json '"respond" in q["options"], "every" in q["options"]')" "(False, False)"
+	refused "every: needs respond" change every 5us
+	change stamp respond 1b
+	expect forgot "$(json 'q["options"]["every"]')" 10000
+	change stamp
+	expect stamp "$(json '"respond" in q["options"]')" False
+	change respond 1kb every 1s
+	change nostamp
+	expect nostamp "$(json 'q["options"]["stamp"], "respond" in q["options"]')" "(False, False)"
+	refused "respond: needs stamp" change respond 1kb
+	refused "respond: needs stamp" change nostamp respond 1kb
+	tc -n tx qdisc del dev v0 root
+}
+
 # What tc shows can be given back to it.
 test_show_is_input()
 {
 	local first words
 
 	links
-	add rate 25gbit limit 300000b node 3 port 4 delay 20us stamp above 3000b
+	add rate 25gbit limit 300000b node 3 port 4 delay 20us stamp above 3000b respond 5000b every 7us
 	first=$(show)
 	read -r -a words <<<"${first#* root }"
 	tc -n tx qdisc del dev v0 root
@@ -112,6 +145,13 @@ test_tc_refuses()
 	refused 'above "0": has to be a size, 1 .. 4294967295b' add stamp above 0
 	refused 'above "-1"' add stamp above -1
 	refused 'above: a value has to follow' add stamp above
+	refused 'respond "-1": has to be a size, or 0' add stamp respond -1
+	refused 'respond "4294967296"' add stamp respond 4294967296
+	refused 'respond: a value has to follow' add stamp respond
+	refused 'every "999ns": has to be a time, 1us .. 1s' add respond 1kb every 999ns
+	refused 'every "1001ms"' add respond 1kb every 1001ms
+	refused 'every "-1us"' add respond 1kb every -1us
+	refused 'every "0"' add respond 1kb every 0
 	refused 'kmin "-1": has to be a size, or 0' add marking ldcp kmin -1
 	refused 'kmax "many"' add marking ldcp kmax many
 	refused 'knonect ""' add marking ldcp knonect ""
@@ -146,6 +186,10 @@ test_kernel_refuses()
 	       "11=u32:0 EINVAL 11" "19=u32:0 EINVAL 19"
 	       "18=u32:0 ERANGE 18" "18=u8:1 EINVAL 18" "18=u32:1048577 ERANGE 18"
 	       "9=u8:0,18=u32:1 EINVAL 18" "3=u32:5000,18=u32:5001 ERANGE 18"
+	       "20=u8:1 EINVAL 20" "20=u32:1048577 ERANGE 20" "9=u8:0,20=u32:1 EINVAL 20"
+	       "3=u32:5000,20=u32:5001 ERANGE 20" "20=u32:1,21=u32:999 ERANGE 21"
+	       "20=u32:1,21=u32:1000000001 ERANGE 21" "20=u32:1,21=u8:1 EINVAL 21"
+	       "21=u32:5000 EINVAL 21" "20=u32:0,21=u32:5000 EINVAL 21"
 	       "17=u8:2 ERANGE 17" "17=u32:1 EINVAL 17" "17=raw: EINVAL 17"
 	       "12=u8:2 ERANGE 12" "12=u32:1 EINVAL 12"
 	       "12=u8:1,13=u8:1 EINVAL 13" "12=u8:1,14=u64:1 EINVAL 14"
@@ -186,8 +230,9 @@ test_kernel_accepts_edges()
 		12=u8:0 12=u8:1,13=u32:4000,14=u32:4000 \
 		14=u32:4294967295,3=u32:4294967295 16=u32:4294967295 \
 		13=u32:4294967295 15=u32:1000000 15=u32:0 13=u32:0,14=u32:0,16=u32:0 \
-		17=u8:0 17=u8:1 9=u8:1,18=u32:1 18=u32:4294967295)
-	expect "accepted" "$(grep -c '^ok$' <<<"$got")" 30
+		17=u8:0 17=u8:1 9=u8:1,18=u32:1 18=u32:4294967295 \
+		20=u32:4294967295 21=u32:1000 21=u32:1000000000 20=u32:0)
+	expect "accepted" "$(grep -c '^ok$' <<<"$got")" 34
 }
 
 # A refused change leaves everything as it was.
@@ -650,7 +695,7 @@ test_module_in_use()
 	refused "in use" rmmod sch_hpcc
 }
 
-ktap_main test_defaults test_every_option test_above test_show_is_input test_tc_refuses \
+ktap_main test_defaults test_every_option test_above test_respond test_show_is_input test_tc_refuses \
 	  test_kernel_refuses test_kernel_accepts_edges test_refused_change \
 	  test_rate test_overhead test_rate_on_average test_delay \
 	  test_delay_without_rate test_limit test_limit_without_rate \

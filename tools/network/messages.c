@@ -282,6 +282,8 @@ static const struct option {
 	{ "hpcc", "delay",		TCA_HPCC_DELAY,		4 },
 	{ "hpcc", "stamp",		TCA_HPCC_STAMP,		1 },
 	{ "hpcc", "above",		TCA_HPCC_ABOVE,		4 },
+	{ "hpcc", "respond",		TCA_HPCC_RESPOND,	4 },
+	{ "hpcc", "every",		TCA_HPCC_EVERY,		4 },
 	{ "hpcc", "marking",	TCA_HPCC_MARKING,	1 },
 	{ "hpcc", "kmin",		TCA_HPCC_KMIN,		4 },
 	{ "hpcc", "kmax",		TCA_HPCC_KMAX,		4 },

@@ -29,7 +29,7 @@
  *	byte 3    hops << 4 | flags	switches passed (15: 15 or more)
  *	then      n records, big endian, 64 bits each; all zero: free slot
  *
- * Load record (FORWARD, ECHO), from the most significant bit:
+ * Load record (FORWARD, ECHO, RESPONSE), from the most significant bit:
  *	hop:4  tag:8  ts:20  tx:20  qlen:12
  * ts and tx count units of 2^scale ns, from a secret of the port on, and wrap.
  * tx is txBytes, and qlen the queue, both expressed as the time the link needs to
@@ -70,7 +70,8 @@
  * @HPCC_OPT_IDENTIFY_ECHO: like ECHO, with identity records
  * @HPCC_OPT_REPORT: what the receiver has worked out itself, beside an ECHO
  * @HPCC_OPT_PROBE: reserved
- * @HPCC_OPT_RESPONSE: reserved
+ * @HPCC_OPT_RESPONSE: the load record of a switch, which sends it to the sender of a FORWARD in a
+ *	segment without flags
  */
 enum hpcc_opt_type {
 	HPCC_OPT_FORWARD	= 1,
@@ -133,6 +134,8 @@ enum {
 	TCA_HPCC_STATS,		/* u8, 1: fill in hist and qlen_max_bytes */
 	TCA_HPCC_ABOVE,		/* u32, bytes of queue, up to which no load is written */
 	TCA_HPCC_IDENTIFY,	/* u8, 1: tell node, port and B to who asks */
+	TCA_HPCC_RESPOND,	/* u32, bytes of queue, above which responses are sent; 0: none */
+	TCA_HPCC_EVERY,		/* u32, ns between two responses to a flow, at least */
 	__TCA_HPCC_MAX,
 };
 
@@ -145,6 +148,8 @@ enum {
 #define HPCC_OVERHEAD_MAX	256
 #define HPCC_DELAY_MAX_NS	1000000000U
 #define HPCC_PMAX_MAX		1000000U
+#define HPCC_EVERY_MIN_NS	1000U
+#define HPCC_EVERY_MAX_NS	1000000000U
 
 /**
  * enum hpcc_marking - what is done to packets by the queue they find
@@ -168,7 +173,7 @@ enum hpcc_marking {
  * The last one also holds whatever is longer.
  *
  * The size is bounded: a kernel of 4 KB pages has 3776 bytes for a notification,
- * which holds two dumps where one qdisc replaces another. One takes 1656 with
+ * which holds two dumps where one qdisc replaces another. One takes 1704 with
  * all options; the statistics are there once, in TCA_STATS2's TCA_STATS_APP.
  */
 #define HPCC_HIST_UNIT		64
@@ -225,6 +230,10 @@ enum hpcc_unstamped {
  * @port_queues: queues of the device that are one port with this one, itself
  *	included
  * @port_qlen_bytes: what waits in all of them
+ * @responses: direct responses sent
+ * @responses_held: those that were not, as the flow had got one less than TCA_HPCC_EVERY before
+ * @responses_lost: those that were not, as too many waited to be sent
+ * @responses_failed: those that there was no memory for, or that the stack refused
  */
 struct tc_hpcc_xstats {
 	__u64	tx_bytes;
@@ -246,6 +255,10 @@ struct tc_hpcc_xstats {
 	__u64	drop_knonect;
 	__u32	port_queues;
 	__u32	port_qlen_bytes;
+	__u64	responses;
+	__u64	responses_held;
+	__u64	responses_lost;
+	__u64	responses_failed;
 };
 
 #endif /* _UAPI_LINUX_HPCC_H */

@@ -40,6 +40,11 @@ static inline void put_unaligned_be16(u16 val, void *p)
 	put_unaligned(__cpu_to_be16(val), (__be16 *)p);
 }
 
+static inline void put_unaligned_be32(u32 val, void *p)
+{
+	put_unaligned(__cpu_to_be32(val), (__be32 *)p);
+}
+
 static inline void put_unaligned_be64(u64 val, void *p)
 {
 	put_unaligned(__cpu_to_be64(val), (__be64 *)p);

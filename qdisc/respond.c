@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Direct responses (draft-miao-iccrg-hpccplus section 6.3): a packet that asks for load and finds
+ * a long queue has its sender told at once, not when its record has waited in that queue and
+ * come back as an echo.
+ *
+ * Under the qdisc's lock a packet's headers and a record are noted in a ring. A tasklet makes the
+ * response (hpcc/respond.h) and hands it to the stack as if it had come in by the device
+ * that the packet leaves by, from where the packet goes to. So it goes back as all that
+ * comes from there does: by the bridge and its VLANs, by routes, or to the host itself. It is
+ * no request, so that no response answers it.
+ *
+ * Two maps of bits by flow: a flow whose bit is set in either gets no response. The older one is
+ * cleared, and becomes the newer one, once in TCA_HPCC_EVERY, so that a flow gets a response
+ * not before that time has passed, and after twice that time. Flows whose bits are equal take
+ * turns.
+ */
+#include <linux/bitmap.h>
+#include <linux/etherdevice.h>
+#include <linux/if_vlan.h>
+#include <linux/interrupt.h>
+#include <linux/random.h>
+#include <linux/siphash.h>
+#include <linux/slab.h>
+#include <hpcc/respond.h>
+
+#include "stamp.h"
+
+/* Of 1000 flows that get a response in a period, one in eight finds its bit set. */
+#define HPCC_RESPOND_BITS	8192
+
+/* Responses that wait for the tasklet, which runs when the packets of a softirq are through. */
+#define HPCC_RESPOND_RING	256
+
+/**
+ * struct hpcc_due - a response to be made
+ * @cause: the packet that it answers
+ * @vlan_proto: of its VLAN tag beside the headers; 0: none
+ * @vlan_tci: the tag
+ */
+struct hpcc_due {
+	struct hpcc_cause	cause;
+	__be16			vlan_proto;
+	u16			vlan_tci;
+};
+
+/**
+ * struct hpcc_responder - responses of a qdisc
+ * @dev: the device that packets leave by
+ * @tasklet: makes responses
+ * @key: of the hash
+ * @began_ns: when the newer map was cleared
+ * @newer: which one that is
+ * @maps: flows that got a response, by hash
+ * @head: responses that were put into the ring; written under the qdisc's lock
+ * @tail: those that were taken out of it; written by the tasklet, as the next two are
+ * @sent: responses sent
+ * @failed: those that there was no memory for, or the stack refused
+ * @ring: what waits
+ *
+ * Under the qdisc's lock where nothing else is said.
+ */
+struct hpcc_responder {
+	struct net_device	*dev;
+	struct tasklet_struct	tasklet;
+	siphash_key_t		key;
+	u64			began_ns;
+	u32			newer;
+	DECLARE_BITMAP(maps[2], HPCC_RESPOND_BITS);
+	u32			head;
+	u32			tail;
+	u64			sent;
+	u64			failed;
+	struct hpcc_due		ring[HPCC_RESPOND_RING];
+};
+
+static struct sk_buff *hpcc_response_make(const struct hpcc_responder *r,
+					  const struct hpcc_due *due)
+{
+	u32 len = hpcc_response_len(&due->cause);
+	struct sk_buff *skb = netdev_alloc_skb_ip_align(r->dev, len);
+
+	if (!skb)
+		return NULL;
+	hpcc_response_write(skb_put(skb, len), &due->cause);
+	if (due->cause.link_len) {
+		skb->protocol = eth_type_trans(skb, r->dev);
+	} else {
+		skb_reset_mac_header(skb);
+		skb_reset_network_header(skb);
+		skb->protocol = due->cause.version == 4 ? htons(ETH_P_IP) : htons(ETH_P_IPV6);
+	}
+	if (due->vlan_proto)
+		__vlan_hwaccel_put_tag(skb, due->vlan_proto, due->vlan_tci);
+	return skb;
+}
+
+/* The device is there as long as its qdisc, and the qdisc as long as the tasklet. */
+static void hpcc_responses_send(struct tasklet_struct *tasklet)
+{
+	struct hpcc_responder *r = container_of(tasklet, struct hpcc_responder, tasklet);
+	struct sk_buff *skb;
+	u32 head, at;
+
+	/* Whoever sees the head of hpcc_respond() sees what is in front of it. */
+	head = smp_load_acquire(&r->head);
+	for (at = r->tail; at != head; at++) {
+		skb = hpcc_response_make(r, &r->ring[at % HPCC_RESPOND_RING]);
+		/* The place is free when it has been read. */
+		smp_store_release(&r->tail, at + 1);
+		if (skb && netif_rx(skb) == NET_RX_SUCCESS)
+			WRITE_ONCE(r->sent, r->sent + 1);
+		else
+			WRITE_ONCE(r->failed, r->failed + 1);
+	}
+}
+
+/* Whether a flow has had a response of late; it gets one now if not. */
+static bool hpcc_respond_again(struct hpcc_responder *r, u32 flow, u32 every_ns, u64 now)
+{
+	u64 passed = now - r->began_ns;
+
+	if (passed >= every_ns) {
+		if (passed >= 2 * (u64)every_ns)
+			bitmap_zero(r->maps[r->newer], HPCC_RESPOND_BITS);
+		r->newer ^= 1;
+		bitmap_zero(r->maps[r->newer], HPCC_RESPOND_BITS);
+		r->began_ns = now;
+	}
+	flow %= HPCC_RESPOND_BITS;
+	return test_bit(flow, r->maps[r->newer ^ 1]) ||
+	       __test_and_set_bit(flow, r->maps[r->newer]);
+}
+
+/**
+ * hpcc_respond() - a packet with a request arrives: respond if the queue is long
+ * @q: the port, locked, which responds
+ * @skb: the packet, not in the queue yet, and perhaps never to be
+ * @headers: of it, just parsed
+ *
+ * A GSO packet gets one for all its segments.
+ */
+void hpcc_respond(struct hpcc_sched *q, const struct sk_buff *skb, struct hpcc_headers headers)
+{
+	struct hpcc_responder *r = q->responder;
+	struct hpcc_place place = hpcc_place(headers.note);
+	struct hpcc_load load = hpcc_load(q);
+	struct hpcc_stamp stamp;
+	struct hpcc_due *due;
+	u64 now;
+
+	if (load.waiting_bytes <= q->cfg.respond)
+		return;
+	/* A place that is free has been read. */
+	if (r->head - smp_load_acquire(&r->tail) == HPCC_RESPOND_RING) {
+		q->stats.responses_lost++;
+		return;
+	}
+	due = &r->ring[r->head % HPCC_RESPOND_RING];
+	place.version = headers.version;
+	place.ip = headers.ip;
+	if (!hpcc_cause_read(skb->data, &place, q->cfg.kind, hpcc_is_ethernet(r->dev),
+			     &due->cause))
+		return;
+	now = ktime_get_ns();
+	if (hpcc_respond_again(r, siphash(&due->cause, HPCC_CAUSE_FLOW_LEN, &r->key),
+			       q->cfg.every_ns, now)) {
+		q->stats.responses_held++;
+		return;
+	}
+	stamp = hpcc_snapshot(q, load, now);
+	stamp.quiet = false;
+	hpcc_cause_stamp(&due->cause, &stamp);
+	due->vlan_proto = skb_vlan_tag_present(skb) ? skb->vlan_proto : 0;
+	due->vlan_tci = skb->vlan_tci;
+	/* The tasklet sees what is in front of the head. */
+	smp_store_release(&r->head, r->head + 1);
+	tasklet_schedule(&r->tasklet);
+}
+
+/**
+ * hpcc_respond_recount() - fill in the statistics that the tasklet counts
+ * @q: the port, locked
+ * @stats: where to
+ */
+void hpcc_respond_recount(const struct hpcc_sched *q, struct tc_hpcc_xstats *stats)
+{
+	const struct hpcc_responder *r = q->responder;
+
+	if (!r)
+		return;
+	stats->responses = READ_ONCE(r->sent);
+	stats->responses_failed = READ_ONCE(r->failed);
+}
+
+/**
+ * hpcc_respond_init() - have what responses need
+ * @sch: the qdisc
+ *
+ * Context: RTNL. It stays until the qdisc goes.
+ * Return: 0 or -ENOMEM.
+ */
+int hpcc_respond_init(struct Qdisc *sch)
+{
+	struct hpcc_sched *q = qdisc_priv(sch);
+	struct hpcc_responder *r;
+
+	if (q->responder)
+		return 0;
+	r = kvzalloc(sizeof(*r), GFP_KERNEL);
+	if (!r)
+		return -ENOMEM;
+	r->dev = qdisc_dev(sch);
+	get_random_bytes(&r->key, sizeof(r->key));
+	tasklet_setup(&r->tasklet, hpcc_responses_send);
+	q->responder = r;
+	return 0;
+}
+
+/**
+ * hpcc_respond_destroy() - no packet arrives any more
+ * @q: the port
+ *
+ * Context: may sleep.
+ */
+void hpcc_respond_destroy(struct hpcc_sched *q)
+{
+	if (!q->responder)
+		return;
+	tasklet_kill(&q->responder->tasklet);
+	kvfree(q->responder);
+}

@@ -1,0 +1,468 @@
+#!/usr/bin/env -S python3 -B
+# SPDX-License-Identifier: GPL-2.0
+"""qdisc/respond.c: which packets a port responds to, with what, how often, and which way the
+response goes.
+"""
+
+import errno
+import json
+import random
+import shutil
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+
+sys.path[0] += "/.."
+from lib.kernel import virtual_time
+from lib.ktap import Skip, defer, expect, expect_in, main, need_virtual_time
+from lib.net import Netns
+from lib.packet import (ACK, ECHO, FORWARD, IDENTIFY, KIND, PSH, RESPONSE, RST, SYN, Segment, Sniffer, csum,
+                        option, record)
+from lib.path import Path
+from lib.routed import CONNTRACK, Routed, nft
+from lib.tcp import get_cc, pattern, transfer
+
+FREE = bytes(8)
+MACS = bytes.fromhex("020000000002020000000001")
+ENDS = {4: ("10.0.0.1", "10.0.0.2"), 6: ("fd00::1", "fd00::2")}
+PACKET_OUTGOING = 4
+
+
+def frame(version=4, options=None, sport=1000, seq=1 << 20, flags=ACK | PSH, tags=(), size=1000, macs=MACS,
+          dscp=0):
+    """A frame with a segment."""
+    options = option(FORWARD, [FREE, FREE], 3, 1) if options is None else options
+    options += b"\1" * (-len(options) % 4)
+    tcp = struct.pack("!HHIIBBHHH", sport, 5000, seq, 77, (5 + len(options) // 4) << 4, flags, 100, 0,
+                      0) + options + bytes(size)
+    family = socket.AF_INET if version == 4 else socket.AF_INET6
+    ends = b"".join(socket.inet_pton(family, addr) for addr in ENDS[version])
+    if version == 4:
+        head = struct.pack("!BBHIBBH", 0x45, dscp << 2 | 1, 20 + len(tcp), 0x4000, 64, 6, 0) + ends
+        head = head[:10] + struct.pack("!H", csum(head) ^ 0xffff) + head[12:]
+    else:
+        head = struct.pack("!IHBB", 6 << 28 | dscp << 22 | 1 << 20 | 0xbeef, len(tcp), 6, 64) + ends
+    pseudo = ends + struct.pack("!HH", 6, len(tcp))
+    tcp = tcp[:16] + struct.pack("!H", csum(pseudo + tcp) ^ 0xffff) + tcp[18:]
+    return macs + b"".join(b"\x81\0" + struct.pack("!H", tag) for tag in tags) + \
+        (b"\x08\0" if version == 4 else b"\x86\xdd") + head + tcp
+
+
+class Port:
+    """A device whose qdisc has a queue; what it sends is lost, and what it gets is seen."""
+
+    def __init__(self, how="respond 1b", rate="1mbit"):
+        self.ns = Netns()
+        self.ns.ip("link add v0 type veth peer name v1", "link set v1 up", "link set v0 up")
+        self.ns.tc(f"qdisc add dev v0 root hpcc rate {rate} limit 10mb node 7 port 2 {how}")
+        with self.ns:
+            self.sock = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))
+        self.sock.setsockopt(263, 8, 1)         # PACKET_AUXDATA
+        for buffer in 32, 33:                   # SO_SNDBUFFORCE, SO_RCVBUFFORCE
+            self.sock.setsockopt(socket.SOL_SOCKET, buffer, 1 << 27)
+        self.sock.bind(("v0", 3))
+        self.sock.setblocking(False)
+        defer(self.sock.close)
+
+    def change(self, how):
+        """Another configuration."""
+        self.ns.tc(f"qdisc change dev v0 root hpcc {how}")
+
+    def send(self, *frames):
+        """Put frames into the queue, which may drop them."""
+        for one in frames:
+            try:
+                self.sock.send(one)
+            except OSError as error:
+                if error.errno != errno.ENOBUFS:
+                    raise
+
+    def responses(self):
+        """Frames that came, as a bridge or a router would see them."""
+        found = []
+        while True:
+            try:
+                got, aux, _, address = self.sock.recvmsg(1 << 17, 256)
+            except BlockingIOError:
+                return found
+            if address[2] == PACKET_OUTGOING or got[12:14] == b"\x86\xdd" and got[20] != 6:
+                continue
+            status, _, _, _, _, tci, tpid = struct.unpack_from("=IIIHHHH", aux[0][2])
+            if status & 0x10:                   # TP_STATUS_VLAN_VALID
+                got = got[:12] + struct.pack("!HH", tpid, tci) + got[12:]
+            found.append(got)
+
+    def stats(self):
+        """Of the qdisc."""
+        said = json.loads(self.ns.run("tc", "-s", "-j", "qdisc", "show", "dev", "v0"))
+        return next(qdisc["hpcc"] for qdisc in said if qdisc["kind"] == "hpcc")
+
+    def counts(self):
+        """Responses: sent, held, lost, failed."""
+        stats = self.stats()
+        return [stats["responses" + name] for name in ("", "_held", "_lost", "_failed")]
+
+
+def of_request(*whatever, **how):
+    """How many responses a frame gets at a long queue."""
+    port = Port()
+    port.send(*[frame(sport=1, options=b"")] * 2, frame(*whatever, **how))
+    return len(port.responses())
+
+
+def expected(version, tags=(), dscp=0, scale=3, hop=2):
+    """A response but for its checksums and its record."""
+    head = MACS[6:] + MACS[:6] + b"".join(b"\x81\0" + struct.pack("!H", tag) for tag in tags)
+    family = socket.AF_INET if version == 4 else socket.AF_INET6
+    ends = b"".join(socket.inet_pton(family, addr) for addr in reversed(ENDS[version]))
+    if version == 4:
+        head += b"\x08\0" + struct.pack("!BBHIBBH", 0x45, dscp << 2, 52, 0x4000, 64, 6, 0) + ends
+    else:
+        head += b"\x86\xdd" + struct.pack("!IHBB", 6 << 28 | dscp << 22, 32, 6, 64) + ends
+    return head + struct.pack("!HHIIBBHHH", 5000, 1000, 77, 1 << 20, 8 << 4, 0, 0, 0, 0) + \
+        bytes([KIND, 12, RESPONSE << 5 | scale, hop << 4])
+
+
+def without_checksums(got, version):
+    """What expected() says of a response."""
+    ip = len(got) - 32 - (20 if version == 4 else 40)
+    tcp = len(got) - 32
+    got = got[:tcp + 16] + bytes(2) + got[tcp + 18:-8]
+    return got[:ip + 10] + bytes(2) + got[ip + 12:] if version == 4 else got
+
+
+def test_bytes():
+    """Every byte, over IPv4 and IPv6, with VLAN tags and without."""
+    for version in 4, 6:
+        for tags, dscp in ((), 0), ((5,), 46), ((0x6005, 7), 0):
+            port = Port()
+            port.send(frame(sport=1, options=b""), frame(version, tags=tags, dscp=dscp))
+            port.send(*[frame(sport=2, options=b"", size=978)] * 3)
+            got = port.responses()
+            expect("responses", len(got), 0)        # the first packet is on the line, not in the queue
+            port.send(frame(version, tags=tags, dscp=dscp))
+            got = port.responses()
+            expect("responses", len(got), 1)
+            expect("bytes", without_checksums(got[0], version).hex(), expected(version, tags, dscp).hex())
+            seg = Segment(got[0][14 + 4 * len(tags):])
+            expect("checksums", (seg.csum_ok, seg.ip_csum_ok), (True, True))
+            rec = seg.ours()[0].records[0]
+            expect("hop", rec["hop"], 2)
+            # four packets, of which one is of this size, at 1 Mbit/s: 8 ns a bit
+            wire = sum(len(one) + 24 for one in [frame(version, tags=tags)] +
+                       [frame(sport=2, options=b"", size=978)] * 3)
+            exp, mant = rec["qlen"] >> 8, rec["qlen"] & 255
+            units = (mant | 256) << exp - 1 if exp else mant
+            expect_in("queue", units * 8 / (wire * 8000), 0.99, 1.01)
+            expect("statistics", port.counts(), [1, 0, 0, 0])
+            # the request goes on, with a record of when it leaves
+            expect("no loss", port.stats()["drop_limit"], 0)
+
+
+def test_which():
+    """Requests for load of segments with an ACK, and no others."""
+    expect("FORWARD", of_request(), 1)
+    expect("FORWARD without slots", of_request(options=option(FORWARD, [], 3, 1)), 1)
+    expect("FORWARD after 14 hops", of_request(options=option(FORWARD, [FREE], 3, 14)), 1)
+    expect("FORWARD without data", of_request(size=0, flags=ACK), 1)
+    expect("FORWARD behind an echo", of_request(options=option(ECHO, [record(1, 1, 1)], 3) +
+                                                option(FORWARD, [FREE], 3, 0)), 1)
+    for what, how in (("after 15 hops", {"options": option(FORWARD, [FREE], 3, 15)}),
+                      ("IDENTIFY", {"options": option(IDENTIFY, [FREE], 3, 0)}),
+                      ("ECHO", {"options": option(ECHO, [record(1, 1, 1)], 3)}),
+                      ("a response", {"options": option(RESPONSE, [record(1, 1, 1)], 3), "flags": 0}),
+                      ("another kind", {"options": option(FORWARD, [FREE], 3, 0, kind=254)}),
+                      ("no option", {"options": b""}),
+                      ("malformed", {"options": b"\xfd\x0b" + bytes(9)}),
+                      ("no ACK", {"flags": 0}), ("RST", {"flags": RST | ACK}),
+                      ("SYN", {"flags": SYN | ACK}),
+                      ("from a group", {"macs": MACS[:6] + b"\x01" + MACS[7:]})):
+        expect(what, of_request(**how), 0)
+
+
+def test_above_the_threshold_only():
+    """Of the queue without this packet."""
+    port = Port("respond 5000b")
+    port.send(*[frame(sport=1, options=b"", size=926)] * 6)      # 1004 and 24 bytes each
+    waits = port.stats()["qlen"]
+    expect("queue", waits % 5, 0)
+    port.change(f"respond {waits}b")
+    port.send(frame())
+    expect("responses at the threshold", port.responses(), [])
+    port.change(f"respond {waits}b")
+    port.send(frame(sport=2))
+    expect("above it", len(port.responses()), 1)
+    port.change("respond 0")
+    port.send(frame(sport=3))
+    expect("switched off", port.responses(), [])
+    port.change("stamp")
+    port.send(frame(sport=4))
+    expect("stamp alone", port.responses(), [])
+
+
+def test_dropped_packet():
+    """Who sends what the queue has no room for is told as well."""
+    port = Port("respond 1b")
+    port.change("limit 3000b")
+    port.send(*[frame(sport=1, options=b"")] * 4)
+    before = port.stats()["drop_limit"]
+    port.send(frame(seq=1 << 21))
+    expect("dropped", port.stats()["drop_limit"], before + 1)
+    expect("responses", len(port.responses()), 1)
+
+
+def test_how_often():
+    """To each flow by itself: no earlier than after TIME, no later than after twice that."""
+    need_virtual_time()
+    port = Port("respond 1b every 1ms")
+    port.send(*[frame(sport=1, options=b"")] * 3)
+    times = {1000: [], 1001: [], 1002: []}
+    for _ in range(400):
+        for sport in times:
+            port.send(frame(sport=sport))
+        now = time.monotonic()
+        for got in port.responses():
+            times[Segment(got[14:]).dport].append(now)
+        time.sleep(0.0001)
+    for sport, at in times.items():
+        gaps = [b - a for a, b in zip(at, at[1:])]
+        expect_in(f"least time of {sport}", min(gaps), 0.00099, 0.0021)
+        expect_in(f"most time of {sport}", max(gaps), 0.00099, 0.0023)
+    sent, held, lost, failed = port.counts()
+    expect("sent, lost, failed", (sent, lost, failed), (sum(map(len, times.values())), 0, 0))
+    expect("held", sent + held, 1200)
+
+
+def test_many_flows():
+    """Nearly each of a thousand is told, and none twice."""
+    port = Port("respond 1b every 1s")
+    port.send(*[frame(sport=1, options=b"")] * 3)
+    for _ in range(2):
+        for sport in range(1000, 2000):
+            port.send(frame(sport=sport, size=0))
+    got = [Segment(one[14:]).dport for one in port.responses()]
+    expect("none twice", len(set(got)), len(got))
+    expect_in("told", len(got), 850, 1000)
+    expect("sent, lost, failed", [port.counts()[i] for i in (0, 2, 3)], [len(got), 0, 0])
+
+
+def broken(rng):
+    """A frame of which a few bytes, or its length, are others."""
+    tags = tuple(rng.randrange(4096) for _ in range(rng.choice((0, 0, 1, 4, 5))))
+    options = rng.choice((None, option(FORWARD, [FREE], rng.randrange(32), rng.randrange(16)),
+                          b"\1" + option(FORWARD, [], 3, 0), rng.randbytes(rng.randrange(41))))
+    one = bytearray(frame(rng.choice((4, 6)), options, rng.randrange(1 << 16), rng.getrandbits(32),
+                          rng.choice((ACK, ACK | PSH, rng.randrange(256))), tags, rng.randrange(100)))
+    for _ in range(rng.choice((0, 0, 1, 1, 2, 5))):
+        one[rng.randrange(12, len(one))] = rng.randrange(256)
+    return bytes(one[:rng.randrange(14, len(one) + 1)] if rng.random() < 0.2 else one)
+
+
+def test_random_frames():
+    """Whatever comes: a response is well-formed, and goes to where the frame came from."""
+    rng = random.Random(5)
+    port = Port("respond 1b every 1us")
+    found = 0
+    for _ in range(60):
+        frames = [broken(rng) for _ in range(50)]
+        port.send(*frames)
+        for got in port.responses():
+            at = 12
+            while got[at:at + 2] in (b"\x81\0", b"\x88\xa8"):
+                at += 4
+            seg = Segment(got[at + 2:])
+            expect("checksums, flags, length", (seg.csum_ok, seg.ip_csum_ok, seg.flags, seg.payload, seg.header),
+                   (True, True, 0, b"", 32))
+            opt = seg.ours()[0]
+            expect("option", (opt.type, len(opt.records), opt.records[0]["hop"]), (RESPONSE, 1, opt.hops))
+            expect("destination", got[:6], MACS[6:])
+            found += 1
+    expect_in("responses", found, 300, 3000)
+    expect("sent, lost, failed", [port.counts()[i] for i in (0, 2, 3)], [found, 0, 0])
+
+
+def test_who_judges():
+    """tshark finds nothing wrong with it."""
+    if not shutil.which("tshark"):
+        raise Skip("needs tshark")
+    port = Port()
+    port.send(*[frame(sport=1, options=b"")] * 2)
+    for number, how in enumerate(({}, {"version": 6}, {"tags": (5,)}, {"version": 6, "tags": (5, 6)})):
+        port.send(frame(sport=1000 + number, **how))
+    got = port.responses()
+    expect("responses", len(got), 4)
+    with tempfile.NamedTemporaryFile(suffix=".pcap") as file:
+        file.write(struct.pack("=IHHiIII", 0xa1b2c3d4, 2, 4, 0, 0, 65535, 1))
+        for one in got:
+            file.write(struct.pack("=IIII", 0, 0, len(one), len(one)) + one)
+        file.flush()
+        said = subprocess.run(
+            ["tshark", "-r", file.name, "-o", "tcp.check_checksum:TRUE", "-o", "ip.check_checksum:TRUE",
+             "-T", "fields", "-e", "tcp.checksum.status", "-e", "ip.checksum.status", "-e", "tcp.flags",
+             "-e", "tcp.hdr_len", "-e", "tcp.len"],
+            check=True, capture_output=True, text=True).stdout
+    expect("tshark", said.split("\n")[:-1],
+           [f"1\t{ip}\t0x0000\t32\t0" for ip in ("1", "", "1", "")])
+
+
+# ---- the whole way -----------------------------------------------------------------
+
+def slow(path, more=""):
+    """The first switch's link to b is slow, and responds."""
+    path.change(1, f"hpcc rate 50mbit limit 1mb stamp respond 6kb every 500us {more}")
+
+
+def bare(segments):
+    """Responses among segments."""
+    return [seg for seg in segments if not seg.flags]
+
+
+def first_of(segments):
+    """Whether a response comes before the first ACK of data."""
+    for seg in segments:
+        if seg.flags == ACK and seg.dport != 5000 and seg.option(KIND):
+            return False
+        if not seg.flags:
+            return True
+    return False
+
+
+def sent(path):
+    """Responses that the first switch's port has sent."""
+    return path.port(1)["hpcc"]["responses"]
+
+
+def expect_told(path, ends, what):
+    """a hears of the queue before an ACK has waited in it; b hears nothing; all arrives."""
+    at_a = Sniffer(path.a, "right")
+    at_b = Sniffer(path.b, "left")
+    before = sent(path)
+    transfer((*ends, pattern(150000)))
+    segments = at_a.segments()
+    got = bare(segments)
+    expect_in(f"{what}: responses", len(got), 1, 1000)
+    expect(f"{what}: responses that the port sent", sent(path) - before, len(got))
+    expect(f"{what}: a response is the first", first_of(segments), True)
+    for seg in got:
+        expect(f"{what}: checksums", (seg.csum_ok, seg.ip_csum_ok), (True, True))
+        expect(f"{what}: ports", (seg.sport, seg.dport), (5000, ends[0].getsockname()[1]))
+        expect(f"{what}: option", [(opt.type, opt.hops, len(opt.records)) for opt in seg.ours()],
+               [(RESPONSE, 1, 1)])
+    counters = path.a.counters()
+    expect(f"{what}: received", counters["response_received"], len(got))
+    expect_in(f"{what}: ignored", counters["response_ignored"], 0, len(got) - 1)
+    expect(f"{what}: at b", bare(at_b.segments()), [])
+    expect(f"{what}: cc", get_cc(ends[0]), "hpcc")
+    path.no_errors()
+
+
+def test_bridge():
+    need_virtual_time()
+    for version in 4, 6:
+        path = Path(version, switches=2)
+        slow(path)
+        expect_told(path, path.connect(), f"bridge, IPv{version}")
+
+
+def test_router():
+    need_virtual_time()
+    for version in 4, 6:
+        path = Routed(version, routers=2)
+        slow(path)
+        expect_told(path, path.connect(), f"router, IPv{version}")
+
+
+def test_vlan():
+    """Tagged packets get tagged responses, on the wire and beside the headers."""
+    need_virtual_time()
+    path = Path(switches=1)
+    for ns, dev, addr in (path.a, "right", "10.5.0.1"), (path.b, "left", "10.5.0.2"):
+        ns.ip(f"link add link {dev} name v5 type vlan id 5", f"addr add {addr}/24 dev v5", "link set v5 up")
+    path.addr = "10.5.0.1", "10.5.0.2"
+    slow(path)
+    expect_told(path, path.connect(), "VLAN")
+    path = Path(switches=1)
+    path.switches[0].ip("link set br0 type bridge vlan_filtering 1 vlan_default_pvid 9")
+    slow(path)
+    expect_told(path, path.connect(), "a bridge's VLAN")
+
+
+def test_two_congested_ports():
+    """Each tells by itself, with its own hop."""
+    need_virtual_time()
+    path = Path(switches=2)
+    slow(path)
+    path.change(2, "hpcc rate 25mbit limit 1mb stamp respond 6kb every 500us")
+    ends = path.connect()
+    sniffer = Sniffer(path.a, "right")
+    transfer((*ends, pattern(150000)))
+    got = bare(sniffer.segments())
+    expect("hops", {seg.ours()[0].hops for seg in got}, {1, 2})
+    expect("received", path.a.counters()["response_received"], len(got))
+    path.no_errors()
+
+
+def test_own_port():
+    """The sender's own port has the queue: its host is told."""
+    need_virtual_time()
+    path = Path(switches=1)
+    path.a.tc("qdisc replace dev right root hpcc rate 20mbit limit 1mb stamp node 9 respond 6kb every 500us")
+    ends = path.connect()
+    transfer((*ends, pattern(100000)))
+    expect_in("received", path.a.counters()["response_received"], 1, 1000)
+    path.no_errors()
+
+
+def test_firewall():
+    """Connection tracking takes it for invalid: a firewall that drops that loses it, and nothing else."""
+    need_virtual_time()
+    for drops in "router", "sender":
+        path = Routed(routers=1)
+        nft(path.switches[0] if drops == "router" else path.a, CONNTRACK)
+        slow(path)
+        ends = path.connect()
+        transfer((*ends, pattern(150000)))
+        expect_in("sent", sent(path), 1, 1000)
+        expect("received", path.a.counters()["response_received"], 0)
+        expect("cc", get_cc(ends[0]), "hpcc")
+        path.no_errors()
+
+
+def test_others():
+    """Neither end asks for telemetry: nobody is told."""
+    path = Path(switches=1, cc=("cubic", "cubic"))
+    slow(path)
+    ends = path.connect()
+    transfer((*ends, pattern(150000)))
+    expect("sent", sent(path), 0)
+
+
+def test_comes_and_goes():
+    """Qdiscs, bridges and devices go while there are responses to send."""
+    path = Path(switches=1)
+    ends = path.connect()
+    switch = path.switches[0]
+    turns = [0]
+
+    def disturb():
+        turns[0] += 1
+        if turns[0] % 3 == 0:
+            switch.tc("qdisc replace dev right root handle 1: hpcc rate 50mbit limit 1mb respond 1b every 1us",
+                      "qdisc replace dev right root handle 2: pfifo",
+                      "qdisc replace dev right root handle 1: hpcc rate 50mbit limit 1mb respond 1b every 1us")
+        if turns[0] % 7 == 0:
+            switch.ip("link set left nomaster", "link set left master br0")
+    slow(path)
+    transfer((*ends, pattern(400000)), each=disturb)
+    expect_in("turns", turns[0], 7, 1 << 20)
+    ends[0].setblocking(False)
+    ends[0].send(bytes(60000))
+    switch.ip("link del right")
+    time.sleep(0.01 if virtual_time() else 0.1)
+
+
+if __name__ == "__main__":
+    main(sys.modules[__name__], modules=["sch_hpcc"])

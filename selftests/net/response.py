@@ -1,0 +1,370 @@
+#!/usr/bin/env -S python3 -B
+# SPDX-License-Identifier: GPL-2.0
+"""kmod/hpcc/response.c: what a sender makes of a switch's direct responses, right ones and
+wrong ones, and what stacks make of them that know nothing.
+"""
+
+import socket
+import sys
+
+sys.path[0] += "/.."
+from lib.held import HeldRead
+from lib.kernel import virtual_time
+from lib.ktap import expect, expect_in, main, need_virtual_time
+from lib.packet import (ACK, ECHO, FIN, FORWARD, IDENTIFY, IDENTIFY_ECHO, PROBE, PSH, REPORT, RESPONSE,
+                        RST, SYN, URG, option, record, syn_option)
+from lib.peer import (ETA, SCALE, T_NS, T_UNITS, W_INIT, Flow, Link, Peer, near, qlen_code,
+                      qlen_value, settle)
+
+MSS = 1448 - 28         # beside timestamps and three records
+
+
+def response(queue_T=3, hop=1, hops=None, scale=SCALE, nr=1, kind=RESPONSE):
+    """An option that tells of a queue of so many T."""
+    one = record(hop, 77, 88, qlen_code(round(queue_T * T_UNITS)))
+    return option(kind, [one] * nr, scale, hop if hops is None else hops)
+
+
+def u_of(queue_T):
+    """u' of a response, as it is encoded."""
+    return 1 + qlen_value(qlen_code(round(queue_T * T_UNITS))) / T_UNITS
+
+
+class Sending(Flow):
+    """A flow with a window on its way, of which the first segment is not acknowledged."""
+
+    def __init__(self, **how):
+        super().__init__(**how)
+        self.first = self.acked
+        self.run()
+        self.acked, self.end = self.first, self.acked
+        self.before = self.ns.counters()
+
+    def respond(self, options=None, data=None, seq=None, flags=0, payload=b"", **how):
+        """A switch's response to the data at a sequence number."""
+        self.raw(flags, self.seq if seq is None else seq, self.first if data is None else data,
+                 response() if options is None else options, payload, **how)
+
+    def next(self, **how):
+        """Acknowledge a segment, so that the kernel may send. Return the flow."""
+        self.first += MSS
+        self.acked = self.first
+        self.send(**how)
+        return self.flow()
+
+    def moved(self):
+        """Counters that moved since the last call, without what the kernel sends."""
+        now = self.ns.counters()
+        delta = now - self.before
+        self.before = now
+        for name in "forward_sent", "identify_sent":
+            delta.pop(name, None)
+        return dict(delta)
+
+
+def test_W_follows():
+    """W = Wc eta / (1 + qlen/T), before an ACK tells of anything; Wc stays."""
+    for version in 4, 6:
+        for queue_T in 0.5, 3, 40:
+            flow = Sending(version=version)
+            expect("W", flow.flow()["W"], W_INIT)
+            flow.respond(response(queue_T))
+            got = flow.next()
+            expect("counters", flow.moved(), {"response_received": 1})
+            near("W", got["W"], W_INIT * ETA / u_of(queue_T))
+            near("U", got["U_permille"], 1000 * u_of(queue_T))
+            expect("Wc, hops", (got["Wc"], got["hops"]), (W_INIT, 0))
+            expect_in("R T / W", got["R"] * got["T_ns"] / 1e9 / got["W"], 0.98, 1.02)
+
+
+def test_within_the_first_round_trip():
+    """What is left of the first window stays at home."""
+    need_virtual_time()
+    flow = Flow()
+    first = flow.acked
+    for _ in range(20):
+        flow.take()
+    flow.raw(0, flow.seq, first, response(3))
+    flow.run()
+    sent = (flow.acked - first) / W_INIT
+    expect("W", flow.flow()["W"] < W_INIT / 4, True)
+    expect_in("part of W_init that was sent", sent, 20 * MSS / W_INIT, 26 * MSS / W_INIT)
+
+
+def test_ends_with_the_round_trip():
+    """Wc is divided once, by the U that the response and the ACKs make."""
+    flow = Sending()
+    flow.respond(response(3))
+    link = Link()
+    flow.acked = flow.end
+    flow.echo(link.step(9000, 1.0, 3))
+    flow.run()
+    flow.echo(link.step(200, 1.0, 3))
+    got = flow.flow()
+    near("Wc", got["Wc"], W_INIT * ETA / 4, 0.05)
+    flow.run()
+    # data that left before Wc was divided are answered
+    before = flow.flow()
+    flow.before = flow.ns.counters()
+    flow.respond(response(9), data=flow.end - MSS)
+    flow.run()
+    expect_in("W", flow.flow()["W"], before["W"], before["W"] * 1.05)
+    expect("counters", flow.moved(), {"window_ignored": 1})
+
+
+def test_never_raises_W():
+    flow = Flow()
+    low = settle(flow, Link(), W_INIT // 8)["W"]
+    flow.run()
+    before = flow.flow()
+    flow.raw(0, flow.seq, flow.acked, response(0))
+    flow.send()
+    flow.run()
+    expect_in("W", flow.flow()["W"], 1, max(before["W"], low))
+    expect("response_ignored", flow.ns.counters()["response_ignored"], 1)
+
+
+def test_W_min():
+    """The longest queue that can be told of."""
+    flow = Sending()
+    flow.respond(option(RESPONSE, [record(1, 0, 0, 0xfff)], SCALE, 1))
+    near("W", flow.next()["W"], W_INIT / 1024)
+
+
+def test_repeated():
+    """The same again, and an older one that tells no more, change nothing."""
+    flow = Sending()
+    flow.respond(response(3), data=flow.first + 2 * MSS)
+    window = flow.next()["W"]
+    flow.moved()
+    for _ in range(3):
+        flow.respond(response(3), data=flow.first + MSS)
+        expect("counters", flow.moved(), {"response_received": 1, "response_ignored": 1})
+    expect("W", flow.next()["W"], window)
+    flow.respond(response(2), data=flow.first)
+    expect("older", flow.moved(), {"response_received": 1, "response_ignored": 1})
+    # newer, but of a shorter queue: W knows of a longer one
+    flow.respond(response(2), data=flow.first + 3 * MSS)
+    expect("W", flow.next()["W"], window)
+    expect("newer", flow.moved(), {"response_received": 1, "response_ignored": 1})
+    flow.respond(response(5), data=flow.first + MSS)
+    near("longer", flow.next()["W"], W_INIT * ETA / u_of(5))
+
+
+def held():
+    """A connection whose socket a process owns."""
+    flow = Sending()
+    flow.send(payload=b"data")
+    flow.run()
+    flow.acked = flow.first
+    flow.moved()
+    return flow, HeldRead(flow.sock)
+
+
+def test_owned():
+    """While a process owns the socket a response waits."""
+    flow, read = held()
+    flow.respond(response(3), data=flow.first + MSS)
+    expect("W while the socket is owned", flow.flow()["W"], W_INIT)
+    read.release()
+    near("W", flow.next()["W"], W_INIT * ETA / u_of(3))
+    expect("counters", flow.moved(), {"response_received": 1})
+
+
+def test_late():
+    """It waits, and meanwhile the data that it is about are acknowledged."""
+    flow, read = held()
+    flow.respond(response(3), data=flow.first + MSS)
+    flow.first += MSS
+    flow.next()
+    read.release()
+    flow.next()
+    expect("counters", flow.moved(), {"response_received": 1, "response_ignored": 1})
+    expect("W", flow.flow()["W"], W_INIT)
+
+
+def ignored(flow, what, counter, *args, **how):
+    """A segment that changes nothing, and is counted so."""
+    flow.moved()
+    flow.respond(*args, **how)
+    expect(f"{what}: counters", flow.moved(), {counter: 1})
+    expect(f"{what}: W", flow.next()["W"], W_INIT)
+
+
+def test_outside_the_window():
+    """Both numbers count: data that are on their way, and what we have acknowledged of late."""
+    for version in 4, 6:
+        flow = Sending(version=version)
+        room = flow.end - flow.first
+        for what, seq, data in (("acknowledged", 0, -1), ("half a turn", 0, 1 << 31),
+                                ("not sent", 0, room + 1 + MSS), ("far beyond", 0, 1 << 30),
+                                ("ACK number behind", -1, 0), ("far behind", -(1 << 20), 0),
+                                ("far ahead", 1 << 25, 0), ("half a turn", 1 << 31, 0)):
+            if what == "acknowledged":
+                flow.next()
+            ignored(flow, what, "window_ignored", seq=flow.seq + seq, data=flow.first + data)
+
+
+def test_at_the_edges():
+    """The first and the last data, and the ACK number before some data came."""
+    for at in 0, -1:
+        flow = Sending()
+        flow.next()
+        flow.respond(data=flow.end if at else flow.first)
+        expect("counters", flow.moved(), {"response_received": 1})
+    flow = Sending()
+    flow.send(payload=b"x" * 1000)
+    flow.run()
+    flow.acked = flow.first
+    flow.moved()
+    flow.respond(seq=flow.seq - 1000)
+    expect("ACK number before", flow.moved(), {"response_received": 1})
+    flow = Sending()
+    flow.send(payload=b"x" * 1000)
+    flow.run()
+    flow.acked = flow.first
+    ignored(flow, "one less", "window_ignored", seq=flow.seq - 1002)
+
+
+def test_checksum():
+    flow = Sending()
+    ignored(flow, "checksum", "checksum_ignored", bad_csum=True)
+    expect("InCsumErrors", flow.ns.snmp("InCsumErrors"), 1)
+
+
+def test_from_afar():
+    """IP_MINTTL and IPV6_MINHOPCOUNT."""
+    for version, how in (4, (socket.IPPROTO_IP, 21)), (6, (socket.IPPROTO_IPV6, 73)):
+        flow = Sending(version=version)
+        flow.sock.setsockopt(*how, 255)
+        flow.moved()
+        flow.respond()
+        expect("counters", flow.moved(), {"window_ignored": 1})
+        flow.sock.setsockopt(*how, 64)
+        flow.respond()
+        expect("counters", flow.moved(), {"response_received": 1})
+
+
+def test_malformed():
+    flow = Sending()
+    one = record(1, 5, 5, 0xfff)
+    for kind in FORWARD, ECHO, IDENTIFY, IDENTIFY_ECHO, REPORT, PROBE, 0:
+        ignored(flow, f"type {kind}", "malformed_ignored", response(kind=kind))
+    for scale in set(range(32)) - {SCALE}:
+        ignored(flow, f"scale {scale}", "malformed_ignored", response(scale=scale))
+    for what, options in (("no record", option(RESPONSE, [], SCALE, 1)),
+                          ("two records", option(RESPONSE, [one, record(2, 5, 5, 9)], SCALE, 2)),
+                          ("two options", response() + response()),
+                          ("with an echo", option(ECHO, [one], SCALE) + response()),
+                          ("a response, then a request", response() + option(FORWARD, [bytes(8)], SCALE, 0)),
+                          ("another length", b"\xfd\x0b" + response()[2:11] + b"\1"),
+                          ("another kind", b"\xfe" + response()[1:]),
+                          ("options that end beyond", response() + b"\x08\x20\0\0")):
+        ignored(flow, what, "malformed_ignored", options)
+    for hop, hops in (0, 1), (1, 2), (2, 1), (15, 0):
+        ignored(flow, f"hop {hop} of {hops}", "bad_hop_ignored", response(hop=hop, hops=hops))
+    ignored(flow, "with data", "malformed_ignored", payload=b"data")
+
+
+def test_with_flags():
+    """A response has none. With ACK it is an option of a type that no segment has; the others
+    lack an ACK number, or end the connection, for which sequence numbers are wrong here.
+    """
+    flow = Sending()
+    ignored(flow, "ACK", "malformed_ignored", flags=ACK)
+    for flags in PSH, URG, FIN, PSH | FIN:
+        ignored(flow, f"flags {flags}", "window_ignored", flags=flags)
+    flow.moved()
+    for flags in SYN, RST:
+        flow.respond(flags=flags, seq=flow.seq - 5000)
+        expect("W", flow.next()["W"], W_INIT)
+    expect("counters", flow.moved(), {})
+
+
+def test_not_agreed():
+    """On a connection that did not agree, and by others' congestion control."""
+    for cc, ours in ("hpcc", b""), ("cubic", syn_option()):
+        peer = Peer()
+        peer.connect(ours, cc=cc)
+        peer.sock.send(bytes(3000))
+        first = peer.acked
+        peer.take()
+        peer.read_all(0.01)
+        peer.raw(0, peer.seq, first, response())
+        expect("counters", peer.ns.counters()["unagreed_ignored"], 1)
+        expect("response_received", peer.ns.counters()["response_received"], 0)
+        expect("answer", [seg for seg in peer.read_all(0.01) if not seg.payload], [])
+
+
+def test_while_classic():
+    """While Reno rules nothing follows it, nor when telemetry is back."""
+    flow = Sending()
+    for _ in range(40):
+        flow.run()
+        flow.send()
+        if flow.cc() != "hpcc":
+            break
+    expect("cc", flow.cc(), "hpcc-classic")
+    flow.run()
+    window = flow.flow()["W"]
+    flow.moved()
+    flow.respond(data=flow.acked - MSS)
+    expect("counters", flow.moved(), {"response_received": 1, "response_ignored": 1})
+    flow.send()
+    flow.run()
+    expect_in("W", flow.flow()["W"], window, W_INIT)
+
+
+def answers(peer, data, **how):
+    """What a kernel says to a response."""
+    peer.read_all(0.01)
+    peer.raw(0, peer.seq, data, response(), **how)
+    return [(seg.flags, seg.payload) for seg in peer.read_all(0.05 if virtual_time() else 0.2)]
+
+
+def test_no_answer():
+    """No ACK, no RST, from connections in any state; a closed port answers as RFC 9293 has it."""
+    for version in 4, 6:
+        for cc in "hpcc", "cubic":
+            peer = Peer(version, cc=cc)
+            peer.connect(syn_option() if cc == "hpcc" else b"")
+            peer.sock.send(b"x" * 100)
+            first = peer.acked
+            peer.take()
+            expect(f"{cc}, data on their way", answers(peer, first), [])
+            peer.send()
+            expect(f"{cc}, idle", answers(peer, first), [])
+            expect(f"{cc}, outside", answers(peer, first + 5000000), [])
+            peer.sock.shutdown(socket.SHUT_WR)
+            peer.acked = peer.read(0.1).seq + 1
+            expect(f"{cc}, FIN_WAIT1", answers(peer, first), [])
+            peer.send()
+            expect(f"{cc}, FIN_WAIT2", answers(peer, first), [])
+            peer.send(flags=FIN | ACK)
+            peer.seq += 1
+            peer.sock.close()
+            expect(f"{cc}, TIME_WAIT", answers(peer, first), [])
+            lport, peer.lport = peer.lport, 4
+            expect(f"{cc}, closed port", answers(peer, first), [(RST | ACK, b"")])
+            peer.listen(5000)
+            expect(f"{cc}, listener", answers(peer, first), [])
+            peer.lport = lport
+
+
+def test_two_way():
+    """Data of both ends: responses count while ACK numbers move."""
+    flow = Sending()
+    taken = 0
+    for turn in range(20):
+        old = flow.seq
+        flow.send(payload=b"x" * 500)
+        flow.run(0)
+        flow.acked = flow.first
+        flow.moved()
+        flow.respond(response(0.1 + turn / 10), seq=old, data=flow.first + turn)
+        taken += flow.moved().get("response_received", 0)
+    expect("taken", taken, 20)
+
+
+if __name__ == "__main__":
+    main(sys.modules[__name__])

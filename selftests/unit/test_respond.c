@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The packet that a switch makes to tell a sender of its queue (hpcc/respond.h): byte for byte,
+ * and for requests that get none. Checksums are computed here in full.
+ */
+#include <stdlib.h>
+#include <string.h>
+#include "test.h"
+#include <hpcc/respond.h>
+
+#define KIND	253
+#define TEST(name)	static void name(void **state __attribute__((unused)))
+
+static const struct hpcc_stamp port = {
+	.node = 7,
+	.port = 2,
+	.ts_ns = 0x12345 << 3,
+	.tx_ns = 0x6789a << 3,
+	.qlen_ns = 300 << 3,
+};
+
+/* What is asked of a request: Ethernet and a VLAN tag in front of it, and its IP version. */
+struct shape {
+	bool ethernet;
+	bool tagged;
+	u8 version;
+	u8 flags;
+	u8 type;
+	u8 hops;
+};
+
+static const struct shape plain = {
+	.ethernet = true, .version = 4, .flags = 0x18, .type = HPCC_OPT_FORWARD, .hops = 2,
+};
+
+static u32 put(u8 *p, u32 at, const char *bytes, u32 n)
+{
+	memcpy(p + at, bytes, n);
+	return at + n;
+}
+
+/* A request: a segment with timestamps, an option with two slots, and 5 bytes of data. */
+static u32 request(u8 *p, const struct shape *s, struct hpcc_place *place)
+{
+	struct hpcc_frame f = { .p = p, .proto = HPCC_PROTO_ETHERNET };
+	char opt[20] = { (char)KIND, 20, s->type << 5 | 3, s->hops << 4 | HPCC_OPT_F_PROMPT };
+	char tcp[20] = "\x27\x10\x13\x89\xa1\xa2\xa3\xa4\xb1\xb2\xb3\xb4\xd0\x18\x01\x02\xcc\xcc";
+	u32 at = 0;
+
+	if (s->ethernet)
+		at = put(p, at, "\x02\x22\x22\x22\x22\x22\x02\x11\x11\x11\x11\x11", 12);
+	if (s->tagged)
+		at = put(p, at, "\x81\x00\x60\x64", 4);
+	if (s->ethernet)
+		at = put(p, at, s->version == 4 ? "\x08\x00" : "\x86\xdd", 2);
+	else
+		f.proto = s->version == 4 ? ETH_P_IP : ETH_P_IPV6;
+	if (s->version == 4)
+		at = put(p, at, "\x45\x2a\x00\x4d\x12\x34\x40\x00\x40\x06\xcc\xcc"
+			 "\x0a\x00\x00\x01\x0a\x00\x00\x02", 20);
+	else
+		at = put(p, at, "\x62\xab\xcd\xef\x00\x39\x06\x40"
+			 "\xfd\0\0\0\0\0\0\0\0\0\0\0\0\0\0\x01"
+			 "\xfd\0\0\0\0\0\0\0\0\0\0\0\0\0\0\x02", 40);
+	tcp[13] = s->flags;
+	at = put(p, at, tcp, 20);
+	at = put(p, at, "\1\1\x08\x0a\0\0\0\1\0\0\0\2", 12);
+	at = put(p, at, opt, sizeof(opt));
+	at = put(p, at, "hello", 5);
+	f.len = at;
+	f.have = at;
+	assert_int_equal(hpcc_walk(&f, KIND, place), HPCC_WALK_FOUND);
+	return at;
+}
+
+/* The response to a request, in a block of its own. */
+static u8 *respond(const struct shape *s, u32 *len)
+{
+	struct hpcc_place place;
+	struct hpcc_cause c;
+	u8 p[200];
+	u8 *out;
+
+	request(p, s, &place);
+	/* Nothing of what was there before may count. */
+	memset(&c, 0xa5, sizeof(c));
+	assert_true(hpcc_cause_read(p, &place, KIND, s->ethernet, &c));
+	hpcc_cause_stamp(&c, &port);
+	*len = hpcc_response_len(&c);
+	assert_true(*len <= HPCC_RESPONSE_LEN_MAX);
+	out = malloc(*len);
+	hpcc_response_write(out, &c);
+	return out;
+}
+
+static u32 sum_words(u32 sum, const u8 *p, u32 len)
+{
+	u32 i;
+
+	for (i = 0; i < len; i += 2)
+		sum += p[i] << 8 | p[i + 1];
+	while (sum >> 16)
+		sum = (sum & 0xffff) + (sum >> 16);
+	return sum;
+}
+
+/* TCP header and option of the response, but for the checksum at offset 16. */
+static void expect_tcp(const u8 *tcp)
+{
+	static const u8 head[] = {
+		0x13, 0x89, 0x27, 0x10,			/* ports the other way round */
+		0xb1, 0xb2, 0xb3, 0xb4,			/* the data's ACK number */
+		0xa1, 0xa2, 0xa3, 0xa4,			/* the data's sequence number */
+		0x80, 0, 0, 0,				/* 32 bytes, no flags, no window */
+	};
+	static const u8 opt[] = { KIND, 12, 7 << 5 | 3, 3 << 4 };
+	struct hpcc_record r;
+
+	assert_memory_equal(tcp, head, sizeof(head));
+	assert_memory_equal(tcp + 18, "\0\0", 2);
+	assert_memory_equal(tcp + 20, opt, sizeof(opt));
+	hpcc_record_decode(tcp + 24, &r);
+	assert_int_equal(r.hop, 3);
+	assert_int_equal(r.tag, hpcc_link_tag(7, 2));
+	assert_int_equal(r.ts, 0x12345);
+	assert_int_equal(r.tx, 0x6789a);
+	assert_int_equal(r.qlen, 300);
+}
+
+TEST(response__ipv4)
+{
+	static const u8 eth[] = "\x02\x11\x11\x11\x11\x11\x02\x22\x22\x22\x22\x22\x08";
+	static const u8 ip[] = { 0x45, 0x28, 0, 52, 0, 0, 0x40, 0, 64, 6 };
+	u32 len;
+	u8 *p = respond(&plain, &len);
+
+	assert_int_equal(len, 14 + 20 + 32);
+	assert_memory_equal(p, eth, 14);
+	assert_memory_equal(p + 14, ip, sizeof(ip));
+	assert_memory_equal(p + 26, "\x0a\0\0\x02\x0a\0\0\x01", 8);
+	assert_int_equal(sum_words(0, p + 14, 20), 0xffff);
+	expect_tcp(p + 34);
+	assert_int_equal(sum_words(sum_words(6 + 32, p + 26, 8), p + 34, 32), 0xffff);
+	free(p);
+}
+
+TEST(response__ipv6_tagged)
+{
+	struct shape s = plain;
+	u32 len;
+	u8 *p;
+
+	s.version = 6;
+	s.tagged = true;
+	p = respond(&s, &len);
+	assert_int_equal(len, 18 + 40 + 32);
+	assert_memory_equal(p, "\x02\x11\x11\x11\x11\x11\x02\x22\x22\x22\x22\x22", 12);
+	assert_memory_equal(p + 12, "\x81\0\x60\x64\x86\xdd", 6);
+	assert_memory_equal(p + 18, "\x62\x80\0\0\0\x20\x06\x40", 8);
+	assert_memory_equal(p + 26, "\xfd\0\0\0\0\0\0\0\0\0\0\0\0\0\0\x02", 16);
+	assert_memory_equal(p + 42, "\xfd\0\0\0\0\0\0\0\0\0\0\0\0\0\0\x01", 16);
+	expect_tcp(p + 58);
+	assert_int_equal(sum_words(sum_words(6 + 32, p + 26, 32), p + 58, 32), 0xffff);
+	free(p);
+}
+
+TEST(response__without_ethernet)
+{
+	struct shape s = plain;
+	u32 len;
+	u8 *p;
+
+	s.ethernet = false;
+	p = respond(&s, &len);
+	assert_int_equal(len, 20 + 32);
+	assert_int_equal(sum_words(0, p, 20), 0xffff);
+	expect_tcp(p + 20);
+	free(p);
+}
+
+/* It asks for nothing, so that no switch stamps it or answers it. */
+TEST(response__is_no_request)
+{
+	u32 len;
+	u8 *p = respond(&plain, &len);
+	struct hpcc_frame f = { .p = p, .have = len, .len = len, .proto = HPCC_PROTO_ETHERNET };
+	struct hpcc_place place;
+
+	assert_int_equal(hpcc_walk(&f, KIND, &place), HPCC_UNSTAMPED_NO_OPTION);
+	free(p);
+}
+
+static bool is_cause(const struct shape *s, u8 kind, u8 source)
+{
+	struct hpcc_place place;
+	struct hpcc_cause c;
+	u8 p[200];
+
+	request(p, s, &place);
+	p[6] |= source;
+	return hpcc_cause_read(p, &place, kind, s->ethernet, &c);
+}
+
+TEST(cause__of_some_requests_only)
+{
+	struct shape s = plain;
+
+	assert_true(is_cause(&s, KIND, 0));
+	assert_false(is_cause(&s, 254, 0));
+	assert_false(is_cause(&s, KIND, 1));		/* from a group */
+	s.type = HPCC_OPT_IDENTIFY;
+	assert_false(is_cause(&s, KIND, 0));
+	s = plain;
+	s.hops = 14;
+	assert_true(is_cause(&s, KIND, 0));
+	s.hops = 15;
+	assert_false(is_cause(&s, KIND, 0));
+	s = plain;
+	s.flags = 0x08;					/* no ACK */
+	assert_false(is_cause(&s, KIND, 0));
+	s.flags = 0x14;					/* RST */
+	assert_false(is_cause(&s, KIND, 0));
+}
+
+/* What tells flows apart are addresses and ports alone. */
+TEST(cause__flow)
+{
+	struct hpcc_place place;
+	struct hpcc_cause a, b;
+	struct shape s = plain;
+	u8 p[200];
+
+	memset(&a, 0xa5, sizeof(a));
+	memset(&b, 0x5a, sizeof(b));
+	request(p, &s, &place);
+	assert_true(hpcc_cause_read(p, &place, KIND, true, &a));
+	p[14 + 20 + 4] ^= 1;				/* sequence number */
+	assert_true(hpcc_cause_read(p, &place, KIND, true, &b));
+	assert_memory_equal(&a, &b, HPCC_CAUSE_FLOW_LEN);
+	p[14 + 20 + 1] ^= 1;				/* port */
+	assert_true(hpcc_cause_read(p, &place, KIND, true, &b));
+	assert_memory_not_equal(&a, &b, HPCC_CAUSE_FLOW_LEN);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(response__ipv4),
+		cmocka_unit_test(response__ipv6_tagged),
+		cmocka_unit_test(response__without_ethernet),
+		cmocka_unit_test(response__is_no_request),
+		cmocka_unit_test(cause__of_some_requests_only),
+		cmocka_unit_test(cause__flow),
+	};
+
+	return hpcc_run_tests(tests);
+}

@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: GPL-2.0
+/* What a sender makes of a switch's direct response (hpcc/response.h). */
+#include <math.h>
+#include "test.h"
+#include <hpcc/response.h>
+
+#define TEST(name)	static void name(void **state __attribute__((unused)))
+
+#define T	10000
+#define W_INIT	(125000ULL << 16)
+#define W_MIN	(122ULL << 16)
+#define ETA_Q24	15938355		/* 0.95 */
+
+static struct hpcc_params params(void)
+{
+	struct hpcc_params p;
+
+	hpcc_params_init(&p, T, W_INIT, W_MIN, 62 << 16, ETA_Q24, 5);
+	return p;
+}
+
+static struct hpcc_algo begun(const struct hpcc_params *p)
+{
+	struct hpcc_algo a;
+
+	hpcc_algo_init(&a, p);
+	return a;
+}
+
+/* W = Wc eta / (1 + qlen/T), U = u', Wc and L as before. */
+TEST(respond__first_round_trip)
+{
+	struct hpcc_params p = params();
+	struct hpcc_algo a = begun(&p);
+
+	assert_true(hpcc_algo_respond(&a, &p, 5, 3 * T));
+	assert_int_equal(a.U_q24, 4 << 24);
+	assert_int_equal(a.U_low, 0);
+	assert_true(fabsl(a.W_q16 - W_INIT * 0.95L / 4) < 0x1p-20L * W_INIT);
+	assert_int_equal(a.Wc_q16, W_INIT);
+	assert_int_equal(a.inc_stage, 0);
+	assert_int_equal(a.end, 0);
+	assert_true(a.moved);
+	assert_false(a.started);
+}
+
+TEST(respond__repeated_or_smaller)
+{
+	struct hpcc_params p = params();
+	struct hpcc_algo a = begun(&p);
+	u64 W_q16;
+
+	hpcc_algo_respond(&a, &p, 5, 3 * T);
+	W_q16 = a.W_q16;
+	assert_false(hpcc_algo_respond(&a, &p, 5, 3 * T));
+	assert_false(hpcc_algo_respond(&a, &p, 6, 2 * T));
+	assert_false(hpcc_algo_respond(&a, &p, 6, 0));
+	assert_int_equal(a.W_q16, W_q16);
+	/* by the same Wc, not by what it has become */
+	assert_true(hpcc_algo_respond(&a, &p, 6, 7 * T));
+	assert_true(fabsl(a.W_q16 - W_INIT * 0.95L / 8) < 0x1p-20L * W_INIT);
+}
+
+TEST(respond__never_raises_W)
+{
+	struct hpcc_params p = params();
+	struct hpcc_algo a = begun(&p);
+
+	a.W_q16 = W_INIT / 10;
+	assert_true(hpcc_algo_respond(&a, &p, 5, T));
+	assert_int_equal(a.W_q16, W_INIT / 10);
+	assert_int_equal(a.U_q24, 2 << 24);
+}
+
+TEST(respond__W_min)
+{
+	struct hpcc_params p = params();
+	struct hpcc_algo a = begun(&p);
+
+	assert_true(hpcc_algo_respond(&a, &p, 5, ~0ULL));
+	assert_int_equal(a.W_q16, W_MIN);
+	assert_int_equal(a.U_q24, HPCC_U_MAX_Q24);
+}
+
+/* Data that left before Wc followed W are answered already. */
+TEST(respond__sequence_numbers)
+{
+	static const u32 ends[] = { 1000, 3, 0xfffffff0 };
+	struct hpcc_params p = params();
+	u32 i;
+
+	for (i = 0; i < 3; i++) {
+		struct hpcc_algo a = begun(&p);
+
+		a.started = true;
+		a.last_update_seq = ends[i];
+		assert_false(hpcc_algo_respond(&a, &p, ends[i] - 1, T));
+		assert_false(hpcc_algo_respond(&a, &p, ends[i] - 100000, T));
+		assert_int_equal(a.W_q16, W_INIT);
+		assert_true(hpcc_algo_respond(&a, &p, ends[i], T));
+		assert_true(hpcc_algo_respond(&a, &p, ends[i] + 100000, 2 * T));
+	}
+}
+
+/* Wc is divided once: by the U that the response has left, when the round trip ends. */
+TEST(respond__and_the_round_trip_ends)
+{
+	struct hpcc_params p = params();
+	struct hpcc_link links[1] = { { .ts = 0 } };
+	struct hpcc_algo a = begun(&p);
+	struct hpcc_sample s = { .hop = 1, .ts = 1000, .tx = 1000, .qlen = 3 * T };
+	u64 W_q16;
+
+	hpcc_algo_links(&a, links, 1);
+	assert_true(hpcc_algo_respond(&a, &p, 100, 3 * T));
+	assert_int_equal(hpcc_new_ack(&a, &p, &s, 1, 50, 1000) & HPCC_ACK_FIRST, HPCC_ACK_FIRST);
+	W_q16 = a.W_q16;
+	s.ts += T / 100;
+	s.tx += T / 100;
+	assert_int_equal(hpcc_new_ack(&a, &p, &s, 1, 60, 1000), 0);
+	assert_true(fabsl((long double)a.W_q16 - W_q16 - p.W_ai_q16) < 0x1p-18L * W_INIT);
+	assert_int_equal(a.Wc_q16, W_INIT);
+	s.ts += T / 100;
+	s.tx += T / 100;
+	assert_int_equal(hpcc_new_ack(&a, &p, &s, 1, 1001, 2000), HPCC_ACK_UPDATE);
+	assert_true(fabsl((long double)a.Wc_q16 - W_q16 - p.W_ai_q16) < 0x1p-18L * W_INIT);
+	assert_false(hpcc_algo_respond(&a, &p, 1999, 5 * T));
+	assert_true(hpcc_algo_respond(&a, &p, 2000, 5 * T));
+}
+
+TEST(word__holds_what_was_put_in)
+{
+	u64 word = hpcc_response_pack(0xfedcba98, 31, 0x1234567890abc123ULL);
+
+	assert_int_equal(hpcc_response_seq(word), 0xfedcba98);
+	assert_int_equal(hpcc_response_qlen_ns(word), (u64)hpcc_qlen_decode(0x123) << 31);
+	assert_true(word & HPCC_RESPONSE_KNOWN);
+	assert_true(word & HPCC_RESPONSE_PENDING);
+	/* whether it was taken makes no difference */
+	assert_int_equal(hpcc_response_seq(word & ~HPCC_RESPONSE_PENDING), 0xfedcba98);
+	assert_int_equal(hpcc_response_qlen_ns(word & ~HPCC_RESPONSE_PENDING),
+			 hpcc_response_qlen_ns(word));
+	assert_true(hpcc_response_pack(0, 0, 0) != 0);
+}
+
+TEST(word__is_new)
+{
+	u64 last = hpcc_response_pack(10, 3, 100);
+
+	assert_true(hpcc_response_is_new(0, last, 5, 20));
+	assert_false(hpcc_response_is_new(last, last, 5, 20));
+	assert_false(hpcc_response_is_new(last, last, 10, 10));
+	assert_false(hpcc_response_is_new(last & ~HPCC_RESPONSE_PENDING, last, 5, 20));
+	assert_false(hpcc_response_is_new(last, hpcc_response_pack(9, 3, 100), 5, 20));
+	assert_true(hpcc_response_is_new(last, hpcc_response_pack(9, 3, 101), 5, 20));
+	assert_true(hpcc_response_is_new(last, hpcc_response_pack(9, 4, 100), 5, 20));
+	assert_true(hpcc_response_is_new(last, hpcc_response_pack(11, 3, 0), 5, 20));
+	assert_true(hpcc_response_is_new(hpcc_response_pack(0xffffffff, 3, 100),
+					 hpcc_response_pack(0, 3, 1), 0xfffffff0, 20));
+	assert_false(hpcc_response_is_new(hpcc_response_pack(0, 3, 100),
+					  hpcc_response_pack(0xffffffff, 3, 1), 0xfffffff0, 20));
+}
+
+/* What the last one was about is acknowledged, lately or 2 GB ago. */
+TEST(word__is_new_after_the_last_one)
+{
+	u64 last = hpcc_response_pack(10, 3, 100);
+	u32 una;
+
+	for (una = 11; una < 0xfff00000; una += 0x00fffff1)
+		assert_true(hpcc_response_is_new(last, hpcc_response_pack(una, 3, 1), una,
+						 una + 100000));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(respond__first_round_trip),
+		cmocka_unit_test(respond__repeated_or_smaller),
+		cmocka_unit_test(respond__never_raises_W),
+		cmocka_unit_test(respond__W_min),
+		cmocka_unit_test(respond__sequence_numbers),
+		cmocka_unit_test(respond__and_the_round_trip_ends),
+		cmocka_unit_test(word__holds_what_was_put_in),
+		cmocka_unit_test(word__is_new),
+		cmocka_unit_test(word__is_new_after_the_last_one),
+	};
+
+	return hpcc_run_tests(tests);
+}
