@@ -170,7 +170,9 @@ static inline bool hpcc_window_unpack(u64 v, struct hpcc_window *w)
  */
 static inline bool hpcc_window_newer(u64 v, u64 old)
 {
-	return (v ^ old) >> 56 || (s16)((v >> 32) - (old >> 32)) > 0;
+	u16 ahead = (v >> 32) - (old >> 32);
+
+	return (v ^ old) >> 56 || (ahead && ahead < 0x8000);
 }
 
 /**
@@ -227,7 +229,7 @@ static inline void hpcc_int_begin(struct hpcc_int *r, const struct hpcc_int_para
 	hpcc_params_init(&r->params, q->T_ns, HPCC_INT_W_INIT_Q16,
 			 (HPCC_INT_W_INIT_Q16 >> HPCC_INT_W_MIN_BITS) * q->W_min,
 			 (HPCC_INT_W_INIT_Q16 >> HPCC_INT_W_AI_BITS) * q->W_ai,
-			 div_u64((u64)q->eta_permille << HPCC_FRAC_BITS, 1000), q->max_stage);
+			 div64_u64((u64)q->eta_permille << HPCC_FRAC_BITS, 1000), q->max_stage);
 	hpcc_algo_init(a, &r->params);
 	hpcc_algo_links(a, L, nr);
 	a->end = end;
