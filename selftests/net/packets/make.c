@@ -111,7 +111,8 @@ uint32_t our_option(struct maker *m, uint8_t *p, const struct flow *flow)
 	if (type == REPORT && percent(rng, 80)) {
 		p[2] = type << 5;
 		p[3] = 0;
-		len = p[1] = 4 + 8 * report(rng, p + 4);
+		len = 4 + 8 * report(rng, p + 4);
+		p[1] = len;
 	}
 	if (percent(rng, 15))
 		p[1] = percent(rng, 50) ? below(rng, 48) : below(rng, 256);
