@@ -44,11 +44,10 @@ static const u32 hpcc_audit_T = 4;
 /* After so many T without a record ACKs are TCP's own: the sender may not run hpcc any more. */
 static const u32 hpcc_thin_T = 4;
 
-/* Segments in T from which on an ACK waits for HPCC_RX_HELD segments beside the last one, and for
- * one more.
+/* Segments in T from which on an ACK waits for HPCC_RX_HELD segments beside the last one; from
+ * HPCC_RX_MANY on it waits for one more.
  */
 static const u32 hpcc_thin_some = 2;
-static const u32 hpcc_thin_more = 8;
 
 static const u32 hpcc_ce_shift = 3;
 
@@ -118,7 +117,7 @@ static void hpcc_rx_pace_acks(const struct tcp_sock *tp, struct hpcc_rx *rx)
 	if (elapsed >= 2 * T)
 		bytes = 0;
 	rx->more = HPCC_RX_HELD * (bytes >= hpcc_thin_some * rx->mss) +
-		   (bytes >= hpcc_thin_more * rx->mss);
+		   (bytes >= HPCC_RX_MANY * rx->mss);
 }
 
 /* Have the next ACK tell W, with an echo beside it if @audit; and have that leave at once, where

@@ -7,10 +7,11 @@
 
 #include "flow.h"
 
-/* Segments that a receiver which computes W leaves without an ACK while the window is small: so
- * many more may be in flight than W.
+/* Segments that a receiver which computes W leaves without an ACK, and one more where a window
+ * has many: so many more may be in flight than W.
  */
 #define HPCC_RX_HELD		2
+#define HPCC_RX_MANY		8
 /* And with no more than one beside those the sender asks for prompt ACKs. */
 #define HPCC_PROMPT_CWND_RX	(HPCC_RX_HELD + 2)
 
