@@ -34,8 +34,8 @@
 /* Telemetry has stopped after this many RTTs without a record of use, and HPCC_SILENT_ACKS. */
 static const u32 hpcc_silent_rtts = 4;
 
-/* W that does not change is told less often. */
-static const u32 hpcc_silent_window_rtts = 16;
+/* The same without W from the receiver, which tells it once in 4 T where it does not change. */
+static const u32 hpcc_silent_window_rtts = 8;
 
 /* Fallbacks that are fewer round trips apart have one reason. */
 static const u32 hpcc_far_rounds = 32;

@@ -23,7 +23,7 @@
  *	OFF -> ASKING	slow start is over, and the last answer did not fail just now
  *	ASKING -> ON	a window with our parameters' id
  *	ASKING -> OFF	parameters were sent 32 times, twice in T
- *	ON -> OFF	RTO; telemetry fell back; no window for 8 requests, 8 ACKs and 4 RTTs
+ *	ON -> OFF	RTO; telemetry fell back; no window for 8 requests, 8 ACKs and 8 RTTs
  *
  * ON -> OFF sends parameters with T = 0, and again as long as windows come. After silence the
  * sender asks again 256 T later.
