@@ -826,6 +826,33 @@ static inline bool hpcc_may_synchronise(const struct hpcc_params *p, u64 since, 
 }
 
 /**
+ * hpcc_follow_U() - have W follow U, and Wc if a round trip ended
+ * @a: connection
+ * @p: parameters
+ * @bits: what MeasureInflight returned, not HPCC_ACK_NO_SAMPLE
+ * @full: a round trip ended
+ *
+ * If no new record of the most loaded link arrived, U is unchanged: Wc has already reacted to
+ * that U and must not be divided by it twice.
+ *
+ * Return: enum hpcc_ack_bits.
+ */
+static inline u32 hpcc_follow_U(struct hpcc_algo *a, const struct hpcc_params *p, u32 bits,
+				bool full)
+{
+	bool answer = a->resync || a->moved;
+
+	if (answer && (full || !a->per_rtt))
+		a->W_q16 = hpcc_compute_wind(a, p, full);
+	if (!full)
+		return bits;
+	hpcc_links_round(a);
+	a->moved = false;
+	a->resync = false;
+	return answer ? bits | HPCC_ACK_UPDATE : bits;
+}
+
+/**
  * hpcc_follow() - what NewAck does with U (draft section 4.2, lines 21-27)
  * @a: connection
  * @p: parameters
@@ -834,16 +861,14 @@ static inline bool hpcc_may_synchronise(const struct hpcc_params *p, u64 since, 
  * @snd_nxt: next byte to be sent, modulo 2^32
  *
  * Where the draft is silent: the first telemetry is stored only; an ACK that
- * measures no link changes no window; lastUpdateSeq only moves forward. If no new
- * record of the most loaded link arrived, U is unchanged: Wc has already reacted to
- * that U and must not be divided by it twice.
+ * measures no link changes no window; lastUpdateSeq only moves forward.
  *
  * Return: enum hpcc_ack_bits.
  */
 static inline u32 hpcc_follow(struct hpcc_algo *a, const struct hpcc_params *p,
 			      u32 bits, u32 ack_seq, u32 snd_nxt)
 {
-	bool full, answer;
+	bool full;
 
 	if (bits & HPCC_ACK_NO_SAMPLE) {
 		if (a->started || !(bits & HPCC_ACK_NEW))
@@ -854,17 +879,9 @@ static inline u32 hpcc_follow(struct hpcc_algo *a, const struct hpcc_params *p,
 	}
 
 	full = a->resync || (s32)(ack_seq - a->last_update_seq) > 0;
-	answer = a->resync || a->moved;
-	if (answer && (full || !a->per_rtt))
-		a->W_q16 = hpcc_compute_wind(a, p, full);
-	if (!full)
-		return bits;
-	hpcc_links_round(a);
-	if (a->resync || (s32)(snd_nxt - a->last_update_seq) > 0)
+	if (full && (a->resync || (s32)(snd_nxt - a->last_update_seq) > 0))
 		a->last_update_seq = snd_nxt;
-	a->moved = false;
-	a->resync = false;
-	return answer ? bits | HPCC_ACK_UPDATE : bits;
+	return hpcc_follow_U(a, p, bits, full);
 }
 
 /**

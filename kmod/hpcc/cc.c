@@ -26,6 +26,7 @@
 #include "handshake.h"
 #include "mailbox.h"
 #include "path.h"
+#include "receiver.h"
 #include "report.h"
 #include "response.h"
 
@@ -108,6 +109,7 @@ static void hpcc_set_T(struct sock *sk, struct hpcc_flow *flow)
 	sample = READ_ONCE(sysctls->sample);
 	WRITE_ONCE(flow->sample_ns, sample ? T_ns / sample : 0);
 	hpcc_set_scale(flow, hpcc_scale_for(T_ns));
+	hpcc_remote_follow_T(sk, flow);
 }
 
 /* T changed, and W_init with it: W has to stay within, or R = W/T would exceed
@@ -161,6 +163,23 @@ static void hpcc_count_ack(const struct sock *sk, u32 bits)
 		hpcc_count(net, HPCC_C_PATH_CHANGES);
 }
 
+/* Take the records of an audit in, and W from the receiver. Only W counts as telemetry. */
+static void hpcc_update_remote(struct sock *sk, struct hpcc_flow *flow,
+			       const struct rate_sample *rs, struct hpcc_ack *ack)
+{
+	u32 bits;
+
+	if (hpcc_take_mail(sk, flow, hpcc_rtt_us(tcp_sk(sk), rs->rtt_us), &bits)) {
+		hpcc_count_ack(sk, bits);
+		if (bits & HPCC_ACK_PATH)
+			hpcc_path_ask(flow);
+	}
+	flow->skipped = false;
+	ack->n = hpcc_remote_take(sk, flow);
+	if (ack->n)
+		ack->bits = 0;
+}
+
 /* Take the records in that wait, and have W follow them. */
 static void hpcc_update_model(struct sock *sk, struct hpcc_flow *flow,
 			      const struct rate_sample *rs, struct hpcc_ack *ack)
@@ -171,6 +190,10 @@ static void hpcc_update_model(struct sock *sk, struct hpcc_flow *flow,
 	ack->before_q16 = flow->algo.W_q16;
 	ack->bits = HPCC_ACK_NO_SAMPLE;
 	ack->told = hpcc_mail_waits(flow);
+	if (unlikely(flow->reported || READ_ONCE(flow->told))) {
+		hpcc_update_remote(sk, flow, rs, ack);
+		return;
+	}
 	ack->n = hpcc_take_mail(sk, flow, hpcc_rtt_us(tp, rs->rtt_us),
 				&ack->bits);
 	if (!ack->n)
@@ -223,12 +246,11 @@ static bool hpcc_is_plain(const struct sock *sk, struct hpcc_flow *flow,
 {
 	const struct tcp_sock *tp = tcp_sk(sk);
 
-	if (hpcc_mail_waits(flow) || flow->dirty || flow->conserving ||
+	if (hpcc_mail_waits(flow) || READ_ONCE(flow->told) || flow->dirty || flow->conserving ||
 	    hpcc_algo_is_slow(&flow->algo, &flow->params) ||
 	    inet_csk(sk)->icsk_ext_hdr_len != flow->ext_hdr_len ||
 	    tcp_min_rtt(tp) != flow->min_rtt_us ||
-	    (rs->prior_mstamp &&
-	     hpcc_fallback_ends(&flow->fallback, &flow->algo, rs->prior_delivered)))
+	    hpcc_loss_ends(tp, flow, rs))
 		return false;
 	return !rs->acked_sacked || !hpcc_count_silent(tp, flow);
 }
@@ -243,6 +265,7 @@ static noinline void hpcc_take_ack(struct sock *sk, struct hpcc_flow *flow,
 
 	hpcc_reserve_again(sk, flow);
 	hpcc_follow_T(sk, flow);
+	hpcc_remote_tick(sk, flow);
 	hpcc_update_model(sk, flow, rs, &ack);
 	if (hpcc_silent(sk, flow, rs, &ack) || hpcc_unseen_loss(sk, flow, rs))
 		return;
@@ -355,6 +378,7 @@ static void hpcc_set_state(struct sock *sk, u8 new_state)
 		if (!hpcc_algo_is_slow(&flow->algo, &flow->params))
 			flow->classic_cwnd = ~0U;
 		hpcc_fallback_rto(&flow->fallback, tp->snd_nxt);
+		hpcc_remote_stop(sk, flow);
 		hpcc_algo_restart(&flow->algo, &flow->params,
 				  (u64)tp->mss_cache << 16);
 		hpcc_algo_slow(&flow->algo);
@@ -437,6 +461,7 @@ static void hpcc_begin_flow(struct sock *sk, struct hpcc_flow *flow, u32 past)
 	} else {
 		hpcc_open_window(sk, flow->params.W_max_q16 >> 16);
 	}
+	hpcc_remote_begin(sk, flow);
 	if (past > 1)
 		hpcc_begin_classic(sk, flow, past - 1);
 	else
@@ -497,6 +522,7 @@ void hpcc_release(struct sock *sk)
 	hpcc_reserve_again(sk, flow);
 	hpcc_reserve(sk, flow, 0);
 	hpcc_hand_over(sk, &flow->burst);
+	hpcc_rx_end(sk, flow);
 	if ((1 << sk->sk_state) & (TCPF_ESTABLISHED | TCPF_CLOSE_WAIT |
 				   TCPF_FIN_WAIT1 | TCPF_FIN_WAIT2))
 		hpcc_agreed_before(sk, 1 + hpcc_classic_hold(tcp_sk(sk), flow),
@@ -522,6 +548,7 @@ struct tcp_congestion_ops hpcc_ops __read_mostly = {
 	.release	= hpcc_release,
 	.cong_control	= hpcc_cong_control,
 	.in_ack_event	= hpcc_in_ack_event,
+	.cwnd_event	= hpcc_cwnd_event,
 	.set_state	= hpcc_set_state,
 	.ssthresh	= hpcc_ssthresh,
 	.undo_cwnd	= hpcc_undo_cwnd,

@@ -88,6 +88,26 @@ static inline bool hpcc_count_silent(const struct tcp_sock *tp, struct hpcc_flow
 	       READ_ONCE(flow->requests) - flow->silent_requests > HPCC_SILENT_ACKS;
 }
 
+/* Where hops do not tell, losses are judged after so many T. */
+#define HPCC_AUDIT_AGE_T	128
+
+/**
+ * hpcc_loss_ends() - whether a round trip in which losses are judged ends with an ACK
+ * @tp: socket
+ * @flow: its flow
+ * @rs: what the ACK told
+ */
+static inline bool hpcc_loss_ends(const struct tcp_sock *tp, struct hpcc_flow *flow,
+				  const struct rate_sample *rs)
+{
+	if (!rs->prior_mstamp ||
+	    !hpcc_fallback_ends(&flow->fallback, &flow->algo, rs->prior_delivered))
+		return false;
+	return likely(!flow->reported) || !((BIT(READ_ONCE(flow->hops)) - 1) & ~flow->heard) ||
+	       tp->tcp_mstamp * NSEC_PER_USEC - flow->fallback.began >
+	       flow->params.T * HPCC_AUDIT_AGE_T;
+}
+
 bool hpcc_listen(struct sock *sk, struct hpcc_flow *flow);
 void hpcc_in_ack_event(struct sock *sk, u32 flags);
 void hpcc_release(struct sock *sk);

@@ -29,9 +29,13 @@
 #include "cc.h"
 #include "mailbox.h"
 #include "net.h"
+#include "receiver.h"
 
 /* Telemetry has stopped after this many RTTs without a record of use, and HPCC_SILENT_ACKS. */
 static const u32 hpcc_silent_rtts = 4;
+
+/* The same without W from the receiver, which tells it once in 4 T where it does not change. */
+static const u32 hpcc_silent_window_rtts = 8;
 
 /* Fallbacks that are fewer round trips apart have one reason. */
 static const u32 hpcc_far_rounds = 32;
@@ -148,6 +152,7 @@ static void hpcc_enter_classic(struct sock *sk, struct hpcc_flow *flow,
 {
 	flow->classic_seq = tcp_sk(sk)->snd_nxt;
 	hpcc_carry_begin(sk, flow, false);
+	hpcc_remote_stop(sk, flow);
 	WRITE_ONCE(flow->searching, false);
 	hpcc_set_mode(flow, mode);
 	hpcc_hand_over(sk, &flow->burst);
@@ -261,8 +266,13 @@ bool hpcc_silent(struct sock *sk, struct hpcc_flow *flow,
 		return false;
 	if (!hpcc_count_silent(tp, flow) ||
 	    tp->tcp_mstamp - flow->silent_since_us <=
-	    hpcc_silent_rtts * (u64)(tp->srtt_us >> 3))
+	    (flow->reported ? hpcc_silent_window_rtts : hpcc_silent_rtts) *
+	    (u64)(tp->srtt_us >> 3))
 		return false;
+	if (hpcc_remote_silent(sk, flow)) {
+		flow->silent_acks = 0;
+		return false;
+	}
 	/* Something on the path may drop packets without data. */
 	if (flow->probes) {
 		hpcc_carry_begin(sk, flow, false);
@@ -284,6 +294,9 @@ bool hpcc_silent(struct sock *sk, struct hpcc_flow *flow,
  * @flow: its flow
  * @rs: what the ACK told
  *
+ * While the receiver computes W, few records come: a round trip of <hpcc/fallback.h> then lasts
+ * until each hop has told whether it was busy.
+ *
  * Return: whether the connection runs classic now.
  */
 bool hpcc_unseen_loss(struct sock *sk, struct hpcc_flow *flow,
@@ -292,10 +305,10 @@ bool hpcc_unseen_loss(struct sock *sk, struct hpcc_flow *flow,
 	const struct tcp_sock *tp = tcp_sk(sk);
 	u32 window;
 
-	if (likely(!rs->prior_mstamp ||
-		   !hpcc_fallback_ends(&flow->fallback, &flow->algo,
-				       rs->prior_delivered) ||
-		   !hpcc_fallback_ack(&flow->fallback, &flow->algo,
+	if (likely(!hpcc_loss_ends(tp, flow, rs)))
+		return false;
+	flow->heard = 0;
+	if (likely(!hpcc_fallback_ack(&flow->fallback, &flow->algo,
 				      tp->tcp_mstamp * NSEC_PER_USEC,
 				      rs->prior_delivered, tp->delivered,
 				      hpcc_lost(tp, flow), tp->snd_una)))
@@ -343,6 +356,7 @@ static void hpcc_classic_in_ack_event(struct sock *sk, u32 flags)
 struct tcp_congestion_ops hpcc_classic_ops __read_mostly = {
 	.release	= hpcc_release,
 	.in_ack_event	= hpcc_classic_in_ack_event,
+	.cwnd_event	= hpcc_cwnd_event,
 	.ssthresh	= tcp_reno_ssthresh,
 	.cong_avoid	= tcp_reno_cong_avoid,
 	.undo_cwnd	= tcp_reno_undo_cwnd,

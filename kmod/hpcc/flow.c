@@ -14,6 +14,7 @@
 #include "flow.h"
 #include "net.h"
 #include "path.h"
+#include "receiver.h"
 
 static const struct rhashtable_params hpcc_flow_params = {
 	.key_len		= sizeof_field(struct hpcc_flow, sk),
@@ -82,6 +83,8 @@ static void hpcc_flow_free(struct rcu_head *rcu)
 
 	kfree(flow->algo.L);
 	kfree(rcu_access_pointer(flow->path));
+	kfree(rcu_access_pointer(flow->remote));
+	hpcc_rx_free(flow);
 	kmem_cache_free(hpcc_flow_cache, flow);
 }
 
@@ -120,6 +123,7 @@ struct hpcc_flow *hpcc_flow_create(struct sock *sk, u8 caps)
 	flow->kind = READ_ONCE(sysctls->option_kind);
 	flow->slots = READ_ONCE(sysctls->slots);
 	flow->caps = caps;
+	flow->where = caps & HPCC_CAP_WINDOW && READ_ONCE(sysctls->where);
 	hpcc_burst_init(sk, &flow->burst, READ_ONCE(sysctls->burst_segs),
 			READ_ONCE(sysctls->burst_shift));
 	spin_lock_init(&flow->lock);

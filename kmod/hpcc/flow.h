@@ -32,6 +32,8 @@
 #define HPCC_PROMPT_CWND	32
 
 struct hpcc_path;
+struct hpcc_remote;
+struct hpcc_rx;
 
 /**
  * enum hpcc_mode - which response a connection runs (classic.c)
@@ -58,6 +60,9 @@ enum hpcc_mode {
  * @min_rtt_us: minimum RTT that T was taken from, where it was
  * @mss: MSS that @mss_recip is of; no MSS has more than 16 bits
  * @ext_hdr_len: icsk_ext_hdr_len as we left it
+ * @told: the receiver told W; LOCAL_IN sets it, without the socket lock
+ * @reported: W comes from the receiver (receiver.c); LOCAL_OUT and proc.c read it without the
+ *	socket lock
  * @probe: tail loss probe
  * @silent_acks: ACKs of new data since a link was measured last, at most HPCC_SILENT_ACKS + 1
  * @firsts: ACKs since then that brought the first record of a link; at most @hops
@@ -74,6 +79,8 @@ enum hpcc_mode {
  * @slots: records FORWARD asks for; constant
  * @hop_records: net.hpcc.hop_records
  * @caps: HPCC_CAP_* of the peer; constant
+ * @where: both ends would have the receiver compute W; constant
+ * @rx: we compute the peer's W; NULL until it asks; RCU, constant from then on
  * @node: in the hash table
  * @sk: the socket, for look-up by address only; constant
  *
@@ -92,6 +99,7 @@ enum hpcc_mode {
  * @echo: records by hop - 1 that wait to be echoed (mailbox.c)
  * @echo_head: what the records in @echo have in common
  * @echo_next: hop - 1 to echo first
+ * @held: @echo is for receiver.c, and waits for no echo
  * @probing: what leaves now is a probe; set under the socket lock
  * @requests: counts them
  * @sample_ns: time from one request to the next at least, unless @searching
@@ -120,6 +128,7 @@ enum hpcc_mode {
  * @silent_since_us: tcp_mstamp of the first of @silent_acks
  * @silent_requests: @requests then
  * @full_us: tcp_mstamp when W became Wc last, modulo 2^32
+ * @heard: hops that records were taken in of since losses were judged, by bit; if @reported
  * @undo_W_q16: W before an RTO
  * @undo_most_q16: slow start's limit before it
  * @late: packets that the peer got twice, as its DSACKs say; at most total_retrans
@@ -132,6 +141,7 @@ enum hpcc_mode {
  * @classic_cwnd: cwnd at the last return from classic; ~0: there was none
  * @conserve_delivered: packet conservation until a packet is acknowledged that was sent
  *	when so many, or more, had been delivered
+ * @remote: the peer may compute W; NULL where it may not; RCU, constant
  * @path: who the links are, while somebody wants to know (path.c); RCU
  * @reserved: bytes of MSS kept free for options
  * @ip_optlen: length of the IPv4 options that are part of @ext_hdr_len
@@ -160,8 +170,9 @@ struct hpcc_flow {
 	u16 ext_hdr_len;
 
 	struct hpcc_probe probe;
-	u8 silent_acks;
-	u8 firsts;
+	u8 silent_acks : 4;
+	u8 firsts : 4;
+	bool told;
 	struct hpcc_burst burst;
 	bool searching;
 	bool probes;
@@ -179,6 +190,7 @@ struct hpcc_flow {
 	bool prompt;
 	bool answer;
 	bool asking;
+	bool reported;
 	struct rhash_head node;
 	const struct sock *sk;
 	u32 scales;
@@ -190,6 +202,9 @@ struct hpcc_flow {
 	u8 echo_next;
 	bool probing;
 	u8 caps;
+	bool held;
+	bool where;
+	struct hpcc_rx __rcu *rx;
 	u32 requests;
 	u32 sample_ns;
 	u64 asked_ns;
@@ -215,9 +230,11 @@ struct hpcc_flow {
 	u64 silent_since_us;
 	u32 silent_requests;
 	u32 full_us;
+	u16 heard;
 	u64 undo_W_q16;
 	u64 undo_most_q16;
 	struct hpcc_path __rcu *path;
+	struct hpcc_remote __rcu *remote;
 	s64 late_told;
 	u32 late_delivered;
 	u32 late;

@@ -6,6 +6,7 @@
  *	hpcc_flow.mail, socket lock	-> the algorithm
  *	LOCAL_IN, a peer's request	-> hpcc_flow.echo, one word per hop
  *	hpcc_flow.echo, LOCAL_OUT	-> our echo
+ *	hpcc_flow.echo, socket lock	-> the algorithm that computes the peer's W (receiver.c)
  *
  * A load record is 8 bytes on the wire, so it moves as one word, which no lock has to
  * cover: who writes stores the newest one, who reads takes it out with xchg(). 0 is an empty
@@ -82,32 +83,32 @@ static u32 hpcc_word_scale(const struct hpcc_flow *flow, u64 word)
  * d(tx)/d(ts) tells how packets bunch, not how loaded a link is; and the
  * maximum over several links takes the worst of that noise for load.
  */
-static bool hpcc_too_soon(const struct hpcc_flow *flow, u64 dts_ns)
+static bool hpcc_too_soon(const struct hpcc_intake *in, u64 dts_ns)
 {
-	return READ_ONCE(flow->hops) > 1 && flow->hop_records &&
-	       dts_ns * flow->hop_records < flow->params.T;
+	return in->hops > 1 && in->hop_records &&
+	       dts_ns * in->hop_records < in->params->T;
 }
 
 /* Whether the hop's last record is too old to go on from, next to @r of the same link and
- * of 2^@scale ns, that came after @rtt_us.
+ * of 2^@scale ns.
  *
  * Where packets wait on their way back (a virtual machine that stands still), the
  * counter may have wrapped since, so that a newer record looks older. We accept "older"
  * only if both segments were sent within the span.
  */
-static bool hpcc_base_void(const struct hpcc_flow *flow, u64 now_us, u32 rtt_us,
-			   u32 i, const struct hpcc_record *r, u32 scale)
+static bool hpcc_base_void(const struct hpcc_intake *in, u32 i,
+			   const struct hpcc_record *r, u32 scale)
 {
-	const struct hpcc_link *link = &flow->algo.L[i];
-	u64 span_ns = flow->params.T * hpcc_base_age_T;
-	u64 age_us = now_us - link->seen_us;
+	const struct hpcc_link *link = &in->algo->L[i];
+	u64 span_ns = in->params->T * hpcc_base_age_T;
+	u64 age_us = in->now_us - link->seen_us;
 	u64 last = link->ts >> scale;
 
 	if (link->scale != scale || age_us * NSEC_PER_USEC > span_ns)
 		return true;
 	return hpcc_counter_extend(last, r->ts) < last &&
 	       (age_us + link->rtt_us) * NSEC_PER_USEC >
-	       span_ns + (u64)rtt_us * NSEC_PER_USEC;
+	       span_ns + (u64)in->rtt_us * NSEC_PER_USEC;
 }
 
 /* Turn a record into a sample: unwrap the counters next to those that the
@@ -118,11 +119,10 @@ static bool hpcc_base_void(const struct hpcc_flow *flow, u64 now_us, u32 rtt_us,
  * makes of its header, or comes too soon after it. A copy stays one however old
  * the baseline is: who repeats the same record for ever tells nothing.
  */
-static bool hpcc_sample(struct hpcc_flow *flow, u64 now_us, u32 rtt_us, u32 i,
-			const struct hpcc_record *r, u32 scale,
+static bool hpcc_sample(struct hpcc_intake *in, u32 i, const struct hpcc_record *r, u32 scale,
 			struct hpcc_sample *s)
 {
-	struct hpcc_link *link = &flow->algo.L[i];
+	struct hpcc_link *link = &in->algo->L[i];
 	/* High enough to count back from. */
 	u64 ts = (1ULL << (2 * HPCC_COUNTER_BITS)) | r->ts;
 	u64 tx = (1ULL << (2 * HPCC_COUNTER_BITS)) | r->tx;
@@ -132,8 +132,8 @@ static bool hpcc_sample(struct hpcc_flow *flow, u64 now_us, u32 rtt_us, u32 i,
 	if (known && link->scale == scale &&
 	    !((link->ts >> scale ^ r->ts) & HPCC_COUNTER_MASK))
 		return false;
-	if (known && hpcc_base_void(flow, now_us, rtt_us, i, r, scale)) {
-		hpcc_algo_forget_hop(&flow->algo, i + 1);
+	if (known && hpcc_base_void(in, i, r, scale)) {
+		hpcc_algo_forget_hop(in->algo, i + 1);
 		known = false;
 	}
 	/* Another link's counters have nothing to do with these: the algorithm
@@ -143,10 +143,10 @@ static bool hpcc_sample(struct hpcc_flow *flow, u64 now_us, u32 rtt_us, u32 i,
 		ts = hpcc_counter_extend(link->ts >> scale, r->ts);
 		tx = hpcc_counter_extend(link->tx >> scale, r->tx);
 		dts_ns = (ts << scale) - link->ts;
-		if (hpcc_too_soon(flow, dts_ns)) {
+		if (hpcc_too_soon(in, dts_ns)) {
 			/* Such a record is telemetry, unless its clock stands still. */
-			age_ns = (now_us - link->seen_us) * NSEC_PER_USEC;
-			flow->skipped |= age_ns <= flow->params.T;
+			age_ns = (in->now_us - link->seen_us) * NSEC_PER_USEC;
+			in->skipped |= age_ns <= in->params->T;
 			return false;
 		}
 	}
@@ -159,50 +159,55 @@ static bool hpcc_sample(struct hpcc_flow *flow, u64 now_us, u32 rtt_us, u32 i,
 	return true;
 }
 
-/* What waits of hop @i + 1 says that it is quiet. */
-static void hpcc_take_quiet(struct hpcc_flow *flow, u64 now_us, u32 i,
-			    struct hpcc_measure *m)
+/* Hop @i + 1 says that it is quiet. */
+static void hpcc_take_quiet(struct hpcc_intake *in, u32 i)
 {
-	struct hpcc_link *link = &flow->algo.L[i];
+	struct hpcc_link *link = &in->algo->L[i];
 
-	hpcc_measure_quiet(&flow->algo, &flow->params, i + 1,
-			   (now_us - link->seen_us) * NSEC_PER_USEC, m);
-	link->seen_us = now_us;
+	hpcc_measure_quiet(in->algo, in->params, i + 1,
+			   (in->now_us - link->seen_us) * NSEC_PER_USEC, &in->measure);
+	link->seen_us = in->now_us;
+}
+
+/* Take in a record of hop @i + 1, in units of 2^@scale ns. Return: whether a sample was taken
+ * in.
+ */
+static bool hpcc_take_record(struct hpcc_intake *in, u32 i, u64 word, u32 scale)
+{
+	struct hpcc_sample s;
+	struct hpcc_record r;
+
+	hpcc_record_unpack(word, &r);
+	if (!hpcc_sample(in, i, &r, scale, &s))
+		return false;
+	/* What the algorithm ignores leaves no trace here. */
+	if (!(hpcc_measure_link(in->algo, in->params, &s, &in->measure) &
+	      (HPCC_ACK_TS_BACK | HPCC_ACK_TX_EXCESS))) {
+		in->algo->L[i].seen_us = in->now_us;
+		in->algo->L[i].rtt_us = in->rtt_us;
+	}
+	return true;
 }
 
 /* Take the record of hop @i + 1 out of the mailbox. Return: whether a sample of it was
  * taken in.
  */
-static bool hpcc_take_word(struct hpcc_flow *flow, u64 now_us, u32 rtt_us, u32 i,
-			   struct hpcc_measure *m)
+static bool hpcc_take_word(struct hpcc_flow *flow, struct hpcc_intake *in, u32 i)
 {
 	u64 word = xchg(&flow->mail[i], 0);
-	u32 scale = hpcc_word_scale(flow, word);
-	struct hpcc_sample s;
-	struct hpcc_record r;
+	u32 scale;
 
 	if (word == HPCC_WORD_QUIET) {
-		hpcc_take_quiet(flow, now_us, i, m);
+		hpcc_take_quiet(in, i);
 		return true;
 	}
-	if (scale > HPCC_SCALE_MAX)
-		return false;
-	hpcc_record_unpack(word, &r);
-	if (!hpcc_sample(flow, now_us, rtt_us, i, &r, scale, &s))
-		return false;
-	/* What the algorithm ignores leaves no trace here. */
-	if (!(hpcc_measure_link(&flow->algo, &flow->params, &s, m) &
-	      (HPCC_ACK_TS_BACK | HPCC_ACK_TX_EXCESS))) {
-		flow->algo.L[i].seen_us = now_us;
-		flow->algo.L[i].rtt_us = rtt_us;
-	}
-	return true;
+	scale = hpcc_word_scale(flow, word);
+	return scale <= HPCC_SCALE_MAX && hpcc_take_record(in, i, word, scale);
 }
 
 /* Have a link for each of @hops. Links stay when the path gets shorter. */
-static bool hpcc_links_for(struct sock *sk, struct hpcc_flow *flow, u32 hops)
+static bool hpcc_links_for(struct sock *sk, struct hpcc_algo *a, u32 hops)
 {
-	struct hpcc_algo *a = &flow->algo;
 	struct hpcc_link *old = a->L;
 	struct hpcc_link *L;
 
@@ -236,21 +241,29 @@ static bool hpcc_links_for(struct sock *sk, struct hpcc_flow *flow, u32 hops)
  */
 u32 hpcc_take_mail(struct sock *sk, struct hpcc_flow *flow, u32 rtt_us, u32 *bits)
 {
-	u64 now_us = tcp_sk(sk)->tcp_mstamp;
-	u32 hops = READ_ONCE(flow->hops);
-	struct hpcc_measure m = {};
+	struct hpcc_intake in = {
+		.algo = &flow->algo,
+		.params = &flow->params,
+		.now_us = tcp_sk(sk)->tcp_mstamp,
+		.rtt_us = rtt_us,
+		.hops = READ_ONCE(flow->hops),
+		.hop_records = flow->hop_records,
+	};
 	u32 n = 0;
 	u32 i;
 
 	flow->skipped = false;
-	if (!hpcc_mail_waits(flow) || !hpcc_links_for(sk, flow, hops))
+	if (!hpcc_mail_waits(flow) || !hpcc_links_for(sk, &flow->algo, in.hops))
 		return 0;
-	hpcc_algo_trim(&flow->algo, hops);
-	for (i = 0; i < hops; i++)
+	hpcc_algo_trim(&flow->algo, in.hops);
+	for (i = 0; i < in.hops; i++)
 		if (READ_ONCE(flow->mail[i]))
-			n += hpcc_take_word(flow, now_us, rtt_us, i, &m);
+			n += hpcc_take_word(flow, &in, i);
+	flow->skipped = in.skipped;
+	if (unlikely(flow->reported))
+		flow->heard |= in.measure.seen;
 	if (n)
-		*bits = hpcc_measure_end(&flow->algo, &flow->params, &m);
+		*bits = hpcc_measure_end(&flow->algo, &flow->params, &in.measure);
 	return n;
 }
 
@@ -364,6 +377,9 @@ u32 hpcc_forward_in(struct hpcc_flow *flow, const struct hpcc_opt *opt,
 
 	if (opt->flags & HPCC_OPT_F_PROMPT)
 		WRITE_ONCE(flow->prompt, true);
+	/* Who the links are is for the peer, whoever computes W. */
+	if (unlikely(opt->type == HPCC_OPT_IDENTIFY))
+		WRITE_ONCE(flow->held, false);
 	if (unlikely((old ^ head) & HPCC_HEAD_MASK)) {
 		hpcc_head_unpack(old, &waits);
 		if (waits.type == HPCC_OPT_IDENTIFY &&
@@ -462,4 +478,46 @@ u32 hpcc_echo_write(struct hpcc_flow *flow, u8 *p, u32 room)
 						   HPCC_OPT_ECHO;
 	hpcc_opt_encode(p, flow->kind, &opt);
 	return hpcc_opt_len(opt.nr);
+}
+
+/**
+ * hpcc_take_echo() - take in the load records that wait to be echoed, for the peer's W
+ * @sk: socket, under its lock
+ * @flow: its flow
+ * @in: what they are for; its hops are set
+ * @leave: they are to be echoed as well
+ * @bits: set to enum hpcc_ack_bits, if there were samples
+ *
+ * Return: how many samples there were.
+ */
+u32 hpcc_take_echo(struct sock *sk, struct hpcc_flow *flow, struct hpcc_intake *in, bool leave,
+		   u32 *bits)
+{
+	u32 head = READ_ONCE(flow->echo_head);
+	struct hpcc_opt opt;
+	u32 n = 0;
+	u32 i;
+	u64 word;
+
+	hpcc_head_unpack(head, &opt);
+	if (opt.type != HPCC_OPT_FORWARD || !hpcc_words_wait(flow->echo, opt.hops) ||
+	    !hpcc_links_for(sk, in->algo, opt.hops))
+		return 0;
+	in->hops = opt.hops;
+	hpcc_algo_trim(in->algo, opt.hops);
+	for (i = 0; i < opt.hops; i++) {
+		word = leave ? READ_ONCE(flow->echo[i]) : xchg(&flow->echo[i], 0);
+		/* With another head the words may be of that one. */
+		if (!word || READ_ONCE(flow->echo_head) != head)
+			continue;
+		if (word & HPCC_WORD_HOP_MASK) {
+			n += hpcc_take_record(in, i, word, opt.scale);
+		} else {
+			hpcc_take_quiet(in, i);
+			n++;
+		}
+	}
+	if (n)
+		*bits = hpcc_measure_end(in->algo, in->params, &in->measure);
+	return n;
 }

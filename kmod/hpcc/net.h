@@ -27,6 +27,8 @@
  * @HPCC_C_ECHO_RECEIVED: echoes taken in
  * @HPCC_C_REPORT_SENT: segments that left with REPORT
  * @HPCC_C_REPORT_RECEIVED: REPORT taken in
+ * @HPCC_C_WINDOWS_STOPPED: the receiver told no W any more: computed here again
+ * @HPCC_C_WINDOW_OLD_IGNORED: W that came late, or for parameters that changed since
  * @HPCC_C_RESPONSE_RECEIVED: responses of switches taken in
  * @HPCC_C_RESPONSE_IGNORED: those of them that told nothing new, or came late
  * @HPCC_C_UNAGREED_IGNORED: options on connections that did not agree, or to that option
@@ -60,6 +62,8 @@ enum hpcc_counter {
 	HPCC_C_ECHO_RECEIVED,
 	HPCC_C_REPORT_SENT,
 	HPCC_C_REPORT_RECEIVED,
+	HPCC_C_WINDOWS_STOPPED,
+	HPCC_C_WINDOW_OLD_IGNORED,
 	HPCC_C_RESPONSE_RECEIVED,
 	HPCC_C_RESPONSE_IGNORED,
 	HPCC_C_UNAGREED_IGNORED,
@@ -124,6 +128,7 @@ struct hpcc_census {
  * @slots: records that an option asks for
  * @sample: requests in a T; 0: with each segment
  * @carry: 0: data carry requests; 1: probes do
+ * @where: 1: receivers compute W, for those that agree
  * @option_kind: TCP option kind
  * @option_exid: experiment identifier in SYN and SYN-ACK
  */
@@ -144,6 +149,7 @@ struct hpcc_sysctls {
 	unsigned int slots;
 	unsigned int sample;
 	unsigned int carry;
+	unsigned int where;
 	unsigned int option_kind;
 	unsigned int option_exid;
 };

@@ -44,6 +44,7 @@
 #include "handshake.h"
 #include "mailbox.h"
 #include "path.h"
+#include "receiver.h"
 #include "report.h"
 #include "response.h"
 #include "segment.h"
@@ -246,6 +247,19 @@ static void hpcc_note_device(struct hpcc_flow *flow, const struct net_device *de
 		WRITE_ONCE(flow->census, census);
 }
 
+/* Return: false where nobody asked for a REPORT. */
+static bool hpcc_any_report_in(struct hpcc_flow *flow, const struct net *net,
+			       const struct hpcc_opt *opt, const u8 *records)
+{
+	if (hpcc_is_receivers(opt, records))
+		return hpcc_receiver_in(flow, net, opt, records);
+	if (!READ_ONCE(flow->wants_N))
+		return false;
+	if (hpcc_report_in(flow, opt, records))
+		hpcc_count(net, HPCC_C_MALFORMED_IGNORED);
+	return true;
+}
+
 static void hpcc_option_in(struct hpcc_flow *flow, const struct net *net,
 			   const struct hpcc_opt *opt, const u8 *records)
 {
@@ -269,13 +283,8 @@ static void hpcc_option_in(struct hpcc_flow *flow, const struct net *net,
 		hpcc_count_rcu(net, HPCC_C_ECHO_RECEIVED);
 		break;
 	case HPCC_OPT_REPORT:
-		if (!READ_ONCE(flow->wants_N)) {
-			hpcc_count(net, HPCC_C_UNAGREED_IGNORED);
-			return;
-		}
-		if (hpcc_report_in(flow, opt, records))
-			hpcc_count(net, HPCC_C_MALFORMED_IGNORED);
-		hpcc_count_rcu(net, HPCC_C_REPORT_RECEIVED);
+		hpcc_count_rcu(net, hpcc_any_report_in(flow, net, opt, records) ?
+				    HPCC_C_REPORT_RECEIVED : HPCC_C_UNAGREED_IGNORED);
 		return;
 	default:
 		hpcc_count(net, HPCC_C_MALFORMED_IGNORED);

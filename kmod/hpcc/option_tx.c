@@ -36,6 +36,7 @@
 #include "handshake.h"
 #include "mailbox.h"
 #include "path.h"
+#include "receiver.h"
 #include "report.h"
 #include "segment.h"
 
@@ -361,7 +362,8 @@ static u32 hpcc_forward_write(struct hpcc_flow *flow, const struct tcp_sock *tp,
 	/* What classic sends is acknowledged as what Reno sends. A probe speaks for the data
 	 * behind it.
 	 */
-	if (hpcc_peek(tp->snd_cwnd) < HPCC_PROMPT_CWND &&
+	if (hpcc_peek(tp->snd_cwnd) < (READ_ONCE(flow->reported) ? HPCC_PROMPT_CWND_RX :
+								  HPCC_PROMPT_CWND) &&
 	    hpcc_runs_telemetry(flow))
 		opt.flags = HPCC_OPT_F_PROMPT;
 
@@ -390,10 +392,33 @@ static void hpcc_note_sent(const struct hpcc_segment *seg, struct hpcc_flow *flo
 		WRITE_ONCE(flow->snd_end, end);
 }
 
+/* Whether a segment that has @room has it for W, and for a request if it @asks. */
+static bool hpcc_window_fits(const struct hpcc_flow *flow, bool asks, u32 room)
+{
+	if (!asks)
+		return room >= hpcc_opt_len(1);
+	return room >= 2 * hpcc_opt_len(1) && !hpcc_phase_needs_slots(READ_ONCE(flow->asked));
+}
+
+/* As hpcc_options_write(), with W: behind a request of one record, or in front of an echo. */
+static u32 hpcc_window_and(struct hpcc_flow *flow, const struct tcp_sock *tp, bool asks, u32 room,
+			   u8 *out, u32 *forward, u32 *echo)
+{
+	u32 len;
+
+	if (asks)
+		*forward = hpcc_forward_write(flow, tp, out, hpcc_opt_len(1));
+	len = *forward + hpcc_window_write(flow, out + *forward);
+	if (!asks && hpcc_echo_waits(flow))
+		*echo = hpcc_echo_write(flow, out + len, room - len);
+	hpcc_count_rcu(sock_net((const struct sock *)tp), HPCC_C_REPORT_SENT);
+	return len + *echo;
+}
+
 /* Write what a segment is to carry at @out: a request if it @asks, and what waits to be
  * echoed. With both, each gets one record, FORWARD first: switches look at the first
  * option of our kind. Where the request has to have more slots the echo waits for the next
- * segment. A report goes beside an echo.
+ * segment. N goes beside an echo, W in front of it; parameters take a request's place.
  *
  * Return: its length. *@forward and *@echo say how much of it is for either.
  */
@@ -403,6 +428,12 @@ static u32 hpcc_options_write(struct hpcc_flow *flow, const struct tcp_sock *tp,
 {
 	const struct net *net = sock_net((const struct sock *)tp);
 
+	if (unlikely(hpcc_window_waits(flow)) && hpcc_window_fits(flow, asks, room))
+		return hpcc_window_and(flow, tp, asks, room, out, forward, echo);
+	if (asks && room >= hpcc_opt_len(2) && hpcc_params_due(flow, tp)) {
+		hpcc_count_rcu(net, HPCC_C_REPORT_SENT);
+		return hpcc_params_write(flow, tp, out);
+	}
 	if (asks && hpcc_echo_waits(flow) &&
 	    !hpcc_phase_needs_slots(READ_ONCE(flow->asked))) {
 		*forward = hpcc_forward_write(flow, tp, out, hpcc_opt_len(1));
@@ -443,7 +474,7 @@ static void hpcc_data_out(struct hpcc_segment *seg, struct sock *sk)
 	}
 	asks = READ_ONCE(flow->probes) ? READ_ONCE(flow->probing) :
 	       data && hpcc_asks(flow, tcp_sk(sk));
-	if (!asks && !hpcc_echo_waits(flow))
+	if (!asks && !hpcc_echo_waits(flow) && !hpcc_window_waits(flow))
 		return;
 	presence = hpcc_segment_presence(seg, flow->kind);
 	if (presence == HPCC_PRESENT)

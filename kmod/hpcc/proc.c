@@ -37,6 +37,8 @@ static const char * const hpcc_counter_names[__HPCC_C_MAX] = {
 	[HPCC_C_ECHO_RECEIVED] = "echo_received",
 	[HPCC_C_REPORT_SENT] = "report_sent",
 	[HPCC_C_REPORT_RECEIVED] = "report_received",
+	[HPCC_C_WINDOWS_STOPPED] = "windows_stopped",
+	[HPCC_C_WINDOW_OLD_IGNORED] = "window_old_ignored",
 	[HPCC_C_RESPONSE_RECEIVED] = "response_received",
 	[HPCC_C_RESPONSE_IGNORED] = "response_ignored",
 	[HPCC_C_UNAGREED_IGNORED] = "unagreed_ignored",
@@ -82,13 +84,14 @@ static void hpcc_flow_print(struct seq_file *seq, const struct hpcc_flow *flow)
 
 	lockdep_assert_held(&flow->lock);
 	hpcc_tuple_print(seq, sk);
-	seq_printf(seq, " %s W %llu Wc %llu U_permille %llu T_ns %llu R %lu hops %u probes %u\n",
+	seq_printf(seq, " %s W %llu Wc %llu U_permille %llu T_ns %llu R %lu hops %u probes %u receiver %u\n",
 		   hpcc_runs_telemetry(flow) ? "telemetry" : "classic",
 		   hpcc_peek(flow->algo.W_q16) >> 16,
 		   hpcc_peek(flow->algo.Wc_q16) >> 16,
 		   hpcc_peek(flow->algo.U_q24) * 1000 >> 24,
 		   hpcc_peek(flow->params.T), READ_ONCE(sk->sk_pacing_rate),
-		   READ_ONCE(flow->hops), READ_ONCE(flow->probes));
+		   READ_ONCE(flow->hops), READ_ONCE(flow->probes),
+		   READ_ONCE(flow->reported));
 }
 
 static void hpcc_path_print(struct seq_file *seq, const struct hpcc_flow *flow)

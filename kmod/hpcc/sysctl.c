@@ -42,6 +42,8 @@ static const struct hpcc_knob hpcc_knobs[] = {
 	{ "sample", HPCC_KNOB(sample), 8, 0, 64 },
 	/* Data: the reasons are in design.rst. */
 	{ "carry", HPCC_KNOB(carry), 0, 0, 1 },
+	/* draft-miao section 6.2: either may compute W. */
+	{ "where", HPCC_KNOB(where), 0, 0, 1 },
 	/* RFC 4727: the two experimental kinds */
 	{ "option_kind", HPCC_KNOB(option_kind), HPCC_OPT_KIND_DEFAULT,
 	  253, 254 },

@@ -11,6 +11,7 @@
 #include <net/tcp.h>
 
 #include "cc.h"
+#include "receiver.h"
 
 /* From this many segments on ACKs can clock what leaves. */
 static const u32 hpcc_clocked_cwnd = 8;
@@ -96,7 +97,7 @@ u32 hpcc_cwnd(struct sock *sk, struct hpcc_flow *flow)
 {
 	const struct tcp_sock *tp = tcp_sk(sk);
 	u32 mss = max_t(u32, tp->mss_cache, 1);
-	u32 W_bytes;
+	u32 W_bytes, segs;
 
 	if (unlikely(mss != flow->mss)) {
 		flow->mss = mss;
@@ -104,8 +105,11 @@ u32 hpcc_cwnd(struct sock *sk, struct hpcc_flow *flow)
 	}
 	/* TCP cannot have more than 2^30 bytes in flight. */
 	W_bytes = min_t(u64, (flow->algo.W_q16 + 0xffff) >> 16, 1 << 30);
-	return clamp(reciprocal_divide(W_bytes + mss - 1, flow->mss_recip), 1U,
-		     tp->snd_cwnd_clamp);
+	segs = reciprocal_divide(W_bytes + mss - 1, flow->mss_recip);
+	/* What the receiver got and did not acknowledge yet is not in the network. */
+	if (unlikely(flow->reported))
+		segs += HPCC_RX_HELD + (segs >= HPCC_RX_MANY);
+	return clamp(segs, 1U, tp->snd_cwnd_clamp);
 }
 
 /**

@@ -268,6 +268,7 @@ KEYS = {
         "slots": (_integer(1, 3), None),
         "sample": (_integer(0, 64), None),
         "carry": (_integer(0, 1), None),
+        "where": (_integer(0, 1), None),
         "alpha": (_permille, None),
         "beta": (_permille, None),
         "gamma": (_permille, None),

@@ -95,7 +95,7 @@ class Sysctls:
             "max_stage": cc["max_stage"], "settle": cc["settle"], "per_rtt": cc["per_rtt"],
             "hop_records": cc["hop_records"], "n_flows": cc["n_flows"],
             "burst_ns": cc["burst_ns"], "pace": cc["pace"], "slots": cc["slots"],
-            "sample": cc["sample"], "carry": cc["carry"],
+            "sample": cc["sample"], "carry": cc["carry"], "where": cc["where"],
         }
         if "base_rtt_ns" in values:
             values["w_ai"] = w_ai_bytes(self.scenario, values["base_rtt_ns"] or self.base_rtt[host])

@@ -31,6 +31,7 @@ CODE = {
     "algo": (("/algo.h", "/response.h"), r"hpcc_(?!response_)"),
     "ldcp": (("/ldcp.h",), ""),
     "fallback": (("/fallback.h",), ""),
+    "receiver": (("/receiver.h",), ""),
 }
 
 # Percent of the code's regions, as the compiler counts them. The seeds alone

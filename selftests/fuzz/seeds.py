@@ -280,8 +280,39 @@ def fallback_seeds():
     yield "longest", 20 * b"\xe1"
 
 
+def receiver_seeds():
+    def words(*values):
+        return b"".join(value.to_bytes(8, "big") for value in values)
+
+    def told(T=10_000, stage=5, settle=3, eta=950):
+        head = 3 << 60 | 5 << 56
+        return words(head | stage << 48 | settle << 41 | eta << 30 | T,
+                     head | 16 << 44 | 0xffff << 28 | 134_218)
+
+    def sample(how, dnow, dts, dtx, qlen):
+        return bytes([how]) + b"".join(number(value) for value in (dnow, dts, dtx, qlen))
+
+    window = words(0x19_00_1234_3fff_ffff)
+    start = bytes(4)
+    steady = 30 * sample(8, 1_250, 1_250, 1_200, 0)
+    yield "steady", told() + window + start + steady
+    yield "queue", told(stage=0) + window + start + steady + 30 * sample(8, 1_250, 1_250, 1_250, 90_000)
+    yield "longest-queue", told() + window + start + steady + 9 * sample(9, 12_500, 12_500, 12_500, 1 << 60)
+    yield "ce", told() + window + start + 9 * sample(12, 12_500, 12_500, 11_000, 0)
+    yield "off", told(T=0) + window + start + steady
+    for name, bad in (("T", told(T=999)), ("long-T", told(T=1_000_000_001)), ("settle", told(settle=65)),
+                      ("eta", told(eta=0)), ("eta-1001", told(eta=1001)), ("zeroes", words(0, 0)),
+                      ("ids", words(0x35 << 56, 0x36 << 56)), ("bit", words(0x35 << 56, 0x358 << 52)),
+                      ("W_min", words(0x35 << 56 | 950 << 30, 0x35 << 56))):
+        yield f"bad-{name}", bad + window + start + steady
+    for name, bad in (("kind", 2 << 60), ("zero", 1 << 60), ("large", 1 << 60 | 1 << 31),
+                      ("byte", 1 << 60 | 1 << 48 | 1)):
+        yield f"bad-window-{name}", told() + words(bad) + start + steady
+
+
 SEEDS = {"stamp": stamp_seeds, "option": option_seeds, "record": record_seeds,
-         "algo": algo_seeds, "ldcp": ldcp_seeds, "fallback": fallback_seeds}
+         "algo": algo_seeds, "ldcp": ldcp_seeds, "fallback": fallback_seeds,
+         "receiver": receiver_seeds}
 
 
 def main():

@@ -135,7 +135,7 @@ class Scenario(unittest.TestCase):
                  "cc": {"name": "vegas", "eta": 1.2, "max_stage": 256, "settle": 65, "per_rtt": 2,
                         "hop_records": 256, "n_flows": -1, "w_ai": "much", "base_rtt": "2s", "burst": 65,
                         "burst_shift": 11, "burst_ns": -1, "pace": 2, "slots": 4, "sample": 65,
-                        "carry": 2,
+                        "carry": 2, "where": 2,
                         "alpha": 0, "beta": 1.1, "gamma": "x", "cw_min": 1.1, "iw": 1, "fast_start": 1},
                  "qdisc": {"queue": "red", "marking": "red", "kmin": 0, "kmax": "x", "pmax": 1.01,
                            "knonect": -1, "above": 0, "respond": 0, "every": "999ns"},

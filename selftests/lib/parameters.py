@@ -19,6 +19,7 @@ HPCC = {
     "slots": (3, 1, 3, False),
     "sample": (8, 0, 64, False),
     "carry": (0, 0, 1, False),
+    "where": (0, 0, 1, False),
     "option_kind": (253, 253, 254, False),
     "option_exid": (0x4843, 0, 0xffff, False),
 }

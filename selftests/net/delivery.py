@@ -225,7 +225,7 @@ class Host:
 
     def __init__(self, ours):
         # A W_init that fits into TCP's own first window, which a receiver would open otherwise (receive.py).
-        self.ns = Netns(**({"host_mbps": 400, "base_rtt_ns": T_NS, "n_flows": 0} if ours else {}))
+        self.ns = Netns(**({"host_mbps": 400, "base_rtt_ns": T_NS, "n_flows": 0, "where": 1} if ours else {}))
         self.cc = "hpcc" if ours else "reno"
         self.tuns = [self.tun("tun0", 9, 0), self.tun("tun1", 8, 0x10)]
         if virtual_time():

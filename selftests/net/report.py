@@ -252,12 +252,15 @@ def test_bad_reports():
     """N of 0 or 65535, other kinds, more than one option: ignored and counted."""
     flow = Flow(n_flows=0, max_stage=255)
     link = Link()
-    for told in (report(0), report(65535), report(1 << 20), report(1, 1), report(1, 0), report(1, 15),
+    for told in (report(0), report(65535), report(1 << 20), report(1, 4), report(1, 0), report(1, 15),
                  report(1 << 59)):
         flow.send(told)
     expect("malformed_ignored", flow.ns.counters()["malformed_ignored"], 7)
     flow.send(report(1) + report(2))
     expect("twice", flow.ns.counters()["malformed_ignored"], 8)
+    for kind in 1, 3:
+        flow.send(report(1, kind))
+    expect("receiver.c's", flow.ns.counters()["unagreed_ignored"], 2)
     flow = Flow(n_flows=0, max_stage=255)
     for grown in growth(flow, link, report(65535)):
         near("growth", grown, W_AI, 0.02)

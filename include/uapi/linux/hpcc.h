@@ -40,8 +40,13 @@
  *	0:4  map:15  ignored:45
  * with hop h in bit h - 1 of the map, counted from its least significant one.
  *
- * Report record (REPORT), whose scale and hops are zero:
- *	kind:4  zero:44  N:16		enum hpcc_report; N is 1 .. HPCC_REPORT_N_MAX
+ * Report record (REPORT), whose scale, hops and flags are zero; kind is enum hpcc_report:
+ *	2:4  zero:44  N:16		N is 1 .. HPCC_REPORT_N_MAX
+ *	1:4  id:4  zero:8  seq:16  W:32	W in units of W_init / HPCC_WINDOW_ONE, not above that
+ * and always both of these, with one id; T of 0 ns switches off:
+ *	3:4  id:4  maxStage:8  settle:7  per_rtt:1  eta:10  T:30
+ *	3:4  id:4  zero:1  W_min:11  W:16  W_ai:28
+ * eta is in 1/1000; W_min, W and W_ai are in units of W_init / 2^14, 2^16 and 2^28, W less 1.
  *
  * Identity record (IDENTIFY, IDENTIFY_ECHO):
  *	hop:4  switch_ID:20  port_ID:16  B exponent:2  B mantissa:22
@@ -61,6 +66,7 @@
 #define HPCC_CAP_QUIET		0x02	/* understands quiet hops in an ECHO */
 #define HPCC_CAP_PROBES		0x04	/* asks by probes, and wants answers */
 #define HPCC_CAP_REPORT		0x08	/* wants to be told N by REPORT */
+#define HPCC_CAP_WINDOW		0x10	/* computes W for a sender that asks */
 
 /**
  * enum hpcc_opt_type - what a telemetry option carries
@@ -68,7 +74,7 @@
  * @HPCC_OPT_ECHO: the load records a receiver got, on their way back
  * @HPCC_OPT_IDENTIFY: like FORWARD, with identity records
  * @HPCC_OPT_IDENTIFY_ECHO: like ECHO, with identity records
- * @HPCC_OPT_REPORT: what the receiver has worked out itself, beside an ECHO
+ * @HPCC_OPT_REPORT: what the receiver has worked out itself, or is to work W out with
  * @HPCC_OPT_PROBE: reserved
  * @HPCC_OPT_RESPONSE: the load record of a switch, which sends it to the sender of a FORWARD in a
  *	segment without flags
@@ -85,9 +91,9 @@ enum hpcc_opt_type {
 
 /**
  * enum hpcc_report - kind of a report record; others are ignored
- * @HPCC_REPORT_WINDOW: reserved for receiver-based HPCC++
+ * @HPCC_REPORT_WINDOW: W, which the receiver computed
  * @HPCC_REPORT_FLOWS: N, the flows that share the receiver's link
- * @HPCC_REPORT_PARAMETERS: reserved
+ * @HPCC_REPORT_PARAMETERS: what the sender wants W computed with
  * @HPCC_REPORT_SIGNAL: reserved
  */
 enum hpcc_report {
@@ -98,6 +104,7 @@ enum hpcc_report {
 };
 
 #define HPCC_REPORT_N_MAX	0xfffe
+#define HPCC_WINDOW_ONE		0x40000000U
 
 /*
  * Flags of the head's last byte.

@@ -224,7 +224,7 @@ static void open_udp(uint8_t version)
 static uint32_t syn_options(uint8_t *p, const struct flow *flow, bool ours)
 {
 	static const uint8_t head[] = { 2, 4, 5, 180, 1, 3, 3, 3, 4, 2 };
-	static const uint8_t option[] = { 253, 6, 0x48, 0x43, 0x10, 9, 1, 1 };
+	static const uint8_t option[] = { 253, 6, 0x48, 0x43, 0x10, 0x19, 1, 1 };
 	uint32_t len = sizeof(head);
 
 	memcpy(p, head, len);

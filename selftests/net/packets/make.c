@@ -66,15 +66,40 @@ void fill(struct rng *rng, uint8_t *p, uint32_t len)
 
 /* ---- TCP options ---- */
 
+/* Records of a REPORT that may be taken in: N, a window, or parameters of few ids. */
+static uint32_t report(struct rng *rng, uint8_t *p)
+{
+	uint32_t id = below(rng, 4);
+
+	if (percent(rng, 30)) {
+		put32(p, 0x20000000);
+		put32(p + 4, below(rng, 65536));
+		return 1;
+	}
+	if (percent(rng, 50)) {
+		put32(p, 0x10000000 | id << 24 | below(rng, 65536));
+		put32(p + 4, 1 + below(rng, 1 << 30));
+		return 1;
+	}
+	/* maxStage 5, settle 3, eta 0.95; W_init / 1024, W_init, W_init / 2000 */
+	put32(p, 0x30000000 | id << 24 | 5 << 16 | 3 << 9 | 950 >> 2);
+	put32(p + 4, (950U & 3) << 30 | (percent(rng, 80) ? 1000000 : below(rng, 3000)));
+	put32(p + 8, 0x30000000 | id << 24 | 16 << 12 | 0xffff >> 4);
+	put32(p + 12, 0xf0000000 | 134218);
+	return 2;
+}
+
 /* Our option: a head and records, one of four of them wrong in some way. */
 uint32_t our_option(struct maker *m, uint8_t *p, const struct flow *flow)
 {
 	struct rng *rng = &m->rng;
 	uint32_t nr = below(rng, 5);
 	uint32_t hops = below(rng, 4) ? below(rng, 6) : below(rng, 16);
-	uint32_t type = percent(rng, 80) ? 1 + below(rng, 5) : below(rng, 8);
+	uint32_t type = percent(rng, 80) ? 1 + below(rng, 4) : below(rng, 8);
 	uint32_t len = 4 + 8 * nr;
 
+	if (type == ECHO && percent(rng, 40))
+		type = REPORT;
 	p[0] = percent(rng, 95) ? m->kind : 253 + below(rng, 2);
 	p[1] = len;
 	p[2] = type << 5 | (percent(rng, 80) ? flow ? flow->scale : 7 : below(rng, 32));
@@ -85,10 +110,14 @@ uint32_t our_option(struct maker *m, uint8_t *p, const struct flow *flow)
 		fill(rng, record, 8);
 		if (percent(rng, 50))
 			memset(record, 0, 8);
-		else if (type == REPORT && percent(rng, 70))
-			memcpy(record, "\x20\0\0\0\0", 6);	/* and some N */
 		else if (percent(rng, 70))
 			record[0] = (i + 1) << 4 | (record[0] & 15);
+	}
+	if (type == REPORT && percent(rng, 80)) {
+		p[2] = type << 5;
+		p[3] = 0;
+		len = 4 + 8 * report(rng, p + 4);
+		p[1] = len;
 	}
 	if (percent(rng, 15))
 		p[1] = percent(rng, 50) ? below(rng, 48) : below(rng, 256);
@@ -97,7 +126,7 @@ uint32_t our_option(struct maker *m, uint8_t *p, const struct flow *flow)
 
 uint32_t syn_option(struct maker *m, uint8_t *p)
 {
-	static const uint8_t right[] = { 253, 6, 0x48, 0x43, 0x10, 0x01 };
+	static const uint8_t right[] = { 253, 6, 0x48, 0x43, 0x10, 0x11 };
 	struct rng *rng = &m->rng;
 
 	memcpy(p, right, 6);

@@ -1,0 +1,572 @@
+#!/usr/bin/env -S python3 -B
+# SPDX-License-Identifier: GPL-2.0
+"""kmod/hpcc/receiver.c: the receiver computes W (net.hpcc.where = 1)."""
+
+import math
+import struct
+import sys
+import time
+
+sys.path[0] += "/.."
+from lib.kernel import load, unload, users
+from lib.ktap import defer, expect, expect_in, main, need_virtual_time
+from lib.net import Netns, Pair
+from lib.packet import (ACK, CAP_QUIET, CAP_TELEMETRY, CAP_WINDOW, ECHO, FORWARD, KIND, PROMPT, REPORT,
+                        Sniffer, option, syn_option)
+from lib.path import MBPS, Path
+from lib.peer import ETA, SCALE, T_NS, T_UNITS, W_AI, W_INIT, Flow, Link, Peer, exact_sleep, near
+from lib.tcp import pattern, set_cc, tcp_info, transfer
+
+WINDOW, PARAMETERS = 1, 3
+ONE = 1 << 30
+COMPUTES = syn_option(caps=CAP_TELEMETRY | CAP_QUIET | CAP_WINDOW)
+PSH, CE, ECT = 8, 3, 2
+STEP = round(T_UNITS / 16)
+
+
+def words(*numbers):
+    """A REPORT of these records."""
+    return option(REPORT, [struct.pack("!Q", number) for number in numbers], 0, 0)
+
+
+def window(part, seq, told_id=1):
+    """W as a part of W_init."""
+    return words(WINDOW << 60 | told_id << 56 | (seq & 0xffff) << 32 | round(part * ONE))
+
+
+def parameters(told_id=1, T=T_NS, eta=950, stage=5, settle=3, per_rtt=0, W_min=16, W=1.0, W_ai=0.0005):
+    """What a sender tells."""
+    head = PARAMETERS << 60 | told_id << 56
+    return (head | stage << 48 | settle << 41 | per_rtt << 40 | eta << 30 | T,
+            head | W_min << 44 | (round(W * 65536) - 1) << 28 | round(W_ai * (1 << 28)))
+
+
+def reports(segments, kind):
+    """The records of all reports of a kind, the first of each."""
+    found = [opt for seg in segments for opt in seg.ours() if opt.type == REPORT]
+    expect("heads", {(opt.scale, opt.hops, opt.flags) for opt in found} - {(0, 0, 0)}, set())
+    return [opt.words for opt in found if opt.words[0] >> 60 == kind]
+
+
+def parts(segments):
+    """(id, W) of all windows."""
+    return [(told[0] >> 56 & 15, (told[0] & 0xffffffff) / ONE) for told in reports(segments, WINDOW)]
+
+
+# First, as connections of other tests would still hold the module.
+
+def test_receiver_unloads():
+    """No socket of the receiver runs hpcc, but for connections; those end with it."""
+    path = Path(where=1, host_mbps=MBPS, base_rtt_ns=200000)
+    listener = path.b.socket()
+    listener.bind((path.addr[1], 5000))
+    listener.listen()
+    client = path.a.socket()
+    client.connect((path.addr[1], 5000))
+    server = listener.accept()[0]
+    listener.close()
+    used = []
+    transfer((client, server, pattern(1000000)), each=lambda: used.append(path.a.flow()["receiver"]))
+    expect("receiver", max(used), 1)
+    for sock in server, client:
+        set_cc(sock, "cubic")
+    for ns in path.hosts:
+        ns.sysctl("net.ipv4.tcp_congestion_control", "cubic")
+        ns.expect_no_flows()
+    defer(loaded_again)
+    expect("unload", unload(path.a, 60), True)
+    transfer((client, server, pattern(1000000)))
+
+
+def loaded_again():
+    """For the tests behind this one."""
+    if users() is None:
+        load(Netns())
+
+
+# ---- Who agrees ----
+
+def test_offer():
+    """Who has where 1 offers it, and nobody else."""
+    for where, caps in (0, CAP_TELEMETRY | CAP_QUIET), (1, CAP_TELEMETRY | CAP_QUIET | CAP_WINDOW):
+        pair = Pair(where=where)
+        sniffer = Sniffer(pair.c)
+        pair.connect()
+        for seg in sniffer.segments()[:2]:
+            expect("option", seg.option(KIND), syn_option(caps=caps))
+
+
+def test_who_asks():
+    """Not a sender that has where 0, whose peer did not offer, that has no ECN, or whose probes
+    carry requests.
+    """
+    for where, caps, ecn, carry, asks in ((1, COMPUTES, True, 0, True), (0, COMPUTES, True, 0, False),
+                                          (1, syn_option(), True, 0, False),
+                                          (1, COMPUTES, False, 0, False), (1, COMPUTES, True, 1, False)):
+        peer = Peer(ecn=ecn, where=where, carry=carry)
+        peer.connect(caps)
+        peer.sock.send(bytes(10000))
+        found = reports(peer.read_all(0.001), PARAMETERS)
+        expect(f"where {where} ecn {ecn} carry {carry} caps {caps}", bool(found), asks)
+
+
+# ---- Sender ----
+
+class Sender(Flow):
+    """A kernel that sends, and whose peer computes W."""
+
+    def __init__(self, tells=True, **how):
+        self.seqs, self.told_id = 0, 1
+        Peer.__init__(self, ecn=True, **({"where": 1} | how))
+        self.connect(COMPUTES)
+        self.sock.setblocking(False)
+        self.fill()
+        self.said = self.run()
+        if tells:
+            self.tell(1.0)
+
+    def tell(self, part, **how):
+        """A window, and an ACK of all that came."""
+        self.seqs += 1
+        self.send(window(part, self.seqs, self.told_id), **how)
+        return self.flow()
+
+
+def expect_parameters(told, W_ai, **how):
+    """Of W_min = W_init / 1024, and W_ai but for rounding."""
+    expect_in("W_ai", told[1] & 0xfffffff, W_ai * (1 << 28) - 2, W_ai * (1 << 28) + 1)
+    expect("parameters", tuple(told), parameters(W_ai=(told[1] & 0xfffffff) / (1 << 28), **how))
+
+
+def test_parameters():
+    """What is told, and for how long."""
+    flow = Sender(tells=False)
+    told = reports(flow.said, PARAMETERS)
+    expect("sets", len(set(map(tuple, told))), 1)
+    expect_parameters(told[0], W_ai=W_AI / W_INIT)
+    expect("receiver", flow.flow()["receiver"], 0)
+    time.sleep(T_NS / 1e9)
+    flow.send()
+    expect("again", reports(flow.run(), PARAMETERS)[0], told[0])
+    flow.tell(1.0)
+    expect("receiver", flow.flow()["receiver"], 1)
+    time.sleep(T_NS / 1e9)
+    flow.send()
+    segments = flow.run()
+    expect("later", reports(segments, PARAMETERS), [])
+    expect_in("requests", sum(opt.type == FORWARD for seg in segments for opt in seg.ours()), 1, 10000)
+
+
+def test_configured_parameters():
+    flow = Sender(tells=False, eta_permille=900, max_stage=7, settle=9, per_rtt=1, n_flows=10)
+    expect_parameters(reports(flow.said, PARAMETERS)[0], eta=900, stage=7, settle=9, per_rtt=1, W_ai=0.01)
+
+
+def test_W():
+    """W and Wc are what the receiver says, within W_min, and R = W/T."""
+    flow = Sender()
+    for part in 1.0, 0.5, 0.123, 0.01, 1 / 1024, 0.00001, 0.7:
+        now = flow.tell(part)
+        near("W", now["W"], max(W_INIT * part, W_INIT >> 10, 1448 / 16), 0.002)
+        expect("Wc", now["Wc"], now["W"])
+        near("R", now["R"], now["W"] * 1e9 / T_NS, 0.01)
+        segs = math.ceil(now["W"] / 1420)
+        expect_in(f"cwnd of {segs} segments", tcp_info(flow.sock)["cwnd"] - segs, 2 + (segs > 8), 2 + (segs >= 8))
+
+
+def test_audit():
+    """Records beside W are taken in; W does not follow them."""
+    flow = Sender()
+    link = Link()
+    flow.tell(0.5)
+    for _ in range(9):
+        flow.run()
+        flow.echo(link.step(9000, 1.0, 2.0))
+    expect("W", flow.flow()["W"], W_INIT // 2)
+    expect_in("U", flow.flow()["U_permille"], 2900, 3100)
+
+
+def test_reordered_and_repeated():
+    """An older window, or the same one again, changes nothing."""
+    flow = Sender()
+    for flow.seqs in 0x5000, 0xa000, 0xfffe:
+        flow.tell(0.9)
+    for seq, part, want in ((0x10001, 0.4, 0.4), (0x10000, 0.8, 0.4), (0xfffe, 0.7, 0.4), (0x10001, 0.6, 0.4),
+                            (0x10002, 0.3, 0.3)):
+        flow.send(window(part, seq))
+        near(f"W after {seq:x}", flow.flow()["W"], W_INIT * want)
+    expect("window_old_ignored", flow.ns.counters()["window_old_ignored"], 3)
+
+
+def test_lost():
+    """W follows the next one that comes."""
+    flow = Sender()
+    for lost in 1, 5, 300, 30000:
+        flow.seqs += lost
+        flow.run()
+        near("W", flow.tell(1 / (2 + lost % 7))["W"], W_INIT / (2 + lost % 7))
+
+
+def test_bad_windows():
+    """W of 0 or above W_init, of other parameters, more than one record: ignored and counted."""
+    flow = Sender()
+    flow.tell(0.5)
+    for bad in (window(0, 10), window(1.001, 10), window(3.9, 10), words(WINDOW << 60 | 1 << 56 | 1 << 48 |
+                10 << 32 | ONE), words(*2 * [WINDOW << 60 | 1 << 56 | 10 << 32 | ONE])):
+        flow.send(bad)
+    expect("malformed_ignored", flow.ns.counters()["malformed_ignored"], 5)
+    for told_id in 0, 2, 15:
+        flow.send(window(1.0, 10, told_id))
+    expect("window_old_ignored", flow.ns.counters()["window_old_ignored"], 3)
+    near("W", flow.flow()["W"], W_INIT / 2)
+
+
+def test_not_agreed():
+    """A window that nobody asked for, and parameters without an offer."""
+    for how in {"where": 0}, {"where": 1, "carry": 1}:
+        peer = Peer(ecn=True, **how)
+        peer.connect(COMPUTES)
+        peer.sock.send(b"x")
+        peer.take()
+        before = peer.flow()["W"]
+        peer.send(window(0.1, 1))
+        expect("unagreed_ignored", peer.ns.counters()["unagreed_ignored"], 1)
+        expect("W", peer.flow()["W"], before)
+    peer = Peer(ecn=True, where=1)
+    peer.connect(syn_option())
+    for told in window(0.1, 1), words(*parameters()):
+        peer.send(told, b"x", ecn=ECT)
+    expect("unagreed_ignored", peer.ns.counters()["unagreed_ignored"], 2)
+
+
+def test_silence():
+    """No window for some round trips: the sender computes W, says so, and asks again later."""
+    need_virtual_time()
+    flow = Sender()
+    link = Link()
+    flow.tell(0.5)
+    said = []
+    for _ in range(60):
+        time.sleep(T_NS / 1e9)
+        said += flow.run(0)
+        flow.send()
+        if flow.ns.counters()["windows_stopped"]:
+            break
+    expect("windows_stopped", flow.ns.counters()["windows_stopped"], 1)
+    near("W", flow.flow()["W"], W_INIT / 2)
+    expect("receiver", flow.flow()["receiver"], 0)
+    said = flow.run()
+    expect("T", {told[0] & 0x3fffffff for told in reports(said, PARAMETERS)}, {0})
+    for _ in range(9):
+        now = flow.round(link.step(9000, 1.0, 1.0))
+    expect_in("W follows records", now["W"], W_INIT >> 10, W_INIT // 4)
+    expect("no more of that", reports(flow.run(), PARAMETERS), [])
+    flow.send(window(1.0, 99))
+    expect_in("W follows no window", flow.flow()["W"], W_INIT >> 10, W_INIT // 4)
+    time.sleep(T_NS / 1e9)
+    flow.echo(link.step(9000, 1.0, 1.0))
+    expect("told again", {told[0] & 0x3fffffff for told in reports(flow.run(), PARAMETERS)}, {0})
+    began, asked = time.monotonic(), []
+    while not asked and time.monotonic() - began < 0.4 * T_NS / 1e6:
+        time.sleep(T_NS / 1e9)
+        flow.round(link.step(9000, 0.9, 0.0))
+        asked = [told for told in reports(flow.run(0), PARAMETERS) if told[0] & 0x3fffffff]
+    expect_in("asked again after so many T", (time.monotonic() - began) * 1e9 / T_NS, 200, 270)
+    flow.told_id = asked[0][0] >> 56 & 15
+    near("W", flow.tell(0.25)["W"], W_INIT / 4)
+
+
+def test_unanswered():
+    """Parameters that are not answered are told 32 times, not for ever."""
+    need_virtual_time()
+    flow = Sender(tells=False)
+    link = Link()
+    told = 0
+    for _ in range(100):
+        time.sleep(T_NS / 1e9)
+        flow.echo(link.step(9000, 0.5, 0.0))
+        told += any(words[0] & 0x3fffffff for words in reports(flow.run(0), PARAMETERS))
+    expect_in("T in which they were told", told, 16, 32)
+    expect("mode", flow.flow()["mode"], "telemetry")
+
+
+def test_T_changes():
+    """New parameters; windows of the ones before are ignored."""
+    need_virtual_time()
+    peer = Peer(ecn=True, where=1, base_rtt_ns=0)
+    peer.start_connect()
+    time.sleep(0.004)
+    peer.answer(COMPUTES)
+    seen = []
+    for rtt_s in 0.002, 0.001:
+        peer.sock.send(bytes(3000))
+        segments = peer.read_all(0)
+        told = reports(segments, PARAMETERS)
+        time.sleep(rtt_s)
+        peer.acked = segments[-1].seq + len(segments[-1].payload)
+        old = told[0][0] >> 56 & 15
+        peer.send(window(0.5, len(seen), old))
+        seen.append((old, told[0][0] & 0x3fffffff))
+    expect("ids", seen[1][0], seen[0][0] + 1)
+    expect("T", [round(T / 1e6) for _, T in seen], [4, 2])
+    # The last ACK made T shorter again.
+    before = peer.ns.counters()["window_old_ignored"]
+    peer.send(window(0.125, 5, seen[1][0]))
+    expect("window_old_ignored", peer.ns.counters()["window_old_ignored"], before + 1)
+    peer.sock.send(bytes(1000))
+    peer.take()
+    peer.send(window(0.25, 6, seen[1][0] + 1))
+    flow = peer.flow()
+    near("W", flow["W"], max(125000 * flow["T_ns"] // 1000000 / 4, 1), 0.01)
+
+
+def test_timeout():
+    """After an RTO the sender's own limits hold, until slow start is over."""
+    need_virtual_time()
+    flow = Sender()
+    flow.ns.sysctl("net.ipv4.tcp_frto", 0)
+    unacked = flow.acked
+    flow.run()
+    flow.time_out()
+    expect("receiver", flow.flow()["receiver"], 0)
+    near("W", flow.flow()["W"], 1420, 0.03)
+    flow.send(window(1.0, 9), ack=unacked)
+    near("W after a window", flow.flow()["W"], 1420, 0.03)
+    time.sleep(T_NS / 1e9)
+    flow.send(ack=unacked + 1420)
+    said = flow.read_all(0.001)
+    expect("T", {told[0] & 0x3fffffff for told in reports(said, PARAMETERS)}, {0})
+
+
+# ---- Receiver ----
+
+class Receiver(Peer):
+    """A kernel that computes W for us."""
+
+    def __init__(self, told=None, **how):
+        super().__init__(ecn=True, **({"where": 1} | how))
+        self.connect(COMPUTES)
+        self.links = [Link()]
+        self.send(words(*(told or parameters())), bytes(1000), ecn=ECT)
+        self.first = self.read_all()
+
+    def data(self, *links, options=b"", nbytes=1420, ecn=ECT, flags=ACK, prompt=0):
+        """A data segment; return what the kernel answers at once."""
+        if links:
+            options += option(FORWARD, [link.raw() for link in links], SCALE,
+                              max(link.hop for link in links), prompt)
+        self.send(options, bytes(nbytes), ecn=ecn, flags=flags)
+        return self.read_all()
+
+    def train(self, link, rounds, load, queue=0.0, n=16):
+        """Segments over some T, each with a record. Return all answers."""
+        found = []
+        exact_sleep()
+        for _ in range(rounds * n):
+            time.sleep(T_NS / 1e9 / n)
+            self.sock.recv(1 << 20)
+            found += self.data(link.step(round(T_UNITS / n), load, queue))
+        return found
+
+
+def test_answer():
+    """Parameters are answered at once, each time; switched off, they are not."""
+    peer = Receiver(parameters(told_id=7, W=0.5))
+    expect("W", parts(peer.first), [(7, 0.5)])
+    expect("again", parts(peer.data(options=words(*parameters(told_id=7, W=0.25)))), [(7, 0.5)])
+    expect("others", parts(peer.data(options=words(*parameters(told_id=8, W=0.25)))), [(8, 0.25)])
+    expect("off", parts(peer.data(options=words(*parameters(told_id=9, T=0)))), [])
+    link = Link()
+    answers = peer.data(link.step(9000, 0.5, 0.0), prompt=PROMPT)
+    expect("echo", [opt.type for seg in answers for opt in seg.ours()], [ECHO])
+
+
+def test_bad_parameters():
+    peer = Receiver()
+    good = parameters(told_id=2, W=0.5)
+    for bad in (parameters(2, T=999), parameters(2, T=1000000001), parameters(2, eta=0), parameters(2, eta=1001),
+                parameters(2, settle=65), parameters(2, W_min=0), (good[0], good[1] | 1 << 55),
+                (good[0], parameters(3)[1]), good[:1], (good[0], WINDOW << 60 | 2 << 56), (*good, good[0])):
+        expect(f"answer to {bad}", parts(peer.data(options=words(*bad))), [])
+    expect("malformed_ignored", peer.ns.counters()["malformed_ignored"], 11)
+    expect("good", parts(peer.data(options=words(*good))), [(2, 0.5)])
+
+
+def test_reports_once_in_T():
+    """Once in T while W moves; ACKs for each fourth segment; an audit in 4 T."""
+    need_virtual_time()
+    peer = Receiver()
+    link = Link()
+    peer.train(link, 4, 0.95)
+    answers = peer.train(link, 40, 0.95)
+    told = parts(answers)
+    expect_in("windows in 40 T", len(told), 9, 41)
+    expect_in("ACKs of 640 segments", len(answers), 150, 200)
+    echoes = [opt for seg in answers for opt in seg.ours() if opt.type == ECHO]
+    expect_in("audits", len(echoes), 7, 11)
+    expect("delayed ACKs", peer.ns.snmp("TcpExtDelayedACKs"), 0)
+
+
+def test_falls_at_once():
+    """W that falls by more than an eighth is told before T is over, as NewINT has it."""
+    need_virtual_time()
+    peer = Receiver()
+    link = Link()
+    peer.train(link, 4, 0.95)
+    last = parts(peer.train(link, 8, 0.95))[-1][1]
+    U, seen = 0.95, []
+    for at in range(16):
+        time.sleep(T_NS / 1e9 / 16)
+        answers = peer.data(link.step(STEP, 1.0, 3.0))
+        u = 1.0 + (3.0 if at else 0.0)
+        U += (u - U) / 16
+        seen += [(at, W) for _, W in parts(answers)]
+        if seen:
+            break
+    expect_in("told after so many segments", seen[0][0], 1, 4)
+    expect_in("W", seen[0][1], last * 0.5, last * 0.875)
+    near("W of NewINT", 1000 * seen[0][1], 1000 * last / (U / ETA), 0.1)
+
+
+def test_ce():
+    """CE on data reduces W by an eighth."""
+    need_virtual_time()
+    peer = Receiver(parameters(W=0.5, W_ai=0.0))
+    link = Link()
+    last = parts(peer.train(link, 8, 0.95))[-1][1]
+    for _ in range(3):
+        peer.data(ecn=CE)
+    told = parts(peer.train(link, 3, 0.95))
+    near("W", 1000 * told[0][1], 1000 * last * 7 / 8, 0.02)
+
+
+def test_prompt():
+    """PROMPT and PSH are acknowledged as ever, whatever the receiver computes."""
+    need_virtual_time()
+    peer = Receiver()
+    link = Link()
+    peer.train(link, 8, 0.95)
+    peer.sock.recv(1 << 20)
+    for _ in range(8):
+        time.sleep(T_NS / 16e9)
+        answers = peer.data(link.step(STEP, 0.95), prompt=PROMPT)
+        expect("ACKs", len(answers), 1)
+    for _ in range(6):
+        time.sleep(T_NS / 16e9)
+        answers = peer.data(link.step(STEP, 0.95), flags=ACK | PSH)
+        peer.sock.recv(1 << 20)
+        expect("ACKs of PSH", len(answers) + len(peer.read_all()), 1)
+
+
+def test_stopped_records():
+    """Where no records come any more, ACKs are TCP's own, and W is not told."""
+    need_virtual_time()
+    peer = Receiver()
+    link = Link()
+    peer.train(link, 8, 0.95)
+    answers = []
+    for _ in range(160):
+        time.sleep(T_NS / 16e9)
+        peer.sock.recv(1 << 20)
+        answers += peer.data()
+    expect_in("windows", len(parts(answers)), 0, 2)
+    expect_in("ACKs of the last 80", len([seg for seg in answers if seg.ack > peer.seq - 80 * 1420]), 39, 81)
+
+
+# ---- Two kernels ----
+
+def test_transfer():
+    """W comes from the receiver, and data arrive; ACKs carry less, and are fewer."""
+    need_virtual_time()
+    seen = {}
+    for where in 0, 1:
+        path = Path(where=where, host_mbps=MBPS, base_rtt_ns=200000)
+        client, server = path.connect()
+        sniffer = Sniffer(path.a, "right")
+        used = []
+        transfer((client, server, pattern(3000000)), each=lambda: used.append(path.a.flow()["receiver"]))
+        segments = [seg for seg in sniffer.segments() if seg.sport == 5000 or seg.dport == 5000]
+        acks = [seg for seg in segments if seg.sport == 5000]
+        data = [seg for seg in segments if seg.payload]
+        seen[where] = (len(acks) / sum(len(seg.payload) for seg in data),
+                       sum(4 + 8 * len(opt.words) for seg in acks for opt in seg.ours()))
+        path.no_errors()
+        expect("receiver", max(used), where)
+        for name in "windows_stopped", "fallbacks", "malformed_ignored":
+            expect(name, path.a.counters()[name], 0)
+    print(f"# ACKs per byte, option bytes on ACKs: {seen}")
+    expect_in("option bytes", seen[1][1] / seen[0][1], 0, 0.25)
+    expect_in("ACKs", seen[1][0] / seen[0][0], 0, 1)
+
+
+def test_both_directions():
+    """At once: either end computes the other's W."""
+    for version in 4, 6:
+        path = Path(version, where=1, host_mbps=MBPS, base_rtt_ns=200000)
+        client, server = path.connect()
+        server.send(b"x")
+        client.recv(1)
+        used = []
+        transfer((client, server, pattern(1500000)), (server, client, pattern(1500000, 1)),
+                 each=lambda: used.append((path.a.flow()["receiver"], path.b.flow()["receiver"])))
+        expect("both", (1, 1) in used, True)
+        path.no_errors()
+        for ns in path.hosts:
+            for name in "windows_stopped", "fallbacks", "malformed_ignored", "timeouts":
+                expect(name, ns.counters()[name], 0)
+
+
+def test_no_wait():
+    """Whatever the size of a write, and of the window, nobody waits for a delayed ACK."""
+    need_virtual_time()
+    for rate in 1000, 10:
+        path = Path(switches=1, where=1, host_mbps=MBPS, base_rtt_ns=200000)
+        path.change(1, f"hpcc rate {rate}mbit delay 20us")
+        client, server = path.connect()
+        client.setsockopt(6, 1, 1)
+        for size in [*range(1, 20000, 1420), *range(1420, 14200, 1420), 100, 99999]:
+            before = path.b.snmp("TcpExtDelayedACKs")
+            began = time.monotonic()
+            transfer((client, server, pattern(size)))
+            while tcp_info(client)["state"] == 1 and outstanding(client):
+                time.sleep(0.0002)
+                expect_in(f"seconds for {size} bytes at {rate} Mbit/s", time.monotonic() - began, 0,
+                          0.012 + 10 * size * 8 / rate / 1e6)
+            expect("delayed ACKs", path.b.snmp("TcpExtDelayedACKs") - before, 0)
+
+
+def outstanding(sock):
+    """Bytes that are not acknowledged (SIOCOUTQ)."""
+    import fcntl
+    return struct.unpack("=i", fcntl.ioctl(sock, 0x5411, bytes(4)))[0]
+
+
+def test_receiver_leaves():
+    """The receiver takes another congestion control, and comes back: the sender goes on alone."""
+    path = Path(where=1, host_mbps=MBPS, base_rtt_ns=200000)
+    client, server = path.connect()
+    transfer((client, server, pattern(2000000)))
+    set_cc(server, "cubic")
+    began = time.monotonic()
+    transfer((client, server, pattern(5000000)))
+    print(f"# 5 MB in {time.monotonic() - began:.3f} s")
+    expect("windows_stopped", path.a.counters()["windows_stopped"], 1)
+    expect("receiver", path.a.flow()["receiver"], 0)
+    expect_in("fallbacks", path.a.counters()["fallbacks"], 1, 9)
+    set_cc(server, "hpcc")
+    transfer((client, server, pattern(5000000)))
+    expect("mode", path.a.flow()["mode"], "telemetry")
+
+
+def test_hidden_drops():
+    """Losses that no audit explains lead to classic, as without receiver."""
+    need_virtual_time()
+    path = Path(switches=2, where=1, host_mbps=MBPS, base_rtt_ns=200000)
+    path.change(2, "hpcc rate 100mbit delay 20us limit 12000 nostamp")
+    client, server = path.connect()
+    transfer((client, server, pattern(3000000)))
+    expect_in("unseen_loss", path.a.counters()["unseen_loss"], 1, 100)
+
+
+if __name__ == "__main__":
+    main(sys.modules[__name__], modules=["sch_hpcc"])

@@ -1,0 +1,386 @@
+// SPDX-License-Identifier: GPL-2.0
+/* <hpcc/receiver.h>: the records of a REPORT, NewINT, and when W is told. */
+#include "algo.h"
+#include <hpcc/receiver.h>
+
+static const struct hpcc_int_params TOLD = {
+	.id = 5, .T_ns = 10000, .eta_permille = 950, .max_stage = 5, .settle = 3,
+	.W_min = 16, .W = 65536, .W_ai = 134218,	/* W_init / 2000 */
+};
+
+/* A connection that computes with @q from time @now on, and knows one link. */
+static struct hpcc_int begun_at(const struct hpcc_int_params *q, u64 now)
+{
+	const struct hpcc_sample s = { .hop = 1, .tag = 7, .ts = 1000000, .tx = 500000 };
+	struct hpcc_int r;
+
+	memset(&r, 0xff, sizeof(r));
+	r.algo.L = new_links(HPCC_HOPS_MAX);
+	r.algo.nr = HPCC_HOPS_MAX;
+	r.algo.end = 0;
+	hpcc_int_begin(&r, q, now);
+	assert_int_equal(hpcc_new_int(&r, &s, 1, now),
+			 HPCC_ACK_NO_SAMPLE | HPCC_ACK_NEW | HPCC_ACK_FIRST);
+	return r;
+}
+
+static struct hpcc_int begun_with_defaults(void)
+{
+	return begun_at(&TOLD, 0);
+}
+
+static u32 step(struct hpcc_int *r, u64 now, u64 dts, u64 dtx, u64 qlen)
+{
+	const struct hpcc_sample s = next(&r->algo, dts, dtx, qlen);
+
+	return hpcc_new_int(r, &s, 1, now);
+}
+
+static double part(const struct hpcc_int *r)
+{
+	return (double)r->algo.W_q16 / HPCC_INT_W_INIT_Q16;
+}
+
+/* ---- Records ---------------------------------------------------------------- */
+
+static void params__bytes(void **state)
+{
+	u64 words[2];
+
+	hpcc_int_params_pack(&TOLD, words);
+	assert_int_equal(words[0], 0x3505ULL << 48 | 3ULL << 41 | 950ULL << 30 | 10000);
+	assert_int_equal(words[1], 0x35ULL << 56 | 16ULL << 44 | 0xffffULL << 28 | 134218);
+}
+
+static void params__there_and_back(void **state)
+{
+	u64 seed = 1;
+	u32 i;
+
+	for (i = 0; i < 100000; i++) {
+		struct hpcc_int_params q = {
+			.id = random_below(&seed, 16),
+			.T_ns = random_below(&seed, 4) ?
+				1000 + random_below(&seed, 999999001) : 0,
+			.eta_permille = 1 + random_below(&seed, 1000),
+			.max_stage = random_u64(&seed),
+			.settle = random_below(&seed, 65),
+			.per_rtt = random_below(&seed, 2),
+			.W_min = 1 + random_below(&seed, 2047),
+			.W = 1 + random_below(&seed, 65536),
+			.W_ai = random_below(&seed, 1 << 28),
+		}, got;
+		u64 words[2];
+
+		hpcc_int_params_pack(&q, words);
+		assert_true(hpcc_int_params_unpack(words, &got));
+		assert_int_equal(got.id, q.id);
+		assert_int_equal(got.T_ns, q.T_ns);
+		assert_int_equal(got.eta_permille, q.eta_permille);
+		assert_int_equal(got.max_stage, q.max_stage);
+		assert_int_equal(got.settle, q.settle);
+		assert_int_equal(got.per_rtt, q.per_rtt);
+		assert_int_equal(got.W_min, q.W_min);
+		assert_int_equal(got.W, q.W);
+		assert_int_equal(got.W_ai, q.W_ai);
+	}
+}
+
+static void params__out_of_range(void **state)
+{
+	struct hpcc_int_params got;
+	u64 words[2], bad[2];
+	u32 i;
+	static const struct {
+		u64 change[2];
+	} cases[] = {
+		{ { 2ULL << 60, 0 } },			/* another kind */
+		{ { 2ULL << 60, 2ULL << 60 } },
+		{ { 0, 1ULL << 56 } },			/* another id */
+		{ { 0, 1ULL << 55 } },			/* what is to be 0 */
+		{ { 10000 ^ 999, 0 } },
+		{ { 10000 ^ 1000000001, 0 } },
+		{ { 950ULL << 30, 0 } },		/* eta of 0 */
+		{ { (950ULL ^ 1001) << 30, 0 } },
+		{ { (3ULL ^ 65) << 41, 0 } },
+		{ { 0, 16ULL << 44 } },			/* W_min of 0 */
+	};
+
+	hpcc_int_params_pack(&TOLD, words);
+	assert_true(hpcc_int_params_unpack(words, &got));
+	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		bad[0] = words[0] ^ cases[i].change[0];
+		bad[1] = words[1] ^ cases[i].change[1];
+		assert_false(hpcc_int_params_unpack(bad, &got));
+	}
+}
+
+static void int_part__nearest_below(void **state)
+{
+	struct hpcc_params p = params(5);
+	u64 seed = 1;
+	u32 i, bits;
+
+	assert_int_equal(hpcc_int_part(&p, p.W_max_q16, 16), 65536);
+	assert_int_equal(hpcc_int_part(&p, 0, 16), 0);
+	for (i = 0; i < 100000; i++) {
+		hpcc_params_init(&p, 1000, 1 + random_below(&seed, HPCC_W_MAX_Q16) %
+				 (1ULL << (1 + random_below(&seed, 56))), 1, 1, ETA, 5);
+		bits = 1 + random_below(&seed, 30);
+		assert_near(hpcc_int_part(&p, p.W_max_q16 / 3, bits),
+			    (double)(p.W_max_q16 / 3) / p.W_max_q16 * (1 << bits), 1.001);
+	}
+}
+
+static void window__there_and_back(void **state)
+{
+	struct hpcc_window w = { .id = 9, .seq = 0x1234, .W = 0x3fffffff }, got;
+
+	assert_int_equal(hpcc_window_pack(&w), 0x190012343fffffffULL);
+	assert_true(hpcc_window_unpack(hpcc_window_pack(&w), &got));
+	assert_int_equal(got.id, 9);
+	assert_int_equal(got.seq, 0x1234);
+	assert_int_equal(got.W, 0x3fffffff);
+	assert_true(hpcc_window_unpack(0x1900123400000000ULL | HPCC_WINDOW_ONE, &got));
+	assert_false(hpcc_window_unpack(0x1900123440000001ULL, &got));
+	assert_false(hpcc_window_unpack(0x1900123400000000ULL, &got));
+	assert_false(hpcc_window_unpack(0x1901123400000001ULL, &got));
+	assert_false(hpcc_window_unpack(0x2900123400000001ULL, &got));
+}
+
+static void window__newer(void **state)
+{
+	const u64 word = 0x1900000000000001ULL;
+	u64 seq;
+
+	assert_true(hpcc_window_newer(word, 0));
+	assert_true(hpcc_window_newer(word, 0x1800ffff00000001ULL));
+	for (seq = 0; seq < 65536; seq++) {
+		bool ahead = (seq - 0x8000) % 65536 && (u16)(0x8000 - seq) < 0x8000;
+
+		assert_int_equal(hpcc_window_newer(word | 0x8000ULL << 32, word | seq << 32),
+				 ahead);
+	}
+}
+
+static void window__bytes(void **state)
+{
+	struct hpcc_params p = params(5);
+	struct hpcc_window w = { .W = HPCC_WINDOW_ONE };
+
+	assert_int_equal(hpcc_window_bytes(&w, &p), BYTES(W_INIT));
+	w.W = HPCC_WINDOW_ONE / 4;
+	assert_int_equal(hpcc_window_bytes(&w, &p), BYTES(W_INIT) / 4);
+	w.W = 1;
+	assert_int_equal(hpcc_window_bytes(&w, &p), BYTES(W_MIN));
+}
+
+/* ---- NewINT ------------------------------------------------------------------- */
+
+static void int_begin__W(void **state)
+{
+	struct hpcc_int_params q = TOLD;
+	struct hpcc_int r;
+
+	q.W = 32768;
+	r = begun_at(&q, 77);
+	assert_near(part(&r), 0.5, 1e-9);
+	assert_int_equal(r.algo.Wc_q16, r.algo.W_q16);
+	assert_near((double)r.params.W_min_q16 / HPCC_INT_W_INIT_Q16, 1.0 / 1024, 1e-9);
+	assert_near((double)r.params.W_ai_q16 / HPCC_INT_W_INIT_Q16, 0.0005, 1e-8);
+	q.W = 1;
+	r = begun_at(&q, 77);
+	assert_int_equal(r.algo.W_q16, r.params.W_min_q16);
+}
+
+/* The law is that of NewAck, where an ACK ends a round trip when T and the queue have passed. */
+static void new_int__as_new_ack(void **state)
+{
+	struct hpcc_int r = begun_with_defaults();
+	struct hpcc_algo a = copy_of(&r.algo);
+	u64 seed = 3, now = 0, ended = 0, queue = 0;
+	u32 i, fulls = 0;
+
+	for (i = 0; i < 20000; i++) {
+		u64 dts = 100 + random_below(&seed, 3000);
+		struct hpcc_sample s = next(&a, dts, dts * random_below(&seed, 1001) / 1000,
+					    random_below(&seed, 4) ? 0 : random_below(&seed, 9999));
+		bool full = now + dts > ended + 10000 + queue;
+
+		now += dts;
+		assert_int_equal(hpcc_new_ack(&a, &r.params, &s, 1,
+					      a.last_update_seq + (full ? 1 : 0),
+					      a.last_update_seq + (full ? 1 : 0)),
+				 hpcc_new_int(&r, &s, 1, now));
+		if (full) {
+			ended = now;
+			queue = s.qlen;
+			fulls++;
+		}
+		assert_int_equal(a.W_q16, r.algo.W_q16);
+		assert_int_equal(a.Wc_q16, r.algo.Wc_q16);
+		assert_int_equal(a.inc_stage, r.algo.inc_stage);
+		assert_int_equal(U_q44(&a), U_q44(&r.algo));
+	}
+	assert_in_range(fulls, 500, 4000);
+}
+
+static void new_int__T(void **state)
+{
+	struct hpcc_int r = begun_with_defaults();
+
+	assert_false(step(&r, 10000, 10000, 9000, 0) & HPCC_ACK_UPDATE);
+	assert_true(step(&r, 10001, 1, 1, 0) & HPCC_ACK_UPDATE);
+	assert_int_equal(r.last_update, 10001);
+}
+
+/* Data that left after W was told wait behind what was queued then. */
+static void new_int__queue(void **state)
+{
+	struct hpcc_int r = begun_with_defaults();
+
+	step(&r, 6000, 6000, 6000, 50000);
+	assert_true(step(&r, 12000, 6000, 6000, 50000) & HPCC_ACK_UPDATE);
+	assert_int_equal(r.queue, 50000);
+	assert_false(step(&r, 72000, 60000, 60000, 40000) & HPCC_ACK_UPDATE);
+	assert_true(step(&r, 72001, 1, 1, 40000) & HPCC_ACK_UPDATE);
+	assert_int_equal(r.queue, 40000);
+}
+
+static void new_int__queue_is_bounded(void **state)
+{
+	struct hpcc_int r = begun_with_defaults();
+
+	step(&r, 6000, 6000, 6000, ~0ULL >> 8);
+	assert_true(step(&r, 12000, 6000, 6000, ~0ULL >> 8) & HPCC_ACK_UPDATE);
+	assert_int_equal(r.queue, HPCC_INT_QUEUE_T * 10000);
+	r.algo.L[0].valid = false;
+	assert_int_equal(hpcc_int_queue(&r), 0);
+}
+
+static void new_int__settle(void **state)
+{
+	struct hpcc_int_params q = TOLD;
+	struct hpcc_int r;
+
+	q.max_stage = 0;
+	r = begun_at(&q, 0);
+	assert_false(step(&r, 29999, 29999, 20000, 0) & HPCC_ACK_UPDATE);
+	assert_true(step(&r, 30000, 1, 1, 0) & HPCC_ACK_UPDATE);
+}
+
+static void new_int__per_rtt(void **state)
+{
+	struct hpcc_int_params q = TOLD;
+	struct hpcc_int r;
+
+	q.per_rtt = true;
+	r = begun_at(&q, 0);
+	step(&r, 5000, 5000, 5000, 50000);
+	step(&r, 10000, 5000, 5000, 50000);
+	assert_near(part(&r), 1, 1e-9);
+	step(&r, 10001, 1, 1, 50000);
+	assert_in_range(part(&r) * 1000, 100, 500);
+}
+
+/* ---- CE ------------------------------------------------------------------------- */
+
+static void int_reduce__once_in_a_round_trip(void **state)
+{
+	struct hpcc_int r = begun_with_defaults();
+
+	hpcc_int_reduce(&r, 3, 1);
+	assert_near(part(&r), 0.875, 1e-9);
+	hpcc_int_reduce(&r, 3, 10001);
+	assert_near(part(&r), 0.875, 1e-9);
+	r.queue = 5000;
+	hpcc_int_reduce(&r, 3, 15001);
+	assert_near(part(&r), 0.875, 1e-9);
+	hpcc_int_reduce(&r, 3, 15002);
+	assert_near(part(&r), 0.875 * 0.875, 1e-9);
+}
+
+/* ---- When W is told --------------------------------------------------------------- */
+
+static void int_due__first(void **state)
+{
+	struct hpcc_int r = begun_with_defaults();
+
+	assert_true(hpcc_int_due(&r, 0) && hpcc_int_fell(&r));
+	assert_int_equal(hpcc_int_tell(&r, 0), HPCC_WINDOW_ONE);
+	assert_false(hpcc_int_due(&r, 1000000));
+}
+
+static void int_due__once_in_T(void **state)
+{
+	struct hpcc_int r = begun_with_defaults();
+
+	hpcc_int_tell(&r, 5000);
+	assert_true(step(&r, 10001, 10001, 9000, 0) & HPCC_ACK_UPDATE);
+	assert_false(hpcc_int_due(&r, 14999));
+	assert_true(hpcc_int_due(&r, 15000));
+	assert_false(hpcc_int_fell(&r));
+	hpcc_int_tell(&r, 15000);
+	/* Not synchronised since: in 4 T. */
+	step(&r, 16000, 6000, 5000, 0);
+	assert_false(hpcc_int_due(&r, 54999));
+	assert_true(hpcc_int_due(&r, 55000));
+}
+
+static void int_due__a_fall(void **state)
+{
+	struct hpcc_int r = begun_with_defaults();
+
+	hpcc_int_tell(&r, 0);
+	r.algo.W_q16 = HPCC_INT_W_INIT_Q16 - HPCC_INT_W_INIT_Q16 / 8;
+	assert_false(hpcc_int_fell(&r) || hpcc_int_due(&r, 1));
+	r.algo.W_q16--;
+	assert_true(hpcc_int_fell(&r) && hpcc_int_due(&r, 1));
+}
+
+static void int_due__CE(void **state)
+{
+	struct hpcc_int r = begun_with_defaults();
+
+	hpcc_int_tell(&r, 0);
+	step(&r, 500, 500, 400, 0);
+	hpcc_int_reduce(&r, 3, 1000);
+	assert_false(hpcc_int_due(&r, 9999));
+	assert_true(hpcc_int_due(&r, 10000));
+}
+
+static void int_tell__at_least_1(void **state)
+{
+	struct hpcc_int r = begun_with_defaults();
+
+	r.algo.W_q16 = 1;
+	assert_int_equal(hpcc_int_tell(&r, 0), 1);
+}
+
+int main(void)
+{
+	static const struct CMUnitTest tests[] = {
+		cmocka_unit_test(params__bytes),
+		cmocka_unit_test(params__there_and_back),
+		cmocka_unit_test(params__out_of_range),
+		cmocka_unit_test(int_part__nearest_below),
+		cmocka_unit_test(window__there_and_back),
+		cmocka_unit_test(window__newer),
+		cmocka_unit_test(window__bytes),
+		cmocka_unit_test(int_begin__W),
+		cmocka_unit_test(new_int__as_new_ack),
+		cmocka_unit_test(new_int__T),
+		cmocka_unit_test(new_int__queue),
+		cmocka_unit_test(new_int__queue_is_bounded),
+		cmocka_unit_test(new_int__settle),
+		cmocka_unit_test(new_int__per_rtt),
+		cmocka_unit_test(int_reduce__once_in_a_round_trip),
+		cmocka_unit_test(int_due__first),
+		cmocka_unit_test(int_due__once_in_T),
+		cmocka_unit_test(int_due__a_fall),
+		cmocka_unit_test(int_due__CE),
+		cmocka_unit_test(int_tell__at_least_1),
+	};
+
+	return hpcc_run_tests(tests);
+}
