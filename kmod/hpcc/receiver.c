@@ -91,8 +91,11 @@ static void hpcc_rx_begin(struct sock *sk, struct hpcc_flow *flow, struct hpcc_r
 	if (!hpcc_int_params_unpack(words, &q))
 		return;
 	rx->state.told_q16 = 0;
-	if (rx->on && q.id == rx->id)
+	/* A sender that began anew counts its ids anew. */
+	if (rx->on && hpcc_int_params_same(words, rx->uses))
 		return;
+	rx->uses[0] = words[0];
+	rx->uses[1] = words[1];
 	rx->id = q.id;
 	rx->on = q.T_ns;
 	rx->heard_ns = now_ns;
@@ -418,8 +421,7 @@ void hpcc_remote_follow_T(struct sock *sk, struct hpcc_flow *flow)
 	if (!remote || remote->state == HPCC_REMOTE_OFF)
 		return;
 	hpcc_remote_params(sk, flow, remote->id, true, words);
-	/* All but W. */
-	if (words[0] != remote->tell[0] || (words[1] ^ remote->tell[1]) & ~(0xffffULL << 28))
+	if (!hpcc_int_params_same(words, remote->tell))
 		hpcc_remote_tell(sk, flow, remote, true);
 }
 

@@ -381,6 +381,16 @@ def test_answer():
     expect("echo", [opt.type for seg in answers for opt in seg.ours()], [ECHO])
 
 
+def test_same_id():
+    """Other parameters with the same id are others: the sender may have begun anew."""
+    peer = Receiver(parameters(W=0.5))
+    expect("T", parts(peer.data(options=words(*parameters(T=2 * T_NS, W=0.25)))), [(1, 0.25)])
+    expect("W_ai", parts(peer.data(options=words(*parameters(T=2 * T_NS, W=0.75, W_ai=0.001)))), [(1, 0.75)])
+    expect("off", parts(peer.data(options=words(*parameters(T=0)))), [])
+    expect("echo", [opt.type for seg in peer.data(Link().step(9000, 0.5, 0.0), prompt=PROMPT)
+                    for opt in seg.ours()], [ECHO])
+
+
 def test_bad_parameters():
     peer = Receiver()
     good = parameters(told_id=2, W=0.5)
