@@ -378,6 +378,8 @@ void hpcc_remote_begin(struct sock *sk, struct hpcc_flow *flow)
 	remote = kzalloc(sizeof(*remote), GFP_ATOMIC | __GFP_NOWARN | __GFP_ACCOUNT);
 	if (!remote)
 		return;
+	/* For windows that a sender before us asked for, by setsockopt(). */
+	hpcc_remote_params(sk, flow, 0, false, remote->tell);
 	rcu_assign_pointer(flow->remote, remote);
 	hpcc_remote_tick(sk, flow);
 }

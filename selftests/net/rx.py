@@ -338,6 +338,26 @@ def test_timeout():
     expect("T", {told[0] & 0x3fffffff for told in reports(said, PARAMETERS)}, {0})
 
 
+def test_sender_comes_back():
+    """A sender that left hpcc and came back knows of no parameters: it says so where windows come,
+    whatever net.hpcc.where is by then.
+    """
+    need_virtual_time()
+    for where in 1, 0:
+        flow = Sender()
+        flow.tell(0.5)
+        flow.ns.sysctl("net.hpcc.where", where)
+        for name in "cubic", "hpcc":
+            set_cc(flow.sock, name)
+        flow.run()
+        time.sleep(T_NS / 1e9)
+        before = flow.flow()["W"]
+        flow.send(window(0.5, 9))
+        told = [opt.words for seg in flow.run(0) for opt in seg.ours() if opt.type == REPORT]
+        expect(f"records, where {where}", [len(records) for records in told], [2])
+        expect("kind, T", (told[0][0] >> 60, told[0][0] & 0x3fffffff), (PARAMETERS, 0))
+        expect_in("W", flow.flow()["W"], before, W_INIT)
+
 # ---- Receiver ----
 
 class Receiver(Peer):
