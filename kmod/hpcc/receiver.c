@@ -74,6 +74,10 @@ void hpcc_rx_end(struct sock *sk, struct hpcc_flow *flow)
 	if (rx->thin)
 		inet_csk_exit_pingpong_mode(sk);
 	rx->thin = false;
+	rx->more = 0;
+	if (inet_csk(sk)->icsk_ack.rcv_mss == rx->raised)
+		inet_csk(sk)->icsk_ack.rcv_mss = rx->mss;
+	rx->raised = 0;
 }
 
 /* Take parameters over. What they say again is only answered again. */

@@ -411,6 +411,17 @@ def test_same_id():
                     for opt in seg.ours()], [ECHO])
 
 
+def test_rcv_mss():
+    """TCP has its own estimate of the segment size back when the receiver stops."""
+    need_virtual_time()
+    for ends in (lambda peer: set_cc(peer.sock, "cubic"),
+                 lambda peer: peer.data(options=words(*parameters(told_id=2, T=0)), nbytes=900)):
+        peer = Receiver()
+        peer.train(Link(), 8, 0.95)
+        expect_in("raised", tcp_info(peer.sock)["rcv_mss"], 2 * 1420, 4 * 1448)
+        ends(peer)
+        expect_in("as it was", tcp_info(peer.sock)["rcv_mss"], 900, 1448)
+
 def test_bad_parameters():
     peer = Receiver()
     good = parameters(told_id=2, W=0.5)
