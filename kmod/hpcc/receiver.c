@@ -121,10 +121,10 @@ static void hpcc_rx_pace_acks(const struct tcp_sock *tp, struct hpcc_rx *rx)
 		return;
 	rx->began_ns = tp->tcp_clock_cache;
 	rx->began_seq = tp->rcv_nxt;
-	if (elapsed >= 2 * T)
-		bytes = 0;
-	rx->more = HPCC_RX_HELD * (bytes >= hpcc_thin_some * rx->mss) +
-		   (bytes >= HPCC_RX_MANY * rx->mss);
+	rx->more = 0;
+	if (elapsed < 2 * T)
+		rx->more = HPCC_RX_HELD * (bytes >= hpcc_thin_some * rx->mss) +
+			   (bytes >= HPCC_RX_MANY * rx->mss);
 }
 
 /* Have the next ACK tell W, with an echo beside it if @audit; and have that leave at once, where

@@ -422,6 +422,15 @@ def test_rcv_mss():
         ends(peer)
         expect_in("as it was", tcp_info(peer.sock)["rcv_mss"], 900, 1448)
 
+
+def test_first_segments():
+    """ACKs wait for no more segments than usual before a T has shown how many come."""
+    need_virtual_time()
+    peer = Receiver()
+    link = Link()
+    expect_in("ACKs of two", sum(len(peer.data(link.step(9, 0.5))) for _ in range(2)), 1, 2)
+
+
 def test_bad_parameters():
     peer = Receiver()
     good = parameters(told_id=2, W=0.5)
