@@ -38,6 +38,7 @@
 #include "mailbox.h"
 #include "net.h"
 #include "receiver.h"
+#include "response.h"
 
 static const u32 hpcc_audit_T = 4;
 
@@ -431,6 +432,24 @@ void hpcc_remote_follow_T(struct sock *sk, struct hpcc_flow *flow)
 		hpcc_remote_tell(sk, flow, remote, true);
 }
 
+/* W is what was told, but for a queue that the receiver may not know of: a response told of it, and
+ * the data that it is about are still on their way. A fall answers responses about what is on its
+ * way now.
+ */
+static void hpcc_remote_follow(const struct tcp_sock *tp, struct hpcc_flow *flow, u64 W_q16)
+{
+	struct hpcc_algo *a = &flow->algo;
+
+	if (W_q16 < a->Wc_q16)
+		a->last_update_seq = tp->snd_nxt;
+	else if (!between(a->last_update_seq, tp->snd_una, tp->snd_nxt))
+		a->last_update_seq = tp->snd_una;
+	a->Wc_q16 = W_q16;
+	a->W_q16 = hpcc_response_holds(READ_ONCE(flow->response), tp->snd_una, tp->snd_nxt) ?
+		   min(a->W_q16, W_q16) : W_q16;
+	flow->dirty = true;
+}
+
 /**
  * hpcc_remote_take() - set W from the newest window, if there is one
  * @sk: socket that runs hpcc
@@ -459,9 +478,7 @@ bool hpcc_remote_take(struct sock *sk, struct hpcc_flow *flow)
 		flow->algo.started = true;
 		flow->heard = 0;
 	}
-	flow->algo.W_q16 = hpcc_window_bytes(&w, &flow->params);
-	flow->algo.Wc_q16 = flow->algo.W_q16;
-	flow->dirty = true;
+	hpcc_remote_follow(tcp_sk(sk), flow, hpcc_window_bytes(&w, &flow->params));
 	return true;
 }
 

@@ -12,9 +12,9 @@ from lib.kernel import load, unload, users
 from lib.ktap import defer, expect, expect_in, main, need_virtual_time
 from lib.net import Netns, Pair
 from lib.packet import (ACK, CAP_QUIET, CAP_TELEMETRY, CAP_WINDOW, ECHO, FORWARD, KIND, PROMPT, REPORT,
-                        Sniffer, option, syn_option)
+                        RESPONSE, Sniffer, option, record, syn_option)
 from lib.path import MBPS, Path
-from lib.peer import ETA, SCALE, T_NS, T_UNITS, W_AI, W_INIT, Flow, Link, Peer, exact_sleep, near
+from lib.peer import ETA, SCALE, T_NS, T_UNITS, W_AI, W_INIT, Flow, Link, Peer, exact_sleep, near, qlen_code
 from lib.tcp import pattern, set_cc, tcp_info, transfer
 
 WINDOW, PARAMETERS = 1, 3
@@ -357,6 +357,38 @@ def test_sender_comes_back():
         expect(f"records, where {where}", [len(records) for records in told], [2])
         expect("kind, T", (told[0][0] >> 60, told[0][0] & 0x3fffffff), (PARAMETERS, 0))
         expect_in("W", flow.flow()["W"], before, W_INIT)
+
+
+def test_response():
+    """A switch's response counts until the data that it is about are acknowledged, whatever the
+    receiver tells meanwhile; and one in each round trip does.
+    """
+    need_virtual_time()
+    flow = Sender()
+    link = Link()
+    for queue_T in 3, 1, 9:
+        flow.tell(1.0)
+        first = flow.acked
+        flow.run()
+        end, flow.acked = flow.acked, first
+        told = option(RESPONSE, [record(1, 77, 88, qlen_code(round(queue_T * T_UNITS)))], SCALE, 1)
+        flow.raw(0, flow.seq, first + 10 * 1420, told)
+        want = W_INIT * ETA / (1 + queue_T)
+        near(f"W after a queue of {queue_T} T", flow.flow()["W"], want, 0.01)
+        flow.acked = first + 5 * 1420
+        near("W of a window from before", flow.tell(0.99)["W"], want, 0.01)
+        flow.acked = end
+        near("W of a window that knows", flow.tell(0.9)["W"], 0.9 * W_INIT, 0.01)
+        flow.run()
+        flow.echo(link.step(9000, 0.9, 0.0))
+    # what is on its way when W falls is answered
+    first = flow.acked
+    flow.run()
+    end, flow.acked = flow.acked, first
+    flow.tell(0.4)
+    flow.raw(0, flow.seq, first + 10 * 1420, told)
+    near("W", flow.flow()["W"], 0.4 * W_INIT, 0.01)
+
 
 # ---- Receiver ----
 
