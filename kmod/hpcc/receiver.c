@@ -105,10 +105,13 @@ static void hpcc_rx_begin(struct sock *sk, struct hpcc_flow *flow, struct hpcc_r
 	rx->on = q.T_ns;
 	rx->heard_ns = now_ns;
 	WRITE_ONCE(rx->due, false);
-	if (q.T_ns)
+	if (q.T_ns) {
 		hpcc_int_begin(&rx->state, &q, now_ns);
-	else
-		hpcc_rx_end(sk, flow);
+		return;
+	}
+	hpcc_rx_end(sk, flow);
+	/* The request in whose place they came may have had PROMPT. */
+	inet_csk(sk)->icsk_ack.pending |= ICSK_ACK_NOW;
 }
 
 /* Once in T, how many segments ACKs may wait for. */

@@ -455,6 +455,17 @@ def test_rcv_mss():
         expect_in("as it was", tcp_info(peer.sock)["rcv_mss"], 900, 1448)
 
 
+def test_off_answered():
+    """T = 0 takes the place of a request that may have had PROMPT: it is acknowledged at once."""
+    need_virtual_time()
+    peer = Receiver()
+    peer.train(Link(), 8, 0.95)
+    for told_id in 2, 3:
+        peer.data(options=words(*parameters(told_id=told_id)))
+        peer.sock.recv(1 << 20)
+        expect("ACKs", len(peer.data(options=words(*parameters(told_id=told_id, T=0)))), 1)
+
+
 def test_first_segments():
     """ACKs wait for no more segments than usual before a T has shown how many come."""
     need_virtual_time()
