@@ -96,7 +96,6 @@ static void hpcc_rx_begin(struct sock *sk, struct hpcc_flow *flow, struct hpcc_r
 	if (!hpcc_int_params_unpack(words, &q))
 		return;
 	rx->state.told_q16 = 0;
-	/* A sender that began anew counts its ids anew. */
 	if (rx->on && hpcc_int_params_same(words, rx->uses))
 		return;
 	rx->uses[0] = words[0];
@@ -435,24 +434,6 @@ void hpcc_remote_follow_T(struct sock *sk, struct hpcc_flow *flow)
 		hpcc_remote_tell(sk, flow, remote, true);
 }
 
-/* W is what was told, but for a queue that the receiver may not know of: a response told of it, and
- * the data that it is about are still on their way. A fall answers responses about what is on its
- * way now.
- */
-static void hpcc_remote_follow(const struct tcp_sock *tp, struct hpcc_flow *flow, u64 W_q16)
-{
-	struct hpcc_algo *a = &flow->algo;
-
-	if (W_q16 < a->Wc_q16)
-		a->last_update_seq = tp->snd_nxt;
-	else if (!between(a->last_update_seq, tp->snd_una, tp->snd_nxt))
-		a->last_update_seq = tp->snd_una;
-	a->Wc_q16 = W_q16;
-	a->W_q16 = hpcc_response_holds(READ_ONCE(flow->response), tp->snd_una, tp->snd_nxt) ?
-		   min(a->W_q16, W_q16) : W_q16;
-	flow->dirty = true;
-}
-
 /**
  * hpcc_remote_take() - set W from the newest window, if there is one
  * @sk: socket that runs hpcc
@@ -481,7 +462,7 @@ bool hpcc_remote_take(struct sock *sk, struct hpcc_flow *flow)
 		flow->algo.started = true;
 		flow->heard = 0;
 	}
-	hpcc_remote_follow(tcp_sk(sk), flow, hpcc_window_bytes(&w, &flow->params));
+	hpcc_response_told(tcp_sk(sk), flow, hpcc_window_bytes(&w, &flow->params));
 	return true;
 }
 
