@@ -265,21 +265,18 @@ static const struct {
 /* A list of carriers. Returns 0 where it is none. */
 static __u8 parse_carriers(const char *arg)
 {
-	__u8 value = 0;
+	__u8 value = 0, before;
 	size_t i, len;
 
 	do {
+		before = value;
 		len = strcspn(arg, ",");
 		for (i = 0; i < ARRAY_SIZE(carriers); i++)
-			if (strlen(carriers[i].name) == len &&
-			    !strncmp(arg, carriers[i].name, len))
-				break;
-		if (i == ARRAY_SIZE(carriers))
-			return 0;
-		value |= carriers[i].value;
+			if (strlen(carriers[i].name) == len && !strncmp(arg, carriers[i].name, len))
+				value |= carriers[i].value;
 		arg += len + 1;
-	} while (arg[-1]);
-	return value;
+	} while (value != before && arg[-1]);
+	return value != before ? value : 0;
 }
 
 /* Returns how many arguments were used, 0 where the first is unknown, or -1. */
@@ -293,14 +290,11 @@ static int parse_one(int argc, char **argv, struct nlmsghdr *n)
 	for (i = 0; i < ARRAY_SIZE(flags); i++) {
 		if (strcmp(*argv, flags[i].name))
 			continue;
-		list = !i && argc > 1 ? parse_carriers(argv[1]) : 0;
-		if (list) {
-			addattr_l(n, HPCC_REQUEST_MAX, flags[i].attr, &list, sizeof(list));
-			return 2;
-		}
-		addattr_l(n, HPCC_REQUEST_MAX, flags[i].attr, &flags[i].value,
-			  sizeof(flags[i].value));
-		return 1;
+		list = flags[i].attr == TCA_HPCC_STAMP && flags[i].value && argc > 1 ?
+		       parse_carriers(argv[1]) : 0;
+		addattr_l(n, HPCC_REQUEST_MAX, flags[i].attr, list ? &list : &flags[i].value,
+			  sizeof(list));
+		return list ? 2 : 1;
 	}
 	for (i = 0; i < ARRAY_SIZE(values); i++) {
 		if (strcmp(*argv, values[i].name))
@@ -397,13 +391,9 @@ static void print_stamp(__u8 value)
 	print_flag("stamp", value, "stamp", "nostamp");
 	if (!value || value == HPCC_STAMP_TCP)
 		return;
-	for (i = 0; i < ARRAY_SIZE(carriers); i++) {
-		if (!(value & carriers[i].value))
-			continue;
-		if (*list)
-			strcat(list, ",");
-		strcat(list, carriers[i].name);
-	}
+	for (i = 0; i < ARRAY_SIZE(carriers); i++)
+		if (value & carriers[i].value)
+			sprintf(list + strlen(list), "%s%s", *list ? "," : "", carriers[i].name);
 	print_color_string(PRINT_ANY, COLOR_NONE, "carriers", "%s ", list);
 }
 

@@ -111,7 +111,7 @@ struct hpcc_ioam_link {
 /* Multiples of what a fraction and a 32-bit counter wrap at, high enough to count back from. */
 #define HPCC_IOAM_SECOND_NS	1000000000ULL
 #define HPCC_IOAM_TS_BASE	(HPCC_IOAM_SECOND_NS * HPCC_IOAM_SECOND_NS)
-#define HPCC_IOAM_TX_BASE	(1ULL << 48)
+#define HPCC_IOAM_TX_BASE	0x1000000000000ULL
 
 /**
  * hpcc_ioam_find() - find the pre-allocated trace in a hop-by-hop header

@@ -6,16 +6,19 @@
  *			net.hpcc.ioam_nodes nodes into a segment that asks, and a FORWARD without
  *			slots into its TCP header: that tells the scale.
  *	switches	each that speaks IOAM fills in a node.
- *	receiver	LOCAL_IN makes load records of the nodes, as if they had come in the FORWARD.
- *			From there on nothing is different: echo, mailbox, law. The header stays.
+ *	receiver	LOCAL_IN makes load records of the nodes, as if they had come in the
+ *			FORWARD. From there on nothing is different: echo, mailbox, law. The
+ *			header stays.
  *
  * A trace counts bytes and the law counts time, so the receiver has to know B of each (node_id,
- * egress_if_id): /proc/net/hpcc_links has them, written by who runs the network. A receiver
+ * egress_if_id), and in what its queue depth counts: /proc/net/hpcc_links has them, written by who
+ * runs the network. A receiver
  * announces HPCC_CAP_IOAM while that table is not empty, and gets no trace otherwise.
  *
  * A path may drop packets with extension headers, or fill in what is of no use. An RTO, or
  * silence, and the TCP option carries requests from then on.
  */
+#include <linux/bitfield.h>
 #include <linux/ipv6.h>
 #include <linux/proc_fs.h>
 #include <linux/seq_file.h>
@@ -29,6 +32,10 @@
 
 /* Bounds the memory that who owns a namespace can have the kernel use. */
 #define HPCC_LINKS_MAX	65536
+
+/* An entry of hpcc_net.links: B in bit/s, and bytes in a unit of queue depth. */
+#define HPCC_LINK_BPS	GENMASK_ULL(43, 0)
+#define HPCC_LINK_UNIT	GENMASK_ULL(59, 44)
 
 /**
  * struct hpcc_ioam_rx - what a receiver keeps of a path
@@ -131,8 +138,8 @@ static unsigned long hpcc_link_index(u32 node, u16 port)
 	return (unsigned long)node << 16 | port;
 }
 
-/* B of a link in bit/s; 0: nobody told it. */
-static u64 hpcc_link_bps(const struct net *net, u32 node, u16 port)
+/* What is known of a link; 0: nothing. */
+static u64 hpcc_link_known(const struct net *net, u32 node, u16 port)
 {
 	void *entry = xa_load(&hpcc_pernet_rcu(net)->links, hpcc_link_index(node, port));
 
@@ -148,17 +155,20 @@ static int hpcc_ioam_records(struct hpcc_ioam_rx *rx, const struct net *net, con
 	struct hpcc_ioam_node node;
 	struct hpcc_record r;
 	int hop;
-	u64 bps;
+	u64 link;
 
 	for (hop = 1; hop <= nodes; hop++) {
 		*why = HPCC_C_IOAM_IGNORED;
 		if (hpcc_ioam_node(trace, t, hop, &node))
 			return -EINVAL;
 		*why = HPCC_C_IOAM_UNKNOWN_LINK;
-		bps = hpcc_link_bps(net, node.node, node.port);
-		if (!bps)
+		link = hpcc_link_known(net, node.node, node.port);
+		if (!link)
 			return -EINVAL;
-		r = hpcc_ioam_record(&rx->link[hop - 1], &node, bps, hop, scale);
+		node.qlen_bytes = min_t(u64, FIELD_GET(HPCC_LINK_UNIT, link) * node.qlen_bytes,
+					U32_MAX);
+		r = hpcc_ioam_record(&rx->link[hop - 1], &node, FIELD_GET(HPCC_LINK_BPS, link), hop,
+				     scale);
 		hpcc_record_encode(records + (hop - 1) * HPCC_RECORD_LEN, &r);
 	}
 	*why = nodes < 0 ? HPCC_C_IOAM_IGNORED : HPCC_C_IOAM_RECEIVED;
@@ -247,8 +257,10 @@ static void hpcc_links_stop(struct seq_file *seq, void *v)
 static int hpcc_links_show(struct seq_file *seq, void *v)
 {
 	unsigned long index = seq->index;
+	u64 link = xa_to_value(v);
 
-	seq_printf(seq, "%lu %lu %lu\n", index >> 16, index & 0xffff, xa_to_value(v));
+	seq_printf(seq, "%lu %lu %llu %llu\n", index >> 16, index & 0xffff,
+		   FIELD_GET(HPCC_LINK_BPS, link), FIELD_GET(HPCC_LINK_UNIT, link));
 	return 0;
 }
 
@@ -259,22 +271,24 @@ static const struct seq_operations hpcc_links_ops = {
 	.show	= hpcc_links_show,
 };
 
-/* "NODE PORT BPS", 0 bit/s: forget it. */
+/* "NODE PORT BPS [UNIT]", UNIT being the bytes that queue depth counts, 0 bit/s: forget it. */
 static int hpcc_link_write(struct hpcc_net *hn, const char *line)
 {
-	u64 bps;
-	u32 node;
-	u32 port;
+	u32 node, port, unit = 1;
+	int end = 0;
 	void *old;
-	char end;
+	u64 bps;
 
-	if (sscanf(line, "%u %u %llu %c", &node, &port, &bps, &end) != 3 ||
+	BUILD_BUG_ON(HPCC_RATE_MAX * 8 > HPCC_LINK_BPS);
+	if (sscanf(line, "%u %u %llu%n %u%n", &node, &port, &bps, &end, &unit, &end) < 3 ||
+	    line[end] || !unit || unit > U16_MAX ||
 	    node >= HPCC_IOAM_U24_NONE || port >= HPCC_IOAM_U16_NONE ||
 	    (bps && (bps < HPCC_RATE_MIN * 8 || bps > HPCC_RATE_MAX * 8)))
 		return -EINVAL;
 	if (bps && hn->nr_links >= HPCC_LINKS_MAX)
 		return -ENOSPC;
-	old = xa_store(&hn->links, hpcc_link_index(node, port), bps ? xa_mk_value(bps) : NULL,
+	old = xa_store(&hn->links, hpcc_link_index(node, port),
+		       bps ? xa_mk_value(bps | FIELD_PREP(HPCC_LINK_UNIT, (u64)unit)) : NULL,
 		       GFP_KERNEL_ACCOUNT);
 	if (xa_is_err(old))
 		return xa_err(old);

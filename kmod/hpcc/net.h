@@ -179,7 +179,7 @@ struct hpcc_sysctls {
  * @path_lock: orders the readers of /proc/net/hpcc_paths (path.c), and the writers of
  *	/proc/net/hpcc_links
  * @path_readers: how many they are; written under @path_lock
- * @links: B of links in bit/s, by node << 16 | port; written under @path_lock (ioam.c)
+ * @links: what is known of links, by node << 16 | port; written under @path_lock (ioam.c)
  * @nr_links: how many; under @path_lock
  * @census: flows by the device that they come in by
  * @agreements: notes about handshakes, NULL before the first; RCU (handshake.c)

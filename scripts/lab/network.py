@@ -25,8 +25,8 @@ DEFAULT = {4: "0.0.0.0/0", 6: "::/0"}
 HOST_NODE = 1000
 # HPCC_STAMP_* by name.
 STAMP = {"tcp": 1, "ioam": 2, "tcp,ioam": 3}
-# Where hosts read B of links.
-LINKS = "/proc/net/hpcc_links"
+# Where hosts are told B of links, below /proc; other parameters are below /proc/sys.
+LINKS = "/net/hpcc_links"
 # Packets that a child may hold: as many as the smallest that a buffer has room for.
 CHILD_PACKETS = 1000000
 FQ = f"fq limit {CHILD_PACKETS} flow_limit {CHILD_PACKETS} quantum {{frame}} initial_quantum {{frame}} "

@@ -652,7 +652,7 @@ class Plan(unittest.TestCase):
             for key, value in (("carrier", 1), ("ioam_nodes", 3)):
                 self.assertIn(f"sysctl {host} net/hpcc/{key} {value}", lines)
             for link in "1 1", "1 2", "1000 0", "1001 0":
-                self.assertIn(f"sysctl {host} /proc/net/hpcc_links {link} 100000000000", lines)
+                self.assertIn(f"sysctl {host} /net/hpcc_links {link} 100000000000", lines)
         self.assertNotIn(" stamp 1", made.files["network"])
         self.assertEqual(made.files["network"].count(" stamp 2"), 6)
         made = self.made(ip=6, qdisc={"stamp": "tcp,ioam"}, impair={"data_loss": 0.01})

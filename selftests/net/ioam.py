@@ -78,17 +78,19 @@ class Switched(Peer):
 def test_links_table():
     """What is written is read; what is wrong is refused, and changes nothing."""
     pair = Pair(6)
-    know(pair.c, (7, 3, 25000000000), (1, 2, 1000), (1, 2, 10000000000000))
-    expect("links", pair.c.read("/proc/net/hpcc_links"), "1 2 10000000000000\n7 3 25000000000\n")
+    know(pair.c, (7, 3, 25000000000), (1, 2, 1000), (1, 2, "10000000000000 65535"))
+    expect("links", pair.c.read("/proc/net/hpcc_links"),
+           "1 2 10000000000000 65535\n7 3 25000000000 1\n")
     for bad in ((1 << 24) - 1, 1, BPS), (1, 65535, BPS), (1, 1, 999), (1, 1, 10000000000001), \
-            ("x", 1, 1), (1, 1, "1000 1"), (1, 1, ""), (-1, 1, BPS):
+            ("x", 1, 1), (1, 1, "1000 1 1"), (1, 1, "1000 0"),\
+            (1, 1, "1000 65536"), (1, 1, "1000 x"), (1, 1, ""), (-1, 1, BPS):
         try:
             know(pair.c, bad)
         except OSError:
             continue
         raise AssertionError(f"taken: {bad}")
     know(pair.c, (7, 3, 0), (9, 9, 0))
-    expect("links", pair.c.read("/proc/net/hpcc_links"), "1 2 10000000000000\n")
+    expect("links", pair.c.read("/proc/net/hpcc_links"), "1 2 10000000000000 65535\n")
     expect("another namespace", pair.s.read("/proc/net/hpcc_links"), "")
 
 
@@ -117,10 +119,10 @@ def test_end_to_end():
         expect_in("utilization", took[1], took[0] - 0.01, took[0] + 0.01)
 
 
-def test_both_ways_and_probes():
-    """Data in both directions, and probes instead of data."""
-    for carry in 0, 1:
-        path = ioam_path(carry=carry)
+def test_with_the_rest():
+    """Data in both directions; probes instead of data; W by the receiver."""
+    for how in {}, {"carry": 1}, {"where": 1}:
+        path = ioam_path(**how)
         client, server = path.connect()
         for i in range(3):
             transfer((client, server, pattern(400000)), (server, client, pattern(400000, i)))
@@ -185,7 +187,7 @@ def test_headers_dropped():
 
 def test_traces_in():
     """A receiver takes a trace as records, and ignores and counts what is none."""
-    good = node(1), node(2, qlen=125000)
+    good = node(1), node(2, qlen=25000)
     cases = (
         (trace(good), "ioam_received"),
         (trace(good, room=5), "ioam_received"),
@@ -205,7 +207,7 @@ def test_traces_in():
         (b"\x06\0\x01\x04\0\0\0\0", "ioam_ignored"),                # no trace at all
     )
     peer = Switched(version=6)
-    know(peer.ns, (1, 1, BPS), (2, 1, BPS))
+    know(peer.ns, (1, 1, BPS), (2, 1, f"{BPS} 5"))       # it counts cells of 5 bytes
     peer.listen()
     synack, _ = peer.accept(syn_option(caps=CAP_TELEMETRY | CAP_IOAM))
     expect("announced", synack.option(253)[5] & CAP_IOAM, CAP_IOAM)

@@ -87,7 +87,7 @@ static void write_sysctl(const struct item *item)
 	int fd;
 
 	if (!args || strstr(path, "..") ||
-	    snprintf(file, sizeof(file), "%s%s", strncmp(path, "/proc/net/", 10) ? "/proc/sys/" : "",
+	    snprintf(file, sizeof(file), "%s%s", *path == '/' ? "/proc" : "/proc/sys/",
 		     path + optional) >= (int)sizeof(file))
 		bad_line(item);
 	fd = open(file, O_WRONLY | O_CLOEXEC);
