@@ -74,6 +74,17 @@ struct hpcc_responder {
 	struct hpcc_due		ring[HPCC_RESPOND_RING];
 };
 
+/*
+ * A bridge learns from what comes in by a port. The data's destination need not be behind this
+ * port, as bridges flood, and a port's own address in a packet is a loop to them: the source
+ * is the port's address with the bit for local administration turned, which no host answers to.
+ */
+static void hpcc_response_source(u8 *frame, const struct net_device *dev)
+{
+	memcpy(frame + ETH_ALEN, dev->dev_addr, ETH_ALEN);
+	frame[ETH_ALEN] ^= 2;
+}
+
 static struct sk_buff *hpcc_response_make(const struct hpcc_responder *r,
 					  const struct hpcc_due *due)
 {
@@ -84,6 +95,7 @@ static struct sk_buff *hpcc_response_make(const struct hpcc_responder *r,
 		return NULL;
 	hpcc_response_write(skb_put(skb, len), &due->cause);
 	if (due->cause.link_len) {
+		hpcc_response_source(skb->data, r->dev);
 		skb->protocol = eth_type_trans(skb, r->dev);
 	} else {
 		skb_reset_mac_header(skb);

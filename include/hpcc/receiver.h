@@ -106,6 +106,16 @@ static inline bool hpcc_int_params_unpack(const u64 words[2], struct hpcc_int_pa
 }
 
 /**
+ * hpcc_int_params_same() - whether two sets of parameters differ in no more than W
+ * @a: records of one
+ * @b: records of the other
+ */
+static inline bool hpcc_int_params_same(const u64 a[2], const u64 b[2])
+{
+	return a[0] == b[0] && !((a[1] ^ b[1]) & ~(0xffffULL << 28));
+}
+
+/**
  * hpcc_int_part() - a part of W_init
  * @p: parameters of the sender
  * @W_q16: window, bytes, at most W_init

@@ -63,6 +63,17 @@ static inline u64 hpcc_response_qlen_ns(u64 word)
 }
 
 /**
+ * hpcc_response_holds() - whether the data that a response is about are on their way
+ * @word: the last one; 0: there was none
+ * @snd_una: first byte that is not acknowledged
+ * @snd_nxt: next byte to be sent
+ */
+static inline bool hpcc_response_holds(u64 word, u32 snd_una, u32 snd_nxt)
+{
+	return word && hpcc_response_seq(word) - snd_una < snd_nxt - snd_una;
+}
+
+/**
  * hpcc_response_is_new() - whether a response tells more than the last one
  * @last: the last one; 0: there was none
  * @word: this one, about data on their way
@@ -103,6 +114,31 @@ static inline bool hpcc_algo_respond(struct hpcc_algo *a, const struct hpcc_para
 	a->moved = true;
 	a->W_q16 = min(a->W_q16, hpcc_clamp_wind(p, hpcc_scale_wind(a, p)));
 	return true;
+}
+
+/**
+ * hpcc_algo_respond_to() - answer a response, whoever computes W
+ * @a: as for hpcc_algo_respond()
+ * @p: as for hpcc_algo_respond()
+ * @seq: as for hpcc_algo_respond()
+ * @qlen: as for hpcc_algo_respond()
+ * @told: the receiver computes W
+ *
+ * If @told, U is of the last response or audit, and says nothing about what was told since.
+ *
+ * Return: as hpcc_algo_respond() does.
+ */
+static inline bool hpcc_algo_respond_to(struct hpcc_algo *a, const struct hpcc_params *p,
+					u32 seq, u64 qlen, bool told)
+{
+	u64 U_q24 = a->U_q24;
+
+	if (told)
+		a->U_q24 = 0;
+	if (hpcc_algo_respond(a, p, seq, qlen))
+		return true;
+	a->U_q24 = U_q24;
+	return false;
 }
 
 #endif /* _HPCC_RESPONSE_H */

@@ -494,6 +494,9 @@ static void hpcc_begin(struct sock *sk)
 		hpcc_begin_without(sk, HPCC_C_NOT_AGREED);
 		return;
 	}
+	/* Who comes back by setsockopt() has agreed: the peer may still compute W. */
+	if (!past && !READ_ONCE(hpcc_pernet(sock_net(sk))->sysctls.where))
+		caps &= ~HPCC_CAP_WINDOW;
 	flow = hpcc_flow_create(sk, caps);
 	if (!flow) {
 		/* setsockopt() may find memory later. */

@@ -125,7 +125,7 @@ struct hpcc_flow *hpcc_flow_create(struct sock *sk, u8 caps)
 	flow->kind = READ_ONCE(sysctls->option_kind);
 	flow->slots = READ_ONCE(sysctls->slots);
 	flow->caps = caps;
-	flow->where = caps & HPCC_CAP_WINDOW && READ_ONCE(sysctls->where);
+	flow->where = caps & HPCC_CAP_WINDOW;
 	flow->ioam = hpcc_ioam_nodes_for(sk, caps);
 	hpcc_burst_init(sk, &flow->burst, READ_ONCE(sysctls->burst_segs),
 			READ_ONCE(sysctls->burst_shift));

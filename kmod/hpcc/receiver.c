@@ -38,6 +38,7 @@
 #include "mailbox.h"
 #include "net.h"
 #include "receiver.h"
+#include "response.h"
 
 static const u32 hpcc_audit_T = 4;
 
@@ -74,6 +75,10 @@ void hpcc_rx_end(struct sock *sk, struct hpcc_flow *flow)
 	if (rx->thin)
 		inet_csk_exit_pingpong_mode(sk);
 	rx->thin = false;
+	rx->more = 0;
+	if (inet_csk(sk)->icsk_ack.rcv_mss == rx->raised)
+		inet_csk(sk)->icsk_ack.rcv_mss = rx->mss;
+	rx->raised = 0;
 }
 
 /* Take parameters over. What they say again is only answered again. */
@@ -91,16 +96,20 @@ static void hpcc_rx_begin(struct sock *sk, struct hpcc_flow *flow, struct hpcc_r
 	if (!hpcc_int_params_unpack(words, &q))
 		return;
 	rx->state.told_q16 = 0;
-	if (rx->on && q.id == rx->id)
+	if (rx->on && hpcc_int_params_same(words, rx->uses))
 		return;
+	memcpy(rx->uses, words, sizeof(rx->uses));
 	rx->id = q.id;
 	rx->on = q.T_ns;
 	rx->heard_ns = now_ns;
 	WRITE_ONCE(rx->due, false);
-	if (q.T_ns)
+	if (q.T_ns) {
 		hpcc_int_begin(&rx->state, &q, now_ns);
-	else
-		hpcc_rx_end(sk, flow);
+		return;
+	}
+	hpcc_rx_end(sk, flow);
+	/* The request in whose place they came may have had PROMPT. */
+	inet_csk(sk)->icsk_ack.pending |= ICSK_ACK_NOW;
 }
 
 /* Once in T, how many segments ACKs may wait for. */
@@ -114,10 +123,10 @@ static void hpcc_rx_pace_acks(const struct tcp_sock *tp, struct hpcc_rx *rx)
 		return;
 	rx->began_ns = tp->tcp_clock_cache;
 	rx->began_seq = tp->rcv_nxt;
-	if (elapsed >= 2 * T)
-		bytes = 0;
-	rx->more = HPCC_RX_HELD * (bytes >= hpcc_thin_some * rx->mss) +
-		   (bytes >= HPCC_RX_MANY * rx->mss);
+	rx->more = 0;
+	if (elapsed < 2 * T)
+		rx->more = HPCC_RX_HELD * (bytes >= hpcc_thin_some * rx->mss) +
+			   (bytes >= HPCC_RX_MANY * rx->mss);
 }
 
 /* Have the next ACK tell W, with an echo beside it if @audit; and have that leave at once, where
@@ -375,6 +384,8 @@ void hpcc_remote_begin(struct sock *sk, struct hpcc_flow *flow)
 	remote = kzalloc(sizeof(*remote), GFP_ATOMIC | __GFP_NOWARN | __GFP_ACCOUNT);
 	if (!remote)
 		return;
+	/* For windows that a sender before us asked for, by setsockopt(). */
+	hpcc_remote_params(sk, flow, 0, false, remote->tell);
 	rcu_assign_pointer(flow->remote, remote);
 	hpcc_remote_tick(sk, flow);
 }
@@ -418,8 +429,7 @@ void hpcc_remote_follow_T(struct sock *sk, struct hpcc_flow *flow)
 	if (!remote || remote->state == HPCC_REMOTE_OFF)
 		return;
 	hpcc_remote_params(sk, flow, remote->id, true, words);
-	/* All but W. */
-	if (words[0] != remote->tell[0] || (words[1] ^ remote->tell[1]) & ~(0xffffULL << 28))
+	if (!hpcc_int_params_same(words, remote->tell))
 		hpcc_remote_tell(sk, flow, remote, true);
 }
 
@@ -451,9 +461,7 @@ bool hpcc_remote_take(struct sock *sk, struct hpcc_flow *flow)
 		flow->algo.started = true;
 		flow->heard = 0;
 	}
-	flow->algo.W_q16 = hpcc_window_bytes(&w, &flow->params);
-	flow->algo.Wc_q16 = flow->algo.W_q16;
-	flow->dirty = true;
+	hpcc_response_told(tcp_sk(sk), flow, hpcc_window_bytes(&w, &flow->params));
 	return true;
 }
 

@@ -19,6 +19,7 @@
  * struct hpcc_rx - a receiver that computes W for its peer
  * @state: the algorithm's
  * @wants: parameters as they came; LOCAL_IN writes
+ * @uses: those that W is computed with
  * @window: record to tell; written under the socket lock
  * @audited_ns: when load records were echoed last
  * @heard_ns: when a record was taken in last
@@ -39,6 +40,7 @@
 struct hpcc_rx {
 	struct hpcc_int state;
 	u64 wants[2];
+	u64 uses[2];
 	u64 window;
 	u64 audited_ns;
 	u64 heard_ns;

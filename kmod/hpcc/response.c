@@ -122,7 +122,8 @@ void hpcc_response_take(struct sock *sk, struct hpcc_flow *flow)
 	/* One that came meanwhile waits for the next call. */
 	cmpxchg(&flow->response, word, word & ~HPCC_RESPONSE_PENDING);
 	if (!hpcc_runs_telemetry(flow) || before(seq, tp->snd_una) ||
-	    !hpcc_algo_respond(&flow->algo, &flow->params, seq, hpcc_response_qlen_ns(word))) {
+	    !hpcc_algo_respond_to(&flow->algo, &flow->params, seq, hpcc_response_qlen_ns(word),
+				  flow->reported)) {
 		hpcc_count(sock_net(sk), HPCC_C_RESPONSE_IGNORED);
 		return;
 	}
@@ -130,4 +131,29 @@ void hpcc_response_take(struct sock *sk, struct hpcc_flow *flow)
 	hpcc_apply(sk, flow, &rs);
 	if (tcp_snd_cwnd(tp) < HPCC_PROMPT_CWND)
 		hpcc_pace_again(tp, before_q16, flow->algo.W_q16);
+}
+
+/**
+ * hpcc_response_told() - set W where the receiver tells it
+ * @tp: socket
+ * @flow: its flow
+ * @W_q16: what was told, bytes
+ *
+ * The receiver may not know of a queue yet: a response told of it, and the data that it is about
+ * are still on their way. A fall answers responses about what is on its way now.
+ *
+ * Context: socket lock.
+ */
+void hpcc_response_told(const struct tcp_sock *tp, struct hpcc_flow *flow, u64 W_q16)
+{
+	struct hpcc_algo *a = &flow->algo;
+
+	if (W_q16 < a->Wc_q16)
+		a->last_update_seq = tp->snd_nxt;
+	else if (!between(a->last_update_seq, tp->snd_una, tp->snd_nxt))
+		a->last_update_seq = tp->snd_una;
+	a->Wc_q16 = W_q16;
+	a->W_q16 = hpcc_response_holds(READ_ONCE(flow->response), tp->snd_una, tp->snd_nxt) ?
+		   min(a->W_q16, W_q16) : W_q16;
+	flow->dirty = true;
 }

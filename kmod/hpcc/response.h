@@ -32,5 +32,6 @@ bool hpcc_response_ok(const struct hpcc_flow *flow, const struct tcp_sock *tp,
 void hpcc_response_in(struct sock *sk, struct hpcc_flow *flow, const struct hpcc_arrival *in,
 		      int at, u32 pos);
 void hpcc_response_take(struct sock *sk, struct hpcc_flow *flow);
+void hpcc_response_told(const struct tcp_sock *tp, struct hpcc_flow *flow, u64 W_q16);
 
 #endif /* _HPCC_HPCC_RESPONSE_H */

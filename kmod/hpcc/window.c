@@ -115,6 +115,14 @@ u32 hpcc_cwnd(struct sock *sk, struct hpcc_flow *flow)
 	return clamp(segs, 1U, tp->snd_cwnd_clamp);
 }
 
+/* Flows that send a packet each in equal gaps stay in step for ever, and those that are in step
+ * keep a queue: have gaps differ by up to 1/8.
+ */
+static u64 hpcc_dither(u64 R)
+{
+	return R + (s64)(R >> 11) * ((s32)(get_random_u32() & 511) - 256);
+}
+
 /**
  * hpcc_set_rate() - pace at R = W / T
  * @sk: socket
@@ -122,7 +130,7 @@ u32 hpcc_cwnd(struct sock *sk, struct hpcc_flow *flow)
  * @clocked: ACKs come for what is in flight
  *
  * Without pacing (net.hpcc.pace = 0) ACKs clock the packets, where W has found its place
- * and has some segments.
+ * and has some segments. With less than half a segment R differs from W / T by 1/8 at most.
  */
 void hpcc_set_rate(struct sock *sk, const struct hpcc_flow *flow, bool clocked)
 {
@@ -131,6 +139,8 @@ void hpcc_set_rate(struct sock *sk, const struct hpcc_flow *flow, bool clocked)
 	if (flow->unpaced && clocked && !flow->searching &&
 	    tcp_snd_cwnd(tcp_sk(sk)) >= hpcc_clocked_cwnd)
 		R = ~0UL;
+	if (unlikely(flow->algo.W_q16 < (u64)flow->mss << 15))
+		R = hpcc_dither(R);
 
 	WRITE_ONCE(sk->sk_pacing_rate,
 		   clamp_t(u64, R, 1, READ_ONCE(sk->sk_max_pacing_rate)));

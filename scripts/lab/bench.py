@@ -9,6 +9,7 @@ import argparse
 import concurrent.futures
 import json
 import os
+import statistics
 import sys
 import time
 from dataclasses import dataclass, field
@@ -67,20 +68,23 @@ class Case:
     settings: list = field(default_factory=list)
     cc: str = None
     figures: list = field(default_factory=list)
+    more_seed: int = 0          # added to the bench's
 
 
 @dataclass
 class Beside:
-    """What a run may have more, or less, of something than another run in the same bench."""
+    """What some runs may have more, or less, of something than others in the same bench; of each the
+    median counts.
+    """
     name: str
     value: object               # function of a run
     unit: object                # function that shows it
     most: object = None         # function of the other one's value
     least: object = None
 
-    def row(self, run, other):
+    def row(self, runs, others):
         """[figure, must, measured, verdict]"""
-        value, beside = self.value(run), self.value(other)
+        value, beside = median(self.value, runs), median(self.value, others)
         own = Figure(self.name, self.value, self.unit, self.most and self.most(beside),
                      self.least and self.least(beside))
         return [self.name, f"{own.target()} (beside {self.unit(beside)})", own.show(value),
@@ -89,7 +93,7 @@ class Beside:
 
 @dataclass
 class Pair:
-    """A scenario with two settings: what a run with the first is measured by."""
+    """A scenario with two settings: what runs with the first are measured by."""
     title: str
     file: str
     settings: list              # of both
@@ -97,20 +101,26 @@ class Pair:
     other: list
     beside: list                # of Beside
     figures: list = field(default_factory=list)     # of Figure, of the first alone
+    seeds: int = 1              # runs of each, the first with the bench's seed
 
     def cases(self):
-        """Both, as Bench.run() wants them."""
-        return [Case(f"{self.title}: {', '.join(own)}", self.file, self.settings + own)
-                for own in (self.this, self.other)]
+        """Those with the first settings, then the others, as Bench.run() wants them."""
+        return [Case(f"{self.title}: {', '.join(own)}" + (f", seed + {more}" if more else ""),
+                     self.file, self.settings + own, more_seed=more)
+                for own in (self.this, self.other) for more in range(self.seeds)]
 
     def rows(self, done):
         """[title, figure, must, measured, verdict]"""
         runs = [done[case.title] for case in self.cases()]
         if any(isinstance(run, str) for run in runs):
             return [[self.title, "run", "", "failed", "missed"]]
-        return [[self.title, *beside.row(*runs)] for beside in self.beside] + [
-            [self.title, figure.name, figure.target(), figure.show(figure.value(runs[0])),
-             figure.verdict(figure.value(runs[0]))] for figure in self.figures]
+        this, other = runs[:self.seeds], runs[self.seeds:]
+        rows = [[self.title, *beside.row(this, other)] for beside in self.beside]
+        for figure in self.figures:
+            value = median(figure.value, this)
+            rows.append([self.title, figure.name, figure.target(), figure.show(value),
+                         figure.verdict(value)])
+        return rows
 
 
 @dataclass
@@ -164,8 +174,14 @@ def table(head, rows):
             f"<tbody>{body}</tbody></table></div>")
 
 
+def median(value, runs):
+    """Of a function of some runs."""
+    return statistics.median(value(run) for run in runs)
+
+
 def _run_case(kernel, case, seed, progress):
     """A Run, or the message of what went wrong."""
+    seed += case.more_seed
     try:
         scenario = scenarios.load(SCENARIOS / f"{case.file}.toml", case.settings, case.cc, seed)
         return runner.execute(kernel, scenario, seed, progress)

@@ -63,6 +63,8 @@ VARIANTS = {
     "cubic, sch_hpcc": Variant("cubic", "hpcc limit 10mb", None, {}),
     "hpcc, T 1 ms": Variant("hpcc", FAST, None, BASE_RTT),
     "hpcc, T 50 us": Variant("hpcc", "hpcc limit 10mb", None, SHORT_RTT),
+    "hpcc, T 1 ms, where 1": Variant("hpcc", FAST, None,
+                                     BASE_RTT | {"net.hpcc.where": 1, "net.ipv4.tcp_ecn": 1}),
     "ldcp, T 1 ms": Variant("ldcp", FAST + " marking ldcp", None, LDCP_RTT),
     # What a packet costs in the qdisc itself: an empty fq_codel is bypassed unless it is
     # the child of another one.

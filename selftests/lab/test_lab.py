@@ -1055,6 +1055,16 @@ class Bench(unittest.TestCase):
             ["one", "alone", "<= 5", "7", "missed"]])
         self.assertEqual(pair.rows({this: "broken", other: 3})[0][-1], "missed")
 
+    def test_pair_of_seeds(self):
+        """The median of each side counts; every run has a seed of its own."""
+        pair = bench.Pair("one", "file", [], ["b=1"], ["b=2"], [
+            bench.Beside("queue", lambda run: run, str, most=lambda other: 2 * other)],
+            [bench.Figure("alone", lambda run: run, str, most=5)], seeds=3)
+        self.assertEqual([case.more_seed for case in pair.cases()], [0, 1, 2, 0, 1, 2])
+        done = dict(zip((case.title for case in pair.cases()), (9, 2, 4, 1, 3, 30)))
+        self.assertEqual(pair.rows(done), [["one", "queue", "<= 6 (beside 3)", "4", "met"],
+                                           ["one", "alone", "<= 5", "4", "met"]])
+
     def test_random_phases(self):
         """The limits of the N D/D/1 queue at 0.95, in packets, as its formula gives them."""
         core = load_script("bench-core")

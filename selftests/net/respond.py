@@ -67,6 +67,12 @@ class Port:
         self.sock.setblocking(False)
         defer(self.sock.close)
 
+    def source(self):
+        """Where responses come from: the port's address with the bit for local administration turned."""
+        said = json.loads(self.ns.run("ip", "-j", "link", "show", "dev", "v0"))
+        own = bytes.fromhex(said[0]["address"].replace(":", ""))
+        return bytes([own[0] ^ 2]) + own[1:]
+
     def change(self, how):
         """Another configuration."""
         self.ns.tc(f"qdisc change dev v0 root hpcc {how}")
@@ -113,9 +119,9 @@ def of_request(*whatever, **how):
     return len(port.responses())
 
 
-def expected(version, tags=(), dscp=0, scale=3, hop=2):
+def expected(version, source, tags=(), dscp=0, scale=3, hop=2):
     """A response but for its checksums and its record."""
-    head = MACS[6:] + MACS[:6] + b"".join(b"\x81\0" + struct.pack("!H", tag) for tag in tags)
+    head = MACS[6:] + source + b"".join(b"\x81\0" + struct.pack("!H", tag) for tag in tags)
     family = socket.AF_INET if version == 4 else socket.AF_INET6
     ends = b"".join(socket.inet_pton(family, addr) for addr in reversed(ENDS[version]))
     if version == 4:
@@ -146,7 +152,7 @@ def test_bytes():
             port.send(frame(version, tags=tags, dscp=dscp))
             got = port.responses()
             expect("responses", len(got), 1)
-            expect("bytes", without_checksums(got[0], version).hex(), expected(version, tags, dscp).hex())
+            expect("bytes", without_checksums(got[0], version).hex(), expected(version, port.source(), tags, dscp).hex())
             seg = Segment(got[0][14 + 4 * len(tags):])
             expect("checksums", (seg.csum_ok, seg.ip_csum_ok), (True, True))
             rec = seg.ours()[0].records[0]
@@ -365,6 +371,36 @@ def test_bridge():
         path = Path(version, switches=2)
         slow(path)
         expect_told(path, path.connect(), f"bridge, IPv{version}")
+
+
+def test_bridge_learns_nothing():
+    """A frame that a bridge floods leaves by ports that its destination is not behind: a response
+    there does not tell the bridge that it is.
+    """
+    port = Port()
+    port.ns.ip("link add br0 type bridge", "link set br0 up", "link set v0 master br0",
+               "link add v2 type veth peer name v3", "link set v3 up", "link set v2 up",
+               "link set v2 master br0")
+    port.send(*[frame(sport=1, options=b"", macs=MACS[:6] + MACS[6:11] + b"\3")] * 2)
+    with port.ns:
+        sender = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))
+    defer(sender.close)
+    sender.bind(("v3", 0))
+    sender.send(frame())
+    expect("responses", port.counts(), [1, 0, 0, 0])
+    sender.setblocking(False)
+    found = []
+    while True:
+        try:
+            got, address = sender.recvfrom(1 << 16)
+        except BlockingIOError:
+            break
+        if address[2] != PACKET_OUTGOING and got[:6] == MACS[6:]:
+            found.append(got)
+    expect("responses at the sender", len(found), 1)
+    said = port.ns.run("bridge", "fdb", "show", "br", "br0")
+    expect("sender learned", "02:00:00:00:00:01 dev v2" in said, True)
+    expect("destination learned", "02:00:00:00:00:02 dev" in said, False)
 
 
 def test_router():

@@ -139,6 +139,23 @@ def test_below_one_segment():
     expect_in("rate / R", 20 * len(seg.payload) / (time.monotonic() - start) / rate, 0.9, 1.1)
 
 
+def test_gaps_differ():
+    """W under half a segment: R differs from W / T by 1/8 at most, each time, and by nothing on average."""
+    flow = Flow(w_ai=1)
+    link = Link()
+    flow.round(link.step(9000, 1.0, 50.0))
+    settle(flow, link, 1000)
+    near("R / (W / T)", flow.flow()["R"] / (flow.flow()["W"] / T_NS * 1e9), 1, 0.01)
+    settle(flow, link, 500)
+    ratios = []
+    for _ in range(64):
+        flow.round(link.step(int(T_UNITS) + 1, ETA))
+        ratios.append(flow.flow()["R"] / (flow.flow()["W"] / T_NS * 1e9))
+    expect_in("ratios", min(ratios), 0.87, 0.95)
+    expect_in("ratios", max(ratios), 1.05, 1.13)
+    expect_in("average", sum(ratios) / len(ratios), 0.95, 1.05)
+
+
 def test_ipv4_options():
     """IP options set in mid-connection take room of their own."""
     pair = Pair(offload=False, delay="50us")

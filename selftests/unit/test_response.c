@@ -72,6 +72,35 @@ TEST(respond__never_raises_W)
 	assert_int_equal(a.U_q24, 2 << 24);
 }
 
+/* Where the receiver computes W, a second response counts though U has not moved. */
+TEST(respond__told)
+{
+	struct hpcc_params p = params();
+	struct hpcc_algo a = begun(&p);
+
+	assert_true(hpcc_algo_respond_to(&a, &p, 5, 3 * T, true));
+	a.W_q16 = W_INIT;
+	assert_false(hpcc_algo_respond_to(&a, &p, 6, T, false));
+	assert_int_equal(a.U_q24, 4 << 24);
+	assert_true(hpcc_algo_respond_to(&a, &p, 6, T, true));
+	assert_true(fabsl(a.W_q16 - W_INIT * 0.95L / 2) < 0x1p-20L * W_INIT);
+	a.started = true;
+	a.last_update_seq = 100;
+	assert_false(hpcc_algo_respond_to(&a, &p, 99, 7 * T, true));
+	assert_int_equal(a.U_q24, 2 << 24);
+}
+
+TEST(response__holds)
+{
+	u64 word = hpcc_response_pack(~0U, 0, 0);
+
+	assert_false(hpcc_response_holds(0, ~0U, 10));
+	assert_true(hpcc_response_holds(word, ~0U - 5, 10));
+	assert_true(hpcc_response_holds(word, ~0U, 10));
+	assert_false(hpcc_response_holds(word, 0, 10));
+	assert_false(hpcc_response_holds(word, 1U << 31, (1U << 31) + 10));
+}
+
 TEST(respond__W_min)
 {
 	struct hpcc_params p = params();
@@ -178,6 +207,8 @@ int main(void)
 		cmocka_unit_test(respond__first_round_trip),
 		cmocka_unit_test(respond__repeated_or_smaller),
 		cmocka_unit_test(respond__never_raises_W),
+		cmocka_unit_test(respond__told),
+		cmocka_unit_test(response__holds),
 		cmocka_unit_test(respond__W_min),
 		cmocka_unit_test(respond__sequence_numbers),
 		cmocka_unit_test(respond__and_the_round_trip_ends),
