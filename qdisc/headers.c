@@ -11,6 +11,7 @@
  * pushes to a packet that waits. Bytes may be others by then: whoever uses an
  * offset makes the bytes writable, which checks the length, and looks at them again.
  */
+#include <hpcc/ioam.h>
 #include <hpcc/stamp.h>
 
 #include "sched.h"
@@ -50,21 +51,48 @@ static u32 hpcc_note(int ret, const struct hpcc_place *place)
 	       FIELD_PREP(HPCC_NOTE_END, place->end - place->tcp);
 }
 
+/* The note of an IOAM trace in the hop-by-hop header at @at; 0 where there is none, or behind
+ * more other options than the note can tell.
+ */
+static noinline u32 hpcc_find_ioam(struct sk_buff *skb, u32 at)
+{
+	u32 trace, hlen;
+	int len;
+
+	BUILD_BUG_ON(HPCC_NOTE_IOAM >= HPCC_OPT_HEAD_LEN);
+	if (!pskb_may_pull(skb, at + sizeof(struct ipv6_opt_hdr)))
+		return 0;
+	hlen = (skb->data[at + 1] + 1) * 8;
+	if (at + hlen > HPCC_WALK_MAX_BYTES || !pskb_may_pull(skb, at + hlen))
+		return 0;
+	len = hpcc_ioam_find(skb->data + at, hlen, &trace);
+	if (len < 0 || trace % 4 || trace / 4 > FIELD_MAX(HPCC_NOTE_OPT))
+		return 0;
+	return FIELD_PREP(HPCC_NOTE_TCP, at + trace) |
+	       FIELD_PREP(HPCC_NOTE_OPT, trace / 4) |
+	       FIELD_PREP(HPCC_NOTE_LEN, HPCC_NOTE_IOAM) |
+	       FIELD_PREP(HPCC_NOTE_END, len / 4);
+}
+
 /**
  * hpcc_parse() - find a packet's headers
  * @skb: the packet
- * @kind: TCP option kind, or HPCC_WALK_IP_ONLY
+ * @kind: TCP option kind
+ * @stamp: HPCC_STAMP_*; without HPCC_STAMP_TCP no TCP option is looked for
  *
- * The walk asks for more at most once per header, each time for more than before.
+ * The walk asks for more at most once per header, each time for more than before. A packet that
+ * has an IOAM trace, where the port fills these, is not looked at for a TCP option.
  *
  * Return: where they are.
  */
-struct hpcc_headers hpcc_parse(struct sk_buff *skb, u8 kind)
+struct hpcc_headers hpcc_parse(struct sk_buff *skb, u8 kind, u8 stamp)
 {
 	struct hpcc_headers headers = {};
 	struct hpcc_place place;
 	int ret;
 
+	if (!(stamp & HPCC_STAMP_TCP))
+		kind = HPCC_WALK_IP_ONLY;
 	while ((ret = hpcc_find(skb, kind, &place)) == HPCC_WALK_MORE) {
 		if (!pskb_may_pull(skb, place.need)) {
 			ret = HPCC_UNSTAMPED_NO_MEMORY;
@@ -74,5 +102,9 @@ struct hpcc_headers hpcc_parse(struct sk_buff *skb, u8 kind)
 	headers.note = hpcc_note(ret, &place);
 	headers.version = place.version;
 	headers.ip = place.ip;
+	if (unlikely(stamp & HPCC_STAMP_IOAM) && place.version == 6 &&
+	    skb->data[place.ip + offsetof(struct ipv6hdr, nexthdr)] == NEXTHDR_HOP)
+		headers.note = hpcc_find_ioam(skb, place.ip + sizeof(struct ipv6hdr)) ?:
+			       headers.note;
 	return headers;
 }

@@ -40,7 +40,7 @@ static void explain(void)
 		"Usage: ... hpcc [ rate RATE ] [ bandwidth RATE ] [ limit BYTES ]\n"
 		"                [ node ID ] [ port ID ] [ overhead BYTES ] [ delay TIME ]\n"
 		"                [ kind 253|254 ]\n"
-		"                [ stamp [ above QUEUE ] [ respond QUEUE [ every TIME ] ] | nostamp ]\n"
+		"                [ stamp [ CARRIER[,CARRIER] ] [ above QUEUE ] [ respond QUEUE [ every TIME ] ] | nostamp ]\n"
 		"                [ split-gso | no-split-gso ] [ identify on|off ] [ stats on|off ]\n"
 		"                [ marking off|ldcp ] [ kmin BYTES ] [ kmax BYTES ]\n"
 		"                [ pmax FRACTION ] [ knonect BYTES ]\n"
@@ -52,6 +52,7 @@ static void explain(void)
 		"overhead   of the link on each packet, 0 .. %u bytes (24)\n"
 		"delay      of propagation behind the queue, 0 .. 1s (0)\n"
 		"kind       of the TCP option (253)\n"
+		"stamp      write telemetry by CARRIER, tcp or ioam (stamp alone: tcp; default)\n"
 		"above      write load only while the queue is longer, 1b .. limit (stamp alone:\n"
 		"           always)\n"
 		"respond    tell the sender of a packet that finds a longer queue at once, 1b .. limit;\n"
@@ -244,18 +245,44 @@ static const struct {
 
 static const struct {
 	const char *name;
+	__u8 value;
+} carriers[] = {
+	{ "tcp",	HPCC_STAMP_TCP },
+	{ "ioam",	HPCC_STAMP_IOAM },
+};
+
+static const struct {
+	const char *name;
 	int attr;
 	__u8 value;
 } flags[] = {
-	{ "stamp",		TCA_HPCC_STAMP,	1 },
+	{ "stamp",		TCA_HPCC_STAMP,	HPCC_STAMP_TCP },
 	{ "nostamp",		TCA_HPCC_STAMP,	0 },
 	{ "split-gso",		TCA_HPCC_SPLIT,	1 },
 	{ "no-split-gso",	TCA_HPCC_SPLIT,	0 },
 };
 
+/* A list of carriers. Returns 0 where it is none. */
+static __u8 parse_carriers(const char *arg)
+{
+	__u8 value = 0, before;
+	size_t i, len;
+
+	do {
+		before = value;
+		len = strcspn(arg, ",");
+		for (i = 0; i < ARRAY_SIZE(carriers); i++)
+			if (strlen(carriers[i].name) == len && !strncmp(arg, carriers[i].name, len))
+				value |= carriers[i].value;
+		arg += len + 1;
+	} while (value != before && arg[-1]);
+	return value != before ? value : 0;
+}
+
 /* Returns how many arguments were used, 0 where the first is unknown, or -1. */
 static int parse_one(int argc, char **argv, struct nlmsghdr *n)
 {
+	__u8 list;
 	__u64 value;
 	size_t i;
 	int len;
@@ -263,9 +290,11 @@ static int parse_one(int argc, char **argv, struct nlmsghdr *n)
 	for (i = 0; i < ARRAY_SIZE(flags); i++) {
 		if (strcmp(*argv, flags[i].name))
 			continue;
-		addattr_l(n, HPCC_REQUEST_MAX, flags[i].attr, &flags[i].value,
-			  sizeof(flags[i].value));
-		return 1;
+		list = flags[i].attr == TCA_HPCC_STAMP && flags[i].value && argc > 1 ?
+		       parse_carriers(argv[1]) : 0;
+		addattr_l(n, HPCC_REQUEST_MAX, flags[i].attr, list ? &list : &flags[i].value,
+			  sizeof(list));
+		return list ? 2 : 1;
 	}
 	for (i = 0; i < ARRAY_SIZE(values); i++) {
 		if (strcmp(*argv, values[i].name))
@@ -353,6 +382,21 @@ static void print_flag(const char *key, bool on, const char *yes,
 	print_text("%s ", on ? yes : no);
 }
 
+/* Carriers are shown where it is not TCP alone, as was before there were others. */
+static void print_stamp(__u8 value)
+{
+	char list[32] = "";
+	size_t i;
+
+	print_flag("stamp", value, "stamp", "nostamp");
+	if (!value || value == HPCC_STAMP_TCP)
+		return;
+	for (i = 0; i < ARRAY_SIZE(carriers); i++)
+		if (value & carriers[i].value)
+			sprintf(list + strlen(list), "%s%s", *list ? "," : "", carriers[i].name);
+	print_color_string(PRINT_ANY, COLOR_NONE, "carriers", "%s ", list);
+}
+
 /* tc's %g keeps six digits, which is all that a millionth has. */
 static void print_marking(struct rtattr **tb)
 {
@@ -401,8 +445,7 @@ static int hpcc_print_opt(struct qdisc_util *qu, FILE *f, struct rtattr *opt)
 	if (tb[TCA_HPCC_KIND])
 		print_u64("kind", "kind %llu ", attr_value(tb[TCA_HPCC_KIND]));
 	if (tb[TCA_HPCC_STAMP])
-		print_flag("stamp", attr_value(tb[TCA_HPCC_STAMP]), "stamp",
-			   "nostamp");
+		print_stamp(attr_value(tb[TCA_HPCC_STAMP]));
 	if (tb[TCA_HPCC_ABOVE])
 		print_u64("above", "above %llub ", attr_value(tb[TCA_HPCC_ABOVE]));
 	if (tb[TCA_HPCC_RESPOND])

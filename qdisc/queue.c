@@ -228,10 +228,8 @@ static bool hpcc_is_marking(const struct hpcc_sched *q)
 static struct hpcc_headers hpcc_look(const struct hpcc_sched *q,
 				     struct sk_buff *skb)
 {
-	if (q->cfg.stamp)
-		return hpcc_parse(skb, q->cfg.kind);
-	if (hpcc_is_marking(q))
-		return hpcc_parse(skb, HPCC_WALK_IP_ONLY);
+	if (q->cfg.stamp || hpcc_is_marking(q))
+		return hpcc_parse(skb, q->cfg.kind, q->cfg.stamp);
 	/* HPCC_UNSTAMPED_OFF is 0. */
 	return (struct hpcc_headers){};
 }
@@ -407,7 +405,7 @@ int hpcc_enqueue_responding(struct sk_buff *skb, struct Qdisc *sch,
 	struct hpcc_sched *q = qdisc_priv(sch);
 	struct hpcc_headers headers = hpcc_look(q, skb);
 
-	if (headers.note & HPCC_NOTE_LEN) {
+	if (FIELD_GET(HPCC_NOTE_LEN, headers.note) > HPCC_NOTE_IOAM) {
 		/* The packet finds what has not started by now. */
 		if (q->cfg.rate)
 			hpcc_serve(q, ktime_get_ns());

@@ -31,7 +31,7 @@
  * @pmax_ppm: P_max in millionths
  * @marking: enum hpcc_marking
  * @kind: TCP option kind
- * @stamp: write telemetry
+ * @stamp: HPCC_STAMP_*, where telemetry is written; 0: nowhere
  * @split: split GSO packets, where hpcc_must_split() says so
  * @identify: tell node, port and B to who asks
  * @stats: fill in the histogram and qlen_max_bytes
@@ -53,7 +53,7 @@ struct hpcc_config {
 	u32	pmax_ppm;
 	u8	marking;
 	u8	kind;
-	bool	stamp;
+	u8	stamp;
 	bool	split;
 	bool	identify;
 	bool	stats;
@@ -203,12 +203,16 @@ struct hpcc_sched {
 	struct qdisc_watchdog	watchdog;
 };
 
-/* What was found in a packet's TCP header when it came: 32 bits. */
+/* What was found in a packet's TCP header when it came: 32 bits. Of an IOAM trace the first
+ * three tell its offset, that from the hop-by-hop header on, in words, and HPCC_NOTE_IOAM, and
+ * the fourth its length in words.
+ */
 #define HPCC_NOTE_TCP		GENMASK(9, 0)	/* offset of the TCP header */
 #define HPCC_NOTE_OPT		GENMASK(15, 10)	/* of the option from there */
 #define HPCC_NOTE_LEN		GENMASK(21, 16)	/* of the option; 0: none to write to */
 #define HPCC_NOTE_END		GENMASK(27, 22)	/* length of the TCP header */
 #define HPCC_NOTE_UNSTAMPED	GENMASK(31, 28)	/* enum hpcc_unstamped, if no option */
+#define HPCC_NOTE_IOAM		1		/* no TCP option is that short */
 
 /**
  * struct hpcc_headers - the headers of a packet that arrives (headers.c)
@@ -317,7 +321,7 @@ static inline bool hpcc_child_has(const struct hpcc_sched *q)
 }
 
 /* headers.c */
-struct hpcc_headers hpcc_parse(struct sk_buff *skb, u8 kind);
+struct hpcc_headers hpcc_parse(struct sk_buff *skb, u8 kind, u8 stamp);
 
 /* mark.c */
 u32 hpcc_kmax_derived(const struct hpcc_config *cfg, u64 b, u32 mtu);

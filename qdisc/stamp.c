@@ -18,6 +18,7 @@
 #include <linux/siphash.h>
 #include <linux/tcp.h>
 #include <net/net_namespace.h>
+#include <hpcc/ioam.h>
 #include "stamp.h"
 
 static siphash_key_t hpcc_offset_key __read_mostly;
@@ -78,16 +79,59 @@ static int hpcc_try_stamp(struct hpcc_sched *q, struct sk_buff *skb, u64 ts_ns)
 				 !hpcc_check_is_partial(skb, place.tcp));
 }
 
+/* 2^93 / 10^9 */
+static const u64 hpcc_per_ns = 9903520314283042199ULL;
+
+/* What a trace calls tx_bytes: the time that the link has spent, in bytes at B. A change of B is
+ * a jump, as one of the link is. All ones say "not available".
+ */
+static u32 hpcc_tx_bytes(u64 bytes_per_s, u64 tx_ns)
+{
+	/* Q53: B is below 2^41 bytes/s, 2^11 bytes/ns. */
+	u64 bytes_per_ns = mul_u64_u64_shr(bytes_per_s, hpcc_per_ns, 40);
+
+	return min_t(u32, mul_u64_u64_shr(tx_ns, bytes_per_ns, 53), HPCC_IOAM_U32_NONE - 1);
+}
+
+/* Fill in our node of an IOAM trace. A port that does not tell its name has none to write. */
+static int hpcc_try_ioam(struct hpcc_sched *q, struct sk_buff *skb, u64 ts_ns)
+{
+	u32 note = hpcc_skb_cb(skb)->note;
+	u32 at = FIELD_GET(HPCC_NOTE_TCP, note);
+	u32 len = FIELD_GET(HPCC_NOTE_END, note) * 4;
+	u32 ip = at - FIELD_GET(HPCC_NOTE_OPT, note) * 4 - sizeof(struct ipv6hdr);
+	struct hpcc_load load = hpcc_load(q);
+	struct hpcc_ioam_node node;
+	u64 fraction;
+
+	if (!q->cfg.identify)
+		return HPCC_UNSTAMPED_OFF;
+	if (skb_ensure_writable(skb, at + len))
+		return HPCC_UNSTAMPED_NO_MEMORY;
+	div64_u64_rem(ts_ns + q->offset.ts_ns, NSEC_PER_SEC, &fraction);
+	node = (struct hpcc_ioam_node){
+		.hop_lim = skb->data[ip + offsetof(struct ipv6hdr, hop_limit)],
+		.node = q->cfg.node,
+		.port = min_t(u32, q->cfg.port, HPCC_IOAM_U16_NONE - 1),
+		.ts_ns = fraction,
+		.qlen_bytes = min(load.waiting_bytes, HPCC_IOAM_U32_NONE - 1),
+		.tx_bytes = hpcc_tx_bytes(q->b, load.busy_ns + q->offset.tx_ns),
+	};
+	return hpcc_ioam_write(skb->data + at, len, &node) ?: HPCC_STAMP_WRITTEN;
+}
+
 /**
  * hpcc_stamp() - write telemetry on a packet and count what became of it
  * @q: the port, which stamps; the packet neither waits any more nor has the link
  *	spent time on it
- * @skb: the packet, which has an option to write to
+ * @skb: the packet, which has an option or a trace to write to
  * @ts_ns: when its first bit leaves
  */
 void hpcc_stamp(struct hpcc_sched *q, struct sk_buff *skb, u64 ts_ns)
 {
-	int ret = hpcc_try_stamp(q, skb, ts_ns);
+	bool ioam = FIELD_GET(HPCC_NOTE_LEN, hpcc_skb_cb(skb)->note) == HPCC_NOTE_IOAM;
+	int ret = unlikely(ioam) ? hpcc_try_ioam(q, skb, ts_ns) :
+				   hpcc_try_stamp(q, skb, ts_ns);
 
 	if (ret == HPCC_STAMP_WRITTEN)
 		q->stats.stamped++;

@@ -24,6 +24,7 @@
 #include "../common/receive.h"
 #include "cc.h"
 #include "handshake.h"
+#include "ioam.h"
 #include "mailbox.h"
 #include "path.h"
 #include "receiver.h"
@@ -370,6 +371,9 @@ static void hpcc_set_state(struct sock *sk, u8 new_state)
 		break;
 	case TCP_CA_Loss:
 		flow->conserving = false;
+		/* Something on the path may drop packets with extension headers. */
+		if (unlikely(flow->ioam))
+			hpcc_ioam_stop(sk, flow);
 		/* As TCP does for prior_cwnd, not for each RTO in a row. */
 		if (icsk->icsk_ca_state != TCP_CA_Loss || !icsk->icsk_retransmits) {
 			flow->undo_W_q16 = flow->algo.W_q16;

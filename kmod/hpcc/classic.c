@@ -27,6 +27,7 @@
 #include <net/tcp.h>
 
 #include "cc.h"
+#include "ioam.h"
 #include "mailbox.h"
 #include "net.h"
 #include "receiver.h"
@@ -278,6 +279,11 @@ bool hpcc_silent(struct sock *sk, struct hpcc_flow *flow,
 		hpcc_carry_begin(sk, flow, false);
 		flow->silent_acks = 0;
 		hpcc_count(sock_net(sk), HPCC_C_PROBES_STOPPED);
+		return false;
+	}
+	if (unlikely(flow->ioam)) {
+		hpcc_ioam_stop(sk, flow);
+		flow->silent_acks = 0;
 		return false;
 	}
 	/* Nothing told that the path takes less. */

@@ -58,6 +58,7 @@ static int __net_init hpcc_net_init(struct net *net)
 
 	xa_init_flags(&hn->flows, XA_FLAGS_ALLOC | XA_FLAGS_LOCK_BH |
 				  XA_FLAGS_ACCOUNT);
+	xa_init(&hn->links);
 	mutex_init(&hn->path_lock);
 	err = hpcc_counters_init(&hn->counters);
 	if (err)
@@ -81,6 +82,7 @@ err_counters:
 	/* Some of the hooks may have run. */
 	synchronize_rcu();
 	kfree(rcu_access_pointer(hn->agreements));
+	xa_destroy(&hn->links);
 	hpcc_counters_retire(&hn->counters);
 	hpcc_counters_free(&hn->counters);
 	return err;
@@ -119,6 +121,7 @@ static void __net_exit hpcc_net_exit_batch(struct list_head *nets)
 	list_for_each_entry(net, nets, exit_list) {
 		hn = hpcc_pernet(net);
 		hpcc_counters_free(&hn->counters);
+		xa_destroy(&hn->links);
 		kfree(hn->retired_agreements);
 	}
 }

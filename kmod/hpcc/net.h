@@ -45,6 +45,12 @@
  * @HPCC_C_RETURNS: back from the classic response to telemetry
  * @HPCC_C_ECN_RESPONSES: windows reduced for CE
  * @HPCC_C_TIMEOUTS: windows restarted after an RTO
+ * @HPCC_C_IOAM_SENT: segments that left with an IOAM trace
+ * @HPCC_C_IOAM_RECEIVED: traces taken in
+ * @HPCC_C_IOAM_IGNORED: traces that contradict themselves, overflowed, are of another namespace or
+ *	type, or lack a field
+ * @HPCC_C_IOAM_UNKNOWN_LINK: traces with a link that /proc/net/hpcc_links does not have
+ * @HPCC_C_IOAM_STOPPED: traces brought no telemetry: the TCP option carries requests
  * @__HPCC_C_MAX: number of counters
  */
 enum hpcc_counter {
@@ -80,6 +86,11 @@ enum hpcc_counter {
 	HPCC_C_RETURNS,
 	HPCC_C_ECN_RESPONSES,
 	HPCC_C_TIMEOUTS,
+	HPCC_C_IOAM_SENT,
+	HPCC_C_IOAM_RECEIVED,
+	HPCC_C_IOAM_IGNORED,
+	HPCC_C_IOAM_UNKNOWN_LINK,
+	HPCC_C_IOAM_STOPPED,
 	__HPCC_C_MAX,
 };
 
@@ -129,6 +140,8 @@ struct hpcc_census {
  * @sample: requests in a T; 0: with each segment
  * @carry: 0: data carry requests; 1: probes do
  * @where: 1: receivers compute W, for those that agree
+ * @carrier: 0: the TCP option carries requests; 1: IOAM does, over IPv6
+ * @ioam_nodes: nodes that a trace has room for
  * @option_kind: TCP option kind
  * @option_exid: experiment identifier in SYN and SYN-ACK
  */
@@ -150,6 +163,8 @@ struct hpcc_sysctls {
 	unsigned int sample;
 	unsigned int carry;
 	unsigned int where;
+	unsigned int carrier;
+	unsigned int ioam_nodes;
 	unsigned int option_kind;
 	unsigned int option_exid;
 };
@@ -161,8 +176,11 @@ struct hpcc_sysctls {
  * @counters: counters, indexed by enum hpcc_counter
  * @flows: connections that agreed, by number; written under the xarray's lock, read under
  *	RCU
- * @path_lock: orders the readers of /proc/net/hpcc_paths (path.c)
+ * @path_lock: orders the readers of /proc/net/hpcc_paths (path.c), and the writers of
+ *	/proc/net/hpcc_links
  * @path_readers: how many they are; written under @path_lock
+ * @links: what is known of links, by node << 16 | port; written under @path_lock (ioam.c)
+ * @nr_links: how many; under @path_lock
  * @census: flows by the device that they come in by
  * @agreements: notes about handshakes, NULL before the first; RCU (handshake.c)
  * @retired_agreements: what @agreements was, while the namespace goes
@@ -174,6 +192,8 @@ struct hpcc_net {
 	struct xarray flows;
 	struct mutex path_lock;		/* orders readers */
 	unsigned int path_readers;
+	struct xarray links;
+	unsigned int nr_links;
 	struct hpcc_census census[HPCC_CENSUS_SLOTS];
 	struct hpcc_agreements __rcu *agreements;
 	struct hpcc_agreements *retired_agreements;

@@ -42,6 +42,7 @@
 
 #include "cc.h"
 #include "handshake.h"
+#include "ioam.h"
 #include "mailbox.h"
 #include "path.h"
 #include "receiver.h"
@@ -260,15 +261,17 @@ static bool hpcc_any_report_in(struct hpcc_flow *flow, const struct net *net,
 	return true;
 }
 
-static void hpcc_option_in(struct hpcc_flow *flow, const struct net *net,
+static void hpcc_option_in(struct hpcc_flow *flow, const struct hpcc_arrival *in,
 			   const struct hpcc_opt *opt, const u8 *records)
 {
+	const struct net *net = in->state->net;
 	u32 bad;
 
 	switch (opt->type) {
 	case HPCC_OPT_FORWARD:
 	case HPCC_OPT_IDENTIFY:
-		bad = hpcc_forward_in(flow, opt, records);
+		bad = hpcc_is_ioam(in, opt) ? hpcc_ioam_in(flow, in, opt) :
+					      hpcc_forward_in(flow, opt, records);
 		hpcc_count_rcu(net, HPCC_C_FORWARD_RECEIVED);
 		break;
 	case HPCC_OPT_ECHO:
@@ -352,7 +355,7 @@ static u32 hpcc_options_in(struct hpcc_flow *flow, const struct hpcc_arrival *in
 		seen |= BIT(way);
 		/* TCP's fast path does not ask whether to answer at once. */
 		keep |= way == HPCC_WAY_FORWARD && opt.flags & HPCC_OPT_F_PROMPT;
-		hpcc_option_in(flow, net, &opt,
+		hpcc_option_in(flow, in, &opt,
 			       in->opts + at + HPCC_OPT_HEAD_LEN);
 		if (way == HPCC_WAY_FORWARD)
 			hpcc_note_device(flow, in->state->in);

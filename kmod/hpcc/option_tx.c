@@ -34,6 +34,7 @@
 
 #include "cc.h"
 #include "handshake.h"
+#include "ioam.h"
 #include "mailbox.h"
 #include "path.h"
 #include "receiver.h"
@@ -133,22 +134,21 @@ static bool hpcc_length_stated(const struct sk_buff *skb, u8 family)
 }
 
 /**
- * hpcc_segment_room() - how many option bytes fit
+ * hpcc_segment_space() - how many bytes fit into a segment's headers
  * @seg: the segment
  * @sk: its socket or request
  *
- * In the TCP header, in the length fields, and in the MTU. On its first way through
- * LOCAL_OUT a segment of a VRF has the VRF device for a route; the socket knows the real
- * one.
+ * In the length fields, and in the MTU. On its first way through LOCAL_OUT a segment of a VRF has
+ * the VRF device for a route; the socket knows the real one.
  *
- * Return: bytes, a multiple of 4.
+ * Return: bytes.
  */
-u32 hpcc_segment_room(const struct hpcc_segment *seg, const struct sock *sk)
+u32 hpcc_segment_space(const struct hpcc_segment *seg, const struct sock *sk)
 {
 	const struct sk_buff *skb = seg->skb;
 	const struct dst_entry *dst = skb_dst(skb);
 	const struct dst_entry *route = NULL;
-	u32 room = HPCC_TCP_HEADER_MAX - seg->thlen;
+	u32 room = IP_MAX_MTU;
 	u32 limit, wire;
 
 	if (!dst)
@@ -156,7 +156,7 @@ u32 hpcc_segment_room(const struct hpcc_segment *seg, const struct sock *sk)
 	if (hpcc_length_stated(skb, seg->state->pf)) {
 		if (skb->len > IP_MAX_MTU)
 			return 0;
-		room = min(room, IP_MAX_MTU - skb->len);
+		room = IP_MAX_MTU - skb->len;
 	} else if (!skb_is_gso(skb)) {
 		return 0;
 	}
@@ -169,7 +169,19 @@ u32 hpcc_segment_room(const struct hpcc_segment *seg, const struct sock *sk)
 		limit = min(limit, dst_mtu(route));
 	if (wire >= limit)
 		return 0;
-	return min(room, limit - wire) & ~3U;
+	return min(room, limit - wire);
+}
+
+/**
+ * hpcc_segment_room() - how many option bytes fit
+ * @seg: the segment
+ * @sk: its socket or request
+ *
+ * Return: bytes, a multiple of 4.
+ */
+u32 hpcc_segment_room(const struct hpcc_segment *seg, const struct sock *sk)
+{
+	return min(HPCC_TCP_HEADER_MAX - seg->thlen, hpcc_segment_space(seg, sk)) & ~3U;
 }
 
 /**
@@ -346,9 +358,16 @@ static bool hpcc_identify_next(struct hpcc_flow *flow, u32 slots, u32 *phase)
 	return *phase < phases;
 }
 
+/* Whether a segment asks, and what the switches are to fill in. */
+enum hpcc_asking {
+	HPCC_ASKS_NOT,
+	HPCC_ASKS_TCP,
+	HPCC_ASKS_IOAM,
+};
+
 /* Write a FORWARD or IDENTIFY option of at most @room bytes at @p. */
 static u32 hpcc_forward_write(struct hpcc_flow *flow, const struct tcp_sock *tp,
-			      u8 *p, u32 room)
+			      enum hpcc_asking asks, u8 *p, u32 room)
 {
 	struct hpcc_opt opt = { .type = HPCC_OPT_FORWARD };
 	u32 phase;
@@ -371,6 +390,9 @@ static u32 hpcc_forward_write(struct hpcc_flow *flow, const struct tcp_sock *tp,
 	WRITE_ONCE(flow->requests, READ_ONCE(flow->requests) + 1);
 	if (hpcc_identify_next(flow, opt.nr, &phase)) {
 		opt.type = HPCC_OPT_IDENTIFY;
+	} else if (unlikely(asks == HPCC_ASKS_IOAM)) {
+		opt.nr = 0;
+		phase = 0;
 	} else {
 		asked = READ_ONCE(flow->asked);
 		phase = hpcc_phase_next(&asked, READ_ONCE(flow->hops), opt.nr);
@@ -401,13 +423,13 @@ static bool hpcc_window_fits(const struct hpcc_flow *flow, bool asks, u32 room)
 }
 
 /* As hpcc_options_write(), with W: behind a request of one record, or in front of an echo. */
-static u32 hpcc_window_and(struct hpcc_flow *flow, const struct tcp_sock *tp, bool asks, u32 room,
-			   u8 *out, u32 *forward, u32 *echo)
+static u32 hpcc_window_and(struct hpcc_flow *flow, const struct tcp_sock *tp,
+			   enum hpcc_asking asks, u32 room, u8 *out, u32 *forward, u32 *echo)
 {
 	u32 len;
 
 	if (asks)
-		*forward = hpcc_forward_write(flow, tp, out, hpcc_opt_len(1));
+		*forward = hpcc_forward_write(flow, tp, asks, out, hpcc_opt_len(1));
 	len = *forward + hpcc_window_write(flow, out + *forward);
 	if (!asks && hpcc_echo_waits(flow))
 		*echo = hpcc_echo_write(flow, out + len, room - len);
@@ -423,7 +445,7 @@ static u32 hpcc_window_and(struct hpcc_flow *flow, const struct tcp_sock *tp, bo
  * Return: its length. *@forward and *@echo say how much of it is for either.
  */
 static u32 hpcc_options_write(struct hpcc_flow *flow, const struct tcp_sock *tp,
-			      bool asks, u32 room, u8 *out, u32 *forward,
+			      enum hpcc_asking asks, u32 room, u8 *out, u32 *forward,
 			      u32 *echo)
 {
 	const struct net *net = sock_net((const struct sock *)tp);
@@ -436,11 +458,11 @@ static u32 hpcc_options_write(struct hpcc_flow *flow, const struct tcp_sock *tp,
 	}
 	if (asks && hpcc_echo_waits(flow) &&
 	    !hpcc_phase_needs_slots(READ_ONCE(flow->asked))) {
-		*forward = hpcc_forward_write(flow, tp, out, hpcc_opt_len(1));
+		*forward = hpcc_forward_write(flow, tp, asks, out, hpcc_opt_len(1));
 		*echo = hpcc_echo_write(flow, out + *forward,
 					min(room - *forward, hpcc_opt_len(1)));
 	} else if (asks) {
-		*forward = hpcc_forward_write(flow, tp, out, room);
+		*forward = hpcc_forward_write(flow, tp, asks, out, room);
 	} else if (room >= 2 * hpcc_opt_len(1) &&
 		   hpcc_report_due(flow, tp, net)) {
 		*echo = hpcc_echo_write(flow, out, room - hpcc_opt_len(1));
@@ -459,7 +481,7 @@ static void hpcc_data_out(struct hpcc_segment *seg, struct sock *sk)
 	const struct net *net = seg->state->net;
 	enum hpcc_presence presence;
 	u8 out[HPCC_TCP_HEADER_MAX];
-	bool asks;
+	enum hpcc_asking asks;
 	u32 forward = 0;
 	u32 echo = 0;
 	u32 room;
@@ -479,6 +501,9 @@ static void hpcc_data_out(struct hpcc_segment *seg, struct sock *sk)
 	presence = hpcc_segment_presence(seg, flow->kind);
 	if (presence == HPCC_PRESENT)
 		return;
+	if (unlikely(READ_ONCE(flow->ioam)) && asks && presence == HPCC_ABSENT &&
+	    hpcc_ioam_out(seg, sk, flow))
+		asks = HPCC_ASKS_IOAM;
 	room = presence == HPCC_ABSENT ? hpcc_segment_room(seg, sk) : 0;
 
 	len = room < hpcc_opt_len(1) ? 0 :

@@ -5,6 +5,7 @@
  * /proc/net/hpcc		counters, "name value" a line
  * /proc/net/hpcc_flows		connections that agreed, one a line, with W, R,
  *				U and T
+ * /proc/net/hpcc_links		ioam.c
  * /proc/net/hpcc_paths		the same connections, with the links of their path, which
  *				are asked while this file is open
  */
@@ -15,6 +16,7 @@
 #include "cc.h"
 #include "flow.h"
 #include "handshake.h"
+#include "ioam.h"
 #include "net.h"
 #include "path.h"
 
@@ -55,6 +57,11 @@ static const char * const hpcc_counter_names[__HPCC_C_MAX] = {
 	[HPCC_C_RETURNS] = "returns",
 	[HPCC_C_ECN_RESPONSES] = "ecn_responses",
 	[HPCC_C_TIMEOUTS] = "timeouts",
+	[HPCC_C_IOAM_SENT] = "ioam_sent",
+	[HPCC_C_IOAM_RECEIVED] = "ioam_received",
+	[HPCC_C_IOAM_IGNORED] = "ioam_ignored",
+	[HPCC_C_IOAM_UNKNOWN_LINK] = "ioam_unknown_link",
+	[HPCC_C_IOAM_STOPPED] = "ioam_stopped",
 };
 
 static int hpcc_counters_show(struct seq_file *seq, void *v)
@@ -273,8 +280,12 @@ int hpcc_proc_register(struct net *net)
 	if (!proc_create_data("hpcc_paths", 0440, net->proc_net,
 			      &hpcc_paths_proc_ops, net))
 		goto err_flows;
+	if (hpcc_links_register(net))
+		goto err_paths;
 	return 0;
 
+err_paths:
+	remove_proc_entry("hpcc_paths", net->proc_net);
 err_flows:
 	remove_proc_entry("hpcc_flows", net->proc_net);
 err_counters:
@@ -288,6 +299,7 @@ err_counters:
  */
 void hpcc_proc_unregister(struct net *net)
 {
+	hpcc_links_unregister(net);
 	remove_proc_entry("hpcc_paths", net->proc_net);
 	remove_proc_entry("hpcc_flows", net->proc_net);
 	remove_proc_entry("hpcc", net->proc_net);

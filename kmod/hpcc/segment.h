@@ -47,6 +47,7 @@ enum hpcc_presence {
 };
 
 enum hpcc_presence hpcc_segment_presence(const struct hpcc_segment *seg, u8 kind);
+u32 hpcc_segment_space(const struct hpcc_segment *seg, const struct sock *sk);
 u32 hpcc_segment_room(const struct hpcc_segment *seg, const struct sock *sk);
 void hpcc_segment_no_room(const struct hpcc_segment *seg, enum hpcc_counter what);
 u8 *hpcc_segment_open(struct hpcc_segment *seg, u32 n);

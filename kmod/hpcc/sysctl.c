@@ -4,7 +4,7 @@
  *
  * A connection reads them when it is established, and again when its T changes.
  */
-#include <linux/hpcc.h>
+#include <hpcc/ioam.h>
 
 #include "net.h"
 
@@ -44,6 +44,10 @@ static const struct hpcc_knob hpcc_knobs[] = {
 	{ "carry", HPCC_KNOB(carry), 0, 0, 1 },
 	/* draft-miao section 6.2: either may compute W. */
 	{ "where", HPCC_KNOB(where), 0, 0, 1 },
+	/* Only IPv6 has a place for traces, and only some networks let them pass. */
+	{ "carrier", HPCC_KNOB(carrier), 0, 0, 1 },
+	/* draft-miao-tsv-hpcc-info-02: often no more than 5 hops. */
+	{ "ioam_nodes", HPCC_KNOB(ioam_nodes), 5, 1, HPCC_IOAM_NODES_MAX },
 	/* RFC 4727: the two experimental kinds */
 	{ "option_kind", HPCC_KNOB(option_kind), HPCC_OPT_KIND_DEFAULT,
 	  253, 254 },

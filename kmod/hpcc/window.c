@@ -9,6 +9,7 @@
  * our options in each segment.
  */
 #include <net/tcp.h>
+#include <hpcc/ioam.h>
 
 #include "cc.h"
 #include "receiver.h"
@@ -30,13 +31,15 @@ static u16 hpcc_ip_optlen(const struct sock *sk)
  * hpcc_room() - how much room options need
  * @flow: a flow
  *
- * Return: bytes, for what FORWARD asks or for one record each way. No
+ * Return: bytes, for what FORWARD asks or for one record each way, and for an IOAM trace. No
  * multiple of 8, see hpcc_reserve_again().
  */
 u16 hpcc_room(const struct hpcc_flow *flow)
 {
 	u16 bytes = max(hpcc_opt_len(flow->slots), 2 * hpcc_opt_len(1));
 
+	if (unlikely(flow->ioam))
+		bytes += hpcc_ioam_header_len(flow->ioam);
 	return bytes % 8 ? bytes : bytes + 4;
 }
 

@@ -269,6 +269,8 @@ KEYS = {
         "sample": (_integer(0, 64), None),
         "carry": (_integer(0, 1), None),
         "where": (_integer(0, 1), None),
+        "carrier": (_choice("tcp", "ioam"), None),
+        "ioam_nodes": (_integer(1, 12), None),
         "alpha": (_permille, None),
         "beta": (_permille, None),
         "gamma": (_permille, None),
@@ -286,6 +288,7 @@ KEYS = {
         "above": (_queue, None),
         "respond": (_queue, None),
         "every": (_every, None),
+        "stamp": (_choice("tcp", "ioam", "tcp,ioam"), None),
     },
     "flow": {
         "from": (_host, ...),

@@ -23,6 +23,10 @@ NEXT_HOP = {4: "169.254.0.1", 6: "fe80::1"}
 DEFAULT = {4: "0.0.0.0/0", 6: "::/0"}
 # switch_ID of h0; switches begin with 1.
 HOST_NODE = 1000
+# HPCC_STAMP_* by name.
+STAMP = {"tcp": 1, "ioam": 2, "tcp,ioam": 3}
+# Where hosts are told B of links, below /proc; other parameters are below /proc/sys.
+LINKS = "/net/hpcc_links"
 # Packets that a child may hold: as many as the smallest that a buffer has room for.
 CHILD_PACKETS = 1000000
 FQ = f"fq limit {CHILD_PACKETS} flow_limit {CHILD_PACKETS} quantum {{frame}} initial_quantum {{frame}} "
@@ -40,7 +44,8 @@ class Network:
     def __init__(self, scenario, topology):
         self.scenario = scenario
         self.topology = topology
-        self.stamp = "hpcc" in scenario.cc_names()
+        carriers = scenario.qdisc["stamp"] or scenario.cc["carrier"] or "tcp"
+        self.stamp = STAMP[carriers] if "hpcc" in scenario.cc_names() else 0
         self.pairs = scenario.pairs()
         self.sources, self.sinks = {src for src, _ in self.pairs}, {dst for _, dst in self.pairs}
         self.partners = {}
@@ -65,9 +70,11 @@ class Network:
     def _plan(self):
         nodes, mtu = self.topology.peers, self.scenario.link["mtu"]
         sysctls = Sysctls(self.scenario, self.topology)
+        known = self._links() if self.scenario.cc["carrier"] == "ioam" else []
         lines = [f"node {node}" for node in nodes]
         lines += [f"sysctl {node} {path} {value}" for node in nodes
                   for path, value in sysctls.of(node).items()]
+        lines += [f"sysctl {host} {LINKS} {link}" for host in self.topology.hosts for link in known]
         lines += [f"link {a} {ifname(a, b)} {self.macs[a, b]} {b} {ifname(b, a)} {self.macs[b, a]} {mtu}"
                   for a, b in self.topology.links]
         for node in nodes:
@@ -179,13 +186,23 @@ class Network:
 
     # ---- qdiscs
 
+    def _links(self):
+        """What receivers of IOAM traces have to know of each link: node, port, bit/s."""
+        topology = self.topology
+        found = [f"{self._number(switch)} {index + 1} {topology.link_of(switch, port)['rate']}"
+                 for switch in topology.switches for index, port in enumerate(topology.peers[switch])]
+        if self.scenario.host["stamp"]:
+            found += [f"{HOST_NODE + int(host[1:])} 0 {topology.access(host)['rate']}"
+                      for host in topology.hosts]
+        return found
+
     def _qdiscs(self, node):
         """Lines of the plan; those of interfaces with netem become a batch for tc."""
         if is_host(node):
             link = self.topology.access(node)
             link |= {"buffer": HOST_LIMIT, "delay": link["delay"] + self.topology.host_delay[0]}
             stamp = self.stamp and self.scenario.host["stamp"]
-            more = f"node {HOST_NODE + int(node[1:])} stamp 1" if stamp else "stamp 0"
+            more = f"node {HOST_NODE + int(node[1:])} stamp {self.stamp}" if stamp else "stamp 0"
             return [self._qdisc(f"{node} eth0", "root", link, more),
                     *self._child(f"{node} eth0", self.scenario.host["queue"], HOST_LIMIT)]
         lines = []
@@ -193,7 +210,7 @@ class Network:
             link = self.topology.link_of(node, port)
             if is_host(port):
                 link |= {"delay": link["delay"] + self.topology.host_delay[1]}
-            more = f"node {self._number(node)} port {index + 1} stamp {int(self.stamp)}"
+            more = f"node {self._number(node)} port {index + 1} stamp {self.stamp}"
             if self.stamp:
                 more += "".join(f" {key} {self.scenario.qdisc[key]}" for key in ("above", "respond", "every")
                                 if self.scenario.qdisc[key])
@@ -236,6 +253,8 @@ class Network:
         if " delay " in netem:
             link = link | {"delay": link["delay"] - NETEM_DELAY_NS}
         more = more.replace("stamp 0", "nostamp").replace("stamp 1", "stamp")
+        for carriers in "ioam", "tcp,ioam":
+            more = more.replace(f"stamp {STAMP[carriers]}", f"stamp {carriers}")
         marking = self._marking(link).replace("marking 1", "marking ldcp")
         if link["pmax"] is not None:
             marking = marking.replace(f"pmax {round(link['pmax'] * 10**6)}", f"pmax {link['pmax']:g}")

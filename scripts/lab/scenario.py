@@ -507,6 +507,15 @@ def _check_ports(scenario):
         raise ScenarioError(f"measure.pcap: there is no tcpdump in {GUEST_PATH}")
 
 
+def _check_carrier(scenario):
+    if scenario.cc["carrier"] != "ioam":
+        return
+    if scenario.ip != 6:
+        raise ScenarioError('cc.carrier = "ioam": needs ip = 6')
+    if any(event["rate"] is not None for event in scenario.events):
+        raise ScenarioError('cc.carrier = "ioam": B that receivers know does not change with event.rate')
+
+
 def _link_names(scenario):
     return {name for a, b in Topology(scenario).links for name in (f"{a}-{b}", f"{b}-{a}")}
 
@@ -632,6 +641,7 @@ def build(data, name, seed=1, directory="."):
         _check_impair(parts["impair"], parts["link"] | table, parts["qdisc"]["queue"], where)
     if top["ip"] == 6 and parts["link"]["mtu"] < 1280:
         raise ScenarioError(f"link.mtu = {parts['link']['mtu']}: IPv6 needs 1280 or more")
+    _check_carrier(scenario)
     _check_base_rtt(scenario)
     return scenario
 

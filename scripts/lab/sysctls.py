@@ -96,6 +96,7 @@ class Sysctls:
             "hop_records": cc["hop_records"], "n_flows": cc["n_flows"],
             "burst_ns": cc["burst_ns"], "pace": cc["pace"], "slots": cc["slots"],
             "sample": cc["sample"], "carry": cc["carry"], "where": cc["where"],
+            "carrier": 1 if cc["carrier"] == "ioam" else None, "ioam_nodes": cc["ioam_nodes"],
         }
         if "base_rtt_ns" in values:
             values["w_ai"] = w_ai_bytes(self.scenario, values["base_rtt_ns"] or self.base_rtt[host])

@@ -32,6 +32,7 @@ CODE = {
     "ldcp": (("/ldcp.h",), ""),
     "fallback": (("/fallback.h",), ""),
     "receiver": (("/receiver.h",), ""),
+    "ioam": (("/ioam.h",), ""),
 }
 
 # Percent of the code's regions, as the compiler counts them. The seeds alone

@@ -310,7 +310,32 @@ def receiver_seeds():
         yield f"bad-window-{name}", told() + words(bad) + start + steady
 
 
-SEEDS = {"stamp": stamp_seeds, "option": option_seeds, "record": record_seeds,
+def ioam_seeds():
+    fields = bytes.fromhex("00174876e800003f") + \
+        bytes.fromhex("00012345 3b9ac618 000030d4 fffffff0")
+
+    def header(trace_type, words, left, nodes=2, flags=0, ns=0, data=b""):
+        trace = ns.to_bytes(2, "big") + (words << 11 | flags << 7 | left).to_bytes(2, "big") + \
+            (trace_type << 8).to_bytes(4, "big") + data.ljust(nodes * words * 4, b"\0")
+        return b"\x06\x07\x01\0\x31" + bytes([len(trace) + 2, 0, 0]) + trace
+
+    for name, bad in (("left", header(0xd20800, 5, 11)), ("words", header(0xd20800, 4, 8)),
+                      ("namespace", header(0xd20800, 5, 10, ns=1)), ("opaque", header(0xd20802, 5, 10)),
+                      ("flag", header(0xd20800, 5, 5, flags=8)), ("full", header(0xd20800, 5, 0)),
+                      ("odd", header(0xd20800, 5, 4)), ("short", b"\x06\0\x31\x04\0\0\0\0"),
+                      ("none", b"\x06\0\0\0\x05\x02\0\0"), ("cut", b"\x06\0\0\0\0\0\0\x31")):
+        yield f"bad-{name}", fields + bad
+    yield "empty", fields + header(0xd20800, 5, 10)
+    yield "wide", fields + header(0xfffffc, 25, 25, nodes=1)
+    node = bytes.fromhex("3f000001 ffff0001 3b9ac618 00000000 00000000")
+    later = bytes.fromhex("3f000001 ffff0001 00000010 ffffffff 00000000")
+    again = bytes.fromhex("3f000001 ffff0001 000003e8 000030d4 00003000")
+    yield "nodes", fields + header(0xd20800, 5, 0, data=again + node)
+    yield "back", fields + header(0xd20800, 5, 0, data=node + again)
+    yield "half", fields + header(0xd20800, 5, 5, data=bytes(20) + later)
+
+
+SEEDS = {"ioam": ioam_seeds, "stamp": stamp_seeds, "option": option_seeds, "record": record_seeds,
          "algo": algo_seeds, "ldcp": ldcp_seeds, "fallback": fallback_seeds,
          "receiver": receiver_seeds}
 

@@ -135,10 +135,11 @@ class Scenario(unittest.TestCase):
                  "cc": {"name": "vegas", "eta": 1.2, "max_stage": 256, "settle": 65, "per_rtt": 2,
                         "hop_records": 256, "n_flows": -1, "w_ai": "much", "base_rtt": "2s", "burst": 65,
                         "burst_shift": 11, "burst_ns": -1, "pace": 2, "slots": 4, "sample": 65,
-                        "carry": 2, "where": 2,
+                        "carry": 2, "where": 2, "carrier": "int", "ioam_nodes": 13,
                         "alpha": 0, "beta": 1.1, "gamma": "x", "cw_min": 1.1, "iw": 1, "fast_start": 1},
                  "qdisc": {"queue": "red", "marking": "red", "kmin": 0, "kmax": "x", "pmax": 1.01,
-                           "knonect": -1, "above": 0, "respond": 0, "every": "999ns"},
+                           "knonect": -1, "above": 0, "respond": 0, "every": "999ns",
+                           "stamp": "ioam,tcp"},
                  "flow": {"from": "x0", "to": "h", "bytes": 0, "cc": "vegas", "start": "soon",
                           "count": 0,
                           "spacing": -1, "spread": "x", "reverse": -1},
@@ -223,6 +224,9 @@ class Scenario(unittest.TestCase):
         self.refused(["qdisc.respond = 2001", "link.buffer, 2000 bytes"],
                      link={"buffer": 2000}, qdisc={"respond": 2001})
         self.refused(["qdisc.every", "qdisc.respond"], qdisc={"every": "5us"})
+        self.refused(["cc.carrier", "ip = 6"], cc={"carrier": "ioam"})
+        self.refused(["cc.carrier", "event.rate"], ip=6, cc={"carrier": "ioam"},
+                     event=[{"at": "1us", "link": "s0-h0", "rate": "10Gbit"}])
         made = build(link={"buffer": 2000},
                      qdisc=on | {"kmin": 2000, "kmax": 2000, "knonect": 2000, "pmax": "100%"})
         self.assertEqual(made.qdisc["pmax"], 1.0)
@@ -640,6 +644,22 @@ class Plan(unittest.TestCase):
         self.assertNotIn("respond", self.made().files["network"])
         made = self.made(qdisc={"respond": "10KB"}, cc={"name": "dctcp"})
         self.assertNotIn("respond", made.files["network"])
+
+    def test_carrier(self):
+        made = self.made(ip=6, cc={"carrier": "ioam", "ioam_nodes": 3}, host={"stamp": True})
+        lines = made.files["network"].splitlines()
+        for host in "h0", "h1":
+            for key, value in (("carrier", 1), ("ioam_nodes", 3)):
+                self.assertIn(f"sysctl {host} net/hpcc/{key} {value}", lines)
+            for link in "1 1", "1 2", "1000 0", "1001 0":
+                self.assertIn(f"sysctl {host} /net/hpcc_links {link} 100000000000", lines)
+        self.assertNotIn(" stamp 1", made.files["network"])
+        self.assertEqual(made.files["network"].count(" stamp 2"), 6)
+        made = self.made(ip=6, qdisc={"stamp": "tcp,ioam"}, impair={"data_loss": 0.01})
+        self.assertIn(" stamp 3", made.files["network"])
+        self.assertIn(" stamp tcp,ioam", made.files["s0.tc"])
+        for name in "hpcc_links", "carrier":
+            self.assertNotIn(name, made.files["network"])
 
     def test_queues(self):
         made = self.made(host={"queue": "fq", "stamp": True}, qdisc={"queue": "fq_codel"})

@@ -247,7 +247,7 @@ def test_batches():
              "kmax": ("0", "30kb", "9mb"), "pmax": ("0", "0.5", "1", "2"),
              "knonect": ("0", "50kb"), "overhead": ("0", "24", "256", "257"),
              "node": ("0", "1048575", "1048576"), "port": ("0", "65535", "65536"),
-             "kind": ("253", "254", "255"), "stamp": ("", "above 20kb", "respond 1b every 2us"),
+             "kind": ("253", "254", "255"), "stamp": ("", "tcp,ioam", "tcp,int", "above 20kb", "respond 1b every 2us"),
              "nostamp": ("",), "above": ("1b", "9mb", "0"), "respond": ("0", "1b", "9mb", "-1"),
              "every": ("1us", "1s", "2s", "0"),
              "identify": ("on", "off", "0"), "stats": ("on", "off", "1"), "split-gso": ("",), "no-split-gso": ("",), "bandwidth": ("0", "10gbit", "1bit")}

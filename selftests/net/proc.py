@@ -21,6 +21,7 @@ COUNTERS = """
     response_received response_ignored unagreed_ignored malformed_ignored checksum_ignored window_ignored
     bad_hop_ignored ts_back_ignored tx_excess_ignored path_changes
     probes_stopped fallbacks unseen_loss returns ecn_responses timeouts
+    ioam_sent ioam_received ioam_ignored ioam_unknown_link ioam_stopped
 """.split()
 
 

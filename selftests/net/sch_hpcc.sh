@@ -68,6 +68,23 @@ test_above()
 	expect nostamp "$(json 'q["options"]["stamp"], "above" in q["options"]')" "(False, False)"
 }
 
+# By what a port stamps: TCP unless the user says so.
+test_carriers()
+{
+	links
+	add stamp tcp,ioam above 20kb
+	expect show "$(show)" \
+		"qdisc hpcc 1: root limit 1048576b node 0 port 0 overhead 24 delay 0ns kind 253 stamp tcp,ioam above 20480b split-gso identify on stats on marking off "
+	change node 1
+	expect kept "$(json 'q["options"]["stamp"], q["options"]["carriers"]')" "(True, 'tcp,ioam')"
+	change stamp ioam
+	expect ioam "$(json 'q["options"]["stamp"], q["options"]["carriers"]')" "(True, 'ioam')"
+	change stamp tcp
+	expect tcp "$(json 'q["options"]["stamp"], "carriers" in q["options"]')" "(True, False)"
+	refused "unknown option \"tcp,int\"" change stamp tcp,int
+	refused "unknown option \"tcp,\"" change stamp tcp,
+}
+
 # stamp without a value, and nostamp, end responses; who ends them forgets every.
 test_respond()
 {
@@ -181,7 +198,7 @@ test_kernel_refuses()
 	       "6=u32:257 ERANGE 6" "6=u8:1 EINVAL 6"
 	       "7=u32:1000000001 ERANGE 7" "7=u64:1 EINVAL 7"
 	       "8=u8:252 ERANGE 8" "8=u8:255 ERANGE 8" "8=u32:253 EINVAL 8"
-	       "9=u8:2 ERANGE 9" "9=u32:1 EINVAL 9"
+	       "9=u8:4 ERANGE 9" "9=u32:1 EINVAL 9"
 	       "10=u8:2 ERANGE 10" "10=raw: EINVAL 10"
 	       "11=u32:0 EINVAL 11" "19=u32:0 EINVAL 19"
 	       "18=u32:0 ERANGE 18" "18=u8:1 EINVAL 18" "18=u32:1048577 ERANGE 18"
@@ -226,13 +243,13 @@ test_kernel_accepts_edges()
 	got=$(ip netns exec tx "$HERE/../lib/qdisc.py" v0 1=u64:1250000000000 1=u64:125 \
 		1=u64:0 2=u64:1250000000000 2=u64:0 3=u32:4294967295 3=u32:1538 \
 		10=u8:0,3=u32:65720 10=u8:1 4=u32:0 4=u32:1048575 5=u32:65535 \
-		6=u32:0 6=u32:256 7=u32:1000000000 7=u32:0 8=u8:254 9=u8:0 \
+		6=u32:0 6=u32:256 7=u32:1000000000 7=u32:0 8=u8:254 9=u8:0 9=u8:3 \
 		12=u8:0 12=u8:1,13=u32:4000,14=u32:4000 \
 		14=u32:4294967295,3=u32:4294967295 16=u32:4294967295 \
 		13=u32:4294967295 15=u32:1000000 15=u32:0 13=u32:0,14=u32:0,16=u32:0 \
 		17=u8:0 17=u8:1 9=u8:1,18=u32:1 18=u32:4294967295 \
 		20=u32:4294967295 21=u32:1000 21=u32:1000000000 20=u32:0)
-	expect "accepted" "$(grep -c '^ok$' <<<"$got")" 34
+	expect "accepted" "$(grep -c '^ok$' <<<"$got")" 35
 }
 
 # A refused change leaves everything as it was.
@@ -695,7 +712,7 @@ test_module_in_use()
 	refused "in use" rmmod sch_hpcc
 }
 
-ktap_main test_defaults test_every_option test_above test_respond test_show_is_input test_tc_refuses \
+ktap_main test_defaults test_every_option test_above test_carriers test_respond test_show_is_input test_tc_refuses \
 	  test_kernel_refuses test_kernel_accepts_edges test_refused_change \
 	  test_rate test_overhead test_rate_on_average test_delay \
 	  test_delay_without_rate test_limit test_limit_without_rate \

@@ -87,7 +87,8 @@ static void write_sysctl(const struct item *item)
 	int fd;
 
 	if (!args || strstr(path, "..") ||
-	    snprintf(file, sizeof(file), "/proc/sys/%s", path + optional) >= (int)sizeof(file))
+	    snprintf(file, sizeof(file), "%s%s", *path == '/' ? "/proc" : "/proc/sys/",
+		     path + optional) >= (int)sizeof(file))
 		bad_line(item);
 	fd = open(file, O_WRONLY | O_CLOEXEC);
 	if (fd < 0 && errno == ENOENT && optional)

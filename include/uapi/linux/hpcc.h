@@ -67,6 +67,7 @@
 #define HPCC_CAP_PROBES		0x04	/* asks by probes, and wants answers */
 #define HPCC_CAP_REPORT		0x08	/* wants to be told N by REPORT */
 #define HPCC_CAP_WINDOW		0x10	/* computes W for a sender that asks */
+#define HPCC_CAP_IOAM		0x20	/* decodes IOAM, and knows B of some links */
 
 /**
  * enum hpcc_opt_type - what a telemetry option carries
@@ -130,7 +131,7 @@ enum {
 	TCA_HPCC_OVERHEAD,	/* u32, bytes the link adds to each packet, 0 .. 256 */
 	TCA_HPCC_DELAY,		/* u32, ns of propagation behind the queue, 0 .. 1 s */
 	TCA_HPCC_KIND,		/* u8, TCP option kind, 253 or 254 */
-	TCA_HPCC_STAMP,		/* u8, 0: shape and count only, 1: write telemetry */
+	TCA_HPCC_STAMP,		/* u8, HPCC_STAMP_*; 0: shape and count only */
 	TCA_HPCC_SPLIT,		/* u8, 0: keep GSO packets whole, 1: split some */
 	TCA_HPCC_PAD,
 	TCA_HPCC_MARKING,	/* u8, enum hpcc_marking */
@@ -147,6 +148,11 @@ enum {
 };
 
 #define TCA_HPCC_MAX		(__TCA_HPCC_MAX - 1)
+
+#define HPCC_STAMP_TCP		0x1	/* fills in the TCP option */
+#define HPCC_STAMP_IOAM		0x2	/* fills in IOAM traces of HPCC_IOAM_NAMESPACE */
+
+#define HPCC_IOAM_NAMESPACE	0	/* RFC 9197's default */
 
 #define HPCC_RATE_MIN		125ULL			/* 1 kbit/s */
 #define HPCC_RATE_MAX		1250000000000ULL	/* 10 Tbit/s */

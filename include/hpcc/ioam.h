@@ -1,0 +1,424 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Telemetry in IOAM (RFC 9197): the pre-allocated trace option of an IPv6 hop-by-hop header
+ * (RFC 9486), as draft-miao-tsv-hpcc-info-02 uses it: find it, write a node's data, read all
+ * nodes' data.
+ *
+ * Bytes and lengths only: no skb. Nothing is read beyond the length that the caller gives.
+ *
+ * A trace, 4 octets a line:
+ *	Namespace-ID:16  NodeLen:5  Flags:4  RemainingLen:7
+ *	IOAM-Trace-Type:24  reserved:8
+ *	then space for nodes; RemainingLen words of it, from its beginning, are free
+ * Each node writes its data at the end of what is free, so the last hop comes first.
+ * Fields come by the order of their bits in IOAM-Trace-Type, bit 0 the most significant one.
+ *
+ * Our trace type is bits 0, 1, 3, 6 and 12 (draft-gafni-ippm-ioam-additional-data-fields-00):
+ *	Hop_Lim:8  node_id:24
+ *	ingress_if_id:16  egress_if_id:16
+ *	timestamp fraction, ns, 0 .. 999,999,999; of when the packet leaves
+ *	queue depth, bytes
+ *	tx_bytes, modulo 2^32
+ */
+#ifndef _HPCC_IOAM_H
+#define _HPCC_IOAM_H
+
+#include <linux/errno.h>
+#include <linux/hpcc.h>
+#include <linux/math64.h>
+#include <linux/minmax.h>
+#include <linux/string.h>
+#include <linux/types.h>
+#include <linux/unaligned.h>
+#include <hpcc/clock.h>
+#include <hpcc/record.h>
+
+#define HPCC_IOAM_PAD1		0
+#define HPCC_IOAM_PADN		1
+#define HPCC_IOAM_OPTION	0x31	/* RFC 9486: skip if unknown, may change */
+#define HPCC_IOAM_PREALLOCATED	0	/* IOAM-Option-Type */
+
+#define HPCC_IOAM_OPTION_LEN	4	/* type, length, reserved, IOAM-Option-Type */
+#define HPCC_IOAM_HEAD_LEN	8	/* of a trace */
+#define HPCC_IOAM_TRACE_TYPE	0xd20800U
+#define HPCC_IOAM_NODE_WORDS	5
+#define HPCC_IOAM_NODE_LEN	20
+#define HPCC_IOAM_NODES_MAX	12	/* what the option's length can state */
+
+#define HPCC_IOAM_F_OVERFLOW	0x8	/* the first of 4 flags */
+
+/* Bits of IOAM-Trace-Type: opaque state, of a length of its own, and one that is reserved. */
+#define HPCC_IOAM_ODD_TYPES	0x3U
+
+#define HPCC_IOAM_U32_NONE	0xffffffffU
+#define HPCC_IOAM_U24_NONE	0xffffffU
+#define HPCC_IOAM_U16_NONE	0xffffU
+
+/**
+ * struct hpcc_ioam - the head of a trace
+ * @ns: Namespace-ID
+ * @type: IOAM-Trace-Type
+ * @node_words: NodeLen, 4-octet words of a node
+ * @flags: 4 bits
+ * @left: RemainingLen, words that are free
+ * @words: words for nodes in all
+ */
+struct hpcc_ioam {
+	u16	ns;
+	u32	type;
+	u8	node_words;
+	u8	flags;
+	u8	left;
+	u8	words;
+};
+
+/**
+ * struct hpcc_ioam_node - what a node of our trace type tells
+ * @hop_lim: hop limit that the packet left with
+ * @node: node_id, 24 bits
+ * @port: egress_if_id
+ * @ts_ns: timestamp fraction
+ * @qlen_bytes: queue depth
+ * @tx_bytes: modulo 2^32
+ */
+struct hpcc_ioam_node {
+	u8	hop_lim;
+	u32	node;
+	u16	port;
+	u32	ts_ns;
+	u32	qlen_bytes;
+	u32	tx_bytes;
+};
+
+/**
+ * struct hpcc_ioam_link - a link as a receiver follows it
+ * @node: node_id
+ * @port: egress_if_id
+ * @bps: B in bit/s; 0: no node data of it was seen
+ * @byte_time: ns per byte at B, Q32
+ * @ts_ns: timestamp, not wrapped
+ * @tx_bytes: not wrapped
+ */
+struct hpcc_ioam_link {
+	u32	node;
+	u16	port;
+	u64	bps;
+	u64	byte_time;
+	u64	ts_ns;
+	u64	tx_bytes;
+};
+
+/* Multiples of what a fraction and a 32-bit counter wrap at, high enough to count back from. */
+#define HPCC_IOAM_SECOND_NS	1000000000ULL
+#define HPCC_IOAM_TS_BASE	(HPCC_IOAM_SECOND_NS * HPCC_IOAM_SECOND_NS)
+#define HPCC_IOAM_TX_BASE	0x1000000000000ULL
+
+/**
+ * hpcc_ioam_find() - find the pre-allocated trace in a hop-by-hop header
+ * @p: the header, from its Next Header on
+ * @len: its length
+ * @at: set to the offset of the trace's head
+ *
+ * The first one counts.
+ *
+ * Return: length of the trace, head included, a multiple of 4; -ENOENT where there is none;
+ * -EINVAL where lengths contradict each other.
+ */
+static inline int hpcc_ioam_find(const u8 *p, u32 len, u32 *at)
+{
+	u32 pos = 2;
+
+	while (pos < len) {
+		u32 optlen;
+
+		if (p[pos] == HPCC_IOAM_PAD1) {
+			pos++;
+			continue;
+		}
+		if (len - pos < 2 || p[pos + 1] > len - pos - 2)
+			return -EINVAL;
+		optlen = p[pos + 1] + 2;
+		if (p[pos] == HPCC_IOAM_OPTION && optlen >= HPCC_IOAM_OPTION_LEN &&
+		    p[pos + 3] == HPCC_IOAM_PREALLOCATED) {
+			if (optlen < HPCC_IOAM_OPTION_LEN + HPCC_IOAM_HEAD_LEN || optlen % 4)
+				return -EINVAL;
+			*at = pos + HPCC_IOAM_OPTION_LEN;
+			return optlen - HPCC_IOAM_OPTION_LEN;
+		}
+		pos += optlen;
+	}
+	return -ENOENT;
+}
+
+/**
+ * hpcc_ioam_words() - how long a node's data are
+ * @type: IOAM-Trace-Type
+ *
+ * Fields that no RFC defines yet take one word (RFC 9197, section 4.4.1).
+ *
+ * Return: words; 0 where a node's length does not follow from the type.
+ */
+static inline u32 hpcc_ioam_words(u32 type)
+{
+	u32 words = 0;
+	u32 bit;
+
+	if (type & HPCC_IOAM_ODD_TYPES)
+		return 0;
+	for (bit = 0; bit < 22; bit++)
+		if (type & 1U << (23 - bit))
+			words += bit >= 8 && bit <= 10 ? 2 : 1;
+	return words;
+}
+
+/**
+ * hpcc_ioam_read() - read the head of a trace
+ * @p: the trace
+ * @len: its length, head included: HPCC_IOAM_HEAD_LEN or more, at most 252
+ * @t: result
+ *
+ * Return: 0, or -EINVAL where it states more free words than there are, or NodeLen is not
+ * what the trace type says.
+ */
+static inline int hpcc_ioam_read(const u8 *p, u32 len, struct hpcc_ioam *t)
+{
+	u32 head = get_unaligned_be16(p + 2);
+	u32 words;
+
+	t->ns = get_unaligned_be16(p);
+	t->node_words = head >> 11;
+	t->flags = head >> 7 & 0xf;
+	t->left = head & 0x7f;
+	t->type = get_unaligned_be32(p + 4) >> 8;
+	t->words = (len - HPCC_IOAM_HEAD_LEN) / 4;
+	words = hpcc_ioam_words(t->type);
+	if (t->left > t->words || !t->node_words || (words && words != t->node_words))
+		return -EINVAL;
+	return 0;
+}
+
+/* Change flags and RemainingLen. */
+static inline void hpcc_ioam_set(u8 *p, const struct hpcc_ioam *t)
+{
+	put_unaligned_be16(t->node_words << 11 | t->flags << 7 | t->left, p + 2);
+}
+
+/* Write one node's fields of any type, those that we do not know as "not available". */
+static inline void hpcc_ioam_fields(u8 *p, u32 type, const struct hpcc_ioam_node *n)
+{
+	u32 bit;
+
+	for (bit = 0; bit < 22; bit++) {
+		u32 value = HPCC_IOAM_U32_NONE;
+
+		if (!(type & 1U << (23 - bit)))
+			continue;
+		switch (bit) {
+		case 0:
+			value = (u32)n->hop_lim << 24 | n->node;
+			break;
+		case 1:
+			value = HPCC_IOAM_U16_NONE << 16 | n->port;
+			break;
+		case 3:
+			value = n->ts_ns;
+			break;
+		case 6:
+			value = n->qlen_bytes;
+			break;
+		case 8:
+			put_unaligned_be32((u32)n->hop_lim << 24, p);
+			p += 4;
+			value = n->node;
+			break;
+		case 9:
+			put_unaligned_be32(value, p);
+			p += 4;
+			value = n->port;
+			break;
+		case 10:
+			put_unaligned_be32(value, p);
+			p += 4;
+			break;
+		case 12:
+			value = n->tx_bytes;
+			break;
+		}
+		put_unaligned_be32(value, p);
+		p += 4;
+	}
+}
+
+/**
+ * hpcc_ioam_write() - write a node's data into a trace
+ * @p: the trace
+ * @len: as for hpcc_ioam_read()
+ * @n: what to write
+ *
+ * Where there is no room the overflow flag is set; other flags stay.
+ *
+ * Return: 0, or the enum hpcc_unstamped that says why there are no data of ours: MALFORMED,
+ * NO_OPTION for another namespace or a trace type without a length, FULL.
+ */
+static inline int hpcc_ioam_write(u8 *p, u32 len, const struct hpcc_ioam_node *n)
+{
+	struct hpcc_ioam t;
+
+	if (hpcc_ioam_read(p, len, &t))
+		return HPCC_UNSTAMPED_MALFORMED;
+	if (t.ns != HPCC_IOAM_NAMESPACE || !hpcc_ioam_words(t.type))
+		return HPCC_UNSTAMPED_NO_OPTION;
+	if (t.flags & HPCC_IOAM_F_OVERFLOW)
+		return HPCC_UNSTAMPED_FULL;
+	if (t.left < t.node_words) {
+		t.flags |= HPCC_IOAM_F_OVERFLOW;
+		hpcc_ioam_set(p, &t);
+		return HPCC_UNSTAMPED_FULL;
+	}
+	t.left -= t.node_words;
+	hpcc_ioam_set(p, &t);
+	hpcc_ioam_fields(p + HPCC_IOAM_HEAD_LEN + t.left * 4, t.type, n);
+	return 0;
+}
+
+/**
+ * hpcc_ioam_nodes() - how many nodes of ours a trace has
+ * @t: its head
+ *
+ * Return: nodes; -EINVAL where it is of another namespace or trace type, or overflowed: hops
+ * that are not told of may be the loaded ones.
+ */
+static inline int hpcc_ioam_nodes(const struct hpcc_ioam *t)
+{
+	u32 used = t->words - t->left;
+
+	if (t->ns != HPCC_IOAM_NAMESPACE || t->type != HPCC_IOAM_TRACE_TYPE ||
+	    t->flags & HPCC_IOAM_F_OVERFLOW || used % HPCC_IOAM_NODE_WORDS)
+		return -EINVAL;
+	return used / HPCC_IOAM_NODE_WORDS;
+}
+
+/**
+ * hpcc_ioam_node() - read the data of one node
+ * @p: the trace
+ * @t: its head
+ * @hop: the node on the path, 1 .. hpcc_ioam_nodes()
+ * @n: result
+ *
+ * Return: 0, or -EINVAL where a field that the law needs is not available.
+ */
+static inline int hpcc_ioam_node(const u8 *p, const struct hpcc_ioam *t, u32 hop,
+				 struct hpcc_ioam_node *n)
+{
+	p += HPCC_IOAM_HEAD_LEN + (t->words - hop * HPCC_IOAM_NODE_WORDS) * 4;
+	n->hop_lim = p[0];
+	n->node = get_unaligned_be32(p) & HPCC_IOAM_U24_NONE;
+	n->port = get_unaligned_be16(p + 6);
+	n->ts_ns = get_unaligned_be32(p + 8);
+	n->qlen_bytes = get_unaligned_be32(p + 12);
+	n->tx_bytes = get_unaligned_be32(p + 16);
+	return n->node == HPCC_IOAM_U24_NONE || n->port == HPCC_IOAM_U16_NONE ||
+	       n->ts_ns >= HPCC_IOAM_SECOND_NS || n->qlen_bytes == HPCC_IOAM_U32_NONE ||
+	       n->tx_bytes == HPCC_IOAM_U32_NONE ? -EINVAL : 0;
+}
+
+/* Unwrap the counters next to those that were seen last: at most half a second, and 2^31
+ * bytes, ahead or behind.
+ */
+static inline void hpcc_ioam_extend(struct hpcc_ioam_link *link, const struct hpcc_ioam_node *n)
+{
+	s64 step;
+	u64 last;
+
+	div64_u64_rem(link->ts_ns, HPCC_IOAM_SECOND_NS, &last);
+	step = (s64)n->ts_ns - (s64)last;
+	if (step < -(s64)(HPCC_IOAM_SECOND_NS / 2))
+		step += HPCC_IOAM_SECOND_NS;
+	else if (step >= (s64)(HPCC_IOAM_SECOND_NS / 2))
+		step -= HPCC_IOAM_SECOND_NS;
+	link->ts_ns += step;
+	link->tx_bytes += (s32)(n->tx_bytes - (u32)link->tx_bytes);
+}
+
+/**
+ * hpcc_ioam_record() - turn a node's data into a load record
+ * @link: the link of that hop; begins anew where the node or B is another one
+ * @n: its data
+ * @bps: B in bit/s, 8 or more
+ * @hop: hop of the record
+ * @scale: scale of the record
+ *
+ * No division but where the link begins anew.
+ *
+ * Return: the record.
+ */
+static inline struct hpcc_record hpcc_ioam_record(struct hpcc_ioam_link *link,
+						  const struct hpcc_ioam_node *n, u64 bps,
+						  u8 hop, u8 scale)
+{
+	if (link->bps != bps || link->node != n->node || link->port != n->port) {
+		link->node = n->node;
+		link->port = n->port;
+		link->bps = bps;
+		link->byte_time = hpcc_byte_time(bps / 8);
+		link->ts_ns = HPCC_IOAM_TS_BASE;
+		link->tx_bytes = HPCC_IOAM_TX_BASE;
+	}
+	hpcc_ioam_extend(link, n);
+	return (struct hpcc_record){
+		.hop = hop,
+		.tag = hpcc_link_tag(n->node, n->port),
+		.ts = link->ts_ns >> scale & HPCC_COUNTER_MASK,
+		.tx = mul_u64_u64_shr(link->tx_bytes, link->byte_time, 32) >> scale &
+		      HPCC_COUNTER_MASK,
+		.qlen = min_t(u64, hpcc_link_time(link->byte_time, n->qlen_bytes).ns >> scale,
+			      ~0U),
+	};
+}
+
+/**
+ * hpcc_ioam_header_len() - length of a hop-by-hop header with room for nodes
+ * @nodes: 1 .. HPCC_IOAM_NODES_MAX
+ *
+ * Return: bytes, a multiple of 8.
+ */
+static inline u32 hpcc_ioam_header_len(u32 nodes)
+{
+	return (4 + HPCC_IOAM_OPTION_LEN + HPCC_IOAM_HEAD_LEN + nodes * HPCC_IOAM_NODE_LEN + 7) &
+	       ~7U;
+}
+
+/**
+ * hpcc_ioam_header() - make a hop-by-hop header with room for nodes
+ * @p: hpcc_ioam_header_len() bytes
+ * @nodes: 1 .. HPCC_IOAM_NODES_MAX
+ * @next: Next Header
+ */
+static inline void hpcc_ioam_header(u8 *p, u32 nodes, u8 next)
+{
+	u32 len = hpcc_ioam_header_len(nodes);
+	u32 data = nodes * HPCC_IOAM_NODE_LEN;
+	struct hpcc_ioam t = {
+		.node_words = HPCC_IOAM_NODE_WORDS,
+		.left = nodes * HPCC_IOAM_NODE_WORDS,
+	};
+	u8 *trace = p + 4 + HPCC_IOAM_OPTION_LEN;
+
+	memset(p, 0, len);
+	p[0] = next;
+	p[1] = len / 8 - 1;
+	p[2] = HPCC_IOAM_PADN;
+	p[4] = HPCC_IOAM_OPTION;
+	p[5] = HPCC_IOAM_OPTION_LEN - 2 + HPCC_IOAM_HEAD_LEN + data;
+	p[7] = HPCC_IOAM_PREALLOCATED;
+	put_unaligned_be16(HPCC_IOAM_NAMESPACE, trace);
+	hpcc_ioam_set(trace, &t);
+	put_unaligned_be32(HPCC_IOAM_TRACE_TYPE << 8, trace + 4);
+	p = trace + HPCC_IOAM_HEAD_LEN + data;
+	if (nodes % 2) {
+		p[0] = HPCC_IOAM_PADN;
+		p[1] = 2;
+	}
+}
+
+#endif /* _HPCC_IOAM_H */

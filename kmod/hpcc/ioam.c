@@ -1,0 +1,334 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * IOAM as the carrier of requests (net.hpcc.carrier = 1), for IPv6.
+ *
+ *	sender		LOCAL_OUT puts a hop-by-hop header with a trace and room for
+ *			net.hpcc.ioam_nodes nodes into a segment that asks, and a FORWARD without
+ *			slots into its TCP header: that tells the scale.
+ *	switches	each that speaks IOAM fills in a node.
+ *	receiver	LOCAL_IN makes load records of the nodes, as if they had come in the
+ *			FORWARD. From there on nothing is different: echo, mailbox, law. The
+ *			header stays.
+ *
+ * A trace counts bytes and the law counts time, so the receiver has to know B of each (node_id,
+ * egress_if_id), and in what its queue depth counts: /proc/net/hpcc_links has them, written by who
+ * runs the network. A receiver
+ * announces HPCC_CAP_IOAM while that table is not empty, and gets no trace otherwise.
+ *
+ * A path may drop packets with extension headers, or fill in what is of no use. An RTO, or
+ * silence, and the TCP option carries requests from then on.
+ */
+#include <linux/bitfield.h>
+#include <linux/ipv6.h>
+#include <linux/proc_fs.h>
+#include <linux/seq_file.h>
+#include <linux/seq_file_net.h>
+#include <linux/slab.h>
+#include <hpcc/ioam.h>
+
+#include "cc.h"
+#include "ioam.h"
+#include "mailbox.h"
+
+/* Bounds the memory that who owns a namespace can have the kernel use. */
+#define HPCC_LINKS_MAX	65536
+
+/* An entry of hpcc_net.links: B in bit/s, and bytes in a unit of queue depth. */
+#define HPCC_LINK_BPS	GENMASK_ULL(43, 0)
+#define HPCC_LINK_UNIT	GENMASK_ULL(59, 44)
+
+/**
+ * struct hpcc_ioam_rx - what a receiver keeps of a path
+ * @lock: covers @link
+ * @link: by hop - 1
+ * @rcu: frees it
+ */
+struct hpcc_ioam_rx {
+	spinlock_t lock;	/* covers @link */
+	struct hpcc_ioam_link link[HPCC_IOAM_NODES_MAX];
+	struct rcu_head rcu;
+};
+
+/* ---- Sender ---------------------------------------------------------------- */
+
+/**
+ * hpcc_ioam_nodes_for() - how many nodes a connection's traces are to have room for
+ * @sk: its socket
+ * @caps: HPCC_CAP_* of the peer
+ *
+ * Return: 0: the TCP option carries requests.
+ */
+u8 hpcc_ioam_nodes_for(const struct sock *sk, u8 caps)
+{
+	const struct hpcc_sysctls *sysctls = &hpcc_pernet(sock_net(sk))->sysctls;
+
+	if (!(caps & HPCC_CAP_IOAM) || !READ_ONCE(sysctls->carrier) ||
+	    inet_csk(sk)->icsk_af_ops->net_header_len != sizeof(struct ipv6hdr))
+		return 0;
+	return READ_ONCE(sysctls->ioam_nodes);
+}
+
+/**
+ * hpcc_ioam_out() - put a trace into a segment that asks
+ * @seg: the segment, of which only its IPv6 header is in front of TCP's
+ * @sk: its socket
+ * @flow: its flow
+ *
+ * A GSO packet gets one, of which each of its segments has a copy, as of TCP options: what splits
+ * it in front of the link fills in each by itself.
+ *
+ * Return: whether there was room, for a FORWARD without slots as well.
+ */
+bool hpcc_ioam_out(struct hpcc_segment *seg, const struct sock *sk, const struct hpcc_flow *flow)
+{
+	u32 nodes = READ_ONCE(flow->ioam);
+	u32 n = hpcc_ioam_header_len(nodes);
+	struct sk_buff *skb = seg->skb;
+
+	if (!nodes || seg->state->pf != NFPROTO_IPV6 || seg->thoff != sizeof(struct ipv6hdr) ||
+	    hpcc_segment_space(seg, sk) < n + hpcc_opt_len(0) || skb_cow_head(skb, n))
+		return false;
+	skb_push(skb, n);
+	memmove(skb->data, skb->data + n, sizeof(struct ipv6hdr));
+	skb_reset_network_header(skb);
+	hpcc_ioam_header(skb->data + sizeof(struct ipv6hdr), nodes, IPPROTO_TCP);
+	ipv6_hdr(skb)->nexthdr = NEXTHDR_HOP;
+	hpcc_set_ip_length(skb, NFPROTO_IPV6);
+	seg->thoff += n;
+	hpcc_count_rcu(seg->state->net, HPCC_C_IOAM_SENT);
+	return true;
+}
+
+/**
+ * hpcc_ioam_stop() - have the TCP option carry requests from now on
+ * @sk: socket, under its lock
+ * @flow: its flow
+ */
+void hpcc_ioam_stop(struct sock *sk, struct hpcc_flow *flow)
+{
+	WRITE_ONCE(flow->ioam, 0);
+	hpcc_carry_begin(sk, flow, flow->probes);
+	hpcc_count(sock_net(sk), HPCC_C_IOAM_STOPPED);
+}
+
+/* ---- Receiver -------------------------------------------------------------- */
+
+static struct hpcc_ioam_rx *hpcc_ioam_rx(struct hpcc_flow *flow, const struct net *net)
+{
+	struct hpcc_ioam_rx *rx = rcu_dereference(flow->ioam_rx);
+	struct hpcc_ioam_rx *old;
+
+	if (likely(rx))
+		return rx;
+	rx = kzalloc(sizeof(*rx), GFP_ATOMIC | __GFP_NOWARN | __GFP_ACCOUNT);
+	if (!rx) {
+		hpcc_count(net, HPCC_C_NO_MEMORY);
+		return NULL;
+	}
+	spin_lock_init(&rx->lock);
+	old = unrcu_pointer(cmpxchg(&flow->ioam_rx, NULL, RCU_INITIALIZER(rx)));
+	if (!old)
+		return rx;
+	kfree(rx);
+	return old;
+}
+
+static unsigned long hpcc_link_index(u32 node, u16 port)
+{
+	return (unsigned long)node << 16 | port;
+}
+
+/* What is known of a link; 0: nothing. */
+static u64 hpcc_link_known(const struct net *net, u32 node, u16 port)
+{
+	void *entry = xa_load(&hpcc_pernet_rcu(net)->links, hpcc_link_index(node, port));
+
+	return entry ? xa_to_value(entry) : 0;
+}
+
+/* Make load records of a trace's nodes. Return: how many, or the counter that says why not. */
+static int hpcc_ioam_records(struct hpcc_ioam_rx *rx, const struct net *net, const u8 *trace,
+			     const struct hpcc_ioam *t, u8 scale, u8 *records,
+			     enum hpcc_counter *why)
+{
+	int nodes = hpcc_ioam_nodes(t);
+	struct hpcc_ioam_node node;
+	struct hpcc_record r;
+	int hop;
+	u64 link;
+
+	for (hop = 1; hop <= nodes; hop++) {
+		*why = HPCC_C_IOAM_IGNORED;
+		if (hpcc_ioam_node(trace, t, hop, &node))
+			return -EINVAL;
+		*why = HPCC_C_IOAM_UNKNOWN_LINK;
+		link = hpcc_link_known(net, node.node, node.port);
+		if (!link)
+			return -EINVAL;
+		node.qlen_bytes = min_t(u64, FIELD_GET(HPCC_LINK_UNIT, link) * node.qlen_bytes,
+					U32_MAX);
+		r = hpcc_ioam_record(&rx->link[hop - 1], &node, FIELD_GET(HPCC_LINK_BPS, link), hop,
+				     scale);
+		hpcc_record_encode(records + (hop - 1) * HPCC_RECORD_LEN, &r);
+	}
+	*why = nodes < 0 ? HPCC_C_IOAM_IGNORED : HPCC_C_IOAM_RECEIVED;
+	return nodes;
+}
+
+/**
+ * hpcc_ioam_in() - keep what a trace tells until it can be echoed
+ * @flow: a flow
+ * @in: the segment, for which hpcc_is_ioam() holds
+ * @opt: head of its FORWARD
+ *
+ * All nodes or none: of a path that is not known in full, the rest may be the loaded part.
+ *
+ * Context: LOCAL_IN.
+ * Return: how many records were no records of a hop of this path.
+ */
+u32 hpcc_ioam_in(struct hpcc_flow *flow, const struct hpcc_arrival *in,
+		 const struct hpcc_opt *opt)
+{
+	const u8 *hop = in->skb->data + sizeof(struct ipv6hdr);
+	const struct net *net = in->state->net;
+	struct hpcc_ioam_rx *rx = hpcc_ioam_rx(flow, net);
+	enum hpcc_counter why = HPCC_C_IOAM_IGNORED;
+	u8 records[HPCC_IOAM_NODES_MAX * HPCC_RECORD_LEN];
+	struct hpcc_opt told = *opt;
+	struct hpcc_ioam t;
+	int len, nodes = 0;
+	u32 at;
+
+	if (!rx)
+		return 0;
+	if (opt->flags & HPCC_OPT_F_PROMPT)
+		WRITE_ONCE(flow->prompt, true);
+	/* All of it is in front of the TCP header, and so in one piece. */
+	len = hpcc_ioam_find(hop, (hop[1] + 1) * 8, &at);
+	if (len > 0 && !hpcc_ioam_read(hop + at, len, &t)) {
+		spin_lock_bh(&rx->lock);
+		nodes = hpcc_ioam_records(rx, net, hop + at, &t, opt->scale, records, &why);
+		spin_unlock_bh(&rx->lock);
+	}
+	hpcc_count_rcu(net, why);
+	if (nodes <= 0)
+		return 0;
+	told.hops = nodes;
+	told.nr = nodes;
+	return hpcc_forward_in(flow, &told, records);
+}
+
+/* ---- /proc/net/hpcc_links --------------------------------------------------- */
+
+/**
+ * hpcc_links_known() - whether B of any link is known
+ * @net: network namespace
+ */
+bool hpcc_links_known(const struct net *net)
+{
+	return !xa_empty(&hpcc_pernet(net)->links);
+}
+
+static void *hpcc_link_at(struct seq_file *seq, loff_t *pos)
+{
+	unsigned long index = *pos;
+	void *entry = xa_find(&hpcc_pernet(seq_file_net(seq))->links, &index, ULONG_MAX,
+			      XA_PRESENT);
+
+	*pos = index;
+	return entry;
+}
+
+static void *hpcc_links_start(struct seq_file *seq, loff_t *pos)
+{
+	return hpcc_link_at(seq, pos);
+}
+
+static void *hpcc_links_next(struct seq_file *seq, void *v, loff_t *pos)
+{
+	++*pos;
+	return hpcc_link_at(seq, pos);
+}
+
+static void hpcc_links_stop(struct seq_file *seq, void *v)
+{
+}
+
+static int hpcc_links_show(struct seq_file *seq, void *v)
+{
+	unsigned long index = seq->index;
+	u64 link = xa_to_value(v);
+
+	seq_printf(seq, "%lu %lu %llu %llu\n", index >> 16, index & 0xffff,
+		   FIELD_GET(HPCC_LINK_BPS, link), FIELD_GET(HPCC_LINK_UNIT, link));
+	return 0;
+}
+
+static const struct seq_operations hpcc_links_ops = {
+	.start	= hpcc_links_start,
+	.next	= hpcc_links_next,
+	.stop	= hpcc_links_stop,
+	.show	= hpcc_links_show,
+};
+
+/* "NODE PORT BPS [UNIT]", UNIT being the bytes that queue depth counts, 0 bit/s: forget it. */
+static int hpcc_link_write(struct hpcc_net *hn, const char *line)
+{
+	u32 node, port, unit = 1;
+	int end = 0;
+	void *old;
+	u64 bps;
+
+	BUILD_BUG_ON(HPCC_RATE_MAX * 8 > HPCC_LINK_BPS);
+	if (sscanf(line, "%u %u %llu%n %u%n", &node, &port, &bps, &end, &unit, &end) < 3 ||
+	    line[end] || !unit || unit > U16_MAX ||
+	    node >= HPCC_IOAM_U24_NONE || port >= HPCC_IOAM_U16_NONE ||
+	    (bps && (bps < HPCC_RATE_MIN * 8 || bps > HPCC_RATE_MAX * 8)))
+		return -EINVAL;
+	if (bps && hn->nr_links >= HPCC_LINKS_MAX)
+		return -ENOSPC;
+	old = xa_store(&hn->links, hpcc_link_index(node, port),
+		       bps ? xa_mk_value(bps | FIELD_PREP(HPCC_LINK_UNIT, (u64)unit)) : NULL,
+		       GFP_KERNEL_ACCOUNT);
+	if (xa_is_err(old))
+		return xa_err(old);
+	hn->nr_links += !!bps - !!old;
+	return 0;
+}
+
+/* A write is one or several whole lines. */
+static int hpcc_links_write(struct file *file, char *buf, size_t size)
+{
+	struct hpcc_net *hn = hpcc_pernet(seq_file_net(file->private_data));
+	char *line;
+	int err = 0;
+
+	mutex_lock(&hn->path_lock);
+	while (!err && (line = strsep(&buf, "\n")))
+		if (*line)
+			err = hpcc_link_write(hn, line);
+	mutex_unlock(&hn->path_lock);
+	return err;
+}
+
+/**
+ * hpcc_links_register() - show the table of links
+ * @net: network namespace
+ *
+ * Return: 0 or -ENOMEM.
+ */
+int hpcc_links_register(struct net *net)
+{
+	return proc_create_net_data_write("hpcc_links", 0644, net->proc_net, &hpcc_links_ops,
+					  hpcc_links_write, sizeof(struct seq_net_private),
+					  NULL) ? 0 : -ENOMEM;
+}
+
+/**
+ * hpcc_links_unregister() - take it back
+ * @net: network namespace
+ */
+void hpcc_links_unregister(struct net *net)
+{
+	remove_proc_entry("hpcc_links", net->proc_net);
+}

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* IOAM as the carrier of requests (ioam.c). */
+#ifndef _HPCC_HPCC_IOAM_H
+#define _HPCC_HPCC_IOAM_H
+
+#include <hpcc/record.h>
+
+#include "flow.h"
+#include "segment.h"
+
+u8 hpcc_ioam_nodes_for(const struct sock *sk, u8 caps);
+bool hpcc_ioam_out(struct hpcc_segment *seg, const struct sock *sk, const struct hpcc_flow *flow);
+u32 hpcc_ioam_in(struct hpcc_flow *flow, const struct hpcc_arrival *in,
+		 const struct hpcc_opt *opt);
+void hpcc_ioam_stop(struct sock *sk, struct hpcc_flow *flow);
+bool hpcc_links_known(const struct net *net);
+int hpcc_links_register(struct net *net);
+void hpcc_links_unregister(struct net *net);
+
+/**
+ * hpcc_is_ioam() - whether a request's load records come in a trace
+ * @in: the segment
+ * @opt: head of its option
+ *
+ * The option has no slots then: it tells the scale, and whether to acknowledge at once.
+ */
+static inline bool hpcc_is_ioam(const struct hpcc_arrival *in, const struct hpcc_opt *opt)
+{
+	return unlikely(!opt->nr) && opt->type == HPCC_OPT_FORWARD &&
+	       in->state->pf == NFPROTO_IPV6 && ipv6_hdr(in->skb)->nexthdr == NEXTHDR_HOP;
+}
+
+#endif /* _HPCC_HPCC_IOAM_H */

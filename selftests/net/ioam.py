@@ -1,0 +1,370 @@
+#!/usr/bin/env -S python3 -B
+# SPDX-License-Identifier: GPL-2.0
+"""IOAM as the carrier of requests: kmod/hpcc/ioam.c, qdisc/headers.c and stamp.c."""
+
+import json
+import os
+import shutil
+import socket
+import struct
+import subprocess
+import sys
+import time
+
+sys.path[0] += "/.."
+from lib.kernel import virtual_time
+from lib.ktap import Skip, defer, expect, expect_in, main
+from lib.net import Pair
+from lib.packet import CAP_TELEMETRY, ECHO, FORWARD, option, syn_option
+from lib.path import MBPS, Path
+from lib.peer import SCALE, SLOWER, Peer, qlen_code
+from lib.routed import Routed
+from lib.tcp import pattern, transfer
+
+CAP_IOAM = 0x20
+TRACE_TYPE = 0xd20800
+BPS = MBPS * 1000000
+STAMP = f"hpcc rate {MBPS}mbit delay 20us"
+
+
+def know(ns, *links):
+    """Have a host know B of links."""
+    with ns, open("/proc/net/hpcc_links", "w", encoding="ascii") as file:
+        file.write("".join(f"{node} {port} {bps}\n" for node, port, bps in links))
+
+
+def ioam_path(switches=2, stamp="tcp,ioam", known=None, **sysctls):
+    """A path of switches that speak IOAM, between hosts that know their links."""
+    path = Path(6, switches, **({"carrier": 1} | sysctls))
+    for node in range(1, switches + 1):
+        for port, dev in enumerate(("left", "right"), 1):
+            path.change(node, f"{STAMP} node {node} port {port} stamp {stamp}", dev)
+    for ns in path.hosts:
+        know(ns, *[(node, port, BPS) for node in known or range(1, switches + 1)
+                   for port in (1, 2)])
+    return path
+
+
+def trace(nodes=(), room=2, namespace=0, kind=TRACE_TYPE, words=5, flags=0, left=None, head=b"\x01\0",
+          length=None):
+    """A hop-by-hop header in front of TCP, with nodes in the order of the path."""
+    left = words * (room - len(nodes)) if left is None else left
+    body = struct.pack("!HHI", namespace, words << 11 | flags << 7 | left, kind << 8) + \
+        bytes(4 * words * (room - len(nodes))) + b"".join(reversed(nodes))
+    opt = head + bytes([0x31, len(body) + 2 if length is None else length, 0, 0]) + body
+    opt += (b"", b"", b"", b"", b"\x01\x02\0\0")[-(len(opt) + 2) % 8 and 4]
+    return bytes([6, (len(opt) + 2) // 8 - 1]) + opt
+
+
+def node(number, port=1, ts=1000, qlen=0, tx=0):
+    """What a node writes."""
+    return struct.pack("!IHHIII", 63 << 24 | number, 0xffff, port, ts, qlen, tx)
+
+
+class Switched(Peer):
+    """A peer whose segments have come by switches."""
+
+    header = b""
+
+    def packet(self, *what, **how):
+        """A segment with the header."""
+        packet = super().packet(*what, **how)
+        if not self.header:
+            return packet
+        length = struct.unpack_from("!H", packet, 4)[0] + len(self.header)
+        return packet[:4] + struct.pack("!HB", length, 0) + packet[7:40] + self.header + packet[40:]
+
+
+def test_links_table():
+    """What is written is read; what is wrong is refused, and changes nothing."""
+    pair = Pair(6)
+    know(pair.c, (7, 3, 25000000000), (1, 2, 1000), (1, 2, "10000000000000 65535"))
+    expect("links", pair.c.read("/proc/net/hpcc_links"),
+           "1 2 10000000000000 65535\n7 3 25000000000 1\n")
+    for bad in ((1 << 24) - 1, 1, BPS), (1, 65535, BPS), (1, 1, 999), (1, 1, 10000000000001), \
+            ("x", 1, 1), (1, 1, "1000 1 1"), (1, 1, "1000 0"),\
+            (1, 1, "1000 65536"), (1, 1, "1000 x"), (1, 1, ""), (-1, 1, BPS):
+        try:
+            know(pair.c, bad)
+        except OSError:
+            continue
+        raise AssertionError(f"taken: {bad}")
+    know(pair.c, (7, 3, 0), (9, 9, 0))
+    expect("links", pair.c.read("/proc/net/hpcc_links"), "1 2 10000000000000 65535\n")
+    expect("another namespace", pair.s.read("/proc/net/hpcc_links"), "")
+
+
+def test_end_to_end():
+    """Traces carry the load of each hop; W follows as it does by TCP options."""
+    took = {}
+    for carrier in 0, 1:
+        path = ioam_path(carrier=carrier)
+        client, server = path.connect()
+        transfer((client, server, pattern(500000)))
+        before, start = path.port(2)["bytes"], time.monotonic()
+        transfer((client, server, pattern(6000000)))
+        took[carrier] = (path.port(2)["bytes"] - before) * 8 / (time.monotonic() - start) / BPS
+        flow = path.a.flow()
+        expect("mode, hops", (flow["mode"], flow["hops"]), ("telemetry", 2))
+        path.no_errors()
+        a, b = path.a.counters(), path.b.counters()
+        expect("sent by IOAM", (a["ioam_sent"] > 100, b["ioam_received"] > 100),
+               (bool(carrier), bool(carrier)))
+        for name in "ioam_ignored", "ioam_unknown_link", "ioam_stopped":
+            expect(name, (a[name], b[name]), (0, 0))
+        expect("nobody was left out", {reason: n for reason, n in path.port(1)["hpcc"]["unstamped"].items()
+                                       if n and reason in ("malformed", "full", "no_memory")}, {})
+    print(f"# utilization {took[0]:.3f} by TCP, {took[1]:.3f} by IOAM")
+    if virtual_time():
+        expect_in("utilization", took[1], took[0] - 0.01, took[0] + 0.01)
+
+
+def test_with_the_rest():
+    """Data in both directions; probes instead of data; W by the receiver."""
+    for how in {}, {"carry": 1}, {"where": 1}:
+        path = ioam_path(**how)
+        client, server = path.connect()
+        for i in range(3):
+            transfer((client, server, pattern(400000)), (server, client, pattern(400000, i)))
+        for ns in path.hosts:
+            expect("hops", ns.flow()["hops"], 2)
+            expect_in("received", ns.counters()["ioam_received"], 10, 100000)
+        path.no_errors()
+
+
+def test_not_agreed():
+    """A receiver that knows no link is sent no trace; neither is one of IPv4."""
+    path = ioam_path()
+    know(path.b, *[(node, port, 0) for node in (1, 2) for port in (1, 2)])
+    client, server = path.connect()
+    transfer((client, server, pattern(300000)))
+    expect("sent", path.a.counters()["ioam_sent"], 0)
+    expect("hops", path.a.flow()["hops"], 2)
+    pair = Pair(4, qdisc=STAMP, carrier=1)
+    for ns in pair.c, pair.s:
+        know(ns, (0, 0, BPS))
+    client, server = pair.connect()
+    transfer((client, server, pattern(300000)))
+    expect("sent", pair.c.counters()["ioam_sent"], 0)
+    expect("hops", pair.c.flow()["hops"], 1)
+
+
+def falls_back(path, why):
+    """The TCP option takes over, and says why."""
+    client, server = path.connect()
+    for i in range(8):
+        transfer((client, server, pattern(400000, i)))
+    expect("stopped", path.a.counters()["ioam_stopped"], 1)
+    if why:
+        expect_in(why, path.b.counters()[why], 1, 100000)
+    flow = path.a.flow()
+    expect("mode, hops", (flow["mode"], flow["hops"]), ("telemetry", 2))
+    sent = path.a.counters()["ioam_sent"]
+    transfer((client, server, pattern(100000)))
+    expect("sent since", path.a.counters()["ioam_sent"], sent)
+    path.no_errors()
+
+
+def test_unknown_link():
+    """A trace with a link that the receiver does not know tells nothing."""
+    falls_back(ioam_path(known=[1]), "ioam_unknown_link")
+
+
+def test_no_room():
+    """More hops than room: the overflow flag, and no records of half a path."""
+    path = ioam_path(ioam_nodes=1)
+    falls_back(path, "ioam_ignored")
+    expect_in("full", path.port(2)["hpcc"]["unstamped"]["full"], 1, 1 << 30)
+
+
+def test_headers_dropped():
+    """A path that drops packets with such headers costs an RTO."""
+    path = ioam_path()
+    path.b.sysctl("net.ipv6.max_hbh_length", 8)
+    falls_back(path, None)
+    expect_in("timeouts", path.a.counters()["timeouts"], 1, 3)
+
+
+def test_traces_in():
+    """A receiver takes a trace as records, and ignores and counts what is none."""
+    good = node(1), node(2, qlen=25000)
+    cases = (
+        (trace(good), "ioam_received"),
+        (trace(good, room=5), "ioam_received"),
+        (trace(good, head=b"\x05\x02\0\0\x01\0"), "ioam_received"),
+        (trace(), "ioam_received"),                                 # nobody wrote
+        (trace(good, namespace=1), "ioam_ignored"),
+        (trace(good, kind=0xd20000, words=4, left=0), "ioam_ignored"),
+        (trace(good, kind=0xd20802), "ioam_ignored"),
+        (trace(good, words=5, left=11), "ioam_ignored"),
+        (trace(good, left=3), "ioam_ignored"),
+        (trace(good, flags=8), "ioam_ignored"),
+        (trace((node(1), node(2, ts=1000000000))), "ioam_ignored"),
+        (trace((node(1), node(2, qlen=0xffffffff))), "ioam_ignored"),
+        (trace((node(1), node(2, tx=0xffffffff))), "ioam_ignored"),
+        (trace((node(1), node(0xffffff))), "ioam_ignored"),
+        (trace((node(1), node(3))), "ioam_unknown_link"),
+        (b"\x06\0\x01\x04\0\0\0\0", "ioam_ignored"),                # no trace at all
+    )
+    peer = Switched(version=6)
+    know(peer.ns, (1, 1, BPS), (2, 1, f"{BPS} 5"))       # it counts cells of 5 bytes
+    peer.listen()
+    synack, _ = peer.accept(syn_option(caps=CAP_TELEMETRY | CAP_IOAM))
+    expect("announced", synack.option(253)[5] & CAP_IOAM, CAP_IOAM)
+    for header, counter in cases:
+        before = peer.ns.counters()
+        peer.header = header
+        peer.send(option(FORWARD, (), SCALE), b"x" * 10)
+        moved = peer.ns.counters() - before
+        expect(f"{counter} of {header.hex()}", {name: n for name, n in moved.items() if "ioam" in name},
+               {counter: 1})
+        echo = [seg.telemetry(ECHO) for seg in peer.read_all(0.1) if seg.telemetry(ECHO)]
+        expect("echoes", len(echo), int(counter == "ioam_received" and header != trace()))
+        if echo:
+            expect("hops", [(r["hop"]) for r in echo[0].records], [1, 2])
+            expect("queue", echo[0].records[1]["qlen"], qlen_code((1000000 >> SLOWER) // 128))
+    expect("data", peer.sock.recv(1000), b"x" * 10 * len(cases))
+
+
+def frame(header, hop_limit=64):
+    """An Ethernet frame, IPv6, the header, and 8 bytes that are no TCP."""
+    ends = socket.inet_pton(socket.AF_INET6, "fd00::1") + socket.inet_pton(socket.AF_INET6, "fd00::2")
+    payload = bytes([59]) + header[1:] + b"payload."
+    return bytes(6 * [0xff]) + b"\x02\0\0\0\0\x01\x86\xdd" + \
+        struct.pack("!IHBB", 6 << 28, len(payload), 0, hop_limit) + ends + payload
+
+
+class Port:
+    """A port that stamps, and what comes out of it."""
+
+    def __init__(self, how):
+        self.pair = Pair(6, qdisc=f"{STAMP} node 5 port 9 {how}")
+        self.ends = []
+        for ns in self.pair.c, self.pair.s:
+            with ns:
+                sock = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))
+            sock.bind(("eth0", 0x86dd))
+            sock.settimeout(2)
+            self.ends.append(sock)
+            defer(sock.close)
+
+    def through(self, data):
+        """A frame as it leaves the port."""
+        self.ends[0].send(data)
+        while True:
+            got = self.ends[1].recv(4096)
+            if got[:12] == data[:12]:
+                return got
+
+
+def test_port_writes():
+    """Field by field, at the end of what is free; nothing else is touched."""
+    port = Port("stamp ioam")
+    first = port.through(frame(trace(room=3), 17))
+    second = port.through(first)
+    at = 14 + 40 + 4 + 4
+    expect("left", [struct.unpack_from("!H", data, at + 2)[0] & 0x7f for data in (first, second)],
+           [10, 5])
+    written = first[at + 48:at + 68]
+    hop, interfaces, fraction, qlen, _ = struct.unpack("!IIIII", written)
+    expect("node", (hop, interfaces, qlen), (17 << 24 | 5, 0xffff0009, 0))
+    expect_in("fraction", fraction, 0, 999999999)
+    expect("first node stays", second[at + 48:at + 68], written)
+    expect("the rest", first[:at + 3] + first[at + 4:at + 48] + first[at + 68:],
+           frame(trace(room=3), 17)[:at + 3] + frame(trace(room=3), 17)[at + 4:at + 48] +
+           frame(trace(room=3), 17)[at + 68:])
+    ts = [struct.unpack_from("!I", data, where + 8)[0] for data, where in
+          ((second, at + 48), (second, at + 28))]
+    tx = [struct.unpack_from("!I", data, where + 16)[0] for data, where in
+          ((second, at + 48), (second, at + 28))]
+    # one packet of this length and 24 bytes of overhead, but for rounding
+    expect_in("tx_bytes", (tx[1] - tx[0]) % (1 << 32), len(first) + 23, len(first) + 25)
+    expect_in("time", (ts[1] - ts[0]) % 1000000000, (len(first) + 24) * 8, 500000000)
+
+
+def test_port_leaves():
+    """What is not ours to fill leaves as it came, and is counted by cause."""
+    cases = (
+        ("stamp ioam", trace(namespace=5), "no_option"),
+        ("stamp ioam", trace(kind=0xd20802), "no_option"),
+        ("stamp ioam", trace(left=11), "malformed"),
+        ("stamp ioam", trace(words=4, left=8), "malformed"),
+        ("stamp ioam", trace(flags=8), "full"),
+        ("stamp ioam", trace(length=200), "off"),
+        ("stamp ioam", trace(length=3), "off"),
+        ("stamp ioam identify off", trace(), "off"),
+        ("stamp tcp", trace(), "not_tcp"),
+        ("nostamp", trace(), "off"),
+    )
+    for how, header, why in cases:
+        port = Port(how)
+        sent = frame(header)
+        expect(f"{how} {header.hex()}", port.through(sent), sent)
+        said = json.loads(port.pair.c.run("tc", "-s", "-j", "qdisc", "show", "dev", "eth0"))
+        stats = said[0]["hpcc"]
+        expect_in(f"{how} {header.hex()}: {why} of {stats['unstamped']}", stats["unstamped"][why], 1, 100)
+        expect("stamped", stats["stamped"], 0)
+    port = Port("stamp ioam")
+    full = port.through(frame(trace(room=1)))
+    again = port.through(full)
+    expect("overflow flag only", again, full[:64] + bytes([full[64] | 4]) + full[65:])
+
+
+def test_kernel_node():
+    """A router whose kernel fills in nodes as well: they have no tx_bytes and state the time of
+    receipt, so the receiver ignores such traces, and the TCP option takes over.
+    """
+    path = Routed(6, 1, carrier=1)
+    router = path.switches[0]
+    path.change(1, "hpcc rate 500mbit delay 20us node 1 port 2 stamp tcp,ioam")
+    path.change(1, "hpcc rate 500mbit delay 20us node 1 port 1 stamp tcp,ioam", "left")
+    for ns in path.hosts:
+        know(ns, (1, 1, 500000000), (1, 2, 500000000))
+    client, server = path.connect()
+    transfer((client, server, pattern(300000)))
+    expect("without", (path.a.flow()["hops"], path.b.counters()["ioam_ignored"]), (1, 0))
+    try:
+        router.run("ip", "ioam", "namespace", "add", "0")
+    except AssertionError as error:
+        raise Skip(f"ip ioam: {error}") from error
+    for dev in "left", "right":
+        router.sysctl(f"net.ipv6.conf.{dev}.ioam6_enabled", 1)
+    for i in range(6):
+        transfer((client, server, pattern(400000, i)))
+    expect("stopped", path.a.counters()["ioam_stopped"], 1)
+    expect_in("ignored", path.b.counters()["ioam_ignored"], 1, 100000)
+    expect("mode, hops", (path.a.flow()["mode"], path.a.flow()["hops"]), ("telemetry", 1))
+
+
+TRACE_FIELDS = ("ns", "nodelen", "remlen", "type", "node.hlim", "node.id", "node.iif", "node.eif",
+                "node.tsf", "node.qdepth", "node.undefined")
+
+
+def test_tshark():
+    """Wireshark's dissector reads each field that we write as we do."""
+    if not shutil.which("tshark"):
+        raise Skip("tshark is not installed")
+    port = Port("stamp ioam")
+    packet = port.through(port.through(frame(trace(room=3), 17)))
+    file = "/run/ioam.pcap"
+    with open(file, "wb") as pcap:
+        pcap.write(struct.pack("=IHHiIII", 0xa1b2c3d4, 2, 4, 0, 0, 65535, 1) +
+                   struct.pack("=IIII", 0, 0, len(packet), len(packet)) + packet)
+    defer(os.unlink, file)
+    done = subprocess.run(["tshark", "-r", file, "-T", "fields", "-E", "separator=;",
+                           *(word for field in TRACE_FIELDS
+                             for word in ("-e", "ipv6.opt.ioam.trace." + field))],
+                          text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False,
+                          env=dict(os.environ, HOME="/run"))
+    if "aren't valid" in done.stderr:
+        raise Skip("this tshark does not know IOAM")
+    said = [[int(value, 0) for value in field.split(",")] for field in done.stdout.strip().split(";")]
+    nodes = [struct.unpack_from("!BHBHHIII", packet, 14 + 40 + 16 + 20 * slot) for slot in (1, 2)]
+    expect("head", said[:4], [[0], [5], [5], [TRACE_TYPE]])
+    expect("nodes", said[4:], [[node[0] for node in nodes], [node[1] << 8 | node[2] for node in nodes],
+                               *[[node[i] for node in nodes] for i in range(3, 8)]])
+    expect("our node", nodes[1][:5], (17, 0, 5, 0xffff, 9))
+
+
+if __name__ == "__main__":
+    main(sys.modules[__name__], modules=["sch_hpcc"])

@@ -1,0 +1,349 @@
+// SPDX-License-Identifier: GPL-2.0
+/* IOAM traces (hpcc/ioam.h): bytes as RFC 9197 and RFC 9486 draw them, and what they mean. */
+#include <string.h>
+#include "test.h"
+#include <hpcc/ioam.h>
+
+#define TEST(name)	static void name(void **state __attribute__((unused)))
+#define GBIT_100	100000000000ULL
+
+static const struct hpcc_ioam_node first = {
+	.hop_lim = 63, .node = 0x012345, .port = 7, .ts_ns = 999999000,
+	.qlen_bytes = 12500, .tx_bytes = 0xfffffff0,
+};
+
+/* Header, trace and its length. */
+struct packet {
+	u8 p[264];
+	u32 len;
+	u8 *trace;
+	u32 trace_len;
+};
+
+static struct packet *packet(u32 nodes)
+{
+	static struct packet k;
+	u32 at = 0;
+	int ret;
+
+	memset(&k, 0xaa, sizeof(k));
+	k.len = hpcc_ioam_header_len(nodes);
+	hpcc_ioam_header(k.p, nodes, 6);
+	ret = hpcc_ioam_find(k.p, k.len, &at);
+	assert_true(ret > 0);
+	k.trace_len = ret;
+	k.trace = k.p + at;
+	return &k;
+}
+
+TEST(header__bytes)
+{
+	static const u8 expected[40] = {
+		6, 4, 1, 0, 0x31, 30, 0, 0,
+		0, 0, 5 << 3, 5, 0xd2, 0x08, 0x00, 0,
+		[36] = 1, 2, 0, 0,
+	};
+	struct packet *k = packet(1);
+
+	assert_int_equal(k->len, 40);
+	assert_memory_equal(k->p, expected, 40);
+	assert_int_equal(k->trace - k->p, 8);
+	assert_int_equal(k->trace_len, 28);
+}
+
+TEST(header__every_size)
+{
+	u32 nodes;
+
+	for (nodes = 1; nodes <= HPCC_IOAM_NODES_MAX; nodes++) {
+		struct packet *k = packet(nodes);
+		struct hpcc_ioam t;
+
+		assert_int_equal(k->len % 8, 0);
+		assert_int_equal(k->len, (k->p[1] + 1) * 8);
+		assert_int_equal(k->p[k->len], 0xaa);
+		assert_int_equal(hpcc_ioam_read(k->trace, k->trace_len, &t), 0);
+		assert_int_equal(t.left, 5 * nodes);
+		assert_int_equal(t.words, 5 * nodes);
+		assert_int_equal(hpcc_ioam_nodes(&t), 0);
+	}
+}
+
+TEST(find__skips_other_options)
+{
+	static const u8 p[24] = { 6, 2, 0, 0, 5, 2, 0, 0, 0x31, 2, 0, 2, 0x31, 10, 0, 0 };
+	u32 at;
+
+	/* Pad1s, a router alert, IOAM of another option type, then a trace without room. */
+	assert_int_equal(hpcc_ioam_find(p, 24, &at), 8);
+	assert_int_equal(at, 16);
+	assert_int_equal(hpcc_ioam_find(p, 12, &at), -ENOENT);
+}
+
+TEST(find__refuses_lengths)
+{
+	u8 p[16] = { 6, 1, 0x31, 12 };
+	u32 at, optlen;
+
+	for (optlen = 2; optlen < 256; optlen++) {
+		p[3] = optlen;
+		/* 12 bytes of data fill the header; 10 are the least. */
+		assert_int_equal(hpcc_ioam_find(p, 16, &at), optlen == 10 ? 8 : -EINVAL);
+	}
+	p[2] = 5;
+	p[3] = 12;
+	assert_int_equal(hpcc_ioam_find(p, 16, &at), -ENOENT);
+	p[3] = 13;
+	assert_int_equal(hpcc_ioam_find(p, 16, &at), -EINVAL);
+	p[3] = 11;
+	p[15] = 0x31;
+	assert_int_equal(hpcc_ioam_find(p, 16, &at), -EINVAL);
+}
+
+TEST(words__by_type)
+{
+	assert_int_equal(hpcc_ioam_words(HPCC_IOAM_TRACE_TYPE), 5);
+	assert_int_equal(hpcc_ioam_words(0), 0);
+	assert_int_equal(hpcc_ioam_words(0x800000), 1);
+	assert_int_equal(hpcc_ioam_words(0x00e000), 6);
+	assert_int_equal(hpcc_ioam_words(0xfffffc), 25);
+	assert_int_equal(hpcc_ioam_words(0x800002), 0);
+	assert_int_equal(hpcc_ioam_words(0x800001), 0);
+}
+
+TEST(write__bytes)
+{
+	static const u8 expected[20] = {
+		63, 0x01, 0x23, 0x45, 0xff, 0xff, 0, 7, 0x3b, 0x9a, 0xc6, 0x18,
+		0, 0, 0x30, 0xd4, 0xff, 0xff, 0xff, 0xf0,
+	};
+	struct packet *k = packet(2);
+
+	assert_int_equal(hpcc_ioam_write(k->trace, k->trace_len, &first), 0);
+	assert_int_equal(k->trace[2], 5 << 3);
+	assert_int_equal(k->trace[3], 5);
+	assert_memory_equal(k->trace + 28, expected, 20);
+	assert_int_equal(k->trace[8], 0);
+}
+
+TEST(write__other_fields_are_not_available)
+{
+	u8 p[8 + 100] = { 0, 0, 25 << 3, 25, 0xff, 0xff, 0xfc, 0 };
+	u32 w[25], i;
+
+	assert_int_equal(hpcc_ioam_write(p, sizeof(p), &first), 0);
+	for (i = 0; i < 25; i++)
+		w[i] = get_unaligned_be32(p + 8 + 4 * i);
+	assert_int_equal(w[0], 0x3f012345);
+	assert_int_equal(w[1], 0xffff0007);
+	assert_int_equal(w[2], ~0U);
+	assert_int_equal(w[3], 999999000);
+	assert_int_equal(w[6], 12500);
+	assert_int_equal(w[8], 0x3f000000);
+	assert_int_equal(w[9], 0x012345);
+	assert_int_equal(w[10], ~0U);
+	assert_int_equal(w[11], 7);
+	assert_int_equal(w[12], ~0U);
+	assert_int_equal(w[13], ~0U);
+	assert_int_equal(w[14], ~0U);
+	assert_int_equal(w[15], 0xfffffff0);
+	for (i = 16; i < 25; i++)
+		assert_int_equal(w[i], ~0U);
+}
+
+TEST(write__overflow)
+{
+	struct packet *k = packet(1);
+	u8 before[264];
+
+	/* The loopback and active flags stay. */
+	k->trace[2] |= 0x3;
+	assert_int_equal(hpcc_ioam_write(k->trace, k->trace_len, &first), 0);
+	assert_int_equal(k->trace[2], 5 << 3 | 3);
+	assert_int_equal(k->trace[3], 0);
+	memcpy(before, k->p, sizeof(before));
+	before[10] |= 4;
+	assert_int_equal(hpcc_ioam_write(k->trace, k->trace_len, &first), HPCC_UNSTAMPED_FULL);
+	assert_memory_equal(k->p, before, sizeof(before));
+	/* Who sees the flag writes nothing, though there be room. */
+	k->trace[3] = 5;
+	before[11] = 5;
+	assert_int_equal(hpcc_ioam_write(k->trace, k->trace_len, &first), HPCC_UNSTAMPED_FULL);
+	assert_memory_equal(k->p, before, sizeof(before));
+}
+
+static void refused(u32 at, u8 value, int why)
+{
+	struct packet *k = packet(2);
+	u8 before[264];
+
+	k->trace[at] = value;
+	memcpy(before, k->p, sizeof(before));
+	assert_int_equal(hpcc_ioam_write(k->trace, k->trace_len, &first), why);
+	assert_memory_equal(k->p, before, sizeof(before));
+}
+
+TEST(write__refused)
+{
+	refused(0, 1, HPCC_UNSTAMPED_NO_OPTION);
+	refused(1, 123, HPCC_UNSTAMPED_NO_OPTION);
+	refused(6, 0x02, HPCC_UNSTAMPED_NO_OPTION);	/* opaque state */
+	refused(6, 0x01, HPCC_UNSTAMPED_NO_OPTION);	/* reserved */
+	refused(2, 4 << 3, HPCC_UNSTAMPED_MALFORMED);
+	refused(2, 0, HPCC_UNSTAMPED_MALFORMED);
+	refused(3, 11, HPCC_UNSTAMPED_MALFORMED);
+	refused(4, 0xd3, HPCC_UNSTAMPED_MALFORMED);
+}
+
+TEST(node__read_back)
+{
+	struct packet *k = packet(3);
+	struct hpcc_ioam_node n = first, got;
+	struct hpcc_ioam t;
+	u32 hop;
+
+	for (hop = 1; hop <= 3; hop++) {
+		n.node = hop;
+		assert_int_equal(hpcc_ioam_write(k->trace, k->trace_len, &n), 0);
+		assert_int_equal(hpcc_ioam_read(k->trace, k->trace_len, &t), 0);
+		assert_int_equal(hpcc_ioam_nodes(&t), hop);
+	}
+	for (hop = 1; hop <= 3; hop++) {
+		n.node = hop;
+		assert_int_equal(hpcc_ioam_node(k->trace, &t, hop, &got), 0);
+		assert_int_equal(got.node, n.node);
+		assert_int_equal(got.hop_lim, n.hop_lim);
+		assert_int_equal(got.port, n.port);
+		assert_int_equal(got.ts_ns, n.ts_ns);
+		assert_int_equal(got.qlen_bytes, n.qlen_bytes);
+		assert_int_equal(got.tx_bytes, n.tx_bytes);
+	}
+}
+
+TEST(node__not_available)
+{
+	static const struct hpcc_ioam_node bad[] = {
+		{ .node = HPCC_IOAM_U24_NONE },
+		{ .port = HPCC_IOAM_U16_NONE },
+		{ .ts_ns = 1000000000 },
+		{ .qlen_bytes = HPCC_IOAM_U32_NONE },
+		{ .tx_bytes = HPCC_IOAM_U32_NONE },
+	};
+	struct hpcc_ioam_node got;
+	struct hpcc_ioam t;
+	u32 i;
+
+	for (i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		struct packet *k = packet(1);
+
+		assert_int_equal(hpcc_ioam_write(k->trace, k->trace_len, &bad[i]), 0);
+		assert_int_equal(hpcc_ioam_read(k->trace, k->trace_len, &t), 0);
+		assert_int_equal(hpcc_ioam_node(k->trace, &t, 1, &got), -EINVAL);
+	}
+}
+
+TEST(nodes__refused)
+{
+	const struct hpcc_ioam good = { .type = 0xd20800, .node_words = 5, .words = 10, .left = 5 };
+	struct hpcc_ioam t = good;
+
+	assert_int_equal(hpcc_ioam_nodes(&t), 1);
+	t.ns = 1;
+	assert_int_equal(hpcc_ioam_nodes(&t), -EINVAL);
+	t = good;
+	t.type = 0xd20000;
+	assert_int_equal(hpcc_ioam_nodes(&t), -EINVAL);
+	t = good;
+	t.flags = HPCC_IOAM_F_OVERFLOW;
+	assert_int_equal(hpcc_ioam_nodes(&t), -EINVAL);
+	t = good;
+	t.left = 6;
+	assert_int_equal(hpcc_ioam_nodes(&t), -EINVAL);
+}
+
+/* Both counters wrap in between: the record's differences are those of the link. */
+TEST(record__wraps)
+{
+	struct hpcc_ioam_link link = {};
+	struct hpcc_ioam_node n = first;
+	struct hpcc_record a, b;
+
+	a = hpcc_ioam_record(&link, &n, GBIT_100, 2, 1);
+	n.ts_ns = 1000;			/* 2000 ns later */
+	n.tx_bytes = 12500 - 16;	/* 12500 bytes: 1000 ns */
+	b = hpcc_ioam_record(&link, &n, GBIT_100, 2, 1);
+	assert_int_equal(b.hop, 2);
+	assert_int_equal(b.tag, hpcc_link_tag(first.node, first.port));
+	assert_int_equal(b.qlen, 500);
+	assert_int_equal((b.ts - a.ts) & HPCC_COUNTER_MASK, 1000);
+	assert_in_range((b.tx - a.tx) & HPCC_COUNTER_MASK, 499, 501);
+	/* Reordered packets go back. */
+	n = first;
+	b = hpcc_ioam_record(&link, &n, GBIT_100, 2, 1);
+	assert_int_equal(b.ts, a.ts);
+	assert_int_equal(b.tx, a.tx);
+}
+
+/* Steps of any size add up to what the link did. */
+TEST(record__sums)
+{
+	struct hpcc_ioam_link link = {};
+	struct hpcc_ioam_node n = first;
+	u64 ts = 0, tx = 0, seed = 1;
+	struct hpcc_record r;
+	u32 i;
+
+	hpcc_ioam_record(&link, &n, GBIT_100, 1, 0);
+	for (i = 0; i < 100000; i++) {
+		u64 dt = random_below(&seed, 400000000), dx = random_below(&seed, 0x7fffffff);
+
+		ts += dt;
+		tx += dx;
+		n.ts_ns = (first.ts_ns + ts) % 1000000000;
+		n.tx_bytes = first.tx_bytes + tx;
+		r = hpcc_ioam_record(&link, &n, GBIT_100, 1, 0);
+	}
+	assert_int_equal(link.ts_ns - HPCC_IOAM_TS_BASE, ts - 1000);
+	assert_int_equal(link.tx_bytes - HPCC_IOAM_TX_BASE, tx - 16);
+	assert_int_equal(r.ts, link.ts_ns & HPCC_COUNTER_MASK);
+}
+
+TEST(record__another_link)
+{
+	struct hpcc_ioam_link link = {};
+	struct hpcc_ioam_node n = first;
+
+	hpcc_ioam_record(&link, &n, GBIT_100, 1, 0);
+	n.port++;
+	n.ts_ns = 5;
+	hpcc_ioam_record(&link, &n, GBIT_100, 1, 0);
+	assert_int_equal(link.port, n.port);
+	assert_int_equal(link.ts_ns, HPCC_IOAM_TS_BASE + 5);
+	/* A link of another rate: its bytes take longer. */
+	assert_int_equal(hpcc_ioam_record(&link, &n, GBIT_100 / 10, 1, 0).qlen, 10000);
+	n.qlen_bytes = ~1U;
+	assert_int_equal(hpcc_ioam_record(&link, &n, 8, 1, 0).qlen, ~0U);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(header__bytes),
+		cmocka_unit_test(header__every_size),
+		cmocka_unit_test(find__skips_other_options),
+		cmocka_unit_test(find__refuses_lengths),
+		cmocka_unit_test(words__by_type),
+		cmocka_unit_test(write__bytes),
+		cmocka_unit_test(write__other_fields_are_not_available),
+		cmocka_unit_test(write__overflow),
+		cmocka_unit_test(write__refused),
+		cmocka_unit_test(node__read_back),
+		cmocka_unit_test(node__not_available),
+		cmocka_unit_test(nodes__refused),
+		cmocka_unit_test(record__wraps),
+		cmocka_unit_test(record__sums),
+		cmocka_unit_test(record__another_link),
+	};
+
+	return hpcc_run_tests(tests);
+}
