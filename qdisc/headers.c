@@ -77,22 +77,18 @@ static noinline u32 hpcc_find_ioam(struct sk_buff *skb, u32 at)
 /**
  * hpcc_parse() - find a packet's headers
  * @skb: the packet
- * @kind: TCP option kind
- * @stamp: HPCC_STAMP_*; without HPCC_STAMP_TCP no TCP option is looked for
+ * @kind: TCP option kind, or HPCC_WALK_IP_ONLY
  *
- * The walk asks for more at most once per header, each time for more than before. A packet that
- * has an IOAM trace, where the port fills these, is not looked at for a TCP option.
+ * The walk asks for more at most once per header, each time for more than before.
  *
  * Return: where they are.
  */
-struct hpcc_headers hpcc_parse(struct sk_buff *skb, u8 kind, u8 stamp)
+struct hpcc_headers hpcc_parse(struct sk_buff *skb, u8 kind)
 {
 	struct hpcc_headers headers = {};
 	struct hpcc_place place;
 	int ret;
 
-	if (!(stamp & HPCC_STAMP_TCP))
-		kind = HPCC_WALK_IP_ONLY;
 	while ((ret = hpcc_find(skb, kind, &place)) == HPCC_WALK_MORE) {
 		if (!pskb_may_pull(skb, place.need)) {
 			ret = HPCC_UNSTAMPED_NO_MEMORY;
@@ -102,9 +98,26 @@ struct hpcc_headers hpcc_parse(struct sk_buff *skb, u8 kind, u8 stamp)
 	headers.note = hpcc_note(ret, &place);
 	headers.version = place.version;
 	headers.ip = place.ip;
-	if (unlikely(stamp & HPCC_STAMP_IOAM) && place.version == 6 &&
-	    skb->data[place.ip + offsetof(struct ipv6hdr, nexthdr)] == NEXTHDR_HOP)
-		headers.note = hpcc_find_ioam(skb, place.ip + sizeof(struct ipv6hdr)) ?:
+	return headers;
+}
+
+/**
+ * hpcc_parse_any() - find a packet's headers, for a port with any HPCC_STAMP_*
+ * @skb: the packet
+ * @cfg: the port's; without HPCC_STAMP_TCP no TCP option is looked for
+ *
+ * Where the port fills in IOAM traces, a packet's trace counts and no TCP option does.
+ *
+ * Return: where they are.
+ */
+struct hpcc_headers hpcc_parse_any(struct sk_buff *skb, const struct hpcc_config *cfg)
+{
+	u8 kind = cfg->stamp & HPCC_STAMP_TCP ? cfg->kind : HPCC_WALK_IP_ONLY;
+	struct hpcc_headers headers = hpcc_parse(skb, kind);
+
+	if (cfg->stamp & HPCC_STAMP_IOAM && headers.version == 6 &&
+	    skb->data[headers.ip + offsetof(struct ipv6hdr, nexthdr)] == NEXTHDR_HOP)
+		headers.note = hpcc_find_ioam(skb, headers.ip + sizeof(struct ipv6hdr)) ?:
 			       headers.note;
 	return headers;
 }

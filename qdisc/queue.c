@@ -228,8 +228,12 @@ static bool hpcc_is_marking(const struct hpcc_sched *q)
 static struct hpcc_headers hpcc_look(const struct hpcc_sched *q,
 				     struct sk_buff *skb)
 {
-	if (q->cfg.stamp || hpcc_is_marking(q))
-		return hpcc_parse(skb, q->cfg.kind, q->cfg.stamp);
+	if (likely(q->cfg.stamp == HPCC_STAMP_TCP))
+		return hpcc_parse(skb, q->cfg.kind);
+	if (q->cfg.stamp)
+		return hpcc_parse_any(skb, &q->cfg);
+	if (hpcc_is_marking(q))
+		return hpcc_parse(skb, HPCC_WALK_IP_ONLY);
 	/* HPCC_UNSTAMPED_OFF is 0. */
 	return (struct hpcc_headers){};
 }

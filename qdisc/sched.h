@@ -321,7 +321,8 @@ static inline bool hpcc_child_has(const struct hpcc_sched *q)
 }
 
 /* headers.c */
-struct hpcc_headers hpcc_parse(struct sk_buff *skb, u8 kind, u8 stamp);
+struct hpcc_headers hpcc_parse(struct sk_buff *skb, u8 kind);
+struct hpcc_headers hpcc_parse_any(struct sk_buff *skb, const struct hpcc_config *cfg);
 
 /* mark.c */
 u32 hpcc_kmax_derived(const struct hpcc_config *cfg, u64 b, u32 mtu);
