@@ -32,14 +32,14 @@ PACKET_OUTGOING = 4
 
 
 def frame(version=4, options=None, sport=1000, seq=1 << 20, flags=ACK | PSH, tags=(), size=1000, macs=MACS,
-          dscp=0):
+          dscp=0, ends=None):
     """A frame with a segment."""
     options = option(FORWARD, [FREE, FREE], 3, 1) if options is None else options
     options += b"\1" * (-len(options) % 4)
     tcp = struct.pack("!HHIIBBHHH", sport, 5000, seq, 77, (5 + len(options) // 4) << 4, flags, 100, 0,
                       0) + options + bytes(size)
     family = socket.AF_INET if version == 4 else socket.AF_INET6
-    ends = b"".join(socket.inet_pton(family, addr) for addr in ENDS[version])
+    ends = b"".join(socket.inet_pton(family, addr) for addr in ends or ENDS[version])
     if version == 4:
         head = struct.pack("!BBHIBBH", 0x45, dscp << 2 | 1, 20 + len(tcp), 0x4000, 64, 6, 0) + ends
         head = head[:10] + struct.pack("!H", csum(head) ^ 0xffff) + head[12:]
@@ -191,7 +191,16 @@ def test_which():
                       ("malformed", {"options": b"\xfd\x0b" + bytes(9)}),
                       ("no ACK", {"flags": 0}), ("RST", {"flags": RST | ACK}),
                       ("SYN", {"flags": SYN | ACK}),
-                      ("from a group", {"macs": MACS[:6] + b"\x01" + MACS[7:]})):
+                      ("from a group", {"macs": MACS[:6] + b"\x01" + MACS[7:]}),
+                      ("to a group", {"macs": b"\x01" + MACS[1:]}),
+                      ("to all", {"macs": b"\xff" * 6 + MACS[6:]}),
+                      ("to an IPv4 group", {"ends": ("10.0.0.1", "224.0.0.5")}),
+                      ("to all of IPv4", {"ends": ("10.0.0.1", "255.255.255.255")}),
+                      ("from an IPv4 group", {"ends": ("239.0.0.1", "10.0.0.2")}),
+                      ("from no IPv4 address", {"ends": ("0.0.0.0", "10.0.0.2")}),
+                      ("to an IPv6 group", {"version": 6, "ends": ("fd00::1", "ff02::1")}),
+                      ("from an IPv6 group", {"version": 6, "ends": ("ff05::1", "fd00::2")}),
+                      ("from no IPv6 address", {"version": 6, "ends": ("::", "fd00::2")})):
         expect(what, of_request(**how), 0)
 
 
