@@ -54,8 +54,6 @@
 #define HPCC_IDENTIFY_SPACING	4
 #define HPCC_IDENTIFY_AGAIN	251
 
-#define HPCC_TCPOPT_MD5		19
-#define HPCC_TCPOPT_AO		29
 #define HPCC_TCPOPT_MPTCP	30
 
 /* Whether @skb is a TCP segment as TCP makes them: with its headers in the linear
