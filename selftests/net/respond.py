@@ -22,13 +22,14 @@ from lib.net import Netns
 from lib.packet import (ACK, ECHO, FORWARD, IDENTIFY, KIND, PSH, RESPONSE, RST, SYN, Segment, Sniffer, csum,
                         option, record)
 from lib.path import Path
+from lib.peer import W_INIT, Flow
 from lib.routed import CONNTRACK, Routed, nft
 from lib.tcp import get_cc, pattern, transfer
 
 FREE = bytes(8)
 MACS = bytes.fromhex("020000000002020000000001")
 ENDS = {4: ("10.0.0.1", "10.0.0.2"), 6: ("fd00::1", "fd00::2")}
-PACKET_OUTGOING = 4
+PACKET_OUTGOING, SO_BINDTODEVICE = 4, 25
 
 
 def frame(version=4, options=None, sport=1000, seq=1 << 20, flags=ACK | PSH, tags=(), size=1000, macs=MACS,
@@ -496,6 +497,36 @@ def test_own_port():
     transfer((*ends, pattern(100000)))
     expect_in("received", path.a.counters()["response_received"], 1, 1000)
     path.no_errors()
+
+
+def test_without_ethernet():
+    """A device that has no Ethernet header: a response has none."""
+    need_virtual_time()
+    for version in 4, 6:
+        flow = Flow(version=version)
+        flow.ns.tc("qdisc add dev tun0 root hpcc rate 10mbit limit 1mb respond 3kb every 500us")
+        flow.run()
+        expect_in("received", flow.ns.counters()["response_received"], 1, 1000)
+        expect_in("W", flow.flow()["W"], 1, W_INIT / 2)
+
+
+def test_vrf():
+    """In a VRF, by its device's queue and by that of the device in it."""
+    need_virtual_time()
+    for version in 4, 6:
+        for dev in "right", "vrf0":
+            path = Path(version, switches=1)
+            path.a.ip("link add vrf0 type vrf table 10", "link set vrf0 up", "addr flush dev right",
+                      "link set right master vrf0", f"addr add {path.addr[0]}/64 dev right nodad" if
+                      version == 6 else f"addr add {path.addr[0]}/24 dev right")
+            client = path.a.socket(version)
+            client.setsockopt(socket.SOL_SOCKET, SO_BINDTODEVICE, b"vrf0\0")
+            ends = path.connect(client=client)
+            path.a.tc(f"qdisc replace dev {dev} root hpcc rate 20mbit limit 1mb stamp node 9 respond 6kb "
+                      "every 500us")
+            transfer((*ends, pattern(100000)))
+            expect_in(f"{dev}: received", path.a.counters()["response_received"], 1, 1000)
+            path.no_errors()
 
 
 def test_firewall():
