@@ -338,6 +338,10 @@ static inline int hpcc_opt_decode(const u8 *p, u32 len, struct hpcc_opt *opt)
 #define HPCC_TCPOPT_EOL		0
 #define HPCC_TCPOPT_NOP		1
 
+/* Signatures, which cover the TCP header. */
+#define HPCC_TCPOPT_MD5		19
+#define HPCC_TCPOPT_AO		29
+
 /* What most headers begin with: NOP, NOP, timestamps. */
 #define HPCC_TCPOPTS_USUAL	0x0101080aU
 #define HPCC_TCPOPTS_USUAL_LEN	12

@@ -74,6 +74,14 @@ static inline void hpcc_cause_ip(struct hpcc_cause *c, const u8 *ip)
 	}
 }
 
+/* Whether an address may be that of one host. */
+static inline bool hpcc_cause_is_host(const struct hpcc_cause *c, const u8 *addr)
+{
+	if (c->version == 4)
+		return addr[0] && addr[0] < 224;
+	return addr[0] != 0xff && (get_unaligned_be64(addr) || get_unaligned_be64(addr + 8));
+}
+
 /**
  * hpcc_cause_read() - keep what a response needs of a packet
  * @p: the packet, readable up to @place->end
@@ -82,8 +90,10 @@ static inline void hpcc_cause_ip(struct hpcc_cause *c, const u8 *ip)
  * @ethernet: the packet begins with an Ethernet header
  * @c: result
  *
- * No response goes to a segment without ACK, as it has no ACK number to tell; to one
- * whose source is a group of hosts; nor to one that has passed 15 hops, which is the last number.
+ * No response goes to a segment without ACK, as it has no ACK number to tell; nor to one
+ * that has passed 15 hops, which is the last number. Nor to one whose source or destination is
+ * not one host, as for ICMP (RFC 1122, 3.2.2): a single packet would get as many responses as
+ * ports that a group's packets leave by.
  *
  * Return: whether the packet asks for load records, and may get a response.
  */
@@ -100,13 +110,16 @@ static inline bool hpcc_cause_read(const u8 *p, const struct hpcc_place *place, 
 		return false;
 	c->link_len = 0;
 	if (ethernet) {
-		if (p[ETH_ALEN] & 1 || place->ip > HPCC_RESPONSE_LINK_MAX)
+		if ((p[0] | p[ETH_ALEN]) & 1 || place->ip > HPCC_RESPONSE_LINK_MAX)
 			return false;
 		c->link_len = place->ip;
 		memcpy(c->link, p, c->link_len);
 	}
 	c->version = place->version;
 	hpcc_cause_ip(c, p + place->ip);
+	if (!hpcc_cause_is_host(c, c->addrs) ||
+	    !hpcc_cause_is_host(c, c->addrs + (c->version == 4 ? 4 : 16)))
+		return false;
 	memcpy(c->ports, tcp, sizeof(c->ports));
 	memcpy(c->seq, tcp + offsetof(struct tcphdr, seq), sizeof(c->seq));
 	memcpy(c->ack, tcp + offsetof(struct tcphdr, ack_seq), sizeof(c->ack));

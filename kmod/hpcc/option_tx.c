@@ -55,8 +55,6 @@
 #define HPCC_IDENTIFY_SPACING	4
 #define HPCC_IDENTIFY_AGAIN	251
 
-#define HPCC_TCPOPT_MD5		19
-#define HPCC_TCPOPT_AO		29
 #define HPCC_TCPOPT_MPTCP	30
 
 /* Whether @skb is a TCP segment as TCP makes them: with its headers in the linear
@@ -404,14 +402,16 @@ static u32 hpcc_forward_write(struct hpcc_flow *flow, const struct tcp_sock *tp,
 	return hpcc_opt_len(opt.nr);
 }
 
-/* Note what has left, for the ACK that is here before snd_nxt has moved. */
-static void hpcc_note_sent(const struct hpcc_segment *seg, struct hpcc_flow *flow)
+/* Note what has left, for the ACK that is here before snd_nxt has moved. Whether it is new. */
+static bool hpcc_note_sent(const struct hpcc_segment *seg, struct hpcc_flow *flow)
 {
 	u32 end = ntohl(hpcc_segment_th(seg)->seq) + seg->skb->len -
 		  seg->thoff - seg->thlen;
 
-	if (after(end, READ_ONCE(flow->snd_end)))
-		WRITE_ONCE(flow->snd_end, end);
+	if (!after(end, READ_ONCE(flow->snd_end)))
+		return false;
+	WRITE_ONCE(flow->snd_end, end);
+	return true;
 }
 
 /* Whether a segment that has @room has it for W, and for a request if it @asks. */
@@ -490,10 +490,9 @@ static void hpcc_data_out(struct hpcc_segment *seg, struct sock *sk)
 
 	if (!flow)
 		return;
-	if (data) {
-		hpcc_note_sent(seg, flow);
+	/* What comes by again, as a VRF's does, has been paced. */
+	if (data && hpcc_note_sent(seg, flow))
 		hpcc_pace_first(sk, seg->skb->len);
-	}
 	asks = READ_ONCE(flow->probes) ? READ_ONCE(flow->probing) :
 	       data && hpcc_asks(flow, tcp_sk(sk));
 	if (!asks && !hpcc_echo_waits(flow) && !hpcc_window_waits(flow))

@@ -15,6 +15,7 @@
 #include <net/inet_ecn.h>
 #include <net/tcp.h>
 #include <hpcc/compat.h>
+#include <hpcc/record.h>
 
 #include "../common/receive.h"
 #include "conn.h"
@@ -184,6 +185,15 @@ static bool ldcp_clear_ect(struct sk_buff *skb, u8 family)
 	return true;
 }
 
+/* Whether a signature covers the header: TCP-MD5, TCP-AO. */
+static bool ldcp_is_signed(const struct tcphdr *th)
+{
+	u32 pos = 0;
+
+	return hpcc_opt_next_of((const u8 *)(th + 1), __tcp_hdrlen(th) - sizeof(*th), &pos,
+				HPCC_TCPOPT_MD5, HPCC_TCPOPT_AO) != -ENOENT;
+}
+
 /* A receiver holds back the ACK of a single packet, up to 40 ms, unless the sender says with
  * CWR that its window is small. AccECN has another use for that flag; there an owner who reads
  * segments with PSH lets their ACK go.
@@ -198,7 +208,7 @@ static void ldcp_ask_prompt_ack(struct sk_buff *skb, const struct tcp_sock *tp)
 	if (hpcc_peek(tp->snd_cwnd) >= ldcp_prompt_cwnd || th->syn || skb_is_gso(skb) ||
 	    skb->ip_summed != CHECKSUM_PARTIAL ||
 	    skb->len <= skb_transport_offset(skb) + __tcp_hdrlen(th) ||
-	    before(ntohl(th->seq), hpcc_peek(tp->snd_nxt)))
+	    before(ntohl(th->seq), hpcc_peek(tp->snd_nxt)) || ldcp_is_signed(th))
 		return;
 	if (hpcc_ecn_is_classic(tp))
 		th->cwr = 1;

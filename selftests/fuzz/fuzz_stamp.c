@@ -398,6 +398,15 @@ static void expect_response(const u8 *p, u32 len, const u8 *was, const struct hp
 	expect(hpcc_walk(&f, kind, &found) == HPCC_UNSTAMPED_NO_OPTION);
 }
 
+static bool is_host(const u8 *addr, u32 len)
+{
+	static const u8 unspecified[16];
+
+	if (len == 4)
+		return addr[0] >= 1 && addr[0] <= 223;
+	return addr[0] < 255 && memcmp(addr, unspecified, 16);
+}
+
 static void respond(const u8 *p, u32 size, const struct hpcc_place *place,
 		    const struct setup *setup, u8 kind)
 {
@@ -406,11 +415,14 @@ static void respond(const u8 *p, u32 size, const struct hpcc_place *place,
 	u8 *exact = fuzz_copy(p, size);
 	struct hpcc_stamp s = setup->s;
 	struct hpcc_cause c;
+	u32 addr_len = place->version == 4 ? 4 : 16;
+	const u8 *addrs = p + place->ip + (place->version == 4 ? 12 : 8);
 	u8 *out;
 
 	memset(&c, 0xa5, sizeof(c));
 	if (!(setup->flags & SETUP_NO_ETH))
-		due &= !(p[6] & 1);
+		due &= !(p[0] & 1) && !(p[6] & 1);
+	due &= is_host(addrs, addr_len) && is_host(addrs + addr_len, addr_len);
 	expect(hpcc_cause_read(exact, place, kind, !(setup->flags & SETUP_NO_ETH), &c) == due);
 	if (due) {
 		s.quiet = false;

@@ -47,12 +47,12 @@ class Path:
         said = self.switches[node - 1].run("tc", "-s", "-j", "qdisc", "show", "dev", dev)
         return next(qdisc for qdisc in json.loads(said) if qdisc["kind"] == "hpcc")
 
-    def connect(self, port=5000, cc=None):
+    def connect(self, port=5000, cc=None, client=None):
         """Connect a to b. Return both sockets."""
         listener = self.b.socket(self.version)
         bind_soon(listener, (self.addr[1], port))
         listener.listen()
-        client = self.a.socket(self.version)
+        client = client or self.a.socket(self.version)
         if cc:
             set_cc(client, cc)
         client.connect((self.addr[1], port))

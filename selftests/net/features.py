@@ -269,6 +269,27 @@ def test_signatures():
                 expect("syn_no_room", path.a.counters()["syn_no_room"], 1)
 
 
+def test_signatures_of_small_windows():
+    """ldcp asks for a prompt ACK by a flag of the header, not where a signature covers that."""
+    for sign, bad in ((add_md5, "MD5Failure"), *([(add_ao, "AOBad")] if ao_is_there() else [])):
+        for ecn in 1, 0:
+            path = Routed(cc="ldcp", ldcp={"iw": 2})
+            for ns in path.hosts:
+                ns.sysctl("net.ipv4.tcp_ecn", ecn)
+            listener, client = path.b.socket(), path.a.socket()
+            sign(listener, 4, path.addr[0])
+            sign(client, 4, path.addr[1])
+            listener.bind((path.addr[1], 5000))
+            listener.listen()
+            client.connect((path.addr[1], 5000))
+            server = listener.accept()[0]
+            defer(server.close)
+            sniffer = Sniffer(path.b, "left")
+            transfer((client, server, pattern(150000)))
+            sane(sniffer.segments())
+            expect(f"{sign.__name__}, ECN {ecn}: discarded", path.b.snmp("TcpExtTCP" + bad), 0)
+
+
 # ---- How packets find their socket and its CPU ------------------------------------------------
 
 

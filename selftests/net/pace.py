@@ -14,9 +14,9 @@ from lib.ktap import expect, expect_in, main, need_virtual_time
 from lib.net import Pair
 from lib.packet import Sniffer, data_segments
 from lib.peer import T_NS, W_INIT, Flow, LdcpFlow, Link, settle
-from lib.tcp import pattern, set_cc, transfer
+from lib.tcp import pattern, set_cc, tcp_info, transfer
 
-SO_MAX_PACING_RATE = 47
+SO_MAX_PACING_RATE, SO_BINDTODEVICE = 47, 25
 MSS = LdcpFlow.MSS
 
 
@@ -67,6 +67,22 @@ def test_first_segments():
     for now, before in at[4::5]:
         expect_in(f"bytes before the one at {now - began:.6f} s", before,
                   0.7 * (now - began) * W_INIT * 1e9 / T_NS, 4 * MSS + (now - began) * W_INIT * 1e9 / T_NS)
+
+
+def test_first_segments_of_a_vrf():
+    """They go through LOCAL_OUT twice, and wait once."""
+    need_virtual_time()
+    for vrf in False, True:
+        pair = Pair(base_rtt_ns=1000000, host_mbps=200)
+        client = pair.c.socket()
+        if vrf:
+            pair.c.ip("link add vrf0 type vrf table 10", "link set vrf0 up", "link set eth0 master vrf0")
+            client.setsockopt(socket.SOL_SOCKET, SO_BINDTODEVICE, b"vrf0\0")
+        ends = pair.connect(client=client)
+        rate = tcp_info(client)["pacing_rate"]
+        began = time.monotonic()
+        transfer((*ends, pattern(10 * MSS)))
+        expect_in(f"gaps, VRF: {vrf}", (time.monotonic() - began) * rate / MSS, 7, 11)
 
 
 def test_rate_of_the_application():

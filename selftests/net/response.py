@@ -10,11 +10,12 @@ import sys
 sys.path[0] += "/.."
 from lib.held import HeldRead
 from lib.kernel import virtual_time
-from lib.ktap import expect, expect_in, main, need_virtual_time
+from lib.ktap import defer, expect, expect_in, main, need_virtual_time
 from lib.packet import (ACK, ECHO, FIN, FORWARD, IDENTIFY, IDENTIFY_ECHO, PROBE, PSH, REPORT, RESPONSE,
                         RST, SYN, URG, option, record, syn_option)
 from lib.peer import (ETA, SCALE, T_NS, T_UNITS, W_INIT, Flow, Link, Peer, near, qlen_code,
                       qlen_value, settle)
+from lib.tcp import let_go
 
 MSS = 1448 - 28         # beside timestamps and three records
 
@@ -349,6 +350,42 @@ def test_no_answer():
             peer.listen(5000)
             expect(f"{cc}, listener", answers(peer, first), [])
             peer.lport = lport
+
+
+def test_while_it_opens():
+    """Sockets that have no flow yet say nothing, and go on."""
+    for version in 4, 6:
+        peer = Peer(version)
+        peer.start_connect()
+        expect("SYN_SENT", answers(peer, peer.acked), [])
+        expect("SYN_SENT, our SYN", answers(peer, peer.acked - 1), [])
+        peer.answer()
+        expect("runs", peer.cc(), "hpcc")
+        peer = Peer(version)
+        peer.listen()
+        peer.start_accept()
+        expect("SYN_RECV", answers(peer, peer.acked), [])
+        peer.send()
+        peer.sock = peer.listener.accept()[0]
+        defer(let_go, peer.sock)
+        expect("runs", peer.cc(), "hpcc")
+
+
+def test_while_it_closes():
+    """The peer sends no more, and then neither do we: what is on its way counts."""
+    for version in 4, 6:
+        flow = Sending(version=version)
+        flow.send(flags=FIN | ACK)
+        flow.seq += 1
+        flow.run()
+        flow.acked = flow.first
+        flow.moved()
+        expect("CLOSE_WAIT", [flags for flags, payload in answers(flow, flow.first + MSS) if not payload], [])
+        expect("counters", flow.moved(), {"response_received": 1})
+        near("W", flow.flow()["W"], W_INIT * ETA / u_of(3))
+        flow.sock.close()
+        expect("LAST_ACK", [flags for flags, payload in answers(flow, flow.first + 2 * MSS) if not payload], [])
+        expect("counters", flow.moved()["response_received"], 1)
 
 
 def test_two_way():
