@@ -272,23 +272,52 @@ static const struct seq_operations hpcc_links_ops = {
 };
 
 /* "NODE PORT BPS [UNIT]", UNIT being the bytes that queue depth counts, 0 bit/s: forget it. */
-static int hpcc_link_write(struct hpcc_net *hn, const char *line)
+enum hpcc_link_word {
+	HPCC_LINK_WORD_NODE,
+	HPCC_LINK_WORD_PORT,
+	HPCC_LINK_WORD_BPS,
+	HPCC_LINK_WORD_UNIT,
+	__HPCC_LINK_WORD_MAX,
+};
+
+/* Unlike sscanf(), kstrtou64() refuses what does not fit. */
+static int hpcc_link_parse(char *line, u64 words[__HPCC_LINK_WORD_MAX])
 {
-	u32 node, port, unit = 1;
-	int end = 0;
+	u32 nr = 0;
+	char *word;
+
+	while ((word = strsep(&line, " \t"))) {
+		if (!*word)
+			continue;
+		if (nr == __HPCC_LINK_WORD_MAX || kstrtou64(word, 10, &words[nr]))
+			return -EINVAL;
+		nr++;
+	}
+	return nr > HPCC_LINK_WORD_BPS ? 0 : -EINVAL;
+}
+
+static int hpcc_link_write(struct hpcc_net *hn, char *line)
+{
+	u64 words[__HPCC_LINK_WORD_MAX] = { [HPCC_LINK_WORD_UNIT] = 1 };
+	u64 node, port, bps, unit;
+	unsigned long index;
 	void *old;
-	u64 bps;
 
 	BUILD_BUG_ON(HPCC_RATE_MAX * 8 > HPCC_LINK_BPS);
-	if (sscanf(line, "%u %u %llu%n %u%n", &node, &port, &bps, &end, &unit, &end) < 3 ||
-	    line[end] || !unit || unit > U16_MAX ||
-	    node >= HPCC_IOAM_U24_NONE || port >= HPCC_IOAM_U16_NONE ||
+	if (hpcc_link_parse(line, words))
+		return -EINVAL;
+	node = words[HPCC_LINK_WORD_NODE];
+	port = words[HPCC_LINK_WORD_PORT];
+	bps = words[HPCC_LINK_WORD_BPS];
+	unit = words[HPCC_LINK_WORD_UNIT];
+	if (!unit || unit > U16_MAX || node >= HPCC_IOAM_U24_NONE || port >= HPCC_IOAM_U16_NONE ||
 	    (bps && (bps < HPCC_RATE_MIN * 8 || bps > HPCC_RATE_MAX * 8)))
 		return -EINVAL;
+	index = hpcc_link_index(node, port);
 	if (bps && hn->nr_links >= HPCC_LINKS_MAX)
 		return -ENOSPC;
-	old = xa_store(&hn->links, hpcc_link_index(node, port),
-		       bps ? xa_mk_value(bps | FIELD_PREP(HPCC_LINK_UNIT, (u64)unit)) : NULL,
+	old = xa_store(&hn->links, index,
+		       bps ? xa_mk_value(bps | FIELD_PREP(HPCC_LINK_UNIT, unit)) : NULL,
 		       GFP_KERNEL_ACCOUNT);
 	if (xa_is_err(old))
 		return xa_err(old);
