@@ -314,7 +314,7 @@ static int hpcc_link_write(struct hpcc_net *hn, char *line)
 	    (bps && (bps < HPCC_RATE_MIN * 8 || bps > HPCC_RATE_MAX * 8)))
 		return -EINVAL;
 	index = hpcc_link_index(node, port);
-	if (bps && hn->nr_links >= HPCC_LINKS_MAX)
+	if (bps && hn->nr_links >= HPCC_LINKS_MAX && !xa_load(&hn->links, index))
 		return -ENOSPC;
 	old = xa_store(&hn->links, index,
 		       bps ? xa_mk_value(bps | FIELD_PREP(HPCC_LINK_UNIT, unit)) : NULL,

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """IOAM as the carrier of requests: kmod/hpcc/ioam.c, qdisc/headers.c and stamp.c."""
 
+import errno
 import json
 import os
 import shutil
@@ -94,6 +95,21 @@ def test_links_table():
     know(pair.c, (7, 3, 0), (9, 9, 0))
     expect("links", pair.c.read("/proc/net/hpcc_links"), "1 2 10000000000000 65535\n")
     expect("another namespace", pair.s.read("/proc/net/hpcc_links"), "")
+
+
+def test_links_full():
+    """A full table takes no more links, and other values of those that it has."""
+    ns = Pair(6).c
+    for node in range(0, 65536, 128):
+        know(ns, *[(node + i, 1, BPS) for i in range(128)])
+    try:
+        know(ns, (65536, 1, BPS))
+        raise AssertionError("one more was taken")
+    except OSError as error:
+        expect("errno", error.errno, errno.ENOSPC)
+    know(ns, (5, 1, 25000000000), (6, 1, 0), (65536, 1, BPS))
+    said = ns.read("/proc/net/hpcc_links").splitlines()
+    expect("links", (len(said), said[5], said[-1]), (65536, "5 1 25000000000 1", f"65536 1 {BPS} 1"))
 
 
 def test_end_to_end():
