@@ -70,23 +70,20 @@ u8 hpcc_ioam_nodes_for(const struct sock *sk, u8 caps)
 
 /**
  * hpcc_ioam_out() - put a trace into a segment that asks
- * @seg: the segment, of which only its IPv6 header is in front of TCP's
- * @sk: its socket
- * @flow: its flow
+ * @seg: the segment, of IPv6, of which only that header is in front of TCP's, with room for the trace
+ * @nodes: how many nodes it has room for
  *
  * A GSO packet gets one, of which each of its segments has a copy, as of TCP options: what splits
  * it in front of the link fills in each by itself.
  *
- * Return: whether there was room, for a FORWARD without slots as well.
+ * Return: whether there was memory.
  */
-bool hpcc_ioam_out(struct hpcc_segment *seg, const struct sock *sk, const struct hpcc_flow *flow)
+bool hpcc_ioam_out(struct hpcc_segment *seg, u32 nodes)
 {
-	u32 nodes = READ_ONCE(flow->ioam);
 	u32 n = hpcc_ioam_header_len(nodes);
 	struct sk_buff *skb = seg->skb;
 
-	if (!nodes || seg->state->pf != NFPROTO_IPV6 || seg->thoff != sizeof(struct ipv6hdr) ||
-	    hpcc_segment_space(seg, sk) < n + hpcc_opt_len(0) || skb_cow_head(skb, n))
+	if (skb_cow_head(skb, n))
 		return false;
 	skb_push(skb, n);
 	memmove(skb->data, skb->data + n, sizeof(struct ipv6hdr));

@@ -150,6 +150,34 @@ def test_with_the_rest():
         path.no_errors()
 
 
+def test_no_trace_without_request():
+    """A segment whose TCP header has no room for a request gets no trace."""
+    for blocks in 0, 1, 3:
+        peer = Peer(version=6, carrier=1)
+        peer.connect(syn_option(caps=CAP_TELEMETRY | CAP_IOAM))
+        for block in range(blocks):
+            peer.send(b"", b"x" * 100, seq=peer.seq + 1000 * (block + 1))
+        peer.read_all(0.01)
+        peer.sock.send(bytes(1000))
+        segs = [seg for seg in peer.read_all(0.01) if seg.payload]
+        expect_in(f"segments with {blocks} SACK blocks", len(segs), 1, 2)
+        expect(f"header, request with {blocks} SACK blocks",
+               [(seg.at > 40, bool(seg.telemetry(FORWARD))) for seg in segs],
+               [(blocks < 2, blocks < 2)] * len(segs))
+        expect("ioam_sent", peer.ns.counters()["ioam_sent"], len(segs) if blocks < 2 else 0)
+
+
+def test_names():
+    """Links tell their names: an IDENTIFY has slots of its own, and no trace."""
+    path = ioam_path()
+    client, server = path.connect()
+    path.a.ask()
+    for i in range(3):
+        transfer((client, server, pattern(400000, i)))
+    expect("links", path.a.links(client), {hop: (hop, 2, BPS) for hop in (1, 2)})
+    path.no_errors()
+
+
 def test_not_agreed():
     """A receiver that knows no link is sent no trace; neither is one of IPv4."""
     path = ioam_path()
