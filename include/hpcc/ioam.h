@@ -348,7 +348,9 @@ static inline void hpcc_ioam_extend(struct hpcc_ioam_link *link, const struct hp
  * @hop: hop of the record
  * @scale: scale of the record
  *
- * No division but where the link begins anew.
+ * The tag is another one than the link has in the TCP option, where its counters have other
+ * offsets: one carrier's records are not measured against the other's. No division but where the
+ * link begins anew.
  *
  * Return: the record.
  */
@@ -367,7 +369,7 @@ static inline struct hpcc_record hpcc_ioam_record(struct hpcc_ioam_link *link,
 	hpcc_ioam_extend(link, n);
 	return (struct hpcc_record){
 		.hop = hop,
-		.tag = hpcc_link_tag(n->node, n->port),
+		.tag = ~hpcc_link_tag(n->node, n->port),
 		.ts = link->ts_ns >> scale & HPCC_COUNTER_MASK,
 		.tx = mul_u64_u64_shr(link->tx_bytes, link->byte_time, 32) >> scale &
 		      HPCC_COUNTER_MASK,

@@ -25,6 +25,7 @@ from lib.tcp import pattern, transfer
 CAP_IOAM = 0x20
 TRACE_TYPE = 0xd20800
 BPS = MBPS * 1000000
+DST_OPTS = bytes((0, 0, 1, 4, 0, 0, 0, 0))
 STAMP = f"hpcc rate {MBPS}mbit delay 20us"
 
 
@@ -175,6 +176,38 @@ def test_names():
     for i in range(3):
         transfer((client, server, pattern(400000, i)))
     expect("links", path.a.links(client), {hop: (hop, 2, BPS) for hop in (1, 2)})
+    path.no_errors()
+
+
+def test_carriers_in_turn():
+    """A link's counters in traces are not measured against those in TCP options, which a socket gets
+    while it has extension headers of its own.
+    """
+    path = ioam_path()
+    client, server = path.connect()
+    transfer((client, server, pattern(400000)))
+    for i in range(10):
+        client.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_DSTOPTS, DST_OPTS if i % 2 else b"")
+        transfer((client, server, pattern(40000, i)))
+    counters = path.a.counters()
+    expect("stopped", counters["ioam_stopped"], 0)
+    expect_in("by TCP", counters["forward_sent"] - counters["ioam_sent"], 5, 1000)
+    expect("mode, hops", (path.a.flow()["mode"], path.a.flow()["hops"]), ("telemetry", 2))
+    path.no_errors()
+
+
+def test_mtu_shrinks():
+    """The MTU gets smaller in mid-connection: traces stay, and no packet is too long."""
+    path = ioam_path()
+    client, server = path.connect()
+    transfer((client, server, pattern(400000)))
+    for ns, dev in (path.a, "right"), (path.b, "left"):
+        ns.ip(f"link set {dev} mtu 1400")
+    before = path.a.counters()
+    transfer((client, server, pattern(400000)), (server, client, pattern(50000, 3)))
+    moved = path.a.counters() - before
+    expect_in("traces", moved["ioam_sent"], 10, 1000)
+    expect("requests without", moved["forward_sent"] - moved["ioam_sent"], 0)
     path.no_errors()
 
 
