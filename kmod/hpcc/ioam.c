@@ -39,12 +39,14 @@
 
 /**
  * struct hpcc_ioam_rx - what a receiver keeps of a path
- * @lock: covers @link
+ * @lock: covers @seen_ns and @link
+ * @seen_ns: when the last trace came, that was taken in
  * @link: by hop - 1
  * @rcu: frees it
  */
 struct hpcc_ioam_rx {
-	spinlock_t lock;	/* covers @link */
+	spinlock_t lock;	/* covers @seen_ns and @link */
+	u64 seen_ns;
 	struct hpcc_ioam_link link[HPCC_IOAM_NODES_MAX];
 	struct rcu_head rcu;
 };
@@ -149,6 +151,7 @@ static int hpcc_ioam_records(struct hpcc_ioam_rx *rx, const struct net *net, con
 			     enum hpcc_counter *why)
 {
 	int nodes = hpcc_ioam_nodes(t);
+	u64 now_ns = ktime_get_ns();
 	struct hpcc_ioam_node node;
 	struct hpcc_record r;
 	int hop;
@@ -164,10 +167,12 @@ static int hpcc_ioam_records(struct hpcc_ioam_rx *rx, const struct net *net, con
 			return -EINVAL;
 		node.qlen_bytes = min_t(u64, FIELD_GET(HPCC_LINK_UNIT, link) * node.qlen_bytes,
 					U32_MAX);
+		hpcc_ioam_age(&rx->link[hop - 1], now_ns - rx->seen_ns);
 		r = hpcc_ioam_record(&rx->link[hop - 1], &node, FIELD_GET(HPCC_LINK_BPS, link), hop,
 				     scale);
 		hpcc_record_encode(records + (hop - 1) * HPCC_RECORD_LEN, &r);
 	}
+	rx->seen_ns = nodes > 0 ? now_ns : rx->seen_ns;
 	*why = nodes < 0 ? HPCC_C_IOAM_IGNORED : HPCC_C_IOAM_RECEIVED;
 	return nodes;
 }
