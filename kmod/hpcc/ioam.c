@@ -72,7 +72,7 @@ u8 hpcc_ioam_nodes_for(const struct sock *sk, u8 caps)
 
 /**
  * hpcc_ioam_out() - put a trace into a segment that asks
- * @seg: the segment, of IPv6, of which only that header is in front of TCP's, with room for the trace
+ * @seg: the segment, of which only its IPv6 header is in front of TCP's, with room for the trace
  * @nodes: how many nodes it has room for
  *
  * A GSO packet gets one, of which each of its segments has a copy, as of TCP options: what splits

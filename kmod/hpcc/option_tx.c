@@ -475,7 +475,7 @@ static u32 hpcc_options_write(struct hpcc_flow *flow, const struct tcp_sock *tp,
 	return *forward + *echo;
 }
 
-/* Whether a segment that asks has room for a trace beside its options, of which @room is left then. */
+/* Whether a segment that asks has room for a trace beside its options, which @room is left for. */
 static bool hpcc_asks_ioam(const struct hpcc_segment *seg, const struct sock *sk, u32 nodes,
 			   u32 *room)
 {

@@ -325,7 +325,7 @@ TEST(record__another_link)
 	assert_int_equal(hpcc_ioam_record(&link, &n, 8, 1, 0).qlen, ~0U);
 }
 
-/* The bytes of a quarter of a second at 100 Gb/s are more than the counter holds: another baseline. */
+/* At 100 Gb/s a quarter of a second has more bytes than the counter holds: another baseline. */
 TEST(record__too_old)
 {
 	struct hpcc_ioam_link link = {};
