@@ -108,6 +108,8 @@ static int hpcc_try_ioam(struct hpcc_sched *q, struct sk_buff *skb, u64 ts_ns)
 		return HPCC_UNSTAMPED_OFF;
 	if (skb_ensure_writable(skb, at + len))
 		return HPCC_UNSTAMPED_NO_MEMORY;
+	/* No checksum covers a trace but that of the whole packet, and ifb gives that back. */
+	skb_forward_csum(skb);
 	div64_u64_rem(ts_ns + q->offset.ts_ns, NSEC_PER_SEC, &fraction);
 	node = (struct hpcc_ioam_node){
 		.hop_lim = skb->data[ip + offsetof(struct ipv6hdr, hop_limit)],

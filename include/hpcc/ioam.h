@@ -94,7 +94,8 @@ struct hpcc_ioam_node {
  * struct hpcc_ioam_link - a link as a receiver follows it
  * @node: node_id
  * @port: egress_if_id
- * @bps: B in bit/s; 0: no node data of it was seen
+ * @turn: changes when it begins anew, modulo 4
+ * @bps: B in bit/s; 0: no node data of it was seen, or too long ago
  * @byte_time: ns per byte at B, Q32
  * @ts_ns: timestamp, not wrapped
  * @tx_bytes: not wrapped
@@ -102,6 +103,7 @@ struct hpcc_ioam_node {
 struct hpcc_ioam_link {
 	u32	node;
 	u16	port;
+	u8	turn;
 	u64	bps;
 	u64	byte_time;
 	u64	ts_ns;
@@ -112,6 +114,10 @@ struct hpcc_ioam_link {
 #define HPCC_IOAM_SECOND_NS	1000000000ULL
 #define HPCC_IOAM_TS_BASE	(HPCC_IOAM_SECOND_NS * HPCC_IOAM_SECOND_NS)
 #define HPCC_IOAM_TX_BASE	0x1000000000000ULL
+
+/* From one trace to the next, at most: half of what can be told. */
+#define HPCC_IOAM_SPAN_NS	(HPCC_IOAM_SECOND_NS / 4)
+#define HPCC_IOAM_SPAN_SHIFT	2	/* 2^30 bytes, by a byte_time in Q32 */
 
 /**
  * hpcc_ioam_find() - find the pre-allocated trace in a hop-by-hop header
@@ -341,6 +347,17 @@ static inline void hpcc_ioam_extend(struct hpcc_ioam_link *link, const struct hp
 }
 
 /**
+ * hpcc_ioam_age() - have a link begin anew where its counters may have wrapped
+ * @link: the link
+ * @age_ns: since the last trace came
+ */
+static inline void hpcc_ioam_age(struct hpcc_ioam_link *link, u64 age_ns)
+{
+	if (age_ns > min_t(u64, link->byte_time >> HPCC_IOAM_SPAN_SHIFT, HPCC_IOAM_SPAN_NS))
+		link->bps = 0;
+}
+
+/**
  * hpcc_ioam_record() - turn a node's data into a load record
  * @link: the link of that hop; begins anew where the node or B is another one
  * @n: its data
@@ -348,7 +365,9 @@ static inline void hpcc_ioam_extend(struct hpcc_ioam_link *link, const struct hp
  * @hop: hop of the record
  * @scale: scale of the record
  *
- * No division but where the link begins anew.
+ * The tag is another one than the link has in the TCP option, where its counters have other
+ * offsets: one carrier's records are not measured against the other's. It changes when the link
+ * begins anew, as its counters jump then. No division but there.
  *
  * Return: the record.
  */
@@ -359,6 +378,7 @@ static inline struct hpcc_record hpcc_ioam_record(struct hpcc_ioam_link *link,
 	if (link->bps != bps || link->node != n->node || link->port != n->port) {
 		link->node = n->node;
 		link->port = n->port;
+		link->turn = (link->turn + 1) % 4;
 		link->bps = bps;
 		link->byte_time = hpcc_byte_time(bps / 8);
 		link->ts_ns = HPCC_IOAM_TS_BASE;
@@ -367,7 +387,7 @@ static inline struct hpcc_record hpcc_ioam_record(struct hpcc_ioam_link *link,
 	hpcc_ioam_extend(link, n);
 	return (struct hpcc_record){
 		.hop = hop,
-		.tag = hpcc_link_tag(n->node, n->port),
+		.tag = ~(hpcc_link_tag(n->node, n->port) ^ link->turn),
 		.ts = link->ts_ns >> scale & HPCC_COUNTER_MASK,
 		.tx = mul_u64_u64_shr(link->tx_bytes, link->byte_time, 32) >> scale &
 		      HPCC_COUNTER_MASK,

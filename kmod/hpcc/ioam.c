@@ -39,12 +39,14 @@
 
 /**
  * struct hpcc_ioam_rx - what a receiver keeps of a path
- * @lock: covers @link
+ * @lock: covers @seen_ns and @link
+ * @seen_ns: when the last trace came, that was taken in
  * @link: by hop - 1
  * @rcu: frees it
  */
 struct hpcc_ioam_rx {
-	spinlock_t lock;	/* covers @link */
+	spinlock_t lock;	/* covers @seen_ns and @link */
+	u64 seen_ns;
 	struct hpcc_ioam_link link[HPCC_IOAM_NODES_MAX];
 	struct rcu_head rcu;
 };
@@ -70,23 +72,20 @@ u8 hpcc_ioam_nodes_for(const struct sock *sk, u8 caps)
 
 /**
  * hpcc_ioam_out() - put a trace into a segment that asks
- * @seg: the segment, of which only its IPv6 header is in front of TCP's
- * @sk: its socket
- * @flow: its flow
+ * @seg: the segment, of which only its IPv6 header is in front of TCP's, with room for the trace
+ * @nodes: how many nodes it has room for
  *
  * A GSO packet gets one, of which each of its segments has a copy, as of TCP options: what splits
  * it in front of the link fills in each by itself.
  *
- * Return: whether there was room, for a FORWARD without slots as well.
+ * Return: whether there was memory.
  */
-bool hpcc_ioam_out(struct hpcc_segment *seg, const struct sock *sk, const struct hpcc_flow *flow)
+bool hpcc_ioam_out(struct hpcc_segment *seg, u32 nodes)
 {
-	u32 nodes = READ_ONCE(flow->ioam);
 	u32 n = hpcc_ioam_header_len(nodes);
 	struct sk_buff *skb = seg->skb;
 
-	if (!nodes || seg->state->pf != NFPROTO_IPV6 || seg->thoff != sizeof(struct ipv6hdr) ||
-	    hpcc_segment_space(seg, sk) < n + hpcc_opt_len(0) || skb_cow_head(skb, n))
+	if (skb_cow_head(skb, n))
 		return false;
 	skb_push(skb, n);
 	memmove(skb->data, skb->data + n, sizeof(struct ipv6hdr));
@@ -152,6 +151,7 @@ static int hpcc_ioam_records(struct hpcc_ioam_rx *rx, const struct net *net, con
 			     enum hpcc_counter *why)
 {
 	int nodes = hpcc_ioam_nodes(t);
+	u64 now_ns = ktime_get_ns();
 	struct hpcc_ioam_node node;
 	struct hpcc_record r;
 	int hop;
@@ -167,10 +167,12 @@ static int hpcc_ioam_records(struct hpcc_ioam_rx *rx, const struct net *net, con
 			return -EINVAL;
 		node.qlen_bytes = min_t(u64, FIELD_GET(HPCC_LINK_UNIT, link) * node.qlen_bytes,
 					U32_MAX);
+		hpcc_ioam_age(&rx->link[hop - 1], now_ns - rx->seen_ns);
 		r = hpcc_ioam_record(&rx->link[hop - 1], &node, FIELD_GET(HPCC_LINK_BPS, link), hop,
 				     scale);
 		hpcc_record_encode(records + (hop - 1) * HPCC_RECORD_LEN, &r);
 	}
+	rx->seen_ns = nodes > 0 ? now_ns : rx->seen_ns;
 	*why = nodes < 0 ? HPCC_C_IOAM_IGNORED : HPCC_C_IOAM_RECEIVED;
 	return nodes;
 }
@@ -272,23 +274,52 @@ static const struct seq_operations hpcc_links_ops = {
 };
 
 /* "NODE PORT BPS [UNIT]", UNIT being the bytes that queue depth counts, 0 bit/s: forget it. */
-static int hpcc_link_write(struct hpcc_net *hn, const char *line)
+enum hpcc_link_word {
+	HPCC_LINK_WORD_NODE,
+	HPCC_LINK_WORD_PORT,
+	HPCC_LINK_WORD_BPS,
+	HPCC_LINK_WORD_UNIT,
+	__HPCC_LINK_WORD_MAX,
+};
+
+/* Unlike sscanf(), kstrtou64() refuses what does not fit. */
+static int hpcc_link_parse(char *line, u64 words[__HPCC_LINK_WORD_MAX])
 {
-	u32 node, port, unit = 1;
-	int end = 0;
+	u32 nr = 0;
+	char *word;
+
+	while ((word = strsep(&line, " \t"))) {
+		if (!*word)
+			continue;
+		if (nr == __HPCC_LINK_WORD_MAX || kstrtou64(word, 10, &words[nr]))
+			return -EINVAL;
+		nr++;
+	}
+	return nr > HPCC_LINK_WORD_BPS ? 0 : -EINVAL;
+}
+
+static int hpcc_link_write(struct hpcc_net *hn, char *line)
+{
+	u64 words[__HPCC_LINK_WORD_MAX] = { [HPCC_LINK_WORD_UNIT] = 1 };
+	u64 node, port, bps, unit;
+	unsigned long index;
 	void *old;
-	u64 bps;
 
 	BUILD_BUG_ON(HPCC_RATE_MAX * 8 > HPCC_LINK_BPS);
-	if (sscanf(line, "%u %u %llu%n %u%n", &node, &port, &bps, &end, &unit, &end) < 3 ||
-	    line[end] || !unit || unit > U16_MAX ||
-	    node >= HPCC_IOAM_U24_NONE || port >= HPCC_IOAM_U16_NONE ||
+	if (hpcc_link_parse(line, words))
+		return -EINVAL;
+	node = words[HPCC_LINK_WORD_NODE];
+	port = words[HPCC_LINK_WORD_PORT];
+	bps = words[HPCC_LINK_WORD_BPS];
+	unit = words[HPCC_LINK_WORD_UNIT];
+	if (!unit || unit > U16_MAX || node >= HPCC_IOAM_U24_NONE || port >= HPCC_IOAM_U16_NONE ||
 	    (bps && (bps < HPCC_RATE_MIN * 8 || bps > HPCC_RATE_MAX * 8)))
 		return -EINVAL;
-	if (bps && hn->nr_links >= HPCC_LINKS_MAX)
+	index = hpcc_link_index(node, port);
+	if (bps && hn->nr_links >= HPCC_LINKS_MAX && !xa_load(&hn->links, index))
 		return -ENOSPC;
-	old = xa_store(&hn->links, hpcc_link_index(node, port),
-		       bps ? xa_mk_value(bps | FIELD_PREP(HPCC_LINK_UNIT, (u64)unit)) : NULL,
+	old = xa_store(&hn->links, index,
+		       bps ? xa_mk_value(bps | FIELD_PREP(HPCC_LINK_UNIT, unit)) : NULL,
 		       GFP_KERNEL_ACCOUNT);
 	if (xa_is_err(old))
 		return xa_err(old);

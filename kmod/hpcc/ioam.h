@@ -9,7 +9,7 @@
 #include "segment.h"
 
 u8 hpcc_ioam_nodes_for(const struct sock *sk, u8 caps);
-bool hpcc_ioam_out(struct hpcc_segment *seg, const struct sock *sk, const struct hpcc_flow *flow);
+bool hpcc_ioam_out(struct hpcc_segment *seg, u32 nodes);
 u32 hpcc_ioam_in(struct hpcc_flow *flow, const struct hpcc_arrival *in,
 		 const struct hpcc_opt *opt);
 void hpcc_ioam_stop(struct sock *sk, struct hpcc_flow *flow);

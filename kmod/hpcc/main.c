@@ -58,7 +58,7 @@ static int __net_init hpcc_net_init(struct net *net)
 
 	xa_init_flags(&hn->flows, XA_FLAGS_ALLOC | XA_FLAGS_LOCK_BH |
 				  XA_FLAGS_ACCOUNT);
-	xa_init(&hn->links);
+	xa_init_flags(&hn->links, XA_FLAGS_ACCOUNT);
 	mutex_init(&hn->path_lock);
 	err = hpcc_counters_init(&hn->counters);
 	if (err)

@@ -31,6 +31,7 @@
 #include <net/ipv6.h>
 #include <net/tcp.h>
 #include <hpcc/compat.h>
+#include <hpcc/ioam.h>
 
 #include "cc.h"
 #include "handshake.h"
@@ -474,6 +475,22 @@ static u32 hpcc_options_write(struct hpcc_flow *flow, const struct tcp_sock *tp,
 	return *forward + *echo;
 }
 
+/* Whether a segment that asks has room for a trace beside its options, which @room is left for. */
+static bool hpcc_asks_ioam(const struct hpcc_segment *seg, const struct sock *sk, u32 nodes,
+			   u32 *room)
+{
+	u32 n = hpcc_ioam_header_len(nodes);
+	u32 space;
+
+	if (seg->state->pf != NFPROTO_IPV6 || seg->thoff != sizeof(struct ipv6hdr))
+		return false;
+	space = hpcc_segment_space(seg, sk);
+	if (*room < hpcc_opt_len(1) || space < n + hpcc_opt_len(1))
+		return false;
+	*room = min(*room, space - n) & ~3U;
+	return true;
+}
+
 static void hpcc_data_out(struct hpcc_segment *seg, struct sock *sk)
 {
 	bool data = seg->skb->len > seg->thoff + seg->thlen;
@@ -486,6 +503,7 @@ static void hpcc_data_out(struct hpcc_segment *seg, struct sock *sk)
 	u32 echo = 0;
 	u32 room;
 	u32 len;
+	u8 nodes;
 	u8 *p;
 
 	if (!flow)
@@ -500,10 +518,10 @@ static void hpcc_data_out(struct hpcc_segment *seg, struct sock *sk)
 	presence = hpcc_segment_presence(seg, flow->kind);
 	if (presence == HPCC_PRESENT)
 		return;
-	if (unlikely(READ_ONCE(flow->ioam)) && asks && presence == HPCC_ABSENT &&
-	    hpcc_ioam_out(seg, sk, flow))
-		asks = HPCC_ASKS_IOAM;
 	room = presence == HPCC_ABSENT ? hpcc_segment_room(seg, sk) : 0;
+	nodes = READ_ONCE(flow->ioam);
+	if (unlikely(nodes) && asks && hpcc_asks_ioam(seg, sk, nodes, &room))
+		asks = HPCC_ASKS_IOAM;
 
 	len = room < hpcc_opt_len(1) ? 0 :
 	      hpcc_options_write(flow, tcp_sk(sk), asks, room, out, &forward,
@@ -513,7 +531,11 @@ static void hpcc_data_out(struct hpcc_segment *seg, struct sock *sk)
 	if (!len)
 		return;
 
-	p = hpcc_segment_open(seg, len);
+	/* Only such a request has no slots: no IDENTIFY, and no parameters in its place. */
+	if (forward != hpcc_opt_len(0) || hpcc_ioam_out(seg, nodes))
+		p = hpcc_segment_open(seg, len);
+	else
+		p = NULL;
 	if (!p) {
 		hpcc_count(net, HPCC_C_NO_MEMORY);
 		return;

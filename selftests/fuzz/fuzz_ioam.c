@@ -24,6 +24,7 @@ static void decode(const u8 *trace, const struct hpcc_ioam *t, u64 bps, u8 scale
 
 		if (hpcc_ioam_node(trace, t, hop, &n))
 			continue;
+		hpcc_ioam_age(&link, bps);
 		r = hpcc_ioam_record(&link, &n, bps, hop, scale);
 		expect(r.hop == hop);
 		expect(r.ts <= HPCC_COUNTER_MASK && r.tx <= HPCC_COUNTER_MASK);

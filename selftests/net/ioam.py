@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """IOAM as the carrier of requests: kmod/hpcc/ioam.c, qdisc/headers.c and stamp.c."""
 
+import errno
 import json
 import os
 import shutil
@@ -24,6 +25,7 @@ from lib.tcp import pattern, transfer
 CAP_IOAM = 0x20
 TRACE_TYPE = 0xd20800
 BPS = MBPS * 1000000
+DST_OPTS = bytes((0, 0, 1, 4, 0, 0, 0, 0))
 STAMP = f"hpcc rate {MBPS}mbit delay 20us"
 
 
@@ -83,7 +85,9 @@ def test_links_table():
            "1 2 10000000000000 65535\n7 3 25000000000 1\n")
     for bad in ((1 << 24) - 1, 1, BPS), (1, 65535, BPS), (1, 1, 999), (1, 1, 10000000000001), \
             ("x", 1, 1), (1, 1, "1000 1 1"), (1, 1, "1000 0"),\
-            (1, 1, "1000 65536"), (1, 1, "1000 x"), (1, 1, ""), (-1, 1, BPS):
+            (1, 1, "1000 65536"), (1, 1, "1000 x"), (1, 1, ""), (-1, 1, BPS), \
+            ((1 << 32) + 1, 1, BPS), (1, (1 << 32) + 1, BPS), (1, 1, (1 << 64) + BPS), \
+            (1, 1, f"{BPS} {(1 << 32) + 1}"):
         try:
             know(pair.c, bad)
         except OSError:
@@ -92,6 +96,21 @@ def test_links_table():
     know(pair.c, (7, 3, 0), (9, 9, 0))
     expect("links", pair.c.read("/proc/net/hpcc_links"), "1 2 10000000000000 65535\n")
     expect("another namespace", pair.s.read("/proc/net/hpcc_links"), "")
+
+
+def test_links_full():
+    """A full table takes no more links, and other values of those that it has."""
+    ns = Pair(6).c
+    for node in range(0, 65536, 128):
+        know(ns, *[(node + i, 1, BPS) for i in range(128)])
+    try:
+        know(ns, (65536, 1, BPS))
+        raise AssertionError("one more was taken")
+    except OSError as error:
+        expect("errno", error.errno, errno.ENOSPC)
+    know(ns, (5, 1, 25000000000), (6, 1, 0), (65536, 1, BPS))
+    said = ns.read("/proc/net/hpcc_links").splitlines()
+    expect("links", (len(said), said[5], said[-1]), (65536, "5 1 25000000000 1", f"65536 1 {BPS} 1"))
 
 
 def test_end_to_end():
@@ -130,6 +149,66 @@ def test_with_the_rest():
             expect("hops", ns.flow()["hops"], 2)
             expect_in("received", ns.counters()["ioam_received"], 10, 100000)
         path.no_errors()
+
+
+def test_no_trace_without_request():
+    """A segment whose TCP header has no room for a request gets no trace."""
+    for blocks in 0, 1, 3:
+        peer = Peer(version=6, carrier=1)
+        peer.connect(syn_option(caps=CAP_TELEMETRY | CAP_IOAM))
+        for block in range(blocks):
+            peer.send(b"", b"x" * 100, seq=peer.seq + 1000 * (block + 1))
+        peer.read_all(0.01)
+        peer.sock.send(bytes(1000))
+        segs = [seg for seg in peer.read_all(0.01) if seg.payload]
+        expect_in(f"segments with {blocks} SACK blocks", len(segs), 1, 2)
+        expect(f"header, request with {blocks} SACK blocks",
+               [(seg.at > 40, bool(seg.telemetry(FORWARD))) for seg in segs],
+               [(blocks < 2, blocks < 2)] * len(segs))
+        expect("ioam_sent", peer.ns.counters()["ioam_sent"], len(segs) if blocks < 2 else 0)
+
+
+def test_names():
+    """Links tell their names: an IDENTIFY has slots of its own, and no trace."""
+    path = ioam_path()
+    client, server = path.connect()
+    path.a.ask()
+    for i in range(3):
+        transfer((client, server, pattern(400000, i)))
+    expect("links", path.a.links(client), {hop: (hop, 2, BPS) for hop in (1, 2)})
+    path.no_errors()
+
+
+def test_carriers_in_turn():
+    """A link's counters in traces are not measured against those in TCP options, which a socket gets
+    while it has extension headers of its own.
+    """
+    path = ioam_path()
+    client, server = path.connect()
+    transfer((client, server, pattern(400000)))
+    for i in range(10):
+        client.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_DSTOPTS, DST_OPTS if i % 2 else b"")
+        transfer((client, server, pattern(40000, i)))
+    counters = path.a.counters()
+    expect("stopped", counters["ioam_stopped"], 0)
+    expect_in("by TCP", counters["forward_sent"] - counters["ioam_sent"], 5, 1000)
+    expect("mode, hops", (path.a.flow()["mode"], path.a.flow()["hops"]), ("telemetry", 2))
+    path.no_errors()
+
+
+def test_mtu_shrinks():
+    """The MTU gets smaller in mid-connection: traces stay, and no packet is too long."""
+    path = ioam_path()
+    client, server = path.connect()
+    transfer((client, server, pattern(400000)))
+    for ns, dev in (path.a, "right"), (path.b, "left"):
+        ns.ip(f"link set {dev} mtu 1400")
+    before = path.a.counters()
+    transfer((client, server, pattern(400000)), (server, client, pattern(50000, 3)))
+    moved = path.a.counters() - before
+    expect_in("traces", moved["ioam_sent"], 10, 1000)
+    expect("requests without", moved["forward_sent"] - moved["ioam_sent"], 0)
+    path.no_errors()
 
 
 def test_not_agreed():

@@ -273,7 +273,7 @@ TEST(record__wraps)
 	n.tx_bytes = 12500 - 16;	/* 12500 bytes: 1000 ns */
 	b = hpcc_ioam_record(&link, &n, GBIT_100, 2, 1);
 	assert_int_equal(b.hop, 2);
-	assert_int_equal(b.tag, hpcc_link_tag(first.node, first.port));
+	assert_int_equal(b.tag, (u8)~(hpcc_link_tag(first.node, first.port) ^ 1));
 	assert_int_equal(b.qlen, 500);
 	assert_int_equal((b.ts - a.ts) & HPCC_COUNTER_MASK, 1000);
 	assert_in_range((b.tx - a.tx) & HPCC_COUNTER_MASK, 499, 501);
@@ -325,6 +325,38 @@ TEST(record__another_link)
 	assert_int_equal(hpcc_ioam_record(&link, &n, 8, 1, 0).qlen, ~0U);
 }
 
+/* At 100 Gb/s a quarter of a second has more bytes than the counter holds: another baseline. */
+TEST(record__too_old)
+{
+	struct hpcc_ioam_link link = {};
+	struct hpcc_ioam_node n = first;
+	u8 tag = hpcc_ioam_record(&link, &n, GBIT_100, 1, 0).tag;
+
+	hpcc_ioam_age(&link, 85000000);		/* 1.06 GB, less than 2^30 */
+	assert_int_equal(hpcc_ioam_record(&link, &n, GBIT_100, 1, 0).tag, tag);
+	hpcc_ioam_age(&link, 86000000);
+	assert_int_not_equal(hpcc_ioam_record(&link, &n, GBIT_100, 1, 0).tag, tag);
+	assert_int_not_equal(hpcc_ioam_record(&link, &n, GBIT_100, 1, 0).tag, tag);
+	/* What is slower has the time to tell. */
+	tag = hpcc_ioam_record(&link, &n, GBIT_100 / 100, 1, 0).tag;
+	hpcc_ioam_age(&link, 250000000);
+	assert_int_equal(hpcc_ioam_record(&link, &n, GBIT_100 / 100, 1, 0).tag, tag);
+	hpcc_ioam_age(&link, 250000001);
+	assert_int_not_equal(hpcc_ioam_record(&link, &n, GBIT_100 / 100, 1, 0).tag, tag);
+}
+
+/* A path that changes and changes back in between two ACKs. */
+TEST(record__back_again)
+{
+	struct hpcc_ioam_link link = {};
+	struct hpcc_ioam_node n = first, other = first;
+	u8 tag = hpcc_ioam_record(&link, &n, GBIT_100, 1, 0).tag;
+
+	other.port++;
+	hpcc_ioam_record(&link, &other, GBIT_100, 1, 0);
+	assert_int_not_equal(hpcc_ioam_record(&link, &n, GBIT_100, 1, 0).tag, tag);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -343,6 +375,8 @@ int main(void)
 		cmocka_unit_test(record__wraps),
 		cmocka_unit_test(record__sums),
 		cmocka_unit_test(record__another_link),
+		cmocka_unit_test(record__too_old),
+		cmocka_unit_test(record__back_again),
 	};
 
 	return hpcc_run_tests(tests);
