@@ -116,11 +116,15 @@ u32 hpcc_cwnd(struct sock *sk, struct hpcc_flow *flow)
 }
 
 /* Flows that send a packet each in equal gaps stay in step for ever, and those that are in step
- * keep a queue: have gaps differ by up to 1/8.
+ * keep a queue: have gaps differ by up to 1/8. Nobody waits for longer than with W_min.
  */
-static u64 hpcc_dither(u64 R)
+static u64 hpcc_dither(const struct hpcc_flow *flow, u64 R)
 {
-	return R + (s64)(R >> 11) * ((s32)(get_random_u32() & 511) - 256);
+	s32 part = (s32)(get_random_u32() & 511) - 256;
+
+	if (flow->algo.W_q16 - (flow->algo.W_q16 >> 3) < flow->params.W_min_q16)
+		part = abs(part);
+	return R + (s64)(R >> 11) * part;
 }
 
 /**
@@ -140,7 +144,7 @@ void hpcc_set_rate(struct sock *sk, const struct hpcc_flow *flow, bool clocked)
 	    tcp_snd_cwnd(tcp_sk(sk)) >= hpcc_clocked_cwnd)
 		R = ~0UL;
 	if (unlikely(flow->algo.W_q16 < (u64)flow->mss << 15))
-		R = hpcc_dither(R);
+		R = hpcc_dither(flow, R);
 
 	WRITE_ONCE(sk->sk_pacing_rate,
 		   clamp_t(u64, R, 1, READ_ONCE(sk->sk_max_pacing_rate)));
