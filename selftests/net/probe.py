@@ -169,7 +169,8 @@ def test_wakes():
         flow = Flow(carry=carry)
         link = Link()
         settle(flow, link, W_INIT // 1024 + 10)
-        flow.run(1e-9 * T_NS)
+        if flow.run(1e-9 * T_NS):
+            flow.echo(link.step(9000, 1.0, 1.0))
         began, asked = None, 0
         while flow.flow()["W"] < 1500:
             # the peer of a data segment or probe is T away
