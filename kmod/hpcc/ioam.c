@@ -11,9 +11,9 @@
  *			header stays.
  *
  * A trace counts bytes and the law counts time, so the receiver has to know B of each (node_id,
- * egress_if_id), and in what its queue depth counts: /proc/net/hpcc_links has them, written by who
- * runs the network. A receiver
- * announces HPCC_CAP_IOAM while that table is not empty, and gets no trace otherwise.
+ * egress_if_id), and in what its queue depth counts. Whoever runs the network writes both to
+ * /proc/net/hpcc_links. A receiver announces HPCC_CAP_IOAM while that table is not empty, and gets
+ * no trace otherwise.
  *
  * A path may drop packets with extension headers, or fill in what is of no use. An RTO, or
  * silence, and the TCP option carries requests from then on.
@@ -39,14 +39,16 @@
 
 /**
  * struct hpcc_ioam_rx - what a receiver keeps of a path
- * @lock: covers @seen_ns and @link
+ * @lock: covers all but @rcu
  * @seen_ns: when the last trace came, that was taken in
- * @link: by hop - 1
+ * @hops: how many nodes it had
+ * @link: by hop - 1; those from @hops on begin anew
  * @rcu: frees it
  */
 struct hpcc_ioam_rx {
-	spinlock_t lock;	/* covers @seen_ns and @link */
+	spinlock_t lock;	/* covers all but @rcu */
 	u64 seen_ns;
+	int hops;
 	struct hpcc_ioam_link link[HPCC_IOAM_NODES_MAX];
 	struct rcu_head rcu;
 };
@@ -172,8 +174,14 @@ static int hpcc_ioam_records(struct hpcc_ioam_rx *rx, const struct net *net, con
 				     scale);
 		hpcc_record_encode(records + (hop - 1) * HPCC_RECORD_LEN, &r);
 	}
-	rx->seen_ns = nodes > 0 ? now_ns : rx->seen_ns;
 	*why = nodes < 0 ? HPCC_C_IOAM_IGNORED : HPCC_C_IOAM_RECEIVED;
+	if (nodes <= 0)
+		return nodes;
+	/* The age of what this trace leaves out is not known any more. */
+	for (hop = nodes; hop < rx->hops; hop++)
+		rx->link[hop].bps = 0;
+	rx->hops = nodes;
+	rx->seen_ns = now_ns;
 	return nodes;
 }
 

@@ -305,6 +305,30 @@ def test_traces_in():
     expect("data", peer.sock.recv(1000), b"x" * 10 * len(cases))
 
 
+def test_link_away():
+    """Counters of a link that traces left out for too long may have wrapped: it begins anew, with another
+    tag. Those of the links that were there all the time go on.
+    """
+    peer = Switched(version=6)
+    know(peer.ns, (1, 1, BPS), (2, 1, BPS))
+    peer.listen()
+    peer.accept(syn_option(caps=CAP_TELEMETRY | CAP_IOAM))
+
+    def tags(*nodes):
+        peer.header = trace(nodes)
+        peer.send(option(FORWARD, (), SCALE), b"x")
+        echoes = [seg.telemetry(ECHO) for seg in peer.read_all(0.1) if seg.telemetry(ECHO)]
+        return {record["hop"]: record["tag"] for record in echoes[-1].records}
+
+    first = tags(node(1), node(2))
+    expect("tags a moment later", tags(node(1), node(2)), first)
+    for _ in range(4):
+        expect("tag of a shorter path", tags(node(1)), {1: first[1]})
+    last = tags(node(1), node(2))
+    expect("the first link", last[1], first[1])
+    expect("the second link has another tag", last[2] != first[2], True)
+
+
 def frame(header, hop_limit=64):
     """An Ethernet frame, IPv6, the header, and 8 bytes that are no TCP."""
     ends = socket.inet_pton(socket.AF_INET6, "fd00::1") + socket.inet_pton(socket.AF_INET6, "fd00::2")
