@@ -206,6 +206,8 @@ static noinline void hpcc_serve_child(struct hpcc_sched *q, u64 now)
  * @q: the port, locked, its child just counted
  * @bytes: what the packet takes on the link
  * @memory: its truesize
+ *
+ * Return: true where both its bytes and its memory have room.
  */
 bool hpcc_fits(const struct hpcc_sched *q, u32 bytes, u32 memory)
 {

@@ -97,48 +97,26 @@ static inline bool hpcc_response_is_new(u64 last, u64 word, u32 snd_una, u32 snd
  * @p: parameters
  * @seq: sequence number of the data that it is about
  * @qlen: the queue that the data found, time units
+ * @told: the receiver computes W: U is that of the last response or audit, and says nothing about
+ *	what was told since
  *
  * Data that left before Wc followed W last are answered already.
  *
  * Return: whether it told anything.
  */
 static inline bool hpcc_algo_respond(struct hpcc_algo *a, const struct hpcc_params *p,
-				     u32 seq, u64 qlen)
+				     u32 seq, u64 qlen, bool told)
 {
 	u64 u_q24 = hpcc_link_u(p, qlen, 1, 1);
 
-	if (u_q24 <= a->U_q24 || (a->started && (s32)(seq - a->last_update_seq) < 0))
+	if ((!told && u_q24 <= a->U_q24) ||
+	    (a->started && (s32)(seq - a->last_update_seq) < 0))
 		return false;
 	a->U_q24 = u_q24;
 	a->U_low = 0;
 	a->moved = true;
 	a->W_q16 = min(a->W_q16, hpcc_clamp_wind(p, hpcc_scale_wind(a, p)));
 	return true;
-}
-
-/**
- * hpcc_algo_respond_to() - answer a response, whoever computes W
- * @a: as for hpcc_algo_respond()
- * @p: as for hpcc_algo_respond()
- * @seq: as for hpcc_algo_respond()
- * @qlen: as for hpcc_algo_respond()
- * @told: the receiver computes W
- *
- * If @told, U is of the last response or audit, and says nothing about what was told since.
- *
- * Return: as hpcc_algo_respond() does.
- */
-static inline bool hpcc_algo_respond_to(struct hpcc_algo *a, const struct hpcc_params *p,
-					u32 seq, u64 qlen, bool told)
-{
-	u64 U_q24 = a->U_q24;
-
-	if (told)
-		a->U_q24 = 0;
-	if (hpcc_algo_respond(a, p, seq, qlen))
-		return true;
-	a->U_q24 = U_q24;
-	return false;
 }
 
 #endif /* _HPCC_RESPONSE_H */

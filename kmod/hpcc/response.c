@@ -122,8 +122,8 @@ void hpcc_response_take(struct sock *sk, struct hpcc_flow *flow)
 	/* One that came meanwhile waits for the next call. */
 	cmpxchg(&flow->response, word, word & ~HPCC_RESPONSE_PENDING);
 	if (!hpcc_runs_telemetry(flow) || before(seq, tp->snd_una) ||
-	    !hpcc_algo_respond_to(&flow->algo, &flow->params, seq, hpcc_response_qlen_ns(word),
-				  flow->reported)) {
+	    !hpcc_algo_respond(&flow->algo, &flow->params, seq, hpcc_response_qlen_ns(word),
+			       flow->reported)) {
 		hpcc_count(sock_net(sk), HPCC_C_RESPONSE_IGNORED);
 		return;
 	}

@@ -322,7 +322,7 @@ static void take_response(struct fuzz_input *in, struct hpcc_algo *a,
 	struct hpcc_link L[HPCC_HOPS_MAX];
 	struct hpcc_algo was = copy_of(a, L);
 
-	if (!hpcc_algo_respond(a, p, seq, qlen)) {
+	if (!hpcc_algo_respond(a, p, seq, qlen, false)) {
 		expect_same(was, a);
 		return;
 	}
@@ -333,7 +333,7 @@ static void take_response(struct fuzz_input *in, struct hpcc_algo *a,
 	W = fminl(fmaxl(was.Wc_q16 * eta / U, p->W_min_q16), was.W_q16);
 	expect(fabsl(a->W_q16 - W) <= 2 + W * (0x1p-31L / U + 0x1p-31L * U / eta));
 	expect(a->W_q16 <= was.W_q16);
-	expect(!hpcc_algo_respond(a, p, seq, qlen));
+	expect(!hpcc_algo_respond(a, p, seq, qlen, false));
 	was.W_q16 = a->W_q16;
 	was.U_q24 = a->U_q24;
 	was.U_low = 0;

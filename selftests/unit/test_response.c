@@ -33,7 +33,7 @@ TEST(respond__first_round_trip)
 	struct hpcc_params p = params();
 	struct hpcc_algo a = begun(&p);
 
-	assert_true(hpcc_algo_respond(&a, &p, 5, 3 * T));
+	assert_true(hpcc_algo_respond(&a, &p, 5, 3 * T, false));
 	assert_int_equal(a.U_q24, 4 << 24);
 	assert_int_equal(a.U_low, 0);
 	assert_true(fabsl(a.W_q16 - W_INIT * 0.95L / 4) < 0x1p-20L * W_INIT);
@@ -50,14 +50,14 @@ TEST(respond__repeated_or_smaller)
 	struct hpcc_algo a = begun(&p);
 	u64 W_q16;
 
-	hpcc_algo_respond(&a, &p, 5, 3 * T);
+	hpcc_algo_respond(&a, &p, 5, 3 * T, false);
 	W_q16 = a.W_q16;
-	assert_false(hpcc_algo_respond(&a, &p, 5, 3 * T));
-	assert_false(hpcc_algo_respond(&a, &p, 6, 2 * T));
-	assert_false(hpcc_algo_respond(&a, &p, 6, 0));
+	assert_false(hpcc_algo_respond(&a, &p, 5, 3 * T, false));
+	assert_false(hpcc_algo_respond(&a, &p, 6, 2 * T, false));
+	assert_false(hpcc_algo_respond(&a, &p, 6, 0, false));
 	assert_int_equal(a.W_q16, W_q16);
 	/* by the same Wc, not by what it has become */
-	assert_true(hpcc_algo_respond(&a, &p, 6, 7 * T));
+	assert_true(hpcc_algo_respond(&a, &p, 6, 7 * T, false));
 	assert_true(fabsl(a.W_q16 - W_INIT * 0.95L / 8) < 0x1p-20L * W_INIT);
 }
 
@@ -67,7 +67,7 @@ TEST(respond__never_raises_W)
 	struct hpcc_algo a = begun(&p);
 
 	a.W_q16 = W_INIT / 10;
-	assert_true(hpcc_algo_respond(&a, &p, 5, T));
+	assert_true(hpcc_algo_respond(&a, &p, 5, T, false));
 	assert_int_equal(a.W_q16, W_INIT / 10);
 	assert_int_equal(a.U_q24, 2 << 24);
 }
@@ -78,15 +78,15 @@ TEST(respond__told)
 	struct hpcc_params p = params();
 	struct hpcc_algo a = begun(&p);
 
-	assert_true(hpcc_algo_respond_to(&a, &p, 5, 3 * T, true));
+	assert_true(hpcc_algo_respond(&a, &p, 5, 3 * T, true));
 	a.W_q16 = W_INIT;
-	assert_false(hpcc_algo_respond_to(&a, &p, 6, T, false));
+	assert_false(hpcc_algo_respond(&a, &p, 6, T, false));
 	assert_int_equal(a.U_q24, 4 << 24);
-	assert_true(hpcc_algo_respond_to(&a, &p, 6, T, true));
+	assert_true(hpcc_algo_respond(&a, &p, 6, T, true));
 	assert_true(fabsl(a.W_q16 - W_INIT * 0.95L / 2) < 0x1p-20L * W_INIT);
 	a.started = true;
 	a.last_update_seq = 100;
-	assert_false(hpcc_algo_respond_to(&a, &p, 99, 7 * T, true));
+	assert_false(hpcc_algo_respond(&a, &p, 99, 7 * T, true));
 	assert_int_equal(a.U_q24, 2 << 24);
 }
 
@@ -106,7 +106,7 @@ TEST(respond__W_min)
 	struct hpcc_params p = params();
 	struct hpcc_algo a = begun(&p);
 
-	assert_true(hpcc_algo_respond(&a, &p, 5, ~0ULL));
+	assert_true(hpcc_algo_respond(&a, &p, 5, ~0ULL, false));
 	assert_int_equal(a.W_q16, W_MIN);
 	assert_int_equal(a.U_q24, HPCC_U_MAX_Q24);
 }
@@ -123,11 +123,11 @@ TEST(respond__sequence_numbers)
 
 		a.started = true;
 		a.last_update_seq = ends[i];
-		assert_false(hpcc_algo_respond(&a, &p, ends[i] - 1, T));
-		assert_false(hpcc_algo_respond(&a, &p, ends[i] - 100000, T));
+		assert_false(hpcc_algo_respond(&a, &p, ends[i] - 1, T, false));
+		assert_false(hpcc_algo_respond(&a, &p, ends[i] - 100000, T, false));
 		assert_int_equal(a.W_q16, W_INIT);
-		assert_true(hpcc_algo_respond(&a, &p, ends[i], T));
-		assert_true(hpcc_algo_respond(&a, &p, ends[i] + 100000, 2 * T));
+		assert_true(hpcc_algo_respond(&a, &p, ends[i], T, false));
+		assert_true(hpcc_algo_respond(&a, &p, ends[i] + 100000, 2 * T, false));
 	}
 }
 
@@ -141,7 +141,7 @@ TEST(respond__and_the_round_trip_ends)
 	u64 W_q16;
 
 	hpcc_algo_links(&a, links, 1);
-	assert_true(hpcc_algo_respond(&a, &p, 100, 3 * T));
+	assert_true(hpcc_algo_respond(&a, &p, 100, 3 * T, false));
 	assert_int_equal(hpcc_new_ack(&a, &p, &s, 1, 50, 1000) & HPCC_ACK_FIRST, HPCC_ACK_FIRST);
 	W_q16 = a.W_q16;
 	s.ts += T / 100;
@@ -153,8 +153,8 @@ TEST(respond__and_the_round_trip_ends)
 	s.tx += T / 100;
 	assert_int_equal(hpcc_new_ack(&a, &p, &s, 1, 1001, 2000), HPCC_ACK_UPDATE);
 	assert_true(fabsl((long double)a.Wc_q16 - W_q16 - p.W_ai_q16) < 0x1p-18L * W_INIT);
-	assert_false(hpcc_algo_respond(&a, &p, 1999, 5 * T));
-	assert_true(hpcc_algo_respond(&a, &p, 2000, 5 * T));
+	assert_false(hpcc_algo_respond(&a, &p, 1999, 5 * T, false));
+	assert_true(hpcc_algo_respond(&a, &p, 2000, 5 * T, false));
 }
 
 TEST(word__holds_what_was_put_in)
