@@ -135,4 +135,6 @@ void hpcc_set_rate(struct sock *sk, const struct hpcc_flow *flow, bool clocked);
 void hpcc_apply(struct sock *sk, struct hpcc_flow *flow,
 		const struct rate_sample *rs);
 
+size_t hpcc_get_info(struct sock *sk, u32 ext, int *attr, union tcp_cc_info *info);
+
 #endif /* _HPCC_HPCC_CC_H */

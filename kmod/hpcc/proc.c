@@ -8,11 +8,14 @@
  * /proc/net/hpcc_links		ioam.c
  * /proc/net/hpcc_paths		the same connections, with the links of their path, which
  *				are asked while this file is open
+ *
+ * and what ss and getsockopt(TCP_CC_INFO) show.
  */
 #include <linux/proc_fs.h>
 #include <linux/seq_file.h>
 #include <linux/seq_file_net.h>
 
+#include "../common/info.h"
 #include "cc.h"
 #include "flow.h"
 #include "handshake.h"
@@ -117,6 +120,38 @@ static void hpcc_path_print(struct seq_file *seq, const struct hpcc_flow *flow)
 	}
 	seq_putc(seq, '\n');
 }
+
+/* ---- ss, getsockopt(TCP_CC_INFO) -------------------------------------------- */
+
+/**
+ * hpcc_get_info() - bw is R, min_rtt is T, pacing_gain is U, cwnd_gain is eta
+ * @sk: full TCP socket
+ * @ext: what who asks wants
+ * @attr: type of what he gets
+ * @info: that
+ *
+ * Context: without the socket lock: icsk_ca_priv may be another congestion control's by now, so the
+ * flow comes from the table.
+ * Return: length of @info; 0: nothing of it was wanted, or the connection did not agree.
+ */
+size_t hpcc_get_info(struct sock *sk, u32 ext, int *attr, union tcp_cc_info *info)
+{
+	const struct hpcc_flow *flow;
+	size_t len = 0;
+
+	if (!hpcc_info_is_wanted(ext))
+		return 0;
+	rcu_read_lock();
+	flow = hpcc_flow_find(sk);
+	if (flow)
+		len = hpcc_info_put(info, attr, READ_ONCE(sk->sk_pacing_rate),
+				    hpcc_peek(flow->params.T), hpcc_peek(flow->algo.U_q24) >> 16,
+				    READ_ONCE(flow->params.eta_q24) >> 16);
+	rcu_read_unlock();
+	return len;
+}
+
+/* ---- /proc/net/hpcc_flows ---------------------------------------------------- */
 
 static struct hpcc_flow *hpcc_flow_at(const struct net *net, loff_t *pos)
 {

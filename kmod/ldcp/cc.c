@@ -17,6 +17,8 @@
 #include <net/tcp.h>
 #include <hpcc/compat.h>
 
+#include "../common/info.h"
+#include "../common/peek.h"
 #include "conn.h"
 
 #define CREATE_TRACE_POINTS
@@ -334,6 +336,27 @@ static void ldcp_release(struct sock *sk)
 	WRITE_ONCE(inet_csk(sk)->icsk_ca_ops, &ldcp_ops);
 }
 
+/* ss and getsockopt(TCP_CC_INFO): bw is cw in an RTT, min_rtt is the RTT that windows below one
+ * segment tick by, pacing_gain is cw, cwnd_gain is cw_min. Without the socket lock.
+ */
+static size_t ldcp_get_info(struct sock *sk, u32 ext, int *attr, union tcp_cc_info *info)
+{
+	const struct ldcp_sysctls *sysctls = &ldcp_pernet(sock_net(sk))->sysctls;
+	const struct ldcp_ca *ca = inet_csk_ca(sk);
+	u64 cw_q24 = hpcc_peek(ca->cw_q24);
+	u64 bytes, rtt_ns;
+
+	if (!hpcc_info_is_wanted(ext))
+		return 0;
+	bytes = mul_u64_u32_shr(cw_q24, tcp_sk(sk)->mss_cache, LDCP_CW_BITS);
+	rtt_ns = ldcp_tick_rtt_ns(hpcc_base_rtt_ns(sk, READ_ONCE(sysctls->base_rtt_ns)),
+				  hpcc_peek(ca->rtt_us));
+	return hpcc_info_put(info, attr,
+			     div64_u64(min_t(u64, bytes, U32_MAX) * NSEC_PER_SEC, rtt_ns),
+			     rtt_ns, cw_q24 >> (LDCP_CW_BITS - 8),
+			     hpcc_peek(ca->params.cw_min_q24) >> (LDCP_CW_BITS - 8));
+}
+
 struct tcp_congestion_ops ldcp_ops __read_mostly = {
 	.init		= ldcp_init,
 	.release	= ldcp_release,
@@ -345,6 +368,7 @@ struct tcp_congestion_ops ldcp_ops __read_mostly = {
 	.undo_cwnd	= ldcp_undo_cwnd,
 	.min_tso_segs	= ldcp_min_tso_segs,
 	.sndbuf_expand	= ldcp_sndbuf_expand,
+	.get_info	= ldcp_get_info,
 	.flags		= TCP_CONG_NEEDS_ECN,
 	.owner		= THIS_MODULE,
 	.name		= "ldcp",

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* What ss and getsockopt(TCP_CC_INFO) show of a connection, in the attribute of bbr: that one they
+ * know.
+ */
+#ifndef _HPCC_COMMON_INFO_H
+#define _HPCC_COMMON_INFO_H
+
+#include <linux/inet_diag.h>
+#include <linux/math64.h>
+
+/**
+ * hpcc_info_is_wanted() - whether who asks wants that attribute
+ * @ext: of tcp_congestion_ops::get_info
+ *
+ * inet_diag has a bit for Vegas' attribute only, from when there was no other.
+ */
+static inline bool hpcc_info_is_wanted(u32 ext)
+{
+	return ext & (1 << (INET_DIAG_BBRINFO - 1) | 1 << (INET_DIAG_VEGASINFO - 1));
+}
+
+/**
+ * hpcc_info_put() - make the attribute
+ * @info: where to
+ * @attr: its type
+ * @bw: bw, bytes/s
+ * @rtt_ns: min_rtt, rounded up to us
+ * @pacing_gain: pacing_gain, 1/256
+ * @cwnd_gain: cwnd_gain, 1/256
+ *
+ * Return: its length.
+ */
+static inline size_t hpcc_info_put(union tcp_cc_info *info, int *attr, u64 bw, u64 rtt_ns,
+				   u64 pacing_gain, u64 cwnd_gain)
+{
+	*attr = INET_DIAG_BBRINFO;
+	info->bbr = (struct tcp_bbr_info){
+		.bbr_bw_lo = lower_32_bits(bw),
+		.bbr_bw_hi = upper_32_bits(bw),
+		.bbr_min_rtt = min_t(u64, DIV_ROUND_UP_ULL(rtt_ns, NSEC_PER_USEC), U32_MAX),
+		.bbr_pacing_gain = min_t(u64, pacing_gain, U32_MAX),
+		.bbr_cwnd_gain = min_t(u64, cwnd_gain, U32_MAX),
+	};
+	return sizeof(info->bbr);
+}
+
+#endif /* _HPCC_COMMON_INFO_H */

@@ -1,0 +1,159 @@
+#!/usr/bin/env -S python3 -B
+# SPDX-License-Identifier: GPL-2.0
+"""What ss and getsockopt(TCP_CC_INFO) show of hpcc and ldcp."""
+
+import errno
+import re
+import socket
+import struct
+import sys
+import threading
+import time
+
+sys.path[0] += "/.."
+from lib.ktap import expect, expect_in, main
+from lib.net import Netns, Pair
+from lib.peer import T_NS, Flow, LdcpFlow, Link, settle, timed_out
+from lib.tcp import pattern, set_cc, transfer
+
+TCP_CC_INFO = 26
+BBR = re.compile(r"bbr:\(bw:(\d+)bps,mrtt:([\d.]+),pacing_gain:([\d.]+),cwnd_gain:([\d.]+)\)")
+
+
+def cc_info(sock):
+    """bw in bytes/s, min_rtt in ns, and both gains; None: there is nothing."""
+    raw = sock.getsockopt(socket.IPPROTO_TCP, TCP_CC_INFO, 64)
+    if not raw:
+        return None
+    low, high, rtt_us, pacing_gain, cwnd_gain = struct.unpack("=5I", raw)
+    return high << 32 | low, rtt_us * 1000, pacing_gain / 256, cwnd_gain / 256
+
+
+def shown(ns, what="-n"):
+    """The same, as ss shows it."""
+    found = BBR.search(ns.run("ss", "-tiH", what))
+    if not found:
+        return None
+    bw, rtt_ms, *gains = found.groups()
+    return int(bw) / 8, float(rtt_ms) * 1e6, *[float(gain) for gain in gains]
+
+
+def expect_info(what, got, want):
+    """Fail unless all four are there, to 1/256 and what ss rounds."""
+    for name, value, right in zip(("bw", "min_rtt", "pacing_gain", "cwnd_gain"), got, want):
+        expect_in(f"{what}, {name}", value, right * 0.995 - 1 / 256, right * 1.005 + 1 / 256)
+
+
+def test_hpcc():
+    """bw is R, min_rtt is T, the gains are U and eta, by IPv4 and IPv6."""
+    for version in 4, 6:
+        flow = Flow(version=version, eta_permille=900)
+        link = Link()
+        flow.round(link.step(9000, 0.8))
+        flow.round(link.step(9000, 0.8, 0.5))
+        told = flow.flow()
+        want = told["R"], told["T_ns"], told["U_permille"] / 1000, 0.9
+        expect_in("U", told["U_permille"], 100, 5000)
+        expect_info("getsockopt", cc_info(flow.sock), want)
+        expect_info("ss", shown(flow.ns), want)
+
+
+def test_follows_U():
+    """U goes up with a queue, and R down."""
+    flow = Flow()
+    link = Link()
+    flow.round(link.step(9000, 0.5))
+    flow.round(link.step(9000, 0.5))
+    before = cc_info(flow.sock)
+    settle(flow, link, 10000)
+    after = cc_info(flow.sock)
+    expect_in("U", after[2], 1.5, 2.5)
+    expect_in("U before", before[2], 0.1, 1)
+    expect_in("R", after[0], 1, before[0] / 5)
+
+
+def test_classic_shows_nothing():
+    """hpcc-classic is Reno, which has nothing to show; nor has who did not agree."""
+    pair = Pair()
+    pair.s.sysctl("net.ipv4.tcp_congestion_control", "reno")
+    client, server = pair.connect()
+    transfer((client, server, pattern(10000)))
+    expect("name", pair.c.run("ss", "-tinH").count("hpcc-classic"), 1)
+    expect("getsockopt", (cc_info(client), cc_info(server)), (None, None))
+    expect("ss", shown(pair.c), None)
+
+
+def test_after_a_timeout():
+    """What is shown is W_min's rate, not what it was."""
+    flow, _, _ = timed_out()
+    told = flow.flow()
+    expect_info("getsockopt", cc_info(flow.sock),
+                (told["R"], told["T_ns"], told["U_permille"] / 1000, 0.95))
+
+
+def test_ldcp():
+    """bw is cw in an RTT, pacing_gain is cw, cwnd_gain is cw_min."""
+    flow = LdcpFlow(ldcp={"cw_min_permille": 100}).busy()
+    flow.below(1)
+    for cw in 1, 1 / 2, 1 / 4, 1 / 8:
+        if cw < 1:
+            flow.ack(1, marked=True)
+            expect("a segment", any(flow.got(2e-9 * T_NS) for _ in range(200)), True)
+        bw, rtt_ns, *gains = cc_info(flow.sock)
+        expect("cw, cw_min", gains, [cw, 25 / 256])
+        expect_in("RTT", rtt_ns, T_NS, 8 * T_NS)
+        # the RTT is rounded up, by no more than 1 us
+        expect_in("bw", bw * rtt_ns / 1e9, cw * flow.MSS - 1, cw * flow.MSS * 1.002 + 1)
+        expect_info("ss", shown(flow.ns), (bw, rtt_ns, *gains))
+
+
+def test_only_who_asks():
+    """ss without -i gets none of it; other sockets have none."""
+    flow = Flow()
+    expect("ss without -i", BBR.search(flow.ns.run("ss", "-tnH")), None)
+    ns = Netns()
+    with ns, socket.socket() as sock:
+        set_cc(sock, "hpcc")
+        expect("not connected", cc_info(sock), None)
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as udp:
+            try:
+                cc_info(udp)
+                raise AssertionError("UDP has a TCP_CC_INFO")
+            except OSError as error:
+                expect("UDP", error.errno in (errno.EOPNOTSUPP, errno.ENOPROTOOPT), True)
+
+
+def test_while_it_changes():
+    """Who asks while sockets change their congestion control, and end, gets an answer or nothing."""
+    pair = Pair()
+    listener = pair.listen()
+    done = threading.Event()
+    seen = {"ss": 0, "some": 0}
+
+    def ask():
+        while not done.is_set():
+            text = pair.c.run("ss", "-tinH")
+            seen["ss"] += 1
+            seen["some"] += len(BBR.findall(text))
+
+    asking = threading.Thread(target=ask)
+    asking.start()
+    try:
+        while seen["some"] < 20:
+            client, server = pair.connect(listener)
+            transfer((client, server, pattern(5000)))
+            for cc in "reno", "hpcc", "ldcp", "hpcc":
+                set_cc(client, cc)
+                info = cc_info(client)
+                expect_in(f"fields, {cc}", len(info or ()), 0, 0 if cc == "reno" else 4)
+            time.sleep(0.001)
+            client.close()
+            server.close()
+    finally:
+        done.set()
+        asking.join()
+    print(f"# ss ran {seen['ss']} times and saw {seen['some']}")
+
+
+if __name__ == "__main__":
+    main(sys.modules[__name__], modules=["sch_hpcc", "tcp_ldcp"])
