@@ -15,6 +15,8 @@ export PATH := $(PATH):/usr/local/sbin:/usr/sbin:/sbin
 # Where tc looks for plugins; Debian has it below the multiarch directory.
 MULTIARCH := $(shell $(CC) -print-multiarch 2>/dev/null)
 TC_LIB_DIR ?= $(firstword $(wildcard /usr/lib/$(MULTIARCH)/tc /usr/lib64/tc) /usr/lib/tc)
+# Where Wireshark and tshark look for scripts, beside tc's plugins.
+WIRESHARK_DIR ?= $(patsubst %/tc,%,$(TC_LIB_DIR))/wireshark/plugins
 
 OUT	?= out
 SEED	?= 1
@@ -59,7 +61,7 @@ help:
 	@echo '  modules       kernel modules for KDIR=$(KDIR)'
 	@echo '  plugin        q_hpcc.so for tc'
 	@echo '  tools         hpcc-replay, hpcc-network and hpcc-traffic'
-	@echo '  install       modules, plugin, manual pages, hpcc-lab (DESTDIR, PREFIX, TC_LIB_DIR)'
+	@echo '  install       modules, plugins, manual pages, hpcc-lab (DESTDIR, PREFIX, TC_LIB_DIR, WIRESHARK_DIR)'
 	@echo '  uninstall     the reverse'
 	@echo '  dkms          register the modules with DKMS, which follows kernel updates'
 	@echo '  deb           Debian packages hpcc-dkms and hpcc-tools, in $(OUT)/deb'
@@ -214,6 +216,7 @@ install-user: plugin tools
 	install -m 644 $(filter %.7,$(MANPAGES)) $(DESTDIR)$(MANDIR)/man7/
 	install -m 644 $(filter %.8,$(MANPAGES)) $(DESTDIR)$(MANDIR)/man8/
 	install -m 755 tools/hpcc-replay $(DESTDIR)$(BINDIR)/
+	install -D -m 644 tools/wireshark/hpcc.lua $(DESTDIR)$(WIRESHARK_DIR)/hpcc.lua
 	tar -cf - $(LAB_FILES) | tar -C $(DESTDIR)$(DATADIR) --no-same-owner -xf -
 	for name in $(COMMANDS); do \
 		ln -sf $(DATADIR)/scripts/$$name $(DESTDIR)$(BINDIR)/$$name || exit; done
@@ -223,7 +226,7 @@ DKMS_TREE = $(DESTDIR)/usr/src/hpcc-$(VERSION)
 
 uninstall:
 	$(if $(DKMS_HAS),dkms remove hpcc/$(VERSION) --all; rm -rf $(DKMS_TREE))
-	rm -f $(DESTDIR)$(TC_LIB_DIR)/q_hpcc.so $(addprefix $(DESTDIR)$(BINDIR)/,$(COMMANDS) hpcc-replay) \
+	rm -f $(DESTDIR)$(TC_LIB_DIR)/q_hpcc.so $(DESTDIR)$(WIRESHARK_DIR)/hpcc.lua $(addprefix $(DESTDIR)$(BINDIR)/,$(COMMANDS) hpcc-replay) \
 		$(foreach page,$(notdir $(MANPAGES)),$(DESTDIR)$(MANDIR)/man$(subst .,,$(suffix $(page)))/$(page))
 	rm -rf $(DESTDIR)$(DATADIR)
 	rm -f $(DESTDIR)/lib/modules/$(KVER)/*/kmod/common/hpcc_common.ko* \

@@ -1,0 +1,205 @@
+#!/usr/bin/env -S python3 -B
+# SPDX-License-Identifier: GPL-2.0
+"""tools/wireshark/hpcc.lua: tshark reads what the modules write as lib/packet.py does."""
+
+import struct
+import sys
+
+sys.path[0] += "/.."
+from lib.ktap import expect, expect_in, main
+from lib.packet import (ECHO, FORWARD, IDENTIFY, IDENTIFY_ECHO, REPORT, RESPONSE, SYN, Sniffer,
+                        identity, option, quiet, record, syn_option)
+from lib.path import MBPS, Path
+from lib.peer import Peer, qlen_value
+from lib.tcp import pattern, transfer
+from lib.tshark import read, read_ours
+
+LOADS = FORWARD, ECHO, RESPONSE
+EXPERTS = ["hpcc.malformed", "hpcc.bad_hop", "hpcc.bad_value", "hpcc.ts_back", "hpcc.tx_excess",
+           "hpcc.path_change"]
+OF_HEAD = ["hpcc.type", "hpcc.scale", "hpcc.hops", "hpcc.phase"]
+OF_LOAD = ["hpcc.tag", "hpcc.ts", "hpcc.tx", "hpcc.qlen"]
+OF_RECORD = ["hpcc.hop", *OF_LOAD, "hpcc.quiet", "hpcc.switch_id", "hpcc.port_id", "hpcc.rate",
+             "hpcc.N", "hpcc.W"]
+
+
+def seen(option_of, word, found):
+    """Put into found what the dissector has to say of a record, by field."""
+    hop = word >> 60
+    if option_of.type == REPORT:
+        if hop == 2:
+            found["hpcc.N"].append(word & 0xffff)
+        elif hop == 1:
+            found["hpcc.W"].append((word & 0xffffffff) / 2**30)
+    elif not hop:
+        if option_of.type == ECHO:
+            found["hpcc.quiet"] += [at for at in range(1, 16) if word >> 44 + at & 1]
+    elif option_of.type in LOADS:
+        qlen = qlen_value(word & 0xfff) << option_of.scale
+        for name, value in zip(["hpcc.hop", *OF_LOAD],
+                               (hop, word >> 52 & 0xff, word >> 32 & 0xfffff, word >> 12 & 0xfffff,
+                                qlen)):
+            found[name].append(value)
+    else:
+        for name, value in (("hpcc.hop", hop), ("hpcc.switch_id", word >> 40 & 0xfffff),
+                            ("hpcc.port_id", word >> 24 & 0xffff),
+                            ("hpcc.rate", (word & 0x3fffff) * 10**(3 + 3 * (word >> 22 & 3)))):
+            found[name].append(value)
+
+
+def of_segment(seg):
+    """What the dissector has to say of a segment, by field."""
+    found = {name: [] for name in OF_HEAD + OF_RECORD}
+    if seg.flags & SYN:
+        return found
+    for ours in seg.ours():
+        for name, value in zip(OF_HEAD, (ours.type, ours.scale, ours.hops, ours.flags & 7)):
+            found[name].append(value)
+        for word in ours.words:
+            if word or ours.type == REPORT:
+                seen(ours, word, found)
+    return found
+
+
+def numbers(values):
+    """tshark's text as numbers."""
+    return [float(value) if "." in value or "e" in value else int(value, 0) for value in values]
+
+
+def test_what_hosts_and_switches_write():
+    """Each field of each option of connections in both modes, with names, by IPv4 and IPv6."""
+    types, segments = set(), []
+    for version, where in (4, 0), (6, 1):
+        path = Path(version, where=where, n_flows=0)
+        path.change(1, "hpcc rate 100mbit delay 20us node 1 port 2 stamp above 3000b")
+        ends = path.connect()
+        sniffer = Sniffer(path.a, "right")
+        with path.a, open("/proc/net/hpcc_paths", encoding="ascii") as asking:
+            for i in range(4):
+                asking.seek(0)
+                asking.read()
+                transfer((*ends, pattern(200000, i)))
+        segments += sniffer.segments()
+    expect_in("segments", len(segments), 100, 10000)
+    said = read_ours([seg.packet for seg in segments], EXPERTS + OF_HEAD + OF_RECORD)
+    for number, (seg, got) in enumerate(zip(segments, said), 1):
+        want = of_segment(seg)
+        types.update(want["hpcc.type"])
+        for name, values in want.items():
+            got_values = numbers(got[name])
+            if name == "hpcc.W":        # with parameters it is in 2^-16
+                got_values = got_values if want["hpcc.W"] else []
+            expect(f"packet {number}, {name}", [round(value, 6) for value in got_values],
+                   [round(value, 6) for value in values])
+        for name in EXPERTS[:3]:
+            expect(f"packet {number}, {name}", got[name], [])
+    expect("types", sorted(types), [FORWARD, ECHO, IDENTIFY, IDENTIFY_ECHO, REPORT])
+
+
+def segments_of(*options, dport=5000):
+    """A SYN of ours, and a segment with each of the options."""
+    peer = Peer()
+    peer.lport = dport
+    return [peer.packet(SYN, 0, 0, syn_option()), *(peer.packet(16, 1, 1, raw) for raw in options)]
+
+
+def test_utilization():
+    """d(tx)/d(ts) between records of a link; u' where T is known; nothing over another link or scale."""
+    options = [option(FORWARD, [record(1, ts, tx, qlen, tag)], 10)
+               for ts, tx, qlen, tag in ((0xfff00, 0xffff0, 100, 1), (100, 50, 200, 1), (100, 50, 200, 1),
+                                         (300, 60, 0, 2), (500, 260, 1000, 2))]
+    options.append(option(FORWARD, [record(1, 900, 400, 0, 2)], 11))
+    names = ["hpcc.utilization", "hpcc.u", "hpcc.path_change", "hpcc.ts_back"]
+    said = read_ours(segments_of(*options), names, "-o", "hpcc.base_rtt:4096000")[1:]
+    got = [numbers(line["hpcc.utilization"]) for line in said]
+    expect("d(tx)/d(ts)", [[round(value, 4) for value in values] for values in got],
+           [[], [round((50 + 16) / (100 + 256), 4)], [], [], [1.0], []])
+    got = [numbers(line["hpcc.u"]) for line in said]
+    expect("u'", [[round(value, 4) for value in values] for values in got],
+           [[], [round(100 / 4000 + 66 / 356, 4)], [], [], [1.0], []])
+    expect("path", [len(line["hpcc.path_change"]) for line in said], [0, 0, 0, 1, 0, 0])
+    expect("back", [len(line["hpcc.ts_back"]) for line in said], [0] * 6)
+    said = read_ours(segments_of(*options), names)[1:]
+    expect("u' without T", [line["hpcc.u"] for line in said], [[]] * 6)
+
+
+def test_malformed():
+    """Said, field by field as far as there are fields; no error of Lua's."""
+    window = struct.pack("!II", 1 << 28, (1 << 30) + 1)
+    cases = {
+        "length": (option(FORWARD)[:1] + b"\x05\x20\x10\0", "hpcc.malformed"),
+        "no record": (option(0, [record(1, 1, 1)]), "hpcc.malformed"),
+        "PROBE": (option(6, [record(1, 1, 1)]), "hpcc.malformed"),
+        "kind of report": (option(REPORT, [record(9, 1, 1)]), "hpcc.malformed"),
+        "hop beyond": (option(FORWARD, [record(2, 1, 1)]), "hpcc.bad_hop"),
+        "hop repeated": (option(ECHO, [record(1, 1, 1), record(1, 2, 2)]), "hpcc.bad_hop"),
+        "no hop": (option(FORWARD, [quiet(1)]), "hpcc.bad_hop"),
+        "N of 0": (option(REPORT, [struct.pack("!Q", 2 << 60)]), "hpcc.bad_value"),
+        "N of 65535": (option(REPORT, [struct.pack("!Q", 2 << 60 | 65535)]), "hpcc.bad_value"),
+        "W above 1": (option(REPORT, [window]), "hpcc.bad_value"),
+        "head only": (b"\xfd\x03\x20", "tcp.options.experimental.data"),
+    }
+    said = read_ours(segments_of(*(raw for raw, _ in cases.values())),
+                     EXPERTS + ["tcp.options.experimental.data"])[1:]
+    for (what, (_, field)), line in zip(cases.items(), said):
+        if what != "head only":
+            expect_in(what, len(line[field]), 1, 2)
+        expect(f"{what}, the rest", [name for name in EXPERTS if line[name] and name != field], [])
+
+
+def test_other_experiments():
+    """Wireshark's own dissector keeps options of others, by SYN and by connection."""
+    names = ["hpcc.type", "hpcc.exid", "tcp.options.experimental.exid"]
+    ours = option(FORWARD, [record(1, 1, 1)])
+    peer = Peer()
+    peer.lport = 5000
+    packets = [peer.packet(SYN, 0, 0, syn_option(exid=0x1234)), peer.packet(16, 1, 1, ours)]
+    peer.port += 1
+    packets += [peer.packet(SYN, 0, 0, syn_option(exid=0x1234) + b"\1\1" + syn_option()),
+                peer.packet(16, 1, 1, ours)]
+    peer.port += 1
+    packets += [peer.packet(16, 1, 1, ours), peer.packet(16, 1, 1, option(0, [record(1, 1, 1)]))]
+    said = read_ours(packets, names)
+    expect("type", [line["hpcc.type"] for line in said], [[], [], [], ["1"], ["1"], []])
+    expect("ExID of ours", [line["hpcc.exid"] for line in said],
+           [[], [], ["0x4843"], [], [], []])
+    expect("ExID of others", [bool(line["tcp.options.experimental.exid"]) for line in said],
+           [True, True, True, False, False, True])
+    said = read(packets, names[2:])
+    expect("without the script", [bool(line[names[2]]) for line in said], [True] * 6)
+
+
+def test_identity():
+    """switch_ID, port_ID and B by each exponent."""
+    for exp, rate in enumerate((4194303 * 10**3, 4194303 * 10**6, 10**9, 10**12)):
+        mantissa = rate // 10**(3 + 3 * exp)
+        raw = option(IDENTIFY, [identity(15, 1048575, 65535, mantissa, exp)], hops=15)
+        line = read_ours(segments_of(raw), ["hpcc.switch_id", "hpcc.port_id", "hpcc.rate"])[1]
+        expect(f"10^{3 + 3 * exp}", [numbers(line[name])[0] for name in line],
+               [1048575, 65535, rate])
+
+
+def test_slow_hop():
+    """What a user does who wants to know which hop holds his flow: the one with the largest u'."""
+    path = Path(switches=3)
+    path.change(2, f"hpcc rate {MBPS // 4}mbit delay 20us node 2 port 2")
+    ends = path.connect()
+    transfer((*ends, pattern(1000000)))
+    sniffer = Sniffer(path.a, "right")
+    transfer((*ends, pattern(1000000)))
+    names = ["frame.number", "hpcc.hop", "hpcc.utilization", "hpcc.qlen"]
+    said = read_ours([seg.packet for seg in sniffer.segments()], names, "-Y", "hpcc.type == 2")
+    by_hop = {1: [], 2: [], 3: []}
+    for line in said:
+        hops = numbers(line["hpcc.hop"])
+        if len(hops) == len(line["hpcc.utilization"]):
+            for hop, value in zip(hops, numbers(line["hpcc.utilization"])):
+                by_hop[hop].append(value)
+    means = {hop: sum(values) / len(values) for hop, values in by_hop.items()}
+    print("# d(tx)/d(ts) by hop:", means)
+    expect_in("the slow hop", means[2], 0.85, 1.1)
+    expect_in("the others", max(means[1], means[3]), 0.15, 0.4)
+
+
+if __name__ == "__main__":
+    main(sys.modules[__name__], modules=["sch_hpcc"])
