@@ -216,6 +216,7 @@ install-user: plugin tools
 	install -m 644 $(filter %.7,$(MANPAGES)) $(DESTDIR)$(MANDIR)/man7/
 	install -m 644 $(filter %.8,$(MANPAGES)) $(DESTDIR)$(MANDIR)/man8/
 	install -m 755 tools/hpcc-replay $(DESTDIR)$(BINDIR)/
+	install -D -m 644 Documentation/netlink/specs/hpcc.yaml $(DESTDIR)$(DATADIR)/hpcc.yaml
 	install -D -m 644 tools/wireshark/hpcc.lua $(DESTDIR)$(WIRESHARK_DIR)/hpcc.lua
 	tar -cf - $(LAB_FILES) | tar -C $(DESTDIR)$(DATADIR) --no-same-owner -xf -
 	for name in $(COMMANDS); do \

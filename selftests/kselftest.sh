@@ -67,8 +67,9 @@ install()
 
 	mkdir -p "$dir/hpcc"
 	list=$dir/kselftest-list.txt
-	(cd "$TOP" && find selftests/net selftests/lib Documentation/boot qdisc/q_hpcc.so kmod qdisc -type f \
-		\( -path 'selftests/*' -o -path 'Documentation/*' -o -name '*.so' -o -name '*.ko' \) \
+	(cd "$TOP" && find selftests/net selftests/lib Documentation/boot Documentation/netlink tools/wireshark \
+		qdisc/q_hpcc.so kmod qdisc -type f \
+		\( -path 'selftests/*' -o -path 'Documentation/*' -o -name '*.lua' -o -name '*.so' -o -name '*.ko' \) \
 		! -path '*/__pycache__/*' -print | sort -u | tar -cf - -T -) |
 		tar -C "$dir/hpcc" --no-same-owner -xf -
 	echo "timeout=$TIMEOUT_S" > "$dir/$COLLECTION/settings"

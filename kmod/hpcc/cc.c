@@ -26,6 +26,7 @@
 #include "handshake.h"
 #include "ioam.h"
 #include "mailbox.h"
+#include "netlink.h"
 #include "path.h"
 #include "receiver.h"
 #include "report.h"
@@ -152,7 +153,7 @@ static u32 hpcc_rtt_us(const struct tcp_sock *tp, long rtt_us)
 	return rtt_us < 0 ? tp->srtt_us >> 3 : rtt_us;
 }
 
-static void hpcc_count_ack(const struct sock *sk, u32 bits)
+static void hpcc_count_ack(struct sock *sk, const struct hpcc_flow *flow, u32 bits)
 {
 	struct net *net = sock_net(sk);
 
@@ -160,8 +161,10 @@ static void hpcc_count_ack(const struct sock *sk, u32 bits)
 		hpcc_count(net, HPCC_C_TS_BACK_IGNORED);
 	if (bits & (HPCC_ACK_TX_EXCESS | HPCC_ACK_TX_BACK))
 		hpcc_count(net, HPCC_C_TX_EXCESS_IGNORED);
-	if (bits & HPCC_ACK_PATH)
+	if (bits & HPCC_ACK_PATH) {
 		hpcc_count(net, HPCC_C_PATH_CHANGES);
+		hpcc_notify(sk, flow, HPCC_EVENT_PATH);
+	}
 }
 
 /* Take the records of an audit in, and W from the receiver. Only W counts as telemetry. */
@@ -171,7 +174,7 @@ static void hpcc_update_remote(struct sock *sk, struct hpcc_flow *flow,
 	u32 bits;
 
 	if (hpcc_take_mail(sk, flow, hpcc_rtt_us(tcp_sk(sk), rs->rtt_us), &bits)) {
-		hpcc_count_ack(sk, bits);
+		hpcc_count_ack(sk, flow, bits);
 		if (bits & HPCC_ACK_PATH)
 			hpcc_path_ask(flow);
 	}
@@ -212,7 +215,7 @@ static void hpcc_update_model(struct sock *sk, struct hpcc_flow *flow,
 	}
 	if (likely(!(ack->bits & ~(u32)HPCC_ACK_UPDATE)))
 		return;
-	hpcc_count_ack(sk, ack->bits);
+	hpcc_count_ack(sk, flow, ack->bits);
 	/* A connection may have been idle since it was established. */
 	if (ack->bits & HPCC_ACK_FIRST)
 		flow->began_us = tp->tcp_mstamp;
@@ -233,7 +236,7 @@ bool hpcc_listen(struct sock *sk, struct hpcc_flow *flow)
 
 	if (!hpcc_take_mail(sk, flow, hpcc_rtt_us(tcp_sk(sk), -1), &bits))
 		return false;
-	hpcc_count_ack(sk, bits);
+	hpcc_count_ack(sk, flow, bits);
 	return !(bits & HPCC_ACK_NO_SAMPLE);
 }
 

@@ -30,6 +30,7 @@
 #include "ioam.h"
 #include "mailbox.h"
 #include "net.h"
+#include "netlink.h"
 #include "receiver.h"
 
 /* Telemetry has stopped after this many RTTs without a record of use, and HPCC_SILENT_ACKS. */
@@ -210,7 +211,9 @@ static void hpcc_fall_back(struct sock *sk, struct hpcc_flow *flow,
 	hpcc_algo_forget(&flow->algo);
 	hpcc_fallback_leave(&flow->fallback, least, hpcc_lost(tp, flow));
 	hpcc_enter_classic(sk, flow, mode);
+	flow->why = why == HPCC_C_FALLBACKS ? HPCC_WHY_SILENCE : HPCC_WHY_UNSEEN_LOSS;
 	hpcc_count(sock_net(sk), why);
+	hpcc_notify(sk, flow, HPCC_EVENT_FALLBACK);
 }
 
 static void hpcc_return(struct sock *sk, struct hpcc_flow *flow)
@@ -224,6 +227,7 @@ static void hpcc_return(struct sock *sk, struct hpcc_flow *flow)
 	flow->classic_cwnd = tcp_snd_cwnd(tp);
 	hpcc_enter_telemetry(sk, flow);
 	hpcc_count(sock_net(sk), HPCC_C_RETURNS);
+	hpcc_notify(sk, flow, HPCC_EVENT_RETURN);
 }
 
 /**

@@ -153,6 +153,7 @@ enum hpcc_mode {
  * @duplicates: the path delivers packets twice that were sent once
  * @deceived: suspicion that the path makes copies, 0 .. 6
  * @settle: net.hpcc.settle
+ * @why: why it fell back last, enum hpcc_flow_why
  * @dead: set by release(); after that nobody may dereference @sk
  * @lock: covers @dead, and who writes @path
  * @id: its number in its network namespace; constant
@@ -255,6 +256,7 @@ struct hpcc_flow {
 	bool duplicates;
 	u8 deceived;
 	u8 settle;
+	u8 why;
 
 	bool dead;
 	spinlock_t lock;	/* covers @dead, and who writes @path */

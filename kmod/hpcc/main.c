@@ -18,6 +18,7 @@
 #include "flow.h"
 #include "handshake.h"
 #include "net.h"
+#include "netlink.h"
 
 unsigned int hpcc_net_id __read_mostly;
 
@@ -150,11 +151,16 @@ static int __init hpcc_init(void)
 	err = register_pernet_subsys(&hpcc_net_ops);
 	if (err)
 		goto err_flow;
-	err = tcp_register_congestion_control(&hpcc_ops);
+	err = hpcc_netlink_init();
 	if (err)
 		goto err_pernet;
+	err = tcp_register_congestion_control(&hpcc_ops);
+	if (err)
+		goto err_netlink;
 	return 0;
 
+err_netlink:
+	hpcc_netlink_exit();
 err_pernet:
 	unregister_pernet_subsys(&hpcc_net_ops);
 err_flow:
@@ -165,6 +171,7 @@ err_flow:
 static void __exit hpcc_exit(void)
 {
 	tcp_unregister_congestion_control(&hpcc_ops);
+	hpcc_netlink_exit();
 	unregister_pernet_subsys(&hpcc_net_ops);
 	hpcc_flow_exit();
 }

@@ -31,15 +31,17 @@ programs()
 	find /usr/lib/locale/C.utf8 -type f
 }
 
-# Its own modules, without those that teach or test.
+# Its own modules, without those that teach or test; and yaml.
 python()
 {
-	local dir
+	local dir yaml
 
 	dir=$(/usr/bin/python3 -c 'import os; print(os.path.dirname(os.__file__))')
+	yaml=$(/usr/bin/python3 -c 'import os, yaml; print(os.path.dirname(yaml.__file__))')
 	find "$dir" \( -name __pycache__ -o -name test -o -name idlelib -o -name lib2to3 \
 		-o -name ensurepip -o -name 'config-*' -o -name '*-packages' \) -prune -o \
 		-type f -print
+	find "$yaml" -name '*.py'
 }
 
 # What programs and python's modules are linked with.

@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: GPL-2.0 WITH Linux-syscall-note */
+/*
+ * Generic netlink family "hpcc": the connections that run hpcc in a network namespace.
+ * Documentation/netlink/specs/hpcc.yaml describes it for the kernel's ynl.
+ */
+#ifndef _UAPI_LINUX_HPCC_NETLINK_H
+#define _UAPI_LINUX_HPCC_NETLINK_H
+
+#define HPCC_FAMILY_NAME	"hpcc"
+#define HPCC_FAMILY_VERSION	1
+
+/* Multicast group of HPCC_CMD_FLOW_NTF. */
+#define HPCC_MCGRP_EVENTS	"events"
+
+enum {
+	HPCC_CMD_UNSPEC,
+	HPCC_CMD_FLOW_GET,	/* of one flow, or a dump of all; the tuple and cookie select */
+	HPCC_CMD_FLOW_NTF,	/* what happened to a flow, HPCC_A_FLOW_EVENT */
+	__HPCC_CMD_MAX,
+};
+
+#define HPCC_CMD_MAX	(__HPCC_CMD_MAX - 1)
+
+/* HPCC_A_FLOW_EVENT */
+enum hpcc_event {
+	HPCC_EVENT_FALLBACK,	/* to the classic response */
+	HPCC_EVENT_RETURN,	/* back to telemetry */
+	HPCC_EVENT_PATH,	/* another link at a hop */
+};
+
+/* HPCC_A_FLOW_MODE */
+enum hpcc_flow_mode {
+	HPCC_FLOW_TELEMETRY,	/* W rules */
+	HPCC_FLOW_IGNORING,	/* W rules; the last records were of no use */
+	HPCC_FLOW_CLASSIC,	/* Reno rules, until a record comes */
+	HPCC_FLOW_DOUBTING,	/* Reno rules, until a link is measured */
+};
+
+/* HPCC_A_FLOW_WHY: why the flow fell back last */
+enum hpcc_flow_why {
+	HPCC_WHY_NONE,		/* it never did */
+	HPCC_WHY_SILENCE,	/* telemetry stopped */
+	HPCC_WHY_UNSEEN_LOSS,	/* no link with telemetry explains its losses */
+};
+
+enum {
+	HPCC_A_FLOW_UNSPEC,
+	HPCC_A_FLOW_PAD,
+	HPCC_A_FLOW_LADDR,	/* binary, 4 or 16 bytes */
+	HPCC_A_FLOW_RADDR,	/* binary, 4 or 16 bytes */
+	HPCC_A_FLOW_LPORT,	/* u16 */
+	HPCC_A_FLOW_RPORT,	/* u16 */
+	HPCC_A_FLOW_COOKIE,	/* u64, SO_COOKIE */
+	HPCC_A_FLOW_EVENT,	/* u32, enum hpcc_event */
+	HPCC_A_FLOW_MODE,	/* u32, enum hpcc_flow_mode */
+	HPCC_A_FLOW_WHY,	/* u32, enum hpcc_flow_why */
+	HPCC_A_FLOW_W,		/* u64, bytes */
+	HPCC_A_FLOW_WC,		/* u64, bytes */
+	HPCC_A_FLOW_W_INIT,	/* u64, bytes */
+	HPCC_A_FLOW_U,		/* u64, 2^-24 */
+	HPCC_A_FLOW_ETA,	/* u32, 2^-24 */
+	HPCC_A_FLOW_R,		/* u64, bytes/s */
+	HPCC_A_FLOW_T,		/* u64, ns */
+	HPCC_A_FLOW_INC_STAGE,	/* u32 */
+	HPCC_A_FLOW_N,		/* u32, as the receiver measured it; not there: configured */
+	HPCC_A_FLOW_SAMPLE,	/* u32, ns from one request to the next; 0: all segments ask */
+	HPCC_A_FLOW_RECEIVER,	/* flag: the receiver computes W */
+	HPCC_A_FLOW_PROBES,	/* flag: probes carry requests */
+	HPCC_A_FLOW_HOPS,	/* u32, hops of the path */
+	HPCC_A_FLOW_HOP,	/* nest of HPCC_A_HOP_*, one for each hop that is known */
+	__HPCC_A_FLOW_MAX,
+};
+
+#define HPCC_A_FLOW_MAX	(__HPCC_A_FLOW_MAX - 1)
+
+enum {
+	HPCC_A_HOP_UNSPEC,
+	HPCC_A_HOP_PAD,
+	HPCC_A_HOP_HOP,		/* u32, 1 and up */
+	HPCC_A_HOP_U,		/* u64, u' of its last record, 2^-24 */
+	HPCC_A_HOP_QLEN,	/* u64, its queue in that, ns */
+	HPCC_A_HOP_AGE,		/* u64, us since then */
+	HPCC_A_HOP_QUIET,	/* flag: its queue is too short for records */
+	HPCC_A_HOP_NODE,	/* u32, switch_ID; known while /proc/net/hpcc_paths is open */
+	HPCC_A_HOP_PORT,	/* u32, port_ID, as that */
+	HPCC_A_HOP_RATE,	/* u64, B, bit/s, as that */
+	__HPCC_A_HOP_MAX,
+};
+
+#define HPCC_A_HOP_MAX	(__HPCC_A_HOP_MAX - 1)
+
+#endif /* _UAPI_LINUX_HPCC_NETLINK_H */

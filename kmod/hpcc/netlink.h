@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* Generic netlink family "hpcc" (netlink.c). */
+#ifndef _HPCC_HPCC_NETLINK_H
+#define _HPCC_HPCC_NETLINK_H
+
+#include <linux/hpcc_netlink.h>
+#include <net/sock.h>
+
+#include "flow.h"
+
+int hpcc_netlink_init(void);
+void hpcc_netlink_exit(void);
+void hpcc_notify(struct sock *sk, const struct hpcc_flow *flow, enum hpcc_event event);
+
+#endif /* _HPCC_HPCC_NETLINK_H */

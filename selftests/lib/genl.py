@@ -1,0 +1,173 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Generic netlink by the YAML spec in Documentation/netlink/specs, as the kernel's ynl has it: as
+much of it as our family needs.
+"""
+
+import errno
+import socket
+import struct
+from pathlib import Path
+
+import yaml
+
+from .plumbing import NETLINK_GENERIC, Netlink
+from .qdisc import (NETLINK_CAP_ACK, NETLINK_EXT_ACK, NLM_F_ACK, NLM_F_ACK_TLVS, NLMSG_ERROR,
+                    NLMSGERR_ATTR_MSG, SOL_NETLINK, attr)
+
+GENL_ID_CTRL, CTRL_CMD_GETFAMILY, CTRL_ATTR_FAMILY_ID, CTRL_ATTR_FAMILY_NAME = 16, 3, 1, 2
+CTRL_ATTR_MCAST_GROUPS, CTRL_ATTR_MCAST_GRP_NAME, CTRL_ATTR_MCAST_GRP_ID = 7, 1, 2
+NETLINK_ADD_MEMBERSHIP, NLMSG_DONE, NLM_F_DUMP = 1, 3, 0x300
+SPECS = Path(__file__).resolve().parents[2] / "Documentation/netlink/specs"
+FORMS = {"u16": "=H", "u32": "=I", "u64": "=Q"}
+
+
+class Refused(Exception):
+    """The kernel's error, and what it says of it."""
+
+    def __init__(self, number, message):
+        super().__init__(f"{errno.errorcode[number]}: {message}")
+        self.number, self.message = number, message
+
+
+def attrs_of(data):
+    """(type, bytes) of each attribute."""
+    at = 0
+    while at + 4 <= len(data):
+        size, kind = struct.unpack_from("=HH", data, at)
+        yield kind & 0x3fff, data[at + 4:at + size]
+        at += size + 3 & ~3
+
+
+def error_of(message):
+    """What a NLMSG_ERROR says: None for success."""
+    length, _, flags = struct.unpack_from("=IHH", message)
+    number = -struct.unpack_from("=i", message, 16)[0]
+    if not number:
+        return None
+    found = ""
+    if flags & NLM_F_ACK_TLVS:
+        found = dict(attrs_of(message[36:length])).get(NLMSGERR_ATTR_MSG, b"").rstrip(b"\0").decode()
+    return Refused(number, found)
+
+
+class Family(Netlink):
+    """A socket in a namespace that speaks a family."""
+
+    def __init__(self, ns, name):
+        super().__init__(ns, NETLINK_GENERIC)
+        for option in NETLINK_CAP_ACK, NETLINK_EXT_ACK:
+            self.sock.setsockopt(SOL_NETLINK, option, 1)
+        self.spec = yaml.safe_load((SPECS / f"{name}.yaml").read_text(encoding="utf-8"))
+        self.sets = {one["name"]: dict(enumerate(one["attributes"], 1))
+                     for one in self.spec["attribute-sets"]}
+        self.enums = {one["name"]: [entry["name"] for entry in one["entries"]]
+                      for one in self.spec["definitions"]}
+        self.commands = {one["name"]: (number, one["attribute-set"])
+                         for number, one in enumerate(self.spec["operations"]["list"], 1)}
+        found = dict(attrs_of(self.ask(GENL_ID_CTRL, self.genl(CTRL_CMD_GETFAMILY) +
+                                       attr(CTRL_ATTR_FAMILY_NAME, name.encode() + b"\0"))[4:]))
+        self.id = struct.unpack("=H", found[CTRL_ATTR_FAMILY_ID])[0]
+        self.groups = {}
+        for _, group in attrs_of(found[CTRL_ATTR_MCAST_GROUPS]):
+            of = dict(attrs_of(group))
+            self.groups[of[CTRL_ATTR_MCAST_GRP_NAME].rstrip(b"\0").decode()] = \
+                struct.unpack("=I", of[CTRL_ATTR_MCAST_GRP_ID])[0]
+
+    @staticmethod
+    def genl(command):
+        """The header."""
+        return struct.pack("=BBH", command, 1, 0)
+
+    def encode(self, of, values):
+        """Attributes by name."""
+        numbers = {spec["name"]: (number, spec) for number, spec in self.sets[of].items()}
+        body = b""
+        for name, value in values.items():
+            number, spec = numbers[name]
+            body += attr(number, value if isinstance(value, bytes) else
+                         struct.pack(FORMS[spec["type"]], value))
+        return body
+
+    def decode(self, of, data):
+        """The reverse; what may come several times is a list."""
+        found = {}
+        for number, raw in attrs_of(data):
+            spec = self.sets[of][number]
+            if spec["type"] == "pad":
+                continue
+            if spec["type"] == "nest":
+                value = self.decode(spec["nested-attributes"], raw)
+            elif spec["type"] == "flag":
+                value = True
+            elif spec["type"] == "binary":
+                value = socket.inet_ntop(socket.AF_INET if len(raw) == 4 else socket.AF_INET6, raw)
+            else:
+                value = struct.unpack(FORMS[spec["type"]], raw)[0]
+                value = self.enums[spec["enum"]][value] if "enum" in spec else value
+            if spec.get("multi-attr"):
+                found.setdefault(spec["name"], []).append(value)
+            elif spec["name"] in found:
+                raise AssertionError(f"{spec['name']} comes twice")
+            else:
+                found[spec["name"]] = value
+        return found
+
+    def messages(self):
+        """(type, message) of each that the next packet has."""
+        data = self.sock.recv(1 << 18)
+        at = 0
+        while at < len(data):
+            length, kind = struct.unpack_from("=IH", data, at)
+            yield kind, data[at:at + length]
+            at += length + 3 & ~3
+
+    def parts(self, command, body, flags):
+        """What a request is answered with, as it comes, each by name; Refused if it is."""
+        number, of = self.commands[command]
+        self.send(self.id, self.genl(number) + body, flags)
+        more = True
+        while more:
+            found = []
+            for kind, message in self.messages():
+                if kind == NLMSG_ERROR and error_of(message):
+                    raise error_of(message)
+                more &= kind not in (NLMSG_ERROR, NLMSG_DONE)
+                if more:
+                    found.append(self.decode(of, message[20:]))
+            yield found
+
+    def request(self, command, body, flags=0):
+        """The same, all of it."""
+        return sum(self.parts(command, body, flags), [])
+
+    def dump_in_parts(self, command):
+        """All that there are, packet by packet."""
+        return self.parts(command, b"", NLM_F_DUMP)
+
+    def dump(self, command, **values):
+        """All that there are, or those that are named."""
+        return self.request(command, self.encode(self.commands[command][1], values), NLM_F_DUMP)
+
+    def get(self, command, **values):
+        """One."""
+        found = self.request(command, self.encode(self.commands[command][1], values), NLM_F_ACK)
+        if len(found) != 1:
+            raise AssertionError(f"{len(found)} answers")
+        return found[0]
+
+    def listen(self, group):
+        """Hear what a group is told."""
+        self.sock.setsockopt(SOL_NETLINK, NETLINK_ADD_MEMBERSHIP, self.groups[group])
+        self.sock.setblocking(False)
+
+    def heard(self):
+        """Events since the last call: (operation, attributes)."""
+        names = {number: (name, of) for name, (number, of) in self.commands.items()}
+        found = []
+        while True:
+            try:
+                for _, message in self.messages():
+                    name, of = names[message[16]]
+                    found.append((name, self.decode(of, message[20:])))
+            except BlockingIOError:
+                return found

@@ -1,0 +1,283 @@
+#!/usr/bin/env -S python3 -B
+# SPDX-License-Identifier: GPL-2.0
+"""kmod/hpcc/netlink.c: generic netlink family "hpcc", by its YAML spec."""
+
+import errno
+import os
+import random
+import socket
+import struct
+import sys
+
+sys.path[0] += "/.."
+from lib.genl import Family, Refused
+from lib.kernel import load, unload
+from lib.ktap import expect, expect_in, main
+from lib.net import Netns, Pair
+from lib.path import Path
+from lib.peer import ETA, SCALE, T_NS, W_INIT, Flow, Link, near
+from lib.tcp import pattern, set_cc, transfer
+from lib.tracepoint import Tracepoint
+
+SO_COOKIE = 57
+ONE = 1 << 24
+
+
+def cookie(sock):
+    """SO_COOKIE."""
+    return struct.unpack("=Q", sock.getsockopt(socket.SOL_SOCKET, SO_COOKIE, 8))[0]
+
+
+def name_of(sock):
+    """A connection's ends, as a request has them."""
+    (laddr, lport, *_), (raddr, rport, *_) = sock.getsockname(), sock.getpeername()
+    family = sock.family
+    return {"laddr": socket.inet_pton(family, laddr), "raddr": socket.inet_pton(family, raddr),
+            "lport": lport, "rport": rport}
+
+
+def refused(what, number, call, **values):
+    """Fail unless the kernel refuses with an error."""
+    try:
+        found = call("flow-get", **values)
+    except Refused as error:
+        expect(what, errno.errorcode[error.number], errno.errorcode[number])
+        return error.message
+    raise AssertionError(f"{what}: answered {found}")
+
+
+def as_nobody(call):
+    """Call something without rights."""
+    os.seteuid(65534)
+    try:
+        return call()
+    finally:
+        os.seteuid(0)
+
+
+def test_unload_with_listeners():
+    """A listener does not keep the module, and hears nothing afterwards. Before other tests:
+    their connections take minutes to end.
+    """
+    ns = Netns()
+    family = Family(ns, "hpcc")
+    family.listen("events")
+    expect("unload", unload(ns, 100), True)
+    try:
+        Family(ns, "hpcc")
+        raise AssertionError("the family is still there")
+    except OSError as error:
+        expect("family", error.errno, errno.ENOENT)
+    finally:
+        load(ns)
+    expect("heard", family.heard(), [])
+    expect("again", Family(Netns(), "hpcc").dump("flow-get"), [])
+
+
+def test_one_flow():
+    """What netlink says of a flow is what its line and the tracepoint say, by IPv4 and IPv6."""
+    for version in 4, 6:
+        tracepoint = Tracepoint("hpcc:hpcc_ack")
+        flow = Flow(version=version)
+        link = Link()
+        for _ in range(3):
+            flow.round(link.step(9000, 0.8, 0.25))
+        line, traced = flow.flow(), tracepoint.lines()[-1]
+        got = Family(flow.ns, "hpcc").get("flow-get", **name_of(flow.sock))
+        expect("who", [got[name] for name in ("laddr", "lport", "raddr", "rport", "cookie")],
+               [flow.kernel, line["lport"], flow.addr, line["rport"], cookie(flow.sock)])
+        expect("mode", (got["mode"], got["why"]), (line["mode"], "none"))
+        expect("W, Wc, R, T", [got[name] for name in ("w", "wc", "r", "t")],
+               [line[name] for name in ("W", "Wc", "R", "T_ns")])
+        expect("U", got["u"] * 1000 >> 24, line["U_permille"])
+        expect("of the tracepoint", [got["w"], got["wc"], got["inc-stage"], got["hops"]],
+               [int(traced[name]) for name in ("W", "Wc", "inc_stage", "hops")])
+        near("eta", got["eta"], ETA * ONE)
+        near("W_init", got["w-init"], W_INIT)
+        expect("flags", [name for name in ("receiver", "probes", "n") if name in got], [])
+        hop, = got["hop"]
+        expect("hop", (hop["hop"], "quiet" in hop, "node" in hop), (1, False, False))
+        near("u'", hop["u"], (0.8 + 0.25) * ONE, 0.01)
+        near("qlen", hop["qlen"], 0.25 * T_NS, 0.01)
+        expect_in("age", hop["age"], 0, 1e6)
+
+
+def test_who_is_asked():
+    """Any of ends and cookie select in a dump; one flow needs both ends or its cookie."""
+    pair = Pair(6)
+    listener = pair.listen()
+    ends = [pair.connect(listener) for _ in range(5)]
+    family = Family(pair.c, "hpcc")
+    everyone = family.dump("flow-get")
+    expect("all", sorted(flow["cookie"] for flow in everyone),
+           sorted(cookie(client) for client, _ in ends))
+    for client, _ in ends:
+        want = [flow for flow in everyone if flow["cookie"] == cookie(client)]
+        name = name_of(client)
+        expect("by port", [flow["cookie"] for flow in family.dump("flow-get", lport=name["lport"])],
+               [cookie(client)])
+        for how in name, {"cookie": cookie(client)}, name | {"cookie": cookie(client)}:
+            expect("one", family.get("flow-get", **how)["lport"], want[0]["lport"])
+    expect("all to a port", len(family.dump("flow-get", rport=5000)), 5)
+    expect("none to another", family.dump("flow-get", rport=5001), [])
+    expect("IPv4 of that", family.dump("flow-get", raddr=bytes(4)), [])
+    name = name_of(ends[0][0])
+    for lacks in name:
+        what = refused(f"without {lacks}", errno.EINVAL, family.get,
+                       **{key: value for key, value in name.items() if key != lacks})
+        expect("message", what, "a flow is named by both ends, or by its cookie")
+    expect("message", refused("no such", errno.ENOENT, family.get, cookie=1),
+           "no connection of that name runs hpcc here")
+    refused("other port", errno.ENOENT, family.get, **name | {"rport": 1})
+
+
+def test_bad_requests():
+    """Unknown attributes, wrong lengths, what is no attribute: refused, nothing lost."""
+    pair = Pair()
+    client, server = pair.connect()
+    family = Family(pair.c, "hpcc")
+    number, _ = family.commands["flow-get"]
+    for what, body in (("address of 3 bytes", family.encode("flow", {"laddr": bytes(3)})),
+                       ("address of 17 bytes", family.encode("flow", {"laddr": bytes(17)})),
+                       ("port of 1 byte", struct.pack("=HHBxxx", 5, 4, 5)),
+                       ("cookie of 4 bytes", family.encode("flow", {"cookie": bytes(4)})),
+                       ("what is only told", family.encode("flow", {"w": 1})),
+                       ("unknown", struct.pack("=HHI", 8, 999, 0)),
+                       ("cut", struct.pack("=HH", 12, 5)),
+                       ("longer than the message", struct.pack("=HHI", 100, 7, 0))):
+        for flags in 4, 0x300:
+            try:
+                found = family.request("flow-get", body, flags)
+            except Refused as error:
+                expect_in(what, error.number, 1, 133)
+                continue
+            raise AssertionError(f"{what}: answered {found}")
+    for command in 0, 2, 3, 255:
+        family.send(family.id, family.genl(command), 4)
+        kind, message = next(family.messages())
+        expect(f"command {command}", (kind, -struct.unpack_from("=i", message, 16)[0]),
+               (2, errno.EOPNOTSUPP))
+    rng = random.Random(1)
+    for _ in range(2000):
+        body = bytes(rng.randrange(256) for _ in range(rng.randrange(60)))
+        family.sock.send(struct.pack("=IHHII", 20 + len(body), family.id, 1 | rng.choice((4, 0x300)),
+                                     1, 0) + family.genl(number) + body)
+        while not any(kind in (2, 3) for kind, _ in family.messages()):
+            pass
+    expect("afterwards", len(family.dump("flow-get")), 1)
+    transfer((client, server, pattern(10000)))
+
+
+def test_namespaces():
+    """A namespace has its own flows, also for who has no rights beyond a socket's."""
+    pairs = Pair(), Pair()
+    ends = [pair.connect() for pair in pairs]
+    for pair, (client, _) in zip(pairs, ends):
+        expect("flows", [flow["cookie"] for flow in Family(pair.c, "hpcc").dump("flow-get")],
+               [cookie(client)])
+        other = ends[1 - pairs.index(pair)][0]
+        refused("other namespace", errno.ENOENT, Family(pair.c, "hpcc").get, cookie=cookie(other))
+    expect("none", Family(Netns(), "hpcc").dump("flow-get"), [])
+    family = Family(pairs[0].c, "hpcc")
+    expect("nobody", len(as_nobody(lambda: family.dump("flow-get"))), 1)
+
+
+def test_names_of_links():
+    """While somebody reads /proc/net/hpcc_paths hops have names."""
+    path = Path(switches=3)
+    ends = path.connect()
+    family = Family(path.a, "hpcc")
+    with path.a, open("/proc/net/hpcc_paths", encoding="ascii") as asking:
+        for i in range(3):
+            transfer((*ends, pattern(200000, i)))
+            asking.seek(0)
+            asking.read()
+        hops = family.dump("flow-get")[0]["hop"]
+        stranger = as_nobody(lambda: family.dump("flow-get"))[0]["hop"]
+    expect("names", [(hop["hop"], hop["node"], hop["port"], hop["rate"]) for hop in hops],
+           [(i, i, 2, 10**9) for i in (1, 2, 3)])
+    expect("for who has no rights", [sorted(set(hop) & {"node", "port", "rate"}) for hop in stranger],
+           [[]] * 3)
+    expect("afterwards", ["node" in hop for hop in family.dump("flow-get")[0]["hop"]], [False] * 3)
+
+
+def test_dump_while_flows_come_and_go():
+    """Each flow that lives all the time is told of once, and no message is torn."""
+    pair = Pair(6)
+    listener = pair.listen()
+    staying = [pair.connect(listener) for _ in range(300)]
+    want = sorted(cookie(client) for client, _ in staying)
+    fleeting = []
+
+    def churn():
+        for client, server in fleeting:
+            client.close()
+            server.close()
+        fleeting[:] = [pair.connect(listener) for _ in range(4)]
+        set_cc(fleeting[0][0], "reno")
+
+    seen = 0
+    for _ in range(5):
+        parts = []
+        for flows in Family(pair.c, "hpcc").dump_in_parts("flow-get"):
+            parts.append(flows)
+            churn()
+        expect_in("parts", len(parts), 3, 100)
+        flows = sum(parts, [])
+        cookies = [flow["cookie"] for flow in flows]
+        expect("each once", len(set(cookies)), len(cookies))
+        expect("those that stay", sorted(set(cookies) & set(want)), want)
+        for flow in flows:
+            expect("whole", (flow["raddr"], flow["rport"], flow["mode"]),
+                   (pair.addr[1], 5000, "telemetry"))
+        seen += len(cookies) - len(want)
+    print(f"# {seen} of those that come and go")
+
+
+def test_events():
+    """Fallback, return and another path are told, with who, to who listens in that namespace."""
+    quiet = Family(Netns(), "hpcc")
+    quiet.listen("events")
+    flow = Flow()
+    family = Family(flow.ns, "hpcc")
+    family.listen("events")
+    flow.round(Link().step(9000, 0.8))
+    flow.round(Link(tag=2).step(9000, 0.8))
+    expect("path", [(name, got["event"], got["cookie"], got["mode"]) for name, got in family.heard()],
+           [("flow-ntf", "path", cookie(flow.sock), "telemetry")])
+    for _ in range(200):
+        flow.run()
+        flow.send()
+        if flow.flow()["mode"] == "classic":
+            break
+    told = family.heard()
+    expect("fallback", [(got["event"], got["mode"] in ("classic", "doubting"), got["why"])
+                        for _, got in told], [("fallback", True, "silence")])
+    asking = Family(flow.ns, "hpcc")
+    expect("why", asking.dump("flow-get")[0]["why"], "silence")
+    link = Link(tag=2)
+    for _ in range(100):
+        flow.round(link.step(9000, 0.5))
+        if flow.flow()["mode"] == "telemetry":
+            break
+    expect("return", [got["event"] for _, got in family.heard()], ["return"])
+    expect("why stays", asking.dump("flow-get")[0]["why"], "silence")
+    expect("elsewhere", quiet.heard(), [])
+
+
+def test_modes():
+    """Flags and N say what a flow does."""
+    for knobs, flags in (({"carry": 1}, {"probes"}), ({"where": 1}, {"receiver"}),
+                         ({"n_flows": 0}, {"n"})):
+        path = Path(switches=1, **knobs)
+        ends = path.connect()
+        for i in range(4):
+            transfer((*ends, pattern(500000, i)))
+        got, = Family(path.a, "hpcc").dump("flow-get")
+        expect(f"{knobs}", {name for name in ("receiver", "probes", "n") if name in got}, flags)
+        if "n" in flags:
+            expect("N", got["n"], 1)
+
+
+if __name__ == "__main__":
+    main(sys.modules[__name__], modules=["sch_hpcc"])
