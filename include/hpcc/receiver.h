@@ -36,6 +36,8 @@
 #define HPCC_INT_SAME_T		4
 /* A queue stands for no more than so many T. */
 #define HPCC_INT_QUEUE_T	64
+/* N until it is counted: the HPCC paper sizes W_AI for 100 flows. */
+#define HPCC_N_DEFAULT		100
 
 /**
  * struct hpcc_int_params - what a sender wants W computed with
@@ -48,6 +50,7 @@
  * @W_min: in W_init / 2^14, 1 .. 2047
  * @W: to begin with, in W_init / 2^16, 1 .. 65536
  * @W_ai: in W_init / 2^28, below 2^28
+ * @alone: @W_ai is that of a flow alone: the receiver counts N, and divides by it
  */
 struct hpcc_int_params {
 	u8	id;
@@ -59,6 +62,7 @@ struct hpcc_int_params {
 	u16	W_min;
 	u32	W;
 	u32	W_ai;
+	bool	alone;
 };
 
 #define HPCC_INT_W_MIN_BITS	14
@@ -76,7 +80,8 @@ static inline void hpcc_int_params_pack(const struct hpcc_int_params *q, u64 wor
 
 	words[0] = head | (u64)q->max_stage << 48 | (u64)q->settle << 41 |
 		   (u64)q->per_rtt << 40 | (u64)q->eta_permille << 30 | q->T_ns;
-	words[1] = head | (u64)q->W_min << 44 | (u64)(q->W - 1) << 28 | q->W_ai;
+	words[1] = head | (u64)q->alone << 55 | (u64)q->W_min << 44 |
+		   (u64)(q->W - 1) << 28 | q->W_ai;
 }
 
 /**
@@ -94,15 +99,28 @@ static inline bool hpcc_int_params_unpack(const u64 words[2], struct hpcc_int_pa
 	q->per_rtt = words[0] >> 40 & 1;
 	q->eta_permille = words[0] >> 30 & 0x3ff;
 	q->T_ns = words[0] & 0x3fffffff;
+	q->alone = words[1] >> 55 & 1;
 	q->W_min = words[1] >> 44 & 0x7ff;
 	q->W = (words[1] >> 28 & 0xffff) + 1;
 	q->W_ai = words[1] & 0xfffffff;
-	if (words[0] >> 60 != HPCC_REPORT_PARAMETERS || (words[0] ^ words[1]) >> 56 ||
-	    words[1] >> 55 & 1)
+	if (words[0] >> 60 != HPCC_REPORT_PARAMETERS || (words[0] ^ words[1]) >> 56)
 		return false;
 	return q->settle <= HPCC_INT_SETTLE_MAX && q->W_min && q->eta_permille &&
 	       q->eta_permille <= 1000 &&
 	       (!q->T_ns || (q->T_ns >= HPCC_INT_T_MIN_NS && q->T_ns <= HPCC_INT_T_MAX_NS));
+}
+
+/**
+ * hpcc_int_W_ai_alone() - what the receiver divides by N
+ * @words: records of parameters, in range
+ *
+ * Return: W_ai of a flow alone, as the receiver counts bytes, Q16; 0: W_ai stays as it was told.
+ */
+static inline u64 hpcc_int_W_ai_alone(const u64 words[2])
+{
+	if (!(words[1] >> 55 & 1))
+		return 0;
+	return (HPCC_INT_W_INIT_Q16 >> HPCC_INT_W_AI_BITS) * (words[1] & 0xfffffff);
 }
 
 /**
@@ -238,7 +256,8 @@ static inline void hpcc_int_begin(struct hpcc_int *r, const struct hpcc_int_para
 
 	hpcc_params_init(&r->params, q->T_ns, HPCC_INT_W_INIT_Q16,
 			 (HPCC_INT_W_INIT_Q16 >> HPCC_INT_W_MIN_BITS) * q->W_min,
-			 (HPCC_INT_W_INIT_Q16 >> HPCC_INT_W_AI_BITS) * q->W_ai,
+			 div64_u64((HPCC_INT_W_INIT_Q16 >> HPCC_INT_W_AI_BITS) * q->W_ai,
+				   q->alone ? HPCC_N_DEFAULT : 1),
 			 div64_u64((u64)q->eta_permille << HPCC_FRAC_BITS, 1000), q->max_stage);
 	hpcc_algo_init(a, &r->params);
 	hpcc_algo_links(a, L, nr);

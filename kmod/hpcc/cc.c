@@ -31,6 +31,7 @@
 #include "receiver.h"
 #include "report.h"
 #include "response.h"
+#include "routes.h"
 
 #define CREATE_TRACE_POINTS
 #include "trace.h"
@@ -498,7 +499,7 @@ static void hpcc_begin(struct sock *sk)
 		return;
 	}
 	/* Who comes back by setsockopt() has agreed: the peer may still compute W. */
-	if (!past && !READ_ONCE(hpcc_pernet(sock_net(sk))->sysctls.where))
+	if (!past && !hpcc_choice_of(sk).where)
 		caps &= ~HPCC_CAP_WINDOW;
 	flow = hpcc_flow_create(sk, caps);
 	if (!flow) {

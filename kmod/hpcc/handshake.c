@@ -34,6 +34,7 @@
 #include "cc.h"
 #include "handshake.h"
 #include "ioam.h"
+#include "routes.h"
 
 /* A SYN that was lost this often may have been lost for its option. */
 #define HPCC_SYN_TRIES		2
@@ -335,7 +336,7 @@ static bool hpcc_syn_write(struct hpcc_segment *seg, struct net *net,
 			    READ_ONCE(sysctls->option_exid),
 			    HPCC_CAP_TELEMETRY | HPCC_CAP_QUIET |
 			    (READ_ONCE(sysctls->carry) ? HPCC_CAP_PROBES : 0) |
-			    (READ_ONCE(sysctls->where) ? HPCC_CAP_WINDOW : 0) |
+			    (hpcc_choice_of(sk).where ? HPCC_CAP_WINDOW : 0) |
 			    (hpcc_links_known(net) ? HPCC_CAP_IOAM : 0) |
 			    (READ_ONCE(sysctls->n_flows) ? 0 : HPCC_CAP_REPORT));
 	memset(p + HPCC_SYN_OPT_LEN, HPCC_TCPOPT_NOP,

@@ -29,6 +29,7 @@
 #include "cc.h"
 #include "ioam.h"
 #include "mailbox.h"
+#include "routes.h"
 
 /* Bounds the memory that who owns a namespace can have the kernel use. */
 #define HPCC_LINKS_MAX	65536
@@ -66,7 +67,7 @@ u8 hpcc_ioam_nodes_for(const struct sock *sk, u8 caps)
 {
 	const struct hpcc_sysctls *sysctls = &hpcc_pernet(sock_net(sk))->sysctls;
 
-	if (!(caps & HPCC_CAP_IOAM) || !READ_ONCE(sysctls->carrier) ||
+	if (!(caps & HPCC_CAP_IOAM) || !hpcc_choice_of(sk).carrier ||
 	    inet_csk(sk)->icsk_af_ops->net_header_len != sizeof(struct ipv6hdr))
 		return 0;
 	return READ_ONCE(sysctls->ioam_nodes);
@@ -291,18 +292,15 @@ enum hpcc_link_word {
 };
 
 /* Unlike sscanf(), kstrtou64() refuses what does not fit. */
-static int hpcc_link_parse(char *line, u64 words[__HPCC_LINK_WORD_MAX])
+static int hpcc_link_parse(char *line, u64 numbers[__HPCC_LINK_WORD_MAX])
 {
-	u32 nr = 0;
-	char *word;
+	char *words[__HPCC_LINK_WORD_MAX];
+	int nr = hpcc_words(line, words, __HPCC_LINK_WORD_MAX);
+	int i;
 
-	while ((word = strsep(&line, " \t"))) {
-		if (!*word)
-			continue;
-		if (nr == __HPCC_LINK_WORD_MAX || kstrtou64(word, 10, &words[nr]))
+	for (i = 0; i < nr; i++)
+		if (kstrtou64(words[i], 10, &numbers[i]))
 			return -EINVAL;
-		nr++;
-	}
 	return nr > HPCC_LINK_WORD_BPS ? 0 : -EINVAL;
 }
 

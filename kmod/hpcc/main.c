@@ -19,6 +19,7 @@
 #include "handshake.h"
 #include "net.h"
 #include "netlink.h"
+#include "routes.h"
 
 unsigned int hpcc_net_id __read_mostly;
 
@@ -83,6 +84,7 @@ err_counters:
 	/* Some of the hooks may have run. */
 	synchronize_rcu();
 	kfree(rcu_access_pointer(hn->agreements));
+	hpcc_routes_free(hn);
 	xa_destroy(&hn->links);
 	hpcc_counters_retire(&hn->counters);
 	hpcc_counters_free(&hn->counters);
@@ -117,6 +119,7 @@ static void __net_exit hpcc_net_exit_batch(struct list_head *nets)
 		hpcc_counters_retire(&hn->counters);
 		hn->retired_agreements = rcu_replace_pointer(hn->agreements,
 							     NULL, true);
+		hpcc_routes_free(hn);
 	}
 	synchronize_rcu();
 	list_for_each_entry(net, nets, exit_list) {

@@ -95,6 +95,11 @@ enum hpcc_counter {
 };
 
 struct hpcc_agreements;
+struct hpcc_routes;
+
+/* Of sysctls, and of /proc/net/hpcc_routes. */
+#define HPCC_WHERE_MAX		1
+#define HPCC_CARRIER_MAX	1
 
 #define HPCC_CENSUS_SLOTS	16
 
@@ -177,10 +182,12 @@ struct hpcc_sysctls {
  * @flows: connections that agreed, by number; written under the xarray's lock, read under
  *	RCU
  * @path_lock: orders the readers of /proc/net/hpcc_paths (path.c), and the writers of
- *	/proc/net/hpcc_links
+ *	/proc/net/hpcc_links and hpcc_routes
  * @path_readers: how many they are; written under @path_lock
  * @links: what is known of links, by node << 16 | port; written under @path_lock (ioam.c)
  * @nr_links: how many; under @path_lock
+ * @routes: parameters by the peer's address, NULL before the first write; RCU; written under
+ *	@path_lock (routes.c)
  * @census: flows by the device that they come in by
  * @agreements: notes about handshakes, NULL before the first; RCU (handshake.c)
  * @retired_agreements: what @agreements was, while the namespace goes
@@ -194,6 +201,7 @@ struct hpcc_net {
 	unsigned int path_readers;
 	struct xarray links;
 	unsigned int nr_links;
+	struct hpcc_routes __rcu *routes;
 	struct hpcc_census census[HPCC_CENSUS_SLOTS];
 	struct hpcc_agreements __rcu *agreements;
 	struct hpcc_agreements *retired_agreements;
@@ -268,5 +276,6 @@ int hpcc_sysctl_register(struct net *net);
 void hpcc_sysctl_unregister(struct net *net);
 int hpcc_proc_register(struct net *net);
 void hpcc_proc_unregister(struct net *net);
+int hpcc_words(char *line, char **words, u32 max);
 
 #endif /* _HPCC_HPCC_NET_H */

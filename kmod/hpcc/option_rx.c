@@ -357,7 +357,7 @@ static u32 hpcc_options_in(struct hpcc_flow *flow, const struct hpcc_arrival *in
 		keep |= way == HPCC_WAY_FORWARD && opt.flags & HPCC_OPT_F_PROMPT;
 		hpcc_option_in(flow, in, &opt,
 			       in->opts + at + HPCC_OPT_HEAD_LEN);
-		if (way == HPCC_WAY_FORWARD)
+		if (way != HPCC_WAY_ECHO)
 			hpcc_note_device(flow, in->state->in);
 	}
 	/* Without data it is a probe. */

@@ -6,6 +6,7 @@
  * /proc/net/hpcc_flows		connections that agreed, one a line, with W, R,
  *				U and T
  * /proc/net/hpcc_links		ioam.c
+ * /proc/net/hpcc_routes	routes.c
  * /proc/net/hpcc_paths		the same connections, with the links of their path, which
  *				are asked while this file is open
  *
@@ -22,6 +23,7 @@
 #include "ioam.h"
 #include "net.h"
 #include "path.h"
+#include "routes.h"
 
 /* Most links answer within a few segments. Idle connections do not ask. */
 #define HPCC_PATHS_WAIT_MS	200
@@ -299,6 +301,29 @@ static const struct proc_ops hpcc_paths_proc_ops = {
 };
 
 /**
+ * hpcc_words() - split a line of a table
+ * @line: the line; its blanks become ends of words
+ * @words: where they begin
+ * @max: how many there may be
+ *
+ * Return: how many there are, or -EINVAL.
+ */
+int hpcc_words(char *line, char **words, u32 max)
+{
+	u32 nr = 0;
+	char *word;
+
+	while ((word = strsep(&line, " \t"))) {
+		if (!*word)
+			continue;
+		if (nr == max)
+			return -EINVAL;
+		words[nr++] = word;
+	}
+	return nr;
+}
+
+/**
  * hpcc_proc_register() - show counters, flows and paths
  * @net: network namespace
  *
@@ -317,8 +342,12 @@ int hpcc_proc_register(struct net *net)
 		goto err_flows;
 	if (hpcc_links_register(net))
 		goto err_paths;
+	if (hpcc_routes_register(net))
+		goto err_links;
 	return 0;
 
+err_links:
+	hpcc_links_unregister(net);
 err_paths:
 	remove_proc_entry("hpcc_paths", net->proc_net);
 err_flows:
@@ -334,6 +363,7 @@ err_counters:
  */
 void hpcc_proc_unregister(struct net *net)
 {
+	hpcc_routes_unregister(net);
 	hpcc_links_unregister(net);
 	remove_proc_entry("hpcc_paths", net->proc_net);
 	remove_proc_entry("hpcc_flows", net->proc_net);

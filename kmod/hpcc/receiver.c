@@ -38,6 +38,7 @@
 #include "mailbox.h"
 #include "net.h"
 #include "receiver.h"
+#include "report.h"
 #include "response.h"
 
 static const u32 hpcc_audit_T = 4;
@@ -112,9 +113,11 @@ static void hpcc_rx_begin(struct sock *sk, struct hpcc_flow *flow, struct hpcc_r
 	inet_csk(sk)->icsk_ack.pending |= ICSK_ACK_NOW;
 }
 
-/* Once in T, how many segments ACKs may wait for. */
-static void hpcc_rx_pace_acks(const struct tcp_sock *tp, struct hpcc_rx *rx)
+/* Once in T, how many segments ACKs may wait for, and N. */
+static void hpcc_rx_each_T(const struct sock *sk, struct hpcc_flow *flow, struct hpcc_rx *rx)
 {
+	const struct tcp_sock *tp = tcp_sk(sk);
+	u64 alone_q16 = hpcc_int_W_ai_alone(rx->uses);
 	u64 T = rx->state.params.T;
 	u64 elapsed = tp->tcp_clock_cache - rx->began_ns;
 	u32 bytes = tp->rcv_nxt - rx->began_seq;
@@ -127,6 +130,8 @@ static void hpcc_rx_pace_acks(const struct tcp_sock *tp, struct hpcc_rx *rx)
 	if (elapsed < 2 * T)
 		rx->more = HPCC_RX_HELD * (bytes >= hpcc_thin_some * rx->mss) +
 			   (bytes >= HPCC_RX_MANY * rx->mss);
+	if (alone_q16)
+		hpcc_count_N(flow, sk, &rx->state.algo, &rx->state.params, alone_q16);
 }
 
 /* Have the next ACK tell W, with an echo beside it if @audit; and have that leave at once, where
@@ -152,23 +157,15 @@ static void hpcc_rx_tell(struct sock *sk, struct hpcc_flow *flow, struct hpcc_rx
 	}
 }
 
-/* Whether what came last ends a write, as far as the queue tells: PSH of earlier data that were
- * joined with them counts as well.
- */
-static bool hpcc_rx_pushed(const struct sock *sk)
-{
-	const struct sk_buff *last = skb_peek_tail(&sk->sk_receive_queue);
-
-	return !last || TCP_SKB_CB(last)->tcp_flags & TCPHDR_PSH;
-}
-
 /* Let TCP acknowledge each fourth segment at most. It acknowledges each one while its window
  * grows, for the sake of slow start: but not in an interactive session.
  */
 static void hpcc_rx_thin(struct sock *sk, struct hpcc_rx *rx)
 {
+	const struct sk_buff *last = skb_peek_tail(&sk->sk_receive_queue);
 	struct inet_connection_sock *icsk = inet_csk(sk);
-	bool pushed = hpcc_rx_pushed(sk);
+	/* What came last ends a write, or was joined with what did. */
+	bool pushed = !last || TCP_SKB_CB(last)->tcp_flags & TCPHDR_PSH;
 	bool thin = !pushed && rx->more && tcp_sk(sk)->tcp_clock_cache - rx->heard_ns <
 					   hpcc_thin_T * rx->state.params.T;
 
@@ -218,7 +215,7 @@ static void hpcc_rx_data(struct sock *sk, struct hpcc_flow *flow, struct hpcc_rx
 		rx->heard_ns = now_ns;
 		hpcc_int_follow(&rx->state, bits, now_ns);
 	}
-	hpcc_rx_pace_acks(tcp_sk(sk), rx);
+	hpcc_rx_each_T(sk, flow, rx);
 	if (hpcc_int_due(&rx->state, now_ns))
 		hpcc_rx_tell(sk, flow, rx, audit);
 	hpcc_rx_thin(sk, rx);
@@ -346,8 +343,9 @@ static void hpcc_remote_params(const struct sock *sk, const struct hpcc_flow *fl
 		.W_min = clamp(hpcc_int_part(p, p->W_min_q16, HPCC_INT_W_MIN_BITS), 1U,
 			       BIT(11) - 1),
 		.W = max(hpcc_int_part(p, flow->algo.W_q16, HPCC_INT_W_BITS), 1U),
-		.W_ai = min(hpcc_int_part(p, p->W_ai_q16, HPCC_INT_W_AI_BITS),
-			    BIT(HPCC_INT_W_AI_BITS) - 1),
+		.W_ai = min(hpcc_int_part(p, flow->wants_N ? flow->W_ai_one_q16 : p->W_ai_q16,
+					  HPCC_INT_W_AI_BITS), BIT(HPCC_INT_W_AI_BITS) - 1),
+		.alone = flow->wants_N,
 	};
 
 	hpcc_int_params_pack(&q, words);

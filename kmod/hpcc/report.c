@@ -7,6 +7,8 @@
  *			and when N changes. Others do not count, so that they cost nothing
  *	sender		W_ai = W_init (1 - eta) / N while the last hop has the largest u'
  *
+ * A receiver that computes W (receiver.c) counts the flow as well, and sets W_ai itself.
+ *
  * Only a sender that has net.hpcc.n_flows = 0 asks for reports (HPCC_CAP_REPORT). Where none
  * comes, where it is old, or where another hop is the bottleneck, N is HPCC_N_DEFAULT.
  *
@@ -18,13 +20,11 @@
 #include <linux/unaligned.h>
 #include <net/tcp.h>
 #include <hpcc/compat.h>
+#include <hpcc/receiver.h>
 
 #include "../common/peek.h"
 #include "net.h"
 #include "report.h"
-
-/* The HPCC paper sizes W_AI for 100 flows. */
-#define HPCC_N_DEFAULT		100
 
 static const u32 hpcc_period_T = 16;
 
@@ -36,9 +36,9 @@ static const u32 hpcc_period_max_us = 100 * USEC_PER_MSEC;
 /* A report holds for so long. */
 static const u32 hpcc_report_age_T = 32;
 
-static u32 hpcc_T_us(const struct hpcc_flow *flow)
+static u32 hpcc_T_us(const struct hpcc_params *p)
 {
-	return max_t(u32, div_u64(hpcc_peek(flow->params.T), NSEC_PER_USEC), 1);
+	return max_t(u32, div_u64(hpcc_peek(p->T), NSEC_PER_USEC), 1);
 }
 
 /* ---- Receiver ----------------------------------------------------------------- */
@@ -95,7 +95,7 @@ bool hpcc_report_due(struct hpcc_flow *flow, const struct tcp_sock *tp,
 	if (!(flow->caps & HPCC_CAP_REPORT))
 		return false;
 	now_us = hpcc_peek(tp->tcp_mstamp);
-	T_us = hpcc_T_us(flow);
+	T_us = hpcc_T_us(&flow->params);
 	N = hpcc_census_count(&hn->census[READ_ONCE(flow->census)], flow, now_us, T_us);
 	N = clamp_t(u32, N, 1, HPCC_REPORT_N_MAX);
 	/* By more than an eighth: N of many flows changes with each packet. */
@@ -125,6 +125,47 @@ u32 hpcc_report_write(const struct hpcc_flow *flow, u8 *p)
 	return hpcc_opt_len(1);
 }
 
+/* Whether no hop has a larger u' than the last one. */
+static bool hpcc_last_hop_rules(const struct hpcc_algo *a)
+{
+	u32 i;
+
+	for (i = 0; i + 1 < a->end; i++)
+		if (a->L[i].u_q24 > a->L[a->end - 1].u_q24)
+			return false;
+	return a->end;
+}
+
+/* W_ai at most doubles, or halves, in a round trip. */
+static void hpcc_slew_W_ai(u64 *W_ai_q16, u64 goal_q16)
+{
+	*W_ai_q16 = clamp_t(u64, goal_q16, *W_ai_q16 / 2, *W_ai_q16 * 2 + 1);
+}
+
+/**
+ * hpcc_count_N() - count a flow whose W is computed here, and have W_ai follow N
+ * @flow: a flow
+ * @sk: its socket
+ * @a: what W is computed in
+ * @p: and with; W_ai may change
+ * @W_ai_one_q16: W_ai of a flow alone, bytes
+ *
+ * Once in T.
+ *
+ * Context: socket lock.
+ */
+void hpcc_count_N(struct hpcc_flow *flow, const struct sock *sk, const struct hpcc_algo *a,
+		  struct hpcc_params *p, u64 W_ai_one_q16)
+{
+	struct hpcc_net *hn = hpcc_pernet(sock_net(sk));
+	u32 N = hpcc_census_count(&hn->census[READ_ONCE(flow->census)], flow,
+				  tcp_sk(sk)->tcp_mstamp, hpcc_T_us(p));
+
+	if (!hpcc_last_hop_rules(a))
+		N = HPCC_N_DEFAULT;
+	hpcc_slew_W_ai(&p->W_ai_q16, div_u64(W_ai_one_q16, max(N, 1U)));
+}
+
 /* ---- Sender ------------------------------------------------------------------- */
 
 /**
@@ -152,17 +193,6 @@ u32 hpcc_report_in(struct hpcc_flow *flow, const struct hpcc_opt *opt, const u8 
 	return bad;
 }
 
-/* Whether no hop has a larger u' than the last one. */
-static bool hpcc_last_hop_rules(const struct hpcc_algo *a)
-{
-	u32 i;
-
-	for (i = 0; i + 1 < a->end; i++)
-		if (a->L[i].u_q24 > a->L[a->end - 1].u_q24)
-			return false;
-	return a->end;
-}
-
 /**
  * hpcc_set_N() - set W_ai anew, as T changed
  * @flow: a flow, its parameters set but for W_ai
@@ -187,12 +217,9 @@ void hpcc_set_N(struct hpcc_flow *flow, u64 W_ai_one_q16, u32 n_flows)
  * hpcc_follow_N() - a round trip ended: have W_ai follow N
  * @flow: a flow
  * @now_us: tcp_mstamp, modulo 2^32
- *
- * W_ai at most doubles, or halves.
  */
 void hpcc_follow_N(struct hpcc_flow *flow, u32 now_us)
 {
-	u64 *W_ai_q16 = &flow->params.W_ai_q16;
 	u16 arrived = READ_ONCE(flow->N_arrived);
 	u32 N = HPCC_N_DEFAULT;
 
@@ -204,7 +231,7 @@ void hpcc_follow_N(struct hpcc_flow *flow, u32 now_us)
 		flow->heard_us = now_us;
 	}
 	if (flow->N_heard && hpcc_last_hop_rules(&flow->algo)) {
-		if (now_us - flow->heard_us <= hpcc_T_us(flow) * hpcc_report_age_T)
+		if (now_us - flow->heard_us <= hpcc_T_us(&flow->params) * hpcc_report_age_T)
 			N = flow->N_heard;
 		else
 			flow->N_heard = 0;
@@ -213,5 +240,5 @@ void hpcc_follow_N(struct hpcc_flow *flow, u32 now_us)
 		flow->N = N;
 		flow->W_ai_goal_q16 = max_t(u64, div_u64(flow->W_ai_one_q16, N), 1);
 	}
-	*W_ai_q16 = clamp_t(u64, flow->W_ai_goal_q16, *W_ai_q16 / 2, *W_ai_q16 * 2 + 1);
+	hpcc_slew_W_ai(&flow->params.W_ai_q16, flow->W_ai_goal_q16);
 }

@@ -1,6 +1,6 @@
 #!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: GPL-2.0
-"""kmod/hpcc/cc.c, kmod/ldcp/cc.c: who may choose hpcc and ldcp."""
+"""kmod/hpcc/cc.c, kmod/ldcp/cc.c: who may choose hpcc and ldcp; who may write tables."""
 
 import ctypes
 import errno
@@ -61,6 +61,28 @@ def default_of_a_container(name):
     return ""
 
 
+def written(name, line):
+    """Write a line of a table, and read it. Return the error, or the table."""
+    try:
+        with open(f"/proc/net/{name}", "w", encoding="ascii") as file:
+            file.write(line)
+        return Path(f"/proc/net/{name}").read_text(encoding="ascii")
+    except OSError as error:
+        return errno.errorcode[error.errno]
+
+
+def written_by_a_container(name, line):
+    """The same by root of a new user and network namespace."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.prctl(4, 1, 0, 0, 0)               # PR_SET_DUMPABLE: /proc/self is ours
+    if libc.unshare(0x10000000):            # CLONE_NEWUSER
+        return f"unshare: {errno.errorcode[ctypes.get_errno()]}"
+    Path("/proc/self/uid_map").write_text("0 1000 1", encoding="ascii")
+    if libc.unshare(0x40000000):            # CLONE_NEWNET
+        return f"unshare: {errno.errorcode[ctypes.get_errno()]}"
+    return written(name, line)
+
+
 def test_when_loaded():
     """Nobody was asked yet."""
     ns = Netns()
@@ -98,6 +120,16 @@ def test_containers():
     allow("reno cubic hpcc ldcp")
     for name in NAMES:
         expect(f"{name}, allowed: default", as_other(lambda: default_of_a_container(name)), "")
+
+
+def test_tables():
+    """A container's root writes the tables of its own namespace, and nobody else's; users read them."""
+    for name, line in ("hpcc_routes", "10.0.0.0/8 1 -\n"), ("hpcc_links", "1 2 1000 1\n"):
+        path = Path(f"/proc/net/{name}")
+        before = path.read_text(encoding="ascii")
+        expect(f"{name}: an ordinary user", as_other(lambda: written(name, line)), "EACCES")
+        expect(f"{name}: a container", as_other(lambda: written_by_a_container(name, line)), line)
+        expect(f"{name}: here", as_other(lambda: path.read_text(encoding="ascii")), before)
 
 
 def test_default_of_the_first_namespace():

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """kmod/hpcc/receiver.c: the receiver computes W (net.hpcc.where = 1)."""
 
+import copy
 import math
 import struct
 import sys
@@ -34,11 +35,12 @@ def window(part, seq, told_id=1):
     return words(WINDOW << 60 | told_id << 56 | (seq & 0xffff) << 32 | round(part * ONE))
 
 
-def parameters(told_id=1, T=T_NS, eta=950, stage=5, settle=3, per_rtt=0, W_min=16, W=1.0, W_ai=0.0005):
+def parameters(told_id=1, T=T_NS, eta=950, stage=5, settle=3, per_rtt=0, W_min=16, W=1.0, W_ai=0.0005,
+               alone=0):
     """What a sender tells."""
     head = PARAMETERS << 60 | told_id << 56
     return (head | stage << 48 | settle << 41 | per_rtt << 40 | eta << 30 | T,
-            head | W_min << 44 | (round(W * 65536) - 1) << 28 | round(W_ai * (1 << 28)))
+            head | alone << 55 | W_min << 44 | (round(W * 65536) - 1) << 28 | round(W_ai * (1 << 28)))
 
 
 def reports(segments, kind):
@@ -485,11 +487,51 @@ def test_bad_parameters():
     peer = Receiver()
     good = parameters(told_id=2, W=0.5)
     for bad in (parameters(2, T=999), parameters(2, T=1000000001), parameters(2, eta=0), parameters(2, eta=1001),
-                parameters(2, settle=65), parameters(2, W_min=0), (good[0], good[1] | 1 << 55),
+                parameters(2, settle=65), parameters(2, W_min=0),
                 (good[0], parameters(3)[1]), good[:1], (good[0], WINDOW << 60 | 2 << 56), (*good, good[0])):
         expect(f"answer to {bad}", parts(peer.data(options=words(*bad))), [])
-    expect("malformed_ignored", peer.ns.counters()["malformed_ignored"], 11)
+    expect("malformed_ignored", peer.ns.counters()["malformed_ignored"], 10)
     expect("good", parts(peer.data(options=words(*good))), [(2, 0.5)])
+
+
+def growth(peer, links, rounds=24):
+    """What W grows by in T, in the last third of some T with a busy link; others send once in 4 T."""
+    found = []
+    exact_sleep()
+    for at in range(rounds * 16):
+        time.sleep(T_NS / 16e9)
+        peer.sock.recv(1 << 20)
+        found += [(at, W) for _, W in parts(seg for seg in peer.data(*[
+            link.step(round(T_UNITS / 16), load) for link, load in links]) if seg.dport == peer.port)]
+        if at % 64 == 0:
+            for other in peer.others:
+                other.data(other.link.step(STEP * 64, 0.5))
+                other.sock.recv(1 << 20)
+    last = [(at, W) for at, W in found if at >= rounds * 16 * 2 // 3]
+    return (last[-1][1] - last[0][1]) * 16 / (last[-1][0] - last[0][0])
+
+
+def test_counts_N():
+    """Who is told W_ai of a flow alone divides it by the flows that it counts; by 100, where another hop
+    than the last one has the largest load.
+    """
+    need_virtual_time()
+    for alone, nr_others, loads, N in ((0.01, 0, (0.95,), 1), (0.01, 1, (0.95,), 2), (0.01, 3, (0.95,), 4),
+                                       (0.01, 1, (0.5, 0.95), 2), (0.2, 1, (0.95, 0.5), 100)):
+        told = parameters(W=0.1, W_ai=alone, alone=1)
+        peer = Receiver(told, hop_records=0)
+        peer.others = [copy.copy(peer) for _ in range(nr_others)]
+        for port, other in enumerate(peer.others, 7001):
+            other.link = Link()
+            other.connect(COMPUTES, port=port)
+            other.send(words(*told), bytes(1000), ecn=ECT)
+            other.read_all()
+        links = [(Link(hop), load) for hop, load in enumerate(loads, 1)]
+        near(f"W_ai with {nr_others} others and {loads}", 1e6 * growth(peer, links), 1e6 * alone / N, 0.1)
+    # as it was told
+    peer = Receiver(parameters(W=0.1, W_ai=0.001))
+    peer.others = []
+    near("W_ai as told", 1e6 * growth(peer, [(Link(), 0.95)]), 1000, 0.1)
 
 
 def test_reports_once_in_T():

@@ -69,6 +69,7 @@ static void params__there_and_back(void **state)
 			.W_min = 1 + random_below(&seed, 2047),
 			.W = 1 + random_below(&seed, 65536),
 			.W_ai = random_below(&seed, 1 << 28),
+			.alone = random_below(&seed, 2),
 		}, got;
 		u64 words[2];
 
@@ -83,6 +84,8 @@ static void params__there_and_back(void **state)
 		assert_int_equal(got.W_min, q.W_min);
 		assert_int_equal(got.W, q.W);
 		assert_int_equal(got.W_ai, q.W_ai);
+		assert_int_equal(got.alone, q.alone);
+		assert_int_equal(hpcc_int_W_ai_alone(words), q.alone ? (u64)q.W_ai << 18 : 0);
 	}
 }
 
@@ -97,7 +100,6 @@ static void params__out_of_range(void **state)
 		{ { 2ULL << 60, 0 } },			/* another kind */
 		{ { 2ULL << 60, 2ULL << 60 } },
 		{ { 0, 1ULL << 56 } },			/* another id */
-		{ { 0, 1ULL << 55 } },			/* what is to be 0 */
 		{ { 10000 ^ 999, 0 } },
 		{ { 10000 ^ 1000000001, 0 } },
 		{ { 950ULL << 30, 0 } },		/* eta of 0 */

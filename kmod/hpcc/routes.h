@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* What differs by the peer's address (routes.c). */
+#ifndef _HPCC_HPCC_ROUTES_H
+#define _HPCC_HPCC_ROUTES_H
+
+#include <net/sock.h>
+
+#include "net.h"
+
+/**
+ * struct hpcc_choice - what a connection is to do
+ * @where: as of struct hpcc_sysctls
+ * @carrier: as of struct hpcc_sysctls
+ */
+struct hpcc_choice {
+	u8 where;
+	u8 carrier;
+};
+
+struct hpcc_choice hpcc_choice_of(const struct sock *sk);
+
+int hpcc_routes_register(struct net *net);
+void hpcc_routes_unregister(struct net *net);
+void hpcc_routes_free(struct hpcc_net *hn);
+
+#endif /* _HPCC_HPCC_ROUTES_H */

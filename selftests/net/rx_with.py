@@ -1,0 +1,251 @@
+#!/usr/bin/env -S python3 -B
+# SPDX-License-Identifier: GPL-2.0
+"""Receivers that compute W (kmod/hpcc/receiver.c, net.hpcc.where = 1) with what else goes on: sysctls that
+change, TCP Fast Open, MPTCP, many connections.
+"""
+
+import os
+import random
+import resource
+import select
+import socket
+import sys
+import time
+
+sys.path[0] += "/.."
+from lib.ktap import Skip, defer, expect, expect_in, main
+from lib.kernel import virtual_time
+from lib.net import Pair
+from lib.packet import SYN, Sniffer, ours_in
+from lib.path import MBPS, Path
+from lib.tcp import get_cc, let_go, pattern, set_cc, transfer
+
+IPPROTO_MPTCP = 262
+TCP_FASTOPEN, MSG_FASTOPEN = 23, 0x20000000
+T_NS = 200000
+W_INIT = MBPS * T_NS // 8000
+RX = {"where": 1, "host_mbps": MBPS, "base_rtt_ns": T_NS}
+# All that parameters of a receiver, and who computes W, depend on.
+CHANGES = {"where": (0, 1), "base_rtt_ns": (0, 1000, 50000, 200000, 10000000, 1000000000), "carrier": (0, 1),
+           "host_mbps": (0, 1, 100, 1000, 1000000), "eta_permille": (1, 500, 950, 1000), "max_stage": (0, 5, 255),
+           "settle": (0, 3, 64), "per_rtt": (0, 1), "n_flows": (0, 1, 100, 1000000), "w_ai": (0, 1, 100, 1 << 30),
+           "hop_records": (0, 8), "sample": (0, 8, 64), "carry": (0, 1)}
+DEFAULTS = {"carrier": 0, "eta_permille": 950, "max_stage": 5, "settle": 3, "per_rtt": 0, "n_flows": 100, "w_ai": 0,
+            "hop_records": 8, "sample": 8, "carry": 0} | RX
+
+
+# First, as what other tests leave behind would be freed meanwhile.
+
+CONNECTIONS = 2000 if virtual_time() else 200
+
+
+def slab_bytes():
+    """What the kernel's objects take that are in use, once those are gone that wait for a grace period or
+    in TIME-WAIT.
+    """
+    time.sleep(70 if virtual_time() else 1)
+    with open("/proc/slabinfo", encoding="ascii") as file:
+        lines = [line.split() for line in file][2:]
+    return sum(int(words[1]) * int(words[3]) for words in lines)
+
+
+def connected(pair, listener, where):
+    """Thousands of connections, each end of which has sent and received."""
+    for ns in pair.c, pair.s:
+        ns.sysctl("net.hpcc.where", where)
+    ends = []
+    for i in range(CONNECTIONS):
+        client, server = pair.connect(listener)
+        for _ in range(3):
+            transfer((client, server, pattern(3000, i)), (server, client, pattern(3000, i + 1)))
+        ends.append((client, server))
+    for ns in pair.c, pair.s:
+        flows = ns.flows()
+        expect("flows", len(flows), CONNECTIONS)
+        expect("W by the receiver", sum(flow["receiver"] for flow in flows), CONNECTIONS * where)
+    return ends
+
+
+def test_many():
+    """What thousands of receivers keep is small, and gone with their connections."""
+    if not os.path.exists("/proc/slabinfo"):
+        raise Skip("needs SLUB_DEBUG")
+    defer(resource.setrlimit, resource.RLIMIT_NOFILE, resource.getrlimit(resource.RLIMIT_NOFILE))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (2 * CONNECTIONS + 100,) * 2)
+    pair = Pair(qdisc=f"hpcc rate {MBPS}mbit delay 20us node 1 port 1", sample=0, **RX)
+    listener = pair.listen()
+    took, left = [], []
+    for where in 0, 1, 1:
+        ends = connected(pair, listener, where)
+        used = slab_bytes()
+        for sock in sum(ends, ()):
+            set_cc(sock, "reno")
+        for ns in pair.c, pair.s:
+            ns.expect_no_flows()
+        took.append((used - slab_bytes()) / CONNECTIONS / 2)
+        for sock in sum(ends, ()):
+            sock.close()
+        left.append(slab_bytes())
+    print(f"# bytes for an end: {took[0]:.0f} that is not a receiver, {took[1]:.0f} that is")
+    print(f"# slab: {left}")
+    # A kernel that watches itself keeps what was freed. In real time others free, too.
+    if virtual_time() and not os.path.exists("/sys/kernel/debug/kmemleak"):
+        expect_in("bytes for an end that is not", took[0], 500, 1024)
+        expect_in("more for one that is", took[1] - took[0], 256, 448)
+        expect_in("left", left[2] - left[1], -8192, 8192)
+
+
+def know(path):
+    """Have hosts know the links of a path whose switches speak IOAM."""
+    for node in range(1, len(path.switches) + 1):
+        for port, dev in enumerate(("left", "right"), 1):
+            path.change(node, f"hpcc rate {MBPS}mbit delay 20us node {node} port {port} stamp tcp,ioam", dev)
+    for ns in path.hosts:
+        with ns, open("/proc/net/hpcc_links", "w", encoding="ascii") as file:
+            file.write("".join(f"{node} {port} {MBPS}000000\n" for node in range(1, len(path.switches) + 1)
+                               for port in (1, 2)))
+
+
+def route(path, ns, line):
+    """Write a line about the other end."""
+    with ns, open("/proc/net/hpcc_routes", "w", encoding="ascii") as file:
+        file.write(f"{path.addr[ns is path.a]}/{rest(path)}{line}\n")
+
+
+def rest(path):
+    """Bits of an address."""
+    return 32 if path.version == 4 else 128
+
+
+class Storm:
+    """Changes sysctls and routes; with leave sockets also leave hpcc and come back."""
+
+    def __init__(self, path, ends, leave, seed):
+        self.path, self.ends, self.leave, self.rng = path, ends, leave, random.Random(seed)
+        self.changes = 0
+        self.modes = set()
+
+    def __call__(self):
+        rng = self.rng
+        ns = rng.choice(self.path.hosts)
+        name = rng.choice(list(CHANGES))
+        ns.sysctl(f"net.hpcc.{name}", rng.choice(CHANGES[name]))
+        if not rng.randrange(4):
+            route(self.path, ns, rng.choice(("", " - -", " 0 1", " 1 0", " 1 1", " 1 -", " - 1")))
+        if self.leave and not rng.randrange(8):
+            set_cc(rng.choice(rng.choice(self.ends)), rng.choice(("cubic", "hpcc", "hpcc")))
+        self.changes += 1
+        if not self.changes % 16:
+            self.modes |= {(flow["mode"], flow["receiver"]) for ns in self.path.hosts for flow in ns.flows()}
+
+
+def test_storm():
+    """Sysctls change while data go both ways, and connections begin: the data arrive, and in the end W is
+    that of the receiver.
+    """
+    for version, leave in (4, False), (6, False), (6, True):
+        path = Path(version, **RX)
+        know(path)
+        ends = [path.connect(5000 + i) for i in range(3)]
+        storm = Storm(path, ends, leave, version)
+        for round_nr in range(4):
+            ends.append(path.connect(6000 + round_nr))
+            transfer(*[way for i, (client, server) in enumerate(ends) for way in (
+                (client, server, pattern(150000, i)), (server, client, pattern(150000, i + 100)))],
+                each=storm, timeout_s=600)
+        expect_in("changes", storm.changes, 500, 1 << 30)
+        expect("sender and receiver computed W", {("telemetry", 0), ("telemetry", 1)} - storm.modes, set())
+        for ns in path.hosts:
+            route(path, ns, "")
+            for name, value in DEFAULTS.items():
+                ns.sysctl(f"net.hpcc.{name}", value)
+        for client, server in ends:
+            transfer((client, server, pattern(20000, 1)), (server, client, pattern(20000, 2)))
+            client.close()
+            server.close()
+        for ns in path.hosts:
+            for name in "checksum_ignored", "bad_hop_ignored", "no_memory":
+                expect(name, ns.counters()[name], 0)
+            # Who comes back with another T hears echoes in units that it has not used.
+            if not leave:
+                expect("malformed_ignored", ns.counters()["malformed_ignored"], 0)
+            ns.expect_no_flows()
+        client, server = path.connect(7000)
+        seen = []
+        transfer((client, server, pattern(1000000)), (server, client, pattern(1000000, 1)),
+                 each=lambda: seen.append((path.a.flow()["receiver"], path.b.flow()["receiver"])))
+        expect("receivers", (1, 1) in seen, True)
+        for ns in path.hosts:
+            flow = ns.flow()
+            expect("mode, hops, T", (flow["mode"], flow["hops"], flow["T_ns"]), ("telemetry", 2, T_NS))
+            expect_in("W", flow["W"], 1, W_INIT)
+
+
+def test_fast_open():
+    """A SYN that asks for a cookie agrees, and the receiver computes W. One with data has no option: that
+    connection is classic at both ends.
+    """
+    for version in 4, 6:
+        path = Path(version, **RX)
+        for ns in path.hosts:
+            ns.sysctl("net.ipv4.tcp_fastopen", 3)
+        listener = path.b.socket(version)
+        listener.setsockopt(socket.IPPROTO_TCP, TCP_FASTOPEN, 16)
+        listener.bind((path.addr[1], 5000))
+        listener.listen()
+        for has in 0, 1:
+            sniffer = Sniffer(path.b, "left")
+            client = path.a.socket(version)
+            client.setblocking(False)
+            first = pattern(1000, 9)
+            try:
+                client.sendto(first, MSG_FASTOPEN, (path.addr[1], 5000))
+            except BlockingIOError:
+                select.select([], [client], [], 10)
+                client.send(first)
+            server = listener.accept()[0]
+            defer(let_go, server)
+            expect("first data", server.recv(2000), first)
+            seen, port = [], client.getsockname()[1]
+            transfer((client, server, pattern(1000000)), (server, client, pattern(200000, 1)),
+                     each=lambda seen=seen, port=port: seen.extend(
+                         flow["receiver"] for flow in path.a.flows() if flow["lport"] == port))
+            segments = [seg for seg in sniffer.segments() if port in (seg.sport, seg.dport)]
+            expect("bytes in the SYN", len(segments[0].payload), 1000 * has)
+            expect("receiver computed W", max(seen, default=0), 1 - has)
+            expect("runs", (get_cc(client), get_cc(server)), ("hpcc-classic" if has else "hpcc",) * 2)
+            expect("our options", bool(ours_in(segments)), not has)
+        path.no_errors()
+
+
+def test_mptcp():
+    """MPTCP owns the option space: subflows agree to nothing, and nobody computes W for them."""
+    path = Path(**RX)
+    try:
+        listener = path.b.socket(4, IPPROTO_MPTCP)
+    except OSError as error:
+        raise Skip(f"no MPTCP: {error}") from error
+    sniffer = Sniffer(path.b, "left")
+    listener.bind((path.addr[1], 5000))
+    listener.listen()
+    client = path.a.socket(4, IPPROTO_MPTCP)
+    client.connect((path.addr[1], 5000))
+    server = listener.accept()[0]
+    defer(server.close)
+    transfer((client, server, pattern(500000)), (server, client, pattern(500000, 1)))
+    segments = sniffer.segments()
+    expect("MPTCP", bool(segments[0].flags & SYN and segments[0].option(30)), True)
+    expect("our options", ours_in(segments), [])
+    for ns in path.hosts:
+        counters = ns.counters()
+        expect("agreed, not agreed", (counters["agreed"], counters["not_agreed"]), (0, 1))
+    # beside it, a connection of TCP
+    plain, peer = path.connect(5001)
+    seen = []
+    transfer((plain, peer, pattern(500000)), (client, server, pattern(100000)),
+             each=lambda: seen.append(path.a.flow(plain)["receiver"]))
+    expect("receiver computed W", max(seen), 1)
+
+
+if __name__ == "__main__":
+    main(sys.modules[__name__], modules=["sch_hpcc"])
