@@ -43,6 +43,27 @@ static u32 hpcc_T_us(const struct hpcc_flow *flow)
 
 /* ---- Receiver ----------------------------------------------------------------- */
 
+/* The count of a flow. When its packets come in by another device it changes to that one's count only
+ * when the period is over: each count has it once in a period, however often it changes.
+ */
+static struct hpcc_census *hpcc_census_of(struct hpcc_net *hn, struct hpcc_flow *flow,
+					  s64 now_us, u32 wanted_us)
+{
+	struct hpcc_census *census = &hn->census[READ_ONCE(flow->census)];
+	u8 device = READ_ONCE(flow->device);
+
+	if (likely(READ_ONCE(flow->census) == device))
+		return census;
+	if (READ_ONCE(flow->counted) == READ_ONCE(census->epoch) &&
+	    now_us - atomic64_read(&census->began_us) <
+	    max(READ_ONCE(census->period_us), wanted_us))
+		return census;
+	census = &hn->census[device];
+	WRITE_ONCE(flow->census, device);
+	WRITE_ONCE(flow->counted, READ_ONCE(census->epoch) - 1);
+	return census;
+}
+
 /* Count a flow, and return N. The longest period of all flows holds for all, so that one with a
  * large T is not missed. Whoever moves began_us ends the period, alone.
  *
@@ -50,11 +71,10 @@ static u32 hpcc_T_us(const struct hpcc_flow *flow)
  * setsockopt() lets go, it may be before began_us.
  */
 static u32 hpcc_census_count(struct hpcc_census *census, struct hpcc_flow *flow,
-			     s64 now_us, u32 T_us)
+			     s64 now_us, u32 wanted_us)
 {
 	s64 began_us = atomic64_read(&census->began_us);
 	u32 epoch = READ_ONCE(census->epoch);
-	u32 wanted_us = min(T_us * hpcc_period_T, hpcc_period_max_us);
 	u32 period_us = max(READ_ONCE(census->period_us), wanted_us);
 	s64 elapsed_us = now_us - began_us;
 	u32 last;
@@ -89,14 +109,15 @@ bool hpcc_report_due(struct hpcc_flow *flow, const struct tcp_sock *tp,
 {
 	struct hpcc_net *hn = hpcc_pernet_rcu(net);
 	u32 told = READ_ONCE(flow->N_told);
-	u32 T_us, N;
+	u32 T_us, wanted_us, N;
 	u64 now_us;
 
 	if (!(flow->caps & HPCC_CAP_REPORT))
 		return false;
 	now_us = hpcc_peek(tp->tcp_mstamp);
 	T_us = hpcc_T_us(flow);
-	N = hpcc_census_count(&hn->census[READ_ONCE(flow->census)], flow, now_us, T_us);
+	wanted_us = min(T_us * hpcc_period_T, hpcc_period_max_us);
+	N = hpcc_census_count(hpcc_census_of(hn, flow, now_us, wanted_us), flow, now_us, wanted_us);
 	N = clamp_t(u32, N, 1, HPCC_REPORT_N_MAX);
 	/* By more than an eighth: N of many flows changes with each packet. */
 	if (told && abs((s32)(N - told)) * 8 <= told &&

@@ -2,7 +2,9 @@
 # SPDX-License-Identifier: GPL-2.0
 """kmod/hpcc/report.c: receivers count flows and tell N; W_ai follows it."""
 
+import fcntl
 import itertools
+import os
 import socket
 import struct
 import sys
@@ -10,7 +12,7 @@ import time
 
 sys.path[0] += "/.."
 from lib.box import BoxPath
-from lib.ktap import expect, expect_in, main, need_virtual_time
+from lib.ktap import defer, expect, expect_in, main, need_virtual_time
 from lib.net import Pair
 from lib.packet import (ACK, CAP_QUIET, CAP_REPORT, CAP_TELEMETRY, ECHO, FORWARD, KIND, PROMPT, PSH,
                         REPORT, Sniffer, option, record, syn_option)
@@ -185,6 +187,49 @@ def test_slow_stranger():
     for _ in range(200):
         told = peer.told(*ports[2:])
     expect("N 0.6 s after two have gone", told[0], [2])
+
+
+class TwoWays(Receiver):
+    """We reach the kernel by two devices."""
+
+    def __init__(self):
+        super().__init__()
+        with self.ns:
+            second = os.open("/dev/net/tun", os.O_RDWR | os.O_NONBLOCK)
+            defer(os.close, second)
+            fcntl.ioctl(second, 0x400454ca, struct.pack("16sH22x", b"tun1", self.FLAGS))   # TUNSETIFF
+        self.ns.ip("link set tun1 up")
+        self.fds = self.fd, second
+        self.by(0)
+
+    def by(self, way):
+        """By this device from now on. Return self."""
+        self.way = way
+        return self
+
+    def raw(self, *what, **how):
+        os.write(self.fds[self.way], self.packet(*what, **how))
+
+
+def test_two_devices():
+    """A connection that comes in by two devices in turn is one flow by each of them at most,
+    however often it changes; and one that stays with another device counts there.
+    """
+    peer = TwoWays()
+    for port in 7001, 7002:
+        peer.new(port)
+    for _ in range(40):                     # some periods of one device only
+        peer.told(7002)
+    for at in range(100):
+        ask(peer.by(at % 2).use(7001), 1000 + at, 0)
+    expect("N of both", peer.by(0).told(7002), [[2]])
+    found = []
+    for at in range(40):
+        found += sum(peer.by(at % 2).told(7001) + peer.by(0).told(7002), [])
+    expect_in(f"N, most of {found}", max(found), 1, 2)
+    for _ in range(40):
+        alone, left = peer.by(1).told(7001), peer.by(0).told(7002)
+    expect("N by either device", (alone, left), ([[1]], [[1]]))
 
 
 def growth(flow, link, told=None, rounds=9):
