@@ -80,6 +80,7 @@ static void hpcc_set_T(struct sock *sk, struct hpcc_flow *flow)
 	const struct hpcc_sysctls *sysctls = &hpcc_pernet(sock_net(sk))->sysctls;
 	u32 eta_permille = READ_ONCE(sysctls->eta_permille);
 	u32 w_ai_bytes = READ_ONCE(sysctls->w_ai_bytes);
+	u64 was_q16 = flow->params.W_ai_q16;
 	u64 W_init_q16;
 	u64 W_ai_q16;
 	u64 B_host;
@@ -101,7 +102,8 @@ static void hpcc_set_T(struct sock *sk, struct hpcc_flow *flow)
 			       hpcc_W_min_mss_shift), (u64)w_ai_bytes << 16,
 			 div_u64((u64)eta_permille << 24, 1000),
 			 READ_ONCE(sysctls->max_stage));
-	hpcc_set_N(flow, min(W_ai_q16, flow->params.W_max_q16), READ_ONCE(sysctls->n_flows));
+	hpcc_set_N(flow, min(W_ai_q16, flow->params.W_max_q16), READ_ONCE(sysctls->n_flows),
+		   was_q16);
 
 	flow->burst.least = hpcc_burst_least(sk, READ_ONCE(sysctls->burst_ns),
 					     T_ns, B_host);

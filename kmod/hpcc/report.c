@@ -189,19 +189,25 @@ static bool hpcc_last_hop_rules(const struct hpcc_algo *a)
  * @flow: a flow, its parameters set but for W_ai
  * @W_ai_one_q16: W_ai of a flow alone, bytes; 0: W_ai does not follow N
  * @n_flows: N as configured; 0: as reported
+ * @was_q16: W_ai until now
  *
- * Until reports come N is the default.
+ * Until reports come N is the default. On its way to another N W_ai stays the part of W_init that
+ * it is.
  *
  * Context: socket lock, as below.
  */
-void hpcc_set_N(struct hpcc_flow *flow, u64 W_ai_one_q16, u32 n_flows)
+void hpcc_set_N(struct hpcc_flow *flow, u64 W_ai_one_q16, u32 n_flows, u64 was_q16)
 {
+	u64 one_was_q16 = flow->wants_N ? flow->W_ai_one_q16 : 0;
+
 	WRITE_ONCE(flow->wants_N, W_ai_one_q16 && !n_flows);
 	flow->W_ai_one_q16 = W_ai_one_q16;
 	flow->N = n_flows ? : flow->N ? : HPCC_N_DEFAULT;
 	if (W_ai_one_q16)
 		flow->params.W_ai_q16 = div_u64(W_ai_one_q16, flow->N);
 	flow->W_ai_goal_q16 = flow->params.W_ai_q16;
+	if (flow->wants_N && one_was_q16)
+		flow->params.W_ai_q16 = mul_u64_u64_div_u64(was_q16, W_ai_one_q16, one_was_q16);
 }
 
 /**

@@ -17,7 +17,7 @@ from lib.net import Pair
 from lib.packet import (ACK, CAP_QUIET, CAP_REPORT, CAP_TELEMETRY, ECHO, FORWARD, KIND, PROMPT, PSH,
                         REPORT, Sniffer, option, record, syn_option)
 from lib.path import MBPS, Path
-from lib.peer import W_AI, W_INIT, Flow, Link, Peer, near, settle
+from lib.peer import T_NS, W_AI, W_INIT, Flow, Link, Peer, near, settle
 from lib.tcp import pattern, send_for, transfer
 
 FLOWS = 2               # the kind of record that states N
@@ -232,7 +232,7 @@ def test_two_devices():
     expect("N by either device", (alone, left), ([[1]], [[1]]))
 
 
-def growth(flow, link, told=None, rounds=9):
+def growth(flow, link, told=None, rounds=9, rtts=itertools.repeat(2e-9 * T_NS)):
     """By how much W grows in each round trip below eta, additively."""
     flow.round(link.step(9000, 1.0, 1.0))
     settle(flow, link, 20000)
@@ -241,7 +241,7 @@ def growth(flow, link, told=None, rounds=9):
     for _ in range(rounds):
         if told is not None:
             flow.send(told)
-        now = flow.round(link.step(9000, 0.9, 0.0))["Wc"]
+        now = flow.round(link.step(9000, 0.9, 0.0), timeout_s=next(rtts))["Wc"]
         grown.append(now - last)
         last = now
     return grown
@@ -259,6 +259,24 @@ def test_W_ai_follows():
         near("growth without reports", grown, W_AI, 0.02)
     flow = Flow(n_flows=0, max_stage=255, host_mbps=10000)
     near("of many", growth(flow, Link(), report(1000))[-1], 10 * W_INIT * 0.05 / 1000, 0.2)
+
+
+class Distant(Flow):
+    """A peer that answers the SYN late."""
+
+    def answer(self, *what):
+        time.sleep(4e-9 * T_NS)
+        return super().answer(*what)
+
+
+def test_W_ai_while_the_rtt_falls():
+    """At most twice in a round trip, though T and what follows from it are set anew."""
+    need_virtual_time()
+    flow = Distant(n_flows=0, max_stage=255)
+    rtts = (T_NS * (1.9 - 0.1 * at) * 1e-9 for at in range(9))
+    grown = growth(flow, Link(), report(4), rtts=rtts)
+    for at, want in enumerate(min(W_AI * 2 ** i, W_INIT * 0.05 / 4) for i in range(len(grown))):
+        near(f"growth {at} of {grown}", grown[at], want, 0.02)
 
 
 def test_old_report():
