@@ -268,8 +268,8 @@ static noinline void hpcc_take_ack(struct sock *sk, struct hpcc_flow *flow,
 
 	hpcc_reserve_again(sk, flow);
 	hpcc_follow_T(sk, flow);
-	hpcc_remote_tick(sk, flow);
 	hpcc_update_model(sk, flow, rs, &ack);
+	hpcc_remote_tick(sk, flow);
 	if (hpcc_silent(sk, flow, rs, &ack) || hpcc_unseen_loss(sk, flow, rs))
 		return;
 	hpcc_algo_acked(&flow->algo, &flow->params,

@@ -393,17 +393,21 @@ void hpcc_remote_begin(struct sock *sk, struct hpcc_flow *flow)
 /**
  * hpcc_remote_tick() - ask, or stop asking, if it is time for that
  * @sk: socket that runs hpcc
- * @flow: its flow
+ * @flow: its flow, whose W is that of the ACK at hand
  */
 void hpcc_remote_tick(struct sock *sk, struct hpcc_flow *flow)
 {
 	struct hpcc_remote *remote = hpcc_remote_of(sk, flow);
+	u64 words[2];
 	u64 age_us;
 
 	if (likely(!remote) || remote->state == HPCC_REMOTE_ON)
 		return;
 	age_us = tcp_sk(sk)->tcp_mstamp - remote->since_us;
 	if (remote->state == HPCC_REMOTE_ASKING) {
+		/* The answer sets W: tell that of now where the first ones were lost. */
+		hpcc_remote_params(sk, flow, remote->id, true, words);
+		WRITE_ONCE(remote->tell[1], words[1]);
 		if (READ_ONCE(remote->tries) > hpcc_ask_tries) {
 			hpcc_remote_stop(sk, flow);
 			remote->wait_us = hpcc_T_in_us(flow, hpcc_ask_again_T);

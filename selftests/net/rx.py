@@ -169,6 +169,23 @@ def test_configured_parameters():
     expect_parameters(reports(flow.said, PARAMETERS)[0], eta=900, stage=7, settle=9, per_rtt=1, W_ai=0.01)
 
 
+def test_repeated_parameters():
+    """Parameters that are told again have the W of now, not that of when they were told first: the
+    answer sets W.
+    """
+    need_virtual_time()
+    flow = Sender(tells=False)
+    link = Link()
+    for _ in range(4):
+        flow.round(link.step(9000, 1.0, 3.0))
+    W = flow.flow()["W"]
+    expect_in("W", W, W_INIT >> 10, W_INIT // 4)
+    time.sleep(T_NS / 1e9)
+    flow.echo(link.step(9000, 1.0, 0.0))
+    told = flow.next_reports(PARAMETERS)[0]
+    expect_in("W told, in W_init / 65536", 1 + (told[1] >> 28 & 0xffff), 64, 65536 * 5 // 4 * W // W_INIT)
+
+
 def test_W():
     """W and Wc are what the receiver says, within W_min, and R = W/T, or nearly (window.py test_gaps_differ)."""
     flow = Sender()
