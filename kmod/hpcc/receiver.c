@@ -38,6 +38,7 @@
 #include "mailbox.h"
 #include "net.h"
 #include "receiver.h"
+#include "report.h"
 #include "response.h"
 
 static const u32 hpcc_audit_T = 4;
@@ -346,7 +347,7 @@ static void hpcc_remote_params(const struct sock *sk, const struct hpcc_flow *fl
 		.W_min = clamp(hpcc_int_part(p, p->W_min_q16, HPCC_INT_W_MIN_BITS), 1U,
 			       BIT(11) - 1),
 		.W = max(hpcc_int_part(p, flow->algo.W_q16, HPCC_INT_W_BITS), 1U),
-		.W_ai = min(hpcc_int_part(p, p->W_ai_q16, HPCC_INT_W_AI_BITS),
+		.W_ai = min(hpcc_int_part(p, hpcc_lasting_W_ai(flow), HPCC_INT_W_AI_BITS),
 			    BIT(HPCC_INT_W_AI_BITS) - 1),
 	};
 

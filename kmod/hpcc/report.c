@@ -211,6 +211,18 @@ void hpcc_set_N(struct hpcc_flow *flow, u64 W_ai_one_q16, u32 n_flows, u64 was_q
 }
 
 /**
+ * hpcc_lasting_W_ai() - W_ai for who does not follow N
+ * @flow: a flow
+ *
+ * Return: W_ai of the default N, where that is to be measured; bytes, Q16.
+ */
+u64 hpcc_lasting_W_ai(const struct hpcc_flow *flow)
+{
+	return flow->wants_N ? div_u64(flow->W_ai_one_q16, HPCC_N_DEFAULT) :
+			       flow->params.W_ai_q16;
+}
+
+/**
  * hpcc_follow_N() - a round trip ended: have W_ai follow N
  * @flow: a flow
  * @now_us: tcp_mstamp, modulo 2^32

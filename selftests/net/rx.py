@@ -186,6 +186,32 @@ def test_repeated_parameters():
     expect_in("W told, in W_init / 65536", 1 + (told[1] >> 28 & 0xffff), 64, 65536 * 5 // 4 * W // W_INIT)
 
 
+class Distant(Sender):
+    """A peer that answers the SYN late."""
+
+    def answer(self, *what):
+        time.sleep(4e-9 * T_NS)
+        return super().answer(*what)
+
+
+def test_N_is_not_told():
+    """W_ai is told for the default N: a receiver uses it for as long as it computes W, and an N that
+    was measured before holds for 32 T.
+    """
+    need_virtual_time()
+    flow = Distant(tells=False, n_flows=0, max_stage=255)
+    link = Link()
+    flow.round(link.step(9000, 1.0, 1.0))
+    for at in range(6):
+        flow.send(words(2 << 60 | 10))
+        now = flow.round(link.step(9000, 0.9, 0.0), timeout_s=T_NS * (1.9 - 0.1 * at) * 1e-9)
+    expect("mode, receiver", (now["mode"], now["receiver"]), ("telemetry", 0))
+    time.sleep(T_NS / 1e9)
+    flow.echo(link.step(9000, 0.9, 0.0))
+    expect_in("W_ai", flow.next_reports(PARAMETERS)[0][1] & 0xfffffff,
+              *[W_AI / W_INIT * (1 << 28) * part for part in (0.99, 1.01)])
+
+
 def test_W():
     """W and Wc are what the receiver says, within W_min, and R = W/T, or nearly (window.py test_gaps_differ)."""
     flow = Sender()
