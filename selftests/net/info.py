@@ -129,8 +129,9 @@ def test_only_who_asks():
     expect("ss without -i", BBR.search(flow.ns.run("ss", "-tnH")), None)
     ns = Netns()
     with ns, socket.socket() as sock:
-        set_cc(sock, "hpcc")
-        expect("not connected", cc_info(sock), None)
+        for cc in "hpcc", "ldcp":
+            set_cc(sock, cc)
+            expect(f"{cc}, not connected", cc_info(sock), None)
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as udp:
             try:
                 cc_info(udp)
