@@ -132,6 +132,16 @@ static void int_part__nearest_below(void **state)
 	}
 }
 
+/* T got shorter, and W is still what it was. */
+static void int_part__of_more_than_W_init(void **state)
+{
+	struct hpcc_params p = params(5);
+
+	assert_int_equal(hpcc_int_part(&p, p.W_max_q16 + 1, 16), 65536);
+	assert_int_equal(hpcc_int_part(&p, p.W_max_q16 * 3 / 2, 30), 1 << 30);
+	assert_int_equal(hpcc_int_part(&p, 1ULL << 48, 16), 65536);
+}
+
 static void window__there_and_back(void **state)
 {
 	struct hpcc_window w = { .id = 9, .seq = 0x1234, .W = 0x3fffffff }, got;
@@ -364,6 +374,7 @@ int main(void)
 		cmocka_unit_test(params__there_and_back),
 		cmocka_unit_test(params__out_of_range),
 		cmocka_unit_test(int_part__nearest_below),
+		cmocka_unit_test(int_part__of_more_than_W_init),
 		cmocka_unit_test(window__there_and_back),
 		cmocka_unit_test(window__newer),
 		cmocka_unit_test(window__bytes),
