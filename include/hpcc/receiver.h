@@ -300,7 +300,8 @@ static inline u32 hpcc_int_follow(struct hpcc_int *r, u32 bits, u64 now)
 	if (full) {
 		r->last_update = now;
 		r->queue = hpcc_int_queue(r);
-		r->updated = true;
+		if (bits & HPCC_ACK_UPDATE)
+			r->updated = true;
 	}
 	return bits;
 }

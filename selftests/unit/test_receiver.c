@@ -390,6 +390,26 @@ static void int_due__measured(void **state)
 	assert_true(hpcc_int_due(&r, 1000000));
 }
 
+/* T has passed, but the link that limits W told nothing: Wc was not synchronised. */
+static void int_due__another_link(void **state)
+{
+	struct hpcc_int r = begun_with_defaults();
+	struct hpcc_sample s[2] = {
+		{ .hop = 1, .tag = 7, .ts = 1005000, .tx = 502500 },
+		{ .hop = 2, .tag = 8, .ts = 2005000, .tx = 600000 },
+	};
+
+	hpcc_new_int(&r, s, 2, 5000);
+	s[0].ts += 6000, s[0].tx += 3000;
+	s[1].ts += 6000, s[1].tx += 5400;
+	assert_true(hpcc_new_int(&r, s, 2, 11000) & HPCC_ACK_UPDATE);
+	hpcc_int_tell(&r, 11000);
+	s[0].ts += 11000, s[0].tx += 3000;
+	assert_int_equal(hpcc_new_int(&r, s, 1, 22000), 0);
+	assert_false(hpcc_int_due(&r, 22000));
+	assert_true(hpcc_int_due(&r, 51000));
+}
+
 static void int_due__a_fall(void **state)
 {
 	struct hpcc_int r = begun_with_defaults();
@@ -443,6 +463,7 @@ int main(void)
 		cmocka_unit_test(int_due__first),
 		cmocka_unit_test(int_due__once_in_T),
 		cmocka_unit_test(int_due__measured),
+		cmocka_unit_test(int_due__another_link),
 		cmocka_unit_test(int_due__a_fall),
 		cmocka_unit_test(int_due__CE),
 		cmocka_unit_test(int_tell__at_least_1),
