@@ -173,11 +173,14 @@ u32 hpcc_report_in(struct hpcc_flow *flow, const struct hpcc_opt *opt, const u8 
 	return bad;
 }
 
-/* Whether no hop has a larger u' than the last one. */
-static bool hpcc_last_hop_rules(const struct hpcc_algo *a)
+/* Whether no hop has a larger u' than the last one, which has been heard. */
+static bool hpcc_last_hop_rules(const struct hpcc_flow *flow)
 {
+	const struct hpcc_algo *a = &flow->algo;
 	u32 i;
 
+	if (a->end != READ_ONCE(flow->hops))
+		return false;
 	for (i = 0; i + 1 < a->end; i++)
 		if (a->L[i].u_q24 > a->L[a->end - 1].u_q24)
 			return false;
@@ -242,7 +245,7 @@ void hpcc_follow_N(struct hpcc_flow *flow, u32 now_us)
 		flow->N_heard = arrived;
 		flow->heard_us = now_us;
 	}
-	if (flow->N_heard && hpcc_last_hop_rules(&flow->algo)) {
+	if (flow->N_heard && hpcc_last_hop_rules(flow)) {
 		if (now_us - flow->heard_us <= hpcc_T_us(flow) * hpcc_report_age_T)
 			N = flow->N_heard;
 		else

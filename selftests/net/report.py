@@ -311,6 +311,20 @@ def test_another_bottleneck():
         near(f"growth with loads {loads}", grown, want, 0.02)
 
 
+def test_unheard_last_hop():
+    """N does not count while the last hop has told nothing, as with slots 1 behind the eighth."""
+    flow = Flow(n_flows=0, max_stage=255)
+    link = Link()
+    flow.round(link.step(9000, 1.0, 1.0), hops=2)
+    settle(flow, link, 20000)
+    last = 0
+    for _ in range(9):
+        flow.send(report(1))
+        now = flow.round(link.step(9000, 0.9, 0.0), hops=2)["Wc"]
+        grown, last = now - last, now
+    near("growth", grown, W_AI, 0.02)
+
+
 def test_bad_reports():
     """N of 0 or 65535, other kinds, more than one option: ignored and counted."""
     flow = Flow(n_flows=0, max_stage=255)
