@@ -136,7 +136,7 @@ static inline bool hpcc_int_params_same(const u64 a[2], const u64 b[2])
 /**
  * hpcc_int_part() - a part of W_init
  * @p: parameters of the sender
- * @W_q16: window, bytes, at most W_init
+ * @W_q16: window, bytes; more than W_init counts as that
  * @bits: units are W_init / 2^@bits, 1 .. 30
  *
  * Return: units, rounded down.
@@ -145,6 +145,7 @@ static inline u32 hpcc_int_part(const struct hpcc_params *p, u64 W_q16, u32 bits
 {
 	u32 shift = 0;
 
+	W_q16 = min(W_q16, p->W_max_q16);
 	/* 2^56 << 30 does not fit; 26 bits of W_init are left. */
 	while (p->W_max_q16 >> shift >> (64 - bits))
 		shift++;
@@ -318,7 +319,8 @@ static inline u32 hpcc_int_follow(struct hpcc_int *r, u32 bits, u64 now)
 	if (full) {
 		r->last_update = now;
 		r->queue = hpcc_int_queue(r);
-		r->updated = true;
+		if (bits & HPCC_ACK_UPDATE)
+			r->updated = true;
 	}
 	return bits;
 }

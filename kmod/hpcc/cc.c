@@ -82,6 +82,7 @@ static void hpcc_set_T(struct sock *sk, struct hpcc_flow *flow)
 	const struct hpcc_sysctls *sysctls = &hpcc_pernet(sock_net(sk))->sysctls;
 	u32 eta_permille = READ_ONCE(sysctls->eta_permille);
 	u32 w_ai_bytes = READ_ONCE(sysctls->w_ai_bytes);
+	u64 was_q16 = flow->params.W_ai_q16;
 	u64 W_init_q16;
 	u64 W_ai_q16;
 	u64 B_host;
@@ -103,7 +104,8 @@ static void hpcc_set_T(struct sock *sk, struct hpcc_flow *flow)
 			       hpcc_W_min_mss_shift), (u64)w_ai_bytes << 16,
 			 div_u64((u64)eta_permille << 24, 1000),
 			 READ_ONCE(sysctls->max_stage));
-	hpcc_set_N(flow, min(W_ai_q16, flow->params.W_max_q16), READ_ONCE(sysctls->n_flows));
+	hpcc_set_N(flow, min(W_ai_q16, flow->params.W_max_q16), READ_ONCE(sysctls->n_flows),
+		   was_q16);
 
 	flow->burst.least = hpcc_burst_least(sk, READ_ONCE(sysctls->burst_ns),
 					     T_ns, B_host);
@@ -270,8 +272,8 @@ static noinline void hpcc_take_ack(struct sock *sk, struct hpcc_flow *flow,
 
 	hpcc_reserve_again(sk, flow);
 	hpcc_follow_T(sk, flow);
-	hpcc_remote_tick(sk, flow);
 	hpcc_update_model(sk, flow, rs, &ack);
+	hpcc_remote_tick(sk, flow);
 	if (hpcc_silent(sk, flow, rs, &ack) || hpcc_unseen_loss(sk, flow, rs))
 		return;
 	hpcc_algo_acked(&flow->algo, &flow->params,

@@ -113,7 +113,8 @@ enum hpcc_mode {
  * @told_us: when it told N last
  * @N_told: what it told
  * @N_arrived: a report came; taken at the end of the round trip
- * @census: index in hpcc_net.census
+ * @census: index in hpcc_net.census of what counts it
+ * @device: the same, of the device that its last request came in by
  * @wants_N: W_ai follows reports
  *
  * What an ACK seldom needs; socket lock, but for @path, @lock and @dead:
@@ -222,6 +223,7 @@ struct hpcc_flow {
 	u16 N_told;
 	u16 N_arrived;
 	u8 census;
+	u8 device;
 	bool wants_N;
 
 	u64 W_ai_one_q16;

@@ -51,13 +51,22 @@ static inline bool hpcc_mail_waits(const struct hpcc_flow *flow)
 }
 
 /**
+ * hpcc_echo_hops() - hops of the path that the newest request came by
+ * @flow: a flow
+ */
+static inline u32 hpcc_echo_hops(const struct hpcc_flow *flow)
+{
+	return READ_ONCE(flow->echo_head) & 0xff;
+}
+
+/**
  * hpcc_echo_waits() - whether records wait to be echoed
  * @flow: a flow
  */
 static inline bool hpcc_echo_waits(const struct hpcc_flow *flow)
 {
 	return !READ_ONCE(flow->held) &&
-	       hpcc_words_wait(flow->echo, READ_ONCE(flow->echo_head) & 0xff);
+	       hpcc_words_wait(flow->echo, hpcc_echo_hops(flow));
 }
 
 /**

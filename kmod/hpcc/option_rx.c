@@ -239,13 +239,13 @@ static bool hpcc_ttl_ok(const struct sock *sk, const struct hpcc_arrival *in)
 	       READ_ONCE(inet6_sk(sk)->min_hopcount);
 }
 
-/* What report.c counts the flow with. */
+/* What report.c is to count the flow with. */
 static void hpcc_note_device(struct hpcc_flow *flow, const struct net_device *dev)
 {
-	u8 census = dev->ifindex % HPCC_CENSUS_SLOTS;
+	u8 device = dev->ifindex % HPCC_CENSUS_SLOTS;
 
-	if (READ_ONCE(flow->census) != census)
-		WRITE_ONCE(flow->census, census);
+	if (READ_ONCE(flow->device) != device)
+		WRITE_ONCE(flow->device, device);
 }
 
 /* Return: false where nobody asked for a REPORT. */

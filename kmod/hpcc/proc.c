@@ -126,7 +126,7 @@ static void hpcc_path_print(struct seq_file *seq, const struct hpcc_flow *flow)
 /* ---- ss, getsockopt(TCP_CC_INFO) -------------------------------------------- */
 
 /**
- * hpcc_get_info() - bw is R, min_rtt is T, pacing_gain is U, cwnd_gain is eta
+ * hpcc_get_info() - bw is W/T, min_rtt is T, pacing_gain is U, cwnd_gain is eta
  * @sk: full TCP socket
  * @ext: what who asks wants
  * @attr: type of what he gets
@@ -138,6 +138,8 @@ static void hpcc_path_print(struct seq_file *seq, const struct hpcc_flow *flow)
  */
 size_t hpcc_get_info(struct sock *sk, u32 ext, int *attr, union tcp_cc_info *info)
 {
+	struct hpcc_params params = {};
+	struct hpcc_algo algo = {};
 	const struct hpcc_flow *flow;
 	size_t len = 0;
 
@@ -145,10 +147,13 @@ size_t hpcc_get_info(struct sock *sk, u32 ext, int *attr, union tcp_cc_info *inf
 		return 0;
 	rcu_read_lock();
 	flow = hpcc_flow_find(sk);
-	if (flow)
-		len = hpcc_info_put(info, attr, READ_ONCE(sk->sk_pacing_rate),
+	if (flow) {
+		algo.W_q16 = hpcc_peek(flow->algo.W_q16);
+		params.inv_T_q63 = hpcc_peek(flow->params.inv_T_q63);
+		len = hpcc_info_put(info, attr, hpcc_pacing_rate(&algo, &params, NSEC_PER_SEC),
 				    hpcc_peek(flow->params.T), hpcc_peek(flow->algo.U_q24) >> 16,
 				    READ_ONCE(flow->params.eta_q24) >> 16);
+	}
 	rcu_read_unlock();
 	return len;
 }

@@ -117,7 +117,6 @@ static void hpcc_rx_begin(struct sock *sk, struct hpcc_flow *flow, struct hpcc_r
 static void hpcc_rx_each_T(const struct sock *sk, struct hpcc_flow *flow, struct hpcc_rx *rx)
 {
 	const struct tcp_sock *tp = tcp_sk(sk);
-	u64 alone_q16 = hpcc_int_W_ai_alone(rx->uses);
 	u64 T = rx->state.params.T;
 	u64 elapsed = tp->tcp_clock_cache - rx->began_ns;
 	u32 bytes = tp->rcv_nxt - rx->began_seq;
@@ -130,8 +129,8 @@ static void hpcc_rx_each_T(const struct sock *sk, struct hpcc_flow *flow, struct
 	if (elapsed < 2 * T)
 		rx->more = HPCC_RX_HELD * (bytes >= hpcc_thin_some * rx->mss) +
 			   (bytes >= HPCC_RX_MANY * rx->mss);
-	if (alone_q16)
-		hpcc_count_N(flow, sk, &rx->state.algo, &rx->state.params, alone_q16);
+	hpcc_count_N(flow, sk, &rx->state.algo, &rx->state.params,
+		     hpcc_int_W_ai_alone(rx->uses));
 }
 
 /* Have the next ACK tell W, with an echo beside it if @audit; and have that leave at once, where
@@ -391,22 +390,25 @@ void hpcc_remote_begin(struct sock *sk, struct hpcc_flow *flow)
 /**
  * hpcc_remote_tick() - ask, or stop asking, if it is time for that
  * @sk: socket that runs hpcc
- * @flow: its flow
+ * @flow: its flow, whose W is that of the ACK at hand
  */
 void hpcc_remote_tick(struct sock *sk, struct hpcc_flow *flow)
 {
 	struct hpcc_remote *remote = hpcc_remote_of(sk, flow);
-	u64 age_us;
+	u64 words[2];
 
 	if (likely(!remote) || remote->state == HPCC_REMOTE_ON)
 		return;
-	age_us = tcp_sk(sk)->tcp_mstamp - remote->since_us;
 	if (remote->state == HPCC_REMOTE_ASKING) {
+		/* The answer sets W: tell that of now where the first ones were lost. */
+		hpcc_remote_params(sk, flow, remote->id, true, words);
+		WRITE_ONCE(remote->tell[1], words[1]);
 		if (READ_ONCE(remote->tries) > hpcc_ask_tries) {
 			hpcc_remote_stop(sk, flow);
 			remote->wait_us = hpcc_T_in_us(flow, hpcc_ask_again_T);
 		}
-	} else if (age_us >= remote->wait_us && !hpcc_algo_is_slow(&flow->algo, &flow->params)) {
+	} else if (tcp_sk(sk)->tcp_mstamp - remote->since_us >= remote->wait_us &&
+		   !hpcc_algo_is_slow(&flow->algo, &flow->params)) {
 		hpcc_remote_set(sk, flow, remote, HPCC_REMOTE_ASKING);
 		hpcc_remote_tell(sk, flow, remote, true);
 	}

@@ -23,6 +23,7 @@
 #include <hpcc/receiver.h>
 
 #include "../common/peek.h"
+#include "mailbox.h"
 #include "net.h"
 #include "report.h"
 
@@ -41,7 +42,34 @@ static u32 hpcc_T_us(const struct hpcc_params *p)
 	return max_t(u32, div_u64(hpcc_peek(p->T), NSEC_PER_USEC), 1);
 }
 
+/* The period that a flow wants to be counted in. */
+static u32 hpcc_wanted_us(u32 T_us)
+{
+	return min(T_us * hpcc_period_T, hpcc_period_max_us);
+}
+
 /* ---- Receiver ----------------------------------------------------------------- */
+
+/* The count of a flow. When its packets come in by another device it changes to that one's count
+ * only when the period is over: each count has it once in a period, however often it changes.
+ */
+static struct hpcc_census *hpcc_census_of(struct hpcc_net *hn, struct hpcc_flow *flow,
+					  s64 now_us, u32 wanted_us)
+{
+	struct hpcc_census *census = &hn->census[READ_ONCE(flow->census)];
+	u8 device = READ_ONCE(flow->device);
+
+	if (likely(READ_ONCE(flow->census) == device))
+		return census;
+	if (READ_ONCE(flow->counted) == READ_ONCE(census->epoch) &&
+	    now_us - atomic64_read(&census->began_us) <
+	    max(READ_ONCE(census->period_us), wanted_us))
+		return census;
+	census = &hn->census[device];
+	WRITE_ONCE(flow->census, device);
+	WRITE_ONCE(flow->counted, READ_ONCE(census->epoch) - 1);
+	return census;
+}
 
 /* Count a flow, and return N. The longest period of all flows holds for all, so that one with a
  * large T is not missed. Whoever moves began_us ends the period, alone.
@@ -50,11 +78,10 @@ static u32 hpcc_T_us(const struct hpcc_params *p)
  * setsockopt() lets go, it may be before began_us.
  */
 static u32 hpcc_census_count(struct hpcc_census *census, struct hpcc_flow *flow,
-			     s64 now_us, u32 T_us)
+			     s64 now_us, u32 wanted_us)
 {
 	s64 began_us = atomic64_read(&census->began_us);
 	u32 epoch = READ_ONCE(census->epoch);
-	u32 wanted_us = min(T_us * hpcc_period_T, hpcc_period_max_us);
 	u32 period_us = max(READ_ONCE(census->period_us), wanted_us);
 	s64 elapsed_us = now_us - began_us;
 	u32 last;
@@ -89,14 +116,15 @@ bool hpcc_report_due(struct hpcc_flow *flow, const struct tcp_sock *tp,
 {
 	struct hpcc_net *hn = hpcc_pernet_rcu(net);
 	u32 told = READ_ONCE(flow->N_told);
-	u32 T_us, N;
+	u32 T_us, wanted_us, N;
 	u64 now_us;
 
 	if (!(flow->caps & HPCC_CAP_REPORT))
 		return false;
 	now_us = hpcc_peek(tp->tcp_mstamp);
 	T_us = hpcc_T_us(&flow->params);
-	N = hpcc_census_count(&hn->census[READ_ONCE(flow->census)], flow, now_us, T_us);
+	wanted_us = hpcc_wanted_us(T_us);
+	N = hpcc_census_count(hpcc_census_of(hn, flow, now_us, wanted_us), flow, now_us, wanted_us);
 	N = clamp_t(u32, N, 1, HPCC_REPORT_N_MAX);
 	/* By more than an eighth: N of many flows changes with each packet. */
 	if (told && abs((s32)(N - told)) * 8 <= told &&
@@ -125,11 +153,13 @@ u32 hpcc_report_write(const struct hpcc_flow *flow, u8 *p)
 	return hpcc_opt_len(1);
 }
 
-/* Whether no hop has a larger u' than the last one. */
-static bool hpcc_last_hop_rules(const struct hpcc_algo *a)
+/* Whether no hop has a larger u' than the last one of @hops, which has been heard. */
+static bool hpcc_last_hop_rules(const struct hpcc_algo *a, u32 hops)
 {
 	u32 i;
 
+	if (a->end != hops)
+		return false;
 	for (i = 0; i + 1 < a->end; i++)
 		if (a->L[i].u_q24 > a->L[a->end - 1].u_q24)
 			return false;
@@ -148,7 +178,7 @@ static void hpcc_slew_W_ai(u64 *W_ai_q16, u64 goal_q16)
  * @sk: its socket
  * @a: what W is computed in
  * @p: and with; W_ai may change
- * @W_ai_one_q16: W_ai of a flow alone, bytes
+ * @W_ai_one_q16: W_ai of a flow alone, bytes; 0: W_ai does not follow N
  *
  * Once in T.
  *
@@ -158,10 +188,15 @@ void hpcc_count_N(struct hpcc_flow *flow, const struct sock *sk, const struct hp
 		  struct hpcc_params *p, u64 W_ai_one_q16)
 {
 	struct hpcc_net *hn = hpcc_pernet(sock_net(sk));
-	u32 N = hpcc_census_count(&hn->census[READ_ONCE(flow->census)], flow,
-				  tcp_sk(sk)->tcp_mstamp, hpcc_T_us(p));
+	u32 wanted_us = hpcc_wanted_us(hpcc_T_us(p));
+	u64 now_us = tcp_sk(sk)->tcp_mstamp;
+	u32 N;
 
-	if (!hpcc_last_hop_rules(a))
+	if (!W_ai_one_q16)
+		return;
+	N = hpcc_census_count(hpcc_census_of(hn, flow, now_us, wanted_us), flow, now_us,
+			      wanted_us);
+	if (!hpcc_last_hop_rules(a, hpcc_echo_hops(flow)))
 		N = HPCC_N_DEFAULT;
 	hpcc_slew_W_ai(&p->W_ai_q16, div_u64(W_ai_one_q16, max(N, 1U)));
 }
@@ -198,19 +233,25 @@ u32 hpcc_report_in(struct hpcc_flow *flow, const struct hpcc_opt *opt, const u8 
  * @flow: a flow, its parameters set but for W_ai
  * @W_ai_one_q16: W_ai of a flow alone, bytes; 0: W_ai does not follow N
  * @n_flows: N as configured; 0: as reported
+ * @was_q16: W_ai until now
  *
- * Until reports come N is the default.
+ * Until reports come N is the default. On its way to another N W_ai stays the part of W_init that
+ * it is.
  *
  * Context: socket lock, as below.
  */
-void hpcc_set_N(struct hpcc_flow *flow, u64 W_ai_one_q16, u32 n_flows)
+void hpcc_set_N(struct hpcc_flow *flow, u64 W_ai_one_q16, u32 n_flows, u64 was_q16)
 {
+	u64 one_was_q16 = flow->wants_N ? flow->W_ai_one_q16 : 0;
+
 	WRITE_ONCE(flow->wants_N, W_ai_one_q16 && !n_flows);
 	flow->W_ai_one_q16 = W_ai_one_q16;
 	flow->N = n_flows ? : flow->N ? : HPCC_N_DEFAULT;
 	if (W_ai_one_q16)
 		flow->params.W_ai_q16 = div_u64(W_ai_one_q16, flow->N);
 	flow->W_ai_goal_q16 = flow->params.W_ai_q16;
+	if (flow->wants_N && one_was_q16)
+		flow->params.W_ai_q16 = mul_u64_u64_div_u64(was_q16, W_ai_one_q16, one_was_q16);
 }
 
 /**
@@ -230,7 +271,7 @@ void hpcc_follow_N(struct hpcc_flow *flow, u32 now_us)
 		flow->N_heard = arrived;
 		flow->heard_us = now_us;
 	}
-	if (flow->N_heard && hpcc_last_hop_rules(&flow->algo)) {
+	if (flow->N_heard && hpcc_last_hop_rules(&flow->algo, READ_ONCE(flow->hops))) {
 		if (now_us - flow->heard_us <= hpcc_T_us(&flow->params) * hpcc_report_age_T)
 			N = flow->N_heard;
 		else

@@ -343,11 +343,12 @@ static size_t ldcp_get_info(struct sock *sk, u32 ext, int *attr, union tcp_cc_in
 {
 	const struct ldcp_sysctls *sysctls = &ldcp_pernet(sock_net(sk))->sysctls;
 	const struct ldcp_ca *ca = inet_csk_ca(sk);
-	u64 cw_q24 = hpcc_peek(ca->cw_q24);
-	u64 bytes, rtt_ns;
+	u64 cw_q24, bytes, rtt_ns;
 
-	if (!hpcc_info_is_wanted(ext))
+	if (!hpcc_info_is_wanted(ext) || READ_ONCE(ca->stage) == LDCP_OFF)
 		return 0;
+	/* It may be another congestion control's by now, whose pointers are for nobody to see. */
+	cw_q24 = min_t(u64, hpcc_peek(ca->cw_q24), LDCP_CW_MAX_Q24);
 	bytes = mul_u64_u32_shr(cw_q24, tcp_sk(sk)->mss_cache, LDCP_CW_BITS);
 	rtt_ns = ldcp_tick_rtt_ns(hpcc_base_rtt_ns(sk, READ_ONCE(sysctls->base_rtt_ns)),
 				  hpcc_peek(ca->rtt_us));

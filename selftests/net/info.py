@@ -58,6 +58,21 @@ def test_hpcc():
         expect_info("ss", shown(flow.ns), want)
 
 
+def test_unpaced():
+    """bw is W/T, also where ACKs pace."""
+    flow = Flow(pace=0)
+    link = Link()
+    for _ in range(8):
+        flow.round(link.step(9000, 0.8))
+    first = flow.acked
+    flow.run()
+    flow.acked = first + 20 * 1420          # more are on their way
+    flow.echo(link.step(9000, 0.8))
+    told = flow.flow()
+    expect("paces at", told["R"], (1 << 64) - 1)
+    expect_in("bw", cc_info(flow.sock)[0], *[told["W"] * 1e9 / T_NS * part for part in (0.99, 1.01)])
+
+
 def test_follows_U():
     """U goes up with a queue, and R down."""
     flow = Flow()
@@ -84,11 +99,12 @@ def test_classic_shows_nothing():
 
 
 def test_after_a_timeout():
-    """What is shown is W_min's rate, not what it was."""
+    """What is shown is the rate of one segment in T, not what it was, though TCP still has that."""
     flow, _, _ = timed_out()
     told = flow.flow()
+    expect_in("W", told["W"], 1400, 1460)
     expect_info("getsockopt", cc_info(flow.sock),
-                (told["R"], told["T_ns"], told["U_permille"] / 1000, 0.95))
+                (told["W"] * 1e9 / T_NS, told["T_ns"], told["U_permille"] / 1000, 0.95))
 
 
 def test_ldcp():
@@ -113,8 +129,9 @@ def test_only_who_asks():
     expect("ss without -i", BBR.search(flow.ns.run("ss", "-tnH")), None)
     ns = Netns()
     with ns, socket.socket() as sock:
-        set_cc(sock, "hpcc")
-        expect("not connected", cc_info(sock), None)
+        for cc in "hpcc", "ldcp":
+            set_cc(sock, cc)
+            expect(f"{cc}, not connected", cc_info(sock), None)
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as udp:
             try:
                 cc_info(udp)

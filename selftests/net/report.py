@@ -2,7 +2,9 @@
 # SPDX-License-Identifier: GPL-2.0
 """kmod/hpcc/report.c: receivers count flows and tell N; W_ai follows it."""
 
+import fcntl
 import itertools
+import os
 import socket
 import struct
 import sys
@@ -10,12 +12,12 @@ import time
 
 sys.path[0] += "/.."
 from lib.box import BoxPath
-from lib.ktap import expect, expect_in, main, need_virtual_time
+from lib.ktap import defer, expect, expect_in, main, need_virtual_time
 from lib.net import Pair
 from lib.packet import (ACK, CAP_QUIET, CAP_REPORT, CAP_TELEMETRY, ECHO, FORWARD, KIND, PROMPT, PSH,
                         REPORT, Sniffer, option, record, syn_option)
 from lib.path import MBPS, Path
-from lib.peer import W_AI, W_INIT, Flow, Link, Peer, near, settle
+from lib.peer import T_NS, W_AI, W_INIT, Flow, Link, Peer, near, settle
 from lib.tcp import pattern, send_for, transfer
 
 FLOWS = 2               # the kind of record that states N
@@ -187,7 +189,50 @@ def test_slow_stranger():
     expect("N 0.6 s after two have gone", told[0], [2])
 
 
-def growth(flow, link, told=None, rounds=9):
+class TwoWays(Receiver):
+    """We reach the kernel by two devices."""
+
+    def __init__(self):
+        super().__init__()
+        with self.ns:
+            second = os.open("/dev/net/tun", os.O_RDWR | os.O_NONBLOCK)
+            defer(os.close, second)
+            fcntl.ioctl(second, 0x400454ca, struct.pack("16sH22x", b"tun1", self.FLAGS))   # TUNSETIFF
+        self.ns.ip("link set tun1 up")
+        self.fds = self.fd, second
+        self.by(0)
+
+    def by(self, way):
+        """By this device from now on. Return self."""
+        self.way = way
+        return self
+
+    def raw(self, *what, **how):
+        os.write(self.fds[self.way], self.packet(*what, **how))
+
+
+def test_two_devices():
+    """A connection that comes in by two devices in turn is one flow by each of them at most,
+    however often it changes; and one that stays with another device counts there.
+    """
+    peer = TwoWays()
+    for port in 7001, 7002:
+        peer.new(port)
+    for _ in range(40):                     # some periods of one device only
+        peer.told(7002)
+    for at in range(100):
+        ask(peer.by(at % 2).use(7001), 1000 + at, 0)
+    expect("N of both", peer.by(0).told(7002), [[2]])
+    found = []
+    for at in range(40):
+        found += sum(peer.by(at % 2).told(7001) + peer.by(0).told(7002), [])
+    expect_in(f"N, most of {found}", max(found), 1, 2)
+    for _ in range(40):
+        alone, left = peer.by(1).told(7001), peer.by(0).told(7002)
+    expect("N by either device", (alone, left), ([[1]], [[1]]))
+
+
+def growth(flow, link, told=None, rounds=9, rtts=itertools.repeat(2e-9 * T_NS)):
     """By how much W grows in each round trip below eta, additively."""
     flow.round(link.step(9000, 1.0, 1.0))
     settle(flow, link, 20000)
@@ -196,7 +241,7 @@ def growth(flow, link, told=None, rounds=9):
     for _ in range(rounds):
         if told is not None:
             flow.send(told)
-        now = flow.round(link.step(9000, 0.9, 0.0))["Wc"]
+        now = flow.round(link.step(9000, 0.9, 0.0), timeout_s=next(rtts))["Wc"]
         grown.append(now - last)
         last = now
     return grown
@@ -214,6 +259,24 @@ def test_W_ai_follows():
         near("growth without reports", grown, W_AI, 0.02)
     flow = Flow(n_flows=0, max_stage=255, host_mbps=10000)
     near("of many", growth(flow, Link(), report(1000))[-1], 10 * W_INIT * 0.05 / 1000, 0.2)
+
+
+class Distant(Flow):
+    """A peer that answers the SYN late."""
+
+    def answer(self, *what):
+        time.sleep(4e-9 * T_NS)
+        return super().answer(*what)
+
+
+def test_W_ai_while_the_rtt_falls():
+    """At most twice in a round trip, though T and what follows from it are set anew."""
+    need_virtual_time()
+    flow = Distant(n_flows=0, max_stage=255)
+    rtts = (T_NS * (1.9 - 0.1 * at) * 1e-9 for at in range(9))
+    grown = growth(flow, Link(), report(4), rtts=rtts)
+    for at, want in enumerate(min(W_AI * 2 ** i, W_INIT * 0.05 / 4) for i in range(len(grown))):
+        near(f"growth {at} of {grown}", grown[at], want, 0.02)
 
 
 def test_old_report():
@@ -246,6 +309,20 @@ def test_another_bottleneck():
             now = flow.round(*[link.step(9000, load, 0.0) for link, load in zip(links, loads)])["Wc"]
             grown, last = now - last, now
         near(f"growth with loads {loads}", grown, want, 0.02)
+
+
+def test_unheard_last_hop():
+    """N does not count while the last hop has told nothing, as with slots 1 behind the eighth."""
+    flow = Flow(n_flows=0, max_stage=255)
+    link = Link()
+    flow.round(link.step(9000, 1.0, 1.0), hops=2)
+    settle(flow, link, 20000)
+    last = 0
+    for _ in range(9):
+        flow.send(report(1))
+        now = flow.round(link.step(9000, 0.9, 0.0), hops=2)["Wc"]
+        grown, last = now - last, now
+    near("growth", grown, W_AI, 0.02)
 
 
 def test_bad_reports():

@@ -171,6 +171,48 @@ def test_configured_parameters():
     expect_parameters(reports(flow.said, PARAMETERS)[0], eta=900, stage=7, settle=9, per_rtt=1, W_ai=0.01)
 
 
+def test_repeated_parameters():
+    """Parameters that are told again have the W of now, not that of when they were told first: the
+    answer sets W.
+    """
+    need_virtual_time()
+    flow = Sender(tells=False)
+    link = Link()
+    for _ in range(4):
+        flow.round(link.step(9000, 1.0, 3.0))
+    W = flow.flow()["W"]
+    expect_in("W", W, W_INIT >> 10, W_INIT // 4)
+    time.sleep(T_NS / 1e9)
+    flow.echo(link.step(9000, 1.0, 0.0))
+    told = flow.next_reports(PARAMETERS)[0]
+    expect_in("W told, in W_init / 65536", 1 + (told[1] >> 28 & 0xffff), 64, 65536 * 5 // 4 * W // W_INIT)
+
+
+class Distant(Sender):
+    """A peer that answers the SYN late."""
+
+    def answer(self, *what):
+        time.sleep(4e-9 * T_NS)
+        return super().answer(*what)
+
+
+def test_N_is_not_told():
+    """W_ai is told of a flow alone, for the receiver to divide, whatever N was measured before."""
+    need_virtual_time()
+    flow = Distant(tells=False, n_flows=0, max_stage=255)
+    link = Link()
+    flow.round(link.step(9000, 1.0, 1.0))
+    for at in range(6):
+        flow.send(words(2 << 60 | 10))
+        now = flow.round(link.step(9000, 0.9, 0.0), timeout_s=T_NS * (1.9 - 0.1 * at) * 1e-9)
+    expect("mode, receiver", (now["mode"], now["receiver"]), ("telemetry", 0))
+    time.sleep(T_NS / 1e9)
+    flow.echo(link.step(9000, 0.9, 0.0))
+    word = flow.next_reports(PARAMETERS)[0][1]
+    expect("alone", word >> 55 & 1, 1)
+    expect_in("W_ai", word & 0xfffffff, *[0.05 * (1 << 28) * part for part in (0.99, 1.01)])
+
+
 def test_W():
     """W and Wc are what the receiver says, within W_min, and R = W/T, or nearly (window.py test_gaps_differ)."""
     flow = Sender()

@@ -134,6 +134,16 @@ static void int_part__nearest_below(void **state)
 	}
 }
 
+/* T got shorter, and W is still what it was. */
+static void int_part__of_more_than_W_init(void **state)
+{
+	struct hpcc_params p = params(5);
+
+	assert_int_equal(hpcc_int_part(&p, p.W_max_q16 + 1, 16), 65536);
+	assert_int_equal(hpcc_int_part(&p, p.W_max_q16 * 3 / 2, 30), 1 << 30);
+	assert_int_equal(hpcc_int_part(&p, 1ULL << 48, 16), 65536);
+}
+
 static void window__there_and_back(void **state)
 {
 	struct hpcc_window w = { .id = 9, .seq = 0x1234, .W = 0x3fffffff }, got;
@@ -193,6 +203,39 @@ static void int_begin__W(void **state)
 	q.W = 1;
 	r = begun_at(&q, 77);
 	assert_int_equal(r.algo.W_q16, r.params.W_min_q16);
+}
+
+/* Other parameters: what is known of links stays, and the clock begins anew. */
+static void int_begin__again(void **state)
+{
+	struct hpcc_int r = begun_with_defaults();
+	struct hpcc_int_params q = TOLD;
+	struct hpcc_sample s[2] = {
+		{ .hop = 1, .tag = 7, .ts = 1005000, .tx = 502500 },
+		{ .hop = 2, .tag = 8, .ts = 2005000, .tx = 600000 },
+	};
+
+	hpcc_new_int(&r, s, 2, 5000);
+	s[0].ts += 5000, s[0].tx += 2500;
+	s[1].ts += 5000, s[1].tx += 6000;
+	s[1].qlen = 7000;
+	hpcc_new_int(&r, s, 2, 10000);
+	hpcc_int_tell(&r, 10000);
+	r.queue = 7000;
+	q.T_ns = 20000;
+	q.W = 32768;
+	hpcc_int_begin(&r, &q, 11000);
+	assert_true(hpcc_int_fell(&r));
+	assert_int_equal(r.queue, 0);
+	/* A record of the link with less load alone: U does not follow it. */
+	s[0].ts += 5000, s[0].tx += 2500;
+	assert_false(hpcc_new_int(&r, s, 1, 31000) & (HPCC_ACK_NO_SAMPLE | HPCC_ACK_UPDATE));
+	assert_int_equal(r.algo.U_q24, HPCC_ONE_Q24);
+	s[0].ts += 1, s[0].tx += 1;
+	s[1].ts += 5000, s[1].tx += 5000;
+	assert_true(hpcc_new_int(&r, s, 2, 31001) & HPCC_ACK_UPDATE);
+	assert_int_equal(r.algo.W_q16, r.algo.Wc_q16);
+	assert_in_range(part(&r) * 1000, 400, 480);
 }
 
 /* The law is that of NewAck, where an ACK ends a round trip when T and the queue have passed. */
@@ -256,8 +299,16 @@ static void new_int__queue_is_bounded(void **state)
 	step(&r, 6000, 6000, 6000, ~0ULL >> 8);
 	assert_true(step(&r, 12000, 6000, 6000, ~0ULL >> 8) & HPCC_ACK_UPDATE);
 	assert_int_equal(r.queue, HPCC_INT_QUEUE_T * 10000);
+	assert_int_equal(r.queue, 640000);
+	r.algo.L[1] = r.algo.L[0];
+	r.algo.L[0].qlen = 600000;
+	r.algo.L[1].qlen = 40000;
+	r.algo.end = 2;
+	assert_int_equal(hpcc_int_queue(&r), 640000);
+	r.algo.L[1].qlen++;
+	assert_int_equal(hpcc_int_queue(&r), 640000);
 	r.algo.L[0].valid = false;
-	assert_int_equal(hpcc_int_queue(&r), 0);
+	assert_int_equal(hpcc_int_queue(&r), 40001);
 }
 
 static void new_int__settle(void **state)
@@ -329,6 +380,38 @@ static void int_due__once_in_T(void **state)
 	assert_true(hpcc_int_due(&r, 55000));
 }
 
+/* What stopped records say is not told again. */
+static void int_due__measured(void **state)
+{
+	struct hpcc_int r = begun_with_defaults();
+
+	step(&r, 10001, 10001, 9000, 0);
+	hpcc_int_tell(&r, 20000);
+	assert_false(hpcc_int_due(&r, 1000000));
+	step(&r, 990000, 989999, 900000, 0);
+	assert_true(hpcc_int_due(&r, 1000000));
+}
+
+/* T has passed, but the link that limits W told nothing: Wc was not synchronised. */
+static void int_due__another_link(void **state)
+{
+	struct hpcc_int r = begun_with_defaults();
+	struct hpcc_sample s[2] = {
+		{ .hop = 1, .tag = 7, .ts = 1005000, .tx = 502500 },
+		{ .hop = 2, .tag = 8, .ts = 2005000, .tx = 600000 },
+	};
+
+	hpcc_new_int(&r, s, 2, 5000);
+	s[0].ts += 6000, s[0].tx += 3000;
+	s[1].ts += 6000, s[1].tx += 5400;
+	assert_true(hpcc_new_int(&r, s, 2, 11000) & HPCC_ACK_UPDATE);
+	hpcc_int_tell(&r, 11000);
+	s[0].ts += 11000, s[0].tx += 3000;
+	assert_int_equal(hpcc_new_int(&r, s, 1, 22000), 0);
+	assert_false(hpcc_int_due(&r, 22000));
+	assert_true(hpcc_int_due(&r, 51000));
+}
+
 static void int_due__a_fall(void **state)
 {
 	struct hpcc_int r = begun_with_defaults();
@@ -366,10 +449,12 @@ int main(void)
 		cmocka_unit_test(params__there_and_back),
 		cmocka_unit_test(params__out_of_range),
 		cmocka_unit_test(int_part__nearest_below),
+		cmocka_unit_test(int_part__of_more_than_W_init),
 		cmocka_unit_test(window__there_and_back),
 		cmocka_unit_test(window__newer),
 		cmocka_unit_test(window__bytes),
 		cmocka_unit_test(int_begin__W),
+		cmocka_unit_test(int_begin__again),
 		cmocka_unit_test(new_int__as_new_ack),
 		cmocka_unit_test(new_int__T),
 		cmocka_unit_test(new_int__queue),
@@ -379,6 +464,8 @@ int main(void)
 		cmocka_unit_test(int_reduce__once_in_a_round_trip),
 		cmocka_unit_test(int_due__first),
 		cmocka_unit_test(int_due__once_in_T),
+		cmocka_unit_test(int_due__measured),
+		cmocka_unit_test(int_due__another_link),
 		cmocka_unit_test(int_due__a_fall),
 		cmocka_unit_test(int_due__CE),
 		cmocka_unit_test(int_tell__at_least_1),
