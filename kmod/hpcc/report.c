@@ -43,8 +43,8 @@ static u32 hpcc_T_us(const struct hpcc_flow *flow)
 
 /* ---- Receiver ----------------------------------------------------------------- */
 
-/* The count of a flow. When its packets come in by another device it changes to that one's count only
- * when the period is over: each count has it once in a period, however often it changes.
+/* The count of a flow. When its packets come in by another device it changes to that one's count
+ * only when the period is over: each count has it once in a period, however often it changes.
  */
 static struct hpcc_census *hpcc_census_of(struct hpcc_net *hn, struct hpcc_flow *flow,
 					  s64 now_us, u32 wanted_us)
