@@ -46,9 +46,7 @@ static const u32 hpcc_audit_T = 4;
 /* After so many T without a record ACKs are TCP's own: the sender may not run hpcc any more. */
 static const u32 hpcc_thin_T = 4;
 
-/* Segments in T from which on an ACK waits for HPCC_RX_HELD segments beside the last one; from
- * HPCC_RX_MANY on it waits for one more.
- */
+/* Segments in T from which on ACKs wait for HPCC_RX_HELD more; from HPCC_RX_MANY on for 1 more. */
 static const u32 hpcc_thin_some = 2;
 
 static const u32 hpcc_ce_shift = 3;
@@ -138,8 +136,7 @@ static void hpcc_rx_each_T(const struct sock *sk, struct hpcc_flow *flow, struct
  */
 static void hpcc_rx_tell(struct sock *sk, struct hpcc_flow *flow, struct hpcc_rx *rx, bool audit)
 {
-	const struct tcp_sock *tp = tcp_sk(sk);
-	u64 now_ns = tp->tcp_clock_cache;
+	u64 now_ns = tcp_sk(sk)->tcp_clock_cache;
 	struct hpcc_window w = { .id = rx->id, .seq = ++rx->seq };
 
 	if (hpcc_int_fell(&rx->state)) {
@@ -339,8 +336,7 @@ static void hpcc_remote_params(const struct sock *sk, const struct hpcc_flow *fl
 		.max_stage = p->max_stage,
 		.settle = flow->settle,
 		.per_rtt = flow->algo.per_rtt,
-		.W_min = clamp(hpcc_int_part(p, p->W_min_q16, HPCC_INT_W_MIN_BITS), 1U,
-			       BIT(11) - 1),
+		.W_min = clamp(hpcc_int_part(p, p->W_min_q16, HPCC_INT_W_MIN_BITS), 1U, 2047U),
 		.W = max(hpcc_int_part(p, flow->algo.W_q16, HPCC_INT_W_BITS), 1U),
 		.W_ai = min(hpcc_int_part(p, flow->wants_N ? flow->W_ai_one_q16 : p->W_ai_q16,
 					  HPCC_INT_W_AI_BITS), BIT(HPCC_INT_W_AI_BITS) - 1),

@@ -216,8 +216,10 @@ static void int_begin__again(void **state)
 	};
 
 	hpcc_new_int(&r, s, 2, 5000);
-	s[0].ts += 5000, s[0].tx += 2500;
-	s[1].ts += 5000, s[1].tx += 6000;
+	s[0].ts += 5000;
+	s[0].tx += 2500;
+	s[1].ts += 5000;
+	s[1].tx += 6000;
 	s[1].qlen = 7000;
 	hpcc_new_int(&r, s, 2, 10000);
 	hpcc_int_tell(&r, 10000);
@@ -228,11 +230,14 @@ static void int_begin__again(void **state)
 	assert_true(hpcc_int_fell(&r));
 	assert_int_equal(r.queue, 0);
 	/* A record of the link with less load alone: U does not follow it. */
-	s[0].ts += 5000, s[0].tx += 2500;
+	s[0].ts += 5000;
+	s[0].tx += 2500;
 	assert_false(hpcc_new_int(&r, s, 1, 31000) & (HPCC_ACK_NO_SAMPLE | HPCC_ACK_UPDATE));
 	assert_int_equal(r.algo.U_q24, HPCC_ONE_Q24);
-	s[0].ts += 1, s[0].tx += 1;
-	s[1].ts += 5000, s[1].tx += 5000;
+	s[0].ts += 1;
+	s[0].tx += 1;
+	s[1].ts += 5000;
+	s[1].tx += 5000;
 	assert_true(hpcc_new_int(&r, s, 2, 31001) & HPCC_ACK_UPDATE);
 	assert_int_equal(r.algo.W_q16, r.algo.Wc_q16);
 	assert_in_range(part(&r) * 1000, 400, 480);
@@ -402,11 +407,14 @@ static void int_due__another_link(void **state)
 	};
 
 	hpcc_new_int(&r, s, 2, 5000);
-	s[0].ts += 6000, s[0].tx += 3000;
-	s[1].ts += 6000, s[1].tx += 5400;
+	s[0].ts += 6000;
+	s[0].tx += 3000;
+	s[1].ts += 6000;
+	s[1].tx += 5400;
 	assert_true(hpcc_new_int(&r, s, 2, 11000) & HPCC_ACK_UPDATE);
 	hpcc_int_tell(&r, 11000);
-	s[0].ts += 11000, s[0].tx += 3000;
+	s[0].ts += 11000;
+	s[0].tx += 3000;
 	assert_int_equal(hpcc_new_int(&r, s, 1, 22000), 0);
 	assert_false(hpcc_int_due(&r, 22000));
 	assert_true(hpcc_int_due(&r, 51000));
