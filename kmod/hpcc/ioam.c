@@ -15,8 +15,9 @@
  * /proc/net/hpcc_links. A receiver announces HPCC_CAP_IOAM while that table is not empty, and gets
  * no trace otherwise.
  *
- * A path may drop packets with extension headers, or fill in what is of no use. An RTO, or
- * silence, and the TCP option carries requests from then on.
+ * A path may drop packets with extension headers, or fill in what is of no use. An RTO before
+ * traces have brought telemetry, or again before they bring some after it, or silence, and the TCP
+ * option carries requests from then on.
  */
 #include <linux/bitfield.h>
 #include <linux/ipv6.h>
@@ -110,6 +111,46 @@ void hpcc_ioam_stop(struct sock *sk, struct hpcc_flow *flow)
 	WRITE_ONCE(flow->ioam, 0);
 	hpcc_carry_begin(sk, flow, flow->probes);
 	hpcc_count(sock_net(sk), HPCC_C_IOAM_STOPPED);
+}
+
+/**
+ * hpcc_ioam_rto() - an RTO: something on the path may drop packets with extension headers
+ * @sk: socket, under its lock
+ * @flow: its flow, of which traces carry requests
+ *
+ * Where traces brought telemetry since the last RTO, the TCP option carries requests until what
+ * was lost first has come, and traces get another try; else they end. While the TCP option
+ * carries requests, or probes do, no trace was the reason.
+ */
+void hpcc_ioam_rto(struct sock *sk, struct hpcc_flow *flow)
+{
+	if (flow->ioam_held || flow->probes)
+		return;
+	if (!flow->ioam_heard) {
+		hpcc_ioam_stop(sk, flow);
+		return;
+	}
+	flow->ioam_heard = false;
+	flow->ioam_seq = tcp_sk(sk)->snd_una;
+	WRITE_ONCE(flow->ioam_held, true);
+}
+
+/**
+ * hpcc_ioam_ack() - an ACK came: traces get another try, or have brought telemetry
+ * @tp: socket, under its lock
+ * @flow: its flow, of which traces carry requests
+ * @told: telemetry came with it
+ */
+void hpcc_ioam_ack(const struct tcp_sock *tp, struct hpcc_flow *flow, bool told)
+{
+	if (likely(flow->ioam_heard) || !after(tp->snd_una, flow->ioam_seq))
+		return;
+	if (!flow->ioam_held) {
+		flow->ioam_heard = told;
+		return;
+	}
+	flow->ioam_seq = tp->snd_una;
+	WRITE_ONCE(flow->ioam_held, false);
 }
 
 /* ---- Receiver -------------------------------------------------------------- */

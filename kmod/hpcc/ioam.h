@@ -13,6 +13,8 @@ bool hpcc_ioam_out(struct hpcc_segment *seg, u32 nodes);
 u32 hpcc_ioam_in(struct hpcc_flow *flow, const struct hpcc_arrival *in,
 		 const struct hpcc_opt *opt);
 void hpcc_ioam_stop(struct sock *sk, struct hpcc_flow *flow);
+void hpcc_ioam_rto(struct sock *sk, struct hpcc_flow *flow);
+void hpcc_ioam_ack(const struct tcp_sock *tp, struct hpcc_flow *flow, bool told);
 bool hpcc_links_known(const struct net *net);
 int hpcc_links_register(struct net *net);
 void hpcc_links_unregister(struct net *net);

@@ -520,7 +520,8 @@ static void hpcc_data_out(struct hpcc_segment *seg, struct sock *sk)
 		return;
 	room = presence == HPCC_ABSENT ? hpcc_segment_room(seg, sk) : 0;
 	nodes = READ_ONCE(flow->ioam);
-	if (unlikely(nodes) && asks && hpcc_asks_ioam(seg, sk, nodes, &room))
+	if (unlikely(nodes) && asks && !READ_ONCE(flow->ioam_held) &&
+	    hpcc_asks_ioam(seg, sk, nodes, &room))
 		asks = HPCC_ASKS_IOAM;
 
 	len = room < hpcc_opt_len(1) ? 0 :

@@ -264,6 +264,51 @@ def test_headers_dropped():
     expect_in("timeouts", path.a.counters()["timeouts"], 1, 3)
 
 
+def lose(path, client, server, for_s):
+    """Nothing comes through for so long; what is under way then is sent again."""
+    path.switches[0].ip("link set right down")
+    client.send(pattern(20000))
+    time.sleep(for_s)
+    path.switches[0].ip("link set right up")
+    server.settimeout(30)
+    got = b""
+    while len(got) < 20000:
+        got += server.recv(20000)
+    expect("data", got, pattern(20000))
+
+
+def test_one_timeout():
+    """A loss that is not a trace's fault ends no trace, however long it takes; also where switches know
+    nothing else.
+    """
+    for stamp, for_s, timeouts in ("tcp,ioam", 0.1, 1), ("ioam", 0.1, 1), ("tcp,ioam", 1, 2):
+        path = ioam_path(stamp=stamp)
+        client, server = path.connect()
+        for i in range(3):
+            transfer((client, server, pattern(400000, i)))
+            lose(path, client, server, for_s)
+            before = path.a.counters()["ioam_sent"]
+            transfer((client, server, pattern(400000)))
+            expect_in("traces", path.a.counters()["ioam_sent"] - before, 10, 1000)
+        expect("stopped", path.a.counters()["ioam_stopped"], 0)
+        expect_in("timeouts", path.a.counters()["timeouts"], 3 * timeouts, 3 * timeouts + 3)
+        expect("mode, hops", (path.a.flow()["mode"], path.a.flow()["hops"]), ("telemetry", 2))
+
+
+def test_dropped_later():
+    """A path that begins to drop packets with such headers costs two RTOs."""
+    for stamp in "tcp,ioam", "tcp":
+        path = ioam_path(stamp=stamp)
+        client, server = path.connect()
+        transfer((client, server, pattern(400000)))
+        path.b.sysctl("net.ipv6.max_hbh_length", 8)
+        for i in range(8):
+            transfer((client, server, pattern(400000, i)))
+        expect("stopped", path.a.counters()["ioam_stopped"], 1)
+        expect_in("timeouts", path.a.counters()["timeouts"], 0, 2)
+        expect("mode, hops", (path.a.flow()["mode"], path.a.flow()["hops"]), ("telemetry", 2))
+
+
 def test_traces_in():
     """A receiver takes a trace as records, and ignores and counts what is none."""
     good = node(1), node(2, qlen=25000)
