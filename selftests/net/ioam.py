@@ -16,9 +16,9 @@ sys.path[0] += "/.."
 from lib.kernel import virtual_time
 from lib.ktap import Skip, defer, expect, expect_in, main
 from lib.net import Pair
-from lib.packet import CAP_TELEMETRY, ECHO, FORWARD, option, syn_option
+from lib.packet import ACK, CAP_TELEMETRY, ECHO, FORWARD, option, syn_option
 from lib.path import MBPS, Path
-from lib.peer import SCALE, SLOWER, Peer, qlen_code
+from lib.peer import SCALE, SLOWER, Link, Peer, qlen_code
 from lib.routed import Routed
 from lib.tcp import pattern, transfer
 
@@ -26,6 +26,7 @@ CAP_IOAM = 0x20
 TRACE_TYPE = 0xd20800
 BPS = MBPS * 1000000
 DST_OPTS = bytes((0, 0, 1, 4, 0, 0, 0, 0))
+DST_OPTS_HOP = b"\x06\0\x01\x04\0\0\0\0"      # the same, hop by hop
 STAMP = f"hpcc rate {MBPS}mbit delay 20us"
 
 
@@ -93,7 +94,13 @@ def test_links_table():
         except OSError:
             continue
         raise AssertionError(f"taken: {bad}")
-    know(pair.c, (7, 3, 0), (9, 9, 0))
+    try:
+        know(pair.c, (8, 1, BPS), (8, "x", BPS), (8, 3, BPS))
+        raise AssertionError("a line that is wrong was taken")
+    except OSError:
+        expect("lines in front of it", pair.c.read("/proc/net/hpcc_links"),
+               f"1 2 10000000000000 65535\n7 3 25000000000 1\n8 1 {BPS} 1\n")
+    know(pair.c, (7, 3, 0), (8, 1, 0), (9, 9, 0))
     expect("links", pair.c.read("/proc/net/hpcc_links"), "1 2 10000000000000 65535\n")
     expect("another namespace", pair.s.read("/proc/net/hpcc_links"), "")
 
@@ -228,6 +235,33 @@ def test_not_agreed():
     expect("hops", pair.c.flow()["hops"], 1)
 
 
+def test_mixed_path():
+    """Some hops fill in the trace, others the TCP option: W follows the slowest link, of either kind."""
+    for stamps in ("tcp", "ioam"), ("ioam", "tcp"), ("tcp", "ioam", "tcp,ioam", "tcp"), ("tcp", "tcp", "tcp", "tcp", "ioam"):
+        for slow in range(len(stamps)):
+            path = ioam_path(switches=len(stamps))
+            for number, stamp in enumerate(stamps, 1):
+                rate = MBPS // 2 if number == slow + 1 else MBPS
+                for port, dev in enumerate(("left", "right"), 1):
+                    path.change(number, f"hpcc rate {rate}mbit delay 20us node {number} port {port} stamp {stamp}", dev)
+            for ns in path.hosts:
+                know(ns, (slow + 1, 1, BPS // 2), (slow + 1, 2, BPS // 2))
+            client, server = path.connect()
+            transfer((client, server, pattern(500000)))
+            before, start = path.port(1)["bytes"], time.monotonic()
+            transfer((client, server, pattern(3000000)))
+            took = (path.port(1)["bytes"] - before) * 16 / (time.monotonic() - start) / BPS
+            flow = path.a.flow()
+            expect(f"mode, hops by {stamps}", (flow["mode"], flow["hops"]), ("telemetry", len(stamps)))
+            a, b = path.a.counters(), path.b.counters()
+            expect_in("traces", (a["ioam_sent"], b["ioam_received"])[1], 100, 100000)
+            for name in "ioam_ignored", "ioam_unknown_link", "ioam_stopped", "timeouts", "fallbacks":
+                expect(name, (a[name], b[name]), (0, 0))
+            if virtual_time():
+                expect_in(f"utilization of link {slow + 1} of {stamps}", took, 0.88, 0.97)
+            path.no_errors()
+
+
 def falls_back(path, why):
     """The TCP option takes over, and says why."""
     client, server = path.connect()
@@ -350,6 +384,48 @@ def test_traces_in():
     expect("data", peer.sock.recv(1000), b"x" * 10 * len(cases))
 
 
+def test_mixed_in():
+    """A trace beside records: hops of the option first, then nodes. A trace of another namespace is
+    somebody else's, and leaves the records to count; one of ours that says nothing good takes them along.
+    """
+    peer = Switched(version=6)
+    know(peer.ns, (1, 1, BPS), (2, 1, BPS))
+    peer.listen()
+    peer.accept(syn_option(caps=CAP_TELEMETRY | CAP_IOAM))
+    links = [Link(hop, tag=hop) for hop in (1, 2)]
+    both = trace((node(1), node(2)))
+    cases = (
+        (both, 2, 2, "ioam_received", [1, 2, 3, 4]),
+        (both, 1, 1, "ioam_received", [1, 2, 3]),
+        (both, 1, 2, "ioam_received", [1, 3, 4]),               # the second hop is quiet, or has another turn
+        (both, 2, 13, "ioam_received", None),
+        (both, 2, 14, "ioam_ignored", []),
+        (trace((node(1), node(3))), 2, 2, "ioam_unknown_link", []),
+        (trace((node(1), node(2)), flags=8), 2, 2, "ioam_ignored", []),
+        (trace((node(1), node(2)), left=11), 2, 2, "ioam_ignored", []),
+        (trace(), 2, 2, "ioam_received", []),
+        (trace(namespace=1), 2, 2, "ioam_ignored", [1, 2]),
+        (b"\x06\x01\x01\0\x31\x04\0\0\0\0\x01\x04\0\0\0\0", 2, 2, "ioam_ignored", [1, 2]),      # too short for a trace
+        (DST_OPTS_HOP, 2, 2, None, [1, 2]),
+    )
+    for header, records, hops, counter, told in cases:
+        before = peer.ns.counters()
+        peer.header = header
+        peer.send(option(FORWARD, [link.step(5000).raw() for link in links[:records]], SCALE, hops=hops), b"x")
+        moved = peer.ns.counters() - before
+        expect(f"{counter} of {header.hex()}", {name: n for name, n in moved.items() if "ioam" in name},
+               {counter: 1} if counter else {})
+        found = set()
+        peer.sock.send(b"y")            # an echo has 3 records at most
+        for seg in peer.read_all(0.1):
+            if seg.telemetry(ECHO):
+                expect("hops of the path", seg.telemetry(ECHO).hops, hops + 2 * (counter == "ioam_received"))
+                found |= {record["hop"] for record in seg.telemetry(ECHO).records}
+        if told is not None:
+            expect(f"echoed of {header.hex()} beside {records} of {hops}", sorted(found), told)
+    expect("data", peer.sock.recv(1000), b"x" * len(cases))
+
+
 def test_link_away():
     """Counters of a link that traces left out for too long may have wrapped: it begins anew, with another
     tag. Those of the links that were there all the time go on.
@@ -374,10 +450,10 @@ def test_link_away():
     expect("the second link has another tag", last[2] != first[2], True)
 
 
-def frame(header, hop_limit=64):
-    """An Ethernet frame, IPv6, the header, and 8 bytes that are no TCP."""
+def frame(header, hop_limit=64, tcp=None):
+    """An Ethernet frame, IPv6, the header, and TCP or 8 bytes that are none."""
     ends = socket.inet_pton(socket.AF_INET6, "fd00::1") + socket.inet_pton(socket.AF_INET6, "fd00::2")
-    payload = bytes([59]) + header[1:] + b"payload."
+    payload = header + tcp if tcp else bytes([59]) + header[1:] + b"payload."
     return bytes(6 * [0xff]) + b"\x02\0\0\0\0\x01\x86\xdd" + \
         struct.pack("!IHBB", 6 << 28, len(payload), 0, hop_limit) + ends + payload
 
@@ -456,6 +532,20 @@ def test_port_leaves():
     full = port.through(frame(trace(room=1)))
     again = port.through(full)
     expect("overflow flag only", again, full[:64] + bytes([full[64] | 4]) + full[65:])
+
+
+def test_port_foreign():
+    """A port writes into the trace or into the option: the latter where the trace is of another namespace."""
+    port = Port("stamp tcp,ioam")
+    tcp = struct.pack("!HHIIBBHHH", 4000, 5000, 1, 1, 8 << 4, ACK, 1000, 0, 0) + \
+        option(FORWARD, [bytes(8)], SCALE, hops=0)
+    for namespace in 0, 5:
+        sent = frame(trace(namespace=namespace), tcp=tcp)
+        got = port.through(sent)
+        at = 14 + 40 + len(trace())
+        expect(f"trace of {namespace}", got[:at] == sent[:at], namespace == 5)
+        expect(f"hops of the option beside one of {namespace}", got[at + 23] >> 4, int(namespace == 5))
+        expect(f"record beside one of {namespace}", got[at + 24:] != bytes(8), namespace == 5)
 
 
 def test_kernel_node():
