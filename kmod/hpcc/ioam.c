@@ -280,7 +280,8 @@ u32 hpcc_ioam_in(struct hpcc_flow *flow, const struct hpcc_arrival *in,
 		WRITE_ONCE(flow->prompt, true);
 	/* All of it is in front of the TCP header, and so in one piece. */
 	len = hpcc_ioam_find(hop, (hop[1] + 1) * 8, &at);
-	read = len > 0 && !hpcc_ioam_read(hop + at, len, &t);
+	read = len > 0 && !hpcc_ioam_read(hop + at, len,
+					  hop[at - 1] == HPCC_IOAM_INCREMENTAL, &t);
 	if (read && t.ns == HPCC_IOAM_NAMESPACE)
 		return hpcc_ioam_take(flow, net, hop + at, &t, opt, records);
 	if (len != -ENOENT || !opt->nr)

@@ -59,6 +59,14 @@ def trace(nodes=(), room=2, namespace=0, kind=TRACE_TYPE, words=5, flags=0, left
     return bytes([6, (len(opt) + 2) // 8 - 1]) + opt
 
 
+def growing(nodes=(), left=100, namespace=0, flags=0, tail=b""):
+    """The same with an incremental trace, and other options behind it."""
+    body = struct.pack("!HHI", namespace, 5 << 11 | flags << 7 | left, TRACE_TYPE << 8) + b"".join(reversed(nodes))
+    opt = b"\x01\0\x31" + bytes([len(body) + 2, 0, 1]) + body + tail
+    opt += (b"", b"\x01\x02\0\0")[-(len(opt) + 2) % 8 and 1]
+    return bytes([6, (len(opt) + 2) // 8 - 1]) + opt
+
+
 def node(number, port=1, ts=1000, qlen=0, tx=0):
     """What a node writes."""
     return struct.pack("!IHHIII", 63 << 24 | number, 0xffff, port, ts, qlen, tx)
@@ -351,6 +359,9 @@ def test_traces_in():
         (trace(good, room=5), "ioam_received"),
         (trace(good, head=b"\x05\x02\0\0\x01\0"), "ioam_received"),
         (trace(), "ioam_received"),                                 # nobody wrote
+        (growing(good), "ioam_received"),
+        (growing(good, left=0, tail=b"\x05\x02\0\0"), "ioam_received"),
+        (growing(good, flags=8), "ioam_ignored"),
         (trace(good, namespace=1), "ioam_ignored"),
         (trace(good, kind=0xd20000, words=4, left=0), "ioam_ignored"),
         (trace(good, kind=0xd20802), "ioam_ignored"),
@@ -532,6 +543,41 @@ def test_port_leaves():
     full = port.through(frame(trace(room=1)))
     again = port.through(full)
     expect("overflow flag only", again, full[:64] + bytes([full[64] | 4]) + full[65:])
+
+
+def stats(port):
+    """What a port says of packets."""
+    return json.loads(port.pair.c.run("tc", "-s", "-j", "qdisc", "show", "dev", "eth0"))[0]["hpcc"]
+
+
+def test_port_grows():
+    """An incremental trace gets longer by each node, in front of those that are there, while the MTU allows;
+    nothing else changes.
+    """
+    for tail in b"", b"\x05\x02\0\x07":
+        port = Port("stamp ioam")
+        sent = frame(growing(tail=tail), 17)
+        nodes = []
+        for hop in range(1, 13):
+            got = port.through(sent)
+            nodes.append(got[14 + 40 + 16:14 + 40 + 16 + 20])
+            expect("node", nodes[-1][:8], struct.pack("!II", 17 << 24 | 5, 0xffff0009))
+            want = frame(growing(nodes, left=100 - 5 * hop, tail=tail), 17)
+            expect(f"frame of {hop} nodes before {tail.hex()}", got, want)
+            sent = got
+        expect("longer than an option", port.through(sent), sent[:64] + bytes([sent[64] | 4]) + sent[65:])
+        expect("stamped", (stats(port)["stamped"], stats(port)["unstamped"]["full"]), (12, 1))
+    for what, left in (growing(left=4), 0), (growing(), 23), (growing(), 0):
+        sent = frame(what)
+        sent = bytearray(sent + bytes(1514 - left - len(sent)))
+        sent[18:20] = struct.pack("!H", len(sent) - 54)
+        flagged = sent[:64] + bytes([sent[64] | 4]) + sent[65:]
+        expect(f"no room in {what.hex()}, {left} bytes below the MTU", port.through(bytes(sent)), bytes(flagged))
+    for what in growing(namespace=5), growing(flags=8):
+        expect(f"{what.hex()}", port.through(frame(what)), frame(what))
+    sent = bytearray(frame(growing()) + bytes(1514 - 24 - len(frame(growing()))))
+    sent[18:20] = struct.pack("!H", len(sent) - 54)
+    expect("up to the MTU", len(port.through(bytes(sent))), 1514)
 
 
 def test_port_foreign():
