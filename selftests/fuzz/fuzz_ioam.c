@@ -88,8 +88,8 @@ static void grow(const u8 *header, u32 len, u32 at, u32 trace_len,
 	expect(!memcmp(p + pos + need, header + pos, rest));
 	expect(hpcc_ioam_padding(p, at + trace_len + need, len + more) == len + more - pos - need -
 	       rest || !pad);
-	if (hpcc_ioam_nodes(&after) > 0 && !hpcc_ioam_node(p + at, &after, hpcc_ioam_nodes(&after),
-							    &got))
+	if (hpcc_ioam_nodes(&after) > 0 &&
+	    !hpcc_ioam_node(p + at, &after, hpcc_ioam_nodes(&after), &got))
 		same(&got, n);
 	free(p);
 }

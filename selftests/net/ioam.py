@@ -624,10 +624,44 @@ TRACE_FIELDS = ("ns", "nodelen", "remlen", "type", "node.hlim", "node.id", "node
                 "node.tsf", "node.qdepth", "node.undefined")
 
 
-def test_tshark():
-    """Wireshark's dissector reads each field that we write as we do."""
+def dissect(file, *fields):
+    """What tshark says of each packet: the values of each field."""
     if not shutil.which("tshark"):
         raise Skip("tshark is not installed")
+    done = subprocess.run(["tshark", "-r", file, "-o", "tcp.check_checksum:TRUE", "-T", "fields",
+                           "-E", "separator=;", *(word for field in fields for word in ("-e", field))],
+                          text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False,
+                          env=dict(os.environ, HOME="/run"))
+    if "aren't valid" in done.stderr:
+        raise Skip("this tshark does not know IOAM")
+    return [[[int(value, 0) for value in field.split(",") if value] for field in line.split(";")]
+            for line in done.stdout.splitlines()]
+
+
+def test_captures():
+    """Wireshark's dissector on captures/ioam.pcap, which unit/test_captures.c makes. Of an incremental trace it
+    takes RemainingLen for a part of the option, as it is in the other one, and shows no nodes where that is larger.
+    """
+    one, both = [[1], [64], [2], [999999000], [0]], [[2, 1], [64, 64], [1, 2], [500, 999999000], [12500, 0]]
+    none = [[]] * 5
+    want = [
+        # kind of trace, RemainingLen, flags, nodes
+        (0, 15, 0, none), (0, 10, 0, one), (0, 5, 0, both), (0, 0, 8, one),
+        (1, 10, 0, none), (1, 5, 0, none), (1, 0, 0, both)]
+    trace_of = "ipv6.opt.ioam.trace."
+    said = dissect(f"{os.path.dirname(__file__)}/../captures/ioam.pcap", "ipv6.opt.ioam.opt_type", trace_of + "ns",
+                   trace_of + "nodelen", trace_of + "type", trace_of + "remlen", trace_of + "flags",
+                   *(trace_of + "node." + field for field in ("id", "hlim", "eif", "tsf", "qdepth")),
+                   "tcp.checksum.status", "tcp.option_kind", "tcp.option_len", "tcp.len")
+    expect("packets", len(said), len(want))
+    for number, (packet, (kind, left, flags, nodes)) in enumerate(zip(said, want), 1):
+        expect(f"trace of packet {number}", packet[:6], [[kind], [0], [5], [TRACE_TYPE], [left], [flags]])
+        expect(f"nodes of packet {number}", packet[6:11], nodes)
+        expect(f"TCP of packet {number}: checksum, option, data", packet[11:], [[1], [253], [28], [8]])
+
+
+def test_tshark():
+    """Wireshark's dissector reads each field that we write as we do."""
     port = Port("stamp ioam")
     packet = port.through(port.through(frame(trace(room=3), 17)))
     file = "/run/ioam.pcap"
@@ -635,14 +669,7 @@ def test_tshark():
         pcap.write(struct.pack("=IHHiIII", 0xa1b2c3d4, 2, 4, 0, 0, 65535, 1) +
                    struct.pack("=IIII", 0, 0, len(packet), len(packet)) + packet)
     defer(os.unlink, file)
-    done = subprocess.run(["tshark", "-r", file, "-T", "fields", "-E", "separator=;",
-                           *(word for field in TRACE_FIELDS
-                             for word in ("-e", "ipv6.opt.ioam.trace." + field))],
-                          text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False,
-                          env=dict(os.environ, HOME="/run"))
-    if "aren't valid" in done.stderr:
-        raise Skip("this tshark does not know IOAM")
-    said = [[int(value, 0) for value in field.split(",")] for field in done.stdout.strip().split(";")]
+    said = dissect(file, *("ipv6.opt.ioam.trace." + field for field in TRACE_FIELDS))[0]
     nodes = [struct.unpack_from("!BHBHHIII", packet, 14 + 40 + 16 + 20 * slot) for slot in (1, 2)]
     expect("head", said[:4], [[0], [5], [5], [TRACE_TYPE]])
     expect("nodes", said[4:], [[node[0] for node in nodes], [node[1] << 8 | node[2] for node in nodes],

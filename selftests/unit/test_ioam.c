@@ -318,7 +318,8 @@ TEST(grow__until_full)
 				assert_int_equal(p[at + trace_len + 20 + 3], 7);
 			assert_true(hpcc_ioam_padding(p, at + trace_len + 20, len) < 8);
 		}
-		assert_int_equal(hpcc_ioam_growth(p, len, at, trace_len + 20), -HPCC_UNSTAMPED_FULL);
+		assert_int_equal(hpcc_ioam_growth(p, len, at, trace_len + 20),
+				 -HPCC_UNSTAMPED_FULL);
 	}
 }
 
@@ -362,7 +363,7 @@ TEST(grow__refused)
 	hpcc_ioam_overflow(p + 8);
 	assert_int_equal(p[10], 5 << 3 | 4);
 	assert_int_equal(hpcc_ioam_growth(p, len, 8, 8), -HPCC_UNSTAMPED_FULL);
-	/* An option behind it that reaches beyond the end is left alone, as padding would not be. */
+	/* An option behind it that reaches beyond the end is left alone. */
 	p = growing(true, &len);
 	p[17] = 7;
 	assert_int_equal(hpcc_ioam_padding(p, 16, len), 0);

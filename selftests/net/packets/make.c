@@ -238,7 +238,7 @@ static uint32_t make_ioam(struct rng *rng, uint8_t *p)
 	return at;
 }
 
-/* make_trace() - a hop-by-hop header with IOAM, its next-header byte missing. Returns its length. */
+/* make_trace() - a hop-by-hop header with IOAM but for its next-header byte. Returns its length. */
 uint32_t make_trace(struct rng *rng, uint8_t *p)
 {
 	uint32_t len = 2, pad;
