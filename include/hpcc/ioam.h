@@ -175,6 +175,8 @@ static inline u32 hpcc_ioam_words(u32 type)
 	u32 words = 0;
 	u32 bit;
 
+	if (type == HPCC_IOAM_TRACE_TYPE)
+		return HPCC_IOAM_NODE_WORDS;
 	if (type & HPCC_IOAM_ODD_TYPES)
 		return 0;
 	for (bit = 0; bit < 22; bit++)
@@ -218,11 +220,25 @@ static inline void hpcc_ioam_set(u8 *p, const struct hpcc_ioam *t)
 	put_unaligned_be16(t->node_words << 11 | t->flags << 7 | t->left, p + 2);
 }
 
+/* Write one node's fields of our type. */
+static inline void hpcc_ioam_our_fields(u8 *p, const struct hpcc_ioam_node *n)
+{
+	put_unaligned_be32((u32)n->hop_lim << 24 | n->node, p);
+	put_unaligned_be32(HPCC_IOAM_U16_NONE << 16 | n->port, p + 4);
+	put_unaligned_be32(n->ts_ns, p + 8);
+	put_unaligned_be32(n->qlen_bytes, p + 12);
+	put_unaligned_be32(n->tx_bytes, p + 16);
+}
+
 /* Write one node's fields of any type, those that we do not know as "not available". */
 static inline void hpcc_ioam_fields(u8 *p, u32 type, const struct hpcc_ioam_node *n)
 {
 	u32 bit;
 
+	if (type == HPCC_IOAM_TRACE_TYPE) {
+		hpcc_ioam_our_fields(p, n);
+		return;
+	}
 	for (bit = 0; bit < 22; bit++) {
 		u32 value = HPCC_IOAM_U32_NONE;
 
