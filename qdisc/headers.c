@@ -52,8 +52,8 @@ static u32 hpcc_note(int ret, const struct hpcc_place *place)
 }
 
 /* The note of an IOAM trace in the hop-by-hop header at @at; 0 where there is none, or behind
- * more other options than the note can tell, or where it is of another namespace while there is
- * an option: @note.
+ * more other options than the note can tell, or where it is somebody else's while there is an
+ * option: @note.
  */
 static noinline u32 hpcc_find_ioam(struct sk_buff *skb, u32 at, u32 note)
 {
@@ -69,8 +69,7 @@ static noinline u32 hpcc_find_ioam(struct sk_buff *skb, u32 at, u32 note)
 	len = hpcc_ioam_find(skb->data + at, hlen, &trace);
 	if (len < 0 || trace % 4 || trace / 4 > FIELD_MAX(HPCC_NOTE_OPT))
 		return 0;
-	if (FIELD_GET(HPCC_NOTE_LEN, note) &&
-	    get_unaligned_be16(skb->data + at + trace) != HPCC_IOAM_NAMESPACE)
+	if (FIELD_GET(HPCC_NOTE_LEN, note) && !hpcc_ioam_is_ours(skb->data + at + trace))
 		return 0;
 	return FIELD_PREP(HPCC_NOTE_TCP, at + trace) |
 	       FIELD_PREP(HPCC_NOTE_OPT, trace / 4) |
@@ -111,7 +110,7 @@ struct hpcc_headers hpcc_parse(struct sk_buff *skb, u8 kind)
  * @cfg: the port's; without HPCC_STAMP_TCP no TCP option is looked for
  *
  * Where the port fills in IOAM traces, a packet's trace counts and no TCP option does, unless the
- * trace is of another namespace.
+ * trace is somebody else's.
  *
  * Return: where they are.
  */

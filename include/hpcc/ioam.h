@@ -163,6 +163,19 @@ static inline int hpcc_ioam_find(const u8 *p, u32 len, u32 *at)
 }
 
 /**
+ * hpcc_ioam_is_ours() - whether a trace carries a request
+ * @p: the trace, HPCC_IOAM_HEAD_LEN bytes
+ *
+ * Return: false where it is somebody else's, of another namespace or with other fields: then the
+ * TCP option of the packet, if it has one, is what ports fill in and receivers read.
+ */
+static inline bool hpcc_ioam_is_ours(const u8 *p)
+{
+	return get_unaligned_be16(p) == HPCC_IOAM_NAMESPACE &&
+	       get_unaligned_be32(p + 4) >> 8 == HPCC_IOAM_TRACE_TYPE;
+}
+
+/**
  * hpcc_ioam_words() - how long a node's data are
  * @type: IOAM-Trace-Type
  *

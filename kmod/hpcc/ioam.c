@@ -260,8 +260,8 @@ static u32 hpcc_ioam_take(struct hpcc_flow *flow, const struct net *net, const u
  * @opt: head of its FORWARD
  * @records: its records
  *
- * A trace of another namespace is somebody else's, and ports leave it alone: then the FORWARD
- * counts.
+ * Beside a trace of another namespace or type, which is somebody else's, ports fill in the FORWARD,
+ * and that counts.
  *
  * Context: LOCAL_IN.
  * Return: how many records were no records of a hop of this path.
@@ -272,7 +272,7 @@ u32 hpcc_ioam_in(struct hpcc_flow *flow, const struct hpcc_arrival *in,
 	const u8 *hop = in->skb->data + sizeof(struct ipv6hdr);
 	const struct net *net = in->state->net;
 	struct hpcc_ioam t;
-	bool read;
+	bool ours;
 	u32 at;
 	int len;
 
@@ -280,14 +280,13 @@ u32 hpcc_ioam_in(struct hpcc_flow *flow, const struct hpcc_arrival *in,
 		WRITE_ONCE(flow->prompt, true);
 	/* All of it is in front of the TCP header, and so in one piece. */
 	len = hpcc_ioam_find(hop, (hop[1] + 1) * 8, &at);
-	read = len > 0 && !hpcc_ioam_read(hop + at, len,
-					  hop[at - 1] == HPCC_IOAM_INCREMENTAL, &t);
-	if (read && t.ns == HPCC_IOAM_NAMESPACE)
+	ours = len > 0 && hpcc_ioam_is_ours(hop + at);
+	if (ours && !hpcc_ioam_read(hop + at, len, hop[at - 1] == HPCC_IOAM_INCREMENTAL, &t))
 		return hpcc_ioam_take(flow, net, hop + at, &t, opt, records);
 	if (len != -ENOENT || !opt->nr)
 		hpcc_count_rcu(net, HPCC_C_IOAM_IGNORED);
-	/* In one that is malformed but was found, ports write nothing, nor in the FORWARD. */
-	return len < 0 || read ? hpcc_forward_in(flow, opt, records, NULL, 0) : 0;
+	/* Where one of ours is malformed, ports write nothing, not in the FORWARD either. */
+	return ours ? 0 : hpcc_forward_in(flow, opt, records, NULL, 0);
 }
 
 /* ---- /proc/net/hpcc_links --------------------------------------------------- */

@@ -396,7 +396,7 @@ def test_traces_in():
 
 
 def test_mixed_in():
-    """A trace beside records: hops of the option first, then nodes. A trace of another namespace is
+    """A trace beside records: hops of the option first, then nodes. A trace of another namespace or type is
     somebody else's, and leaves the records to count; one of ours that says nothing good takes them along.
     """
     peer = Switched(version=6)
@@ -416,6 +416,7 @@ def test_mixed_in():
         (trace((node(1), node(2)), left=11), 2, 2, "ioam_ignored", []),
         (trace(), 2, 2, "ioam_received", []),
         (trace(namespace=1), 2, 2, "ioam_ignored", [1, 2]),
+        (trace(kind=0xd20000, words=4), 2, 2, "ioam_ignored", [1, 2]),
         (b"\x06\x01\x01\0\x31\x04\0\0\0\0\x01\x04\0\0\0\0", 2, 2, "ioam_ignored", [1, 2]),      # too short for a trace
         (DST_OPTS_HOP, 2, 2, None, [1, 2]),
     )
@@ -581,17 +582,19 @@ def test_port_grows():
 
 
 def test_port_foreign():
-    """A port writes into the trace or into the option: the latter where the trace is of another namespace."""
+    """A port writes into the trace or into the option: the latter where the trace is of another namespace, or has
+    fields that tell a receiver too little.
+    """
     port = Port("stamp tcp,ioam")
     tcp = struct.pack("!HHIIBBHHH", 4000, 5000, 1, 1, 8 << 4, ACK, 1000, 0, 0) + \
         option(FORWARD, [bytes(8)], SCALE, hops=0)
-    for namespace in 0, 5:
-        sent = frame(trace(namespace=namespace), tcp=tcp)
+    for header, foreign in ((trace(), False), (growing(), False), (trace(namespace=5), True),
+                            (trace(kind=0xd20000, words=4), True), (trace(kind=0xfffffc, words=25, room=1), True)):
+        sent = frame(header, tcp=tcp)
         got = port.through(sent)
-        at = 14 + 40 + len(trace())
-        expect(f"trace of {namespace}", got[:at] == sent[:at], namespace == 5)
-        expect(f"hops of the option beside one of {namespace}", got[at + 23] >> 4, int(namespace == 5))
-        expect(f"record beside one of {namespace}", got[at + 24:] != bytes(8), namespace == 5)
+        expect(f"trace {header.hex()}", got[:-len(tcp)] == sent[:-len(tcp)], foreign)
+        expect(f"hops of the option beside {header.hex()}", got[-9] >> 4, int(foreign))
+        expect(f"record beside {header.hex()}", got[-8:] != bytes(8), foreign)
 
 
 def test_kernel_node():
@@ -618,6 +621,26 @@ def test_kernel_node():
     expect("stopped", path.a.counters()["ioam_stopped"], 1)
     expect_in("ignored", path.b.counters()["ioam_ignored"], 1, 100000)
     expect("mode, hops", (path.a.flow()["mode"], path.a.flow()["hops"]), ("telemetry", 1))
+
+
+def test_kernel_encap():
+    """The kernel of a host puts traces of its own, without tx_bytes, into packets that ask by the TCP option:
+    ports write into the option, and the receiver takes that.
+    """
+    for namespace in 0, 123:
+        path = ioam_path(carrier=0)
+        path.a.run("ip", "ioam", "namespace", "add", str(namespace))
+        try:
+            path.a.ip(f"route add {path.addr[1]}/128 encap ioam6 mode inline trace prealloc type 0xd20000 "
+                      f"ns {namespace} size 48 dev right mtu 1400")
+        except AssertionError as error:
+            raise Skip(f"ip route encap ioam6: {error}") from error
+        client, server = path.connect()
+        for i in range(4):
+            transfer((client, server, pattern(400000, i)))
+        expect("mode, hops", (path.a.flow()["mode"], path.a.flow()["hops"]), ("telemetry", 2))
+        expect_in("traces of somebody else", path.b.counters()["ioam_ignored"], 50, 100000)
+        path.no_errors()
 
 
 TRACE_FIELDS = ("ns", "nodelen", "remlen", "type", "node.hlim", "node.id", "node.iif", "node.eif",

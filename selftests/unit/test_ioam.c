@@ -104,6 +104,18 @@ TEST(find__refuses_lengths)
 	assert_int_equal(hpcc_ioam_find(p, 16, &at), -EINVAL);
 }
 
+TEST(is_ours__by_namespace_and_type)
+{
+	struct packet *k = packet(1);
+
+	assert_true(hpcc_ioam_is_ours(k->trace));
+	k->trace[1] = 1;
+	assert_false(hpcc_ioam_is_ours(k->trace));
+	k->trace[1] = 0;
+	k->trace[5] = 0;
+	assert_false(hpcc_ioam_is_ours(k->trace));
+}
+
 TEST(words__by_type)
 {
 	assert_int_equal(hpcc_ioam_words(HPCC_IOAM_TRACE_TYPE), 5);
@@ -492,6 +504,7 @@ int main(void)
 		cmocka_unit_test(header__every_size),
 		cmocka_unit_test(find__skips_other_options),
 		cmocka_unit_test(find__refuses_lengths),
+		cmocka_unit_test(is_ours__by_namespace_and_type),
 		cmocka_unit_test(words__by_type),
 		cmocka_unit_test(write__bytes),
 		cmocka_unit_test(write__other_fields_are_not_available),
