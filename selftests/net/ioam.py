@@ -623,26 +623,6 @@ def test_kernel_node():
     expect("mode, hops", (path.a.flow()["mode"], path.a.flow()["hops"]), ("telemetry", 1))
 
 
-def test_kernel_encap():
-    """The kernel of a host puts traces of its own, without tx_bytes, into packets that ask by the TCP option:
-    ports write into the option, and the receiver takes that.
-    """
-    for namespace in 0, 123:
-        path = ioam_path(carrier=0)
-        path.a.run("ip", "ioam", "namespace", "add", str(namespace))
-        try:
-            path.a.ip(f"route add {path.addr[1]}/128 encap ioam6 mode inline trace prealloc type 0xd20000 "
-                      f"ns {namespace} size 48 dev right mtu 1400")
-        except AssertionError as error:
-            raise Skip(f"ip route encap ioam6: {error}") from error
-        client, server = path.connect()
-        for i in range(4):
-            transfer((client, server, pattern(400000, i)))
-        expect("mode, hops", (path.a.flow()["mode"], path.a.flow()["hops"]), ("telemetry", 2))
-        expect_in("traces of somebody else", path.b.counters()["ioam_ignored"], 50, 100000)
-        path.no_errors()
-
-
 TRACE_FIELDS = ("ns", "nodelen", "remlen", "type", "node.hlim", "node.id", "node.iif", "node.eif",
                 "node.tsf", "node.qdepth", "node.undefined")
 
