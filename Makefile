@@ -36,6 +36,7 @@ help:
 	@echo '  check-unit, check-replay, check-fuzz, check-scripts, check-lab, check-net    one layer of it'
 	@echo '                (T="sch_hpcc stamp" picks scripts of check-net)'
 	@echo '  check-uml     check-net in a guest of KERNEL=X.Y: 6.1, 6.12, 7.2'
+	@echo '  captures      write selftests/captures, which check-unit compares with what the code makes'
 	@echo '  fuzz          fuzz targets for FUZZ_SECONDS each (60), T=stamp: that one'
 	@echo '  fuzz-packets, fuzz-netlink  FUZZ_PACKETS (10^7), FUZZ_MESSAGES (10^5) at random; DEBUG=1: watched'
 	@echo '  fuzz-delivery FUZZ_PACKETS (10^6) to a host with the modules and to one without: the same result?'
@@ -103,6 +104,10 @@ check-lab: deps-paper
 
 check-unit check-replay check-fuzz check-scripts check-lab check-net check-style: deps-test
 	@scripts/check $(@:check-%=%) $(T)
+
+captures: deps-test
+	@$(MAKE) -s --no-print-directory -C selftests/unit build/test_captures
+	@HPCC_CAPTURES_WRITE=1 selftests/unit/build/test_captures
 
 check-uml: deps-test
 	@HPCC_KERNEL=$(KERNEL) scripts/check net $(T)
@@ -267,7 +272,7 @@ clean:
 	find scripts selftests -name __pycache__ -prune -exec rm -rf {} +
 	rm -rf $(OUT)
 
-.PHONY: all help deps deps-bench deps-paper deps-test demo paper bench-core bench-ldcp bench-lab bench-kernel check check-unit check-replay check-fuzz fuzz fuzz-packets fuzz-netlink fuzz-delivery \
+.PHONY: all help deps deps-bench deps-paper deps-test demo paper bench-core bench-ldcp bench-lab bench-kernel check check-unit check-replay check-fuzz captures fuzz fuzz-packets fuzz-netlink fuzz-delivery \
 	check-scripts check-lab check-net check-style check-uml check-vm check-debug check-neutral check-smp check-kcsan \
 	check-nic check-icount check-cost check-all style modules \
 	kernel-ready plugin tools install install-user uninstall \

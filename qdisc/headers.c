@@ -52,9 +52,10 @@ static u32 hpcc_note(int ret, const struct hpcc_place *place)
 }
 
 /* The note of an IOAM trace in the hop-by-hop header at @at; 0 where there is none, or behind
- * more other options than the note can tell.
+ * more other options than the note can tell, or where it is somebody else's while there is an
+ * option: @note.
  */
-static noinline u32 hpcc_find_ioam(struct sk_buff *skb, u32 at)
+static noinline u32 hpcc_find_ioam(struct sk_buff *skb, u32 at, u32 note)
 {
 	u32 trace, hlen;
 	int len;
@@ -67,6 +68,8 @@ static noinline u32 hpcc_find_ioam(struct sk_buff *skb, u32 at)
 		return 0;
 	len = hpcc_ioam_find(skb->data + at, hlen, &trace);
 	if (len < 0 || trace % 4 || trace / 4 > FIELD_MAX(HPCC_NOTE_OPT))
+		return 0;
+	if (FIELD_GET(HPCC_NOTE_LEN, note) && !hpcc_ioam_is_ours(skb->data + at + trace))
 		return 0;
 	return FIELD_PREP(HPCC_NOTE_TCP, at + trace) |
 	       FIELD_PREP(HPCC_NOTE_OPT, trace / 4) |
@@ -106,7 +109,8 @@ struct hpcc_headers hpcc_parse(struct sk_buff *skb, u8 kind)
  * @skb: the packet
  * @cfg: the port's; without HPCC_STAMP_TCP no TCP option is looked for
  *
- * Where the port fills in IOAM traces, a packet's trace counts and no TCP option does.
+ * Where the port fills in IOAM traces, a packet's trace counts and no TCP option does, unless the
+ * trace is somebody else's.
  *
  * Return: where they are.
  */
@@ -117,7 +121,7 @@ struct hpcc_headers hpcc_parse_any(struct sk_buff *skb, const struct hpcc_config
 
 	if (cfg->stamp & HPCC_STAMP_IOAM && headers.version == 6 &&
 	    skb->data[headers.ip + offsetof(struct ipv6hdr, nexthdr)] == NEXTHDR_HOP)
-		headers.note = hpcc_find_ioam(skb, headers.ip + sizeof(struct ipv6hdr)) ?:
-			       headers.note;
+		headers.note = hpcc_find_ioam(skb, headers.ip + sizeof(struct ipv6hdr),
+					      headers.note) ?: headers.note;
 	return headers;
 }

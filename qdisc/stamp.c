@@ -93,16 +93,56 @@ static u32 hpcc_tx_bytes(u64 bytes_per_s, u64 tx_ns)
 	return min_t(u32, mul_u64_u64_shr(tx_ns, bytes_per_ns, 53), HPCC_IOAM_U32_NONE - 1);
 }
 
+/* Put our node into an incremental trace at @at, of the hop-by-hop header at @hop, if the packet
+ * may get so much longer. What it takes on the link was counted before, without that. Segments of
+ * a GSO packet would get longer than anybody has asked whether they may.
+ */
+static int hpcc_grow(struct sk_buff *skb, u32 hop, u32 at, u32 len,
+		     const struct hpcc_ioam_node *node)
+{
+	u32 hlen = ipv6_optlen((struct ipv6_opt_hdr *)(skb->data + hop));
+	u32 ip = hop - sizeof(struct ipv6hdr);
+	struct ipv6hdr *ip6h;
+	int grow;
+
+	if (skb_ensure_writable(skb, hop + hlen))
+		return HPCC_UNSTAMPED_NO_MEMORY;
+	if (at + len > hop + hlen)
+		return HPCC_UNSTAMPED_MALFORMED;
+	grow = hpcc_ioam_growth(skb->data + hop, hlen, at - hop, len);
+	if (grow < 0 && grow != -HPCC_UNSTAMPED_FULL)
+		return -grow;
+	ip6h = (struct ipv6hdr *)(skb->data + ip);
+	if (grow < 0 || skb_is_gso(skb) || !ip6h->payload_len || hlen + grow > 2048 ||
+	    skb->len - ip + grow > READ_ONCE(skb->dev->mtu)) {
+		hpcc_ioam_overflow(skb->data + at);
+		return HPCC_UNSTAMPED_FULL;
+	}
+	if (skb_cow_head(skb, grow))
+		return HPCC_UNSTAMPED_NO_MEMORY;
+	skb_push(skb, grow);
+	memmove(skb->data, skb->data + grow, hop);
+	hpcc_ioam_grow(skb->data + hop, grow, hlen, at - hop, len, node);
+	ip6h = (struct ipv6hdr *)(skb->data + ip);
+	be16_add_cpu(&ip6h->payload_len, grow);
+	if (skb_mac_header_was_set(skb))
+		skb->mac_header -= grow;
+	skb->network_header -= grow;
+	return 0;
+}
+
 /* Fill in our node of an IOAM trace. A port that does not tell its name has none to write. */
 static int hpcc_try_ioam(struct hpcc_sched *q, struct sk_buff *skb, u64 ts_ns)
 {
 	u32 note = hpcc_skb_cb(skb)->note;
 	u32 at = FIELD_GET(HPCC_NOTE_TCP, note);
 	u32 len = FIELD_GET(HPCC_NOTE_END, note) * 4;
-	u32 ip = at - FIELD_GET(HPCC_NOTE_OPT, note) * 4 - sizeof(struct ipv6hdr);
+	u32 hop = at - FIELD_GET(HPCC_NOTE_OPT, note) * 4;
+	u32 ip = hop - sizeof(struct ipv6hdr);
 	struct hpcc_load load = hpcc_load(q);
 	struct hpcc_ioam_node node;
 	u64 fraction;
+	int why;
 
 	if (!q->cfg.identify)
 		return HPCC_UNSTAMPED_OFF;
@@ -119,7 +159,10 @@ static int hpcc_try_ioam(struct hpcc_sched *q, struct sk_buff *skb, u64 ts_ns)
 		.qlen_bytes = min(load.waiting_bytes, HPCC_IOAM_U32_NONE - 1),
 		.tx_bytes = hpcc_tx_bytes(q->b, load.busy_ns + q->offset.tx_ns),
 	};
-	return hpcc_ioam_write(skb->data + at, len, &node) ?: HPCC_STAMP_WRITTEN;
+	why = skb->data[at - 1] == HPCC_IOAM_INCREMENTAL ?
+	      hpcc_grow(skb, hop, at, len, &node) :
+	      hpcc_ioam_write(skb->data + at, len, &node);
+	return why ?: HPCC_STAMP_WRITTEN;
 }
 
 /**

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Telemetry in IOAM (RFC 9197): the pre-allocated trace option of an IPv6 hop-by-hop header
- * (RFC 9486), as draft-miao-tsv-hpcc-info-02 uses it: find it, write a node's data, read all
- * nodes' data.
+ * Telemetry in IOAM (RFC 9197): the trace options of an IPv6 hop-by-hop header (RFC 9486), as
+ * draft-miao-tsv-hpcc-info-02 uses them: find one, write a node's data, read all nodes' data.
  *
  * Bytes and lengths only: no skb. Nothing is read beyond the length that the caller gives.
  *
  * A trace, 4 octets a line:
  *	Namespace-ID:16  NodeLen:5  Flags:4  RemainingLen:7
  *	IOAM-Trace-Type:24  reserved:8
- *	then space for nodes; RemainingLen words of it, from its beginning, are free
- * Each node writes its data at the end of what is free, so the last hop comes first.
+ *	pre-allocated: then space for nodes; RemainingLen words of it, from its beginning, are free
+ *	incremental: then nodes; RemainingLen words may still be put in front of them
+ * Each node writes its data at the end of what is free, or in front of all nodes, so the last hop
+ * comes first.
  * Fields come by the order of their bits in IOAM-Trace-Type, bit 0 the most significant one.
  *
  * Our trace type is bits 0, 1, 3, 6 and 12 (draft-gafni-ippm-ioam-additional-data-fields-00):
@@ -36,10 +37,12 @@
 #define HPCC_IOAM_PAD1		0
 #define HPCC_IOAM_PADN		1
 #define HPCC_IOAM_OPTION	0x31	/* RFC 9486: skip if unknown, may change */
-#define HPCC_IOAM_PREALLOCATED	0	/* IOAM-Option-Type */
+#define HPCC_IOAM_PREALLOCATED	0	/* IOAM-Option-Type, the byte in front of a trace */
+#define HPCC_IOAM_INCREMENTAL	1
 
 #define HPCC_IOAM_OPTION_LEN	4	/* type, length, reserved, IOAM-Option-Type */
 #define HPCC_IOAM_HEAD_LEN	8	/* of a trace */
+#define HPCC_IOAM_OPT_DATA_MAX	255
 #define HPCC_IOAM_TRACE_TYPE	0xd20800U
 #define HPCC_IOAM_NODE_WORDS	5
 #define HPCC_IOAM_NODE_LEN	20
@@ -62,6 +65,7 @@
  * @flags: 4 bits
  * @left: RemainingLen, words that are free
  * @words: words for nodes in all
+ * @grows: it is incremental: none of @words is free
  */
 struct hpcc_ioam {
 	u16	ns;
@@ -70,6 +74,7 @@ struct hpcc_ioam {
 	u8	flags;
 	u8	left;
 	u8	words;
+	bool	grows;
 };
 
 /**
@@ -120,12 +125,13 @@ struct hpcc_ioam_link {
 #define HPCC_IOAM_SPAN_SHIFT	2	/* 2^30 bytes, by a byte_time in Q32 */
 
 /**
- * hpcc_ioam_find() - find the pre-allocated trace in a hop-by-hop header
+ * hpcc_ioam_find() - find the trace in a hop-by-hop header
  * @p: the header, from its Next Header on
  * @len: its length
- * @at: set to the offset of the trace's head
+ * @at: set to the offset of the trace's head, in front of which is its HPCC_IOAM_PREALLOCATED or
+ *	HPCC_IOAM_INCREMENTAL
  *
- * The first one counts.
+ * The first one of either counts.
  *
  * Return: length of the trace, head included, a multiple of 4; -ENOENT where there is none;
  * -EINVAL where lengths contradict each other.
@@ -145,7 +151,7 @@ static inline int hpcc_ioam_find(const u8 *p, u32 len, u32 *at)
 			return -EINVAL;
 		optlen = p[pos + 1] + 2;
 		if (p[pos] == HPCC_IOAM_OPTION && optlen >= HPCC_IOAM_OPTION_LEN &&
-		    p[pos + 3] == HPCC_IOAM_PREALLOCATED) {
+		    p[pos + 3] <= HPCC_IOAM_INCREMENTAL) {
 			if (optlen < HPCC_IOAM_OPTION_LEN + HPCC_IOAM_HEAD_LEN || optlen % 4)
 				return -EINVAL;
 			*at = pos + HPCC_IOAM_OPTION_LEN;
@@ -154,6 +160,19 @@ static inline int hpcc_ioam_find(const u8 *p, u32 len, u32 *at)
 		pos += optlen;
 	}
 	return -ENOENT;
+}
+
+/**
+ * hpcc_ioam_is_ours() - whether a trace carries a request
+ * @p: the trace, HPCC_IOAM_HEAD_LEN bytes
+ *
+ * Return: false where it is somebody else's, of another namespace or with other fields: then the
+ * TCP option of the packet, if it has one, is what ports fill in and receivers read.
+ */
+static inline bool hpcc_ioam_is_ours(const u8 *p)
+{
+	return get_unaligned_be16(p) == HPCC_IOAM_NAMESPACE &&
+	       get_unaligned_be32(p + 4) >> 8 == HPCC_IOAM_TRACE_TYPE;
 }
 
 /**
@@ -169,6 +188,8 @@ static inline u32 hpcc_ioam_words(u32 type)
 	u32 words = 0;
 	u32 bit;
 
+	if (type == HPCC_IOAM_TRACE_TYPE)
+		return HPCC_IOAM_NODE_WORDS;
 	if (type & HPCC_IOAM_ODD_TYPES)
 		return 0;
 	for (bit = 0; bit < 22; bit++)
@@ -181,12 +202,13 @@ static inline u32 hpcc_ioam_words(u32 type)
  * hpcc_ioam_read() - read the head of a trace
  * @p: the trace
  * @len: its length, head included: HPCC_IOAM_HEAD_LEN or more, at most 252
+ * @grows: it is incremental
  * @t: result
  *
  * Return: 0, or -EINVAL where it states more free words than there are, or NodeLen is not
  * what the trace type says.
  */
-static inline int hpcc_ioam_read(const u8 *p, u32 len, struct hpcc_ioam *t)
+static inline int hpcc_ioam_read(const u8 *p, u32 len, bool grows, struct hpcc_ioam *t)
 {
 	u32 head = get_unaligned_be16(p + 2);
 	u32 words;
@@ -197,8 +219,10 @@ static inline int hpcc_ioam_read(const u8 *p, u32 len, struct hpcc_ioam *t)
 	t->left = head & 0x7f;
 	t->type = get_unaligned_be32(p + 4) >> 8;
 	t->words = (len - HPCC_IOAM_HEAD_LEN) / 4;
+	t->grows = grows;
 	words = hpcc_ioam_words(t->type);
-	if (t->left > t->words || !t->node_words || (words && words != t->node_words))
+	if ((!grows && t->left > t->words) || !t->node_words ||
+	    (words && words != t->node_words))
 		return -EINVAL;
 	return 0;
 }
@@ -209,11 +233,25 @@ static inline void hpcc_ioam_set(u8 *p, const struct hpcc_ioam *t)
 	put_unaligned_be16(t->node_words << 11 | t->flags << 7 | t->left, p + 2);
 }
 
+/* Write one node's fields of our type. */
+static inline void hpcc_ioam_our_fields(u8 *p, const struct hpcc_ioam_node *n)
+{
+	put_unaligned_be32((u32)n->hop_lim << 24 | n->node, p);
+	put_unaligned_be32(HPCC_IOAM_U16_NONE << 16 | n->port, p + 4);
+	put_unaligned_be32(n->ts_ns, p + 8);
+	put_unaligned_be32(n->qlen_bytes, p + 12);
+	put_unaligned_be32(n->tx_bytes, p + 16);
+}
+
 /* Write one node's fields of any type, those that we do not know as "not available". */
 static inline void hpcc_ioam_fields(u8 *p, u32 type, const struct hpcc_ioam_node *n)
 {
 	u32 bit;
 
+	if (type == HPCC_IOAM_TRACE_TYPE) {
+		hpcc_ioam_our_fields(p, n);
+		return;
+	}
 	for (bit = 0; bit < 22; bit++) {
 		u32 value = HPCC_IOAM_U32_NONE;
 
@@ -255,8 +293,26 @@ static inline void hpcc_ioam_fields(u8 *p, u32 type, const struct hpcc_ioam_node
 	}
 }
 
+/* Why nothing is to be written: enum hpcc_unstamped, or 0. */
+static inline int hpcc_ioam_refuses(const struct hpcc_ioam *t)
+{
+	if (t->ns != HPCC_IOAM_NAMESPACE || !hpcc_ioam_words(t->type))
+		return HPCC_UNSTAMPED_NO_OPTION;
+	return t->flags & HPCC_IOAM_F_OVERFLOW || t->left < t->node_words ?
+	       HPCC_UNSTAMPED_FULL : 0;
+}
+
 /**
- * hpcc_ioam_write() - write a node's data into a trace
+ * hpcc_ioam_overflow() - say that a node found no room
+ * @p: the trace
+ */
+static inline void hpcc_ioam_overflow(u8 *p)
+{
+	p[2] |= HPCC_IOAM_F_OVERFLOW >> 1;
+}
+
+/**
+ * hpcc_ioam_write() - write a node's data into a pre-allocated trace
  * @p: the trace
  * @len: as for hpcc_ioam_read()
  * @n: what to write
@@ -269,22 +325,108 @@ static inline void hpcc_ioam_fields(u8 *p, u32 type, const struct hpcc_ioam_node
 static inline int hpcc_ioam_write(u8 *p, u32 len, const struct hpcc_ioam_node *n)
 {
 	struct hpcc_ioam t;
+	int why;
 
-	if (hpcc_ioam_read(p, len, &t))
+	if (hpcc_ioam_read(p, len, false, &t))
 		return HPCC_UNSTAMPED_MALFORMED;
-	if (t.ns != HPCC_IOAM_NAMESPACE || !hpcc_ioam_words(t.type))
-		return HPCC_UNSTAMPED_NO_OPTION;
-	if (t.flags & HPCC_IOAM_F_OVERFLOW)
-		return HPCC_UNSTAMPED_FULL;
-	if (t.left < t.node_words) {
-		t.flags |= HPCC_IOAM_F_OVERFLOW;
-		hpcc_ioam_set(p, &t);
-		return HPCC_UNSTAMPED_FULL;
-	}
+	why = hpcc_ioam_refuses(&t);
+	if (why == HPCC_UNSTAMPED_FULL)
+		hpcc_ioam_overflow(p);
+	if (why)
+		return why;
 	t.left -= t.node_words;
 	hpcc_ioam_set(p, &t);
 	hpcc_ioam_fields(p + HPCC_IOAM_HEAD_LEN + t.left * 4, t.type, n);
 	return 0;
+}
+
+/* Bytes of padding at the end of a hop-by-hop header, of which an option begins at @pos. */
+static inline u32 hpcc_ioam_padding(const u8 *p, u32 pos, u32 len)
+{
+	u32 end = pos;	/* of the last option that is none */
+
+	while (pos < len) {
+		u32 from = pos++;
+
+		if (p[from] == HPCC_IOAM_PAD1)
+			continue;
+		if (pos == len || p[pos] > len - pos - 1)
+			return 0;
+		pos += 1 + p[pos];
+		if (p[from] != HPCC_IOAM_PADN)
+			end = pos;
+	}
+	return len - end;
+}
+
+/**
+ * hpcc_ioam_growth() - by how much a node's data make a hop-by-hop header longer
+ * @p: the header
+ * @len: its length, a multiple of 8
+ * @at: offset of its incremental trace
+ * @trace_len: length of that, head included; as for hpcc_ioam_read()
+ *
+ * Padding at the end of the header makes room.
+ *
+ * Return: bytes, a multiple of 8, 0 included; -HPCC_UNSTAMPED_* as hpcc_ioam_write() has it,
+ * where a node writes no data.
+ */
+static inline int hpcc_ioam_growth(const u8 *p, u32 len, u32 at, u32 trace_len)
+{
+	struct hpcc_ioam t;
+	u32 need, pad;
+	int why;
+
+	if (hpcc_ioam_read(p + at, trace_len, true, &t))
+		return -HPCC_UNSTAMPED_MALFORMED;
+	why = hpcc_ioam_refuses(&t);
+	if (why)
+		return -why;
+	need = t.node_words * 4;
+	if (HPCC_IOAM_OPTION_LEN - 2 + trace_len + need > HPCC_IOAM_OPT_DATA_MAX)
+		return -HPCC_UNSTAMPED_FULL;
+	pad = hpcc_ioam_padding(p, at + trace_len, len);
+	return need > pad ? (need - pad + 7) & ~7U : 0;
+}
+
+/**
+ * hpcc_ioam_grow() - put a node's data into an incremental trace
+ * @p: where the longer header is to begin; the header is @grow bytes behind
+ * @grow: what hpcc_ioam_growth() returned
+ * @len: length of the header as it is, up to 2048 - @grow
+ * @at: offset of the trace in it
+ * @trace_len: length of that
+ * @n: what to write
+ */
+static inline void hpcc_ioam_grow(u8 *p, u32 grow, u32 len, u32 at, u32 trace_len,
+				  const struct hpcc_ioam_node *n)
+{
+	u32 front = at + HPCC_IOAM_HEAD_LEN;
+	u32 rest = len - front - hpcc_ioam_padding(p + grow, at + trace_len, len);
+	struct hpcc_ioam t;
+	u32 need, end, pad;
+
+	hpcc_ioam_read(p + grow + at, trace_len, true, &t);
+	need = t.node_words * 4;
+	/* What moves to the front goes first. */
+	if (grow > need)
+		memmove(p, p + grow, front);
+	memmove(p + front + need, p + grow + front, rest);
+	if (grow <= need)
+		memmove(p, p + grow, front);
+	t.left -= t.node_words;
+	hpcc_ioam_set(p + at, &t);
+	hpcc_ioam_fields(p + front, t.type, n);
+	p[1] += grow / 8;
+	p[at - HPCC_IOAM_OPTION_LEN + 1] += need;
+	for (end = front + need + rest; end < len + grow; end += pad) {
+		pad = min_t(u32, len + grow - end, 2 + HPCC_IOAM_OPT_DATA_MAX);
+		memset(p + end, 0, pad);
+		if (pad > 1) {
+			p[end] = HPCC_IOAM_PADN;
+			p[end + 1] = pad - 2;
+		}
+	}
 }
 
 /**
@@ -296,7 +438,7 @@ static inline int hpcc_ioam_write(u8 *p, u32 len, const struct hpcc_ioam_node *n
  */
 static inline int hpcc_ioam_nodes(const struct hpcc_ioam *t)
 {
-	u32 used = t->words - t->left;
+	u32 used = t->words - (t->grows ? 0 : t->left);
 
 	if (t->ns != HPCC_IOAM_NAMESPACE || t->type != HPCC_IOAM_TRACE_TYPE ||
 	    t->flags & HPCC_IOAM_F_OVERFLOW || used % HPCC_IOAM_NODE_WORDS)

@@ -274,6 +274,8 @@ static noinline void hpcc_take_ack(struct sock *sk, struct hpcc_flow *flow,
 	hpcc_follow_T(sk, flow);
 	hpcc_update_model(sk, flow, rs, &ack);
 	hpcc_remote_tick(sk, flow);
+	if (unlikely(flow->ioam))
+		hpcc_ioam_ack(tp, flow, ack.n);
 	if (hpcc_silent(sk, flow, rs, &ack) || hpcc_unseen_loss(sk, flow, rs))
 		return;
 	hpcc_algo_acked(&flow->algo, &flow->params,
@@ -377,9 +379,8 @@ static void hpcc_set_state(struct sock *sk, u8 new_state)
 		break;
 	case TCP_CA_Loss:
 		flow->conserving = false;
-		/* Something on the path may drop packets with extension headers. */
 		if (unlikely(flow->ioam))
-			hpcc_ioam_stop(sk, flow);
+			hpcc_ioam_rto(sk, flow);
 		/* As TCP does for prior_cwnd, not for each RTO in a row. */
 		if (icsk->icsk_ca_state != TCP_CA_Loss || !icsk->icsk_retransmits) {
 			flow->undo_W_q16 = flow->algo.W_q16;

@@ -33,6 +33,9 @@
 #include "netlink.h"
 #include "receiver.h"
 
+/* Of so many requests since the last record of use one should have been answered. */
+static const u32 hpcc_unanswered = 2;
+
 /* Telemetry has stopped after this many RTTs without a record of use, and HPCC_SILENT_ACKS. */
 static const u32 hpcc_silent_rtts = 4;
 
@@ -304,6 +307,8 @@ bool hpcc_silent(struct sock *sk, struct hpcc_flow *flow,
  * @flow: its flow
  * @rs: what the ACK told
  *
+ * What was lost may have been the segments with a trace.
+ *
  * While the receiver computes W, few records come: a round trip of <hpcc/fallback.h> then lasts
  * until each hop has told whether it was busy.
  *
@@ -326,6 +331,9 @@ bool hpcc_unseen_loss(struct sock *sk, struct hpcc_flow *flow,
 	/* Half of what got through, as Reno answers a loss; after a return that failed no
 	 * more than classic had before, so that a try takes nothing from others.
 	 */
+	if (unlikely(flow->ioam) && flow->silent_acks &&
+	    READ_ONCE(flow->requests) - flow->silent_requests > hpcc_unanswered)
+		hpcc_ioam_stop(sk, flow);
 	window = max(hpcc_fallback_got(&flow->fallback, tp->delivered) / 2, 2U);
 	if (hpcc_algo_is_slow(&flow->algo, &flow->params))
 		window = min(window, flow->classic_cwnd);
@@ -348,6 +356,8 @@ static void hpcc_classic_in_ack_event(struct sock *sk, u32 flags)
 	if (!flow)
 		return;
 	hpcc_reserve_again(sk, flow);
+	if (unlikely(flow->ioam))
+		hpcc_ioam_ack(tp, flow, false);
 	if (after(tp->snd_una, flow->classic_seq)) {
 		flow->classic_seq = tp->snd_nxt;
 		hpcc_fallback_round(&flow->fallback);
@@ -360,12 +370,21 @@ static void hpcc_classic_in_ack_event(struct sock *sk, u32 flags)
 		hpcc_return(sk, flow);
 }
 
+static void hpcc_classic_set_state(struct sock *sk, u8 new_state)
+{
+	struct hpcc_flow *flow = hpcc_flow_of(sk);
+
+	if (unlikely(flow && flow->ioam && new_state == TCP_CA_Loss))
+		hpcc_ioam_rto(sk, flow);
+}
+
 /* Not registered: sockets get here by falling back only. Retransmissions are ECN-capable, as
  * hpcc's are: a receiver acknowledges a packet that is not ECN-capable at once.
  */
 struct tcp_congestion_ops hpcc_classic_ops __read_mostly = {
 	.release	= hpcc_release,
 	.in_ack_event	= hpcc_classic_in_ack_event,
+	.set_state	= hpcc_classic_set_state,
 	.cwnd_event	= hpcc_cwnd_event,
 	.ssthresh	= tcp_reno_ssthresh,
 	.cong_avoid	= tcp_reno_cong_avoid,

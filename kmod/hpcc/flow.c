@@ -127,6 +127,7 @@ struct hpcc_flow *hpcc_flow_create(struct sock *sk, u8 caps)
 	flow->caps = caps;
 	flow->where = caps & HPCC_CAP_WINDOW;
 	flow->ioam = hpcc_ioam_nodes_for(sk, caps);
+	flow->ioam_seq = tcp_sk(sk)->snd_una;
 	hpcc_burst_init(sk, &flow->burst, READ_ONCE(sysctls->burst_segs),
 			READ_ONCE(sysctls->burst_shift));
 	spin_lock_init(&flow->lock);

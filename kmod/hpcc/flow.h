@@ -83,6 +83,7 @@ enum hpcc_mode {
  * @where: both ends would have the receiver compute W; constant
  * @ioam: nodes that a request's IOAM trace has room for; 0: the TCP option carries requests
  *	(ioam.c); LOCAL_OUT reads it without the socket lock
+ * @ioam_held: all the same the TCP option carries them, for now; the same
  * @rx: we compute the peer's W; NULL until it asks; RCU, constant from then on
  * @node: in the hash table
  * @sk: the socket, for look-up by address only; constant
@@ -147,6 +148,8 @@ enum hpcc_mode {
  *	when so many, or more, had been delivered
  * @ioam_rx: what the links of the peer's traces counted; NULL until one comes; RCU, constant from
  *	then on
+ * @ioam_seq: snd_una at the last RTO, or when @ioam_held ended
+ * @ioam_heard: since then a trace brought telemetry
  * @remote: the peer may compute W; NULL where it may not; RCU, constant
  * @path: who the links are, while somebody wants to know (path.c); RCU
  * @reserved: bytes of MSS kept free for options
@@ -212,6 +215,7 @@ struct hpcc_flow {
 	bool held;
 	bool where;
 	u8 ioam;
+	bool ioam_held;
 	struct hpcc_rx __rcu *rx;
 	u32 requests;
 	u32 sample_ns;
@@ -253,8 +257,10 @@ struct hpcc_flow {
 	u32 classic_seq;
 	u32 classic_cwnd;
 	u32 conserve_delivered;
+	u32 ioam_seq;
 	u16 reserved;
 	u16 ip_optlen;
+	bool ioam_heard;
 	bool duplicates;
 	u8 deceived;
 	u8 settle;

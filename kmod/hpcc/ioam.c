@@ -3,20 +3,21 @@
  * IOAM as the carrier of requests (net.hpcc.carrier = 1), for IPv6.
  *
  *	sender		LOCAL_OUT puts a hop-by-hop header with a trace and room for
- *			net.hpcc.ioam_nodes nodes into a segment that asks, and a FORWARD without
- *			slots into its TCP header: that tells the scale.
- *	switches	each that speaks IOAM fills in a node.
+ *			net.hpcc.ioam_nodes nodes into a segment that asks, and a FORWARD into its
+ *			TCP header as ever: that tells the scale.
+ *	switches	each that speaks IOAM fills in a node; others fill in the FORWARD.
  *	receiver	LOCAL_IN makes load records of the nodes, as if they had come in the
- *			FORWARD. From there on nothing is different: echo, mailbox, law. The
- *			header stays.
+ *			FORWARD behind those of its hops. From there on nothing is different:
+ *			echo, mailbox, law. The header stays.
  *
  * A trace counts bytes and the law counts time, so the receiver has to know B of each (node_id,
  * egress_if_id), and in what its queue depth counts. Whoever runs the network writes both to
  * /proc/net/hpcc_links. A receiver announces HPCC_CAP_IOAM while that table is not empty, and gets
  * no trace otherwise.
  *
- * A path may drop packets with extension headers, or fill in what is of no use. An RTO, or
- * silence, and the TCP option carries requests from then on.
+ * A path may drop packets with extension headers, or fill in what is of no use. An RTO before
+ * traces have brought telemetry, or again before they bring some after it, or silence, and the TCP
+ * option carries requests from then on.
  */
 #include <linux/bitfield.h>
 #include <linux/ipv6.h>
@@ -113,6 +114,46 @@ void hpcc_ioam_stop(struct sock *sk, struct hpcc_flow *flow)
 	hpcc_count(sock_net(sk), HPCC_C_IOAM_STOPPED);
 }
 
+/**
+ * hpcc_ioam_rto() - an RTO: something on the path may drop packets with extension headers
+ * @sk: socket, under its lock
+ * @flow: its flow, of which traces carry requests
+ *
+ * Where traces brought telemetry since the last RTO, the TCP option carries requests until what
+ * was lost first has come, and traces get another try; else they end. While the TCP option
+ * carries requests, or probes do, no trace was the reason.
+ */
+void hpcc_ioam_rto(struct sock *sk, struct hpcc_flow *flow)
+{
+	if (flow->ioam_held || flow->probes)
+		return;
+	if (!flow->ioam_heard) {
+		hpcc_ioam_stop(sk, flow);
+		return;
+	}
+	flow->ioam_heard = false;
+	flow->ioam_seq = tcp_sk(sk)->snd_una;
+	WRITE_ONCE(flow->ioam_held, true);
+}
+
+/**
+ * hpcc_ioam_ack() - an ACK came: traces get another try, or have brought telemetry
+ * @tp: socket, under its lock
+ * @flow: its flow, of which traces carry requests
+ * @told: telemetry came with it
+ */
+void hpcc_ioam_ack(const struct tcp_sock *tp, struct hpcc_flow *flow, bool told)
+{
+	if (likely(flow->ioam_heard) || !after(tp->snd_una, flow->ioam_seq))
+		return;
+	if (!flow->ioam_held) {
+		flow->ioam_heard = told;
+		return;
+	}
+	flow->ioam_seq = tp->snd_una;
+	WRITE_ONCE(flow->ioam_held, false);
+}
+
 /* ---- Receiver -------------------------------------------------------------- */
 
 static struct hpcc_ioam_rx *hpcc_ioam_rx(struct hpcc_flow *flow, const struct net *net)
@@ -148,10 +189,12 @@ static u64 hpcc_link_known(const struct net *net, u32 node, u16 port)
 	return entry ? xa_to_value(entry) : 0;
 }
 
-/* Make load records of a trace's nodes. Return: how many, or the counter that says why not. */
-static int hpcc_ioam_records(struct hpcc_ioam_rx *rx, const struct net *net, const u8 *trace,
-			     const struct hpcc_ioam *t, u8 scale, u8 *records,
-			     enum hpcc_counter *why)
+/* Make load records of a trace's nodes, behind the hops of @opt. Return: whether they are good;
+ * @why: the counter that tells.
+ */
+static bool hpcc_ioam_records(struct hpcc_ioam_rx *rx, const struct net *net, const u8 *trace,
+			      const struct hpcc_ioam *t, const struct hpcc_opt *opt, u8 *records,
+			      enum hpcc_counter *why)
 {
 	int nodes = hpcc_ioam_nodes(t);
 	u64 now_ns = ktime_get_ns();
@@ -163,70 +206,88 @@ static int hpcc_ioam_records(struct hpcc_ioam_rx *rx, const struct net *net, con
 	for (hop = 1; hop <= nodes; hop++) {
 		*why = HPCC_C_IOAM_IGNORED;
 		if (hpcc_ioam_node(trace, t, hop, &node))
-			return -EINVAL;
+			return false;
 		*why = HPCC_C_IOAM_UNKNOWN_LINK;
 		link = hpcc_link_known(net, node.node, node.port);
 		if (!link)
-			return -EINVAL;
+			return false;
 		node.qlen_bytes = min_t(u64, FIELD_GET(HPCC_LINK_UNIT, link) * node.qlen_bytes,
 					U32_MAX);
 		hpcc_ioam_age(&rx->link[hop - 1], now_ns - rx->seen_ns);
-		r = hpcc_ioam_record(&rx->link[hop - 1], &node, FIELD_GET(HPCC_LINK_BPS, link), hop,
-				     scale);
+		r = hpcc_ioam_record(&rx->link[hop - 1], &node, FIELD_GET(HPCC_LINK_BPS, link),
+				     opt->hops + hop, opt->scale);
 		hpcc_record_encode(records + (hop - 1) * HPCC_RECORD_LEN, &r);
 	}
-	*why = nodes < 0 ? HPCC_C_IOAM_IGNORED : HPCC_C_IOAM_RECEIVED;
-	if (nodes <= 0)
-		return nodes;
+	*why = HPCC_C_IOAM_RECEIVED;
 	/* The age of what this trace leaves out is not known any more. */
 	for (hop = nodes; hop < rx->hops; hop++)
 		rx->link[hop].bps = 0;
 	rx->hops = nodes;
 	rx->seen_ns = now_ns;
-	return nodes;
+	return true;
+}
+
+/* Take in a trace of ours: all nodes or none. Of a path that is not known in full, the rest may be
+ * the loaded part. A trace that nobody filled tells nothing.
+ */
+static u32 hpcc_ioam_take(struct hpcc_flow *flow, const struct net *net, const u8 *trace,
+			  const struct hpcc_ioam *t, const struct hpcc_opt *opt,
+			  const u8 *records)
+{
+	enum hpcc_counter why = HPCC_C_IOAM_IGNORED;
+	u8 told[HPCC_IOAM_NODES_MAX * HPCC_RECORD_LEN];
+	int nodes = hpcc_ioam_nodes(t);
+	struct hpcc_ioam_rx *rx;
+	bool good = false;
+
+	if (!nodes) {
+		why = HPCC_C_IOAM_RECEIVED;
+	} else if (nodes > 0 && opt->hops + nodes <= HPCC_HOPS_MAX) {
+		rx = hpcc_ioam_rx(flow, net);
+		if (!rx)
+			return 0;
+		spin_lock_bh(&rx->lock);
+		good = hpcc_ioam_records(rx, net, trace, t, opt, told, &why);
+		spin_unlock_bh(&rx->lock);
+	}
+	hpcc_count_rcu(net, why);
+	return good ? hpcc_forward_in(flow, opt, records, told, nodes) : 0;
 }
 
 /**
- * hpcc_ioam_in() - keep what a trace tells until it can be echoed
+ * hpcc_ioam_in() - keep what a request tells until it can be echoed
  * @flow: a flow
- * @in: the segment, for which hpcc_is_ioam() holds
+ * @in: the segment, for which hpcc_may_be_ioam() holds
  * @opt: head of its FORWARD
+ * @records: its records
  *
- * All nodes or none: of a path that is not known in full, the rest may be the loaded part.
+ * Beside a trace of another namespace or type, which is somebody else's, ports fill in the FORWARD,
+ * and that counts.
  *
  * Context: LOCAL_IN.
  * Return: how many records were no records of a hop of this path.
  */
 u32 hpcc_ioam_in(struct hpcc_flow *flow, const struct hpcc_arrival *in,
-		 const struct hpcc_opt *opt)
+		 const struct hpcc_opt *opt, const u8 *records)
 {
 	const u8 *hop = in->skb->data + sizeof(struct ipv6hdr);
 	const struct net *net = in->state->net;
-	struct hpcc_ioam_rx *rx = hpcc_ioam_rx(flow, net);
-	enum hpcc_counter why = HPCC_C_IOAM_IGNORED;
-	u8 records[HPCC_IOAM_NODES_MAX * HPCC_RECORD_LEN];
-	struct hpcc_opt told = *opt;
 	struct hpcc_ioam t;
-	int len, nodes = 0;
+	bool ours;
 	u32 at;
+	int len;
 
-	if (!rx)
-		return 0;
 	if (opt->flags & HPCC_OPT_F_PROMPT)
 		WRITE_ONCE(flow->prompt, true);
 	/* All of it is in front of the TCP header, and so in one piece. */
 	len = hpcc_ioam_find(hop, (hop[1] + 1) * 8, &at);
-	if (len > 0 && !hpcc_ioam_read(hop + at, len, &t)) {
-		spin_lock_bh(&rx->lock);
-		nodes = hpcc_ioam_records(rx, net, hop + at, &t, opt->scale, records, &why);
-		spin_unlock_bh(&rx->lock);
-	}
-	hpcc_count_rcu(net, why);
-	if (nodes <= 0)
-		return 0;
-	told.hops = nodes;
-	told.nr = nodes;
-	return hpcc_forward_in(flow, &told, records);
+	ours = len > 0 && hpcc_ioam_is_ours(hop + at);
+	if (ours && !hpcc_ioam_read(hop + at, len, hop[at - 1] == HPCC_IOAM_INCREMENTAL, &t))
+		return hpcc_ioam_take(flow, net, hop + at, &t, opt, records);
+	if (len != -ENOENT || !opt->nr)
+		hpcc_count_rcu(net, HPCC_C_IOAM_IGNORED);
+	/* Where one of ours is malformed, ports write nothing, not in the FORWARD either. */
+	return ours ? 0 : hpcc_forward_in(flow, opt, records, NULL, 0);
 }
 
 /* ---- /proc/net/hpcc_links --------------------------------------------------- */

@@ -356,6 +356,8 @@ static void hpcc_head_unpack(u32 head, struct hpcc_opt *opt)
  * @flow: a flow
  * @opt: head of the option, FORWARD or IDENTIFY
  * @records: its records
+ * @nodes: records of hops that do not count in @opt, as of one behind the last that does
+ * @nr: how many
  *
  * Of each hop the newest record waits, or that it is quiet. Load records give way to
  * identities, which come seldom.
@@ -364,10 +366,10 @@ static void hpcc_head_unpack(u32 head, struct hpcc_opt *opt)
  * Return: how many records were no records of a hop of this path.
  */
 u32 hpcc_forward_in(struct hpcc_flow *flow, const struct hpcc_opt *opt,
-		    const u8 *records)
+		    const u8 *records, const u8 *nodes, u32 nr)
 {
 	u32 old = READ_ONCE(flow->echo_head);
-	u32 head = hpcc_head_pack(opt);
+	u32 head = hpcc_head_pack(opt) + nr;
 	struct hpcc_opt waits;
 	bool full = true;
 	u32 told = 0;
@@ -403,6 +405,9 @@ u32 hpcc_forward_in(struct hpcc_flow *flow, const struct hpcc_opt *opt,
 			bad++;
 		}
 	}
+	for (i = 0; i < nr; i++)
+		WRITE_ONCE(flow->echo[opt->hops + i],
+			   get_unaligned_be64(nodes + i * HPCC_RECORD_LEN));
 	if (opt->type == HPCC_OPT_FORWARD && flow->caps & HPCC_CAP_QUIET)
 		hpcc_put_map(flow->echo, hpcc_phase_quiet(opt, told, full),
 			     1ULL << HPCC_WORD_MAP_SHIFT, 1);

@@ -87,7 +87,7 @@ static int hpcc_put_who(struct sk_buff *skb, struct sock *sk)
 	       hpcc_put_u64(skb, HPCC_A_FLOW_COOKIE, hpcc_cookie(sk));
 }
 
-static int hpcc_put_mode(struct sk_buff *skb, const struct sock *sk, const struct hpcc_flow *flow)
+static int hpcc_put_mode(struct sk_buff *skb, const struct hpcc_flow *flow)
 {
 	BUILD_BUG_ON(HPCC_MODE_TELEMETRY != (int)HPCC_FLOW_TELEMETRY ||
 		     HPCC_MODE_IGNORING != (int)HPCC_FLOW_IGNORING ||
@@ -100,7 +100,8 @@ static int hpcc_put_mode(struct sk_buff *skb, const struct sock *sk, const struc
 	       hpcc_put_u64(skb, HPCC_A_FLOW_W_INIT, flow->params.W_max_q16 >> 16) ?:
 	       hpcc_put_u64(skb, HPCC_A_FLOW_U, flow->algo.U_q24) ?:
 	       nla_put_u32(skb, HPCC_A_FLOW_ETA, flow->params.eta_q24) ?:
-	       hpcc_put_u64(skb, HPCC_A_FLOW_R, READ_ONCE(sk->sk_pacing_rate)) ?:
+	       hpcc_put_u64(skb, HPCC_A_FLOW_R,
+			    hpcc_pacing_rate(&flow->algo, &flow->params, NSEC_PER_SEC)) ?:
 	       hpcc_put_u64(skb, HPCC_A_FLOW_T, flow->params.T) ?:
 	       nla_put_u32(skb, HPCC_A_FLOW_INC_STAGE, flow->algo.inc_stage);
 }
@@ -169,7 +170,7 @@ static int hpcc_put_flow(const struct hpcc_nl_reply *to, struct sock *sk,
 		return -EMSGSIZE;
 	rcu_read_lock();
 	err = hpcc_put_who(skb, sk) ?:
-	      hpcc_put_mode(skb, sk, flow) ?:
+	      hpcc_put_mode(skb, flow) ?:
 	      hpcc_put_how(skb, flow) ?:
 	      hpcc_put_hops(skb, sk, flow, to->names);
 	rcu_read_unlock();
@@ -330,7 +331,7 @@ void hpcc_notify(struct sock *sk, const struct hpcc_flow *flow, enum hpcc_event 
 		return;
 	head = genlmsg_put(skb, 0, 0, &hpcc_family, 0, HPCC_CMD_FLOW_NTF);
 	if (!head || hpcc_put_who(skb, sk) || nla_put_u32(skb, HPCC_A_FLOW_EVENT, event) ||
-	    hpcc_put_mode(skb, sk, flow)) {
+	    hpcc_put_mode(skb, flow)) {
 		nlmsg_free(skb);
 		return;
 	}

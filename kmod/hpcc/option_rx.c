@@ -270,8 +270,9 @@ static void hpcc_option_in(struct hpcc_flow *flow, const struct hpcc_arrival *in
 	switch (opt->type) {
 	case HPCC_OPT_FORWARD:
 	case HPCC_OPT_IDENTIFY:
-		bad = hpcc_is_ioam(in, opt) ? hpcc_ioam_in(flow, in, opt) :
-					      hpcc_forward_in(flow, opt, records);
+		bad = hpcc_may_be_ioam(in, opt) ?
+		      hpcc_ioam_in(flow, in, opt, records) :
+		      hpcc_forward_in(flow, opt, records, NULL, 0);
 		hpcc_count_rcu(net, HPCC_C_FORWARD_RECEIVED);
 		break;
 	case HPCC_OPT_ECHO:

@@ -357,16 +357,9 @@ static bool hpcc_identify_next(struct hpcc_flow *flow, u32 slots, u32 *phase)
 	return *phase < phases;
 }
 
-/* Whether a segment asks, and what the switches are to fill in. */
-enum hpcc_asking {
-	HPCC_ASKS_NOT,
-	HPCC_ASKS_TCP,
-	HPCC_ASKS_IOAM,
-};
-
 /* Write a FORWARD or IDENTIFY option of at most @room bytes at @p. */
 static u32 hpcc_forward_write(struct hpcc_flow *flow, const struct tcp_sock *tp,
-			      enum hpcc_asking asks, u8 *p, u32 room)
+			      u8 *p, u32 room)
 {
 	struct hpcc_opt opt = { .type = HPCC_OPT_FORWARD };
 	u32 phase;
@@ -389,9 +382,6 @@ static u32 hpcc_forward_write(struct hpcc_flow *flow, const struct tcp_sock *tp,
 	WRITE_ONCE(flow->requests, READ_ONCE(flow->requests) + 1);
 	if (hpcc_identify_next(flow, opt.nr, &phase)) {
 		opt.type = HPCC_OPT_IDENTIFY;
-	} else if (unlikely(asks == HPCC_ASKS_IOAM)) {
-		opt.nr = 0;
-		phase = 0;
 	} else {
 		asked = READ_ONCE(flow->asked);
 		phase = hpcc_phase_next(&asked, READ_ONCE(flow->hops), opt.nr);
@@ -425,12 +415,12 @@ static bool hpcc_window_fits(const struct hpcc_flow *flow, bool asks, u32 room)
 
 /* As hpcc_options_write(), with W: behind a request of one record, or in front of an echo. */
 static u32 hpcc_window_and(struct hpcc_flow *flow, const struct tcp_sock *tp,
-			   enum hpcc_asking asks, u32 room, u8 *out, u32 *forward, u32 *echo)
+			   bool asks, u32 room, u8 *out, u32 *forward, u32 *echo)
 {
 	u32 len;
 
 	if (asks)
-		*forward = hpcc_forward_write(flow, tp, asks, out, hpcc_opt_len(1));
+		*forward = hpcc_forward_write(flow, tp, out, hpcc_opt_len(1));
 	len = *forward + hpcc_window_write(flow, out + *forward);
 	if (!asks && hpcc_echo_waits(flow))
 		*echo = hpcc_echo_write(flow, out + len, room - len);
@@ -446,7 +436,7 @@ static u32 hpcc_window_and(struct hpcc_flow *flow, const struct tcp_sock *tp,
  * Return: its length. *@forward and *@echo say how much of it is for either.
  */
 static u32 hpcc_options_write(struct hpcc_flow *flow, const struct tcp_sock *tp,
-			      enum hpcc_asking asks, u32 room, u8 *out, u32 *forward,
+			      bool asks, u32 room, u8 *out, u32 *forward,
 			      u32 *echo)
 {
 	const struct net *net = sock_net((const struct sock *)tp);
@@ -459,11 +449,11 @@ static u32 hpcc_options_write(struct hpcc_flow *flow, const struct tcp_sock *tp,
 	}
 	if (asks && hpcc_echo_waits(flow) &&
 	    !hpcc_phase_needs_slots(READ_ONCE(flow->asked))) {
-		*forward = hpcc_forward_write(flow, tp, asks, out, hpcc_opt_len(1));
+		*forward = hpcc_forward_write(flow, tp, out, hpcc_opt_len(1));
 		*echo = hpcc_echo_write(flow, out + *forward,
 					min(room - *forward, hpcc_opt_len(1)));
 	} else if (asks) {
-		*forward = hpcc_forward_write(flow, tp, asks, out, room);
+		*forward = hpcc_forward_write(flow, tp, out, room);
 	} else if (room >= 2 * hpcc_opt_len(1) &&
 		   hpcc_report_due(flow, tp, net)) {
 		*echo = hpcc_echo_write(flow, out, room - hpcc_opt_len(1));
@@ -498,9 +488,9 @@ static void hpcc_data_out(struct hpcc_segment *seg, struct sock *sk)
 	const struct net *net = seg->state->net;
 	enum hpcc_presence presence;
 	u8 out[HPCC_TCP_HEADER_MAX];
-	enum hpcc_asking asks;
 	u32 forward = 0;
 	u32 echo = 0;
+	bool asks;
 	u32 room;
 	u32 len;
 	u8 nodes;
@@ -519,9 +509,9 @@ static void hpcc_data_out(struct hpcc_segment *seg, struct sock *sk)
 	if (presence == HPCC_PRESENT)
 		return;
 	room = presence == HPCC_ABSENT ? hpcc_segment_room(seg, sk) : 0;
-	nodes = READ_ONCE(flow->ioam);
-	if (unlikely(nodes) && asks && hpcc_asks_ioam(seg, sk, nodes, &room))
-		asks = HPCC_ASKS_IOAM;
+	nodes = asks && !READ_ONCE(flow->ioam_held) ? READ_ONCE(flow->ioam) : 0;
+	if (unlikely(nodes) && !hpcc_asks_ioam(seg, sk, nodes, &room))
+		nodes = 0;
 
 	len = room < hpcc_opt_len(1) ? 0 :
 	      hpcc_options_write(flow, tcp_sk(sk), asks, room, out, &forward,
@@ -531,8 +521,9 @@ static void hpcc_data_out(struct hpcc_segment *seg, struct sock *sk)
 	if (!len)
 		return;
 
-	/* Only such a request has no slots: no IDENTIFY, and no parameters in its place. */
-	if (forward != hpcc_opt_len(0) || hpcc_ioam_out(seg, nodes))
+	/* No trace goes beside IDENTIFY, nor beside parameters in a request's place. */
+	if (likely(!nodes) || !forward || out[2] >> 5 != HPCC_OPT_FORWARD ||
+	    hpcc_ioam_out(seg, nodes))
 		p = hpcc_segment_open(seg, len);
 	else
 		p = NULL;

@@ -288,7 +288,7 @@ KEYS = {
         "above": (_queue, None),
         "respond": (_queue, None),
         "every": (_every, None),
-        "stamp": (_choice("tcp", "ioam", "tcp,ioam"), None),
+        "stamp": (_choice("tcp", "ioam", "tcp,ioam", "mixed"), None),
     },
     "flow": {
         "from": (_host, ...),

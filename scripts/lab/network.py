@@ -24,7 +24,7 @@ DEFAULT = {4: "0.0.0.0/0", 6: "::/0"}
 # switch_ID of h0; switches begin with 1.
 HOST_NODE = 1000
 # HPCC_STAMP_* by name.
-STAMP = {"tcp": 1, "ioam": 2, "tcp,ioam": 3}
+STAMP = {"tcp": 1, "ioam": 2, "tcp,ioam": 3, "mixed": 3}
 # Where hosts are told B of links, below /proc; other parameters are below /proc/sys.
 LINKS = "/net/hpcc_links"
 # Packets that a child may hold: as many as the smallest that a buffer has room for.
@@ -210,7 +210,7 @@ class Network:
             link = self.topology.link_of(node, port)
             if is_host(port):
                 link |= {"delay": link["delay"] + self.topology.host_delay[1]}
-            more = f"node {self._number(node)} port {index + 1} stamp {self.stamp}"
+            more = f"node {self._number(node)} port {index + 1} stamp {self._stamp(node)}"
             if self.stamp:
                 more += "".join(f" {key} {self.scenario.qdisc[key]}" for key in ("above", "respond", "every")
                                 if self.scenario.qdisc[key])
@@ -221,6 +221,12 @@ class Network:
                 lines.append(self._qdisc(f"{node} {port}", "root", link, more + self._marking(link)))
             lines += self._child(f"{node} {port}", self.scenario.qdisc["queue"], link["buffer"])
         return lines
+
+    def _stamp(self, switch):
+        """What its ports fill in; where carriers are mixed each speaks one, the first one the TCP option."""
+        if self.scenario.qdisc["stamp"] == "mixed" and self.stamp:
+            return STAMP["tcp"] if self._number(switch) % 2 else STAMP["ioam"]
+        return self.stamp
 
     def _number(self, switch):
         """What telemetry calls a switch."""

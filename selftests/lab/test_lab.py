@@ -655,6 +655,12 @@ class Plan(unittest.TestCase):
                 self.assertIn(f"sysctl {host} /net/hpcc_links {link} 100000000000", lines)
         self.assertNotIn(" stamp 1", made.files["network"])
         self.assertEqual(made.files["network"].count(" stamp 2"), 6)
+        made = self.made(topology={"kind": "chain", "switches": 3}, ip=6, qdisc={"stamp": "mixed"},
+                         cc={"carrier": "ioam"}, host={"stamp": True})
+        for switch, stamp in ("s0", 1), ("s1", 2), ("s2", 1):
+            self.assertRegex(made.files["network"], rf"(?m)^qdisc {switch} .* stamp {stamp}$")
+            self.assertNotRegex(made.files["network"], rf"(?m)^qdisc {switch} .* stamp [^{stamp}]$")
+        self.assertRegex(made.files["network"], r"(?m)^qdisc h1 .* stamp 3$")
         made = self.made(ip=6, qdisc={"stamp": "tcp,ioam"}, impair={"data_loss": 0.01})
         self.assertIn(" stamp 3", made.files["network"])
         self.assertIn(" stamp tcp,ioam", made.files["s0.tc"])

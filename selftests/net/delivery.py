@@ -227,6 +227,9 @@ class Host:
         # A W_init that fits into TCP's own first window, which a receiver would open otherwise (receive.py).
         self.ns = Netns(**({"host_mbps": 400, "base_rtt_ns": T_NS, "n_flows": 0, "where": 1} if ours else {}))
         self.cc = "hpcc" if ours else "reno"
+        if ours:
+            with self.ns, open("/proc/net/hpcc_links", "w", encoding="ascii") as links:
+                links.write("".join(f"{node} {port} 400000000\n" for node in (1, 2, 3) for port in (1, 2)))
         self.tuns = [self.tun("tun0", 9, 0), self.tun("tun1", 8, 0x10)]
         if virtual_time():
             self.write("/sys/class/net/tun1/gro_flush_timeout", 1000000)
@@ -393,6 +396,8 @@ def test_random():
                 print("#", host.ns.counters())
                 for name in "report_sent", "report_received":
                     expect_in(name, host.ns.counters()[name], count // 1000, count)
+                for name in "ioam_received", "ioam_ignored", "ioam_unknown_link":
+                    expect_in(name, host.ns.counters()[name], count // 5000, count)
         found = first_difference(*paths)
         if found:
             print("\n".join("# " + line for line in found[1]))

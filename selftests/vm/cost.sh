@@ -39,6 +39,7 @@ write_job()
 			hpcc-stats-off hpcc stats off
 			hpcc-nostamp hpcc nostamp
 			hpcc-marking hpcc marking ldcp
+			hpcc-ioam hpcc stamp tcp,ioam
 		QDISCS
 		tc qdisc add dev d0 root handle 1: mq
 		tc qdisc add dev d0 parent 1:1 handle 11: hpcc

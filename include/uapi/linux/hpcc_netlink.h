@@ -59,7 +59,7 @@ enum {
 	HPCC_A_FLOW_W_INIT,	/* u64, bytes */
 	HPCC_A_FLOW_U,		/* u64, 2^-24 */
 	HPCC_A_FLOW_ETA,	/* u32, 2^-24 */
-	HPCC_A_FLOW_R,		/* u64, bytes/s */
+	HPCC_A_FLOW_R,		/* u64, W/T, bytes/s */
 	HPCC_A_FLOW_T,		/* u64, ns */
 	HPCC_A_FLOW_INC_STAGE,	/* u32 */
 	HPCC_A_FLOW_N,		/* u32, as the receiver measured it; not there: configured */

@@ -214,11 +214,11 @@ static void sums(struct maker *m, struct frame *f, const struct flow *flow, uint
 
 static uint32_t right_extensions(struct rng *rng, uint8_t *p, uint8_t **next)
 {
-	static const uint8_t kinds[] = { DSTOPTS, DSTOPTS, ROUTING, FRAGMENT, HBH };
+	static const uint8_t kinds[] = { DSTOPTS, DSTOPTS, ROUTING, FRAGMENT, HBH, HBH };
 	uint32_t at = 0;
 
 	do {
-		uint8_t kind = kinds[below(rng, at ? 4 : 5)];
+		uint8_t kind = kinds[below(rng, at ? 4 : 6)];
 		uint32_t len = kind == FRAGMENT ? 8 : 8 * (1 + below(rng, 4));
 
 		memset(p + at, 0, len);
@@ -228,6 +228,8 @@ static uint32_t right_extensions(struct rng *rng, uint8_t *p, uint8_t **next)
 			p[at + 1] = len / 8 - 1;
 			put16(p + at + 2, kind == ROUTING ? 0 : 0x1e << 8 | (len - 4));
 		}
+		if (kind == HBH && percent(rng, 70))
+			len = make_trace(rng, p + at);
 		**next = kind;
 		*next = p + at;
 		at += len;
@@ -252,6 +254,10 @@ static uint32_t insert(struct maker *m, struct frame *f, const struct flow *flow
 		memset(ext, 1, n);
 		if (percent(rng, 20))
 			fill(rng, ext, n);
+	} else if (percent(rng, 25)) {
+		n = make_trace(rng, ext);
+		*next = HBH;
+		ext[0] = proto;
 	} else {
 		if (!percent(rng, 50))
 			return 0;

@@ -201,6 +201,66 @@ static uint32_t make_ipv4(struct maker *m, struct draft *d)
 	return total;
 }
 
+/* IOAM's option of a hop-by-hop header, of either kind of trace, with nodes or without them.
+ * Most are right; of the others lengths lie, or there is another one inside.
+ */
+static uint32_t make_ioam(struct rng *rng, uint8_t *p)
+{
+	uint32_t room = 1 + below(rng, 5), used = below(rng, room + 1), words = 5, hop, at;
+	bool grows = percent(rng, 30);
+	uint8_t *node;
+
+	if (grows)
+		room = used;
+	p[0] = 0x31;
+	p[1] = 10 + 20 * room;
+	p[2] = 0;
+	p[3] = percent(rng, 5) ? rng_next(rng) : grows;
+	put16(p + 4, percent(rng, 6) ? rng_next(rng) : 0);
+	put16(p + 6, words << 11 | (grows ? 20 : 5 * (room - used)));
+	put32(p + 8, (percent(rng, 6) ? rng_next(rng) & 0xffffff : 0xd20800) << 8);
+	at = 12 + 20 * room;
+	memset(p + 12, 0, 20 * room);
+	for (hop = 0; hop < used; hop++) {
+		node = p + at - 20 * (hop + 1);
+		put32(node, 63U << 24 | (1 + below(rng, 4)));
+		put32(node + 4, 0xffffU << 16 | (1 + below(rng, 2)));
+		put32(node + 8, below(rng, percent(rng, 95) ? 1000000000 : ~0U));
+		put32(node + 12, percent(rng, 95) ? below(rng, 100000) : ~0U);
+		put32(node + 16, rng_next(rng));
+	}
+	if (percent(rng, 8))
+		memcpy(p + 12, p, 20 * room < 12 ? 0 : 12);
+	if (percent(rng, 8))
+		put16(p + 6, rng_next(rng));
+	if (percent(rng, 5))
+		p[1] = rng_next(rng);
+	return at;
+}
+
+/* make_trace() - a hop-by-hop header with IOAM but for its next-header byte. Returns its length. */
+uint32_t make_trace(struct rng *rng, uint8_t *p)
+{
+	uint32_t len = 2, pad;
+
+	if (percent(rng, 90)) {
+		put16(p + len, 1 << 8);		/* PadN */
+		len += 2;
+	}
+	do
+		len += make_ioam(rng, p + len);
+	while (percent(rng, 8));
+	pad = -len % 8;
+	memset(p + len, 0, pad);
+	if (pad > 1) {
+		p[len] = 1;
+		p[len + 1] = pad - 2;
+	}
+	len += pad;
+	p[1] = percent(rng, 97) ? len / 8 - 1 : rng_next(rng);
+	return len;
+}
+
 /* Extension headers; the next-header bytes are chained through *next. */
 uint32_t make_extensions(struct maker *m, uint8_t *p, uint8_t **next)
 {
@@ -221,6 +281,8 @@ uint32_t make_extensions(struct maker *m, uint8_t *p, uint8_t **next)
 		if (percent(rng, 10))
 			fill(rng, p + at + 2, len - 2);
 		p[at + 1] = kind == 44 ? 0 : len / 8 - 1;
+		if (!kind && percent(rng, 40))
+			len = make_trace(rng, p + at);
 		**next = kind;
 		*next = p + at;
 		at += len;

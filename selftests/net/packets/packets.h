@@ -115,6 +115,7 @@ void make_frame(struct maker *m, struct frame *f);
 uint32_t make_options(struct maker *m, uint8_t *p, const struct flow *flow);
 uint32_t our_option(struct maker *m, uint8_t *p, const struct flow *flow);
 uint32_t syn_option(struct maker *m, uint8_t *p);
+uint32_t make_trace(struct rng *rng, uint8_t *p);
 uint32_t make_extensions(struct maker *m, uint8_t *p, uint8_t **next);
 void make_fragments(struct maker *m, struct frame *f, uint32_t at);
 void fill(struct rng *rng, uint8_t *p, uint32_t len);
