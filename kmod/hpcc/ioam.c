@@ -49,7 +49,7 @@ struct hpcc_ioam_rx {
 	spinlock_t lock;	/* covers all but @rcu */
 	u64 seen_ns;
 	int hops;
-	struct hpcc_ioam_link link[HPCC_IOAM_NODES_MAX];
+	struct hpcc_trace_link link[HPCC_IOAM_NODES_MAX];
 	struct rcu_head rcu;
 };
 
