@@ -41,6 +41,7 @@ static void explain(void)
 		"                [ node ID ] [ port ID ] [ overhead BYTES ] [ delay TIME ]\n"
 		"                [ kind 253|254 ]\n"
 		"                [ stamp [ CARRIER[,CARRIER] ] [ above QUEUE ] [ respond QUEUE [ every TIME ] ] | nostamp ]\n"
+		"                [ int_dscp DSCP ] [ int_window TIME ]\n"
 		"                [ split-gso | no-split-gso ] [ identify on|off ] [ stats on|off ]\n"
 		"                [ marking off|ldcp ] [ kmin BYTES ] [ kmax BYTES ]\n"
 		"                [ pmax FRACTION ] [ knonect BYTES ]\n"
@@ -52,7 +53,9 @@ static void explain(void)
 		"overhead   of the link on each packet, 0 .. %u bytes (24)\n"
 		"delay      of propagation behind the queue, 0 .. 1s (0)\n"
 		"kind       of the TCP option (253)\n"
-		"stamp      write telemetry by CARRIER, tcp or ioam (stamp alone: tcp; default)\n"
+		"stamp      write telemetry by CARRIER, tcp, ioam or int (stamp alone: tcp; default)\n"
+		"int_dscp   of packets with INT, 1 .. %u (23)\n"
+		"int_window that the utilization in INT is of, 1us .. 1s (5us)\n"
 		"above      write load only while the queue is longer, 1b .. limit (stamp alone:\n"
 		"           always)\n"
 		"respond    tell the sender of a packet that finds a longer queue at once, 1b .. limit;\n"
@@ -66,7 +69,7 @@ static void explain(void)
 		"pmax       probability of a mark just below kmax, 0 .. 1 (1)\n"
 		"knonect    other IP packets are dropped from here on, at most limit; 0:\n"
 		"           derived from B (default)\n",
-		HPCC_NODE_MAX, HPCC_PORT_MAX, HPCC_OVERHEAD_MAX);
+		HPCC_NODE_MAX, HPCC_PORT_MAX, HPCC_OVERHEAD_MAX, HPCC_INT_DSCP_MAX);
 }
 
 static int bad_value(const char *name, const char *value, const char *allowed)
@@ -200,6 +203,20 @@ static int parse_kind(const char *name, const char *arg, void *to)
 	return sizeof(kind);
 }
 
+static int parse_dscp(const char *name, const char *arg, void *to)
+{
+	__u32 value;
+	__u8 dscp;
+
+	if (parse_number(name, arg, HPCC_INT_DSCP_MAX, &value) < 0)
+		return -1;
+	if (!value)
+		return bad_value(name, arg, "a number, 1 .. 63");
+	dscp = value;
+	memcpy(to, &dscp, sizeof(dscp));
+	return sizeof(dscp);
+}
+
 static int parse_node(const char *name, const char *arg, void *to)
 {
 	return parse_number(name, arg, HPCC_NODE_MAX, to);
@@ -241,6 +258,8 @@ static const struct {
 	{ "above",	TCA_HPCC_ABOVE,		parse_size },
 	{ "respond",	TCA_HPCC_RESPOND,	parse_threshold },
 	{ "every",	TCA_HPCC_EVERY,		parse_every },
+	{ "int_dscp",	TCA_HPCC_INT_DSCP,	parse_dscp },
+	{ "int_window",	TCA_HPCC_INT_WINDOW,	parse_every },
 };
 
 static const struct {
@@ -249,6 +268,7 @@ static const struct {
 } carriers[] = {
 	{ "tcp",	HPCC_STAMP_TCP },
 	{ "ioam",	HPCC_STAMP_IOAM },
+	{ "int",	HPCC_STAMP_INT },
 };
 
 static const struct {
@@ -452,6 +472,10 @@ static int hpcc_print_opt(struct qdisc_util *qu, FILE *f, struct rtattr *opt)
 		print_u64("respond", "respond %llub ", attr_value(tb[TCA_HPCC_RESPOND]));
 	if (tb[TCA_HPCC_EVERY])
 		print_time("every", attr_value(tb[TCA_HPCC_EVERY]));
+	if (tb[TCA_HPCC_INT_DSCP])
+		print_u64("int_dscp", "int_dscp %llu ", attr_value(tb[TCA_HPCC_INT_DSCP]));
+	if (tb[TCA_HPCC_INT_WINDOW])
+		print_time("int_window", attr_value(tb[TCA_HPCC_INT_WINDOW]));
 	if (tb[TCA_HPCC_SPLIT])
 		print_flag("split_gso", attr_value(tb[TCA_HPCC_SPLIT]),
 			   "split-gso", "no-split-gso");

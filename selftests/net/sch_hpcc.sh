@@ -81,7 +81,21 @@ test_carriers()
 	expect ioam "$(json 'q["options"]["stamp"], q["options"]["carriers"]')" "(True, 'ioam')"
 	change stamp tcp
 	expect tcp "$(json 'q["options"]["stamp"], "carriers" in q["options"]')" "(True, False)"
-	refused "unknown option \"tcp,int\"" change stamp tcp,int
+	change stamp tcp,int int_dscp 9 int_window 20us
+	expect show "$(show)" \
+		"qdisc hpcc 1: root limit 1048576b node 1 port 0 overhead 24 delay 0ns kind 253 stamp tcp,int int_dscp 9 int_window 20us split-gso identify on stats on marking off "
+	change node 1
+	expect kept "$(json 'q["options"]["int_dscp"], q["options"]["int_window"]')" "(9, 20000)"
+	refused "int_dscp \"0\": has to be a number, 1 .. 63" change int_dscp 0
+	refused "int_dscp \"64\"" change int_dscp 64
+	refused "int_window \"999ns\"" change int_window 999ns
+	change stamp tcp
+	expect forgotten "$(json '"int_dscp" in q["options"], "int_window" in q["options"]')" "(False, False)"
+	refused "int_dscp, int_window: need stamp int" change int_dscp 9
+	refused "int_dscp, int_window: need stamp int" change int_window 9us
+	change stamp int
+	expect default "$(json 'q["options"]["int_dscp"], q["options"]["int_window"]')" "(23, 5000)"
+	refused "unknown option \"tcp,csig\"" change stamp tcp,csig
 	refused "unknown option \"tcp,\"" change stamp tcp,
 }
 
