@@ -173,7 +173,7 @@ int hpcc_try_int(struct hpcc_sched *q, struct sk_buff *skb, u64 ts_ns)
 	u32 ip = tcp - FIELD_GET(HPCC_NOTE_OPT, note) * 4;
 	u32 at = tcp + FIELD_GET(HPCC_NOTE_END, note);
 	struct hpcc_int_hop hop;
-	struct hpcc_int t;
+	struct hpcc_int_md t;
 	__wsum before;
 	u32 len, n;
 	int ret;

@@ -27,8 +27,8 @@ static const u32 hpcc_pmax_default = HPCC_PMAX_MAX;
 /* Time between two responses to a flow: the T of a rack at 100 Gb/s. */
 static const u32 hpcc_every_default = 10 * NSEC_PER_USEC;
 
-/* Time that INT's utilization is of: half the T of a rack at 100 Gb/s. */
-static const u32 hpcc_int_window_default = 5 * NSEC_PER_USEC;
+/* Time that the utilization in INT is of: two T of a rack at 100 Gb/s. */
+static const u32 hpcc_int_window_default = 10 * NSEC_PER_USEC;
 
 /* Preamble, frame check sequence and gap of Ethernet. */
 static const u32 hpcc_overhead_default = 24;

@@ -71,7 +71,7 @@
 #define HPCC_INT_TAG		0x40
 
 /**
- * struct hpcc_int - what shim and metadata header say
+ * struct hpcc_int_md - what shim and metadata header say
  * @words: Length
  * @flags: HPCC_INT_F_*
  * @hop_words: Hop ML
@@ -79,7 +79,7 @@
  * @instructions: Instruction Bitmap
  * @domain: Domain Specific ID
  */
-struct hpcc_int {
+struct hpcc_int_md {
 	u8	words;
 	u8	flags;
 	u8	hop_words;
@@ -126,7 +126,7 @@ static inline u32 hpcc_int_words(u16 instructions)
  * Return: its length in bytes, shim included; -ENOENT where it is of another type, version or
  * domain; -EINVAL where lengths contradict each other.
  */
-static inline int hpcc_int_find(const u8 *p, u32 have, u32 len, struct hpcc_int *t)
+static inline int hpcc_int_find(const u8 *p, u32 have, u32 len, struct hpcc_int_md *t)
 {
 	u32 total;
 
@@ -159,7 +159,7 @@ static inline int hpcc_int_find(const u8 *p, u32 have, u32 len, struct hpcc_int 
  *
  * Return: how many bytes it pushes, up to HPCC_INT_HOP_MAX; 0: none.
  */
-static inline u32 hpcc_int_room(u8 *p, const struct hpcc_int *t, u32 room)
+static inline u32 hpcc_int_room(u8 *p, const struct hpcc_int_md *t, u32 room)
 {
 	if (!t->left || t->words + t->hop_words > HPCC_INT_WORDS_MAX)
 		p[4] |= HPCC_INT_F_EXCEEDED;
@@ -176,7 +176,7 @@ static inline u32 hpcc_int_room(u8 *p, const struct hpcc_int *t, u32 room)
  * @t: what hpcc_int_find() read there
  * @hop: what to write; all else that the instructions ask for is "not available"
  */
-static inline void hpcc_int_push(u8 *p, const struct hpcc_int *t, const struct hpcc_int_hop *hop)
+static inline void hpcc_int_push(u8 *p, const struct hpcc_int_md *t, const struct hpcc_int_hop *hop)
 {
 	u32 bit;
 
@@ -217,7 +217,7 @@ static inline void hpcc_int_push(u8 *p, const struct hpcc_int *t, const struct h
  * Return: hops; -EINVAL where other instructions were followed, or a hop is missing: it may be the
  * loaded one.
  */
-static inline int hpcc_int_hops(const struct hpcc_int *t)
+static inline int hpcc_int_hops(const struct hpcc_int_md *t)
 {
 	u32 words = t->words - HPCC_INT_HEADER_WORDS;
 

@@ -31,7 +31,7 @@
  */
 #define HPCC_PROMPT_CWND	32
 
-struct hpcc_ioam_rx;
+struct hpcc_trace_rx;
 struct hpcc_path;
 struct hpcc_remote;
 struct hpcc_rx;
@@ -83,6 +83,8 @@ enum hpcc_mode {
  * @where: both ends would have the receiver compute W; constant
  * @ioam: nodes that a request's IOAM trace has room for; 0: the TCP option carries requests
  *	(ioam.c); LOCAL_OUT reads it without the socket lock
+ * @intmd: hops that may write into a request's INT stack; 0: none is sent (int.c); LOCAL_OUT reads
+ *	it without the socket lock
  * @rx: we compute the peer's W; NULL until it asks; RCU, constant from then on
  * @node: in the hash table
  * @sk: the socket, for look-up by address only; constant
@@ -144,7 +146,7 @@ enum hpcc_mode {
  * @classic_cwnd: cwnd at the last return from classic; ~0: there was none
  * @conserve_delivered: packet conservation until a packet is acknowledged that was sent
  *	when so many, or more, had been delivered
- * @ioam_rx: what the links of the peer's traces counted; NULL until one comes; RCU, constant from
+ * @trace_rx: what the links of the peer's traces counted; NULL until one comes; RCU, constant from
  *	then on
  * @remote: the peer may compute W; NULL where it may not; RCU, constant
  * @path: who the links are, while somebody wants to know (path.c); RCU
@@ -210,6 +212,7 @@ struct hpcc_flow {
 	bool held;
 	bool where;
 	u8 ioam;
+	u8 intmd;
 	struct hpcc_rx __rcu *rx;
 	u32 requests;
 	u32 sample_ns;
@@ -241,7 +244,7 @@ struct hpcc_flow {
 	u64 undo_most_q16;
 	struct hpcc_path __rcu *path;
 	struct hpcc_remote __rcu *remote;
-	struct hpcc_ioam_rx __rcu *ioam_rx;
+	struct hpcc_trace_rx __rcu *trace_rx;
 	s64 late_told;
 	u32 late_delivered;
 	u32 late;

@@ -10,7 +10,7 @@
 
 #define FIELDS	32
 
-static void decode(const u8 *p, const struct hpcc_int *t, u64 bps, u8 scale)
+static void decode(const u8 *p, const struct hpcc_int_md *t, u64 bps, u8 scale)
 {
 	struct hpcc_trace_link link = { .bps = 0 };
 	int hops = hpcc_int_hops(t);
@@ -32,10 +32,10 @@ static void decode(const u8 *p, const struct hpcc_int *t, u64 bps, u8 scale)
 	}
 }
 
-static void pushed(const u8 *p, u32 total, const struct hpcc_int *t,
+static void pushed(const u8 *p, u32 total, const struct hpcc_int_md *t,
 		   const struct hpcc_int_hop *hop)
 {
-	struct hpcc_int after;
+	struct hpcc_int_md after;
 	struct hpcc_int_hop got;
 	int hops;
 
@@ -52,7 +52,7 @@ static void pushed(const u8 *p, u32 total, const struct hpcc_int *t,
 int LLVMFuzzerTestOneInput(const u8 *data, size_t size)
 {
 	struct hpcc_int_hop hop;
-	struct hpcc_int t;
+	struct hpcc_int_md t;
 	u32 have, room, n;
 	u8 *p, *grown;
 	int total;

@@ -35,7 +35,7 @@ NUMBERS = {name: number for number, (name, *_) in ATTRS.items()}
 DEFAULTS = {"rate": 0, "bandwidth": 0, "limit": 1 << 20, "node": 0, "port": 0, "overhead": 24,
             "delay": 0, "kind": 253, "stamp": 1, "split": 1, "marking": 0, "kmin": 0, "kmax": 0,
             "pmax": 1000000, "knonect": 0, "stats": 1, "above": 0, "identify": 1, "respond": 0,
-            "every": 10000, "int_dscp": 23, "int_window": 5000}
+            "every": 10000, "int_dscp": 23, "int_window": 10000}
 MARKS = "kmin", "kmax", "pmax", "knonect"
 # What decides on kmax where it is not given, besides kmin itself.
 AROUND_KMAX = "kmin", "kmax", "limit", "rate", "bandwidth", "overhead"

@@ -31,7 +31,7 @@ static struct packet *packet(u8 nodes)
 /* What a switch does, with so much room. */
 static u32 push(struct packet *k, const struct hpcc_int_hop *hop, u32 room)
 {
-	struct hpcc_int t;
+	struct hpcc_int_md t;
 	u32 n;
 
 	assert_int_equal(hpcc_int_find(k->p, HPCC_INT_LEN, k->len, &t), k->len);
@@ -69,7 +69,7 @@ TEST(push__bytes)
 	assert_int_equal(k->p[40], 0xaa);
 }
 
-/* Whatever else is asked for is all ones, reserved instructions and checksum complement included. */
+/* All else that is asked for is all ones, reserved instructions included. */
 TEST(push__other_instructions)
 {
 	struct packet *k = packet(1);
@@ -125,7 +125,7 @@ TEST(push__no_room)
 static int found(u32 at, u8 value)
 {
 	struct packet *k = packet(2);
-	struct hpcc_int t;
+	struct hpcc_int_md t;
 
 	push(k, &first, 24);
 	k->p[at] = value;
@@ -134,7 +134,7 @@ static int found(u32 at, u8 value)
 
 TEST(find__refused)
 {
-	struct hpcc_int t;
+	struct hpcc_int_md t;
 	u32 i;
 
 	assert_int_equal(found(2, 0xff), 40);		/* reserved bits are ignored */
@@ -157,10 +157,10 @@ TEST(find__refused)
 
 TEST(hops__refused)
 {
-	const struct hpcc_int good = {
+	const struct hpcc_int_md good = {
 		.words = 3 + 2 * 6, .hop_words = 6, .instructions = 0xd500,
 	};
-	struct hpcc_int t = good;
+	struct hpcc_int_md t = good;
 
 	assert_int_equal(hpcc_int_hops(&t), 2);
 	t.flags = HPCC_INT_F_EXCEEDED;
