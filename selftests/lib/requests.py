@@ -134,12 +134,21 @@ class Request:
             return max(value, 100000)
         return value
 
+    def stamp_int(self):
+        """What parameters of INT need."""
+        stamp = HPCC_STAMP_INT | self.rng.randrange(HPCC_STAMP_INT)
+        self.nest += struct.pack("=HHBxxx", 5, NUMBERS["stamp"], stamp)
+        self.given.pop("stamp", None)
+        self.given["stamp"] = stamp
+
     def add(self):
         """One attribute."""
         rng = self.rng
         number = rng.choice(list(ATTRS)) if rng.random() < 0.97 else \
             rng.choice((0, 11, 24, 25, 100, 0x3fff))
         name, size, low, high = ATTRS.get(number, ("", 4, 0, 10))
+        if name.startswith("int_") and rng.random() < 0.8:
+            self.stamp_int()
         value = self.value(size, low, high)
         if self.gentle:
             value = self.soften(name, value)
@@ -262,5 +271,5 @@ def nested(data):
     return found
 
 
-__all__ = ["ATTRS", "DEFAULTS", "HANDLE", "HPCC_STAMP_INT", "MARKS", "NLM_F_CREATE", "NLM_F_EXCL", "NLM_F_REPLACE",
-           "Netlink", "RTM_DELQDISC", "RTM_NEWQDISC", "Request", "allowed", "changed", "merged", "random"]
+__all__ = ["ATTRS", "DEFAULTS", "HANDLE", "HPCC_STAMP_INT", "MARKS", "NLM_F_CREATE", "NLM_F_EXCL",
+           "NLM_F_REPLACE", "Netlink", "RTM_DELQDISC", "RTM_NEWQDISC", "Request", "allowed", "changed", "merged", "random"]
