@@ -13,24 +13,13 @@
 #include <linux/netlink.h>
 #include <linux/rtnetlink.h>
 #include <linux/hpcc.h>
-#include <hpcc/histogram.h>
 
-#include "tc_util.h"
+#include "q_hpcc.h"
 
 #define ARRAY_SIZE(a)	(sizeof(a) / sizeof((a)[0]))
 
 /* Room that tc has for a request, and more than our options need. */
 #define HPCC_REQUEST_MAX	4096
-
-static void print_u64(const char *key, const char *fmt, __u64 value)
-{
-	print_color_u64(PRINT_ANY, COLOR_NONE, key, fmt, value);
-}
-
-static void print_text(const char *fmt, const char *value)
-{
-	print_color_string(PRINT_FP, COLOR_NONE, NULL, fmt, value);
-}
 
 /* ---- options ---- */
 
@@ -41,6 +30,7 @@ static void explain(void)
 		"                [ node ID ] [ port ID ] [ overhead BYTES ] [ delay TIME ]\n"
 		"                [ kind 253|254 ]\n"
 		"                [ stamp [ CARRIER[,CARRIER] ] [ above QUEUE ] [ respond QUEUE [ every TIME ] ] | nostamp ]\n"
+		"                [ int_dscp DSCP ] [ int_window TIME ]\n"
 		"                [ split-gso | no-split-gso ] [ identify on|off ] [ stats on|off ]\n"
 		"                [ marking off|ldcp ] [ kmin BYTES ] [ kmax BYTES ]\n"
 		"                [ pmax FRACTION ] [ knonect BYTES ]\n"
@@ -52,7 +42,9 @@ static void explain(void)
 		"overhead   of the link on each packet, 0 .. %u bytes (24)\n"
 		"delay      of propagation behind the queue, 0 .. 1s (0)\n"
 		"kind       of the TCP option (253)\n"
-		"stamp      write telemetry by CARRIER, tcp or ioam (stamp alone: tcp; default)\n"
+		"stamp      write telemetry by CARRIER, tcp, ioam or int (stamp alone: tcp; default)\n"
+		"int_dscp   of packets with INT, 1 .. %u (23)\n"
+		"int_window that the utilization in INT is of, 1us .. 1s (10us)\n"
 		"above      write load only while the queue is longer, 1b .. limit (stamp alone:\n"
 		"           always)\n"
 		"respond    tell the sender of a packet that finds a longer queue at once, 1b .. limit;\n"
@@ -66,7 +58,7 @@ static void explain(void)
 		"pmax       probability of a mark just below kmax, 0 .. 1 (1)\n"
 		"knonect    other IP packets are dropped from here on, at most limit; 0:\n"
 		"           derived from B (default)\n",
-		HPCC_NODE_MAX, HPCC_PORT_MAX, HPCC_OVERHEAD_MAX);
+		HPCC_NODE_MAX, HPCC_PORT_MAX, HPCC_OVERHEAD_MAX, HPCC_INT_DSCP_MAX);
 }
 
 static int bad_value(const char *name, const char *value, const char *allowed)
@@ -200,6 +192,20 @@ static int parse_kind(const char *name, const char *arg, void *to)
 	return sizeof(kind);
 }
 
+static int parse_dscp(const char *name, const char *arg, void *to)
+{
+	__u32 value;
+	__u8 dscp;
+
+	if (parse_number(name, arg, HPCC_INT_DSCP_MAX, &value) < 0)
+		return -1;
+	if (!value)
+		return bad_value(name, arg, "a number, 1 .. 63");
+	dscp = value;
+	memcpy(to, &dscp, sizeof(dscp));
+	return sizeof(dscp);
+}
+
 static int parse_node(const char *name, const char *arg, void *to)
 {
 	return parse_number(name, arg, HPCC_NODE_MAX, to);
@@ -241,6 +247,8 @@ static const struct {
 	{ "above",	TCA_HPCC_ABOVE,		parse_size },
 	{ "respond",	TCA_HPCC_RESPOND,	parse_threshold },
 	{ "every",	TCA_HPCC_EVERY,		parse_every },
+	{ "int_dscp",	TCA_HPCC_INT_DSCP,	parse_dscp },
+	{ "int_window",	TCA_HPCC_INT_WINDOW,	parse_every },
 };
 
 static const struct {
@@ -249,6 +257,7 @@ static const struct {
 } carriers[] = {
 	{ "tcp",	HPCC_STAMP_TCP },
 	{ "ioam",	HPCC_STAMP_IOAM },
+	{ "int",	HPCC_STAMP_INT },
 };
 
 static const struct {
@@ -452,6 +461,10 @@ static int hpcc_print_opt(struct qdisc_util *qu, FILE *f, struct rtattr *opt)
 		print_u64("respond", "respond %llub ", attr_value(tb[TCA_HPCC_RESPOND]));
 	if (tb[TCA_HPCC_EVERY])
 		print_time("every", attr_value(tb[TCA_HPCC_EVERY]));
+	if (tb[TCA_HPCC_INT_DSCP])
+		print_u64("int_dscp", "int_dscp %llu ", attr_value(tb[TCA_HPCC_INT_DSCP]));
+	if (tb[TCA_HPCC_INT_WINDOW])
+		print_time("int_window", attr_value(tb[TCA_HPCC_INT_WINDOW]));
 	if (tb[TCA_HPCC_SPLIT])
 		print_flag("split_gso", attr_value(tb[TCA_HPCC_SPLIT]),
 			   "split-gso", "no-split-gso");
@@ -463,131 +476,6 @@ static int hpcc_print_opt(struct qdisc_util *qu, FILE *f, struct rtattr *opt)
 			   "stats off");
 	if (tb[TCA_HPCC_MARKING])
 		print_marking(tb);
-	return 0;
-}
-
-/* ---- statistics ---- */
-
-static const char * const reasons[__HPCC_UNSTAMPED_MAX] = {
-	[HPCC_UNSTAMPED_OFF]		= "off",
-	[HPCC_UNSTAMPED_NOT_TCP]	= "not_tcp",
-	[HPCC_UNSTAMPED_FRAGMENT]	= "fragment",
-	[HPCC_UNSTAMPED_NO_OPTION]	= "no_option",
-	[HPCC_UNSTAMPED_MALFORMED]	= "malformed",
-	[HPCC_UNSTAMPED_FULL]		= "full",
-	[HPCC_UNSTAMPED_PHASE]		= "phase",
-	[HPCC_UNSTAMPED_NO_MEMORY]	= "no_memory",
-};
-
-/* The queue length that @permille of all departing packets left or were under:
- * the upper end of the histogram's bucket. No packet is as short as what the
- * first bucket spans, so that means an empty queue.
- */
-static __u64 percentile(const struct tc_hpcc_xstats *st, unsigned int permille)
-{
-	__u64 total = 0, sum = 0, rank, value;
-	__u32 b;
-
-	for (b = 0; b < HPCC_HIST_BUCKETS; b++)
-		total += st->hist[b];
-	rank = total / 1000 * permille + (total % 1000 * permille + 999) / 1000;
-	for (b = 0; b < HPCC_HIST_BUCKETS - 1; b++) {
-		sum += st->hist[b];
-		if (sum >= rank)
-			break;
-	}
-	value = b ? hpcc_hist_value(b) : 0;
-	return value < st->qlen_max_bytes ? value : st->qlen_max_bytes;
-}
-
-static void print_unstamped(const struct tc_hpcc_xstats *st)
-{
-	__u64 total = st->quiet;
-	int i;
-
-	for (i = 0; i < __HPCC_UNSTAMPED_MAX; i++)
-		total += st->unstamped[i];
-	if (is_json_context()) {
-		open_json_object("unstamped");
-		for (i = 0; i < __HPCC_UNSTAMPED_MAX; i++)
-			print_u64(reasons[i], NULL, st->unstamped[i]);
-		print_u64("quiet", NULL, st->quiet);
-		close_json_object();
-		return;
-	}
-	print_u64(NULL, " unstamped %llu", total);
-	if (st->quiet)
-		print_u64(NULL, " quiet %llu", st->quiet);
-	for (i = 0; i < __HPCC_UNSTAMPED_MAX; i++) {
-		if (!st->unstamped[i])
-			continue;
-		print_text(" %s", reasons[i]);
-		print_u64(NULL, " %llu", st->unstamped[i]);
-	}
-}
-
-/* Buckets that are not empty, by the longest queue each holds. */
-static void print_histogram(const struct tc_hpcc_xstats *st)
-{
-	__u32 b;
-
-	open_json_array(PRINT_JSON, "hist");
-	for (b = 0; b < HPCC_HIST_BUCKETS; b++) {
-		if (!st->hist[b])
-			continue;
-		open_json_object(NULL);
-		print_u64("bytes", NULL, hpcc_hist_value(b));
-		print_u64("packets", NULL, st->hist[b]);
-		close_json_object();
-	}
-	close_json_array(PRINT_JSON, NULL);
-}
-
-static int hpcc_print_xstats(struct qdisc_util *qu, FILE *f,
-			     struct rtattr *xstats)
-{
-	struct tc_hpcc_xstats st;
-
-	if (!xstats)
-		return 0;
-	if (RTA_PAYLOAD(xstats) < sizeof(st)) {
-		fprintf(stderr, "hpcc: module and tc plugin are of different versions\n");
-		return -1;
-	}
-	memcpy(&st, RTA_DATA(xstats), sizeof(st));
-
-	open_json_object("hpcc");
-	tc_print_rate(PRINT_ANY, "bandwidth", "  link %s", st.bandwidth);
-	print_u64("tx_bytes", " sent %llu wire bytes", st.tx_bytes);
-	print_u64("tx_packets", " %llu pkt\n", st.tx_packets);
-	print_u64("stamped", "  stamped %llu", st.stamped);
-	print_unstamped(&st);
-	/* Of a port by itself it would repeat what stands below. */
-	if (st.port_queues > 1) {
-		print_u64("port_queues", "\n  port of %llu queues", st.port_queues);
-		print_u64("port_qlen", " %llub", st.port_qlen_bytes);
-	}
-	print_u64("qlen", "\n  queue %llub", st.qlen_bytes);
-	print_u64("qlen_p50", " p50 %llub", percentile(&st, 500));
-	print_u64("qlen_p95", " p95 %llub", percentile(&st, 950));
-	print_u64("qlen_p99", " p99 %llub", percentile(&st, 990));
-	print_u64("qlen_max", " max %llub", st.qlen_max_bytes);
-	print_u64("drop_limit", "\n  dropped limit %llu", st.drop_limit);
-	print_u64("drop_limit_ect", " (ect %llu)", st.drop_limit_ect);
-	print_u64("drop_knonect", " knonect %llu", st.drop_knonect);
-	print_u64("drop_gso", " gso %llu", st.drop_gso);
-	print_u64("resyncs", " resyncs %llu", st.resyncs);
-	print_u64("marked", "\n  marked %llu", st.marked);
-	print_u64("marked_p", " p %llu", st.marked - st.marked_kmax);
-	print_u64("marked_kmax", " kmax %llu", st.marked_kmax);
-	print_u64("mark_failed", " failed %llu", st.mark_failed);
-	print_u64("responses", "\n  responses %llu", st.responses);
-	print_u64("responses_held", " held %llu", st.responses_held);
-	print_u64("responses_lost", " lost %llu", st.responses_lost);
-	print_u64("responses_failed", " failed %llu", st.responses_failed);
-	if (is_json_context())
-		print_histogram(&st);
-	close_json_object();
 	return 0;
 }
 

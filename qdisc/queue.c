@@ -138,30 +138,33 @@ static __always_inline struct sk_buff *hpcc_next(struct hpcc_sched *q, u64 now)
 }
 
 /* The first bit of a packet leaves, @start_ns 0: now. Inlined: it has two callers, and
- * each calls it for each packet.
+ * each calls it for each packet. INT makes a packet longer.
+ *
+ * Return: time that the link spends on it.
  */
-static __always_inline void hpcc_leave(struct hpcc_sched *q,
-				       struct sk_buff *skb, u64 start_ns,
-				       struct hpcc_clock time)
+static __always_inline struct hpcc_clock hpcc_leave(struct hpcc_sched *q,
+						    struct sk_buff *skb, u64 start_ns)
 {
-	hpcc_count_departure(q, hpcc_skb_cb(skb)->bytes);
+	struct hpcc_clock time;
+
 	if (!q->cfg.stamp)
 		q->stats.unstamped[HPCC_UNSTAMPED_OFF]++;
 	else if (hpcc_skb_cb(skb)->note & HPCC_NOTE_LEN)
 		hpcc_stamp(q, skb, start_ns ?: ktime_get_ns());
 	else
 		q->stats.unstamped[hpcc_note_unstamped(hpcc_skb_cb(skb)->note)]++;
+	hpcc_count_departure(q, hpcc_skb_cb(skb)->bytes);
+	time = hpcc_link_time(q->byte_time, hpcc_skb_cb(skb)->bytes);
 	hpcc_spend(q, time);
+	return time;
 }
 
 static void hpcc_start(struct hpcc_sched *q, struct sk_buff *skb, u64 now)
 {
 	struct hpcc_clock start = hpcc_start_time(q, hpcc_time_ns(skb), now);
-	struct hpcc_clock time = hpcc_link_time(q->byte_time,
-						hpcc_skb_cb(skb)->bytes);
+	struct hpcc_clock time = hpcc_leave(q, skb, start.ns);
 	u64 due_ns = now;
 
-	hpcc_leave(q, skb, start.ns, time);
 	if (q->cfg.rate) {
 		q->free = hpcc_clock_add(start, time);
 		due_ns = hpcc_clock_ceil(q->free);
@@ -411,7 +414,7 @@ int hpcc_enqueue_responding(struct sk_buff *skb, struct Qdisc *sch,
 	struct hpcc_sched *q = qdisc_priv(sch);
 	struct hpcc_headers headers = hpcc_look(q, skb);
 
-	if (FIELD_GET(HPCC_NOTE_LEN, headers.note) > HPCC_NOTE_IOAM) {
+	if (FIELD_GET(HPCC_NOTE_LEN, headers.note) > HPCC_NOTE_INT) {
 		/* The packet finds what has not started by now. */
 		if (q->cfg.rate)
 			hpcc_serve(q, ktime_get_ns());
@@ -453,9 +456,7 @@ static struct sk_buff *hpcc_fetch(struct hpcc_sched *q)
 	struct sk_buff *skb = hpcc_next(q, 0);
 
 	if (skb)
-		hpcc_leave(q, skb, 0,
-			   hpcc_link_time(q->byte_time,
-					  hpcc_skb_cb(skb)->bytes));
+		hpcc_leave(q, skb, 0);
 	return skb;
 }
 

@@ -8,6 +8,7 @@
 #include <linux/netdevice.h>
 #include <linux/rhashtable.h>
 #include <linux/skbuff.h>
+#include <linux/tcp.h>
 #include <linux/hpcc.h>
 #include <net/pkt_sched.h>
 #include <hpcc/clock.h>
@@ -25,6 +26,7 @@
  * @above: bytes of queue, 0: each packet gets a record
  * @respond: bytes of queue, 0: no responses
  * @every_ns: time between two responses to a flow, at least
+ * @int_window_ns: time that INT's utilization is of
  * @kmin: bytes, 0: derived from B; so are @kmax and @knonect
  * @kmax: bytes
  * @knonect: bytes
@@ -32,6 +34,7 @@
  * @marking: enum hpcc_marking
  * @kind: TCP option kind
  * @stamp: HPCC_STAMP_*, where telemetry is written; 0: nowhere
+ * @int_dscp: marks packets with INT-MD
  * @split: split GSO packets, where hpcc_must_split() says so
  * @identify: tell node, port and B to who asks
  * @stats: fill in the histogram and qlen_max_bytes
@@ -47,6 +50,7 @@ struct hpcc_config {
 	u32	above;
 	u32	respond;
 	u32	every_ns;
+	u32	int_window_ns;
 	u32	kmin;
 	u32	kmax;
 	u32	knonect;
@@ -54,6 +58,7 @@ struct hpcc_config {
 	u8	marking;
 	u8	kind;
 	u8	stamp;
+	u8	int_dscp;
 	bool	split;
 	bool	identify;
 	bool	stats;
@@ -147,6 +152,18 @@ struct hpcc_offset {
 };
 
 /**
+ * struct hpcc_util - how busy a link is (int.c)
+ * @from_ns: when the window began; 0: none did yet
+ * @busy_ns: hpcc_load.busy_ns then
+ * @last: utilization of the window before, in units of 1 / HPCC_INT_UTIL_ONE
+ */
+struct hpcc_util {
+	u64	from_ns;
+	u64	busy_ns;
+	u32	last;
+};
+
+/**
  * struct hpcc_sched - one port, or one of its queues
  * @cfg: configuration
  * @b: B in bytes/s: of @cfg.rate, @cfg.bandwidth and the device's speed the
@@ -171,6 +188,7 @@ struct hpcc_offset {
  * @busy: time it has spent so far, which is what telemetry calls tx
  * @shared: what it has in common with other queues, or NULL
  * @responder: makes responses (respond.c); NULL where none were ever wanted
+ * @util: for INT
  * @stats: counters; qlen_bytes and bandwidth are filled in when dumped
  * @watchdog: wakes the device when there is something to do
  *
@@ -199,13 +217,15 @@ struct hpcc_sched {
 	struct hpcc_clock	busy;
 	struct hpcc_port	*shared;
 	struct hpcc_responder	*responder;
+	struct hpcc_util	util;
 	struct tc_hpcc_xstats	stats;
 	struct qdisc_watchdog	watchdog;
 };
 
 /* What was found in a packet's TCP header when it came: 32 bits. Of an IOAM trace the first
  * three tell its offset, that from the hop-by-hop header on, in words, and HPCC_NOTE_IOAM, and
- * the fourth its length in words.
+ * the fourth its length in words. Of INT-MD they tell the offset of the TCP header, that from the
+ * IP header on, in words, HPCC_NOTE_INT, and the length of the TCP header.
  */
 #define HPCC_NOTE_TCP		GENMASK(9, 0)	/* offset of the TCP header */
 #define HPCC_NOTE_OPT		GENMASK(15, 10)	/* of the option from there */
@@ -213,6 +233,7 @@ struct hpcc_sched {
 #define HPCC_NOTE_END		GENMASK(27, 22)	/* length of the TCP header */
 #define HPCC_NOTE_UNSTAMPED	GENMASK(31, 28)	/* enum hpcc_unstamped, if no option */
 #define HPCC_NOTE_IOAM		1		/* no TCP option is that short */
+#define HPCC_NOTE_INT		2
 
 /**
  * struct hpcc_headers - the headers of a packet that arrives (headers.c)
@@ -323,6 +344,18 @@ static inline bool hpcc_child_has(const struct hpcc_sched *q)
 /* headers.c */
 struct hpcc_headers hpcc_parse(struct sk_buff *skb, u8 kind);
 struct hpcc_headers hpcc_parse_any(struct sk_buff *skb, const struct hpcc_config *cfg);
+
+/* int.c */
+u32 hpcc_int_note(struct sk_buff *skb, struct hpcc_headers headers, u8 dscp);
+int hpcc_try_int(struct hpcc_sched *q, struct sk_buff *skb, u64 ts_ns);
+
+/* Is the TCP checksum yet to be computed, over what we write as well? */
+static inline bool hpcc_check_is_partial(const struct sk_buff *skb, u32 tcp)
+{
+	return skb->ip_summed == CHECKSUM_PARTIAL &&
+	       skb_checksum_start_offset(skb) == (int)tcp &&
+	       skb->csum_offset == offsetof(struct tcphdr, check);
+}
 
 /* mark.c */
 u32 hpcc_kmax_derived(const struct hpcc_config *cfg, u64 b, u32 mtu);

@@ -55,14 +55,6 @@ struct hpcc_offset hpcc_offset_of(struct Qdisc *sch,
 	};
 }
 
-/* Is the TCP checksum yet to be computed, over what we write as well? */
-static bool hpcc_check_is_partial(const struct sk_buff *skb, u32 tcp)
-{
-	return skb->ip_summed == CHECKSUM_PARTIAL &&
-	       skb_checksum_start_offset(skb) == (int)tcp &&
-	       skb->csum_offset == offsetof(struct tcphdr, check);
-}
-
 static int hpcc_try_stamp(struct hpcc_sched *q, struct sk_buff *skb, u64 ts_ns)
 {
 	struct hpcc_place place = hpcc_place(hpcc_skb_cb(skb)->note);
@@ -169,14 +161,20 @@ static int hpcc_try_ioam(struct hpcc_sched *q, struct sk_buff *skb, u64 ts_ns)
  * hpcc_stamp() - write telemetry on a packet and count what became of it
  * @q: the port, which stamps; the packet neither waits any more nor has the link
  *	spent time on it
- * @skb: the packet, which has an option or a trace to write to
+ * @skb: the packet, which has an option, a trace or a stack to write to
  * @ts_ns: when its first bit leaves
  */
 void hpcc_stamp(struct hpcc_sched *q, struct sk_buff *skb, u64 ts_ns)
 {
-	bool ioam = FIELD_GET(HPCC_NOTE_LEN, hpcc_skb_cb(skb)->note) == HPCC_NOTE_IOAM;
-	int ret = unlikely(ioam) ? hpcc_try_ioam(q, skb, ts_ns) :
-				   hpcc_try_stamp(q, skb, ts_ns);
+	u32 found = FIELD_GET(HPCC_NOTE_LEN, hpcc_skb_cb(skb)->note);
+	int ret;
+
+	if (likely(found > HPCC_NOTE_INT))
+		ret = hpcc_try_stamp(q, skb, ts_ns);
+	else if (found == HPCC_NOTE_INT)
+		ret = hpcc_try_int(q, skb, ts_ns);
+	else
+		ret = hpcc_try_ioam(q, skb, ts_ns);
 
 	if (ret == HPCC_STAMP_WRITTEN)
 		q->stats.stamped++;

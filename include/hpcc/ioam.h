@@ -32,6 +32,7 @@
 #include <linux/types.h>
 #include <linux/unaligned.h>
 #include <hpcc/clock.h>
+#include <hpcc/link.h>
 #include <hpcc/record.h>
 
 #define HPCC_IOAM_PAD1		0
@@ -93,26 +94,6 @@ struct hpcc_ioam_node {
 	u32	ts_ns;
 	u32	qlen_bytes;
 	u32	tx_bytes;
-};
-
-/**
- * struct hpcc_ioam_link - a link as a receiver follows it
- * @node: node_id
- * @port: egress_if_id
- * @turn: changes when it begins anew, modulo 4
- * @bps: B in bit/s; 0: no node data of it was seen, or too long ago
- * @byte_time: ns per byte at B, Q32
- * @ts_ns: timestamp, not wrapped
- * @tx_bytes: not wrapped
- */
-struct hpcc_ioam_link {
-	u32	node;
-	u16	port;
-	u8	turn;
-	u64	bps;
-	u64	byte_time;
-	u64	ts_ns;
-	u64	tx_bytes;
 };
 
 /* Multiples of what a fraction and a 32-bit counter wrap at, high enough to count back from. */
@@ -473,7 +454,7 @@ static inline int hpcc_ioam_node(const u8 *p, const struct hpcc_ioam *t, u32 hop
 /* Unwrap the counters next to those that were seen last: at most half a second, and 2^31
  * bytes, ahead or behind.
  */
-static inline void hpcc_ioam_extend(struct hpcc_ioam_link *link, const struct hpcc_ioam_node *n)
+static inline void hpcc_ioam_extend(struct hpcc_trace_link *link, const struct hpcc_ioam_node *n)
 {
 	s64 step;
 	u64 last;
@@ -493,7 +474,7 @@ static inline void hpcc_ioam_extend(struct hpcc_ioam_link *link, const struct hp
  * @link: the link
  * @age_ns: since the last trace came
  */
-static inline void hpcc_ioam_age(struct hpcc_ioam_link *link, u64 age_ns)
+static inline void hpcc_ioam_age(struct hpcc_trace_link *link, u64 age_ns)
 {
 	if (age_ns > min_t(u64, link->byte_time >> HPCC_IOAM_SPAN_SHIFT, HPCC_IOAM_SPAN_NS))
 		link->bps = 0;
@@ -513,7 +494,7 @@ static inline void hpcc_ioam_age(struct hpcc_ioam_link *link, u64 age_ns)
  *
  * Return: the record.
  */
-static inline struct hpcc_record hpcc_ioam_record(struct hpcc_ioam_link *link,
+static inline struct hpcc_record hpcc_ioam_record(struct hpcc_trace_link *link,
 						  const struct hpcc_ioam_node *n, u64 bps,
 						  u8 hop, u8 scale)
 {

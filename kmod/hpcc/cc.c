@@ -463,8 +463,7 @@ static void hpcc_begin_flow(struct sock *sk, struct hpcc_flow *flow, u32 past)
 	flow->hop_records = READ_ONCE(sysctls->hop_records);
 	flow->classic_cwnd = ~0U;
 	flow->probe.dsacks = tp->dsack_dups;
-	hpcc_carry_begin(sk, flow,
-			 READ_ONCE(sysctls->carry));
+	hpcc_carry_begin(sk, flow, READ_ONCE(sysctls->carry) || flow->intmd);
 	if (past) {
 		hpcc_algo_restart(&flow->algo, &flow->params,
 				  (u64)tcp_snd_cwnd(tp) * tp->mss_cache << 16);

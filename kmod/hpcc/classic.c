@@ -27,6 +27,7 @@
 #include <net/tcp.h>
 
 #include "cc.h"
+#include "int.h"
 #include "ioam.h"
 #include "mailbox.h"
 #include "net.h"
@@ -278,6 +279,11 @@ bool hpcc_silent(struct sock *sk, struct hpcc_flow *flow,
 	    (u64)(tp->srtt_us >> 3))
 		return false;
 	if (hpcc_remote_silent(sk, flow)) {
+		flow->silent_acks = 0;
+		return false;
+	}
+	if (unlikely(flow->intmd)) {
+		hpcc_int_stop(sk, flow);
 		flow->silent_acks = 0;
 		return false;
 	}

@@ -12,6 +12,7 @@
 #include <linux/slab.h>
 
 #include "flow.h"
+#include "int.h"
 #include "ioam.h"
 #include "net.h"
 #include "path.h"
@@ -85,7 +86,7 @@ static void hpcc_flow_free(struct rcu_head *rcu)
 	kfree(flow->algo.L);
 	kfree(rcu_access_pointer(flow->path));
 	kfree(rcu_access_pointer(flow->remote));
-	kfree(rcu_access_pointer(flow->ioam_rx));
+	kfree(rcu_access_pointer(flow->trace_rx));
 	hpcc_rx_free(flow);
 	kmem_cache_free(hpcc_flow_cache, flow);
 }
@@ -128,6 +129,7 @@ struct hpcc_flow *hpcc_flow_create(struct sock *sk, u8 caps)
 	flow->where = caps & HPCC_CAP_WINDOW;
 	flow->ioam = hpcc_ioam_nodes_for(sk, caps);
 	flow->ioam_seq = tcp_sk(sk)->snd_una;
+	flow->intmd = hpcc_int_nodes_for(sk, caps);
 	hpcc_burst_init(sk, &flow->burst, READ_ONCE(sysctls->burst_segs),
 			READ_ONCE(sysctls->burst_shift));
 	spin_lock_init(&flow->lock);

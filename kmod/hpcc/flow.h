@@ -31,7 +31,7 @@
  */
 #define HPCC_PROMPT_CWND	32
 
-struct hpcc_ioam_rx;
+struct hpcc_trace_rx;
 struct hpcc_path;
 struct hpcc_remote;
 struct hpcc_rx;
@@ -84,6 +84,8 @@ enum hpcc_mode {
  * @ioam: nodes that a request's IOAM trace has room for; 0: the TCP option carries requests
  *	(ioam.c); LOCAL_OUT reads it without the socket lock
  * @ioam_held: all the same the TCP option carries them, for now; the same
+ * @intmd: hops that may write into a request's INT stack; 0: none is sent (int.c); LOCAL_OUT reads
+ *	it without the socket lock
  * @rx: we compute the peer's W; NULL until it asks; RCU, constant from then on
  * @node: in the hash table
  * @sk: the socket, for look-up by address only; constant
@@ -146,7 +148,7 @@ enum hpcc_mode {
  * @classic_cwnd: cwnd at the last return from classic; ~0: there was none
  * @conserve_delivered: packet conservation until a packet is acknowledged that was sent
  *	when so many, or more, had been delivered
- * @ioam_rx: what the links of the peer's traces counted; NULL until one comes; RCU, constant from
+ * @trace_rx: what the links of the peer's traces counted; NULL until one comes; RCU, constant from
  *	then on
  * @ioam_seq: snd_una at the last RTO, or when @ioam_held ended
  * @ioam_heard: since then a trace brought telemetry
@@ -216,6 +218,7 @@ struct hpcc_flow {
 	bool where;
 	u8 ioam;
 	bool ioam_held;
+	u8 intmd;
 	struct hpcc_rx __rcu *rx;
 	u32 requests;
 	u32 sample_ns;
@@ -248,7 +251,7 @@ struct hpcc_flow {
 	u64 undo_most_q16;
 	struct hpcc_path __rcu *path;
 	struct hpcc_remote __rcu *remote;
-	struct hpcc_ioam_rx __rcu *ioam_rx;
+	struct hpcc_trace_rx __rcu *trace_rx;
 	s64 late_told;
 	u32 late_delivered;
 	u32 late;

@@ -320,6 +320,7 @@ static bool hpcc_syn_write(struct hpcc_segment *seg, struct net *net,
 			   const struct sock *sk)
 {
 	const struct hpcc_sysctls *sysctls = &hpcc_pernet(net)->sysctls;
+	struct hpcc_choice choice = hpcc_choice_of(sk);
 	u8 *p;
 
 	if (hpcc_segment_presence(seg, HPCC_TCPOPT_EOL) == HPCC_INCOMPATIBLE ||
@@ -335,9 +336,10 @@ static bool hpcc_syn_write(struct hpcc_segment *seg, struct net *net,
 	hpcc_syn_opt_encode(p, READ_ONCE(sysctls->option_kind),
 			    READ_ONCE(sysctls->option_exid),
 			    HPCC_CAP_TELEMETRY | HPCC_CAP_QUIET |
-			    (READ_ONCE(sysctls->carry) ? HPCC_CAP_PROBES : 0) |
-			    (hpcc_choice_of(sk).where ? HPCC_CAP_WINDOW : 0) |
-			    (hpcc_links_known(net) ? HPCC_CAP_IOAM : 0) |
+			    (READ_ONCE(sysctls->carry) || choice.carrier == HPCC_CARRIER_INT ?
+			     HPCC_CAP_PROBES : 0) |
+			    (choice.where ? HPCC_CAP_WINDOW : 0) |
+			    (hpcc_links_known(net) ? HPCC_CAP_IOAM | HPCC_CAP_INT : 0) |
 			    (READ_ONCE(sysctls->n_flows) ? 0 : HPCC_CAP_REPORT));
 	memset(p + HPCC_SYN_OPT_LEN, HPCC_TCPOPT_NOP,
 	       HPCC_SYN_OPT_PADDED - HPCC_SYN_OPT_LEN);

@@ -35,26 +35,6 @@
 /* Bounds the memory that who owns a namespace can have the kernel use. */
 #define HPCC_LINKS_MAX	65536
 
-/* An entry of hpcc_net.links: B in bit/s, and bytes in a unit of queue depth. */
-#define HPCC_LINK_BPS	GENMASK_ULL(43, 0)
-#define HPCC_LINK_UNIT	GENMASK_ULL(59, 44)
-
-/**
- * struct hpcc_ioam_rx - what a receiver keeps of a path
- * @lock: covers all but @rcu
- * @seen_ns: when the last trace came, that was taken in
- * @hops: how many nodes it had
- * @link: by hop - 1; those from @hops on begin anew
- * @rcu: frees it
- */
-struct hpcc_ioam_rx {
-	spinlock_t lock;	/* covers all but @rcu */
-	u64 seen_ns;
-	int hops;
-	struct hpcc_ioam_link link[HPCC_IOAM_NODES_MAX];
-	struct rcu_head rcu;
-};
-
 /* ---- Sender ---------------------------------------------------------------- */
 
 /**
@@ -68,7 +48,7 @@ u8 hpcc_ioam_nodes_for(const struct sock *sk, u8 caps)
 {
 	const struct hpcc_sysctls *sysctls = &hpcc_pernet(sock_net(sk))->sysctls;
 
-	if (!(caps & HPCC_CAP_IOAM) || !hpcc_choice_of(sk).carrier ||
+	if (!(caps & HPCC_CAP_IOAM) || hpcc_choice_of(sk).carrier != HPCC_CARRIER_IOAM ||
 	    inet_csk(sk)->icsk_af_ops->net_header_len != sizeof(struct ipv6hdr))
 		return 0;
 	return READ_ONCE(sysctls->ioam_nodes);
@@ -156,10 +136,18 @@ void hpcc_ioam_ack(const struct tcp_sock *tp, struct hpcc_flow *flow, bool told)
 
 /* ---- Receiver -------------------------------------------------------------- */
 
-static struct hpcc_ioam_rx *hpcc_ioam_rx(struct hpcc_flow *flow, const struct net *net)
+/**
+ * hpcc_trace_rx() - what a receiver keeps of a path
+ * @flow: a flow
+ * @net: its network namespace
+ *
+ * Context: RCU read side.
+ * Return: it, made when first asked for; NULL where there is no memory.
+ */
+struct hpcc_trace_rx *hpcc_trace_rx(struct hpcc_flow *flow, const struct net *net)
 {
-	struct hpcc_ioam_rx *rx = rcu_dereference(flow->ioam_rx);
-	struct hpcc_ioam_rx *old;
+	struct hpcc_trace_rx *rx = rcu_dereference(flow->trace_rx);
+	struct hpcc_trace_rx *old;
 
 	if (likely(rx))
 		return rx;
@@ -169,11 +157,46 @@ static struct hpcc_ioam_rx *hpcc_ioam_rx(struct hpcc_flow *flow, const struct ne
 		return NULL;
 	}
 	spin_lock_init(&rx->lock);
-	old = unrcu_pointer(cmpxchg(&flow->ioam_rx, NULL, RCU_INITIALIZER(rx)));
+	old = unrcu_pointer(cmpxchg(&flow->trace_rx, NULL, RCU_INITIALIZER(rx)));
 	if (!old)
 		return rx;
 	kfree(rx);
 	return old;
+}
+
+/**
+ * hpcc_trace_begin() - before the links of a trace are followed
+ * @rx: of the path, locked
+ * @is_int: INT tells of it, not IOAM
+ *
+ * With another carrier than before all links begin anew.
+ */
+void hpcc_trace_begin(struct hpcc_trace_rx *rx, bool is_int)
+{
+	int hop;
+
+	if (rx->is_int == is_int)
+		return;
+	rx->is_int = is_int;
+	for (hop = 0; hop < rx->hops; hop++)
+		rx->link[hop].bps = 0;
+}
+
+/**
+ * hpcc_trace_end() - when a trace was taken in
+ * @rx: of the path, locked
+ * @hops: how many nodes it had
+ * @now_ns: when it came
+ */
+void hpcc_trace_end(struct hpcc_trace_rx *rx, int hops, u64 now_ns)
+{
+	int hop;
+
+	/* The age of what this trace leaves out is not known any more. */
+	for (hop = hops; hop < rx->hops; hop++)
+		rx->link[hop].bps = 0;
+	rx->hops = hops;
+	rx->seen_ns = now_ns;
 }
 
 static unsigned long hpcc_link_index(u32 node, u16 port)
@@ -181,8 +204,16 @@ static unsigned long hpcc_link_index(u32 node, u16 port)
 	return (unsigned long)node << 16 | port;
 }
 
-/* What is known of a link; 0: nothing. */
-static u64 hpcc_link_known(const struct net *net, u32 node, u16 port)
+/**
+ * hpcc_link_known() - what is known of a link
+ * @net: network namespace
+ * @node: switch_ID
+ * @port: port_ID
+ *
+ * Context: RCU read side.
+ * Return: HPCC_LINK_BPS and HPCC_LINK_UNIT; 0: nothing.
+ */
+u64 hpcc_link_known(const struct net *net, u32 node, u16 port)
 {
 	void *entry = xa_load(&hpcc_pernet_rcu(net)->links, hpcc_link_index(node, port));
 
@@ -192,7 +223,7 @@ static u64 hpcc_link_known(const struct net *net, u32 node, u16 port)
 /* Make load records of a trace's nodes, behind the hops of @opt. Return: whether they are good;
  * @why: the counter that tells.
  */
-static bool hpcc_ioam_records(struct hpcc_ioam_rx *rx, const struct net *net, const u8 *trace,
+static bool hpcc_ioam_records(struct hpcc_trace_rx *rx, const struct net *net, const u8 *trace,
 			      const struct hpcc_ioam *t, const struct hpcc_opt *opt, u8 *records,
 			      enum hpcc_counter *why)
 {
@@ -203,6 +234,7 @@ static bool hpcc_ioam_records(struct hpcc_ioam_rx *rx, const struct net *net, co
 	int hop;
 	u64 link;
 
+	hpcc_trace_begin(rx, false);
 	for (hop = 1; hop <= nodes; hop++) {
 		*why = HPCC_C_IOAM_IGNORED;
 		if (hpcc_ioam_node(trace, t, hop, &node))
@@ -219,11 +251,7 @@ static bool hpcc_ioam_records(struct hpcc_ioam_rx *rx, const struct net *net, co
 		hpcc_record_encode(records + (hop - 1) * HPCC_RECORD_LEN, &r);
 	}
 	*why = HPCC_C_IOAM_RECEIVED;
-	/* The age of what this trace leaves out is not known any more. */
-	for (hop = nodes; hop < rx->hops; hop++)
-		rx->link[hop].bps = 0;
-	rx->hops = nodes;
-	rx->seen_ns = now_ns;
+	hpcc_trace_end(rx, nodes, now_ns);
 	return true;
 }
 
@@ -237,13 +265,13 @@ static u32 hpcc_ioam_take(struct hpcc_flow *flow, const struct net *net, const u
 	enum hpcc_counter why = HPCC_C_IOAM_IGNORED;
 	u8 told[HPCC_IOAM_NODES_MAX * HPCC_RECORD_LEN];
 	int nodes = hpcc_ioam_nodes(t);
-	struct hpcc_ioam_rx *rx;
+	struct hpcc_trace_rx *rx;
 	bool good = false;
 
 	if (!nodes) {
 		why = HPCC_C_IOAM_RECEIVED;
 	} else if (nodes > 0 && opt->hops + nodes <= HPCC_HOPS_MAX) {
-		rx = hpcc_ioam_rx(flow, net);
+		rx = hpcc_trace_rx(flow, net);
 		if (!rx)
 			return 0;
 		spin_lock_bh(&rx->lock);

@@ -3,10 +3,39 @@
 #ifndef _HPCC_HPCC_IOAM_H
 #define _HPCC_HPCC_IOAM_H
 
+#include <linux/bitfield.h>
+#include <hpcc/ioam.h>
 #include <hpcc/record.h>
 
 #include "flow.h"
 #include "segment.h"
+
+/* What is known of a link: B in bit/s, and bytes in a unit of queue depth. */
+#define HPCC_LINK_BPS	GENMASK_ULL(43, 0)
+#define HPCC_LINK_UNIT	GENMASK_ULL(59, 44)
+
+/**
+ * struct hpcc_trace_rx - what a receiver keeps of a path that IOAM or INT tells of
+ * @lock: covers all but @rcu
+ * @seen_ns: when the last trace came, that was taken in
+ * @hops: how many nodes it had
+ * @is_int: the links are as INT tells of them
+ * @link: by hop - 1; those from @hops on begin anew
+ * @rcu: frees it
+ */
+struct hpcc_trace_rx {
+	spinlock_t lock;	/* covers all but @rcu */
+	u64 seen_ns;
+	int hops;
+	bool is_int;
+	struct hpcc_trace_link link[HPCC_IOAM_NODES_MAX];
+	struct rcu_head rcu;
+};
+
+struct hpcc_trace_rx *hpcc_trace_rx(struct hpcc_flow *flow, const struct net *net);
+void hpcc_trace_begin(struct hpcc_trace_rx *rx, bool is_int);
+void hpcc_trace_end(struct hpcc_trace_rx *rx, int hops, u64 now_ns);
+u64 hpcc_link_known(const struct net *net, u32 node, u16 port);
 
 u8 hpcc_ioam_nodes_for(const struct sock *sk, u8 caps);
 bool hpcc_ioam_out(struct hpcc_segment *seg, u32 nodes);

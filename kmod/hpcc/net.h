@@ -51,6 +51,12 @@
  *	type, or lack a field
  * @HPCC_C_IOAM_UNKNOWN_LINK: traces with a link that /proc/net/hpcc_links does not have
  * @HPCC_C_IOAM_STOPPED: traces brought no telemetry: the TCP option carries requests
+ * @HPCC_C_INT_SENT: probes that left with INT
+ * @HPCC_C_INT_RECEIVED: INT stacks taken in
+ * @HPCC_C_INT_IGNORED: those that contradict themselves, lack a hop, or have other instructions,
+ *	version, type or domain
+ * @HPCC_C_INT_UNKNOWN_LINK: those with a link that /proc/net/hpcc_links does not have
+ * @HPCC_C_INT_STOPPED: INT brought no telemetry: the TCP option carries requests
  * @__HPCC_C_MAX: number of counters
  */
 enum hpcc_counter {
@@ -91,7 +97,24 @@ enum hpcc_counter {
 	HPCC_C_IOAM_IGNORED,
 	HPCC_C_IOAM_UNKNOWN_LINK,
 	HPCC_C_IOAM_STOPPED,
+	HPCC_C_INT_SENT,
+	HPCC_C_INT_RECEIVED,
+	HPCC_C_INT_IGNORED,
+	HPCC_C_INT_UNKNOWN_LINK,
+	HPCC_C_INT_STOPPED,
 	__HPCC_C_MAX,
+};
+
+/**
+ * enum hpcc_carrier - what switches fill in
+ * @HPCC_CARRIER_TCP: the TCP option
+ * @HPCC_CARRIER_IOAM: IOAM traces, over IPv6
+ * @HPCC_CARRIER_INT: INT-MD, in probes
+ */
+enum hpcc_carrier {
+	HPCC_CARRIER_TCP,
+	HPCC_CARRIER_IOAM,
+	HPCC_CARRIER_INT,
 };
 
 struct hpcc_agreements;
@@ -99,7 +122,7 @@ struct hpcc_routes;
 
 /* Of sysctls, and of /proc/net/hpcc_routes. */
 #define HPCC_WHERE_MAX		1
-#define HPCC_CARRIER_MAX	1
+#define HPCC_CARRIER_MAX	HPCC_CARRIER_INT
 
 #define HPCC_CENSUS_SLOTS	16
 
@@ -145,8 +168,9 @@ struct hpcc_census {
  * @sample: requests in a T; 0: with each segment
  * @carry: 0: data carry requests; 1: probes do
  * @where: 1: receivers compute W, for those that agree
- * @carrier: 0: the TCP option carries requests; 1: IOAM does, over IPv6
- * @ioam_nodes: nodes that a trace has room for
+ * @carrier: enum hpcc_carrier
+ * @ioam_nodes: nodes that a trace has room for, or that may write into an INT stack
+ * @int_dscp: marks packets with INT
  * @option_kind: TCP option kind
  * @option_exid: experiment identifier in SYN and SYN-ACK
  */
@@ -170,6 +194,7 @@ struct hpcc_sysctls {
 	unsigned int where;
 	unsigned int carrier;
 	unsigned int ioam_nodes;
+	unsigned int int_dscp;
 	unsigned int option_kind;
 	unsigned int option_exid;
 };

@@ -39,9 +39,11 @@
 #include <net/ipv6.h>
 #include <net/tcp.h>
 #include <hpcc/compat.h>
+#include <hpcc/int.h>
 
 #include "cc.h"
 #include "handshake.h"
+#include "int.h"
 #include "ioam.h"
 #include "mailbox.h"
 #include "path.h"
@@ -270,9 +272,12 @@ static void hpcc_option_in(struct hpcc_flow *flow, const struct hpcc_arrival *in
 	switch (opt->type) {
 	case HPCC_OPT_FORWARD:
 	case HPCC_OPT_IDENTIFY:
-		bad = hpcc_may_be_ioam(in, opt) ?
-		      hpcc_ioam_in(flow, in, opt, records) :
-		      hpcc_forward_in(flow, opt, records, NULL, 0);
+		if (unlikely(in->intmd))
+			bad = hpcc_int_in(flow, in, opt);
+		else
+			bad = hpcc_may_be_ioam(in, opt) ?
+			      hpcc_ioam_in(flow, in, opt, records) :
+			      hpcc_forward_in(flow, opt, records, NULL, 0);
 		hpcc_count_rcu(net, HPCC_C_FORWARD_RECEIVED);
 		break;
 	case HPCC_OPT_ECHO:
@@ -433,7 +438,30 @@ static noinline void hpcc_unagreed_in(const struct hpcc_arrival *in)
 		hpcc_count(net, HPCC_C_UNAGREED_IGNORED);
 }
 
-static void hpcc_segment_in(const struct hpcc_arrival *in)
+/* A segment whose numbers are not those of data may carry INT. */
+static noinline bool hpcc_int_segment_in(const struct sock *sk, struct hpcc_flow *flow,
+					 struct hpcc_arrival *in, int at, u32 pos)
+{
+	const struct tcp_sock *tp = tcp_sk(sk);
+	u8 intmd[HPCC_INT_MAX];
+	struct hpcc_opt opt;
+
+	if (in->opts[at] != flow->kind || hpcc_opt_decode(in->opts + at, pos - at, &opt) ||
+	    !hpcc_int_comes(tp, in, &opt) || !hpcc_ack_ok(flow, tp, in) || !hpcc_ttl_ok(sk, in))
+		return false;
+	hpcc_int_take(in, hpcc_peek(tp->rcv_nxt), intmd);
+	hpcc_strip(in, hpcc_options_in(flow, in, at, pos));
+	return true;
+}
+
+static void hpcc_outside_in(const struct sock *sk, struct hpcc_flow *flow,
+			    struct hpcc_arrival *in, int at, u32 pos)
+{
+	if (at < 0 || !hpcc_int_segment_in(sk, flow, in, at, pos))
+		hpcc_count(in->state->net, HPCC_C_WINDOW_IGNORED);
+}
+
+static void hpcc_segment_in(struct hpcc_arrival *in)
 {
 	struct net *net = in->state->net;
 	struct hpcc_flow *flow;
@@ -456,7 +484,7 @@ static void hpcc_segment_in(const struct hpcc_arrival *in)
 	else if (!hpcc_arrival_intact(in))
 		hpcc_count(net, HPCC_C_CHECKSUM_IGNORED);
 	else if (!hpcc_numbers_ok(flow, tcp_sk(sk), in) || !hpcc_ttl_ok(sk, in))
-		hpcc_count(net, HPCC_C_WINDOW_IGNORED);
+		hpcc_outside_in(sk, flow, in, at, pos);
 	else if (hpcc_is_bare(in->th))
 		hpcc_response_in(sk, flow, in, at, pos);
 	else
@@ -473,6 +501,7 @@ static noinline void hpcc_packet_in(struct sk_buff *skb,
 
 	in.skb = skb;
 	in.state = state;
+	in.intmd = NULL;
 	if (!hpcc_arrival_parse(&in))
 		return;
 	if (in.th->syn)

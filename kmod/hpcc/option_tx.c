@@ -31,22 +31,18 @@
 #include <net/ipv6.h>
 #include <net/tcp.h>
 #include <hpcc/compat.h>
+#include <hpcc/int.h>
 #include <hpcc/ioam.h>
 
 #include "cc.h"
 #include "handshake.h"
+#include "int.h"
 #include "ioam.h"
 #include "mailbox.h"
 #include "path.h"
 #include "receiver.h"
 #include "report.h"
 #include "segment.h"
-
-/* A TCP header is at most 60 bytes long. */
-#define HPCC_TCP_HEADER_MAX	60
-
-/* Offset of the length in a hop-by-hop header whose first option is a jumbo payload. */
-#define HPCC_JUMBO_LENGTH	4
 
 /* Requests from one IDENTIFY to the next: a receiver keeps one until its next
  * ACK. Where ACKs are for more segments than that, or were lost, links remain
@@ -55,8 +51,6 @@
  */
 #define HPCC_IDENTIFY_SPACING	4
 #define HPCC_IDENTIFY_AGAIN	251
-
-#define HPCC_TCPOPT_MPTCP	30
 
 /* Whether @skb is a TCP segment as TCP makes them: with its headers in the linear
  * part, and a checksum that is still to be computed.
@@ -92,208 +86,6 @@ static bool hpcc_segment_parse(struct hpcc_segment *seg)
 	seg->thlen = __tcp_hdrlen(th);
 	return seg->thlen >= sizeof(*th) &&
 	       seg->thoff + seg->thlen <= skb_headlen(skb);
-}
-
-/**
- * hpcc_segment_presence() - what the options already there mean for ours
- * @seg: the segment
- * @kind: TCP option kind; HPCC_TCPOPT_EOL: any may be there
- *
- * Return: enum hpcc_presence.
- */
-enum hpcc_presence hpcc_segment_presence(const struct hpcc_segment *seg, u8 kind)
-{
-	const u8 *opts = seg->skb->data + seg->thoff + sizeof(struct tcphdr);
-	u32 len = seg->thlen - sizeof(struct tcphdr);
-	u32 at = hpcc_opts_usual(opts, len);
-
-	while (at < len && opts[at] != HPCC_TCPOPT_EOL) {
-		if (opts[at] == HPCC_TCPOPT_NOP) {
-			at++;
-			continue;
-		}
-		if (opts[at] == kind)
-			return HPCC_PRESENT;
-		if (opts[at] == HPCC_TCPOPT_MD5 || opts[at] == HPCC_TCPOPT_AO ||
-		    opts[at] == HPCC_TCPOPT_MPTCP)
-			return HPCC_INCOMPATIBLE;
-		if (len - at < 2 || opts[at + 1] < 2)
-			return HPCC_INCOMPATIBLE;
-		at += opts[at + 1];
-	}
-	return HPCC_ABSENT;
-}
-
-/* Whether the IP header states the packet's length. Super-packets above 64 KB do not:
- * TCP makes them where BIG TCP is on, and of two segments where the MTU is near 64 KB.
- */
-static bool hpcc_length_stated(const struct sk_buff *skb, u8 family)
-{
-	return family == NFPROTO_IPV4 ? ip_hdr(skb)->tot_len : ipv6_hdr(skb)->payload_len;
-}
-
-/**
- * hpcc_segment_space() - how many bytes fit into a segment's headers
- * @seg: the segment
- * @sk: its socket or request
- *
- * In the length fields, and in the MTU. On its first way through LOCAL_OUT a segment of a VRF has
- * the VRF device for a route; the socket knows the real one.
- *
- * Return: bytes.
- */
-u32 hpcc_segment_space(const struct hpcc_segment *seg, const struct sock *sk)
-{
-	const struct sk_buff *skb = seg->skb;
-	const struct dst_entry *dst = skb_dst(skb);
-	const struct dst_entry *route = NULL;
-	u32 room = IP_MAX_MTU;
-	u32 limit, wire;
-
-	if (!dst)
-		return 0;
-	if (hpcc_length_stated(skb, seg->state->pf)) {
-		if (skb->len > IP_MAX_MTU)
-			return 0;
-		room = IP_MAX_MTU - skb->len;
-	} else if (!skb_is_gso(skb)) {
-		return 0;
-	}
-	wire = skb_is_gso(skb) ?
-	       seg->thoff + seg->thlen + skb_shinfo(skb)->gso_size : skb->len;
-	limit = dst_mtu(dst);
-	if (sk_fullsock(sk))
-		route = rcu_dereference(sk->sk_dst_cache);
-	if (route && route != dst)
-		limit = min(limit, dst_mtu(route));
-	if (wire >= limit)
-		return 0;
-	return min(room, limit - wire);
-}
-
-/**
- * hpcc_segment_room() - how many option bytes fit
- * @seg: the segment
- * @sk: its socket or request
- *
- * Return: bytes, a multiple of 4.
- */
-u32 hpcc_segment_room(const struct hpcc_segment *seg, const struct sock *sk)
-{
-	return min(HPCC_TCP_HEADER_MAX - seg->thlen, hpcc_segment_space(seg, sk)) & ~3U;
-}
-
-/**
- * hpcc_segment_no_room() - count a segment that has no room for our option
- * @seg: the segment
- * @what: counter
- *
- * Only on its first pass. On the second pass of a VRF the output device and the route's
- * device are the same slave of the VRF. They are the same for link-local destinations as
- * well, whose segments pass once.
- */
-void hpcc_segment_no_room(const struct hpcc_segment *seg, enum hpcc_counter what)
-{
-	const struct net_device *out = seg->state->out;
-	const struct sk_buff *skb = seg->skb;
-	const struct dst_entry *dst = skb_dst(skb);
-
-	if (hpcc_skb_has_passed_ipvs(skb))
-		return;
-	if (dst && out == dst->dev && netif_is_l3_slave(out) &&
-	    !(seg->state->pf == NFPROTO_IPV6 &&
-	      rt6_need_strict(&ipv6_hdr(skb)->daddr)))
-		return;
-	hpcc_count(seg->state->net, what);
-}
-
-/* Correct the checksum for @n bytes added: it is the sum over the pseudo header,
- * in which only the length changes.
- */
-static void hpcc_segment_checksum(const struct hpcc_segment *seg, u32 n)
-{
-	struct tcphdr *th = hpcc_segment_th(seg);
-	u32 old_len = seg->skb->len - n - seg->thoff;
-	__wsum sum = csum_unfold(th->check);
-
-	sum = csum_sub(sum, (__force __wsum)htonl(old_len));
-	sum = csum_add(sum, (__force __wsum)htonl(old_len + n));
-	th->check = ~csum_fold(sum);
-}
-
-/* Have the jumbo payload option say how long an IPv6 packet is, if that comes first:
- * kernels before 7.0 put it in front of all other headers of a super-packet. Hop-by-hop
- * options of the socket (IPV6_HOPOPTS) stay as they are.
- */
-static void hpcc_set_jumbo_length(struct sk_buff *skb)
-{
-	u8 *hop = skb->data + sizeof(struct ipv6hdr);
-
-	if (ipv6_hdr(skb)->nexthdr == NEXTHDR_HOP &&
-	    hop[sizeof(struct ipv6_opt_hdr)] == IPV6_TLV_JUMBO)
-		put_unaligned_be32(skb->len - sizeof(struct ipv6hdr),
-				   hop + HPCC_JUMBO_LENGTH);
-}
-
-/**
- * hpcc_set_ip_length() - have the IP header say how long a packet is now
- * @skb: the packet, data at its IP header
- * @family: NFPROTO_IPV4 or NFPROTO_IPV6
- *
- * The IPv4 checksum is corrected. A packet that stated no length states none now.
- */
-void hpcc_set_ip_length(struct sk_buff *skb, u8 family)
-{
-	if (!hpcc_length_stated(skb, family)) {
-		if (family == NFPROTO_IPV6)
-			hpcc_set_jumbo_length(skb);
-	} else if (family == NFPROTO_IPV4) {
-		struct iphdr *iph = ip_hdr(skb);
-		__be16 old = iph->tot_len;
-
-		iph->tot_len = htons(skb->len);
-		csum_replace2(&iph->check, old, iph->tot_len);
-	} else {
-		ipv6_hdr(skb)->payload_len =
-			htons(skb->len - sizeof(struct ipv6hdr));
-	}
-}
-
-/**
- * hpcc_segment_open() - make room for option bytes behind those that are there
- * @seg: the segment
- * @n: how many bytes, a multiple of 4, at most hpcc_segment_room()
- *
- * The caller writes them and then calls hpcc_segment_close().
- *
- * Return: where to write them, or NULL where there is no memory.
- */
-u8 *hpcc_segment_open(struct hpcc_segment *seg, u32 n)
-{
-	struct sk_buff *skb = seg->skb;
-	u32 head = seg->thoff + seg->thlen;
-
-	if (skb_cow_head(skb, n))
-		return NULL;
-	skb_push(skb, n);
-	memmove(skb->data, skb->data + n, head);
-	skb_reset_network_header(skb);
-	skb_set_transport_header(skb, seg->thoff);
-	skb->csum_start -= n;
-	hpcc_set_ip_length(skb, seg->state->pf);
-	return skb->data + head;
-}
-
-/**
- * hpcc_segment_close() - have the TCP header cover the new options
- * @seg: the segment
- * @n: as for hpcc_segment_open()
- */
-void hpcc_segment_close(struct hpcc_segment *seg, u32 n)
-{
-	hpcc_segment_th(seg)->doff += n / 4;
-	hpcc_segment_checksum(seg, n);
-	seg->thlen += n;
 }
 
 /* ---- Segments of a connection that agreed -------------------------------------- */
@@ -357,9 +149,17 @@ static bool hpcc_identify_next(struct hpcc_flow *flow, u32 slots, u32 *phase)
 	return *phase < phases;
 }
 
+/* Whether a segment asks, and what the switches are to fill in. */
+enum hpcc_asking {
+	HPCC_ASKS_NOT,
+	HPCC_ASKS_TCP,
+	HPCC_ASKS_IOAM,
+	HPCC_ASKS_INT,
+};
+
 /* Write a FORWARD or IDENTIFY option of at most @room bytes at @p. */
 static u32 hpcc_forward_write(struct hpcc_flow *flow, const struct tcp_sock *tp,
-			      u8 *p, u32 room)
+			      enum hpcc_asking asks, u8 *p, u32 room)
 {
 	struct hpcc_opt opt = { .type = HPCC_OPT_FORWARD };
 	u32 phase;
@@ -382,6 +182,9 @@ static u32 hpcc_forward_write(struct hpcc_flow *flow, const struct tcp_sock *tp,
 	WRITE_ONCE(flow->requests, READ_ONCE(flow->requests) + 1);
 	if (hpcc_identify_next(flow, opt.nr, &phase)) {
 		opt.type = HPCC_OPT_IDENTIFY;
+	} else if (unlikely(asks == HPCC_ASKS_INT)) {
+		opt.nr = 0;
+		phase = 0;
 	} else {
 		asked = READ_ONCE(flow->asked);
 		phase = hpcc_phase_next(&asked, READ_ONCE(flow->hops), opt.nr);
@@ -415,12 +218,12 @@ static bool hpcc_window_fits(const struct hpcc_flow *flow, bool asks, u32 room)
 
 /* As hpcc_options_write(), with W: behind a request of one record, or in front of an echo. */
 static u32 hpcc_window_and(struct hpcc_flow *flow, const struct tcp_sock *tp,
-			   bool asks, u32 room, u8 *out, u32 *forward, u32 *echo)
+			   enum hpcc_asking asks, u32 room, u8 *out, u32 *forward, u32 *echo)
 {
 	u32 len;
 
 	if (asks)
-		*forward = hpcc_forward_write(flow, tp, out, hpcc_opt_len(1));
+		*forward = hpcc_forward_write(flow, tp, asks, out, hpcc_opt_len(1));
 	len = *forward + hpcc_window_write(flow, out + *forward);
 	if (!asks && hpcc_echo_waits(flow))
 		*echo = hpcc_echo_write(flow, out + len, room - len);
@@ -436,7 +239,7 @@ static u32 hpcc_window_and(struct hpcc_flow *flow, const struct tcp_sock *tp,
  * Return: its length. *@forward and *@echo say how much of it is for either.
  */
 static u32 hpcc_options_write(struct hpcc_flow *flow, const struct tcp_sock *tp,
-			      bool asks, u32 room, u8 *out, u32 *forward,
+			      enum hpcc_asking asks, u32 room, u8 *out, u32 *forward,
 			      u32 *echo)
 {
 	const struct net *net = sock_net((const struct sock *)tp);
@@ -449,11 +252,11 @@ static u32 hpcc_options_write(struct hpcc_flow *flow, const struct tcp_sock *tp,
 	}
 	if (asks && hpcc_echo_waits(flow) &&
 	    !hpcc_phase_needs_slots(READ_ONCE(flow->asked))) {
-		*forward = hpcc_forward_write(flow, tp, out, hpcc_opt_len(1));
+		*forward = hpcc_forward_write(flow, tp, asks, out, hpcc_opt_len(1));
 		*echo = hpcc_echo_write(flow, out + *forward,
 					min(room - *forward, hpcc_opt_len(1)));
 	} else if (asks) {
-		*forward = hpcc_forward_write(flow, tp, out, room);
+		*forward = hpcc_forward_write(flow, tp, asks, out, room);
 	} else if (room >= 2 * hpcc_opt_len(1) &&
 		   hpcc_report_due(flow, tp, net)) {
 		*echo = hpcc_echo_write(flow, out, room - hpcc_opt_len(1));
@@ -481,6 +284,58 @@ static bool hpcc_asks_ioam(const struct hpcc_segment *seg, const struct sock *sk
 	return true;
 }
 
+/* The same for a probe and INT. */
+static bool hpcc_asks_int(const struct hpcc_segment *seg, const struct sock *sk, u32 nodes,
+			  u32 *room)
+{
+	u32 n = HPCC_INT_LEN + nodes * HPCC_INT_HOP_LEN;
+	u32 space = hpcc_segment_space(seg, sk);
+
+	if (seg->skb->len != seg->thoff + seg->thlen || *room < hpcc_opt_len(1) ||
+	    space < n + hpcc_opt_len(1))
+		return false;
+	*room = min(*room, space - n) & ~3U;
+	return true;
+}
+
+/* What carries a request of a segment that asks, and has @room for options. */
+static enum hpcc_asking hpcc_asks_by(const struct hpcc_segment *seg, const struct sock *sk,
+				     const struct hpcc_flow *flow, u32 *room)
+{
+	u8 nodes = READ_ONCE(flow->ioam);
+
+	if (unlikely(nodes) && !READ_ONCE(flow->ioam_held) && hpcc_asks_ioam(seg, sk, nodes, room))
+		return HPCC_ASKS_IOAM;
+	nodes = READ_ONCE(flow->intmd);
+	if (unlikely(nodes) && hpcc_asks_int(seg, sk, nodes, room))
+		return HPCC_ASKS_INT;
+	return HPCC_ASKS_TCP;
+}
+
+/* Put @len bytes of options at @out into a segment, and what carries its request. Whether there
+ * was memory.
+ */
+static bool hpcc_options_out(struct hpcc_segment *seg, const struct sock *sk,
+			     const struct hpcc_flow *flow, enum hpcc_asking by, const u8 *out,
+			     u32 len)
+{
+	u32 behind = by == HPCC_ASKS_INT ? HPCC_INT_LEN : 0;
+	u8 *p;
+
+	if (by == HPCC_ASKS_IOAM && !hpcc_ioam_out(seg, READ_ONCE(flow->ioam)))
+		return false;
+	p = hpcc_segment_open(seg, len + behind);
+	if (!p)
+		return false;
+	memcpy(p, out, len);
+	hpcc_segment_close(seg, len);
+	if (behind) {
+		hpcc_segment_checksum(seg, behind);
+		hpcc_int_out(seg, tcp_sk(sk), READ_ONCE(flow->intmd));
+	}
+	return true;
+}
+
 static void hpcc_data_out(struct hpcc_segment *seg, struct sock *sk)
 {
 	bool data = seg->skb->len > seg->thoff + seg->thlen;
@@ -488,30 +343,27 @@ static void hpcc_data_out(struct hpcc_segment *seg, struct sock *sk)
 	const struct net *net = seg->state->net;
 	enum hpcc_presence presence;
 	u8 out[HPCC_TCP_HEADER_MAX];
+	enum hpcc_asking asks;
 	u32 forward = 0;
 	u32 echo = 0;
-	bool asks;
 	u32 room;
 	u32 len;
-	u8 nodes;
-	u8 *p;
 
 	if (!flow)
 		return;
 	/* What comes by again, as a VRF's does, has been paced. */
 	if (data && hpcc_note_sent(seg, flow))
 		hpcc_pace_first(sk, seg->skb->len);
-	asks = READ_ONCE(flow->probes) ? READ_ONCE(flow->probing) :
-	       data && hpcc_asks(flow, tcp_sk(sk));
+	asks = (READ_ONCE(flow->probes) ? READ_ONCE(flow->probing) :
+		data && hpcc_asks(flow, tcp_sk(sk))) ? HPCC_ASKS_TCP : HPCC_ASKS_NOT;
 	if (!asks && !hpcc_echo_waits(flow) && !hpcc_window_waits(flow))
 		return;
 	presence = hpcc_segment_presence(seg, flow->kind);
 	if (presence == HPCC_PRESENT)
 		return;
 	room = presence == HPCC_ABSENT ? hpcc_segment_room(seg, sk) : 0;
-	nodes = asks && !READ_ONCE(flow->ioam_held) ? READ_ONCE(flow->ioam) : 0;
-	if (unlikely(nodes) && !hpcc_asks_ioam(seg, sk, nodes, &room))
-		nodes = 0;
+	if (asks)
+		asks = hpcc_asks_by(seg, sk, flow, &room);
 
 	len = room < hpcc_opt_len(1) ? 0 :
 	      hpcc_options_write(flow, tcp_sk(sk), asks, room, out, &forward,
@@ -521,18 +373,13 @@ static void hpcc_data_out(struct hpcc_segment *seg, struct sock *sk)
 	if (!len)
 		return;
 
-	/* No trace goes beside IDENTIFY, nor beside parameters in a request's place. */
-	if (likely(!nodes) || !forward || out[2] >> 5 != HPCC_OPT_FORWARD ||
-	    hpcc_ioam_out(seg, nodes))
-		p = hpcc_segment_open(seg, len);
-	else
-		p = NULL;
-	if (!p) {
+	/* Nothing goes beside IDENTIFY, nor beside parameters in a request's place. */
+	if (!forward || out[2] >> 5 != HPCC_OPT_FORWARD)
+		asks = HPCC_ASKS_TCP;
+	if (!hpcc_options_out(seg, sk, flow, asks, out, len)) {
 		hpcc_count(net, HPCC_C_NO_MEMORY);
 		return;
 	}
-	memcpy(p, out, len);
-	hpcc_segment_close(seg, len);
 	if (echo)
 		hpcc_count_rcu(net, HPCC_C_ECHO_SENT);
 	if (forward && out[2] >> 5 == HPCC_OPT_IDENTIFY)

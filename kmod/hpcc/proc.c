@@ -67,6 +67,11 @@ static const char * const hpcc_counter_names[__HPCC_C_MAX] = {
 	[HPCC_C_IOAM_IGNORED] = "ioam_ignored",
 	[HPCC_C_IOAM_UNKNOWN_LINK] = "ioam_unknown_link",
 	[HPCC_C_IOAM_STOPPED] = "ioam_stopped",
+	[HPCC_C_INT_SENT] = "int_sent",
+	[HPCC_C_INT_RECEIVED] = "int_received",
+	[HPCC_C_INT_IGNORED] = "int_ignored",
+	[HPCC_C_INT_UNKNOWN_LINK] = "int_unknown_link",
+	[HPCC_C_INT_STOPPED] = "int_stopped",
 };
 
 static int hpcc_counters_show(struct seq_file *seq, void *v)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Segments in the netfilter hooks: outgoing (option_tx.c) and incoming (option_rx.c) ones. */
+/* Segments in the netfilter hooks: outgoing (option_tx.c, segment.c), incoming (option_rx.c). */
 #ifndef _HPCC_HPCC_SEGMENT_H
 #define _HPCC_HPCC_SEGMENT_H
 
@@ -8,6 +8,9 @@
 #include <linux/tcp.h>
 
 #include "net.h"
+
+/* A TCP header is at most 60 bytes long. */
+#define HPCC_TCP_HEADER_MAX	60
 
 /**
  * struct hpcc_segment - an outgoing segment under inspection
@@ -51,6 +54,7 @@ u32 hpcc_segment_space(const struct hpcc_segment *seg, const struct sock *sk);
 u32 hpcc_segment_room(const struct hpcc_segment *seg, const struct sock *sk);
 void hpcc_segment_no_room(const struct hpcc_segment *seg, enum hpcc_counter what);
 u8 *hpcc_segment_open(struct hpcc_segment *seg, u32 n);
+void hpcc_segment_checksum(const struct hpcc_segment *seg, u32 n);
 void hpcc_segment_close(struct hpcc_segment *seg, u32 n);
 void hpcc_set_ip_length(struct sk_buff *skb, u8 family);
 
@@ -62,6 +66,8 @@ void hpcc_set_ip_length(struct sk_buff *skb, u8 family);
  * @opts: its options
  * @optlen: their length
  * @thoff: offset of its TCP header
+ * @intmd: INT that was behind its TCP header, or NULL
+ * @intmd_len: length of that
  */
 struct hpcc_arrival {
 	struct sk_buff *skb;
@@ -70,6 +76,8 @@ struct hpcc_arrival {
 	u8 *opts;
 	u32 optlen;
 	u32 thoff;
+	const u8 *intmd;
+	u32 intmd_len;
 };
 
 bool hpcc_arrival_intact(const struct hpcc_arrival *in);

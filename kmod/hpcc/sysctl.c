@@ -44,10 +44,12 @@ static const struct hpcc_knob hpcc_knobs[] = {
 	{ "carry", HPCC_KNOB(carry), 0, 0, 1 },
 	/* draft-miao section 6.2: either may compute W. */
 	{ "where", HPCC_KNOB(where), 0, 0, HPCC_WHERE_MAX },
-	/* Only IPv6 has a place for traces, and only some networks let them pass. */
-	{ "carrier", HPCC_KNOB(carrier), 0, 0, HPCC_CARRIER_MAX },
+	/* Only some networks fill in anything else, or let it pass. */
+	{ "carrier", HPCC_KNOB(carrier), HPCC_CARRIER_TCP, 0, HPCC_CARRIER_MAX },
 	/* draft-miao-tsv-hpcc-info-02: often no more than 5 hops. */
 	{ "ioam_nodes", HPCC_KNOB(ioam_nodes), 5, 1, HPCC_IOAM_NODES_MAX },
+	/* The example of the INT specification. */
+	{ "int_dscp", HPCC_KNOB(int_dscp), HPCC_INT_DSCP_DEFAULT, 1, HPCC_INT_DSCP_MAX },
 	/* RFC 4727: the two experimental kinds */
 	{ "option_kind", HPCC_KNOB(option_kind), HPCC_OPT_KIND_DEFAULT,
 	  253, 254 },

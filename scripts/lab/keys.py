@@ -269,7 +269,7 @@ KEYS = {
         "sample": (_integer(0, 64), None),
         "carry": (_integer(0, 1), None),
         "where": (_integer(0, 1), None),
-        "carrier": (_choice("tcp", "ioam"), None),
+        "carrier": (_choice("tcp", "ioam", "int"), None),
         "ioam_nodes": (_integer(1, 12), None),
         "alpha": (_permille, None),
         "beta": (_permille, None),
@@ -288,7 +288,8 @@ KEYS = {
         "above": (_queue, None),
         "respond": (_queue, None),
         "every": (_every, None),
-        "stamp": (_choice("tcp", "ioam", "tcp,ioam", "mixed"), None),
+        "int_window": (_every, None),
+        "stamp": (_choice("tcp", "ioam", "int", "tcp,ioam", "tcp,int", "ioam,int", "tcp,ioam,int", "mixed"), None),
     },
     "flow": {
         "from": (_host, ...),

@@ -24,7 +24,7 @@ DEFAULT = {4: "0.0.0.0/0", 6: "::/0"}
 # switch_ID of h0; switches begin with 1.
 HOST_NODE = 1000
 # HPCC_STAMP_* by name.
-STAMP = {"tcp": 1, "ioam": 2, "tcp,ioam": 3, "mixed": 3}
+STAMP = {"tcp": 1, "ioam": 2, "tcp,ioam": 3, "int": 4, "tcp,int": 5, "ioam,int": 6, "tcp,ioam,int": 7, "mixed": 3}
 # Where hosts are told B of links, below /proc; other parameters are below /proc/sys.
 LINKS = "/net/hpcc_links"
 # Packets that a child may hold: as many as the smallest that a buffer has room for.
@@ -70,7 +70,7 @@ class Network:
     def _plan(self):
         nodes, mtu = self.topology.peers, self.scenario.link["mtu"]
         sysctls = Sysctls(self.scenario, self.topology)
-        known = self._links() if self.scenario.cc["carrier"] == "ioam" else []
+        known = self._links() if self.scenario.cc["carrier"] in ("ioam", "int") else []
         lines = [f"node {node}" for node in nodes]
         lines += [f"sysctl {node} {path} {value}" for node in nodes
                   for path, value in sysctls.of(node).items()]
@@ -187,7 +187,7 @@ class Network:
     # ---- qdiscs
 
     def _links(self):
-        """What receivers of IOAM traces have to know of each link: node, port, bit/s."""
+        """What receivers of IOAM and INT have to know of each link: node, port, bit/s."""
         topology = self.topology
         found = [f"{self._number(switch)} {index + 1} {topology.link_of(switch, port)['rate']}"
                  for switch in topology.switches for index, port in enumerate(topology.peers[switch])]
@@ -212,7 +212,7 @@ class Network:
                 link |= {"delay": link["delay"] + self.topology.host_delay[1]}
             more = f"node {self._number(node)} port {index + 1} stamp {self._stamp(node)}"
             if self.stamp:
-                more += "".join(f" {key} {self.scenario.qdisc[key]}" for key in ("above", "respond", "every")
+                more += "".join(f" {key} {self.scenario.qdisc[key]}" for key in ("above", "respond", "every", "int_window")
                                 if self.scenario.qdisc[key])
             netem = self._netem(port)
             if netem:
@@ -259,8 +259,9 @@ class Network:
         if " delay " in netem:
             link = link | {"delay": link["delay"] - NETEM_DELAY_NS}
         more = more.replace("stamp 0", "nostamp").replace("stamp 1", "stamp")
-        for carriers in "ioam", "tcp,ioam":
-            more = more.replace(f"stamp {STAMP[carriers]}", f"stamp {carriers}")
+        for carriers, number in STAMP.items():
+            if carriers != "tcp":
+                more = more.replace(f"stamp {number}", f"stamp {carriers}")
         marking = self._marking(link).replace("marking 1", "marking ldcp")
         if link["pmax"] is not None:
             marking = marking.replace(f"pmax {round(link['pmax'] * 10**6)}", f"pmax {link['pmax']:g}")

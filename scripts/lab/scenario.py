@@ -508,12 +508,16 @@ def _check_ports(scenario):
 
 
 def _check_carrier(scenario):
-    if scenario.cc["carrier"] != "ioam":
+    carrier = scenario.cc["carrier"]
+    stamps = (scenario.qdisc["stamp"] or carrier or "tcp").split(",")
+    if scenario.qdisc["int_window"] and "int" not in stamps:
+        raise ScenarioError("qdisc.int_window: needs qdisc.stamp or cc.carrier with int")
+    if carrier not in ("ioam", "int"):
         return
-    if scenario.ip != 6:
+    if carrier == "ioam" and scenario.ip != 6:
         raise ScenarioError('cc.carrier = "ioam": needs ip = 6')
     if any(event["rate"] is not None for event in scenario.events):
-        raise ScenarioError('cc.carrier = "ioam": B that receivers know does not change with event.rate')
+        raise ScenarioError(f'cc.carrier = "{carrier}": B that receivers know does not change with event.rate')
 
 
 def _link_names(scenario):

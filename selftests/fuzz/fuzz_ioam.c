@@ -14,7 +14,7 @@
 static void decode(const u8 *trace, const struct hpcc_ioam *t, u64 bps, u8 scale)
 {
 	int nodes = hpcc_ioam_nodes(t);
-	struct hpcc_ioam_link link = { .bps = 0 };
+	struct hpcc_trace_link link = { .bps = 0 };
 	struct hpcc_ioam_node n;
 	int hop;
 

@@ -33,6 +33,7 @@ CODE = {
     "fallback": (("/fallback.h",), ""),
     "receiver": (("/receiver.h",), ""),
     "ioam": (("/ioam.h",), ""),
+    "int": (("/int.h",), ""),
 }
 
 # Percent of the code's regions, as the compiler counts them. The seeds alone

@@ -353,7 +353,31 @@ def ioam_seeds():
     yield "grows-bad", grows(15, node, words=4)
 
 
-SEEDS = {"ioam": ioam_seeds, "stamp": stamp_seeds, "option": option_seeds, "record": record_seeds,
+def int_seeds():
+    fields = bytes.fromhex("00174876e80000ff") + \
+        bytes.fromhex("01234567 0007 0000 000030d4 0123456789abcdef 20000000")
+
+    def header(shim=0x10, words=None, flags=0x20, hop_words=6, left=5, bitmap=0xd500, domain=0, data=b""):
+        return bytes([shim, 3 + len(data) // 4 if words is None else words, 0, 0, flags, 0, hop_words,
+                      left]) + bitmap.to_bytes(2, "big") + domain.to_bytes(2, "big") + bytes(4) + data
+
+    hops = [bytes.fromhex("00000001 ffff0001 000003e8") + ts.to_bytes(8, "big") +
+            util.to_bytes(4, "big") for ts, util in
+            ((1000, 1 << 29), (3000, 1 << 30), (2000, 1 << 28), (1 << 40, 0), (1 << 40, 0xffffffff))]
+    for name, bad in (("type", header(0x20)), ("version", header(flags=0x10)), ("domain", header(domain=1)),
+                      ("words", header(words=2)), ("long", header(words=9)), ("odd", header(data=bytes(20))),
+                      ("hop", header(hop_words=5)), ("none", header(left=0)), ("short", header()[:15]),
+                      ("flag", header(flags=0x24, data=hops[0])), ("full", header(data=bytes(24 * 42)))):
+        yield f"bad-{name}", fields + bad
+    yield "no-room", fields[:7] + b"\x08" + fields[8:] + header()
+    yield "empty", fields + header()
+    yield "wide", fields + header(hop_words=19, bitmap=0xffff)
+    yield "hops", fields + header(data=b"".join(reversed(hops)))
+    yield "many", fields + header(data=bytes(24 * 13))
+    yield "util", bytes(8) + fields[8:] + header(data=hops[0])
+
+
+SEEDS = {"ioam": ioam_seeds, "int": int_seeds, "stamp": stamp_seeds, "option": option_seeds, "record": record_seeds,
          "algo": algo_seeds, "ldcp": ldcp_seeds, "fallback": fallback_seeds,
          "receiver": receiver_seeds}
 

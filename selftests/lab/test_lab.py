@@ -135,11 +135,11 @@ class Scenario(unittest.TestCase):
                  "cc": {"name": "vegas", "eta": 1.2, "max_stage": 256, "settle": 65, "per_rtt": 2,
                         "hop_records": 256, "n_flows": -1, "w_ai": "much", "base_rtt": "2s", "burst": 65,
                         "burst_shift": 11, "burst_ns": -1, "pace": 2, "slots": 4, "sample": 65,
-                        "carry": 2, "where": 2, "carrier": "int", "ioam_nodes": 13,
+                        "carry": 2, "where": 2, "carrier": "csig", "ioam_nodes": 13,
                         "alpha": 0, "beta": 1.1, "gamma": "x", "cw_min": 1.1, "iw": 1, "fast_start": 1},
                  "qdisc": {"queue": "red", "marking": "red", "kmin": 0, "kmax": "x", "pmax": 1.01,
                            "knonect": -1, "above": 0, "respond": 0, "every": "999ns",
-                           "stamp": "ioam,tcp"},
+                           "int_window": "999ns", "stamp": "ioam,tcp"},
                  "flow": {"from": "x0", "to": "h", "bytes": 0, "cc": "vegas", "start": "soon",
                           "count": 0,
                           "spacing": -1, "spread": "x", "reverse": -1},
@@ -227,6 +227,9 @@ class Scenario(unittest.TestCase):
         self.refused(["cc.carrier", "ip = 6"], cc={"carrier": "ioam"})
         self.refused(["cc.carrier", "event.rate"], ip=6, cc={"carrier": "ioam"},
                      event=[{"at": "1us", "link": "s0-h0", "rate": "10Gbit"}])
+        self.refused(["cc.carrier", "event.rate"], cc={"carrier": "int"},
+                     event=[{"at": "1us", "link": "s0-h0", "rate": "10Gbit"}])
+        self.refused(["qdisc.int_window", "qdisc.stamp"], qdisc={"int_window": "5us"})
         made = build(link={"buffer": 2000},
                      qdisc=on | {"kmin": 2000, "kmax": 2000, "knonect": 2000, "pmax": "100%"})
         self.assertEqual(made.qdisc["pmax"], 1.0)
@@ -666,6 +669,13 @@ class Plan(unittest.TestCase):
         self.assertIn(" stamp tcp,ioam", made.files["s0.tc"])
         for name in "hpcc_links", "carrier":
             self.assertNotIn(name, made.files["network"])
+        made = self.made(cc={"carrier": "int"}, qdisc={"int_window": "3us"})
+        lines = made.files["network"].splitlines()
+        self.assertIn("sysctl h0 net/hpcc/carrier 2", lines)
+        self.assertIn("sysctl h0 /net/hpcc_links 1 1 100000000000", lines)
+        self.assertEqual(made.files["network"].count(" stamp 4 int_window 3000"), 3)
+        made = self.made(qdisc={"stamp": "tcp,ioam,int", "int_window": "3us"}, impair={"data_loss": 0.01})
+        self.assertIn(" stamp tcp,ioam,int int_window 3000", made.files["s0.tc"])
 
     def test_queues(self):
         made = self.made(host={"queue": "fq", "stamp": True}, qdisc={"queue": "fq_codel"})

@@ -22,6 +22,7 @@ COUNTERS = """
     bad_hop_ignored ts_back_ignored tx_excess_ignored path_changes
     probes_stopped fallbacks unseen_loss returns ecn_responses timeouts
     ioam_sent ioam_received ioam_ignored ioam_unknown_link ioam_stopped
+    int_sent int_received int_ignored int_unknown_link int_stopped
 """.split()
 
 

@@ -81,7 +81,21 @@ test_carriers()
 	expect ioam "$(json 'q["options"]["stamp"], q["options"]["carriers"]')" "(True, 'ioam')"
 	change stamp tcp
 	expect tcp "$(json 'q["options"]["stamp"], "carriers" in q["options"]')" "(True, False)"
-	refused "unknown option \"tcp,int\"" change stamp tcp,int
+	change stamp tcp,int int_dscp 9 int_window 20us
+	expect show "$(show)" \
+		"qdisc hpcc 1: root limit 1048576b node 1 port 0 overhead 24 delay 0ns kind 253 stamp tcp,int int_dscp 9 int_window 20us split-gso identify on stats on marking off "
+	change node 1
+	expect kept "$(json 'q["options"]["int_dscp"], q["options"]["int_window"]')" "(9, 20000)"
+	refused "int_dscp \"0\": has to be a number, 1 .. 63" change int_dscp 0
+	refused "int_dscp \"64\"" change int_dscp 64
+	refused "int_window \"999ns\"" change int_window 999ns
+	change stamp tcp
+	expect forgotten "$(json '"int_dscp" in q["options"], "int_window" in q["options"]')" "(False, False)"
+	refused "int_dscp, int_window: need stamp int" change int_dscp 9
+	refused "int_dscp, int_window: need stamp int" change int_window 9us
+	change stamp int
+	expect default "$(json 'q["options"]["int_dscp"], q["options"]["int_window"]')" "(23, 10000)"
+	refused "unknown option \"tcp,csig\"" change stamp tcp,csig
 	refused "unknown option \"tcp,\"" change stamp tcp,
 }
 
@@ -198,7 +212,9 @@ test_kernel_refuses()
 	       "6=u32:257 ERANGE 6" "6=u8:1 EINVAL 6"
 	       "7=u32:1000000001 ERANGE 7" "7=u64:1 EINVAL 7"
 	       "8=u8:252 ERANGE 8" "8=u8:255 ERANGE 8" "8=u32:253 EINVAL 8"
-	       "9=u8:4 ERANGE 9" "9=u32:1 EINVAL 9"
+	       "9=u8:8 ERANGE 9" "9=u32:1 EINVAL 9"
+	       "22=u8:9 EINVAL 22" "23=u32:5000 EINVAL 23" "9=u8:4,22=u8:0 ERANGE 22"
+	       "9=u8:4,22=u8:64 ERANGE 22" "9=u8:4,23=u32:999 ERANGE 23" "9=u8:4,23=u8:1 EINVAL 23"
 	       "10=u8:2 ERANGE 10" "10=raw: EINVAL 10"
 	       "11=u32:0 EINVAL 11" "19=u32:0 EINVAL 19"
 	       "18=u32:0 ERANGE 18" "18=u8:1 EINVAL 18" "18=u32:1048577 ERANGE 18"

@@ -404,7 +404,7 @@ TEST(nodes__refused)
 /* Both counters wrap in between: the record's differences are those of the link. */
 TEST(record__wraps)
 {
-	struct hpcc_ioam_link link = {};
+	struct hpcc_trace_link link = {};
 	struct hpcc_ioam_node n = first;
 	struct hpcc_record a, b;
 
@@ -427,7 +427,7 @@ TEST(record__wraps)
 /* Steps of any size add up to what the link did. */
 TEST(record__sums)
 {
-	struct hpcc_ioam_link link = {};
+	struct hpcc_trace_link link = {};
 	struct hpcc_ioam_node n = first;
 	u64 ts = 0, tx = 0, seed = 1;
 	struct hpcc_record r;
@@ -450,7 +450,7 @@ TEST(record__sums)
 
 TEST(record__another_link)
 {
-	struct hpcc_ioam_link link = {};
+	struct hpcc_trace_link link = {};
 	struct hpcc_ioam_node n = first;
 
 	hpcc_ioam_record(&link, &n, GBIT_100, 1, 0);
@@ -468,7 +468,7 @@ TEST(record__another_link)
 /* At 100 Gb/s a quarter of a second has more bytes than the counter holds: another baseline. */
 TEST(record__too_old)
 {
-	struct hpcc_ioam_link link = {};
+	struct hpcc_trace_link link = {};
 	struct hpcc_ioam_node n = first;
 	u8 tag = hpcc_ioam_record(&link, &n, GBIT_100, 1, 0).tag;
 
@@ -488,7 +488,7 @@ TEST(record__too_old)
 /* A path that changes and changes back in between two ACKs. */
 TEST(record__back_again)
 {
-	struct hpcc_ioam_link link = {};
+	struct hpcc_trace_link link = {};
 	struct hpcc_ioam_node n = first, other = first;
 	u8 tag = hpcc_ioam_record(&link, &n, GBIT_100, 1, 0).tag;
 

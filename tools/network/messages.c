@@ -281,6 +281,7 @@ static const struct option {
 	{ "hpcc", "overhead",	TCA_HPCC_OVERHEAD,	4 },
 	{ "hpcc", "delay",		TCA_HPCC_DELAY,		4 },
 	{ "hpcc", "stamp",		TCA_HPCC_STAMP,		1 },
+	{ "hpcc", "int_window",		TCA_HPCC_INT_WINDOW,	4 },
 	{ "hpcc", "above",		TCA_HPCC_ABOVE,		4 },
 	{ "hpcc", "respond",		TCA_HPCC_RESPOND,	4 },
 	{ "hpcc", "every",		TCA_HPCC_EVERY,		4 },

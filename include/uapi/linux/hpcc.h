@@ -68,6 +68,7 @@
 #define HPCC_CAP_REPORT		0x08	/* wants to be told N by REPORT */
 #define HPCC_CAP_WINDOW		0x10	/* computes W for a sender that asks */
 #define HPCC_CAP_IOAM		0x20	/* decodes IOAM, and knows B of some links */
+#define HPCC_CAP_INT		0x40	/* the same of INT-MD */
 
 /**
  * enum hpcc_opt_type - what a telemetry option carries
@@ -144,6 +145,8 @@ enum {
 	TCA_HPCC_IDENTIFY,	/* u8, 1: tell node, port and B to who asks */
 	TCA_HPCC_RESPOND,	/* u32, bytes of queue, above which responses are sent; 0: none */
 	TCA_HPCC_EVERY,		/* u32, ns between two responses to a flow, at least */
+	TCA_HPCC_INT_DSCP,	/* u8, marks packets with INT-MD, 1 .. HPCC_INT_DSCP_MAX */
+	TCA_HPCC_INT_WINDOW,	/* u32, ns that the utilization in INT is of, as TCA_HPCC_EVERY */
 	__TCA_HPCC_MAX,
 };
 
@@ -151,6 +154,7 @@ enum {
 
 #define HPCC_STAMP_TCP		0x1	/* fills in the TCP option */
 #define HPCC_STAMP_IOAM		0x2	/* fills in IOAM traces of HPCC_IOAM_NAMESPACE */
+#define HPCC_STAMP_INT		0x4	/* pushes INT metadata */
 
 #define HPCC_IOAM_NAMESPACE	0	/* RFC 9197's default */
 
@@ -161,6 +165,8 @@ enum {
 #define HPCC_OVERHEAD_MAX	256
 #define HPCC_DELAY_MAX_NS	1000000000U
 #define HPCC_PMAX_MAX		1000000U
+#define HPCC_INT_DSCP_DEFAULT	0x17	/* of the specification's example */
+#define HPCC_INT_DSCP_MAX	63
 #define HPCC_EVERY_MIN_NS	1000U
 #define HPCC_EVERY_MAX_NS	1000000000U
 

@@ -1,0 +1,262 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * INT-MD as the carrier of requests (net.hpcc.carrier = 2), for IPv4 and IPv6.
+ *
+ *	sender		LOCAL_OUT puts shim and metadata header behind the TCP header of a probe
+ *			(carry.c), has the DSCP net.hpcc.int_dscp mark it, and puts a FORWARD
+ *			without slots into its TCP header: that tells the scale.
+ *	switches	each that speaks INT pushes its metadata.
+ *	receiver	LOCAL_IN makes load records of the metadata, as if they had come in the
+ *			FORWARD, and takes all that is behind the TCP header away. From there on
+ *			nothing is different: echo, mailbox, law.
+ *
+ * To TCP the metadata are data, and the socket must never get them. Marks do not ensure that: a
+ * path may bleach the DSCP or strip the option, the receiver may leave hpcc by setsockopt() or
+ * unload the module. So a probe with INT states a sequence number HPCC_INT_SEQ_BACK below what the peer
+ * has acknowledged, and all that switches may push ends there at the latest. A TCP that gets such a
+ * segment as it is has these numbers already, throws the bytes away, and acknowledges.
+ * For the same reason LOCAL_IN takes nothing away but what TCP would throw away: who lies about
+ * INT does not change the data. For TCP the probe then has the number that is next, and
+ * so is the pure ACK that it was.
+ *
+ * Only probes carry INT: each segment of a GSO packet would need a stack of its own, and data
+ * need no room reserved. A probe has all of the MTU. Nothing is sent again because a probe is
+ * lost, so an RTO tells nothing about INT. Silence does, and the TCP option carries requests from
+ * then on.
+ *
+ * INT has no txBytes. The utilization that a link reports is taken to hold since its last report.
+ * B, and the unit of queue occupancy, are in /proc/net/hpcc_links, as for IOAM (ioam.c).
+ */
+#include <linux/bitfield.h>
+#include <linux/ip.h>
+#include <linux/ipv6.h>
+#include <net/dsfield.h>
+#include <net/ip6_checksum.h>
+#include <net/tcp.h>
+#include <hpcc/compat.h>
+#include <hpcc/int.h>
+
+#include "cc.h"
+#include "int.h"
+#include "ioam.h"
+#include "mailbox.h"
+#include "routes.h"
+
+/* More than shim and what its length can state. */
+#define HPCC_INT_SEQ_BACK	(HPCC_INT_SHIM_LEN + HPCC_INT_WORDS_MAX * 4 + 4)
+
+/* ---- Sender ---------------------------------------------------------------- */
+
+/**
+ * hpcc_int_nodes_for() - how many hops may write into a connection's INT stacks
+ * @sk: its socket
+ * @caps: HPCC_CAP_* of the peer
+ *
+ * Return: 0: no probe carries INT.
+ */
+u8 hpcc_int_nodes_for(const struct sock *sk, u8 caps)
+{
+	const struct hpcc_sysctls *sysctls = &hpcc_pernet(sock_net(sk))->sysctls;
+
+	if (!(caps & HPCC_CAP_INT) || hpcc_choice_of(sk).carrier != HPCC_CARRIER_INT ||
+	    !tcp_is_sack(tcp_sk(sk)))
+		return 0;
+	return READ_ONCE(sysctls->ioam_nodes);
+}
+
+/**
+ * hpcc_int_out() - write shim and metadata header behind a probe's TCP header
+ * @seg: the probe, which has HPCC_INT_LEN bytes there
+ * @tp: its socket
+ * @nodes: Remaining Hop Count
+ *
+ * Its checksum is yet to be computed, over these bytes and the sequence number as well.
+ */
+void hpcc_int_out(const struct hpcc_segment *seg, const struct tcp_sock *tp, u8 nodes)
+{
+	const struct net *net = seg->state->net;
+	u8 dscp = READ_ONCE(hpcc_pernet_rcu(net)->sysctls.int_dscp);
+	struct sk_buff *skb = seg->skb;
+	u8 old;
+
+	if (seg->state->pf == NFPROTO_IPV4) {
+		old = ipv4_get_dsfield(ip_hdr(skb)) >> 2;
+		ipv4_change_dsfield(ip_hdr(skb), INET_ECN_MASK, dscp << 2);
+	} else {
+		old = ipv6_get_dsfield(ipv6_hdr(skb)) >> 2;
+		ipv6_change_dsfield(ipv6_hdr(skb), INET_ECN_MASK, dscp << 2);
+	}
+	hpcc_int_header(skb->data + seg->thoff + seg->thlen, nodes, old);
+	hpcc_segment_th(seg)->seq = htonl(hpcc_peek(tp->snd_una) - HPCC_INT_SEQ_BACK);
+	hpcc_count_rcu(net, HPCC_C_INT_SENT);
+}
+
+/**
+ * hpcc_int_stop() - have the TCP option carry requests from now on
+ * @sk: socket, under its lock
+ * @flow: its flow
+ */
+void hpcc_int_stop(struct sock *sk, struct hpcc_flow *flow)
+{
+	WRITE_ONCE(flow->intmd, 0);
+	hpcc_carry_begin(sk, flow, flow->probes &&
+			 READ_ONCE(hpcc_pernet(sock_net(sk))->sysctls.carry));
+	hpcc_count(sock_net(sk), HPCC_C_INT_STOPPED);
+}
+
+/* ---- Receiver -------------------------------------------------------------- */
+
+static u32 hpcc_int_behind(const struct hpcc_arrival *in)
+{
+	return in->skb->len - in->thoff - __tcp_hdrlen(in->th);
+}
+
+/**
+ * hpcc_int_comes() - whether what is behind a segment's TCP header is INT, as its number says
+ * @tp: its socket
+ * @in: the segment
+ * @opt: head of its first option of ours
+ *
+ * The peer may not know of an ACK yet, but of no less than a window ago, which may have been larger
+ * then: so the number is about as hard to guess as that of data.
+ *
+ * Return: true where TCP would throw it away.
+ */
+bool hpcc_int_comes(const struct tcp_sock *tp, const struct hpcc_arrival *in,
+		    const struct hpcc_opt *opt)
+{
+	u32 una = ntohl(in->th->seq) + HPCC_INT_SEQ_BACK;
+	u32 window = max(hpcc_peek(tp->window_clamp), hpcc_peek(tp->rcv_wnd));
+	u32 rcv_nxt = hpcc_peek(tp->rcv_nxt);
+	u32 len = hpcc_int_behind(in);
+
+	return opt->type == HPCC_OPT_FORWARD && !opt->nr && len && len < HPCC_INT_SEQ_BACK &&
+	       !after(una, rcv_nxt) && !before(una, rcv_nxt - 2 * window) &&
+	       !(in->th->syn | in->th->fin | in->th->urg);
+}
+
+/* The checksum of a segment that is nothing but its TCP header. */
+static void hpcc_int_checksum(const struct hpcc_arrival *in)
+{
+	u32 hlen = __tcp_hdrlen(in->th);
+	__wsum sum;
+
+	in->th->check = 0;
+	sum = csum_partial(in->th, hlen, 0);
+	if (in->state->pf == NFPROTO_IPV4)
+		in->th->check = csum_tcpudp_magic(ip_hdr(in->skb)->saddr, ip_hdr(in->skb)->daddr,
+						  hlen, IPPROTO_TCP, sum);
+	else
+		in->th->check = csum_ipv6_magic(&ipv6_hdr(in->skb)->saddr,
+						&ipv6_hdr(in->skb)->daddr, hlen, IPPROTO_TCP, sum);
+	in->skb->ip_summed = CHECKSUM_UNNECESSARY;
+	in->skb->csum_level = 0;
+}
+
+/**
+ * hpcc_int_take() - copy INT, and have TCP see none of it
+ * @in: the segment, for which hpcc_int_comes() holds; its intmd is set
+ * @seq: the number that it is to have for TCP
+ * @buf: HPCC_INT_MAX bytes
+ *
+ * A segment that cannot be changed stays as it is, and TCP throws it away: hpcc_strip() has the
+ * reasons.
+ */
+void hpcc_int_take(struct hpcc_arrival *in, u32 seq, u8 *buf)
+{
+	u32 head = in->thoff + __tcp_hdrlen(in->th);
+	struct sk_buff *skb = in->skb;
+
+	in->intmd_len = hpcc_int_behind(in);
+	if (skb_copy_bits(skb, head, buf, min_t(u32, in->intmd_len, HPCC_INT_MAX)))
+		return;
+	in->intmd = buf;
+	if (skb_transport_offset(skb) != in->thoff || skb->len > IP_MAX_MTU ||
+	    (in->state->pf == NFPROTO_IPV6 && in->thoff != sizeof(struct ipv6hdr)) ||
+	    skb_ensure_writable(skb, head))
+		return;
+	in->th = (struct tcphdr *)(skb->data + in->thoff);
+	in->opts = (u8 *)(in->th + 1);
+	if (pskb_trim(skb, head))
+		return;
+	in->th = (struct tcphdr *)(skb->data + in->thoff);
+	in->opts = (u8 *)(in->th + 1);
+	/* GRO may have put two probes together. */
+	if (skb_is_gso(skb))
+		skb_gso_reset(skb);
+	in->th->seq = htonl(seq);
+	hpcc_set_ip_length(skb, in->state->pf);
+	hpcc_int_checksum(in);
+}
+
+/* Make load records of the hops. Return: how many, or the counter that says why not. */
+static int hpcc_int_records(struct hpcc_trace_rx *rx, const struct net *net, const u8 *p,
+			    int hops, u8 scale, u8 *records, enum hpcc_counter *why)
+{
+	struct hpcc_int_hop hop;
+	struct hpcc_record r;
+	u64 link;
+	int nr;
+
+	hpcc_trace_begin(rx, true);
+	for (nr = 1; nr <= hops; nr++) {
+		*why = HPCC_C_INT_IGNORED;
+		if (hpcc_int_hop(p, hops, nr, &hop))
+			return -EINVAL;
+		*why = HPCC_C_INT_UNKNOWN_LINK;
+		link = hpcc_link_known(net, hop.node, hop.port);
+		if (!link)
+			return -EINVAL;
+		hop.qlen_bytes = min_t(u64, FIELD_GET(HPCC_LINK_UNIT, link) * hop.qlen_bytes,
+				       U32_MAX);
+		r = hpcc_int_record(&rx->link[nr - 1], &hop, FIELD_GET(HPCC_LINK_BPS, link), nr,
+				    scale);
+		hpcc_record_encode(records + (nr - 1) * HPCC_RECORD_LEN, &r);
+	}
+	*why = HPCC_C_INT_RECEIVED;
+	if (hops)
+		hpcc_trace_end(rx, hops, 0);
+	return hops;
+}
+
+/**
+ * hpcc_int_in() - keep what INT tells until it can be echoed
+ * @flow: a flow
+ * @in: the segment, with intmd
+ * @opt: head of its FORWARD
+ *
+ * All hops or none: of a path that is not known in full, the rest may be the loaded part.
+ *
+ * Context: LOCAL_IN.
+ * Return: how many records were no records of a hop of this path.
+ */
+u32 hpcc_int_in(struct hpcc_flow *flow, const struct hpcc_arrival *in,
+		const struct hpcc_opt *opt)
+{
+	const struct net *net = in->state->net;
+	struct hpcc_trace_rx *rx = hpcc_trace_rx(flow, net);
+	enum hpcc_counter why = HPCC_C_INT_IGNORED;
+	u8 records[HPCC_INT_NODES_MAX * HPCC_RECORD_LEN];
+	struct hpcc_opt told = *opt;
+	struct hpcc_int_md t;
+	int hops = -EINVAL;
+
+	if (!rx)
+		return 0;
+	if (opt->flags & HPCC_OPT_F_PROMPT)
+		WRITE_ONCE(flow->prompt, true);
+	if (hpcc_int_find(in->intmd, min_t(u32, in->intmd_len, HPCC_INT_LEN), in->intmd_len, &t) ==
+	    (int)in->intmd_len)
+		hops = hpcc_int_hops(&t);
+	if (hops >= 0) {
+		spin_lock_bh(&rx->lock);
+		hops = hpcc_int_records(rx, net, in->intmd, hops, opt->scale, records, &why);
+		spin_unlock_bh(&rx->lock);
+	}
+	hpcc_count_rcu(net, why);
+	if (hops <= 0)
+		return 0;
+	told.hops = hops;
+	told.nr = hops;
+	return hpcc_forward_in(flow, &told, records, NULL, 0);
+}

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* INT-MD as the carrier of requests (int.c). */
+#ifndef _HPCC_HPCC_INT_H
+#define _HPCC_HPCC_INT_H
+
+#include <hpcc/record.h>
+
+#include "flow.h"
+#include "segment.h"
+
+u8 hpcc_int_nodes_for(const struct sock *sk, u8 caps);
+void hpcc_int_out(const struct hpcc_segment *seg, const struct tcp_sock *tp, u8 nodes);
+void hpcc_int_stop(struct sock *sk, struct hpcc_flow *flow);
+bool hpcc_int_comes(const struct tcp_sock *tp, const struct hpcc_arrival *in,
+		    const struct hpcc_opt *opt);
+void hpcc_int_take(struct hpcc_arrival *in, u32 seq, u8 *buf);
+u32 hpcc_int_in(struct hpcc_flow *flow, const struct hpcc_arrival *in,
+		const struct hpcc_opt *opt);
+
+#endif /* _HPCC_HPCC_INT_H */

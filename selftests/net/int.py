@@ -1,0 +1,420 @@
+#!/usr/bin/env -S python3 -B
+# SPDX-License-Identifier: GPL-2.0
+"""INT-MD as the carrier of requests: kmod/hpcc/int.c, qdisc/int.c."""
+
+import json
+import socket
+import struct
+import sys
+import time
+
+sys.path[0] += "/.."
+from lib.kernel import virtual_time
+from lib.ktap import defer, expect, expect_in, main
+from lib.net import Pair
+from lib.packet import ACK, CAP_TELEMETRY, ECHO, FORWARD, Segment, csum, option, syn_option
+from lib.path import MBPS, Path
+from lib.peer import SCALE, SLOWER, Peer, qlen_code
+from lib.tcp import pattern, set_cc, transfer
+
+CAP_PROBES, CAP_INT = 0x04, 0x40
+CAPS = CAP_TELEMETRY | CAP_PROBES | CAP_INT
+DSCP = 23
+BPS = MBPS * 1000000
+BACK = 1028
+ONE = 1 << 30
+STAMP = f"hpcc rate {MBPS}mbit delay"
+HOP = struct.Struct("!IHHIQI")
+
+
+def know(ns, *links):
+    """Have a host know B of links."""
+    with ns, open("/proc/net/hpcc_links", "w", encoding="ascii") as file:
+        file.write("".join(f"{node} {port} {bps}\n" for node, port, bps in links))
+
+
+def int_path(version=4, switches=2, stamp="tcp,int int_window 20us", known=None, delay="20us", **sysctls):
+    """A path of switches that speak INT, between hosts that know their links."""
+    path = Path(version, switches, **({"carrier": 2} | sysctls))
+    for node in range(1, switches + 1):
+        for port, dev in enumerate(("left", "right"), 1):
+            path.change(node, f"{STAMP} {delay} node {node} port {port} stamp {stamp}", dev)
+    for ns in path.hosts:
+        know(ns, *[(node, port, BPS) for node in known or range(1, switches + 1)
+                   for port in (1, 2)])
+    return path
+
+
+def stack(hops=(), left=5, bitmap=0xd500, words=6, version=2, flags=0, length=None, domain=0, kind=1,
+          dscp=0, behind=b""):
+    """Shim, header, and hops in the order of the path."""
+    body = b"".join(reversed(hops))
+    return struct.pack("!BBBBBBBBHHHH", kind << 4, 3 + len(body) // 4 if length is None else length,
+                       0, dscp << 2, version << 4 | flags, 0, words, left, bitmap, domain, 0, 0) + \
+        body + behind
+
+
+def hop(node, port=1, ts=1000, qlen=0, util=0):
+    """What a hop pushes."""
+    return HOP.pack(node, 0xffff, port, qlen, ts, util)
+
+
+def test_end_to_end():
+    """INT carries the load of each hop, and W follows as it does by TCP options."""
+    for version in 4, 6:
+        took = {}
+        for carrier in 0, 2:
+            path = int_path(version, carrier=carrier, delay="200us",
+                            stamp="tcp,int int_window 200us")
+            # the link that fills is one that stamps, and not that of the host
+            path.change(2, "hpcc rate 500mbit delay 200us node 2 port 2 stamp tcp,int int_window 200us")
+            for ns in path.hosts:
+                know(ns, (2, 2, BPS // 2))
+            client, server = path.connect()
+            transfer((client, server, pattern(3000000)))
+            before, start = path.port(2)["bytes"], time.monotonic()
+            transfer((client, server, pattern(8000000)))
+            took[carrier] = (path.port(2)["bytes"] - before) * 16 / (time.monotonic() - start) / BPS
+            flow = path.a.flow()
+            expect("mode, hops", (flow["mode"], flow["hops"]), ("telemetry", 2))
+            path.no_errors()
+            a, b = path.a.counters(), path.b.counters()
+            expect("sent by INT", (a["int_sent"] > 100, b["int_received"] > 100), (carrier == 2,) * 2)
+            for name in "int_ignored", "int_unknown_link", "int_stopped", "probes_stopped":
+                expect(name, (a[name], b[name]), (0, 0))
+            expect("DSACKs", path.a.snmp("TcpExtTCPDSACKRecv"), 0)
+            expect("nobody was left out",
+                   {reason: n for reason, n in path.port(1)["hpcc"]["unstamped"].items()
+                    if n and reason in ("malformed", "full", "no_memory")}, {})
+        print(f"# IPv{version}: utilization {took[0]:.3f} by TCP, {took[2]:.3f} by INT")
+        if virtual_time():
+            expect_in("utilization", took[2], took[0] - 0.02, took[0] + 0.02)
+
+
+def test_with_the_rest():
+    """Data in both directions; W by the receiver; another DSCP."""
+    for how in {}, {"where": 1}, {"int_dscp": 46}:
+        path = int_path(stamp=f"tcp,int int_dscp {how.get('int_dscp', 23)}", **how)
+        client, server = path.connect()
+        for i in range(3):
+            transfer((client, server, pattern(400000)), (server, client, pattern(400000, i)))
+        for ns in path.hosts:
+            expect("hops", ns.flow()["hops"], 2)
+            expect_in("received", ns.counters()["int_received"], 10, 100000)
+        path.no_errors()
+
+
+class Switched(Peer):
+    """A peer whose segments have come by switches."""
+
+    behind = b""
+    seq_back = BACK
+    dscp = DSCP
+
+    def int(self, behind, opts=option(FORWARD, (), SCALE), back=BACK, dscp=DSCP, **how):
+        """A segment with INT, as the hops left it."""
+        self.raw(ACK, self.acked_seq() - back, self.acked, self.stamp() + opts, behind,
+                 ecn=dscp << 2, **how)
+
+    def acked_seq(self):
+        """What the kernel has acknowledged: all of it."""
+        return self.seq
+
+
+GOOD = hop(1, util=ONE // 2), hop(2, qlen=25000, util=ONE)
+
+
+def receiver(version=4, **sysctls):
+    """A kernel that knows two links, and us."""
+    peer = Switched(version=version, **sysctls)
+    know(peer.ns, (1, 1, BPS), (2, 1, f"{BPS} 5"))       # it counts cells of 5 bytes
+    peer.listen()
+    synack, _ = peer.accept(syn_option(caps=CAPS))
+    expect("announced", synack.option(253)[5] & CAP_INT, CAP_INT)
+    return peer
+
+
+def moved_int(peer, before):
+    """What was counted of INT."""
+    return {name: n for name, n in (peer.ns.counters() - before).items() if "int_" in name and
+            name.startswith("int_") and n}
+
+
+def test_stacks_in():
+    """A receiver takes a stack as records, and ignores and counts what is none. No byte of either gets
+    to the socket, and TCP takes neither for data that come twice.
+    """
+    cases = (
+        (stack(GOOD), "int_received"),
+        (stack(GOOD, left=0), "int_received"),
+        (stack(GOOD, dscp=46), "int_received"),
+        (stack(), "int_received"),                                  # nobody wrote
+        (stack(GOOD, kind=2), "int_ignored"),
+        (stack(GOOD, version=1), "int_ignored"),
+        (stack(GOOD, domain=1), "int_ignored"),
+        (stack(GOOD, flags=4), "int_ignored"),
+        (stack(GOOD, flags=2), "int_ignored"),
+        (stack(GOOD, flags=8), "int_ignored"),
+        (stack(GOOD, length=9), "int_ignored"),                     # more behind it
+        (stack(GOOD, length=16), "int_ignored"),
+        (stack(GOOD, length=255), "int_ignored"),
+        (stack(GOOD, length=2), "int_ignored"),
+        (stack(GOOD, words=5), "int_ignored"),
+        (stack(GOOD, words=0), "int_ignored"),
+        (stack(GOOD, bitmap=0xd700), "int_ignored"),
+        (stack((bytes(20),), bitmap=0xd400, words=5), "int_ignored"),
+        (stack(GOOD, behind=b"data"), "int_ignored"),
+        (stack((hop(1), hop(0xffffffff))), "int_ignored"),
+        (stack((hop(1), hop(2, port=0xffff))), "int_ignored"),
+        (stack((hop(1), hop(2, util=ONE + 1))), "int_ignored"),
+        (stack((hop(1), hop(2, ts=(1 << 64) - 1))), "int_ignored"),
+        (stack([hop(1)] * 13), "int_ignored"),
+        (stack((hop(1), hop(3))), "int_unknown_link"),
+        (stack((hop(1), hop(1 << 24 | 2))), "int_unknown_link"),
+        (stack()[:15], "int_ignored"),
+        (b"x", "int_ignored"),
+        (bytes(BACK - 1), "int_ignored"),
+    )
+    for version in 4, 6:
+        peer = receiver(version)
+        peer.send(b"", b"data that came before" * 100)
+        for behind, counter in cases:
+            for dscp in DSCP, 0:
+                peer.read_all()
+                before = peer.ns.counters()
+                dup = peer.ns.snmp("TcpExtTCPDSACKOldSent")
+                peer.int(behind, dscp=dscp)
+                expect(f"{counter} of {behind.hex()}", moved_int(peer, before), {counter: 1})
+                expect("taken for data", peer.ns.snmp("TcpExtTCPDSACKOldSent"), dup)
+                if counter != "int_received" or len(behind) == 16:
+                    expect("echo", [seg for seg in peer.read_all(0.02) if seg.telemetry(ECHO)], [])
+                    continue
+                echo = [seg.telemetry(ECHO) for seg in peer.read_all(0.1) if seg.telemetry(ECHO)]
+                expect("echoes", len(echo), 1)
+                expect("hops", [(r["hop"]) for r in echo[0].records], [1, 2])
+                expect("queue", echo[0].records[1]["qlen"], qlen_code((1000000 >> SLOWER) // 128))
+        peer.send(b"", b"data that come behind")
+        got = b""
+        while len(got) < 21 * 101:
+            got += peer.sock.recv(10000)
+        expect("data", got, b"data that came before" * 100 + b"data that come behind")
+        expect("checksums", peer.ns.snmp("InCsumErrors"), 0)
+
+
+def test_not_taken():
+    """What TCP would not throw away is not INT, whatever it looks like: it is data. What is outside, or
+    of a connection that does not run hpcc any more, TCP throws away.
+    """
+    peer = receiver()
+    whole = stack(GOOD)
+    before = peer.ns.counters()
+    peer.int(whole, back=0)                             # in sequence
+    peer.seq += len(whole)
+    expect("data", peer.sock.recv(1000), whole)
+    peer.send(b"", bytes(3000))
+    expect("data", len(peer.sock.recv(4000)), 3000)
+    for how in ({"back": BACK + (1 << 28)}, {"back": BACK - 3000}, {"back": BACK, "opts": b""}):
+        peer.int(whole, **how)
+    peer.raw(ACK, peer.seq - BACK, peer.acked - (1 << 30), peer.stamp() + option(FORWARD, (), SCALE),
+             whole, ecn=DSCP << 2)
+    peer.int(whole, bad_csum=True)
+    expect("INT", moved_int(peer, before), {})
+    counters = peer.ns.counters() - before
+    expect("ignored", (counters["window_ignored"] > 0, counters["checksum_ignored"]), (True, 1))
+    set_cc(peer.sock, "reno")
+    peer.int(whole)
+    expect("INT", moved_int(peer, before), {})
+    peer.send(b"", b"end")
+    peer.sock.settimeout(1)
+    expect("data", peer.sock.recv(1000), b"end")
+
+
+def test_not_agreed():
+    """A receiver that knows no link is sent none; neither is one that does not do SACK."""
+    path = int_path()
+    know(path.b, *[(node, port, 0) for node in (1, 2) for port in (1, 2)])
+    client, server = path.connect()
+    transfer((client, server, pattern(300000)))
+    expect("sent", path.a.counters()["int_sent"], 0)
+    expect("hops", path.a.flow()["hops"], 2)
+    path = int_path()
+    path.b.sysctl("net.ipv4.tcp_sack", 0)
+    client, server = path.connect()
+    transfer((client, server, pattern(300000)))
+    expect("sent", path.a.counters()["int_sent"], 0)
+    expect("hops", path.a.flow()["hops"], 2)
+
+
+def falls_back(path, why):
+    """The TCP option takes over, and says why."""
+    client, server = path.connect()
+    for i in range(8):
+        transfer((client, server, pattern(400000, i)))
+    expect("stopped", path.a.counters()["int_stopped"], 1)
+    if why:
+        expect_in(why, path.b.counters()[why], 1, 100000)
+    flow = path.a.flow()
+    expect("mode, hops, probes", (flow["mode"], flow["hops"], flow["probes"]), ("telemetry", 2, 0))
+    sent = path.a.counters()["int_sent"]
+    transfer((client, server, pattern(100000)))
+    expect("sent since", path.a.counters()["int_sent"], sent)
+    path.no_errors()
+
+
+def test_unknown_link():
+    """A stack with a link that the receiver does not know tells nothing."""
+    falls_back(int_path(known=[1]), "int_unknown_link")
+
+
+def test_no_hop_left():
+    """More hops than may write: the E flag, and no records of half a path."""
+    path = int_path(ioam_nodes=1)
+    falls_back(path, "int_ignored")
+    expect_in("full", path.port(2)["hpcc"]["unstamped"]["full"], 1, 1 << 30)
+
+
+def test_receiver_leaves():
+    """The receiver goes to another congestion control while INT comes: no byte of it is data."""
+    for version in 4, 6:
+        path = int_path(version)
+        client, server = path.connect()
+        transfer((client, server, pattern(400000)))
+        set_cc(server, "reno")
+        for i in range(4):
+            transfer((client, server, pattern(400000, i)), (server, client, pattern(100000, i)))
+        expect_in("thrown away", path.b.snmp("TcpExtTCPDSACKOldSent"), 1, 100000)
+        expect("stopped", path.a.counters()["int_stopped"], 1)
+
+
+def frame(behind, version=4, dscp=DSCP, options=b"\x01" * 12, flags=ACK, right=True, padding=b"", mtu_fill=0):
+    """An Ethernet frame with TCP and what is behind its header."""
+    behind += bytes(mtu_fill)
+    family = socket.AF_INET if version == 4 else socket.AF_INET6
+    ends = b"".join(socket.inet_pton(family, f"10.0.0.{i}" if version == 4 else f"fd00::{i}") for i in (1, 2))
+    tcp = struct.pack("!HHIIBBHHH", 1, 2, 3, 4, (5 + len(options) // 4) << 4, flags, 1000, 0, 0) + \
+        options + behind
+    pseudo = ends + (struct.pack("!BBH", 0, 6, len(tcp)) if version == 4 else struct.pack("!II", len(tcp), 6))
+    check = csum(pseudo + tcp) ^ 0xffff ^ (0 if right else 0x1234)
+    tcp = tcp[:16] + struct.pack("!H", check) + tcp[18:]
+    if version == 4:
+        head = struct.pack("!BBHIBBH", 0x45, dscp << 2 | 1, 20 + len(tcp), 0x4000, 64, 6, 0) + ends
+        head = head[:10] + struct.pack("!H", csum(head) ^ 0xffff) + head[12:]
+    else:
+        head = struct.pack("!IHBB", 6 << 28 | (dscp << 2 | 1) << 20, len(tcp), 6, 64) + ends
+    return bytes(6 * [0xff]) + b"\x02\0\0\0\0\x01" + (b"\x08\0" if version == 4 else b"\x86\xdd") + \
+        head + tcp + padding
+
+
+class Port:
+    """A port that stamps, and what comes out of it."""
+
+    def __init__(self, how):
+        self.pair = Pair(qdisc=f"{STAMP} 20us node 5 port 9 {how}")
+        self.ends = []
+        for ns in self.pair.c, self.pair.s:
+            with ns:
+                sock = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))
+            sock.bind(("eth0", 3))
+            sock.settimeout(2)
+            self.ends.append(sock)
+            defer(sock.close)
+
+    def through(self, data):
+        """A frame as it leaves the port."""
+        self.ends[0].send(data)
+        while True:
+            got = self.ends[1].recv(4096)
+            if got[:12] == data[:12]:
+                return got
+
+    def stats(self):
+        """What the port counted."""
+        return json.loads(self.pair.c.run("tc", "-s", "-j", "qdisc", "show", "dev", "eth0"))[0]["hpcc"]
+
+
+def test_port_writes():
+    """Metadata field by field, in front of those of the hops before; lengths and checksums follow, one that
+    was wrong stays wrong, and nothing else changes.
+    """
+    for version in 4, 6:
+        port = Port("stamp int int_window 1us")
+        at = 14 + (20 if version == 4 else 40) + 32
+        for right in True, False:
+            sent = frame(stack(left=9, dscp=46), version, right=right, padding=b"pad")
+            first = port.through(sent)
+            second = port.through(first)
+            expect("lengths", (len(first), len(second)), (len(sent) + 24, len(sent) + 48))
+            expect("words, hops left", [(data[at + 1], data[at + 7]) for data in (first, second)],
+                   [(9, 8), (15, 7)])
+            node, into, out, qlen, ts, util = HOP.unpack_from(first, at + 16)
+            expect("hop", (node, into, out, qlen), (5, 0xffff, 9, 0))
+            expect_in("utilization", util, 0, ONE)
+            expect("first hop is below", second[at + 40:at + 64], first[at + 16:at + 40])
+            later = HOP.unpack_from(second, at + 16)
+            expect_in("time", later[4] - ts, (len(first) + 24) * 8, 10 ** 9)
+            # what the link spent on the first, its own metadata included, of the time in between
+            busy = (len(first) + 24) * 8
+            expect_in("utilization", later[5], busy * ONE // (later[4] - ts) - ONE // 10 ** 6 - 2,
+                      busy * ONE // (later[4] - ts) + ONE // 10 ** 6 + 2)
+            for data in first, second:
+                seg = Segment(data[14:-3])
+                expect("checksums", (seg.csum_ok, seg.ip_csum_ok), (right, True))
+                expect("behind", data[-3:], b"pad")
+                expect("TCP", (data[at - 32:at - 16], data[at - 14:at]),
+                       (sent[at - 32:at - 16], sent[at - 14:at]))
+                expect("header", data[at + 2:at + 7] + data[at + 8:at + 16],
+                       sent[at + 2:at + 7] + sent[at + 8:at + 16])
+        expect("stamped", port.stats()["stamped"], 4)
+
+
+def test_port_other_instructions():
+    """What is asked for and is not ours to know is all ones."""
+    port = Port("stamp int")
+    got = port.through(frame(stack(bitmap=0xa0c1, words=5)))[14 + 52:]
+    expect("hop", (got[16:20], got[20:]), (b"\0\0\0\x05", b"\xff" * 16))
+
+
+def test_port_leaves():
+    """What is not ours to write to leaves as it came, and is counted by cause."""
+    cases = (
+        ("stamp int", frame(stack(version=1)), "no_option"),
+        ("stamp int", frame(stack(kind=2)), "no_option"),
+        ("stamp int", frame(stack(domain=7)), "no_option"),
+        ("stamp int", frame(stack(length=2)), "malformed"),
+        ("stamp int", frame(stack(length=4)), "malformed"),
+        ("stamp int", frame(stack(words=5)), "malformed"),
+        ("stamp int", frame(stack(words=0)), "malformed"),
+        ("stamp int", frame(stack()[:15]), "malformed"),
+        ("stamp int", frame(b""), "malformed"),
+        ("stamp int", frame(stack())[:-1], "malformed"),
+        ("stamp int", frame(stack(), dscp=24), "off"),
+        ("stamp int int_dscp 24", frame(stack()), "off"),
+        ("stamp int identify off", frame(stack()), "off"),
+        ("stamp tcp", frame(stack()), "no_option"),
+        ("nostamp", frame(stack()), "off"),
+    )
+    for how, sent, why in cases:
+        port = Port(how)
+        what = f"{how} {sent[66:].hex()}"
+        expect(what, port.through(sent), sent)
+        stats = port.stats()
+        expect_in(f"{what}: {why} of {stats['unstamped']}", stats["unstamped"][why], 1, 100)
+        expect("stamped", stats["stamped"], 0)
+    # no hop is left; the MTU; what the shim's length can state
+    for behind, fill, flag in (stack(left=0), 0, 4), (stack(), 1500 - 52 - 16 - 23, 2), \
+            (stack([hop(1)] * 42), 0, 4):
+        for version in 4, 6:
+            sent = frame(behind, version, mtu_fill=fill and fill - (20 if version == 6 else 0))
+            at = 14 + (20 if version == 4 else 40) + 32
+            port = Port("stamp int")
+            got = port.through(sent)
+            expect("flag", (got[at:at + 4], got[at + 4], got[at + 5:]),
+                   (sent[at:at + 4], 0x20 | flag, sent[at + 5:]))
+            expect("checksum", Segment(got[14:]).csum_ok, True)
+            expect("full", port.stats()["unstamped"]["full"], 1)
+    fits = frame(stack(), mtu_fill=1500 - 52 - 16 - 24)
+    expect("to the MTU", len(Port("stamp int").through(fits)), 1514)
+
+
+if __name__ == "__main__":
+    main(sys.modules[__name__], modules=["sch_hpcc"])

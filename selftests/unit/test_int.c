@@ -1,0 +1,299 @@
+// SPDX-License-Identifier: GPL-2.0
+/* INT-MD (hpcc/int.h): bytes as the specification 2.1 draws them, and what they mean. */
+#include <string.h>
+#include "test.h"
+#include <hpcc/int.h>
+
+#define TEST(name)	static void name(void **state __attribute__((unused)))
+#define GBIT_100	100000000000ULL
+#define TS		0x0123456789abcdefULL
+
+static const struct hpcc_int_hop first = {
+	.node = 0x01234567, .port = 7, .qlen_bytes = 12500, .ts_ns = TS,
+	.util = HPCC_INT_UTIL_ONE / 2,
+};
+
+struct packet {
+	u8 p[1100];
+	u32 len;
+};
+
+static struct packet *packet(u8 nodes)
+{
+	static struct packet k;
+
+	memset(&k, 0xaa, sizeof(k));
+	hpcc_int_header(k.p, nodes, 0x2e);
+	k.len = HPCC_INT_LEN;
+	return &k;
+}
+
+/* What a switch does, with so much room. */
+static u32 push(struct packet *k, const struct hpcc_int_hop *hop, u32 room)
+{
+	struct hpcc_int_md t;
+	u32 n;
+
+	assert_int_equal(hpcc_int_find(k->p, HPCC_INT_LEN, k->len, &t), k->len);
+	n = hpcc_int_room(k->p, &t, room);
+	if (!n)
+		return 0;
+	memmove(k->p + HPCC_INT_LEN + n, k->p + HPCC_INT_LEN, k->len - HPCC_INT_LEN);
+	hpcc_int_push(k->p, &t, hop);
+	k->len += n;
+	return n;
+}
+
+TEST(header__bytes)
+{
+	static const u8 expected[17] = {
+		0x10, 3, 0, 0x2e << 2, 0x20, 0, 6, 5, 0xd5, 0, 0, 0, 0, 0, 0, 0, 0xaa,
+	};
+
+	assert_memory_equal(packet(5)->p, expected, sizeof(expected));
+}
+
+TEST(push__bytes)
+{
+	static const u8 expected[24] = {
+		0x01, 0x23, 0x45, 0x67, 0xff, 0xff, 0, 7, 0, 0, 0x30, 0xd4,
+		0x01, 0x23, 0x45, 0x67, 0x89, 0xab, 0xcd, 0xef, 0x20, 0, 0, 0,
+	};
+	struct packet *k = packet(5);
+
+	assert_int_equal(push(k, &first, 24), 24);
+	assert_memory_equal(k->p + HPCC_INT_LEN, expected, 24);
+	assert_int_equal(k->p[1], 9);
+	assert_int_equal(k->p[7], 4);
+	assert_int_equal(k->p[4], 0x20);
+	assert_int_equal(k->p[40], 0xaa);
+}
+
+/* All else that is asked for is all ones, reserved instructions included. */
+TEST(push__other_instructions)
+{
+	struct packet *k = packet(1);
+	u32 w[19], i;
+
+	k->p[6] = 19;
+	k->p[8] = 0xff;
+	k->p[9] = 0xff;
+	assert_int_equal(push(k, &first, 200), 76);
+	for (i = 0; i < 19; i++)
+		w[i] = get_unaligned_be32(k->p + HPCC_INT_LEN + 4 * i);
+	assert_int_equal(w[0], 0x01234567);
+	assert_int_equal(w[1], 0xffff0007);
+	assert_int_equal(w[2], ~0U);
+	assert_int_equal(w[3], 12500);
+	assert_int_equal(w[4], ~0U);
+	assert_int_equal(w[5], ~0U);
+	assert_int_equal(w[6], TS >> 32);
+	assert_int_equal(w[7], (u32)TS);
+	assert_int_equal(w[8], ~0U);
+	assert_int_equal(w[9], ~0U);
+	assert_int_equal(w[10], HPCC_INT_UTIL_ONE / 2);
+	for (i = 11; i < 19; i++)
+		assert_int_equal(w[i], ~0U);
+}
+
+static void full(struct packet *k, u32 room, u8 flag)
+{
+	u8 before[1100];
+
+	memcpy(before, k->p, sizeof(before));
+	before[4] |= flag;
+	assert_int_equal(push(k, &first, room), 0);
+	assert_memory_equal(k->p, before, sizeof(before));
+}
+
+TEST(push__no_room)
+{
+	struct packet *k = packet(1);
+
+	full(k, 23, HPCC_INT_F_MTU);
+	/* A hop that has room pushes all the same. */
+	assert_int_equal(push(k, &first, 24), 24);
+	full(k, 1000, HPCC_INT_F_EXCEEDED);
+	assert_int_equal(k->p[4], 0x26);
+	k = packet(255);
+	while (push(k, &first, 24))
+		;
+	assert_int_equal(k->p[1], 3 + 42 * 6);
+	assert_int_equal(k->p[4], 0x24);
+}
+
+static int found(u32 at, u8 value)
+{
+	struct packet *k = packet(2);
+	struct hpcc_int_md t;
+
+	push(k, &first, 24);
+	k->p[at] = value;
+	return hpcc_int_find(k->p, HPCC_INT_LEN, k->len, &t);
+}
+
+TEST(find__refused)
+{
+	struct hpcc_int_md t;
+	u32 i;
+
+	assert_int_equal(found(2, 0xff), 40);		/* reserved bits are ignored */
+	assert_int_equal(found(0, 0x13), 40);
+	assert_int_equal(found(5, 0xff), 40);
+	assert_int_equal(found(0, 0x20), -ENOENT);	/* destination type */
+	assert_int_equal(found(0, 0x18), -ENOENT);	/* another L4 header follows */
+	assert_int_equal(found(4, 0x10), -ENOENT);	/* version 1 */
+	assert_int_equal(found(11, 1), -ENOENT);	/* domains */
+	assert_int_equal(found(12, 1), -ENOENT);
+	assert_int_equal(found(1, 2), -EINVAL);
+	assert_int_equal(found(1, 8), -EINVAL);
+	assert_int_equal(found(1, 15), -EINVAL);	/* more than there is */
+	assert_int_equal(found(6, 0), -EINVAL);
+	assert_int_equal(found(6, 7), -EINVAL);
+	assert_int_equal(found(8, 0xd7), -EINVAL);
+	for (i = 0; i < HPCC_INT_LEN; i++)
+		assert_int_equal(hpcc_int_find(packet(2)->p, i, i, &t), -EINVAL);
+}
+
+TEST(hops__refused)
+{
+	const struct hpcc_int_md good = {
+		.words = 3 + 2 * 6, .hop_words = 6, .instructions = 0xd500,
+	};
+	struct hpcc_int_md t = good;
+
+	assert_int_equal(hpcc_int_hops(&t), 2);
+	t.flags = HPCC_INT_F_EXCEEDED;
+	assert_int_equal(hpcc_int_hops(&t), -EINVAL);
+	t.flags = HPCC_INT_F_MTU;
+	assert_int_equal(hpcc_int_hops(&t), -EINVAL);
+	t = good;
+	t.instructions = 0xd400;
+	assert_int_equal(hpcc_int_hops(&t), -EINVAL);
+	t = good;
+	t.words = 3 + 12 * 6;
+	assert_int_equal(hpcc_int_hops(&t), 12);
+	t.words += 6;
+	assert_int_equal(hpcc_int_hops(&t), -EINVAL);
+}
+
+TEST(hop__read_back)
+{
+	struct packet *k = packet(3);
+	struct hpcc_int_hop hop = first, got;
+	u32 nr;
+
+	for (nr = 1; nr <= 3; nr++) {
+		hop.node = nr;
+		push(k, &hop, 24);
+	}
+	for (nr = 1; nr <= 3; nr++) {
+		assert_int_equal(hpcc_int_hop(k->p, 3, nr, &got), 0);
+		assert_int_equal(got.node, nr);
+		assert_int_equal(got.port, first.port);
+		assert_int_equal(got.qlen_bytes, first.qlen_bytes);
+		assert_int_equal(got.ts_ns, first.ts_ns);
+		assert_int_equal(got.util, first.util);
+	}
+}
+
+TEST(hop__not_available)
+{
+	static const struct hpcc_int_hop bad[] = {
+		{ .node = HPCC_INT_NONE },
+		{ .port = 0xffff },
+		{ .qlen_bytes = HPCC_INT_NONE },
+		{ .ts_ns = ~0ULL },
+		{ .util = HPCC_INT_NONE },
+		{ .util = HPCC_INT_UTIL_ONE + 1 },
+	};
+	struct hpcc_int_hop got;
+	u32 i;
+
+	for (i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		struct packet *k = packet(1);
+
+		push(k, &bad[i], 24);
+		assert_int_equal(hpcc_int_hop(k->p, 1, 1, &got), -EINVAL);
+	}
+}
+
+/* txBytes is the sum of utilizations times the time that they hold for. */
+TEST(record__integrates)
+{
+	struct hpcc_trace_link link = {};
+	struct hpcc_int_hop hop = first;
+	struct hpcc_record a, b;
+
+	a = hpcc_int_record(&link, &hop, GBIT_100, 2, 1);
+	hop.ts_ns += 2000;
+	b = hpcc_int_record(&link, &hop, GBIT_100, 2, 1);
+	assert_int_equal(b.hop, 2);
+	assert_int_equal(b.tag, (u8)~(hpcc_link_tag(first.node, first.port) ^ 1 ^ 0x40));
+	assert_int_equal(b.qlen, 500);
+	assert_int_equal((b.ts - a.ts) & HPCC_COUNTER_MASK, 1000);
+	assert_int_equal((b.tx - a.tx) & HPCC_COUNTER_MASK, 500);
+	/* Reordered packets go back, and add nothing. */
+	a = b;
+	hop.ts_ns -= 1000;
+	b = hpcc_int_record(&link, &hop, GBIT_100, 2, 1);
+	assert_int_equal(b.tag, a.tag);
+	assert_int_equal(b.tx, a.tx);
+	assert_int_equal((a.ts - b.ts) & HPCC_COUNTER_MASK, 500);
+	hop.ts_ns += 1000 + 4000;
+	hop.util = HPCC_INT_UTIL_ONE;
+	b = hpcc_int_record(&link, &hop, GBIT_100, 2, 1);
+	assert_int_equal((b.tx - a.tx) & HPCC_COUNTER_MASK, 2000);
+}
+
+TEST(record__begins_anew)
+{
+	struct hpcc_trace_link link = {};
+	struct hpcc_int_hop hop = first;
+	u8 tag = hpcc_int_record(&link, &hop, GBIT_100, 1, 0).tag, last;
+
+	hop.ts_ns += HPCC_INT_SPAN_NS;
+	assert_int_equal(hpcc_int_record(&link, &hop, GBIT_100, 1, 0).tag, tag);
+	hop.ts_ns += HPCC_INT_SPAN_NS + 1;
+	last = hpcc_int_record(&link, &hop, GBIT_100, 1, 0).tag;
+	assert_int_not_equal(last, tag);
+	hop.ts_ns -= HPCC_INT_SPAN_NS + 1;
+	tag = hpcc_int_record(&link, &hop, GBIT_100, 1, 0).tag;
+	assert_int_not_equal(last, tag);
+	/* Another B, another port; a queue that no record can state. */
+	assert_int_equal(hpcc_int_record(&link, &hop, GBIT_100 / 10, 1, 0).qlen, 10000);
+	hop.port++;
+	last = hpcc_int_record(&link, &hop, GBIT_100, 1, 0).tag;
+	assert_int_equal(last, (u8)~(hpcc_link_tag(hop.node, hop.port) ^ 1 ^ 0x40));
+	hop.qlen_bytes = 0xffffff;
+	assert_int_equal(hpcc_int_record(&link, &hop, 8, 1, 0).qlen, ~0U);
+}
+
+TEST(util__of_a_window)
+{
+	assert_int_equal(hpcc_int_util(0, 1), 0);
+	assert_int_equal(hpcc_int_util(950, 1000), 1020054732);
+	assert_int_equal(hpcc_int_util(1000, 1000), HPCC_INT_UTIL_ONE);
+	assert_int_equal(hpcc_int_util(1500, 1000), HPCC_INT_UTIL_ONE);
+	assert_in_range(hpcc_int_util(1ULL << 62, 1ULL << 63), (HPCC_INT_UTIL_ONE >> 1) - 1,
+			HPCC_INT_UTIL_ONE >> 1);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(header__bytes),
+		cmocka_unit_test(push__bytes),
+		cmocka_unit_test(push__other_instructions),
+		cmocka_unit_test(push__no_room),
+		cmocka_unit_test(find__refused),
+		cmocka_unit_test(hops__refused),
+		cmocka_unit_test(hop__read_back),
+		cmocka_unit_test(hop__not_available),
+		cmocka_unit_test(record__integrates),
+		cmocka_unit_test(record__begins_anew),
+		cmocka_unit_test(util__of_a_window),
+	};
+
+	return hpcc_run_tests(tests);
+}
