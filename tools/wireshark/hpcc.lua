@@ -33,6 +33,7 @@ local f = {
 	cap_report = ProtoField.bool("hpcc.caps.report", "Wants N", 8, nil, 0x08),
 	cap_window = ProtoField.bool("hpcc.caps.window", "Computes W for the sender", 8, nil, 0x10),
 	cap_ioam = ProtoField.bool("hpcc.caps.ioam", "Decodes IOAM traces", 8, nil, 0x20),
+	cap_int = ProtoField.bool("hpcc.caps.int", "Decodes INT-MD", 8, nil, 0x40),
 	type = ProtoField.uint8("hpcc.type", "Type", base.DEC, types, 0xe0),
 	scale = ProtoField.uint8("hpcc.scale", "Scale, a unit is 2^scale ns", base.DEC, nil, 0x1f),
 	hops = ProtoField.uint8("hpcc.hops", "Hops", base.DEC, nil, 0xf0),
@@ -311,7 +312,7 @@ local function dissect_syn(range, tree)
 	tree:add(f.exid, range(2, 2))
 	tree:add(f.version, range(4, 1), range(4, 1):bitfield(0, 4))
 	local caps = tree:add(f.caps, range(5, 1))
-	for _, name in ipairs({ "echo", "quiet", "probes", "report", "window", "ioam" }) do
+	for _, name in ipairs({ "echo", "quiet", "probes", "report", "window", "ioam", "int" }) do
 		caps:add(f["cap_" .. name], range(5, 1))
 	end
 	if range:len() ~= SYN_LEN or range(4, 1):bitfield(0, 4) ~= VERSION then
