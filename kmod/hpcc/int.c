@@ -13,8 +13,8 @@
  * To TCP the metadata are data, and the socket must never get them. Marks do not ensure that: a
  * path may bleach the DSCP or strip the option, the receiver may leave hpcc by setsockopt() or
  * unload the module. So a probe with INT states a sequence number HPCC_INT_SEQ_BACK below what the
- * peer has acknowledged, and all that switches may push ends there at the latest. A TCP that gets
- * such a segment as it is has these numbers already, throws the bytes away, and acknowledges.
+ * peer has acknowledged, and all that switches may push ends below that. A TCP that gets such a
+ * segment as it is has these numbers already, throws the bytes away, and acknowledges.
  * For the same reason LOCAL_IN takes nothing away but what TCP would throw away: who lies about
  * INT does not change the data. For TCP the probe then has the number that is next, and
  * so is the pure ACK that it was.

@@ -9,6 +9,7 @@ import sys
 import time
 
 sys.path[0] += "/.."
+from lib.box import BoxPath
 from lib.kernel import virtual_time
 from lib.ktap import defer, expect, expect_in, main
 from lib.net import Pair
@@ -284,6 +285,65 @@ def test_receiver_leaves():
             transfer((client, server, pattern(400000, i)), (server, client, pattern(100000, i)))
         expect_in("thrown away", path.b.snmp("TcpExtTCPDSACKOldSent"), 1, 100000)
         expect("stopped", path.a.counters()["int_stopped"], 1)
+
+
+def dropped(packet):
+    """The path drops INT."""
+    return []
+
+
+def bleached(packet):
+    """The path takes the DSCP away."""
+    head = bytearray(packet.head)
+    if packet.version == 4:
+        head[15] &= 3
+    else:
+        head[14:16] = struct.pack("!H", struct.unpack_from("!H", head, 14)[0] & 0xf03f)
+    packet.head = bytes(head)
+    return [packet]
+
+
+def stripped(packet):
+    """The path takes options and the DSCP away."""
+    packet.each(lambda opt: b"\1" * len(opt))
+    return bleached(packet)
+
+
+def twice(packet):
+    """The path delivers it twice."""
+    return [packet, packet]
+
+
+def garbled(packet):
+    """The path fills it with something else, as long as a length can state."""
+    packet.payload = packet.payload[:1] + b"\xff" * 1023
+    return [packet]
+
+
+def test_middleboxes():
+    """Whatever becomes of INT on the way, the data are those that were sent; where none arrives, or none that
+    can be read, the TCP option takes over.
+    """
+    for version, become, taken in ((4, dropped, False), (4, bleached, True), (6, bleached, True),
+                                   (4, stripped, False), (6, stripped, False), (4, twice, True),
+                                   (6, garbled, False)):
+        def change(packet, become=become):
+            marked = (packet.head[15] if packet.version == 4 else
+                      struct.unpack_from("!H", packet.head, 14)[0] >> 4 & 0xff) >> 2 == DSCP
+            return become(packet) if marked else [packet]
+        path = BoxPath(version, change=change, carrier=2)
+        path.change(1, f"{STAMP} 20us node 1 port 2 stamp tcp,int")
+        for ns in path.hosts:
+            know(ns, (1, 2, BPS))
+        client, server = path.connect()
+        for i in range(6):
+            transfer((client, server, pattern(200000, i)), (server, client, pattern(20000, i)))
+        what = f"IPv{version} {become.__name__}"
+        a, b = path.a.counters(), path.b.counters()
+        expect(f"{what}: taken, stopped", (b["int_received"] > 0, a["int_stopped"]), (taken, int(not taken)))
+        expect_in(f"{what}: sent", a["int_sent"], 1, 100000)
+        expect(f"{what}: checksums", path.b.snmp("InCsumErrors"), 0)
+        expect(f"{what}: mode", path.a.flow()["mode"], "telemetry")
 
 
 def frame(behind, version=4, dscp=DSCP, options=b"\x01" * 12, flags=ACK, right=True, padding=b"", mtu_fill=0):
