@@ -154,23 +154,39 @@ static void hpcc_int_checksum(const struct hpcc_arrival *in)
 }
 
 /**
- * hpcc_int_take() - copy INT, and have TCP see none of it
+ * hpcc_int_read() - copy INT
  * @in: the segment, for which hpcc_int_comes() holds; its intmd is set
- * @seq: the number that it is to have for TCP
  * @buf: HPCC_INT_MAX bytes
+ *
+ * Return: false where it is no INT, or lies about its length: old data, which TCP has to answer.
+ */
+bool hpcc_int_read(struct hpcc_arrival *in, u8 *buf)
+{
+	u32 len = hpcc_int_behind(in);
+	u32 have = min_t(u32, len, HPCC_INT_MAX);
+	struct hpcc_int_md t;
+
+	if (skb_copy_bits(in->skb, in->thoff + __tcp_hdrlen(in->th), buf, have) ||
+	    hpcc_int_find(buf, have, len, &t) != (int)len)
+		return false;
+	in->intmd = buf;
+	in->intmd_len = len;
+	return true;
+}
+
+/**
+ * hpcc_int_take() - have TCP see none of INT
+ * @in: the segment, for which hpcc_int_read() returned true
+ * @seq: the number that it is to have for TCP
  *
  * A segment that cannot be changed stays as it is, and TCP throws it away: hpcc_strip() has the
  * reasons.
  */
-void hpcc_int_take(struct hpcc_arrival *in, u32 seq, u8 *buf)
+void hpcc_int_take(struct hpcc_arrival *in, u32 seq)
 {
 	u32 head = in->thoff + __tcp_hdrlen(in->th);
 	struct sk_buff *skb = in->skb;
 
-	in->intmd_len = hpcc_int_behind(in);
-	if (skb_copy_bits(skb, head, buf, min_t(u32, in->intmd_len, HPCC_INT_MAX)))
-		return;
-	in->intmd = buf;
 	if (skb_transport_offset(skb) != in->thoff || skb->len > IP_MAX_MTU ||
 	    (in->state->pf == NFPROTO_IPV6 && in->thoff != sizeof(struct ipv6hdr)) ||
 	    skb_ensure_writable(skb, head))
@@ -245,8 +261,7 @@ u32 hpcc_int_in(struct hpcc_flow *flow, const struct hpcc_arrival *in,
 		return 0;
 	if (opt->flags & HPCC_OPT_F_PROMPT)
 		WRITE_ONCE(flow->prompt, true);
-	if (hpcc_int_find(in->intmd, min_t(u32, in->intmd_len, HPCC_INT_LEN), in->intmd_len, &t) ==
-	    (int)in->intmd_len)
+	if (hpcc_int_find(in->intmd, HPCC_INT_LEN, in->intmd_len, &t) > 0)
 		hops = hpcc_int_hops(&t);
 	if (hops >= 0) {
 		spin_lock_bh(&rx->lock);

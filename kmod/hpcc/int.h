@@ -13,7 +13,8 @@ void hpcc_int_out(const struct hpcc_segment *seg, const struct tcp_sock *tp, u8 
 void hpcc_int_stop(struct sock *sk, struct hpcc_flow *flow);
 bool hpcc_int_comes(const struct tcp_sock *tp, const struct hpcc_arrival *in,
 		    const struct hpcc_opt *opt);
-void hpcc_int_take(struct hpcc_arrival *in, u32 seq, u8 *buf);
+bool hpcc_int_read(struct hpcc_arrival *in, u8 *buf);
+void hpcc_int_take(struct hpcc_arrival *in, u32 seq);
 u32 hpcc_int_in(struct hpcc_flow *flow, const struct hpcc_arrival *in,
 		const struct hpcc_opt *opt);
 

@@ -449,7 +449,11 @@ static noinline bool hpcc_int_segment_in(const struct sock *sk, struct hpcc_flow
 	if (in->opts[at] != flow->kind || hpcc_opt_decode(in->opts + at, pos - at, &opt) ||
 	    !hpcc_int_comes(tp, in, &opt) || !hpcc_ack_ok(flow, tp, in) || !hpcc_ttl_ok(sk, in))
 		return false;
-	hpcc_int_take(in, hpcc_peek(tp->rcv_nxt), intmd);
+	if (!hpcc_int_read(in, intmd)) {
+		hpcc_count_rcu(in->state->net, HPCC_C_INT_IGNORED);
+		return true;
+	}
+	hpcc_int_take(in, hpcc_peek(tp->rcv_nxt));
 	hpcc_strip(in, hpcc_options_in(flow, in, at, pos));
 	return true;
 }
