@@ -7,7 +7,7 @@ import time
 from .kernel import virtual_time
 from .ktap import defer, expect, expect_in
 from .net import Netns
-from .tcp import bind_soon, let_go, set_cc
+from .tcp import bind_soon, let_go, pattern, set_cc, transfer
 
 DELAY = "20us"
 MBPS = 1000
@@ -94,3 +94,19 @@ def dropped(path, node):
     """Share of the packets that a switch's port sent."""
     port = path.port(node)
     return port["drops"] / port["packets"]
+
+
+def falls_back(path, carrier, why=None):
+    """The TCP option takes over from a carrier, "ioam" or "int", and the receiver's counter says why."""
+    client, server = path.connect()
+    for i in range(8):
+        transfer((client, server, pattern(400000, i)))
+    expect("stopped", path.a.counters()[carrier + "_stopped"], 1)
+    if why:
+        expect_in(why, path.b.counters()[f"{carrier}_{why}"], 1, 100000)
+    flow = path.a.flow()
+    expect("mode, hops, probes", (flow["mode"], flow["hops"], flow["probes"]), ("telemetry", 2, 0))
+    sent = path.a.counters()[carrier + "_sent"]
+    transfer((client, server, pattern(100000)))
+    expect("sent since", path.a.counters()[carrier + "_sent"], sent)
+    path.no_errors()

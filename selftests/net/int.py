@@ -14,7 +14,7 @@ from lib.kernel import virtual_time
 from lib.ktap import defer, expect, expect_in, main
 from lib.net import Pair
 from lib.packet import ACK, CAP_TELEMETRY, ECHO, FORWARD, Segment, csum, option, syn_option
-from lib.path import MBPS, Path
+from lib.path import MBPS, Path, falls_back
 from lib.peer import SCALE, SLOWER, Peer, qlen_code
 from lib.tcp import pattern, set_cc, transfer
 
@@ -248,31 +248,15 @@ def test_not_agreed():
     expect("hops", path.a.flow()["hops"], 2)
 
 
-def falls_back(path, why):
-    """The TCP option takes over, and says why."""
-    client, server = path.connect()
-    for i in range(8):
-        transfer((client, server, pattern(400000, i)))
-    expect("stopped", path.a.counters()["int_stopped"], 1)
-    if why:
-        expect_in(why, path.b.counters()[why], 1, 100000)
-    flow = path.a.flow()
-    expect("mode, hops, probes", (flow["mode"], flow["hops"], flow["probes"]), ("telemetry", 2, 0))
-    sent = path.a.counters()["int_sent"]
-    transfer((client, server, pattern(100000)))
-    expect("sent since", path.a.counters()["int_sent"], sent)
-    path.no_errors()
-
-
 def test_unknown_link():
     """A stack with a link that the receiver does not know tells nothing."""
-    falls_back(int_path(known=[1]), "int_unknown_link")
+    falls_back(int_path(known=[1]), "int", "unknown_link")
 
 
 def test_no_hop_left():
     """More hops than may write: the E flag, and no records of half a path."""
     path = int_path(ioam_nodes=1)
-    falls_back(path, "int_ignored")
+    falls_back(path, "int", "ignored")
     expect_in("full", path.port(2)["hpcc"]["unstamped"]["full"], 1, 1 << 30)
 
 
