@@ -16,7 +16,7 @@
 #include <net/dsfield.h>
 #include <net/inet_ecn.h>
 
-#include "sched.h"
+#include "trace.h"
 
 /* ---- thresholds ---- */
 
@@ -177,28 +177,28 @@ bool hpcc_mark(struct hpcc_sched *q, struct sk_buff *skb, bool fits,
 	       struct hpcc_headers headers)
 {
 	int ecn = hpcc_ecn(skb, headers);
-	u32 qlen;
+	u32 qlen = hpcc_load(q).waiting_bytes;
+	enum hpcc_verdict verdict;
 
-	if (!fits) {
+	verdict = fits ? hpcc_try_mark(q, skb, ecn, qlen, headers) : HPCC_DROP_LIMIT;
+	if (likely(verdict == HPCC_ADMIT))
+		return true;
+	trace_hpcc_mark(q, skb, qlen, verdict);
+	switch (verdict) {
+	case HPCC_DROP_LIMIT:
 		q->stats.drop_limit++;
 		q->stats.drop_limit_ect += hpcc_ecn_is_capable(ecn);
 		return false;
-	}
-	qlen = hpcc_load(q).waiting_bytes;
-	switch (hpcc_try_mark(q, skb, ecn, qlen, headers)) {
 	case HPCC_DROP_KNONECT:
 		q->stats.drop_knonect++;
 		return false;
 	case HPCC_MARK_FAILED:
 		q->stats.mark_failed++;
 		return true;
-	case HPCC_MARK:
+	default:
 		q->stats.marked++;
 		if (qlen >= q->marks.curve.K_max)
 			q->stats.marked_kmax++;
 		return true;
-	case HPCC_ADMIT:
-		break;
 	}
-	return true;
 }

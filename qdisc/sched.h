@@ -80,6 +80,7 @@ enum hpcc_verdict {
 	HPCC_MARK,
 	HPCC_MARK_FAILED,
 	HPCC_DROP_KNONECT,
+	HPCC_DROP_LIMIT,
 };
 
 /**

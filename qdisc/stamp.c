@@ -21,6 +21,9 @@
 #include <hpcc/ioam.h>
 #include "stamp.h"
 
+#define CREATE_TRACE_POINTS
+#include "trace.h"
+
 static siphash_key_t hpcc_offset_key __read_mostly;
 
 /**
@@ -175,6 +178,7 @@ void hpcc_stamp(struct hpcc_sched *q, struct sk_buff *skb, u64 ts_ns)
 		ret = hpcc_try_int(q, skb, ts_ns);
 	else
 		ret = hpcc_try_ioam(q, skb, ts_ns);
+	trace_hpcc_stamp(q, skb, ts_ns, ret);
 
 	if (ret == HPCC_STAMP_WRITTEN)
 		q->stats.stamped++;

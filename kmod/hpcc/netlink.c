@@ -16,6 +16,7 @@
 #include "net.h"
 #include "netlink.h"
 #include "path.h"
+#include "trace.h"
 
 static struct genl_family hpcc_family;
 
@@ -324,6 +325,7 @@ void hpcc_notify(struct sock *sk, const struct hpcc_flow *flow, enum hpcc_event 
 	struct sk_buff *skb;
 	void *head;
 
+	trace_hpcc_mode(sk, flow, event);
 	if (likely(!genl_has_listeners(&hpcc_family, net, HPCC_MCGRP_OF_EVENTS)))
 		return;
 	skb = nlmsg_new(NLMSG_DEFAULT_SIZE, GFP_ATOMIC | __GFP_NOWARN);

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Tracepoints: the algorithm's state after each ACK that carried telemetry. */
+/* Tracepoints: the state after each ACK that carried telemetry, and what happens to a flow. */
 #undef TRACE_SYSTEM
 #define TRACE_SYSTEM hpcc
 
 #if !defined(_HPCC_TRACE_H) || defined(TRACE_HEADER_MULTI_READ)
 #define _HPCC_TRACE_H
 
+#include <linux/hpcc_netlink.h>
 #include <linux/tracepoint.h>
 
 #include "flow.h"
@@ -47,6 +48,56 @@ TRACE_EVENT(hpcc_ack,
 		  __entry->Wc_bytes, __entry->U_q24 * 1000 >> 24,
 		  __entry->T_ns, __entry->inc_stage, __entry->cwnd,
 		  __entry->pacing_rate, __entry->hops)
+);
+
+TRACE_DEFINE_ENUM(HPCC_EVENT_FALLBACK);
+TRACE_DEFINE_ENUM(HPCC_EVENT_RETURN);
+TRACE_DEFINE_ENUM(HPCC_EVENT_PATH);
+TRACE_DEFINE_ENUM(HPCC_FLOW_TELEMETRY);
+TRACE_DEFINE_ENUM(HPCC_FLOW_IGNORING);
+TRACE_DEFINE_ENUM(HPCC_FLOW_CLASSIC);
+TRACE_DEFINE_ENUM(HPCC_FLOW_DOUBTING);
+TRACE_DEFINE_ENUM(HPCC_WHY_NONE);
+TRACE_DEFINE_ENUM(HPCC_WHY_SILENCE);
+TRACE_DEFINE_ENUM(HPCC_WHY_UNSEEN_LOSS);
+
+/* What HPCC_CMD_FLOW_NTF tells, whether somebody listens or not. */
+TRACE_EVENT(hpcc_mode,
+
+	TP_PROTO(const struct sock *sk, const struct hpcc_flow *flow, enum hpcc_event event),
+
+	TP_ARGS(sk, flow, event),
+
+	TP_STRUCT__entry(
+		__field(u16, sport)
+		__field(u16, dport)
+		__field(u8, event)
+		__field(u8, mode)
+		__field(u8, why)
+		__field(u32, cwnd)
+	),
+
+	TP_fast_assign(
+		__entry->sport = sk->sk_num;
+		__entry->dport = ntohs(sk->sk_dport);
+		__entry->event = event;
+		__entry->mode = flow->mode;
+		__entry->why = flow->why;
+		__entry->cwnd = tcp_snd_cwnd(tcp_sk(sk));
+	),
+
+	TP_printk("sport=%u dport=%u event=%s mode=%s why=%s cwnd=%u",
+		  __entry->sport, __entry->dport,
+		  __print_symbolic(__entry->event, { HPCC_EVENT_FALLBACK, "fallback" },
+				   { HPCC_EVENT_RETURN, "return" }, { HPCC_EVENT_PATH, "path" }),
+		  __print_symbolic(__entry->mode, { HPCC_FLOW_TELEMETRY, "telemetry" },
+				   { HPCC_FLOW_IGNORING, "ignoring" },
+				   { HPCC_FLOW_CLASSIC, "classic" },
+				   { HPCC_FLOW_DOUBTING, "doubting" }),
+		  __print_symbolic(__entry->why, { HPCC_WHY_NONE, "none" },
+				   { HPCC_WHY_SILENCE, "silence" },
+				   { HPCC_WHY_UNSEEN_LOSS, "unseen_loss" }),
+		  __entry->cwnd)
 );
 
 #endif /* _HPCC_TRACE_H */

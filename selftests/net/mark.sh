@@ -44,6 +44,7 @@ mark()
 	"$HERE/frames/mark.py" tx:v0 rx:v0 "$@" || fail "see above"
 }
 
+test_traced() { setup; mark traced; }
 test_chance() { setup nostamp; mark chance 1; }
 test_chance_pmax() { setup nostamp; mark chance 0.3; }
 test_edges() { setup nostamp; mark edges; }
@@ -221,7 +222,7 @@ test_statistics()
 	esac
 }
 
-ktap_main test_chance test_chance_pmax test_edges test_headers \
+ktap_main test_traced test_chance test_chance_pmax test_edges test_headers \
 	  test_odd_packets test_mark_and_stamp test_gso_split test_gso_whole \
 	  test_clones test_off test_change_under_traffic test_derived \
 	  test_derived_from_mtu test_derived_from_device test_show \

@@ -236,7 +236,10 @@ def test_dump_while_flows_come_and_go():
 
 
 def test_events():
-    """Fallback, return and another path are told, with who, to who listens in that namespace."""
+    """Fallback, return and another path are told, with who, to who listens in that namespace; so
+    they are by hpcc:hpcc_mode.
+    """
+    tracepoint = Tracepoint("hpcc:hpcc_mode")
     quiet = Family(Netns(), "hpcc")
     quiet.listen("events")
     flow = Flow()
@@ -264,6 +267,11 @@ def test_events():
     expect("return", [got["event"] for _, got in family.heard()], ["return"])
     expect("why stays", asking.dump("flow-get")[0]["why"], "silence")
     expect("elsewhere", quiet.heard(), [])
+    traced = [(line["event"], line["mode"], line["why"]) for line in tracepoint.lines()
+              if int(line["sport"]) == flow.lport]
+    expect("traced", traced, [("path", "telemetry", "none"),
+                              ("fallback", told[0][1]["mode"], "silence"),
+                              ("return", "telemetry", "silence")])
 
 
 def test_modes():

@@ -38,6 +38,12 @@ test_untouched_while_shaping()
 	frames tx:v0 rx:v0 untouched
 }
 
+test_traced()
+{
+	setup
+	frames tx:v0 rx:v0 traced
+}
+
 test_stamped()
 {
 	setup
@@ -214,7 +220,7 @@ test_tshark()
 	expect "wrong checksums of $total" "$bad" 0
 }
 
-ktap_main test_untouched test_untouched_while_shaping test_stamped \
+ktap_main test_untouched test_untouched_while_shaping test_stamped test_traced \
 	  test_offsets \
 	  test_wrong_checksum_stays_wrong test_checksum_computed_later \
 	  test_identity_phase_full test_accelerated_vlan test_clones \

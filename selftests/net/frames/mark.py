@@ -18,6 +18,7 @@ sys.path[0] += "/../.."
 from lib import frames
 from lib.frames import (DSTOPTS, FREE, HOPOPTS, OVERHEAD, ROUTING, WRONG, check_stamped, csum, eth,
                         expect, ip4, ip6, main, option, seg4, seg6)
+from lib.tracepoint import Tracepoint
 
 NOT_ECT, ECT1, ECT0, CE = range(4)
 SLOW, FAST = "1kbit", "10tbit"
@@ -344,6 +345,19 @@ def group_off(wire):
     before = wire.stats()
     expect("arrived", behind(wire, LIMIT // 2, sent), sent)
     counted(wire, before, marked=0, mark_failed=0, drop_knonect=0)
+
+
+def group_traced(wire):
+    """hpcc:hpcc_mark tells of each packet that is marked or dropped, and of no other."""
+    tracepoint = Tracepoint("hpcc:hpcc_mark")
+    change(wire, "marking", "ldcp", "kmin", 0, "kmax", 2000, "knonect", 3000, "pmax", 1,
+           "limit", 70000)
+    for found, ecn, verdict in ((2000, ECT0, "mark"), (2000, NOT_ECT, None), (2000, CE, None),
+                                (3000, NOT_ECT, "drop_knonect"), (70000, ECT1, "drop_limit")):
+        behind(wire, found, [with_ecn(udp4(1), ecn)])
+        expect(f"{ecn} at {found}", [(line["verdict"], int(line["qlen_bytes"]), int(line["node"]))
+                                     for line in tracepoint.lines()],
+               [(verdict, found, 7)] if verdict else [])
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ from lib.frames import (DSTOPTS, ECHO, FRAGMENT6, FRAGMENT6_LATER, FREE, HOPOPTS
                         NODE, OVERHEAD, PORT, ROUTING, THREE, TIMESTAMPS, WRONG, Stamped,
                         check_stamped, eth, expect, gso_frame, ip4, ip6, link_tag, main, option,
                         receive_all, record, seg4, seg6, tcp_is_right, tcp_offset, warm_up)
+from lib.tracepoint import Tracepoint
 
 
 def untouched_cases():
@@ -321,6 +322,24 @@ def group_offset(wire):
     now = time.monotonic_ns()
     got = check_stamped("offset", frame, wire.through(frame), opt).load()
     print((got[2] - now) % 2 ** 20, got[3])
+
+
+def group_traced(wire):
+    """hpcc:hpcc_stamp says what the record says, and why there is none; nothing of other packets."""
+    tracepoint = Tracepoint("hpcc:hpcc_stamp")
+    opt = option(slots=[FREE])
+    frame = eth(ip4(seg4(options=opt)))
+    got = check_stamped("traced", frame, wire.through(frame), opt).load()
+    full = eth(ip4(seg4(options=option(slots=[record(1)], hops=1))))
+    wire.through(full)
+    wire.through(eth(ip4(b"u" * 60, proto=17)))
+    lines = tracepoint.lines()
+    expect("results", [line["result"] for line in lines], ["written", "full"])
+    now = lines[0]
+    expect("who", [int(now[name]) for name in ("node", "port", "len", "ifindex")],
+           [7, 2, len(frame), socket.if_nametoindex(wire.tx_dev)])
+    expect("load", [int(now["ts_ns"]) % 2 ** 20, int(now["tx_ns"]) % 2 ** 20,
+                    int(now["qlen_bytes"])], [got[2], got[3], 0])
 
 
 if __name__ == "__main__":
