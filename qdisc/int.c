@@ -175,7 +175,7 @@ int hpcc_try_int(struct hpcc_sched *q, struct sk_buff *skb, u64 ts_ns)
 	struct hpcc_int_hop hop;
 	struct hpcc_int_md t;
 	__wsum before;
-	u32 len, n;
+	u32 len, mtu, n;
 	int ret;
 	u8 *p;
 
@@ -191,7 +191,8 @@ int hpcc_try_int(struct hpcc_sched *q, struct sk_buff *skb, u64 ts_ns)
 	if (ret < 0)
 		return ret == -ENOENT ? HPCC_UNSTAMPED_NO_OPTION : HPCC_UNSTAMPED_MALFORMED;
 	before = csum_partial(p, HPCC_INT_LEN, 0);
-	n = hpcc_int_room(p, &t, skb->dev->mtu > len ? skb->dev->mtu - len : 0);
+	mtu = min_t(u32, READ_ONCE(skb->dev->mtu), IP_MAX_MTU);
+	n = hpcc_int_room(p, &t, mtu > len ? mtu - len : 0);
 	ret = n ? hpcc_int_open(skb, at + HPCC_INT_LEN, n) : HPCC_UNSTAMPED_FULL;
 	p = skb->data + at;
 	if (!ret) {

@@ -173,6 +173,7 @@ struct hpcc_port *hpcc_port_move(struct hpcc_sched *q, struct hpcc_port *port)
 
 	hpcc_waiting_add(q, -(s64)bytes);
 	q->shared = port;
+	q->util = (struct hpcc_util){};
 	hpcc_waiting_add(q, bytes);
 	return old;
 }

@@ -17,6 +17,7 @@
 #include <linux/random.h>
 #include <linux/siphash.h>
 #include <linux/tcp.h>
+#include <net/ip.h>
 #include <net/net_namespace.h>
 #include <hpcc/ioam.h>
 #include "stamp.h"
@@ -109,7 +110,7 @@ static int hpcc_grow(struct sk_buff *skb, u32 hop, u32 at, u32 len,
 		return -grow;
 	ip6h = (struct ipv6hdr *)(skb->data + ip);
 	if (grow < 0 || skb_is_gso(skb) || !ip6h->payload_len || hlen + grow > 2048 ||
-	    skb->len - ip + grow > READ_ONCE(skb->dev->mtu)) {
+	    skb->len - ip + grow > min_t(u32, READ_ONCE(skb->dev->mtu), IP_MAX_MTU)) {
 		hpcc_ioam_overflow(skb->data + at);
 		return HPCC_UNSTAMPED_FULL;
 	}

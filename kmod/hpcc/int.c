@@ -42,6 +42,9 @@
 #include "mailbox.h"
 #include "routes.h"
 
+/* The largest window that TCP can state: 65535 << 14. Applications may set a larger clamp. */
+#define HPCC_WINDOW_MAX		(65535U << TCP_MAX_WSCALE)
+
 /* More than shim and what its length can state. */
 #define HPCC_INT_SEQ_BACK	(HPCC_INT_SHIM_LEN + HPCC_INT_WORDS_MAX * 4 + 4)
 
@@ -106,8 +109,13 @@ void hpcc_int_stop(struct sock *sk, struct hpcc_flow *flow)
 
 /* ---- Receiver -------------------------------------------------------------- */
 
+/* Bytes of the first probe, where GRO has joined some: the numbers of their stacks followed on each
+ * other. One load is as good as all.
+ */
 static u32 hpcc_int_behind(const struct hpcc_arrival *in)
 {
+	if (skb_is_gso(in->skb))
+		return skb_shinfo(in->skb)->gso_size;
 	return in->skb->len - in->thoff - __tcp_hdrlen(in->th);
 }
 
@@ -126,7 +134,8 @@ bool hpcc_int_comes(const struct tcp_sock *tp, const struct hpcc_arrival *in,
 		    const struct hpcc_opt *opt)
 {
 	u32 una = ntohl(in->th->seq) + HPCC_INT_SEQ_BACK;
-	u32 window = max(hpcc_peek(tp->window_clamp), hpcc_peek(tp->rcv_wnd));
+	u32 window = min_t(u32, max(hpcc_peek(tp->window_clamp), hpcc_peek(tp->rcv_wnd)),
+			   HPCC_WINDOW_MAX);
 	u32 rcv_nxt = hpcc_peek(tp->rcv_nxt);
 	u32 len = hpcc_int_behind(in);
 
@@ -176,13 +185,17 @@ bool hpcc_int_read(struct hpcc_arrival *in, u8 *buf)
 
 /**
  * hpcc_int_take() - have TCP see none of INT
+ * @tp: its socket
  * @in: the segment, for which hpcc_int_read() returned true
- * @seq: the number that it is to have for TCP
+ *
+ * TCP gets it with the number that is next. It would take a window by that, too, of a probe that
+ * newer data have overtaken: so the probe may state no less than the window that TCP has, unless it
+ * acknowledges more than all before.
  *
  * A segment that cannot be changed stays as it is, and TCP throws it away: hpcc_strip() has the
  * reasons.
  */
-void hpcc_int_take(struct hpcc_arrival *in, u32 seq)
+void hpcc_int_take(const struct tcp_sock *tp, struct hpcc_arrival *in)
 {
 	u32 head = in->thoff + __tcp_hdrlen(in->th);
 	struct sk_buff *skb = in->skb;
@@ -200,7 +213,10 @@ void hpcc_int_take(struct hpcc_arrival *in, u32 seq)
 	/* GRO may have put two probes together. */
 	if (skb_is_gso(skb))
 		skb_gso_reset(skb);
-	in->th->seq = htonl(seq);
+	in->th->seq = htonl(hpcc_peek(tp->rcv_nxt));
+	if (ntohl(in->th->ack_seq) == hpcc_peek(tp->snd_una))
+		in->th->window = htons(max_t(u32, ntohs(in->th->window),
+					     hpcc_peek(tp->snd_wnd) >> tp->rx_opt.snd_wscale));
 	hpcc_set_ip_length(skb, in->state->pf);
 	hpcc_int_checksum(in);
 }

@@ -14,7 +14,7 @@ void hpcc_int_stop(struct sock *sk, struct hpcc_flow *flow);
 bool hpcc_int_comes(const struct tcp_sock *tp, const struct hpcc_arrival *in,
 		    const struct hpcc_opt *opt);
 bool hpcc_int_read(struct hpcc_arrival *in, u8 *buf);
-void hpcc_int_take(struct hpcc_arrival *in, u32 seq);
+void hpcc_int_take(const struct tcp_sock *tp, struct hpcc_arrival *in);
 u32 hpcc_int_in(struct hpcc_flow *flow, const struct hpcc_arrival *in,
 		const struct hpcc_opt *opt);
 

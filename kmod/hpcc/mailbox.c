@@ -389,6 +389,8 @@ u32 hpcc_forward_in(struct hpcc_flow *flow, const struct hpcc_opt *opt,
 			return 0;
 		for (i = 0; i < HPCC_HOPS_MAX; i++)
 			WRITE_ONCE(flow->echo[i], 0);
+		/* Who sees the head sees no word of before. */
+		smp_wmb();
 		WRITE_ONCE(flow->echo_head, head | ((old | HPCC_HEAD_MASK) + 1));
 		/* hpcc_echo_write() that sees one of the words below sees their head. */
 		smp_wmb();
@@ -512,6 +514,8 @@ u32 hpcc_take_echo(struct sock *sk, struct hpcc_flow *flow, struct hpcc_intake *
 	hpcc_algo_trim(in->algo, opt.hops);
 	for (i = 0; i < opt.hops; i++) {
 		word = leave ? READ_ONCE(flow->echo[i]) : xchg(&flow->echo[i], 0);
+		/* hpcc_forward_in() */
+		smp_rmb();
 		/* With another head the words may be of that one. */
 		if (!word || READ_ONCE(flow->echo_head) != head)
 			continue;

@@ -453,7 +453,7 @@ static noinline bool hpcc_int_segment_in(const struct sock *sk, struct hpcc_flow
 		hpcc_count_rcu(in->state->net, HPCC_C_INT_IGNORED);
 		return true;
 	}
-	hpcc_int_take(in, hpcc_peek(tp->rcv_nxt));
+	hpcc_int_take(tp, in);
 	hpcc_strip(in, hpcc_options_in(flow, in, at, pos));
 	return true;
 }

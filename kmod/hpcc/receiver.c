@@ -203,9 +203,9 @@ static void hpcc_rx_data(struct sock *sk, struct hpcc_flow *flow, struct hpcc_rx
 	if (unlikely(ce))
 		hpcc_int_reduce(&rx->state, hpcc_ce_shift, now_ns);
 	/* The echo of an audit goes with W. */
-	open = !flow->held && READ_ONCE(rx->due);
+	open = !READ_ONCE(flow->held) && READ_ONCE(rx->due);
 	audit = open || now_ns - rx->audited_ns >= hpcc_audit_T * rx->state.params.T;
-	if (!open && !flow->held && hpcc_echo_is_load(flow))
+	if (!open && !READ_ONCE(flow->held) && hpcc_echo_is_load(flow))
 		WRITE_ONCE(flow->held, true);
 	if (hpcc_take_echo(sk, flow, &in, audit, &bits)) {
 		rx->heard_ns = now_ns;

@@ -6,13 +6,14 @@ import json
 import socket
 import struct
 import sys
+import tempfile
 import time
 
 sys.path[0] += "/.."
 from lib.box import BoxPath
 from lib.kernel import virtual_time
 from lib.ktap import defer, expect, expect_in, main
-from lib.net import Pair
+from lib.net import Netns, Pair
 from lib.packet import ACK, CAP_TELEMETRY, ECHO, FORWARD, Segment, csum, option, syn_option
 from lib.path import MBPS, Path, falls_back
 from lib.peer import SCALE, SLOWER, Peer, qlen_code
@@ -125,9 +126,9 @@ class Switched(Peer):
 GOOD = hop(1, util=ONE // 2), hop(2, qlen=25000, util=ONE)
 
 
-def receiver(version=4, **sysctls):
+def receiver(version=4, of=Switched, **sysctls):
     """A kernel that knows two links, and us."""
-    peer = Switched(version=version, **sysctls)
+    peer = of(version=version, **sysctls)
     know(peer.ns, (1, 1, BPS), (2, 1, f"{BPS} 5"))       # it counts cells of 5 bytes
     peer.listen()
     synack, _ = peer.accept(syn_option(caps=CAPS))
@@ -230,6 +231,89 @@ def test_not_taken():
     peer.send(b"", b"end")
     peer.sock.settimeout(1)
     expect("data", peer.sock.recv(1000), b"end")
+
+
+def test_late_window():
+    """The window of a probe that others have overtaken is not that of now: TCP takes the newest segment's by
+    its number, which is not the probe's.
+    """
+    for version in 4, 6:
+        peer = receiver(version)
+        peer.send(b"", bytes(1000))
+        stamp = peer.tsval
+        peer.tsval -= 1                                 # both in one tick of the clock
+        peer.window = 0
+        peer.int(stack(GOOD), back=BACK + 1000)
+        expect("tick", peer.tsval, stamp)
+        expect("INT", peer.ns.counters()["int_received"], 1)
+        peer.read_all()
+        peer.sock.send(b"x" * 700)
+        expect("data", [len(seg.payload) for seg in peer.read_all(0.02)], [700])
+        # it opens a window, as any ACK does
+        peer.acked += 700
+        peer.window = 0
+        peer.send()
+        peer.sock.send(b"y" * 300)
+        expect("data", [seg.payload for seg in peer.read_all(0.02) if len(seg.payload) > 1], [])
+        peer.window = 100
+        peer.int(stack(GOOD))
+        expect("data", [seg.payload for seg in peer.read_all(0.1) if len(seg.payload) > 1], [b"y" * 300])
+
+
+def test_window_clamp():
+    """A window that an application sets as large as it can be."""
+    for clamp in 1 << 30, (1 << 31) - 1:
+        peer = receiver()
+        peer.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_WINDOW_CLAMP, clamp)
+        peer.send(b"", bytes(5000))
+        for back in BACK, BACK + 4000:
+            before = peer.ns.counters()
+            peer.int(stack(GOOD), back=back)
+            expect(f"{clamp}, {back}", moved_int(peer, before), {"int_received": 1})
+
+
+class Joined(Switched):
+    """A peer whose segments come by a device that joins them."""
+
+    FLAGS = Switched.FLAGS | 0x10                       # IFF_NAPI
+
+    def __init__(self, **how):
+        super().__init__(**how)
+        self.ns.run("sh", "-c", "mkdir -p $0 && mount -t sysfs none $0 && "
+                    "echo 1000000 > $0/class/net/tun0/gro_flush_timeout; umount $0",
+                    f"{tempfile.gettempdir()}/int-sysfs")
+
+
+def test_joined():
+    """Probes behind each other whose numbers are as far apart as their stacks are long, as of messages that
+    are as long, are joined on receipt: they count as one, and no byte of them gets to the socket.
+    """
+    if not virtual_time():
+        print("# SKIP only a clock that stands still joins them surely")
+        return
+    for version in 4, 6:
+        for nr in 2, 3, 16:
+            peer = receiver(version, of=Joined)
+            peer.send(b"", b"data")
+            time.sleep(0.01)
+            peer.read_all()
+            before = peer.ns.counters()
+            dup = peer.ns.snmp("TcpExtTCPDSACKOldSent")
+            whole = stack(GOOD)
+            opts = option(FORWARD, (), SCALE)
+            tick = peer.tsval
+            for i in range(nr):
+                peer.tsval = tick
+                peer.int(whole, opts, BACK + (nr - i) * len(whole))
+            time.sleep(0.01)
+            moved = moved_int(peer, before)
+            echo = [seg.telemetry(ECHO) for seg in peer.read_all(0.1) if seg.telemetry(ECHO)]
+            expect(f"{nr} joined", (moved, [[r["hop"] for r in e.records] for e in echo]),
+                   ({"int_received": 1}, [[1, 2]]))
+            expect("taken for data", peer.ns.snmp("TcpExtTCPDSACKOldSent"), dup)
+            peer.send(b"", b"end")
+            time.sleep(0.01)
+            expect("data", peer.sock.recv(1000), b"dataend")
 
 
 def test_not_agreed():
@@ -420,6 +504,29 @@ def test_port_other_instructions():
     expect("hop", (got[16:20], got[20:]), (b"\0\0\0\x05", b"\xff" * 16))
 
 
+def longest_packet():
+    """Where the MTU allows more, a packet is no longer than its header can state."""
+    ns = Netns()
+    ns.ip("link set lo up")
+    ns.tc(f"qdisc add dev lo root {STAMP} 20us limit 1mb node 5 port 9 stamp int")
+    with ns:
+        sock = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))
+    defer(sock.close)
+    sock.bind(("lo", 3))
+    sock.settimeout(2)
+    for length, grown in (65511, 24), (65512, 0):
+        sent = frame(stack(), mtu_fill=length - 52 - 16)
+        sock.send(sent)
+        while True:
+            got, how = sock.recvfrom(70000)
+            if how[2] != socket.PACKET_OUTGOING and got[:12] == sent[:12]:
+                break
+        expect("length, as it says", (len(got) - 14, struct.unpack_from("!H", got, 16)[0]),
+               (length + grown,) * 2)
+        expect("flags", got[14 + 52 + 4], 0x20 if grown else 0x22)
+        expect("checksum", Segment(got[14:]).csum_ok, True)
+
+
 def test_port_leaves():
     """What is not ours to write to leaves as it came, and is counted by cause."""
     cases = (
@@ -458,6 +565,7 @@ def test_port_leaves():
                    (sent[at:at + 4], 0x20 | flag, sent[at + 5:]))
             expect("checksum", Segment(got[14:]).csum_ok, True)
             expect("full", port.stats()["unstamped"]["full"], 1)
+    longest_packet()
     fits = frame(stack(), mtu_fill=1500 - 52 - 16 - 24)
     expect("to the MTU", len(Port("stamp int").through(fits)), 1514)
 
