@@ -156,7 +156,7 @@ static u32 hpcc_rtt_us(const struct tcp_sock *tp, long rtt_us)
 	return rtt_us < 0 ? tp->srtt_us >> 3 : rtt_us;
 }
 
-static void hpcc_count_ack(struct sock *sk, const struct hpcc_flow *flow, u32 bits)
+static void hpcc_count_ack(struct sock *sk, struct hpcc_flow *flow, u32 bits)
 {
 	struct net *net = sock_net(sk);
 

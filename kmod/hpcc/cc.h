@@ -52,6 +52,21 @@ static inline bool hpcc_is_ours(const struct sock *sk)
 }
 
 /**
+ * hpcc_peek_rate() - R = W/T
+ * @flow: a flow
+ *
+ * Context: without the socket lock W and T may be of two neighbouring ACKs.
+ * Return: bytes/s.
+ */
+static inline u64 hpcc_peek_rate(const struct hpcc_flow *flow)
+{
+	const struct hpcc_params params = { .inv_T_q63 = hpcc_peek(flow->params.inv_T_q63) };
+	const struct hpcc_algo algo = { .W_q16 = hpcc_peek(flow->algo.W_q16) };
+
+	return hpcc_pacing_rate(&algo, &params, NSEC_PER_SEC);
+}
+
+/**
  * struct hpcc_ack - what an ACK's records told
  * @before_q16: W before it
  * @n: records that were taken in

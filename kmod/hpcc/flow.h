@@ -160,6 +160,9 @@ enum hpcc_mode {
  * @deceived: suspicion that the path makes copies, 0 .. 6
  * @settle: net.hpcc.settle
  * @why: why it fell back last, enum hpcc_flow_why
+ * @events: told since @events_since (netlink.c)
+ * @events_since: jiffies when a second of events began
+ * @missed: events since the last one that was told that were too many
  * @dead: set by release(); after that nobody may dereference @sk
  * @lock: covers @dead, and who writes @path
  * @id: its number in its network namespace; constant
@@ -268,6 +271,9 @@ struct hpcc_flow {
 	u8 deceived;
 	u8 settle;
 	u8 why;
+	u8 events;
+	u32 events_since;
+	u32 missed;
 
 	bool dead;
 	spinlock_t lock;	/* covers @dead, and who writes @path */

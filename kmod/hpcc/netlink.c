@@ -5,11 +5,14 @@
  * CAP_NET_ADMIN there is told the names of links.
  *
  * A dump takes the flows in the order of their numbers, each under its socket's lock: what it
- * says of one is of one moment. It says of each flow that lives all the time exactly once.
+ * says of one is of one moment. It says of each flow that lives all the time exactly once. It does
+ * not wait for long for a process that owns a socket: that may sleep, on a page of its own for
+ * instance. Then numbers may be of two neighbouring ACKs, and what hops say is missing.
  */
 #include <linux/sock_diag.h>
 #include <net/genetlink.h>
 
+#include "../common/peek.h"
 #include "cc.h"
 #include "flow.h"
 #include "handshake.h"
@@ -28,13 +31,28 @@ static const struct genl_multicast_group hpcc_mcgrps[] = {
 	[HPCC_MCGRP_OF_EVENTS] = { .name = HPCC_MCGRP_EVENTS, },
 };
 
+/* Until all sockets that processes own are free: for each part of an answer. */
+#define HPCC_NL_WAIT_MS		50
+
+/* Events of a flow in a second. */
+#define HPCC_NL_EVENTS		8
+
+static int hpcc_addr_validate(const struct nlattr *attr, struct netlink_ext_ack *extack)
+{
+	if (nla_len(attr) == sizeof(struct in_addr) || nla_len(attr) == sizeof(struct in6_addr))
+		return 0;
+	NL_SET_ERR_MSG_ATTR(extack, attr, "an address has 4 or 16 bytes");
+	return -EINVAL;
+}
+
 /* What selects flows. */
-static const struct nla_policy hpcc_flow_policy[HPCC_A_FLOW_COOKIE + 1] = {
-	[HPCC_A_FLOW_LADDR]	= NLA_POLICY_RANGE(NLA_BINARY, 4, 16),
-	[HPCC_A_FLOW_RADDR]	= NLA_POLICY_RANGE(NLA_BINARY, 4, 16),
+static const struct nla_policy hpcc_flow_policy[HPCC_A_FLOW_IFINDEX + 1] = {
+	[HPCC_A_FLOW_LADDR]	= NLA_POLICY_VALIDATE_FN(NLA_BINARY, hpcc_addr_validate),
+	[HPCC_A_FLOW_RADDR]	= NLA_POLICY_VALIDATE_FN(NLA_BINARY, hpcc_addr_validate),
 	[HPCC_A_FLOW_LPORT]	= { .type = NLA_U16 },
 	[HPCC_A_FLOW_RPORT]	= { .type = NLA_U16 },
 	[HPCC_A_FLOW_COOKIE]	= { .type = NLA_U64 },
+	[HPCC_A_FLOW_IFINDEX]	= { .type = NLA_U32 },
 };
 
 /**
@@ -43,6 +61,7 @@ static const struct nla_policy hpcc_flow_policy[HPCC_A_FLOW_COOKIE + 1] = {
  * @portid: of who asked
  * @seq: of what he asked
  * @flags: of the messages
+ * @until: when to wait for owners of sockets no longer, jiffies
  * @names: he may know the names of links
  */
 struct hpcc_nl_reply {
@@ -50,6 +69,7 @@ struct hpcc_nl_reply {
 	u32 portid;
 	u32 seq;
 	int flags;
+	unsigned long until;
 	bool names;
 };
 
@@ -78,6 +98,7 @@ static u64 hpcc_cookie(struct sock *sk)
 
 static int hpcc_put_who(struct sk_buff *skb, struct sock *sk)
 {
+	int ifindex = READ_ONCE(sk->sk_bound_dev_if);
 	struct hpcc_tuple t;
 
 	hpcc_tuple_of_sock(sk, &t);
@@ -85,7 +106,8 @@ static int hpcc_put_who(struct sk_buff *skb, struct sock *sk)
 	       hpcc_put_addr(skb, HPCC_A_FLOW_RADDR, &t.raddr) ?:
 	       nla_put_u16(skb, HPCC_A_FLOW_LPORT, ntohs(t.lport)) ?:
 	       nla_put_u16(skb, HPCC_A_FLOW_RPORT, ntohs(t.rport)) ?:
-	       hpcc_put_u64(skb, HPCC_A_FLOW_COOKIE, hpcc_cookie(sk));
+	       hpcc_put_u64(skb, HPCC_A_FLOW_COOKIE, hpcc_cookie(sk)) ?:
+	       (ifindex ? nla_put_u32(skb, HPCC_A_FLOW_IFINDEX, ifindex) : 0);
 }
 
 static int hpcc_put_mode(struct sk_buff *skb, const struct hpcc_flow *flow)
@@ -94,26 +116,27 @@ static int hpcc_put_mode(struct sk_buff *skb, const struct hpcc_flow *flow)
 		     HPCC_MODE_IGNORING != (int)HPCC_FLOW_IGNORING ||
 		     HPCC_MODE_CLASSIC != (int)HPCC_FLOW_CLASSIC ||
 		     HPCC_MODE_DOUBTING != (int)HPCC_FLOW_DOUBTING);
-	return nla_put_u32(skb, HPCC_A_FLOW_MODE, flow->mode) ?:
-	       nla_put_u32(skb, HPCC_A_FLOW_WHY, flow->why) ?:
-	       hpcc_put_u64(skb, HPCC_A_FLOW_W, flow->algo.W_q16 >> 16) ?:
-	       hpcc_put_u64(skb, HPCC_A_FLOW_WC, flow->algo.Wc_q16 >> 16) ?:
-	       hpcc_put_u64(skb, HPCC_A_FLOW_W_INIT, flow->params.W_max_q16 >> 16) ?:
-	       hpcc_put_u64(skb, HPCC_A_FLOW_U, flow->algo.U_q24) ?:
-	       nla_put_u32(skb, HPCC_A_FLOW_ETA, flow->params.eta_q24) ?:
-	       hpcc_put_u64(skb, HPCC_A_FLOW_R,
-			    hpcc_pacing_rate(&flow->algo, &flow->params, NSEC_PER_SEC)) ?:
-	       hpcc_put_u64(skb, HPCC_A_FLOW_T, flow->params.T) ?:
-	       nla_put_u32(skb, HPCC_A_FLOW_INC_STAGE, flow->algo.inc_stage);
+	return nla_put_u32(skb, HPCC_A_FLOW_MODE, READ_ONCE(flow->mode)) ?:
+	       nla_put_u32(skb, HPCC_A_FLOW_WHY, hpcc_peek(flow->why)) ?:
+	       hpcc_put_u64(skb, HPCC_A_FLOW_W, hpcc_peek(flow->algo.W_q16) >> 16) ?:
+	       hpcc_put_u64(skb, HPCC_A_FLOW_WC, hpcc_peek(flow->algo.Wc_q16) >> 16) ?:
+	       hpcc_put_u64(skb, HPCC_A_FLOW_W_INIT, hpcc_peek(flow->params.W_max_q16) >> 16) ?:
+	       hpcc_put_u64(skb, HPCC_A_FLOW_U, hpcc_peek(flow->algo.U_q24)) ?:
+	       nla_put_u32(skb, HPCC_A_FLOW_ETA, hpcc_peek(flow->params.eta_q24)) ?:
+	       hpcc_put_u64(skb, HPCC_A_FLOW_R, hpcc_peek_rate(flow)) ?:
+	       hpcc_put_u64(skb, HPCC_A_FLOW_T, hpcc_peek(flow->params.T)) ?:
+	       nla_put_u32(skb, HPCC_A_FLOW_INC_STAGE, hpcc_peek(flow->algo.inc_stage));
 }
 
 static int hpcc_put_how(struct sk_buff *skb, const struct hpcc_flow *flow)
 {
-	return (flow->N_heard ? nla_put_u32(skb, HPCC_A_FLOW_N, flow->N_heard) : 0) ?:
-	       nla_put_u32(skb, HPCC_A_FLOW_SAMPLE, flow->searching ? 0 : flow->sample_ns) ?:
-	       (flow->reported ? nla_put_flag(skb, HPCC_A_FLOW_RECEIVER) : 0) ?:
-	       (flow->probes ? nla_put_flag(skb, HPCC_A_FLOW_PROBES) : 0) ?:
-	       nla_put_u32(skb, HPCC_A_FLOW_HOPS, READ_ONCE(flow->hops));
+	u32 N = hpcc_peek(flow->N_heard);
+
+	return (N ? nla_put_u32(skb, HPCC_A_FLOW_N, N) : 0) ?:
+	       nla_put_u32(skb, HPCC_A_FLOW_SAMPLE,
+			   READ_ONCE(flow->searching) ? 0 : hpcc_peek(flow->sample_ns)) ?:
+	       (READ_ONCE(flow->reported) ? nla_put_flag(skb, HPCC_A_FLOW_RECEIVER) : 0) ?:
+	       (READ_ONCE(flow->probes) ? nla_put_flag(skb, HPCC_A_FLOW_PROBES) : 0);
 }
 
 static int hpcc_put_link(struct sk_buff *skb, const struct hpcc_link *link, u64 now_us)
@@ -139,18 +162,21 @@ static int hpcc_put_identity(struct sk_buff *skb, u64 word)
 	       hpcc_put_u64(skb, HPCC_A_HOP_RATE, id.bps);
 }
 
+/* @nr: so many may tell their load */
 static int hpcc_put_hops(struct sk_buff *skb, const struct sock *sk, const struct hpcc_flow *flow,
-			 bool names)
+			 u32 nr, bool names)
 {
 	const struct hpcc_path *path = names ? rcu_dereference(flow->path) : NULL;
-	u64 now_us = max_t(u64, tcp_sk(sk)->tcp_mstamp, tcp_clock_us());
+	u64 now_us = max_t(u64, hpcc_peek(tcp_sk(sk)->tcp_mstamp), tcp_clock_us());
+	u32 i, hops = READ_ONCE(flow->hops);
 	struct nlattr *nest;
-	u32 i;
 
-	for (i = 0; i < READ_ONCE(flow->hops); i++) {
+	if (nla_put_u32(skb, HPCC_A_FLOW_HOPS, hops))
+		return -EMSGSIZE;
+	for (i = 0; i < hops; i++) {
 		nest = nla_nest_start(skb, HPCC_A_FLOW_HOP);
 		if (!nest || nla_put_u32(skb, HPCC_A_HOP_HOP, i + 1) ||
-		    (i < flow->algo.nr && hpcc_put_link(skb, &flow->algo.L[i], now_us)) ||
+		    (i < nr && hpcc_put_link(skb, &flow->algo.L[i], now_us)) ||
 		    (path && hpcc_put_identity(skb, READ_ONCE(path->identity[i]))))
 			return -EMSGSIZE;
 		nla_nest_end(skb, nest);
@@ -158,9 +184,9 @@ static int hpcc_put_hops(struct sk_buff *skb, const struct sock *sk, const struc
 	return 0;
 }
 
-/* One message about a flow, under the lock of its socket. */
+/* One message about a flow. @busy: a process owns its socket */
 static int hpcc_put_flow(const struct hpcc_nl_reply *to, struct sock *sk,
-			 const struct hpcc_flow *flow)
+			 const struct hpcc_flow *flow, bool busy)
 {
 	struct sk_buff *skb = to->skb;
 	void *head = genlmsg_put(skb, to->portid, to->seq, &hpcc_family, to->flags,
@@ -169,12 +195,11 @@ static int hpcc_put_flow(const struct hpcc_nl_reply *to, struct sock *sk,
 
 	if (!head)
 		return -EMSGSIZE;
-	rcu_read_lock();
 	err = hpcc_put_who(skb, sk) ?:
 	      hpcc_put_mode(skb, flow) ?:
 	      hpcc_put_how(skb, flow) ?:
-	      hpcc_put_hops(skb, sk, flow, to->names);
-	rcu_read_unlock();
+	      hpcc_put_hops(skb, sk, flow, busy ? 0 : flow->algo.nr, to->names) ?:
+	      (busy ? nla_put_flag(skb, HPCC_A_FLOW_BUSY) : 0);
 	if (err)
 		genlmsg_cancel(skb, head);
 	else
@@ -186,11 +211,15 @@ static int hpcc_put_flow(const struct hpcc_nl_reply *to, struct sock *sk,
 
 static bool hpcc_addr_matches(const struct nlattr *attr, const struct in6_addr *addr)
 {
+	struct in6_addr want;
+
 	if (!attr)
 		return true;
-	if (ipv6_addr_v4mapped(addr))
-		return nla_len(attr) == 4 && !memcmp(nla_data(attr), &addr->s6_addr32[3], 4);
-	return nla_len(attr) == 16 && !memcmp(nla_data(attr), addr, 16);
+	if (nla_len(attr) == sizeof(want))
+		want = nla_get_in6_addr(attr);
+	else
+		ipv6_addr_set_v4mapped(nla_get_in_addr(attr), &want);
+	return ipv6_addr_equal(&want, addr);
 }
 
 static bool hpcc_port_matches(const struct nlattr *attr, __be16 port)
@@ -198,6 +227,7 @@ static bool hpcc_port_matches(const struct nlattr *attr, __be16 port)
 	return !attr || nla_get_u16(attr) == ntohs(port);
 }
 
+/* Nothing of this changes while a connection lasts, or it is one word. */
 static bool hpcc_flow_matches(struct nlattr * const *attrs, struct sock *sk)
 {
 	struct hpcc_tuple t;
@@ -208,41 +238,68 @@ static bool hpcc_flow_matches(struct nlattr * const *attrs, struct sock *sk)
 	       hpcc_port_matches(attrs[HPCC_A_FLOW_LPORT], t.lport) &&
 	       hpcc_port_matches(attrs[HPCC_A_FLOW_RPORT], t.rport) &&
 	       (!attrs[HPCC_A_FLOW_COOKIE] ||
-		nla_get_u64(attrs[HPCC_A_FLOW_COOKIE]) == hpcc_cookie(sk));
+		nla_get_u64(attrs[HPCC_A_FLOW_COOKIE]) == hpcc_cookie(sk)) &&
+	       (!attrs[HPCC_A_FLOW_IFINDEX] ||
+		nla_get_u32(attrs[HPCC_A_FLOW_IFINDEX]) == READ_ONCE(sk->sk_bound_dev_if));
 }
 
-/* The socket of the first flow whose number is @id or more, with a reference; sets @id. */
-static struct sock *hpcc_flow_sock(const struct net *net, unsigned long *id)
+/* The socket of a flow, with a reference, if the flow is wanted. */
+static struct sock *hpcc_flow_hold(struct hpcc_flow *flow, struct nlattr * const *attrs)
+{
+	struct sock *sk = (struct sock *)flow->sk;
+	bool wanted;
+
+	spin_lock_bh(&flow->lock);
+	/* The socket cannot go away: release() waits for the lock. */
+	wanted = !flow->dead && hpcc_flow_matches(attrs, sk) &&
+		 refcount_inc_not_zero(&sk->sk_refcnt);
+	spin_unlock_bh(&flow->lock);
+	return wanted ? sk : NULL;
+}
+
+/* The same of the first flow that is wanted, whose number is @id or more; sets @id. */
+static struct sock *hpcc_flow_next(const struct net *net, struct nlattr * const *attrs,
+				   unsigned long *id)
 {
 	struct hpcc_flow *flow;
 	struct sock *sk = NULL;
 
-	rcu_read_lock();
-	for (; !sk && (flow = hpcc_flow_from(net, id)); ++*id) {
-		spin_lock_bh(&flow->lock);
-		/* The socket cannot go away: release() waits for the lock. */
-		if (!flow->dead && refcount_inc_not_zero(&((struct sock *)flow->sk)->sk_refcnt))
-			sk = (struct sock *)flow->sk;
-		spin_unlock_bh(&flow->lock);
-		if (sk)
-			break;
+	for (;; ++*id) {
+		rcu_read_lock();
+		flow = hpcc_flow_from(net, id);
+		if (flow)
+			sk = hpcc_flow_hold(flow, attrs);
+		rcu_read_unlock();
+		if (sk || !flow)
+			return sk;
+		cond_resched();
 	}
-	rcu_read_unlock();
-	return sk;
 }
 
-/* Tell of the socket's flow, if it still has one, and it is wanted. Return: 0 as well if not. */
-static int hpcc_tell(const struct hpcc_nl_reply *to, struct sock *sk,
-		     struct nlattr * const *attrs)
+/* Wait for the process that owns a socket, but not for long. */
+static void hpcc_await_owner(const struct sock *sk, unsigned long until)
+{
+	while (hpcc_peek(sk->sk_lock.owned) && time_before(jiffies, until))
+		schedule_timeout_uninterruptible(1);
+}
+
+/* Tell of the socket's flow, if it still has one, and drop the reference. Return: 0 as well if
+ * there is none.
+ */
+static int hpcc_tell(const struct hpcc_nl_reply *to, struct sock *sk)
 {
 	const struct hpcc_flow *flow;
 	int err = 0;
 
-	lock_sock(sk);
-	flow = hpcc_is_ours(sk) ? hpcc_flow_of(sk) : NULL;
-	if (flow && hpcc_flow_matches(attrs, sk))
-		err = hpcc_put_flow(to, sk, flow);
-	release_sock(sk);
+	hpcc_await_owner(sk, to->until);
+	rcu_read_lock();
+	spin_lock_bh(&sk->sk_lock.slock);
+	flow = hpcc_flow_find(sk);
+	if (flow)
+		err = hpcc_put_flow(to, sk, flow, sock_owned_by_user(sk));
+	spin_unlock_bh(&sk->sk_lock.slock);
+	rcu_read_unlock();
+	sock_put(sk);
 	return err;
 }
 
@@ -251,18 +308,18 @@ static int hpcc_nl_dump_flows(struct sk_buff *skb, struct netlink_callback *cb)
 {
 	const struct hpcc_nl_reply to = {
 		.skb = skb, .portid = NETLINK_CB(cb->skb).portid, .seq = cb->nlh->nlmsg_seq,
-		.flags = NLM_F_MULTI, .names = netlink_net_capable(cb->skb, CAP_NET_ADMIN),
+		.flags = NLM_F_MULTI, .until = jiffies + msecs_to_jiffies(HPCC_NL_WAIT_MS),
+		.names = netlink_net_capable(cb->skb, CAP_NET_ADMIN),
 	};
-	struct nlattr *attrs[HPCC_A_FLOW_COOKIE + 1];
+	struct nlattr *attrs[HPCC_A_FLOW_IFINDEX + 1];
 	unsigned long id = cb->args[0];
 	struct sock *sk;
 	int err;
 
-	err = genlmsg_parse(cb->nlh, &hpcc_family, attrs, HPCC_A_FLOW_COOKIE, hpcc_flow_policy,
+	err = genlmsg_parse(cb->nlh, &hpcc_family, attrs, HPCC_A_FLOW_IFINDEX, hpcc_flow_policy,
 			    cb->extack);
-	while (!err && (sk = hpcc_flow_sock(sock_net(skb->sk), &id))) {
-		err = hpcc_tell(&to, sk, attrs);
-		sock_put(sk);
+	while (!err && (sk = hpcc_flow_next(sock_net(skb->sk), attrs, &id))) {
+		err = hpcc_tell(&to, sk);
 		if (!err)
 			id++;
 	}
@@ -271,16 +328,37 @@ static int hpcc_nl_dump_flows(struct sk_buff *skb, struct netlink_callback *cb)
 	return err == -EMSGSIZE && skb->len ? skb->len : err ?: skb->len;
 }
 
+/* The socket of the only flow that is wanted, with a reference, or an error. */
+static struct sock *hpcc_flow_only(struct genl_info *info)
+{
+	struct sock *sk, *another;
+	unsigned long id = 0;
+
+	sk = hpcc_flow_next(genl_info_net(info), info->attrs, &id);
+	if (!sk) {
+		NL_SET_ERR_MSG(info->extack, "no connection of that name runs hpcc here");
+		return ERR_PTR(-ENOENT);
+	}
+	id++;
+	another = hpcc_flow_next(genl_info_net(info), info->attrs, &id);
+	if (!another)
+		return sk;
+	sock_put(another);
+	sock_put(sk);
+	NL_SET_ERR_MSG(info->extack,
+		       "several connections have these ends: ifindex or cookie tells which");
+	return ERR_PTR(-ENOTUNIQ);
+}
+
 static int hpcc_nl_get_flow(struct sk_buff *skb, struct genl_info *info)
 {
 	struct hpcc_nl_reply to = {
 		.portid = info->snd_portid, .seq = info->snd_seq,
+		.until = jiffies + msecs_to_jiffies(HPCC_NL_WAIT_MS),
 		.names = netlink_net_capable(skb, CAP_NET_ADMIN),
 	};
-	struct sk_buff *msg;
-	unsigned long id;
 	struct sock *sk;
-	int err = 0;
+	int err;
 
 	if (!info->attrs[HPCC_A_FLOW_COOKIE] &&
 	    (!info->attrs[HPCC_A_FLOW_LADDR] || !info->attrs[HPCC_A_FLOW_RADDR] ||
@@ -288,26 +366,53 @@ static int hpcc_nl_get_flow(struct sk_buff *skb, struct genl_info *info)
 		NL_SET_ERR_MSG(info->extack, "a flow is named by both ends, or by its cookie");
 		return -EINVAL;
 	}
-	msg = nlmsg_new(NLMSG_GOODSIZE, GFP_KERNEL);
-	if (!msg)
+	to.skb = nlmsg_new(NLMSG_GOODSIZE, GFP_KERNEL);
+	if (!to.skb)
 		return -ENOMEM;
-	to.skb = msg;
-	for (id = 0; !err && !msg->len && (sk = hpcc_flow_sock(genl_info_net(info), &id)); id++) {
-		err = hpcc_tell(&to, sk, info->attrs);
-		sock_put(sk);
-	}
-	if (!err && !msg->len) {
-		NL_SET_ERR_MSG(info->extack, "no connection of that name runs hpcc here");
-		err = -ENOENT;
-	}
-	if (err) {
-		nlmsg_free(msg);
-		return err;
-	}
-	return genlmsg_reply(msg, info);
+	sk = hpcc_flow_only(info);
+	err = IS_ERR(sk) ? PTR_ERR(sk) : hpcc_tell(&to, sk);
+	if (!err && to.skb->len)
+		return genlmsg_reply(to.skb, info);
+	nlmsg_free(to.skb);
+	if (!err)
+		NL_SET_ERR_MSG(info->extack, "the connection has just ended");
+	return err ?: -ENOENT;
 }
 
 /* ---- Events ------------------------------------------------------------------------ */
+
+/* Whether so many events of a flow have been told within a second that this one is not. */
+static bool hpcc_event_is_missed(struct hpcc_flow *flow)
+{
+	u32 now = jiffies;
+
+	if (now - flow->events_since >= HZ) {
+		flow->events_since = now;
+		flow->events = 0;
+	}
+	if (flow->events == HPCC_NL_EVENTS) {
+		flow->missed++;
+		return true;
+	}
+	flow->events++;
+	return false;
+}
+
+static int hpcc_put_event(struct sk_buff *skb, struct sock *sk, const struct hpcc_flow *flow,
+			  enum hpcc_event event)
+{
+	void *head = genlmsg_put(skb, 0, 0, &hpcc_family, 0, HPCC_CMD_FLOW_NTF);
+	int err;
+
+	if (!head)
+		return -EMSGSIZE;
+	err = hpcc_put_who(skb, sk) ?:
+	      nla_put_u32(skb, HPCC_A_FLOW_EVENT, event) ?:
+	      hpcc_put_mode(skb, flow) ?:
+	      (flow->missed ? nla_put_u32(skb, HPCC_A_FLOW_MISSED, flow->missed) : 0);
+	genlmsg_end(skb, head);
+	return err;
+}
 
 /**
  * hpcc_notify() - tell who listens that something happened to a flow
@@ -315,29 +420,27 @@ static int hpcc_nl_get_flow(struct sk_buff *skb, struct genl_info *info)
  * @flow: the flow
  * @event: what
  *
- * Who listens too slowly loses messages, and gets ENOBUFS.
+ * A peer decides how often: so a flow may tell HPCC_NL_EVENTS in a second, and how many it did
+ * not. Who listens too slowly loses messages, and gets ENOBUFS.
  *
  * Context: does not sleep.
  */
-void hpcc_notify(struct sock *sk, const struct hpcc_flow *flow, enum hpcc_event event)
+void hpcc_notify(struct sock *sk, struct hpcc_flow *flow, enum hpcc_event event)
 {
 	struct net *net = sock_net(sk);
 	struct sk_buff *skb;
-	void *head;
 
 	trace_hpcc_mode(sk, flow, event);
-	if (likely(!genl_has_listeners(&hpcc_family, net, HPCC_MCGRP_OF_EVENTS)))
+	if (likely(!genl_has_listeners(&hpcc_family, net, HPCC_MCGRP_OF_EVENTS)) ||
+	    hpcc_event_is_missed(flow))
 		return;
 	skb = nlmsg_new(NLMSG_DEFAULT_SIZE, GFP_ATOMIC | __GFP_NOWARN);
-	if (!skb)
-		return;
-	head = genlmsg_put(skb, 0, 0, &hpcc_family, 0, HPCC_CMD_FLOW_NTF);
-	if (!head || hpcc_put_who(skb, sk) || nla_put_u32(skb, HPCC_A_FLOW_EVENT, event) ||
-	    hpcc_put_mode(skb, flow)) {
+	if (!skb || hpcc_put_event(skb, sk, flow, event)) {
 		nlmsg_free(skb);
+		flow->missed++;
 		return;
 	}
-	genlmsg_end(skb, head);
+	flow->missed = 0;
 	genlmsg_multicast_netns(&hpcc_family, net, skb, 0, HPCC_MCGRP_OF_EVENTS, GFP_ATOMIC);
 }
 
@@ -347,7 +450,7 @@ static const struct genl_ops hpcc_nl_ops[] = {
 	{
 		.cmd		= HPCC_CMD_FLOW_GET,
 		.policy		= hpcc_flow_policy,
-		.maxattr	= HPCC_A_FLOW_COOKIE,
+		.maxattr	= HPCC_A_FLOW_IFINDEX,
 		.doit		= hpcc_nl_get_flow,
 		.dumpit		= hpcc_nl_dump_flows,
 	},
@@ -361,7 +464,6 @@ static struct genl_family hpcc_family __ro_after_init = {
 	.module		= THIS_MODULE,
 	.ops		= hpcc_nl_ops,
 	.n_ops		= ARRAY_SIZE(hpcc_nl_ops),
-	.resv_start_op	= __HPCC_CMD_MAX,
 	.mcgrps		= hpcc_mcgrps,
 	.n_mcgrps	= ARRAY_SIZE(hpcc_mcgrps),
 };

@@ -10,6 +10,6 @@
 
 int hpcc_netlink_init(void);
 void hpcc_netlink_exit(void);
-void hpcc_notify(struct sock *sk, const struct hpcc_flow *flow, enum hpcc_event event);
+void hpcc_notify(struct sock *sk, struct hpcc_flow *flow, enum hpcc_event event);
 
 #endif /* _HPCC_HPCC_NETLINK_H */

@@ -143,8 +143,6 @@ static void hpcc_path_print(struct seq_file *seq, const struct hpcc_flow *flow)
  */
 size_t hpcc_get_info(struct sock *sk, u32 ext, int *attr, union tcp_cc_info *info)
 {
-	struct hpcc_params params = {};
-	struct hpcc_algo algo = {};
 	const struct hpcc_flow *flow;
 	size_t len = 0;
 
@@ -153,9 +151,7 @@ size_t hpcc_get_info(struct sock *sk, u32 ext, int *attr, union tcp_cc_info *inf
 	rcu_read_lock();
 	flow = hpcc_flow_find(sk);
 	if (flow) {
-		algo.W_q16 = hpcc_peek(flow->algo.W_q16);
-		params.inv_T_q63 = hpcc_peek(flow->params.inv_T_q63);
-		len = hpcc_info_put(info, attr, hpcc_pacing_rate(&algo, &params, NSEC_PER_SEC),
+		len = hpcc_info_put(info, attr, hpcc_peek_rate(flow),
 				    hpcc_peek(flow->params.T), hpcc_peek(flow->algo.U_q24) >> 16,
 				    READ_ONCE(flow->params.eta_q24) >> 16);
 	}

@@ -8,9 +8,11 @@ import random
 import socket
 import struct
 import sys
+import time
 
 sys.path[0] += "/.."
 from lib.genl import Family, Refused
+from lib.held import HeldRead
 from lib.kernel import load, unload
 from lib.ktap import expect, expect_in, main
 from lib.net import Netns, Pair
@@ -132,6 +134,67 @@ def test_who_is_asked():
     refused("other port", errno.ENOENT, family.get, **name | {"rport": 1})
 
 
+def test_mapped_addresses():
+    """An IPv4 connection is found by its addresses in IPv6 form, as sockets of IPv6 have them."""
+    pair = Pair()
+    client, _ = pair.connect()
+    mapped = {key: b"\0" * 10 + b"\xff" * 2 + value if "addr" in key else value
+              for key, value in name_of(client).items()}
+    family = Family(pair.c, "hpcc")
+    expect("one", family.get("flow-get", **mapped)["cookie"], cookie(client))
+    expect("all to it", len(family.dump("flow-get", raddr=mapped["raddr"])), 1)
+
+
+def test_same_name():
+    """Connections by different links may have the same ends; interface and cookie tell which."""
+    c, ends = Netns(), []
+    for dev in "v0", "v1":
+        s = Netns()
+        c.ip(f"link add {dev} type veth peer name {dev} netns {s.path}",
+             f"addr add fe80::1/64 dev {dev} nodad", f"link set {dev} up")
+        s.ip(f"addr add fe80::2/64 dev {dev} nodad", f"link set {dev} up")
+        with c:
+            here = socket.if_nametoindex(dev)
+        with s:
+            there = socket.if_nametoindex(dev)
+        listener, client = s.socket(6), c.socket(6)
+        for sock in listener, client:
+            set_cc(sock, "hpcc")
+        listener.bind(("fe80::2", 5000, 0, there))
+        listener.listen()
+        client.bind(("fe80::1", 4000, 0, here))
+        client.connect(("fe80::2", 5000, 0, here))
+        ends.append((client, here, listener))
+    family = Family(c, "hpcc")
+    name = name_of(ends[0][0])
+    expect("same ends", name_of(ends[1][0]), name)
+    expect("message", refused("both", errno.ENOTUNIQ, family.get, **name),
+           "several connections have these ends: ifindex or cookie tells which")
+    for client, index, _ in ends:
+        for how in {"ifindex": index}, {"cookie": cookie(client)}:
+            found = family.get("flow-get", **name, **how)
+            expect(f"{how}", (found["cookie"], found["ifindex"]), (cookie(client), index))
+
+
+def test_owned():
+    """Who keeps a socket for himself holds up neither a request for another flow, nor a dump."""
+    flow = Flow()
+    flow.round(Link().step(9000, 0.8))
+    flow.send(payload=b"data")
+    flow.run()
+    owner = HeldRead(flow.sock)
+    family = Family(flow.ns, "hpcc")
+    refused("another", errno.ENOENT, family.get, cookie=1)
+    got, = family.dump("flow-get")
+    expect("who", (got["cookie"], got["mode"], got["hops"], "busy" in got),
+           (cookie(flow.sock), "telemetry", 1, True))
+    expect("what only the owner may touch", got["hop"], [{"hop": 1}])
+    near("R", got["r"], got["w"] * 1e9 / got["t"])
+    owner.release()
+    got, = family.dump("flow-get")
+    expect("afterwards", ("busy" in got, sorted(got["hop"][0])), (False, ["age", "hop", "qlen", "u"]))
+
+
 def test_bad_requests():
     """Unknown attributes, wrong lengths, what is no attribute: refused, nothing lost."""
     pair = Pair()
@@ -139,6 +202,8 @@ def test_bad_requests():
     family = Family(pair.c, "hpcc")
     number, _ = family.commands["flow-get"]
     for what, body in (("address of 3 bytes", family.encode("flow", {"laddr": bytes(3)})),
+                       ("address of 5 bytes", family.encode("flow", {"laddr": bytes(5)})),
+                       ("address of 15 bytes", family.encode("flow", {"raddr": bytes(15)})),
                        ("address of 17 bytes", family.encode("flow", {"laddr": bytes(17)})),
                        ("port of 1 byte", struct.pack("=HHBxxx", 5, 4, 5)),
                        ("cookie of 4 bytes", family.encode("flow", {"cookie": bytes(4)})),
@@ -153,6 +218,9 @@ def test_bad_requests():
                 expect_in(what, error.number, 1, 133)
                 continue
             raise AssertionError(f"{what}: answered {found}")
+    family.send(family.id, struct.pack("=BBH", number, 1, 7), 0x300)
+    kind, message = next(family.messages())
+    expect("reserved bits", (kind, -struct.unpack_from("=i", message, 16)[0]), (2, errno.EINVAL))
     for command in 0, 2, 3, 255:
         family.send(family.id, family.genl(command), 4)
         kind, message = next(family.messages())
@@ -272,6 +340,32 @@ def test_events():
     expect("traced", traced, [("path", "telemetry", "none"),
                               ("fallback", told[0][1]["mode"], "silence"),
                               ("return", "telemetry", "silence")])
+
+
+def test_flood():
+    """A peer that changes links with each echo cannot fill the queues of those who listen: some
+    events of a flow are told in a second, and how many are not.
+    """
+    flow = Flow()
+    family = Family(flow.ns, "hpcc")
+    family.listen("events")
+    links = [Link(tag=tag) for tag in (1, 2)]
+
+    def happened():
+        found = flow.ns.counters()
+        return sum(found[name] for name in ("path_changes", "fallbacks", "unseen_loss", "returns"))
+
+    before = happened()
+    for turn in range(100):
+        flow.round(links[turn % 2].step(9000, 0.5))
+    changes = happened() - before
+    told = [got for _, got in family.heard()]
+    expect_in("changes", changes, 90, 100)
+    expect_in("told", len(told), 8, 16)
+    time.sleep(1.1)
+    flow.round(links[0].step(9000, 0.5))
+    (_, last), = family.heard()
+    expect("all", sum(1 + got.get("missed", 0) for got in told + [last]), happened() - before)
 
 
 def test_modes():

@@ -51,6 +51,7 @@ enum {
 	HPCC_A_FLOW_LPORT,	/* u16 */
 	HPCC_A_FLOW_RPORT,	/* u16 */
 	HPCC_A_FLOW_COOKIE,	/* u64, SO_COOKIE */
+	HPCC_A_FLOW_IFINDEX,	/* u32, SO_BINDTOIFINDEX; not there: not bound */
 	HPCC_A_FLOW_EVENT,	/* u32, enum hpcc_event */
 	HPCC_A_FLOW_MODE,	/* u32, enum hpcc_flow_mode */
 	HPCC_A_FLOW_WHY,	/* u32, enum hpcc_flow_why */
@@ -68,6 +69,8 @@ enum {
 	HPCC_A_FLOW_PROBES,	/* flag: probes carry requests */
 	HPCC_A_FLOW_HOPS,	/* u32, hops of the path */
 	HPCC_A_FLOW_HOP,	/* nest of HPCC_A_HOP_*, one for each hop that is known */
+	HPCC_A_FLOW_BUSY,	/* flag: a process owned the socket, no hop tells its load */
+	HPCC_A_FLOW_MISSED,	/* u32, events since the last one that were too many to tell */
 	__HPCC_A_FLOW_MAX,
 };
 
