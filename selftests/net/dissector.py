@@ -4,6 +4,7 @@
 
 import struct
 import sys
+from pathlib import Path as File
 
 sys.path[0] += "/.."
 from lib.ktap import expect, expect_in, main
@@ -12,7 +13,7 @@ from lib.packet import (ECHO, FORWARD, IDENTIFY, IDENTIFY_ECHO, REPORT, RESPONSE
 from lib.path import MBPS, Path
 from lib.peer import Peer, qlen_value
 from lib.tcp import pattern, transfer
-from lib.tshark import read, read_ours
+from lib.tshark import DISSECTOR, read, read_file, read_ours
 
 LOADS = FORWARD, ECHO, RESPONSE
 EXPERTS = ["hpcc.malformed", "hpcc.bad_hop", "hpcc.bad_value", "hpcc.ts_back", "hpcc.tx_excess",
@@ -199,6 +200,32 @@ def test_slow_hop():
     print("# d(tx)/d(ts) by hop:", means)
     expect_in("the slow hop", means[2], 0.85, 1.1)
     expect_in("the others", max(means[1], means[3]), 0.15, 0.4)
+
+
+def test_captures():
+    """captures/tcp.pcap, which unit/test_captures.c makes: field by field."""
+    loads = [[1, 0x0b, 8192, 4096, 1024], [2, 0x84, 8192, 4096, 2048]]
+    fields = [*OF_HEAD, "hpcc.hop", *OF_LOAD, "hpcc.switch_id", "hpcc.port_id", "hpcc.rate", "tcp.checksum.status"]
+
+    def packet(head=(), records=(), names=()):
+        return [[one] for one in head] or [[]] * 4, [[load[i] for load in records] for i in range(5)], \
+            [list(name) for name in names] or [[]] * 3
+
+    want = [
+        packet(), packet(),                                         # SYN, SYN-ACK
+        packet((FORWARD, 7, 0, 0)), packet((FORWARD, 7, 1, 0), loads[:1]), packet((FORWARD, 7, 2, 0), loads),
+        packet((ECHO, 7, 2, 0), loads),
+        packet((IDENTIFY, 7, 2, 0), (), ((3, 4), (1, 1), (100 * 10**9,) * 2))]
+    want[-1][1][0] = [1, 2]
+    said = read_file(File(__file__).parent.parent / "captures/tcp.pcap", fields + EXPERTS, "-X", f"lua_script:{DISSECTOR}",
+                     "-o", "tcp.check_checksum:TRUE")
+    for number, (got, (head, records, names)) in enumerate(zip(said, want, strict=True), 1):
+        values = [numbers(got[name]) for name in fields]
+        expect(f"head of packet {number}", values[:4], head)
+        expect(f"records of packet {number}", values[4:9], records)
+        expect(f"names of packet {number}", values[9:12], names)
+        expect(f"checksum of packet {number}", values[12], [1])
+        expect(f"faults of packet {number}", [got[name] for name in EXPERTS], [[]] * len(EXPERTS))
 
 
 if __name__ == "__main__":

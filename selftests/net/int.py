@@ -3,6 +3,7 @@
 """INT-MD as the carrier of requests: kmod/hpcc/int.c, qdisc/int.c."""
 
 import json
+import os
 import socket
 import struct
 import sys
@@ -10,6 +11,7 @@ import tempfile
 import time
 
 sys.path[0] += "/.."
+from lib import tshark
 from lib.box import BoxPath
 from lib.kernel import virtual_time
 from lib.ktap import defer, expect, expect_in, main
@@ -568,6 +570,19 @@ def test_port_leaves():
     longest_packet()
     fits = frame(stack(), mtu_fill=1500 - 52 - 16 - 24)
     expect("to the MTU", len(Port("stamp int").through(fits)), 1514)
+
+
+def test_captures():
+    """captures/int.pcap, which unit/test_captures.c makes: each stack to the bit, and checksums by tshark, which
+    has no dissector of INT.
+    """
+    hops = hop(1, 2, util=ONE // 2), hop(2, 1, 3000, 12500, ONE)
+    want = [stack(hops[:0], 2), stack(hops[:1], 1), stack(hops, 0), stack(hops, 0, flags=4)]
+    fields = ["tcp.payload", "tcp.len", "tcp.checksum.status", "ipv6.tclass.dscp"]
+    said = tshark.read_file(f"{os.path.dirname(__file__)}/../captures/int.pcap", fields,
+                            "-o", "tcp.check_checksum:TRUE")
+    expect("packets", [list(packet.values()) for packet in said],
+           [[[one.hex()], [str(len(one))], ["1"], [str(DSCP)]] for one in want])
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "test.h"
+#include <hpcc/int.h>
 #include <hpcc/ioam.h>
 #include <hpcc/stamp.h>
 
@@ -30,6 +31,18 @@ struct frame {
 	u8 p[512];
 	u32 len;
 	u32 hlen;	/* of the hop-by-hop header */
+};
+
+/* What hosts differ in; a host's segment has an option of ours, or two. */
+struct segment {
+	bool back;	/* from host 2 to host 1 */
+	u8 flags;
+	u32 seq;
+	u32 ack;
+	u8 opts[40];
+	u32 opts_len;
+	u8 data[64];
+	u32 len;
 };
 
 static void put_le32(struct pcap *c, u32 value)
@@ -70,40 +83,70 @@ static u32 sum(const u8 *p, u32 len, u32 from)
 	return from + (len ? *p << 8 : 0);
 }
 
-/* A request from host 1 to host 2 behind a hop-by-hop header of @hlen bytes, all of it but that. */
-static void request(struct frame *f, u32 hlen)
+static void checksum(struct frame *f)
 {
-	static const u8 ends[32] = { 0xfd, [15] = 1, [16] = 0xfd, [31] = 2 };
-	struct hpcc_opt opt = { .type = HPCC_OPT_FORWARD, .scale = 7, .nr = SLOTS };
-	u32 tcp_len = 20 + hpcc_opt_len(SLOTS) + PAYLOAD;
-	u8 *ip = f->p + IP_AT, *th = ip + 40 + hlen;
+	u8 *ip = f->p + IP_AT, *th = ip + 40 + f->hlen;
+	u32 len = f->len - HOP_AT - f->hlen;
 	u32 check;
+
+	put_unaligned_be16(0, th + 16);
+	check = sum(th, len, sum(ip + 8, 32, NEXTHDR_TCP + len));
+	check = (check & 0xffff) + (check >> 16);
+	put_unaligned_be16(~(check + (check >> 16)), th + 16);
+}
+
+/* A segment behind a hop-by-hop header of @hlen bytes, all of it but that. */
+static void build(struct frame *f, u32 hlen, const struct segment *s)
+{
+	static const u16 ports[] = { 40000, 5000 };
+	u8 *ip = f->p + IP_AT, *th = ip + 40 + hlen;
+	u32 from = s->back, to = !s->back;
 
 	memset(f, 0, sizeof(*f));
 	f->hlen = hlen;
-	f->len = HOP_AT + hlen + tcp_len;
+	f->len = HOP_AT + hlen + 20 + s->opts_len + s->len;
 	f->p[0] = 2;
-	f->p[5] = 2;
+	f->p[5] = to + 1;
 	f->p[6] = 2;
-	f->p[11] = 1;
+	f->p[11] = from + 1;
 	put_unaligned_be16(ETH_P_IPV6, f->p + 12);
 	ip[0] = 0x60;
-	put_unaligned_be16(hlen + tcp_len, ip + 4);
-	ip[6] = NEXTHDR_HOP;
+	put_unaligned_be16(f->len - HOP_AT, ip + 4);
+	ip[6] = hlen ? NEXTHDR_HOP : NEXTHDR_TCP;
 	ip[7] = 64;
-	memcpy(ip + 8, ends, 32);
-	put_unaligned_be16(40000, th);
-	put_unaligned_be16(5000, th + 2);
-	put_unaligned_be32(1, th + 4);
-	put_unaligned_be32(1, th + 8);
-	th[12] = (20 + hpcc_opt_len(SLOTS)) / 4 << 4;
-	th[13] = 0x18;
+	ip[8] = 0xfd;
+	ip[23] = from + 1;
+	ip[24] = 0xfd;
+	ip[39] = to + 1;
+	put_unaligned_be16(ports[from], th);
+	put_unaligned_be16(ports[to], th + 2);
+	put_unaligned_be32(s->seq, th + 4);
+	put_unaligned_be32(s->ack, th + 8);
+	th[12] = (20 + s->opts_len) / 4 << 4;
+	th[13] = s->flags;
 	put_unaligned_be16(1000, th + 14);
-	hpcc_opt_encode(th + 20, 253, &opt);
-	memcpy(th + tcp_len - PAYLOAD, "telemetr", PAYLOAD);
-	check = sum(th, tcp_len, sum(ends, 32, NEXTHDR_TCP + tcp_len));
-	check = (check & 0xffff) + (check >> 16);
-	put_unaligned_be16(~(check + (check >> 16)), th + 16);
+	memcpy(th + 20, s->opts, s->opts_len);
+	memcpy(th + 20 + s->opts_len, s->data, s->len);
+	checksum(f);
+}
+
+/* Put an option's head into a segment; its records are free slots. */
+static void ask(struct segment *s, u8 type, u8 hops, u8 nr)
+{
+	struct hpcc_opt opt = { .type = type, .scale = 7, .hops = hops, .nr = nr };
+
+	s->opts_len = hpcc_opt_len(nr);
+	hpcc_opt_encode(s->opts, 253, &opt);
+}
+
+/* A request from host 1 to host 2. */
+static void request(struct frame *f, u32 hlen)
+{
+	struct segment s = { .flags = 0x18, .seq = 1, .ack = 1, .len = PAYLOAD };
+
+	ask(&s, HPCC_OPT_FORWARD, 0, SLOTS);
+	memcpy(s.data, "telemetr", PAYLOAD);
+	build(f, hlen, &s);
 }
 
 static const struct hpcc_ioam_node nodes[] = {
@@ -135,17 +178,40 @@ static void fill(struct frame *f, const struct hpcc_ioam_node *n)
 	put_unaligned_be16(f->len - HOP_AT, f->p + IP_AT + 4);
 }
 
-/* A switch writes into the option. */
-static void stamp(struct frame *f)
+/* Switch 3, and 4 behind it, write into the option. */
+static void stamp_of(struct frame *f, u32 node)
 {
 	struct hpcc_frame frame = { .p = f->p, .have = f->len, .len = f->len,
 				    .proto = HPCC_PROTO_ETHERNET };
-	struct hpcc_stamp s = { .node = 3, .port = 1, .bps = GBIT_100, .ts_ns = 1 << 20,
-				.tx_ns = 1 << 19, .qlen_ns = 1 << 10 };
+	struct hpcc_stamp s = { .node = node, .port = 1, .bps = GBIT_100, .ts_ns = 1 << 20,
+				.tx_ns = 1 << 19, .qlen_ns = 1 << (node + 7) };
 	struct hpcc_place place;
 
 	assert_int_equal(hpcc_walk(&frame, 253, &place), HPCC_WALK_FOUND);
 	assert_int_equal(hpcc_stamp_packet(f->p, &place, &s, true), HPCC_STAMP_WRITTEN);
+}
+
+static void stamp(struct frame *f)
+{
+	stamp_of(f, 3);
+}
+
+/* A switch pushes metadata onto an INT stack. */
+static void push(struct frame *f, const struct hpcc_int_hop *hop)
+{
+	u8 *th = f->p + HOP_AT, *p = th + (th[12] >> 4) * 4;
+	u32 len = f->p + f->len - p;
+	struct hpcc_int_md t;
+	u32 n;
+
+	assert_int_equal(hpcc_int_find(p, len, len, &t), len);
+	n = hpcc_int_room(p, &t, 1000);
+	memmove(p + HPCC_INT_LEN + n, p + HPCC_INT_LEN, len - HPCC_INT_LEN);
+	if (n)
+		hpcc_int_push(p, &t, hop);
+	f->len += n;
+	put_unaligned_be16(f->len - HOP_AT, f->p + IP_AT + 4);
+	checksum(f);
 }
 
 static void preallocated(struct frame *f, u32 room)
@@ -212,10 +278,80 @@ TEST(captures__ioam)
 	judge(&c, "ioam.pcap");
 }
 
+/* net/dissector.py has tshark read this file by tools/wireshark/hpcc.lua. */
+TEST(captures__tcp)
+{
+	struct segment s = { .flags = 2, .opts_len = 8 };
+	static struct pcap c;
+	struct frame f;
+	u8 loads[2 * HPCC_RECORD_LEN];
+
+	begin(&c);
+	hpcc_syn_opt_encode(s.opts, 253, HPCC_OPT_EXID_DEFAULT,
+			    HPCC_CAP_TELEMETRY | HPCC_CAP_QUIET);
+	memset(s.opts + HPCC_SYN_OPT_LEN, HPCC_TCPOPT_NOP, 8 - HPCC_SYN_OPT_LEN);
+	build(&f, 0, &s);
+	add(&c, &f);
+	s.back = true;
+	s.flags = 0x12;
+	s.ack = 1;
+	build(&f, 0, &s);
+	add(&c, &f);
+	request(&f, 0);
+	add(&c, &f);			/* as it leaves the host */
+	stamp(&f);
+	add(&c, &f);			/* behind switch 3 */
+	stamp_of(&f, 4);
+	add(&c, &f);			/* behind switch 4 */
+	memcpy(loads, f.p + HOP_AT + 20 + HPCC_OPT_HEAD_LEN, sizeof(loads));
+	s = (struct segment){ .back = true, .flags = 0x10, .seq = 1, .ack = 1 + PAYLOAD };
+	ask(&s, HPCC_OPT_ECHO, 2, 2);
+	memcpy(s.opts + HPCC_OPT_HEAD_LEN, loads, sizeof(loads));
+	build(&f, 0, &s);
+	add(&c, &f);
+	s = (struct segment){ .flags = 0x10, .seq = 1 + PAYLOAD, .ack = 1 };
+	ask(&s, HPCC_OPT_IDENTIFY, 0, 2);
+	build(&f, 0, &s);
+	stamp(&f);
+	stamp_of(&f, 4);
+	add(&c, &f);
+	judge(&c, "tcp.pcap");
+}
+
+/* net/int.py reads this file. */
+TEST(captures__int)
+{
+	static const struct hpcc_int_hop hops[] = {
+		{ .node = 1, .port = 2, .ts_ns = 1000, .util = HPCC_INT_UTIL_ONE / 2 },
+		{ .node = 2, .port = 1, .ts_ns = 3000, .qlen_bytes = 12500,
+		  .util = HPCC_INT_UTIL_ONE },
+	};
+	struct segment s = { .flags = 0x10, .seq = 0xfffffc00, .ack = 1, .len = HPCC_INT_LEN };
+	static struct pcap c;
+	struct frame f;
+
+	begin(&c);
+	ask(&s, HPCC_OPT_FORWARD, 0, 0);
+	hpcc_int_header(s.data, 2, 0);
+	build(&f, 0, &s);
+	f.p[IP_AT] |= 0x5;		/* DSCP 23 */
+	f.p[IP_AT + 1] = 0xc0;
+	add(&c, &f);			/* as it leaves the host */
+	push(&f, &hops[0]);
+	add(&c, &f);			/* behind one switch */
+	push(&f, &hops[1]);
+	add(&c, &f);			/* behind two */
+	push(&f, &hops[0]);
+	add(&c, &f);			/* a third one may not write */
+	judge(&c, "int.pcap");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(captures__ioam),
+		cmocka_unit_test(captures__int),
+		cmocka_unit_test(captures__tcp),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
