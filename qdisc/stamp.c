@@ -74,10 +74,16 @@ static int hpcc_try_stamp(struct hpcc_sched *q, struct sk_buff *skb, u64 ts_ns)
 /* 2^93 / 10^9 */
 static const u64 hpcc_per_ns = 9903520314283042199ULL;
 
-/* What a trace calls tx_bytes: the time that the link has spent, in bytes at B. A change of B is
- * a jump, as one of the link is. All ones say "not available".
+/**
+ * hpcc_tx_bytes() - what IOAM and IFA call tx_bytes: the time that a link has spent, in bytes at B
+ * @bytes_per_s: B
+ * @tx_ns: the time
+ *
+ * A change of B is a jump, as one of the link is.
+ *
+ * Return: modulo 2^32, and never all ones, which say "not available".
  */
-static u32 hpcc_tx_bytes(u64 bytes_per_s, u64 tx_ns)
+u32 hpcc_tx_bytes(u64 bytes_per_s, u64 tx_ns)
 {
 	/* Q53: B is below 2^41 bytes/s, 2^11 bytes/ns. */
 	u64 bytes_per_ns = mul_u64_u64_shr(bytes_per_s, hpcc_per_ns, 40);
@@ -169,10 +175,12 @@ void hpcc_stamp(struct hpcc_sched *q, struct sk_buff *skb, u64 ts_ns)
 	u32 found = FIELD_GET(HPCC_NOTE_LEN, hpcc_skb_cb(skb)->note);
 	int ret;
 
-	if (likely(found > HPCC_NOTE_INT))
+	if (likely(found > HPCC_NOTE_IFA))
 		ret = hpcc_try_stamp(q, skb, ts_ns);
 	else if (found == HPCC_NOTE_INT)
 		ret = hpcc_try_int(q, skb, ts_ns);
+	else if (found == HPCC_NOTE_IFA)
+		ret = hpcc_try_ifa(q, skb, ts_ns);
 	else
 		ret = hpcc_try_ioam(q, skb, ts_ns);
 

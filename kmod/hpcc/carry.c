@@ -47,6 +47,7 @@ static const struct hpcc_carrier_info {
 	[HPCC_CARRIER_TCP] = {},
 	[HPCC_CARRIER_IOAM] = { HPCC_CAP_IOAM, false, HPCC_C_IOAM_STOPPED },
 	[HPCC_CARRIER_INT] = { HPCC_CAP_INT, true, HPCC_C_INT_STOPPED },
+	[HPCC_CARRIER_IFA] = { HPCC_CAP_IFA, true, HPCC_C_IFA_STOPPED },
 };
 
 /**
@@ -126,6 +127,38 @@ void hpcc_carry_begin(struct sock *sk, struct hpcc_flow *flow, bool probes)
 	hpcc_reserve(sk, flow, probes ? 0 : hpcc_room(flow));
 }
 
+static void hpcc_probe_send_now(struct sock *sk, struct hpcc_flow *flow)
+{
+	WRITE_ONCE(flow->probing, true);
+	hpcc_send_ack(sk, tcp_sk(sk)->rcv_nxt);
+	WRITE_ONCE(flow->probing, false);
+}
+
+/* Whether an ACK would tell the peer something new, besides the window. */
+static bool hpcc_ack_waits(const struct sock *sk)
+{
+	const struct tcp_sock *tp = tcp_sk(sk);
+
+	return inet_csk_ack_scheduled(sk) || tp->rcv_nxt != tp->rcv_wup || tp->rx_opt.dsack ||
+	       tp->compressed_ack;
+}
+
+/* A probe that the peer's TCP does not get, though ours takes it for an ACK: what it would have
+ * acknowledged goes in front of it, and a window that it has moved behind it.
+ */
+static noinline void hpcc_probe_send_ifa(struct sock *sk, struct hpcc_flow *flow)
+{
+	const struct tcp_sock *tp = tcp_sk(sk);
+	u32 edge;
+
+	if (hpcc_ack_waits(sk))
+		hpcc_send_ack(sk, tp->rcv_nxt);
+	edge = tp->rcv_wup + tp->rcv_wnd;
+	hpcc_probe_send_now(sk, flow);
+	if (tp->rcv_wup + tp->rcv_wnd != edge)
+		hpcc_send_ack(sk, tp->rcv_nxt);
+}
+
 /**
  * hpcc_probe_send() - send a probe, if one is due
  * @sk: socket, its clock read just now
@@ -156,9 +189,10 @@ void hpcc_probe_send(struct sock *sk, struct hpcc_flow *flow)
 	rcu_read_unlock();
 	if (!due)
 		return;
-	WRITE_ONCE(flow->probing, true);
-	hpcc_send_ack(sk, tp->rcv_nxt);
-	WRITE_ONCE(flow->probing, false);
+	if (unlikely(flow->carrier == HPCC_CARRIER_IFA))
+		hpcc_probe_send_ifa(sk, flow);
+	else
+		hpcc_probe_send_now(sk, flow);
 	/* Data keep the pacing credit that they had. */
 	tp->tcp_wstamp_ns = wstamp_ns;
 	flow->asked_delivered = tp->delivered;

@@ -9,6 +9,8 @@
 
 #include "net.h"
 
+struct hpcc_flow;
+
 /* A TCP header is at most 60 bytes long. */
 #define HPCC_TCP_HEADER_MAX	60
 
@@ -82,6 +84,10 @@ struct hpcc_arrival {
 	u32 stack_len;
 };
 
+u32 hpcc_options_in(struct hpcc_flow *flow, const struct hpcc_arrival *in, int at, u32 pos);
+bool hpcc_ack_ok(const struct hpcc_flow *flow, const struct tcp_sock *tp,
+		 const struct hpcc_arrival *in);
+bool hpcc_ttl_ok(const struct sock *sk, const struct hpcc_arrival *in);
 bool hpcc_arrival_intact(const struct hpcc_arrival *in);
 struct sock *hpcc_arrival_sock(const struct hpcc_arrival *in, bool *put);
 
