@@ -201,7 +201,8 @@ static bool hpcc_ifa_is_new(const struct tcp_sock *tp, const struct hpcc_arrival
 	u32 pos = 0;
 	int at;
 
-	if (!data_race(tp->rx_opt.tstamp_ok))
+	/* Does not change once the connection is established. */
+	if (!tp->rx_opt.tstamp_ok)
 		return true;
 	if (hpcc_opts_usual(in->opts, in->optlen)) {
 		at = TCPOLEN_TSTAMP_ALIGNED - TCPOLEN_TIMESTAMP;
