@@ -110,7 +110,8 @@ struct hpcc_headers hpcc_parse(struct sk_buff *skb, u8 kind)
  * @cfg: the port's; without HPCC_STAMP_TCP no TCP option is looked for
  *
  * Where the port fills in IOAM traces, a packet's trace counts and no TCP option does, unless the
- * trace is somebody else's; the same holds for INT-MD.
+ * trace is somebody else's; the same holds for INT-MD. A packet
+ * with IFA has no TCP option to write to.
  *
  * Return: where they are.
  */
@@ -123,6 +124,8 @@ struct hpcc_headers hpcc_parse_any(struct sk_buff *skb, const struct hpcc_config
 	    skb->data[headers.ip + offsetof(struct ipv6hdr, nexthdr)] == NEXTHDR_HOP)
 		headers.note = hpcc_find_ioam(skb, headers.ip + sizeof(struct ipv6hdr),
 					      headers.note) ?: headers.note;
+	else if (cfg->stamp & HPCC_STAMP_IFA && hpcc_is_ifa(skb, headers))
+		headers.note = hpcc_ifa_note(skb, headers);
 	else if (cfg->stamp & HPCC_STAMP_INT)
 		headers.note = hpcc_int_note(skb, headers, cfg->int_dscp) ?: headers.note;
 	return headers;

@@ -32,17 +32,6 @@ static u32 hpcc_int_tcp(const struct sk_buff *skb, struct hpcc_headers headers, 
 	       ip6h->nexthdr == IPPROTO_TCP ? headers.ip + sizeof(*ip6h) : 0;
 }
 
-/* How long an IP packet says it is; 0: not as long as it is here. */
-static u32 hpcc_int_ip_len(const struct sk_buff *skb, u32 ip)
-{
-	const struct iphdr *iph = (const struct iphdr *)(skb->data + ip);
-	const struct ipv6hdr *ip6h = (const struct ipv6hdr *)iph;
-	u32 len = iph->version == 4 ? ntohs(iph->tot_len) :
-				      ntohs(ip6h->payload_len) + sizeof(*ip6h);
-
-	return len <= skb->len - ip ? len : 0;
-}
-
 /**
  * hpcc_int_note() - find INT-MD in a packet that arrives
  * @skb: the packet
@@ -61,7 +50,7 @@ u32 hpcc_int_note(struct sk_buff *skb, struct hpcc_headers headers, u8 dscp)
 	BUILD_BUG_ON(HPCC_NOTE_INT >= HPCC_OPT_HEAD_LEN);
 	if (!tcp)
 		return 0;
-	end = headers.ip + hpcc_int_ip_len(skb, headers.ip);
+	end = headers.ip + hpcc_ip_len(skb, headers.ip);
 	if (tcp + sizeof(struct tcphdr) > end)
 		goto malformed;
 	if (!pskb_may_pull(skb, tcp + sizeof(struct tcphdr)))
@@ -94,38 +83,6 @@ static u32 hpcc_util_now(struct hpcc_sched *q, struct hpcc_load load, u64 ts_ns)
 	util->from_ns = ts_ns;
 	util->busy_ns = load.busy_ns;
 	return util->last;
-}
-
-/* Open @n bytes in front of @at, which all that is in front of them makes room for. */
-static int hpcc_int_open(struct sk_buff *skb, u32 at, u32 n)
-{
-	if (skb_cow_head(skb, n))
-		return HPCC_UNSTAMPED_NO_MEMORY;
-	skb_push(skb, n);
-	memmove(skb->data, skb->data + n, at);
-	if (skb_mac_header_was_set(skb))
-		skb->mac_header -= n;
-	skb->network_header -= n;
-	if (skb_transport_header_was_set(skb))
-		skb->transport_header -= n;
-	if (skb->ip_summed == CHECKSUM_PARTIAL)
-		skb->csum_start -= n;
-	return 0;
-}
-
-/* The IP header at @ip says how long the packet is, @n bytes more than it did. */
-static void hpcc_int_ip_grow(struct sk_buff *skb, u32 ip, u32 n)
-{
-	struct iphdr *iph = (struct iphdr *)(skb->data + ip);
-	struct ipv6hdr *ip6h = (struct ipv6hdr *)iph;
-	__be16 old = iph->tot_len;
-
-	if (iph->version == 4) {
-		iph->tot_len = htons(ntohs(old) + n);
-		csum_replace2(&iph->check, old, iph->tot_len);
-	} else {
-		ip6h->payload_len = htons(ntohs(ip6h->payload_len) + n);
-	}
 }
 
 /* Correct the TCP checksum at @tcp for what changed by @diff and @n bytes of length. Where it is
@@ -175,7 +132,7 @@ int hpcc_try_int(struct hpcc_sched *q, struct sk_buff *skb, u64 ts_ns)
 	struct hpcc_int_hop hop;
 	struct hpcc_int_md t;
 	__wsum before;
-	u32 len, mtu, n;
+	u32 len, n;
 	int ret;
 	u8 *p;
 
@@ -183,7 +140,7 @@ int hpcc_try_int(struct hpcc_sched *q, struct sk_buff *skb, u64 ts_ns)
 		return HPCC_UNSTAMPED_OFF;
 	if (skb_ensure_writable(skb, at + HPCC_INT_LEN))
 		return HPCC_UNSTAMPED_NO_MEMORY;
-	len = hpcc_int_ip_len(skb, ip);
+	len = hpcc_ip_len(skb, ip);
 	if (ip + len < at + HPCC_INT_LEN)
 		return HPCC_UNSTAMPED_MALFORMED;
 	p = skb->data + at;
@@ -191,14 +148,13 @@ int hpcc_try_int(struct hpcc_sched *q, struct sk_buff *skb, u64 ts_ns)
 	if (ret < 0)
 		return ret == -ENOENT ? HPCC_UNSTAMPED_NO_OPTION : HPCC_UNSTAMPED_MALFORMED;
 	before = csum_partial(p, HPCC_INT_LEN, 0);
-	mtu = min_t(u32, READ_ONCE(skb->dev->mtu), IP_MAX_MTU);
-	n = hpcc_int_room(p, &t, mtu > len ? mtu - len : 0);
-	ret = n ? hpcc_int_open(skb, at + HPCC_INT_LEN, n) : HPCC_UNSTAMPED_FULL;
+	n = hpcc_int_room(p, &t, hpcc_ip_room(skb, len));
+	ret = n ? hpcc_open(skb, at + HPCC_INT_LEN, n) : HPCC_UNSTAMPED_FULL;
 	p = skb->data + at;
 	if (!ret) {
 		hop = hpcc_int_of(q, ts_ns);
 		hpcc_int_push(p, &t, &hop);
-		hpcc_int_ip_grow(skb, ip, n);
+		hpcc_ip_grow(skb, ip, n);
 		hpcc_skb_cb(skb)->bytes += n;
 	}
 	skb_forward_csum(skb);

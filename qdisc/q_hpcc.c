@@ -42,7 +42,7 @@ static void explain(void)
 		"overhead   of the link on each packet, 0 .. %u bytes (24)\n"
 		"delay      of propagation behind the queue, 0 .. 1s (0)\n"
 		"kind       of the TCP option (253)\n"
-		"stamp      write telemetry by CARRIER, tcp, ioam or int (stamp alone: tcp; default)\n"
+		"stamp      write telemetry by CARRIER, tcp, ioam, int or ifa (stamp alone: tcp; default)\n"
 		"int_dscp   of packets with INT, 1 .. %u (23)\n"
 		"int_window that the utilization in INT is of, 1us .. 1s (10us)\n"
 		"above      write load only while the queue is longer, 1b .. limit (stamp alone:\n"
@@ -258,6 +258,7 @@ static const struct {
 	{ "tcp",	HPCC_STAMP_TCP },
 	{ "ioam",	HPCC_STAMP_IOAM },
 	{ "int",	HPCC_STAMP_INT },
+	{ "ifa",	HPCC_STAMP_IFA },
 };
 
 static const struct {

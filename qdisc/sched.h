@@ -226,7 +226,8 @@ struct hpcc_sched {
 /* What was found in a packet's TCP header when it came: 32 bits. Of an IOAM trace the first
  * three tell its offset, that from the hop-by-hop header on, in words, and HPCC_NOTE_IOAM, and
  * the fourth its length in words. Of INT-MD they tell the offset of the TCP header, that from the
- * IP header on, in words, HPCC_NOTE_INT, and the length of the TCP header.
+ * IP header on, in words, HPCC_NOTE_INT, and the length of the TCP header; of IFA the same with
+ * HPCC_NOTE_IFA, but for the first, which is the offset of the IFA header.
  */
 #define HPCC_NOTE_TCP		GENMASK(9, 0)	/* offset of the TCP header */
 #define HPCC_NOTE_OPT		GENMASK(15, 10)	/* of the option from there */
@@ -235,6 +236,7 @@ struct hpcc_sched {
 #define HPCC_NOTE_UNSTAMPED	GENMASK(31, 28)	/* enum hpcc_unstamped, if no option */
 #define HPCC_NOTE_IOAM		1		/* no TCP option is that short */
 #define HPCC_NOTE_INT		2
+#define HPCC_NOTE_IFA		3		/* above it: a TCP option */
 
 /**
  * struct hpcc_headers - the headers of a packet that arrives (headers.c)
@@ -346,6 +348,17 @@ static inline bool hpcc_child_has(const struct hpcc_sched *q)
 struct hpcc_headers hpcc_parse(struct sk_buff *skb, u8 kind);
 struct hpcc_headers hpcc_parse_any(struct sk_buff *skb, const struct hpcc_config *cfg);
 
+/* grow.c */
+u32 hpcc_ip_len(const struct sk_buff *skb, u32 ip);
+u32 hpcc_ip_room(const struct sk_buff *skb, u32 len);
+int hpcc_open(struct sk_buff *skb, u32 at, u32 n);
+void hpcc_ip_grow(struct sk_buff *skb, u32 ip, u32 n);
+
+/* ifa.c */
+bool hpcc_is_ifa(const struct sk_buff *skb, struct hpcc_headers headers);
+u32 hpcc_ifa_note(struct sk_buff *skb, struct hpcc_headers headers);
+int hpcc_try_ifa(struct hpcc_sched *q, struct sk_buff *skb, u64 ts_ns);
+
 /* int.c */
 u32 hpcc_int_note(struct sk_buff *skb, struct hpcc_headers headers, u8 dscp);
 int hpcc_try_int(struct hpcc_sched *q, struct sk_buff *skb, u64 ts_ns);
@@ -375,6 +388,7 @@ void hpcc_respond(struct hpcc_sched *q, const struct sk_buff *skb, struct hpcc_h
 void hpcc_offset_init_key(void);
 struct hpcc_offset hpcc_offset_of(struct Qdisc *sch,
 				  const struct hpcc_config *cfg);
+u32 hpcc_tx_bytes(u64 bytes_per_s, u64 tx_ns);
 void hpcc_stamp(struct hpcc_sched *q, struct sk_buff *skb, u64 ts_ns);
 
 #endif /* _HPCC_QDISC_SCHED_H */

@@ -17,7 +17,6 @@
 #include <linux/random.h>
 #include <linux/siphash.h>
 #include <linux/tcp.h>
-#include <net/ip.h>
 #include <net/net_namespace.h>
 #include <hpcc/ioam.h>
 #include "stamp.h"
@@ -78,10 +77,16 @@ static int hpcc_try_stamp(struct hpcc_sched *q, struct sk_buff *skb, u64 ts_ns)
 /* 2^93 / 10^9 */
 static const u64 hpcc_per_ns = 9903520314283042199ULL;
 
-/* What a trace calls tx_bytes: the time that the link has spent, in bytes at B. A change of B is
- * a jump, as one of the link is. All ones say "not available".
+/**
+ * hpcc_tx_bytes() - what IOAM and IFA call tx_bytes: the time that a link has spent, in bytes at B
+ * @bytes_per_s: B
+ * @tx_ns: the time
+ *
+ * A change of B is a jump, as one of the link is.
+ *
+ * Return: modulo 2^32, and never all ones, which say "not available".
  */
-static u32 hpcc_tx_bytes(u64 bytes_per_s, u64 tx_ns)
+u32 hpcc_tx_bytes(u64 bytes_per_s, u64 tx_ns)
 {
 	/* Q53: B is below 2^41 bytes/s, 2^11 bytes/ns. */
 	u64 bytes_per_ns = mul_u64_u64_shr(bytes_per_s, hpcc_per_ns, 40);
@@ -110,7 +115,7 @@ static int hpcc_grow(struct sk_buff *skb, u32 hop, u32 at, u32 len,
 		return -grow;
 	ip6h = (struct ipv6hdr *)(skb->data + ip);
 	if (grow < 0 || skb_is_gso(skb) || !ip6h->payload_len || hlen + grow > 2048 ||
-	    skb->len - ip + grow > min_t(u32, READ_ONCE(skb->dev->mtu), IP_MAX_MTU)) {
+	    grow > hpcc_ip_room(skb, skb->len - ip)) {
 		hpcc_ioam_overflow(skb->data + at);
 		return HPCC_UNSTAMPED_FULL;
 	}
@@ -173,10 +178,12 @@ void hpcc_stamp(struct hpcc_sched *q, struct sk_buff *skb, u64 ts_ns)
 	u32 found = FIELD_GET(HPCC_NOTE_LEN, hpcc_skb_cb(skb)->note);
 	int ret;
 
-	if (likely(found > HPCC_NOTE_INT))
+	if (likely(found > HPCC_NOTE_IFA))
 		ret = hpcc_try_stamp(q, skb, ts_ns);
 	else if (found == HPCC_NOTE_INT)
 		ret = hpcc_try_int(q, skb, ts_ns);
+	else if (found == HPCC_NOTE_IFA)
+		ret = hpcc_try_ifa(q, skb, ts_ns);
 	else
 		ret = hpcc_try_ioam(q, skb, ts_ns);
 	trace_hpcc_stamp(q, skb, ts_ns, ret);

@@ -24,6 +24,7 @@
 #include "cc.h"
 #include "mailbox.h"
 #include "path.h"
+#include "routes.h"
 
 /* A probe for this many segments delivered, or one in a T where fewer are: what probes take
  * of the link is then 1 % of what data take, whatever asks for more.
@@ -34,6 +35,67 @@ static const u32 hpcc_probe_segs = 8;
  * often as a sender asks.
  */
 static const u32 hpcc_answer_shift = 6;
+
+/* Of what switches fill in besides the TCP option: who understands it, what is counted when it
+ * ends, and whether it goes in probes only.
+ */
+static const struct hpcc_carrier_info {
+	u8 cap;
+	bool probed;
+	enum hpcc_counter stopped;
+} hpcc_carriers[] = {
+	[HPCC_CARRIER_TCP] = {},
+	[HPCC_CARRIER_IOAM] = { HPCC_CAP_IOAM, false, HPCC_C_IOAM_STOPPED },
+	[HPCC_CARRIER_INT] = { HPCC_CAP_INT, true, HPCC_C_INT_STOPPED },
+	[HPCC_CARRIER_IFA] = { HPCC_CAP_IFA, true, HPCC_C_IFA_STOPPED },
+};
+
+/**
+ * hpcc_carrier_is_probed() - whether a carrier goes in probes only
+ * @carrier: enum hpcc_carrier
+ */
+bool hpcc_carrier_is_probed(u8 carrier)
+{
+	return hpcc_carriers[carrier].probed;
+}
+
+/**
+ * hpcc_carrier_for() - what switches are to fill in for a connection
+ * @sk: its socket
+ * @caps: HPCC_CAP_* of the peer
+ *
+ * What its route says, if the peer understands that, and else the TCP option. Probes need SACK;
+ * IOAM needs IPv6.
+ *
+ * Return: enum hpcc_carrier.
+ */
+u8 hpcc_carrier_for(const struct sock *sk, u8 caps)
+{
+	u8 carrier = hpcc_choice_of(sk).carrier;
+
+	BUILD_BUG_ON(ARRAY_SIZE(hpcc_carriers) != HPCC_CARRIER_MAX + 1);
+	if (!(caps & hpcc_carriers[carrier].cap) ||
+	    (hpcc_carriers[carrier].probed && !tcp_is_sack(tcp_sk(sk))) ||
+	    (carrier == HPCC_CARRIER_IOAM &&
+	     inet_csk(sk)->icsk_af_ops->net_header_len != sizeof(struct ipv6hdr)))
+		return HPCC_CARRIER_TCP;
+	return carrier;
+}
+
+/**
+ * hpcc_carrier_stop() - have the TCP option carry requests from now on
+ * @sk: socket, under its lock
+ * @flow: its flow, of another carrier
+ */
+void hpcc_carrier_stop(struct sock *sk, struct hpcc_flow *flow)
+{
+	const struct hpcc_carrier_info *info = &hpcc_carriers[flow->carrier];
+
+	WRITE_ONCE(flow->carrier, HPCC_CARRIER_TCP);
+	hpcc_carry_begin(sk, flow, flow->probes &&
+			 (!info->probed || READ_ONCE(hpcc_pernet(sock_net(sk))->sysctls.carry)));
+	hpcc_count(sock_net(sk), info->stopped);
+}
 
 /**
  * hpcc_asks() - whether a request is due
@@ -63,6 +125,38 @@ void hpcc_carry_begin(struct sock *sk, struct hpcc_flow *flow, bool probes)
 	WRITE_ONCE(flow->probes, probes);
 	flow->asked_segs = tcp_sk(sk)->data_segs_out - 1;
 	hpcc_reserve(sk, flow, probes ? 0 : hpcc_room(flow));
+}
+
+static void hpcc_probe_send_now(struct sock *sk, struct hpcc_flow *flow)
+{
+	WRITE_ONCE(flow->probing, true);
+	hpcc_send_ack(sk, tcp_sk(sk)->rcv_nxt);
+	WRITE_ONCE(flow->probing, false);
+}
+
+/* Whether an ACK would tell the peer something new, besides the window. */
+static bool hpcc_ack_waits(const struct sock *sk)
+{
+	const struct tcp_sock *tp = tcp_sk(sk);
+
+	return inet_csk_ack_scheduled(sk) || tp->rcv_nxt != tp->rcv_wup || tp->rx_opt.dsack ||
+	       tp->compressed_ack;
+}
+
+/* A probe that the peer's TCP does not get, though ours takes it for an ACK: what it would have
+ * acknowledged goes in front of it, and a window that it has moved behind it.
+ */
+static noinline void hpcc_probe_send_ifa(struct sock *sk, struct hpcc_flow *flow)
+{
+	const struct tcp_sock *tp = tcp_sk(sk);
+	u32 edge;
+
+	if (hpcc_ack_waits(sk))
+		hpcc_send_ack(sk, tp->rcv_nxt);
+	edge = tp->rcv_wup + tp->rcv_wnd;
+	hpcc_probe_send_now(sk, flow);
+	if (tp->rcv_wup + tp->rcv_wnd != edge)
+		hpcc_send_ack(sk, tp->rcv_nxt);
 }
 
 /**
@@ -95,9 +189,10 @@ void hpcc_probe_send(struct sock *sk, struct hpcc_flow *flow)
 	rcu_read_unlock();
 	if (!due)
 		return;
-	WRITE_ONCE(flow->probing, true);
-	hpcc_send_ack(sk, tp->rcv_nxt);
-	WRITE_ONCE(flow->probing, false);
+	if (unlikely(flow->carrier == HPCC_CARRIER_IFA))
+		hpcc_probe_send_ifa(sk, flow);
+	else
+		hpcc_probe_send_now(sk, flow);
 	/* Data keep the pacing credit that they had. */
 	tp->tcp_wstamp_ns = wstamp_ns;
 	flow->asked_delivered = tp->delivered;

@@ -57,6 +57,11 @@
  *	version, type or domain
  * @HPCC_C_INT_UNKNOWN_LINK: those with a link that /proc/net/hpcc_links does not have
  * @HPCC_C_INT_STOPPED: INT brought no telemetry: the TCP option carries requests
+ * @HPCC_C_IFA_SENT: probes that left with IFA
+ * @HPCC_C_IFA_RECEIVED: IFA stacks taken in
+ * @HPCC_C_IFA_IGNORED: those that contradict themselves, or may lack a hop
+ * @HPCC_C_IFA_UNKNOWN_LINK: those with a link of which B or the unit of its queue is not known
+ * @HPCC_C_IFA_STOPPED: IFA brought no telemetry: the TCP option carries requests
  * @__HPCC_C_MAX: number of counters
  */
 enum hpcc_counter {
@@ -102,6 +107,11 @@ enum hpcc_counter {
 	HPCC_C_INT_IGNORED,
 	HPCC_C_INT_UNKNOWN_LINK,
 	HPCC_C_INT_STOPPED,
+	HPCC_C_IFA_SENT,
+	HPCC_C_IFA_RECEIVED,
+	HPCC_C_IFA_IGNORED,
+	HPCC_C_IFA_UNKNOWN_LINK,
+	HPCC_C_IFA_STOPPED,
 	__HPCC_C_MAX,
 };
 
@@ -110,11 +120,13 @@ enum hpcc_counter {
  * @HPCC_CARRIER_TCP: the TCP option
  * @HPCC_CARRIER_IOAM: IOAM traces, over IPv6
  * @HPCC_CARRIER_INT: INT-MD, in probes
+ * @HPCC_CARRIER_IFA: IFA 2.0, around probes
  */
 enum hpcc_carrier {
 	HPCC_CARRIER_TCP,
 	HPCC_CARRIER_IOAM,
 	HPCC_CARRIER_INT,
+	HPCC_CARRIER_IFA,
 };
 
 struct hpcc_agreements;
@@ -122,7 +134,7 @@ struct hpcc_routes;
 
 /* Of sysctls, and of /proc/net/hpcc_routes. */
 #define HPCC_WHERE_MAX		1
-#define HPCC_CARRIER_MAX	HPCC_CARRIER_INT
+#define HPCC_CARRIER_MAX	HPCC_CARRIER_IFA
 
 #define HPCC_CENSUS_SLOTS	16
 

@@ -43,6 +43,7 @@
 
 #include "cc.h"
 #include "handshake.h"
+#include "ifa.h"
 #include "int.h"
 #include "ioam.h"
 #include "mailbox.h"
@@ -203,13 +204,20 @@ static bool hpcc_seq_ok(const struct tcp_sock *tp, const struct hpcc_arrival *in
 	       !after(seq, rcv_wup + hpcc_peek(tp->rcv_wnd));
 }
 
-/* Whether the ACK number of a segment may be of this connection, now: as tcp_ack() and
- * RFC 5961, section 5, have it. A connection that has sent little has acknowledged
- * little. snd_nxt moves only after a segment has left; on a short path its ACK is
+/**
+ * hpcc_ack_ok() - whether the ACK number of a segment may be of this connection, now
+ * @flow: a flow
+ * @tp: its socket
+ * @in: the segment
+ *
+ * As tcp_ack() and RFC 5961, section 5, have it. A connection that has sent little has
+ * acknowledged little. snd_nxt moves only after a segment has left; on a short path its ACK is
  * here before that, so LOCAL_OUT notes what it has let go.
+ *
+ * Return: true if so.
  */
-static bool hpcc_ack_ok(const struct hpcc_flow *flow, const struct tcp_sock *tp,
-			const struct hpcc_arrival *in)
+bool hpcc_ack_ok(const struct hpcc_flow *flow, const struct tcp_sock *tp,
+		 const struct hpcc_arrival *in)
 {
 	u32 ack = ntohl(in->th->ack_seq);
 	u32 old = min_t(u64, hpcc_peek(tp->max_window),
@@ -230,10 +238,14 @@ static bool hpcc_numbers_ok(const struct hpcc_flow *flow, const struct tcp_sock 
 	return hpcc_seq_ok(tp, in) && hpcc_ack_ok(flow, tp, in);
 }
 
-/* Whether a packet has come as far as the socket allows (IP_MINTTL,
- * IPV6_MINHOPCOUNT).
+/**
+ * hpcc_ttl_ok() - whether a packet has come as far as the socket allows
+ * @sk: the socket, with IP_MINTTL or IPV6_MINHOPCOUNT
+ * @in: the packet
+ *
+ * Return: true if so.
  */
-static bool hpcc_ttl_ok(const struct sock *sk, const struct hpcc_arrival *in)
+bool hpcc_ttl_ok(const struct sock *sk, const struct hpcc_arrival *in)
 {
 	if (in->state->pf == NFPROTO_IPV4)
 		return ip_hdr(in->skb)->ttl >= READ_ONCE(inet_sk(sk)->min_ttl);
@@ -272,8 +284,10 @@ static void hpcc_option_in(struct hpcc_flow *flow, const struct hpcc_arrival *in
 	switch (opt->type) {
 	case HPCC_OPT_FORWARD:
 	case HPCC_OPT_IDENTIFY:
-		if (unlikely(in->intmd))
+		if (unlikely(in->carrier == HPCC_CARRIER_INT))
 			bad = hpcc_int_in(flow, in, opt);
+		else if (unlikely(in->carrier == HPCC_CARRIER_IFA))
+			bad = hpcc_ifa_in(flow, in, opt);
 		else
 			bad = hpcc_may_be_ioam(in, opt) ?
 			      hpcc_ioam_in(flow, in, opt, records) :
@@ -323,13 +337,16 @@ static enum hpcc_way hpcc_opt_way(u8 type)
 	}
 }
 
-/* All our options of a segment: at most one each way. @at and @pos are of the first
- * one of either kind, as hpcc_opt_next_of() returned them, or -EINVAL.
+/**
+ * hpcc_options_in() - take in all our options of a segment: at most one each way
+ * @flow: a flow
+ * @in: the segment
+ * @at: offset of the first one of either kind, as hpcc_opt_next_of() returned it, or -EINVAL
+ * @pos: offset behind that
  *
  * Return: offset of the strippable tail of the options, or optlen.
  */
-static u32 hpcc_options_in(struct hpcc_flow *flow, const struct hpcc_arrival *in,
-			   int at, u32 pos)
+u32 hpcc_options_in(struct hpcc_flow *flow, const struct hpcc_arrival *in, int at, u32 pos)
 {
 	const struct net *net = in->state->net;
 	u32 tail = in->optlen;
@@ -443,13 +460,13 @@ static noinline bool hpcc_int_segment_in(const struct sock *sk, struct hpcc_flow
 					 struct hpcc_arrival *in, int at, u32 pos)
 {
 	const struct tcp_sock *tp = tcp_sk(sk);
-	u8 intmd[HPCC_INT_MAX];
+	u8 stack[HPCC_INT_MAX];
 	struct hpcc_opt opt;
 
 	if (in->opts[at] != flow->kind || hpcc_opt_decode(in->opts + at, pos - at, &opt) ||
 	    !hpcc_int_comes(tp, in, &opt) || !hpcc_ack_ok(flow, tp, in) || !hpcc_ttl_ok(sk, in))
 		return false;
-	if (!hpcc_int_read(in, intmd)) {
+	if (!hpcc_int_read(in, stack)) {
 		hpcc_count_rcu(in->state->net, HPCC_C_INT_IGNORED);
 		return true;
 	}
@@ -505,7 +522,7 @@ static noinline void hpcc_packet_in(struct sk_buff *skb,
 
 	in.skb = skb;
 	in.state = state;
-	in.intmd = NULL;
+	in.carrier = HPCC_CARRIER_TCP;
 	if (!hpcc_arrival_parse(&in))
 		return;
 	if (in.th->syn)
@@ -521,12 +538,15 @@ static noinline void hpcc_packet_in(struct sk_buff *skb,
  * @state: where the hook is
  *
  * Context: RCU read side; softirq, or a process that gave an NFQUEUE verdict.
- * Return: NF_ACCEPT, always.
+ * Return: NF_ACCEPT; NF_STOLEN for IFA of a connection that runs hpcc.
  */
 unsigned int hpcc_local_in(void *priv, struct sk_buff *skb,
 			   const struct nf_hook_state *state)
 {
-	if (!hpcc_is_usual(skb, state->pf))
-		hpcc_packet_in(skb, state);
+	if (hpcc_is_usual(skb, state->pf))
+		return NF_ACCEPT;
+	if (unlikely(hpcc_is_ifa(skb, state->pf)))
+		return hpcc_ifa_arrived(skb, state) ? NF_STOLEN : NF_ACCEPT;
+	hpcc_packet_in(skb, state);
 	return NF_ACCEPT;
 }

@@ -36,6 +36,7 @@
 
 #include "cc.h"
 #include "handshake.h"
+#include "ifa.h"
 #include "int.h"
 #include "ioam.h"
 #include "mailbox.h"
@@ -149,12 +150,13 @@ static bool hpcc_identify_next(struct hpcc_flow *flow, u32 slots, u32 *phase)
 	return *phase < phases;
 }
 
-/* Whether a segment asks, and what the switches are to fill in. */
+/* Whether a segment asks, and what the switches are to fill in; from INT on, no slots. */
 enum hpcc_asking {
 	HPCC_ASKS_NOT,
 	HPCC_ASKS_TCP,
 	HPCC_ASKS_IOAM,
 	HPCC_ASKS_INT,
+	HPCC_ASKS_IFA,
 };
 
 /* Write a FORWARD or IDENTIFY option of at most @room bytes at @p. */
@@ -182,7 +184,7 @@ static u32 hpcc_forward_write(struct hpcc_flow *flow, const struct tcp_sock *tp,
 	WRITE_ONCE(flow->requests, READ_ONCE(flow->requests) + 1);
 	if (hpcc_identify_next(flow, opt.nr, &phase)) {
 		opt.type = HPCC_OPT_IDENTIFY;
-	} else if (unlikely(asks == HPCC_ASKS_INT)) {
+	} else if (unlikely(asks >= HPCC_ASKS_INT)) {
 		opt.nr = 0;
 		phase = 0;
 	} else {
@@ -284,11 +286,9 @@ static bool hpcc_asks_ioam(const struct hpcc_segment *seg, const struct sock *sk
 	return true;
 }
 
-/* The same for a probe and INT. */
-static bool hpcc_asks_int(const struct hpcc_segment *seg, const struct sock *sk, u32 nodes,
-			  u32 *room)
+/* The same for a probe and a stack that takes @n bytes. */
+static bool hpcc_asks_stack(const struct hpcc_segment *seg, const struct sock *sk, u32 n, u32 *room)
 {
-	u32 n = HPCC_INT_LEN + nodes * HPCC_INT_HOP_LEN;
 	u32 space = hpcc_segment_space(seg, sk);
 
 	if (seg->skb->len != seg->thoff + seg->thlen || *room < hpcc_opt_len(1) ||
@@ -302,13 +302,21 @@ static bool hpcc_asks_int(const struct hpcc_segment *seg, const struct sock *sk,
 static enum hpcc_asking hpcc_asks_by(const struct hpcc_segment *seg, const struct sock *sk,
 				     const struct hpcc_flow *flow, u32 *room)
 {
-	u8 nodes = READ_ONCE(flow->ioam);
-
-	if (unlikely(nodes) && !READ_ONCE(flow->ioam_held) && hpcc_asks_ioam(seg, sk, nodes, room))
-		return HPCC_ASKS_IOAM;
-	nodes = READ_ONCE(flow->intmd);
-	if (unlikely(nodes) && hpcc_asks_int(seg, sk, nodes, room))
-		return HPCC_ASKS_INT;
+	switch (READ_ONCE(flow->carrier)) {
+	case HPCC_CARRIER_IOAM:
+		if (!READ_ONCE(flow->ioam_held) && hpcc_asks_ioam(seg, sk, flow->nodes, room))
+			return HPCC_ASKS_IOAM;
+		break;
+	case HPCC_CARRIER_INT:
+		if (hpcc_asks_stack(seg, sk, HPCC_INT_LEN + flow->nodes * HPCC_INT_HOP_LEN, room))
+			return HPCC_ASKS_INT;
+		break;
+	case HPCC_CARRIER_IFA:
+		if (!(seg->state->pf == NFPROTO_IPV6 && seg->thoff != sizeof(struct ipv6hdr)) &&
+		    hpcc_asks_stack(seg, sk, HPCC_IFA_LEN + flow->nodes * HPCC_IFA_HOP_LEN, room))
+			return HPCC_ASKS_IFA;
+		break;
+	}
 	return HPCC_ASKS_TCP;
 }
 
@@ -319,19 +327,21 @@ static bool hpcc_options_out(struct hpcc_segment *seg, const struct sock *sk,
 			     const struct hpcc_flow *flow, enum hpcc_asking by, const u8 *out,
 			     u32 len)
 {
-	u32 behind = by == HPCC_ASKS_INT ? HPCC_INT_LEN : 0;
+	u32 behind = by == HPCC_ASKS_INT ? HPCC_INT_LEN : by == HPCC_ASKS_IFA ? HPCC_IFA_LEN : 0;
 	u8 *p;
 
-	if (by == HPCC_ASKS_IOAM && !hpcc_ioam_out(seg, READ_ONCE(flow->ioam)))
+	if (by == HPCC_ASKS_IOAM && !hpcc_ioam_out(seg, flow->nodes))
 		return false;
 	p = hpcc_segment_open(seg, len + behind);
 	if (!p)
 		return false;
 	memcpy(p, out, len);
 	hpcc_segment_close(seg, len);
-	if (behind) {
+	if (by == HPCC_ASKS_IFA) {
+		hpcc_ifa_out(seg, flow->nodes);
+	} else if (behind) {
 		hpcc_segment_checksum(seg, behind);
-		hpcc_int_out(seg, tcp_sk(sk), READ_ONCE(flow->intmd));
+		hpcc_int_out(seg, tcp_sk(sk), flow->nodes);
 	}
 	return true;
 }

@@ -72,6 +72,11 @@ static const char * const hpcc_counter_names[__HPCC_C_MAX] = {
 	[HPCC_C_INT_IGNORED] = "int_ignored",
 	[HPCC_C_INT_UNKNOWN_LINK] = "int_unknown_link",
 	[HPCC_C_INT_STOPPED] = "int_stopped",
+	[HPCC_C_IFA_SENT] = "ifa_sent",
+	[HPCC_C_IFA_RECEIVED] = "ifa_received",
+	[HPCC_C_IFA_IGNORED] = "ifa_ignored",
+	[HPCC_C_IFA_UNKNOWN_LINK] = "ifa_unknown_link",
+	[HPCC_C_IFA_STOPPED] = "ifa_stopped",
 };
 
 static int hpcc_counters_show(struct seq_file *seq, void *v)

@@ -9,6 +9,8 @@
 
 #include "net.h"
 
+struct hpcc_flow;
+
 /* A TCP header is at most 60 bytes long. */
 #define HPCC_TCP_HEADER_MAX	60
 
@@ -66,8 +68,9 @@ void hpcc_set_ip_length(struct sk_buff *skb, u8 family);
  * @opts: its options
  * @optlen: their length
  * @thoff: offset of its TCP header
- * @intmd: INT that was behind its TCP header, or NULL
- * @intmd_len: length of that
+ * @carrier: what tells of hops; HPCC_CARRIER_TCP: the option, or IOAM where there is a trace
+ * @stack: with any other, a copy of it
+ * @stack_len: length of that
  */
 struct hpcc_arrival {
 	struct sk_buff *skb;
@@ -76,10 +79,15 @@ struct hpcc_arrival {
 	u8 *opts;
 	u32 optlen;
 	u32 thoff;
-	const u8 *intmd;
-	u32 intmd_len;
+	enum hpcc_carrier carrier;
+	const u8 *stack;
+	u32 stack_len;
 };
 
+u32 hpcc_options_in(struct hpcc_flow *flow, const struct hpcc_arrival *in, int at, u32 pos);
+bool hpcc_ack_ok(const struct hpcc_flow *flow, const struct tcp_sock *tp,
+		 const struct hpcc_arrival *in);
+bool hpcc_ttl_ok(const struct sock *sk, const struct hpcc_arrival *in);
 bool hpcc_arrival_intact(const struct hpcc_arrival *in);
 struct sock *hpcc_arrival_sock(const struct hpcc_arrival *in, bool *put);
 

@@ -19,6 +19,10 @@ HOSTS_PER_TOR_MAX = 250
 HOST_QUEUES = ("fifo", "fq", "fq_codel", "fq_paced")
 PORT_QUEUES = ("fifo", "fq", "fq_codel", "dualpi2")
 FLOWS_MAX = 100000
+# By number: net.hpcc.carrier, and the bit in HPCC_STAMP_*.
+CARRIERS = ("tcp", "ioam", "int", "ifa")
+# What a port may fill in, by HPCC_STAMP_* less 1.
+STAMPS = tuple(",".join(name for i, name in enumerate(CARRIERS) if bits >> i & 1) for bits in range(1, 16))
 RPCS_MAX = 1000
 # Sections that are lists of tables.
 LISTS = ("flow", "rpc", "run", "event")
@@ -269,7 +273,7 @@ KEYS = {
         "sample": (_integer(0, 64), None),
         "carry": (_integer(0, 1), None),
         "where": (_integer(0, 1), None),
-        "carrier": (_choice("tcp", "ioam", "int"), None),
+        "carrier": (_choice(*CARRIERS), None),
         "ioam_nodes": (_integer(1, 12), None),
         "alpha": (_permille, None),
         "beta": (_permille, None),
@@ -289,7 +293,7 @@ KEYS = {
         "respond": (_queue, None),
         "every": (_every, None),
         "int_window": (_every, None),
-        "stamp": (_choice("tcp", "ioam", "int", "tcp,ioam", "tcp,int", "ioam,int", "tcp,ioam,int", "mixed"), None),
+        "stamp": (_choice(*STAMPS, "mixed"), None),
     },
     "flow": {
         "from": (_host, ...),

@@ -5,6 +5,9 @@ qdiscs. tools/network/ says what its lines mean. Interfaces with netem have a ba
 Hardware addresses, neighbours, forwarding entries and routes are static.
 """
 
+import re
+
+from .keys import CARRIERS, STAMPS
 from .sysctls import Sysctls
 from .topology import ETHERNET_BYTES, ifname, is_host
 
@@ -24,7 +27,9 @@ DEFAULT = {4: "0.0.0.0/0", 6: "::/0"}
 # switch_ID of h0; switches begin with 1.
 HOST_NODE = 1000
 # HPCC_STAMP_* by name.
-STAMP = {"tcp": 1, "ioam": 2, "tcp,ioam": 3, "int": 4, "tcp,int": 5, "ioam,int": 6, "tcp,ioam,int": 7, "mixed": 3}
+STAMP = {carriers: bits for bits, carriers in enumerate(STAMPS, 1)} | {"mixed": 3}
+# The same as tc has it.
+TC_STAMPS = ("nostamp", "stamp", *(f"stamp {carriers}" for carriers in STAMPS[1:]))
 # Where hosts are told B of links, below /proc; other parameters are below /proc/sys.
 LINKS = "/net/hpcc_links"
 # Packets that a child may hold: as many as the smallest that a buffer has room for.
@@ -70,7 +75,7 @@ class Network:
     def _plan(self):
         nodes, mtu = self.topology.peers, self.scenario.link["mtu"]
         sysctls = Sysctls(self.scenario, self.topology)
-        known = self._links() if self.scenario.cc["carrier"] in ("ioam", "int") else []
+        known = self._links() if self.scenario.cc["carrier"] in CARRIERS[1:] else []
         lines = [f"node {node}" for node in nodes]
         lines += [f"sysctl {node} {path} {value}" for node in nodes
                   for path, value in sysctls.of(node).items()]
@@ -258,10 +263,7 @@ class Network:
         """hpcc below netem, in tc's words; its numbers are bytes, and nanoseconds."""
         if " delay " in netem:
             link = link | {"delay": link["delay"] - NETEM_DELAY_NS}
-        more = more.replace("stamp 0", "nostamp").replace("stamp 1", "stamp")
-        for carriers, number in STAMP.items():
-            if carriers != "tcp":
-                more = more.replace(f"stamp {number}", f"stamp {carriers}")
+        more = re.sub(r"\bstamp (\d+)", lambda match: TC_STAMPS[int(match[1])], more)
         marking = self._marking(link).replace("marking 1", "marking ldcp")
         if link["pmax"] is not None:
             marking = marking.replace(f"pmax {round(link['pmax'] * 10**6)}", f"pmax {link['pmax']:g}")

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from . import units, workload
-from .keys import (CLASSES, FLOWS_MAX, HOSTS_MAX, HOSTS_PER_TOR_MAX, KEYS, LISTS, MARKING, OF_ONE_LINK,
+from .keys import (CARRIERS, CLASSES, FLOWS_MAX, HOSTS_MAX, HOSTS_PER_TOR_MAX, KEYS, LISTS, MARKING, OF_ONE_LINK,
                    RPCS_MAX, SWITCHES_MAX, ScenarioError, parse_section, short, show_section, shown)
 from .topology import ETHERNET_BYTES, TREES, Topology, is_host
 
@@ -512,7 +512,7 @@ def _check_carrier(scenario):
     stamps = (scenario.qdisc["stamp"] or carrier or "tcp").split(",")
     if scenario.qdisc["int_window"] and "int" not in stamps:
         raise ScenarioError("qdisc.int_window: needs qdisc.stamp or cc.carrier with int")
-    if carrier not in ("ioam", "int"):
+    if carrier not in CARRIERS[1:]:
         return
     if carrier == "ioam" and scenario.ip != 6:
         raise ScenarioError('cc.carrier = "ioam": needs ip = 6')

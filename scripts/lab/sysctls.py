@@ -1,11 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
 """What the nodes of a scenario are told by sysctl."""
 
-from .keys import W_AI_MAX
+from .keys import CARRIERS, W_AI_MAX
 from .topology import is_host
 
-# net.hpcc.carrier by name.
-CARRIERS = {"ioam": 1, "int": 2}
 TCP_MEMORY = "4096 1048576 134217728"
 # IPv6 without duplicate address detection, router solicitations, advertisements.
 IPV6_QUIET = ("accept_ra", "accept_dad", "dad_transmits", "router_solicitations")
@@ -98,7 +96,7 @@ class Sysctls:
             "hop_records": cc["hop_records"], "n_flows": cc["n_flows"],
             "burst_ns": cc["burst_ns"], "pace": cc["pace"], "slots": cc["slots"],
             "sample": cc["sample"], "carry": cc["carry"], "where": cc["where"],
-            "carrier": CARRIERS.get(cc["carrier"]), "ioam_nodes": cc["ioam_nodes"],
+            "carrier": CARRIERS.index(cc["carrier"] or "tcp") or None, "ioam_nodes": cc["ioam_nodes"],
         }
         if "base_rtt_ns" in values:
             values["w_ai"] = w_ai_bytes(self.scenario, values["base_rtt_ns"] or self.base_rtt[host])

@@ -377,7 +377,34 @@ def int_seeds():
     yield "util", bytes(8) + fields[8:] + header(data=hops[0])
 
 
-SEEDS = {"ioam": ioam_seeds, "int": int_seeds, "stamp": stamp_seeds, "option": option_seeds, "record": record_seeds,
+def ifa_seeds():
+    fields = bytes.fromhex("00174876e80000ff") + \
+        bytes.fromhex("10012345 0007 00c8 000abcde 3b9ac618 000009c4 fedcba98")
+
+    def header(head=0x2f, proto=6, flags=4, most=48, doff=0x80, limit=6, words=None, data=b""):
+        tcp = bytearray(bytes((doff >> 4) * 4) if doff >= 0x50 else bytes(20))
+        tcp[12] = doff
+        return bytes([head, proto, flags, most]) + bytes(tcp) + \
+            bytes([0, 0, limit, len(data) // 4 if words is None else words]) + data
+
+    hops = [bytes.fromhex("10123450 400abcde 00070000") + ns.to_bytes(4, "big") + bytes.fromhex("000009c4") +
+            tx.to_bytes(4, "big") + bytes.fromhex("000000c8 00000000")
+            for ns, tx in ((999999000, 0xfffffff0), (1000, 5000), (2000, 0), (10 ** 9, 0))]
+    for name, bad in (("version", header(0x1f)), ("gns", header(0x21)), ("udp", header(proto=17)),
+                      ("tail", header(flags=8)), ("max", header(most=7, data=hops[0])), ("doff", header(doff=0x40)),
+                      ("long", header(words=9)), ("odd", header(data=bytes(20))), ("none", header(limit=0)),
+                      ("short", header()[:-1]), ("head", header()[:20]), ("half", header()[:3]),
+                      ("many", header(most=255, data=hops[1] * 13))):
+        yield f"bad-{name}", fields + bad
+    yield "no-room", fields[:7] + b"\x08" + fields[8:] + header()
+    yield "empty", fields + header()
+    yield "unlimited", fields + header(limit=255)
+    yield "hops", fields + header(data=b"".join(reversed(hops)))
+    yield "back", fields + header(data=hops[0] + hops[1])
+    yield "speed", bytes.fromhex("002540be40000000") + fields[8:] + header(data=hops[1].replace(b"\x40", b"\xf0", 1))
+
+
+SEEDS = {"ioam": ioam_seeds, "int": int_seeds, "ifa": ifa_seeds, "stamp": stamp_seeds, "option": option_seeds, "record": record_seeds,
          "algo": algo_seeds, "ldcp": ldcp_seeds, "fallback": fallback_seeds,
          "receiver": receiver_seeds}
 

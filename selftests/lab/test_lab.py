@@ -227,6 +227,8 @@ class Scenario(unittest.TestCase):
         self.refused(["cc.carrier", "ip = 6"], cc={"carrier": "ioam"})
         self.refused(["cc.carrier", "event.rate"], ip=6, cc={"carrier": "ioam"},
                      event=[{"at": "1us", "link": "s0-h0", "rate": "10Gbit"}])
+        self.refused(["cc.carrier", "event.rate"], cc={"carrier": "ifa"},
+                     event=[{"at": "1us", "link": "s0-h0", "rate": "10Gbit"}])
         self.refused(["cc.carrier", "event.rate"], cc={"carrier": "int"},
                      event=[{"at": "1us", "link": "s0-h0", "rate": "10Gbit"}])
         self.refused(["qdisc.int_window", "qdisc.stamp"], qdisc={"int_window": "5us"})
@@ -674,8 +676,14 @@ class Plan(unittest.TestCase):
         self.assertIn("sysctl h0 net/hpcc/carrier 2", lines)
         self.assertIn("sysctl h0 /net/hpcc_links 1 1 100000000000", lines)
         self.assertEqual(made.files["network"].count(" stamp 4 int_window 3000"), 3)
-        made = self.made(qdisc={"stamp": "tcp,ioam,int", "int_window": "3us"}, impair={"data_loss": 0.01})
-        self.assertIn(" stamp tcp,ioam,int int_window 3000", made.files["s0.tc"])
+        for stamps in "tcp,ioam,int", "tcp,int,ifa", "tcp,ioam,int,ifa":
+            made = self.made(qdisc={"stamp": stamps, "int_window": "3us"}, impair={"data_loss": 0.01})
+            self.assertIn(f" stamp {stamps} int_window 3000", made.files["s0.tc"])
+        made = self.made(cc={"carrier": "ifa"})
+        lines = made.files["network"].splitlines()
+        self.assertIn("sysctl h0 net/hpcc/carrier 3", lines)
+        self.assertIn("sysctl h0 /net/hpcc_links 1 1 100000000000", lines)
+        self.assertEqual(made.files["network"].count(" stamp 8"), 3)
 
     def test_queues(self):
         made = self.made(host={"queue": "fq", "stamp": True}, qdisc={"queue": "fq_codel"})

@@ -20,7 +20,7 @@ HPCC = {
     "sample": (8, 0, 64, False),
     "carry": (0, 0, 1, False),
     "where": (0, 0, 1, False),
-    "carrier": (0, 0, 2, False),
+    "carrier": (0, 0, 3, False),
     "ioam_nodes": (5, 1, 12, False),
     "int_dscp": (23, 1, 63, False),
     "option_kind": (253, 253, 254, False),

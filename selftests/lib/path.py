@@ -13,6 +13,24 @@ DELAY = "20us"
 MBPS = 1000
 
 
+def know(ns, *links):
+    """Have a host know B of links."""
+    with ns, open("/proc/net/hpcc_links", "w", encoding="ascii") as file:
+        file.write("".join(f"{node} {port} {bps}\n" for node, port, bps in links))
+
+
+def carrier_path(carrier, stamp, version=4, switches=2, known=None, delay=DELAY, **sysctls):
+    """A path of switches that speak a carrier, between hosts that know their links."""
+    path = Path(version, switches, **({"carrier": carrier} | sysctls))
+    for node in range(1, switches + 1):
+        for port, dev in enumerate(("left", "right"), 1):
+            path.change(node, f"hpcc rate {MBPS}mbit delay {delay} node {node} port {port} stamp {stamp}", dev)
+    for ns in path.hosts:
+        know(ns, *[(node, port, MBPS * 1000000) for node in known or range(1, switches + 1)
+                   for port in (1, 2)])
+    return path
+
+
 class Path:
     """Hosts a and b with switches between them, each a bridge."""
 

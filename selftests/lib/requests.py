@@ -24,7 +24,7 @@ ATTRS = {
     1: ("rate", 8, 0, 1250000000000), 2: ("bandwidth", 8, 0, 1250000000000),
     3: ("limit", 4, 1, 0xffffffff), 4: ("node", 4, 0, 0xfffff), 5: ("port", 4, 0, 0xffff),
     6: ("overhead", 4, 0, 256), 7: ("delay", 4, 0, 1000000000), 8: ("kind", 1, 253, 254),
-    9: ("stamp", 1, 0, 7), 10: ("split", 1, 0, 1), 12: ("marking", 1, 0, 1),
+    9: ("stamp", 1, 0, 15), 10: ("split", 1, 0, 1), 12: ("marking", 1, 0, 1),
     13: ("kmin", 4, 0, 0xffffffff), 14: ("kmax", 4, 0, 0xffffffff),
     15: ("pmax", 4, 0, 1000000), 16: ("knonect", 4, 0, 0xffffffff), 17: ("stats", 1, 0, 1),
     18: ("above", 4, 1, 0xffffffff), 19: ("identify", 1, 0, 1), 20: ("respond", 4, 0, 0xffffffff),

@@ -17,7 +17,7 @@ from lib.kernel import virtual_time
 from lib.ktap import defer, expect, expect_in, main
 from lib.net import Netns, Pair
 from lib.packet import ACK, CAP_TELEMETRY, ECHO, FORWARD, Segment, csum, option, syn_option
-from lib.path import MBPS, Path, falls_back
+from lib.path import MBPS, carrier_path, falls_back, know
 from lib.peer import SCALE, SLOWER, Peer, qlen_code
 from lib.tcp import pattern, set_cc, transfer
 
@@ -31,22 +31,9 @@ STAMP = f"hpcc rate {MBPS}mbit delay"
 HOP = struct.Struct("!IHHIQI")
 
 
-def know(ns, *links):
-    """Have a host know B of links."""
-    with ns, open("/proc/net/hpcc_links", "w", encoding="ascii") as file:
-        file.write("".join(f"{node} {port} {bps}\n" for node, port, bps in links))
-
-
-def int_path(version=4, switches=2, stamp="tcp,int int_window 20us", known=None, delay="20us", **sysctls):
+def int_path(version=4, stamp="tcp,int int_window 20us", **how):
     """A path of switches that speak INT, between hosts that know their links."""
-    path = Path(version, switches, **({"carrier": 2} | sysctls))
-    for node in range(1, switches + 1):
-        for port, dev in enumerate(("left", "right"), 1):
-            path.change(node, f"{STAMP} {delay} node {node} port {port} stamp {stamp}", dev)
-    for ns in path.hosts:
-        know(ns, *[(node, port, BPS) for node in known or range(1, switches + 1)
-                   for port in (1, 2)])
-    return path
+    return carrier_path(**({"carrier": 2, "stamp": stamp, "version": version} | how))
 
 
 def stack(hops=(), left=5, bitmap=0xd500, words=6, version=2, flags=0, length=None, domain=0, kind=1,

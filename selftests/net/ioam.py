@@ -16,7 +16,7 @@ from lib.kernel import virtual_time
 from lib.ktap import Skip, defer, expect, expect_in, main
 from lib.net import Pair
 from lib.packet import ACK, CAP_TELEMETRY, ECHO, FORWARD, option, syn_option
-from lib.path import MBPS, Path, falls_back
+from lib.path import MBPS, carrier_path, falls_back, know
 from lib.peer import SCALE, SLOWER, Link, Peer, qlen_code
 from lib.routed import Routed
 from lib.tcp import pattern, transfer
@@ -29,22 +29,9 @@ DST_OPTS_HOP = b"\x06\0\x01\x04\0\0\0\0"      # the same, hop by hop
 STAMP = f"hpcc rate {MBPS}mbit delay 20us"
 
 
-def know(ns, *links):
-    """Have a host know B of links."""
-    with ns, open("/proc/net/hpcc_links", "w", encoding="ascii") as file:
-        file.write("".join(f"{node} {port} {bps}\n" for node, port, bps in links))
-
-
-def ioam_path(switches=2, stamp="tcp,ioam", known=None, **sysctls):
+def ioam_path(**how):
     """A path of switches that speak IOAM, between hosts that know their links."""
-    path = Path(6, switches, **({"carrier": 1} | sysctls))
-    for node in range(1, switches + 1):
-        for port, dev in enumerate(("left", "right"), 1):
-            path.change(node, f"{STAMP} node {node} port {port} stamp {stamp}", dev)
-    for ns in path.hosts:
-        know(ns, *[(node, port, BPS) for node in known or range(1, switches + 1)
-                   for port in (1, 2)])
-    return path
+    return carrier_path(**({"carrier": 1, "stamp": "tcp,ioam", "version": 6} | how))
 
 
 def trace(nodes=(), room=2, namespace=0, kind=TRACE_TYPE, words=5, flags=0, left=None, head=b"\x01\0",

@@ -212,7 +212,7 @@ test_kernel_refuses()
 	       "6=u32:257 ERANGE 6" "6=u8:1 EINVAL 6"
 	       "7=u32:1000000001 ERANGE 7" "7=u64:1 EINVAL 7"
 	       "8=u8:252 ERANGE 8" "8=u8:255 ERANGE 8" "8=u32:253 EINVAL 8"
-	       "9=u8:8 ERANGE 9" "9=u32:1 EINVAL 9"
+	       "9=u8:16 ERANGE 9" "9=u32:1 EINVAL 9"
 	       "22=u8:9 EINVAL 22" "23=u32:5000 EINVAL 23" "9=u8:4,22=u8:0 ERANGE 22"
 	       "9=u8:4,22=u8:64 ERANGE 22" "9=u8:4,23=u32:999 ERANGE 23" "9=u8:4,23=u8:1 EINVAL 23"
 	       "10=u8:2 ERANGE 10" "10=raw: EINVAL 10"

@@ -69,6 +69,7 @@
 #define HPCC_CAP_WINDOW		0x10	/* computes W for a sender that asks */
 #define HPCC_CAP_IOAM		0x20	/* decodes IOAM, and knows B of some links */
 #define HPCC_CAP_INT		0x40	/* the same of INT-MD */
+#define HPCC_CAP_IFA		0x80	/* decodes IFA 2.0 */
 
 /**
  * enum hpcc_opt_type - what a telemetry option carries
@@ -155,6 +156,7 @@ enum {
 #define HPCC_STAMP_TCP		0x1	/* fills in the TCP option */
 #define HPCC_STAMP_IOAM		0x2	/* fills in IOAM traces of HPCC_IOAM_NAMESPACE */
 #define HPCC_STAMP_INT		0x4	/* pushes INT metadata */
+#define HPCC_STAMP_IFA		0x8	/* pushes IFA metadata */
 
 #define HPCC_IOAM_NAMESPACE	0	/* RFC 9197's default */
 

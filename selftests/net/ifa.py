@@ -1,0 +1,361 @@
+#!/usr/bin/env -S python3 -B
+# SPDX-License-Identifier: GPL-2.0
+"""IFA 2.0 as the carrier of requests: kmod/hpcc/ifa.c, qdisc/ifa.c."""
+
+import json
+import os
+import socket
+import struct
+import sys
+import time
+
+sys.path[0] += "/.."
+from lib.kernel import virtual_time
+from lib.ktap import defer, expect, expect_in, main
+from lib.net import Pair
+from lib.packet import ACK, CAP_TELEMETRY, ECHO, FIN, FORWARD, RST, SYN, csum, option, syn_option
+from lib.path import MBPS, carrier_path, falls_back, know
+from lib.peer import SCALE, Peer, qlen_code
+from lib.tcp import pattern, set_cc, transfer
+
+PROTO = 131
+CAP_PROBES, CAP_IFA = 0x04, 0x80
+CAPS = CAP_TELEMETRY | CAP_PROBES | CAP_IFA
+BPS = MBPS * 1000000
+HOP = struct.Struct("!IIHHIIIII")
+
+
+def ifa_path(version=4, stamp="tcp,ifa", **how):
+    """A path of switches that speak IFA, between hosts that know their links."""
+    return carrier_path(**({"carrier": 3, "stamp": stamp, "version": version} | how))
+
+
+def hop(node, port=1, ns=1000, residence=0, tx=0, qlen=0, lns=1, speed=15, sec=0):
+    """What a hop pushes."""
+    return HOP.pack(lns << 28 | node << 8, speed << 28 | sec, port, 0, ns, residence, tx, qlen, 0)
+
+
+def wrapped(packet, hops=(), version=2, gns=15, proto=6, flags=4, most=56, limit=7, words=None, behind=b""):
+    """An IP packet with TCP, as IFA carries it; the IP header is right."""
+    at = 20 if packet[0] >> 4 == 4 else 40
+    stack = b"".join(reversed(hops))
+    doff = (packet[at + 12] >> 4) * 4
+    data = bytes([version << 4 | gns, proto, flags, most]) + packet[at:at + doff] + \
+        bytes([0, 0, limit, len(stack) // 4 if words is None else words]) + stack + behind + packet[at + doff:]
+    head = bytearray(packet[:at])
+    if at == 20:
+        head[9] = PROTO
+        head[2:4] = struct.pack("!H", 20 + len(data))
+        head[10:12] = b"\0\0"
+        head[10:12] = struct.pack("!H", csum(bytes(head)) ^ 0xffff)
+    else:
+        head[6] = PROTO
+        head[4:6] = struct.pack("!H", len(data))
+    return bytes(head) + data
+
+
+class Switched(Peer):
+    """A peer whose probes have come by switches."""
+
+    # pylint: disable=too-many-arguments
+    def ifa(self, hops=(), flags=ACK, seq=0, ack=0, opts=option(FORWARD, (), SCALE), tsval=None, payload=b"",
+            bad_csum=False, **how):
+        """A probe in IFA, as the hops left it."""
+        stamp = self.stamp()
+        if tsval is not None:
+            stamp = stamp[:4] + struct.pack("!I", tsval) + stamp[8:]
+        self.send_raw(wrapped(self.packet(flags, self.seq + seq, self.acked + ack, stamp + opts, payload,
+                                          bad_csum), hops, **how))
+
+    def send_raw(self, packet):
+        """Send an IP packet."""
+        os.write(self.fd, packet)
+
+
+GOOD = hop(1, tx=1000), hop(2, tx=5000, qlen=1000, speed=4)
+
+
+def receiver(version=4, rules="", **sysctls):
+    """A kernel that knows a link, and us."""
+    peer = Switched(version=version, **sysctls)
+    know(peer.ns, (1, 1, BPS))
+    if rules:
+        peer.ns.run("nft", "-f", "-", stdin=rules)
+    peer.listen()
+    synack, _ = peer.accept(syn_option(caps=CAPS))
+    expect("announced", synack.option(253)[5] & CAP_IFA, CAP_IFA)
+    return peer
+
+
+def moved_ifa(peer, before):
+    """What was counted of IFA."""
+    return {name: n for name, n in (peer.ns.counters() - before).items() if name.startswith("ifa_") and n}
+
+
+def test_end_to_end():
+    """IFA carries the load of each hop, and W follows as it does by TCP options."""
+    for version in 4, 6:
+        took = {}
+        for carrier in 0, 3:
+            path = ifa_path(version, carrier=carrier, delay="200us")
+            # the link that fills is one that stamps, and not that of the host
+            path.change(2, "hpcc rate 500mbit delay 200us node 2 port 2 stamp tcp,ifa")
+            for ns in path.hosts:
+                know(ns, (2, 2, BPS // 2))
+            client, server = path.connect()
+            transfer((client, server, pattern(3000000)))
+            before, start = path.port(2)["bytes"], time.monotonic()
+            transfer((client, server, pattern(8000000)))
+            took[carrier] = (path.port(2)["bytes"] - before) * 16 / (time.monotonic() - start) / BPS
+            flow = path.a.flow()
+            expect("mode, hops", (flow["mode"], flow["hops"]), ("telemetry", 2))
+            path.no_errors()
+            a, b = path.a.counters(), path.b.counters()
+            expect("sent by IFA", (a["ifa_sent"] > 100, b["ifa_received"] > 100), (carrier == 3,) * 2)
+            for name in "ifa_ignored", "ifa_unknown_link", "ifa_stopped", "probes_stopped":
+                expect(name, (a[name], b[name]), (0, 0))
+            expect("nobody was left out",
+                   {reason: n for reason, n in path.port(1)["hpcc"]["unstamped"].items()
+                    if n and reason in ("malformed", "full", "no_memory")}, {})
+        print(f"# IPv{version}: utilization {took[0]:.3f} by TCP, {took[3]:.3f} by IFA")
+        if virtual_time():
+            expect_in("utilization", took[3], took[0] - 0.02, took[0] + 0.02)
+
+
+def test_with_the_rest():
+    """Data in both directions, at once as well: no ACK is missing; W by the receiver."""
+    for how in {}, {"where": 1}:
+        path = ifa_path(**how)
+        client, server = path.connect()
+        for i in range(3):
+            transfer((client, server, pattern(400000)), (server, client, pattern(400000, i)))
+        for ns in path.hosts:
+            expect("hops", ns.flow()["hops"], 2)
+            expect_in("received", ns.counters()["ifa_received"], 10, 100000)
+            if virtual_time():
+                expect("RTOs", ns.snmp("TcpExtTCPTimeouts"), 0)
+        path.no_errors()
+
+
+def test_stacks_in():
+    """A receiver takes a stack as records and answers; it ignores and counts what it cannot use."""
+    cases = (
+        (GOOD, {}, "ifa_received"),
+        ((), {}, "ifa_received"),                               # nobody wrote
+        ((hop(1), hop(3)), {}, "ifa_unknown_link"),             # neither table nor code tells B
+        ((hop(1), hop(2, speed=4, lns=2)), {}, "ifa_unknown_link"),     # nor the unit of the queue
+        ((hop(1, lns=2), hop(2, speed=4)), {}, "ifa_received"),
+        (GOOD, {"limit": 0}, "ifa_ignored"),                    # a hop may be missing
+        (GOOD, {"most": 16}, "ifa_ignored"),
+        (GOOD, {"most": 8}, "ifa_ignored"),                     # more than may be
+        (GOOD, {"words": 8}, "ifa_ignored"),
+        (GOOD, {"words": 24}, "ifa_ignored"),
+        (GOOD, {"behind": b"data"}, "ifa_ignored"),
+        (GOOD, {"payload": b"data"}, "checksum_ignored"),          # the sum is of the header alone
+        ((hop(1, ns=10 ** 9),), {}, "ifa_ignored"),
+        ([hop(1)] * 13, {"most": 255, "limit": 9}, "ifa_ignored"),
+        (GOOD, {"opts": b""}, "ifa_ignored"),
+        (GOOD, {"flags": ACK | SYN}, "window_ignored"),
+        (GOOD, {"flags": ACK | FIN}, "window_ignored"),
+        (GOOD, {"flags": ACK | RST}, "window_ignored"),
+        (GOOD, {"flags": 0}, "window_ignored"),
+        (GOOD, {"seq": -100}, "window_ignored"),
+        (GOOD, {"seq": 1 << 24}, "window_ignored"),
+        (GOOD, {"ack": 1 << 24}, "window_ignored"),
+        (GOOD, {"ack": -(1 << 24)}, "window_ignored"),
+        (GOOD, {"tsval": 1}, "window_ignored"),
+        (GOOD, {"bad_csum": True}, "checksum_ignored"),
+    )
+    for version in 4, 6:
+        peer = receiver(version)
+        for hops, how, counter in cases:
+            peer.read_all()
+            before, segs = peer.ns.counters(), peer.ns.snmp("InSegs")
+            peer.ifa(hops, **how)
+            echo = [seg.telemetry(ECHO) for seg in peer.read_all(0.05) if seg.telemetry(ECHO)]
+            moved = peer.ns.counters() - before
+            expect(f"{counter} of {how}", moved[counter], 1)
+            expect(f"segments of {how}", peer.ns.snmp("InSegs"), segs)
+            if counter != "ifa_received" or not hops:
+                expect(f"echoes of {how}", echo, [])
+                continue
+            expect("echoes", len(echo), 1)
+            expect("hops", [r["hop"] for r in echo[0].records], [1, 2])
+            if hops is GOOD:
+                # 64,000 bytes at 100 Gb/s
+                expect("queue", echo[0].records[1]["qlen"], qlen_code(5120 >> SCALE))
+        peer.send(b"", b"data")
+        expect("data", peer.sock.recv(100), b"data")
+
+
+def test_not_taken():
+    """What is of another kind, or of no connection that runs hpcc, is not for us, and not for TCP either."""
+    peer = receiver()
+    before, segs = peer.ns.counters(), peer.ns.snmp("InSegs")
+    for how in {"version": 1}, {"gns": 1}, {"proto": 17}, {"flags_": 8}, {"flags_": 0x10}, {"flags_": 1}:
+        how = {key.rstrip("_"): value for key, value in how.items()}
+        packet = peer.packet(ACK, peer.seq, peer.acked, peer.stamp() + option(FORWARD, (), SCALE))
+        peer.send_raw(wrapped(packet, GOOD, **how))
+    set_cc(peer.sock, "reno")
+    peer.ifa(GOOD)
+    peer.port += 1
+    peer.ifa(GOOD)
+    peer.ifa(flags=SYN)
+    peer.read_all(0.05)
+    expect("IFA", moved_ifa(peer, before), {})
+    expect("segments", peer.ns.snmp("InSegs"), segs)
+
+
+WALL = "table inet f {\nchain in {\ntype filter hook input priority 0;\n%s\n}\n}\n"
+
+
+def test_filter():
+    """A filter that drops a port cannot be passed by IFA: neither a SYN, nor data, nor an ACK get to TCP. One
+    that drops the protocol keeps telemetry out as well.
+    """
+    for version in 4, 6:
+        peer = receiver(version)
+        peer.ns.run("nft", "-f", "-", stdin=WALL % "tcp dport 1-65535 drop;")
+        segs, accepted = peer.ns.snmp("InSegs"), peer.ns.snmp("PassiveOpens")
+        for how in ({"flags": SYN, "opts": b""}, {"flags": ACK, "payload": b"hidden"}, {"flags": RST | ACK},
+                    {"flags": FIN | ACK}, {}):
+            peer.ifa(GOOD, **how)
+        peer.read_all(0.05)
+        expect("segments, connections", (peer.ns.snmp("InSegs"), peer.ns.snmp("PassiveOpens")), (segs, accepted))
+        peer.sock.setblocking(False)
+        try:
+            expect("data", peer.sock.recv(100), None)
+        except BlockingIOError:
+            pass
+        peer.ns.run("nft", "-f", "-", stdin=f"delete table inet f\n{WALL % f'meta l4proto {PROTO} drop;'}")
+        before = peer.ns.counters()
+        peer.ifa(GOOD)
+        expect("IFA", moved_ifa(peer, before), {})
+
+
+def test_not_agreed():
+    """A receiver that knows no link is sent none; neither is one that does not do SACK."""
+    for take in "links", "sack":
+        path = ifa_path()
+        if take == "links":
+            know(path.b, *[(node, port, 0) for node in (1, 2) for port in (1, 2)])
+        else:
+            path.b.sysctl("net.ipv4.tcp_sack", 0)
+        client, server = path.connect()
+        transfer((client, server, pattern(300000)))
+        expect("sent", path.a.counters()["ifa_sent"], 0)
+        expect("hops", path.a.flow()["hops"], 2)
+
+
+def test_falls_back():
+    """A link that is not known, more hops than may write, a filter: the TCP option takes over."""
+    falls_back(ifa_path(known=[1]), "ifa", "unknown_link")
+    falls_back(ifa_path(ioam_nodes=1), "ifa", "ignored")
+    path = ifa_path()
+    path.b.run("nft", "-f", "-", stdin=WALL % f"meta l4proto {PROTO} drop;")
+    falls_back(path, "ifa")
+
+
+def frame(ip=4, padding=b"", **how):
+    """An Ethernet frame with IFA."""
+    family = socket.AF_INET if ip == 4 else socket.AF_INET6
+    ends = b"".join(socket.inet_pton(family, f"10.0.0.{i}" if ip == 4 else f"fd00::{i}") for i in (1, 2))
+    tcp = struct.pack("!HHIIBBHHH", 1, 2, 3, 4, 8 << 4, ACK, 1000, 0x1234, 0) + b"\x01" * 12
+    if ip == 4:
+        head = struct.pack("!BBHIBBH", 0x45, 1, 20 + len(tcp), 0x4000, 64, 6, 0) + ends
+    else:
+        head = struct.pack("!IHBB", 6 << 28 | 1 << 20, len(tcp), 6, 64) + ends
+    return bytes(6 * [0xff]) + b"\x02\0\0\0\0\x01" + (b"\x08\0" if ip == 4 else b"\x86\xdd") + \
+        wrapped(head + tcp, **how) + padding
+
+
+class Port:
+    """A port that stamps, and what comes out of it."""
+
+    def __init__(self, how, rate="1000mbit"):
+        self.pair = Pair(qdisc=f"hpcc rate {rate} delay 20us node 5 port 9 {how}")
+        self.ends = []
+        for ns in self.pair.c, self.pair.s:
+            with ns:
+                sock = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))
+            sock.bind(("eth0", 3))
+            sock.settimeout(2)
+            self.ends.append(sock)
+            defer(sock.close)
+
+    def through(self, data):
+        """A frame as it leaves the port."""
+        self.ends[0].send(data)
+        while True:
+            got = self.ends[1].recv(4096)
+            if got[:12] == data[:12]:
+                return got
+
+    def stats(self):
+        """What the port counted."""
+        return json.loads(self.pair.c.run("tc", "-s", "-j", "qdisc", "show", "dev", "eth0"))[0]["hpcc"]
+
+
+def test_port_writes():
+    """Metadata field by field, in front of those of the hops before; lengths follow, and nothing else changes."""
+    for version in 4, 6:
+        for rate, code, tick in ("1000mbit", 15, 1), ("10gbit", 0, 2), ("100gbit", 4, 13):
+            port = Port("stamp ifa", rate)
+            ip = 20 if version == 4 else 40
+            at = 14 + ip + 4 + 32
+            sent = frame(version, padding=b"pad")
+            first = port.through(sent)
+            second = port.through(first)
+            expect("lengths", (len(first), len(second)), (len(sent) + 32, len(sent) + 64))
+            expect("metadata header", (first[at:at + 4], second[at:at + 4]), (b"\0\0\6\10", b"\0\0\5\20"))
+            lns, speed, out, into, ns, residence, tx, qlen, zero = HOP.unpack_from(first, at + 4)
+            expect("hop", (lns, speed >> 28, out, into, qlen, zero), (1 << 28 | 5 << 8, code, 9, 0, 0, 0))
+            expect_in("ns", ns, 0, 10 ** 9 - 1)
+            expect_in("residence", residence, 0, 10 ** 9)
+            expect("first hop is below", second[at + 36:at + 68], first[at + 4:at + 36])
+            # what the link spent on the first, its own metadata and the overhead included
+            expect_in("txBytes", (HOP.unpack_from(second, at + 4)[6] - tx) % (1 << 32), len(first) + 24 - tick, len(first) + 24 + tick)
+            for data in first, second:
+                expect("behind", data[-3:], b"pad")
+                expect("IFA header, TCP", data[14 + ip:at], sent[14 + ip:at])
+                if version == 4:
+                    expect("IP checksum", csum(data[14:34]), 0xffff)
+                    expect("IP length", struct.unpack("!H", data[16:18])[0], len(data) - 14 - 3)
+                else:
+                    expect("IP length", struct.unpack("!H", data[18:20])[0], len(data) - 54 - 3)
+            expect("stamped", port.stats()["stamped"], 2)
+
+
+def test_port_leaves():
+    """What is not ours to write to leaves as it came, and is counted by cause."""
+    cases = (
+        ("stamp ifa", {"version": 1}, "no_option"),
+        ("stamp ifa", {"gns": 2}, "no_option"),
+        ("stamp ifa", {"proto": 17}, "no_option"),
+        ("stamp ifa", {"flags": 8}, "no_option"),
+        ("stamp ifa", {"limit": 0}, "full"),
+        ("stamp ifa", {"most": 7}, "full"),
+        ("stamp ifa", {"most": 23, "hops": GOOD}, "full"),
+        ("stamp ifa", {"most": 15, "hops": GOOD}, "malformed"),
+        ("stamp ifa", {"words": 1}, "malformed"),
+        ("stamp ifa", {"behind": bytes(1500 - 20 - 40 - 31)}, "full"),      # the MTU
+        ("stamp ifa identify off", {}, "off"),
+        ("stamp tcp,int", {}, "not_tcp"),
+        ("nostamp", {}, "off"),
+    )
+    for how, more, why in cases:
+        port = Port(how)
+        sent = frame(**more)
+        what = f"{how} {more}"
+        expect(what, port.through(sent), sent)
+        stats = port.stats()
+        expect_in(f"{what}: {why} of {stats['unstamped']}", stats["unstamped"][why], 1, 100)
+        expect("stamped", stats["stamped"], 0)
+    fits = frame(behind=bytes(1500 - 20 - 40 - 32))
+    expect("to the MTU", len(Port("stamp ifa").through(fits)), 1514)
+    got = Port("stamp ifa").through(frame(limit=255))
+    expect("a limit that nobody counts down", got[14 + 20 + 36 + 2], 255)
+
+
+if __name__ == "__main__":
+    main(sys.modules[__name__], modules=["sch_hpcc"], commands=["nft"])

@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: GPL-2.0
+/* IFA 2.0 (hpcc/ifa.h): bytes as the drafts draw them, and what they mean. */
+#include <string.h>
+#include "test.h"
+#include <hpcc/ifa.h>
+
+#define TEST(name)	static void name(void **state __attribute__((unused)))
+#define GBIT_100	100000000000ULL
+#define HEAD		(HPCC_IFA_HEAD_LEN + 32)	/* a TCP header with 12 bytes of options */
+
+static const struct hpcc_ifa_hop first = {
+	.lns = 1, .node = 0x12345, .speed = 4, .port = 7, .sec = 0xabcde, .ns = 999999000,
+	.residence_ns = 2500, .tx_bytes = 0xfedcba98, .qlen = 200,
+};
+
+struct packet {
+	u8 p[1200];
+	u32 len;
+};
+
+static struct packet *packet(u8 nodes)
+{
+	static struct packet k;
+
+	memset(&k, 0xaa, sizeof(k));
+	k.p[HPCC_IFA_HEAD_LEN + 12] = 8 << 4;
+	hpcc_ifa_header(k.p, k.p + HEAD, nodes);
+	k.len = HEAD + HPCC_IFA_MD_LEN;
+	return &k;
+}
+
+/* What a switch does, with so much room. */
+static bool push(struct packet *k, const struct hpcc_ifa_hop *hop, u32 room)
+{
+	u8 *stack = k->p + HEAD + HPCC_IFA_MD_LEN;
+	struct hpcc_ifa t;
+
+	assert_int_equal(hpcc_ifa_find(k->p, HEAD + HPCC_IFA_MD_LEN, k->len, &t), k->len);
+	if (!hpcc_ifa_room(&t, room))
+		return false;
+	memmove(stack + 32, stack, k->len - HEAD - HPCC_IFA_MD_LEN);
+	hpcc_ifa_push(k->p + HEAD, &t, hop);
+	k->len += 32;
+	return true;
+}
+
+TEST(header__bytes)
+{
+	static const u8 head[4] = { 0x2f, 6, 0x04, 48 };
+	static const u8 md[5] = { 0, 0, 6, 0, 0xaa };
+	struct packet *k = packet(5);
+
+	assert_memory_equal(k->p, head, 4);
+	assert_memory_equal(k->p + HEAD, md, 5);
+}
+
+TEST(push__bytes)
+{
+	static const u8 expected[33] = {
+		0x11, 0x23, 0x45, 0, 0x40, 0x0a, 0xbc, 0xde, 0, 7, 0, 0,
+		0x3b, 0x9a, 0xc6, 0x18, 0, 0, 0x09, 0xc4, 0xfe, 0xdc, 0xba, 0x98,
+		0, 0, 0, 200, 0, 0, 0, 0, 0xaa,
+	};
+	static const u8 md[4] = { 0, 0, 5, 8 };
+	struct packet *k = packet(5);
+
+	assert_true(push(k, &first, 32));
+	assert_memory_equal(k->p + HEAD, md, 4);
+	assert_memory_equal(k->p + HEAD + 4, expected, 33);
+}
+
+TEST(push__no_room)
+{
+	struct packet *k = packet(12);
+	u32 i;
+
+	assert_false(push(k, &first, 31));
+	for (i = 0; i < 13; i++)
+		assert_true(push(k, &first, 32));
+	assert_int_equal(k->p[HEAD + 2], 0);
+	assert_false(push(k, &first, 1000));
+	/* Max Length; a Hop Limit that nobody counts down. */
+	k->p[HEAD + 2] = 0xff;
+	assert_false(push(k, &first, 1000));
+	k->p[3] = 112;
+	assert_true(push(k, &first, 32));
+	assert_int_equal(k->p[HEAD + 2], 0xff);
+	assert_int_equal(k->p[HEAD + 3], 112);
+}
+
+static int found(u32 at, u8 value)
+{
+	struct packet *k = packet(2);
+	struct hpcc_ifa t;
+
+	push(k, &first, 32);
+	k->p[at] = value;
+	return hpcc_ifa_find(k->p, HEAD + HPCC_IFA_MD_LEN, k->len, &t);
+}
+
+TEST(find__refused)
+{
+	struct hpcc_ifa t;
+	u32 i;
+
+	assert_int_equal(found(2, 0xe2), HEAD + 36);		/* reserved bits; turn around */
+	assert_int_equal(found(0, 0x1f), -ENOENT);		/* version */
+	assert_int_equal(found(0, 0x21), -ENOENT);		/* global name space */
+	assert_int_equal(found(1, 17), -ENOENT);		/* UDP */
+	assert_int_equal(found(2, 0x14), -ENOENT);		/* fragment */
+	assert_int_equal(found(2, 0x0c), -ENOENT);		/* tail stamp */
+	assert_int_equal(found(2, 0x05), -ENOENT);		/* checksum */
+	assert_int_equal(found(3, 7), -EINVAL);			/* more than Max Length */
+	assert_int_equal(found(HEAD + 3, 9), -EINVAL);		/* more than there is */
+	assert_int_equal(found(HEAD + 3, 7), HEAD + 32);
+	assert_int_equal(found(HPCC_IFA_HEAD_LEN + 12, 0x40), -EINVAL);
+	assert_int_equal(found(HPCC_IFA_HEAD_LEN + 12, 0x90), -EINVAL);
+	for (i = 0; i < HEAD + HPCC_IFA_MD_LEN; i++)
+		assert_int_equal(hpcc_ifa_find(packet(2)->p, i, i, &t), -EINVAL);
+}
+
+TEST(hops__refused)
+{
+	const struct hpcc_ifa good = { .md = HEAD, .max = 24, .limit = 1, .words = 16 };
+	struct hpcc_ifa t = good;
+
+	assert_int_equal(hpcc_ifa_hops(&t), 2);
+	t.limit = 0;			/* another hop may have had something to write */
+	assert_int_equal(hpcc_ifa_hops(&t), -EINVAL);
+	t = good;
+	t.max = 23;
+	assert_int_equal(hpcc_ifa_hops(&t), -EINVAL);
+	t = good;
+	t.words = 15;
+	assert_int_equal(hpcc_ifa_hops(&t), -EINVAL);
+	t = good;
+	t.max = 255;
+	t.words = 12 * 8;
+	assert_int_equal(hpcc_ifa_hops(&t), 12);
+	t.words = 13 * 8;
+	assert_int_equal(hpcc_ifa_hops(&t), -EINVAL);
+}
+
+TEST(hop__read_back)
+{
+	struct packet *k = packet(3);
+	struct hpcc_ifa_hop hop = first, got;
+	u32 nr;
+
+	for (nr = 1; nr <= 3; nr++) {
+		hop.node = nr;
+		push(k, &hop, 32);
+	}
+	for (nr = 1; nr <= 3; nr++) {
+		hop.node = nr;
+		assert_int_equal(hpcc_ifa_hop(k->p + HEAD, 3, nr, &got), 0);
+		assert_int_equal(got.lns, 1);
+		assert_int_equal(got.node, nr);
+		assert_int_equal(got.speed, 4);
+		assert_int_equal(got.port, 7);
+		assert_int_equal(got.sec, 0xabcde);
+		assert_int_equal(got.ns, 999999000);
+		assert_int_equal(got.residence_ns, 2500);
+		assert_int_equal(got.tx_bytes, 0xfedcba98);
+		assert_int_equal(got.qlen, 200);
+		assert_int_equal(hpcc_ifa_egress_ns(&got), 1500);
+	}
+	hop.ns = 1000000000;
+	k = packet(1);
+	push(k, &hop, 32);
+	assert_int_equal(hpcc_ifa_hop(k->p + HEAD, 1, 1, &got), -EINVAL);
+	got.ns = 999999999;
+	got.residence_ns = ~0U;
+	assert_int_equal(hpcc_ifa_egress_ns(&got), 294967294);
+}
+
+TEST(speed__codes)
+{
+	static const u16 gbps[] = { 10, 25, 40, 50, 100, 200, 400 };
+	u8 code;
+
+	for (code = 0; code < 7; code++) {
+		assert_int_equal(hpcc_ifa_bps(code), gbps[code] * 1000000000ULL);
+		assert_int_equal(hpcc_ifa_speed(gbps[code] * 1000000000ULL), code);
+	}
+	assert_int_equal(hpcc_ifa_bps(7), 0);
+	assert_int_equal(hpcc_ifa_bps(15), 0);
+	assert_int_equal(hpcc_ifa_speed(1000000000), 15);
+	assert_int_equal(hpcc_ifa_speed(0), 15);
+}
+
+TEST(record__follows)
+{
+	struct hpcc_trace_link link = {};
+	struct hpcc_ifa_hop hop = first;
+	struct hpcc_record a, b;
+
+	a = hpcc_ifa_record(&link, &hop, GBIT_100, 64, 2, 1);
+	hop.ns = 500;			/* the second after, and counters wrap */
+	hop.residence_ns = 3000;
+	hop.tx_bytes += 25000;
+	b = hpcc_ifa_record(&link, &hop, GBIT_100, 64, 2, 1);
+	assert_int_equal(b.hop, 2);
+	assert_int_equal(b.tag, (u8)~(hpcc_link_tag(first.node, first.port) ^ 1 ^ 0x20));
+	assert_int_equal(b.qlen, 512);			/* 12,800 bytes, 1024 ns */
+	assert_int_equal((b.ts - a.ts) & HPCC_COUNTER_MASK, 1000);
+	assert_int_equal((b.tx - a.tx) & HPCC_COUNTER_MASK, 1000);
+	assert_int_equal(hpcc_ifa_record(&link, &hop, GBIT_100, 128, 2, 1).qlen, 1024);
+	/* Another link begins anew. */
+	hop.port++;
+	assert_int_not_equal(hpcc_ifa_record(&link, &hop, GBIT_100, 64, 2, 1).tag, b.tag);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(header__bytes),
+		cmocka_unit_test(push__bytes),
+		cmocka_unit_test(push__no_room),
+		cmocka_unit_test(find__refused),
+		cmocka_unit_test(hops__refused),
+		cmocka_unit_test(hop__read_back),
+		cmocka_unit_test(speed__codes),
+		cmocka_unit_test(record__follows),
+	};
+
+	return hpcc_run_tests(tests);
+}
