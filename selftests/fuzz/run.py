@@ -34,6 +34,7 @@ CODE = {
     "receiver": (("/receiver.h",), ""),
     "ioam": (("/ioam.h",), ""),
     "int": (("/int.h",), ""),
+    "csig": (("/csig.h",), ""),
 }
 
 # Percent of the code's regions, as the compiler counts them. The seeds alone

@@ -40,9 +40,14 @@
  *	0:4  map:15  ignored:45
  * with hop h in bit h - 1 of the map, counted from its least significant one.
  *
+ * Signal record (FORWARD, in the place of its one load record), which a switch's port makes a tag
+ * of, and the receiver fills in from it:
+ *	0:4  4:4  zero:39  popped:1  signal:16
+ *
  * Report record (REPORT), whose scale, hops and flags are zero; kind is enum hpcc_report:
  *	2:4  zero:44  N:16		N is 1 .. HPCC_REPORT_N_MAX
  *	1:4  id:4  zero:8  seq:16  W:32	W in units of W_init / HPCC_WINDOW_ONE, not above that
+ *	4:4  zero:44  signal:16		what a CSIG tag said behind TPID: T:3 R:1 S:5 LM:7
  * and always both of these, with one id; T of 0 ns switches off:
  *	3:4  id:4  maxStage:8  settle:7  per_rtt:1  eta:10  T:30
  *	3:4  id:4  zero:1  W_min:11  W:16  W_ai:28
@@ -96,7 +101,7 @@ enum hpcc_opt_type {
  * @HPCC_REPORT_WINDOW: W, which the receiver computed
  * @HPCC_REPORT_FLOWS: N, the flows that share the receiver's link
  * @HPCC_REPORT_PARAMETERS: what the sender wants W computed with
- * @HPCC_REPORT_SIGNAL: reserved
+ * @HPCC_REPORT_SIGNAL: the signal of a CSIG tag
  */
 enum hpcc_report {
 	HPCC_REPORT_WINDOW	= 1,
@@ -167,6 +172,12 @@ enum {
 #define HPCC_PMAX_MAX		1000000U
 #define HPCC_INT_DSCP_DEFAULT	0x17	/* of the specification's example */
 #define HPCC_INT_DSCP_MAX	63
+#define HPCC_CSIG_TPID_DEFAULT	0x88b5	/* IEEE 802: local experiments */
+#define HPCC_CSIG_TPID_MIN	0x0600	/* no length */
+#define HPCC_CSIG_ABW_DEFAULT	50
+#define HPCC_CSIG_ABW_MAX	1000
+#define HPCC_CSIG_TIME_DEFAULT	64
+#define HPCC_CSIG_TIME_MAX_NS	1000000
 #define HPCC_EVERY_MIN_NS	1000U
 #define HPCC_EVERY_MAX_NS	1000000000U
 
