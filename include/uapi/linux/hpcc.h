@@ -151,7 +151,10 @@ enum {
 	TCA_HPCC_RESPOND,	/* u32, bytes of queue, above which responses are sent; 0: none */
 	TCA_HPCC_EVERY,		/* u32, ns between two responses to a flow, at least */
 	TCA_HPCC_INT_DSCP,	/* u8, marks packets with INT-MD, 1 .. HPCC_INT_DSCP_MAX */
-	TCA_HPCC_INT_WINDOW,	/* u32, ns that the utilization in INT is of, as TCA_HPCC_EVERY */
+	TCA_HPCC_INT_WINDOW,	/* u32, ns that INT's and CSIG's utilization is of */
+	TCA_HPCC_CSIG_TPID,	/* u32, marks CSIG tags, HPCC_CSIG_TPID_MIN .. 0xffff */
+	TCA_HPCC_CSIG_ABW,	/* u32, unit of buckets of ABW/C, 1/10000, 1 .. HPCC_CSIG_ABW_MAX */
+	TCA_HPCC_CSIG_TIME,	/* u32, unit of buckets of times, ns, 1 .. HPCC_CSIG_TIME_MAX_NS */
 	__TCA_HPCC_MAX,
 };
 
@@ -160,6 +163,8 @@ enum {
 #define HPCC_STAMP_TCP		0x1	/* fills in the TCP option */
 #define HPCC_STAMP_IOAM		0x2	/* fills in IOAM traces of HPCC_IOAM_NAMESPACE */
 #define HPCC_STAMP_INT		0x4	/* pushes INT metadata */
+#define HPCC_STAMP_CSIG		0x10	/* writes CSIG tags */
+#define HPCC_STAMP_CSIG_PUSH	0x20	/* pushes CSIG tags, where a segment asks for one */
 
 #define HPCC_IOAM_NAMESPACE	0	/* RFC 9197's default */
 
