@@ -24,6 +24,7 @@
 #include "cc.h"
 #include "mailbox.h"
 #include "path.h"
+#include "routes.h"
 
 /* A probe for this many segments delivered, or one in a T where fewer are: what probes take
  * of the link is then 1 % of what data take, whatever asks for more.
@@ -34,6 +35,66 @@ static const u32 hpcc_probe_segs = 8;
  * often as a sender asks.
  */
 static const u32 hpcc_answer_shift = 6;
+
+/* Of what switches fill in besides the TCP option: who understands it, what is counted when it
+ * ends, and whether it goes in probes only.
+ */
+static const struct hpcc_carrier_info {
+	u8 cap;
+	bool probed;
+	enum hpcc_counter stopped;
+} hpcc_carriers[] = {
+	[HPCC_CARRIER_TCP] = {},
+	[HPCC_CARRIER_IOAM] = { HPCC_CAP_IOAM, false, HPCC_C_IOAM_STOPPED },
+	[HPCC_CARRIER_INT] = { HPCC_CAP_INT, true, HPCC_C_INT_STOPPED },
+};
+
+/**
+ * hpcc_carrier_is_probed() - whether a carrier goes in probes only
+ * @carrier: enum hpcc_carrier
+ */
+bool hpcc_carrier_is_probed(u8 carrier)
+{
+	return hpcc_carriers[carrier].probed;
+}
+
+/**
+ * hpcc_carrier_for() - what switches are to fill in for a connection
+ * @sk: its socket
+ * @caps: HPCC_CAP_* of the peer
+ *
+ * What its route says, if the peer understands that, and else the TCP option. Probes need SACK;
+ * IOAM needs IPv6.
+ *
+ * Return: enum hpcc_carrier.
+ */
+u8 hpcc_carrier_for(const struct sock *sk, u8 caps)
+{
+	u8 carrier = hpcc_choice_of(sk).carrier;
+
+	BUILD_BUG_ON(ARRAY_SIZE(hpcc_carriers) != HPCC_CARRIER_MAX + 1);
+	if (!(caps & hpcc_carriers[carrier].cap) ||
+	    (hpcc_carriers[carrier].probed && !tcp_is_sack(tcp_sk(sk))) ||
+	    (carrier == HPCC_CARRIER_IOAM &&
+	     inet_csk(sk)->icsk_af_ops->net_header_len != sizeof(struct ipv6hdr)))
+		return HPCC_CARRIER_TCP;
+	return carrier;
+}
+
+/**
+ * hpcc_carrier_stop() - have the TCP option carry requests from now on
+ * @sk: socket, under its lock
+ * @flow: its flow, of another carrier
+ */
+void hpcc_carrier_stop(struct sock *sk, struct hpcc_flow *flow)
+{
+	const struct hpcc_carrier_info *info = &hpcc_carriers[flow->carrier];
+
+	WRITE_ONCE(flow->carrier, HPCC_CARRIER_TCP);
+	hpcc_carry_begin(sk, flow, flow->probes &&
+			 (!info->probed || READ_ONCE(hpcc_pernet(sock_net(sk))->sysctls.carry)));
+	hpcc_count(sock_net(sk), info->stopped);
+}
 
 /**
  * hpcc_asks() - whether a request is due

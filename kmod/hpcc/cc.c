@@ -274,7 +274,7 @@ static noinline void hpcc_take_ack(struct sock *sk, struct hpcc_flow *flow,
 	hpcc_follow_T(sk, flow);
 	hpcc_update_model(sk, flow, rs, &ack);
 	hpcc_remote_tick(sk, flow);
-	if (unlikely(flow->ioam))
+	if (unlikely(flow->carrier == HPCC_CARRIER_IOAM))
 		hpcc_ioam_ack(tp, flow, ack.n);
 	if (hpcc_silent(sk, flow, rs, &ack) || hpcc_unseen_loss(sk, flow, rs))
 		return;
@@ -379,7 +379,7 @@ static void hpcc_set_state(struct sock *sk, u8 new_state)
 		break;
 	case TCP_CA_Loss:
 		flow->conserving = false;
-		if (unlikely(flow->ioam))
+		if (unlikely(flow->carrier == HPCC_CARRIER_IOAM))
 			hpcc_ioam_rto(sk, flow);
 		/* As TCP does for prior_cwnd, not for each RTO in a row. */
 		if (icsk->icsk_ca_state != TCP_CA_Loss || !icsk->icsk_retransmits) {
@@ -463,7 +463,8 @@ static void hpcc_begin_flow(struct sock *sk, struct hpcc_flow *flow, u32 past)
 	flow->hop_records = READ_ONCE(sysctls->hop_records);
 	flow->classic_cwnd = ~0U;
 	flow->probe.dsacks = tp->dsack_dups;
-	hpcc_carry_begin(sk, flow, READ_ONCE(sysctls->carry) || flow->intmd);
+	hpcc_carry_begin(sk, flow, READ_ONCE(sysctls->carry) ||
+			 hpcc_carrier_is_probed(flow->carrier));
 	if (past) {
 		hpcc_algo_restart(&flow->algo, &flow->params,
 				  (u64)tcp_snd_cwnd(tp) * tp->mss_cache << 16);

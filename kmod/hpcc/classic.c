@@ -27,7 +27,6 @@
 #include <net/tcp.h>
 
 #include "cc.h"
-#include "int.h"
 #include "ioam.h"
 #include "mailbox.h"
 #include "net.h"
@@ -282,8 +281,8 @@ bool hpcc_silent(struct sock *sk, struct hpcc_flow *flow,
 		flow->silent_acks = 0;
 		return false;
 	}
-	if (unlikely(flow->intmd)) {
-		hpcc_int_stop(sk, flow);
+	if (unlikely(hpcc_carrier_is_probed(flow->carrier))) {
+		hpcc_carrier_stop(sk, flow);
 		flow->silent_acks = 0;
 		return false;
 	}
@@ -294,8 +293,8 @@ bool hpcc_silent(struct sock *sk, struct hpcc_flow *flow,
 		hpcc_count(sock_net(sk), HPCC_C_PROBES_STOPPED);
 		return false;
 	}
-	if (unlikely(flow->ioam)) {
-		hpcc_ioam_stop(sk, flow);
+	if (unlikely(flow->carrier)) {
+		hpcc_carrier_stop(sk, flow);
 		flow->silent_acks = 0;
 		return false;
 	}
@@ -337,9 +336,9 @@ bool hpcc_unseen_loss(struct sock *sk, struct hpcc_flow *flow,
 	/* Half of what got through, as Reno answers a loss; after a return that failed no
 	 * more than classic had before, so that a try takes nothing from others.
 	 */
-	if (unlikely(flow->ioam) && flow->silent_acks &&
+	if (unlikely(flow->carrier == HPCC_CARRIER_IOAM) && flow->silent_acks &&
 	    READ_ONCE(flow->requests) - flow->silent_requests > hpcc_unanswered)
-		hpcc_ioam_stop(sk, flow);
+		hpcc_carrier_stop(sk, flow);
 	window = max(hpcc_fallback_got(&flow->fallback, tp->delivered) / 2, 2U);
 	if (hpcc_algo_is_slow(&flow->algo, &flow->params))
 		window = min(window, flow->classic_cwnd);
@@ -362,7 +361,7 @@ static void hpcc_classic_in_ack_event(struct sock *sk, u32 flags)
 	if (!flow)
 		return;
 	hpcc_reserve_again(sk, flow);
-	if (unlikely(flow->ioam))
+	if (unlikely(flow->carrier == HPCC_CARRIER_IOAM))
 		hpcc_ioam_ack(tp, flow, false);
 	if (after(tp->snd_una, flow->classic_seq)) {
 		flow->classic_seq = tp->snd_nxt;
@@ -380,7 +379,7 @@ static void hpcc_classic_set_state(struct sock *sk, u8 new_state)
 {
 	struct hpcc_flow *flow = hpcc_flow_of(sk);
 
-	if (unlikely(flow && flow->ioam && new_state == TCP_CA_Loss))
+	if (unlikely(flow && flow->carrier == HPCC_CARRIER_IOAM && new_state == TCP_CA_Loss))
 		hpcc_ioam_rto(sk, flow);
 }
 

@@ -11,8 +11,8 @@
 #include <linux/rhashtable.h>
 #include <linux/slab.h>
 
+#include "cc.h"
 #include "flow.h"
-#include "int.h"
 #include "ioam.h"
 #include "net.h"
 #include "path.h"
@@ -127,9 +127,9 @@ struct hpcc_flow *hpcc_flow_create(struct sock *sk, u8 caps)
 	flow->slots = READ_ONCE(sysctls->slots);
 	flow->caps = caps;
 	flow->where = caps & HPCC_CAP_WINDOW;
-	flow->ioam = hpcc_ioam_nodes_for(sk, caps);
+	flow->carrier = hpcc_carrier_for(sk, caps);
+	flow->nodes = READ_ONCE(sysctls->ioam_nodes);
 	flow->ioam_seq = tcp_sk(sk)->snd_una;
-	flow->intmd = hpcc_int_nodes_for(sk, caps);
 	hpcc_burst_init(sk, &flow->burst, READ_ONCE(sysctls->burst_segs),
 			READ_ONCE(sysctls->burst_shift));
 	spin_lock_init(&flow->lock);

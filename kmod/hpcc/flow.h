@@ -81,11 +81,9 @@ enum hpcc_mode {
  * @hop_records: net.hpcc.hop_records
  * @caps: HPCC_CAP_* of the peer; constant
  * @where: both ends would have the receiver compute W; constant
- * @ioam: nodes that a request's IOAM trace has room for; 0: the TCP option carries requests
- *	(ioam.c); LOCAL_OUT reads it without the socket lock
- * @ioam_held: all the same the TCP option carries them, for now; the same
- * @intmd: hops that may write into a request's INT stack; 0: none is sent (int.c); LOCAL_OUT reads
- *	it without the socket lock
+ * @carrier: what switches fill in, enum hpcc_carrier; LOCAL_OUT reads it without the socket lock
+ * @ioam_held: with IOAM, all the same the TCP option carries requests, for now; the same
+ * @nodes: hops that an IOAM trace has room for, or that may write into a stack; constant
  * @rx: we compute the peer's W; NULL until it asks; RCU, constant from then on
  * @node: in the hash table
  * @sk: the socket, for look-up by address only; constant
@@ -216,9 +214,9 @@ struct hpcc_flow {
 	u8 caps;
 	bool held;
 	bool where;
-	u8 ioam;
+	u8 carrier;
 	bool ioam_held;
-	u8 intmd;
+	u8 nodes;
 	struct hpcc_rx __rcu *rx;
 	u32 requests;
 	u32 sample_ns;

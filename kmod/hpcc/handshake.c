@@ -336,7 +336,7 @@ static bool hpcc_syn_write(struct hpcc_segment *seg, struct net *net,
 	hpcc_syn_opt_encode(p, READ_ONCE(sysctls->option_kind),
 			    READ_ONCE(sysctls->option_exid),
 			    HPCC_CAP_TELEMETRY | HPCC_CAP_QUIET |
-			    (READ_ONCE(sysctls->carry) || choice.carrier == HPCC_CARRIER_INT ?
+			    (READ_ONCE(sysctls->carry) || hpcc_carrier_is_probed(choice.carrier) ?
 			     HPCC_CAP_PROBES : 0) |
 			    (choice.where ? HPCC_CAP_WINDOW : 0) |
 			    (hpcc_links_known(net) ? HPCC_CAP_IOAM | HPCC_CAP_INT : 0) |

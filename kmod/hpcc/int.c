@@ -40,29 +40,11 @@
 #include "int.h"
 #include "ioam.h"
 #include "mailbox.h"
-#include "routes.h"
 
 /* More than shim and what its length can state. */
 #define HPCC_INT_SEQ_BACK	(HPCC_INT_SHIM_LEN + HPCC_INT_WORDS_MAX * 4 + 4)
 
 /* ---- Sender ---------------------------------------------------------------- */
-
-/**
- * hpcc_int_nodes_for() - how many hops may write into a connection's INT stacks
- * @sk: its socket
- * @caps: HPCC_CAP_* of the peer
- *
- * Return: 0: no probe carries INT.
- */
-u8 hpcc_int_nodes_for(const struct sock *sk, u8 caps)
-{
-	const struct hpcc_sysctls *sysctls = &hpcc_pernet(sock_net(sk))->sysctls;
-
-	if (!(caps & HPCC_CAP_INT) || hpcc_choice_of(sk).carrier != HPCC_CARRIER_INT ||
-	    !tcp_is_sack(tcp_sk(sk)))
-		return 0;
-	return READ_ONCE(sysctls->ioam_nodes);
-}
 
 /**
  * hpcc_int_out() - write shim and metadata header behind a probe's TCP header
@@ -89,19 +71,6 @@ void hpcc_int_out(const struct hpcc_segment *seg, const struct tcp_sock *tp, u8 
 	hpcc_int_header(skb->data + seg->thoff + seg->thlen, nodes, old);
 	hpcc_segment_th(seg)->seq = htonl(hpcc_peek(tp->snd_una) - HPCC_INT_SEQ_BACK);
 	hpcc_count_rcu(net, HPCC_C_INT_SENT);
-}
-
-/**
- * hpcc_int_stop() - have the TCP option carry requests from now on
- * @sk: socket, under its lock
- * @flow: its flow
- */
-void hpcc_int_stop(struct sock *sk, struct hpcc_flow *flow)
-{
-	WRITE_ONCE(flow->intmd, 0);
-	hpcc_carry_begin(sk, flow, flow->probes &&
-			 READ_ONCE(hpcc_pernet(sock_net(sk))->sysctls.carry));
-	hpcc_count(sock_net(sk), HPCC_C_INT_STOPPED);
 }
 
 /* ---- Receiver -------------------------------------------------------------- */
@@ -155,7 +124,7 @@ static void hpcc_int_checksum(const struct hpcc_arrival *in)
 
 /**
  * hpcc_int_read() - copy INT
- * @in: the segment, for which hpcc_int_comes() holds; its intmd is set
+ * @in: the segment, for which hpcc_int_comes() holds; its stack is set
  * @buf: HPCC_INT_MAX bytes
  *
  * Return: false where it is no INT, or lies about its length: old data, which TCP has to answer.
@@ -169,8 +138,9 @@ bool hpcc_int_read(struct hpcc_arrival *in, u8 *buf)
 	if (skb_copy_bits(in->skb, in->thoff + __tcp_hdrlen(in->th), buf, have) ||
 	    hpcc_int_find(buf, have, len, &t) != (int)len)
 		return false;
-	in->intmd = buf;
-	in->intmd_len = len;
+	in->carrier = HPCC_CARRIER_INT;
+	in->stack = buf;
+	in->stack_len = len;
 	return true;
 }
 
@@ -214,7 +184,7 @@ static int hpcc_int_records(struct hpcc_trace_rx *rx, const struct net *net, con
 	u64 link;
 	int nr;
 
-	hpcc_trace_begin(rx, true);
+	hpcc_trace_begin(rx, HPCC_CARRIER_INT);
 	for (nr = 1; nr <= hops; nr++) {
 		*why = HPCC_C_INT_IGNORED;
 		if (hpcc_int_hop(p, hops, nr, &hop))
@@ -238,7 +208,7 @@ static int hpcc_int_records(struct hpcc_trace_rx *rx, const struct net *net, con
 /**
  * hpcc_int_in() - keep what INT tells until it can be echoed
  * @flow: a flow
- * @in: the segment, with intmd
+ * @in: the segment, with a stack
  * @opt: head of its FORWARD
  *
  * All hops or none: of a path that is not known in full, the rest may be the loaded part.
@@ -261,11 +231,11 @@ u32 hpcc_int_in(struct hpcc_flow *flow, const struct hpcc_arrival *in,
 		return 0;
 	if (opt->flags & HPCC_OPT_F_PROMPT)
 		WRITE_ONCE(flow->prompt, true);
-	if (hpcc_int_find(in->intmd, HPCC_INT_LEN, in->intmd_len, &t) > 0)
+	if (hpcc_int_find(in->stack, HPCC_INT_LEN, in->stack_len, &t) > 0)
 		hops = hpcc_int_hops(&t);
 	if (hops >= 0) {
 		spin_lock_bh(&rx->lock);
-		hops = hpcc_int_records(rx, net, in->intmd, hops, opt->scale, records, &why);
+		hops = hpcc_int_records(rx, net, in->stack, hops, opt->scale, records, &why);
 		spin_unlock_bh(&rx->lock);
 	}
 	hpcc_count_rcu(net, why);

@@ -8,9 +8,7 @@
 #include "flow.h"
 #include "segment.h"
 
-u8 hpcc_int_nodes_for(const struct sock *sk, u8 caps);
 void hpcc_int_out(const struct hpcc_segment *seg, const struct tcp_sock *tp, u8 nodes);
-void hpcc_int_stop(struct sock *sk, struct hpcc_flow *flow);
 bool hpcc_int_comes(const struct tcp_sock *tp, const struct hpcc_arrival *in,
 		    const struct hpcc_opt *opt);
 bool hpcc_int_read(struct hpcc_arrival *in, u8 *buf);

@@ -30,29 +30,11 @@
 #include "cc.h"
 #include "ioam.h"
 #include "mailbox.h"
-#include "routes.h"
 
 /* Bounds the memory that who owns a namespace can have the kernel use. */
 #define HPCC_LINKS_MAX	65536
 
 /* ---- Sender ---------------------------------------------------------------- */
-
-/**
- * hpcc_ioam_nodes_for() - how many nodes a connection's traces are to have room for
- * @sk: its socket
- * @caps: HPCC_CAP_* of the peer
- *
- * Return: 0: the TCP option carries requests.
- */
-u8 hpcc_ioam_nodes_for(const struct sock *sk, u8 caps)
-{
-	const struct hpcc_sysctls *sysctls = &hpcc_pernet(sock_net(sk))->sysctls;
-
-	if (!(caps & HPCC_CAP_IOAM) || hpcc_choice_of(sk).carrier != HPCC_CARRIER_IOAM ||
-	    inet_csk(sk)->icsk_af_ops->net_header_len != sizeof(struct ipv6hdr))
-		return 0;
-	return READ_ONCE(sysctls->ioam_nodes);
-}
 
 /**
  * hpcc_ioam_out() - put a trace into a segment that asks
@@ -83,18 +65,6 @@ bool hpcc_ioam_out(struct hpcc_segment *seg, u32 nodes)
 }
 
 /**
- * hpcc_ioam_stop() - have the TCP option carry requests from now on
- * @sk: socket, under its lock
- * @flow: its flow
- */
-void hpcc_ioam_stop(struct sock *sk, struct hpcc_flow *flow)
-{
-	WRITE_ONCE(flow->ioam, 0);
-	hpcc_carry_begin(sk, flow, flow->probes);
-	hpcc_count(sock_net(sk), HPCC_C_IOAM_STOPPED);
-}
-
-/**
  * hpcc_ioam_rto() - an RTO: something on the path may drop packets with extension headers
  * @sk: socket, under its lock
  * @flow: its flow, of which traces carry requests
@@ -108,7 +78,7 @@ void hpcc_ioam_rto(struct sock *sk, struct hpcc_flow *flow)
 	if (flow->ioam_held || flow->probes)
 		return;
 	if (!flow->ioam_heard) {
-		hpcc_ioam_stop(sk, flow);
+		hpcc_carrier_stop(sk, flow);
 		return;
 	}
 	flow->ioam_heard = false;
@@ -167,17 +137,17 @@ struct hpcc_trace_rx *hpcc_trace_rx(struct hpcc_flow *flow, const struct net *ne
 /**
  * hpcc_trace_begin() - before the links of a trace are followed
  * @rx: of the path, locked
- * @is_int: INT tells of it, not IOAM
+ * @carrier: what tells of it
  *
  * With another carrier than before all links begin anew.
  */
-void hpcc_trace_begin(struct hpcc_trace_rx *rx, bool is_int)
+void hpcc_trace_begin(struct hpcc_trace_rx *rx, enum hpcc_carrier carrier)
 {
 	int hop;
 
-	if (rx->is_int == is_int)
+	if (rx->carrier == carrier)
 		return;
-	rx->is_int = is_int;
+	rx->carrier = carrier;
 	for (hop = 0; hop < rx->hops; hop++)
 		rx->link[hop].bps = 0;
 }
@@ -234,7 +204,7 @@ static bool hpcc_ioam_records(struct hpcc_trace_rx *rx, const struct net *net, c
 	int hop;
 	u64 link;
 
-	hpcc_trace_begin(rx, false);
+	hpcc_trace_begin(rx, HPCC_CARRIER_IOAM);
 	for (hop = 1; hop <= nodes; hop++) {
 		*why = HPCC_C_IOAM_IGNORED;
 		if (hpcc_ioam_node(trace, t, hop, &node))

@@ -15,11 +15,11 @@
 #define HPCC_LINK_UNIT	GENMASK_ULL(59, 44)
 
 /**
- * struct hpcc_trace_rx - what a receiver keeps of a path that IOAM or INT tells of
+ * struct hpcc_trace_rx - what a receiver keeps of a path that traces or stacks tell of
  * @lock: covers all but @rcu
  * @seen_ns: when the last trace came, that was taken in
  * @hops: how many nodes it had
- * @is_int: the links are as INT tells of them
+ * @carrier: the links are as it tells of them
  * @link: by hop - 1; those from @hops on begin anew
  * @rcu: frees it
  */
@@ -27,21 +27,19 @@ struct hpcc_trace_rx {
 	spinlock_t lock;	/* covers all but @rcu */
 	u64 seen_ns;
 	int hops;
-	bool is_int;
+	enum hpcc_carrier carrier;
 	struct hpcc_trace_link link[HPCC_IOAM_NODES_MAX];
 	struct rcu_head rcu;
 };
 
 struct hpcc_trace_rx *hpcc_trace_rx(struct hpcc_flow *flow, const struct net *net);
-void hpcc_trace_begin(struct hpcc_trace_rx *rx, bool is_int);
+void hpcc_trace_begin(struct hpcc_trace_rx *rx, enum hpcc_carrier carrier);
 void hpcc_trace_end(struct hpcc_trace_rx *rx, int hops, u64 now_ns);
 u64 hpcc_link_known(const struct net *net, u32 node, u16 port);
 
-u8 hpcc_ioam_nodes_for(const struct sock *sk, u8 caps);
 bool hpcc_ioam_out(struct hpcc_segment *seg, u32 nodes);
 u32 hpcc_ioam_in(struct hpcc_flow *flow, const struct hpcc_arrival *in,
 		 const struct hpcc_opt *opt, const u8 *records);
-void hpcc_ioam_stop(struct sock *sk, struct hpcc_flow *flow);
 void hpcc_ioam_rto(struct sock *sk, struct hpcc_flow *flow);
 void hpcc_ioam_ack(const struct tcp_sock *tp, struct hpcc_flow *flow, bool told);
 bool hpcc_links_known(const struct net *net);

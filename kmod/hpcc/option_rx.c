@@ -272,7 +272,7 @@ static void hpcc_option_in(struct hpcc_flow *flow, const struct hpcc_arrival *in
 	switch (opt->type) {
 	case HPCC_OPT_FORWARD:
 	case HPCC_OPT_IDENTIFY:
-		if (unlikely(in->intmd))
+		if (unlikely(in->carrier == HPCC_CARRIER_INT))
 			bad = hpcc_int_in(flow, in, opt);
 		else
 			bad = hpcc_may_be_ioam(in, opt) ?
@@ -443,13 +443,13 @@ static noinline bool hpcc_int_segment_in(const struct sock *sk, struct hpcc_flow
 					 struct hpcc_arrival *in, int at, u32 pos)
 {
 	const struct tcp_sock *tp = tcp_sk(sk);
-	u8 intmd[HPCC_INT_MAX];
+	u8 stack[HPCC_INT_MAX];
 	struct hpcc_opt opt;
 
 	if (in->opts[at] != flow->kind || hpcc_opt_decode(in->opts + at, pos - at, &opt) ||
 	    !hpcc_int_comes(tp, in, &opt) || !hpcc_ack_ok(flow, tp, in) || !hpcc_ttl_ok(sk, in))
 		return false;
-	if (!hpcc_int_read(in, intmd)) {
+	if (!hpcc_int_read(in, stack)) {
 		hpcc_count_rcu(in->state->net, HPCC_C_INT_IGNORED);
 		return true;
 	}
@@ -505,7 +505,7 @@ static noinline void hpcc_packet_in(struct sk_buff *skb,
 
 	in.skb = skb;
 	in.state = state;
-	in.intmd = NULL;
+	in.carrier = HPCC_CARRIER_TCP;
 	if (!hpcc_arrival_parse(&in))
 		return;
 	if (in.th->syn)

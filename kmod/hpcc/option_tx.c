@@ -302,13 +302,16 @@ static bool hpcc_asks_int(const struct hpcc_segment *seg, const struct sock *sk,
 static enum hpcc_asking hpcc_asks_by(const struct hpcc_segment *seg, const struct sock *sk,
 				     const struct hpcc_flow *flow, u32 *room)
 {
-	u8 nodes = READ_ONCE(flow->ioam);
-
-	if (unlikely(nodes) && !READ_ONCE(flow->ioam_held) && hpcc_asks_ioam(seg, sk, nodes, room))
-		return HPCC_ASKS_IOAM;
-	nodes = READ_ONCE(flow->intmd);
-	if (unlikely(nodes) && hpcc_asks_int(seg, sk, nodes, room))
-		return HPCC_ASKS_INT;
+	switch (READ_ONCE(flow->carrier)) {
+	case HPCC_CARRIER_IOAM:
+		if (!READ_ONCE(flow->ioam_held) && hpcc_asks_ioam(seg, sk, flow->nodes, room))
+			return HPCC_ASKS_IOAM;
+		break;
+	case HPCC_CARRIER_INT:
+		if (hpcc_asks_int(seg, sk, flow->nodes, room))
+			return HPCC_ASKS_INT;
+		break;
+	}
 	return HPCC_ASKS_TCP;
 }
 
@@ -322,7 +325,7 @@ static bool hpcc_options_out(struct hpcc_segment *seg, const struct sock *sk,
 	u32 behind = by == HPCC_ASKS_INT ? HPCC_INT_LEN : 0;
 	u8 *p;
 
-	if (by == HPCC_ASKS_IOAM && !hpcc_ioam_out(seg, READ_ONCE(flow->ioam)))
+	if (by == HPCC_ASKS_IOAM && !hpcc_ioam_out(seg, flow->nodes))
 		return false;
 	p = hpcc_segment_open(seg, len + behind);
 	if (!p)
@@ -331,7 +334,7 @@ static bool hpcc_options_out(struct hpcc_segment *seg, const struct sock *sk,
 	hpcc_segment_close(seg, len);
 	if (behind) {
 		hpcc_segment_checksum(seg, behind);
-		hpcc_int_out(seg, tcp_sk(sk), READ_ONCE(flow->intmd));
+		hpcc_int_out(seg, tcp_sk(sk), flow->nodes);
 	}
 	return true;
 }

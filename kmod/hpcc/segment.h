@@ -66,8 +66,9 @@ void hpcc_set_ip_length(struct sk_buff *skb, u8 family);
  * @opts: its options
  * @optlen: their length
  * @thoff: offset of its TCP header
- * @intmd: INT that was behind its TCP header, or NULL
- * @intmd_len: length of that
+ * @carrier: what tells of hops; HPCC_CARRIER_TCP: the option, or IOAM where there is a trace
+ * @stack: with any other, a copy of it
+ * @stack_len: length of that
  */
 struct hpcc_arrival {
 	struct sk_buff *skb;
@@ -76,8 +77,9 @@ struct hpcc_arrival {
 	u8 *opts;
 	u32 optlen;
 	u32 thoff;
-	const u8 *intmd;
-	u32 intmd_len;
+	enum hpcc_carrier carrier;
+	const u8 *stack;
+	u32 stack_len;
 };
 
 bool hpcc_arrival_intact(const struct hpcc_arrival *in);

@@ -12,6 +12,7 @@
 #include <hpcc/ioam.h>
 
 #include "cc.h"
+#include "net.h"
 #include "receiver.h"
 
 /* From this many segments on ACKs can clock what leaves. */
@@ -38,8 +39,8 @@ u16 hpcc_room(const struct hpcc_flow *flow)
 {
 	u16 bytes = max(hpcc_opt_len(flow->slots), 2 * hpcc_opt_len(1));
 
-	if (unlikely(flow->ioam))
-		bytes += hpcc_ioam_header_len(flow->ioam);
+	if (unlikely(flow->carrier == HPCC_CARRIER_IOAM))
+		bytes += hpcc_ioam_header_len(flow->nodes);
 	return bytes % 8 ? bytes : bytes + 4;
 }
 
