@@ -268,9 +268,13 @@ static inline int hpcc_csig_write(u8 *p, const struct hpcc_csig_hop *hop,
 	return HPCC_STAMP_WRITTEN;
 }
 
-/* ---- Between the ends: a record whose hop is 0 --------------------------------- */
+/* ---- Between the ends ------------------------------------------------------------
+ *
+ * A signal record takes the one slot of a FORWARD. Its first 4 bits are those of a hop, so that
+ * ports that fill in TCP options take the slot for used.
+ */
 
-#define HPCC_CSIG_RECORD	((u64)HPCC_REPORT_SIGNAL << 56)
+#define HPCC_CSIG_RECORD	(15ULL << 60 | (u64)HPCC_REPORT_SIGNAL << 56)
 #define HPCC_CSIG_POPPED	0x10000ULL
 
 /**
@@ -396,8 +400,8 @@ static inline void hpcc_csig_follow(struct hpcc_csig_path *path, u8 locator)
  * @r: set to a load record of hop 1
  *
  * txBytes is the sum of u2 times the time since the last signal, so that what the law divides
- * is u2. While there is a queue u2 is 1. Where a queue has gone u2 is not known until it is
- * asked for.
+ * is u2. u1 is added to what u2 says, as the draft has it, and a u1 by itself to a u2 of 1.
+ * Where a queue has gone u2 is not known until it is asked for.
  *
  * Return: 1; 0: there is no record yet; -EINVAL: it is no signal that was asked for, or nobody
  * wrote it.
@@ -415,13 +419,11 @@ static inline int hpcc_csig_take(struct hpcc_csig_path *path, u16 tag,
 				   HPCC_CSIG_T(tag) != HPCC_CSIG_QLEN))
 		return -EINVAL;
 	queue = HPCC_CSIG_T(tag) == HPCC_CSIG_QLEN;
-	path->ask = !s == queue ? HPCC_CSIG_ABW_C : HPCC_CSIG_QLEN;
 	if (queue && s)
 		hpcc_csig_follow(path, HPCC_CSIG_LM(tag));
 	if (queue)
 		path->qlen_ns = hpcc_csig_value(s, HPCC_CSIG_TIME_BITS) * units->time_ns;
-	else if (s)
-		path->qlen_ns = 0;
+	path->ask = path->qlen_ns || (!queue && !s) ? HPCC_CSIG_QLEN : HPCC_CSIG_ABW_C;
 	if (queue && !s)
 		return 0;
 	if (!queue)

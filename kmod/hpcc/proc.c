@@ -72,6 +72,10 @@ static const char * const hpcc_counter_names[__HPCC_C_MAX] = {
 	[HPCC_C_INT_IGNORED] = "int_ignored",
 	[HPCC_C_INT_UNKNOWN_LINK] = "int_unknown_link",
 	[HPCC_C_INT_STOPPED] = "int_stopped",
+	[HPCC_C_CSIG_SENT] = "csig_sent",
+	[HPCC_C_CSIG_RECEIVED] = "csig_received",
+	[HPCC_C_CSIG_IGNORED] = "csig_ignored",
+	[HPCC_C_CSIG_STOPPED] = "csig_stopped",
 };
 
 static int hpcc_counters_show(struct seq_file *seq, void *v)

@@ -24,7 +24,8 @@ DEFAULT = {4: "0.0.0.0/0", 6: "::/0"}
 # switch_ID of h0; switches begin with 1.
 HOST_NODE = 1000
 # HPCC_STAMP_* by name.
-STAMP = {"tcp": 1, "ioam": 2, "tcp,ioam": 3, "int": 4, "tcp,int": 5, "ioam,int": 6, "tcp,ioam,int": 7, "mixed": 3}
+STAMP = {"tcp": 1, "ioam": 2, "tcp,ioam": 3, "int": 4, "tcp,int": 5, "ioam,int": 6, "tcp,ioam,int": 7, "mixed": 3, "csig": 16}
+CSIG_PUSH = 32
 # Where hosts are told B of links, below /proc; other parameters are below /proc/sys.
 LINKS = "/net/hpcc_links"
 # Packets that a child may hold: as many as the smallest that a buffer has room for.
@@ -203,6 +204,8 @@ class Network:
             link |= {"buffer": HOST_LIMIT, "delay": link["delay"] + self.topology.host_delay[0]}
             stamp = self.stamp and self.scenario.host["stamp"]
             more = f"node {HOST_NODE + int(node[1:])} stamp {self.stamp}" if stamp else "stamp 0"
+            if self.scenario.cc["carrier"] == "csig":
+                more = f"stamp {CSIG_PUSH}"
             return [self._qdisc(f"{node} eth0", "root", link, more),
                     *self._child(f"{node} eth0", self.scenario.host["queue"], HOST_LIMIT)]
         lines = []
@@ -214,6 +217,8 @@ class Network:
             if self.stamp:
                 more += "".join(f" {key} {self.scenario.qdisc[key]}" for key in ("above", "respond", "every", "int_window")
                                 if self.scenario.qdisc[key])
+                more += "".join(f" {key} {self.scenario.cc[key]}" for key in ("csig_abw", "csig_time")
+                                if self.scenario.cc[key] and self.stamp & STAMP["csig"])
             netem = self._netem(port)
             if netem:
                 self._netem_batch(node, port, netem, link, more)

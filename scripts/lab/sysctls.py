@@ -5,7 +5,7 @@ from .keys import W_AI_MAX
 from .topology import is_host
 
 # net.hpcc.carrier by name.
-CARRIERS = {"ioam": 1, "int": 2}
+CARRIERS = {"ioam": 1, "int": 2, "csig": 4}
 TCP_MEMORY = "4096 1048576 134217728"
 # IPv6 without duplicate address detection, router solicitations, advertisements.
 IPV6_QUIET = ("accept_ra", "accept_dad", "dad_transmits", "router_solicitations")
@@ -99,6 +99,7 @@ class Sysctls:
             "burst_ns": cc["burst_ns"], "pace": cc["pace"], "slots": cc["slots"],
             "sample": cc["sample"], "carry": cc["carry"], "where": cc["where"],
             "carrier": CARRIERS.get(cc["carrier"]), "ioam_nodes": cc["ioam_nodes"],
+            "csig_abw": cc["csig_abw"], "csig_time": cc["csig_time"],
         }
         if "base_rtt_ns" in values:
             values["w_ai"] = w_ai_bytes(self.scenario, values["base_rtt_ns"] or self.base_rtt[host])

@@ -393,7 +393,7 @@ def csig_seeds():
     yield "vlans", fields() + macs + bytes.fromhex("81000005") * 5 + b"\x88\xb5\0\0\x08\0"
     yield "cut", fields() + macs + b"\x88\xb5\0\0\x08"
     yield "busy", bytes.fromhex("0031 0003f000 ffffffff 000000c8 ffffffffffffffff 0107") + macs + b"\x88\xb5\x3f\x80\x08\0"
-    for name, first, popped, kind in (("ask", 4, 0, 1), ("popped", 4, 1, 1), ("load", 0x14, 0, 1), ("echo", 4, 0, 2)):
+    for name, first, popped, kind in (("ask", 0xf4, 0, 1), ("popped", 0xf4, 1, 1), ("load", 0x14, 0, 1), ("echo", 0xf4, 0, 2)):
         option = bytes([253, 12, kind << 5, 0, first]) + bytes(4) + bytes([popped]) + bytes(2)
         yield f"packet-{name}", fields() + \
             bytes.fromhex("45000034000040004006000000000000 00000000") + bytes(12) + b"\x80\x10" + bytes(6) + option

@@ -1,22 +1,27 @@
 #!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: GPL-2.0
-"""CSIG tags: qdisc/csig.c."""
+"""CSIG tags: qdisc/csig.c, kmod/hpcc/csig.c."""
 
 import json
 import socket
 import struct
 import sys
+import time
 
 sys.path[0] += "/.."
+from lib.kernel import virtual_time
 from lib.ktap import defer, expect, expect_in, main
 from lib.net import Pair
 from lib.packet import ACK, FORWARD, IDENTIFY, Segment, csum, option
+from lib.path import MBPS as PATH_MBPS
+from lib.path import Path, falls_back
+from lib.tcp import pattern, transfer
 
 MBPS = 100
 TPID = 0x88b5
 ABW, ABW_C, PD, QLEN = range(4)
 VLAN = struct.pack("!HH", 0x8100, 5)
-ASK = {kind: struct.pack("!HIH", 0x0400, 0, kind << 13) for kind in range(8)}
+ASK = {kind: struct.pack("!HIH", 0xf400, 0, kind << 13) for kind in range(8)}
 
 
 def tag(kind, bucket, locator, tpid=TPID):
@@ -87,6 +92,78 @@ def parts(data, at=12):
     tpid, word = struct.unpack_from("!HH", data, at)
     expect("TPID", tpid, TPID)
     return word >> 13, word >> 7 & 31, word & 127
+
+
+HOW = f"hpcc rate {PATH_MBPS}mbit delay 200us"
+UNITS = {"csig_time": 2000}
+
+
+def csig_path(version=4, switches=2, push="csig_push csig_time 2us", stamp="tcp,csig csig_time 2us int_window 400us",
+              **sysctls):
+    """A path of switches that speak CSIG, between hosts that push and pop."""
+    path = Path(version, switches, **({"carrier": 4} | UNITS | sysctls))
+    for ns, dev in (path.a, "right"), (path.b, "left"):
+        ns.tc(f"qdisc change dev {dev} root hpcc stamp {push}")
+    for node in range(1, switches + 1):
+        for port, dev in enumerate(("left", "right"), 1):
+            path.change(node, f"{HOW} node {node} port {port} stamp {stamp}", dev)
+    return path
+
+
+def test_end_to_end():
+    """Probes bring the signal of the fullest hop, and W follows as it does by TCP options."""
+    for version in 4, 6:
+        took = {}
+        for carrier in 0, 4:
+            path = csig_path(version, carrier=carrier)
+            # the link that fills is one that stamps, and not that of the host
+            path.change(2, f"{HOW.replace(str(PATH_MBPS), str(PATH_MBPS // 2))} node 2 port 2")
+            client, server = path.connect()
+            transfer((client, server, pattern(3000000)))
+            before, start = path.port(2)["bytes"], time.monotonic()
+            transfer((client, server, pattern(8000000)))
+            took[carrier] = (path.port(2)["bytes"] - before) * 16 / (time.monotonic() - start) / PATH_MBPS / 1e6
+            flow = path.a.flow()
+            expect("mode, hops", (flow["mode"], flow["hops"]), ("telemetry", 1 if carrier else 2))
+            path.no_errors()
+            a, b = path.a.counters(), path.b.counters()
+            expect("by CSIG", (a["csig_sent"] > 100, b["csig_received"] > 100), (carrier == 4,) * 2)
+            for name in "csig_ignored", "csig_stopped", "probes_stopped":
+                expect(name, (a[name], b[name]), (0, 0))
+        print(f"# IPv{version}: utilization {took[0]:.3f} by TCP, {took[4]:.3f} by CSIG")
+        if virtual_time():
+            expect_in("utilization", took[4], took[0] - 0.05, took[0] + 0.05)
+
+
+def test_not_agreed():
+    """Who does not pop is sent no tag."""
+    path = csig_path()
+    path.b.sysctl("net.hpcc.carrier", 0)
+    client, server = path.connect()
+    transfer((client, server, pattern(300000)))
+    expect("sent", path.a.counters()["csig_sent"], 0)
+    expect("hops", path.a.flow()["hops"], 2)
+
+
+def test_nobody_pushes():
+    """A host whose port pushes no tags falls back, and so does one on whose path nobody writes."""
+    falls_back(csig_path(push="int"), "csig", "ignored")
+    falls_back(csig_path(stamp="tcp"), "csig", "ignored")
+
+
+def test_receiver_leaves():
+    """A receiver that does not want tags any more drops them: probes are lost, data are not."""
+    path = csig_path()
+    client, server = path.connect()
+    transfer((client, server, pattern(400000)))
+    expect("mode", path.a.flow()["mode"], "telemetry")
+    path.b.sysctl("net.hpcc.carrier", 0)
+    for i in range(8):
+        transfer((client, server, pattern(400000, i)))
+    expect("stopped", path.a.counters()["csig_stopped"], 1)
+    expect_in("dropped", path.b.counters()["csig_ignored"], 1, 100000)
+    expect("retransmitted", path.a.snmp("RetransSegs"), 0)
+    path.no_errors()
 
 
 def test_port_writes():
@@ -180,4 +257,4 @@ def test_push():
 
 
 if __name__ == "__main__":
-    main(sys.modules[__name__], modules=["sch_hpcc"])
+    main(sys.modules[__name__], modules=["sch_hpcc", "tcp_hpcc"])

@@ -23,6 +23,7 @@ COUNTERS = """
     probes_stopped fallbacks unseen_loss returns ecn_responses timeouts
     ioam_sent ioam_received ioam_ignored ioam_unknown_link ioam_stopped
     int_sent int_received int_ignored int_unknown_link int_stopped
+    csig_sent csig_received csig_ignored csig_stopped
 """.split()
 
 

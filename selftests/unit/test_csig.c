@@ -253,10 +253,16 @@ TEST(take__chooses)
 	/* nothing was asked about the queue, which stays */
 	assert_int_equal(hpcc_csig_take(&path, TAG(1, 0, 6), &u, 15000, 0, &r), 1);
 	assert_int_equal(r.qlen, 8 * 64);
+	/* a u2 that is older than the queue: the sum */
+	last = r;
+	assert_int_equal(hpcc_csig_take(&path, TAG(1, 31, 6), &u, 16000, 0, &r), 1);
+	assert_int_equal(path.ask, HPCC_CSIG_QLEN);
+	assert_int_equal(r.tx - last.tx, 700);
+	assert_int_equal(r.qlen, 8 * 64);
 	assert_int_equal(hpcc_csig_take(&path, TAG(3, 0, 6), &u, 16000, 0, &r), 0);
 	assert_int_equal(path.ask, HPCC_CSIG_ABW_C);
 	last = r;
-	assert_int_equal(hpcc_csig_take(&path, TAG(1, 31, 6), &u, 25000, 0, &r), 1);
+	assert_int_equal(hpcc_csig_take(&path, TAG(1, 31, 6), &u, 26000, 0, &r), 1);
 	assert_int_equal(r.tx - last.tx, 7000);
 	assert_int_equal(r.qlen, 0);
 	/* after a long time one more signal tells nothing of all of it */

@@ -18,8 +18,7 @@
  *	byte 0    kind			HPCC_OPT_KIND_DEFAULT unless configured
  *	byte 1    length		HPCC_SYN_OPT_LEN
  *	byte 2-3  ExID			big endian, HPCC_OPT_EXID_DEFAULT
- *	byte 4    version << 4 | 0	HPCC_OPT_VERSION
- *	byte 5    capabilities		HPCC_CAP_*, the rest zero
+ *	byte 4-5  version:4  capabilities:12	HPCC_OPT_VERSION, HPCC_CAP_*, the rest zero
  *
  * Every other segment of a connection that agreed:
  *
@@ -42,7 +41,7 @@
  *
  * Signal record (FORWARD, in the place of its one load record), which a switch's port makes a tag
  * of, and the receiver fills in from it:
- *	0:4  4:4  zero:39  popped:1  signal:16
+ *	15:4  4:4  zero:39  popped:1  signal:16
  *
  * Report record (REPORT), whose scale, hops and flags are zero; kind is enum hpcc_report:
  *	2:4  zero:44  N:16		N is 1 .. HPCC_REPORT_N_MAX
@@ -74,6 +73,7 @@
 #define HPCC_CAP_WINDOW		0x10	/* computes W for a sender that asks */
 #define HPCC_CAP_IOAM		0x20	/* decodes IOAM, and knows B of some links */
 #define HPCC_CAP_INT		0x40	/* the same of INT-MD */
+#define HPCC_CAP_CSIG		0x100	/* pops CSIG tags, and reflects signals */
 
 /**
  * enum hpcc_opt_type - what a telemetry option carries
