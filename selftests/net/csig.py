@@ -145,6 +145,20 @@ def test_not_agreed():
     expect("hops", path.a.flow()["hops"], 2)
 
 
+def test_with_the_rest():
+    """Data in both directions; a receiver that would compute W has no records to do it with."""
+    for how in {}, {"where": 1}:
+        path = csig_path(**how)
+        client, server = path.connect()
+        for i in range(4):
+            transfer((client, server, pattern(400000)), (server, client, pattern(400000, i)))
+        for ns in path.hosts:
+            expect("mode", ns.flow()["mode"], "telemetry")
+            expect_in("received", ns.counters()["csig_received"], 10, 100000)
+            expect("stopped", ns.counters()["csig_stopped"], 0)
+        path.no_errors()
+
+
 def test_nobody_pushes():
     """A host whose port pushes no tags falls back, and so does one on whose path nobody writes."""
     falls_back(csig_path(push="int"), "csig", "ignored")
