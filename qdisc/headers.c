@@ -105,21 +105,57 @@ struct hpcc_headers hpcc_parse(struct sk_buff *skb, u8 kind)
 }
 
 /**
+ * hpcc_parse_behind() - find a packet's IP header behind a tag
+ * @skb: the packet, of an Ethernet device
+ * @network: offset of what is behind the tag's EtherType, which is readable
+ *
+ * Return: where it is; without a note.
+ */
+struct hpcc_headers hpcc_parse_behind(struct sk_buff *skb, u32 network)
+{
+	struct hpcc_frame frame = {
+		.len = skb->len,
+		.network = network + sizeof(u16),
+		.proto = get_unaligned_be16(skb->data + network),
+	};
+	struct hpcc_headers headers = {};
+	struct hpcc_place place;
+
+	do {
+		frame.p = skb->data;
+		frame.have = skb_headlen(skb);
+	} while (hpcc_walk(&frame, HPCC_WALK_IP_ONLY, &place) == HPCC_WALK_MORE &&
+		 pskb_may_pull(skb, place.need));
+	headers.version = place.version;
+	headers.ip = place.ip;
+	return headers;
+}
+
+/**
  * hpcc_parse_any() - find a packet's headers, for a port with any HPCC_STAMP_*
  * @skb: the packet
  * @cfg: the port's; without HPCC_STAMP_TCP no TCP option is looked for
  *
  * Where the port fills in IOAM traces, a packet's trace counts and no TCP option does, unless the
- * trace is somebody else's; the same holds for INT-MD. A packet
- * with IFA has no TCP option to write to.
+ * trace is somebody else's; the same holds for INT-MD. A packet with IFA has no TCP option to write
+ * to. What has a CSIG tag has nothing else. A segment that asks for one gets no record.
  *
  * Return: where they are.
  */
 struct hpcc_headers hpcc_parse_any(struct sk_buff *skb, const struct hpcc_config *cfg)
 {
 	u8 kind = cfg->stamp & HPCC_STAMP_TCP ? cfg->kind : HPCC_WALK_IP_ONLY;
-	struct hpcc_headers headers = hpcc_parse(skb, kind);
+	struct hpcc_headers headers;
 
+	if (cfg->stamp & HPCC_STAMP_CSIG && hpcc_csig_parse(skb, cfg, &headers))
+		return headers;
+	headers = hpcc_parse(skb, cfg->stamp & HPCC_STAMP_CSIG_PUSH ? cfg->kind : kind);
+	if (cfg->stamp & HPCC_STAMP_CSIG_PUSH) {
+		u32 note = hpcc_csig_push_note(skb, headers);
+
+		if (note || (kind == HPCC_WALK_IP_ONLY && headers.note & HPCC_NOTE_LEN))
+			headers.note = note;
+	}
 	if (cfg->stamp & HPCC_STAMP_IOAM && headers.version == 6 &&
 	    skb->data[headers.ip + offsetof(struct ipv6hdr, nexthdr)] == NEXTHDR_HOP)
 		headers.note = hpcc_find_ioam(skb, headers.ip + sizeof(struct ipv6hdr),

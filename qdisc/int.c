@@ -70,8 +70,15 @@ no_memory:
 	return FIELD_PREP(HPCC_NOTE_UNSTAMPED, HPCC_UNSTAMPED_NO_MEMORY);
 }
 
-/* Utilization of the link, as of @ts_ns. */
-static u32 hpcc_util_now(struct hpcc_sched *q, struct hpcc_load load, u64 ts_ns)
+/**
+ * hpcc_util_now() - utilization of a link
+ * @q: the port
+ * @load: its load
+ * @ts_ns: now
+ *
+ * Return: of the last window that is over, in units of 1 / HPCC_INT_UTIL_ONE.
+ */
+u32 hpcc_util_now(struct hpcc_sched *q, struct hpcc_load load, u64 ts_ns)
 {
 	struct hpcc_util *util = &q->util;
 	u64 ns = ts_ns - util->from_ns;

@@ -27,9 +27,6 @@ static const u32 hpcc_pmax_default = HPCC_PMAX_MAX;
 /* Time between two responses to a flow: the T of a rack at 100 Gb/s. */
 static const u32 hpcc_every_default = 10 * NSEC_PER_USEC;
 
-/* Time that the utilization in INT is of: two T of a rack at 100 Gb/s. */
-static const u32 hpcc_int_window_default = 10 * NSEC_PER_USEC;
-
 /* Preamble, frame check sequence and gap of Ethernet. */
 static const u32 hpcc_overhead_default = 24;
 
@@ -66,6 +63,16 @@ static struct netlink_range_validation hpcc_pmax_range = {
 	.max = HPCC_PMAX_MAX,
 };
 
+static struct netlink_range_validation hpcc_tpid_range = {
+	.min = HPCC_CSIG_TPID_MIN,
+	.max = U16_MAX,
+};
+
+static struct netlink_range_validation hpcc_csig_time_range = {
+	.min = 1,
+	.max = HPCC_CSIG_TIME_MAX_NS,
+};
+
 static const struct nla_policy hpcc_policy[TCA_HPCC_MAX + 1] = {
 	[TCA_HPCC_RATE64]	= NLA_POLICY_FULL_RANGE(NLA_U64, &hpcc_rate_range),
 	[TCA_HPCC_BANDWIDTH64]	= NLA_POLICY_FULL_RANGE(NLA_U64, &hpcc_rate_range),
@@ -75,8 +82,9 @@ static const struct nla_policy hpcc_policy[TCA_HPCC_MAX + 1] = {
 	[TCA_HPCC_OVERHEAD]	= NLA_POLICY_MAX(NLA_U32, HPCC_OVERHEAD_MAX),
 	[TCA_HPCC_DELAY]	= NLA_POLICY_FULL_RANGE(NLA_U32, &hpcc_delay_range),
 	[TCA_HPCC_KIND]		= NLA_POLICY_RANGE(NLA_U8, 253, 254),
-	[TCA_HPCC_STAMP]	= NLA_POLICY_MAX(NLA_U8, HPCC_STAMP_TCP | HPCC_STAMP_IOAM |
-							  HPCC_STAMP_INT | HPCC_STAMP_IFA),
+	[TCA_HPCC_STAMP]	= NLA_POLICY_MASK(NLA_U8, HPCC_STAMP_TCP | HPCC_STAMP_IOAM |
+							   HPCC_STAMP_INT | HPCC_STAMP_IFA |
+							   HPCC_STAMP_CSIG | HPCC_STAMP_CSIG_PUSH),
 	[TCA_HPCC_SPLIT]	= NLA_POLICY_MAX(NLA_U8, 1),
 	[TCA_HPCC_MARKING]	= NLA_POLICY_MAX(NLA_U8, HPCC_MARKING_LDCP),
 	[TCA_HPCC_KMIN]		= { .type = NLA_U32 },
@@ -90,6 +98,9 @@ static const struct nla_policy hpcc_policy[TCA_HPCC_MAX + 1] = {
 	[TCA_HPCC_EVERY]	= NLA_POLICY_FULL_RANGE(NLA_U32, &hpcc_every_range),
 	[TCA_HPCC_INT_DSCP]	= NLA_POLICY_RANGE(NLA_U8, 1, HPCC_INT_DSCP_MAX),
 	[TCA_HPCC_INT_WINDOW]	= NLA_POLICY_FULL_RANGE(NLA_U32, &hpcc_every_range),
+	[TCA_HPCC_CSIG_TPID]	= NLA_POLICY_FULL_RANGE(NLA_U32, &hpcc_tpid_range),
+	[TCA_HPCC_CSIG_ABW]	= NLA_POLICY_RANGE(NLA_U32, 1, HPCC_CSIG_ABW_MAX),
+	[TCA_HPCC_CSIG_TIME]	= NLA_POLICY_FULL_RANGE(NLA_U32, &hpcc_csig_time_range),
 };
 
 /* Bytes/s of the device. Under RTNL. */
@@ -138,6 +149,7 @@ static int hpcc_commit(struct Qdisc *sch, const struct hpcc_config *cfg)
 	q->offset = offset;
 	q->arrived = false;
 	q->util = (struct hpcc_util){};
+	q->csig = hpcc_csig_units(cfg->csig_abw, cfg->csig_time_ns);
 	port = hpcc_port_move(q, port);
 	sch_tree_unlock(sch);
 	hpcc_port_put(port);
@@ -177,20 +189,6 @@ static void hpcc_parse_respond(struct nlattr **tb, struct hpcc_config *cfg)
 		cfg->every_ns = nla_get_u32(tb[TCA_HPCC_EVERY]);
 }
 
-/* Without INT there are no parameters of it that nobody sees. */
-static void hpcc_parse_int(struct nlattr **tb, struct hpcc_config *cfg)
-{
-	if (!(cfg->stamp & HPCC_STAMP_INT)) {
-		cfg->int_dscp = HPCC_INT_DSCP_DEFAULT;
-		cfg->int_window_ns = hpcc_int_window_default;
-		return;
-	}
-	if (tb[TCA_HPCC_INT_DSCP])
-		cfg->int_dscp = nla_get_u8(tb[TCA_HPCC_INT_DSCP]);
-	if (tb[TCA_HPCC_INT_WINDOW])
-		cfg->int_window_ns = nla_get_u32(tb[TCA_HPCC_INT_WINDOW]);
-}
-
 static void hpcc_parse_options(struct nlattr **tb, struct hpcc_config *cfg)
 {
 	if (tb[TCA_HPCC_RATE64])
@@ -216,7 +214,7 @@ static void hpcc_parse_options(struct nlattr **tb, struct hpcc_config *cfg)
 	}
 	if (tb[TCA_HPCC_ABOVE])
 		cfg->above = nla_get_u32(tb[TCA_HPCC_ABOVE]);
-	hpcc_parse_int(tb, cfg);
+	hpcc_parse_carriers(tb, cfg);
 	hpcc_parse_respond(tb, cfg);
 	if (tb[TCA_HPCC_SPLIT])
 		cfg->split = nla_get_u8(tb[TCA_HPCC_SPLIT]);
@@ -315,17 +313,6 @@ static int hpcc_validate_respond(struct nlattr **tb, const struct hpcc_config *c
 	return 0;
 }
 
-static int hpcc_validate_int(struct nlattr **tb, const struct hpcc_config *cfg,
-			     struct netlink_ext_ack *extack)
-{
-	const struct nlattr *attr = tb[TCA_HPCC_INT_DSCP] ?: tb[TCA_HPCC_INT_WINDOW];
-
-	if (!attr || cfg->stamp & HPCC_STAMP_INT)
-		return 0;
-	NL_SET_ERR_MSG_ATTR(extack, attr, "int_dscp, int_window: need stamp int");
-	return -EINVAL;
-}
-
 /* What a policy cannot say: gaps in a range, and how attributes go together. */
 static int hpcc_validate(struct Qdisc *sch, struct nlattr **tb,
 			 const struct hpcc_config *cfg,
@@ -363,7 +350,8 @@ static int hpcc_validate(struct Qdisc *sch, struct nlattr **tb,
 				    "above: has to be 1 byte to limit");
 		return -ERANGE;
 	}
-	err = hpcc_validate_int(tb, cfg, extack) ?: hpcc_validate_respond(tb, cfg, extack);
+	err = hpcc_validate_carriers(sch, tb, cfg, extack) ?:
+	      hpcc_validate_respond(tb, cfg, extack);
 	return err ?: hpcc_validate_marking(sch, tb, cfg, extack);
 }
 
@@ -388,14 +376,13 @@ static int hpcc_change(struct Qdisc *sch, struct nlattr *opt,
 static int hpcc_init(struct Qdisc *sch, struct nlattr *opt,
 		     struct netlink_ext_ack *extack)
 {
+	struct nlattr *none[TCA_HPCC_MAX + 1] = {};
 	struct hpcc_sched *q = qdisc_priv(sch);
 
 	q->cfg = (struct hpcc_config){
 		.limit		= hpcc_limit_default,
 		.overhead	= hpcc_overhead_default,
 		.every_ns	= hpcc_every_default,
-		.int_dscp	= HPCC_INT_DSCP_DEFAULT,
-		.int_window_ns	= hpcc_int_window_default,
 		.pmax_ppm	= hpcc_pmax_default,
 		.kind		= HPCC_OPT_KIND_DEFAULT,
 		.stamp		= HPCC_STAMP_TCP,
@@ -403,6 +390,7 @@ static int hpcc_init(struct Qdisc *sch, struct nlattr *opt,
 		.identify	= true,
 		.stats		= true,
 	};
+	hpcc_parse_carriers(none, &q->cfg);
 	hpcc_queue_init(sch);
 	if (opt)
 		return hpcc_change(sch, opt, extack);
@@ -464,9 +452,7 @@ static int hpcc_dump(struct Qdisc *sch, struct sk_buff *skb)
 	    (cfg.above && nla_put_u32(skb, TCA_HPCC_ABOVE, cfg.above)) ||
 	    (cfg.respond && (nla_put_u32(skb, TCA_HPCC_RESPOND, cfg.respond) ||
 			     nla_put_u32(skb, TCA_HPCC_EVERY, cfg.every_ns))) ||
-	    (cfg.stamp & HPCC_STAMP_INT &&
-	     (nla_put_u8(skb, TCA_HPCC_INT_DSCP, cfg.int_dscp) ||
-	      nla_put_u32(skb, TCA_HPCC_INT_WINDOW, cfg.int_window_ns))) ||
+	    hpcc_dump_carriers(skb, &cfg) ||
 	    nla_put_u8(skb, TCA_HPCC_SPLIT, cfg.split) ||
 	    nla_put_u8(skb, TCA_HPCC_IDENTIFY, cfg.identify) ||
 	    nla_put_u8(skb, TCA_HPCC_STATS, cfg.stats) ||

@@ -31,6 +31,7 @@ static void explain(void)
 		"                [ kind 253|254 ]\n"
 		"                [ stamp [ CARRIER[,CARRIER] ] [ above QUEUE ] [ respond QUEUE [ every TIME ] ] | nostamp ]\n"
 		"                [ int_dscp DSCP ] [ int_window TIME ]\n"
+		"                [ csig_tpid ETHERTYPE ] [ csig_abw UNIT ] [ csig_time TIME ]\n"
 		"                [ split-gso | no-split-gso ] [ identify on|off ] [ stats on|off ]\n"
 		"                [ marking off|ldcp ] [ kmin BYTES ] [ kmax BYTES ]\n"
 		"                [ pmax FRACTION ] [ knonect BYTES ]\n"
@@ -42,9 +43,12 @@ static void explain(void)
 		"overhead   of the link on each packet, 0 .. %u bytes (24)\n"
 		"delay      of propagation behind the queue, 0 .. 1s (0)\n"
 		"kind       of the TCP option (253)\n"
-		"stamp      write telemetry by CARRIER, tcp, ioam, int or ifa (stamp alone: tcp; default)\n"
+		"stamp      write telemetry by CARRIER, tcp, ioam, int, ifa, csig or csig_push (stamp alone: tcp; default)\n"
 		"int_dscp   of packets with INT, 1 .. %u (23)\n"
-		"int_window that the utilization in INT is of, 1us .. 1s (10us)\n"
+		"int_window that the utilization in INT and CSIG is of, 1us .. 1s (10us)\n"
+		"csig_tpid  of CSIG tags, 0x600 .. 0xffff (0x88b5)\n"
+		"csig_abw   unit of buckets of ABW/C, in 1/10000, 1 .. %u (%u)\n"
+		"csig_time  unit of buckets of times, 1ns .. 1ms (%uns)\n"
 		"above      write load only while the queue is longer, 1b .. limit (stamp alone:\n"
 		"           always)\n"
 		"respond    tell the sender of a packet that finds a longer queue at once, 1b .. limit;\n"
@@ -58,7 +62,8 @@ static void explain(void)
 		"pmax       probability of a mark just below kmax, 0 .. 1 (1)\n"
 		"knonect    other IP packets are dropped from here on, at most limit; 0:\n"
 		"           derived from B (default)\n",
-		HPCC_NODE_MAX, HPCC_PORT_MAX, HPCC_OVERHEAD_MAX, HPCC_INT_DSCP_MAX);
+		HPCC_NODE_MAX, HPCC_PORT_MAX, HPCC_OVERHEAD_MAX, HPCC_INT_DSCP_MAX,
+		HPCC_CSIG_ABW_MAX, HPCC_CSIG_ABW_DEFAULT, HPCC_CSIG_TIME_DEFAULT);
 }
 
 static int bad_value(const char *name, const char *value, const char *allowed)
@@ -206,6 +211,42 @@ static int parse_dscp(const char *name, const char *arg, void *to)
 	return sizeof(dscp);
 }
 
+static int parse_tpid(const char *name, const char *arg, void *to)
+{
+	__u32 value;
+
+	if (parse_number(name, arg, 0xffff, &value) < 0)
+		return -1;
+	if (value < HPCC_CSIG_TPID_MIN)
+		return bad_value(name, arg, "an EtherType, 0x600 .. 0xffff");
+	memcpy(to, &value, sizeof(value));
+	return sizeof(value);
+}
+
+static int parse_abw(const char *name, const char *arg, void *to)
+{
+	__u32 value;
+
+	if (parse_number(name, arg, HPCC_CSIG_ABW_MAX, &value) < 0)
+		return -1;
+	if (!value)
+		return bad_value(name, arg, "a number, 1 .. 1000");
+	memcpy(to, &value, sizeof(value));
+	return sizeof(value);
+}
+
+static int parse_unit(const char *name, const char *arg, void *to)
+{
+	__s64 time_ns;
+	__u32 v;
+
+	if (get_time64(&time_ns, arg) || time_ns < 1 || time_ns > HPCC_CSIG_TIME_MAX_NS)
+		return bad_value(name, arg, "a time, 1ns .. 1ms");
+	v = time_ns;
+	memcpy(to, &v, sizeof(v));
+	return sizeof(v);
+}
+
 static int parse_node(const char *name, const char *arg, void *to)
 {
 	return parse_number(name, arg, HPCC_NODE_MAX, to);
@@ -249,6 +290,9 @@ static const struct {
 	{ "every",	TCA_HPCC_EVERY,		parse_every },
 	{ "int_dscp",	TCA_HPCC_INT_DSCP,	parse_dscp },
 	{ "int_window",	TCA_HPCC_INT_WINDOW,	parse_every },
+	{ "csig_tpid",	TCA_HPCC_CSIG_TPID,	parse_tpid },
+	{ "csig_abw",	TCA_HPCC_CSIG_ABW,	parse_abw },
+	{ "csig_time",	TCA_HPCC_CSIG_TIME,	parse_unit },
 };
 
 static const struct {
@@ -259,6 +303,8 @@ static const struct {
 	{ "ioam",	HPCC_STAMP_IOAM },
 	{ "int",	HPCC_STAMP_INT },
 	{ "ifa",	HPCC_STAMP_IFA },
+	{ "csig",	HPCC_STAMP_CSIG },
+	{ "csig_push",	HPCC_STAMP_CSIG_PUSH },
 };
 
 static const struct {
@@ -466,6 +512,12 @@ static int hpcc_print_opt(struct qdisc_util *qu, FILE *f, struct rtattr *opt)
 		print_u64("int_dscp", "int_dscp %llu ", attr_value(tb[TCA_HPCC_INT_DSCP]));
 	if (tb[TCA_HPCC_INT_WINDOW])
 		print_time("int_window", attr_value(tb[TCA_HPCC_INT_WINDOW]));
+	if (tb[TCA_HPCC_CSIG_TPID])
+		print_u64("csig_tpid", "csig_tpid 0x%llx ", attr_value(tb[TCA_HPCC_CSIG_TPID]));
+	if (tb[TCA_HPCC_CSIG_ABW])
+		print_u64("csig_abw", "csig_abw %llu ", attr_value(tb[TCA_HPCC_CSIG_ABW]));
+	if (tb[TCA_HPCC_CSIG_TIME])
+		print_time("csig_time", attr_value(tb[TCA_HPCC_CSIG_TIME]));
 	if (tb[TCA_HPCC_SPLIT])
 		print_flag("split_gso", attr_value(tb[TCA_HPCC_SPLIT]),
 			   "split-gso", "no-split-gso");

@@ -414,7 +414,7 @@ int hpcc_enqueue_responding(struct sk_buff *skb, struct Qdisc *sch,
 	struct hpcc_sched *q = qdisc_priv(sch);
 	struct hpcc_headers headers = hpcc_look(q, skb);
 
-	if (FIELD_GET(HPCC_NOTE_LEN, headers.note) > HPCC_NOTE_IFA) {
+	if (hpcc_note_is_option(headers.note)) {
 		/* The packet finds what has not started by now. */
 		if (q->cfg.rate)
 			hpcc_serve(q, ktime_get_ns());

@@ -12,6 +12,7 @@
 #include <linux/hpcc.h>
 #include <net/pkt_sched.h>
 #include <hpcc/clock.h>
+#include <hpcc/csig.h>
 #include <hpcc/ldcp.h>
 
 /**
@@ -26,7 +27,10 @@
  * @above: bytes of queue, 0: each packet gets a record
  * @respond: bytes of queue, 0: no responses
  * @every_ns: time between two responses to a flow, at least
- * @int_window_ns: time that INT's utilization is of
+ * @int_window_ns: time that the utilization in INT and CSIG is of
+ * @csig_abw: unit of CSIG's buckets of ABW/C, 1/10000
+ * @csig_time_ns: unit of its buckets of times
+ * @csig_tpid: marks CSIG tags
  * @kmin: bytes, 0: derived from B; so are @kmax and @knonect
  * @kmax: bytes
  * @knonect: bytes
@@ -51,10 +55,13 @@ struct hpcc_config {
 	u32	respond;
 	u32	every_ns;
 	u32	int_window_ns;
+	u32	csig_abw;
+	u32	csig_time_ns;
 	u32	kmin;
 	u32	kmax;
 	u32	knonect;
 	u32	pmax_ppm;
+	u16	csig_tpid;
 	u8	marking;
 	u8	kind;
 	u8	stamp;
@@ -189,7 +196,8 @@ struct hpcc_util {
  * @busy: time it has spent so far, which is what telemetry calls tx
  * @shared: what it has in common with other queues, or NULL
  * @responder: makes responses (respond.c); NULL where none were ever wanted
- * @util: for INT
+ * @util: for INT and CSIG
+ * @csig: units that @cfg results in
  * @stats: counters; qlen_bytes and bandwidth are filled in when dumped
  * @watchdog: wakes the device when there is something to do
  *
@@ -219,6 +227,7 @@ struct hpcc_sched {
 	struct hpcc_port	*shared;
 	struct hpcc_responder	*responder;
 	struct hpcc_util	util;
+	struct hpcc_csig_units	csig;
 	struct tc_hpcc_xstats	stats;
 	struct qdisc_watchdog	watchdog;
 };
@@ -227,7 +236,9 @@ struct hpcc_sched {
  * three tell its offset, that from the hop-by-hop header on, in words, and HPCC_NOTE_IOAM, and
  * the fourth its length in words. Of INT-MD they tell the offset of the TCP header, that from the
  * IP header on, in words, HPCC_NOTE_INT, and the length of the TCP header; of IFA the same with
- * HPCC_NOTE_IFA, but for the first, which is the offset of the IFA header.
+ * HPCC_NOTE_IFA, but for the first, which is the offset of the IFA header. Of CSIG the first tells
+ * the offset of the tag, and the third HPCC_NOTE_CSIG; where it is to be pushed, the second tells
+ * its type, and the third HPCC_NOTE_CSIG_PUSH. An option's length is a multiple of 4.
  */
 #define HPCC_NOTE_TCP		GENMASK(9, 0)	/* offset of the TCP header */
 #define HPCC_NOTE_OPT		GENMASK(15, 10)	/* of the option from there */
@@ -236,7 +247,15 @@ struct hpcc_sched {
 #define HPCC_NOTE_UNSTAMPED	GENMASK(31, 28)	/* enum hpcc_unstamped, if no option */
 #define HPCC_NOTE_IOAM		1		/* no TCP option is that short */
 #define HPCC_NOTE_INT		2
-#define HPCC_NOTE_IFA		3		/* above it: a TCP option */
+#define HPCC_NOTE_IFA		3
+#define HPCC_NOTE_CSIG		5
+#define HPCC_NOTE_CSIG_PUSH	6
+
+/* Is it a TCP option that was found? */
+static inline bool hpcc_note_is_option(u32 note)
+{
+	return FIELD_GET(HPCC_NOTE_LEN, note) && !(FIELD_GET(HPCC_NOTE_LEN, note) & 3);
+}
 
 /**
  * struct hpcc_headers - the headers of a packet that arrives (headers.c)
@@ -346,6 +365,7 @@ static inline bool hpcc_child_has(const struct hpcc_sched *q)
 
 /* headers.c */
 struct hpcc_headers hpcc_parse(struct sk_buff *skb, u8 kind);
+struct hpcc_headers hpcc_parse_behind(struct sk_buff *skb, u32 network);
 struct hpcc_headers hpcc_parse_any(struct sk_buff *skb, const struct hpcc_config *cfg);
 
 /* grow.c */
@@ -358,10 +378,23 @@ void hpcc_ip_grow(struct sk_buff *skb, u32 ip, u32 n);
 bool hpcc_is_ifa(const struct sk_buff *skb, struct hpcc_headers headers);
 u32 hpcc_ifa_note(struct sk_buff *skb, struct hpcc_headers headers);
 int hpcc_try_ifa(struct hpcc_sched *q, struct sk_buff *skb, u64 ts_ns);
+/* carrier.c */
+void hpcc_parse_carriers(struct nlattr **tb, struct hpcc_config *cfg);
+int hpcc_validate_carriers(struct Qdisc *sch, struct nlattr **tb, const struct hpcc_config *cfg,
+			   struct netlink_ext_ack *extack);
+int hpcc_dump_carriers(struct sk_buff *skb, const struct hpcc_config *cfg);
+
+/* csig.c */
+bool hpcc_csig_parse(struct sk_buff *skb, const struct hpcc_config *cfg,
+		     struct hpcc_headers *headers);
+u32 hpcc_csig_push_note(const struct sk_buff *skb, struct hpcc_headers headers);
+int hpcc_try_csig(struct hpcc_sched *q, struct sk_buff *skb, u32 at, u64 ts_ns);
+int hpcc_try_push(struct hpcc_sched *q, struct sk_buff *skb, u64 ts_ns);
 
 /* int.c */
 u32 hpcc_int_note(struct sk_buff *skb, struct hpcc_headers headers, u8 dscp);
 int hpcc_try_int(struct hpcc_sched *q, struct sk_buff *skb, u64 ts_ns);
+u32 hpcc_util_now(struct hpcc_sched *q, struct hpcc_load load, u64 ts_ns);
 
 /* Is the TCP checksum yet to be computed, over what we write as well? */
 static inline bool hpcc_check_is_partial(const struct sk_buff *skb, u32 tcp)

@@ -170,7 +170,7 @@ static int hpcc_try_ioam(struct hpcc_sched *q, struct sk_buff *skb, u64 ts_ns)
  * hpcc_stamp() - write telemetry on a packet and count what became of it
  * @q: the port, which stamps; the packet neither waits any more nor has the link
  *	spent time on it
- * @skb: the packet, which has an option, a trace or a stack to write to
+ * @skb: the packet, which has an option, a trace, a stack or a tag to write to
  * @ts_ns: when its first bit leaves
  */
 void hpcc_stamp(struct hpcc_sched *q, struct sk_buff *skb, u64 ts_ns)
@@ -178,12 +178,17 @@ void hpcc_stamp(struct hpcc_sched *q, struct sk_buff *skb, u64 ts_ns)
 	u32 found = FIELD_GET(HPCC_NOTE_LEN, hpcc_skb_cb(skb)->note);
 	int ret;
 
-	if (likely(found > HPCC_NOTE_IFA))
+	if (likely(!(found & 3)))
 		ret = hpcc_try_stamp(q, skb, ts_ns);
 	else if (found == HPCC_NOTE_INT)
 		ret = hpcc_try_int(q, skb, ts_ns);
 	else if (found == HPCC_NOTE_IFA)
 		ret = hpcc_try_ifa(q, skb, ts_ns);
+	else if (found == HPCC_NOTE_CSIG)
+		ret = hpcc_try_csig(q, skb, FIELD_GET(HPCC_NOTE_TCP, hpcc_skb_cb(skb)->note),
+				    ts_ns);
+	else if (found == HPCC_NOTE_CSIG_PUSH)
+		ret = hpcc_try_push(q, skb, ts_ns);
 	else
 		ret = hpcc_try_ioam(q, skb, ts_ns);
 	trace_hpcc_stamp(q, skb, ts_ns, ret);

@@ -425,12 +425,12 @@ static inline int hpcc_opt_next(const u8 *opts, u32 len, u32 *pos, u8 kind)
  * @exid: experiment identifier (RFC 6994)
  * @caps: HPCC_CAP_*
  */
-static inline void hpcc_syn_opt_encode(u8 *p, u8 kind, u16 exid, u8 caps)
+static inline void hpcc_syn_opt_encode(u8 *p, u8 kind, u16 exid, u16 caps)
 {
 	p[0] = kind;
 	p[1] = HPCC_SYN_OPT_LEN;
 	put_unaligned_be16(exid, p + 2);
-	p[4] = HPCC_OPT_VERSION << 4;
+	p[4] = HPCC_OPT_VERSION << 4 | caps >> 8;
 	p[5] = caps;
 }
 
@@ -460,7 +460,7 @@ static inline int hpcc_syn_opt_find(const u8 *opts, u32 len, u8 kind, u16 exid)
 			continue;
 		if (optlen != HPCC_SYN_OPT_LEN || p[4] >> 4 != HPCC_OPT_VERSION)
 			return -EINVAL;
-		return p[5];
+		return (p[4] & 0xf) << 8 | p[5];
 	}
 	return at;
 }

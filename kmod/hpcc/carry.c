@@ -22,6 +22,7 @@
 #include <hpcc/compat.h>
 
 #include "cc.h"
+#include "csig.h"
 #include "mailbox.h"
 #include "path.h"
 #include "routes.h"
@@ -40,7 +41,7 @@ static const u32 hpcc_answer_shift = 6;
  * ends, and whether it goes in probes only.
  */
 static const struct hpcc_carrier_info {
-	u8 cap;
+	u16 cap;
 	bool probed;
 	enum hpcc_counter stopped;
 } hpcc_carriers[] = {
@@ -48,6 +49,7 @@ static const struct hpcc_carrier_info {
 	[HPCC_CARRIER_IOAM] = { HPCC_CAP_IOAM, false, HPCC_C_IOAM_STOPPED },
 	[HPCC_CARRIER_INT] = { HPCC_CAP_INT, true, HPCC_C_INT_STOPPED },
 	[HPCC_CARRIER_IFA] = { HPCC_CAP_IFA, true, HPCC_C_IFA_STOPPED },
+	[HPCC_CARRIER_CSIG] = { HPCC_CAP_CSIG, true, HPCC_C_CSIG_STOPPED },
 };
 
 /**
@@ -69,7 +71,7 @@ bool hpcc_carrier_is_probed(u8 carrier)
  *
  * Return: enum hpcc_carrier.
  */
-u8 hpcc_carrier_for(const struct sock *sk, u8 caps)
+u8 hpcc_carrier_for(const struct sock *sk, u16 caps)
 {
 	u8 carrier = hpcc_choice_of(sk).carrier;
 
@@ -216,7 +218,7 @@ void hpcc_probe_answer(struct sock *sk, struct hpcc_flow *flow)
 	u32 now_ns = tp->tcp_clock_cache;
 
 	WRITE_ONCE(flow->answer, false);
-	if (!hpcc_echo_waits(flow) ||
+	if ((!hpcc_echo_waits(flow) && !hpcc_signal_waits(flow)) ||
 	    now_ns - flow->answered_ns < flow->params.T >> hpcc_answer_shift)
 		return;
 	flow->answered_ns = now_ns;

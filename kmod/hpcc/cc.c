@@ -493,7 +493,7 @@ static void hpcc_begin(struct sock *sk)
 	struct hpcc_ca *ca = inet_csk_ca(sk);
 	struct hpcc_flow *flow;
 	u32 past;
-	u8 caps;
+	u16 caps;
 
 	ca->flow = NULL;
 	caps = hpcc_agreed(sk, &past);

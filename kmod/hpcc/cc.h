@@ -139,7 +139,7 @@ void hpcc_loss_undone(const struct tcp_sock *tp, struct hpcc_flow *flow);
 
 bool hpcc_asks(const struct hpcc_flow *flow, const struct tcp_sock *tp);
 bool hpcc_carrier_is_probed(u8 carrier);
-u8 hpcc_carrier_for(const struct sock *sk, u8 caps);
+u8 hpcc_carrier_for(const struct sock *sk, u16 caps);
 void hpcc_carrier_stop(struct sock *sk, struct hpcc_flow *flow);
 void hpcc_carry_begin(struct sock *sk, struct hpcc_flow *flow, bool probes);
 void hpcc_probe_send(struct sock *sk, struct hpcc_flow *flow);

@@ -113,7 +113,7 @@ static void hpcc_flow_forget(struct hpcc_flow *flow)
  * Return: the flow, to be found by hpcc_flow_find() from now on, or NULL for
  * want of memory.
  */
-struct hpcc_flow *hpcc_flow_create(struct sock *sk, u8 caps)
+struct hpcc_flow *hpcc_flow_create(struct sock *sk, u16 caps)
 {
 	struct hpcc_net *hn = hpcc_pernet(sock_net(sk));
 	const struct hpcc_sysctls *sysctls = &hn->sysctls;

@@ -18,6 +18,7 @@
 #include <linux/spinlock.h>
 #include <net/tcp.h>
 #include <hpcc/algo.h>
+#include <hpcc/csig.h>
 #include <hpcc/fallback.h>
 #include <hpcc/phase.h>
 #include <hpcc/record.h>
@@ -84,6 +85,7 @@ enum hpcc_mode {
  * @carrier: what switches fill in, enum hpcc_carrier; LOCAL_OUT reads it without the socket lock
  * @ioam_held: with IOAM, all the same the TCP option carries requests, for now; the same
  * @nodes: hops that an IOAM trace has room for, or that may write into a stack; constant
+ * @signal: what waits to be reflected, the 16 bits of a CSIG tag; 0: nothing; no lock
  * @rx: we compute the peer's W; NULL until it asks; RCU, constant from then on
  * @node: in the hash table
  * @sk: the socket, for look-up by address only; constant
@@ -110,6 +112,7 @@ enum hpcc_mode {
  * @asked_ns: tcp_clock_cache at the last request
  * @response: the last response of a switch (response.c); 0: there was none
  *
+ * @csig: the path as CSIG tells of it; written in LOCAL_IN
  * @counted: the period in which report.c counted it last
  * @told_us: when it told N last
  * @N_told: what it told
@@ -214,18 +217,20 @@ struct hpcc_flow {
 	u32 echo_head;
 	u8 echo_next;
 	bool probing;
-	u8 caps;
+	u16 caps;
 	bool held;
 	bool where;
 	u8 carrier;
 	bool ioam_held;
 	u8 nodes;
+	u16 signal;
 	struct hpcc_rx __rcu *rx;
 	u32 requests;
 	u32 sample_ns;
 	u64 asked_ns;
 	u64 response;
 
+	struct hpcc_csig_path csig;
 	u32 counted;
 	u32 told_us;
 	u16 N_told;
@@ -292,7 +297,7 @@ static inline bool hpcc_runs_telemetry(const struct hpcc_flow *flow)
 
 int hpcc_flow_init(void);
 void hpcc_flow_exit(void);
-struct hpcc_flow *hpcc_flow_create(struct sock *sk, u8 caps);
+struct hpcc_flow *hpcc_flow_create(struct sock *sk, u16 caps);
 void hpcc_flow_destroy(struct hpcc_flow *flow);
 struct hpcc_flow *hpcc_flow_find(const struct sock *sk);
 struct hpcc_flow *hpcc_flow_from(const struct net *net, unsigned long *id);

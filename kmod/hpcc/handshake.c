@@ -59,8 +59,8 @@
 struct hpcc_note {
 	u64	key;
 	u32	stamp;
-	u32	past : 23;
-	u32	caps : 8;
+	u32	past : 22;
+	u32	caps : 9;
 	u32	done : 1;
 };
 
@@ -167,7 +167,7 @@ static struct hpcc_note *hpcc_note_find(const struct hpcc_note_ref *ref)
 
 /* Write the note in its own place, a free one, or that of the oldest. */
 static void hpcc_note_write(const struct hpcc_note_ref *ref, bool done, u32 past,
-			    u8 caps)
+			    u16 caps)
 {
 	/* Of notes of one jiffy, whichever the key says. */
 	struct hpcc_note *place = &ref->way[ref->key >> 8 & (HPCC_AGREE_WAYS - 1)];
@@ -198,7 +198,7 @@ static void hpcc_note_write(const struct hpcc_note_ref *ref, bool done, u32 past
  * nothing. LOCAL_IN only.
  */
 static void hpcc_agree_offer(const struct net *net, const struct hpcc_tuple *tuple,
-			     u32 irs, u8 caps)
+			     u32 irs, u16 caps)
 {
 	struct hpcc_note_ref ref;
 
@@ -213,12 +213,12 @@ static void hpcc_agree_offer(const struct net *net, const struct hpcc_tuple *tup
 /* The capabilities that a peer's SYN carried, 0: it did not carry the option. The same after
  * hpcc_agree_done(): SYN-ACKs are retransmitted.
  */
-static u8 hpcc_agree_offered(const struct net *net, const struct hpcc_tuple *tuple,
-			     u32 irs)
+static u16 hpcc_agree_offered(const struct net *net, const struct hpcc_tuple *tuple,
+			      u32 irs)
 {
 	struct hpcc_note_ref ref;
 	struct hpcc_note *note;
-	u8 caps;
+	u16 caps;
 
 	if (!hpcc_note_ref(hpcc_pernet(net), tuple, irs, false, &ref))
 		return 0;
@@ -235,7 +235,7 @@ static u8 hpcc_agree_offered(const struct net *net, const struct hpcc_tuple *tup
  * is none; only the hooks may ask for that.
  */
 static void hpcc_agree_done(const struct net *net, const struct hpcc_tuple *tuple,
-			    u32 irs, u32 past, u8 caps, bool alloc)
+			    u32 irs, u32 past, u16 caps, bool alloc)
 {
 	struct hpcc_note_ref ref;
 
@@ -341,6 +341,7 @@ static bool hpcc_syn_write(struct hpcc_segment *seg, struct net *net,
 			    (choice.where ? HPCC_CAP_WINDOW : 0) |
 			    (hpcc_links_known(net) ? HPCC_CAP_IOAM | HPCC_CAP_INT |
 						     HPCC_CAP_IFA : 0) |
+			    (choice.carrier == HPCC_CARRIER_CSIG ? HPCC_CAP_CSIG : 0) |
 			    (READ_ONCE(sysctls->n_flows) ? 0 : HPCC_CAP_REPORT));
 	memset(p + HPCC_SYN_OPT_LEN, HPCC_TCPOPT_NOP,
 	       HPCC_SYN_OPT_PADDED - HPCC_SYN_OPT_LEN);
@@ -406,7 +407,7 @@ void hpcc_synack_out(struct hpcc_segment *seg, struct sock *sk)
 	const struct request_sock *req = inet_reqsk(sk);
 	struct net *net = sock_net(sk);
 	struct hpcc_tuple tuple;
-	u8 caps;
+	u16 caps;
 
 	if (!skb_dst(seg->skb) ||
 	    hpcc_syn_written(seg, &hpcc_pernet(net)->sysctls))
@@ -504,7 +505,7 @@ static u32 hpcc_irs(const struct sock *sk)
  *
  * Return: HPCC_CAP_* of the peer if both ends carried the option, else 0.
  */
-u8 hpcc_agreed(const struct sock *sk, u32 *past)
+u16 hpcc_agreed(const struct sock *sk, u32 *past)
 {
 	struct hpcc_tuple tuple;
 	struct hpcc_note note;
@@ -522,7 +523,7 @@ u8 hpcc_agreed(const struct sock *sk, u32 *past)
  *	(hpcc_fallback.hold); 0: it never ran
  * @caps: HPCC_CAP_* of the peer
  */
-void hpcc_agreed_before(const struct sock *sk, u32 past, u8 caps)
+void hpcc_agreed_before(const struct sock *sk, u32 past, u16 caps)
 {
 	struct hpcc_tuple tuple;
 

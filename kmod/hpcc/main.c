@@ -15,6 +15,7 @@
 #include <linux/netfilter_ipv6.h>
 
 #include "cc.h"
+#include "csig.h"
 #include "flow.h"
 #include "handshake.h"
 #include "net.h"
@@ -160,8 +161,13 @@ static int __init hpcc_init(void)
 	err = tcp_register_congestion_control(&hpcc_ops);
 	if (err)
 		goto err_netlink;
+	err = hpcc_csig_init();
+	if (err)
+		goto err_cc;
 	return 0;
 
+err_cc:
+	tcp_unregister_congestion_control(&hpcc_ops);
 err_netlink:
 	hpcc_netlink_exit();
 err_pernet:
@@ -173,6 +179,7 @@ err_flow:
 
 static void __exit hpcc_exit(void)
 {
+	hpcc_csig_exit();
 	tcp_unregister_congestion_control(&hpcc_ops);
 	hpcc_netlink_exit();
 	unregister_pernet_subsys(&hpcc_net_ops);

@@ -62,6 +62,11 @@
  * @HPCC_C_IFA_IGNORED: those that contradict themselves, or may lack a hop
  * @HPCC_C_IFA_UNKNOWN_LINK: those with a link of which B or the unit of its queue is not known
  * @HPCC_C_IFA_STOPPED: IFA brought no telemetry: the TCP option carries requests
+ * @HPCC_C_CSIG_SENT: probes that asked for a signal
+ * @HPCC_C_CSIG_RECEIVED: signals that came, and wait to be reflected
+ * @HPCC_C_CSIG_IGNORED: tags that are dropped with their packet, signals that nobody wrote or that
+ *	were not asked for
+ * @HPCC_C_CSIG_STOPPED: CSIG brought no telemetry: the TCP option carries requests
  * @__HPCC_C_MAX: number of counters
  */
 enum hpcc_counter {
@@ -112,6 +117,10 @@ enum hpcc_counter {
 	HPCC_C_IFA_IGNORED,
 	HPCC_C_IFA_UNKNOWN_LINK,
 	HPCC_C_IFA_STOPPED,
+	HPCC_C_CSIG_SENT,
+	HPCC_C_CSIG_RECEIVED,
+	HPCC_C_CSIG_IGNORED,
+	HPCC_C_CSIG_STOPPED,
 	__HPCC_C_MAX,
 };
 
@@ -121,12 +130,14 @@ enum hpcc_counter {
  * @HPCC_CARRIER_IOAM: IOAM traces, over IPv6
  * @HPCC_CARRIER_INT: INT-MD, in probes
  * @HPCC_CARRIER_IFA: IFA 2.0, around probes
+ * @HPCC_CARRIER_CSIG: CSIG tags, on probes
  */
 enum hpcc_carrier {
 	HPCC_CARRIER_TCP,
 	HPCC_CARRIER_IOAM,
 	HPCC_CARRIER_INT,
 	HPCC_CARRIER_IFA,
+	HPCC_CARRIER_CSIG,
 };
 
 struct hpcc_agreements;
@@ -134,7 +145,7 @@ struct hpcc_routes;
 
 /* Of sysctls, and of /proc/net/hpcc_routes. */
 #define HPCC_WHERE_MAX		1
-#define HPCC_CARRIER_MAX	HPCC_CARRIER_IFA
+#define HPCC_CARRIER_MAX	HPCC_CARRIER_CSIG
 
 #define HPCC_CENSUS_SLOTS	16
 
@@ -183,6 +194,8 @@ struct hpcc_census {
  * @carrier: enum hpcc_carrier
  * @ioam_nodes: nodes that a trace has room for, or that may write into an INT stack
  * @int_dscp: marks packets with INT
+ * @csig_abw: unit of CSIG's buckets of ABW/C, 1/10000
+ * @csig_time: unit of its buckets of times, ns
  * @option_kind: TCP option kind
  * @option_exid: experiment identifier in SYN and SYN-ACK
  */
@@ -207,6 +220,8 @@ struct hpcc_sysctls {
 	unsigned int carrier;
 	unsigned int ioam_nodes;
 	unsigned int int_dscp;
+	unsigned int csig_abw;
+	unsigned int csig_time;
 	unsigned int option_kind;
 	unsigned int option_exid;
 };

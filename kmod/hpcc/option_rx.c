@@ -42,6 +42,7 @@
 #include <hpcc/int.h>
 
 #include "cc.h"
+#include "csig.h"
 #include "handshake.h"
 #include "ifa.h"
 #include "int.h"
@@ -266,6 +267,8 @@ static void hpcc_note_device(struct hpcc_flow *flow, const struct net_device *de
 static bool hpcc_any_report_in(struct hpcc_flow *flow, const struct net *net,
 			       const struct hpcc_opt *opt, const u8 *records)
 {
+	if (flow->carrier == HPCC_CARRIER_CSIG && hpcc_signal_in(flow, net, opt, records))
+		return true;
 	if (hpcc_is_receivers(opt, records))
 		return hpcc_receiver_in(flow, net, opt, records);
 	if (!READ_ONCE(flow->wants_N))
@@ -284,6 +287,10 @@ static void hpcc_option_in(struct hpcc_flow *flow, const struct hpcc_arrival *in
 	switch (opt->type) {
 	case HPCC_OPT_FORWARD:
 	case HPCC_OPT_IDENTIFY:
+		if (unlikely(flow->caps & HPCC_CAP_CSIG) && hpcc_csig_is(opt, records)) {
+			hpcc_csig_in(flow, net, opt, records);
+			return;
+		}
 		if (unlikely(in->carrier == HPCC_CARRIER_INT))
 			bad = hpcc_int_in(flow, in, opt);
 		else if (unlikely(in->carrier == HPCC_CARRIER_IFA))

@@ -35,6 +35,7 @@
 #include <hpcc/ioam.h>
 
 #include "cc.h"
+#include "csig.h"
 #include "handshake.h"
 #include "ifa.h"
 #include "int.h"
@@ -157,6 +158,7 @@ enum hpcc_asking {
 	HPCC_ASKS_IOAM,
 	HPCC_ASKS_INT,
 	HPCC_ASKS_IFA,
+	HPCC_ASKS_CSIG,
 };
 
 /* Write a FORWARD or IDENTIFY option of at most @room bytes at @p. */
@@ -185,7 +187,7 @@ static u32 hpcc_forward_write(struct hpcc_flow *flow, const struct tcp_sock *tp,
 	if (hpcc_identify_next(flow, opt.nr, &phase)) {
 		opt.type = HPCC_OPT_IDENTIFY;
 	} else if (unlikely(asks >= HPCC_ASKS_INT)) {
-		opt.nr = 0;
+		opt.nr = asks == HPCC_ASKS_CSIG;
 		phase = 0;
 	} else {
 		asked = READ_ONCE(flow->asked);
@@ -195,6 +197,8 @@ static u32 hpcc_forward_write(struct hpcc_flow *flow, const struct tcp_sock *tp,
 	opt.flags |= phase;
 	hpcc_opt_encode(p, flow->kind, &opt);
 	memset(p + HPCC_OPT_HEAD_LEN, 0, opt.nr * HPCC_RECORD_LEN);
+	if (unlikely(asks == HPCC_ASKS_CSIG) && opt.type == HPCC_OPT_FORWARD)
+		hpcc_csig_out(flow, p + HPCC_OPT_HEAD_LEN);
 	return hpcc_opt_len(opt.nr);
 }
 
@@ -270,6 +274,20 @@ static u32 hpcc_options_write(struct hpcc_flow *flow, const struct tcp_sock *tp,
 	return *forward + *echo;
 }
 
+/* As hpcc_options_write(), with the signal that waits: behind a request, or alone. */
+static u32 hpcc_signal_and(struct hpcc_flow *flow, const struct tcp_sock *tp,
+			   enum hpcc_asking asks, u32 room, u8 *out, u32 *forward, u32 *echo)
+{
+	if (likely(!hpcc_signal_waits(flow)))
+		return hpcc_options_write(flow, tp, asks, room, out, forward, echo);
+	if (asks && room >= 2 * hpcc_opt_len(1))
+		*forward = hpcc_forward_write(flow, tp, asks, out, hpcc_opt_len(1));
+	else if (asks)
+		return hpcc_options_write(flow, tp, asks, room, out, forward, echo);
+	hpcc_count_rcu(sock_net((const struct sock *)tp), HPCC_C_REPORT_SENT);
+	return *forward + hpcc_signal_write(flow, out + *forward);
+}
+
 /* Whether a segment that asks has room for a trace beside its options, which @room is left for. */
 static bool hpcc_asks_ioam(const struct hpcc_segment *seg, const struct sock *sk, u32 nodes,
 			   u32 *room)
@@ -307,6 +325,9 @@ static enum hpcc_asking hpcc_asks_by(const struct hpcc_segment *seg, const struc
 		if (!READ_ONCE(flow->ioam_held) && hpcc_asks_ioam(seg, sk, flow->nodes, room))
 			return HPCC_ASKS_IOAM;
 		break;
+	case HPCC_CARRIER_CSIG:
+		/* The MTU does not count the tag, and a probe is far shorter. */
+		return HPCC_ASKS_CSIG;
 	case HPCC_CARRIER_INT:
 		if (hpcc_asks_stack(seg, sk, HPCC_INT_LEN + flow->nodes * HPCC_INT_HOP_LEN, room))
 			return HPCC_ASKS_INT;
@@ -366,7 +387,8 @@ static void hpcc_data_out(struct hpcc_segment *seg, struct sock *sk)
 		hpcc_pace_first(sk, seg->skb->len);
 	asks = (READ_ONCE(flow->probes) ? READ_ONCE(flow->probing) :
 		data && hpcc_asks(flow, tcp_sk(sk))) ? HPCC_ASKS_TCP : HPCC_ASKS_NOT;
-	if (!asks && !hpcc_echo_waits(flow) && !hpcc_window_waits(flow))
+	if (!asks && !hpcc_echo_waits(flow) && !hpcc_window_waits(flow) &&
+	    !hpcc_signal_waits(flow))
 		return;
 	presence = hpcc_segment_presence(seg, flow->kind);
 	if (presence == HPCC_PRESENT)
@@ -376,8 +398,7 @@ static void hpcc_data_out(struct hpcc_segment *seg, struct sock *sk)
 		asks = hpcc_asks_by(seg, sk, flow, &room);
 
 	len = room < hpcc_opt_len(1) ? 0 :
-	      hpcc_options_write(flow, tcp_sk(sk), asks, room, out, &forward,
-				 &echo);
+	      hpcc_signal_and(flow, tcp_sk(sk), asks, room, out, &forward, &echo);
 	if (room < hpcc_opt_len(1) && !(data && READ_ONCE(flow->probes)))
 		hpcc_segment_no_room(seg, HPCC_C_NO_ROOM);
 	if (!len)
@@ -396,6 +417,8 @@ static void hpcc_data_out(struct hpcc_segment *seg, struct sock *sk)
 		hpcc_count(net, HPCC_C_IDENTIFY_SENT);
 	else if (forward)
 		hpcc_count_rcu(net, HPCC_C_FORWARD_SENT);
+	if (unlikely(asks == HPCC_ASKS_CSIG))
+		hpcc_count_rcu(net, HPCC_C_CSIG_SENT);
 }
 
 /**

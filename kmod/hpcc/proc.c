@@ -77,6 +77,10 @@ static const char * const hpcc_counter_names[__HPCC_C_MAX] = {
 	[HPCC_C_IFA_IGNORED] = "ifa_ignored",
 	[HPCC_C_IFA_UNKNOWN_LINK] = "ifa_unknown_link",
 	[HPCC_C_IFA_STOPPED] = "ifa_stopped",
+	[HPCC_C_CSIG_SENT] = "csig_sent",
+	[HPCC_C_CSIG_RECEIVED] = "csig_received",
+	[HPCC_C_CSIG_IGNORED] = "csig_ignored",
+	[HPCC_C_CSIG_STOPPED] = "csig_stopped",
 };
 
 static int hpcc_counters_show(struct seq_file *seq, void *v)

@@ -50,6 +50,9 @@ static const struct hpcc_knob hpcc_knobs[] = {
 	{ "ioam_nodes", HPCC_KNOB(ioam_nodes), 5, 1, HPCC_IOAM_NODES_MAX },
 	/* The example of the INT specification. */
 	{ "int_dscp", HPCC_KNOB(int_dscp), HPCC_INT_DSCP_DEFAULT, 1, HPCC_INT_DSCP_MAX },
+	/* As the ports' defaults are (tc-hpcc(8)). */
+	{ "csig_abw", HPCC_KNOB(csig_abw), HPCC_CSIG_ABW_DEFAULT, 1, HPCC_CSIG_ABW_MAX },
+	{ "csig_time", HPCC_KNOB(csig_time), HPCC_CSIG_TIME_DEFAULT, 1, HPCC_CSIG_TIME_MAX_NS },
 	/* RFC 4727: the two experimental kinds */
 	{ "option_kind", HPCC_KNOB(option_kind), HPCC_OPT_KIND_DEFAULT,
 	  253, 254 },

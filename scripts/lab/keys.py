@@ -20,9 +20,9 @@ HOST_QUEUES = ("fifo", "fq", "fq_codel", "fq_paced")
 PORT_QUEUES = ("fifo", "fq", "fq_codel", "dualpi2")
 FLOWS_MAX = 100000
 # By number: net.hpcc.carrier, and the bit in HPCC_STAMP_*.
-CARRIERS = ("tcp", "ioam", "int", "ifa")
+CARRIERS = ("tcp", "ioam", "int", "ifa", "csig")
 # What a port may fill in, by HPCC_STAMP_* less 1.
-STAMPS = tuple(",".join(name for i, name in enumerate(CARRIERS) if bits >> i & 1) for bits in range(1, 16))
+STAMPS = tuple(",".join(name for i, name in enumerate(CARRIERS[:4]) if bits >> i & 1) for bits in range(1, 16))
 RPCS_MAX = 1000
 # Sections that are lists of tables.
 LISTS = ("flow", "rpc", "run", "event")
@@ -275,6 +275,8 @@ KEYS = {
         "where": (_integer(0, 1), None),
         "carrier": (_choice(*CARRIERS), None),
         "ioam_nodes": (_integer(1, 12), None),
+        "csig_abw": (_integer(1, 1000), None),
+        "csig_time": (_integer(1, 10**6), None),
         "alpha": (_permille, None),
         "beta": (_permille, None),
         "gamma": (_permille, None),

@@ -27,9 +27,11 @@ DEFAULT = {4: "0.0.0.0/0", 6: "::/0"}
 # switch_ID of h0; switches begin with 1.
 HOST_NODE = 1000
 # HPCC_STAMP_* by name.
-STAMP = {carriers: bits for bits, carriers in enumerate(STAMPS, 1)} | {"mixed": 3}
+STAMP = {carriers: bits for bits, carriers in enumerate(STAMPS, 1)} | {"mixed": 3, "csig": 16}
+CSIG_PUSH = 32
 # The same as tc has it.
-TC_STAMPS = ("nostamp", "stamp", *(f"stamp {carriers}" for carriers in STAMPS[1:]))
+TC_STAMPS = {0: "nostamp", 1: "stamp", 16: "stamp csig", CSIG_PUSH: "stamp csig_push"} | \
+    {bits: f"stamp {carriers}" for bits, carriers in enumerate(STAMPS[1:], 2)}
 # Where hosts are told B of links, below /proc; other parameters are below /proc/sys.
 LINKS = "/net/hpcc_links"
 # Packets that a child may hold: as many as the smallest that a buffer has room for.
@@ -75,7 +77,7 @@ class Network:
     def _plan(self):
         nodes, mtu = self.topology.peers, self.scenario.link["mtu"]
         sysctls = Sysctls(self.scenario, self.topology)
-        known = self._links() if self.scenario.cc["carrier"] in CARRIERS[1:] else []
+        known = self._links() if self.scenario.cc["carrier"] in CARRIERS[1:4] else []
         lines = [f"node {node}" for node in nodes]
         lines += [f"sysctl {node} {path} {value}" for node in nodes
                   for path, value in sysctls.of(node).items()]
@@ -208,6 +210,8 @@ class Network:
             link |= {"buffer": HOST_LIMIT, "delay": link["delay"] + self.topology.host_delay[0]}
             stamp = self.stamp and self.scenario.host["stamp"]
             more = f"node {HOST_NODE + int(node[1:])} stamp {self.stamp}" if stamp else "stamp 0"
+            if self.scenario.cc["carrier"] == "csig":
+                more = f"stamp {CSIG_PUSH}"
             return [self._qdisc(f"{node} eth0", "root", link, more),
                     *self._child(f"{node} eth0", self.scenario.host["queue"], HOST_LIMIT)]
         lines = []
@@ -219,6 +223,8 @@ class Network:
             if self.stamp:
                 more += "".join(f" {key} {self.scenario.qdisc[key]}" for key in ("above", "respond", "every", "int_window")
                                 if self.scenario.qdisc[key])
+                more += "".join(f" {key} {self.scenario.cc[key]}" for key in ("csig_abw", "csig_time")
+                                if self.scenario.cc[key] and self.stamp & STAMP["csig"])
             netem = self._netem(port)
             if netem:
                 self._netem_batch(node, port, netem, link, more)

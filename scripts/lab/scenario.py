@@ -510,9 +510,14 @@ def _check_ports(scenario):
 def _check_carrier(scenario):
     carrier = scenario.cc["carrier"]
     stamps = (scenario.qdisc["stamp"] or carrier or "tcp").split(",")
-    if scenario.qdisc["int_window"] and "int" not in stamps:
-        raise ScenarioError("qdisc.int_window: needs qdisc.stamp or cc.carrier with int")
-    if carrier not in CARRIERS[1:]:
+    if scenario.qdisc["int_window"] and not {"int", "csig"} & set(stamps):
+        raise ScenarioError("qdisc.int_window: needs qdisc.stamp or cc.carrier with int or csig")
+    for key in "csig_abw", "csig_time":
+        if scenario.cc[key] and carrier != "csig":
+            raise ScenarioError(f'cc.{key}: needs cc.carrier = "csig"')
+    if carrier == "csig" and (scenario.topology["kind"] in TREES or scenario.qdisc["stamp"]):
+        raise ScenarioError('cc.carrier = "csig": needs bridges, and no qdisc.stamp')
+    if carrier not in ("ioam", "int", "ifa"):
         return
     if carrier == "ioam" and scenario.ip != 6:
         raise ScenarioError('cc.carrier = "ioam": needs ip = 6')

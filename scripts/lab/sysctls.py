@@ -97,6 +97,7 @@ class Sysctls:
             "burst_ns": cc["burst_ns"], "pace": cc["pace"], "slots": cc["slots"],
             "sample": cc["sample"], "carry": cc["carry"], "where": cc["where"],
             "carrier": CARRIERS.index(cc["carrier"] or "tcp") or None, "ioam_nodes": cc["ioam_nodes"],
+            "csig_abw": cc["csig_abw"], "csig_time": cc["csig_time"],
         }
         if "base_rtt_ns" in values:
             values["w_ai"] = w_ai_bytes(self.scenario, values["base_rtt_ns"] or self.base_rtt[host])

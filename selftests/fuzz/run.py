@@ -35,6 +35,7 @@ CODE = {
     "ioam": (("/ioam.h",), ""),
     "int": (("/int.h",), ""),
     "ifa": (("/ifa.h",), ""),
+    "csig": (("/csig.h",), ""),
 }
 
 # Percent of the code's regions, as the compiler counts them. The seeds alone

@@ -404,7 +404,33 @@ def ifa_seeds():
     yield "speed", bytes.fromhex("002540be40000000") + fields[8:] + header(data=hops[1].replace(b"\x40", b"\xf0", 1))
 
 
-SEEDS = {"ioam": ioam_seeds, "int": int_seeds, "ifa": ifa_seeds, "stamp": stamp_seeds, "option": option_seeds, "record": record_seeds,
+def csig_seeds():
+    macs = bytes(12)
+
+    def fields(flags=1):
+        return bytes.fromhex("0031 0003f000 03500000 000000c8 0000000000000258") + bytes([flags, 7])
+
+    for kind in range(8):
+        for bucket, locator in ((31, 0), (1, 5), (12, 5), (31, 127)):
+            tag = (kind << 13 | bucket << 7 | locator).to_bytes(2, "big")
+            for flags in 0, 1:
+                yield f"tag-{kind}-{bucket}-{locator}-{flags}", fields(flags) + macs + b"\x88\xb5" + tag + b"\x08\0"
+            yield f"vlan-{kind}-{bucket}-{locator}", fields() + macs + bytes.fromhex("81000005 88a80006") + \
+                b"\x88\xb5" + tag + b"\x08\0"
+    yield "vlans", fields() + macs + bytes.fromhex("81000005") * 5 + b"\x88\xb5\0\0\x08\0"
+    yield "cut", fields() + macs + b"\x88\xb5\0\0\x08"
+    yield "busy", bytes.fromhex("0031 0003f000 ffffffff 000000c8 ffffffffffffffff 0107") + macs + b"\x88\xb5\x3f\x80\x08\0"
+    for name, first, popped, kind in (("ask", 0xf4, 0, 1), ("popped", 0xf4, 1, 1), ("load", 0x14, 0, 1), ("echo", 0xf4, 0, 2)):
+        option = bytes([253, 12, kind << 5, 0, first]) + bytes(4) + bytes([popped]) + bytes(2)
+        yield f"packet-{name}", fields() + \
+            bytes.fromhex("45000034000040004006000000000000 00000000") + bytes(12) + b"\x80\x10" + bytes(6) + option
+    signals = ((3, 0, 5), (1, 9, 5), (1, 0, 6), (3, 8, 6), (3, 9, 7), (3, 9, 8), (3, 9, 8), (3, 0, 6), (1, 31, 6),
+               (1, 9, 0), (2, 9, 1))
+    yield "signals", fields() + b"".join((t << 13 | s << 7 | lm).to_bytes(2, "big") + b"\x09\x09"
+                                         for t, s, lm in signals)
+
+
+SEEDS = {"csig": csig_seeds, "ifa": ifa_seeds, "ioam": ioam_seeds, "int": int_seeds, "stamp": stamp_seeds, "option": option_seeds, "record": record_seeds,
          "algo": algo_seeds, "ldcp": ldcp_seeds, "fallback": fallback_seeds,
          "receiver": receiver_seeds}
 

@@ -135,7 +135,7 @@ class Scenario(unittest.TestCase):
                  "cc": {"name": "vegas", "eta": 1.2, "max_stage": 256, "settle": 65, "per_rtt": 2,
                         "hop_records": 256, "n_flows": -1, "w_ai": "much", "base_rtt": "2s", "burst": 65,
                         "burst_shift": 11, "burst_ns": -1, "pace": 2, "slots": 4, "sample": 65,
-                        "carry": 2, "where": 2, "carrier": "csig", "ioam_nodes": 13,
+                        "carry": 2, "where": 2, "carrier": "csog", "csig_abw": 1001, "csig_time": 0, "ioam_nodes": 13,
                         "alpha": 0, "beta": 1.1, "gamma": "x", "cw_min": 1.1, "iw": 1, "fast_start": 1},
                  "qdisc": {"queue": "red", "marking": "red", "kmin": 0, "kmax": "x", "pmax": 1.01,
                            "knonect": -1, "above": 0, "respond": 0, "every": "999ns",
@@ -231,6 +231,9 @@ class Scenario(unittest.TestCase):
                      event=[{"at": "1us", "link": "s0-h0", "rate": "10Gbit"}])
         self.refused(["cc.carrier", "event.rate"], cc={"carrier": "int"},
                      event=[{"at": "1us", "link": "s0-h0", "rate": "10Gbit"}])
+        self.refused(["cc.csig_abw", "cc.carrier"], cc={"csig_abw": 5})
+        self.refused(["cc.carrier", "bridges"], cc={"carrier": "csig"}, topology={"kind": "leaf-spine"})
+        self.refused(["cc.carrier", "bridges"], cc={"carrier": "csig"}, qdisc={"stamp": "tcp"})
         self.refused(["qdisc.int_window", "qdisc.stamp"], qdisc={"int_window": "5us"})
         made = build(link={"buffer": 2000},
                      qdisc=on | {"kmin": 2000, "kmax": 2000, "knonect": 2000, "pmax": "100%"})
@@ -684,6 +687,12 @@ class Plan(unittest.TestCase):
         self.assertIn("sysctl h0 net/hpcc/carrier 3", lines)
         self.assertIn("sysctl h0 /net/hpcc_links 1 1 100000000000", lines)
         self.assertEqual(made.files["network"].count(" stamp 8"), 3)
+        made = self.made(cc={"carrier": "csig", "csig_abw": 9}, qdisc={"int_window": "3us"})
+        lines = made.files["network"].splitlines()
+        self.assertIn("sysctl h0 net/hpcc/carrier 4", lines)
+        self.assertIn("sysctl h0 net/hpcc/csig_abw 9", lines)
+        self.assertEqual(made.files["network"].count(" stamp 16 int_window 3000 csig_abw 9"), 3)
+        self.assertEqual(made.files["network"].count(" stamp 32"), 3)
 
     def test_queues(self):
         made = self.made(host={"queue": "fq", "stamp": True}, qdisc={"queue": "fq_codel"})

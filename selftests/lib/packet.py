@@ -34,7 +34,7 @@ def csum(data):
 
 def syn_option(exid=EXID, version=VERSION, caps=CAP_TELEMETRY, kind=KIND, length=6):
     """Our option of a SYN, padded as the kernel does it."""
-    body = struct.pack("!BBHBB", kind, length, exid, version << 4, caps)
+    body = struct.pack("!BBHH", kind, length, exid, version << 12 | caps)
     return body.ljust(length, b"\0")[:max(length, 2)]
 
 

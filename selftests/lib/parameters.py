@@ -20,9 +20,11 @@ HPCC = {
     "sample": (8, 0, 64, False),
     "carry": (0, 0, 1, False),
     "where": (0, 0, 1, False),
-    "carrier": (0, 0, 3, False),
+    "carrier": (0, 0, 4, False),
     "ioam_nodes": (5, 1, 12, False),
     "int_dscp": (23, 1, 63, False),
+    "csig_abw": (50, 1, 1000, False),
+    "csig_time": (64, 1, 1000000, False),
     "option_kind": (253, 253, 254, False),
     "option_exid": (0x4843, 0, 0xffff, False),
 }

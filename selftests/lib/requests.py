@@ -18,24 +18,30 @@ TCA_INGRESS_BLOCK, TCA_EGRESS_BLOCK = 13, 14
 CLSACT = 0xfffffff1, 0xfffffff2, 0xfffffff3
 
 HPCC_STAMP_INT = 4
+HPCC_STAMP_CSIG, HPCC_STAMP_CSIG_PUSH = 0x10, 0x20
+HPCC_STAMP_ALL = 0x3f
+# What a parameter needs one of.
+NEEDS = {"int_dscp": HPCC_STAMP_INT, "int_window": HPCC_STAMP_INT | HPCC_STAMP_CSIG} | \
+    dict.fromkeys(("csig_tpid", "csig_abw", "csig_time"), HPCC_STAMP_CSIG | HPCC_STAMP_CSIG_PUSH)
 
 # number: (name, bytes, smallest, largest)
 ATTRS = {
     1: ("rate", 8, 0, 1250000000000), 2: ("bandwidth", 8, 0, 1250000000000),
     3: ("limit", 4, 1, 0xffffffff), 4: ("node", 4, 0, 0xfffff), 5: ("port", 4, 0, 0xffff),
     6: ("overhead", 4, 0, 256), 7: ("delay", 4, 0, 1000000000), 8: ("kind", 1, 253, 254),
-    9: ("stamp", 1, 0, 15), 10: ("split", 1, 0, 1), 12: ("marking", 1, 0, 1),
+    9: ("stamp", 1, 0, HPCC_STAMP_ALL), 10: ("split", 1, 0, 1), 12: ("marking", 1, 0, 1),
     13: ("kmin", 4, 0, 0xffffffff), 14: ("kmax", 4, 0, 0xffffffff),
     15: ("pmax", 4, 0, 1000000), 16: ("knonect", 4, 0, 0xffffffff), 17: ("stats", 1, 0, 1),
     18: ("above", 4, 1, 0xffffffff), 19: ("identify", 1, 0, 1), 20: ("respond", 4, 0, 0xffffffff),
     21: ("every", 4, 1000, 1000000000), 22: ("int_dscp", 1, 1, 63),
-    23: ("int_window", 4, 1000, 1000000000),
+    23: ("int_window", 4, 1000, 1000000000), 24: ("csig_tpid", 4, 0x600, 0xffff), 25: ("csig_abw", 4, 1, 1000),
+    26: ("csig_time", 4, 1, 1000000),
 }
 NUMBERS = {name: number for number, (name, *_) in ATTRS.items()}
 DEFAULTS = {"rate": 0, "bandwidth": 0, "limit": 1 << 20, "node": 0, "port": 0, "overhead": 24,
             "delay": 0, "kind": 253, "stamp": 1, "split": 1, "marking": 0, "kmin": 0, "kmax": 0,
             "pmax": 1000000, "knonect": 0, "stats": 1, "above": 0, "identify": 1, "respond": 0,
-            "every": 10000, "int_dscp": 23, "int_window": 10000}
+            "every": 10000, "int_dscp": 23, "int_window": 10000, "csig_tpid": 0x88b5, "csig_abw": 50, "csig_time": 64}
 MARKS = "kmin", "kmax", "pmax", "knonect"
 # What decides on kmax where it is not given, besides kmin itself.
 AROUND_KMAX = "kmin", "kmax", "limit", "rate", "bandwidth", "overhead"
@@ -67,7 +73,8 @@ def allowed(config, given):
         return False
     if max(config["above"], config["respond"]) > (config["limit"] if config["stamp"] else 0):
         return False
-    if not config["stamp"] & HPCC_STAMP_INT and set(given) & {"int_dscp", "int_window"}:
+    if any(name in given and not config["stamp"] & need for name, need in NEEDS.items()) or \
+            config["csig_tpid"] in (0x800, 0x86dd, 0x8100, 0x88a8):
         return False
     if "every" in given and not config["respond"]:
         return False
@@ -87,9 +94,7 @@ def changed(config, given):
         config |= {name: DEFAULTS[name] for name in MARKS}
     if not config["respond"]:
         config |= {"every": DEFAULTS["every"]}
-    if not config["stamp"] & HPCC_STAMP_INT:
-        config |= {name: DEFAULTS[name] for name in ("int_dscp", "int_window")}
-    return config
+    return config | {name: DEFAULTS[name] for name, need in NEEDS.items() if not config["stamp"] & need}
 
 
 class Request:
@@ -134,9 +139,9 @@ class Request:
             return max(value, 100000)
         return value
 
-    def stamp_int(self):
-        """What parameters of INT need."""
-        stamp = HPCC_STAMP_INT | self.rng.randrange(HPCC_STAMP_INT)
+    def stamp_for(self, name):
+        """What parameters of a carrier need."""
+        stamp = NEEDS[name] | self.rng.randrange(HPCC_STAMP_INT)
         self.nest += struct.pack("=HHBxxx", 5, NUMBERS["stamp"], stamp)
         self.given.pop("stamp", None)
         self.given["stamp"] = stamp
@@ -145,10 +150,10 @@ class Request:
         """One attribute."""
         rng = self.rng
         number = rng.choice(list(ATTRS)) if rng.random() < 0.97 else \
-            rng.choice((0, 11, 24, 25, 100, 0x3fff))
+            rng.choice((0, 11, 27, 28, 100, 0x3fff))
         name, size, low, high = ATTRS.get(number, ("", 4, 0, 10))
-        if name.startswith("int_") and rng.random() < 0.8:
-            self.stamp_int()
+        if name in NEEDS and rng.random() < 0.8:
+            self.stamp_for(name)
         value = self.value(size, low, high)
         if self.gentle:
             value = self.soften(name, value)
@@ -160,7 +165,8 @@ class Request:
                 data = b""
         length = len(data) + 4
         # 0 is skipped by every parser of the kernel; 11 pads.
-        if number > max(ATTRS) or name and (len(data) != size or not low <= value <= high):
+        if number > max(ATTRS) or name and (len(data) != size or not low <= value <= high or
+                                          name == "stamp" and value & ~HPCC_STAMP_ALL):
             self.right = False
         elif name:
             self.given.pop(name, None)
@@ -271,5 +277,5 @@ def nested(data):
     return found
 
 
-__all__ = ["ATTRS", "DEFAULTS", "HANDLE", "HPCC_STAMP_INT", "MARKS", "NLM_F_CREATE", "NLM_F_EXCL",
+__all__ = ["ATTRS", "DEFAULTS", "HANDLE", "MARKS", "NEEDS", "NLM_F_CREATE", "NLM_F_EXCL",
            "NLM_F_REPLACE", "Netlink", "RTM_DELQDISC", "RTM_NEWQDISC", "Request", "allowed", "changed", "merged", "random"]

@@ -17,7 +17,7 @@ from lib import parameters
 from lib.ktap import defer, expect, main
 from lib.net import Netns, Pair
 from lib.qdisc import NLM_F_CREATE, NLM_F_REPLACE, RTM_NEWQDISC, attr
-from lib.requests import (ATTRS, CLSACT, DEFAULTS, HANDLE, HPCC_STAMP_INT, MARKS, NLM_F_EXCL, RTM_DELQDISC,
+from lib.requests import (ATTRS, CLSACT, DEFAULTS, HANDLE, MARKS, NEEDS, NLM_F_EXCL, RTM_DELQDISC,
                           TCA_EGRESS_BLOCK, TCA_INGRESS_BLOCK, Netlink, Request, allowed, changed,
                           merged, size_table)
 from lib.tcp import pattern, set_cc, transfer
@@ -42,7 +42,7 @@ class Port:
         names = [name for name in DEFAULTS if (name not in MARKS or self.config["marking"]) and
                  (name not in ("above", "respond") or self.config[name]) and
                  (name != "every" or self.config["respond"]) and
-                 (not name.startswith("int_") or self.config["stamp"] & HPCC_STAMP_INT)]
+                 (name not in NEEDS or self.config["stamp"] & NEEDS[name])]
         return {name: self.config[name] for name in names}
 
     def check(self, what):
@@ -248,7 +248,7 @@ def test_batches():
              "kmax": ("0", "30kb", "9mb"), "pmax": ("0", "0.5", "1", "2"),
              "knonect": ("0", "50kb"), "overhead": ("0", "24", "256", "257"),
              "node": ("0", "1048575", "1048576"), "port": ("0", "65535", "65536"),
-             "kind": ("253", "254", "255"), "stamp": ("", "tcp,ioam", "tcp,int int_dscp 9 int_window 3us", "csig", "int", "above 20kb", "respond 1b every 2us"),
+             "kind": ("253", "254", "255"), "stamp": ("", "tcp,ioam", "tcp,int int_dscp 9 int_window 3us", "csig csig_abw 7", "tcp,csig_push csig_tpid 0x800", "ifc", "int", "above 20kb", "respond 1b every 2us"),
              "nostamp": ("",), "above": ("1b", "9mb", "0"), "respond": ("0", "1b", "9mb", "-1"),
              "every": ("1us", "1s", "2s", "0"),
              "identify": ("on", "off", "0"), "stats": ("on", "off", "1"), "split-gso": ("",), "no-split-gso": ("",), "bandwidth": ("0", "10gbit", "1bit")}

@@ -24,6 +24,7 @@ COUNTERS = """
     ioam_sent ioam_received ioam_ignored ioam_unknown_link ioam_stopped
     int_sent int_received int_ignored int_unknown_link int_stopped
     ifa_sent ifa_received ifa_ignored ifa_unknown_link ifa_stopped
+    csig_sent csig_received csig_ignored csig_stopped
 """.split()
 
 

@@ -95,8 +95,35 @@ test_carriers()
 	refused "int_dscp, int_window: need stamp int" change int_window 9us
 	change stamp int
 	expect default "$(json 'q["options"]["int_dscp"], q["options"]["int_window"]')" "(23, 10000)"
-	refused "unknown option \"tcp,csig\"" change stamp tcp,csig
+	refused "unknown option \"tcp,csug\"" change stamp tcp,csug
 	refused "unknown option \"tcp,\"" change stamp tcp,
+}
+
+test_csig()
+{
+	links
+	add stamp csig,csig_push int_window 20us csig_tpid 0x9999 csig_abw 100 csig_time 1us
+	expect show "$(show)" \
+		"qdisc hpcc 1: root limit 1048576b node 0 port 0 overhead 24 delay 0ns kind 253 stamp csig,csig_push int_window 20us csig_tpid 0x9999 csig_abw 100 csig_time 1us split-gso identify on stats on marking off "
+	change stamp csig_push
+	expect kept "$(json '"int_window" in q["options"], q["options"]["csig_tpid"], q["options"]["csig_abw"], q["options"]["csig_time"]')" \
+		"(False, 39321, 100, 1000)"
+	refused "int_window: need stamp int, or csig" change int_window 9us
+	refused "csig_tpid \"0x5ff\": has to be an EtherType" change csig_tpid 0x5ff
+	refused "csig_tpid \"65536\"" change csig_tpid 65536
+	refused "csig_tpid: is the EtherType of IP or of VLAN tags" change csig_tpid 0x8100
+	refused "csig_tpid: is the EtherType of IP or of VLAN tags" change csig_tpid 0x86dd
+	refused "csig_abw \"0\"" change csig_abw 0
+	refused "csig_abw \"1001\"" change csig_abw 1001
+	refused "csig_time \"1001us\"" change csig_time 1001us
+	change stamp tcp
+	expect forgotten "$(json '"csig_tpid" in q["options"]')" False
+	refused "csig_tpid, csig_abw, csig_time: need stamp csig" change csig_abw 9
+	change stamp csig
+	expect default "$(json 'q["options"]["csig_tpid"], q["options"]["csig_abw"], q["options"]["csig_time"], q["options"]["int_window"]')" \
+		"(34997, 50, 64, 10000)"
+	ip -n tx tuntap add t0 mode tun || skip "needs tun"
+	expect "no Ethernet" "$(tc -n tx qdisc add dev t0 root hpcc stamp csig 2>&1 | grep -c 'need a device with Ethernet headers')" 1
 }
 
 # stamp without a value, and nostamp, end responses; who ends them forgets every.
@@ -212,7 +239,7 @@ test_kernel_refuses()
 	       "6=u32:257 ERANGE 6" "6=u8:1 EINVAL 6"
 	       "7=u32:1000000001 ERANGE 7" "7=u64:1 EINVAL 7"
 	       "8=u8:252 ERANGE 8" "8=u8:255 ERANGE 8" "8=u32:253 EINVAL 8"
-	       "9=u8:16 ERANGE 9" "9=u32:1 EINVAL 9"
+	       "9=u8:64 EINVAL 9" "9=u32:1 EINVAL 9"
 	       "22=u8:9 EINVAL 22" "23=u32:5000 EINVAL 23" "9=u8:4,22=u8:0 ERANGE 22"
 	       "9=u8:4,22=u8:64 ERANGE 22" "9=u8:4,23=u32:999 ERANGE 23" "9=u8:4,23=u8:1 EINVAL 23"
 	       "10=u8:2 ERANGE 10" "10=raw: EINVAL 10"
@@ -728,7 +755,7 @@ test_module_in_use()
 	refused "in use" rmmod sch_hpcc
 }
 
-ktap_main test_defaults test_every_option test_above test_carriers test_respond test_show_is_input test_tc_refuses \
+ktap_main test_defaults test_every_option test_above test_carriers test_csig test_respond test_show_is_input test_tc_refuses \
 	  test_kernel_refuses test_kernel_accepts_edges test_refused_change \
 	  test_rate test_overhead test_rate_on_average test_delay \
 	  test_delay_without_rate test_limit test_limit_without_rate \

@@ -600,9 +600,12 @@ static void syn_opt_find__not_ours(void **state)
 	assert_int_equal(hpcc_syn_opt_find(p, 6, KIND ^ 1, EXID), -ENOENT);
 	p[4] = (HPCC_OPT_VERSION + 1) << 4;
 	assert_int_equal(syn_find(p, 6), -EINVAL);
-	/* the low half of that byte is not looked at */
+	/* the low half of that byte has more capabilities */
 	p[4] = HPCC_OPT_VERSION << 4 | 0xf;
-	assert_int_equal(syn_find(p, 6), 1);
+	assert_int_equal(syn_find(p, 6), 0xf01);
+	hpcc_syn_opt_encode(p, KIND, EXID, HPCC_CAP_CSIG | 1);
+	assert_int_equal(p[4], HPCC_OPT_VERSION << 4 | 1);
+	assert_int_equal(syn_find(p, 6), HPCC_CAP_CSIG | 1);
 }
 
 static void syn_opt_find__every_length(void **state)

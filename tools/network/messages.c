@@ -282,6 +282,8 @@ static const struct option {
 	{ "hpcc", "delay",		TCA_HPCC_DELAY,		4 },
 	{ "hpcc", "stamp",		TCA_HPCC_STAMP,		1 },
 	{ "hpcc", "int_window",		TCA_HPCC_INT_WINDOW,	4 },
+	{ "hpcc", "csig_abw",		TCA_HPCC_CSIG_ABW,	4 },
+	{ "hpcc", "csig_time",		TCA_HPCC_CSIG_TIME,	4 },
 	{ "hpcc", "above",		TCA_HPCC_ABOVE,		4 },
 	{ "hpcc", "respond",		TCA_HPCC_RESPOND,	4 },
 	{ "hpcc", "every",		TCA_HPCC_EVERY,		4 },

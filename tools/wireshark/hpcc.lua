@@ -26,14 +26,16 @@ local report_kinds = { [WINDOW] = "window", [FLOWS] = "N", [PARAMETERS] = "param
 local f = {
 	exid = ProtoField.uint16("hpcc.exid", "ExID", base.HEX),
 	version = ProtoField.uint8("hpcc.version", "Version"),
-	caps = ProtoField.uint8("hpcc.caps", "Capabilities", base.HEX),
-	cap_echo = ProtoField.bool("hpcc.caps.echo", "Echoes FORWARD and IDENTIFY", 8, nil, 0x01),
-	cap_quiet = ProtoField.bool("hpcc.caps.quiet", "Understands quiet hops", 8, nil, 0x02),
-	cap_probes = ProtoField.bool("hpcc.caps.probes", "Answers probes", 8, nil, 0x04),
-	cap_report = ProtoField.bool("hpcc.caps.report", "Wants N", 8, nil, 0x08),
-	cap_window = ProtoField.bool("hpcc.caps.window", "Computes W for the sender", 8, nil, 0x10),
-	cap_ioam = ProtoField.bool("hpcc.caps.ioam", "Decodes IOAM traces", 8, nil, 0x20),
-	cap_int = ProtoField.bool("hpcc.caps.int", "Decodes INT-MD", 8, nil, 0x40),
+	caps = ProtoField.uint16("hpcc.caps", "Capabilities", base.HEX, nil, 0x0fff),
+	cap_echo = ProtoField.bool("hpcc.caps.echo", "Echoes FORWARD and IDENTIFY", 16, nil, 0x0001),
+	cap_quiet = ProtoField.bool("hpcc.caps.quiet", "Understands quiet hops", 16, nil, 0x0002),
+	cap_probes = ProtoField.bool("hpcc.caps.probes", "Answers probes", 16, nil, 0x0004),
+	cap_report = ProtoField.bool("hpcc.caps.report", "Wants N", 16, nil, 0x0008),
+	cap_window = ProtoField.bool("hpcc.caps.window", "Computes W for the sender", 16, nil, 0x0010),
+	cap_ioam = ProtoField.bool("hpcc.caps.ioam", "Decodes IOAM traces", 16, nil, 0x0020),
+	cap_int = ProtoField.bool("hpcc.caps.int", "Decodes INT-MD", 16, nil, 0x0040),
+	cap_ifa = ProtoField.bool("hpcc.caps.ifa", "Decodes IFA", 16, nil, 0x0080),
+	cap_csig = ProtoField.bool("hpcc.caps.csig", "Reflects CSIG", 16, nil, 0x0100),
 	type = ProtoField.uint8("hpcc.type", "Type", base.DEC, types, 0xe0),
 	scale = ProtoField.uint8("hpcc.scale", "Scale, a unit is 2^scale ns", base.DEC, nil, 0x1f),
 	hops = ProtoField.uint8("hpcc.hops", "Hops", base.DEC, nil, 0xf0),
@@ -311,9 +313,10 @@ end
 local function dissect_syn(range, tree)
 	tree:add(f.exid, range(2, 2))
 	tree:add(f.version, range(4, 1), range(4, 1):bitfield(0, 4))
-	local caps = tree:add(f.caps, range(5, 1))
-	for _, name in ipairs({ "echo", "quiet", "probes", "report", "window", "ioam", "int" }) do
-		caps:add(f["cap_" .. name], range(5, 1))
+	local caps = tree:add(f.caps, range(4, 2))
+	for _, name in ipairs({ "echo", "quiet", "probes", "report", "window", "ioam", "int", "ifa",
+				"csig" }) do
+		caps:add(f["cap_" .. name], range(4, 2))
 	end
 	if range:len() ~= SYN_LEN or range(4, 1):bitfield(0, 4) ~= VERSION then
 		tree:add_proto_expert_info(e.malformed)

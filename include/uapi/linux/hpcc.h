@@ -18,8 +18,7 @@
  *	byte 0    kind			HPCC_OPT_KIND_DEFAULT unless configured
  *	byte 1    length		HPCC_SYN_OPT_LEN
  *	byte 2-3  ExID			big endian, HPCC_OPT_EXID_DEFAULT
- *	byte 4    version << 4 | 0	HPCC_OPT_VERSION
- *	byte 5    capabilities		HPCC_CAP_*, the rest zero
+ *	byte 4-5  version:4  capabilities:12	HPCC_OPT_VERSION, HPCC_CAP_*, the rest zero
  *
  * Every other segment of a connection that agreed:
  *
@@ -40,9 +39,14 @@
  *	0:4  map:15  ignored:45
  * with hop h in bit h - 1 of the map, counted from its least significant one.
  *
+ * Signal record (FORWARD, in the place of its one load record), which a switch's port makes a tag
+ * of, and the receiver fills in from it:
+ *	15:4  4:4  zero:39  popped:1  signal:16
+ *
  * Report record (REPORT), whose scale, hops and flags are zero; kind is enum hpcc_report:
  *	2:4  zero:44  N:16		N is 1 .. HPCC_REPORT_N_MAX
  *	1:4  id:4  zero:8  seq:16  W:32	W in units of W_init / HPCC_WINDOW_ONE, not above that
+ *	4:4  zero:44  signal:16		what a CSIG tag said behind TPID: T:3 R:1 S:5 LM:7
  * and always both of these, with one id; T of 0 ns switches off:
  *	3:4  id:4  maxStage:8  settle:7  per_rtt:1  eta:10  T:30
  *	3:4  id:4  zero:1  W_min:11  W:16  W_ai:28
@@ -70,6 +74,7 @@
 #define HPCC_CAP_IOAM		0x20	/* decodes IOAM, and knows B of some links */
 #define HPCC_CAP_INT		0x40	/* the same of INT-MD */
 #define HPCC_CAP_IFA		0x80	/* decodes IFA 2.0 */
+#define HPCC_CAP_CSIG		0x100	/* pops CSIG tags, and reflects signals */
 
 /**
  * enum hpcc_opt_type - what a telemetry option carries
@@ -97,7 +102,7 @@ enum hpcc_opt_type {
  * @HPCC_REPORT_WINDOW: W, which the receiver computed
  * @HPCC_REPORT_FLOWS: N, the flows that share the receiver's link
  * @HPCC_REPORT_PARAMETERS: what the sender wants W computed with
- * @HPCC_REPORT_SIGNAL: reserved
+ * @HPCC_REPORT_SIGNAL: the signal of a CSIG tag
  */
 enum hpcc_report {
 	HPCC_REPORT_WINDOW	= 1,
@@ -147,7 +152,10 @@ enum {
 	TCA_HPCC_RESPOND,	/* u32, bytes of queue, above which responses are sent; 0: none */
 	TCA_HPCC_EVERY,		/* u32, ns between two responses to a flow, at least */
 	TCA_HPCC_INT_DSCP,	/* u8, marks packets with INT-MD, 1 .. HPCC_INT_DSCP_MAX */
-	TCA_HPCC_INT_WINDOW,	/* u32, ns that the utilization in INT is of, as TCA_HPCC_EVERY */
+	TCA_HPCC_INT_WINDOW,	/* u32, ns that INT's and CSIG's utilization is of */
+	TCA_HPCC_CSIG_TPID,	/* u32, marks CSIG tags, HPCC_CSIG_TPID_MIN .. 0xffff */
+	TCA_HPCC_CSIG_ABW,	/* u32, unit of buckets of ABW/C, 1/10000, 1 .. HPCC_CSIG_ABW_MAX */
+	TCA_HPCC_CSIG_TIME,	/* u32, unit of buckets of times, ns, 1 .. HPCC_CSIG_TIME_MAX_NS */
 	__TCA_HPCC_MAX,
 };
 
@@ -157,6 +165,8 @@ enum {
 #define HPCC_STAMP_IOAM		0x2	/* fills in IOAM traces of HPCC_IOAM_NAMESPACE */
 #define HPCC_STAMP_INT		0x4	/* pushes INT metadata */
 #define HPCC_STAMP_IFA		0x8	/* pushes IFA metadata */
+#define HPCC_STAMP_CSIG		0x10	/* writes CSIG tags */
+#define HPCC_STAMP_CSIG_PUSH	0x20	/* pushes CSIG tags, where a segment asks for one */
 
 #define HPCC_IOAM_NAMESPACE	0	/* RFC 9197's default */
 
@@ -169,6 +179,12 @@ enum {
 #define HPCC_PMAX_MAX		1000000U
 #define HPCC_INT_DSCP_DEFAULT	0x17	/* of the specification's example */
 #define HPCC_INT_DSCP_MAX	63
+#define HPCC_CSIG_TPID_DEFAULT	0x88b5	/* IEEE 802: local experiments */
+#define HPCC_CSIG_TPID_MIN	0x0600	/* no length */
+#define HPCC_CSIG_ABW_DEFAULT	50
+#define HPCC_CSIG_ABW_MAX	1000
+#define HPCC_CSIG_TIME_DEFAULT	64
+#define HPCC_CSIG_TIME_MAX_NS	1000000
 #define HPCC_EVERY_MIN_NS	1000U
 #define HPCC_EVERY_MAX_NS	1000000000U
 

@@ -1,0 +1,274 @@
+#!/usr/bin/env -S python3 -B
+# SPDX-License-Identifier: GPL-2.0
+"""CSIG tags: qdisc/csig.c, kmod/hpcc/csig.c."""
+
+import json
+import socket
+import struct
+import sys
+import time
+
+sys.path[0] += "/.."
+from lib.kernel import virtual_time
+from lib.ktap import defer, expect, expect_in, main
+from lib.net import Pair
+from lib.packet import ACK, FORWARD, IDENTIFY, Segment, csum, option
+from lib.path import MBPS as PATH_MBPS
+from lib.path import Path, falls_back
+from lib.tcp import pattern, transfer
+
+MBPS = 100
+TPID = 0x88b5
+ABW, ABW_C, PD, QLEN = range(4)
+VLAN = struct.pack("!HH", 0x8100, 5)
+ASK = {kind: struct.pack("!HIH", 0xf400, 0, kind << 13) for kind in range(8)}
+
+
+def tag(kind, bucket, locator, tpid=TPID):
+    """A tag."""
+    return struct.pack("!HH", tpid, kind << 13 | bucket << 7 | locator)
+
+
+def asks(kind):
+    """The option of a segment that asks for a signal."""
+    head = option(FORWARD, (), 3)
+    return bytes([head[0], 12]) + head[2:4] + ASK[kind]
+
+
+def frame(tags=b"", version=4, options=b"\1" * 12, payload=b"", right=True):
+    """An Ethernet frame with TCP."""
+    family = socket.AF_INET if version == 4 else socket.AF_INET6
+    ends = b"".join(socket.inet_pton(family, f"10.0.0.{i}" if version == 4 else f"fd00::{i}") for i in (1, 2))
+    tcp = struct.pack("!HHIIBBHHH", 1, 2, 3, 4, (5 + len(options) // 4) << 4, ACK, 1000, 0, 0) + options + payload
+    pseudo = ends + (struct.pack("!BBH", 0, 6, len(tcp)) if version == 4 else struct.pack("!II", len(tcp), 6))
+    check = csum(pseudo + tcp) ^ 0xffff ^ (0 if right else 0x1234)
+    tcp = tcp[:16] + struct.pack("!H", check) + tcp[18:]
+    if version == 4:
+        head = struct.pack("!BBHIBBH", 0x45, 1, 20 + len(tcp), 0x4000, 64, 6, 0) + ends
+        head = head[:10] + struct.pack("!H", csum(head) ^ 0xffff) + head[12:]
+    else:
+        head = struct.pack("!IHBB", 6 << 28 | 1 << 20, len(tcp), 6, 64) + ends
+    return b"\xff" * 6 + b"\2\0\0\0\0\1" + tags + (b"\x08\0" if version == 4 else b"\x86\xdd") + head + tcp
+
+
+class Port:
+    """A port, and what comes out of it."""
+
+    def __init__(self, how, shape=f"rate {MBPS}mbit delay 20us"):
+        self.pair = Pair(qdisc=f"hpcc {shape} node 5 port 9 {how}")
+        self.ends = []
+        for ns in self.pair.c, self.pair.s:
+            with ns:
+                sock = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))
+            sock.bind(("eth0", 3))
+            sock.settimeout(2)
+            self.ends.append(sock)
+            defer(sock.close)
+
+    def send(self, data):
+        """Let a frame go."""
+        self.ends[0].send(data)
+
+    def recv(self):
+        """The next frame of ours, without the kernel's own."""
+        while True:
+            got = self.ends[1].recv(4096)
+            if got[:12] == b"\xff" * 6 + b"\2\0\0\0\0\1":
+                return got
+
+    def through(self, data):
+        """A frame as it leaves. The receiving kernel takes its first VLAN tag away."""
+        self.send(data)
+        got = self.recv()
+        return got[:12] + VLAN + got[12:] if data[12:16] == VLAN else got
+
+    def stats(self):
+        """What the port counted."""
+        return json.loads(self.pair.c.run("tc", "-s", "-j", "qdisc", "show", "dev", "eth0"))[0]["hpcc"]
+
+
+def parts(data, at=12):
+    """Type, bucket and locator of a tag."""
+    tpid, word = struct.unpack_from("!HH", data, at)
+    expect("TPID", tpid, TPID)
+    return word >> 13, word >> 7 & 31, word & 127
+
+
+HOW = f"hpcc rate {PATH_MBPS}mbit delay 200us"
+UNITS = {"csig_time": 2000}
+
+
+def csig_path(version=4, switches=2, push="csig_push csig_time 2us", stamp="tcp,csig csig_time 2us int_window 400us",
+              **sysctls):
+    """A path of switches that speak CSIG, between hosts that push and pop."""
+    path = Path(version, switches, **({"carrier": 4} | UNITS | sysctls))
+    for ns, dev in (path.a, "right"), (path.b, "left"):
+        ns.tc(f"qdisc change dev {dev} root hpcc stamp {push}")
+    for node in range(1, switches + 1):
+        for port, dev in enumerate(("left", "right"), 1):
+            path.change(node, f"{HOW} node {node} port {port} stamp {stamp}", dev)
+    return path
+
+
+def test_end_to_end():
+    """Probes bring the signal of the fullest hop, and W follows as it does by TCP options."""
+    for version in 4, 6:
+        took = {}
+        for carrier in 0, 4:
+            path = csig_path(version, carrier=carrier)
+            # the link that fills is one that stamps, and not that of the host
+            path.change(2, f"{HOW.replace(str(PATH_MBPS), str(PATH_MBPS // 2))} node 2 port 2")
+            client, server = path.connect()
+            transfer((client, server, pattern(3000000)))
+            before, start = path.port(2)["bytes"], time.monotonic()
+            transfer((client, server, pattern(8000000)))
+            took[carrier] = (path.port(2)["bytes"] - before) * 16 / (time.monotonic() - start) / PATH_MBPS / 1e6
+            flow = path.a.flow()
+            expect("mode, hops", (flow["mode"], flow["hops"]), ("telemetry", 1 if carrier else 2))
+            path.no_errors()
+            a, b = path.a.counters(), path.b.counters()
+            expect("by CSIG", (a["csig_sent"] > 100, b["csig_received"] > 100), (carrier == 4,) * 2)
+            for name in "csig_ignored", "csig_stopped", "probes_stopped":
+                expect(name, (a[name], b[name]), (0, 0))
+        print(f"# IPv{version}: utilization {took[0]:.3f} by TCP, {took[4]:.3f} by CSIG")
+        if virtual_time():
+            expect_in("utilization", took[4], took[0] - 0.05, took[0] + 0.05)
+
+
+def test_not_agreed():
+    """Who does not pop is sent no tag."""
+    path = csig_path()
+    path.b.sysctl("net.hpcc.carrier", 0)
+    client, server = path.connect()
+    transfer((client, server, pattern(300000)))
+    expect("sent", path.a.counters()["csig_sent"], 0)
+    expect("hops", path.a.flow()["hops"], 2)
+
+
+def test_with_the_rest():
+    """Data in both directions; a receiver that would compute W has no records to do it with."""
+    for how in {}, {"where": 1}:
+        path = csig_path(**how)
+        client, server = path.connect()
+        for i in range(4):
+            transfer((client, server, pattern(400000)), (server, client, pattern(400000, i)))
+        for ns in path.hosts:
+            expect("mode", ns.flow()["mode"], "telemetry")
+            expect_in("received", ns.counters()["csig_received"], 10, 100000)
+            expect("stopped", ns.counters()["csig_stopped"], 0)
+        path.no_errors()
+
+
+def test_nobody_pushes():
+    """A host whose port pushes no tags falls back, and so does one on whose path nobody writes."""
+    falls_back(csig_path(push="int"), "csig", "ignored")
+    falls_back(csig_path(stamp="tcp"), "csig", "ignored")
+
+
+def test_receiver_leaves():
+    """A receiver that does not want tags any more drops them: probes are lost, data are not."""
+    path = csig_path()
+    client, server = path.connect()
+    transfer((client, server, pattern(400000)))
+    expect("mode", path.a.flow()["mode"], "telemetry")
+    path.b.sysctl("net.hpcc.carrier", 0)
+    for i in range(8):
+        transfer((client, server, pattern(400000, i)))
+    expect("stopped", path.a.counters()["csig_stopped"], 1)
+    expect_in("dropped", path.b.counters()["csig_ignored"], 1, 100000)
+    expect("retransmitted", path.a.snmp("RetransSegs"), 0)
+    path.no_errors()
+
+
+def test_port_writes():
+    """The first port writes, a worse one replaces, a better one does not; nothing else changes."""
+    for version in 4, 6:
+        for tags in b"", VLAN, VLAN * 4:
+            port = Port("stamp csig csig_time 1us int_window 1ms")
+            at = 12 + len(tags)
+            sent = frame(tags + tag(ABW_C, 3, 0), version, payload=b"data")
+            got = port.through(sent)
+            kind, bucket, locator = parts(got, at)
+            expect("idle", (kind, bucket, locator > 0), (ABW_C, 31, True))
+            expect("the rest", got[:at + 2] + got[at + 4:], sent[:at + 2] + sent[at + 4:])
+            for kind, bucket in (ABW_C, 30), (PD, 31), (QLEN, 31), (QLEN, 0):
+                sent = frame(tags + tag(kind, bucket, 99), version)
+                expect(f"{kind} {bucket} is worse", port.through(sent), sent)
+            expect("counted", (port.stats()["stamped"], port.stats()["unstamped"]["quiet"]), (1, 4))
+
+
+def test_port_queue():
+    """A queue shows as max(qlen/B) of who leaves it behind, as max(PD) of who waited, and as no ABW."""
+    port = Port("stamp csig csig_time 8us int_window 1us limit 1mb")
+    took = 1538 * 8 / MBPS          # us
+    full = frame(payload=bytes(1500 - 52))
+    for kind in QLEN, PD, ABW_C:
+        tagged = frame(tag(kind, 0 if kind != ABW_C else 31, 0))
+        for data in full, tagged, full, full, full, tagged:
+            port.send(data)
+        got = [parts(data) for data in (port.recv() for _ in range(6)) if data[12:14] == b"\x88\xb5"]
+        first, last = (bucket for _, bucket, _ in got)
+        value = [b if b < 4 else (4 + b % 4) << (b >> 2) - 1 for b in range(32)]
+        if kind == QLEN:
+            expect_in("queue behind the first, us", 3 * took + 10, value[first] * 8, value[first + 1] * 8)
+            expect("behind the last", last, 0)
+        elif kind == PD:
+            expect_in("the first waited, us", took, value[first] * 8 - 8, value[first + 1] * 8)
+            expect_in("the last waited, us", 4 * took + 8, value[last] * 8 - 8, value[last + 1] * 8)
+        else:
+            expect("no bandwidth is left", last, 0)
+
+
+def test_port_leaves():
+    """What is not ours to write to leaves as it came, and is counted by cause."""
+    cases = (
+        ("stamp csig", frame(tag(ABW, 3, 0)), "no_option"),
+        ("stamp csig", frame(tag(7, 3, 0)), "no_option"),
+        ("stamp csig csig_tpid 0x1234", frame(tag(QLEN, 3, 0)), "not_tcp"),
+        ("stamp tcp", frame(tag(QLEN, 3, 0)), "not_tcp"),
+        ("stamp csig", frame(VLAN * 5 + tag(QLEN, 3, 0)), "not_tcp"),
+        ("stamp csig", frame(tag(QLEN, 3, 0))[:17], "not_tcp"),
+        ("stamp csig", frame(), "off"),
+        ("stamp csig", frame(options=asks(QLEN)), "off"),
+        ("nostamp", frame(tag(QLEN, 3, 0)), "off"),
+        ("stamp csig_push", frame(options=option(IDENTIFY, (), 3)), "off"),
+    )
+    for how, sent, why in cases:
+        port = Port(how)
+        what = f"{how} {sent[12:].hex()}"
+        expect(what, port.through(sent), sent)
+        stats = port.stats()
+        expect_in(f"{what}: {why} of {stats['unstamped']}", stats["unstamped"][why], 1, 100)
+        expect("stamped", stats["stamped"], 0)
+    # PD is not known to who does not shape
+    sent = frame(tag(PD, 3, 0))
+    expect("PD without rate", Port("stamp csig", shape="").through(sent), sent)
+
+
+def test_push():
+    """A segment that asks gets a tag in front of its IP header, behind its VLAN tag; no other does."""
+    for version in 4, 6:
+        for tags in b"", VLAN:
+            for stamp in "csig_push", "csig,csig_push":
+                port = Port(f"stamp {stamp}")
+                for kind in ABW_C, PD, QLEN:
+                    sent = frame(tags, version, options=asks(kind))
+                    at = 12 + len(tags)
+                    got = port.through(sent)
+                    expect("the rest", got[:at] + got[at + 4:], sent)
+                    asked, bucket, locator = parts(got, at)
+                    expect("tag", (asked, bucket, locator > 0),
+                           (kind, 31 if kind == ABW_C else 0, "csig," in stamp))
+                    expect("checksum", Segment(got[at + 6:]).csum_ok, True)
+                for data in (frame(tags, version), frame(tags, version, options=option(FORWARD, (), 3))):
+                    expect("as it came", port.through(data), data)
+                expect("stamped", port.stats()["stamped"], 3)
+    port = Port("stamp csig_push")
+    for fill, grows in (1500 - 20 - 32 - 4, 4), (1500 - 20 - 32 - 3, 0):
+        sent = frame(options=asks(QLEN), payload=bytes(fill))
+        expect("to the MTU", len(port.through(sent)), len(sent) + grows)
+    expect("full", port.stats()["unstamped"]["full"], 1)
+
+
+if __name__ == "__main__":
+    main(sys.modules[__name__], modules=["sch_hpcc", "tcp_hpcc"])

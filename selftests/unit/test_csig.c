@@ -1,0 +1,315 @@
+// SPDX-License-Identifier: GPL-2.0
+/* CSIG (hpcc/csig.h): the tag's bytes, buckets, and what a sender makes of signals. */
+#include <string.h>
+#include "test.h"
+#include <hpcc/csig.h>
+
+#define TEST(name)	static void name(void **state __attribute__((unused)))
+#define TPID		HPCC_CSIG_TPID_DEFAULT
+#define ONE		HPCC_INT_UTIL_ONE
+#define TAG(t, s, lm)	((t) << 13 | (s) << 7 | (lm))
+
+static struct hpcc_csig_units units(void)
+{
+	return hpcc_csig_units(50, 64);
+}
+
+TEST(find__behind_vlan_tags)
+{
+	static const u8 vlan[4] = { 0x81, 0, 0, 5 };
+	u8 p[HPCC_CSIG_WALK + 2] = {};
+	u32 tags, at;
+
+	for (tags = 0; tags <= HPCC_VLAN_TAGS_MAX; tags++) {
+		at = 12 + 4 * tags;
+		put_unaligned_be16(TPID, p + at);
+		assert_int_equal(hpcc_csig_find(p, sizeof(p), TPID), at);
+		assert_int_equal(hpcc_csig_find(p, at + 6, TPID), at);
+		assert_int_equal(hpcc_csig_find(p, at + 5, TPID), -ENOENT);
+		assert_int_equal(hpcc_csig_find(p, sizeof(p), TPID + 1), -ENOENT);
+		memcpy(p + at, vlan, sizeof(vlan));
+	}
+	assert_int_equal(hpcc_csig_find(p, sizeof(p), TPID), -ENOENT);
+	assert_int_equal(hpcc_csig_find(p, 0, TPID), -ENOENT);
+}
+
+TEST(bucket__bounds)
+{
+	static const u32 abw[32] = {
+		0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15,
+		16, 18, 20, 22, 24, 26, 28, 30, 32, 36, 40, 44, 48, 52, 56, 60,
+	};
+	static const u32 time[32] = {
+		0, 1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 28,
+		32, 40, 48, 56, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320, 384, 448,
+	};
+	u32 s;
+
+	for (s = 0; s < 32; s++) {
+		assert_int_equal(hpcc_csig_value(s, HPCC_CSIG_ABW_BITS), abw[s]);
+		assert_int_equal(hpcc_csig_value(s, HPCC_CSIG_TIME_BITS), time[s]);
+		assert_int_equal(hpcc_csig_bucket(abw[s], HPCC_CSIG_ABW_BITS), s);
+		assert_int_equal(hpcc_csig_bucket(time[s], HPCC_CSIG_TIME_BITS), s);
+		if (s) {
+			assert_int_equal(hpcc_csig_bucket(abw[s] - 1, HPCC_CSIG_ABW_BITS), s - 1);
+			assert_int_equal(hpcc_csig_bucket(time[s] - 1, HPCC_CSIG_TIME_BITS), s - 1);
+		}
+	}
+	assert_int_equal(hpcc_csig_bucket(~0U, HPCC_CSIG_ABW_BITS), 31);
+	assert_int_equal(hpcc_csig_bucket(~0U, HPCC_CSIG_TIME_BITS), 31);
+}
+
+/* Of all units: what a bucket stands for is in it. */
+TEST(bucket__read_back)
+{
+	static const u32 abws[] = { 1, 7, 50, 167, 312, 1000 };
+	u32 i, permille, s, util;
+
+	for (i = 0; i < sizeof(abws) / sizeof(abws[0]); i++) {
+		struct hpcc_csig_units u = hpcc_csig_units(abws[i], 1 + i * 199999);
+		u32 wide = 4 * abws[i] * (ONE / 10000 + 1);
+
+		for (permille = 0; permille <= 1000; permille++) {
+			u32 abw_q30 = (u64)ONE * permille / 1000;
+
+			s = hpcc_csig_abw_bucket(abw_q30, &u);
+			util = hpcc_csig_util(s, &u);
+			assert_true(util <= ONE);
+			if (s < HPCC_CSIG_S_MAX)
+				assert_in_range(util, ONE - min(abw_q30 + wide, ONE),
+						min(ONE - abw_q30 + wide, ONE));
+		}
+		for (s = 0; s < 32; s++) {
+			u64 ns = (u64)hpcc_csig_value(s, HPCC_CSIG_TIME_BITS) * u.time_ns;
+
+			assert_int_equal(hpcc_csig_time_bucket(ns, &u), s);
+			if (s)
+				assert_int_equal(hpcc_csig_time_bucket(ns - 1, &u), s - 1);
+		}
+		assert_int_equal(hpcc_csig_time_bucket(~0ULL, &u), 31);
+	}
+}
+
+TEST(util__buckets)
+{
+	struct hpcc_csig_units u = units();
+
+	assert_int_equal(hpcc_csig_util(0, &u), ONE);
+	assert_int_equal(hpcc_csig_util(9, &u), ONE - (u64)ONE * 475 / 10000);
+	assert_int_equal(hpcc_csig_util(31, &u), ONE - (u64)ONE * 30 / 100);
+	u = hpcc_csig_units(1000, 1);
+	assert_int_equal(hpcc_csig_util(31, &u), 0);
+}
+
+TEST(write__compares)
+{
+	static const struct {
+		u16 before, after;
+		int ret;
+	} cases[] = {
+		{ TAG(1, 31, 0), TAG(1, 10, 9), HPCC_STAMP_WRITTEN },
+		{ TAG(1, 31, 5), TAG(1, 10, 9), HPCC_STAMP_WRITTEN },
+		{ TAG(1, 10, 5), TAG(1, 10, 5), HPCC_STAMP_QUIET },
+		{ TAG(1, 3, 5), TAG(1, 3, 5), HPCC_STAMP_QUIET },
+		{ TAG(1, 3, 0), TAG(1, 10, 9), HPCC_STAMP_WRITTEN },
+		{ TAG(2, 0, 0), TAG(2, 3, 9), HPCC_STAMP_WRITTEN },
+		{ TAG(2, 4, 1), TAG(2, 4, 1), HPCC_STAMP_QUIET },
+		{ TAG(3, 0, 1), TAG(3, 8, 9), HPCC_STAMP_WRITTEN },
+		{ TAG(3, 8, 1), TAG(3, 8, 1), HPCC_STAMP_QUIET },
+		{ TAG(3, 9, 1), TAG(3, 9, 1), HPCC_STAMP_QUIET },
+		{ TAG(3, 0, 0) | 0x1000, TAG(3, 8, 9) | 0x1000, HPCC_STAMP_WRITTEN },
+		{ TAG(0, 31, 0), TAG(0, 31, 0), HPCC_UNSTAMPED_NO_OPTION },
+		{ TAG(4, 31, 0), TAG(4, 31, 0), HPCC_UNSTAMPED_NO_OPTION },
+		{ TAG(7, 31, 127), TAG(7, 31, 127), HPCC_UNSTAMPED_NO_OPTION },
+	};
+	struct hpcc_csig_hop hop = {
+		.abw_q30 = ONE / 20 + 1000, .pd_ns = 200, .qlen_ns = 600, .has_pd = true,
+		.locator = 9,
+	};
+	struct hpcc_csig_units u = units();
+	u8 p[HPCC_CSIG_LEN];
+	u32 i;
+
+	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		put_unaligned_be16(TPID, p);
+		put_unaligned_be16(cases[i].before, p + 2);
+		assert_int_equal(hpcc_csig_write(p, &hop, &u), cases[i].ret);
+		assert_int_equal(get_unaligned_be16(p), TPID);
+		assert_int_equal(get_unaligned_be16(p + 2), cases[i].after);
+	}
+	hop.has_pd = false;
+	put_unaligned_be16(TAG(2, 0, 0), p + 2);
+	assert_int_equal(hpcc_csig_write(p, &hop, &u), HPCC_UNSTAMPED_NO_OPTION);
+}
+
+TEST(locator__never_nobody)
+{
+	u32 port, seen = 0;
+
+	for (port = 0; port < 300; port++) {
+		u8 locator = hpcc_csig_locator(7, port);
+
+		assert_in_range(locator, 1, HPCC_CSIG_LOCATORS);
+		seen += locator != hpcc_csig_locator(8, port);
+	}
+	assert_true(seen > 250);
+}
+
+TEST(ask__best_value)
+{
+	assert_int_equal(hpcc_csig_ask(HPCC_CSIG_ABW_C), TAG(1, 31, 0));
+	assert_int_equal(hpcc_csig_ask(HPCC_CSIG_PD), TAG(2, 0, 0));
+	assert_int_equal(hpcc_csig_ask(HPCC_CSIG_QLEN), TAG(3, 0, 0));
+}
+
+TEST(pop__option_and_checksum)
+{
+	struct hpcc_opt opt = { .type = HPCC_OPT_FORWARD, .nr = 1, .scale = 3 };
+	struct hpcc_place place = { .tcp = 20, .opt = 41, .len = 12, .end = 56 };
+	u8 p[60] = {}, was[60];
+	u32 odd;
+
+	for (odd = 0; odd < 2; odd++) {
+		place.opt = 40 + odd;
+		memset(p, 0x5a, sizeof(p));
+		hpcc_opt_encode(p + place.opt, 253, &opt);
+		put_unaligned_be64(hpcc_csig_record(TAG(3, 0, 0), false), p + place.opt + 4);
+		memset(p + 36, 0, 2);
+		put_unaligned((__sum16)csum_fold(csum_partial(p + 20, 36, 0)), (__sum16 *)(p + 36));
+		assert_int_equal(csum_fold(csum_partial(p + 20, 36, 0)), 0);
+		assert_true(hpcc_csig_pop(p, &place, TAG(3, 9, 7), true));
+		assert_int_equal(csum_fold(csum_partial(p + 20, 36, 0)), 0);
+		assert_int_equal(get_unaligned_be64(p + place.opt + 4),
+				 hpcc_csig_record(TAG(3, 9, 7), true));
+		memcpy(was, p, sizeof(p));
+		assert_true(hpcc_csig_pop(p, &place, TAG(3, 9, 7), false));
+		assert_memory_equal(p, was, sizeof(p));
+		/* a load record, which is somebody else's */
+		p[place.opt + 4] = 0x14;
+		memcpy(was, p, sizeof(p));
+		assert_false(hpcc_csig_pop(p, &place, TAG(3, 9, 7), true));
+		assert_memory_equal(p, was, sizeof(p));
+		p[place.opt + 2] = 0;
+		assert_false(hpcc_csig_pop(p, &place, TAG(3, 9, 7), true));
+	}
+}
+
+TEST(report__read_back)
+{
+	struct hpcc_opt opt = { .type = HPCC_OPT_REPORT, .nr = 1 };
+	u8 p[8];
+
+	put_unaligned_be64(hpcc_csig_report(TAG(1, 9, 7)), p);
+	assert_int_equal(p[0], 0x40);
+	assert_int_equal(hpcc_csig_reported(&opt, p), TAG(1, 9, 7));
+	opt.nr = 2;
+	assert_int_equal(hpcc_csig_reported(&opt, p), 0);
+	opt.nr = 1;
+	p[3] = 1;
+	assert_int_equal(hpcc_csig_reported(&opt, p), 0);
+	put_unaligned_be64(hpcc_report_pack(HPCC_REPORT_FLOWS, 9), p);
+	assert_int_equal(hpcc_csig_reported(&opt, p), 0);
+}
+
+TEST(take__refused)
+{
+	static const u16 tags[] = { TAG(1, 9, 0), TAG(0, 9, 1), TAG(2, 9, 1), TAG(7, 31, 127), 0 };
+	struct hpcc_csig_units u = units();
+	struct hpcc_csig_path path = { .ask = HPCC_CSIG_QLEN }, was = path;
+	struct hpcc_record r;
+	u32 i;
+
+	for (i = 0; i < sizeof(tags) / sizeof(tags[0]); i++)
+		assert_int_equal(hpcc_csig_take(&path, tags[i], &u, 1000, 0, &r), -EINVAL);
+	assert_memory_equal(&path, &was, sizeof(path));
+}
+
+/* u2 while there is no queue; u1 once u2 is full; u2 again when the queue has gone. */
+TEST(take__chooses)
+{
+	struct hpcc_csig_path path = { .ask = HPCC_CSIG_QLEN };
+	struct hpcc_csig_units u = units();
+	struct hpcc_record r, last;
+
+	assert_int_equal(hpcc_csig_take(&path, TAG(3, 0, 5), &u, 1000, 0, &r), 0);
+	assert_int_equal(path.ask, HPCC_CSIG_ABW_C);
+	assert_int_equal(hpcc_csig_take(&path, TAG(1, 9, 5), &u, 2000, 0, &last), 1);
+	assert_int_equal(path.ask, HPCC_CSIG_ABW_C);
+	assert_int_equal(hpcc_csig_take(&path, TAG(1, 9, 6), &u, 12000, 0, &r), 1);
+	assert_int_equal(r.hop, 1);
+	assert_int_equal(r.tag, last.tag);
+	assert_int_equal(r.ts - last.ts, 10000);
+	assert_in_range(r.tx - last.tx, 9524, 9525);
+	assert_int_equal(r.qlen, 0);
+	last = r;
+	assert_int_equal(hpcc_csig_take(&path, TAG(1, 0, 6), &u, 13000, 0, &r), 1);
+	assert_int_equal(path.ask, HPCC_CSIG_QLEN);
+	assert_int_equal(r.tx - last.tx, 1000);
+	last = r;
+	assert_int_equal(hpcc_csig_take(&path, TAG(3, 8, 6), &u, 14000, 0, &r), 1);
+	assert_int_equal(path.ask, HPCC_CSIG_QLEN);
+	assert_int_equal(r.tx - last.tx, 1000);
+	assert_int_equal(r.qlen, 8 * 64);
+	/* nothing was asked about the queue, which stays */
+	assert_int_equal(hpcc_csig_take(&path, TAG(1, 0, 6), &u, 15000, 0, &r), 1);
+	assert_int_equal(r.qlen, 8 * 64);
+	/* a u2 that is older than the queue: the sum */
+	last = r;
+	assert_int_equal(hpcc_csig_take(&path, TAG(1, 31, 6), &u, 16000, 0, &r), 1);
+	assert_int_equal(path.ask, HPCC_CSIG_QLEN);
+	assert_int_equal(r.tx - last.tx, 700);
+	assert_int_equal(r.qlen, 8 * 64);
+	assert_int_equal(hpcc_csig_take(&path, TAG(3, 0, 6), &u, 16000, 0, &r), 0);
+	assert_int_equal(path.ask, HPCC_CSIG_ABW_C);
+	last = r;
+	assert_int_equal(hpcc_csig_take(&path, TAG(1, 31, 6), &u, 26000, 0, &r), 1);
+	assert_int_equal(r.tx - last.tx, 7000);
+	assert_int_equal(r.qlen, 0);
+	/* after a long time one more signal tells nothing of all of it */
+	last = r;
+	assert_int_equal(hpcc_csig_take(&path, TAG(1, 0, 6), &u, ~0ULL, 0, &r), 1);
+	assert_int_equal(path.tx_ns >> 28, 0);
+}
+
+/* Another bottleneck's queue is no baseline; two that take turns measure every second time. */
+TEST(take__other_bottleneck)
+{
+	struct hpcc_csig_path path = { .ask = HPCC_CSIG_QLEN };
+	struct hpcc_csig_units u = units();
+	struct hpcc_record r;
+	u32 i, changes = 0;
+	u8 tag = 0;
+
+	assert_int_equal(hpcc_csig_take(&path, TAG(3, 8, 6), &u, 1000, 0, &r), 1);
+	assert_int_equal(r.tag, tag);
+	assert_int_equal(hpcc_csig_take(&path, TAG(3, 8, 6), &u, 2000, 0, &r), 1);
+	assert_int_equal(r.tag, tag);
+	for (i = 0; i < 10; i++) {
+		assert_int_equal(hpcc_csig_take(&path, TAG(3, 8, 7 + i), &u, 3000 + i, 0, &r), 1);
+		changes += r.tag != tag;
+		tag = r.tag;
+	}
+	assert_int_equal(changes, 5);
+	assert_int_equal(hpcc_csig_take(&path, TAG(1, 9, 99), &u, 4000, 0, &r), 1);
+	assert_int_equal(r.tag, tag);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(find__behind_vlan_tags),
+		cmocka_unit_test(bucket__bounds),
+		cmocka_unit_test(bucket__read_back),
+		cmocka_unit_test(util__buckets),
+		cmocka_unit_test(write__compares),
+		cmocka_unit_test(locator__never_nobody),
+		cmocka_unit_test(ask__best_value),
+		cmocka_unit_test(pop__option_and_checksum),
+		cmocka_unit_test(report__read_back),
+		cmocka_unit_test(take__refused),
+		cmocka_unit_test(take__chooses),
+		cmocka_unit_test(take__other_bottleneck),
+	};
+
+	return hpcc_run_tests(tests);
+}
