@@ -11,8 +11,33 @@
  * ABW/C is that of int.c's window. No lookup but for packets of a port that stamps CSIG.
  */
 #include <hpcc/csig.h>
+#include <hpcc/stamp.h>
 
 #include "sched.h"
+
+/* Find the IP header behind a tag, of which the EtherType at @network is readable. Not in
+ * headers.c: with one caller there the compiler inlines hpcc_walk(), which saves other packets 44
+ * instructions.
+ */
+static struct hpcc_headers hpcc_behind(struct sk_buff *skb, u32 network)
+{
+	struct hpcc_frame frame = {
+		.len = skb->len,
+		.network = network + sizeof(u16),
+		.proto = get_unaligned_be16(skb->data + network),
+	};
+	struct hpcc_headers headers = {};
+	struct hpcc_place place;
+
+	do {
+		frame.p = skb->data;
+		frame.have = skb_headlen(skb);
+	} while (hpcc_walk(&frame, HPCC_WALK_IP_ONLY, &place) == HPCC_WALK_MORE &&
+		 pskb_may_pull(skb, place.need));
+	headers.version = place.version;
+	headers.ip = place.ip;
+	return headers;
+}
 
 /**
  * hpcc_csig_parse() - find the tag of a packet that arrives, and the headers behind it
@@ -34,7 +59,7 @@ bool hpcc_csig_parse(struct sk_buff *skb, const struct hpcc_config *cfg,
 	at = hpcc_csig_find(skb->data, have, cfg->csig_tpid);
 	if (at < 0)
 		return false;
-	*headers = hpcc_parse_behind(skb, at + HPCC_CSIG_LEN);
+	*headers = hpcc_behind(skb, at + HPCC_CSIG_LEN);
 	headers->note = FIELD_PREP(HPCC_NOTE_TCP, at) | FIELD_PREP(HPCC_NOTE_LEN, HPCC_NOTE_CSIG);
 	return true;
 }

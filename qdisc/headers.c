@@ -105,33 +105,6 @@ struct hpcc_headers hpcc_parse(struct sk_buff *skb, u8 kind)
 }
 
 /**
- * hpcc_parse_behind() - find a packet's IP header behind a tag
- * @skb: the packet, of an Ethernet device
- * @network: offset of what is behind the tag's EtherType, which is readable
- *
- * Return: where it is; without a note.
- */
-struct hpcc_headers hpcc_parse_behind(struct sk_buff *skb, u32 network)
-{
-	struct hpcc_frame frame = {
-		.len = skb->len,
-		.network = network + sizeof(u16),
-		.proto = get_unaligned_be16(skb->data + network),
-	};
-	struct hpcc_headers headers = {};
-	struct hpcc_place place;
-
-	do {
-		frame.p = skb->data;
-		frame.have = skb_headlen(skb);
-	} while (hpcc_walk(&frame, HPCC_WALK_IP_ONLY, &place) == HPCC_WALK_MORE &&
-		 pskb_may_pull(skb, place.need));
-	headers.version = place.version;
-	headers.ip = place.ip;
-	return headers;
-}
-
-/**
  * hpcc_parse_any() - find a packet's headers, for a port with any HPCC_STAMP_*
  * @skb: the packet
  * @cfg: the port's; without HPCC_STAMP_TCP no TCP option is looked for

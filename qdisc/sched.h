@@ -365,7 +365,6 @@ static inline bool hpcc_child_has(const struct hpcc_sched *q)
 
 /* headers.c */
 struct hpcc_headers hpcc_parse(struct sk_buff *skb, u8 kind);
-struct hpcc_headers hpcc_parse_behind(struct sk_buff *skb, u32 network);
 struct hpcc_headers hpcc_parse_any(struct sk_buff *skb, const struct hpcc_config *cfg);
 
 /* grow.c */

@@ -39,13 +39,13 @@ def attrs_of(data):
 
 
 def error_of(message):
-    """What a NLMSG_ERROR says: None for success."""
+    """What a NLMSG_ERROR, or a NLMSG_DONE, says: None for success."""
     length, _, flags = struct.unpack_from("=IHH", message)
     number = -struct.unpack_from("=i", message, 16)[0]
     if not number:
         return None
     found = ""
-    if flags & NLM_F_ACK_TLVS:
+    if flags & NLM_F_ACK_TLVS and struct.unpack_from("=H", message, 4)[0] == NLMSG_ERROR:
         found = dict(attrs_of(message[36:length])).get(NLMSGERR_ATTR_MSG, b"").rstrip(b"\0").decode()
     return Refused(number, found)
 
@@ -129,7 +129,7 @@ class Family(Netlink):
         while more:
             found = []
             for kind, message in self.messages():
-                if kind == NLMSG_ERROR and error_of(message):
+                if kind in (NLMSG_ERROR, NLMSG_DONE) and error_of(message):
                     raise error_of(message)
                 more &= kind not in (NLMSG_ERROR, NLMSG_DONE)
                 if more:

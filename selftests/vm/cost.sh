@@ -40,6 +40,9 @@ write_job()
 			hpcc-nostamp hpcc nostamp
 			hpcc-marking hpcc marking ldcp
 			hpcc-ioam hpcc stamp tcp,ioam
+			hpcc-int hpcc stamp tcp,int
+			hpcc-ifa hpcc stamp tcp,ifa
+			hpcc-csig hpcc stamp tcp,csig
 		QDISCS
 		tc qdisc add dev d0 root handle 1: mq
 		tc qdisc add dev d0 parent 1:1 handle 11: hpcc

@@ -49,6 +49,14 @@ struct hpcc_cost_packet {
 #define TCP		"9c4014510000000100000001"
 #define TIMESTAMPS	"0101080a0000000100000002"
 #define REQUEST		"fd0c20000000000000000000"
+/* Probes: their IP headers say 256 bytes, as ports make them longer. */
+#define PROBE		TCP "901000ff00000000" TIMESTAMPS "fd042000"
+#define IP4_INT		"0800455c010000004000400600000a0000010a000002"
+#define INT_STACK	"1003000020000605d500000000000000"
+#define IP4_IFA		"08004500010000004000408300000a0000010a000002"
+#define IFA_HEAD	"2f060430"
+#define IFA_STACK	"00000600"
+#define IP4_CSIG	"88b5600008004500010000004000400600000a0000010a000002"
 
 static const struct hpcc_cost_packet hpcc_cost_packets[] = {
 	{ "tcp4", ETHER IP4_TCP TCP "801000ff00000000" TIMESTAMPS },
@@ -57,6 +65,9 @@ static const struct hpcc_cost_packet hpcc_cost_packets[] = {
 	{ "request4", ETHER IP4_TCP TCP "b01000ff00000000" TIMESTAMPS REQUEST },
 	{ "request6", ETHER IP6_TCP TCP "b01000ff00000000" TIMESTAMPS REQUEST },
 	{ "ioam6", ETHER IP6_HOP TRACE TCP "b01000ff00000000" TIMESTAMPS REQUEST },
+	{ "int4", ETHER IP4_INT PROBE INT_STACK },
+	{ "ifa4", ETHER IP4_IFA IFA_HEAD PROBE IFA_STACK },
+	{ "csig4", ETHER IP4_CSIG PROBE },
 };
 
 /* The one that is measured. */
@@ -66,6 +77,10 @@ static struct sk_buff *hpcc_cost_skb[HPCC_COST_BATCH_MAX];
 
 static void hpcc_cost_prepare(struct sk_buff *skb)
 {
+	/* By what a port has made it longer. */
+	skb_pull(skb, skb->len - HPCC_COST_LEN);
+	skb_reset_mac_header(skb);
+	skb_set_network_header(skb, ETH_HLEN);
 	memcpy(skb->data, hpcc_cost_head, sizeof(hpcc_cost_head));
 	qdisc_skb_cb(skb)->pkt_len = skb->len;
 }
@@ -123,8 +138,6 @@ static int hpcc_cost_alloc(struct net_device *netdev)
 		hpcc_cost_skb[i] = skb;
 		skb_put_zero(skb, HPCC_COST_LEN);
 		skb->dev = netdev;
-		skb_reset_mac_header(skb);
-		skb_set_network_header(skb, ETH_HLEN);
 		/* As of a local TCP connection: fq_codel need not look at headers. */
 		__skb_set_hash(skb, 0x12345678, false, true);
 	}
