@@ -4,6 +4,7 @@ much of it as our family needs.
 """
 
 import errno
+import os
 import socket
 import struct
 from pathlib import Path
@@ -16,9 +17,32 @@ from .qdisc import (NETLINK_CAP_ACK, NETLINK_EXT_ACK, NLM_F_ACK, NLM_F_ACK_TLVS,
 
 GENL_ID_CTRL, CTRL_CMD_GETFAMILY, CTRL_ATTR_FAMILY_ID, CTRL_ATTR_FAMILY_NAME = 16, 3, 1, 2
 CTRL_ATTR_MCAST_GROUPS, CTRL_ATTR_MCAST_GRP_NAME, CTRL_ATTR_MCAST_GRP_ID = 7, 1, 2
+SO_COOKIE = 57
 NETLINK_ADD_MEMBERSHIP, NLMSG_DONE, NLM_F_DUMP = 1, 3, 0x300
 SPECS = Path(__file__).resolve().parents[2] / "Documentation/netlink/specs"
 FORMS = {"u16": "=H", "u32": "=I", "u64": "=Q"}
+
+
+def cookie(sock):
+    """SO_COOKIE."""
+    return struct.unpack("=Q", sock.getsockopt(socket.SOL_SOCKET, SO_COOKIE, 8))[0]
+
+
+def name_of(sock):
+    """A connection's ends, as a request has them."""
+    (laddr, lport, *_), (raddr, rport, *_) = sock.getsockname(), sock.getpeername()
+    family = sock.family
+    return {"laddr": socket.inet_pton(family, laddr), "raddr": socket.inet_pton(family, raddr),
+            "lport": lport, "rport": rport}
+
+
+def as_nobody(call):
+    """Call something without rights."""
+    os.seteuid(65534)
+    try:
+        return call()
+    finally:
+        os.seteuid(0)
 
 
 class Refused(Exception):

@@ -1,0 +1,131 @@
+#!/usr/bin/env -S python3 -B
+# SPDX-License-Identifier: GPL-2.0
+"""Random requests to the generic netlink family "hpcc", with rights and without, while connections
+come and go. Right ones tell of the flows that they name, wrong ones are refused, and each is answered.
+"""
+
+import errno
+import os
+import random
+import struct
+import sys
+
+sys.path[0] += "/.."
+from lib.genl import NLM_F_DUMP, NLMSG_DONE, Family, as_nobody, attr, cookie, error_of, name_of
+from lib.ktap import expect, main
+from lib.net import Pair
+from lib.qdisc import NLM_F_ACK, NLMSG_ERROR
+from lib.tcp import pattern, set_cc, transfer
+
+MESSAGES = int(os.environ.get("HPCC_FUZZ_MESSAGES") or 3000)
+SEED = int(os.environ.get("HPCC_FUZZ_SEED") or 1)
+LONGEST_S = 5
+ENDS = "laddr", "raddr", "lport", "rport"
+
+
+class Fuzzer:
+    """Flows that stay, and who asks for them."""
+
+    def __init__(self):
+        self.rng = random.Random(SEED)
+        self.pair = Pair(6)
+        self.listener = self.pair.listen()
+        self.staying = [self.pair.connect(self.listener) for _ in range(20)]
+        self.fleeting = []
+        self.names = {cookie(client): name_of(client) | {"cookie": cookie(client)} for client, _ in self.staying}
+        self.family = Family(self.pair.c, "hpcc")
+        self.family.sock.settimeout(LONGEST_S)
+        self.told = self.refused = 0
+
+    def churn(self):
+        """Some connections end, others begin; one leaves hpcc."""
+        for client, server in self.fleeting:
+            client.close()
+            server.close()
+        self.fleeting = [self.pair.connect(self.listener) for _ in range(4)]
+        set_cc(self.fleeting[0][0], "reno")
+
+    def answer(self, raw):
+        """Errno, and cookies of what was told."""
+        family = self.family
+        if self.rng.random() < 0.5:
+            family.sock.send(raw)
+        else:
+            as_nobody(lambda: family.sock.send(raw))
+        found = []
+        while True:
+            for kind, message in family.messages():
+                if kind in (NLMSG_ERROR, NLMSG_DONE):
+                    error = error_of(message)
+                    return (error.number if error else 0), found
+                found.append(family.decode("flow", message[20:])["cookie"])
+
+    def right(self):
+        """A request that names flows: (flags, attributes, which of those that stay; None: refused)."""
+        of = dict(self.rng.choice(list(self.names.values())))
+        dump = self.rng.random() < 0.5
+        if dump:
+            chosen = {name: value for name, value in of.items() if self.rng.random() < 0.4}
+        else:
+            chosen = {"cookie": of["cookie"]} if self.rng.random() < 0.5 else {name: of[name] for name in ENDS}
+        if self.rng.random() < 0.1 and "rport" in chosen:
+            chosen["rport"] ^= 1
+        want = [number for number, one in self.names.items() if chosen.items() <= one.items()]
+        order = list(chosen.items())
+        self.rng.shuffle(order)
+        return NLM_F_DUMP if dump else NLM_F_ACK, self.family.encode("flow", dict(order)), want if want or dump else None
+
+    def fault(self, body):
+        """Attributes that the kernel has to refuse."""
+        number = 1 + self.rng.randrange(len(self.family.sets["flow"]))
+        wrong = (attr(self.rng.randrange(40, 9999), bytes(4)),          # unknown
+                 attr(self.rng.choice((2, 3)), bytes(self.rng.choice((0, 3, 5, 15, 17)))),
+                 attr(self.rng.choice((4, 5)), bytes(self.rng.choice((0, 1)))),
+                 attr(6, bytes(self.rng.choice((0, 4, 7)))),
+                 attr(number | 0x8000, bytes(4)),                       # a nest
+                 struct.pack("=HH", 200, 4),                            # longer than the message
+                 attr(self.rng.randrange(10, 20), bytes(8)))            # what is only told
+        return body + self.rng.choice(wrong) if self.rng.random() < 0.5 else self.rng.choice(wrong)
+
+    def step(self, turn):
+        """One request."""
+        flags, body, want = self.right()
+        kind = self.rng.random()
+        if kind < 0.4:
+            body, want = self.fault(body), None
+        elif kind < 0.5:
+            body, want = self.rng.randbytes(self.rng.randrange(60)), ...
+        raw = struct.pack("=IHHII", 20 + len(body), self.family.id, 1 | flags, turn, 0) + \
+            self.family.genl(1) + body
+        what = f"seed {SEED}, {turn}: {raw.hex()}"
+        try:
+            number, found = self.answer(raw)
+        except TimeoutError as error:
+            raise AssertionError(f"{what}: no answer") from error
+        self.told += not number
+        self.refused += bool(number)
+        if want is None:
+            expect(f"{what}: refused", number in (errno.EINVAL, errno.ERANGE, errno.ENOENT), True)
+        elif want is not ...:
+            expect(f"{what}: error", number, 0)
+            expect(f"{what}: told once", len(set(found)), len(found))
+            expect(f"{what}: those that stay", sorted(set(found) & set(self.names)), sorted(want))
+
+
+def test_flows():
+    """Random requests for flows."""
+    fuzzer = Fuzzer()
+    for turn in range(MESSAGES):
+        if not turn % 50:
+            fuzzer.churn()
+        fuzzer.step(turn)
+    print(f"# {fuzzer.told} told, {fuzzer.refused} refused")
+    for what in fuzzer.told, fuzzer.refused:
+        expect(f"{what} of {MESSAGES}", what >= MESSAGES // 5, True)
+    found = fuzzer.family.dump("flow-get")
+    expect("afterwards", set(fuzzer.names) <= {flow["cookie"] for flow in found}, True)
+    transfer((*fuzzer.staying[0], pattern(10000)))
+
+
+if __name__ == "__main__":
+    main(sys.modules[__name__])
