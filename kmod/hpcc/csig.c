@@ -15,14 +15,16 @@
  * The kernel drops frames of an EtherType that nobody wants. So a host without this module, or
  * whose namespace does not have CSIG for its carrier, never sees a tag, and neither does one behind
  * a router: such probes are lost, which costs no data, and silence brings the TCP option back. A
- * frame with a tag that is no TCP segment with such a record is dropped, too: no tag brings
- * anything in that a filter would have kept out without it, but a probe.
+ * frame with a tag that is no pure ACK to this host with such a record is dropped, too: no tag
+ * brings anything in that a filter would have kept out without it, but a probe.
  *
  * Only probes carry tags. Data with a tag would not be joined (GRO), would overtake those that
  * are, and could not be segments of a GSO packet.
  */
 #include <linux/etherdevice.h>
 #include <linux/if_ether.h>
+#include <linux/ip.h>
+#include <linux/ipv6.h>
 #include <linux/module.h>
 #include <net/tcp.h>
 
@@ -50,6 +52,20 @@ static bool hpcc_csig_walk(struct sk_buff *skb, u8 kind, struct hpcc_place *plac
 	return ret == HPCC_WALK_FOUND;
 }
 
+/* Whether a segment is one that a probe can be: a pure ACK. What filters frames by EtherType has
+ * seen no TCP behind the tag, so neither data nor RST nor FIN may come in by it.
+ */
+static bool hpcc_csig_is_probe(const struct sk_buff *skb, const struct hpcc_place *place)
+{
+	const struct tcphdr *th = (const struct tcphdr *)(skb->data + place->tcp);
+	const struct ipv6hdr *ip6h = (const struct ipv6hdr *)skb->data;
+	const struct iphdr *iph = (const struct iphdr *)skb->data;
+	u32 len = place->version == 4 ? ntohs(iph->tot_len) :
+					ntohs(ip6h->payload_len) + sizeof(*ip6h);
+
+	return len == place->end && th->ack && !(th->syn | th->fin | th->rst | th->urg);
+}
+
 /* Take the tag at skb->data away, and have the segment behind it say what it said. */
 static bool hpcc_csig_take_tag(struct sk_buff *skb, u8 kind)
 {
@@ -62,7 +78,8 @@ static bool hpcc_csig_take_tag(struct sk_buff *skb, u8 kind)
 	tag = get_unaligned_be16(skb->data);
 	skb->protocol = *(__be16 *)(skb->data + sizeof(u16));
 	skb_pull_rcsum(skb, HPCC_CSIG_LEN);
-	if (!hpcc_csig_walk(skb, kind, &place) || skb_ensure_writable(skb, place.end))
+	if (!hpcc_csig_walk(skb, kind, &place) || !hpcc_csig_is_probe(skb, &place) ||
+	    skb_ensure_writable(skb, place.end))
 		return false;
 	memmove(skb_mac_header(skb) + HPCC_CSIG_LEN, skb_mac_header(skb), mac_len - sizeof(u16));
 	skb->mac_header += HPCC_CSIG_LEN;
@@ -79,7 +96,7 @@ static int hpcc_csig_rcv(struct sk_buff *skb, struct net_device *dev, struct pac
 	skb = skb_share_check(skb, GFP_ATOMIC);
 	if (!skb)
 		return NET_RX_DROP;
-	if (READ_ONCE(sysctls->carrier) == HPCC_CARRIER_CSIG && skb->pkt_type != PACKET_OTHERHOST &&
+	if (READ_ONCE(sysctls->carrier) == HPCC_CARRIER_CSIG && skb->pkt_type == PACKET_HOST &&
 	    hpcc_csig_take_tag(skb, READ_ONCE(sysctls->option_kind)))
 		return netif_rx(skb);
 	hpcc_count(dev_net(dev), HPCC_C_CSIG_IGNORED);

@@ -12,13 +12,14 @@ sys.path[0] += "/.."
 from lib.kernel import virtual_time
 from lib.ktap import defer, expect, expect_in, main
 from lib.net import Pair
-from lib.packet import ACK, FORWARD, IDENTIFY, Segment, csum, option
+from lib.packet import ACK, FIN, FORWARD, IDENTIFY, PSH, RST, SYN, Segment, csum, option
 from lib.path import MBPS as PATH_MBPS
 from lib.path import Path, falls_back
 from lib.tcp import pattern, transfer
 
 MBPS = 100
 TPID = 0x88b5
+URG = 0x20
 ABW, ABW_C, PD, QLEN = range(4)
 VLAN = struct.pack("!HH", 0x8100, 5)
 ASK = {kind: struct.pack("!HIH", 0xf400, 0, kind << 13) for kind in range(8)}
@@ -35,11 +36,11 @@ def asks(kind):
     return bytes([head[0], 12]) + head[2:4] + ASK[kind]
 
 
-def frame(tags=b"", version=4, options=b"\1" * 12, payload=b"", right=True):
+def frame(tags=b"", version=4, options=b"\1" * 12, payload=b"", right=True, flags=ACK):
     """An Ethernet frame with TCP."""
     family = socket.AF_INET if version == 4 else socket.AF_INET6
     ends = b"".join(socket.inet_pton(family, f"10.0.0.{i}" if version == 4 else f"fd00::{i}") for i in (1, 2))
-    tcp = struct.pack("!HHIIBBHHH", 1, 2, 3, 4, (5 + len(options) // 4) << 4, ACK, 1000, 0, 0) + options + payload
+    tcp = struct.pack("!HHIIBBHHH", 1, 2, 3, 4, (5 + len(options) // 4) << 4, flags, 1000, 0, 0) + options + payload
     pseudo = ends + (struct.pack("!BBH", 0, 6, len(tcp)) if version == 4 else struct.pack("!II", len(tcp), 6))
     check = csum(pseudo + tcp) ^ 0xffff ^ (0 if right else 0x1234)
     tcp = tcp[:16] + struct.pack("!H", check) + tcp[18:]
@@ -178,6 +179,34 @@ def test_receiver_leaves():
     expect_in("dropped", path.b.counters()["csig_ignored"], 1, 100000)
     expect("retransmitted", path.a.snmp("RetransSegs"), 0)
     path.no_errors()
+
+
+def test_only_probes_come_in():
+    """A tag brings nothing but a pure ACK to this host in: what filters frames by EtherType sees no TCP there."""
+    for version in 4, 6:
+        pair = Pair(version, carrier=4)
+        mac = bytes.fromhex(json.loads(pair.s.run("ip", "-j", "link", "show", "eth0"))[0]["address"].replace(":", ""))
+        with pair.c:
+            sock = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
+        sock.bind(("eth0", 0))
+        defer(sock.close)
+        for dst, how, taken in (
+                (mac, {}, True),
+                (mac, {"flags": ACK | PSH}, True),
+                (mac, {"flags": ACK, "payload": b"hidden"}, False),
+                (mac, {"flags": RST}, False),
+                (mac, {"flags": ACK | RST}, False),
+                (mac, {"flags": ACK | FIN}, False),
+                (mac, {"flags": ACK | URG}, False),
+                (mac, {"flags": ACK | SYN}, False),
+                (mac, {"flags": 0}, False),
+                (b"\xff" * 6, {}, False),
+                (b"\1\0\x5e\0\0\1", {}, False)):
+            ignored, segs = pair.s.counters()["csig_ignored"], pair.s.snmp("InSegs")
+            sock.send(dst + frame(tag(QLEN, 3, 9), version, options=asks(QLEN), **how)[6:])
+            time.sleep(0.02)
+            got = pair.s.snmp("InSegs") - segs, pair.s.counters()["csig_ignored"] - ignored
+            expect(f"IPv{version} {dst.hex()} {how}: segments, ignored", got, (taken, not taken))
 
 
 def test_port_writes():
