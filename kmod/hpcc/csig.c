@@ -14,9 +14,11 @@
  *
  * The kernel drops frames of an EtherType that nobody wants. So a host without this module, or
  * whose namespace does not have CSIG for its carrier, never sees a tag, and neither does one behind
- * a router: such probes are lost, which costs no data, and silence brings the TCP option back. A
- * frame with a tag that is no pure ACK to this host with such a record is dropped, too: no tag
- * brings anything in that a filter would have kept out without it, but a probe.
+ * a router of that kind: such probes are lost, which costs no data, and silence brings the TCP
+ * option back. A frame with a tag that is no pure ACK to this host with such a record is dropped,
+ * too: no tag brings anything in that a filter would have kept out without it, but a probe. The
+ * probe goes the whole way of a packet again: filters of IP see it, and a namespace that forwards
+ * may route it on, without the tag.
  *
  * Only probes carry tags. Data with a tag would not be joined (GRO), would overtake those that
  * are, and could not be segments of a GSO packet.
