@@ -383,7 +383,8 @@ static int hpcc_link_write(struct hpcc_net *hn, char *line)
 	index = hpcc_link_index(node, port);
 	if (bps && hn->nr_links >= HPCC_LINKS_MAX && !xa_load(&hn->links, index))
 		return -ENOSPC;
-	old = xa_store(&hn->links, index,
+	/* Lockdep takes this lock and that of flows, which softirqs take, for one. */
+	old = xa_store_bh(&hn->links, index,
 		       bps ? xa_mk_value(bps | FIELD_PREP(HPCC_LINK_UNIT, unit)) : NULL,
 		       GFP_KERNEL_ACCOUNT);
 	if (xa_is_err(old))
