@@ -233,6 +233,25 @@ static void hpcc_return(struct sock *sk, struct hpcc_flow *flow)
 	hpcc_notify(sk, flow, HPCC_EVENT_RETURN);
 }
 
+/* Have requests go another way. Something on the path may drop packets without data, or those that
+ * are not TCP with options. Return: whether there was another way.
+ */
+static bool hpcc_ask_otherwise(struct sock *sk, struct hpcc_flow *flow)
+{
+	if (hpcc_carrier_is_probed(flow->carrier)) {
+		hpcc_carrier_stop(sk, flow);
+	} else if (flow->probes) {
+		hpcc_carry_begin(sk, flow, false);
+		hpcc_count(sock_net(sk), HPCC_C_PROBES_STOPPED);
+	} else if (flow->carrier) {
+		hpcc_carrier_stop(sk, flow);
+	} else {
+		return false;
+	}
+	flow->silent_acks = 0;
+	return true;
+}
+
 /**
  * hpcc_silent() - fall back where telemetry of use has stopped
  * @sk: socket that runs hpcc
@@ -281,23 +300,8 @@ bool hpcc_silent(struct sock *sk, struct hpcc_flow *flow,
 		flow->silent_acks = 0;
 		return false;
 	}
-	if (unlikely(hpcc_carrier_is_probed(flow->carrier))) {
-		hpcc_carrier_stop(sk, flow);
-		flow->silent_acks = 0;
+	if (unlikely(hpcc_ask_otherwise(sk, flow)))
 		return false;
-	}
-	/* Something on the path may drop packets without data. */
-	if (flow->probes) {
-		hpcc_carry_begin(sk, flow, false);
-		flow->silent_acks = 0;
-		hpcc_count(sock_net(sk), HPCC_C_PROBES_STOPPED);
-		return false;
-	}
-	if (unlikely(flow->carrier)) {
-		hpcc_carrier_stop(sk, flow);
-		flow->silent_acks = 0;
-		return false;
-	}
 	/* Nothing told that the path takes less. */
 	hpcc_fall_back(sk, flow, HPCC_C_FALLBACKS,
 		       flow->mode == HPCC_MODE_IGNORING || ack->told ?
@@ -352,6 +356,17 @@ bool hpcc_unseen_loss(struct sock *sk, struct hpcc_flow *flow,
 
 /* ---- Callbacks --------------------------------------------------------- */
 
+/* Losses may have come before silence was noticed: then nothing else would bring records. */
+static void hpcc_classic_round(struct sock *sk, struct hpcc_flow *flow)
+{
+	if (likely(!flow->carrier && !flow->probes))
+		return;
+	if (hpcc_mail_waits(flow))
+		flow->silent_acks = 0;
+	else if (hpcc_count_silent(tcp_sk(sk), flow))
+		hpcc_ask_otherwise(sk, flow);
+}
+
 static void hpcc_classic_in_ack_event(struct sock *sk, u32 flags)
 {
 	struct hpcc_flow *flow = hpcc_flow_of(sk);
@@ -366,6 +381,7 @@ static void hpcc_classic_in_ack_event(struct sock *sk, u32 flags)
 	if (after(tp->snd_una, flow->classic_seq)) {
 		flow->classic_seq = tp->snd_nxt;
 		hpcc_fallback_round(&flow->fallback);
+		hpcc_classic_round(sk, flow);
 	}
 	if (!flow->duplicates && flow->deceived < hpcc_deceived_max)
 		hpcc_fallback_late(&flow->fallback, hpcc_lost(tp, flow));

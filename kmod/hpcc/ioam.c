@@ -385,8 +385,8 @@ static int hpcc_link_write(struct hpcc_net *hn, char *line)
 		return -ENOSPC;
 	/* Lockdep takes this lock and that of flows, which softirqs take, for one. */
 	old = xa_store_bh(&hn->links, index,
-		       bps ? xa_mk_value(bps | FIELD_PREP(HPCC_LINK_UNIT, unit)) : NULL,
-		       GFP_KERNEL_ACCOUNT);
+			  bps ? xa_mk_value(bps | FIELD_PREP(HPCC_LINK_UNIT, unit)) : NULL,
+			  GFP_KERNEL_ACCOUNT);
 	if (xa_is_err(old))
 		return xa_err(old);
 	hn->nr_links += !!bps - !!old;

@@ -166,6 +166,18 @@ def test_nobody_pushes():
     falls_back(csig_path(stamp="tcp"), "csig", "ignored")
 
 
+def test_early_loss():
+    """A flow that loses packets before it has noticed that CSIG brings nothing comes back by the TCP option."""
+    path = csig_path(push="int")
+    path.change(2, f"hpcc rate {PATH_MBPS // 10}mbit delay 200us limit 20kb node 2 port 2 stamp tcp,csig")
+    client, server = path.connect()
+    for i in range(20):
+        transfer((client, server, pattern(400000, i)))
+    a = path.a.counters()
+    expect("lost", a["unseen_loss"] > 0, True)
+    expect("stopped, returned, echoes", (a["csig_stopped"], a["returns"] > 0, a["echo_received"] > 0), (1, True, True))
+
+
 def test_receiver_leaves():
     """A receiver that does not want tags any more drops them: probes are lost, data are not."""
     path = csig_path()
