@@ -138,14 +138,11 @@ int hpcc_try_push(struct hpcc_sched *q, struct sk_buff *skb, u64 ts_ns)
 
 	if (skb->len + HPCC_CSIG_LEN > skb->dev->mtu + at + sizeof(u16))
 		return HPCC_UNSTAMPED_FULL;
-	if (skb_cow_head(skb, HPCC_CSIG_LEN))
+	if (skb_ensure_writable(skb, at) || hpcc_open(skb, at, HPCC_CSIG_LEN))
 		return HPCC_UNSTAMPED_NO_MEMORY;
-	p = skb_push(skb, HPCC_CSIG_LEN);
-	memmove(p, p + HPCC_CSIG_LEN, at);
-	if (skb_mac_header_was_set(skb))
-		skb->mac_header -= HPCC_CSIG_LEN;
-	put_unaligned_be16(q->cfg.csig_tpid, p + at);
-	put_unaligned_be16(hpcc_csig_ask(FIELD_GET(HPCC_NOTE_OPT, note)), p + at + sizeof(u16));
+	p = skb->data + at;
+	put_unaligned_be16(q->cfg.csig_tpid, p);
+	put_unaligned_be16(hpcc_csig_ask(FIELD_GET(HPCC_NOTE_OPT, note)), p + sizeof(u16));
 	skb->protocol = htons(q->cfg.csig_tpid);
 	hpcc_skb_cb(skb)->bytes += HPCC_CSIG_LEN;
 	if (q->cfg.stamp & HPCC_STAMP_CSIG)

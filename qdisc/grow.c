@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Packets that become longer as they leave, for stamp.c, int.c and ifa.c. */
+/* Packets that become longer as they leave: by an IOAM node, INT, IFA or a CSIG tag. */
 #include <linux/ip.h>
 #include <linux/ipv6.h>
 #include <net/checksum.h>
@@ -43,23 +43,29 @@ u32 hpcc_ip_room(const struct sk_buff *skb, u32 len)
 /**
  * hpcc_open() - make room inside a packet
  * @skb: the packet, writable up to @at
- * @at: where; all that is in front moves
- * @n: bytes, a multiple of 4
+ * @at: where; all that is in front moves, and so do the offsets of headers there
+ * @n: bytes
  *
  * Return: 0 or HPCC_UNSTAMPED_NO_MEMORY.
  */
 int hpcc_open(struct sk_buff *skb, u32 at, u32 n)
 {
+	const int end = at;
+	bool network = skb_network_offset(skb) < end;
+	bool transport = skb_transport_header_was_set(skb) && skb_transport_offset(skb) < end;
+	bool csum = skb->ip_summed == CHECKSUM_PARTIAL && skb_checksum_start_offset(skb) < end;
+
 	if (skb_cow_head(skb, n))
 		return HPCC_UNSTAMPED_NO_MEMORY;
 	skb_push(skb, n);
 	memmove(skb->data, skb->data + n, at);
 	if (skb_mac_header_was_set(skb))
 		skb->mac_header -= n;
-	skb->network_header -= n;
-	if (skb_transport_header_was_set(skb))
+	if (network)
+		skb->network_header -= n;
+	if (transport)
 		skb->transport_header -= n;
-	if (skb->ip_summed == CHECKSUM_PARTIAL)
+	if (csum)
 		skb->csum_start -= n;
 	return 0;
 }

@@ -119,16 +119,11 @@ static int hpcc_grow(struct sk_buff *skb, u32 hop, u32 at, u32 len,
 		hpcc_ioam_overflow(skb->data + at);
 		return HPCC_UNSTAMPED_FULL;
 	}
-	if (skb_cow_head(skb, grow))
+	if (hpcc_open(skb, hop, grow))
 		return HPCC_UNSTAMPED_NO_MEMORY;
-	skb_push(skb, grow);
-	memmove(skb->data, skb->data + grow, hop);
 	hpcc_ioam_grow(skb->data + hop, grow, hlen, at - hop, len, node);
 	ip6h = (struct ipv6hdr *)(skb->data + ip);
 	be16_add_cpu(&ip6h->payload_len, grow);
-	if (skb_mac_header_was_set(skb))
-		skb->mac_header -= grow;
-	skb->network_header -= grow;
 	return 0;
 }
 

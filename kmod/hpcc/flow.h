@@ -66,7 +66,8 @@ enum hpcc_mode {
  * @reported: W comes from the receiver (receiver.c); LOCAL_OUT and proc.c read it without the
  *	socket lock
  * @probe: tail loss probe
- * @silent_acks: ACKs of new data since a link was measured last, at most HPCC_SILENT_ACKS + 1
+ * @silent_acks: ACKs of new data since a link was measured last, at most HPCC_SILENT_ACKS + 1;
+ *	round trips, where classic rules
  * @firsts: ACKs since then that brought the first record of a link; at most @hops
  * @burst: cap of a TSO burst
  * @searching: W looks for its place; LOCAL_OUT reads it without the socket lock
@@ -112,7 +113,8 @@ enum hpcc_mode {
  * @asked_ns: tcp_clock_cache at the last request
  * @response: the last response of a switch (response.c); 0: there was none
  *
- * @csig: the path as CSIG tells of it; written in LOCAL_IN
+ * @csig: the path as CSIG tells of it; LOCAL_IN writes it without a lock, so that two CPUs may
+ *	spoil a sample; LOCAL_OUT reads its ask alone
  * @counted: the period in which report.c counted it last
  * @told_us: when it told N last
  * @N_told: what it told

@@ -275,8 +275,8 @@ static u32 hpcc_options_write(struct hpcc_flow *flow, const struct tcp_sock *tp,
 }
 
 /* As hpcc_options_write(), with the signal that waits: behind a request, or alone. */
-static u32 hpcc_signal_and(struct hpcc_flow *flow, const struct tcp_sock *tp,
-			   enum hpcc_asking asks, u32 room, u8 *out, u32 *forward, u32 *echo)
+static u32 hpcc_with_signal(struct hpcc_flow *flow, const struct tcp_sock *tp,
+			    enum hpcc_asking asks, u32 room, u8 *out, u32 *forward, u32 *echo)
 {
 	if (likely(!hpcc_signal_waits(flow)))
 		return hpcc_options_write(flow, tp, asks, room, out, forward, echo);
@@ -398,7 +398,7 @@ static void hpcc_data_out(struct hpcc_segment *seg, struct sock *sk)
 		asks = hpcc_asks_by(seg, sk, flow, &room);
 
 	len = room < hpcc_opt_len(1) ? 0 :
-	      hpcc_signal_and(flow, tcp_sk(sk), asks, room, out, &forward, &echo);
+	      hpcc_with_signal(flow, tcp_sk(sk), asks, room, out, &forward, &echo);
 	if (room < hpcc_opt_len(1) && !(data && READ_ONCE(flow->probes)))
 		hpcc_segment_no_room(seg, HPCC_C_NO_ROOM);
 	if (!len)

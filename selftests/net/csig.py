@@ -9,6 +9,7 @@ import sys
 import time
 
 sys.path[0] += "/.."
+from lib.frameport import FramePort
 from lib.kernel import virtual_time
 from lib.ktap import defer, expect, expect_in, main
 from lib.net import Pair
@@ -21,6 +22,8 @@ MBPS = 100
 TPID = 0x88b5
 URG = 0x20
 ABW, ABW_C, PD, QLEN = range(4)
+SHAPE = f"rate {MBPS}mbit delay 20us"
+ENDS = b"\xff" * 6 + b"\2\0\0\0\0\1"
 VLAN = struct.pack("!HH", 0x8100, 5)
 ASK = {kind: struct.pack("!HIH", 0xf400, 0, kind << 13) for kind in range(8)}
 
@@ -49,43 +52,7 @@ def frame(tags=b"", version=4, options=b"\1" * 12, payload=b"", right=True, flag
         head = head[:10] + struct.pack("!H", csum(head) ^ 0xffff) + head[12:]
     else:
         head = struct.pack("!IHBB", 6 << 28 | 1 << 20, len(tcp), 6, 64) + ends
-    return b"\xff" * 6 + b"\2\0\0\0\0\1" + tags + (b"\x08\0" if version == 4 else b"\x86\xdd") + head + tcp
-
-
-class Port:
-    """A port, and what comes out of it."""
-
-    def __init__(self, how, shape=f"rate {MBPS}mbit delay 20us"):
-        self.pair = Pair(qdisc=f"hpcc {shape} node 5 port 9 {how}")
-        self.ends = []
-        for ns in self.pair.c, self.pair.s:
-            with ns:
-                sock = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))
-            sock.bind(("eth0", 3))
-            sock.settimeout(2)
-            self.ends.append(sock)
-            defer(sock.close)
-
-    def send(self, data):
-        """Let a frame go."""
-        self.ends[0].send(data)
-
-    def recv(self):
-        """The next frame of ours, without the kernel's own."""
-        while True:
-            got = self.ends[1].recv(4096)
-            if got[:12] == b"\xff" * 6 + b"\2\0\0\0\0\1":
-                return got
-
-    def through(self, data):
-        """A frame as it leaves. The receiving kernel takes its first VLAN tag away."""
-        self.send(data)
-        got = self.recv()
-        return got[:12] + VLAN + got[12:] if data[12:16] == VLAN else got
-
-    def stats(self):
-        """What the port counted."""
-        return json.loads(self.pair.c.run("tc", "-s", "-j", "qdisc", "show", "dev", "eth0"))[0]["hpcc"]
+    return ENDS + tags + (b"\x08\0" if version == 4 else b"\x86\xdd") + head + tcp
 
 
 def parts(data, at=12):
@@ -225,7 +192,7 @@ def test_port_writes():
     """The first port writes, a worse one replaces, a better one does not; nothing else changes."""
     for version in 4, 6:
         for tags in b"", VLAN, VLAN * 4:
-            port = Port("stamp csig csig_time 1us int_window 1ms")
+            port = FramePort("stamp csig csig_time 1us int_window 1ms", SHAPE)
             at = 12 + len(tags)
             sent = frame(tags + tag(ABW_C, 3, 0), version, payload=b"data")
             got = port.through(sent)
@@ -240,14 +207,14 @@ def test_port_writes():
 
 def test_port_queue():
     """A queue shows as max(qlen/B) of who leaves it behind, as max(PD) of who waited, and as no ABW."""
-    port = Port("stamp csig csig_time 8us int_window 1us limit 1mb")
+    port = FramePort("stamp csig csig_time 8us int_window 1us limit 1mb", SHAPE)
     took = 1538 * 8 / MBPS          # us
     full = frame(payload=bytes(1500 - 52))
     for kind in QLEN, PD, ABW_C:
         tagged = frame(tag(kind, 0 if kind != ABW_C else 31, 0))
         for data in full, tagged, full, full, full, tagged:
             port.send(data)
-        got = [parts(data) for data in (port.recv() for _ in range(6)) if data[12:14] == b"\x88\xb5"]
+        got = [parts(data) for data in (port.recv(ENDS) for _ in range(6)) if data[12:14] == b"\x88\xb5"]
         first, last = (bucket for _, bucket, _ in got)
         value = [b if b < 4 else (4 + b % 4) << (b >> 2) - 1 for b in range(32)]
         if kind == QLEN:
@@ -275,7 +242,7 @@ def test_port_leaves():
         ("stamp csig_push", frame(options=option(IDENTIFY, (), 3)), "off"),
     )
     for how, sent, why in cases:
-        port = Port(how)
+        port = FramePort(how, SHAPE)
         what = f"{how} {sent[12:].hex()}"
         expect(what, port.through(sent), sent)
         stats = port.stats()
@@ -283,7 +250,7 @@ def test_port_leaves():
         expect("stamped", stats["stamped"], 0)
     # PD is not known to who does not shape
     sent = frame(tag(PD, 3, 0))
-    expect("PD without rate", Port("stamp csig", shape="").through(sent), sent)
+    expect("PD without rate", FramePort("stamp csig", "").through(sent), sent)
 
 
 def test_push():
@@ -291,7 +258,7 @@ def test_push():
     for version in 4, 6:
         for tags in b"", VLAN:
             for stamp in "csig_push", "csig,csig_push":
-                port = Port(f"stamp {stamp}")
+                port = FramePort(f"stamp {stamp}", SHAPE)
                 for kind in ABW_C, PD, QLEN:
                     sent = frame(tags, version, options=asks(kind))
                     at = 12 + len(tags)
@@ -304,7 +271,7 @@ def test_push():
                 for data in (frame(tags, version), frame(tags, version, options=option(FORWARD, (), 3))):
                     expect("as it came", port.through(data), data)
                 expect("stamped", port.stats()["stamped"], 3)
-    port = Port("stamp csig_push")
+    port = FramePort("stamp csig_push", SHAPE)
     for fill, grows in (1500 - 20 - 32 - 4, 4), (1500 - 20 - 32 - 3, 0):
         sent = frame(options=asks(QLEN), payload=bytes(fill))
         expect("to the MTU", len(port.through(sent)), len(sent) + grows)

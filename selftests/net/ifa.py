@@ -10,6 +10,7 @@ import sys
 import time
 
 sys.path[0] += "/.."
+from lib.frameport import FramePort
 from lib.kernel import virtual_time
 from lib.ktap import defer, expect, expect_in, main
 from lib.net import Pair
@@ -269,38 +270,11 @@ def frame(ip=4, padding=b"", **how):
         wrapped(head + tcp, **how) + padding
 
 
-class Port:
-    """A port that stamps, and what comes out of it."""
-
-    def __init__(self, how, rate="1000mbit"):
-        self.pair = Pair(qdisc=f"hpcc rate {rate} delay 20us node 5 port 9 {how}")
-        self.ends = []
-        for ns in self.pair.c, self.pair.s:
-            with ns:
-                sock = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))
-            sock.bind(("eth0", 3))
-            sock.settimeout(2)
-            self.ends.append(sock)
-            defer(sock.close)
-
-    def through(self, data):
-        """A frame as it leaves the port."""
-        self.ends[0].send(data)
-        while True:
-            got = self.ends[1].recv(4096)
-            if got[:12] == data[:12]:
-                return got
-
-    def stats(self):
-        """What the port counted."""
-        return json.loads(self.pair.c.run("tc", "-s", "-j", "qdisc", "show", "dev", "eth0"))[0]["hpcc"]
-
-
 def test_port_writes():
     """Metadata field by field, in front of those of the hops before; lengths follow, and nothing else changes."""
     for version in 4, 6:
         for rate, code, tick in ("1000mbit", 15, 1), ("10gbit", 0, 2), ("100gbit", 4, 13):
-            port = Port("stamp ifa", rate)
+            port = FramePort("stamp ifa", f"rate {rate} delay 20us")
             ip = 20 if version == 4 else 40
             at = 14 + ip + 4 + 32
             sent = frame(version, padding=b"pad")
@@ -344,7 +318,7 @@ def test_port_leaves():
         ("nostamp", {}, "off"),
     )
     for how, more, why in cases:
-        port = Port(how)
+        port = FramePort(how)
         sent = frame(**more)
         what = f"{how} {more}"
         expect(what, port.through(sent), sent)
@@ -352,8 +326,8 @@ def test_port_leaves():
         expect_in(f"{what}: {why} of {stats['unstamped']}", stats["unstamped"][why], 1, 100)
         expect("stamped", stats["stamped"], 0)
     fits = frame(behind=bytes(1500 - 20 - 40 - 32))
-    expect("to the MTU", len(Port("stamp ifa").through(fits)), 1514)
-    got = Port("stamp ifa").through(frame(limit=255))
+    expect("to the MTU", len(FramePort("stamp ifa").through(fits)), 1514)
+    got = FramePort("stamp ifa").through(frame(limit=255))
     expect("a limit that nobody counts down", got[14 + 20 + 36 + 2], 255)
 
 

@@ -13,6 +13,7 @@ import time
 sys.path[0] += "/.."
 from lib import tshark
 from lib.box import BoxPath
+from lib.frameport import FramePort
 from lib.kernel import virtual_time
 from lib.ktap import defer, expect, expect_in, main
 from lib.net import Netns, Pair
@@ -424,39 +425,12 @@ def frame(behind, version=4, dscp=DSCP, options=b"\x01" * 12, flags=ACK, right=T
         head + tcp + padding
 
 
-class Port:
-    """A port that stamps, and what comes out of it."""
-
-    def __init__(self, how):
-        self.pair = Pair(qdisc=f"{STAMP} 20us node 5 port 9 {how}")
-        self.ends = []
-        for ns in self.pair.c, self.pair.s:
-            with ns:
-                sock = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))
-            sock.bind(("eth0", 3))
-            sock.settimeout(2)
-            self.ends.append(sock)
-            defer(sock.close)
-
-    def through(self, data):
-        """A frame as it leaves the port."""
-        self.ends[0].send(data)
-        while True:
-            got = self.ends[1].recv(4096)
-            if got[:12] == data[:12]:
-                return got
-
-    def stats(self):
-        """What the port counted."""
-        return json.loads(self.pair.c.run("tc", "-s", "-j", "qdisc", "show", "dev", "eth0"))[0]["hpcc"]
-
-
 def test_port_writes():
     """Metadata field by field, in front of those of the hops before; lengths and checksums follow, one that
     was wrong stays wrong, and nothing else changes.
     """
     for version in 4, 6:
-        port = Port("stamp int int_window 1us")
+        port = FramePort("stamp int int_window 1us")
         at = 14 + (20 if version == 4 else 40) + 32
         for right in True, False:
             sent = frame(stack(left=9, dscp=46), version, right=right, padding=b"pad")
@@ -488,7 +462,7 @@ def test_port_writes():
 
 def test_port_other_instructions():
     """What is asked for and is not ours to know is all ones."""
-    port = Port("stamp int")
+    port = FramePort("stamp int")
     got = port.through(frame(stack(bitmap=0xa0c1, words=5)))[14 + 52:]
     expect("hop", (got[16:20], got[20:]), (b"\0\0\0\x05", b"\xff" * 16))
 
@@ -536,7 +510,7 @@ def test_port_leaves():
         ("nostamp", frame(stack()), "off"),
     )
     for how, sent, why in cases:
-        port = Port(how)
+        port = FramePort(how)
         what = f"{how} {sent[66:].hex()}"
         expect(what, port.through(sent), sent)
         stats = port.stats()
@@ -548,7 +522,7 @@ def test_port_leaves():
         for version in 4, 6:
             sent = frame(behind, version, mtu_fill=fill and fill - (20 if version == 6 else 0))
             at = 14 + (20 if version == 4 else 40) + 32
-            port = Port("stamp int")
+            port = FramePort("stamp int")
             got = port.through(sent)
             expect("flag", (got[at:at + 4], got[at + 4], got[at + 5:]),
                    (sent[at:at + 4], 0x20 | flag, sent[at + 5:]))
@@ -556,7 +530,7 @@ def test_port_leaves():
             expect("full", port.stats()["unstamped"]["full"], 1)
     longest_packet()
     fits = frame(stack(), mtu_fill=1500 - 52 - 16 - 24)
-    expect("to the MTU", len(Port("stamp int").through(fits)), 1514)
+    expect("to the MTU", len(FramePort("stamp int").through(fits)), 1514)
 
 
 def test_captures():

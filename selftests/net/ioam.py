@@ -12,6 +12,7 @@ import time
 
 sys.path[0] += "/.."
 from lib import tshark
+from lib.frameport import FramePort
 from lib.kernel import virtual_time
 from lib.ktap import Skip, defer, expect, expect_in, main
 from lib.net import Pair
@@ -451,32 +452,9 @@ def frame(header, hop_limit=64, tcp=None):
         struct.pack("!IHBB", 6 << 28, len(payload), 0, hop_limit) + ends + payload
 
 
-class Port:
-    """A port that stamps, and what comes out of it."""
-
-    def __init__(self, how):
-        self.pair = Pair(6, qdisc=f"{STAMP} node 5 port 9 {how}")
-        self.ends = []
-        for ns in self.pair.c, self.pair.s:
-            with ns:
-                sock = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))
-            sock.bind(("eth0", 0x86dd))
-            sock.settimeout(2)
-            self.ends.append(sock)
-            defer(sock.close)
-
-    def through(self, data):
-        """A frame as it leaves the port."""
-        self.ends[0].send(data)
-        while True:
-            got = self.ends[1].recv(4096)
-            if got[:12] == data[:12]:
-                return got
-
-
 def test_port_writes():
     """Field by field, at the end of what is free; nothing else is touched."""
-    port = Port("stamp ioam")
+    port = FramePort("stamp ioam", version=6)
     first = port.through(frame(trace(room=3), 17))
     second = port.through(first)
     at = 14 + 40 + 4 + 4
@@ -514,22 +492,16 @@ def test_port_leaves():
         ("nostamp", trace(), "off"),
     )
     for how, header, why in cases:
-        port = Port(how)
+        port = FramePort(how, version=6)
         sent = frame(header)
         expect(f"{how} {header.hex()}", port.through(sent), sent)
-        said = json.loads(port.pair.c.run("tc", "-s", "-j", "qdisc", "show", "dev", "eth0"))
-        stats = said[0]["hpcc"]
+        stats = port.stats()
         expect_in(f"{how} {header.hex()}: {why} of {stats['unstamped']}", stats["unstamped"][why], 1, 100)
         expect("stamped", stats["stamped"], 0)
-    port = Port("stamp ioam")
+    port = FramePort("stamp ioam", version=6)
     full = port.through(frame(trace(room=1)))
     again = port.through(full)
     expect("overflow flag only", again, full[:64] + bytes([full[64] | 4]) + full[65:])
-
-
-def stats(port):
-    """What a port says of packets."""
-    return json.loads(port.pair.c.run("tc", "-s", "-j", "qdisc", "show", "dev", "eth0"))[0]["hpcc"]
 
 
 def test_port_grows():
@@ -537,7 +509,7 @@ def test_port_grows():
     nothing else changes.
     """
     for tail in b"", b"\x05\x02\0\x07":
-        port = Port("stamp ioam")
+        port = FramePort("stamp ioam", version=6)
         sent = frame(growing(tail=tail), 17)
         nodes = []
         for hop in range(1, 13):
@@ -548,7 +520,7 @@ def test_port_grows():
             expect(f"frame of {hop} nodes before {tail.hex()}", got, want)
             sent = got
         expect("longer than an option", port.through(sent), sent[:64] + bytes([sent[64] | 4]) + sent[65:])
-        expect("stamped", (stats(port)["stamped"], stats(port)["unstamped"]["full"]), (12, 1))
+        expect("stamped", (port.stats()["stamped"], port.stats()["unstamped"]["full"]), (12, 1))
     for what, left in (growing(left=4), 0), (growing(), 23), (growing(), 0):
         sent = frame(what)
         sent = bytearray(sent + bytes(1514 - left - len(sent)))
@@ -566,7 +538,7 @@ def test_port_foreign():
     """A port writes into the trace or into the option: the latter where the trace is of another namespace, or has
     fields that tell a receiver too little.
     """
-    port = Port("stamp tcp,ioam")
+    port = FramePort("stamp tcp,ioam", version=6)
     tcp = struct.pack("!HHIIBBHHH", 4000, 5000, 1, 1, 8 << 4, ACK, 1000, 0, 0) + \
         option(FORWARD, [bytes(8)], SCALE, hops=0)
     for header, foreign in ((trace(), False), (growing(), False), (trace(namespace=5), True),
@@ -638,7 +610,7 @@ def test_captures():
 
 def test_tshark():
     """Wireshark's dissector reads each field that we write as we do."""
-    port = Port("stamp ioam")
+    port = FramePort("stamp ioam", version=6)
     packet = port.through(port.through(frame(trace(room=3), 17)))
     said, = as_numbers(tshark.read([packet], ["ipv6.opt.ioam.trace." + field for field in TRACE_FIELDS],
                                    link=tshark.ETHERNET))
