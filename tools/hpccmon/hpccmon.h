@@ -173,9 +173,16 @@ const char *time_text(double ns, char text[16]);
 
 /* json.c */
 struct json_object *flow_json(const struct flow *flow);
+struct json_object *event_json(const struct flow *flow);
 void json_line(struct json_object *object);
 
+/* options.c */
+struct option;
+int next_option(int argc, char **argv, const char *letters, const struct option *options);
+double number_option(const char *name, double min, double max);
+
 /* The commands. */
+int cmd_events(int argc, char **argv);
 int cmd_flow(int argc, char **argv);
 
 #endif /* HPCCMON_H */

@@ -59,28 +59,36 @@ static void put_hops(struct json_object *to, const struct flow *flow)
 		put_number(to, "holds", holder->nr);
 }
 
+/* Who, and what rules W. */
+static void put_state(struct json_object *to, const struct flow *flow)
+{
+	char text[END_MAX];
+
+	put_text(to, "laddr", addr_text(&flow->local, text));
+	put_number(to, "lport", flow->local.port);
+	put_text(to, "raddr", addr_text(&flow->peer, text));
+	put_number(to, "rport", flow->peer.port);
+	put_number(to, "cookie", flow->cookie);
+	if (flow->ifindex)
+		put_number(to, "ifindex", flow->ifindex);
+	put_text(to, "mode", mode_text(flow->mode));
+	put_text(to, "fell_back", fell_back_text(flow->fell_back));
+	put_number(to, "W", flow->W);
+	put_number(to, "Wc", flow->Wc);
+	put_number(to, "W_init", flow->W_init);
+	put_part(to, "U", flow->U);
+	put_part(to, "eta", flow->eta);
+	put_number(to, "R_bps", 8 * flow->R);
+	put_number(to, "T_ns", flow->T_ns);
+	put_number(to, "incStage", flow->inc_stage);
+}
+
 struct json_object *flow_json(const struct flow *flow)
 {
 	struct json_object *object = json_object_new_object();
 	char text[256];
 
-	put_text(object, "laddr", addr_text(&flow->local, text));
-	put_number(object, "lport", flow->local.port);
-	put_text(object, "raddr", addr_text(&flow->peer, text));
-	put_number(object, "rport", flow->peer.port);
-	put_number(object, "cookie", flow->cookie);
-	if (flow->ifindex)
-		put_number(object, "ifindex", flow->ifindex);
-	put_text(object, "mode", mode_text(flow->mode));
-	put_text(object, "fell_back", fell_back_text(flow->fell_back));
-	put_number(object, "W", flow->W);
-	put_number(object, "Wc", flow->Wc);
-	put_number(object, "W_init", flow->W_init);
-	put_part(object, "U", flow->U);
-	put_part(object, "eta", flow->eta);
-	put_number(object, "R_bps", 8 * flow->R);
-	put_number(object, "T_ns", flow->T_ns);
-	put_number(object, "incStage", flow->inc_stage);
+	put_state(object, flow);
 	if (flow->N)
 		put_number(object, "N", flow->N);
 	put_number(object, "sample_ns", flow->sample_ns);
@@ -89,6 +97,16 @@ struct json_object *flow_json(const struct flow *flow)
 	put_flag(object, "busy", flow->busy);
 	put_hops(object, flow);
 	put_text(object, "why", why_text(flow, text, sizeof(text)));
+	return object;
+}
+
+struct json_object *event_json(const struct flow *flow)
+{
+	struct json_object *object = json_object_new_object();
+
+	put_text(object, "event", event_text(flow->event));
+	put_state(object, flow);
+	put_number(object, "missed", flow->missed);
 	return object;
 }
 

@@ -9,6 +9,7 @@
  *	flow.c		its answers
  *	why.c		what they mean
  *	units.c json.c	how they are shown
+ *	options.c	what commands are told
  *
  * and a file for each command.
  */
@@ -28,6 +29,7 @@ struct command {
 };
 
 static const struct command commands[] = {
+	{ "events", cmd_events, "[--json] [--count=N] [LOCAL|COOKIE] [PEER]" },
 	{ "flow", cmd_flow, "[--json] [LOCAL|COOKIE] [PEER]" },
 };
 

@@ -96,14 +96,9 @@ int cmd_flow(int argc, char **argv)
 	struct wanted wanted;
 	struct show how = {};
 	struct monitor *mon;
-	int option;
 
-	opterr = 0;
-	while ((option = getopt_long(argc, argv, "j", options, NULL)) != -1) {
-		if (option != 'j')
-			usage("%s: there is --json", argv[optind - 1]);
+	while (next_option(argc, argv, "j", options) != -1)
 		how.json = true;
-	}
 	wanted_parse(&wanted, argc - optind, argv + optind);
 	mon = monitor_open();
 	monitor_flows(mon, &wanted, show, &how);
