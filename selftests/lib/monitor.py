@@ -51,6 +51,13 @@ def run(ns, *words, status=0, **how):
     return end(start(ns, *words, **how), f"hpccmon {' '.join(words)}", status)
 
 
+def listen(ns, *words):
+    """Start "hpccmon events", and wait until it listens."""
+    process = start(ns, "events", *words)
+    expect("said", process.stderr.readline(), "listening; Ctrl-C ends\n")
+    return process
+
+
 def run_json(ns, *words):
     """The same, with what it says as an object."""
     return json.loads(run(ns, *words, "--json"))

@@ -2,13 +2,17 @@
 # SPDX-License-Identifier: GPL-2.0
 """tools/hpccmon, under UBSan and, in a virtual machine, ASan."""
 
+import json
+import re
+import signal
 import sys
+import time
 
 sys.path[0] += "/.."
 from lib.genl import Family, cookie
 from lib.kernel import load, unload
-from lib.ktap import expect, expect_in, main
-from lib.monitor import program, run, run_json
+from lib.ktap import expect, expect_in, main, need_virtual_time
+from lib.monitor import end, listen, program, run, run_json
 from lib.net import Netns, Pair
 from lib.path import MBPS, Path
 from lib.peer import Flow, Link
@@ -30,25 +34,39 @@ def test_unload():
            "(tcp_hpcc(7))\n")
 
 
+def test_module_goes():
+    """Who listens is told that there is nothing to hear any more."""
+    ns = Netns()
+    heard = listen(ns)
+    expect("unload", unload(ns, 100), True)
+    said, wrong = heard.communicate(timeout=60)
+    load(ns)
+    expect("said", (heard.returncode, said, wrong), (NOTHING, "", "hpccmon events: tcp_hpcc was removed\n"))
+
+
 def test_usage():
     """What is wrong on a command line is told in a line, with what is allowed."""
     ns = Netns()
-    end = "is no end of a flow: write ADDR, ADDR:PORT, [ADDR]:PORT, :PORT, or a cookie"
-    for words, said in (([], ': what? "hpccmon --help" lists the commands'),
-                        (["flows"], ": no command flows; there are flow"),
-                        (["flow", "--jso"], None),
-                        (["flow", "--no"], " flow: --no: there is --json"),
-                        (["flow", "-x"], " flow: -x: there is --json"),
-                        (["flow", "a", "b"], f" flow: a {end}"),
-                        (["flow", ":1", ":2", ":3"],
-                         " flow: :3: one flow too many: write its own end and its peer's")):
-        if said:
-            got = run(ns, *words, status=USAGE)
-            expect(f"{words}", got.startswith("hpccmon" + said) and got.count("\n") == 1, True)
+    bad = "is no end of a flow: write ADDR, ADDR:PORT, [ADDR]:PORT, :PORT, or a cookie"
+    for line, said in (("", ': what? "hpccmon --help" lists the commands'),
+                       ("flows", ": no command flows; there are events, flow, top"),
+                       ("flow --no", " flow: --no: there are --json"),
+                       ("flow -x", " flow: -x: there are --json"),
+                       ("flow a b", f" flow: a {bad}"),
+                       ("flow :1 :2 :3", " flow: :3: one flow too many: write its own end and its peer's"),
+                       ("events -c", " events: -c needs a value"),
+                       ("events -c 0", " events: --count 0: it is 1 to 1000000000"),
+                       ("events --count=5x", " events: --count 5x: it is 1 to 1000000000"),
+                       ("top --sort=Q --once", " top: --sort Q: there are LOCAL, PEER, MODE, W, R, T, U, "
+                        "HOP, u', QUEUE, STAGE, WHY"),
+                       ("top --delay=0", " top: --delay 0: it is 0.1 to 60"),
+                       ("top --filter=" + "x" * 64, f" top: --filter {'x' * 64}: it has no more than 63 characters"),
+                       ("top", " top: it needs a terminal; --once and --json do not")):
+        expect(line, run(ns, *line.split(), status=USAGE), f"hpccmon{said}\n")
     for word in ("1.2.3", "1.2.3.4.5", "1.2.3.4:", "1.2.3.4:0", "1.2.3.4:65536", "1.2.3.4:5x", ":",
                  "[::1", "[::1]x", "[::1]:", "[]:1", ":::", "", "-5", "0x", "99999999999999999999",
                  "g::1", "a" * 100, "[" + "1:" * 60):
-        expect(word, run(ns, "flow", "--", word, status=USAGE), f"hpccmon flow: {word} {end}\n")
+        expect(word, run(ns, "flow", "--", word, status=USAGE), f"hpccmon flow: {word} {bad}\n")
     expect("help", run(ns, "--help").startswith("usage: hpccmon COMMAND"), True)
 
 
@@ -61,13 +79,19 @@ def test_slow_hop():
     for _ in range(3):
         transfer((*ends, pattern(1000000)))
         path.a.paths()
-    holds = []
-    transfer((*ends, pattern(3000000)), each=lambda: holds.append(
-        run_json(path.a, "flow")[0]) if len(holds) < 8 else None)
-    flow = holds[-1]
+    calls, found = [], []
+
+    def look():
+        calls.append(0)
+        if len(calls) % 20 == 0:
+            found.append(run_json(path.a, "flow")[0])
+
+    transfer((*ends, pattern(3000000)), each=look)
+    print(f"# {len(calls)} calls", *(f"{one['U']:.2f}" for one in found))
+    flow = found[-1]
     print("#", flow["why"])
-    expect("holds", [one["holds"] for one in holds], [2] * len(holds))
-    expect("why", flow["why"].startswith("hop 2 is at "), True)
+    expect("holds", {one["holds"] for one in found}, {2})
+    expect("why", flow["why"].startswith("hop 2 (u' "), True)
     expect_in("u'", flow["hops"][1]["u"], 0.8, 1.3)
     expect("names", [(hop["hop"], hop["node"], hop["port"], hop["B_bps"]) for hop in flow["hops"]],
            [(i, i, 2, MBPS * 1000000 // (4 if i == 2 else 1)) for i in (1, 2, 3)])
@@ -154,13 +178,78 @@ def test_why():
            "window or a link that does not stamp limits the flow")
     for _ in range(10):
         flow.round(link.step(9000, 1, 0.5))
-    expect("full", why().startswith("hop 1 is at 1.50 of eta 0.95, with a queue of "), True)
+    expect("full", re.sub(r"queue \S+ \S+s\)", "", why()),
+           "hop 1 (u' 1.50, holds it: U 1.50 is above eta 0.95: W = Wc / (U/eta)")
     for _ in range(200):
         flow.run()
         flow.send()
         if flow.flow()["mode"] == "classic":
             break
     expect("silence", why(), "classic: telemetry stopped (silence); Reno rules, not W, until a record comes")
+
+
+def test_events():
+    """Another link, fallback and return are told as they come, of flows that are wanted."""
+    flow = Flow()
+    heard, other = listen(flow.ns, "--json", "--count=3"), listen(flow.ns, ":1")
+    text = listen(flow.ns, f":{flow.lport}")
+    flow.round(Link().step(9000, 0.8))
+    flow.round(Link(tag=2).step(9000, 0.8))
+    for _ in range(200):
+        flow.run()
+        flow.send()
+        if flow.flow()["mode"] == "classic":
+            break
+    link = Link(tag=2)
+    for _ in range(100):
+        flow.round(link.step(9000, 0.5))
+        if flow.flow()["mode"] == "telemetry":
+            break
+    told = [json.loads(line) for line in end(heard, "events").splitlines()]
+    expect("told", [(one["event"], one["fell_back"], one["cookie"], one["missed"]) for one in told],
+           [("path", "none", cookie(flow.sock), 0), ("fallback", "silence", cookie(flow.sock), 0),
+            ("return", "silence", cookie(flow.sock), 0)])
+    time.sleep(0.1)
+    for process, nr in (other, 0), (text, 3):
+        process.send_signal(signal.SIGINT)
+        said, wrong = process.communicate(timeout=60)
+        print("".join(f"# {line}\n" for line in said.splitlines()))
+        expect("at the end", (process.returncode, wrong),
+               (0, f"{nr} events, 0 that were not told, 0 lost\n"))
+        expect("lines", [line.split()[1] for line in said.splitlines()],
+               ["path", "fallback", "return"][:nr])
+
+
+def test_lost_events():
+    """What the kernel did not tell, and what it had no room for, is counted."""
+    need_virtual_time()
+    flow = Flow()
+    heard = listen(flow.ns, "--json")
+    heard.send_signal(signal.SIGSTOP)
+    links = [Link(tag=tag) for tag in (1, 2)]
+    before = flow.ns.counters()["path_changes"]
+    for turn in range(1000):
+        if turn % 20 == 0:
+            time.sleep(1.1)
+        flow.round(links[turn % 2].step(9000, 0.5))
+    changes = flow.ns.counters()["path_changes"] - before
+    heard.send_signal(signal.SIGCONT)
+    time.sleep(0.1)
+    # One that arrives tells what was missed before.
+    time.sleep(1.1)
+    flow.round(links[0].step(9000, 0.5))
+    time.sleep(0.1)
+    heard.send_signal(signal.SIGINT)
+    said, wrong = heard.communicate(timeout=60)
+    told = [json.loads(line) for line in said.splitlines()]
+    lost = sum(one.get("lost", 0) for one in told)
+    events = [one for one in told if "event" in one]
+    print(f"# {changes} changes: {len(events)} told, {wrong.strip()}")
+    expect_in("lost", lost, 100, 400)
+    # What lost messages said of missed ones is lost as well.
+    expect_in("all", len(events) + sum(one["missed"] for one in events) + lost, 500, changes + 1)
+    expect("at the end", wrong, f"{len(events)} events, {sum(one['missed'] for one in events)} "
+           f"that were not told, {lost} lost\n")
 
 
 if __name__ == "__main__":

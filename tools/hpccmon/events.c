@@ -136,12 +136,10 @@ int cmd_events(int argc, char **argv)
 	catch_interrupts();
 	mon = monitor_open();
 	monitor_listen(mon);
-	if (!listener.json)
-		fprintf(stderr, "listening; Ctrl-C ends\n");
+	fprintf(stderr, "listening; Ctrl-C ends\n");
 	listen_on(mon, &listener);
 	monitor_close(mon);
-	if (!listener.json)
-		fprintf(stderr, "%" PRIu64 " events, %" PRIu64 " that were not told, %" PRIu64
-			" lost\n", listener.events, listener.missed, listener.lost);
+	fprintf(stderr, "%" PRIu64 " events, %" PRIu64 " that were not told, %" PRIu64 " lost\n",
+		listener.events, listener.missed, listener.lost);
 	return 0;
 }

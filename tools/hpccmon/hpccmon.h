@@ -184,5 +184,6 @@ double number_option(const char *name, double min, double max);
 /* The commands. */
 int cmd_events(int argc, char **argv);
 int cmd_flow(int argc, char **argv);
+int cmd_top(int argc, char **argv);
 
 #endif /* HPCCMON_H */

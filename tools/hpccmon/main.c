@@ -31,6 +31,8 @@ struct command {
 static const struct command commands[] = {
 	{ "events", cmd_events, "[--json] [--count=N] [LOCAL|COOKIE] [PEER]" },
 	{ "flow", cmd_flow, "[--json] [LOCAL|COOKIE] [PEER]" },
+	{ "top", cmd_top, "[--json|--once] [--delay=S] [--sort=COLUMN] [--reverse] [--filter=TEXT] "
+		"[LOCAL|COOKIE] [PEER]" },
 };
 
 #define NR_COMMANDS	(sizeof(commands) / sizeof(*commands))

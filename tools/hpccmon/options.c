@@ -34,6 +34,6 @@ double number_option(const char *name, double min, double max)
 
 	number = strtod(optarg, &end);
 	if (end == optarg || *end || !(number >= min && number <= max))
-		usage("%s %s: it is %g to %g", name, optarg, min, max);
+		usage("%s %s: it is %.10g to %.10g", name, optarg, min, max);
 	return number;
 }

@@ -71,7 +71,7 @@ static const char *queue_text(const struct flow *flow, const struct hop *hop, ch
 
 	*text = 0;
 	if (flow->T_ns && hop->qlen_ns * 20 > flow->T_ns)
-		snprintf(text, 48, ", with a queue of %s", time_text(hop->qlen_ns, ns));
+		snprintf(text, 48, ", queue %s", time_text(hop->qlen_ns, ns));
 	return text;
 }
 
@@ -118,17 +118,17 @@ const char *why_text(const struct flow *flow, char *text, size_t size)
 		snprintf(text, size, "idle: the last record came %s ago, W is of then",
 			 time_text(age_us * 1e3, age));
 	else if (flow->U >= flow->eta)
-		snprintf(text, size, "hop %u is at %.2f of eta %.2f%s: W = Wc / (U/eta) follows it",
-			 hop->nr, hop->u, flow->eta, queue);
+		snprintf(text, size, "hop %u (u' %.2f%s) holds it: U %.2f is above eta %.2f: "
+			 "W = Wc / (U/eta)", hop->nr, hop->u, queue, flow->U, flow->eta);
 	else if (flow->U >= NEAR_ETA * flow->eta)
-		snprintf(text, size, "hop %u is at %.2f, just below eta %.2f%s: W grows by W_ai",
-			 hop->nr, hop->u, flow->eta, queue);
+		snprintf(text, size, "hop %u (u' %.2f%s) holds it: U %.2f is just below eta "
+			 "%.2f: W grows by W_ai", hop->nr, hop->u, queue, flow->U, flow->eta);
 	else if (flow->W >= flow->W_init)
 		snprintf(text, size, "U %.2f is below eta %.2f and W is W_init: the sender, the "
 			 "receiver's window or a link that does not stamp limits the flow",
 			 flow->U, flow->eta);
 	else
-		snprintf(text, size, "U %.2f is below eta %.2f: W grows; less is sent than hop %u, "
-			 "the busiest, would take", flow->U, flow->eta, hop->nr);
+		snprintf(text, size, "U %.2f is below eta %.2f: W grows until hop %u, the busiest, "
+			 "is at eta", flow->U, flow->eta, hop->nr);
 	return text;
 }
