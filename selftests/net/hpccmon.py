@@ -3,6 +3,7 @@
 """tools/hpccmon, under UBSan and, in a virtual machine, ASan."""
 
 import json
+import os
 import re
 import signal
 import sys
@@ -12,7 +13,7 @@ sys.path[0] += "/.."
 from lib.genl import Family, cookie
 from lib.kernel import load, unload
 from lib.ktap import expect, expect_in, main, need_virtual_time
-from lib.monitor import end, listen, program, run, run_json
+from lib.monitor import Screen, end, listen, program, run, run_json
 from lib.net import Netns, Pair
 from lib.path import MBPS, Path
 from lib.peer import Flow, Link
@@ -42,6 +43,19 @@ def test_module_goes():
     said, wrong = heard.communicate(timeout=60)
     load(ns)
     expect("said", (heard.returncode, said, wrong), (NOTHING, "", "hpccmon events: tcp_hpcc was removed\n"))
+
+
+def test_top_while_the_module_goes():
+    """It says what is missing, and goes on once that is back."""
+    ns = Netns()
+    screen = Screen(ns, 80, 10, "top", "--delay=0.2")
+    screen.until(lambda lines: lines[0].startswith("0 flows, 0 classic"))
+    expect("unload", unload(ns, 100), True)
+    screen.until(lambda lines: lines[0].startswith("the kernel does not know hpcc here"))
+    load(ns)
+    screen.until(lambda lines: lines[0].startswith("0 flows, 0 classic"))
+    screen.keys("C-c")
+    expect("status", screen.ended(), 0)
 
 
 def test_usage():
@@ -179,7 +193,7 @@ def test_why():
     for _ in range(10):
         flow.round(link.step(9000, 1, 0.5))
     expect("full", re.sub(r"queue \S+ \S+s\)", "", why()),
-           "hop 1 (u' 1.50, holds it: U 1.50 is above eta 0.95: W = Wc / (U/eta)")
+           "hop 1 (u' 1.50,  holds it: U 1.50 is above eta 0.95: W = Wc / (U/eta)")
     for _ in range(200):
         flow.run()
         flow.send()
@@ -250,6 +264,104 @@ def test_lost_events():
     expect_in("all", len(events) + sum(one["missed"] for one in events) + lost, 500, changes + 1)
     expect("at the end", wrong, f"{len(events)} events, {sum(one['missed'] for one in events)} "
            f"that were not told, {lost} lost\n")
+
+
+def table(ns, width, *words):
+    """What "hpccmon top --once" prints: the head and the rows."""
+    return run(ns, "top", "--once", *words, env=os.environ | {"COLUMNS": str(width)}).splitlines()
+
+
+def test_top_widths():
+    """However wide the table, no line is longer, columns stand below each other, and what is cut
+    is marked.
+    """
+    pair = Pair(6)
+    listener = pair.listen()
+    ends = [pair.connect(listener) for _ in range(3)]
+    for width in range(1, 220):
+        lines = table(pair.c, width)
+        expect("lines", len(lines), 4)
+        expect_in(f"width {width}", max(map(len, lines)), 1, width)
+    head, *rows = table(pair.c, 20)
+    expect("20 columns", (head.split(), rows), (["PEER", "U"], ["[fd00::2]:5000  1.00"] * 3))
+    expect("18 columns", table(pair.c, 18)[1:], ["~00::2]:5000  1.00"] * 3)
+    expect("5 columns", table(pair.c, 5)[1:], ["~5000"] * 3)
+    head, *rows = table(pair.c, 219)
+    print("".join(f"# {line}\n" for line in [head, *rows]))
+    expect("all", head.split(), ["LOCAL", "PEER", "MODE", "W", "Rv", "T", "U", "HOP", "u'", "QUEUE",
+                                 "STAGE", "WHY"])
+    expect("local", sorted(row.split()[0] for row in rows),
+           sorted(f"[{pair.addr[0]}]:{client.getsockname()[1]}" for client, _ in ends))
+    expect("why", {row[head.index("WHY"):] for row in rows},
+           {"no record has come yet: W is as the flow began"})
+
+
+def test_top_sort_and_filter():
+    """Columns sort, texts filter, and --json says the same."""
+    pair = Pair()
+    listener = pair.listen()
+    ports = sorted(pair.connect(listener)[0].getsockname()[1] for _ in range(5))
+
+    def shown(*words):
+        found = [int(row.split()[0].split(":")[1]) for row in table(pair.c, 200, *words)[1:]]
+        expect("json", [flow["lport"] for flow in run_json(pair.c, "top", *words)], found)
+        return found
+
+    expect("most first", shown("--sort=LOCAL"), ports[::-1])
+    expect("least first", shown("--sort=local", "--reverse"), ports)
+    expect("filter", shown(f"--filter=:{ports[2]}"), [ports[2]])
+    expect("by why", shown("--filter=AS THE FLOW BEGAN", "--sort=LOCAL"), ports[::-1])
+    expect("none", shown("--filter=classic"), [])
+    expect("by an end", shown(f":{ports[1]}"), [ports[1]])
+    head = table(pair.c, 200, "--sort=u'", "--reverse")[0]
+    expect("marked", [name for name in head.split() if name[-1] in "v^"], ["u'^"])
+
+
+def test_top_on_a_screen():
+    """In a terminal it shows the same table, whatever its size, and keys change it."""
+    pair = Pair()
+    listener = pair.listen()
+    ends = [pair.connect(listener) for _ in range(5)]
+    ports = [client.getsockname()[1] for client, _ in ends]
+    screen = Screen(pair.c, 100, 12, "top", "--delay=0.2")
+    for width, height in (100, 12), (20, 8), (60, 5), (11, 9), (5, 4), (219, 30), (1, 1), (9, 1), (20, 2), (80, 24):
+        screen.resize(width, height)
+        want = table(pair.c, width)[:max(height - 2, 0)]
+
+        def whole(lines):
+            rows = [line.rstrip() for line in want]
+            return (height < 3 or lines[1:1 + len(rows)] == rows) and \
+                not any(lines[1 + len(rows):height - 1]) and max(map(len, lines)) <= width and \
+                lines[0].startswith("5 flows, 0 classic"[:width - 1].rstrip()) and \
+                (height < 2 or lines[-1].startswith("q quit"[:width].rstrip()))
+
+        lines = screen.until(whole)
+    print("".join(f"# {line}\n" for line in lines))
+
+    def rows(lines):
+        return [int(line.split()[0].split(":")[1]) for line in lines[2:-1] if line]
+
+    screen.keys("Left", "Left", "Left", "Left")
+    screen.until(lambda lines: "LOCALv" in lines[1] and rows(lines) == sorted(ports)[::-1])
+    screen.keys("r")
+    screen.until(lambda lines: "LOCAL^" in lines[1] and rows(lines) == sorted(ports))
+    screen.keys("/", f":{ports[0]}x", "BSpace")
+    screen.until(lambda lines: rows(lines) == [ports[0]] and lines[-1] == f"filter: :{ports[0]}_")
+    screen.keys("Enter")
+    screen.until(lambda lines: lines[0].endswith(f'with ":{ports[0]}"') and lines[-1][:1] == "q")
+    screen.keys("/", "Escape")
+    screen.until(lambda lines: rows(lines) == sorted(ports))
+    screen.resize(80, 6)
+    screen.until(lambda lines: rows(lines) == sorted(ports)[:3])
+    screen.keys("Down", "Down")
+    screen.until(lambda lines: rows(lines) == sorted(ports)[2:5])
+    screen.keys("Down", "NPage", "Up", "Home")
+    screen.until(lambda lines: rows(lines) == sorted(ports)[:3])
+    ends[ports.index(max(ports))][0].close()
+    ends[ports.index(max(ports))][1].close()
+    screen.until(lambda lines: lines[0].startswith("4 flows"))
+    screen.keys("q")
+    expect("status", screen.ended(), 0)
 
 
 if __name__ == "__main__":

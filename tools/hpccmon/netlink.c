@@ -237,7 +237,7 @@ static int dump_once(struct monitor *mon, struct dump *dump)
  * @wanted: which
  * @fn: gets them
  * @data: of @fn
- * @why: what is wrong
+ * @why: what is wrong, if something is
  *
  * Return: 0 or an error.
  */
@@ -254,7 +254,8 @@ int monitor_dump(struct monitor *mon, const struct wanted *wanted, flow_fn fn, v
 	}
 	if (err == ENOENT)
 		mon->family = 0;
-	*why = err == ENOENT ? not_loaded : mon->why ?: strerror(err);
+	if (err)
+		*why = err == ENOENT ? not_loaded : mon->why ?: strerror(err);
 	return err;
 }
 

@@ -324,8 +324,10 @@ void table_layout(const struct table *table, int width, struct layout *layout)
 			}
 	/* Not even the first: it gets what there is. */
 	for (i = 0; i < TABLE_COLUMNS; i++)
-		if (!columns[i].rank && !layout->width[i])
+		if (!columns[i].rank && !layout->width[i]) {
 			layout->width[i] = left;
+			left = 0;
+		}
 	for (i = 0; i < TABLE_COLUMNS; i++) {
 		if (!layout->width[i] || columns[i].most <= layout->width[i])
 			continue;
