@@ -13,11 +13,11 @@ sys.path[0] += "/.."
 from lib.genl import Family, cookie
 from lib.kernel import load, unload
 from lib.ktap import expect, expect_in, main, need_virtual_time
-from lib.monitor import Screen, end, listen, program, run, run_json
+from lib.monitor import Screen, end, listen, program, run, run_json, start
 from lib.net import Netns, Pair
 from lib.path import MBPS, Path
 from lib.peer import Flow, Link
-from lib.tcp import pattern, transfer
+from lib.tcp import bind_soon, pattern, transfer
 
 USAGE, NOTHING = 2, 1
 
@@ -63,9 +63,9 @@ def test_usage():
     ns = Netns()
     bad = "is no end of a flow: write ADDR, ADDR:PORT, [ADDR]:PORT, :PORT, or a cookie"
     for line, said in (("", ': what? "hpccmon --help" lists the commands'),
-                       ("flows", ": no command flows; there are events, flow, top"),
-                       ("flow --no", " flow: --no: there are --json"),
-                       ("flow -x", " flow: -x: there are --json"),
+                       ("flows", ": no command flows; there are events, flow, path, top"),
+                       ("flow --not", " flow: --not: there are --json, --names"),
+                       ("flow -x", " flow: -x: there are --json, --names"),
                        ("flow a b", f" flow: a {bad}"),
                        ("flow :1 :2 :3", " flow: :3: one flow too many: write its own end and its peer's"),
                        ("events -c", " events: -c needs a value"),
@@ -75,6 +75,8 @@ def test_usage():
                         "HOP, u', QUEUE, STAGE, WHY"),
                        ("top --delay=0", " top: --delay 0: it is 0.1 to 60"),
                        ("top --filter=" + "x" * 64, f" top: --filter {'x' * 64}: it has no more than 63 characters"),
+                       ("path", " path: write one host, a name or an address"),
+                       ("path a b", " path: write one host, a name or an address"),
                        ("top", " top: it needs a terminal; --once and --json do not")):
         expect(line, run(ns, *line.split(), status=USAGE), f"hpccmon{said}\n")
     for word in ("1.2.3", "1.2.3.4.5", "1.2.3.4:", "1.2.3.4:0", "1.2.3.4:65536", "1.2.3.4:5x", ":",
@@ -362,6 +364,70 @@ def test_top_on_a_screen():
     screen.until(lambda lines: lines[0].startswith("4 flows"))
     screen.keys("q")
     expect("status", screen.ended(), 0)
+
+
+def links_of(answer):
+    """Names of the links in an answer."""
+    return [(hop["hop"], hop["node"], hop["port"], hop["B_bps"]) for hop in answer["hops"]]
+
+
+def test_path_by_a_flow():
+    """A flow that sends tells of its path; one that does not tells what it knows."""
+    for version in 4, 6:
+        path = Path(version, switches=4)
+        ends = path.connect()
+        found = []
+
+        def look():
+            found.append(0)
+            if len(found) == 200:
+                found.append(start(path.a, "path", path.addr[1], "--json"))
+
+        transfer((*ends, pattern(3000000)), each=look)
+        answer = json.loads(end(next(one for one in found if one), "path"))
+        expect("links", links_of(answer), [(i, i, 2, MBPS * 1000000) for i in (1, 2, 3, 4)])
+        expect("peer, bytes", (answer["raddr"], answer["sent"]), (path.addr[1], 0))
+        expect("told", {"u" in hop or "quiet" in hop for hop in answer["hops"]}, {True})
+        said = run(path.a, "path", path.addr[1]).splitlines()
+        print("".join(f"# {line}\n" for line in said))
+        expect("hops", [line.split()[-1] for line in said[2:]], ["-"] * 4)
+        expect("elsewhere", run(path.a, "path", path.addr[0], status=NOTHING), f"hpccmon path: no flow "
+               f"to {path.addr[0]} runs hpcc here; --port opens a connection\n")
+
+
+def test_path_by_a_connection():
+    """Without a flow a connection of its own tells, with some bytes."""
+    for version in 4, 6:
+        path = Path(version, switches=5)
+        listener = path.b.socket(version)
+        bind_soon(listener, (path.addr[1], 5000))
+        listener.listen()
+        answer = run_json(path.a, "path", "-p", "5000", path.addr[1])
+        expect("links", links_of(answer), [(i, i, 2, MBPS * 1000000) for i in (1, 2, 3, 4, 5)])
+        print("#", answer["sent"], "bytes")
+        expect_in("bytes", answer["sent"], 4, 20)
+        got, _ = listener.accept()
+        expect("received", len(got.recv(100)), answer["sent"])
+        listener.close()
+        got.close()
+        expect("nobody listens", run(path.a, "path", "--port=5000", path.addr[1], status=NOTHING),
+               f"hpccmon path: {path.addr[1]}, port 5000: Connection refused\n")
+
+
+def test_path_without_hpcc():
+    """Who does not agree, and a path without switches, are told."""
+    pair = Pair()
+    listener = pair.listen()
+    expect("no switch", run(pair.c, "path", "--port=5000", pair.addr[1], status=NOTHING),
+           f"hpccmon path: no switch on the way to {pair.addr[1]} has told of itself\n")
+    listener.close()
+    pair = Pair(cc=("hpcc", "reno"))
+    pair.listen()
+    expect("reno", run(pair.c, "path", "--port=5000", pair.addr[1], status=NOTHING),
+           "hpccmon path: the other end does not agree to hpcc: it needs tcp_hpcc, and a "
+           "listener that uses it\n")
+    said = run(pair.c, "path", "10.0.0.300", status=NOTHING)
+    expect(said, said.startswith("hpccmon path: 10.0.0.300: "), True)
 
 
 if __name__ == "__main__":

@@ -19,6 +19,15 @@ static void bad_end(const char *word)
 	usage("%s is no end of a flow: write ADDR, ADDR:PORT, [ADDR]:PORT, :PORT, or a cookie", word);
 }
 
+/* An IPv4 address in the form that IPv6 has for it. */
+void addr_map(struct in6_addr *addr, const void *v4)
+{
+	memset(addr, 0, sizeof(*addr));
+	addr->s6_addr[10] = 0xff;
+	addr->s6_addr[11] = 0xff;
+	memcpy(addr->s6_addr + 12, v4, sizeof(struct in_addr));
+}
+
 static bool addr_parse(const char *word, struct in6_addr *addr)
 {
 	struct in_addr v4;
@@ -27,10 +36,7 @@ static bool addr_parse(const char *word, struct in6_addr *addr)
 		return true;
 	if (inet_pton(AF_INET, word, &v4) != 1)
 		return false;
-	memset(addr, 0, sizeof(*addr));
-	addr->s6_addr[10] = 0xff;
-	addr->s6_addr[11] = 0xff;
-	memcpy(addr->s6_addr + 12, &v4, sizeof(v4));
+	addr_map(addr, &v4);
 	return true;
 }
 

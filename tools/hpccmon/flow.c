@@ -29,13 +29,10 @@ static void end_take(struct end *end, const struct nlattr *attr)
 {
 	uint16_t length = mnl_attr_get_payload_len(attr);
 
-	if (length == sizeof(struct in_addr)) {
-		memset(&end->addr, 0, 10);
-		memset(end->addr.s6_addr + 10, 0xff, 2);
-		memcpy(end->addr.s6_addr + 12, mnl_attr_get_payload(attr), length);
-	} else if (length == sizeof(end->addr)) {
+	if (length == sizeof(struct in_addr))
+		addr_map(&end->addr, mnl_attr_get_payload(attr));
+	else if (length == sizeof(end->addr))
 		memcpy(&end->addr, mnl_attr_get_payload(attr), length);
-	}
 }
 
 static int hop_take(const struct nlattr *attr, void *data)

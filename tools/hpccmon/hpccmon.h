@@ -138,6 +138,7 @@ bool interrupted(void);
 void catch_interrupts(void);
 
 /* ends.c */
+void addr_map(struct in6_addr *addr, const void *v4);
 void wanted_parse(struct wanted *wanted, int nr, char **words);
 bool wanted_matches(const struct wanted *wanted, const struct flow *flow);
 const char *end_text(const struct end *end, char text[END_MAX]);
@@ -176,6 +177,13 @@ struct json_object *flow_json(const struct flow *flow);
 struct json_object *event_json(const struct flow *flow);
 void json_line(struct json_object *object);
 
+/* show.c */
+void show_hops(const struct flow *flow);
+
+/* path.c */
+int names_open(void);
+void names_await(int fd);
+
 /* options.c */
 struct option;
 int next_option(int argc, char **argv, const char *letters, const struct option *options);
@@ -184,6 +192,7 @@ double number_option(const char *name, double min, double max);
 /* The commands. */
 int cmd_events(int argc, char **argv);
 int cmd_flow(int argc, char **argv);
+int cmd_path(int argc, char **argv);
 int cmd_top(int argc, char **argv);
 
 #endif /* HPCCMON_H */

@@ -30,7 +30,8 @@ struct command {
 
 static const struct command commands[] = {
 	{ "events", cmd_events, "[--json] [--count=N] [LOCAL|COOKIE] [PEER]" },
-	{ "flow", cmd_flow, "[--json] [LOCAL|COOKIE] [PEER]" },
+	{ "flow", cmd_flow, "[--json] [--names] [LOCAL|COOKIE] [PEER]" },
+	{ "path", cmd_path, "[--json] [--port=PORT] HOST" },
 	{ "top", cmd_top, "[--json|--once] [--delay=S] [--sort=COLUMN] [--reverse] [--filter=TEXT] "
 		"[LOCAL|COOKIE] [PEER]" },
 };

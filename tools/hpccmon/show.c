@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /* hpccmon flow: all that is known of a flow, or of each that matches. */
+#include <errno.h>
 #include <getopt.h>
 #include <inttypes.h>
+#include <string.h>
+#include <unistd.h>
 
 #include "hpccmon.h"
 
@@ -27,7 +30,8 @@ static void show_hop(const struct hop *hop, bool holds)
 	       node, hop->named ? rate_text(hop->bps, rate) : "-");
 }
 
-static void show_hops(const struct flow *flow)
+/* A table of a flow's hops; * marks the one that holds it. */
+void show_hops(const struct flow *flow)
 {
 	const struct hop *holder = flow_holder(flow);
 	uint32_t i;
@@ -91,18 +95,33 @@ int cmd_flow(int argc, char **argv)
 {
 	static const struct option options[] = {
 		{ "json", no_argument, NULL, 'j' },
+		{ "names", no_argument, NULL, 'n' },
 		{ }
 	};
 	struct wanted wanted;
 	struct show how = {};
 	struct monitor *mon;
+	bool names = false;
+	int option, fd = -1;
 
-	while (next_option(argc, argv, "j", options) != -1)
-		how.json = true;
+	while ((option = next_option(argc, argv, "jn", options)) != -1) {
+		if (option == 'j')
+			how.json = true;
+		else
+			names = true;
+	}
 	wanted_parse(&wanted, argc - optind, argv + optind);
 	mon = monitor_open();
+	if (names) {
+		fd = names_open();
+		if (fd < 0)
+			die("names of links: /proc/net/hpcc_paths: %s", strerror(errno));
+		names_await(fd);
+	}
 	monitor_flows(mon, &wanted, show, &how);
 	monitor_close(mon);
+	if (names)
+		close(fd);
 	if (how.json)
 		puts(how.found ? "]" : "[]");
 	if (how.found)
