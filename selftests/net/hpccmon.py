@@ -5,14 +5,19 @@
 import json
 import os
 import re
+import resource
+import shutil
 import signal
+import subprocess
 import sys
+import tempfile
 import time
+import xml.etree.ElementTree
 
 sys.path[0] += "/.."
 from lib.genl import Family, cookie
-from lib.kernel import load, unload
-from lib.ktap import expect, expect_in, main, need_virtual_time
+from lib.kernel import load, unload, virtual_time
+from lib.ktap import Skip, defer, expect, expect_in, main, need_virtual_time
 from lib.monitor import Screen, end, listen, program, run, run_json, start
 from lib.net import Netns, Pair
 from lib.path import MBPS, Path
@@ -58,12 +63,26 @@ def test_top_while_the_module_goes():
     expect("status", screen.ended(), 0)
 
 
+def test_record_while_the_module_goes():
+    """What was recorded until then is there."""
+    ns = Netns()
+    name = tempfile.mkdtemp() + "/a"
+    recorder = start(ns, "record", "-o", name, "--delay=0.01")
+    time.sleep(0.5)
+    expect("unload", unload(ns, 100), True)
+    said = end(recorder, "record", NOTHING)
+    load(ns)
+    expect("said", said, "hpccmon record: the kernel does not know hpcc here: modprobe tcp_hpcc "
+           "(tcp_hpcc(7)); what was recorded is whole\n")
+    expect("lines", recorded(name), [])
+
+
 def test_usage():
     """What is wrong on a command line is told in a line, with what is allowed."""
     ns = Netns()
     bad = "is no end of a flow: write ADDR, ADDR:PORT, [ADDR]:PORT, :PORT, or a cookie"
     for line, said in (("", ': what? "hpccmon --help" lists the commands'),
-                       ("flows", ": no command flows; there are events, flow, path, top"),
+                       ("flows", ": no command flows; there are events, flow, path, plot, record, top"),
                        ("flow --not", " flow: --not: there are --json, --names"),
                        ("flow -x", " flow: -x: there are --json, --names"),
                        ("flow a b", f" flow: a {bad}"),
@@ -71,6 +90,10 @@ def test_usage():
                        ("events -c", " events: -c needs a value"),
                        ("events -c 0", " events: --count 0: it is 1 to 1000000000"),
                        ("events --count=5x", " events: --count 5x: it is 1 to 1000000000"),
+                       ("plot", ' plot: which file? "hpccmon record" writes it'),
+                       ("plot x.svg", " plot: x.svg would be overwritten: --output=FILE names another file"),
+                       ("record", " record: where to? --output=FILE, or - for standard output"),
+                       ("record -o x -d 0", " record: --delay 0: it is 0.001 to 3600"),
                        ("top --sort=Q --once", " top: --sort Q: there are LOCAL, PEER, MODE, W, R, T, U, "
                         "HOP, u', QUEUE, STAGE, WHY"),
                        ("top --delay=0", " top: --delay 0: it is 0.1 to 60"),
@@ -428,6 +451,138 @@ def test_path_without_hpcc():
            "listener that uses it\n")
     said = run(pair.c, "path", "10.0.0.300", status=NOTHING)
     expect(said, said.startswith("hpccmon path: 10.0.0.300: "), True)
+
+
+HEAD = "time local peer cookie mode W Wc W_init U eta R_bps T_ns incStage u qlen_ns".split()
+
+
+def recorded(name):
+    """The lines of a recording; all of them are whole."""
+    with open(name, encoding="ascii") as file:
+        text = file.read()
+    expect("end", text[-1:], "\n")
+    head, *lines = [line.split(",") for line in text.splitlines()]
+    expect("head", head, HEAD)
+    expect("columns", {len(line) for line in lines} - {len(HEAD)}, set())
+    return [dict(zip(HEAD, line)) for line in lines]
+
+
+def record_slow_hop(folder):
+    """Record a transfer by a path with a slow hop. Return the file's name, and what was said."""
+    path = Path(switches=3)
+    path.change(2, f"hpcc rate {MBPS // 4}mbit delay 20us node 2 port 2")
+    ends = path.connect()
+    name = f"{folder}/a.csv"
+    recorder = start(path.a, "record", "-o", name, "--delay=0.002")
+    transfer((*ends, pattern(4000000)))
+    recorder.send_signal(signal.SIGINT)
+    said, wrong = recorder.communicate(timeout=60)
+    expect("status", (recorder.returncode, said), (0, ""))
+    return name, wrong
+
+
+def test_record():
+    """It writes a whole line for each look at a flow, until it is interrupted or time is up."""
+    folder = tempfile.mkdtemp()
+    name, said = record_slow_hop(folder)
+    lines = recorded(name)
+    print("#", said.strip(), *(f"\n# {','.join(line.values())}" for line in lines[:3]))
+    expect("said", said.split()[:4], [str(len(lines)), "lines", "of", str(len(lines))])
+    expect_in("lines", len(lines), 50, 100)
+    times = [float(line["time"]) for line in lines]
+    expect("times", times, sorted(times))
+    most = [max((float(u), hop) for hop, u in enumerate(line["u"].split(), 1) if u != "-")[1]
+            for line in lines if line["u"]]
+    expect_in("hop 2 holds", most.count(2), len(lines) * 0.9, len(lines))
+    expect("hops", {len(line["qlen_ns"].split()) for line in lines[5:]}, {3})
+
+    pair = Pair(6)
+    client, _ = pair.connect()
+    began = time.monotonic()
+    objects = [json.loads(line) for line in
+               run(pair.c, "record", "--json", "--output=-", "--time=0.55").splitlines()]
+    expect_in("took", time.monotonic() - began, 0.55, 0.65 if virtual_time() else 60)
+    expect_in("looks", len(objects), 5 if virtual_time() else 1, 6)
+    expect("flow", {one["cookie"] for one in objects}, {cookie(client)})
+    expect("no directory", run(pair.c, "record", "-o", "/none/x", status=NOTHING),
+           "hpccmon record: /none/x: No such file or directory\n")
+    run(pair.c, "record", "-o", name, "-t", "0.3", ":1")
+    expect("of no flow", recorded(name), [])
+
+
+def small_disk(size):
+    """A directory on a disk of its own, until the test ends."""
+    folder = tempfile.mkdtemp()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", folder], check=True)
+    defer(subprocess.run, ["umount", folder])
+    return folder
+
+
+def test_full_disk():
+    """Where the disk is full a recording says so, and ends with a whole line."""
+    folder = small_disk("64k")
+    pair = Pair()
+    listener = pair.listen()
+    for _ in range(20):
+        pair.connect(listener)
+    for words in [], ["--json"]:
+        name = f"{folder}/a{len(words)}"
+        said = run(pair.c, "record", "-o", name, "-d", "0.01", *words, status=NOTHING)
+        expect("said", said, f"hpccmon record: {name}: No space left on device; it ends with the "
+               "last whole line\n")
+        if words:
+            with open(name, encoding="ascii") as file:
+                expect_in("objects", len([json.loads(line) for line in file]), 50, 200)
+        else:
+            expect_in("lines", len(recorded(name)), 300, 600)
+        os.unlink(name)
+    said = run(pair.c, "record", "-o", f"{folder}/b", "-d", "0.01", status=NOTHING,
+               preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (10000, 10000)))
+    expect("limit", said, f"hpccmon record: {folder}/b: File too large; it ends with the last whole line\n")
+    recorded(f"{folder}/b")
+
+
+def test_plot():
+    """A recording becomes an SVG file with a line for each hop; what is none is refused."""
+    if not shutil.which("gnuplot"):
+        raise Skip("needs gnuplot")
+    folder = tempfile.mkdtemp()
+    ns = Netns()
+    name, _ = record_slow_hop(folder)
+    lines = len(recorded(name))
+    said = run(ns, "plot", name)
+    expect("said", said, f"{folder}/a.svg: {lines} samples of 1 flows\n")
+    texts = [text.text.strip() for text in
+             xml.etree.ElementTree.parse(f"{folder}/a.svg").iter("{http://www.w3.org/2000/svg}title")]
+    print("#", texts)
+    with open(f"{folder}/a.svg", encoding="utf-8") as file:
+        svg = file.read()
+    for word in "W, KB", "Wc", "eta", "hop 1", "hop 2", "hop 3", "queue, us":
+        expect(word, f">{word}<" in svg, True)
+    expect("json", json.loads(run(ns, "plot", "--json", name, "-o", f"{folder}/it's.svg", ":5000")),
+           {"output": f"{folder}/it's.svg", "samples": lines, "flows": 1})
+    expect("no flow", run(ns, "plot", name, ":1", status=NOTHING),
+           f"hpccmon plot: {name} has no sample of :1\n")
+    for text, wrong in (("", " has no sample"), ("x\n", " is no recording of hpccmon: its first line is not "
+                                                + ",".join(HEAD)),
+                        (",".join(HEAD) + "\n1,2\n", ", line 2: this is no line of a recording")):
+        with open(f"{folder}/bad", "w", encoding="ascii") as file:
+            file.write(text)
+        expect(f"{text}", run(ns, "plot", f"{folder}/bad", status=NOTHING),
+               f"hpccmon plot: {folder}/bad{wrong}\n")
+    with open(name, encoding="ascii") as file:
+        text = file.read()
+    for length in range(len(text) - 300, len(text) - 1, 7):
+        with open(f"{folder}/cut", "w", encoding="ascii") as file:
+            file.write(text[:length])
+        run(ns, "plot", f"{folder}/cut", ":1", status=NOTHING)
+    expect("no gnuplot", run(ns, "plot", name, status=NOTHING, env={"PATH": "/none"}),
+           "sh: 1: exec: gnuplot: not found\nhpccmon plot: gnuplot draws, and is not here: install gnuplot-nox\n")
+    full = small_disk("4k")
+    said = run(ns, "plot", name, "-o", f"{full}/x.svg", status=NOTHING)
+    expect("full disk", said.splitlines()[-1],
+           f"hpccmon plot: {full}/x.svg could not be drawn: gnuplot failed, or the disk is full")
+    expect("left", os.listdir(full), [])
 
 
 if __name__ == "__main__":

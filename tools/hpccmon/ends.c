@@ -12,13 +12,6 @@
 
 #include "hpccmon.h"
 
-static void bad_end(const char *word) __attribute__((noreturn));
-
-static void bad_end(const char *word)
-{
-	usage("%s is no end of a flow: write ADDR, ADDR:PORT, [ADDR]:PORT, :PORT, or a cookie", word);
-}
-
 /* An IPv4 address in the form that IPv6 has for it. */
 void addr_map(struct in6_addr *addr, const void *v4)
 {
@@ -52,22 +45,21 @@ static bool number_parse(const char *word, uint64_t max, uint64_t *number)
 	return !errno && !*end && *number && *number <= max;
 }
 
-static void end_parse(struct end *end, const char *word)
+/* Return: false if a word is no end. */
+bool end_read(struct end *end, const char *word)
 {
 	char copy[END_MAX], *addr = copy, *port = NULL;
 	uint64_t number = 0;
 
 	if (strlen(word) >= sizeof(copy))
-		bad_end(word);
+		return false;
 	strcpy(copy, word);
 	if (*copy == '[') {
 		port = strchr(copy, ']');
-		if (!port)
-			bad_end(word);
+		if (!port || (port[1] && port[1] != ':'))
+			return false;
 		*port++ = 0;
 		addr++;
-		if (*port && *port != ':')
-			bad_end(word);
 		port = *port ? port + 1 : NULL;
 	} else if (strchr(copy, ':') == strrchr(copy, ':')) {
 		port = strchr(copy, ':');
@@ -76,10 +68,17 @@ static void end_parse(struct end *end, const char *word)
 	}
 	end->any_addr = addr == copy && !*addr && port;
 	end->any_port = !port;
-	if ((!end->any_addr && !addr_parse(addr, &end->addr)) ||
-	    (port && !number_parse(port, UINT16_MAX, &number)))
-		bad_end(word);
+	if (port && !number_parse(port, UINT16_MAX, &number))
+		return false;
 	end->port = number;
+	return end->any_addr || addr_parse(addr, &end->addr);
+}
+
+static void end_parse(struct end *end, const char *word)
+{
+	if (!end_read(end, word))
+		usage("%s is no end of a flow: write ADDR, ADDR:PORT, [ADDR]:PORT, :PORT, or a cookie",
+		      word);
 }
 
 /* What the words of a command line ask for; none: all flows. */

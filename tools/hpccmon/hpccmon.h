@@ -139,6 +139,7 @@ void catch_interrupts(void);
 
 /* ends.c */
 void addr_map(struct in6_addr *addr, const void *v4);
+bool end_read(struct end *end, const char *word);
 void wanted_parse(struct wanted *wanted, int nr, char **words);
 bool wanted_matches(const struct wanted *wanted, const struct flow *flow);
 const char *end_text(const struct end *end, char text[END_MAX]);
@@ -193,6 +194,8 @@ double number_option(const char *name, double min, double max);
 int cmd_events(int argc, char **argv);
 int cmd_flow(int argc, char **argv);
 int cmd_path(int argc, char **argv);
+int cmd_plot(int argc, char **argv);
+int cmd_record(int argc, char **argv);
 int cmd_top(int argc, char **argv);
 
 #endif /* HPCCMON_H */

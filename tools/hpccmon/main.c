@@ -32,6 +32,8 @@ static const struct command commands[] = {
 	{ "events", cmd_events, "[--json] [--count=N] [LOCAL|COOKIE] [PEER]" },
 	{ "flow", cmd_flow, "[--json] [--names] [LOCAL|COOKIE] [PEER]" },
 	{ "path", cmd_path, "[--json] [--port=PORT] HOST" },
+	{ "plot", cmd_plot, "[--json] [--output=FILE.svg] FILE [LOCAL|COOKIE] [PEER]" },
+	{ "record", cmd_record, "[--json] --output=FILE [--time=S] [--delay=S] [LOCAL|COOKIE] [PEER]" },
 	{ "top", cmd_top, "[--json|--once] [--delay=S] [--sort=COLUMN] [--reverse] [--filter=TEXT] "
 		"[LOCAL|COOKIE] [PEER]" },
 };
