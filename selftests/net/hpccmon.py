@@ -16,7 +16,7 @@ import xml.etree.ElementTree
 
 sys.path[0] += "/.."
 from lib.genl import Family, cookie
-from lib.kernel import load, unload, virtual_time
+from lib.kernel import TOP, load, unload, virtual_time
 from lib.ktap import Skip, defer, expect, expect_in, main, need_virtual_time
 from lib.monitor import Screen, end, listen, program, run, run_json, start
 from lib.net import Netns, Pair
@@ -551,7 +551,7 @@ def test_plot():
     name, _ = record_slow_hop(folder)
     lines = len(recorded(name))
     said = run(ns, "plot", name)
-    expect("said", said, f"{folder}/a.svg: {lines} samples of 1 flows\n")
+    expect("said", said, f"{folder}/a.svg: {lines} samples, flows: 1\n")
     texts = [text.text.strip() for text in
              xml.etree.ElementTree.parse(f"{folder}/a.svg").iter("{http://www.w3.org/2000/svg}title")]
     print("#", texts)
@@ -583,6 +583,48 @@ def test_plot():
     expect("full disk", said.splitlines()[-1],
            f"hpccmon plot: {full}/x.svg could not be drawn: gnuplot failed, or the disk is full")
     expect("left", os.listdir(full), [])
+
+
+COMPLETE = """
+. /usr/share/bash-completion/bash_completion
+. "$1/tools/completion/hpccmon"
+. "$1/tools/completion/hpcc-lab"
+compopt() { :; }
+COMP_LINE=$2
+COMP_POINT=${#COMP_LINE}
+read -ra COMP_WORDS <<< "$COMP_LINE"
+[[ $COMP_LINE != *" " ]] || COMP_WORDS+=("")
+COMP_CWORD=$((${#COMP_WORDS[@]} - 1))
+"_${COMP_WORDS[0]//-/_}"
+printf '%s\\n' "${COMPREPLY[@]}"
+"""
+
+
+def test_completion():
+    """bash completes commands, options, their values, and the ends of flows that there are."""
+    if not os.path.exists("/usr/share/bash-completion/bash_completion"):
+        raise Skip("needs bash-completion")
+    if not os.path.exists("/dev/fd"):
+        os.symlink("/proc/self/fd", "/dev/fd")
+    pair = Pair(6)
+    client, _ = pair.connect()
+    path = os.path.dirname(program()) + ":" + os.environ["PATH"]
+    for line, want in (("hpccmon ", "--help events flow path plot record top"), ("hpccmon re", "record"),
+                       ("hpccmon top --s", "--sort="), ("hpccmon top --sort Q", "QUEUE"),
+                       ("hpccmon events --", "--count= --json"), ("hpccmon record --ti", "--time="),
+                       ("hpccmon flow ", f"[fd00::1]:{client.getsockname()[1]} [fd00::2]:5000"),
+                       ("hpcc-lab ", "--help compare figures rerun run"),
+                       ("hpcc-lab compare --ke", "--kernel --kernel-version"),
+                       ("hpcc-lab run --kernel ", "host uml vm"), ("hpcc-lab figures --", "--help --out")):
+        said = pair.c.run("env", f"PATH={path}", "bash", "--norc", "-c", COMPLETE, "bash", TOP, line)
+        expect(line, sorted(said.split()), want.split())
+    # What is completed is all that there is.
+    head = run(pair.c, "--help")
+    for command in re.findall(r"\thpccmon (\S+)", head):
+        said = pair.c.run("env", f"PATH={path}", "bash", "--norc", "-c", COMPLETE, "bash", TOP,
+                          f"hpccmon {command} --")
+        usage, = (line for line in head.splitlines() if line.startswith(f"\thpccmon {command} "))
+        expect(command, sorted(said.split()), sorted(re.findall(r"--[a-z]+=?", usage)))
 
 
 if __name__ == "__main__":

@@ -306,7 +306,7 @@ int cmd_plot(int argc, char **argv)
 	if (json)
 		tell_json(&plot, output);
 	else
-		printf("%s: %zu samples of %zu flows%s\n", output, plot.nr, plot.nr_tracks,
+		printf("%s: %zu samples, flows: %zu%s\n", output, plot.nr, plot.nr_tracks,
 		       nr < plot.nr_tracks ? ", of which 8 are drawn" : "");
 	free(plot.sample);
 	free(plot.track);
