@@ -77,8 +77,8 @@ bool end_read(struct end *end, const char *word)
 static void end_parse(struct end *end, const char *word)
 {
 	if (!end_read(end, word))
-		usage("%s is no end of a flow: write ADDR, ADDR:PORT, [ADDR]:PORT, :PORT, or a cookie",
-		      word);
+		usage("%s is no end of a flow: write ADDR, ADDR:PORT, [ADDR]:PORT, :PORT, or a "
+		      "cookie", word);
 }
 
 /* What the words of a command line ask for; none: all flows. */

@@ -2,8 +2,9 @@
 /*
  * hpccmon events: what happens to flows, as it happens.
  *
- * Two things may be missing, and both are told. The kernel tells a few events of a flow in a second,
- * and then how many it did not (missed). And it drops what a slow reader has no room for (lost).
+ * Two things may be missing, and both are told. The kernel tells a few events of a flow in a
+ * second, and then how many it did not (missed). And it drops what a slow reader has no room for
+ * (lost).
  */
 #include <errno.h>
 #include <getopt.h>

@@ -16,6 +16,7 @@
 #include <errno.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -33,7 +34,8 @@ static const struct command commands[] = {
 	{ "flow", cmd_flow, "[--json] [--names] [LOCAL|COOKIE] [PEER]" },
 	{ "path", cmd_path, "[--json] [--port=PORT] HOST" },
 	{ "plot", cmd_plot, "[--json] [--output=FILE.svg] FILE [LOCAL|COOKIE] [PEER]" },
-	{ "record", cmd_record, "[--json] --output=FILE [--time=S] [--delay=S] [LOCAL|COOKIE] [PEER]" },
+	{ "record", cmd_record, "[--json] --output=FILE [--time=S] [--delay=S] [LOCAL|COOKIE] "
+		"[PEER]" },
 	{ "top", cmd_top, "[--json|--once] [--delay=S] [--sort=COLUMN] [--reverse] [--filter=TEXT] "
 		"[LOCAL|COOKIE] [PEER]" },
 };
@@ -41,7 +43,7 @@ static const struct command commands[] = {
 #define NR_COMMANDS	(sizeof(commands) / sizeof(*commands))
 
 static const struct command *current;
-static volatile sig_atomic_t stop;
+static atomic_bool stop;
 
 static void complain(const char *format, va_list args)
 {
@@ -88,7 +90,7 @@ void end_output(void)
 static void interrupt(int signal)
 {
 	(void)signal;
-	stop = 1;
+	stop = true;
 }
 
 /* From here on SIGINT and SIGTERM do not end the program, but what it waits for. */

@@ -124,8 +124,9 @@ static int connected(int fd, const struct addrinfo *to)
 	if (errno != EINPROGRESS)
 		return errno;
 	if (poll(&poll_fd, 1, CONNECT_MS) != 1)
-		return ETIMEDOUT;
-	getsockopt(fd, SOL_SOCKET, SO_ERROR, &err, &size);
+		err = ETIMEDOUT;
+	else
+		getsockopt(fd, SOL_SOCKET, SO_ERROR, &err, &size);
 	return err;
 }
 

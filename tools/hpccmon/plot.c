@@ -42,7 +42,8 @@ static void add_sample(struct plot *plot, const struct flow *flow, double time)
 {
 	if (plot->nr == plot->room) {
 		plot->room = plot->room ? 2 * plot->room : 256;
-		plot->sample = allocated(realloc(plot->sample, plot->room * sizeof(*plot->sample)));
+		plot->sample = allocated(realloc(plot->sample,
+						 plot->room * sizeof(*plot->sample)));
 	}
 	plot->sample[plot->nr++] = (struct sample){ .time = time, .flow = *flow };
 }
@@ -61,7 +62,8 @@ static void read_file(struct plot *plot, const char *name, const struct wanted *
 	while (getline(&line, &room, file) > 0) {
 		line[strcspn(line, "\n")] = 0;
 		if (!nr++ && strcmp(line, csv_head))
-			die("%s is no recording of hpccmon: its first line is not %s", name, csv_head);
+			die("%s is no recording of hpccmon: its first line is not %s", name,
+			    csv_head);
 		if (nr == 1)
 			continue;
 		if (!csv_parse(line, &flow, &time))
@@ -167,7 +169,8 @@ static void draw_flows(FILE *to, const struct plot *plot, size_t nr, const char 
 
 	fprintf(to, "set ylabel \"%s\"\nplot ", label);
 	for (t = 0; t < nr; t++) {
-		fprintf(to, "%s$flow%zu using 1:%d with lines lw 1.5 title ", t ? ", " : "", t, column);
+		fprintf(to, "%s$flow%zu using 1:%d with lines lw 1.5 title ", t ? ", " : "", t,
+			column);
 		put_title(to, plot->track[t].flow, nr == 1 && column == 2 ? "W  " : "");
 	}
 	if (column == 2 && nr == 1)
@@ -196,8 +199,8 @@ static void script(FILE *to, const struct plot *plot, const char *output, size_t
 {
 	size_t t;
 
-	fprintf(to, "set terminal svg size 900,1000 dynamic noenhanced font \"sans,12\" background rgb \"white\"\n"
-		"set output ");
+	fprintf(to, "set terminal svg size 900,1000 dynamic noenhanced font \"sans,12\" "
+		"background rgb \"white\"\nset output ");
 	put_quoted(to, output);
 	fprintf(to, "\nset datafile missing \"NaN\"\n");
 	for (t = 0; t < nr; t++)

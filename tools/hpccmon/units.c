@@ -25,7 +25,9 @@ const char *bytes_text(double bytes, char text[16])
 
 const char *rate_text(double bps, char text[16])
 {
-	static const char *const units[] = { "bit/s", "Kbit/s", "Mbit/s", "Gbit/s", "Tbit/s", NULL };
+	static const char *const units[] = {
+		"bit/s", "Kbit/s", "Mbit/s", "Gbit/s", "Tbit/s", NULL
+	};
 
 	return scaled(bps, 1000, units, text);
 }

@@ -35,12 +35,14 @@ static const char *classic_text(const struct flow *flow)
 static bool other_rules(const struct flow *flow, char *text, size_t size)
 {
 	if (flow->mode == HPCC_FLOW_CLASSIC || flow->mode == HPCC_FLOW_DOUBTING)
-		snprintf(text, size, "classic: %s; Reno rules, not W, until %s", classic_text(flow),
-			 flow->mode == HPCC_FLOW_CLASSIC ? "a record comes" : "a link is measured");
+		snprintf(text, size, "classic: %s; Reno rules, not W, until %s",
+			 classic_text(flow), flow->mode == HPCC_FLOW_CLASSIC ? "a record comes" :
+			 "a link is measured");
 	else if (flow->mode == HPCC_FLOW_IGNORING)
 		snprintf(text, size, "the last records were of no use: W stays what it was");
 	else if (flow->receiver)
-		snprintf(text, size, "the receiver computes W: it knows the links, the sender does not");
+		snprintf(text, size,
+			 "the receiver computes W: it knows the links, the sender does not");
 	else if (flow->busy)
 		snprintf(text, size, "a process owns the socket: its hops tell nothing now");
 	else

@@ -28,8 +28,10 @@ struct writer *writer_open(const char *name)
 	signal(SIGXFSZ, SIG_IGN);
 	writer->buffer = allocated(malloc(BUFFER_BYTES));
 	writer->name = strcmp(name, "-") ? name : "standard output";
-	writer->fd = strcmp(name, "-") ? open(name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666) :
-		     dup(STDOUT_FILENO);
+	if (strcmp(name, "-"))
+		writer->fd = open(name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+	else
+		writer->fd = dup(STDOUT_FILENO);
 	if (writer->fd < 0)
 		die("%s: %s", name, strerror(errno));
 	return writer;
