@@ -117,7 +117,7 @@ class Screen:
         """Wait until the program ends. Return its status."""
         for _ in range(100):
             found = self.tmux("display-message", "-p", "#{pane_dead} #{pane_dead_status}").split()
-            if found[0] == "1":
+            if len(found) == 2:
                 return int(found[1])
             time.sleep(0.1)
         raise AssertionError("it does not end")

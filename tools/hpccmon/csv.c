@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * hpccmon record: a line for each look at a flow. The last two columns have a word for each hop, -
- * where nothing is known of it: so a path may have any length, and all lines as many columns.
+ * hpccmon record: a line for each look at a flow, and for each ACK. The last two columns have a
+ * word for each hop, - where nothing is known of it: so a path may have any length, and all lines
+ * as many columns. An ACK does not tell of hops.
  */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "acks.h"
 #include "record.h"
 
 const char csv_head[] =
@@ -45,6 +47,84 @@ void csv_line(const struct flow *flow, double time, char line[CSV_LINE_MAX])
 		 mode_text(flow->mode), flow->W, flow->Wc, flow->W_init, flow->U, flow->eta,
 		 8 * flow->R, flow->T_ns, flow->inc_stage, u, qlen);
 }
+
+/* ---- ACKs: there may be a million in a second, and printf() takes too long -------------- */
+
+static char *put_text(char *at, const char *text)
+{
+	size_t length = strlen(text);
+
+	memcpy(at, text, length);
+	return at + length;
+}
+
+static char *put_number(char *at, uint64_t number)
+{
+	char digits[20];
+	int n = 0;
+
+	do {
+		digits[n++] = '0' + number % 10;
+		number /= 10;
+	} while (number);
+	while (n)
+		*at++ = digits[--n];
+	return at;
+}
+
+/* @millionths: digits behind the point */
+static char *put_decimal(char *at, uint64_t whole, uint32_t millionths)
+{
+	int n;
+
+	at = put_number(at, whole);
+	*at = '.';
+	for (n = 6; n; n--, millionths /= 10)
+		at[n] = '0' + millionths % 10;
+	return at + 7;
+}
+
+static char *put_time(char *at, double time)
+{
+	return put_decimal(at, time, (time - (uint64_t)time) * 1e6);
+}
+
+static char *put_q24(char *at, uint64_t value)
+{
+	return put_decimal(at, value >> 24, (value & 0xffffff) * 1000000 >> 24);
+}
+
+void csv_ack(const struct ack *ack, const struct known *known, char line[CSV_LINE_MAX])
+{
+	char *at = put_time(line, ack->time);
+
+	at = put_text(put_text(at, ","), known->who);
+	at = put_number(put_text(at, ","), ack->W);
+	at = put_number(put_text(at, ","), ack->Wc);
+	at = put_number(put_text(at, ","), known->W_init);
+	at = put_q24(put_text(at, ","), ack->U_q24);
+	at = put_q24(put_text(at, ","), known->eta * (1 << 24) + 0.5);
+	at = put_number(put_text(at, ","), 8 * ack->R);
+	at = put_number(put_text(at, ","), ack->T_ns);
+	at = put_number(put_text(at, ","), ack->inc_stage);
+	strcpy(at, ",,");
+}
+
+void json_ack(const struct ack *ack, char line[CSV_LINE_MAX])
+{
+	char *at = put_time(put_text(line, "{\"time\":"), ack->time);
+
+	at = put_number(put_text(at, ",\"cookie\":"), ack->cookie);
+	at = put_number(put_text(at, ",\"W\":"), ack->W);
+	at = put_number(put_text(at, ",\"Wc\":"), ack->Wc);
+	at = put_q24(put_text(at, ",\"U\":"), ack->U_q24);
+	at = put_number(put_text(at, ",\"R_bps\":"), 8 * ack->R);
+	at = put_number(put_text(at, ",\"T_ns\":"), ack->T_ns);
+	at = put_number(put_text(at, ",\"incStage\":"), ack->inc_stage);
+	strcpy(at, "}");
+}
+
+/* ---- Reading ---------------------------------------------------------------------------- */
 
 static void take_hops(char *words, bool queue, struct flow *flow)
 {

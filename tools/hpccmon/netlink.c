@@ -252,6 +252,9 @@ int monitor_dump(struct monitor *mon, const struct wanted *wanted, flow_fn fn, v
 		dump.peers = true;
 		err = dump_once(mon, &dump);
 	}
+	/* The module is on its way out. */
+	if (err == EPROTONOSUPPORT)
+		err = ENOENT;
 	if (err == ENOENT)
 		mon->family = 0;
 	if (err)

@@ -95,6 +95,14 @@ static int more_samples(const void *one, const void *other)
 	return a->samples < b->samples ? 1 : a->samples > b->samples ? -1 : 0;
 }
 
+/* ACKs that were read behind a look may have been before it. */
+static int sooner(const void *one, const void *other)
+{
+	const struct sample *a = one, *b = other;
+
+	return a->time < b->time ? -1 : a->time > b->time;
+}
+
 static void find_tracks(struct plot *plot)
 {
 	struct track *track;
@@ -137,27 +145,39 @@ static void put_title(FILE *to, const struct flow *flow, const char *what)
 		end_text(&flow->peer, peer));
 }
 
-static void put_data(FILE *to, const struct plot *plot, size_t t)
+static void put_law(FILE *to, const struct flow *flow)
+{
+	fprintf(to, " %g %g %g %g\n", flow->W / 1e3, flow->Wc / 1e3, flow->U, flow->eta);
+}
+
+static void put_hops(FILE *to, const struct flow *flow)
+{
+	uint32_t h;
+
+	for (h = 0; h < flow->nr_hops; h++) {
+		if (flow->hop[h].known)
+			fprintf(to, " %g %g", flow->hop[h].u, flow->hop[h].qlen_ns / 1e3);
+		else
+			fprintf(to, " NaN NaN");
+	}
+	fputc('\n', to);
+}
+
+/* The samples of a flow. Those of ACKs do not tell of hops, and would cut their lines. */
+static void put_data(FILE *to, const struct plot *plot, size_t t, const char *name,
+		     void (*put)(FILE *to, const struct flow *flow))
 {
 	double first = plot->sample[0].time;
 	size_t i;
-	uint32_t h;
 
-	fprintf(to, "$flow%zu << EOD\n", t);
+	fprintf(to, "$%s%zu << EOD\n", name, t);
 	for (i = 0; i < plot->nr; i++) {
 		const struct flow *flow = &plot->sample[i].flow;
 
-		if (!same_flow(flow, plot->track[t].flow))
+		if (!same_flow(flow, plot->track[t].flow) || (put == put_hops && !flow->nr_hops))
 			continue;
-		fprintf(to, "%.6f %g %g %g %g", plot->sample[i].time - first, flow->W / 1e3,
-			flow->Wc / 1e3, flow->U, flow->eta);
-		for (h = 0; h < plot->track[t].hops; h++) {
-			if (h < flow->nr_hops && flow->hop[h].known)
-				fprintf(to, " %g %g", flow->hop[h].u, flow->hop[h].qlen_ns / 1e3);
-			else
-				fprintf(to, " NaN NaN");
-		}
-		fputc('\n', to);
+		fprintf(to, "%.6f", plot->sample[i].time - first);
+		put(to, flow);
 	}
 	fprintf(to, "EOD\n");
 }
@@ -188,7 +208,7 @@ static void draw_hops(FILE *to, const struct plot *plot, const char *label, int 
 
 	fprintf(to, "set ylabel \"%s\"\nplot ", label);
 	for (h = 0; h < track->hops; h++)
-		fprintf(to, "%s$flow0 using 1:%u with lines lw 1.5 title \"hop %u\"", h ? ", " : "",
+		fprintf(to, "%s$hops0 using 1:%u with lines lw 1.5 title \"hop %u\"", h ? ", " : "",
 			column + 2 * h, h + 1);
 	if (!track->hops)
 		fprintf(to, "NaN title \"no hop was told of\"");
@@ -204,7 +224,8 @@ static void script(FILE *to, const struct plot *plot, const char *output, size_t
 	put_quoted(to, output);
 	fprintf(to, "\nset datafile missing \"NaN\"\n");
 	for (t = 0; t < nr; t++)
-		put_data(to, plot, t);
+		put_data(to, plot, t, "flow", put_law);
+	put_data(to, plot, 0, "hops", put_hops);
 	fprintf(to, "set multiplot layout 4,1\nset grid\nset key outside top center horizontal\n"
 		"set lmargin 10\nset xlabel \"s\" offset 0,0.5\nset yrange [0:*]\n"
 		"set xrange [0:%g]\n", plot->sample[plot->nr - 1].time > plot->sample[0].time ?
@@ -214,9 +235,9 @@ static void script(FILE *to, const struct plot *plot, const char *output, size_t
 	fprintf(to, "set title ");
 	put_title(to, plot->track[0].flow, "hops of ");
 	fputc('\n', to);
-	draw_hops(to, plot, "u'", 6);
+	draw_hops(to, plot, "u'", 2);
 	fprintf(to, "unset title\n");
-	draw_hops(to, plot, "queue, us", 7);
+	draw_hops(to, plot, "queue, us", 3);
 	fprintf(to, "unset multiplot\nset output\n");
 }
 
@@ -303,6 +324,7 @@ int cmd_plot(int argc, char **argv)
 	wanted_parse(&wanted, argc - optind - 1, argv + optind + 1);
 	output = output ?: default_output(argv[optind]);
 	read_file(&plot, argv[optind], &wanted);
+	qsort(plot.sample, plot.nr, sizeof(*plot.sample), sooner);
 	find_tracks(&plot);
 	nr = plot.nr_tracks < FLOWS_MAX ? plot.nr_tracks : FLOWS_MAX;
 	draw(&plot, output, nr);
