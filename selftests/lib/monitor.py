@@ -79,8 +79,8 @@ class Screen:
         self.command = ["tmux", "-f", "/dev/null", "-S", tempfile.mkdtemp() + "/tmux"]
         with ns:
             self.tmux("new-session", "-d", "-x", width, "-y", height,
-                      shlex.join([program(), *words]), ";", "set", "-g", "status", "off", ";",
-                      "set", "-g", "remain-on-exit", "on")
+                      shlex.join([program(), *words]) + "; echo status $?; sleep 1000", ";",
+                      "set", "-g", "status", "off")
         defer(self.tmux, "kill-server")
 
     def tmux(self, *words):
@@ -115,9 +115,5 @@ class Screen:
 
     def ended(self):
         """Wait until the program ends. Return its status."""
-        for _ in range(100):
-            found = self.tmux("display-message", "-p", "#{pane_dead} #{pane_dead_status}").split()
-            if len(found) == 2:
-                return int(found[1])
-            time.sleep(0.1)
-        raise AssertionError("it does not end")
+        lines = self.until(lambda lines: any(line.startswith("status ") for line in lines))
+        return next(int(line.split()[1]) for line in lines if line.startswith("status "))
