@@ -50,7 +50,8 @@ def end(process, what, status=0):
 
 
 def run(ns, *words, status=0, **how):
-    """Run it to its end."""
+    """Run it to its end. Where it is to fail it does not free what it has."""
+    how["env"] = how.get("env", os.environ) | {"ASAN_OPTIONS": f"detect_leaks={int(not status)}"}
     return end(start(ns, *words, **how), f"hpccmon {' '.join(words)}", status)
 
 
