@@ -194,6 +194,54 @@ def test_which_flows():
                "hpccmon flow: cannot write: No space left on device\n")
 
 
+def test_flows_come_and_go():
+    """Flows that end while they are asked for tear nothing: those that stay are there, once."""
+    pair = Pair(6)
+    listener = pair.listen()
+    staying = sorted(pair.connect(listener)[0].getsockname()[1] for _ in range(100))
+    fleeting = []
+    for _ in range(6):
+        asking = [start(pair.c, *words) for words in (["flow", "--json", ":5000"], ["top", "--json"],
+                                                      ["top", "--once"])]
+        for _ in range(10):
+            for client, server in fleeting:
+                client.close()
+                server.close()
+            fleeting = [pair.connect(listener) for _ in range(5)]
+        for process in asking[:2]:
+            ports = [flow["lport"] for flow in json.loads(end(process, "flow"))]
+            expect("each once", len(set(ports)), len(ports))
+            expect("those that stay", sorted(set(ports) & set(staying)), staying)
+        rows = end(asking[2], "top").splitlines()
+        expect("columns", {row.split()[2] for row in rows}, {"MODE", "telemetry"})
+    client, server = pair.connect(listener)
+    port = client.getsockname()[1]
+    client.close()
+    server.close()
+    time.sleep(0.1)
+    expect("ended", run(pair.c, "flow", f":{port}", status=NOTHING),
+           f"hpccmon flow: no flow of :{port} runs hpcc here\n")
+
+
+def test_namespace_goes():
+    """Who watches a namespace that nobody else has any more watches on, and ends as always."""
+    pair = Pair()
+    ends = pair.connect()
+    heard = listen(pair.c)
+    recorder = start(pair.c, "record", "-n", "-o", "-", "-d", "0.05")
+    time.sleep(0.2)
+    for sock in ends:
+        sock.close()
+    pair.c.delete()
+    pair.s.delete()
+    time.sleep(0.5)
+    for process, lines in (heard, 0), (recorder, 3):
+        process.send_signal(signal.SIGTERM)
+        said = end(process, "after the namespace")
+        expect_in("lines", len(said.splitlines()), lines, 1000 * lines)
+        expect("whole", {len(line.split(",")) for line in said.splitlines()} - {len(HEAD)}, set())
+
+
 def test_to_itself():
     """Both ends of a connection of a host to itself are flows, each of them once."""
     pair = Pair()
