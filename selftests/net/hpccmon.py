@@ -106,7 +106,10 @@ def test_usage():
                  "[::1", "[::1]x", "[::1]:", "[]:1", ":::", "", "-5", "0x", "99999999999999999999",
                  "g::1", "a" * 100, "[" + "1:" * 60):
         expect(word, run(ns, "flow", "--", word, status=USAGE), f"hpccmon flow: {word} {bad}\n")
-    expect("help", run(ns, "--help").startswith("usage: hpccmon COMMAND"), True)
+    head = run(ns, "--help")
+    expect("help", head.startswith("usage: hpccmon COMMAND"), True)
+    for command in "events", "flow", "path", "plot", "record", "top":
+        expect(command, run(ns, command, "--help") in head, True)
 
 
 def test_slow_hop():

@@ -107,15 +107,25 @@ bool interrupted(void)
 	return stop;
 }
 
-static void help(void)
+static void help(const struct command *command)
+{
+	printf("\thpccmon %s %s\n", command->name, command->usage);
+}
+
+static void help_all(void)
 {
 	size_t i;
 
 	printf("usage: hpccmon COMMAND [OPTION]... [ARGUMENT]...\n");
 	for (i = 0; i < NR_COMMANDS; i++)
-		printf("\thpccmon %s %s\n", commands[i].name, commands[i].usage);
+		help(&commands[i]);
 	printf("LOCAL, PEER: ADDR, ADDR:PORT, [ADDR]:PORT or :PORT; one alone may be either end.\n"
 	       "hpccmon(8) tells more.\n");
+}
+
+static bool asks_for_help(const char *word)
+{
+	return word && (!strcmp(word, "--help") || !strcmp(word, "-h"));
 }
 
 static const struct command *find(const char *name)
@@ -133,18 +143,20 @@ static const struct command *find(const char *name)
 
 int main(int argc, char **argv)
 {
-	int status;
+	int status = 0;
 
 	if (argc < 2)
 		usage("what? \"hpccmon --help\" lists the commands");
 	/* A reader that has seen enough ends the program by an error of write(). */
 	signal(SIGPIPE, SIG_IGN);
-	if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || !strcmp(argv[1], "help")) {
-		help();
-		status = 0;
+	if (asks_for_help(argv[1])) {
+		help_all();
 	} else {
 		current = find(argv[1]);
-		status = current->run(argc - 1, argv + 1);
+		if (asks_for_help(argv[2]))
+			help(current);
+		else
+			status = current->run(argc - 1, argv + 1);
 	}
 	end_output();
 	return status;
