@@ -16,39 +16,7 @@ const char csv_head[] =
 
 #define NR_COLUMNS	15
 
-/* At most 15 hops of 21 characters. */
-static void put_hops(const struct flow *flow, bool queue, char *at)
-{
-	const struct hop *hop;
-	uint32_t i;
-
-	*at = 0;
-	for (i = 0; i < flow->nr_hops; i++) {
-		hop = &flow->hop[i];
-		at += sprintf(at, "%s", i ? " " : "");
-		if (!hop->known)
-			at += sprintf(at, "-");
-		else if (queue)
-			at += sprintf(at, "%" PRIu64, hop->qlen_ns);
-		else
-			at += sprintf(at, "%.6g", hop->u);
-	}
-}
-
-void csv_line(const struct flow *flow, double time, char line[CSV_LINE_MAX])
-{
-	char local[END_MAX], peer[END_MAX], u[21 * HPCC_HOPS_MAX + 1], qlen[21 * HPCC_HOPS_MAX + 1];
-
-	put_hops(flow, false, u);
-	put_hops(flow, true, qlen);
-	snprintf(line, CSV_LINE_MAX, "%.6f,%s,%s,%" PRIu64 ",%s,%" PRIu64 ",%" PRIu64 ",%" PRIu64
-		 ",%.6g,%.6g,%" PRIu64 ",%" PRIu64 ",%u,%s,%s", time,
-		 end_text(&flow->local, local), end_text(&flow->peer, peer), flow->cookie,
-		 mode_text(flow->mode), flow->W, flow->Wc, flow->W_init, flow->U, flow->eta,
-		 8 * flow->R, flow->T_ns, flow->inc_stage, u, qlen);
-}
-
-/* ---- ACKs: there may be a million in a second, and printf() takes too long -------------- */
+/* ---- Writing: there may be a million ACKs in a second, and printf() takes too long ------- */
 
 static char *put_text(char *at, const char *text)
 {
@@ -97,16 +65,64 @@ static char *put_q24(char *at, uint64_t value)
 	return put_decimal(at, millionths / 1000000, millionths % 1000000);
 }
 
+static uint64_t q24_of(double value)
+{
+	return value * (1 << 24) + 0.5;
+}
+
+/* A word for each hop. */
+static char *put_hops(const struct flow *flow, bool queue, char *at)
+{
+	const struct hop *hop;
+	uint32_t i;
+
+	for (i = 0; i < flow->nr_hops; i++) {
+		hop = &flow->hop[i];
+		if (i)
+			*at++ = ' ';
+		if (!hop->known)
+			*at++ = '-';
+		else if (queue)
+			at = put_number(at, hop->qlen_ns);
+		else
+			at = put_q24(at, q24_of(hop->u));
+	}
+	return at;
+}
+
+/* What begins each line. */
+static char *put_head(char *at, double time, const struct known *known)
+{
+	return put_text(put_text(put_time(at, time), ","), known->who);
+}
+
+void csv_line(const struct flow *flow, double time, const struct known *known,
+	      char line[CSV_LINE_MAX])
+{
+	char *at = put_head(line, time, known);
+
+	at = put_number(put_text(at, ","), flow->W);
+	at = put_number(put_text(at, ","), flow->Wc);
+	at = put_number(put_text(at, ","), flow->W_init);
+	at = put_q24(put_text(at, ","), q24_of(flow->U));
+	at = put_q24(put_text(at, ","), q24_of(flow->eta));
+	at = put_number(put_text(at, ","), 8 * flow->R);
+	at = put_number(put_text(at, ","), flow->T_ns);
+	at = put_number(put_text(at, ","), flow->inc_stage);
+	at = put_hops(flow, false, put_text(at, ","));
+	at = put_hops(flow, true, put_text(at, ","));
+	*at = 0;
+}
+
 void csv_ack(const struct ack *ack, const struct known *known, char line[CSV_LINE_MAX])
 {
-	char *at = put_time(line, ack->time);
+	char *at = put_head(line, ack->time, known);
 
-	at = put_text(put_text(at, ","), known->who);
 	at = put_number(put_text(at, ","), ack->W);
 	at = put_number(put_text(at, ","), ack->Wc);
 	at = put_number(put_text(at, ","), known->W_init);
 	at = put_q24(put_text(at, ","), ack->U_q24);
-	at = put_q24(put_text(at, ","), known->eta * (1 << 24) + 0.5);
+	at = put_q24(put_text(at, ","), q24_of(known->eta));
 	at = put_number(put_text(at, ","), 8 * ack->R);
 	at = put_number(put_text(at, ","), ack->T_ns);
 	at = put_number(put_text(at, ","), ack->inc_stage);

@@ -50,24 +50,33 @@ static void grow(struct known_flows *flows)
 	free(before.slot);
 }
 
-/* What a flow is, from now on. */
-void known_put(struct known_flows *flows, const struct flow *flow)
+static void write_who(struct known *known, const struct flow *flow)
 {
 	char local[END_MAX], peer[END_MAX];
-	struct known *known;
 
-	if (!flow->cookie)
-		return;
-	if (2 * flows->used >= flows->room)
-		grow(flows);
-	known = slot_of(flows, flow->cookie);
-	flows->used += !known->cookie;
-	known->cookie = flow->cookie;
-	known->W_init = flow->W_init;
-	known->eta = flow->eta;
 	snprintf(known->who, sizeof(known->who), "%s,%s,%llu,%s", end_text(&flow->local, local),
 		 end_text(&flow->peer, peer), (unsigned long long)flow->cookie,
 		 mode_text(flow->mode));
+}
+
+/* What a flow is, from now on. */
+const struct known *known_put(struct known_flows *flows, const struct flow *flow)
+{
+	/* The kernel gives each flow one. */
+	uint64_t cookie = flow->cookie ?: UINT64_MAX;
+	struct known *known;
+
+	if (2 * flows->used >= flows->room)
+		grow(flows);
+	known = slot_of(flows, cookie);
+	if (!known->cookie || known->mode != flow->mode)
+		write_who(known, flow);
+	flows->used += !known->cookie;
+	known->cookie = cookie;
+	known->mode = flow->mode;
+	known->W_init = flow->W_init;
+	known->eta = flow->eta;
+	return known;
 }
 
 void known_free(struct known_flows *flows)

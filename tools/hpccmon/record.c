@@ -59,13 +59,13 @@ static void put_json(struct recorder *recorder, const struct flow *flow)
 static void put(const struct flow *flow, void *data)
 {
 	struct recorder *recorder = data;
+	const struct known *known = known_put(recorder->known, flow);
 	char line[CSV_LINE_MAX];
 
-	known_put(recorder->known, flow);
 	if (recorder->json) {
 		put_json(recorder, flow);
 	} else {
-		csv_line(flow, recorder->now, line);
+		csv_line(flow, recorder->now, known, line);
 		writer_line(recorder->writer, line);
 	}
 	recorder->lines++;

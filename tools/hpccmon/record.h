@@ -22,18 +22,20 @@ struct known_flows;
  * @cookie: its number
  * @W_init: bytes
  * @eta: its aim
+ * @mode: enum hpcc_flow_mode
  * @who: columns from local to mode
  */
 struct known {
 	uint64_t	cookie;
 	uint64_t	W_init;
 	double		eta;
+	uint32_t	mode;
 	char		who[2 * END_MAX + 40];
 };
 
 struct known_flows *known_new(void);
 struct known *known_find(const struct known_flows *flows, uint64_t cookie);
-void known_put(struct known_flows *flows, const struct flow *flow);
+const struct known *known_put(struct known_flows *flows, const struct flow *flow);
 void known_free(struct known_flows *flows);
 
 /* csv.c */
@@ -41,7 +43,8 @@ struct ack;
 void csv_ack(const struct ack *ack, const struct known *known, char line[CSV_LINE_MAX]);
 void json_ack(const struct ack *ack, char line[CSV_LINE_MAX]);
 extern const char csv_head[];
-void csv_line(const struct flow *flow, double time, char line[CSV_LINE_MAX]);
+void csv_line(const struct flow *flow, double time, const struct known *known,
+	      char line[CSV_LINE_MAX]);
 bool csv_parse(char *line, struct flow *flow, double *time);
 
 #endif /* HPCCMON_RECORD_H */
