@@ -9,6 +9,7 @@ import sys
 import time
 
 sys.path[0] += "/.."
+from lib import tshark
 from lib.frameport import FramePort
 from lib.kernel import virtual_time
 from lib.ktap import defer, expect, expect_in, main
@@ -276,6 +277,23 @@ def test_push():
         sent = frame(options=asks(QLEN), payload=bytes(fill))
         expect("to the MTU", len(port.through(sent)), len(sent) + grows)
     expect("full", port.stats()["unstamped"]["full"], 1)
+
+
+def test_captures():
+    """captures/csig.pcap, which unit/test_captures.c makes, as hpcc-carriers.lua reads it: three ports compare, the
+    third one is not worse, and the receiver finds in the request what the tag said.
+    """
+    tags = ["csig.type", "csig.bucket", "csig.locator"]
+    record = ["hpcc.signal", "hpcc.signal.popped", "hpcc.signal.bucket", "hpcc.signal.locator"]
+    said = tshark.capture("csig", tags + record + ["tcp.checksum.status", "hpcc.bad_hop"])
+    want = []
+    # Free: 5000 and 625 of 10000 in units of 50. Queues: 20 and 90 us in units of 64 ns.
+    for kind, empty, buckets in (ABW_C, 31, (31, 12)), (QLEN, 0, (28, 31)):
+        asked = [[str(kind)], ["0"], [str(empty)], ["0"]]
+        for bucket, locator in (empty, 0), (buckets[0], 1), (buckets[1], 2):
+            want.append([[str(kind)], [str(bucket)], [str(locator)], *asked, ["1"], []])
+        want.append([[], [], [], [str(kind)], ["1"], [str(buckets[1])], ["2"], ["1"], []])
+    expect("packets", [list(packet.values()) for packet in said], want)
 
 
 if __name__ == "__main__":
