@@ -20,6 +20,7 @@
 #include "handshake.h"
 #include "net.h"
 #include "netlink.h"
+#include "path.h"
 #include "routes.h"
 
 unsigned int hpcc_net_id __read_mostly;
@@ -62,7 +63,7 @@ static int __net_init hpcc_net_init(struct net *net)
 	xa_init_flags(&hn->flows, XA_FLAGS_ALLOC | XA_FLAGS_LOCK_BH |
 				  XA_FLAGS_ACCOUNT);
 	xa_init_flags(&hn->links, XA_FLAGS_ACCOUNT);
-	mutex_init(&hn->path_lock);
+	hpcc_paths_init(hn);
 	err = hpcc_counters_init(&hn->counters);
 	if (err)
 		return err;
@@ -104,6 +105,7 @@ static void __net_exit hpcc_net_exit(struct net *net)
 {
 	hpcc_proc_unregister(net);
 	hpcc_sysctl_unregister(net);
+	hpcc_paths_exit(hpcc_pernet(net));
 }
 
 /* Kernel sockets may still count and leave notes: struct hpcc_counters says why. The core

@@ -263,6 +263,12 @@ static void hpcc_note_device(struct hpcc_flow *flow, const struct net_device *de
 		WRITE_ONCE(flow->device, device);
 }
 
+static void hpcc_malformed(struct hpcc_flow *flow, const struct net *net)
+{
+	hpcc_count(net, HPCC_C_MALFORMED_IGNORED);
+	hpcc_flow_count(&flow->ignored[HPCC_IGNORED_MALFORMED], 1);
+}
+
 /* Return: false where nobody asked for a REPORT. */
 static bool hpcc_any_report_in(struct hpcc_flow *flow, const struct net *net,
 			       const struct hpcc_opt *opt, const u8 *records)
@@ -274,7 +280,7 @@ static bool hpcc_any_report_in(struct hpcc_flow *flow, const struct net *net,
 	if (!READ_ONCE(flow->wants_N))
 		return false;
 	if (hpcc_report_in(flow, opt, records))
-		hpcc_count(net, HPCC_C_MALFORMED_IGNORED);
+		hpcc_malformed(flow, net);
 	return true;
 }
 
@@ -304,24 +310,28 @@ static void hpcc_option_in(struct hpcc_flow *flow, const struct hpcc_arrival *in
 	case HPCC_OPT_ECHO:
 	case HPCC_OPT_IDENTIFY_ECHO:
 		if (!(READ_ONCE(flow->scales) & BIT(opt->scale))) {
-			hpcc_count(net, HPCC_C_MALFORMED_IGNORED);
+			hpcc_malformed(flow, net);
 			return;
 		}
 		bad = opt->type == HPCC_OPT_ECHO ?
 		      hpcc_echo_in(flow, opt, records) :
 		      hpcc_path_in(flow, opt, records);
 		hpcc_count_rcu(net, HPCC_C_ECHO_RECEIVED);
+		hpcc_flow_count(&flow->received, 1);
 		break;
 	case HPCC_OPT_REPORT:
 		hpcc_count_rcu(net, hpcc_any_report_in(flow, net, opt, records) ?
 				    HPCC_C_REPORT_RECEIVED : HPCC_C_UNAGREED_IGNORED);
+		hpcc_flow_count(&flow->received, 1);
 		return;
 	default:
-		hpcc_count(net, HPCC_C_MALFORMED_IGNORED);
+		hpcc_malformed(flow, net);
 		return;
 	}
-	if (unlikely(bad))
+	if (unlikely(bad)) {
 		hpcc_count_add(net, HPCC_C_BAD_HOP_IGNORED, bad);
+		hpcc_flow_count(&flow->ignored[HPCC_IGNORED_BAD_HOP], bad);
+	}
 }
 
 /* Of each of these a segment has one option at most. */
@@ -372,13 +382,13 @@ u32 hpcc_options_in(struct hpcc_flow *flow, const struct hpcc_arrival *in, int a
 			tail = at;
 		end = pos;
 		if (hpcc_opt_decode(in->opts + at, pos - at, &opt)) {
-			hpcc_count(net, HPCC_C_MALFORMED_IGNORED);
+			hpcc_malformed(flow, net);
 			keep = true;
 			continue;
 		}
 		way = hpcc_opt_way(opt.type);
 		if (seen & BIT(way)) {
-			hpcc_count(net, HPCC_C_MALFORMED_IGNORED);
+			hpcc_malformed(flow, net);
 			keep = true;
 			continue;
 		}
@@ -395,7 +405,7 @@ u32 hpcc_options_in(struct hpcc_flow *flow, const struct hpcc_arrival *in, int a
 	    in->skb->len == in->thoff + __tcp_hdrlen(in->th))
 		WRITE_ONCE(flow->answer, true);
 	if (at == -EINVAL)
-		hpcc_count(net, HPCC_C_MALFORMED_IGNORED);
+		hpcc_malformed(flow, net);
 	return keep || end != in->optlen ? in->optlen : tail;
 }
 
