@@ -16,6 +16,7 @@ export PATH := $(PATH):/usr/local/sbin:/usr/sbin:/sbin
 MULTIARCH := $(shell $(CC) -print-multiarch 2>/dev/null)
 TC_LIB_DIR ?= $(firstword $(wildcard /usr/lib/$(MULTIARCH)/tc /usr/lib64/tc) /usr/lib/tc)
 # Where Wireshark and tshark look for scripts, beside tc's plugins.
+COMPLETION_DIR ?= $(PREFIX)/share/bash-completion/completions
 WIRESHARK_DIR ?= $(patsubst %/tc,%,$(TC_LIB_DIR))/wireshark/plugins
 
 OUT	?= out
@@ -61,7 +62,7 @@ help:
 	@echo '  all           modules for the running kernel, tc plugin, tools (default)'
 	@echo '  modules       kernel modules for KDIR=$(KDIR)'
 	@echo '  plugin        q_hpcc.so for tc'
-	@echo '  tools         hpcc-replay, hpcc-network and hpcc-traffic'
+	@echo '  tools         hpccmon, hpcc-replay, hpcc-network and hpcc-traffic'
 	@echo '  install       modules, plugins, manual pages, hpcc-lab (DESTDIR, PREFIX, TC_LIB_DIR, WIRESHARK_DIR)'
 	@echo '  uninstall     the reverse'
 	@echo '  dkms          register the modules with DKMS, which follows kernel updates'
@@ -212,6 +213,8 @@ LAB_FILES := $(KBUILD_FILES) scripts/hpcc-lab scripts/hpcc-paper scripts/compare
 # Scripts that users type.
 COMMANDS := hpcc-lab hpcc-paper compare-ns3
 
+COMPLETIONS := $(wildcard tools/completion/*)
+
 # What does not depend on the kernel.
 install-user: plugin tools
 	install -d $(DESTDIR)$(TC_LIB_DIR) $(DESTDIR)$(BINDIR) $(DESTDIR)$(DATADIR) \
@@ -220,7 +223,8 @@ install-user: plugin tools
 	install -m 644 $(filter %.1,$(MANPAGES)) $(DESTDIR)$(MANDIR)/man1/
 	install -m 644 $(filter %.7,$(MANPAGES)) $(DESTDIR)$(MANDIR)/man7/
 	install -m 644 $(filter %.8,$(MANPAGES)) $(DESTDIR)$(MANDIR)/man8/
-	install -m 755 tools/hpcc-replay $(DESTDIR)$(BINDIR)/
+	install -m 755 tools/hpccmon/hpccmon tools/hpcc-replay $(DESTDIR)$(BINDIR)/
+	install -D -m 644 -t $(DESTDIR)$(COMPLETION_DIR) $(COMPLETIONS)
 	install -D -m 644 Documentation/netlink/specs/hpcc.yaml $(DESTDIR)$(DATADIR)/hpcc.yaml
 	install -D -m 644 -t $(DESTDIR)$(WIRESHARK_DIR) tools/wireshark/*.lua
 	tar -cf - $(LAB_FILES) | tar -C $(DESTDIR)$(DATADIR) --no-same-owner -xf -
@@ -232,7 +236,8 @@ DKMS_TREE = $(DESTDIR)/usr/src/hpcc-$(VERSION)
 
 uninstall:
 	$(if $(DKMS_HAS),dkms remove hpcc/$(VERSION) --all; rm -rf $(DKMS_TREE))
-	rm -f $(DESTDIR)$(TC_LIB_DIR)/q_hpcc.so $(addprefix $(DESTDIR)$(WIRESHARK_DIR)/,hpcc.lua hpcc-carriers.lua) $(addprefix $(DESTDIR)$(BINDIR)/,$(COMMANDS) hpcc-replay) \
+	rm -f $(DESTDIR)$(TC_LIB_DIR)/q_hpcc.so $(addprefix $(DESTDIR)$(WIRESHARK_DIR)/,hpcc.lua hpcc-carriers.lua) $(addprefix $(DESTDIR)$(BINDIR)/,$(COMMANDS) hpcc-replay hpccmon) \
+		$(addprefix $(DESTDIR)$(COMPLETION_DIR)/,$(notdir $(COMPLETIONS))) \
 		$(foreach page,$(notdir $(MANPAGES)),$(DESTDIR)$(MANDIR)/man$(subst .,,$(suffix $(page)))/$(page))
 	rm -rf $(DESTDIR)$(DATADIR)
 	rm -f $(DESTDIR)/lib/modules/$(KVER)/*/kmod/common/hpcc_common.ko* \

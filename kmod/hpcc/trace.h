@@ -7,6 +7,7 @@
 #define _HPCC_TRACE_H
 
 #include <linux/hpcc_netlink.h>
+#include <linux/sock_diag.h>
 #include <linux/tracepoint.h>
 
 #include "flow.h"
@@ -28,6 +29,7 @@ TRACE_EVENT(hpcc_ack,
 		__field(u32, cwnd)
 		__field(u64, pacing_rate)
 		__field(u8, hops)
+		__array(u32, cookie, 2)
 	),
 
 	TP_fast_assign(
@@ -41,13 +43,15 @@ TRACE_EVENT(hpcc_ack,
 		__entry->cwnd = tcp_snd_cwnd(tcp_sk(sk));
 		__entry->pacing_rate = READ_ONCE(sk->sk_pacing_rate);
 		__entry->hops = READ_ONCE(flow->hops);
+		sock_diag_save_cookie((struct sock *)sk, __entry->cookie);
 	),
 
-	TP_printk("sport=%u dport=%u W=%llu Wc=%llu U_permille=%llu T_ns=%u inc_stage=%u cwnd=%u pacing_rate=%llu hops=%u",
+	TP_printk("sport=%u dport=%u W=%llu Wc=%llu U_permille=%llu T_ns=%u inc_stage=%u cwnd=%u pacing_rate=%llu hops=%u cookie=%llu",
 		  __entry->sport, __entry->dport, __entry->W_bytes,
 		  __entry->Wc_bytes, __entry->U_q24 * 1000 >> 24,
 		  __entry->T_ns, __entry->inc_stage, __entry->cwnd,
-		  __entry->pacing_rate, __entry->hops)
+		  __entry->pacing_rate, __entry->hops,
+		  (u64)__entry->cookie[1] << 32 | __entry->cookie[0])
 );
 
 TRACE_DEFINE_ENUM(HPCC_EVENT_FALLBACK);

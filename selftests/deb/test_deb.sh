@@ -250,7 +250,8 @@ manuals()
 tools()
 {
 	in_root hpcc-lab --help | grep '^usage: hpcc-lab' &&
-		in_root hpcc-replay --help | grep '^usage: hpcc-replay'
+		in_root hpcc-replay --help | grep '^usage: hpcc-replay' &&
+		in_root hpccmon --help | grep '^usage: hpccmon'
 }
 
 purge()
@@ -371,7 +372,7 @@ tests()
 	ok "modprobe: finds them by the names that the kernel asks for" found_by_name
 	ok "tc: finds its plugin" plugin
 	ok "man: finds the manual pages" manuals
-	ok "hpcc-lab, hpcc-replay: start" tools
+	ok "hpcc-lab, hpcc-replay, hpccmon: start" tools
 	load_modules
 	load_signed
 	ok "purge: leaves nothing" purge

@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: GPL-2.0
+"""hpccmon, built with sanitizers, in a namespace."""
+
+import json
+import os
+import shlex
+import subprocess
+import tempfile
+import time
+from functools import lru_cache
+
+from .kernel import TOP
+from .ktap import defer, expect, need_commands, skip_all
+
+TOOLS = f"{TOP}/tools"
+
+
+@lru_cache
+def program():
+    """hpccmon with as many sanitizers as run here: User Mode Linux has no room for ASan's shadow."""
+    need_commands("cc", "make")
+    for sanitize in "address,undefined", "undefined":
+        folder = tempfile.mkdtemp()
+        built = subprocess.run(["make", "-s", "-C", TOOLS, "hpccmon", f"MON_DIR={folder}",
+                                f"SANITIZE={sanitize}", "CFLAGS=-std=gnu11 -O1 -g -fno-sanitize-recover=all"],
+                               check=False, capture_output=True, text=True)
+        if built.returncode:
+            skip_all(f"cannot build hpccmon: {built.stderr.strip().splitlines()[-1:]}")
+        ran = subprocess.run([f"{folder}/hpccmon", "--help"], check=False, capture_output=True)
+        if not ran.returncode:
+            print(f"# hpccmon with {sanitize}")
+            return f"{folder}/hpccmon"
+    raise AssertionError(f"hpccmon does not start: {ran.stderr}")
+
+
+def start(ns, *words, **how):
+    """Start it. Return the process."""
+    how = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "stdin": subprocess.DEVNULL} | how
+    with ns:
+        return subprocess.Popen([program(), *words], text=True, **how)
+
+
+def end(process, what, status=0):
+    """Wait for its end. Return what it printed, or what it said where it is to fail."""
+    said, wrong = process.communicate(timeout=60)
+    if "Sanitizer" in wrong or "runtime error" in wrong:
+        raise AssertionError(wrong)
+    expect(f"{what}: {wrong.strip()}", process.returncode, status)
+    return wrong if status else said
+
+
+def run(ns, *words, status=0, **how):
+    """Run it to its end."""
+    return end(start(ns, *words, **how), f"hpccmon {' '.join(words)}", status)
+
+
+def listen(ns, *words):
+    """Start "hpccmon events", and wait until it listens."""
+    process = start(ns, "events", *words)
+    expect("said", process.stderr.readline(), "listening; Ctrl-C ends\n")
+    return process
+
+
+def run_json(ns, *words):
+    """The same, with what it says as an object."""
+    return json.loads(run(ns, *words, "--json"))
+
+
+class Screen:
+    """A program of ours in a terminal, tmux's."""
+
+    def __init__(self, ns, width, height, *words):
+        need_commands("tmux")
+        if not os.path.exists("/dev/pts/ptmx"):
+            os.makedirs("/dev/pts", exist_ok=True)
+            subprocess.run(["mount", "-t", "devpts", "-o", "ptmxmode=666", "devpts", "/dev/pts"],
+                           check=True)
+        self.size = width, height
+        self.command = ["tmux", "-f", "/dev/null", "-S", tempfile.mkdtemp() + "/tmux"]
+        with ns:
+            self.tmux("new-session", "-d", "-x", width, "-y", height,
+                      shlex.join([program(), *words]), ";", "set", "-g", "status", "off", ";",
+                      "set", "-g", "remain-on-exit", "on")
+        defer(self.tmux, "kill-server")
+
+    def tmux(self, *words):
+        """Run one of its commands. Return what it prints."""
+        done = subprocess.run([*self.command, *map(str, words)], check=False, capture_output=True,
+                              text=True, env=os.environ | {"TERM": "screen", "LC_ALL": "C.UTF-8"})
+        if done.returncode:
+            raise AssertionError(f"tmux {words}: {done.stderr.strip()}")
+        return done.stdout
+
+    def keys(self, *keys):
+        """Press keys."""
+        self.tmux("send-keys", *keys)
+
+    def resize(self, width, height):
+        """Change the terminal's size."""
+        self.size = width, height
+        self.tmux("resize-window", "-x", width, "-y", height)
+
+    def lines(self):
+        """What it shows, without spaces at the ends of lines."""
+        return [line.rstrip() for line in self.tmux("capture-pane", "-p").split("\n")[:self.size[1]]]
+
+    def until(self, shows):
+        """Wait until it shows what is wanted. Return its lines."""
+        for _ in range(100):
+            lines = self.lines()
+            if shows(lines):
+                return lines
+            time.sleep(0.1)
+        raise AssertionError("the screen shows:\n" + "\n".join(lines))
+
+    def ended(self):
+        """Wait until the program ends. Return its status."""
+        for _ in range(100):
+            found = self.tmux("display-message", "-p", "#{pane_dead} #{pane_dead_status}").split()
+            if len(found) == 2:
+                return int(found[1])
+            time.sleep(0.1)
+        raise AssertionError("it does not end")

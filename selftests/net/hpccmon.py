@@ -1,0 +1,642 @@
+#!/usr/bin/env -S python3 -B
+# SPDX-License-Identifier: GPL-2.0
+"""tools/hpccmon, under UBSan and, in a virtual machine, ASan."""
+
+import json
+import os
+import re
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import xml.etree.ElementTree
+
+sys.path[0] += "/.."
+from lib.genl import Family, cookie
+from lib.kernel import TOP, load, unload, virtual_time
+from lib.ktap import Skip, defer, expect, expect_in, main, need_virtual_time
+from lib.monitor import Screen, end, listen, program, run, run_json, start
+from lib.net import Netns, Pair
+from lib.path import MBPS, Path
+from lib.peer import Flow, Link
+from lib.tcp import bind_soon, pattern, transfer
+
+USAGE, NOTHING = 2, 1
+
+
+def test_unload():
+    """Without the module it says what to do. Before other tests: their connections take minutes
+    to end.
+    """
+    program()
+    ns = Netns()
+    expect("unload", unload(ns, 100), True)
+    said = run(ns, "flow", status=NOTHING)
+    load(ns)
+    expect("said", said, "hpccmon flow: the kernel does not know hpcc here: modprobe tcp_hpcc "
+           "(tcp_hpcc(7))\n")
+
+
+def test_module_goes():
+    """Who listens is told that there is nothing to hear any more."""
+    ns = Netns()
+    heard = listen(ns)
+    expect("unload", unload(ns, 100), True)
+    said, wrong = heard.communicate(timeout=60)
+    load(ns)
+    expect("said", (heard.returncode, said, wrong), (NOTHING, "", "hpccmon events: tcp_hpcc was removed\n"))
+
+
+def test_top_while_the_module_goes():
+    """It says what is missing, and goes on once that is back."""
+    ns = Netns()
+    screen = Screen(ns, 80, 10, "top", "--delay=0.2")
+    screen.until(lambda lines: lines[0].startswith("0 flows, 0 classic"))
+    expect("unload", unload(ns, 100), True)
+    screen.until(lambda lines: lines[0].startswith("the kernel does not know hpcc here"))
+    load(ns)
+    screen.until(lambda lines: lines[0].startswith("0 flows, 0 classic"))
+    screen.keys("C-c")
+    expect("status", screen.ended(), 0)
+
+
+def test_record_while_the_module_goes():
+    """What was recorded until then is there."""
+    ns = Netns()
+    name = tempfile.mkdtemp() + "/a"
+    recorder = start(ns, "record", "-n", "-o", name, "--delay=0.01")
+    time.sleep(0.5)
+    expect("unload", unload(ns, 100), True)
+    said = end(recorder, "record", NOTHING)
+    load(ns)
+    expect("said", said, "hpccmon record: the kernel does not know hpcc here: modprobe tcp_hpcc "
+           "(tcp_hpcc(7)); what was recorded is whole\n")
+    expect("lines", recorded(name), [])
+
+
+def test_usage():
+    """What is wrong on a command line is told in a line, with what is allowed."""
+    ns = Netns()
+    bad = "is no end of a flow: write ADDR, ADDR:PORT, [ADDR]:PORT, :PORT, or a cookie"
+    for line, said in (("", ': what? "hpccmon --help" lists the commands'),
+                       ("flows", ": no command flows; there are events, flow, path, plot, record, top"),
+                       ("flow --not", " flow: --not: there are --json, --names"),
+                       ("flow -x", " flow: -x: there are --json, --names"),
+                       ("flow a b", f" flow: a {bad}"),
+                       ("flow :1 :2 :3", " flow: :3: one flow too many: write its own end and its peer's"),
+                       ("events -c", " events: -c needs a value"),
+                       ("events -c 0", " events: --count 0: it is 1 to 1000000000"),
+                       ("events --count=5x", " events: --count 5x: it is 1 to 1000000000"),
+                       ("plot", ' plot: which file? "hpccmon record" writes it'),
+                       ("plot x.svg", " plot: x.svg would be overwritten: --output=FILE names another file"),
+                       ("record", " record: where to? --output=FILE, or - for standard output"),
+                       ("record -o x -d 0", " record: --delay 0: it is 0.001 to 3600"),
+                       ("top --sort=Q --once", " top: --sort Q: there are LOCAL, PEER, MODE, W, R, T, U, "
+                        "HOP, u', QUEUE, STAGE, WHY"),
+                       ("top --delay=0", " top: --delay 0: it is 0.1 to 60"),
+                       ("top --filter=" + "x" * 64, f" top: --filter {'x' * 64}: it has no more than 63 characters"),
+                       ("path", " path: write one host, a name or an address"),
+                       ("path a b", " path: write one host, a name or an address"),
+                       ("top", " top: it needs a terminal; --once and --json do not")):
+        expect(line, run(ns, *line.split(), status=USAGE), f"hpccmon{said}\n")
+    for word in ("1.2.3", "1.2.3.4.5", "1.2.3.4:", "1.2.3.4:0", "1.2.3.4:65536", "1.2.3.4:5x", ":",
+                 "[::1", "[::1]x", "[::1]:", "[]:1", ":::", "", "-5", "0x", "99999999999999999999",
+                 "g::1", "a" * 100, "[" + "1:" * 60):
+        expect(word, run(ns, "flow", "--", word, status=USAGE), f"hpccmon flow: {word} {bad}\n")
+    expect("help", run(ns, "--help").startswith("usage: hpccmon COMMAND"), True)
+
+
+def test_slow_hop():
+    """The hop with the largest u' holds the flow, and the line that says why names it."""
+    need_virtual_time()
+    path = Path(switches=3)
+    path.change(2, f"hpcc rate {MBPS // 4}mbit delay 20us node 2 port 2")
+    ends = path.connect()
+    path.a.ask()
+    for _ in range(3):
+        transfer((*ends, pattern(1000000)))
+        path.a.paths()
+    calls, found = [], []
+
+    def look():
+        calls.append(0)
+        if len(calls) % 60 == 0:
+            found.append(run_json(path.a, "flow")[0])
+
+    transfer((*ends, pattern(3000000)), each=look)
+    print(f"# {len(calls)} calls", *(f"{one['U']:.2f}" for one in found))
+    flow = found[-1]
+    expect("holds", {one["holds"] for one in found}, {2})
+    # U swings around eta.
+    names_it = sum(one["why"].startswith("hop 2 (u' ") for one in found)
+    expect_in("why", names_it, len(found) // 2, len(found))
+    expect_in("u'", flow["hops"][1]["u"], 0.8, 1.3)
+    expect("names", [(hop["hop"], hop["node"], hop["port"], hop["B_bps"]) for hop in flow["hops"]],
+           [(i, i, 2, MBPS * 1000000 // (4 if i == 2 else 1)) for i in (1, 2, 3)])
+    text = run(path.a, "flow")
+    print("".join(f"# {line}\n" for line in text.splitlines()))
+    lines = text.splitlines()
+    expect("marked", [line[:8].split() for line in lines if line.startswith("  *")], [["*", "2"]])
+    expect("named", [line.split()[-3:] for line in lines[-3:]],
+           [["1.2", "1", "Gbit/s"], ["2.2", "250", "Mbit/s"], ["3.2", "1", "Gbit/s"]])
+
+
+def test_same_as_netlink():
+    """What it says is what netlink says."""
+    for version in 4, 6:
+        flow = Flow(version=version)
+        link = Link()
+        for _ in range(3):
+            flow.round(link.step(9000, 0.8, 0.25))
+        want, = Family(flow.ns, "hpcc").dump("flow-get")
+        got, = run_json(flow.ns, "flow")
+        expect("who", [got[name] for name in ("laddr", "lport", "raddr", "rport", "cookie")],
+               [want[name] for name in ("laddr", "lport", "raddr", "rport", "cookie")])
+        expect("W", [got[name] for name in ("W", "Wc", "W_init", "T_ns", "incStage", "mode")],
+               [want[name] for name in ("w", "wc", "w-init", "t", "inc-stage", "mode")])
+        expect("U", [round(got[name] * 2**24) for name in ("U", "eta")], [want["u"], want["eta"]])
+        expect("R", got["R_bps"], 8 * want["r"])
+        hop, = got["hops"]
+        expect("hop", (hop["hop"], round(hop["u"] * 2**24), hop["qlen_ns"]),
+               (1, want["hop"][0]["u"], want["hop"][0]["qlen"]))
+
+
+def test_which_flows():
+    """Ends and cookies select; none: exit status 1."""
+    pair = Pair(6)
+    listener = pair.listen()
+    ends = [pair.connect(listener) for _ in range(5)]
+    ports = [client.getsockname()[1] for client, _ in ends]
+    here, there = pair.addr
+
+    def found(*words):
+        return sorted(flow["lport"] for flow in run_json(pair.c, "flow", *words))
+
+    expect("all", found(), sorted(ports))
+    expect("all to a port", found(":5000"), sorted(ports))
+    expect("all to an end", found(f"[{there}]:5000"), sorted(ports))
+    expect("from a host", found(here), sorted(ports))
+    expect("from a host to it", found(here, there), sorted(ports))
+    number = cookie(ends[1][0])
+    for words in ([f":{ports[1]}"], [f"[{here}]:{ports[1]}"], [f"[{here}]:{ports[1]}", there],
+                  [str(number)], [hex(number)], [f":{ports[1]}", ":5000"]):
+        expect(f"{words}", found(*words), [ports[1]])
+    for words, name in (([there, here], f"{there} to {here}"), ([":5000", there], f":5000 to {there}"),
+                        (["10.0.0.1"], "10.0.0.1"), (["99999999"], "cookie 99999999")):
+        expect(f"{words}", run(pair.c, "flow", *words, status=NOTHING),
+               f"hpccmon flow: no flow of {name} runs hpcc here\n")
+    expect("elsewhere", run(Netns(), "flow", status=NOTHING), "hpccmon flow: no flow runs hpcc here\n")
+    with open("/dev/full", "w", encoding="ascii") as full:
+        expect("full disk", run(pair.c, "flow", stdout=full, status=NOTHING),
+               "hpccmon flow: cannot write: No space left on device\n")
+
+
+def test_to_itself():
+    """Both ends of a connection of a host to itself are flows, each of them once."""
+    pair = Pair()
+    listener = pair.listen()
+    client = pair.s.socket()
+    client.connect(listener.getsockname())
+    server, _ = listener.accept()
+    want = sorted(end.getsockname()[1] for end in (client, server))
+    for words in [], [":5000"], [pair.addr[1]]:
+        expect(f"{words}", sorted(flow["lport"] for flow in run_json(pair.s, "flow", *words)), want)
+
+
+def test_why():
+    """What rules W, in a line."""
+    flow = Flow()
+    why = lambda: run_json(flow.ns, "flow")[0]["why"]
+    expect("at first", why(), "no record has come yet: W is as the flow began")
+    link = Link()
+    flow.round(link.step(9000, 0.3))
+    for _ in range(10):
+        flow.round(link.step(9000, 0.3))
+    expect("room", why(), "U 0.30 is below eta 0.95 and W is W_init: the sender, the receiver's "
+           "window or a link that does not stamp limits the flow")
+    for _ in range(10):
+        flow.round(link.step(9000, 1, 0.5))
+    expect("full", re.sub(r"queue \S+ \S+s\)", "", why()),
+           "hop 1 (u' 1.50,  holds it: U 1.50 is above eta 0.95: W = Wc / (U/eta)")
+    for _ in range(200):
+        flow.run()
+        flow.send()
+        if flow.flow()["mode"] == "classic":
+            break
+    expect("silence", why(), "classic: telemetry stopped (silence); Reno rules, not W, until a record comes")
+
+
+def test_events():
+    """Another link, fallback and return are told as they come, of flows that are wanted."""
+    flow = Flow()
+    heard, other = listen(flow.ns, "--json", "--count=3"), listen(flow.ns, ":1")
+    text = listen(flow.ns, f":{flow.lport}")
+    flow.round(Link().step(9000, 0.8))
+    flow.round(Link(tag=2).step(9000, 0.8))
+    for _ in range(200):
+        flow.run()
+        flow.send()
+        if flow.flow()["mode"] == "classic":
+            break
+    link = Link(tag=2)
+    for _ in range(100):
+        flow.round(link.step(9000, 0.5))
+        if flow.flow()["mode"] == "telemetry":
+            break
+    told = [json.loads(line) for line in end(heard, "events").splitlines()]
+    expect("told", [(one["event"], one["fell_back"], one["cookie"], one["missed"]) for one in told],
+           [("path", "none", cookie(flow.sock), 0), ("fallback", "silence", cookie(flow.sock), 0),
+            ("return", "silence", cookie(flow.sock), 0)])
+    time.sleep(0.1)
+    for process, nr in (other, 0), (text, 3):
+        process.send_signal(signal.SIGINT)
+        said, wrong = process.communicate(timeout=60)
+        print("".join(f"# {line}\n" for line in said.splitlines()))
+        expect("at the end", (process.returncode, wrong),
+               (0, f"{nr} events, 0 that were not told, 0 lost\n"))
+        expect("lines", [line.split()[1] for line in said.splitlines()],
+               ["path", "fallback", "return"][:nr])
+
+
+def test_lost_events():
+    """What the kernel did not tell, and what it had no room for, is counted."""
+    need_virtual_time()
+    flow = Flow()
+    heard = listen(flow.ns, "--json")
+    heard.send_signal(signal.SIGSTOP)
+    links = [Link(tag=tag) for tag in (1, 2)]
+    before = flow.ns.counters()["path_changes"]
+    for turn in range(1000):
+        if turn % 20 == 0:
+            time.sleep(1.1)
+        flow.round(links[turn % 2].step(9000, 0.5))
+    changes = flow.ns.counters()["path_changes"] - before
+    heard.send_signal(signal.SIGCONT)
+    time.sleep(0.1)
+    # One that arrives tells what was missed before.
+    time.sleep(1.1)
+    flow.round(links[0].step(9000, 0.5))
+    time.sleep(0.1)
+    heard.send_signal(signal.SIGINT)
+    said, wrong = heard.communicate(timeout=60)
+    told = [json.loads(line) for line in said.splitlines()]
+    lost = sum(one.get("lost", 0) for one in told)
+    events = [one for one in told if "event" in one]
+    print(f"# {changes} changes: {len(events)} told, {wrong.strip()}")
+    expect_in("lost", lost, 100, 400)
+    # What lost messages said of missed ones is lost as well.
+    expect_in("all", len(events) + sum(one["missed"] for one in events) + lost, 500, changes + 1)
+    expect("at the end", wrong, f"{len(events)} events, {sum(one['missed'] for one in events)} "
+           f"that were not told, {lost} lost\n")
+
+
+def table(ns, width, *words):
+    """What "hpccmon top --once" prints: the head and the rows."""
+    return run(ns, "top", "--once", *words, env=os.environ | {"COLUMNS": str(width)}).splitlines()
+
+
+def test_top_widths():
+    """However wide the table, no line is longer, columns stand below each other, and what is cut
+    is marked.
+    """
+    pair = Pair(6)
+    listener = pair.listen()
+    ends = [pair.connect(listener) for _ in range(3)]
+    for width in range(1, 220):
+        lines = table(pair.c, width)
+        expect("lines", len(lines), 4)
+        expect_in(f"width {width}", max(map(len, lines)), 1, width)
+    head, *rows = table(pair.c, 20)
+    expect("20 columns", (head.split(), rows), (["PEER", "U"], ["[fd00::2]:5000  1.00"] * 3))
+    expect("18 columns", table(pair.c, 18)[1:], ["~00::2]:5000  1.00"] * 3)
+    expect("5 columns", table(pair.c, 5)[1:], ["~5000"] * 3)
+    head, *rows = table(pair.c, 219)
+    print("".join(f"# {line}\n" for line in [head, *rows]))
+    expect("all", head.split(), ["LOCAL", "PEER", "MODE", "W", "Rv", "T", "U", "HOP", "u'", "QUEUE",
+                                 "STAGE", "WHY"])
+    expect("local", sorted(row.split()[0] for row in rows),
+           sorted(f"[{pair.addr[0]}]:{client.getsockname()[1]}" for client, _ in ends))
+    expect("why", {row[head.index("WHY"):] for row in rows},
+           {"no record has come yet: W is as the flow began"})
+
+
+def test_top_sort_and_filter():
+    """Columns sort, texts filter, and --json says the same."""
+    pair = Pair()
+    listener = pair.listen()
+    ports = sorted(pair.connect(listener)[0].getsockname()[1] for _ in range(5))
+
+    def shown(*words):
+        found = [int(row.split()[0].split(":")[1]) for row in table(pair.c, 200, *words)[1:]]
+        expect("json", [flow["lport"] for flow in run_json(pair.c, "top", *words)], found)
+        return found
+
+    expect("most first", shown("--sort=LOCAL"), ports[::-1])
+    expect("least first", shown("--sort=local", "--reverse"), ports)
+    expect("filter", shown(f"--filter=:{ports[2]}"), [ports[2]])
+    expect("by why", shown("--filter=AS THE FLOW BEGAN", "--sort=LOCAL"), ports[::-1])
+    expect("none", shown("--filter=classic"), [])
+    expect("by an end", shown(f":{ports[1]}"), [ports[1]])
+    head = table(pair.c, 200, "--sort=u'", "--reverse")[0]
+    expect("marked", [name for name in head.split() if name[-1] in "v^"], ["u'^"])
+
+
+def test_top_on_a_screen():
+    """In a terminal it shows the same table, whatever its size, and keys change it."""
+    pair = Pair()
+    listener = pair.listen()
+    ends = [pair.connect(listener) for _ in range(5)]
+    ports = [client.getsockname()[1] for client, _ in ends]
+    screen = Screen(pair.c, 100, 12, "top", "--delay=0.2")
+    for width, height in (100, 12), (20, 8), (60, 5), (11, 9), (5, 4), (219, 30), (1, 1), (9, 1), (20, 2), (80, 24):
+        screen.resize(width, height)
+        want = table(pair.c, width)[:max(height - 2, 0)]
+
+        def whole(lines):
+            rows = [line.rstrip() for line in want]
+            return (height < 3 or lines[1:1 + len(rows)] == rows) and \
+                not any(lines[1 + len(rows):height - 1]) and max(map(len, lines)) <= width and \
+                lines[0].startswith("5 flows, 0 classic"[:width - 1].rstrip()) and \
+                (height < 2 or lines[-1].startswith("q quit"[:width].rstrip()))
+
+        lines = screen.until(whole)
+    print("".join(f"# {line}\n" for line in lines))
+
+    def rows(lines):
+        return [int(line.split()[0].split(":")[1]) for line in lines[2:-1] if line]
+
+    screen.keys("Left", "Left", "Left", "Left")
+    screen.until(lambda lines: "LOCALv" in lines[1] and rows(lines) == sorted(ports)[::-1])
+    screen.keys("r")
+    screen.until(lambda lines: "LOCAL^" in lines[1] and rows(lines) == sorted(ports))
+    screen.keys("/", f":{ports[0]}x", "BSpace")
+    screen.until(lambda lines: rows(lines) == [ports[0]] and lines[-1] == f"filter: :{ports[0]}_")
+    screen.keys("Enter")
+    screen.until(lambda lines: lines[0].endswith(f'with ":{ports[0]}"') and lines[-1][:1] == "q")
+    screen.keys("/", "Escape")
+    screen.until(lambda lines: rows(lines) == sorted(ports))
+    screen.resize(80, 6)
+    screen.until(lambda lines: rows(lines) == sorted(ports)[:3])
+    screen.keys("Down", "Down")
+    screen.until(lambda lines: rows(lines) == sorted(ports)[2:5])
+    screen.keys("Down", "NPage", "Up", "Home")
+    screen.until(lambda lines: rows(lines) == sorted(ports)[:3])
+    ends[ports.index(max(ports))][0].close()
+    ends[ports.index(max(ports))][1].close()
+    screen.until(lambda lines: lines[0].startswith("4 flows"))
+    screen.keys("q")
+    expect("status", screen.ended(), 0)
+
+
+def links_of(answer):
+    """Names of the links in an answer."""
+    return [(hop["hop"], hop["node"], hop["port"], hop["B_bps"]) for hop in answer["hops"]]
+
+
+def test_path_by_a_flow():
+    """A flow that sends tells of its path; one that does not tells what it knows."""
+    need_virtual_time()
+    for version in 4, 6:
+        path = Path(version, switches=4)
+        ends = path.connect()
+        found = []
+
+        def look():
+            found.append(0)
+            if len(found) == 200:
+                found.append(start(path.a, "path", path.addr[1], "--json"))
+
+        transfer((*ends, pattern(3000000)), each=look)
+        answer = json.loads(end(next(one for one in found if one), "path"))
+        expect("links", links_of(answer), [(i, i, 2, MBPS * 1000000) for i in (1, 2, 3, 4)])
+        expect("peer, bytes", (answer["raddr"], answer["sent"]), (path.addr[1], 0))
+        expect("told", {"u" in hop or "quiet" in hop for hop in answer["hops"]}, {True})
+        said = run(path.a, "path", path.addr[1]).splitlines()
+        print("".join(f"# {line}\n" for line in said))
+        expect("hops", [line.split()[-1] for line in said[2:]], ["-"] * 4)
+        expect("elsewhere", run(path.a, "path", path.addr[0], status=NOTHING), f"hpccmon path: no flow "
+               f"to {path.addr[0]} runs hpcc here; --port opens a connection\n")
+
+
+def test_path_by_a_connection():
+    """Without a flow a connection of its own tells, with some bytes."""
+    for version in 4, 6:
+        path = Path(version, switches=5)
+        listener = path.b.socket(version)
+        bind_soon(listener, (path.addr[1], 5000))
+        listener.listen()
+        answer = run_json(path.a, "path", "-p", "5000", path.addr[1])
+        expect("links", links_of(answer), [(i, i, 2, MBPS * 1000000) for i in (1, 2, 3, 4, 5)])
+        print("#", answer["sent"], "bytes")
+        expect_in("bytes", answer["sent"], 4, 20)
+        got, _ = listener.accept()
+        expect("received", len(got.recv(100)), answer["sent"])
+        listener.close()
+        got.close()
+        expect("nobody listens", run(path.a, "path", "--port=5000", path.addr[1], status=NOTHING),
+               f"hpccmon path: {path.addr[1]}, port 5000: Connection refused\n")
+
+
+def test_path_without_hpcc():
+    """Who does not agree, and a path without switches, are told."""
+    pair = Pair()
+    listener = pair.listen()
+    expect("no switch", run(pair.c, "path", "--port=5000", pair.addr[1], status=NOTHING),
+           f"hpccmon path: no switch on the way to {pair.addr[1]} has told of itself\n")
+    listener.close()
+    pair = Pair(cc=("hpcc", "reno"))
+    pair.listen()
+    expect("reno", run(pair.c, "path", "--port=5000", pair.addr[1], status=NOTHING),
+           "hpccmon path: the other end does not agree to hpcc: it needs tcp_hpcc, and a "
+           "listener that uses it\n")
+    said = run(pair.c, "path", "10.0.0.300", status=NOTHING)
+    expect(said, said.startswith("hpccmon path: 10.0.0.300: "), True)
+
+
+HEAD = "time local peer cookie mode W Wc W_init U eta R_bps T_ns incStage u qlen_ns".split()
+
+
+def recorded(name):
+    """The lines of a recording; all of them are whole."""
+    with open(name, encoding="ascii") as file:
+        text = file.read()
+    expect("end", text[-1:], "\n")
+    head, *lines = [line.split(",") for line in text.splitlines()]
+    expect("head", head, HEAD)
+    expect("columns", {len(line) for line in lines} - {len(HEAD)}, set())
+    return [dict(zip(HEAD, line)) for line in lines]
+
+
+def record_slow_hop(folder):
+    """Record a transfer by a path with a slow hop. Return the file's name, and what was said."""
+    path = Path(switches=3)
+    path.change(2, f"hpcc rate {MBPS // 4}mbit delay 20us node 2 port 2")
+    ends = path.connect()
+    name = f"{folder}/a.csv"
+    recorder = start(path.a, "record", "-o", name, "--delay=0.002")
+    transfer((*ends, pattern(4000000)))
+    recorder.send_signal(signal.SIGINT)
+    said, wrong = recorder.communicate(timeout=60)
+    expect("status", (recorder.returncode, said), (0, ""))
+    return name, wrong
+
+
+def test_record():
+    """It writes a whole line for each look at a flow, until it is interrupted or time is up."""
+    folder = tempfile.mkdtemp()
+    name, said = record_slow_hop(folder)
+    lines = recorded(name)
+    print("".join(f"# {line}\n" for line in said.splitlines()),
+          *(f"# {','.join(line.values())}\n" for line in lines[:5]))
+    looks = int(re.search(r"(\d+) lines of \1 looks", said)[1])
+    acks = re.search(r"(\d+) lines of ACKs; 0 ACKs lost, 0 of other flows", said)
+    expect("lines", len(lines), looks + (int(acks[1]) if acks else 0))
+    expect("without", re.findall("^without ACKs: .*", said, re.M), [] if acks else
+           ["without ACKs: the kernel takes no BPF program at a tracepoint"])
+    expect_in("looks", looks, 50 if virtual_time() else 5, 100 if virtual_time() else 1e9)
+    if acks:
+        # 4 MB, of which no more than 8 segments ask in a round trip.
+        expect_in("ACKs", int(acks[1]), 200, 4000)
+    times = [float(line["time"]) for line in lines if line["u"]]
+    expect("times", times, sorted(times))
+    most = [max((float(u), hop) for hop, u in enumerate(line["u"].split(), 1) if u != "-")[1]
+            for line in lines if line["u"].strip("- ")]
+    expect_in("hop 2 holds", most.count(2), len(most) * 0.9, len(most))
+    expect("hops", {len(line["qlen_ns"].split()) for line in lines[5:] if line["u"]}, {3})
+
+    pair = Pair(6)
+    client, _ = pair.connect()
+    began = time.monotonic()
+    objects = [json.loads(line) for line in
+               run(pair.c, "record", "--json", "--output=-", "--time=0.55", "--no-acks").splitlines()]
+    expect_in("took", time.monotonic() - began, 0.55, 0.65 if virtual_time() else 60)
+    expect_in("looks", len(objects), 5 if virtual_time() else 1, 6)
+    expect("flow", {one["cookie"] for one in objects}, {cookie(client)})
+    expect("no directory", run(pair.c, "record", "-n", "-o", "/none/x", status=NOTHING),
+           "hpccmon record: /none/x: No such file or directory\n")
+    run(pair.c, "record", "-o", name, "-t", "0.3", ":1")
+    expect("of no flow", recorded(name), [])
+
+
+def small_disk(size):
+    """A directory on a disk of its own, until the test ends."""
+    folder = tempfile.mkdtemp()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", folder], check=True)
+    defer(subprocess.run, ["umount", folder])
+    return folder
+
+
+def test_full_disk():
+    """Where the disk is full a recording says so, and ends with a whole line."""
+    folder = small_disk("64k")
+    pair = Pair()
+    listener = pair.listen()
+    for _ in range(20):
+        pair.connect(listener)
+    for words in [], ["--json"]:
+        name = f"{folder}/a{len(words)}"
+        said = run(pair.c, "record", "-n", "-o", name, "-d", "0.01", *words, status=NOTHING)
+        expect("said", said, f"hpccmon record: {name}: No space left on device; it ends with the "
+               "last whole line\n")
+        if words:
+            with open(name, encoding="ascii") as file:
+                expect_in("objects", len([json.loads(line) for line in file]), 50, 200)
+        else:
+            expect_in("lines", len(recorded(name)), 300, 600)
+        os.unlink(name)
+    said = run(pair.c, "record", "-n", "-o", f"{folder}/b", "-d", "0.01", status=NOTHING,
+               preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (10000, 10000)))
+    expect("limit", said, f"hpccmon record: {folder}/b: File too large; it ends with the last whole line\n")
+    recorded(f"{folder}/b")
+
+
+def test_plot():
+    """A recording becomes an SVG file with a line for each hop; what is none is refused."""
+    if not shutil.which("gnuplot"):
+        raise Skip("needs gnuplot")
+    folder = tempfile.mkdtemp()
+    ns = Netns()
+    name, _ = record_slow_hop(folder)
+    lines = len(recorded(name))
+    said = run(ns, "plot", name)
+    expect("said", said, f"{folder}/a.svg: {lines} samples, flows: 1\n")
+    texts = [text.text.strip() for text in
+             xml.etree.ElementTree.parse(f"{folder}/a.svg").iter("{http://www.w3.org/2000/svg}title")]
+    print("#", texts)
+    with open(f"{folder}/a.svg", encoding="utf-8") as file:
+        svg = file.read()
+    for word in "W, KB", "Wc", "eta", "hop 1", "hop 2", "hop 3", "queue, us":
+        expect(word, f">{word}<" in svg, True)
+    expect("json", json.loads(run(ns, "plot", "--json", name, "-o", f"{folder}/it's.svg", ":5000")),
+           {"output": f"{folder}/it's.svg", "samples": lines, "flows": 1})
+    expect("no flow", run(ns, "plot", name, ":1", status=NOTHING),
+           f"hpccmon plot: {name} has no sample of :1\n")
+    for text, wrong in (("", " has no sample"), ("x\n", " is no recording of hpccmon: its first line is not "
+                                                + ",".join(HEAD)),
+                        (",".join(HEAD) + "\n1,2\n", ", line 2: this is no line of a recording")):
+        with open(f"{folder}/bad", "w", encoding="ascii") as file:
+            file.write(text)
+        expect(f"{text}", run(ns, "plot", f"{folder}/bad", status=NOTHING),
+               f"hpccmon plot: {folder}/bad{wrong}\n")
+    with open(name, encoding="ascii") as file:
+        text = file.read()
+    for length in range(len(text) - 300, len(text) - 1, 7):
+        with open(f"{folder}/cut", "w", encoding="ascii") as file:
+            file.write(text[:length])
+        run(ns, "plot", f"{folder}/cut", ":1", status=NOTHING)
+    expect("no gnuplot", run(ns, "plot", name, status=NOTHING, env={"PATH": "/none"}),
+           "sh: 1: exec: gnuplot: not found\nhpccmon plot: gnuplot draws, and is not here: install gnuplot-nox\n")
+    full = small_disk("4k")
+    said = run(ns, "plot", name, "-o", f"{full}/x.svg", status=NOTHING)
+    expect("full disk", said.splitlines()[-1],
+           f"hpccmon plot: {full}/x.svg could not be drawn: gnuplot failed, or the disk is full")
+    expect("left", os.listdir(full), [])
+
+
+COMPLETE = """
+. /usr/share/bash-completion/bash_completion
+. "$1/tools/completion/hpccmon"
+. "$1/tools/completion/hpcc-lab"
+compopt() { :; }
+COMP_LINE=$2
+COMP_POINT=${#COMP_LINE}
+read -ra COMP_WORDS <<< "$COMP_LINE"
+[[ $COMP_LINE != *" " ]] || COMP_WORDS+=("")
+COMP_CWORD=$((${#COMP_WORDS[@]} - 1))
+"_${COMP_WORDS[0]//-/_}"
+printf '%s\\n' "${COMPREPLY[@]}"
+"""
+
+
+def test_completion():
+    """bash completes commands, options, their values, and the ends of flows that there are."""
+    if not os.path.exists("/usr/share/bash-completion/bash_completion"):
+        raise Skip("needs bash-completion")
+    if not os.path.exists("/dev/fd"):
+        os.symlink("/proc/self/fd", "/dev/fd")
+    pair = Pair(6)
+    client, _ = pair.connect()
+    path = os.path.dirname(program()) + ":" + os.environ["PATH"]
+    for line, want in (("hpccmon ", "--help events flow path plot record top"), ("hpccmon re", "record"),
+                       ("hpccmon top --s", "--sort="), ("hpccmon top --sort Q", "QUEUE"),
+                       ("hpccmon events --", "--count= --json"), ("hpccmon record --ti", "--time="),
+                       ("hpccmon flow ", f"[fd00::1]:{client.getsockname()[1]} [fd00::2]:5000"),
+                       ("hpcc-lab ", "--help compare figures rerun run"),
+                       ("hpcc-lab compare --ke", "--kernel --kernel-version"),
+                       ("hpcc-lab run --kernel ", "host uml vm"), ("hpcc-lab figures --", "--help --out")):
+        said = pair.c.run("env", f"PATH={path}", "bash", "--norc", "-c", COMPLETE, "bash", TOP, line)
+        expect(line, sorted(said.split()), want.split())
+    # What is completed is all that there is.
+    head = run(pair.c, "--help")
+    for command in re.findall(r"\thpccmon (\S+)", head):
+        said = pair.c.run("env", f"PATH={path}", "bash", "--norc", "-c", COMPLETE, "bash", TOP,
+                          f"hpccmon {command} --")
+        usage, = (line for line in head.splitlines() if line.startswith(f"\thpccmon {command} "))
+        expect(command, sorted(said.split()), sorted(re.findall(r"--[a-z-]+=?", usage)))
+
+
+if __name__ == "__main__":
+    main(sys.modules[__name__], modules=["sch_hpcc"])

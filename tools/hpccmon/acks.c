@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * hpccmon record: each ACK with telemetry. bpf/acks.bpf.c copies the tracepoint's records into a
+ * ring; where in them is what, the tracepoint's format tells, so that no type of the kernel or of
+ * the module has to be known here.
+ */
+#include <bpf/libbpf.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "hpccmon.h"
+#include "acks.h"
+#include "acks.skel.h"
+#include "bpf/acks.h"
+
+enum field { COOKIE, W, WC, U, R, T, STAGE, NR_FIELDS };
+
+static const char *const names[NR_FIELDS] = {
+	[COOKIE] = "cookie[2]", [W] = "W_bytes", [WC] = "Wc_bytes", [U] = "U_q24",
+	[R] = "pacing_rate", [T] = "T_ns", [STAGE] = "inc_stage",
+};
+
+struct acks {
+	struct acks_bpf		*bpf;
+	struct ring_buffer	*ring;
+	unsigned int		word[NR_FIELDS];	/* where a field begins */
+	double			epoch;			/* CLOCK_REALTIME - CLOCK_MONOTONIC, s */
+	ack_fn			fn;
+	void			*data;
+};
+
+/* ---- The tracepoint's format ---------------------------------------------------------- */
+
+static FILE *open_format(void)
+{
+	static const char *const tops[] = {
+		"/sys/kernel/tracing", "/sys/kernel/debug/tracing"
+	};
+	char path[128];
+	FILE *file = NULL;
+	size_t i;
+
+	for (i = 0; i < 2 && !file; i++) {
+		snprintf(path, sizeof(path), "%s/events/hpcc/hpcc_ack/format", tops[i]);
+		file = fopen(path, "re");
+	}
+	return file;
+}
+
+/* A line such as "field:u64 W_bytes;	offset:16;	size:8;	signed:0;" */
+static void take_field(struct acks *acks, char *line)
+{
+	char *name = strstr(line, "field:"), *at = strstr(line, "offset:"), *end;
+	unsigned int offset, i;
+
+	if (!name || !at || sscanf(at, "offset:%u", &offset) != 1)
+		return;
+	end = strchr(name, ';');
+	*end = 0;
+	name = strrchr(name, ' ') + 1;
+	for (i = 0; i < NR_FIELDS; i++)
+		if (!strcmp(name, names[i]) && offset >= ACK_HEAD && !(offset % 4))
+			acks->word[i] = (offset - ACK_HEAD) / 4;
+}
+
+/* Return: false if the tracepoint does not tell all that is needed. */
+static bool read_format(struct acks *acks, const char **why)
+{
+	FILE *file = open_format();
+	char line[256];
+	unsigned int i;
+
+	*why = "no tracepoint hpcc:hpcc_ack that may be read: it takes root and tracefs";
+	if (!file)
+		return false;
+	for (i = 0; i < NR_FIELDS; i++)
+		acks->word[i] = ACK_WORDS;
+	while (fgets(line, sizeof(line), file))
+		take_field(acks, line);
+	fclose(file);
+	*why = "the tracepoint hpcc:hpcc_ack is that of another version";
+	for (i = 0; i < NR_FIELDS; i++)
+		if (acks->word[i] + (i == T || i == STAGE ? 1 : 2) > ACK_WORDS)
+			return false;
+	return true;
+}
+
+/* ---- The ring ---------------------------------------------------------------------------- */
+
+static uint64_t long_at(const struct ack_entry *entry, unsigned int word)
+{
+	uint64_t value;
+
+	memcpy(&value, &entry->word[word], sizeof(value));
+	return value;
+}
+
+static int take(void *context, void *data, size_t size)
+{
+	const struct ack_entry *entry = data;
+	struct acks *acks = context;
+	struct ack ack;
+
+	if (size < sizeof(*entry))
+		return 0;
+	ack.time = entry->ns / 1e9 + acks->epoch;
+	ack.cookie = entry->word[acks->word[COOKIE]] |
+		     (uint64_t)entry->word[acks->word[COOKIE] + 1] << 32;
+	ack.W = long_at(entry, acks->word[W]);
+	ack.Wc = long_at(entry, acks->word[WC]);
+	ack.U_q24 = long_at(entry, acks->word[U]);
+	ack.R = long_at(entry, acks->word[R]);
+	ack.T_ns = entry->word[acks->word[T]];
+	ack.inc_stage = entry->word[acks->word[STAGE]];
+	acks->fn(&ack, acks->data);
+	return 0;
+}
+
+static double seconds(clockid_t clock)
+{
+	struct timespec ts;
+
+	clock_gettime(clock, &ts);
+	return ts.tv_sec + ts.tv_nsec / 1e9;
+}
+
+static bool attach(struct acks *acks)
+{
+	int err;
+
+	acks->bpf = acks_bpf__open_and_load();
+	if (!acks->bpf)
+		return false;
+	acks->ring = ring_buffer__new(bpf_map__fd(acks->bpf->maps.ring), take, acks, NULL);
+	if (!acks->ring)
+		return false;
+	err = acks_bpf__attach(acks->bpf);
+	errno = err ? -err : 0;
+	return !err;
+}
+
+/* Return: NULL if ACKs cannot be told here. */
+struct acks *acks_open(const char **why)
+{
+	struct acks *acks = allocated(calloc(1, sizeof(*acks)));
+
+	libbpf_set_print(NULL);
+	acks->epoch = seconds(CLOCK_REALTIME) - seconds(CLOCK_MONOTONIC);
+	if (!read_format(acks, why)) {
+		acks_close(acks);
+		return NULL;
+	}
+	if (!attach(acks)) {
+		*why = errno == EPERM || errno == EACCES ?
+		       "BPF programs need CAP_BPF and CAP_PERFMON" :
+		       "the kernel takes no BPF program at a tracepoint";
+		acks_close(acks);
+		return NULL;
+	}
+	return acks;
+}
+
+/* Give all ACKs that are in the ring to @fn. */
+void acks_take(struct acks *acks, ack_fn fn, void *data)
+{
+	acks->fn = fn;
+	acks->data = data;
+	ring_buffer__consume(acks->ring);
+}
+
+/* So many there was no room for. */
+uint64_t acks_lost(const struct acks *acks)
+{
+	return __atomic_load_n(&acks->bpf->bss->lost, __ATOMIC_RELAXED);
+}
+
+void acks_close(struct acks *acks)
+{
+	ring_buffer__free(acks->ring);
+	acks_bpf__destroy(acks->bpf);
+	free(acks);
+}

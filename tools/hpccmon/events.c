@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * hpccmon events: what happens to flows, as it happens.
+ *
+ * Two things may be missing, and both are told. The kernel tells a few events of a flow in a
+ * second, and then how many it did not (missed). And it drops what a slow reader has no room for
+ * (lost).
+ */
+#include <errno.h>
+#include <getopt.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "hpccmon.h"
+
+struct listener {
+	const struct wanted	*wanted;
+	bool			json;
+	uint64_t		events;
+	uint64_t		missed;
+	uint64_t		lost;
+	uint64_t		most;	/* so many events are enough, 0: any number */
+};
+
+static double now(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_REALTIME, &ts);
+	return ts.tv_sec + ts.tv_nsec / 1e9;
+}
+
+static const char *clock_text(char text[32])
+{
+	struct timespec ts;
+	struct tm tm;
+
+	clock_gettime(CLOCK_REALTIME, &ts);
+	strftime(text, 32, "%H:%M:%S", localtime_r(&ts.tv_sec, &tm));
+	snprintf(text + strlen(text), 32 - strlen(text), ".%06ld", ts.tv_nsec / 1000);
+	return text;
+}
+
+static void tell_json(const struct flow *flow)
+{
+	struct json_object *object = event_json(flow);
+
+	json_object_object_add(object, "time", json_object_new_double(now()));
+	json_line(object);
+}
+
+static void tell_text(const struct flow *flow)
+{
+	char local[END_MAX], peer[END_MAX], clock[32], W[16];
+
+	printf("%s %-8s %s -> %s  %s", clock_text(clock), event_text(flow->event),
+	       end_text(&flow->local, local), end_text(&flow->peer, peer), mode_text(flow->mode));
+	if (flow->event == HPCC_EVENT_FALLBACK)
+		printf(" (%s)", fell_back_text(flow->fell_back));
+	printf("  W %s  U %.2f", bytes_text(flow->W, W), flow->U);
+	if (flow->missed)
+		printf("  after %u that were not told", flow->missed);
+	printf("\n");
+}
+
+static void tell(const struct flow *flow, void *data)
+{
+	struct listener *listener = data;
+
+	if (!wanted_matches(listener->wanted, flow) ||
+	    (listener->most && listener->events == listener->most))
+		return;
+	listener->events++;
+	listener->missed += flow->missed;
+	if (listener->json)
+		tell_json(flow);
+	else
+		tell_text(flow);
+	end_output();
+}
+
+static void tell_lost(struct listener *listener, uint64_t lost)
+{
+	struct json_object *object;
+
+	if (!lost)
+		return;
+	listener->lost += lost;
+	if (listener->json) {
+		object = json_object_new_object();
+		json_object_object_add(object, "lost", json_object_new_uint64(lost));
+		json_line(object);
+	} else {
+		printf("%" PRIu64 " events lost: they came faster than they could be read\n", lost);
+	}
+	end_output();
+}
+
+static void listen_on(struct monitor *mon, struct listener *listener)
+{
+	struct pollfd fd = { .fd = monitor_fd(mon), .events = POLLIN };
+	uint64_t lost;
+	bool more;
+
+	while (!interrupted() && (!listener->most || listener->events < listener->most)) {
+		more = monitor_hear(mon, tell, listener, &lost);
+		tell_lost(listener, lost);
+		/* A signal between the two is lost until the next event: hence not for ever. */
+		if (!more && poll(&fd, 1, 1000) < 0 && errno != EINTR)
+			die("poll: %s", strerror(errno));
+	}
+}
+
+int cmd_events(int argc, char **argv)
+{
+	static const struct option options[] = {
+		{ "json", no_argument, NULL, 'j' },
+		{ "count", required_argument, NULL, 'c' },
+		{ }
+	};
+	struct listener listener = {};
+	struct wanted wanted;
+	struct monitor *mon;
+	int option;
+
+	while ((option = next_option(argc, argv, "jc:", options)) != -1) {
+		if (option == 'j')
+			listener.json = true;
+		else
+			listener.most = number_option("--count", 1, 1e9);
+	}
+	wanted_parse(&wanted, argc - optind, argv + optind);
+	listener.wanted = &wanted;
+	catch_interrupts();
+	mon = monitor_open();
+	monitor_listen(mon);
+	fprintf(stderr, "listening; Ctrl-C ends\n");
+	listen_on(mon, &listener);
+	monitor_close(mon);
+	fprintf(stderr, "%" PRIu64 " events, %" PRIu64 " that were not told, %" PRIu64 " lost\n",
+		listener.events, listener.missed, listener.lost);
+	return 0;
+}

@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* What the parts of hpccmon share; its head comment is in main.c. */
+#ifndef HPCCMON_H
+#define HPCCMON_H
+
+#include <json-c/json.h>
+#include <linux/hpcc.h>
+#include <linux/hpcc_netlink.h>
+#include <netinet/in.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+/* Exit status. */
+#define EXIT_NOTHING	1	/* nothing found, or it failed */
+#define EXIT_USAGE	2
+
+/* An end's text at most: [address]:port. */
+#define END_MAX		64
+
+/**
+ * struct end - one end of a connection, or what somebody wants of it
+ * @addr: IPv4 in its mapped form
+ * @port: its port
+ * @any_addr: any address will do
+ * @any_port: any port will do
+ */
+struct end {
+	struct in6_addr	addr;
+	uint16_t	port;
+	bool		any_addr;
+	bool		any_port;
+};
+
+/**
+ * struct hop - what the sender knows of a hop
+ * @nr: from 1 on
+ * @u: u' of its last record
+ * @qlen_ns: its queue in that
+ * @age_us: since then
+ * @known: u, qlen_ns and age_us are
+ * @quiet: its queue is too short for records
+ * @named: node, port and bps are known
+ * @node: switch_ID
+ * @port: port_ID
+ * @bps: B, bit/s
+ */
+struct hop {
+	uint32_t	nr;
+	double		u;
+	uint64_t	qlen_ns;
+	uint64_t	age_us;
+	bool		known;
+	bool		quiet;
+	bool		named;
+	uint32_t	node;
+	uint32_t	port;
+	uint64_t	bps;
+};
+
+/**
+ * struct flow - a message about a flow, as linux/hpcc_netlink.h has it
+ * @local: our end
+ * @peer: the other one
+ * @cookie: SO_COOKIE
+ * @ifindex: interface that it is bound to, 0: none
+ * @event: enum hpcc_event, of an event
+ * @mode: enum hpcc_flow_mode
+ * @fell_back: enum hpcc_flow_why
+ * @W: bytes
+ * @Wc: bytes
+ * @W_init: bytes
+ * @U: 1 is a full link
+ * @eta: as U
+ * @R: bytes/s
+ * @T_ns: ns
+ * @inc_stage: incStage
+ * @N: 0: it is configured
+ * @sample_ns: 0: all segments ask
+ * @receiver: the receiver computes W
+ * @probes: probes carry requests
+ * @busy: a process owned the socket, hops do not tell
+ * @missed: events before this one that were not told
+ * @nr_hops: hops of the path
+ * @hop: those that are told of
+ */
+struct flow {
+	struct end	local;
+	struct end	peer;
+	uint64_t	cookie;
+	uint32_t	ifindex;
+	uint32_t	event;
+	uint32_t	mode;
+	uint32_t	fell_back;
+	uint64_t	W;
+	uint64_t	Wc;
+	uint64_t	W_init;
+	double		U;
+	double		eta;
+	uint64_t	R;
+	uint64_t	T_ns;
+	uint32_t	inc_stage;
+	uint32_t	N;
+	uint32_t	sample_ns;
+	bool		receiver;
+	bool		probes;
+	bool		busy;
+	uint32_t	missed;
+	uint32_t	nr_hops;
+	struct hop	hop[HPCC_HOPS_MAX];
+};
+
+/**
+ * struct wanted - which flows are asked for
+ * @local: our end, or either if @either
+ * @peer: the other end
+ * @cookie: 0: any
+ * @either: @local may be the peer's as well
+ * @words: how it was written
+ */
+struct wanted {
+	struct end	local;
+	struct end	peer;
+	uint64_t	cookie;
+	bool		either;
+	char		words[2 * END_MAX + 8];
+};
+
+typedef void (*flow_fn)(const struct flow *flow, void *data);
+
+/* main.c */
+void die(const char *format, ...) __attribute__((format(printf, 1, 2), noreturn));
+void usage(const char *format, ...) __attribute__((format(printf, 1, 2), noreturn));
+void *allocated(void *memory);
+void end_output(void);
+bool interrupted(void);
+void catch_interrupts(void);
+
+/* ends.c */
+void addr_map(struct in6_addr *addr, const void *v4);
+bool end_read(struct end *end, const char *word);
+void wanted_parse(struct wanted *wanted, int nr, char **words);
+bool wanted_matches(const struct wanted *wanted, const struct flow *flow);
+const char *end_text(const struct end *end, char text[END_MAX]);
+const char *addr_text(const struct end *end, char text[END_MAX]);
+
+/* netlink.c */
+struct monitor;
+struct nlmsghdr;
+struct nlattr;
+struct monitor *monitor_open(void);
+void monitor_close(struct monitor *mon);
+int monitor_fd(const struct monitor *mon);
+int monitor_dump(struct monitor *mon, const struct wanted *wanted, flow_fn fn, void *data,
+		 const char **why);
+void monitor_flows(struct monitor *mon, const struct wanted *wanted, flow_fn fn, void *data);
+void monitor_listen(struct monitor *mon);
+bool monitor_hear(struct monitor *mon, flow_fn fn, void *data, uint64_t *lost);
+
+/* flow.c */
+void flow_parse(struct flow *flow, const struct nlmsghdr *nlh);
+const struct hop *flow_holder(const struct flow *flow);
+const char *mode_text(uint32_t mode);
+const char *fell_back_text(uint32_t why);
+const char *event_text(uint32_t event);
+
+/* why.c */
+const char *why_text(const struct flow *flow, char *text, size_t size);
+
+/* units.c */
+const char *bytes_text(double bytes, char text[16]);
+const char *rate_text(double bps, char text[16]);
+const char *time_text(double ns, char text[16]);
+
+/* json.c */
+struct json_object *flow_json(const struct flow *flow);
+struct json_object *event_json(const struct flow *flow);
+void json_line(struct json_object *object);
+
+/* show.c */
+void show_hops(const struct flow *flow);
+
+/* path.c */
+int names_open(void);
+void names_await(int fd);
+
+/* options.c */
+struct option;
+int next_option(int argc, char **argv, const char *letters, const struct option *options);
+double number_option(const char *name, double min, double max);
+
+/* The commands. */
+int cmd_events(int argc, char **argv);
+int cmd_flow(int argc, char **argv);
+int cmd_path(int argc, char **argv);
+int cmd_plot(int argc, char **argv);
+int cmd_record(int argc, char **argv);
+int cmd_top(int argc, char **argv);
+
+#endif /* HPCCMON_H */

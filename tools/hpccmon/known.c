@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: GPL-2.0
+/* hpccmon record: flows by their cookie, as that is all that tells an ACK's flow. */
+#include <stdlib.h>
+
+#include "record.h"
+
+struct known_flows {
+	struct known	*slot;	/* cookie 0: empty */
+	size_t		room;	/* a power of 2 */
+	size_t		used;
+};
+
+struct known_flows *known_new(void)
+{
+	struct known_flows *flows = allocated(calloc(1, sizeof(*flows)));
+
+	flows->room = 64;
+	flows->slot = allocated(calloc(flows->room, sizeof(*flows->slot)));
+	return flows;
+}
+
+static struct known *slot_of(const struct known_flows *flows, uint64_t cookie)
+{
+	size_t at = cookie * 0x9e3779b97f4a7c15ULL >> 32;
+
+	for (at &= flows->room - 1; flows->slot[at].cookie; at = (at + 1) & (flows->room - 1))
+		if (flows->slot[at].cookie == cookie)
+			break;
+	return &flows->slot[at];
+}
+
+/* Return: NULL if it is not known. */
+struct known *known_find(const struct known_flows *flows, uint64_t cookie)
+{
+	struct known *known = slot_of(flows, cookie);
+
+	return known->cookie ? known : NULL;
+}
+
+static void grow(struct known_flows *flows)
+{
+	const struct known_flows before = *flows;
+	size_t i;
+
+	flows->room *= 2;
+	flows->slot = allocated(calloc(flows->room, sizeof(*flows->slot)));
+	for (i = 0; i < before.room; i++)
+		if (before.slot[i].cookie)
+			*slot_of(flows, before.slot[i].cookie) = before.slot[i];
+	free(before.slot);
+}
+
+/* What a flow is, from now on. */
+void known_put(struct known_flows *flows, const struct flow *flow)
+{
+	char local[END_MAX], peer[END_MAX];
+	struct known *known;
+
+	if (!flow->cookie)
+		return;
+	if (2 * flows->used >= flows->room)
+		grow(flows);
+	known = slot_of(flows, flow->cookie);
+	flows->used += !known->cookie;
+	known->cookie = flow->cookie;
+	known->W_init = flow->W_init;
+	known->eta = flow->eta;
+	snprintf(known->who, sizeof(known->who), "%s,%s,%llu,%s", end_text(&flow->local, local),
+		 end_text(&flow->peer, peer), (unsigned long long)flow->cookie,
+		 mode_text(flow->mode));
+}
+
+void known_free(struct known_flows *flows)
+{
+	free(flows->slot);
+	free(flows);
+}

@@ -1,0 +1,361 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * hpccmon: questions to the generic netlink family "hpcc" and its events.
+ *
+ * A module that goes takes its family along, and one that comes back gets another number: so each
+ * dump of a long watch may have to look the number up again (ENOENT).
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <libmnl/libmnl.h>
+#include <linux/genetlink.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "hpccmon.h"
+
+#define ANSWER_BYTES	(64 << 10)
+
+struct monitor {
+	struct mnl_socket	*nl;
+	uint16_t		family;	/* its number, 0: not known */
+	uint32_t		group;	/* of events */
+	uint32_t		seq;
+	uint64_t		drops;	/* of the socket, that have been told */
+	bool			behind;	/* the kernel has dropped some */
+	char			*answer;
+	const char		*why;	/* what the kernel says of an error, or NULL */
+};
+
+static const char not_loaded[] =
+	"the kernel does not know hpcc here: modprobe tcp_hpcc (tcp_hpcc(7))";
+
+/* ---- Requests ------------------------------------------------------------------ */
+
+static struct nlmsghdr *request(struct monitor *mon, char *buf, uint16_t type, uint8_t cmd,
+				uint16_t flags)
+{
+	struct nlmsghdr *nlh = mnl_nlmsg_put_header(buf);
+	struct genlmsghdr *head = mnl_nlmsg_put_extra_header(nlh, sizeof(*head));
+
+	nlh->nlmsg_type = type;
+	nlh->nlmsg_flags = NLM_F_REQUEST | flags;
+	nlh->nlmsg_seq = ++mon->seq;
+	head->cmd = cmd;
+	head->version = HPCC_FAMILY_VERSION;
+	return nlh;
+}
+
+static int take_why(const struct nlattr *attr, void *data)
+{
+	if (mnl_attr_get_type(attr) == NLMSGERR_ATTR_MSG &&
+	    mnl_attr_validate(attr, MNL_TYPE_NUL_STRING) >= 0)
+		*(const char **)data = mnl_attr_get_str(attr);
+	return MNL_CB_OK;
+}
+
+/* The error of a message that ends an answer, 0: none. */
+static int error_of(struct monitor *mon, const struct nlmsghdr *nlh)
+{
+	const int *number = mnl_nlmsg_get_payload(nlh);
+	size_t offset = nlh->nlmsg_type == NLMSG_ERROR ? sizeof(struct nlmsgerr) : sizeof(int);
+
+	if (mnl_nlmsg_get_payload_len(nlh) < offset)
+		return 0;
+	if (*number && nlh->nlmsg_flags & NLM_F_ACK_TLVS)
+		mnl_attr_parse(nlh, offset, take_why, &mon->why);
+	return -*number;
+}
+
+typedef void (*message_fn)(struct monitor *mon, const struct nlmsghdr *nlh, void *data);
+
+/* Send a request and give each message of the answer to @fn. Return: 0 or an error. */
+static int ask(struct monitor *mon, const struct nlmsghdr *nlh, message_fn fn, void *data)
+{
+	const struct nlmsghdr *got;
+	ssize_t n;
+	int len;
+
+	mon->why = NULL;
+	if (mnl_socket_sendto(mon->nl, nlh, nlh->nlmsg_len) < 0)
+		return errno;
+	for (;;) {
+		n = mnl_socket_recvfrom(mon->nl, mon->answer, ANSWER_BYTES);
+		if (n < 0 && errno == EINTR && !interrupted())
+			continue;
+		if (n < 0)
+			return errno;
+		len = n;
+		for (got = (void *)mon->answer; mnl_nlmsg_ok(got, len);
+		     got = mnl_nlmsg_next(got, &len)) {
+			if (got->nlmsg_seq != mon->seq)
+				continue;
+			if (got->nlmsg_type == NLMSG_ERROR || got->nlmsg_type == NLMSG_DONE)
+				return error_of(mon, got);
+			if (got->nlmsg_type >= NLMSG_MIN_TYPE)
+				fn(mon, got, data);
+		}
+	}
+}
+
+/* ---- The family -------------------------------------------------------------------- */
+
+static int group_take(const struct nlattr *attr, void *data)
+{
+	const struct nlattr **parts = data;
+
+	if (mnl_attr_get_type(attr) <= CTRL_ATTR_MCAST_GRP_ID)
+		parts[mnl_attr_get_type(attr)] = attr;
+	return MNL_CB_OK;
+}
+
+static int groups_take(const struct nlattr *attr, void *data)
+{
+	const struct nlattr *parts[CTRL_ATTR_MCAST_GRP_ID + 1] = {};
+	struct monitor *mon = data;
+
+	mnl_attr_parse_nested(attr, group_take, parts);
+	if (parts[CTRL_ATTR_MCAST_GRP_NAME] && parts[CTRL_ATTR_MCAST_GRP_ID] &&
+	    !strcmp(mnl_attr_get_str(parts[CTRL_ATTR_MCAST_GRP_NAME]), HPCC_MCGRP_EVENTS))
+		mon->group = mnl_attr_get_u32(parts[CTRL_ATTR_MCAST_GRP_ID]);
+	return MNL_CB_OK;
+}
+
+static int family_take(const struct nlattr *attr, void *data)
+{
+	struct monitor *mon = data;
+
+	if (mnl_attr_get_type(attr) == CTRL_ATTR_FAMILY_ID)
+		mon->family = mnl_attr_get_u16(attr);
+	else if (mnl_attr_get_type(attr) == CTRL_ATTR_MCAST_GROUPS)
+		mnl_attr_parse_nested(attr, groups_take, mon);
+	return MNL_CB_OK;
+}
+
+static void family_message(struct monitor *mon, const struct nlmsghdr *nlh, void *data)
+{
+	(void)data;
+	mnl_attr_parse(nlh, sizeof(struct genlmsghdr), family_take, mon);
+}
+
+/* Return: 0 or an error. */
+static int find_family(struct monitor *mon)
+{
+	char buf[256] __attribute__((aligned(8)));
+	struct nlmsghdr *nlh = request(mon, buf, GENL_ID_CTRL, CTRL_CMD_GETFAMILY, NLM_F_ACK);
+	int err;
+
+	mnl_attr_put_strz(nlh, CTRL_ATTR_FAMILY_NAME, HPCC_FAMILY_NAME);
+	mon->family = 0;
+	err = ask(mon, nlh, family_message, NULL);
+	return err ?: mon->family ? 0 : ENOENT;
+}
+
+/* A socket for requests; without the module it ends the program. */
+struct monitor *monitor_open(void)
+{
+	struct monitor *mon = allocated(calloc(1, sizeof(*mon)));
+	int err, one = 1;
+
+	mon->answer = allocated(malloc(ANSWER_BYTES));
+	mon->nl = mnl_socket_open2(NETLINK_GENERIC, SOCK_CLOEXEC);
+	if (!mon->nl || mnl_socket_bind(mon->nl, 0, MNL_SOCKET_AUTOPID))
+		die("netlink: %s", strerror(errno));
+	mnl_socket_setsockopt(mon->nl, NETLINK_EXT_ACK, &one, sizeof(one));
+	mnl_socket_setsockopt(mon->nl, NETLINK_CAP_ACK, &one, sizeof(one));
+	err = find_family(mon);
+	if (err)
+		die("%s", err == ENOENT ? not_loaded : strerror(err));
+	return mon;
+}
+
+void monitor_close(struct monitor *mon)
+{
+	mnl_socket_close(mon->nl);
+	free(mon->answer);
+	free(mon);
+}
+
+int monitor_fd(const struct monitor *mon)
+{
+	return mnl_socket_get_fd(mon->nl);
+}
+
+/* ---- Flows ---------------------------------------------------------------------------- */
+
+struct dump {
+	const struct wanted	*wanted;
+	bool			peers;	/* the second dump, by the peer's end */
+	flow_fn			fn;
+	void			*data;
+};
+
+static void put_end(struct nlmsghdr *nlh, const struct end *end, uint16_t addr, uint16_t port)
+{
+	if (!end->any_addr)
+		mnl_attr_put(nlh, addr, sizeof(end->addr), &end->addr);
+	if (!end->any_port)
+		mnl_attr_put_u16(nlh, port, end->port);
+}
+
+static void flow_message(struct monitor *mon, const struct nlmsghdr *nlh, void *data)
+{
+	const struct dump *dump = data;
+	struct wanted first = *dump->wanted;
+	struct flow flow;
+
+	(void)mon;
+	first.either = false;
+	flow_parse(&flow, nlh);
+	if (!dump->peers || !wanted_matches(&first, &flow))
+		dump->fn(&flow, dump->data);
+}
+
+static int dump_once(struct monitor *mon, struct dump *dump)
+{
+	char buf[256] __attribute__((aligned(8)));
+	const struct wanted *wanted = dump->wanted;
+	struct nlmsghdr *nlh = request(mon, buf, mon->family, HPCC_CMD_FLOW_GET, NLM_F_DUMP);
+
+	if (wanted->cookie)
+		mnl_attr_put_u64(nlh, HPCC_A_FLOW_COOKIE, wanted->cookie);
+	if (dump->peers) {
+		put_end(nlh, &wanted->local, HPCC_A_FLOW_RADDR, HPCC_A_FLOW_RPORT);
+	} else {
+		put_end(nlh, &wanted->local, HPCC_A_FLOW_LADDR, HPCC_A_FLOW_LPORT);
+		put_end(nlh, &wanted->peer, HPCC_A_FLOW_RADDR, HPCC_A_FLOW_RPORT);
+	}
+	return ask(mon, nlh, flow_message, dump);
+}
+
+/**
+ * monitor_dump() - each flow that is wanted, once
+ * @mon: a monitor
+ * @wanted: which
+ * @fn: gets them
+ * @data: of @fn
+ * @why: what is wrong, if something is
+ *
+ * Return: 0 or an error.
+ */
+int monitor_dump(struct monitor *mon, const struct wanted *wanted, flow_fn fn, void *data,
+		 const char **why)
+{
+	struct dump dump = { .wanted = wanted, .fn = fn, .data = data };
+	int err = mon->family ? 0 : find_family(mon);
+
+	err = err ?: dump_once(mon, &dump);
+	if (!err && wanted->either) {
+		dump.peers = true;
+		err = dump_once(mon, &dump);
+	}
+	/* The module is on its way out. */
+	if (err == EPROTONOSUPPORT)
+		err = ENOENT;
+	if (err == ENOENT)
+		mon->family = 0;
+	if (err)
+		*why = err == ENOENT ? not_loaded : mon->why ?: strerror(err);
+	return err;
+}
+
+/* The same, where an error ends the program. */
+void monitor_flows(struct monitor *mon, const struct wanted *wanted, flow_fn fn, void *data)
+{
+	const char *why;
+
+	if (monitor_dump(mon, wanted, fn, data, &why) && !interrupted())
+		die("%s", why);
+}
+
+/* ---- Events ---------------------------------------------------------------------------- */
+
+static void join(struct monitor *mon, uint32_t group)
+{
+	if (mnl_socket_setsockopt(mon->nl, NETLINK_ADD_MEMBERSHIP, &group, sizeof(group)))
+		die("cannot listen for events: %s", strerror(errno));
+}
+
+/* From here on the socket hears events, and that the family goes. */
+void monitor_listen(struct monitor *mon)
+{
+	join(mon, mon->group);
+	join(mon, GENL_ID_CTRL);
+}
+
+/* How many messages the kernel had no room for in our socket. */
+static uint64_t drops_of(const struct monitor *mon)
+{
+	FILE *file = fopen("/proc/net/netlink", "re");
+	uint32_t protocol, portid;
+	uint64_t drops = 0, found;
+	char line[256];
+
+	while (file && fgets(line, sizeof(line), file))
+		if (sscanf(line, "%*s %u %u %*s %*s %*s %*s %*s %" SCNu64, &protocol, &portid,
+			   &found) == 3 && protocol == NETLINK_GENERIC &&
+		    portid == mnl_socket_get_portid(mon->nl))
+			drops = found;
+	if (file)
+		fclose(file);
+	return drops;
+}
+
+static void event_message(struct monitor *mon, const struct nlmsghdr *nlh, flow_fn fn, void *data)
+{
+	const struct genlmsghdr *head = mnl_nlmsg_get_payload(nlh);
+	uint16_t ours = mon->family;
+	struct flow flow;
+
+	if (nlh->nlmsg_type == ours && head->cmd == HPCC_CMD_FLOW_NTF) {
+		flow_parse(&flow, nlh);
+		fn(&flow, data);
+	} else if (nlh->nlmsg_type == GENL_ID_CTRL && head->cmd == CTRL_CMD_DELFAMILY) {
+		family_message(mon, nlh, NULL);
+		if (mon->family == ours)
+			die("tcp_hpcc was removed");
+		mon->family = ours;
+	}
+}
+
+/**
+ * monitor_hear() - take in the events of one message of the kernel
+ * @mon: a monitor that listens
+ * @fn: gets them
+ * @data: of @fn
+ * @lost: how many were lost since the last call
+ *
+ * Who is too slow is told by the kernel that it dropped something; how much is known when all
+ * that it kept has been read.
+ *
+ * Return: false if there was none.
+ */
+bool monitor_hear(struct monitor *mon, flow_fn fn, void *data, uint64_t *lost)
+{
+	ssize_t n = recv(monitor_fd(mon), mon->answer, ANSWER_BYTES, MSG_DONTWAIT);
+	const struct nlmsghdr *nlh;
+	uint64_t drops;
+	int len = n;
+
+	*lost = 0;
+	if (n < 0 && errno == ENOBUFS) {
+		mon->behind = true;
+		return true;
+	}
+	if (n < 0 && errno != EAGAIN && errno != EINTR)
+		die("events: %s", strerror(errno));
+	if (n < 0 && mon->behind) {
+		drops = drops_of(mon);
+		*lost = drops - mon->drops;
+		mon->drops = drops;
+		mon->behind = false;
+	}
+	for (nlh = (void *)mon->answer; n >= 0 && mnl_nlmsg_ok(nlh, len);
+	     nlh = mnl_nlmsg_next(nlh, &len))
+		if (mnl_nlmsg_get_payload_len(nlh) >= sizeof(struct genlmsghdr))
+			event_message(mon, nlh, fn, data);
+	return n >= 0;
+}

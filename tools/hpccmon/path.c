@@ -1,0 +1,292 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * hpccmon path: the switches on the way to a host, as the segments of a flow find them.
+ *
+ * A flow that is there tells of them by itself. Else, with --port, we open a connection and send a
+ * byte at a time, as each segment may ask a few hops, until all have told what they are.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <inttypes.h>
+#include <netdb.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "hpccmon.h"
+
+/* Records of a link come with each request, those of some hops in turns: this is enough of them
+ * for HPCC_HOPS_MAX hops, with their identities.
+ */
+#define BYTES_MAX	64
+/* Between two bytes, or two looks at a flow that sends by itself. */
+#define PAUSE_MS	20
+/* A connection that is not there by then will not be. */
+#define CONNECT_MS	5000
+
+struct search {
+	struct wanted	wanted;
+	struct flow	flow;	/* the best one */
+	bool		found;
+	unsigned int	sent;	/* bytes, by a connection of our own */
+};
+
+/* ---- What links are called -------------------------------------------------------- */
+
+/* As long as this file is open, flows ask. Return: -1 if we may not have it opened. */
+int names_open(void)
+{
+	return open("/proc/net/hpcc_paths", O_RDONLY | O_CLOEXEC);
+}
+
+/* The first read waits, but not for long, for links that have not answered. */
+void names_await(int fd)
+{
+	char text[4096];
+
+	while (fd >= 0 && read(fd, text, sizeof(text)) > 0)
+		;
+}
+
+/* ---- Flows -------------------------------------------------------------------------- */
+
+static bool is_told(const struct hop *hop)
+{
+	return hop->known || hop->quiet;
+}
+
+static unsigned int known(const struct flow *flow)
+{
+	unsigned int i, count = 0;
+
+	for (i = 0; i < flow->nr_hops; i++)
+		count += is_told(&flow->hop[i]) + flow->hop[i].named;
+	return count;
+}
+
+static bool is_whole(const struct flow *flow, bool names)
+{
+	unsigned int i;
+
+	for (i = 0; i < flow->nr_hops; i++)
+		if (!is_told(&flow->hop[i]) || (names && !flow->hop[i].named))
+			return false;
+	return flow->nr_hops;
+}
+
+static uint64_t age_of(const struct flow *flow)
+{
+	const struct hop *hop = flow_holder(flow);
+
+	return hop ? hop->age_us : UINT64_MAX;
+}
+
+/* Of several flows the one that knows most, and of those the one with the youngest record. */
+static void keep_best(const struct flow *flow, void *data)
+{
+	struct search *search = data;
+	int more = (int)known(flow) - (search->found ? (int)known(&search->flow) : -1);
+
+	if (more > 0 || (!more && age_of(flow) < age_of(&search->flow))) {
+		search->flow = *flow;
+		search->found = true;
+	}
+}
+
+static void look(struct monitor *mon, struct search *search)
+{
+	search->found = false;
+	monitor_flows(mon, &search->wanted, keep_best, search);
+}
+
+static void pause_ms(int ms)
+{
+	const struct timespec ts = { .tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000L };
+
+	nanosleep(&ts, NULL);
+}
+
+/* ---- A connection of our own ----------------------------------------------------------- */
+
+static int connected(int fd, const struct addrinfo *to)
+{
+	struct pollfd poll_fd = { .fd = fd, .events = POLLOUT };
+	socklen_t size = sizeof(int);
+	int err = 0;
+
+	if (!connect(fd, to->ai_addr, to->ai_addrlen))
+		return 0;
+	if (errno != EINPROGRESS)
+		return errno;
+	if (poll(&poll_fd, 1, CONNECT_MS) != 1)
+		err = ETIMEDOUT;
+	else
+		getsockopt(fd, SOL_SOCKET, SO_ERROR, &err, &size);
+	return err;
+}
+
+static int socket_for(const struct addrinfo *to)
+{
+	int one = 1, fd = socket(to->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+	if (fd < 0)
+		die("socket: %s", strerror(errno));
+	if (setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, "hpcc", 4))
+		die("a connection by hpcc: %s%s", strerror(errno),
+		    errno == EPERM ? "; see net.ipv4.tcp_allowed_congestion_control" : "");
+	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+	return fd;
+}
+
+static int open_connection(const struct addrinfo *to, const char *host, const char *port,
+			   struct wanted *wanted)
+{
+	socklen_t size = sizeof(wanted->cookie);
+	int err, fd = socket_for(to);
+
+	err = connected(fd, to);
+	if (err)
+		die("%s, port %s: %s", host, port, strerror(err));
+	wanted_parse(wanted, 0, NULL);
+	if (getsockopt(fd, SOL_SOCKET, SO_COOKIE, &wanted->cookie, &size))
+		die("SO_COOKIE: %s", strerror(errno));
+	return fd;
+}
+
+static void probe(struct monitor *mon, struct search *search, int fd, int names)
+{
+	while (search->sent < BYTES_MAX && !interrupted()) {
+		if (send(fd, "", 1, MSG_NOSIGNAL) == 1)
+			search->sent++;
+		else if (errno != EAGAIN)
+			die("the connection: %s", strerror(errno));
+		pause_ms(PAUSE_MS);
+		look(mon, search);
+		if (!search->found)
+			die("the other end does not agree to hpcc: it needs tcp_hpcc, and a "
+			    "listener that uses it");
+		if (is_whole(&search->flow, names >= 0))
+			break;
+	}
+}
+
+/* ---- The command -------------------------------------------------------------------------- */
+
+static struct addrinfo *resolved(const char *host, const char *port)
+{
+	const struct addrinfo hints = { .ai_socktype = SOCK_STREAM };
+	struct addrinfo *to;
+	int err = getaddrinfo(host, port, &hints, &to);
+
+	if (err)
+		die("%s%s%s: %s", host, port ? ", port " : "", port ?: "", gai_strerror(err));
+	return to;
+}
+
+/* All flows to a host. */
+static void want_host(struct wanted *wanted, const struct addrinfo *to)
+{
+	wanted_parse(wanted, 0, NULL);
+	wanted->peer.any_addr = false;
+	if (to->ai_family == AF_INET)
+		addr_map(&wanted->peer.addr,
+			 &((const struct sockaddr_in *)(const void *)to->ai_addr)->sin_addr);
+	else
+		wanted->peer.addr =
+			((const struct sockaddr_in6 *)(const void *)to->ai_addr)->sin6_addr;
+}
+
+static void show_path(const struct search *search, const char *host, bool json)
+{
+	char local[END_MAX], peer[END_MAX], T[16];
+	const struct flow *flow = &search->flow;
+	struct json_object *object;
+
+	if (json) {
+		object = flow_json(flow);
+		json_object_object_add(object, "sent", json_object_new_int(search->sent));
+		json_line(object);
+		return;
+	}
+	printf("path to %s, by %s %s -> %s", host,
+	       search->sent ? "a connection of our own," : "the flow",
+	       end_text(&flow->local, local), end_text(&flow->peer, peer));
+	printf(": %u hop%s, T %s\n", flow->nr_hops, flow->nr_hops == 1 ? "" : "s",
+	       time_text(flow->T_ns, T));
+	show_hops(flow);
+}
+
+/* Names of links take some segments to come, of a flow that sends. */
+static void watch(struct monitor *mon, struct search *search, int names)
+{
+	int i;
+
+	for (i = 0; i < 20 && !interrupted(); i++) {
+		look(mon, search);
+		if (!search->found || is_whole(&search->flow, names >= 0))
+			break;
+		pause_ms(PAUSE_MS);
+	}
+}
+
+static int find_path(const char *host, const char *port, bool json)
+{
+	struct addrinfo *to = resolved(host, port);
+	struct monitor *mon = monitor_open();
+	struct search search = {};
+	int fd = -1, names = names_open();
+
+	if (names < 0)
+		fprintf(stderr, "without names of links: /proc/net/hpcc_paths: %s\n",
+			strerror(errno));
+	want_host(&search.wanted, to);
+	look(mon, &search);
+	if (search.found) {
+		names_await(names);
+		watch(mon, &search, names);
+	}
+	if (port && (!search.found || !is_whole(&search.flow, names >= 0))) {
+		fd = open_connection(to, host, port, &search.wanted);
+		probe(mon, &search, fd, names);
+	}
+	freeaddrinfo(to);
+	monitor_close(mon);
+	if (names >= 0)
+		close(names);
+	if (fd >= 0)
+		close(fd);
+	if (!search.found)
+		die("no flow to %s runs hpcc here; --port opens a connection", host);
+	if (!search.flow.nr_hops)
+		die("no switch on the way to %s has told of itself", host);
+	show_path(&search, host, json);
+	return 0;
+}
+
+int cmd_path(int argc, char **argv)
+{
+	static const struct option options[] = {
+		{ "json", no_argument, NULL, 'j' },
+		{ "port", required_argument, NULL, 'p' },
+		{ }
+	};
+	const char *port = NULL;
+	bool json = false;
+	int option;
+
+	while ((option = next_option(argc, argv, "jp:", options)) != -1) {
+		if (option == 'j')
+			json = true;
+		else
+			port = optarg;
+	}
+	if (argc - optind != 1)
+		usage("write one host, a name or an address");
+	catch_interrupts();
+	return find_path(argv[optind], port, json);
+}

@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * hpccmon record: what flows do over time, in a file. It asks the kernel every now and then, which
+ * tells of hops, too. Where BPF programs may be attached to tracepoints it records what each ACK
+ * did to W, besides.
+ */
+#include <errno.h>
+#include <getopt.h>
+#include <inttypes.h>
+#include <string.h>
+#include <time.h>
+
+#include "acks.h"
+#include "record.h"
+
+/* The ring of ACKs is read so often, s: it has room for 16 MB. */
+#define ACKS_DELAY	0.02
+/* An ACK of a flow that is not known leads to a look, no more often than this, s. */
+#define UNKNOWN_DELAY	0.01
+
+struct recorder {
+	struct wanted	wanted;
+	struct writer	*writer;
+	bool		json;
+	double		delay;		/* s */
+	double		end;		/* monotonic time, s; 0: none */
+	double		now;		/* of this look, since 1970 */
+	struct monitor	*mon;
+	struct acks	*acks;		/* NULL: looks only */
+	struct known_flows	*known;
+	double		looked;		/* when, monotonic time, s */
+	uint64_t	acks_told;
+	uint64_t	acks_others;	/* of flows that are not asked for */
+	uint64_t	lines;
+	uint64_t	looks;
+	uint64_t	late;		/* looks that came too late, and were left out */
+};
+
+static double seconds(clockid_t clock)
+{
+	struct timespec ts;
+
+	clock_gettime(clock, &ts);
+	return ts.tv_sec + ts.tv_nsec / 1e9;
+}
+
+static void put_json(struct recorder *recorder, const struct flow *flow)
+{
+	struct json_object *object = flow_json(flow);
+	char time[32];
+
+	snprintf(time, sizeof(time), "%.6f", recorder->now);
+	json_object_object_add(object, "time", json_object_new_double_s(recorder->now, time));
+	writer_line(recorder->writer,
+		    json_object_to_json_string_ext(object, JSON_C_TO_STRING_NOSLASHESCAPE));
+	json_object_put(object);
+}
+
+static void put(const struct flow *flow, void *data)
+{
+	struct recorder *recorder = data;
+	char line[CSV_LINE_MAX];
+
+	known_put(recorder->known, flow);
+	if (recorder->json) {
+		put_json(recorder, flow);
+	} else {
+		csv_line(flow, recorder->now, line);
+		writer_line(recorder->writer, line);
+	}
+	recorder->lines++;
+}
+
+static void look(struct recorder *recorder)
+{
+	const char *why;
+
+	recorder->now = seconds(CLOCK_REALTIME);
+	recorder->looked = seconds(CLOCK_MONOTONIC);
+	if (monitor_dump(recorder->mon, &recorder->wanted, put, recorder, &why) && !interrupted()) {
+		writer_close(recorder->writer);
+		die("%s; what was recorded is whole", why);
+	}
+	writer_flush(recorder->writer);
+	recorder->looks++;
+}
+
+static void put_ack(const struct ack *ack, void *data)
+{
+	struct recorder *recorder = data;
+	const struct known *known = known_find(recorder->known, ack->cookie);
+	char line[CSV_LINE_MAX];
+
+	if (!known && seconds(CLOCK_MONOTONIC) - recorder->looked > UNKNOWN_DELAY) {
+		look(recorder);
+		known = known_find(recorder->known, ack->cookie);
+	}
+	if (!known) {
+		recorder->acks_others++;
+		return;
+	}
+	if (recorder->json)
+		json_ack(ack, line);
+	else
+		csv_ack(ack, known, line);
+	writer_line(recorder->writer, line);
+	recorder->acks_told++;
+}
+
+/* Sleep until a monotonic time, or until a signal. */
+static void sleep_until(double when)
+{
+	double left = when - seconds(CLOCK_MONOTONIC);
+	struct timespec ts;
+
+	if (left <= 0)
+		return;
+	ts.tv_sec = left;
+	ts.tv_nsec = (left - ts.tv_sec) * 1e9;
+	nanosleep(&ts, NULL);
+}
+
+static bool is_over(const struct recorder *recorder)
+{
+	return interrupted() || (recorder->end && seconds(CLOCK_MONOTONIC) >= recorder->end);
+}
+
+/* Until a monotonic time, take in what ACKs do. */
+static void wait_until(struct recorder *recorder, double when)
+{
+	double now = seconds(CLOCK_MONOTONIC);
+
+	while (recorder->acks && now < when && !interrupted()) {
+		sleep_until(now + ACKS_DELAY < when ? now + ACKS_DELAY : when);
+		acks_take(recorder->acks, put_ack, recorder);
+		now = seconds(CLOCK_MONOTONIC);
+	}
+	sleep_until(when);
+}
+
+static void record(struct recorder *recorder)
+{
+	double next = seconds(CLOCK_MONOTONIC), now;
+
+	while (!is_over(recorder)) {
+		look(recorder);
+		next += recorder->delay;
+		for (now = seconds(CLOCK_MONOTONIC); next < now; next += recorder->delay)
+			recorder->late++;
+		wait_until(recorder, recorder->end && recorder->end < next ? recorder->end : next);
+	}
+}
+
+static void tell_end(const struct recorder *recorder, uint64_t lost)
+{
+	fprintf(stderr, "%" PRIu64 " lines of %" PRIu64 " looks; %" PRIu64 " looks were left out, "
+		"as others took longer than %g s\n", recorder->lines, recorder->looks,
+		recorder->late, recorder->delay);
+	if (recorder->acks)
+		fprintf(stderr, "%" PRIu64 " lines of ACKs; %" PRIu64 " ACKs lost, %" PRIu64
+			" of other flows\n", recorder->acks_told, lost, recorder->acks_others);
+}
+
+int cmd_record(int argc, char **argv)
+{
+	static const struct option options[] = {
+		{ "json", no_argument, NULL, 'j' },
+		{ "output", required_argument, NULL, 'o' },
+		{ "time", required_argument, NULL, 't' },
+		{ "delay", required_argument, NULL, 'd' },
+		{ "no-acks", no_argument, NULL, 'n' },
+		{ }
+	};
+	struct recorder recorder = { .delay = 0.1 };
+	const char *output = NULL, *why;
+	bool with_acks = true;
+	uint64_t lost = 0;
+	double time = 0;
+	int option;
+
+	while ((option = next_option(argc, argv, "jo:t:d:n", options)) != -1) {
+		if (option == 'j')
+			recorder.json = true;
+		else if (option == 'o')
+			output = optarg;
+		else if (option == 'n')
+			with_acks = false;
+		else if (option == 't')
+			time = number_option("--time", 0.001, 1e9);
+		else
+			recorder.delay = number_option("--delay", 0.001, 3600);
+	}
+	if (!output)
+		usage("where to? --output=FILE, or - for standard output");
+	wanted_parse(&recorder.wanted, argc - optind, argv + optind);
+	catch_interrupts();
+	recorder.mon = monitor_open();
+	recorder.known = known_new();
+	recorder.acks = with_acks ? acks_open(&why) : NULL;
+	if (with_acks && !recorder.acks)
+		fprintf(stderr, "without ACKs: %s\n", why);
+	recorder.writer = writer_open(output);
+	if (!recorder.json)
+		writer_line(recorder.writer, csv_head);
+	if (time)
+		recorder.end = seconds(CLOCK_MONOTONIC) + time;
+	record(&recorder);
+	if (recorder.acks)
+		lost = acks_lost(recorder.acks);
+	writer_close(recorder.writer);
+	tell_end(&recorder, lost);
+	if (recorder.acks)
+		acks_close(recorder.acks);
+	known_free(recorder.known);
+	monitor_close(recorder.mon);
+	return 0;
+}

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: GPL-2.0
+/* hpccmon flow: all that is known of a flow, or of each that matches. */
+#include <errno.h>
+#include <getopt.h>
+#include <inttypes.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "hpccmon.h"
+
+struct show {
+	bool		json;
+	unsigned int	found;
+};
+
+static void show_hop(const struct hop *hop, bool holds)
+{
+	char queue[16] = "", age[16] = "", rate[16], node[32] = "-", u[16] = "-";
+
+	if (hop->known) {
+		snprintf(u, sizeof(u), "%.3f", hop->u);
+		time_text(hop->qlen_ns, queue);
+		time_text(hop->age_us * 1e3, age);
+	} else if (hop->quiet) {
+		snprintf(u, sizeof(u), "quiet");
+	}
+	if (hop->named)
+		snprintf(node, sizeof(node), "%u.%u", hop->node, hop->port);
+	printf("  %c %3u %8s %10s %10s   %-12s %s\n", holds ? '*' : ' ', hop->nr, u, queue, age,
+	       node, hop->named ? rate_text(hop->bps, rate) : "-");
+}
+
+/* A table of a flow's hops; * marks the one that holds it. */
+void show_hops(const struct flow *flow)
+{
+	const struct hop *holder = flow_holder(flow);
+	uint32_t i;
+
+	if (!flow->nr_hops)
+		return;
+	printf("    hop       u'      queue        age   node.port    B\n");
+	for (i = 0; i < flow->nr_hops; i++)
+		show_hop(&flow->hop[i], holder == &flow->hop[i]);
+}
+
+static void show_how(const struct flow *flow)
+{
+	char every[16];
+
+	printf("  %s computes W; ", flow->receiver ? "the receiver" : "the sender");
+	if (flow->sample_ns)
+		printf("one request in %s", time_text(flow->sample_ns, every));
+	else
+		printf("all segments ask");
+	printf(", by %s", flow->probes ? "probes" : "data");
+	if (flow->N)
+		printf("; N %u, measured", flow->N);
+	if (flow->fell_back != HPCC_WHY_NONE)
+		printf("; fell back last by %s", fell_back_text(flow->fell_back));
+	printf("\n");
+}
+
+static void show_text(const struct flow *flow)
+{
+	char local[END_MAX], peer[END_MAX], a[16], b[16], c[16], text[256];
+
+	printf("%s -> %s  cookie %" PRIu64, end_text(&flow->local, local),
+	       end_text(&flow->peer, peer), flow->cookie);
+	if (flow->ifindex)
+		printf("  ifindex %u", flow->ifindex);
+	printf("\n  %s: %s\n", mode_text(flow->mode), why_text(flow, text, sizeof(text)));
+	printf("  W %s  Wc %s  W_init %s  R %s", bytes_text(flow->W, a), bytes_text(flow->Wc, b),
+	       bytes_text(flow->W_init, c), rate_text(8.0 * flow->R, text));
+	printf("  T %s\n", time_text(flow->T_ns, a));
+	printf("  U %.3f  eta %.3f  incStage %u\n", flow->U, flow->eta, flow->inc_stage);
+	show_how(flow);
+	show_hops(flow);
+}
+
+static void show(const struct flow *flow, void *data)
+{
+	struct show *how = data;
+
+	if (how->json) {
+		fputs(how->found ? "," : "[", stdout);
+		json_line(flow_json(flow));
+	} else {
+		fputs(how->found ? "\n" : "", stdout);
+		show_text(flow);
+	}
+	how->found++;
+}
+
+int cmd_flow(int argc, char **argv)
+{
+	static const struct option options[] = {
+		{ "json", no_argument, NULL, 'j' },
+		{ "names", no_argument, NULL, 'n' },
+		{ }
+	};
+	struct wanted wanted;
+	struct show how = {};
+	struct monitor *mon;
+	bool names = false;
+	int option, fd = -1;
+
+	while ((option = next_option(argc, argv, "jn", options)) != -1) {
+		if (option == 'j')
+			how.json = true;
+		else
+			names = true;
+	}
+	wanted_parse(&wanted, argc - optind, argv + optind);
+	mon = monitor_open();
+	if (names) {
+		fd = names_open();
+		if (fd < 0)
+			die("names of links: /proc/net/hpcc_paths: %s", strerror(errno));
+		names_await(fd);
+	}
+	monitor_flows(mon, &wanted, show, &how);
+	monitor_close(mon);
+	if (names)
+		close(fd);
+	if (how.json)
+		puts(how.found ? "]" : "[]");
+	if (how.found)
+		return 0;
+	end_output();
+	if (*wanted.words)
+		die("no flow of %s runs hpcc here", wanted.words);
+	die("no flow runs hpcc here");
+}

@@ -1,0 +1,386 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * hpccmon top: flows as a table, as wide as there is room. Columns have ranks: as many of them as
+ * fit are shown, each at its least width; then texts that are cut get what is left.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "table.h"
+
+/* Which side of a text goes when it is cut. */
+enum cut { RIGHT, LEFT };
+
+struct column {
+	const char	*name;
+	int		rank;	/* 0 comes first */
+	int		least;	/* width; negative: numbers, on the right */
+	int		most;	/* what it may grow to */
+	enum cut	cut;
+	const char	*(*text)(const struct flow *flow, char *text, size_t size);
+	double		(*key)(const struct flow *flow);
+};
+
+/* ---- Columns ------------------------------------------------------------------------ */
+
+static const char *text_local(const struct flow *flow, char *text, size_t size)
+{
+	(void)size;
+	return end_text(&flow->local, text);
+}
+
+static const char *text_peer(const struct flow *flow, char *text, size_t size)
+{
+	(void)size;
+	return end_text(&flow->peer, text);
+}
+
+static double key_end(const struct end *end)
+{
+	const unsigned char *addr = end->addr.s6_addr;
+	double key = 0;
+	int i;
+
+	/* As far as double tells them apart: the last 4 bytes, and the port. */
+	for (i = 12; i < 16; i++)
+		key = key * 256 + addr[i];
+	return key * 65536 + end->port;
+}
+
+static double key_local(const struct flow *flow)
+{
+	return key_end(&flow->local);
+}
+
+static double key_peer(const struct flow *flow)
+{
+	return key_end(&flow->peer);
+}
+
+static const char *text_mode(const struct flow *flow, char *text, size_t size)
+{
+	snprintf(text, size, "%s", mode_text(flow->mode));
+	return text;
+}
+
+static double key_mode(const struct flow *flow)
+{
+	return flow->mode;
+}
+
+static const char *text_W(const struct flow *flow, char *text, size_t size)
+{
+	(void)size;
+	return bytes_text(flow->W, text);
+}
+
+static double key_W(const struct flow *flow)
+{
+	return flow->W;
+}
+
+static const char *text_R(const struct flow *flow, char *text, size_t size)
+{
+	(void)size;
+	return rate_text(8.0 * flow->R, text);
+}
+
+static double key_R(const struct flow *flow)
+{
+	return flow->R;
+}
+
+static const char *text_U(const struct flow *flow, char *text, size_t size)
+{
+	snprintf(text, size, flow->U < 99.995 ? "%.2f" : "%.4g", flow->U);
+	return text;
+}
+
+static double key_U(const struct flow *flow)
+{
+	return flow->U;
+}
+
+static const char *text_T(const struct flow *flow, char *text, size_t size)
+{
+	(void)size;
+	return time_text(flow->T_ns, text);
+}
+
+static double key_T(const struct flow *flow)
+{
+	return flow->T_ns;
+}
+
+static const char *text_hop(const struct flow *flow, char *text, size_t size)
+{
+	const struct hop *hop = flow_holder(flow);
+
+	if (hop)
+		snprintf(text, size, "%u/%u", hop->nr, flow->nr_hops);
+	else
+		snprintf(text, size, "-/%u", flow->nr_hops);
+	return text;
+}
+
+static double key_hop(const struct flow *flow)
+{
+	const struct hop *hop = flow_holder(flow);
+
+	return hop ? hop->nr : 0;
+}
+
+static const char *text_u(const struct flow *flow, char *text, size_t size)
+{
+	const struct hop *hop = flow_holder(flow);
+
+	if (!hop)
+		return "-";
+	snprintf(text, size, hop->u < 99.995 ? "%.2f" : "%.4g", hop->u);
+	return text;
+}
+
+static double key_u(const struct flow *flow)
+{
+	const struct hop *hop = flow_holder(flow);
+
+	return hop ? hop->u : -1;
+}
+
+static const char *text_queue(const struct flow *flow, char *text, size_t size)
+{
+	const struct hop *hop = flow_holder(flow);
+
+	(void)size;
+	return hop ? time_text(hop->qlen_ns, text) : "-";
+}
+
+static double key_queue(const struct flow *flow)
+{
+	const struct hop *hop = flow_holder(flow);
+
+	return hop ? (double)hop->qlen_ns : -1;
+}
+
+static const char *text_stage(const struct flow *flow, char *text, size_t size)
+{
+	snprintf(text, size, "%u", flow->inc_stage);
+	return text;
+}
+
+static double key_stage(const struct flow *flow)
+{
+	return flow->inc_stage;
+}
+
+static const struct column columns[TABLE_COLUMNS] = {
+	{ "LOCAL",   5,  12, 47, LEFT, text_local, key_local },
+	{ "PEER",    0,  12, 47, LEFT, text_peer, key_peer },
+	{ "MODE",    8,   9,  9, RIGHT, text_mode, key_mode },
+	{ "W",       2,  -7,  7, RIGHT, text_W, key_W },
+	{ "R",       3, -11, 11, RIGHT, text_R, key_R },
+	{ "T",       9,  -7,  7, RIGHT, text_T, key_T },
+	{ "U",       1,  -5,  5, RIGHT, text_U, key_U },
+	{ "HOP",     4,  -5,  5, RIGHT, text_hop, key_hop },
+	{ "u'",      6,  -5,  5, RIGHT, text_u, key_u },
+	{ "QUEUE",   7,  -7,  7, RIGHT, text_queue, key_queue },
+	{ "STAGE",  11,  -5,  5, RIGHT, text_stage, key_stage },
+	{ "WHY",    10,  16, 160, RIGHT, why_text, key_mode },
+};
+
+const char *table_column(unsigned int column)
+{
+	return columns[column].name;
+}
+
+/* The names of all. */
+const char *table_columns(char text[128])
+{
+	unsigned int i;
+
+	*text = 0;
+	for (i = 0; i < TABLE_COLUMNS; i++)
+		strcat(strcat(text, i ? ", " : ""), columns[i].name);
+	return text;
+}
+
+/* Return: false if there is no such column. u' and U differ. */
+bool table_sort_by(struct table *table, const char *name)
+{
+	unsigned int pass, i;
+
+	for (pass = 0; pass < 2; pass++)
+		for (i = 0; i < TABLE_COLUMNS; i++)
+			if (!(pass ? strcasecmp : strcmp)(name, columns[i].name)) {
+				table->sort = i;
+				return true;
+			}
+	return false;
+}
+
+/* ---- Rows ------------------------------------------------------------------------------ */
+
+static bool passes(const struct table *table, const struct flow *flow)
+{
+	char all[512], local[END_MAX], peer[END_MAX], why[256];
+
+	if (!*table->filter)
+		return true;
+	snprintf(all, sizeof(all), "%s %s %s %s", end_text(&flow->local, local),
+		 end_text(&flow->peer, peer), mode_text(flow->mode),
+		 why_text(flow, why, sizeof(why)));
+	return strcasestr(all, table->filter);
+}
+
+static void add(const struct flow *flow, void *data)
+{
+	struct table *table = data;
+
+	table->total++;
+	table->classic += flow->mode == HPCC_FLOW_CLASSIC || flow->mode == HPCC_FLOW_DOUBTING;
+	if (!passes(table, flow))
+		return;
+	if (table->nr == table->room) {
+		table->room = table->room ? 2 * table->room : 64;
+		table->flow = allocated(realloc(table->flow, table->room * sizeof(*flow)));
+	}
+	table->flow[table->nr++] = *flow;
+}
+
+static unsigned int sort_column;
+static int sort_sign;
+
+static int compare(const void *one, const void *other)
+{
+	const struct flow *a = one, *b = other;
+	double x = columns[sort_column].key(a), y = columns[sort_column].key(b);
+
+	if (x != y)
+		return x < y ? sort_sign : -sort_sign;
+	/* Equal ones stay where they are. */
+	return a->cookie < b->cookie ? -1 : a->cookie > b->cookie;
+}
+
+void table_sort(struct table *table)
+{
+	sort_column = table->sort;
+	sort_sign = table->reverse ? -1 : 1;
+	if (table->nr)
+		qsort(table->flow, table->nr, sizeof(*table->flow), compare);
+}
+
+/* Ask for the flows anew. Return: 0 or an error, and then those of the last time go. */
+int table_fill(struct table *table, struct monitor *mon, const char **why)
+{
+	int err;
+
+	table->nr = 0;
+	table->total = 0;
+	table->classic = 0;
+	err = monitor_dump(mon, &table->wanted, add, table, why);
+	table_sort(table);
+	return err;
+}
+
+/* ---- Lines ------------------------------------------------------------------------------- */
+
+static int least(const struct column *column)
+{
+	return abs(column->least);
+}
+
+/* What the texts of a column need, as far as it may grow. */
+static int wish(const struct table *table, const struct column *column)
+{
+	char text[LINE_MAX_CHARS];
+	int length, longest = 0;
+	size_t i;
+
+	for (i = 0; i < table->nr; i++) {
+		length = strlen(column->text(&table->flow[i], text, sizeof(text)));
+		if (length > longest)
+			longest = length;
+	}
+	return longest < column->most ? longest : column->most;
+}
+
+/**
+ * table_layout() - which columns there is room for
+ * @table: flows
+ * @width: room in a line
+ * @layout: result
+ */
+void table_layout(const struct table *table, int width, struct layout *layout)
+{
+	int rank, more, left = width < LINE_MAX_CHARS ? width : LINE_MAX_CHARS - 1;
+	unsigned int i;
+
+	memset(layout, 0, sizeof(*layout));
+	for (rank = 0; rank < TABLE_COLUMNS; rank++)
+		for (i = 0; i < TABLE_COLUMNS; i++)
+			if (columns[i].rank == rank && least(&columns[i]) + !!rank <= left) {
+				layout->width[i] = least(&columns[i]);
+				left -= least(&columns[i]) + !!rank;
+			}
+	/* Not even the first: it gets what there is. */
+	for (i = 0; i < TABLE_COLUMNS; i++)
+		if (!columns[i].rank && !layout->width[i]) {
+			layout->width[i] = left;
+			left = 0;
+		}
+	for (i = 0; i < TABLE_COLUMNS; i++) {
+		if (!layout->width[i] || columns[i].most <= layout->width[i])
+			continue;
+		more = wish(table, &columns[i]) - layout->width[i];
+		if (more > left)
+			more = left;
+		if (more > 0) {
+			layout->width[i] += more;
+			left -= more;
+		}
+	}
+}
+
+/* A text in a column; what does not fit is marked by ~. */
+static char *put(char *at, const struct column *column, int width, const char *text)
+{
+	int length = strlen(text);
+
+	if (length <= width)
+		return at + sprintf(at, column->least < 0 ? "%*s" : "%-*s", width, text);
+	if (column->cut == LEFT)
+		return at + sprintf(at, "~%.*s", width - 1, text + length - (width - 1));
+	return at + sprintf(at, "%.*s~", width - 1, text);
+}
+
+/* All columns' texts of a flow, or their names. */
+static void put_line(const struct flow *flow, const struct table *table,
+		     const struct layout *layout, char line[LINE_MAX_CHARS])
+{
+	char name[32], text[LINE_MAX_CHARS], *at = line;
+	unsigned int i;
+
+	*line = 0;
+	for (i = 0; i < TABLE_COLUMNS; i++) {
+		if (!layout->width[i])
+			continue;
+		if (at != line)
+			*at++ = ' ';
+		if (!flow)
+			snprintf(name, sizeof(name), "%s%s", columns[i].name,
+				 i == table->sort && (int)strlen(columns[i].name) <
+				 layout->width[i] ? table->reverse ? "^" : "v" : "");
+		at = put(at, &columns[i], layout->width[i],
+			 flow ? columns[i].text(flow, text, sizeof(text)) : name);
+	}
+}
+
+void table_head(const struct table *table, const struct layout *layout, char line[LINE_MAX_CHARS])
+{
+	put_line(NULL, table, layout, line);
+}
+
+void table_row(const struct flow *flow, const struct layout *layout, char line[LINE_MAX_CHARS])
+{
+	put_line(flow, NULL, layout, line);
+}

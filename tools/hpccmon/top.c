@@ -1,0 +1,350 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * hpccmon top: the flows of this namespace, again and again. The screen is a line that says what
+ * is shown, the table, and a line for keys; whatever the terminal's size, no line is longer.
+ */
+#include <curses.h>
+#include <getopt.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "table.h"
+
+/* Where there is no terminal whose width counts. */
+#define WIDE	(LINE_MAX_CHARS - 1)
+
+static const char keys[] = "q quit  < > sort  r reverse  / filter  + - interval  p pause";
+
+struct screen {
+	struct table	table;
+	double		delay;	/* s */
+	bool		paused;
+	bool		typing;	/* the filter */
+	size_t		first;	/* row that is shown first */
+	const char	*wrong;	/* NULL: nothing is */
+};
+
+static void put_line(int y, int attributes, const char *line)
+{
+	move(y, 0);
+	attrset(attributes);
+	addnstr(line, COLS);
+	/* A reversed line is reversed to its end. */
+	for (; attributes & A_REVERSE && getcurx(stdscr) && getcurx(stdscr) < COLS - 1;)
+		addch(' ');
+	attrset(0);
+	if (getcury(stdscr) == y && (int)strlen(line) < COLS)
+		clrtoeol();
+}
+
+static void put_title(const struct screen *screen)
+{
+	const struct table *table = &screen->table;
+	char line[LINE_MAX_CHARS], clock[16];
+	time_t now = time(NULL);
+	struct tm tm;
+
+	strftime(clock, sizeof(clock), "%H:%M:%S", localtime_r(&now, &tm));
+	snprintf(line, sizeof(line), "%zu flows, %zu classic  %s  every %g s%s%s%s%s",
+		 table->total, table->classic, clock, screen->delay,
+		 screen->paused ? "  paused" : "", *table->filter ? "  with \"" : "",
+		 table->filter, *table->filter ? "\"" : "");
+	put_line(0, A_BOLD, screen->wrong ?: line);
+}
+
+static void put_keys(const struct screen *screen)
+{
+	char line[LINE_MAX_CHARS];
+
+	snprintf(line, sizeof(line), "filter: %s_", screen->table.filter);
+	put_line(LINES - 1, 0, screen->typing ? line : keys);
+}
+
+static int rows_shown(void)
+{
+	return LINES > 3 ? LINES - 3 : 0;
+}
+
+static bool is_classic(const struct flow *flow)
+{
+	return flow->mode == HPCC_FLOW_CLASSIC || flow->mode == HPCC_FLOW_DOUBTING;
+}
+
+static void draw(struct screen *screen)
+{
+	const struct table *table = &screen->table;
+	char line[LINE_MAX_CHARS];
+	struct layout layout;
+	size_t last = table->nr > (size_t)rows_shown() ? table->nr - rows_shown() : 0;
+	int i;
+
+	if (screen->first > last)
+		screen->first = last;
+	erase();
+	table_layout(table, COLS, &layout);
+	put_title(screen);
+	if (LINES > 2) {
+		table_head(table, &layout, line);
+		put_line(1, A_REVERSE, line);
+	}
+	for (i = 0; i < rows_shown() && screen->first + i < table->nr; i++) {
+		const struct flow *flow = &table->flow[screen->first + i];
+
+		table_row(flow, &layout, line);
+		put_line(2 + i, is_classic(flow) ? A_BOLD : 0, line);
+	}
+	if (LINES > 1)
+		put_keys(screen);
+	refresh();
+}
+
+/* ---- Keys ---------------------------------------------------------------------------- */
+
+static void type(struct screen *screen, int key)
+{
+	char *filter = screen->table.filter;
+	size_t length = strlen(filter);
+
+	if (key == '\n' || key == '\r' || key == KEY_ENTER) {
+		screen->typing = false;
+	} else if (key == 27) {
+		*filter = 0;
+		screen->typing = false;
+	} else if ((key == KEY_BACKSPACE || key == 127 || key == 8) && length) {
+		filter[length - 1] = 0;
+	} else if (key >= ' ' && key < 127 && length < FILTER_MAX - 1) {
+		filter[length] = key;
+		filter[length + 1] = 0;
+	}
+}
+
+static void sort_beside(struct table *table, int step)
+{
+	table->sort = (table->sort + TABLE_COLUMNS + step) % TABLE_COLUMNS;
+	table_sort(table);
+}
+
+static void scroll_by(struct screen *screen, int rows)
+{
+	if (rows < 0 && screen->first < (size_t)-rows)
+		screen->first = 0;
+	else
+		screen->first += rows;
+}
+
+/* Return: false if it ends the program. */
+static bool obey(struct screen *screen, int key)
+{
+	switch (key) {
+	case 'q':
+		return false;
+	case '<':
+	case KEY_LEFT:
+		sort_beside(&screen->table, -1);
+		break;
+	case '>':
+	case KEY_RIGHT:
+		sort_beside(&screen->table, 1);
+		break;
+	case 'r':
+		screen->table.reverse = !screen->table.reverse;
+		table_sort(&screen->table);
+		break;
+	case '/':
+		screen->typing = true;
+		break;
+	case 'p':
+		screen->paused = !screen->paused;
+		break;
+	case '+':
+		screen->delay = screen->delay < 30 ? 2 * screen->delay : 60;
+		break;
+	case '-':
+		screen->delay = screen->delay > 0.2 ? screen->delay / 2 : 0.1;
+		break;
+	case KEY_UP:
+		scroll_by(screen, -1);
+		break;
+	case KEY_DOWN:
+		scroll_by(screen, 1);
+		break;
+	case KEY_PPAGE:
+		scroll_by(screen, -rows_shown());
+		break;
+	case KEY_NPAGE:
+		scroll_by(screen, rows_shown());
+		break;
+	case KEY_HOME:
+		screen->first = 0;
+		break;
+	}
+	return true;
+}
+
+static double seconds(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return ts.tv_sec + ts.tv_nsec / 1e9;
+}
+
+static void watch(struct screen *screen, struct monitor *mon)
+{
+	double next = 0, now;
+	bool more = true;
+	int key;
+
+	while (more && !interrupted()) {
+		now = seconds();
+		if (now >= next && !screen->paused) {
+			screen->wrong = NULL;
+			table_fill(&screen->table, mon, &screen->wrong);
+			next = now + screen->delay;
+		}
+		draw(screen);
+		timeout(screen->paused || next <= now ? 1000 : 1 + (int)(1000 * (next - now)));
+		key = getch();
+		if (screen->typing && key != ERR && key != KEY_RESIZE) {
+			type(screen, key);
+			next = 0;
+		} else {
+			more = obey(screen, key);
+		}
+	}
+}
+
+static void live(struct screen *screen, struct monitor *mon)
+{
+	SCREEN *terminal;
+
+	if (!isatty(STDOUT_FILENO) || !isatty(STDIN_FILENO))
+		usage("it needs a terminal; --once and --json do not");
+	terminal = newterm(NULL, stdout, stdin);
+	if (!terminal)
+		usage("TERM is %s, which is no terminal that is known here; --once needs none",
+		      getenv("TERM") ?: "not set");
+	catch_interrupts();
+	set_escdelay(50);
+	cbreak();
+	noecho();
+	keypad(stdscr, TRUE);
+	curs_set(0);
+	watch(screen, mon);
+	endwin();
+	delscreen(terminal);
+}
+
+/* ---- Once ------------------------------------------------------------------------------- */
+
+static int width_of_output(void)
+{
+	const char *columns = getenv("COLUMNS");
+	struct winsize size;
+
+	if (!ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) && size.ws_col)
+		return size.ws_col;
+	return columns && atoi(columns) > 0 ? atoi(columns) : WIDE;
+}
+
+static void print_line(char *line)
+{
+	size_t length = strlen(line);
+
+	while (length && line[length - 1] == ' ')
+		line[--length] = 0;
+	puts(line);
+}
+
+static void once(struct table *table, struct monitor *mon)
+{
+	char line[LINE_MAX_CHARS];
+	struct layout layout;
+	const char *why;
+	size_t i;
+
+	if (table_fill(table, mon, &why))
+		die("%s", why);
+	table_layout(table, width_of_output(), &layout);
+	table_head(table, &layout, line);
+	print_line(line);
+	for (i = 0; i < table->nr; i++) {
+		table_row(&table->flow[i], &layout, line);
+		print_line(line);
+	}
+}
+
+static void once_json(struct table *table, struct monitor *mon)
+{
+	struct json_object *flows = json_object_new_array();
+	const char *why;
+	size_t i;
+
+	if (table_fill(table, mon, &why))
+		die("%s", why);
+	for (i = 0; i < table->nr; i++)
+		json_object_array_add(flows, flow_json(&table->flow[i]));
+	json_line(flows);
+}
+
+static void take_filter(struct table *table)
+{
+	if (strlen(optarg) >= FILTER_MAX)
+		usage("--filter %s: it has no more than %d characters", optarg, FILTER_MAX - 1);
+	strcpy(table->filter, optarg);
+}
+
+static void take_sort(struct table *table)
+{
+	char known[128];
+
+	if (!table_sort_by(table, optarg))
+		usage("--sort %s: there are %s", optarg, table_columns(known));
+}
+
+int cmd_top(int argc, char **argv)
+{
+	static const struct option options[] = {
+		{ "json", no_argument, NULL, 'j' },
+		{ "once", no_argument, NULL, 'o' },
+		{ "delay", required_argument, NULL, 'd' },
+		{ "sort", required_argument, NULL, 's' },
+		{ "reverse", no_argument, NULL, 'r' },
+		{ "filter", required_argument, NULL, 'f' },
+		{ }
+	};
+	struct screen screen = { .delay = 1 };
+	bool json = false, only_once = false;
+	struct monitor *mon;
+	int option;
+
+	table_sort_by(&screen.table, "R");
+	while ((option = next_option(argc, argv, "jod:s:rf:", options)) != -1) {
+		if (option == 'j')
+			json = true;
+		else if (option == 'o')
+			only_once = true;
+		else if (option == 'd')
+			screen.delay = number_option("--delay", 0.1, 60);
+		else if (option == 's')
+			take_sort(&screen.table);
+		else if (option == 'r')
+			screen.table.reverse = true;
+		else
+			take_filter(&screen.table);
+	}
+	wanted_parse(&screen.table.wanted, argc - optind, argv + optind);
+	mon = monitor_open();
+	if (json)
+		once_json(&screen.table, mon);
+	else if (only_once)
+		once(&screen.table, mon);
+	else
+		live(&screen, mon);
+	monitor_close(mon);
+	free(screen.table.flow);
+	return 0;
+}

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * hpccmon: why W is what it is, in a line. The window law (<hpcc/algo.h>):
+ *
+ *	W = Wc / (U/eta) + W_ai   when U >= eta or incStage >= maxStage
+ *	W = Wc + W_ai             otherwise
+ *
+ * between W_min and W_init, with U an average of the largest u'.
+ */
+#include <inttypes.h>
+
+#include "hpccmon.h"
+
+/* From here below eta the path has room that nobody uses. */
+#define NEAR_ETA	0.9
+/* Records of a flow that sends come several times in T: it is idle after so many T, and no sooner
+ * than after IDLE_US.
+ */
+#define IDLE_T		64
+#define IDLE_US		100000
+
+static const char *classic_text(const struct flow *flow)
+{
+	switch (flow->fell_back) {
+	case HPCC_WHY_SILENCE:
+		return "telemetry stopped (silence)";
+	case HPCC_WHY_UNSEEN_LOSS:
+		return "no link with telemetry explains its losses (unseen-loss)";
+	default:
+		return "no telemetry has come";
+	}
+}
+
+/* Where other things rule than the law. */
+static bool other_rules(const struct flow *flow, char *text, size_t size)
+{
+	if (flow->mode == HPCC_FLOW_CLASSIC || flow->mode == HPCC_FLOW_DOUBTING)
+		snprintf(text, size, "classic: %s; Reno rules, not W, until %s",
+			 classic_text(flow), flow->mode == HPCC_FLOW_CLASSIC ? "a record comes" :
+			 "a link is measured");
+	else if (flow->mode == HPCC_FLOW_IGNORING)
+		snprintf(text, size, "the last records were of no use: W stays what it was");
+	else if (flow->receiver)
+		snprintf(text, size,
+			 "the receiver computes W: it knows the links, the sender does not");
+	else if (flow->busy)
+		snprintf(text, size, "a process owns the socket: its hops tell nothing now");
+	else
+		return false;
+	return true;
+}
+
+static uint64_t youngest_us(const struct flow *flow)
+{
+	uint64_t age = UINT64_MAX;
+	uint32_t i;
+
+	for (i = 0; i < flow->nr_hops; i++)
+		if (flow->hop[i].known && flow->hop[i].age_us < age)
+			age = flow->hop[i].age_us;
+	return age;
+}
+
+static bool is_idle(const struct flow *flow, uint64_t age_us)
+{
+	return age_us > IDLE_US && age_us > flow->T_ns * IDLE_T / 1000;
+}
+
+/* What is in front of the busiest link, if that is much of its u'. */
+static const char *queue_text(const struct flow *flow, const struct hop *hop, char text[48])
+{
+	char ns[16];
+
+	*text = 0;
+	if (flow->T_ns && hop->qlen_ns * 20 > flow->T_ns)
+		snprintf(text, 48, ", queue %s", time_text(hop->qlen_ns, ns));
+	return text;
+}
+
+/* No hop has told u'. */
+static void unknown_text(const struct flow *flow, char *text, size_t size)
+{
+	uint32_t i, quiet = 0;
+
+	for (i = 0; i < flow->nr_hops; i++)
+		quiet += flow->hop[i].quiet;
+	if (quiet)
+		snprintf(text, size, "%s of the path %s no queue to speak of: %s",
+			 quiet == 1 ? "the only hop that tells" : "all hops that tell",
+			 quiet == 1 ? "has" : "have",
+			 flow->W < flow->W_init ? "W grows" : "W is W_init, nothing limits it");
+	else if (!flow->nr_hops)
+		snprintf(text, size, "no record has come yet: W is as the flow began");
+	else
+		snprintf(text, size, "no link has been measured yet: W is as the flow began");
+}
+
+/**
+ * why_text() - why W is what it is
+ * @flow: of which
+ * @text: room for the answer
+ * @size: of that
+ *
+ * Return: @text.
+ */
+const char *why_text(const struct flow *flow, char *text, size_t size)
+{
+	const struct hop *hop = flow_holder(flow);
+	uint64_t age_us = youngest_us(flow);
+	char queue[48], age[16];
+
+	if (other_rules(flow, text, size))
+		return text;
+	if (!hop) {
+		unknown_text(flow, text, size);
+		return text;
+	}
+	queue_text(flow, hop, queue);
+	if (is_idle(flow, age_us))
+		snprintf(text, size, "idle: the last record came %s ago, W is of then",
+			 time_text(age_us * 1e3, age));
+	else if (flow->U >= flow->eta)
+		snprintf(text, size, "hop %u (u' %.2f%s) holds it: U %.2f is above eta %.2f: "
+			 "W = Wc / (U/eta)", hop->nr, hop->u, queue, flow->U, flow->eta);
+	else if (flow->U >= NEAR_ETA * flow->eta)
+		snprintf(text, size, "hop %u (u' %.2f%s) holds it: U %.2f is just below eta "
+			 "%.2f: W grows by W_ai", hop->nr, hop->u, queue, flow->U, flow->eta);
+	else if (flow->W >= flow->W_init)
+		snprintf(text, size, "U %.2f is below eta %.2f and W is W_init: the sender, the "
+			 "receiver's window or a link that does not stamp limits the flow",
+			 flow->U, flow->eta);
+	else
+		snprintf(text, size, "U %.2f is below eta %.2f: W grows until hop %u, the busiest, "
+			 "is at eta", flow->U, flow->eta, hop->nr);
+	return text;
+}

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: GPL-2.0
+/* hpccmon record: a file of whole lines, whatever happens to its disk. */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "record.h"
+
+#define BUFFER_BYTES	(256 << 10)
+
+struct writer {
+	const char	*name;
+	int		fd;
+	char		*buffer;	/* of whole lines */
+	size_t		used;
+	off_t		whole;		/* of the file, up to the end of a line */
+};
+
+struct writer *writer_open(const char *name)
+{
+	struct writer *writer = allocated(calloc(1, sizeof(*writer)));
+
+	/* A file that is too long is an error as a full disk is. */
+	signal(SIGXFSZ, SIG_IGN);
+	writer->buffer = allocated(malloc(BUFFER_BYTES));
+	writer->name = strcmp(name, "-") ? name : "standard output";
+	if (strcmp(name, "-"))
+		writer->fd = open(name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+	else
+		writer->fd = dup(STDOUT_FILENO);
+	if (writer->fd < 0)
+		die("%s: %s", name, strerror(errno));
+	return writer;
+}
+
+/* What is written of a line that did not get in is taken back; not of what went into a pipe. */
+static void broke_off(struct writer *writer, size_t written) __attribute__((noreturn));
+
+static void broke_off(struct writer *writer, size_t written)
+{
+	int err = errno;
+	char *end = written ? memrchr(writer->buffer, '\n', written) : NULL;
+
+	writer->whole += end ? end + 1 - writer->buffer : 0;
+	if (ftruncate(writer->fd, writer->whole))
+		die("%s: %s", writer->name, strerror(err));
+	die("%s: %s; it ends with the last whole line", writer->name, strerror(err));
+}
+
+/* Write all lines that there are. */
+void writer_flush(struct writer *writer)
+{
+	size_t done = 0;
+	ssize_t n;
+
+	while (done < writer->used) {
+		n = write(writer->fd, writer->buffer + done, writer->used - done);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			broke_off(writer, done);
+		done += n;
+	}
+	writer->whole += done;
+	writer->used = 0;
+}
+
+/* Add a line, without its end. */
+void writer_line(struct writer *writer, const char *line)
+{
+	size_t length = strlen(line);
+
+	if (writer->used + length + 1 > BUFFER_BYTES)
+		writer_flush(writer);
+	memcpy(writer->buffer + writer->used, line, length);
+	writer->buffer[writer->used + length] = '\n';
+	writer->used += length + 1;
+}
+
+void writer_close(struct writer *writer)
+{
+	writer_flush(writer);
+	if (close(writer->fd))
+		die("%s: %s", writer->name, strerror(errno));
+	free(writer->buffer);
+	free(writer);
+}
