@@ -113,6 +113,23 @@ def test_not_agreed():
     expect("hops", path.a.flow()["hops"], 2)
 
 
+def test_by_routes():
+    """A line of /proc/net/hpcc_routes has tags pushed and popped, as the sysctl has, for its prefix alone."""
+    for version in 4, 6:
+        for lines, brings in (0, True), (4, False):
+            path = csig_path(version, carrier=lines)
+            for ns in path.hosts:
+                with ns, open("/proc/net/hpcc_routes", "w", encoding="ascii") as file:
+                    file.write(f"{'10.0.0.0/24' if version == 4 else 'fd00::/64'} - {4 - lines}\n")
+            client, server = path.connect()
+            transfer((client, server, pattern(400000)))
+            what = f"IPv{version}, net.hpcc.carrier {lines}: sent, received"
+            a, b = path.a.counters(), path.b.counters()
+            expect(what, (a["csig_sent"] > 10, b["csig_received"] > 10), (brings,) * 2)
+            expect("ignored, stopped", (b["csig_ignored"], a["csig_stopped"]), (0, 0))
+            path.no_errors()
+
+
 def test_with_the_rest():
     """Data in both directions; a receiver that would compute W has no records to do it with."""
     for how in {}, {"where": 1}:
