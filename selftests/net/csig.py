@@ -265,9 +265,13 @@ def test_port_leaves():
         stats = port.stats()
         expect_in(f"{what}: {why} of {stats['unstamped']}", stats["unstamped"][why], 1, 100)
         expect("stamped", stats["stamped"], 0)
-    # PD is not known to who does not shape
+    # PD is known neither to who does not shape nor to who has a child
     sent = frame(tag(PD, 3, 0))
     expect("PD without rate", FramePort("stamp csig", "").through(sent), sent)
+    port = FramePort("stamp csig", SHAPE)
+    port.child("pfifo")
+    expect("PD with a child", port.through(sent), sent)
+    expect("no_option", port.stats()["unstamped"]["no_option"], 1)
 
 
 def test_push():
