@@ -105,6 +105,7 @@ static bool hpcc_csig_take_tag(struct sk_buff *skb, u8 kind)
 	return hpcc_csig_pop(skb->data, &place, tag, skb->ip_summed != CHECKSUM_PARTIAL);
 }
 
+/* The packet goes on at once. By netif_rx() it would come behind all that came with it: too old. */
 static int hpcc_csig_rcv(struct sk_buff *skb, struct net_device *dev, struct packet_type *pt,
 			 struct net_device *orig_dev)
 {
@@ -114,7 +115,7 @@ static int hpcc_csig_rcv(struct sk_buff *skb, struct net_device *dev, struct pac
 	if (!skb)
 		return NET_RX_DROP;
 	if (skb->pkt_type == PACKET_HOST && hpcc_csig_take_tag(skb, kind))
-		return netif_rx(skb);
+		return netif_receive_skb(skb);
 	hpcc_count(dev_net(dev), HPCC_C_CSIG_IGNORED);
 	kfree_skb(skb);
 	return NET_RX_DROP;

@@ -130,6 +130,22 @@ def test_by_routes():
             path.no_errors()
 
 
+def test_batches():
+    """A link without a rate: a probe is not late where data that left behind it arrive in one batch with it."""
+    path = csig_path(switches=1)
+    for dev in "left", "right":
+        path.change(1, "hpcc rate 0 delay 0", dev)
+    for ns, dev in (path.a, "right"), (path.b, "left"):
+        ns.tc(f"qdisc replace dev {dev} root handle 1: hpcc stamp csig_push",
+              f"qdisc replace dev {dev} parent 1:1 fq nopacing")
+    client, server = path.connect()
+    for i in range(6):
+        transfer((client, server, pattern(1000000, i)))
+    expect("stopped", path.a.counters()["csig_stopped"], 0)
+    expect_in("received", path.b.counters()["csig_received"], 100, 100000)
+    path.no_errors()
+
+
 def test_with_the_rest():
     """Data in both directions; a receiver that would compute W has no records to do it with."""
     for how in {}, {"where": 1}:
