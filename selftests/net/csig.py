@@ -114,6 +114,39 @@ def test_not_agreed():
     expect("hops", path.a.flow()["hops"], 2)
 
 
+def test_by_routes():
+    """A line of /proc/net/hpcc_routes has tags pushed and popped, as the sysctl has, for its prefix alone."""
+    for version in 4, 6:
+        for lines, brings in (0, True), (4, False):
+            path = csig_path(version, carrier=lines)
+            for ns in path.hosts:
+                with ns, open("/proc/net/hpcc_routes", "w", encoding="ascii") as file:
+                    file.write(f"{'10.0.0.0/24' if version == 4 else 'fd00::/64'} - {4 - lines}\n")
+            client, server = path.connect()
+            transfer((client, server, pattern(400000)))
+            what = f"IPv{version}, net.hpcc.carrier {lines}: sent, received"
+            a, b = path.a.counters(), path.b.counters()
+            expect(what, (a["csig_sent"] > 10, b["csig_received"] > 10), (brings,) * 2)
+            expect("ignored, stopped", (b["csig_ignored"], a["csig_stopped"]), (0, 0))
+            path.no_errors()
+
+
+def test_batches():
+    """A link without a rate: a probe is not late where data that left behind it arrive in one batch with it."""
+    path = csig_path(switches=1)
+    for dev in "left", "right":
+        path.change(1, "hpcc rate 0 delay 0", dev)
+    for ns, dev in (path.a, "right"), (path.b, "left"):
+        ns.tc(f"qdisc replace dev {dev} root handle 1: hpcc stamp csig_push",
+              f"qdisc replace dev {dev} parent 1:1 fq nopacing")
+    client, server = path.connect()
+    for i in range(6):
+        transfer((client, server, pattern(1000000, i)))
+    expect("stopped", path.a.counters()["csig_stopped"], 0)
+    expect_in("received", path.b.counters()["csig_received"], 100, 100000)
+    path.no_errors()
+
+
 def test_with_the_rest():
     """Data in both directions; a receiver that would compute W has no records to do it with."""
     for how in {}, {"where": 1}:
@@ -249,9 +282,13 @@ def test_port_leaves():
         stats = port.stats()
         expect_in(f"{what}: {why} of {stats['unstamped']}", stats["unstamped"][why], 1, 100)
         expect("stamped", stats["stamped"], 0)
-    # PD is not known to who does not shape
+    # PD is known neither to who does not shape nor to who has a child
     sent = frame(tag(PD, 3, 0))
     expect("PD without rate", FramePort("stamp csig", "").through(sent), sent)
+    port = FramePort("stamp csig", SHAPE)
+    port.child("pfifo")
+    expect("PD with a child", port.through(sent), sent)
+    expect("no_option", port.stats()["unstamped"]["no_option"], 1)
 
 
 def test_push():

@@ -301,6 +301,20 @@ def test_port_writes():
             expect("stamped", port.stats()["stamped"], 2)
 
 
+def test_port_child():
+    """How long a packet was in a child is not known, and when the backlog began is not when it came."""
+    for child, waits in (None, True), ("pfifo", False):
+        port = FramePort("stamp ifa", "rate 10mbit delay 20us")
+        if child:
+            port.child(child)
+        sent = frame()
+        port.send(sent + bytes(1400))
+        port.send(sent)
+        port.recv(sent[:12])
+        residence = HOP.unpack_from(port.recv(sent[:12]), 14 + 20 + 4 + 32 + 4)[5]
+        expect(f"child {child}: residence time", residence > 0, waits)
+
+
 def test_port_leaves():
     """What is not ours to write to leaves as it came, and is counted by cause."""
     cases = (
