@@ -33,6 +33,7 @@
 #include "csig.h"
 #include "mailbox.h"
 #include "net.h"
+#include "segment.h"
 
 static ushort hpcc_csig_tpid = HPCC_CSIG_TPID_DEFAULT;
 module_param_named(csig_tpid, hpcc_csig_tpid, ushort, 0444);
@@ -69,7 +70,7 @@ static bool hpcc_csig_is_probe(const struct sk_buff *skb, const struct hpcc_plac
 }
 
 /* Take the tag at skb->data away, and have the segment behind it say what it said. */
-static bool hpcc_csig_take_tag(struct sk_buff *skb, u8 kind)
+static bool hpcc_csig_take_tag(struct sk_buff *skb)
 {
 	u32 mac_len = skb->data - skb_mac_header(skb);
 	struct hpcc_place place;
@@ -80,8 +81,11 @@ static bool hpcc_csig_take_tag(struct sk_buff *skb, u8 kind)
 	tag = get_unaligned_be16(skb->data);
 	skb->protocol = *(__be16 *)(skb->data + sizeof(u16));
 	skb_pull_rcsum(skb, HPCC_CSIG_LEN);
-	if (!hpcc_csig_walk(skb, kind, &place) || !hpcc_csig_is_probe(skb, &place) ||
-	    skb_ensure_writable(skb, place.end))
+	/* A flow keeps the kind that it agreed upon when the sysctl changes. */
+	if (!hpcc_csig_walk(skb, HPCC_OPT_KIND_DEFAULT, &place) &&
+	    !hpcc_csig_walk(skb, HPCC_OPT_KIND_OTHER, &place))
+		return false;
+	if (!hpcc_csig_is_probe(skb, &place) || skb_ensure_writable(skb, place.end))
 		return false;
 	memmove(skb_mac_header(skb) + HPCC_CSIG_LEN, skb_mac_header(skb), mac_len - sizeof(u16));
 	skb->mac_header += HPCC_CSIG_LEN;
@@ -99,7 +103,7 @@ static int hpcc_csig_rcv(struct sk_buff *skb, struct net_device *dev, struct pac
 	if (!skb)
 		return NET_RX_DROP;
 	if (READ_ONCE(sysctls->carrier) == HPCC_CARRIER_CSIG && skb->pkt_type == PACKET_HOST &&
-	    hpcc_csig_take_tag(skb, READ_ONCE(sysctls->option_kind)))
+	    hpcc_csig_take_tag(skb))
 		return netif_rx(skb);
 	hpcc_count(dev_net(dev), HPCC_C_CSIG_IGNORED);
 	kfree_skb(skb);

@@ -54,9 +54,6 @@
 #include "response.h"
 #include "segment.h"
 
-/* The two experimental kinds of RFC 4727: the default one, and this. */
-#define HPCC_OPT_KIND_OTHER	254
-
 /* A TCP header behind more IPv6 headers than this many bytes is not looked at. */
 #define HPCC_EXTHDRS_MAX	512
 

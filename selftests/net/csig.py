@@ -184,6 +184,19 @@ def test_receiver_leaves():
     path.no_errors()
 
 
+def test_kind_changes():
+    """A connection keeps the option kind that it agreed upon, and its tags."""
+    path = csig_path()
+    client, server = path.connect()
+    transfer((client, server, pattern(400000)))
+    for ns in path.hosts:
+        ns.sysctl("net.hpcc.option_kind", 254)
+    before = path.b.counters()
+    transfer((client, server, pattern(400000)))
+    moved = path.b.counters() - before
+    expect("received, ignored", (moved.get("csig_received", 0) > 10, moved.get("csig_ignored", 0)), (True, 0))
+
+
 def test_only_probes_come_in():
     """A tag brings nothing but a pure ACK to this host in: what filters frames by EtherType sees no TCP there."""
     for version in 4, 6:
