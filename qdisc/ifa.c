@@ -144,6 +144,5 @@ int hpcc_try_ifa(struct hpcc_sched *q, struct sk_buff *skb, u64 ts_ns)
 	hpcc_ifa_push(skb->data + at + t.md, &t, &hop);
 	hpcc_ip_grow(skb, ip, HPCC_IFA_HOP_LEN);
 	hpcc_skb_cb(skb)->bytes += HPCC_IFA_HOP_LEN;
-	skb_forward_csum(skb);
 	return HPCC_STAMP_WRITTEN;
 }

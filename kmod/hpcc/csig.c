@@ -35,6 +35,7 @@
 #include "mailbox.h"
 #include "net.h"
 #include "routes.h"
+#include "segment.h"
 
 static ushort hpcc_csig_tpid = HPCC_CSIG_TPID_DEFAULT;
 module_param_named(csig_tpid, hpcc_csig_tpid, ushort, 0444);
@@ -83,7 +84,7 @@ static bool hpcc_csig_is_wanted(const struct sk_buff *skb, const struct hpcc_pla
 }
 
 /* Take the tag at skb->data away, and have the segment behind it say what it said. */
-static bool hpcc_csig_take_tag(struct sk_buff *skb, u8 kind)
+static bool hpcc_csig_take_tag(struct sk_buff *skb)
 {
 	u32 mac_len = skb->data - skb_mac_header(skb);
 	struct hpcc_place place;
@@ -94,8 +95,11 @@ static bool hpcc_csig_take_tag(struct sk_buff *skb, u8 kind)
 	tag = get_unaligned_be16(skb->data);
 	skb->protocol = *(__be16 *)(skb->data + sizeof(u16));
 	skb_pull_rcsum(skb, HPCC_CSIG_LEN);
-	if (!hpcc_csig_walk(skb, kind, &place) || !hpcc_csig_is_probe(skb, &place) ||
-	    !hpcc_csig_is_wanted(skb, &place) ||
+	/* A flow keeps the kind that it agreed upon when the sysctl changes. */
+	if (!hpcc_csig_walk(skb, HPCC_OPT_KIND_DEFAULT, &place) &&
+	    !hpcc_csig_walk(skb, HPCC_OPT_KIND_OTHER, &place))
+		return false;
+	if (!hpcc_csig_is_probe(skb, &place) || !hpcc_csig_is_wanted(skb, &place) ||
 	    skb_ensure_writable(skb, place.end))
 		return false;
 	memmove(skb_mac_header(skb) + HPCC_CSIG_LEN, skb_mac_header(skb), mac_len - sizeof(u16));
@@ -109,12 +113,10 @@ static bool hpcc_csig_take_tag(struct sk_buff *skb, u8 kind)
 static int hpcc_csig_rcv(struct sk_buff *skb, struct net_device *dev, struct packet_type *pt,
 			 struct net_device *orig_dev)
 {
-	u8 kind = READ_ONCE(hpcc_pernet(dev_net(dev))->sysctls.option_kind);
-
 	skb = skb_share_check(skb, GFP_ATOMIC);
 	if (!skb)
 		return NET_RX_DROP;
-	if (skb->pkt_type == PACKET_HOST && hpcc_csig_take_tag(skb, kind))
+	if (skb->pkt_type == PACKET_HOST && hpcc_csig_take_tag(skb))
 		return netif_receive_skb(skb);
 	hpcc_count(dev_net(dev), HPCC_C_CSIG_IGNORED);
 	kfree_skb(skb);

@@ -160,16 +160,17 @@ static int __init hpcc_init(void)
 	err = hpcc_netlink_init();
 	if (err)
 		goto err_pernet;
-	err = tcp_register_congestion_control(&hpcc_ops);
-	if (err)
-		goto err_netlink;
 	err = hpcc_csig_init();
 	if (err)
-		goto err_cc;
+		goto err_netlink;
+	/* Last: sockets that run hpcc hold the module, which does not help where init fails. */
+	err = tcp_register_congestion_control(&hpcc_ops);
+	if (err)
+		goto err_csig;
 	return 0;
 
-err_cc:
-	tcp_unregister_congestion_control(&hpcc_ops);
+err_csig:
+	hpcc_csig_exit();
 err_netlink:
 	hpcc_netlink_exit();
 err_pernet:
@@ -181,8 +182,8 @@ err_flow:
 
 static void __exit hpcc_exit(void)
 {
-	hpcc_csig_exit();
 	tcp_unregister_congestion_control(&hpcc_ops);
+	hpcc_csig_exit();
 	hpcc_netlink_exit();
 	unregister_pernet_subsys(&hpcc_net_ops);
 	hpcc_flow_exit();

@@ -34,6 +34,8 @@
  * @HPCC_C_UNAGREED_IGNORED: options on connections that did not agree, or to that option
  * @HPCC_C_MALFORMED_IGNORED: wrong length, type, scale, or twice
  * @HPCC_C_CHECKSUM_IGNORED: options in segments with a bad checksum
+ * @HPCC_C_POLICY_IGNORED: options in segments that IPsec policies do not let in; IFA where there
+ *	are any
  * @HPCC_C_WINDOW_IGNORED: options in segments outside the window
  * @HPCC_C_BAD_HOP_IGNORED: records with a hop beyond the path's or a hop repeated
  * @HPCC_C_TS_BACK_IGNORED: records whose ts did not advance
@@ -91,6 +93,7 @@ enum hpcc_counter {
 	HPCC_C_UNAGREED_IGNORED,
 	HPCC_C_MALFORMED_IGNORED,
 	HPCC_C_CHECKSUM_IGNORED,
+	HPCC_C_POLICY_IGNORED,
 	HPCC_C_WINDOW_IGNORED,
 	HPCC_C_BAD_HOP_IGNORED,
 	HPCC_C_TS_BACK_IGNORED,

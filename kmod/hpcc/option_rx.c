@@ -54,9 +54,6 @@
 #include "response.h"
 #include "segment.h"
 
-/* The two experimental kinds of RFC 4727: the default one, and this. */
-#define HPCC_OPT_KIND_OTHER	254
-
 /* A TCP header behind more IPv6 headers than this many bytes is not looked at. */
 #define HPCC_EXTHDRS_MAX	512
 
@@ -499,6 +496,13 @@ static void hpcc_outside_in(const struct sock *sk, struct hpcc_flow *flow,
 		hpcc_count(in->state->net, HPCC_C_WINDOW_IGNORED);
 }
 
+/* Whether IPsec policies let a segment in. TCP asks them later. */
+static bool hpcc_policy_ok(struct sock *sk, const struct hpcc_arrival *in)
+{
+	return in->state->pf == NFPROTO_IPV4 ? xfrm4_policy_check(sk, XFRM_POLICY_IN, in->skb) :
+					       xfrm6_policy_check(sk, XFRM_POLICY_IN, in->skb);
+}
+
 static void hpcc_segment_in(struct hpcc_arrival *in)
 {
 	struct net *net = in->state->net;
@@ -521,6 +525,8 @@ static void hpcc_segment_in(struct hpcc_arrival *in)
 		hpcc_unagreed_in(in);
 	else if (!hpcc_arrival_intact(in))
 		hpcc_count(net, HPCC_C_CHECKSUM_IGNORED);
+	else if (!hpcc_policy_ok(sk, in))
+		hpcc_count(net, HPCC_C_POLICY_IGNORED);
 	else if (!hpcc_numbers_ok(flow, tcp_sk(sk), in) || !hpcc_ttl_ok(sk, in))
 		hpcc_outside_in(sk, flow, in, at, pos);
 	else if (hpcc_is_bare(in->th))

@@ -41,6 +41,7 @@ const char * const hpcc_counter_names[__HPCC_C_MAX] = {
 	[HPCC_C_UNAGREED_IGNORED] = "unagreed_ignored",
 	[HPCC_C_MALFORMED_IGNORED] = "malformed_ignored",
 	[HPCC_C_CHECKSUM_IGNORED] = "checksum_ignored",
+	[HPCC_C_POLICY_IGNORED] = "policy_ignored",
 	[HPCC_C_WINDOW_IGNORED] = "window_ignored",
 	[HPCC_C_BAD_HOP_IGNORED] = "bad_hop_ignored",
 	[HPCC_C_TS_BACK_IGNORED] = "ts_back_ignored",

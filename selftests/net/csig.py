@@ -179,6 +179,30 @@ def test_early_loss():
     expect("stopped, returned, echoes", (a["csig_stopped"], a["returns"] > 0, a["echo_received"] > 0), (1, True, True))
 
 
+def test_classic_tags_no_data():
+    """Who has lost packets that no signal explains asks by the TCP option: a receiver would drop data with a tag."""
+    for version in 4, 6:
+        path = csig_path(version)
+        client, server = path.connect()
+        transfer((client, server, pattern(400000)))
+        expect("mode", path.a.flow()["mode"], "telemetry")
+        path.change(2, f"hpcc rate {PATH_MBPS // 10}mbit delay 200us limit 20kb nostamp")
+        for i in range(40):
+            transfer((client, server, pattern(100000, i)))
+            if path.a.counters()["unseen_loss"]:
+                break
+        path.change(2, f"{HOW} node 2 port 2 stamp tcp")
+        expect("lost", path.a.counters()["unseen_loss"] > 0, True)
+        timeouts = path.a.snmp("TcpExtTCPTimeouts")
+        # segment by segment each is a request, so that all of them would be lost
+        for i in range(20):
+            transfer((client, server, pattern(1000, i)))
+            time.sleep(0.01)
+        transfer((client, server, pattern(400000)))
+        expect("dropped for their tag", path.b.counters()["csig_ignored"], 0)
+        expect("timeouts since", path.a.snmp("TcpExtTCPTimeouts"), timeouts)
+
+
 def test_receiver_leaves():
     """A receiver that does not want tags any more drops them: probes are lost, data are not."""
     path = csig_path()
@@ -192,6 +216,19 @@ def test_receiver_leaves():
     expect_in("dropped", path.b.counters()["csig_ignored"], 1, 100000)
     expect("retransmitted", path.a.snmp("RetransSegs"), 0)
     path.no_errors()
+
+
+def test_kind_changes():
+    """A connection keeps the option kind that it agreed upon, and its tags."""
+    path = csig_path()
+    client, server = path.connect()
+    transfer((client, server, pattern(400000)))
+    for ns in path.hosts:
+        ns.sysctl("net.hpcc.option_kind", 254)
+    before = path.b.counters()
+    transfer((client, server, pattern(400000)))
+    moved = path.b.counters() - before
+    expect("received, ignored", (moved.get("csig_received", 0) > 10, moved.get("csig_ignored", 0)), (True, 0))
 
 
 def test_only_probes_come_in():

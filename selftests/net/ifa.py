@@ -15,7 +15,7 @@ from lib.frameport import FramePort
 from lib.kernel import virtual_time
 from lib.ktap import defer, expect, expect_in, main
 from lib.net import Pair
-from lib.packet import ACK, CAP_TELEMETRY, ECHO, FIN, FORWARD, RST, SYN, csum, option, syn_option
+from lib.packet import ACK, CAP_TELEMETRY, ECHO, FIN, FORWARD, RST, SYN, csum, option, record, syn_option
 from lib.path import MBPS, carrier_path, falls_back, know
 from lib.peer import SCALE, Peer, qlen_code
 from lib.tcp import pattern, set_cc, transfer
@@ -233,6 +233,27 @@ def test_filter():
         before = peer.ns.counters()
         peer.ifa(GOOD)
         expect("IFA", moved_ifa(peer, before), {})
+
+
+def test_ipsec():
+    """Where the peer has to use IPsec a packet that does not brings no telemetry, neither by IFA nor by options."""
+    for version in 4, 6:
+        peer = receiver(version)
+        peer.ifa(GOOD)
+        expect("without a policy", peer.ns.counters()["ifa_received"], 1)
+        for proto in "", "proto tcp":
+            policy = f"xfrm policy {{}} src {peer.addr} dst {peer.kernel} {proto} dir in "
+            peer.ns.ip(policy.format("add") + f"tmpl src {peer.addr} dst {peer.kernel} proto ah mode transport")
+            before = peer.ns.counters()
+            peer.ifa(GOOD)
+            peer.send(option(FORWARD, [record(1, 100, 100)], SCALE))
+            peer.read_all(0.05)
+            moved = peer.ns.counters() - before
+            expect(f"IPv{version} {proto}: taken in",
+                   [moved.get(name, 0) for name in ("ifa_received", "forward_received", "policy_ignored")], [0, 0, 2])
+            peer.ns.ip(policy.format("delete"))
+            peer.ifa(GOOD)
+            expect("again", (peer.ns.counters() - before).get("ifa_received"), 1)
 
 
 def test_not_agreed():

@@ -18,7 +18,7 @@ COUNTERS = """
     syn_sent syn_no_room syn_invalid agreed not_agreed no_memory
     forward_sent identify_sent echo_sent no_room forward_received echo_received
     report_sent report_received windows_stopped window_old_ignored
-    response_received response_ignored unagreed_ignored malformed_ignored checksum_ignored window_ignored
+    response_received response_ignored unagreed_ignored malformed_ignored checksum_ignored policy_ignored window_ignored
     bad_hop_ignored ts_back_ignored tx_excess_ignored path_changes
     probes_stopped fallbacks unseen_loss returns ecn_responses timeouts
     ioam_sent ioam_received ioam_ignored ioam_unknown_link ioam_stopped
