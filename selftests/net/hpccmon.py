@@ -140,8 +140,11 @@ def test_slow_hop():
     print("".join(f"# {line}\n" for line in text.splitlines()))
     lines = text.splitlines()
     expect("marked", [line[:8].split() for line in lines if line.startswith("  *")], [["*", "2"]])
-    expect("named", [line.split()[-3:] for line in lines[-3:]],
-           [["1.2", "1", "Gbit/s"], ["2.2", "250", "Mbit/s"], ["3.2", "1", "Gbit/s"]])
+    names = [["1.2", "1", "Gbit/s"], ["2.2", "250", "Mbit/s"], ["3.2", "1", "Gbit/s"]]
+    expect("named", [line.split()[-3:] for line in lines[-3:]], names)
+    lines = run(path.a, "path", path.addr[1]).splitlines()
+    print("".join(f"# {line}\n" for line in lines))
+    expect("path", [line.split()[-3:] for line in lines[-3:]], names)
 
 
 def test_same_as_netlink():
