@@ -159,6 +159,18 @@ def test_first_flight():
                [(1, 0), (0, 100)])
 
 
+def test_syn_again():
+    """A connection whose SYN was lost asks by probes as any other."""
+    for version in 4, 6:
+        peer = Peer(version, carry=1)
+        peer.start_connect()
+        peer.got_syn(peer.read(2))
+        peer.answer(ASKS)
+        peer.sock.send(pattern(100000))
+        expect("SYN again", peer.ns.snmp("TcpExtTCPSynRetrans"), 1)
+        expect("probes", len(of_type(FORWARD, peer.read_all(0.1))) > 0, True)
+
+
 def test_wakes():
     """A window that sends a segment in some T grows by the answers to probes, a T after another:
     five times by W_ai, then by as much as the link has.
