@@ -91,7 +91,8 @@ def test_both_ways_under_loss():
     expect("sent again without loss", again[0, 1], [[0, 0]] * 3)
     for end in 0, 1:
         expect_in("sent again for nothing", again[1, 1][1][end], 0, again[1, 0][1][end] + 2)
-        expect_in("sent again", again[1, 1][0][end], 0, 2 * again[1, 0][0][end])
+    # Which packets are lost is another draw.
+    expect_in("sent again", sum(again[1, 1][0]), 0, 2 * sum(again[1, 0][0]))
 
 
 def test_without_sack():
