@@ -226,7 +226,7 @@ install-user: plugin tools
 	install -m 755 tools/hpccmon/hpccmon tools/hpcc-replay $(DESTDIR)$(BINDIR)/
 	install -D -m 644 -t $(DESTDIR)$(COMPLETION_DIR) $(COMPLETIONS)
 	install -D -m 644 Documentation/netlink/specs/hpcc.yaml $(DESTDIR)$(DATADIR)/hpcc.yaml
-	install -D -m 644 tools/wireshark/hpcc.lua $(DESTDIR)$(WIRESHARK_DIR)/hpcc.lua
+	install -D -m 644 -t $(DESTDIR)$(WIRESHARK_DIR) tools/wireshark/*.lua
 	tar -cf - $(LAB_FILES) | tar -C $(DESTDIR)$(DATADIR) --no-same-owner -xf -
 	for name in $(COMMANDS); do \
 		ln -sf $(DATADIR)/scripts/$$name $(DESTDIR)$(BINDIR)/$$name || exit; done
@@ -236,7 +236,7 @@ DKMS_TREE = $(DESTDIR)/usr/src/hpcc-$(VERSION)
 
 uninstall:
 	$(if $(DKMS_HAS),dkms remove hpcc/$(VERSION) --all; rm -rf $(DKMS_TREE))
-	rm -f $(DESTDIR)$(TC_LIB_DIR)/q_hpcc.so $(DESTDIR)$(WIRESHARK_DIR)/hpcc.lua $(addprefix $(DESTDIR)$(BINDIR)/,$(COMMANDS) hpcc-replay hpccmon) \
+	rm -f $(DESTDIR)$(TC_LIB_DIR)/q_hpcc.so $(addprefix $(DESTDIR)$(WIRESHARK_DIR)/,hpcc.lua hpcc-carriers.lua) $(addprefix $(DESTDIR)$(BINDIR)/,$(COMMANDS) hpcc-replay hpccmon) \
 		$(addprefix $(DESTDIR)$(COMPLETION_DIR)/,$(notdir $(COMPLETIONS))) \
 		$(foreach page,$(notdir $(MANPAGES)),$(DESTDIR)$(MANDIR)/man$(subst .,,$(suffix $(page)))/$(page))
 	rm -rf $(DESTDIR)$(DATADIR)

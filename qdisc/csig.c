@@ -40,6 +40,25 @@ static struct hpcc_headers hpcc_behind(struct sk_buff *skb, u32 network)
 }
 
 /**
+ * hpcc_waited() - how long a packet was here
+ * @q: the port
+ * @skb: the packet
+ * @ts_ns: when its first bit leaves
+ * @ns: result
+ *
+ * Return: whether that is known. Only a virtual link notes when packets come, and no child tells.
+ */
+bool hpcc_waited(const struct hpcc_sched *q, const struct sk_buff *skb, u64 ts_ns, u64 *ns)
+{
+	u64 came_ns = hpcc_skb_cb(skb)->time_ns;
+
+	if (!q->cfg.rate || q->child || !came_ns || came_ns > ts_ns)
+		return false;
+	*ns = ts_ns - came_ns;
+	return true;
+}
+
+/**
  * hpcc_csig_parse() - find the tag of a packet that arrives, and the headers behind it
  * @skb: the packet, of an Ethernet device
  * @cfg: the port's configuration
@@ -94,7 +113,7 @@ u32 hpcc_csig_push_note(const struct sk_buff *skb, struct hpcc_headers headers)
  * @at: offset of the tag
  * @ts_ns: when its first bit leaves
  *
- * How long a packet has waited only a shaping port knows.
+ * How long a packet has waited only a shaping port without a child knows.
  *
  * Return: as hpcc_csig_write(), or the enum hpcc_unstamped that says why there is no tag.
  */
@@ -103,13 +122,12 @@ int hpcc_try_csig(struct hpcc_sched *q, struct sk_buff *skb, u32 at, u64 ts_ns)
 	struct hpcc_load load = hpcc_load(q);
 	struct hpcc_csig_hop hop = {
 		.abw_q30 = HPCC_INT_UTIL_ONE - hpcc_util_now(q, load, ts_ns),
-		.pd_ns = ts_ns - hpcc_skb_cb(skb)->time_ns,
 		.qlen_ns = hpcc_link_time(q->byte_time, load.waiting_bytes).ns,
-		.has_pd = q->cfg.rate,
 		.locator = hpcc_csig_locator(q->cfg.identify ? q->cfg.node : q->offset.alias,
 					     q->cfg.port),
 	};
 
+	hop.has_pd = hpcc_waited(q, skb, ts_ns, &hop.pd_ns);
 	if (skb_ensure_writable(skb, at + HPCC_CSIG_LEN))
 		return HPCC_UNSTAMPED_NO_MEMORY;
 	if (get_unaligned_be16(skb->data + at) != q->cfg.csig_tpid)

@@ -57,6 +57,8 @@ int hpcc_open(struct sk_buff *skb, u32 at, u32 n)
 
 	if (skb_cow_head(skb, n))
 		return HPCC_UNSTAMPED_NO_MEMORY;
+	/* The sum of the whole packet, as a device that received it has computed it, is void. */
+	skb_forward_csum(skb);
 	skb_push(skb, n);
 	memmove(skb->data, skb->data + n, at);
 	if (skb_mac_header_was_set(skb))

@@ -78,21 +78,16 @@ no_memory:
 	return FIELD_PREP(HPCC_NOTE_UNSTAMPED, HPCC_UNSTAMPED_NO_MEMORY);
 }
 
-/* How long a packet was here; 0: only a virtual link knows. */
-static u32 hpcc_ifa_residence(const struct hpcc_sched *q, const struct sk_buff *skb, u64 ts_ns)
-{
-	u64 came_ns = hpcc_skb_cb(skb)->time_ns;
-
-	return q->cfg.rate && came_ns && came_ns < ts_ns ? min_t(u64, ts_ns - came_ns, U32_MAX) : 0;
-}
-
 static struct hpcc_ifa_hop hpcc_ifa_of(const struct hpcc_sched *q, const struct sk_buff *skb,
 				       u64 ts_ns)
 {
-	u32 residence_ns = hpcc_ifa_residence(q, skb, ts_ns);
 	struct hpcc_load load = hpcc_load(q);
-	u64 sec, ns;
+	u64 residence_ns, sec, ns;
 
+	/* As if it had just come. */
+	if (!hpcc_waited(q, skb, ts_ns, &residence_ns))
+		residence_ns = 0;
+	residence_ns = min_t(u64, residence_ns, U32_MAX);
 	sec = div64_u64_rem(ts_ns - residence_ns + q->offset.ts_ns, NSEC_PER_SEC, &ns);
 	return (struct hpcc_ifa_hop){
 		.lns = HPCC_IFA_LNS,
@@ -149,6 +144,5 @@ int hpcc_try_ifa(struct hpcc_sched *q, struct sk_buff *skb, u64 ts_ns)
 	hpcc_ifa_push(skb->data + at + t.md, &t, &hop);
 	hpcc_ip_grow(skb, ip, HPCC_IFA_HOP_LEN);
 	hpcc_skb_cb(skb)->bytes += HPCC_IFA_HOP_LEN;
-	skb_forward_csum(skb);
 	return HPCC_STAMP_WRITTEN;
 }

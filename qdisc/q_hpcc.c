@@ -321,18 +321,32 @@ static const struct {
 /* A list of carriers. Returns 0 where it is none. */
 static __u8 parse_carriers(const char *arg)
 {
-	__u8 value = 0, before;
+	__u8 value = 0, one;
 	size_t i, len;
 
 	do {
-		before = value;
+		one = 0;
 		len = strcspn(arg, ",");
 		for (i = 0; i < ARRAY_SIZE(carriers); i++)
 			if (strlen(carriers[i].name) == len && !strncmp(arg, carriers[i].name, len))
-				value |= carriers[i].value;
+				one = carriers[i].value;
+		value |= one;
 		arg += len + 1;
-	} while (value != before && arg[-1]);
-	return value != before ? value : 0;
+	} while (one && arg[-1]);
+	return one ? value : 0;
+}
+
+static bool is_option(const char *arg)
+{
+	size_t i;
+
+	for (i = 0; i < ARRAY_SIZE(flags); i++)
+		if (!strcmp(arg, flags[i].name))
+			return true;
+	for (i = 0; i < ARRAY_SIZE(values); i++)
+		if (!strcmp(arg, values[i].name))
+			return true;
+	return !strcmp(arg, "help");
 }
 
 /* Returns how many arguments were used, 0 where the first is unknown, or -1. */
@@ -348,6 +362,10 @@ static int parse_one(int argc, char **argv, struct nlmsghdr *n)
 			continue;
 		list = flags[i].attr == TCA_HPCC_STAMP && flags[i].value && argc > 1 ?
 		       parse_carriers(argv[1]) : 0;
+		if (flags[i].attr == TCA_HPCC_STAMP && flags[i].value && argc > 1 && !list &&
+		    !is_option(argv[1]))
+			return bad_value(argv[0], argv[1],
+					 "tcp, ioam, int, ifa, csig, csig_push, or several: tcp,int");
 		addattr_l(n, HPCC_REQUEST_MAX, flags[i].attr, list ? &list : &flags[i].value,
 			  sizeof(list));
 		return list ? 2 : 1;

@@ -387,6 +387,7 @@ int hpcc_dump_carriers(struct sk_buff *skb, const struct hpcc_config *cfg);
 bool hpcc_csig_parse(struct sk_buff *skb, const struct hpcc_config *cfg,
 		     struct hpcc_headers *headers);
 u32 hpcc_csig_push_note(const struct sk_buff *skb, struct hpcc_headers headers);
+bool hpcc_waited(const struct hpcc_sched *q, const struct sk_buff *skb, u64 ts_ns, u64 *ns);
 int hpcc_try_csig(struct hpcc_sched *q, struct sk_buff *skb, u32 at, u64 ts_ns);
 int hpcc_try_push(struct hpcc_sched *q, struct sk_buff *skb, u64 ts_ns);
 

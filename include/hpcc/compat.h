@@ -15,6 +15,7 @@
 #include <net/ipv6.h>
 #include <net/pkt_sched.h>
 #include <net/tcp.h>
+#include <net/xfrm.h>
 #ifdef HAVE_NET_GSO_H
 #include <net/gso.h>	/* 6.5 moved skb_gso_segment() there */
 #endif
@@ -118,6 +119,18 @@ static inline struct sock *hpcc_lookup_listener(struct net *net, u8 family,
 	return hpcc_hashed(__inet_lookup_listener, net, NULL, 0,
 			   ip_hdr(skb)->saddr, th->source, ip_hdr(skb)->daddr,
 			   ntohs(th->dest), inet_iif(skb), inet_sdif(skb));
+}
+
+/* Whether IPsec policies say nothing about what comes in. Kernels without XFRM lack the fields. */
+static inline bool hpcc_no_policy_in(const struct net *net, const struct sock *sk)
+{
+#ifdef CONFIG_XFRM
+	return !rcu_access_pointer(sk->sk_policy[XFRM_POLICY_IN]) &&
+	       !net->xfrm.policy_count[XFRM_POLICY_IN] &&
+	       net->xfrm.policy_default[XFRM_POLICY_IN] == XFRM_USERPOLICY_ACCEPT;
+#else
+	return true;
+#endif
 }
 
 /* Kernels without IPVS lack the field. */

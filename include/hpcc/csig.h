@@ -400,8 +400,9 @@ static inline void hpcc_csig_follow(struct hpcc_csig_path *path, u8 locator)
  * @r: set to a load record of hop 1
  *
  * txBytes is the sum of u2 times the time since the last signal, so that what the law divides
- * is u2. u1 is added to what u2 says, as the draft has it, and a u1 by itself to a u2 of 1.
- * Where a queue has gone u2 is not known until it is asked for.
+ * is u2. After a longer time than a signal tells of, the baseline is void. u1 is added to what u2
+ * says, as the draft has it, and a u1 by itself to a u2 of 1. Where a queue has gone u2 is not
+ * known until it is asked for.
  *
  * Return: 1; 0: there is no record yet; -EINVAL: it is no signal that was asked for, or nobody
  * wrote it.
@@ -428,7 +429,11 @@ static inline int hpcc_csig_take(struct hpcc_csig_path *path, u16 tag,
 		return 0;
 	if (!queue)
 		util = hpcc_csig_util(s, units);
-	path->tx_ns += min_t(u64, step, HPCC_INT_SPAN_NS) * util >> HPCC_INT_UTIL_SHIFT;
+	if (step > HPCC_INT_SPAN_NS) {
+		step = 0;
+		path->turn++;
+	}
+	path->tx_ns += step * util >> HPCC_INT_UTIL_SHIFT;
 	path->ts_ns = now_ns;
 	*r = (struct hpcc_record){
 		.hop = 1,

@@ -59,6 +59,7 @@
 #define HPCC_INT_LONG		0x0e00U
 
 #define HPCC_INT_NONE		0xffffffffU	/* not available */
+#define HPCC_INT_TS_NONE	(~0ULL)
 #define HPCC_INT_UTIL_ONE	0x40000000U
 #define HPCC_INT_UTIL_SHIFT	30
 #define HPCC_INT_QLEN_MAX	0xfffffeU
@@ -232,11 +233,14 @@ static inline int hpcc_int_hops(const struct hpcc_int_md *t)
  * @p: shim, header and stack
  * @hops: hpcc_int_hops()
  * @nr: the hop on the path, 1 .. @hops
+ * @now_ns: of a clock of the reader; what an egress timestamp is that the hop does not tell
  * @hop: result
+ *
+ * The timestamp only says for how long the utilization holds, so that any clock does.
  *
  * Return: 0, or -EINVAL where what the law needs is not available.
  */
-static inline int hpcc_int_hop(const u8 *p, u32 hops, u32 nr, struct hpcc_int_hop *hop)
+static inline int hpcc_int_hop(const u8 *p, u32 hops, u32 nr, u64 now_ns, struct hpcc_int_hop *hop)
 {
 	u32 queue;
 
@@ -247,8 +251,10 @@ static inline int hpcc_int_hop(const u8 *p, u32 hops, u32 nr, struct hpcc_int_ho
 	hop->qlen_bytes = queue & 0xffffff;
 	hop->ts_ns = get_unaligned_be64(p + 12);
 	hop->util = get_unaligned_be32(p + 20);
+	if (hop->ts_ns == HPCC_INT_TS_NONE)
+		hop->ts_ns = now_ns;
 	return hop->node == HPCC_INT_NONE || hop->port == 0xffff || queue == HPCC_INT_NONE ||
-	       hop->ts_ns == ~0ULL || hop->util > HPCC_INT_UTIL_ONE ? -EINVAL : 0;
+	       hop->util > HPCC_INT_UTIL_ONE ? -EINVAL : 0;
 }
 
 /* Take in what the link did since it was seen last. A timestamp that goes back changes nothing. */

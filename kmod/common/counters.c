@@ -36,6 +36,24 @@ void hpcc_counters_retire(struct hpcc_counters *counters)
 EXPORT_SYMBOL_GPL(hpcc_counters_retire);
 
 /**
+ * hpcc_counters_read() - what was counted, on all CPUs
+ * @counters: the namespace's
+ * @what: index
+ *
+ * Return: the number.
+ */
+u64 hpcc_counters_read(const struct hpcc_counters *counters, u32 what)
+{
+	u64 sum = 0;
+	int cpu;
+
+	for_each_possible_cpu(cpu)
+		sum += READ_ONCE(per_cpu_ptr(counters->value, cpu)[what]);
+	return sum;
+}
+EXPORT_SYMBOL_GPL(hpcc_counters_read);
+
+/**
  * hpcc_counters_print() - print counters, "name value" a line
  * @seq: file
  * @names: of the counters
@@ -45,15 +63,9 @@ EXPORT_SYMBOL_GPL(hpcc_counters_retire);
 void hpcc_counters_print(struct seq_file *seq, const char * const *names,
 			 u32 nr, const struct hpcc_counters *counters)
 {
-	int cpu;
 	u32 i;
 
-	for (i = 0; i < nr; i++) {
-		u64 sum = 0;
-
-		for_each_possible_cpu(cpu)
-			sum += READ_ONCE(per_cpu_ptr(counters->value, cpu)[i]);
-		seq_printf(seq, "%s %llu\n", names[i], sum);
-	}
+	for (i = 0; i < nr; i++)
+		seq_printf(seq, "%s %llu\n", names[i], hpcc_counters_read(counters, i));
 }
 EXPORT_SYMBOL_GPL(hpcc_counters_print);

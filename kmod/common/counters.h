@@ -24,6 +24,7 @@ struct hpcc_counters {
 
 int hpcc_counters_init(struct hpcc_counters *counters);
 void hpcc_counters_retire(struct hpcc_counters *counters);
+u64 hpcc_counters_read(const struct hpcc_counters *counters, u32 what);
 void hpcc_counters_print(struct seq_file *seq, const char * const *names,
 			 u32 nr, const struct hpcc_counters *counters);
 

@@ -160,10 +160,14 @@ static void hpcc_count_ack(struct sock *sk, struct hpcc_flow *flow, u32 bits)
 {
 	struct net *net = sock_net(sk);
 
-	if (bits & HPCC_ACK_TS_BACK)
+	if (bits & HPCC_ACK_TS_BACK) {
 		hpcc_count(net, HPCC_C_TS_BACK_IGNORED);
-	if (bits & (HPCC_ACK_TX_EXCESS | HPCC_ACK_TX_BACK))
+		hpcc_flow_count(&flow->ignored[HPCC_IGNORED_TS_BACK], 1);
+	}
+	if (bits & (HPCC_ACK_TX_EXCESS | HPCC_ACK_TX_BACK)) {
 		hpcc_count(net, HPCC_C_TX_EXCESS_IGNORED);
+		hpcc_flow_count(&flow->ignored[HPCC_IGNORED_TX_EXCESS], 1);
+	}
 	if (bits & HPCC_ACK_PATH) {
 		hpcc_count(net, HPCC_C_PATH_CHANGES);
 		hpcc_notify(sk, flow, HPCC_EVENT_PATH);

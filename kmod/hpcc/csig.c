@@ -13,7 +13,7 @@
  *			the next probe asks for (hpcc/csig.h).
  *
  * The kernel drops frames of an EtherType that nobody wants. So a host without this module, or
- * whose namespace does not have CSIG for its carrier, never sees a tag, and neither does one behind
+ * whose carrier towards the sender is not CSIG, never sees a tag, and neither does one behind
  * a router of that kind: such probes are lost, which costs no data, and silence brings the TCP
  * option back. A frame with a tag that is no pure ACK to this host with such a record is dropped,
  * too: no tag brings anything in that a filter would have kept out without it, but a probe. The
@@ -28,11 +28,14 @@
 #include <linux/ip.h>
 #include <linux/ipv6.h>
 #include <linux/module.h>
+#include <net/ipv6.h>
 #include <net/tcp.h>
 
 #include "csig.h"
 #include "mailbox.h"
 #include "net.h"
+#include "routes.h"
+#include "segment.h"
 
 static ushort hpcc_csig_tpid = HPCC_CSIG_TPID_DEFAULT;
 module_param_named(csig_tpid, hpcc_csig_tpid, ushort, 0444);
@@ -68,8 +71,20 @@ static bool hpcc_csig_is_probe(const struct sk_buff *skb, const struct hpcc_plac
 	return len == place->end && th->ack && !(th->syn | th->fin | th->rst | th->urg);
 }
 
+/* Whether CSIG is the carrier towards who sent a segment. */
+static bool hpcc_csig_is_wanted(const struct sk_buff *skb, const struct hpcc_place *place)
+{
+	struct in6_addr peer;
+
+	if (place->version == 4)
+		ipv6_addr_set_v4mapped(((const struct iphdr *)skb->data)->saddr, &peer);
+	else
+		peer = ((const struct ipv6hdr *)skb->data)->saddr;
+	return hpcc_choice_for(dev_net(skb->dev), &peer).carrier == HPCC_CARRIER_CSIG;
+}
+
 /* Take the tag at skb->data away, and have the segment behind it say what it said. */
-static bool hpcc_csig_take_tag(struct sk_buff *skb, u8 kind)
+static bool hpcc_csig_take_tag(struct sk_buff *skb)
 {
 	u32 mac_len = skb->data - skb_mac_header(skb);
 	struct hpcc_place place;
@@ -80,7 +95,11 @@ static bool hpcc_csig_take_tag(struct sk_buff *skb, u8 kind)
 	tag = get_unaligned_be16(skb->data);
 	skb->protocol = *(__be16 *)(skb->data + sizeof(u16));
 	skb_pull_rcsum(skb, HPCC_CSIG_LEN);
-	if (!hpcc_csig_walk(skb, kind, &place) || !hpcc_csig_is_probe(skb, &place) ||
+	/* A flow keeps the kind that it agreed upon when the sysctl changes. */
+	if (!hpcc_csig_walk(skb, HPCC_OPT_KIND_DEFAULT, &place) &&
+	    !hpcc_csig_walk(skb, HPCC_OPT_KIND_OTHER, &place))
+		return false;
+	if (!hpcc_csig_is_probe(skb, &place) || !hpcc_csig_is_wanted(skb, &place) ||
 	    skb_ensure_writable(skb, place.end))
 		return false;
 	memmove(skb_mac_header(skb) + HPCC_CSIG_LEN, skb_mac_header(skb), mac_len - sizeof(u16));
@@ -90,17 +109,15 @@ static bool hpcc_csig_take_tag(struct sk_buff *skb, u8 kind)
 	return hpcc_csig_pop(skb->data, &place, tag, skb->ip_summed != CHECKSUM_PARTIAL);
 }
 
+/* The packet goes on at once. By netif_rx() it would come behind all that came with it: too old. */
 static int hpcc_csig_rcv(struct sk_buff *skb, struct net_device *dev, struct packet_type *pt,
 			 struct net_device *orig_dev)
 {
-	const struct hpcc_sysctls *sysctls = &hpcc_pernet(dev_net(dev))->sysctls;
-
 	skb = skb_share_check(skb, GFP_ATOMIC);
 	if (!skb)
 		return NET_RX_DROP;
-	if (READ_ONCE(sysctls->carrier) == HPCC_CARRIER_CSIG && skb->pkt_type == PACKET_HOST &&
-	    hpcc_csig_take_tag(skb, READ_ONCE(sysctls->option_kind)))
-		return netif_rx(skb);
+	if (skb->pkt_type == PACKET_HOST && hpcc_csig_take_tag(skb))
+		return netif_receive_skb(skb);
 	hpcc_count(dev_net(dev), HPCC_C_CSIG_IGNORED);
 	kfree_skb(skb);
 	return NET_RX_DROP;

@@ -6,7 +6,7 @@
  * hooks hold no lock and no reference; they look the socket's address up under RCU,
  * and the flow is freed a grace period after it left the table. The table grows with
  * its flows, and its hash is keyed at random. Each network namespace also has an array of its
- * own flows, so that a reader of /proc/net/hpcc_flows does not visit those of others.
+ * own flows, so that who asks for one's flows does not visit those of others.
  */
 #include <linux/rhashtable.h>
 #include <linux/slab.h>

@@ -52,6 +52,22 @@ enum hpcc_mode {
 };
 
 /**
+ * enum hpcc_ignored - why telemetry of a connection was ignored
+ * @HPCC_IGNORED_MALFORMED: an option
+ * @HPCC_IGNORED_BAD_HOP: a record, of no hop of the path
+ * @HPCC_IGNORED_TS_BACK: a record whose ts did not advance
+ * @HPCC_IGNORED_TX_EXCESS: a record whose tx grew faster than its ts
+ * @HPCC_IGNORED_MAX: how many there are
+ */
+enum hpcc_ignored {
+	HPCC_IGNORED_MALFORMED,
+	HPCC_IGNORED_BAD_HOP,
+	HPCC_IGNORED_TS_BACK,
+	HPCC_IGNORED_TX_EXCESS,
+	HPCC_IGNORED_MAX,
+};
+
+/**
  * struct hpcc_flow - a connection that agreed
  * @algo: W, Wc, U, L; proc.c shows W, Wc and U without the socket lock, of
  *	whichever ACK was the last. L is memory of its own, by the longest that the
@@ -109,6 +125,7 @@ enum hpcc_mode {
  * @held: @echo is for receiver.c, and waits for no echo
  * @probing: what leaves now is a probe; set under the socket lock
  * @requests: counts them
+ * @received: options with telemetry that came; no lock
  * @sample_ns: time from one request to the next at least, unless @searching
  * @asked_ns: tcp_clock_cache at the last request
  * @response: the last response of a switch (response.c); 0: there was none
@@ -166,6 +183,7 @@ enum hpcc_mode {
  * @events: told since @events_since (netlink.c)
  * @events_since: jiffies when a second of events began
  * @missed: events since the last one that was told that were too many
+ * @ignored: what was ignored, by enum hpcc_ignored; no lock
  * @dead: set by release(); after that nobody may dereference @sk
  * @lock: covers @dead, and who writes @path
  * @id: its number in its network namespace; constant
@@ -228,6 +246,7 @@ struct hpcc_flow {
 	u16 signal;
 	struct hpcc_rx __rcu *rx;
 	u32 requests;
+	u32 received;
 	u32 sample_ns;
 	u64 asked_ns;
 	u64 response;
@@ -279,6 +298,7 @@ struct hpcc_flow {
 	u8 events;
 	u32 events_since;
 	u32 missed;
+	u32 ignored[HPCC_IGNORED_MAX];
 
 	bool dead;
 	spinlock_t lock;	/* covers @dead, and who writes @path */
@@ -295,6 +315,12 @@ struct hpcc_flow {
 static inline bool hpcc_runs_telemetry(const struct hpcc_flow *flow)
 {
 	return READ_ONCE(flow->mode) <= HPCC_MODE_IGNORING;
+}
+
+/* Count something, where two CPUs that do so at once may count one too few. */
+static inline void hpcc_flow_count(u32 *count, u32 n)
+{
+	WRITE_ONCE(*count, READ_ONCE(*count) + n);
 }
 
 int hpcc_flow_init(void);

@@ -252,6 +252,13 @@ static void hpcc_ifa_take(struct sock *sk, struct hpcc_flow *flow, struct hpcc_a
 	u32 pos = 0;
 	int at;
 
+	/* A policy for TCP ports would not be found for this protocol. And switches cannot write
+	 * to what IPsec protects.
+	 */
+	if (!hpcc_no_policy_in(net, sk)) {
+		hpcc_count_rcu(net, HPCC_C_POLICY_IGNORED);
+		return;
+	}
 	if (hpcc_ifa_sum(in->skb, in->state->pf, in->th)) {
 		hpcc_count_rcu(net, HPCC_C_CHECKSUM_IGNORED);
 		return;

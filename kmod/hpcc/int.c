@@ -195,6 +195,7 @@ void hpcc_int_take(const struct tcp_sock *tp, struct hpcc_arrival *in)
 static int hpcc_int_records(struct hpcc_trace_rx *rx, const struct net *net, const u8 *p,
 			    int hops, u8 scale, u8 *records, enum hpcc_counter *why)
 {
+	u64 now_ns = ktime_get_ns();
 	struct hpcc_int_hop hop;
 	struct hpcc_record r;
 	u64 link;
@@ -203,7 +204,7 @@ static int hpcc_int_records(struct hpcc_trace_rx *rx, const struct net *net, con
 	hpcc_trace_begin(rx, HPCC_CARRIER_INT);
 	for (nr = 1; nr <= hops; nr++) {
 		*why = HPCC_C_INT_IGNORED;
-		if (hpcc_int_hop(p, hops, nr, &hop))
+		if (hpcc_int_hop(p, hops, nr, now_ns, &hop))
 			return -EINVAL;
 		*why = HPCC_C_INT_UNKNOWN_LINK;
 		link = hpcc_link_known(net, hop.node, hop.port);

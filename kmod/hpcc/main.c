@@ -20,6 +20,7 @@
 #include "handshake.h"
 #include "net.h"
 #include "netlink.h"
+#include "path.h"
 #include "routes.h"
 
 unsigned int hpcc_net_id __read_mostly;
@@ -62,7 +63,7 @@ static int __net_init hpcc_net_init(struct net *net)
 	xa_init_flags(&hn->flows, XA_FLAGS_ALLOC | XA_FLAGS_LOCK_BH |
 				  XA_FLAGS_ACCOUNT);
 	xa_init_flags(&hn->links, XA_FLAGS_ACCOUNT);
-	mutex_init(&hn->path_lock);
+	hpcc_paths_init(hn);
 	err = hpcc_counters_init(&hn->counters);
 	if (err)
 		return err;
@@ -104,6 +105,7 @@ static void __net_exit hpcc_net_exit(struct net *net)
 {
 	hpcc_proc_unregister(net);
 	hpcc_sysctl_unregister(net);
+	hpcc_paths_exit(hpcc_pernet(net));
 }
 
 /* Kernel sockets may still count and leave notes: struct hpcc_counters says why. The core
@@ -158,16 +160,17 @@ static int __init hpcc_init(void)
 	err = hpcc_netlink_init();
 	if (err)
 		goto err_pernet;
-	err = tcp_register_congestion_control(&hpcc_ops);
-	if (err)
-		goto err_netlink;
 	err = hpcc_csig_init();
 	if (err)
-		goto err_cc;
+		goto err_netlink;
+	/* Last: sockets that run hpcc hold the module, which does not help where init fails. */
+	err = tcp_register_congestion_control(&hpcc_ops);
+	if (err)
+		goto err_csig;
 	return 0;
 
-err_cc:
-	tcp_unregister_congestion_control(&hpcc_ops);
+err_csig:
+	hpcc_csig_exit();
 err_netlink:
 	hpcc_netlink_exit();
 err_pernet:
@@ -179,8 +182,8 @@ err_flow:
 
 static void __exit hpcc_exit(void)
 {
-	hpcc_csig_exit();
 	tcp_unregister_congestion_control(&hpcc_ops);
+	hpcc_csig_exit();
 	hpcc_netlink_exit();
 	unregister_pernet_subsys(&hpcc_net_ops);
 	hpcc_flow_exit();

@@ -34,6 +34,8 @@
  * @HPCC_C_UNAGREED_IGNORED: options on connections that did not agree, or to that option
  * @HPCC_C_MALFORMED_IGNORED: wrong length, type, scale, or twice
  * @HPCC_C_CHECKSUM_IGNORED: options in segments with a bad checksum
+ * @HPCC_C_POLICY_IGNORED: options in segments that IPsec policies do not let in; IFA where there
+ *	are any
  * @HPCC_C_WINDOW_IGNORED: options in segments outside the window
  * @HPCC_C_BAD_HOP_IGNORED: records with a hop beyond the path's or a hop repeated
  * @HPCC_C_TS_BACK_IGNORED: records whose ts did not advance
@@ -91,6 +93,7 @@ enum hpcc_counter {
 	HPCC_C_UNAGREED_IGNORED,
 	HPCC_C_MALFORMED_IGNORED,
 	HPCC_C_CHECKSUM_IGNORED,
+	HPCC_C_POLICY_IGNORED,
 	HPCC_C_WINDOW_IGNORED,
 	HPCC_C_BAD_HOP_IGNORED,
 	HPCC_C_TS_BACK_IGNORED,
@@ -233,9 +236,11 @@ struct hpcc_sysctls {
  * @counters: counters, indexed by enum hpcc_counter
  * @flows: connections that agreed, by number; written under the xarray's lock, read under
  *	RCU
- * @path_lock: orders the readers of /proc/net/hpcc_paths (path.c), and the writers of
+ * @path_lock: orders who asks for the names of links (path.c), and the writers of
  *	/proc/net/hpcc_links and hpcc_routes
- * @path_readers: how many they are; written under @path_lock
+ * @path_asked: somebody asks; written under @path_lock
+ * @path_until: for how long, jiffies; under @path_lock
+ * @path_end: clears @path_asked
  * @links: what is known of links, by node << 16 | port; written under @path_lock (ioam.c)
  * @nr_links: how many; under @path_lock
  * @routes: parameters by the peer's address, NULL before the first write; RCU; written under
@@ -249,8 +254,10 @@ struct hpcc_net {
 	struct hpcc_knobs knobs;
 	struct hpcc_counters counters;
 	struct xarray flows;
-	struct mutex path_lock;		/* orders readers */
-	unsigned int path_readers;
+	struct mutex path_lock;		/* orders who asks, and who writes tables */
+	bool path_asked;
+	unsigned long path_until;
+	struct delayed_work path_end;
 	struct xarray links;
 	unsigned int nr_links;
 	struct hpcc_routes __rcu *routes;
@@ -260,6 +267,7 @@ struct hpcc_net {
 };
 
 extern unsigned int hpcc_net_id;
+extern const char * const hpcc_counter_names[__HPCC_C_MAX];
 
 /**
  * hpcc_pernet() - our state in a network namespace

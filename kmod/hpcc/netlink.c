@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Generic netlink family "hpcc": the flows of a network namespace, one or all, and what happens
- * to them. As with ss, whoever may open a socket in the namespace may ask; only who has
- * CAP_NET_ADMIN there is told the names of links.
+ * Generic netlink family "hpcc": the flows of a network namespace, one or all, what happens
+ * to them, and its counters. As with ss, whoever may open a socket in the namespace may ask; only
+ * who has CAP_NET_ADMIN there is told the names of links, and has them asked for.
  *
  * A dump takes the flows in the order of their numbers, each under its socket's lock: what it
  * says of one is of one moment. It says of each flow that lives all the time exactly once. It does
@@ -46,13 +46,14 @@ static int hpcc_addr_validate(const struct nlattr *attr, struct netlink_ext_ack 
 }
 
 /* What selects flows. */
-static const struct nla_policy hpcc_flow_policy[HPCC_A_FLOW_IFINDEX + 1] = {
+static const struct nla_policy hpcc_flow_policy[HPCC_A_FLOW_IDENTIFY + 1] = {
 	[HPCC_A_FLOW_LADDR]	= NLA_POLICY_VALIDATE_FN(NLA_BINARY, hpcc_addr_validate),
 	[HPCC_A_FLOW_RADDR]	= NLA_POLICY_VALIDATE_FN(NLA_BINARY, hpcc_addr_validate),
 	[HPCC_A_FLOW_LPORT]	= { .type = NLA_U16 },
 	[HPCC_A_FLOW_RPORT]	= { .type = NLA_U16 },
 	[HPCC_A_FLOW_COOKIE]	= { .type = NLA_U64 },
 	[HPCC_A_FLOW_IFINDEX]	= { .type = NLA_U32 },
+	[HPCC_A_FLOW_IDENTIFY]	= { .type = NLA_FLAG },
 };
 
 /**
@@ -162,6 +163,24 @@ static int hpcc_put_identity(struct sk_buff *skb, u64 word)
 	       hpcc_put_u64(skb, HPCC_A_HOP_RATE, id.bps);
 }
 
+static int hpcc_put_telemetry(struct sk_buff *skb, const struct hpcc_flow *flow)
+{
+	static const u8 types[HPCC_IGNORED_MAX] = {
+		[HPCC_IGNORED_MALFORMED] = HPCC_A_FLOW_MALFORMED,
+		[HPCC_IGNORED_BAD_HOP] = HPCC_A_FLOW_BAD_HOP,
+		[HPCC_IGNORED_TS_BACK] = HPCC_A_FLOW_TS_BACK,
+		[HPCC_IGNORED_TX_EXCESS] = HPCC_A_FLOW_TX_EXCESS,
+	};
+	u32 i;
+
+	if (nla_put_u32(skb, HPCC_A_FLOW_RECEIVED, READ_ONCE(flow->received)))
+		return -EMSGSIZE;
+	for (i = 0; i < HPCC_IGNORED_MAX; i++)
+		if (nla_put_u32(skb, types[i], READ_ONCE(flow->ignored[i])))
+			return -EMSGSIZE;
+	return 0;
+}
+
 /* @nr: so many may tell their load */
 static int hpcc_put_hops(struct sk_buff *skb, const struct sock *sk, const struct hpcc_flow *flow,
 			 u32 nr, bool names)
@@ -198,6 +217,7 @@ static int hpcc_put_flow(const struct hpcc_nl_reply *to, struct sock *sk,
 	err = hpcc_put_who(skb, sk) ?:
 	      hpcc_put_mode(skb, flow) ?:
 	      hpcc_put_how(skb, flow) ?:
+	      hpcc_put_telemetry(skb, flow) ?:
 	      hpcc_put_hops(skb, sk, flow, busy ? 0 : flow->algo.nr, to->names) ?:
 	      (busy ? nla_put_flag(skb, HPCC_A_FLOW_BUSY) : 0);
 	if (err)
@@ -303,7 +323,22 @@ static int hpcc_tell(const struct hpcc_nl_reply *to, struct sock *sk)
 	return err;
 }
 
-/* cb->args[0] is the number of the next flow. */
+/* Have the links of all paths asked who they are, if that is wanted. */
+static int hpcc_identify(struct sk_buff *request, struct net *net, struct nlattr * const *attrs,
+			 struct netlink_ext_ack *extack)
+{
+	if (!attrs[HPCC_A_FLOW_IDENTIFY])
+		return 0;
+	if (!netlink_net_capable(request, CAP_NET_ADMIN)) {
+		NL_SET_ERR_MSG_ATTR(extack, attrs[HPCC_A_FLOW_IDENTIFY],
+				    "the names of links are for CAP_NET_ADMIN");
+		return -EPERM;
+	}
+	hpcc_paths_ask(net);
+	return 0;
+}
+
+/* cb->args[0] is the number of the next flow; cb->args[1]: the links have been asked. */
 static int hpcc_nl_dump_flows(struct sk_buff *skb, struct netlink_callback *cb)
 {
 	const struct hpcc_nl_reply to = {
@@ -311,13 +346,17 @@ static int hpcc_nl_dump_flows(struct sk_buff *skb, struct netlink_callback *cb)
 		.flags = NLM_F_MULTI, .until = jiffies + msecs_to_jiffies(HPCC_NL_WAIT_MS),
 		.names = netlink_net_capable(cb->skb, CAP_NET_ADMIN),
 	};
-	struct nlattr *attrs[HPCC_A_FLOW_IFINDEX + 1];
+	struct nlattr *attrs[HPCC_A_FLOW_IDENTIFY + 1];
 	unsigned long id = cb->args[0];
 	struct sock *sk;
 	int err;
 
-	err = genlmsg_parse(cb->nlh, &hpcc_family, attrs, HPCC_A_FLOW_IFINDEX, hpcc_flow_policy,
+	err = genlmsg_parse(cb->nlh, &hpcc_family, attrs, HPCC_A_FLOW_IDENTIFY, hpcc_flow_policy,
 			    cb->extack);
+	if (!err && !cb->args[1])
+		err = hpcc_identify((struct sk_buff *)cb->skb, sock_net(skb->sk), attrs,
+				    cb->extack);
+	cb->args[1] = !err;
 	while (!err && (sk = hpcc_flow_next(sock_net(skb->sk), attrs, &id))) {
 		err = hpcc_tell(&to, sk);
 		if (!err)
@@ -366,6 +405,9 @@ static int hpcc_nl_get_flow(struct sk_buff *skb, struct genl_info *info)
 		NL_SET_ERR_MSG(info->extack, "a flow is named by both ends, or by its cookie");
 		return -EINVAL;
 	}
+	err = hpcc_identify(skb, genl_info_net(info), info->attrs, info->extack);
+	if (err)
+		return err;
 	to.skb = nlmsg_new(NLMSG_GOODSIZE, GFP_KERNEL);
 	if (!to.skb)
 		return -ENOMEM;
@@ -377,6 +419,37 @@ static int hpcc_nl_get_flow(struct sk_buff *skb, struct genl_info *info)
 	if (!err)
 		NL_SET_ERR_MSG(info->extack, "the connection has just ended");
 	return err ?: -ENOENT;
+}
+
+/* ---- Counters ---------------------------------------------------------------------- */
+
+static int hpcc_put_counter(struct sk_buff *skb, const struct netlink_callback *cb, u32 what,
+			    u64 value)
+{
+	void *head = genlmsg_put(skb, NETLINK_CB(cb->skb).portid, cb->nlh->nlmsg_seq, &hpcc_family,
+				 NLM_F_MULTI, HPCC_CMD_COUNTERS_GET);
+
+	if (!head)
+		return -EMSGSIZE;
+	if (nla_put_string(skb, HPCC_A_COUNTER_NAME, hpcc_counter_names[what]) ||
+	    nla_put_u64_64bit(skb, HPCC_A_COUNTER_VALUE, value, HPCC_A_COUNTER_PAD)) {
+		genlmsg_cancel(skb, head);
+		return -EMSGSIZE;
+	}
+	genlmsg_end(skb, head);
+	return 0;
+}
+
+/* cb->args[0] is the next counter. */
+static int hpcc_nl_dump_counters(struct sk_buff *skb, struct netlink_callback *cb)
+{
+	const struct hpcc_counters *counters = &hpcc_pernet(sock_net(skb->sk))->counters;
+
+	for (; cb->args[0] < __HPCC_C_MAX; cb->args[0]++)
+		if (hpcc_put_counter(skb, cb, cb->args[0],
+				     hpcc_counters_read(counters, cb->args[0])))
+			break;
+	return skb->len;
 }
 
 /* ---- Events ------------------------------------------------------------------------ */
@@ -450,9 +523,13 @@ static const struct genl_ops hpcc_nl_ops[] = {
 	{
 		.cmd		= HPCC_CMD_FLOW_GET,
 		.policy		= hpcc_flow_policy,
-		.maxattr	= HPCC_A_FLOW_IFINDEX,
+		.maxattr	= HPCC_A_FLOW_IDENTIFY,
 		.doit		= hpcc_nl_get_flow,
 		.dumpit		= hpcc_nl_dump_flows,
+	},
+	{
+		.cmd		= HPCC_CMD_COUNTERS_GET,
+		.dumpit		= hpcc_nl_dump_counters,
 	},
 };
 

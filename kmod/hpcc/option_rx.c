@@ -54,9 +54,6 @@
 #include "response.h"
 #include "segment.h"
 
-/* The two experimental kinds of RFC 4727: the default one, and this. */
-#define HPCC_OPT_KIND_OTHER	254
-
 /* A TCP header behind more IPv6 headers than this many bytes is not looked at. */
 #define HPCC_EXTHDRS_MAX	512
 
@@ -263,6 +260,12 @@ static void hpcc_note_device(struct hpcc_flow *flow, const struct net_device *de
 		WRITE_ONCE(flow->device, device);
 }
 
+static void hpcc_malformed(struct hpcc_flow *flow, const struct net *net)
+{
+	hpcc_count(net, HPCC_C_MALFORMED_IGNORED);
+	hpcc_flow_count(&flow->ignored[HPCC_IGNORED_MALFORMED], 1);
+}
+
 /* Return: false where nobody asked for a REPORT. */
 static bool hpcc_any_report_in(struct hpcc_flow *flow, const struct net *net,
 			       const struct hpcc_opt *opt, const u8 *records)
@@ -274,7 +277,7 @@ static bool hpcc_any_report_in(struct hpcc_flow *flow, const struct net *net,
 	if (!READ_ONCE(flow->wants_N))
 		return false;
 	if (hpcc_report_in(flow, opt, records))
-		hpcc_count(net, HPCC_C_MALFORMED_IGNORED);
+		hpcc_malformed(flow, net);
 	return true;
 }
 
@@ -304,24 +307,28 @@ static void hpcc_option_in(struct hpcc_flow *flow, const struct hpcc_arrival *in
 	case HPCC_OPT_ECHO:
 	case HPCC_OPT_IDENTIFY_ECHO:
 		if (!(READ_ONCE(flow->scales) & BIT(opt->scale))) {
-			hpcc_count(net, HPCC_C_MALFORMED_IGNORED);
+			hpcc_malformed(flow, net);
 			return;
 		}
 		bad = opt->type == HPCC_OPT_ECHO ?
 		      hpcc_echo_in(flow, opt, records) :
 		      hpcc_path_in(flow, opt, records);
 		hpcc_count_rcu(net, HPCC_C_ECHO_RECEIVED);
+		hpcc_flow_count(&flow->received, 1);
 		break;
 	case HPCC_OPT_REPORT:
 		hpcc_count_rcu(net, hpcc_any_report_in(flow, net, opt, records) ?
 				    HPCC_C_REPORT_RECEIVED : HPCC_C_UNAGREED_IGNORED);
+		hpcc_flow_count(&flow->received, 1);
 		return;
 	default:
-		hpcc_count(net, HPCC_C_MALFORMED_IGNORED);
+		hpcc_malformed(flow, net);
 		return;
 	}
-	if (unlikely(bad))
+	if (unlikely(bad)) {
 		hpcc_count_add(net, HPCC_C_BAD_HOP_IGNORED, bad);
+		hpcc_flow_count(&flow->ignored[HPCC_IGNORED_BAD_HOP], bad);
+	}
 }
 
 /* Of each of these a segment has one option at most. */
@@ -372,13 +379,13 @@ u32 hpcc_options_in(struct hpcc_flow *flow, const struct hpcc_arrival *in, int a
 			tail = at;
 		end = pos;
 		if (hpcc_opt_decode(in->opts + at, pos - at, &opt)) {
-			hpcc_count(net, HPCC_C_MALFORMED_IGNORED);
+			hpcc_malformed(flow, net);
 			keep = true;
 			continue;
 		}
 		way = hpcc_opt_way(opt.type);
 		if (seen & BIT(way)) {
-			hpcc_count(net, HPCC_C_MALFORMED_IGNORED);
+			hpcc_malformed(flow, net);
 			keep = true;
 			continue;
 		}
@@ -395,7 +402,7 @@ u32 hpcc_options_in(struct hpcc_flow *flow, const struct hpcc_arrival *in, int a
 	    in->skb->len == in->thoff + __tcp_hdrlen(in->th))
 		WRITE_ONCE(flow->answer, true);
 	if (at == -EINVAL)
-		hpcc_count(net, HPCC_C_MALFORMED_IGNORED);
+		hpcc_malformed(flow, net);
 	return keep || end != in->optlen ? in->optlen : tail;
 }
 
@@ -489,6 +496,13 @@ static void hpcc_outside_in(const struct sock *sk, struct hpcc_flow *flow,
 		hpcc_count(in->state->net, HPCC_C_WINDOW_IGNORED);
 }
 
+/* Whether IPsec policies let a segment in. TCP asks them later. */
+static bool hpcc_policy_ok(struct sock *sk, const struct hpcc_arrival *in)
+{
+	return in->state->pf == NFPROTO_IPV4 ? xfrm4_policy_check(sk, XFRM_POLICY_IN, in->skb) :
+					       xfrm6_policy_check(sk, XFRM_POLICY_IN, in->skb);
+}
+
 static void hpcc_segment_in(struct hpcc_arrival *in)
 {
 	struct net *net = in->state->net;
@@ -511,6 +525,8 @@ static void hpcc_segment_in(struct hpcc_arrival *in)
 		hpcc_unagreed_in(in);
 	else if (!hpcc_arrival_intact(in))
 		hpcc_count(net, HPCC_C_CHECKSUM_IGNORED);
+	else if (!hpcc_policy_ok(sk, in))
+		hpcc_count(net, HPCC_C_POLICY_IGNORED);
 	else if (!hpcc_numbers_ok(flow, tcp_sk(sk), in) || !hpcc_ttl_ok(sk, in))
 		hpcc_outside_in(sk, flow, in, at, pos);
 	else if (hpcc_is_bare(in->th))

@@ -288,6 +288,12 @@ static u32 hpcc_with_signal(struct hpcc_flow *flow, const struct tcp_sock *tp,
 	return *forward + hpcc_signal_write(flow, out + *forward);
 }
 
+/* Whether a segment has no data. A probe has none; classic asks by data, whatever the carrier. */
+static bool hpcc_is_pure(const struct hpcc_segment *seg)
+{
+	return seg->skb->len == seg->thoff + seg->thlen;
+}
+
 /* Whether a segment that asks has room for a trace beside its options, which @room is left for. */
 static bool hpcc_asks_ioam(const struct hpcc_segment *seg, const struct sock *sk, u32 nodes,
 			   u32 *room)
@@ -309,8 +315,7 @@ static bool hpcc_asks_stack(const struct hpcc_segment *seg, const struct sock *s
 {
 	u32 space = hpcc_segment_space(seg, sk);
 
-	if (seg->skb->len != seg->thoff + seg->thlen || *room < hpcc_opt_len(1) ||
-	    space < n + hpcc_opt_len(1))
+	if (!hpcc_is_pure(seg) || *room < hpcc_opt_len(1) || space < n + hpcc_opt_len(1))
 		return false;
 	*room = min(*room, space - n) & ~3U;
 	return true;
@@ -326,8 +331,12 @@ static enum hpcc_asking hpcc_asks_by(const struct hpcc_segment *seg, const struc
 			return HPCC_ASKS_IOAM;
 		break;
 	case HPCC_CARRIER_CSIG:
-		/* The MTU does not count the tag, and a probe is far shorter. */
-		return HPCC_ASKS_CSIG;
+		/* Receivers drop data with a tag. The MTU does not count the tag, and a probe is
+		 * far shorter.
+		 */
+		if (hpcc_is_pure(seg))
+			return HPCC_ASKS_CSIG;
+		break;
 	case HPCC_CARRIER_INT:
 		if (hpcc_asks_stack(seg, sk, HPCC_INT_LEN + flow->nodes * HPCC_INT_HOP_LEN, room))
 			return HPCC_ASKS_INT;
@@ -369,7 +378,7 @@ static bool hpcc_options_out(struct hpcc_segment *seg, const struct sock *sk,
 
 static void hpcc_data_out(struct hpcc_segment *seg, struct sock *sk)
 {
-	bool data = seg->skb->len > seg->thoff + seg->thlen;
+	bool data = !hpcc_is_pure(seg);
 	struct hpcc_flow *flow = hpcc_flow_find(sk);
 	const struct net *net = seg->state->net;
 	enum hpcc_presence presence;

@@ -4,20 +4,23 @@
  *
  * The law needs no names: a record has a tag that tells one link from another. Names come in
  * the answers to IDENTIFY, each of which takes the place of a FORWARD. So IDENTIFY is sent, and
- * the answers are kept, only while /proc/net/hpcc_paths is open in the connection's network
- * namespace:
+ * the answers are kept, only for HPCC_PATHS_ASK_S seconds after somebody with rights in the
+ * connection's network namespace asked by netlink:
  *
- *	open of the first reader	each flow, and each that is born from then on, gets a
+ *	the first request		each flow, and each that is born from then on, gets a
  *					struct hpcc_path
  *	telemetry begins, path changes	all its links are asked (hpcc_path_ask())
  *	path gets longer or shorter	those without a name are asked (hpcc_path_resize())
- *	release of the last reader	it is freed
+ *	nobody has asked for so long	it is freed
  *
- * hpcc_net.path_lock orders readers. hpcc_flow.path is written under hpcc_flow.lock, and
- * read under RCU. A flow without one, for want of memory, has a path that nobody knows.
+ * hpcc_net.path_lock orders requests and their end. hpcc_flow.path is written under
+ * hpcc_flow.lock, and read under RCU. A flow without one, for want of memory, has a path that
+ * nobody knows.
  */
+#include <linux/jiffies.h>
 #include <linux/sched.h>
 #include <linux/slab.h>
+#include <linux/workqueue.h>
 
 #include "net.h"
 #include "path.h"
@@ -57,7 +60,7 @@ static void hpcc_path_give(struct hpcc_net *hn, struct hpcc_flow *flow, gfp_t gf
 	if (!path)
 		return;
 	spin_lock_bh(&flow->lock);
-	if (READ_ONCE(hn->path_readers) && !rcu_access_pointer(flow->path)) {
+	if (READ_ONCE(hn->path_asked) && !rcu_access_pointer(flow->path)) {
 		rcu_assign_pointer(flow->path, path);
 		/* If telemetry begins now, hpcc_path_ask() may not have seen it. */
 		hpcc_path_begin(flow, path);
@@ -68,7 +71,7 @@ static void hpcc_path_give(struct hpcc_net *hn, struct hpcc_flow *flow, gfp_t gf
 	kfree(path);
 }
 
-static void hpcc_path_take(struct hpcc_flow *flow)
+static void hpcc_path_take(struct hpcc_net *hn, struct hpcc_flow *flow)
 {
 	struct hpcc_path *path;
 
@@ -92,9 +95,9 @@ void hpcc_path_born(struct net *net, struct hpcc_flow *flow)
 {
 	struct hpcc_net *hn = hpcc_pernet(net);
 
-	/* Either this sees a reader, or the reader sees the flow: hpcc_paths_open(). */
+	/* Either this sees the request, or the request sees the flow: hpcc_paths_ask(). */
 	smp_mb();
-	if (READ_ONCE(hn->path_readers))
+	if (READ_ONCE(hn->path_asked))
 		hpcc_path_give(hn, flow, GFP_ATOMIC);
 }
 
@@ -158,106 +161,85 @@ u32 hpcc_path_in(struct hpcc_flow *flow, const struct hpcc_opt *opt,
 	return bad;
 }
 
-/**
- * hpcc_path_waits() - whether answers are to be expected
- * @flow: a flow
- *
- * Context: RCU read side.
- * Return: true while a link that is asked has not answered.
- */
-bool hpcc_path_waits(const struct hpcc_flow *flow)
-{
-	const struct hpcc_path *path = rcu_dereference(flow->path);
-	u32 hops = READ_ONCE(flow->hops);
-	u32 i;
-
-	if (!path || !(READ_ONCE(path->left) || READ_ONCE(path->again)))
-		return false;
-	for (i = 0; i < hops; i++)
-		if (!READ_ONCE(path->identity[i]))
-			return true;
-	return false;
-}
-
 /* ---- All flows of a namespace ------------------------------------------ */
 
-/**
- * hpcc_paths_open() - a reader begins
- * @net: network namespace
- *
- * Context: sleeps.
- */
-void hpcc_paths_open(struct net *net)
+/* How long one request counts. */
+#define HPCC_PATHS_ASK_S	10
+
+static void hpcc_paths_each(struct hpcc_net *hn,
+			    void (*call)(struct hpcc_net *hn, struct hpcc_flow *flow))
 {
-	struct hpcc_net *hn = hpcc_pernet(net);
 	struct hpcc_flow *flow;
 	unsigned long id = 0;
 
-	mutex_lock(&hn->path_lock);
-	WRITE_ONCE(hn->path_readers, hn->path_readers + 1);
 	smp_mb();	/* hpcc_path_born() */
 	do {
 		rcu_read_lock();
-		flow = hpcc_flow_from(net, &id);
-		if (flow && !rcu_access_pointer(flow->path))
-			hpcc_path_give(hn, flow, GFP_NOWAIT);
+		flow = xa_find(&hn->flows, &id, ULONG_MAX, XA_PRESENT);
+		if (flow)
+			call(hn, flow);
 		rcu_read_unlock();
 		id++;
 		cond_resched();
 	} while (flow);
-	mutex_unlock(&hn->path_lock);
+}
+
+static void hpcc_path_give_now(struct hpcc_net *hn, struct hpcc_flow *flow)
+{
+	if (!rcu_access_pointer(flow->path))
+		hpcc_path_give(hn, flow, GFP_NOWAIT);
 }
 
 /**
- * hpcc_paths_release() - a reader ends
+ * hpcc_paths_ask() - ask who the links of all paths are, for HPCC_PATHS_ASK_S seconds from now on
  * @net: network namespace
  *
  * Context: sleeps.
  */
-void hpcc_paths_release(struct net *net)
+void hpcc_paths_ask(struct net *net)
 {
 	struct hpcc_net *hn = hpcc_pernet(net);
-	struct hpcc_flow *flow = NULL;
-	unsigned long id = 0;
 
 	mutex_lock(&hn->path_lock);
-	WRITE_ONCE(hn->path_readers, hn->path_readers - 1);
-	smp_mb();	/* hpcc_path_born() */
-	do {
-		if (hn->path_readers)
-			break;
-		rcu_read_lock();
-		flow = hpcc_flow_from(net, &id);
-		if (flow)
-			hpcc_path_take(flow);
-		rcu_read_unlock();
-		id++;
-		cond_resched();
-	} while (flow);
+	hn->path_until = jiffies + HPCC_PATHS_ASK_S * HZ;
+	WRITE_ONCE(hn->path_asked, true);
+	hpcc_paths_each(hn, hpcc_path_give_now);
+	schedule_delayed_work(&hn->path_end, HPCC_PATHS_ASK_S * HZ);
+	mutex_unlock(&hn->path_lock);
+}
+
+/* A request has been long ago; was it the last one? */
+static void hpcc_paths_end(struct work_struct *work)
+{
+	struct hpcc_net *hn = container_of(to_delayed_work(work), struct hpcc_net, path_end);
+
+	mutex_lock(&hn->path_lock);
+	if (time_before(jiffies, hn->path_until)) {
+		schedule_delayed_work(&hn->path_end, hn->path_until - jiffies);
+	} else {
+		WRITE_ONCE(hn->path_asked, false);
+		hpcc_paths_each(hn, hpcc_path_take);
+	}
 	mutex_unlock(&hn->path_lock);
 }
 
 /**
- * hpcc_paths_wait() - whether answers are to be expected
- * @net: network namespace
+ * hpcc_paths_init() - nobody asks yet
+ * @hn: state of a network namespace
+ */
+void hpcc_paths_init(struct hpcc_net *hn)
+{
+	mutex_init(&hn->path_lock);
+	INIT_DELAYED_WORK(&hn->path_end, hpcc_paths_end);
+}
+
+/**
+ * hpcc_paths_exit() - nobody can ask any more
+ * @hn: state of a network namespace
  *
  * Context: sleeps.
- * Return: true while a link of one of its flows has not answered.
  */
-bool hpcc_paths_wait(const struct net *net)
+void hpcc_paths_exit(struct hpcc_net *hn)
 {
-	struct hpcc_flow *flow;
-	unsigned long id = 0;
-	bool waits = false;
-
-	do {
-		rcu_read_lock();
-		flow = hpcc_flow_from(net, &id);
-		if (flow)
-			waits = hpcc_path_waits(flow);
-		rcu_read_unlock();
-		id++;
-		cond_resched();
-	} while (flow && !waits);
-	return waits;
+	cancel_delayed_work_sync(&hn->path_end);
 }

@@ -7,6 +7,8 @@
 
 #include "flow.h"
 
+struct hpcc_net;
+
 /**
  * struct hpcc_path - what the links of a path said of themselves, and what is left to ask
  *
@@ -48,9 +50,8 @@ void hpcc_path_ask(struct hpcc_flow *flow);
 void hpcc_path_resize(struct hpcc_flow *flow, u32 hops);
 u32 hpcc_path_in(struct hpcc_flow *flow, const struct hpcc_opt *opt,
 		 const u8 *records);
-bool hpcc_path_waits(const struct hpcc_flow *flow);
-void hpcc_paths_open(struct net *net);
-void hpcc_paths_release(struct net *net);
-bool hpcc_paths_wait(const struct net *net);
+void hpcc_paths_ask(struct net *net);
+void hpcc_paths_init(struct hpcc_net *hn);
+void hpcc_paths_exit(struct hpcc_net *hn);
 
 #endif /* _HPCC_HPCC_PATH_H */

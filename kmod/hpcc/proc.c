@@ -3,12 +3,8 @@
  * What a user would otherwise need a sniffer for:
  *
  * /proc/net/hpcc		counters, "name value" a line
- * /proc/net/hpcc_flows		connections that agreed, one a line, with W, R,
- *				U and T
  * /proc/net/hpcc_links		ioam.c
  * /proc/net/hpcc_routes	routes.c
- * /proc/net/hpcc_paths		the same connections, with the links of their path, which
- *				are asked while this file is open
  *
  * and what ss and getsockopt(TCP_CC_INFO) show.
  */
@@ -19,17 +15,11 @@
 #include "../common/info.h"
 #include "cc.h"
 #include "flow.h"
-#include "handshake.h"
 #include "ioam.h"
 #include "net.h"
-#include "path.h"
 #include "routes.h"
 
-/* Most links answer within a few segments. Idle connections do not ask. */
-#define HPCC_PATHS_WAIT_MS	200
-#define HPCC_PATHS_POLL_MS	10
-
-static const char * const hpcc_counter_names[__HPCC_C_MAX] = {
+const char * const hpcc_counter_names[__HPCC_C_MAX] = {
 	[HPCC_C_SYN_SENT] = "syn_sent",
 	[HPCC_C_SYN_NO_ROOM] = "syn_no_room",
 	[HPCC_C_SYN_INVALID] = "syn_invalid",
@@ -51,6 +41,7 @@ static const char * const hpcc_counter_names[__HPCC_C_MAX] = {
 	[HPCC_C_UNAGREED_IGNORED] = "unagreed_ignored",
 	[HPCC_C_MALFORMED_IGNORED] = "malformed_ignored",
 	[HPCC_C_CHECKSUM_IGNORED] = "checksum_ignored",
+	[HPCC_C_POLICY_IGNORED] = "policy_ignored",
 	[HPCC_C_WINDOW_IGNORED] = "window_ignored",
 	[HPCC_C_BAD_HOP_IGNORED] = "bad_hop_ignored",
 	[HPCC_C_TS_BACK_IGNORED] = "ts_back_ignored",
@@ -92,51 +83,6 @@ static int hpcc_counters_show(struct seq_file *seq, void *v)
 	return 0;
 }
 
-static void hpcc_tuple_print(struct seq_file *seq, const struct sock *sk)
-{
-	struct hpcc_tuple t;
-
-	hpcc_tuple_of_sock(sk, &t);
-	seq_printf(seq, "%pI6c.%u %pI6c.%u", &t.laddr, ntohs(t.lport), &t.raddr,
-		   ntohs(t.rport));
-}
-
-/* Without the socket lock: each number is whole, together they may be of two
- * neighbouring ACKs.
- */
-static void hpcc_flow_print(struct seq_file *seq, const struct hpcc_flow *flow)
-{
-	const struct sock *sk = flow->sk;
-
-	lockdep_assert_held(&flow->lock);
-	hpcc_tuple_print(seq, sk);
-	seq_printf(seq, " %s W %llu Wc %llu U_permille %llu T_ns %llu R %lu hops %u probes %u receiver %u\n",
-		   hpcc_runs_telemetry(flow) ? "telemetry" : "classic",
-		   hpcc_peek(flow->algo.W_q16) >> 16,
-		   hpcc_peek(flow->algo.Wc_q16) >> 16,
-		   hpcc_peek(flow->algo.U_q24) * 1000 >> 24,
-		   hpcc_peek(flow->params.T), READ_ONCE(sk->sk_pacing_rate),
-		   READ_ONCE(flow->hops), READ_ONCE(flow->probes),
-		   READ_ONCE(flow->reported));
-}
-
-static void hpcc_path_print(struct seq_file *seq, const struct hpcc_flow *flow)
-{
-	const struct hpcc_path *path = rcu_dereference(flow->path);
-	struct hpcc_identity id;
-	u32 i;
-
-	lockdep_assert_held(&flow->lock);
-	hpcc_tuple_print(seq, flow->sk);
-	for (i = 0; path && i < READ_ONCE(flow->hops); i++) {
-		hpcc_identity_unpack(READ_ONCE(path->identity[i]), &id);
-		if (id.hop)
-			seq_printf(seq, " %u:%u.%u@%llu", id.hop, id.node,
-				   id.port, id.bps);
-	}
-	seq_putc(seq, '\n');
-}
-
 /* ---- ss, getsockopt(TCP_CC_INFO) -------------------------------------------- */
 
 /**
@@ -168,153 +114,6 @@ size_t hpcc_get_info(struct sock *sk, u32 ext, int *attr, union tcp_cc_info *inf
 	return len;
 }
 
-/* ---- /proc/net/hpcc_flows ---------------------------------------------------- */
-
-static struct hpcc_flow *hpcc_flow_at(const struct net *net, loff_t *pos)
-{
-	unsigned long id = *pos;
-	struct hpcc_flow *flow = hpcc_flow_from(net, &id);
-
-	*pos = id;
-	return flow;
-}
-
-/* seq_file calls stop() each time that its buffer is full, and start() for the next read. */
-static void *hpcc_flows_start(struct seq_file *seq, loff_t *pos)
-	__acquires(RCU)
-{
-	rcu_read_lock();
-	return hpcc_flow_at(seq_file_net(seq), pos);
-}
-
-static void *hpcc_flows_next(struct seq_file *seq, void *v, loff_t *pos)
-{
-	++*pos;
-	return hpcc_flow_at(seq_file_net(seq), pos);
-}
-
-static void hpcc_flows_stop(struct seq_file *seq, void *v)
-	__releases(RCU)
-{
-	rcu_read_unlock();
-}
-
-static int hpcc_flows_show(struct seq_file *seq, void *v)
-{
-	struct hpcc_flow *flow = v;
-
-	spin_lock_bh(&flow->lock);
-	/* The socket cannot go away: release() waits for the lock. */
-	if (!flow->dead)
-		hpcc_flow_print(seq, flow);
-	spin_unlock_bh(&flow->lock);
-	return 0;
-}
-
-static const struct seq_operations hpcc_flows_ops = {
-	.start	= hpcc_flows_start,
-	.next	= hpcc_flows_next,
-	.stop	= hpcc_flows_stop,
-	.show	= hpcc_flows_show,
-};
-
-/* ---- /proc/net/hpcc_paths ---------------------------------------------- */
-
-/**
- * struct hpcc_paths_reader - an open /proc/net/hpcc_paths
- * @net: its network namespace
- * @until: when it stops waiting for answers, jiffies
- */
-struct hpcc_paths_reader {
-	struct net *net;
-	unsigned long until;
-};
-
-static int hpcc_paths_await(const struct hpcc_paths_reader *reader)
-{
-	while (time_before(jiffies, reader->until) &&
-	       hpcc_paths_wait(reader->net)) {
-		schedule_timeout_interruptible(msecs_to_jiffies(HPCC_PATHS_POLL_MS));
-		if (signal_pending(current))
-			return -ERESTARTSYS;
-	}
-	return 0;
-}
-
-static void *hpcc_paths_start(struct seq_file *seq, loff_t *pos)
-	__acquires(RCU)
-{
-	const struct hpcc_paths_reader *reader = seq->private;
-	int err = *pos ? 0 : hpcc_paths_await(reader);
-
-	/* stop() is called in any case. */
-	rcu_read_lock();
-	return err ? ERR_PTR(err) : hpcc_flow_at(reader->net, pos);
-}
-
-static void *hpcc_paths_next(struct seq_file *seq, void *v, loff_t *pos)
-{
-	const struct hpcc_paths_reader *reader = seq->private;
-
-	++*pos;
-	return hpcc_flow_at(reader->net, pos);
-}
-
-static int hpcc_paths_show(struct seq_file *seq, void *v)
-{
-	struct hpcc_flow *flow = v;
-
-	spin_lock_bh(&flow->lock);
-	if (!flow->dead)
-		hpcc_path_print(seq, flow);
-	spin_unlock_bh(&flow->lock);
-	return 0;
-}
-
-static const struct seq_operations hpcc_paths_ops = {
-	.start	= hpcc_paths_start,
-	.next	= hpcc_paths_next,
-	.stop	= hpcc_flows_stop,
-	.show	= hpcc_paths_show,
-};
-
-static int hpcc_paths_proc_open(struct inode *inode, struct file *file)
-{
-	struct net *net = maybe_get_net(pde_data(inode));
-	struct hpcc_paths_reader *reader;
-
-	if (!net)
-		return -ENXIO;
-	reader = __seq_open_private(file, &hpcc_paths_ops, sizeof(*reader));
-	if (!reader) {
-		put_net(net);
-		return -ENOMEM;
-	}
-	reader->net = net;
-	hpcc_paths_open(net);
-	reader->until = jiffies + msecs_to_jiffies(HPCC_PATHS_WAIT_MS);
-	return 0;
-}
-
-static int hpcc_paths_proc_release(struct inode *inode, struct file *file)
-{
-	const struct seq_file *seq = file->private_data;
-	const struct hpcc_paths_reader *reader = seq->private;
-	struct net *net = reader->net;
-
-	hpcc_paths_release(net);
-	seq_release_private(inode, file);
-	put_net(net);
-	return 0;
-}
-
-static const struct proc_ops hpcc_paths_proc_ops = {
-	.proc_open	= hpcc_paths_proc_open,
-	.proc_read	= seq_read,
-	.proc_lseek	= seq_lseek,
-	.proc_release	= hpcc_paths_proc_release,
-};
-
 /**
  * hpcc_words() - split a line of a table
  * @line: the line; its blanks become ends of words
@@ -339,7 +138,7 @@ int hpcc_words(char *line, char **words, u32 max)
 }
 
 /**
- * hpcc_proc_register() - show counters, flows and paths
+ * hpcc_proc_register() - show counters and tables
  * @net: network namespace
  *
  * Return: 0 or -ENOMEM.
@@ -349,24 +148,14 @@ int hpcc_proc_register(struct net *net)
 	if (!proc_create_net_single("hpcc", 0444, net->proc_net,
 				    hpcc_counters_show, NULL))
 		return -ENOMEM;
-	if (!proc_create_net("hpcc_flows", 0440, net->proc_net, &hpcc_flows_ops,
-			     sizeof(struct seq_net_private)))
-		goto err_counters;
-	if (!proc_create_data("hpcc_paths", 0440, net->proc_net,
-			      &hpcc_paths_proc_ops, net))
-		goto err_flows;
 	if (hpcc_links_register(net))
-		goto err_paths;
+		goto err_counters;
 	if (hpcc_routes_register(net))
 		goto err_links;
 	return 0;
 
 err_links:
 	hpcc_links_unregister(net);
-err_paths:
-	remove_proc_entry("hpcc_paths", net->proc_net);
-err_flows:
-	remove_proc_entry("hpcc_flows", net->proc_net);
 err_counters:
 	remove_proc_entry("hpcc", net->proc_net);
 	return -ENOMEM;
@@ -380,7 +169,5 @@ void hpcc_proc_unregister(struct net *net)
 {
 	hpcc_routes_unregister(net);
 	hpcc_links_unregister(net);
-	remove_proc_entry("hpcc_paths", net->proc_net);
-	remove_proc_entry("hpcc_flows", net->proc_net);
 	remove_proc_entry("hpcc", net->proc_net);
 }

@@ -62,31 +62,28 @@ struct hpcc_routes {
 static_assert(sizeof(struct hpcc_routes) <= 4096);
 
 /**
- * hpcc_choice_of() - what a connection is to do, by the address of its peer
- * @sk: full or request socket
+ * hpcc_choice_for() - what connections with an address are to do
+ * @net: network namespace
+ * @peer: the address
  *
  * Context: any.
  */
-struct hpcc_choice hpcc_choice_of(const struct sock *sk)
+struct hpcc_choice hpcc_choice_for(const struct net *net, const struct in6_addr *peer)
 {
-	const struct hpcc_net *hn = hpcc_pernet(sock_net(sk));
+	const struct hpcc_net *hn = hpcc_pernet(net);
 	struct hpcc_choice choice = {
 		.where = READ_ONCE(hn->sysctls.where),
 		.carrier = READ_ONCE(hn->sysctls.carrier),
 	};
 	const struct hpcc_routes *routes;
 	const struct hpcc_route *route;
-	struct in6_addr laddr, raddr;
 	u32 i;
 
-	if (likely(!rcu_access_pointer(hn->routes)))
-		return choice;
-	hpcc_sock_addrs(sk, &laddr, &raddr);
 	rcu_read_lock();
 	routes = rcu_dereference(hn->routes);
 	for (i = 0; routes && i < routes->nr; i++) {
 		route = &routes->route[i];
-		if (!ipv6_prefix_equal(&raddr, &route->prefix, route->len))
+		if (!ipv6_prefix_equal(peer, &route->prefix, route->len))
 			continue;
 		if (route->where != HPCC_ROUTE_OPEN)
 			choice.where = route->where;
@@ -96,6 +93,20 @@ struct hpcc_choice hpcc_choice_of(const struct sock *sk)
 	}
 	rcu_read_unlock();
 	return choice;
+}
+
+/**
+ * hpcc_choice_of() - what a connection is to do, by the address of its peer
+ * @sk: full or request socket
+ *
+ * Context: any.
+ */
+struct hpcc_choice hpcc_choice_of(const struct sock *sk)
+{
+	struct in6_addr laddr, raddr;
+
+	hpcc_sock_addrs(sk, &laddr, &raddr);
+	return hpcc_choice_for(sock_net(sk), &raddr);
 }
 
 /* ---- /proc/net/hpcc_routes --------------------------------------------------- */

@@ -17,6 +17,7 @@ struct hpcc_choice {
 	u8 carrier;
 };
 
+struct hpcc_choice hpcc_choice_for(const struct net *net, const struct in6_addr *peer);
 struct hpcc_choice hpcc_choice_of(const struct sock *sk);
 
 int hpcc_routes_register(struct net *net);

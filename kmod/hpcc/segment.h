@@ -39,6 +39,9 @@ static inline struct tcphdr *hpcc_segment_th(const struct hpcc_segment *seg)
 	return (struct tcphdr *)(seg->skb->data + seg->thoff);
 }
 
+/* The two experimental kinds of RFC 4727: the default one, and this. */
+#define HPCC_OPT_KIND_OTHER	254
+
 /**
  * enum hpcc_presence - whether a segment's options allow ours
  * @HPCC_ABSENT: ours may be added

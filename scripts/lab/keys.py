@@ -66,6 +66,16 @@ def _choice(*allowed):
     return parse
 
 
+def _stamp(value):
+    """Carriers in the order of CARRIERS, whatever the order that they come in."""
+    names = value.split(",") if isinstance(value, str) else [""]
+    if value == "mixed":
+        return value
+    if not set(names) <= set(CARRIERS[:4]):
+        raise ValueError(", ".join(CARRIERS[:4]) + ', several with commas between, or mixed; csig is by cc.carrier alone')
+    return ",".join(name for name in CARRIERS[:4] if name in names)
+
+
 def _boolean(value):
     if isinstance(value, bool):
         return value
@@ -295,7 +305,7 @@ KEYS = {
         "respond": (_queue, None),
         "every": (_every, None),
         "int_window": (_every, None),
-        "stamp": (_choice(*STAMPS, "mixed"), None),
+        "stamp": (_stamp, None),
     },
     "flow": {
         "from": (_host, ...),

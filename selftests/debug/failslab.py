@@ -32,7 +32,7 @@ MODULES = ("hpcc_common", "tcp_hpcc", "tcp_ldcp", "sch_hpcc")      # in the orde
 DEBUGFS = "/sys/kernel/debug/"
 # what each shows in a namespace
 FILES = {"hpcc_common": [], "sch_hpcc": [],
-         "tcp_hpcc": ["/proc/net/hpcc", "/proc/net/hpcc_flows", "/proc/net/hpcc_paths",
+         "tcp_hpcc": ["/proc/net/hpcc", "/proc/net/hpcc_links", "/proc/net/hpcc_routes",
                       "/proc/sys/net/hpcc"],
          "tcp_ldcp": ["/proc/net/ldcp", "/proc/sys/net/ldcp"]}
 FINIT_MODULE, DELETE_MODULE = 313, 176      # x86-64

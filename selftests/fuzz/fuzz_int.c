@@ -22,7 +22,7 @@ static void decode(const u8 *p, const struct hpcc_int_md *t, u64 bps, u8 scale)
 		u64 tx_ns = link.tx_ns;
 		struct hpcc_record r;
 
-		if (hpcc_int_hop(p, hops, nr, &hop))
+		if (hpcc_int_hop(p, hops, nr, bps, &hop))
 			continue;
 		r = hpcc_int_record(&link, &hop, bps, nr, scale);
 		expect(r.hop == nr);
@@ -43,7 +43,7 @@ static void pushed(const u8 *p, u32 total, const struct hpcc_int_md *t,
 	expect(after.words == t->words + t->hop_words && after.left == t->left - 1);
 	expect(after.flags == t->flags && after.instructions == t->instructions);
 	hops = hpcc_int_hops(&after);
-	if (hops > 0 && !hpcc_int_hop(p, hops, hops, &got))
+	if (hops > 0 && !hpcc_int_hop(p, hops, hops, hop->ts_ns, &got))
 		expect(got.node == hop->node && got.port == hop->port &&
 		       got.qlen_bytes == hop->qlen_bytes && got.ts_ns == hop->ts_ns &&
 		       got.util == hop->util);

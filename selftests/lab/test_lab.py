@@ -139,7 +139,7 @@ class Scenario(unittest.TestCase):
                         "alpha": 0, "beta": 1.1, "gamma": "x", "cw_min": 1.1, "iw": 1, "fast_start": 1},
                  "qdisc": {"queue": "red", "marking": "red", "kmin": 0, "kmax": "x", "pmax": 1.01,
                            "knonect": -1, "above": 0, "respond": 0, "every": "999ns",
-                           "int_window": "999ns", "stamp": "ioam,tcp"},
+                           "int_window": "999ns", "stamp": "ioam,itn"},
                  "flow": {"from": "x0", "to": "h", "bytes": 0, "cc": "vegas", "start": "soon",
                           "count": 0,
                           "spacing": -1, "spread": "x", "reverse": -1},
@@ -234,6 +234,9 @@ class Scenario(unittest.TestCase):
         self.refused(["cc.csig_abw", "cc.carrier"], cc={"csig_abw": 5})
         self.refused(["cc.carrier", "bridges"], cc={"carrier": "csig"}, topology={"kind": "leaf-spine"})
         self.refused(["cc.carrier", "bridges"], cc={"carrier": "csig"}, qdisc={"stamp": "tcp"})
+        for stamp in "csig", "tcp,csig", "tcp,", "mixed,tcp", "", 4:
+            self.refused(["qdisc.stamp", "tcp, ioam, int, ifa", "cc.carrier"], qdisc={"stamp": stamp})
+        self.assertEqual(build(qdisc={"stamp": "ifa,int,tcp"}).qdisc["stamp"], "tcp,int,ifa")
         self.refused(["qdisc.int_window", "qdisc.stamp"], qdisc={"int_window": "5us"})
         made = build(link={"buffer": 2000},
                      qdisc=on | {"kmin": 2000, "kmax": 2000, "knonect": 2000, "pmax": "100%"})

@@ -24,6 +24,11 @@ class FramePort:
             self.ends.append(sock)
             defer(sock.close)
 
+    def child(self, kind):
+        """Put another qdisc in the place of the port's own queue."""
+        handle = json.loads(self.pair.c.run("tc", "-j", "qdisc", "show", "dev", "eth0"))[0]["handle"]
+        self.pair.c.tc(f"qdisc add dev eth0 parent {handle}1 {kind}")
+
     def send(self, frame):
         """Let a frame go."""
         self.ends[0].send(frame)

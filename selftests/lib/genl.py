@@ -4,6 +4,7 @@ much of it as our family needs.
 """
 
 import errno
+import functools
 import os
 import socket
 import struct
@@ -21,6 +22,12 @@ SO_COOKIE = 57
 NETLINK_ADD_MEMBERSHIP, NLMSG_DONE, NLM_F_DUMP = 1, 3, 0x300
 SPECS = Path(__file__).resolve().parents[2] / "Documentation/netlink/specs"
 FORMS = {"u16": "=H", "u32": "=I", "u64": "=Q"}
+
+
+@functools.cache
+def spec_of(name):
+    """A family's specification."""
+    return yaml.safe_load((SPECS / f"{name}.yaml").read_text(encoding="utf-8"))
 
 
 def cookie(sock):
@@ -81,7 +88,7 @@ class Family(Netlink):
         super().__init__(ns, NETLINK_GENERIC)
         for option in NETLINK_CAP_ACK, NETLINK_EXT_ACK:
             self.sock.setsockopt(SOL_NETLINK, option, 1)
-        self.spec = yaml.safe_load((SPECS / f"{name}.yaml").read_text(encoding="utf-8"))
+        self.spec = spec_of(name)
         self.sets = {one["name"]: dict(enumerate(one["attributes"], 1))
                      for one in self.spec["attribute-sets"]}
         self.enums = {one["name"]: [entry["name"] for entry in one["entries"]]
@@ -108,7 +115,7 @@ class Family(Netlink):
         body = b""
         for name, value in values.items():
             number, spec = numbers[name]
-            body += attr(number, value if isinstance(value, bytes) else
+            body += attr(number, value if isinstance(value, bytes) else b"" if spec["type"] == "flag" else
                          struct.pack(FORMS[spec["type"]], value))
         return body
 
@@ -123,6 +130,8 @@ class Family(Netlink):
                 value = self.decode(spec["nested-attributes"], raw)
             elif spec["type"] == "flag":
                 value = True
+            elif spec["type"] == "string":
+                value = raw.rstrip(b"\0").decode()
             elif spec["type"] == "binary":
                 value = socket.inet_ntop(socket.AF_INET if len(raw) == 4 else socket.AF_INET6, raw)
             else:

@@ -8,11 +8,11 @@ Mode Linux than a test does. Nothing here waits for real time.
 
 import ctypes
 import os
-import re
 import socket
 import subprocess
 import time
 
+from .genl import Family
 from .ktap import defer, expect
 from .tcp import let_go, set_cc
 
@@ -36,7 +36,7 @@ class Netns:
         _setns(home)
         os.close(home)
         self.homes = []
-        self.asking = None
+        self.family = None
         # ip takes this where it wants a name
         self.path = f"/proc/{os.getpid()}/fd/{self.fd}"
         self.ip("link set lo up")
@@ -104,25 +104,25 @@ class Netns:
         return Counters((name, int(value)) for name, value in
                         map(str.split, self.read(f"/proc/net/{name}").splitlines()))
 
+    def dump(self, **values):
+        """flow-get of the netlink family hpcc."""
+        if self.family is None:
+            self.family = Family(self, "hpcc")
+        return self.family.dump("flow-get", **values)
+
     def flows(self):
-        """/proc/net/hpcc_flows as a list of dicts."""
-        return [_flow(line) for line in
-                self.read("/proc/net/hpcc_flows").splitlines()]
+        """What a namespace tells of its flows."""
+        return [_flow(told) for told in self.dump()]
 
     def ask(self):
-        """Ask who the links of paths are, until the test ends."""
-        with self:
-            self.asking = os.open("/proc/net/hpcc_paths", os.O_RDONLY)
-        defer(os.close, self.asking)
+        """Ask who the links of paths are, for 10 s or until the next call of paths()."""
+        self.dump(identify=True)
 
     def paths(self):
-        """/proc/net/hpcc_paths: links by local port, as {hop: (node, port, bit/s)}."""
-        if self.asking is None:
-            text = self.read("/proc/net/hpcc_paths")
-        else:
-            os.lseek(self.asking, 0, os.SEEK_SET)
-            text = "".join(iter(lambda: os.read(self.asking, 4096).decode(), ""))
-        return dict(map(_path, text.splitlines()))
+        """Links by local port, as {hop: (node, port, bit/s)}; they go on being asked."""
+        return {told["lport"]: {hop["hop"]: (hop["node"], hop["port"], hop["rate"])
+                                for hop in told.get("hop", []) if "node" in hop}
+                for told in self.dump(identify=True)}
 
     def links(self, sock=None):
         """Links of the path of a socket, or of the only flow."""
@@ -176,23 +176,11 @@ class Counters(dict):
                         if value != before[name])
 
 
-def _flow(line):
-    words = line.split()
-    flow = {"mode": words[2]}
-    for word, side in zip(words, "lr"):
-        address, port = word.rsplit(".", 1)
-        flow[side + "addr"] = address
-        flow[side + "port"] = int(port)
-    for name, value in zip(words[3::2], words[4::2]):
-        flow[name] = int(value)
-    return flow
-
-
-def _path(line):
-    """Local port and links of a line of /proc/net/hpcc_paths."""
-    return int(line.split()[0].rpartition(".")[2]), {
-        int(hop): (int(node), int(port), int(bps)) for hop, node, port, bps in
-        re.findall(r" (\d+):(\d+)\.(\d+)@(\d+)", line)}
+def _flow(told):
+    return {"mode": "telemetry" if told["mode"] in ("telemetry", "ignoring") else "classic",
+            "W": told["w"], "Wc": told["wc"], "U_permille": told["u"] * 1000 >> 24, "T_ns": told["t"], "R": told["r"],
+            "hops": told["hops"], "probes": int("probes" in told), "receiver": int("receiver" in told),
+            **{name: told[name] for name in ("laddr", "lport", "raddr", "rport")}}
 
 
 class Pair:

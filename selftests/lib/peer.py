@@ -255,7 +255,7 @@ class Peer:
         return get_cc(self.sock)
 
     def flow(self):
-        """The line of /proc/net/hpcc_flows."""
+        """What the kernel tells of the flow."""
         return self.ns.flow()
 
 

@@ -11,7 +11,9 @@ from pathlib import Path
 from .ktap import Skip
 
 ETHERNET, RAW_IP = 1, 101
-DISSECTOR = Path(__file__).resolve().parents[2] / "tools/wireshark/hpcc.lua"
+WIRESHARK = Path(__file__).resolve().parents[2] / "tools/wireshark"
+OURS = [word for script in ("hpcc", "hpcc-carriers") for word in ("-X", f"lua_script:{WIRESHARK}/{script}.lua")]
+CAPTURES = Path(__file__).resolve().parents[1] / "captures"
 
 
 def pcap(packets, link):
@@ -51,4 +53,9 @@ def read(packets, names, *options, link=RAW_IP):
 
 def read_ours(packets, names, *options):
     """The same, with our dissector."""
-    return read(packets, names, "-X", f"lua_script:{DISSECTOR}", *options)
+    return read(packets, names, *OURS, *options)
+
+
+def capture(name, names):
+    """The same of a file of captures/, which unit/test_captures.c makes; judges checksums."""
+    return read_file(CAPTURES / f"{name}.pcap", names, *OURS, "-o", "tcp.check_checksum:TRUE")

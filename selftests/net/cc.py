@@ -381,17 +381,19 @@ def test_identify_on_demand():
     expect("nobody asks", sent(), 0)
     # An answer to what nobody asked is an echo, of nothing that is kept.
     flow.send(option(IDENTIFY_ECHO, [identity(1, 9, 9, 10, 1)], SCALE, 1))
-    with flow.ns:
-        fds = [os.open("/proc/net/hpcc_paths", os.O_RDONLY) for _ in range(2)]
+    flow.ns.ask()
     # Twice, and less often from then on.
     expect_in("asked", sent(), 2, 10)
     flow.send(option(IDENTIFY_ECHO, [identity(1, 7, 2, 10, 1)], SCALE, 1))
     expect("answered", sent(), 0)
     expect("links", flow.ns.links(), {1: (7, 2, 10000000)})
-    os.close(fds[0])
-    expect("still known to the other reader", flow.ns.links(), {1: (7, 2, 10000000)})
-    os.close(fds[1])
-    expect("nobody asks any more", sent(), 0)
+    time.sleep(6)
+    flow.ns.ask()
+    time.sleep(6)
+    expect("still known, as somebody asked again", flow.ns.dump()[0]["hop"][0]["node"], 7)
+    time.sleep(5)
+    expect("nobody asks any more", "node" in flow.ns.dump()[0]["hop"][0], False)
+    expect("nobody is asked any more", sent(), 0)
     flow.ns.ask()
     expect_in("asked anew", sent(), 2, 10)
     expect("forgotten", flow.ns.links(), {})
@@ -702,7 +704,7 @@ def test_recovery():
 
 
 def test_tracepoint():
-    """hpcc:hpcc_ack tells what /proc/net/hpcc_flows tells, ACK by ACK."""
+    """hpcc:hpcc_ack tells what netlink tells, ACK by ACK."""
     flow = Flow()
     link = Link()
     tracepoint = Tracepoint("hpcc:hpcc_ack")

@@ -9,6 +9,7 @@ import sys
 import time
 
 sys.path[0] += "/.."
+from lib import tshark
 from lib.frameport import FramePort
 from lib.kernel import virtual_time
 from lib.ktap import defer, expect, expect_in, main
@@ -113,6 +114,39 @@ def test_not_agreed():
     expect("hops", path.a.flow()["hops"], 2)
 
 
+def test_by_routes():
+    """A line of /proc/net/hpcc_routes has tags pushed and popped, as the sysctl has, for its prefix alone."""
+    for version in 4, 6:
+        for lines, brings in (0, True), (4, False):
+            path = csig_path(version, carrier=lines)
+            for ns in path.hosts:
+                with ns, open("/proc/net/hpcc_routes", "w", encoding="ascii") as file:
+                    file.write(f"{'10.0.0.0/24' if version == 4 else 'fd00::/64'} - {4 - lines}\n")
+            client, server = path.connect()
+            transfer((client, server, pattern(400000)))
+            what = f"IPv{version}, net.hpcc.carrier {lines}: sent, received"
+            a, b = path.a.counters(), path.b.counters()
+            expect(what, (a["csig_sent"] > 10, b["csig_received"] > 10), (brings,) * 2)
+            expect("ignored, stopped", (b["csig_ignored"], a["csig_stopped"]), (0, 0))
+            path.no_errors()
+
+
+def test_batches():
+    """A link without a rate: a probe is not late where data that left behind it arrive in one batch with it."""
+    path = csig_path(switches=1)
+    for dev in "left", "right":
+        path.change(1, "hpcc rate 0 delay 0", dev)
+    for ns, dev in (path.a, "right"), (path.b, "left"):
+        ns.tc(f"qdisc replace dev {dev} root handle 1: hpcc stamp csig_push",
+              f"qdisc replace dev {dev} parent 1:1 fq nopacing")
+    client, server = path.connect()
+    for i in range(6):
+        transfer((client, server, pattern(1000000, i)))
+    expect("stopped", path.a.counters()["csig_stopped"], 0)
+    expect_in("received", path.b.counters()["csig_received"], 100, 100000)
+    path.no_errors()
+
+
 def test_with_the_rest():
     """Data in both directions; a receiver that would compute W has no records to do it with."""
     for how in {}, {"where": 1}:
@@ -145,6 +179,30 @@ def test_early_loss():
     expect("stopped, returned, echoes", (a["csig_stopped"], a["returns"] > 0, a["echo_received"] > 0), (1, True, True))
 
 
+def test_classic_tags_no_data():
+    """Who has lost packets that no signal explains asks by the TCP option: a receiver would drop data with a tag."""
+    for version in 4, 6:
+        path = csig_path(version)
+        client, server = path.connect()
+        transfer((client, server, pattern(400000)))
+        expect("mode", path.a.flow()["mode"], "telemetry")
+        path.change(2, f"hpcc rate {PATH_MBPS // 10}mbit delay 200us limit 20kb nostamp")
+        for i in range(40):
+            transfer((client, server, pattern(100000, i)))
+            if path.a.counters()["unseen_loss"]:
+                break
+        path.change(2, f"{HOW} node 2 port 2 stamp tcp")
+        expect("lost", path.a.counters()["unseen_loss"] > 0, True)
+        timeouts = path.a.snmp("TcpExtTCPTimeouts")
+        # segment by segment each is a request, so that all of them would be lost
+        for i in range(20):
+            transfer((client, server, pattern(1000, i)))
+            time.sleep(0.01)
+        transfer((client, server, pattern(400000)))
+        expect("dropped for their tag", path.b.counters()["csig_ignored"], 0)
+        expect("timeouts since", path.a.snmp("TcpExtTCPTimeouts"), timeouts)
+
+
 def test_receiver_leaves():
     """A receiver that does not want tags any more drops them: probes are lost, data are not."""
     path = csig_path()
@@ -158,6 +216,19 @@ def test_receiver_leaves():
     expect_in("dropped", path.b.counters()["csig_ignored"], 1, 100000)
     expect("retransmitted", path.a.snmp("RetransSegs"), 0)
     path.no_errors()
+
+
+def test_kind_changes():
+    """A connection keeps the option kind that it agreed upon, and its tags."""
+    path = csig_path()
+    client, server = path.connect()
+    transfer((client, server, pattern(400000)))
+    for ns in path.hosts:
+        ns.sysctl("net.hpcc.option_kind", 254)
+    before = path.b.counters()
+    transfer((client, server, pattern(400000)))
+    moved = path.b.counters() - before
+    expect("received, ignored", (moved.get("csig_received", 0) > 10, moved.get("csig_ignored", 0)), (True, 0))
 
 
 def test_only_probes_come_in():
@@ -248,9 +319,13 @@ def test_port_leaves():
         stats = port.stats()
         expect_in(f"{what}: {why} of {stats['unstamped']}", stats["unstamped"][why], 1, 100)
         expect("stamped", stats["stamped"], 0)
-    # PD is not known to who does not shape
+    # PD is known neither to who does not shape nor to who has a child
     sent = frame(tag(PD, 3, 0))
     expect("PD without rate", FramePort("stamp csig", "").through(sent), sent)
+    port = FramePort("stamp csig", SHAPE)
+    port.child("pfifo")
+    expect("PD with a child", port.through(sent), sent)
+    expect("no_option", port.stats()["unstamped"]["no_option"], 1)
 
 
 def test_push():
@@ -276,6 +351,23 @@ def test_push():
         sent = frame(options=asks(QLEN), payload=bytes(fill))
         expect("to the MTU", len(port.through(sent)), len(sent) + grows)
     expect("full", port.stats()["unstamped"]["full"], 1)
+
+
+def test_captures():
+    """captures/csig.pcap, which unit/test_captures.c makes, as hpcc-carriers.lua reads it: three ports compare, the
+    third one is not worse, and the receiver finds in the request what the tag said.
+    """
+    tags = ["csig.type", "csig.bucket", "csig.locator"]
+    record = ["hpcc.signal", "hpcc.signal.popped", "hpcc.signal.bucket", "hpcc.signal.locator"]
+    said = tshark.capture("csig", tags + record + ["tcp.checksum.status", "hpcc.bad_hop"])
+    want = []
+    # Free: 5000 and 625 of 10000 in units of 50. Queues: 20 and 90 us in units of 64 ns.
+    for kind, empty, buckets in (ABW_C, 31, (31, 12)), (QLEN, 0, (28, 31)):
+        asked = [[str(kind)], ["0"], [str(empty)], ["0"]]
+        for bucket, locator in (empty, 0), (buckets[0], 1), (buckets[1], 2):
+            want.append([[str(kind)], [str(bucket)], [str(locator)], *asked, ["1"], []])
+        want.append([[], [], [], [str(kind)], ["1"], [str(buckets[1])], ["2"], ["1"], []])
+    expect("packets", [list(packet.values()) for packet in said], want)
 
 
 if __name__ == "__main__":

@@ -4,7 +4,6 @@
 
 import struct
 import sys
-from pathlib import Path as File
 
 sys.path[0] += "/.."
 from lib.ktap import expect, expect_in, main
@@ -13,7 +12,7 @@ from lib.packet import (ECHO, FORWARD, IDENTIFY, IDENTIFY_ECHO, REPORT, RESPONSE
 from lib.path import MBPS, Path
 from lib.peer import Peer, qlen_value
 from lib.tcp import pattern, transfer
-from lib.tshark import DISSECTOR, read, read_file, read_ours
+from lib.tshark import capture, read, read_ours
 
 LOADS = FORWARD, ECHO, RESPONSE
 EXPERTS = ["hpcc.malformed", "hpcc.bad_hop", "hpcc.bad_value", "hpcc.ts_back", "hpcc.tx_excess",
@@ -75,11 +74,9 @@ def test_what_hosts_and_switches_write():
         path.change(1, "hpcc rate 100mbit delay 20us node 1 port 2 stamp above 3000b")
         ends = path.connect()
         sniffer = Sniffer(path.a, "right")
-        with path.a, open("/proc/net/hpcc_paths", encoding="ascii") as asking:
-            for i in range(4):
-                asking.seek(0)
-                asking.read()
-                transfer((*ends, pattern(200000, i)))
+        for i in range(4):
+            path.a.ask()
+            transfer((*ends, pattern(200000, i)))
         segments += sniffer.segments()
     expect_in("segments", len(segments), 100, 10000)
     said = read_ours([seg.packet for seg in segments], EXPERTS + OF_HEAD + OF_RECORD)
@@ -217,9 +214,7 @@ def test_captures():
         packet((ECHO, 7, 2, 0), loads),
         packet((IDENTIFY, 7, 2, 0), (), ((3, 4), (1, 1), (100 * 10**9,) * 2))]
     want[-1][1][0] = [1, 2]
-    said = read_file(File(__file__).parent.parent / "captures/tcp.pcap", fields + EXPERTS, "-X", f"lua_script:{DISSECTOR}",
-                     "-o", "tcp.check_checksum:TRUE")
-    for number, (got, (head, records, names)) in enumerate(zip(said, want, strict=True), 1):
+    for number, (got, (head, records, names)) in enumerate(zip(capture("tcp", fields + EXPERTS), want, strict=True), 1):
         values = [numbers(got[name]) for name in fields]
         expect(f"head of packet {number}", values[:4], head)
         expect(f"records of packet {number}", values[4:9], records)

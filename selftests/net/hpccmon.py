@@ -143,8 +143,11 @@ def test_slow_hop():
     print("".join(f"# {line}\n" for line in text.splitlines()))
     lines = text.splitlines()
     expect("marked", [line[:8].split() for line in lines if line.startswith("  *")], [["*", "2"]])
-    expect("named", [line.split()[-3:] for line in lines[-3:]],
-           [["1.2", "1", "Gbit/s"], ["2.2", "250", "Mbit/s"], ["3.2", "1", "Gbit/s"]])
+    names = [["1.2", "1", "Gbit/s"], ["2.2", "250", "Mbit/s"], ["3.2", "1", "Gbit/s"]]
+    expect("named", [line.split()[-3:] for line in lines[-3:]], names)
+    lines = run(path.a, "path", path.addr[1]).splitlines()
+    print("".join(f"# {line}\n" for line in lines))
+    expect("path", [line.split()[-3:] for line in lines[-3:]], names)
 
 
 def test_same_as_netlink():
@@ -465,9 +468,10 @@ def test_path_by_a_flow():
         expect("links", links_of(answer), [(i, i, 2, MBPS * 1000000) for i in (1, 2, 3, 4)])
         expect("peer, bytes", (answer["raddr"], answer["sent"]), (path.addr[1], 0))
         expect("told", {"u" in hop or "quiet" in hop for hop in answer["hops"]}, {True})
+        time.sleep(12)
         said = run(path.a, "path", path.addr[1]).splitlines()
         print("".join(f"# {line}\n" for line in said))
-        expect("hops", [line.split()[-1] for line in said[2:]], ["-"] * 4)
+        expect("hops of a flow that sends nothing", [line.split()[-1] for line in said[2:]], ["-"] * 4)
         expect("elsewhere", run(path.a, "path", path.addr[0], status=NOTHING), f"hpccmon path: no flow "
                f"to {path.addr[0]} runs hpcc here; --port opens a connection\n")
 
@@ -487,6 +491,7 @@ def test_path_by_a_connection():
         expect("received", len(got.recv(100)), answer["sent"])
         listener.close()
         got.close()
+        path.a.expect_no_flows()
         expect("nobody listens", run(path.a, "path", "--port=5000", path.addr[1], status=NOTHING),
                f"hpccmon path: {path.addr[1]}, port 5000: Connection refused\n")
 

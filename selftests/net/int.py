@@ -28,6 +28,7 @@ DSCP = 23
 BPS = MBPS * 1000000
 BACK = 1028
 ONE = 1 << 30
+NO_TS = (1 << 64) - 1
 STAMP = f"hpcc rate {MBPS}mbit delay"
 HOP = struct.Struct("!IHHIQI")
 
@@ -140,6 +141,7 @@ def test_stacks_in():
         (stack(GOOD), "int_received"),
         (stack(GOOD, left=0), "int_received"),
         (stack(GOOD, dscp=46), "int_received"),
+        (stack((hop(1, ts=NO_TS), hop(2, qlen=25000, ts=NO_TS))), "int_received"),
         (stack(), "int_received"),                                  # nobody wrote
         (stack(GOOD, kind=2), "old data"),
         (stack(GOOD, version=1), "old data"),
@@ -159,7 +161,6 @@ def test_stacks_in():
         (stack((hop(1), hop(0xffffffff))), "int_ignored"),
         (stack((hop(1), hop(2, port=0xffff))), "int_ignored"),
         (stack((hop(1), hop(2, util=ONE + 1))), "int_ignored"),
-        (stack((hop(1), hop(2, ts=(1 << 64) - 1))), "int_ignored"),
         (stack([hop(1)] * 13), "int_ignored"),
         (stack((hop(1), hop(3))), "int_unknown_link"),
         (stack((hop(1), hop(1 << 24 | 2))), "int_unknown_link"),
@@ -534,16 +535,19 @@ def test_port_leaves():
 
 
 def test_captures():
-    """captures/int.pcap, which unit/test_captures.c makes: each stack to the bit, and checksums by tshark, which
-    has no dissector of INT.
+    """captures/int.pcap, which unit/test_captures.c makes: each stack to the bit, and field by field as
+    hpcc-carriers.lua reads it; checksums by tshark.
     """
     hops = hop(1, 2, util=ONE // 2), hop(2, 1, 3000, 12500, ONE)
     want = [stack(hops[:0], 2), stack(hops[:1], 1), stack(hops, 0), stack(hops, 0, flags=4)]
-    fields = ["tcp.payload", "tcp.len", "tcp.checksum.status", "ipv6.tclass.dscp"]
-    said = tshark.read_file(f"{os.path.dirname(__file__)}/../captures/int.pcap", fields,
-                            "-o", "tcp.check_checksum:TRUE")
-    expect("packets", [list(packet.values()) for packet in said],
-           [[[one.hex()], [str(len(one))], ["1"], [str(DSCP)]] for one in want])
+    fields = ["tcp.payload", "tcp.checksum.status", "ipv6.tclass.dscp", "intmd.left", "intmd.exceeded", "intmd.mtu",
+              "intmd.node_id", "intmd.egress_port", "intmd.qlen", "intmd.egress_ts", "intmd.utilization",
+              "intmd.malformed"]
+    hop_fields = [["1", "2"], ["2", "1"], ["0", "12500"], ["1000", "3000"], ["0.5", "1"]]
+    said = [list(packet.values()) for packet in tshark.capture("int", fields)]
+    expect("packets", said,
+           [[[one.hex()], ["1"], [str(DSCP)], [str(max(2 - nr, 0))], [str(int(nr == 3))], ["0"],
+             *(field[:nr][::-1] for field in hop_fields), []] for nr, one in enumerate(want)])
 
 
 if __name__ == "__main__":

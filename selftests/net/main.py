@@ -26,7 +26,7 @@ def test_unload_and_load():
     old = Netns()
     old.counters()
     with old:
-        held = os.open("/proc/net/hpcc_paths", os.O_RDONLY)
+        held = os.open("/proc/net/hpcc", os.O_RDONLY)
     defer(os.close, held)
     expect("unload", unload(old), True)
     try:
@@ -39,13 +39,12 @@ def test_unload_and_load():
     for ns in old, between:
         with ns:
             expect("files", [os.path.exists(path) for path in
-                             ("/proc/net/hpcc", "/proc/net/hpcc_flows", "/proc/net/hpcc_paths",
-                              "/proc/sys/net/hpcc")], [False] * 4)
+                             ("/proc/net/hpcc", "/proc/net/hpcc_links", "/proc/sys/net/hpcc")], [False] * 3)
     load(old)
     for ns in old, between, Netns():
         ns.counters()
         ns.flows()
-        ns.paths()
+        ns.ask()
         expect("parameter", ns.sysctl("net.hpcc.slots"), "3")
 
 

@@ -5,6 +5,7 @@
 import errno
 import os
 import random
+import resource
 import socket
 import struct
 import sys
@@ -13,9 +14,10 @@ import time
 sys.path[0] += "/.."
 from lib.genl import Family, Refused, as_nobody, cookie, name_of
 from lib.held import HeldRead
-from lib.kernel import load, unload
+from lib.kernel import load, unload, virtual_time
 from lib.ktap import expect, expect_in, main
 from lib.net import Netns, Pair
+from lib.packet import ECHO, option
 from lib.path import Path
 from lib.peer import ETA, SCALE, T_NS, W_INIT, Flow, Link, near
 from lib.tcp import pattern, set_cc, transfer
@@ -222,29 +224,89 @@ def test_namespaces():
 
 
 def test_names_of_links():
-    """While somebody reads /proc/net/hpcc_paths hops have names."""
+    """Who has CAP_NET_ADMIN may have links asked who they are, for 10 seconds."""
     path = Path(switches=3)
     ends = path.connect()
     family = Family(path.a, "hpcc")
-    with path.a, open("/proc/net/hpcc_paths", encoding="ascii") as asking:
-        for i in range(3):
-            transfer((*ends, pattern(200000, i)))
-            asking.seek(0)
-            asking.read()
-        hops = family.dump("flow-get")[0]["hop"]
-        stranger = as_nobody(lambda: family.dump("flow-get"))[0]["hop"]
+    transfer((*ends, pattern(200000)))
+    refused("a stranger asks", errno.EPERM,
+            lambda command: as_nobody(lambda: family.dump(command, identify=True)))
+    transfer((*ends, pattern(200000)))
+    expect("IDENTIFY", path.a.counters()["identify_sent"], 0)
+    family.get("flow-get", cookie=cookie(ends[0]), identify=True)
+    for i in range(3):
+        transfer((*ends, pattern(200000, i)))
+    hops = family.dump("flow-get")[0]["hop"]
+    stranger = as_nobody(lambda: family.dump("flow-get"))[0]["hop"]
     expect("names", [(hop["hop"], hop["node"], hop["port"], hop["rate"]) for hop in hops],
            [(i, i, 2, 10**9) for i in (1, 2, 3)])
     expect("for who has no rights", [sorted(set(hop) & {"node", "port", "rate"}) for hop in stranger],
            [[]] * 3)
+    time.sleep(12)
     expect("afterwards", ["node" in hop for hop in family.dump("flow-get")[0]["hop"]], [False] * 3)
+
+
+def test_namespace_goes():
+    """While links are asked in it, with flows and without them."""
+    for connected in False, True:
+        path = Path(switches=1)
+        if connected:
+            transfer((*path.connect(), pattern(100000)))
+        path.a.ask()
+        path.a.delete()
+    time.sleep(11)
+
+
+def test_counters():
+    """What /proc/net/hpcc says, for everybody."""
+    path = Path(switches=1)
+    transfer((*path.connect(), pattern(200000)))
+    time.sleep(0.1)
+    family = Family(path.a, "hpcc")
+    told = as_nobody(lambda: family.dump("counters-get"))
+    expect("counters", [(one["name"], one["value"]) for one in told], list(path.a.counters().items()))
+    expect("of another namespace", {one["value"] for one in Family(Netns(), "hpcc").dump("counters-get")}, {0})
+
+
+def test_telemetry_of_a_flow():
+    """What came, and what was ignored for which reason, flow by flow."""
+    flow, other = Flow(), Flow()
+    family = Family(flow.ns, "hpcc")
+    names = "received", "malformed", "bad-hop", "ts-back", "tx-excess"
+
+    def told(of=family):
+        one, = of.dump("flow-get")
+        return tuple(one[name] for name in names)
+
+    link = Link()
+    for _ in range(3):
+        flow.round(link.step(9000, 0.5))
+    expect("three echoes", told(), (3, 0, 0, 0, 0))
+    cut = bytearray(option(ECHO, [link.raw()], SCALE, 1))
+    cut[1] -= 1
+    flow.send(bytes(cut[:-1]) + b"\1")
+    expect("an option that is cut", told()[1], 1)
+    link.hop = 2
+    flow.round(link.step(9000, 0.5), hops=1)
+    expect("a hop beyond the path", told()[2], 1)
+    link.hop = 1
+    flow.round(link.step(-9100))
+    expect("time goes back", told()[3], 1)
+    flow.round(link.step(9000, 40.0))
+    expect("faster than the link", told()[4], 1)
+    counters = flow.ns.counters()
+    expect("as the namespace counts", told(), (counters["echo_received"], *(
+        counters[name.replace("-", "_") + "_ignored"] for name in names[1:])))
+    expect("the other namespace", told(Family(other.ns, "hpcc")), (0,) * 5)
 
 
 def test_dump_while_flows_come_and_go():
     """Each flow that lives all the time is told of once, and no message is torn."""
+    nr = 10000 if virtual_time() else 300
+    resource.setrlimit(resource.RLIMIT_NOFILE, (3 * nr + 1000,) * 2)
     pair = Pair(6)
     listener = pair.listen()
-    staying = [pair.connect(listener) for _ in range(300)]
+    staying = [pair.connect(listener) for _ in range(nr)]
     want = sorted(cookie(client) for client, _ in staying)
     fleeting = []
 
@@ -261,7 +323,7 @@ def test_dump_while_flows_come_and_go():
         for flows in Family(pair.c, "hpcc").dump_in_parts("flow-get"):
             parts.append(flows)
             churn()
-        expect_in("parts", len(parts), 3, 100)
+        expect_in("parts", len(parts), nr // 150, nr // 3)
         flows = sum(parts, [])
         cookies = [flow["cookie"] for flow in flows]
         expect("each once", len(set(cookies)), len(cookies))
@@ -270,7 +332,7 @@ def test_dump_while_flows_come_and_go():
             expect("whole", (flow["raddr"], flow["rport"], flow["mode"]),
                    (pair.addr[1], 5000, "telemetry"))
         seen += len(cookies) - len(want)
-    print(f"# {seen} of those that come and go")
+    print(f"# {nr} that stay, {seen} of those that come and go")
 
 
 def test_events():

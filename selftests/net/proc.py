@@ -1,6 +1,6 @@
 #!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: GPL-2.0
-"""kmod/hpcc/proc.c: /proc/net/hpcc, hpcc_flows and hpcc_paths."""
+"""kmod/hpcc/proc.c and path.c: counters, flows, and who the links of their paths are."""
 
 import os
 import sys
@@ -18,7 +18,7 @@ COUNTERS = """
     syn_sent syn_no_room syn_invalid agreed not_agreed no_memory
     forward_sent identify_sent echo_sent no_room forward_received echo_received
     report_sent report_received windows_stopped window_old_ignored
-    response_received response_ignored unagreed_ignored malformed_ignored checksum_ignored window_ignored
+    response_received response_ignored unagreed_ignored malformed_ignored checksum_ignored policy_ignored window_ignored
     bad_hop_ignored ts_back_ignored tx_excess_ignored path_changes
     probes_stopped fallbacks unseen_loss returns ecn_responses timeouts
     ioam_sent ioam_received ioam_ignored ioam_unknown_link ioam_stopped
@@ -54,15 +54,14 @@ def test_per_namespace():
 
 
 def test_flow():
-    """A line says who, how, and how fast."""
+    """Who, how, and how fast."""
     for version, qdisc in (4, "hpcc rate 1gbit delay 20us"), (6, "hpcc rate 2500mbit delay 20us"):
         pair = Pair(version, qdisc=qdisc)
         client, server = pair.connect()
         transfer((client, server, pattern(300000)))
         flow = pair.c.flow(client)
-        prefix = "::ffff:" if version == 4 else ""
         expect("who", (flow["laddr"], flow["lport"], flow["raddr"], flow["rport"]),
-               (prefix + pair.addr[0], client.getsockname()[1], prefix + pair.addr[1], 5000))
+               (pair.addr[0], client.getsockname()[1], pair.addr[1], 5000))
         expect("mode", flow["mode"], "telemetry")
         expect("hops", flow["hops"], 1)
         expect_in("T", flow["T_ns"], 40000, 100000 if virtual_time() else 1000000000)
@@ -72,53 +71,13 @@ def test_flow():
         expect_in("U", flow["U_permille"], 1 if virtual_time() else 0, 65536000)
 
 
-def test_more_than_a_page():
-    """Many flows: every line is whole."""
-    pair = Pair(6)
-    listener = pair.listen()
-    ends = [pair.connect(listener) for _ in range(120)]
-    text = pair.c.read("/proc/net/hpcc_flows")
-    expect("lines", len(text.splitlines()), len(ends))
-    expect_in("size", len(text), 8192, 1 << 20)
-    expect("ports", {flow["lport"] for flow in pair.c.flows()},
-           {client.getsockname()[1] for client, _ in ends})
-
-
-def test_flows_as_they_are_read():
-    """A reader gets each flow once, by pages, which tell what there is when they are read,
-    and nothing of other namespaces.
-    """
-    pair, other = Pair(6), Pair(6)
-    listener = pair.listen()
-    other.connect()
-    ends = [pair.connect(listener) for _ in range(120)]
-    with pair.c:
-        fd = os.open("/proc/net/hpcc_flows", os.O_RDONLY)
-    defer(os.close, fd)
-    text = b""
-    while (part := os.read(fd, 100)):
-        text += part
-    ports = [int(line.split()[0].rpartition(b".")[2]) for line in text.splitlines()]
-    expect("ports", sorted(ports), sorted(client.getsockname()[1] for client, _ in ends))
-    os.lseek(fd, 0, os.SEEK_SET)
-    text = os.read(fd, 100)
-    for client, server in ends:
-        client.close()
-        server.close()
-    pair.c.expect_no_flows()
-    while (part := os.read(fd, 100)):
-        text += part
-    # what had been made for the first page
-    expect_in("lines of flows that are gone", len(text.splitlines()), 1, 40)
-
-
 def asked(ns):
     """How many segments of a namespace asked links who they are."""
     return ns.counters()["identify_sent"]
 
 
 def test_paths():
-    """A line says who, and by which links, which are asked while the file is open."""
+    """By which links, which are asked while somebody wants to know."""
     for version, qdisc, link in (
             (4, "hpcc rate 1gbit delay 20us node 7 port 2", (7, 2, 1000000000)),
             (6, "hpcc rate 2500mbit delay 20us node 1048575 port 65535",
@@ -133,12 +92,9 @@ def test_paths():
 
         send()
         expect("nobody has asked", (asked(pair.c), asked(other.c)), (0, 0))
-        line = pair.c.read("/proc/net/hpcc_paths").split()
-        side = "::ffff:%s.%u" if version == 4 else "%s.%u"
-        expect("who", line, [side % (pair.addr[0], client.getsockname()[1]),
-                             side % (pair.addr[1], 5000)])
+        pair.c.flows()
         send()
-        expect("nobody asks", asked(pair.c), 0)
+        expect("flows do not ask", asked(pair.c), 0)
         pair.c.ask()
         send()
         expect("links", pair.c.links(client), {1: link})
@@ -202,51 +158,17 @@ def test_paths_of_flows_to_come():
     expect("none", pair.c.paths(), {})
 
 
-def test_paths_wait():
-    """For answers that come; not for connections that send nothing, nor for a signal."""
-    pair = Pair(qdisc="hpcc rate 1gbit delay 20us node 7 port 2")
-    client, server = pair.connect()
-    transfer((client, server, pattern(100000)))
-
-    def read(busy):
-        """Links, and how long that took."""
-        pid = os.fork()
-        if not pid:
-            until = time.monotonic() + 1
-            while busy and time.monotonic() < until:
-                transfer((client, server, pattern(2000)))
-                time.sleep(0.01)
-            os._exit(0)
-        began = time.monotonic()
-        links = pair.c.links(client)
-        took = time.monotonic() - began
-        os.waitpid(pid, 0)
-        return links, took
-
-    links, took = read(True)
-    expect("links", links, {1: (7, 2, 1000000000)})
-    if virtual_time():
-        expect_in("seconds", took, 0, 0.19)
-    links, took = read(False)
-    expect("links of an idle one", links, {})
-    expect_in("seconds", took, 0.19, 0.3 if virtual_time() else 5)
-
-
 def test_modes():
-    """Counters for all, connections for root; nothing to write."""
-    peer = Peer()
-    peer.connect()
-    with peer.ns:
-        expect("modes", [os.stat(f"/proc/net/{name}").st_mode & 0o777
-                         for name in ("hpcc", "hpcc_flows", "hpcc_paths")],
-               [0o444, 0o440, 0o440])
-        for name in "hpcc", "hpcc_flows", "hpcc_paths":
-            try:
-                fd = os.open(f"/proc/net/{name}", os.O_WRONLY)
-                os.write(fd, b"0\n")
-            except OSError:
-                continue
-            raise AssertionError(f"{name} was written to")
+    """Counters are for all, and nothing to write."""
+    ns = Netns()
+    with ns:
+        expect("mode", os.stat("/proc/net/hpcc").st_mode & 0o777, 0o444)
+        try:
+            fd = os.open("/proc/net/hpcc", os.O_WRONLY)
+            os.write(fd, b"0\n")
+        except OSError:
+            return
+    raise AssertionError("counters were written to")
 
 
 if __name__ == "__main__":

@@ -61,8 +61,8 @@ def under_traffic(function):
     assert os.waitpid(pid, os.WNOHANG) == (0, 0), "what read came upon something wrong"
 
 
-def test_proc():
-    """/proc/net/hpcc, hpcc_flows, hpcc_paths."""
+def test_flows():
+    """Counters, flows, and links that are asked who they are."""
     def read(pair):
         for ns in (pair.c, pair.s):
             ns.counters()

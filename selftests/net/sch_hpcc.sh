@@ -95,8 +95,11 @@ test_carriers()
 	refused "int_dscp, int_window: need stamp int" change int_window 9us
 	change stamp int
 	expect default "$(json 'q["options"]["int_dscp"], q["options"]["int_window"]')" "(23, 10000)"
-	refused "unknown option \"tcp,csug\"" change stamp tcp,csug
-	refused "unknown option \"tcp,\"" change stamp tcp,
+	change stamp int,int
+	expect twice "$(json 'q["options"]["carriers"]')" int
+	for p in tcp,csug itn "tcp," ",tcp" tcp,,int TCP ""; do
+		refused "stamp \"$p\": has to be tcp, ioam, int, ifa, csig, csig_push, or several" change stamp "$p"
+	done
 }
 
 test_csig()

@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include "test.h"
+#include <hpcc/csig.h>
+#include <hpcc/ifa.h>
 #include <hpcc/int.h>
 #include <hpcc/ioam.h>
 #include <hpcc/stamp.h>
@@ -214,6 +216,77 @@ static void push(struct frame *f, const struct hpcc_int_hop *hop)
 	checksum(f);
 }
 
+/* Open @n bytes in front of offset @at, and count them in the IPv6 header. */
+static u8 *open_at(struct frame *f, u32 at, u32 n)
+{
+	memmove(f->p + at + n, f->p + at, f->len - at);
+	memset(f->p + at, 0, n);
+	f->len += n;
+	put_unaligned_be16(f->len - HOP_AT, f->p + IP_AT + 4);
+	return f->p + at;
+}
+
+/* A host has IFA carry a request. */
+static void wrap(struct frame *f, u8 nodes)
+{
+	u32 hlen = (f->p[HOP_AT + 12] >> 4) * 4;
+	u8 *md = open_at(f, HOP_AT + hlen, HPCC_IFA_MD_LEN) + HPCC_IFA_HEAD_LEN;
+
+	hpcc_ifa_header(open_at(f, HOP_AT, HPCC_IFA_HEAD_LEN), md, nodes);
+	f->p[IP_AT + 6] = HPCC_IFA_PROTOCOL;
+}
+
+/* A switch pushes metadata onto an IFA stack, if it may. */
+static void push_ifa(struct frame *f, const struct hpcc_ifa_hop *hop)
+{
+	u8 *p = f->p + HOP_AT;
+	struct hpcc_ifa t;
+
+	assert_true(hpcc_ifa_find(p, f->len - HOP_AT, f->len - HOP_AT, &t) > 0);
+	if (!hpcc_ifa_room(&t, 1000))
+		return;
+	open_at(f, HOP_AT + t.md + HPCC_IFA_MD_LEN, HPCC_IFA_HOP_LEN);
+	hpcc_ifa_push(p + t.md, &t, hop);
+}
+
+/* A host's port pushes a CSIG tag onto a frame that asks for a signal. */
+static void push_tag(struct frame *f, u8 type)
+{
+	u8 *tag = f->p + IP_AT - sizeof(u16);
+
+	memmove(tag + HPCC_CSIG_LEN, tag, f->len - IP_AT + sizeof(u16));
+	f->len += HPCC_CSIG_LEN;
+	put_unaligned_be16(HPCC_CSIG_TPID_DEFAULT, tag);
+	put_unaligned_be16(hpcc_csig_ask(type), tag + 2);
+}
+
+/* A switch compares a tag with its port. */
+static void compare(struct frame *f, const struct hpcc_csig_hop *hop, int want)
+{
+	const struct hpcc_csig_units units = hpcc_csig_units(HPCC_CSIG_ABW_DEFAULT,
+							      HPCC_CSIG_TIME_DEFAULT);
+	int at = hpcc_csig_find(f->p, f->len, HPCC_CSIG_TPID_DEFAULT);
+
+	assert_true(at > 0);
+	assert_int_equal(hpcc_csig_write(f->p + at, hop, &units), want);
+}
+
+/* The receiver takes the tag away and has the request say what it said. */
+static void pop_tag(struct frame *f)
+{
+	u8 *tag = f->p + IP_AT - sizeof(u16);
+	struct hpcc_frame frame = { .p = f->p + IP_AT, .proto = ETH_P_IPV6 };
+	u16 said = get_unaligned_be16(tag + 2);
+	struct hpcc_place place;
+
+	memmove(tag, tag + HPCC_CSIG_LEN, f->len - IP_AT - sizeof(u16));
+	f->len -= HPCC_CSIG_LEN;
+	frame.have = f->len - IP_AT;
+	frame.len = frame.have;
+	assert_int_equal(hpcc_walk(&frame, 253, &place), HPCC_WALK_FOUND);
+	assert_true(hpcc_csig_pop(f->p + IP_AT, &place, said, true));
+}
+
 static void preallocated(struct frame *f, u32 room)
 {
 	request(f, hpcc_ioam_header_len(room));
@@ -346,9 +419,72 @@ TEST(captures__int)
 	judge(&c, "int.pcap");
 }
 
+/* net/ifa.py has tshark read this file by tools/wireshark/hpcc-carriers.lua. */
+TEST(captures__ifa)
+{
+	static const struct hpcc_ifa_hop hops[] = {
+		{ .lns = HPCC_IFA_LNS, .node = 1, .speed = 4, .port = 2, .sec = 7, .ns = 1000,
+		  .tx_bytes = 0xfffffff0 },
+		{ .lns = 3, .node = 2, .speed = HPCC_IFA_SPEED_OTHER, .port = 1, .sec = 7,
+		  .ns = 999999999, .residence_ns = 2000, .tx_bytes = 1000000, .qlen = 195 },
+	};
+	struct segment s = { .flags = 0x10, .seq = 1, .ack = 1 };
+	static struct pcap c;
+	struct frame f;
+
+	begin(&c);
+	ask(&s, HPCC_OPT_FORWARD, 0, 0);
+	build(&f, 0, &s);
+	wrap(&f, 1);
+	add(&c, &f);			/* as it leaves the host */
+	push_ifa(&f, &hops[0]);
+	add(&c, &f);			/* behind one switch */
+	push_ifa(&f, &hops[1]);
+	add(&c, &f);			/* behind two */
+	push_ifa(&f, &hops[0]);
+	add(&c, &f);			/* a third one may not write */
+	judge(&c, "ifa.pcap");
+}
+
+/* net/csig.py has tshark read this file by tools/wireshark/hpcc-carriers.lua. */
+TEST(captures__csig)
+{
+	static const struct hpcc_csig_hop hops[] = {
+		{ .abw_q30 = HPCC_INT_UTIL_ONE / 2, .qlen_ns = 20000, .locator = 1 },
+		{ .abw_q30 = HPCC_INT_UTIL_ONE / 16, .qlen_ns = 90000, .locator = 2 },
+		{ .abw_q30 = HPCC_INT_UTIL_ONE / 4, .qlen_ns = 50000, .locator = 3 },
+	};
+	static const u8 types[] = { HPCC_CSIG_ABW_C, HPCC_CSIG_QLEN };
+	static struct pcap c;
+	struct frame f;
+	u32 i;
+
+	begin(&c);
+	for (i = 0; i < sizeof(types); i++) {
+		struct segment s = { .flags = 0x10, .seq = 1, .ack = 1 };
+
+		ask(&s, HPCC_OPT_FORWARD, 0, 1);
+		put_unaligned_be64(hpcc_csig_record(hpcc_csig_ask(types[i]), false),
+				   s.opts + HPCC_OPT_HEAD_LEN);
+		build(&f, 0, &s);
+		push_tag(&f, types[i]);
+		add(&c, &f);			/* as it leaves the host */
+		compare(&f, &hops[0], HPCC_STAMP_WRITTEN);
+		add(&c, &f);			/* behind one switch */
+		compare(&f, &hops[1], HPCC_STAMP_WRITTEN);
+		add(&c, &f);			/* behind one that is worse */
+		compare(&f, &hops[2], HPCC_STAMP_QUIET);
+		pop_tag(&f);
+		add(&c, &f);			/* in the receiver's LOCAL_IN */
+	}
+	judge(&c, "csig.pcap");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(captures__csig),
+		cmocka_unit_test(captures__ifa),
 		cmocka_unit_test(captures__ioam),
 		cmocka_unit_test(captures__int),
 		cmocka_unit_test(captures__tcp),

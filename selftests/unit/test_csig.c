@@ -271,6 +271,31 @@ TEST(take__chooses)
 	assert_int_equal(path.tx_ns >> 28, 0);
 }
 
+/* A link that was seen so long ago is no baseline: it would look idle. Nor is one that was seen
+ * later, on another CPU.
+ */
+TEST(take__gap)
+{
+	static const struct { u64 ns; bool begins; } cases[] = {
+		{ 1000, false }, { 250000000, false }, { 250000001, true }, { 10000000000, true },
+		{ 1000, false }, { -1000, true }, { 1000, false },
+	};
+	struct hpcc_csig_path path = { .ask = HPCC_CSIG_QLEN };
+	struct hpcc_csig_units u = units();
+	struct hpcc_record r, last;
+	u64 now_ns = 1000, tx_ns;
+	u32 i;
+
+	assert_int_equal(hpcc_csig_take(&path, TAG(1, 0, 5), &u, now_ns, 0, &last), 1);
+	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++, last = r) {
+		now_ns += cases[i].ns;
+		tx_ns = path.tx_ns;
+		assert_int_equal(hpcc_csig_take(&path, TAG(1, 0, 5), &u, now_ns, 0, &r), 1);
+		assert_int_equal(r.tag != last.tag, cases[i].begins);
+		assert_int_equal(path.tx_ns - tx_ns, cases[i].begins ? 0 : cases[i].ns);
+	}
+}
+
 /* Another bottleneck's queue is no baseline; two that take turns measure every second time. */
 TEST(take__other_bottleneck)
 {
@@ -308,6 +333,7 @@ int main(void)
 		cmocka_unit_test(report__read_back),
 		cmocka_unit_test(take__refused),
 		cmocka_unit_test(take__chooses),
+		cmocka_unit_test(take__gap),
 		cmocka_unit_test(take__other_bottleneck),
 	};
 

@@ -188,7 +188,7 @@ TEST(hop__read_back)
 		push(k, &hop, 24);
 	}
 	for (nr = 1; nr <= 3; nr++) {
-		assert_int_equal(hpcc_int_hop(k->p, 3, nr, &got), 0);
+		assert_int_equal(hpcc_int_hop(k->p, 3, nr, 5, &got), 0);
 		assert_int_equal(got.node, nr);
 		assert_int_equal(got.port, first.port);
 		assert_int_equal(got.qlen_bytes, first.qlen_bytes);
@@ -203,7 +203,6 @@ TEST(hop__not_available)
 		{ .node = HPCC_INT_NONE },
 		{ .port = 0xffff },
 		{ .qlen_bytes = HPCC_INT_NONE },
-		{ .ts_ns = ~0ULL },
 		{ .util = HPCC_INT_NONE },
 		{ .util = HPCC_INT_UTIL_ONE + 1 },
 	};
@@ -214,8 +213,21 @@ TEST(hop__not_available)
 		struct packet *k = packet(1);
 
 		push(k, &bad[i], 24);
-		assert_int_equal(hpcc_int_hop(k->p, 1, 1, &got), -EINVAL);
+		assert_int_equal(hpcc_int_hop(k->p, 1, 1, 5, &got), -EINVAL);
 	}
+}
+
+/* The draft, 2.3: "the Egress timestamp is not mandatory but optional". */
+TEST(hop__without_timestamp)
+{
+	struct hpcc_int_hop hop = first, got;
+	struct packet *k = packet(1);
+
+	hop.ts_ns = HPCC_INT_TS_NONE;
+	push(k, &hop, 24);
+	assert_int_equal(hpcc_int_hop(k->p, 1, 1, TS + 5, &got), 0);
+	assert_true(got.ts_ns == TS + 5);
+	assert_int_equal(got.util, first.util);
 }
 
 /* txBytes is the sum of utilizations times the time that they hold for. */
@@ -290,6 +302,7 @@ int main(void)
 		cmocka_unit_test(hops__refused),
 		cmocka_unit_test(hop__read_back),
 		cmocka_unit_test(hop__not_available),
+		cmocka_unit_test(hop__without_timestamp),
 		cmocka_unit_test(record__integrates),
 		cmocka_unit_test(record__begins_anew),
 		cmocka_unit_test(util__of_a_window),

@@ -117,6 +117,7 @@ struct flow {
  * @peer: the other end
  * @cookie: 0: any
  * @either: @local may be the peer's as well
+ * @names: have links asked who they are
  * @words: how it was written
  */
 struct wanted {
@@ -124,6 +125,7 @@ struct wanted {
 	struct end	peer;
 	uint64_t	cookie;
 	bool		either;
+	bool		names;
 	char		words[2 * END_MAX + 8];
 };
 
@@ -182,8 +184,7 @@ void json_line(struct json_object *object);
 void show_hops(const struct flow *flow);
 
 /* path.c */
-int names_open(void);
-void names_await(int fd);
+bool names_ask(struct monitor *mon, struct wanted *wanted, const char **why);
 
 /* options.c */
 struct option;

@@ -220,6 +220,8 @@ static int dump_once(struct monitor *mon, struct dump *dump)
 	const struct wanted *wanted = dump->wanted;
 	struct nlmsghdr *nlh = request(mon, buf, mon->family, HPCC_CMD_FLOW_GET, NLM_F_DUMP);
 
+	if (wanted->names)
+		mnl_attr_put(nlh, HPCC_A_FLOW_IDENTIFY, 0, NULL);
 	if (wanted->cookie)
 		mnl_attr_put_u64(nlh, HPCC_A_FLOW_COOKIE, wanted->cookie);
 	if (dump->peers) {

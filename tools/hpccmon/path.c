@@ -6,7 +6,6 @@
  * byte at a time, as each segment may ask a few hops, until all have told what they are.
  */
 #include <errno.h>
-#include <fcntl.h>
 #include <getopt.h>
 #include <inttypes.h>
 #include <netdb.h>
@@ -26,6 +25,8 @@
 #define BYTES_MAX	64
 /* Between two bytes, or two looks at a flow that sends by itself. */
 #define PAUSE_MS	20
+/* How often we look whether links of flows that send have answered. */
+#define NAMES_LOOKS	10
 /* A connection that is not there by then will not be. */
 #define CONNECT_MS	5000
 
@@ -37,23 +38,6 @@ struct search {
 };
 
 /* ---- What links are called -------------------------------------------------------- */
-
-/* As long as this file is open, flows ask. Return: -1 if we may not have it opened. */
-int names_open(void)
-{
-	return open("/proc/net/hpcc_paths", O_RDONLY | O_CLOEXEC);
-}
-
-/* The first read waits, but not for long, for links that have not answered. */
-void names_await(int fd)
-{
-	char text[4096];
-
-	while (fd >= 0 && read(fd, text, sizeof(text)) > 0)
-		;
-}
-
-/* ---- Flows -------------------------------------------------------------------------- */
 
 static bool is_told(const struct hop *hop)
 {
@@ -79,6 +63,48 @@ static bool is_whole(const struct flow *flow, bool names)
 	return flow->nr_hops;
 }
 
+static void pause_ms(int ms)
+{
+	const struct timespec ts = { .tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000L };
+
+	nanosleep(&ts, NULL);
+}
+
+static void wait_for(const struct flow *flow, void *data)
+{
+	bool *waits = data;
+
+	*waits |= flow->nr_hops && !is_whole(flow, true);
+}
+
+/**
+ * names_ask() - have the links of flows asked who they are, and give them some time to answer
+ * @mon: a monitor
+ * @wanted: which flows; from here on its requests ask
+ * @why: what the kernel says if we may not
+ *
+ * A flow that sends nothing does not ask.
+ *
+ * Return: whether we may ask.
+ */
+bool names_ask(struct monitor *mon, struct wanted *wanted, const char **why)
+{
+	bool waits = true;
+	int i;
+
+	wanted->names = true;
+	for (i = 0; i < NAMES_LOOKS && waits && !interrupted(); i++) {
+		waits = false;
+		if (monitor_dump(mon, wanted, wait_for, &waits, why)) {
+			wanted->names = false;
+			return false;
+		}
+		if (waits)
+			pause_ms(PAUSE_MS);
+	}
+	return true;
+}
+
 static uint64_t age_of(const struct flow *flow)
 {
 	const struct hop *hop = flow_holder(flow);
@@ -102,13 +128,6 @@ static void look(struct monitor *mon, struct search *search)
 {
 	search->found = false;
 	monitor_flows(mon, &search->wanted, keep_best, search);
-}
-
-static void pause_ms(int ms)
-{
-	const struct timespec ts = { .tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000L };
-
-	nanosleep(&ts, NULL);
 }
 
 /* ---- A connection of our own ----------------------------------------------------------- */
@@ -146,6 +165,7 @@ static int socket_for(const struct addrinfo *to)
 static int open_connection(const struct addrinfo *to, const char *host, const char *port,
 			   struct wanted *wanted)
 {
+	bool names = wanted->names;
 	socklen_t size = sizeof(wanted->cookie);
 	int err, fd = socket_for(to);
 
@@ -153,12 +173,13 @@ static int open_connection(const struct addrinfo *to, const char *host, const ch
 	if (err)
 		die("%s, port %s: %s", host, port, strerror(err));
 	wanted_parse(wanted, 0, NULL);
+	wanted->names = names;
 	if (getsockopt(fd, SOL_SOCKET, SO_COOKIE, &wanted->cookie, &size))
 		die("SO_COOKIE: %s", strerror(errno));
 	return fd;
 }
 
-static void probe(struct monitor *mon, struct search *search, int fd, int names)
+static void probe(struct monitor *mon, struct search *search, int fd)
 {
 	while (search->sent < BYTES_MAX && !interrupted()) {
 		if (send(fd, "", 1, MSG_NOSIGNAL) == 1)
@@ -170,7 +191,7 @@ static void probe(struct monitor *mon, struct search *search, int fd, int names)
 		if (!search->found)
 			die("the other end does not agree to hpcc: it needs tcp_hpcc, and a "
 			    "listener that uses it");
-		if (is_whole(&search->flow, names >= 0))
+		if (is_whole(&search->flow, search->wanted.names))
 			break;
 	}
 }
@@ -222,13 +243,13 @@ static void show_path(const struct search *search, const char *host, bool json)
 }
 
 /* Names of links take some segments to come, of a flow that sends. */
-static void watch(struct monitor *mon, struct search *search, int names)
+static void watch(struct monitor *mon, struct search *search)
 {
 	int i;
 
 	for (i = 0; i < 20 && !interrupted(); i++) {
 		look(mon, search);
-		if (!search->found || is_whole(&search->flow, names >= 0))
+		if (!search->found || is_whole(&search->flow, search->wanted.names))
 			break;
 		pause_ms(PAUSE_MS);
 	}
@@ -239,25 +260,21 @@ static int find_path(const char *host, const char *port, bool json)
 	struct addrinfo *to = resolved(host, port);
 	struct monitor *mon = monitor_open();
 	struct search search = {};
-	int fd = -1, names = names_open();
+	const char *why;
+	int fd = -1;
 
-	if (names < 0)
-		fprintf(stderr, "without names of links: /proc/net/hpcc_paths: %s\n",
-			strerror(errno));
 	want_host(&search.wanted, to);
+	if (!names_ask(mon, &search.wanted, &why))
+		fprintf(stderr, "without names of links: %s\n", why);
 	look(mon, &search);
-	if (search.found) {
-		names_await(names);
-		watch(mon, &search, names);
-	}
-	if (port && (!search.found || !is_whole(&search.flow, names >= 0))) {
+	if (search.found)
+		watch(mon, &search);
+	if (port && (!search.found || !is_whole(&search.flow, search.wanted.names))) {
 		fd = open_connection(to, host, port, &search.wanted);
-		probe(mon, &search, fd, names);
+		probe(mon, &search, fd);
 	}
 	freeaddrinfo(to);
 	monitor_close(mon);
-	if (names >= 0)
-		close(names);
 	if (fd >= 0)
 		close(fd);
 	if (!search.found)

@@ -102,7 +102,8 @@ int cmd_flow(int argc, char **argv)
 	struct show how = {};
 	struct monitor *mon;
 	bool names = false;
-	int option, fd = -1;
+	const char *why;
+	int option;
 
 	while ((option = next_option(argc, argv, "jn", options)) != -1) {
 		if (option == 'j')
@@ -112,16 +113,10 @@ int cmd_flow(int argc, char **argv)
 	}
 	wanted_parse(&wanted, argc - optind, argv + optind);
 	mon = monitor_open();
-	if (names) {
-		fd = names_open();
-		if (fd < 0)
-			die("names of links: /proc/net/hpcc_paths: %s", strerror(errno));
-		names_await(fd);
-	}
+	if (names && !names_ask(mon, &wanted, &why))
+		die("names of links: %s", why);
 	monitor_flows(mon, &wanted, show, &how);
 	monitor_close(mon);
-	if (names)
-		close(fd);
 	if (how.json)
 		puts(how.found ? "]" : "[]");
 	if (how.found)

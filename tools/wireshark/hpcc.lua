@@ -14,14 +14,16 @@ local VERSION = 1
 local FORWARD, ECHO, IDENTIFY, IDENTIFY_ECHO, REPORT, RESPONSE = 1, 2, 3, 4, 5, 7
 local SYN_LEN, HEAD_LEN, RECORD_LEN = 6, 4, 8
 local COUNTER = 2 ^ 20		-- ts and tx are modulo this
-local WINDOW, FLOWS, PARAMETERS = 1, 2, 3
+local WINDOW, FLOWS, PARAMETERS, SIGNAL = 1, 2, 3, 4
 
 local types = {
 	[FORWARD] = "FORWARD", [ECHO] = "ECHO", [IDENTIFY] = "IDENTIFY",
 	[IDENTIFY_ECHO] = "IDENTIFY_ECHO", [REPORT] = "REPORT", [6] = "PROBE",
 	[RESPONSE] = "RESPONSE",
 }
-local report_kinds = { [WINDOW] = "window", [FLOWS] = "N", [PARAMETERS] = "parameters" }
+local report_kinds = { [WINDOW] = "window", [FLOWS] = "N", [PARAMETERS] = "parameters",
+		       [SIGNAL] = "signal" }
+local signals = { [0] = "min(ABW)", "min(ABW/C)", "max(PD)", "max(qlen/B)" }
 
 local f = {
 	exid = ProtoField.uint16("hpcc.exid", "ExID", base.HEX),
@@ -65,6 +67,10 @@ local f = {
 	T = ProtoField.uint32("hpcc.T", "T, ns"),
 	W_min = ProtoField.double("hpcc.W_min", "W_min, of W_init"),
 	W_ai = ProtoField.double("hpcc.W_ai", "W_ai, of W_init"),
+	popped = ProtoField.bool("hpcc.signal.popped", "A tag came", 24, nil, 0x010000),
+	signal = ProtoField.uint16("hpcc.signal", "Signal", base.DEC, signals, 0xe000),
+	bucket = ProtoField.uint16("hpcc.signal.bucket", "Bucket", base.DEC, nil, 0x0f80),
+	locator = ProtoField.uint16("hpcc.signal.locator", "Locator", base.DEC, nil, 0x007f),
 }
 hpcc.fields = f
 
@@ -234,6 +240,19 @@ local function parameters_record(range, tree, second)
 	tree:add(f.T, range(4, 4), range:bitfield(34, 30))
 end
 
+-- What a CSIG tag says, or is to say.
+local function signal_record(range, tree)
+	tree:add(f.signal, range(6, 2))
+	tree:add(f.bucket, range(6, 2))
+	tree:add(f.locator, range(6, 2))
+end
+
+-- The one record of a FORWARD for CSIG, in the place of a hop's.
+local function asks_for_signal(range, option)
+	return option.type == FORWARD and range:bitfield(0, 8) == 0xf0 + SIGNAL and
+	       range(1, 4):uint() == 0 and range:bitfield(40, 7) == 0
+end
+
 local function report_record(range, tree, place)
 	local kind = range:bitfield(0, 4)
 
@@ -245,6 +264,8 @@ local function report_record(range, tree, place)
 		flows_record(range, tree)
 	elseif kind == PARAMETERS then
 		parameters_record(range, tree, place % 2 == 0)
+	elseif kind == SIGNAL then
+		signal_record(range, tree)
 	else
 		tree:add_proto_expert_info(e.malformed)
 	end
@@ -267,6 +288,10 @@ local function record(range, pinfo, tree, option, place)
 		report_record(range, item, place)
 	elseif range:bitfield(0, 32) == 0 and range:bitfield(32, 32) == 0 then
 		item:append_text(": free slot")
+	elseif asks_for_signal(range, option) then
+		item:append_text(": signal")
+		item:add(f.popped, range(5, 3))
+		signal_record(range, item)
 	elseif hop == 0 and option.type == ECHO then
 		quiet_record(range, item)
 	elseif hop == 0 then

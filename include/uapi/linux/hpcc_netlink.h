@@ -16,6 +16,7 @@ enum {
 	HPCC_CMD_UNSPEC,
 	HPCC_CMD_FLOW_GET,	/* of one flow, or a dump of all; the tuple and cookie select */
 	HPCC_CMD_FLOW_NTF,	/* what happened to a flow, HPCC_A_FLOW_EVENT */
+	HPCC_CMD_COUNTERS_GET,	/* counters of the namespace, a dump */
 	__HPCC_CMD_MAX,
 };
 
@@ -52,6 +53,7 @@ enum {
 	HPCC_A_FLOW_RPORT,	/* u16 */
 	HPCC_A_FLOW_COOKIE,	/* u64, SO_COOKIE */
 	HPCC_A_FLOW_IFINDEX,	/* u32, SO_BINDTOIFINDEX; not there: not bound */
+	HPCC_A_FLOW_IDENTIFY,	/* flag: for 10 s, links are asked who they are; CAP_NET_ADMIN */
 	HPCC_A_FLOW_EVENT,	/* u32, enum hpcc_event */
 	HPCC_A_FLOW_MODE,	/* u32, enum hpcc_flow_mode */
 	HPCC_A_FLOW_WHY,	/* u32, enum hpcc_flow_why */
@@ -71,6 +73,11 @@ enum {
 	HPCC_A_FLOW_HOP,	/* nest of HPCC_A_HOP_*, one for each hop that is known */
 	HPCC_A_FLOW_BUSY,	/* flag: a process owned the socket, no hop tells its load */
 	HPCC_A_FLOW_MISSED,	/* u32, events since the last one that were too many to tell */
+	HPCC_A_FLOW_RECEIVED,	/* u32, options with telemetry that came */
+	HPCC_A_FLOW_MALFORMED,	/* u32, options that were ignored */
+	HPCC_A_FLOW_BAD_HOP,	/* u32, records that were ignored: of no hop of the path */
+	HPCC_A_FLOW_TS_BACK,	/* u32, the same: ts did not advance */
+	HPCC_A_FLOW_TX_EXCESS,	/* u32, the same: tx grew faster than ts */
 	__HPCC_A_FLOW_MAX,
 };
 
@@ -84,12 +91,22 @@ enum {
 	HPCC_A_HOP_QLEN,	/* u64, its queue in that, ns */
 	HPCC_A_HOP_AGE,		/* u64, us since then */
 	HPCC_A_HOP_QUIET,	/* flag: its queue is too short for records */
-	HPCC_A_HOP_NODE,	/* u32, switch_ID; known while /proc/net/hpcc_paths is open */
+	HPCC_A_HOP_NODE,	/* u32, switch_ID; known while HPCC_A_FLOW_IDENTIFY counts */
 	HPCC_A_HOP_PORT,	/* u32, port_ID, as that */
 	HPCC_A_HOP_RATE,	/* u64, B, bit/s, as that */
 	__HPCC_A_HOP_MAX,
 };
 
 #define HPCC_A_HOP_MAX	(__HPCC_A_HOP_MAX - 1)
+
+enum {
+	HPCC_A_COUNTER_UNSPEC,
+	HPCC_A_COUNTER_PAD,
+	HPCC_A_COUNTER_NAME,	/* string, as in /proc/net/hpcc */
+	HPCC_A_COUNTER_VALUE,	/* u64 */
+	__HPCC_A_COUNTER_MAX,
+};
+
+#define HPCC_A_COUNTER_MAX	(__HPCC_A_COUNTER_MAX - 1)
 
 #endif /* _UAPI_LINUX_HPCC_NETLINK_H */

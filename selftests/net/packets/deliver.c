@@ -478,6 +478,28 @@ static void write_some(struct maker *m)
 
 /* ---- Batches ---- */
 
+/* Not what aim_frame() fills, which may go on with what was there before. */
+static struct frame probe;
+
+static bool has_ended(int fd)
+{
+	struct tcp_info info = {};
+	socklen_t len = sizeof(info);
+
+	return getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &len) || info.tcpi_state == TCP_CLOSE;
+}
+
+/* What was on its way has been acknowledged: the numbers of a probe are known. */
+static void send_probe(struct maker *m, const struct options *o)
+{
+	for (uint32_t i = 0; i < m->nr_flows; i++)
+		m->flows[i].ended = has_ended(ends[i]);
+	if (aim_carrier(m, &probe, strcmp(o->cc, "hpcc")))
+		put(&probe, o->show == batch);
+	wait_ns(STEP_NS);
+	drain(m);
+}
+
 static void run_batch(struct maker *m, const struct options *o, uint32_t count)
 {
 	printf("b %" PRIu64 "\n", ++batch);
@@ -488,6 +510,8 @@ static void run_batch(struct maker *m, const struct options *o, uint32_t count)
 		if (i % 4 == 0) {
 			wait_ns(STEP_NS);
 			drain(m);
+			if (o->carriers && !m->nr_parts)
+				send_probe(m, o);
 		}
 		aim_frame(m, &frame);
 		put(&frame, o->show == batch);

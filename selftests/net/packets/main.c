@@ -117,7 +117,7 @@ static void parse_flow(struct maker *m, char *text)
 
 enum { SEED = 256, COUNT, TX, RX, RX_NS, TUN, DMAC, SMAC, SADDR, DADDR, PORT, KIND, FLOW,
 	OFFLOAD, ROUTED, QUIET,
-	LOSSY, STAMP, MARK, TAGS, CC, SHOW, SETTLE, SCALE };
+	LOSSY, STAMP, MARK, TAGS, CC, SHOW, SETTLE, SCALE, CARRIERS };
 
 static const struct option long_options[] = {
 	{ "seed", 1, NULL, SEED }, { "count", 1, NULL, COUNT },
@@ -130,7 +130,8 @@ static const struct option long_options[] = {
 	{ "routed", 0, NULL, ROUTED }, { "quiet", 0, NULL, QUIET },
 	{ "stamp", 0, NULL, STAMP }, { "mark", 0, NULL, MARK },
 	{ "tags", 1, NULL, TAGS }, { "cc", 1, NULL, CC }, { "show", 1, NULL, SHOW },
-	{ "settle", 1, NULL, SETTLE }, { "scale", 1, NULL, SCALE }, {}
+	{ "settle", 1, NULL, SETTLE }, { "scale", 1, NULL, SCALE },
+	{ "carriers", 0, NULL, CARRIERS }, {}
 };
 
 static void parse(struct maker *m, struct options *o, int c)
@@ -210,6 +211,9 @@ static void parse(struct maker *m, struct options *o, int c)
 		break;
 	case SCALE:
 		o->scale = atoi(optarg);
+		break;
+	case CARRIERS:
+		o->carriers = true;
 		break;
 	default:
 		exit(2);

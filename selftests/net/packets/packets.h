@@ -86,6 +86,7 @@ struct flow {
 	/* What aim.c sends. */
 	bool has_ts;
 	bool agreed;		/* upon our options */
+	bool ended;		/* the other end has no such connection any more */
 	uint32_t isn;		/* the other end's first number */
 	uint32_t irs;		/* ours */
 	uint32_t tsval;
@@ -132,6 +133,7 @@ enum { TCP_FIN = 1, TCP_SYN = 2, TCP_RST = 4, TCP_PSH = 8, TCP_ACK = 16 };
 uint32_t aim_segment(struct frame *f, const struct flow *flow, uint8_t flags,
 		     const uint8_t *opts, uint32_t optlen);
 void aim_frame(struct maker *m, struct frame *f);
+bool aim_carrier(struct maker *m, struct frame *f, bool plain);
 uint32_t hash(const uint8_t *p, uint32_t len);
 void write_tcp(struct maker *m, uint8_t version, const uint8_t *saddr,
 	       const uint8_t *daddr, const uint8_t *th, uint32_t len, bool from_host);
@@ -170,6 +172,7 @@ struct options {
 	uint32_t settle_ms;	/* between batches */
 	uint32_t scale;		/* of the host's T */
 	bool lossy;
+	bool carriers;		/* also probes with INT and IFA */
 	struct rules rules;
 };
 

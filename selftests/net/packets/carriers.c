@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Probes as switches have written to them: INT behind the TCP header, IFA around it. A host that
+ * runs hpcc takes those that are right, and TCP must see a pure ACK, or nothing. The others are old
+ * data, or of a protocol that nobody has, to both hosts.
+ */
+#include <string.h>
+
+#include "packets.h"
+
+#define INT_BACK	1028	/* how far the number is below what the host has acknowledged */
+#define INT_HEADER	16
+#define INT_HOP		24
+#define IFA_PROTOCOL	131
+#define IFA_HOP		32
+
+/* A window that no other one exceeds: a probe may not take less. */
+#define WINDOW		65535
+
+static uint32_t ip_len(const struct flow *flow)
+{
+	return flow->version == 4 ? 20 : 40;
+}
+
+/* Open bytes at an offset, all zero; IP header and vnet header follow. */
+static uint8_t *open_at(struct frame *f, const struct flow *flow, uint32_t at, uint32_t n)
+{
+	memmove(f->data + at + n, f->data + at, f->len - at);
+	memset(f->data + at, 0, n);
+	f->len += n;
+	if (flow->version == 4) {
+		put16(f->data + 2, f->len);
+		put16(f->data + 10, 0);
+		put16(f->data + 10, ~sum16(f->data, 20));
+	} else {
+		put16(f->data + 4, f->len - 40);
+	}
+	return f->data + at;
+}
+
+static void sum_up(struct frame *f, const struct flow *flow)
+{
+	uint32_t l4 = ip_len(flow), len = f->len - l4, n = flow->version == 4 ? 4 : 16;
+	uint8_t *check = f->data + l4 + 16;
+
+	put16(check, 0);
+	put16(check, ~fold((uint64_t)sum16(flow->saddr, n) + sum16(flow->daddr, n) + 6 + len +
+			   sum16(f->data + l4, len)));
+}
+
+/* A pure ACK with a request that has no slots. */
+static void make_probe(struct rng *rng, struct frame *f, const struct flow *flow)
+{
+	uint8_t opts[16];
+	uint32_t len = 0;
+
+	if (flow->has_ts) {
+		memset(opts, 1, 2);
+		opts[2] = 8;
+		opts[3] = 10;
+		put32(opts + 4, flow->tsval);
+		memcpy(opts + 8, flow->ts + 6, 4);
+		len = 12;
+	}
+	opts[len] = 253;
+	opts[len + 1] = 4;
+	opts[len + 2] = 1 << 5 | (percent(rng, 95) ? flow->scale : below(rng, 32));
+	opts[len + 3] = 0;
+	aim_segment(f, flow, TCP_ACK, opts, len + 4);
+}
+
+/* What a stack says need not be true for the probe to be taken. */
+static void fill_hop(struct rng *rng, uint8_t *hop, uint32_t len)
+{
+	fill(rng, hop, len);
+	if (percent(rng, 80)) {
+		memset(hop, 0, len);
+		put32(hop, len == INT_HOP ? 1 + below(rng, 3) : 1 << 28 | (1 + below(rng, 3)) << 8);
+		put16(hop + (len == INT_HOP ? 6 : 8), 1 + below(rng, 2));
+		put16(hop + 18, rng_next(rng));
+	}
+}
+
+/* Shim, header and stack. Wrong ones are of another type, version or length. */
+static uint32_t make_int(struct rng *rng, uint8_t *p, bool right)
+{
+	uint32_t hops = below(rng, 8), len = INT_HEADER + INT_HOP * hops, i;
+
+	memset(p, 0, INT_HEADER);
+	p[0] = 1 << 4;
+	p[1] = len / 4 - 1;
+	p[3] = below(rng, 64) << 2;
+	p[4] = 2 << 4 | (percent(rng, 80) ? 0 : below(rng, 8) << 1);
+	p[6] = 6;
+	p[7] = below(rng, 9);
+	put16(p + 8, 0xd500);
+	for (i = 0; i < hops; i++)
+		fill_hop(rng, p + INT_HEADER + INT_HOP * i, INT_HOP);
+	if (right)
+		return len;
+	switch (below(rng, 5)) {
+	case 0:
+		p[0] ^= 1 << (4 + below(rng, 4));
+		break;
+	case 1:
+		p[1] += 1 + below(rng, 255);
+		break;
+	case 2:
+		p[4] ^= 1 << (4 + below(rng, 4));
+		break;
+	case 3:
+		p[6] ^= 1 + below(rng, 31);
+		break;
+	case 4:
+		return 1 + below(rng, INT_HEADER - 1);
+	}
+	return len;
+}
+
+static void aim_int(struct rng *rng, struct frame *f, struct flow *flow, bool plain)
+{
+	bool right = percent(rng, 70);
+	uint8_t stack[INT_HEADER + 8 * INT_HOP];
+	uint32_t len = make_int(rng, stack, right);
+
+	if (!right || !flow->agreed || !plain)
+		flow->seq -= INT_BACK;
+	make_probe(rng, f, flow);
+	if (right && flow->agreed && plain)
+		return;
+	memcpy(open_at(f, flow, f->len, len), stack, len);
+	sum_up(f, flow);
+}
+
+/* Headers, and stack behind the TCP header. Returns whether a host reads it. */
+static bool make_ifa(struct rng *rng, struct frame *f, const struct flow *flow)
+{
+	uint32_t hops = below(rng, 5), at = ip_len(flow), hlen = f->len - at, i;
+	bool right = percent(rng, 70);
+	uint8_t *p, *md;
+
+	md = open_at(f, flow, f->len, 4 + IFA_HOP * hops);
+	for (i = 0; i < hops; i++)
+		fill_hop(rng, md + 4 + IFA_HOP * i, IFA_HOP);
+	p = open_at(f, flow, at, 4);
+	p[0] = 0x2f;
+	p[1] = 6;
+	p[2] = 4;
+	p[3] = 8 * (1 + below(rng, 8));
+	p[4 + hlen + 2] = below(rng, 9);
+	p[4 + hlen + 3] = percent(rng, 80) ? 8 * hops : rng_next(rng);
+	if (right)
+		return true;
+	switch (below(rng, 4)) {
+	case 0:
+		p[0] ^= 1 << below(rng, 8);
+		break;
+	case 1:
+		p[1] ^= 1 + below(rng, 255);
+		break;
+	case 2:
+		p[2] |= 0x11;
+		break;
+	case 3:
+		p[4 + 12] = below(rng, 5) << 4;
+		break;
+	}
+	return false;
+}
+
+static bool aim_ifa(struct rng *rng, struct frame *f, const struct flow *flow, bool plain)
+{
+	bool right;
+
+	make_probe(rng, f, flow);
+	if (percent(rng, 20))
+		put16(f->data + ip_len(flow) + 16, rng_next(rng));
+	right = make_ifa(rng, f, flow);
+	if (flow->version == 4) {
+		f->data[9] = IFA_PROTOCOL;
+		put16(f->data + 10, 0);
+		put16(f->data + 10, ~sum16(f->data, 20));
+	} else {
+		f->data[6] = IFA_PROTOCOL;
+	}
+	return !(right && flow->agreed && plain);
+}
+
+/* aim_carrier() - the next probe for the host that m->flows lead to, which has acknowledged all
+ * that it took.
+ * @plain: it runs no hpcc, and gets what another host's TCP may see.
+ * Returns false if that is nothing.
+ */
+bool aim_carrier(struct maker *m, struct frame *f, bool plain)
+{
+	struct rng *rng = &m->rng;
+	struct flow flow = m->flows[below(rng, m->nr_flows)];
+
+	flow.window = WINDOW;
+	flow.seq = flow.una;
+	flow.agreed &= !flow.ended;
+	if (percent(rng, 50))
+		return aim_ifa(rng, f, &flow, plain);
+	aim_int(rng, f, &flow, plain);
+	return true;
+}
