@@ -93,6 +93,7 @@ def test_usage():
                        ("plot", ' plot: which file? "hpccmon record" writes it'),
                        ("plot x.svg", " plot: x.svg would be overwritten: --output=FILE names another file"),
                        ("record", " record: where to? --output=FILE, or - for standard output"),
+                       ("record -o x -b 3", " record: --buffer 3: it is 4 to 1048576"),
                        ("record -o x -d 0", " record: --delay 0: it is 0.001 to 3600"),
                        ("top --sort=Q --once", " top: --sort Q: there are LOCAL, PEER, MODE, W, R, T, U, "
                         "HOP, u', QUEUE, STAGE, WHY"),
@@ -575,6 +576,32 @@ def test_record():
            "hpccmon record: /none/x: No such file or directory\n")
     run(pair.c, "record", "-o", name, "-t", "0.3", ":1")
     expect("of no flow", recorded(name), [])
+
+
+def test_lost_acks():
+    """ACKs for which there is no room are counted: all are either recorded or lost."""
+    flow = Flow()
+    name = tempfile.mkdtemp() + "/a"
+    recorder = start(flow.ns, "record", "-o", name, "--buffer=4", "--delay=0.5")
+    time.sleep(3)
+    link = Link()
+    before = flow.ns.counters()["echo_received"]
+    for turn in range(300):
+        if turn == 100:
+            recorder.send_signal(signal.SIGSTOP)
+        flow.round(link.step(9000, 0.5))
+    recorder.send_signal(signal.SIGCONT)
+    acks = flow.ns.counters()["echo_received"] - before
+    time.sleep(1)
+    recorder.send_signal(signal.SIGINT)
+    _, said = recorder.communicate(timeout=60)
+    if "without ACKs" in said:
+        raise Skip("no BPF here")
+    print("#", said.splitlines()[-1])
+    told, lost, others = map(int, re.search(r"(\d+) lines of ACKs; (\d+) ACKs lost, (\d+) of", said).groups())
+    expect("all", (told + lost, others), (acks, 0))
+    expect_in("lost", lost, 150, 200)
+    expect("recorded", len(recorded(name)), told + int(re.search(r"(\d+) lines of \d+ looks", said)[1]))
 
 
 def small_disk(size):

@@ -128,12 +128,23 @@ static double seconds(clockid_t clock)
 	return ts.tv_sec + ts.tv_nsec / 1e9;
 }
 
-static bool attach(struct acks *acks)
+/* The ring has a power of 2 of pages. */
+static uint32_t ring_bytes(uint32_t kb)
+{
+	uint32_t bytes = sysconf(_SC_PAGESIZE);
+
+	while (bytes >> 10 < kb)
+		bytes *= 2;
+	return bytes;
+}
+
+static bool attach(struct acks *acks, uint32_t buffer_kb)
 {
 	int err;
 
-	acks->bpf = acks_bpf__open_and_load();
-	if (!acks->bpf)
+	acks->bpf = acks_bpf__open();
+	if (!acks->bpf || bpf_map__set_max_entries(acks->bpf->maps.ring, ring_bytes(buffer_kb)) ||
+	    acks_bpf__load(acks->bpf))
 		return false;
 	acks->ring = ring_buffer__new(bpf_map__fd(acks->bpf->maps.ring), take, acks, NULL);
 	if (!acks->ring)
@@ -144,7 +155,7 @@ static bool attach(struct acks *acks)
 }
 
 /* Return: NULL if ACKs cannot be told here. */
-struct acks *acks_open(const char **why)
+struct acks *acks_open(uint32_t buffer_kb, const char **why)
 {
 	struct acks *acks = allocated(calloc(1, sizeof(*acks)));
 
@@ -154,7 +165,7 @@ struct acks *acks_open(const char **why)
 		acks_close(acks);
 		return NULL;
 	}
-	if (!attach(acks)) {
+	if (!attach(acks, buffer_kb)) {
 		*why = errno == EPERM || errno == EACCES ?
 		       "BPF programs need CAP_BPF and CAP_PERFMON" :
 		       "the kernel takes no BPF program at a tracepoint";

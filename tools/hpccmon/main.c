@@ -35,7 +35,7 @@ static const struct command commands[] = {
 	{ "path", cmd_path, "[--json] [--port=PORT] HOST" },
 	{ "plot", cmd_plot, "[--json] [--output=FILE.svg] FILE [LOCAL|COOKIE] [PEER]" },
 	{ "record", cmd_record, "[--json] --output=FILE [--time=S] [--delay=S] [--no-acks] "
-		"[LOCAL|COOKIE] [PEER]" },
+		"[--buffer=KB] [LOCAL|COOKIE] [PEER]" },
 	{ "top", cmd_top, "[--json|--once] [--delay=S] [--sort=COLUMN] [--reverse] [--filter=TEXT] "
 		"[LOCAL|COOKIE] [PEER]" },
 };

@@ -4,8 +4,9 @@
 
 #include "acks.h"
 
-struct acks *acks_open(const char **why)
+struct acks *acks_open(uint32_t buffer_kb, const char **why)
 {
+	(void)buffer_kb;
 	*why = "this hpccmon was built without libbpf";
 	return NULL;
 }

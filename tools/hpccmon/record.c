@@ -13,8 +13,9 @@
 #include "acks.h"
 #include "record.h"
 
-/* The ring of ACKs is read so often, s: it has room for 16 MB. */
+/* The ring of ACKs is read so often, s; it has room for ten times as many at 10^6 per second. */
 #define ACKS_DELAY	0.02
+#define BUFFER_KB	(16 << 10)
 /* An ACK of a flow that is not known leads to a look, no more often than this, s. */
 #define UNKNOWN_DELAY	0.01
 
@@ -169,22 +170,26 @@ int cmd_record(int argc, char **argv)
 		{ "time", required_argument, NULL, 't' },
 		{ "delay", required_argument, NULL, 'd' },
 		{ "no-acks", no_argument, NULL, 'n' },
+		{ "buffer", required_argument, NULL, 'b' },
 		{ }
 	};
 	struct recorder recorder = { .delay = 0.1 };
 	const char *output = NULL, *why;
+	uint32_t buffer_kb = BUFFER_KB;
 	bool with_acks = true;
 	uint64_t lost = 0;
 	double time = 0;
 	int option;
 
-	while ((option = next_option(argc, argv, "jo:t:d:n", options)) != -1) {
+	while ((option = next_option(argc, argv, "jo:t:d:nb:", options)) != -1) {
 		if (option == 'j')
 			recorder.json = true;
 		else if (option == 'o')
 			output = optarg;
 		else if (option == 'n')
 			with_acks = false;
+		else if (option == 'b')
+			buffer_kb = number_option("--buffer", 4, 1 << 20);
 		else if (option == 't')
 			time = number_option("--time", 0.001, 1e9);
 		else
@@ -196,7 +201,7 @@ int cmd_record(int argc, char **argv)
 	catch_interrupts();
 	recorder.mon = monitor_open();
 	recorder.known = known_new();
-	recorder.acks = with_acks ? acks_open(&why) : NULL;
+	recorder.acks = with_acks ? acks_open(buffer_kb, &why) : NULL;
 	if (with_acks && !recorder.acks)
 		fprintf(stderr, "without ACKs: %s\n", why);
 	recorder.writer = writer_open(output);
