@@ -74,6 +74,7 @@ def test_one_flow():
         expect("U", got["u"] * 1000 >> 24, line["U_permille"])
         expect("of the tracepoint", [got["w"], got["wc"], got["inc-stage"], got["hops"]],
                [int(traced[name]) for name in ("W", "Wc", "inc_stage", "hops")])
+        expect("its cookie", int(traced["cookie"]), cookie(flow.sock))
         near("eta", got["eta"], ETA * ONE)
         near("W_init", got["w-init"], W_INIT)
         expect("flags", [name for name in ("receiver", "probes", "n") if name in got], [])
