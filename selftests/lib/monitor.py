@@ -72,10 +72,7 @@ class Screen:
 
     def __init__(self, ns, width, height, *words):
         need_commands("tmux")
-        if not os.path.exists("/dev/pts/ptmx"):
-            os.makedirs("/dev/pts", exist_ok=True)
-            subprocess.run(["mount", "-t", "devpts", "-o", "ptmxmode=666", "devpts", "/dev/pts"],
-                           check=True)
+        self.need_terminals()
         self.size = width, height
         self.command = ["tmux", "-f", "/dev/null", "-S", tempfile.mkdtemp() + "/tmux"]
         with ns:
@@ -83,6 +80,14 @@ class Screen:
                       shlex.join([program(), *words]) + "; echo status $?; sleep 1000", ";",
                       "set", "-g", "status", "off")
         defer(self.tmux, "kill-server")
+
+    @staticmethod
+    def need_terminals():
+        """A guest has none at first."""
+        if not os.path.exists("/dev/pts/ptmx"):
+            os.makedirs("/dev/pts", exist_ok=True)
+            subprocess.run(["mount", "-t", "devpts", "-o", "ptmxmode=666", "devpts", "/dev/pts"],
+                           check=True)
 
     def tmux(self, *words):
         """Run one of its commands. Return what it prints."""

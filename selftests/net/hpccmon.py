@@ -378,6 +378,20 @@ def test_top_widths():
            {"no record has come yet: W is as the flow began"})
 
 
+def test_top_without_its_terminal():
+    """It ends when its terminal is gone, although no signal tells it."""
+    Screen.need_terminals()
+    ours, its = os.openpty()
+    process = start(Netns(), "top", "--delay=0.1", stdin=its, stdout=its, start_new_session=True,
+                    env=os.environ | {"TERM": "screen"})
+    os.close(its)
+    shown = b""
+    while b"0 flows" not in shown:
+        shown += os.read(ours, 4096)
+    os.close(ours)
+    expect_in("status", process.wait(timeout=60), 0, 1)
+
+
 def test_top_sort_and_filter():
     """Columns sort, texts filter, and --json says the same."""
     pair = Pair()

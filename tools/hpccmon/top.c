@@ -208,6 +208,9 @@ static void watch(struct screen *screen, struct monitor *mon)
 		draw(screen);
 		timeout(screen->paused || next <= now ? 1000 : 1 + (int)(1000 * (next - now)));
 		key = getch();
+		/* The terminal is gone. */
+		if (key == ERR && !isatty(STDIN_FILENO))
+			break;
 		if (screen->typing && key != ERR && key != KEY_RESIZE) {
 			type(screen, key);
 			next = 0;
