@@ -151,11 +151,16 @@ struct headers_t {
     hop_t hop;
 }
 
-/* What changes, for the TCP checksum: complements of what was there, and what is there. */
+/* What the parser tells, and what changes, for the TCP checksum: complements of what was there, and
+ * what is there.
+ */
 struct meta_t {
-    bit<1> well_formed;     /* the option */
+    bit<32> ip_head;        /* bytes of the IP header */
+    bit<32> ip_len;         /* of the packet, as that states it */
+    bit<32> front;          /* of the TCP header, in front of the option */
+    bit<32> payload;        /* of the packet, behind the TCP header where INT may be there */
+    bit<1> found;           /* an option with a length that it may have */
     bit<3> slots;
-    bit<16> payload;        /* bytes behind the TCP header, where INT may be there */
     bit<16> not_checksum;
     bit<32> not_option;
     bit<32> option;
@@ -180,6 +185,9 @@ parser ParserImpl(packet_in packet, out headers_t h, inout meta_t meta, inout st
     }
     state ipv4 {
         packet.extract(h.ipv4);
+        meta.ip_head = 20;
+        meta.ip_len = (bit<32>)h.ipv4.total_len;
+        meta.payload = meta.ip_len - 20;
         transition select(h.ipv4.ihl, h.ipv4.mf, h.ipv4.offset, h.ipv4.protocol, h.ipv4.dscp) {
             (5, 0, 0, PROTO_TCP, INT_DSCP): tcp_int;
             (5, 0, 0, PROTO_TCP, _): tcp;
@@ -188,6 +196,9 @@ parser ParserImpl(packet_in packet, out headers_t h, inout meta_t meta, inout st
     }
     state ipv6 {
         packet.extract(h.ipv6);
+        meta.ip_head = 40;
+        meta.ip_len = 40 + (bit<32>)h.ipv6.payload_len;
+        meta.payload = (bit<32>)h.ipv6.payload_len;
         transition select(h.ipv6.next, h.ipv6.dscp) {
             (PROTO_TCP, INT_DSCP): tcp_int;
             (PROTO_TCP, _): tcp;
@@ -198,42 +209,42 @@ parser ParserImpl(packet_in packet, out headers_t h, inout meta_t meta, inout st
         packet.extract(h.tcp);
         /* Room for the head of an option, at least. */
         transition select(h.tcp.syn, h.tcp.doff) {
-            (0, 6 .. 15): first_option;
+            (0, 4w6 &&& 4w14): first_option;    /* 6, 7 */
+            (0, 4w8 &&& 4w8): first_option;     /* 8 .. 15 */
             default: accept;
         }
     }
     state first_option {
+        meta.front = 20;
         transition select(packet.lookahead<bit<32>>(), h.tcp.doff) {
-            (0x0101080a, 9 .. 15): stamps;
-            (0xfd000000 &&& 0xff000000, _): option;
+            (0x0101080a, 8): accept;        /* nothing behind them */
+            (0x0101080a, _): stamps;
+            (32w0xfd000000 &&& 32w0xff000000, _): option;
             default: accept;
         }
     }
     state stamps {
         packet.extract(h.stamps);
+        meta.front = 32;
         transition select(packet.lookahead<bit<8>>()) {
             KIND: option;
             default: accept;
         }
     }
-    /* The option ends within the TCP header, whose options take 4 (doff - 5) bytes. */
+    /* EgressImpl sees whether it ends within the TCP header. */
     state option {
         packet.extract(h.option);
-        transition select(h.option.len, h.tcp.doff, h.stamps.isValid()) {
-            (4, 6 .. 15, false): no_slots;
-            (4, 9 .. 15, true): no_slots;
-            (12, 8 .. 15, false): slots_1;
-            (20, 10 .. 15, false): slots_2;
-            (28, 12 .. 15, false): slots_3;
-            (36, 14 .. 15, false): slots_4;
-            (12, 11 .. 15, true): slots_1;
-            (20, 13 .. 15, true): slots_2;
-            (28, 15, true): slots_3;
+        transition select(h.option.len) {
+            4: no_slots;
+            12: slots_1;
+            20: slots_2;
+            28: slots_3;
+            36: slots_4;
             default: accept;
         }
     }
     state no_slots {
-        meta.well_formed = 1;
+        meta.found = 1;
         transition accept;
     }
     state slots_1 {
@@ -265,28 +276,17 @@ parser ParserImpl(packet_in packet, out headers_t h, inout meta_t meta, inout st
     state tcp_int {
         packet.extract(h.tcp);
         transition select(h.tcp.doff) {
-            5 .. 15: options;
-            default: accept;
+            4w0 &&& 4w12: accept;           /* 0 .. 3 */
+            4: accept;
+            default: options;
         }
     }
     state options {
         packet.extract(h.options, ((bit<32>)h.tcp.doff - 5) * 32);
-        transition select(h.ipv4.isValid()) {
-            true: int_ipv4;
-            false: int_ipv6;
-        }
-    }
-    state int_ipv4 {
-        meta.payload = h.ipv4.total_len |-| (20 + ((bit<16>)h.tcp.doff << 2));
-        transition int_if_long_enough;
-    }
-    state int_ipv6 {
-        meta.payload = h.ipv6.payload_len |-| ((bit<16>)h.tcp.doff << 2);
-        transition int_if_long_enough;
-    }
-    state int_if_long_enough {
+        /* Of itself, so that no compiler puts an expression into select(), which bmv2 refuses. */
+        meta.payload = meta.payload - ((bit<32>)h.tcp.doff << 2);
         transition select(meta.payload) {
-            0 .. 15: accept;
+            32w0 &&& 32w0xfffffff0: accept; /* 0 .. 15 */
             default: shim;
         }
     }
@@ -369,6 +369,7 @@ control EgressImpl(inout headers_t h, inout meta_t meta, inout standard_metadata
             bit<32> util;
             bit<64> ts_ns = (bit<64>)std.egress_global_timestamp * 1000;
             bit<64> qlen_bytes = (bit<64>)std.deq_qdepth * packet_bytes;
+            bit<32> tcp_head = (bit<32>)h.tcp.doff << 2;
 
             /* Of all that was sent before this packet. */
             sent.read(tx, at);
@@ -393,7 +394,7 @@ control EgressImpl(inout headers_t h, inout meta_t meta, inout standard_metadata
             meta.not_checksum = ~h.tcp.checksum;
 
             /* The TCP option. */
-            if (meta.well_formed == 1 && h.option.hops != 15 &&
+            if (meta.found == 1 && meta.front + (bit<32>)h.option.len <= tcp_head && h.option.hops != 15 &&
                 (h.option.type == FORWARD || h.option.type == IDENTIFY)) {
                 bit<4> hop = h.option.hops + 1;
                 bit<8> scale = (bit<8>)h.option.scale;
@@ -460,7 +461,7 @@ control EgressImpl(inout headers_t h, inout meta_t meta, inout standard_metadata
             /* INT-MD, with the instructions that hosts of HPCC++ give. */
             if (h.md.isValid() && h.shim.type == 1 && h.shim.npt == 0 && h.md.version == 2 && h.md.domain == 0 &&
                 h.md.ds_instruction == 0 && h.md.instructions == INT_INSTRUCTIONS && h.md.hop_ml == 6 &&
-                h.shim.length >= 3 && 4 + ((bit<16>)h.shim.length << 2) <= meta.payload) {
+                h.shim.length >= 3 && 4 + ((bit<32>)h.shim.length << 2) <= meta.payload) {
                 meta.not_shim = ~(h.shim.type ++ h.shim.npt ++ h.shim.reserved ++ h.shim.length ++ h.shim.reserved2 ++
                                   h.shim.dscp ++ h.shim.reserved3);
                 meta.not_md = ~(h.md.version ++ h.md.discard ++ h.md.exceeded ++ h.md.mtu ++ h.md.reserved ++
