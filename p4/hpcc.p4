@@ -188,9 +188,9 @@ parser ParserImpl(packet_in packet, out headers_t h, inout meta_t meta, inout st
         meta.ip_head = 20;
         meta.ip_len = (bit<32>)h.ipv4.total_len;
         meta.payload = meta.ip_len - 20;
-        transition select(h.ipv4.ihl, h.ipv4.mf, h.ipv4.offset, h.ipv4.protocol, h.ipv4.dscp) {
-            (5, 0, 0, PROTO_TCP, INT_DSCP): tcp_int;
-            (5, 0, 0, PROTO_TCP, _): tcp;
+        transition select(h.ipv4.version, h.ipv4.ihl, h.ipv4.mf, h.ipv4.offset, h.ipv4.protocol, h.ipv4.dscp) {
+            (4, 5, 0, 0, PROTO_TCP, INT_DSCP): tcp_int;
+            (4, 5, 0, 0, PROTO_TCP, _): tcp;
             default: accept;
         }
     }
@@ -199,9 +199,9 @@ parser ParserImpl(packet_in packet, out headers_t h, inout meta_t meta, inout st
         meta.ip_head = 40;
         meta.ip_len = 40 + (bit<32>)h.ipv6.payload_len;
         meta.payload = (bit<32>)h.ipv6.payload_len;
-        transition select(h.ipv6.next, h.ipv6.dscp) {
-            (PROTO_TCP, INT_DSCP): tcp_int;
-            (PROTO_TCP, _): tcp;
+        transition select(h.ipv6.version, h.ipv6.next, h.ipv6.dscp) {
+            (6, PROTO_TCP, INT_DSCP): tcp_int;
+            (6, PROTO_TCP, _): tcp;
             default: accept;
         }
     }
@@ -370,6 +370,7 @@ control EgressImpl(inout headers_t h, inout meta_t meta, inout standard_metadata
             bit<64> ts_ns = (bit<64>)std.egress_global_timestamp * 1000;
             bit<64> qlen_bytes = (bit<64>)std.deq_qdepth * packet_bytes;
             bit<32> tcp_head = (bit<32>)h.tcp.doff << 2;
+            bit<1> whole = 0;
 
             /* Of all that was sent before this packet. */
             sent.read(tx, at);
@@ -392,10 +393,17 @@ control EgressImpl(inout headers_t h, inout meta_t meta, inout standard_metadata
             in_window.write(at, bytes + (bit<64>)std.packet_length);
 
             meta.not_checksum = ~h.tcp.checksum;
+            /* Behind the Ethernet header there is all that the IP header states, and in that all of the TCP
+             * header.
+             */
+            if (h.tcp.isValid() && meta.ip_head + tcp_head <= meta.ip_len &&
+                14 + meta.ip_len <= std.packet_length) {
+                whole = 1;
+            }
 
             /* The TCP option. */
-            if (meta.found == 1 && meta.front + (bit<32>)h.option.len <= tcp_head && h.option.hops != 15 &&
-                (h.option.type == FORWARD || h.option.type == IDENTIFY)) {
+            if (whole == 1 && meta.found == 1 && meta.front + (bit<32>)h.option.len <= tcp_head &&
+                h.option.hops != 15 && (h.option.type == FORWARD || h.option.type == IDENTIFY)) {
                 bit<4> hop = h.option.hops + 1;
                 bit<8> scale = (bit<8>)h.option.scale;
                 bit<60> rest = 0;
@@ -459,9 +467,9 @@ control EgressImpl(inout headers_t h, inout meta_t meta, inout standard_metadata
             }
 
             /* INT-MD, with the instructions that hosts of HPCC++ give. */
-            if (h.md.isValid() && h.shim.type == 1 && h.shim.npt == 0 && h.md.version == 2 && h.md.domain == 0 &&
-                h.md.ds_instruction == 0 && h.md.instructions == INT_INSTRUCTIONS && h.md.hop_ml == 6 &&
-                h.shim.length >= 3 && 4 + ((bit<32>)h.shim.length << 2) <= meta.payload) {
+            if (whole == 1 && h.md.isValid() && h.shim.type == 1 && h.shim.npt == 0 && h.md.version == 2 &&
+                h.md.domain == 0 && h.md.ds_instruction == 0 && h.md.instructions == INT_INSTRUCTIONS &&
+                h.md.hop_ml == 6 && h.shim.length >= 3 && 4 + ((bit<32>)h.shim.length << 2) <= meta.payload) {
                 meta.not_shim = ~(h.shim.type ++ h.shim.npt ++ h.shim.reserved ++ h.shim.length ++ h.shim.reserved2 ++
                                   h.shim.dscp ++ h.shim.reserved3);
                 meta.not_md = ~(h.md.version ++ h.md.discard ++ h.md.exceeded ++ h.md.mtu ++ h.md.reserved ++
