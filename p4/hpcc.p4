@@ -151,7 +151,7 @@ struct headers_t {
     hop_t hop;
 }
 
-/* What the parser tells, and what changes, for the TCP checksum: complements of what was there, and
+/* What the parser tells, and what changes, for the checksums: complements of what was there, and
  * what is there.
  */
 struct meta_t {
@@ -162,6 +162,7 @@ struct meta_t {
     bit<1> found;           /* an option with a length that it may have */
     bit<3> slots;
     bit<16> not_checksum;
+    bit<16> not_ip_checksum;
     bit<32> not_option;
     bit<32> option;
     bit<64> record;
@@ -497,6 +498,7 @@ control EgressImpl(inout headers_t h, inout meta_t meta, inout standard_metadata
                           h.md.hop_ml ++ h.md.left;
                 meta.pushed = 1;
                 if (h.ipv4.isValid()) {
+                    meta.not_ip_checksum = ~h.ipv4.checksum;
                     h.ipv4.total_len = h.ipv4.total_len + meta.grown;
                 } else {
                     h.ipv6.payload_len = h.ipv6.payload_len + meta.grown;
@@ -521,9 +523,9 @@ control ComputeChecksumImpl(inout headers_t h, inout meta_t meta) {
             { meta.not_checksum, meta.not_shim, meta.shim, meta.not_md, meta.md, meta.grown, h.hop.node,
               h.hop.ingress, h.hop.egress, h.hop.queue, h.hop.qlen, h.hop.ts, h.hop.util },
             h.tcp.checksum, HashAlgorithm.csum16);
-        update_checksum(h.ipv4.isValid() && h.ipv4.ihl == 5,
-            { h.ipv4.version, h.ipv4.ihl, h.ipv4.dscp, h.ipv4.ecn, h.ipv4.total_len, h.ipv4.id, h.ipv4.reserved,
-              h.ipv4.df, h.ipv4.mf, h.ipv4.offset, h.ipv4.ttl, h.ipv4.protocol, h.ipv4.src, h.ipv4.dst },
+        /* A longer total length is all that changes there. */
+        update_checksum(h.ipv4.isValid() && h.hop.isValid(),
+            { meta.not_ip_checksum, meta.grown },
             h.ipv4.checksum, HashAlgorithm.csum16);
     }
 }
