@@ -366,6 +366,7 @@ control EgressImpl(inout headers_t h, inout meta_t meta, inout standard_metadata
             bit<32> at = (bit<32>)std.egress_port;
             bit<64> tx;
             bit<64> bytes;
+            bit<64> length;
             bit<48> start;
             bit<32> util;
             bit<64> ts_ns = (bit<64>)std.egress_global_timestamp * 1000;
@@ -375,8 +376,6 @@ control EgressImpl(inout headers_t h, inout meta_t meta, inout standard_metadata
 
             /* Of all that was sent before this packet. */
             sent.read(tx, at);
-            sent.write(at, tx + (bit<64>)std.packet_length * byte_ns);
-
             in_window.read(bytes, at);
             begun.read(start, at);
             utilization.read(util, at);
@@ -391,7 +390,6 @@ control EgressImpl(inout headers_t h, inout meta_t meta, inout standard_metadata
                 begun.write(at, std.egress_global_timestamp);
                 bytes = 0;
             }
-            in_window.write(at, bytes + (bit<64>)std.packet_length);
 
             meta.not_checksum = ~h.tcp.checksum;
             /* Behind the Ethernet header there is all that the IP header states, and in that all of the TCP
@@ -477,7 +475,7 @@ control EgressImpl(inout headers_t h, inout meta_t meta, inout standard_metadata
                                 h.md.hop_ml ++ h.md.left);
                 if (h.md.left == 0 || h.shim.length > 249) {
                     h.md.exceeded = 1;
-                } else if (std.packet_length - 14 + (bit<32>)INT_HOP_LEN > mtu) {
+                } else if (meta.ip_len + (bit<32>)INT_HOP_LEN > mtu) {
                     h.md.mtu = 1;
                 } else {
                     h.md.left = h.md.left - 1;
@@ -504,6 +502,10 @@ control EgressImpl(inout headers_t h, inout meta_t meta, inout standard_metadata
                     h.ipv6.payload_len = h.ipv6.payload_len + meta.grown;
                 }
             }
+
+            length = (bit<64>)std.packet_length + (bit<64>)meta.grown;
+            sent.write(at, tx + length * byte_ns);
+            in_window.write(at, bytes + length);
         }
     }
 }
