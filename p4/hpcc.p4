@@ -7,6 +7,8 @@
  * What is not exactly of the expected form leaves as it came.
  */
 #include <core.p4>
+/* In which a register's index has no type parameter. */
+#define V1MODEL_VERSION 20180101
 #include <v1model.p4>
 
 const bit<16> ETH_IPV4 = 0x0800;
@@ -57,7 +59,7 @@ header ipv6_t {
     bit<2> ecn;
     bit<20> flow_label;
     bit<16> payload_len;
-    bit<8> next;
+    bit<8> next_header;
     bit<8> hop_limit;
     bit<128> src;
     bit<128> dst;
@@ -78,7 +80,7 @@ header tcp_t {
     bit<16> urgent;
 }
 
-/* NOP, NOP, timestamps: hosts write them in front of our option. */
+/* NOP, NOP, timestamps: a host writes its own options in front of ours. */
 header stamps_t {
     bit<96> bytes;
 }
@@ -200,7 +202,7 @@ parser ParserImpl(packet_in packet, out headers_t h, inout meta_t meta, inout st
         meta.ip_head = 40;
         meta.ip_len = 40 + (bit<32>)h.ipv6.payload_len;
         meta.payload = (bit<32>)h.ipv6.payload_len;
-        transition select(h.ipv6.version, h.ipv6.next, h.ipv6.dscp) {
+        transition select(h.ipv6.version, h.ipv6.next_header, h.ipv6.dscp) {
             (6, PROTO_TCP, INT_DSCP): tcp_int;
             (6, PROTO_TCP, _): tcp;
             default: accept;
