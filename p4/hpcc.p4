@@ -15,8 +15,9 @@ const bit<16> ETH_IPV4 = 0x0800;
 const bit<16> ETH_IPV6 = 0x86dd;
 const bit<8> PROTO_TCP = 6;
 
-/* As in include/uapi/linux/hpcc.h. */
+/* As in include/uapi/linux/hpcc.h; KIND_FIRST is four bytes that begin with KIND. */
 const bit<8> KIND = 253;
+const bit<32> KIND_FIRST = 0xfd000000;
 const bit<3> FORWARD = 1;
 const bit<3> IDENTIFY = 3;
 const bit<32> QLEN_MAX = 511 << 14;
@@ -222,7 +223,7 @@ parser ParserImpl(packet_in packet, out headers_t h, inout meta_t meta, inout st
         transition select(packet.lookahead<bit<32>>(), h.tcp.doff) {
             (0x0101080a, 8): accept;        /* nothing behind them */
             (0x0101080a, _): stamps;
-            (32w0xfd000000 &&& 32w0xff000000, _): option;
+            (KIND_FIRST &&& 32w0xff000000, _): option;
             default: accept;
         }
     }
