@@ -7,14 +7,17 @@
  * What is not exactly of the expected form leaves as it came.
  */
 #include <core.p4>
+/* In which a register's index has no type parameter. */
+#define V1MODEL_VERSION 20180101
 #include <v1model.p4>
 
 const bit<16> ETH_IPV4 = 0x0800;
 const bit<16> ETH_IPV6 = 0x86dd;
 const bit<8> PROTO_TCP = 6;
 
-/* As in include/uapi/linux/hpcc.h. */
+/* As in include/uapi/linux/hpcc.h; KIND_FIRST is four bytes that begin with KIND. */
 const bit<8> KIND = 253;
+const bit<32> KIND_FIRST = 0xfd000000;
 const bit<3> FORWARD = 1;
 const bit<3> IDENTIFY = 3;
 const bit<32> QLEN_MAX = 511 << 14;
@@ -57,7 +60,7 @@ header ipv6_t {
     bit<2> ecn;
     bit<20> flow_label;
     bit<16> payload_len;
-    bit<8> next;
+    bit<8> next_header;
     bit<8> hop_limit;
     bit<128> src;
     bit<128> dst;
@@ -78,7 +81,7 @@ header tcp_t {
     bit<16> urgent;
 }
 
-/* NOP, NOP, timestamps: hosts write them in front of our option. */
+/* NOP, NOP, timestamps: a host writes its own options in front of ours. */
 header stamps_t {
     bit<96> bytes;
 }
@@ -151,12 +154,18 @@ struct headers_t {
     hop_t hop;
 }
 
-/* What changes, for the TCP checksum: complements of what was there, and what is there. */
+/* What the parser tells, and what changes, for the checksums: complements of what was there, and
+ * what is there.
+ */
 struct meta_t {
-    bit<1> well_formed;     /* the option */
+    bit<32> ip_head;        /* bytes of the IP header */
+    bit<32> ip_len;         /* of the packet, as that states it */
+    bit<32> front;          /* of the TCP header, in front of the option */
+    bit<32> payload;        /* of the packet, behind the TCP header where INT may be there */
+    bit<1> found;           /* an option with a length that it may have */
     bit<3> slots;
-    bit<16> payload;        /* bytes behind the TCP header, where INT may be there */
     bit<16> not_checksum;
+    bit<16> not_ip_checksum;
     bit<32> not_option;
     bit<32> option;
     bit<64> record;
@@ -180,17 +189,23 @@ parser ParserImpl(packet_in packet, out headers_t h, inout meta_t meta, inout st
     }
     state ipv4 {
         packet.extract(h.ipv4);
-        transition select(h.ipv4.ihl, h.ipv4.mf, h.ipv4.offset, h.ipv4.protocol, h.ipv4.dscp) {
-            (5, 0, 0, PROTO_TCP, INT_DSCP): tcp_int;
-            (5, 0, 0, PROTO_TCP, _): tcp;
+        meta.ip_head = 20;
+        meta.ip_len = (bit<32>)h.ipv4.total_len;
+        meta.payload = meta.ip_len - 20;
+        transition select(h.ipv4.version, h.ipv4.ihl, h.ipv4.mf, h.ipv4.offset, h.ipv4.protocol, h.ipv4.dscp) {
+            (4, 5, 0, 0, PROTO_TCP, INT_DSCP): tcp_int;
+            (4, 5, 0, 0, PROTO_TCP, _): tcp;
             default: accept;
         }
     }
     state ipv6 {
         packet.extract(h.ipv6);
-        transition select(h.ipv6.next, h.ipv6.dscp) {
-            (PROTO_TCP, INT_DSCP): tcp_int;
-            (PROTO_TCP, _): tcp;
+        meta.ip_head = 40;
+        meta.ip_len = 40 + (bit<32>)h.ipv6.payload_len;
+        meta.payload = (bit<32>)h.ipv6.payload_len;
+        transition select(h.ipv6.version, h.ipv6.next_header, h.ipv6.dscp) {
+            (6, PROTO_TCP, INT_DSCP): tcp_int;
+            (6, PROTO_TCP, _): tcp;
             default: accept;
         }
     }
@@ -198,42 +213,42 @@ parser ParserImpl(packet_in packet, out headers_t h, inout meta_t meta, inout st
         packet.extract(h.tcp);
         /* Room for the head of an option, at least. */
         transition select(h.tcp.syn, h.tcp.doff) {
-            (0, 6 .. 15): first_option;
+            (0, 4w6 &&& 4w14): first_option;    /* 6, 7 */
+            (0, 4w8 &&& 4w8): first_option;     /* 8 .. 15 */
             default: accept;
         }
     }
     state first_option {
+        meta.front = 20;
         transition select(packet.lookahead<bit<32>>(), h.tcp.doff) {
-            (0x0101080a, 9 .. 15): stamps;
-            (0xfd000000 &&& 0xff000000, _): option;
+            (0x0101080a, 8): accept;        /* nothing behind them */
+            (0x0101080a, _): stamps;
+            (KIND_FIRST &&& 32w0xff000000, _): option;
             default: accept;
         }
     }
     state stamps {
         packet.extract(h.stamps);
+        meta.front = 32;
         transition select(packet.lookahead<bit<8>>()) {
             KIND: option;
             default: accept;
         }
     }
-    /* The option ends within the TCP header, whose options take 4 (doff - 5) bytes. */
+    /* EgressImpl sees whether it ends within the TCP header. */
     state option {
         packet.extract(h.option);
-        transition select(h.option.len, h.tcp.doff, h.stamps.isValid()) {
-            (4, 6 .. 15, false): no_slots;
-            (4, 9 .. 15, true): no_slots;
-            (12, 8 .. 15, false): slots_1;
-            (20, 10 .. 15, false): slots_2;
-            (28, 12 .. 15, false): slots_3;
-            (36, 14 .. 15, false): slots_4;
-            (12, 11 .. 15, true): slots_1;
-            (20, 13 .. 15, true): slots_2;
-            (28, 15, true): slots_3;
+        transition select(h.option.len) {
+            4: no_slots;
+            12: slots_1;
+            20: slots_2;
+            28: slots_3;
+            36: slots_4;
             default: accept;
         }
     }
     state no_slots {
-        meta.well_formed = 1;
+        meta.found = 1;
         transition accept;
     }
     state slots_1 {
@@ -265,28 +280,17 @@ parser ParserImpl(packet_in packet, out headers_t h, inout meta_t meta, inout st
     state tcp_int {
         packet.extract(h.tcp);
         transition select(h.tcp.doff) {
-            5 .. 15: options;
-            default: accept;
+            4w0 &&& 4w12: accept;           /* 0 .. 3 */
+            4: accept;
+            default: options;
         }
     }
     state options {
         packet.extract(h.options, ((bit<32>)h.tcp.doff - 5) * 32);
-        transition select(h.ipv4.isValid()) {
-            true: int_ipv4;
-            false: int_ipv6;
-        }
-    }
-    state int_ipv4 {
-        meta.payload = h.ipv4.total_len |-| (20 + ((bit<16>)h.tcp.doff << 2));
-        transition int_if_long_enough;
-    }
-    state int_ipv6 {
-        meta.payload = h.ipv6.payload_len |-| ((bit<16>)h.tcp.doff << 2);
-        transition int_if_long_enough;
-    }
-    state int_if_long_enough {
+        /* Of itself, so that no compiler puts an expression into select(), which bmv2 refuses. */
+        meta.payload = meta.payload - ((bit<32>)h.tcp.doff << 2);
         transition select(meta.payload) {
-            0 .. 15: accept;
+            32w0 &&& 32w0xfffffff0: accept; /* 0 .. 15 */
             default: shim;
         }
     }
@@ -365,15 +369,16 @@ control EgressImpl(inout headers_t h, inout meta_t meta, inout standard_metadata
             bit<32> at = (bit<32>)std.egress_port;
             bit<64> tx;
             bit<64> bytes;
+            bit<64> length;
             bit<48> start;
             bit<32> util;
             bit<64> ts_ns = (bit<64>)std.egress_global_timestamp * 1000;
             bit<64> qlen_bytes = (bit<64>)std.deq_qdepth * packet_bytes;
+            bit<32> tcp_head = (bit<32>)h.tcp.doff << 2;
+            bit<1> whole = 0;
 
             /* Of all that was sent before this packet. */
             sent.read(tx, at);
-            sent.write(at, tx + (bit<64>)std.packet_length * byte_ns);
-
             in_window.read(bytes, at);
             begun.read(start, at);
             utilization.read(util, at);
@@ -388,13 +393,19 @@ control EgressImpl(inout headers_t h, inout meta_t meta, inout standard_metadata
                 begun.write(at, std.egress_global_timestamp);
                 bytes = 0;
             }
-            in_window.write(at, bytes + (bit<64>)std.packet_length);
 
             meta.not_checksum = ~h.tcp.checksum;
+            /* Behind the Ethernet header there is all that the IP header states, and in that all of the TCP
+             * header.
+             */
+            if (h.tcp.isValid() && meta.ip_head + tcp_head <= meta.ip_len &&
+                14 + meta.ip_len <= std.packet_length) {
+                whole = 1;
+            }
 
             /* The TCP option. */
-            if (meta.well_formed == 1 && h.option.hops != 15 &&
-                (h.option.type == FORWARD || h.option.type == IDENTIFY)) {
+            if (whole == 1 && meta.found == 1 && meta.front + (bit<32>)h.option.len <= tcp_head &&
+                h.option.hops != 15 && (h.option.type == FORWARD || h.option.type == IDENTIFY)) {
                 bit<4> hop = h.option.hops + 1;
                 bit<8> scale = (bit<8>)h.option.scale;
                 bit<60> rest = 0;
@@ -458,16 +469,16 @@ control EgressImpl(inout headers_t h, inout meta_t meta, inout standard_metadata
             }
 
             /* INT-MD, with the instructions that hosts of HPCC++ give. */
-            if (h.md.isValid() && h.shim.type == 1 && h.shim.npt == 0 && h.md.version == 2 && h.md.domain == 0 &&
-                h.md.ds_instruction == 0 && h.md.instructions == INT_INSTRUCTIONS && h.md.hop_ml == 6 &&
-                h.shim.length >= 3 && 4 + ((bit<16>)h.shim.length << 2) <= meta.payload) {
+            if (whole == 1 && h.md.isValid() && h.shim.type == 1 && h.shim.npt == 0 && h.md.version == 2 &&
+                h.md.domain == 0 && h.md.ds_instruction == 0 && h.md.instructions == INT_INSTRUCTIONS &&
+                h.md.hop_ml == 6 && h.shim.length >= 3 && 4 + ((bit<32>)h.shim.length << 2) <= meta.payload) {
                 meta.not_shim = ~(h.shim.type ++ h.shim.npt ++ h.shim.reserved ++ h.shim.length ++ h.shim.reserved2 ++
                                   h.shim.dscp ++ h.shim.reserved3);
                 meta.not_md = ~(h.md.version ++ h.md.discard ++ h.md.exceeded ++ h.md.mtu ++ h.md.reserved ++
                                 h.md.hop_ml ++ h.md.left);
                 if (h.md.left == 0 || h.shim.length > 249) {
                     h.md.exceeded = 1;
-                } else if (std.packet_length - 14 + (bit<32>)INT_HOP_LEN > mtu) {
+                } else if (meta.ip_len + (bit<32>)INT_HOP_LEN > mtu) {
                     h.md.mtu = 1;
                 } else {
                     h.md.left = h.md.left - 1;
@@ -488,11 +499,16 @@ control EgressImpl(inout headers_t h, inout meta_t meta, inout standard_metadata
                           h.md.hop_ml ++ h.md.left;
                 meta.pushed = 1;
                 if (h.ipv4.isValid()) {
+                    meta.not_ip_checksum = ~h.ipv4.checksum;
                     h.ipv4.total_len = h.ipv4.total_len + meta.grown;
                 } else {
                     h.ipv6.payload_len = h.ipv6.payload_len + meta.grown;
                 }
             }
+
+            length = (bit<64>)std.packet_length + (bit<64>)meta.grown;
+            sent.write(at, tx + length * byte_ns);
+            in_window.write(at, bytes + length);
         }
     }
 }
@@ -512,9 +528,9 @@ control ComputeChecksumImpl(inout headers_t h, inout meta_t meta) {
             { meta.not_checksum, meta.not_shim, meta.shim, meta.not_md, meta.md, meta.grown, h.hop.node,
               h.hop.ingress, h.hop.egress, h.hop.queue, h.hop.qlen, h.hop.ts, h.hop.util },
             h.tcp.checksum, HashAlgorithm.csum16);
-        update_checksum(h.ipv4.isValid() && h.ipv4.ihl == 5,
-            { h.ipv4.version, h.ipv4.ihl, h.ipv4.dscp, h.ipv4.ecn, h.ipv4.total_len, h.ipv4.id, h.ipv4.reserved,
-              h.ipv4.df, h.ipv4.mf, h.ipv4.offset, h.ipv4.ttl, h.ipv4.protocol, h.ipv4.src, h.ipv4.dst },
+        /* A longer total length is all that changes there. */
+        update_checksum(h.ipv4.isValid() && h.hop.isValid(),
+            { meta.not_ip_checksum, meta.grown },
             h.ipv4.checksum, HashAlgorithm.csum16);
     }
 }
