@@ -562,6 +562,10 @@ print([min(int(v), 30720) if v != "63" else 0 for v in input().split()] + [30720
 	expect "of one in 1000" "$(json 'q["hpcc"]["qlen_p99"] < q["hpcc"]["qlen_p999"] < q["hpcc"]["qlen_max"]')" True
 	expect text "$(tc -n tx -s qdisc show dev v0 | grep -o ' p50 .*')" \
 		"$(json '" p50 %db p95 %db p99 %db p99.9 %db max %db" % tuple(q["hpcc"]["qlen_" + name] for name in ('"$names"'))')"
+	change limit 2mb
+	expect "kept over a change" "$(json 'q["hpcc"]["qlen_max"]')" 30720
+	tc -n tx qdisc replace dev v0 root handle 2: hpcc
+	expect "in its place" "$(json 'q["hpcc"]["tx_packets"], q["hpcc"]["qlen_max"], q["hpcc"]["hist"]')" "(0, 0, [])"
 }
 
 # Of what was sent between two looks, as tc-hpcc(8) computes it.
