@@ -108,6 +108,7 @@ int hpcc_print_xstats(struct qdisc_util *qu, FILE *f, struct rtattr *xstats)
 	print_u64("qlen_p50", " p50 %llub", percentile(&st, 500));
 	print_u64("qlen_p95", " p95 %llub", percentile(&st, 950));
 	print_u64("qlen_p99", " p99 %llub", percentile(&st, 990));
+	print_u64("qlen_p999", " p99.9 %llub", percentile(&st, 999));
 	print_u64("qlen_max", " max %llub", st.qlen_max_bytes);
 	print_u64("drop_limit", "\n  dropped limit %llu", st.drop_limit);
 	print_u64("drop_limit_ect", " (ect %llu)", st.drop_limit_ect);

@@ -30,6 +30,7 @@ boot()
 	while read -r dir; do
 		show+=(--ro "$dir")
 	done < <(dirname -- "$@" | sort -u)
+	[ ! -d "$tdc" ] || show+=(--ro "$tdc" --env "HPCC_TDC=$tdc")
 	HPCC_MODDIR=$tools TC_LIB_DIR=$tools "$HERE/run.sh" --tree "$tree" "${show[@]}" \
 		--timeout $((60 + $# * SCRIPT_S)) --env "KTAP_ONLY=${KTAP_ONLY:-}" \
 		--env "HPCC_STRESS=${HPCC_STRESS:-1}" --env "HPCC_STRESS_ROUNDS=${HPCC_STRESS_ROUNDS:-}" \
@@ -52,7 +53,7 @@ close_last()
 
 main()
 {
-	local tree tools begun script status=0 failed=0 again=1
+	local tree tools tdc begun script status=0 failed=0 again=1
 	local -a build=()
 
 	if [ "${1:-}" = --kernel-version ]; then
@@ -71,6 +72,8 @@ main()
 	done
 	tree=$("$HERE/kernel.sh" "${build[@]}")
 	tools=$("$HERE/../uml/modules.sh" "$(readlink -f "$tree/build")")
+	# The kernel's tc-testing, if the guest of User Mode Linux has been built.
+	tdc=$("$HERE/../uml/build.sh" "${build[@]}" --where)/tools/testing/selftests/tc-testing
 	LOG=$(mktemp)
 	trap cleanup EXIT
 	while [ $# -gt 0 ]; do

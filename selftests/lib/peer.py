@@ -16,7 +16,7 @@ from .kernel import virtual_time, watches_itself
 from .ktap import defer, expect, expect_in
 from .net import Netns
 from .packet import ACK, ECE, ECHO, RST, SYN, Segment, csum, option, record, syn_option
-from .tcp import get_cc, let_go, set_cc
+from .tcp import get_cc, let_go, set_cc, tcp_info
 from .tracepoint import Tracepoint
 
 # What the kernel does with Peer's parameters. Where time is real the peer takes
@@ -255,8 +255,8 @@ class Peer:
         return get_cc(self.sock)
 
     def flow(self):
-        """What the kernel tells of the flow."""
-        return self.ns.flow()
+        """What the kernel tells of the flow, with the rate at which it paces for R."""
+        return self.ns.flow() | {"R": tcp_info(self.sock)["pacing_rate"]}
 
 
 def qlen_code(units):

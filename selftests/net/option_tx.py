@@ -158,6 +158,7 @@ def test_identify_until_all_answer():
             flow.send(option(IDENTIFY_ECHO, answers, SCALE, 3))
         found = set()
         while rounds and found != want:
+            flow.ns.ask()
             flow.echo(links[0].step(9000, 0.9), hops=3)
             found |= {seg.ours()[0].flags & 7 for seg in data_segments(flow.run())
                       if seg.telemetry(IDENTIFY)}

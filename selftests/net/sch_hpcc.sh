@@ -530,6 +530,66 @@ test_histogram()
 		fail "text differs"
 }
 
+# known PACKETS BURST PERCENT...: the steps of the histogram that have the percentiles of a queue
+# which the port's packets left but for the first PACKETS. One burst filled it; all others left it empty.
+known()
+{
+	json 'q["hpcc"]["tx_packets"]' | python3 -c '
+import sys
+before, burst = map(int, sys.argv[1:3])
+count = int(sys.stdin.read()) - before
+left = [0] * (count - burst + 1) + [1024 * k for k in range(burst - 1)]
+ranks = [-(-count * round(10 * float(percent)) // 1000) for percent in sys.argv[3:]]
+units = [left[rank - 1] // 64 for rank in ranks]
+shifts = [max(v.bit_length() - 4, 0) for v in units]
+print(*[((v >> shift) + 1 << shift) * 64 - 1 for v, shift in zip(units, shifts)])' "$@"
+}
+
+# Few of many packets leave a long queue.
+test_percentiles()
+{
+	local names='"p50", "p95", "p99", "p999", "max"'
+
+	need_virtual_time
+	links
+	add rate 1gbit
+	queue_frames apart 1000 "$SIZE"
+	burst 32
+	# Steps that are longer than the longest queue, and that of an empty one.
+	expect percentiles "$(json "[q['hpcc']['qlen_' + name] for name in ($names)]")" \
+		"$(known 0 32 50 95 99 99.9 | python3 -c '
+print([min(int(v), 30720) if v != "63" else 0 for v in input().split()] + [30720])')"
+	expect "of one in 1000" "$(json 'q["hpcc"]["qlen_p99"] < q["hpcc"]["qlen_p999"] < q["hpcc"]["qlen_max"]')" True
+	expect text "$(tc -n tx -s qdisc show dev v0 | grep -o ' p50 .*')" \
+		"$(json '" p50 %db p95 %db p99 %db p99.9 %db max %db" % tuple(q["hpcc"]["qlen_" + name] for name in ('"$names"'))')"
+	change limit 2mb
+	expect "kept over a change" "$(json 'q["hpcc"]["qlen_max"]')" 30720
+	tc -n tx qdisc replace dev v0 root handle 2: hpcc
+	expect "in its place" "$(json 'q["hpcc"]["tx_packets"], q["hpcc"]["qlen_max"], q["hpcc"]["hist"]')" "(0, 0, [])"
+}
+
+# Of what was sent between two looks, as tc-hpcc(8) computes it.
+test_interval()
+{
+	local dir before
+
+	need_virtual_time
+	command -v jq >/dev/null || skip "needs jq"
+	links
+	dir=$(mktemp -d)
+	defer rm -rf "$dir"
+	add rate 1gbit
+	burst 100
+	tc -n tx -s -j qdisc show dev v0 root >"$dir/a"
+	before=$(json 'q["hpcc"]["tx_packets"]')
+	burst 60
+	tc -n tx -s -j qdisc show dev v0 root >"$dir/b"
+	sed -n "/^\\$ jq /,/'\$/p" "$HPCC_TOP/Documentation/tc-hpcc.8" |
+		sed 's/^\$ //; s/\\-/-/g' >"$dir/jq"
+	expect interval "$(cd "$dir" && bash jq | jq -r 'map(tostring) | join(" ")')" \
+		"$(known "$before" 60 50 99 99.9)"
+}
+
 # Without, the counters of packets go on, and no queue length is added to those there.
 test_stats_off()
 {
@@ -763,7 +823,7 @@ ktap_main test_defaults test_every_option test_above test_carriers test_csig tes
 	  test_rate test_overhead test_rate_on_average test_delay \
 	  test_delay_without_rate test_limit test_limit_without_rate \
 	  test_memory test_memory_is_given_back test_memory_range \
-	  test_histogram test_stats_off test_catch_up test_change_under_traffic \
+	  test_histogram test_percentiles test_interval test_stats_off test_catch_up test_change_under_traffic \
 	  test_replace_under_traffic test_del_under_traffic \
 	  test_down_under_traffic test_child_of_netem test_child_of_prio \
 	  test_child_of_tbf test_child_of_htb test_many_queues \

@@ -38,6 +38,14 @@ def group_burst(wire, count, size):
     print_arrivals(wire, burst)
 
 
+def group_apart(wire, count, size):
+    """Frames each sent when the one before has arrived: none waits."""
+    warm_up(wire)
+    for frame in numbered(count, size):
+        wire.send(frame)
+        assert wire.receive(0.5)[1] == frame
+
+
 def print_sources(wire, sent_frames):
     """When a frame of which source arrived, until none does."""
     for frame in sent_frames:

@@ -1,0 +1,260 @@
+#!/usr/bin/env -S python3 -B
+# SPDX-License-Identifier: GPL-2.0
+"""Documentation/netlink/specs/tc-hpcc.yaml says what include/uapi/linux/hpcc.h says, and what the
+kernel takes and tells.
+"""
+
+import json
+import os
+import re
+import socket
+import struct
+import sys
+from pathlib import Path
+
+sys.path[0] += "/.."
+from lib.genl import attrs_of, spec_of
+from lib.kernel import TOP
+from lib.ktap import expect, main
+from lib.net import Netns
+from lib.qdisc import (NLA_F_NESTED, NLM_F_CREATE, NLM_F_REPLACE, RTM_NEWQDISC, TC_H_ROOT, TCA_KIND,
+                       attr)
+from lib.requests import HANDLE, Netlink
+
+SPEC = spec_of("tc-hpcc")
+HEADER = Path(TOP, "include/uapi/linux/hpcc.h").read_text(encoding="utf-8")
+SIZES = {"u8": "B", "u32": "I", "u64": "Q", "s32": "i"}
+# With every attribute in the dump; derived thresholds are told as they come to be.
+EVERYTHING = {
+    "rate64": 125000000, "bandwidth64": 250000000, "limit": 200000, "node": 7, "port": 2, "overhead": 38,
+    "delay": 1500, "kind": 254, "stamp": ["tcp", "ioam", "int", "ifa", "csig", "csig-push"], "split": 0,
+    "marking": "ldcp", "kmin": 30000, "kmax": 40000, "pmax": 250000, "knonect": 50000, "stats": 0,
+    "above": 3000, "identify": 0, "respond": 5000, "every": 7000, "int-dscp": 9, "int-window": 20000,
+    "csig-tpid": 0x9999, "csig-abw": 100, "csig-time": 1000}
+# cli.py of the guest's kernel; 6.1 has none that speaks rtnetlink.
+CLI = Path(os.environ.get("HPCC_TDC", "/nonexistent"), "../../../net/ynl/pyynl/cli.py")
+
+
+def definition(name):
+    """An enum, flags or a structure."""
+    return next(one for one in SPEC["definitions"] if one["name"] == name)
+
+
+def entries(name):
+    """Names in an enum or in flags."""
+    return [entry["name"] for entry in definition(name)["entries"]]
+
+
+def attributes(name):
+    """{number: attribute} of a set."""
+    found, number = {}, 0
+    for one in next(one for one in SPEC["attribute-sets"] if one["name"] == name)["attributes"]:
+        number = one.get("value", number + 1)
+        found[number] = one
+    return found
+
+
+def members(name):
+    """(member, format) of a structure, those of structures in it included."""
+    for member in definition(name)["members"]:
+        if "struct" in member:
+            yield from members(member["struct"])
+        else:
+            yield member["name"], SIZES.get(member["type"]) or f"{member['len']}s"
+
+
+def record(name, data):
+    """A structure's bytes as {member: value}."""
+    found = list(members(name))
+    return dict(zip((member for member, _ in found),
+                    struct.unpack_from("=" + "".join(form for _, form in found), data)))
+
+
+def encode(options):
+    """Options of the qdisc by name."""
+    body = b""
+    for number, one in attributes("hpcc-attrs").items():
+        value = options.get(one["name"])
+        if value is None:
+            continue
+        if one.get("enum-as-flags"):
+            value = sum(1 << entries(one["enum"]).index(name) for name in value)
+        elif "enum" in one:
+            value = entries(one["enum"]).index(value)
+        body += attr(number, struct.pack("=" + SIZES[one["type"]], value))
+    return body
+
+
+def decode(data):
+    """The reverse."""
+    found, known = {}, attributes("hpcc-attrs")
+    for number, raw in attrs_of(data):
+        one = known[number]
+        if one["type"] == "pad":
+            continue
+        value, = struct.unpack("=" + SIZES[one["type"]], raw)
+        if one.get("enum-as-flags"):
+            value = [name for bit, name in enumerate(entries(one["enum"])) if value >> bit & 1]
+        elif "enum" in one:
+            value = entries(one["enum"])[value]
+        found[one["name"]] = value
+    return found
+
+
+class Port(Netlink):
+    """A veth's root qdisc by the specification."""
+
+    def __init__(self):
+        self.ns, peer = Netns(), Netns()
+        self.ns.ip(f"link add v0 type veth peer name v0 netns {peer.path}", "link set v0 up")
+        peer.ip("link set v0 up")
+        super().__init__(self.ns, "v0")
+
+    def parse(self, body):
+        """Attributes of the one that is ours, by name."""
+        index, _, parent = struct.unpack_from("=4xiII", body)
+        known = attributes("attrs")
+        return {known[number]["name"]: raw for number, raw in attrs_of(body[20:])} \
+            if (index, parent) == (self.index, TC_H_ROOT) else None
+
+    def set(self, nest):
+        """Return (error, message)."""
+        return self.ask(RTM_NEWQDISC, NLM_F_CREATE | NLM_F_REPLACE, struct.pack(
+            "=BxxxiIII", 0, self.index, HANDLE, TC_H_ROOT, 0) + attr(TCA_KIND, b"hpcc\0") +
+            attr(2 | NLA_F_NESTED, nest))
+
+
+def c_name(text):
+    """As a specification has it."""
+    return text.lower().replace("_", "-")
+
+
+def test_header_attributes():
+    """Names, numbers and types."""
+    block = re.search(r"enum \{\s*TCA_HPCC_UNSPEC,(.*?)__TCA_HPCC_MAX", HEADER, re.S)[1]
+    want = {number: (c_name(name), kind or "pad") for number, (name, kind) in
+            enumerate(re.findall(r"^\tTCA_HPCC_(\w+),(?:\s*/\* (u\d+),)?", block, re.M), 1)}
+    expect("attributes", {number: (one["name"], one["type"]) for number, one in
+                          attributes("hpcc-attrs").items()}, want)
+
+
+def test_header_values():
+    """Flags, enums, and the structure of statistics."""
+    flags = [(c_name(name), int(value, 16)) for name, value in
+             re.findall(r"^#define HPCC_STAMP_(\w+)\s+(0x\w+)", HEADER, re.M)]
+    expect("stamp", [(name, 1 << bit) for bit, name in enumerate(entries("hpcc-stamp"))], flags)
+    for prefix, names in (("MARKING", entries("hpcc-marking")),
+                          ("UNSTAMPED", [name for name, _ in members("hpcc-unstamped")])):
+        block = re.search(rf"enum hpcc_{prefix.lower()} \{{(.*?)\}}", HEADER, re.S)[1]
+        expect(prefix, names, [c_name(name) for name in re.findall(rf"^\tHPCC_{prefix}_(\w+),", block, re.M)])
+    lengths = {"__HPCC_UNSTAMPED_MAX": len(definition("hpcc-unstamped")["members"]),
+               "HPCC_HIST_BUCKETS": int(re.search(r"define HPCC_HIST_BUCKETS\s+(\d+)", HEADER)[1])}
+    block = re.search(r"struct tc_hpcc_xstats \{(.*?)\}", HEADER, re.S)[1]
+    want = [(c_name(name), int(bits) // 8 * lengths.get(count, 1)) for bits, name, count in
+            re.findall(r"^\t__u(\d+)\s+(\w+)(?:\[(\w+)\])?;", block, re.M)]
+    got = [(member["name"], struct.calcsize("=" + "".join(form for _, form in members(member["struct"])))
+            if "struct" in member else member.get("len") or struct.calcsize(SIZES[member["type"]]))
+           for member in definition("tc-hpcc-xstats")["members"]]
+    expect("statistics", got, want)
+
+
+def limits(one):
+    """(least, greatest) value of an attribute."""
+    top = (1 << 8 * struct.calcsize(SIZES[one["type"]])) - 1
+    checks = one.get("checks", {})
+    if "enum" in one:
+        count = len(entries(one["enum"]))
+        return 0, (1 << count) - 1 if one.get("enum-as-flags") else count - 1
+    return checks.get("min", 0), checks.get("max", top)
+
+
+def test_policy():
+    """The kernel's policy has the same types and ranges: what is within them it refuses by other
+    rules only.
+    """
+    port = Port()
+    out_of_range = "integer out of range", "reserved bit set"
+    for number, one in attributes("hpcc-attrs").items():
+        name = one["name"]
+        if one["type"] == "pad":
+            expect(name, port.set(attr(number, bytes(4)))[0], "EINVAL")
+            continue
+        size = struct.calcsize(SIZES[one["type"]])
+        for wrong in {0, 1, 2, 4, 8, size + 1} - {size}:
+            expect(f"{name} of {wrong} bytes",
+                   port.set(attr(number, bytes(wrong)))[1], "invalid attribute length")
+        least, greatest = limits(one)
+        for value in {least, greatest, least - 1, greatest + 1}:
+            if value < 0 or value >> 8 * size:
+                continue
+            error, message = port.set(attr(number, value.to_bytes(size, "little")))
+            expect(f"{name} {value}: {error} {message!r}", message in out_of_range,
+                   not least <= value <= greatest)
+            expect(f"{name} {value}: length", message != "invalid attribute length", True)
+    error, message = port.set(attr(max(attributes("hpcc-attrs")) + 1, bytes(4)))
+    expect("one more", (error, message), ("EINVAL", "Unknown attribute type"))
+
+
+def test_round_trip():
+    """What is asked for by the specification is told by it, each attribute."""
+    port = Port()
+    expect("all", set(EVERYTHING) | {"pad"}, {one["name"] for one in attributes("hpcc-attrs").values()})
+    expect("set", port.set(encode(EVERYTHING)), ("", ""))
+    expect("got", decode(port.dump()["options"]), EVERYTHING)
+    some = {"stamp": [], "marking": "off", "rate64": 0}
+    expect("set", port.set(encode(some)), ("", ""))
+    got = decode(port.dump()["options"])
+    expect("got", {name: got[name] for name in some}, some)
+
+
+def test_statistics():
+    """Numbers, as tc prints them."""
+    port = Port()
+    expect("set", port.set(b""), ("", ""))
+    with port.ns:
+        sock = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
+    sock.bind(("v0", 0))
+    for size in 60, 200, 1000:
+        sock.send(bytes(12) + b"\x88\xb6" + bytes(size - 14))
+    sock.close()
+    shown = json.loads(port.ns.run("tc", "-s", "-j", "qdisc", "show", "dev", "v0"))[0]
+    stats = {attributes("tca-stats-attrs")[number]["name"]: raw
+             for number, raw in attrs_of(port.dump()["stats2"])}
+    basic, queue = record("gnet-stats-basic", stats["basic"]), record("gnet-stats-queue", stats["queue"])
+    expect("basic", basic, {name: shown[name] for name in basic})
+    expect("queue", queue, {name: shown[name] for name in queue})
+    size = struct.calcsize("=" + "".join(form for _, form in members("tc-hpcc-xstats")))
+    expect("length", len(stats["app"]), size)
+    app, ours = record("tc-hpcc-xstats", stats["app"]), shown["hpcc"]
+    hist = struct.unpack("=144Q", app.pop("hist"))
+    expect("histogram", sum(hist), sum(bucket["packets"] for bucket in ours["hist"]))
+    flat = {c_name(name): value for name, value in (ours | ours["unstamped"]).items()}
+    flat |= {"qlen-bytes": ours["qlen"], "qlen-max-bytes": ours["qlen_max"], "port-queues": 1,
+             "port-qlen-bytes": ours["qlen"]}
+    expect("statistics", app, {name: flat[name] for name in app})
+    expect("sent", app["tx-packets"] >= 3, True)
+
+
+if CLI.exists():
+    def test_kernels_own_ynl():
+        """cli.py of the kernel takes the specification, sets options by it and shows them."""
+        port = Port()
+
+        def cli(*words):
+            return port.ns.run(sys.executable, "-B", str(CLI), "--spec",
+                               TOP + "/Documentation/netlink/specs/tc-hpcc.yaml", "--no-schema",
+                               "--output-json", *words)
+
+        cli("--do", "newqdisc", "--create", "--json", json.dumps(
+            {"ifindex": port.index, "handle": HANDLE, "parent": TC_H_ROOT, "kind": "hpcc",
+             "options": EVERYTHING}))
+        shown, = [one for one in json.loads(cli("--dump", "getqdisc")) if one.get("kind") == "hpcc"]
+        # It tells flags as a set.
+        shown["options"]["stamp"] = sorted(shown["options"]["stamp"], key=entries("hpcc-stamp").index)
+        expect("options", {name: value for name, value in shown["options"].items() if name != "pad"},
+               EVERYTHING)
+        expect("statistics", shown["stats2"]["app"]["bandwidth"], EVERYTHING["rate64"])
+
+
+if __name__ == "__main__":
+    main(sys.modules[__name__], modules=["sch_hpcc"])

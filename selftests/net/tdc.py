@@ -1,0 +1,109 @@
+#!/usr/bin/env -S python3 -B
+# SPDX-License-Identifier: GPL-2.0
+"""The kernel's tc-testing: the cases of selftests/tc-testing/hpcc.json, run by the kernel's own
+tdc.py, and whether there is one that accepts and one that refuses each option.
+
+HPCC_TDC is where the kernel's source has tools/testing/selftests/tc-testing. Arguments, or
+KTAP_ONLY, name cases by their id.
+"""
+
+import importlib.util
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+sys.path[0] += "/.."
+from lib import kernel, ktap
+
+CASES = Path(__file__).resolve().parents[1] / "tc-testing/hpcc.json"
+RESULT = re.compile(r"(not )?ok \d+ (\S+) - (.*?)(\s*# skipped.*)?$")
+# tdc.py runs commands with nothing but this in their environment.
+LOCAL = "import os\nENVIR = dict(os.environ)\nEXTRA_NAMES = {'TC': '%s', 'IP': '%s'}\n"
+
+
+def tdc(work, ids):
+    """Run cases in a copy of tc-testing. Return what tdc.py printed, and its results."""
+    source = Path(os.environ.get("HPCC_TDC") or "/nonexistent")
+    if not (source / "tdc.py").exists():
+        ktap.skip_all("needs HPCC_TDC, the kernel's tc-testing; scripts/uml/build.sh unpacks it")
+    if "pyroute2" in (source / "plugin-lib/nsPlugin.py").read_text(encoding="utf-8") and \
+            not importlib.util.find_spec("pyroute2"):
+        ktap.skip_all("needs python3-pyroute2, without which this kernel's tdc.py does not wait "
+                      "for its namespaces")
+    shutil.copytree(source, work / "tdc", ignore=shutil.ignore_patterns("tc-tests"))
+    (work / "tdc/tdc_config_local.py").write_text(
+        LOCAL % (shutil.which("tc"), shutil.which("ip")), encoding="utf-8")
+    # Newer ones run cases in processes of their own, by way of semaphores.
+    if not os.path.ismount("/dev/shm"):
+        os.makedirs("/dev/shm", exist_ok=True)
+        subprocess.run(["mount", "-t", "tmpfs", "tmpfs", "/dev/shm"], check=True)
+    said = subprocess.run([sys.executable, "-B", "tdc.py", "-f", CASES, "--outfile", "results", "-e", *ids],
+                          cwd=work / "tdc", stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                          text=True, check=False).stdout
+    results = work / "tdc/results"
+    return said, results.read_text(encoding="utf-8") if results.exists() else ""
+
+
+def by_case(text):
+    """{id: (passed, skipped, notes)} of what tdc.py says in TAP."""
+    found, notes = {}, []
+    for line in text.splitlines():
+        result = RESULT.match(line)
+        if result:
+            notes = []
+            found[result[2]] = not result[1], result[4], notes
+        elif line.strip():
+            notes.append(line.strip())
+    return found
+
+
+def uncovered(cases):
+    """Options of the usage that no case has tc accept, or no case has it refuse."""
+    usage = subprocess.run(["tc", "qdisc", "add", "dev", "lo", "root", "hpcc", "help"],
+                           stderr=subprocess.PIPE, text=True, check=False).stderr.split("\n\n")[0]
+    options = set(re.findall(r"[\[|] ([a-z][a-z_-]+)", usage))
+    missing = [] if len(options) > 20 else [f"usage: {usage}"]
+    for accept in True, False:
+        words = set(" ".join(case["cmdUnderTest"] for case in cases
+                             if (case["expExitCode"] == "0") == accept).split())
+        missing += [f"{option}: not {'accepted' if accept else 'refused'} by any case"
+                    for option in sorted(options - words)]
+    return missing
+
+
+def main():
+    cases = json.loads(CASES.read_text(encoding="utf-8"))
+    known = [case["id"] for case in cases]
+    only = [name.removeprefix("test_") for name in
+            sys.argv[1:] or os.environ.get("KTAP_ONLY", "").split()]
+    for name in only:
+        if name not in known:
+            ktap.no_test(name, known)
+    ktap.need_commands("ip", "tc", "mount")
+    os.environ.setdefault("TC_LIB_DIR", kernel.TOP + "/qdisc")
+    if not kernel.need("sch_hpcc"):
+        ktap.skip_all("needs module sch_hpcc")
+    log = kernel.KernelLog()
+    with tempfile.TemporaryDirectory() as work:
+        said, text = tdc(Path(work), only or known)
+    found = by_case(text)
+    chosen = [case for case in cases if not only or case["id"] in only]
+    results = ktap.Results(len(chosen) + 2)
+    for case in chosen:
+        passed, skipped, notes = found.get(case["id"], (False, None, ["tdc.py tells no result"]))
+        results.add(passed and not skipped, f"{case['id']} {case['name']}", "\n".join(notes))
+    missing = uncovered(cases)
+    results.add(not missing, "each option is accepted and refused", "\n".join(missing))
+    complaints = log.complaints()
+    results.add(not complaints, "kernel log", "\n".join(complaints))
+    if results.failed:
+        print("\n".join("# " + line for line in said.splitlines()))
+    sys.exit(results.failed)
+
+
+main()
