@@ -255,8 +255,12 @@ class Peer:
         return get_cc(self.sock)
 
     def flow(self):
-        """What the kernel tells of the flow, with the rate at which it paces for R."""
-        return self.ns.flow() | {"R": tcp_info(self.sock)["pacing_rate"]}
+        """What the kernel tells of the flow."""
+        return self.ns.flow()
+
+    def rate(self):
+        """The rate at which TCP paces, bytes/s."""
+        return tcp_info(self.sock)["pacing_rate"]
 
 
 def qlen_code(units):

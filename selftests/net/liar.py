@@ -485,7 +485,7 @@ def tell_lies(flow, seed):
         for name in "W", "Wc":
             expect_in(f"seed {seed}: {name}", now[name], W_MIN, W_INIT)
         if now["mode"] == "telemetry":
-            expect_in(f"seed {seed}: R", now["R"], 1, W_INIT * 10 ** 9 // T_NS + 1)
+            expect_in(f"seed {seed}: R", flow.rate(), 1, W_INIT * 10 ** 9 // T_NS + 1)
         expect_in(f"seed {seed}: hops", now["hops"], 0, 15)
 
 

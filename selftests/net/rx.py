@@ -220,7 +220,7 @@ def test_W():
         now = flow.tell(part)
         near("W", now["W"], max(W_INIT * part, W_INIT >> 10, 1448 / 16), 0.002)
         expect("Wc", now["Wc"], now["W"])
-        near("R", now["R"], now["W"] * 1e9 / T_NS, 0.01 if now["W"] > 724 else 0.13)
+        near("R", flow.rate(), now["W"] * 1e9 / T_NS, 0.01 if now["W"] > 724 else 0.13)
         segs = math.ceil(now["W"] / 1420)
         expect_in(f"cwnd of {segs} segments", tcp_info(flow.sock)["cwnd"] - segs, 2 + (segs > 8), 2 + (segs >= 8))
 
