@@ -20,6 +20,7 @@ from lib.kernel import TOP, load, unload, virtual_time
 from lib.ktap import Skip, defer, expect, expect_in, main, need_virtual_time
 from lib.monitor import Screen, end, listen, program, run, run_json, start
 from lib.net import Netns, Pair
+from lib.packet import ECHO, option
 from lib.path import MBPS, Path
 from lib.peer import Flow, Link
 from lib.tcp import bind_soon, pattern, transfer
@@ -142,6 +143,38 @@ def test_slow_hop():
     expect("marked", [line[:8].split() for line in lines if line.startswith("  *")], [["*", "2"]])
     expect("named", [line.split()[-3:] for line in lines[-3:]],
            [["1.2", "1", "Gbit/s"], ["2.2", "250", "Mbit/s"], ["3.2", "1", "Gbit/s"]])
+
+
+CAME = "received", "malformed", "bad_hop", "ts_back", "tx_excess"
+
+
+def test_what_came():
+    """How many options came, and what was ignored for which reason."""
+    flow = Flow()
+    link = Link()
+
+    def line():
+        found, = (line for line in run(flow.ns, "flow").splitlines() if " options" in line)
+        return found
+
+    expect("at first", line(), "  telemetry: 0 options")
+    for _ in range(3):
+        flow.round(link.step(9000, 0.5))
+    expect("three", line(), "  telemetry: 3 options")
+    flow.send(option(ECHO)[:1] + b"\x05\x20\x10\0")
+    link.hop = 2
+    flow.round(link.step(9000, 0.5), hops=1)
+    link.hop = 1
+    expect("two reasons", line().partition("; ")[2], "ignored: 1 malformed, 1 of no hop")
+    flow.round(link.step(-9100))
+    flow.round(link.step(9000, 40.0))
+    print("#", line())
+    expect("four reasons", line().partition("; ")[2],
+           "ignored: 1 malformed, 1 of no hop, 1 with ts back, 1 with too much tx")
+    want, = Family(flow.ns, "hpcc").dump("flow-get")
+    got, = run_json(flow.ns, "flow")
+    expect("json", [got[name] for name in CAME], [want[name.replace("_", "-")] for name in CAME])
+    expect("ignored", [got[name] for name in CAME[1:]], [1] * 4)
 
 
 def test_same_as_netlink():

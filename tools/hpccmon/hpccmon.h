@@ -82,6 +82,11 @@ struct hop {
  * @probes: probes carry requests
  * @busy: a process owned the socket, hops do not tell
  * @missed: events before this one that were not told
+ * @received: options with telemetry that came
+ * @malformed: options that were ignored
+ * @bad_hop: records that were ignored, of no hop of the path
+ * @ts_back: the same, ts did not advance
+ * @tx_excess: the same, tx grew faster than ts
  * @nr_hops: hops of the path
  * @hop: those that are told of
  */
@@ -107,6 +112,11 @@ struct flow {
 	bool		probes;
 	bool		busy;
 	uint32_t	missed;
+	uint32_t	received;
+	uint32_t	malformed;
+	uint32_t	bad_hop;
+	uint32_t	ts_back;
+	uint32_t	tx_excess;
 	uint32_t	nr_hops;
 	struct hop	hop[HPCC_HOPS_MAX];
 };
