@@ -83,7 +83,7 @@ def test_usage():
     ns = Netns()
     bad = "is no end of a flow: write ADDR, ADDR:PORT, [ADDR]:PORT, :PORT, or a cookie"
     for line, said in (("", ': what? "hpccmon --help" lists the commands'),
-                       ("flows", ": no command flows; there are events, flow, path, plot, record, top"),
+                       ("flows", ": no command flows; there are events, export, flow, path, plot, record, top"),
                        ("flow --not", " flow: --not: there are --json, --names"),
                        ("flow -x", " flow: -x: there are --json, --names"),
                        ("flow a b", f" flow: a {bad}"),
@@ -655,7 +655,7 @@ def test_completion():
     pair = Pair(6)
     client, _ = pair.connect()
     path = os.path.dirname(program()) + ":" + os.environ["PATH"]
-    for line, want in (("hpccmon ", "--help events flow path plot record top"), ("hpccmon re", "record"),
+    for line, want in (("hpccmon ", "--help events export flow path plot record top"), ("hpccmon re", "record"),
                        ("hpccmon top --s", "--sort="), ("hpccmon top --sort Q", "QUEUE"),
                        ("hpccmon events --", "--count= --json"), ("hpccmon record --ti", "--time="),
                        ("hpccmon flow ", f"[fd00::1]:{client.getsockname()[1]} [fd00::2]:5000"),

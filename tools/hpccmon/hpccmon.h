@@ -140,6 +140,7 @@ struct wanted {
 };
 
 typedef void (*flow_fn)(const struct flow *flow, void *data);
+typedef void (*counter_fn)(const char *name, uint64_t value, void *data);
 
 /* main.c */
 void die(const char *format, ...) __attribute__((format(printf, 1, 2), noreturn));
@@ -161,11 +162,13 @@ const char *addr_text(const struct end *end, char text[END_MAX]);
 struct monitor;
 struct nlmsghdr;
 struct nlattr;
+struct monitor *monitor_new(void);
 struct monitor *monitor_open(void);
 void monitor_close(struct monitor *mon);
 int monitor_fd(const struct monitor *mon);
 int monitor_dump(struct monitor *mon, const struct wanted *wanted, flow_fn fn, void *data,
 		 const char **why);
+int monitor_counters(struct monitor *mon, counter_fn fn, void *data, const char **why);
 void monitor_flows(struct monitor *mon, const struct wanted *wanted, flow_fn fn, void *data);
 void monitor_listen(struct monitor *mon);
 bool monitor_hear(struct monitor *mon, flow_fn fn, void *data, uint64_t *lost);
@@ -203,6 +206,7 @@ double number_option(const char *name, double min, double max);
 
 /* The commands. */
 int cmd_events(int argc, char **argv);
+int cmd_export(int argc, char **argv);
 int cmd_flow(int argc, char **argv);
 int cmd_path(int argc, char **argv);
 int cmd_plot(int argc, char **argv);
