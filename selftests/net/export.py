@@ -183,6 +183,8 @@ def test_same_as_netlink():
             expect(mode, metrics.one("hpcc_flows", mode=mode), want["mode"] == mode)
         expect("sums", [metrics.one(f"hpcc_flows_{name}_sum") for name in ("window_bytes", "rate_bytes_per_second")],
                [want["w"], want["r"]])
+        time.sleep(0.2)
+        expect("once it is idle", Metrics(textfile(flow.ns)).one("hpcc_flows_window_bytes_count"), 0)
         least = min(float(labels["le"]) for labels in metrics.labels("hpcc_flows_utilization_ratio_bucket")
                     if metrics.one("hpcc_flows_utilization_ratio_bucket", **labels))
         expect_in("U's bucket", want["u"] / 2**24, least / 2, least)
@@ -201,7 +203,7 @@ def test_many_flows():
     for metrics, nr in (few, 10), (all_of_them, 300):
         expect("flows", metrics.one("hpcc_flows", mode="telemetry"), 300)
         expect("untold", metrics.one("hpcc_flows_untold"), 300 - nr)
-        expect("U", metrics.one("hpcc_flows_utilization_ratio_count"), 300)
+        expect("U of idle flows", metrics.one("hpcc_flows_utilization_ratio_count"), 0)
         expect("series", {len(samples) for name, samples in metrics.items() if name.startswith("hpcc_flow_")
                           and name != "hpcc_flow_telemetry_ignored_total"}, {nr})
     expect("without", Metrics(textfile(pair.c)).one("hpcc_flows_untold"), 300)

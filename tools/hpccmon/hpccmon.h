@@ -181,6 +181,7 @@ const char *fell_back_text(uint32_t why);
 const char *event_text(uint32_t event);
 
 /* why.c */
+bool flow_is_idle(const struct flow *flow);
 const char *why_text(const struct flow *flow, char *text, size_t size);
 
 /* units.c */

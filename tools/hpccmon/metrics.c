@@ -17,7 +17,7 @@
 #define LABELS_MAX	(2 * END_MAX + 64)
 
 /**
- * struct spread - how a value spreads over the flows that telemetry rules
+ * struct spread - how a value spreads over the flows that send and that telemetry rules
  * @name: of the metric
  * @help: what it is
  * @value: of a flow
@@ -75,7 +75,7 @@ static const struct spread spreads[] = {
  * @nr: flows
  * @mode: of these, by mode
  * @fell_back: and by why they fell back last
- * @ruled: flows that telemetry rules
+ * @ruled: flows that send and that telemetry rules
  * @bucket: of these, by spread and bucket
  * @sum: over these
  * @told: flows with series of their own
@@ -111,6 +111,19 @@ static bool is_better(const struct flow *a, const struct flow *b)
 	if (is_classic(a) != is_classic(b))
 		return is_classic(a);
 	return a->cookie < b->cookie;
+}
+
+/* What an idle flow, and one whose peer alone sends, tells is of long ago. A quiet hop has no
+ * records to be told.
+ */
+static bool is_ruled(const struct flow *flow)
+{
+	uint32_t i;
+
+	for (i = 0; i < flow->nr_hops; i++)
+		if (flow->hop[i].quiet)
+			return !is_classic(flow);
+	return !is_classic(flow) && (flow->receiver || flow->busy || !flow_is_idle(flow));
 }
 
 static void tell(struct snapshot *snap, const struct flow *flow)
@@ -153,7 +166,7 @@ static void flow_take(const struct flow *flow, void *data)
 	if (flow->fell_back < NR(snap->fell_back))
 		snap->fell_back[flow->fell_back]++;
 	tell(snap, flow);
-	if (is_classic(flow))
+	if (!is_ruled(flow))
 		return;
 	snap->ruled++;
 	for (i = 0; i < NR(spreads); i++)
@@ -205,7 +218,7 @@ static void put_spread(FILE *to, const struct snapshot *snap, size_t at)
 	size_t i;
 
 	snprintf(help, sizeof(help),
-		 "%s of flows that telemetry rules; of now, so no rate() of it.",
+		 "%s of flows that send and that telemetry rules; of now: no rate() of it.",
 		 spread->help);
 	head(to, spread->name, "histogram", help);
 	for (i = 0; spread->bound[i]; i++) {
