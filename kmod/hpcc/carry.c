@@ -179,7 +179,8 @@ void hpcc_probe_send(struct sock *sk, struct hpcc_flow *flow)
 	u32 requests = READ_ONCE(flow->requests);
 	bool due;
 
-	if (tp->frto || tp->repair ||
+	/* frto stays when its recovery has ended, and counts for a lost SYN, too. */
+	if ((tp->frto && inet_csk(sk)->icsk_ca_state == TCP_CA_Loss) || tp->repair ||
 	    (tp->packets_out ? inet_csk(sk)->icsk_retransmits :
 	     !tcp_send_head(sk) ||
 	     (tp->data_segs_out == flow->asked_segs && wstamp_ns <= now_ns)) ||

@@ -13,8 +13,9 @@
  *	path gets longer or shorter	those without a name are asked (hpcc_path_resize())
  *	nobody has asked for so long	it is freed
  *
- * hpcc_net.path_lock orders requests and their end. hpcc_flow.path is written under hpcc_flow.lock, and
- * read under RCU. A flow without one, for want of memory, has a path that nobody knows.
+ * hpcc_net.path_lock orders requests and their end. hpcc_flow.path is written under
+ * hpcc_flow.lock, and read under RCU. A flow without one, for want of memory, has a path that
+ * nobody knows.
  */
 #include <linux/jiffies.h>
 #include <linux/sched.h>

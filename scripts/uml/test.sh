@@ -32,6 +32,7 @@ main()
 	[ "${HPCC_DEBUG:-0}" = 0 ] || limit=1800
 	HPCC_MODDIR=$tools TC_LIB_DIR=$tools exec "$HERE/run.sh" --tree "$tree" \
 		--kernel loglevel=5 --env "KTAP_ONLY=${KTAP_ONLY:-}" \
+		--env "HPCC_TREE=$tree" \
 		--env "HPCC_STRESS=${HPCC_STRESS:-1}" \
 		--env "HPCC_STRESS_ROUNDS=${HPCC_STRESS_ROUNDS:-}" \
 		--env "HPCC_STRANGE_S=${HPCC_STRANGE_S:-}" \

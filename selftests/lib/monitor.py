@@ -50,7 +50,8 @@ def end(process, what, status=0):
 
 
 def run(ns, *words, status=0, **how):
-    """Run it to its end."""
+    """Run it to its end. Where it is to fail it does not free what it has."""
+    how["env"] = how.get("env", os.environ) | {"ASAN_OPTIONS": f"detect_leaks={int(not status)}"}
     return end(start(ns, *words, **how), f"hpccmon {' '.join(words)}", status)
 
 
@@ -79,8 +80,8 @@ class Screen:
         self.command = ["tmux", "-f", "/dev/null", "-S", tempfile.mkdtemp() + "/tmux"]
         with ns:
             self.tmux("new-session", "-d", "-x", width, "-y", height,
-                      shlex.join([program(), *words]), ";", "set", "-g", "status", "off", ";",
-                      "set", "-g", "remain-on-exit", "on")
+                      shlex.join([program(), *words]) + "; echo status $?; sleep 1000", ";",
+                      "set", "-g", "status", "off")
         defer(self.tmux, "kill-server")
 
     def tmux(self, *words):
@@ -115,9 +116,5 @@ class Screen:
 
     def ended(self):
         """Wait until the program ends. Return its status."""
-        for _ in range(100):
-            found = self.tmux("display-message", "-p", "#{pane_dead} #{pane_dead_status}").split()
-            if len(found) == 2:
-                return int(found[1])
-            time.sleep(0.1)
-        raise AssertionError("it does not end")
+        lines = self.until(lambda lines: any(line.startswith("status ") for line in lines))
+        return next(int(line.split()[1]) for line in lines if line.startswith("status "))

@@ -385,7 +385,7 @@ def test_files():
     listener = pair.listen()
     ends = [pair.connect(listener, cc=("hpcc", "ldcp")[i % 2]) for i in range(40)]
     rng = random.Random(SEED + 5)
-    for name, lines in ("hpcc_links", 300), ("hpcc_routes", 100):
+    for name, lines in ("hpcc_links", 200), ("hpcc_routes", 100):
         with pair.c, open(f"/proc/net/{name}", "w", encoding="ascii") as table:
             table.write("".join(f"{i} 1 1000000000\n" if "links" in name else f"10.1.{i}.0/24 - 1\n"
                                 for i in range(1, lines)))

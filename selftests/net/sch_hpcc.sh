@@ -97,7 +97,7 @@ test_carriers()
 	expect default "$(json 'q["options"]["int_dscp"], q["options"]["int_window"]')" "(23, 10000)"
 	change stamp int,int
 	expect twice "$(json 'q["options"]["carriers"]')" int
-	for p in tcp,csug itn tcp, ,tcp tcp,,int TCP ""; do
+	for p in tcp,csug itn "tcp," ",tcp" tcp,,int TCP ""; do
 		refused "stamp \"$p\": has to be tcp, ioam, int, ifa, csig, csig_push, or several" change stamp "$p"
 	done
 }

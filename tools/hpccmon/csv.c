@@ -91,7 +91,10 @@ static char *put_time(char *at, double time)
 
 static char *put_q24(char *at, uint64_t value)
 {
-	return put_decimal(at, value >> 24, (value & 0xffffff) * 1000000 >> 24);
+	/* U is 2^40 at most. */
+	uint64_t millionths = (value * 1000000 + (1 << 23)) >> 24;
+
+	return put_decimal(at, millionths / 1000000, millionths % 1000000);
 }
 
 void csv_ack(const struct ack *ack, const struct known *known, char line[CSV_LINE_MAX])
