@@ -18,7 +18,7 @@ sys.path[0] += "/.."
 from lib.kernel import load, unload
 from lib.ktap import Skip, defer, expect, expect_in, main, need_virtual_time
 from lib.monitor import end, program, run, start
-from lib.net import Netns, Pair
+from lib.net import Netns, Pair, same_ends
 from lib.path import MBPS, Path
 from lib.peer import Flow, Link
 from lib.prometheus import Metrics, dashboard, expressions, rules
@@ -189,6 +189,14 @@ def test_same_as_netlink():
                     if metrics.one("hpcc_flows_utilization_ratio_bucket", **labels))
         expect_in("U's bucket", want["u"] / 2**24, least / 2, least)
         expect("without --flows", [name for name in Metrics(textfile(flow.ns)) if name.startswith("hpcc_flow_")], [])
+
+
+def test_same_ends():
+    """Flows with the same ends by two links have an interface."""
+    ns, ends = same_ends()
+    found = Metrics(textfile(ns, "--flows")).labels("hpcc_flow_window_bytes")
+    expect("ends", {(labels["local"], labels["peer"]) for labels in found}, {("[fe80::1]:4000", "[fe80::2]:5000")})
+    expect("interfaces", {int(labels["ifindex"]) for labels in found}, {here for _, here, _ in ends})
 
 
 def test_many_flows():
