@@ -20,7 +20,7 @@ from lib.ktap import Skip, defer, expect, expect_in, main, need_virtual_time
 from lib.monitor import end, program, run, start
 from lib.net import Netns, Pair, same_ends
 from lib.path import MBPS, Path
-from lib.peer import Flow, Link
+from lib.peer import T_NS, Flow, Link
 from lib.prometheus import Metrics, dashboard, expressions, rules
 from lib.tcp import pattern, transfer
 
@@ -183,7 +183,7 @@ def test_same_as_netlink():
             expect(mode, metrics.one("hpcc_flows", mode=mode), want["mode"] == mode)
         expect("sums", [metrics.one(f"hpcc_flows_{name}_sum") for name in ("window_bytes", "rate_bytes_per_second")],
                [want["w"], want["r"]])
-        time.sleep(0.2)
+        time.sleep(0.2 + 80e-9 * T_NS)
         expect("once it is idle", Metrics(textfile(flow.ns)).one("hpcc_flows_window_bytes_count"), 0)
         least = min(float(labels["le"]) for labels in metrics.labels("hpcc_flows_utilization_ratio_bucket")
                     if metrics.one("hpcc_flows_utilization_ratio_bucket", **labels))
@@ -357,6 +357,7 @@ def test_dashboard():
     """Each metric and label of the dashboard is in what is exported, promtool understands its
     expressions, and finds nothing to say of metrics.
     """
+    need_virtual_time()
     texts = scenario()
     busy, fell_back = map(Metrics, texts)
     expect("links", sorted((labels["hop"], labels["node"], labels["port"])
