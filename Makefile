@@ -226,6 +226,7 @@ install-user: plugin tools
 	install -m 755 tools/hpccmon/hpccmon tools/hpcc-replay $(DESTDIR)$(BINDIR)/
 	install -D -m 644 -t $(DESTDIR)$(COMPLETION_DIR) $(COMPLETIONS)
 	install -m 644 Documentation/netlink/specs/*.yaml $(DESTDIR)$(DATADIR)/
+	install -D -m 644 tools/grafana/hpcc.json $(DESTDIR)$(DATADIR)/grafana/hpcc.json
 	install -D -m 644 -t $(DESTDIR)$(WIRESHARK_DIR) tools/wireshark/*.lua
 	tar -cf - $(LAB_FILES) | tar -C $(DESTDIR)$(DATADIR) --no-same-owner -xf -
 	for name in $(COMMANDS); do \

@@ -228,6 +228,31 @@ class Pair:
         return client, server
 
 
+def same_ends():
+    """Two connections with the same ends by different links. Return who has both, and of each the
+    socket, its interface and the listener.
+    """
+    c, ends = Netns(), []
+    for dev in "v0", "v1":
+        s = Netns()
+        c.ip(f"link add {dev} type veth peer name {dev} netns {s.path}",
+             f"addr add fe80::1/64 dev {dev} nodad", f"link set {dev} up")
+        s.ip(f"addr add fe80::2/64 dev {dev} nodad", f"link set {dev} up")
+        with c:
+            here = socket.if_nametoindex(dev)
+        with s:
+            there = socket.if_nametoindex(dev)
+        listener, client = s.socket(6), c.socket(6)
+        for sock in listener, client:
+            set_cc(sock, "hpcc")
+        listener.bind(("fe80::2", 5000, 0, there))
+        listener.listen()
+        client.bind(("fe80::1", 4000, 0, here))
+        client.connect(("fe80::2", 5000, 0, here))
+        ends.append((client, here, listener))
+    return c, ends
+
+
 def no_errors(pair):
     """Neither TCP nor we have met a wrong checksum."""
     for ns in (pair.c, pair.s):

@@ -20,6 +20,7 @@ from lib.kernel import TOP, load, unload, virtual_time
 from lib.ktap import Skip, defer, expect, expect_in, main, need_virtual_time
 from lib.monitor import Screen, end, listen, program, run, run_json, start
 from lib.net import Netns, Pair
+from lib.packet import ECHO, option
 from lib.path import MBPS, Path
 from lib.peer import Flow, Link
 from lib.tcp import bind_soon, pattern, transfer
@@ -82,7 +83,7 @@ def test_usage():
     ns = Netns()
     bad = "is no end of a flow: write ADDR, ADDR:PORT, [ADDR]:PORT, :PORT, or a cookie"
     for line, said in (("", ': what? "hpccmon --help" lists the commands'),
-                       ("flows", ": no command flows; there are events, flow, path, plot, record, top"),
+                       ("flows", ": no command flows; there are events, export, flow, path, plot, record, top"),
                        ("flow --not", " flow: --not: there are --json, --names"),
                        ("flow -x", " flow: -x: there are --json, --names"),
                        ("flow a b", f" flow: a {bad}"),
@@ -149,6 +150,38 @@ def test_slow_hop():
     lines = run(path.a, "path", path.addr[1]).splitlines()
     print("".join(f"# {line}\n" for line in lines))
     expect("path", [line.split()[-3:] for line in lines[-3:]], names)
+
+
+CAME = "received", "malformed", "bad_hop", "ts_back", "tx_excess"
+
+
+def test_what_came():
+    """How many options came, and what was ignored for which reason."""
+    flow = Flow()
+    link = Link()
+
+    def line():
+        found, = (line for line in run(flow.ns, "flow").splitlines() if " options" in line)
+        return found
+
+    expect("at first", line(), "  telemetry: 0 options")
+    for _ in range(3):
+        flow.round(link.step(9000, 0.5))
+    expect("three", line(), "  telemetry: 3 options")
+    flow.send(option(ECHO)[:1] + b"\x05\x20\x10\0")
+    link.hop = 2
+    flow.round(link.step(9000, 0.5), hops=1)
+    link.hop = 1
+    expect("two reasons", line().partition("; ")[2], "ignored: 1 malformed, 1 of no hop")
+    flow.round(link.step(-9100))
+    flow.round(link.step(9000, 40.0))
+    print("#", line())
+    expect("four reasons", line().partition("; ")[2],
+           "ignored: 1 malformed, 1 of no hop, 1 with ts back, 1 with too much tx")
+    want, = Family(flow.ns, "hpcc").dump("flow-get")
+    got, = run_json(flow.ns, "flow")
+    expect("json", [got[name] for name in CAME], [want[name.replace("_", "-")] for name in CAME])
+    expect("ignored", [got[name] for name in CAME[1:]], [1] * 4)
 
 
 def test_same_as_netlink():
@@ -721,7 +754,7 @@ def test_completion():
     pair = Pair(6)
     client, _ = pair.connect()
     path = os.path.dirname(program()) + ":" + os.environ["PATH"]
-    for line, want in (("hpccmon ", "--help events flow path plot record top"), ("hpccmon re", "record"),
+    for line, want in (("hpccmon ", "--help events export flow path plot record top"), ("hpccmon re", "record"),
                        ("hpccmon top --s", "--sort="), ("hpccmon top --sort Q", "QUEUE"),
                        ("hpccmon events --", "--count= --json"), ("hpccmon record --ti", "--time="),
                        ("hpccmon flow ", f"[fd00::1]:{client.getsockname()[1]} [fd00::2]:5000"),

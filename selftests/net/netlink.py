@@ -6,7 +6,6 @@ import errno
 import os
 import random
 import resource
-import socket
 import struct
 import sys
 import time
@@ -16,7 +15,7 @@ from lib.genl import Family, Refused, as_nobody, cookie, name_of
 from lib.held import HeldRead
 from lib.kernel import load, unload, virtual_time
 from lib.ktap import expect, expect_in, main
-from lib.net import Netns, Pair
+from lib.net import Netns, Pair, same_ends
 from lib.packet import ECHO, option
 from lib.path import Path
 from lib.peer import ETA, SCALE, T_NS, W_INIT, Flow, Link, near
@@ -127,24 +126,7 @@ def test_mapped_addresses():
 
 def test_same_name():
     """Connections by different links may have the same ends; interface and cookie tell which."""
-    c, ends = Netns(), []
-    for dev in "v0", "v1":
-        s = Netns()
-        c.ip(f"link add {dev} type veth peer name {dev} netns {s.path}",
-             f"addr add fe80::1/64 dev {dev} nodad", f"link set {dev} up")
-        s.ip(f"addr add fe80::2/64 dev {dev} nodad", f"link set {dev} up")
-        with c:
-            here = socket.if_nametoindex(dev)
-        with s:
-            there = socket.if_nametoindex(dev)
-        listener, client = s.socket(6), c.socket(6)
-        for sock in listener, client:
-            set_cc(sock, "hpcc")
-        listener.bind(("fe80::2", 5000, 0, there))
-        listener.listen()
-        client.bind(("fe80::1", 4000, 0, here))
-        client.connect(("fe80::2", 5000, 0, here))
-        ends.append((client, here, listener))
+    c, ends = same_ends()
     family = Family(c, "hpcc")
     name = name_of(ends[0][0])
     expect("same ends", name_of(ends[1][0]), name)

@@ -232,7 +232,7 @@ install_user()
 
 	make install-user DESTDIR="$dest" PREFIX=/usr TC_LIB_DIR=/usr/lib/tc || return 1
 	for file in lib/tc/q_hpcc.so lib/wireshark/plugins/hpcc.lua lib/wireshark/plugins/hpcc-carriers.lua bin/hpcc-lab bin/hpcc-replay bin/hpcc-paper bin/compare-ns3 bin/hpccmon share/man/man7/tcp_hpcc.7 \
-		    share/bash-completion/completions/hpccmon share/bash-completion/completions/hpcc-lab share/man/man8/hpccmon.8 share/man/man8/tc-hpcc.8 share/man/man1/hpcc-lab.1 share/hpcc/Kbuild share/hpcc/kmod/hpcc/main.c; do
+		    share/bash-completion/completions/hpccmon share/bash-completion/completions/hpcc-lab share/man/man8/hpccmon.8 share/man/man8/tc-hpcc.8 share/man/man1/hpcc-lab.1 share/hpcc/grafana/hpcc.json share/hpcc/Kbuild share/hpcc/kmod/hpcc/main.c; do
 		[ -e "$dest/usr/$file" ] || [ -L "$dest/usr/$file" ] || {
 			echo "no $file"
 			return 1

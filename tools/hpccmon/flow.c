@@ -80,6 +80,28 @@ static void hops_take(struct flow *flow, const struct nlattr *attr)
 		flow->hop[hop.nr - 1] = hop;
 }
 
+static int came_take(const struct nlattr *attr, struct flow *flow)
+{
+	switch (mnl_attr_get_type(attr)) {
+	case HPCC_A_FLOW_RECEIVED:
+		flow->received = number_of(attr);
+		break;
+	case HPCC_A_FLOW_MALFORMED:
+		flow->malformed = number_of(attr);
+		break;
+	case HPCC_A_FLOW_BAD_HOP:
+		flow->bad_hop = number_of(attr);
+		break;
+	case HPCC_A_FLOW_TS_BACK:
+		flow->ts_back = number_of(attr);
+		break;
+	case HPCC_A_FLOW_TX_EXCESS:
+		flow->tx_excess = number_of(attr);
+		break;
+	}
+	return MNL_CB_OK;
+}
+
 static int how_take(const struct nlattr *attr, struct flow *flow)
 {
 	switch (mnl_attr_get_type(attr)) {
@@ -107,6 +129,8 @@ static int how_take(const struct nlattr *attr, struct flow *flow)
 	case HPCC_A_FLOW_MISSED:
 		flow->missed = number_of(attr);
 		break;
+	default:
+		return came_take(attr, flow);
 	}
 	return MNL_CB_OK;
 }

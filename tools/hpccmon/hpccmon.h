@@ -82,6 +82,11 @@ struct hop {
  * @probes: probes carry requests
  * @busy: a process owned the socket, hops do not tell
  * @missed: events before this one that were not told
+ * @received: options with telemetry that came
+ * @malformed: options that were ignored
+ * @bad_hop: records that were ignored, of no hop of the path
+ * @ts_back: the same, ts did not advance
+ * @tx_excess: the same, tx grew faster than ts
  * @nr_hops: hops of the path
  * @hop: those that are told of
  */
@@ -107,6 +112,11 @@ struct flow {
 	bool		probes;
 	bool		busy;
 	uint32_t	missed;
+	uint32_t	received;
+	uint32_t	malformed;
+	uint32_t	bad_hop;
+	uint32_t	ts_back;
+	uint32_t	tx_excess;
 	uint32_t	nr_hops;
 	struct hop	hop[HPCC_HOPS_MAX];
 };
@@ -130,6 +140,7 @@ struct wanted {
 };
 
 typedef void (*flow_fn)(const struct flow *flow, void *data);
+typedef void (*counter_fn)(const char *name, uint64_t value, void *data);
 
 /* main.c */
 void die(const char *format, ...) __attribute__((format(printf, 1, 2), noreturn));
@@ -151,11 +162,13 @@ const char *addr_text(const struct end *end, char text[END_MAX]);
 struct monitor;
 struct nlmsghdr;
 struct nlattr;
+struct monitor *monitor_new(void);
 struct monitor *monitor_open(void);
 void monitor_close(struct monitor *mon);
 int monitor_fd(const struct monitor *mon);
 int monitor_dump(struct monitor *mon, const struct wanted *wanted, flow_fn fn, void *data,
 		 const char **why);
+int monitor_counters(struct monitor *mon, counter_fn fn, void *data, const char **why);
 void monitor_flows(struct monitor *mon, const struct wanted *wanted, flow_fn fn, void *data);
 void monitor_listen(struct monitor *mon);
 bool monitor_hear(struct monitor *mon, flow_fn fn, void *data, uint64_t *lost);
@@ -168,6 +181,7 @@ const char *fell_back_text(uint32_t why);
 const char *event_text(uint32_t event);
 
 /* why.c */
+bool flow_is_idle(const struct flow *flow);
 const char *why_text(const struct flow *flow, char *text, size_t size);
 
 /* units.c */
@@ -193,6 +207,7 @@ double number_option(const char *name, double min, double max);
 
 /* The commands. */
 int cmd_events(int argc, char **argv);
+int cmd_export(int argc, char **argv);
 int cmd_flow(int argc, char **argv);
 int cmd_path(int argc, char **argv);
 int cmd_plot(int argc, char **argv);

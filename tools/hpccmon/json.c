@@ -95,6 +95,11 @@ struct json_object *flow_json(const struct flow *flow)
 	put_flag(object, "receiver", flow->receiver);
 	put_flag(object, "probes", flow->probes);
 	put_flag(object, "busy", flow->busy);
+	put_number(object, "received", flow->received);
+	put_number(object, "malformed", flow->malformed);
+	put_number(object, "bad_hop", flow->bad_hop);
+	put_number(object, "ts_back", flow->ts_back);
+	put_number(object, "tx_excess", flow->tx_excess);
 	put_hops(object, flow);
 	put_text(object, "why", why_text(flow, text, sizeof(text)));
 	return object;

@@ -31,6 +31,7 @@ struct command {
 
 static const struct command commands[] = {
 	{ "events", cmd_events, "[--json] [--count=N] [LOCAL|COOKIE] [PEER]" },
+	{ "export", cmd_export, "[--flows[=N] [--names]] [--textfile=FILE|--listen=ADDR:PORT]" },
 	{ "flow", cmd_flow, "[--json] [--names] [LOCAL|COOKIE] [PEER]" },
 	{ "path", cmd_path, "[--json] [--port=PORT] HOST" },
 	{ "plot", cmd_plot, "[--json] [--output=FILE.svg] FILE [LOCAL|COOKIE] [PEER]" },

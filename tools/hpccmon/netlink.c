@@ -154,11 +154,11 @@ static int find_family(struct monitor *mon)
 	return err ?: mon->family ? 0 : ENOENT;
 }
 
-/* A socket for requests; without the module it ends the program. */
-struct monitor *monitor_open(void)
+/* A socket for requests. */
+struct monitor *monitor_new(void)
 {
 	struct monitor *mon = allocated(calloc(1, sizeof(*mon)));
-	int err, one = 1;
+	int one = 1;
 
 	mon->answer = allocated(malloc(ANSWER_BYTES));
 	mon->nl = mnl_socket_open2(NETLINK_GENERIC, SOCK_CLOEXEC);
@@ -166,7 +166,15 @@ struct monitor *monitor_open(void)
 		die("netlink: %s", strerror(errno));
 	mnl_socket_setsockopt(mon->nl, NETLINK_EXT_ACK, &one, sizeof(one));
 	mnl_socket_setsockopt(mon->nl, NETLINK_CAP_ACK, &one, sizeof(one));
-	err = find_family(mon);
+	return mon;
+}
+
+/* The same; without the module it ends the program. */
+struct monitor *monitor_open(void)
+{
+	struct monitor *mon = monitor_new();
+	int err = find_family(mon);
+
 	if (err)
 		die("%s", err == ENOENT ? not_loaded : strerror(err));
 	return mon;
@@ -233,6 +241,18 @@ static int dump_once(struct monitor *mon, struct dump *dump)
 	return ask(mon, nlh, flow_message, dump);
 }
 
+/* What a request has come to; a module that is on its way out is not there. */
+static int told(struct monitor *mon, int err, const char **why)
+{
+	if (err == EPROTONOSUPPORT)
+		err = ENOENT;
+	if (err == ENOENT)
+		mon->family = 0;
+	if (err)
+		*why = err == ENOENT ? not_loaded : mon->why ?: strerror(err);
+	return err;
+}
+
 /**
  * monitor_dump() - each flow that is wanted, once
  * @mon: a monitor
@@ -254,14 +274,7 @@ int monitor_dump(struct monitor *mon, const struct wanted *wanted, flow_fn fn, v
 		dump.peers = true;
 		err = dump_once(mon, &dump);
 	}
-	/* The module is on its way out. */
-	if (err == EPROTONOSUPPORT)
-		err = ENOENT;
-	if (err == ENOENT)
-		mon->family = 0;
-	if (err)
-		*why = err == ENOENT ? not_loaded : mon->why ?: strerror(err);
-	return err;
+	return told(mon, err, why);
 }
 
 /* The same, where an error ends the program. */
@@ -271,6 +284,51 @@ void monitor_flows(struct monitor *mon, const struct wanted *wanted, flow_fn fn,
 
 	if (monitor_dump(mon, wanted, fn, data, &why) && !interrupted())
 		die("%s", why);
+}
+
+/* ---- Counters ------------------------------------------------------------------------- */
+
+struct count {
+	counter_fn	fn;
+	void		*data;
+	const char	*name;
+	uint64_t	value;
+};
+
+static int count_take(const struct nlattr *attr, void *data)
+{
+	struct count *count = data;
+
+	if (mnl_attr_get_type(attr) == HPCC_A_COUNTER_NAME &&
+	    mnl_attr_validate(attr, MNL_TYPE_NUL_STRING) >= 0)
+		count->name = mnl_attr_get_str(attr);
+	else if (mnl_attr_get_type(attr) == HPCC_A_COUNTER_VALUE &&
+		 mnl_attr_validate(attr, MNL_TYPE_U64) >= 0)
+		count->value = mnl_attr_get_u64(attr);
+	return MNL_CB_OK;
+}
+
+static void count_message(struct monitor *mon, const struct nlmsghdr *nlh, void *data)
+{
+	struct count *count = data;
+
+	(void)mon;
+	count->name = NULL;
+	mnl_attr_parse(nlh, sizeof(struct genlmsghdr), count_take, count);
+	if (count->name)
+		count->fn(count->name, count->value, count->data);
+}
+
+/* Each counter of the namespace. Return: 0 or an error, and what is wrong. */
+int monitor_counters(struct monitor *mon, counter_fn fn, void *data, const char **why)
+{
+	char buf[256] __attribute__((aligned(8)));
+	struct count count = { .fn = fn, .data = data };
+	int err = mon->family ? 0 : find_family(mon);
+
+	err = err ?: ask(mon, request(mon, buf, mon->family, HPCC_CMD_COUNTERS_GET, NLM_F_DUMP),
+			 count_message, &count);
+	return told(mon, err, why);
 }
 
 /* ---- Events ---------------------------------------------------------------------------- */

@@ -60,6 +60,31 @@ static void show_how(const struct flow *flow)
 	printf("\n");
 }
 
+/* What came, and what of it was ignored. */
+static void show_came(const struct flow *flow)
+{
+	const struct {
+		uint32_t	nr;
+		const char	*what;
+	} ignored[] = {
+		{ flow->malformed, "malformed" },
+		{ flow->bad_hop, "of no hop" },
+		{ flow->ts_back, "with ts back" },
+		{ flow->tx_excess, "with too much tx" },
+	};
+	const char *before = "; ignored: ";
+	size_t i;
+
+	printf("  telemetry: %u options", flow->received);
+	for (i = 0; i < sizeof(ignored) / sizeof(*ignored); i++) {
+		if (!ignored[i].nr)
+			continue;
+		printf("%s%u %s", before, ignored[i].nr, ignored[i].what);
+		before = ", ";
+	}
+	printf("\n");
+}
+
 static void show_text(const struct flow *flow)
 {
 	char local[END_MAX], peer[END_MAX], a[16], b[16], c[16], text[256];
@@ -74,6 +99,7 @@ static void show_text(const struct flow *flow)
 	printf("  T %s\n", time_text(flow->T_ns, a));
 	printf("  U %.3f  eta %.3f  incStage %u\n", flow->U, flow->eta, flow->inc_stage);
 	show_how(flow);
+	show_came(flow);
 	show_hops(flow);
 }
 

@@ -61,8 +61,11 @@ static uint64_t youngest_us(const struct flow *flow)
 	return age;
 }
 
-static bool is_idle(const struct flow *flow, uint64_t age_us)
+/* No record came for long, or ever. */
+bool flow_is_idle(const struct flow *flow)
 {
+	uint64_t age_us = youngest_us(flow);
+
 	return age_us > IDLE_US && age_us > flow->T_ns * IDLE_T / 1000;
 }
 
@@ -116,7 +119,7 @@ const char *why_text(const struct flow *flow, char *text, size_t size)
 		return text;
 	}
 	queue_text(flow, hop, queue);
-	if (is_idle(flow, age_us))
+	if (flow_is_idle(flow))
 		snprintf(text, size, "idle: the last record came %s ago, W is of then",
 			 time_text(age_us * 1e3, age));
 	else if (flow->U >= flow->eta)

@@ -1,0 +1,423 @@
+#!/usr/bin/env -S python3 -B
+# SPDX-License-Identifier: GPL-2.0
+"""hpccmon export, under UBSan and, in a virtual machine, ASan; tools/grafana."""
+
+import http.client
+import os
+import re
+import resource
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+
+sys.path[0] += "/.."
+from lib.genl import cookie
+from lib.kernel import load, unload, virtual_time
+from lib.ktap import defer, expect, expect_in, main, need_virtual_time
+from lib.monitor import end, program, run, start
+from lib.net import Netns, Pair, same_ends
+from lib.path import MBPS, Path
+from lib.peer import T_NS, Flow, Link
+from lib.prometheus import Metrics, dashboard, expressions, rules
+from lib.tcp import pattern, transfer
+
+USAGE, NOTHING = 2, 1
+PORT = 4722
+NOT_LOADED = "hpccmon export: the kernel does not know hpcc here: modprobe tcp_hpcc (tcp_hpcc(7))\n"
+
+
+def textfile(ns, *words, status=0):
+    """What "hpccmon export --textfile" writes."""
+    folder = tempfile.mkdtemp()
+    said = run(ns, "export", f"--textfile={folder}/hpcc.prom", *words, status=status)
+    expect("said", said, NOT_LOADED if status else "")
+    expect("files", os.listdir(folder), ["hpcc.prom"])
+    expect("mode", oct(os.stat(f"{folder}/hpcc.prom").st_mode & 0o777), "0o644")
+    with open(f"{folder}/hpcc.prom", encoding="ascii") as file:
+        return file.read()
+
+
+def serve(ns, *words):
+    """Start the server, and wait until it listens."""
+    process = start(ns, "export", *words)
+    said = process.stderr.readline()
+    expect(f"listens: {said}", re.fullmatch(r"http://\S+/metrics; Ctrl-C ends\n", said) is not None, True)
+    return process
+
+
+def stop(process):
+    """End it."""
+    process.send_signal(signal.SIGINT)
+    end(process, "export")
+
+
+def client(ns, addr="127.0.0.1", room=0):
+    """A connection to it; with so much room for what comes."""
+    with ns:
+        sock = socket.socket(socket.AF_INET6 if ":" in addr else socket.AF_INET)
+    defer(sock.close)
+    sock.settimeout(60)
+    if room:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, room)
+    sock.connect((addr, PORT))
+    return sock
+
+
+def answer(sock):
+    """(status, headers, text) of the answer that comes."""
+    response = http.client.HTTPResponse(sock)
+    response.begin()
+    return response.status, response.headers, response.read().decode()
+
+
+def ask(ns, request="GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n", addr="127.0.0.1"):
+    """The answer to a request."""
+    sock = client(ns, addr)
+    sock.sendall(request.encode("latin-1"))
+    found = answer(sock)
+    sock.close()
+    return found
+
+
+def test_without_the_module():
+    """It tells that nothing is known, in both ways, and goes on when the module comes. Before other
+    tests: their connections take minutes to end.
+    """
+    program()
+    ns = Netns()
+    server = serve(ns)
+    expect("up", Metrics(ask(ns)[2]).one("hpcc_up"), 1)
+    expect("unload", unload(ns, 100), True)
+    text = textfile(ns, status=NOTHING)
+    expect("metrics", dict(Metrics(text)), {"hpcc_up": {frozenset(): 0}})
+    time.sleep(0.6)
+    expect("by HTTP", ask(ns)[2], text)
+    load(ns)
+    time.sleep(0.6)
+    expect("up", Metrics(ask(ns)[2]).one("hpcc_up"), 1)
+    stop(server)
+
+
+def test_usage():
+    """What is wrong on a command line is told in a line, with what is allowed."""
+    ns = Netns()
+    for line, said in (("x", "x: all flows are told of"),
+                       ("--flows=0", "--flows 0: it is 1 to 1000"),
+                       ("--flows=1001", "--flows 1001: it is 1 to 1000"),
+                       ("--names", "--names: links are told of with --flows"),
+                       ("-t x -l 127.0.0.1:1", "--textfile and --listen: choose one"),
+                       ("--not", "--not: there are --flows, --listen=VALUE, --names, --textfile=VALUE"),
+                       *((f"--listen={word}", f"--listen {word}: write ADDR:PORT or [ADDR]:PORT") for word in
+                         (":80", "127.0.0.1", "[::1]", "::1", "localhost:80", "127.0.0.1:0", "127.0.0.1:65536"))):
+        expect(line, run(ns, "export", *line.split(), status=USAGE), f"hpccmon export: {said}\n")
+    server = serve(ns)
+    expect("in use", run(ns, "export", status=NOTHING), f"hpccmon export: 127.0.0.1:{PORT}: Address already in use\n")
+    stop(server)
+    expect("of another host", run(ns, "export", "-l", "192.0.2.1:80", status=NOTHING),
+           "hpccmon export: 192.0.2.1:80: Cannot assign requested address\n")
+
+
+def test_textfile_is_whole():
+    """Who reads the file sees all of one; where it cannot be written the one before stays, alone."""
+    pair = Pair()
+    listener = pair.listen()
+    for _ in range(20):
+        pair.connect(listener)
+    folder = tempfile.mkdtemp()
+    name = f"{folder}/hpcc.prom"
+    run(pair.c, "export", "--flows", "-t", name)
+    with open(name, encoding="ascii") as file:
+        pair.connect(listener)
+        run(pair.c, "export", "--flows", "-t", name)
+        expect("of who reads", len(Metrics(file.read())["hpcc_flow_window_bytes"]), 20)
+    with open(name, encoding="ascii") as file:
+        expect("of who comes", len(Metrics(file.read())["hpcc_flow_window_bytes"]), 21)
+    before = os.stat(name)
+    said = run(pair.c, "export", "--flows", "-t", name, status=NOTHING,
+               preexec_fn=lambda: (signal.signal(signal.SIGXFSZ, signal.SIG_IGN),
+                                   resource.setrlimit(resource.RLIMIT_FSIZE, (10000, 10000))))
+    expect("too long", said, f"hpccmon export: {name}: File too large\n")
+    expect("the one before", (os.stat(name), os.listdir(folder)), (before, ["hpcc.prom"]))
+    said = run(pair.c, "export", "-t", f"{folder}/none/x", status=NOTHING)
+    expect("no folder", re.sub(r"x\.\w+", "x", said), f"hpccmon export: {folder}/none/x: No such file or directory\n")
+    os.mkdir(f"{folder}/dir")
+    said = run(pair.c, "export", "-t", f"{folder}/dir", status=NOTHING)
+    expect("a folder", (said, sorted(os.listdir(folder))),
+           (f"hpccmon export: {folder}/dir: Is a directory\n", ["dir", "hpcc.prom"]))
+    mask = os.umask(0o077)
+    run(pair.c, "export", "-t", name)
+    os.umask(mask)
+    expect("umask", oct(os.stat(name).st_mode & 0o777), "0o600")
+
+
+def test_same_as_netlink():
+    """What it says is what netlink says."""
+    program()
+    for version in 4, 6:
+        flow = Flow(version=version)
+        link = Link()
+        for _ in range(3):
+            flow.round(link.step(9000, 0.8, 0.25))
+        flow.round(link.step(-9100))
+        before = flow.ns.counters()
+        metrics = Metrics(textfile(flow.ns, "--flows"))
+        want, = flow.ns.dump()
+        here, there = (f"{want[addr]}" if version == 4 else f"[{want[addr]}]" for addr in ("laddr", "raddr"))
+        who = {"local": f"{here}:{want['lport']}", "peer": f"{there}:{want['rport']}"}
+        for name, value in flow.ns.counters().items():
+            expect_in(name, metrics.one(f"hpcc_{name}_total"), before[name], value)
+        for name, value in (("window_bytes", want["w"]), ("rate_bytes_per_second", want["r"]),
+                            ("utilization_ratio", want["u"] / 2**24), ("eta_ratio", want["eta"] / 2**24),
+                            ("base_rtt_seconds", want["t"] / 1e9), ("telemetry_received_total", 4),
+                            ("hop_utilization_ratio", want["hop"][0]["u"] / 2**24),
+                            ("hop_queue_seconds", want["hop"][0]["qlen"] / 1e9), ("hop_holds", 1)):
+            expect(name, round(metrics.one(f"hpcc_flow_{name}", **who), 8), round(value, 8))
+        expect("hop", metrics.labels("hpcc_flow_hop_holds"), [who | {"hop": "1"}])
+        expect("info", metrics.labels("hpcc_flow_info"), [who | {"mode": want["mode"], "fell_back": "none"}])
+        expect("ignored", {labels["reason"]: metrics.one("hpcc_flow_telemetry_ignored_total", **labels)
+                           for labels in metrics.labels("hpcc_flow_telemetry_ignored_total")},
+               {"malformed": 0, "bad_hop": 0, "ts_back": 1, "tx_excess": 0})
+        for mode in "telemetry", "ignoring", "classic", "doubting":
+            expect(mode, metrics.one("hpcc_flows", mode=mode), want["mode"] == mode)
+        # A program that takes long to start finds the flow idle.
+        if virtual_time():
+            expect("sums", [metrics.one(f"hpcc_flows_{name}_sum") for name in ("window_bytes", "rate_bytes_per_second")],
+                   [want["w"], want["r"]])
+            least = min(float(labels["le"]) for labels in metrics.labels("hpcc_flows_utilization_ratio_bucket")
+                        if metrics.one("hpcc_flows_utilization_ratio_bucket", **labels))
+            expect_in("U's bucket", want["u"] / 2**24, least / 2, least)
+        time.sleep(0.2 + 80e-9 * T_NS)
+        expect("once it is idle", Metrics(textfile(flow.ns)).one("hpcc_flows_window_bytes_count"), 0)
+        expect("without --flows", [name for name in Metrics(textfile(flow.ns)) if name.startswith("hpcc_flow_")], [])
+
+
+def test_same_ends():
+    """Flows with the same ends by two links have an interface."""
+    ns, ends = same_ends()
+    found = Metrics(textfile(ns, "--flows")).labels("hpcc_flow_window_bytes")
+    expect("ends", {(labels["local"], labels["peer"]) for labels in found}, {("[fe80::1]:4000", "[fe80::2]:5000")})
+    expect("interfaces", {int(labels["ifindex"]) for labels in found}, {here for _, here, _ in ends})
+
+
+def test_many_flows():
+    """However many flows there are, no more get series than --flows says: those that fell back, and
+    then the same ones each time.
+    """
+    pair = Pair(6)
+    listener = pair.listen()
+    for _ in range(300):
+        pair.connect(listener)
+    few, all_of_them = (Metrics(textfile(pair.c, f"--flows={nr}")) for nr in (10, 1000))
+    for metrics, nr in (few, 10), (all_of_them, 300):
+        expect("flows", metrics.one("hpcc_flows", mode="telemetry"), 300)
+        expect("untold", metrics.one("hpcc_flows_untold"), 300 - nr)
+        expect("U of idle flows", metrics.one("hpcc_flows_utilization_ratio_count"), 0)
+        expect("series", {len(samples) for name, samples in metrics.items() if name.startswith("hpcc_flow_")
+                          and name != "hpcc_flow_telemetry_ignored_total"}, {nr})
+    expect("without", Metrics(textfile(pair.c)).one("hpcc_flows_untold"), 300)
+    known = few.labels("hpcc_flow_window_bytes")
+    first = {told["lport"] for told in sorted(pair.c.dump(), key=lambda told: told["cookie"])[:10]}
+    expect("the first ones", {int(labels["local"].rpartition(":")[2]) for labels in known}, first)
+    for _ in range(20):
+        pair.connect(listener)
+    expect("the same", Metrics(textfile(pair.c, "--flows=10")).labels("hpcc_flow_window_bytes"), known)
+
+
+def fall_back(flow):
+    """Have a flow fall back. Return it."""
+    flow.run()
+    flow.echo(Link().step(9000, 0.8))
+    for _ in range(200):
+        flow.run()
+        flow.send()
+        if flow.ns.flow(flow.sock)["mode"] == "classic":
+            return flow
+    raise AssertionError("it does not fall back")
+
+
+def test_fallback():
+    """A flow that fell back is told of before older ones."""
+    flow = Flow()
+    listener = flow.ns.socket()
+    listener.bind(("127.0.0.1", 5000))
+    listener.listen(100)
+    flow.ns.sysctl("net.ipv4.tcp_congestion_control", "hpcc")
+    others = []
+    for _ in range(30):
+        others.append(flow.ns.socket())
+        others[-1].connect(("127.0.0.1", 5000))
+        cookie(others[-1])
+    fall_back(flow)
+    expect("the oldest", min(flow.ns.dump(), key=lambda told: told["cookie"])["mode"], "telemetry")
+    metrics = Metrics(textfile(flow.ns, "--flows=1"))
+    expect("flow", [(labels["mode"], labels["fell_back"]) for labels in metrics.labels("hpcc_flow_info")],
+           [("classic", "silence")])
+    expect("counters", [metrics.one("hpcc_fallbacks_total"), metrics.one("hpcc_flows", mode="classic"),
+                        metrics.one("hpcc_flows_fell_back", reason="silence")], [1, 1, 1])
+
+
+def test_http():
+    """GET /metrics, by IPv4 and IPv6; what else is asked for is refused."""
+    flow = Flow()
+    flow.round(Link().step(9000, 0.8))
+    for addr, words in ("127.0.0.1", ()), ("::1", ("--listen", f"[::1]:{PORT}")), ("127.0.0.1", ("-l", f"0.0.0.0:{PORT}")):
+        server = serve(flow.ns, "--flows", *words)
+        status, headers, text = ask(flow.ns, addr=addr)
+        expect("status", (status, headers["Content-Type"]), (200, "text/plain; version=0.0.4; charset=utf-8"))
+        expect("flows, without the server's own", len(Metrics(text)["hpcc_flow_window_bytes"]), 1)
+        for request, want in (("GET / HTTP/1.1\r\nHost: x\r\n\r\n", 404), ("GET /metrics/ HTTP/1.1\r\nHost: x\r\n\r\n", 404),
+                              ("GET /metrics?x=1 HTTP/1.1\r\nHost: x\r\n\r\n", 200),
+                              ("GET /metrics HTTP/1.0\r\n\r\n", 200), ("GET /metrics HTTP/1.1\r\n\r\n", 400),
+                              ("GET /../metrics HTTP/1.0\r\n\r\n", 404),
+                              ("POST /metrics HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\n\r\nx", 405),
+                              ("DELETE /metrics HTTP/1.1\r\nHost: x\r\n\r\n", 405),
+                              ("POST /x HTTP/1.0\r\n\r\n", 404), ("\1\2 \3\r\n\r\n", 400),
+                              ("GET /metrics\r\n\r\n", 400), ("GET /metrics HTTP/1.1\r\nHost x\r\n\r\n", 400),
+                              ("GET /metrics HTTP/1.1\r\nHost: x\r\nContent-Length: x\r\n\r\n", 400)):
+            status, headers, text = ask(flow.ns, request, addr)
+            expect(request, (status, headers["Connection"]), (want, "close"))
+            expect("allowed", headers["Allow"], "GET" if want == 405 else None)
+        stop(server)
+    with flow.ns, socket.socket() as sock:
+        server = serve(flow.ns)
+        expect("loopback alone", sock.connect_ex((flow.kernel, PORT)) != 0, True)
+    stop(server)
+
+
+def memory_kb(process):
+    """What it has of memory."""
+    with open(f"/proc/{process.pid}/status", encoding="ascii") as file:
+        return int(re.search(r"VmRSS:\s+(\d+)", file.read())[1])
+
+
+def until_served(ns, others, say):
+    """How long it takes until somebody gets an answer while others say something each second."""
+    began = time.monotonic()
+    while time.monotonic() - began < 60:
+        try:
+            expect("status", ask(ns)[0], 200)
+            return time.monotonic() - began
+        except OSError:
+            time.sleep(1)
+        for sock in others:
+            try:
+                sock.send(say)
+            except OSError:
+                pass
+    raise AssertionError("nobody else is served")
+
+
+def test_hostile_clients():
+    """Clients that say little, too much, or do not read, cost little, and end after 10 s."""
+    need_virtual_time()
+    pair = Pair()
+    listener = pair.listen()
+    for _ in range(300):
+        pair.connect(listener)
+    # Buffers of a socket grow with its segments.
+    pair.c.ip("link set lo mtu 1500")
+    server = serve(pair.c, "--flows=1000")
+    expect("size", len(ask(pair.c)[2]) > 300000, True)
+    before = memory_kb(server)
+    # A byte each second: meanwhile others are refused.
+    waited = until_served(pair.c, [client(pair.c) for _ in range(8)], b"G")
+    expect_in("waited", waited, 9, 13)
+    # Too much.
+    expect("long header", ask(pair.c, "GET /metrics HTTP/1.1\r\nHost: x\r\nX: " + "x" * 100000 + "\r\n\r\n")[0] in (413, 431), True)
+    # They ask, and do not read.
+    deaf = [client(pair.c, room=4096) for _ in range(8)]
+    for sock in deaf:
+        sock.sendall(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")
+    expect_in("waited", until_served(pair.c, deaf, b""), 9, 13)
+    for _ in range(300):
+        sock = client(pair.c)
+        sock.sendall(b"GET /metrics HTTP/1.1\r\nHo")
+        sock.close()
+        expect("status", ask(pair.c)[0], 200)
+    print(f"# {before} KB of memory, then {memory_kb(server)}")
+    expect_in("memory", memory_kb(server), 0, before + 8000)
+    stop(server)
+
+
+def scenario():
+    """What is exported of a path with a slow second hop, while it is busy, and of a flow that fell back."""
+    path = Path(switches=3)
+    path.change(2, f"hpcc rate {MBPS // 4}mbit delay 20us node 2 port 2")
+    ends = path.connect()
+    transfer((*ends, pattern(500000)))
+    calls, found = [], []
+
+    def look():
+        calls.append(0)
+        if len(calls) % 60 == 0:
+            found.append(textfile(path.a, "--flows", "--names"))
+
+    transfer((*ends, pattern(2000000)), each=look)
+    return found[-1], textfile(fall_back(Flow()).ns, "--flows")
+
+
+def test_dashboard():
+    """Each metric and label of the dashboard is in what is exported."""
+    need_virtual_time()
+    busy, fell_back = map(Metrics, scenario())
+    expect("links", sorted((labels["hop"], labels["node"], labels["port"])
+                           for labels in busy.labels("hpcc_flow_hop_utilization_ratio")),
+           [("1", "1", "2"), ("2", "2", "2"), ("3", "3", "2")])
+    expect("holds", [labels["node"] for key, labels in
+                     zip(busy["hpcc_flow_hop_holds"].values(), busy.labels("hpcc_flow_hop_holds")) if key], ["2"])
+    expect("fell back", fell_back.one("hpcc_flow_info", mode="classic"), 1)
+    expect("of before", "hpcc_flow_utilization_ratio" in fell_back, False)
+    names = set()
+    for title, expr in expressions():
+        of_panel = set(re.findall(r"hpcc_\w+", expr))
+        expect(f"{title}: unknown", of_panel - set(busy), set())
+        names |= of_panel
+        known = {"instance"}.union(*(labels for name in of_panel for labels in busy.labels(name)))
+        used = re.findall(r"by \((.*?)\)", expr) + re.findall(r'(\w+)(?:=~|!=|=)"', expr)
+        expect(f"{title}: labels", {label for group in used for label in group.split(", ")} - known, set())
+    print(f"# {len(names)} metrics in {len(expressions())} expressions")
+    panels = [panel for panel in dashboard()["panels"]]
+    expect("ids", len({panel["id"] for panel in panels}), len(panels))
+    taken = [(x, y) for panel in panels for at in [panel["gridPos"]]
+             for x in range(at["x"], at["x"] + at["w"]) for y in range(at["y"], at["y"] + at["h"])]
+    expect("overlap", len(taken), len(set(taken)))
+    expect_in("columns", max(x for x, _ in taken), 0, 23)
+
+
+def test_promtool():
+    """promtool finds nothing to say of metrics, and understands the dashboard's expressions."""
+    need_virtual_time()
+    for text in scenario():
+        done = subprocess.run(["promtool", "check", "metrics"], input=text, text=True, capture_output=True, check=False)
+        expect("check metrics", (done.returncode, done.stdout, done.stderr), (0, "", ""))
+    name = tempfile.mkdtemp() + "/rules.json"
+    with open(name, "w", encoding="ascii") as file:
+        file.write(rules())
+    done = subprocess.run(["promtool", "check", "rules", name], text=True, capture_output=True, check=False)
+    print(done.stdout)
+    expect("check rules", (done.returncode, f"SUCCESS: {len(expressions())} rules" in done.stdout), (0, True))
+
+
+if not shutil.which("promtool"):
+    del test_promtool       # Debian's package of it starts a server
+
+
+def test_names():
+    """--names has links asked; who may not is told so once, and gets the rest."""
+    ns = Netns()
+    folder = tempfile.mkdtemp()
+    os.chmod(folder, 0o777)
+    os.chmod(os.path.dirname(program()), 0o755)
+    said = start(ns, "export", "--flows", "--names", "-t", f"{folder}/x.prom", user=65534)
+    _, wrong = said.communicate(timeout=60)
+    expect("said", (said.returncode, wrong), (0, "without names of links: the names of links are for CAP_NET_ADMIN\n"))
+    with open(f"{folder}/x.prom", encoding="ascii") as file:
+        expect("up", Metrics(file.read()).one("hpcc_up"), 1)
+
+
+if __name__ == "__main__":
+    main(sys.modules[__name__], modules=["sch_hpcc"])

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * hpccmon export: counters and flows for Prometheus, as a file for node_exporter's textfile
+ * collector or by HTTP.
+ *
+ *	metrics.c	what is told
+ *	serve.c		HTTP
+ */
+#include <errno.h>
+#include <getopt.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "export.h"
+
+#define LISTEN_DEFAULT	"127.0.0.1:4722"
+#define FLOWS_DEFAULT	100
+
+/* mkstemp() lets nobody else read it; node_exporter is another user. */
+static bool write_all(int fd, const char *text, size_t length)
+{
+	mode_t mask = umask(0);
+	size_t done = 0;
+	ssize_t n;
+
+	umask(mask);
+	if (fchmod(fd, 0666 & ~mask))
+		return false;
+	while (done < length) {
+		n = write(fd, text + done, length - done);
+		if (n < 0 && errno != EINTR)
+			return false;
+		done += n > 0 ? n : 0;
+	}
+	return true;
+}
+
+/* Who reads the file sees the one before or all of this one; a name that does not end in .prom is
+ * none that node_exporter reads.
+ */
+static void replace_file(const char *name, const char *text, size_t length)
+{
+	size_t size = strlen(name) + sizeof(".XXXXXX");
+	char *new = allocated(malloc(size));
+	int fd, err;
+
+	snprintf(new, size, "%s.XXXXXX", name);
+	fd = mkstemp(new);
+	if (fd < 0)
+		die("%s: %s", new, strerror(errno));
+	if (!write_all(fd, text, length) || close(fd) || rename(new, name)) {
+		err = errno;
+		unlink(new);
+		die("%s: %s", name, strerror(err));
+	}
+	free(new);
+}
+
+/* The file says as well that nothing is known. */
+static int write_metrics(struct export *export, const char *name)
+{
+	const char *why = NULL;
+	size_t length;
+	char *text = metrics_text(export, &length, &why);
+
+	replace_file(name, text, length);
+	free(text);
+	if (why)
+		die("%s", why);
+	return 0;
+}
+
+int cmd_export(int argc, char **argv)
+{
+	static const struct option options[] = {
+		{ "flows", optional_argument, NULL, 'f' },
+		{ "listen", required_argument, NULL, 'l' },
+		{ "names", no_argument, NULL, 'n' },
+		{ "textfile", required_argument, NULL, 't' },
+		{ }
+	};
+	const char *where = NULL, *file = NULL;
+	struct export export = {};
+	int option, status;
+
+	while ((option = next_option(argc, argv, "f::l:nt:", options)) != -1) {
+		if (option == 'f')
+			export.flows = optarg ? number_option("--flows", 1, FLOWS_MAX) :
+				       FLOWS_DEFAULT;
+		else if (option == 'l')
+			where = optarg;
+		else if (option == 'n')
+			export.names = true;
+		else
+			file = optarg;
+	}
+	if (argc > optind)
+		usage("%s: all flows are told of", argv[optind]);
+	if (file && where)
+		usage("--textfile and --listen: choose one");
+	if (export.names && !export.flows)
+		usage("--names: links are told of with --flows");
+	export.mon = monitor_new();
+	status = file ? write_metrics(&export, file) :
+		 serve_metrics(&export, where ?: LISTEN_DEFAULT);
+	monitor_close(export.mon);
+	return status;
+}

@@ -1,0 +1,442 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * hpccmon export: what the kernel knows, in Prometheus' text format, version 0.0.4.
+ *
+ * The counters of the namespace and distributions over its flows are as many series however many
+ * flows there are; so are those of single flows, of which no more than so many are told.
+ */
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "export.h"
+
+#define NR(array)	(sizeof(array) / sizeof(*(array)))
+#define BOUNDS_MAX	12
+#define LABELS_MAX	(2 * END_MAX + 64)
+
+/**
+ * struct spread - how a value spreads over the flows that send and that telemetry rules
+ * @name: of the metric
+ * @help: what it is
+ * @value: of a flow
+ * @bound: upper ends of buckets, then 0
+ */
+struct spread {
+	const char	*name;
+	const char	*help;
+	double		(*value)(const struct flow *flow);
+	double		bound[BOUNDS_MAX];
+};
+
+/* A flow with series of its own. */
+struct told {
+	struct flow	flow;
+	char		labels[LABELS_MAX];
+};
+
+static double flow_W(const struct flow *flow)
+{
+	return flow->W;
+}
+
+static double flow_R(const struct flow *flow)
+{
+	return flow->R;
+}
+
+static double flow_U(const struct flow *flow)
+{
+	return flow->U;
+}
+
+static double flow_eta(const struct flow *flow)
+{
+	return flow->eta;
+}
+
+static double flow_T(const struct flow *flow)
+{
+	return flow->T_ns / 1e9;
+}
+
+static const struct spread spreads[] = {
+	{ "hpcc_flows_window_bytes", "W", flow_W,
+	  { 1e3, 4e3, 16e3, 64e3, 256e3, 1e6, 4e6, 16e6, 64e6 } },
+	{ "hpcc_flows_rate_bytes_per_second", "R = W/T", flow_R,
+	  { 1e5, 1e6, 1e7, 3e7, 1e8, 3e8, 1e9, 3e9, 1e10, 3e10 } },
+	{ "hpcc_flows_utilization_ratio", "U", flow_U,
+	  { 0.25, 0.5, 0.75, 0.9, 0.95, 1, 1.05, 1.25, 1.5, 2, 4 } },
+};
+
+/**
+ * struct snapshot - what is known at a moment
+ * @nr: flows
+ * @mode: of these, by mode
+ * @fell_back: and by why they fell back last
+ * @ruled: flows that send and that telemetry rules
+ * @bucket: of these, by spread and bucket
+ * @sum: over these
+ * @told: flows with series of their own
+ * @nr_told: how many
+ * @max_told: at most
+ * @worst: of @told, who leaves for a better one
+ */
+struct snapshot {
+	uint64_t	nr;
+	uint64_t	mode[HPCC_FLOW_DOUBTING + 1];
+	uint64_t	fell_back[HPCC_WHY_UNSEEN_LOSS + 1];
+	uint64_t	ruled;
+	uint64_t	bucket[NR(spreads)][BOUNDS_MAX];
+	double		sum[NR(spreads)];
+	struct told	*told;
+	unsigned int	nr_told;
+	unsigned int	max_told;
+	unsigned int	worst;
+};
+
+/* ---- Taking in --------------------------------------------------------------------- */
+
+static bool is_classic(const struct flow *flow)
+{
+	return flow->mode == HPCC_FLOW_CLASSIC || flow->mode == HPCC_FLOW_DOUBTING;
+}
+
+/* Those that fell back come first, then those that are known for longest: they stay the same ones
+ * from one look to the next.
+ */
+static bool is_better(const struct flow *a, const struct flow *b)
+{
+	if (is_classic(a) != is_classic(b))
+		return is_classic(a);
+	return a->cookie < b->cookie;
+}
+
+/* What an idle flow, and one whose peer alone sends, tells is of long ago. A quiet hop has no
+ * records to be told.
+ */
+static bool is_ruled(const struct flow *flow)
+{
+	uint32_t i;
+
+	for (i = 0; i < flow->nr_hops; i++)
+		if (flow->hop[i].quiet)
+			return !is_classic(flow);
+	return !is_classic(flow) && (flow->receiver || flow->busy || !flow_is_idle(flow));
+}
+
+static void tell(struct snapshot *snap, const struct flow *flow)
+{
+	unsigned int i;
+
+	if (snap->nr_told < snap->max_told) {
+		snap->told[snap->nr_told++].flow = *flow;
+		if (snap->nr_told < snap->max_told)
+			return;
+	} else if (snap->max_told && is_better(flow, &snap->told[snap->worst].flow)) {
+		snap->told[snap->worst].flow = *flow;
+	} else {
+		return;
+	}
+	for (snap->worst = 0, i = 1; i < snap->nr_told; i++)
+		if (is_better(&snap->told[snap->worst].flow, &snap->told[i].flow))
+			snap->worst = i;
+}
+
+static void spread_take(struct snapshot *snap, size_t at, const struct flow *flow)
+{
+	double value = spreads[at].value(flow);
+	size_t i;
+
+	for (i = 0; spreads[at].bound[i] && value > spreads[at].bound[i]; i++)
+		;
+	snap->bucket[at][i]++;
+	snap->sum[at] += value;
+}
+
+static void flow_take(const struct flow *flow, void *data)
+{
+	struct snapshot *snap = data;
+	size_t i;
+
+	snap->nr++;
+	if (flow->mode < NR(snap->mode))
+		snap->mode[flow->mode]++;
+	if (flow->fell_back < NR(snap->fell_back))
+		snap->fell_back[flow->fell_back]++;
+	tell(snap, flow);
+	if (!is_ruled(flow))
+		return;
+	snap->ruled++;
+	for (i = 0; i < NR(spreads); i++)
+		spread_take(snap, i, flow);
+}
+
+/* ---- Telling ------------------------------------------------------------------------ */
+
+static void head(FILE *to, const char *name, const char *type, const char *help)
+{
+	fprintf(to, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
+}
+
+/* The kernel knows counters by name; what each means is in tcp_hpcc(7), and only there. */
+static void put_counter(const char *name, uint64_t value, void *data)
+{
+	char metric[64], help[96];
+
+	if (!*name || name[strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789_")] ||
+	    strlen(name) > 48)
+		return;
+	snprintf(metric, sizeof(metric), "hpcc_%s_total", name);
+	snprintf(help, sizeof(help), "Counter %s of the namespace, tcp_hpcc(7).", name);
+	head(data, metric, "counter", help);
+	fprintf(data, "%s %" PRIu64 "\n", metric, value);
+}
+
+static void put_numbers(FILE *to, const struct snapshot *snap)
+{
+	uint32_t i;
+
+	head(to, "hpcc_flows", "gauge", "Flows that agreed on telemetry, by what rules them.");
+	for (i = 0; i < NR(snap->mode); i++)
+		fprintf(to, "hpcc_flows{mode=\"%s\"} %" PRIu64 "\n", mode_text(i), snap->mode[i]);
+	head(to, "hpcc_flows_fell_back", "gauge", "Flows by the reason why they fell back last.");
+	for (i = 0; i < NR(snap->fell_back); i++)
+		fprintf(to, "hpcc_flows_fell_back{reason=\"%s\"} %" PRIu64 "\n", fell_back_text(i),
+			snap->fell_back[i]);
+	head(to, "hpcc_flows_untold", "gauge",
+	     "Flows without series of their own, beyond what --flows allows.");
+	fprintf(to, "hpcc_flows_untold %" PRIu64 "\n", snap->nr - snap->nr_told);
+}
+
+static void put_spread(FILE *to, const struct snapshot *snap, size_t at)
+{
+	const struct spread *spread = &spreads[at];
+	uint64_t below = 0;
+	char help[128];
+	size_t i;
+
+	snprintf(help, sizeof(help),
+		 "%s of flows that send and that telemetry rules; of now: no rate() of it.",
+		 spread->help);
+	head(to, spread->name, "histogram", help);
+	for (i = 0; spread->bound[i]; i++) {
+		below += snap->bucket[at][i];
+		fprintf(to, "%s_bucket{le=\"%.10g\"} %" PRIu64 "\n", spread->name, spread->bound[i],
+			below);
+	}
+	fprintf(to, "%s_bucket{le=\"+Inf\"} %" PRIu64 "\n", spread->name, snap->ruled);
+	fprintf(to, "%s_sum %.10g\n%s_count %" PRIu64 "\n", spread->name, snap->sum[at],
+		spread->name, snap->ruled);
+}
+
+/* Where Reno rules these are of before. */
+static void put_flow_value(FILE *to, const struct snapshot *snap, const char *name,
+			   const char *help, double (*value)(const struct flow *flow))
+{
+	unsigned int i;
+
+	head(to, name, "gauge", help);
+	for (i = 0; i < snap->nr_told; i++)
+		if (!is_classic(&snap->told[i].flow))
+			fprintf(to, "%s{%s} %.10g\n", name, snap->told[i].labels,
+				value(&snap->told[i].flow));
+}
+
+static void put_flow_modes(FILE *to, const struct snapshot *snap)
+{
+	const struct flow *flow;
+	unsigned int i;
+
+	head(to, "hpcc_flow_info", "gauge",
+	     "1; which response a flow runs, and why it fell back last.");
+	for (i = 0; i < snap->nr_told; i++) {
+		flow = &snap->told[i].flow;
+		fprintf(to, "hpcc_flow_info{%s,mode=\"%s\",fell_back=\"%s\"} 1\n",
+			snap->told[i].labels, mode_text(flow->mode),
+			fell_back_text(flow->fell_back));
+	}
+}
+
+static void put_flow_came(FILE *to, const struct snapshot *snap)
+{
+	static const char ignored[] = "hpcc_flow_telemetry_ignored_total";
+	static const char came[] = "hpcc_flow_telemetry_received_total";
+	const struct flow *flow;
+	const char *labels;
+	unsigned int i;
+
+	head(to, came, "counter", "Options with telemetry that came.");
+	for (i = 0; i < snap->nr_told; i++)
+		fprintf(to, "%s{%s} %u\n", came, snap->told[i].labels,
+			snap->told[i].flow.received);
+	head(to, ignored, "counter", "Options (malformed) and records that were ignored.");
+	for (i = 0; i < snap->nr_told; i++) {
+		flow = &snap->told[i].flow;
+		labels = snap->told[i].labels;
+		fprintf(to, "%s{%s,reason=\"malformed\"} %u\n", ignored, labels, flow->malformed);
+		fprintf(to, "%s{%s,reason=\"bad_hop\"} %u\n", ignored, labels, flow->bad_hop);
+		fprintf(to, "%s{%s,reason=\"ts_back\"} %u\n", ignored, labels, flow->ts_back);
+		fprintf(to, "%s{%s,reason=\"tx_excess\"} %u\n", ignored, labels, flow->tx_excess);
+	}
+}
+
+static double hop_u(const struct flow *flow, const struct hop *hop)
+{
+	(void)flow;
+	return hop->u;
+}
+
+static double hop_queue(const struct flow *flow, const struct hop *hop)
+{
+	(void)flow;
+	return hop->qlen_ns / 1e9;
+}
+
+static double hop_age(const struct flow *flow, const struct hop *hop)
+{
+	(void)flow;
+	return hop->age_us / 1e6;
+}
+
+static double hop_holds(const struct flow *flow, const struct hop *hop)
+{
+	return hop == flow_holder(flow);
+}
+
+static void put_hops(FILE *to, const struct snapshot *snap, const char *name, const char *help,
+		     double (*value)(const struct flow *flow, const struct hop *hop))
+{
+	const struct flow *flow;
+	const struct hop *hop;
+	unsigned int i;
+
+	head(to, name, "gauge", help);
+	for (i = 0; i < snap->nr_told; i++) {
+		flow = &snap->told[i].flow;
+		for (hop = flow->hop; hop < flow->hop + flow->nr_hops; hop++) {
+			if (!hop->known)
+				continue;
+			fprintf(to, "%s{%s,hop=\"%u\"", name, snap->told[i].labels, hop->nr);
+			if (hop->named)
+				fprintf(to, ",node=\"%u\",port=\"%u\"", hop->node, hop->port);
+			fprintf(to, "} %.10g\n", value(flow, hop));
+		}
+	}
+}
+
+static int by_labels(const void *a, const void *b)
+{
+	return strcmp(((const struct told *)a)->labels, ((const struct told *)b)->labels);
+}
+
+/* Series with the same labels would spoil all that is told. Ends are two flows' where one began
+ * when the other had ended, during the dump.
+ */
+static void label_flows(struct snapshot *snap)
+{
+	char local[END_MAX], peer[END_MAX], bound[32] = "";
+	unsigned int i, kept = 0;
+	struct told *told;
+
+	for (i = 0; i < snap->nr_told; i++) {
+		told = &snap->told[i];
+		*bound = 0;
+		if (told->flow.ifindex)
+			snprintf(bound, sizeof(bound), ",ifindex=\"%u\"", told->flow.ifindex);
+		snprintf(told->labels, sizeof(told->labels), "local=\"%s\",peer=\"%s\"%s",
+			 end_text(&told->flow.local, local), end_text(&told->flow.peer, peer),
+			 bound);
+	}
+	qsort(snap->told, snap->nr_told, sizeof(*snap->told), by_labels);
+	for (i = 0; i < snap->nr_told; i++)
+		if (!kept || by_labels(&snap->told[kept - 1], &snap->told[i]))
+			snap->told[kept++] = snap->told[i];
+	snap->nr_told = kept;
+}
+
+static void put_flows(FILE *to, struct snapshot *snap)
+{
+	put_flow_modes(to, snap);
+	put_flow_value(to, snap, "hpcc_flow_window_bytes", "W.", flow_W);
+	put_flow_value(to, snap, "hpcc_flow_rate_bytes_per_second", "R = W/T.", flow_R);
+	put_flow_value(to, snap, "hpcc_flow_utilization_ratio",
+		       "U, the measured inflight; 1 is a full link.", flow_U);
+	put_flow_value(to, snap, "hpcc_flow_eta_ratio", "eta, what U is to be.", flow_eta);
+	put_flow_value(to, snap, "hpcc_flow_base_rtt_seconds", "T.", flow_T);
+	put_flow_came(to, snap);
+	put_hops(to, snap, "hpcc_flow_hop_utilization_ratio",
+		 "u' of the hop's last record: queue over T, and load.", hop_u);
+	put_hops(to, snap, "hpcc_flow_hop_queue_seconds", "Queue in the hop's last record.",
+		 hop_queue);
+	put_hops(to, snap, "hpcc_flow_hop_record_age_seconds",
+		 "How long ago the hop's last record came.", hop_age);
+	put_hops(to, snap, "hpcc_flow_hop_holds",
+		 "1 for the hop of a flow with the largest u', which holds it; else 0.", hop_holds);
+}
+
+/* ---- All of it -------------------------------------------------------------------------- */
+
+static bool look(struct export *export, struct snapshot *snap, FILE *counters, const char **why)
+{
+	struct wanted all;
+
+	wanted_parse(&all, 0, NULL);
+	if (export->names && !names_ask(export->mon, &all, why) && !export->complained) {
+		fprintf(stderr, "without names of links: %s\n", *why);
+		export->complained = true;
+	}
+	return !monitor_counters(export->mon, put_counter, counters, why) &&
+	       !monitor_dump(export->mon, &all, flow_take, snap, why);
+}
+
+static FILE *memory(char **text, size_t *length)
+{
+	return allocated(open_memstream(text, length));
+}
+
+static void end_memory(FILE *file)
+{
+	if (fclose(file))
+		die("out of memory");
+}
+
+/**
+ * metrics_text() - all metrics, as of now
+ * @export: what is told
+ * @length: of the answer
+ * @why: what is wrong, if something is; metrics but hpcc_up are missing then
+ *
+ * Return: the text, which the caller frees.
+ */
+char *metrics_text(struct export *export, size_t *length, const char **why)
+{
+	struct snapshot snap = { .max_told = export->flows };
+	char *text, *counted;
+	size_t i, size;
+	FILE *to, *counters = memory(&counted, &size);
+	bool up;
+
+	snap.told = allocated(calloc(snap.max_told + 1, sizeof(*snap.told)));
+	up = look(export, &snap, counters, why);
+	if (up)
+		*why = NULL;
+	end_memory(counters);
+	to = memory(&text, length);
+	head(to, "hpcc_up", "gauge", "Whether the kernel told of hpcc: tcp_hpcc is loaded.");
+	fprintf(to, "hpcc_up %d\n", up);
+	if (up) {
+		fwrite(counted, 1, size, to);
+		label_flows(&snap);
+		put_numbers(to, &snap);
+		for (i = 0; i < NR(spreads); i++)
+			put_spread(to, &snap, i);
+		if (snap.max_told)
+			put_flows(to, &snap);
+	}
+	end_memory(to);
+	free(counted);
+	free(snap.told);
+	return text;
+}
