@@ -106,6 +106,8 @@ static bool hpcc_csig_take_tag(struct sk_buff *skb)
 	skb->mac_header += HPCC_CSIG_LEN;
 	skb_reset_network_header(skb);
 	skb_reset_mac_len(skb);
+	/* It was that of a frame of an unknown protocol: another CPU than the flow's data. */
+	skb_clear_hash(skb);
 	return hpcc_csig_pop(skb->data, &place, tag, skb->ip_summed != CHECKSUM_PARTIAL);
 }
 
