@@ -708,6 +708,12 @@ def test_plot():
            {"output": f"{folder}/it's.svg", "samples": lines, "flows": 1})
     expect("no flow", run(ns, "plot", name, ":1", status=NOTHING),
            f"hpccmon plot: {name} has no sample of :1\n")
+    with open(f"{folder}/empty.csv", "w", encoding="ascii") as file:
+        ends = "10.0.0.1:1,10.0.0.2:2,1,telemetry,1420,1420,1420,0,0.95,1000,1000,0,0,0"
+        file.write(f"{','.join(HEAD)}\n1.0,{ends}\n2.0,{ends}\n")
+    process = start(ns, "plot", f"{folder}/empty.csv")
+    expect("no load, no queue", process.communicate(timeout=60),
+           (f"{folder}/empty.svg: 2 samples, flows: 1\n", ""))
     for text, wrong in (("", " has no sample"), ("x\n", " is no recording of hpccmon: its first line is not "
                                                 + ",".join(HEAD)),
                         (",".join(HEAD) + "\n1,2\n", ", line 2: this is no line of a recording")):

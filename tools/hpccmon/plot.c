@@ -200,12 +200,35 @@ static void draw_flows(FILE *to, const struct plot *plot, size_t nr, const char 
 	fputc('\n', to);
 }
 
+static bool is_above_0(const struct flow *flow, int column)
+{
+	uint32_t h;
+
+	for (h = 0; h < flow->nr_hops; h++)
+		if (flow->hop[h].known && (column == 2 ? flow->hop[h].u : flow->hop[h].qlen_ns) > 0)
+			return true;
+	return false;
+}
+
+/* gnuplot complains where it has to find a range for zeros alone. */
+static void put_range(FILE *to, const struct plot *plot, int column)
+{
+	size_t i;
+
+	for (i = 0; i < plot->nr; i++)
+		if (same_flow(&plot->sample[i].flow, plot->track[0].flow) &&
+		    is_above_0(&plot->sample[i].flow, column))
+			break;
+	fprintf(to, "set yrange [0:%s]\n", i < plot->nr ? "*" : "1");
+}
+
 /* A column of each hop of the first flow. */
 static void draw_hops(FILE *to, const struct plot *plot, const char *label, int column)
 {
 	const struct track *track = &plot->track[0];
 	uint32_t h;
 
+	put_range(to, plot, column);
 	fprintf(to, "set ylabel \"%s\"\nplot ", label);
 	for (h = 0; h < track->hops; h++)
 		fprintf(to, "%s$hops0 using 1:%u with lines lw 1.5 title \"hop %u\"", h ? ", " : "",
