@@ -102,6 +102,10 @@ def test_usage():
                        ("top --filter=" + "x" * 64, f" top: --filter {'x' * 64}: it has no more than 63 characters"),
                        ("path", " path: write one host, a name or an address"),
                        ("path a b", " path: write one host, a name or an address"),
+                       ("path --port 0 a", " path: --port 0: it is 1 to 65535"),
+                       ("path --port=65536 a", " path: --port 65536: it is 1 to 65535"),
+                       ("path --port=-5 a", " path: --port -5: it is 1 to 65535"),
+                       ("path --port= a", " path: --port : it is 1 to 65535"),
                        ("top", " top: it needs a terminal; --once and --json do not")):
         expect(line, run(ns, *line.split(), status=USAGE), f"hpccmon{said}\n")
     for word in ("1.2.3", "1.2.3.4.5", "1.2.3.4:", "1.2.3.4:0", "1.2.3.4:65536", "1.2.3.4:5x", ":",
