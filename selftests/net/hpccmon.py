@@ -208,6 +208,17 @@ def test_same_as_netlink():
                (1, want["hop"][0]["u"], want["hop"][0]["qlen"]))
 
 
+def test_other_users():
+    """Who may not know the names of links is told so, and all else."""
+    pair = Pair()
+    pair.connect()
+    process = start(pair.c, "flow", "--names", user=1000)
+    said, wrong = process.communicate(timeout=60)
+    expect("status, why", (process.returncode, wrong),
+           (0, "without names of links: the names of links are for CAP_NET_ADMIN\n"))
+    expect("the flow", said.startswith(f"{pair.addr[0]}:"), True)
+
+
 def test_which_flows():
     """Ends and cookies select; none: exit status 1."""
     pair = Pair(6)
