@@ -114,8 +114,13 @@ def test_usage():
         expect(word, run(ns, "flow", "--", word, status=USAGE), f"hpccmon flow: {word} {bad}\n")
     head = run(ns, "--help")
     expect("help", head.startswith("usage: hpccmon COMMAND"), True)
-    for command in "events", "flow", "path", "plot", "record", "top":
-        expect(command, run(ns, command, "--help") in head, True)
+    for command in "events", "export", "flow", "path", "plot", "record", "top":
+        usage, what, *options = run(ns, command, "--help").split("\n")
+        expect(f"{command}, as in the list", f"\n{usage}\n{what}\n" in head, True)
+        expect(f"{command}, behind others", run(ns, command, "x", "--help"), "\n".join([usage, what, *options]))
+        for option in re.findall(r"--[a-z-]+", usage):
+            expect_in(f"{command}, {option} is explained",
+                      sum(bool(re.match(rf"\t(-., )?{option}[ =\[]", line)) for line in options), 1, 1)
 
 
 def test_slow_hop():
