@@ -26,6 +26,7 @@ from lib.peer import Flow, Link
 from lib.tcp import bind_soon, pattern, transfer
 
 USAGE, NOTHING = 2, 1
+NO_RECORD = "no record has come yet, as at an end that only receives: W is as the flow began"
 
 
 def test_unload():
@@ -318,7 +319,7 @@ def test_why():
     """What rules W, in a line."""
     flow = Flow()
     why = lambda: run_json(flow.ns, "flow")[0]["why"]
-    expect("at first", why(), "no record has come yet: W is as the flow began")
+    expect("at first", why(), NO_RECORD)
     link = Link()
     flow.round(link.step(9000, 0.3))
     for _ in range(10):
@@ -428,7 +429,7 @@ def test_top_widths():
     expect("local", sorted(row.split()[0] for row in rows),
            sorted(f"[{pair.addr[0]}]:{client.getsockname()[1]}" for client, _ in ends))
     expect("why", {row[head.index("WHY"):] for row in rows},
-           {"no record has come yet: W is as the flow began"})
+           {NO_RECORD})
 
 
 def test_top_without_its_terminal():
