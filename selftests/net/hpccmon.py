@@ -735,6 +735,8 @@ def test_plot():
     process = start(ns, "plot", f"{folder}/empty.csv")
     expect("no load, no queue", process.communicate(timeout=60),
            (f"{folder}/empty.svg: 2 samples, flows: 1\n", ""))
+    with open(f"{folder}/empty.svg", encoding="utf-8") as file:
+        expect("since when", time.strftime(">s since %Y-%m-%d %H:%M:%S<", time.localtime(1)) in file.read(), True)
     for text, wrong in (("", " has no sample"), ("x\n", " is no recording of hpccmon: its first line is not "
                                                 + ",".join(HEAD)),
                         (",".join(HEAD) + "\n1,2\n", ", line 2: this is no line of a recording")):

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "record.h"
@@ -238,8 +239,19 @@ static void draw_hops(FILE *to, const struct plot *plot, const char *label, int 
 	fputc('\n', to);
 }
 
+/* When the recording began, by the clock on the wall. */
+static const char *date_text(double time, char text[32])
+{
+	time_t seconds = time;
+	struct tm tm;
+
+	strftime(text, 32, "%F %T", localtime_r(&seconds, &tm));
+	return text;
+}
+
 static void script(FILE *to, const struct plot *plot, const char *output, size_t nr)
 {
+	char date[32];
 	size_t t;
 
 	fprintf(to, "set terminal svg size 900,1000 dynamic noenhanced font \"sans,12\" "
@@ -250,8 +262,8 @@ static void script(FILE *to, const struct plot *plot, const char *output, size_t
 		put_data(to, plot, t, "flow", put_law);
 	put_data(to, plot, 0, "hops", put_hops);
 	fprintf(to, "set multiplot layout 4,1\nset grid\nset key outside top center horizontal\n"
-		"set lmargin 10\nset xlabel \"s\" offset 0,0.5\nset yrange [0:*]\n"
-		"set xrange [0:%g]\n", plot->sample[plot->nr - 1].time > plot->sample[0].time ?
+		"set lmargin 10\nset xlabel \"s since %s\" offset 0,0.5\nset yrange [0:*]\n"
+		"set xrange [0:%g]\n", date_text(plot->sample[0].time, date), plot->sample[plot->nr - 1].time > plot->sample[0].time ?
 		plot->sample[plot->nr - 1].time - plot->sample[0].time : 1);
 	draw_flows(to, plot, nr, "W, KB", 2);
 	draw_flows(to, plot, nr, "U", 4);
