@@ -32,10 +32,10 @@ struct command {
 };
 
 #define HELP_JSON	"\t--json                print the same for programs\n"
-#define HELP_FLOWS	"\tLOCAL, PEER           ADDR, ADDR:PORT, [ADDR]:PORT or :PORT of a flow; " \
-			"one alone may be\n" \
-			"\t                      either end\n" \
-			"\tCOOKIE                the flow's number, which \"hpccmon flow\" shows\n"
+#define HELP_FLOWS \
+	"\tLOCAL, PEER           ADDR, ADDR:PORT, [ADDR]:PORT or :PORT of a flow;\n" \
+	"\t                      one alone may be either end\n" \
+	"\tCOOKIE                the flow's number, which \"hpccmon flow\" shows\n"
 
 static const struct command commands[] = {
 	{ "events", cmd_events, "[--json] [--count=N] [LOCAL|COOKIE] [PEER]",
@@ -165,8 +165,8 @@ static void help_all(void)
 	printf("usage: hpccmon COMMAND [OPTION]... [ARGUMENT]...\n");
 	for (i = 0; i < NR_COMMANDS; i++)
 		help(&commands[i]);
-	printf("\"hpccmon COMMAND --help\" explains its options. Which hop makes a flow slow? As root,\n"
-	       "at the end that sends: \"hpccmon flow --names\". hpccmon(8) tells more.\n");
+	printf("\"hpccmon COMMAND --help\" explains its options; hpccmon(8) tells more.\n"
+	       "Which hop makes a flow slow? As root, where it sends: \"hpccmon flow --names\".\n");
 }
 
 static bool asks_for_help(const char *word)

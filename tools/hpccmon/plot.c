@@ -251,6 +251,7 @@ static const char *date_text(double time, char text[32])
 
 static void script(FILE *to, const struct plot *plot, const char *output, size_t nr)
 {
+	double took = plot->sample[plot->nr - 1].time - plot->sample[0].time;
 	char date[32];
 	size_t t;
 
@@ -263,8 +264,7 @@ static void script(FILE *to, const struct plot *plot, const char *output, size_t
 	put_data(to, plot, 0, "hops", put_hops);
 	fprintf(to, "set multiplot layout 4,1\nset grid\nset key outside top center horizontal\n"
 		"set lmargin 10\nset xlabel \"s since %s\" offset 0,0.5\nset yrange [0:*]\n"
-		"set xrange [0:%g]\n", date_text(plot->sample[0].time, date), plot->sample[plot->nr - 1].time > plot->sample[0].time ?
-		plot->sample[plot->nr - 1].time - plot->sample[0].time : 1);
+		"set xrange [0:%g]\n", date_text(plot->sample[0].time, date), took > 0 ? took : 1);
 	draw_flows(to, plot, nr, "W, KB", 2);
 	draw_flows(to, plot, nr, "U", 4);
 	fprintf(to, "set title ");
