@@ -21,6 +21,7 @@ def program():
     need_commands("cc", "make")
     for sanitize in "address,undefined", "undefined":
         folder = tempfile.mkdtemp()
+        os.chmod(folder, 0o755)     # for other users as well
         built = subprocess.run(["make", "-s", "-C", TOOLS, "hpccmon", f"MON_DIR={folder}",
                                 f"SANITIZE={sanitize}", "CFLAGS=-std=gnu11 -O1 -g -fno-sanitize-recover=all"],
                                check=False, capture_output=True, text=True)

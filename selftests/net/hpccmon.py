@@ -26,6 +26,7 @@ from lib.peer import Flow, Link
 from lib.tcp import bind_soon, pattern, transfer
 
 USAGE, NOTHING = 2, 1
+NO_RECORD = "no record has come yet, as at an end that only receives: W is as the flow began"
 
 
 def test_unload():
@@ -102,6 +103,10 @@ def test_usage():
                        ("top --filter=" + "x" * 64, f" top: --filter {'x' * 64}: it has no more than 63 characters"),
                        ("path", " path: write one host, a name or an address"),
                        ("path a b", " path: write one host, a name or an address"),
+                       ("path --port 0 a", " path: --port 0: it is 1 to 65535"),
+                       ("path --port=65536 a", " path: --port 65536: it is 1 to 65535"),
+                       ("path --port=-5 a", " path: --port -5: it is 1 to 65535"),
+                       ("path --port= a", " path: --port : it is 1 to 65535"),
                        ("top", " top: it needs a terminal; --once and --json do not")):
         expect(line, run(ns, *line.split(), status=USAGE), f"hpccmon{said}\n")
     for word in ("1.2.3", "1.2.3.4.5", "1.2.3.4:", "1.2.3.4:0", "1.2.3.4:65536", "1.2.3.4:5x", ":",
@@ -110,8 +115,13 @@ def test_usage():
         expect(word, run(ns, "flow", "--", word, status=USAGE), f"hpccmon flow: {word} {bad}\n")
     head = run(ns, "--help")
     expect("help", head.startswith("usage: hpccmon COMMAND"), True)
-    for command in "events", "flow", "path", "plot", "record", "top":
-        expect(command, run(ns, command, "--help") in head, True)
+    for command in "events", "export", "flow", "path", "plot", "record", "top":
+        usage, what, *options = run(ns, command, "--help").split("\n")
+        expect(f"{command}, as in the list", f"\n{usage}\n{what}\n" in head, True)
+        expect(f"{command}, behind others", run(ns, command, "x", "--help"), "\n".join([usage, what, *options]))
+        for option in re.findall(r"--[a-z-]+", usage):
+            expect_in(f"{command}, {option} is explained",
+                      sum(bool(re.match(rf"\t(-., )?{option}[ =\[]", line)) for line in options), 1, 1)
 
 
 def test_slow_hop():
@@ -202,6 +212,17 @@ def test_same_as_netlink():
         hop, = got["hops"]
         expect("hop", (hop["hop"], round(hop["u"] * 2**24), hop["qlen_ns"]),
                (1, want["hop"][0]["u"], want["hop"][0]["qlen"]))
+
+
+def test_other_users():
+    """Who may not know the names of links is told so, and all else."""
+    pair = Pair()
+    pair.connect()
+    process = start(pair.c, "flow", "--names", user=1000)
+    said, wrong = process.communicate(timeout=60)
+    expect("status, why", (process.returncode, wrong),
+           (0, "without names of links: the names of links are for CAP_NET_ADMIN\n"))
+    expect("the flow", said.startswith(f"{pair.addr[0]}:"), True)
 
 
 def test_which_flows():
@@ -298,7 +319,7 @@ def test_why():
     """What rules W, in a line."""
     flow = Flow()
     why = lambda: run_json(flow.ns, "flow")[0]["why"]
-    expect("at first", why(), "no record has come yet: W is as the flow began")
+    expect("at first", why(), NO_RECORD)
     link = Link()
     flow.round(link.step(9000, 0.3))
     for _ in range(10):
@@ -408,7 +429,7 @@ def test_top_widths():
     expect("local", sorted(row.split()[0] for row in rows),
            sorted(f"[{pair.addr[0]}]:{client.getsockname()[1]}" for client, _ in ends))
     expect("why", {row[head.index("WHY"):] for row in rows},
-           {"no record has come yet: W is as the flow began"})
+           {NO_RECORD})
 
 
 def test_top_without_its_terminal():
@@ -708,6 +729,14 @@ def test_plot():
            {"output": f"{folder}/it's.svg", "samples": lines, "flows": 1})
     expect("no flow", run(ns, "plot", name, ":1", status=NOTHING),
            f"hpccmon plot: {name} has no sample of :1\n")
+    with open(f"{folder}/empty.csv", "w", encoding="ascii") as file:
+        ends = "10.0.0.1:1,10.0.0.2:2,1,telemetry,1420,1420,1420,0,0.95,1000,1000,0,0,0"
+        file.write(f"{','.join(HEAD)}\n1.0,{ends}\n2.0,{ends}\n")
+    process = start(ns, "plot", f"{folder}/empty.csv")
+    expect("no load, no queue", process.communicate(timeout=60),
+           (f"{folder}/empty.svg: 2 samples, flows: 1\n", ""))
+    with open(f"{folder}/empty.svg", encoding="utf-8") as file:
+        expect("since when", time.strftime(">s since %Y-%m-%d %H:%M:%S<", time.localtime(1)) in file.read(), True)
     for text, wrong in (("", " has no sample"), ("x\n", " is no recording of hpccmon: its first line is not "
                                                 + ",".join(HEAD)),
                         (",".join(HEAD) + "\n1,2\n", ", line 2: this is no line of a recording")):

@@ -27,18 +27,63 @@ struct command {
 	const char	*name;
 	int		(*run)(int argc, char **argv);
 	const char	*usage;
+	const char	*what;
+	const char	*options;	/* what each of them does */
 };
 
+#define HELP_JSON	"\t--json                print the same for programs\n"
+#define HELP_FLOWS \
+	"\tLOCAL, PEER           ADDR, ADDR:PORT, [ADDR]:PORT or :PORT of a flow;\n" \
+	"\t                      one alone may be either end\n" \
+	"\tCOOKIE                the flow's number, which \"hpccmon flow\" shows\n"
+
 static const struct command commands[] = {
-	{ "events", cmd_events, "[--json] [--count=N] [LOCAL|COOKIE] [PEER]" },
-	{ "export", cmd_export, "[--flows[=N] [--names]] [--textfile=FILE|--listen=ADDR:PORT]" },
-	{ "flow", cmd_flow, "[--json] [--names] [LOCAL|COOKIE] [PEER]" },
-	{ "path", cmd_path, "[--json] [--port=PORT] HOST" },
-	{ "plot", cmd_plot, "[--json] [--output=FILE.svg] FILE [LOCAL|COOKIE] [PEER]" },
+	{ "events", cmd_events, "[--json] [--count=N] [LOCAL|COOKIE] [PEER]",
+	  "fallbacks, returns and changes of paths, as they happen",
+	  HELP_JSON
+	  "\t-c, --count=N         end after N of them\n"
+	  HELP_FLOWS },
+	{ "export", cmd_export, "[--flows[=N] [--names]] [--textfile=FILE|--listen=ADDR:PORT]",
+	  "what Prometheus stores: counters, flows and hops",
+	  "\t--flows[=N]           N flows (default: 100) and their hops as well\n"
+	  "\t--names               with --flows: node and port of links; needs CAP_NET_ADMIN\n"
+	  "\t--textfile=FILE       write it to FILE, once\n"
+	  "\t--listen=ADDR:PORT    answer by HTTP (default: 127.0.0.1:4722) until Ctrl-C\n" },
+	{ "flow", cmd_flow, "[--json] [--names] [LOCAL|COOKIE] [PEER]",
+	  "which hop holds each flow, and all else that is known of it",
+	  HELP_JSON
+	  "\t--names               ask links for node, port and speed; needs CAP_NET_ADMIN\n"
+	  HELP_FLOWS },
+	{ "path", cmd_path, "[--json] [--port=PORT] HOST",
+	  "the switches on the way to a host, and their load",
+	  HELP_JSON
+	  "\t-p, --port=PORT       where no flow goes there, connect to this port and send some bytes\n"
+	  "\tHOST                  a name or an address\n" },
+	{ "plot", cmd_plot, "[--json] [--output=FILE.svg] FILE [LOCAL|COOKIE] [PEER]",
+	  "draw what \"hpccmon record\" wrote to FILE",
+	  HELP_JSON
+	  "\t-o, --output=FILE.svg write it there (default: FILE with .svg as its ending)\n"
+	  HELP_FLOWS },
 	{ "record", cmd_record, "[--json] --output=FILE [--time=S] [--delay=S] [--no-acks] "
-		"[--buffer=KB] [LOCAL|COOKIE] [PEER]" },
+	  "[--buffer=KB] [LOCAL|COOKIE] [PEER]",
+	  "write W, U and the load of each hop to a file, over time",
+	  "\t--json                write an object on each line, not CSV\n"
+	  "\t-o, --output=FILE     where to; - is standard output\n"
+	  "\t-t, --time=S          end after S seconds (default: at Ctrl-C)\n"
+	  "\t-d, --delay=S         look each S seconds (default: 0.1)\n"
+	  "\t--no-acks             no line for each ACK\n"
+	  "\t-b, --buffer=KB       room for ACKs that wait (default: 16384)\n"
+	  HELP_FLOWS },
 	{ "top", cmd_top, "[--json|--once] [--delay=S] [--sort=COLUMN] [--reverse] [--filter=TEXT] "
-		"[LOCAL|COOKIE] [PEER]" },
+	  "[LOCAL|COOKIE] [PEER]",
+	  "all flows as a table that changes; q quits",
+	  "\t--json                print the same for programs, once\n"
+	  "\t--once                print the table once\n"
+	  "\t-d, --delay=S         look each S seconds (default: 1)\n"
+	  "\t-s, --sort=COLUMN     order by this column\n"
+	  "\t-r, --reverse         in the other order\n"
+	  "\t-f, --filter=TEXT     only flows with this in an end, the mode or the reason\n"
+	  HELP_FLOWS },
 };
 
 #define NR_COMMANDS	(sizeof(commands) / sizeof(*commands))
@@ -110,7 +155,7 @@ bool interrupted(void)
 
 static void help(const struct command *command)
 {
-	printf("\thpccmon %s %s\n", command->name, command->usage);
+	printf("\thpccmon %s %s\n\t    %s\n", command->name, command->usage, command->what);
 }
 
 static void help_all(void)
@@ -120,13 +165,22 @@ static void help_all(void)
 	printf("usage: hpccmon COMMAND [OPTION]... [ARGUMENT]...\n");
 	for (i = 0; i < NR_COMMANDS; i++)
 		help(&commands[i]);
-	printf("LOCAL, PEER: ADDR, ADDR:PORT, [ADDR]:PORT or :PORT; one alone may be either end.\n"
-	       "hpccmon(8) tells more.\n");
+	printf("\"hpccmon COMMAND --help\" explains its options; hpccmon(8) tells more.\n"
+	       "Which hop makes a flow slow? As root, where it sends: \"hpccmon flow --names\".\n");
 }
 
 static bool asks_for_help(const char *word)
 {
-	return word && (!strcmp(word, "--help") || !strcmp(word, "-h"));
+	return !strcmp(word, "--help") || !strcmp(word, "-h");
+}
+
+/* Anywhere among a command's words. */
+static bool any_asks_for_help(char **words)
+{
+	while (*words && strcmp(*words, "--"))
+		if (asks_for_help(*words++))
+			return true;
+	return false;
 }
 
 static const struct command *find(const char *name)
@@ -154,10 +208,12 @@ int main(int argc, char **argv)
 		help_all();
 	} else {
 		current = find(argv[1]);
-		if (asks_for_help(argv[2]))
+		if (any_asks_for_help(argv + 2)) {
 			help(current);
-		else
+			fputs(current->options, stdout);
+		} else {
 			status = current->run(argc - 1, argv + 1);
+		}
 	}
 	end_output();
 	return status;

@@ -285,6 +285,14 @@ static int find_path(const char *host, const char *port, bool json)
 	return 0;
 }
 
+/* A port by number or, as getaddrinfo() knows them, by name. */
+static const char *port_option(void)
+{
+	if (!optarg[strspn(optarg, "+-0123456789")])
+		number_option("--port", 1, UINT16_MAX);
+	return optarg;
+}
+
 int cmd_path(int argc, char **argv)
 {
 	static const struct option options[] = {
@@ -300,7 +308,7 @@ int cmd_path(int argc, char **argv)
 		if (option == 'j')
 			json = true;
 		else
-			port = optarg;
+			port = port_option();
 	}
 	if (argc - optind != 1)
 		usage("write one host, a name or an address");

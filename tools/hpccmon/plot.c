@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "record.h"
@@ -200,12 +201,35 @@ static void draw_flows(FILE *to, const struct plot *plot, size_t nr, const char 
 	fputc('\n', to);
 }
 
+static bool is_above_0(const struct flow *flow, int column)
+{
+	uint32_t h;
+
+	for (h = 0; h < flow->nr_hops; h++)
+		if (flow->hop[h].known && (column == 2 ? flow->hop[h].u : flow->hop[h].qlen_ns) > 0)
+			return true;
+	return false;
+}
+
+/* gnuplot complains where it has to find a range for zeros alone. */
+static void put_range(FILE *to, const struct plot *plot, int column)
+{
+	size_t i;
+
+	for (i = 0; i < plot->nr; i++)
+		if (same_flow(&plot->sample[i].flow, plot->track[0].flow) &&
+		    is_above_0(&plot->sample[i].flow, column))
+			break;
+	fprintf(to, "set yrange [0:%s]\n", i < plot->nr ? "*" : "1");
+}
+
 /* A column of each hop of the first flow. */
 static void draw_hops(FILE *to, const struct plot *plot, const char *label, int column)
 {
 	const struct track *track = &plot->track[0];
 	uint32_t h;
 
+	put_range(to, plot, column);
 	fprintf(to, "set ylabel \"%s\"\nplot ", label);
 	for (h = 0; h < track->hops; h++)
 		fprintf(to, "%s$hops0 using 1:%u with lines lw 1.5 title \"hop %u\"", h ? ", " : "",
@@ -215,8 +239,20 @@ static void draw_hops(FILE *to, const struct plot *plot, const char *label, int 
 	fputc('\n', to);
 }
 
+/* When the recording began, by the clock on the wall. */
+static const char *date_text(double time, char text[32])
+{
+	time_t seconds = time;
+	struct tm tm;
+
+	strftime(text, 32, "%F %T", localtime_r(&seconds, &tm));
+	return text;
+}
+
 static void script(FILE *to, const struct plot *plot, const char *output, size_t nr)
 {
+	double took = plot->sample[plot->nr - 1].time - plot->sample[0].time;
+	char date[32];
 	size_t t;
 
 	fprintf(to, "set terminal svg size 900,1000 dynamic noenhanced font \"sans,12\" "
@@ -227,9 +263,8 @@ static void script(FILE *to, const struct plot *plot, const char *output, size_t
 		put_data(to, plot, t, "flow", put_law);
 	put_data(to, plot, 0, "hops", put_hops);
 	fprintf(to, "set multiplot layout 4,1\nset grid\nset key outside top center horizontal\n"
-		"set lmargin 10\nset xlabel \"s\" offset 0,0.5\nset yrange [0:*]\n"
-		"set xrange [0:%g]\n", plot->sample[plot->nr - 1].time > plot->sample[0].time ?
-		plot->sample[plot->nr - 1].time - plot->sample[0].time : 1);
+		"set lmargin 10\nset xlabel \"s since %s\" offset 0,0.5\nset yrange [0:*]\n"
+		"set xrange [0:%g]\n", date_text(plot->sample[0].time, date), took > 0 ? took : 1);
 	draw_flows(to, plot, nr, "W, KB", 2);
 	draw_flows(to, plot, nr, "U", 4);
 	fprintf(to, "set title ");

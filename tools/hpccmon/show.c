@@ -140,7 +140,7 @@ int cmd_flow(int argc, char **argv)
 	wanted_parse(&wanted, argc - optind, argv + optind);
 	mon = monitor_open();
 	if (names && !names_ask(mon, &wanted, &why))
-		die("names of links: %s", why);
+		fprintf(stderr, "without names of links: %s\n", why);
 	monitor_flows(mon, &wanted, show, &how);
 	monitor_close(mon);
 	if (how.json)

@@ -93,7 +93,8 @@ static void unknown_text(const struct flow *flow, char *text, size_t size)
 			 quiet == 1 ? "has" : "have",
 			 flow->W < flow->W_init ? "W grows" : "W is W_init, nothing limits it");
 	else if (!flow->nr_hops)
-		snprintf(text, size, "no record has come yet: W is as the flow began");
+		snprintf(text, size, "no record has come yet, as at an end that only "
+			 "receives: W is as the flow began");
 	else
 		snprintf(text, size, "no link has been measured yet: W is as the flow began");
 }
