@@ -730,6 +730,30 @@ def test_plot():
     expect("left", os.listdir(full), [])
 
 
+def test_plot_by_odd_names():
+    """Whatever a recording is called, it runs nothing, and what is there and is no file stays."""
+    if not shutil.which("gnuplot"):
+        raise Skip("needs gnuplot")
+    folder = tempfile.mkdtemp()
+    ns = Netns()
+    names = "|touch ran;.csv", "a\nsystem 'touch ran'\n#.csv", "`touch ran`.csv", "~.csv", "it's.csv"
+    for name in names:
+        with open(f"{folder}/{name}", "w", encoding="ascii") as file:
+            file.write(",".join(HEAD) + "\n" + "1.5,10.0.0.1:1,10.0.0.2:2,7,telemetry,9000,9000,9000,0.5,0.95,"
+                       "8000,10000,0,0.5,10\n")
+        run(ns, "plot", name, cwd=folder)
+    expect("files", sorted(os.listdir(folder)),
+           sorted(name.replace("csv", end) for name in names for end in ("csv", "svg")))
+    expect("mode", oct(os.stat(f"{folder}/~.svg").st_mode & 0o777), "0o644")
+    os.mkfifo(f"{folder}/fifo")
+    os.symlink("~.svg", f"{folder}/link")
+    for what in "fifo", "link":
+        before = os.lstat(f"{folder}/{what}")
+        expect(what, run(ns, "plot", f"{folder}/~.csv", "-o", f"{folder}/{what}", status=NOTHING),
+               f"hpccmon plot: {folder}/{what}: it is there, and no regular file\n")
+        expect("stays", os.lstat(f"{folder}/{what}"), before)
+
+
 COMPLETE = """
 . /usr/share/bash-completion/bash_completion
 . "$1/tools/completion/hpccmon"
