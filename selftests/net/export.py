@@ -147,7 +147,11 @@ def test_textfile_is_whole():
     os.mkdir(f"{folder}/dir")
     said = run(pair.c, "export", "-t", f"{folder}/dir", status=NOTHING)
     expect("a folder", (said, sorted(os.listdir(folder))),
-           (f"hpccmon export: {folder}/dir: Is a directory\n", ["dir", "hpcc.prom"]))
+           (f"hpccmon export: {folder}/dir: it is there, and no regular file\n", ["dir", "hpcc.prom"]))
+    os.symlink("/dev/null", f"{folder}/link")
+    said = run(pair.c, "export", "-t", f"{folder}/link", status=NOTHING)
+    expect("a device", (said, os.path.islink(f"{folder}/link")),
+           (f"hpccmon export: {folder}/link: it is there, and no regular file\n", True))
     mask = os.umask(0o077)
     run(pair.c, "export", "-t", name)
     os.umask(mask)

@@ -672,8 +672,28 @@ def test_lost_acks():
     expect("recorded", len(recorded(name)), told + int(re.search(r"(\d+) lines of \d+ looks", said)[1]))
 
 
+def test_acks_of_others():
+    """Whoever's flows run in other namespaces: lines are of those asked for, as often as told."""
+    flow, other = Flow(), Flow()
+    name = tempfile.mkdtemp() + "/a"
+    recorder = start(flow.ns, "record", "-o", name, "--delay=60")
+    time.sleep(3)
+    link = Link()
+    for _ in range(100):
+        other.round(link.step(9000, 0.5))
+        time.sleep(0.02)
+    time.sleep(1)
+    recorder.send_signal(signal.SIGINT)
+    _, said = recorder.communicate(timeout=60)
+    if "without ACKs" in said:
+        raise Skip("no BPF here")
+    print("#", said)
+    expect("looks", re.findall(r"(\d+) lines of (\d+) looks", said), [("1", "1")])
+    expect_in("ACKs of others", int(re.search(r"(\d+) of other flows", said)[1]), 90, 200)
+
+
 if virtual_time():
-    del test_lost_acks      # User Mode Linux has no perf events, to which BPF programs belong
+    del test_lost_acks, test_acks_of_others     # User Mode Linux has no perf events, to which BPF programs belong
 
 
 def small_disk(size):
@@ -757,6 +777,30 @@ def test_plot():
     expect("full disk", said.splitlines()[-1],
            f"hpccmon plot: {full}/x.svg could not be drawn: gnuplot failed, or the disk is full")
     expect("left", os.listdir(full), [])
+
+
+def test_plot_by_odd_names():
+    """Whatever a recording is called, it runs nothing, and what is there and is no file stays."""
+    if not shutil.which("gnuplot"):
+        raise Skip("needs gnuplot")
+    folder = tempfile.mkdtemp()
+    ns = Netns()
+    names = "|touch ran;.csv", "a\nsystem 'touch ran'\n#.csv", "`touch ran`.csv", "~.csv", "it's.csv"
+    for name in names:
+        with open(f"{folder}/{name}", "w", encoding="ascii") as file:
+            file.write(",".join(HEAD) + "\n" + "1.5,10.0.0.1:1,10.0.0.2:2,7,telemetry,9000,9000,9000,0.5,0.95,"
+                       "8000,10000,0,0.5,10\n")
+        run(ns, "plot", name, cwd=folder)
+    expect("files", sorted(os.listdir(folder)),
+           sorted(name.replace("csv", end) for name in names for end in ("csv", "svg")))
+    expect("mode", oct(os.stat(f"{folder}/~.svg").st_mode & 0o777), "0o644")
+    os.mkfifo(f"{folder}/fifo")
+    os.symlink("~.svg", f"{folder}/link")
+    for what in "fifo", "link":
+        before = os.lstat(f"{folder}/{what}")
+        expect(what, run(ns, "plot", f"{folder}/~.csv", "-o", f"{folder}/{what}", status=NOTHING),
+               f"hpccmon plot: {folder}/{what}: it is there, and no regular file\n")
+        expect("stays", os.lstat(f"{folder}/{what}"), before)
 
 
 COMPLETE = """

@@ -10,7 +10,6 @@
 #include <getopt.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "export.h"
@@ -18,16 +17,11 @@
 #define LISTEN_DEFAULT	"127.0.0.1:4722"
 #define FLOWS_DEFAULT	100
 
-/* mkstemp() lets nobody else read it; node_exporter is another user. */
 static bool write_all(int fd, const char *text, size_t length)
 {
-	mode_t mask = umask(0);
 	size_t done = 0;
 	ssize_t n;
 
-	umask(mask);
-	if (fchmod(fd, 0666 & ~mask))
-		return false;
 	while (done < length) {
 		n = write(fd, text + done, length - done);
 		if (n < 0 && errno != EINTR)
@@ -37,24 +31,18 @@ static bool write_all(int fd, const char *text, size_t length)
 	return true;
 }
 
-/* Who reads the file sees the one before or all of this one; a name that does not end in .prom is
- * none that node_exporter reads.
- */
+/* The name that it has before does not end in .prom: node_exporter does not read it. */
 static void replace_file(const char *name, const char *text, size_t length)
 {
-	size_t size = strlen(name) + sizeof(".XXXXXX");
-	char *new = allocated(malloc(size));
 	int fd, err;
+	char *new = file_beside(name, &fd);
 
-	snprintf(new, size, "%s.XXXXXX", name);
-	fd = mkstemp(new);
-	if (fd < 0)
-		die("%s: %s", new, strerror(errno));
-	if (!write_all(fd, text, length) || close(fd) || rename(new, name)) {
+	if (!write_all(fd, text, length)) {
 		err = errno;
 		unlink(new);
 		die("%s: %s", name, strerror(err));
 	}
+	file_replace(new, fd, name);
 	free(new);
 }
 

@@ -205,6 +205,10 @@ struct option;
 int next_option(int argc, char **argv, const char *letters, const struct option *options);
 double number_option(const char *name, double min, double max);
 
+/* replace.c */
+char *file_beside(const char *name, int *fd);
+void file_replace(const char *new, int fd, const char *name);
+
 /* The commands. */
 int cmd_events(int argc, char **argv);
 int cmd_export(int argc, char **argv);

@@ -129,15 +129,6 @@ static void find_tracks(struct plot *plot)
 
 /* ---- gnuplot ------------------------------------------------------------------------------ */
 
-/* A name in single quotes. */
-static void put_quoted(FILE *to, const char *name)
-{
-	fputc('\'', to);
-	for (; *name; name++)
-		fprintf(to, *name == '\'' ? "''" : "%c", *name);
-	fputc('\'', to);
-}
-
 static void put_title(FILE *to, const struct flow *flow, const char *what)
 {
 	char local[END_MAX], peer[END_MAX];
@@ -249,16 +240,16 @@ static const char *date_text(double time, char text[32])
 	return text;
 }
 
-static void script(FILE *to, const struct plot *plot, const char *output, size_t nr)
+/* gnuplot is told of a file that is open, as it runs what some names say: |CMD, or a line's end. */
+static void script(FILE *to, const struct plot *plot, int fd, size_t nr)
 {
 	double took = plot->sample[plot->nr - 1].time - plot->sample[0].time;
 	char date[32];
 	size_t t;
 
 	fprintf(to, "set terminal svg size 900,1000 dynamic noenhanced font \"sans,12\" "
-		"background rgb \"white\"\nset output ");
-	put_quoted(to, output);
-	fprintf(to, "\nset datafile missing \"NaN\"\n");
+		"background rgb \"white\"\nset output '/proc/self/fd/%d'\n"
+		"set datafile missing \"NaN\"\n", fd);
 	for (t = 0; t < nr; t++)
 		put_data(to, plot, t, "flow", put_law);
 	put_data(to, plot, 0, "hops", put_hops);
@@ -276,38 +267,38 @@ static void script(FILE *to, const struct plot *plot, const char *output, size_t
 	fprintf(to, "unset multiplot\nset output\n");
 }
 
-static bool is_whole(const char *name)
+static bool is_whole(int fd)
 {
 	static const char end[] = "</svg>";
 	char last[32] = "";
-	FILE *file = fopen(name, "re");
-	bool whole;
+	off_t at = lseek(fd, 0, SEEK_END) - (off_t)(sizeof(last) - 1);
 
-	whole = file && !fseek(file, -(long)(sizeof(last) - 1), SEEK_END) &&
-		fread(last, 1, sizeof(last) - 1, file) && strstr(last, end);
-	if (file)
-		fclose(file);
-	return whole;
+	return at >= 0 && pread(fd, last, sizeof(last) - 1, at) > 0 && strstr(last, end);
 }
 
 static void draw(const struct plot *plot, const char *output, size_t nr)
 {
 	FILE *gnuplot;
-	int status;
+	int status, fd;
+	char *new;
 
 	fflush(stdout);
-	unlink(output);
+	new = file_beside(output, &fd);
 	gnuplot = popen("exec gnuplot", "w");
-	if (!gnuplot)
-		die("gnuplot: %s", strerror(errno));
-	script(gnuplot, plot, output, nr);
+	if (!gnuplot) {
+		unlink(new);
+		die("out of memory or processes");
+	}
+	script(gnuplot, plot, fd, nr);
 	status = pclose(gnuplot);
-	if (WIFEXITED(status) && WEXITSTATUS(status) == 127)
-		die("gnuplot draws, and is not here: install gnuplot-nox");
-	if (status || !is_whole(output)) {
-		unlink(output);
+	if (status || !is_whole(fd)) {
+		unlink(new);
+		if (WIFEXITED(status) && WEXITSTATUS(status) == 127)
+			die("gnuplot draws, and is not here: install gnuplot-nox");
 		die("%s could not be drawn: gnuplot failed, or the disk is full", output);
 	}
+	file_replace(new, fd, output);
+	free(new);
 }
 
 static void tell_json(const struct plot *plot, const char *output)

@@ -16,8 +16,10 @@
 /* The ring of ACKs is read so often, s; it has room for ten times as many at 10^6 per second. */
 #define ACKS_DELAY	0.02
 #define BUFFER_KB	(16 << 10)
-/* An ACK of a flow that is not known leads to a look, no more often than this, s. */
+/* An ACK of a flow that is not known leads to a question, no more often than this, s. */
 #define UNKNOWN_DELAY	0.01
+/* Of so many flows that are not asked for we know that. */
+#define OTHERS		4096
 
 struct recorder {
 	struct wanted	wanted;
@@ -29,7 +31,8 @@ struct recorder {
 	struct monitor	*mon;
 	struct acks	*acks;		/* NULL: looks only */
 	struct known_flows	*known;
-	double		looked;		/* when, monotonic time, s */
+	double		asked;		/* of a flow that is not known, when, monotonic time, s */
+	uint64_t	others[OTHERS];	/* cookies of flows that are not asked for */
 	uint64_t	acks_told;
 	uint64_t	acks_others;	/* of flows that are not asked for */
 	uint64_t	lines;
@@ -77,7 +80,6 @@ static void look(struct recorder *recorder)
 	const char *why;
 
 	recorder->now = seconds(CLOCK_REALTIME);
-	recorder->looked = seconds(CLOCK_MONOTONIC);
 	if (monitor_dump(recorder->mon, &recorder->wanted, put, recorder, &why) && !interrupted()) {
 		writer_close(recorder->writer);
 		die("%s; what was recorded is whole", why);
@@ -86,16 +88,40 @@ static void look(struct recorder *recorder)
 	recorder->looks++;
 }
 
+static void meet(const struct flow *flow, void *data)
+{
+	struct recorder *recorder = data;
+
+	known_put(recorder->known, flow);
+}
+
+/* The flow of an ACK, which may be younger than the last look. The tracepoint tells ACKs of all
+ * namespaces: who sends in another one may have us ask once for each of his flows, and not often.
+ */
+static const struct known *flow_of(struct recorder *recorder, uint64_t cookie)
+{
+	const struct known *known = known_find(recorder->known, cookie);
+	uint64_t *other = &recorder->others[cookie % OTHERS];
+	double now = seconds(CLOCK_MONOTONIC);
+	const char *why;
+
+	if (known || *other == cookie || now - recorder->asked < UNKNOWN_DELAY)
+		return known;
+	recorder->asked = now;
+	if (monitor_dump(recorder->mon, &recorder->wanted, meet, recorder, &why))
+		return NULL;
+	known = known_find(recorder->known, cookie);
+	if (!known)
+		*other = cookie;
+	return known;
+}
+
 static void put_ack(const struct ack *ack, void *data)
 {
 	struct recorder *recorder = data;
-	const struct known *known = known_find(recorder->known, ack->cookie);
+	const struct known *known = flow_of(recorder, ack->cookie);
 	char line[CSV_LINE_MAX];
 
-	if (!known && seconds(CLOCK_MONOTONIC) - recorder->looked > UNKNOWN_DELAY) {
-		look(recorder);
-		known = known_find(recorder->known, ack->cookie);
-	}
 	if (!known) {
 		recorder->acks_others++;
 		return;
@@ -173,7 +199,7 @@ int cmd_record(int argc, char **argv)
 		{ "buffer", required_argument, NULL, 'b' },
 		{ }
 	};
-	struct recorder recorder = { .delay = 0.1 };
+	static struct recorder recorder = { .delay = 0.1 };
 	const char *output = NULL, *why;
 	uint32_t buffer_kb = BUFFER_KB;
 	bool with_acks = true;
