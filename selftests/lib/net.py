@@ -14,7 +14,7 @@ import time
 
 from .genl import Family
 from .ktap import defer, expect
-from .tcp import let_go, set_cc
+from .tcp import bind_soon, let_go, set_cc
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _CLONE_NEWNET = 0x40000000
@@ -210,7 +210,7 @@ class Pair:
         sock = self.s.socket(self.version, proto)
         if cc:
             set_cc(sock, cc)
-        sock.bind((self.addr[1], port))
+        bind_soon(sock, (self.addr[1], port))
         sock.listen(1000)
         return sock
 
