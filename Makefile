@@ -15,8 +15,8 @@ export PATH := $(PATH):/usr/local/sbin:/usr/sbin:/sbin
 # Where tc looks for plugins; Debian has it below the multiarch directory.
 MULTIARCH := $(shell $(CC) -print-multiarch 2>/dev/null)
 TC_LIB_DIR ?= $(firstword $(wildcard /usr/lib/$(MULTIARCH)/tc /usr/lib64/tc) /usr/lib/tc)
-# Where Wireshark and tshark look for scripts, beside tc's plugins.
 COMPLETION_DIR ?= $(PREFIX)/share/bash-completion/completions
+# Where Wireshark and tshark look for scripts, beside tc's plugins.
 WIRESHARK_DIR ?= $(patsubst %/tc,%,$(TC_LIB_DIR))/wireshark/plugins
 
 OUT	?= out
@@ -214,6 +214,7 @@ LAB_FILES := $(KBUILD_FILES) scripts/hpcc-lab scripts/hpcc-paper scripts/compare
 COMMANDS := hpcc-lab hpcc-paper compare-ns3
 
 COMPLETIONS := $(wildcard tools/completion/*)
+DISSECTORS := $(wildcard tools/wireshark/*.lua)
 
 # What does not depend on the kernel.
 install-user: plugin tools
@@ -227,7 +228,7 @@ install-user: plugin tools
 	install -D -m 644 -t $(DESTDIR)$(COMPLETION_DIR) $(COMPLETIONS)
 	install -m 644 Documentation/netlink/specs/*.yaml $(DESTDIR)$(DATADIR)/
 	install -D -m 644 tools/grafana/hpcc.json $(DESTDIR)$(DATADIR)/grafana/hpcc.json
-	install -D -m 644 -t $(DESTDIR)$(WIRESHARK_DIR) tools/wireshark/*.lua
+	install -D -m 644 -t $(DESTDIR)$(WIRESHARK_DIR) $(DISSECTORS)
 	tar -cf - $(LAB_FILES) | tar -C $(DESTDIR)$(DATADIR) --no-same-owner -xf -
 	for name in $(COMMANDS); do \
 		ln -sf $(DATADIR)/scripts/$$name $(DESTDIR)$(BINDIR)/$$name || exit; done
@@ -237,7 +238,7 @@ DKMS_TREE = $(DESTDIR)/usr/src/hpcc-$(VERSION)
 
 uninstall:
 	$(if $(DKMS_HAS),dkms remove hpcc/$(VERSION) --all; rm -rf $(DKMS_TREE))
-	rm -f $(DESTDIR)$(TC_LIB_DIR)/q_hpcc.so $(addprefix $(DESTDIR)$(WIRESHARK_DIR)/,hpcc.lua hpcc-carriers.lua) $(addprefix $(DESTDIR)$(BINDIR)/,$(COMMANDS) hpcc-replay hpccmon) \
+	rm -f $(DESTDIR)$(TC_LIB_DIR)/q_hpcc.so $(addprefix $(DESTDIR)$(WIRESHARK_DIR)/,$(notdir $(DISSECTORS))) $(addprefix $(DESTDIR)$(BINDIR)/,$(COMMANDS) hpcc-replay hpccmon) \
 		$(addprefix $(DESTDIR)$(COMPLETION_DIR)/,$(notdir $(COMPLETIONS))) \
 		$(foreach page,$(notdir $(MANPAGES)),$(DESTDIR)$(MANDIR)/man$(subst .,,$(suffix $(page)))/$(page))
 	rm -rf $(DESTDIR)$(DATADIR)

@@ -40,25 +40,6 @@ static struct hpcc_headers hpcc_behind(struct sk_buff *skb, u32 network)
 }
 
 /**
- * hpcc_waited() - how long a packet was here
- * @q: the port
- * @skb: the packet
- * @ts_ns: when its first bit leaves
- * @ns: result
- *
- * Return: whether that is known. Only a virtual link notes when packets come, and no child tells.
- */
-bool hpcc_waited(const struct hpcc_sched *q, const struct sk_buff *skb, u64 ts_ns, u64 *ns)
-{
-	u64 came_ns = hpcc_skb_cb(skb)->time_ns;
-
-	if (!q->cfg.rate || q->child || !came_ns || came_ns > ts_ns)
-		return false;
-	*ns = ts_ns - came_ns;
-	return true;
-}
-
-/**
  * hpcc_csig_parse() - find the tag of a packet that arrives, and the headers behind it
  * @skb: the packet, of an Ethernet device
  * @cfg: the port's configuration

@@ -338,6 +338,26 @@ static inline struct hpcc_load hpcc_load(const struct hpcc_sched *q)
 	return q->shared ? hpcc_port_load(q->shared) : own;
 }
 
+/**
+ * hpcc_waited() - how long a packet was here
+ * @q: the port
+ * @skb: the packet
+ * @ts_ns: when its first bit leaves
+ * @ns: result
+ *
+ * Return: whether that is known. Only a virtual link notes when packets come, and no child tells.
+ */
+static inline bool hpcc_waited(const struct hpcc_sched *q, const struct sk_buff *skb, u64 ts_ns,
+			       u64 *ns)
+{
+	u64 came_ns = hpcc_skb_cb(skb)->time_ns;
+
+	if (!q->cfg.rate || q->child || !came_ns || came_ns > ts_ns)
+		return false;
+	*ns = ts_ns - came_ns;
+	return true;
+}
+
 /* queue.c */
 void hpcc_queue_init(struct Qdisc *sch);
 void hpcc_queue_shape(struct hpcc_sched *q);
@@ -387,7 +407,6 @@ int hpcc_dump_carriers(struct sk_buff *skb, const struct hpcc_config *cfg);
 bool hpcc_csig_parse(struct sk_buff *skb, const struct hpcc_config *cfg,
 		     struct hpcc_headers *headers);
 u32 hpcc_csig_push_note(const struct sk_buff *skb, struct hpcc_headers headers);
-bool hpcc_waited(const struct hpcc_sched *q, const struct sk_buff *skb, u64 ts_ns, u64 *ns);
 int hpcc_try_csig(struct hpcc_sched *q, struct sk_buff *skb, u32 at, u64 ts_ns);
 int hpcc_try_push(struct hpcc_sched *q, struct sk_buff *skb, u64 ts_ns);
 

@@ -97,7 +97,7 @@ static void hpcc_flow_free(struct rcu_head *rcu)
 static void hpcc_flow_forget(struct hpcc_flow *flow)
 {
 	xa_erase_bh(&hpcc_pernet(sock_net(flow->sk))->flows, flow->id);
-	/* proc.c may still use it: from now on it does not follow @sk. */
+	/* netlink.c may still use it: from now on it does not follow @sk. */
 	spin_lock_bh(&flow->lock);
 	flow->dead = true;
 	spin_unlock_bh(&flow->lock);
@@ -182,14 +182,14 @@ struct hpcc_flow *hpcc_flow_find(const struct sock *sk)
 
 /**
  * hpcc_flow_from() - the first flow whose number is @id or more
- * @net: its network namespace
+ * @hn: state of its network namespace
  * @id: the number; set to the flow's
  *
  * Context: RCU read side, to the end of which the flow is valid. Its socket is valid under
  * the flow's lock, if the flow is not dead.
  * Return: the flow, or NULL where there are no more.
  */
-struct hpcc_flow *hpcc_flow_from(const struct net *net, unsigned long *id)
+struct hpcc_flow *hpcc_flow_from(struct hpcc_net *hn, unsigned long *id)
 {
-	return xa_find(&hpcc_pernet(net)->flows, id, ULONG_MAX, XA_PRESENT);
+	return xa_find(&hn->flows, id, ULONG_MAX, XA_PRESENT);
 }

@@ -69,17 +69,18 @@ enum hpcc_ignored {
 
 /**
  * struct hpcc_flow - a connection that agreed
- * @algo: W, Wc, U, L; proc.c shows W, Wc and U without the socket lock, of
+ * @algo: W, Wc, U, L; proc.c (ss) and netlink.c read W, Wc and U without the socket lock, of
  *	whichever ACK was the last. L is memory of its own, by the longest that the
  *	path was (mailbox.c)
  * @fallback: when to leave telemetry, and when to return
- * @params: parameters of the algorithm; proc.c and report.c read T without the socket lock
+ * @params: parameters of the algorithm; proc.c, netlink.c and report.c read T without the socket
+ *	lock
  * @mss_recip: reciprocal of @mss
  * @min_rtt_us: minimum RTT that T was taken from, where it was
  * @mss: MSS that @mss_recip is of; no MSS has more than 16 bits
  * @ext_hdr_len: icsk_ext_hdr_len as we left it
  * @told: the receiver told W; LOCAL_IN sets it, without the socket lock
- * @reported: W comes from the receiver (receiver.c); LOCAL_OUT and proc.c read it without the
+ * @reported: W comes from the receiver (receiver.c); LOCAL_OUT and netlink.c read it without the
  *	socket lock
  * @probe: tail loss probe
  * @silent_acks: ACKs of new data since a link was measured last, at most HPCC_SILENT_ACKS + 1;
@@ -91,7 +92,7 @@ enum hpcc_ignored {
  * @dirty: W, T or cwnd changed without a record since hpcc_apply()
  * @skipped: the ACK at hand brought a record that came too soon after the last one
  * @conserving: packet conservation is going on
- * @probes: probes carry requests, not data (carry.c); LOCAL_OUT and proc.c read it without the
+ * @probes: probes carry requests, not data (carry.c); LOCAL_OUT and netlink.c read it without the
  *	socket lock
  * @mode: enum hpcc_mode; read without the socket lock
  * @kind: TCP option kind; constant
@@ -125,7 +126,7 @@ enum hpcc_ignored {
  * @held: @echo is for receiver.c, and waits for no echo
  * @probing: what leaves now is a probe; set under the socket lock
  * @requests: counts them
- * @received: options with telemetry that came; no lock
+ * @received: options with telemetry that came; LOCAL_IN writes it without a lock
  * @sample_ns: time from one request to the next at least, unless @searching
  * @asked_ns: tcp_clock_cache at the last request
  * @response: the last response of a switch (response.c); 0: there was none
@@ -183,7 +184,8 @@ enum hpcc_ignored {
  * @events: told since @events_since (netlink.c)
  * @events_since: jiffies when a second of events began
  * @missed: events since the last one that was told that were too many
- * @ignored: what was ignored, by enum hpcc_ignored; no lock
+ * @ignored: what was ignored, by enum hpcc_ignored; written in LOCAL_IN without a lock, and under
+ *	the socket lock in cc.c
  * @dead: set by release(); after that nobody may dereference @sk
  * @lock: covers @dead, and who writes @path
  * @id: its number in its network namespace; constant
@@ -323,11 +325,13 @@ static inline void hpcc_flow_count(u32 *count, u32 n)
 	WRITE_ONCE(*count, READ_ONCE(*count) + n);
 }
 
+struct hpcc_net;
+
 int hpcc_flow_init(void);
 void hpcc_flow_exit(void);
 struct hpcc_flow *hpcc_flow_create(struct sock *sk, u16 caps);
 void hpcc_flow_destroy(struct hpcc_flow *flow);
 struct hpcc_flow *hpcc_flow_find(const struct sock *sk);
-struct hpcc_flow *hpcc_flow_from(const struct net *net, unsigned long *id);
+struct hpcc_flow *hpcc_flow_from(struct hpcc_net *hn, unsigned long *id);
 
 #endif /* _HPCC_HPCC_FLOW_H */

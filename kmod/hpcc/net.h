@@ -238,7 +238,7 @@ struct hpcc_sysctls {
  *	RCU
  * @path_lock: orders who asks for the names of links (path.c), and the writers of
  *	/proc/net/hpcc_links and hpcc_routes
- * @path_asked: somebody asks; written under @path_lock
+ * @path_asked: somebody asks; written under @path_lock, read without it by flows that are born
  * @path_until: for how long, jiffies; under @path_lock
  * @path_end: clears @path_asked
  * @links: what is known of links, by node << 16 | port; written under @path_lock (ioam.c)

@@ -286,7 +286,7 @@ static struct sock *hpcc_flow_next(const struct net *net, struct nlattr * const 
 
 	for (;; ++*id) {
 		rcu_read_lock();
-		flow = hpcc_flow_from(net, id);
+		flow = hpcc_flow_from(hpcc_pernet(net), id);
 		if (flow)
 			sk = hpcc_flow_hold(flow, attrs);
 		rcu_read_unlock();

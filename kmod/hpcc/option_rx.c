@@ -317,8 +317,11 @@ static void hpcc_option_in(struct hpcc_flow *flow, const struct hpcc_arrival *in
 		hpcc_flow_count(&flow->received, 1);
 		break;
 	case HPCC_OPT_REPORT:
-		hpcc_count_rcu(net, hpcc_any_report_in(flow, net, opt, records) ?
-				    HPCC_C_REPORT_RECEIVED : HPCC_C_UNAGREED_IGNORED);
+		if (!hpcc_any_report_in(flow, net, opt, records)) {
+			hpcc_count_rcu(net, HPCC_C_UNAGREED_IGNORED);
+			return;
+		}
+		hpcc_count_rcu(net, HPCC_C_REPORT_RECEIVED);
 		hpcc_flow_count(&flow->received, 1);
 		return;
 	default:

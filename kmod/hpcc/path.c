@@ -163,7 +163,7 @@ u32 hpcc_path_in(struct hpcc_flow *flow, const struct hpcc_opt *opt,
 
 /* ---- All flows of a namespace ------------------------------------------ */
 
-/* How long one request counts. */
+/* For how many seconds one request has links asked. */
 #define HPCC_PATHS_ASK_S	10
 
 static void hpcc_paths_each(struct hpcc_net *hn,
@@ -175,7 +175,7 @@ static void hpcc_paths_each(struct hpcc_net *hn,
 	smp_mb();	/* hpcc_path_born() */
 	do {
 		rcu_read_lock();
-		flow = xa_find(&hn->flows, &id, ULONG_MAX, XA_PRESENT);
+		flow = hpcc_flow_from(hn, &id);
 		if (flow)
 			call(hn, flow);
 		rcu_read_unlock();
@@ -208,7 +208,7 @@ void hpcc_paths_ask(struct net *net)
 	mutex_unlock(&hn->path_lock);
 }
 
-/* A request has been long ago; was it the last one? */
+/* HPCC_PATHS_ASK_S after a request: stop asking, or wait for the end of a later request. */
 static void hpcc_paths_end(struct work_struct *work)
 {
 	struct hpcc_net *hn = container_of(to_delayed_work(work), struct hpcc_net, path_end);

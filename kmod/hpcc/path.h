@@ -7,8 +7,6 @@
 
 #include "flow.h"
 
-struct hpcc_net;
-
 /**
  * struct hpcc_path - what the links of a path said of themselves, and what is left to ask
  *

@@ -39,7 +39,6 @@ main()
 		--env "HPCC_FUZZ_PACKETS=${HPCC_FUZZ_PACKETS:-}" \
 		--env "HPCC_FUZZ_MESSAGES=${HPCC_FUZZ_MESSAGES:-}" \
 		--env "HPCC_FUZZ_SEED=${HPCC_FUZZ_SEED:-}" \
-		--env "HPCC_TDC=$tree/tools/testing/selftests/tc-testing" \
 		--timeout "${HPCC_TIMEOUT:-$limit}" -- "$@"
 }
 

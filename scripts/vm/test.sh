@@ -21,6 +21,9 @@ cleanup()
 	[ -z "$LOG" ] || rm -f "$LOG"
 }
 
+# Of the kernel's source, what tests need: show the guest this alone.
+TDC=tools/testing/selftests/tc-testing
+
 # boot SCRIPT...: run them, as far as the machine lives.
 boot()
 {
@@ -30,7 +33,7 @@ boot()
 	while read -r dir; do
 		show+=(--ro "$dir")
 	done < <(dirname -- "$@" | sort -u)
-	[ ! -d "$tdc" ] || show+=(--ro "$tdc" --env "HPCC_TDC=$tdc")
+	[ ! -d "$source/$TDC" ] || show+=(--ro "$source/$TDC" --env "HPCC_TREE=$source")
 	HPCC_MODDIR=$tools TC_LIB_DIR=$tools "$HERE/run.sh" --tree "$tree" "${show[@]}" \
 		--timeout $((60 + $# * SCRIPT_S)) --env "KTAP_ONLY=${KTAP_ONLY:-}" \
 		--env "HPCC_STRESS=${HPCC_STRESS:-1}" --env "HPCC_STRESS_ROUNDS=${HPCC_STRESS_ROUNDS:-}" \
@@ -53,7 +56,7 @@ close_last()
 
 main()
 {
-	local tree tools tdc begun script status=0 failed=0 again=1
+	local tree tools source begun script status=0 failed=0 again=1
 	local -a build=()
 
 	if [ "${1:-}" = --kernel-version ]; then
@@ -72,8 +75,8 @@ main()
 	done
 	tree=$("$HERE/kernel.sh" "${build[@]}")
 	tools=$("$HERE/../uml/modules.sh" "$(readlink -f "$tree/build")")
-	# The kernel's tc-testing, if the guest of User Mode Linux has been built.
-	tdc=$("$HERE/../uml/build.sh" "${build[@]}" --where)/tools/testing/selftests/tc-testing
+	# The kernel's source, if the guest of User Mode Linux has been built.
+	source=$("$HERE/../uml/build.sh" "${build[@]}" --where)
 	LOG=$(mktemp)
 	trap cleanup EXIT
 	while [ $# -gt 0 ]; do

@@ -43,7 +43,8 @@ def textfile(ns, *words, status=0):
 
 def serve(ns, *words):
     """Start the server, and wait until it listens."""
-    process = start(ns, "export", *words)
+    # By default AddressSanitizer keeps 256 MB of what was freed: that is no memory of the server's.
+    process = start(ns, "export", *words, env=os.environ | {"ASAN_OPTIONS": "quarantine_size_mb=1"})
     said = process.stderr.readline()
     expect(f"listens: {said}", re.fullmatch(r"http://\S+/metrics; Ctrl-C ends\n", said) is not None, True)
     return process

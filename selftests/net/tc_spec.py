@@ -32,7 +32,7 @@ EVERYTHING = {
     "above": 3000, "identify": 0, "respond": 5000, "every": 7000, "int-dscp": 9, "int-window": 20000,
     "csig-tpid": 0x9999, "csig-abw": 100, "csig-time": 1000}
 # cli.py of the guest's kernel; 6.1 has none that speaks rtnetlink.
-CLI = Path(os.environ.get("HPCC_TDC", "/nonexistent"), "../../../net/ynl/pyynl/cli.py")
+CLI = Path(os.environ.get("HPCC_TREE") or "/nonexistent", "tools/net/ynl/pyynl/cli.py")
 
 
 def definition(name):

@@ -3,8 +3,7 @@
 """The kernel's tc-testing: the cases of selftests/tc-testing/hpcc.json, run by the kernel's own
 tdc.py, and whether there is one that accepts and one that refuses each option.
 
-HPCC_TDC is where the kernel's source has tools/testing/selftests/tc-testing. Arguments, or
-KTAP_ONLY, name cases by their id.
+HPCC_TREE is the kernel's source. Arguments, or KTAP_ONLY, name cases by their id.
 """
 
 import importlib.util
@@ -28,9 +27,9 @@ LOCAL = "import os\nENVIR = dict(os.environ)\nEXTRA_NAMES = {'TC': '%s', 'IP': '
 
 def tdc(work, ids):
     """Run cases in a copy of tc-testing. Return what tdc.py printed, and its results."""
-    source = Path(os.environ.get("HPCC_TDC") or "/nonexistent")
+    source = Path(os.environ.get("HPCC_TREE") or "/nonexistent", "tools/testing/selftests/tc-testing")
     if not (source / "tdc.py").exists():
-        ktap.skip_all("needs HPCC_TDC, the kernel's tc-testing; scripts/uml/build.sh unpacks it")
+        ktap.skip_all("needs tc-testing of the kernel's source, HPCC_TREE; scripts/uml/build.sh unpacks it")
     if "pyroute2" in (source / "plugin-lib/nsPlugin.py").read_text(encoding="utf-8") and \
             not importlib.util.find_spec("pyroute2"):
         ktap.skip_all("needs python3-pyroute2, without which this kernel's tdc.py does not wait "

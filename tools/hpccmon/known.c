@@ -79,6 +79,11 @@ const struct known *known_put(struct known_flows *flows, const struct flow *flow
 	return known;
 }
 
+size_t known_number(const struct known_flows *flows)
+{
+	return flows->used;
+}
+
 void known_free(struct known_flows *flows)
 {
 	free(flows->slot);

@@ -74,7 +74,7 @@ static void wait_for(const struct flow *flow, void *data)
 {
 	bool *waits = data;
 
-	*waits |= flow->nr_hops && !is_whole(flow, true);
+	*waits |= flow->nr_hops && !flow_is_idle(flow) && !is_whole(flow, true);
 }
 
 /**
@@ -83,7 +83,7 @@ static void wait_for(const struct flow *flow, void *data)
  * @wanted: which flows; from here on its requests ask
  * @why: what the kernel says if we may not
  *
- * A flow that sends nothing does not ask.
+ * A flow that sends nothing does not ask: idle ones are not waited for.
  *
  * Return: whether we may ask.
  */

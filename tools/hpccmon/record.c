@@ -13,13 +13,17 @@
 #include "acks.h"
 #include "record.h"
 
-/* The ring of ACKs is read so often, s; it has room for ten times as many at 10^6 per second. */
+/* We read the ring of ACKs each ACKS_DELAY seconds. By default it has room for ten times as many
+ * ACKs as come meanwhile at 10^6 per second.
+ */
 #define ACKS_DELAY	0.02
 #define BUFFER_KB	(16 << 10)
-/* An ACK of a flow that is not known leads to a question, no more often than this, s. */
+/* For ACKs of unknown flows we ask the kernel at most once in UNKNOWN_DELAY seconds. */
 #define UNKNOWN_DELAY	0.01
-/* Of so many flows that are not asked for we know that. */
+/* We remember the cookies of up to OTHERS flows that are not asked for. */
 #define OTHERS		4096
+/* We forget flows that ended when there are more than twice as many as live, and this many. */
+#define KNOWN_SPARE	4096
 
 struct recorder {
 	struct wanted	wanted;
@@ -36,6 +40,7 @@ struct recorder {
 	uint64_t	acks_told;
 	uint64_t	acks_others;	/* of flows that are not asked for */
 	uint64_t	lines;
+	uint64_t	live;		/* flows that the last look told of */
 	uint64_t	looks;
 	uint64_t	late;		/* looks that came too late, and were left out */
 };
@@ -73,12 +78,18 @@ static void put(const struct flow *flow, void *data)
 		writer_line(recorder->writer, line);
 	}
 	recorder->lines++;
+	recorder->live++;
 }
 
 static void look(struct recorder *recorder)
 {
 	const char *why;
 
+	if (known_number(recorder->known) > 2 * recorder->live + KNOWN_SPARE) {
+		known_free(recorder->known);
+		recorder->known = known_new();
+	}
+	recorder->live = 0;
 	recorder->now = seconds(CLOCK_REALTIME);
 	if (monitor_dump(recorder->mon, &recorder->wanted, put, recorder, &why) && !interrupted()) {
 		writer_close(recorder->writer);
@@ -102,11 +113,14 @@ static const struct known *flow_of(struct recorder *recorder, uint64_t cookie)
 {
 	const struct known *known = known_find(recorder->known, cookie);
 	uint64_t *other = &recorder->others[cookie % OTHERS];
-	double now = seconds(CLOCK_MONOTONIC);
 	const char *why;
+	double now;
 
-	if (known || *other == cookie || now - recorder->asked < UNKNOWN_DELAY)
+	if (known || *other == cookie)
 		return known;
+	now = seconds(CLOCK_MONOTONIC);
+	if (now - recorder->asked < UNKNOWN_DELAY)
+		return NULL;
 	recorder->asked = now;
 	if (monitor_dump(recorder->mon, &recorder->wanted, meet, recorder, &why))
 		return NULL;

@@ -36,6 +36,7 @@ struct known {
 struct known_flows *known_new(void);
 struct known *known_find(const struct known_flows *flows, uint64_t cookie);
 const struct known *known_put(struct known_flows *flows, const struct flow *flow);
+size_t known_number(const struct known_flows *flows);
 void known_free(struct known_flows *flows);
 
 /* csv.c */
