@@ -54,7 +54,8 @@ class Profile:
         return {
             "instructions": everything,
             "roles": dict(roles),
-            "bytewise": self.total(wanted=lambda name, _: name.lstrip("_").startswith(BYTEWISE)),
+            "bytewise": self.total(wanted=is_bytewise),
+            "bytewise_roles": {role: self.total((role,), is_bytewise) for role in roles},
             "ours": self.total(wanted=lambda _, module: is_ours(module)),
             # The qdisc that sch_prio, the only other one, has as its child.
             "qdisc": self.total(("qdisc",), lambda _, module: module != "sch_prio"),
@@ -64,6 +65,11 @@ class Profile:
             "functions": {" ".join(key): [insns, self.calls[key]]
                           for key, insns in self.insns.most_common()
                           if insns >= LEAST_PART * everything}}
+
+
+def is_bytewise(name, _):
+    """Does it copy or clear?"""
+    return name.lstrip("_").startswith(BYTEWISE)
 
 
 def is_ours(module):
@@ -114,6 +120,13 @@ class Samples:
         """Instructions by segment for these."""
         return self.each(lambda s: sum(s["cost"]["roles"].get(name, 0) for name in names))
 
+    def least_by_ack(self, *roles, copies=True):
+        """Instructions by ACK for these, in the sample with the fewest: in some each ACK has its
+        route looked up anew. Copying and clearing may be left out."""
+        return min((sum(s["cost"]["roles"].get(name, 0) -
+                        (0 if copies else s["cost"]["bytewise_roles"].get(name, 0))
+                        for name in roles) / s["acks"] for s in self.samples), default=None)
+
     def cost(self, name):
         """By segment, of what Profile.summary() has."""
         return self.each(lambda s: s["cost"][name])
@@ -163,8 +176,8 @@ class Results:
             if sample["event"] == "path":
                 self.found[sample["part"], sample["hops"], sample["flows"],
                            sample["variant"]].append(sample)
-            elif sample["event"] == "shaped":
-                self.found[sample["part"], sample["cc"]].append(sample)
+            elif sample["event"] in ("shaped", "record"):
+                self.found[sample["part"], sample.get("recorded") or sample["cc"]].append(sample)
             else:
                 self.found[sample["event"]].append(sample)
 

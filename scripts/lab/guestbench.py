@@ -4,6 +4,7 @@
 
     guestbench.py paths         goodput of an unshaped path, each variant in turn
     guestbench.py shaped        utilization and queue of a slow port
+    guestbench.py record        a path whose sender runs hpccmon record, or does not
     guestbench.py reloads       slab before and after modules came and went
 
 Variants take turns, A B C A B C, so that what else the machine does meets all of
@@ -20,7 +21,9 @@ import json
 import mmap
 import os
 import resource
+import re
 import select
+import signal
 import socket
 import struct
 import subprocess
@@ -354,6 +357,37 @@ def paths(args):
                     **found)
 
 
+# What hpccmon record does meanwhile.
+RECORD = {"not": None, "looks": ("--no-acks",), "ACKs": (), "ACKs, JSON": ("--json",)}
+# "8996 lines of ACKs; 0 ACKs lost, 0 of other flows"
+TOLD = re.compile(r"(\d+) lines of ACKs; (\d+) ACKs lost")
+
+
+def recording(hosts, options):
+    """hpccmon record on the sender."""
+    program = Path(__file__).resolve().parents[2] / "tools/hpccmon/hpccmon"
+    with hosts.h1:
+        return subprocess.Popen([program, "record", "-o", "/tmp/recorded", *options],
+                                stderr=subprocess.PIPE, text=True)
+
+
+def record(args):
+    """The same load, recorded or not."""
+    hosts, variant = Hosts(1), VARIANTS[args.variants]
+    counter = make_counter(hosts, [variant], args)
+    for _, (name, options) in itertools.product(range(args.rounds), RECORD.items()):
+        recorder = None if options is None else recording(hosts, options)
+        found, _ = sample(hosts, variant, args.flows[0], args, counter)
+        if recorder:
+            recorder.send_signal(signal.SIGINT)
+            said = recorder.communicate()[1]
+            if recorder.returncode or name.startswith("ACKs") and not TOLD.search(said):
+                sys.exit(f"hpccmon record: {said}")
+            if name.startswith("ACKs"):
+                found["told"], found["lost"] = map(int, TOLD.search(said).groups())
+        say(event="record", recorded=name, **found)
+
+
 def histogram(stats):
     """{upper end of a bucket in bytes: packets}"""
     return {item["bytes"]: item["packets"] for item in stats["hist"]}
@@ -467,7 +501,7 @@ def main():
     """Take the command line apart."""
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=("paths", "shaped", "reloads"))
+    parser.add_argument("what", choices=("paths", "shaped", "record", "reloads"))
     parser.add_argument("--hops", type=int, nargs="+", default=[1],
                         help="switches; 0: a veth pair")
     parser.add_argument("--variants", help="names, with ; between them")
@@ -486,7 +520,7 @@ def main():
         if not need(module):
             sys.exit(f"needs module {module}")
     say(event="kernel", release=os.uname().release)
-    {"paths": paths, "shaped": shaped, "reloads": reloads}[args.what](args)
+    {"paths": paths, "shaped": shaped, "reloads": reloads, "record": record}[args.what](args)
 
 
 if __name__ == "__main__":

@@ -47,7 +47,7 @@ python()
 # What programs and python's modules are linked with.
 libraries()
 {
-	{ grep -vE '\.py$|/locale/' "$1" | xargs ldd 2> /dev/null || true; } |
+	{ grep -vE '\.(py|[ch]|o|rst|ko)$|/locale/' "$1" | xargs -d '\n' ldd 2> /dev/null || true; } |
 		sed -nE 's,^.*[[:space:]](/[^ ]+) \(0x.*,\1,p' | sort -u
 }
 
@@ -113,13 +113,16 @@ main()
 	STAGE=$(mktemp -d)
 	trap 'rm -rf "$STAGE"' EXIT
 	skeleton "$job"
-	{ programs; python; } > "$STAGE/list"
 	{
-		cat "$STAGE/list"
-		libraries "$STAGE/list"
+		programs
+		python
 		for dir; do
 			ours "$dir"
 		done
+	} > "$STAGE/list"
+	{
+		cat "$STAGE/list"
+		libraries "$STAGE/list"
 	} > "$STAGE/files"
 	grep -vE '^/(tmp|var/tmp|run)/' "$STAGE/files" | stage /
 	# init.sh looks for modules, and for what tmpfs hides, in /mnt/host.

@@ -56,6 +56,15 @@ def profile__totals():
     expect("qdisc without its parent", found["qdisc"], 200)
 
 
+def samples__least_by_ack():
+    """Of all samples the one with the fewest, for the roles that are asked for."""
+    found = cost.Samples([sample(), sample(acks=10)])
+    expect("sender", found.least_by_ack("sender_out", "sender_in"), 325)
+    expect("without copying", found.least_by_ack("sender_out", "sender_in", copies=False), 125)
+    expect("user", found.least_by_ack("user", "timer"), 100)
+    expect("none", cost.Samples([]).least_by_ack("user"), None)
+
+
 def profile__calls():
     """A cold part is its function's, but no call of it."""
     found = cost.Profile(FILE.splitlines())
@@ -120,7 +129,7 @@ def count_c__builds():
                             TOP / "scripts/vm/count.c"], check=True)
 
 
-TESTS = (profile__totals, profile__calls, profile__refuses, plain_ack__cheapest,
+TESTS = (profile__totals, samples__least_by_ack, profile__calls, profile__refuses, plain_ack__cheapest,
          samples__by_segment, samples__missing, count_c__builds)
 
 

@@ -28,7 +28,7 @@ struct acks {
 	struct acks_bpf		*bpf;
 	struct ring_buffer	*ring;
 	unsigned int		word[NR_FIELDS];	/* where a field begins */
-	double			epoch;			/* CLOCK_REALTIME - CLOCK_MONOTONIC, s */
+	uint64_t		epoch_ns;		/* CLOCK_REALTIME - CLOCK_MONOTONIC */
 	ack_fn			fn;
 	void			*data;
 };
@@ -107,7 +107,7 @@ static int take(void *context, void *data, size_t size)
 
 	if (size < sizeof(*entry))
 		return 0;
-	ack.time = entry->ns / 1e9 + acks->epoch;
+	ack.time_us = (entry->ns + acks->epoch_ns) / 1000;
 	ack.cookie = entry->word[acks->word[COOKIE]] |
 		     (uint64_t)entry->word[acks->word[COOKIE] + 1] << 32;
 	ack.W = long_at(entry, acks->word[W]);
@@ -120,12 +120,12 @@ static int take(void *context, void *data, size_t size)
 	return 0;
 }
 
-static double seconds(clockid_t clock)
+static uint64_t nanoseconds(clockid_t clock)
 {
 	struct timespec ts;
 
 	clock_gettime(clock, &ts);
-	return ts.tv_sec + ts.tv_nsec / 1e9;
+	return ts.tv_sec * 1000000000ULL + ts.tv_nsec;
 }
 
 /* The ring has a power of 2 of pages. */
@@ -160,7 +160,7 @@ struct acks *acks_open(uint32_t buffer_kb, const char **why)
 	struct acks *acks = allocated(calloc(1, sizeof(*acks)));
 
 	libbpf_set_print(NULL);
-	acks->epoch = seconds(CLOCK_REALTIME) - seconds(CLOCK_MONOTONIC);
+	acks->epoch_ns = nanoseconds(CLOCK_REALTIME) - nanoseconds(CLOCK_MONOTONIC);
 	if (!read_format(acks, why)) {
 		acks_close(acks);
 		return NULL;

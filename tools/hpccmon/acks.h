@@ -7,7 +7,7 @@
 
 /* What the tracepoint tells of an ACK. */
 struct ack {
-	double		time;	/* since 1970, s */
+	uint64_t	time_us;	/* since 1970 */
 	uint64_t	cookie;
 	uint64_t	W;
 	uint64_t	Wc;

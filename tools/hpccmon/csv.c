@@ -4,7 +4,7 @@
  * word for each hop, - where nothing is known of it: so a path may have any length, and all lines
  * as many columns. An ACK does not tell of hops.
  */
-#include <inttypes.h>
+#include <endian.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,51 +18,67 @@ const char csv_head[] =
 
 /* ---- Writing: there may be a million ACKs in a second, and printf() takes too long ------- */
 
-static char *put_text(char *at, const char *text)
-{
-	size_t length = strlen(text);
+/* Copy an array of characters, and go on behind the first @length of them: to copy as many as the
+ * compiler knows takes a third of the time.
+ */
+#define put_array(at, text, length)	((char *)memcpy(at, text, sizeof(text)) + (length))
+#define put_text(at, text)		put_array(at, text, sizeof(text) - 1)
 
-	memcpy(at, text, length);
-	return at + length;
+/* Eight digits, the first one in the lowest byte. All are computed at once, in halves of a word and
+ * halves of these: 10486 / 2^20 is 1 / 100 and 103 / 2^10 is 1 / 10 for numbers as small as these.
+ */
+static inline uint64_t eight_digits(uint32_t number)
+{
+	uint64_t digits = number / 10000 | (uint64_t)(number % 10000) << 32, tops;
+
+	tops = digits * 10486 >> 20 & 0x0000007f0000007f;
+	digits = tops | (digits - 100 * tops) << 16;
+	tops = digits * 103 >> 10 & 0x000f000f000f000f;
+	return tops | (digits - 10 * tops) << 8;
+}
+
+/* Write digits but the first @skip ones. What is behind them up to 8 bytes is overwritten. */
+static char *put_digits(char *at, uint64_t digits, unsigned int skip)
+{
+	digits = htole64((digits | 0x3030303030303030) >> 8 * skip);
+	memcpy(at, &digits, sizeof(digits));
+	return at + sizeof(digits) - skip;
 }
 
 static char *put_number(char *at, uint64_t number)
 {
-	char digits[20];
-	int n = 0;
+	uint64_t digits;
 
-	do {
-		digits[n++] = '0' + number % 10;
-		number /= 10;
-	} while (number);
-	while (n)
-		*at++ = digits[--n];
+	if (number < 10) {
+		*at = '0' + number;
+		return at + 1;
+	}
+	if (number >= 100000000) {
+		at = put_number(at, number / 100000000);
+		return put_digits(at, eight_digits(number % 100000000), 0);
+	}
+	digits = eight_digits(number);
+	return put_digits(at, digits, __builtin_ctzll(digits) / 8);
+}
+
+static char *put_column(char *at, uint64_t number)
+{
+	at = put_number(at, number);
+	*at++ = ',';
 	return at;
 }
 
-/* @millionths: digits behind the point */
-static char *put_decimal(char *at, uint64_t whole, uint32_t millionths)
+static char *put_millionths(char *at, uint64_t millionths)
 {
-	int n;
-
-	at = put_number(at, whole);
-	*at = '.';
-	for (n = 6; n; n--, millionths /= 10)
-		at[n] = '0' + millionths % 10;
-	return at + 7;
-}
-
-static char *put_time(char *at, double time)
-{
-	return put_decimal(at, time, (time - (uint64_t)time) * 1e6);
+	at = put_number(at, millionths / 1000000);
+	*at++ = '.';
+	return put_digits(at, eight_digits(millionths % 1000000), 2);
 }
 
 static char *put_q24(char *at, uint64_t value)
 {
 	/* U is 2^40 at most. */
-	uint64_t millionths = (value * 1000000 + (1 << 23)) >> 24;
-
-	return put_decimal(at, millionths / 1000000, millionths % 1000000);
+	return put_millionths(at, (value * 1000000 + (1 << 23)) >> 24);
 }
 
 static uint64_t q24_of(double value)
@@ -90,48 +106,66 @@ static char *put_hops(const struct flow *flow, bool queue, char *at)
 	return at;
 }
 
-/* What begins each line. */
-static char *put_head(char *at, double time, const struct known *known)
+/* Most lines are of the same second as the one before. */
+static char *put_time(char *at, uint64_t time_us)
 {
-	return put_text(put_text(put_time(at, time), ","), known->who);
+	static uint64_t second;
+	static char text[24] = "0.";
+	static size_t length = 2;
+
+	if (time_us / 1000000 != second) {
+		second = time_us / 1000000;
+		length = put_number(text, second) - text;
+		text[length++] = '.';
+	}
+	return put_digits(put_array(at, text, length), eight_digits(time_us % 1000000), 2);
 }
 
-void csv_line(const struct flow *flow, double time, const struct known *known,
-	      char line[CSV_LINE_MAX])
+/* All columns but those of hops. */
+static char *put_columns(char *at, const struct ack *ack, const struct known *known)
 {
-	char *at = put_head(line, time, known);
-
-	at = put_number(put_text(at, ","), flow->W);
-	at = put_number(put_text(at, ","), flow->Wc);
-	at = put_number(put_text(at, ","), flow->W_init);
-	at = put_q24(put_text(at, ","), q24_of(flow->U));
-	at = put_q24(put_text(at, ","), q24_of(flow->eta));
-	at = put_number(put_text(at, ","), 8 * flow->R);
-	at = put_number(put_text(at, ","), flow->T_ns);
-	at = put_number(put_text(at, ","), flow->inc_stage);
-	at = put_hops(flow, false, put_text(at, ","));
-	at = put_hops(flow, true, put_text(at, ","));
-	*at = 0;
+	at = put_time(at, ack->time_us);
+	at = put_array(at, known->who, known->who_length);
+	at = put_column(at, ack->W);
+	at = put_column(at, ack->Wc);
+	at = put_column(at, known->W_init);
+	at = put_q24(at, ack->U_q24);
+	at = put_array(at, known->eta_text, known->eta_length);
+	at = put_column(at, 8 * ack->R);
+	at = put_column(at, ack->T_ns);
+	return put_column(at, ack->inc_stage);
 }
 
-void csv_ack(const struct ack *ack, const struct known *known, char line[CSV_LINE_MAX])
+/* Return: the end of the line. */
+char *csv_line(const struct flow *flow, uint64_t time_us, const struct known *known,
+	       char line[CSV_LINE_MAX])
 {
-	char *at = put_head(line, ack->time, known);
+	const struct ack ack = {
+		.time_us = time_us,
+		.W = flow->W,
+		.Wc = flow->Wc,
+		.U_q24 = q24_of(flow->U),
+		.R = flow->R,
+		.T_ns = flow->T_ns,
+		.inc_stage = flow->inc_stage,
+	};
+	char *at = put_columns(line, &ack, known);
 
-	at = put_number(put_text(at, ","), ack->W);
-	at = put_number(put_text(at, ","), ack->Wc);
-	at = put_number(put_text(at, ","), known->W_init);
-	at = put_q24(put_text(at, ","), ack->U_q24);
-	at = put_q24(put_text(at, ","), q24_of(known->eta));
-	at = put_number(put_text(at, ","), 8 * ack->R);
-	at = put_number(put_text(at, ","), ack->T_ns);
-	at = put_number(put_text(at, ","), ack->inc_stage);
-	strcpy(at, ",,");
+	at = put_hops(flow, false, at);
+	*at++ = ',';
+	return put_hops(flow, true, at);
 }
 
-void json_ack(const struct ack *ack, char line[CSV_LINE_MAX])
+/* Return: the end of the line. */
+char *csv_ack(const struct ack *ack, const struct known *known, char line[CSV_LINE_MAX])
 {
-	char *at = put_time(put_text(line, "{\"time\":"), ack->time);
+	return put_text(put_columns(line, ack, known), ",");
+}
+
+/* Return: the end of the line. */
+char *json_ack(const struct ack *ack, char line[CSV_LINE_MAX])
+{
+	char *at = put_time(put_text(line, "{\"time\":"), ack->time_us);
 
 	at = put_number(put_text(at, ",\"cookie\":"), ack->cookie);
 	at = put_number(put_text(at, ",\"W\":"), ack->W);
@@ -140,7 +174,7 @@ void json_ack(const struct ack *ack, char line[CSV_LINE_MAX])
 	at = put_number(put_text(at, ",\"R_bps\":"), 8 * ack->R);
 	at = put_number(put_text(at, ",\"T_ns\":"), ack->T_ns);
 	at = put_number(put_text(at, ",\"incStage\":"), ack->inc_stage);
-	strcpy(at, "}");
+	return put_text(at, "}");
 }
 
 /* ---- Reading ---------------------------------------------------------------------------- */

@@ -62,7 +62,7 @@ static void tell_text(const struct flow *flow)
 		printf(" (%s)", fell_back_text(flow->fell_back));
 	printf("  W %s  U %.2f", bytes_text(flow->W, W), flow->U);
 	if (flow->missed)
-		printf("  after %u that were not told", flow->missed);
+		printf("  after %u left out", flow->missed);
 	printf("\n");
 }
 
@@ -112,6 +112,9 @@ static void listen_on(struct monitor *mon, struct listener *listener)
 		if (!more && poll(&fd, 1, 1000) < 0 && errno != EINTR)
 			die("poll: %s", strerror(errno));
 	}
+	/* Who is interrupted may not have got that far. */
+	if (!listener->most)
+		tell_lost(listener, monitor_lost(mon));
 }
 
 int cmd_events(int argc, char **argv)
@@ -140,7 +143,7 @@ int cmd_events(int argc, char **argv)
 	fprintf(stderr, "listening; Ctrl-C ends\n");
 	listen_on(mon, &listener);
 	monitor_close(mon);
-	fprintf(stderr, "%" PRIu64 " events, %" PRIu64 " that were not told, %" PRIu64 " lost\n",
-		listener.events, listener.missed, listener.lost);
+	fprintf(stderr, "%" PRIu64 " events told, %" PRIu64 " left out by the kernel, %" PRIu64
+		" lost\n", listener.events, listener.missed, listener.lost);
 	return 0;
 }

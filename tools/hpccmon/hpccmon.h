@@ -171,6 +171,7 @@ int monitor_dump(struct monitor *mon, const struct wanted *wanted, flow_fn fn, v
 int monitor_counters(struct monitor *mon, counter_fn fn, void *data, const char **why);
 void monitor_flows(struct monitor *mon, const struct wanted *wanted, flow_fn fn, void *data);
 void monitor_listen(struct monitor *mon);
+uint64_t monitor_lost(struct monitor *mon);
 bool monitor_hear(struct monitor *mon, flow_fn fn, void *data, uint64_t *lost);
 
 /* flow.c */

@@ -50,13 +50,15 @@ static void grow(struct known_flows *flows)
 	free(before.slot);
 }
 
-static void write_who(struct known *known, const struct flow *flow)
+static void write_columns(struct known *known, const struct flow *flow)
 {
 	char local[END_MAX], peer[END_MAX];
 
-	snprintf(known->who, sizeof(known->who), "%s,%s,%llu,%s", end_text(&flow->local, local),
-		 end_text(&flow->peer, peer), (unsigned long long)flow->cookie,
-		 mode_text(flow->mode));
+	known->who_length = snprintf(known->who, sizeof(known->who), ",%s,%s,%llu,%s,",
+				     end_text(&flow->local, local), end_text(&flow->peer, peer),
+				     (unsigned long long)flow->cookie, mode_text(flow->mode));
+	known->eta_length = snprintf(known->eta_text, sizeof(known->eta_text), ",%.6f,",
+				     flow->eta);
 }
 
 /* What a flow is, from now on. */
@@ -69,8 +71,8 @@ const struct known *known_put(struct known_flows *flows, const struct flow *flow
 	if (2 * flows->used >= flows->room)
 		grow(flows);
 	known = slot_of(flows, cookie);
-	if (!known->cookie || known->mode != flow->mode)
-		write_who(known, flow);
+	if (!known->cookie || known->mode != flow->mode || known->eta != flow->eta)
+		write_columns(known, flow);
 	flows->used += !known->cookie;
 	known->cookie = cookie;
 	known->mode = flow->mode;

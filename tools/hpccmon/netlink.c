@@ -346,8 +346,13 @@ void monitor_listen(struct monitor *mon)
 	join(mon, GENL_ID_CTRL);
 }
 
-/* How many messages the kernel had no room for in our socket. */
-static uint64_t drops_of(const struct monitor *mon)
+/**
+ * monitor_lost() - how many messages the kernel had no room for in our socket
+ * @mon: a monitor that listens
+ *
+ * Return: how many since the last call.
+ */
+uint64_t monitor_lost(struct monitor *mon)
 {
 	FILE *file = fopen("/proc/net/netlink", "re");
 	uint32_t protocol, portid;
@@ -361,7 +366,9 @@ static uint64_t drops_of(const struct monitor *mon)
 			drops = found;
 	if (file)
 		fclose(file);
-	return drops;
+	found = drops - mon->drops;
+	mon->drops = drops;
+	return found;
 }
 
 static void event_message(struct monitor *mon, const struct nlmsghdr *nlh, flow_fn fn, void *data)
@@ -386,7 +393,7 @@ static void event_message(struct monitor *mon, const struct nlmsghdr *nlh, flow_
  * @mon: a monitor that listens
  * @fn: gets them
  * @data: of @fn
- * @lost: how many were lost since the last call
+ * @lost: how many were lost, where that is known
  *
  * Who is too slow is told by the kernel that it dropped something; how much is known when all
  * that it kept has been read.
@@ -397,7 +404,6 @@ bool monitor_hear(struct monitor *mon, flow_fn fn, void *data, uint64_t *lost)
 {
 	ssize_t n = recv(monitor_fd(mon), mon->answer, ANSWER_BYTES, MSG_DONTWAIT);
 	const struct nlmsghdr *nlh;
-	uint64_t drops;
 	int len = n;
 
 	*lost = 0;
@@ -408,9 +414,7 @@ bool monitor_hear(struct monitor *mon, flow_fn fn, void *data, uint64_t *lost)
 	if (n < 0 && errno != EAGAIN && errno != EINTR)
 		die("events: %s", strerror(errno));
 	if (n < 0 && mon->behind) {
-		drops = drops_of(mon);
-		*lost = drops - mon->drops;
-		mon->drops = drops;
+		*lost = monitor_lost(mon);
 		mon->behind = false;
 	}
 	for (nlh = (void *)mon->answer; n >= 0 && mnl_nlmsg_ok(nlh, len);

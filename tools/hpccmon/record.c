@@ -69,14 +69,12 @@ static void put(const struct flow *flow, void *data)
 {
 	struct recorder *recorder = data;
 	const struct known *known = known_put(recorder->known, flow);
-	char line[CSV_LINE_MAX];
 
-	if (recorder->json) {
+	if (recorder->json)
 		put_json(recorder, flow);
-	} else {
-		csv_line(flow, recorder->now, known, line);
-		writer_line(recorder->writer, line);
-	}
+	else
+		writer_take(recorder->writer, csv_line(flow, 1e6 * recorder->now, known,
+						       writer_room(recorder->writer)));
 	recorder->lines++;
 	recorder->live++;
 }
@@ -134,17 +132,15 @@ static void put_ack(const struct ack *ack, void *data)
 {
 	struct recorder *recorder = data;
 	const struct known *known = flow_of(recorder, ack->cookie);
-	char line[CSV_LINE_MAX];
+	char *line;
 
 	if (!known) {
 		recorder->acks_others++;
 		return;
 	}
-	if (recorder->json)
-		json_ack(ack, line);
-	else
-		csv_ack(ack, known, line);
-	writer_line(recorder->writer, line);
+	line = writer_room(recorder->writer);
+	line = recorder->json ? json_ack(ack, line) : csv_ack(ack, known, line);
+	writer_take(recorder->writer, line);
 	recorder->acks_told++;
 }
 

@@ -11,6 +11,8 @@
 struct writer;
 struct writer *writer_open(const char *name);
 void writer_line(struct writer *writer, const char *line);
+char *writer_room(struct writer *writer);
+void writer_take(struct writer *writer, char *end);
 void writer_flush(struct writer *writer);
 void writer_close(struct writer *writer);
 
@@ -21,16 +23,22 @@ struct known_flows;
  * struct known - of a flow, what an ACK does not tell
  * @cookie: its number
  * @W_init: bytes
- * @eta: its aim
  * @mode: enum hpcc_flow_mode
- * @who: columns from local to mode
+ * @who_length: of @who
+ * @eta_length: of @eta_text
+ * @eta: its aim
+ * @who: columns from local to mode, with a comma before and after
+ * @eta_text: the column of @eta, the same way
  */
 struct known {
 	uint64_t	cookie;
 	uint64_t	W_init;
-	double		eta;
 	uint32_t	mode;
+	uint8_t		who_length;
+	uint8_t		eta_length;
+	double		eta;
 	char		who[2 * END_MAX + 40];
+	char		eta_text[32];
 };
 
 struct known_flows *known_new(void);
@@ -41,11 +49,11 @@ void known_free(struct known_flows *flows);
 
 /* csv.c */
 struct ack;
-void csv_ack(const struct ack *ack, const struct known *known, char line[CSV_LINE_MAX]);
-void json_ack(const struct ack *ack, char line[CSV_LINE_MAX]);
+char *csv_ack(const struct ack *ack, const struct known *known, char line[CSV_LINE_MAX]);
+char *json_ack(const struct ack *ack, char line[CSV_LINE_MAX]);
 extern const char csv_head[];
-void csv_line(const struct flow *flow, double time, const struct known *known,
-	      char line[CSV_LINE_MAX]);
+char *csv_line(const struct flow *flow, uint64_t time_us, const struct known *known,
+	       char line[CSV_LINE_MAX]);
 bool csv_parse(char *line, struct flow *flow, double *time);
 
 #endif /* HPCCMON_RECORD_H */

@@ -81,6 +81,21 @@ void writer_line(struct writer *writer, const char *line)
 	writer->used += length + 1;
 }
 
+/* Return: where a line of up to CSV_LINE_MAX bytes may be written. */
+char *writer_room(struct writer *writer)
+{
+	if (writer->used + CSV_LINE_MAX > BUFFER_BYTES)
+		writer_flush(writer);
+	return writer->buffer + writer->used;
+}
+
+/* Take the line that was written there up to @end, which gets a newline. */
+void writer_take(struct writer *writer, char *end)
+{
+	*end++ = '\n';
+	writer->used = end - writer->buffer;
+}
+
 void writer_close(struct writer *writer)
 {
 	writer_flush(writer);
