@@ -796,6 +796,26 @@ def test_plot():
     expect("left", os.listdir(full), [])
 
 
+def test_plot_long():
+    """However many lines a recording has, the file is small, and shows what one of them tells."""
+    if not shutil.which("gnuplot"):
+        raise Skip("needs gnuplot")
+    name = f"{tempfile.mkdtemp()}/long.csv"
+    with open(name, "w", encoding="ascii") as file:
+        file.write(",".join(HEAD) + "\n")
+        for i in range(100000):
+            W, queue = 91234 if i == 33333 else 10000 + i % 1000, 640000 if i == 77778 else i % 100
+            file.write(f"{1e9 + i / 1e4:.6f},10.0.0.1:1,10.0.0.2:2,{7 + i % 3},telemetry,{W},9000,9000,"
+                       f"0.5,0.95,8000,10000,0,0.5,{queue}\n")
+    said = run(Netns(), "plot", name)
+    expect("said", said, f"{name[:-4]}.svg: 100000 samples, flows: 3\n")
+    expect_in("bytes", os.stat(f"{name[:-4]}.svg").st_size, 1, 1 << 20)
+    with open(f"{name[:-4]}.svg", encoding="utf-8") as file:
+        drawn = re.findall(r"<text> ?([0-9.]+)</text>", file.read())
+    expect("KB", drawn.count("90"), 1)
+    expect("us", drawn.count("700"), 1)
+
+
 def test_plot_by_odd_names():
     """Whatever a recording is called, it runs nothing, and what is there and is no file stays."""
     if not shutil.which("gnuplot"):

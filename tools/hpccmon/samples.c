@@ -1,0 +1,302 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * hpccmon plot: read a recording, and say what of it is drawn. A diagram has fewer columns of
+ * pixels than a long recording has lines. So we cut time in bins, and of each bin draw the first
+ * and the last sample and those with the least and the most of each value: that looks like all.
+ */
+#include <errno.h>
+#include <math.h>
+#include <search.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "samples.h"
+
+/* More than the pixels of a diagram. */
+#define BINS		1000
+#define LAWS		4
+#define LOADS_MAX	(2 * HPCC_HOPS_MAX)
+
+/* ---- Reading --------------------------------------------------------------------------- */
+
+/* Return: @array with room for one more than @nr. */
+static void *grown(void *array, size_t nr, size_t size)
+{
+	if (nr & (nr - 1))
+		return array;
+	return allocated(reallocarray(array, nr ? 2 * nr : 1, size));
+}
+
+/* A cookie may come again, but not with the same ends. */
+static int compare_tracks(const void *one, const void *other)
+{
+	const struct track *a = one, *b = other;
+
+	return a->cookie < b->cookie ? -1 : a->cookie > b->cookie ? 1 :
+	       memcmp(&a->local, &b->local, sizeof(a->local)) ?:
+	       memcmp(&a->peer, &b->peer, sizeof(a->peer));
+}
+
+static struct track *track_of(struct samples *samples, void **tree, const struct flow *flow)
+{
+	struct track *track = allocated(calloc(1, sizeof(*track))), **found;
+
+	track->local = flow->local;
+	track->peer = flow->peer;
+	track->cookie = flow->cookie;
+	found = allocated(tsearch(track, tree, compare_tracks));
+	if (*found != track) {
+		free(track);
+		return *found;
+	}
+	samples->track = grown(samples->track, samples->nr_tracks, sizeof(*samples->track));
+	samples->track[samples->nr_tracks++] = track;
+	return track;
+}
+
+static void add_loads(struct samples *samples, const struct flow *flow)
+{
+	const struct hop *hop;
+	float load[2];
+	uint32_t i, j;
+
+	for (i = 0; i < flow->nr_hops; i++) {
+		hop = &flow->hop[i];
+		load[0] = hop->known ? hop->u : NAN;
+		load[1] = hop->known ? hop->qlen_ns / 1e3 : NAN;
+		for (j = 0; j < 2; j++) {
+			samples->load = grown(samples->load, samples->nr_loads, sizeof(float));
+			samples->load[samples->nr_loads++] = load[j];
+		}
+	}
+}
+
+static void add_sample(struct samples *samples, void **tree, const struct flow *flow, double time)
+{
+	struct track *track = track_of(samples, tree, flow);
+	struct sample *sample;
+
+	if (samples->nr_loads > UINT32_MAX - LOADS_MAX)
+		die("more loads of hops than can be drawn: name a flow");
+	samples->sample = grown(samples->sample, samples->nr, sizeof(*sample));
+	sample = &samples->sample[samples->nr++];
+	*sample = (struct sample){
+		.time = time,
+		.track = track,
+		.law = { flow->W / 1e3, flow->Wc / 1e3, flow->U, flow->eta },
+		.nr_hops = flow->nr_hops,
+		.load = samples->nr_loads,
+	};
+	add_loads(samples, flow);
+	track->samples++;
+	if (flow->nr_hops > track->hops)
+		track->hops = flow->nr_hops;
+}
+
+static void read_lines(struct samples *samples, FILE *file, const char *name,
+		       const struct wanted *wanted)
+{
+	unsigned long long nr = 0;
+	void *tree = NULL;
+	char *line = NULL;
+	struct flow flow;
+	size_t room = 0;
+	double time;
+
+	while (getline(&line, &room, file) > 0) {
+		line[strcspn(line, "\n")] = 0;
+		if (!nr++ && strcmp(line, csv_head))
+			die("%s is no recording of hpccmon: its first line is not %s", name,
+			    csv_head);
+		if (nr == 1)
+			continue;
+		if (!csv_parse(line, &flow, &time))
+			die("%s, line %llu: this is no line of a recording", name, nr);
+		if (wanted_matches(wanted, &flow))
+			add_sample(samples, &tree, &flow, time);
+	}
+	free(line);
+	while (tree)
+		tdelete(*(void **)tree, &tree, compare_tracks);
+}
+
+static int more_samples(const void *one, const void *other)
+{
+	const struct track *const *a = one, *const *b = other;
+
+	return (*a)->samples < (*b)->samples ? 1 : (*a)->samples > (*b)->samples ? -1 : 0;
+}
+
+static int sooner(const void *one, const void *other)
+{
+	const struct sample *a = one, *b = other;
+
+	return a->time < b->time ? -1 : a->time > b->time;
+}
+
+/**
+ * samples_read() - read what "hpccmon record" wrote
+ * @samples: empty
+ * @name: of a file; - is standard input
+ * @wanted: flows that are meant
+ *
+ * Ends the program where there is no sample.
+ */
+void samples_read(struct samples *samples, const char *name, const struct wanted *wanted)
+{
+	FILE *file = strcmp(name, "-") ? fopen(name, "re") : stdin;
+
+	if (!file)
+		die("%s: %s", name, strerror(errno));
+	read_lines(samples, file, name, wanted);
+	if (ferror(file))
+		die("%s: %s", name, strerror(errno));
+	if (file != stdin)
+		fclose(file);
+	if (!samples->nr)
+		die("%s has no sample%s%s", name, *wanted->words ? " of " : "", wanted->words);
+	/* ACKs that were read behind a look may have been before it. */
+	qsort(samples->sample, samples->nr, sizeof(*samples->sample), sooner);
+	qsort(samples->track, samples->nr_tracks, sizeof(*samples->track), more_samples);
+}
+
+void samples_free(struct samples *samples)
+{
+	size_t t;
+
+	for (t = 0; t < samples->nr_tracks; t++)
+		free(samples->track[t]);
+	free(samples->track);
+	free(samples->load);
+	free(samples->sample);
+}
+
+/* ---- What is drawn ------------------------------------------------------------------------ */
+
+/* The rows of a bin: the first, the last, then for each column the least and the most. */
+struct bin {
+	const struct sample	*row[2 + 2 * LOADS_MAX];
+	unsigned int		columns;
+	bool			any;
+};
+
+typedef float (*column_fn)(const struct samples *samples, const struct sample *sample,
+			   unsigned int column);
+
+static float law_of(const struct samples *samples, const struct sample *sample,
+		    unsigned int column)
+{
+	(void)samples;
+	return sample->law[column];
+}
+
+static float load_of(const struct samples *samples, const struct sample *sample,
+		     unsigned int column)
+{
+	return column < 2 * sample->nr_hops ? samples->load[sample->load + column] : NAN;
+}
+
+static void take(struct bin *bin, const struct samples *samples, const struct sample *sample,
+		 column_fn value)
+{
+	const struct sample **least = &bin->row[2], **most = &bin->row[3];
+	unsigned int c, nr = 2 + 2 * bin->columns;
+	float now;
+
+	for (c = 0; !bin->any && c < nr; c++)
+		bin->row[c] = sample;
+	bin->any = true;
+	bin->row[1] = sample;
+	for (c = 0; c < bin->columns; c++, least += 2, most += 2) {
+		now = value(samples, sample, c);
+		if (!(now >= value(samples, *least, c)))
+			*least = sample;
+		if (!(now <= value(samples, *most, c)))
+			*most = sample;
+	}
+}
+
+static int earlier(const void *one, const void *other)
+{
+	const struct sample *const *a = one, *const *b = other;
+
+	return *a < *b ? -1 : *a > *b;
+}
+
+static void put_bin(FILE *to, struct bin *bin, const struct samples *samples, column_fn value)
+{
+	unsigned int r, c, nr = bin->any ? 2 + 2 * bin->columns : 0;
+
+	qsort(bin->row, nr, sizeof(*bin->row), earlier);
+	for (r = 0; r < nr; r++) {
+		if (r && bin->row[r] == bin->row[r - 1])
+			continue;
+		fprintf(to, "%.6f", bin->row[r]->time - samples->sample[0].time);
+		for (c = 0; c < bin->columns; c++)
+			fprintf(to, " %g", value(samples, bin->row[r], c));
+		fputc('\n', to);
+	}
+	bin->any = false;
+}
+
+/* Those of ACKs do not tell of hops, and would cut their lines: @loads leaves them out. */
+static void put_samples(FILE *to, const struct samples *samples, const struct track *track,
+			bool loads)
+{
+	column_fn value = loads ? load_of : law_of;
+	struct bin bin = { .columns = loads ? 2 * track->hops : LAWS };
+	const struct sample *sample = samples->sample, *end = sample + samples->nr;
+	double first = sample->time, width = (end[-1].time - first) / BINS, until = first + width;
+
+	for (; sample < end; sample++) {
+		if (sample->track != track || (loads && !sample->nr_hops))
+			continue;
+		if (sample->time > until) {
+			put_bin(to, &bin, samples, value);
+			until = sample->time + width;
+		}
+		take(&bin, samples, sample, value);
+	}
+	put_bin(to, &bin, samples, value);
+}
+
+/**
+ * samples_put_law() - write what is drawn of W, Wc, U and eta
+ * @to: gets a line for each sample: seconds since the first one, and the four
+ * @samples: a recording
+ * @track: a flow of it
+ */
+void samples_put_law(FILE *to, const struct samples *samples, const struct track *track)
+{
+	put_samples(to, samples, track, false);
+}
+
+/**
+ * samples_put_hops() - write what is drawn of hops
+ * @to: gets a line for each sample: seconds since the first one, u' and the queue of each hop
+ * @samples: a recording
+ * @track: a flow of it
+ */
+void samples_put_hops(FILE *to, const struct samples *samples, const struct track *track)
+{
+	put_samples(to, samples, track, true);
+}
+
+/**
+ * samples_any_load() - whether any hop of a flow has been loaded
+ * @samples: a recording
+ * @track: a flow of it
+ * @what: 0: u', 1: the queue
+ */
+bool samples_any_load(const struct samples *samples, const struct track *track, unsigned int what)
+{
+	unsigned int c;
+	size_t i;
+
+	for (i = 0; i < samples->nr; i++)
+		for (c = what; c < 2 * samples->sample[i].nr_hops; c += 2)
+			if (samples->sample[i].track == track &&
+			    load_of(samples, &samples->sample[i], c) > 0)
+				return true;
+	return false;
+}

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* hpccmon plot: what of a recording is drawn. */
+#ifndef HPCCMON_SAMPLES_H
+#define HPCCMON_SAMPLES_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "record.h"
+
+/**
+ * struct track - a flow that has samples
+ * @local: our end
+ * @peer: the other one
+ * @cookie: its number, which alone may come again
+ * @samples: how many
+ * @hops: most that a sample tells of
+ */
+struct track {
+	struct end	local;
+	struct end	peer;
+	uint64_t	cookie;
+	size_t		samples;
+	uint32_t	hops;
+};
+
+/* A line of a recording; there may be tens of millions. */
+struct sample {
+	double		time;		/* s */
+	struct track	*track;
+	float		law[4];		/* W and Wc, KB; U; eta */
+	uint32_t	nr_hops;
+	uint32_t	load;		/* the place in samples.load of those of the first hop */
+};
+
+/**
+ * struct samples - a recording
+ * @sample: lines, in the order of their times
+ * @load: u' and the queue in us of each hop of each sample; NaN if not known
+ * @track: flows, the one with the most samples first
+ * @nr: of @sample
+ * @nr_loads: of @load
+ * @nr_tracks: of @track
+ */
+struct samples {
+	struct sample	*sample;
+	float		*load;
+	struct track	**track;
+	size_t		nr;
+	size_t		nr_loads;
+	size_t		nr_tracks;
+};
+
+void samples_read(struct samples *samples, const char *name, const struct wanted *wanted);
+bool samples_any_load(const struct samples *samples, const struct track *track, unsigned int what);
+void samples_put_law(FILE *to, const struct samples *samples, const struct track *track);
+void samples_put_hops(FILE *to, const struct samples *samples, const struct track *track);
+void samples_free(struct samples *samples);
+
+#endif /* HPCCMON_SAMPLES_H */
