@@ -158,6 +158,7 @@ struct hpcc_sample {
  * @rounds: round trips that ended since something was heard, at most HPCC_LINK_ROUNDS
  * @quiet: 1 + round trips that it has been quiet for, at most 1 + HPCC_QUIET_STEPS; 0: a
  *	record was the last to be heard
+ * @held: when it became the most loaded one, see hpcc_links_hold(); 0: it is not
  * @valid: the next record is measured against this one
  * @began_valid: there was one when the round trip of <hpcc/fallback.h> began
  */
@@ -169,6 +170,7 @@ struct hpcc_link {
 	u64	began_tx;
 	u64	seen_us;
 	u32	rtt_us;
+	u32	held;
 	u8	scale;
 	u8	tag;
 	u8	rounds;
@@ -282,6 +284,7 @@ static inline void hpcc_algo_forget_hop(struct hpcc_algo *a, u32 hop)
 	l->quiet = 0;
 	l->ts = 0;
 	l->u_q24 = 0;
+	l->held = 0;
 }
 
 /**
@@ -524,6 +527,7 @@ static inline u32 hpcc_link_update(struct hpcc_link *l,
 	l->tx = s->tx;
 	l->qlen = s->qlen;
 	l->tag = s->tag;
+	l->held = why ? 0 : l->held;
 	l->rounds = 0;
 	l->quiet = 0;
 	l->valid = true;
@@ -575,6 +579,25 @@ static inline void hpcc_links_round(struct hpcc_algo *a)
 		else
 			l->u_q24 = 0;
 	}
+}
+
+/**
+ * hpcc_links_hold() - note which link holds the flow, and since when
+ * @a: connection
+ * @now: of any clock; 0 counts as 1
+ *
+ * The one with the largest u' does, as long as it is that whenever this is called: once in a round
+ * trip, as u' of two links that are loaded alike takes turns within one.
+ */
+static inline void hpcc_links_hold(struct hpcc_algo *a, u32 now)
+{
+	struct hpcc_link *l, *most = NULL;
+
+	for (l = a->L; l < a->L + a->end; l++)
+		if (l->valid && (!most || l->u_q24 > most->u_q24))
+			most = l;
+	for (l = a->L; l < a->L + a->end; l++)
+		l->held = l != most ? 0 : l->held ?: now ?: 1;
 }
 
 /**

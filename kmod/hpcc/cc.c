@@ -182,6 +182,7 @@ static void hpcc_update_remote(struct sock *sk, struct hpcc_flow *flow,
 
 	if (hpcc_take_mail(sk, flow, hpcc_rtt_us(tcp_sk(sk), rs->rtt_us), &bits)) {
 		hpcc_count_ack(sk, flow, bits);
+		hpcc_links_hold(&flow->algo, tcp_sk(sk)->tcp_mstamp >> HPCC_HELD_SHIFT);
 		if (bits & HPCC_ACK_PATH)
 			hpcc_path_ask(flow);
 	}
@@ -219,6 +220,7 @@ static void hpcc_update_model(struct sock *sk, struct hpcc_flow *flow,
 	if (ack->bits & HPCC_ACK_UPDATE) {
 		flow->full_us = tp->tcp_mstamp;
 		hpcc_follow_N(flow, tp->tcp_mstamp);
+		hpcc_links_hold(&flow->algo, tp->tcp_mstamp >> HPCC_HELD_SHIFT);
 	}
 	if (likely(!(ack->bits & ~(u32)HPCC_ACK_UPDATE)))
 		return;

@@ -140,6 +140,11 @@ static int hpcc_put_how(struct sk_buff *skb, const struct hpcc_flow *flow)
 	       (READ_ONCE(flow->probes) ? nla_put_flag(skb, HPCC_A_FLOW_PROBES) : 0);
 }
 
+static u64 hpcc_held_us(const struct hpcc_link *link, u64 now_us)
+{
+	return (u64)((u32)(now_us >> HPCC_HELD_SHIFT) - link->held) << HPCC_HELD_SHIFT;
+}
+
 static int hpcc_put_link(struct sk_buff *skb, const struct hpcc_link *link, u64 now_us)
 {
 	if (link->quiet)
@@ -148,7 +153,8 @@ static int hpcc_put_link(struct sk_buff *skb, const struct hpcc_link *link, u64 
 		return 0;
 	return hpcc_put_u64(skb, HPCC_A_HOP_U, link->u_q24) ?:
 	       hpcc_put_u64(skb, HPCC_A_HOP_QLEN, link->qlen) ?:
-	       hpcc_put_u64(skb, HPCC_A_HOP_AGE, now_us - link->seen_us);
+	       hpcc_put_u64(skb, HPCC_A_HOP_AGE, now_us - link->seen_us) ?:
+	       (link->held ? hpcc_put_u64(skb, HPCC_A_HOP_HELD, hpcc_held_us(link, now_us)) : 0);
 }
 
 static int hpcc_put_identity(struct sk_buff *skb, u64 word)

@@ -329,8 +329,8 @@ def test_why():
            "window or a link that does not stamp limits the flow")
     for _ in range(10):
         flow.round(link.step(9000, 1, 0.5))
-    expect("full", re.sub(r"queue \S+ \S+s\)", "", why()),
-           "hop 1 (u' 1.50,  holds it: U 1.50 is above eta 0.95: W = Wc / (U/eta)")
+    expect("full", re.sub(r"queue \S+ \S+s\)|[0-9.]+ \S+s:", "", why()),
+           "hop 1 (u' 1.50,  has held it for  U 1.50 is above eta 0.95: W = Wc / (U/eta)")
     for _ in range(200):
         flow.run()
         flow.send()

@@ -84,6 +84,38 @@ def test_one_flow():
         expect_in("age", hop["age"], 0, 1e6)
 
 
+def test_since_when():
+    """The hop with the largest u' tells for how long it has been that; another link at its hop, and
+    a return from classic, begin anew."""
+    flow = Flow()
+    a, b = Link(hop=1, tag=1), Link(hop=2, tag=2)
+    family = Family(flow.ns, "hpcc")
+
+    def held():
+        return [hop.get("held") for hop in family.get("flow-get", **name_of(flow.sock))["hop"]]
+
+    def rounds(seconds, of_a, of_b):
+        """Until then: time does not pass where the guest waits for nothing but us."""
+        begin = time.monotonic()
+        while time.monotonic() < begin + seconds:
+            flow.round(a.step(9000, of_a), b.step(9000, of_b))
+            time.sleep(0.01)
+        first, second = held()
+        print("# held:", first, second)
+        return first, second
+
+    first, second = rounds(0.5, 0.9, 0.3)
+    expect("the other", second, None)
+    expect_in("held", first, 300000, 600000)
+    first, second = rounds(0.2, 0.2, 0.5)
+    expect("no longer", first, None)
+    expect_in("held", second, 100000, 250000)
+    b.tag += 1
+    first, second = rounds(0.1, 0.2, 0.5)
+    expect("no longer", first, None)
+    expect_in("another link", second, 1, 120000)
+
+
 def test_who_is_asked():
     """Any of ends and cookie select in a dump; one flow needs both ends or its cookie."""
     pair = Pair(6)

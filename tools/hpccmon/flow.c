@@ -53,6 +53,9 @@ static int hop_take(const struct nlattr *attr, void *data)
 	case HPCC_A_HOP_AGE:
 		hop->age_us = number_of(attr);
 		break;
+	case HPCC_A_HOP_HELD:
+		hop->held_us = number_of(attr);
+		break;
 	case HPCC_A_HOP_QUIET:
 		hop->quiet = true;
 		break;

@@ -39,6 +39,7 @@ struct end {
  * @u: u' of its last record
  * @qlen_ns: its queue in that
  * @age_us: since then
+ * @held_us: for how long it has held the flow, 0: it does not, or not for long
  * @known: u, qlen_ns and age_us are
  * @quiet: its queue is too short for records
  * @named: node, port and bps are known
@@ -51,6 +52,7 @@ struct hop {
 	double		u;
 	uint64_t	qlen_ns;
 	uint64_t	age_us;
+	uint64_t	held_us;
 	bool		known;
 	bool		quiet;
 	bool		named;

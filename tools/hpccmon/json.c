@@ -35,6 +35,8 @@ static struct json_object *hop_json(const struct hop *hop)
 		put_part(object, "u", hop->u);
 		put_number(object, "qlen_ns", hop->qlen_ns);
 		put_number(object, "age_us", hop->age_us);
+		if (hop->held_us)
+			put_number(object, "held_us", hop->held_us);
 	}
 	if (hop->quiet)
 		put_flag(object, "quiet", true);

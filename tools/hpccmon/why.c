@@ -80,6 +80,19 @@ static const char *queue_text(const struct flow *flow, const struct hop *hop, ch
 	return text;
 }
 
+/* The hop with the largest u', and since when it is that. */
+static const char *holds_text(const struct hop *hop, const char *queue, char text[96])
+{
+	char age[16];
+
+	if (hop->held_us)
+		snprintf(text, 96, "hop %u (u' %.2f%s) has held it for %s", hop->nr, hop->u, queue,
+			 time_text(hop->held_us * 1e3, age));
+	else
+		snprintf(text, 96, "hop %u (u' %.2f%s) holds it", hop->nr, hop->u, queue);
+	return text;
+}
+
 /* No hop has told u'. */
 static void unknown_text(const struct flow *flow, char *text, size_t size)
 {
@@ -111,7 +124,7 @@ const char *why_text(const struct flow *flow, char *text, size_t size)
 {
 	const struct hop *hop = flow_holder(flow);
 	uint64_t age_us = youngest_us(flow);
-	char queue[48], age[16];
+	char queue[48], age[16], holds[96];
 
 	if (other_rules(flow, text, size))
 		return text;
@@ -120,15 +133,16 @@ const char *why_text(const struct flow *flow, char *text, size_t size)
 		return text;
 	}
 	queue_text(flow, hop, queue);
+	holds_text(hop, queue, holds);
 	if (flow_is_idle(flow))
 		snprintf(text, size, "idle: the last record came %s ago, W is of then",
 			 time_text(age_us * 1e3, age));
 	else if (flow->U >= flow->eta)
-		snprintf(text, size, "hop %u (u' %.2f%s) holds it: U %.2f is above eta %.2f: "
-			 "W = Wc / (U/eta)", hop->nr, hop->u, queue, flow->U, flow->eta);
+		snprintf(text, size, "%s: U %.2f is above eta %.2f: W = Wc / (U/eta)", holds,
+			 flow->U, flow->eta);
 	else if (flow->U >= NEAR_ETA * flow->eta)
-		snprintf(text, size, "hop %u (u' %.2f%s) holds it: U %.2f is just below eta "
-			 "%.2f: W grows by W_ai", hop->nr, hop->u, queue, flow->U, flow->eta);
+		snprintf(text, size, "%s: U %.2f is just below eta %.2f: W grows by W_ai", holds,
+			 flow->U, flow->eta);
 	else if (flow->W >= flow->W_init)
 		snprintf(text, size, "U %.2f is below eta %.2f and W is W_init: the sender, the "
 			 "receiver's window or a link that does not stamp limits the flow",

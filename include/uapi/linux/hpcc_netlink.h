@@ -94,6 +94,7 @@ enum {
 	HPCC_A_HOP_NODE,	/* u32, switch_ID; known while HPCC_A_FLOW_IDENTIFY counts */
 	HPCC_A_HOP_PORT,	/* u32, port_ID, as that */
 	HPCC_A_HOP_RATE,	/* u64, B, bit/s, as that */
+	HPCC_A_HOP_HELD,	/* u64, us, how long its u' has been the largest one, if it is */
 	__HPCC_A_HOP_MAX,
 };
 
