@@ -21,8 +21,10 @@ ROOT_CACHE=${HPCC_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/hpcc}
 . "$ROOT_HERE/debian.sh"
 # shellcheck source=scripts/uml/suites.sh
 . "$ROOT_HERE/uml/suites.sh"
-# openssl makes the key of dkms.
-ROOT_PACKAGES='dkms gcc iproute2 libc6-dev man-db openssl procps python3'
+# openssl makes the key of dkms; libraries of hpccmon, by expressions of apt's, as their names end
+# with a version.
+ROOT_PACKAGES='dkms gcc iproute2 libc6-dev man-db openssl procps python3
+	^libjson-c[0-9]*$ ^libmicrohttpd[0-9]+(t64)?$'
 # What a guest with this kernel may load.
 ROOT_MODULES='arch crypto lib net fs/9p fs/netfs fs/fscache drivers/virtio drivers/net/veth.ko*
 	drivers/net/dummy.ko* drivers/net/tun.ko* drivers/char/hw_random'
