@@ -21,7 +21,6 @@
 #include <linux/sched.h>
 #include <linux/slab.h>
 #include <linux/workqueue.h>
-
 #include <hpcc/compat.h>
 
 #include "net.h"
