@@ -338,37 +338,28 @@ static int hpcc_identify(const struct sk_buff *request, struct net *net,
 	return 0;
 }
 
-static int hpcc_parse_dump(const struct netlink_callback *cb,
-			   struct nlattr *attrs[HPCC_A_FLOW_IDENTIFY + 1])
-{
-	return genlmsg_parse(cb->nlh, &hpcc_family, attrs, HPCC_A_FLOW_IDENTIFY, hpcc_flow_policy,
-			     cb->extack);
-}
-
-/* cb->args[0] is the number of the next flow; cb->args[1]: who asked may know the names of
- * links, whoever reads the answer.
+/* cb->args[0] is the number of the next flow; cb->args[1]: this is not the first part;
+ * cb->args[2]: who asked may know the names of links, whoever reads the answer.
  */
-static int hpcc_nl_start_flows(struct netlink_callback *cb)
-{
-	struct nlattr *attrs[HPCC_A_FLOW_IDENTIFY + 1];
-
-	cb->args[1] = netlink_net_capable(cb->skb, CAP_NET_ADMIN);
-	return hpcc_parse_dump(cb, attrs) ?:
-	       hpcc_identify(cb->skb, sock_net(cb->skb->sk), attrs, cb->extack);
-}
-
 static int hpcc_nl_dump_flows(struct sk_buff *skb, struct netlink_callback *cb)
 {
-	const struct hpcc_nl_reply to = {
+	struct hpcc_nl_reply to = {
 		.skb = skb, .portid = NETLINK_CB(cb->skb).portid, .seq = cb->nlh->nlmsg_seq,
 		.flags = NLM_F_MULTI, .until = jiffies + msecs_to_jiffies(HPCC_NL_WAIT_MS),
-		.names = cb->args[1],
 	};
 	struct nlattr *attrs[HPCC_A_FLOW_IDENTIFY + 1];
 	unsigned long id = cb->args[0];
 	struct sock *sk;
-	int err = hpcc_parse_dump(cb, attrs);
+	int err;
 
+	err = genlmsg_parse(cb->nlh, &hpcc_family, attrs, HPCC_A_FLOW_IDENTIFY, hpcc_flow_policy,
+			    cb->extack);
+	if (!err && !cb->args[1]) {
+		cb->args[2] = netlink_net_capable(cb->skb, CAP_NET_ADMIN);
+		err = hpcc_identify(cb->skb, sock_net(skb->sk), attrs, cb->extack);
+	}
+	cb->args[1] = !err;
+	to.names = cb->args[2];
 	while (!err && (sk = hpcc_flow_next(sock_net(skb->sk), attrs, &id))) {
 		err = hpcc_tell(&to, sk);
 		if (!err)
@@ -537,7 +528,6 @@ static const struct genl_ops hpcc_nl_ops[] = {
 		.policy		= hpcc_flow_policy,
 		.maxattr	= HPCC_A_FLOW_IDENTIFY,
 		.doit		= hpcc_nl_get_flow,
-		.start		= hpcc_nl_start_flows,
 		.dumpit		= hpcc_nl_dump_flows,
 	},
 	{
