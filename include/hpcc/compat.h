@@ -213,6 +213,11 @@ static inline void hpcc_send_ack(struct sock *sk, u32 rcv_nxt)
 #endif
 }
 
+/* 7.2 warns of its old name. */
+#ifndef HAVE_SYSTEM_DFL_WQ
+#define system_dfl_wq	system_unbound_wq
+#endif
+
 /* 6.12 autoloads qdiscs by alias, 6.1 by the module's name. */
 #ifndef HAVE_ALIAS_NET_SCH
 #define MODULE_ALIAS_NET_SCH(id)

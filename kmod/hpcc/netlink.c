@@ -330,8 +330,8 @@ static int hpcc_tell(const struct hpcc_nl_reply *to, struct sock *sk)
 }
 
 /* Have the links of all paths asked who they are, if that is wanted. */
-static int hpcc_identify(struct sk_buff *request, struct net *net, struct nlattr * const *attrs,
-			 struct netlink_ext_ack *extack)
+static int hpcc_identify(const struct sk_buff *request, struct net *net,
+			 struct nlattr * const *attrs, struct netlink_ext_ack *extack)
 {
 	if (!attrs[HPCC_A_FLOW_IDENTIFY])
 		return 0;
@@ -344,13 +344,14 @@ static int hpcc_identify(struct sk_buff *request, struct net *net, struct nlattr
 	return 0;
 }
 
-/* cb->args[0] is the number of the next flow; cb->args[1]: the links have been asked. */
+/* cb->args[0] is the number of the next flow; cb->args[1]: this is not the first part;
+ * cb->args[2]: who asked may know the names of links, whoever reads the answer.
+ */
 static int hpcc_nl_dump_flows(struct sk_buff *skb, struct netlink_callback *cb)
 {
-	const struct hpcc_nl_reply to = {
+	struct hpcc_nl_reply to = {
 		.skb = skb, .portid = NETLINK_CB(cb->skb).portid, .seq = cb->nlh->nlmsg_seq,
 		.flags = NLM_F_MULTI, .until = jiffies + msecs_to_jiffies(HPCC_NL_WAIT_MS),
-		.names = netlink_net_capable(cb->skb, CAP_NET_ADMIN),
 	};
 	struct nlattr *attrs[HPCC_A_FLOW_IDENTIFY + 1];
 	unsigned long id = cb->args[0];
@@ -359,10 +360,12 @@ static int hpcc_nl_dump_flows(struct sk_buff *skb, struct netlink_callback *cb)
 
 	err = genlmsg_parse(cb->nlh, &hpcc_family, attrs, HPCC_A_FLOW_IDENTIFY, hpcc_flow_policy,
 			    cb->extack);
-	if (!err && !cb->args[1])
-		err = hpcc_identify((struct sk_buff *)cb->skb, sock_net(skb->sk), attrs,
-				    cb->extack);
+	if (!err && !cb->args[1]) {
+		cb->args[2] = netlink_net_capable(cb->skb, CAP_NET_ADMIN);
+		err = hpcc_identify(cb->skb, sock_net(skb->sk), attrs, cb->extack);
+	}
 	cb->args[1] = !err;
+	to.names = cb->args[2];
 	while (!err && (sk = hpcc_flow_next(sock_net(skb->sk), attrs, &id))) {
 		err = hpcc_tell(&to, sk);
 		if (!err)

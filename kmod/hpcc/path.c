@@ -21,6 +21,7 @@
 #include <linux/sched.h>
 #include <linux/slab.h>
 #include <linux/workqueue.h>
+#include <hpcc/compat.h>
 
 #include "net.h"
 #include "path.h"
@@ -204,18 +205,20 @@ void hpcc_paths_ask(struct net *net)
 	hn->path_until = jiffies + HPCC_PATHS_ASK_S * HZ;
 	WRITE_ONCE(hn->path_asked, true);
 	hpcc_paths_each(hn, hpcc_path_give_now);
-	schedule_delayed_work(&hn->path_end, HPCC_PATHS_ASK_S * HZ);
+	queue_delayed_work(system_dfl_wq, &hn->path_end, HPCC_PATHS_ASK_S * HZ);
 	mutex_unlock(&hn->path_lock);
 }
 
-/* HPCC_PATHS_ASK_S after a request: stop asking, or wait for the end of a later request. */
+/* HPCC_PATHS_ASK_S after a request: stop asking, or wait for the end of a later request. It goes
+ * through all flows, so it runs where it does not keep other work of a CPU waiting.
+ */
 static void hpcc_paths_end(struct work_struct *work)
 {
 	struct hpcc_net *hn = container_of(to_delayed_work(work), struct hpcc_net, path_end);
 
 	mutex_lock(&hn->path_lock);
 	if (time_before(jiffies, hn->path_until)) {
-		schedule_delayed_work(&hn->path_end, hn->path_until - jiffies);
+		queue_delayed_work(system_dfl_wq, &hn->path_end, hn->path_until - jiffies);
 	} else {
 		WRITE_ONCE(hn->path_asked, false);
 		hpcc_paths_each(hn, hpcc_path_take);

@@ -14,7 +14,7 @@
 
 TRACE_EVENT(hpcc_ack,
 
-	TP_PROTO(const struct sock *sk, const struct hpcc_flow *flow),
+	TP_PROTO(struct sock *sk, const struct hpcc_flow *flow),
 
 	TP_ARGS(sk, flow),
 
@@ -43,7 +43,7 @@ TRACE_EVENT(hpcc_ack,
 		__entry->cwnd = tcp_snd_cwnd(tcp_sk(sk));
 		__entry->pacing_rate = READ_ONCE(sk->sk_pacing_rate);
 		__entry->hops = READ_ONCE(flow->hops);
-		sock_diag_save_cookie((struct sock *)sk, __entry->cookie);
+		sock_diag_save_cookie(sk, __entry->cookie);
 	),
 
 	TP_printk("sport=%u dport=%u W=%llu Wc=%llu U_permille=%llu T_ns=%u inc_stage=%u cwnd=%u pacing_rate=%llu hops=%u cookie=%llu",
@@ -68,7 +68,7 @@ TRACE_DEFINE_ENUM(HPCC_WHY_UNSEEN_LOSS);
 /* What HPCC_CMD_FLOW_NTF tells, whether somebody listens or not. */
 TRACE_EVENT(hpcc_mode,
 
-	TP_PROTO(const struct sock *sk, const struct hpcc_flow *flow, enum hpcc_event event),
+	TP_PROTO(struct sock *sk, const struct hpcc_flow *flow, enum hpcc_event event),
 
 	TP_ARGS(sk, flow, event),
 
@@ -79,6 +79,7 @@ TRACE_EVENT(hpcc_mode,
 		__field(u8, mode)
 		__field(u8, why)
 		__field(u32, cwnd)
+		__array(u32, cookie, 2)
 	),
 
 	TP_fast_assign(
@@ -88,9 +89,10 @@ TRACE_EVENT(hpcc_mode,
 		__entry->mode = flow->mode;
 		__entry->why = flow->why;
 		__entry->cwnd = tcp_snd_cwnd(tcp_sk(sk));
+		sock_diag_save_cookie(sk, __entry->cookie);
 	),
 
-	TP_printk("sport=%u dport=%u event=%s mode=%s why=%s cwnd=%u",
+	TP_printk("sport=%u dport=%u event=%s mode=%s why=%s cwnd=%u cookie=%llu",
 		  __entry->sport, __entry->dport,
 		  __print_symbolic(__entry->event, { HPCC_EVENT_FALLBACK, "fallback" },
 				   { HPCC_EVENT_RETURN, "return" }, { HPCC_EVENT_PATH, "path" }),
@@ -101,7 +103,7 @@ TRACE_EVENT(hpcc_mode,
 		  __print_symbolic(__entry->why, { HPCC_WHY_NONE, "none" },
 				   { HPCC_WHY_SILENCE, "silence" },
 				   { HPCC_WHY_UNSEEN_LOSS, "unseen_loss" }),
-		  __entry->cwnd)
+		  __entry->cwnd, (u64)__entry->cookie[1] << 32 | __entry->cookie[0])
 );
 
 #endif /* _HPCC_TRACE_H */

@@ -109,6 +109,7 @@ def test_usage():
     for line, said in (("x", "x: all flows are told of"),
                        ("--flows=0", "--flows 0: it is 1 to 1000"),
                        ("--flows=1001", "--flows 1001: it is 1 to 1000"),
+                       ("--flows=1.5", "--flows 1.5: it is a whole number"),
                        ("--names", "--names: links are told of with --flows"),
                        ("-t x -l 127.0.0.1:1", "--textfile and --listen: choose one"),
                        ("--not", "--not: there are --flows, --listen=VALUE, --names, --textfile=VALUE"),
@@ -144,7 +145,12 @@ def test_textfile_is_whole():
     expect("too long", said, f"hpccmon export: {name}: File too large\n")
     expect("the one before", (os.stat(name), os.listdir(folder)), (before, ["hpcc.prom"]))
     said = run(pair.c, "export", "-t", f"{folder}/none/x", status=NOTHING)
-    expect("no folder", re.sub(r"x\.\w+", "x", said), f"hpccmon export: {folder}/none/x: No such file or directory\n")
+    expect("no folder", said, f"hpccmon export: {folder}/none/x: No such file or directory\n")
+    said = run(pair.c, "export", "-t", "-", cwd=folder)
+    expect("standard output", (Metrics(said).one("hpcc_up"), os.listdir(folder)), (1, ["hpcc.prom"]))
+    with open("/dev/full", "w", encoding="ascii") as full:
+        expect("full disk", run(pair.c, "export", "-t", "-", stdout=full, status=NOTHING),
+               "hpccmon export: cannot write: No space left on device\n")
     os.mkdir(f"{folder}/dir")
     said = run(pair.c, "export", "-t", f"{folder}/dir", status=NOTHING)
     expect("a folder", (said, sorted(os.listdir(folder))),

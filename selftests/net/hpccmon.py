@@ -83,20 +83,25 @@ def test_record_while_the_module_goes():
 def test_usage():
     """What is wrong on a command line is told in a line, with what is allowed."""
     ns = Netns()
-    bad = "is no end of a flow: write ADDR, ADDR:PORT, [ADDR]:PORT, :PORT, or a cookie"
+    bad = "is no end of a flow: write ADDR, ADDR:PORT, [ADDR]:PORT, :PORT, or a cookie; names are not looked up"
     for line, said in (("", ': what? "hpccmon --help" lists the commands'),
                        ("flows", ": no command flows; there are events, export, flow, path, plot, record, top"),
                        ("flow --not", " flow: --not: there are --json, --names"),
                        ("flow -x", " flow: -x: there are --json, --names"),
+                       ("flow -xj", " flow: -x: there are --json, --names"),
+                       ("flow --json=1", " flow: --json takes no value"),
+                       ("flow -:", " flow: -:: there are --json, --names"),
                        ("flow a b", f" flow: a {bad}"),
                        ("flow :1 :2 :3", " flow: :3: one flow too many: write its own end and its peer's"),
                        ("events -c", " events: -c needs a value"),
                        ("events -c 0", " events: --count 0: it is 1 to 1000000000"),
+                       ("events -c 1.5", " events: --count 1.5: it is a whole number"),
                        ("events --count=5x", " events: --count 5x: it is 1 to 1000000000"),
                        ("plot", ' plot: which file? "hpccmon record" writes it'),
                        ("plot x.svg", " plot: x.svg would be overwritten: --output=FILE names another file"),
                        ("record", " record: where to? --output=FILE, or - for standard output"),
                        ("record -o x -b 3", " record: --buffer 3: it is 4 to 1048576"),
+                       ("record -o x -b 4.5", " record: --buffer 4.5: it is a whole number"),
                        ("record -o x -d 0", " record: --delay 0: it is 0.001 to 3600"),
                        ("top --sort=Q --once", " top: --sort Q: there are LOCAL, PEER, MODE, W, R, T, U, "
                         "HOP, u', QUEUE, STAGE, WHY"),
@@ -114,6 +119,10 @@ def test_usage():
                  "[::1", "[::1]x", "[::1]:", "[]:1", ":::", "", "-5", "0x", "99999999999999999999",
                  "g::1", "a" * 100, "[" + "1:" * 60):
         expect(word, run(ns, "flow", "--", word, status=USAGE), f"hpccmon flow: {word} {bad}\n")
+    with open(f"{TOP}/dkms.conf", encoding="ascii") as file:
+        version, = re.findall('^PACKAGE_VERSION="(.*)"$', file.read(), re.MULTILINE)
+    for word in "--version", "-V":
+        expect(word, run(ns, word), f"hpccmon {version}\n")
     head = run(ns, "--help")
     expect("help", head.startswith("usage: hpccmon COMMAND"), True)
     for command in "events", "export", "flow", "path", "plot", "record", "top":
@@ -864,7 +873,7 @@ def test_completion():
     pair = Pair(6)
     client, _ = pair.connect()
     path = os.path.dirname(program()) + ":" + os.environ["PATH"]
-    for line, want in (("hpccmon ", "--help events export flow path plot record top"), ("hpccmon re", "record"),
+    for line, want in (("hpccmon ", "--help --version events export flow path plot record top"), ("hpccmon re", "record"),
                        ("hpccmon top --s", "--sort="), ("hpccmon top --sort Q", "QUEUE"),
                        ("hpccmon events --", "--count= --json"), ("hpccmon record --ti", "--time="),
                        ("hpccmon flow ", f"[fd00::1]:{client.getsockname()[1]} [fd00::2]:5000"),

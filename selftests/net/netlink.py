@@ -261,6 +261,24 @@ def test_names_of_links():
     expect("afterwards", ["node" in hop for hop in family.dump("flow-get")[0]["hop"]], [False] * 3)
 
 
+def test_names_for_who_asked():
+    """Whether a dump tells names is settled when it is asked for, not by who reads its parts."""
+    path = Path(switches=1)
+    family = Family(path.a, "hpcc")
+    # More than the two parts that the kernel makes before the first one was read.
+    for i in range(200):
+        if not i % 50:
+            path.a.ask()
+        transfer((*path.connect(5000 + i), pattern(20000)))
+    path.a.ask()
+    parts = family.dump_in_parts("flow-get")
+    found = next(parts) + sum(as_nobody(lambda: list(parts)), [])
+    expect("flows", len(found), 200)
+    expect("without names", [flow["lport"] for flow in found if "node" not in flow["hop"][0]], [])
+    parts = as_nobody(lambda: list(family.dump_in_parts("flow-get")))
+    expect("a stranger's", [flow for flow in sum(parts, []) if "node" in flow["hop"][0]], [])
+
+
 def test_namespace_goes():
     """While links are asked in it, with flows and without them."""
     for connected in False, True:
@@ -382,8 +400,9 @@ def test_events():
     expect("return", [got["event"] for _, got in family.heard()], ["return"])
     expect("why stays", asking.dump("flow-get")[0]["why"], "silence")
     expect("elsewhere", quiet.heard(), [])
-    traced = [(line["event"], line["mode"], line["why"]) for line in tracepoint.lines()
-              if int(line["sport"]) == flow.lport]
+    lines = [line for line in tracepoint.lines() if int(line["sport"]) == flow.lport]
+    traced = [(line["event"], line["mode"], line["why"]) for line in lines]
+    expect("traced of", {line["cookie"] for line in lines}, {str(cookie(flow.sock))})
     expect("traced", traced, [("path", "telemetry", "none"),
                               ("fallback", told[0][1]["mode"], "silence"),
                               ("return", "telemetry", "silence")])

@@ -78,7 +78,7 @@ static void end_parse(struct end *end, const char *word)
 {
 	if (!end_read(end, word))
 		usage("%s is no end of a flow: write ADDR, ADDR:PORT, [ADDR]:PORT, :PORT, or a "
-		      "cookie", word);
+		      "cookie; names are not looked up", word);
 }
 
 /* What the words of a command line ask for; none: all flows. */

@@ -133,7 +133,7 @@ int cmd_events(int argc, char **argv)
 		if (option == 'j')
 			listener.json = true;
 		else
-			listener.most = number_option("--count", 1, 1e9);
+			listener.most = whole_option("--count", 1, 1000000000);
 	}
 	wanted_parse(&wanted, argc - optind, argv + optind);
 	listener.wanted = &wanted;

@@ -53,8 +53,12 @@ static int write_metrics(struct export *export, const char *name)
 	size_t length;
 	char *text = metrics_text(export, &length, &why);
 
-	replace_file(name, text, length);
+	if (strcmp(name, "-"))
+		replace_file(name, text, length);
+	else
+		fwrite(text, 1, length, stdout);
 	free(text);
+	end_output();
 	if (why)
 		die("%s", why);
 	return 0;
@@ -75,7 +79,7 @@ int cmd_export(int argc, char **argv)
 
 	while ((option = next_option(argc, argv, "f::l:nt:", options)) != -1) {
 		if (option == 'f')
-			export.flows = optarg ? number_option("--flows", 1, FLOWS_MAX) :
+			export.flows = optarg ? whole_option("--flows", 1, FLOWS_MAX) :
 				       FLOWS_DEFAULT;
 		else if (option == 'l')
 			where = optarg;

@@ -207,6 +207,7 @@ bool names_ask(struct monitor *mon, struct wanted *wanted, const char **why);
 struct option;
 int next_option(int argc, char **argv, const char *letters, const struct option *options);
 double number_option(const char *name, double min, double max);
+uint32_t whole_option(const char *name, uint32_t min, uint32_t max);
 
 /* replace.c */
 char *file_beside(const char *name, int *fd);

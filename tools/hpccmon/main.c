@@ -47,7 +47,7 @@ static const struct command commands[] = {
 	  "what Prometheus stores: counters, flows and hops",
 	  "\t--flows[=N]           N flows (default: 100) and their hops as well\n"
 	  "\t--names               with --flows: node and port of links; needs CAP_NET_ADMIN\n"
-	  "\t--textfile=FILE       write it to FILE, once\n"
+	  "\t--textfile=FILE       write it to FILE, once; - is standard output\n"
 	  "\t--listen=ADDR:PORT    answer by HTTP (default: 127.0.0.1:4722) until Ctrl-C\n" },
 	{ "flow", cmd_flow, "[--json] [--names] [LOCAL|COOKIE] [PEER]",
 	  "which hop holds each flow, and all else that is known of it",
@@ -166,6 +166,7 @@ static void help_all(void)
 	for (i = 0; i < NR_COMMANDS; i++)
 		help(&commands[i]);
 	printf("\"hpccmon COMMAND --help\" explains its options; hpccmon(8) tells more.\n"
+	       "\"hpccmon --version\" tells which one this is.\n"
 	       "Which hop makes a flow slow? As root, where it sends: \"hpccmon flow --names\".\n");
 }
 
@@ -206,6 +207,8 @@ int main(int argc, char **argv)
 	signal(SIGPIPE, SIG_IGN);
 	if (asks_for_help(argv[1])) {
 		help_all();
+	} else if (!strcmp(argv[1], "--version") || !strcmp(argv[1], "-V")) {
+		printf("hpccmon %s\n", HPCC_VERSION);
 	} else {
 		current = find(argv[1]);
 		if (any_asks_for_help(argv + 2)) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /* hpccmon: options of commands. What is wrong with one is told with what is allowed. */
+#include <ctype.h>
 #include <getopt.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,21 +10,23 @@
 /* The next option of a command, -1: there is none. */
 int next_option(int argc, char **argv, const char *letters, const struct option *options)
 {
-	char known[256] = "";
+	char quiet[32] = ":", known[256] = "", letter[] = { '-', 0, 0 };
 	int option;
 
-	opterr = 0;
-	option = getopt_long(argc, argv, letters, options, NULL);
+	option = getopt_long(argc, argv, strcat(quiet, letters), options, NULL);
+	if (option == ':')
+		usage("%s needs a value", argv[optind - 1]);
 	if (option != '?')
 		return option;
-	if (optopt && strchr(letters, optopt))
-		usage("%s needs a value", argv[optind - 1]);
+	if (isalpha(optopt) && strchr(letters, optopt))
+		usage("%.*s takes no value", (int)strcspn(argv[optind - 1], "="), argv[optind - 1]);
+	letter[1] = optopt;
 	for (; options->name; options++) {
 		strcat(strcat(known, *known ? ", --" : "--"), options->name);
 		if (options->has_arg == required_argument)
 			strcat(known, "=VALUE");
 	}
-	usage("%s: there are %s", argv[optind - 1], known);
+	usage("%s: there are %s", optopt ? letter : argv[optind - 1], known);
 }
 
 /* What the option that was just read says. */
@@ -35,5 +38,15 @@ double number_option(const char *name, double min, double max)
 	number = strtod(optarg, &end);
 	if (end == optarg || *end || !(number >= min && number <= max))
 		usage("%s %s: it is %.10g to %.10g", name, optarg, min, max);
+	return number;
+}
+
+/* The same, where halves make no sense. */
+uint32_t whole_option(const char *name, uint32_t min, uint32_t max)
+{
+	double number = number_option(name, min, max);
+
+	if (number != (uint32_t)number)
+		usage("%s %s: it is a whole number", name, optarg);
 	return number;
 }

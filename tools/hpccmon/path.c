@@ -289,7 +289,7 @@ static int find_path(const char *host, const char *port, bool json)
 static const char *port_option(void)
 {
 	if (!optarg[strspn(optarg, "+-0123456789")])
-		number_option("--port", 1, UINT16_MAX);
+		whole_option("--port", 1, UINT16_MAX);
 	return optarg;
 }
 

@@ -225,7 +225,7 @@ int cmd_record(int argc, char **argv)
 		else if (option == 'n')
 			with_acks = false;
 		else if (option == 'b')
-			buffer_kb = number_option("--buffer", 4, 1 << 20);
+			buffer_kb = whole_option("--buffer", 4, 1 << 20);
 		else if (option == 't')
 			time = number_option("--time", 0.001, 1e9);
 		else

@@ -28,6 +28,7 @@ char *file_beside(const char *name, int *fd)
 {
 	struct stat there;
 	char *new;
+	int err;
 
 	if (!lstat(name, &there) && !S_ISREG(there.st_mode))
 		die("%s: it is there, and no regular file", name);
@@ -35,10 +36,11 @@ char *file_beside(const char *name, int *fd)
 		die("out of memory");
 	*fd = mkstemp(new);
 	if (*fd < 0)
-		die("%s: %s", new, strerror(errno));
+		die("%s: %s", name, strerror(errno));
 	if (!let_read(*fd)) {
+		err = errno;
 		unlink(new);
-		die("%s: %s", new, strerror(errno));
+		die("%s: %s", name, strerror(err));
 	}
 	return new;
 }

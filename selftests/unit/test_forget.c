@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Unit tests of tools/hpccmon/record.c: it forgets flows that ended, and none that lives. */
+#define _GNU_SOURCE
+#include <stdio.h>
+#include "test.h"
+#include "../../tools/hpccmon/known.c"
+#include "../../tools/hpccmon/record.c"
+
+#define LIVE	1000
+
+/* The flows that the kernel tells of: LIVE, from this cookie on. */
+static u64 first_cookie;
+
+int monitor_dump(struct monitor *mon, const struct wanted *wanted, flow_fn fn, void *data,
+		 const char **why)
+{
+	struct flow flow = {};
+	u32 i;
+
+	for (i = 0; i < LIVE; i++) {
+		flow.cookie = first_cookie + i;
+		fn(&flow, data);
+	}
+	return 0;
+}
+
+/* ---- Of what else record.c calls, no test depends ------------------------------------------ */
+
+static char line[CSV_LINE_MAX];
+const char csv_head[1];
+
+char *csv_line(const struct flow *flow, uint64_t time_us, const struct known *known,
+	       char to[CSV_LINE_MAX])
+{
+	return to;
+}
+
+char *csv_ack(const struct ack *ack, const struct known *known, char to[CSV_LINE_MAX])
+{
+	return to;
+}
+
+char *json_ack(const struct ack *ack, char to[CSV_LINE_MAX])
+{
+	return to;
+}
+
+char *writer_room(struct writer *writer)
+{
+	return line;
+}
+
+const char *end_text(const struct end *end, char text[END_MAX])
+{
+	return "";
+}
+
+const char *mode_text(uint32_t mode)
+{
+	return "";
+}
+
+void *allocated(void *memory)
+{
+	assert_non_null(memory);
+	return memory;
+}
+
+bool interrupted(void)
+{
+	return false;
+}
+
+double number_option(const char *name, double min, double max)
+{
+	return min;
+}
+
+uint32_t whole_option(const char *name, uint32_t min, uint32_t max)
+{
+	return min;
+}
+
+int next_option(int argc, char **argv, const char *letters, const struct option *options)
+{
+	return -1;
+}
+
+struct json_object *flow_json(const struct flow *flow)
+{
+	return NULL;
+}
+
+struct acks *acks_open(uint32_t buffer_kb, const char **why)
+{
+	return NULL;
+}
+
+struct monitor *monitor_open(void)
+{
+	return NULL;
+}
+
+struct writer *writer_open(const char *name)
+{
+	return NULL;
+}
+
+uint64_t acks_lost(const struct acks *acks)
+{
+	return 0;
+}
+
+void acks_take(struct acks *acks, ack_fn fn, void *data) { }
+void acks_close(struct acks *acks) { }
+void catch_interrupts(void) { }
+void die(const char *format, ...) { abort(); }
+void monitor_close(struct monitor *mon) { }
+void usage(const char *format, ...) { abort(); }
+void wanted_parse(struct wanted *wanted, int nr, char **words) { }
+void writer_close(struct writer *writer) { }
+void writer_flush(struct writer *writer) { }
+void writer_line(struct writer *writer, const char *text) { }
+void writer_take(struct writer *writer, char *end) { }
+
+/* ---- Looks ------------------------------------------------------------------------------- */
+
+static void check_lives(const struct recorder *recorder)
+{
+	u32 i;
+
+	for (i = 0; i < LIVE; i++)
+		assert_non_null(known_find(recorder->known, first_cookie + i));
+}
+
+/* All flows end between two looks, and others begin. */
+static void look__forgets_flows_that_ended(void **state)
+{
+	struct recorder recorder = { .known = known_new() };
+	u32 i;
+
+	for (i = 0, first_cookie = 1; i < 100; i++, first_cookie += LIVE) {
+		look(&recorder);
+		assert_true(known_number(recorder.known) <= 3 * LIVE + KNOWN_SPARE);
+		check_lives(&recorder);
+	}
+	known_free(recorder.known);
+}
+
+/* The same, where the looks are those for ACKs of flows that are not known. */
+static void flow_of__is_forgotten_by_the_next_look(void **state)
+{
+	struct recorder recorder = { .known = known_new() };
+	u32 i;
+
+	for (i = 0, first_cookie = 1; i < 10; i++, first_cookie += LIVE) {
+		recorder.asked = 0;
+		assert_non_null(flow_of(&recorder, first_cookie));
+		assert_null(flow_of(&recorder, 1ULL << 60));
+	}
+	assert_int_equal(known_number(recorder.known), 10 * LIVE);
+	look(&recorder);
+	assert_int_equal(known_number(recorder.known), LIVE);
+	check_lives(&recorder);
+	known_free(recorder.known);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(look__forgets_flows_that_ended),
+		cmocka_unit_test(flow_of__is_forgotten_by_the_next_look),
+	};
+
+	return hpcc_run_tests(tests);
+}
