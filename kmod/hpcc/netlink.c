@@ -513,7 +513,9 @@ void hpcc_notify(struct sock *sk, struct hpcc_flow *flow, enum hpcc_event event)
 	struct sk_buff *skb;
 
 	trace_hpcc_mode(sk, flow, event);
-	if (likely(!genl_has_listeners(&hpcc_family, net, HPCC_MCGRP_OF_EVENTS)) ||
+	/* A kernel's socket may outlive the netlink of its namespace. */
+	if (!check_net(net) ||
+	    likely(!genl_has_listeners(&hpcc_family, net, HPCC_MCGRP_OF_EVENTS)) ||
 	    hpcc_event_is_missed(flow))
 		return;
 	skb = nlmsg_new(NLMSG_DEFAULT_SIZE, GFP_ATOMIC | __GFP_NOWARN);
