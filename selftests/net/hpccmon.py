@@ -785,7 +785,9 @@ def test_plot():
         expect("since when", time.strftime(">s since %Y-%m-%d %H:%M:%S<", time.localtime(1)) in file.read(), True)
     for text, wrong in (("", " has no sample"), ("x\n", " is no recording of hpccmon: its first line is not "
                                                 + ",".join(HEAD)),
-                        (",".join(HEAD) + "\n1,2\n", ", line 2: this is no line of a recording")):
+                        (",".join(HEAD) + "\n1,2\n", ", line 2: this is no line of a recording"),
+                        *((f"{','.join(HEAD)}\n{when},{ends}\n", ", line 2: this is no line of a recording")
+                          for when in ("nan", "inf", "-1", "1e18", "1e300"))):
         with open(f"{folder}/bad", "w", encoding="ascii") as file:
             file.write(text)
         expect(f"{text}", run(ns, "plot", f"{folder}/bad", status=NOTHING),

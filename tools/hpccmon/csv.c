@@ -15,6 +15,8 @@ const char csv_head[] =
 	"time,local,peer,cookie,mode,W,Wc,W_init,U,eta,R_bps,T_ns,incStage,u,qlen_ns";
 
 #define NR_COLUMNS	15
+/* Of what put_time() can write; localtime_r() knows no date of what is far beyond. */
+#define TIME_MAX	(UINT64_MAX / 1e6)
 
 /* ---- Writing: there may be a million ACKs in a second, and printf() takes too long ------- */
 
@@ -221,7 +223,7 @@ bool csv_parse(char *line, struct flow *flow, double *time)
 	    !end_read(&flow->peer, column[2]))
 		return false;
 	*time = strtod(column[0], &end);
-	if (end == column[0] || *end)
+	if (end == column[0] || *end || !(*time >= 0 && *time <= TIME_MAX))
 		return false;
 	flow->cookie = strtoull(column[3], NULL, 10);
 	flow->mode = mode_of(column[4]);
