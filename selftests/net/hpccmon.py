@@ -325,7 +325,7 @@ def test_why():
     flow.round(link.step(9000, 0.3))
     for _ in range(10):
         flow.round(link.step(9000, 0.3))
-    expect("room", why(), "U 0.30 is below eta 0.95 and W is W_init: the sender, the receiver's "
+    expect("room", why(), "U 0.30 is below eta 0.95 and W is W_init: the application, the receiver's "
            "window or a link that does not stamp limits the flow")
     for _ in range(10):
         flow.round(link.step(9000, 1, 0.5))

@@ -146,8 +146,8 @@ const char *why_text(const struct flow *flow, char *text, size_t size)
 			 flow->U >= flow->eta ? "above" : "just below", flow->eta,
 			 step_text(flow));
 	else if (flow->W >= flow->W_init)
-		snprintf(text, size, "U %.2f is below eta %.2f and W is W_init: the sender, the "
-			 "receiver's window or a link that does not stamp limits the flow",
+		snprintf(text, size, "U %.2f is below eta %.2f and W is W_init: the application, "
+			 "the receiver's window or a link that does not stamp limits the flow",
 			 flow->U, flow->eta);
 	else
 		snprintf(text, size, "U %.2f is below eta %.2f: W grows until hop %u, the busiest, "
