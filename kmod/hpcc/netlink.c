@@ -126,7 +126,9 @@ static int hpcc_put_mode(struct sk_buff *skb, const struct hpcc_flow *flow)
 	       nla_put_u32(skb, HPCC_A_FLOW_ETA, hpcc_peek(flow->params.eta_q24)) ?:
 	       hpcc_put_u64(skb, HPCC_A_FLOW_R, hpcc_peek_rate(flow)) ?:
 	       hpcc_put_u64(skb, HPCC_A_FLOW_T, hpcc_peek(flow->params.T)) ?:
-	       nla_put_u32(skb, HPCC_A_FLOW_INC_STAGE, hpcc_peek(flow->algo.inc_stage));
+	       nla_put_u32(skb, HPCC_A_FLOW_INC_STAGE, hpcc_peek(flow->algo.inc_stage)) ?:
+	       hpcc_put_u64(skb, HPCC_A_FLOW_W_MIN, hpcc_peek(flow->params.W_min_q16) >> 16) ?:
+	       nla_put_u32(skb, HPCC_A_FLOW_MAX_STAGE, hpcc_peek(flow->params.max_stage));
 }
 
 static int hpcc_put_how(struct sk_buff *skb, const struct hpcc_flow *flow)

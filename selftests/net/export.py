@@ -106,7 +106,7 @@ def test_without_the_module():
 def test_usage():
     """What is wrong on a command line is told in a line, with what is allowed."""
     ns = Netns()
-    for line, said in (("x", "x: all flows are told of"),
+    for line, said in (("x", "x: it tells of all flows, and takes none"),
                        ("--flows=0", "--flows 0: it is 1 to 1000"),
                        ("--flows=1001", "--flows 1001: it is 1 to 1000"),
                        ("--flows=1.5", "--flows 1.5: it is a whole number"),

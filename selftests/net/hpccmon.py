@@ -334,7 +334,7 @@ def test_why():
     flow.round(link.step(9000, 0.3))
     for _ in range(10):
         flow.round(link.step(9000, 0.3))
-    expect("room", why(), "U 0.30 is below eta 0.95 and W is W_init: the sender, the receiver's "
+    expect("room", why(), "U 0.30 is below eta 0.95 and W is W_init: the application, the receiver's "
            "window or a link that does not stamp limits the flow")
     for _ in range(10):
         flow.round(link.step(9000, 1, 0.5))
@@ -346,6 +346,65 @@ def test_why():
         if flow.flow()["mode"] == "classic":
             break
     expect("silence", why(), "classic: telemetry stopped (silence); Reno rules, not W, until a record comes")
+
+
+def test_why_unmeasured():
+    """A hop with a first record only has no u': it holds nothing, though U is 1."""
+    program()
+    flow = Flow()
+    flow.round(Link().step(9000, 0.3))
+    got, = run_json(flow.ns, "flow")
+    expect("U, u'", (got["U"], [hop["u"] for hop in got["hops"]]), (1, [0]))
+    expect("why", got["why"], "no link has been measured since the flow began or its path changed: "
+           "W stays what it was")
+
+
+def test_why_receiver():
+    """Where the receiver computes W, audits tell the sender which hop holds the flow."""
+    need_virtual_time()
+    program()
+    path = Path(switches=2, where=1)
+    path.change(2, f"hpcc rate {MBPS // 4}mbit delay 20us node 2 port 2")
+    ends = path.connect()
+    calls, found = [], []
+
+    def look():
+        calls.append(0)
+        if len(calls) % 100 == 0:
+            found.append(run_json(path.a, "flow")[0])
+
+    transfer((*ends, pattern(3000000)), each=look)
+    print("#", [(one["receiver"], one["why"]) for one in found])
+    told = [one for one in found if one["receiver"]]
+    expect_in("looks", len(told), 1, len(found))
+    for one in told:
+        expect("why", re.sub(r"u' \d+\.\d+(, queue [^)]*)?", "u' X", one["why"]),
+               "the receiver computes W; hop 2 (u' X) holds it, as the last echoes tell")
+
+
+def test_why_law():
+    """The form of the window law that the line tells is the one that W follows."""
+    program()
+    for max_stage, below in (5, "W grows by W_ai"), (0, "W = Wc / (U/eta)"):
+        flow = Flow(max_stage=max_stage)
+        link = Link()
+        for _ in range(6):
+            flow.round(link.step(9000, 1, 0.02))
+        for _ in range(20):
+            flow.round(link.step(9000, 0.9))
+            got, = run_json(flow.ns, "flow")
+            if got["incStage"] < max(max_stage, 1):
+                break
+        expect("U", round(got["U"], 2), 0.9)
+        expect("maxStage", got["maxStage"], max_stage)
+        expect("below eta", got["why"], f"hop 1 (u' 0.90) holds it: U 0.90 is just below eta 0.95: {below}")
+        for _ in range(4):
+            flow.round(link.step(9000, 1, 1000))
+        # at W_min segments are rare
+        flow.echo(link.step(9000, 1, 1000))
+        got, = run_json(flow.ns, "flow")
+        expect("W", got["W"], got["W_min"])
+        expect("W_min", got["why"].split(": ")[-1], "W is W_min, the least")
 
 
 def test_events():
@@ -718,8 +777,30 @@ def test_acks_of_others():
     expect_in("ACKs of others", int(re.search(r"(\d+) of other flows", said)[1]), 90, 200)
 
 
+def test_rate_of_acks():
+    """R of a line is W/T, as that of a look is, though without pacing the socket has no rate."""
+    flow = Flow(pace=0)
+    name = tempfile.mkdtemp() + "/a"
+    recorder = start(flow.ns, "record", "-o", name, "--delay=1")
+    time.sleep(3)
+    link = Link()
+    for _ in range(30):
+        flow.round(link.step(9000, 0.5))
+    time.sleep(1)
+    recorder.send_signal(signal.SIGINT)
+    _, said = recorder.communicate(timeout=60)
+    if "without ACKs" in said:
+        raise Skip("no BPF here")
+    print("#", said)
+    acks = [line for line in recorded(name) if not line["u"]]
+    expect_in("lines of ACKs", len(acks), 20, 200)
+    for line in acks:
+        want = 8e9 * float(line["W"]) / float(line["T_ns"])
+        expect_in("R", float(line["R_bps"]), want * 0.999 - 8, want * 1.001 + 8)
+
+
 if virtual_time():
-    del test_lost_acks, test_acks_of_others     # User Mode Linux has no perf events, to which BPF programs belong
+    del test_lost_acks, test_acks_of_others, test_rate_of_acks     # User Mode Linux has no perf events, to which BPF programs belong
 
 
 def small_disk(size):

@@ -17,11 +17,11 @@
 #include "acks.skel.h"
 #include "bpf/acks.h"
 
-enum field { COOKIE, W, WC, U, R, T, STAGE, NR_FIELDS };
+enum field { COOKIE, W, WC, U, T, STAGE, NR_FIELDS };
 
 static const char *const names[NR_FIELDS] = {
 	[COOKIE] = "cookie[2]", [W] = "W_bytes", [WC] = "Wc_bytes", [U] = "U_q24",
-	[R] = "pacing_rate", [T] = "T_ns", [STAGE] = "inc_stage",
+	[T] = "T_ns", [STAGE] = "inc_stage",
 };
 
 struct acks {
@@ -113,8 +113,9 @@ static int take(void *context, void *data, size_t size)
 	ack.W = long_at(entry, acks->word[W]);
 	ack.Wc = long_at(entry, acks->word[WC]);
 	ack.U_q24 = long_at(entry, acks->word[U]);
-	ack.R = long_at(entry, acks->word[R]);
 	ack.T_ns = entry->word[acks->word[T]];
+	/* The socket may be paced at another rate, or not at all: net.hpcc.pace. */
+	ack.R = ack.T_ns ? 1e9 * ack.W / ack.T_ns : 0;
 	ack.inc_stage = entry->word[acks->word[STAGE]];
 	acks->fn(&ack, acks->data);
 	return 0;

@@ -89,7 +89,7 @@ int cmd_export(int argc, char **argv)
 			file = optarg;
 	}
 	if (argc > optind)
-		usage("%s: all flows are told of", argv[optind]);
+		usage("%s: it tells of all flows, and takes none", argv[optind]);
 	if (file && where)
 		usage("--textfile and --listen: choose one");
 	if (export.names && !export.flows)

@@ -165,6 +165,12 @@ static int law_take(const struct nlattr *attr, struct flow *flow)
 	case HPCC_A_FLOW_INC_STAGE:
 		flow->inc_stage = number_of(attr);
 		break;
+	case HPCC_A_FLOW_W_MIN:
+		flow->W_min = number_of(attr);
+		break;
+	case HPCC_A_FLOW_MAX_STAGE:
+		flow->max_stage = number_of(attr);
+		break;
 	default:
 		return how_take(attr, flow);
 	}

@@ -73,11 +73,13 @@ struct hop {
  * @W: bytes
  * @Wc: bytes
  * @W_init: bytes
+ * @W_min: bytes
  * @U: 1 is a full link
  * @eta: as U
  * @R: bytes/s
  * @T_ns: ns
  * @inc_stage: incStage
+ * @max_stage: maxStage
  * @N: 0: it is configured
  * @sample_ns: 0: all segments ask
  * @receiver: the receiver computes W
@@ -103,11 +105,13 @@ struct flow {
 	uint64_t	W;
 	uint64_t	Wc;
 	uint64_t	W_init;
+	uint64_t	W_min;
 	double		U;
 	double		eta;
 	uint64_t	R;
 	uint64_t	T_ns;
 	uint32_t	inc_stage;
+	uint32_t	max_stage;
 	uint32_t	N;
 	uint32_t	sample_ns;
 	bool		receiver;

@@ -40,9 +40,6 @@ static bool other_rules(const struct flow *flow, char *text, size_t size)
 			 "a link is measured");
 	else if (flow->mode == HPCC_FLOW_IGNORING)
 		snprintf(text, size, "the last records were of no use: W stays what it was");
-	else if (flow->receiver)
-		snprintf(text, size,
-			 "the receiver computes W: it knows the links, the sender does not");
 	else if (flow->busy)
 		snprintf(text, size, "a process owns the socket: its hops tell nothing now");
 	else
@@ -93,6 +90,16 @@ static const char *holds_text(const struct hop *hop, const char *queue, char tex
 	return text;
 }
 
+/* How the law moves W, near eta or above it. */
+static const char *step_text(const struct flow *flow)
+{
+	if (flow->U >= flow->eta)
+		return flow->W <= flow->W_min ? "W is W_min, the least" : "W = Wc / (U/eta)";
+	if (flow->W >= flow->W_init)
+		return "W is W_init, the largest";
+	return flow->inc_stage >= flow->max_stage ? "W = Wc / (U/eta)" : "W grows by W_ai";
+}
+
 /* No hop has told u'. */
 static void unknown_text(const struct flow *flow, char *text, size_t size)
 {
@@ -128,6 +135,10 @@ const char *why_text(const struct flow *flow, char *text, size_t size)
 
 	if (other_rules(flow, text, size))
 		return text;
+	if (!hop && flow->receiver) {
+		snprintf(text, size, "the receiver computes W; no echo has told of links yet");
+		return text;
+	}
 	if (!hop) {
 		unknown_text(flow, text, size);
 		return text;
@@ -135,17 +146,20 @@ const char *why_text(const struct flow *flow, char *text, size_t size)
 	queue_text(flow, hop, queue);
 	holds_text(hop, queue, holds);
 	if (flow_is_idle(flow))
-		snprintf(text, size, "idle: the last record came %s ago, W is of then",
+		snprintf(text, size, "idle or stalled: the last record came %s ago, W is of then",
 			 time_text(age_us * 1e3, age));
-	else if (flow->U >= flow->eta)
-		snprintf(text, size, "%s: U %.2f is above eta %.2f: W = Wc / (U/eta)", holds,
-			 flow->U, flow->eta);
+	else if (flow->receiver)
+		snprintf(text, size, "the receiver computes W; %s, as the last echoes tell", holds);
+	else if (flow->U >= NEAR_ETA * flow->eta && !hop->u)
+		snprintf(text, size, "no link has been measured since the flow began or its path "
+			 "changed: W stays what it was");
 	else if (flow->U >= NEAR_ETA * flow->eta)
-		snprintf(text, size, "%s: U %.2f is just below eta %.2f: W grows by W_ai", holds,
-			 flow->U, flow->eta);
+		snprintf(text, size, "%s: U %.2f is %s eta %.2f: %s", holds, flow->U,
+			 flow->U >= flow->eta ? "above" : "just below", flow->eta,
+			 step_text(flow));
 	else if (flow->W >= flow->W_init)
-		snprintf(text, size, "U %.2f is below eta %.2f and W is W_init: the sender, the "
-			 "receiver's window or a link that does not stamp limits the flow",
+		snprintf(text, size, "U %.2f is below eta %.2f and W is W_init: the application, "
+			 "the receiver's window or a link that does not stamp limits the flow",
 			 flow->U, flow->eta);
 	else
 		snprintf(text, size, "U %.2f is below eta %.2f: W grows until hop %u, the busiest, "

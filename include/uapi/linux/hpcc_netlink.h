@@ -78,6 +78,8 @@ enum {
 	HPCC_A_FLOW_BAD_HOP,	/* u32, records that were ignored: of no hop of the path */
 	HPCC_A_FLOW_TS_BACK,	/* u32, the same: ts did not advance */
 	HPCC_A_FLOW_TX_EXCESS,	/* u32, the same: tx grew faster than ts */
+	HPCC_A_FLOW_W_MIN,	/* u64, the least W, bytes */
+	HPCC_A_FLOW_MAX_STAGE,	/* u32, maxStage */
 	__HPCC_A_FLOW_MAX,
 };
 
