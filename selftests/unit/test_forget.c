@@ -2,6 +2,7 @@
 /* Unit tests of tools/hpccmon/record.c: it forgets flows that ended, and none that lives. */
 #define _GNU_SOURCE
 #include <stdio.h>
+#include <unistd.h>
 #include "test.h"
 #include "../../tools/hpccmon/known.c"
 #include "../../tools/hpccmon/record.c"
@@ -10,6 +11,8 @@
 
 /* The flows that the kernel tells of: LIVE, from this cookie on. */
 static u64 first_cookie;
+/* How often it did, and how long it takes. */
+static u32 dumps, dump_us;
 
 int monitor_dump(struct monitor *mon, const struct wanted *wanted, flow_fn fn, void *data,
 		 const char **why)
@@ -17,6 +20,8 @@ int monitor_dump(struct monitor *mon, const struct wanted *wanted, flow_fn fn, v
 	struct flow flow = {};
 	u32 i;
 
+	dumps++;
+	usleep(dump_us);
 	for (i = 0; i < LIVE; i++) {
 		flow.cookie = first_cookie + i;
 		fn(&flow, data);
@@ -111,7 +116,7 @@ uint64_t acks_lost(const struct acks *acks)
 	return 0;
 }
 
-void acks_take(struct acks *acks, ack_fn fn, void *data) { }
+void acks_take(struct acks *acks, ack_fn fn, void *data, unsigned int most) { }
 void acks_close(struct acks *acks) { }
 void catch_interrupts(void) { }
 void die(const char *format, ...) { abort(); }
@@ -154,7 +159,7 @@ static void flow_of__is_forgotten_by_the_next_look(void **state)
 	u32 i;
 
 	for (i = 0, first_cookie = 1; i < 10; i++, first_cookie += LIVE) {
-		recorder.asked = 0;
+		recorder.ask = 0;
 		assert_non_null(flow_of(&recorder, first_cookie));
 		assert_null(flow_of(&recorder, 1ULL << 60));
 	}
@@ -165,11 +170,28 @@ static void flow_of__is_forgotten_by_the_next_look(void **state)
 	known_free(recorder.known);
 }
 
+/* Whoever sends in another namespace, and with however many flows. */
+static void flow_of__asks_for_a_tenth_of_the_time(void **state)
+{
+	struct recorder recorder = { .known = known_new() };
+	double begin = seconds(CLOCK_MONOTONIC);
+	u64 cookie = 1ULL << 60;
+
+	dumps = 0;
+	dump_us = 10000;
+	while (seconds(CLOCK_MONOTONIC) < begin + 0.25)
+		assert_null(flow_of(&recorder, cookie++));
+	assert_in_range(dumps, 1, 3);
+	dump_us = 0;
+	known_free(recorder.known);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(look__forgets_flows_that_ended),
 		cmocka_unit_test(flow_of__is_forgotten_by_the_next_look),
+		cmocka_unit_test(flow_of__asks_for_a_tenth_of_the_time),
 	};
 
 	return hpcc_run_tests(tests);

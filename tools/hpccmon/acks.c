@@ -31,6 +31,7 @@ struct acks {
 	uint64_t		epoch_ns;		/* CLOCK_REALTIME - CLOCK_MONOTONIC */
 	ack_fn			fn;
 	void			*data;
+	unsigned int		left;			/* so many more are taken now */
 };
 
 /* ---- The tracepoint's format ---------------------------------------------------------- */
@@ -118,7 +119,8 @@ static int take(void *context, void *data, size_t size)
 	ack.R = ack.T_ns ? 1e9 * ack.W / ack.T_ns : 0;
 	ack.inc_stage = entry->word[acks->word[STAGE]];
 	acks->fn(&ack, acks->data);
-	return 0;
+	/* libbpf goes on behind the last one that it has given when it is asked again. */
+	return --acks->left && !interrupted() ? 0 : -1;
 }
 
 static uint64_t nanoseconds(clockid_t clock)
@@ -176,9 +178,12 @@ struct acks *acks_open(uint32_t buffer_kb, const char **why)
 	return acks;
 }
 
-/* Give all ACKs that are in the ring to @fn. */
-void acks_take(struct acks *acks, ack_fn fn, void *data)
+/* Give the ACKs that are in the ring to @fn, but no more than @most: they may come faster than they
+ * are taken.
+ */
+void acks_take(struct acks *acks, ack_fn fn, void *data, unsigned int most)
 {
+	acks->left = most;
 	acks->fn = fn;
 	acks->data = data;
 	ring_buffer__consume(acks->ring);

@@ -22,7 +22,7 @@ typedef void (*ack_fn)(const struct ack *ack, void *data);
 /* acks.c, or noacks.c where the program was built without libbpf */
 struct acks;
 struct acks *acks_open(uint32_t buffer_kb, const char **why);
-void acks_take(struct acks *acks, ack_fn fn, void *data);
+void acks_take(struct acks *acks, ack_fn fn, void *data, unsigned int most);
 uint64_t acks_lost(const struct acks *acks);
 void acks_close(struct acks *acks);
 

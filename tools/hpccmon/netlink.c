@@ -24,7 +24,7 @@ struct monitor {
 	uint16_t		family;	/* its number, 0: not known */
 	uint32_t		group;	/* of events */
 	uint32_t		seq;
-	uint64_t		drops;	/* of the socket, that have been told */
+	uint32_t		drops;	/* of the socket, that have been told */
 	bool			behind;	/* the kernel has dropped some */
 	char			*answer;
 	const char		*why;	/* what the kernel says of an error, or NULL */
@@ -355,12 +355,11 @@ void monitor_listen(struct monitor *mon)
 uint64_t monitor_lost(struct monitor *mon)
 {
 	FILE *file = fopen("/proc/net/netlink", "re");
-	uint32_t protocol, portid;
-	uint64_t drops = 0, found;
+	uint32_t protocol, portid, found, drops = mon->drops;
 	char line[256];
 
 	while (file && fgets(line, sizeof(line), file))
-		if (sscanf(line, "%*s %u %u %*s %*s %*s %*s %*s %" SCNu64, &protocol, &portid,
+		if (sscanf(line, "%*s %u %u %*s %*s %*s %*s %*s %u", &protocol, &portid,
 			   &found) == 3 && protocol == NETLINK_GENERIC &&
 		    portid == mnl_socket_get_portid(mon->nl))
 			drops = found;

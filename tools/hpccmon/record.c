@@ -18,8 +18,13 @@
  */
 #define ACKS_DELAY	0.02
 #define BUFFER_KB	(16 << 10)
-/* For ACKs of unknown flows we ask the kernel at most once in UNKNOWN_DELAY seconds. */
+/* As many as would come each ACKS_DELAY at 5 * 10^6 per second. */
+#define ACKS_MOST	100000
+/* For ACKs of unknown flows we ask the kernel at most once in UNKNOWN_DELAY seconds, and for at
+ * most 1/UNKNOWN_PART of the time.
+ */
 #define UNKNOWN_DELAY	0.01
+#define UNKNOWN_PART	10
 /* We remember the cookies of up to OTHERS flows that are not asked for. */
 #define OTHERS		4096
 /* We forget flows that ended when there are more than twice as many as live, and this many. */
@@ -35,7 +40,7 @@ struct recorder {
 	struct monitor	*mon;
 	struct acks	*acks;		/* NULL: looks only */
 	struct known_flows	*known;
-	double		asked;		/* of a flow that is not known, when, monotonic time, s */
+	double		ask;		/* not before then, of an unknown flow, monotonic, s */
 	uint64_t	others[OTHERS];	/* cookies of flows that are not asked for */
 	uint64_t	acks_told;
 	uint64_t	acks_others;	/* of flows that are not asked for */
@@ -111,16 +116,19 @@ static const struct known *flow_of(struct recorder *recorder, uint64_t cookie)
 {
 	const struct known *known = known_find(recorder->known, cookie);
 	uint64_t *other = &recorder->others[cookie % OTHERS];
+	double now, end;
 	const char *why;
-	double now;
+	int err;
 
 	if (known || *other == cookie)
 		return known;
 	now = seconds(CLOCK_MONOTONIC);
-	if (now - recorder->asked < UNKNOWN_DELAY)
+	if (now < recorder->ask)
 		return NULL;
-	recorder->asked = now;
-	if (monitor_dump(recorder->mon, &recorder->wanted, meet, recorder, &why))
+	err = monitor_dump(recorder->mon, &recorder->wanted, meet, recorder, &why);
+	end = seconds(CLOCK_MONOTONIC);
+	recorder->ask = now + UNKNOWN_DELAY + UNKNOWN_PART * (end - now);
+	if (err)
 		return NULL;
 	known = known_find(recorder->known, cookie);
 	if (!known)
@@ -169,7 +177,7 @@ static void wait_until(struct recorder *recorder, double when)
 
 	while (recorder->acks && now < when && !interrupted()) {
 		sleep_until(now + ACKS_DELAY < when ? now + ACKS_DELAY : when);
-		acks_take(recorder->acks, put_ack, recorder);
+		acks_take(recorder->acks, put_ack, recorder, ACKS_MOST);
 		now = seconds(CLOCK_MONOTONIC);
 	}
 	sleep_until(when);

@@ -2,6 +2,8 @@
 /* hpccmon record: a file of whole lines, whatever happens to its disk. */
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -11,6 +13,8 @@
 #include "record.h"
 
 #define BUFFER_BYTES	(256 << 10)
+/* So long who reads a pipe may take for PIPE_BUF bytes after Ctrl-C. */
+#define LAST_MS		1000
 
 struct writer {
 	const char	*name;
@@ -38,17 +42,32 @@ struct writer *writer_open(const char *name)
 }
 
 /* What is written of a line that did not get in is taken back; not of what went into a pipe. */
-static void broke_off(struct writer *writer, size_t written) __attribute__((noreturn));
+static void broke_off(struct writer *writer, size_t written, const char *why)
+	__attribute__((noreturn));
 
-static void broke_off(struct writer *writer, size_t written)
+static void broke_off(struct writer *writer, size_t written, const char *why)
 {
-	int err = errno;
 	char *end = written ? memrchr(writer->buffer, '\n', written) : NULL;
 
 	writer->whole += end ? end + 1 - writer->buffer : 0;
 	if (ftruncate(writer->fd, writer->whole))
-		die("%s: %s", writer->name, strerror(err));
-	die("%s: %s; it ends with the last whole line", writer->name, strerror(err));
+		die("%s: %s", writer->name, why);
+	die("%s: %s; it ends with the last whole line", writer->name, why);
+}
+
+/* Write a part of what there is. After Ctrl-C who does not read does not keep us. */
+static ssize_t write_some(struct writer *writer, size_t done)
+{
+	struct pollfd fd = { .fd = writer->fd, .events = POLLOUT };
+	size_t length = writer->used - done;
+
+	if (interrupted()) {
+		if (!poll(&fd, 1, LAST_MS))
+			broke_off(writer, done, "nobody reads");
+		if (length > PIPE_BUF)
+			length = PIPE_BUF;
+	}
+	return write(writer->fd, writer->buffer + done, length);
 }
 
 /* Write all lines that there are. */
@@ -58,11 +77,11 @@ void writer_flush(struct writer *writer)
 	ssize_t n;
 
 	while (done < writer->used) {
-		n = write(writer->fd, writer->buffer + done, writer->used - done);
+		n = write_some(writer, done);
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n <= 0)
-			broke_off(writer, done);
+			broke_off(writer, done, strerror(errno));
 		done += n;
 	}
 	writer->whole += done;
