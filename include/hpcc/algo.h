@@ -587,14 +587,15 @@ static inline void hpcc_links_round(struct hpcc_algo *a)
  * @now: of any clock; 0 counts as 1
  *
  * The one with the largest u' does, as long as it is that whenever this is called: once in a round
- * trip, as u' of two links that are loaded alike takes turns within one.
+ * trip, as u' of two links that are loaded alike takes turns within one. A quiet link counts as W
+ * takes it to be loaded.
  */
 static inline void hpcc_links_hold(struct hpcc_algo *a, u32 now)
 {
 	struct hpcc_link *l, *most = NULL;
 
 	for (l = a->L; l < a->L + a->end; l++)
-		if (l->valid && (!most || l->u_q24 > most->u_q24))
+		if ((l->valid || l->quiet) && (!most || l->u_q24 > most->u_q24))
 			most = l;
 	for (l = a->L; l < a->L + a->end; l++)
 		l->held = l != most ? 0 : l->held ?: now ?: 1;

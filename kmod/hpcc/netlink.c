@@ -149,13 +149,12 @@ static u64 hpcc_held_us(const struct hpcc_link *link, u64 now_us)
 
 static int hpcc_put_link(struct sk_buff *skb, const struct hpcc_link *link, u64 now_us)
 {
-	if (link->quiet)
-		return nla_put_flag(skb, HPCC_A_HOP_QUIET);
-	if (!link->valid)
+	if (!link->valid && !link->quiet)
 		return 0;
 	return hpcc_put_u64(skb, HPCC_A_HOP_U, link->u_q24) ?:
-	       hpcc_put_u64(skb, HPCC_A_HOP_QLEN, link->qlen) ?:
-	       hpcc_put_u64(skb, HPCC_A_HOP_AGE, now_us - link->seen_us) ?:
+	       (link->quiet ? nla_put_flag(skb, HPCC_A_HOP_QUIET) :
+		hpcc_put_u64(skb, HPCC_A_HOP_QLEN, link->qlen) ?:
+		hpcc_put_u64(skb, HPCC_A_HOP_AGE, now_us - link->seen_us)) ?:
 	       (link->held ? hpcc_put_u64(skb, HPCC_A_HOP_HELD, hpcc_held_us(link, now_us)) : 0);
 }
 

@@ -71,6 +71,7 @@ def test_one_flow():
                [line[name] for name in ("W", "Wc", "T_ns")])
         near("R", got["r"], got["w"] * 1e9 / got["t"])
         expect("U", got["u"] * 1000 >> 24, line["U_permille"])
+        expect("U of the tracepoint", got["u"] * 1000 >> 24, int(traced["U_permille"]))
         expect("of the tracepoint", [got["w"], got["wc"], got["inc-stage"], got["hops"]],
                [int(traced[name]) for name in ("W", "Wc", "inc_stage", "hops")])
         expect("its cookie", int(traced["cookie"]), cookie(flow.sock))

@@ -8,15 +8,17 @@ import socket
 import sys
 
 sys.path[0] += "/.."
+from lib.genl import Family
 from lib.kernel import virtual_time
 from lib.ktap import expect, expect_in, main
 from lib.packet import (CAP_QUIET, CAP_TELEMETRY, ECHO, FORWARD, IDENTIFY, PROMPT, identity,
                         option, ours_in, quiet, record, syn_option)
 from lib.path import MBPS, Path, uses_telemetry
-from lib.peer import SCALE, T_NS, T_UNITS, W_AI, W_INIT, Flow, Link, Peer
+from lib.peer import ETA, SCALE, T_NS, T_UNITS, W_AI, W_INIT, Flow, Link, Peer
 from lib.tcp import get_cc, goodput_mbps, until
 
 FREE = bytes(8)
+ONE = 1 << 24
 BOTH = CAP_TELEMETRY | CAP_QUIET
 
 
@@ -145,6 +147,23 @@ def test_quiet_is_telemetry():
     expect("W", sizes[-1], W_INIT)
     ratio = max(later / max(earlier, 1) for earlier, later in zip(sizes[least:], sizes[least + 1:]))
     expect_in("growth in a round trip", ratio, 1.3, 2.05 + W_AI / before)
+
+
+def test_quiet_holds():
+    """A quiet hop counts as loaded as W takes it to be, and holds the flow if none is more loaded."""
+    flow = Able()
+    family = Family(flow.ns, "hpcc")
+    link = Link(hop=1)
+    for busy, holder in (0.3, 1), (1.2, 0):
+        for _ in range(4):
+            flow.run()
+            flow.send(option(ECHO, [link.step(9000, busy).raw(), quiet(2)], SCALE, 2))
+        told, = family.dump("flow-get")
+        print("#", told["hop"])
+        expect("quiet", [hop.get("quiet", False) for hop in told["hop"]], [False, True])
+        expect_in("u'", told["hop"][0]["u"] / ONE, busy - 0.01, busy + 0.01)
+        expect_in("u' of the quiet one", told["hop"][1]["u"] / ONE, ETA / 2, ETA)
+        expect("holds", ["held" in hop for hop in told["hop"]], [holder == 0, holder == 1])
 
 
 def test_record_ends_it():

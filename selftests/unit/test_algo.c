@@ -181,10 +181,15 @@ static void links_hold__since_it_is_the_most_loaded(void **state)
 	a.L[0].u_q24 = ONE;
 	hpcc_links_hold(&a, 11);
 	assert_true(a.L[0].held == 11 && a.L[1].held == 0);
-	/* quiet, then another link at that hop, then none */
+	/* a quiet one by what it counts as, then another link at a hop, then none */
 	hpcc_link_quiet(&a.L[0], &p, false);
+	a.L[1].u_q24 = ONE / 2;
+	hpcc_links_hold(&a, 12);
+	assert_true(a.L[0].held == 11 && a.L[1].held == 0);
+	a.L[1].u_q24 = ONE;
 	hpcc_links_hold(&a, 13);
 	assert_true(a.L[0].held == 0 && a.L[1].held == 13);
+	hpcc_algo_forget_hop(&a, 1);
 	s = (struct hpcc_sample){ .hop = 2, .tag = a.L[1].tag + 1, .ts = a.L[1].ts + 1 };
 	hpcc_measure_inflight(&a, &p, &s, 1);
 	assert_int_equal(a.L[1].held, 0);

@@ -223,21 +223,25 @@ void flow_parse(struct flow *flow, const struct nlmsghdr *nlh)
 	mnl_attr_parse(nlh, sizeof(struct genlmsghdr), flow_take, flow);
 	if (flow->nr_hops > HPCC_HOPS_MAX)
 		flow->nr_hops = HPCC_HOPS_MAX;
-	for (i = 0; i < flow->nr_hops; i++)
+	for (i = 0; i < flow->nr_hops; i++) {
 		flow->hop[i].nr = i + 1;
+		flow->hop[i].known &= !flow->hop[i].quiet;
+	}
 }
 
 /* The hop with the largest u', as the window law takes it; NULL: none is known. A quiet one has a
- * queue so short that its switch writes nothing, and does not tell u'.
+ * queue so short that its switch writes nothing: W takes its u' for eta, and less over time.
  */
 const struct hop *flow_holder(const struct flow *flow)
 {
-	const struct hop *holder = NULL;
+	const struct hop *hop, *holder = NULL;
 	uint32_t i;
 
-	for (i = 0; i < flow->nr_hops; i++)
-		if (flow->hop[i].known && (!holder || flow->hop[i].u > holder->u))
-			holder = &flow->hop[i];
+	for (i = 0; i < flow->nr_hops; i++) {
+		hop = &flow->hop[i];
+		if ((hop->known || hop->quiet) && (!holder || hop->u > holder->u))
+			holder = hop;
+	}
 	return holder;
 }
 

@@ -38,8 +38,10 @@ static struct json_object *hop_json(const struct hop *hop)
 		if (hop->held_us)
 			put_number(object, "held_us", hop->held_us);
 	}
-	if (hop->quiet)
+	if (hop->quiet) {
+		put_part(object, "u", hop->u);
 		put_flag(object, "quiet", true);
+	}
 	if (hop->named) {
 		put_number(object, "node", hop->node);
 		put_number(object, "port", hop->port);

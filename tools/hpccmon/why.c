@@ -103,16 +103,7 @@ static const char *step_text(const struct flow *flow)
 /* No hop has told u'. */
 static void unknown_text(const struct flow *flow, char *text, size_t size)
 {
-	uint32_t i, quiet = 0;
-
-	for (i = 0; i < flow->nr_hops; i++)
-		quiet += flow->hop[i].quiet;
-	if (quiet)
-		snprintf(text, size, "%s of the path %s no queue to speak of: %s",
-			 quiet == 1 ? "the only hop that tells" : "all hops that tell",
-			 quiet == 1 ? "has" : "have",
-			 flow->W < flow->W_init ? "W grows" : "W is W_init, nothing limits it");
-	else if (!flow->nr_hops)
+	if (!flow->nr_hops)
 		snprintf(text, size, "no record has come yet, as at an end that only "
 			 "receives: W is as the flow began");
 	else
@@ -145,9 +136,13 @@ const char *why_text(const struct flow *flow, char *text, size_t size)
 	}
 	queue_text(flow, hop, queue);
 	holds_text(hop, queue, holds);
-	if (flow_is_idle(flow))
+	if (age_us != UINT64_MAX && flow_is_idle(flow))
 		snprintf(text, size, "idle or stalled: the last record came %s ago, W is of then",
 			 time_text(age_us * 1e3, age));
+	else if (hop->quiet)
+		snprintf(text, size, "the largest load is of hop %u, whose queue is too short for "
+			 "records: it counts as u' %.2f, and %s", hop->nr, hop->u,
+			 flow->W < flow->W_init ? "W grows" : "W is W_init");
 	else if (flow->receiver)
 		snprintf(text, size, "the receiver computes W; %s, as the last echoes tell", holds);
 	else if (flow->U >= NEAR_ETA * flow->eta && !hop->u)

@@ -89,7 +89,7 @@ enum {
 	HPCC_A_HOP_UNSPEC,
 	HPCC_A_HOP_PAD,
 	HPCC_A_HOP_HOP,		/* u32, 1 and up */
-	HPCC_A_HOP_U,		/* u64, u' of its last record, 2^-24 */
+	HPCC_A_HOP_U,		/* u64, u' of its last record, or as a quiet one counts, 2^-24 */
 	HPCC_A_HOP_QLEN,	/* u64, its queue in that, ns */
 	HPCC_A_HOP_AGE,		/* u64, us since then */
 	HPCC_A_HOP_QUIET,	/* flag: its queue is too short for records */
