@@ -120,7 +120,7 @@ static int take(void *context, void *data, size_t size)
 	ack.inc_stage = entry->word[acks->word[STAGE]];
 	acks->fn(&ack, acks->data);
 	/* libbpf goes on behind the last one that it has given when it is asked again. */
-	return --acks->left && !interrupted() ? 0 : -1;
+	return --acks->left ? 0 : -1;
 }
 
 static uint64_t nanoseconds(clockid_t clock)
