@@ -158,7 +158,7 @@ struct hpcc_sample {
  * @rounds: round trips that ended since something was heard, at most HPCC_LINK_ROUNDS
  * @quiet: 1 + round trips that it has been quiet for, at most 1 + HPCC_QUIET_STEPS; 0: a
  *	record was the last to be heard
- * @held: when it became the most loaded one, see hpcc_links_hold(); 0: it is not
+ * @held: when it became the most loaded one, by the clock of hpcc_links_hold(); 0: it is not
  * @valid: the next record is measured against this one
  * @began_valid: there was one when the round trip of <hpcc/fallback.h> began
  */

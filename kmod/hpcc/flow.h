@@ -325,7 +325,7 @@ static inline void hpcc_flow_count(u32 *count, u32 n)
 	WRITE_ONCE(*count, READ_ONCE(*count) + n);
 }
 
-/* struct hpcc_link's held counts units of so many us, 2^10. */
+/* The unit of struct hpcc_link's held is 2^10 us. */
 #define HPCC_HELD_SHIFT		10
 
 struct hpcc_net;

@@ -34,6 +34,21 @@ def program():
     raise AssertionError(f"hpccmon does not start: {ran.stderr}")
 
 
+# The columns of a recording.
+HEAD = "time local peer cookie mode W Wc W_init U eta R_bps T_ns incStage u qlen_ns".split()
+
+
+def recorded(name):
+    """The lines of a recording; all of them are whole."""
+    with open(name, encoding="ascii") as file:
+        text = file.read()
+    expect("end", text[-1:], "\n")
+    head, *lines = [line.split(",") for line in text.splitlines()]
+    expect("head", head, HEAD)
+    expect("columns", {len(line) for line in lines} - {len(HEAD)}, set())
+    return [dict(zip(HEAD, line)) for line in lines]
+
+
 def start(ns, *words, **how):
     """Start it. Return the process."""
     how = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "stdin": subprocess.DEVNULL} | how

@@ -112,8 +112,8 @@ static void listen_on(struct monitor *mon, struct listener *listener)
 		if (!more && poll(&fd, 1, 1000) < 0 && errno != EINTR)
 			die("poll: %s", strerror(errno));
 	}
-	/* Who is interrupted may not have got that far. */
-	if (!listener->most)
+	/* Ctrl-C may come before all is read, behind which monitor_hear() tells what was lost. */
+	if (interrupted())
 		tell_lost(listener, monitor_lost(mon));
 }
 

@@ -14,7 +14,6 @@
 
 /* More than the pixels of a diagram. */
 #define BINS		1000
-#define LAWS		4
 #define LOADS_MAX	(2 * HPCC_HOPS_MAX)
 
 /* ---- Reading --------------------------------------------------------------------------- */
@@ -39,16 +38,16 @@ static int compare_tracks(const void *one, const void *other)
 
 static struct track *track_of(struct samples *samples, void **tree, const struct flow *flow)
 {
-	struct track *track = allocated(calloc(1, sizeof(*track))), **found;
+	const struct track key = {
+		.local = flow->local, .peer = flow->peer, .cookie = flow->cookie
+	};
+	struct track *track, **found = tfind(&key, tree, compare_tracks);
 
-	track->local = flow->local;
-	track->peer = flow->peer;
-	track->cookie = flow->cookie;
-	found = allocated(tsearch(track, tree, compare_tracks));
-	if (*found != track) {
-		free(track);
+	if (found)
 		return *found;
-	}
+	track = allocated(malloc(sizeof(*track)));
+	*track = key;
+	allocated(tsearch(track, tree, compare_tracks));
 	samples->track = grown(samples->track, samples->nr_tracks, sizeof(*samples->track));
 	samples->track[samples->nr_tracks++] = track;
 	return track;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* hpccmon plot: what of a recording is drawn. */
+/* hpccmon plot: a recording in memory, and what of it is drawn. */
 #ifndef HPCCMON_SAMPLES_H
 #define HPCCMON_SAMPLES_H
 
@@ -25,11 +25,13 @@ struct track {
 	uint32_t	hops;
 };
 
+#define LAWS	4
+
 /* A line of a recording; there may be tens of millions. */
 struct sample {
 	double		time;		/* s */
 	struct track	*track;
-	float		law[4];		/* W and Wc, KB; U; eta */
+	float		law[LAWS];		/* W and Wc, KB; U; eta */
 	uint32_t	nr_hops;
 	uint32_t	load;		/* the place in samples.load of those of the first hop */
 };

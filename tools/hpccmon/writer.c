@@ -13,7 +13,7 @@
 #include "record.h"
 
 #define BUFFER_BYTES	(256 << 10)
-/* So long who reads a pipe may take for PIPE_BUF bytes after Ctrl-C. */
+/* After Ctrl-C we wait this long, ms, for a reader to take PIPE_BUF bytes from a pipe. */
 #define LAST_MS		1000
 
 struct writer {
@@ -55,7 +55,7 @@ static void broke_off(struct writer *writer, size_t written, const char *why)
 	die("%s: %s; it ends with the last whole line", writer->name, why);
 }
 
-/* Write a part of what there is. After Ctrl-C who does not read does not keep us. */
+/* Write a part of what there is. After Ctrl-C we give up when nobody reads. */
 static ssize_t write_some(struct writer *writer, size_t done)
 {
 	struct pollfd fd = { .fd = writer->fd, .events = POLLOUT };

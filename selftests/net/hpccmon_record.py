@@ -1,0 +1,298 @@
+#!/usr/bin/env -S python3 -B
+# SPDX-License-Identifier: GPL-2.0
+"""hpccmon record and plot: the file that one writes and the other draws."""
+
+import json
+import os
+import re
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import xml.etree.ElementTree
+
+sys.path[0] += "/.."
+from lib.genl import cookie
+from lib.kernel import virtual_time
+from lib.ktap import Skip, defer, expect, expect_in, main
+from lib.monitor import HEAD, recorded, run, start
+from lib.net import Netns, Pair
+from lib.path import MBPS, Path
+from lib.peer import Flow, Link
+from lib.tcp import pattern, transfer
+
+NOTHING = 1
+
+
+def record_slow_hop(folder):
+    """Record a transfer by a path with a slow hop. Return the file's name, and what was said."""
+    path = Path(switches=3)
+    path.change(2, f"hpcc rate {MBPS // 4}mbit delay 20us node 2 port 2")
+    ends = path.connect()
+    name = f"{folder}/a.csv"
+    recorder = start(path.a, "record", "-o", name, "--delay=0.002")
+    transfer((*ends, pattern(4000000)))
+    recorder.send_signal(signal.SIGINT)
+    said, wrong = recorder.communicate(timeout=60)
+    expect("status", (recorder.returncode, said), (0, ""))
+    return name, wrong
+
+
+def test_record():
+    """It writes a whole line for each look at a flow, until it is interrupted or time is up."""
+    folder = tempfile.mkdtemp()
+    name, said = record_slow_hop(folder)
+    lines = recorded(name)
+    print("".join(f"# {line}\n" for line in said.splitlines()),
+          *(f"# {','.join(line.values())}\n" for line in lines[:5]))
+    looks = int(re.search(r"(\d+) lines of \1 looks", said)[1])
+    acks = re.search(r"(\d+) lines of ACKs; 0 ACKs lost, 0 of other flows", said)
+    expect("lines", len(lines), looks + (int(acks[1]) if acks else 0))
+    expect("without", re.findall("^without ACKs: .*", said, re.M), [] if acks else
+           ["without ACKs: the kernel takes no BPF program at a tracepoint"])
+    expect_in("looks", looks, 50 if virtual_time() else 5, 100 if virtual_time() else 1e9)
+    if acks:
+        # No more than 8 segments ask in a round trip, which takes long on a slow machine.
+        expect_in("ACKs", int(acks[1]), 10, 4000)
+    times = [float(line["time"]) for line in lines if line["u"]]
+    expect("times", times, sorted(times))
+    most = [max((float(u), hop) for hop, u in enumerate(line["u"].split(), 1) if u != "-")[1]
+            for line in lines if line["u"].strip("- ")]
+    expect_in("hop 2 holds", most.count(2), len(most) * 0.9 if virtual_time() else 1, len(most))
+    expect("hops", {len(line["qlen_ns"].split()) for line in lines[5:] if line["u"]}, {3})
+
+    pair = Pair(6)
+    client, _ = pair.connect()
+    began = time.monotonic()
+    objects = [json.loads(line) for line in
+               run(pair.c, "record", "--json", "--output=-", "--time=0.55", "--no-acks").splitlines()]
+    expect_in("took", time.monotonic() - began, 0.55, 0.65 if virtual_time() else 60)
+    expect_in("looks", len(objects), 5 if virtual_time() else 1, 6)
+    expect("flow", {one["cookie"] for one in objects}, {cookie(client)})
+    expect("no directory", run(pair.c, "record", "-n", "-o", "/none/x", status=NOTHING),
+           "hpccmon record: /none/x: No such file or directory\n")
+    run(pair.c, "record", "-o", name, "-t", "0.3", ":1")
+    expect("of no flow", recorded(name), [])
+
+
+def end_of_acks(recorder):
+    """End a recording of ACKs. Return what it said."""
+    recorder.send_signal(signal.SIGINT)
+    _, said = recorder.communicate(timeout=60)
+    if "without ACKs" in said:
+        raise Skip("no BPF here")
+    print("#", said.splitlines()[-1])
+    return said
+
+
+def test_lost_acks():
+    """ACKs for which there is no room are counted: all are either recorded or lost."""
+    flow = Flow()
+    name = tempfile.mkdtemp() + "/a"
+    recorder = start(flow.ns, "record", "-o", name, "--buffer=4", "--delay=0.5")
+    time.sleep(3)
+    link = Link()
+    before = flow.ns.counters()["echo_received"]
+    for turn in range(300):
+        if turn == 100:
+            recorder.send_signal(signal.SIGSTOP)
+        flow.round(link.step(9000, 0.5))
+    recorder.send_signal(signal.SIGCONT)
+    acks = flow.ns.counters()["echo_received"] - before
+    time.sleep(1)
+    said = end_of_acks(recorder)
+    told, lost, others = map(int, re.search(r"(\d+) lines of ACKs; (\d+) ACKs lost, (\d+) of", said).groups())
+    expect("all", (told + lost, others), (acks, 0))
+    expect_in("lost", lost, 150, 200)
+    expect("recorded", len(recorded(name)), told + int(re.search(r"(\d+) lines of \d+ looks", said)[1]))
+
+
+def test_acks_of_others():
+    """Whoever's flows run in other namespaces: lines are of those asked for, as often as told."""
+    flow, other = Flow(), Flow()
+    name = tempfile.mkdtemp() + "/a"
+    recorder = start(flow.ns, "record", "-o", name, "--delay=60")
+    time.sleep(3)
+    link = Link()
+    for _ in range(100):
+        other.round(link.step(9000, 0.5))
+        time.sleep(0.02)
+    time.sleep(1)
+    said = end_of_acks(recorder)
+    expect("looks", re.findall(r"(\d+) lines of (\d+) looks", said), [("1", "1")])
+    expect_in("ACKs of others", int(re.search(r"(\d+) of other flows", said)[1]), 90, 200)
+
+
+def test_rate_of_acks():
+    """R of a line is W/T, as that of a look is, though without pacing the socket has no rate."""
+    flow = Flow(pace=0)
+    name = tempfile.mkdtemp() + "/a"
+    recorder = start(flow.ns, "record", "-o", name, "--delay=1")
+    time.sleep(3)
+    link = Link()
+    for _ in range(30):
+        flow.round(link.step(9000, 0.5))
+    time.sleep(1)
+    said = end_of_acks(recorder)
+    acks = [line for line in recorded(name) if not line["u"]]
+    expect_in("lines of ACKs", len(acks), 20, 200)
+    for line in acks:
+        want = 8e9 * float(line["W"]) / float(line["T_ns"])
+        expect_in("R", float(line["R_bps"]), want * 0.999 - 8, want * 1.001 + 8)
+
+
+if virtual_time():
+    # User Mode Linux has no perf events, to which BPF programs belong.
+    del test_lost_acks, test_acks_of_others, test_rate_of_acks
+
+
+def small_disk(size):
+    """A directory on a disk of its own, until the test ends."""
+    folder = tempfile.mkdtemp()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", folder], check=True)
+    defer(subprocess.run, ["umount", folder])
+    return folder
+
+
+def test_nobody_reads():
+    """Ctrl-C ends a recording into a pipe that nobody reads."""
+    pair = Pair()
+    listener = pair.listen()
+    for _ in range(20):
+        pair.connect(listener)
+    process = start(pair.c, "record", "-n", "-o", "-", "-d", "0.001")
+    # Some 2000 bytes for each look, and 64 KB in a pipe.
+    time.sleep(1)
+    process.send_signal(signal.SIGINT)
+    expect("status", process.wait(timeout=60), NOTHING)
+    expect("said", process.stderr.read(), "hpccmon record: standard output: nobody reads\n")
+    lines = process.stdout.read().splitlines()
+    expect_in("lines", len(lines), 300, 5000)
+
+
+def test_full_disk():
+    """Where the disk is full a recording says so, and ends with a whole line."""
+    folder = small_disk("64k")
+    pair = Pair()
+    listener = pair.listen()
+    for _ in range(20):
+        pair.connect(listener)
+    for words in [], ["--json"]:
+        name = f"{folder}/a{len(words)}"
+        said = run(pair.c, "record", "-n", "-o", name, "-d", "0.01", *words, status=NOTHING)
+        expect("said", said, f"hpccmon record: {name}: No space left on device; it ends with the "
+               "last whole line\n")
+        if words:
+            with open(name, encoding="ascii") as file:
+                expect_in("objects", len([json.loads(line) for line in file]), 50, 200)
+        else:
+            expect_in("lines", len(recorded(name)), 300, 600)
+        os.unlink(name)
+    said = run(pair.c, "record", "-n", "-o", f"{folder}/b", "-d", "0.01", status=NOTHING,
+               preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (10000, 10000)))
+    expect("limit", said, f"hpccmon record: {folder}/b: File too large; it ends with the last whole line\n")
+    recorded(f"{folder}/b")
+
+
+def test_plot():
+    """A recording becomes an SVG file with a line for each hop; what is none is refused."""
+    if not shutil.which("gnuplot"):
+        raise Skip("needs gnuplot")
+    folder = tempfile.mkdtemp()
+    ns = Netns()
+    name, _ = record_slow_hop(folder)
+    lines = len(recorded(name))
+    said = run(ns, "plot", name)
+    expect("said", said, f"{folder}/a.svg: {lines} samples, flows: 1\n")
+    texts = [text.text.strip() for text in
+             xml.etree.ElementTree.parse(f"{folder}/a.svg").iter("{http://www.w3.org/2000/svg}title")]
+    print("#", texts)
+    with open(f"{folder}/a.svg", encoding="utf-8") as file:
+        svg = file.read()
+    for word in "W, KB", "Wc", "eta", "hop 1", "hop 2", "hop 3", "queue, us":
+        expect(word, f">{word}<" in svg, True)
+    expect("json", json.loads(run(ns, "plot", "--json", name, "-o", f"{folder}/it's.svg", ":5000")),
+           {"output": f"{folder}/it's.svg", "samples": lines, "flows": 1})
+    expect("no flow", run(ns, "plot", name, ":1", status=NOTHING),
+           f"hpccmon plot: {name} has no sample of :1\n")
+    with open(f"{folder}/empty.csv", "w", encoding="ascii") as file:
+        ends = "10.0.0.1:1,10.0.0.2:2,1,telemetry,1420,1420,1420,0,0.95,1000,1000,0,0,0"
+        file.write(f"{','.join(HEAD)}\n1.0,{ends}\n2.0,{ends}\n")
+    process = start(ns, "plot", f"{folder}/empty.csv")
+    expect("no load, no queue", process.communicate(timeout=60),
+           (f"{folder}/empty.svg: 2 samples, flows: 1\n", ""))
+    with open(f"{folder}/empty.svg", encoding="utf-8") as file:
+        expect("since when", time.strftime(">s since %Y-%m-%d %H:%M:%S<", time.localtime(1)) in file.read(), True)
+    for text, wrong in (("", " has no sample"), ("x\n", " is no recording of hpccmon: its first line is not "
+                                                + ",".join(HEAD)),
+                        (",".join(HEAD) + "\n1,2\n", ", line 2: this is no line of a recording"),
+                        *((f"{','.join(HEAD)}\n{when},{ends}\n", ", line 2: this is no line of a recording")
+                          for when in ("nan", "inf", "-1", "1e18", "1e300"))):
+        with open(f"{folder}/bad", "w", encoding="ascii") as file:
+            file.write(text)
+        expect(f"{text}", run(ns, "plot", f"{folder}/bad", status=NOTHING),
+               f"hpccmon plot: {folder}/bad{wrong}\n")
+    with open(name, encoding="ascii") as file:
+        text = file.read()
+    for length in range(len(text) - 300, len(text) - 1, 7):
+        with open(f"{folder}/cut", "w", encoding="ascii") as file:
+            file.write(text[:length])
+        run(ns, "plot", f"{folder}/cut", ":1", status=NOTHING)
+    expect("no gnuplot", run(ns, "plot", name, status=NOTHING, env={"PATH": "/none"}),
+           "sh: 1: exec: gnuplot: not found\nhpccmon plot: gnuplot draws, and is not here: install gnuplot-nox\n")
+    full = small_disk("4k")
+    said = run(ns, "plot", name, "-o", f"{full}/x.svg", status=NOTHING)
+    expect("full disk", said.splitlines()[-1],
+           f"hpccmon plot: {full}/x.svg could not be drawn: gnuplot failed, or the disk is full")
+    expect("left", os.listdir(full), [])
+
+
+def test_plot_long():
+    """However many lines a recording has, the file is small, and shows what one of them tells."""
+    if not shutil.which("gnuplot"):
+        raise Skip("needs gnuplot")
+    name = f"{tempfile.mkdtemp()}/long.csv"
+    with open(name, "w", encoding="ascii") as file:
+        file.write(",".join(HEAD) + "\n")
+        for i in range(100000):
+            W, queue = 91234 if i == 33333 else 10000 + i % 1000, 640000 if i == 77778 else i % 100
+            file.write(f"{1e9 + i / 1e4:.6f},10.0.0.1:1,10.0.0.2:2,{7 + i % 3},telemetry,{W},9000,9000,"
+                       f"0.5,0.95,8000,10000,0,0.5,{queue}\n")
+    said = run(Netns(), "plot", name)
+    expect("said", said, f"{name[:-4]}.svg: 100000 samples, flows: 3\n")
+    expect_in("bytes", os.stat(f"{name[:-4]}.svg").st_size, 1, 1 << 20)
+    with open(f"{name[:-4]}.svg", encoding="utf-8") as file:
+        drawn = re.findall(r"<text> ?([0-9.]+)</text>", file.read())
+    expect("KB", drawn.count("90"), 1)
+    expect("us", drawn.count("700"), 1)
+
+
+def test_plot_by_odd_names():
+    """Whatever a recording is called, it runs nothing, and what is there and is no file stays."""
+    if not shutil.which("gnuplot"):
+        raise Skip("needs gnuplot")
+    folder = tempfile.mkdtemp()
+    ns = Netns()
+    names = "|touch ran;.csv", "a\nsystem 'touch ran'\n#.csv", "`touch ran`.csv", "~.csv", "it's.csv"
+    for name in names:
+        with open(f"{folder}/{name}", "w", encoding="ascii") as file:
+            file.write(",".join(HEAD) + "\n" + "1.5,10.0.0.1:1,10.0.0.2:2,7,telemetry,9000,9000,9000,0.5,0.95,"
+                       "8000,10000,0,0.5,10\n")
+        run(ns, "plot", name, cwd=folder)
+    expect("files", sorted(os.listdir(folder)),
+           sorted(name.replace("csv", end) for name in names for end in ("csv", "svg")))
+    expect("mode", oct(os.stat(f"{folder}/~.svg").st_mode & 0o777), "0o644")
+    os.mkfifo(f"{folder}/fifo")
+    os.symlink("~.svg", f"{folder}/link")
+    for what in "fifo", "link":
+        before = os.lstat(f"{folder}/{what}")
+        expect(what, run(ns, "plot", f"{folder}/~.csv", "-o", f"{folder}/{what}", status=NOTHING),
+               f"hpccmon plot: {folder}/{what}: it is there, and no regular file\n")
+        expect("stays", os.lstat(f"{folder}/{what}"), before)
+
+
+if __name__ == "__main__":
+    main(sys.modules[__name__], modules=["sch_hpcc"])
