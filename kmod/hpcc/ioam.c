@@ -383,7 +383,7 @@ static int hpcc_link_write(struct hpcc_net *hn, char *line)
 	index = hpcc_link_index(node, port);
 	if (bps && hn->nr_links >= HPCC_LINKS_MAX && !xa_load(&hn->links, index))
 		return -ENOSPC;
-	/* Lockdep takes this lock and that of flows, which softirqs take, for one. */
+	/* Softirqs take the lock of flows, and lockdep has one class for both locks. */
 	old = xa_store_bh(&hn->links, index,
 			  bps ? xa_mk_value(bps | FIELD_PREP(HPCC_LINK_UNIT, unit)) : NULL,
 			  GFP_KERNEL_ACCOUNT);

@@ -62,7 +62,7 @@ static int __net_init hpcc_net_init(struct net *net)
 
 	xa_init_flags(&hn->flows, XA_FLAGS_ALLOC | XA_FLAGS_LOCK_BH |
 				  XA_FLAGS_ACCOUNT);
-	xa_init_flags(&hn->links, XA_FLAGS_ACCOUNT);
+	xa_init_flags(&hn->links, XA_FLAGS_LOCK_BH | XA_FLAGS_ACCOUNT);
 	hpcc_paths_init(hn);
 	err = hpcc_counters_init(&hn->counters);
 	if (err)

@@ -237,6 +237,41 @@ def test_namespaces():
               nth.each(lambda: ctypes.get_errno() if _libc.unshare(0x40000000) else 0, check))
 
 
+def test_tables():
+    """A write to a table: each line is there, or the write failed. The memory for it may
+    sleep, so softirqs must be on: DEBUG_ATOMIC_SLEEP sees that.
+    """
+    ns = Netns()
+    tables = {
+        # Indices far apart need new nodes of the xarray.
+        "hpcc_links": [f"{1 << i % 24} {i} 1000000000 1" for i in range(24)],
+        "hpcc_routes": [f"10.{i}.0.0/16 1 0" for i in range(24)],
+    }
+    with ns:
+        for name, lines in tables.items():
+            path = "/proc/net/" + name
+            pending = iter(lines)
+            line = next(pending)
+
+            def store():
+                try:
+                    write(path, line + "\n")
+                except OSError as error:
+                    return error.errno
+                return 0
+
+            def check(error):
+                nonlocal line
+                expect(f"write to {name}", error, errno.ENOMEM if error else 0)
+                expect(f"{line} is in {name}", line in read(path).splitlines(), not error)
+                if not error:
+                    line = next(pending)
+
+            nth = Nth(text_of("tcp_hpcc"))
+            for _ in range(4):
+                print(f"# {name}: %d failed it, %d did not" % nth.each(store, check))
+
+
 # ---- Connections -------------------------------------------------------------------------------
 
 def no_memory(*spaces):
