@@ -111,7 +111,7 @@ static void hpcc_count_departure(struct hpcc_sched *q, u32 bytes)
 	q->stats.tx_bytes += bytes;
 	if (!q->cfg.stats)
 		return;
-	q->stats.hist[hpcc_hist_bucket(q->waiting_bytes)]++;
+	q->hist[hpcc_hist_bucket(q->waiting_bytes)]++;
 	if (q->stats.qlen_max_bytes < q->waiting_bytes)
 		q->stats.qlen_max_bytes = q->waiting_bytes;
 }
@@ -148,11 +148,11 @@ static __always_inline struct hpcc_clock hpcc_leave(struct hpcc_sched *q,
 	struct hpcc_clock time;
 
 	if (!q->cfg.stamp)
-		q->stats.unstamped[HPCC_UNSTAMPED_OFF]++;
+		q->unstamped[HPCC_UNSTAMPED_OFF]++;
 	else if (hpcc_skb_cb(skb)->note & HPCC_NOTE_LEN)
 		hpcc_stamp(q, skb, start_ns ?: ktime_get_ns());
 	else
-		q->stats.unstamped[hpcc_note_unstamped(hpcc_skb_cb(skb)->note)]++;
+		q->unstamped[hpcc_note_unstamped(hpcc_skb_cb(skb)->note)]++;
 	hpcc_count_departure(q, hpcc_skb_cb(skb)->bytes);
 	time = hpcc_link_time(q->byte_time, hpcc_skb_cb(skb)->bytes);
 	hpcc_spend(q, time);

@@ -199,6 +199,8 @@ struct hpcc_util {
  * @util: for INT and CSIG
  * @csig: units that @cfg results in
  * @stats: counters; qlen_bytes and bandwidth are filled in when dumped
+ * @unstamped: packets without our record, by enum hpcc_unstamped
+ * @hist: queue length histogram
  * @watchdog: wakes the device when there is something to do
  *
  * Everything is under the qdisc's lock; @cfg, @b, @byte_time, @marks, @offset and
@@ -229,6 +231,8 @@ struct hpcc_sched {
 	struct hpcc_util	util;
 	struct hpcc_csig_units	csig;
 	struct tc_hpcc_xstats	stats;
+	u64			unstamped[__HPCC_UNSTAMPED_MAX];
+	u64			hist[HPCC_HIST_BUCKETS];
 	struct qdisc_watchdog	watchdog;
 };
 

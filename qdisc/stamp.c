@@ -193,5 +193,5 @@ void hpcc_stamp(struct hpcc_sched *q, struct sk_buff *skb, u64 ts_ns)
 	else if (ret == HPCC_STAMP_QUIET)
 		q->stats.quiet++;
 	else
-		q->stats.unstamped[ret]++;
+		q->unstamped[ret]++;
 }

@@ -55,19 +55,14 @@ def attributes(name):
 
 
 def members(name):
-    """(member, format) of a structure, those of structures in it included."""
-    for member in definition(name)["members"]:
-        if "struct" in member:
-            yield from members(member["struct"])
-        else:
-            yield member["name"], SIZES.get(member["type"]) or f"{member['len']}s"
+    """(member, format) of a structure."""
+    return [(member["name"], SIZES[member["type"]]) for member in definition(name)["members"]]
 
 
 def record(name, data):
     """A structure's bytes as {member: value}."""
-    found = list(members(name))
-    return dict(zip((member for member, _ in found),
-                    struct.unpack_from("=" + "".join(form for _, form in found), data)))
+    return dict(zip((member for member, _ in members(name)),
+                    struct.unpack_from("=" + "".join(form for _, form in members(name)), data)))
 
 
 def encode(options):
@@ -147,15 +142,13 @@ def test_header_values():
                           ("UNSTAMPED", [name for name, _ in members("hpcc-unstamped")])):
         block = re.search(rf"enum hpcc_{prefix.lower()} \{{(.*?)\}}", HEADER, re.S)[1]
         expect(prefix, names, [c_name(name) for name in re.findall(rf"^\tHPCC_{prefix}_(\w+),", block, re.M)])
-    lengths = {"__HPCC_UNSTAMPED_MAX": len(definition("hpcc-unstamped")["members"]),
-               "HPCC_HIST_BUCKETS": int(re.search(r"define HPCC_HIST_BUCKETS\s+(\d+)", HEADER)[1])}
     block = re.search(r"struct tc_hpcc_xstats \{(.*?)\}", HEADER, re.S)[1]
-    want = [(c_name(name), int(bits) // 8 * lengths.get(count, 1)) for bits, name, count in
-            re.findall(r"^\t__u(\d+)\s+(\w+)(?:\[(\w+)\])?;", block, re.M)]
-    got = [(member["name"], struct.calcsize("=" + "".join(form for _, form in members(member["struct"])))
-            if "struct" in member else member.get("len") or struct.calcsize(SIZES[member["type"]]))
-           for member in definition("tc-hpcc-xstats")["members"]]
-    expect("statistics", got, want)
+    want = [(c_name(name), f"u{bits}") for bits, name in re.findall(r"^\t__u(\d+)\s+(\w+);", block, re.M)]
+    expect("statistics", [(one["name"], one["type"]) for one in definition("tc-hpcc-xstats")["members"]], want)
+    expect("members without an array", len(want), len(re.findall(";", block)))
+    block = re.search(r"enum \{\s*TCA_HPCC_XSTATS_UNSPEC,(.*?)__TCA_HPCC_XSTATS_MAX", HEADER, re.S)[1]
+    expect("attributes of statistics", [one["name"] for one in attributes("hpcc-xstats-attrs").values()],
+           [c_name(name) for name in re.findall(r"^\tTCA_HPCC_XSTATS_(\w+),", block, re.M)])
 
 
 def limits(one):
@@ -223,11 +216,15 @@ def test_statistics():
     basic, queue = record("gnet-stats-basic", stats["basic"]), record("gnet-stats-queue", stats["queue"])
     expect("basic", basic, {name: shown[name] for name in basic})
     expect("queue", queue, {name: shown[name] for name in queue})
-    size = struct.calcsize("=" + "".join(form for _, form in members("tc-hpcc-xstats")))
-    expect("length", len(stats["app"]), size)
-    app, ours = record("tc-hpcc-xstats", stats["app"]), shown["hpcc"]
-    hist = struct.unpack("=144Q", app.pop("hist"))
+    told = {attributes("hpcc-xstats-attrs")[number]["name"]: raw for number, raw in attrs_of(stats["app"])}
+    app, ours = {}, shown["hpcc"]
+    for name, form in ("port", "tc-hpcc-xstats"), ("unstamped", "hpcc-unstamped"):
+        expect(f"length of {name}", len(told[name]), struct.calcsize("=" + "".join(
+            one for _, one in members(form))))
+        app |= record(form, told[name])
+    hist = struct.unpack(f"={len(told['hist']) // 8}Q", told["hist"])
     expect("histogram", sum(hist), sum(bucket["packets"] for bucket in ours["hist"]))
+    expect("histogram ends with a packet", hist[-1] > 0, True)
     flat = {c_name(name): value for name, value in (ours | ours["unstamped"]).items()}
     flat |= {"qlen-bytes": ours["qlen"], "qlen-max-bytes": ours["qlen_max"], "port-queues": 1,
              "port-qlen-bytes": ours["qlen"]}
@@ -253,7 +250,7 @@ if CLI.exists():
         shown["options"]["stamp"] = sorted(shown["options"]["stamp"], key=entries("hpcc-stamp").index)
         expect("options", {name: value for name, value in shown["options"].items() if name != "pad"},
                EVERYTHING)
-        expect("statistics", shown["stats2"]["app"]["bandwidth"], EVERYTHING["rate64"])
+        expect("statistics", shown["stats2"]["app"]["port"]["bandwidth"], EVERYTHING["rate64"])
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ struct sample {
 bool have_until;
 static struct sample samples[SAMPLES_MAX];
 static unsigned int nr_samples;
-static struct tc_hpcc_xstats *at_from, *at_until, *at_end;
+static struct reading *at_from, *at_until, *at_end;
 static uint64_t from_taken_ns, until_taken_ns;
 static bool have_from;
 
@@ -68,7 +68,7 @@ static void halve_samples(void)
 
 void take_sample(uint64_t t_ns)
 {
-	static struct tc_hpcc_xstats *readings;
+	static struct reading *readings;
 	unsigned int i, n = 0;
 	struct sample *s;
 
@@ -87,8 +87,8 @@ void take_sample(uint64_t t_ns)
 	for (i = 0; i < nr_ports; i++) {
 		if (!ports[i].series)
 			continue;
-		s->values[n++] = readings[i].qlen_bytes;
-		s->values[n++] = readings[i].tx_bytes;
+		s->values[n++] = readings[i].port.qlen_bytes;
+		s->values[n++] = readings[i].port.tx_bytes;
 	}
 	for (i = 0; series_flows && i < nr_flows; i++)
 		s->values[n++] = bytes_of(&flows[i]);
@@ -127,7 +127,7 @@ uint64_t next_reading_ns(void)
 	return have_until || !until_ns ? NEVER : until_ns;
 }
 
-static void put_histogram(FILE *out, const struct tc_hpcc_xstats *r)
+static void put_histogram(FILE *out, const struct reading *r)
 {
 	const char *comma = "";
 	unsigned int b;
@@ -143,8 +143,10 @@ static void put_histogram(FILE *out, const struct tc_hpcc_xstats *r)
 }
 
 static void put_reading(FILE *out, const char *when, uint64_t t_ns, const struct port *p,
-			const struct tc_hpcc_xstats *r)
+			const struct reading *reading)
 {
+	const struct tc_hpcc_xstats *r = &reading->port;
+
 	fprintf(out, "{\"kind\":\"port\",\"when\":\"%s\",\"t_ns\":%" PRIu64 ",\"id\":%u,"
 		"\"tx_bytes\":%llu,\"tx_packets\":%llu,\"stamped\":%llu,\"drops\":%llu,"
 		"\"drops_ect\":%llu,\"drops_knonect\":%llu,\"marks\":%llu,\"marks_kmax\":%llu,"
@@ -155,11 +157,11 @@ static void put_reading(FILE *out, const char *when, uint64_t t_ns, const struct
 	if (p->marking)
 		fprintf(out, "\"kmin\":%u,\"kmax\":%u,\"knonect\":%u,\"pmax_ppm\":%u,",
 			p->kmin, p->kmax, p->knonect, p->pmax_ppm);
-	put_histogram(out, r);
+	put_histogram(out, reading);
 	fprintf(out, "}\n");
 }
 
-static void put_ports(FILE *out, const char *when, uint64_t t_ns, const struct tc_hpcc_xstats *r)
+static void put_ports(FILE *out, const char *when, uint64_t t_ns, const struct reading *r)
 {
 	unsigned int i;
 

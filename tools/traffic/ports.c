@@ -95,13 +95,22 @@ static void take_options(const struct rtattr *options, struct port *p)
 	p->pmax_ppm = option_u32(options, TCA_HPCC_PMAX);
 }
 
-/* Copies no more than both sides know of the statistics. */
-static void take_reading(const struct nlmsghdr *nh, struct tc_hpcc_xstats *readings)
+/* Copies no more than both sides know of. */
+static void take_stats(const struct rtattr *app, int type, void *to, size_t size)
+{
+	const struct rtattr *rta = find_attr(RTA_DATA(app), RTA_PAYLOAD(app), type);
+
+	if (rta && RTA_PAYLOAD(rta) < size)
+		size = RTA_PAYLOAD(rta);
+	if (rta)
+		memcpy(to, RTA_DATA(rta), size);
+}
+
+static void take_reading(const struct nlmsghdr *nh, struct reading *readings)
 {
 	const struct tcmsg *tc = NLMSG_DATA(nh);
 	const struct rtattr *stats, *options, *app = NULL;
 	unsigned int i = nh->nlmsg_seq;
-	size_t size = sizeof(*readings);
 
 	if (i >= nr_ports)
 		die("netlink: unexpected sequence number");
@@ -115,15 +124,14 @@ static void take_reading(const struct nlmsghdr *nh, struct tc_hpcc_xstats *readi
 		app = find_attr(RTA_DATA(stats), RTA_PAYLOAD(stats), TCA_STATS_APP);
 	if (!app)
 		die("no statistics of %s in %s", ports[i].ifname, netns[ports[i].ns].name);
-	if (RTA_PAYLOAD(app) < size)
-		size = RTA_PAYLOAD(app);
-	memcpy(&readings[i], RTA_DATA(app), size);
+	take_stats(app, TCA_HPCC_XSTATS_PORT, &readings[i].port, sizeof(readings[i].port));
+	take_stats(app, TCA_HPCC_XSTATS_HIST, readings[i].hist, sizeof(readings[i].hist));
 }
 
 #define REPLIES		16
 #define REPLY_BYTES	8192
 
-void read_ports(struct tc_hpcc_xstats *readings, bool series_only)
+void read_ports(struct reading *readings, bool series_only)
 {
 	static char buf[REPLIES][REPLY_BYTES] __attribute__((aligned(8)));
 	unsigned int ns, wanted, i;

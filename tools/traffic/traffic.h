@@ -138,6 +138,11 @@ struct program {
 	int		status;
 };
 
+struct reading {
+	struct tc_hpcc_xstats	port;
+	__u64			hist[HPCC_HIST_BUCKETS];
+};
+
 extern struct netns *netns;
 extern struct port *ports;
 extern struct flow *flows;
@@ -222,6 +227,6 @@ void put_hosts(FILE *out);
 
 /* ports.c */
 void open_ports(void);
-void read_ports(struct tc_hpcc_xstats *readings, bool series_only);
+void read_ports(struct reading *readings, bool series_only);
 
 #endif /* HPCC_TRAFFIC_H */

@@ -210,7 +210,7 @@ enum hpcc_marking {
  * The last one also holds whatever is longer.
  *
  * The size is bounded: a kernel of 4 KB pages has 3776 bytes for a notification,
- * which holds two dumps where one qdisc replaces another. One takes 1704 with
+ * which holds two dumps where one qdisc replaces another. One takes some 1720 with
  * all options; the statistics are there once, in TCA_STATS2's TCA_STATS_APP.
  */
 #define HPCC_HIST_UNIT		64
@@ -241,14 +241,30 @@ enum hpcc_unstamped {
 	__HPCC_UNSTAMPED_MAX,
 };
 
+/*
+ * Statistics of one port: attributes in TCA_STATS_APP. Later versions add members and
+ * counters at the end of each, and never in between. A reader takes what it knows of what
+ * is there: what a shorter attribute lacks is 0.
+ */
+enum {
+	TCA_HPCC_XSTATS_UNSPEC,
+	TCA_HPCC_XSTATS_PORT,		/* struct tc_hpcc_xstats */
+	TCA_HPCC_XSTATS_UNSTAMPED,	/* u64 for each enum hpcc_unstamped: packets without our record */
+	TCA_HPCC_XSTATS_HIST,		/* u64 for each bucket, see HPCC_HIST_*; ends with the last
+					 * that is not 0
+					 */
+	__TCA_HPCC_XSTATS_MAX,
+};
+
+#define TCA_HPCC_XSTATS_MAX	(__TCA_HPCC_XSTATS_MAX - 1)
+
 /**
- * struct tc_hpcc_xstats - statistics of one port (TCA_STATS_APP)
+ * struct tc_hpcc_xstats - counters of one port (TCA_HPCC_XSTATS_PORT)
  * @tx_bytes: bytes sent, link overhead included; since the qdisc was made
  * @tx_packets: packets sent; a GSO packet that was not split is one
  * @stamped: packets that got our record
  * @quiet: packets that counted us as a hop and got no record, as the queue was not above
  *	TCA_HPCC_ABOVE
- * @unstamped: packets without our record, by enum hpcc_unstamped
  * @drop_limit: packets dropped because the backlog was at its limit
  * @drop_gso: packets dropped because splitting them failed
  * @marked: packets that we marked CE
@@ -257,7 +273,6 @@ enum hpcc_unstamped {
  * @qlen_bytes: queue now, link overhead included, without packets in flight
  *	on the emulated delay
  * @qlen_max_bytes: largest queue that a departing packet left
- * @hist: queue length histogram, see HPCC_HIST_*
  * @marked_kmax: of those @marked, the ones that found a queue of kmax or more
  * @mark_failed: packets sent on unmarked because their IP header contradicts
  *	itself, is cut short, or could not be made writable
@@ -277,7 +292,6 @@ struct tc_hpcc_xstats {
 	__u64	tx_packets;
 	__u64	stamped;
 	__u64	quiet;
-	__u64	unstamped[__HPCC_UNSTAMPED_MAX];
 	__u64	drop_limit;
 	__u64	drop_gso;
 	__u64	marked;
@@ -285,7 +299,6 @@ struct tc_hpcc_xstats {
 	__u64	bandwidth;
 	__u32	qlen_bytes;
 	__u32	qlen_max_bytes;
-	__u64	hist[HPCC_HIST_BUCKETS];
 	__u64	marked_kmax;
 	__u64	mark_failed;
 	__u64	drop_limit_ect;
