@@ -23,13 +23,55 @@
 
 #include "sched.h"
 
-/* The least memory that packets in the child take. What those that it drops took is not known. */
-static u64 hpcc_child_memory(const struct hpcc_sched *q)
+/* A packet of this memory is in the child no more. */
+static void hpcc_child_forget(struct hpcc_sched *q, u32 truesize)
 {
-	if (!q->child)
-		return 0;
-	return q->child->qstats.backlog +
-	       (u64)q->child->q.qlen * SKB_TRUESIZE(0);
+	u64 memory = min_t(u64, truesize, q->child_memory);
+
+	q->child_memory -= memory;
+	q->memory -= memory;
+	q->child_packets -= q->child_packets > 0;
+}
+
+/* The child has @qlen packets. Those that it dropped without us took at least what the smallest
+ * packet took since the child was last empty; those that it made of others take a buffer each.
+ */
+static void hpcc_child_count(struct hpcc_sched *q, u32 qlen)
+{
+	u64 memory = q->child_memory;
+
+	if (likely(qlen && qlen == q->child_packets))
+		return;
+	if (!qlen) {
+		memory = 0;
+		q->child_least = U32_MAX;
+	} else if (qlen < q->child_packets) {
+		memory -= min_t(u64, memory, (u64)(q->child_packets - qlen) * q->child_least);
+	} else {
+		memory += (u64)(qlen - q->child_packets) * SKB_TRUESIZE(0);
+		q->child_least = SKB_TRUESIZE(0);
+	}
+	q->memory += memory - q->child_memory;
+	q->child_memory = memory;
+	q->child_packets = qlen;
+}
+
+/* The child gets a packet, and perhaps drops others for it, which it adds to @to_free. */
+static int hpcc_child_give(struct hpcc_sched *q, struct sk_buff *skb, struct sk_buff **to_free)
+{
+	const struct sk_buff *before = *to_free;
+	u32 truesize = skb->truesize;
+	const struct sk_buff *dropped;
+	int ret;
+
+	q->child_memory += truesize;
+	q->memory += truesize;
+	q->child_packets++;
+	q->child_least = min(q->child_least, truesize);
+	ret = qdisc_enqueue(skb, q->child, to_free);
+	for (dropped = *to_free; dropped != before; dropped = dropped->next)
+		hpcc_child_forget(q, dropped->truesize);
+	return ret;
 }
 
 /**
@@ -41,7 +83,6 @@ static u64 hpcc_child_memory(const struct hpcc_sched *q)
  */
 void hpcc_child_recount(struct hpcc_sched *q)
 {
-	u64 memory = hpcc_child_memory(q);
 	u64 bytes = 0;
 
 	if (q->child)
@@ -50,8 +91,7 @@ void hpcc_child_recount(struct hpcc_sched *q)
 	bytes = min_t(u64, bytes, U32_MAX);
 	hpcc_waiting_add(q, (s64)bytes - q->child_bytes);
 	q->child_bytes = bytes;
-	q->memory += memory - q->child_memory;
-	q->child_memory = memory;
+	hpcc_child_count(q, q->child ? q->child->q.qlen : 0);
 }
 
 /* The child has left the link free until @now. */
@@ -84,7 +124,7 @@ int hpcc_child_enqueue(struct sk_buff *skb, struct Qdisc *sch, u64 now,
 	}
 	if (hpcc_child_was_idle(q))
 		q->child_idle_ns = now;
-	ret = qdisc_enqueue(skb, q->child, to_free);
+	ret = hpcc_child_give(q, skb, to_free);
 	hpcc_child_recount(q);
 	if (ret != NET_XMIT_SUCCESS) {
 		if (net_xmit_drop_count(ret))
@@ -111,13 +151,14 @@ struct sk_buff *hpcc_child_dequeue(struct hpcc_sched *q, u64 now)
 		q->child_idle_ns = now;
 	skb = hpcc_child_has(q) ? q->child->dequeue(q->child) : NULL;
 	q->child_refused = !skb;
+	if (skb)
+		hpcc_child_forget(q, skb->truesize);
 	hpcc_child_recount(q);
 	if (!skb)
 		return NULL;
 	*hpcc_skb_cb(skb) = (struct hpcc_skb_cb){
 		.time_ns = q->child_idle_ns,
-		.bytes = qdisc_pkt_len(skb) +
-			 q->cfg.overhead * hpcc_pkt_segs(skb),
+		.bytes = hpcc_link_bytes(q, skb, hpcc_pkt_segs(skb)),
 		.memory = skb->truesize,
 	};
 	if (q->cfg.stamp)

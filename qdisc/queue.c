@@ -36,6 +36,9 @@
  */
 static const u64 hpcc_catch_up_ns = NSEC_PER_MSEC;
 
+/* The longest packet that a size table can make, as kernels have it since QDISC_PKT_LEN_MAX. */
+static const u32 hpcc_table_len_max = 1 << 20;
+
 /* Memory of packets that a qdisc may hold. A link that is fast and long holds what
  * has begun to leave beside what waits, and a small packet takes ten times its
  * length. The default has room for 10 ms at 100 Gb/s. Root of a network namespace
@@ -254,14 +257,6 @@ static bool hpcc_admit(struct hpcc_sched *q, struct sk_buff *skb, bool fits,
 	return fits;
 }
 
-/* What a GSO packet takes on the link. Each segment will have headers, which
- * qdisc_pkt_len() has, and overhead of its own.
- */
-static u32 hpcc_gso_bytes(const struct hpcc_sched *q, const struct sk_buff *skb)
-{
-	return qdisc_pkt_len(skb) + q->cfg.overhead * hpcc_pkt_segs(skb);
-}
-
 /* Inlined into the caller that matters, which calls it for each packet. */
 static __always_inline int __hpcc_enqueue_one(struct sk_buff *skb,
 					      struct Qdisc *sch, u64 now,
@@ -300,6 +295,7 @@ static noinline int hpcc_enqueue_one(struct sk_buff *skb, struct Qdisc *sch,
 /* A link that is emulated sends one packet after the other, and marking looks at each by
  * itself. All else may stay whole as long as it fits, with one record for its segments;
  * what could not be parsed may hold a request. Segments of a list have headers of their own.
+ * A packet that is longer than the limit never fits, and is split even without @split.
  */
 static bool hpcc_must_split(const struct hpcc_sched *q,
 			    const struct sk_buff *skb, u32 bytes,
@@ -308,12 +304,36 @@ static bool hpcc_must_split(const struct hpcc_sched *q,
 	u32 why = hpcc_note_unstamped(note);
 
 	if (!q->cfg.split)
-		return false;
+		return bytes > q->cfg.limit;
 	return q->cfg.rate || hpcc_is_marking(q) ||
 	       skb_shinfo(skb)->gso_type & SKB_GSO_FRAGLIST ||
 	       why == HPCC_UNSTAMPED_MALFORMED ||
 	       why == HPCC_UNSTAMPED_NO_MEMORY ||
 	       !hpcc_fits(q, bytes, skb->truesize);
+}
+
+/* What the kernel would have found in the root's size table, the only one that it looks at, for a
+ * packet of this length: see __qdisc_calculate_pkt_len(), which modules cannot call.
+ */
+static u32 hpcc_table_len(const struct Qdisc *sch, u32 bytes)
+{
+	const struct qdisc_size_table *stab = rcu_dereference_bh(qdisc_root_bh(sch)->stab);
+	const struct tc_sizespec *spec;
+	s64 len, slot;
+
+	if (!stab)
+		return bytes;
+	spec = &stab->szopts;
+	len = (s64)bytes + spec->overhead;
+	if (spec->tsize) {
+		slot = max_t(s64, len + spec->cell_align, 0) >> spec->cell_log;
+		len = (u64)stab->data[spec->tsize - 1] * ((u32)slot / spec->tsize) +
+		      stab->data[(u32)slot % spec->tsize];
+		if (slot < spec->tsize)
+			len = stab->data[slot];
+		len <<= spec->size_log;
+	}
+	return clamp_t(s64, len, 1, hpcc_table_len_max);
 }
 
 /* Our parents will count the one packet they gave us: they are informed of the
@@ -339,13 +359,13 @@ static int hpcc_enqueue_split(struct sk_buff *skb, struct Qdisc *sch, u64 now,
 	if (!(headers.note & HPCC_NOTE_LEN))
 		headers = hpcc_look(q, segs);
 	skb_list_walk_safe(segs, segs, next) {
-		unsigned int seg_len = segs->len;
-		u32 bytes = seg_len + q->cfg.overhead;
+		unsigned int seg_len = hpcc_table_len(sch, segs->len);
 
 		skb_mark_not_on_list(segs);
 		qdisc_skb_cb(segs)->pkt_len = seg_len;
 		hpcc_set_pkt_segs(segs, 1);
-		if (hpcc_enqueue_one(segs, sch, now, bytes, headers, to_free))
+		if (hpcc_enqueue_one(segs, sch, now, hpcc_link_bytes(q, segs, 1), headers,
+				     to_free))
 			continue;
 		len += seg_len;
 		nr++;
@@ -362,7 +382,7 @@ static noinline int hpcc_enqueue_gso(struct sk_buff *skb, struct Qdisc *sch,
 				     struct sk_buff **to_free)
 {
 	struct hpcc_sched *q = qdisc_priv(sch);
-	u32 bytes = hpcc_gso_bytes(q, skb);
+	u32 bytes = hpcc_link_bytes(q, skb, hpcc_pkt_segs(skb));
 
 	if (q->child)
 		hpcc_child_recount(q);
@@ -394,9 +414,7 @@ int hpcc_enqueue(struct sk_buff *skb, struct Qdisc *sch,
 	headers = hpcc_look(q, skb);
 	if (skb_is_gso(skb))
 		return hpcc_enqueue_gso(skb, sch, now, headers, to_free);
-	return __hpcc_enqueue_one(skb, sch, now,
-				  qdisc_pkt_len(skb) + q->cfg.overhead,
-				  headers, to_free);
+	return __hpcc_enqueue_one(skb, sch, now, hpcc_link_bytes(q, skb, 1), headers, to_free);
 }
 
 /**

@@ -5,6 +5,7 @@
 
 #include <linux/bitfield.h>
 #include <linux/if_arp.h>
+#include <linux/if_vlan.h>
 #include <linux/netdevice.h>
 #include <linux/rhashtable.h>
 #include <linux/skbuff.h>
@@ -191,7 +192,9 @@ struct hpcc_util {
  * @child_idle_ns: until when it has left a virtual link free that asked for a packet
  * @child_refused: it gave none when it was last asked
  * @child_bytes: in @child, overhead included
- * @child_memory: part of @memory for @child
+ * @child_memory: part of @memory for @child, at least what its packets take
+ * @child_packets: in @child, when they were last counted
+ * @child_least: truesize of the smallest packet that it got since it was last empty
  * @free: when the link is done with all it has begun
  * @busy: time it has spent so far, which is what telemetry calls tx
  * @shared: what it has in common with other queues, or NULL
@@ -224,6 +227,8 @@ struct hpcc_sched {
 	bool			child_refused;
 	u32			child_bytes;
 	u64			child_memory;
+	u32			child_packets;
+	u32			child_least;
 	struct hpcc_clock	free;
 	struct hpcc_clock	busy;
 	struct hpcc_port	*shared;
@@ -381,6 +386,16 @@ struct sk_buff *hpcc_child_dequeue(struct hpcc_sched *q, u64 now);
 void hpcc_child_recount(struct hpcc_sched *q);
 void hpcc_child_reset(struct hpcc_sched *q);
 
+/* Bytes that a packet takes on the link, as @segs packets: each has headers, which qdisc_pkt_len()
+ * counts, overhead, and the VLAN tag that is yet to be inserted.
+ */
+static inline u32 hpcc_link_bytes(const struct hpcc_sched *q, const struct sk_buff *skb, u32 segs)
+{
+	u32 tag = skb_vlan_tag_present(skb) ? VLAN_HLEN : 0;
+
+	return qdisc_pkt_len(skb) + (q->cfg.overhead + tag) * segs;
+}
+
 /* Do packets wait in a child? */
 static inline bool hpcc_child_has(const struct hpcc_sched *q)
 {
@@ -439,6 +454,9 @@ int hpcc_respond_init(struct Qdisc *sch);
 void hpcc_respond_destroy(struct hpcc_sched *q);
 void hpcc_respond_recount(const struct hpcc_sched *q, struct tc_hpcc_xstats *stats);
 void hpcc_respond(struct hpcc_sched *q, const struct sk_buff *skb, struct hpcc_headers headers);
+
+/* stats.c */
+int hpcc_dump_stats(struct Qdisc *sch, struct gnet_dump *d);
 
 /* stamp.c */
 void hpcc_offset_init_key(void);

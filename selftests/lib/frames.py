@@ -23,6 +23,8 @@ import subprocess
 import sys
 import time
 
+from .ktap import defer
+
 ETH_P_ALL = 3
 SOL_PACKET, PACKET_AUXDATA, PACKET_VNET_HDR = 263, 8, 15
 SO_SNDBUFFORCE, SO_RCVBUFFORCE, SO_TIMESTAMPNS = 32, 33, 35
@@ -220,15 +222,15 @@ class Wire:
         self.rx.bind((rx_dev, ETH_P_ALL))
         enter(self.tx_ns)
         self.tx = self.open_tx()
-        self.tx_gso = self.open_tx()
-        self.tx_gso.setsockopt(SOL_PACKET, PACKET_VNET_HDR, 1)
+        self.tx_gso = self.open_tx(gso=True)
         self.pcap = []
 
-    def open_tx(self):
-        """A socket that sends out of the transmitting device."""
+    def open_tx(self, dev=None, gso=False):
+        """A socket that sends out of the transmitting device, or of another one."""
         sock = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
         sock.setsockopt(socket.SOL_SOCKET, SO_SNDBUFFORCE, 1 << 24)
-        sock.bind((self.tx_dev, 0))
+        sock.setsockopt(SOL_PACKET, PACKET_VNET_HDR, int(gso))
+        sock.bind((dev or self.tx_dev, 0))
         return sock
 
     def checksum_offload(self, on):
@@ -247,13 +249,13 @@ class Wire:
             if error.errno not in (errno.ENOBUFS, errno.ENETDOWN):
                 raise
 
-    def send_gso(self, frame, gso_size):
-        """As one packet that is to be split into TCP segments."""
+    def send_gso(self, frame, gso_size, sock=None):
+        """As one packet that is to be split into TCP segments; by a socket of open_tx()."""
         _, pos = tcp_offset(frame)
         head_len = pos + (frame[pos + 12] >> 4) * 4
         gso_type = (1 if frame[14] >> 4 == 4 else 4) if gso_size else 0
         head = struct.pack("=BBHHHH", 1, gso_type, head_len, gso_size, pos, 16)
-        self.tx_gso.send(head + frame)
+        (sock or self.tx_gso).send(head + frame)
 
     def receive(self, patience_s=PATIENCE_S):
         """The next frame as (time in ns, bytes), or None."""
@@ -295,6 +297,19 @@ class Wire:
             for frame in self.pcap:
                 file.write(struct.pack("=IIII", 0, 0, len(frame), len(frame)))
                 file.write(frame)
+
+
+def cable():
+    """Namespaces tx and rx, connected, for a KTAP script. Afterwards this process is in tx."""
+    for ns in "tx", "rx":
+        subprocess.run(["ip", "netns", "add", ns], check=True)
+        defer(subprocess.run, ["ip", "netns", "del", ns])
+        subprocess.run(["ip", "netns", "exec", ns, "sysctl", "-qw",
+                        "net.ipv6.conf.default.disable_ipv6=1"], check=True)
+    subprocess.run("ip link add v0 netns tx numtxqueues 2 type veth peer name v0 netns rx;"
+                   "ip -n tx link set v0 up arp off; ip -n rx link set v0 up",
+                   shell=True, check=True)
+    return Wire("tx:v0", "rx:v0")
 
 
 WRONG = []

@@ -12,8 +12,8 @@ import sys
 
 sys.path[0] += "/.."
 from lib import frames
-from lib.frames import THREE, Wire, eth, ip4, seg4
-from lib.ktap import Skip, defer, expect, main
+from lib.frames import THREE, cable, eth, ip4, seg4
+from lib.ktap import Skip, expect, main
 
 LINK, DEVICE = "rate 10mbit limit 1mb", "limit 1mb"
 SEG_BYTES, HEAD_BYTES = 1000, 54 + len(THREE)
@@ -52,19 +52,6 @@ def qdiscs():
     out = subprocess.run(["tc", "-s", "-j", "qdisc", "show", "dev", "v0"], check=True,
                          capture_output=True).stdout
     return sorted(json.loads(out), key=lambda q: not q.get("root"))
-
-
-def cable():
-    """Namespaces tx and rx, connected. Afterwards this process is in tx."""
-    for ns in "tx", "rx":
-        subprocess.run(["ip", "netns", "add", ns], check=True)
-        defer(subprocess.run, ["ip", "netns", "del", ns])
-        subprocess.run(["ip", "netns", "exec", ns, "sysctl", "-qw",
-                        "net.ipv6.conf.default.disable_ipv6=1"], check=True)
-    subprocess.run("ip link add v0 netns tx numtxqueues 2 type veth peer name v0 netns rx;"
-                   "ip -n tx link set v0 up arp off; ip -n rx link set v0 up",
-                   shell=True, check=True)
-    return Wire("tx:v0", "rx:v0")
 
 
 def frame(host, size, **how):
