@@ -6,11 +6,10 @@
  * ethtool wants RTNL, and init() may run in a softirq. So a notifier, which
  * holds RTNL, writes the speeds down, and init() reads them.
  *
- * Loading must not wait for RTNL: "ip route ... congctl hpcc" holds it while it
- * waits for modprobe. Each namespace has a notifier of its own, as registering
- * one for all of them would wait for RTNL with pernet_ops_rwsem held, and the next
- * module that modprobe loads needs that. In namespaces that are there already
- * a work item registers it.
+ * Loading must not wait for RTNL (setup.c). Each namespace has a notifier of its
+ * own, as registering one for all of them would wait for RTNL with
+ * pernet_ops_rwsem held, which the setup of tcp_hpcc needs next. In namespaces that
+ * exist already a work item registers it.
  */
 #include <linux/ethtool.h>
 #include <linux/netdevice.h>
@@ -20,6 +19,7 @@
 #include <hpcc/compat.h>
 
 #include "device.h"
+#include "setup.h"
 
 static unsigned int hpcc_device_net_id __read_mostly;
 /* Are namespaces set up that exist already? One made just now may see it, too,
@@ -47,6 +47,8 @@ struct hpcc_devices {
 	struct net		*net;
 	bool			registered;
 };
+
+static struct hpcc_setup hpcc_device_setup;
 
 static struct xarray *hpcc_speeds(const struct net *net)
 {
@@ -92,8 +94,11 @@ static int hpcc_device_event(struct notifier_block *nb, unsigned long event,
 
 static u32 hpcc_device_mbps(const struct net *net, int ifindex)
 {
-	void *entry = xa_load(hpcc_speeds(net), ifindex);
+	void *entry;
 
+	if (!hpcc_setup_is_up(&hpcc_device_setup))
+		return HPCC_DEFAULT_MBPS;
+	entry = xa_load(hpcc_speeds(net), ifindex);
 	return entry ? xa_to_value(entry) : HPCC_DEFAULT_MBPS;
 }
 
@@ -187,16 +192,7 @@ static struct pernet_operations hpcc_device_net_ops = {
 	.size	= sizeof(struct hpcc_devices),
 };
 
-/**
- * hpcc_device_init() - start to follow devices
- *
- * Those that exist are known a moment later, when RTNL is free.
- *
- * Context: a module's init; may be called while somebody who holds RTNL waits
- * for it.
- * Return: 0 or a negative error.
- */
-int __init hpcc_device_init(void)
+static int hpcc_device_up(void)
 {
 	int err;
 
@@ -206,10 +202,31 @@ int __init hpcc_device_init(void)
 	return err;
 }
 
+static void hpcc_device_down(void)
+{
+	unregister_pernet_subsys(&hpcc_device_net_ops);
+}
+
+static struct hpcc_setup hpcc_device_setup = {
+	.name	= "hpcc_common",
+	.up	= hpcc_device_up,
+	.down	= hpcc_device_down,
+};
+
+/**
+ * hpcc_device_init() - start to follow devices
+ *
+ * The speeds of those that exist are known a moment later, when RTNL is free.
+ */
+void __init hpcc_device_init(void)
+{
+	hpcc_setup_begin(&hpcc_device_setup);
+}
+
 /**
  * hpcc_device_exit() - stop following devices
  */
 void hpcc_device_exit(void)
 {
-	unregister_pernet_subsys(&hpcc_device_net_ops);
+	hpcc_setup_end(&hpcc_device_setup);
 }

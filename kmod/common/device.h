@@ -8,7 +8,7 @@
 
 #define HPCC_DEFAULT_MBPS	10000	/* where a device does not tell */
 
-int hpcc_device_init(void);
+void hpcc_device_init(void);
 void hpcc_device_exit(void);
 u64 hpcc_host_rate(const struct sock *sk, u32 mbps);
 

@@ -6,15 +6,22 @@
 #include <linux/module.h>
 
 #include "device.h"
+#include "setup.h"
 
 static int __init hpcc_common_init(void)
 {
-	return hpcc_device_init();
+	int err = hpcc_setup_init();
+
+	if (err)
+		return err;
+	hpcc_device_init();
+	return 0;
 }
 
 static void __exit hpcc_common_exit(void)
 {
 	hpcc_device_exit();
+	hpcc_setup_exit();
 }
 
 module_init(hpcc_common_init);

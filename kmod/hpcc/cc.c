@@ -492,7 +492,8 @@ static void hpcc_begin_without(struct sock *sk, enum hpcc_counter why)
 }
 
 /* Start with W = W_init where both ends agreed (draft section 5: flows start
- * at line rate), else classic.
+ * at line rate), else classic. A socket that comes before the module is set up (main.c) runs
+ * classic without a flow; its note stays, so that setsockopt() may begin again.
  */
 static void hpcc_begin(struct sock *sk)
 {
@@ -502,6 +503,10 @@ static void hpcc_begin(struct sock *sk)
 	u16 caps;
 
 	ca->flow = NULL;
+	if (unlikely(!hpcc_is_up())) {
+		WRITE_ONCE(inet_csk(sk)->icsk_ca_ops, &hpcc_classic_ops);
+		return;
+	}
 	caps = hpcc_agreed(sk, &past);
 	if (!caps) {
 		hpcc_begin_without(sk, HPCC_C_NOT_AGREED);

@@ -130,20 +130,27 @@ static struct packet_type hpcc_csig_packet_type __read_mostly = {
 };
 
 /**
- * hpcc_csig_init() - want frames with tags
+ * hpcc_csig_check() - check the module's parameter
  *
- * Return: 0, or -EINVAL where the parameter csig_tpid is not what it may be.
+ * Return: 0, or -EINVAL where csig_tpid is outside its range.
  */
-int __init hpcc_csig_init(void)
+int __init hpcc_csig_check(void)
 {
 	if (hpcc_csig_tpid < HPCC_CSIG_TPID_MIN || hpcc_csig_tpid == ETH_P_IP ||
 	    hpcc_csig_tpid == ETH_P_IPV6 || eth_type_vlan(htons(hpcc_csig_tpid))) {
 		pr_err("tcp_hpcc: csig_tpid: has to be 1536 .. 65535, and neither IP nor VLAN\n");
 		return -EINVAL;
 	}
+	return 0;
+}
+
+/**
+ * hpcc_csig_init() - want frames with tags
+ */
+void hpcc_csig_init(void)
+{
 	hpcc_csig_packet_type.type = htons(hpcc_csig_tpid);
 	dev_add_pack(&hpcc_csig_packet_type);
-	return 0;
 }
 
 /**

@@ -22,7 +22,8 @@ void hpcc_csig_in(struct hpcc_flow *flow, const struct net *net, const struct hp
 u32 hpcc_signal_write(struct hpcc_flow *flow, u8 *p);
 bool hpcc_signal_in(struct hpcc_flow *flow, const struct net *net, const struct hpcc_opt *opt,
 		    const u8 *records);
-int hpcc_csig_init(void);
+int hpcc_csig_check(void);
+void hpcc_csig_init(void);
 void hpcc_csig_exit(void);
 
 #endif /* _HPCC_HPCC_CSIG_H */

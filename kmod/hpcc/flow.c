@@ -31,7 +31,7 @@ static struct rhashtable hpcc_flows;
 static struct kmem_cache *hpcc_flow_cache;
 
 /* What struct hpcc_flow says of cache lines. */
-static void __init hpcc_flow_check(void)
+static void hpcc_flow_check(void)
 {
 #define HPCC_FLOW_LINE(member)	(offsetof(struct hpcc_flow, member) / 64)
 #define HPCC_FLOW_LAST(member)	((offsetofend(struct hpcc_flow, member) - 1) / 64)
@@ -49,11 +49,13 @@ static void __init hpcc_flow_check(void)
 }
 
 /**
- * hpcc_flow_init() - when the module is loaded
+ * hpcc_flow_init() - make the tables of flows
+ *
+ * Context: sleeps.
  *
  * Return: 0 or a negative error.
  */
-int __init hpcc_flow_init(void)
+int hpcc_flow_init(void)
 {
 	int err;
 

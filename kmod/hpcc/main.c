@@ -8,12 +8,14 @@
  * them, our option_rx.c puts the echo into the flow's mailbox (mailbox.c), and
  * cc.c turns it into a window.
  *
- * This file registers all that, and takes it back.
+ * This file registers all that, and takes it back. Init registers the congestion control only;
+ * a work item does the rest (setup.c), and until then connections run classic.
  */
 #include <linux/module.h>
 #include <linux/netfilter_ipv4.h>
 #include <linux/netfilter_ipv6.h>
 
+#include "../common/setup.h"
 #include "cc.h"
 #include "csig.h"
 #include "flow.h"
@@ -142,15 +144,10 @@ static struct pernet_operations hpcc_net_ops = {
 	.size		= sizeof(struct hpcc_net),
 };
 
-static int __init hpcc_init(void)
+static int hpcc_up(void)
 {
 	int err;
 
-	BUILD_BUG_ON(sizeof(struct hpcc_ca) > ICSK_CA_PRIV_SIZE);
-	BUILD_BUG_ON(__HPCC_C_MAX > HPCC_COUNTERS_MAX);
-
-	hpcc_handshake_init();
-	hpcc_cc_init();
 	err = hpcc_flow_init();
 	if (err)
 		return err;
@@ -160,19 +157,9 @@ static int __init hpcc_init(void)
 	err = hpcc_netlink_init();
 	if (err)
 		goto err_pernet;
-	err = hpcc_csig_init();
-	if (err)
-		goto err_netlink;
-	/* Last: sockets that run hpcc hold the module, which does not help where init fails. */
-	err = tcp_register_congestion_control(&hpcc_ops);
-	if (err)
-		goto err_csig;
+	hpcc_csig_init();
 	return 0;
 
-err_csig:
-	hpcc_csig_exit();
-err_netlink:
-	hpcc_netlink_exit();
 err_pernet:
 	unregister_pernet_subsys(&hpcc_net_ops);
 err_flow:
@@ -180,13 +167,55 @@ err_flow:
 	return err;
 }
 
-static void __exit hpcc_exit(void)
+static void hpcc_down(void)
 {
-	tcp_unregister_congestion_control(&hpcc_ops);
 	hpcc_csig_exit();
 	hpcc_netlink_exit();
 	unregister_pernet_subsys(&hpcc_net_ops);
 	hpcc_flow_exit();
+}
+
+static struct hpcc_setup hpcc_setup = {
+	.name	= "tcp_hpcc",
+	.up	= hpcc_up,
+	.down	= hpcc_down,
+};
+
+/**
+ * hpcc_is_up() - whether there are flows, and state of network namespaces
+ *
+ * Context: any.
+ */
+bool hpcc_is_up(void)
+{
+	return hpcc_setup_is_up(&hpcc_setup);
+}
+
+static int __init hpcc_init(void)
+{
+	int err;
+
+	BUILD_BUG_ON(sizeof(struct hpcc_ca) > ICSK_CA_PRIV_SIZE);
+	BUILD_BUG_ON(__HPCC_C_MAX > HPCC_COUNTERS_MAX);
+
+	err = hpcc_csig_check();
+	if (err)
+		return err;
+	hpcc_handshake_init();
+	hpcc_cc_init();
+	/* From here on sockets may run hpcc, so nothing may fail. */
+	err = tcp_register_congestion_control(&hpcc_ops);
+	if (err)
+		return err;
+	hpcc_setup_begin(&hpcc_setup);
+	hpcc_setup_wait(&hpcc_setup);
+	return 0;
+}
+
+static void __exit hpcc_exit(void)
+{
+	tcp_unregister_congestion_control(&hpcc_ops);
+	hpcc_setup_end(&hpcc_setup);
 }
 
 module_init(hpcc_init);

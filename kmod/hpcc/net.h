@@ -332,6 +332,7 @@ static inline void hpcc_count(const struct net *net, enum hpcc_counter what)
 	hpcc_count_add(net, what, 1);
 }
 
+bool hpcc_is_up(void);
 int hpcc_sysctl_register(struct net *net);
 void hpcc_sysctl_unregister(struct net *net);
 int hpcc_proc_register(struct net *net);

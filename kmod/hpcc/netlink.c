@@ -545,7 +545,7 @@ static const struct genl_ops hpcc_nl_ops[] = {
 	},
 };
 
-static struct genl_family hpcc_family __ro_after_init = {
+static struct genl_family hpcc_family = {
 	.name		= HPCC_FAMILY_NAME,
 	.version	= HPCC_FAMILY_VERSION,
 	.netnsok	= true,
@@ -562,7 +562,7 @@ static struct genl_family hpcc_family __ro_after_init = {
  *
  * Return: 0 or a negative error.
  */
-int __init hpcc_netlink_init(void)
+int hpcc_netlink_init(void)
 {
 	return genl_register_family(&hpcc_family);
 }

@@ -101,7 +101,7 @@ size_t hpcc_get_info(struct sock *sk, u32 ext, int *attr, union tcp_cc_info *inf
 	const struct hpcc_flow *flow;
 	size_t len = 0;
 
-	if (!hpcc_info_is_wanted(ext))
+	if (!hpcc_info_is_wanted(ext) || !hpcc_is_up())
 		return 0;
 	rcu_read_lock();
 	flow = hpcc_flow_find(sk);

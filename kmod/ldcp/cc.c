@@ -277,10 +277,12 @@ static u32 ldcp_q24(unsigned int permille)
 	return div_u64((u64)permille << LDCP_CW_BITS, 1000);
 }
 
+/* A socket that comes before the module is set up (main.c) runs classic for good: in LDCP_OFF a
+ * mark does not end that.
+ */
 static void ldcp_init(struct sock *sk)
 {
-	const struct ldcp_sysctls *sysctls =
-		&ldcp_pernet(sock_net(sk))->sysctls;
+	const struct ldcp_sysctls *sysctls;
 	struct ldcp_ca *ca = inet_csk_ca(sk);
 	struct tcp_sock *tp = tcp_sk(sk);
 
@@ -289,6 +291,12 @@ static void ldcp_init(struct sock *sk)
 		/* no ACK is held back for data that we have not seen */
 		.prior_segs_out = tp->segs_out - 1,
 	};
+	if (unlikely(!ldcp_is_up())) {
+		INET_ECN_dontxmit(sk);
+		WRITE_ONCE(inet_csk(sk)->icsk_ca_ops, &ldcp_classic_ops);
+		return;
+	}
+	sysctls = &ldcp_pernet(sock_net(sk))->sysctls;
 	hpcc_burst_init(sk, &ca->burst, READ_ONCE(sysctls->burst_segs),
 			READ_ONCE(sysctls->burst_shift));
 	/* setsockopt() before the SYN-ACK is too soon to know. */
@@ -341,12 +349,13 @@ static void ldcp_release(struct sock *sk)
  */
 static size_t ldcp_get_info(struct sock *sk, u32 ext, int *attr, union tcp_cc_info *info)
 {
-	const struct ldcp_sysctls *sysctls = &ldcp_pernet(sock_net(sk))->sysctls;
 	const struct ldcp_ca *ca = inet_csk_ca(sk);
+	const struct ldcp_sysctls *sysctls;
 	u64 cw_q24, bytes, rtt_ns;
 
-	if (!hpcc_info_is_wanted(ext) || READ_ONCE(ca->stage) == LDCP_OFF)
+	if (!hpcc_info_is_wanted(ext) || !ldcp_is_up() || READ_ONCE(ca->stage) == LDCP_OFF)
 		return 0;
+	sysctls = &ldcp_pernet(sock_net(sk))->sysctls;
 	/* It may be another congestion control's by now, whose pointers are for nobody to see. */
 	cw_q24 = min_t(u64, hpcc_peek(ca->cw_q24), LDCP_CW_MAX_Q24);
 	bytes = mul_u64_u32_shr(cw_q24, tcp_sk(sk)->mss_cache, LDCP_CW_BITS);

@@ -98,6 +98,7 @@ struct ldcp_net {
 	struct hpcc_counters counters;
 };
 
+bool ldcp_is_up(void);
 struct ldcp_net *ldcp_pernet(const struct net *net);
 
 /**

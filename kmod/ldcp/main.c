@@ -6,7 +6,8 @@
  * The window law and the callbacks are in cc.c, the first RTT in
  * start.c, the receiver's part in echo.c. This file registers all
  * that, with its parameters (net/ldcp/) and counters (/proc/net/ldcp), and
- * takes it back.
+ * takes it back. Init registers the congestion control only; a work item does the
+ * rest (setup.c), and until then connections run classic.
  */
 #include <linux/module.h>
 #include <linux/netfilter_ipv4.h>
@@ -15,6 +16,7 @@
 #include <linux/seq_file_net.h>
 #include <net/netns/generic.h>
 
+#include "../common/setup.h"
 #include "conn.h"
 
 static unsigned int ldcp_net_id __read_mostly;
@@ -166,6 +168,32 @@ static struct pernet_operations ldcp_net_ops = {
 	.size		= sizeof(struct ldcp_net),
 };
 
+static int ldcp_up(void)
+{
+	return register_pernet_subsys(&ldcp_net_ops);
+}
+
+static void ldcp_down(void)
+{
+	unregister_pernet_subsys(&ldcp_net_ops);
+}
+
+static struct hpcc_setup ldcp_setup = {
+	.name	= "tcp_ldcp",
+	.up	= ldcp_up,
+	.down	= ldcp_down,
+};
+
+/**
+ * ldcp_is_up() - whether there is state of network namespaces
+ *
+ * Context: any.
+ */
+bool ldcp_is_up(void)
+{
+	return hpcc_setup_is_up(&ldcp_setup);
+}
+
 static int __init ldcp_module_init(void)
 {
 	int err;
@@ -173,19 +201,18 @@ static int __init ldcp_module_init(void)
 	BUILD_BUG_ON(sizeof(struct ldcp_ca) > ICSK_CA_PRIV_SIZE);
 	BUILD_BUG_ON(__LDCP_C_MAX > HPCC_COUNTERS_MAX);
 
-	err = register_pernet_subsys(&ldcp_net_ops);
-	if (err)
-		return err;
 	err = tcp_register_congestion_control(&ldcp_ops);
 	if (err)
-		unregister_pernet_subsys(&ldcp_net_ops);
-	return err;
+		return err;
+	hpcc_setup_begin(&ldcp_setup);
+	hpcc_setup_wait(&ldcp_setup);
+	return 0;
 }
 
 static void __exit ldcp_module_exit(void)
 {
 	tcp_unregister_congestion_control(&ldcp_ops);
-	unregister_pernet_subsys(&ldcp_net_ops);
+	hpcc_setup_end(&ldcp_setup);
 }
 
 module_init(ldcp_module_init);

@@ -17,6 +17,7 @@ import re
 import socket
 import struct
 import sys
+import time
 
 sys.path[0] += "/.."
 from lib.kernel import KernelLog, allow, allowed, module_file, users
@@ -200,6 +201,29 @@ def test_modules():
 
         print(f"# {module}: %d failed it, %d did not" % nth.each(lambda: insert(module), check))
         expect(f"insmod {module}", insert(module), 0)
+
+
+def test_setup():
+    """What a work item registers for a module: each allocation fails once, by its bytes. It
+    takes back what it has, and tries again.
+    """
+    defer(loaded_again)
+    spaces = [Netns() for _ in range(3)]
+    for module in "tcp_hpcc", "tcp_ldcp":
+        space, reached = 0, True
+        while reached:
+            if users(module) is not None:
+                expect(f"rmmod {module}", remove(module), 0)
+            faults = Faults("hpcc_common", times=1, space=space)
+            expect(f"insmod {module}", insert(module), 0)
+            reached = not faults.left()
+            faults.stop()
+            deadline = time.monotonic() + 10
+            while files(spaces[-1], module) != FILES[module] and time.monotonic() < deadline:
+                time.sleep(0.1)
+            expect("files", [files(ns, module) for ns in spaces], [FILES[module]] * 3)
+            space += 256
+        print(f"# {module}: {space} bytes")
 
 
 def test_modules_go():

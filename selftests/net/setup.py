@@ -1,0 +1,198 @@
+#!/usr/bin/env -S python3 -B
+# SPDX-License-Identifier: GPL-2.0
+"""kmod/common/setup.c: loading waits for no lock that the loader may hold."""
+
+import os
+import subprocess
+import sys
+import tempfile
+import time
+
+sys.path[0] += "/.."
+from lib.kernel import allow, allowed, insert, load, module_file, unload, users
+from lib.ktap import defer, expect, main
+from lib.net import Netns, Pair
+from lib.tcp import get_cc, pattern, set_cc, transfer
+
+MODPROBE = "/proc/sys/kernel/modprobe"
+# Each congestion control, its classic response, and a file of its module in a namespace
+MODULES = (("hpcc", "hpcc-classic", "/proc/sys/net/hpcc/eta_permille"),
+           ("ldcp", "ldcp-classic", "/proc/sys/net/ldcp/alpha_permille"))
+
+
+def write(path, text):
+    """Put text into a file."""
+    with open(path, "w", encoding="ascii") as file:
+        file.write(text)
+
+
+def modprobe(*lines):
+    """Let the kernel run these shell commands instead of modprobe."""
+    program = tempfile.mkdtemp() + "/modprobe"
+    write(program, "\n".join(["#!/bin/sh", *lines, ""]))
+    os.chmod(program, 0o755)
+    with open(MODPROBE, encoding="ascii") as file:
+        defer(write, MODPROBE, file.read())
+    write(MODPROBE, program)
+
+
+def insmod(name):
+    """The command that loads a module."""
+    file = module_file(name)
+    return f"/sbin/insmod {file}" if file else f"/sbin/modprobe {name}"
+
+
+def reload():
+    """The next test finds all modules loaded."""
+    ns = Netns()
+    for name in "hpcc_common", "tcp_hpcc", "tcp_ldcp":
+        if users(name) is None:
+            load(ns, name)
+
+
+def remove():
+    """Unload all three."""
+    defer(reload)
+    ns = Netns()
+    for name in "tcp_ldcp", "tcp_hpcc", "hpcc_common":
+        if users(name) is not None:
+            expect(f"unload {name}", unload(ns, wait_s=100, name=name), True)
+
+
+def wait(what, done, limit_s=30):
+    """Wait until done() is true."""
+    deadline = time.monotonic() + limit_s
+    while not done() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    expect(what, bool(done()), True)
+
+
+def is_asleep(process):
+    """Whether a process waits for a lock, and not for a moment only."""
+    for _ in range(5):
+        with open(f"/proc/{process.pid}/stat", encoding="ascii") as file:
+            if file.read().rsplit(")", 1)[1].split()[0] != "D":
+                return False
+        time.sleep(0.01)
+    return True
+
+
+class Blocked:
+    """Somebody holds RTNL, and a new network namespace waits for it with pernet_ops_rwsem held,
+    until release().
+    """
+
+    def __init__(self, ns):
+        self.flag = tempfile.mkdtemp() + "/held"
+        write(self.flag, "")
+        defer(self.release)
+        modprobe(f"touch {self.flag}.seen",
+                 f"while [ -e {self.flag} ]; do sleep 0.01; done", "exit 1")
+        with ns:
+            self.route = subprocess.Popen(["ip", "route", "add", "10.8.0.0/16", "dev", "lo",
+                                           "congctl", "nosuch"], stderr=subprocess.DEVNULL)
+        wait("RTNL is held", lambda: os.path.exists(self.flag + ".seen"))
+        self.space = subprocess.Popen(["unshare", "-n", "true"])
+        wait("a namespace waits", lambda: is_asleep(self.space))
+
+    def release(self):
+        """Let both go on."""
+        if os.path.exists(self.flag):
+            os.unlink(self.flag)
+            self.route.wait()
+            expect("namespace", self.space.wait(), 0)
+
+
+def test_loaded_by_a_route_beside_namespaces():
+    """ip route holds RTNL while modprobe runs for 50 ms; namespaces come and go meanwhile."""
+    for cc, _, path in MODULES:
+        ns = Netns()
+        remove()
+        modprobe("sleep 0.05", insmod("hpcc_common"), insmod("tcp_" + cc))
+        spaces = subprocess.Popen(["sh", "-c", "while :; do unshare -n true || exit; done"])
+        with ns:
+            route = subprocess.Popen(["ip", "route", "add", "10.9.0.0/16", "dev", "lo",
+                                      "congctl", cc])
+        try:
+            wait("ip route ends", lambda: route.poll() is not None)
+        finally:
+            route.kill()
+            spaces.kill()
+            spaces.wait()
+        expect("status of ip route", route.wait(), 0)
+        with ns:
+            wait("parameters", lambda: os.path.exists(path))
+        allow(f"{allowed()} {cc}")
+        ns.ip("route del 10.9.0.0/16 dev lo")
+
+
+def test_before_setup():
+    """Until a module is set up its connections run classic. They go on so, and later ones do not."""
+    for cc, classic, path in MODULES:
+        pair = Pair(cc=("reno", "reno"))
+        pair.c.sysctl("net.ipv4.tcp_ecn", 1)
+        listener = pair.listen()
+        remove()
+        insert(pair.c, "hpcc_common")
+        blocked = Blocked(pair.c)
+        load(pair.c, "tcp_" + cc)
+        with pair.c:
+            expect("parameters while it is not set up", os.path.exists(path), False)
+        set_cc(listener, cc)
+        ends = pair.connect(listener, cc=cc)
+        transfer((*ends, pattern(100000)), (*ends[::-1], pattern(50000, 1)))
+        expect("before", [get_cc(sock) for sock in ends], [classic] * 2)
+        expect("ss shows it", classic in pair.c.run("ss", "-tin"), True)
+        set_cc(ends[0], "reno")
+        set_cc(ends[0], cc)
+        expect("once more", get_cc(ends[0]), classic)
+        blocked.release()
+        with pair.c:
+            wait("parameters", lambda: os.path.exists(path))
+        transfer((*ends, pattern(100000)), (*ends[::-1], pattern(50000, 1)))
+        expect("then", [get_cc(sock) for sock in ends], [classic] * 2)
+        later = pair.connect(listener, cc=cc)
+        transfer((*later, pattern(100000)), (*later[::-1], pattern(50000, 1)))
+        expect("later", [get_cc(sock) for sock in later], [cc] * 2)
+        for sock in (*ends, *later, listener):
+            set_cc(sock, "reno")
+
+
+def test_modprobe_waits():
+    """When insmod ends the parameters are there, though RTNL was held for a while."""
+    for cc, _, path in MODULES:
+        ns = Netns()
+        remove()
+        insert(ns, "hpcc_common")
+        blocked = Blocked(ns)
+        loading = subprocess.Popen(["sh", "-c", f"{insmod('tcp_' + cc)} && cat {path}"],
+                                   stdout=subprocess.DEVNULL)
+        time.sleep(0.5)
+        expect("insmod waits", loading.poll(), None)
+        blocked.release()
+        expect("status", loading.wait(), 0)
+        allow(f"{allowed()} {cc}")
+
+
+def test_unload_before_setup():
+    """rmmod waits until setup is over, and takes everything back."""
+    for cc, _, path in MODULES:
+        ns = Netns()
+        remove()
+        insert(ns, "hpcc_common")
+        blocked = Blocked(ns)
+        insert(ns, "tcp_" + cc)
+        removal = subprocess.Popen(["rmmod", "tcp_" + cc])
+        time.sleep(0.5)
+        blocked.release()
+        expect("status of rmmod", removal.wait(), 0)
+        expect("module", users("tcp_" + cc), None)
+        with ns:
+            expect("parameters", os.path.exists(path), False)
+        load(ns, "tcp_" + cc)
+        with ns:
+            expect("parameters again", os.path.exists(path), True)
+
+
+if __name__ == "__main__":
+    main(sys.modules[__name__], modules=["tcp_ldcp"], commands=["unshare", "ss"])
