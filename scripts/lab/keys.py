@@ -207,6 +207,12 @@ def _command(value):
     raise ValueError("a command of the shell in one line")
 
 
+def _package(value):
+    if isinstance(value, str) and re.fullmatch("[a-z0-9][a-z0-9+.-]*", value):
+        return value
+    raise ValueError("the name of a Debian package")
+
+
 def _stop(value):
     """None: the program ends by itself."""
     if value == "end":
@@ -332,6 +338,8 @@ KEYS = {
     "run": {
         "host": (_one_host, ...),
         "command": (_command, ...),
+        "package": (_package, None),
+        "may_fail": (_boolean, False),
         "start": (units.time, 0),
         "stop": (_stop, None),
     },

@@ -183,6 +183,39 @@ def _aligned(rows):
                       for i, (cell, width) in enumerate(zip(row, widths))) for row in rows]
 
 
+# Of a program's last line of output, so much is shown.
+OUTPUT_MAX = 200
+
+
+def _last_line(path):
+    """The last line of a program's output that is not empty, without control characters."""
+    try:
+        with path.open("rb") as file:
+            file.seek(max(0, path.stat().st_size - 4096))
+            lines = file.read().decode("utf-8", "replace").split("\n")
+    except OSError:
+        return ""
+    printable = ("".join(c for c in line if c.isprintable()).strip() for line in reversed(lines))
+    return next((line for line in printable if line), "")[:OUTPUT_MAX]
+
+
+def program_failures(runs):
+    """A line for each program that failed: it ended with another status than 0 before it was stopped, and
+    the scenario does not say that it may.
+    """
+    lines = []
+    for run in runs:
+        for i, (program, got) in enumerate(zip(run.scenario.runs, run.result.get("runs", ()))):
+            if program.may_fail or got["stopped"] or got["status"] == 0:
+                continue
+            how = "never started" if got["started_us"] is None else "never ended" if got["status"] is None \
+                else f"exit status {got['status']}"
+            last = _last_line(run.files / f"run-{i}.txt") if run.files else ""
+            lines.append(f"{run.summary['cc']}: run.{i} ({program.command[:60]}) on {program.host} failed: {how}"
+                         + (f": {last}" if last else ""))
+    return lines
+
+
 def text(runs):
     """A table of the runs, one per line."""
     rows = [["cc"] + [f"{name} {more}".strip() for name, more, _, _ in COLUMNS], *_rows(runs)]

@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
+import sysconfig
 import tempfile
 import threading
 import time
@@ -20,8 +21,10 @@ from .traffic import FILES
 
 UML = Path(__file__).resolve().parents[1] / "uml"
 VM = UML.parent / "vm"
-# What a guest knows the plan's directory and that of our modules and tools by.
-JOB, TOOLS = "/tmp/lab", "/tmp/tools"
+# What a guest knows the plan's directory by, that of our modules and tools, and that of unpacked packages.
+JOB, TOOLS, PROGRAMS = "/tmp/lab", "/tmp/tools", "/tmp/programs"
+# As init.sh has it.
+GUEST_PATH = "/usr/sbin:/usr/bin:/sbin:/bin:/usr/local/sbin:/usr/local/bin"
 # Real time after which a guest is given up, in seconds.
 PATIENCE_S = 1800
 DUALPI2_SINCE = (6, 17)
@@ -127,6 +130,16 @@ def _output(argv, what):
     return text.strip()
 
 
+def unpacked(scenario):
+    """The directory of the packages that programs of a scenario come from; "" if all are installed."""
+    names = sorted({run.package for run in scenario.runs if run.package})
+    return _output([str(UML / "programs.sh"), *names], "unpacking " + ", ".join(names)) if names else ""
+
+
+def _libraries(place):
+    return f"{place}/usr/lib/{sysconfig.get_config_var('MULTIARCH')}:{place}/lib/{sysconfig.get_config_var('MULTIARCH')}"
+
+
 class Uml:
     """Guests of a kernel of scripts/uml/build.sh."""
 
@@ -161,6 +174,10 @@ class Uml:
         for cc in scenario.cc_names():
             if cc in ("hpcc", "ldcp"):
                 argv += ["--module", f"{self.tools}/tcp_{cc}.ko"]
+        programs = unpacked(scenario)
+        if programs:
+            argv += ["--ro", programs, "--at", PROGRAMS, "--env", f"LD_LIBRARY_PATH={_libraries(PROGRAMS)}",
+                     "--env", f"PATH={GUEST_PATH}:{PROGRAMS}/usr/sbin:{PROGRAMS}/usr/bin"]
         return argv + ["--env", f"HPCC_TRAFFIC={TOOLS}/hpcc-traffic",
                        "--env", f"HPCC_NETWORK={TOOLS}/hpcc-network",
                        "--env", f"TC_LIB_DIR={TOOLS}", "--", "sh", "main.sh", "keep"]
@@ -229,6 +246,8 @@ class Host:
 
     def command(self, _directory, scenario, _seed):
         """The command that runs the plan in directory."""
+        if unpacked(scenario):
+            raise RunError("run.package: --kernel host runs installed programs only")
         self._load(scenario.cc_names())
         return ["sh", "main.sh"]
 

@@ -60,6 +60,8 @@ class Program:
     """A command in the namespace of a host. stop_ns: None: it ends by itself; "end"."""
     host: str
     command: str
+    package: str
+    may_fail: bool
     start_ns: int
     stop_ns: object
 
@@ -137,7 +139,8 @@ class Scenario:
                 "start": rpc.start_ns, "cc": rpc.cc}) for rpc in self.rpcs]
         if self.runs:
             parts["run"] = [show_section(KEYS["run"], {
-                "host": run.host, "command": run.command, "start": run.start_ns,
+                "host": run.host, "command": run.command, "package": run.package,
+                "may_fail": run.may_fail, "start": run.start_ns,
                 "stop": run.stop_ns if run.stop_ns in (None, "end") else f"{run.stop_ns}ns"})
                 for run in self.runs]
         if self.events:
@@ -375,12 +378,14 @@ def _expand_runs(given, hosts):
     for i, table in enumerate(given):
         where = f"run.{i}"
         values = parse_section(KEYS["run"], table, where)
-        run = Program(values["host"], values["command"], values["start"], values["stop"])
+        run = Program(values["host"], values["command"], values["package"], values["may_fail"],
+                      values["start"], values["stop"])
         for host in (run.host, *run.named()):
             _host_list(host, hosts, f"{where}.{'host' if host == run.host else 'command'}")
         if run.stop_ns not in (None, "end") and run.stop_ns <= run.start_ns:
             raise ScenarioError(f"{where}.stop: has to be later than {where}.start")
-        _check_installed(run.command, where)
+        if not run.package:
+            _check_installed(run.command, where)
         runs.append(run)
     return runs
 

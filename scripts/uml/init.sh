@@ -8,6 +8,8 @@ export PATH=/usr/sbin:/usr/bin:/sbin:/bin:/usr/local/sbin:/usr/local/bin
 export HOME=/tmp TERM=dumb HPCC_GUEST=1
 
 mkdir -p /run/netns
+# Programs write there; in a guest that shows nothing of the host's these are empty.
+[ -d /var/log ] || mkdir -p /var/cache /var/lib /var/log /var/spool /var/tmp
 # A guest has no other use for its memory than packets.
 read -r _ total _ < /proc/meminfo
 echo "$((total / 16)) $((total / 8)) $((total / 6))" > /proc/sys/net/ipv4/tcp_mem

@@ -134,7 +134,11 @@ list_mounts()
 	done
 	[ ${#links[@]} = 0 ] || cp -P "${links[@]}" "$JOB/root"
 	printf 'tmpfs tmpfs %s\n' /run /tmp
-	[ -n "$bare" ] || echo 'tmpfs tmpfs /var/tmp'
+	if [ -n "$bare" ]; then
+		printf 'tmpfs tmpfs %s\n' /root /var
+	else
+		echo 'tmpfs tmpfs /var/tmp'
+	fi
 	printf '%s %s %s\n' debugfs debugfs /sys/kernel/debug tracefs tracefs /sys/kernel/tracing
 	[ -n "$dir" ] || ro+=("$PWD")
 	for path in "${ro[@]}"; do
@@ -156,7 +160,8 @@ lay_out()
 	if [ -n "$bare" ]; then
 		mkdir "$JOB/root/etc"
 		cp /etc/ld.so.cache "$JOB/root/etc"
-		echo 'root:x:0:0:root:/:/bin/sh' > "$JOB/root/etc/passwd"
+		cp "$HERE/passwd" "$HERE/group" "$JOB/root/etc"
+		echo '127.0.0.1 localhost' > "$JOB/root/etc/hosts"
 		while read -r _ _ place; do
 			places+=("$JOB/root$place")
 		done < "$JOB/root/mounts"

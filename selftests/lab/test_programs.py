@@ -1,0 +1,128 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0
+"""[[run]]: programs of Debian that know nothing of the lab, and programs that fail.
+
+Prints KTAP. test_programs.py NAME... runs only tests whose names contain a NAME.
+"""
+
+import json
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+sys.dont_write_bytecode = True
+TOP = Path(__file__).resolve().parents[2]
+sys.path[:0] = str(TOP / "scripts"), str(TOP / "selftests")
+
+# pylint: disable=wrong-import-position,missing-function-docstring,missing-class-docstring
+from lib import unittests  # noqa: E402
+
+LAB = str(TOP / "scripts/hpcc-lab")
+HEAD = """
+[topology]
+kind = "star"
+hosts = 2
+[measure]
+until = "1ms"
+"""
+
+
+class Programs(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.directory = Path(tempfile.mkdtemp(prefix="hpcc-test-programs-"))
+        cls.addClassCleanup(shutil.rmtree, cls.directory)
+
+    def lab(self, path, name, *args, status=0):
+        done = subprocess.run([LAB, "run", str(path), "--cc", "hpcc", "--out", str(self.directory / name), *args],
+                              capture_output=True, text=True, check=False)
+        self.assertEqual(done.returncode, status, done.stdout + done.stderr)
+        return done.stderr
+
+    def run_text(self, name, text, *args, status=0):
+        path = self.directory / f"{name}.toml"
+        path.write_text(HEAD + text, encoding="utf-8")
+        return self.lab(path, name, *args, status=status)
+
+    def output(self, name, number):
+        return (self.directory / name / f"run-{number}.txt").read_text(encoding="utf-8")
+
+    def shipped(self, name, *expected):
+        """A scenario of the gallery: its second program's output has what is expected, and hpcc
+        carried the bytes.
+        """
+        self.lab(TOP / f"scripts/scenarios/{name}.toml", name)
+        for text in expected:
+            self.assertIn(text, self.output(name, 1))
+        got = json.loads((self.directory / name / "results.json").read_text(encoding="utf-8"))
+        self.assertGreater(got["hosts"]["hpcc"]["agreed"], 0)
+        self.assertTrue(got["runs"][0]["stopped"])
+
+    def test_nginx(self):
+        self.shipped("nginx-10g", "Complete requests:      200\n", "Failed requests:        0\n",
+                     "HTML transferred:       20000000 bytes")
+
+    def test_redis(self):
+        self.shipped("redis-10g", "requests per second")
+
+    def test_rsync(self):
+        self.shipped("rsync-10g", "Total transferred file size: 2,000,000 bytes")
+
+    def test_ssh(self):
+        self.shipped("ssh-10g", "2000000\n")
+
+    def test_iperf3(self):
+        self.shipped("iperf3-10g", "iperf Done")
+
+    def test_users(self):
+        """The system users and groups that Debian always has; the rest of /etc is not the host's."""
+        self.run_text("users", """
+[[run]]
+host = "h0"
+command = "getent passwd nobody www-data; getent group adm nogroup; ls /etc; id -un; echo x > /var/log/x"
+""")
+        text = self.output("users", 0)
+        for name in "nobody:x:65534:65534:", "www-data:x:33:33:", "adm:x:4:", "nogroup:x:65534:", "\nroot\n":
+            self.assertIn(name, text)
+        self.assertNotIn("shadow", text)
+
+    def test_failures(self):
+        """The last lines name each program that failed, with its status and its last line of output, and the
+        exit status is 1; one that may fail, or that was stopped, is none.
+        """
+        why = self.run_text("failures", """
+[[run]]
+host = "h0"
+command = "echo first; printf 'no \\\\033[31mred\\\\n\\\\n'; exit 111"
+[[run]]
+host = "h1"
+command = "sleep 0.01; exit 3"
+may_fail = true
+[[run]]
+host = "h1"
+command = "sleep 100"
+stop = "end"
+[[run]]
+host = "h1"
+command = "exit 2"
+stop = "end"
+""", status=1)
+        lines = why.rstrip("\n").split("\n")[-2:]
+        self.assertRegex(lines[0], r"^hpcc-lab: hpcc: run\.0 \(echo first; .*\) on h0 failed: exit status 111: no \[31mred$")
+        self.assertEqual(lines[1], "hpcc-lab: hpcc: run.3 (exit 2) on h1 failed: exit status 2")
+        self.assertTrue((self.directory / "failures/results.json").exists())
+
+    def test_package(self):
+        """A package that is not to be had ends the run with a line that says so."""
+        program = '[[run]]\nhost = "h0"\ncommand = "true"\n'
+        why = self.run_text("absent", program + 'package = "hpcc-no-such-package"\n', status=1)
+        self.assertIn("hpcc-no-such-package", why.rstrip("\n").split("\n")[-1])
+        why = self.run_text("wrong", program + 'package = "../x"\n', status=2)
+        self.assertIn("run.0.package", why)
+
+
+if __name__ == "__main__":
+    unittests.main(sys.modules[__name__], sys.argv[1:])
