@@ -93,6 +93,17 @@ static int hpcc_validate_csig(struct Qdisc *sch, struct nlattr **tb, const struc
 	return 0;
 }
 
+/* IOAM and INT say by all ones that a port is not known. */
+static int hpcc_validate_port(struct nlattr **tb, const struct hpcc_config *cfg,
+			      struct netlink_ext_ack *extack)
+{
+	if (!(cfg->stamp & (HPCC_STAMP_IOAM | HPCC_STAMP_INT)) || cfg->port != HPCC_PORT_MAX)
+		return 0;
+	NL_SET_ERR_MSG_ATTR(extack, tb[TCA_HPCC_PORT] ?: tb[TCA_HPCC_STAMP],
+			    "port: 0 .. 65534 with stamp ioam or int, where 65535 means unknown");
+	return -ERANGE;
+}
+
 /**
  * hpcc_validate_carriers() - how parameters of carriers go together
  * @sch: the qdisc
@@ -100,12 +111,13 @@ static int hpcc_validate_csig(struct Qdisc *sch, struct nlattr **tb, const struc
  * @cfg: what it results in
  * @extack: says what is wrong
  *
- * Return: 0 or -EINVAL.
+ * Return: 0, -EINVAL or -ERANGE.
  */
 int hpcc_validate_carriers(struct Qdisc *sch, struct nlattr **tb, const struct hpcc_config *cfg,
 			   struct netlink_ext_ack *extack)
 {
-	return hpcc_validate_int(tb, cfg, extack) ?: hpcc_validate_csig(sch, tb, cfg, extack);
+	return hpcc_validate_port(tb, cfg, extack) ?: hpcc_validate_int(tb, cfg, extack) ?:
+	       hpcc_validate_csig(sch, tb, cfg, extack);
 }
 
 /**

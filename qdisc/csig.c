@@ -8,6 +8,9 @@
  * counted without it. A GSO packet is not looked at: each segment would have to have its own tag,
  * and nobody splits packets of an EtherType that he does not know.
  *
+ * A device that had Ethernet headers when the port was configured may be of another kind now, as
+ * TUNSETLINK and a bond's first slave have it: each packet counts.
+ *
  * ABW/C is that of int.c's window. No lookup but for packets of a port that stamps CSIG.
  */
 #include <hpcc/csig.h>
@@ -41,7 +44,7 @@ static struct hpcc_headers hpcc_behind(struct sk_buff *skb, u32 network)
 
 /**
  * hpcc_csig_parse() - find the tag of a packet that arrives, and the headers behind it
- * @skb: the packet, of an Ethernet device
+ * @skb: the packet
  * @cfg: the port's configuration
  * @headers: set, where there is a tag
  *
@@ -54,7 +57,7 @@ bool hpcc_csig_parse(struct sk_buff *skb, const struct hpcc_config *cfg,
 	int at;
 
 	BUILD_BUG_ON(FIELD_MAX(HPCC_NOTE_TCP) < HPCC_CSIG_WALK);
-	if (skb_is_gso(skb) || !pskb_may_pull(skb, have))
+	if (skb_is_gso(skb) || !hpcc_is_ethernet(skb->dev) || !pskb_may_pull(skb, have))
 		return false;
 	at = hpcc_csig_find(skb->data, have, cfg->csig_tpid);
 	if (at < 0)
@@ -66,7 +69,7 @@ bool hpcc_csig_parse(struct sk_buff *skb, const struct hpcc_config *cfg,
 
 /**
  * hpcc_csig_push_note() - find out whether a packet that arrives asks for a tag
- * @skb: the packet, of an Ethernet device
+ * @skb: the packet
  * @headers: its headers
  *
  * Return: HPCC_NOTE_*; 0 where it does not.
@@ -78,7 +81,7 @@ u32 hpcc_csig_push_note(const struct sk_buff *skb, struct hpcc_headers headers)
 		      FIELD_GET(HPCC_NOTE_OPT, headers.note);
 	struct hpcc_opt opt;
 
-	if (!len || skb_is_gso(skb) || hpcc_opt_decode(p, len, &opt) ||
+	if (!len || skb_is_gso(skb) || !hpcc_is_ethernet(skb->dev) || hpcc_opt_decode(p, len, &opt) ||
 	    !hpcc_csig_is(&opt, p + HPCC_OPT_HEAD_LEN))
 		return 0;
 	return FIELD_PREP(HPCC_NOTE_TCP, headers.ip - sizeof(u16)) |
@@ -135,7 +138,7 @@ int hpcc_try_push(struct hpcc_sched *q, struct sk_buff *skb, u64 ts_ns)
 	u32 at = FIELD_GET(HPCC_NOTE_TCP, note);
 	u8 *p;
 
-	if (skb->len + HPCC_CSIG_LEN > skb->dev->mtu + at + sizeof(u16))
+	if (hpcc_ip_room(skb, skb->len - at - sizeof(u16)) < HPCC_CSIG_LEN)
 		return HPCC_UNSTAMPED_FULL;
 	if (skb_ensure_writable(skb, at) || hpcc_open(skb, at, HPCC_CSIG_LEN))
 		return HPCC_UNSTAMPED_NO_MEMORY;

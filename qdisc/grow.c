@@ -37,6 +37,9 @@ u32 hpcc_ip_room(const struct sk_buff *skb, u32 len)
 {
 	u32 mtu = min_t(u32, READ_ONCE(skb->dev->mtu), IP_MAX_MTU);
 
+	/* A VRF looks for another route, of which the MTU is not known yet. */
+	if (netif_is_l3_master(skb->dev))
+		return 0;
 	return mtu > len ? mtu - len : 0;
 }
 

@@ -92,7 +92,7 @@ static const struct nla_policy hpcc_policy[TCA_HPCC_MAX + 1] = {
 	[TCA_HPCC_PMAX]		= NLA_POLICY_FULL_RANGE(NLA_U32, &hpcc_pmax_range),
 	[TCA_HPCC_KNONECT]	= { .type = NLA_U32 },
 	[TCA_HPCC_STATS]	= NLA_POLICY_MAX(NLA_U8, 1),
-	[TCA_HPCC_ABOVE]	= NLA_POLICY_MIN(NLA_U32, 1),
+	[TCA_HPCC_ABOVE]	= { .type = NLA_U32 },
 	[TCA_HPCC_IDENTIFY]	= NLA_POLICY_MAX(NLA_U8, 1),
 	[TCA_HPCC_RESPOND]	= { .type = NLA_U32 },
 	[TCA_HPCC_EVERY]	= NLA_POLICY_FULL_RANGE(NLA_U32, &hpcc_every_range),
@@ -143,12 +143,13 @@ static int hpcc_commit(struct Qdisc *sch, const struct hpcc_config *cfg)
 		hpcc_queue_shape(q);
 	q->cfg = *cfg;
 	WRITE_ONCE(sch->enqueue, cfg->respond ? hpcc_enqueue_responding : hpcc_enqueue);
-	q->b = b;
-	q->byte_time = byte_time;
 	q->marks = marks;
 	q->offset = offset;
 	q->arrived = false;
-	q->util = (struct hpcc_util){};
+	if (q->b != b)
+		q->util = (struct hpcc_util){};
+	q->b = b;
+	q->byte_time = byte_time;
 	q->csig = hpcc_csig_units(cfg->csig_abw, cfg->csig_time_ns);
 	port = hpcc_port_move(q, port);
 	sch_tree_unlock(sch);
@@ -207,8 +208,10 @@ static void hpcc_parse_options(struct nlattr **tb, struct hpcc_config *cfg)
 		cfg->delay_ns = nla_get_u32(tb[TCA_HPCC_DELAY]);
 	if (tb[TCA_HPCC_KIND])
 		cfg->kind = nla_get_u8(tb[TCA_HPCC_KIND]);
-	if (tb[TCA_HPCC_STAMP]) {
+	if (tb[TCA_HPCC_STAMP])
 		cfg->stamp = nla_get_u8(tb[TCA_HPCC_STAMP]);
+	/* Both need stamp: none that nobody sees stays. */
+	if (!cfg->stamp) {
 		cfg->above = 0;
 		cfg->respond = 0;
 	}
@@ -347,7 +350,7 @@ static int hpcc_validate(struct Qdisc *sch, struct nlattr **tb,
 	}
 	if (cfg->above > cfg->limit) {
 		NL_SET_ERR_MSG_ATTR(extack, tb[TCA_HPCC_ABOVE] ?: tb[TCA_HPCC_LIMIT],
-				    "above: has to be 1 byte to limit");
+				    "above: has to be at most limit");
 		return -ERANGE;
 	}
 	err = hpcc_validate_carriers(sch, tb, cfg, extack) ?:

@@ -161,16 +161,18 @@ struct hpcc_load hpcc_port_load(const struct hpcc_port *port)
  * @q: the queue, locked
  * @port: from hpcc_port_get(), no error
  *
- * What waits goes along. The counter of time jumps, which a flow takes for
+ * What waits goes along. Where the port is another one the counter of time jumps, which a flow takes for
  * another path or ignores, as for a link that has come up anew.
  *
- * Return: the port it belonged to, to be put.
+ * Return: the port it belonged to, to be put; @port itself where it already belonged to that.
  */
 struct hpcc_port *hpcc_port_move(struct hpcc_sched *q, struct hpcc_port *port)
 {
 	struct hpcc_port *old = q->shared;
 	u32 bytes = q->waiting_bytes;
 
+	if (port == old)
+		return old;
 	hpcc_waiting_add(q, -(s64)bytes);
 	q->shared = port;
 	q->util = (struct hpcc_util){};

@@ -49,8 +49,7 @@ static void explain(void)
 		"csig_tpid  of CSIG tags, 0x600 .. 0xffff (0x88b5)\n"
 		"csig_abw   unit of buckets of ABW/C, in 1/10000, 1 .. %u (%u)\n"
 		"csig_time  unit of buckets of times, 1ns .. 1ms (%uns)\n"
-		"above      write load only while the queue is longer, 1b .. limit (stamp alone:\n"
-		"           always)\n"
+		"above      write load only while the queue is longer, 1b .. limit; 0: always (default)\n"
 		"respond    tell the sender of a packet that finds a longer queue at once, 1b .. limit;\n"
 		"           0: never (default)\n"
 		"every      time between two responses to a flow, 1us .. 1s (10us)\n"
@@ -75,14 +74,17 @@ static int bad_value(const char *name, const char *value, const char *allowed)
 /* A number in decimal, or hexadecimal with 0x. */
 static int parse_number(const char *name, const char *arg, __u32 max, void *to)
 {
+	int base = !strncasecmp(arg, "0x", 2) ? 16 : 10;
 	unsigned long long value;
 	char allowed[64];
 	char *end;
 	__u32 v;
 
-	value = strtoull(arg, &end, 0);
-	if (*arg < '0' || *arg > '9' || *end || value > max) {
-		snprintf(allowed, sizeof(allowed), "a number, 0 .. %u", max);
+	value = strtoull(arg, &end, base);
+	/* 010 is 8 to some and 10 to others. */
+	if (*arg < '0' || *arg > '9' || *end || value > max ||
+	    (base == 10 && *arg == '0' && arg[1])) {
+		snprintf(allowed, sizeof(allowed), "a number, 0 .. %u, decimal without a leading 0, or 0x", max);
 		return bad_value(name, arg, allowed);
 	}
 	v = value;
@@ -285,7 +287,7 @@ static const struct {
 	{ "knonect",	TCA_HPCC_KNONECT,	parse_threshold },
 	{ "stats",	TCA_HPCC_STATS,		parse_switch },
 	{ "identify",	TCA_HPCC_IDENTIFY,	parse_switch },
-	{ "above",	TCA_HPCC_ABOVE,		parse_size },
+	{ "above",	TCA_HPCC_ABOVE,		parse_threshold },
 	{ "respond",	TCA_HPCC_RESPOND,	parse_threshold },
 	{ "every",	TCA_HPCC_EVERY,		parse_every },
 	{ "int_dscp",	TCA_HPCC_INT_DSCP,	parse_dscp },

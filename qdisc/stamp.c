@@ -150,7 +150,7 @@ static int hpcc_try_ioam(struct hpcc_sched *q, struct sk_buff *skb, u64 ts_ns)
 	node = (struct hpcc_ioam_node){
 		.hop_lim = skb->data[ip + offsetof(struct ipv6hdr, hop_limit)],
 		.node = q->cfg.node,
-		.port = min_t(u32, q->cfg.port, HPCC_IOAM_U16_NONE - 1),
+		.port = q->cfg.port,
 		.ts_ns = fraction,
 		.qlen_bytes = min(load.waiting_bytes, HPCC_IOAM_U32_NONE - 1),
 		.tx_bytes = hpcc_tx_bytes(q->b, load.busy_ns + q->offset.tx_ns),

@@ -17,7 +17,7 @@ TCA_INGRESS_BLOCK, TCA_EGRESS_BLOCK = 13, 14
 # What clsact's own place is called, and those of its filters.
 CLSACT = 0xfffffff1, 0xfffffff2, 0xfffffff3
 
-HPCC_STAMP_INT = 4
+HPCC_STAMP_IOAM, HPCC_STAMP_INT = 2, 4
 HPCC_STAMP_CSIG, HPCC_STAMP_CSIG_PUSH = 0x10, 0x20
 HPCC_STAMP_ALL = 0x3f
 # What a parameter needs one of.
@@ -32,7 +32,7 @@ ATTRS = {
     9: ("stamp", 1, 0, HPCC_STAMP_ALL), 10: ("split", 1, 0, 1), 12: ("marking", 1, 0, 1),
     13: ("kmin", 4, 0, 0xffffffff), 14: ("kmax", 4, 0, 0xffffffff),
     15: ("pmax", 4, 0, 1000000), 16: ("knonect", 4, 0, 0xffffffff), 17: ("stats", 1, 0, 1),
-    18: ("above", 4, 1, 0xffffffff), 19: ("identify", 1, 0, 1), 20: ("respond", 4, 0, 0xffffffff),
+    18: ("above", 4, 0, 0xffffffff), 19: ("identify", 1, 0, 1), 20: ("respond", 4, 0, 0xffffffff),
     21: ("every", 4, 1000, 1000000000), 22: ("int_dscp", 1, 1, 63),
     23: ("int_window", 4, 1000, 1000000000), 24: ("csig_tpid", 4, 0x600, 0xffff), 25: ("csig_abw", 4, 1, 1000),
     26: ("csig_time", 4, 1, 1000000),
@@ -59,8 +59,9 @@ def kmax_derived(config):
 
 
 def merged(config, given):
-    """What a change asks for: stamp by itself is without thresholds."""
-    return config | ({"above": 0, "respond": 0} if "stamp" in given else {}) | given
+    """What a change asks for: what is absent stays; without stamp there are no thresholds."""
+    stamps = given.get("stamp", config["stamp"])
+    return config | ({} if stamps else {"above": 0, "respond": 0}) | given
 
 
 def allowed(config, given):
@@ -72,6 +73,8 @@ def allowed(config, given):
             not config["split"] and config["limit"] < GSO_MAX + config["overhead"]:
         return False
     if max(config["above"], config["respond"]) > (config["limit"] if config["stamp"] else 0):
+        return False
+    if config["port"] == 0xffff and config["stamp"] & (HPCC_STAMP_IOAM | HPCC_STAMP_INT):
         return False
     if any(name in given and not config["stamp"] & need for name, need in NEEDS.items()) or \
             config["csig_tpid"] in (0x800, 0x86dd, 0x8100, 0x88a8):

@@ -2,7 +2,9 @@
 # SPDX-License-Identifier: GPL-2.0
 """CSIG tags: qdisc/csig.c, kmod/hpcc/csig.c."""
 
+import fcntl
 import json
+import os
 import socket
 import struct
 import sys
@@ -13,7 +15,7 @@ from lib import tshark
 from lib.frameport import FramePort
 from lib.kernel import virtual_time
 from lib.ktap import defer, expect, expect_in, main
-from lib.net import Pair
+from lib.net import Netns, Pair
 from lib.packet import ACK, FIN, FORWARD, IDENTIFY, PSH, RST, SYN, Segment, csum, option
 from lib.path import MBPS as PATH_MBPS
 from lib.path import Path, falls_back
@@ -351,6 +353,31 @@ def test_push():
         sent = frame(options=asks(QLEN), payload=bytes(fill))
         expect("to the MTU", len(port.through(sent)), len(sent) + grows)
     expect("full", port.stats()["unstamped"]["full"], 1)
+
+
+def test_not_ethernet_any_more():
+    """A device that is another kind of device now: no tag is looked for in its packets, or pushed into them."""
+    ns = Netns()
+    with ns:
+        tap = os.open("/dev/net/tun", os.O_RDWR)
+        defer(os.close, tap)
+        fcntl.ioctl(tap, 0x400454ca, struct.pack("16sH22x", b"t0", 0x1002))         # TUNSETIFF: IFF_TAP, IFF_NO_PI
+    ns.tc("qdisc add dev t0 root hpcc stamp csig,csig_push")
+    fcntl.ioctl(tap, 0x400454cd, 0xfffe)         # TUNSETLINK: ARPHRD_NONE
+    ns.ip("link set t0 up")
+    with ns:
+        sock = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
+    defer(sock.close)
+    ours = frame(options=asks(QLEN))[14:]
+    # A source address that reads like a tag.
+    like = ours[:12] + struct.pack("!HH", TPID, QLEN << 13) + ours[16:]
+    for sent in ours, like:
+        sock.sendto(sent, ("t0", 0x0800))
+        while (got := os.read(tap, 4096))[:1] != b"\x45":
+            pass
+        expect("as it came", got, sent)
+    stats = json.loads(ns.run("tc", "-s", "-j", "qdisc", "show", "dev", "t0"))[0]["hpcc"]
+    expect("no_memory, stamped", (stats["unstamped"]["no_memory"], stats["stamped"]), (0, 0))
 
 
 def test_captures():

@@ -461,6 +461,33 @@ def test_port_writes():
         expect("stamped", port.stats()["stamped"], 4)
 
 
+def test_utilization_outlasts_changes():
+    """Changes that leave port and B as they are, of the device as well, do not begin the window anew; one of B does."""
+    port = FramePort("stamp int int_window 1ms limit 1mb", f"rate {MBPS // 10}mbit")
+    data = frame(b"", mtu_fill=1400)
+    changes = (("tc", "qdisc", "change", "dev", "eth0", "root", "hpcc", "limit", "2mb"),
+               ("ip", "link", "set", "eth0", "mtu", "1600"),
+               ("ip", "link", "set", "eth0", "up"),
+               ("tc", "qdisc", "change", "dev", "eth0", "root", "hpcc", "rate", f"{MBPS // 5}mbit"))
+
+    def busy():
+        for one in (data,) * 40 + (frame(stack()),):
+            port.send(one)
+        while True:
+            got = port.recv(data[:12])
+            if len(got) < 1000:
+                return HOP.unpack_from(got, 14 + 52 + 16)[5] / ONE
+
+    busy()
+    for change in changes:
+        expect_in("utilization", busy(), 0.1, 1)
+        # It stays that of the last whole window for 1 ms.
+        port.pair.c.run(*change)
+        sent = port.through(frame(stack()))
+        util = HOP.unpack_from(sent, 14 + 52 + 16)[5]
+        expect(f"{' '.join(change)}: known", util > 0, "rate" not in change)
+
+
 def test_port_other_instructions():
     """What is asked for and is not ours to know is all ones."""
     port = FramePort("stamp int")
@@ -532,6 +559,28 @@ def test_port_leaves():
     longest_packet()
     fits = frame(stack(), mtu_fill=1500 - 52 - 16 - 24)
     expect("to the MTU", len(FramePort("stamp int").through(fits)), 1514)
+
+
+def test_port_of_a_vrf():
+    """A VRF has no link of its own: its MTU does not say how long packets may become."""
+    for length in 1000, 1490:
+        pair = Pair(delay=None)
+        pair.c.ip("link add vrf0 type vrf table 10", "link set vrf0 up", "link set eth0 master vrf0")
+        pair.c.tc("qdisc add dev vrf0 root hpcc stamp int")
+        ends = []
+        for ns, dev in (pair.c, "vrf0"), (pair.s, "eth0"):
+            with ns:
+                ends.append(socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3)))
+            ends[-1].bind((dev, 3))
+            ends[-1].settimeout(2)
+            defer(ends[-1].close)
+        sent = frame(stack(), mtu_fill=length - 52 - 16)
+        ends[0].send(sent)
+        while True:
+            got = ends[1].recv(4096)
+            if got[23:24] == b"\x06":
+                break
+        expect(f"{length} bytes: what left", got[34:], frame(stack(flags=2), mtu_fill=length - 52 - 16)[34:])
 
 
 def test_captures():

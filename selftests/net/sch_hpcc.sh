@@ -42,7 +42,7 @@ test_every_option()
 		"qdisc hpcc 1: root limit 204800b node 16 port 0 overhead 0 delay 0ns kind 253 stamp split-gso identify on stats on marking off "
 }
 
-# stamp without a value, and nostamp, forget above.
+# A change of stamp keeps above; above 0 and nostamp end it.
 test_above()
 {
 	links
@@ -55,12 +55,19 @@ test_above()
 	change above 1b
 	expect changed "$(json 'q["options"]["above"]')" 1
 	change above 200kb
-	refused "above: has to be 1 byte to limit" change above 204801b
-	refused "above: has to be 1 byte to limit" change limit 100kb
+	refused "above: has to be at most limit" change above 204801b
+	refused "above: has to be at most limit" change limit 100kb
 	expect unchanged "$(json 'q["options"]["above"]')" 204800
-	change stamp
-	expect stamp "$(json '"above" in q["options"]')" False
+	for p in stamp "stamp ioam" "stamp tcp,int"; do
+		# shellcheck disable=SC2086 # a list
+		change $p
+		expect "$p" "$(json 'q["options"]["above"]')" 204800
+	done
+	change above 0
+	expect ended "$(json '"above" in q["options"]')" False
+	change above 1kb
 	change nostamp
+	expect forgotten "$(json '"above" in q["options"]')" False
 	refused "above: needs stamp" change above 1kb
 	refused "above: needs stamp" change nostamp above 1kb
 	change stamp above 1kb
@@ -81,7 +88,7 @@ test_carriers()
 	expect ioam "$(json 'q["options"]["stamp"], q["options"]["carriers"]')" "(True, 'ioam')"
 	change stamp tcp
 	expect tcp "$(json 'q["options"]["stamp"], "carriers" in q["options"]')" "(True, False)"
-	change stamp tcp,int int_dscp 9 int_window 20us
+	change stamp tcp,int above 0 int_dscp 9 int_window 20us
 	expect show "$(show)" \
 		"qdisc hpcc 1: root limit 1048576b node 1 port 0 overhead 24 delay 0ns kind 253 stamp tcp,int int_dscp 9 int_window 20us split-gso identify on stats on marking off "
 	change node 1
@@ -95,6 +102,13 @@ test_carriers()
 	refused "int_dscp, int_window: need stamp int" change int_window 9us
 	change stamp int
 	expect default "$(json 'q["options"]["int_dscp"], q["options"]["int_window"]')" "(23, 10000)"
+	change stamp tcp port 65535
+	for p in ioam int tcp,int; do
+		refused "port: 0 .. 65534 with stamp ioam or int" change stamp "$p"
+	done
+	change stamp ifa
+	change stamp int port 65534
+	refused "port: 0 .. 65534 with stamp ioam or int" change port 65535
 	change stamp int,int
 	expect twice "$(json 'q["options"]["carriers"]')" int
 	for p in tcp,csug itn "tcp," ",tcp" tcp,,int TCP ""; do
@@ -129,7 +143,7 @@ test_csig()
 	expect "no Ethernet" "$(tc -n tx qdisc add dev t0 root hpcc stamp csig 2>&1 | grep -c 'need a device with Ethernet headers')" 1
 }
 
-# stamp without a value, and nostamp, end responses; who ends them forgets every.
+# A change of stamp keeps respond and every; respond 0 and nostamp end responses, and forget every.
 test_respond()
 {
 	links
@@ -152,9 +166,12 @@ test_respond()
 	refused "every: needs respond" change every 5us
 	change stamp respond 1b
 	expect forgot "$(json 'q["options"]["every"]')" 10000
-	change stamp
-	expect stamp "$(json '"respond" in q["options"]')" False
-	change respond 1kb every 1s
+	change every 1s
+	for p in stamp "stamp tcp,ioam" "stamp tcp"; do
+		# shellcheck disable=SC2086 # a list
+		change $p
+		expect "$p" "$(json 'q["options"]["respond"], q["options"]["every"]')" "(1, 1000000000)"
+	done
 	change nostamp
 	expect nostamp "$(json 'q["options"]["stamp"], "respond" in q["options"]')" "(False, False)"
 	refused "respond: needs stamp" change respond 1kb
@@ -194,6 +211,10 @@ test_tc_refuses()
 	refused 'node "1048576": has to be a number, 0 .. 1048575' add node 1048576
 	refused 'node "-1"' add node -1
 	refused 'node "7x"' add node 7x
+	for p in 010 00 0x 0x10g +1 " 1" ""; do
+		refused "node \"$p\": has to be a number, 0 .. 1048575, decimal without a leading 0, or 0x" add node "$p"
+	done
+	refused 'overhead "010"' add overhead 010
 	refused 'port "65536": has to be a number, 0 .. 65535' add port 65536
 	refused 'overhead "257": has to be a number, 0 .. 256' add overhead 257
 	refused 'delay "1001ms": has to be a time, 0 .. 1s' add delay 1001ms
@@ -203,8 +224,7 @@ test_tc_refuses()
 	refused 'marking "on": has to be off or ldcp' add marking on
 	refused 'stats "1": has to be on or off' add stats 1
 	refused 'stats: a value has to follow' add stats
-	refused 'above "0": has to be a size, 1 .. 4294967295b' add stamp above 0
-	refused 'above "-1"' add stamp above -1
+	refused 'above "-1": has to be a size, or 0' add stamp above -1
 	refused 'above: a value has to follow' add stamp above
 	refused 'respond "-1": has to be a size, or 0' add stamp respond -1
 	refused 'respond "4294967296"' add stamp respond 4294967296
@@ -247,7 +267,7 @@ test_kernel_refuses()
 	       "9=u8:4,22=u8:64 ERANGE 22" "9=u8:4,23=u32:999 ERANGE 23" "9=u8:4,23=u8:1 EINVAL 23"
 	       "10=u8:2 ERANGE 10" "10=raw: EINVAL 10"
 	       "11=u32:0 EINVAL 11" "19=u32:0 EINVAL 19"
-	       "18=u32:0 ERANGE 18" "18=u8:1 EINVAL 18" "18=u32:1048577 ERANGE 18"
+	       "18=u8:1 EINVAL 18" "18=u32:1048577 ERANGE 18"
 	       "9=u8:0,18=u32:1 EINVAL 18" "3=u32:5000,18=u32:5001 ERANGE 18"
 	       "20=u8:1 EINVAL 20" "20=u32:1048577 ERANGE 20" "9=u8:0,20=u32:1 EINVAL 20"
 	       "3=u32:5000,20=u32:5001 ERANGE 20" "20=u32:1,21=u32:999 ERANGE 21"
@@ -288,14 +308,14 @@ test_kernel_accepts_edges()
 	links
 	got=$(ip netns exec tx "$HERE/../lib/qdisc.py" v0 1=u64:1250000000000 1=u64:125 \
 		1=u64:0 2=u64:1250000000000 2=u64:0 3=u32:4294967295 3=u32:1538 \
-		10=u8:0,3=u32:65720 10=u8:1 4=u32:0 4=u32:1048575 5=u32:65535 \
+		10=u8:0,3=u32:65720 10=u8:1 4=u32:0 4=u32:1048575 5=u32:65535 5=u32:65534 \
 		6=u32:0 6=u32:256 7=u32:1000000000 7=u32:0 8=u8:254 9=u8:0 9=u8:3 \
 		12=u8:0 12=u8:1,13=u32:4000,14=u32:4000 \
 		14=u32:4294967295,3=u32:4294967295 16=u32:4294967295 \
 		13=u32:4294967295 15=u32:1000000 15=u32:0 13=u32:0,14=u32:0,16=u32:0 \
-		17=u8:0 17=u8:1 9=u8:1,18=u32:1 18=u32:4294967295 \
+		17=u8:0 17=u8:1 9=u8:1,18=u32:1 18=u32:4294967295 18=u32:0 \
 		20=u32:4294967295 21=u32:1000 21=u32:1000000000 20=u32:0)
-	expect "accepted" "$(grep -c '^ok$' <<<"$got")" 35
+	expect "accepted" "$(grep -c '^ok$' <<<"$got")" 37
 }
 
 # A refused change leaves everything as it was.

@@ -147,7 +147,7 @@ enum {
 	TCA_HPCC_PMAX,		/* u32, millionths, 0 .. HPCC_PMAX_MAX */
 	TCA_HPCC_KNONECT,	/* u32, bytes of queue; 0: derived from B */
 	TCA_HPCC_STATS,		/* u8, 1: fill in hist and qlen_max_bytes */
-	TCA_HPCC_ABOVE,		/* u32, bytes of queue, up to which no load is written */
+	TCA_HPCC_ABOVE,		/* u32, bytes of queue, up to which no load is written; 0: always */
 	TCA_HPCC_IDENTIFY,	/* u8, 1: tell node, port and B to who asks */
 	TCA_HPCC_RESPOND,	/* u32, bytes of queue, above which responses are sent; 0: none */
 	TCA_HPCC_EVERY,		/* u32, ns between two responses to a flow, at least */
