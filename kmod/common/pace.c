@@ -44,9 +44,16 @@ EXPORT_SYMBOL_GPL(hpcc_pacing_begin);
  * hpcc_pace_at() - set when the next packet may leave
  * @tp: socket, its ACK being processed
  * @ns: time, ns of CLOCK_MONOTONIC
+ *
+ * Where fq paces, it sorts the packets of a flow by the departure times that TCP took from
+ * tcp_wstamp_ns. An earlier time would let the next packet overtake those that fq holds, so
+ * that clock only moves forward there.
  */
 void hpcc_pace_at(struct tcp_sock *tp, u64 ns)
 {
+	if (ns < tp->tcp_wstamp_ns &&
+	    READ_ONCE(((const struct sock *)tp)->sk_pacing_status) == SK_PACING_FQ)
+		return;
 	tp->tcp_wstamp_ns = ns;
 	/* A queued timer holds a reference to the socket, which moves along. */
 	if (hrtimer_try_to_cancel(&tp->pacing_timer) == 1)
@@ -60,8 +67,8 @@ EXPORT_SYMBOL_GPL(hpcc_pace_at);
  * @sk: socket
  * @burst: its bound
  *
- * Reno does not pace, and the route bounds its bursts. What waits for its time leaves now, or
- * when the application's rate lets it.
+ * Reno does not pace, and the route bounds its bursts. A packet that waits in TCP leaves now, or
+ * when the application's rate lets it. A packet that waits in fq keeps its departure time.
  */
 void hpcc_hand_over(struct sock *sk, struct hpcc_burst *burst)
 {

@@ -4,6 +4,8 @@
 device, the route, the application.
 """
 
+import itertools
+import json
 import socket
 import sys
 import time
@@ -13,6 +15,7 @@ from lib.kernel import virtual_time
 from lib.ktap import expect, expect_in, main, need_virtual_time
 from lib.net import Pair
 from lib.packet import Sniffer, data_segments
+from lib.path import Path
 from lib.peer import T_NS, W_INIT, Flow, LdcpFlow, Link, settle
 from lib.tcp import pattern, set_cc, tcp_info, transfer
 
@@ -161,5 +164,63 @@ def test_leaving_a_small_window():
                   MSS / (rate or 1 << 30) + 0.0005)
 
 
+def fq_path(cc, port, connections=2, **sysctls):
+    """A path whose sender has a root fq that paces, and connections on it."""
+    path = Path(switches=1, cc=(cc, cc), **sysctls)
+    path.a.tc("qdisc replace dev right root fq")
+    path.change(1, port)
+    return path, [path.connect(5000 + i) for i in range(connections)]
+
+
+def expect_order(path):
+    """fq held segments back until their departure time, and none of them overtook another."""
+    shown = json.loads(path.a.run("tc", "-s", "-j", "qdisc", "show", "dev", "right"))
+    expect("throttled", shown[0]["throttled"] > 0, True)
+    expect("TCPOFOQueue", path.b.snmp("TcpExtTCPOFOQueue"), 0)
+
+
+def set_all(ends, *names):
+    """All senders take one congestion control after the other."""
+    for name in names:
+        for client, _ in ends:
+            set_cc(client, name)
+
+
+def send_all(ends, nbytes, names=()):
+    """All connections send at once, and take one congestion control after the other meanwhile."""
+    names = itertools.cycle(names)
+    transfer(*((client, server, pattern(nbytes)) for client, server in ends),
+             each=lambda: set_all(ends, *itertools.islice(names, 1)))
+
+
+def test_fq_sorts_by_departure_time():
+    """The departure time of the next segment stays behind those of queued segments when W changes,
+    when the socket leaves hpcc and comes back, and when telemetry stops and comes back.
+    """
+    for T_us in 150, 300:
+        path, ends = fq_path("hpcc", "hpcc rate 1gbit delay 20us node 1 port 2",
+                             base_rtt_ns=T_us * 1000, host_mbps=1000)
+        send_all(ends, 3000000)
+        expect("mode", {flow["mode"] for flow in path.a.flows()}, {"telemetry"})
+        expect_order(path)
+        send_all(ends, 600000, ("reno", "hpcc"))
+        set_all(ends, "hpcc")
+        for stamp in "nostamp", "stamp tcp":
+            path.change(1, f"hpcc rate 1gbit delay 20us node 1 port 2 {stamp}")
+            send_all(ends, 2000000)
+        expect_in("fallbacks", path.a.counters()["fallbacks"], 1, 100)
+        expect_order(path)
+
+
+def test_fq_sorts_by_departure_time_ldcp():
+    """The same for ldcp, whose windows fall below one segment and grow again."""
+    path, ends = fq_path("ldcp", "hpcc rate 20mbit delay 20us marking ldcp", 8,
+                         ldcp={"base_rtt_ns": 300000})
+    send_all(ends, 100000)
+    send_all(ends, 100000, ("reno", "ldcp"))
+    expect_in("below_one", path.a.counters("ldcp")["below_one"], 1, 100000)
+    expect_order(path)
+
+
 if __name__ == "__main__":
-    main(sys.modules[__name__], modules=["tcp_ldcp"])
+    main(sys.modules[__name__], modules=["tcp_ldcp", "sch_hpcc"])
