@@ -50,20 +50,22 @@ u16 hpcc_room(const struct hpcc_flow *flow)
  * @flow: its flow
  * @bytes: how much; replaces what was kept before
  *
- * icsk_ext_hdr_len is taken off the MSS; a wrong pmtu_cookie makes
- * tcp_current_mss() compute that anew.
+ * TCP takes icsk_ext_hdr_len off the MSS when it derives that from the path MTU. The path MTU
+ * itself, icsk_pmtu_cookie, is TCP's: we only have TCP derive the MSS again.
  *
  * Context: socket lock, as all of this file.
  */
 void hpcc_reserve(struct sock *sk, struct hpcc_flow *flow, u16 bytes)
 {
 	struct inet_connection_sock *icsk = inet_csk(sk);
+	u16 old = flow->reserved;
 
-	icsk->icsk_ext_hdr_len += bytes - flow->reserved;
-	icsk->icsk_pmtu_cookie = 0;
+	icsk->icsk_ext_hdr_len += bytes - old;
 	flow->reserved = bytes;
 	flow->ext_hdr_len = icsk->icsk_ext_hdr_len;
 	flow->ip_optlen = hpcc_ip_optlen(sk);
+	if (bytes != old)
+		icsk->icsk_sync_mss(sk, icsk->icsk_pmtu_cookie);
 }
 
 /**

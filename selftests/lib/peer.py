@@ -120,6 +120,17 @@ class Peer:
         """Send a packet()."""
         os.write(self.fd, self.packet(*what, **how))
 
+    def icmp_frag_needed(self, mtu, seq):
+        """Report that the link behind us takes no more, by ICMP for IPv4, of a segment of the kernel's."""
+        old = struct.pack("!BBHIBBH", 0x45, 0, 1500, 0x4000, 64, 6, 0) + \
+            socket.inet_aton(self.kernel) + socket.inet_aton(self.addr) + \
+            struct.pack("!HHI", self.lport, self.port, seq)
+        body = struct.pack("!HH", 0, mtu) + old
+        icmp = struct.pack("!BBH", 3, 4, csum(b"\3\4" + body) ^ 0xffff) + body
+        head = struct.pack("!BBHIBBH", 0x45, 0, 20 + len(icmp), 0, 64, 1, 0) + \
+            socket.inet_aton(self.addr) + socket.inet_aton(self.kernel)
+        os.write(self.fd, head[:10] + struct.pack("!H", csum(head) ^ 0xffff) + head[12:] + icmp)
+
     def read(self, timeout_s=0.0):
         """The next segment that the kernel sends, or None."""
         deadline = time.monotonic() + timeout_s
@@ -212,10 +223,10 @@ class Peer:
         self.listener.listen(16)
         self.lport = port
 
-    def start_accept(self, ours=syn_option(), **how):
+    def start_accept(self, ours=syn_option(), flags=SYN, **how):
         """Send a SYN. Return the SYN-ACK."""
         self.seq = self.new_isn()
-        self.raw(SYN, self.seq, 0, self.syn_options(ours), **how)
+        self.raw(flags, self.seq, 0, self.syn_options(ours), **how)
         self.seq += 1
         synack = self.read(0.1)
         if synack:

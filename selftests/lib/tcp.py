@@ -31,7 +31,7 @@ def tcp_info(sock):
     raw = sock.getsockopt(socket.IPPROTO_TCP, TCP_INFO, 192).ljust(192, b"\0")
     words = struct.unpack_from("=24I", raw, 8)
     return {"state": raw[0], "ca_state": raw[1], "snd_mss": words[2], "rcv_mss": words[3],
-            "ssthresh": words[17], "rtt_us": words[15], "cwnd": words[18],
+            "pmtu": words[13], "ssthresh": words[17], "rtt_us": words[15], "cwnd": words[18],
             "reordering": words[20], "retrans": words[23],
             "pacing_rate": struct.unpack_from("=Q", raw, 104)[0]}
 

@@ -230,6 +230,62 @@ def test_leaving_after_extension_headers():
     no_errors(pair)
 
 
+def test_path_mtu_is_reported():
+    """tcpi_pmtu is the path MTU before the first segment of data, in use, and under others."""
+    for version in 4, 6:
+        pair = Pair(version, delay="50us")
+        ends = pair.connect()
+        for turn in "hpcc", "data", "cubic", "hpcc", "data":
+            if turn == "data":
+                transfer((*ends, pattern(50000)))
+            else:
+                set_cc(ends[0], turn)
+            expect(f"IPv{version}, {turn}", [tcp_info(end)["pmtu"] for end in ends], [1500, 1500])
+
+
+def test_ip_options_after_accept():
+    """A socket that gets IP options before it sends derives its MSS from the path MTU."""
+    pair = Pair(delay="50us")
+    _, server = pair.connect()
+    before = tcp_info(server)["snd_mss"]
+    server.setsockopt(socket.IPPROTO_IP, 4, b"\1" * 20)
+    expect("MSS", tcp_info(server)["snd_mss"], before - 20)
+
+
+def test_frag_needed_after_leaving():
+    """A router reports a smaller MTU to a socket that has left hpcc and sent nothing since: TCP sends
+    again at once what was too long.
+    """
+    flow = Flow()
+    sent = flow.run()
+    expect("segments", len(sent) > 1, True)
+    set_cc(flow.sock, "reno")
+    flow.icmp_frag_needed(1000, sent[-1].seq)
+    expect("path MTU", tcp_info(flow.sock)["pmtu"], 1000)
+    expect("sent again", flow.take(0.05) is not None, True)
+
+
+def test_mtu_probing():
+    """TCP's search for the path MTU (RFC 4821) begins low, and finds it: under hpcc as under cubic."""
+    found = {}
+    for name in "cubic", "hpcc":
+        pair = Pair(cc=(name, name), delay="50us", host_mbps=1000)
+        pair.c.sysctl("net.ipv4.tcp_mtu_probing", 2)
+        pair.c.sysctl("net.ipv4.tcp_base_mss", 700)
+        ends = pair.connect()
+        # TCP derives the MSS from the path MTU again.
+        ends[0].setsockopt(socket.IPPROTO_IP, 4, b"\1" * 4)
+        ends[0].setsockopt(socket.IPPROTO_IP, 4, b"")
+        for _ in range(8):
+            transfer((*ends, pattern(500000)))
+        info = tcp_info(ends[0])
+        found[name] = info["snd_mss"] + (28 if name == "hpcc" else 0)
+        expect(f"{name}: path MTU", info["pmtu"], 1500)
+        expect(f"{name}: failed probes", pair.c.snmp("TcpExtTCPMTUPFail"), 0)
+        expect_in(f"{name}: probes", pair.c.snmp("TcpExtTCPMTUPSuccess"), 1, 20)
+    expect_in("MSS", found["hpcc"], found["cubic"] - 16, found["cubic"] + 16)
+
+
 def ext_header(nbytes):
     """Destination options of such a length."""
     return bytes([0, nbytes // 8 - 1, 0x1e, nbytes - 4]) + bytes(nbytes - 4)
