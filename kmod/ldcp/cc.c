@@ -10,10 +10,9 @@
  * negotiated, and where losses come without a mark between them (ECT bleached,
  * CE cleared, a switch that only drops), the socket runs "ldcp-classic":
  * Reno's response, which ss and getsockopt then show. With the next mark it
- * returns, if ECN was negotiated.
+ * returns, if ECN was negotiated. The receiver's part is the same in both sets.
  */
 #include <linux/module.h>
-#include <net/inet_ecn.h>
 #include <net/tcp.h>
 #include <hpcc/compat.h>
 
@@ -109,9 +108,21 @@ static void ldcp_apply(struct sock *sk, struct ldcp_ca *ca)
 
 /* ---- From ldcp to classic and back ------------------------------------------- */
 
-static void ldcp_run_classic(struct sock *sk, enum ldcp_counter why)
+static bool ldcp_has_ecn(const struct sock *sk)
 {
-	WRITE_ONCE(inet_csk(sk)->icsk_ca_ops, &ldcp_classic_ops);
+	return sk->sk_state != TCP_SYN_SENT && hpcc_ecn_is_negotiated(tcp_sk(sk));
+}
+
+/* Choose the callbacks. With TCP_CONG_NEEDS_ECN TCP reports the CE bit of each segment that
+ * arrives, and sets ECT. setsockopt() before the SYN-ACK is too soon to know.
+ */
+static void ldcp_run(struct sock *sk, bool classic, enum ldcp_counter why)
+{
+	const struct tcp_congestion_ops *ops = &ldcp_ops;
+
+	if (classic)
+		ops = ldcp_has_ecn(sk) ? &ldcp_classic_ops : &ldcp_no_ecn_ops;
+	WRITE_ONCE(inet_csk(sk)->icsk_ca_ops, ops);
 	ldcp_count(sk, why, 1);
 }
 
@@ -123,7 +134,7 @@ static void ldcp_to_classic(struct sock *sk, struct ldcp_ca *ca)
 	/* Half the window, for the loss that was one too many. */
 	tp->snd_ssthresh = max_t(u64, ca->cw_undo_q24 >> (LDCP_CW_BITS + 1), 2);
 	hpcc_hand_over(sk, &ca->burst);
-	ldcp_run_classic(sk, LDCP_C_FALLBACKS);
+	ldcp_run(sk, true, LDCP_C_FALLBACKS);
 }
 
 static void ldcp_to_marks(struct sock *sk, struct ldcp_ca *ca)
@@ -134,8 +145,7 @@ static void ldcp_to_marks(struct sock *sk, struct ldcp_ca *ca)
 	ca->prior_delivered = tp->delivered;
 	ca->prior_delivered_ce = tp->delivered_ce;
 	hpcc_pacing_begin(sk, &ca->burst);
-	WRITE_ONCE(inet_csk(sk)->icsk_ca_ops, &ldcp_ops);
-	ldcp_count(sk, LDCP_C_RETURNS, 1);
+	ldcp_run(sk, false, LDCP_C_RETURNS);
 }
 
 /* ---- Callbacks of ldcp --------------------------------------------------------- */
@@ -292,17 +302,14 @@ static void ldcp_init(struct sock *sk)
 		.prior_segs_out = tp->segs_out - 1,
 	};
 	if (unlikely(!ldcp_is_up())) {
-		INET_ECN_dontxmit(sk);
-		WRITE_ONCE(inet_csk(sk)->icsk_ca_ops, &ldcp_classic_ops);
+		WRITE_ONCE(inet_csk(sk)->icsk_ca_ops, &ldcp_no_ecn_ops);
 		return;
 	}
 	sysctls = &ldcp_pernet(sock_net(sk))->sysctls;
 	hpcc_burst_init(sk, &ca->burst, READ_ONCE(sysctls->burst_segs),
 			READ_ONCE(sysctls->burst_shift));
-	/* setsockopt() before the SYN-ACK is too soon to know. */
-	if (!hpcc_ecn_is_negotiated(tp) || sk->sk_state == TCP_SYN_SENT) {
-		INET_ECN_dontxmit(sk);
-		ldcp_run_classic(sk, LDCP_C_NO_ECN);
+	if (!ldcp_has_ecn(sk)) {
+		ldcp_run(sk, true, LDCP_C_NO_ECN);
 		return;
 	}
 	ca->params = (struct ldcp_params){
@@ -394,13 +401,27 @@ static void ldcp_classic_in_ack_event(struct sock *sk, u32 flags)
 		ldcp_to_marks(sk, ca);
 }
 
-/* Not registered: sockets get here by falling back only. */
+/* Not registered: ldcp_run() chooses it. */
 struct tcp_congestion_ops ldcp_classic_ops __read_mostly = {
 	.release	= ldcp_release,
 	.in_ack_event	= ldcp_classic_in_ack_event,
+	.cwnd_event	= ldcp_cwnd_event,
 	.ssthresh	= tcp_reno_ssthresh,
 	.cong_avoid	= tcp_reno_cong_avoid,
 	.undo_cwnd	= tcp_reno_undo_cwnd,
+	.flags		= TCP_CONG_NEEDS_ECN,
 	.owner		= THIS_MODULE,
 	.name		= "ldcp-classic",
 };
+
+/* Without TCP_CONG_NEEDS_ECN. */
+struct tcp_congestion_ops ldcp_no_ecn_ops __read_mostly;
+
+/**
+ * ldcp_cc_init() - make the callbacks for connections without ECN
+ */
+void __init ldcp_cc_init(void)
+{
+	ldcp_no_ecn_ops = ldcp_classic_ops;
+	ldcp_no_ecn_ops.flags &= ~TCP_CONG_NEEDS_ECN;
+}

@@ -176,6 +176,9 @@ struct ldcp_ca {
 
 extern struct tcp_congestion_ops ldcp_ops;
 extern struct tcp_congestion_ops ldcp_classic_ops;
+extern struct tcp_congestion_ops ldcp_no_ecn_ops;
+
+void ldcp_cc_init(void);
 
 /* ---- Fast start (start.c) -------------------------------------------------- */
 

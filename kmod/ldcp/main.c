@@ -201,6 +201,7 @@ static int __init ldcp_module_init(void)
 	BUILD_BUG_ON(sizeof(struct ldcp_ca) > ICSK_CA_PRIV_SIZE);
 	BUILD_BUG_ON(__LDCP_C_MAX > HPCC_COUNTERS_MAX);
 
+	ldcp_cc_init();
 	err = tcp_register_congestion_control(&ldcp_ops);
 	if (err)
 		return err;

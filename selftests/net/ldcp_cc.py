@@ -653,6 +653,25 @@ def test_reno_is_not_paced():
     until_it_waits(flow)
 
 
+def test_echo_after_fallback():
+    """A connection whose own losses made it classic goes on to echo CE per packet: one CE does
+    not mark a round trip.
+    """
+    flow = LdcpFlow(initcwnd=60)
+    flow.busy()
+    for _ in range(2):
+        round_of_loss(flow)
+    expect("congestion control", flow.cc(), "ldcp-classic")
+    flow.got(0.01)
+    echoed = []
+    for ecn in 2, 3, 2, 2, 3, 2, 2:
+        for _ in range(2):                  # of two segments one is acknowledged at once
+            flow.send(payload=bytes(1000), ecn=ecn)
+        seen = [bool(seg.flags & ECE) for seg in flow.read_all(0.05) if seg.ack == flow.seq]
+        echoed.append(seen[-1] if seen else None)
+    expect("ECE", echoed, [False, True, False, False, True, False, False])
+
+
 def test_no_fallback_with_marks():
     """A mark between two losses: marks come, losses are what they are."""
     flow = LdcpFlow(initcwnd=60)
