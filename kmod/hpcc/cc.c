@@ -487,7 +487,7 @@ static void hpcc_begin_flow(struct sock *sk, struct hpcc_flow *flow, u32 past)
 
 static void hpcc_begin_without(struct sock *sk, enum hpcc_counter why)
 {
-	WRITE_ONCE(inet_csk(sk)->icsk_ca_ops, &hpcc_classic_ops);
+	hpcc_run(sk, true, false);
 	hpcc_count(sock_net(sk), why);
 }
 
@@ -504,7 +504,7 @@ static void hpcc_begin(struct sock *sk)
 
 	ca->flow = NULL;
 	if (unlikely(!hpcc_is_up())) {
-		WRITE_ONCE(inet_csk(sk)->icsk_ca_ops, &hpcc_classic_ops);
+		hpcc_run(sk, true, false);
 		return;
 	}
 	caps = hpcc_agreed(sk, &past);
@@ -555,21 +555,8 @@ void hpcc_release(struct sock *sk)
 	hpcc_flow_destroy(flow);
 }
 
-/* After this TCP sets ECT for what has TCP_CONG_NEEDS_ECN. But a sender may set it only where
- * ECN was negotiated, which is not known before the SYN-ACK. Later TCP asks what was
- * negotiated, so that a fallback or a return need not look.
- */
-static void hpcc_init(struct sock *sk)
-{
-	hpcc_begin(sk);
-	if (sk->sk_state != TCP_SYN_SENT && hpcc_ecn_is_negotiated(tcp_sk(sk)))
-		return;
-	WRITE_ONCE(inet_csk(sk)->icsk_ca_ops, inet_csk(sk)->icsk_ca_ops == &hpcc_ops ?
-		   &hpcc_no_ecn_ops : &hpcc_classic_no_ecn_ops);
-}
-
 struct tcp_congestion_ops hpcc_ops __read_mostly = {
-	.init		= hpcc_init,
+	.init		= hpcc_begin,
 	.release	= hpcc_release,
 	.cong_control	= hpcc_cong_control,
 	.in_ack_event	= hpcc_in_ack_event,
@@ -584,18 +571,3 @@ struct tcp_congestion_ops hpcc_ops __read_mostly = {
 	.owner		= THIS_MODULE,
 	.name		= "hpcc",
 };
-
-/* The same without TCP_CONG_NEEDS_ECN. */
-struct tcp_congestion_ops hpcc_no_ecn_ops __read_mostly;
-struct tcp_congestion_ops hpcc_classic_no_ecn_ops __read_mostly;
-
-/**
- * hpcc_cc_init() - make the callbacks for connections without ECN
- */
-void __init hpcc_cc_init(void)
-{
-	hpcc_no_ecn_ops = hpcc_ops;
-	hpcc_no_ecn_ops.flags &= ~TCP_CONG_NEEDS_ECN;
-	hpcc_classic_no_ecn_ops = hpcc_classic_ops;
-	hpcc_classic_no_ecn_ops.flags &= ~TCP_CONG_NEEDS_ECN;
-}

@@ -24,6 +24,7 @@ extern struct tcp_congestion_ops hpcc_no_ecn_ops;
 extern struct tcp_congestion_ops hpcc_classic_no_ecn_ops;
 
 void hpcc_cc_init(void);
+void hpcc_run(struct sock *sk, bool classic, bool agreed);
 
 /**
  * hpcc_flow_of() - the flow of a socket that runs hpcc or classic

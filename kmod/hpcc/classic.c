@@ -25,6 +25,7 @@
  */
 #include <linux/module.h>
 #include <net/tcp.h>
+#include <hpcc/compat.h>
 
 #include "cc.h"
 #include "ioam.h"
@@ -148,7 +149,7 @@ void hpcc_enter_telemetry(struct sock *sk, struct hpcc_flow *flow)
 	tcp_snd_cwnd_set(tp, hpcc_cwnd(sk, flow));
 	hpcc_cap_bursts(sk, &flow->burst, tcp_snd_cwnd(tp), true);
 	hpcc_set_rate(sk, flow, false);
-	WRITE_ONCE(inet_csk(sk)->icsk_ca_ops, &hpcc_ops);
+	hpcc_run(sk, false, true);
 }
 
 /* @mode: HPCC_MODE_CLASSIC or HPCC_MODE_DOUBTING. */
@@ -161,7 +162,7 @@ static void hpcc_enter_classic(struct sock *sk, struct hpcc_flow *flow,
 	WRITE_ONCE(flow->searching, false);
 	hpcc_set_mode(flow, mode);
 	hpcc_hand_over(sk, &flow->burst);
-	WRITE_ONCE(inet_csk(sk)->icsk_ca_ops, &hpcc_classic_ops);
+	hpcc_run(sk, true, true);
 }
 
 /**
@@ -399,8 +400,8 @@ static void hpcc_classic_set_state(struct sock *sk, u8 new_state)
 		hpcc_ioam_rto(sk, flow);
 }
 
-/* Not registered: sockets get here by falling back only. Retransmissions are ECN-capable, as
- * hpcc's are: a receiver acknowledges a packet that is not ECN-capable at once.
+/* Not registered: hpcc_run() chooses it. Where the peer agreed, retransmissions are ECN-capable,
+ * as hpcc's are: a receiver acknowledges a packet that is not ECN-capable at once.
  */
 struct tcp_congestion_ops hpcc_classic_ops __read_mostly = {
 	.release	= hpcc_release,
@@ -414,3 +415,40 @@ struct tcp_congestion_ops hpcc_classic_ops __read_mostly = {
 	.owner		= THIS_MODULE,
 	.name		= "hpcc-classic",
 };
+
+/* Without TCP_CONG_NEEDS_ECN. */
+struct tcp_congestion_ops hpcc_no_ecn_ops __read_mostly;
+struct tcp_congestion_ops hpcc_classic_no_ecn_ops __read_mostly;
+
+/**
+ * hpcc_cc_init() - make the callbacks for connections without ECN
+ */
+void __init hpcc_cc_init(void)
+{
+	hpcc_no_ecn_ops = hpcc_ops;
+	hpcc_no_ecn_ops.flags &= ~TCP_CONG_NEEDS_ECN;
+	hpcc_classic_no_ecn_ops = hpcc_classic_ops;
+	hpcc_classic_no_ecn_ops.flags &= ~TCP_CONG_NEEDS_ECN;
+}
+
+/**
+ * hpcc_run() - choose a connection's callbacks
+ * @sk: socket
+ * @classic: Reno's response, not hpcc's
+ * @agreed: the peer agreed to telemetry
+ *
+ * With TCP_CONG_NEEDS_ECN, TCP sets ECT in retransmissions and pure ACKs as well. Only a
+ * connection that agreed and negotiated ECN has that; any other one follows RFC 3168, sections
+ * 6.1.4 and 6.1.5. Before the SYN-ACK nothing is negotiated.
+ *
+ * Context: socket lock.
+ */
+void hpcc_run(struct sock *sk, bool classic, bool agreed)
+{
+	bool ecn = agreed && sk->sk_state != TCP_SYN_SENT && hpcc_ecn_is_negotiated(tcp_sk(sk));
+	const struct tcp_congestion_ops *ops = ecn ? &hpcc_ops : &hpcc_no_ecn_ops;
+
+	if (classic)
+		ops = ecn ? &hpcc_classic_ops : &hpcc_classic_no_ecn_ops;
+	WRITE_ONCE(inet_csk(sk)->icsk_ca_ops, ops);
+}

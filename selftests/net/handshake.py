@@ -593,6 +593,31 @@ def test_without_ecn():
         expect("next SYN", peer.read(0.1).flags & (SYN | ECE | CWR), SYN | ECE | CWR)
 
 
+def test_classic_sends_as_reno():
+    """Without agreement, retransmissions and pure ACKs are not ECN-capable (RFC 3168, 6.1.4 and
+    6.1.5), whoever connected; new data are.
+    """
+    for version in 4, 6:
+        for passive in False, True:
+            peer = Peer(version, ecn=True)
+            if passive:
+                peer.listen()
+                peer.start_accept(b"", flags=SYN | ECE | CWR)
+                peer.send()
+                peer.sock = peer.listener.accept()[0]
+                defer(let_go, peer.sock)
+            else:
+                peer.connect(b"")
+            expect("congestion control", peer.cc(), "hpcc-classic")
+            peer.sock.send(bytes(1000))
+            fields = [seg.ecn for seg in peer.read_all(1.0) if seg.payload]
+            expect("ECN fields, sent again", (fields[0], set(fields[1:])), (2, {0}))
+            peer.acked += 1000
+            for _ in range(2):
+                peer.send(payload=bytes(1000))
+            expect("ECN fields of ACKs", {seg.ecn for seg in peer.read_all(0.1)}, {0})
+
+
 def test_server_without_ecn():
     """The same of a connection that the peer began."""
     peer = Peer()
