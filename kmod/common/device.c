@@ -145,6 +145,23 @@ u32 hpcc_base_rtt_ns(const struct sock *sk, u32 configured_ns)
 }
 EXPORT_SYMBOL_GPL(hpcc_base_rtt_ns);
 
+/**
+ * hpcc_starts_at_line_rate() - whether B * T may leave before the first ACK
+ * @sk: socket, under its lock, at the end of its handshake
+ * @configured_ns: T as configured; 0 takes the connection's minimum RTT
+ * @longest_ns: the longest T that the handshake may set
+ *
+ * The peer decides how long the handshake takes, and so how large B * T is. The administrator's T
+ * is trusted.
+ *
+ * Return: true if T is configured, or not above @longest_ns.
+ */
+bool hpcc_starts_at_line_rate(const struct sock *sk, u32 configured_ns, u32 longest_ns)
+{
+	return configured_ns || hpcc_base_rtt_ns(sk, 0) <= longest_ns;
+}
+EXPORT_SYMBOL_GPL(hpcc_starts_at_line_rate);
+
 /* Hears of the devices that are there, too. */
 static int hpcc_device_register(struct hpcc_devices *devices)
 {

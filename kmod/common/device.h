@@ -18,6 +18,10 @@ u64 hpcc_host_rate(const struct sock *sk, u32 mbps);
 /* T while nothing has been measured. */
 #define HPCC_T_DEFAULT_NS	(100 * NSEC_PER_USEC)
 
+/* The longest handshake that counts as one round trip of a data center. */
+#define HPCC_START_RTT_NS	(200 * NSEC_PER_USEC)
+
 u32 hpcc_base_rtt_ns(const struct sock *sk, u32 configured_ns);
+bool hpcc_starts_at_line_rate(const struct sock *sk, u32 configured_ns, u32 longest_ns);
 
 #endif /* _HPCC_COMMON_DEVICE_H */

@@ -45,14 +45,6 @@ static const u32 hpcc_burst_T_ns = 32 * NSEC_PER_USEC;
 
 static const u32 hpcc_ecn_shift = 3;
 
-/* W_min = W_init / 1024: the authors' simulator has 1/1000 of the line rate. */
-static const u32 hpcc_W_min_shift = 10;
-
-/* And a packet in 16 T at least: a record more than 64 T behind the last one, of a path
- * that is read in up to four turns, measures nothing, and W would never come back.
- */
-static const u32 hpcc_W_min_mss_shift = 4;
-
 /* ---- Parameters of a connection -------------------------------------- */
 
 /* Segments that a burst may always have: what the host sends in net.hpcc.burst_ns. Each burst
@@ -81,6 +73,7 @@ static void hpcc_set_T(struct sock *sk, struct hpcc_flow *flow)
 {
 	const struct hpcc_sysctls *sysctls = &hpcc_pernet(sock_net(sk))->sysctls;
 	u32 eta_permille = READ_ONCE(sysctls->eta_permille);
+	u32 base_rtt_ns = READ_ONCE(sysctls->base_rtt_ns);
 	u32 w_ai_bytes = READ_ONCE(sysctls->w_ai_bytes);
 	u64 was_q16 = flow->params.W_ai_q16;
 	u64 W_init_q16;
@@ -91,7 +84,7 @@ static void hpcc_set_T(struct sock *sk, struct hpcc_flow *flow)
 
 	flow->dirty = true;
 	flow->min_rtt_us = tcp_min_rtt(tcp_sk(sk));
-	T_ns = hpcc_base_rtt_ns(sk, READ_ONCE(sysctls->base_rtt_ns));
+	T_ns = hpcc_base_rtt_ns(sk, base_rtt_ns);
 	B_host = hpcc_host_rate(sk, READ_ONCE(sysctls->host_mbps));
 	W_init_q16 = mul_u64_u64_div_u64(B_host, (u64)T_ns << 16, NSEC_PER_SEC);
 	W_init_q16 = max_t(u64, W_init_q16, (u64)tcp_sk(sk)->mss_cache << 16);
@@ -99,9 +92,8 @@ static void hpcc_set_T(struct sock *sk, struct hpcc_flow *flow)
 					max(tcp_sk(sk)->mss_cache, 1U));
 	W_ai_q16 = w_ai_bytes ? 0 : div_u64(W_init_q16 * (1000 - eta_permille), 1000);
 	hpcc_params_init(&flow->params, T_ns, W_init_q16,
-			 max_t(u64, W_init_q16 >> hpcc_W_min_shift,
-			       (u64)tcp_sk(sk)->mss_cache << 16 >>
-			       hpcc_W_min_mss_shift), (u64)w_ai_bytes << 16,
+			 hpcc_W_min(sk, W_init_q16, T_ns, base_rtt_ns,
+				    READ_ONCE(sysctls->start_rtt_ns)), (u64)w_ai_bytes << 16,
 			 div_u64((u64)eta_permille << 24, 1000),
 			 READ_ONCE(sysctls->max_stage));
 	hpcc_set_N(flow, min(W_ai_q16, flow->params.W_max_q16), READ_ONCE(sysctls->n_flows),
@@ -456,7 +448,8 @@ static u32 hpcc_sndbuf_expand(struct sock *sk)
 }
 
 /* Begin by telemetry; or, where setsockopt() brings a connection back that has fallen back
- * before (@past > 1), with classic.
+ * before (@past > 1), with classic. A connection that comes back, or whose handshake took too
+ * long, starts slowly from TCP's own window.
  */
 static void hpcc_begin_flow(struct sock *sk, struct hpcc_flow *flow, u32 past)
 {
@@ -471,7 +464,8 @@ static void hpcc_begin_flow(struct sock *sk, struct hpcc_flow *flow, u32 past)
 	flow->probe.dsacks = tp->dsack_dups;
 	hpcc_carry_begin(sk, flow, READ_ONCE(sysctls->carry) ||
 			 hpcc_carrier_is_probed(flow->carrier));
-	if (past) {
+	if (past || !hpcc_starts_at_line_rate(sk, READ_ONCE(sysctls->base_rtt_ns),
+					      READ_ONCE(sysctls->start_rtt_ns))) {
 		hpcc_algo_restart(&flow->algo, &flow->params,
 				  (u64)tcp_snd_cwnd(tp) * tp->mss_cache << 16);
 		hpcc_algo_slow(&flow->algo);

@@ -185,6 +185,7 @@ struct hpcc_census {
  * @n_flows: N, for W_ai = W_init * (1 - eta) / N; 0: what the receiver reports
  * @w_ai_bytes: W_ai; 0 takes it from N
  * @base_rtt_ns: T; 0 takes the connection's minimum RTT
+ * @start_rtt_ns: the longest T from a handshake that W_init is sent by before the first ACK
  * @host_mbps: B of the host, for W_init; 0 takes the egress device's speed
  * @burst_segs: segments of one TSO burst
  * @burst_shift: and cwnd >> burst_shift, if that is less
@@ -211,6 +212,7 @@ struct hpcc_sysctls {
 	unsigned int n_flows;
 	unsigned int w_ai_bytes;
 	unsigned int base_rtt_ns;
+	unsigned int start_rtt_ns;
 	unsigned int host_mbps;
 	unsigned int burst_segs;
 	unsigned int burst_shift;

@@ -6,6 +6,7 @@
  */
 #include <hpcc/ioam.h>
 
+#include "../common/device.h"
 #include "net.h"
 
 #define HPCC_KNOB(field) .offset = offsetof(struct hpcc_sysctls, field)
@@ -26,6 +27,8 @@ static const struct hpcc_knob hpcc_knobs[] = {
 	{ "w_ai", HPCC_KNOB(w_ai_bytes), 0, 1, 1 << 30, true },
 	/* 1 us to 1 s, the range the algorithm is tested over */
 	{ "base_rtt_ns", HPCC_KNOB(base_rtt_ns), 0, 1000, 1000000000, true },
+	/* The peer may delay its part of the handshake: more is no data center. */
+	{ "start_rtt_ns", HPCC_KNOB(start_rtt_ns), HPCC_START_RTT_NS, 1000, 1000000000 },
 	/* up to 1 Tbit/s */
 	{ "host_mbps", HPCC_KNOB(host_mbps), 0, 1, 1000000, true },
 	/* Longer bursts queue in the sender's own NIC and count as RTT. */

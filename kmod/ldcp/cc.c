@@ -325,9 +325,13 @@ static void ldcp_init(struct sock *sk)
 	ca->cw_q24 = (u64)tcp_snd_cwnd(tp) << LDCP_CW_BITS;
 	ca->stage = LDCP_STABLE;
 	/* A connection that comes from another congestion control has had its
-	 * first RTT.
+	 * first RTT. The peer decides how long a handshake takes: where that was too long it
+	 * sets no IW.
 	 */
-	if (READ_ONCE(sysctls->fast_start) && !tp->data_segs_out)
+	if (READ_ONCE(sysctls->fast_start) && !tp->data_segs_out &&
+	    (READ_ONCE(sysctls->iw_segs) ||
+	     hpcc_starts_at_line_rate(sk, READ_ONCE(sysctls->base_rtt_ns),
+				      READ_ONCE(sysctls->start_rtt_ns))))
 		ldcp_start_init(sk, ca);
 	tp->snd_ssthresh = ldcp_ssthresh(sk);
 	tcp_snd_cwnd_set(tp, ldcp_cwnd(tp, ca));

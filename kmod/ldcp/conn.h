@@ -69,6 +69,7 @@ enum ldcp_counter {
  * @fast_start: whether a flow starts with IW, its packets as Not-ECT
  * @iw_segs: IW in segments; 0 takes B_host * T
  * @base_rtt_ns: T; 0 takes the minimum RTT
+ * @start_rtt_ns: the longest T from a handshake that IW is derived from
  * @host_mbps: B of the host; 0 takes the egress device's speed
  * @burst_segs: segments of one TSO burst
  * @burst_shift: and cwnd >> burst_shift, if that is less
@@ -81,6 +82,7 @@ struct ldcp_sysctls {
 	unsigned int fast_start;
 	unsigned int iw_segs;
 	unsigned int base_rtt_ns;
+	unsigned int start_rtt_ns;
 	unsigned int host_mbps;
 	unsigned int burst_segs;
 	unsigned int burst_shift;

@@ -54,6 +54,8 @@ static const struct hpcc_knob ldcp_knobs[] = {
 	{ "iw", LDCP_KNOB(iw_segs), 0, 2, LDCP_IW_MAX_SEGS, true },
 	/* 1 us to 1 s, as for hpcc */
 	{ "base_rtt_ns", LDCP_KNOB(base_rtt_ns), 0, 1000, 1000000000, true },
+	/* The peer may delay its part of the handshake: more is no data center. */
+	{ "start_rtt_ns", LDCP_KNOB(start_rtt_ns), HPCC_START_RTT_NS, 1000, 1000000000 },
 	/* up to 1 Tbit/s */
 	{ "host_mbps", LDCP_KNOB(host_mbps), 0, 1, 1000000, true },
 	/* Longer bursts queue in the sender's own NIC and count as RTT. */

@@ -96,7 +96,7 @@ def test_increases_step_by_step():
 def test_T_from_rtt():
     """base_rtt_ns 0: T is the smallest RTT, and W_init follows."""
     need_virtual_time()
-    peer = Peer(base_rtt_ns=0)
+    peer = Peer(base_rtt_ns=0, start_rtt_ns=5000000)
     peer.start_connect()
     time.sleep(0.002)
     peer.answer()

@@ -63,7 +63,7 @@ def test_iw_of_the_device():
     pair = Pair(cc=("ldcp", "ldcp"), ldcp={"base_rtt_ns": 100000})
     ends = pair.connect()
     expect("IW", [tcp_info(sock)["cwnd"] for sock in ends], [125000 // MSS] * 2)
-    flow = LdcpFlow(ldcp=FAST | {"iw": 0, "host_mbps": 1000, "base_rtt_ns": 0})
+    flow = LdcpFlow(ldcp=FAST | {"iw": 0, "host_mbps": 1000, "base_rtt_ns": 0, "start_rtt_ns": 10**9})
     flow.start_connect()
     time.sleep(0.0005)
     flow.answer(b"")
@@ -365,7 +365,7 @@ def test_late_handshake():
     """A handshake that waited for something else: IW is far too large, and the
     first mark makes cw what was in flight.
     """
-    flow = LdcpFlow(ldcp=FAST | {"iw": 0, "host_mbps": 10000, "base_rtt_ns": 0})
+    flow = LdcpFlow(ldcp=FAST | {"iw": 0, "host_mbps": 10000, "base_rtt_ns": 0, "start_rtt_ns": 10**9})
     flow.start_connect()
     time.sleep(0.5)
     flow.answer(b"")

@@ -14,11 +14,12 @@ import time
 sys.path[0] += "/.."
 from lib.box import BoxPath, expect_half, send_until
 from lib.kernel import virtual_time
-from lib.ktap import expect, expect_in, main, need_virtual_time
-from lib.packet import ECHO, Telemetry, option, record
+from lib.ktap import defer, expect, expect_in, main, need_virtual_time
+from lib.packet import (CAP_QUIET, CAP_TELEMETRY, CAP_WINDOW, ECHO, Telemetry, option, record,
+                        syn_option)
 from lib.path import MBPS, dropped
-from lib.peer import SCALE, T_NS, W_INIT, Flow, Link, qlen_code
-from lib.tcp import goodput_mbps, send_for, set_cc
+from lib.peer import SCALE, T_NS, W_INIT, Flow, LdcpFlow, Link, Peer, qlen_code
+from lib.tcp import goodput_mbps, let_go, send_for, set_cc
 
 NBYTES = 600000
 COUNTER = 1 << 20       # where ts and tx wrap
@@ -533,5 +534,77 @@ def test_seeds():
         expect_in(name, moved[name], seeds // 12, MOST)
 
 
+# ---- lies about T: a peer decides how long the handshake takes
+
+def first_flight(peer):
+    """Segments that the kernel sends before the first ACK."""
+    peer.sock.setblocking(False)
+    peer.sock.setsockopt(socket.SOL_SOCKET, 32, 1 << 23)        # SO_SNDBUFFORCE
+    peer.sock.send(bytes(1 << 21))
+    return len([seg for seg in peer.read_all(max(0.002, peer.rtt_s / 2)) if seg.payload])
+
+
+def connected(peer, delay_s):
+    """The kernel connects, and the SYN-ACK is late. TCP paces its first window over T."""
+    peer.rtt_s = delay_s
+    peer.start_connect()
+    time.sleep(delay_s)
+    peer.answer(b"" if isinstance(peer, LdcpFlow) else syn_option(caps=CAP_TELEMETRY | CAP_QUIET | CAP_WINDOW))
+    return first_flight(peer)
+
+
+def accepted(peer, delay_s):
+    """The kernel accepts, and the handshake's last ACK is late."""
+    peer.rtt_s = delay_s
+    peer.listen()
+    peer.start_accept(syn_option(caps=CAP_TELEMETRY | CAP_QUIET | CAP_WINDOW))
+    time.sleep(delay_s)
+    peer.send()
+    peer.sock = peer.listener.accept()[0]
+    defer(let_go, peer.sock)
+    return first_flight(peer)
+
+
+def test_late_handshake():
+    """W_init and IW follow from a handshake of a data center, and from T that the administrator gives. A peer whose
+    handshake takes longer gets TCP's own first window, or that of the route.
+    """
+    need_virtual_time()
+    line_rate = 5000 * 100 // 8 // 1448         # 5 Gbit/s, 100 us
+    for delay_s, how, want in ((0.9, {}, 10), (0.0003, {}, 10), (0.0001, {}, line_rate),
+                               (0.9, {"start_rtt_ns": 10**9}, line_rate), (0.9, {"base_rtt_ns": 100000}, line_rate),
+                               (0.0001, {"start_rtt_ns": 50000}, 10)):
+        how = {"base_rtt_ns": 0, "host_mbps": 5000} | how
+        for version, where, connect in (4, 0, connected), (6, 1, connected), (4, 1, accepted), (6, 0, accepted):
+            got = connect(Peer(version, ecn=connect == connected, where=where, **how), delay_s)
+            expect_in(f"{connect.__name__}, {delay_s} s, {how}, where {where}: segments", got,
+                      *((want, want) if want == 10 else (want * 0.9, 10000)))
+        got = connected(LdcpFlow(ldcp={"fast_start": 1, "iw": 0} | how), delay_s)
+        expect_in(f"ldcp, {delay_s} s, {how}: segments", got, *((want, want) if want == 10 else (want * 0.9, 10000)))
+    expect("the route's window", connected(Peer(initcwnd=3, base_rtt_ns=0), 0.9), 3)
+
+
+def test_late_handshake_then_honest():
+    """T follows shorter round trips; until then, and after it, W is no more than slow start allows."""
+    need_virtual_time()
+    peer = Peer(base_rtt_ns=0, host_mbps=10000)
+    peer.start_connect()
+    time.sleep(0.9)
+    peer.answer()
+    flow = peer.flow()
+    expect("W, T", (flow["W"] // 1448, flow["T_ns"] > 800000000), (10, True))
+    peer.sock.send(bytes(10000))
+    peer.take()
+    time.sleep(0.0005)
+    peer.send()
+    flow = peer.flow()
+    expect_in("T", flow["T_ns"], 500000, 1000000)
+    expect_in("W", flow["W"], 10000, 11 * 1460)
+    link = Link()
+    for _ in range(4):
+        peer.send(option(ECHO, [link.step(9000, 0.1).raw()], SCALE, 1))
+        expect_in("W of an idle link", peer.flow()["W"], 10000, 11 * 1460)
+
+
 if __name__ == "__main__":
-    main(sys.modules[__name__], modules=["sch_hpcc"])
+    main(sys.modules[__name__], modules=["sch_hpcc", "tcp_ldcp"])

@@ -344,7 +344,7 @@ def test_unanswered():
 def test_T_changes():
     """New parameters; windows of the ones before are ignored."""
     need_virtual_time()
-    peer = Peer(ecn=True, where=1, base_rtt_ns=0)
+    peer = Peer(ecn=True, where=1, base_rtt_ns=0, start_rtt_ns=10**9)
     peer.start_connect()
     time.sleep(0.004)
     peer.answer(COMPUTES)

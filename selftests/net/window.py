@@ -392,7 +392,7 @@ def test_leaving_lifts_the_cap_on_bursts():
 def test_bursts():
     """Segments of one burst: no more than the sysctl says."""
     for burst in 1, 2, 4:
-        pair = Pair(delay="200us", burst=burst)
+        pair = Pair(delay="200us", burst=burst, start_rtt_ns=10**9)
         sniffer = Sniffer(pair.s)
         client, server = pair.connect()
         transfer((client, server, pattern(150000)))
