@@ -65,7 +65,7 @@ class Run:
 
 
 class Progress:
-    """One line that moves on a terminal; elsewhere a line every few seconds."""
+    """One line that moves on a terminal; elsewhere a line every 30 s."""
 
     def __init__(self):
         self.lock = threading.Lock()
@@ -82,7 +82,7 @@ class Progress:
             self.parts[name] = text
 
     def _tick(self):
-        while not self.end.wait(0.2 if self.terminal else 10):
+        while not self.end.wait(0.2 if self.terminal else 30):
             with self.lock:
                 line = "lab: " + ", ".join(f"{n} {t}" for n, t in self.parts.items())
             line += f", {time.monotonic() - self.started:.0f} s"
@@ -145,10 +145,10 @@ class Uml:
 
     name = "uml"
     workers = len(os.sched_getaffinity(0))      # a guest is a process of one thread
-    kernel, run = UML / "build.sh", UML / "run.sh"
+    kernel, run = [UML / "build.sh", "--lab"], UML / "run.sh"
 
     def __init__(self, version=None):
-        argv = [str(self.kernel)] + (["--kernel-version", version] if version else [])
+        argv = [*map(str, self.kernel)] + (["--kernel-version", version] if version else [])
         self.tree = _output(argv, "making the guest's kernel")
         build = os.path.realpath(Path(self.tree, "build"))
         self.tools = _output([str(UML / "modules.sh"),
@@ -193,7 +193,7 @@ class Vm(Uml):
 
     name = "vm"
     workers = 1
-    kernel, run = VM / "kernel.sh", VM / "run.sh"
+    kernel, run = [VM / "kernel.sh"], VM / "run.sh"
 
     def command(self, directory, scenario, seed):
         """Its root holds only what the testbed itself needs."""

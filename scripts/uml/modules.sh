@@ -82,13 +82,13 @@ compile()
 
 progress()
 {
-	local pid=$1 started=$SECONDS next=10
+	local pid=$1 started=$SECONDS next=30
 
 	echo "lab: building modules and tools" >&2
 	while kill -0 "$pid" 2>/dev/null; do
 		if [ $((SECONDS - started)) -ge "$next" ]; then
 			echo "lab: building modules and tools, $((SECONDS - started)) s" >&2
-			next=$((SECONDS - started + 10))
+			next=$((SECONDS - started + 30))
 		fi
 		sleep 0.2
 	done

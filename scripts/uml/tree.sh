@@ -107,11 +107,15 @@ tree_key()
 
 progress()
 {
-	local log=$1 started=$SECONDS
+	local log=$1 started=$SECONDS next=0 every=30
 
+	[ ! -t 2 ] || every=2
 	while kill -0 "$MAKE_PID" 2>/dev/null; do
-		sleep 2
-		say "compiling: $(grep -cE '^  (CC|AS|AR|LD)' "$log") of about $OBJECTS objects, $((SECONDS - started)) s"
+		if [ $((SECONDS - started)) -ge "$next" ]; then
+			say "compiling: $(grep -cE '^  (CC|AS|AR|LD)' "$log") of about $OBJECTS objects, $((SECONDS - started)) s"
+			next=$((SECONDS - started + every))
+		fi
+		sleep 1
 	done
 }
 

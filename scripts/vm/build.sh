@@ -26,7 +26,7 @@ OBJECTS=1800
 
 configuration()
 {
-	grep -vE '^CONFIG_(UML_|HOSTFS|STDERR_CONSOLE|NULL_CHAN)' "$HERE/../uml/kernel.config"
+	grep -hvE '^CONFIG_(UML_|HOSTFS|STDERR_CONSOLE|NULL_CHAN)' "$HERE"/../uml/kernel{,.test}.config
 	cat "$HERE/kernel.config"
 	# kmemleak is asked there, in a tenth of the time.
 	[ "$WATCH" != kasan ] ||

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0
 #
 # "make demo" as an ordinary user of Debian types it: another uid than root's, a home
-# and a copy of the tree of his own, no sbin on the PATH. The guest's kernel is that
-# of this test's caller; all else is built.
+# and a copy of the tree of his own, no sbin on the PATH. The guests' kernels are
+# those of this test's caller; all else is built.
 
 TOP=$(dirname "$(readlink -f "$0")")/../..
 # shellcheck source=selftests/lib/ktap.sh
@@ -11,7 +11,7 @@ TOP=$(dirname "$(readlink -f "$0")")/../..
 ktap_whole "$@"
 WORK=$(mktemp -d)
 chmod 755 "$WORK"
-KERNEL=
+KERNELS=()
 trap cleanup EXIT
 
 SCENARIO='[topology]
@@ -26,7 +26,7 @@ bytes = "300KB"'
 cleanup()
 {
 	# What is mounted there is the caller's.
-	[ -z "$KERNEL" ] || umount "$KERNEL" || return
+	[ ${#KERNELS[@]} = 0 ] || umount "${KERNELS[@]}" || return
 	rm -rf "$WORK"
 }
 
@@ -40,26 +40,27 @@ as_user()
 	 "${who[@]}" env -i HOME="$WORK/home" PATH=/usr/local/bin:/usr/bin:/bin "$@" < /dev/null)
 }
 
-# A home, a tree, and the kernel in its cache.
+# make_home KERNEL...: a home, a tree, and the kernels in its cache.
 make_home()
 {
-	local tree=$1 cache=$WORK/home/.cache/hpcc kernel
+	local cache=$WORK/home/.cache/hpcc kernel
 
-	kernel=$cache/$(basename "$tree")
 	mkdir -p "$cache" "$WORK/home/tree" "$WORK/bin"
 	(cd "$TOP" && git ls-files -co --exclude-standard) | while read -r file; do
 		[ ! -e "$TOP/$file" ] || echo "$file"
 	done | tar -C "$TOP" -cf - -T - | tar -C "$WORK/home/tree" -xf -
 	echo "$SCENARIO" > "$WORK/home/small.toml"
-	if [ "$(id -u)" = 0 ]; then
-		chown -R 65534:65534 "$WORK/home"
-		mkdir "$kernel"
-		mount --bind "$tree" "$kernel"
-		KERNEL=$kernel
-		mount -o remount,bind,ro "$kernel"
-	else
-		ln -s "$tree" "$kernel"
-	fi
+	[ "$(id -u)" != 0 ] || chown -R 65534:65534 "$WORK/home"
+	for kernel; do
+		if [ "$(id -u)" != 0 ]; then
+			ln -s "$kernel" "$cache"
+			continue
+		fi
+		KERNELS+=("$cache/${kernel##*/}")
+		mkdir "${KERNELS[-1]}"
+		mount --bind "$kernel" "${KERNELS[-1]}"
+		mount -o remount,bind,ro "${KERNELS[-1]}"
+	done
 }
 
 demo()
@@ -101,15 +102,15 @@ empty_cache()
 
 main()
 {
-	local tree
+	local tree lab
 
 	# A mount of root's ends with this script.
 	if [ "$(id -u)" = 0 ] && [ -z "${TEST_USER_MOUNTS:-}" ]; then
 		rmdir "$WORK"
 		TEST_USER_MOUNTS=1 exec unshare -m "$0"
 	fi
-	tree=$("$TOP/scripts/uml/build.sh") || exit 1
-	make_home "$tree"
+	tree=$("$TOP/scripts/uml/build.sh") && lab=$("$TOP/scripts/uml/build.sh" --lab) || exit 1
+	make_home "$tree" "$lab"
 	ktap_plan 4
 	ok "make demo: as an ordinary user" demo
 	ok "make demo: results do not depend on who runs it where" same_results
