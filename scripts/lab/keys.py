@@ -36,7 +36,7 @@ class ScenarioError(Exception):
     """One line for the user."""
 
     def __str__(self):
-        return re.sub(r"[\x00-\x1f\x7f]", " ", super().__str__())
+        return re.sub(r"[\x00-\x1f\x7f-\x9f]", " ", super().__str__())
 
 
 def short(text):

@@ -314,6 +314,11 @@ def series(scenario, topology, plan, records):
     }
 
 
+def runs_of(data):
+    """Each run of a results.json; a single run's "runs" are its programs."""
+    return data["runs"] if "runs" in data and "flows" not in data else [data]
+
+
 def slowdowns(results_of):
     """Percentiles of slowdown by size, over the flows of several runs: {size: (flows, p50, p95,
     p99)}, where size is the upper end of a class, or "all".

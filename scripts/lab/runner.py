@@ -2,6 +2,7 @@
 """Carry a plan out, in a guest or on the host, and collect what it measured."""
 
 import atexit
+import contextlib
 import os
 import re
 import shutil
@@ -14,8 +15,8 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from . import files, results, topology
 from . import plan as planning
-from . import results, topology
 from .keys import ScenarioError
 from .traffic import FILES
 
@@ -31,7 +32,10 @@ DUALPI2_SINCE = (6, 17)
 
 
 class RunError(Exception):
-    """Lines for the user."""
+    """Lines for the user, also of what a guest printed."""
+
+    def __str__(self):
+        return files.printable(super().__str__())
 
 
 # Guests and the like that run, for stop_all().
@@ -160,15 +164,17 @@ class Uml:
         check_kernel(Path(self.tree).name, scenario)
 
     @staticmethod
-    def repeatable(seed):
-        """What makes an equal run the same again: the seed, and nothing of this host."""
-        return ["--bare", "--seed", str(seed)]
+    def isolated(scenario, seed):
+        """Equal runs are the same again: they see the seed, and nothing of this host. Commands are the
+        scenario's author's, who may not read or write here.
+        """
+        return ["--bare", "--seed", str(seed), "--confine" if scenario.runs else "--confine-if-possible"]
 
     def command(self, directory, scenario, seed):
         """The command that runs the plan in directory."""
         # Buffers of the flows that are active, and two sockets for each.
         megabytes = 768 + 24 * min(len(scenario.flows), 64) + len(scenario.flows) // 32
-        argv = [str(self.run), "--tree", self.tree, *self.repeatable(seed),
+        argv = [str(self.run), "--tree", self.tree, *self.isolated(scenario, seed),
                 "--mem", f"{megabytes}M", "--rw", directory, "--at", JOB, "--dir", JOB,
                 "--ro", self.tools, "--at", TOOLS, "--timeout", str(PATIENCE_S), "--module", f"{self.tools}/sch_hpcc.ko"]
         for cc in scenario.cc_names():
@@ -202,7 +208,7 @@ class Vm(Uml):
         return super().command(directory, scenario, seed)
 
     @staticmethod
-    def repeatable(seed):
+    def isolated(_scenario, _seed):
         """Nothing makes two runs equal in real time."""
         return []
 
@@ -283,9 +289,10 @@ def _kept(directory, scenario):
         return None
     place = tempfile.mkdtemp(prefix="hpcc-lab-files-")
     atexit.register(shutil.rmtree, place, ignore_errors=True)
-    shutil.copytree(directory, place, dirs_exist_ok=True)
+    files.copy_tree(directory, Path(place))
     if not scenario.measure["pcap"]:
-        Path(place, "pcap").rmdir()
+        with contextlib.suppress(OSError):      # of whatever a program put there
+            Path(place, "pcap").rmdir()
     return Path(place)
 
 
@@ -317,15 +324,17 @@ def _execute(kernel, scenario, seed, progress):
         if process.returncode:
             raise RunError("\n".join([f"the run with {name} failed "
                                       f"(exit status {process.returncode})", *kept[-30:]]))
-        text = Path(directory, "result").read_text(encoding="ascii")
-        release = Path(directory, "kernel").read_text(encoding="ascii").strip()
-        files = _kept(Path(directory, FILES), scenario)
+        text = files.read_text(Path(directory, "result"))
+        release = files.printable(files.read_text(Path(directory, "kernel")).strip())
+        saved = _kept(Path(directory, FILES), scenario)
     progress.update(name, "done")
-    records = results.Records(text)
     try:
+        records = results.Records(text)
         result = results.build(scenario, shape, records, f"{kernel.name} {release}", seed)
     except results.EmptyWindow as err:
         raise RunError(f"{name}: {err}") from None
+    except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as err:
+        raise RunError(f"{name}: the guest left no results: {err!r}") from None
     return Run(scenario, shape, plan, result,
                results.series(scenario, shape, plan, records),
-               results.summary(result), files)
+               results.summary(result), saved)

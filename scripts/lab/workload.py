@@ -8,14 +8,17 @@ columns start_ns, from, to (numbers of hosts) and bytes; others are ignored.
 
 import bisect
 import csv
+import io
 import lzma
 import math
 import random
 from dataclasses import dataclass
 from pathlib import Path
 
-from . import units
+from . import files, units
 
+# A list of 100,000 flows, the most there may be, has 5 MB.
+FILE_MAX = 16 << 20
 PUBLISHED = Path(__file__).resolve().parent / "workloads"
 
 
@@ -31,14 +34,15 @@ def names():
 def _rows(path, columns):
     """The rows of a file as lists of whole numbers, or a fraction for cdf_percent."""
     try:
-        with (lzma.open if path.suffix == ".xz" else open)(path, "rt", encoding="utf-8-sig") as file:
-            reader = csv.DictReader(file)
-            if not set(columns) <= set(reader.fieldnames or ()):
-                raise WorkloadError(f"has to have the columns {', '.join(columns)}")
-            rows = [[float(row[c]) if c == "cdf_percent" else int(row[c]) for c in columns]
-                    for row in reader]
-            if any(isinstance(n, float) and not math.isfinite(n) for row in rows for n in row):
-                raise ValueError
+        with files.open_regular(path, follow=True) as file:
+            text = files.limited(lzma.open(file) if path.suffix == ".xz" else file, FILE_MAX)
+        reader = csv.DictReader(io.StringIO(text.decode("utf-8-sig")))
+        if not set(columns) <= set(reader.fieldnames or ()):
+            raise WorkloadError(f"has to have the columns {', '.join(columns)}")
+        rows = [[float(row[c]) if c == "cdf_percent" else int(row[c]) for c in columns]
+                for row in reader]
+        if any(isinstance(n, float) and not math.isfinite(n) for row in rows for n in row):
+            raise ValueError
     except OSError as err:
         raise WorkloadError(err.strerror) from None
     except (ValueError, TypeError, csv.Error, lzma.LZMAError, EOFError):

@@ -14,6 +14,11 @@
 #   --bare          show nothing of the host's but /usr, --ro and --rw. With --at and
 #                   --dir the guest does not know where on which host it runs, and
 #                   equal jobs take equal time
+#   --confine       with --bare: COMMAND is not trusted. Root in a guest can mount the whole
+#                   host by hostfs, so run the guest in namespaces (bubblewrap) that hold
+#                   only /usr, --ro and --rw, and no network. Refuses to run where namespaces
+#                   cannot be made, unless HPCC_CONFINE=off
+#   --confine-if-possible  the same, but runs with a note where they cannot be made
 #   --env NAME=VAL  environment of COMMAND; may be repeated
 #   --mem SIZE      memory of the guest (1G)
 #   --seed N        seed of its random numbers (1)
@@ -35,7 +40,10 @@ INSMOD='/first insmod'
 # Seconds since 1970 at which every guest's clock starts.
 EPOCH=1767225600
 JOB=
+MEMORY=
 SHOWN=0
+# The command that confines the guest, or nothing.
+CONFINE=()
 UML_PID=
 TTY_PID=
 
@@ -54,13 +62,15 @@ cleanup()
 
 	if [ -n "$UML_PID" ]; then
 		kill -KILL "$UML_PID" 2>/dev/null || true
-		if read -r leader 2>/dev/null < "$JOB/.uml/hpcc/pid"; then
+		# A confined guest writes what it likes there, and ends with its first process.
+		if [ "${#CONFINE[@]}" = 0 ] && read -r leader 2>/dev/null < "$JOB/.uml/hpcc/pid"; then
 			kill -KILL -- "-$leader" 2>/dev/null || true
 		fi
 		wait "$UML_PID" 2>/dev/null || true
 	fi
 	[ -z "$TTY_PID" ] || kill "$TTY_PID" 2> /dev/null || true
 	[ -z "$JOB" ] || rm -rf "$JOB"
+	[ -z "$MEMORY" ] || rm -rf "$MEMORY"
 }
 
 # Guest memory is a file, which must be executable and large enough.
@@ -104,10 +114,61 @@ first_program()
 	cp "$final" "$JOB/root/first"
 }
 
+# The command that starts a guest without network, whose processes see no
+# others, and whose file system holds /usr and what
+# follows.
+namespaces()
+{
+	local path
+
+	printf '%s\n' bwrap --unshare-all --unshare-user --cap-drop ALL --new-session --die-with-parent \
+		--proc /proc --remount-ro /proc --ro-bind /usr /usr
+	for path in /bin /lib* /sbin; do
+		if [ -L "$path" ]; then
+			printf '%s\n' --symlink "$(readlink "$path")" "$path"
+		else
+			printf '%s\n' --ro-bind "$path" "$path"
+		fi
+	done
+}
+
+# confine must|may: set CONFINE. HPCC_CONFINE=off is the user's own decision.
+confine()
+{
+	local why
+
+	[ "${HPCC_CONFINE:-}" != off ] || return 0
+	mapfile -t CONFINE < <(namespaces)
+	if why=$("${CONFINE[@]}" true 2>&1); then
+		CONFINE+=(--bind "$JOB" /job --chdir /job)
+		return
+	fi
+	CONFINE=()
+	[ "$1" = may ] ||
+		die "no namespaces can be made here (${why##*$'\n'}), so the guest's programs could read and write" \
+		    "your files; HPCC_CONFINE=off runs them nevertheless"
+	echo "run.sh: note: the guest is not confined (${why##*$'\n'})" >&2
+}
+
+# let_see MODE SOURCE NAME: show a file or directory of the host's as NAME in the job's directory.
+let_see()
+{
+	if [ "${#CONFINE[@]}" = 0 ]; then
+		ln -s "$2" "$JOB/$3"
+		return
+	fi
+	if [ -d "$2" ]; then mkdir "$JOB/$3"; else touch "$JOB/$3"; fi
+	if [ "$1" = rw ]; then
+		CONFINE+=(--bind "$2" "/job/$3")
+	else
+		CONFINE+=(--ro-bind "$2" "/job/$3")
+	fi
+}
+
 # show MODE DIR [PLACE]: a line of the list of mounts.
 show()
 {
-	ln -s "$2" "$JOB/dirs/$((++SHOWN))"
+	let_see "$1" "$2" "dirs/$((++SHOWN))"
 	printf '%s dirs/%s/. %s\n' "$1" "$SHOWN" "${3:-$2}"
 }
 
@@ -181,12 +242,14 @@ lay_out()
 # taken from it, where kmemleak finds them; a checked slab has no such store.
 boot()
 {
-	local tree=$1 mem=$2 seed=$3 timeout=$4 rc=0 fixed
+	local tree=$1 mem=$2 seed=$3 timeout=$4 rc=0 fixed status
 
 	read -ra fixed <<< "$(fixed_addresses)"
 	! grep -qs '^CONFIG_DEBUG_KMEMLEAK=y' "$tree/.config" || kernel+=(slub_debug=F)
-	ln -s "$(memory_dir "$mem")" "$JOB/memory"
-	ln -s "$(readlink -f "$tree/linux")" "$JOB/linux"
+	MEMORY=$(memory_dir "$mem")
+	MEMORY=$(mktemp -d "$MEMORY/hpcc-memory-XXXXXX")
+	let_see rw "$MEMORY" memory
+	let_see ro "$(readlink -f "$tree/linux")" linux
 	cd "$JOB"
 	exec 3< /dev/null
 	# UML makes its terminal non-blocking, so the input comes by another.
@@ -196,7 +259,7 @@ boot()
 		TTY_PID=$!
 	fi
 	env -i TMPDIR=memory HOME=. UML_RANDOM_SEED="$seed" \
-		"$(command -v timeout)" --foreground -k 5 "$timeout" "${fixed[@]}" \
+		"$(command -v timeout)" --foreground -k 5 "$timeout" "${fixed[@]}" "${CONFINE[@]}" \
 		./linux "mem=$mem" root=/dev/root rootfstype=hostfs rootflags=/proc/self/cwd/root ro \
 		random.trust_cpu=on con=null con0=fd:0,fd:1 quiet panic=-1 umid=hpcc "${clock[@]}" \
 		init=/first "${kernel[@]}" \
@@ -204,16 +267,25 @@ boot()
 	UML_PID=$!
 	wait "$UML_PID" || rc=$?
 	[ "$rc" != 124 ] || { echo "run.sh: timed out after $timeout s" >&2; exit 124; }
-	if [ ! -s status ]; then
+	status=$(guest_status) || {
 		echo "run.sh: the guest ended without a status (kernel's exit status $rc)" >&2
 		exit 125
-	fi
-	exit "$(cat status)"
+	}
+	exit "$status"
+}
+
+# What init.sh left. A guest may leave a link, a pipe or anything else in its place.
+guest_status()
+{
+	local text=''
+
+	[ -f status ] && [ ! -L status ] && read -rn 4 text < status
+	[[ $text =~ ^[0-9]{1,3}$ ]] && echo "$text"
 }
 
 main()
 {
-	local tree='' mem=1G seed=1 timeout=600 bare='' interactive='' dir=''
+	local tree='' mem=1G seed=1 timeout=600 bare='' interactive='' dir='' confine=''
 	local -a modules=() rw=() ro=() env=() kernel=()
 	local -A at=()
 	local -a clock=(time-travel=inf-cpu "time-travel-start=${EPOCH}000000000")
@@ -224,6 +296,8 @@ main()
 		--seed) seed=$2 ;;
 		--real-time) clock=(); shift; continue ;;
 		--bare) bare=1; shift; continue ;;
+		--confine) confine=must; shift; continue ;;
+		--confine-if-possible) confine=may; shift; continue ;;
 		--interactive)
 			[ -t 0 ] || die "--interactive: standard input is no terminal"
 			interactive=1
@@ -235,6 +309,7 @@ main()
 		shift 2
 	done
 	[ $# -gt 0 ] || die "no command given"
+	[ -z "$confine" ] || [ -n "$bare" ] || die "--confine: needs --bare"
 	[ -n "$tree" ] || tree=$("$HERE/build.sh")
 	[ -x "$tree/linux" ] || die "$tree has no kernel; run build.sh"
 	if [ -z "$bare" ]; then
@@ -245,6 +320,7 @@ main()
 	trap cleanup EXIT
 	trap 'exit 130' INT TERM
 	JOB=$(mktemp -d)
+	[ -z "$confine" ] || confine "$confine"
 	job_main "$@"
 	lay_out
 	boot "$tree" "$mem" "$seed" "$timeout"

@@ -1,0 +1,234 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0
+"""hpcc-lab with scenarios and results of strangers: what their programs and files reach.
+
+Prints KTAP. test_walls.py NAME... runs only tests whose names contain a NAME.
+"""
+
+import json
+import lzma
+import os
+import pty
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+sys.dont_write_bytecode = True
+TOP = Path(__file__).resolve().parents[2]
+sys.path[:0] = str(TOP / "scripts"), str(TOP / "selftests")
+
+# pylint: disable=wrong-import-position,missing-function-docstring,missing-class-docstring
+from lab import files, runner, scenario  # noqa: E402
+from lib import unittests  # noqa: E402
+
+LAB = str(TOP / "scripts/hpcc-lab")
+SCENARIO = """
+[topology]
+kind = "star"
+hosts = 2
+[measure]
+until = "1ms"
+[[run]]
+host = "h0"
+command = '''sh -c "%s"'''
+"""
+# Off on a machine that is set up as usual, and harmless.
+SYSCTL = Path("/proc/sys/kernel/print-fatal-signals")
+
+
+class Case(unittest.TestCase):
+    def setUp(self):
+        directory = tempfile.TemporaryDirectory()
+        self.addCleanup(directory.cleanup)
+        self.directory = Path(directory.name)
+        self.out = self.directory / "out"
+
+    def lab(self, *args, status=0, env=()):
+        done = subprocess.run([LAB, *args, "--out", str(self.out)], capture_output=True, text=True,
+                              env=os.environ | dict(env), check=False)
+        self.assertEqual(done.returncode, status, done.stdout + done.stderr)
+        return done
+
+    def write(self, command):
+        path = self.directory / "stranger.toml"
+        path.write_text(SCENARIO % command, encoding="utf-8")
+        return str(path)
+
+    def run_command(self, command, **more):
+        """What it printed."""
+        self.lab("run", self.write(command), **more)
+        return (self.out / "run-0.txt").read_text(encoding="utf-8")
+
+
+class Guest(Case):
+    """Root in a guest mounts the host: what is there?"""
+
+    HOST = "mkdir /tmp/host && mount -t hostfs none /tmp/host -o / && cd /tmp/host && "
+
+    def test_reads_nothing(self):
+        secret = self.directory / "secret"
+        secret.write_text("my password", encoding="utf-8")
+        said = self.run_command(self.HOST + f"ls . && cat .{secret} etc/passwd root/.profile")
+        self.assertIn("usr", said)
+        self.assertNotIn("password", said.replace("etc/passwd", ""))
+        for name in "home", "etc", "root", "tmp", "var":
+            self.assertNotIn(name, said.split("cat:")[0].split())
+
+    def test_writes_nothing(self):
+        target = self.directory / "target"
+        before = SYSCTL.read_text(encoding="ascii")
+        said = self.run_command(self.HOST + f"echo evil > .{target}; echo evil > usr/evil; "
+                                f"echo 1 > .{SYSCTL}; chmod 777 usr; mknod sda b 8 0; touch dirs; echo done")
+        self.assertIn("done", said)
+        self.assertFalse(target.exists())
+        self.assertFalse(Path("/usr/evil").exists())
+        self.assertEqual(SYSCTL.read_text(encoding="ascii"), before)
+
+    def test_sees_no_devices_and_no_processes(self):
+        """Processes are the namespace's own; no socket or device is there to reach others by."""
+        said = self.run_command(self.HOST + "ls proc; ls -d dev run var/run tmp")
+        self.assertLess(len([line for line in said.splitlines() if line.isdigit()]), 20)
+        self.assertEqual(said.count("No such file or directory"), 4)
+
+    def test_without_programs(self):
+        """Scenarios without programs run confined, too, where that is possible."""
+        self.assertIn("--confine-if-possible", runner.Uml.isolated(scenario.build(
+            {"flow": [{"from": "h0", "to": "h1", "bytes": "1KB"}]}, "x"), 1))
+
+    def no_namespaces(self):
+        """bwrap as it is in a container that allows no user namespaces."""
+        program = self.directory / "bwrap"
+        program.write_text("#!/bin/sh\necho 'bwrap: No permissions to create new namespace' >&2; exit 1\n",
+                           encoding="ascii")
+        program.chmod(0o755)
+        return {"PATH": f"{self.directory}:{os.environ['PATH']}"}
+
+    def test_refusal(self):
+        """Without namespaces a program does not run, unless the user says so."""
+        env = self.no_namespaces()
+        done = self.lab("run", self.write("echo ran"), env=env, status=1)
+        self.assertIn("No permissions to create new namespace", done.stderr)
+        self.assertIn("HPCC_CONFINE=off", done.stderr)
+        self.assertFalse((self.out / "run-0.txt").exists())
+        self.assertEqual(self.run_command("echo ran", env=env | {"HPCC_CONFINE": "off"}), "ran\n")
+
+    def test_links_of_a_guest(self):
+        """Only regular files come out."""
+        secret = self.directory / "secret"
+        secret.write_text("my password", encoding="utf-8")
+        self.run_command(f"cd files; ln -s {secret} link; ln -s {self.directory} directory; mkfifo pipe; "
+                         "mkdir kept; echo kept > kept/file; truncate -s 1T kept/hole")
+        self.assertEqual(sorted(str(path.relative_to(self.out)) for path in self.out.rglob("*")
+                                if path.suffix not in (".json", ".csv", ".html")),
+                         ["kept", "kept/file", "kept/hole", "run-0.txt"])
+        self.assertLess((self.out / "kept/hole").stat().st_blocks, 100)
+
+    def test_results_of_a_guest(self):
+        """In the place of results there is a link, a pipe, or what is no JSON: one line of error."""
+        secret = self.directory / "secret"
+        secret.write_text("my password", encoding="utf-8")
+        for what in f"ln -s {secret} result", "mkfifo result", "mkdir result":
+            # It waits in the background until hpcc-traffic has written.
+            done = self.lab("run", self.write(
+                f"umount /x; rm -f kernel; {what.replace('result', 'kernel')}"), status=1)
+            self.assertNotIn("password", done.stdout + done.stderr)
+            self.assertNotIn("Traceback", done.stderr)
+
+    def test_status_of_a_guest(self):
+        """The exit status is a number, whatever lies in its place."""
+        secret = self.directory / "secret"
+        secret.write_text("my password", encoding="utf-8")
+        done = self.lab("run", self.write(f"ln -sf {secret} /mnt/status"), status=1)
+        self.assertNotIn("password", done.stdout + done.stderr)
+
+
+class Results(Case):
+    """results.json and out/ of a stranger."""
+
+    def made(self, **changes):
+        self.lab("run", self.write("true"))
+        path = self.out / "results.json"
+        data = json.loads(path.read_text(encoding="utf-8")) | changes
+        path = self.directory / "results.json"
+        path.write_text(json.dumps(data), encoding="utf-8")
+        return path
+
+    def test_kernel_of_the_file(self):
+        """A file does not choose that its commands run on the host."""
+        path = self.made(kernel=f"host {os.uname().release}")
+        data = json.loads(path.read_text(encoding="utf-8"))
+        data["settings"]["run"][0]["command"] = f"touch {self.directory}/evil"
+        path.write_text(json.dumps(data), encoding="utf-8")
+        done = self.lab("rerun", str(path), status=2)
+        self.assertIn("--kernel host", done.stderr)
+        self.assertEqual(done.stderr.count("\n"), 1)
+        self.assertFalse((self.directory / "evil").exists())
+
+    def test_escapes(self):
+        """Neither keys of a file nor what a guest prints reaches the terminal as it is."""
+        path = self.made(**{"\x1b]0;evil\x07\x9b2J": 1})
+        done = self.lab("rerun", str(path), status=1)
+        self.assertIn("differs in", done.stdout)
+        self.assertFalse(set("\x1b\x07\x9b") & set(done.stdout + done.stderr))
+        self.assertEqual(str(runner.RunError("a\x1b[2J\x9b\nb\tc")), "a\\x1b[2J\\x9b\nb\tc")
+        self.assertFalse(set("\x1b\x9b") & set(str(scenario.ScenarioError("a\x1b[2J\x9b"))))
+
+    def test_links_in_out(self):
+        """A link there is replaced; what it points to stays as it is."""
+        self.out.mkdir()
+        mine = self.directory / "mine"
+        mine.write_text("mine", encoding="utf-8")
+        (self.directory / "others").mkdir()
+        for name in "run-0.txt", "results.json", "report.html":
+            (self.out / name).symlink_to(mine)
+        (self.out / "kept").symlink_to(self.directory / "others")
+        self.run_command("echo said; mkdir files/kept; echo x > files/kept/file")
+        self.assertEqual(mine.read_text(encoding="utf-8"), "mine")
+        self.assertEqual(list((self.directory / "others").iterdir()), [])
+        self.assertEqual((self.out / "kept/file").read_text(encoding="utf-8"), "x\n")
+
+
+class Bounds(Case):
+    """Files that never end."""
+
+    def refused(self, name, said, key="cdf"):
+        values = {"cdf": {"cdf": name, "load": 0.5, "duration": "1ms"}, "flows": {"flows": name}}[key]
+        with self.assertRaisesRegex(scenario.ScenarioError, said):
+            scenario.build({"workload": values}, "x", directory=str(self.directory))
+
+    def test_devices(self):
+        for name in "/dev/zero", "/dev/full", str(self.directory):
+            self.refused(name, "is not a regular file")
+        os.mkfifo(self.directory / "pipe")
+        self.refused("pipe", "is not a regular file")
+        leader, follower = pty.openpty()
+        self.refused(os.ttyname(follower), "is not a regular file")
+        os.close(leader)
+        os.close(follower)
+
+    def test_bomb(self):
+        with lzma.open(self.directory / "bomb.xz", "wb", preset=0) as file:
+            for _ in range(64):
+                file.write(bytes(1 << 20))
+        for key in "cdf", "flows":
+            self.refused("bomb.xz", "is larger than 16 MiB", key)
+
+    def test_large(self):
+        with open(self.directory / "large.csv", "wb") as file:
+            file.truncate(1 << 40)
+        self.refused("large.csv", "is larger than 16 MiB")
+
+    def test_read_text(self):
+        path = self.directory / "file"
+        path.write_text("text", encoding="utf-8")
+        (self.directory / "link").symlink_to(path)
+        self.assertEqual(files.read_text(path), "text")
+        self.assertEqual(files.read_text(self.directory / "link", follow=True), "text")
+        with self.assertRaises(OSError):
+            files.read_text(self.directory / "link")
+
+
+if __name__ == "__main__":
+    unittests.main(sys.modules[__name__], sys.argv[1:])
