@@ -19,7 +19,8 @@ PORTS_DRAWN = 16
 # What programs leave, relative to the plan's directory.
 FILES = "files"
 # Outgoing packets' headers. It reads each at once, or the last ones would be lost at the end; it keeps its
-# rights, as a guest knows no users.
+# rights, as a guest knows no users. It would give a file that it opens to that user, which root in
+# the guest of an ordinary user cannot: the shell opens the file.
 TCPDUMP = "tcpdump -q -n -Z root --immediate-mode -Q out -s 192 -B 65536 --time-stamp-precision=nano"
 
 
@@ -77,7 +78,7 @@ class Traffic:
             name = f"{port.node}-{port.peer}"
             if name in (self.scenario.measure["pcap"] or ()):
                 lines.append(f"run {port.node} before end - exec {TCPDUMP} -i {port.ifname} "
-                             f"-w {FILES}/pcap/{name}.pcap")
+                             f"-w - > {FILES}/pcap/{name}.pcap")
         return lines
 
     def text(self):

@@ -1200,7 +1200,8 @@ class CommandLine(unittest.TestCase):
             path.write_text(text, encoding="utf-8")
             done = subprocess.run([LAB, args[0] if args else "run", str(path), *args[1:]],
                                   capture_output=True, text=True, check=False,
-                                  env=os.environ | {"HPCC_CACHE": f"{directory}/cache"})
+                                  env=os.environ | {"HPCC_CACHE": f"{directory}/cache",
+                                                    "PYTHONDONTWRITEBYTECODE": "1"})
             self.assertEqual(done.returncode, 2, done.stderr)
             self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
             self.assertFalse(Path(directory, "cache").exists())

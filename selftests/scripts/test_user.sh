@@ -100,6 +100,13 @@ empty_cache()
 		! grep -q 'not found\|denied' <<< "$out"
 }
 
+# What differs between users: the cache, captures, namespaces.
+tests_of_lab()
+{
+	as_user selftests/lab/test_lab.py CommandLine && as_user selftests/lab/test_traffic.py pcap &&
+		as_user selftests/lab/test_walls.py
+}
+
 main()
 {
 	local tree lab
@@ -111,9 +118,10 @@ main()
 	fi
 	tree=$("$TOP/scripts/uml/build.sh") && lab=$("$TOP/scripts/uml/build.sh" --lab) || exit 1
 	make_home "$tree" "$lab"
-	ktap_plan 4
+	ktap_plan 5
 	ok "make demo: as an ordinary user" demo
 	ok "make demo: results do not depend on who runs it where" same_results
+	ok "hpcc-lab: its own tests, as an ordinary user" tests_of_lab
 	ok "run.sh: a guest that sees the host" guest
 	ok "make demo: an empty cache, as far as a build" empty_cache
 	ktap_exit
