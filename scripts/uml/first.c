@@ -41,13 +41,17 @@ static void make_directories(char *path)
 	mkdir(path, 0755);
 }
 
-/* The guest's kernel runs in the job's directory, so no path of the host's is said. */
+/*
+ * The guest's kernel runs in the job's directory, so no path of the host's is said. In the
+ * namespaces of an ordinary user files of root belong to nobody: set-user-ID would take root's rights.
+ */
 static int show(const char *type, const char *source, const char *target)
 {
 	char path[64];
 
 	snprintf(path, sizeof(path), "/proc/self/cwd/%s", source);
-	return mount("hostfs", target, "hostfs", strcmp(type, "rw") ? MS_RDONLY : 0, path);
+	return mount("hostfs", target, "hostfs",
+		     MS_NOSUID | (strcmp(type, "rw") ? MS_RDONLY : 0), path);
 }
 
 static void mount_line(char *line)
