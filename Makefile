@@ -172,8 +172,15 @@ style: deps-test
 # What the package of a kernel's headers is called.
 HEADERS := $(if $(shell command -v dnf),dnf install kernel-devel,apt-get install linux-headers)
 
+# The tools that the kernel was built by: gcc does not know clang's options. DKMS finds them itself.
+kernel-has = $(shell sed -n 's/^CONFIG_$(1)=//p' $(firstword $(wildcard $(KDIR)/.config $(KDIR)/include/config/auto.conf) /dev/null))
+tool = $(if $(shell command -v $(1)-$(CLANG)),$(1)-$(CLANG),$(1))
+clang-tools = $(if $(call kernel-has,LD_IS_LLD),LLVM=$(patsubst clang%,%,$(filter clang-%,$(call tool,clang))),CC=$(call tool,clang))
+KERNEL_TOOLS = $(if $(call kernel-has,CC_IS_CLANG),$(if $(filter command% environment%,$(origin LLVM) $(origin CC)),,$(patsubst LLVM=,LLVM=1,$(clang-tools))))
+CLANG = $(shell expr 0$(call kernel-has,CLANG_VERSION) / 10000)
+
 modules: kernel-ready
-	$(MAKE) -C $(KDIR) M=$(CURDIR) modules
+	$(MAKE) -C $(KDIR) M=$(CURDIR) $(KERNEL_TOOLS) modules
 
 kernel-ready:
 	@if [ -e $(KDIR)/Makefile ]; then exit 0; \
@@ -194,7 +201,7 @@ tools:
 NO_KEY = $(if $(wildcard $(KDIR)/certs/signing_key.pem),,CONFIG_MODULE_SIG_ALL=)
 
 install: all
-	$(MAKE) -C $(KDIR) M=$(CURDIR) $(if $(DESTDIR),INSTALL_MOD_PATH=$(abspath $(DESTDIR))) \
+	$(MAKE) -C $(KDIR) M=$(CURDIR) $(KERNEL_TOOLS) $(if $(DESTDIR),INSTALL_MOD_PATH=$(abspath $(DESTDIR))) \
 		$(NO_KEY) modules_install
 	$(if $(DESTDIR),,depmod -a $(KVER))
 	@$(MAKE) --no-print-directory install-user

@@ -46,6 +46,28 @@
 #define HPCC_CONG_CONTROL_ACK
 #endif
 
+/* Kernels with the BBRv3 patch ask for the length of a burst, and not for the least length: as
+ * tcp_tso_autosize() has it, which modules cannot call.
+ */
+#ifdef HAVE_MIN_TSO_SEGS
+#define HPCC_TSO_SEGS	min_tso_segs
+#define HPCC_TSO_SEGS_MSS
+#define hpcc_burst_segs(sk, least)	(least)
+#else
+#define HPCC_TSO_SEGS	tso_segs
+#define HPCC_TSO_SEGS_MSS	, unsigned int mss_now
+#define hpcc_burst_segs(sk, least)	hpcc_tso_autosize(sk, mss_now, least)
+static inline u32 hpcc_tso_autosize(const struct sock *sk, unsigned int mss_now, u32 least)
+{
+	u32 rtt = tcp_min_rtt(tcp_sk(sk)) >> READ_ONCE(sock_net(sk)->ipv4.sysctl_tcp_tso_rtt_log);
+	u64 bytes = READ_ONCE(sk->sk_pacing_rate) >> READ_ONCE(sk->sk_pacing_shift);
+
+	if (rtt < BITS_PER_TYPE(sk->sk_gso_max_size))
+		bytes += sk->sk_gso_max_size >> rtt;
+	return max_t(u32, min_t(u64, bytes, sk->sk_gso_max_size) / mss_now, least);
+}
+#endif
+
 /* Addresses of a full or request socket, IPv4 in its mapped form; and whether
  * setsockopt() of IP options sets icsk_ext_hdr_len, as IPv6 does, or changes it
  * by the difference, as IPv4 does. Kernels without IPv6 lack the fields.

@@ -426,19 +426,19 @@ static u32 hpcc_undo_cwnd(struct sock *sk)
  * first ACK comes: it has to be paced, and a probe leaves in front of it. A switch's response may
  * have come while a process owned the socket.
  */
-static u32 hpcc_min_tso_segs(struct sock *sk)
+static u32 hpcc_tso_segs(struct sock *sk HPCC_TSO_SEGS_MSS)
 {
 	struct hpcc_flow *flow = hpcc_flow_of(sk);
 
 	if (flow && unlikely(hpcc_response_waits(flow)))
 		hpcc_response_take(sk, flow);
 	if (!flow || tcp_sk(sk)->packets_out)
-		return 1;
+		return hpcc_burst_segs(sk, 1);
 	if (flow->unpaced)
 		hpcc_set_rate(sk, flow, false);
 	if (flow->probes)
 		hpcc_probe_send(sk, flow);
-	return 1;
+	return hpcc_burst_segs(sk, 1);
 }
 
 static u32 hpcc_sndbuf_expand(struct sock *sk)
@@ -558,7 +558,7 @@ struct tcp_congestion_ops hpcc_ops __read_mostly = {
 	.set_state	= hpcc_set_state,
 	.ssthresh	= hpcc_ssthresh,
 	.undo_cwnd	= hpcc_undo_cwnd,
-	.min_tso_segs	= hpcc_min_tso_segs,
+	.HPCC_TSO_SEGS	= hpcc_tso_segs,
 	.sndbuf_expand	= hpcc_sndbuf_expand,
 	.get_info	= hpcc_get_info,
 	.flags		= TCP_CONG_NEEDS_ECN,

@@ -5,7 +5,7 @@
  *
  * LOCAL_IN asks what it asks of an echo, leaves the response in a word of the flow, and has W
  * follow it at once, under the socket's spinlock, which TCP will take next for the same
- * segment. Where a process owns the socket W follows when TCP asks min_tso_segs(), which it does
+ * segment. Where a process owns the socket W follows when TCP asks tso_segs(), which it does
  * before it sends anything. TCP itself then discards the segment, as it does where this
  * module is not loaded: it has no ACK.
  */

@@ -271,9 +271,9 @@ static u32 ldcp_undo_cwnd(struct sock *sk)
 	return ldcp_cwnd(tcp_sk(sk), ca);
 }
 
-static u32 ldcp_min_tso_segs(struct sock *sk)
+static u32 ldcp_tso_segs(struct sock *sk HPCC_TSO_SEGS_MSS)
 {
-	return 1;
+	return hpcc_burst_segs(sk, 1);
 }
 
 static u32 ldcp_sndbuf_expand(struct sock *sk)
@@ -387,7 +387,7 @@ struct tcp_congestion_ops ldcp_ops __read_mostly = {
 	.set_state	= ldcp_set_state,
 	.ssthresh	= ldcp_ssthresh,
 	.undo_cwnd	= ldcp_undo_cwnd,
-	.min_tso_segs	= ldcp_min_tso_segs,
+	.HPCC_TSO_SEGS	= ldcp_tso_segs,
 	.sndbuf_expand	= ldcp_sndbuf_expand,
 	.get_info	= ldcp_get_info,
 	.flags		= TCP_CONG_NEEDS_ECN,

@@ -226,6 +226,55 @@ lacks_inet()
 		modules_for CONFIG_INET= CONFIG_NF_SOCKET_IPV4=
 }
 
+# kernel_of VERSION LINKER [TOOL...]: headers of a kernel that clang has built, which print the tools that they are
+# given, on a machine with those tools.
+kernel_of()
+{
+	local tool
+
+	rm -rf "$WORK/clang"
+	mkdir -p "$WORK/clang/bin"
+	printf 'CONFIG_CC_IS_CLANG=y\nCONFIG_CLANG_VERSION=%s\n%s\n' "$1" "$2" > "$WORK/clang/.config"
+	printf 'modules:\n\t@echo "LLVM=$(LLVM) CC=$(CC)"\n' > "$WORK/clang/Makefile"
+	for tool in "${@:3}"; do
+		printf '#!/bin/sh\n' > "$WORK/clang/bin/$tool"
+		chmod +x "$WORK/clang/bin/$tool"
+	done
+}
+
+# tools_are PATTERN [NAME=VALUE...]: of the last kernel_of()
+tools_are()
+{
+	says 0 "$1" env PATH="$WORK/clang/bin:/usr/bin:/bin" make modules KDIR="$WORK/clang" "${@:2}"
+}
+
+# gcc does not know the options that clang's kernels have.
+clang_kernel()
+{
+	kernel_of 990001 CONFIG_LD_IS_LLD=y clang-99 ld.lld-99 && tools_are '^LLVM=-99 ' || return 1
+	tools_are '^LLVM= CC=gcc-7$' CC=gcc-7 || return 1
+	tools_are '^LLVM=1 ' LLVM=1 || return 1
+	kernel_of 980001 CONFIG_LD_IS_LLD=y && tools_are '^LLVM=1 ' || return 1
+	kernel_of 990001 CONFIG_LD_IS_BFD=y clang-99 && tools_are '^LLVM= CC=clang-99$' || return 1
+	kernel_of 980001 CONFIG_LD_IS_BFD=y && tools_are '^LLVM= CC=clang$' || return 1
+	kernel_of 980001 '' && sed -i 1d "$WORK/clang/.config" && tools_are '^LLVM= CC=cc$'
+}
+
+# The BBRv3 patch has tso_segs in the place of min_tso_segs.
+tso_segs()
+{
+	local tree
+
+	tree=$(scripts/uml/build.sh) || return 1
+	mkdir -p "$WORK/bbr3/net"
+	sed 's/u32 (\*min_tso_segs)(struct sock \*sk);/u32 (*tso_segs)(struct sock *sk, unsigned int mss_now);/' \
+		"$tree/include/net/tcp.h" > "$WORK/bbr3/net/tcp.h"
+	! cmp "$tree/include/net/tcp.h" "$WORK/bbr3/net/tcp.h" || return 1
+	make -s -C "$tree" M="$PWD" ARCH=um NOSTDINC_FLAGS="-nostdinc -I$WORK/bbr3" \
+		kmod/hpcc/cc.o kmod/ldcp/cc.o || return 1
+	nm kmod/hpcc/cc.o | grep ' hpcc_tso_segs$' && rm kmod/hpcc/cc.o kmod/ldcp/cc.o .hpcc-probes
+}
+
 install_user()
 {
 	local dest=$WORK/dest file
@@ -300,7 +349,7 @@ main()
 	copy_tree
 	find . -type f | sed 's,^\./,,' | sort > "$WORK/before"
 	fake_machine
-	ktap_plan "$((18 + (${#kernels[@]} ? ${#kernels[@]} : 1)))"
+	ktap_plan "$((20 + (${#kernels[@]} ? ${#kernels[@]} : 1)))"
 
 	ok "install-deps: silent where nothing is missing" deps_complete
 	ok "install-deps: installs as root" deps_root
@@ -317,6 +366,8 @@ main()
 	ok "modules: names what is missing: CONFIG_NETFILTER" lacks_netfilter
 	ok "modules: names what is missing: CONFIG_NET_SCHED" lacks_net_sched
 	ok "modules: names all that is missing" lacks_inet
+	ok "modules: by the tools that the kernel was built by" clang_kernel
+	ok "modules: a kernel with the BBRv3 patch" tso_segs
 	ok "install-user: all that it should" install_user
 	ok "uninstall: leaves no file" uninstall
 	[ "${#kernels[@]}" -gt 0 ] || ok "install: modules for the guest" modules_of_guest
