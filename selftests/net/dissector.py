@@ -12,7 +12,7 @@ from lib.packet import (ECHO, FORWARD, IDENTIFY, IDENTIFY_ECHO, REPORT, RESPONSE
 from lib.path import MBPS, Path
 from lib.peer import Peer, qlen_value
 from lib.tcp import pattern, transfer
-from lib.tshark import capture, read, read_ours
+from lib.tshark import ETHERNET, OURS, capture, read, read_ours
 
 LOADS = FORWARD, ECHO, RESPONSE
 EXPERTS = ["hpcc.malformed", "hpcc.bad_hop", "hpcc.bad_value", "hpcc.ts_back", "hpcc.tx_excess",
@@ -197,6 +197,17 @@ def test_slow_hop():
     print("# d(tx)/d(ts) by hop:", means)
     expect_in("the slow hop", means[2], 0.85, 1.1)
     expect_in("the others", max(means[1], means[3]), 0.15, 0.4)
+
+
+def test_tags_in_tags():
+    """However many CSIG tags follow each other, with VLAN tags in between or not, the dissector ends without an error."""
+    tag, vlan = b"\x88\xb5\0\0", b"\x81\0\0\5"
+    fields = ["csig.type", "_ws.expert.message"]
+    for tags in tag, tag * 2, tag * 300, (vlan + tag) * 300:
+        for behind in b"\x88\xb6", b"\x88\xb6" + bytes(20), b"\x88":
+            got, = read([bytes(12) + tags + behind], fields, *OURS, link=ETHERNET)
+            errors = [one for one in got["_ws.expert.message"] if "Lua" in one]
+            expect(f"{len(tags)} bytes: a tag, errors", (bool(got["csig.type"]), errors), (len(tags + behind) > 5, []))
 
 
 def test_captures():

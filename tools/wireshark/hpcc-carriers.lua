@@ -116,6 +116,7 @@ DissectorTable.get("ip.proto"):add(131, ifa)
 local csig = Proto("csig", "Congestion Signaling")
 
 local CSIG_LEN = 4
+local NEST_MAX = 256 -- offset in the frame: no tag of ours is behind so many bytes of tags
 local ethertypes = DissectorTable.get("ethertype")
 local SIGNALS = { [0] = "min(ABW)", "min(ABW/C)", "max(PD)", "max(qlen/B)" }
 
@@ -140,8 +141,10 @@ function csig.dissector(tvb, pinfo, root)
 	tree:add(c.bucket, tvb:range(0, 2))
 	tree:add(c.locator, tvb:range(0, 2))
 	tree:add(c.proto, tvb:range(2, 2))
-	ethertypes:try(tvb:range(2, 2):uint(), tvb:range(CSIG_LEN):tvb(), pinfo,
-					    root)
+	-- Tags in tags end here, before Lua's stack does.
+	if tvb:offset() < NEST_MAX then
+		ethertypes:try(tvb:range(2, 2):uint(), tvb:range(CSIG_LEN):tvb(), pinfo, root)
+	end
 	return tvb:len()
 end
 
