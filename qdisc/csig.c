@@ -81,8 +81,8 @@ u32 hpcc_csig_push_note(const struct sk_buff *skb, struct hpcc_headers headers)
 		      FIELD_GET(HPCC_NOTE_OPT, headers.note);
 	struct hpcc_opt opt;
 
-	if (!len || skb_is_gso(skb) || !hpcc_is_ethernet(skb->dev) || hpcc_opt_decode(p, len, &opt) ||
-	    !hpcc_csig_is(&opt, p + HPCC_OPT_HEAD_LEN))
+	if (!len || skb_is_gso(skb) || !hpcc_is_ethernet(skb->dev) ||
+	    hpcc_opt_decode(p, len, &opt) || !hpcc_csig_is(&opt, p + HPCC_OPT_HEAD_LEN))
 		return 0;
 	return FIELD_PREP(HPCC_NOTE_TCP, headers.ip - sizeof(u16)) |
 	       FIELD_PREP(HPCC_NOTE_OPT,

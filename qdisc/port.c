@@ -161,8 +161,8 @@ struct hpcc_load hpcc_port_load(const struct hpcc_port *port)
  * @q: the queue, locked
  * @port: from hpcc_port_get(), no error
  *
- * What waits goes along. Where the port is another one the counter of time jumps, which a flow takes for
- * another path or ignores, as for a link that has come up anew.
+ * What waits goes along. Where the port is another one the counter of time jumps, which a flow
+ * takes for another path or ignores, as for a link that has come up anew.
  *
  * Return: the port it belonged to, to be put; @port itself where it already belonged to that.
  */

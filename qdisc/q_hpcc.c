@@ -84,7 +84,8 @@ static int parse_number(const char *name, const char *arg, __u32 max, void *to)
 	/* 010 is 8 to some and 10 to others. */
 	if (*arg < '0' || *arg > '9' || *end || value > max ||
 	    (base == 10 && *arg == '0' && arg[1])) {
-		snprintf(allowed, sizeof(allowed), "a number, 0 .. %u, decimal without a leading 0, or 0x", max);
+		snprintf(allowed, sizeof(allowed),
+			 "a number, 0 .. %u, decimal without a leading 0, or 0x", max);
 		return bad_value(name, arg, allowed);
 	}
 	v = value;

@@ -249,10 +249,8 @@ enum hpcc_unstamped {
 enum {
 	TCA_HPCC_XSTATS_UNSPEC,
 	TCA_HPCC_XSTATS_PORT,		/* struct tc_hpcc_xstats */
-	TCA_HPCC_XSTATS_UNSTAMPED,	/* u64 for each enum hpcc_unstamped: packets without our record */
-	TCA_HPCC_XSTATS_HIST,		/* u64 for each bucket, see HPCC_HIST_*; ends with the last
-					 * that is not 0
-					 */
+	TCA_HPCC_XSTATS_UNSTAMPED,	/* u64 for each enum hpcc_unstamped */
+	TCA_HPCC_XSTATS_HIST,		/* u64 for each bucket up to the last one that is not 0 */
 	__TCA_HPCC_XSTATS_MAX,
 };
 
