@@ -51,11 +51,11 @@
  */
 #ifdef HAVE_MIN_TSO_SEGS
 #define HPCC_TSO_SEGS	min_tso_segs
-#define HPCC_TSO_SEGS_MSS
+#define HPCC_TSO_SEGS_ARGS	struct sock *sk
 #define hpcc_burst_segs(sk, least)	(least)
 #else
 #define HPCC_TSO_SEGS	tso_segs
-#define HPCC_TSO_SEGS_MSS	, unsigned int mss_now
+#define HPCC_TSO_SEGS_ARGS	struct sock *sk, unsigned int mss_now
 #define hpcc_burst_segs(sk, least)	hpcc_tso_autosize(sk, mss_now, least)
 static inline u32 hpcc_tso_autosize(const struct sock *sk, unsigned int mss_now, u32 least)
 {

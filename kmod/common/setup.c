@@ -41,6 +41,7 @@ static void hpcc_setup_work(struct work_struct *work)
 	int err = setup->up();
 
 	if (!err) {
+		/* Pairs with hpcc_setup_is_up(): what up() wrote is visible before. */
 		smp_store_release(&setup->is_up, true);
 		complete_all(&setup->done);
 		return;

@@ -41,6 +41,7 @@ void hpcc_setup_end(struct hpcc_setup *setup);
  */
 static inline bool hpcc_setup_is_up(const struct hpcc_setup *setup)
 {
+	/* Pairs with hpcc_setup_work(). */
 	return smp_load_acquire(&setup->is_up);
 }
 

@@ -426,7 +426,7 @@ static u32 hpcc_undo_cwnd(struct sock *sk)
  * first ACK comes: it has to be paced, and a probe leaves in front of it. A switch's response may
  * have come while a process owned the socket.
  */
-static u32 hpcc_tso_segs(struct sock *sk HPCC_TSO_SEGS_MSS)
+static u32 hpcc_tso_segs(HPCC_TSO_SEGS_ARGS)
 {
 	struct hpcc_flow *flow = hpcc_flow_of(sk);
 

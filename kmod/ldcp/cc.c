@@ -271,7 +271,7 @@ static u32 ldcp_undo_cwnd(struct sock *sk)
 	return ldcp_cwnd(tcp_sk(sk), ca);
 }
 
-static u32 ldcp_tso_segs(struct sock *sk HPCC_TSO_SEGS_MSS)
+static u32 ldcp_tso_segs(HPCC_TSO_SEGS_ARGS)
 {
 	return hpcc_burst_segs(sk, 1);
 }

@@ -41,9 +41,9 @@ static void make_directories(char *path)
 	mkdir(path, 0755);
 }
 
-/*
- * The guest's kernel runs in the job's directory, so no path of the host's is said. In the
- * namespaces of an ordinary user files of root belong to nobody: set-user-ID would take root's rights.
+/* The guest's kernel runs in the job's directory, so the guest sees no path of the host. In the
+ * namespaces of an ordinary user files of root belong to nobody: a set-user-ID program would
+ * lose root's rights.
  */
 static int show(const char *type, const char *source, const char *target)
 {

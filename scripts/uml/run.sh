@@ -221,7 +221,8 @@ lay_out()
 	if [ -n "$bare" ]; then
 		mkdir "$JOB/root/etc"
 		cp /etc/ld.so.cache "$JOB/root/etc"
-		cp "$HERE/passwd" "$HERE/group" "$JOB/root/etc"
+		sed '/^#/d' "$HERE/passwd" > "$JOB/root/etc/passwd"
+		sed '/^#/d' "$HERE/group" > "$JOB/root/etc/group"
 		echo '127.0.0.1 localhost' > "$JOB/root/etc/hosts"
 		while read -r _ _ place; do
 			places+=("$JOB/root$place")

@@ -235,6 +235,7 @@ kernel_of()
 	rm -rf "$WORK/clang"
 	mkdir -p "$WORK/clang/bin"
 	printf 'CONFIG_CC_IS_CLANG=y\nCONFIG_CLANG_VERSION=%s\n%s\n' "$1" "$2" > "$WORK/clang/.config"
+	# shellcheck disable=SC2016 # for make
 	printf 'modules:\n\t@echo "LLVM=$(LLVM) CC=$(CC)"\n' > "$WORK/clang/Makefile"
 	for tool in "${@:3}"; do
 		printf '#!/bin/sh\n' > "$WORK/clang/bin/$tool"
