@@ -9,7 +9,8 @@
  *	sender		An ACK of data, or of a probe, lets the next probe go. The first one
  *			leaves in front of the first data.
  *	receiver	LOCAL_IN takes the records in; then TCP processes the ACK, and
- *			hpcc_in_ack_event() answers with a pure ACK that carries the echo.
+ *			hpcc_in_ack_event() answers with a pure ACK that carries the echo. Probes
+ *			of INT and IFA do not reach TCP: LOCAL_IN answers.
  *
  * Neither is a duplicate ACK where SACK was agreed: then only SACK blocks tell of losses.
  * Without SACK, data carry requests. After an RTO an ACK without news would end F-RTO, so
@@ -145,10 +146,10 @@ static bool hpcc_ack_waits(const struct sock *sk)
 	       tp->compressed_ack;
 }
 
-/* A probe that the peer's TCP does not get, though ours takes it for an ACK: what it would have
- * acknowledged goes in front of it, and a window that it has moved behind it.
+/* A probe of INT or IFA. The peer's TCP does not get it, though ours takes it for an ACK: what it
+ * would have acknowledged goes in front of it, and a window that it has moved behind it.
  */
-static noinline void hpcc_probe_send_ifa(struct sock *sk, struct hpcc_flow *flow)
+static noinline void hpcc_probe_send_apart(struct sock *sk, struct hpcc_flow *flow)
 {
 	const struct tcp_sock *tp = tcp_sk(sk);
 	u32 edge;
@@ -192,8 +193,8 @@ void hpcc_probe_send(struct sock *sk, struct hpcc_flow *flow)
 	rcu_read_unlock();
 	if (!due)
 		return;
-	if (unlikely(flow->carrier == HPCC_CARRIER_IFA))
-		hpcc_probe_send_ifa(sk, flow);
+	if (unlikely(flow->carrier == HPCC_CARRIER_IFA || flow->carrier == HPCC_CARRIER_INT))
+		hpcc_probe_send_apart(sk, flow);
 	else
 		hpcc_probe_send_now(sk, flow);
 	/* Data keep the pacing credit that they had. */
@@ -218,10 +219,40 @@ void hpcc_probe_answer(struct sock *sk, struct hpcc_flow *flow)
 	struct tcp_sock *tp = tcp_sk(sk);
 	u32 now_ns = tp->tcp_clock_cache;
 
-	WRITE_ONCE(flow->answer, false);
+	/* Before the records are read: a probe that comes meanwhile is answered next time. */
+	smp_store_mb(flow->answer, false);
 	if ((!hpcc_echo_waits(flow) && !hpcc_signal_waits(flow)) ||
 	    now_ns - flow->answered_ns < flow->params.T >> hpcc_answer_shift)
 		return;
 	flow->answered_ns = now_ns;
 	hpcc_send_ack(sk, tp->rcv_nxt);
+}
+
+/**
+ * hpcc_probe_arrived() - answer a probe that does not reach TCP
+ * @sk: socket
+ * @flow: its flow, whose records of the probe wait to be echoed
+ *
+ * While a process owns the socket, the next segment that TCP processes has the answer.
+ *
+ * Context: LOCAL_IN.
+ */
+void hpcc_probe_arrived(struct sock *sk, struct hpcc_flow *flow)
+{
+	struct tcp_sock *tp = tcp_sk(sk);
+
+	if (!(flow->caps & HPCC_CAP_PROBES))
+		return;
+	smp_store_release(&flow->answer, true);
+	/* After an NFQUEUE verdict this is a process. */
+	local_bh_disable();
+	bh_lock_sock(sk);
+	if (!sock_owned_by_user(sk) && hpcc_is_ours(sk) && hpcc_flow_of(sk) == flow &&
+	    !((1 << sk->sk_state) & (TCPF_CLOSE | TCPF_LISTEN | TCPF_TIME_WAIT))) {
+		tp->tcp_clock_cache = tcp_clock_ns();
+		tp->tcp_mstamp = div_u64(tp->tcp_clock_cache, NSEC_PER_USEC);
+		hpcc_probe_answer(sk, flow);
+	}
+	bh_unlock_sock(sk);
+	local_bh_enable();
 }

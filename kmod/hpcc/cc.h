@@ -145,6 +145,7 @@ void hpcc_carrier_stop(struct sock *sk, struct hpcc_flow *flow);
 void hpcc_carry_begin(struct sock *sk, struct hpcc_flow *flow, bool probes);
 void hpcc_probe_send(struct sock *sk, struct hpcc_flow *flow);
 void hpcc_probe_answer(struct sock *sk, struct hpcc_flow *flow);
+void hpcc_probe_arrived(struct sock *sk, struct hpcc_flow *flow);
 
 u16 hpcc_room(const struct hpcc_flow *flow);
 void hpcc_reserve(struct sock *sk, struct hpcc_flow *flow, u16 bytes);

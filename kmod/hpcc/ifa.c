@@ -228,24 +228,6 @@ static bool hpcc_ifa_fits(const struct sock *sk, const struct hpcc_flow *flow,
 	       hpcc_ack_ok(flow, tp, in) && hpcc_ttl_ok(sk, in) && hpcc_ifa_is_new(tp, in);
 }
 
-/* Answer, unless a process owns the socket: then the next segment does. */
-static void hpcc_ifa_answer(struct sock *sk, struct hpcc_flow *flow)
-{
-	struct tcp_sock *tp = tcp_sk(sk);
-
-	/* After an NFQUEUE verdict this is a process. */
-	local_bh_disable();
-	bh_lock_sock(sk);
-	if (!sock_owned_by_user(sk) && hpcc_is_ours(sk) && hpcc_flow_of(sk) == flow &&
-	    !((1 << sk->sk_state) & (TCPF_CLOSE | TCPF_LISTEN | TCPF_TIME_WAIT))) {
-		tp->tcp_clock_cache = tcp_clock_ns();
-		tp->tcp_mstamp = div_u64(tp->tcp_clock_cache, NSEC_PER_USEC);
-		hpcc_probe_answer(sk, flow);
-	}
-	bh_unlock_sock(sk);
-	local_bh_enable();
-}
-
 static void hpcc_ifa_take(struct sock *sk, struct hpcc_flow *flow, struct hpcc_arrival *in)
 {
 	const struct net *net = in->state->net;
@@ -273,10 +255,7 @@ static void hpcc_ifa_take(struct sock *sk, struct hpcc_flow *flow, struct hpcc_a
 		return;
 	}
 	hpcc_options_in(flow, in, at, pos);
-	if (!(flow->caps & HPCC_CAP_PROBES))
-		return;
-	WRITE_ONCE(flow->answer, true);
-	hpcc_ifa_answer(sk, flow);
+	hpcc_probe_arrived(sk, flow);
 }
 
 /**

@@ -7,17 +7,22 @@
  *			without slots into its TCP header: that tells the scale.
  *	switches	each that speaks INT pushes its metadata.
  *	receiver	LOCAL_IN makes load records of the metadata, as if they had come in the
- *			FORWARD, and takes all that is behind the TCP header away. From there on
- *			nothing is different: echo, mailbox, law.
+ *			FORWARD, and the packet ends there. From there on nothing is different:
+ *			echo, mailbox, law.
  *
  * To TCP the metadata are data, and the socket must never get them. Marks do not ensure that: a
  * path may bleach the DSCP or strip the option, the receiver may leave hpcc by setsockopt() or
  * unload the module. So a probe with INT states a sequence number HPCC_INT_SEQ_BACK below what the
  * peer has acknowledged, and all that switches may push ends below that. A TCP that gets such a
  * segment as it is has these numbers already, throws the bytes away, and acknowledges.
- * For the same reason LOCAL_IN takes nothing away but what TCP would throw away: who lies about
- * INT does not change the data. For TCP the probe then has the number that is next, and
- * so is the pure ACK that it was.
+ * For the same reason LOCAL_IN takes nothing but what TCP would throw away: who lies about INT
+ * does not change the data.
+ *
+ * TCP gets no part of such a probe. LOCAL_IN does not hold the socket lock, so no number that it
+ * could write would be sure to be the next one, nor a window to be the newest one, when TCP
+ * processes the segment: data in the backlog come first. So a probe acknowledges nothing, as
+ * with IFA (ifa.c): the sender makes an ACK of its own where its TCP has something to
+ * acknowledge, and the receiver answers in LOCAL_IN.
  *
  * Only probes carry INT: each segment of a GSO packet would need a stack of its own, and data
  * need no room reserved. A probe has all of the MTU. Nothing is sent again because a probe is
@@ -31,7 +36,6 @@
 #include <linux/ip.h>
 #include <linux/ipv6.h>
 #include <net/dsfield.h>
-#include <net/ip6_checksum.h>
 #include <net/tcp.h>
 #include <hpcc/compat.h>
 #include <hpcc/int.h>
@@ -113,24 +117,6 @@ bool hpcc_int_comes(const struct tcp_sock *tp, const struct hpcc_arrival *in,
 	       !(in->th->syn | in->th->fin | in->th->urg);
 }
 
-/* The checksum of a segment that is nothing but its TCP header. */
-static void hpcc_int_checksum(const struct hpcc_arrival *in)
-{
-	u32 hlen = __tcp_hdrlen(in->th);
-	__wsum sum;
-
-	in->th->check = 0;
-	sum = csum_partial(in->th, hlen, 0);
-	if (in->state->pf == NFPROTO_IPV4)
-		in->th->check = csum_tcpudp_magic(ip_hdr(in->skb)->saddr, ip_hdr(in->skb)->daddr,
-						  hlen, IPPROTO_TCP, sum);
-	else
-		in->th->check = csum_ipv6_magic(&ipv6_hdr(in->skb)->saddr,
-						&ipv6_hdr(in->skb)->daddr, hlen, IPPROTO_TCP, sum);
-	in->skb->ip_summed = CHECKSUM_UNNECESSARY;
-	in->skb->csum_level = 0;
-}
-
 /**
  * hpcc_int_read() - copy INT
  * @in: the segment, for which hpcc_int_comes() holds; its stack is set
@@ -151,44 +137,6 @@ bool hpcc_int_read(struct hpcc_arrival *in, u8 *buf)
 	in->stack = buf;
 	in->stack_len = len;
 	return true;
-}
-
-/**
- * hpcc_int_take() - have TCP see none of INT
- * @tp: its socket
- * @in: the segment, for which hpcc_int_read() returned true
- *
- * TCP gets it with the number that is next. It would take a window by that, too, of a probe that
- * newer data have overtaken: so the probe may state no less than the window that TCP has, unless it
- * acknowledges more than all before.
- *
- * A segment that cannot be changed stays as it is, and TCP throws it away: hpcc_strip() has the
- * reasons.
- */
-void hpcc_int_take(const struct tcp_sock *tp, struct hpcc_arrival *in)
-{
-	u32 head = in->thoff + __tcp_hdrlen(in->th);
-	struct sk_buff *skb = in->skb;
-
-	if (skb_transport_offset(skb) != in->thoff || skb->len > IP_MAX_MTU ||
-	    (in->state->pf == NFPROTO_IPV6 && in->thoff != sizeof(struct ipv6hdr)) ||
-	    skb_ensure_writable(skb, head))
-		return;
-	in->th = (struct tcphdr *)(skb->data + in->thoff);
-	in->opts = (u8 *)(in->th + 1);
-	if (pskb_trim(skb, head))
-		return;
-	in->th = (struct tcphdr *)(skb->data + in->thoff);
-	in->opts = (u8 *)(in->th + 1);
-	/* GRO may have put two probes together. */
-	if (skb_is_gso(skb))
-		skb_gso_reset(skb);
-	in->th->seq = htonl(hpcc_peek(tp->rcv_nxt));
-	if (ntohl(in->th->ack_seq) == hpcc_peek(tp->snd_una))
-		in->th->window = htons(max_t(u32, ntohs(in->th->window),
-					     hpcc_peek(tp->snd_wnd) >> tp->rx_opt.snd_wscale));
-	hpcc_set_ip_length(skb, in->state->pf);
-	hpcc_int_checksum(in);
 }
 
 /* Make load records of the hops. Return: how many, or the counter that says why not. */

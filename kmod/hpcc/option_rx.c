@@ -403,7 +403,7 @@ u32 hpcc_options_in(struct hpcc_flow *flow, const struct hpcc_arrival *in, int a
 	/* Without data it is a probe. */
 	if (seen & BIT(HPCC_WAY_FORWARD) && flow->caps & HPCC_CAP_PROBES &&
 	    in->skb->len == in->thoff + __tcp_hdrlen(in->th))
-		WRITE_ONCE(flow->answer, true);
+		smp_store_release(&flow->answer, true);
 	if (at == -EINVAL)
 		hpcc_malformed(flow, net);
 	return keep || end != in->optlen ? in->optlen : tail;
@@ -472,31 +472,28 @@ static noinline void hpcc_unagreed_in(const struct hpcc_arrival *in)
 		hpcc_count(net, HPCC_C_UNAGREED_IGNORED);
 }
 
-/* A segment whose numbers are not those of data may carry INT. */
-static noinline bool hpcc_int_segment_in(const struct sock *sk, struct hpcc_flow *flow,
-					 struct hpcc_arrival *in, int at, u32 pos)
+/* A segment whose numbers are not those of data may carry INT. Return: whether it ends here. */
+static noinline bool hpcc_outside_in(struct sock *sk, struct hpcc_flow *flow,
+				     struct hpcc_arrival *in, int at, u32 pos)
 {
 	const struct tcp_sock *tp = tcp_sk(sk);
+	const struct net *net = in->state->net;
 	u8 stack[HPCC_INT_MAX];
 	struct hpcc_opt opt;
 
-	if (in->opts[at] != flow->kind || hpcc_opt_decode(in->opts + at, pos - at, &opt) ||
-	    !hpcc_int_comes(tp, in, &opt) || !hpcc_ack_ok(flow, tp, in) || !hpcc_ttl_ok(sk, in))
+	if (at < 0 || in->opts[at] != flow->kind ||
+	    hpcc_opt_decode(in->opts + at, pos - at, &opt) || !hpcc_int_comes(tp, in, &opt) ||
+	    !hpcc_ack_ok(flow, tp, in) || !hpcc_ttl_ok(sk, in)) {
+		hpcc_count(net, HPCC_C_WINDOW_IGNORED);
 		return false;
-	if (!hpcc_int_read(in, stack)) {
-		hpcc_count_rcu(in->state->net, HPCC_C_INT_IGNORED);
-		return true;
 	}
-	hpcc_int_take(tp, in);
-	hpcc_strip(in, hpcc_options_in(flow, in, at, pos));
+	if (!hpcc_int_read(in, stack)) {
+		hpcc_count_rcu(net, HPCC_C_INT_IGNORED);
+		return false;
+	}
+	hpcc_options_in(flow, in, at, pos);
+	hpcc_probe_arrived(sk, flow);
 	return true;
-}
-
-static void hpcc_outside_in(const struct sock *sk, struct hpcc_flow *flow,
-			    struct hpcc_arrival *in, int at, u32 pos)
-{
-	if (at < 0 || !hpcc_int_segment_in(sk, flow, in, at, pos))
-		hpcc_count(in->state->net, HPCC_C_WINDOW_IGNORED);
 }
 
 /* Whether IPsec policies let a segment in. TCP asks them later. */
@@ -506,11 +503,13 @@ static bool hpcc_policy_ok(struct sock *sk, const struct hpcc_arrival *in)
 					       xfrm6_policy_check(sk, XFRM_POLICY_IN, in->skb);
 }
 
-static void hpcc_segment_in(struct hpcc_arrival *in)
+/* Return: whether the segment ends here. */
+static bool hpcc_segment_in(struct hpcc_arrival *in)
 {
 	struct net *net = in->state->net;
 	struct hpcc_flow *flow;
 	struct sock *sk;
+	bool taken = false;
 	u32 pos = 0;
 	bool put;
 	int at;
@@ -519,10 +518,10 @@ static void hpcc_segment_in(struct hpcc_arrival *in)
 	at = hpcc_opt_next_of(in->opts, in->optlen, &pos, HPCC_OPT_KIND_DEFAULT,
 			      HPCC_OPT_KIND_OTHER);
 	if (at == -ENOENT)
-		return;
+		return false;
 	sk = hpcc_arrival_sock(in, &put);
 	if (!sk)
-		return;
+		return false;
 	flow = hpcc_flow_find(sk);
 	if (!flow)
 		hpcc_unagreed_in(in);
@@ -531,17 +530,18 @@ static void hpcc_segment_in(struct hpcc_arrival *in)
 	else if (!hpcc_policy_ok(sk, in))
 		hpcc_count(net, HPCC_C_POLICY_IGNORED);
 	else if (!hpcc_numbers_ok(flow, tcp_sk(sk), in) || !hpcc_ttl_ok(sk, in))
-		hpcc_outside_in(sk, flow, in, at, pos);
+		taken = hpcc_outside_in(sk, flow, in, at, pos);
 	else if (hpcc_is_bare(in->th))
 		hpcc_response_in(sk, flow, in, at, pos);
 	else
 		hpcc_strip(in, hpcc_options_in(flow, in, at, pos));
 	if (put)
 		sock_put(sk);
+	return taken;
 }
 
-/* With a stack frame, which most packets need not pay for. */
-static noinline void hpcc_packet_in(struct sk_buff *skb,
+/* With a stack frame, which most packets need not pay for. Return: whether the packet ends here. */
+static noinline bool hpcc_packet_in(struct sk_buff *skb,
 				    const struct nf_hook_state *state)
 {
 	struct hpcc_arrival in;
@@ -549,12 +549,12 @@ static noinline void hpcc_packet_in(struct sk_buff *skb,
 	in.skb = skb;
 	in.state = state;
 	in.carrier = HPCC_CARRIER_TCP;
-	if (!hpcc_arrival_parse(&in))
-		return;
-	if (in.th->syn)
-		hpcc_syn_in(&in);
-	else if (!in.th->rst)
-		hpcc_segment_in(&in);
+	if (!hpcc_arrival_parse(&in) || in.th->rst)
+		return false;
+	if (!in.th->syn)
+		return hpcc_segment_in(&in);
+	hpcc_syn_in(&in);
+	return false;
 }
 
 /**
@@ -564,7 +564,7 @@ static noinline void hpcc_packet_in(struct sk_buff *skb,
  * @state: where the hook is
  *
  * Context: RCU read side; softirq, or a process that gave an NFQUEUE verdict.
- * Return: NF_ACCEPT; NF_STOLEN for IFA of a connection that runs hpcc.
+ * Return: NF_ACCEPT; NF_STOLEN for INT and IFA of a connection that runs hpcc.
  */
 unsigned int hpcc_local_in(void *priv, struct sk_buff *skb,
 			   const struct nf_hook_state *state)
@@ -573,6 +573,8 @@ unsigned int hpcc_local_in(void *priv, struct sk_buff *skb,
 		return NF_ACCEPT;
 	if (unlikely(hpcc_is_ifa(skb, state->pf)))
 		return hpcc_ifa_arrived(skb, state) ? NF_STOLEN : NF_ACCEPT;
-	hpcc_packet_in(skb, state);
-	return NF_ACCEPT;
+	if (!hpcc_packet_in(skb, state))
+		return NF_ACCEPT;
+	consume_skb(skb);
+	return NF_STOLEN;
 }

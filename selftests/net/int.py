@@ -14,6 +14,7 @@ sys.path[0] += "/.."
 from lib import tshark
 from lib.box import BoxPath
 from lib.frameport import FramePort
+from lib.held import HeldRead
 from lib.kernel import virtual_time
 from lib.ktap import defer, expect, expect_in, main
 from lib.net import Netns, Pair
@@ -240,7 +241,7 @@ def test_late_window():
         peer.read_all()
         peer.sock.send(b"x" * 700)
         expect("data", [len(seg.payload) for seg in peer.read_all(0.02)], [700])
-        # it opens a window, as any ACK does
+        # nor does it open one: an ACK of its own does
         peer.acked += 700
         peer.window = 0
         peer.send()
@@ -248,7 +249,32 @@ def test_late_window():
         expect("data", [seg.payload for seg in peer.read_all(0.02) if len(seg.payload) > 1], [])
         peer.window = 100
         peer.int(stack(GOOD))
+        expect("data", [seg.payload for seg in peer.read_all(0.02) if len(seg.payload) > 1], [])
+        peer.send()
         expect("data", [seg.payload for seg in peer.read_all(0.1) if len(seg.payload) > 1], [b"y" * 300])
+
+
+def test_behind_the_backlog():
+    """A probe that comes while a process owns the socket, behind data that it does not know of: TCP
+    does not answer it, as it would answer an old segment.
+    """
+    for version in 4, 6:
+        peer = receiver(version)
+        peer.send(b"", bytes(1000))
+        peer.read_all(0.1)
+        owner = HeldRead(peer.sock)
+        known = peer.seq
+        for _ in range(4):
+            peer.send(b"", bytes(1448))
+        for _ in range(3):
+            peer.int(stack(GOOD), back=BACK + peer.seq - known)
+        peer.read_all()
+        got = owner.release()
+        acks = [seg.ack for seg in peer.read_all(0.1)]
+        expect("INT", peer.ns.counters()["int_received"], 3)
+        expect("last ACK", acks[-1], peer.seq)
+        expect_in(f"ACKs of the same of {acks}", max(map(acks.count, acks)), 1, 1)
+        expect("data", got + len(peer.sock.recv(10000)), 1000 + 4 * 1448)
 
 
 def test_window_clamp():
