@@ -243,6 +243,7 @@ void hpcc_probe_arrived(struct sock *sk, struct hpcc_flow *flow)
 
 	if (!(flow->caps & HPCC_CAP_PROBES))
 		return;
+	/* hpcc_probe_answer() that sees this sees the records. */
 	smp_store_release(&flow->answer, true);
 	/* After an NFQUEUE verdict this is a process. */
 	local_bh_disable();

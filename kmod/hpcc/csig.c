@@ -184,7 +184,7 @@ void hpcc_csig_in(struct hpcc_flow *flow, const struct net *net, const struct hp
 		hpcc_count_rcu(net, HPCC_C_CSIG_IGNORED);
 		return;
 	}
-	WRITE_ONCE(flow->signal, v);
+	WRITE_ONCE(flow->signal, (u16)v);
 	hpcc_count_rcu(net, HPCC_C_CSIG_RECEIVED);
 }
 
@@ -194,15 +194,17 @@ void hpcc_csig_in(struct hpcc_flow *flow, const struct net *net, const struct hp
  * @p: hpcc_opt_len(1) bytes
  *
  * Context: LOCAL_OUT.
- * Return: its length.
+ * Return: its length; 0 where another CPU has taken the signal.
  */
 u32 hpcc_signal_write(struct hpcc_flow *flow, u8 *p)
 {
 	const struct hpcc_opt opt = { .type = HPCC_OPT_REPORT, .nr = 1 };
+	u32 signal = xchg(&flow->signal, 0);
 
+	if (!signal)
+		return 0;
 	hpcc_opt_encode(p, flow->kind, &opt);
-	put_unaligned_be64(hpcc_csig_report(READ_ONCE(flow->signal)), p + HPCC_OPT_HEAD_LEN);
-	WRITE_ONCE(flow->signal, 0);
+	put_unaligned_be64(hpcc_csig_report(signal), p + HPCC_OPT_HEAD_LEN);
 	return hpcc_opt_len(1);
 }
 

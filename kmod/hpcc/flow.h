@@ -103,7 +103,8 @@ enum hpcc_ignored {
  * @carrier: what switches fill in, enum hpcc_carrier; LOCAL_OUT reads it without the socket lock
  * @ioam_held: with IOAM, all the same the TCP option carries requests, for now; the same
  * @nodes: hops that an IOAM trace has room for, or that may write into a stack; constant
- * @signal: what waits to be reflected, the 16 bits of a CSIG tag; 0: nothing; no lock
+ * @signal: what waits to be reflected, the 16 bits of a CSIG tag; 0: nothing; no lock: LOCAL_OUT
+ *	takes it out with xchg()
  * @rx: we compute the peer's W; NULL until it asks; RCU, constant from then on
  * @node: in the hash table
  * @sk: the socket, for look-up by address only; constant
@@ -136,7 +137,7 @@ enum hpcc_ignored {
  * @counted: the period in which report.c counted it last
  * @told_us: when it told N last
  * @N_told: what it told
- * @N_arrived: a report came; taken at the end of the round trip
+ * @N_arrived: a report came; taken with xchg() at the end of the round trip
  * @census: index in hpcc_net.census of what counts it
  * @device: the same, of the device that its last request came in by
  * @wants_N: W_ai follows reports
@@ -245,7 +246,7 @@ struct hpcc_flow {
 	u8 carrier;
 	bool ioam_held;
 	u8 nodes;
-	u16 signal;
+	u32 signal;
 	struct hpcc_rx __rcu *rx;
 	u32 requests;
 	u32 received;
@@ -257,7 +258,7 @@ struct hpcc_flow {
 	u32 counted;
 	u32 told_us;
 	u16 N_told;
-	u16 N_arrived;
+	u32 N_arrived;
 	u8 census;
 	u8 device;
 	bool wants_N;

@@ -403,6 +403,7 @@ u32 hpcc_options_in(struct hpcc_flow *flow, const struct hpcc_arrival *in, int a
 	/* Without data it is a probe. */
 	if (seen & BIT(HPCC_WAY_FORWARD) && flow->caps & HPCC_CAP_PROBES &&
 	    in->skb->len == in->thoff + __tcp_hdrlen(in->th))
+		/* hpcc_probe_answer() that sees this sees the records. */
 		smp_store_release(&flow->answer, true);
 	if (at == -EINVAL)
 		hpcc_malformed(flow, net);

@@ -146,7 +146,8 @@ static void hpcc_rx_tell(struct sock *sk, struct hpcc_flow *flow, struct hpcc_rx
 	}
 	w.W = hpcc_int_tell(&rx->state, now_ns);
 	WRITE_ONCE(rx->window, hpcc_window_pack(&w));
-	WRITE_ONCE(rx->due, true);
+	/* hpcc_window_write() that sees this sees the window. */
+	smp_store_release(&rx->due, true);
 	if (audit) {
 		rx->audited_ns = now_ns;
 		WRITE_ONCE(flow->held, false);
@@ -245,7 +246,8 @@ u32 hpcc_window_write(struct hpcc_flow *flow, u8 *p)
 	const struct hpcc_opt opt = { .type = HPCC_OPT_REPORT, .nr = 1 };
 	struct hpcc_rx *rx = rcu_dereference(flow->rx);
 
-	WRITE_ONCE(rx->due, false);
+	/* Before the window is read: one that is told meanwhile leaves next time. */
+	smp_store_mb(rx->due, false);
 	hpcc_opt_encode(p, flow->kind, &opt);
 	put_unaligned_be64(READ_ONCE(rx->window), p + HPCC_OPT_HEAD_LEN);
 	return hpcc_opt_len(1);
@@ -444,7 +446,8 @@ bool hpcc_remote_take(struct sock *sk, struct hpcc_flow *flow)
 
 	if (likely(!READ_ONCE(flow->told)))
 		return false;
-	WRITE_ONCE(flow->told, false);
+	/* Before the window is read: one that comes meanwhile is taken next time. */
+	smp_store_mb(flow->told, false);
 	word = READ_ONCE(remote->window);
 	if (word == remote->taken || remote->state == HPCC_REMOTE_OFF)
 		return false;

@@ -261,13 +261,13 @@ void hpcc_set_N(struct hpcc_flow *flow, u64 W_ai_one_q16, u32 n_flows, u64 was_q
  */
 void hpcc_follow_N(struct hpcc_flow *flow, u32 now_us)
 {
-	u16 arrived = READ_ONCE(flow->N_arrived);
+	u32 arrived;
 	u32 N = HPCC_N_DEFAULT;
 
 	if (!flow->wants_N)
 		return;
+	arrived = READ_ONCE(flow->N_arrived) ? xchg(&flow->N_arrived, 0) : 0;
 	if (arrived) {
-		WRITE_ONCE(flow->N_arrived, 0);
 		flow->N_heard = arrived;
 		flow->heard_us = now_us;
 	}

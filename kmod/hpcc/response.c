@@ -14,13 +14,15 @@
 
 #include "response.h"
 
-/* Of two CPUs that have a response each, one may overwrite that of the other. */
 static bool hpcc_response_put(struct hpcc_flow *flow, const struct tcp_sock *tp, u64 word)
 {
-	if (!hpcc_response_is_new(READ_ONCE(flow->response), word, hpcc_peek(tp->snd_una),
-				  hpcc_peek(tp->snd_nxt)))
-		return false;
-	WRITE_ONCE(flow->response, word);
+	u64 last = READ_ONCE(flow->response);
+
+	do {
+		if (!hpcc_response_is_new(last, word, hpcc_peek(tp->snd_una),
+					  hpcc_peek(tp->snd_nxt)))
+			return false;
+	} while (!try_cmpxchg(&flow->response, &last, word));
 	return true;
 }
 
