@@ -25,6 +25,7 @@
 #include "cc.h"
 #include "csig.h"
 #include "mailbox.h"
+#include "netlink.h"
 #include "path.h"
 #include "routes.h"
 
@@ -221,6 +222,10 @@ void hpcc_probe_answer(struct sock *sk, struct hpcc_flow *flow)
 
 	/* Before the records are read: a probe that comes meanwhile is answered next time. */
 	smp_store_mb(flow->answer, false);
+	if (unlikely(READ_ONCE(flow->paused))) {
+		WRITE_ONCE(flow->paused, false);
+		hpcc_notify(sk, flow, HPCC_EVENT_MUTED);
+	}
 	if ((!hpcc_echo_waits(flow) && !hpcc_signal_waits(flow)) ||
 	    now_ns - flow->answered_ns < flow->params.T >> hpcc_answer_shift)
 		return;

@@ -377,8 +377,6 @@ static void hpcc_set_state(struct sock *sk, u8 new_state)
 		break;
 	case TCP_CA_Loss:
 		flow->conserving = false;
-		if (unlikely(flow->carrier == HPCC_CARRIER_IOAM))
-			hpcc_ioam_rto(sk, flow);
 		/* As TCP does for prior_cwnd, not for each RTO in a row. */
 		if (icsk->icsk_ca_state != TCP_CA_Loss || !icsk->icsk_retransmits) {
 			flow->undo_W_q16 = flow->algo.W_q16;
@@ -392,6 +390,7 @@ static void hpcc_set_state(struct sock *sk, u8 new_state)
 				  (u64)tp->mss_cache << 16);
 		hpcc_algo_slow(&flow->algo);
 		hpcc_count(sock_net(sk), HPCC_C_TIMEOUTS);
+		hpcc_rto(sk, flow);
 		break;
 	}
 }

@@ -136,6 +136,7 @@ bool hpcc_silent(struct sock *sk, struct hpcc_flow *flow,
 bool hpcc_unseen_loss(struct sock *sk, struct hpcc_flow *flow,
 		      const struct rate_sample *rs);
 void hpcc_note_late(const struct tcp_sock *tp, struct hpcc_flow *flow);
+void hpcc_rto(struct sock *sk, struct hpcc_flow *flow);
 void hpcc_loss_undone(const struct tcp_sock *tp, struct hpcc_flow *flow);
 
 bool hpcc_asks(const struct hpcc_flow *flow, const struct tcp_sock *tp);

@@ -30,6 +30,7 @@
 #include "cc.h"
 #include "ioam.h"
 #include "mailbox.h"
+#include "mute.h"
 #include "net.h"
 #include "netlink.h"
 #include "receiver.h"
@@ -203,7 +204,7 @@ static void hpcc_judge_late(const struct tcp_sock *tp, struct hpcc_flow *flow)
  * least.
  */
 static void hpcc_fall_back(struct sock *sk, struct hpcc_flow *flow,
-			   enum hpcc_counter why, enum hpcc_mode mode,
+			   enum hpcc_flow_why why, enum hpcc_mode mode,
 			   u32 least, u32 ssthresh)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
@@ -215,8 +216,7 @@ static void hpcc_fall_back(struct sock *sk, struct hpcc_flow *flow,
 	hpcc_algo_forget(&flow->algo);
 	hpcc_fallback_leave(&flow->fallback, least, hpcc_lost(tp, flow));
 	hpcc_enter_classic(sk, flow, mode);
-	flow->why = why == HPCC_C_FALLBACKS ? HPCC_WHY_SILENCE : HPCC_WHY_UNSEEN_LOSS;
-	hpcc_count(sock_net(sk), why);
+	flow->why = why;
 	hpcc_notify(sk, flow, HPCC_EVENT_FALLBACK);
 }
 
@@ -304,7 +304,8 @@ bool hpcc_silent(struct sock *sk, struct hpcc_flow *flow,
 	if (unlikely(hpcc_ask_otherwise(sk, flow)))
 		return false;
 	/* Nothing told that the path takes less. */
-	hpcc_fall_back(sk, flow, HPCC_C_FALLBACKS,
+	hpcc_count(sock_net(sk), HPCC_C_FALLBACKS);
+	hpcc_fall_back(sk, flow, HPCC_WHY_SILENCE,
 		       flow->mode == HPCC_MODE_IGNORING || ack->told ?
 		       HPCC_MODE_DOUBTING : HPCC_MODE_CLASSIC,
 		       HPCC_HOLD_SILENCE, tcp_snd_cwnd(tp));
@@ -347,12 +348,32 @@ bool hpcc_unseen_loss(struct sock *sk, struct hpcc_flow *flow,
 	window = max(hpcc_fallback_got(&flow->fallback, tp->delivered) / 2, 2U);
 	if (hpcc_algo_is_slow(&flow->algo, &flow->params))
 		window = min(window, flow->classic_cwnd);
-	hpcc_fall_back(sk, flow, HPCC_C_UNSEEN_LOSS,
+	hpcc_count(sock_net(sk), HPCC_C_UNSEEN_LOSS);
+	hpcc_fall_back(sk, flow, HPCC_WHY_UNSEEN_LOSS,
 		       flow->mode == HPCC_MODE_IGNORING ? HPCC_MODE_DOUBTING :
 							  HPCC_MODE_CLASSIC,
 		       hpcc_fallback_cost(&flow->fallback, hpcc_lost(tp, flow),
 					  window), window);
 	return true;
+}
+
+/**
+ * hpcc_rto() - an RTO: may be the path drops segments with our option
+ * @sk: socket
+ * @flow: its flow
+ */
+void hpcc_rto(struct sock *sk, struct hpcc_flow *flow)
+{
+	bool muted = hpcc_mute_rto(sk, flow);
+
+	if (unlikely(flow->carrier == HPCC_CARRIER_IOAM))
+		hpcc_ioam_rto(sk, flow);
+	if (likely(!muted))
+		return;
+	hpcc_notify(sk, flow, HPCC_EVENT_MUTED);
+	if (hpcc_runs_telemetry(flow))
+		hpcc_fall_back(sk, flow, HPCC_WHY_MUTED, HPCC_MODE_CLASSIC, HPCC_HOLD_SILENCE,
+			       tcp_sk(sk)->prior_cwnd / 2);
 }
 
 /* ---- Callbacks --------------------------------------------------------- */
@@ -384,6 +405,8 @@ static void hpcc_classic_in_ack_event(struct sock *sk, u32 flags)
 		hpcc_fallback_round(&flow->fallback);
 		hpcc_classic_round(sk, flow);
 	}
+	if (unlikely(READ_ONCE(flow->muted)))
+		hpcc_mute_ack(sk, flow);
 	if (!flow->duplicates && flow->deceived < hpcc_deceived_max)
 		hpcc_fallback_late(&flow->fallback, hpcc_lost(tp, flow));
 	if (!hpcc_mail_waits(flow) || !hpcc_fallback_over(&flow->fallback))
@@ -396,8 +419,8 @@ static void hpcc_classic_set_state(struct sock *sk, u8 new_state)
 {
 	struct hpcc_flow *flow = hpcc_flow_of(sk);
 
-	if (unlikely(flow && flow->carrier == HPCC_CARRIER_IOAM && new_state == TCP_CA_Loss))
-		hpcc_ioam_rto(sk, flow);
+	if (flow && new_state == TCP_CA_Loss)
+		hpcc_rto(sk, flow);
 }
 
 /* Not registered: hpcc_run() chooses it. Where the peer agreed, retransmissions are ECN-capable,

@@ -52,6 +52,22 @@ enum hpcc_mode {
 };
 
 /**
+ * enum hpcc_muted - whether segments go without our option, as the path may drop them (mute.c)
+ * @HPCC_MUTED_NOT: they carry it
+ * @HPCC_MUTED: none carries it, for now
+ * @HPCC_MUTED_TRIES: one data segment is to carry a request
+ * @HPCC_MUTED_TRIED: it left
+ * @HPCC_MUTED_FOR_GOOD: none carries it, unless the peer sends one
+ */
+enum hpcc_muted {
+	HPCC_MUTED_NOT,
+	HPCC_MUTED,
+	HPCC_MUTED_TRIES,
+	HPCC_MUTED_TRIED,
+	HPCC_MUTED_FOR_GOOD,
+};
+
+/**
  * enum hpcc_ignored - why telemetry of a connection was ignored
  * @HPCC_IGNORED_MALFORMED: an option
  * @HPCC_IGNORED_BAD_HOP: a record, of no hop of the path
@@ -130,6 +146,11 @@ enum hpcc_ignored {
  * @received: options with telemetry that came; LOCAL_IN writes it without a lock
  * @sample_ns: time from one request to the next at least, unless @searching
  * @asked_ns: tcp_clock_cache at the last request
+ * @muted: enum hpcc_muted; LOCAL_OUT writes HPCC_MUTED_TRIED, cc.c all others under the socket lock
+ * @pause: segments that go without our option, as ACKs with it did not arrive
+ * @next_pause: @pause after the next such ACK; 0: HPCC_PAUSE
+ * @echo_ack: acknowledgment number of the last ACK without data that had our option
+ * @paused: HPCC_EVENT_MUTED is to be sent
  * @response: the last response of a switch (response.c); 0: there was none
  *
  * @csig: the path as CSIG tells of it; LOCAL_IN writes it without a lock, so that two CPUs may
@@ -158,6 +179,8 @@ enum hpcc_ignored {
  * @silent_requests: @requests then
  * @full_us: tcp_mstamp when W became Wc last, modulo 2^32
  * @heard: hops that records were taken in of since losses were judged, by bit; if @reported
+ * @rto_received: @received at the last RTO
+ * @rto_requests: @requests then
  * @undo_W_q16: W before an RTO
  * @undo_most_q16: slow start's limit before it
  * @late: packets that the peer got twice, as its DSACKs say; at most total_retrans
@@ -246,12 +269,17 @@ struct hpcc_flow {
 	u8 carrier;
 	bool ioam_held;
 	u8 nodes;
+	u8 muted;
 	u32 signal;
 	struct hpcc_rx __rcu *rx;
 	u32 requests;
 	u32 received;
 	u32 sample_ns;
+	u16 pause;
+	u16 next_pause;
 	u64 asked_ns;
+	u32 echo_ack;
+	bool paused;
 	u64 response;
 
 	struct hpcc_csig_path csig;
@@ -277,6 +305,8 @@ struct hpcc_flow {
 	u32 silent_requests;
 	u32 full_us;
 	u16 heard;
+	u32 rto_received;
+	u32 rto_requests;
 	u64 undo_W_q16;
 	u64 undo_most_q16;
 	struct hpcc_path __rcu *path;

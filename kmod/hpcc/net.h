@@ -42,6 +42,7 @@
  * @HPCC_C_TX_EXCESS_IGNORED: records whose txBytes B cannot have sent
  * @HPCC_C_PATH_CHANGES: another link at a known hop
  * @HPCC_C_PROBES_STOPPED: probes brought no telemetry: data carry requests
+ * @HPCC_C_MUTED: RTOs, or ACKs that did not arrive, after which segments go without our option
  * @HPCC_C_FALLBACKS: telemetry stopped: to the classic response
  * @HPCC_C_UNSEEN_LOSS: a link that does not stamp drops: to the classic response
  * @HPCC_C_RETURNS: back from the classic response to telemetry
@@ -100,6 +101,7 @@ enum hpcc_counter {
 	HPCC_C_TX_EXCESS_IGNORED,
 	HPCC_C_PATH_CHANGES,
 	HPCC_C_PROBES_STOPPED,
+	HPCC_C_MUTED,
 	HPCC_C_FALLBACKS,
 	HPCC_C_UNSEEN_LOSS,
 	HPCC_C_RETURNS,

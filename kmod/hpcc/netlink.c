@@ -139,7 +139,9 @@ static int hpcc_put_how(struct sk_buff *skb, const struct hpcc_flow *flow)
 	       nla_put_u32(skb, HPCC_A_FLOW_SAMPLE,
 			   READ_ONCE(flow->searching) ? 0 : hpcc_peek(flow->sample_ns)) ?:
 	       (READ_ONCE(flow->reported) ? nla_put_flag(skb, HPCC_A_FLOW_RECEIVER) : 0) ?:
-	       (READ_ONCE(flow->probes) ? nla_put_flag(skb, HPCC_A_FLOW_PROBES) : 0);
+	       (READ_ONCE(flow->probes) ? nla_put_flag(skb, HPCC_A_FLOW_PROBES) : 0) ?:
+	       (READ_ONCE(flow->muted) || READ_ONCE(flow->pause) ?
+		nla_put_flag(skb, HPCC_A_FLOW_MUTED) : 0);
 }
 
 static u64 hpcc_held_us(const struct hpcc_link *link, u64 now_us)

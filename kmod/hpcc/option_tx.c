@@ -41,6 +41,7 @@
 #include "int.h"
 #include "ioam.h"
 #include "mailbox.h"
+#include "mute.h"
 #include "path.h"
 #include "receiver.h"
 #include "report.h"
@@ -205,8 +206,7 @@ static u32 hpcc_forward_write(struct hpcc_flow *flow, const struct tcp_sock *tp,
 /* Note what has left, for the ACK that is here before snd_nxt has moved. Whether it is new. */
 static bool hpcc_note_sent(const struct hpcc_segment *seg, struct hpcc_flow *flow)
 {
-	u32 end = ntohl(hpcc_segment_th(seg)->seq) + seg->skb->len -
-		  seg->thoff - seg->thlen;
+	u32 end = hpcc_segment_end(seg);
 
 	if (!after(end, READ_ONCE(flow->snd_end)))
 		return false;
@@ -400,7 +400,9 @@ static void hpcc_data_out(struct hpcc_segment *seg, struct sock *sk)
 	    !hpcc_signal_waits(flow))
 		return;
 	presence = hpcc_segment_presence(seg, flow->kind);
-	if (presence == HPCC_PRESENT)
+	if (presence == HPCC_PRESENT ||
+	    (unlikely(hpcc_may_be_mute(flow, presence)) &&
+	     !hpcc_mute_out(seg, tcp_sk(sk), flow, data && asks)))
 		return;
 	room = presence == HPCC_ABSENT ? hpcc_segment_room(seg, sk) : 0;
 	if (asks)
@@ -420,6 +422,8 @@ static void hpcc_data_out(struct hpcc_segment *seg, struct sock *sk)
 		hpcc_count(net, HPCC_C_NO_MEMORY);
 		return;
 	}
+	if (!data)
+		WRITE_ONCE(flow->echo_ack, ntohl(hpcc_segment_th(seg)->ack_seq));
 	if (echo)
 		hpcc_count_rcu(net, HPCC_C_ECHO_SENT);
 	if (forward && out[2] >> 5 == HPCC_OPT_IDENTIFY)

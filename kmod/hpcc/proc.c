@@ -48,6 +48,7 @@ const char * const hpcc_counter_names[__HPCC_C_MAX] = {
 	[HPCC_C_TX_EXCESS_IGNORED] = "tx_excess_ignored",
 	[HPCC_C_PATH_CHANGES] = "path_changes",
 	[HPCC_C_PROBES_STOPPED] = "probes_stopped",
+	[HPCC_C_MUTED] = "muted",
 	[HPCC_C_FALLBACKS] = "fallbacks",
 	[HPCC_C_UNSEEN_LOSS] = "unseen_loss",
 	[HPCC_C_RETURNS] = "returns",

@@ -19,6 +19,13 @@
 
 #define HPCC_TCPOPT_MPTCP	30
 
+/* Whether a SACK option of @len bytes reports a duplicate of what the segment acknowledges. */
+static bool hpcc_is_dsack(const u8 *opt, u32 len, u32 ack_seq)
+{
+	return len >= TCPOLEN_SACK_BASE + TCPOLEN_SACK_PERBLOCK &&
+	       !after(get_unaligned_be32(opt + TCPOLEN_SACK_BASE + sizeof(u32)), ack_seq);
+}
+
 /**
  * hpcc_segment_presence() - what the options already there mean for ours
  * @seg: the segment
@@ -42,8 +49,11 @@ enum hpcc_presence hpcc_segment_presence(const struct hpcc_segment *seg, u8 kind
 		if (opts[at] == HPCC_TCPOPT_MD5 || opts[at] == HPCC_TCPOPT_AO ||
 		    opts[at] == HPCC_TCPOPT_MPTCP)
 			return HPCC_INCOMPATIBLE;
-		if (len - at < 2 || opts[at + 1] < 2)
+		if (len - at < 2 || opts[at + 1] < 2 || opts[at + 1] > len - at)
 			return HPCC_INCOMPATIBLE;
+		if (opts[at] == TCPOPT_SACK &&
+		    hpcc_is_dsack(opts + at, opts[at + 1], ntohl(hpcc_segment_th(seg)->ack_seq)))
+			return HPCC_DUPLICATE;
 		at += opts[at + 1];
 	}
 	return HPCC_ABSENT;

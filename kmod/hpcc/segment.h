@@ -39,6 +39,15 @@ static inline struct tcphdr *hpcc_segment_th(const struct hpcc_segment *seg)
 	return (struct tcphdr *)(seg->skb->data + seg->thoff);
 }
 
+/**
+ * hpcc_segment_end() - the sequence number behind its data
+ * @seg: the segment
+ */
+static inline u32 hpcc_segment_end(const struct hpcc_segment *seg)
+{
+	return ntohl(hpcc_segment_th(seg)->seq) + seg->skb->len - seg->thoff - seg->thlen;
+}
+
 /* The two experimental kinds of RFC 4727: the default one, and this. */
 #define HPCC_OPT_KIND_OTHER	254
 
@@ -47,11 +56,13 @@ static inline struct tcphdr *hpcc_segment_th(const struct hpcc_segment *seg)
  * @HPCC_ABSENT: ours may be added
  * @HPCC_PRESENT: one of our kind is there
  * @HPCC_INCOMPATIBLE: one that signs or owns the space is there
+ * @HPCC_DUPLICATE: a DSACK reports data that the segment acknowledges: mute.c
  */
 enum hpcc_presence {
 	HPCC_ABSENT,
 	HPCC_PRESENT,
 	HPCC_INCOMPATIBLE,
+	HPCC_DUPLICATE,
 };
 
 enum hpcc_presence hpcc_segment_presence(const struct hpcc_segment *seg, u8 kind);

@@ -57,6 +57,7 @@ TRACE_EVENT(hpcc_ack,
 TRACE_DEFINE_ENUM(HPCC_EVENT_FALLBACK);
 TRACE_DEFINE_ENUM(HPCC_EVENT_RETURN);
 TRACE_DEFINE_ENUM(HPCC_EVENT_PATH);
+TRACE_DEFINE_ENUM(HPCC_EVENT_MUTED);
 TRACE_DEFINE_ENUM(HPCC_FLOW_TELEMETRY);
 TRACE_DEFINE_ENUM(HPCC_FLOW_IGNORING);
 TRACE_DEFINE_ENUM(HPCC_FLOW_CLASSIC);
@@ -64,6 +65,7 @@ TRACE_DEFINE_ENUM(HPCC_FLOW_DOUBTING);
 TRACE_DEFINE_ENUM(HPCC_WHY_NONE);
 TRACE_DEFINE_ENUM(HPCC_WHY_SILENCE);
 TRACE_DEFINE_ENUM(HPCC_WHY_UNSEEN_LOSS);
+TRACE_DEFINE_ENUM(HPCC_WHY_MUTED);
 
 /* What HPCC_CMD_FLOW_NTF tells, whether somebody listens or not. */
 TRACE_EVENT(hpcc_mode,
@@ -95,14 +97,16 @@ TRACE_EVENT(hpcc_mode,
 	TP_printk("sport=%u dport=%u event=%s mode=%s why=%s cwnd=%u cookie=%llu",
 		  __entry->sport, __entry->dport,
 		  __print_symbolic(__entry->event, { HPCC_EVENT_FALLBACK, "fallback" },
-				   { HPCC_EVENT_RETURN, "return" }, { HPCC_EVENT_PATH, "path" }),
+				   { HPCC_EVENT_RETURN, "return" }, { HPCC_EVENT_PATH, "path" },
+				   { HPCC_EVENT_MUTED, "muted" }),
 		  __print_symbolic(__entry->mode, { HPCC_FLOW_TELEMETRY, "telemetry" },
 				   { HPCC_FLOW_IGNORING, "ignoring" },
 				   { HPCC_FLOW_CLASSIC, "classic" },
 				   { HPCC_FLOW_DOUBTING, "doubting" }),
 		  __print_symbolic(__entry->why, { HPCC_WHY_NONE, "none" },
 				   { HPCC_WHY_SILENCE, "silence" },
-				   { HPCC_WHY_UNSEEN_LOSS, "unseen_loss" }),
+				   { HPCC_WHY_UNSEEN_LOSS, "unseen_loss" },
+				   { HPCC_WHY_MUTED, "muted" }),
 		  __entry->cwnd, (u64)__entry->cookie[1] << 32 | __entry->cookie[0])
 );
 

@@ -3,6 +3,7 @@
 passes on what a test makes of it.
 """
 
+import copy
 import os
 import select
 import socket
@@ -11,7 +12,7 @@ import threading
 
 from .kernel import virtual_time
 from .ktap import defer, expect_in
-from .packet import KIND, SYN, csum
+from .packet import ACK, KIND, RST, SYN, csum
 from .path import MBPS, Path
 from .tcp import goodput_mbps, until
 
@@ -79,6 +80,27 @@ class Packet:
         """Replace each option of ours by what change(option) makes of it."""
         self.options = [change(opt) if opt[0] == KIND else opt for opt in self.options]
 
+    def resets(self):
+        """The RSTs by which a box ends the connection, at both ends."""
+        back, on = copy.copy(self), copy.copy(self)
+        addrs = slice(26, 34) if self.version == 4 else slice(22, 54)
+        half = (addrs.stop - addrs.start) // 2
+        ends = self.head[addrs]
+        head = bytearray(self.head)
+        head[:12] = self.head[6:12] + self.head[:6]
+        head[addrs] = ends[half:] + ends[:half]
+        back.head, back.to_b = bytes(head), not self.to_b
+        seq, ack = self.tcp[4:8], self.tcp[8:12]
+        if self.syn and not self.flags & ACK:
+            seq, ack = bytes(4), struct.pack("!I", self.seq + 1 & 0xffffffff)
+        else:
+            seq, ack = ack, seq
+        back.tcp = bytearray(self.tcp[2:4] + self.tcp[:2] + seq + ack + bytes((0, RST | ACK)) + bytes(6))
+        on.tcp = self.tcp[:12] + bytes((0, RST | ACK)) + bytes(6)
+        for packet in back, on:
+            packet.options, packet.payload = [], b""
+        return [back, on]
+
     def has_ours(self):
         """Does it carry an option of ours?"""
         return any(opt[0] == KIND for opt in self.options)
@@ -116,6 +138,7 @@ class BoxPath(Path):
     def __init__(self, *args, change=nothing, **how):
         super().__init__(*args, **how)
         self.change_packet = change
+        self.lets_by = lambda frame: True       # of all others
         self.seen = 0                           # packets of TCP
         ends = self.switches[-1]
         ends.ip("link set left nomaster", "link set right nomaster", "link del br0")
@@ -170,11 +193,12 @@ class BoxPath(Path):
             try:
                 packet = Packet(frame, to_b)
             except ValueError:
-                self.send(sink, frame)
+                if self.lets_by(frame):
+                    self.send(sink, frame)
                 continue
             self.seen += 1
             for out in self.change_packet(packet):
-                self.send(sink, out.frame())
+                self.send(sink if out.to_b == to_b else source, out.frame())
 
     @staticmethod
     def send(sock, frame):

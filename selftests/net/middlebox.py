@@ -6,14 +6,18 @@ and the counters tell.
 """
 
 import copy
+import itertools
 import random
 import sys
+import time
 
 sys.path[0] += "/.."
 from lib.box import NOP, BoxPath, expect_half, send_until
+from lib.genl import Family
 from lib.kernel import virtual_time
-from lib.ktap import expect, expect_in, main
+from lib.ktap import expect, expect_in, main, need_virtual_time
 from lib.packet import ACK, KIND, PSH, SYN
+from lib.path import know
 from lib.tcp import get_cc, goodput_mbps, pattern, transfer
 
 NBYTES = 600000
@@ -344,6 +348,172 @@ def test_old_options():
     expect("mode", get_cc(client), "hpcc")
     if virtual_time():
         expect("fallbacks", path.a.counters()["fallbacks"], 0)
+
+
+# ---- what drops, resets or spoils segments with it ----
+
+def drop(_packet):
+    """As a firewall does that does not know the option."""
+    return []
+
+
+def reset(packet):
+    """It ends the connection."""
+    return packet.resets()
+
+
+def spoil(packet):
+    """It changes a byte and leaves the checksum: the receiver drops the segment."""
+    packet.each(bytes_at(2, b"\xff"))
+    packet.bad_csum = True
+    return [packet]
+
+
+def strip(packet):
+    """The segment goes on without it."""
+    into_nops(packet)
+    return [packet]
+
+
+def syn(packet):
+    """SYN"""
+    return packet.syn and not packet.flags & ACK
+
+
+# where, and to which end
+PLACES = ((syn, True), (synacks, False), (data, True), (data, False), (acks, True), (acks, False),
+          (everything, None))
+ACTIONS = (drop, reset, spoil, strip)
+# what a connection waits for at most before it runs as fast as without the option, s: SYNs go
+# without it from the third one on
+HANDSHAKE_S, RTO_S = 8, 2
+
+
+def box_of(action, where, to_b=None):
+    """A box that acts on segments with our option; on those to b or to a only, if asked."""
+    def box(packet):
+        if packet.has_ours() and where(packet) and to_b in (None, packet.to_b):
+            return action(packet)
+        return [packet]
+    return box
+
+
+def refused(path, what):
+    """What a box resets ends at once, as it does for any TCP."""
+    start = time.monotonic()
+    try:
+        client, server = path.connect()
+        transfer((client, server, pattern(NBYTES)), (server, client, pattern(NBYTES)))
+    except (ConnectionRefusedError, ConnectionResetError):
+        expect_in(f"{what}: s", time.monotonic() - start, 0, RTO_S)
+    else:
+        raise AssertionError(f"{what}: the connection lives")
+
+
+def works(path, what, connect_s):
+    """Data arrive both ways, soon, and from then on as fast as half of cubic."""
+    start = time.monotonic()
+    client, server = path.connect()
+    expect_in(f"{what}: s to connect", time.monotonic() - start, 0, connect_s)
+    for ends in (client, server), (server, client):
+        start = time.monotonic()
+        transfer((*ends, pattern(NBYTES // 2)))
+        expect_in(f"{what}: s for the first data", time.monotonic() - start, 0, RTO_S)
+        goodput_mbps(*ends, NBYTES // 2)
+        expect_half(f"{what}: then", path.version, NBYTES, goodput_mbps(*ends, NBYTES))
+
+
+def test_acted_on():
+    """Each action on each segment with our option, in each direction."""
+    need_virtual_time()
+    for number, (action, (where, to_b)) in enumerate(itertools.product(ACTIONS, PLACES)):
+        what = f"{action.__name__} {where.__doc__} to {({True: 'b', False: 'a'}).get(to_b, 'both')}"
+        path = BoxPath(4 + number % 2 * 2, change=box_of(action, where, to_b))
+        if action is reset:
+            refused(path, what)
+        else:
+            works(path, what, RTO_S if where in (data, acks) else HANDSHAKE_S)
+
+
+def arp_or_icmpv6(frame):
+    """What a path cannot do without."""
+    return frame[12:14] == b"\x08\x06" or frame[12:14] == b"\x86\xdd" and frame[20] == 58
+
+
+def test_each_carrier():
+    """The box knows neither the option nor what else carries telemetry."""
+    need_virtual_time()
+    for carrier, name in enumerate(("tcp", "ioam", "int", "ifa", "csig", "probes")):
+        path = BoxPath(6, change=box_of(drop, lambda packet: not packet.syn),
+                       **({"carry": 1} if name == "probes" else {"carrier": carrier}))
+        path.lets_by = arp_or_icmpv6
+        for ns in path.hosts:
+            know(ns, (1, 2, 1000000000))
+        works(path, name, HANDSHAKE_S)
+
+
+class Firewall:
+    """A box that drops what carries our option behind the handshake, for a while."""
+
+    def __init__(self, where=everything, for_s=float("inf")):
+        self.where = where
+        self.for_s = for_s
+        self.dropped = []
+
+    def __call__(self, packet):
+        if packet.syn or not packet.has_ours() or not self.where(packet) or self.after_s() > self.for_s:
+            return [packet]
+        self.dropped.append(time.monotonic())
+        return []
+
+    def after_s(self):
+        """Time since it dropped the first one."""
+        return time.monotonic() - self.dropped[0] if self.dropped else 0
+
+
+# TCP sends the first data again after 0.2 s, by a tail loss probe, and by an RTO after that
+PROBED_S = 0.3
+
+
+def muted(version, firewall, nbytes=20000):
+    """A connection whose data are dropped for the option. Return path, who listens to events of a,
+    client, server.
+    """
+    path = BoxPath(version, change=firewall)
+    family = Family(path.a, "hpcc")
+    family.listen("events")
+    client, server = path.connect()
+    transfer((client, server, pattern(nbytes)))
+    expect("mode, why", [(flow["mode"], flow["why"], "muted" in flow) for flow in path.a.dump()],
+           [("classic", "muted", True)])
+    expect("counters", {name: path.a.counters()[name] for name in ("muted", "fallbacks", "returns")},
+           {"muted": 1, "fallbacks": 0, "returns": 0})
+    expect("events", [got["event"] for _, got in family.heard()], ["muted", "fallback"])
+    return path, family, client, server
+
+
+def test_one_trial():
+    """One segment tries, others repair its loss, and no further one tries."""
+    need_virtual_time()
+    for version in 4, 6:
+        firewall = Firewall(data)
+        path, _, client, server = muted(version, firewall)
+        firewall.dropped.clear()
+        timeouts = path.a.snmp("TcpExtTCPTimeouts")
+        for _ in range(10):
+            goodput_mbps(client, server, NBYTES)
+        expect("dropped since the RTO", len(firewall.dropped), 1)
+        expect("timeouts since", path.a.snmp("TcpExtTCPTimeouts"), timeouts)
+        expect("mode", [("muted" in flow, flow["mode"]) for flow in path.a.dump()], [(True, "classic")])
+
+
+def test_trial_brings_telemetry_back():
+    """The path passes it from then on."""
+    need_virtual_time()
+    path, family, client, server = muted(6, Firewall(data, PROBED_S))
+    goodput_mbps(client, server, NBYTES)
+    expect("mode", [("muted" in flow, flow["mode"]) for flow in path.a.dump()], [(False, "telemetry")])
+    expect("events", [got["event"] for _, got in family.heard()], ["return"])
 
 
 if __name__ == "__main__":

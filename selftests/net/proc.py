@@ -20,7 +20,7 @@ COUNTERS = """
     report_sent report_received windows_stopped window_old_ignored
     response_received response_ignored unagreed_ignored malformed_ignored checksum_ignored policy_ignored window_ignored
     bad_hop_ignored ts_back_ignored tx_excess_ignored path_changes
-    probes_stopped fallbacks unseen_loss returns ecn_responses timeouts
+    probes_stopped muted fallbacks unseen_loss returns ecn_responses timeouts
     ioam_sent ioam_received ioam_ignored ioam_unknown_link ioam_stopped
     int_sent int_received int_ignored int_unknown_link int_stopped
     ifa_sent ifa_received ifa_ignored ifa_unknown_link ifa_stopped

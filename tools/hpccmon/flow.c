@@ -120,6 +120,9 @@ static int how_take(const struct nlattr *attr, struct flow *flow)
 	case HPCC_A_FLOW_PROBES:
 		flow->probes = true;
 		break;
+	case HPCC_A_FLOW_MUTED:
+		flow->muted = true;
+		break;
 	case HPCC_A_FLOW_HOPS:
 		flow->nr_hops = number_of(attr);
 		break;
@@ -268,6 +271,7 @@ const char *fell_back_text(uint32_t why)
 		[HPCC_WHY_NONE] = "none",
 		[HPCC_WHY_SILENCE] = "silence",
 		[HPCC_WHY_UNSEEN_LOSS] = "unseen-loss",
+		[HPCC_WHY_MUTED] = "muted",
 	};
 
 	return text_of(texts, sizeof(texts) / sizeof(*texts), why);
@@ -279,6 +283,7 @@ const char *event_text(uint32_t event)
 		[HPCC_EVENT_FALLBACK] = "fallback",
 		[HPCC_EVENT_RETURN] = "return",
 		[HPCC_EVENT_PATH] = "path",
+		[HPCC_EVENT_MUTED] = "muted",
 	};
 
 	return text_of(texts, sizeof(texts) / sizeof(*texts), event);

@@ -84,6 +84,7 @@ struct hop {
  * @sample_ns: 0: all segments ask
  * @receiver: the receiver computes W
  * @probes: probes carry requests
+ * @muted: segments go without the option, as the path may drop them
  * @busy: a process owned the socket, hops do not tell
  * @missed: events before this one that were not told
  * @received: options with telemetry that came
@@ -116,6 +117,7 @@ struct flow {
 	uint32_t	sample_ns;
 	bool		receiver;
 	bool		probes;
+	bool		muted;
 	bool		busy;
 	uint32_t	missed;
 	uint32_t	received;

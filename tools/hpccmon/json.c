@@ -100,6 +100,7 @@ struct json_object *flow_json(const struct flow *flow)
 	put_number(object, "sample_ns", flow->sample_ns);
 	put_flag(object, "receiver", flow->receiver);
 	put_flag(object, "probes", flow->probes);
+	put_flag(object, "muted", flow->muted);
 	put_flag(object, "busy", flow->busy);
 	put_number(object, "received", flow->received);
 	put_number(object, "malformed", flow->malformed);

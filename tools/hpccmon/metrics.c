@@ -86,7 +86,7 @@ static const struct spread spreads[] = {
 struct snapshot {
 	uint64_t	nr;
 	uint64_t	mode[HPCC_FLOW_DOUBTING + 1];
-	uint64_t	fell_back[HPCC_WHY_UNSEEN_LOSS + 1];
+	uint64_t	fell_back[HPCC_WHY_MUTED + 1];
 	uint64_t	ruled;
 	uint64_t	bucket[NR(spreads)][BOUNDS_MAX];
 	double		sum[NR(spreads)];

@@ -27,6 +27,7 @@ enum hpcc_event {
 	HPCC_EVENT_FALLBACK,	/* to the classic response */
 	HPCC_EVENT_RETURN,	/* back to telemetry */
 	HPCC_EVENT_PATH,	/* another link at a hop */
+	HPCC_EVENT_MUTED,	/* segments go without the option, as the path may drop them */
 };
 
 /* HPCC_A_FLOW_MODE */
@@ -42,6 +43,7 @@ enum hpcc_flow_why {
 	HPCC_WHY_NONE,		/* it never did */
 	HPCC_WHY_SILENCE,	/* telemetry stopped */
 	HPCC_WHY_UNSEEN_LOSS,	/* no link with telemetry explains its losses */
+	HPCC_WHY_MUTED,		/* an RTO, and no telemetry since the last one */
 };
 
 enum {
@@ -80,6 +82,7 @@ enum {
 	HPCC_A_FLOW_TX_EXCESS,	/* u32, the same: tx grew faster than ts */
 	HPCC_A_FLOW_W_MIN,	/* u64, the least W, bytes */
 	HPCC_A_FLOW_MAX_STAGE,	/* u32, maxStage */
+	HPCC_A_FLOW_MUTED,	/* flag: segments go without the option, as the path may drop them */
 	__HPCC_A_FLOW_MAX,
 };
 
