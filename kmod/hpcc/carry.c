@@ -111,6 +111,7 @@ void hpcc_carrier_stop(struct sock *sk, struct hpcc_flow *flow)
 bool hpcc_asks(const struct hpcc_flow *flow, const struct tcp_sock *tp)
 {
 	return READ_ONCE(flow->searching) || hpcc_path_is_asked(flow) ||
+	       hpcc_peek(tp->snd_cwnd) < 2 ||
 	       hpcc_peek(tp->tcp_clock_cache) - READ_ONCE(flow->asked_ns) >=
 	       READ_ONCE(flow->sample_ns);
 }

@@ -149,6 +149,7 @@ enum hpcc_ignored {
  * @muted: enum hpcc_muted; LOCAL_OUT writes HPCC_MUTED_TRIED, cc.c all others under the socket lock
  * @pause: segments that go without our option, as ACKs with it did not arrive
  * @next_pause: @pause after the next such ACK; 0: HPCC_PAUSE
+ * @prompt_end: end of the last data segment that asked for a prompt ACK
  * @echo_ack: acknowledgment number of the last ACK without data that had our option
  * @paused: HPCC_EVENT_MUTED is to be sent
  * @response: the last response of a switch (response.c); 0: there was none
@@ -278,6 +279,7 @@ struct hpcc_flow {
 	u16 pause;
 	u16 next_pause;
 	u64 asked_ns;
+	u32 prompt_end;
 	u32 echo_ack;
 	bool paused;
 	u64 response;

@@ -196,6 +196,8 @@ static u32 hpcc_forward_write(struct hpcc_flow *flow, const struct tcp_sock *tp,
 		WRITE_ONCE(flow->asked, asked);
 	}
 	opt.flags |= phase;
+	if (opt.flags & HPCC_OPT_F_PROMPT)
+		WRITE_ONCE(flow->prompt_end, READ_ONCE(flow->snd_end));
 	hpcc_opt_encode(p, flow->kind, &opt);
 	memset(p + HPCC_OPT_HEAD_LEN, 0, opt.nr * HPCC_RECORD_LEN);
 	if (unlikely(asks == HPCC_ASKS_CSIG) && opt.type == HPCC_OPT_FORWARD)

@@ -1,0 +1,117 @@
+#!/usr/bin/env -S python3 -B
+# SPDX-License-Identifier: GPL-2.0
+"""Nothing waits for a delayed ACK: transfers over MTU x rate x RTT x sample x carry, beside cubic's
+of the same path. HPCC_STALL=all searches the complete grid.
+"""
+
+import itertools
+import os
+import sys
+import time
+
+sys.path[0] += "/.."
+from lib.ktap import defer, expect, expect_in, main, need_virtual_time
+from lib.net import Netns, Pair
+from lib.tcp import bind_soon, get_cc, goodput_mbps, let_go, set_cc
+
+MTUS = 576, 1500, 9000, 16384, 65535
+MBPS = 1, 10, 100, 1000, 10000, 100000
+DELAYS = "0us", "10us", "100us", "5ms"
+KNOBS = tuple({"sample": sample, "carry": carry} for sample, carry in itertools.product((1, 2, 8), (0, 1)))
+# Where W has 1 to 4 segments, some of the link stays idle, as W is quantized. A delayed ACK costs
+# far more.
+LEAST = 0.5
+DELAYED = "TcpExtDelayedACKs"
+
+
+def modest():
+    """Some of each; the windows of most are of few segments."""
+    for number, (mtu, mbps) in enumerate(itertools.product(MTUS[1:], (100, 1000, 10000))):
+        yield mtu, mbps, DELAYS[number % 3], KNOBS[number % len(KNOBS)]
+        yield mtu, mbps, DELAYS[number % 3], KNOBS[(number + 3) % len(KNOBS)]
+
+
+def transferred(pair, port, cc, nbytes):
+    """Send. Return Mb/s, and how many ACKs the receiver delayed meanwhile."""
+    client, server = pair.connect(pair.listen(port, cc), cc)
+    before = pair.s.snmp(DELAYED)
+    mbps = goodput_mbps(client, server, nbytes)
+    delayed = pair.s.snmp(DELAYED) - before
+    client.close()
+    server.close()
+    return mbps, delayed
+
+
+def test_transfers():
+    need_virtual_time()
+    full = os.environ.get("HPCC_STALL") == "all"
+    grid = itertools.product(MTUS, MBPS, DELAYS, KNOBS) if full else modest()
+    slow, pairs, cubic = [], {}, {}
+    for port, (mtu, mbps, delay, knobs) in enumerate(grid, 5000):
+        pair = pairs.get(mtu) or pairs.setdefault(mtu, Pair(mtu=mtu))
+        nbytes = min(max(mbps * 6250, 40 * mtu), max(600 * mtu, 1000000), 4000000)
+        for ns in pair.c, pair.s:
+            ns.tc(f"qdisc replace dev eth0 root handle 1: hpcc rate {mbps}mbit limit 10mb delay {delay}")
+            for name, value in {"host_mbps": mbps, **knobs}.items():
+                ns.sysctl("net.hpcc." + name, value)
+        case = mtu, mbps, delay
+        if case not in cubic:
+            cubic[case] = transferred(pair, port, "cubic", nbytes)
+        got = transferred(pair, 20000 + port, "hpcc", nbytes)
+        print(f"# {mtu} bytes, {mbps} Mb/s, {delay}, {knobs}: {got[0]:.1f} of {cubic[case][0]:.1f} Mb/s, "
+              f"{got[1]} ACKs delayed, with cubic {cubic[case][1]}")
+        if got[0] < LEAST * cubic[case][0] or got[1] > cubic[case][1]:
+            slow.append((*case, knobs))
+    expect("slower than cubic, or delayed", slow, [])
+
+
+def test_loopback():
+    """T is that of a SYN, a fraction of the time that one segment takes."""
+    need_virtual_time()
+    for mtu, carry in itertools.product((9000, 16384, 65536), (0, 1)):
+        ns = Netns(carry=carry)
+        ns.ip(f"link set lo mtu {mtu} up")
+        ns.tc("qdisc replace dev lo root handle 1: hpcc rate 1gbit")
+        listener, client = ns.socket(), ns.socket()
+        bind_soon(listener, ("127.0.0.1", 5000))
+        listener.listen()
+        for sock in listener, client:
+            set_cc(sock, "hpcc")
+        client.connect(("127.0.0.1", 5000))
+        server = listener.accept()[0]
+        defer(let_go, server)
+        got = goodput_mbps(client, server, 4000000)
+        print(f"# {mtu} bytes, carry {carry}: {got:.0f} Mb/s by {get_cc(client)}")
+        expect_in(f"MTU {mtu}, carry {carry}: Mb/s", got, 850, 1000)
+        expect("delayed ACKs", ns.snmp(DELAYED), 0)
+
+
+def test_tunnel():
+    """Transfers over ipip at 50 Mb/s have no pause."""
+    need_virtual_time()
+    pair = Pair(qdisc="hpcc rate 50mbit delay 100us")
+    for ns, here, there, addr in ((pair.c, 0, 1, "10.1.0.1"), (pair.s, 1, 0, "10.1.0.2")):
+        ns.ip(f"link add tun0 type ipip local {pair.addr[here]} remote {pair.addr[there]}",
+              f"addr add {addr}/24 dev tun0", "link set tun0 up")
+    listener = pair.s.socket()
+    bind_soon(listener, ("10.1.0.2", 5000))
+    listener.listen()
+    for number in range(3):
+        client = pair.c.socket()
+        client.connect(("10.1.0.2", 5000))
+        server = listener.accept()[0]
+        defer(let_go, server)
+        longest, last = 0, time.monotonic()
+
+        def gap():
+            nonlocal longest, last
+            now = time.monotonic()
+            longest, last = max(longest, now - last), now
+
+        got = goodput_mbps(client, server, 600000, each=gap)
+        print(f"# transfer {number}: {got:.1f} Mb/s, longest pause {longest * 1e3:.1f} ms")
+        expect_in(f"transfer {number}: longest pause, s", longest, 0, 0.02)
+
+
+if __name__ == "__main__":
+    main(sys.modules[__name__], modules=["sch_hpcc"])
