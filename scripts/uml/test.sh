@@ -33,6 +33,7 @@ main()
 	HPCC_MODDIR=$tools TC_LIB_DIR=$tools exec "$HERE/run.sh" --tree "$tree" \
 		--kernel loglevel=5 --env "KTAP_ONLY=${KTAP_ONLY:-}" \
 		--env "HPCC_TREE=$tree" \
+		--env "HPCC_STALL=${HPCC_STALL:-}" \
 		--env "HPCC_STRESS=${HPCC_STRESS:-1}" \
 		--env "HPCC_STRESS_ROUNDS=${HPCC_STRESS_ROUNDS:-}" \
 		--env "HPCC_STRANGE_S=${HPCC_STRANGE_S:-}" \
