@@ -23,7 +23,7 @@
 
 /* Segments without an option after the first ACK that was lost, and after many. */
 #define HPCC_PAUSE		64
-#define HPCC_PAUSE_MAX		(1U << 15)
+#define HPCC_PAUSE_MAX		32768U
 
 /* Segments in flight in front of the one that tries, and behind it. */
 #define HPCC_TRIAL_SEGS		3
