@@ -122,9 +122,10 @@ def falls_back(where, **how):
         expect("mode", get_cc(client), "hpcc-classic")
         expect("counters", (counters["agreed"], counters["fallbacks"], counters["returns"]),
                (1, 1, 0))
-        # Of bursts; in real time they may be of 16 segments each.
+        # Of bursts; in real time they may be of 16 segments each. T is above start_rtt_ns: the
+        # flow starts slowly, from ten segments, so that few leave in these round trips.
         expect_in("forward_sent", counters["forward_sent"],
-                  100 if virtual_time() else NBYTES // 30000, NBYTES)
+                  50 if virtual_time() else NBYTES // 30000, NBYTES)
     return path
 
 
