@@ -224,8 +224,10 @@ void hpcc_probe_answer(struct sock *sk, struct hpcc_flow *flow)
 	/* Before the records are read: a probe that comes meanwhile is answered next time. */
 	smp_store_mb(flow->answer, false);
 	if (unlikely(READ_ONCE(flow->paused))) {
+		/* An answer would carry no option now. */
 		WRITE_ONCE(flow->paused, false);
 		hpcc_notify(sk, flow, HPCC_EVENT_MUTED);
+		return;
 	}
 	if ((!hpcc_echo_waits(flow) && !hpcc_signal_waits(flow)) ||
 	    now_ns - flow->answered_ns < flow->params.T >> hpcc_answer_shift)

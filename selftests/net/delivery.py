@@ -418,9 +418,9 @@ def test_random():
 
 
 def test_carriers():
-    """Probes with INT and IFA among them. Those that are right are a pure ACK to TCP, or nothing: the host without
-    the modules gets that. So what is counted is not the same; what sockets get is. GRO would keep INT for a while, as data. CSIG is in frames, which a TUN
-    device has none of (csig.py).
+    """Probes with INT and IFA among them. TCP gets nothing of those that are right: the host without
+    the modules does not get them. So what is counted is not the same; what sockets get is. GRO would
+    keep INT for a while, as data. CSIG is in frames, which a TUN device has none of (csig.py).
     """
     count = PACKETS // 4
     _, counters = compare(count, SEED, "--carriers", joins=False)

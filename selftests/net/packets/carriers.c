@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Probes as switches have written to them: INT behind the TCP header, IFA around it. A host that
- * runs hpcc takes those that are right, and TCP must see a pure ACK, or nothing. The others are old
- * data, or of a protocol that nobody has, to both hosts.
+ * runs hpcc takes those that are right, and TCP must see nothing of them. The others are old data,
+ * or of a protocol that nobody has, to both hosts.
  */
 #include <string.h>
 
@@ -13,9 +13,6 @@
 #define INT_HOP		24
 #define IFA_PROTOCOL	131
 #define IFA_HOP		32
-
-/* A window that no other one exceeds: a probe may not take less. */
-#define WINDOW		65535
 
 static uint32_t ip_len(const struct flow *flow)
 {
@@ -117,19 +114,17 @@ static uint32_t make_int(struct rng *rng, uint8_t *p, bool right)
 	return len;
 }
 
-static void aim_int(struct rng *rng, struct frame *f, struct flow *flow, bool plain)
+static bool aim_int(struct rng *rng, struct frame *f, struct flow *flow, bool plain)
 {
 	bool right = percent(rng, 70);
 	uint8_t stack[INT_HEADER + 8 * INT_HOP];
 	uint32_t len = make_int(rng, stack, right);
 
-	if (!right || !flow->agreed || !plain)
-		flow->seq -= INT_BACK;
+	flow->seq -= INT_BACK;
 	make_probe(rng, f, flow);
-	if (right && flow->agreed && plain)
-		return;
 	memcpy(open_at(f, flow, f->len, len), stack, len);
 	sum_up(f, flow);
+	return !(right && flow->agreed && plain);
 }
 
 /* Headers, and stack behind the TCP header. Returns whether a host reads it. */
@@ -196,11 +191,9 @@ bool aim_carrier(struct maker *m, struct frame *f, bool plain)
 	struct rng *rng = &m->rng;
 	struct flow flow = m->flows[below(rng, m->nr_flows)];
 
-	flow.window = WINDOW;
 	flow.seq = flow.una;
 	flow.agreed &= !flow.ended;
 	if (percent(rng, 50))
 		return aim_ifa(rng, f, &flow, plain);
-	aim_int(rng, f, &flow, plain);
-	return true;
+	return aim_int(rng, f, &flow, plain);
 }
