@@ -211,7 +211,7 @@ KBUILD_FILES := $(filter-out %.mod.c,Kbuild dkms.conf $(wildcard scripts/kbuild/
 	include/hpcc/* include/compat/*/*.h include/uapi/linux/*.h kmod/Kbuild kmod/*/Kbuild kmod/*/*.[ch] \
 	qdisc/Kbuild qdisc/Makefile qdisc/*.[ch]))
 # What hpcc-lab builds guests and modules from, with itself.
-LAB_FILES := $(KBUILD_FILES) scripts/hpcc-lab scripts/hpcc-paper scripts/compare-ns3 scripts/debian.sh scripts/root.sh \
+LAB_FILES := $(KBUILD_FILES) scripts/hpcc-lab scripts/hpcc-paper scripts/compare-ns3 scripts/debian.sh scripts/limit.py scripts/root.sh \
 	$(wildcard scripts/lab/*.py scripts/lab/page.css scripts/lab/page.js scripts/lab/dygraphs.licence \
 	scripts/lab/workloads/*.csv scripts/lab/published/*.csv scripts/paper/Snakefile scripts/paper/*.toml scripts/paper/networks/*.toml \
 	scripts/uml/* scripts/vm/* scripts/scenarios/*.toml scripts/scenarios/ns3/*.xz \
@@ -271,7 +271,7 @@ deb:
 
 check-deb:
 	@scripts/install-deps deb
-	@SUITE=$(SUITE) HPCC_CHECK_TIMEOUT=3600 scripts/check selftests/deb/test_deb.sh
+	@SUITE=$(SUITE) HPCC_CHECK_TIMEOUT=7200 scripts/check selftests/deb/test_deb.sh
 
 # Without kernel headers, too: what kbuild leaves behind has known names.
 clean:

@@ -22,7 +22,7 @@
 #   --env NAME=VAL  environment of COMMAND; may be repeated
 #   --mem SIZE      memory of the guest (1G)
 #   --seed N        seed of its random numbers (1)
-#   --timeout S     give up after S seconds of real time (600)
+#   --timeout S     give up after S seconds of CPU time (600), or six times as many of real time
 #   --kernel ARG    one more argument for the kernel's command line
 #   --interactive   COMMAND reads this terminal, line by line
 #   --real-time     the guest's clock is the host's, and computing takes time
@@ -259,15 +259,15 @@ boot()
 		exec 3< <(exec cat /dev/tty 2> /dev/null)
 		TTY_PID=$!
 	fi
-	env -i TMPDIR=memory HOME=. UML_RANDOM_SEED="$seed" \
-		"$(command -v timeout)" --foreground -k 5 "$timeout" "${fixed[@]}" "${CONFINE[@]}" \
+	"$HERE/../limit.py" "$timeout" env -i TMPDIR=memory HOME=. UML_RANDOM_SEED="$seed" \
+		"${fixed[@]}" "${CONFINE[@]}" \
 		./linux "mem=$mem" root=/dev/root rootfstype=hostfs rootflags=/proc/self/cwd/root ro \
 		random.trust_cpu=on con=null con0=fd:0,fd:1 quiet panic=-1 umid=hpcc "${clock[@]}" \
 		init=/first "${kernel[@]}" \
 		<&3 2>&1 &
 	UML_PID=$!
 	wait "$UML_PID" || rc=$?
-	[ "$rc" != 124 ] || { echo "run.sh: timed out after $timeout s" >&2; exit 124; }
+	[ "$rc" != 124 ] || { echo "run.sh: timed out" >&2; exit 124; }
 	status=$(guest_status) || {
 		echo "run.sh: the guest ended without a status (kernel's exit status $rc)" >&2
 		exit 125

@@ -4,7 +4,7 @@
 # test.sh [--kernel-version X.Y] SCRIPT [ARG]...: run a test of selftests/net in
 # a guest of its own, which finds our modules in HPCC_MODDIR and the tc plugin
 # in TC_LIB_DIR. The exit status is the script's. The kernel's warnings are
-# printed, so that scripts/check sees them. HPCC_TIMEOUT: seconds of real time that
+# printed, so that scripts/check sees them. HPCC_TIMEOUT: seconds of CPU time that
 # it may take (600; 1800 where HPCC_DEBUG has the guest watch itself).
 set -euo pipefail
 

@@ -53,6 +53,12 @@ shown()
 	verdict "$name" "$want" "$got"
 }
 
+# ended NAME WHY: of the last expect's program
+ended()
+{
+	verdict "$1" "timed out after $2" "$(grep -o -m 1 'timed out after.*' "$WORK/log")"
+}
+
 # all NAME STATUS TABLE ROW...: the table without its head, columns a space apart
 all()
 {
@@ -84,7 +90,7 @@ machine()
 	shift 3
 	rm -rf "$tree"
 	mkdir -p "$tree"/scripts/{vm,uml} "$tree/selftests/net"
-	cp "$CHECK" "$tree/scripts"
+	cp "$CHECK" "$(dirname "$CHECK")/limit.py" "$tree/scripts"
 	printf '#!/bin/sh\necho %s\n' "$tree" | tee "$tree/scripts/vm/kernel.sh" > "$tree/scripts/uml/modules.sh"
 	cat > "$tree/scripts/vm/test.sh" <<- 'END'
 		#!/bin/bash
@@ -118,7 +124,7 @@ HEAD2='echo "KTAP version 1"; echo 1..2;'
 
 main()
 {
-	ktap_plan 30
+	ktap_plan 34
 
 	producer good "$HEAD2"'echo "ok 1 - a"; echo "# note"; echo "ok 2 - b"'
 	expect "all pass" 0 "2 passed, 0 failed" good
@@ -178,6 +184,14 @@ main()
 
 	producer hangs "$HEAD2"'echo "ok 1 - a"; sleep 60'
 	LIMIT_S=1 expect "a hang" 1 "1 passed, 2 failed" hangs
+	ended "a hang ends by real time" "6 s, of which less than 1 s CPU time"
+
+	producer burns "$HEAD2"'echo "ok 1 - a"; bash -c "while :; do :; done"'
+	LIMIT_S=2 expect "too much CPU time" 1 "1 passed, 2 failed" burns
+	ended "CPU time of a child counts" "2 s of CPU time"
+
+	producer waits "$HEAD2"'echo "ok 1 - a"; sleep 3; echo "ok 2 - b"'
+	LIMIT_S=1 expect "the limit is no limit of real time" 0 "2 passed, 0 failed" waits
 
 	all "rows that pass" 0 $'debug 5 0 2 0\nvm-7.2 5 0 2 0' debug vm-7.2
 	all "a row that fails, one that crashes" 1 \
