@@ -145,7 +145,7 @@ class Scenario(unittest.TestCase):
                           "spacing": -1, "spread": "x", "reverse": -1},
                  "rpc": {"from": "x", "to": "h0..h1", "request": 0, "response": "x", "count": 0, "until": "x",
                          "think": -1, "start": "x", "cc": "vegas"},
-                 "run": {"host": "s0", "command": "a\nb", "start": "x", "stop": "never"},
+                 "run": {"host": "s0", "command": "a\nb", "package": "../x", "may_fail": 1, "start": "x", "stop": "never"},
                  "workload": {"cdf": 1, "load": 1.0, "duration": "x", "flows": "", "list": [1], "from": "x",
                               "to": 1, "incast": {"from": 0}, "connect": "late", "pool": 0},
                  "measure": {"from": "x", "until": "x", "interval": "x", "deadline": "x",
