@@ -82,7 +82,7 @@ enum {
 	HPCC_A_FLOW_TX_EXCESS,	/* u32, the same: tx grew faster than ts */
 	HPCC_A_FLOW_W_MIN,	/* u64, the least W, bytes */
 	HPCC_A_FLOW_MAX_STAGE,	/* u32, maxStage */
-	HPCC_A_FLOW_MUTED,	/* flag: segments go without the option, as the path may drop them */
+	HPCC_A_FLOW_MUTED,	/* flag: segments go without the option: the path may drop it */
 	__HPCC_A_FLOW_MAX,
 };
 
