@@ -68,6 +68,7 @@ int cmd_export(int argc, char **argv)
 {
 	static const struct option options[] = {
 		{ "flows", optional_argument, NULL, 'f' },
+		{ "host", required_argument, NULL, 'H' },
 		{ "listen", required_argument, NULL, 'l' },
 		{ "names", no_argument, NULL, 'n' },
 		{ "textfile", required_argument, NULL, 't' },
@@ -77,10 +78,12 @@ int cmd_export(int argc, char **argv)
 	struct export export = {};
 	int option, status;
 
-	while ((option = next_option(argc, argv, "f::l:nt:", options)) != -1) {
+	while ((option = next_option(argc, argv, "f::H:l:nt:", options)) != -1) {
 		if (option == 'f')
 			export.flows = optarg ? whole_option("--flows", 1, FLOWS_MAX) :
 				       FLOWS_DEFAULT;
+		else if (option == 'H')
+			export.hosts = optarg;
 		else if (option == 'l')
 			where = optarg;
 		else if (option == 'n')
@@ -92,6 +95,8 @@ int cmd_export(int argc, char **argv)
 		usage("%s: it tells of all flows, and takes none", argv[optind]);
 	if (file && where)
 		usage("--textfile and --listen: choose one");
+	if (file && export.hosts)
+		usage("--host: names are of --listen");
 	if (export.names && !export.flows)
 		usage("--names: links are told of with --flows");
 	export.mon = monitor_new();

@@ -13,12 +13,14 @@
  * @mon: asks the kernel
  * @flows: flows that get series of their own; 0: none
  * @names: have links asked who they are
+ * @hosts: further names of this host, with commas between them, or NULL
  * @complained: somebody was told why that fails
  */
 struct export {
 	struct monitor	*mon;
 	unsigned int	flows;
 	bool		names;
+	const char	*hosts;
 	bool		complained;
 };
 

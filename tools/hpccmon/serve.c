@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * hpccmon export: GET /metrics, by libmicrohttpd. A client costs little, whatever it does: there
- * are CONNECTIONS_MAX of them, and others are refused; each has CONNECTION_BYTES for what it sends,
- * one answer, and CONNECTION_S. Who asks more often than once in FRESH_MS gets the same text
- * again.
+ * hpccmon export: GET /metrics, by libmicrohttpd. A client costs little, whatever it does: each has
+ * CONNECTION_BYTES for what it sends, one answer, and CONNECTION_S. There are CONNECTIONS_MAX of
+ * them: one more ends the oldest one that has asked nothing yet, or else the oldest one. Requests
+ * that come within FRESH_MS get the same text.
+ *
+ * A web page can have a browser on this host ask us by a name that its author resolves to our
+ * address, and read the answer (DNS rebinding). The request's Host is that name: we answer only to
+ * our own names.
  */
 #include <errno.h>
 #include <microhttpd.h>
@@ -11,6 +15,7 @@
 #include <netinet/tcp.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
@@ -18,6 +23,9 @@
 #include "export.h"
 
 #define CONNECTIONS_MAX		8
+/* One that we end is there until the library notices. */
+#define CONNECTIONS_SPARE	8
+#define CLIENTS			(CONNECTIONS_MAX + CONNECTIONS_SPARE)
 #define CONNECTION_BYTES	(16 << 10)
 #define CONNECTION_S		10
 #define FRESH_MS		500
@@ -26,13 +34,15 @@
 struct client {
 	struct MHD_Connection	*connection;	/* NULL: nobody */
 	uint64_t		since_ms;
+	bool			asked;		/* the request is complete */
+	bool			ended;		/* by us */
 };
 
 struct server {
 	struct export		*export;
 	struct MHD_Response	*metrics;	/* the last ones, or NULL */
 	uint64_t		metrics_ms;	/* as of when */
-	struct client		client[CONNECTIONS_MAX];
+	struct client		client[CLIENTS];
 };
 
 static uint64_t now_ms(void)
@@ -85,53 +95,157 @@ static enum MHD_Result refuse(struct MHD_Connection *connection, unsigned int st
 	return result;
 }
 
+/* The address that the client connected to. */
+static bool local_addr(struct MHD_Connection *connection, struct in6_addr *addr)
+{
+	const union MHD_ConnectionInfo *info =
+		MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+	union {
+		struct sockaddr_in	v4;
+		struct sockaddr_in6	v6;
+	} name;
+	socklen_t length = sizeof(name);
+
+	if (!info || getsockname(info->connect_fd, (struct sockaddr *)&name, &length))
+		return false;
+	if (name.v4.sin_family == AF_INET)
+		addr_map(addr, &name.v4.sin_addr);
+	else
+		*addr = name.v6.sin6_addr;
+	return true;
+}
+
+static bool is_loopback(const struct in6_addr *addr)
+{
+	return IN6_IS_ADDR_LOOPBACK(addr) ||
+	       (IN6_IS_ADDR_V4MAPPED(addr) && addr->s6_addr[12] == 127);
+}
+
+static bool is_in_list(const char *list, const char *name, size_t length)
+{
+	size_t n;
+
+	for (; list; list = list[n] ? list + n + 1 : NULL) {
+		n = strcspn(list, ",");
+		if (n && n == length && !strncasecmp(list, name, n))
+			return true;
+	}
+	return false;
+}
+
+/* HTTP/1.0 has requests without Host; a browser sends none. */
+static bool is_our_name(const struct export *export, struct MHD_Connection *connection)
+{
+	const char *host = MHD_lookup_connection_value(connection, MHD_HEADER_KIND,
+						       MHD_HTTP_HEADER_HOST);
+	struct in6_addr local;
+	char text[END_MAX];
+	struct end end;
+	size_t length;
+
+	if (!host)
+		return true;
+	if (end_read(&end, host) && !end.any_addr) {
+		if (is_loopback(&end.addr) ||
+		    (local_addr(connection, &local) && IN6_ARE_ADDR_EQUAL(&local, &end.addr)))
+			return true;
+		host = addr_text(&end, text);
+		return is_in_list(export->hosts, host, strlen(host));
+	}
+	length = strcspn(host, ":");
+	if (host[length + strspn(host + length, ":0123456789")])
+		return false;
+	return is_in_list("localhost", host, length) || is_in_list(export->hosts, host, length);
+}
+
+static struct client *client_of(struct server *server, const struct MHD_Connection *connection)
+{
+	struct client *client;
+
+	for (client = server->client; client < server->client + CLIENTS; client++) {
+		if (client->connection == connection)
+			return client;
+	}
+	return NULL;
+}
+
 static enum MHD_Result answer(void *data, struct MHD_Connection *connection, const char *url,
 			      const char *method, const char *version, const char *upload,
 			      size_t *upload_size, void **state)
 {
+	struct server *server = data;
+	struct client *client = client_of(server, connection);
+
 	(void)version;
 	(void)upload;
 	(void)upload_size;
 	(void)state;
+	if (client)
+		client->asked = true;
+	if (!is_our_name(server->export, connection))
+		return refuse(connection, MHD_HTTP_FORBIDDEN, "this Host is not ours: --host\n");
 	if (strcmp(url, "/metrics"))
 		return refuse(connection, MHD_HTTP_NOT_FOUND, "there is /metrics\n");
 	if (strcmp(method, MHD_HTTP_METHOD_GET))
 		return refuse(connection, MHD_HTTP_METHOD_NOT_ALLOWED, "GET it\n");
-	return MHD_queue_response(connection, MHD_HTTP_OK, fresh_metrics(data));
+	return MHD_queue_response(connection, MHD_HTTP_OK, fresh_metrics(server));
 }
 
 /* ---- Clients -------------------------------------------------------------------------- */
+
+static void end_client(struct client *client)
+{
+	const union MHD_ConnectionInfo *info =
+		MHD_get_connection_info(client->connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+
+	if (info)
+		shutdown(info->connect_fd, SHUT_RDWR);
+	client->ended = true;
+}
+
+/* The newest client is the one that needs the room. */
+static void make_room(struct server *server, const struct client *newest)
+{
+	struct client *client, *oldest = NULL;
+	unsigned int nr = 0;
+
+	for (client = server->client; client < server->client + CLIENTS; client++) {
+		if (!client->connection || client->ended)
+			continue;
+		nr++;
+		if (client == newest)
+			continue;
+		if (!oldest || client->asked < oldest->asked ||
+		    (client->asked == oldest->asked && client->since_ms < oldest->since_ms))
+			oldest = client;
+	}
+	if (nr > CONNECTIONS_MAX)
+		end_client(oldest);
+}
 
 static void client_change(void *data, struct MHD_Connection *connection, void **state,
 			  enum MHD_ConnectionNotificationCode what)
 {
 	bool begins = what == MHD_CONNECTION_NOTIFY_STARTED;
 	struct server *server = data;
-	struct client *client;
+	struct client *client = client_of(server, begins ? NULL : connection);
 
 	(void)state;
-	for (client = server->client; client < server->client + CONNECTIONS_MAX; client++) {
-		if (client->connection != (begins ? NULL : connection))
-			continue;
-		client->connection = begins ? connection : NULL;
-		client->since_ms = now_ms();
-		break;
-	}
+	if (!client)
+		return;
+	*client = (struct client){ .connection = begins ? connection : NULL, .since_ms = now_ms() };
+	if (begins)
+		make_room(server, client);
 }
 
 /* The library's time-out counts anew with each byte. */
 static void end_old_clients(struct server *server)
 {
-	const union MHD_ConnectionInfo *info;
 	struct client *client;
 
-	for (client = server->client; client < server->client + CONNECTIONS_MAX; client++) {
-		if (!client->connection || now_ms() - client->since_ms < CONNECTION_S * 1000)
-			continue;
-		info = MHD_get_connection_info(client->connection,
-					       MHD_CONNECTION_INFO_CONNECTION_FD);
-		if (info)
-			shutdown(info->connect_fd, SHUT_RDWR);
+	for (client = server->client; client < server->client + CLIENTS; client++) {
+		if (client->connection && now_ms() - client->since_ms >= CONNECTION_S * 1000)
+			end_client(client);
 	}
 }
 
@@ -181,7 +295,7 @@ int serve_metrics(struct export *export, const char *where)
 	daemon = MHD_start_daemon(MHD_NO_FLAG, 0, NULL, NULL, answer, &server,
 				  MHD_OPTION_LISTEN_SOCKET, fd,
 				  MHD_OPTION_STRICT_FOR_CLIENT, 1,
-				  MHD_OPTION_CONNECTION_LIMIT, (unsigned int)CONNECTIONS_MAX,
+				  MHD_OPTION_CONNECTION_LIMIT, (unsigned int)CLIENTS,
 				  MHD_OPTION_CONNECTION_TIMEOUT, (unsigned int)CONNECTION_S,
 				  MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_BYTES,
 				  MHD_OPTION_NOTIFY_CONNECTION, client_change, &server,
