@@ -50,7 +50,7 @@
 
 /**
  * struct hpcc_note - one handshake
- * @key: keyed hash of connection and IRS; 0: free
+ * @key: keyed hash of connection and IRS; 0: free; read without the lock by hpcc_note_seen()
  * @stamp: low half of jiffies when it was written
  * @past: as for hpcc_agree_done()
  * @caps: HPCC_CAP_* of the peer
@@ -144,6 +144,20 @@ static bool hpcc_note_ref(struct hpcc_net *hn, const struct hpcc_tuple *tuple,
 	return true;
 }
 
+/* Whether there seems to be a note. Most SYNs do not carry the option, and have none: a flood of
+ * them takes no lock, and writes to no cache line that CPUs share. The caller that gets true looks
+ * again under the lock.
+ */
+static bool hpcc_note_seen(const struct hpcc_note_ref *ref)
+{
+	u32 i;
+
+	for (i = 0; i < HPCC_AGREE_WAYS; i++)
+		if (READ_ONCE(ref->way[i].key) == ref->key)
+			return true;
+	return false;
+}
+
 static u32 hpcc_note_age(const struct hpcc_note *note)
 {
 	return (u32)jiffies - note->stamp;
@@ -185,13 +199,11 @@ static void hpcc_note_write(const struct hpcc_note_ref *ref, bool done, u32 past
 				   hpcc_note_age(note) > hpcc_note_age(place)))
 			place = note;
 	}
-	*place = (struct hpcc_note) {
-		.key = ref->key,
-		.stamp = (u32)jiffies,
-		.past = past,
-		.caps = caps,
-		.done = done,
-	};
+	WRITE_ONCE(place->key, ref->key);
+	place->stamp = (u32)jiffies;
+	place->past = past;
+	place->caps = caps;
+	place->done = done;
 }
 
 /* Note that a peer's SYN carried the option. A copy of a SYN that was answered changes
@@ -220,7 +232,8 @@ static u16 hpcc_agree_offered(const struct net *net, const struct hpcc_tuple *tu
 	struct hpcc_note *note;
 	u16 caps;
 
-	if (!hpcc_note_ref(hpcc_pernet(net), tuple, irs, false, &ref))
+	if (!hpcc_note_ref(hpcc_pernet(net), tuple, irs, false, &ref) ||
+	    !hpcc_note_seen(&ref))
 		return 0;
 	spin_lock_bh(ref.lock);
 	note = hpcc_note_find(&ref);
@@ -248,21 +261,25 @@ static void hpcc_agree_done(const struct net *net, const struct hpcc_tuple *tupl
 	rcu_read_unlock();
 }
 
-/* Take a connection's note away. Return: what it said; all 0, where there is none. */
+/* Take a connection's note away if the checksum of @in is right. @in: the segment that asks for
+ * that; NULL: none does. Return: the note; all 0 if there is none, or it stays.
+ */
 static struct hpcc_note hpcc_agree_take(const struct net *net,
-					const struct hpcc_tuple *tuple, u32 irs)
+					const struct hpcc_tuple *tuple, u32 irs,
+					const struct hpcc_arrival *in)
 {
 	struct hpcc_note said = {};
 	struct hpcc_note_ref ref;
 	struct hpcc_note *note;
 
 	rcu_read_lock();
-	if (hpcc_note_ref(hpcc_pernet(net), tuple, irs, false, &ref)) {
+	if (hpcc_note_ref(hpcc_pernet(net), tuple, irs, false, &ref) &&
+	    hpcc_note_seen(&ref) && (!in || hpcc_arrival_intact(in))) {
 		spin_lock_bh(ref.lock);
 		note = hpcc_note_find(&ref);
 		if (note) {
 			said = *note;
-			note->key = 0;
+			WRITE_ONCE(note->key, 0);
 		}
 		spin_unlock_bh(ref.lock);
 	}
@@ -373,7 +390,7 @@ void hpcc_syn_out(struct hpcc_segment *seg, struct sock *sk)
 	    hpcc_syn_write(seg, net, sk))
 		hpcc_agree_done(net, &tuple, isn, 0, 0, true);
 	else
-		hpcc_agree_take(net, &tuple, isn);
+		hpcc_agree_take(net, &tuple, isn, NULL);
 }
 
 /* The congestion control that the route of a SYN-ACK names. On the first pass of a VRF that
@@ -475,10 +492,10 @@ void hpcc_syn_in(const struct hpcc_arrival *in)
 		if (rcu_access_pointer(hpcc_pernet(net)->agreements) ||
 		    hpcc_syn_welcome(in->skb, in->state, in->th, &tuple))
 			hpcc_agree_offer(net, &tuple, irs, caps);
-	} else if (!in->th->ack && hpcc_arrival_intact(in)) {
-		hpcc_agree_take(net, &tuple, irs);
+	} else if (!in->th->ack) {
+		hpcc_agree_take(net, &tuple, irs, in);
 	} else if (caps >= 0 && hpcc_synack_ok(in) &&
-		   hpcc_agree_take(net, &tuple, ntohl(in->th->ack_seq) - 1).done) {
+		   hpcc_agree_take(net, &tuple, ntohl(in->th->ack_seq) - 1, NULL).done) {
 		hpcc_agree_done(net, &tuple, irs, 0, caps, true);
 	} else if (in->th->ack && caps >= 0) {
 		hpcc_count(net, HPCC_C_WINDOW_IGNORED);
@@ -511,7 +528,7 @@ u16 hpcc_agreed(const struct sock *sk, u32 *past)
 	struct hpcc_note note;
 
 	hpcc_tuple_of_sock(sk, &tuple);
-	note = hpcc_agree_take(sock_net(sk), &tuple, hpcc_irs(sk));
+	note = hpcc_agree_take(sock_net(sk), &tuple, hpcc_irs(sk), NULL);
 	*past = note.past;
 	return note.done ? note.caps : 0;
 }

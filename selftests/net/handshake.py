@@ -568,6 +568,20 @@ def test_syn_again_without_option():
     sock.close()
 
 
+def test_syn_again_damaged():
+    """A SYN without the option whose checksum is wrong takes no offer back."""
+    for version in 4, 6:
+        peer = Peer(version)
+        peer.listen()
+        expect("option in SYN-ACK", peer.start_accept().option(KIND), SYN_BYTES)
+        peer.raw(SYN, peer.seq - 1, 0, peer.syn_options(b""), bad_csum=True)
+        peer.read_all(0.01)
+        peer.send()
+        sock = peer.listener.accept()[0]
+        defer(let_go, sock)
+        expect(f"IPv{version}: congestion control", get_cc(sock), "hpcc")
+
+
 def test_without_ecn():
     """What a connection sends that did not agree upon ECN is not ECN-capable, with telemetry
     or without, nor after setsockopt(); its socket's next SYN asks for ECN again.
