@@ -26,7 +26,8 @@ def printable(text):
 
 def open_regular(path, follow=False):
     """A file to read. @follow: the path is the user's own, and may be a link."""
-    fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | (0 if follow else os.O_NOFOLLOW))
+    fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC |
+                 (0 if follow else os.O_NOFOLLOW))
     if not stat.S_ISREG(os.fstat(fd).st_mode):
         os.close(fd)
         raise NotRegular(None, "is not a regular file", str(path))

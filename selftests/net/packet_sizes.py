@@ -128,8 +128,10 @@ def test_pmtu():
                 sent = [seg for seg in data_segments(segments) if seg.dport == 5000]
                 expect_in("longest", max(seg.total for seg in sent), 1000 if told else 500, 1300)
                 expect("mss falls", tcp_info(client)["snd_mss"] < before, True)
+                # Behind an RTO the path may be one that drops our option: a trial ends the muting.
                 if cc == "hpcc":
-                    expect("data without our option", without(sent), [])
+                    expect("muted", path.a.counters()["muted"], 0 if told else 1)
+                    expect("data without our option", bool(without(sent)), not told)
                 if virtual_time():
                     expect("runs", get_cc(client), cc if cc == "hpcc" or told else CLASSIC)
                 # Two losses in a row without a mark make ldcp a classic one; a slow host

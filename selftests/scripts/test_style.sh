@@ -41,7 +41,7 @@ main()
 	ok "a program that is missing" style 0 "ok 1 - manuals # SKIP needs groff" manuals "$(broken groff gone)"
 	ok "git that lists no files" style 1 "Bail out! git does not list the files here" spdx "$(broken git)"
 	ok "a check that there is not" style 2 \
-		"Bail out! no check nonsense; there are checkpatch sparse kernel_doc shellcheck python manuals rst spdx size probes version leftovers" nonsense
+		"Bail out! no check nonsense; there are checkpatch sparse kernel_doc shellcheck python manuals rst spdx size probes version leftovers fields" nonsense
 	ktap_exit
 }
 

@@ -202,7 +202,7 @@ shared()
 	script panics 'echo c > /proc/sysrq-trigger; sleep 60'
 	cp "$WORK/good" "$WORK/after_hung"
 	cp "$WORK/good" "$WORK/after_panic"
-	SCRIPT_S=5 OUT=$WORK/out python3 -B - "$TOP" "$WORK" << 'END' || return
+	SCRIPT_S=5 OUT=$WORK/out PYTHONPATH=$TOP/scripts python3 -B - "$TOP" "$WORK" << 'END' || return
 import importlib.machinery
 import importlib.util
 import sys
@@ -229,7 +229,7 @@ END
 # What is left to virtual time is no skip where the layer net has passed it.
 elsewhere()
 {
-	python3 -B - "$TOP" << 'END'
+	PYTHONPATH=$TOP/scripts python3 -B - "$TOP" << 'END'
 import importlib.machinery
 import importlib.util
 import sys
