@@ -36,10 +36,12 @@ def open_regular(path, follow=False):
 
 def limited(file, most=SIZE_MAX):
     """What is in an open file, at most so many bytes."""
-    data = file.read(most + 1)
-    if len(data) > most:
-        raise OSError(None, f"is larger than {most >> 20} MiB")
-    return data
+    data = bytearray()
+    while part := file.read(PART):
+        data += part
+        if len(data) > most:
+            raise OSError(None, f"is larger than {most >> 20} MiB")
+    return bytes(data)
 
 
 def read_text(path, follow=False):

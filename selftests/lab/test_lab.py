@@ -1579,10 +1579,10 @@ class Guest(unittest.TestCase):
         done = again(other)
         self.assertRegex(done.stdout.splitlines()[-1], "^hpcc, seed 3: differs in .*flows")
         self.assertEqual(done.returncode, 1)
-        for wrong in ({"scenario": "../x"}, {"scenario": "\0"},
-                      {"scenario": "\ud800"}, {"seed": -1}, {"seed": "1"}, {"kernel": "mars 6.1"},
-                      {"runs": []}, {"settings": {"link": {"rate": 1}}}, {"settings": None}):
-            other.write_text(json.dumps(data | wrong), encoding="utf-8")
+        for wrong in ({"runs": []}, *(data | change for change in (
+                {"scenario": "../x"}, {"scenario": "\0"}, {"scenario": "\ud800"}, {"seed": -1}, {"seed": "1"},
+                {"kernel": "mars 6.1"}, {"settings": {"link": {"rate": 1}}}, {"settings": None}))):
+            other.write_text(json.dumps(wrong), encoding="utf-8")
             done = again(other)
             self.assertEqual((done.returncode, done.stdout, done.stderr.count("\n")), (2, "", 1),
                              f"{wrong}: {done.stderr}")
