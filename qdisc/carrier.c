@@ -104,6 +104,17 @@ static int hpcc_validate_port(struct nlattr **tb, const struct hpcc_config *cfg,
 	return -ERANGE;
 }
 
+/* IFA has no flag by which a port that does not tell its name could say that a hop is missing. */
+static int hpcc_validate_ifa(struct nlattr **tb, const struct hpcc_config *cfg,
+			     struct netlink_ext_ack *extack)
+{
+	if (!(cfg->stamp & HPCC_STAMP_IFA) || cfg->identify)
+		return 0;
+	NL_SET_ERR_MSG_ATTR(extack, tb[TCA_HPCC_IDENTIFY] ?: tb[TCA_HPCC_STAMP],
+			    "stamp ifa: needs identify on");
+	return -EINVAL;
+}
+
 /**
  * hpcc_validate_carriers() - how parameters of carriers go together
  * @sch: the qdisc
@@ -117,7 +128,7 @@ int hpcc_validate_carriers(struct Qdisc *sch, struct nlattr **tb, const struct h
 			   struct netlink_ext_ack *extack)
 {
 	return hpcc_validate_port(tb, cfg, extack) ?: hpcc_validate_int(tb, cfg, extack) ?:
-	       hpcc_validate_csig(sch, tb, cfg, extack);
+	       hpcc_validate_ifa(tb, cfg, extack) ?: hpcc_validate_csig(sch, tb, cfg, extack);
 }
 
 /**

@@ -110,8 +110,10 @@ struct hpcc_headers hpcc_parse(struct sk_buff *skb, u8 kind)
  * @cfg: the port's; without HPCC_STAMP_TCP no TCP option is looked for
  *
  * Where the port fills in IOAM traces, a packet's trace counts and no TCP option does, unless the
- * trace is somebody else's; the same holds for INT-MD. A packet with IFA has no TCP option to write
- * to. What has a CSIG tag has nothing else. A segment that asks for one gets no record.
+ * trace is somebody else's; the same holds for INT-MD. A port that does not tell its name has no
+ * node to write into a trace: there the TCP option counts, which needs no name. A packet with IFA
+ * has no TCP option to write to. What has a CSIG tag has nothing else. A segment that asks for one
+ * gets no record.
  *
  * Return: where they are.
  */
@@ -130,6 +132,7 @@ struct hpcc_headers hpcc_parse_any(struct sk_buff *skb, const struct hpcc_config
 			headers.note = note;
 	}
 	if (cfg->stamp & HPCC_STAMP_IOAM && headers.version == 6 &&
+	    (cfg->identify || !hpcc_note_is_option(headers.note)) &&
 	    skb->data[headers.ip + offsetof(struct ipv6hdr, nexthdr)] == NEXTHDR_HOP)
 		headers.note = hpcc_find_ioam(skb, headers.ip + sizeof(struct ipv6hdr),
 					      headers.note) ?: headers.note;

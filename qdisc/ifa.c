@@ -109,8 +109,6 @@ static struct hpcc_ifa_hop hpcc_ifa_of(const struct hpcc_sched *q, const struct 
  * @skb: the packet, whose note is from hpcc_ifa_note()
  * @ts_ns: when its first bit leaves
  *
- * A port that does not tell its name has nothing to push.
- *
  * Return: HPCC_STAMP_WRITTEN, or the enum hpcc_unstamped that says why there are no metadata of
  * ours.
  */
@@ -125,8 +123,6 @@ int hpcc_try_ifa(struct hpcc_sched *q, struct sk_buff *skb, u64 ts_ns)
 	u32 len;
 	int ret;
 
-	if (!q->cfg.identify)
-		return HPCC_UNSTAMPED_OFF;
 	if (skb_ensure_writable(skb, at + have))
 		return HPCC_UNSTAMPED_NO_MEMORY;
 	len = hpcc_ip_len(skb, ip);

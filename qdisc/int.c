@@ -125,7 +125,7 @@ static struct hpcc_int_hop hpcc_int_of(struct hpcc_sched *q, u64 ts_ns)
  * @skb: the packet, whose note is from hpcc_int_note()
  * @ts_ns: when its first bit leaves
  *
- * A port that does not tell its name has nothing to push.
+ * A port that does not tell its name has nothing to push: the M or E flag says that metadata lack.
  *
  * Return: HPCC_STAMP_WRITTEN, or the enum hpcc_unstamped that says why there are no metadata of
  * ours.
@@ -143,8 +143,6 @@ int hpcc_try_int(struct hpcc_sched *q, struct sk_buff *skb, u64 ts_ns)
 	int ret;
 	u8 *p;
 
-	if (!q->cfg.identify)
-		return HPCC_UNSTAMPED_OFF;
 	if (skb_ensure_writable(skb, at + HPCC_INT_LEN))
 		return HPCC_UNSTAMPED_NO_MEMORY;
 	len = hpcc_ip_len(skb, ip);
@@ -155,10 +153,15 @@ int hpcc_try_int(struct hpcc_sched *q, struct sk_buff *skb, u64 ts_ns)
 	if (ret < 0)
 		return ret == -ENOENT ? HPCC_UNSTAMPED_NO_OPTION : HPCC_UNSTAMPED_MALFORMED;
 	before = csum_partial(p, HPCC_INT_LEN, 0);
-	n = hpcc_int_room(p, &t, hpcc_ip_room(skb, len));
-	ret = n ? hpcc_open(skb, at + HPCC_INT_LEN, n) : HPCC_UNSTAMPED_FULL;
+	n = hpcc_int_room(p, &t, q->cfg.identify ? hpcc_ip_room(skb, len) : 0);
+	ret = q->cfg.identify ? HPCC_UNSTAMPED_FULL : HPCC_UNSTAMPED_OFF;
+	if (n && hpcc_open(skb, at + HPCC_INT_LEN, n)) {
+		ret = HPCC_UNSTAMPED_NO_MEMORY;
+		n = 0;
+	}
 	p = skb->data + at;
-	if (!ret) {
+	if (n) {
+		ret = HPCC_STAMP_WRITTEN;
 		hop = hpcc_int_of(q, ts_ns);
 		hpcc_int_push(p, &t, &hop);
 		hpcc_ip_grow(skb, ip, n);
@@ -166,7 +169,6 @@ int hpcc_try_int(struct hpcc_sched *q, struct sk_buff *skb, u64 ts_ns)
 	}
 	skb_forward_csum(skb);
 	hpcc_int_check(skb, tcp,
-		       csum_sub(csum_partial(p, HPCC_INT_LEN + (ret ? 0 : n), 0), before),
-		       ret ? 0 : n);
-	return ret ?: HPCC_STAMP_WRITTEN;
+		       csum_sub(csum_partial(p, HPCC_INT_LEN + n, 0), before), n);
+	return ret;
 }

@@ -127,7 +127,17 @@ static int hpcc_grow(struct sk_buff *skb, u32 hop, u32 at, u32 len,
 	return 0;
 }
 
-/* Fill in our node of an IOAM trace. A port that does not tell its name has none to write. */
+/* A port that does not tell its name has no node to write: it says that the trace lacks one. */
+static int hpcc_lack_node(struct sk_buff *skb, u32 at)
+{
+	if (!hpcc_ioam_is_ours(skb->data + at))
+		return HPCC_UNSTAMPED_OFF;
+	skb_forward_csum(skb);
+	hpcc_ioam_overflow(skb->data + at);
+	return HPCC_UNSTAMPED_OFF;
+}
+
+/* Fill in our node of an IOAM trace. */
 static int hpcc_try_ioam(struct hpcc_sched *q, struct sk_buff *skb, u64 ts_ns)
 {
 	u32 note = hpcc_skb_cb(skb)->note;
@@ -140,10 +150,10 @@ static int hpcc_try_ioam(struct hpcc_sched *q, struct sk_buff *skb, u64 ts_ns)
 	u64 fraction;
 	int why;
 
-	if (!q->cfg.identify)
-		return HPCC_UNSTAMPED_OFF;
 	if (skb_ensure_writable(skb, at + len))
 		return HPCC_UNSTAMPED_NO_MEMORY;
+	if (!q->cfg.identify)
+		return hpcc_lack_node(skb, at);
 	/* No checksum covers a trace but that of the whole packet, and ifb gives that back. */
 	skb_forward_csum(skb);
 	div64_u64_rem(ts_ns + q->offset.ts_ns, NSEC_PER_SEC, &fraction);

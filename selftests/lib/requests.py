@@ -17,7 +17,7 @@ TCA_INGRESS_BLOCK, TCA_EGRESS_BLOCK = 13, 14
 # What clsact's own place is called, and those of its filters.
 CLSACT = 0xfffffff1, 0xfffffff2, 0xfffffff3
 
-HPCC_STAMP_IOAM, HPCC_STAMP_INT = 2, 4
+HPCC_STAMP_IOAM, HPCC_STAMP_INT, HPCC_STAMP_IFA = 2, 4, 8
 HPCC_STAMP_CSIG, HPCC_STAMP_CSIG_PUSH = 0x10, 0x20
 HPCC_STAMP_ALL = 0x3f
 # What a parameter needs one of.
@@ -75,6 +75,8 @@ def allowed(config, given):
     if max(config["above"], config["respond"]) > (config["limit"] if config["stamp"] else 0):
         return False
     if config["port"] == 0xffff and config["stamp"] & (HPCC_STAMP_IOAM | HPCC_STAMP_INT):
+        return False
+    if config["stamp"] & HPCC_STAMP_IFA and not config["identify"]:
         return False
     if any(name in given and not config["stamp"] & need for name, need in NEEDS.items()) or \
             config["csig_tpid"] in (0x800, 0x86dd, 0x8100, 0x88a8):

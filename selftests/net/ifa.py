@@ -349,7 +349,6 @@ def test_port_leaves():
         ("stamp ifa", {"most": 15, "hops": GOOD}, "malformed"),
         ("stamp ifa", {"words": 1}, "malformed"),
         ("stamp ifa", {"behind": bytes(1500 - 20 - 40 - 31)}, "full"),      # the MTU
-        ("stamp ifa identify off", {}, "off"),
         ("stamp tcp,int", {}, "not_tcp"),
         ("nostamp", {}, "off"),
     )

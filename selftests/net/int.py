@@ -361,6 +361,14 @@ def test_no_hop_left():
     expect_in("full", path.port(2)["hpcc"]["unstamped"]["full"], 1, 1 << 30)
 
 
+def test_without_name():
+    """A port with identify off: no records of half a path; its TCP option counts it."""
+    path = int_path()
+    path.change(1, "hpcc identify off")
+    falls_back(path, "int", "ignored")
+    expect_in("off", path.port(1)["hpcc"]["unstamped"]["off"], 1, 1 << 30)
+
+
 def test_receiver_leaves():
     """The receiver goes to another congestion control while INT comes: no byte of it is data."""
     for version in 4, 6:
@@ -559,7 +567,6 @@ def test_port_leaves():
         ("stamp int", frame(stack())[:-1], "malformed"),
         ("stamp int", frame(stack(), dscp=24), "off"),
         ("stamp int int_dscp 24", frame(stack()), "off"),
-        ("stamp int identify off", frame(stack()), "off"),
         ("stamp tcp", frame(stack()), "no_option"),
         ("nostamp", frame(stack()), "off"),
     )
@@ -583,6 +590,16 @@ def test_port_leaves():
             expect("checksum", Segment(got[14:]).csum_ok, True)
             expect("full", port.stats()["unstamped"]["full"], 1)
     longest_packet()
+    # a port that does not tell its name
+    for behind, flag in (stack(), 2), (stack(left=0), 4):
+        sent = frame(behind)
+        port = FramePort("stamp int identify off")
+        got = port.through(sent)
+        at = 14 + 20 + 32
+        expect("flag without a name", (got[at:at + 4], got[at + 4], got[at + 5:]),
+               (sent[at:at + 4], 0x20 | flag, sent[at + 5:]))
+        expect("checksum", Segment(got[14:]).csum_ok, True)
+        expect("off, stamped", (port.stats()["unstamped"]["off"] > 0, port.stats()["stamped"]), (True, 0))
     fits = frame(stack(), mtu_fill=1500 - 52 - 16 - 24)
     expect("to the MTU", len(FramePort("stamp int").through(fits)), 1514)
 

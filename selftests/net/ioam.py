@@ -487,7 +487,8 @@ def test_port_leaves():
         ("stamp ioam", trace(flags=8), "full"),
         ("stamp ioam", trace(length=200), "off"),
         ("stamp ioam", trace(length=3), "off"),
-        ("stamp ioam identify off", trace(), "off"),
+        ("stamp ioam identify off", trace(namespace=5), "off"),
+        ("stamp ioam identify off", trace(kind=0xd20000, words=4), "off"),
         ("stamp tcp", trace(), "not_tcp"),
         ("nostamp", trace(), "off"),
     )
@@ -502,6 +503,56 @@ def test_port_leaves():
     full = port.through(frame(trace(room=1)))
     again = port.through(full)
     expect("overflow flag only", again, full[:64] + bytes([full[64] | 4]) + full[65:])
+
+
+def segment(*slots, hops=0):
+    """TCP of a request."""
+    opts = option(FORWARD, slots, SCALE, hops)
+    return struct.pack("!HHIIBBHHH", 1, 2, 3, 4, (5 + len(opts) // 4) << 4, ACK, 100, 0, 0) + opts
+
+
+def test_port_without_name():
+    """A port with identify off writes no node, and is not overlooked: it leaves the packet to the TCP option,
+    and says by the overflow flag that a node is missing where it fills in none.
+    """
+    tcp = 14 + 40 + len(trace())
+    port = FramePort("stamp tcp,ioam identify off", version=6)
+    sent = frame(trace(), tcp=segment(bytes(8)))
+    got = port.through(sent)
+    expect("trace", got[:tcp], sent[:tcp])
+    expect("hops of the option, of its record", (got[tcp + 23] >> 4, got[tcp + 24] >> 4), (1, 1))
+    expect("stamped", port.stats()["stamped"], 1)
+    for how, header, rest in (("ioam", trace(), segment(bytes(8))), ("tcp,ioam", trace(), None),
+                              ("tcp,ioam", growing(), None)):
+        port = FramePort(f"stamp {how} identify off", version=6)
+        sent = frame(header, tcp=rest)
+        expect(f"{how}: overflow flag only", port.through(sent), sent[:64] + bytes([sent[64] | 4]) + sent[65:])
+        expect_in(f"{how}: off", port.stats()["unstamped"]["off"], 1, 100)
+        expect("stamped", port.stats()["stamped"], 0)
+
+
+def test_path_without_name():
+    """W follows a link whose port has identify off; where that port fills in no TCP option, the path's telemetry
+    is no telemetry.
+    """
+    path = ioam_path()
+    path.change(1, f"hpcc rate {MBPS // 2}mbit identify off")
+    client, server = path.connect()
+    transfer((client, server, pattern(500000)))
+    before, start = path.port(1)["bytes"], time.monotonic()
+    transfer((client, server, pattern(3000000)))
+    took = (path.port(1)["bytes"] - before) * 16 / (time.monotonic() - start) / BPS
+    expect_in("traces", path.b.counters()["ioam_received"], 10, 100000)
+    path.no_errors()
+    if virtual_time():
+        expect("mode, hops", (path.a.flow()["mode"], path.a.flow()["hops"]), ("telemetry", 2))
+        expect_in("utilization", took, 0.88, 0.97)
+        expect("drops", path.port(1)["drops"], 0)
+    path = ioam_path()
+    path.change(1, "hpcc stamp ioam identify off")
+    client, server = path.connect()
+    transfer((client, server, pattern(500000)))
+    expect_in("traces ignored", path.b.counters()["ioam_ignored"], 1, 100000)
 
 
 def test_port_grows():

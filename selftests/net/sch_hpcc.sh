@@ -107,7 +107,12 @@ test_carriers()
 		refused "port: 0 .. 65534 with stamp ioam or int" change stamp "$p"
 	done
 	change stamp ifa
-	change stamp int port 65534
+	refused "stamp ifa: needs identify on" change identify off
+	change stamp int port 65534 identify off
+	refused "stamp ifa: needs identify on" change stamp tcp,ifa
+	change stamp tcp,ifa identify on
+	expect ifa "$(json 'q["options"]["carriers"], q["options"]["identify"]')" "('tcp,ifa', True)"
+	change stamp int
 	refused "port: 0 .. 65534 with stamp ioam or int" change port 65535
 	change stamp int,int
 	expect twice "$(json 'q["options"]["carriers"]')" int
