@@ -35,9 +35,6 @@ static const struct rhashtable_params hpcc_port_params = {
 	.automatic_shrinking	= true,
 };
 
-/* Of struct hpcc_port_cpu::busy. */
-#define HPCC_PORT_BUSY_SHIFT	13
-
 static struct hpcc_port *hpcc_port_new(const struct hpcc_port_key *key)
 {
 	struct hpcc_port *port = kzalloc(sizeof(*port), GFP_KERNEL);
@@ -118,14 +115,11 @@ void hpcc_port_add_waiting(struct hpcc_port *port, s64 bytes)
 /**
  * hpcc_port_add_busy() - count what the link spends on a packet
  * @port: the port
- * @time: how long
+ * @ns: how long; each queue carries the fraction over to its next packet
  */
-void hpcc_port_add_busy(struct hpcc_port *port, struct hpcc_clock time)
+void hpcc_port_add_busy(struct hpcc_port *port, u64 ns)
 {
-	u64 q13 = (time.ns << HPCC_PORT_BUSY_SHIFT) +
-		  (((u64)time.frac + (1U << 18)) >> 19);
-
-	this_cpu_add(port->cpu->busy, q13);
+	this_cpu_add(port->cpu->busy_ns, ns);
 }
 
 /**
@@ -140,18 +134,18 @@ void hpcc_port_add_busy(struct hpcc_port *port, struct hpcc_clock time)
  */
 struct hpcc_load hpcc_port_load(const struct hpcc_port *port)
 {
-	u64 busy = 0;
+	u64 busy_ns = 0;
 	s64 bytes = 0;
 	int cpu;
 
 	for_each_possible_cpu(cpu) {
 		const struct hpcc_port_cpu *c = per_cpu_ptr(port->cpu, cpu);
 
-		busy += READ_ONCE(c->busy);
+		busy_ns += READ_ONCE(c->busy_ns);
 		bytes += READ_ONCE(c->waiting_bytes);
 	}
 	return (struct hpcc_load){
-		.busy_ns = busy >> HPCC_PORT_BUSY_SHIFT,
+		.busy_ns = busy_ns,
 		.waiting_bytes = clamp_t(s64, bytes, 0, U32_MAX),
 	};
 }

@@ -115,9 +115,8 @@ struct hpcc_load {
 
 /**
  * struct hpcc_port_cpu - what one CPU has counted for a port
- * @busy: time that the link has spent on packets, Q13 ns: wraps after 2^51 ns, as no
- *	record can tell; rounded for each packet, off by 2^-14 ns, 1e-5 of the
- *	shortest one at 800 Gb/s
+ * @busy_ns: time that the link has spent on packets; wraps after 584 years. IOAM and IFA count
+ *	bytes modulo 2^32, and 2^n ns are 2^32 bytes at few rates: an earlier wrap is a jump
  * @waiting_bytes: packets that came to wait here less those that ceased to, overhead
  *	included; below zero where packets leave on another CPU than they came
  *
@@ -125,7 +124,7 @@ struct hpcc_load {
  * value is torn.
  */
 struct hpcc_port_cpu {
-	u64			busy;
+	u64			busy_ns;
 	s64			waiting_bytes;
 };
 
@@ -196,7 +195,7 @@ struct hpcc_util {
  * @child_packets: in @child, when they were last counted
  * @child_least: truesize of the smallest packet that it got since it was last empty
  * @free: when the link is done with all it has begun
- * @busy: time it has spent so far, which is what telemetry calls tx
+ * @busy: time it has spent on packets of this queue so far, which is what telemetry calls tx
  * @shared: what it has in common with other queues, or NULL
  * @responder: makes responses (respond.c); NULL where none were ever wanted
  * @util: for INT and CSIG
@@ -319,7 +318,7 @@ static inline bool hpcc_is_ethernet(const struct net_device *dev)
 
 /* port.c */
 void hpcc_port_add_waiting(struct hpcc_port *port, s64 bytes);
-void hpcc_port_add_busy(struct hpcc_port *port, struct hpcc_clock time);
+void hpcc_port_add_busy(struct hpcc_port *port, u64 ns);
 struct hpcc_load hpcc_port_load(const struct hpcc_port *port);
 int hpcc_ports_init(void);
 void hpcc_ports_exit(void);

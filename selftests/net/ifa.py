@@ -322,6 +322,23 @@ def test_port_writes():
             expect("stamped", port.stats()["stamped"], 2)
 
 
+def test_port_counts_for_long():
+    """txBytes of a port of several queues does not jump after 2^51 ns, 26 days: at 1 kbit/s a byte takes 8 ms."""
+    port = FramePort("")
+    for ns in port.pair.c, port.pair.s:
+        ns.ip("link set eth0 mtu 65535")
+    port.pair.c.tc("qdisc replace dev eth0 root handle 1: prio")
+    for band in 1, 2, 3:
+        port.pair.c.tc(f"qdisc add dev eth0 parent 1:{band} hpcc bandwidth 1kbit node 5 port 9 stamp ifa")
+    sent = frame(padding=bytes(65000))
+    found = [HOP.unpack_from(port.through(sent), 14 + 20 + 4 + 32 + 4)[6]
+             for _ in range(2 ** 51 // (8 * 10 ** 6) // len(sent) + 100)]
+    steps = [(b - a) % (1 << 32) for a, b in zip(found, found[1:])]
+    # The kernel sends packets of its own in between.
+    expect_in("longest step", max(steps), 65000, 67000)
+    expect_in("time in ns", sum(steps) * 8 * 10 ** 6, 2 ** 51, 2 ** 52)
+
+
 def test_port_child():
     """How long a packet was in a child is not known, and when the backlog began is not when it came."""
     for child, waits in (None, True), ("pfifo", False):
