@@ -462,16 +462,21 @@ static void print_flag(const char *key, bool on, const char *yes,
 /* Carriers are shown where it is not TCP alone, as was before there were others. */
 static void print_stamp(__u8 value)
 {
-	char list[32] = "";
+	const char *format = "%s";
 	size_t i;
 
 	print_flag("stamp", value, "stamp", "nostamp");
 	if (!value || value == HPCC_STAMP_TCP)
 		return;
-	for (i = 0; i < ARRAY_SIZE(carriers); i++)
-		if (value & carriers[i].value)
-			sprintf(list + strlen(list), "%s%s", *list ? "," : "", carriers[i].name);
-	print_color_string(PRINT_ANY, COLOR_NONE, "carriers", "%s ", list);
+	open_json_array(PRINT_JSON, "carriers");
+	for (i = 0; i < ARRAY_SIZE(carriers); i++) {
+		if (!(value & carriers[i].value))
+			continue;
+		print_color_string(PRINT_ANY, COLOR_NONE, NULL, format, carriers[i].name);
+		format = ",%s";
+	}
+	close_json_array(PRINT_JSON, NULL);
+	print_text("%s", " ");
 }
 
 /* tc's %g keeps six digits, which is all that a millionth has. */

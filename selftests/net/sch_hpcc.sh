@@ -83,9 +83,9 @@ test_carriers()
 	expect show "$(show)" \
 		"qdisc hpcc 1: root limit 1048576b node 0 port 0 overhead 24 delay 0ns kind 253 stamp tcp,ioam above 20480b split-gso identify on stats on marking off "
 	change node 1
-	expect kept "$(json 'q["options"]["stamp"], q["options"]["carriers"]')" "(True, 'tcp,ioam')"
+	expect kept "$(json 'q["options"]["stamp"], q["options"]["carriers"]')" "(True, ['tcp', 'ioam'])"
 	change stamp ioam
-	expect ioam "$(json 'q["options"]["stamp"], q["options"]["carriers"]')" "(True, 'ioam')"
+	expect ioam "$(json 'q["options"]["stamp"], q["options"]["carriers"]')" "(True, ['ioam'])"
 	change stamp tcp
 	expect tcp "$(json 'q["options"]["stamp"], "carriers" in q["options"]')" "(True, False)"
 	change stamp tcp,int above 0 int_dscp 9 int_window 20us
@@ -115,7 +115,7 @@ test_carriers()
 	change stamp int
 	refused "port: 0 .. 65534 with stamp ioam or int" change port 65535
 	change stamp int,int
-	expect twice "$(json 'q["options"]["carriers"]')" int
+	expect twice "$(json 'q["options"]["carriers"]')" "['int']"
 	for p in tcp,csug itn "tcp," ",tcp" tcp,,int TCP ""; do
 		refused "stamp \"$p\": has to be tcp, ioam, int, ifa, csig, csig_push, or several" change stamp "$p"
 	done
