@@ -135,6 +135,10 @@ class Screen:
             time.sleep(0.1)
         raise AssertionError("the screen shows:\n" + "\n".join(lines))
 
+    def pane(self, what):
+        """What tmux knows of it."""
+        return self.tmux("display", "-p", f"#{{pane_{what}}}").strip()
+
     def ended(self):
         """Wait until the program ends. Return its status."""
         lines = self.until(lambda lines: any(line.startswith("status ") for line in lines))

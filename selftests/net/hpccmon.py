@@ -5,9 +5,11 @@
 import json
 import os
 import re
+import resource
 import signal
 import sys
 import tempfile
+import termios
 import time
 import pathlib
 
@@ -528,6 +530,35 @@ def test_top_without_its_terminal():
         shown += os.read(ours, 4096)
     os.close(ours)
     expect_in("status", process.wait(timeout=60), 0, 1)
+
+
+def test_top_leaves_the_terminal_as_it_was():
+    """However it ends: an error is told where its screen was, and the terminal echoes lines again."""
+    def is_usual(screen):
+        with open(screen.pane("tty"), "rb") as tty:
+            flags = termios.tcgetattr(tty)[3]
+        return flags & (termios.ICANON | termios.ECHO) == termios.ICANON | termios.ECHO
+
+    def begin(ns):
+        screen = Screen(ns, 80, 10, "top", "--delay=0.2")
+        screen.until(lambda lines: " flows, 0 classic" in lines[0])
+        expect("before", is_usual(screen), False)
+        stats = [path.read_text().split() for path in pathlib.Path("/proc").glob("[0-9]*/stat")]
+        pid, = (int(stat[0]) for stat in stats if stat[3] == screen.pane("pid"))
+        return screen, pid
+
+    for number in signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM:
+        screen, pid = begin(Netns())
+        os.kill(pid, number)
+        expect(f"{number}", (screen.ended(), is_usual(screen)), (0, True))
+    pair = Pair()
+    screen, pid = begin(pair.c)
+    resource.prlimit(pid, resource.RLIMIT_DATA, (1, 1))
+    listener = pair.listen()
+    for _ in range(300):
+        pair.connect(listener)
+    expect("error", (screen.ended(), is_usual(screen)), (NOTHING, True))
+    expect("told", "hpccmon top: out of memory" in screen.lines(), True)
 
 
 def test_top_sort_and_filter():

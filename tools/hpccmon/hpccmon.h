@@ -157,6 +157,8 @@ void *allocated(void *memory);
 void end_output(void);
 bool interrupted(void);
 void catch_interrupts(void);
+void catch_signal(int signal);
+void restore_by(void (*function)(void));
 
 /* ends.c */
 void addr_map(struct in6_addr *addr, const void *v4);

@@ -43,12 +43,14 @@ static const struct command commands[] = {
 	  HELP_JSON
 	  "\t-c, --count=N         end after N of them\n"
 	  HELP_FLOWS },
-	{ "export", cmd_export, "[--flows[=N] [--names]] [--textfile=FILE|--listen=ADDR:PORT]",
+	{ "export", cmd_export, "[--flows[=N] [--names]] "
+	  "[--textfile=FILE|--listen=ADDR:PORT [--host=NAME[,NAME]...]]",
 	  "what Prometheus stores: counters, flows and hops",
 	  "\t--flows[=N]           N flows (default: 100) and their hops as well\n"
 	  "\t--names               with --flows: node and port of links; needs CAP_NET_ADMIN\n"
 	  "\t--textfile=FILE       write it to FILE, once; - is standard output\n"
-	  "\t--listen=ADDR:PORT    answer by HTTP (default: 127.0.0.1:4722) until Ctrl-C\n" },
+	  "\t--listen=ADDR:PORT    answer by HTTP (default: 127.0.0.1:4722) until Ctrl-C\n"
+	  "\t--host=NAME[,NAME]... further names of this host in requests\n" },
 	{ "flow", cmd_flow, "[--json] [--names] [LOCAL|COOKIE] [PEER]",
 	  "which hop holds each flow, and all else that is known of it",
 	  HELP_JSON
@@ -90,9 +92,18 @@ static const struct command commands[] = {
 
 static const struct command *current;
 static atomic_bool stop;
+static void (*restore)(void);
+
+/* Have the terminal restored before an error is told. */
+void restore_by(void (*function)(void))
+{
+	restore = function;
+}
 
 static void complain(const char *format, va_list args)
 {
+	if (restore)
+		restore();
 	fflush(stdout);
 	fprintf(stderr, "hpccmon%s%s: ", current ? " " : "", current ? current->name : "");
 	vfprintf(stderr, format, args);
@@ -139,13 +150,18 @@ static void interrupt(int signal)
 	stop = true;
 }
 
-/* From here on SIGINT and SIGTERM do not end the program, but what it waits for. */
-void catch_interrupts(void)
+/* From here on a signal does not end the program, but what it waits for. */
+void catch_signal(int signal)
 {
 	const struct sigaction action = { .sa_handler = interrupt };
 
-	sigaction(SIGINT, &action, NULL);
-	sigaction(SIGTERM, &action, NULL);
+	sigaction(signal, &action, NULL);
+}
+
+void catch_interrupts(void)
+{
+	catch_signal(SIGINT);
+	catch_signal(SIGTERM);
 }
 
 bool interrupted(void)

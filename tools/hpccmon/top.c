@@ -5,6 +5,7 @@
  */
 #include <curses.h>
 #include <getopt.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -220,6 +221,12 @@ static void watch(struct screen *screen, struct monitor *mon)
 	}
 }
 
+static void leave_screen(void)
+{
+	restore_by(NULL);
+	endwin();
+}
+
 static void live(struct screen *screen, struct monitor *mon)
 {
 	SCREEN *terminal;
@@ -230,14 +237,17 @@ static void live(struct screen *screen, struct monitor *mon)
 	if (!terminal)
 		usage("TERM is %s, which is no terminal that is known here; --once needs none",
 		      getenv("TERM") ?: "not set");
+	restore_by(leave_screen);
 	catch_interrupts();
+	catch_signal(SIGHUP);
+	catch_signal(SIGQUIT);
 	set_escdelay(50);
 	cbreak();
 	noecho();
 	keypad(stdscr, TRUE);
 	curs_set(0);
 	watch(screen, mon);
-	endwin();
+	leave_screen();
 	delscreen(terminal);
 }
 
