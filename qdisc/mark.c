@@ -177,7 +177,7 @@ bool hpcc_mark(struct hpcc_sched *q, struct sk_buff *skb, bool fits,
 	       struct hpcc_headers headers)
 {
 	int ecn = hpcc_ecn(skb, headers);
-	u32 qlen = hpcc_load(q).waiting_bytes;
+	u32 qlen = hpcc_waiting(q);
 	enum hpcc_verdict verdict;
 
 	verdict = fits ? hpcc_try_mark(q, skb, ecn, qlen, headers) : HPCC_DROP_LIMIT;

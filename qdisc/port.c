@@ -13,7 +13,9 @@
  * these need nothing from here.
  *
  * A packet is counted on the CPU that handles it, so that CPUs write to no common
- * cache line. Only a record, and a decision to mark, needs the sum.
+ * cache line. A record needs the sum of all CPUs that have handled packets of the port. Decisions
+ * about each packet, marks above all, use a sum of the bytes that wait which is a microsecond
+ * old at most, and which one CPU makes for all.
  *
  * Limits, histogram and counters stay with each queue.
  */
@@ -35,6 +37,9 @@ static const struct rhashtable_params hpcc_port_params = {
 	.automatic_shrinking	= true,
 };
 
+/* Age of a sum that decisions use, at most: eight full packets of a link of 100 Gb/s. */
+#define HPCC_PORT_SUM_NS	NSEC_PER_USEC
+
 static struct hpcc_port *hpcc_port_new(const struct hpcc_port_key *key)
 {
 	struct hpcc_port *port = kzalloc(sizeof(*port), GFP_KERNEL);
@@ -43,6 +48,8 @@ static struct hpcc_port *hpcc_port_new(const struct hpcc_port_key *key)
 	if (!port)
 		return ERR_PTR(err);
 	port->key = *key;
+	if (!zalloc_cpumask_var(&port->used, GFP_KERNEL))
+		goto no_mask;
 	port->cpu = alloc_percpu(struct hpcc_port_cpu);
 	if (!port->cpu)
 		goto no_counters;
@@ -55,6 +62,8 @@ static struct hpcc_port *hpcc_port_new(const struct hpcc_port_key *key)
 no_entry:
 	free_percpu(port->cpu);
 no_counters:
+	free_cpumask_var(port->used);
+no_mask:
 	kfree(port);
 	return ERR_PTR(err);
 }
@@ -99,7 +108,19 @@ void hpcc_port_put(struct hpcc_port *port)
 			       hpcc_port_params);
 	/* Who counts and who reads belongs to the port, so nobody does now. */
 	free_percpu(port->cpu);
+	free_cpumask_var(port->used);
 	kfree_rcu(port, rcu);
+}
+
+/* This CPU has counted something of the port from now on. The caller holds the lock of a qdisc, and
+ * stays on its CPU.
+ */
+static void hpcc_port_used(struct hpcc_port *port)
+{
+	if (likely(this_cpu_read(port->cpu->used)))
+		return;
+	cpumask_set_cpu(smp_processor_id(), port->used);
+	this_cpu_write(port->cpu->used, true);
 }
 
 /**
@@ -109,6 +130,7 @@ void hpcc_port_put(struct hpcc_port *port)
  */
 void hpcc_port_add_waiting(struct hpcc_port *port, s64 bytes)
 {
+	hpcc_port_used(port);
 	this_cpu_add(port->cpu->waiting_bytes, bytes);
 }
 
@@ -119,6 +141,7 @@ void hpcc_port_add_waiting(struct hpcc_port *port, s64 bytes)
  */
 void hpcc_port_add_busy(struct hpcc_port *port, u64 ns)
 {
+	hpcc_port_used(port);
 	this_cpu_add(port->cpu->busy_ns, ns);
 }
 
@@ -138,7 +161,7 @@ struct hpcc_load hpcc_port_load(const struct hpcc_port *port)
 	s64 bytes = 0;
 	int cpu;
 
-	for_each_possible_cpu(cpu) {
+	for_each_cpu(cpu, port->used) {
 		const struct hpcc_port_cpu *c = per_cpu_ptr(port->cpu, cpu);
 
 		busy_ns += READ_ONCE(c->busy_ns);
@@ -148,6 +171,55 @@ struct hpcc_load hpcc_port_load(const struct hpcc_port *port)
 		.busy_ns = busy_ns,
 		.waiting_bytes = clamp_t(s64, bytes, 0, U32_MAX),
 	};
+}
+
+/* The bytes that waited at @at_ns, which is set. While one CPU makes a new sum others use the last
+ * one, if that is not much older; else each makes its own.
+ */
+static u32 hpcc_port_sum(struct hpcc_port *port, u64 *at_ns)
+{
+	u64 now = ktime_get_ns();
+	bool ours;
+	s64 age;
+	u32 sum;
+
+	/* The sum is of this time, or newer. */
+	*at_ns = smp_load_acquire(&port->sum_ns);
+	age = now - *at_ns;
+	if (age < HPCC_PORT_SUM_NS)
+		return READ_ONCE(port->sum_bytes);
+	ours = !test_and_set_bit_lock(0, &port->summing);
+	if (!ours && age < 2 * HPCC_PORT_SUM_NS)
+		return READ_ONCE(port->sum_bytes);
+	sum = hpcc_port_load(port).waiting_bytes;
+	if (ours) {
+		WRITE_ONCE(port->sum_bytes, sum);
+		/* A CPU that reads the time reads this sum, or a newer one. */
+		smp_store_release(&port->sum_ns, now);
+		clear_bit_unlock(0, &port->summing);
+	}
+	*at_ns = now;
+	return sum;
+}
+
+/**
+ * hpcc_port_waiting() - bytes that wait for the link, as a decision about each packet needs it
+ * @port: a port, one of whose queues is locked
+ *
+ * Return: the bytes. Packets that this CPU handled count at once, those of other CPUs after
+ * HPCC_PORT_SUM_NS, or twice that while a CPU makes a new sum.
+ */
+u32 hpcc_port_waiting(struct hpcc_port *port)
+{
+	struct hpcc_port_cpu *here = this_cpu_ptr(port->cpu);
+	u64 at_ns;
+	u32 sum = hpcc_port_sum(port, &at_ns);
+
+	if (at_ns != here->sum_ns) {
+		here->sum_ns = at_ns;
+		here->sum_waiting_bytes = here->waiting_bytes;
+	}
+	return clamp_t(s64, sum + here->waiting_bytes - here->sum_waiting_bytes, 0, U32_MAX);
 }
 
 /**

@@ -156,12 +156,11 @@ void hpcc_respond(struct hpcc_sched *q, const struct sk_buff *skb, struct hpcc_h
 {
 	struct hpcc_responder *r = q->responder;
 	struct hpcc_place place = hpcc_place(headers.note);
-	struct hpcc_load load = hpcc_load(q);
 	struct hpcc_stamp stamp;
 	struct hpcc_due *due;
 	u64 now;
 
-	if (load.waiting_bytes <= q->cfg.respond)
+	if (hpcc_waiting(q) <= q->cfg.respond)
 		return;
 	/* A place that is free has been read. */
 	if (r->head - smp_load_acquire(&r->tail) == HPCC_RESPOND_RING) {
@@ -180,7 +179,7 @@ void hpcc_respond(struct hpcc_sched *q, const struct sk_buff *skb, struct hpcc_h
 		q->stats.responses_held++;
 		return;
 	}
-	stamp = hpcc_snapshot(q, load, now);
+	stamp = hpcc_snapshot(q, hpcc_load(q), now);
 	stamp.quiet = false;
 	hpcc_cause_stamp(&due->cause, &stamp);
 	due->vlan_proto = skb_vlan_tag_present(skb) ? skb->vlan_proto : 0;

@@ -4,6 +4,7 @@
 #define _HPCC_QDISC_SCHED_H
 
 #include <linux/bitfield.h>
+#include <linux/cpumask.h>
 #include <linux/if_arp.h>
 #include <linux/if_vlan.h>
 #include <linux/netdevice.h>
@@ -119,13 +120,19 @@ struct hpcc_load {
  *	bytes modulo 2^32, and 2^n ns are 2^32 bytes at few rates: an earlier wrap is a jump
  * @waiting_bytes: packets that came to wait here less those that ceased to, overhead
  *	included; below zero where packets leave on another CPU than they came
+ * @used: the CPU is in hpcc_port.used
+ * @sum_ns: hpcc_port.sum_ns that this CPU has used last
+ * @sum_waiting_bytes: @waiting_bytes when it used that first
  *
- * Written by its CPU with this_cpu_add(), read by all: the modules need 64 bits, so that no
- * value is torn.
+ * @busy_ns and @waiting_bytes are written by their CPU with this_cpu_add(), and read by all: the
+ * modules need 64 bits, so that no value is torn.
  */
 struct hpcc_port_cpu {
 	u64			busy_ns;
 	s64			waiting_bytes;
+	bool			used;
+	u64			sum_ns;
+	s64			sum_waiting_bytes;
 };
 
 /**
@@ -135,8 +142,12 @@ struct hpcc_port_cpu {
  * @rcu: frees it
  * @queues: how many belong to it
  * @cpu: counters, which a record needs the sum of
+ * @used: CPUs that have counted something; read without a lock
+ * @sum_ns: when @sum_bytes was true; read without a lock
+ * @sum_bytes: bytes that waited then; the same
+ * @summing: bit 0: a CPU makes a new sum, and writes it to @sum_bytes and @sum_ns
  *
- * All but what @cpu points to is under RTNL, or does not change while a queue
+ * All else but what @cpu points to is under RTNL, or does not change while a queue
  * belongs to the port.
  */
 struct hpcc_port {
@@ -145,6 +156,10 @@ struct hpcc_port {
 	struct rcu_head		rcu;
 	u32			queues;
 	struct hpcc_port_cpu __percpu *cpu;
+	cpumask_var_t		used;
+	u64			sum_ns;
+	u32			sum_bytes;
+	unsigned long		summing;
 };
 
 /**
@@ -320,6 +335,7 @@ static inline bool hpcc_is_ethernet(const struct net_device *dev)
 void hpcc_port_add_waiting(struct hpcc_port *port, s64 bytes);
 void hpcc_port_add_busy(struct hpcc_port *port, u64 ns);
 struct hpcc_load hpcc_port_load(const struct hpcc_port *port);
+u32 hpcc_port_waiting(struct hpcc_port *port);
 int hpcc_ports_init(void);
 void hpcc_ports_exit(void);
 struct hpcc_port *hpcc_port_get(struct Qdisc *sch,
@@ -344,6 +360,14 @@ static inline struct hpcc_load hpcc_load(const struct hpcc_sched *q)
 	};
 
 	return q->shared ? hpcc_port_load(q->shared) : own;
+}
+
+/* Bytes that wait for the link. Cheap enough for each packet that arrives: see
+ * hpcc_port_waiting().
+ */
+static inline u32 hpcc_waiting(const struct hpcc_sched *q)
+{
+	return q->shared ? hpcc_port_waiting(q->shared) : q->waiting_bytes;
 }
 
 /**

@@ -124,6 +124,13 @@ test_marks_by_all_queues()
 	judge marks_by_all
 }
 
+test_marks_less_as_packets_leave()
+{
+	cable
+	classes 8kbit bandwidth 1gbit node 7 port 2 marking ldcp kmin 600 kmax 600 knonect 64kb
+	judge marks_less_as_packets_leave
+}
+
 test_statistics()
 {
 	cable
@@ -177,6 +184,7 @@ ktap_main \
 	test_qlen_is_of_all_queues \
 	test_qlen_of_other_names_is_apart \
 	test_marks_by_all_queues \
+	test_marks_less_as_packets_leave \
 	test_statistics \
 	test_moves_with_what_waits \
 	test_speed_follows_the_device

@@ -7,11 +7,14 @@ mq.py TX RX GROUP [ARG...]      TX and RX are NAMESPACE:DEVICE
 Exit status 1 and a line for each difference.
 """
 
+import itertools
 import json
+import os
 import socket
 import struct
 import subprocess
 import sys
+import time
 
 sys.path[0] += "/../.."
 from lib import frames
@@ -21,6 +24,7 @@ from lib.kernel import virtual_time
 FRAME = 256 - OVERHEAD          # on the wire 256 bytes: 2048 ns at 1 Gb/s
 NS = 2048
 SO_PRIORITY = 12
+CPUS = itertools.cycle(sorted(os.sched_getaffinity(0)))
 
 
 def frame_from(host, ecn=0):
@@ -97,7 +101,8 @@ def group_tx_of_each(wire):
 
 
 def send_to(wire, minor, ecn=0):
-    """To a class of HTB."""
+    """To a class of HTB, each time from another CPU."""
+    os.sched_setaffinity(0, {next(CPUS)})
     wire.tx.setsockopt(socket.SOL_SOCKET, SO_PRIORITY, 0x10000 | minor)
     wire.send(frame_from(minor, ecn))
 
@@ -131,19 +136,44 @@ def group_qlen_of_each(wire):
     expect("queue", behind(loads(wire, "frame", 6)), [0, 0, 1, 1, 0, 0])
 
 
-def group_marks_by_all(wire):
-    """K_min = K_max = 600 bytes: the fourth to wait finds more, in either queue."""
-    for minor in (1, 1, 1, 2, 2, 2):
-        send_to(wire, minor, ecn=2)
-    marks = {}
-    for _ in range(6):
+def marks_of(wire, count, marks):
+    """Add {class: [ECN fields]} of so many frames that arrive. Return the class of the last."""
+    source = None
+    for _ in range(count):
         got = wire.receive()
         if got:
-            source, ecn = got[1][29], got[1][15] & 3
-            marks.setdefault(source, []).append(ecn)
-    # Class 1 finds 0, 0 and 1 frames, class 2 finds 2, 2 and 3.
-    expect("class 1", marks.get(1), [2, 2, 2])
-    expect("class 2", marks.get(2), [2, 2, 3])
+            source = got[1][29]
+            marks.setdefault(source, []).append(got[1][15] & 3)
+    return source
+
+
+def group_marks_by_all(wire):
+    """K_min = K_max = 600 bytes: the fourth to wait finds more, in either queue, whatever waited
+    before.
+    """
+    for turn in range(4):
+        for minor in (1, 1, 1, 2, 2, 2):
+            send_to(wire, minor, ecn=2)
+        marks = {}
+        marks_of(wire, 6, marks)
+        # Class 1 finds 0, 0 and 1 frames, class 2 finds 2, 2 and 3.
+        expect(f"turn {turn}, class 1", marks.get(1), [2, 2, 2])
+        expect(f"turn {turn}, class 2", marks.get(2), [2, 2, 3])
+        # Until the first of each class leaves at once again.
+        time.sleep(1)
+
+
+def group_marks_less_as_packets_leave(wire):
+    """K_min = K_max = 600 bytes: three frames of class 1 wait, then two; class 2 finds them."""
+    for minor in (1, 1, 1, 1, 2):
+        send_to(wire, minor, ecn=2)
+    marks = {}
+    while len(marks.get(1, [])) < 2 and marks_of(wire, 1, marks):
+        pass
+    send_to(wire, 2, ecn=2)
+    marks_of(wire, 3, marks)
+    expect("class 1", marks.get(1), [2, 2, 2, 2])
+    expect("class 2", marks.get(2), [3, 2])
 
 
 if __name__ == "__main__":
