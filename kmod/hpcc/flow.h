@@ -147,11 +147,12 @@ enum hpcc_ignored {
  * @sample_ns: time from one request to the next at least, unless @searching
  * @asked_ns: tcp_clock_cache at the last request
  * @muted: enum hpcc_muted; LOCAL_OUT writes HPCC_MUTED_TRIED, cc.c all others under the socket lock
- * @pause: segments that go without our option, as ACKs with it did not arrive
+ * @pause: ACKs without data that go without our option, as one with it did not arrive
  * @next_pause: @pause after the next such ACK; 0: HPCC_PAUSE
  * @prompt_end: end of the last data segment that asked for a prompt ACK
  * @echo_ack: acknowledgment number of the last ACK without data that had our option
  * @paused: HPCC_EVENT_MUTED is to be sent
+ * @paused_at: tcp_jiffies32 when @pause began
  * @response: the last response of a switch (response.c); 0: there was none
  *
  * @csig: the path as CSIG tells of it; LOCAL_IN writes it without a lock, so that two CPUs may
@@ -282,6 +283,7 @@ struct hpcc_flow {
 	u32 prompt_end;
 	u32 echo_ack;
 	bool paused;
+	u32 paused_at;
 	u64 response;
 
 	struct hpcc_csig_path csig;

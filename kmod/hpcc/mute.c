@@ -12,8 +12,9 @@
  *		the flow stays muted until the connection ends.
  *	ACKs	The peer sends data again that were acknowledged: the ACK, which had our option,
  *		may have been dropped for it. The answer carries no option, nor do the next
- *		HPCC_PAUSE segments that would have had one. Each time that number doubles, as
- *		an end never learns whether its ACK arrived.
+ *		HPCC_PAUSE ACKs without data that would have had one. That number doubles if this
+ *		happens again within HPCC_PAUSE_RESET, as an end never learns whether its ACK
+ *		arrived. Data keep the option: where the path drops them, too, an RTO mutes.
  */
 #include <net/tcp.h>
 
@@ -21,9 +22,12 @@
 #include "mute.h"
 #include "netlink.h"
 
-/* Segments without an option after the first ACK that was lost, and after many. */
+/* ACKs without an option after the first one that was lost, and after many. */
 #define HPCC_PAUSE		64
 #define HPCC_PAUSE_MAX		32768U
+
+/* Duplicates that are rarer than this are spurious retransmissions. */
+#define HPCC_PAUSE_RESET	(10 * HZ)
 
 /* Segments in flight in front of the one that tries, and behind it. */
 #define HPCC_TRIAL_SEGS		3
@@ -95,8 +99,12 @@ static bool hpcc_mute_tries(const struct hpcc_segment *seg, const struct tcp_soc
 /* An ACK with our option has not arrived. */
 static void hpcc_mute_pause(const struct hpcc_segment *seg, struct hpcc_flow *flow)
 {
-	u32 pause = READ_ONCE(flow->next_pause) ?: HPCC_PAUSE;
+	u32 now = tcp_jiffies32;
+	u32 pause = HPCC_PAUSE;
 
+	if (READ_ONCE(flow->next_pause) && now - READ_ONCE(flow->paused_at) < HPCC_PAUSE_RESET)
+		pause = READ_ONCE(flow->next_pause);
+	WRITE_ONCE(flow->paused_at, now);
 	WRITE_ONCE(flow->pause, pause);
 	WRITE_ONCE(flow->next_pause, min(2 * pause, HPCC_PAUSE_MAX));
 	hpcc_count(seg->state->net, HPCC_C_MUTED);
@@ -111,20 +119,25 @@ static void hpcc_mute_pause(const struct hpcc_segment *seg, struct hpcc_flow *fl
  * @seg: the segment
  * @tp: its socket
  * @flow: its flow
+ * @presence: what is among its options
  * @asks: it has data, and a request is due
  *
  * Context: LOCAL_OUT.
  */
 bool hpcc_mute_out(const struct hpcc_segment *seg, const struct tcp_sock *tp,
-		   struct hpcc_flow *flow, bool asks)
+		   struct hpcc_flow *flow, enum hpcc_presence presence, bool asks)
 {
 	u32 pause = READ_ONCE(flow->pause);
 
 	if (READ_ONCE(flow->muted))
 		return asks && hpcc_mute_tries(seg, tp, flow);
-	if (pause)
-		WRITE_ONCE(flow->pause, pause - 1);
-	else if (ntohl(hpcc_segment_th(seg)->ack_seq) == READ_ONCE(flow->echo_ack))
-		hpcc_mute_pause(seg, flow);
+	if (presence == HPCC_DUPLICATE) {
+		if (!pause && ntohl(hpcc_segment_th(seg)->ack_seq) == READ_ONCE(flow->echo_ack))
+			hpcc_mute_pause(seg, flow);
+		return false;
+	}
+	if (!hpcc_is_pure(seg))
+		return true;
+	WRITE_ONCE(flow->pause, pause - 1);
 	return false;
 }

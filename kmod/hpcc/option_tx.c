@@ -290,12 +290,6 @@ static u32 hpcc_with_signal(struct hpcc_flow *flow, const struct tcp_sock *tp,
 	return *forward + hpcc_signal_write(flow, out + *forward);
 }
 
-/* Whether a segment has no data. A probe has none; classic asks by data, whatever the carrier. */
-static bool hpcc_is_pure(const struct hpcc_segment *seg)
-{
-	return seg->skb->len == seg->thoff + seg->thlen;
-}
-
 /* Whether a segment that asks has room for a trace beside its options, which @room is left for. */
 static bool hpcc_asks_ioam(const struct hpcc_segment *seg, const struct sock *sk, u32 nodes,
 			   u32 *room)
@@ -404,7 +398,7 @@ static void hpcc_data_out(struct hpcc_segment *seg, struct sock *sk)
 	presence = hpcc_segment_presence(seg, flow->kind);
 	if (presence == HPCC_PRESENT ||
 	    (unlikely(hpcc_may_be_mute(flow, presence)) &&
-	     !hpcc_mute_out(seg, tcp_sk(sk), flow, data && asks)))
+	     !hpcc_mute_out(seg, tcp_sk(sk), flow, presence, data && asks)))
 		return;
 	room = presence == HPCC_ABSENT ? hpcc_segment_room(seg, sk) : 0;
 	if (asks)

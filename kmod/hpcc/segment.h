@@ -48,6 +48,15 @@ static inline u32 hpcc_segment_end(const struct hpcc_segment *seg)
 	return ntohl(hpcc_segment_th(seg)->seq) + seg->skb->len - seg->thoff - seg->thlen;
 }
 
+/**
+ * hpcc_is_pure() - whether it has no data
+ * @seg: the segment
+ */
+static inline bool hpcc_is_pure(const struct hpcc_segment *seg)
+{
+	return seg->skb->len == seg->thoff + seg->thlen;
+}
+
 /* The two experimental kinds of RFC 4727: the default one, and this. */
 #define HPCC_OPT_KIND_OTHER	254
 

@@ -4,9 +4,11 @@
 alone, and that every packet stays one that others accept.
 """
 
+import itertools
 import socket
 import struct
 import sys
+import time
 
 sys.path[0] += "/.."
 from lib.kernel import virtual_time
@@ -25,7 +27,7 @@ MPTCP_KIND, MD5_KIND = 30, 19
 def whole_connection(version, offload, timestamps, mtu=1500, cut=True):
     """Data both ways, from SYN to FIN."""
     what = f"IPv{version}, offload {offload}, timestamps {timestamps}, MTU {mtu}"
-    pair = Pair(version, mtu=mtu, offload=offload, delay="50us")
+    pair = Pair(version, mtu=mtu, offload=offload, delay="50us", sample=0)
     for ns in (pair.c, pair.s):
         ns.sysctl("net.ipv4.tcp_timestamps", int(timestamps))
     sniffers = Sniffer(pair.c), Sniffer(pair.s)
@@ -112,6 +114,38 @@ def test_both_ways():
             expect("ECHO", (echo.words, echo.hops, echo.scale),
                    ([int.from_bytes(records[turn], "big")], 3, 5))
             expect("header", seg.header, 20 + 12 + 12 + 12)
+
+
+def test_lost_ack():
+    """The peer sends acknowledged data again: the next 64 ACKs go without the option, data with it.
+    Again within 10 s: 128; later: 64.
+    """
+    need_virtual_time()
+    peer = Peer()
+    peer.connect()
+    ts = itertools.count(100, 100)
+
+    def exchange():
+        """The ACKs of two segments with a record: whether each has an option."""
+        peer.send(payload=bytes(1000))
+        peer.send(option(FORWARD, [record(1, next(ts), 1)], 5, 1), bytes(1000))
+        found = [bool(seg.ours()) for seg in peer.read_all(0.05)]
+        peer.sock.recv(4000)
+        return found
+
+    for wait_s, pause in (0, 64), (1, 128), (1, 256), (11, 64), (1, 128):
+        time.sleep(wait_s)
+        expect("ACKs", any(exchange()), True)
+        peer.send(option(FORWARD, [record(1, next(ts), 1)], 5, 1), bytes(1000), seq=peer.seq - 1000)
+        expect("answer", peer.read(0.1).ours(), [])
+        found = exchange()
+        peer.sock.send(bytes(1000))
+        expect("data", [opt.type for opt in peer.take().ours()][:1], [FORWARD])
+        peer.send()
+        while True not in found:
+            found += exchange()
+        expect_in("ACKs without option", found.index(True), pause, pause + 1)
+    expect("counted", peer.ns.counters()["muted"], 5)
 
 
 def test_both_ways_on_a_long_path():
@@ -300,7 +334,7 @@ def test_mptcp_meets_tcp():
 def test_vlan():
     """Through VLAN devices, with the tag in the frame and beside it."""
     for offload in True, False:
-        pair = Pair(delay="50us")
+        pair = Pair(delay="50us", sample=0)
         for ns, addr in ((pair.c, "10.5.0.1"), (pair.s, "10.5.0.2")):
             if not offload:
                 ns.run("ethtool", "-K", "eth0", "txvlan", "off", "tx", "off", "tso", "off",
@@ -322,7 +356,7 @@ def test_vlan():
 
 def test_mtu_shrinks():
     """The MTU gets smaller in mid-connection: no packet exceeds it from then on."""
-    pair = Pair(offload=False, delay="50us")
+    pair = Pair(offload=False, delay="50us", sample=0)
     sniffer = Sniffer(pair.s)
     client, server = pair.connect()
     transfer((client, server, pattern(50000)))
