@@ -494,13 +494,14 @@ static void hpcc_begin(struct sock *sk)
 	struct hpcc_flow *flow;
 	u32 past;
 	u16 caps;
+	u8 kind;
 
 	ca->flow = NULL;
 	if (unlikely(!hpcc_is_up())) {
 		hpcc_run(sk, true, false);
 		return;
 	}
-	caps = hpcc_agreed(sk, &past);
+	caps = hpcc_agreed(sk, &past, &kind);
 	if (!caps) {
 		hpcc_begin_without(sk, HPCC_C_NOT_AGREED);
 		return;
@@ -508,10 +509,10 @@ static void hpcc_begin(struct sock *sk)
 	/* Who comes back by setsockopt() has agreed: the peer may still compute W. */
 	if (!past && !hpcc_choice_of(sk).where)
 		caps &= ~HPCC_CAP_WINDOW;
-	flow = hpcc_flow_create(sk, caps);
+	flow = hpcc_flow_create(sk, caps, kind);
 	if (!flow) {
 		/* setsockopt() may find memory later. */
-		hpcc_agreed_before(sk, past, caps);
+		hpcc_agreed_before(sk, past, caps, kind);
 		hpcc_begin_without(sk, HPCC_C_NO_MEMORY);
 		return;
 	}
@@ -544,7 +545,7 @@ void hpcc_release(struct sock *sk)
 	if ((1 << sk->sk_state) & (TCPF_ESTABLISHED | TCPF_CLOSE_WAIT |
 				   TCPF_FIN_WAIT1 | TCPF_FIN_WAIT2))
 		hpcc_agreed_before(sk, 1 + hpcc_classic_hold(tcp_sk(sk), flow),
-				   flow->caps);
+				   flow->caps, flow->kind);
 	hpcc_flow_destroy(flow);
 }
 

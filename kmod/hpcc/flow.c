@@ -110,12 +110,13 @@ static void hpcc_flow_forget(struct hpcc_flow *flow)
  * hpcc_flow_create() - make the state of a connection that agreed
  * @sk: its socket
  * @caps: HPCC_CAP_* of the peer
+ * @kind: of the option that both ends carried
  *
  * Context: socket lock; does not sleep.
  * Return: the flow, to be found by hpcc_flow_find() from now on, or NULL for
  * want of memory.
  */
-struct hpcc_flow *hpcc_flow_create(struct sock *sk, u16 caps)
+struct hpcc_flow *hpcc_flow_create(struct sock *sk, u16 caps, u8 kind)
 {
 	struct hpcc_net *hn = hpcc_pernet(sock_net(sk));
 	const struct hpcc_sysctls *sysctls = &hn->sysctls;
@@ -125,7 +126,7 @@ struct hpcc_flow *hpcc_flow_create(struct sock *sk, u16 caps)
 	if (!flow)
 		return NULL;
 	flow->sk = sk;
-	flow->kind = READ_ONCE(sysctls->option_kind);
+	flow->kind = kind;
 	flow->slots = READ_ONCE(sysctls->slots);
 	flow->caps = caps;
 	flow->where = caps & HPCC_CAP_WINDOW;

@@ -367,7 +367,7 @@ struct hpcc_net;
 
 int hpcc_flow_init(void);
 void hpcc_flow_exit(void);
-struct hpcc_flow *hpcc_flow_create(struct sock *sk, u16 caps);
+struct hpcc_flow *hpcc_flow_create(struct sock *sk, u16 caps, u8 kind);
 void hpcc_flow_destroy(struct hpcc_flow *flow);
 struct hpcc_flow *hpcc_flow_find(const struct sock *sk);
 struct hpcc_flow *hpcc_flow_from(struct hpcc_net *hn, unsigned long *id);

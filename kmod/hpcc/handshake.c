@@ -52,14 +52,17 @@
  * struct hpcc_note - one handshake
  * @key: keyed hash of connection and IRS; 0: free; read without the lock by hpcc_note_seen()
  * @stamp: low half of jiffies when it was written
- * @past: as for hpcc_agree_done()
- * @caps: HPCC_CAP_* of the peer
+ * @past: 0 for a new connection; for one that leaves hpcc, 1 + the round trips that its next
+ *	classic response is to run at least (hpcc_fallback.hold)
+ * @other: the option's kind is HPCC_OPT_KIND_OTHER, not HPCC_OPT_KIND_DEFAULT
+ * @caps: HPCC_CAP_* of the peer; 0: not known yet
  * @done: both ends carried the option; else only the peer's SYN did
  */
 struct hpcc_note {
 	u64	key;
 	u32	stamp;
-	u32	past : 22;
+	u32	past : 21;
+	u32	other : 1;
 	u32	caps : 9;
 	u32	done : 1;
 };
@@ -179,9 +182,10 @@ static struct hpcc_note *hpcc_note_find(const struct hpcc_note_ref *ref)
 	return NULL;
 }
 
-/* Write the note in its own place, a free one, or that of the oldest. */
-static void hpcc_note_write(const struct hpcc_note_ref *ref, bool done, u32 past,
-			    u16 caps)
+/* Write a note, of which all but key and stamp are given, in its own place, a free one, or that of
+ * the oldest.
+ */
+static void hpcc_note_write(const struct hpcc_note_ref *ref, struct hpcc_note said)
 {
 	/* Of notes of one jiffy, whichever the key says. */
 	struct hpcc_note *place = &ref->way[ref->key >> 8 & (HPCC_AGREE_WAYS - 1)];
@@ -201,16 +205,17 @@ static void hpcc_note_write(const struct hpcc_note_ref *ref, bool done, u32 past
 	}
 	WRITE_ONCE(place->key, ref->key);
 	place->stamp = (u32)jiffies;
-	place->past = past;
-	place->caps = caps;
-	place->done = done;
+	place->past = said.past;
+	place->other = said.other;
+	place->caps = said.caps;
+	place->done = said.done;
 }
 
 /* Note that a peer's SYN carried the option. A copy of a SYN that was answered changes
  * nothing. LOCAL_IN only.
  */
 static void hpcc_agree_offer(const struct net *net, const struct hpcc_tuple *tuple,
-			     u32 irs, u16 caps)
+			     u32 irs, struct hpcc_note said)
 {
 	struct hpcc_note_ref ref;
 
@@ -218,44 +223,44 @@ static void hpcc_agree_offer(const struct net *net, const struct hpcc_tuple *tup
 		return;
 	spin_lock_bh(ref.lock);
 	if (!hpcc_note_find(&ref))
-		hpcc_note_write(&ref, false, 0, caps);
+		hpcc_note_write(&ref, said);
 	spin_unlock_bh(ref.lock);
 }
 
-/* The capabilities that a peer's SYN carried, 0: it did not carry the option. The same after
+/* What a peer's SYN carried; no capabilities: it did not carry the option. The same after
  * hpcc_agree_done(): SYN-ACKs are retransmitted.
  */
-static u16 hpcc_agree_offered(const struct net *net, const struct hpcc_tuple *tuple,
-			      u32 irs)
+static struct hpcc_note hpcc_agree_offered(const struct net *net, const struct hpcc_tuple *tuple,
+					   u32 irs)
 {
+	struct hpcc_note said = {};
 	struct hpcc_note_ref ref;
 	struct hpcc_note *note;
-	u16 caps;
 
 	if (!hpcc_note_ref(hpcc_pernet(net), tuple, irs, false, &ref) ||
 	    !hpcc_note_seen(&ref))
-		return 0;
+		return said;
 	spin_lock_bh(ref.lock);
 	note = hpcc_note_find(&ref);
-	caps = note ? note->caps : 0;
+	if (note)
+		said = *note;
 	spin_unlock_bh(ref.lock);
-	return caps;
+	return said;
 }
 
-/* Note that SYN and SYN-ACK carry the option. @past: 0 for a new connection; for one that
- * leaves hpcc, 1 + the round trips that its next classic response is to run at least
- * (hpcc_fallback.hold). @caps: of the peer; 0: not known yet. @alloc: make the table if there
- * is none; only the hooks may ask for that.
+/* Note that SYN and SYN-ACK carry the option. @alloc: make the table if there is none; only the
+ * hooks may ask for that.
  */
 static void hpcc_agree_done(const struct net *net, const struct hpcc_tuple *tuple,
-			    u32 irs, u32 past, u16 caps, bool alloc)
+			    u32 irs, struct hpcc_note said, bool alloc)
 {
 	struct hpcc_note_ref ref;
 
+	said.done = true;
 	rcu_read_lock();
 	if (hpcc_note_ref(hpcc_pernet(net), tuple, irs, alloc, &ref)) {
 		spin_lock_bh(ref.lock);
-		hpcc_note_write(&ref, true, past, caps);
+		hpcc_note_write(&ref, said);
 		spin_unlock_bh(ref.lock);
 	}
 	rcu_read_unlock();
@@ -321,20 +326,32 @@ static void hpcc_arrival_tuple(const struct hpcc_arrival *in,
 
 #define HPCC_SYN_OPT_PADDED	ALIGN(HPCC_SYN_OPT_LEN, 4)
 
+static u8 hpcc_note_kind(struct hpcc_note said)
+{
+	return said.other ? HPCC_OPT_KIND_OTHER : HPCC_OPT_KIND_DEFAULT;
+}
+
+/* A note of the kind that is configured now. */
+static struct hpcc_note hpcc_note_now(const struct hpcc_sysctls *sysctls)
+{
+	return (struct hpcc_note){
+		.other = READ_ONCE(sysctls->option_kind) == HPCC_OPT_KIND_OTHER,
+	};
+}
+
 /* Whether our option of a SYN or SYN-ACK is there already. */
 static bool hpcc_syn_written(const struct hpcc_segment *seg,
-			     const struct hpcc_sysctls *sysctls)
+			     const struct hpcc_sysctls *sysctls, u8 kind)
 {
 	return hpcc_syn_opt_find(seg->skb->data + seg->thoff +
 				 sizeof(struct tcphdr),
-				 seg->thlen - sizeof(struct tcphdr),
-				 READ_ONCE(sysctls->option_kind),
+				 seg->thlen - sizeof(struct tcphdr), kind,
 				 READ_ONCE(sysctls->option_exid)) >= 0;
 }
 
 /* Other experiments may have options of our kind in a SYN. */
 static bool hpcc_syn_write(struct hpcc_segment *seg, struct net *net,
-			   const struct sock *sk)
+			   const struct sock *sk, u8 kind)
 {
 	const struct hpcc_sysctls *sysctls = &hpcc_pernet(net)->sysctls;
 	struct hpcc_choice choice = hpcc_choice_of(sk);
@@ -350,8 +367,7 @@ static bool hpcc_syn_write(struct hpcc_segment *seg, struct net *net,
 		hpcc_count(net, HPCC_C_NO_MEMORY);
 		return false;
 	}
-	hpcc_syn_opt_encode(p, READ_ONCE(sysctls->option_kind),
-			    READ_ONCE(sysctls->option_exid),
+	hpcc_syn_opt_encode(p, kind, READ_ONCE(sysctls->option_exid),
 			    HPCC_CAP_TELEMETRY | HPCC_CAP_QUIET |
 			    (READ_ONCE(sysctls->carry) || hpcc_carrier_is_probed(choice.carrier) ?
 			     HPCC_CAP_PROBES : 0) |
@@ -379,16 +395,18 @@ static bool hpcc_syn_write(struct hpcc_segment *seg, struct net *net,
 void hpcc_syn_out(struct hpcc_segment *seg, struct sock *sk)
 {
 	struct net *net = sock_net(sk);
+	const struct hpcc_sysctls *sysctls = &hpcc_pernet(net)->sysctls;
+	struct hpcc_note said = hpcc_note_now(sysctls);
 	struct hpcc_tuple tuple;
 	u32 isn = ntohl(hpcc_segment_th(seg)->seq);
 
-	if (hpcc_syn_written(seg, &hpcc_pernet(net)->sysctls))
+	if (hpcc_syn_written(seg, sysctls, hpcc_note_kind(said)))
 		return;
 	hpcc_tuple_of_sock(sk, &tuple);
 	if (hpcc_peek(inet_csk(sk)->icsk_retransmits) < HPCC_SYN_TRIES &&
 	    seg->skb->len == seg->thoff + seg->thlen &&
-	    hpcc_syn_write(seg, net, sk))
-		hpcc_agree_done(net, &tuple, isn, 0, 0, true);
+	    hpcc_syn_write(seg, net, sk, hpcc_note_kind(said)))
+		hpcc_agree_done(net, &tuple, isn, said, true);
 	else
 		hpcc_agree_take(net, &tuple, isn, NULL);
 }
@@ -424,18 +442,18 @@ void hpcc_synack_out(struct hpcc_segment *seg, struct sock *sk)
 	const struct request_sock *req = inet_reqsk(sk);
 	struct net *net = sock_net(sk);
 	struct hpcc_tuple tuple;
-	u16 caps;
+	struct hpcc_note said;
 
-	if (!skb_dst(seg->skb) ||
-	    hpcc_syn_written(seg, &hpcc_pernet(net)->sysctls))
+	if (!skb_dst(seg->skb))
 		return;
 	hpcc_tuple_of_sock(sk, &tuple);
-	caps = hpcc_agree_offered(net, &tuple, irs);
-	if (caps &&
+	said = hpcc_agree_offered(net, &tuple, irs);
+	if (said.caps &&
+	    !hpcc_syn_written(seg, &hpcc_pernet(net)->sysctls, hpcc_note_kind(said)) &&
 	    hpcc_child_runs_hpcc(READ_ONCE(req->rsk_listener),
 				 hpcc_synack_route_cc(seg, req, &tuple)) &&
-	    hpcc_syn_write(seg, net, sk))
-		hpcc_agree_done(net, &tuple, irs, 0, caps, false);
+	    hpcc_syn_write(seg, net, sk, hpcc_note_kind(said)))
+		hpcc_agree_done(net, &tuple, irs, said, false);
 }
 
 /* ---- SYN and SYN-ACK that arrive ------------------------------------------- */
@@ -466,7 +484,7 @@ static bool hpcc_synack_ok(const struct hpcc_arrival *in)
  *
  * A SYN may be anybody's. What it notes is about a connection that begins with its
  * sequence number, and about no other. One that is sent again without the option
- * takes the offer back.
+ * takes the offer back. A SYN-ACK answers by the kind of our SYN, whatever is configured now.
  *
  * Context: LOCAL_IN.
  */
@@ -474,13 +492,17 @@ void hpcc_syn_in(const struct hpcc_arrival *in)
 {
 	struct net *net = in->state->net;
 	const struct hpcc_sysctls *sysctls = &hpcc_pernet(net)->sysctls;
+	struct hpcc_note said = hpcc_note_now(sysctls), offer;
 	struct hpcc_tuple tuple;
 	u32 irs = ntohl(in->th->seq);
+	u16 exid = READ_ONCE(sysctls->option_exid);
 	int caps;
 
-	caps = hpcc_syn_opt_find(in->opts, in->optlen,
-				 READ_ONCE(sysctls->option_kind),
-				 READ_ONCE(sysctls->option_exid));
+	caps = hpcc_syn_opt_find(in->opts, in->optlen, hpcc_note_kind(said), exid);
+	if (caps == -ENOENT && in->th->ack) {
+		said.other ^= 1;
+		caps = hpcc_syn_opt_find(in->opts, in->optlen, hpcc_note_kind(said), exid);
+	}
 	if (caps != -ENOENT &&
 	    (caps < 0 || !(caps & HPCC_CAP_TELEMETRY) ||
 	     !hpcc_arrival_intact(in))) {
@@ -488,17 +510,21 @@ void hpcc_syn_in(const struct hpcc_arrival *in)
 		return;
 	}
 	hpcc_arrival_tuple(in, &tuple);
+	said.caps = max(caps, 0);
 	if (!in->th->ack && caps >= 0) {
 		if (rcu_access_pointer(hpcc_pernet(net)->agreements) ||
 		    hpcc_syn_welcome(in->skb, in->state, in->th, &tuple))
-			hpcc_agree_offer(net, &tuple, irs, caps);
+			hpcc_agree_offer(net, &tuple, irs, said);
 	} else if (!in->th->ack) {
 		hpcc_agree_take(net, &tuple, irs, in);
-	} else if (caps >= 0 && hpcc_synack_ok(in) &&
-		   hpcc_agree_take(net, &tuple, ntohl(in->th->ack_seq) - 1, NULL).done) {
-		hpcc_agree_done(net, &tuple, irs, 0, caps, true);
-	} else if (in->th->ack && caps >= 0) {
-		hpcc_count(net, HPCC_C_WINDOW_IGNORED);
+	} else if (caps >= 0) {
+		offer = (struct hpcc_note){};
+		if (hpcc_synack_ok(in))
+			offer = hpcc_agree_take(net, &tuple, ntohl(in->th->ack_seq) - 1, NULL);
+		if (offer.done && offer.other == said.other)
+			hpcc_agree_done(net, &tuple, irs, said, true);
+		else
+			hpcc_count(net, HPCC_C_WINDOW_IGNORED);
 	}
 }
 
@@ -519,10 +545,11 @@ static u32 hpcc_irs(const struct sock *sk)
  * @sk: connected socket, under its lock
  * @past: set to 0 for a new connection; for one that left hpcc before, to what
  *	hpcc_agreed_before() was given
+ * @kind: set to the option's kind
  *
  * Return: HPCC_CAP_* of the peer if both ends carried the option, else 0.
  */
-u16 hpcc_agreed(const struct sock *sk, u32 *past)
+u16 hpcc_agreed(const struct sock *sk, u32 *past, u8 *kind)
 {
 	struct hpcc_tuple tuple;
 	struct hpcc_note note;
@@ -530,6 +557,7 @@ u16 hpcc_agreed(const struct sock *sk, u32 *past)
 	hpcc_tuple_of_sock(sk, &tuple);
 	note = hpcc_agree_take(sock_net(sk), &tuple, hpcc_irs(sk), NULL);
 	*past = note.past;
+	*kind = hpcc_note_kind(note);
 	return note.done ? note.caps : 0;
 }
 
@@ -539,13 +567,19 @@ u16 hpcc_agreed(const struct sock *sk, u32 *past)
  * @past: 1 + the round trips that its next classic response is to run at least
  *	(hpcc_fallback.hold); 0: it never ran
  * @caps: HPCC_CAP_* of the peer
+ * @kind: the option's kind
  */
-void hpcc_agreed_before(const struct sock *sk, u32 past, u16 caps)
+void hpcc_agreed_before(const struct sock *sk, u32 past, u16 caps, u8 kind)
 {
+	struct hpcc_note said = {
+		.past = past,
+		.other = kind == HPCC_OPT_KIND_OTHER,
+		.caps = caps,
+	};
 	struct hpcc_tuple tuple;
 
 	hpcc_tuple_of_sock(sk, &tuple);
-	hpcc_agree_done(sock_net(sk), &tuple, hpcc_irs(sk), past, caps, false);
+	hpcc_agree_done(sock_net(sk), &tuple, hpcc_irs(sk), said, false);
 }
 
 /**

@@ -28,8 +28,8 @@ void hpcc_handshake_init(void);
 void hpcc_syn_out(struct hpcc_segment *seg, struct sock *sk);
 void hpcc_synack_out(struct hpcc_segment *seg, struct sock *sk);
 void hpcc_syn_in(const struct hpcc_arrival *in);
-u16 hpcc_agreed(const struct sock *sk, u32 *past);
-void hpcc_agreed_before(const struct sock *sk, u32 past, u16 caps);
+u16 hpcc_agreed(const struct sock *sk, u32 *past, u8 *kind);
+void hpcc_agreed_before(const struct sock *sk, u32 past, u16 caps, u8 kind);
 
 u32 hpcc_route_cc(struct net *net, u8 family, const struct hpcc_tuple *tuple,
 		  int oif, u32 mark, const struct sock *listener);

@@ -239,6 +239,37 @@ def test_kind_mismatch():
     expect("agreed", agreed, (0, 0))
 
 
+def test_kind_changed():
+    """A connection keeps the kind of its handshake, whatever is configured later, before its data as well."""
+    def kinds(peer):
+        peer.sock.send(bytes(100))
+        segment = peer.read(0.1)
+        peer.acked += 100
+        peer.send()
+        return [kind for kind in (253, 254) if segment.option(kind)]
+
+    peer = Peer()
+    peer.listen()
+    expect("SYN-ACK", peer.start_accept().option(253), SYN_BYTES)
+    peer.ns.sysctl("net.hpcc.option_kind", 254)
+    synack = peer.read(3)
+    expect("SYN-ACK again", (synack.option(253), synack.option(254)), (SYN_BYTES, None))
+    peer.send()
+    peer.sock = peer.listener.accept()[0]
+    defer(let_go, peer.sock)
+    expect("accepted", kinds(peer), [253])
+    set_cc(peer.sock, "cubic")
+    set_cc(peer.sock, "hpcc")
+    expect("there and back", kinds(peer), [253])
+    for answer, agreed in (253, [253]), (254, []):
+        peer = Peer()
+        peer.start_connect()
+        peer.ns.sysctl("net.hpcc.option_kind", 254)
+        peer.answer(syn_option(kind=answer))
+        expect(f"connected, answered by {answer}", kinds(peer), agreed)
+        expect("congestion control", peer.cc(), "hpcc" if agreed else "hpcc-classic")
+
+
 BAD_SYN_OPTIONS = {
     "version 0": syn_option(version=0),
     "version 2": syn_option(version=2),
