@@ -645,7 +645,7 @@ def test_classic_sends_as_reno():
     """
     for version in 4, 6:
         for passive in False, True:
-            peer = Peer(version, ecn=True)
+            peer = Peer(version, ecn=True, patient=False)
             if passive:
                 peer.listen()
                 peer.start_accept(b"", flags=SYN | ECE | CWR)

@@ -45,7 +45,8 @@ def whole_connection(version, offload, timestamps, mtu=1500, cut=True):
         if cut or not offload or virtual_time():
             expect(f"cut by the device in {what}", any(seg.total > mtu for seg in segments),
                    offload and cut)
-        data = data_segments(segments)
+        # A slow machine sends again what has arrived, and reports it by DSACK alone.
+        data = [seg for seg in data_segments(segments) if virtual_time() or not seg.option(5)]
         expect(f"data without FORWARD in {what}",
                [seg for seg in data if not seg.telemetry(FORWARD)], [])
         expect(f"slots in {what}", {len(seg.telemetry(FORWARD).words) for seg in data}, {3})
