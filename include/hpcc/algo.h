@@ -68,6 +68,9 @@
  */
 #define HPCC_TX_EXCESS		4
 
+/* Additive increases after CE, at least: the draft's maxStage. */
+#define HPCC_CE_STAGES		5U
+
 /* Round trips after which a link without a record counts no more: enough for
  * a path of 15 hops that is read one record, and one segment, at a time.
  */
@@ -193,6 +196,7 @@ struct hpcc_link {
  * @resync: the next measured ACK synchronises Wc, whatever its number
  * @quiet: the most loaded link is quiet, for a round trip or more: each one multiplies
  * @per_rtt: W moves only when Wc does (section 6.1); hpcc_algo_init() clears it
+ * @reduced: CE reduced Wc: at least HPCC_CE_STAGES additive increases come first
  * @end: links from here on are not valid; at most @nr
  * @nr: links that there are
  * @L: links, hop h in L[h - 1]; the caller's memory
@@ -210,6 +214,7 @@ struct hpcc_algo {
 	bool	resync : 1;
 	bool	quiet : 1;
 	bool	per_rtt : 1;
+	bool	reduced : 1;
 	u8	end : 4;
 	u8	nr : 4;
 	struct hpcc_link *L;
@@ -333,6 +338,7 @@ static inline void hpcc_algo_init(struct hpcc_algo *a,
 	a->resync = false;
 	a->quiet = false;
 	a->per_rtt = false;
+	a->reduced = false;
 	a->end = 0;
 	a->nr = 0;
 	a->L = NULL;
@@ -379,6 +385,7 @@ static inline void hpcc_algo_restart(struct hpcc_algo *a,
 	a->Wc_q16 = a->W_q16;
 	a->most_q16 = max(a->most_q16, a->W_q16);
 	a->inc_stage = p->max_stage;
+	a->reduced = false;
 	a->resync = true;
 }
 
@@ -388,8 +395,8 @@ static inline void hpcc_algo_restart(struct hpcc_algo *a,
  * @p: parameters
  * @shift: Wc becomes Wc - Wc / 2^@shift
  *
- * incStage starts at 0 again. At maxStage the next record would multiply W, and the record of
- * an idle link would bring back the W that was too large.
+ * incStage starts at 0 again, and W is not multiplied before HPCC_CE_STAGES, even if maxStage is
+ * smaller: the record of an idle link would bring back the W that was too large.
  */
 static inline void hpcc_algo_reduce(struct hpcc_algo *a, const struct hpcc_params *p,
 				    u32 shift)
@@ -397,6 +404,7 @@ static inline void hpcc_algo_reduce(struct hpcc_algo *a, const struct hpcc_param
 	a->Wc_q16 = hpcc_clamp_wind(p, a->Wc_q16 - (a->Wc_q16 >> shift));
 	a->W_q16 = min(a->W_q16, a->Wc_q16);
 	a->inc_stage = 0;
+	a->reduced = true;
 }
 
 /**
@@ -811,12 +819,16 @@ static inline u64 hpcc_scale_wind(const struct hpcc_algo *a,
 static inline u64 hpcc_compute_wind(struct hpcc_algo *a,
 				    const struct hpcc_params *p, bool update_wc)
 {
+	u32 max_stage = p->max_stage;
 	u64 W_q16;
 
-	if (a->U_q24 >= p->eta_q24 || a->inc_stage >= p->max_stage || a->quiet) {
+	if (a->reduced)
+		max_stage = max(max_stage, HPCC_CE_STAGES);
+	if (a->U_q24 >= p->eta_q24 || a->inc_stage >= max_stage || a->quiet) {
 		W_q16 = hpcc_clamp_wind(p, hpcc_scale_wind(a, p) + p->W_ai_q16);
 		if (update_wc) {
 			a->inc_stage = 0;
+			a->reduced = false;
 			a->Wc_q16 = W_q16;
 		}
 	} else {

@@ -315,9 +315,9 @@ static void algo_restart__returns_at_once(void **state)
 	assert_int_equal(hpcc_new_ack(&a, &p, &s, 1, 90000, 91000), 0);
 }
 
-static void algo_reduce__holds_beside_an_idle_link(void **state)
+static void reduce_holds_beside_an_idle_link(u32 max_stage)
 {
-	struct hpcc_params p = params(5);
+	struct hpcc_params p = params(max_stage);
 	struct hpcc_algo a = started(&p);
 	long double want = W_INIT;
 	struct hpcc_sample s;
@@ -337,13 +337,20 @@ static void algo_reduce__holds_beside_an_idle_link(void **state)
 		want += 62.5L;
 		assert_near(ldexpl(a.W_q16, -16), want, 1);
 	}
-	/* They end: the draft's maxStage steps, and all at once. */
+	/* They end: five steps, and all at once. */
 	for (i = 0; i < 5; i++) {
 		assert_true(a.W_q16 < BYTES(W_INIT) / 2);
 		s = next(&a, T_NS, T_NS / 100, 0);
 		hpcc_new_ack(&a, &p, &s, 1, a.last_update_seq + 1, a.last_update_seq + 2);
 	}
 	assert_true(a.W_q16 == BYTES(W_INIT));
+}
+
+static void algo_reduce__holds_beside_an_idle_link(void **state)
+{
+	reduce_holds_beside_an_idle_link(0);
+	reduce_holds_beside_an_idle_link(1);
+	reduce_holds_beside_an_idle_link(5);
 }
 
 static void algo_reduce__not_below_W_min(void **state)
