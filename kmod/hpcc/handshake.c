@@ -33,7 +33,7 @@
 
 #include "cc.h"
 #include "handshake.h"
-#include "ioam.h"
+#include "links.h"
 #include "routes.h"
 
 /* A SYN that was lost this often may have been lost for its option. */

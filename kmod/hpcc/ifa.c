@@ -20,7 +20,7 @@
  * TCP has something to tell (hpcc_probe_send()), and the receiver answers here, not when its TCP
  * takes an ACK in. While a process owns the socket, the next segment has the answer.
  *
- * B is what /proc/net/hpcc_links says, and else what the speed code stands for. Whoever lets
+ * B is what the table of links says, and else what the speed code stands for. Whoever lets
  * IFA in writes a link there: without any, HPCC_CAP_IFA is not announced and nothing is taken.
  */
 #include <linux/bitfield.h>
@@ -34,6 +34,7 @@
 #include "cc.h"
 #include "ifa.h"
 #include "ioam.h"
+#include "links.h"
 #include "mailbox.h"
 
 /* ---- Sender ---------------------------------------------------------------- */
@@ -82,9 +83,9 @@ void hpcc_ifa_out(const struct hpcc_segment *seg, u8 nodes)
 static bool hpcc_ifa_one(struct hpcc_trace_rx *rx, const struct net *net,
 			 const struct hpcc_ifa_hop *hop, int nr, u8 scale, u64 age_ns, u8 *record)
 {
-	u64 known = hpcc_link_known(net, hop->node, hop->port);
-	u64 bps = FIELD_GET(HPCC_LINK_BPS, known) ?: hpcc_ifa_bps(hop->speed);
-	u32 unit = hop->lns == HPCC_IFA_LNS ? HPCC_IFA_UNIT : FIELD_GET(HPCC_LINK_UNIT, known);
+	const struct hpcc_known_link *known = hpcc_link_find(net, hop->node, hop->port);
+	u64 bps = known ? known->bps : hpcc_ifa_bps(hop->speed);
+	u32 unit = hop->lns == HPCC_IFA_LNS ? HPCC_IFA_UNIT : known ? known->unit : 0;
 	struct hpcc_record r;
 
 	if (!bps || !unit)

@@ -30,7 +30,7 @@
  * then on.
  *
  * INT has no txBytes. The utilization that a link reports is taken to hold since its last report.
- * B, and the unit of queue occupancy, are in /proc/net/hpcc_links, as for IOAM (ioam.c).
+ * B, and the unit of queue occupancy, are in the table of links, as for IOAM (links.c).
  */
 #include <linux/bitfield.h>
 #include <linux/ip.h>
@@ -43,6 +43,7 @@
 #include "cc.h"
 #include "int.h"
 #include "ioam.h"
+#include "links.h"
 #include "mailbox.h"
 
 /* The largest window that TCP can state: 65535 << 14. Applications may set a larger clamp. */
@@ -144,9 +145,9 @@ static int hpcc_int_records(struct hpcc_trace_rx *rx, const struct net *net, con
 			    int hops, u8 scale, u8 *records, enum hpcc_counter *why)
 {
 	u64 now_ns = ktime_get_ns();
+	const struct hpcc_known_link *link;
 	struct hpcc_int_hop hop;
 	struct hpcc_record r;
-	u64 link;
 	int nr;
 
 	hpcc_trace_begin(rx, HPCC_CARRIER_INT);
@@ -155,13 +156,11 @@ static int hpcc_int_records(struct hpcc_trace_rx *rx, const struct net *net, con
 		if (hpcc_int_hop(p, hops, nr, now_ns, &hop))
 			return -EINVAL;
 		*why = HPCC_C_INT_UNKNOWN_LINK;
-		link = hpcc_link_known(net, hop.node, hop.port);
+		link = hpcc_link_find(net, hop.node, hop.port);
 		if (!link)
 			return -EINVAL;
-		hop.qlen_bytes = min_t(u64, FIELD_GET(HPCC_LINK_UNIT, link) * hop.qlen_bytes,
-				       U32_MAX);
-		r = hpcc_int_record(&rx->link[nr - 1], &hop, FIELD_GET(HPCC_LINK_BPS, link), nr,
-				    scale);
+		hop.qlen_bytes = min_t(u64, (u64)link->unit * hop.qlen_bytes, U32_MAX);
+		r = hpcc_int_record(&rx->link[nr - 1], &hop, link->bps, nr, scale);
 		hpcc_record_encode(records + (nr - 1) * HPCC_RECORD_LEN, &r);
 	}
 	*why = HPCC_C_INT_RECEIVED;

@@ -10,29 +10,22 @@
  *			FORWARD behind those of its hops. From there on nothing is different:
  *			echo, mailbox, law. The header stays.
  *
- * A trace counts bytes and the law counts time, so the receiver has to know B of each (node_id,
- * egress_if_id), and in what its queue depth counts. Whoever runs the network writes both to
- * /proc/net/hpcc_links. A receiver announces HPCC_CAP_IOAM while that table is not empty, and gets
- * no trace otherwise.
+ * A trace counts bytes and the law counts time: links.c has B of each (node_id, egress_if_id), and
+ * the unit of its queue depth. A receiver announces HPCC_CAP_IOAM while that table is not empty,
+ * and gets no trace otherwise.
  *
  * A path may drop packets with extension headers, or fill in what is of no use. An RTO before
  * traces have brought telemetry, or again before they bring some after it, or silence, and the TCP
  * option carries requests from then on.
  */
-#include <linux/bitfield.h>
 #include <linux/ipv6.h>
-#include <linux/proc_fs.h>
-#include <linux/seq_file.h>
-#include <linux/seq_file_net.h>
 #include <linux/slab.h>
 #include <hpcc/ioam.h>
 
 #include "cc.h"
 #include "ioam.h"
+#include "links.h"
 #include "mailbox.h"
-
-/* Bounds the memory that who owns a namespace can have the kernel use. */
-#define HPCC_LINKS_MAX	65536
 
 /* ---- Sender ---------------------------------------------------------------- */
 
@@ -169,27 +162,6 @@ void hpcc_trace_end(struct hpcc_trace_rx *rx, int hops, u64 now_ns)
 	rx->seen_ns = now_ns;
 }
 
-static unsigned long hpcc_link_index(u32 node, u16 port)
-{
-	return (unsigned long)node << 16 | port;
-}
-
-/**
- * hpcc_link_known() - what is known of a link
- * @net: network namespace
- * @node: switch_ID
- * @port: port_ID
- *
- * Context: RCU read side.
- * Return: HPCC_LINK_BPS and HPCC_LINK_UNIT; 0: nothing.
- */
-u64 hpcc_link_known(const struct net *net, u32 node, u16 port)
-{
-	void *entry = xa_load(&hpcc_pernet_rcu(net)->links, hpcc_link_index(node, port));
-
-	return entry ? xa_to_value(entry) : 0;
-}
-
 /* Make load records of a trace's nodes, behind the hops of @opt. Return: whether they are good;
  * @why: the counter that tells.
  */
@@ -199,10 +171,10 @@ static bool hpcc_ioam_records(struct hpcc_trace_rx *rx, const struct net *net, c
 {
 	int nodes = hpcc_ioam_nodes(t);
 	u64 now_ns = ktime_get_ns();
+	const struct hpcc_known_link *link;
 	struct hpcc_ioam_node node;
 	struct hpcc_record r;
 	int hop;
-	u64 link;
 
 	hpcc_trace_begin(rx, HPCC_CARRIER_IOAM);
 	for (hop = 1; hop <= nodes; hop++) {
@@ -210,14 +182,13 @@ static bool hpcc_ioam_records(struct hpcc_trace_rx *rx, const struct net *net, c
 		if (hpcc_ioam_node(trace, t, hop, &node))
 			return false;
 		*why = HPCC_C_IOAM_UNKNOWN_LINK;
-		link = hpcc_link_known(net, node.node, node.port);
+		link = hpcc_link_find(net, node.node, node.port);
 		if (!link)
 			return false;
-		node.qlen_bytes = min_t(u64, FIELD_GET(HPCC_LINK_UNIT, link) * node.qlen_bytes,
-					U32_MAX);
+		node.qlen_bytes = min_t(u64, (u64)link->unit * node.qlen_bytes, U32_MAX);
 		hpcc_ioam_age(&rx->link[hop - 1], now_ns - rx->seen_ns);
-		r = hpcc_ioam_record(&rx->link[hop - 1], &node, FIELD_GET(HPCC_LINK_BPS, link),
-				     opt->hops + hop, opt->scale);
+		r = hpcc_ioam_record(&rx->link[hop - 1], &node, link->bps, opt->hops + hop,
+				     opt->scale);
 		hpcc_record_encode(records + (hop - 1) * HPCC_RECORD_LEN, &r);
 	}
 	*why = HPCC_C_IOAM_RECEIVED;
@@ -286,146 +257,4 @@ u32 hpcc_ioam_in(struct hpcc_flow *flow, const struct hpcc_arrival *in,
 		hpcc_count_rcu(net, HPCC_C_IOAM_IGNORED);
 	/* Where one of ours is malformed, ports write nothing, not in the FORWARD either. */
 	return ours ? 0 : hpcc_forward_in(flow, opt, records, NULL, 0);
-}
-
-/* ---- /proc/net/hpcc_links --------------------------------------------------- */
-
-/**
- * hpcc_links_known() - whether B of any link is known
- * @net: network namespace
- */
-bool hpcc_links_known(const struct net *net)
-{
-	return !xa_empty(&hpcc_pernet(net)->links);
-}
-
-static void *hpcc_link_at(struct seq_file *seq, loff_t *pos)
-{
-	unsigned long index = *pos;
-	void *entry = xa_find(&hpcc_pernet(seq_file_net(seq))->links, &index, ULONG_MAX,
-			      XA_PRESENT);
-
-	*pos = index;
-	return entry;
-}
-
-static void *hpcc_links_start(struct seq_file *seq, loff_t *pos)
-{
-	return hpcc_link_at(seq, pos);
-}
-
-static void *hpcc_links_next(struct seq_file *seq, void *v, loff_t *pos)
-{
-	++*pos;
-	return hpcc_link_at(seq, pos);
-}
-
-static void hpcc_links_stop(struct seq_file *seq, void *v)
-{
-}
-
-static int hpcc_links_show(struct seq_file *seq, void *v)
-{
-	unsigned long index = seq->index;
-	u64 link = xa_to_value(v);
-
-	seq_printf(seq, "%lu %lu %llu %llu\n", index >> 16, index & 0xffff,
-		   FIELD_GET(HPCC_LINK_BPS, link), FIELD_GET(HPCC_LINK_UNIT, link));
-	return 0;
-}
-
-static const struct seq_operations hpcc_links_ops = {
-	.start	= hpcc_links_start,
-	.next	= hpcc_links_next,
-	.stop	= hpcc_links_stop,
-	.show	= hpcc_links_show,
-};
-
-/* "NODE PORT BPS [UNIT]", UNIT being the bytes that queue depth counts, 0 bit/s: forget it. */
-enum hpcc_link_word {
-	HPCC_LINK_WORD_NODE,
-	HPCC_LINK_WORD_PORT,
-	HPCC_LINK_WORD_BPS,
-	HPCC_LINK_WORD_UNIT,
-	__HPCC_LINK_WORD_MAX,
-};
-
-/* Unlike sscanf(), kstrtou64() refuses what does not fit. */
-static int hpcc_link_parse(char *line, u64 numbers[__HPCC_LINK_WORD_MAX])
-{
-	char *words[__HPCC_LINK_WORD_MAX];
-	int nr = hpcc_words(line, words, __HPCC_LINK_WORD_MAX);
-	int i;
-
-	for (i = 0; i < nr; i++)
-		if (kstrtou64(words[i], 10, &numbers[i]))
-			return -EINVAL;
-	return nr > HPCC_LINK_WORD_BPS ? 0 : -EINVAL;
-}
-
-static int hpcc_link_write(struct hpcc_net *hn, char *line)
-{
-	u64 words[__HPCC_LINK_WORD_MAX] = { [HPCC_LINK_WORD_UNIT] = 1 };
-	u64 node, port, bps, unit;
-	unsigned long index;
-	void *old;
-
-	BUILD_BUG_ON(HPCC_RATE_MAX * 8 > HPCC_LINK_BPS);
-	if (hpcc_link_parse(line, words))
-		return -EINVAL;
-	node = words[HPCC_LINK_WORD_NODE];
-	port = words[HPCC_LINK_WORD_PORT];
-	bps = words[HPCC_LINK_WORD_BPS];
-	unit = words[HPCC_LINK_WORD_UNIT];
-	if (!unit || unit > U16_MAX || node >= HPCC_IOAM_U24_NONE || port >= HPCC_IOAM_U16_NONE ||
-	    (bps && (bps < HPCC_RATE_MIN * 8 || bps > HPCC_RATE_MAX * 8)))
-		return -EINVAL;
-	index = hpcc_link_index(node, port);
-	if (bps && hn->nr_links >= HPCC_LINKS_MAX && !xa_load(&hn->links, index))
-		return -ENOSPC;
-	/* Softirqs take the lock of flows, and lockdep has one class for both locks. */
-	old = xa_store_bh(&hn->links, index,
-			  bps ? xa_mk_value(bps | FIELD_PREP(HPCC_LINK_UNIT, unit)) : NULL,
-			  GFP_KERNEL_ACCOUNT);
-	if (xa_is_err(old))
-		return xa_err(old);
-	hn->nr_links += !!bps - !!old;
-	return 0;
-}
-
-/* A write is one or several whole lines. */
-static int hpcc_links_write(struct file *file, char *buf, size_t size)
-{
-	struct hpcc_net *hn = hpcc_pernet(seq_file_net(file->private_data));
-	char *line;
-	int err = 0;
-
-	mutex_lock(&hn->path_lock);
-	while (!err && (line = strsep(&buf, "\n")))
-		if (*line)
-			err = hpcc_link_write(hn, line);
-	mutex_unlock(&hn->path_lock);
-	return err;
-}
-
-/**
- * hpcc_links_register() - show the table of links
- * @net: network namespace
- *
- * Return: 0 or -ENOMEM.
- */
-int hpcc_links_register(struct net *net)
-{
-	return proc_create_net_data_write("hpcc_links", 0644, net->proc_net, &hpcc_links_ops,
-					  hpcc_links_write, sizeof(struct seq_net_private),
-					  NULL) ? 0 : -ENOMEM;
-}
-
-/**
- * hpcc_links_unregister() - take it back
- * @net: network namespace
- */
-void hpcc_links_unregister(struct net *net)
-{
-	remove_proc_entry("hpcc_links", net->proc_net);
 }

@@ -3,16 +3,11 @@
 #ifndef _HPCC_HPCC_IOAM_H
 #define _HPCC_HPCC_IOAM_H
 
-#include <linux/bitfield.h>
 #include <hpcc/ioam.h>
 #include <hpcc/record.h>
 
 #include "flow.h"
 #include "segment.h"
-
-/* What is known of a link: B in bit/s, and bytes in a unit of queue depth. */
-#define HPCC_LINK_BPS	GENMASK_ULL(43, 0)
-#define HPCC_LINK_UNIT	GENMASK_ULL(59, 44)
 
 /**
  * struct hpcc_trace_rx - what a receiver keeps of a path that traces or stacks tell of
@@ -35,16 +30,12 @@ struct hpcc_trace_rx {
 struct hpcc_trace_rx *hpcc_trace_rx(struct hpcc_flow *flow, const struct net *net);
 void hpcc_trace_begin(struct hpcc_trace_rx *rx, enum hpcc_carrier carrier);
 void hpcc_trace_end(struct hpcc_trace_rx *rx, int hops, u64 now_ns);
-u64 hpcc_link_known(const struct net *net, u32 node, u16 port);
 
 bool hpcc_ioam_out(struct hpcc_segment *seg, u32 nodes);
 u32 hpcc_ioam_in(struct hpcc_flow *flow, const struct hpcc_arrival *in,
 		 const struct hpcc_opt *opt, const u8 *records);
 void hpcc_ioam_rto(struct sock *sk, struct hpcc_flow *flow);
 void hpcc_ioam_ack(const struct tcp_sock *tp, struct hpcc_flow *flow, bool told);
-bool hpcc_links_known(const struct net *net);
-int hpcc_links_register(struct net *net);
-void hpcc_links_unregister(struct net *net);
 
 /**
  * hpcc_may_be_ioam() - whether a request may have a trace beside its option

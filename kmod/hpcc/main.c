@@ -23,7 +23,7 @@
 #include "net.h"
 #include "netlink.h"
 #include "path.h"
-#include "routes.h"
+#include "table.h"
 
 unsigned int hpcc_net_id __read_mostly;
 
@@ -64,7 +64,6 @@ static int __net_init hpcc_net_init(struct net *net)
 
 	xa_init_flags(&hn->flows, XA_FLAGS_ALLOC | XA_FLAGS_LOCK_BH |
 				  XA_FLAGS_ACCOUNT);
-	xa_init_flags(&hn->links, XA_FLAGS_LOCK_BH | XA_FLAGS_ACCOUNT);
 	hpcc_paths_init(hn);
 	err = hpcc_counters_init(&hn->counters);
 	if (err)
@@ -88,8 +87,7 @@ err_counters:
 	/* Some of the hooks may have run. */
 	synchronize_rcu();
 	kfree(rcu_access_pointer(hn->agreements));
-	hpcc_routes_free(hn);
-	xa_destroy(&hn->links);
+	hpcc_tables_free(hn);
 	hpcc_counters_retire(&hn->counters);
 	hpcc_counters_free(&hn->counters);
 	return err;
@@ -124,13 +122,12 @@ static void __net_exit hpcc_net_exit_batch(struct list_head *nets)
 		hpcc_counters_retire(&hn->counters);
 		hn->retired_agreements = rcu_replace_pointer(hn->agreements,
 							     NULL, true);
-		hpcc_routes_free(hn);
+		hpcc_tables_free(hn);
 	}
 	synchronize_rcu();
 	list_for_each_entry(net, nets, exit_list) {
 		hn = hpcc_pernet(net);
 		hpcc_counters_free(&hn->counters);
-		xa_destroy(&hn->links);
 		kfree(hn->retired_agreements);
 	}
 }

@@ -52,13 +52,13 @@
  * @HPCC_C_IOAM_RECEIVED: traces taken in
  * @HPCC_C_IOAM_IGNORED: traces that contradict themselves, overflowed, are of another namespace or
  *	type, or lack a field
- * @HPCC_C_IOAM_UNKNOWN_LINK: traces with a link that /proc/net/hpcc_links does not have
+ * @HPCC_C_IOAM_UNKNOWN_LINK: traces with a link that the table of links does not have
  * @HPCC_C_IOAM_STOPPED: traces brought no telemetry: the TCP option carries requests
  * @HPCC_C_INT_SENT: probes that left with INT
  * @HPCC_C_INT_RECEIVED: INT stacks taken in
  * @HPCC_C_INT_IGNORED: those that contradict themselves, lack a hop, or have other instructions,
  *	version, type or domain
- * @HPCC_C_INT_UNKNOWN_LINK: those with a link that /proc/net/hpcc_links does not have
+ * @HPCC_C_INT_UNKNOWN_LINK: those with a link that the table of links does not have
  * @HPCC_C_INT_STOPPED: INT brought no telemetry: the TCP option carries requests
  * @HPCC_C_IFA_SENT: probes that left with IFA
  * @HPCC_C_IFA_RECEIVED: IFA stacks taken in
@@ -146,11 +146,23 @@ enum hpcc_carrier {
 };
 
 struct hpcc_agreements;
-struct hpcc_routes;
+struct hpcc_table;
 
-/* Of sysctls, and of /proc/net/hpcc_routes. */
+/* Of sysctls and routes. */
 #define HPCC_WHERE_MAX		1
 #define HPCC_CARRIER_MAX	HPCC_CARRIER_CSIG
+
+/**
+ * enum hpcc_table_id - tables that netlink changes (table.c)
+ * @HPCC_TABLE_LINKS: what is known of links (links.c)
+ * @HPCC_TABLE_ROUTES: parameters by the peer's address (routes.c)
+ * @HPCC_TABLES: number of tables
+ */
+enum hpcc_table_id {
+	HPCC_TABLE_LINKS,
+	HPCC_TABLE_ROUTES,
+	HPCC_TABLES,
+};
 
 #define HPCC_CENSUS_SLOTS	16
 
@@ -240,15 +252,11 @@ struct hpcc_sysctls {
  * @counters: counters, indexed by enum hpcc_counter
  * @flows: connections that agreed, by number; written under the xarray's lock, read under
  *	RCU
- * @path_lock: orders who asks for the names of links (path.c), and the writers of
- *	/proc/net/hpcc_links and hpcc_routes
+ * @path_lock: orders who asks for the names of links (path.c), and the writers of @tables
  * @path_asked: somebody asks; written under @path_lock, read without it by flows that are born
  * @path_until: for how long, jiffies; under @path_lock
  * @path_end: clears @path_asked
- * @links: what is known of links, by node << 16 | port; written under @path_lock (ioam.c)
- * @nr_links: how many; under @path_lock
- * @routes: parameters by the peer's address, NULL before the first write; RCU; written under
- *	@path_lock (routes.c)
+ * @tables: by enum hpcc_table_id, NULL: empty; RCU; written under @path_lock
  * @census: flows by the device that they come in by
  * @agreements: notes about handshakes, NULL before the first; RCU (handshake.c)
  * @retired_agreements: what @agreements was, while the namespace goes
@@ -262,9 +270,7 @@ struct hpcc_net {
 	bool path_asked;
 	unsigned long path_until;
 	struct delayed_work path_end;
-	struct xarray links;
-	unsigned int nr_links;
-	struct hpcc_routes __rcu *routes;
+	struct hpcc_table __rcu *tables[HPCC_TABLES];
 	struct hpcc_census census[HPCC_CENSUS_SLOTS];
 	struct hpcc_agreements __rcu *agreements;
 	struct hpcc_agreements *retired_agreements;
@@ -341,6 +347,5 @@ int hpcc_sysctl_register(struct net *net);
 void hpcc_sysctl_unregister(struct net *net);
 int hpcc_proc_register(struct net *net);
 void hpcc_proc_unregister(struct net *net);
-int hpcc_words(char *line, char **words, u32 max);
 
 #endif /* _HPCC_HPCC_NET_H */

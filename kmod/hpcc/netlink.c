@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Generic netlink family "hpcc": the flows of a network namespace, one or all, what happens
- * to them, and its counters. As with ss, whoever may open a socket in the namespace may ask; only
- * who has CAP_NET_ADMIN there is told the names of links, and has them asked for.
+ * to them, its counters, and its tables (table.c). As with ss, whoever may open a socket in the
+ * namespace may ask; only who has CAP_NET_ADMIN there is told the names of links, has them asked
+ * for, and changes tables.
  *
  * A dump takes the flows in the order of their numbers, each under its socket's lock: what it
  * says of one is of one moment. It says of each flow that lives all the time exactly once. It does
@@ -19,9 +20,8 @@
 #include "net.h"
 #include "netlink.h"
 #include "path.h"
+#include "table.h"
 #include "trace.h"
-
-static struct genl_family hpcc_family;
 
 enum {
 	HPCC_MCGRP_OF_EVENTS,
@@ -37,7 +37,12 @@ static const struct genl_multicast_group hpcc_mcgrps[] = {
 /* Events of a flow in a second. */
 #define HPCC_NL_EVENTS		8
 
-static int hpcc_addr_validate(const struct nlattr *attr, struct netlink_ext_ack *extack)
+/**
+ * hpcc_addr_validate() - check an address, of IPv4 or IPv6
+ * @attr: its attribute
+ * @extack: says what is wrong
+ */
+int hpcc_addr_validate(const struct nlattr *attr, struct netlink_ext_ack *extack)
 {
 	if (nla_len(attr) == sizeof(struct in_addr) || nla_len(attr) == sizeof(struct in6_addr))
 		return 0;
@@ -75,13 +80,6 @@ struct hpcc_nl_reply {
 };
 
 /* ---- What a flow is ---------------------------------------------------------- */
-
-static int hpcc_put_addr(struct sk_buff *skb, int type, const struct in6_addr *addr)
-{
-	if (ipv6_addr_v4mapped(addr))
-		return nla_put_in_addr(skb, type, addr->s6_addr32[3]);
-	return nla_put_in6_addr(skb, type, addr);
-}
 
 static int hpcc_put_u64(struct sk_buff *skb, int type, u64 value)
 {
@@ -244,10 +242,7 @@ static bool hpcc_addr_matches(const struct nlattr *attr, const struct in6_addr *
 
 	if (!attr)
 		return true;
-	if (nla_len(attr) == sizeof(want))
-		want = nla_get_in6_addr(attr);
-	else
-		ipv6_addr_set_v4mapped(nla_get_in_addr(attr), &want);
+	want = hpcc_get_addr(attr);
 	return ipv6_addr_equal(&want, addr);
 }
 
@@ -545,9 +540,19 @@ static const struct genl_ops hpcc_nl_ops[] = {
 		.cmd		= HPCC_CMD_COUNTERS_GET,
 		.dumpit		= hpcc_nl_dump_counters,
 	},
+	{ .cmd = HPCC_CMD_LINK_GET, .dumpit = hpcc_nl_dump_table },
+	{ .cmd = HPCC_CMD_LINK_SET, .flags = GENL_UNS_ADMIN_PERM, .policy = hpcc_links_policy,
+	  .maxattr = HPCC_A_TABLE_LINK, .doit = hpcc_nl_set_table },
+	{ .cmd = HPCC_CMD_LINK_DEL, .flags = GENL_UNS_ADMIN_PERM, .policy = hpcc_links_policy,
+	  .maxattr = HPCC_A_TABLE_LINK, .doit = hpcc_nl_set_table },
+	{ .cmd = HPCC_CMD_ROUTE_GET, .dumpit = hpcc_nl_dump_table },
+	{ .cmd = HPCC_CMD_ROUTE_SET, .flags = GENL_UNS_ADMIN_PERM, .policy = hpcc_routes_policy,
+	  .maxattr = HPCC_A_TABLE_ROUTE, .doit = hpcc_nl_set_table },
+	{ .cmd = HPCC_CMD_ROUTE_DEL, .flags = GENL_UNS_ADMIN_PERM, .policy = hpcc_routes_policy,
+	  .maxattr = HPCC_A_TABLE_ROUTE, .doit = hpcc_nl_set_table },
 };
 
-static struct genl_family hpcc_family = {
+struct genl_family hpcc_family = {
 	.name		= HPCC_FAMILY_NAME,
 	.version	= HPCC_FAMILY_VERSION,
 	.netnsok	= true,

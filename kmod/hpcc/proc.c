@@ -1,11 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What a user would otherwise need a sniffer for:
- *
- * /proc/net/hpcc		counters, "name value" a line
- * /proc/net/hpcc_links		ioam.c
- * /proc/net/hpcc_routes	routes.c
- *
+ * What a user would otherwise need a sniffer for: counters in /proc/net/hpcc, "name value" a line,
  * and what ss and getsockopt(TCP_CC_INFO) show.
  */
 #include <linux/proc_fs.h>
@@ -15,9 +10,7 @@
 #include "../common/info.h"
 #include "cc.h"
 #include "flow.h"
-#include "ioam.h"
 #include "net.h"
-#include "routes.h"
 
 const char * const hpcc_counter_names[__HPCC_C_MAX] = {
 	[HPCC_C_SYN_SENT] = "syn_sent",
@@ -116,59 +109,22 @@ size_t hpcc_get_info(struct sock *sk, u32 ext, int *attr, union tcp_cc_info *inf
 }
 
 /**
- * hpcc_words() - split a line of a table
- * @line: the line; its blanks become ends of words
- * @words: where they begin
- * @max: how many there may be
- *
- * Return: how many there are, or -EINVAL.
- */
-int hpcc_words(char *line, char **words, u32 max)
-{
-	u32 nr = 0;
-	char *word;
-
-	while ((word = strsep(&line, " \t"))) {
-		if (!*word)
-			continue;
-		if (nr == max)
-			return -EINVAL;
-		words[nr++] = word;
-	}
-	return nr;
-}
-
-/**
- * hpcc_proc_register() - show counters and tables
+ * hpcc_proc_register() - show counters
  * @net: network namespace
  *
  * Return: 0 or -ENOMEM.
  */
 int hpcc_proc_register(struct net *net)
 {
-	if (!proc_create_net_single("hpcc", 0444, net->proc_net,
-				    hpcc_counters_show, NULL))
-		return -ENOMEM;
-	if (hpcc_links_register(net))
-		goto err_counters;
-	if (hpcc_routes_register(net))
-		goto err_links;
-	return 0;
-
-err_links:
-	hpcc_links_unregister(net);
-err_counters:
-	remove_proc_entry("hpcc", net->proc_net);
-	return -ENOMEM;
+	return proc_create_net_single("hpcc", 0444, net->proc_net, hpcc_counters_show, NULL) ?
+	       0 : -ENOMEM;
 }
 
 /**
- * hpcc_proc_unregister() - take the files back
+ * hpcc_proc_unregister() - take the file back
  * @net: network namespace
  */
 void hpcc_proc_unregister(struct net *net)
 {
-	hpcc_routes_unregister(net);
-	hpcc_links_unregister(net);
 	remove_proc_entry("hpcc", net->proc_net);
 }

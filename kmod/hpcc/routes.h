@@ -20,8 +20,4 @@ struct hpcc_choice {
 struct hpcc_choice hpcc_choice_for(const struct net *net, const struct in6_addr *peer);
 struct hpcc_choice hpcc_choice_of(const struct sock *sk);
 
-int hpcc_routes_register(struct net *net);
-void hpcc_routes_unregister(struct net *net);
-void hpcc_routes_free(struct hpcc_net *hn);
-
 #endif /* _HPCC_HPCC_ROUTES_H */

@@ -32,8 +32,8 @@ CSIG_PUSH = 32
 # The same as tc has it.
 TC_STAMPS = {0: "nostamp", 1: "stamp", 16: "stamp csig", CSIG_PUSH: "stamp csig_push"} | \
     {bits: f"stamp {carriers}" for bits, carriers in enumerate(STAMPS[1:], 2)}
-# Where hosts are told B of links, below /proc; other parameters are below /proc/sys.
-LINKS = "/net/hpcc_links"
+# Links in a line of the plan.
+LINKS_OF_LINE = 100
 # Packets that a child may hold: as many as the smallest that a buffer has room for.
 CHILD_PACKETS = 1000000
 FQ = f"fq limit {CHILD_PACKETS} flow_limit {CHILD_PACKETS} quantum {{frame}} initial_quantum {{frame}} "
@@ -81,7 +81,8 @@ class Network:
         lines = [f"node {node}" for node in nodes]
         lines += [f"sysctl {node} {path} {value}" for node in nodes
                   for path, value in sysctls.of(node).items()]
-        lines += [f"sysctl {host} {LINKS} {link}" for host in self.topology.hosts for link in known]
+        lines += [f"know {host} {' '.join(known[at:at + LINKS_OF_LINE])}" for host in self.topology.hosts
+                  for at in range(0, len(known), LINKS_OF_LINE)]
         lines += [f"link {a} {ifname(a, b)} {self.macs[a, b]} {b} {ifname(b, a)} {self.macs[b, a]} {mtu}"
                   for a, b in self.topology.links]
         for node in nodes:

@@ -20,11 +20,12 @@ import sys
 import time
 
 sys.path[0] += "/.."
+from lib.genl import Refused
 from lib.kernel import KernelLog, allow, allowed, module_file, users
 from lib.ktap import defer, expect, expect_in, main, skip_all
 from lib.net import Netns, Pair
 from lib.packet import Sniffer
-from lib.path import Path
+from lib.path import Path, know, known, said, say
 from lib.qdisc import (NLA_F_NESTED, NLM_F_ACK, NLM_F_CREATE, NLM_F_REPLACE, NLM_F_REQUEST,
                        RTM_NEWQDISC, TCA_KIND, TCA_OPTIONS, TC_H_ROOT, attr)
 from lib.tcp import get_cc, pattern, set_cc, transfer
@@ -33,8 +34,7 @@ MODULES = ("hpcc_common", "tcp_hpcc", "tcp_ldcp", "sch_hpcc")      # in the orde
 DEBUGFS = "/sys/kernel/debug/"
 # what each shows in a namespace
 FILES = {"hpcc_common": [], "sch_hpcc": [],
-         "tcp_hpcc": ["/proc/net/hpcc", "/proc/net/hpcc_links", "/proc/net/hpcc_routes",
-                      "/proc/sys/net/hpcc"],
+         "tcp_hpcc": ["/proc/net/hpcc", "/proc/sys/net/hpcc"],
          "tcp_ldcp": ["/proc/net/ldcp", "/proc/sys/net/ldcp"]}
 FINIT_MODULE, DELETE_MODULE = 313, 176      # x86-64
 # Allocations that one step may take
@@ -262,38 +262,33 @@ def test_namespaces():
 
 
 def test_tables():
-    """A write to a table: each line is there, or the write failed. The memory for it may
-    sleep, so softirqs must be on: DEBUG_ATOMIC_SLEEP sees that.
+    """A request for a table: all of its entries are there, or it failed and none is. The memory for
+    it may sleep, so softirqs must be on: DEBUG_ATOMIC_SLEEP sees that.
     """
     ns = Netns()
-    tables = {
-        # Indices far apart need new nodes of the xarray.
-        "hpcc_links": [f"{1 << i % 24} {i} 1000000000 1" for i in range(24)],
-        "hpcc_routes": [f"10.{i}.0.0/16 1 0" for i in range(24)],
-    }
-    with ns:
-        for name, lines in tables.items():
-            path = "/proc/net/" + name
-            pending = iter(lines)
-            line = next(pending)
+    for name, set_some, told in (
+            ("links", lambda i: know(ns, *[(1 << i % 24, n, 10**9) for n in range(3 * i, 3 * i + 3)]), known),
+            ("routes", lambda i: say(ns, f"10.{i}.0.0/16 1 0", f"11.{i}.0.0/16 - 1"), said)):
+        turn, before = 0, told(ns)
 
-            def store():
-                try:
-                    write(path, line + "\n")
-                except OSError as error:
-                    return error.errno
-                return 0
+        def store():
+            try:
+                set_some(turn)
+            except (OSError, Refused) as error:
+                return error.errno if isinstance(error, OSError) else error.number
+            return 0
 
-            def check(error):
-                nonlocal line
-                expect(f"write to {name}", error, errno.ENOMEM if error else 0)
-                expect(f"{line} is in {name}", line in read(path).splitlines(), not error)
-                if not error:
-                    line = next(pending)
+        def check(error):
+            nonlocal turn, before
+            expect(f"request for {name}", error, errno.ENOMEM if error else 0)
+            now = told(ns)
+            expect(f"{name} more", len(now) - len(before), 0 if error else 2 + (name == "links"))
+            if not error:
+                turn, before = turn + 1, now
 
-            nth = Nth(text_of("tcp_hpcc"))
-            for _ in range(4):
-                print(f"# {name}: %d failed it, %d did not" % nth.each(store, check))
+        nth = Nth(text_of("tcp_hpcc"))
+        for _ in range(4):
+            print(f"# {name}: %d failed it, %d did not" % nth.each(store, check))
 
 
 # ---- Connections -------------------------------------------------------------------------------

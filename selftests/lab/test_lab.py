@@ -662,8 +662,8 @@ class Plan(unittest.TestCase):
         for host in "h0", "h1":
             for key, value in (("carrier", 1), ("ioam_nodes", 3)):
                 self.assertIn(f"sysctl {host} net/hpcc/{key} {value}", lines)
-            for link in "1 1", "1 2", "1000 0", "1001 0":
-                self.assertIn(f"sysctl {host} /net/hpcc_links {link} 100000000000", lines)
+            self.assertIn(f"know {host} " + " ".join(f"{link} 100000000000" for link in (
+                "1 1", "1 2", "1 3", "1000 0", "1001 0", "1002 0")), lines)
         self.assertNotIn(" stamp 1", made.files["network"])
         self.assertEqual(made.files["network"].count(" stamp 2"), 6)
         made = self.made(topology={"kind": "chain", "switches": 3}, ip=6, qdisc={"stamp": "mixed"},
@@ -675,12 +675,12 @@ class Plan(unittest.TestCase):
         made = self.made(ip=6, qdisc={"stamp": "tcp,ioam"}, impair={"data_loss": 0.01})
         self.assertIn(" stamp 3", made.files["network"])
         self.assertIn(" stamp tcp,ioam", made.files["s0.tc"])
-        for name in "hpcc_links", "carrier":
+        for name in "know ", "carrier":
             self.assertNotIn(name, made.files["network"])
         made = self.made(cc={"carrier": "int"}, qdisc={"int_window": "3us"})
         lines = made.files["network"].splitlines()
         self.assertIn("sysctl h0 net/hpcc/carrier 2", lines)
-        self.assertIn("sysctl h0 /net/hpcc_links 1 1 100000000000", lines)
+        self.assertIn("know h0 1 1 100000000000 1 2 100000000000 1 3 100000000000", lines)
         self.assertEqual(made.files["network"].count(" stamp 4 int_window 3000"), 3)
         for stamps in "tcp,ioam,int", "tcp,int,ifa", "tcp,ioam,int,ifa":
             made = self.made(qdisc={"stamp": stamps, "int_window": "3us"}, impair={"data_loss": 0.01})
@@ -688,7 +688,7 @@ class Plan(unittest.TestCase):
         made = self.made(cc={"carrier": "ifa"})
         lines = made.files["network"].splitlines()
         self.assertIn("sysctl h0 net/hpcc/carrier 3", lines)
-        self.assertIn("sysctl h0 /net/hpcc_links 1 1 100000000000", lines)
+        self.assertIn("know h0 1 1 100000000000 1 2 100000000000 1 3 100000000000", lines)
         self.assertEqual(made.files["network"].count(" stamp 8"), 3)
         made = self.made(cc={"carrier": "csig", "csig_abw": 9}, qdisc={"int_window": "3us"})
         lines = made.files["network"].splitlines()

@@ -13,7 +13,7 @@ from pathlib import Path
 import yaml
 
 from .plumbing import NETLINK_GENERIC, Netlink
-from .qdisc import (NETLINK_CAP_ACK, NETLINK_EXT_ACK, NLM_F_ACK, NLM_F_ACK_TLVS, NLMSG_ERROR,
+from .qdisc import (NETLINK_CAP_ACK, NETLINK_EXT_ACK, NLA_F_NESTED, NLM_F_ACK, NLM_F_ACK_TLVS, NLMSG_ERROR,
                     NLMSGERR_ATTR_MSG, SOL_NETLINK, attr)
 
 GENL_ID_CTRL, CTRL_CMD_GETFAMILY, CTRL_ATTR_FAMILY_ID, CTRL_ATTR_FAMILY_NAME = 16, 3, 1, 2
@@ -110,13 +110,16 @@ class Family(Netlink):
         return struct.pack("=BBH", command, 1, 0)
 
     def encode(self, of, values):
-        """Attributes by name."""
+        """Attributes by name; a nest that may come several times is a list."""
         numbers = {spec["name"]: (number, spec) for number, spec in self.sets[of].items()}
         body = b""
         for name, value in values.items():
             number, spec = numbers[name]
-            body += attr(number, value if isinstance(value, bytes) else b"" if spec["type"] == "flag" else
-                         struct.pack(FORMS[spec["type"]], value))
+            if spec["type"] == "nest":
+                body += b"".join(attr(number | NLA_F_NESTED, self.encode(spec["nested-attributes"], one)) for one in value)
+            else:
+                body += attr(number, value if isinstance(value, bytes) else b"" if spec["type"] == "flag" else
+                             struct.pack(FORMS[spec["type"]], value))
         return body
 
     def decode(self, of, data):
@@ -180,6 +183,10 @@ class Family(Netlink):
     def dump(self, command, **values):
         """All that there are, or those that are named."""
         return self.request(command, self.encode(self.commands[command][1], values), NLM_F_DUMP)
+
+    def set(self, command, **values):
+        """Change something."""
+        self.request(command, self.encode(self.commands[command][1], values), NLM_F_ACK)
 
     def get(self, command, **values):
         """One."""

@@ -53,6 +53,19 @@ class Netns:
         if self.fd is not None:
             os.close(self.fd)
         self.fd = None
+        self.forget()
+
+    def forget(self):
+        """Forget the netlink family: the module goes, or the namespace."""
+        if self.family is not None:
+            self.family.sock.close()
+        self.family = None
+
+    def hpcc(self):
+        """The netlink family hpcc."""
+        if self.family is None:
+            self.family = Family(self, "hpcc")
+        return self.family
 
     def __enter__(self):
         self.homes.append(os.open("/proc/self/ns/net", os.O_RDONLY))
@@ -106,9 +119,7 @@ class Netns:
 
     def dump(self, **values):
         """flow-get of the netlink family hpcc."""
-        if self.family is None:
-            self.family = Family(self, "hpcc")
-        return self.family.dump("flow-get", **values)
+        return self.hpcc().dump("flow-get", **values)
 
     def flows(self):
         """What a namespace tells of its flows."""

@@ -2,6 +2,7 @@
 """A path: host, switches with sch_hpcc, host."""
 
 import json
+import socket
 import time
 
 from .kernel import virtual_time
@@ -13,10 +14,43 @@ DELAY = "20us"
 MBPS = 1000
 
 
+def link(node, port, *rate_unit):
+    """A link as the netlink family has it."""
+    return dict(zip(("node", "port", "rate", "unit"), (node, port, *rate_unit)))
+
+
 def know(ns, *links):
-    """Have a host know B of links."""
-    with ns, open("/proc/net/hpcc_links", "w", encoding="ascii") as file:
-        file.write("".join(f"{node} {port} {bps}\n" for node, port, bps in links))
+    """Have a host know links: node, port, bit/s, and maybe the bytes of a unit of queue depth."""
+    ns.hpcc().set("link-set", link=[link(*one) for one in links])
+
+
+def forget(ns, *links):
+    """Have it forget some: node and port."""
+    ns.hpcc().set("link-del", link=[link(*one) for one in links])
+
+
+def known(ns):
+    """What a host knows of links: node, port, bit/s, bytes of a unit."""
+    return [tuple(one.values()) for part in ns.hpcc().dump("link-get") for one in part["link"]]
+
+
+def route(line):
+    """A route as the netlink family has it, of "PREFIX/LEN [WHERE CARRIER]"; - leaves a value to the sysctl."""
+    prefix, *values = line.split()
+    addr, length = prefix.split("/")
+    return {"prefix": socket.inet_pton(socket.AF_INET6 if ":" in addr else socket.AF_INET, addr), "len": int(length)} | \
+        {name: int(value) for name, value in zip(("where", "carrier"), values) if value != "-"}
+
+
+def say(ns, *lines, how="set", **more):
+    """Add or change routes, or delete some."""
+    ns.hpcc().set(f"route-{how}", route=[route(line) for line in lines], **more)
+
+
+def said(ns):
+    """The routes of a host."""
+    return [f"{one['prefix']}/{one['len']} {one.get('where', '-')} {one.get('carrier', '-')}"
+            for part in ns.hpcc().dump("route-get") for one in part["route"]]
 
 
 def carrier_path(carrier, stamp, version=4, switches=2, known=None, delay=DELAY, **sysctls):

@@ -18,7 +18,7 @@ from lib.ktap import defer, expect, expect_in, main
 from lib.net import Netns, Pair
 from lib.packet import ACK, FIN, FORWARD, IDENTIFY, PSH, RST, SYN, Segment, csum, option
 from lib.path import MBPS as PATH_MBPS
-from lib.path import Path, falls_back
+from lib.path import Path, falls_back, say
 from lib.tcp import pattern, transfer
 
 MBPS = 100
@@ -117,13 +117,12 @@ def test_not_agreed():
 
 
 def test_by_routes():
-    """A line of /proc/net/hpcc_routes has tags pushed and popped, as the sysctl has, for its prefix alone."""
+    """A route has tags pushed and popped, as the sysctl has, for its prefix alone."""
     for version in 4, 6:
         for lines, brings in (0, True), (4, False):
             path = csig_path(version, carrier=lines)
             for ns in path.hosts:
-                with ns, open("/proc/net/hpcc_routes", "w", encoding="ascii") as file:
-                    file.write(f"{'10.0.0.0/24' if version == 4 else 'fd00::/64'} - {4 - lines}\n")
+                say(ns, f"{'10.0.0.0/24' if version == 4 else 'fd00::/64'} - {4 - lines}")
             client, server = path.connect()
             transfer((client, server, pattern(400000)))
             what = f"IPv{version}, net.hpcc.carrier {lines}: sent, received"

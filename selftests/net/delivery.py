@@ -19,6 +19,7 @@ from lib.kernel import load, unload, users, virtual_time
 from lib.ktap import compiled, defer, expect, expect_in, main
 from lib.net import Netns, Pair
 from lib.packet import ACK, FORWARD, SYN, csum, option
+from lib.path import know
 from lib.peer import SCALE, T_NS, Link, Peer
 from lib.tcp import pattern, transfer
 
@@ -228,8 +229,7 @@ class Host:
         self.ns = Netns(**({"host_mbps": 400, "base_rtt_ns": T_NS, "n_flows": 0, "where": 1} if ours else {}))
         self.cc = "hpcc" if ours else "reno"
         if ours:
-            with self.ns, open("/proc/net/hpcc_links", "w", encoding="ascii") as links:
-                links.write("".join(f"{node} {port} 400000000\n" for node in (1, 2, 3) for port in (1, 2)))
+            know(self.ns, *[(node, port, 400000000) for node in (1, 2, 3) for port in (1, 2)])
         self.tuns = [self.tun("tun0", 9, 0), self.tun("tun1", 8, 0x10 if joins else 0)]
         if joins and virtual_time():
             self.write("/sys/class/net/tun1/gro_flush_timeout", 1000000)

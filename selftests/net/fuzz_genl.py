@@ -7,13 +7,14 @@ come and go. Right ones tell of the flows that they name, wrong ones are refused
 import errno
 import os
 import random
+import socket
 import struct
 import sys
 
 sys.path[0] += "/.."
-from lib.genl import NLM_F_DUMP, NLMSG_DONE, Family, as_nobody, attr, cookie, error_of, name_of
-from lib.ktap import expect, main
-from lib.net import Pair
+from lib.genl import NLM_F_DUMP, NLMSG_DONE, Family, Refused, as_nobody, attr, cookie, error_of, name_of
+from lib.ktap import expect, expect_in, main
+from lib.net import Netns, Pair
 from lib.qdisc import NLM_F_ACK, NLMSG_ERROR
 from lib.tcp import pattern, set_cc, transfer
 
@@ -125,6 +126,86 @@ def test_flows():
     found = fuzzer.family.dump("flow-get")
     expect("afterwards", set(fuzzer.names) <= {flow["cookie"] for flow in found}, True)
     transfer((*fuzzer.staying[0], pattern(10000)))
+
+
+class Tables:
+    """Both tables of a namespace, and what has to be in them."""
+
+    VALUES = {"link": {"rate": (1000, 10**13), "unit": (1, 65535)}, "route": {"where": (0, 1), "carrier": (0, 4)}}
+
+    def __init__(self, rng):
+        self.rng, self.ns = rng, Netns()
+        self.want = {"link": {}, "route": {}}
+
+    def key(self, table):
+        """A key, mostly one of few."""
+        if table == "link":
+            return {"node": self.rng.choice((0, 1, 2, 77, (1 << 24) - 2)), "port": self.rng.choice((0, 1, 65534))}
+        bits = self.rng.randrange(33) if self.rng.random() < 0.5 else self.rng.randrange(4)
+        return {"prefix": struct.pack("!I", self.rng.getrandbits(bits) << 32 - bits if bits else 0), "len": bits}
+
+    def entry(self, table, values):
+        """An entry, and whether it is right."""
+        entry, right = self.key(table), True
+        for name, (low, high) in self.VALUES[table].items() if values else ():
+            if name != "rate" and self.rng.random() < 0.4:
+                continue
+            entry[name] = self.rng.choice((low, high, self.rng.randint(low, high)) if self.rng.random() < 0.97 else
+                                          (low - 1 & 0xffffffff, high + 1 & 0xffffffff, 1 << 31))
+            right &= low <= entry[name] <= high
+        if self.rng.random() < 0.03:
+            name = self.rng.choice(list(entry))
+            right &= name in ("unit", "where", "carrier")
+            del entry[name]
+        return entry, right
+
+    @staticmethod
+    def name(entry):
+        """Its key, to compare."""
+        return tuple(entry.get(name) for name in ("node", "port", "prefix", "len") if name in entry)
+
+    def step(self, turn):
+        """A request: what is right is taken, else nothing is."""
+        table, how = self.rng.choice(("link", "route")), self.rng.choice(("set", "set", "del"))
+        made = [self.entry(table, how == "set") for _ in range(self.rng.randrange(5))]
+        entries, replace = [entry for entry, _ in made], self.rng.random() < 0.2
+        after = {} if replace else dict(self.want[table])
+        right = all(good for _, good in made) and not (replace and how == "del") and \
+            len({self.name(entry) for entry in entries}) == len(entries)
+        for entry in entries:
+            if how == "set":
+                after[self.name(entry)] = ({"unit": 1} if table == "link" else {}) | entry
+            else:
+                right &= after.pop(self.name(entry), None) is not None
+        family = self.ns.hpcc()
+        body = family.encode("table", ({"replace": True} if replace else {}) | {table: entries})
+        if self.rng.random() < 0.1:
+            body, right = body + self.rng.randbytes(4 * self.rng.randrange(1, 9)), None
+        try:
+            family.request(f"{table}-{how}", body, NLM_F_ACK)
+            taken = True
+        except Refused as error:
+            taken = False
+            expect(f"{turn}: {error}", error.number in (errno.EINVAL, errno.ERANGE, errno.ENOENT, errno.ENOSPC), True)
+        if right is not None:
+            expect(f"seed {SEED}, {turn}: {table}-{how} {entries} taken", taken, right)
+            self.want[table] = after if right else self.want[table]
+        told = [one for part in family.dump(f"{table}-get") for one in part[table]]
+        for one in told:
+            if table == "route":
+                one["prefix"] = socket.inet_pton(socket.AF_INET6 if ":" in one["prefix"] else socket.AF_INET, one["prefix"])
+        if right is None:           # random bytes may be an attribute
+            self.want[table] = {self.name(one): one for one in told}
+        expect(f"seed {SEED}, {turn}: {table}s", {self.name(one): one for one in told}, self.want[table])
+        return taken
+
+
+def test_tables():
+    """Random requests for tables: a model says what is in them, and requests with faults change nothing."""
+    tables = Tables(random.Random(SEED + 1))
+    taken = sum(tables.step(turn) for turn in range(MESSAGES))
+    print(f"# {taken} of {MESSAGES} taken")
+    expect_in("taken", taken, MESSAGES // 4, 3 * MESSAGES // 4)
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ from lib.kernel import virtual_time
 from lib.ktap import defer, expect, expect_in, main
 from lib.net import Pair
 from lib.packet import ACK, CAP_TELEMETRY, ECHO, FIN, FORWARD, RST, SYN, csum, option, record, syn_option
-from lib.path import MBPS, carrier_path, falls_back, know
+from lib.path import MBPS, carrier_path, falls_back, forget, know
 from lib.peer import SCALE, Peer, qlen_code
 from lib.tcp import pattern, set_cc, transfer
 
@@ -261,7 +261,7 @@ def test_not_agreed():
     for take in "links", "sack":
         path = ifa_path()
         if take == "links":
-            know(path.b, *[(node, port, 0) for node in (1, 2) for port in (1, 2)])
+            forget(path.b, *[(node, port) for node in (1, 2) for port in (1, 2)])
         else:
             path.b.sysctl("net.ipv4.tcp_sack", 0)
         client, server = path.connect()

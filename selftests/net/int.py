@@ -19,7 +19,7 @@ from lib.kernel import virtual_time
 from lib.ktap import defer, expect, expect_in, main
 from lib.net import Netns, Pair
 from lib.packet import ACK, CAP_TELEMETRY, ECHO, FORWARD, Segment, csum, option, syn_option
-from lib.path import MBPS, carrier_path, falls_back, know
+from lib.path import MBPS, carrier_path, falls_back, forget, know
 from lib.peer import SCALE, SLOWER, Peer, qlen_code
 from lib.tcp import pattern, set_cc, transfer
 
@@ -121,7 +121,7 @@ GOOD = hop(1, util=ONE // 2), hop(2, qlen=25000, util=ONE)
 def receiver(version=4, of=Switched, **sysctls):
     """A kernel that knows two links, and us."""
     peer = of(version=version, **sysctls)
-    know(peer.ns, (1, 1, BPS), (2, 1, f"{BPS} 5"))       # it counts cells of 5 bytes
+    know(peer.ns, (1, 1, BPS), (2, 1, BPS, 5))       # it counts cells of 5 bytes
     peer.listen()
     synack, _ = peer.accept(syn_option(caps=CAPS))
     expect("announced", synack.option(253)[5] & CAP_INT, CAP_INT)
@@ -336,7 +336,7 @@ def test_joined():
 def test_not_agreed():
     """A receiver that knows no link is sent none; neither is one that does not do SACK."""
     path = int_path()
-    know(path.b, *[(node, port, 0) for node in (1, 2) for port in (1, 2)])
+    forget(path.b, *[(node, port) for node in (1, 2) for port in (1, 2)])
     client, server = path.connect()
     transfer((client, server, pattern(300000)))
     expect("sent", path.a.counters()["int_sent"], 0)

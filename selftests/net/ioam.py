@@ -13,12 +13,14 @@ import time
 sys.path[0] += "/.."
 from lib import tshark
 from lib.frameport import FramePort
+from lib.genl import Family, Refused
 from lib.kernel import virtual_time
 from lib.ktap import Skip, defer, expect, expect_in, main
 from lib.net import Pair
 from lib.packet import ACK, CAP_TELEMETRY, ECHO, FORWARD, option, syn_option
-from lib.path import MBPS, carrier_path, falls_back, know
+from lib.path import MBPS, carrier_path, falls_back, forget, know, known, link
 from lib.peer import SCALE, SLOWER, Link, Peer, qlen_code
+from lib.qdisc import NLA_F_NESTED, NLM_F_ACK, attr
 from lib.routed import Routed
 from lib.tcp import pattern, transfer
 
@@ -73,46 +75,123 @@ class Switched(Peer):
         return packet[:4] + struct.pack("!HB", length, 0) + packet[7:40] + self.header + packet[40:]
 
 
-def test_links_table():
-    """What is written is read; what is wrong is refused, and changes nothing."""
-    pair = Pair(6)
-    know(pair.c, (7, 3, 25000000000), (1, 2, 1000), (1, 2, "10000000000000 65535"))
-    expect("links", pair.c.read("/proc/net/hpcc_links"),
-           "1 2 10000000000000 65535\n7 3 25000000000 1\n")
-    for bad in ((1 << 24) - 1, 1, BPS), (1, 65535, BPS), (1, 1, 999), (1, 1, 10000000000001), \
-            ("x", 1, 1), (1, 1, "1000 1 1"), (1, 1, "1000 0"),\
-            (1, 1, "1000 65536"), (1, 1, "1000 x"), (1, 1, ""), (-1, 1, BPS), \
-            ((1 << 32) + 1, 1, BPS), (1, (1 << 32) + 1, BPS), (1, 1, (1 << 64) + BPS), \
-            (1, 1, f"{BPS} {(1 << 32) + 1}"):
-        try:
-            know(pair.c, bad)
-        except OSError:
-            continue
-        raise AssertionError(f"taken: {bad}")
+def refused(ns, what, number, says, command="link-set", **values):
+    """Fail unless a request is refused, for the right reason, and changes nothing."""
+    before = known(ns)
     try:
-        know(pair.c, (8, 1, BPS), (8, "x", BPS), (8, 3, BPS))
-        raise AssertionError("a line that is wrong was taken")
-    except OSError:
-        expect("lines in front of it", pair.c.read("/proc/net/hpcc_links"),
-               f"1 2 10000000000000 65535\n7 3 25000000000 1\n8 1 {BPS} 1\n")
-    know(pair.c, (7, 3, 0), (8, 1, 0), (9, 9, 0))
-    expect("links", pair.c.read("/proc/net/hpcc_links"), "1 2 10000000000000 65535\n")
-    expect("another namespace", pair.s.read("/proc/net/hpcc_links"), "")
+        ns.hpcc().set(command, **values)
+    except Refused as error:
+        expect(what, (errno.errorcode[error.number], error.message), (errno.errorcode[number], says))
+        expect(f"links after {what}", known(ns), before)
+        return
+    raise AssertionError(f"{what}: taken")
+
+
+def test_links_table():
+    """What is set is read, in the order of nodes and ports; a link again replaces its values."""
+    pair = Pair(6)
+    know(pair.c, (7, 3, 25000000000), (1, 2, 1000), ((1 << 24) - 2, 65534, BPS))
+    know(pair.c, (1, 2, 10000000000000, 65535), (0, 0, BPS))
+    expect("links", known(pair.c), [(0, 0, BPS, 1), (1, 2, 10000000000000, 65535), (7, 3, 25000000000, 1),
+                                    ((1 << 24) - 2, 65534, BPS, 1)])
+    forget(pair.c, (7, 3), (0, 0))
+    expect("links", known(pair.c), [(1, 2, 10000000000000, 65535), ((1 << 24) - 2, 65534, BPS, 1)])
+    pair.c.hpcc().set("link-set", replace=True, link=[link(9, 9, BPS), link(8, 8, BPS)])
+    expect("replaced", known(pair.c), [(8, 8, BPS, 1), (9, 9, BPS, 1)])
+    know(pair.c)
+    expect("a request without links", len(known(pair.c)), 2)
+    expect("another namespace", known(pair.s), [])
+    pair.c.hpcc().set("link-set", replace=True)
+    expect("replaced by none", known(pair.c), [])
+
+
+def test_links_refused():
+    """What is wrong is refused with the reason, and so is all of its request."""
+    ns = Pair(6).c
+    know(ns, (1, 2, BPS), (3, 4, BPS, 5))
+    out, lacks = "integer out of range", "a link needs node and port, and a rate to be set"
+    for what, number, says, bad in (
+            ("node", errno.ERANGE, out, link((1 << 24) - 1, 1, BPS)), ("port", errno.ERANGE, out, link(1, 65535, BPS)),
+            ("port of 32 bits", errno.ERANGE, out, link(1, (1 << 32) - 1, BPS)),
+            ("low rate", errno.ERANGE, out, link(1, 1, 999)), ("high rate", errno.ERANGE, out, link(1, 1, 10**13 + 1)),
+            ("no rate", errno.ERANGE, out, link(1, 1, 0)), ("no unit", errno.ERANGE, out, link(1, 1, BPS, 0)),
+            ("large unit", errno.ERANGE, out, link(1, 1, BPS, 65536)),
+            ("without a rate", errno.EINVAL, lacks, link(1, 1)), ("without a port", errno.EINVAL, lacks, {"node": 1, "rate": BPS}),
+            ("nothing", errno.EINVAL, lacks, {}),
+            ("a short rate", errno.EINVAL, "invalid attribute length", link(1, 1, bytes(4))),
+            ("twice", errno.EINVAL, "the request has an entry twice", link(9, 9, 2 * BPS))):
+        for links in [link(8, 1, BPS), link(9, 9, BPS), bad], [bad, link(9, 9, BPS)]:
+            for replace in {}, {"replace": True}:
+                refused(ns, what, number, says, link=links, **replace)
+    for what, number, says, links in (
+            ("unknown", errno.ENOENT, "the table does not have such an entry", [link(1, 2), link(1, 3)]),
+            ("with a rate", errno.EINVAL, "Unknown attribute type", [link(1, 2, BPS)]),
+            ("twice", errno.EINVAL, "the request has an entry twice", [link(1, 2), link(1, 2)]),
+            ("without a port", errno.EINVAL, lacks, [{"node": 1}])):
+        refused(ns, f"deleted: {what}", number, says, "link-del", link=links)
+    refused(ns, "deleted: replace", errno.EINVAL, "a request that deletes replaces nothing", "link-del",
+            replace=True, link=[link(1, 2)])
+    refused(ns, "a route", errno.EINVAL, "Unknown attribute type", route=[{"len": 0}])
+    refused(ns, "links among routes", errno.EINVAL, "Unsupported attribute", "route-set", link=[link(5, 5, BPS)])
+    family = ns.hpcc()
+    for body in (attr(2, family.encode("link", link(5, 5, BPS))), attr(2 | NLA_F_NESTED, b"x" * 5),
+                 attr(2 | NLA_F_NESTED, attr(5, bytes(4))), attr(99, bytes(4))):
+        try:
+            family.request("link-set", family.encode("table", {"link": [link(5, 5, BPS)]}) + body, NLM_F_ACK)
+        except Refused as error:
+            expect(f"{body.hex()} is refused", error.number in (errno.EINVAL, errno.ERANGE), True)
+            expect("a reason", error.message != "", True)
+            continue
+        raise AssertionError(f"taken: {body.hex()}")
+    expect("links", known(ns), [(1, 2, BPS, 1), (3, 4, BPS, 5)])
 
 
 def test_links_full():
-    """A full table takes no more links, and other values of those that it has."""
+    """A full table takes no more links, and other values of those that it has. It takes no more
+    memory than its entries, however far apart their numbers are.
+    """
     ns = Pair(6).c
-    for node in range(0, 65536, 128):
-        know(ns, *[(node + i, 1, BPS) for i in range(128)])
-    try:
-        know(ns, (65536, 1, BPS))
-        raise AssertionError("one more was taken")
-    except OSError as error:
-        expect("errno", error.errno, errno.ENOSPC)
-    know(ns, (5, 1, 25000000000), (6, 1, 0), (65536, 1, BPS))
-    said = ns.read("/proc/net/hpcc_links").splitlines()
-    expect("links", (len(said), said[5], said[-1]), (65536, "5 1 25000000000 1", f"65536 1 {BPS} 1"))
+    ns.hpcc().sock.setsockopt(socket.SOL_SOCKET, 32, 1 << 24)       # SO_SNDBUFFORCE
+    links = [(node << 8, 7 * node % 65535, BPS) for node in range(65000)]
+    before = memory()
+    know(ns, *links)
+    print(f"# {memory() - before} KB of memory")
+    if not os.path.exists("/sys/kernel/debug/kmemleak"):
+        expect_in("KB of memory", memory() - before, 900, 1200)
+    for one, more in (1, []), (0, [(5 << 8, 35, 10 * BPS)]):
+        refused(ns, "one more", errno.ENOSPC, "the table is full", link=[link(1, one, BPS), *[link(*it) for it in more]])
+    refused(ns, "more than a table can have", errno.ENOSPC, "the request has more entries than the table can", replace=True,
+            link=[link(*one) for one in [*links, (1, 1, BPS)]])
+    know(ns, (5 << 8, 35, 25000000000))
+    forget(ns, (6 << 8, 42))
+    know(ns, (1, 1, BPS))
+    expect("links", known(ns), [(0, 0, BPS, 1), (1, 1, BPS, 1), *[(*one, 1) for one in links[1:5]],
+                                (5 << 8, 35, 25000000000, 1), *[(*one, 1) for one in links[7:]]])
+
+
+def memory():
+    """KB that the kernel has for itself."""
+    with open("/proc/meminfo", encoding="ascii") as file:
+        lines = dict(line.split(":") for line in file)
+    return sum(int(lines[name].split()[0]) for name in ("Slab", "VmallocUsed"))
+
+
+def test_links_read_while_they_change():
+    """Links that stay are told once, whatever others come and go between the parts of an answer."""
+    ns = Pair(6).c
+    staying = [(2 * node, 1, BPS, 1) for node in range(3000)]
+    know(ns, *staying)
+    others, family = [(2 * node + 1, 1, BPS) for node in range(3000)], Family(ns, "hpcc")
+    found, parts = [], 0
+    for part in ns.hpcc().dump_in_parts("link-get"):
+        found += [tuple(one.values()) for message in part for one in message["link"]]
+        how = {"link-set": others} if parts % 2 == 0 else {"link-del": [one[:2] for one in others]}
+        for command, links in how.items():
+            family.set(command, link=[link(*one) for one in links])
+        parts += 1
+    expect_in("parts", parts, 3, 1000)
+    expect("in order, each once", found, sorted(set(found)))
+    expect("those that stay", [one for one in found if not one[0] % 2], staying)
 
 
 def test_end_to_end():
@@ -216,7 +295,7 @@ def test_mtu_shrinks():
 def test_not_agreed():
     """A receiver that knows no link is sent no trace; neither is one of IPv4."""
     path = ioam_path()
-    know(path.b, *[(node, port, 0) for node in (1, 2) for port in (1, 2)])
+    forget(path.b, *[(node, port) for node in (1, 2) for port in (1, 2)])
     client, server = path.connect()
     transfer((client, server, pattern(300000)))
     expect("sent", path.a.counters()["ioam_sent"], 0)
@@ -353,7 +432,7 @@ def test_traces_in():
         (b"\x06\0\x01\x04\0\0\0\0", "ioam_ignored"),                # no trace at all
     )
     peer = Switched(version=6)
-    know(peer.ns, (1, 1, BPS), (2, 1, f"{BPS} 5"))       # it counts cells of 5 bytes
+    know(peer.ns, (1, 1, BPS), (2, 1, BPS, 5))       # it counts cells of 5 bytes
     peer.listen()
     synack, _ = peer.accept(syn_option(caps=CAP_TELEMETRY | CAP_IOAM))
     expect("announced", synack.option(253)[5] & CAP_IOAM, CAP_IOAM)

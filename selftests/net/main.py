@@ -39,7 +39,7 @@ def test_unload_and_load():
     for ns in old, between:
         with ns:
             expect("files", [os.path.exists(path) for path in
-                             ("/proc/net/hpcc", "/proc/net/hpcc_links", "/proc/sys/net/hpcc")], [False] * 3)
+                             ("/proc/net/hpcc", "/proc/sys/net/hpcc")], [False] * 2)
     load(old)
     for ns in old, between, Netns():
         ns.counters()

@@ -6,10 +6,12 @@ import ctypes
 import errno
 import os
 import socket
+import struct
 import sys
 from pathlib import Path
 
 sys.path[0] += "/.."
+from lib.genl import Family, Refused
 from lib.kernel import allow, allowed, insert, unload
 from lib.ktap import defer, expect, main, need_virtual_time
 from lib.net import Netns
@@ -61,26 +63,64 @@ def default_of_a_container(name):
     return ""
 
 
-def written(name, line):
-    """Write a line of a table, and read it. Return the error, or the table."""
-    try:
-        with open(f"/proc/net/{name}", "w", encoding="ascii") as file:
-            file.write(line)
-        return Path(f"/proc/net/{name}").read_text(encoding="ascii")
-    except OSError as error:
-        return errno.errorcode[error.errno]
+TABLES = (("link", {"link": [{"node": 1, "port": 2, "rate": 10**9}]}),
+          ("route", {"route": [{"prefix": bytes(4), "len": 0, "where": 1}]}))
 
 
-def written_by_a_container(name, line):
-    """The same by root of a new user and network namespace."""
+class Here:
+    """The network namespace that whoever runs this is in, for Family."""
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        pass
+
+
+def entries(name):
+    """How many entries a table has here."""
+    return sum(len(part[name]) for part in Family(Here(), "hpcc").dump(f"{name}-get"))
+
+
+def changed():
+    """Change both tables, and empty them. Return what each request says, or nothing."""
+    said = []
+    for name, values in TABLES:
+        for what, how in ((f"{name}-set", values), (f"{name}-set", {"replace": True}), (f"{name}-del", {})):
+            try:
+                Family(Here(), "hpcc").set(what, **how)
+                said.append(str(entries(name)))
+            except Refused as error:
+                said.append(errno.errorcode[error.number])
+    return " ".join(said)
+
+
+def without_cap_net_admin():
+    """Drop this capability, as a container has root without it."""
+    head, sets = struct.pack("=Ii", 0x20080522, 0), ctypes.create_string_buffer(24)
+    libc = ctypes.CDLL(None)
+    expect("capget", libc.capget(head, sets), 0)
+    words = list(struct.unpack("=6I", sets.raw))
+    words[:3] = [word & ~(1 << 12) for word in words[:3]]
+    expect("capset", libc.capset(head, struct.pack("=6I", *words)), 0)
+
+
+def weak_root():
+    """changed() by uid 0 without CAP_NET_ADMIN."""
+    without_cap_net_admin()
+    return changed()
+
+
+def changed_by_a_container(flags):
+    """The same by root of a new user namespace, and maybe a new network namespace."""
     libc = ctypes.CDLL(None, use_errno=True)
     libc.prctl(4, 1, 0, 0, 0)               # PR_SET_DUMPABLE: /proc/self is ours
     if libc.unshare(0x10000000):            # CLONE_NEWUSER
         return f"unshare: {errno.errorcode[ctypes.get_errno()]}"
     Path("/proc/self/uid_map").write_text("0 1000 1", encoding="ascii")
-    if libc.unshare(0x40000000):            # CLONE_NEWNET
+    if flags and libc.unshare(flags):
         return f"unshare: {errno.errorcode[ctypes.get_errno()]}"
-    return written(name, line)
+    return changed()
 
 
 def test_when_loaded():
@@ -123,13 +163,24 @@ def test_containers():
 
 
 def test_tables():
-    """A container's root writes the tables of its own namespace, and nobody else's; users read them."""
-    for name, line in ("hpcc_routes", "10.0.0.0/8 1 -\n"), ("hpcc_links", "1 2 1000 1\n"):
-        path = Path(f"/proc/net/{name}")
-        before = path.read_text(encoding="ascii")
-        expect(f"{name}: an ordinary user", as_other(lambda: written(name, line)), "EACCES")
-        expect(f"{name}: a container", as_other(lambda: written_by_a_container(name, line)), line)
-        expect(f"{name}: here", as_other(lambda: path.read_text(encoding="ascii")), before)
+    """Tables are changed by CAP_NET_ADMIN in their own namespace: not by uid 0 without it, not by users, and
+    not by a container that shares the namespace. A container with a namespace of its own changes that one.
+    Everybody may read.
+    """
+    no, yes = " ".join(["EPERM"] * 6), "1 0 0 1 0 0"
+    expect("a container", as_other(lambda: changed_by_a_container(0x40000000)), yes)    # CLONE_NEWNET
+    expect("here", (entries("link"), entries("route")), (0, 0))
+    expect("root", as_other(changed, 0), yes)
+    for name, values in TABLES:
+        Family(Here(), "hpcc").set(f"{name}-set", **values)
+        defer(lambda name=name: Family(Here(), "hpcc").set(f"{name}-set", replace=True))
+    expect("uid 0 without CAP_NET_ADMIN", as_other(weak_root, 0), no)
+    expect("an ordinary user", as_other(changed), no)
+    expect("a container in this namespace", as_other(lambda: changed_by_a_container(0)), no)
+    expect("here", (entries("link"), entries("route")), (1, 1))
+    expect("a reader", as_other(lambda: f"{entries('link')} {entries('route')}"), "1 1")
+    for name in "links", "routes":
+        expect(f"/proc/net/hpcc_{name}", os.path.exists(f"/proc/net/hpcc_{name}"), False)
 
 
 def test_default_of_the_first_namespace():

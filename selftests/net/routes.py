@@ -3,45 +3,32 @@
 """kmod/hpcc/routes.c: who computes W, and what carries requests, by the peer's address."""
 
 import errno
-import os
 import sys
 
 sys.path[0] += "/.."
+from lib.genl import Refused
 from lib.kernel import load, unload, users
 from lib.ktap import defer, expect, expect_in, main
 from lib.net import Netns, Pair
 from lib.packet import CAP_QUIET, CAP_TELEMETRY, CAP_WINDOW, KIND, Sniffer, syn_option
-from lib.path import MBPS, Path
+from lib.path import MBPS, Path, know, route, said, say
 from lib.tcp import pattern, transfer
 
-TABLE = "/proc/net/hpcc_routes"
 MAX = 200
 CAPS = {0: CAP_TELEMETRY | CAP_QUIET, 1: CAP_TELEMETRY | CAP_QUIET | CAP_WINDOW}
 OTHER = {4: "10.0.0.3", 6: "fd00::3"}
 
 
-def say(ns, *lines):
-    """Write lines at once."""
-    with ns:
-        fd = os.open(TABLE, os.O_WRONLY)
+def refused(ns, what, number, says, how="set", **values):
+    """Fail unless a request is refused, for the right reason, and changes nothing."""
+    before = said(ns)
     try:
-        os.write(fd, "".join(line + "\n" for line in lines).encode())
-    finally:
-        os.close(fd)
-
-
-def refused(ns, *lines):
-    """The error of a write."""
-    try:
-        say(ns, *lines)
-    except OSError as error:
-        return error.errno
-    raise AssertionError(f"taken: {lines}")
-
-
-def said(ns):
-    """The lines of the table."""
-    return ns.read(TABLE).splitlines()
+        ns.hpcc().set(f"route-{how}", **values)
+    except Refused as error:
+        expect(what, (errno.errorcode[error.number], error.message), (errno.errorcode[number], says))
+        expect(f"routes after {what}", said(ns), before)
+        return
+    raise AssertionError(f"taken: {what}")
 
 
 # First, as connections of other tests would still hold the module.
@@ -59,7 +46,7 @@ def test_namespace_ends():
     say(ns, *full)
     defer(loaded_again)
     expect("unload", unload(ns, 60), True)
-    expect("file", os.path.exists(TABLE), False)
+    ns.forget()
     load(ns)
     expect("lines", said(ns), [])
 
@@ -73,39 +60,52 @@ def loaded_again():
 # ---- The table ----
 
 def test_table():
-    """What is written is read, the longest prefixes first, and of one length the oldest; a line again replaces it; a prefix alone
-    removes it.
+    """What is set is read, the longest prefixes first, and of one length in the order of addresses; a
+    prefix again replaces its values.
     """
     pair = Pair()
-    say(pair.c, "10.0.0.0/8 1 -", "::/0 0 0", "10.1.2.3/32 - 1", "fd00:0:0::/48\t-  -", "0.0.0.0/0 0 -")
+    say(pair.c, "10.0.0.0/8 1 -", "::/0 0 0", "10.1.2.3/32 - 1", "fd00:0:0::/48 - -", "0.0.0.0/0 0 -")
     want = ["10.1.2.3/32 - 1", "10.0.0.0/8 1 -", "0.0.0.0/0 0 -", "fd00::/48 - -", "::/0 0 0"]
-    expect("lines", said(pair.c), want)
-    say(pair.c, "::ffff:10.0.0.0/104 0 1", "2001:db8::1/128 1 1", "", "fd01::/48 1 1")
-    want = ["10.1.2.3/32 - 1", "2001:db8::1/128 1 1", "10.0.0.0/8 0 1", "0.0.0.0/0 0 -", "fd00::/48 - -",
-            "fd01::/48 1 1", "::/0 0 0"]
-    expect("lines", said(pair.c), want)
-    say(pair.c, "fd00::/48", "10.1.2.3/32", "10.1.2.0/24", "2001:db8::1/128")
-    expect("lines", said(pair.c), [line for line in want if line.split()[0] not in (
-        "fd00::/48", "10.1.2.3/32", "2001:db8::1/128")])
-    say(pair.c, "10.0.0.0/8", "10.0.0.0/8 1 1", "10.0.0.0/8", "fd01::/48", "::/0", "0.0.0.0/0")
-    expect("lines", said(pair.c), [])
+    expect("routes", said(pair.c), want)
+    say(pair.c, "::ffff:10.0.0.0/104 0 1", "2001:db8::1/128 1 1", "fd01::/48 1 1", "11.0.0.0/8 - 4")
+    want = ["10.1.2.3/32 - 1", "2001:db8::1/128 1 1", "10.0.0.0/8 0 1", "11.0.0.0/8 - 4", "0.0.0.0/0 0 -",
+            "fd00::/48 - -", "fd01::/48 1 1", "::/0 0 0"]
+    expect("routes", said(pair.c), want)
+    gone = "fd00::/48", "10.1.2.3/32", "2001:db8::1/128", "::ffff:11.0.0.0/104"
+    say(pair.c, *gone, how="del")
+    left = [line for line in want if line.split()[0] not in (*gone, "11.0.0.0/8")]
+    expect("routes", said(pair.c), left)
+    say(pair.c)
+    expect("a request without routes", said(pair.c), left)
+    say(pair.c, "::/1 1 1", replace=True)
+    expect("replaced", said(pair.c), ["::/1 1 1"])
+    say(pair.c, "::/1", how="del")
+    expect("routes", said(pair.c), [])
     expect("another namespace", said(pair.s), [])
 
 
-def test_bad_lines():
-    """What is wrong is refused, and so is all that is written with it; nothing is lost."""
+def test_refused():
+    """What is wrong is refused with the reason, and so is all of its request."""
     ns = Pair().c
     say(ns, "10.0.0.0/8 1 -", "fd00::/48 0 1")
-    want = said(ns)
-    for bad in ("10.0.0.0 1 1", "10.0.0.0/ 1 1", "/8 1 1", "10.0.0/8 1 1", "10.0.0.0/33 1 1", "10.0.0.0/-1 1 1",
-                "10.0.0.0/x 1 1", "10.0.0.0/264 1 1", "10.0.0.1/8 1 1", "10.128.0.0/8 1 1", "256.0.0.0/8 1 1",
-                "10.0.0.0/8/8 1 1", "fd00::/129 1 1", "fd00::1/64 1 1", "fd00:::/48 1 1", "fd00/48 1 1", "::ffff:0:0/95 1 1",
-                "10.0.0.0/8 1", "10.0.0.0/8 2 1", "10.0.0.0/8 1 5", "10.0.0.0/8 -1 1", "10.0.0.0/8 1 -1",
-                "10.0.0.0/8 257 1", "10.0.0.0/8 x 1", "10.0.0.0/8 1 tcp", "10.0.0.0/8 -- 1", "10.0.0.0/8 1 1 1", " ",
-                "1 1", "10.0.0.0/8, 1, 1", "x" * 4000):
-        expect(f"errno of {bad!r}", refused(ns, bad), errno.EINVAL)
-        expect(f"errno of others and {bad!r}", refused(ns, "10.0.0.0/8", "11.0.0.0/8 1 1", bad), errno.EINVAL)
-        expect(f"lines after {bad!r}", said(ns), want)
+    out, behind, long = "integer out of range", "the address has bits behind the prefix", "an address has fewer bits"
+    lacks, size = "a route needs a prefix and its length", "an address has 4 or 16 bytes"
+    for what, number, says, bad in (
+            ("33 bits", errno.EINVAL, long, route("10.0.0.0/33 1 1")), ("129 bits", errno.ERANGE, out, route("fd00::/129 1 1")),
+            ("2^32 - 1 bits", errno.ERANGE, out, route(f"fd00::/{(1 << 32) - 1} 1 1")),
+            ("bits behind it", errno.EINVAL, behind, route("10.0.0.1/8 1 1")), ("one bit", errno.EINVAL, behind, route("10.128.0.0/8 1 1")),
+            ("bits of IPv6", errno.EINVAL, behind, route("fd00::1/64 1 1")), ("mapped", errno.EINVAL, behind, route("::ffff:0:0/95 1 1")),
+            ("where", errno.ERANGE, out, route("11.0.0.0/8 2 1")), ("carrier", errno.ERANGE, out, route("11.0.0.0/8 1 5")),
+            ("where of 32 bits", errno.ERANGE, out, route(f"11.0.0.0/8 {(1 << 32) - 1} 1")),
+            ("5 bytes", errno.EINVAL, size, {"prefix": bytes(5), "len": 0}), ("no bytes", errno.EINVAL, size, {"prefix": b"", "len": 0}),
+            ("no length", errno.EINVAL, lacks, {"prefix": bytes(4)}), ("no prefix", errno.EINVAL, lacks, {"len": 0}),
+            ("twice", errno.EINVAL, "the request has an entry twice", route("::ffff:11.1.0.0/112 0 0"))):
+        for more in {}, {"replace": True}:
+            refused(ns, what, number, says, route=[route("10.0.0.0/8 0 0"), bad, route("11.1.0.0/16 1 1")], **more)
+    for what, number, says, bad in (
+            ("not there", errno.ENOENT, "the table does not have such an entry", route("10.0.0.0/9")),
+            ("with a value", errno.EINVAL, "Unknown attribute type", route("fd00::/48 0 1"))):
+        refused(ns, what, number, says, "del", route=[route("10.0.0.0/8"), bad])
 
 
 def test_table_full():
@@ -113,11 +113,12 @@ def test_table_full():
     ns = Pair().c
     lines = [f"10.0.{i}.0/24 {i % 2} -" for i in range(MAX)]
     say(ns, *lines)
-    expect("errno", refused(ns, "fd00::/48 1 1"), errno.ENOSPC)
-    expect("lines", said(ns), lines)
-    say(ns, "10.0.7.0/24 - 1", "10.0.8.0/24", "fd00::/48 1 1")
+    refused(ns, "one more", errno.ENOSPC, "the table is full", route=[route("10.0.7.0/24 - 2"), route("fd00::/48 1 1")])
+    expect("routes", said(ns), lines)
+    say(ns, "10.0.8.0/24", how="del")
+    say(ns, "10.0.7.0/24 - 1", "fd00::/48 1 1")
     found = said(ns)
-    expect("lines", (len(found), found[7], found[-1]), (MAX, "10.0.7.0/24 - 1", "fd00::/48 1 1"))
+    expect("routes", (len(found), found[7], found[-1]), (MAX, "10.0.7.0/24 - 1", "fd00::/48 1 1"))
 
 
 # ---- Who agrees ----
@@ -153,7 +154,7 @@ def test_offer():
             expect("another's", offers(pair, pair.addr[1]), (where, where))
             say(pair.s, f"{pair.addr[0]}/{all_bits} {1 - where} 1")
             expect("both ends' lines", offers(pair, OTHER[version]), (1 - where, 1 - where))
-            say(pair.c, f"{OTHER[version]}/{all_bits}")
+            say(pair.c, f"{OTHER[version]}/{all_bits}", how="del")
             expect("removed", offers(pair, OTHER[version]), (where, 1 - where))
             say(pair.s, f"{pair.addr[0]}/{all_bits} - 1")
             expect("left open", offers(pair, OTHER[version]), (where, where))
@@ -227,8 +228,7 @@ def test_carrier():
         for port, dev in enumerate(("left", "right"), 1):
             path.change(node, f"hpcc rate {MBPS}mbit delay 20us node {node} port {port} stamp tcp,ioam", dev)
     for ns in path.hosts:
-        with ns, open("/proc/net/hpcc_links", "w", encoding="ascii") as file:
-            file.write("".join(f"{node} {port} {MBPS}000000\n" for node in (1, 2) for port in (1, 2)))
+        know(ns, *[(node, port, MBPS * 1000000) for node in (1, 2) for port in (1, 2)])
     for carrier in 0, 1:
         path.a.sysctl("net.hpcc.carrier", carrier)
         say(path.a, f"fd00::3/128 - {1 - carrier}")

@@ -17,7 +17,7 @@ from lib.ktap import Skip, defer, expect, expect_in, main
 from lib.kernel import virtual_time
 from lib.net import Pair
 from lib.packet import SYN, Sniffer, ours_in
-from lib.path import MBPS, Path
+from lib.path import MBPS, Path, know, say
 from lib.tcp import get_cc, let_go, pattern, set_cc, transfer
 
 IPPROTO_MPTCP = 262
@@ -95,21 +95,18 @@ def test_many():
         expect_in("left", left[2] - left[1], -8192, 8192)
 
 
-def know(path):
+def know_all(path):
     """Have hosts know the links of a path whose switches speak IOAM."""
     for node in range(1, len(path.switches) + 1):
         for port, dev in enumerate(("left", "right"), 1):
             path.change(node, f"hpcc rate {MBPS}mbit delay 20us node {node} port {port} stamp tcp,ioam", dev)
     for ns in path.hosts:
-        with ns, open("/proc/net/hpcc_links", "w", encoding="ascii") as file:
-            file.write("".join(f"{node} {port} {MBPS}000000\n" for node in range(1, len(path.switches) + 1)
-                               for port in (1, 2)))
+        know(ns, *[(node, port, MBPS * 1000000) for node in range(1, len(path.switches) + 1) for port in (1, 2)])
 
 
 def route(path, ns, line):
-    """Write a line about the other end."""
-    with ns, open("/proc/net/hpcc_routes", "w", encoding="ascii") as file:
-        file.write(f"{path.addr[ns is path.a]}/{rest(path)}{line}\n")
+    """Set a route to the other end, or none."""
+    say(ns, *[f"{path.addr[ns is path.a]}/{rest(path)}{line}"] if line else [], replace=True)
 
 
 def rest(path):
@@ -145,7 +142,7 @@ def test_storm():
     """
     for version, leave in (4, False), (6, False), (6, True):
         path = Path(version, **RX)
-        know(path)
+        know_all(path)
         ends = [path.connect(5000 + i) for i in range(3)]
         storm = Storm(path, ends, leave, version)
         for round_nr in range(4):

@@ -12,6 +12,7 @@
  * The plan, one item per line:
  *	node NAME		a network namespace, /run/netns/hpcc-NAME as for ip-netns(8)
  *	sysctl NODE PATH VALUE	before NODE has interfaces; -PATH: if there is such a file
+ *	know NODE [LINK PORT BPS]...	links of which a receiver of IOAM, INT or IFA has to know B
  *	link NODE INTERFACE MAC NODE INTERFACE MAC MTU	a veth pair
  * and of each node, in this order for one batch of messages (messages.c says what is in a line):
  *	bridge, member, qdisc, up, address, neigh, fdb, route
@@ -87,8 +88,7 @@ static void write_sysctl(const struct item *item)
 	int fd;
 
 	if (!args || strstr(path, "..") ||
-	    snprintf(file, sizeof(file), "%s%s", *path == '/' ? "/proc" : "/proc/sys/",
-		     path + optional) >= (int)sizeof(file))
+	    snprintf(file, sizeof(file), "/proc/sys/%s", path + optional) >= (int)sizeof(file))
 		bad_line(item);
 	fd = open(file, O_WRONLY | O_CLOEXEC);
 	if (fd < 0 && errno == ENOENT && optional)
@@ -137,7 +137,9 @@ static void make_node(struct node *node)
 		die("node %s: %s: %s", node->name, path, strerror(errno));
 	for (item = node->sysctls; item; item = item->next)
 		write_sysctl(item);
-	node->netlink = netlink_socket();
+	if (node->known)
+		add_known(node->known);
+	node->netlink = netlink_socket(NETLINK_ROUTE);
 }
 
 /* ---- carrier -------------------------------------------------------------------- */
@@ -256,7 +258,7 @@ static void change(const char *changes)
 		if (fd < 0 || setns(fd, CLONE_NEWNET))
 			die("node %s: %s: %s", nodes[i].name, path_of(&nodes[i]), strerror(errno));
 		close(fd);
-		netlink_begin(netlink_socket());
+		netlink_begin(netlink_socket(NETLINK_ROUTE));
 		for (item = nodes[i].first; item; item = item->next)
 			configure(item);
 		netlink_end();

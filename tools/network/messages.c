@@ -2,6 +2,7 @@
 /* hpcc-network: each line of the plan as a message. */
 #include <arpa/inet.h>
 #include <errno.h>
+#include <linux/genetlink.h>
 #include <linux/if_bridge.h>
 #include <linux/if_link.h>
 #include <linux/neighbour.h>
@@ -14,6 +15,7 @@
 #include <string.h>
 
 #include "../../include/uapi/linux/hpcc.h"
+#include "../../include/uapi/linux/hpcc_netlink.h"
 #include "network.h"
 
 struct address {
@@ -259,6 +261,40 @@ static void add_route(struct item *item)
 	mnl_attr_put_u32(nlh, RTA_OIF, interface_of(item->node, names));
 	if (via.size)
 		put_address(nlh, RTA_GATEWAY, &via);
+}
+
+/* ---- what hosts know of links ----------------------------------------------------- */
+
+/* know NODE [LINK PORT BPS]...: a message of its own each; we are in the node's namespace */
+void add_known(struct item *item)
+{
+	struct genlmsghdr head = { .cmd = HPCC_CMD_LINK_SET, .version = HPCC_FAMILY_VERSION };
+	struct mnl_socket *nl = netlink_socket(NETLINK_GENERIC);
+	int family = netlink_family(nl, HPCC_FAMILY_NAME);
+	struct nlmsghdr *nlh;
+	struct nlattr *link;
+	char *args;
+
+	if (family < 0)
+		die("node %s: tcp_hpcc is not loaded", item->node->name);
+	netlink_begin(nl);
+	for (; item; item = item->next) {
+		nlh = netlink_message(item, family, 0, &head, sizeof(head));
+		for (args = item->args; args;) {
+			if (nlh->nlmsg_len > MESSAGE_BYTES / 2)
+				bad_line(item);
+			link = mnl_attr_nest_start(nlh, HPCC_A_TABLE_LINK);
+			mnl_attr_put_u32(nlh, HPCC_A_LINK_NODE,
+					 number(word(&args, item), UINT32_MAX, item));
+			mnl_attr_put_u32(nlh, HPCC_A_LINK_PORT,
+					 number(word(&args, item), UINT32_MAX, item));
+			mnl_attr_put_u64(nlh, HPCC_A_LINK_RATE,
+					 number(word(&args, item), UINT64_MAX, item));
+			mnl_attr_nest_end(nlh, link);
+		}
+	}
+	netlink_end();
+	mnl_socket_close(nl);
 }
 
 /* ---- qdiscs --------------------------------------------------------------------- */

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * hpcc-network: many rtnetlink messages per system call. Only the last message of a
+ * hpcc-network: many netlink messages per system call. Only the last message of a
  * batch asks for an acknowledgment; the kernel reports errors of the others all the same.
  * A message's sequence number is its place in the batch.
  */
 #include <errno.h>
+#include <linux/genetlink.h>
 #include <linux/netlink.h>
 #include <linux/rtnetlink.h>
 #include <stdio.h>
@@ -23,9 +24,9 @@ static unsigned int nr_messages;
 static struct nlmsghdr *last;
 static struct mnl_socket *current;
 
-struct mnl_socket *netlink_socket(void)
+struct mnl_socket *netlink_socket(int protocol)
 {
-	struct mnl_socket *nl = mnl_socket_open2(NETLINK_ROUTE, SOCK_CLOEXEC);
+	struct mnl_socket *nl = mnl_socket_open2(protocol, SOCK_CLOEXEC);
 	int one = 1;
 
 	if (!nl || mnl_socket_bind(nl, 0, MNL_SOCKET_AUTOPID))
@@ -33,6 +34,38 @@ struct mnl_socket *netlink_socket(void)
 	mnl_socket_setsockopt(nl, NETLINK_EXT_ACK, &one, sizeof(one));
 	mnl_socket_setsockopt(nl, NETLINK_CAP_ACK, &one, sizeof(one));
 	return nl;
+}
+
+static int take_family(const struct nlattr *attr, void *data)
+{
+	if (mnl_attr_get_type(attr) == CTRL_ATTR_FAMILY_ID)
+		*(int *)data = mnl_attr_get_u16(attr);
+	return MNL_CB_OK;
+}
+
+static int take_family_message(const struct nlmsghdr *nlh, void *data)
+{
+	return mnl_attr_parse(nlh, sizeof(struct genlmsghdr), take_family, data);
+}
+
+/* The number of a generic netlink family, or -1. */
+int netlink_family(struct mnl_socket *nl, const char *name)
+{
+	static char buf[8 << 10] __attribute__((aligned(8)));
+	const struct genlmsghdr head = { .cmd = CTRL_CMD_GETFAMILY, .version = 1 };
+	struct nlmsghdr *nlh = mnl_nlmsg_put_header(buf);
+	int number = -1;
+	ssize_t n;
+
+	nlh->nlmsg_type = GENL_ID_CTRL;
+	nlh->nlmsg_flags = NLM_F_REQUEST;
+	memcpy(mnl_nlmsg_put_extra_header(nlh, sizeof(head)), &head, sizeof(head));
+	mnl_attr_put_strz(nlh, CTRL_ATTR_FAMILY_NAME, name);
+	n = mnl_socket_sendto(nl, nlh, nlh->nlmsg_len) < 0 ? -1 :
+	    mnl_socket_recvfrom(nl, buf, sizeof(buf));
+	if (n > 0)
+		mnl_cb_run(buf, n, 0, 0, take_family_message, &number);
+	return number;
 }
 
 void netlink_begin(struct mnl_socket *socket)

@@ -35,6 +35,7 @@ struct node {
 	struct interface	*interfaces;
 	unsigned int	nr_interfaces;
 	struct item	*sysctls, *last_sysctl;
+	struct item	*known, *last_known;
 	struct item	*first, *last;	/* what its own netlink socket is told */
 };
 
@@ -55,7 +56,8 @@ char *word(char **args, const struct item *item);
 void bad_line(const struct item *item) __attribute__((noreturn));
 
 /* netlink.c */
-struct mnl_socket *netlink_socket(void);
+struct mnl_socket *netlink_socket(int protocol);
+int netlink_family(struct mnl_socket *nl, const char *name);
 void netlink_begin(struct mnl_socket *socket);
 struct nlmsghdr *netlink_message(const struct item *item, int type, int flags, void *head,
 				 size_t size);
@@ -63,6 +65,7 @@ void netlink_end(void);
 
 /* messages.c */
 void add_link(struct item *item);
+void add_known(struct item *item);
 void configure(struct item *item);
 
 #endif /* HPCC_NETWORK_H */

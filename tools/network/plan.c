@@ -122,6 +122,8 @@ static void new_item(char *line)
 		append(&links, &last_link, item);
 	else if (!strcmp(item->kind, "sysctl"))
 		append(&item->node->sysctls, &item->node->last_sysctl, item);
+	else if (!strcmp(item->kind, "know"))
+		append(&item->node->known, &item->node->last_known, item);
 	else
 		append(&item->node->first, &item->node->last, item);
 }

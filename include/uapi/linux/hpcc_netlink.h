@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 WITH Linux-syscall-note */
 /*
- * Generic netlink family "hpcc": the connections that run hpcc in a network namespace.
+ * Generic netlink family "hpcc": the connections that run hpcc in a network namespace, and its
+ * tables of links and routes.
  * Documentation/netlink/specs/hpcc.yaml describes it for the kernel's ynl.
  */
 #ifndef _UAPI_LINUX_HPCC_NETLINK_H
@@ -17,6 +18,12 @@ enum {
 	HPCC_CMD_FLOW_GET,	/* of one flow, or a dump of all; the tuple and cookie select */
 	HPCC_CMD_FLOW_NTF,	/* what happened to a flow, HPCC_A_FLOW_EVENT */
 	HPCC_CMD_COUNTERS_GET,	/* counters of the namespace, a dump */
+	HPCC_CMD_LINK_GET,	/* the table of links, a dump; HPCC_A_TABLE_* */
+	HPCC_CMD_LINK_SET,	/* add or change links, all of a request or none; CAP_NET_ADMIN */
+	HPCC_CMD_LINK_DEL,	/* delete links, the same; of HPCC_A_LINK_* node and port only */
+	HPCC_CMD_ROUTE_GET,	/* the same of routes */
+	HPCC_CMD_ROUTE_SET,
+	HPCC_CMD_ROUTE_DEL,	/* of HPCC_A_ROUTE_* prefix and length only */
 	__HPCC_CMD_MAX,
 };
 
@@ -114,5 +121,38 @@ enum {
 };
 
 #define HPCC_A_COUNTER_MAX	(__HPCC_A_COUNTER_MAX - 1)
+
+enum {
+	HPCC_A_TABLE_UNSPEC,
+	HPCC_A_TABLE_REPLACE,	/* flag: the table has the entries of this request and no others */
+	HPCC_A_TABLE_LINK,	/* nest of HPCC_A_LINK_*, one for each link */
+	HPCC_A_TABLE_ROUTE,	/* nest of HPCC_A_ROUTE_*, one for each route */
+	__HPCC_A_TABLE_MAX,
+};
+
+#define HPCC_A_TABLE_MAX	(__HPCC_A_TABLE_MAX - 1)
+
+enum {
+	HPCC_A_LINK_UNSPEC,
+	HPCC_A_LINK_PAD,
+	HPCC_A_LINK_NODE,	/* u32, switch_ID, 0 to 0xfffffe */
+	HPCC_A_LINK_PORT,	/* u32, port_ID, 0 to 0xfffe */
+	HPCC_A_LINK_RATE,	/* u64, B, bit/s */
+	HPCC_A_LINK_UNIT,	/* u32, bytes of a unit of queue depth; default 1 */
+	__HPCC_A_LINK_MAX,
+};
+
+#define HPCC_A_LINK_MAX		(__HPCC_A_LINK_MAX - 1)
+
+enum {
+	HPCC_A_ROUTE_UNSPEC,
+	HPCC_A_ROUTE_PREFIX,	/* binary, 4 or 16 bytes */
+	HPCC_A_ROUTE_LEN,	/* u32, bits of that */
+	HPCC_A_ROUTE_WHERE,	/* u32, as net.hpcc.where; not there: the sysctl decides */
+	HPCC_A_ROUTE_CARRIER,	/* u32, as net.hpcc.carrier; the same */
+	__HPCC_A_ROUTE_MAX,
+};
+
+#define HPCC_A_ROUTE_MAX	(__HPCC_A_ROUTE_MAX - 1)
 
 #endif /* _UAPI_LINUX_HPCC_NETLINK_H */
