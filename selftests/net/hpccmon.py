@@ -20,7 +20,7 @@ from lib.ktap import Skip, defer, expect, expect_in, main, need_virtual_time
 from lib.monitor import HEAD, Screen, end, listen, program, recorded, run, run_json, start
 from lib.net import Netns, Pair
 from lib.packet import ECHO, option
-from lib.path import MBPS, Path
+from lib.path import MBPS, Path, known, said as routes
 from lib.peer import Flow, Link
 from lib.tcp import bind_soon, pattern, transfer
 
@@ -83,7 +83,7 @@ def test_usage():
     ns = Netns()
     bad = "is no end of a flow: write ADDR, ADDR:PORT, [ADDR]:PORT, :PORT, or a cookie; names are not looked up"
     for line, said in (("", ': what? "hpccmon --help" lists the commands'),
-                       ("flows", ": no command flows; there are events, export, flow, path, plot, record, top"),
+                       ("flows", ": no command flows; there are events, export, flow, link, path, plot, record, route, top"),
                        ("flow --not", " flow: --not: there are --json, --names"),
                        ("flow -x", " flow: -x: there are --json, --names"),
                        ("flow -xj", " flow: -x: there are --json, --names"),
@@ -123,7 +123,7 @@ def test_usage():
         expect(word, run(ns, word), f"hpccmon {version}\n")
     head = run(ns, "--help")
     expect("help", head.startswith("usage: hpccmon COMMAND"), True)
-    for command in "events", "export", "flow", "path", "plot", "record", "top":
+    for command in "events", "export", "flow", "link", "path", "plot", "record", "route", "top":
         usage, what, *options = run(ns, command, "--help").split("\n")
         expect(f"{command}, as in the list", f"\n{usage}\n{what}\n" in head, True)
         expect(f"{command}, behind others", run(ns, command, "x", "--help"), "\n".join([usage, what, *options]))
@@ -699,6 +699,82 @@ def test_path_without_hpcc():
     expect(said, said.startswith("hpccmon path: 10.0.0.300: "), True)
 
 
+def load_lines(ns, table, *lines, status=0):
+    """Give lines to "hpccmon link load -" or the like. Return what it says."""
+    with tempfile.TemporaryFile("w+", encoding="ascii") as file:
+        file.write("".join(f"{line}\n" for line in lines))
+        file.seek(0)
+        return run(ns, table, "load", "-", status=status, stdin=file)
+
+
+def test_tables():
+    """What is set is shown; what is shown can be loaded; what the kernel refuses is told with its reason."""
+    ns, other = Netns(), Netns()
+    want = {"link": {}, "route": {}}
+    for table, key, given, shown in (
+            ("link", "node 17 port 2", "rate 100gbit unit 80", None), ("link", "node 17 port 2", "rate 1000000001", "rate 1000000001bit unit 1"),
+            ("link", "node 3 port 0", "rate 25000Mbit", "rate 25gbit unit 1"),
+            ("link", "node 16777214 port 65534", "unit 65535 rate 10tbit", "rate 10tbit unit 65535"), ("link", "node 17 port 2", None, None),
+            ("route", "prefix 10.2.0.0/16", "where receiver", None), ("route", "prefix 2001:db8::/32", "carrier 1 where 0", "where sender carrier ioam"),
+            ("route", "prefix 10.2.7.1/32", "", None), ("route", "prefix 10.2.7.1/32", "carrier csig", None), ("route", "prefix 10.2.0.0/16", None, None)):
+        if given is None:
+            del want[table][key]
+        else:
+            want[table][key] = f"{key} {given if shown is None else shown}".strip()
+        expect(key, run(ns, table, "del" if given is None else "set", *key.split(), *(given or "").split()), "")
+        expect(f"{key}: shown", sorted(run(ns, table).splitlines()), sorted(want[table].values()))
+    expect("links", known(ns), [(3, 0, 25 * 10**9, 1), ((1 << 24) - 2, 65534, 10**13, 65535)])
+    expect("routes", routes(ns), ["10.2.7.1/32 - 4", "2001:db8::/32 0 1"])
+    expect("JSON", run_json(ns, "link")[0], {"node": 3, "port": 0, "rate_bps": 25 * 10**9, "unit_bytes": 1})
+    expect("JSON", run_json(ns, "route", "show"), [{"prefix": "10.2.7.1/32", "carrier": "csig"},
+                                                  {"prefix": "2001:db8::/32", "where": "sender", "carrier": "ioam"}])
+    for table in "link", "route":
+        lines = run(ns, table, "show").splitlines()
+        load_lines(other, table, "# a comment", "", *lines)
+        expect(f"{table}, loaded", run(other, table).splitlines(), lines)
+        run(ns, table, "flush")
+        expect(f"{table}, flushed", (run(ns, table), run_json(ns, table)), ("", []))
+    many = [f"node {node} port {port} rate 1gbit unit 1" for node in range(500) for port in range(100)]
+    load_lines(ns, "link", *reversed(many))
+    expect("many", run(ns, "link").splitlines(), many)
+    for lines, what in ((many[:1] * 2, "the request has an entry twice"),
+                        ([f"node 1 port {port % 60000} rate {1 + port // 60000}gbit" for port in range(65001)],
+                         "the request has more entries than the table can")):
+        expect(what, load_lines(ns, "link", *lines, status=NOTHING), f"hpccmon link: {what}\n")
+    expect("not there", run(ns, "link", "del", "node", "500", "port", "1", status=NOTHING),
+           "hpccmon link: the table does not have such an entry\n")
+    expect("nobody", run(ns, "link", "flush", status=NOTHING, user=65534), "hpccmon link: Operation not permitted\n")
+    expect("nobody reads", run(ns, "link", user=65534).splitlines(), many)
+
+
+def test_wrong_entries():
+    """Status 2, and what is allowed; nothing changes, also where another line of a file is right."""
+    ns = Netns()
+    verbs = "there are show, set, del, flush, load; load takes a file"
+    for line, what in (("link x", f"x: {verbs}"), ("link show 1", f"show ...: {verbs}"), ("link flush 1", f"flush ...: {verbs}"),
+                       ("link load", f"load: {verbs}"), ("link flush --json", "--json is for show"),
+                       ("link del node 1 port 2 rate 1gbit", "rate is no value here"), ("link del node 1", "which port?")):
+        expect(line, run(ns, *line.split(), status=USAGE), f"hpccmon {line.split()[0]}: {what}\n")
+    expect("no file", run(ns, "link", "load", "/none", status=NOTHING), "hpccmon link: /none: No such file or directory\n")
+    right = {"link": "node 5 port 5 rate 1gbit", "route": "prefix fd01::/16 where sender"}
+    wrong = [*[("link", f"node 1 port 1 rate {bad}", f"rate {bad}: it is 1kbit to 10tbit") for bad in (
+                 "999", "0", "-1", "x", "1gb", "1gbitx", "1.5gbit", "11tbit", "99999999999999tbit", "18446744073709551616", "0x10")],
+             *[("link", f"node 1 port 1 rate 1gbit unit {bad}", f"unit {bad}: it is 1 to 65535") for bad in ("0", "65536", "1kbit")],
+             ("link", "node 16777215", "node 16777215: it is 0 to 16777214"), ("link", "port 65535", "port 65535: it is 0 to 65534"),
+             ("link", "node 1 port 2", "which rate?"), ("link", "rate 1gbit port 1", "which node?"), ("link", "node", "node needs a value"),
+             ("link", "node 1 node 2", "node is there twice"), ("link", "node 1 rat 5", "rat is no value here"),
+             ("link", "node 1 port 1 rate 1gbit unit 1 node 1", "node is there twice"),
+             *[("route", f"prefix {bad}", f"prefix {bad}: it is ADDRESS/BITS") for bad in (
+                 "x", "10.0.0.0/33", "10.0.0.0/", "10.0.0.0/x", "10.0.0/8", "fd00::/129", "fd00:::/3", "/8", "f" * 80, "::/-1")],
+             ("route", "where x", "where x: there are sender, receiver"), ("route", "where 2", "where 2: there are sender, receiver"),
+             ("route", "carrier 5", "carrier 5: there are tcp, ioam, int, ifa, csig")]
+    for table, line, what in wrong:
+        expect(line, run(ns, table, "set", "--", *line.split(), status=USAGE), f"hpccmon {table}: {what}\n")
+        said = load_lines(ns, table, right[table], "# x", line, status=USAGE)
+        expect(f"{line} of a file", said, f"hpccmon {table}: -:3: {what}\n")
+    expect("tables", (known(ns), routes(ns)), ([], []))
+
+
 COMPLETE = """
 . /usr/share/bash-completion/bash_completion
 . "$1/tools/completion/hpccmon"
@@ -723,7 +799,9 @@ def test_completion():
     pair = Pair(6)
     client, _ = pair.connect()
     path = os.path.dirname(program()) + ":" + os.environ["PATH"]
-    for line, want in (("hpccmon ", "--help --version events export flow path plot record top"), ("hpccmon re", "record"),
+    for line, want in (("hpccmon ", "--help --version events export flow link path plot record route top"), ("hpccmon re", "record"),
+                       ("hpccmon link ", "del flush load set show"), ("hpccmon link del ", "node port"),
+                       ("hpccmon route set prefix ::/0 carrier i", "ifa int ioam"), ("hpccmon link set node 5 ", "node port rate unit"),
                        ("hpccmon top --s", "--sort="), ("hpccmon top --sort Q", "QUEUE"),
                        ("hpccmon events --", "--count= --json"), ("hpccmon record --ti", "--time="),
                        ("hpccmon flow ", f"[fd00::1]:{client.getsockname()[1]} [fd00::2]:5000"),

@@ -147,8 +147,12 @@ struct wanted {
 	char		words[2 * END_MAX + 8];
 };
 
+struct monitor;
+struct nlmsghdr;
+
 typedef void (*flow_fn)(const struct flow *flow, void *data);
 typedef void (*counter_fn)(const char *name, uint64_t value, void *data);
+typedef void (*message_fn)(struct monitor *mon, const struct nlmsghdr *nlh, void *data);
 
 /* main.c */
 void die(const char *format, ...) __attribute__((format(printf, 1, 2), noreturn));
@@ -169,9 +173,6 @@ const char *end_text(const struct end *end, char text[END_MAX]);
 const char *addr_text(const struct end *end, char text[END_MAX]);
 
 /* netlink.c */
-struct monitor;
-struct nlmsghdr;
-struct nlattr;
 struct monitor *monitor_new(void);
 struct monitor *monitor_open(void);
 void monitor_close(struct monitor *mon);
@@ -180,6 +181,7 @@ int monitor_dump(struct monitor *mon, const struct wanted *wanted, flow_fn fn, v
 		 const char **why);
 int monitor_counters(struct monitor *mon, counter_fn fn, void *data, const char **why);
 void monitor_flows(struct monitor *mon, const struct wanted *wanted, flow_fn fn, void *data);
+void monitor_ask(struct monitor *mon, struct nlmsghdr *nlh, message_fn fn, void *data);
 void monitor_listen(struct monitor *mon);
 uint64_t monitor_lost(struct monitor *mon);
 bool monitor_hear(struct monitor *mon, flow_fn fn, void *data, uint64_t *lost);
@@ -225,9 +227,11 @@ void file_replace(const char *new, int fd, const char *name);
 int cmd_events(int argc, char **argv);
 int cmd_export(int argc, char **argv);
 int cmd_flow(int argc, char **argv);
+int cmd_link(int argc, char **argv);
 int cmd_path(int argc, char **argv);
 int cmd_plot(int argc, char **argv);
 int cmd_record(int argc, char **argv);
+int cmd_route(int argc, char **argv);
 int cmd_top(int argc, char **argv);
 
 #endif /* HPCCMON_H */

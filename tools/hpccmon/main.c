@@ -10,8 +10,9 @@
  *	why.c		what they mean
  *	units.c json.c	how they are shown
  *	options.c	what commands are told
+ *	entries.c	hpccmon link, hpccmon route
  *
- * and a file for each command.
+ * and a file for each other command.
  */
 #include <errno.h>
 #include <signal.h>
@@ -36,6 +37,10 @@ struct command {
 	"\tLOCAL, PEER           ADDR, ADDR:PORT, [ADDR]:PORT or :PORT of a flow;\n" \
 	"\t                      one alone may be either end\n" \
 	"\tCOOKIE                the flow's number, which \"hpccmon flow\" shows\n"
+#define HELP_TABLE \
+	"\tset, del, flush       add or change an entry, delete one, delete all: CAP_NET_ADMIN\n" \
+	"\tload FILE             replace all by the lines that show printed; -: standard input\n" \
+	"\t--json                show the same for programs\n"
 
 static const struct command commands[] = {
 	{ "events", cmd_events, "[--json] [--count=N] [LOCAL|COOKIE] [PEER]",
@@ -56,6 +61,12 @@ static const struct command commands[] = {
 	  HELP_JSON
 	  "\t--names               ask links for node, port and speed; needs CAP_NET_ADMIN\n"
 	  HELP_FLOWS },
+	{ "link", cmd_link, "[--json] [show] | set node NODE port PORT rate RATE "
+	  "[unit BYTES] | del node NODE port PORT | flush | load FILE",
+	  "what receivers of IOAM, INT and IFA know of links",
+	  HELP_TABLE
+	  "\trate RATE             B, such as 100gbit; without a unit it is bit/s\n"
+	  "\tunit BYTES            that the switch counts its queue by (default: 1)\n" },
 	{ "path", cmd_path, "[--json] [--port=PORT] HOST",
 	  "the switches on the way to a host, and their load",
 	  HELP_JSON
@@ -76,6 +87,12 @@ static const struct command commands[] = {
 	  "\t--no-acks             no line for each ACK\n"
 	  "\t-b, --buffer=KB       room for ACKs that wait (default: 16384)\n"
 	  HELP_FLOWS },
+	{ "route", cmd_route, "[--json] [show] | set prefix PREFIX [where WHERE] "
+	  "[carrier CARRIER] | del prefix PREFIX | flush | load FILE",
+	  "who computes W and what carries telemetry, by the peer's address",
+	  HELP_TABLE
+	  "\twhere WHERE           sender or receiver (default: as net.hpcc.where)\n"
+	  "\tcarrier CARRIER       tcp, ioam, int, ifa or csig (default: as net.hpcc.carrier)\n" },
 	{ "top", cmd_top, "[--json|--once] [--delay=S] [--sort=COLUMN] [--reverse] [--filter=TEXT] "
 	  "[LOCAL|COOKIE] [PEER]",
 	  "all flows as a table that changes; q quits",

@@ -70,8 +70,6 @@ static int error_of(struct monitor *mon, const struct nlmsghdr *nlh)
 	return -*number;
 }
 
-typedef void (*message_fn)(struct monitor *mon, const struct nlmsghdr *nlh, void *data);
-
 /* Send a request and give each message of the answer to @fn. Return: 0 or an error. */
 static int ask(struct monitor *mon, const struct nlmsghdr *nlh, message_fn fn, void *data)
 {
@@ -246,10 +244,10 @@ static int told(struct monitor *mon, int err, const char **why)
 {
 	if (err == EPROTONOSUPPORT)
 		err = ENOENT;
-	if (err == ENOENT)
+	if (err == ENOENT && !mon->why)
 		mon->family = 0;
 	if (err)
-		*why = err == ENOENT ? not_loaded : mon->why ?: strerror(err);
+		*why = mon->why ?: err == ENOENT ? not_loaded : strerror(err);
 	return err;
 }
 
@@ -283,6 +281,23 @@ void monitor_flows(struct monitor *mon, const struct wanted *wanted, flow_fn fn,
 	const char *why;
 
 	if (monitor_dump(mon, wanted, fn, data, &why) && !interrupted())
+		die("%s", why);
+}
+
+/**
+ * monitor_ask() - send a request about a table; an error ends the program
+ * @mon: a monitor
+ * @nlh: the request, to which the family and a sequence number are added
+ * @fn: gets each message of the answer
+ * @data: of @fn
+ */
+void monitor_ask(struct monitor *mon, struct nlmsghdr *nlh, message_fn fn, void *data)
+{
+	const char *why;
+
+	nlh->nlmsg_type = mon->family;
+	nlh->nlmsg_seq = ++mon->seq;
+	if (told(mon, ask(mon, nlh, fn, data), &why))
 		die("%s", why);
 }
 

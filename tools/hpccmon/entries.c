@@ -1,0 +1,364 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * hpccmon link, hpccmon route: the tables of this network namespace. An entry is written as it is
+ * shown, as pairs of a name and a value, so that "load" reads what "show" prints. Each change is
+ * one request, of which the kernel takes all or nothing.
+ */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <getopt.h>
+#include <inttypes.h>
+#include <libmnl/libmnl.h>
+#include <linux/genetlink.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "hpccmon.h"
+
+/* More than all attributes of an entry, or the headers of a request, take. */
+#define ENTRY_BYTES	128
+#define VALUES_MAX	4
+#define ATTRS_MAX	8
+#define TEXT_MAX	(INET6_ADDRSTRLEN + 4)
+
+/* What of an entry is needed: to delete it, to set it, or never. */
+enum need { KEY, NEEDED, OPTIONAL };
+
+/* A value of an entry: a prefix where @bytes is 0, else one of @words or a number; a number of 8
+ * bytes is bit/s.
+ */
+struct value {
+	const char		*name;
+	const char		*json;
+	uint16_t		attr;
+	uint8_t			bytes;
+	enum need		need;
+	uint64_t		min;
+	uint64_t		max;
+	const char *const	*words;
+};
+
+/* @get dumps the table, the next two commands set and delete; @nest is the attribute of an entry */
+struct table {
+	uint8_t		get;
+	uint16_t	nest;
+	struct value	values[VALUES_MAX + 1];
+};
+
+static const char *const where_words[] = { "sender", "receiver", NULL };
+static const char *const carrier_words[] = { "tcp", "ioam", "int", "ifa", "csig", NULL };
+static const char *const rate_units[] = { "bit", "kbit", "mbit", "gbit", "tbit", NULL };
+
+static const struct table links = { HPCC_CMD_LINK_GET, HPCC_A_TABLE_LINK, {
+	{ "node", "node", HPCC_A_LINK_NODE, 4, KEY, 0, 0xfffffe, NULL },
+	{ "port", "port", HPCC_A_LINK_PORT, 4, KEY, 0, 0xfffe, NULL },
+	{ "rate", "rate_bps", HPCC_A_LINK_RATE, 8, NEEDED, HPCC_RATE_MIN * 8, HPCC_RATE_MAX * 8,
+	  NULL },
+	{ "unit", "unit_bytes", HPCC_A_LINK_UNIT, 4, OPTIONAL, 1, UINT16_MAX, NULL },
+} };
+
+static const struct table routes = { HPCC_CMD_ROUTE_GET, HPCC_A_TABLE_ROUTE, {
+	{ "prefix", "prefix", HPCC_A_ROUTE_PREFIX, 0, KEY, 0, 0, NULL },
+	{ "where", "where", HPCC_A_ROUTE_WHERE, 4, OPTIONAL, 0, 1, where_words },
+	{ "carrier", "carrier", HPCC_A_ROUTE_CARRIER, 4, OPTIONAL, 0, 4, carrier_words },
+} };
+
+/* Which line of which file is being read. */
+static char place[256];
+
+/* ---- Values ----------------------------------------------------------------------- */
+
+static bool number_read(const struct value *value, const char *word, uint64_t *number)
+{
+	uint64_t factor = 1;
+	char *end;
+	int i;
+
+	for (i = 0; value->words && value->words[i]; i++) {
+		*number = i;
+		if (!strcmp(word, value->words[i]))
+			return true;
+	}
+	errno = 0;
+	*number = strtoull(word, &end, 10);
+	for (i = 0; value->bytes == 8 && *end && rate_units[i]; i++, factor *= 1000)
+		if (!strcasecmp(end, rate_units[i]) &&
+		    !__builtin_mul_overflow(*number, factor, number))
+			end += strlen(end);
+	return *word >= '0' && *word <= '9' && !errno && !*end && *number >= value->min &&
+	       *number <= value->max;
+}
+
+static bool put_prefix(struct nlmsghdr *nlh, const char *word)
+{
+	int family = strchr(word, ':') ? AF_INET6 : AF_INET;
+	const struct value length = { .max = family == AF_INET6 ? 128 : 32 };
+	const char *bits = strchrnul(word, '/');
+	char addr[INET6_ADDRSTRLEN], raw[16];
+	uint64_t number = length.max;
+
+	snprintf(addr, sizeof(addr), "%.*s", (int)(bits - word), word);
+	if (bits - word >= INET6_ADDRSTRLEN || inet_pton(family, addr, raw) != 1 ||
+	    (*bits && !number_read(&length, bits + 1, &number)))
+		return false;
+	mnl_attr_put(nlh, HPCC_A_ROUTE_PREFIX, length.max / 8, raw);
+	mnl_attr_put_u32(nlh, HPCC_A_ROUTE_LEN, number);
+	return true;
+}
+
+static bool put_value(struct nlmsghdr *nlh, const struct value *value, const char *word)
+{
+	uint64_t number;
+
+	if (!value->bytes)
+		return put_prefix(nlh, word);
+	if (!number_read(value, word, &number))
+		return false;
+	if (value->bytes == 8)
+		mnl_attr_put_u64(nlh, value->attr, number);
+	else
+		mnl_attr_put_u32(nlh, value->attr, number);
+	return true;
+}
+
+/* As number_read() takes it, with all digits. */
+static const char *number_text(const struct value *value, uint64_t number, char text[TEXT_MAX])
+{
+	const char *const *unit = rate_units;
+
+	if (value->words && number <= value->max)
+		return value->words[number];
+	for (; value->bytes == 8 && number && !(number % 1000) && unit[1]; unit++)
+		number /= 1000;
+	snprintf(text, TEXT_MAX, "%" PRIu64 "%s", number, value->bytes == 8 ? *unit : "");
+	return text;
+}
+
+static uint64_t number_of(const struct nlattr *attr)
+{
+	return mnl_attr_get_payload_len(attr) == 8 ? mnl_attr_get_u64(attr) :
+	       mnl_attr_get_u32(attr);
+}
+
+static const char *value_text(const struct value *value, const struct nlattr *const *attrs,
+			      char text[TEXT_MAX])
+{
+	const struct nlattr *attr = attrs[value->attr];
+
+	if (value->bytes)
+		return number_text(value, number_of(attr), text);
+	inet_ntop(mnl_attr_get_payload_len(attr) == 16 ? AF_INET6 : AF_INET,
+		  mnl_attr_get_payload(attr), text, INET6_ADDRSTRLEN);
+	snprintf(text + strlen(text), 5, "/%u", (uint8_t)number_of(attrs[HPCC_A_ROUTE_LEN]));
+	return text;
+}
+
+static void wrong_value(const struct value *value, const char *word)
+{
+	char known[128] = "", low[TEXT_MAX], high[TEXT_MAX];
+	const char *const *name;
+
+	if (!value->bytes)
+		usage("%s%s %s: it is ADDRESS/BITS", place, value->name, word);
+	if (!value->words)
+		usage("%s%s %s: it is %s to %s", place, value->name, word,
+		      number_text(value, value->min, low), number_text(value, value->max, high));
+	for (name = value->words; *name; name++)
+		strcat(strcat(known, *known ? ", " : ""), *name);
+	usage("%s%s %s: there are %s", place, value->name, word, known);
+}
+
+/* ---- Requests ------------------------------------------------------------------------- */
+
+static struct nlmsghdr *request(uint8_t cmd, uint16_t flags)
+{
+	struct nlmsghdr *nlh = mnl_nlmsg_put_header(allocated(malloc(2 * ENTRY_BYTES)));
+	struct genlmsghdr *head = mnl_nlmsg_put_extra_header(nlh, sizeof(*head));
+
+	nlh->nlmsg_flags = NLM_F_REQUEST | flags;
+	head->cmd = cmd;
+	head->version = HPCC_FAMILY_VERSION;
+	return nlh;
+}
+
+/* Append an entry to a request. Return: the request, in memory that has room for another one. */
+static struct nlmsghdr *put_entry(struct nlmsghdr *nlh, const struct table *table, char **words,
+				  int nr, enum need most)
+{
+	struct nlattr *nest = mnl_attr_nest_start(nlh, table->nest);
+	const struct value *value;
+	unsigned int seen = 0, bit;
+	int i;
+
+	for (i = 0; i < nr; i += 2) {
+		for (value = table->values; value->name && strcmp(words[i], value->name); value++)
+			;
+		if (!value->name || value->need > most)
+			usage("%s%s is no value here", place, words[i]);
+		bit = 1 << (value - table->values);
+		if (seen & bit || i + 1 == nr)
+			usage("%s%s %s", place, words[i],
+			      i + 1 == nr ? "needs a value" : "is there twice");
+		seen |= bit;
+		if (!put_value(nlh, value, words[i + 1]))
+			wrong_value(value, words[i + 1]);
+	}
+	for (value = table->values; value->name; value++)
+		if (value->need < OPTIONAL && value->need <= most &&
+		    !(seen & 1 << (value - table->values)))
+			usage("%swhich %s?", place, value->name);
+	mnl_attr_nest_end(nlh, nest);
+	return allocated(realloc(nlh, nlh->nlmsg_len + 2 * ENTRY_BYTES));
+}
+
+/* The entries of a file, one a line. */
+static struct nlmsghdr *put_file(struct nlmsghdr *nlh, const struct table *table, const char *name)
+{
+	FILE *file = strcmp(name, "-") ? fopen(name, "re") : stdin;
+	char *words[2 * VALUES_MAX + 2], *line = NULL, *rest, *word;
+	unsigned int nr_line = 0;
+	size_t size = 0;
+	int nr;
+
+	if (!file)
+		die("%s: %s", name, strerror(errno));
+	while (getline(&line, &size, file) >= 0) {
+		snprintf(place, sizeof(place), "%s:%u: ", name, ++nr_line);
+		line[strcspn(line, "#\n")] = '\0';
+		word = strtok_r(line, " \t", &rest);
+		for (nr = 0; word && nr < 2 * VALUES_MAX + 2; word = strtok_r(NULL, " \t", &rest))
+			words[nr++] = word;
+		if (nr)
+			nlh = put_entry(nlh, table, words, nr, OPTIONAL);
+	}
+	if (ferror(file))
+		die("%s: %s", name, strerror(errno));
+	free(line);
+	if (file != stdin)
+		fclose(file);
+	return nlh;
+}
+
+static void send_request(struct nlmsghdr *nlh, message_fn fn, void *data)
+{
+	struct monitor *mon = monitor_open();
+	int room = nlh->nlmsg_len + 4096;
+
+	if (setsockopt(monitor_fd(mon), SOL_SOCKET, SO_SNDBUFFORCE, &room, sizeof(room)))
+		setsockopt(monitor_fd(mon), SOL_SOCKET, SO_SNDBUF, &room, sizeof(room));
+	monitor_ask(mon, nlh, fn, data);
+	monitor_close(mon);
+	free(nlh);
+}
+
+/* ---- Show ------------------------------------------------------------------------------- */
+
+struct show {
+	const struct table	*table;
+	bool			json;
+	unsigned int		nr;
+};
+
+static int attr_take(const struct nlattr *attr, void *data)
+{
+	const struct nlattr **attrs = data;
+
+	if (mnl_attr_get_type(attr) < ATTRS_MAX)
+		attrs[mnl_attr_get_type(attr)] = attr;
+	return MNL_CB_OK;
+}
+
+static int entry_show(const struct nlattr *nest, void *data)
+{
+	const struct nlattr *attrs[ATTRS_MAX] = {};
+	struct json_object *object = json_object_new_object();
+	const struct value *value;
+	struct show *show = data;
+	char text[TEXT_MAX];
+
+	mnl_attr_parse_nested(nest, attr_take, attrs);
+	for (value = show->table->values; value->name; value++) {
+		if (!attrs[value->attr])
+			continue;
+		if (!show->json)
+			printf("%s%s %s", value == show->table->values ? "" : " ", value->name,
+			       value_text(value, attrs, text));
+		json_object_object_add(object, value->json, value->bytes && !value->words ?
+				       json_object_new_uint64(number_of(attrs[value->attr])) :
+				       json_object_new_string(value_text(value, attrs, text)));
+	}
+	if (show->json) {
+		fputs(show->nr ? "," : "[", stdout);
+		json_line(object);
+	} else {
+		json_object_put(object);
+		putchar('\n');
+	}
+	show->nr++;
+	return MNL_CB_OK;
+}
+
+static void message_show(struct monitor *mon, const struct nlmsghdr *nlh, void *data)
+{
+	(void)mon;
+	mnl_attr_parse(nlh, sizeof(struct genlmsghdr), entry_show, data);
+}
+
+static void show_table(const struct table *table, bool json)
+{
+	struct show show = { .table = table, .json = json };
+
+	send_request(request(table->get, NLM_F_DUMP), message_show, &show);
+	if (json)
+		puts(show.nr ? "]" : "[]");
+}
+
+/* ---- Commands ----------------------------------------------------------------------------- */
+
+static int cmd_table(const struct table *table, int argc, char **argv)
+{
+	static const struct option options[] = {
+		{ "json", no_argument, NULL, 'j' },
+		{ }
+	};
+	static const char verbs[] = "show, set, del, flush, load";
+	const char *verb = "show";
+	struct nlmsghdr *nlh;
+	bool json = false;
+	int nr;
+
+	while (next_option(argc, argv, "j", options) != -1)
+		json = true;
+	nr = argc - optind;
+	argv += optind;
+	if (nr && nr--)
+		verb = *argv++;
+	if (!strcmp(verb, "show") && !nr) {
+		show_table(table, json);
+		return 0;
+	}
+	if (json)
+		usage("--json is for show");
+	nlh = request(table->get + 1 + !strcmp(verb, "del"), NLM_F_ACK);
+	if (!strcmp(verb, "set") || !strcmp(verb, "del")) {
+		nlh = put_entry(nlh, table, argv, nr, strcmp(verb, "set") ? KEY : OPTIONAL);
+	} else if ((!strcmp(verb, "flush") && !nr) || (!strcmp(verb, "load") && nr == 1)) {
+		mnl_attr_put(nlh, HPCC_A_TABLE_REPLACE, 0, NULL);
+		nlh = nr ? put_file(nlh, table, *argv) : nlh;
+	} else {
+		usage("%s%s: there are %s; load takes a file", verb, nr ? " ..." : "", verbs);
+	}
+	send_request(nlh, NULL, NULL);
+	return 0;
+}
+
+int cmd_link(int argc, char **argv)
+{
+	return cmd_table(&links, argc, argv);
+}
+
+int cmd_route(int argc, char **argv)
+{
+	return cmd_table(&routes, argc, argv);
+}
