@@ -225,6 +225,16 @@ static inline bool hpcc_ecn_is_classic(const struct tcp_sock *tp)
 }
 #endif
 
+/* Ticks of TSval, ns. Since 6.7 a route may ask for finer ones. */
+static inline u32 hpcc_ts_tick_ns(const struct tcp_sock *tp)
+{
+#ifdef HAVE_TCP_USEC_TS
+	if (tp->tcp_usec_ts)
+		return NSEC_PER_USEC;
+#endif
+	return NSEC_PER_MSEC;
+}
+
 /* 7.2 gave it flags for AccECN. */
 static inline void hpcc_send_ack(struct sock *sk, u32 rcv_nxt)
 {

@@ -7,6 +7,7 @@
 #include <linux/export.h>
 #include <linux/hrtimer.h>
 #include <net/tcp.h>
+#include <hpcc/compat.h>
 
 #include "pace.h"
 
@@ -41,19 +42,48 @@ void hpcc_pacing_begin(struct sock *sk, struct hpcc_burst *burst)
 EXPORT_SYMBOL_GPL(hpcc_pacing_begin);
 
 /**
+ * hpcc_stamped_begin() - begin to keep departure times of segments without data
+ * @tp: socket
+ * @stamped: filled in
+ */
+void hpcc_stamped_begin(const struct tcp_sock *tp, struct hpcc_stamped *stamped)
+{
+	stamped->pure = tp->segs_out - tp->data_segs_out;
+	stamped->ns = 0;
+}
+EXPORT_SYMBOL_GPL(hpcc_stamped_begin);
+
+/* The earliest departure time that PAWS allows the next packet. A segment without data leaves at
+ * once, but its TSval is of the time at which the next data may leave. PAWS drops a segment whose
+ * TSval is two ticks or more before that of an earlier one.
+ */
+static u64 hpcc_paws_ns(const struct tcp_sock *tp, struct hpcc_stamped *stamped)
+{
+	u32 pure = tp->segs_out - tp->data_segs_out;
+
+	if (pure != stamped->pure) {
+		stamped->pure = pure;
+		stamped->ns = tp->tcp_wstamp_ns;
+	}
+	return stamped->ns - min_t(u64, stamped->ns, hpcc_ts_tick_ns(tp));
+}
+
+/**
  * hpcc_pace_at() - set when the next packet may leave
  * @tp: socket, its ACK being processed
- * @ns: time, ns of CLOCK_MONOTONIC
+ * @stamped: what hpcc_paws_ns() keeps
+ * @ns: time, ns of CLOCK_MONOTONIC; the next packet leaves later where PAWS would drop it
  *
  * Where fq paces, it sorts the packets of a flow by the departure times that TCP took from
  * tcp_wstamp_ns. An earlier time would let the next packet overtake those that fq holds, so
  * that clock only moves forward there.
  */
-void hpcc_pace_at(struct tcp_sock *tp, u64 ns)
+void hpcc_pace_at(struct tcp_sock *tp, struct hpcc_stamped *stamped, u64 ns)
 {
 	if (ns < tp->tcp_wstamp_ns &&
 	    READ_ONCE(((const struct sock *)tp)->sk_pacing_status) == SK_PACING_FQ)
 		return;
+	ns = max(ns, hpcc_paws_ns(tp, stamped));
 	tp->tcp_wstamp_ns = ns;
 	/* A queued timer holds a reference to the socket, which moves along. */
 	if (hrtimer_try_to_cancel(&tp->pacing_timer) == 1)
@@ -66,17 +96,19 @@ EXPORT_SYMBOL_GPL(hpcc_pace_at);
  * hpcc_hand_over() - end what hpcc_cap_bursts() and hpcc_pacing_begin() did
  * @sk: socket
  * @burst: its bound
+ * @stamped: for hpcc_pace_at()
  *
  * Reno does not pace, and the route bounds its bursts. A packet that waits in TCP leaves now, or
  * when the application's rate lets it. A packet that waits in fq keeps its departure time.
  */
-void hpcc_hand_over(struct sock *sk, struct hpcc_burst *burst)
+void hpcc_hand_over(struct sock *sk, struct hpcc_burst *burst,
+		    struct hpcc_stamped *stamped)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
 	u64 latest_ns = tp->tcp_clock_cache + hpcc_app_gap_ns(sk);
 
 	if (tp->tcp_wstamp_ns > latest_ns)
-		hpcc_pace_at(tp, latest_ns);
+		hpcc_pace_at(tp, stamped, latest_ns);
 	if (sk->sk_gso_max_segs <= burst->segs)
 		sk->sk_gso_max_segs = burst->saved_gso_segs;
 	/* SO_MAX_PACING_RATE needs pacing as well. */
@@ -143,6 +175,7 @@ static u64 hpcc_burst_ns(const struct tcp_sock *tp)
 /**
  * hpcc_pace_again() - let a new rate drain what is left of the packet interval
  * @tp: socket, its ACK being processed, its pacing rate set
+ * @stamped: for hpcc_pace_at()
  * @R_before: rate that the interval was paced by, in any unit
  * @R: rate now, in the same unit, not 0
  *
@@ -154,7 +187,8 @@ static u64 hpcc_burst_ns(const struct tcp_sock *tp)
  * bursts take at the new rate; the quotient may not fit 64 bits before that. What the
  * application has set the rate of (SO_MAX_PACING_RATE) stays.
  */
-void hpcc_pace_again(struct tcp_sock *tp, u64 R_before, u64 R)
+void hpcc_pace_again(struct tcp_sock *tp, struct hpcc_stamped *stamped, u64 R_before,
+		     u64 R)
 {
 	const struct sock *sk = (const struct sock *)tp;
 	unsigned long max_rate = READ_ONCE(sk->sk_max_pacing_rate);
@@ -166,6 +200,6 @@ void hpcc_pace_again(struct tcp_sock *tp, u64 R_before, u64 R)
 		return;
 	wait_ns = mul_u64_u64_shr(wait_ns, R_before, 64) < R ?
 		  mul_u64_u64_div_u64(wait_ns, R_before, R) : U64_MAX;
-	hpcc_pace_at(tp, now_ns + min(wait_ns, hpcc_burst_ns(tp)));
+	hpcc_pace_at(tp, stamped, now_ns + min(wait_ns, hpcc_burst_ns(tp)));
 }
 EXPORT_SYMBOL_GPL(hpcc_pace_again);

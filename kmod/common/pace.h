@@ -21,17 +21,30 @@ struct hpcc_burst {
 	bool paced;
 };
 
+/**
+ * struct hpcc_stamped - departure times of segments without data; socket lock
+ * @ns: the latest one that TCP may have stamped on those that had left
+ * @pure: how many had left
+ */
+struct hpcc_stamped {
+	u64 ns;
+	u32 pure;
+};
+
 /* No burst is longer than cwnd >> HPCC_BURST_PART_SHIFT, or 1, for @least's sake. */
 #define HPCC_BURST_PART_SHIFT	3
 
 void hpcc_burst_init(struct sock *sk, struct hpcc_burst *burst, u32 segs,
 		     u32 shift);
+void hpcc_stamped_begin(const struct tcp_sock *tp, struct hpcc_stamped *stamped);
 void hpcc_pacing_begin(struct sock *sk, struct hpcc_burst *burst);
-void hpcc_hand_over(struct sock *sk, struct hpcc_burst *burst);
+void hpcc_hand_over(struct sock *sk, struct hpcc_burst *burst,
+		    struct hpcc_stamped *stamped);
 void hpcc_cap_bursts(struct sock *sk, struct hpcc_burst *burst, u32 cwnd,
 		     bool tight);
-void hpcc_pace_at(struct tcp_sock *tp, u64 ns);
-void hpcc_pace_again(struct tcp_sock *tp, u64 R_before, u64 R);
+void hpcc_pace_at(struct tcp_sock *tp, struct hpcc_stamped *stamped, u64 ns);
+void hpcc_pace_again(struct tcp_sock *tp, struct hpcc_stamped *stamped, u64 R_before,
+		     u64 R);
 
 /* TCP does not pace a connection's first segments: tcp_update_skb_after_send(). */
 #define HPCC_UNPACED_SEGS	10

@@ -289,7 +289,7 @@ static noinline void hpcc_take_ack(struct sock *sk, struct hpcc_flow *flow,
 	if (!ack.n)
 		return;
 	if (tcp_snd_cwnd(tp) < HPCC_PROMPT_CWND)
-		hpcc_pace_again(tp, ack.before_q16, flow->algo.W_q16);
+		hpcc_pace_again(tp, &flow->stamped, ack.before_q16, flow->algo.W_q16);
 	trace_hpcc_ack(sk, flow);
 }
 
@@ -540,7 +540,7 @@ void hpcc_release(struct sock *sk)
 	/* setsockopt() may have taken the reserve back since the last ACK. */
 	hpcc_reserve_again(sk, flow);
 	hpcc_reserve(sk, flow, 0);
-	hpcc_hand_over(sk, &flow->burst);
+	hpcc_hand_over(sk, &flow->burst, &flow->stamped);
 	hpcc_rx_end(sk, flow);
 	if ((1 << sk->sk_state) & (TCPF_ESTABLISHED | TCPF_CLOSE_WAIT |
 				   TCPF_FIN_WAIT1 | TCPF_FIN_WAIT2))

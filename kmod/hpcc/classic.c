@@ -173,7 +173,7 @@ static void hpcc_enter_classic(struct sock *sk, struct hpcc_flow *flow,
 	hpcc_remote_stop(sk, flow);
 	WRITE_ONCE(flow->searching, false);
 	hpcc_set_mode(flow, mode);
-	hpcc_hand_over(sk, &flow->burst);
+	hpcc_hand_over(sk, &flow->burst, &flow->stamped);
 	hpcc_run(sk, true, true);
 }
 

@@ -135,6 +135,7 @@ struct hpcc_flow *hpcc_flow_create(struct sock *sk, u16 caps, u8 kind)
 	flow->ioam_seq = tcp_sk(sk)->snd_una;
 	hpcc_burst_init(sk, &flow->burst, READ_ONCE(sysctls->burst_segs),
 			READ_ONCE(sysctls->burst_shift));
+	hpcc_stamped_begin(tcp_sk(sk), &flow->stamped);
 	spin_lock_init(&flow->lock);
 
 	flow->snd_end = tcp_sk(sk)->snd_nxt;

@@ -146,6 +146,7 @@ enum hpcc_ignored {
  * @received: options with telemetry that came; LOCAL_IN writes it without a lock
  * @sample_ns: time from one request to the next at least, unless @searching
  * @asked_ns: tcp_clock_cache at the last request
+ * @stamped: for hpcc_pace_at()
  * @muted: enum hpcc_muted; LOCAL_OUT writes HPCC_MUTED_TRIED, cc.c all others under the socket lock
  * @pause: ACKs without data that go without our option, as one with it did not arrive
  * @next_pause: @pause after the next such ACK; 0: HPCC_PAUSE
@@ -280,6 +281,7 @@ struct hpcc_flow {
 	u16 pause;
 	u16 next_pause;
 	u64 asked_ns;
+	struct hpcc_stamped stamped;
 	u32 prompt_end;
 	u32 echo_ack;
 	bool paused;

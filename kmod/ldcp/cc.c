@@ -75,7 +75,7 @@ static void ldcp_tick(struct sock *sk, struct ldcp_ca *ca)
 
 	ca->ticking = true;
 	tick_ns = max(tick_ns, hpcc_app_gap_ns(sk));
-	hpcc_pace_at(tp, max(sent_ns + tick_ns, tp->tcp_clock_cache));
+	hpcc_pace_at(tp, &ca->stamped, max(sent_ns + tick_ns, tp->tcp_clock_cache));
 }
 
 /* From one segment on the ACKs are the clock, from now on. SO_MAX_PACING_RATE goes on. */
@@ -86,7 +86,7 @@ static void ldcp_stop_ticking(struct sock *sk, struct ldcp_ca *ca)
 	if (!ca->ticking)
 		return;
 	ca->ticking = false;
-	hpcc_pace_at(tp, min(tp->tcp_wstamp_ns, tp->tcp_clock_cache + hpcc_app_gap_ns(sk)));
+	hpcc_pace_at(tp, &ca->stamped, min(tp->tcp_wstamp_ns, tp->tcp_clock_cache + hpcc_app_gap_ns(sk)));
 }
 
 static void ldcp_apply(struct sock *sk, struct ldcp_ca *ca)
@@ -133,7 +133,7 @@ static void ldcp_to_classic(struct sock *sk, struct ldcp_ca *ca)
 	ca->blind_losses = 0;
 	/* Half the window, for the loss that was one too many. */
 	tp->snd_ssthresh = max_t(u64, ca->cw_undo_q24 >> (LDCP_CW_BITS + 1), 2);
-	hpcc_hand_over(sk, &ca->burst);
+	hpcc_hand_over(sk, &ca->burst, &ca->stamped);
 	ldcp_run(sk, true, LDCP_C_FALLBACKS);
 }
 
@@ -308,6 +308,7 @@ static void ldcp_init(struct sock *sk)
 	sysctls = &ldcp_pernet(sock_net(sk))->sysctls;
 	hpcc_burst_init(sk, &ca->burst, READ_ONCE(sysctls->burst_segs),
 			READ_ONCE(sysctls->burst_shift));
+	hpcc_stamped_begin(tp, &ca->stamped);
 	if (!ldcp_has_ecn(sk)) {
 		ldcp_run(sk, true, LDCP_C_NO_ECN);
 		return;
@@ -349,7 +350,7 @@ static void ldcp_release(struct sock *sk)
 	if (ca->stage == LDCP_START)
 		ldcp_start_allow_reordering(sk);
 	if (ca->burst.segs)
-		hpcc_hand_over(sk, &ca->burst);
+		hpcc_hand_over(sk, &ca->burst, &ca->stamped);
 	ca->stage = LDCP_OFF;
 	/* For a socket that connects once more: its SYN has to ask for ECN. */
 	WRITE_ONCE(inet_csk(sk)->icsk_ca_ops, &ldcp_ops);

@@ -150,6 +150,7 @@ enum ldcp_stage {
  * @prior_rcv_nxt: tp->rcv_nxt as of the last data (receiver)
  * @prior_segs_out: tp->segs_out as of then: what has left since told of them
  * @burst: cap of a TSO burst
+ * @stamped: for hpcc_pace_at()
  * @probe: tail loss probe
  * @rtt_us: RTT of the last packet that was delivered; 0: none was yet
  * @blind_losses: losses in a row without a mark between them
@@ -168,6 +169,7 @@ struct ldcp_ca {
 	u32 prior_rcv_nxt;
 	u32 prior_segs_out;
 	struct hpcc_burst burst;
+	struct hpcc_stamped stamped;
 	struct hpcc_probe probe;
 	u32 rtt_us;
 	u8 blind_losses;

@@ -65,6 +65,19 @@ def test_transfers():
     expect("slower than cubic, or delayed", slow, [])
 
 
+def test_timestamps():
+    """Segments leave in the order of their timestamps, also where W is a part of a segment and probes
+    leave between data: the peer drops none by PAWS.
+    """
+    need_virtual_time()
+    for sample in 1, 2, 8:
+        pair = Pair(mtu=576, qdisc="hpcc rate 1mbit delay 0us", host_mbps=1, sample=sample, carry=1)
+        before = pair.c.snmp("RetransSegs")
+        transferred(pair, 5000, "hpcc", 100000)
+        expect("dropped by PAWS, sent again", (pair.s.snmp("TcpExtPAWSEstab"),
+                                               pair.c.snmp("RetransSegs") - before), (0, 0))
+
+
 def test_loopback():
     """T is that of a SYN, a fraction of the time that one segment takes."""
     need_virtual_time()
