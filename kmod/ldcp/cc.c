@@ -86,7 +86,8 @@ static void ldcp_stop_ticking(struct sock *sk, struct ldcp_ca *ca)
 	if (!ca->ticking)
 		return;
 	ca->ticking = false;
-	hpcc_pace_at(tp, &ca->stamped, min(tp->tcp_wstamp_ns, tp->tcp_clock_cache + hpcc_app_gap_ns(sk)));
+	hpcc_pace_at(tp, &ca->stamped,
+		     min(tp->tcp_wstamp_ns, tp->tcp_clock_cache + hpcc_app_gap_ns(sk)));
 }
 
 static void ldcp_apply(struct sock *sk, struct ldcp_ca *ca)
