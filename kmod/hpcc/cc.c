@@ -491,6 +491,7 @@ static void hpcc_begin_without(struct sock *sk, enum hpcc_counter why)
 static void hpcc_begin(struct sock *sk)
 {
 	struct hpcc_ca *ca = inet_csk_ca(sk);
+	enum hpcc_counter why;
 	struct hpcc_flow *flow;
 	u32 past;
 	u16 caps;
@@ -509,11 +510,11 @@ static void hpcc_begin(struct sock *sk)
 	/* Who comes back by setsockopt() has agreed: the peer may still compute W. */
 	if (!past && !hpcc_choice_of(sk).where)
 		caps &= ~HPCC_CAP_WINDOW;
-	flow = hpcc_flow_create(sk, caps, kind);
+	flow = hpcc_flow_create(sk, caps, kind, &why);
 	if (!flow) {
-		/* setsockopt() may find memory later. */
+		/* setsockopt() may find room later. */
 		hpcc_agreed_before(sk, past, caps, kind);
-		hpcc_begin_without(sk, HPCC_C_NO_MEMORY);
+		hpcc_begin_without(sk, why);
 		return;
 	}
 	hpcc_begin_flow(sk, flow, past);

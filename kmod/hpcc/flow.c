@@ -8,10 +8,12 @@
  * its flows, and its hash is keyed at random. Each network namespace also has an array of its
  * own flows, so that who asks for one's flows does not visit those of others.
  */
+#include <linux/mm.h>
 #include <linux/rhashtable.h>
 #include <linux/slab.h>
 
 #include "cc.h"
+#include "charge.h"
 #include "flow.h"
 #include "ioam.h"
 #include "net.h"
@@ -29,6 +31,12 @@ static struct rhashtable hpcc_flows;
 
 /* kmalloc() would take 4 KB for each. */
 static struct kmem_cache *hpcc_flow_cache;
+
+/* Of the machine's memory for each flow that a namespace may have, by default. A flow takes 1 to
+ * 4.5 KB, by its hops and by what the peer asks for: 1/64 to 1/14 of the memory. TCP's table of
+ * connections has a bucket for each 128 KB.
+ */
+#define HPCC_FLOW_SHIFT		16
 
 /* What struct hpcc_flow says of cache lines. */
 static void hpcc_flow_check(void)
@@ -93,6 +101,26 @@ static void hpcc_flow_free(struct rcu_head *rcu)
 	kmem_cache_free(hpcc_flow_cache, flow);
 }
 
+static u32 hpcc_max_flows_of(const struct net *net)
+{
+	return READ_ONCE(hpcc_pernet(net)->sysctls.max_flows) ?:
+	       totalram_pages() >> (HPCC_FLOW_SHIFT - PAGE_SHIFT);
+}
+
+/* Count one flow more. False: the namespace has as many as it may. Its own root, who may be a
+ * tenant, sets no more than root of the machine did for the initial namespace.
+ */
+static bool hpcc_flow_admit(const struct net *net)
+{
+	u32 max = min(hpcc_max_flows_of(net), hpcc_max_flows_of(&init_net));
+	atomic_t *nr = &hpcc_pernet(net)->nr_flows;
+
+	if (atomic_inc_return(nr) <= max)
+		return true;
+	atomic_dec(nr);
+	return false;
+}
+
 /* Free a flow that is not in the hash table (any more). Those who have found it before may
  * use it for an RCU grace period.
  */
@@ -107,16 +135,23 @@ static void hpcc_flow_forget(struct hpcc_flow *flow)
 }
 
 /**
- * hpcc_flow_create() - make the state of a connection that agreed
+ * hpcc_flow_zalloc() - memory that a connection needs beside its flow
  * @sk: its socket
- * @caps: HPCC_CAP_* of the peer
- * @kind: of the option that both ends carried
+ * @size: bytes
  *
- * Context: socket lock; does not sleep.
- * Return: the flow, to be found by hpcc_flow_find() from now on, or NULL for
- * want of memory.
+ * Context: socket lock or RCU read side, with a reference to @sk; does not sleep.
+ * Return: the memory, cleared and charged to the socket's cgroup, for kfree(); or NULL.
  */
-struct hpcc_flow *hpcc_flow_create(struct sock *sk, u16 caps, u8 kind)
+void *hpcc_flow_zalloc(const struct sock *sk, size_t size)
+{
+	struct hpcc_charge charge = hpcc_charge_begin(sk);
+	void *memory = kzalloc(size, GFP_ATOMIC | __GFP_NOWARN | __GFP_ACCOUNT);
+
+	hpcc_charge_end(charge);
+	return memory;
+}
+
+static struct hpcc_flow *hpcc_flow_make(struct sock *sk, u16 caps, u8 kind)
 {
 	struct hpcc_net *hn = hpcc_pernet(sock_net(sk));
 	const struct hpcc_sysctls *sysctls = &hn->sysctls;
@@ -158,6 +193,35 @@ err_flow:
 }
 
 /**
+ * hpcc_flow_create() - make the state of a connection that agreed
+ * @sk: its socket
+ * @caps: HPCC_CAP_* of the peer
+ * @kind: of the option that both ends carried
+ * @why: set to the counter that says why there is none
+ *
+ * Context: socket lock; does not sleep.
+ * Return: the flow, to be found by hpcc_flow_find() from now on, or NULL: there are too many, or
+ * there is no memory.
+ */
+struct hpcc_flow *hpcc_flow_create(struct sock *sk, u16 caps, u8 kind,
+				   enum hpcc_counter *why)
+{
+	struct hpcc_charge charge;
+	struct hpcc_flow *flow;
+
+	*why = HPCC_C_FLOW_LIMIT;
+	if (!hpcc_flow_admit(sock_net(sk)))
+		return NULL;
+	*why = HPCC_C_NO_MEMORY;
+	charge = hpcc_charge_begin(sk);
+	flow = hpcc_flow_make(sk, caps, kind);
+	hpcc_charge_end(charge);
+	if (!flow)
+		atomic_dec(&hpcc_pernet(sock_net(sk))->nr_flows);
+	return flow;
+}
+
+/**
  * hpcc_flow_destroy() - take a flow out of the table and free it
  * @flow: the flow; may be NULL
  *
@@ -168,6 +232,7 @@ void hpcc_flow_destroy(struct hpcc_flow *flow)
 	if (!flow)
 		return;
 	rhashtable_remove_fast(&hpcc_flows, &flow->node, hpcc_flow_params);
+	atomic_dec(&hpcc_pernet(sock_net(flow->sk))->nr_flows);
 	hpcc_flow_forget(flow);
 }
 

@@ -25,6 +25,7 @@
 
 #include "../common/pace.h"
 #include "../common/probe.h"
+#include "net.h"
 
 /* Below this many segments in flight hpcc, not classic, asks for prompt ACKs: a
  * receiver that acknowledges every second segment, or waits 40 ms for it, would
@@ -123,7 +124,8 @@ enum hpcc_ignored {
  *	takes it out with xchg()
  * @rx: we compute the peer's W; NULL until it asks; RCU, constant from then on
  * @node: in the hash table
- * @sk: the socket, for look-up by address only; constant
+ * @sk: the socket, for look-up by address; constant. Only a caller that has a reference to it
+ *	may follow it
  *
  * What the hooks and cc.c share, with READ_ONCE() and WRITE_ONCE() and no lock:
  *
@@ -365,11 +367,11 @@ static inline void hpcc_flow_count(u32 *count, u32 n)
 /* The unit of struct hpcc_link's held is 2^10 us. */
 #define HPCC_HELD_SHIFT		10
 
-struct hpcc_net;
-
 int hpcc_flow_init(void);
 void hpcc_flow_exit(void);
-struct hpcc_flow *hpcc_flow_create(struct sock *sk, u16 caps, u8 kind);
+struct hpcc_flow *hpcc_flow_create(struct sock *sk, u16 caps, u8 kind,
+				   enum hpcc_counter *why);
+void *hpcc_flow_zalloc(const struct sock *sk, size_t size);
 void hpcc_flow_destroy(struct hpcc_flow *flow);
 struct hpcc_flow *hpcc_flow_find(const struct sock *sk);
 struct hpcc_flow *hpcc_flow_from(struct hpcc_net *hn, unsigned long *id);

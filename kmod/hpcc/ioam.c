@@ -104,7 +104,7 @@ void hpcc_ioam_ack(const struct tcp_sock *tp, struct hpcc_flow *flow, bool told)
  * @flow: a flow
  * @net: its network namespace
  *
- * Context: RCU read side.
+ * Context: RCU read side, with a reference to the socket.
  * Return: it, made when first asked for; NULL where there is no memory.
  */
 struct hpcc_trace_rx *hpcc_trace_rx(struct hpcc_flow *flow, const struct net *net)
@@ -114,7 +114,7 @@ struct hpcc_trace_rx *hpcc_trace_rx(struct hpcc_flow *flow, const struct net *ne
 
 	if (likely(rx))
 		return rx;
-	rx = kzalloc(sizeof(*rx), GFP_ATOMIC | __GFP_NOWARN | __GFP_ACCOUNT);
+	rx = hpcc_flow_zalloc(flow->sk, sizeof(*rx));
 	if (!rx) {
 		hpcc_count(net, HPCC_C_NO_MEMORY);
 		return NULL;

@@ -211,12 +211,12 @@ static bool hpcc_links_for(struct sock *sk, struct hpcc_algo *a, u32 hops)
 	struct hpcc_link *old = a->L;
 	struct hpcc_link *L;
 
-	/* kcalloc() keeps what is 64 bytes long within a cache line. */
+	/* kzalloc() keeps what is 64 bytes long within a cache line. */
 	BUILD_BUG_ON(sizeof(*L) > 64);
 
 	if (likely(hops <= a->nr))
 		return true;
-	L = kcalloc(hops, sizeof(*L), GFP_ATOMIC | __GFP_NOWARN | __GFP_ACCOUNT);
+	L = hpcc_flow_zalloc(sk, array_size(hops, sizeof(*L)));
 	if (!L) {
 		hpcc_count(sock_net(sk), HPCC_C_NO_MEMORY);
 		return false;

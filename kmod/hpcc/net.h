@@ -19,6 +19,7 @@
  * @HPCC_C_AGREED: connections that agreed
  * @HPCC_C_NOT_AGREED: connections that run classic from the start
  * @HPCC_C_NO_MEMORY: flow state could not be allocated
+ * @HPCC_C_FLOW_LIMIT: connections that agreed and run classic, as net.hpcc.max_flows have a flow
  * @HPCC_C_FORWARD_SENT: segments that left with FORWARD
  * @HPCC_C_IDENTIFY_SENT: segments that left with IDENTIFY
  * @HPCC_C_ECHO_SENT: segments that left with an echo
@@ -79,6 +80,7 @@ enum hpcc_counter {
 	HPCC_C_AGREED,
 	HPCC_C_NOT_AGREED,
 	HPCC_C_NO_MEMORY,
+	HPCC_C_FLOW_LIMIT,
 	HPCC_C_FORWARD_SENT,
 	HPCC_C_IDENTIFY_SENT,
 	HPCC_C_ECHO_SENT,
@@ -214,6 +216,7 @@ struct hpcc_census {
  * @int_dscp: marks packets with INT
  * @csig_abw: unit of CSIG's buckets of ABW/C, 1/10000
  * @csig_time: unit of its buckets of times, ns
+ * @max_flows: connections with telemetry at most; 0: by the memory of the machine
  * @option_kind: TCP option kind
  * @option_exid: experiment identifier in SYN and SYN-ACK
  */
@@ -241,6 +244,7 @@ struct hpcc_sysctls {
 	unsigned int int_dscp;
 	unsigned int csig_abw;
 	unsigned int csig_time;
+	unsigned int max_flows;
 	unsigned int option_kind;
 	unsigned int option_exid;
 };
@@ -252,6 +256,7 @@ struct hpcc_sysctls {
  * @counters: counters, indexed by enum hpcc_counter
  * @flows: connections that agreed, by number; written under the xarray's lock, read under
  *	RCU
+ * @nr_flows: how many; memory of those that ended is free a grace period later
  * @path_lock: orders who asks for the names of links (path.c), and the writers of @tables
  * @path_asked: somebody asks; written under @path_lock, read without it by flows that are born
  * @path_until: for how long, jiffies; under @path_lock
@@ -266,6 +271,7 @@ struct hpcc_net {
 	struct hpcc_knobs knobs;
 	struct hpcc_counters counters;
 	struct xarray flows;
+	atomic_t nr_flows;
 	struct mutex path_lock;		/* orders who asks, and who writes tables */
 	bool path_asked;
 	unsigned long path_until;

@@ -19,6 +19,7 @@ const char * const hpcc_counter_names[__HPCC_C_MAX] = {
 	[HPCC_C_AGREED] = "agreed",
 	[HPCC_C_NOT_AGREED] = "not_agreed",
 	[HPCC_C_NO_MEMORY] = "no_memory",
+	[HPCC_C_FLOW_LIMIT] = "flow_limit",
 	[HPCC_C_FORWARD_SENT] = "forward_sent",
 	[HPCC_C_IDENTIFY_SENT] = "identify_sent",
 	[HPCC_C_ECHO_SENT] = "echo_sent",

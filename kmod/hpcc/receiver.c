@@ -266,7 +266,7 @@ void hpcc_rx_free(struct hpcc_flow *flow)
 	kfree(rx);
 }
 
-/* The state of a receiver, made for the first parameters. */
+/* The state of a receiver, made for the first parameters. The caller has the socket. */
 static struct hpcc_rx *hpcc_rx_get(struct hpcc_flow *flow)
 {
 	struct hpcc_rx *rx = rcu_dereference(flow->rx);
@@ -274,7 +274,7 @@ static struct hpcc_rx *hpcc_rx_get(struct hpcc_flow *flow)
 
 	if (rx)
 		return rx;
-	new = kzalloc(sizeof(*new), GFP_ATOMIC | __GFP_NOWARN | __GFP_ACCOUNT);
+	new = hpcc_flow_zalloc(flow->sk, sizeof(*new));
 	if (!new)
 		return NULL;
 	rx = unrcu_pointer(cmpxchg(&flow->rx, NULL, RCU_INITIALIZER(new)));
@@ -376,7 +376,7 @@ void hpcc_remote_begin(struct sock *sk, struct hpcc_flow *flow)
 
 	if (!flow->where || flow->probes || !hpcc_ecn_is_negotiated(tcp_sk(sk)))
 		return;
-	remote = kzalloc(sizeof(*remote), GFP_ATOMIC | __GFP_NOWARN | __GFP_ACCOUNT);
+	remote = hpcc_flow_zalloc(sk, sizeof(*remote));
 	if (!remote)
 		return;
 	/* For windows that a sender before us asked for, by setsockopt(). */

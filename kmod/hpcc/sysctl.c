@@ -56,6 +56,8 @@ static const struct hpcc_knob hpcc_knobs[] = {
 	/* As the ports' defaults are (tc-hpcc(8)). */
 	{ "csig_abw", HPCC_KNOB(csig_abw), HPCC_CSIG_ABW_DEFAULT, 1, HPCC_CSIG_ABW_MAX },
 	{ "csig_time", HPCC_KNOB(csig_time), HPCC_CSIG_TIME_DEFAULT, 1, HPCC_CSIG_TIME_MAX_NS },
+	/* By the memory of the machine: flow.c. */
+	{ "max_flows", HPCC_KNOB(max_flows), 0, 1, 1 << 24, true },
 	/* RFC 4727: the two experimental kinds */
 	{ "option_kind", HPCC_KNOB(option_kind), HPCC_OPT_KIND_DEFAULT,
 	  253, 254 },

@@ -26,6 +26,7 @@ HPCC = {
     "int_dscp": (23, 1, 63, False),
     "csig_abw": (50, 1, 1000, False),
     "csig_time": (64, 1, 1000000, False),
+    "max_flows": (0, 1, 1 << 24, True),
     "option_kind": (253, 253, 254, False),
     "option_exid": (0x4843, 0, 0xffff, False),
 }

@@ -1,17 +1,26 @@
 #!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: GPL-2.0
-"""What the qdisc hpcc counts of a packet: its bytes on the link, and its memory."""
+"""Who pays: what the qdisc hpcc counts of a packet, bytes on the link and memory; and memory of
+connections, which cgroups are charged and which has a bound.
+"""
 
+import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 sys.path[0] += "/.."
 from lib.frames import THREE, cable, eth, ip4, seg4
-from lib.ktap import defer, expect, expect_in, main
+from lib.ktap import Skip, defer, expect, expect_in, main
+from lib.net import Pair
+from lib.path import know
+from lib.tcp import get_cc, pattern, set_cc, transfer
 
 MSS, HEAD, OVERHEAD, VLAN = 1000, 54 + len(THREE), 24, 4
 MEMORY_MAX = Path("/sys/module/sch_hpcc/parameters/memory_max_mb")
+CGROUPS = Path("/tmp/cgroups")
+CONNECTIONS = 100
 
 
 def run(*lines):
@@ -111,5 +120,107 @@ def test_longer_than_the_limit():
         expect("something leaves", bool(frames), True)
 
 
+def cgroup():
+    """A cgroup with a memory controller, which this process is in until the test ends."""
+    if not os.path.exists("/proc/cgroups") or "memory" not in Path("/proc/cgroups").read_text("ascii"):
+        raise Skip("needs memory cgroups")
+    CGROUPS.mkdir(exist_ok=True)
+    run(f"mount -t cgroup2 none {CGROUPS}")
+    defer(run, f"umount {CGROUPS}")
+    if "memory" not in (CGROUPS / "cgroup.controllers").read_text("ascii"):
+        raise Skip("needs the memory controller of cgroup v2")
+    (CGROUPS / "cgroup.subtree_control").write_text("+memory", "ascii")
+    group = CGROUPS / "payer"
+    group.mkdir()
+    defer(group.rmdir)
+    defer((CGROUPS / "cgroup.procs").write_text, "0", "ascii")
+    (group / "cgroup.procs").write_text("0", "ascii")
+    return group
+
+
+def slab_bytes(group):
+    """What the kernel's objects take that a cgroup is charged for, once a grace period has freed
+    some.
+    """
+    time.sleep(3)
+    stat = dict(line.split() for line in (group / "memory.stat").read_text("ascii").splitlines())
+    return int(stat["slab_unreclaimable"])
+
+
+def connected(pair, count=CONNECTIONS, port=5000):
+    """The ends of so many connections that have sent both ways."""
+    listener = pair.listen(port)
+    ends = []
+    for number in range(count):
+        client, server = pair.connect(listener)
+        for _ in range(3):
+            transfer((client, server, pattern(3000, number)), (server, client, pattern(3000, number + 1)))
+        ends += client, server
+    return ends
+
+
+def test_memory_of_connections():
+    """The cgroup of a connection's socket is charged for all that softirq allocates for it, before
+    accept() as well, and gets all of it back.
+    """
+    group = cgroup()
+    port = "hpcc rate 1gbit delay 20us node 1 port 1"
+    # Flow and link; state of a receiver and its link; links of traces.
+    for name, least, how in (("sender", 704, {}), ("receiver", 1024, {"where": 1}),
+                             ("IOAM", 1536, {"version": 6, "carrier": 1})):
+        stamp = " stamp tcp,ioam" if "carrier" in how else ""
+        pair = Pair(qdisc=port + stamp, host_mbps=1000, base_rtt_ns=200000, sample=0, **how)
+        if stamp:
+            for ns in pair.c, pair.s:
+                know(ns, (1, 1, 10 ** 9))
+        ends = connected(pair)
+        used = slab_bytes(group)
+        for sock in ends:
+            set_cc(sock, "reno")
+        used = (used - slab_bytes(group)) / len(ends)
+        print(f"# {name}: {used:.0f} bytes for each end")
+        expect_in(f"{name}: bytes for each end", used, least, 4608)
+        for sock in ends:
+            sock.close()
+
+
+def test_flows_of_a_namespace():
+    """A connection beyond the limit runs classic, and is counted; one that ends makes room."""
+    pair = Pair()
+    pair.s.sysctl("net.hpcc.max_flows", 3)
+    ends = connected(pair, 5)
+    expect("server's", [get_cc(sock) for sock in ends[1::2]], 3 * ["hpcc"] + 2 * ["hpcc-classic"])
+    expect("client's", len(pair.c.flows()), 5)
+    expect("agreed, beyond the limit", [pair.s.counters()[name] for name in ("agreed", "flow_limit", "no_memory")],
+           [3, 2, 0])
+    # A socket that could not get a flow finds room later.
+    set_cc(ends[1], "reno")
+    set_cc(ends[-1], "hpcc")
+    expect("in its place", get_cc(ends[-1]), "hpcc")
+    set_cc(ends[1], "hpcc")
+    expect("which comes back", get_cc(ends[1]), "hpcc-classic")
+    for sock in ends:
+        sock.close()
+    for ns in pair.c, pair.s:
+        ns.expect_no_flows()
+    pair.s.sysctl("net.hpcc.max_flows", 0)
+    ends = connected(pair, 5, 5001)
+    expect("without a limit of its own", len(pair.s.flows()), 5)
+
+
+def test_flows_of_the_machine():
+    """No namespace allows itself more than root of the machine allows the initial one."""
+    limit = "nsenter -t 1 -n sysctl -qw net.hpcc.max_flows="
+    defer(run, limit + "0")
+    run(limit + "2")
+    pair = Pair()
+    for ns in pair.c, pair.s:
+        ns.sysctl("net.hpcc.max_flows", 1 << 24)
+    connected(pair, 4)
+    for ns in pair.c, pair.s:
+        expect("flows", len(ns.flows()), 2)
+        expect("flow_limit", ns.counters()["flow_limit"], 2)
+
+
 if __name__ == "__main__":
-    main(sys.modules[__name__], ["sch_hpcc"])
+    main(sys.modules[__name__], ["sch_hpcc", "tcp_hpcc"])

@@ -15,7 +15,7 @@ from lib.peer import SCALE, Flow, Link, Peer
 from lib.tcp import pattern, tcp_info, transfer
 
 COUNTERS = """
-    syn_sent syn_no_room syn_invalid agreed not_agreed no_memory
+    syn_sent syn_no_room syn_invalid agreed not_agreed no_memory flow_limit
     forward_sent identify_sent echo_sent no_room forward_received echo_received
     report_sent report_received windows_stopped window_old_ignored
     response_received response_ignored unagreed_ignored malformed_ignored checksum_ignored policy_ignored window_ignored
