@@ -266,6 +266,19 @@ static bool hpcc_ask_otherwise(struct sock *sk, struct hpcc_flow *flow)
 	return true;
 }
 
+/* Where classic ends its slow start when telemetry has stopped: nothing told that the path takes
+ * less than W. While W itself grows as in slow start, it does not tell what the path takes: classic
+ * goes on with that, after an RTO up to half of what W was.
+ */
+static u32 hpcc_silent_ssthresh(const struct tcp_sock *tp, const struct hpcc_flow *flow)
+{
+	if (!hpcc_algo_is_slow(&flow->algo, &flow->params))
+		return tcp_snd_cwnd(tp);
+	if (tcp_in_initial_slowstart(tp))
+		return TCP_INFINITE_SSTHRESH;
+	return max(tcp_snd_cwnd(tp), tp->snd_ssthresh / 2);
+}
+
 /**
  * hpcc_silent() - fall back where telemetry of use has stopped
  * @sk: socket that runs hpcc
@@ -316,12 +329,11 @@ bool hpcc_silent(struct sock *sk, struct hpcc_flow *flow,
 	}
 	if (unlikely(hpcc_ask_otherwise(sk, flow)))
 		return false;
-	/* Nothing told that the path takes less. */
 	hpcc_count(sock_net(sk), HPCC_C_FALLBACKS);
 	hpcc_fall_back(sk, flow, HPCC_WHY_SILENCE,
 		       flow->mode == HPCC_MODE_IGNORING || ack->told ?
 		       HPCC_MODE_DOUBTING : HPCC_MODE_CLASSIC,
-		       HPCC_HOLD_SILENCE, tcp_snd_cwnd(tp));
+		       HPCC_HOLD_SILENCE, hpcc_silent_ssthresh(tp, flow));
 	return true;
 }
 

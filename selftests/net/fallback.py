@@ -15,7 +15,7 @@ sys.path[0] += "/.."
 from lib.ktap import expect, expect_in, main, need_virtual_time
 from lib.net import Pair
 from lib.packet import PROMPT, Sniffer, data_segments
-from lib.path import Path, dropped
+from lib.path import MBPS, Path, dropped
 from lib.peer import T_NS, W_INIT, Flow, Link, settle, timed_out
 from lib.tcp import get_cc, goodput_mbps, pattern, send_for, set_cc, tcp_info, transfer
 
@@ -298,6 +298,28 @@ def bursts(cc):
     transfer((client, server, pattern(2000000)))
     return len([seg for seg in sniffer.segments() if seg.dport == 5000 and seg.payload]), \
         get_cc(client)
+
+
+def without_telemetry(cc):
+    """A flow of 8 ms whose path does not stamp. Return Mb/s of its first 3 MB, and its sender."""
+    path = Path()
+    for node in 1, 2:
+        for dev in "left", "right":
+            path.change(node, "hpcc delay 2ms nostamp", dev)
+    client, server = path.connect(cc=cc)
+    return goodput_mbps(client, server, 3000000), client
+
+
+def test_silence_while_slow():
+    """A flow that starts slowly, as its handshake was long, and finds no telemetry: classic goes
+    on with the start, and does not count from ten segments by one in each round trip.
+    """
+    need_virtual_time()
+    reno, _ = without_telemetry("reno")
+    ours, client = without_telemetry("hpcc")
+    print(f"# {ours:.0f} Mbit/s, Reno {reno:.0f}; {tcp_info(client)}")
+    expect("runs", get_cc(client), "hpcc-classic")
+    expect_in("Mbit/s", ours, reno / 2, MBPS)
 
 
 def test_bursts_of_classic():
