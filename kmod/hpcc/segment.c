@@ -12,6 +12,7 @@
 #include <hpcc/compat.h>
 #include <hpcc/record.h>
 
+#include "../common/peek.h"
 #include "segment.h"
 
 /* Offset of the length in a hop-by-hop header whose first option is a jumbo payload. */
@@ -19,11 +20,17 @@
 
 #define HPCC_TCPOPT_MPTCP	30
 
-/* Whether a SACK option of @len bytes reports a duplicate of what the segment acknowledges. */
-static bool hpcc_is_dsack(const u8 *opt, u32 len, u32 ack_seq)
+/* Whether a SACK option of @len bytes reports a duplicate of what the segment acknowledges, from
+ * within the last window. TCP reports older ones, too, which anybody may have sent.
+ */
+static bool hpcc_is_dsack(const struct hpcc_segment *seg, const u8 *opt, u32 len)
 {
+	u32 ack_seq = ntohl(hpcc_segment_th(seg)->ack_seq);
+	u32 window = hpcc_peek(tcp_sk(seg->skb->sk)->window_clamp);
+
 	return len >= TCPOLEN_SACK_BASE + TCPOLEN_SACK_PERBLOCK &&
-	       !after(get_unaligned_be32(opt + TCPOLEN_SACK_BASE + sizeof(u32)), ack_seq);
+	       !after(get_unaligned_be32(opt + TCPOLEN_SACK_BASE + sizeof(u32)), ack_seq) &&
+	       ack_seq - get_unaligned_be32(opt + TCPOLEN_SACK_BASE) <= window;
 }
 
 /**
@@ -52,7 +59,7 @@ enum hpcc_presence hpcc_segment_presence(const struct hpcc_segment *seg, u8 kind
 		if (len - at < 2 || opts[at + 1] < 2 || opts[at + 1] > len - at)
 			return HPCC_INCOMPATIBLE;
 		if (opts[at] == TCPOPT_SACK &&
-		    hpcc_is_dsack(opts + at, opts[at + 1], ntohl(hpcc_segment_th(seg)->ack_seq)))
+		    hpcc_is_dsack(seg, opts + at, opts[at + 1]))
 			return HPCC_DUPLICATE;
 		at += opts[at + 1];
 	}

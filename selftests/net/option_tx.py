@@ -14,7 +14,7 @@ sys.path[0] += "/.."
 from lib.kernel import virtual_time
 from lib.ktap import Skip, expect, expect_in, main, need_virtual_time
 from lib.net import Netns, Pair, no_errors
-from lib.packet import (ECHO, FORWARD, IDENTIFY, IDENTIFY_ECHO, KIND, PROMPT, RST, SYN, Sniffer,
+from lib.packet import (ACK, ECHO, FORWARD, IDENTIFY, IDENTIFY_ECHO, KIND, PROMPT, RST, SYN, Sniffer,
                         data_segments, identity, option, ours_in, record, sane)
 from lib.peer import SCALE, Flow, Link, Peer
 from lib.tcp import get_cc, pattern, tcp_info, transfer
@@ -147,6 +147,23 @@ def test_lost_ack():
             found += exchange()
         expect_in("ACKs without option", found.index(True), pause, pause + 1)
     expect("counted", peer.ns.counters()["muted"], 5)
+
+
+def test_duplicate_of_a_stranger():
+    """A segment whose number is nowhere near the window is not the peer's: it pauses nothing."""
+    peer = Peer()
+    peer.connect()
+    for turn in range(1, 5):
+        peer.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 0)
+        for phase in 0, 1:
+            records = [record(3 * phase + slot, 100 * turn, 1) for slot in (1, 2, 3)]
+            peer.send(option(FORWARD, records, 5, 6, phase), bytes(1000))
+        # the last ACK leaves records that wait
+        ack = peer.read_all(0.05)[-1]
+        expect("ACK", (ack.ack, [opt.type for opt in ack.ours()]), (peer.seq, [ECHO]))
+        peer.raw(ACK, peer.seq - (turn << 28), 0, payload=bytes(1))
+        expect("answer", peer.read(0.1).ack, peer.seq)
+        expect("muted", peer.ns.counters()["muted"], 0)
 
 
 def test_both_ways_on_a_long_path():
