@@ -335,6 +335,35 @@ static inline int hpcc_opt_decode(const u8 *p, u32 len, struct hpcc_opt *opt)
 	return opt->type ? 0 : -EINVAL;
 }
 
+/**
+ * hpcc_opt_misfits() - count the records of an option that no end and no switch writes
+ * @opt: head of a FORWARD, an ECHO, an IDENTIFY or an IDENTIFY_ECHO
+ * @records: its records
+ *
+ * A record is of a hop of the path, each of another one. Requests may have free slots, and an ECHO
+ * may have the map of quiet hops.
+ *
+ * Return: how many do not fit. An option with one may be that of another experiment.
+ */
+static inline u32 hpcc_opt_misfits(const struct hpcc_opt *opt, const u8 *records)
+{
+	bool echo = opt->type == HPCC_OPT_ECHO || opt->type == HPCC_OPT_IDENTIFY_ECHO;
+	u32 bad = 0, seen = 0;
+	u32 i, hop, map;
+	u64 v;
+
+	for (i = 0; i < opt->nr; i++) {
+		v = get_unaligned_be64(records + i * HPCC_RECORD_LEN);
+		if (!v && !echo)
+			continue;
+		hop = v >> 60;
+		map = hop ? 1U << (hop - 1) : opt->type == HPCC_OPT_ECHO ? v >> 45 : 0;
+		bad += !map || map >> opt->hops || seen & map;
+		seen |= map;
+	}
+	return bad;
+}
+
 #define HPCC_TCPOPT_EOL		0
 #define HPCC_TCPOPT_NOP		1
 

@@ -129,9 +129,8 @@ static int hpcc_ifa_records(struct hpcc_trace_rx *rx, const struct net *net, con
  * All hops or none: of a path that is not known in full, the rest may be the loaded part.
  *
  * Context: LOCAL_IN.
- * Return: how many records were no records of a hop of this path.
  */
-u32 hpcc_ifa_in(struct hpcc_flow *flow, const struct hpcc_arrival *in, const struct hpcc_opt *opt)
+void hpcc_ifa_in(struct hpcc_flow *flow, const struct hpcc_arrival *in, const struct hpcc_opt *opt)
 {
 	const struct net *net = in->state->net;
 	struct hpcc_trace_rx *rx = hpcc_trace_rx(flow, net);
@@ -142,7 +141,7 @@ u32 hpcc_ifa_in(struct hpcc_flow *flow, const struct hpcc_arrival *in, const str
 	int hops = -EINVAL;
 
 	if (!rx)
-		return 0;
+		return;
 	if (opt->flags & HPCC_OPT_F_PROMPT)
 		WRITE_ONCE(flow->prompt, true);
 	if (opt->type == HPCC_OPT_FORWARD && !opt->nr &&
@@ -156,10 +155,10 @@ u32 hpcc_ifa_in(struct hpcc_flow *flow, const struct hpcc_arrival *in, const str
 	}
 	hpcc_count_rcu(net, why);
 	if (hops <= 0)
-		return 0;
+		return;
 	told.hops = hops;
 	told.nr = hops;
-	return hpcc_forward_in(flow, &told, records, NULL, 0);
+	hpcc_forward_in(flow, &told, records, NULL, 0);
 }
 
 /* Offset of an IFA header of ours behind an IP header; 0: there is none. */

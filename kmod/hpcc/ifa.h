@@ -13,7 +13,7 @@
 #define HPCC_IFA_PACKET_MAX	(HPCC_IFA_LEN + HPCC_TCP_HEADER_MAX + 255 * 4)
 
 void hpcc_ifa_out(const struct hpcc_segment *seg, u8 nodes);
-u32 hpcc_ifa_in(struct hpcc_flow *flow, const struct hpcc_arrival *in, const struct hpcc_opt *opt);
+void hpcc_ifa_in(struct hpcc_flow *flow, const struct hpcc_arrival *in, const struct hpcc_opt *opt);
 bool hpcc_ifa_arrived(struct sk_buff *skb, const struct nf_hook_state *state);
 
 /**

@@ -178,10 +178,9 @@ static int hpcc_int_records(struct hpcc_trace_rx *rx, const struct net *net, con
  * All hops or none: of a path that is not known in full, the rest may be the loaded part.
  *
  * Context: LOCAL_IN.
- * Return: how many records were no records of a hop of this path.
  */
-u32 hpcc_int_in(struct hpcc_flow *flow, const struct hpcc_arrival *in,
-		const struct hpcc_opt *opt)
+void hpcc_int_in(struct hpcc_flow *flow, const struct hpcc_arrival *in,
+		 const struct hpcc_opt *opt)
 {
 	const struct net *net = in->state->net;
 	struct hpcc_trace_rx *rx = hpcc_trace_rx(flow, net);
@@ -192,7 +191,7 @@ u32 hpcc_int_in(struct hpcc_flow *flow, const struct hpcc_arrival *in,
 	int hops = -EINVAL;
 
 	if (!rx)
-		return 0;
+		return;
 	if (opt->flags & HPCC_OPT_F_PROMPT)
 		WRITE_ONCE(flow->prompt, true);
 	if (hpcc_int_find(in->stack, HPCC_INT_LEN, in->stack_len, &t) > 0)
@@ -204,8 +203,8 @@ u32 hpcc_int_in(struct hpcc_flow *flow, const struct hpcc_arrival *in,
 	}
 	hpcc_count_rcu(net, why);
 	if (hops <= 0)
-		return 0;
+		return;
 	told.hops = hops;
 	told.nr = hops;
-	return hpcc_forward_in(flow, &told, records, NULL, 0);
+	hpcc_forward_in(flow, &told, records, NULL, 0);
 }

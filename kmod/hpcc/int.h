@@ -12,7 +12,7 @@ void hpcc_int_out(const struct hpcc_segment *seg, const struct tcp_sock *tp, u8 
 bool hpcc_int_comes(const struct tcp_sock *tp, const struct hpcc_arrival *in,
 		    const struct hpcc_opt *opt);
 bool hpcc_int_read(struct hpcc_arrival *in, u8 *buf);
-u32 hpcc_int_in(struct hpcc_flow *flow, const struct hpcc_arrival *in,
-		const struct hpcc_opt *opt);
+void hpcc_int_in(struct hpcc_flow *flow, const struct hpcc_arrival *in,
+		 const struct hpcc_opt *opt);
 
 #endif /* _HPCC_HPCC_INT_H */

@@ -199,9 +199,9 @@ static bool hpcc_ioam_records(struct hpcc_trace_rx *rx, const struct net *net, c
 /* Take in a trace of ours: all nodes or none. Of a path that is not known in full, the rest may be
  * the loaded part. A trace that nobody filled tells nothing.
  */
-static u32 hpcc_ioam_take(struct hpcc_flow *flow, const struct net *net, const u8 *trace,
-			  const struct hpcc_ioam *t, const struct hpcc_opt *opt,
-			  const u8 *records)
+static void hpcc_ioam_take(struct hpcc_flow *flow, const struct net *net, const u8 *trace,
+			   const struct hpcc_ioam *t, const struct hpcc_opt *opt,
+			   const u8 *records)
 {
 	enum hpcc_counter why = HPCC_C_IOAM_IGNORED;
 	u8 told[HPCC_IOAM_NODES_MAX * HPCC_RECORD_LEN];
@@ -214,13 +214,14 @@ static u32 hpcc_ioam_take(struct hpcc_flow *flow, const struct net *net, const u
 	} else if (nodes > 0 && opt->hops + nodes <= HPCC_HOPS_MAX) {
 		rx = hpcc_trace_rx(flow, net);
 		if (!rx)
-			return 0;
+			return;
 		spin_lock_bh(&rx->lock);
 		good = hpcc_ioam_records(rx, net, trace, t, opt, told, &why);
 		spin_unlock_bh(&rx->lock);
 	}
 	hpcc_count_rcu(net, why);
-	return good ? hpcc_forward_in(flow, opt, records, told, nodes) : 0;
+	if (good)
+		hpcc_forward_in(flow, opt, records, told, nodes);
 }
 
 /**
@@ -228,16 +229,15 @@ static u32 hpcc_ioam_take(struct hpcc_flow *flow, const struct net *net, const u
  * @flow: a flow
  * @in: the segment, for which hpcc_may_be_ioam() holds
  * @opt: head of its FORWARD
- * @records: its records
+ * @records: its records, all of which fit (hpcc_opt_misfits())
  *
  * Beside a trace of another namespace or type, which is somebody else's, ports fill in the FORWARD,
  * and that counts.
  *
  * Context: LOCAL_IN.
- * Return: how many records were no records of a hop of this path.
  */
-u32 hpcc_ioam_in(struct hpcc_flow *flow, const struct hpcc_arrival *in,
-		 const struct hpcc_opt *opt, const u8 *records)
+void hpcc_ioam_in(struct hpcc_flow *flow, const struct hpcc_arrival *in,
+		  const struct hpcc_opt *opt, const u8 *records)
 {
 	const u8 *hop = in->skb->data + sizeof(struct ipv6hdr);
 	const struct net *net = in->state->net;
@@ -251,10 +251,13 @@ u32 hpcc_ioam_in(struct hpcc_flow *flow, const struct hpcc_arrival *in,
 	/* All of it is in front of the TCP header, and so in one piece. */
 	len = hpcc_ioam_find(hop, (hop[1] + 1) * 8, &at);
 	ours = len > 0 && hpcc_ioam_is_ours(hop + at);
-	if (ours && !hpcc_ioam_read(hop + at, len, hop[at - 1] == HPCC_IOAM_INCREMENTAL, &t))
-		return hpcc_ioam_take(flow, net, hop + at, &t, opt, records);
+	if (ours && !hpcc_ioam_read(hop + at, len, hop[at - 1] == HPCC_IOAM_INCREMENTAL, &t)) {
+		hpcc_ioam_take(flow, net, hop + at, &t, opt, records);
+		return;
+	}
 	if (len != -ENOENT || !opt->nr)
 		hpcc_count_rcu(net, HPCC_C_IOAM_IGNORED);
 	/* Where one of ours is malformed, ports write nothing, not in the FORWARD either. */
-	return ours ? 0 : hpcc_forward_in(flow, opt, records, NULL, 0);
+	if (!ours)
+		hpcc_forward_in(flow, opt, records, NULL, 0);
 }

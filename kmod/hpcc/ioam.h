@@ -32,8 +32,8 @@ void hpcc_trace_begin(struct hpcc_trace_rx *rx, enum hpcc_carrier carrier);
 void hpcc_trace_end(struct hpcc_trace_rx *rx, int hops, u64 now_ns);
 
 bool hpcc_ioam_out(struct hpcc_segment *seg, u32 nodes);
-u32 hpcc_ioam_in(struct hpcc_flow *flow, const struct hpcc_arrival *in,
-		 const struct hpcc_opt *opt, const u8 *records);
+void hpcc_ioam_in(struct hpcc_flow *flow, const struct hpcc_arrival *in,
+		  const struct hpcc_opt *opt, const u8 *records);
 void hpcc_ioam_rto(struct sock *sk, struct hpcc_flow *flow);
 void hpcc_ioam_ack(const struct tcp_sock *tp, struct hpcc_flow *flow, bool told);
 

@@ -295,41 +295,31 @@ static void hpcc_put_map(u64 *place, u32 map, u64 word, u32 step)
  * hpcc_echo_in() - put echoed load records into the mailbox
  * @flow: a flow
  * @opt: head of the option, its scale one of @flow->scales
- * @records: its records
+ * @records: its records, all of which fit (hpcc_opt_misfits())
  *
  * Context: LOCAL_IN.
- * Return: how many records were no records of a hop of this path.
  */
-u32 hpcc_echo_in(struct hpcc_flow *flow, const struct hpcc_opt *opt,
-		 const u8 *records)
+void hpcc_echo_in(struct hpcc_flow *flow, const struct hpcc_opt *opt,
+		  const u8 *records)
 {
-	u32 seen = 0;
-	u32 bad = 0;
-	u32 i, hop, map;
+	u32 i, hop;
 	u64 word;
 
 	for (i = 0; i < opt->nr; i++) {
 		word = get_unaligned_be64(records + i * HPCC_RECORD_LEN);
 		hop = word >> HPCC_WORD_HOP_SHIFT;
-		map = hop ? BIT(hop - 1) : word >> HPCC_WORD_MAP_SHIFT;
-		if (!map || map >> opt->hops || seen & map) {
-			bad++;
-			continue;
-		}
-		seen |= map;
 		if (hop)
 			hpcc_mail_put(&flow->mail[hop - 1], word, opt->scale);
 		else
-			hpcc_put_map(flow->mail, map, HPCC_WORD_QUIET, 0);
+			hpcc_put_map(flow->mail, word >> HPCC_WORD_MAP_SHIFT, HPCC_WORD_QUIET, 0);
 	}
-	if (!seen || READ_ONCE(flow->hops) == opt->hops)
-		return bad;
+	if (READ_ONCE(flow->hops) == opt->hops)
+		return;
 	/* The path got longer or shorter: records of hops behind its end are void. */
 	for (i = opt->hops; i < HPCC_HOPS_MAX; i++)
 		WRITE_ONCE(flow->mail[i], 0);
 	WRITE_ONCE(flow->hops, opt->hops);
 	hpcc_path_resize(flow, opt->hops);
-	return bad;
 }
 
 /* ---- From LOCAL_IN to LOCAL_OUT -------------------------------------------- */
@@ -355,7 +345,7 @@ static void hpcc_head_unpack(u32 head, struct hpcc_opt *opt)
  * hpcc_forward_in() - keep the records of a request until they can be echoed
  * @flow: a flow
  * @opt: head of the option, FORWARD or IDENTIFY
- * @records: its records
+ * @records: its records, all of which fit (hpcc_opt_misfits())
  * @nodes: records of hops that do not count in @opt, as of one behind the last that does
  * @nr: how many
  *
@@ -363,17 +353,15 @@ static void hpcc_head_unpack(u32 head, struct hpcc_opt *opt)
  * identities, which come seldom.
  *
  * Context: LOCAL_IN.
- * Return: how many records were no records of a hop of this path.
  */
-u32 hpcc_forward_in(struct hpcc_flow *flow, const struct hpcc_opt *opt,
-		    const u8 *records, const u8 *nodes, u32 nr)
+void hpcc_forward_in(struct hpcc_flow *flow, const struct hpcc_opt *opt,
+		     const u8 *records, const u8 *nodes, u32 nr)
 {
 	u32 old = READ_ONCE(flow->echo_head);
 	u32 head = hpcc_head_pack(opt) + nr;
 	struct hpcc_opt waits;
 	bool full = true;
 	u32 told = 0;
-	u32 bad = 0;
 	u32 i, hop;
 	u64 word;
 
@@ -386,7 +374,7 @@ u32 hpcc_forward_in(struct hpcc_flow *flow, const struct hpcc_opt *opt,
 		hpcc_head_unpack(old, &waits);
 		if (waits.type == HPCC_OPT_IDENTIFY &&
 		    opt->type == HPCC_OPT_FORWARD && hpcc_echo_waits(flow))
-			return 0;
+			return;
 		for (i = 0; i < HPCC_HOPS_MAX; i++)
 			WRITE_ONCE(flow->echo[i], 0);
 		/* Who sees the head sees no word of before. */
@@ -400,12 +388,10 @@ u32 hpcc_forward_in(struct hpcc_flow *flow, const struct hpcc_opt *opt,
 		hop = word >> HPCC_WORD_HOP_SHIFT;
 		if (!hop) {
 			full = false;
-		} else if (hop <= opt->hops) {
-			told |= BIT(hop - 1);
-			WRITE_ONCE(flow->echo[hop - 1], word);
-		} else {
-			bad++;
+			continue;
 		}
+		told |= BIT(hop - 1);
+		WRITE_ONCE(flow->echo[hop - 1], word);
 	}
 	for (i = 0; i < nr; i++)
 		WRITE_ONCE(flow->echo[opt->hops + i],
@@ -413,7 +399,6 @@ u32 hpcc_forward_in(struct hpcc_flow *flow, const struct hpcc_opt *opt,
 	if (opt->type == HPCC_OPT_FORWARD && flow->caps & HPCC_CAP_QUIET)
 		hpcc_put_map(flow->echo, hpcc_phase_quiet(opt, told, full),
 			     1ULL << HPCC_WORD_MAP_SHIFT, 1);
-	return bad;
 }
 
 /* Add all quiet hops that wait to a map of one of them, except hops in @told, which are in the

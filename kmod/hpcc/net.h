@@ -38,7 +38,8 @@
  * @HPCC_C_POLICY_IGNORED: options in segments that IPsec policies do not let in; IFA where there
  *	are any
  * @HPCC_C_WINDOW_IGNORED: options in segments outside the window
- * @HPCC_C_BAD_HOP_IGNORED: records with a hop beyond the path's or a hop repeated
+ * @HPCC_C_BAD_HOP_IGNORED: records with a hop beyond the path's or a hop repeated, which have their
+ *	option ignored
  * @HPCC_C_TS_BACK_IGNORED: records whose ts did not advance
  * @HPCC_C_TX_EXCESS_IGNORED: records whose txBytes B cannot have sent
  * @HPCC_C_PATH_CHANGES: another link at a known hop

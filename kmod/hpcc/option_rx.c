@@ -29,8 +29,8 @@
  *
  * A segment without flags may be a switch's response (response.c).
  *
- * Options that have been read are taken out of the segment: with them TCP would
- * leave its fast path for each segment, and could not join those in its backlog.
+ * Options that are ours (options.c) are taken out of the segment: with them TCP would leave its
+ * fast path for each segment, and could not join those in its backlog.
  */
 #include <linux/ip.h>
 #include <linux/ipv6.h>
@@ -42,15 +42,9 @@
 #include <hpcc/int.h>
 
 #include "cc.h"
-#include "csig.h"
 #include "handshake.h"
 #include "ifa.h"
 #include "int.h"
-#include "ioam.h"
-#include "mailbox.h"
-#include "path.h"
-#include "receiver.h"
-#include "report.h"
 #include "response.h"
 #include "segment.h"
 
@@ -249,165 +243,6 @@ bool hpcc_ttl_ok(const struct sock *sk, const struct hpcc_arrival *in)
 		return ip_hdr(in->skb)->ttl >= READ_ONCE(inet_sk(sk)->min_ttl);
 	return ipv6_hdr(in->skb)->hop_limit >=
 	       READ_ONCE(inet6_sk(sk)->min_hopcount);
-}
-
-/* What report.c is to count the flow with. */
-static void hpcc_note_device(struct hpcc_flow *flow, const struct net_device *dev)
-{
-	u8 device = dev->ifindex % HPCC_CENSUS_SLOTS;
-
-	if (READ_ONCE(flow->device) != device)
-		WRITE_ONCE(flow->device, device);
-}
-
-static void hpcc_malformed(struct hpcc_flow *flow, const struct net *net)
-{
-	hpcc_count(net, HPCC_C_MALFORMED_IGNORED);
-	hpcc_flow_count(&flow->ignored[HPCC_IGNORED_MALFORMED], 1);
-}
-
-/* Return: false where nobody asked for a REPORT. */
-static bool hpcc_any_report_in(struct hpcc_flow *flow, const struct net *net,
-			       const struct hpcc_opt *opt, const u8 *records)
-{
-	if (flow->carrier == HPCC_CARRIER_CSIG && hpcc_signal_in(flow, net, opt, records))
-		return true;
-	if (hpcc_is_receivers(opt, records))
-		return hpcc_receiver_in(flow, net, opt, records);
-	if (!READ_ONCE(flow->wants_N))
-		return false;
-	if (hpcc_report_in(flow, opt, records))
-		hpcc_malformed(flow, net);
-	return true;
-}
-
-static void hpcc_option_in(struct hpcc_flow *flow, const struct hpcc_arrival *in,
-			   const struct hpcc_opt *opt, const u8 *records)
-{
-	const struct net *net = in->state->net;
-	u32 bad;
-
-	switch (opt->type) {
-	case HPCC_OPT_FORWARD:
-	case HPCC_OPT_IDENTIFY:
-		if (unlikely(flow->caps & HPCC_CAP_CSIG) && hpcc_csig_is(opt, records)) {
-			hpcc_csig_in(flow, net, opt, records);
-			return;
-		}
-		if (unlikely(in->carrier == HPCC_CARRIER_INT))
-			bad = hpcc_int_in(flow, in, opt);
-		else if (unlikely(in->carrier == HPCC_CARRIER_IFA))
-			bad = hpcc_ifa_in(flow, in, opt);
-		else
-			bad = hpcc_may_be_ioam(in, opt) ?
-			      hpcc_ioam_in(flow, in, opt, records) :
-			      hpcc_forward_in(flow, opt, records, NULL, 0);
-		hpcc_count_rcu(net, HPCC_C_FORWARD_RECEIVED);
-		break;
-	case HPCC_OPT_ECHO:
-	case HPCC_OPT_IDENTIFY_ECHO:
-		if (!(READ_ONCE(flow->scales) & BIT(opt->scale))) {
-			hpcc_malformed(flow, net);
-			return;
-		}
-		bad = opt->type == HPCC_OPT_ECHO ?
-		      hpcc_echo_in(flow, opt, records) :
-		      hpcc_path_in(flow, opt, records);
-		hpcc_count_rcu(net, HPCC_C_ECHO_RECEIVED);
-		hpcc_flow_count(&flow->received, 1);
-		break;
-	case HPCC_OPT_REPORT:
-		if (!hpcc_any_report_in(flow, net, opt, records)) {
-			hpcc_count_rcu(net, HPCC_C_UNAGREED_IGNORED);
-			return;
-		}
-		hpcc_count_rcu(net, HPCC_C_REPORT_RECEIVED);
-		hpcc_flow_count(&flow->received, 1);
-		return;
-	default:
-		hpcc_malformed(flow, net);
-		return;
-	}
-	if (unlikely(bad)) {
-		hpcc_count_add(net, HPCC_C_BAD_HOP_IGNORED, bad);
-		hpcc_flow_count(&flow->ignored[HPCC_IGNORED_BAD_HOP], bad);
-	}
-}
-
-/* Of each of these a segment has one option at most. */
-enum hpcc_way {
-	HPCC_WAY_FORWARD,
-	HPCC_WAY_ECHO,
-	HPCC_WAY_REPORT,
-};
-
-static enum hpcc_way hpcc_opt_way(u8 type)
-{
-	switch (type) {
-	case HPCC_OPT_ECHO:
-	case HPCC_OPT_IDENTIFY_ECHO:
-		return HPCC_WAY_ECHO;
-	case HPCC_OPT_REPORT:
-		return HPCC_WAY_REPORT;
-	default:
-		return HPCC_WAY_FORWARD;
-	}
-}
-
-/**
- * hpcc_options_in() - take in all our options of a segment: at most one each way
- * @flow: a flow
- * @in: the segment
- * @at: offset of the first one of either kind, as hpcc_opt_next_of() returned it, or -EINVAL
- * @pos: offset behind that
- *
- * Return: offset of the strippable tail of the options, or optlen.
- */
-u32 hpcc_options_in(struct hpcc_flow *flow, const struct hpcc_arrival *in, int at, u32 pos)
-{
-	const struct net *net = in->state->net;
-	u32 tail = in->optlen;
-	u32 end = ~0U;
-	bool keep = false;
-	u32 seen = 0;
-
-	for (; at >= 0; at = hpcc_opt_next(in->opts, in->optlen, &pos,
-					   flow->kind)) {
-		struct hpcc_opt opt;
-		u32 way;
-
-		if (unlikely(in->opts[at] != flow->kind))
-			continue;
-		if (at != end)
-			tail = at;
-		end = pos;
-		if (hpcc_opt_decode(in->opts + at, pos - at, &opt)) {
-			hpcc_malformed(flow, net);
-			keep = true;
-			continue;
-		}
-		way = hpcc_opt_way(opt.type);
-		if (seen & BIT(way)) {
-			hpcc_malformed(flow, net);
-			keep = true;
-			continue;
-		}
-		seen |= BIT(way);
-		/* TCP's fast path does not ask whether to answer at once. */
-		keep |= way == HPCC_WAY_FORWARD && opt.flags & HPCC_OPT_F_PROMPT;
-		hpcc_option_in(flow, in, &opt,
-			       in->opts + at + HPCC_OPT_HEAD_LEN);
-		if (way != HPCC_WAY_ECHO)
-			hpcc_note_device(flow, in->state->in);
-	}
-	/* Without data it is a probe. */
-	if (seen & BIT(HPCC_WAY_FORWARD) && flow->caps & HPCC_CAP_PROBES &&
-	    in->skb->len == in->thoff + __tcp_hdrlen(in->th))
-		/* hpcc_probe_answer() that sees this sees the records. */
-		smp_store_release(&flow->answer, true);
-	if (at == -EINVAL)
-		hpcc_malformed(flow, net);
-	return keep || end != in->optlen ? in->optlen : tail;
 }
 
 /* Correct the TCP checksum for @n option bytes that leave the header. @th is as it

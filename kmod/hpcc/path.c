@@ -138,28 +138,20 @@ void hpcc_path_resize(struct hpcc_flow *flow, u32 hops)
  * hpcc_path_in() - take in what the links of a path said of themselves
  * @flow: a flow
  * @opt: head of the option
- * @records: its records
+ * @records: its records, all of which fit (hpcc_opt_misfits())
  *
  * Context: LOCAL_IN.
- * Return: how many records were no records of a hop of this path.
  */
-u32 hpcc_path_in(struct hpcc_flow *flow, const struct hpcc_opt *opt,
-		 const u8 *records)
+void hpcc_path_in(struct hpcc_flow *flow, const struct hpcc_opt *opt,
+		  const u8 *records)
 {
 	struct hpcc_path *path = rcu_dereference(flow->path);
 	const u8 *end = records + opt->nr * HPCC_RECORD_LEN;
-	u32 bad = 0;
-	u8 hop;
 
-	for (; records < end; records += HPCC_RECORD_LEN) {
-		hop = hpcc_slot_hop(records);
-		if (!hop || hop > opt->hops)
-			bad++;
-		else if (path)
-			WRITE_ONCE(path->identity[hop - 1],
-				   get_unaligned_be64(records));
-	}
-	return bad;
+	if (!path)
+		return;
+	for (; records < end; records += HPCC_RECORD_LEN)
+		WRITE_ONCE(path->identity[hpcc_slot_hop(records) - 1], get_unaligned_be64(records));
 }
 
 /* ---- All flows of a namespace ------------------------------------------ */

@@ -46,8 +46,8 @@ static inline bool hpcc_path_is_asked(const struct hpcc_flow *flow)
 void hpcc_path_born(struct net *net, struct hpcc_flow *flow);
 void hpcc_path_ask(struct hpcc_flow *flow);
 void hpcc_path_resize(struct hpcc_flow *flow, u32 hops);
-u32 hpcc_path_in(struct hpcc_flow *flow, const struct hpcc_opt *opt,
-		 const u8 *records);
+void hpcc_path_in(struct hpcc_flow *flow, const struct hpcc_opt *opt,
+		  const u8 *records);
 void hpcc_paths_ask(struct net *net);
 void hpcc_paths_init(struct hpcc_net *hn);
 void hpcc_paths_exit(struct hpcc_net *hn);

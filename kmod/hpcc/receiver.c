@@ -284,24 +284,23 @@ static struct hpcc_rx *hpcc_rx_get(struct hpcc_flow *flow)
 }
 
 /* Keep parameters that came until TCP processes the data that they came with. */
-static void hpcc_params_in(struct hpcc_flow *flow, const struct net *net, const u64 words[2])
+static int hpcc_params_in(struct hpcc_flow *flow, const struct net *net, const u64 words[2])
 {
 	struct hpcc_int_params q;
 	struct hpcc_rx *rx;
 
-	if (!hpcc_int_params_unpack(words, &q)) {
-		hpcc_count(net, HPCC_C_MALFORMED_IGNORED);
-		return;
-	}
+	if (!hpcc_int_params_unpack(words, &q))
+		return -EINVAL;
 	rx = hpcc_rx_get(flow);
 	if (!rx) {
 		hpcc_count(net, HPCC_C_NO_MEMORY);
-		return;
+		return 0;
 	}
 	WRITE_ONCE(rx->wants[0], words[0]);
 	WRITE_ONCE(rx->wants[1], words[1]);
 	/* hpcc_rx_begin() that sees this sees the words. */
 	smp_store_release(&rx->arrived, true);
+	return 0;
 }
 
 /* ---- Sender ------------------------------------------------------------ */
@@ -544,27 +543,26 @@ u32 hpcc_params_write(struct hpcc_flow *flow, const struct tcp_sock *tp, u8 *p)
 }
 
 /* Keep a window that came, unless a newer one did. */
-static void hpcc_window_in(struct hpcc_flow *flow, const struct net *net, u64 word)
+static int hpcc_window_in(struct hpcc_flow *flow, const struct net *net, u64 word)
 {
 	struct hpcc_remote *remote = rcu_dereference(flow->remote);
 	struct hpcc_window w;
 
-	if (!hpcc_window_unpack(word, &w)) {
-		hpcc_count(net, HPCC_C_MALFORMED_IGNORED);
-		return;
-	}
+	if (!hpcc_window_unpack(word, &w))
+		return -EINVAL;
 	if (w.id != READ_ONCE(remote->id) || READ_ONCE(remote->state) == HPCC_REMOTE_OFF) {
 		WRITE_ONCE(remote->telling, true);
 		hpcc_count(net, HPCC_C_WINDOW_OLD_IGNORED);
-		return;
+		return 0;
 	}
 	if (!hpcc_window_newer(word, READ_ONCE(remote->window))) {
 		hpcc_count(net, HPCC_C_WINDOW_OLD_IGNORED);
-		return;
+		return 0;
 	}
 	WRITE_ONCE(remote->window, word);
 	/* hpcc_remote_take() that sees this sees the window. */
 	smp_store_release(&flow->told, true);
+	return 0;
 }
 
 /* ---- Both -------------------------------------------------------------- */
@@ -577,22 +575,19 @@ static void hpcc_window_in(struct hpcc_flow *flow, const struct net *net, u64 wo
  * @records: its records
  *
  * Context: LOCAL_IN.
- * Return: false where this was not agreed upon.
+ * Return: 0; -ENOENT where this was not agreed upon; -EINVAL where it is malformed.
  */
-bool hpcc_receiver_in(struct hpcc_flow *flow, const struct net *net, const struct hpcc_opt *opt,
-		      const u8 *records)
+int hpcc_receiver_in(struct hpcc_flow *flow, const struct net *net, const struct hpcc_opt *opt,
+		     const u8 *records)
 {
 	u64 words[2] = { get_unaligned_be64(records) };
 
 	if (words[0] >> 60 == HPCC_REPORT_WINDOW ? !rcu_access_pointer(flow->remote) : !flow->where)
-		return false;
-	if (words[0] >> 60 == HPCC_REPORT_WINDOW && opt->nr == 1) {
-		hpcc_window_in(flow, net, words[0]);
-	} else if (words[0] >> 60 == HPCC_REPORT_PARAMETERS && opt->nr == 2) {
-		words[1] = get_unaligned_be64(records + HPCC_RECORD_LEN);
-		hpcc_params_in(flow, net, words);
-	} else {
-		hpcc_count(net, HPCC_C_MALFORMED_IGNORED);
-	}
-	return true;
+		return -ENOENT;
+	if (words[0] >> 60 == HPCC_REPORT_WINDOW && opt->nr == 1)
+		return hpcc_window_in(flow, net, words[0]);
+	if (words[0] >> 60 != HPCC_REPORT_PARAMETERS || opt->nr != 2)
+		return -EINVAL;
+	words[1] = get_unaligned_be64(records + HPCC_RECORD_LEN);
+	return hpcc_params_in(flow, net, words);
 }

@@ -142,7 +142,7 @@ bool hpcc_remote_silent(struct sock *sk, struct hpcc_flow *flow);
 bool hpcc_params_due(const struct hpcc_flow *flow, const struct tcp_sock *tp);
 u32 hpcc_params_write(struct hpcc_flow *flow, const struct tcp_sock *tp, u8 *p);
 
-bool hpcc_receiver_in(struct hpcc_flow *flow, const struct net *net, const struct hpcc_opt *opt,
-		      const u8 *records);
+int hpcc_receiver_in(struct hpcc_flow *flow, const struct net *net, const struct hpcc_opt *opt,
+		     const u8 *records);
 
 #endif /* _HPCC_HPCC_RECEIVER_H */

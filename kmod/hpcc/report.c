@@ -210,22 +210,16 @@ void hpcc_count_N(struct hpcc_flow *flow, const struct sock *sk, const struct hp
  * @records: its records
  *
  * Context: LOCAL_IN.
- * Return: how many records state no N.
+ * Return: 0, or -EINVAL where it does not state one N.
  */
-u32 hpcc_report_in(struct hpcc_flow *flow, const struct hpcc_opt *opt, const u8 *records)
+int hpcc_report_in(struct hpcc_flow *flow, const struct hpcc_opt *opt, const u8 *records)
 {
-	u32 bad = 0;
-	u32 i;
-	u16 N;
+	u16 N = opt->nr == 1 ? hpcc_report_flows(get_unaligned_be64(records)) : 0;
 
-	for (i = 0; i < opt->nr; i++) {
-		N = hpcc_report_flows(get_unaligned_be64(records + i * HPCC_RECORD_LEN));
-		if (N)
-			WRITE_ONCE(flow->N_arrived, N);
-		else
-			bad++;
-	}
-	return bad;
+	if (!N)
+		return -EINVAL;
+	WRITE_ONCE(flow->N_arrived, N);
+	return 0;
 }
 
 /**

@@ -256,7 +256,7 @@ def test_not_agreed():
 
 
 def test_lengths():
-    """Of the lengths 0 to 40, five are those of 0 to 4 records."""
+    """Of the lengths 0 to 40, four are those of an ECHO of 1 to 4 records."""
     peer = connected(timestamps=False)
     watch = Watch(peer)
     right = {}
@@ -264,7 +264,7 @@ def test_lengths():
         body = echo([(hop, 100) for hop in range(1, 5)], 4)
         raw = bytes([KIND, length]) + (body[2:length] if length > 1 else body)
         moved = {"malformed_ignored": 1}
-        if length in (4, 12, 20, 28, 36):
+        if length in (12, 20, 28, 36):
             moved = {"echo_received": 1}
         peer.send(raw[:40].ljust(40, b"\1"))
         right[length] = watch.moved() == moved
@@ -290,8 +290,49 @@ def test_types():
     for unknown in 0, 6, 7:
         ignored(peer, watch, f"type {unknown}", option(unknown, [record(1, 5, 5)], SCALE),
                 malformed_ignored=1)
-    ignored(peer, watch, "a report that nobody asked for", option(5, [record(1, 5, 5)], SCALE),
-            unagreed_ignored=1)
+    for kind in 1, 3, 4:
+        ignored(peer, watch, "a report that nobody asked for", option(5, [record(kind, 5, 5)], 0, 0), unagreed_ignored=1)
+    for flags in 1, PROMPT:
+        ignored(peer, watch, f"an echo with flags {flags}", option(ECHO, [record(1, 5, 5)], SCALE, 1, flags), malformed_ignored=1)
+
+
+def test_other_experiments():
+    """Options of our kind that are those of other experiments, or of nobody: left in the segment, counted, and nothing
+    follows from them. One of ours beside them is taken in.
+    """
+    word = struct.pack("!Q", 0x0123456789abcdef)
+    others = (("AccECN, order 0", b"\xfd\x04\xac\xc0", "unagreed_ignored"),
+              ("AccECN, order 1, counters", b"\xfd\x0d\xac\xc1" + bytes(9) + b"\1\1\1", "malformed_ignored"),
+              ("Fast Open", b"\xfd\x0c\xf9\x89" + word, "malformed_ignored"),
+              ("SMC", b"\xfd\x06\xe2\xd4\xc3\xd9\1\1", "malformed_ignored"),
+              ("as our ECHO", b"\xfd\x0c\x48\x43" + word, "malformed_ignored"),
+              ("as our ECHO, in our unit", bytes((253, 12, ECHO << 5 | SCALE, 0x10)) + b"\x90" + word[1:], "bad_hop_ignored"),
+              ("as our FORWARD", b"\xfd\x0c\x2f\x10" + b"\x90" + word[1:], "bad_hop_ignored"),
+              ("the same, twice a hop", b"\xfd\x14\x2f\x20" + 2 * (b"\x20" + word[1:]), "bad_hop_ignored"),
+              ("the same, PROMPT", b"\xfd\x0c\x2f\x18" + b"\x90" + word[1:], "bad_hop_ignored"),
+              ("no free slot", b"\xfd\x0c\x2f\x10" + word, "bad_hop_ignored"),
+              ("as our REPORT", b"\xfd\x0c\xa0\x00" + b"\x10" + word[1:], "unagreed_ignored"),
+              ("as our RESPONSE", b"\xfd\x0c\xe0\x10" + b"\x10" + word[1:], "malformed_ignored"))
+    for version in 4, 6:
+        peer = connected(4000, version=version)
+        # A sniffer of the IP layer, behind our hook.
+        with peer.ns:
+            raw = socket.socket(socket.AF_INET if version == 4 else socket.AF_INET6, socket.SOCK_RAW, socket.IPPROTO_TCP)
+        defer(raw.close)
+        watch = Watch(peer)
+        for what, other, counter in others:
+            for beside in b"", echo([(1, 100)]):
+                if len(other) + len(beside) > 28:
+                    continue
+                before = peer.flow()
+                peer.send(other + beside, b"x" * 8)
+                expect(f"{what}: counters", watch.moved(), {counter: 1} | ({"echo_received": 1} if beside else {}))
+                found = raw.recv(1 << 16)[20 if version == 4 else 0:]
+                expect(f"{what}: left in", found[32:(found[12] >> 4) * 4], other + beside)
+                after = peer.flow()
+                if not beside:
+                    expect(f"{what}: flow", [after[name] for name in ("W", "hops")], [before[name] for name in ("W", "hops")])
+        expect("echoes", ours_in(peer.read_all(0.1)), [])
 
 
 def test_scale():
@@ -341,11 +382,11 @@ def test_hops():
     for what, ours in (("hop 0", echo([(0, 5)], 1)), ("hop beyond hops", echo([(3, 5)], 2)),
                        ("hops 0", echo([(1, 5)], 0)),
                        ("free slot", option(ECHO, [bytes(8)], SCALE, 1))):
-        ignored(peer, watch, what, ours, echo_received=1, bad_hop_ignored=1)
-    peer.send(echo([(1, 100), (1, 200)], 2))
-    expect("repeated", watch.moved(), {"echo_received": 1, "bad_hop_ignored": 1})
-    peer.send(option(IDENTIFY_ECHO, [identity(0, 1, 1, 1, 1), identity(4, 1, 1, 1, 1)], SCALE, 2))
-    expect("identities", watch.moved(), {"echo_received": 1, "bad_hop_ignored": 2})
+        ignored(peer, watch, what, ours, bad_hop_ignored=1)
+    # One that is wrong makes the option another experiment's.
+    ignored(peer, watch, "repeated", echo([(1, 100), (1, 200)], 2), bad_hop_ignored=1)
+    ignored(peer, watch, "identities", option(IDENTIFY_ECHO, [identity(0, 1, 1, 1, 1), identity(4, 1, 1, 1, 1)], SCALE, 2),
+            bad_hop_ignored=2)
     expect("links", peer.ns.links(), {})
 
 
@@ -597,8 +638,8 @@ def random_option(rng):
     if shape > 3:
         records = [record(hop + 1, rng.getrandbits(20), rng.getrandbits(20), rng.getrandbits(12),
                           rng.randrange(3)) for hop in range(count)]
-    raw = bytearray(option(ECHO if shape == 5 else rng.randrange(8), records,
-                           SCALE if shape > 2 else rng.randrange(32), rng.randrange(16),
+    raw = bytearray(option(ECHO, records, SCALE, rng.randrange(count, 16)) if shape == 5 else
+                    option(rng.randrange(8), records, SCALE if shape > 2 else rng.randrange(32), rng.randrange(16),
                            rng.randrange(16)))
     if shape == 2:
         raw[rng.randrange(len(raw))] ^= 1 << rng.randrange(8)

@@ -335,6 +335,10 @@ def test_bad_reports():
     expect("malformed_ignored", flow.ns.counters()["malformed_ignored"], 7)
     flow.send(report(1) + report(2))
     expect("twice", flow.ns.counters()["malformed_ignored"], 8)
+    right = struct.pack("!Q", 2 << 60 | 1)
+    for head in ([right], 9), ([right], 0, 1), ([right], 0, 0, 1), ([right] * 2, 0, 0), ((), 0, 0):
+        flow.send(option(5, *head))
+    expect("scale, hops, flags, two, none", flow.ns.counters()["malformed_ignored"], 13)
     for kind in 1, 3:
         flow.send(report(1, kind))
     expect("receiver.c's", flow.ns.counters()["unagreed_ignored"], 2)

@@ -427,6 +427,60 @@ static const u8 walk[] = {
 	0, KIND, 4,
 };
 
+/* An option of these words. */
+static u32 misfits(u8 type, u8 hops, const u64 *words, u8 nr)
+{
+	const struct hpcc_opt opt = { .type = type, .hops = hops, .nr = nr };
+	u8 records[HPCC_OPT_RECORDS_MAX * HPCC_RECORD_LEN];
+	u8 i;
+
+	for (i = 0; i < nr; i++)
+		put_unaligned_be64(words[i], records + i * HPCC_RECORD_LEN);
+	return hpcc_opt_misfits(&opt, records);
+}
+
+#define HOP(n)		((u64)(n) << 60 | 5)
+#define QUIET(map)	((u64)(map) << 45)
+
+static void opt_misfits__each_hop_once(void **state)
+{
+	static const u64 words[] = { HOP(1), HOP(15), HOP(7), HOP(1) };
+	u8 type;
+
+	for (type = HPCC_OPT_FORWARD; type <= HPCC_OPT_IDENTIFY_ECHO; type++) {
+		assert_int_equal(misfits(type, 15, words, 0), 0);
+		assert_int_equal(misfits(type, 15, words, 3), 0);
+		assert_int_equal(misfits(type, 15, words, 4), 1);
+		assert_int_equal(misfits(type, 14, words, 3), 1);
+		assert_int_equal(misfits(type, 6, words, 3), 2);
+		assert_int_equal(misfits(type, 0, words, 3), 3);
+	}
+}
+
+static void opt_misfits__free_slots_of_requests(void **state)
+{
+	static const u64 words[] = { HOP(1), 0, 0, 1 };
+
+	assert_int_equal(misfits(HPCC_OPT_FORWARD, 1, words, 3), 0);
+	assert_int_equal(misfits(HPCC_OPT_IDENTIFY, 1, words, 3), 0);
+	assert_int_equal(misfits(HPCC_OPT_ECHO, 1, words, 3), 2);
+	assert_int_equal(misfits(HPCC_OPT_IDENTIFY_ECHO, 1, words, 3), 2);
+	/* All zeroes, or a record. */
+	assert_int_equal(misfits(HPCC_OPT_FORWARD, 1, words, 4), 1);
+}
+
+static void opt_misfits__quiet_hops_of_echoes(void **state)
+{
+	static const u64 words[] = { HOP(1), QUIET(6), HOP(3), QUIET(8) };
+
+	assert_int_equal(misfits(HPCC_OPT_ECHO, 3, words, 2), 0);
+	assert_int_equal(misfits(HPCC_OPT_ECHO, 2, words, 2), 1);
+	assert_int_equal(misfits(HPCC_OPT_ECHO, 3, words, 3), 1);
+	assert_int_equal(misfits(HPCC_OPT_ECHO, 4, words, 4), 1);
+	assert_int_equal(misfits(HPCC_OPT_FORWARD, 3, words, 2), 1);
+	assert_int_equal(misfits(HPCC_OPT_IDENTIFY_ECHO, 3, words, 2), 1);
+}
+
 static void opt_next__finds_each(void **state)
 {
 	u32 pos = 0;
@@ -678,6 +732,9 @@ int main(void)
 		cmocka_unit_test(opt_decode__round_trip),
 		cmocka_unit_test(opt_decode__every_length),
 		cmocka_unit_test(opt_decode__type_0),
+		cmocka_unit_test(opt_misfits__each_hop_once),
+		cmocka_unit_test(opt_misfits__free_slots_of_requests),
+		cmocka_unit_test(opt_misfits__quiet_hops_of_echoes),
 		cmocka_unit_test(opt_next__finds_each),
 		cmocka_unit_test(opt_next__other_kinds),
 		cmocka_unit_test(opt_next_of__either_kind),
