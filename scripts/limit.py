@@ -5,8 +5,8 @@
 usage: limit.py SECONDS COMMAND [ARG]...
 
 The processes of COMMAND may use SECONDS of CPU time together, within WALL times as many
-seconds of real time, which end a command that hangs asleep. COMMAND's exit status is ours; 124:
-it took too long.
+seconds of real time. HPCC_HANG_S (600) seconds of which they use less than a 600th, as CPU time, end a
+command that hangs earlier. COMMAND's exit status is ours; 124: it took too long.
 """
 
 import os
@@ -19,6 +19,9 @@ from pathlib import Path
 
 # Real time that a command may take, in units of its CPU time.
 WALL = 6
+# What hangs: programs that wait for each other look now and then whether something has come.
+HANG_S = float(os.environ.get("HPCC_HANG_S", "600"))
+HANG_CPU_S = HANG_S / 600
 # Seconds between SIGTERM and SIGKILL, and between looks at /proc.
 GRACE_S = 5
 LOOK_S = 1
@@ -55,21 +58,35 @@ def cpu_seconds(pid):
     return sum(found[here][2] for here in mine if here in found)
 
 
-def exceeded(pid, began, seconds):
-    """Return why a process that began at time.monotonic() must end, or None."""
-    if cpu_seconds(pid) >= seconds:
-        return f"timed out after {seconds:g} s of CPU time"
-    if time.monotonic() - began >= WALL * seconds:
-        return f"timed out after {WALL * seconds:g} s, of which less than {seconds:g} s CPU time"
-    return None
+class Limit:
+    """What a process may use, which begins now."""
+
+    def __init__(self, pid, seconds):
+        self.pid, self.seconds = pid, seconds
+        self.began = self.moved = time.monotonic()
+        self.used = 0       # CPU time when it last moved on
+
+    def exceeded(self):
+        """Return why the process must end, or None."""
+        now, used = time.monotonic(), cpu_seconds(self.pid)
+        # It falls when a process ends that nobody waits for.
+        if not self.used <= used < self.used + HANG_CPU_S:
+            self.used, self.moved = used, now
+        if used >= self.seconds:
+            return f"timed out after {self.seconds:g} s of CPU time"
+        if now - self.began >= WALL * self.seconds:
+            return f"timed out after {WALL * self.seconds:g} s, of which less than {self.seconds:g} s CPU time"
+        if now - self.moved >= HANG_S:
+            return f"timed out after {HANG_S:g} s with less than {HANG_CPU_S:.2g} s of CPU time: it hangs"
+        return None
 
 
 def watch(process, seconds, reasons):
     """End a process that exceeds its limit, and leave the reason."""
-    began = time.monotonic()
+    limit = Limit(process.pid, seconds)
     while process.poll() is None and not reasons:
         time.sleep(LOOK_S)
-        reasons += filter(None, [exceeded(process.pid, began, seconds)])
+        reasons += filter(None, [limit.exceeded()])
     process.send_signal(signal.SIGTERM)
     time.sleep(GRACE_S)
     process.kill()

@@ -124,7 +124,7 @@ HEAD2='echo "KTAP version 1"; echo 1..2;'
 
 main()
 {
-	ktap_plan 34
+	ktap_plan 38
 
 	producer good "$HEAD2"'echo "ok 1 - a"; echo "# note"; echo "ok 2 - b"'
 	expect "all pass" 0 "2 passed, 0 failed" good
@@ -185,6 +185,14 @@ main()
 	producer hangs "$HEAD2"'echo "ok 1 - a"; sleep 60'
 	LIMIT_S=1 expect "a hang" 1 "1 passed, 2 failed" hangs
 	ended "a hang ends by real time" "6 s, of which less than 1 s CPU time"
+
+	HPCC_HANG_S=2 expect "a hang far from the limit" 1 "1 passed, 2 failed" hangs
+	ended "a hang ends where no CPU time is used" "2 s with less than 0.0033 s of CPU time: it hangs"
+
+	producer slow "$HEAD2"'echo "ok 1 - a"; timeout 4 bash -c "while :; do :; done"; echo "ok 2 - b"'
+	HPCC_HANG_S=3 expect "what uses CPU time does not hang" 0 "2 passed, 0 failed" slow
+	HPCC_HANG_S=1 "$(dirname "$CHECK")/limit.py" 60 sleep 60 2> "$WORK/log"
+	verdict "limit.py ends a hang" "124 limit: timed out after 1 s with less than 0.0017 s of CPU time: it hangs" "$? $(cat "$WORK/log")"
 
 	producer burns "$HEAD2"'echo "ok 1 - a"; bash -c "while :; do :; done"'
 	LIMIT_S=2 expect "too much CPU time" 1 "1 passed, 2 failed" burns
