@@ -148,6 +148,19 @@ static struct hpcc_table *hpcc_table_after(const struct hpcc_table_type *type,
 	return new;
 }
 
+/* Free a table that readers may still use. Large ones do not queue up for RCU: whoever sends many
+ * requests waits instead.
+ */
+static void hpcc_table_retire(const struct hpcc_table_type *type, struct hpcc_table *old)
+{
+	if (!old || old->nr * type->size <= PAGE_SIZE) {
+		kvfree_rcu(old, rcu);
+		return;
+	}
+	synchronize_rcu();
+	kvfree(old);
+}
+
 /**
  * hpcc_nl_set_table() - HPCC_CMD_LINK_SET, HPCC_CMD_LINK_DEL, and the same of routes
  * @skb: the request
@@ -175,12 +188,12 @@ int hpcc_nl_set_table(struct sk_buff *skb, struct genl_info *info)
 	mutex_lock(&hn->path_lock);
 	old = rcu_dereference_protected(hn->tables[type->id], lockdep_is_held(&hn->path_lock));
 	new = hpcc_table_after(type, replace ? NULL : old, change, del, info->extack);
-	if (!IS_ERR(new)) {
+	if (!IS_ERR(new))
 		rcu_assign_pointer(hn->tables[type->id], new);
-		kvfree_rcu(old, rcu);
-	}
 	mutex_unlock(&hn->path_lock);
 	kvfree(change);
+	if (!IS_ERR(new))
+		hpcc_table_retire(type, old);
 	return PTR_ERR_OR_ZERO(new);
 }
 
