@@ -301,6 +301,7 @@ class Guest(unittest.TestCase):
                 ("node a\nsysctl a ../../tmp/x 1\n", "plan: node a: sysctl"),
                 ("node a\nsysctl a net/ipv4/ip_forward\n", "plan: node a: sysctl"),
                 ("node a\nsysctl a net/ipv4/none 1\n", "cannot set 1"),
+                ("node a\nknow a 1 1 1000000000\n", "node a: tcp_hpcc is not loaded"),
                 (link + "address a x 10.0.0.1/33\n", "plan: node a: address"),
                 (link + "address a x 10.0.0.1/2x\n", "plan: node a: address"),
                 (link + "qdisc a x root 10: fq limit 4294967296\n", "plan: node a: qdisc"),

@@ -707,6 +707,13 @@ def load_lines(ns, table, *lines, status=0):
         return run(ns, table, "load", "-", status=status, stdin=file)
 
 
+def at_boot(ns, table, name):
+    """Load a file as the service of Documentation/boot does."""
+    text = pathlib.Path(f"{TOP}/Documentation/boot/systemd/hpcc-table@.service").read_text(encoding="ascii")
+    command, = re.findall("^ExecStart=hpccmon (.*)$", text, re.MULTILINE)
+    return run(ns, *command.replace("/etc/hpcc/%i", name).replace("%i", table).split())
+
+
 def test_tables():
     """What is set is shown; what is shown can be loaded; what the kernel refuses is told with its reason."""
     ns, other = Netns(), Netns()
@@ -732,6 +739,10 @@ def test_tables():
         lines = run(ns, table, "show").splitlines()
         load_lines(other, table, "# a comment", "", *lines)
         expect(f"{table}, loaded", run(other, table).splitlines(), lines)
+        name = tempfile.mkdtemp() + "/table"
+        pathlib.Path(name).write_text(lines[0] + "\n", encoding="ascii")
+        at_boot(other, table, name)
+        expect(f"{table}, at boot", run(other, table).splitlines(), lines[:1])
         run(ns, table, "flush")
         expect(f"{table}, flushed", (run(ns, table), run_json(ns, table)), ("", []))
     many = [f"node {node} port {port} rate 1gbit unit 1" for node in range(500) for port in range(100)]
