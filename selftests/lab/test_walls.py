@@ -5,10 +5,12 @@
 Prints KTAP. test_walls.py NAME... runs only tests whose names contain a NAME.
 """
 
+import errno
 import json
 import lzma
 import os
 import pty
+import socket
 import subprocess
 import sys
 import tempfile
@@ -35,8 +37,6 @@ host = "h0"
 command = '''sh -c "%s"'''
 may_fail = true
 """
-# Off on a machine that is set up as usual, and harmless.
-SYSCTL = Path("/proc/sys/kernel/print-fatal-signals")
 
 
 class Case(unittest.TestCase):
@@ -78,14 +78,49 @@ class Guest(Case):
             self.assertNotIn(name, said.split("cat:")[0].split())
 
     def test_writes_nothing(self):
-        target = self.directory / "target"
-        before = SYSCTL.read_text(encoding="ascii")
-        said = self.run_command(self.HOST + f"echo evil > .{target}; echo evil > usr/evil; "
-                                f"echo 1 > .{SYSCTL}; chmod 777 usr; mknod sda b 8 0; touch dirs; echo done")
+        """What it tries to change is this test's own: a wall that has fallen does no harm."""
+        mine = self.directory / "mine"
+        mine.write_text("mine", encoding="utf-8")
+        before = mine.stat()[:7], mine.stat().st_mtime_ns
+        said = self.run_command(self.HOST + f"cd .{self.directory}; echo evil > .{mine}; echo evil > {mine}; "
+                                f"cd /tmp/host; echo evil > .{mine}; chmod 777 .{mine}; rm -f .{mine}; "
+                                f"echo evil > .{mine}2; mkdir .{mine}3; mknod .{mine}4 b 8 0; echo done")
         self.assertIn("done", said)
-        self.assertFalse(target.exists())
-        self.assertFalse(Path("/usr/evil").exists())
-        self.assertEqual(SYSCTL.read_text(encoding="ascii"), before)
+        self.assertEqual(mine.read_text(encoding="utf-8"), "mine")
+        self.assertEqual((mine.stat()[:7], mine.stat().st_mtime_ns), before)
+        self.assertEqual({path.name for path in self.directory.iterdir()}, {"mine", "out", "stranger.toml"})
+
+    def test_opens_nothing_to_write(self):
+        """Files of the system, which are opened only: that changes nothing."""
+        said = self.run_command(self.HOST + "; ".join(
+            f"test -e {path} && ((true >> {path}) && echo opens || echo refused)"
+            for path in ("usr/bin/env", "proc/sys/kernel/print-fatal-signals")))
+        self.assertEqual((said.count("refused"), said.count("opens")), (2, 0), said)
+
+    def test_reaches_no_network(self):
+        """In the place of the guest's kernel a program tries to reach this host, by TCP and by an abstract name. It
+        does without walls.
+        """
+        kernel = self.directory / "linux"
+        with socket.create_server(("127.0.0.1", 0)) as tcp, socket.socket(socket.AF_UNIX) as unix:
+            name = f"walls-{os.getpid()}"
+            unix.bind("\0" + name)
+            unix.listen()
+            kernel.write_text("#!/usr/bin/python3 -I\nimport os, socket\n"
+                              f"for family, where in ((2, ('127.0.0.1', {tcp.getsockname()[1]})), (1, '\\0{name}')):\n"
+                              "    print('status', socket.socket(family).connect_ex(where))\n"
+                              "print('devices', [name for _, name in socket.if_nameindex()])\n", encoding="ascii")
+            kernel.chmod(0o755)
+
+            def tried(**env):
+                said = subprocess.run([TOP / "scripts/uml/run.sh", "--tree", self.directory, "--bare", "--confine", "--", "true"],
+                                      env=os.environ | env, capture_output=True, text=True, check=False).stdout
+                return [line for line in said.splitlines() if line.startswith(("status", "devices"))]
+
+            self.assertEqual(tried(HPCC_CONFINE="off")[:2], ["status 0"] * 2)
+            first, second, devices = tried()
+            self.assertEqual((first, second), (f"status {errno.ECONNREFUSED}", f"status {errno.ECONNREFUSED}"))
+            self.assertEqual(devices, "devices ['lo']")
 
     def test_sees_no_devices_and_no_processes(self):
         """Processes are the namespace's own; no socket or device is there to reach others by."""
@@ -127,13 +162,15 @@ class Guest(Case):
         self.assertLess((self.out / "kept/hole").stat().st_blocks, 100)
 
     def test_results_of_a_guest(self):
-        """In the place of results there is a link, a pipe, or what is no JSON: one line of error."""
+        """In the place of results there is a link, a pipe, a directory, or what is no JSON: one error."""
         secret = self.directory / "secret"
         secret.write_text("my password", encoding="utf-8")
-        for what in f"ln -s {secret} result", "mkfifo result", "mkdir result":
-            # It waits in the background until hpcc-traffic has written.
-            done = self.lab("run", self.write(
-                f"umount /x; rm -f kernel; {what.replace('result', 'kernel')}"), status=1)
+        kinds = [(f"{what} {name}", f"/{name}: ") for name in ("result", "kernel")
+                 for what in (f"ln -s {secret}", "mkfifo", "mkdir")]
+        for what, error in kinds + [("echo { > result", "no results")]:
+            # The guest's shell reads on behind hpcc-traffic, which has written them then.
+            done = self.lab("run", self.write(f"echo 'rm -f {what.split()[-1]}; {what}' >> main.sh"), status=1)
+            self.assertIn(error, done.stderr, what)
             self.assertNotIn("password", done.stdout + done.stderr)
             self.assertNotIn("Traceback", done.stderr)
 
