@@ -129,7 +129,6 @@ void hpcc_in_ack_event(struct sock *sk, u32 flags);
 void hpcc_release(struct sock *sk);
 
 void hpcc_enter_telemetry(struct sock *sk, struct hpcc_flow *flow);
-void hpcc_leave_cwnd(struct tcp_sock *tp);
 void hpcc_begin_classic(struct sock *sk, struct hpcc_flow *flow, u32 hold);
 u32 hpcc_classic_hold(const struct tcp_sock *tp, const struct hpcc_flow *flow);
 bool hpcc_silent(struct sock *sk, struct hpcc_flow *flow,

@@ -153,17 +153,6 @@ void hpcc_enter_telemetry(struct sock *sk, struct hpcc_flow *flow)
 	hpcc_run(sk, false, true);
 }
 
-/**
- * hpcc_leave_cwnd() - a window that other responses can begin with
- * @tp: socket that leaves W
- *
- * Their data ask for no prompt ACK, and the peer may delay that of one segment.
- */
-void hpcc_leave_cwnd(struct tcp_sock *tp)
-{
-	tcp_snd_cwnd_set(tp, max(tcp_snd_cwnd(tp), 2U));
-}
-
 /* @mode: HPCC_MODE_CLASSIC or HPCC_MODE_DOUBTING. */
 static void hpcc_enter_classic(struct sock *sk, struct hpcc_flow *flow,
 			       enum hpcc_mode mode)
@@ -224,8 +213,11 @@ static void hpcc_fall_back(struct sock *sk, struct hpcc_flow *flow,
 	tp->snd_ssthresh = max(ssthresh, 2U);
 	/* In recovery as well: W would let TCP send again at once all that was lost. */
 	tcp_snd_cwnd_set(tp, min(tcp_snd_cwnd(tp), tp->snd_ssthresh));
-	if (inet_csk(sk)->icsk_ca_state != TCP_CA_Loss)
-		hpcc_leave_cwnd(tp);
+	/* Classic asks for no prompt ACK, and the peer may delay that of one segment. After an RTO,
+	 * which sets TCP_CA_Loss behind us, one segment is TCP's choice.
+	 */
+	if (why != HPCC_WHY_MUTED && inet_csk(sk)->icsk_ca_state != TCP_CA_Loss)
+		tcp_snd_cwnd_set(tp, max(tcp_snd_cwnd(tp), 2U));
 	hpcc_algo_forget(&flow->algo);
 	hpcc_fallback_leave(&flow->fallback, least, hpcc_lost(tp, flow));
 	hpcc_enter_classic(sk, flow, mode);
@@ -434,7 +426,9 @@ static void hpcc_classic_in_ack_event(struct sock *sk, u32 flags)
 		hpcc_mute_ack(sk, flow);
 	if (!flow->duplicates && flow->deceived < hpcc_deceived_max)
 		hpcc_fallback_late(&flow->fallback, hpcc_lost(tp, flow));
-	if (!hpcc_mail_waits(flow) || !hpcc_fallback_over(&flow->fallback))
+	/* A record that waits while the flow is muted came before the RTO. */
+	if (!hpcc_mail_waits(flow) || !hpcc_fallback_over(&flow->fallback) ||
+	    READ_ONCE(flow->muted))
 		return;
 	if (flow->mode == HPCC_MODE_CLASSIC || hpcc_listen(sk, flow))
 		hpcc_return(sk, flow);

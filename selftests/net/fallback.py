@@ -14,9 +14,9 @@ import time
 sys.path[0] += "/.."
 from lib.ktap import expect, expect_in, main, need_virtual_time
 from lib.net import Pair
-from lib.packet import PROMPT, Sniffer, data_segments
+from lib.packet import ACK, ECHO, PROMPT, Sniffer, data_segments, option
 from lib.path import MBPS, Path, dropped
-from lib.peer import T_NS, W_INIT, Flow, Link, settle, timed_out
+from lib.peer import SCALE, T_NS, W_INIT, Flow, Link, settle, timed_out
 from lib.tcp import get_cc, goodput_mbps, pattern, send_for, set_cc, tcp_info, transfer
 
 IPV6_DSTOPTS = 59
@@ -139,6 +139,38 @@ def test_timeout_is_slow():
         expect_in(f"W, {acked} acknowledged", flow.flow()["W"], mss, most * mss)
         flow.read_all(2e-9 * T_NS)
     expect("W", flow.flow()["W"], 8 * mss)
+
+
+def test_timeout_leaves_one_segment():
+    """An RTO that mutes the flow is an RTO: one segment is sent again, and nothing behind it."""
+    need_virtual_time()
+    flow = Flow()
+    end = time.monotonic() + 5
+    while not flow.ns.counters()["muted"] and time.monotonic() < end:
+        flow.read_all()
+        time.sleep(0.01)
+    expect("runs, cwnd", (flow.cc(), tcp_info(flow.sock)["cwnd"]), ("hpcc-classic", 1))
+
+
+def test_muted_stays_classic():
+    """A record that came before the RTO, in a segment that TCP dropped, brings no telemetry back."""
+    need_virtual_time()
+    flow = Flow()
+    link = Link()
+    for _ in range(3):
+        flow.round(link.step(9000, 0.8))
+    unacked = flow.acked
+    flow.run()
+    old = struct.pack("!BBBBII", 1, 1, 8, 10, flow.tsval - (1 << 30) & 0xffffffff, flow.tsecr)
+    flow.raw(ACK, flow.seq, unacked, old + option(ECHO, [link.step(9000, 0.8).raw()], SCALE, 1))
+    end = time.monotonic() + 10
+    while not flow.ns.counters()["muted"] and time.monotonic() < end:
+        flow.read_all()
+        time.sleep(0.01)
+    for _ in range(4):
+        expect("runs", flow.cc(), "hpcc-classic")
+        flow.send()
+        flow.run()
 
 
 def test_classic_is_reno():
