@@ -170,6 +170,7 @@ enum hpcc_ignored {
  *
  * What an ACK seldom needs; socket lock, but for @path, @lock and @dead:
  *
+ * @mixed: hops of the option and nodes of a trace came in one request: which is last nobody knows
  * @W_ai_one_q16: W_ai of a flow alone, bytes; 0: W_ai does not follow N (report.c)
  * @W_ai_goal_q16: where W_ai goes
  * @heard_us: when @N_heard came
@@ -298,6 +299,7 @@ struct hpcc_flow {
 	u8 census;
 	u8 device;
 	bool wants_N;
+	bool mixed;
 
 	u64 W_ai_one_q16;
 	u64 W_ai_goal_q16;

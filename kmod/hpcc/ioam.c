@@ -220,6 +220,8 @@ static void hpcc_ioam_take(struct hpcc_flow *flow, const struct net *net, const 
 		spin_unlock_bh(&rx->lock);
 	}
 	hpcc_count_rcu(net, why);
+	if (READ_ONCE(flow->mixed) != (opt->hops && nodes > 0))
+		WRITE_ONCE(flow->mixed, opt->hops && nodes > 0);
 	if (good)
 		hpcc_forward_in(flow, opt, records, told, nodes);
 }

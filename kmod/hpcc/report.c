@@ -7,6 +7,9 @@
  *			and when N changes. Others do not count, so that they cost nothing
  *	sender		W_ai = W_init (1 - eta) / N while the last hop has the largest u'
  *
+ * Where IOAM traces and TCP options both have hops, the last number need not be that of the last link:
+ * N is neither told nor used there.
+ *
  * A receiver that computes W (receiver.c) counts the flow as well, and sets W_ai itself.
  *
  * Only a sender that has net.hpcc.n_flows = 0 asks for reports (HPCC_CAP_REPORT). Where none
@@ -126,6 +129,8 @@ bool hpcc_report_due(struct hpcc_flow *flow, const struct tcp_sock *tp,
 	wanted_us = hpcc_wanted_us(T_us);
 	N = hpcc_census_count(hpcc_census_of(hn, flow, now_us, wanted_us), flow, now_us, wanted_us);
 	N = clamp_t(u32, N, 1, HPCC_REPORT_N_MAX);
+	if (unlikely(READ_ONCE(flow->mixed)))
+		return false;
 	/* By more than an eighth: N of many flows changes with each packet. */
 	if (told && abs((s32)(N - told)) * 8 <= told &&
 	    (u32)now_us - READ_ONCE(flow->told_us) < T_us)
@@ -196,7 +201,7 @@ void hpcc_count_N(struct hpcc_flow *flow, const struct sock *sk, const struct hp
 		return;
 	N = hpcc_census_count(hpcc_census_of(hn, flow, now_us, wanted_us), flow, now_us,
 			      wanted_us);
-	if (!hpcc_last_hop_rules(a, hpcc_echo_hops(flow)))
+	if (READ_ONCE(flow->mixed) || !hpcc_last_hop_rules(a, hpcc_echo_hops(flow)))
 		N = HPCC_N_DEFAULT;
 	hpcc_slew_W_ai(&p->W_ai_q16, div_u64(W_ai_one_q16, max(N, 1U)));
 }

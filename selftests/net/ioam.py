@@ -17,7 +17,7 @@ from lib.genl import Family, Refused
 from lib.kernel import virtual_time
 from lib.ktap import Skip, defer, expect, expect_in, main
 from lib.net import Pair
-from lib.packet import ACK, CAP_TELEMETRY, ECHO, FORWARD, option, syn_option
+from lib.packet import ACK, CAP_REPORT, CAP_TELEMETRY, ECHO, FORWARD, REPORT, option, syn_option
 from lib.path import MBPS, carrier_path, falls_back, forget, know, known, link
 from lib.peer import SCALE, SLOWER, Link, Peer, qlen_code
 from lib.qdisc import NLA_F_NESTED, NLM_F_ACK, attr
@@ -497,6 +497,24 @@ def test_mixed_in():
         if told is not None:
             expect(f"echoed of {header.hex()} beside {records} of {hops}", sorted(found), told)
     expect("data", peer.sock.recv(1000), b"x" * len(cases))
+
+
+def test_mixed_without_N():
+    """Which hop is last is not known where a request has hops of both kinds: N is told in other cases only."""
+    peer = Switched(version=6)
+    know(peer.ns, (1, 1, BPS), (2, 1, BPS))
+    peer.listen()
+    peer.accept(syn_option(caps=CAP_TELEMETRY | CAP_REPORT | CAP_IOAM))
+    link = Link()
+    nodes = trace((node(1), node(2)))
+    for header, hops, told in ((nodes, 0, True), (nodes, 1, False), (b"", 1, False), (nodes, 0, True), (b"", 1, True)):
+        peer.header = header
+        found = []
+        for _ in range(4):
+            peer.send(option(FORWARD, [link.step(5000).raw()] if hops else (), SCALE, hops=hops), b"x")
+            found += [ours.type for seg in peer.read_all(0.05) for ours in seg.ours()]
+        expect(f"{header.hex()} beside {hops}: echoes", ECHO in found, True)
+        expect(f"{header.hex()} beside {hops}: N told", REPORT in found, told)
 
 
 def test_link_away():
