@@ -20,6 +20,7 @@ const bit<8> KIND = 253;
 const bit<32> KIND_FIRST = 0xfd000000;
 const bit<3> FORWARD = 1;
 const bit<3> IDENTIFY = 3;
+const bit<3> ANSWERED = 6;
 const bit<32> QLEN_MAX = 511 << 14;
 
 /* As in include/hpcc/int.h. */
@@ -405,7 +406,8 @@ control EgressImpl(inout headers_t h, inout meta_t meta, inout standard_metadata
 
             /* The TCP option. */
             if (whole == 1 && meta.found == 1 && meta.front + (bit<32>)h.option.len <= tcp_head &&
-                h.option.hops != 15 && (h.option.type == FORWARD || h.option.type == IDENTIFY)) {
+                h.option.hops != 15 && (h.option.type == FORWARD || h.option.type == ANSWERED ||
+                                        h.option.type == IDENTIFY)) {
                 bit<4> hop = h.option.hops + 1;
                 bit<8> scale = (bit<8>)h.option.scale;
                 bit<60> rest = 0;
@@ -417,7 +419,7 @@ control EgressImpl(inout headers_t h, inout meta_t meta, inout standard_metadata
                               h.option.hops ++ h.option.prompt ++ h.option.phase;
                 meta.record = 0;
                 meta.stamped = 1;
-                if (h.option.type == FORWARD) {
+                if (h.option.type != IDENTIFY) {
                     bit<64> units = ((qlen_bytes * byte_ns) >> 16) >> scale;
                     bit<32> v = units > (bit<64>)QLEN_MAX ? QLEN_MAX : (bit<32>)units;
                     bit<4> exponent = 0;

@@ -10,12 +10,11 @@
  * comes from there does: by the bridge and its VLANs, by routes, or to the host itself. It is
  * no request, so that no response answers it.
  *
- * Two maps of bits by flow: a flow whose bit is set in either gets no response. The older one is
- * cleared, and becomes the newer one, once in TCA_HPCC_EVERY, so that a flow gets a response
- * not before that time has passed, and after twice that time. Flows whose bits are equal take
- * turns.
+ * A packet that was answered tells the next ports so. A frame that a bridge flooded gets no
+ * response: as many ports would respond, and its destination is not behind most of them. A table by
+ * a hash of flows has their turns, another one by a hash of senders their budgets: senders whose
+ * hashes are equal share one.
  */
-#include <linux/bitmap.h>
 #include <linux/etherdevice.h>
 #include <linux/if_vlan.h>
 #include <linux/interrupt.h>
@@ -26,8 +25,10 @@
 
 #include "stamp.h"
 
-/* Of 1000 flows that get a response in a period, one in eight finds its bit set. */
-#define HPCC_RESPOND_BITS	8192
+/* Of 1000 flows that get a response in a period, one in 250 finds all its places taken. */
+#define HPCC_RESPOND_SETS	1024
+
+#define HPCC_RESPOND_SENDERS	1024
 
 /* Responses that wait for the tasklet, which runs when the packets of a softirq are through. */
 #define HPCC_RESPOND_RING	256
@@ -48,10 +49,10 @@ struct hpcc_due {
  * struct hpcc_responder - responses of a qdisc
  * @dev: the device that packets leave by
  * @tasklet: makes responses
- * @key: of the hash
- * @began_ns: when the newer map was cleared
- * @newer: which one that is
- * @maps: flows that got a response, by hash
+ * @key: of the hashes
+ * @full_ns: when the port's budget is whole again
+ * @senders: when theirs are, by hash
+ * @turns: of flows, by hash
  * @head: responses that were put into the ring; written under the qdisc's lock
  * @tail: those that were taken out of it; written by the tasklet, as the next two are
  * @sent: responses sent
@@ -64,9 +65,9 @@ struct hpcc_responder {
 	struct net_device	*dev;
 	struct tasklet_struct	tasklet;
 	siphash_key_t		key;
-	u64			began_ns;
-	u32			newer;
-	DECLARE_BITMAP(maps[2], HPCC_RESPOND_BITS);
+	u64			full_ns;
+	u64			senders[HPCC_RESPOND_SENDERS];
+	struct hpcc_turn	turns[HPCC_RESPOND_SETS][HPCC_TURN_WAYS];
 	u32			head;
 	u32			tail;
 	u64			sent;
@@ -127,21 +128,75 @@ static void hpcc_responses_send(struct tasklet_struct *tasklet)
 	}
 }
 
-/* Whether a flow has had a response of late; it gets one now if not. */
-static bool hpcc_respond_again(struct hpcc_responder *r, u32 flow, u32 every_ns, u64 now)
+/* Is it a flow's turn, and do the budgets last? Then both are spent. */
+static bool hpcc_may_respond(struct hpcc_responder *r, const struct hpcc_cause *cause, u32 every_ns,
+			     u64 now)
 {
-	u64 passed = now - r->began_ns;
+	u64 flow = siphash(cause, HPCC_CAUSE_FLOW_LEN, &r->key);
+	u64 sender = siphash(cause, hpcc_cause_sender_len(cause), &r->key);
+	u64 *sender_ns = &r->senders[sender % HPCC_RESPOND_SENDERS];
+	u32 seq = get_unaligned_be32(cause->seq);
+	enum hpcc_turn_kind kind;
+	struct hpcc_turn *turn;
+	u64 of_port, of_sender;
 
-	if (passed >= every_ns) {
-		if (passed >= 2 * (u64)every_ns)
-			bitmap_zero(r->maps[r->newer], HPCC_RESPOND_BITS);
-		r->newer ^= 1;
-		bitmap_zero(r->maps[r->newer], HPCC_RESPOND_BITS);
-		r->began_ns = now;
+	kind = hpcc_turn_find(r->turns[flow % HPCC_RESPOND_SETS], flow >> 32, seq, now, every_ns,
+			      &turn);
+	if (kind == HPCC_TURN_HELD)
+		return false;
+	of_port = hpcc_budget_after(&hpcc_port_budget, r->full_ns, now, every_ns, kind);
+	of_sender = hpcc_budget_after(&hpcc_sender_budget, *sender_ns, now, every_ns, kind);
+	if (!of_port || !of_sender)
+		return false;
+	r->full_ns = of_port;
+	*sender_ns = of_sender;
+	*turn = (struct hpcc_turn){ .ns = now, .key = flow >> 32, .seq = seq };
+	return true;
+}
+
+/* Does a bridge have a frame leave by one of its ports because of the frame's destination? Of what
+ * is without a tag it is assumed to be of the VLAN of the bridge itself.
+ */
+static bool hpcc_bridge_knows(const struct net_device *bridge, const struct net_device *port,
+			      const struct sk_buff *skb)
+{
+	struct net_device_path_ctx ctx = { .dev = bridge };
+	struct net_device_path path = {};
+
+	if (!bridge->netdev_ops->ndo_fill_forward_path)
+		return false;
+	ether_addr_copy(ctx.daddr, skb->data);
+	if (skb_vlan_tag_present(skb)) {
+		ctx.num_vlans = 1;
+		ctx.vlan[0].id = skb_vlan_tag_get_id(skb);
+		ctx.vlan[0].proto = skb->vlan_proto;
 	}
-	flow %= HPCC_RESPOND_BITS;
-	return test_bit(flow, r->maps[r->newer ^ 1]) ||
-	       __test_and_set_bit(flow, r->maps[r->newer]);
+	return !bridge->netdev_ops->ndo_fill_forward_path(&ctx, &path) && ctx.dev == port;
+}
+
+/* Did a bridge flood a packet? Its port may be a master of ours. */
+static bool hpcc_is_flooded(struct net_device *dev, const struct sk_buff *skb)
+{
+	struct net_device *master;
+	bool flooded = false;
+
+	rcu_read_lock();
+	while ((master = netdev_master_upper_dev_get_rcu(dev)) && !netif_is_bridge_master(master))
+		dev = master;
+	if (master)
+		flooded = !hpcc_bridge_knows(master, dev, skb);
+	rcu_read_unlock();
+	return flooded;
+}
+
+/* Have a packet tell the next ports that it was answered. */
+static int hpcc_mark_answered(struct sk_buff *skb, const struct hpcc_place *place)
+{
+	int err = skb_ensure_writable(skb, place->end);
+
+	if (!err)
+		hpcc_answered_write(skb->data, place, !hpcc_check_is_partial(skb, place->tcp));
+	return err;
 }
 
 /**
@@ -152,7 +207,7 @@ static bool hpcc_respond_again(struct hpcc_responder *r, u32 flow, u32 every_ns,
  *
  * A GSO packet gets one for all its segments.
  */
-void hpcc_respond(struct hpcc_sched *q, const struct sk_buff *skb, struct hpcc_headers headers)
+void hpcc_respond(struct hpcc_sched *q, struct sk_buff *skb, struct hpcc_headers headers)
 {
 	struct hpcc_responder *r = q->responder;
 	struct hpcc_place place = hpcc_place(headers.note);
@@ -171,12 +226,17 @@ void hpcc_respond(struct hpcc_sched *q, const struct sk_buff *skb, struct hpcc_h
 	place.version = headers.version;
 	place.ip = headers.ip;
 	if (!hpcc_cause_read(skb->data, &place, q->cfg.kind, hpcc_is_ethernet(r->dev),
-			     &due->cause))
+			     &due->cause) || hpcc_is_flooded(r->dev, skb))
 		return;
+	if (skb_vlan_tag_present(skb))
+		due->cause.vlans[0] = skb_vlan_tag_get_id(skb);
 	now = ktime_get_ns();
-	if (hpcc_respond_again(r, siphash(&due->cause, HPCC_CAUSE_FLOW_LEN, &r->key),
-			       q->cfg.every_ns, now)) {
+	if (!hpcc_may_respond(r, &due->cause, q->cfg.every_ns, now)) {
 		q->stats.responses_held++;
+		return;
+	}
+	if (hpcc_mark_answered(skb, &place)) {
+		q->stats.responses_lost++;
 		return;
 	}
 	stamp = hpcc_snapshot(q, hpcc_load(q), now);

@@ -476,7 +476,7 @@ bool hpcc_mark(struct hpcc_sched *q, struct sk_buff *skb, bool fits,
 int hpcc_respond_init(struct Qdisc *sch);
 void hpcc_respond_destroy(struct hpcc_sched *q);
 void hpcc_respond_recount(const struct hpcc_sched *q, struct tc_hpcc_xstats *stats);
-void hpcc_respond(struct hpcc_sched *q, const struct sk_buff *skb, struct hpcc_headers headers);
+void hpcc_respond(struct hpcc_sched *q, struct sk_buff *skb, struct hpcc_headers headers);
 
 /* stats.c */
 int hpcc_dump_stats(struct Qdisc *sch, struct gnet_dump *d);

@@ -6,8 +6,12 @@
  * A response is a TCP segment without any flag, from the data's receiver to its sender as far
  * as addresses and ports tell. Its ACK number is the data's sequence number, its sequence
  * number the data's ACK number, and its only option is a RESPONSE with one load record. TCP
- * discards a segment that has neither ACK, RST nor SYN (RFC 9293, 3.10.7.4), so that a sender
- * that does not know responses does nothing.
+ * discards a segment that has neither ACK, RST nor SYN (RFC 9293, 3.10.7.4), so that a connection
+ * of a sender that does not know responses does nothing. A closed port answers RST there.
+ *
+ * Whoever forges a source address has responses sent to it. So a request gets one response on all
+ * of its path: the switch that responds makes its FORWARD an ANSWERED, which others do not respond
+ * to. And a flow gets one only in its turn, while the budgets of its sender and of the port last.
  *
  * Bytes and lengths only, as in hpcc/stamp.h: no skb.
  */
@@ -34,6 +38,7 @@
 
 /**
  * struct hpcc_cause - a packet with a request, as far as a response needs it
+ * @vlans: IDs of its VLANs: that of the tag beside the headers, then those in them; 0: none
  * @addrs: source and destination, of 4 or 16 bytes each
  * @ports: source and destination
  * @seq: sequence number
@@ -44,9 +49,10 @@
  * @version: 4 or 6
  * @tos: its DSCP, shifted; the ECN field is zero
  *
- * @addrs and @ports, zeroes behind the addresses included, tell flows apart.
+ * @vlans, @addrs and @ports, zeroes behind the addresses included, tell flows apart.
  */
 struct hpcc_cause {
+	u16	vlans[1 + HPCC_VLAN_TAGS_MAX];
 	u8	addrs[2 * 16];
 	u8	ports[4];
 	u8	seq[4];
@@ -58,8 +64,23 @@ struct hpcc_cause {
 	u8	tos;
 };
 
-/* What tells flows apart: @addrs and @ports. */
+/* What tells flows apart: @vlans, @addrs and @ports. */
 #define HPCC_CAUSE_FLOW_LEN	offsetof(struct hpcc_cause, seq)
+
+/* What tells senders apart, to which responses go: @vlans, and the first of @addrs. */
+static inline u32 hpcc_cause_sender_len(const struct hpcc_cause *c)
+{
+	return offsetof(struct hpcc_cause, addrs) + (c->version == 4 ? 4 : 16);
+}
+
+/* VLAN tags behind an Ethernet header whose IP header is at @ip. */
+static inline void hpcc_cause_vlans(struct hpcc_cause *c, const u8 *p, u32 ip)
+{
+	u32 at, i = 1;
+
+	for (at = ETH_HLEN; at < ip; at += VLAN_HLEN)
+		c->vlans[i++] = get_unaligned_be16(p + at) & VLAN_VID_MASK;
+}
 
 /* Addresses and DSCP of an IP header. */
 static inline void hpcc_cause_ip(struct hpcc_cause *c, const u8 *ip)
@@ -95,6 +116,8 @@ static inline bool hpcc_cause_is_host(const struct hpcc_cause *c, const u8 *addr
  * not one host, as for ICMP (RFC 1122, 3.2.2): a single packet would get as many responses as
  * ports that a group's packets leave by.
  *
+ * The VLAN tag beside the headers is for the caller to add.
+ *
  * Return: whether the packet asks for load records, and may get a response.
  */
 static inline bool hpcc_cause_read(const u8 *p, const struct hpcc_place *place, u8 kind,
@@ -109,11 +132,13 @@ static inline bool hpcc_cause_read(const u8 *p, const struct hpcc_place *place, 
 	    (tcp[HPCC_TCP_FLAGS] & (HPCC_TCP_ACK | HPCC_TCP_RST)) != HPCC_TCP_ACK)
 		return false;
 	c->link_len = 0;
+	memset(c->vlans, 0, sizeof(c->vlans));
 	if (ethernet) {
 		if ((p[0] | p[ETH_ALEN]) & 1 || place->ip > HPCC_RESPONSE_LINK_MAX)
 			return false;
 		c->link_len = place->ip;
 		memcpy(c->link, p, c->link_len);
+		hpcc_cause_vlans(c, p, place->ip);
 	}
 	c->version = place->version;
 	hpcc_cause_ip(c, p + place->ip);
@@ -139,6 +164,122 @@ static inline void hpcc_cause_stamp(struct hpcc_cause *c, const struct hpcc_stam
 {
 	hpcc_stamp_option(c->opt, sizeof(c->opt), s);
 	c->opt[2] = HPCC_OPT_RESPONSE << 5 | (c->opt[2] & 0x1f);
+}
+
+/**
+ * hpcc_answered_write() - have a request tell that it was answered
+ * @p: the packet, writable up to @place->end
+ * @place: from the walk; its option is a FORWARD
+ * @fix_check: as for hpcc_stamp_packet()
+ */
+static inline void hpcc_answered_write(u8 *p, const struct hpcc_place *place, bool fix_check)
+{
+	__wsum before = hpcc_opts_sum(p, place);
+	u8 *type = p + place->opt + 2;
+
+	*type = HPCC_OPT_ANSWERED << 5 | (*type & 0x1f);
+	if (fix_check)
+		hpcc_opts_fix_check(p, place, before);
+}
+
+/* Sequence numbers are near each other up to so many bytes: 4 MB, what 100 Gb/s send in 330 us. One
+ * in 512 random numbers is near.
+ */
+#define HPCC_TURN_NEAR		0x400000U
+
+/* Turns that are kept for flows of one hash. Forged numbers leave one to the right ones. */
+#define HPCC_TURN_WAYS		4
+
+/**
+ * struct hpcc_turn - the last turn of a flow
+ * @ns: when; 0: never
+ * @key: tells flows apart
+ * @seq: sequence number of the data
+ */
+struct hpcc_turn {
+	u64	ns;
+	u32	key;
+	u32	seq;
+};
+
+enum hpcc_turn_kind {
+	HPCC_TURN_HELD,		/* it is not this request's turn */
+	HPCC_TURN_NEXT,		/* the flow goes on from its last turn */
+	HPCC_TURN_NEW,		/* the flow has had no turn of late, or its numbers jumped */
+};
+
+/**
+ * hpcc_turn_find() - find out whether it is a flow's turn
+ * @set: the last turns of flows with its hash, HPCC_TURN_WAYS
+ * @key: of the flow
+ * @seq: sequence number of its request
+ * @now_ns: now
+ * @every_ns: from one turn of a flow to the next one, at least
+ * @turn: set to what is to be written, if it is its turn
+ *
+ * A flow that goes on has a turn each @every_ns, and keeps its place. Retransmissions have none. A
+ * place is free again after 2 x @every_ns without a turn. Numbers that are far from the flow's own,
+ * such as forged ones, need a place of their own: they do not delay the flow's next turn.
+ *
+ * Return: enum hpcc_turn_kind.
+ */
+static inline enum hpcc_turn_kind hpcc_turn_find(struct hpcc_turn *set, u32 key, u32 seq,
+						 u64 now_ns, u32 every_ns, struct hpcc_turn **turn)
+{
+	struct hpcc_turn *t;
+
+	*turn = NULL;
+	for (t = set; t < set + HPCC_TURN_WAYS; t++) {
+		u64 passed_ns = now_ns - t->ns;
+		u32 ahead = seq - t->seq;
+
+		if (!t->ns || passed_ns >= 2 * (u64)every_ns) {
+			*turn = t;
+		} else if (t->key == key && ahead + HPCC_TURN_NEAR < 2 * HPCC_TURN_NEAR) {
+			*turn = t;
+			return ahead < HPCC_TURN_NEAR && passed_ns >= every_ns ? HPCC_TURN_NEXT :
+										 HPCC_TURN_HELD;
+		}
+	}
+	return *turn ? HPCC_TURN_NEW : HPCC_TURN_HELD;
+}
+
+/**
+ * struct hpcc_budget - how many responses there may be
+ * @shift: one more in @every_ns >> @shift
+ * @burst: so many at once
+ */
+struct hpcc_budget {
+	u32	shift;
+	u32	burst;
+};
+
+/* Of a port, and of a sender that responses go to. */
+static const struct hpcc_budget hpcc_port_budget = { .shift = 8, .burst = 2048 };
+static const struct hpcc_budget hpcc_sender_budget = { .shift = 2, .burst = 64 };
+
+/**
+ * hpcc_budget_after() - what is left of a budget after one more response
+ * @b: the budget
+ * @full_ns: when it will be whole again
+ * @now_ns: now
+ * @every_ns: from one turn of a flow to the next one, at least; 1 us to 1 s
+ * @kind: the flow's; new ones may use up half of the budget, so that those that forge flows leave
+ *	something to those that go on
+ *
+ * Return: the next @full_ns; 0 where nothing is left.
+ */
+static inline u64 hpcc_budget_after(const struct hpcc_budget *b, u64 full_ns, u64 now_ns,
+				    u32 every_ns, enum hpcc_turn_kind kind)
+{
+	u64 one_ns = every_ns >> b->shift;
+	u64 all_ns = one_ns * b->burst;
+
+	/* It is whole, or @every_ns was longer then. */
+	if (full_ns - now_ns > all_ns)
+		full_ns = now_ns;
+	full_ns += one_ns;
+	return full_ns <= now_ns + (kind == HPCC_TURN_NEW ? all_ns / 2 : all_ns) ? full_ns : 0;
 }
 
 /**

@@ -110,10 +110,11 @@ static inline int hpcc_walk_need(const struct hpcc_frame *f, u32 end, u32 off,
 	return HPCC_WALK_MORE;
 }
 
-/* Is it for switches to fill in? A segment may carry an echo as well. */
+/* Is it for switches to fill in? A segment may carry an echo as well. Most are FORWARDs. */
 static inline bool hpcc_is_request(const struct hpcc_opt *opt)
 {
-	return opt->type == HPCC_OPT_FORWARD || opt->type == HPCC_OPT_IDENTIFY;
+	return opt->type == HPCC_OPT_FORWARD ||
+	       1U << opt->type & (1U << HPCC_OPT_ANSWERED | 1U << HPCC_OPT_IDENTIFY);
 }
 
 /* TCP header at place->tcp of a packet that ends at place->end. */
@@ -357,8 +358,8 @@ static inline u32 hpcc_slot_free(const u8 *slots, u32 nr)
  * the sender with what it knew of that hop, however old.
  *
  * Return: HPCC_STAMP_WRITTEN, HPCC_STAMP_QUIET, or the enum hpcc_unstamped that says why there
- * is no record of ours. The option is changed only where it is a well-formed FORWARD
- * or IDENTIFY; its length never is.
+ * is no record of ours. The option is changed only where it is a well-formed FORWARD,
+ * ANSWERED or IDENTIFY; its length never is.
  */
 static inline int hpcc_stamp_option(u8 *p, u32 len, const struct hpcc_stamp *s)
 {
@@ -376,7 +377,7 @@ static inline int hpcc_stamp_option(u8 *p, u32 len, const struct hpcc_stamp *s)
 	p[3] = opt.hops << 4 | opt.flags;
 	if (hop <= (opt.flags & HPCC_OPT_F_PHASE) * opt.nr)
 		return HPCC_UNSTAMPED_PHASE;
-	if (s->quiet && opt.type == HPCC_OPT_FORWARD)
+	if (s->quiet && opt.type != HPCC_OPT_IDENTIFY)
 		return HPCC_STAMP_QUIET;
 	if (s->anonymous && opt.type == HPCC_OPT_IDENTIFY)
 		return HPCC_UNSTAMPED_OFF;
@@ -384,7 +385,7 @@ static inline int hpcc_stamp_option(u8 *p, u32 len, const struct hpcc_stamp *s)
 	if (slot == opt.nr)
 		return HPCC_UNSTAMPED_FULL;
 	p += HPCC_OPT_HEAD_LEN + slot * HPCC_RECORD_LEN;
-	if (opt.type == HPCC_OPT_FORWARD) {
+	if (opt.type != HPCC_OPT_IDENTIFY) {
 		u64 units = s->qlen_ns >> opt.scale;
 		struct hpcc_record r = {
 			.hop = hop,
@@ -408,6 +409,24 @@ static inline int hpcc_stamp_option(u8 *p, u32 len, const struct hpcc_stamp *s)
 	return HPCC_STAMP_WRITTEN;
 }
 
+/* All of a packet's options: they are 16-bit words whatever the option's own alignment is. */
+static inline __wsum hpcc_opts_sum(const u8 *p, const struct hpcc_place *place)
+{
+	u32 opts = place->tcp + sizeof(struct tcphdr);
+
+	return csum_partial(p + opts, place->end - opts, 0);
+}
+
+/* Adjust the TCP checksum, as the sum of the options was @before. */
+static inline void hpcc_opts_fix_check(u8 *p, const struct hpcc_place *place, __wsum before)
+{
+	u8 *at = p + place->tcp + offsetof(struct tcphdr, check);
+	__sum16 check = get_unaligned((__sum16 *)at);
+
+	csum_replace_by_diff(&check, csum_sub(hpcc_opts_sum(p, place), before));
+	put_unaligned(check, (__sum16 *)at);
+}
+
 /**
  * hpcc_stamp_packet() - stamp a packet whose option was found
  * @p: the packet, writable up to @place->end
@@ -422,24 +441,14 @@ static inline int hpcc_stamp_option(u8 *p, u32 len, const struct hpcc_stamp *s)
 static inline int hpcc_stamp_packet(u8 *p, const struct hpcc_place *place,
 				    const struct hpcc_stamp *s, bool fix_check)
 {
-	/* All of the options: they are 16-bit words whatever the option's own
-	 * alignment is.
-	 */
-	u8 *opts = p + place->tcp + sizeof(struct tcphdr);
-	u32 len = p + place->end - opts;
-	u8 *at = p + place->tcp + offsetof(struct tcphdr, check);
-	__sum16 check;
 	__wsum before;
 	int ret;
 
 	if (!fix_check)
 		return hpcc_stamp_option(p + place->opt, place->len, s);
-	before = csum_partial(opts, len, 0);
+	before = hpcc_opts_sum(p, place);
 	ret = hpcc_stamp_option(p + place->opt, place->len, s);
-	check = get_unaligned((__sum16 *)at);
-	csum_replace_by_diff(&check, csum_sub(csum_partial(opts, len, 0),
-					      before));
-	put_unaligned(check, (__sum16 *)at);
+	hpcc_opts_fix_check(p, place, before);
 	return ret;
 }
 

@@ -113,7 +113,9 @@ bool hpcc_int_comes(const struct tcp_sock *tp, const struct hpcc_arrival *in,
 	u32 rcv_nxt = hpcc_peek(tp->rcv_nxt);
 	u32 len = hpcc_int_behind(in);
 
-	return opt->type == HPCC_OPT_FORWARD && !opt->nr && len && len < HPCC_INT_SEQ_BACK &&
+	/* A switch that knows no INT may have responded to it. */
+	return (opt->type == HPCC_OPT_FORWARD || opt->type == HPCC_OPT_ANSWERED) && !opt->nr &&
+	       len && len < HPCC_INT_SEQ_BACK &&
 	       !after(una, rcv_nxt) && !before(una, rcv_nxt - 2 * window) &&
 	       !(in->th->syn | in->th->fin | in->th->urg);
 }

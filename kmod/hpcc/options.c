@@ -128,11 +128,15 @@ static bool hpcc_request_in(struct hpcc_flow *flow, const struct hpcc_arrival *i
 
 /* Return: whether it is ours. */
 static bool hpcc_option_in(struct hpcc_flow *flow, const struct hpcc_arrival *in,
-			   const struct hpcc_opt *opt, const u8 *records)
+			   struct hpcc_opt *opt, const u8 *records)
 {
 	const struct net *net = in->state->net;
 
 	switch (opt->type) {
+	case HPCC_OPT_ANSWERED:
+		/* Only switches tell them apart. */
+		opt->type = HPCC_OPT_FORWARD;
+		fallthrough;
 	case HPCC_OPT_FORWARD:
 	case HPCC_OPT_IDENTIFY:
 		return hpcc_request_in(flow, in, opt, records);

@@ -119,6 +119,12 @@ static bool ipv6_to_tcp(struct view *v)
 	return next == 6;
 }
 
+/* FORWARD, IDENTIFY or ANSWERED. */
+static bool asks_of(const u8 *opt)
+{
+	return opt[2] / 32 == 1 || opt[2] / 32 == 3 || opt[2] / 32 == 6;
+}
+
 /* The request for records in a TCP header, or NULL. */
 static const u8 *request(struct view *v, u8 kind)
 {
@@ -137,7 +143,7 @@ static const u8 *request(struct view *v, u8 kind)
 		if (v->end - opt < 2 || opt[1] < 2 || opt[1] > v->end - opt)
 			return NULL;
 		if (*opt == kind && opt[1] >= 4 && opt[1] <= 36 &&
-		    opt[1] % 8 == 4 && (opt[2] / 32 == 1 || opt[2] / 32 == 3))
+		    opt[1] % 8 == 4 && asks_of(opt))
 			return opt;
 		opt += opt[1];
 	}
@@ -292,7 +298,7 @@ static void expect_option(const u8 *was, const u8 *is, u32 len, int ret,
 			  const struct hpcc_stamp *s)
 {
 	u32 nr = len / 8, hop = is[3] / 16, i;
-	bool load = was[2] / 32 == 1;
+	bool load = was[2] / 32 != 3;
 	u8 scale = was[2] % 32;
 	int slot;
 
@@ -398,6 +404,29 @@ static void expect_response(const u8 *p, u32 len, const u8 *was, const struct hp
 	expect(hpcc_walk(&f, kind, &found) == HPCC_UNSTAMPED_NO_OPTION);
 }
 
+/* A request that was answered is one for the next ports, and none that they respond to. */
+static void expect_answered(u8 *p, u32 len, const struct hpcc_place *place,
+			    const struct setup *setup, u8 kind)
+{
+	u8 *was = fuzz_copy(p, len), *type = p + place->opt + 2;
+	struct hpcc_place found;
+	struct hpcc_cause c;
+	u32 proto = place->version == 4 ? 0x0800 : 0x86dd;
+
+	hpcc_answered_write(p, place, setup->flags & SETUP_FIX_CHECK);
+	expect(*type == (was[place->opt + 2] & 31) + 6 * 32);
+	if (setup->flags & SETUP_FIX_CHECK)
+		expect(sum_of(was + place->tcp, len - place->tcp) ==
+		       sum_of(p + place->tcp, len - place->tcp));
+	expect(walk(p, len, setup, proto, kind, &found) == HPCC_WALK_FOUND);
+	expect(found.opt == place->opt && found.len == place->len);
+	expect(!hpcc_cause_read(p, place, kind, !(setup->flags & SETUP_NO_ETH), &c));
+	memcpy(was + place->tcp + 16, p + place->tcp + 16, 2);
+	was[place->opt + 2] = *type;
+	expect(!memcmp(was, p, len));
+	free(was);
+}
+
 static bool is_host(const u8 *addr, u32 len)
 {
 	static const u8 unspecified[16];
@@ -431,6 +460,7 @@ static void respond(const u8 *p, u32 size, const struct hpcc_place *place,
 		hpcc_response_write(out, &c);
 		expect_response(out, hpcc_response_len(&c), p, place, setup, kind);
 		free(out);
+		expect_answered(exact, size, place, setup, kind);
 	}
 	free(exact);
 }
@@ -441,7 +471,7 @@ static void stamp_any(struct fuzz_input in, const struct hpcc_stamp *s)
 	u8 *p = fuzz_copy(in.p, in.size), *was = fuzz_copy(in.p, in.size);
 	bool right = in.size >= 4 && in.size <= 36 && in.size % 8 == 4 &&
 		     p[2] >= 0x20;
-	bool asks = right && (p[2] / 32 == 1 || p[2] / 32 == 3);
+	bool asks = right && asks_of(p);
 	int ret = hpcc_stamp_option(p, in.size, s);
 
 	expect((ret == HPCC_UNSTAMPED_MALFORMED) == !right);

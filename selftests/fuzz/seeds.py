@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 KIND = 253
-FORWARD, ECHO, IDENTIFY, IDENTIFY_ECHO, WINDOW = 1, 2, 3, 4, 5
+FORWARD, ECHO, IDENTIFY, IDENTIFY_ECHO, WINDOW, ANSWERED = 1, 2, 3, 4, 5, 6
 RESPONSE = 7
 NOP, EOL = b"\1", b"\0"
 ETH_IP, ETH_IPV6, ETH_VLAN, ETH_QINQ, ETH_ARP = 0x0800, 0x86dd, 0x8100, 0x88a8, 0x0806
@@ -128,6 +128,7 @@ def stamp_seeds():
     yield "four-tags", stamp(eth(ETH_IPV6, ipv6(tcp(free3)), ETH_QINQ, *[ETH_VLAN] * 3))
     yield "five-tags", stamp(eth(ETH_IP, ipv4(tcp(free3)), *[ETH_VLAN] * 5))
     yield "identify", stamp(eth(ETH_IP, ipv4(tcp(telemetry(IDENTIFY, FREE, FREE)))), switches=3)
+    yield "answered", stamp(eth(ETH_IP, ipv4(tcp(telemetry(ANSWERED, FREE, FREE)))), switches=3)
     yield "echo-first", stamp(eth(ETH_IP, ipv4(tcp(
         telemetry(ECHO, TAKEN[0]) + telemetry(FORWARD, FREE, FREE)))))
     yield "at-an-odd-byte", stamp(eth(ETH_IP, ipv4(tcp(NOP + free3))))

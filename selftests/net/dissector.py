@@ -7,7 +7,7 @@ import sys
 
 sys.path[0] += "/.."
 from lib.ktap import expect, expect_in, main
-from lib.packet import (ECHO, FORWARD, IDENTIFY, IDENTIFY_ECHO, REPORT, RESPONSE, SYN, Sniffer,
+from lib.packet import (ANSWERED, ECHO, FORWARD, IDENTIFY, IDENTIFY_ECHO, REPORT, RESPONSE, SYN, Sniffer,
                         identity, option, quiet, record, syn_option)
 from lib.path import MBPS, Path
 from lib.peer import Peer, qlen_value
@@ -127,7 +127,7 @@ def test_malformed():
     cases = {
         "length": (option(FORWARD)[:1] + b"\x05\x20\x10\0", "hpcc.malformed"),
         "no record": (option(0, [record(1, 1, 1)]), "hpcc.malformed"),
-        "PROBE": (option(6, [record(1, 1, 1)]), "hpcc.malformed"),
+        "hop beyond, answered": (option(ANSWERED, [record(2, 1, 1)]), "hpcc.bad_hop"),
         "kind of report": (option(REPORT, [record(9, 1, 1)]), "hpcc.malformed"),
         "hop beyond": (option(FORWARD, [record(2, 1, 1)]), "hpcc.bad_hop"),
         "hop repeated": (option(ECHO, [record(1, 1, 1), record(1, 2, 2)]), "hpcc.bad_hop"),
@@ -223,8 +223,9 @@ def test_captures():
         packet(), packet(),                                         # SYN, SYN-ACK
         packet((FORWARD, 7, 0, 0)), packet((FORWARD, 7, 1, 0), loads[:1]), packet((FORWARD, 7, 2, 0), loads),
         packet((ECHO, 7, 2, 0), loads),
-        packet((IDENTIFY, 7, 2, 0), (), ((3, 4), (1, 1), (100 * 10**9,) * 2))]
-    want[-1][1][0] = [1, 2]
+        packet((IDENTIFY, 7, 2, 0), (), ((3, 4), (1, 1), (100 * 10**9,) * 2)),
+        packet((ANSWERED, 7, 2, 0), loads)]
+    want[-2][1][0] = [1, 2]
     for number, (got, (head, records, names)) in enumerate(zip(capture("tcp", fields + EXPERTS), want, strict=True), 1):
         values = [numbers(got[name]) for name in fields]
         expect(f"head of packet {number}", values[:4], head)

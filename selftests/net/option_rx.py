@@ -14,7 +14,7 @@ sys.path[0] += "/.."
 from lib.kernel import virtual_time
 from lib.ktap import defer, expect, expect_in, main, need_virtual_time
 from lib.net import Pair
-from lib.packet import (ACK, ECHO, FIN, FORWARD, IDENTIFY, IDENTIFY_ECHO, KIND, PROMPT, RST,
+from lib.packet import (ACK, ANSWERED, ECHO, FIN, FORWARD, IDENTIFY, IDENTIFY_ECHO, KIND, PROMPT, RST,
                         Segment, csum, identity, option, ours_in, record, syn_option)
 from lib.peer import SCALE, T_NS, T_UNITS, W_INIT, Peer
 from lib.tcp import get_cc, pattern, set_cc, transfer
@@ -189,6 +189,20 @@ def test_forward_echoed():
         expect("records", sorted(ours[0].words), [int.from_bytes(raw, "big") for raw in records])
 
 
+def test_answered_is_echoed():
+    """A request that a switch has answered is a request to the receiver."""
+    peer = Peer()
+    peer.connect()
+    watch = Watch(peer)
+    records = [record(hop, 1000 + hop, 77 * hop, 5 * hop, 0xa0 + hop) for hop in (1, 2)]
+    for kind in ANSWERED, FORWARD, ANSWERED:
+        peer.send(option(kind, records, 12, 2, PROMPT), b"x" * 100)
+        expect("counters", watch.moved(), {"forward_received": 1})
+        ours = peer.read(0.1).ours()
+        expect("options", [(opt.type, opt.scale, opt.hops) for opt in ours], [(ECHO, 12, 2)])
+        expect("records", sorted(ours[0].words), [int.from_bytes(raw, "big") for raw in records])
+
+
 def test_identify_echoed():
     peer = Peer()
     peer.connect()
@@ -287,7 +301,7 @@ def test_beyond_the_header():
 def test_types():
     peer = connected()
     watch = Watch(peer)
-    for unknown in 0, 6, 7:
+    for unknown in 0, 7:
         ignored(peer, watch, f"type {unknown}", option(unknown, [record(1, 5, 5)], SCALE),
                 malformed_ignored=1)
     for kind in 1, 3, 4:

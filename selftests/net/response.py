@@ -11,7 +11,7 @@ sys.path[0] += "/.."
 from lib.held import HeldRead
 from lib.kernel import virtual_time
 from lib.ktap import defer, expect, expect_in, main, need_virtual_time
-from lib.packet import (ACK, ECHO, FIN, FORWARD, IDENTIFY, IDENTIFY_ECHO, PROBE, PSH, REPORT, RESPONSE,
+from lib.packet import (ACK, ANSWERED, ECHO, FIN, FORWARD, IDENTIFY, IDENTIFY_ECHO, PSH, REPORT, RESPONSE,
                         RST, SYN, URG, option, record, syn_option)
 from lib.peer import (ETA, SCALE, T_NS, T_UNITS, W_INIT, Flow, Link, Peer, near, qlen_code,
                       qlen_value, settle)
@@ -249,7 +249,7 @@ def test_from_afar():
 def test_malformed():
     flow = Sending()
     one = record(1, 5, 5, 0xfff)
-    for kind in FORWARD, ECHO, IDENTIFY, IDENTIFY_ECHO, REPORT, PROBE, 0:
+    for kind in FORWARD, ECHO, IDENTIFY, IDENTIFY_ECHO, REPORT, ANSWERED, 0:
         ignored(flow, f"type {kind}", "malformed_ignored", response(kind=kind))
     for scale in set(range(32)) - {SCALE}:
         ignored(flow, f"scale {scale}", "malformed_ignored", response(scale=scale))

@@ -12,7 +12,7 @@
 #include <hpcc/ifa.h>
 #include <hpcc/int.h>
 #include <hpcc/ioam.h>
-#include <hpcc/stamp.h>
+#include <hpcc/respond.h>
 
 #define TEST(name)	static void name(void **state __attribute__((unused)))
 
@@ -191,6 +191,17 @@ static void stamp_of(struct frame *f, u32 node)
 
 	assert_int_equal(hpcc_walk(&frame, 253, &place), HPCC_WALK_FOUND);
 	assert_int_equal(hpcc_stamp_packet(f->p, &place, &s, true), HPCC_STAMP_WRITTEN);
+}
+
+/* A switch has responded to the request. */
+static void answer(struct frame *f)
+{
+	struct hpcc_frame frame = { .p = f->p, .have = f->len, .len = f->len,
+				    .proto = HPCC_PROTO_ETHERNET };
+	struct hpcc_place place;
+
+	assert_int_equal(hpcc_walk(&frame, 253, &place), HPCC_WALK_FOUND);
+	hpcc_answered_write(f->p, &place, true);
 }
 
 static void stamp(struct frame *f)
@@ -388,6 +399,11 @@ TEST(captures__tcp)
 	stamp(&f);
 	stamp_of(&f, 4);
 	add(&c, &f);
+	request(&f, 0);
+	answer(&f);
+	stamp(&f);
+	stamp_of(&f, 4);
+	add(&c, &f);			/* switch 3 has responded */
 	judge(&c, "tcp.pcap");
 }
 

@@ -210,6 +210,8 @@ TEST(cause__of_some_requests_only)
 	assert_false(is_cause(&s, KIND, 1));		/* from a group */
 	s.type = HPCC_OPT_IDENTIFY;
 	assert_false(is_cause(&s, KIND, 0));
+	s.type = HPCC_OPT_ANSWERED;
+	assert_false(is_cause(&s, KIND, 0));
 	s = plain;
 	s.hops = 14;
 	assert_true(is_cause(&s, KIND, 0));
@@ -222,7 +224,7 @@ TEST(cause__of_some_requests_only)
 	assert_false(is_cause(&s, KIND, 0));
 }
 
-/* What tells flows apart are addresses and ports alone. */
+/* What tells flows apart are addresses, ports and VLANs alone. */
 TEST(cause__flow)
 {
 	struct hpcc_place place;
@@ -240,6 +242,170 @@ TEST(cause__flow)
 	p[14 + 20 + 1] ^= 1;				/* port */
 	assert_true(hpcc_cause_read(p, &place, KIND, true, &b));
 	assert_memory_not_equal(&a, &b, HPCC_CAUSE_FLOW_LEN);
+	assert_memory_equal(&a, &b, hpcc_cause_sender_len(&a));
+	p[14 + 15] ^= 1;				/* source address */
+	assert_true(hpcc_cause_read(p, &place, KIND, true, &b));
+	assert_memory_not_equal(&a, &b, hpcc_cause_sender_len(&a));
+}
+
+TEST(cause__vlans)
+{
+	struct hpcc_place place;
+	struct hpcc_cause a, b;
+	struct shape s = plain;
+	u8 p[200];
+
+	s.tagged = true;
+	request(p, &s, &place);
+	assert_true(hpcc_cause_read(p, &place, KIND, true, &a));
+	assert_int_equal(a.vlans[0], 0);
+	assert_int_equal(a.vlans[1], 0x64);
+	assert_int_equal(a.vlans[2], 0);
+	p[14] ^= 0xe0;					/* priority */
+	assert_true(hpcc_cause_read(p, &place, KIND, true, &b));
+	assert_memory_equal(&a, &b, HPCC_CAUSE_FLOW_LEN);
+	p[15] ^= 1;					/* VLAN */
+	assert_true(hpcc_cause_read(p, &place, KIND, true, &b));
+	assert_memory_not_equal(&a, &b, HPCC_CAUSE_FLOW_LEN);
+	assert_memory_not_equal(&a, &b, hpcc_cause_sender_len(&a));
+}
+
+/* The type alone changes, and the checksum with it, wherever the option is. */
+TEST(answered__type_and_checksum)
+{
+	struct hpcc_place place;
+	u8 p[200], was[200];
+	u32 len, i, odd;
+	u32 before;
+
+	for (odd = 0; odd < 2; odd++) {
+		memset(was, 0, sizeof(was));
+		len = request(was, &plain, &place);
+		if (odd) {
+			/* NOP behind the option instead of in front of it. */
+			memmove(was + place.opt - 1, was + place.opt, place.len);
+			was[place.opt + place.len - 1] = 1;
+			place.opt--;
+		}
+		before = sum_words(0, was + place.tcp, len - place.tcp + (len & 1));
+		memcpy(p, was, sizeof(p));
+		hpcc_answered_write(p, &place, true);
+		assert_int_equal(p[place.opt + 2], HPCC_OPT_ANSWERED << 5 | 3);
+		assert_int_equal(sum_words(0, p + place.tcp, len - place.tcp + (len & 1)), before);
+		for (i = 0; i < len; i++)
+			if (i != place.opt + 2 && i / 2 != (place.tcp + 16) / 2)
+				assert_int_equal(p[i], was[i]);
+		memcpy(p, was, sizeof(p));
+		hpcc_answered_write(p, &place, false);
+		was[place.opt + 2] = HPCC_OPT_ANSWERED << 5 | 3;
+		assert_memory_equal(p, was, sizeof(p));
+	}
+}
+
+#define EVERY	1000
+
+/* Ask for a turn, and take it. */
+static enum hpcc_turn_kind turn(struct hpcc_turn *set, u32 key, u32 seq, u64 now)
+{
+	struct hpcc_turn *at;
+	enum hpcc_turn_kind kind = hpcc_turn_find(set, key, seq, now, EVERY, &at);
+
+	if (kind != HPCC_TURN_HELD)
+		*at = (struct hpcc_turn){ .ns = now, .key = key, .seq = seq };
+	return kind;
+}
+
+TEST(turn__of_a_flow)
+{
+	struct hpcc_turn set[HPCC_TURN_WAYS] = {};
+
+	assert_int_equal(turn(set, 7, 0xffffff00, 1), HPCC_TURN_NEW);
+	assert_int_equal(turn(set, 7, 0xffffff01, EVERY), HPCC_TURN_HELD);
+	assert_int_equal(turn(set, 7, 0x10, EVERY + 1), HPCC_TURN_NEXT);
+	/* A retransmission, and one that has waited for long. */
+	assert_int_equal(turn(set, 7, 0xf, 3 * EVERY), HPCC_TURN_HELD);
+	assert_int_equal(turn(set, 7, 0xf, 3 * EVERY + 1), HPCC_TURN_NEW);
+	/* As far as numbers are near. */
+	assert_int_equal(turn(set, 7, 0xf + HPCC_TURN_NEAR - 1, 4 * EVERY + 1), HPCC_TURN_NEXT);
+	assert_int_equal(turn(set, 7, 0xf, 6 * EVERY), HPCC_TURN_HELD);
+	assert_int_equal(turn(set, 7, 0xe, 6 * EVERY), HPCC_TURN_HELD);
+	assert_int_equal(turn(set, 7, 0xd, 6 * EVERY), HPCC_TURN_NEW);
+	/* Another flow. */
+	assert_int_equal(turn(set, 8, 0x10, 6 * EVERY), HPCC_TURN_NEW);
+}
+
+/* A flow that goes on has each of its turns, whatever numbers others make up for it. */
+TEST(turn__forged_numbers)
+{
+	struct hpcc_turn set[HPCC_TURN_WAYS] = {};
+	u32 taken = 0, near = 0, i, k;
+	u32 seq = 0x12345678;
+	u64 rnd = 1;
+
+	for (i = 0; i < 10000; i++) {
+		u64 now = 1 + (u64)i * EVERY / 10;
+
+		taken += turn(set, 7, seq, now) != HPCC_TURN_HELD;
+		for (k = 0; k < 2; k++) {
+			u32 number = rnd >> 32;
+
+			rnd = rnd * 6364136223846793005ULL + 1442695040888963407ULL;
+			near += number - seq + HPCC_TURN_NEAR < 2 * HPCC_TURN_NEAR;
+			turn(set, 7, number, now);
+		}
+		seq += 1000;
+	}
+	/* Each number that happens to be near costs two turns at most. */
+	assert_in_range(taken, 1000 - 2 * near, 1000 + near);
+	assert_in_range(near, 0, 100);
+}
+
+/* More flows of one hash than there are places take turns. */
+TEST(turn__of_many)
+{
+	struct hpcc_turn set[HPCC_TURN_WAYS] = {};
+	u32 had[HPCC_TURN_WAYS + 1] = {};
+	u32 i, key;
+
+	for (i = 0; i < 10000; i++) {
+		/* Whoever goes on comes each EVERY; here each in its time comes too late. */
+		key = i % (HPCC_TURN_WAYS + 1);
+		had[key] += turn(set, key, i, 1 + (u64)i * EVERY) != HPCC_TURN_HELD;
+	}
+	for (key = 0; key <= HPCC_TURN_WAYS; key++)
+		assert_in_range(had[key], 1000, 2000);
+}
+
+/* How many responses there may be in a time, where many are wanted at each moment. */
+static u32 granted(const struct hpcc_budget *b, u64 *full, u64 from, u64 to, u32 every,
+		   enum hpcc_turn_kind kind)
+{
+	u64 now, next;
+	u32 nr = 0;
+
+	for (now = from; now < to; now += every / 8)
+		while ((next = hpcc_budget_after(b, *full, now, every, kind))) {
+			*full = next;
+			nr++;
+		}
+	return nr;
+}
+
+TEST(budget__burst_and_rate)
+{
+	const struct hpcc_budget *b = &hpcc_sender_budget;
+	u64 full = 0;
+
+	assert_int_equal(granted(b, &full, 1000000, 1000001, 1024, HPCC_TURN_NEXT), b->burst);
+	assert_in_range(granted(b, &full, 1000001, 1000001 + 100 * 1024, 1024, HPCC_TURN_NEXT),
+			100 * 4 - 4, 100 * 4);
+	/* New flows have half of it, and leave the other half. */
+	full = 0;
+	assert_int_equal(granted(b, &full, 5000000, 5000001, 1024, HPCC_TURN_NEW), b->burst / 2);
+	assert_int_equal(granted(b, &full, 5000001, 5000002, 1024, HPCC_TURN_NEXT), b->burst / 2);
+	/* What was spent while @every_ns was longer does not count. */
+	full = 5000000 + 4000000000ULL;
+	assert_int_equal(granted(b, &full, 6000000, 6000001, 1024, HPCC_TURN_NEXT), b->burst);
 }
 
 int main(void)
@@ -251,6 +417,12 @@ int main(void)
 		cmocka_unit_test(response__is_no_request),
 		cmocka_unit_test(cause__of_some_requests_only),
 		cmocka_unit_test(cause__flow),
+		cmocka_unit_test(cause__vlans),
+		cmocka_unit_test(answered__type_and_checksum),
+		cmocka_unit_test(turn__of_a_flow),
+		cmocka_unit_test(turn__forged_numbers),
+		cmocka_unit_test(turn__of_many),
+		cmocka_unit_test(budget__burst_and_rate),
 	};
 
 	return hpcc_run_tests(tests);

@@ -81,6 +81,12 @@ static u32 tcp_sum(const struct built *b)
 	return sum_words(sum, b->p + b->tcp, end - b->tcp);
 }
 
+/* For switches to fill in. */
+static bool asks(u32 type)
+{
+	return type == HPCC_OPT_FORWARD || type == HPCC_OPT_IDENTIFY || type == HPCC_OPT_ANSWERED;
+}
+
 static void fix_check(struct built *b)
 {
 	u32 check;
@@ -472,11 +478,10 @@ TEST(walk__skips_other_types)
 		other[1] = 12;
 		other[2] = type << 5;
 		assert_int_equal(walk(b.p, b.len, b.len, &place), HPCC_WALK_FOUND);
-		assert_int_equal(place.opt, type == HPCC_OPT_FORWARD ||
-				 type == HPCC_OPT_IDENTIFY ? b.tcp + 20 : b.opt);
+		assert_int_equal(place.opt, asks(type) ? b.tcp + 20 : b.opt);
 		b.p[b.opt] = 1;
 		memset(b.p + b.opt, 1, 4);
-		if (type != HPCC_OPT_FORWARD && type != HPCC_OPT_IDENTIFY)
+		if (!asks(type))
 			assert_int_equal(walk_built(&b),
 					 type ? HPCC_UNSTAMPED_NO_OPTION :
 						HPCC_UNSTAMPED_MALFORMED);
@@ -607,7 +612,7 @@ TEST(option__first_free_slot)
 /* However long the queue is, and whoever was there before. */
 TEST(option__records_stay)
 {
-	static const u32 types[] = { HPCC_OPT_FORWARD, HPCC_OPT_IDENTIFY };
+	static const u32 types[] = { HPCC_OPT_FORWARD, HPCC_OPT_IDENTIFY, HPCC_OPT_ANSWERED };
 	struct hpcc_record r = { .hop = 1, .tag = 9 };
 	struct hpcc_stamp s = port;
 	u8 p[36], before[36];
@@ -729,13 +734,33 @@ TEST(option__anonymous)
 	assert_int_equal(hpcc_stamp_option(p, p[1], &s), HPCC_STAMP_WRITTEN);
 }
 
+/* An ANSWERED is stamped as a FORWARD, by quiet and nameless ports as well. */
+TEST(option__answered)
+{
+	struct hpcc_stamp s = port;
+	u8 p[36], forward[36];
+	u32 i;
+
+	for (i = 0; i < 4; i++) {
+		s.quiet = i & 1;
+		s.anonymous = i & 2;
+		make_option(p, HPCC_OPT_ANSWERED, 3, 1, 3);
+		make_option(forward, HPCC_OPT_FORWARD, 3, 1, 3);
+		assert_int_equal(hpcc_stamp_option(p, p[1], &s),
+				 hpcc_stamp_option(forward, forward[1], &s));
+		assert_int_equal(p[2] >> 5, HPCC_OPT_ANSWERED);
+		p[2] ^= (HPCC_OPT_ANSWERED ^ HPCC_OPT_FORWARD) << 5;
+		assert_memory_equal(p, forward, p[1]);
+	}
+}
+
 TEST(option__other_types_untouched)
 {
 	u8 p[36], before[36];
 	u32 type;
 
 	for (type = 0; type < 8; type++) {
-		if (type == HPCC_OPT_FORWARD || type == HPCC_OPT_IDENTIFY)
+		if (asks(type))
 			continue;
 		make_option(p, type, 1, 0, 3);
 		memcpy(before, p, sizeof(p));
@@ -858,6 +883,7 @@ int main(void)
 		cmocka_unit_test(option__identify),
 		cmocka_unit_test(option__quiet),
 		cmocka_unit_test(option__anonymous),
+		cmocka_unit_test(option__answered),
 		cmocka_unit_test(option__other_types_untouched),
 		cmocka_unit_test(check__stays_right),
 		cmocka_unit_test(check__stays_wrong),

@@ -11,14 +11,14 @@ local hpcc = Proto("hpcc", "HPCC++ telemetry")
 -- As in include/uapi/linux/hpcc.h.
 local KINDS = { 253, 254 }
 local VERSION = 1
-local FORWARD, ECHO, IDENTIFY, IDENTIFY_ECHO, REPORT, RESPONSE = 1, 2, 3, 4, 5, 7
+local FORWARD, ECHO, IDENTIFY, IDENTIFY_ECHO, REPORT, ANSWERED, RESPONSE = 1, 2, 3, 4, 5, 6, 7
 local SYN_LEN, HEAD_LEN, RECORD_LEN = 6, 4, 8
 local COUNTER = 2 ^ 20		-- ts and tx are modulo this
 local WINDOW, FLOWS, PARAMETERS, SIGNAL = 1, 2, 3, 4
 
 local types = {
 	[FORWARD] = "FORWARD", [ECHO] = "ECHO", [IDENTIFY] = "IDENTIFY",
-	[IDENTIFY_ECHO] = "IDENTIFY_ECHO", [REPORT] = "REPORT", [6] = "PROBE",
+	[IDENTIFY_ECHO] = "IDENTIFY_ECHO", [REPORT] = "REPORT", [ANSWERED] = "ANSWERED",
 	[RESPONSE] = "RESPONSE",
 }
 local report_kinds = { [WINDOW] = "window", [FLOWS] = "N", [PARAMETERS] = "parameters",
@@ -249,7 +249,7 @@ end
 
 -- The one record of a FORWARD for CSIG, in the place of a hop's.
 local function asks_for_signal(range, option)
-	return option.type == FORWARD and range:bitfield(0, 8) == 0xf0 + SIGNAL and
+	return (option.type == FORWARD or option.type == ANSWERED) and range:bitfield(0, 8) == 0xf0 + SIGNAL and
 	       range(1, 4):uint() == 0 and range:bitfield(40, 7) == 0
 end
 
@@ -307,9 +307,7 @@ local function record(range, pinfo, tree, option, place)
 end
 
 local function is_well_formed(range)
-	local kind_of = range(2, 1):bitfield(0, 3)
-
-	return (range:len() - HEAD_LEN) % RECORD_LEN == 0 and kind_of ~= 0 and kind_of ~= 6
+	return (range:len() - HEAD_LEN) % RECORD_LEN == 0 and range(2, 1):bitfield(0, 3) ~= 0
 end
 
 local function dissect_telemetry(range, pinfo, tree)
@@ -317,7 +315,9 @@ local function dissect_telemetry(range, pinfo, tree)
 			 hops = range(3, 1):bitfield(0, 4), seen = {} }
 	local records = (range:len() - HEAD_LEN) / RECORD_LEN
 
-	option.key = string.format("%s/%s/%d/", tcp("stream"), tcp("sport"), option.type)
+	-- An ANSWERED is a FORWARD.
+	option.key = string.format("%s/%s/%d/", tcp("stream"), tcp("sport"),
+				   option.type == ANSWERED and FORWARD or option.type)
 	tree:add(f.type, range(2, 1))
 	tree:add(f.scale, range(2, 1))
 	tree:add(f.hops, range(3, 1))

@@ -28,7 +28,7 @@
  *	byte 3    hops << 4 | flags	switches passed (15: 15 or more)
  *	then      n records, big endian, 64 bits each; all zero: free slot
  *
- * Load record (FORWARD, ECHO, RESPONSE), from the most significant bit:
+ * Load record (FORWARD, ANSWERED, ECHO, RESPONSE), from the most significant bit:
  *	hop:4  tag:8  ts:20  tx:20  qlen:12
  * ts and tx count units of 2^scale ns, from a secret of the port on, and wrap.
  * tx is txBytes, and qlen the queue, both expressed as the time the link needs to
@@ -83,7 +83,8 @@
  * @HPCC_OPT_IDENTIFY: like FORWARD, with identity records
  * @HPCC_OPT_IDENTIFY_ECHO: like ECHO, with identity records
  * @HPCC_OPT_REPORT: what the receiver has worked out itself, or is to work W out with
- * @HPCC_OPT_PROBE: reserved
+ * @HPCC_OPT_ANSWERED: a FORWARD that a switch has sent a RESPONSE to, which is why no other one
+ *	does; all else is as with FORWARD
  * @HPCC_OPT_RESPONSE: the load record of a switch, which sends it to the sender of a FORWARD in a
  *	segment without flags
  */
@@ -93,7 +94,7 @@ enum hpcc_opt_type {
 	HPCC_OPT_IDENTIFY	= 3,
 	HPCC_OPT_IDENTIFY_ECHO	= 4,
 	HPCC_OPT_REPORT		= 5,
-	HPCC_OPT_PROBE		= 6,
+	HPCC_OPT_ANSWERED	= 6,
 	HPCC_OPT_RESPONSE	= 7,
 };
 
@@ -120,7 +121,7 @@ enum hpcc_report {
  * PHASE: an option with room for n records asks only the hops after the first
  * PHASE x n for one, so that a path longer than one option is read in turns.
  *
- * PROMPT (FORWARD, IDENTIFY): the sender's window is small; acknowledge at
+ * PROMPT (FORWARD, ANSWERED, IDENTIFY): the sender's window is small; acknowledge at
  * once.
  */
 #define HPCC_OPT_F_PHASE	0x07
@@ -281,8 +282,10 @@ enum {
  *	included
  * @port_qlen_bytes: what waits in all of them
  * @responses: direct responses sent
- * @responses_held: those that were not, as the flow had got one less than TCA_HPCC_EVERY before
- * @responses_lost: those that were not, as too many waited to be sent
+ * @responses_held: those that were not, as it was not the flow's turn, or the budget of the port or
+ *	of the flow's sender was spent
+ * @responses_lost: those that were not, as too many waited to be sent, or as the packet could not
+ *	be made writable
  * @responses_failed: those that there was no memory for, or that the stack refused
  */
 struct tc_hpcc_xstats {

@@ -34,7 +34,7 @@ static void view_options(struct view *v, const uint8_t *p, uint8_t kind)
 		if (!len || at + len > v->end || (p[at] != 1 && len < 2))
 			return;
 		type = p[at] == kind && len >= 4 ? p[at + 2] >> 5 : 0;
-		if ((type == 1 || type == 3) && len <= 36 && len % 8 == 4) {
+		if ((type == 1 || type == 3 || type == 6) && len <= 36 && len % 8 == 4) {
 			v->opt = at;
 			v->optlen = len;
 			return;

@@ -5,7 +5,7 @@
 #include "packets.h"
 
 enum {
-	FORWARD = 1, ECHO = 2, IDENTIFY = 3, REPORT = 5,
+	FORWARD = 1, ECHO = 2, IDENTIFY = 3, REPORT = 5, ANSWERED = 6,
 };
 
 /* Records of a REPORT that may be taken in: N, a window, or parameters of few ids. */
@@ -39,6 +39,8 @@ uint32_t our_option(struct maker *m, uint8_t *p, const struct flow *flow)
 
 	if (type == ECHO && percent(rng, 40))
 		type = REPORT;
+	if (type == FORWARD && percent(rng, 20))
+		type = ANSWERED;
 	p[0] = percent(rng, 95) ? m->kind : 253 + below(rng, 2);
 	p[1] = len;
 	p[2] = type << 5 | (percent(rng, 80) ? flow ? flow->scale : 7 : below(rng, 32));

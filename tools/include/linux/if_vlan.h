@@ -5,6 +5,7 @@
 #include <linux/types.h>
 
 #define VLAN_HLEN	4
+#define VLAN_VID_MASK	0x0fff
 
 struct vlan_hdr {
 	__be16	h_vlan_TCI;
