@@ -357,7 +357,7 @@ static bool hpcc_segment_in(struct hpcc_arrival *in)
 		return false;
 	sk = hpcc_arrival_sock(in, &put);
 	if (!sk)
-		return false;
+		return hpcc_is_bare(in->th) && hpcc_response_stray(in, at, pos);
 	flow = hpcc_flow_find(sk);
 	if (!flow)
 		hpcc_unagreed_in(in);

@@ -7,7 +7,8 @@
  * follow it at once, under the socket's spinlock, which TCP will take next for the same
  * segment. Where a process owns the socket W follows when TCP asks tso_segs(), which it does
  * before it sends anything. TCP itself then discards the segment, as it does where this
- * module is not loaded: it has no ACK.
+ * module is not loaded: it has no ACK. A response for which there is no connection ends at
+ * LOCAL_IN.
  */
 #include <linux/unaligned.h>
 #include <net/tcp.h>
@@ -102,6 +103,29 @@ void hpcc_response_in(struct sock *sk, struct hpcc_flow *flow, const struct hpcc
 		hpcc_response_now(sk, flow);
 	else
 		hpcc_count(net, HPCC_C_RESPONSE_IGNORED);
+}
+
+/**
+ * hpcc_response_stray() - a segment without flags came for no connection
+ * @in: the segment
+ * @at: offset of its first option of either kind, or a negative error
+ * @pos: offset behind that
+ *
+ * The connection may have closed meanwhile, or a switch may have responded to forged data. TCP
+ * would answer RST for a port that nobody has, and perhaps ACK in TIME-WAIT.
+ *
+ * Context: LOCAL_IN.
+ * Return: whether it is a response, and so ends here.
+ */
+bool hpcc_response_stray(const struct hpcc_arrival *in, int at, u32 pos)
+{
+	struct hpcc_opt opt;
+
+	if (at < 0 || hpcc_opt_decode(in->opts + at, pos - at, &opt) ||
+	    opt.type != HPCC_OPT_RESPONSE)
+		return false;
+	hpcc_count(in->state->net, HPCC_C_RESPONSE_IGNORED);
+	return true;
 }
 
 /**

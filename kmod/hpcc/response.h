@@ -31,6 +31,7 @@ bool hpcc_response_ok(const struct hpcc_flow *flow, const struct tcp_sock *tp,
 		      const struct hpcc_arrival *in);
 void hpcc_response_in(struct sock *sk, struct hpcc_flow *flow, const struct hpcc_arrival *in,
 		      int at, u32 pos);
+bool hpcc_response_stray(const struct hpcc_arrival *in, int at, u32 pos);
 void hpcc_response_take(struct sock *sk, struct hpcc_flow *flow);
 void hpcc_response_told(const struct tcp_sock *tp, struct hpcc_flow *flow, u64 W_q16);
 

@@ -324,7 +324,7 @@ def answers(peer, data, **how):
 
 
 def test_no_answer():
-    """No ACK, no RST, from connections in any state; a closed port answers as RFC 9293 has it."""
+    """No ACK, no RST, from connections in any state, nor from a port that nobody has."""
     for version in 4, 6:
         for cc in "hpcc", "cubic":
             peer = Peer(version, cc=cc)
@@ -345,8 +345,15 @@ def test_no_answer():
             peer.seq += 1
             peer.sock.close()
             expect(f"{cc}, TIME_WAIT", answers(peer, first), [])
+            peer.seq += 5000
+            expect(f"{cc}, TIME_WAIT, outside", answers(peer, first), [])
+            peer.seq -= 5000
             lport, peer.lport = peer.lport, 4
-            expect(f"{cc}, closed port", answers(peer, first), [(RST | ACK, b"")])
+            before = peer.ns.counters()
+            expect(f"{cc}, closed port", answers(peer, first), [])
+            expect(f"{cc}, counters", dict(peer.ns.counters() - before), {"response_ignored": 1})
+            peer.raw(0, peer.seq, first, option(FORWARD, [bytes(8)], SCALE))
+            expect(f"{cc}, closed port, another option", [seg.flags for seg in peer.read_all(0.01)], [RST | ACK])
             peer.listen(5000)
             expect(f"{cc}, listener", answers(peer, first), [])
             peer.lport = lport
