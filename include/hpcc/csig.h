@@ -290,7 +290,7 @@ static inline u64 hpcc_csig_record(u16 tag, bool popped)
 }
 
 /**
- * hpcc_csig_is() - whether a FORWARD asks for a signal
+ * hpcc_csig_is() - whether a FORWARD or ANSWERED asks for a signal
  * @opt: its head
  * @records: its records
  *
@@ -298,7 +298,7 @@ static inline u64 hpcc_csig_record(u16 tag, bool popped)
  */
 static inline bool hpcc_csig_is(const struct hpcc_opt *opt, const u8 *records)
 {
-	return opt->type == HPCC_OPT_FORWARD && opt->nr == 1 &&
+	return (opt->type == HPCC_OPT_FORWARD || opt->type == HPCC_OPT_ANSWERED) && opt->nr == 1 &&
 	       (get_unaligned_be64(records) & ~(HPCC_CSIG_POPPED | 0xffff)) == HPCC_CSIG_RECORD;
 }
 

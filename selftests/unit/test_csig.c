@@ -184,6 +184,9 @@ TEST(pop__option_and_checksum)
 		memcpy(was, p, sizeof(p));
 		assert_true(hpcc_csig_pop(p, &place, TAG(3, 9, 7), false));
 		assert_memory_equal(p, was, sizeof(p));
+		/* another port has responded to it */
+		p[place.opt + 2] = HPCC_OPT_ANSWERED << 5 | 3;
+		assert_true(hpcc_csig_pop(p, &place, TAG(3, 9, 7), false));
 		/* a load record, which is somebody else's */
 		p[place.opt + 4] = 0x14;
 		memcpy(was, p, sizeof(p));
