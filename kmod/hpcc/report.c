@@ -7,8 +7,8 @@
  *			and when N changes. Others do not count, so that they cost nothing
  *	sender		W_ai = W_init (1 - eta) / N while the last hop has the largest u'
  *
- * Where IOAM traces and TCP options both have hops, the last number need not be that of the last link:
- * N is neither told nor used there.
+ * Where IOAM traces and TCP options both have hops, the last number need not be that of the last
+ * link: N is neither told nor used there.
  *
  * A receiver that computes W (receiver.c) counts the flow as well, and sets W_ai itself.
  *
