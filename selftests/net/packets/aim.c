@@ -325,15 +325,22 @@ static uint32_t near(struct rng *rng, uint32_t v)
 	return what < 96 ? v + below(rng, 1 << 18) - (1 << 17) : v + rng_next(rng);
 }
 
+/* One at least: a segment without any may be a response, which TCP answers if there is no such
+ * connection, and the host with the modules does not. net/response.py has these.
+ */
 static uint8_t some_flags(struct rng *rng)
 {
 	uint32_t what = below(rng, 1000);
+	uint8_t any;
 
 	if (what < 970)
 		return TCP_ACK | (percent(rng, 25) ? TCP_PSH : 0);
 	if (what < 976)
 		return TCP_ACK | TCP_FIN;
-	return what < 982 ? TCP_RST : what < 990 ? TCP_SYN : rng_next(rng);
+	if (what < 990)
+		return what < 982 ? TCP_RST : TCP_SYN;
+	any = rng_next(rng);
+	return any ? any : TCP_PSH;
 }
 
 /* A segment of a connection, or a SYN of nobody's. */
