@@ -53,8 +53,8 @@ enum hpcc_mode {
 };
 
 /**
- * enum hpcc_muted - whether segments go without our option, as the path may drop them (mute.c)
- * @HPCC_MUTED_NOT: they carry it
+ * enum hpcc_muted - whether data go without our option, as the path may drop them (mute.c)
+ * @HPCC_MUTED_NOT: segments carry it
  * @HPCC_MUTED: none carries it, for now
  * @HPCC_MUTED_TRIES: one data segment is to carry a request
  * @HPCC_MUTED_TRIED: it left

@@ -2,14 +2,16 @@
 /*
  * Paths that pass SYNs with our option, and drop data or ACKs with it.
  *
- * Telemetry must not cost a connection its data. So an end that suspects the path sends its
- * segments without our option, whatever carries telemetry:
+ * Telemetry must not cost a connection its data. So an end that suspects the path sends segments
+ * without our option, whatever carries telemetry:
  *
  *	data	An RTO mutes the flow if requests left and no option of the peer arrived since
  *		the last RTO. The flow falls back to classic. Later one data segment carries a
  *		request: other segments are in flight in front of it and behind it, so that fast
  *		retransmit repairs its loss. An option of the peer ends the muting. Without one
- *		the flow stays muted until the connection ends.
+ *		the flow stays muted until the connection ends. ACKs without data still answer
+ *		the peer's requests: an outage mutes flows, too, and an end that sends little may
+ *		never try.
  *	ACKs	The peer sends data again that were acknowledged: the ACK, which had our option,
  *		may have been dropped for it. The answer carries no option, nor do the next
  *		HPCC_PAUSE ACKs without data that would have had one. That number doubles if this
@@ -129,14 +131,14 @@ bool hpcc_mute_out(const struct hpcc_segment *seg, const struct tcp_sock *tp,
 {
 	u32 pause = READ_ONCE(flow->pause);
 
-	if (READ_ONCE(flow->muted))
+	if (READ_ONCE(flow->muted) && !hpcc_is_pure(seg))
 		return asks && hpcc_mute_tries(seg, tp, flow);
 	if (presence == HPCC_DUPLICATE) {
 		if (!pause && ntohl(hpcc_segment_th(seg)->ack_seq) == READ_ONCE(flow->echo_ack))
 			hpcc_mute_pause(seg, flow);
 		return false;
 	}
-	if (!hpcc_is_pure(seg))
+	if (!pause || !hpcc_is_pure(seg))
 		return true;
 	WRITE_ONCE(flow->pause, pause - 1);
 	return false;

@@ -518,5 +518,25 @@ def test_trial_brings_telemetry_back():
     expect("events", [got["event"] for _, got in family.heard()], ["return"])
 
 
+def test_outage():
+    """A path that drops everything for a second, and not for the option: who sends little then gets
+    telemetry for the other one's data all the same.
+    """
+    need_virtual_time()
+    path = BoxPath(4)
+    client, server = path.connect()
+    transfer((client, server, pattern(NBYTES)))
+    path.change_packet = drop
+    client.send(bytes(100))
+    time.sleep(2)
+    path.change_packet = lambda packet: [packet]
+    time.sleep(4)
+    expect("request", len(server.recv(1000)), 100)
+    for _ in range(5):
+        goodput_mbps(server, client, NBYTES)
+    expect("muted", path.a.counters()["muted"], 1)
+    expect("runs", get_cc(server), "hpcc")
+
+
 if __name__ == "__main__":
     main(sys.modules[__name__], modules=["sch_hpcc"])
