@@ -80,19 +80,25 @@ static void hpcc_set_T(struct sock *sk, struct hpcc_flow *flow)
 	u64 W_ai_q16;
 	u64 B_host;
 	u32 sample;
+	u32 rtt_ns;
 	u32 T_ns;
 
 	flow->dirty = true;
 	flow->min_rtt_us = tcp_min_rtt(tcp_sk(sk));
-	T_ns = hpcc_base_rtt_ns(sk, base_rtt_ns);
+	rtt_ns = hpcc_base_rtt_ns(sk, base_rtt_ns);
+	T_ns = rtt_ns;
 	B_host = hpcc_host_rate(sk, READ_ONCE(sysctls->host_mbps));
+	/* The smallest RTT is that of the handshake's short segments. */
+	if (!base_rtt_ns)
+		T_ns = min_t(u64, HPCC_T_MAX_NS, rtt_ns +
+			     div64_u64((u64)tcp_sk(sk)->mss_cache * NSEC_PER_SEC, B_host));
 	W_init_q16 = mul_u64_u64_div_u64(B_host, (u64)T_ns << 16, NSEC_PER_SEC);
 	W_init_q16 = max_t(u64, W_init_q16, (u64)tcp_sk(sk)->mss_cache << 16);
 	flow->fallback.window = div_u64(W_init_q16 >> 16,
 					max(tcp_sk(sk)->mss_cache, 1U));
 	W_ai_q16 = w_ai_bytes ? 0 : div_u64(W_init_q16 * (1000 - eta_permille), 1000);
 	hpcc_params_init(&flow->params, T_ns, W_init_q16,
-			 hpcc_W_min(sk, W_init_q16, T_ns, base_rtt_ns,
+			 hpcc_W_min(sk, W_init_q16, T_ns, rtt_ns, base_rtt_ns,
 				    READ_ONCE(sysctls->start_rtt_ns)), (u64)w_ai_bytes << 16,
 			 div_u64((u64)eta_permille << 24, 1000),
 			 READ_ONCE(sysctls->max_stage));

@@ -151,7 +151,7 @@ void hpcc_probe_arrived(struct sock *sk, struct hpcc_flow *flow);
 u16 hpcc_room(const struct hpcc_flow *flow);
 void hpcc_reserve(struct sock *sk, struct hpcc_flow *flow, u16 bytes);
 void hpcc_reserve_again(struct sock *sk, struct hpcc_flow *flow);
-u64 hpcc_W_min(const struct sock *sk, u64 W_init_q16, u32 T_ns, u32 base_rtt_ns,
+u64 hpcc_W_min(const struct sock *sk, u64 W_init_q16, u32 T_ns, u32 rtt_ns, u32 base_rtt_ns,
 	       u32 start_rtt_ns);
 u32 hpcc_cwnd(struct sock *sk, struct hpcc_flow *flow);
 void hpcc_set_rate(struct sock *sk, const struct hpcc_flow *flow, bool clocked);

@@ -21,7 +21,7 @@ static const u32 hpcc_clocked_cwnd = 8;
 /* W_min = W_init / 1024: the authors' simulator has 1/1000 of the line rate. */
 static const u32 hpcc_W_min_shift = 10;
 
-/* And a packet in 16 T at least: a record more than 64 T behind the last one, of a path
+/* And a packet in 16 RTTs at least: a record more than 64 T behind the last one, of a path
  * that is read in up to four turns, measures nothing, and W would never come back.
  */
 static const u32 hpcc_W_min_mss_shift = 4;
@@ -105,18 +105,21 @@ void hpcc_reserve_again(struct sock *sk, struct hpcc_flow *flow)
  * @sk: socket
  * @W_init_q16: W_init, bytes, Q16
  * @T_ns: T
+ * @rtt_ns: smallest RTT, or T as configured
  * @base_rtt_ns: T as configured; 0: measured
  * @start_rtt_ns: the peer sets a measured T: one beyond this does not raise W_min further
  *
  * Return: bytes, Q16.
  */
-u64 hpcc_W_min(const struct sock *sk, u64 W_init_q16, u32 T_ns, u32 base_rtt_ns,
+u64 hpcc_W_min(const struct sock *sk, u64 W_init_q16, u32 T_ns, u32 rtt_ns, u32 base_rtt_ns,
 	       u32 start_rtt_ns)
 {
+	u64 mss_q16;
+
 	if (!base_rtt_ns && T_ns > start_rtt_ns)
 		W_init_q16 = mul_u64_u64_div_u64(W_init_q16, start_rtt_ns, T_ns);
-	return max_t(u64, W_init_q16 >> hpcc_W_min_shift,
-		     (u64)tcp_sk(sk)->mss_cache << 16 >> hpcc_W_min_mss_shift);
+	mss_q16 = mul_u64_u64_div_u64((u64)tcp_sk(sk)->mss_cache << 16, T_ns, rtt_ns);
+	return max(W_init_q16 >> hpcc_W_min_shift, mss_q16 >> hpcc_W_min_mss_shift);
 }
 
 /**

@@ -111,7 +111,7 @@ test_carriers()
 	change stamp int port 65534 identify off
 	refused "stamp ifa: needs identify on" change stamp tcp,ifa
 	change stamp tcp,ifa identify on
-	expect ifa "$(json 'q["options"]["carriers"], q["options"]["identify"]')" "('tcp,ifa', True)"
+	expect ifa "$(json 'q["options"]["carriers"], q["options"]["identify"]')" "(['tcp', 'ifa'], True)"
 	change stamp int
 	refused "port: 0 .. 65534 with stamp ioam or int" change port 65535
 	change stamp int,int
