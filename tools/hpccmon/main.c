@@ -44,7 +44,7 @@ struct command {
 
 static const struct command commands[] = {
 	{ "events", cmd_events, "[--json] [--count=N] [LOCAL|COOKIE] [PEER]",
-	  "fallbacks, returns and changes of paths, as they happen",
+	  "fallbacks, returns, muted flows and changes of paths, as they happen",
 	  HELP_JSON
 	  "\t-c, --count=N         end after N of them\n"
 	  HELP_FLOWS },
