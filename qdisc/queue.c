@@ -122,11 +122,11 @@ static void hpcc_count_departure(struct hpcc_sched *q, u32 bytes)
 /* The link spends so long on a packet. */
 static void hpcc_spend(struct hpcc_sched *q, struct hpcc_clock time)
 {
-	struct hpcc_clock busy = hpcc_clock_add(q->busy, time);
+	u64 was_ns = q->busy.ns;
 
-	if (q->shared)
-		hpcc_port_add_busy(q->shared, busy.ns - q->busy.ns);
-	q->busy = busy;
+	q->busy = hpcc_clock_add(q->busy, time);
+	if (unlikely(q->shared))
+		hpcc_port_add_busy(q->shared, q->busy.ns - was_ns);
 }
 
 /* The packet that goes next; NULL: none for now. */

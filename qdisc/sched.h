@@ -414,9 +414,11 @@ void hpcc_child_reset(struct hpcc_sched *q);
  */
 static inline u32 hpcc_link_bytes(const struct hpcc_sched *q, const struct sk_buff *skb, u32 segs)
 {
-	u32 tag = skb_vlan_tag_present(skb) ? VLAN_HLEN : 0;
+	u32 bytes = qdisc_pkt_len(skb) + q->cfg.overhead * segs;
 
-	return qdisc_pkt_len(skb) + (q->cfg.overhead + tag) * segs;
+	if (unlikely(skb_vlan_tag_present(skb)))
+		bytes += VLAN_HLEN * segs;
+	return bytes;
 }
 
 /* Do packets wait in a child? */
