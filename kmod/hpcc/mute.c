@@ -5,10 +5,10 @@
  * Telemetry must not cost a connection its data. So an end that suspects the path sends segments
  * without our option, whatever carries telemetry:
  *
- *	data	An RTO mutes the flow if requests left and no option of the peer arrived since
- *		the last RTO. The flow falls back to classic. Later one data segment carries a
+ *	data	An RTO mutes the flow if requests left and no echo or REPORT of the peer arrived
+ *		since the last RTO. The flow falls back to classic. Later one data segment carries a
  *		request: other segments are in flight in front of it and behind it, so that fast
- *		retransmit repairs its loss. An option of the peer ends the muting. Without one
+ *		retransmit repairs its loss. An echo or REPORT ends the muting. Without one
  *		the flow stays muted until the connection ends. ACKs without data still answer
  *		the peer's requests: an outage mutes flows, too, and an end that sends little may
  *		never try.
