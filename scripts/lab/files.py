@@ -74,13 +74,19 @@ def _copy(source, target):
             out.truncate(os.fstat(file.fileno()).st_size)
 
 
-def copy_tree(source, target):
-    """The regular files of a directory and of those below it. Other kinds of files are left out."""
+def copy_tree(source, target, without=()):
+    """The regular files of a directory and of those below it. Other kinds of files are left out, and what it has by
+    one of the names @without.
+    """
+    if not stat.S_ISDIR(os.lstat(source).st_mode):
+        raise NotADirectoryError(None, "is not a directory", str(source))
     if target.is_symlink():
         target.unlink()
     target.mkdir(exist_ok=True)
     with os.scandir(source) as entries:
         for entry in entries:
+            if entry.name in without:
+                continue
             if entry.is_dir(follow_symlinks=False):
                 copy_tree(Path(entry), target / entry.name)
             elif entry.is_file(follow_symlinks=False):

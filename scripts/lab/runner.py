@@ -303,13 +303,25 @@ def execute(kernel, scenario, seed, progress):
     except OSError as err:
         raise RunError(f"{scenario.cc_label()}: {err.filename or tempfile.gettempdir()}: {err.strerror}") \
             from None
+    except RecursionError:
+        raise RunError(f"{scenario.cc_label()}: the guest left directories that are too deep") from None
+
+
+@contextlib.contextmanager
+def _job():
+    """A temporary directory. What a guest left there goes, too; Python itself removes no deep directories."""
+    with tempfile.TemporaryDirectory(prefix="hpcc-lab-") as directory:
+        try:
+            yield directory
+        finally:
+            subprocess.run(["rm", "-rf", "--", directory], stderr=subprocess.DEVNULL, check=False)
 
 
 def _execute(kernel, scenario, seed, progress):
     shape = topology.Topology(scenario)
     plan = planning.Plan(scenario, shape)
     name = scenario.cc_label()
-    with tempfile.TemporaryDirectory(prefix="hpcc-lab-") as directory:
+    with _job() as directory:
         for file, text in plan.files.items():
             Path(directory, file).write_text(text, encoding="utf-8")
         Path(directory, FILES, "pcap").mkdir(parents=True)

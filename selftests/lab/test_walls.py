@@ -161,6 +161,32 @@ class Guest(Case):
                          ["kept", "kept/file", "kept/hole", "run-0.txt"])
         self.assertLess((self.out / "kept/hole").stat().st_blocks, 100)
 
+    def test_link_in_the_place_of_all(self):
+        """The directory of files is a link itself: nothing behind it comes out."""
+        others = self.directory / "others"
+        others.mkdir()
+        (others / "secret").write_text("my password", encoding="utf-8")
+        done = self.lab("run", self.write(f"rm -r files; ln -s {others} files"), status=1)
+        self.assertIn("/files: ", done.stderr)
+        self.assertNotIn("Traceback", done.stderr)
+        self.assertFalse((self.out / "secret").exists())
+
+    def test_deep_directories(self):
+        """More directories in each other than Python goes through: one error."""
+        deep = "d/" * 400
+        done = self.lab("run", self.write(f"cd files; for i in 1 2 3; do mkdir -p {deep}; cd {deep}; done"), status=1,
+                        env={"TMPDIR": str(self.directory)})
+        self.assertIn("too deep", done.stderr)
+        self.assertNotIn("Traceback", done.stderr)
+        self.assertEqual({path.name for path in self.directory.iterdir()}, {"out", "stranger.toml"})
+
+    def test_report_of_a_guest(self):
+        """What a program calls as we call our results does not take their place."""
+        for made in "echo evil >", "mkdir":
+            self.run_command("; ".join(f"{made} files/{name}" for name in ("report.html", "results.json")))
+            self.assertIn("<!DOCTYPE html>", (self.out / "report.html").read_text(encoding="utf-8"))
+            self.assertEqual(json.loads((self.out / "results.json").read_text(encoding="utf-8"))["scenario"], "stranger")
+
     def test_results_of_a_guest(self):
         """In the place of results there is a link, a pipe, a directory, or what is no JSON: one error."""
         secret = self.directory / "secret"
