@@ -2,6 +2,7 @@
 """Carry a plan out, in a guest or on the host, and collect what it measured."""
 
 import atexit
+import collections
 import contextlib
 import os
 import re
@@ -28,6 +29,8 @@ JOB, TOOLS, PROGRAMS = "/tmp/lab", "/tmp/tools", "/tmp/programs"
 GUEST_PATH = "/usr/sbin:/usr/bin:/sbin:/bin:/usr/local/sbin:/usr/local/bin"
 # Real time after which a guest is given up, in seconds.
 PATIENCE_S = 1800
+# What is kept of a run's output.
+KEPT_LINES, LINE_MAX = 30, 10000
 DUALPI2_SINCE = (6, 17)
 
 
@@ -271,9 +274,11 @@ class Host:
 
 
 def _watch(process, name, progress):
-    """Follow the run's stderr; everything but progress is kept for errors."""
-    kept = []
-    for line in process.stdout:
+    """Follow what a run prints. The last lines that are not progress are kept for errors: a guest may print
+    without end.
+    """
+    kept = collections.deque(maxlen=KEPT_LINES)
+    for line in iter(lambda: process.stdout.readline(LINE_MAX), ""):
         match = re.fullmatch(r"progress (network )?(\d+)\s*", line)
         if match:
             progress.update(name, f"{match[1] or ''}{match[2]} %")
@@ -335,7 +340,7 @@ def _execute(kernel, scenario, seed, progress):
             RUNNING.discard(process)
         if process.returncode:
             raise RunError("\n".join([f"the run with {name} failed "
-                                      f"(exit status {process.returncode})", *kept[-30:]]))
+                                      f"(exit status {process.returncode})", *kept]))
         text = files.read_text(Path(directory, "result"))
         release = files.printable(files.read_text(Path(directory, "kernel")).strip())
         saved = _kept(Path(directory, FILES), scenario)

@@ -284,6 +284,14 @@ class Bounds(Case):
             file.truncate(1 << 40)
         self.refused("large.csv", "is larger than 16 MiB")
 
+    def test_output_of_a_guest(self):
+        """Of what a run prints the end is kept, and no line is longer than some KB."""
+        with subprocess.Popen(["sh", "-c", "yes | head -n 100000; head -c 1000000 /dev/zero | tr '\\0' x; echo; echo end"],
+                              stdout=subprocess.PIPE, text=True) as process:
+            kept = runner._watch(process, "x", None)    # pylint: disable=protected-access
+        self.assertEqual(kept[-1], "end")
+        self.assertLess(sum(map(len, kept)), 1000000)
+
     def test_read_text(self):
         path = self.directory / "file"
         path.write_text("text", encoding="utf-8")
