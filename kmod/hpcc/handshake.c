@@ -32,6 +32,7 @@
 #include <hpcc/record.h>
 
 #include "cc.h"
+#include "flow.h"
 #include "handshake.h"
 #include "links.h"
 #include "routes.h"
@@ -112,13 +113,14 @@ static u64 hpcc_note_key(const struct hpcc_tuple *t, u32 irs)
 	return siphash(&in, sizeof(in), &hpcc_notes_key) | 1;
 }
 
-static struct hpcc_agreements *hpcc_agree_alloc(struct hpcc_net *hn)
+/* @payer: socket whose cgroup is charged. A tenant may have many namespaces, each with a table. */
+static struct hpcc_agreements *hpcc_agree_alloc(struct hpcc_net *hn, const struct sock *payer)
 {
 	struct hpcc_agreements *new, *old;
 	u32 i;
 
 	/* Large, so it may fail while memory is fragmented; the next SYN tries. */
-	new = kzalloc(sizeof(*new), GFP_ATOMIC | __GFP_NOWARN);
+	new = hpcc_flow_zalloc(payer, sizeof(*new));
 	if (!new)
 		return NULL;
 	for (i = 0; i < HPCC_AGREE_LOCKS; i++)
@@ -129,15 +131,17 @@ static struct hpcc_agreements *hpcc_agree_alloc(struct hpcc_net *hn)
 	return old ?: new;
 }
 
-/* Where a connection's note may be. False: the namespace has no table. */
-static bool hpcc_note_ref(struct hpcc_net *hn, const struct hpcc_tuple *tuple,
-			  u32 irs, bool alloc, struct hpcc_note_ref *ref)
+/* Where a connection's note may be. @payer: makes the table if there is none. False: the namespace
+ * has no table.
+ */
+static bool hpcc_note_ref(struct hpcc_net *hn, const struct hpcc_tuple *tuple, u32 irs,
+			  const struct sock *payer, struct hpcc_note_ref *ref)
 {
 	struct hpcc_agreements *table = rcu_dereference(hn->agreements);
 	u32 set;
 
-	if (!table && alloc)
-		table = hpcc_agree_alloc(hn);
+	if (!table && payer)
+		table = hpcc_agree_alloc(hn, payer);
 	if (!table)
 		return false;
 	ref->key = hpcc_note_key(tuple, irs);
@@ -215,11 +219,11 @@ static void hpcc_note_write(const struct hpcc_note_ref *ref, struct hpcc_note sa
  * nothing. LOCAL_IN only.
  */
 static void hpcc_agree_offer(const struct net *net, const struct hpcc_tuple *tuple,
-			     u32 irs, struct hpcc_note said)
+			     u32 irs, struct hpcc_note said, const struct sock *payer)
 {
 	struct hpcc_note_ref ref;
 
-	if (!hpcc_note_ref(hpcc_pernet(net), tuple, irs, true, &ref))
+	if (!hpcc_note_ref(hpcc_pernet(net), tuple, irs, payer, &ref))
 		return;
 	spin_lock_bh(ref.lock);
 	if (!hpcc_note_find(&ref))
@@ -237,7 +241,7 @@ static struct hpcc_note hpcc_agree_offered(const struct net *net, const struct h
 	struct hpcc_note_ref ref;
 	struct hpcc_note *note;
 
-	if (!hpcc_note_ref(hpcc_pernet(net), tuple, irs, false, &ref) ||
+	if (!hpcc_note_ref(hpcc_pernet(net), tuple, irs, NULL, &ref) ||
 	    !hpcc_note_seen(&ref))
 		return said;
 	spin_lock_bh(ref.lock);
@@ -248,17 +252,17 @@ static struct hpcc_note hpcc_agree_offered(const struct net *net, const struct h
 	return said;
 }
 
-/* Note that SYN and SYN-ACK carry the option. @alloc: make the table if there is none; only the
- * hooks may ask for that.
+/* Note that SYN and SYN-ACK carry the option. @payer: see hpcc_note_ref(); only the hooks may have
+ * one.
  */
 static void hpcc_agree_done(const struct net *net, const struct hpcc_tuple *tuple,
-			    u32 irs, struct hpcc_note said, bool alloc)
+			    u32 irs, struct hpcc_note said, const struct sock *payer)
 {
 	struct hpcc_note_ref ref;
 
 	said.done = true;
 	rcu_read_lock();
-	if (hpcc_note_ref(hpcc_pernet(net), tuple, irs, alloc, &ref)) {
+	if (hpcc_note_ref(hpcc_pernet(net), tuple, irs, payer, &ref)) {
 		spin_lock_bh(ref.lock);
 		hpcc_note_write(&ref, said);
 		spin_unlock_bh(ref.lock);
@@ -278,7 +282,7 @@ static struct hpcc_note hpcc_agree_take(const struct net *net,
 	struct hpcc_note *note;
 
 	rcu_read_lock();
-	if (hpcc_note_ref(hpcc_pernet(net), tuple, irs, false, &ref) &&
+	if (hpcc_note_ref(hpcc_pernet(net), tuple, irs, NULL, &ref) &&
 	    hpcc_note_seen(&ref) && (!in || hpcc_arrival_intact(in))) {
 		spin_lock_bh(ref.lock);
 		note = hpcc_note_find(&ref);
@@ -406,7 +410,7 @@ void hpcc_syn_out(struct hpcc_segment *seg, struct sock *sk)
 	if (hpcc_peek(inet_csk(sk)->icsk_retransmits) < HPCC_SYN_TRIES &&
 	    seg->skb->len == seg->thoff + seg->thlen &&
 	    hpcc_syn_write(seg, net, sk, hpcc_note_kind(said)))
-		hpcc_agree_done(net, &tuple, isn, said, true);
+		hpcc_agree_done(net, &tuple, isn, said, sk);
 	else
 		hpcc_agree_take(net, &tuple, isn, NULL);
 }
@@ -453,7 +457,7 @@ void hpcc_synack_out(struct hpcc_segment *seg, struct sock *sk)
 	    hpcc_child_runs_hpcc(READ_ONCE(req->rsk_listener),
 				 hpcc_synack_route_cc(seg, req, &tuple)) &&
 	    hpcc_syn_write(seg, net, sk, hpcc_note_kind(said)))
-		hpcc_agree_done(net, &tuple, irs, said, false);
+		hpcc_agree_done(net, &tuple, irs, said, NULL);
 }
 
 /* ---- SYN and SYN-ACK that arrive ------------------------------------------- */
@@ -493,6 +497,7 @@ void hpcc_syn_in(const struct hpcc_arrival *in)
 	struct net *net = in->state->net;
 	const struct hpcc_sysctls *sysctls = &hpcc_pernet(net)->sysctls;
 	struct hpcc_note said = hpcc_note_now(sysctls), offer;
+	const struct sock *payer = NULL;
 	struct hpcc_tuple tuple;
 	u32 irs = ntohl(in->th->seq);
 	u16 exid = READ_ONCE(sysctls->option_exid);
@@ -512,9 +517,9 @@ void hpcc_syn_in(const struct hpcc_arrival *in)
 	hpcc_arrival_tuple(in, &tuple);
 	said.caps = max(caps, 0);
 	if (!in->th->ack && caps >= 0) {
-		if (rcu_access_pointer(hpcc_pernet(net)->agreements) ||
-		    hpcc_syn_welcome(in->skb, in->state, in->th, &tuple))
-			hpcc_agree_offer(net, &tuple, irs, said);
+		if (!rcu_access_pointer(hpcc_pernet(net)->agreements))
+			payer = hpcc_syn_welcome(in->skb, in->state, in->th, &tuple);
+		hpcc_agree_offer(net, &tuple, irs, said, payer);
 	} else if (!in->th->ack) {
 		hpcc_agree_take(net, &tuple, irs, in);
 	} else if (caps >= 0) {
@@ -522,7 +527,7 @@ void hpcc_syn_in(const struct hpcc_arrival *in)
 		if (hpcc_synack_ok(in))
 			offer = hpcc_agree_take(net, &tuple, ntohl(in->th->ack_seq) - 1, NULL);
 		if (offer.done && offer.other == said.other)
-			hpcc_agree_done(net, &tuple, irs, said, true);
+			hpcc_agree_done(net, &tuple, irs, said, NULL);
 		else
 			hpcc_count(net, HPCC_C_WINDOW_IGNORED);
 	}
@@ -579,7 +584,7 @@ void hpcc_agreed_before(const struct sock *sk, u32 past, u16 caps, u8 kind)
 	struct hpcc_tuple tuple;
 
 	hpcc_tuple_of_sock(sk, &tuple);
-	hpcc_agree_done(sock_net(sk), &tuple, hpcc_irs(sk), said, false);
+	hpcc_agree_done(sock_net(sk), &tuple, hpcc_irs(sk), said, NULL);
 }
 
 /**

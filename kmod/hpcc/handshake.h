@@ -34,8 +34,7 @@ void hpcc_agreed_before(const struct sock *sk, u32 past, u16 caps, u8 kind);
 u32 hpcc_route_cc(struct net *net, u8 family, const struct hpcc_tuple *tuple,
 		  int oif, u32 mark, const struct sock *listener);
 bool hpcc_child_runs_hpcc(const struct sock *listener, u32 route_key);
-bool hpcc_syn_welcome(struct sk_buff *skb,
-		      const struct nf_hook_state *state,
-		      const struct tcphdr *th, const struct hpcc_tuple *tuple);
+const struct sock *hpcc_syn_welcome(struct sk_buff *skb, const struct nf_hook_state *state,
+				    const struct tcphdr *th, const struct hpcc_tuple *tuple);
 
 #endif /* _HPCC_HPCC_HANDSHAKE_H */

@@ -121,11 +121,10 @@ bool hpcc_child_runs_hpcc(const struct sock *listener, u32 route_key)
  * @tuple: the connection
  *
  * Context: RCU read side.
- * Return: true if it may.
+ * Return: its listener if so, or NULL.
  */
-bool hpcc_syn_welcome(struct sk_buff *skb,
-		      const struct nf_hook_state *state,
-		      const struct tcphdr *th, const struct hpcc_tuple *tuple)
+const struct sock *hpcc_syn_welcome(struct sk_buff *skb, const struct nf_hook_state *state,
+				    const struct tcphdr *th, const struct hpcc_tuple *tuple)
 {
 	const struct sock *listener = skb->sk;
 	u32 route_key;
@@ -133,9 +132,9 @@ bool hpcc_syn_welcome(struct sk_buff *skb,
 	if (!listener || READ_ONCE(listener->sk_state) != TCP_LISTEN)
 		listener = hpcc_lookup_listener(state->net, state->pf, skb, th);
 	if (!listener)
-		return false;
+		return NULL;
 	route_key = hpcc_route_cc(state->net, state->pf, tuple,
 				  hpcc_request_oif(listener, skb, state->pf),
 				  inet_request_mark(listener, skb), listener);
-	return hpcc_child_runs_hpcc(listener, route_key);
+	return hpcc_child_runs_hpcc(listener, route_key) ? listener : NULL;
 }

@@ -184,6 +184,20 @@ def test_memory_of_connections():
             sock.close()
 
 
+def test_notes_of_namespaces():
+    """The cgroups of both ends are charged for their namespaces' notes about handshakes, 64 KB each: a tenant may have
+    many namespaces.
+    """
+    group = cgroup()
+    pairs = [Pair() for _ in range(10)]
+    ends = [(pair, pair.listen()) for pair in pairs]
+    used = slab_bytes(group)
+    ends += [pair.connect(listener) for pair, listener in ends]
+    used = (slab_bytes(group) - used) / len(pairs)
+    print(f"# {used:.0f} bytes for each pair")
+    expect_in("bytes for two namespaces with a connection", used, 2 * 65000, 2 * 65000 + 65536)
+
+
 def test_flows_of_a_namespace():
     """A connection beyond the limit runs classic, and is counted; one that ends makes room."""
     pair = Pair()
