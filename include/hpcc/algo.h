@@ -194,7 +194,8 @@ struct hpcc_link {
  * @started: last_update_seq is set
  * @moved: U moved since Wc was last synchronised
  * @resync: the next measured ACK synchronises Wc, whatever its number
- * @quiet: the most loaded link is quiet, for a round trip or more: each one multiplies
+ * @quiet: the most loaded link is quiet, for a round trip or more: each one multiplies, unless
+ *	@reduced
  * @per_rtt: W moves only when Wc does (section 6.1); hpcc_algo_init() clears it
  * @reduced: CE reduced Wc: at least HPCC_CE_STAGES additive increases come first
  * @end: links from here on are not valid; at most @nr
@@ -396,7 +397,8 @@ static inline void hpcc_algo_restart(struct hpcc_algo *a,
  * @shift: Wc becomes Wc - Wc / 2^@shift
  *
  * incStage starts at 0 again, and W is not multiplied before HPCC_CE_STAGES, even if maxStage is
- * smaller: the record of an idle link would bring back the W that was too large.
+ * smaller or the most loaded link is quiet: the record of an idle link, or a quiet one, would bring
+ * back the W that was too large.
  */
 static inline void hpcc_algo_reduce(struct hpcc_algo *a, const struct hpcc_params *p,
 				    u32 shift)
@@ -824,7 +826,7 @@ static inline u64 hpcc_compute_wind(struct hpcc_algo *a,
 
 	if (a->reduced)
 		max_stage = max(max_stage, HPCC_CE_STAGES);
-	if (a->U_q24 >= p->eta_q24 || a->inc_stage >= max_stage || a->quiet) {
+	if (a->U_q24 >= p->eta_q24 || a->inc_stage >= max_stage || (a->quiet && !a->reduced)) {
 		W_q16 = hpcc_clamp_wind(p, hpcc_scale_wind(a, p) + p->W_ai_q16);
 		if (update_wc) {
 			a->inc_stage = 0;

@@ -960,6 +960,35 @@ static void measure_quiet__then_multiplies(void **state)
 }
 
 /* A record ends it, and says at once what waits: the link was busy meanwhile. */
+/* A queue that marks and does not stamp limits W beside a quiet link as well. */
+static void measure_quiet__marks_reduce(void **state)
+{
+	struct hpcc_params p = params(5);
+	struct hpcc_algo a = started(&p);
+	u64 before;
+	u32 i;
+
+	set_U(&a, p.eta_q24);
+	for (i = 1; i <= 40; i++)
+		quiet_ack(&a, &p, 1, T_NS, 200000 * i);
+	assert_true(a.W_q16 == p.W_max_q16);
+	for (; i <= 50; i++) {
+		before = a.Wc_q16;
+		hpcc_algo_reduce(&a, &p, 3);
+		quiet_ack(&a, &p, 1, T_NS, 200000 * i);
+		assert_near(a.W_q16, before * 7.0L / 8 + p.W_ai_q16, 16);
+	}
+	/* They end: HPCC_CE_STAGES additive increases in all, and W multiplies again. */
+	for (; i <= 54; i++) {
+		before = a.W_q16;
+		quiet_ack(&a, &p, 1, T_NS, 200000 * i);
+		assert_near(a.W_q16, before + p.W_ai_q16, 16);
+	}
+	before = a.W_q16;
+	quiet_ack(&a, &p, 1, T_NS, 200000 * i);
+	assert_near(a.W_q16, 2.0L * before + p.W_ai_q16, 16 + before * 8e-6L);
+}
+
 static void measure_quiet__first_record_measures(void **state)
 {
 	struct hpcc_params p = params(5);
@@ -1533,6 +1562,7 @@ int main(void)
 		cmocka_unit_test(measure_quiet__first_is_stored_only),
 		cmocka_unit_test(measure_quiet__adds_at_first),
 		cmocka_unit_test(measure_quiet__then_multiplies),
+		cmocka_unit_test(measure_quiet__marks_reduce),
 		cmocka_unit_test(measure_quiet__first_record_measures),
 		cmocka_unit_test(measure_quiet__other_link_meanwhile),
 		cmocka_unit_test(measure_quiet__beside_a_measured_link),
