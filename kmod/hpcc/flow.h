@@ -154,6 +154,7 @@ enum hpcc_ignored {
  * @next_pause: @pause after the next such ACK; 0: HPCC_PAUSE
  * @prompt_end: end of the last data segment that asked for a prompt ACK
  * @echo_ack: acknowledgment number of the last ACK without data that had our option
+ * @echo_at: tcp_jiffies32 when it left
  * @paused: HPCC_EVENT_MUTED is to be sent
  * @paused_at: tcp_jiffies32 when @pause began
  * @response: the last response of a switch (response.c); 0: there was none
@@ -287,6 +288,7 @@ struct hpcc_flow {
 	struct hpcc_stamped stamped;
 	u32 prompt_end;
 	u32 echo_ack;
+	u32 echo_at;
 	bool paused;
 	u32 paused_at;
 	u64 response;

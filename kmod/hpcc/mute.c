@@ -28,6 +28,11 @@
 #define HPCC_PAUSE		64
 #define HPCC_PAUSE_MAX		32768U
 
+/* TCP waits for so long, at least, before it sends the tail of its data again: see
+ * TCP_TIMEOUT_MIN. Duplicates of reordering come sooner.
+ */
+#define HPCC_LOST_JIFFIES	2
+
 /* Duplicates that are rarer than this are spurious retransmissions. */
 #define HPCC_PAUSE_RESET	(10 * HZ)
 
@@ -98,6 +103,15 @@ static bool hpcc_mute_tries(const struct hpcc_segment *seg, const struct tcp_soc
 	return true;
 }
 
+/* Whether the ACK before this one, which reports a duplicate, is likely to be lost: the peer has
+ * waited for it.
+ */
+static bool hpcc_mute_lost(const struct hpcc_segment *seg, const struct hpcc_flow *flow)
+{
+	return ntohl(hpcc_segment_th(seg)->ack_seq) == READ_ONCE(flow->echo_ack) &&
+	       tcp_jiffies32 - READ_ONCE(flow->echo_at) >= HPCC_LOST_JIFFIES;
+}
+
 /* An ACK with our option has not arrived. */
 static void hpcc_mute_pause(const struct hpcc_segment *seg, struct hpcc_flow *flow)
 {
@@ -133,9 +147,8 @@ bool hpcc_mute_out(const struct hpcc_segment *seg, const struct tcp_sock *tp,
 
 	if (READ_ONCE(flow->muted) && !hpcc_is_pure(seg))
 		return asks && hpcc_mute_tries(seg, tp, flow);
-	if (presence == HPCC_DUPLICATE) {
-		if (!pause && ntohl(hpcc_segment_th(seg)->ack_seq) == READ_ONCE(flow->echo_ack))
-			hpcc_mute_pause(seg, flow);
+	if (presence == HPCC_DUPLICATE && !pause && hpcc_mute_lost(seg, flow)) {
+		hpcc_mute_pause(seg, flow);
 		return false;
 	}
 	if (!pause || !hpcc_is_pure(seg))

@@ -400,7 +400,7 @@ static void hpcc_data_out(struct hpcc_segment *seg, struct sock *sk)
 	    (unlikely(hpcc_may_be_mute(flow, presence)) &&
 	     !hpcc_mute_out(seg, tcp_sk(sk), flow, presence, data && asks)))
 		return;
-	room = presence == HPCC_ABSENT ? hpcc_segment_room(seg, sk) : 0;
+	room = presence == HPCC_ABSENT || presence == HPCC_DUPLICATE ? hpcc_segment_room(seg, sk) : 0;
 	if (asks)
 		asks = hpcc_asks_by(seg, sk, flow, &room);
 
@@ -418,8 +418,10 @@ static void hpcc_data_out(struct hpcc_segment *seg, struct sock *sk)
 		hpcc_count(net, HPCC_C_NO_MEMORY);
 		return;
 	}
-	if (!data)
+	if (!data) {
 		WRITE_ONCE(flow->echo_ack, ntohl(hpcc_segment_th(seg)->ack_seq));
+		WRITE_ONCE(flow->echo_at, tcp_jiffies32);
+	}
 	if (echo)
 		hpcc_count_rcu(net, HPCC_C_ECHO_SENT);
 	if (forward && out[2] >> 5 == HPCC_OPT_IDENTIFY)

@@ -134,6 +134,14 @@ def test_lost_ack():
         peer.sock.recv(4000)
         return found
 
+    # As packets that overtake each other come.
+    for _ in range(3):
+        peer.send(payload=bytes(1000))
+        for seq in None, peer.seq - 1000:
+            peer.send(option(FORWARD, [record(1, next(ts), 1)], 5, 1), bytes(1000), seq=seq)
+        expect("ACKs of what comes twice at once", any(seg.ours() for seg in peer.read_all(0.05)), True)
+        peer.sock.recv(4000)
+    expect("counted", peer.ns.counters()["muted"], 0)
     for wait_s, pause in (0, 64), (1, 128), (1, 256), (11, 64), (1, 128):
         time.sleep(wait_s)
         expect("ACKs", any(exchange()), True)
