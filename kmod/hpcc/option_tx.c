@@ -400,7 +400,7 @@ static void hpcc_data_out(struct hpcc_segment *seg, struct sock *sk)
 	    (unlikely(hpcc_may_be_mute(flow, presence)) &&
 	     !hpcc_mute_out(seg, tcp_sk(sk), flow, presence, data && asks)))
 		return;
-	room = presence == HPCC_ABSENT || presence == HPCC_DUPLICATE ? hpcc_segment_room(seg, sk) : 0;
+	room = presence == HPCC_INCOMPATIBLE ? 0 : hpcc_segment_room(seg, sk);
 	if (asks)
 		asks = hpcc_asks_by(seg, sk, flow, &room);
 
