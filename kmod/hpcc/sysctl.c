@@ -15,7 +15,7 @@ static const struct hpcc_knob hpcc_knobs[] = {
 	/* draft-miao section 5: 95 % */
 	{ "eta_permille", HPCC_KNOB(eta_permille), 950, 1, 1000 },
 	/* draft-miao section 5: 5; the authors' simulator runs with 0 */
-	{ "max_stage", HPCC_KNOB(max_stage), 5, 0, 255 },
+	{ "max_stage", HPCC_KNOB(max_stage), 0, 0, 255 },
 	/* T between two updates of Wc with max_stage 0: design.rst has the measurements. */
 	{ "settle", HPCC_KNOB(settle), 3, 0, 64 },
 	/* draft-miao section 6.1, first guideline; section 4.2 has W follow each ACK. */

@@ -274,7 +274,7 @@ KEYS = {
     "cc": {
         "name": (_choice(*CC_NAMES), "hpcc"),
         "eta": (_permille, 0.95),
-        "max_stage": (_integer(0, 255), 5),
+        "max_stage": (_integer(0, 255), 0),
         "settle": (_integer(0, 64), None),
         "per_rtt": (_integer(0, 1), None),
         "hop_records": (_integer(0, 255), None),

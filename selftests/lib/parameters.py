@@ -4,7 +4,7 @@
 # name: (default, smallest, largest, 0 means automatic)
 HPCC = {
     "eta_permille": (950, 1, 1000, False),
-    "max_stage": (5, 0, 255, False),
+    "max_stage": (0, 0, 255, False),
     "settle": (3, 0, 64, False),
     "per_rtt": (0, 0, 1, False),
     "hop_records": (8, 0, 255, False),

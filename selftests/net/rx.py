@@ -152,7 +152,7 @@ def test_parameters():
     flow = Sender(tells=False)
     told = reports(flow.said, PARAMETERS)
     expect("sets", len(set(map(tuple, told))), 1)
-    expect_parameters(told[0], W_ai=W_AI / W_INIT)
+    expect_parameters(told[0], stage=0, W_ai=W_AI / W_INIT)
     expect("receiver", flow.flow()["receiver"], 0)
     time.sleep(T_NS / 1e9)
     flow.send()
