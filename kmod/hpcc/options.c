@@ -87,7 +87,7 @@ static bool hpcc_any_report_in(struct hpcc_flow *flow, const struct net *net,
 static bool hpcc_any_echo_in(struct hpcc_flow *flow, const struct net *net,
 			     const struct hpcc_opt *opt, const u8 *records)
 {
-	if (!opt->nr || opt->flags || !(READ_ONCE(flow->scales) & BIT(opt->scale))) {
+	if (!opt->nr || !(READ_ONCE(flow->scales) & BIT(opt->scale))) {
 		hpcc_malformed(flow, net);
 		return false;
 	}

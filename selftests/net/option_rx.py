@@ -306,8 +306,6 @@ def test_types():
                 malformed_ignored=1)
     for kind in 1, 3, 4:
         ignored(peer, watch, "a report that nobody asked for", option(5, [record(kind, 5, 5)], 0, 0), unagreed_ignored=1)
-    for flags in 1, PROMPT:
-        ignored(peer, watch, f"an echo with flags {flags}", option(ECHO, [record(1, 5, 5)], SCALE, 1, flags), malformed_ignored=1)
 
 
 def test_other_experiments():

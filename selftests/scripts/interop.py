@@ -12,6 +12,8 @@ from lib.ktap import expect, expect_in, main
 from lib.path import DELAY, MBPS, Path
 from lib.tcp import get_cc, pattern, transfer
 
+# The maxStage of before: flows of one law share the link.
+LAW = {"max_stage": 5}
 # Parameters of today's host that decide what it puts on the wire.
 SETTINGS = (
     {"sample": 0},
@@ -36,7 +38,7 @@ def mode_and_hops(ns, name):
 
 def between(client, server, version=4, stamp="stamp", **setting):
     """Each end sends over a switch of today and one of before, and runs telemetry of both."""
-    path = Path(version, cc=(client, server), **setting)
+    path = Path(version, cc=(client, server), **LAW, **setting)
     for dev in "left", "right":
         path.change(1, f"hpcc {stamp}", dev)
     for port, dev in enumerate(("left", "right"), 1):
