@@ -204,7 +204,8 @@ def test_same_as_netlink():
             expect_in("U's bucket", want["u"] / 2**24, least / 2, least)
         time.sleep(0.2 + 80e-9 * T_NS)
         expect("once it is idle", Metrics(textfile(flow.ns)).one("hpcc_flows_window_bytes_count"), 0)
-        expect("without --flows", [name for name in Metrics(textfile(flow.ns)) if name.startswith("hpcc_flow_")], [])
+        expect("without --flows", [name for name in Metrics(textfile(flow.ns)) if name.startswith("hpcc_flow_")],
+               ["hpcc_flow_limit_total"])
 
 
 def test_same_ends():
@@ -229,7 +230,7 @@ def test_many_flows():
         expect("untold", metrics.one("hpcc_flows_untold"), 300 - nr)
         expect("U of idle flows", metrics.one("hpcc_flows_utilization_ratio_count"), 0)
         expect("series", {len(samples) for name, samples in metrics.items() if name.startswith("hpcc_flow_")
-                          and name != "hpcc_flow_telemetry_ignored_total"}, {nr})
+                          and name not in ("hpcc_flow_telemetry_ignored_total", "hpcc_flow_limit_total")}, {nr})
     expect("without", Metrics(textfile(pair.c)).one("hpcc_flows_untold"), 300)
     known = few.labels("hpcc_flow_window_bytes")
     first = {told["lport"] for told in sorted(pair.c.dump(), key=lambda told: told["cookie"])[:10]}

@@ -31,7 +31,7 @@ def untouched_cases():
     yield "behind EOL", eth(ip4(seg4(options=bytes(4) + THREE))), "no_option"
     yield "SYN", eth(ip4(seg4(flags=0x02))), "no_option"
     yield "echo", eth(ip4(seg4(options=option(opt_type=ECHO, slots=[FREE])))), "no_option"
-    yield "reserved type", eth(ip4(seg4(options=option(opt_type=6, slots=[FREE])))), "no_option"
+    yield "reserved type", eth(ip4(seg4(options=option(opt_type=7, slots=[FREE])))), "no_option"
     yield "type 0", eth(ip4(seg4(options=option(opt_type=0, slots=[FREE])))), "malformed"
     yield "first fragment", eth(ip4(seg4(), frag=0x2000)), "fragment"
     yield "later fragment", eth(ip4(seg4(), frag=0x0010)), "fragment"
