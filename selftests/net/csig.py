@@ -178,7 +178,9 @@ def test_early_loss():
         transfer((client, server, pattern(400000, i)))
     a = path.a.counters()
     expect("lost", a["unseen_loss"] > 0, True)
-    expect("stopped, returned, echoes", (a["csig_stopped"], a["returns"] > 0, a["echo_received"] > 0), (1, True, True))
+    # With maxStage 0 the TCP option brings telemetry before CSIG has been silent for long enough to stop.
+    expect_in("stopped", a["csig_stopped"], 0, 1)
+    expect("returned, echoes", (a["returns"] > 0, a["echo_received"] > 1000), (True, True))
 
 
 def test_classic_tags_no_data():
