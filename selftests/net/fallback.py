@@ -79,7 +79,7 @@ def test_beside_cubic():
     5 packets hpcc may have a little more, as Reno has, and at 2 Mb/s a little less.
     """
     need_virtual_time()
-    for mbps, packets, seconds in (10, 5, 20), (10, 50, 20), (10, 100, 40), (2, 5, 60), (2, 20, 60):
+    for mbps, packets, seconds in (10, 5, 20), (10, 50, 40), (10, 100, 40), (2, 5, 60), (2, 20, 60):
         what = f"{mbps} Mb/s, {packets} packets"
         ours = everybody_s = 0
         for first in None, "cubic":
@@ -104,7 +104,7 @@ def fall_back(flow):
 def test_return_is_slow():
     """A return begins with classic's window, and W at most doubles in a round trip."""
     need_virtual_time()
-    flow = Flow()
+    flow = Flow(max_stage=5)
     link = Link()
     flow.round(link.step(9000, 1.0, 0.1))
     settle(flow, link, 10000)
