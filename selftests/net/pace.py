@@ -120,7 +120,7 @@ def test_rate_of_the_application_while_W_grows():
     set the rate.
     """
     need_virtual_time()
-    flow, link = Flow(), Link()
+    flow, link = Flow(max_stage=5), Link()
     flow.round(link.step(9000, 1.0, 1.0))
     settle(flow, link, 10000)
     rate = 100000
@@ -145,7 +145,7 @@ def test_leaving_a_small_window():
     """
     need_virtual_time()
     for rate in None, 1 << 30, 1000000:
-        flow, link = Flow(), Link()
+        flow, link = Flow(max_stage=5), Link()
         flow.round(link.step(9000, 1.0, 1.0))
         settle(flow, link, 4000)
         for _ in range(8):

@@ -182,7 +182,7 @@ def test_wakes():
     need_virtual_time()
     rounds = []
     for carry in 0, 1:
-        flow = Flow(carry=carry)
+        flow = Flow(carry=carry, max_stage=5)
         link = Link()
         settle(flow, link, W_INIT // 1024 + 10)
         if flow.run(1e-9 * T_NS):
