@@ -163,7 +163,8 @@ LOADED = (
     ("half a queue, ever", each(qlen=qlen_code(3000)), 2),
     ("longest queue", each(qlen=0xfff), 100),
     ("longest queue on a full link", full(0xfff), 100),
-    ("queues at random", each(qlen=random_field(12)), 100),
+    # With maxStage 0 each short one among them multiplies W.
+    ("queues at random", each(qlen=random_field(12)), 10),
     ("txBytes fast", each(tx=counting(5000)), 5),
     ("txBytes twice as fast as B", full(0, 2), 100),
     ("txBytes at random", each(tx=random_field(20)), 1),
