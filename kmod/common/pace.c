@@ -61,6 +61,8 @@ static u64 hpcc_paws_ns(const struct tcp_sock *tp, struct hpcc_stamped *stamped)
 {
 	u32 pure = tp->segs_out - tp->data_segs_out;
 
+	if (!tp->rx_opt.tstamp_ok)
+		return 0;
 	if (pure != stamped->pure) {
 		stamped->pure = pure;
 		stamped->ns = tp->tcp_wstamp_ns;
@@ -71,7 +73,7 @@ static u64 hpcc_paws_ns(const struct tcp_sock *tp, struct hpcc_stamped *stamped)
 /**
  * hpcc_pace_at() - set when the next packet may leave
  * @tp: socket, its ACK being processed
- * @stamped: what hpcc_paws_ns() keeps
+ * @stamped: departure times of segments without data
  * @ns: time, ns of CLOCK_MONOTONIC; the next packet leaves later where PAWS would drop it
  *
  * Where fq paces, it sorts the packets of a flow by the departure times that TCP took from

@@ -170,17 +170,16 @@ def test_nobody_pushes():
 
 def test_early_loss():
     """A flow that loses packets before it has noticed that CSIG brings nothing comes back by the TCP option."""
-    # W_init at once: the first burst loses packets.
-    path = csig_path(push="int", start_rtt_ns=10**9)
+    # W_init at once: the first burst loses packets. With maxStage 0 the TCP option brings telemetry
+    # before CSIG has been silent for long enough to stop.
+    path = csig_path(push="int", start_rtt_ns=10**9, max_stage=5)
     path.change(2, f"hpcc rate {PATH_MBPS // 10}mbit delay 200us limit 20kb node 2 port 2 stamp tcp,csig")
     client, server = path.connect()
     for i in range(20):
         transfer((client, server, pattern(400000, i)))
     a = path.a.counters()
     expect("lost", a["unseen_loss"] > 0, True)
-    # With maxStage 0 the TCP option brings telemetry before CSIG has been silent for long enough to stop.
-    expect_in("stopped", a["csig_stopped"], 0, 1)
-    expect("returned, echoes", (a["returns"] > 0, a["echo_received"] > 1000), (True, True))
+    expect("stopped, returned, echoes", (a["csig_stopped"], a["returns"] > 0, a["echo_received"] > 0), (1, True, True))
 
 
 def test_classic_tags_no_data():
