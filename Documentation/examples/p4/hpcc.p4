@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * A switch for HPCC++ in P4_16, for v1model: it stamps the TCP option (Documentation/protocol.rst) and
- * pushes INT-MD 2.1 metadata, over IPv4 and IPv6. README.rst tells what a user has to do, and that
- * nobody here has compiled this: Debian has no P4 compiler.
+ * pushes INT-MD 2.1 metadata, over IPv4 and IPv6. This is an example: nobody here has
+ * compiled it, because Debian has no P4 compiler. README.rst states how to use it.
  *
- * What is not exactly of the expected form leaves as it came.
+ * A packet that does not have exactly the expected form is forwarded unchanged.
  */
 #include <core.p4>
 /* In which a register's index has no type parameter. */
