@@ -380,9 +380,12 @@ def test_why_receiver():
     print("#", [(one["receiver"], one["why"]) for one in found])
     told = [one for one in found if one["receiver"]]
     expect_in("looks", len(told), 1, len(found))
-    for one in told:
-        expect("why", re.sub(r"u' \d+\.\d+(, queue [^)]*)?", "u' X", any_time(one["why"])),
-               "the receiver computes W; hop 2 (u' X) holds it, as the last echoes tell")
+    why = [re.sub(r"u' \d+\.\d+(, queue [^)]*)?", "u' X", any_time(one["why"])) for one in told]
+    # Behind a burst hop 1 may be the busier one for a round trip.
+    for text in why:
+        expect("why", re.sub("hop [12]", "hop N", text),
+               "the receiver computes W; hop N (u' X) holds it, as the last echoes tell")
+    expect_in("looks that name hop 2", sum("hop 2" in text for text in why), 0.75 * len(why), len(why))
 
 
 def test_why_law():

