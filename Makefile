@@ -55,6 +55,7 @@ help:
 	@echo '                (CONFIG=GRID.toml; RST=FILE instead; JOBS=N; PROFILE=NAME of Snakemake: a cluster)'
 	@echo '  bench-core    the figures that HPCC++ must reach'
 	@echo '  bench-ldcp    those that LDCP must reach, beside dctcp, cubic and hpcc'
+	@echo '                (RST=FILE: write the table of bench-core or bench-ldcp as a page, too)'
 	@echo '  bench-kernel  instructions per segment at sender, switch, receiver, beside cubic and fq_codel'
 	@echo '                (BEFORE=FILE: beside those of an earlier results.json; PART="count shaped")'
 	@echo '  bench-lab     CPU time that the testbed takes per packet and switch, system call and run'
@@ -93,6 +94,7 @@ paper: deps-paper plugin tools
 
 bench-core bench-ldcp bench-lab: deps plugin tools
 	@scripts/$@
+	$(if $(RST),@scripts/bench-rst $(OUT)/$@/results.json $(RST))
 
 bench-kernel: deps-bench plugin tools
 	@scripts/$@ $(if $(BEFORE),--before $(BEFORE)) $(PART:%=--only %)
