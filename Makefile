@@ -210,8 +210,8 @@ install: all
 
 # What modules are built from.
 KBUILD_FILES := $(filter-out %.mod.c,Kbuild dkms.conf $(wildcard scripts/kbuild/* \
-	include/hpcc/* include/compat/*/*.h include/uapi/linux/*.h kmod/Kbuild kmod/*/Kbuild kmod/*/*.[ch] \
-	qdisc/Kbuild qdisc/Makefile qdisc/*.[ch]))
+	include/hpcc/*.* include/hpcc/*/*.h include/compat/*/*.h include/uapi/linux/*.h kmod/Kbuild kmod/*/Kbuild kmod/*/*.[ch] kmod/*/*/*.[ch] \
+	qdisc/Kbuild qdisc/Makefile qdisc/*.[ch] qdisc/*/*.[ch]))
 # What hpcc-lab builds guests and modules from, with itself.
 LAB_FILES := $(KBUILD_FILES) scripts/hpcc-lab scripts/hpcc-paper scripts/compare-ns3 scripts/debian.sh scripts/limit.py scripts/root.sh \
 	$(wildcard scripts/lab/*.py scripts/lab/page.css scripts/lab/page.js scripts/lab/dygraphs.licence \

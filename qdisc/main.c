@@ -13,10 +13,10 @@
 #include <linux/module.h>
 #include <net/netlink.h>
 #include <net/pkt_sched.h>
-#include <hpcc/clock.h>
 #include <hpcc/compat.h>
+#include <hpcc/wire/clock.h>
 
-#include "sched.h"
+#include "core/sched.h"
 
 /* 680 full Ethernet packets, 84 us at 100 Gb/s. */
 static const u32 hpcc_limit_default = 1 << 20;

@@ -5,7 +5,7 @@
  * come back as an echo.
  *
  * Under the qdisc's lock a packet's headers and a record are noted in a ring. A tasklet makes the
- * response (hpcc/respond.h) and hands it to the stack as if it had come in by the device
+ * response (hpcc/wire/respond.h) and hands it to the stack as if it had come in by the device
  * that the packet leaves by, from where the packet goes to. So it goes back as all that
  * comes from there does: by the bridge and its VLANs, by routes, or to the host itself. It is
  * no request, so that no response answers it.
@@ -21,9 +21,9 @@
 #include <linux/random.h>
 #include <linux/siphash.h>
 #include <linux/slab.h>
-#include <hpcc/respond.h>
+#include <hpcc/wire/respond.h>
 
-#include "stamp.h"
+#include "stamp/snapshot.h"
 
 /* Of 1000 flows that get a response in a period, one in 250 finds all its places taken. */
 #define HPCC_RESPOND_SETS	1024

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * hpcc-replay: run recorded ACKs through <hpcc/algo.h>.
+ * hpcc-replay: run recorded ACKs through <hpcc/law/algo.h>.
  *
  * A trace is what one sender saw, ACK by ACK, together with the window that
  * the HPCC authors' simulator came to. It is CSV:
@@ -28,7 +28,7 @@
 #include <string.h>
 
 #include <linux/types.h>
-#include <hpcc/algo.h>
+#include <hpcc/law/algo.h>
 
 enum { EXIT_WITHIN, EXIT_BEYOND, EXIT_UNUSABLE };
 

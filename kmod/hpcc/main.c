@@ -2,11 +2,11 @@
 /*
  * tcp_hpcc: HPCC++ congestion control for TCP (draft-miao-iccrg-hpccplus).
  *
- * The way of a packet: option_tx.c puts an empty telemetry option into each
+ * The way of a packet: local_out.c puts an empty telemetry option into each
  * data segment of a connection that agreed (handshake.c), switches fill it in,
- * the peer's option_rx.c keeps the records until its option_tx.c can echo
- * them, our option_rx.c puts the echo into the flow's mailbox (mailbox.c), and
- * cc.c turns it into a window.
+ * the peer's local_in.c keeps the records until its local_out.c can echo
+ * them, our local_in.c puts the echo into the flow's mailbox (mailbox.c), and
+ * ack.c turns it into a window.
  *
  * This file registers all that, and takes it back. Init registers the congestion control only;
  * a work item does the rest (setup.c), and until then connections run classic.
@@ -15,15 +15,15 @@
 #include <linux/netfilter_ipv4.h>
 #include <linux/netfilter_ipv6.h>
 
-#include "../common/setup.h"
-#include "cc.h"
-#include "csig.h"
-#include "flow.h"
-#include "handshake.h"
-#include "net.h"
-#include "netlink.h"
-#include "path.h"
-#include "table.h"
+#include "carrier/carrier.h"
+#include "common/setup.h"
+#include "control/cc.h"
+#include "flow/flow.h"
+#include "hook/handshake.h"
+#include "netns/net.h"
+#include "netns/table.h"
+#include "observe/netlink.h"
+#include "telemetry/identify.h"
 
 unsigned int hpcc_net_id __read_mostly;
 

@@ -13,7 +13,7 @@
 #include <linux/tcp.h>
 #include <net/tcp.h>
 
-#include <hpcc/ldcp.h>
+#include <hpcc/law/ldcp.h>
 
 #include <net/net_namespace.h>
 

@@ -15,7 +15,7 @@
 #include <net/inet_ecn.h>
 #include <net/tcp.h>
 #include <hpcc/compat.h>
-#include <hpcc/record.h>
+#include <hpcc/wire/record.h>
 
 #include "../common/receive.h"
 #include "conn.h"

@@ -24,7 +24,7 @@ TOP = Path(__file__).resolve().parents[2]
 SEEDS_MAX = 1000
 NAME = "[A-Za-z0-9][-A-Za-z0-9_.]*"
 # What a run's figures follow from: a change of these runs it again.
-SOURCES = ("kmod/**/*.[ch]", "qdisc/*.[ch]", "include/**/*.h", "tools/network/*.[ch]", "tools/traffic/*.[ch]", "scripts/uml/*",
+SOURCES = ("kmod/**/*.[ch]", "qdisc/**/*.[ch]", "include/**/*.h", "tools/network/*.[ch]", "tools/traffic/*.[ch]", "scripts/uml/*",
            "scripts/hpcc-lab", "scripts/lab/*.py", "dkms.conf")
 # Of scripts/lab, what draws and tells about runs that are there.
 TELLING = ("bench.py", "command.py", "cost.py", "figures.py", "grid.py", "guestbench.py", "ns3.py", "paper.py",

@@ -574,7 +574,7 @@ def _check_qdisc(qdisc, link, own, where):
             raise ScenarioError(f"qdisc.{key} = {qdisc[key]}: has to be at most {buffer}")
     if qdisc["every"] and not qdisc["respond"]:
         raise ScenarioError("qdisc.every: has a meaning only with qdisc.respond")
-    # Without kmax the port takes the bytes of KMAX_NS, or KMAX_PACKETS if those are more (qdisc/mark.c).
+    # Without kmax the port takes the bytes of KMAX_NS, or KMAX_PACKETS if those are more (qdisc/core/mark.c).
     kmax = link["kmax"] or min(max(link["rate"] * KMAX_NS // (8 * 10**9), KMAX_PACKETS * packet), link["buffer"])
     if link["kmin"] and link["kmin"] > kmax:
         raise ScenarioError(f"{named('kmin')} = {link['kmin']}: has to be at most {named('kmax')}, "

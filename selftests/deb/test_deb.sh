@@ -395,7 +395,7 @@ broken()
 {
 	local said
 
-	echo '#error "broken on purpose"' >> "$WORK/tree/qdisc/q_hpcc.c"
+	echo '#error "broken on purpose"' >> "$WORK/tree/qdisc/tc/q_hpcc.c"
 	cd "$WORK/tree" || return 1
 	said=$(as_nobody scripts/deb "$WORK/nobody/broken" 2>&1) && return 1
 	echo "$said"

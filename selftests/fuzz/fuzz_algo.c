@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * <hpcc/algo.h>: any parameters, any series of ACKs with any records; and between them
- * responses of switches, <hpcc/response.h>.
+ * <hpcc/law/algo.h>: any parameters, any series of ACKs with any records; and between them
+ * responses of switches, <hpcc/law/response.h>.
  *
  * Input: parameters, then operations, each a byte and what it takes: ACKs of up
  * to 31 records, for which there may be too few links, and what else is done to a
@@ -10,7 +10,7 @@
 #include <math.h>
 
 #include "fuzz.h"
-#include <hpcc/response.h>
+#include <hpcc/law/response.h>
 
 #define RECORDS_MAX	31
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * <hpcc/fallback.h> against its head's rules in 128 bits, for any series of ACKs,
+ * <hpcc/law/fallback.h> against its head's rules in 128 bits, for any series of ACKs,
  * fallbacks and returns.
  *
  * Input: bytes, each of which says what happens, and its numbers behind it.
  */
 #include "fuzz.h"
-#include <hpcc/fallback.h>
+#include <hpcc/law/fallback.h>
 
 typedef __int128 s128;
 

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * IOAM traces (<hpcc/ioam.h>): a hop-by-hop header of any bytes. What is found is inside it, a
+ * IOAM traces (<hpcc/carrier/ioam.h>): a hop-by-hop header of any bytes. What is found is inside it, a
  * node's data go into the space that was free and nowhere else, or in front of all nodes while all
  * else stays, and what a node wrote is read back.
  *
  * Input: B, scale, a node's fields, then the header.
  */
 #include "fuzz.h"
-#include <hpcc/ioam.h>
+#include <hpcc/carrier/ioam.h>
 
 #define FIELDS	24
 

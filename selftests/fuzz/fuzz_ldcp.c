@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * <hpcc/ldcp.h>: any curve at any queue against the exact fraction, any series
+ * <hpcc/law/ldcp.h>: any curve at any queue against the exact fraction, any series
  * of ACKs against the draft's equations in long double.
  *
  * Input: bytes sent, IW; K_min, K_max, P_max, a queue; T, RTT, a random
@@ -10,7 +10,7 @@
 #include <math.h>
 
 #include "fuzz.h"
-#include <hpcc/ldcp.h>
+#include <hpcc/law/ldcp.h>
 
 static void curve(struct fuzz_input *in)
 {

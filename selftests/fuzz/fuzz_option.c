@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The options of <hpcc/record.h>: the walk over a TCP header's options, against
+ * The options of <hpcc/wire/record.h>: the walk over a TCP header's options, against
  * a second one that is written differently; heads and SYN options that decode
  * encode to the same bytes.
  *
@@ -8,7 +8,7 @@
  * then one option.
  */
 #include "fuzz.h"
-#include <hpcc/record.h>
+#include <hpcc/wire/record.h>
 
 #define OPTS_MAX	40
 #define FUZZ_TIMESTAMPS	8

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * <hpcc/receiver.h>: any two words as parameters and any word as a window, and NewINT with
+ * <hpcc/law/newint.h>: any two words as parameters and any word as a window, and NewINT with
  * parameters that were accepted, under any series of samples.
  *
  * Input: three words; then samples, each a byte (bits 0-1: hop, 2: CE, 3: tell if due) and d(now),
  * d(ts), d(tx), qlen.
  */
 #include "fuzz.h"
-#include <hpcc/receiver.h>
+#include <hpcc/law/newint.h>
 
 #define LINKS 4
 

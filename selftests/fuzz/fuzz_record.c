@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The codecs of <hpcc/record.h> and <hpcc/histogram.h>: what was decoded encodes to the same bytes,
+ * The codecs of <hpcc/wire/record.h> and <hpcc/wire/histogram.h>: what was decoded encodes to the same bytes,
  * what was encoded decodes to the same numbers, as exactly as the header says.
  *
  * Input: 8 bytes of a record, then numbers.
  */
 #include "fuzz.h"
-#include <hpcc/histogram.h>
-#include <hpcc/response.h>
+#include <hpcc/law/response.h>
+#include <hpcc/wire/histogram.h>
 
 #define HOP(v) ((v) & 0xf)
 

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * <hpcc/stamp.h>: the walk of any packet, given to it a few bytes at a time, and
+ * <hpcc/wire/stamp.h>: the walk of any packet, given to it a few bytes at a time, and
  * against a second walk that is written differently; then one switch after the
  * other stamps the packet, and nothing changes but what has to. What a switch responds to it is
- * <hpcc/respond.h>.
+ * <hpcc/wire/respond.h>.
  *
  * Input: struct setup, byte by byte, then the packet.
  */
 #include "fuzz.h"
-#include <hpcc/phase.h>
-#include <hpcc/respond.h>
+#include <hpcc/law/phase.h>
+#include <hpcc/wire/respond.h>
 
 /**
  * struct setup - what the packet meets

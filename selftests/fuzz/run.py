@@ -31,7 +31,7 @@ CODE = {
     "algo": (("/algo.h", "/response.h"), r"hpcc_(?!response_)"),
     "ldcp": (("/ldcp.h",), ""),
     "fallback": (("/fallback.h",), ""),
-    "receiver": (("/receiver.h",), ""),
+    "receiver": (("/newint.h",), ""),
     "ioam": (("/ioam.h",), ""),
     "int": (("/int.h",), ""),
     "ifa": (("/ifa.h",), ""),

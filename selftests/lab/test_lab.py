@@ -1174,7 +1174,7 @@ class Bench(unittest.TestCase):
         for name in ("alpha", "beta", "gamma"):
             default = re.search(rf'"{name}_permille",\s*LDCP_KNOB\(\w+\),\s*(\d+)', knobs)[1]
             self.assertEqual(sweep.BASE[name] * 1000, int(default), name)
-        mark = (TOP / "qdisc/mark.c").read_text(encoding="utf-8")
+        mark = (TOP / "qdisc/core/mark.c").read_text(encoding="utf-8")
         for name in sweep.TIMES:
             self.assertEqual(sweep.BASE[name],
                              int(re.search(rf"hpcc_{name}_ns = (\d+);", mark)[1]), name)

@@ -1,6 +1,6 @@
 #!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: GPL-2.0
-"""kmod/hpcc/cc.c: from telemetry to window: what W, cwnd and pacing do when echoes say this or
+"""kmod/hpcc/control/ack.c: from telemetry to window: what W, cwnd and pacing do when echoes say this or
 that, when they stop, and when segments get lost.
 """
 

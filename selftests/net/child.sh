@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# Another qdisc in the place of hpcc's own queue (qdisc/child.c): it decides the order,
+# Another qdisc in the place of hpcc's own queue (qdisc/core/child.c): it decides the order,
 # hpcc keeps the link and stamps.
 
 # shellcheck source=selftests/lib/net.sh

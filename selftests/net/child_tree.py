@@ -1,6 +1,6 @@
 #!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: GPL-2.0
-"""The qdisc hpcc between parents and children of many kinds (qdisc/child.c): what comes in leaves
+"""The qdisc hpcc between parents and children of many kinds (qdisc/core/child.c): what comes in leaves
 or is counted as dropped, and afterwards no qdisc believes that anything is left.
 """
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: GPL-2.0
-"""CSIG tags: qdisc/csig.c, kmod/hpcc/csig.c."""
+"""CSIG tags: qdisc/stamp/csig.c, kmod/hpcc/carrier/csig.c."""
 
 import fcntl
 import json

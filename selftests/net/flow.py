@@ -1,6 +1,6 @@
 #!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: GPL-2.0
-"""kmod/hpcc/flow.c: state of connections: born and gone at the right time, whatever happens."""
+"""kmod/hpcc/flow/flow.c: state of connections: born and gone at the right time, whatever happens."""
 
 import os
 import random

@@ -1,6 +1,6 @@
 #!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: GPL-2.0
-"""IFA 2.0 as the carrier of requests: kmod/hpcc/ifa.c, qdisc/ifa.c."""
+"""IFA 2.0 as the carrier of requests: kmod/hpcc/carrier/ifa.c, qdisc/stamp/ifa.c."""
 
 import json
 import os

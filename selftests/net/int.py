@@ -1,6 +1,6 @@
 #!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: GPL-2.0
-"""INT-MD as the carrier of requests: kmod/hpcc/int.c, qdisc/int.c."""
+"""INT-MD as the carrier of requests: kmod/hpcc/carrier/int.c, qdisc/stamp/int.c."""
 
 import json
 import os

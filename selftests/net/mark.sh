@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# LDCP's marking (qdisc/mark.c): which packets are marked and dropped at which
+# LDCP's marking (qdisc/core/mark.c): which packets are marked and dropped at which
 # queue, how often, what becomes of their bytes; thresholds derived from B;
 # values that are refused; counters.
 
@@ -16,7 +16,7 @@ need_module sch_hpcc
 
 HERE=$(dirname "$0")
 
-# What qdisc/mark.c derives from B: ns, and packets at least. Read by name.
+# What qdisc/core/mark.c derives from B: ns, and packets at least. Read by name.
 # shellcheck disable=SC2034
 {
 	KMIN=(1000 4)

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# One port whose packets wait in several queues (qdisc/port.c): a device with
+# One port whose packets wait in several queues (qdisc/core/port.c): a device with
 # four transmit queues, with a qdisc "hpcc" for each below mq, and classes of one
 # link. frames/mq.py sends, receives and judges.
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: GPL-2.0
-"""kmod/hpcc/netlink.c: generic netlink family "hpcc", by its YAML spec."""
+"""kmod/hpcc/observe/netlink.c: generic netlink family "hpcc", by its YAML spec."""
 
 import errno
 import os

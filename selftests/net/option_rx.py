@@ -1,6 +1,6 @@
 #!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: GPL-2.0
-"""kmod/hpcc/option_rx.c: what the kernel makes of our options, right ones and wrong ones."""
+"""kmod/hpcc/hook/local_in.c: what the kernel makes of our options, right ones and wrong ones."""
 
 import ctypes
 import os

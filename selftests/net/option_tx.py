@@ -1,6 +1,6 @@
 #!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: GPL-2.0
-"""kmod/hpcc/option_tx.c: what our options do to outgoing segments: where they go, what they leave
+"""kmod/hpcc/hook/local_out.c: what our options do to outgoing segments: where they go, what they leave
 alone, and that every packet stays one that others accept.
 """
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: GPL-2.0
-"""kmod/hpcc/carry.c: requests on packets of their own (net.hpcc.carry = 1)."""
+"""kmod/hpcc/control/probe.c: requests on packets of their own (net.hpcc.carry = 1)."""
 
 import errno
 import json

@@ -1,6 +1,6 @@
 #!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: GPL-2.0
-"""kmod/hpcc/report.c: receivers count flows and tell N; W_ai follows it."""
+"""kmod/hpcc/control/census.c: receivers count flows and tell N; W_ai follows it."""
 
 import fcntl
 import itertools

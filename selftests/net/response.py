@@ -1,6 +1,6 @@
 #!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: GPL-2.0
-"""kmod/hpcc/response.c: what a sender makes of a switch's direct responses, right ones and
+"""kmod/hpcc/control/switch_response.c: what a sender makes of a switch's direct responses, right ones and
 wrong ones, and what stacks make of them that know nothing.
 """
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: GPL-2.0
-"""kmod/hpcc/cc.c, kmod/ldcp/cc.c: who may choose hpcc and ldcp; who may write tables."""
+"""kmod/hpcc/control/ack.c, kmod/ldcp/cc.c: who may choose hpcc and ldcp; who may write tables."""
 
 import ctypes
 import errno

@@ -1,6 +1,6 @@
 #!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: GPL-2.0
-"""kmod/hpcc/routes.c: who computes W, and what carries requests, by the peer's address."""
+"""kmod/hpcc/netns/policy.c: who computes W, and what carries requests, by the peer's address."""
 
 import errno
 import sys

@@ -1,6 +1,6 @@
 #!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: GPL-2.0
-"""kmod/hpcc/receiver.c: the receiver computes W (net.hpcc.where = 1)."""
+"""kmod/hpcc/control/receiver.c: the receiver computes W (net.hpcc.where = 1)."""
 
 import copy
 import math

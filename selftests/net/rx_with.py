@@ -1,6 +1,6 @@
 #!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: GPL-2.0
-"""Receivers that compute W (kmod/hpcc/receiver.c, net.hpcc.where = 1) with what else goes on: sysctls that
+"""Receivers that compute W (kmod/hpcc/control/receiver.c, net.hpcc.where = 1) with what else goes on: sysctls that
 change, TCP Fast Open, MPTCP, many connections.
 """
 

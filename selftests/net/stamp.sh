@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# Telemetry on crafted frames (qdisc/stamp.c): what must not be touched leaves
+# Telemetry on crafted frames (qdisc/stamp/stamp.c): what must not be touched leaves
 # as it came, what is stamped has the record that the layout says and a right
 # checksum. frames/stamp.py builds, sends, receives and judges them; tshark judges
 # the checksums once more.

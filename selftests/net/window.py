@@ -1,6 +1,6 @@
 #!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: GPL-2.0
-"""kmod/hpcc/window.c: from W to what TCP does: cwnd, pacing, bursts, and room for our options."""
+"""kmod/hpcc/control/window.c: from W to what TCP does: cwnd, pacing, bursts, and room for our options."""
 
 import random
 import socket

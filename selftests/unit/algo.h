@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* What the tests of <hpcc/algo.h> share: a connection and its samples. */
+/* What the tests of <hpcc/law/algo.h> share: a connection and its samples. */
 #ifndef HPCC_TEST_ALGO_H
 #define HPCC_TEST_ALGO_H
 
@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "test.h"
-#include <hpcc/algo.h>
+#include <hpcc/law/algo.h>
 
 #define ONE	((u64)HPCC_ONE_Q24)
 #define ETA	((u32)(0.95 * HPCC_ONE_Q24))

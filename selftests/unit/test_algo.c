@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Unit tests of <hpcc/algo.h>, in its order. test_algo_law.c has what holds for any
+ * Unit tests of <hpcc/law/algo.h>, in its order. test_algo_law.c has what holds for any
  * samples.
  */
 #include "algo.h"

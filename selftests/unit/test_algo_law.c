@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * <hpcc/algo.h>: properties that hold for any samples, and a comparison with the law
+ * <hpcc/law/algo.h>: properties that hold for any samples, and a comparison with the law
  * in long double.
  */
 #include "algo.h"

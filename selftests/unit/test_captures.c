@@ -8,11 +8,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include "test.h"
-#include <hpcc/csig.h>
-#include <hpcc/ifa.h>
-#include <hpcc/int.h>
-#include <hpcc/ioam.h>
-#include <hpcc/respond.h>
+#include <hpcc/carrier/csig.h>
+#include <hpcc/carrier/ifa.h>
+#include <hpcc/carrier/int.h>
+#include <hpcc/carrier/ioam.h>
+#include <hpcc/wire/respond.h>
 
 #define TEST(name)	static void name(void **state __attribute__((unused)))
 

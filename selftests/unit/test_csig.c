@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
-/* CSIG (hpcc/csig.h): the tag's bytes, buckets, and what a sender makes of signals. */
+/* CSIG (hpcc/carrier/csig.h): the tag's bytes, buckets, and what a sender makes of signals. */
 #include <string.h>
 #include "test.h"
-#include <hpcc/csig.h>
+#include <hpcc/carrier/csig.h>
 
 #define TEST(name)	static void name(void **state __attribute__((unused)))
 #define TPID		HPCC_CSIG_TPID_DEFAULT

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Unit tests of <hpcc/fallback.h>, in its order. */
+/* Unit tests of <hpcc/law/fallback.h>, in its order. */
 #include <string.h>
 
 #include "test.h"
-#include <hpcc/fallback.h>
+#include <hpcc/law/fallback.h>
 
 #define T	10000ULL	/* ns */
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Unit tests of <hpcc/histogram.h>, in its order. */
+/* Unit tests of <hpcc/wire/histogram.h>, in its order. */
 #include "test.h"
-#include <hpcc/histogram.h>
+#include <hpcc/wire/histogram.h>
 
 /* First length in a bucket, as the uapi header defines it. */
 static u64 hist_begin(u32 bucket)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
-/* IFA 2.0 (hpcc/ifa.h): bytes as the drafts draw them, and what they mean. */
+/* IFA 2.0 (hpcc/carrier/ifa.h): bytes as the drafts draw them, and what they mean. */
 #include <string.h>
 #include "test.h"
-#include <hpcc/ifa.h>
+#include <hpcc/carrier/ifa.h>
 
 #define TEST(name)	static void name(void **state __attribute__((unused)))
 #define GBIT_100	100000000000ULL

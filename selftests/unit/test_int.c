@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
-/* INT-MD (hpcc/int.h): bytes as the specification 2.1 draws them, and what they mean. */
+/* INT-MD (hpcc/carrier/int.h): bytes as the specification 2.1 draws them, and what they mean. */
 #include <string.h>
 #include "test.h"
-#include <hpcc/int.h>
+#include <hpcc/carrier/int.h>
 
 #define TEST(name)	static void name(void **state __attribute__((unused)))
 #define GBIT_100	100000000000ULL

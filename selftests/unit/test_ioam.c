@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
-/* IOAM traces (hpcc/ioam.h): bytes as RFC 9197 and RFC 9486 draw them, and what they mean. */
+/* IOAM traces (hpcc/carrier/ioam.h): bytes as RFC 9197 and RFC 9486 draw them, and what they mean. */
 #include <string.h>
 #include "test.h"
-#include <hpcc/ioam.h>
+#include <hpcc/carrier/ioam.h>
 
 #define TEST(name)	static void name(void **state __attribute__((unused)))
 #define GBIT_100	100000000000ULL

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Unit tests of <hpcc/ldcp.h>, in its order: the curve against exact fractions,
+ * Unit tests of <hpcc/law/ldcp.h>, in its order: the curve against exact fractions,
  * the window law against the draft's equations in long double, then flows that
  * are left to themselves until they settle.
  */
@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "test.h"
-#include <hpcc/ldcp.h>
+#include <hpcc/law/ldcp.h>
 
 #define ONE	LDCP_ONE_Q24
 #define P_ONE	LDCP_P_ONE

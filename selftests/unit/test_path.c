@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * A path of more hops than a request has slots: the sender's choice of phases
- * (<hpcc/phase.h>), what switches write (<hpcc/stamp.h>) and the window law
- * (<hpcc/algo.h>), joined by links of fluid.
+ * (<hpcc/law/phase.h>), what switches write (<hpcc/wire/stamp.h>) and the window law
+ * (<hpcc/law/algo.h>), joined by links of fluid.
  *
  * What has to hold: the record of each hop is refreshed within a stated number
  * of requests, and W follows the load of any link within a stated number of
@@ -11,8 +11,8 @@
 #include <string.h>
 
 #include "algo.h"
-#include <hpcc/phase.h>
-#include <hpcc/stamp.h>
+#include <hpcc/law/phase.h>
+#include <hpcc/wire/stamp.h>
 
 #define ARRAY_SIZE(a)	(sizeof(a) / sizeof((a)[0]))
 #define MSS		1000

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
-/* <hpcc/receiver.h>: the records of a REPORT, NewINT, and when W is told. */
+/* <hpcc/law/newint.h>: the records of a REPORT, NewINT, and when W is told. */
 #include "algo.h"
-#include <hpcc/receiver.h>
+#include <hpcc/law/newint.h>
 
 static const struct hpcc_int_params TOLD = {
 	.id = 5, .T_ns = 10000, .eta_permille = 950, .max_stage = 5, .settle = 3,

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Unit tests of <hpcc/record.h>, in its order. */
+/* Unit tests of <hpcc/wire/record.h>, in its order. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "test.h"
-#include <hpcc/record.h>
+#include <hpcc/wire/record.h>
 
 enum { KIND = HPCC_OPT_KIND_DEFAULT, EXID = HPCC_OPT_EXID_DEFAULT };
 

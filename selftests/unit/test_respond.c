@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The packet that a switch makes to tell a sender of its queue (hpcc/respond.h): byte for byte,
+ * The packet that a switch makes to tell a sender of its queue (hpcc/wire/respond.h): byte for byte,
  * and for requests that get none. Checksums are computed here in full.
  */
 #include <stdlib.h>
 #include <string.h>
 #include "test.h"
-#include <hpcc/respond.h>
+#include <hpcc/wire/respond.h>
 
 #define KIND	253
 #define TEST(name)	static void name(void **state __attribute__((unused)))

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
-/* What a sender makes of a switch's direct response (hpcc/response.h). */
+/* What a sender makes of a switch's direct response (hpcc/law/response.h). */
 #include <math.h>
 #include "test.h"
-#include <hpcc/response.h>
+#include <hpcc/law/response.h>
 
 #define TEST(name)	static void name(void **state __attribute__((unused)))
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What a switch does to packets (hpcc/stamp.h), against frames built here and
+ * What a switch does to packets (hpcc/wire/stamp.h), against frames built here and
  * checksums computed in full. Every frame lies in a heap block of its own size,
  * so that the address sanitizer sees a read or write beyond what was granted.
  */
@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include "test.h"
-#include <hpcc/clock.h>
-#include <hpcc/stamp.h>
+#include <hpcc/wire/clock.h>
+#include <hpcc/wire/stamp.h>
 
 #define KIND	253
 #define ARRAY_SIZE(a)	(sizeof(a) / sizeof((a)[0]))
@@ -820,7 +820,7 @@ TEST(check__stays_wrong)
 	free(b.p);
 }
 
-/* ---- the clock (hpcc/clock.h) ---- */
+/* ---- the clock (hpcc/wire/clock.h) ---- */
 
 static bool is_near(struct hpcc_clock t, long double ns, long double off)
 {

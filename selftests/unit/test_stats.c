@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Unit tests of qdisc/q_stats.c: statistics of a module that is older or newer than tc's plugin. */
+/* Unit tests of qdisc/tc/q_stats.c: statistics of a module that is older or newer than tc's plugin. */
 #define _GNU_SOURCE
 #include <stdlib.h>
 #include <string.h>
 #include "test.h"
-#include "../../qdisc/q_stats.c"
+#include "../../qdisc/tc/q_stats.c"
 
 #define ARRAY_SIZE(a)	(sizeof(a) / sizeof((a)[0]))
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * hpccmon: why W is what it is, in a line. The window law (<hpcc/algo.h>):
+ * hpccmon: why W is what it is, in a line. The window law (<hpcc/law/algo.h>):
  *
  *	W = Wc / (U/eta) + W_ai   when U >= eta or incStage >= maxStage
  *	W = Wc + W_ai             otherwise

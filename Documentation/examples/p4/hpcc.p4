@@ -23,7 +23,7 @@ const bit<3> IDENTIFY = 3;
 const bit<3> ANSWERED = 6;
 const bit<32> QLEN_MAX = 511 << 14;
 
-/* As in include/hpcc/int.h. */
+/* As in include/hpcc/carrier/int.h. */
 const bit<6> INT_DSCP = 23;
 const bit<16> INT_INSTRUCTIONS = 0xd500;
 const bit<16> INT_HOP_LEN = 24;

@@ -1,0 +1,448 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Congestion signals in a tag of 4 bytes (CSIG, compact format), as draft-miao-ccwg-hpcc-info-03,
+ * section 3, uses them: read and replace a tag, buckets, and what a sender makes of a signal.
+ *
+ * Bytes and lengths only: no skb. Nothing is read beyond the length that the caller gives.
+ *
+ * The tag is behind an Ethernet header and its VLAN tags:
+ *	TPID:16  T:3  R:1  S:5  LM:7	then the EtherType of what follows
+ * T is the type of signal, S its bucket, LM the locator of who wrote it; 0: nobody.
+ *
+ * Buckets are floats: with m bits of mantissa, bucket S begins at value(S) units,
+ *	value(S) = S for S < 2^m, else (2^m + S mod 2^m) 2^(S/2^m - 1)
+ * ABW/C has m = 3, up to 60 units; times have m = 2, up to 448 units. Units are parameters
+ * of the network. A bucket holds all from its beginning to that of the next one.
+ *
+ * A sender sees one link, its path: u2 from min(ABW/C), u1 from max(qlen/B). Of the two it asks for
+ * u1 while there is a queue, and for u2 while there is none.
+ */
+#ifndef _HPCC_CARRIER_CSIG_H
+#define _HPCC_CARRIER_CSIG_H
+
+#include <linux/bitops.h>
+#include <linux/errno.h>
+#include <linux/hpcc.h>
+#include <linux/if_ether.h>
+#include <linux/if_vlan.h>
+#include <linux/math64.h>
+#include <linux/minmax.h>
+#include <linux/types.h>
+#include <linux/unaligned.h>
+#include <hpcc/carrier/int.h>
+#include <hpcc/wire/record.h>
+#include <hpcc/wire/stamp.h>
+
+#define HPCC_CSIG_LEN		4
+#define HPCC_CSIG_T(tag)	((tag) >> 13)
+#define HPCC_CSIG_S(tag)	((tag) >> 7 & 31)
+#define HPCC_CSIG_LM(tag)	((tag) & 127)
+#define HPCC_CSIG_KEEP		0xf000U		/* T and R */
+#define HPCC_CSIG_S_MAX		31
+#define HPCC_CSIG_LOCATORS	127
+
+#define HPCC_CSIG_ABW_BITS	3
+#define HPCC_CSIG_TIME_BITS	2
+
+/* The longest time that a bucket is looked for: all above is in the last one. */
+#define HPCC_CSIG_TIME_TOP	0x7fffffffULL
+
+/* Bytes in front of an IP header that may have to be readable. */
+#define HPCC_CSIG_WALK		(ETH_HLEN + HPCC_VLAN_TAGS_MAX * VLAN_HLEN + HPCC_CSIG_LEN)
+
+/**
+ * enum hpcc_csig_type - T
+ * @HPCC_CSIG_ABW: min(ABW); we neither ask for it nor write it
+ * @HPCC_CSIG_ABW_C: min(ABW/C)
+ * @HPCC_CSIG_PD: max(PD), the time that a packet has waited
+ * @HPCC_CSIG_QLEN: max(qlen/B), which the draft proposes without a number
+ */
+enum hpcc_csig_type {
+	HPCC_CSIG_ABW	= 0,
+	HPCC_CSIG_ABW_C	= 1,
+	HPCC_CSIG_PD	= 2,
+	HPCC_CSIG_QLEN	= 3,
+};
+
+/**
+ * struct hpcc_csig_units - what buckets count, the same in all of a network
+ * @abw: of ABW/C, 1/10000, 1 .. HPCC_CSIG_ABW_MAX
+ * @time_ns: of PD and qlen/B, 1 .. HPCC_CSIG_TIME_MAX_NS
+ * @abw_inv: 1 / @abw, Q62
+ * @time_inv: 1 / @time_ns, Q62
+ */
+struct hpcc_csig_units {
+	u32	abw;
+	u32	time_ns;
+	u64	abw_inv;
+	u64	time_inv;
+};
+
+/**
+ * hpcc_csig_units() - units and their reciprocals
+ * @abw: of ABW/C
+ * @time_ns: of times
+ *
+ * Return: them. Rounded up, so that a bucket begins at whole units.
+ */
+static inline struct hpcc_csig_units hpcc_csig_units(u32 abw, u32 time_ns)
+{
+	return (struct hpcc_csig_units){
+		.abw = abw,
+		.time_ns = time_ns,
+		.abw_inv = div64_u64((1ULL << 62) + abw - 1, abw),
+		.time_inv = div64_u64((1ULL << 62) + time_ns - 1, time_ns),
+	};
+}
+
+/**
+ * struct hpcc_csig_hop - what a port tells
+ * @abw_q30: ABW/C, in units of 2^-30
+ * @pd_ns: how long the packet has waited
+ * @qlen_ns: time the link needs for the queue behind it
+ * @has_pd: @pd_ns is known
+ * @locator: 1 .. HPCC_CSIG_LOCATORS
+ */
+struct hpcc_csig_hop {
+	u32	abw_q30;
+	u64	pd_ns;
+	u64	qlen_ns;
+	bool	has_pd;
+	u8	locator;
+};
+
+/* Where bucket @s begins, in units. */
+static inline u32 hpcc_csig_value(u32 s, u32 bits)
+{
+	u32 one = 1U << bits;
+
+	return s < one ? s : (one + (s & (one - 1))) << ((s >> bits) - 1);
+}
+
+/* The bucket of @v units. */
+static inline u32 hpcc_csig_bucket(u32 v, u32 bits)
+{
+	u32 one = 1U << bits;
+	u32 e;
+
+	if (v < one)
+		return v;
+	e = fls(v) - bits;
+	return min_t(u32, e << bits | (v >> (e - 1) & (one - 1)), HPCC_CSIG_S_MAX);
+}
+
+/**
+ * hpcc_csig_abw_bucket() - the bucket of an ABW/C
+ * @abw_q30: ABW/C, at most HPCC_INT_UTIL_ONE
+ * @units: units
+ *
+ * Return: 0 .. HPCC_CSIG_S_MAX.
+ */
+static inline u32 hpcc_csig_abw_bucket(u32 abw_q30, const struct hpcc_csig_units *units)
+{
+	u32 parts = (u64)abw_q30 * 10000 >> HPCC_INT_UTIL_SHIFT;
+
+	return hpcc_csig_bucket(mul_u64_u64_shr(parts, units->abw_inv, 62), HPCC_CSIG_ABW_BITS);
+}
+
+/**
+ * hpcc_csig_time_bucket() - the bucket of a time
+ * @ns: the time
+ * @units: units
+ *
+ * Return: 0 .. HPCC_CSIG_S_MAX.
+ */
+static inline u32 hpcc_csig_time_bucket(u64 ns, const struct hpcc_csig_units *units)
+{
+	return hpcc_csig_bucket(mul_u64_u64_shr(min_t(u64, ns, HPCC_CSIG_TIME_TOP),
+						units->time_inv, 62), HPCC_CSIG_TIME_BITS);
+}
+
+/**
+ * hpcc_csig_util() - utilization that a bucket of ABW/C stands for
+ * @s: the bucket
+ * @units: units
+ *
+ * Return: in units of 1 / HPCC_INT_UTIL_ONE: 1 of bucket 0, of others that of the bucket's middle.
+ */
+static inline u32 hpcc_csig_util(u32 s, const struct hpcc_csig_units *units)
+{
+	u32 low = hpcc_csig_value(s, HPCC_CSIG_ABW_BITS);
+	u32 next = s < HPCC_CSIG_S_MAX ? hpcc_csig_value(s + 1, HPCC_CSIG_ABW_BITS) : low;
+	u64 parts = min_t(u64, (u64)(low + next) * units->abw, 20000);
+
+	return s ? HPCC_INT_UTIL_ONE - (u32)((parts << HPCC_INT_UTIL_SHIFT) / 20000) :
+		   HPCC_INT_UTIL_ONE;
+}
+
+/**
+ * hpcc_csig_locator() - the locator of a port
+ * @node: switch_ID, or what stands for it
+ * @port: port_ID
+ *
+ * Return: 1 .. HPCC_CSIG_LOCATORS.
+ */
+static inline u8 hpcc_csig_locator(u32 node, u32 port)
+{
+	return 1 + hpcc_link_tag(node, port) % HPCC_CSIG_LOCATORS;
+}
+
+/**
+ * hpcc_csig_ask() - a tag that nobody has written to
+ * @type: enum hpcc_csig_type
+ *
+ * Return: the 16 bits behind TPID.
+ */
+static inline u16 hpcc_csig_ask(u8 type)
+{
+	return type << 13 | (type <= HPCC_CSIG_ABW_C ? HPCC_CSIG_S_MAX << 7 : 0);
+}
+
+/**
+ * hpcc_csig_find() - find the tag of a frame
+ * @p: its first byte
+ * @have: readable bytes; HPCC_CSIG_WALK is enough
+ * @tpid: what marks the tag
+ *
+ * Return: its offset, behind which HPCC_CSIG_LEN bytes and an EtherType are readable; -ENOENT:
+ * there is none.
+ */
+static inline int hpcc_csig_find(const u8 *p, u32 have, u16 tpid)
+{
+	u32 at = offsetof(struct ethhdr, h_proto);
+	u32 tags = 0;
+	u16 proto;
+
+	for (;; at += VLAN_HLEN) {
+		if (at + HPCC_CSIG_LEN + sizeof(u16) > have)
+			return -ENOENT;
+		proto = get_unaligned_be16(p + at);
+		if (proto == tpid)
+			return at;
+		if ((proto != ETH_P_8021Q && proto != ETH_P_8021AD) ||
+		    tags++ == HPCC_VLAN_TAGS_MAX)
+			return -ENOENT;
+	}
+}
+
+/* The bucket of a signal of type @type, or -ENOENT where a port does not tell it. */
+static inline int hpcc_csig_of(u8 type, const struct hpcc_csig_hop *hop,
+			       const struct hpcc_csig_units *units)
+{
+	switch (type) {
+	case HPCC_CSIG_ABW_C:
+		return hpcc_csig_abw_bucket(hop->abw_q30, units);
+	case HPCC_CSIG_PD:
+		return hop->has_pd ? (int)hpcc_csig_time_bucket(hop->pd_ns, units) : -ENOENT;
+	case HPCC_CSIG_QLEN:
+		return hpcc_csig_time_bucket(hop->qlen_ns, units);
+	default:
+		return -ENOENT;
+	}
+}
+
+/**
+ * hpcc_csig_write() - compare a tag with a port, and replace it where the port is worse
+ * @p: the tag, HPCC_CSIG_LEN bytes, writable
+ * @hop: the port
+ * @units: units
+ *
+ * The first port that knows the type always writes. Which that is shows by the locator.
+ *
+ * Return: HPCC_STAMP_WRITTEN; HPCC_STAMP_QUIET where the tag stays; HPCC_UNSTAMPED_NO_OPTION
+ * where the port does not tell that type.
+ */
+static inline int hpcc_csig_write(u8 *p, const struct hpcc_csig_hop *hop,
+				  const struct hpcc_csig_units *units)
+{
+	u16 tag = get_unaligned_be16(p + 2);
+	u32 there = HPCC_CSIG_S(tag);
+	int own = hpcc_csig_of(HPCC_CSIG_T(tag), hop, units);
+
+	if (own < 0)
+		return HPCC_UNSTAMPED_NO_OPTION;
+	if (HPCC_CSIG_LM(tag) && (HPCC_CSIG_T(tag) == HPCC_CSIG_ABW_C ? (u32)own >= there :
+								     (u32)own <= there))
+		return HPCC_STAMP_QUIET;
+	put_unaligned_be16((tag & HPCC_CSIG_KEEP) | own << 7 | hop->locator, p + 2);
+	return HPCC_STAMP_WRITTEN;
+}
+
+/* ---- Between the ends ------------------------------------------------------------
+ *
+ * A signal record takes the one slot of a FORWARD. Its first 4 bits are those of a hop, so that
+ * ports that fill in TCP options take the slot for used.
+ */
+
+#define HPCC_CSIG_RECORD	(15ULL << 60 | (u64)HPCC_REPORT_SIGNAL << 56)
+#define HPCC_CSIG_POPPED	0x10000ULL
+
+/**
+ * hpcc_csig_record() - the record of a FORWARD that asks for a signal
+ * @tag: what a tag says behind TPID
+ * @popped: the tag has come; else it is to be pushed
+ *
+ * Return: its bytes as a number.
+ */
+static inline u64 hpcc_csig_record(u16 tag, bool popped)
+{
+	return HPCC_CSIG_RECORD | (popped ? HPCC_CSIG_POPPED : 0) | tag;
+}
+
+/**
+ * hpcc_csig_is() - whether a FORWARD or ANSWERED asks for a signal
+ * @opt: its head
+ * @records: its records
+ *
+ * Return: true if so.
+ */
+static inline bool hpcc_csig_is(const struct hpcc_opt *opt, const u8 *records)
+{
+	return (opt->type == HPCC_OPT_FORWARD || opt->type == HPCC_OPT_ANSWERED) && opt->nr == 1 &&
+	       (get_unaligned_be64(records) & ~(HPCC_CSIG_POPPED | 0xffff)) == HPCC_CSIG_RECORD;
+}
+
+/**
+ * hpcc_csig_pop() - have a FORWARD say what the tag said
+ * @p: the packet from its first byte on, writable up to @place->end
+ * @place: its option, from hpcc_walk()
+ * @tag: what the tag said behind TPID
+ * @fix_check: adjust the TCP checksum; false where it is yet to be computed
+ *
+ * Return: false where the option does not ask for a signal: nothing was changed.
+ */
+static inline bool hpcc_csig_pop(u8 *p, const struct hpcc_place *place, u16 tag, bool fix_check)
+{
+	u8 *opts = p + place->tcp + sizeof(struct tcphdr);
+	u8 *at = p + place->tcp + offsetof(struct tcphdr, check);
+	u32 len = p + place->end - opts;
+	struct hpcc_opt opt;
+	__sum16 check;
+	__wsum before;
+
+	if (hpcc_opt_decode(p + place->opt, place->len, &opt) ||
+	    !hpcc_csig_is(&opt, p + place->opt + HPCC_OPT_HEAD_LEN))
+		return false;
+	before = csum_partial(opts, len, 0);
+	put_unaligned_be64(hpcc_csig_record(tag, true), p + place->opt + HPCC_OPT_HEAD_LEN);
+	if (!fix_check)
+		return true;
+	check = get_unaligned((__sum16 *)at);
+	csum_replace_by_diff(&check, csum_sub(csum_partial(opts, len, 0), before));
+	put_unaligned(check, (__sum16 *)at);
+	return true;
+}
+
+/**
+ * hpcc_csig_report() - the REPORT record that reflects a signal
+ * @tag: the signal
+ *
+ * Return: its bytes as a number.
+ */
+static inline u64 hpcc_csig_report(u16 tag)
+{
+	return (u64)HPCC_REPORT_SIGNAL << 60 | tag;
+}
+
+/**
+ * hpcc_csig_reported() - the signal of a REPORT
+ * @opt: its head
+ * @records: its records
+ *
+ * Return: what the tag said; 0 where the REPORT is of another kind, or malformed: no signal is 0.
+ */
+static inline u16 hpcc_csig_reported(const struct hpcc_opt *opt, const u8 *records)
+{
+	u64 v = opt->nr == 1 ? get_unaligned_be64(records) : 0;
+
+	return v >> 16 == (u64)HPCC_REPORT_SIGNAL << 44 ? (u16)v : 0;
+}
+
+/* ---- Sender ---------------------------------------------------------------------- */
+
+/**
+ * struct hpcc_csig_path - a path as its signals tell, one link
+ * @ts_ns: when the last signal came; 0: none did
+ * @tx_ns: time that the link has spent, as signals add up to
+ * @qlen_ns: u1 of the last signal, times T
+ * @ask: enum hpcc_csig_type of the next signal; 0: none is asked for
+ * @locator: of the last queue
+ * @turn: changes when the baseline is void
+ * @turned: it did at the last queue
+ */
+struct hpcc_csig_path {
+	u64	ts_ns;
+	u64	tx_ns;
+	u32	qlen_ns;
+	u8	ask;
+	u8	locator;
+	u8	turn : 7;
+	u8	turned : 1;
+};
+
+/* Another bottleneck than the last queue's: that one is no baseline for min(qlen, L.qlen). Not
+ * twice in a row, or two that take turns would never measure anything.
+ */
+static inline void hpcc_csig_follow(struct hpcc_csig_path *path, u8 locator)
+{
+	path->turned = path->qlen_ns && path->locator != locator && !path->turned;
+	path->turn += path->turned;
+	path->locator = locator;
+}
+
+/**
+ * hpcc_csig_take() - take a signal in
+ * @path: the path; its @ask is set to what is to be asked next
+ * @tag: the signal
+ * @units: units
+ * @now_ns: when it came, by a clock that does not go back, not 0
+ * @scale: scale of the record
+ * @r: set to a load record of hop 1
+ *
+ * txBytes is the sum of u2 times the time since the last signal, so that what the law divides
+ * is u2. After a longer time than a signal tells of, the baseline is void. u1 is added to what u2
+ * says, as the draft has it, and a u1 by itself to a u2 of 1. Where a queue has gone u2 is not
+ * known until it is asked for.
+ *
+ * Return: 1; 0: there is no record yet; -EINVAL: it is no signal that was asked for, or nobody
+ * wrote it.
+ */
+static inline int hpcc_csig_take(struct hpcc_csig_path *path, u16 tag,
+				 const struct hpcc_csig_units *units, u64 now_ns, u8 scale,
+				 struct hpcc_record *r)
+{
+	u32 s = HPCC_CSIG_S(tag);
+	u32 util = HPCC_INT_UTIL_ONE;
+	u64 step = path->ts_ns ? now_ns - path->ts_ns : 0;
+	bool queue;
+
+	if (!HPCC_CSIG_LM(tag) || (HPCC_CSIG_T(tag) != HPCC_CSIG_ABW_C &&
+				   HPCC_CSIG_T(tag) != HPCC_CSIG_QLEN))
+		return -EINVAL;
+	queue = HPCC_CSIG_T(tag) == HPCC_CSIG_QLEN;
+	if (queue && s)
+		hpcc_csig_follow(path, HPCC_CSIG_LM(tag));
+	if (queue)
+		path->qlen_ns = hpcc_csig_value(s, HPCC_CSIG_TIME_BITS) * units->time_ns;
+	path->ask = path->qlen_ns || (!queue && !s) ? HPCC_CSIG_QLEN : HPCC_CSIG_ABW_C;
+	if (queue && !s)
+		return 0;
+	if (!queue)
+		util = hpcc_csig_util(s, units);
+	if (step > HPCC_INT_SPAN_NS) {
+		step = 0;
+		path->turn++;
+	}
+	path->tx_ns += step * util >> HPCC_INT_UTIL_SHIFT;
+	path->ts_ns = now_ns;
+	*r = (struct hpcc_record){
+		.hop = 1,
+		.tag = path->turn,
+		.ts = now_ns >> scale & HPCC_COUNTER_MASK,
+		.tx = path->tx_ns >> scale & HPCC_COUNTER_MASK,
+		.qlen = path->qlen_ns >> scale,
+	};
+	return 1;
+}
+
+#endif /* _HPCC_CARRIER_CSIG_H */

@@ -1,0 +1,330 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Telemetry in IFA 2.0 (Inband Flow Analyzer, draft-kumar-ippm-ifa), as
+ * draft-miao-tsv-hpcc-info-02 uses it: find it behind an IP header, push a hop's metadata, read all
+ * hops' metadata.
+ *
+ * Bytes and lengths only: no skb. Nothing is read beyond the length that the caller gives.
+ *
+ * What follows an IP header of protocol HPCC_IFA_PROTOCOL, 4 octets a line:
+ *	Ver:4  GNS:4  Next Header:8  reserved:3  MF:1  TS:1  I:1  TA:1  C:1  Max Length:8
+ *	the TCP header
+ *	Request Vector:8  Action Vector:8  Hop Limit:8  Current Length:8
+ *	then a stack of metadata, of the last hop first
+ * Lengths count words of the stack. Neither the TCP checksum nor a length in the TCP header covers
+ * what IFA adds.
+ *
+ * GNS is 15: the local name space (LNS) of each hop says what its metadata are. Here these are,
+ * as the draft's figure 1 draws them:
+ *	LNS:4  deviceID:20  reserved:8
+ *	Speed:4  reserved:8  rxTimestampSec:20
+ *	egressPort:16  ingressPort:16
+ *	rxTimestampNs:32
+ *	residenceTime:32, ns: the packet left so much later
+ *	txBytes:32, modulo 2^32
+ *	reserved:16  Queue Length:16, in a unit that the name space defines
+ *	reserved:32
+ */
+#ifndef _HPCC_CARRIER_IFA_H
+#define _HPCC_CARRIER_IFA_H
+
+#include <linux/errno.h>
+#include <linux/hpcc.h>
+#include <linux/minmax.h>
+#include <linux/string.h>
+#include <linux/types.h>
+#include <linux/unaligned.h>
+#include <hpcc/carrier/ioam.h>
+
+#define HPCC_IFA_PROTOCOL	131	/* in the IP header */
+#define HPCC_IFA_VERSION	2
+#define HPCC_IFA_GNS		0xf	/* name spaces are the hops' */
+#define HPCC_IFA_LNS		1	/* ours */
+#define HPCC_IFA_UNIT		64	/* bytes that its Queue Length counts */
+
+#define HPCC_IFA_HEAD_LEN	4	/* in front of the TCP header */
+#define HPCC_IFA_MD_LEN		4	/* metadata header, behind it */
+#define HPCC_IFA_LEN		(HPCC_IFA_HEAD_LEN + HPCC_IFA_MD_LEN)
+#define HPCC_IFA_HOP_LEN	32
+#define HPCC_IFA_HOP_WORDS	8
+#define HPCC_IFA_NODES_MAX	12	/* as many as an IOAM trace can have */
+#define HPCC_IFA_UNLIMITED	0xff	/* a Hop Limit that no hop counts down */
+
+/* Flags of the IFA header's third octet. */
+#define HPCC_IFA_F_FRAGMENT	0x10
+#define HPCC_IFA_F_TAIL		0x08	/* metadata are at the packet's end */
+#define HPCC_IFA_F_INBAND	0x04	/* not a clone: who ends the zone passes it on */
+#define HPCC_IFA_F_CHECKSUM	0x01
+#define HPCC_IFA_F_OTHER	(HPCC_IFA_F_FRAGMENT | HPCC_IFA_F_TAIL | HPCC_IFA_F_CHECKSUM)
+
+#define HPCC_IFA_TCP		6
+#define HPCC_IFA_TCP_MIN	20
+#define HPCC_IFA_TCP_DOFF	12	/* offset of the octet that has the data offset */
+
+/* Speeds that a code stands for, Gbit/s; all other codes tell nothing. */
+#define HPCC_IFA_SPEEDS		7
+#define HPCC_IFA_SPEED_OTHER	15
+
+/* In the tag: where a link of IFA differs from one of IOAM or INT. */
+#define HPCC_IFA_TAG		0x20
+
+/**
+ * struct hpcc_ifa - what IFA header and metadata header say
+ * @md: offset of the metadata header from the IFA header
+ * @max: Max Length
+ * @limit: Hop Limit
+ * @words: Current Length
+ */
+struct hpcc_ifa {
+	u32	md;
+	u8	max;
+	u8	limit;
+	u8	words;
+};
+
+/**
+ * struct hpcc_ifa_hop - what a hop tells
+ * @lns: local name space
+ * @node: deviceID, 20 bits
+ * @speed: code of B
+ * @port: egressPort
+ * @sec: rxTimestampSec, modulo 2^20
+ * @ns: rxTimestampNs, below 1e9
+ * @residence_ns: residenceTime
+ * @tx_bytes: txBytes, modulo 2^32
+ * @qlen: Queue Length, in units of the name space
+ */
+struct hpcc_ifa_hop {
+	u8	lns;
+	u32	node;
+	u8	speed;
+	u16	port;
+	u32	sec;
+	u32	ns;
+	u32	residence_ns;
+	u32	tx_bytes;
+	u16	qlen;
+};
+
+static const u16 hpcc_ifa_gbps[HPCC_IFA_SPEEDS] = { 10, 25, 40, 50, 100, 200, 400 };
+
+/**
+ * hpcc_ifa_bps() - B that a code stands for
+ * @speed: the code
+ *
+ * Return: bit/s; 0: the code tells nothing.
+ */
+static inline u64 hpcc_ifa_bps(u8 speed)
+{
+	return speed < HPCC_IFA_SPEEDS ? hpcc_ifa_gbps[speed] * 1000000000ULL : 0;
+}
+
+/**
+ * hpcc_ifa_speed() - the code of B
+ * @bps: bit/s
+ *
+ * Return: the code; HPCC_IFA_SPEED_OTHER where there is none.
+ */
+static inline u8 hpcc_ifa_speed(u64 bps)
+{
+	u8 code;
+
+	for (code = 0; code < HPCC_IFA_SPEEDS; code++)
+		if (hpcc_ifa_bps(code) == bps)
+			return code;
+	return HPCC_IFA_SPEED_OTHER;
+}
+
+/**
+ * hpcc_ifa_is_ours() - whether an IFA header is of a kind that we read and write
+ * @p: the header, HPCC_IFA_HEAD_LEN bytes
+ *
+ * Return: true where version, GNS, next header and flags say so.
+ */
+static inline bool hpcc_ifa_is_ours(const u8 *p)
+{
+	return p[0] == (HPCC_IFA_VERSION << 4 | HPCC_IFA_GNS) && p[1] == HPCC_IFA_TCP &&
+	       !(p[2] & HPCC_IFA_F_OTHER);
+}
+
+/**
+ * hpcc_ifa_md() - where the metadata header is
+ * @p: IFA header and the first HPCC_IFA_TCP_MIN bytes of a TCP header
+ *
+ * Return: its offset from @p; 0 where the TCP header's length is wrong.
+ */
+static inline u32 hpcc_ifa_md(const u8 *p)
+{
+	u32 hlen = (p[HPCC_IFA_HEAD_LEN + HPCC_IFA_TCP_DOFF] >> 4) * 4;
+
+	return hlen < HPCC_IFA_TCP_MIN ? 0 : HPCC_IFA_HEAD_LEN + hlen;
+}
+
+/**
+ * hpcc_ifa_find() - read both headers of IFA
+ * @p: what follows the IP header
+ * @have: bytes of it that are readable; all up to the metadata header's end, unless @len is less
+ * @len: its length in the packet, @have or more
+ * @t: result
+ *
+ * Return: length up to the stack's end, from @p; -ENOENT where it is not of our kind; -EINVAL where
+ * lengths contradict each other.
+ */
+static inline int hpcc_ifa_find(const u8 *p, u32 have, u32 len, struct hpcc_ifa *t)
+{
+	u32 total;
+
+	if (have < HPCC_IFA_HEAD_LEN || len < have)
+		return -EINVAL;
+	if (!hpcc_ifa_is_ours(p))
+		return -ENOENT;
+	if (have < HPCC_IFA_HEAD_LEN + HPCC_IFA_TCP_MIN)
+		return -EINVAL;
+	t->md = hpcc_ifa_md(p);
+	if (!t->md || have < t->md + HPCC_IFA_MD_LEN)
+		return -EINVAL;
+	t->max = p[3];
+	t->limit = p[t->md + 2];
+	t->words = p[t->md + 3];
+	total = t->md + HPCC_IFA_MD_LEN + t->words * 4;
+	return total > len || t->words > t->max ? -EINVAL : (int)total;
+}
+
+/**
+ * hpcc_ifa_room() - whether a hop may push its metadata
+ * @t: what hpcc_ifa_find() read
+ * @room: by how many bytes the packet may grow
+ *
+ * Return: true if so. If not the packet has to leave as it came.
+ */
+static inline bool hpcc_ifa_room(const struct hpcc_ifa *t, u32 room)
+{
+	return t->limit && t->words + HPCC_IFA_HOP_WORDS <= t->max && room >= HPCC_IFA_HOP_LEN;
+}
+
+/**
+ * hpcc_ifa_push() - write a hop's metadata
+ * @md: the metadata header, behind which HPCC_IFA_HOP_LEN bytes were opened
+ * @t: what hpcc_ifa_find() read
+ * @hop: what to write
+ */
+static inline void hpcc_ifa_push(u8 *md, const struct hpcc_ifa *t, const struct hpcc_ifa_hop *hop)
+{
+	if (t->limit != HPCC_IFA_UNLIMITED)
+		md[2] = t->limit - 1;
+	md[3] = t->words + HPCC_IFA_HOP_WORDS;
+	md += HPCC_IFA_MD_LEN;
+	put_unaligned_be32((u32)hop->lns << 28 | (hop->node & 0xfffff) << 8, md);
+	put_unaligned_be32((u32)hop->speed << 28 | (hop->sec & 0xfffff), md + 4);
+	put_unaligned_be16(hop->port, md + 8);
+	put_unaligned_be16(0, md + 10);
+	put_unaligned_be32(hop->ns, md + 12);
+	put_unaligned_be32(hop->residence_ns, md + 16);
+	put_unaligned_be32(hop->tx_bytes, md + 20);
+	put_unaligned_be32(hop->qlen, md + 24);
+	put_unaligned_be32(0, md + 28);
+}
+
+/**
+ * hpcc_ifa_hops() - how many hops there are
+ * @t: from hpcc_ifa_find()
+ *
+ * Return: hops; -EINVAL where they have metadata of another length, are too many, or where one may
+ * be missing, as none behind the last one was allowed to write: it may be the loaded one.
+ */
+static inline int hpcc_ifa_hops(const struct hpcc_ifa *t)
+{
+	if (t->words % HPCC_IFA_HOP_WORDS || t->words > HPCC_IFA_NODES_MAX * HPCC_IFA_HOP_WORDS ||
+	    !hpcc_ifa_room(t, HPCC_IFA_HOP_LEN))
+		return -EINVAL;
+	return t->words / HPCC_IFA_HOP_WORDS;
+}
+
+/**
+ * hpcc_ifa_hop() - read the metadata of one hop
+ * @md: metadata header and stack
+ * @hops: hpcc_ifa_hops()
+ * @nr: the hop on the path, 1 .. @hops
+ * @hop: result
+ *
+ * Return: 0, or -EINVAL where they contradict themselves.
+ */
+static inline int hpcc_ifa_hop(const u8 *md, u32 hops, u32 nr, struct hpcc_ifa_hop *hop)
+{
+	md += HPCC_IFA_MD_LEN + (hops - nr) * HPCC_IFA_HOP_LEN;
+	hop->lns = md[0] >> 4;
+	hop->node = get_unaligned_be32(md) >> 8 & 0xfffff;
+	hop->speed = md[4] >> 4;
+	hop->sec = get_unaligned_be32(md + 4) & 0xfffff;
+	hop->port = get_unaligned_be16(md + 8);
+	hop->ns = get_unaligned_be32(md + 12);
+	hop->residence_ns = get_unaligned_be32(md + 16);
+	hop->tx_bytes = get_unaligned_be32(md + 20);
+	hop->qlen = get_unaligned_be16(md + 26);
+	return hop->ns >= HPCC_IOAM_SECOND_NS ? -EINVAL : 0;
+}
+
+/* When the packet left, as the fraction of a second. */
+static inline u32 hpcc_ifa_egress_ns(const struct hpcc_ifa_hop *hop)
+{
+	u64 ns = (u64)hop->ns + hop->residence_ns;
+
+	/* At most five times: a residence time is below 2^32 ns. */
+	while (ns >= HPCC_IOAM_SECOND_NS)
+		ns -= HPCC_IOAM_SECOND_NS;
+	return ns;
+}
+
+/**
+ * hpcc_ifa_record() - turn a hop's metadata into a load record
+ * @link: the link of that hop; begins anew where the node or B is another one
+ * @hop: the metadata, for which hpcc_ifa_hop() returned 0
+ * @bps: B in bit/s, 8 or more
+ * @unit: bytes that Queue Length counts, below 2^16
+ * @nr: hop of the record
+ * @scale: scale of the record
+ *
+ * Counters are those of an IOAM node, and wrap as they do: hpcc_ioam_age() has to be asked first.
+ * Another tag than the link has in the TCP option, in IOAM and in INT keeps their records apart.
+ * No division but where the link begins anew.
+ *
+ * Return: the record.
+ */
+static inline struct hpcc_record hpcc_ifa_record(struct hpcc_trace_link *link,
+						 const struct hpcc_ifa_hop *hop, u64 bps, u32 unit,
+						 u8 nr, u8 scale)
+{
+	struct hpcc_ioam_node node = {
+		.node = hop->node,
+		.port = hop->port,
+		.ts_ns = hpcc_ifa_egress_ns(hop),
+		.qlen_bytes = hop->qlen * unit,
+		.tx_bytes = hop->tx_bytes,
+	};
+	struct hpcc_record r = hpcc_ioam_record(link, &node, bps, nr, scale);
+
+	r.tag ^= HPCC_IFA_TAG;
+	return r;
+}
+
+/**
+ * hpcc_ifa_header() - make both headers, without metadata
+ * @p: HPCC_IFA_HEAD_LEN bytes, in front of the TCP header
+ * @md: HPCC_IFA_MD_LEN bytes, behind it
+ * @nodes: hops that may tell of themselves, up to HPCC_IFA_NODES_MAX
+ *
+ * There is room for one more: where that is used, hops may be missing.
+ */
+static inline void hpcc_ifa_header(u8 *p, u8 *md, u8 nodes)
+{
+	p[0] = HPCC_IFA_VERSION << 4 | HPCC_IFA_GNS;
+	p[1] = HPCC_IFA_TCP;
+	p[2] = HPCC_IFA_F_INBAND;
+	p[3] = (nodes + 1) * HPCC_IFA_HOP_WORDS;
+	md[0] = 0;
+	md[1] = 0;
+	md[2] = nodes + 1;
+	md[3] = 0;
+}
+
+#endif /* _HPCC_CARRIER_IFA_H */

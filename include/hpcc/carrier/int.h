@@ -1,0 +1,354 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Telemetry in INT-MD (In-band Network Telemetry Dataplane Specification 2.1, P4.org), as
+ * draft-miao-ccwg-hpcc-info-03 uses it: find it behind a TCP header, push a hop's metadata, read
+ * all hops' metadata.
+ *
+ * Bytes and lengths only: no skb. Nothing is read beyond the length that the caller gives.
+ *
+ * What follows the TCP header, 4 octets a line:
+ *	Type:4  NPT:2  reserved:2  Length:8  reserved:8  DSCP:6  reserved:2	the shim
+ *	Ver:4  D:1  E:1  M:1  reserved:12  Hop ML:5  Remaining Hop Count:8
+ *	Instruction Bitmap:16  Domain Specific ID:16
+ *	DS Instruction:16  DS Flags:16
+ *	then a stack of metadata, Hop ML words of each hop, of the last one first
+ * Length counts words behind the shim. Metadata come by the order of their bits in the bitmap,
+ * bit 0 the most significant one.
+ *
+ * Our instructions are bits 0, 1, 3, 5 and 7:
+ *	node ID
+ *	ingress interface:16  egress interface:16
+ *	queue ID:8  queue occupancy:24, bytes
+ *	egress timestamp, ns, 8 octets
+ *	egress interface Tx utilization: HPCC_INT_UTIL_ONE is all of B
+ * The specification leaves the unit of the last three to who runs the network.
+ */
+#ifndef _HPCC_CARRIER_INT_H
+#define _HPCC_CARRIER_INT_H
+
+#include <linux/errno.h>
+#include <linux/hpcc.h>
+#include <linux/math64.h>
+#include <linux/minmax.h>
+#include <linux/string.h>
+#include <linux/types.h>
+#include <linux/unaligned.h>
+#include <hpcc/carrier/link.h>
+#include <hpcc/wire/clock.h>
+#include <hpcc/wire/record.h>
+
+#define HPCC_INT_SHIM_LEN	4
+#define HPCC_INT_LEN		16	/* shim and metadata header */
+#define HPCC_INT_MD		1	/* type in the shim */
+#define HPCC_INT_VERSION	2
+#define HPCC_INT_INSTRUCTIONS	0xd500U
+#define HPCC_INT_HOP_WORDS	6
+#define HPCC_INT_HOP_LEN	24
+#define HPCC_INT_HOP_MAX	124	/* what Hop ML can state, bytes */
+#define HPCC_INT_NODES_MAX	12	/* as many as an IOAM trace can have */
+#define HPCC_INT_MAX		(HPCC_INT_LEN + HPCC_INT_NODES_MAX * HPCC_INT_HOP_LEN)
+#define HPCC_INT_HEADER_WORDS	3	/* in the shim's length */
+#define HPCC_INT_WORDS_MAX	255	/* what that can state */
+
+/* Flags of the metadata header's first octet. */
+#define HPCC_INT_F_DISCARD	0x08
+#define HPCC_INT_F_EXCEEDED	0x04	/* no hop was left */
+#define HPCC_INT_F_MTU		0x02	/* a hop had no room */
+
+/* Instructions with 8 octets of metadata: bits 4, 5 and 6. */
+#define HPCC_INT_LONG		0x0e00U
+
+#define HPCC_INT_NONE		0xffffffffU	/* not available */
+#define HPCC_INT_TS_NONE	(~0ULL)
+#define HPCC_INT_UTIL_ONE	0x40000000U
+#define HPCC_INT_UTIL_SHIFT	30
+#define HPCC_INT_QLEN_MAX	0xfffffeU
+
+/* From one metadata of a link to the next, at most; what it sent in between is not known else. */
+#define HPCC_INT_SPAN_NS	250000000ULL
+#define HPCC_INT_TX_BASE	0x1000000000000ULL
+
+/* In the tag: where a link of INT differs from one of IOAM. */
+#define HPCC_INT_TAG		0x40
+
+/**
+ * struct hpcc_int_md - what shim and metadata header say
+ * @words: Length
+ * @flags: HPCC_INT_F_*
+ * @hop_words: Hop ML
+ * @left: Remaining Hop Count
+ * @instructions: Instruction Bitmap
+ * @domain: Domain Specific ID
+ */
+struct hpcc_int_md {
+	u8	words;
+	u8	flags;
+	u8	hop_words;
+	u8	left;
+	u16	instructions;
+	u16	domain;
+};
+
+/**
+ * struct hpcc_int_hop - what a hop tells
+ * @node: node ID
+ * @port: egress interface
+ * @qlen_bytes: queue occupancy, 24 bits
+ * @ts_ns: egress timestamp
+ * @util: egress interface Tx utilization
+ */
+struct hpcc_int_hop {
+	u32	node;
+	u16	port;
+	u32	qlen_bytes;
+	u64	ts_ns;
+	u32	util;
+};
+
+/* How many words of metadata instructions ask for; those that are reserved take one. */
+static inline u32 hpcc_int_words(u16 instructions)
+{
+	u32 words = 0;
+	u32 bit;
+
+	for (bit = 0x8000; bit; bit >>= 1)
+		if (instructions & bit)
+			words += bit & HPCC_INT_LONG ? 2 : 1;
+	return words;
+}
+
+/**
+ * hpcc_int_find() - read the INT-MD header behind a TCP header
+ * @p: what follows the TCP header
+ * @have: bytes of it that are readable, HPCC_INT_LEN or more
+ * @len: its length in the packet, @have or more
+ * @t: result
+ *
+ * Return: its length in bytes, shim included; -ENOENT where it is of another type, version or
+ * domain; -EINVAL where lengths contradict each other.
+ */
+static inline int hpcc_int_find(const u8 *p, u32 have, u32 len, struct hpcc_int_md *t)
+{
+	u32 total;
+
+	if (have < HPCC_INT_LEN || len < have)
+		return -EINVAL;
+	t->words = p[1];
+	t->flags = p[4] & 0xe;
+	t->hop_words = p[6] & 0x1f;
+	t->left = p[7];
+	t->instructions = get_unaligned_be16(p + 8);
+	t->domain = get_unaligned_be16(p + 10);
+	if (p[0] >> 4 != HPCC_INT_MD || p[0] & 0xc || p[4] >> 4 != HPCC_INT_VERSION ||
+	    t->domain || get_unaligned_be16(p + 12))
+		return -ENOENT;
+	total = HPCC_INT_SHIM_LEN + t->words * 4;
+	if (t->words < HPCC_INT_HEADER_WORDS || total > len || !t->hop_words ||
+	    t->hop_words != hpcc_int_words(t->instructions) ||
+	    (t->words - HPCC_INT_HEADER_WORDS) % t->hop_words)
+		return -EINVAL;
+	return total;
+}
+
+/**
+ * hpcc_int_room() - whether a hop may push its metadata
+ * @p: shim and metadata header, writable
+ * @t: what hpcc_int_find() read there
+ * @room: by how many bytes the packet may grow
+ *
+ * Sets the E or M flag where it may not.
+ *
+ * Return: how many bytes it pushes, up to HPCC_INT_HOP_MAX; 0: none.
+ */
+static inline u32 hpcc_int_room(u8 *p, const struct hpcc_int_md *t, u32 room)
+{
+	if (!t->left || t->words + t->hop_words > HPCC_INT_WORDS_MAX)
+		p[4] |= HPCC_INT_F_EXCEEDED;
+	else if (room < t->hop_words * 4U)
+		p[4] |= HPCC_INT_F_MTU;
+	else
+		return t->hop_words * 4;
+	return 0;
+}
+
+/**
+ * hpcc_int_push() - write a hop's metadata
+ * @p: shim and metadata header, behind which hpcc_int_room() bytes were opened
+ * @t: what hpcc_int_find() read there
+ * @hop: what to write; all else that the instructions ask for is "not available"
+ */
+static inline void hpcc_int_push(u8 *p, const struct hpcc_int_md *t, const struct hpcc_int_hop *hop)
+{
+	u32 bit;
+
+	p[1] = t->words + t->hop_words;
+	p[7] = t->left - 1;
+	p += HPCC_INT_LEN;
+	memset(p, 0xff, t->hop_words * 4);
+	for (bit = 0; bit < 16; bit++) {
+		u32 mask = 0x8000U >> bit;
+
+		if (!(t->instructions & mask))
+			continue;
+		switch (bit) {
+		case 0:
+			put_unaligned_be32(hop->node, p);
+			break;
+		case 1:
+			put_unaligned_be16(hop->port, p + 2);
+			break;
+		case 3:
+			put_unaligned_be32(hop->qlen_bytes, p);
+			break;
+		case 5:
+			put_unaligned_be64(hop->ts_ns, p);
+			break;
+		case 7:
+			put_unaligned_be32(hop->util, p);
+			break;
+		}
+		p += mask & HPCC_INT_LONG ? 8 : 4;
+	}
+}
+
+/**
+ * hpcc_int_hops() - how many hops with our instructions there are
+ * @t: from hpcc_int_find()
+ *
+ * Return: hops; -EINVAL where other instructions were followed, or a hop is missing: it may be the
+ * loaded one.
+ */
+static inline int hpcc_int_hops(const struct hpcc_int_md *t)
+{
+	u32 words = t->words - HPCC_INT_HEADER_WORDS;
+
+	if (t->instructions != HPCC_INT_INSTRUCTIONS || t->flags ||
+	    words > HPCC_INT_NODES_MAX * HPCC_INT_HOP_WORDS)
+		return -EINVAL;
+	return words / HPCC_INT_HOP_WORDS;
+}
+
+/**
+ * hpcc_int_hop() - read the metadata of one hop
+ * @p: shim, header and stack
+ * @hops: hpcc_int_hops()
+ * @nr: the hop on the path, 1 .. @hops
+ * @now_ns: of a clock of the reader; what an egress timestamp is that the hop does not tell
+ * @hop: result
+ *
+ * The timestamp only says for how long the utilization holds, so that any clock does.
+ *
+ * Return: 0, or -EINVAL where what the law needs is not available.
+ */
+static inline int hpcc_int_hop(const u8 *p, u32 hops, u32 nr, u64 now_ns, struct hpcc_int_hop *hop)
+{
+	u32 queue;
+
+	p += HPCC_INT_LEN + (hops - nr) * HPCC_INT_HOP_LEN;
+	hop->node = get_unaligned_be32(p);
+	hop->port = get_unaligned_be16(p + 6);
+	queue = get_unaligned_be32(p + 8);
+	hop->qlen_bytes = queue & 0xffffff;
+	hop->ts_ns = get_unaligned_be64(p + 12);
+	hop->util = get_unaligned_be32(p + 20);
+	if (hop->ts_ns == HPCC_INT_TS_NONE)
+		hop->ts_ns = now_ns;
+	return hop->node == HPCC_INT_NONE || hop->port == 0xffff || queue == HPCC_INT_NONE ||
+	       hop->util > HPCC_INT_UTIL_ONE ? -EINVAL : 0;
+}
+
+/* Take in what the link did since it was seen last. A timestamp that goes back changes nothing. */
+static inline void hpcc_int_add(struct hpcc_trace_link *link, const struct hpcc_int_hop *hop)
+{
+	u64 step = hop->ts_ns - link->ts_ns;
+
+	if (step > HPCC_INT_SPAN_NS)
+		return;
+	link->tx_ns += step * hop->util >> HPCC_INT_UTIL_SHIFT;
+	link->ts_ns = hop->ts_ns;
+}
+
+/* Is the metadata too far from the last one, ahead or behind? */
+static inline bool hpcc_int_jumps(const struct hpcc_trace_link *link, u64 ts_ns)
+{
+	return ts_ns - link->ts_ns + HPCC_INT_SPAN_NS > 2 * HPCC_INT_SPAN_NS;
+}
+
+/**
+ * hpcc_int_record() - turn a hop's metadata into a load record
+ * @link: the link of that hop; begins anew where the node or B is another one, and where its
+ *	timestamp jumps
+ * @hop: the metadata, for which hpcc_int_hop() returned 0
+ * @bps: B in bit/s, 8 or more
+ * @nr: hop of the record
+ * @scale: scale of the record
+ *
+ * The utilization holds since the link was seen last: txBytes is the sum of these. The tag is
+ * another one than the link has in the TCP option and in IOAM traces, and changes when the link
+ * begins anew. No division but then.
+ *
+ * Return: the record.
+ */
+static inline struct hpcc_record hpcc_int_record(struct hpcc_trace_link *link,
+						 const struct hpcc_int_hop *hop, u64 bps, u8 nr,
+						 u8 scale)
+{
+	if (link->bps != bps || link->node != hop->node || link->port != hop->port ||
+	    hpcc_int_jumps(link, hop->ts_ns)) {
+		link->node = hop->node;
+		link->port = hop->port;
+		link->turn = (link->turn + 1) % 4;
+		link->bps = bps;
+		link->byte_time = hpcc_byte_time(bps / 8);
+		link->ts_ns = hop->ts_ns;
+		link->tx_ns = HPCC_INT_TX_BASE;
+	}
+	hpcc_int_add(link, hop);
+	return (struct hpcc_record){
+		.hop = nr,
+		.tag = ~(hpcc_link_tag(hop->node, hop->port) ^ link->turn ^ HPCC_INT_TAG),
+		.ts = hop->ts_ns >> scale & HPCC_COUNTER_MASK,
+		.tx = link->tx_ns >> scale & HPCC_COUNTER_MASK,
+		.qlen = min_t(u64, hpcc_link_time(link->byte_time, hop->qlen_bytes).ns >> scale,
+			      ~0U),
+	};
+}
+
+/**
+ * hpcc_int_util() - utilization of a stretch of time
+ * @busy_ns: time that the link spent on packets in it
+ * @ns: its length, not 0
+ *
+ * Return: in units of 1 / HPCC_INT_UTIL_ONE, at most 1. One division.
+ */
+static inline u32 hpcc_int_util(u64 busy_ns, u64 ns)
+{
+	if (busy_ns >= ns)
+		return HPCC_INT_UTIL_ONE;
+	/* Keep the product within 64 bits. */
+	while (ns >> 32) {
+		busy_ns >>= 1;
+		ns >>= 1;
+	}
+	return div64_u64(busy_ns << HPCC_INT_UTIL_SHIFT, ns);
+}
+
+/**
+ * hpcc_int_header() - make shim and metadata header, without metadata
+ * @p: HPCC_INT_LEN bytes
+ * @nodes: Remaining Hop Count
+ * @dscp: DSCP of the packet before it was marked
+ */
+static inline void hpcc_int_header(u8 *p, u8 nodes, u8 dscp)
+{
+	memset(p, 0, HPCC_INT_LEN);
+	p[0] = HPCC_INT_MD << 4;
+	p[1] = HPCC_INT_HEADER_WORDS;
+	p[3] = dscp << 2;
+	p[4] = HPCC_INT_VERSION << 4;
+	p[6] = HPCC_INT_HOP_WORDS;
+	p[7] = nodes;
+	put_unaligned_be16(HPCC_INT_INSTRUCTIONS, p + 8);
+}
+
+#endif /* _HPCC_CARRIER_INT_H */

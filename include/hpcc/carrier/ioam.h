@@ -1,0 +1,567 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Telemetry in IOAM (RFC 9197): the trace options of an IPv6 hop-by-hop header (RFC 9486), as
+ * draft-miao-tsv-hpcc-info-02 uses them: find one, write a node's data, read all nodes' data.
+ *
+ * Bytes and lengths only: no skb. Nothing is read beyond the length that the caller gives.
+ *
+ * A trace, 4 octets a line:
+ *	Namespace-ID:16  NodeLen:5  Flags:4  RemainingLen:7
+ *	IOAM-Trace-Type:24  reserved:8
+ *	pre-allocated: then space for nodes; RemainingLen words of it, from its beginning, are free
+ *	incremental: then nodes; RemainingLen words may still be put in front of them
+ * Each node writes its data at the end of what is free, or in front of all nodes, so the last hop
+ * comes first.
+ * Fields come by the order of their bits in IOAM-Trace-Type, bit 0 the most significant one.
+ *
+ * Our trace type is bits 0, 1, 3, 6 and 12 (draft-gafni-ippm-ioam-additional-data-fields-00):
+ *	Hop_Lim:8  node_id:24
+ *	ingress_if_id:16  egress_if_id:16
+ *	timestamp fraction, ns, 0 .. 999,999,999; of when the packet leaves
+ *	queue depth, bytes
+ *	tx_bytes, modulo 2^32
+ */
+#ifndef _HPCC_CARRIER_IOAM_H
+#define _HPCC_CARRIER_IOAM_H
+
+#include <linux/errno.h>
+#include <linux/hpcc.h>
+#include <linux/math64.h>
+#include <linux/minmax.h>
+#include <linux/string.h>
+#include <linux/types.h>
+#include <linux/unaligned.h>
+#include <hpcc/carrier/link.h>
+#include <hpcc/wire/clock.h>
+#include <hpcc/wire/record.h>
+
+#define HPCC_IOAM_PAD1		0
+#define HPCC_IOAM_PADN		1
+#define HPCC_IOAM_OPTION	0x31	/* RFC 9486: skip if unknown, may change */
+#define HPCC_IOAM_PREALLOCATED	0	/* IOAM-Option-Type, the byte in front of a trace */
+#define HPCC_IOAM_INCREMENTAL	1
+
+#define HPCC_IOAM_OPTION_LEN	4	/* type, length, reserved, IOAM-Option-Type */
+#define HPCC_IOAM_HEAD_LEN	8	/* of a trace */
+#define HPCC_IOAM_OPT_DATA_MAX	255
+#define HPCC_IOAM_TRACE_TYPE	0xd20800U
+#define HPCC_IOAM_NODE_WORDS	5
+#define HPCC_IOAM_NODE_LEN	20
+#define HPCC_IOAM_NODES_MAX	12	/* what the option's length can state */
+
+#define HPCC_IOAM_F_OVERFLOW	0x8	/* the first of 4 flags */
+
+/* Bits of IOAM-Trace-Type: opaque state, of a length of its own, and one that is reserved. */
+#define HPCC_IOAM_ODD_TYPES	0x3U
+
+#define HPCC_IOAM_U32_NONE	0xffffffffU
+#define HPCC_IOAM_U24_NONE	0xffffffU
+#define HPCC_IOAM_U16_NONE	0xffffU
+
+/**
+ * struct hpcc_ioam - the head of a trace
+ * @ns: Namespace-ID
+ * @type: IOAM-Trace-Type
+ * @node_words: NodeLen, 4-octet words of a node
+ * @flags: 4 bits
+ * @left: RemainingLen, words that are free
+ * @words: words for nodes in all
+ * @grows: it is incremental: none of @words is free
+ */
+struct hpcc_ioam {
+	u16	ns;
+	u32	type;
+	u8	node_words;
+	u8	flags;
+	u8	left;
+	u8	words;
+	bool	grows;
+};
+
+/**
+ * struct hpcc_ioam_node - what a node of our trace type tells
+ * @hop_lim: hop limit that the packet left with
+ * @node: node_id, 24 bits
+ * @port: egress_if_id
+ * @ts_ns: timestamp fraction
+ * @qlen_bytes: queue depth
+ * @tx_bytes: modulo 2^32
+ */
+struct hpcc_ioam_node {
+	u8	hop_lim;
+	u32	node;
+	u16	port;
+	u32	ts_ns;
+	u32	qlen_bytes;
+	u32	tx_bytes;
+};
+
+/* Multiples of what a fraction and a 32-bit counter wrap at, high enough to count back from. */
+#define HPCC_IOAM_SECOND_NS	1000000000ULL
+#define HPCC_IOAM_TS_BASE	(HPCC_IOAM_SECOND_NS * HPCC_IOAM_SECOND_NS)
+#define HPCC_IOAM_TX_BASE	0x1000000000000ULL
+
+/* From one trace to the next, at most: half of what can be told. */
+#define HPCC_IOAM_SPAN_NS	(HPCC_IOAM_SECOND_NS / 4)
+#define HPCC_IOAM_SPAN_SHIFT	2	/* 2^30 bytes, by a byte_time in Q32 */
+
+/**
+ * hpcc_ioam_find() - find the trace in a hop-by-hop header
+ * @p: the header, from its Next Header on
+ * @len: its length
+ * @at: set to the offset of the trace's head, in front of which is its HPCC_IOAM_PREALLOCATED or
+ *	HPCC_IOAM_INCREMENTAL
+ *
+ * The first one of either counts.
+ *
+ * Return: length of the trace, head included, a multiple of 4; -ENOENT where there is none;
+ * -EINVAL where lengths contradict each other.
+ */
+static inline int hpcc_ioam_find(const u8 *p, u32 len, u32 *at)
+{
+	u32 pos = 2;
+
+	while (pos < len) {
+		u32 optlen;
+
+		if (p[pos] == HPCC_IOAM_PAD1) {
+			pos++;
+			continue;
+		}
+		if (len - pos < 2 || p[pos + 1] > len - pos - 2)
+			return -EINVAL;
+		optlen = p[pos + 1] + 2;
+		if (p[pos] == HPCC_IOAM_OPTION && optlen >= HPCC_IOAM_OPTION_LEN &&
+		    p[pos + 3] <= HPCC_IOAM_INCREMENTAL) {
+			if (optlen < HPCC_IOAM_OPTION_LEN + HPCC_IOAM_HEAD_LEN || optlen % 4)
+				return -EINVAL;
+			*at = pos + HPCC_IOAM_OPTION_LEN;
+			return optlen - HPCC_IOAM_OPTION_LEN;
+		}
+		pos += optlen;
+	}
+	return -ENOENT;
+}
+
+/**
+ * hpcc_ioam_is_ours() - whether a trace carries a request
+ * @p: the trace, HPCC_IOAM_HEAD_LEN bytes
+ *
+ * Return: false where it is somebody else's, of another namespace or with other fields: then the
+ * TCP option of the packet, if it has one, is what ports fill in and receivers read.
+ */
+static inline bool hpcc_ioam_is_ours(const u8 *p)
+{
+	return get_unaligned_be16(p) == HPCC_IOAM_NAMESPACE &&
+	       get_unaligned_be32(p + 4) >> 8 == HPCC_IOAM_TRACE_TYPE;
+}
+
+/**
+ * hpcc_ioam_words() - how long a node's data are
+ * @type: IOAM-Trace-Type
+ *
+ * Fields that no RFC defines yet take one word (RFC 9197, section 4.4.1).
+ *
+ * Return: words; 0 where a node's length does not follow from the type.
+ */
+static inline u32 hpcc_ioam_words(u32 type)
+{
+	u32 words = 0;
+	u32 bit;
+
+	if (type == HPCC_IOAM_TRACE_TYPE)
+		return HPCC_IOAM_NODE_WORDS;
+	if (type & HPCC_IOAM_ODD_TYPES)
+		return 0;
+	for (bit = 0; bit < 22; bit++)
+		if (type & 1U << (23 - bit))
+			words += bit >= 8 && bit <= 10 ? 2 : 1;
+	return words;
+}
+
+/**
+ * hpcc_ioam_read() - read the head of a trace
+ * @p: the trace
+ * @len: its length, head included: HPCC_IOAM_HEAD_LEN or more, at most 252
+ * @grows: it is incremental
+ * @t: result
+ *
+ * Return: 0, or -EINVAL where it states more free words than there are, or NodeLen is not
+ * what the trace type says.
+ */
+static inline int hpcc_ioam_read(const u8 *p, u32 len, bool grows, struct hpcc_ioam *t)
+{
+	u32 head = get_unaligned_be16(p + 2);
+	u32 words;
+
+	t->ns = get_unaligned_be16(p);
+	t->node_words = head >> 11;
+	t->flags = head >> 7 & 0xf;
+	t->left = head & 0x7f;
+	t->type = get_unaligned_be32(p + 4) >> 8;
+	t->words = (len - HPCC_IOAM_HEAD_LEN) / 4;
+	t->grows = grows;
+	words = hpcc_ioam_words(t->type);
+	if ((!grows && t->left > t->words) || !t->node_words ||
+	    (words && words != t->node_words))
+		return -EINVAL;
+	return 0;
+}
+
+/* Change flags and RemainingLen. */
+static inline void hpcc_ioam_set(u8 *p, const struct hpcc_ioam *t)
+{
+	put_unaligned_be16(t->node_words << 11 | t->flags << 7 | t->left, p + 2);
+}
+
+/* Write one node's fields of our type. */
+static inline void hpcc_ioam_our_fields(u8 *p, const struct hpcc_ioam_node *n)
+{
+	put_unaligned_be32((u32)n->hop_lim << 24 | n->node, p);
+	put_unaligned_be32(HPCC_IOAM_U16_NONE << 16 | n->port, p + 4);
+	put_unaligned_be32(n->ts_ns, p + 8);
+	put_unaligned_be32(n->qlen_bytes, p + 12);
+	put_unaligned_be32(n->tx_bytes, p + 16);
+}
+
+/* Write one node's fields of any type, those that we do not know as "not available". */
+static inline void hpcc_ioam_fields(u8 *p, u32 type, const struct hpcc_ioam_node *n)
+{
+	u32 bit;
+
+	if (type == HPCC_IOAM_TRACE_TYPE) {
+		hpcc_ioam_our_fields(p, n);
+		return;
+	}
+	for (bit = 0; bit < 22; bit++) {
+		u32 value = HPCC_IOAM_U32_NONE;
+
+		if (!(type & 1U << (23 - bit)))
+			continue;
+		switch (bit) {
+		case 0:
+			value = (u32)n->hop_lim << 24 | n->node;
+			break;
+		case 1:
+			value = HPCC_IOAM_U16_NONE << 16 | n->port;
+			break;
+		case 3:
+			value = n->ts_ns;
+			break;
+		case 6:
+			value = n->qlen_bytes;
+			break;
+		case 8:
+			put_unaligned_be32((u32)n->hop_lim << 24, p);
+			p += 4;
+			value = n->node;
+			break;
+		case 9:
+			put_unaligned_be32(value, p);
+			p += 4;
+			value = n->port;
+			break;
+		case 10:
+			put_unaligned_be32(value, p);
+			p += 4;
+			break;
+		case 12:
+			value = n->tx_bytes;
+			break;
+		}
+		put_unaligned_be32(value, p);
+		p += 4;
+	}
+}
+
+/* Why nothing is to be written: enum hpcc_unstamped, or 0. */
+static inline int hpcc_ioam_refuses(const struct hpcc_ioam *t)
+{
+	if (t->ns != HPCC_IOAM_NAMESPACE || !hpcc_ioam_words(t->type))
+		return HPCC_UNSTAMPED_NO_OPTION;
+	return t->flags & HPCC_IOAM_F_OVERFLOW || t->left < t->node_words ?
+	       HPCC_UNSTAMPED_FULL : 0;
+}
+
+/**
+ * hpcc_ioam_overflow() - say that a node found no room
+ * @p: the trace
+ */
+static inline void hpcc_ioam_overflow(u8 *p)
+{
+	p[2] |= HPCC_IOAM_F_OVERFLOW >> 1;
+}
+
+/**
+ * hpcc_ioam_write() - write a node's data into a pre-allocated trace
+ * @p: the trace
+ * @len: as for hpcc_ioam_read()
+ * @n: what to write
+ *
+ * Where there is no room the overflow flag is set; other flags stay.
+ *
+ * Return: 0, or the enum hpcc_unstamped that says why there are no data of ours: MALFORMED,
+ * NO_OPTION for another namespace or a trace type without a length, FULL.
+ */
+static inline int hpcc_ioam_write(u8 *p, u32 len, const struct hpcc_ioam_node *n)
+{
+	struct hpcc_ioam t;
+	int why;
+
+	if (hpcc_ioam_read(p, len, false, &t))
+		return HPCC_UNSTAMPED_MALFORMED;
+	why = hpcc_ioam_refuses(&t);
+	if (why == HPCC_UNSTAMPED_FULL)
+		hpcc_ioam_overflow(p);
+	if (why)
+		return why;
+	t.left -= t.node_words;
+	hpcc_ioam_set(p, &t);
+	hpcc_ioam_fields(p + HPCC_IOAM_HEAD_LEN + t.left * 4, t.type, n);
+	return 0;
+}
+
+/* Bytes of padding at the end of a hop-by-hop header, of which an option begins at @pos. */
+static inline u32 hpcc_ioam_padding(const u8 *p, u32 pos, u32 len)
+{
+	u32 end = pos;	/* of the last option that is none */
+
+	while (pos < len) {
+		u32 from = pos++;
+
+		if (p[from] == HPCC_IOAM_PAD1)
+			continue;
+		if (pos == len || p[pos] > len - pos - 1)
+			return 0;
+		pos += 1 + p[pos];
+		if (p[from] != HPCC_IOAM_PADN)
+			end = pos;
+	}
+	return len - end;
+}
+
+/**
+ * hpcc_ioam_growth() - by how much a node's data make a hop-by-hop header longer
+ * @p: the header
+ * @len: its length, a multiple of 8
+ * @at: offset of its incremental trace
+ * @trace_len: length of that, head included; as for hpcc_ioam_read()
+ *
+ * Padding at the end of the header makes room.
+ *
+ * Return: bytes, a multiple of 8, 0 included; -HPCC_UNSTAMPED_* as hpcc_ioam_write() has it,
+ * where a node writes no data.
+ */
+static inline int hpcc_ioam_growth(const u8 *p, u32 len, u32 at, u32 trace_len)
+{
+	struct hpcc_ioam t;
+	u32 need, pad;
+	int why;
+
+	if (hpcc_ioam_read(p + at, trace_len, true, &t))
+		return -HPCC_UNSTAMPED_MALFORMED;
+	why = hpcc_ioam_refuses(&t);
+	if (why)
+		return -why;
+	need = t.node_words * 4;
+	if (HPCC_IOAM_OPTION_LEN - 2 + trace_len + need > HPCC_IOAM_OPT_DATA_MAX)
+		return -HPCC_UNSTAMPED_FULL;
+	pad = hpcc_ioam_padding(p, at + trace_len, len);
+	return need > pad ? (need - pad + 7) & ~7U : 0;
+}
+
+/**
+ * hpcc_ioam_grow() - put a node's data into an incremental trace
+ * @p: where the longer header is to begin; the header is @grow bytes behind
+ * @grow: what hpcc_ioam_growth() returned
+ * @len: length of the header as it is, up to 2048 - @grow
+ * @at: offset of the trace in it
+ * @trace_len: length of that
+ * @n: what to write
+ */
+static inline void hpcc_ioam_grow(u8 *p, u32 grow, u32 len, u32 at, u32 trace_len,
+				  const struct hpcc_ioam_node *n)
+{
+	u32 front = at + HPCC_IOAM_HEAD_LEN;
+	u32 rest = len - front - hpcc_ioam_padding(p + grow, at + trace_len, len);
+	struct hpcc_ioam t;
+	u32 need, end, pad;
+
+	hpcc_ioam_read(p + grow + at, trace_len, true, &t);
+	need = t.node_words * 4;
+	/* What moves to the front goes first. */
+	if (grow > need)
+		memmove(p, p + grow, front);
+	memmove(p + front + need, p + grow + front, rest);
+	if (grow <= need)
+		memmove(p, p + grow, front);
+	t.left -= t.node_words;
+	hpcc_ioam_set(p + at, &t);
+	hpcc_ioam_fields(p + front, t.type, n);
+	p[1] += grow / 8;
+	p[at - HPCC_IOAM_OPTION_LEN + 1] += need;
+	for (end = front + need + rest; end < len + grow; end += pad) {
+		pad = min_t(u32, len + grow - end, 2 + HPCC_IOAM_OPT_DATA_MAX);
+		memset(p + end, 0, pad);
+		if (pad > 1) {
+			p[end] = HPCC_IOAM_PADN;
+			p[end + 1] = pad - 2;
+		}
+	}
+}
+
+/**
+ * hpcc_ioam_nodes() - how many nodes of ours a trace has
+ * @t: its head
+ *
+ * Return: nodes; -EINVAL where it is of another namespace or trace type, or overflowed: hops
+ * that are not told of may be the loaded ones.
+ */
+static inline int hpcc_ioam_nodes(const struct hpcc_ioam *t)
+{
+	u32 used = t->words - (t->grows ? 0 : t->left);
+
+	if (t->ns != HPCC_IOAM_NAMESPACE || t->type != HPCC_IOAM_TRACE_TYPE ||
+	    t->flags & HPCC_IOAM_F_OVERFLOW || used % HPCC_IOAM_NODE_WORDS)
+		return -EINVAL;
+	return used / HPCC_IOAM_NODE_WORDS;
+}
+
+/**
+ * hpcc_ioam_node() - read the data of one node
+ * @p: the trace
+ * @t: its head
+ * @hop: the node on the path, 1 .. hpcc_ioam_nodes()
+ * @n: result
+ *
+ * Return: 0, or -EINVAL where a field that the law needs is not available.
+ */
+static inline int hpcc_ioam_node(const u8 *p, const struct hpcc_ioam *t, u32 hop,
+				 struct hpcc_ioam_node *n)
+{
+	p += HPCC_IOAM_HEAD_LEN + (t->words - hop * HPCC_IOAM_NODE_WORDS) * 4;
+	n->hop_lim = p[0];
+	n->node = get_unaligned_be32(p) & HPCC_IOAM_U24_NONE;
+	n->port = get_unaligned_be16(p + 6);
+	n->ts_ns = get_unaligned_be32(p + 8);
+	n->qlen_bytes = get_unaligned_be32(p + 12);
+	n->tx_bytes = get_unaligned_be32(p + 16);
+	return n->node == HPCC_IOAM_U24_NONE || n->port == HPCC_IOAM_U16_NONE ||
+	       n->ts_ns >= HPCC_IOAM_SECOND_NS || n->qlen_bytes == HPCC_IOAM_U32_NONE ||
+	       n->tx_bytes == HPCC_IOAM_U32_NONE ? -EINVAL : 0;
+}
+
+/* Unwrap the counters next to those that were seen last: at most half a second, and 2^31
+ * bytes, ahead or behind.
+ */
+static inline void hpcc_ioam_extend(struct hpcc_trace_link *link, const struct hpcc_ioam_node *n)
+{
+	s64 step;
+	u64 last;
+
+	div64_u64_rem(link->ts_ns, HPCC_IOAM_SECOND_NS, &last);
+	step = (s64)n->ts_ns - (s64)last;
+	if (step < -(s64)(HPCC_IOAM_SECOND_NS / 2))
+		step += HPCC_IOAM_SECOND_NS;
+	else if (step >= (s64)(HPCC_IOAM_SECOND_NS / 2))
+		step -= HPCC_IOAM_SECOND_NS;
+	link->ts_ns += step;
+	link->tx_bytes += (s32)(n->tx_bytes - (u32)link->tx_bytes);
+}
+
+/**
+ * hpcc_ioam_age() - have a link begin anew where its counters may have wrapped
+ * @link: the link
+ * @age_ns: since the last trace came
+ */
+static inline void hpcc_ioam_age(struct hpcc_trace_link *link, u64 age_ns)
+{
+	if (age_ns > min_t(u64, link->byte_time >> HPCC_IOAM_SPAN_SHIFT, HPCC_IOAM_SPAN_NS))
+		link->bps = 0;
+}
+
+/**
+ * hpcc_ioam_record() - turn a node's data into a load record
+ * @link: the link of that hop; begins anew where the node or B is another one
+ * @n: its data
+ * @bps: B in bit/s, 8 or more
+ * @hop: hop of the record
+ * @scale: scale of the record
+ *
+ * The tag is another one than the link has in the TCP option, where its counters have other
+ * offsets: one carrier's records are not measured against the other's. It changes when the link
+ * begins anew, as its counters jump then. No division but there.
+ *
+ * Return: the record.
+ */
+static inline struct hpcc_record hpcc_ioam_record(struct hpcc_trace_link *link,
+						  const struct hpcc_ioam_node *n, u64 bps,
+						  u8 hop, u8 scale)
+{
+	if (link->bps != bps || link->node != n->node || link->port != n->port) {
+		link->node = n->node;
+		link->port = n->port;
+		link->turn = (link->turn + 1) % 4;
+		link->bps = bps;
+		link->byte_time = hpcc_byte_time(bps / 8);
+		link->ts_ns = HPCC_IOAM_TS_BASE;
+		link->tx_bytes = HPCC_IOAM_TX_BASE;
+	}
+	hpcc_ioam_extend(link, n);
+	return (struct hpcc_record){
+		.hop = hop,
+		.tag = ~(hpcc_link_tag(n->node, n->port) ^ link->turn),
+		.ts = link->ts_ns >> scale & HPCC_COUNTER_MASK,
+		.tx = mul_u64_u64_shr(link->tx_bytes, link->byte_time, 32) >> scale &
+		      HPCC_COUNTER_MASK,
+		.qlen = min_t(u64, hpcc_link_time(link->byte_time, n->qlen_bytes).ns >> scale,
+			      ~0U),
+	};
+}
+
+/**
+ * hpcc_ioam_header_len() - length of a hop-by-hop header with room for nodes
+ * @nodes: 1 .. HPCC_IOAM_NODES_MAX
+ *
+ * Return: bytes, a multiple of 8.
+ */
+static inline u32 hpcc_ioam_header_len(u32 nodes)
+{
+	return (4 + HPCC_IOAM_OPTION_LEN + HPCC_IOAM_HEAD_LEN + nodes * HPCC_IOAM_NODE_LEN + 7) &
+	       ~7U;
+}
+
+/**
+ * hpcc_ioam_header() - make a hop-by-hop header with room for nodes
+ * @p: hpcc_ioam_header_len() bytes
+ * @nodes: 1 .. HPCC_IOAM_NODES_MAX
+ * @next: Next Header
+ */
+static inline void hpcc_ioam_header(u8 *p, u32 nodes, u8 next)
+{
+	u32 len = hpcc_ioam_header_len(nodes);
+	u32 data = nodes * HPCC_IOAM_NODE_LEN;
+	struct hpcc_ioam t = {
+		.node_words = HPCC_IOAM_NODE_WORDS,
+		.left = nodes * HPCC_IOAM_NODE_WORDS,
+	};
+	u8 *trace = p + 4 + HPCC_IOAM_OPTION_LEN;
+
+	memset(p, 0, len);
+	p[0] = next;
+	p[1] = len / 8 - 1;
+	p[2] = HPCC_IOAM_PADN;
+	p[4] = HPCC_IOAM_OPTION;
+	p[5] = HPCC_IOAM_OPTION_LEN - 2 + HPCC_IOAM_HEAD_LEN + data;
+	p[7] = HPCC_IOAM_PREALLOCATED;
+	put_unaligned_be16(HPCC_IOAM_NAMESPACE, trace);
+	hpcc_ioam_set(trace, &t);
+	put_unaligned_be32(HPCC_IOAM_TRACE_TYPE << 8, trace + 4);
+	p = trace + HPCC_IOAM_HEAD_LEN + data;
+	if (nodes % 2) {
+		p[0] = HPCC_IOAM_PADN;
+		p[1] = 2;
+	}
+}
+
+#endif /* _HPCC_CARRIER_IOAM_H */

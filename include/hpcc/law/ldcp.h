@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * LDCP (draft-dai-tsvwg-pfc-free-congestion-control): the marking curve of a
+ * switch and the window law of a sender.
+ *
+ *	p = 0						q < K_min
+ *	p = (q - K_min) / (K_max - K_min) * P_max	K_min <= q < K_max
+ *	p = 1						K_max <= q
+ *
+ *	ECN-Echo = 0	cw += n * alpha / cw		1 <= cw	 (2)
+ *			cw += gamma			cw < 1
+ *	ECN-Echo = 1	cw -= n * beta			1 < cw, down to 1
+ *			cw = max(cw_min, eta * cw)	cw <= 1, eta = 1/2
+ *
+ * for an ACK of n segments. The draft lets cw fall "beneath one packet" and
+ * asks for cw >= 1 in its first law: so the first law ends at 1, and the next
+ * mark is the second's. The draft has cw_min = gamma: N flows at gamma keep N *
+ * gamma packets on the path and in its queue.
+ *
+ * A packet of a window below 1 leaves each RTT / cw, at random.
+ *
+ * No skb, no socket, no clock, no lock.
+ *
+ * Fixed point:
+ *
+ *	value			format	range		rounding
+ *	p, P_max		Q32	0 .. 2^32 (1)	down
+ *	P_max per byte		Q63	0 .. 2^63	down
+ *	cw			Q24	cw_min .. 2^24	segments
+ *	n * alpha / cw		Q24	0 .. 2^15	nearest
+ *	eta * cw		Q24	0 .. 1/2	down
+ *	alpha, beta, gamma	Q24	(0, 1]		the caller's
+ *	cw_min			Q24	(0, gamma]	the caller's
+ *	ticks until a packet	Q28	0 .. 6		down
+ *
+ * Errors: p is too small by less than 2^-31, and 2^-63 more for each byte
+ * above K_min: so by less than 2^-30. n * alpha / cw is off by at most 2^-25 of
+ * a segment. For n = 1 and alpha = 1 that is 0.1 % of it below 2^15 segments,
+ * and 6 % for the largest window that TCP can have (2^30 bytes in segments of
+ * 536). A step below 2^-25 is none: cw then stays where it is.
+ */
+#ifndef _HPCC_LAW_LDCP_H
+#define _HPCC_LAW_LDCP_H
+
+#include <linux/bitops.h>
+#include <linux/bits.h>
+#include <linux/math64.h>
+#include <linux/minmax.h>
+#include <linux/types.h>
+
+/* ---- Switch: marking (section 2.1), dropping (section 2.3) ---------------- */
+
+#define LDCP_P_BITS		32
+#define LDCP_P_ONE		BIT_ULL(LDCP_P_BITS)
+#define LDCP_PPM		1000000U
+
+/**
+ * struct ldcp_curve - how an ECN-capable packet is marked
+ * @K_min: bytes of queue below which nothing is marked
+ * @K_max: bytes of queue from which on everything is
+ * @slope: P_max / (K_max - K_min), Q63
+ */
+struct ldcp_curve {
+	u32	K_min;
+	u32	K_max;
+	u64	slope;
+};
+
+/**
+ * ldcp_curve_init() - prepare a curve, so that packets need no division
+ * @c: curve
+ * @K_min: bytes
+ * @K_max: bytes, K_min or more
+ * @P_max_ppm: millionths, 0 .. 1000000
+ */
+static inline void ldcp_curve_init(struct ldcp_curve *c, u32 K_min, u32 K_max,
+				   u32 P_max_ppm)
+{
+	u64 P_max_q32 = div64_u64((u64)P_max_ppm << LDCP_P_BITS, LDCP_PPM);
+
+	c->K_min = K_min;
+	c->K_max = K_max;
+	c->slope = K_max > K_min ? div64_u64(P_max_q32 << 31, K_max - K_min) : 0;
+}
+
+/**
+ * ldcp_mark_p() - probability that an arriving packet is marked
+ * @c: curve
+ * @q: bytes waiting in front of it
+ *
+ * Return: p in Q32, 0 .. LDCP_P_ONE.
+ */
+static inline u64 ldcp_mark_p(const struct ldcp_curve *c, u64 q)
+{
+	if (q < c->K_min)
+		return 0;
+	if (q >= c->K_max)
+		return LDCP_P_ONE;
+	return (q - c->K_min) * c->slope >> 31;
+}
+
+/* ---- Sender: window (section 2.2) ------------------------------------------ */
+
+#define LDCP_CW_BITS		24
+#define LDCP_ONE_Q24		BIT_ULL(LDCP_CW_BITS)
+#define LDCP_CW_MAX_Q24		BIT_ULL(2 * LDCP_CW_BITS)
+
+/* Segments that one ACK grants credit for, so that n * alpha fits 64 bits in
+ * Q48. One that covers more than these 17 MB is the exception, and the window
+ * then grows by less than the law has it.
+ */
+#define LDCP_ACKED_MAX		BIT(15)
+
+/**
+ * struct ldcp_params - constants of the window law
+ * @alpha_q24: increase, segments per round trip, (0, 1]
+ * @beta_q24: decrease per marked segment, (0, 1]
+ * @gamma_q24: step of windows below one segment, (0, 1]
+ * @cw_min_q24: least window, (0, @gamma_q24]
+ */
+struct ldcp_params {
+	u32	alpha_q24;
+	u32	beta_q24;
+	u32	gamma_q24;
+	u32	cw_min_q24;
+};
+
+/**
+ * ldcp_grant() - cw after an ACK without ECN-Echo
+ * @p: constants
+ * @cw_q24: congestion window, segments, not 0
+ * @n: segments it covers, 1 or more; those beyond LDCP_ACKED_MAX do not count
+ *
+ * Below one segment ACKs are counted, as the draft has it, and not segments.
+ *
+ * One division of 64 bits for each ACK: its divisor cw is another each time,
+ * so a reciprocal would have to be computed as often.
+ *
+ * Return: the window, at most LDCP_CW_MAX_Q24.
+ */
+static inline u64 ldcp_grant(const struct ldcp_params *p, u64 cw_q24, u32 n)
+{
+	u64 credit;
+
+	if (cw_q24 < LDCP_ONE_Q24)
+		return cw_q24 + p->gamma_q24;
+	credit = (u64)min_t(u32, n, LDCP_ACKED_MAX) * p->alpha_q24;
+	cw_q24 += div64_u64((credit << LDCP_CW_BITS) + cw_q24 / 2, cw_q24);
+	return min_t(u64, cw_q24, LDCP_CW_MAX_Q24);
+}
+
+/**
+ * ldcp_revoke() - cw after an ACK with ECN-Echo
+ * @p: constants
+ * @cw_q24: congestion window, segments, not 0
+ * @n: segments it covers, 1 or more
+ *
+ * Return: the window, at least cw_min.
+ */
+static inline u64 ldcp_revoke(const struct ldcp_params *p, u64 cw_q24, u32 n)
+{
+	u64 debit = (u64)n * p->beta_q24;
+
+	if (cw_q24 <= LDCP_ONE_Q24)
+		return max_t(u64, cw_q24 / 2, p->cw_min_q24);
+	return cw_q24 > LDCP_ONE_Q24 + debit ? cw_q24 - debit : LDCP_ONE_Q24;
+}
+
+/* ---- Sender: ticks of a window below one segment (section 2.2) --------------- */
+
+/* A queue that marks does not take longer than this many T. What does is an ACK
+ * held back, or a host that was busy.
+ */
+#define LDCP_RTT_MAX_T		8
+#define LDCP_RANDOM_BITS	24
+
+/**
+ * ldcp_tick_rtt_ns() - RTT that a tick goes by
+ * @T_ns: base RTT
+ * @rtt_us: the last packet's RTT; 0 if there is none yet
+ *
+ * Return: ns, T .. LDCP_RTT_MAX_T * T.
+ */
+static inline u64 ldcp_tick_rtt_ns(u32 T_ns, u32 rtt_us)
+{
+	return clamp_t(u64, (u64)rtt_us * 1000, T_ns,
+		       (u64)T_ns * LDCP_RTT_MAX_T);
+}
+
+/**
+ * ldcp_tick_ns() - time from one packet to the next
+ * @rtt_ns: RTT, below 2^40
+ * @cw_q24: congestion window, segments, cw_min or more and below 1
+ * @random: evenly distributed over all values
+ *
+ * RTT / cw on average. Flows hear of the queue once in a tick only: with even
+ * ticks they all answer to one queue at once, and the next time to the opposite
+ * one. So ticks are as good as exponentially distributed: two thirds of a tick as
+ * often as heads come before tails, and one such part more, cut off at random.
+ * At most 6 ticks.
+ *
+ * One division of 64 bits: a window below one has an ACK less than once in an RTT.
+ *
+ * Return: ns.
+ */
+static inline u64 ldcp_tick_ns(u64 rtt_ns, u64 cw_q24, u32 random)
+{
+	u32 heads, rest, parts_q28;
+
+	random >>= 32 - LDCP_RANDOM_BITS;
+	/* 0 .. 8: the rest has 15 random bits at least. */
+	heads = LDCP_RANDOM_BITS - fls(random | BIT(LDCP_RANDOM_BITS - 9));
+	rest = random << (heads + 1) & (BIT(LDCP_RANDOM_BITS) - 1);
+	parts_q28 = heads << 28 | rest << (28 - LDCP_RANDOM_BITS);
+	return mul_u64_u32_shr(div64_u64(rtt_ns << LDCP_CW_BITS, cw_q24),
+			       parts_q28 / 3 * 2, 28);
+}
+
+/* ---- Sender: zero-RTT bandwidth acquisition (sections 2.3 and 3) ------------ */
+
+/**
+ * ldcp_is_low_priority() - whether a first-RTT packet leaves as Not-ECT
+ * @sent: bytes since the start of the flow, this packet included
+ * @IW: initial window, bytes
+ * @last: the message ends with it
+ *
+ * The packet that completes IW, and the last one of a message, stay ECT: they
+ * pass where others are dropped, and tell the receiver what is missing.
+ */
+static inline bool ldcp_is_low_priority(u64 sent, u64 IW, bool last)
+{
+	return sent < IW && !last;
+}
+
+#endif /* _HPCC_LAW_LDCP_H */

@@ -1,0 +1,405 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Receiver-based HPCC++: NewINT of draft-miao-iccrg-hpccplus section 6.2, and the records of a
+ * REPORT that it needs.
+ *
+ *	sender to receiver	what to compute W with (struct hpcc_int_params)
+ *	receiver to sender	W (struct hpcc_window)
+ *
+ * Everything is a part of W_init, so that neither says what a path can carry. The receiver runs
+ * MeasureInflight and ComputeWind of <hpcc/law/algo.h> with W_init = HPCC_WINDOW_ONE bytes.
+ *
+ * Where the draft has "now > lastUpdateTime + T", this adds the queues of the path: data that
+ * leave after the sender has heard of W wait behind them, as a sender that counts round trips
+ * waits for them. Without that, Wc is divided once in T by a U that is a round trip old, and
+ * sixteen flows that meet in an empty port are all at W_min when the queue is gone.
+ *
+ * No skb, no socket, no clock, no lock, as <hpcc/law/algo.h>.
+ */
+#ifndef _HPCC_LAW_NEWINT_H
+#define _HPCC_LAW_NEWINT_H
+
+#include <linux/hpcc.h>
+#include <linux/minmax.h>
+#include <linux/types.h>
+#include <hpcc/law/algo.h>
+
+#define HPCC_INT_W_INIT_Q16	((u64)HPCC_WINDOW_ONE << HPCC_W_BITS)
+#define HPCC_INT_T_MIN_NS	1000U
+#define HPCC_INT_T_MAX_NS	1000000000U
+#define HPCC_INT_SETTLE_MAX	64U
+#define HPCC_INT_IDS		16
+
+/* W is told at once when it is below what was told last by more than a part of 2^-3. */
+#define HPCC_INT_FALL_SHIFT	3
+/* W that was not synchronised is told once in so many T. */
+#define HPCC_INT_SAME_T		4
+/* A queue stands for no more than so many T. */
+#define HPCC_INT_QUEUE_T	64
+/* N until it is counted: the HPCC paper sizes W_AI for 100 flows. */
+#define HPCC_N_DEFAULT		100
+
+/**
+ * struct hpcc_int_params - what a sender wants W computed with
+ * @id: tells one set from the next, 0 .. HPCC_INT_IDS - 1
+ * @T_ns: base RTT; 0: compute nothing
+ * @eta_permille: target utilization, 1 .. 1000
+ * @max_stage: maxStage
+ * @settle: as for hpcc_may_synchronise(), at most HPCC_INT_SETTLE_MAX
+ * @per_rtt: W moves only when Wc does
+ * @W_min: in W_init / 2^14, 1 .. 2047
+ * @W: to begin with, in W_init / 2^16, 1 .. 65536
+ * @W_ai: in W_init / 2^28, below 2^28
+ * @alone: @W_ai is that of a flow alone: the receiver counts N, and divides by it
+ */
+struct hpcc_int_params {
+	u8	id;
+	u32	T_ns;
+	u16	eta_permille;
+	u8	max_stage;
+	u8	settle;
+	bool	per_rtt;
+	u16	W_min;
+	u32	W;
+	u32	W_ai;
+	bool	alone;
+};
+
+#define HPCC_INT_W_MIN_BITS	14
+#define HPCC_INT_W_BITS		16
+#define HPCC_INT_W_AI_BITS	28
+
+/**
+ * hpcc_int_params_pack() - the two records of parameters
+ * @q: parameters, in range
+ * @words: result, the records' bytes as numbers
+ */
+static inline void hpcc_int_params_pack(const struct hpcc_int_params *q, u64 words[2])
+{
+	u64 head = (u64)HPCC_REPORT_PARAMETERS << 60 | (u64)q->id << 56;
+
+	words[0] = head | (u64)q->max_stage << 48 | (u64)q->settle << 41 |
+		   (u64)q->per_rtt << 40 | (u64)q->eta_permille << 30 | q->T_ns;
+	words[1] = head | (u64)q->alone << 55 | (u64)q->W_min << 44 |
+		   (u64)(q->W - 1) << 28 | q->W_ai;
+}
+
+/**
+ * hpcc_int_params_unpack() - read the two records of parameters
+ * @words: their bytes as numbers
+ * @q: result
+ *
+ * Return: false where they are no parameters, of two sets, or out of range.
+ */
+static inline bool hpcc_int_params_unpack(const u64 words[2], struct hpcc_int_params *q)
+{
+	q->id = words[0] >> 56 & 0xf;
+	q->max_stage = words[0] >> 48;
+	q->settle = words[0] >> 41 & 0x7f;
+	q->per_rtt = words[0] >> 40 & 1;
+	q->eta_permille = words[0] >> 30 & 0x3ff;
+	q->T_ns = words[0] & 0x3fffffff;
+	q->alone = words[1] >> 55 & 1;
+	q->W_min = words[1] >> 44 & 0x7ff;
+	q->W = (words[1] >> 28 & 0xffff) + 1;
+	q->W_ai = words[1] & 0xfffffff;
+	if (words[0] >> 60 != HPCC_REPORT_PARAMETERS || (words[0] ^ words[1]) >> 56)
+		return false;
+	return q->settle <= HPCC_INT_SETTLE_MAX && q->W_min && q->eta_permille &&
+	       q->eta_permille <= 1000 &&
+	       (!q->T_ns || (q->T_ns >= HPCC_INT_T_MIN_NS && q->T_ns <= HPCC_INT_T_MAX_NS));
+}
+
+/**
+ * hpcc_int_W_ai_alone() - what the receiver divides by N
+ * @words: records of parameters, in range
+ *
+ * Return: W_ai of a flow alone, as the receiver counts bytes, Q16; 0: W_ai stays as it was told.
+ */
+static inline u64 hpcc_int_W_ai_alone(const u64 words[2])
+{
+	if (!(words[1] >> 55 & 1))
+		return 0;
+	return (HPCC_INT_W_INIT_Q16 >> HPCC_INT_W_AI_BITS) * (words[1] & 0xfffffff);
+}
+
+/**
+ * hpcc_int_params_same() - whether two sets of parameters differ in no more than W
+ * @a: records of one
+ * @b: records of the other
+ */
+static inline bool hpcc_int_params_same(const u64 a[2], const u64 b[2])
+{
+	return a[0] == b[0] && !((a[1] ^ b[1]) & ~(0xffffULL << 28));
+}
+
+/**
+ * hpcc_int_part() - a part of W_init
+ * @p: parameters of the sender
+ * @W_q16: window, bytes; more than W_init counts as that
+ * @bits: units are W_init / 2^@bits, 1 .. 30
+ *
+ * Return: units, rounded down.
+ */
+static inline u32 hpcc_int_part(const struct hpcc_params *p, u64 W_q16, u32 bits)
+{
+	u32 shift = 0;
+
+	W_q16 = min(W_q16, p->W_max_q16);
+	/* 2^56 << 30 does not fit; 26 bits of W_init are left. */
+	while (p->W_max_q16 >> shift >> (64 - bits))
+		shift++;
+	return min_t(u64, div64_u64((W_q16 >> shift) << bits, max_t(u64, p->W_max_q16 >> shift, 1)),
+		     1ULL << bits);
+}
+
+/**
+ * struct hpcc_window - the record of a window
+ * @id: of the parameters that it was computed with
+ * @seq: counts windows, modulo 2^16
+ * @W: in W_init / HPCC_WINDOW_ONE, 1 .. HPCC_WINDOW_ONE
+ */
+struct hpcc_window {
+	u8	id;
+	u16	seq;
+	u32	W;
+};
+
+/**
+ * hpcc_window_pack() - the record of a window
+ * @w: the window
+ *
+ * Return: its bytes as a number.
+ */
+static inline u64 hpcc_window_pack(const struct hpcc_window *w)
+{
+	return (u64)HPCC_REPORT_WINDOW << 60 | (u64)w->id << 56 | (u64)w->seq << 32 | w->W;
+}
+
+/**
+ * hpcc_window_unpack() - read the record of a window
+ * @v: its bytes as a number
+ * @w: result
+ *
+ * Return: false where it is none, or W is 0 or above W_init.
+ */
+static inline bool hpcc_window_unpack(u64 v, struct hpcc_window *w)
+{
+	w->id = v >> 56 & 0xf;
+	w->seq = v >> 32;
+	w->W = v;
+	return v >> 60 == HPCC_REPORT_WINDOW && !(v >> 48 & 0xff) && w->W &&
+	       w->W <= HPCC_WINDOW_ONE;
+}
+
+/**
+ * hpcc_window_newer() - whether one window's record is newer than another's of the same id
+ * @v: a record
+ * @old: another one; 0: there is none
+ */
+static inline bool hpcc_window_newer(u64 v, u64 old)
+{
+	u16 ahead = (v >> 32) - (old >> 32);
+
+	return (v ^ old) >> 56 || (ahead && ahead < 0x8000);
+}
+
+/**
+ * hpcc_window_bytes() - the W that a record states
+ * @w: the window
+ * @p: parameters of the sender
+ *
+ * Return: bytes, Q16, W_min .. W_max.
+ */
+static inline u64 hpcc_window_bytes(const struct hpcc_window *w, const struct hpcc_params *p)
+{
+	return hpcc_clamp_wind(p, hpcc_mul_shr(p->W_max_q16, w->W, 30));
+}
+
+/**
+ * struct hpcc_int - what a receiver keeps of a connection
+ * @algo: W, Wc, U, L
+ * @params: parameters, with W_init of HPCC_WINDOW_ONE bytes
+ * @last_update: lastUpdateTime, time units
+ * @queue: queues of the path then, time units
+ * @reduced: when CE reduced W last
+ * @told: when W was told last
+ * @told_q16: that W; 0: none was
+ * @settle: of the parameters
+ * @measured: a link was measured since W was told
+ * @updated: Wc was synchronised, or reduced because of CE, since then
+ */
+struct hpcc_int {
+	struct hpcc_algo	algo;
+	struct hpcc_params	params;
+	u64			last_update;
+	u64			queue;
+	u64			reduced;
+	u64			told;
+	u64			told_q16;
+	u8			settle;
+	bool			measured;
+	bool			updated;
+};
+
+/**
+ * hpcc_int_begin() - compute W anew, with other parameters
+ * @r: result; links stay
+ * @q: parameters, in range, T not 0
+ * @now: time units; those are ns here
+ */
+static inline void hpcc_int_begin(struct hpcc_int *r, const struct hpcc_int_params *q, u64 now)
+{
+	struct hpcc_algo *a = &r->algo;
+	struct hpcc_link *L = a->L;
+	u8 nr = a->nr;
+	u8 end = a->end;
+
+	hpcc_params_init(&r->params, q->T_ns, HPCC_INT_W_INIT_Q16,
+			 (HPCC_INT_W_INIT_Q16 >> HPCC_INT_W_MIN_BITS) * q->W_min,
+			 div64_u64((HPCC_INT_W_INIT_Q16 >> HPCC_INT_W_AI_BITS) * q->W_ai,
+				   q->alone ? HPCC_N_DEFAULT : 1),
+			 div64_u64((u64)q->eta_permille << HPCC_FRAC_BITS, 1000), q->max_stage);
+	hpcc_algo_init(a, &r->params);
+	hpcc_algo_links(a, L, nr);
+	a->end = end;
+	a->W_q16 = hpcc_clamp_wind(&r->params,
+				   (HPCC_INT_W_INIT_Q16 >> HPCC_INT_W_BITS) * q->W);
+	a->Wc_q16 = a->W_q16;
+	a->per_rtt = q->per_rtt;
+	r->settle = q->settle;
+	r->last_update = now;
+	r->queue = 0;
+	r->reduced = now - r->params.T;
+	r->told_q16 = 0;
+	r->measured = false;
+	r->updated = false;
+}
+
+/* The queues of the path, as the newest records have them. */
+static inline u64 hpcc_int_queue(const struct hpcc_int *r)
+{
+	const struct hpcc_algo *a = &r->algo;
+	u64 most = HPCC_INT_QUEUE_T * r->params.T;
+	const struct hpcc_link *l;
+	u64 sum = 0;
+
+	for (l = a->L; l < a->L + a->end; l++)
+		if (l->valid)
+			sum += min(l->qlen, most);
+	return min(sum, most);
+}
+
+/**
+ * hpcc_int_follow() - what NewINT does with U (draft section 6.2, lines 28-34)
+ * @r: connection
+ * @bits: what MeasureInflight returned
+ * @now: time units
+ *
+ * Return: enum hpcc_ack_bits.
+ */
+static inline u32 hpcc_int_follow(struct hpcc_int *r, u32 bits, u64 now)
+{
+	u64 since = now - r->last_update;
+	struct hpcc_algo *a = &r->algo;
+	bool full;
+
+	if (bits & HPCC_ACK_NO_SAMPLE) {
+		if (a->started || !(bits & HPCC_ACK_NEW))
+			return bits;
+		a->started = true;
+		r->last_update = now;
+		r->queue = hpcc_int_queue(r);
+		return bits | HPCC_ACK_FIRST;
+	}
+	r->measured = true;
+	full = a->resync || (since > r->params.T + r->queue &&
+			     hpcc_may_synchronise(&r->params, since, r->settle));
+	bits = hpcc_follow_U(a, &r->params, bits, full);
+	if (full) {
+		r->last_update = now;
+		r->queue = hpcc_int_queue(r);
+		if (bits & HPCC_ACK_UPDATE)
+			r->updated = true;
+	}
+	return bits;
+}
+
+/**
+ * hpcc_new_int() - NewINT (draft section 6.2)
+ * @r: connection
+ * @s: records that a data segment brought
+ * @n: how many
+ * @now: time units
+ *
+ * Return: enum hpcc_ack_bits.
+ */
+static inline u32 hpcc_new_int(struct hpcc_int *r, const struct hpcc_sample *s, u32 n, u64 now)
+{
+	return hpcc_int_follow(r, hpcc_measure_inflight(&r->algo, &r->params, s, n), now);
+}
+
+/**
+ * hpcc_int_reduce() - reduce W because of CE, once in a round trip
+ * @r: connection
+ * @shift: as for hpcc_algo_reduce()
+ * @now: time units
+ */
+static inline void hpcc_int_reduce(struct hpcc_int *r, u32 shift, u64 now)
+{
+	if (now - r->reduced <= r->params.T + r->queue)
+		return;
+	r->reduced = now;
+	r->updated = true;
+	hpcc_algo_reduce(&r->algo, &r->params, shift);
+}
+
+/**
+ * hpcc_int_fell() - whether to tell W at once
+ * @r: connection
+ *
+ * Return: true for the first one, and when W is lower than what was told by more than 1/8.
+ */
+static inline bool hpcc_int_fell(const struct hpcc_int *r)
+{
+	u64 told_q16 = r->told_q16;
+
+	return !told_q16 || r->algo.W_q16 < told_q16 - (told_q16 >> HPCC_INT_FALL_SHIFT);
+}
+
+/**
+ * hpcc_int_due() - whether to tell W
+ * @r: connection
+ * @now: time units
+ *
+ * Return: true if hpcc_int_fell(); and once in T at most if a link was measured since the last one,
+ * and Wc was synchronised, or 4 T have passed.
+ */
+static inline bool hpcc_int_due(const struct hpcc_int *r, u64 now)
+{
+	u64 since = now - r->told;
+
+	if (hpcc_int_fell(r))
+		return true;
+	if (!r->measured || since < r->params.T)
+		return false;
+	return r->updated || since >= HPCC_INT_SAME_T * r->params.T;
+}
+
+/**
+ * hpcc_int_tell() - tell W
+ * @r: connection
+ * @now: time units
+ *
+ * Return: W in W_init / HPCC_WINDOW_ONE, 1 .. HPCC_WINDOW_ONE.
+ */
+static inline u32 hpcc_int_tell(struct hpcc_int *r, u64 now)
+{
+	r->told = now;
+	r->told_q16 = r->algo.W_q16;
+	r->measured = false;
+	r->updated = false;
+	return clamp_t(u64, r->algo.W_q16 >> HPCC_W_BITS, 1, HPCC_WINDOW_ONE);
+}
+
+#endif /* _HPCC_LAW_NEWINT_H */

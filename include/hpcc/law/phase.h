@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Which hops of a long path the next request asks, and which of those had nothing to tell.
+ *
+ * A request with n slots and phase p is filled in by hops p n + 1 .. p n + n.
+ * Requests of one connection differ in n: one that shares its header with an
+ * echo has one slot. So the sender keeps the hop to ask next, not a count of
+ * requests, and each request asks a range of hops that contains it. A round
+ * over H hops then takes
+ *
+ *	ceil(H / n) requests of n slots each, at most H in any mixture
+ *
+ * as long as requests that ask for a hop beyond HPCC_PHASES have two slots or
+ * more: with one slot the 3 bits of the phase name no later hop.
+ */
+#ifndef _HPCC_LAW_PHASE_H
+#define _HPCC_LAW_PHASE_H
+
+#include <linux/bitops.h>
+#include <linux/bits.h>
+#include <linux/types.h>
+#include <hpcc/wire/record.h>
+
+#define HPCC_PHASES	(HPCC_OPT_F_PHASE + 1)
+
+/**
+ * hpcc_phase_next() - the phase of the next request
+ * @asked: hops that this round has asked already, updated
+ * @hops: hops of the path, 0 .. HPCC_HOPS_MAX
+ * @nr: slots of the request, 1 .. HPCC_OPT_RECORDS_MAX
+ *
+ * Where no phase of @nr slots asks the next hop, a new round begins.
+ *
+ * Return: 0 .. HPCC_PHASES - 1.
+ */
+static inline u32 hpcc_phase_next(u8 *asked, u32 hops, u32 nr)
+{
+	u32 end = nr;
+	u32 phase = 0;
+
+	while (end <= *asked) {
+		end += nr;
+		phase++;
+	}
+	if (phase >= HPCC_PHASES) {
+		end = nr;
+		phase = 0;
+	}
+	*asked = end < hops ? end : 0;
+	return phase;
+}
+
+/**
+ * hpcc_phase_needs_slots() - whether one slot is too few for the next request
+ * @asked: hops that this round has asked already
+ */
+static inline bool hpcc_phase_needs_slots(u8 asked)
+{
+	return asked >= HPCC_PHASES;
+}
+
+/**
+ * hpcc_phase_quiet() - hops that a request asked and that wrote no record
+ * @opt: head of the request, as it arrived
+ * @told: hops that wrote one, hop h in bit h - 1
+ * @full: no slot was left
+ *
+ * Of hops behind the last record of a full request nobody can say why they wrote none.
+ *
+ * Return: hops, as @told.
+ */
+static inline u32 hpcc_phase_quiet(const struct hpcc_opt *opt, u32 told, bool full)
+{
+	u32 first = (opt->flags & HPCC_OPT_F_PHASE) * opt->nr;
+	u32 end = full ? fls(told) : opt->hops;
+
+	return (BIT(end) - 1) & ~(BIT(first) - 1) & ~told;
+}
+
+#endif /* _HPCC_LAW_PHASE_H */

@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * What a sender makes of a switch's direct response (draft-miao-iccrg-hpccplus section 6.3):
+ *
+ *	u' = 1 + qlen/T
+ *	U  = u', W = min(W, Wc / (U/eta))	where u' is larger than U
+ *
+ * The port that responds has a queue, so it sends all the time. Wc stays, and follows W when the
+ * round trip ends: what the ACKs of this round trip tell is answered by the same Wc, and no
+ * response divides twice. No link is measured: L stays.
+ *
+ * As in hpcc/law/algo.h: no skb, no socket, no clock, no lock.
+ */
+#ifndef _HPCC_LAW_RESPONSE_H
+#define _HPCC_LAW_RESPONSE_H
+
+#include <hpcc/law/algo.h>
+#include <hpcc/wire/record.h>
+
+/*
+ * A response as a word, which one CPU may write while another one reads it, from the most
+ * significant bit:
+ *	seq:32  known:1  pending:1  zero:13  scale:5  qlen:12
+ */
+#define HPCC_RESPONSE_KNOWN	BIT_ULL(31)
+#define HPCC_RESPONSE_PENDING	BIT_ULL(30)
+
+/**
+ * hpcc_response_pack() - a response that nobody has taken yet
+ * @seq: sequence number of the data that it is about
+ * @scale: of the option
+ * @record: its load record as a number
+ *
+ * Return: the word.
+ */
+static inline u64 hpcc_response_pack(u32 seq, u8 scale, u64 record)
+{
+	return (u64)seq << 32 | HPCC_RESPONSE_KNOWN | HPCC_RESPONSE_PENDING |
+	       (u64)(scale & 0x1f) << HPCC_QLEN_BITS |
+	       (record & ((1U << HPCC_QLEN_BITS) - 1));
+}
+
+/**
+ * hpcc_response_seq() - the data that a response is about
+ * @word: from hpcc_response_pack()
+ *
+ * Return: their sequence number.
+ */
+static inline u32 hpcc_response_seq(u64 word)
+{
+	return word >> 32;
+}
+
+/**
+ * hpcc_response_qlen_ns() - the queue that a response tells of
+ * @word: from hpcc_response_pack()
+ *
+ * Return: the time that the link needs for it, ns.
+ */
+static inline u64 hpcc_response_qlen_ns(u64 word)
+{
+	return (u64)hpcc_qlen_decode(word) << (word >> HPCC_QLEN_BITS & 0x1f);
+}
+
+/**
+ * hpcc_response_holds() - whether the data that a response is about are on their way
+ * @word: the last one; 0: there was none
+ * @snd_una: first byte that is not acknowledged
+ * @snd_nxt: next byte to be sent
+ */
+static inline bool hpcc_response_holds(u64 word, u32 snd_una, u32 snd_nxt)
+{
+	return word && hpcc_response_seq(word) - snd_una < snd_nxt - snd_una;
+}
+
+/**
+ * hpcc_response_is_new() - whether a response tells more than the last one
+ * @last: the last one; 0: there was none
+ * @word: this one, about data on their way
+ * @snd_una: first byte that is not acknowledged
+ * @snd_nxt: next byte to be sent
+ *
+ * Return: true if it is about later data, or a longer queue; or if the data that the last one
+ * was about are acknowledged.
+ */
+static inline bool hpcc_response_is_new(u64 last, u64 word, u32 snd_una, u32 snd_nxt)
+{
+	u32 then = hpcc_response_seq(last) - snd_una;
+
+	return !last || then > snd_nxt - snd_una || hpcc_response_seq(word) - snd_una > then ||
+	       hpcc_response_qlen_ns(word) > hpcc_response_qlen_ns(last);
+}
+
+/**
+ * hpcc_algo_respond() - answer a response
+ * @a: connection; U rises and W falls, or neither
+ * @p: parameters
+ * @seq: sequence number of the data that it is about
+ * @qlen: the queue that the data found, time units
+ * @told: the receiver computes W: U is that of the last response or audit, and says nothing about
+ *	what was told since
+ *
+ * Data that left before Wc followed W last are answered already.
+ *
+ * Return: whether it told anything.
+ */
+static inline bool hpcc_algo_respond(struct hpcc_algo *a, const struct hpcc_params *p,
+				     u32 seq, u64 qlen, bool told)
+{
+	u64 u_q24 = hpcc_link_u(p, qlen, 1, 1);
+
+	if ((!told && u_q24 <= a->U_q24) ||
+	    (a->started && (s32)(seq - a->last_update_seq) < 0))
+		return false;
+	a->U_q24 = u_q24;
+	a->U_low = 0;
+	a->moved = true;
+	a->W_q16 = min(a->W_q16, hpcc_clamp_wind(p, hpcc_scale_wind(a, p)));
+	return true;
+}
+
+#endif /* _HPCC_LAW_RESPONSE_H */

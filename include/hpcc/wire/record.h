@@ -1,0 +1,497 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Telemetry option and hop records: encode, decode, bounds.
+ *
+ * Bytes in, numbers out: no skb, no policy, no clock. The layout is that of
+ * include/uapi/linux/hpcc.h. Everything that reads takes a length and never
+ * looks beyond it.
+ */
+#ifndef _HPCC_WIRE_RECORD_H
+#define _HPCC_WIRE_RECORD_H
+
+#include <linux/bitops.h>
+#include <linux/errno.h>
+#include <linux/hpcc.h>
+#include <linux/math64.h>
+#include <linux/minmax.h>
+#include <linux/types.h>
+#include <linux/unaligned.h>
+
+#define HPCC_COUNTER_BITS	20
+#define HPCC_COUNTER_MASK	((1U << HPCC_COUNTER_BITS) - 1)
+#define HPCC_QLEN_BITS		12
+#define HPCC_QLEN_MANT_BITS	8
+#define HPCC_QLEN_MAX		(511U << 14)
+#define HPCC_SCALE_MAX		31
+
+/* T spans 4096 to 8191 units, so that one unit is at most 0.025 % of T, the
+ * 20-bit counters wrap beyond 128 T, and qlen reaches beyond 1000 T.
+ */
+#define HPCC_T_UNITS_MAX	8192
+
+/**
+ * struct hpcc_opt - a telemetry option, without its records
+ * @type: enum hpcc_opt_type
+ * @scale: records count units of 2^scale ns, 0 .. HPCC_SCALE_MAX
+ * @hops: switches passed, 0 .. HPCC_HOPS_MAX (saturated)
+ * @flags: HPCC_OPT_F_*
+ * @nr: slots, 0 .. HPCC_OPT_RECORDS_MAX
+ */
+struct hpcc_opt {
+	u8	type;
+	u8	scale;
+	u8	hops;
+	u8	flags;
+	u8	nr;
+};
+
+/**
+ * struct hpcc_record - one load record
+ * @hop: 1 .. HPCC_HOPS_MAX; 0 in a free slot
+ * @tag: hash of switch_ID and port_ID
+ * @ts: units of 2^scale ns, modulo 2^20
+ * @tx: txBytes as transmission time, units of 2^scale ns, modulo 2^20
+ * @qlen: queue as transmission time, units of 2^scale ns
+ */
+struct hpcc_record {
+	u8	hop;
+	u8	tag;
+	u32	ts;
+	u32	tx;
+	u32	qlen;
+};
+
+/**
+ * struct hpcc_identity - one identity record
+ * @hop: 1 .. HPCC_HOPS_MAX; 0 in a free slot
+ * @node: switch_ID
+ * @port: port_ID
+ * @bps: B in bit/s
+ */
+struct hpcc_identity {
+	u8	hop;
+	u32	node;
+	u32	port;
+	u64	bps;
+};
+
+/**
+ * hpcc_scale_for() - the scale a sender with base RTT T asks for
+ * @t_ns: T in ns
+ *
+ * Return: the smallest scale that has T below HPCC_T_UNITS_MAX units.
+ */
+static inline u8 hpcc_scale_for(u64 t_ns)
+{
+	return min_t(u32, fls64(t_ns / HPCC_T_UNITS_MAX), HPCC_SCALE_MAX);
+}
+
+/**
+ * hpcc_link_tag() - the 8 bits that tell one link from another at a hop
+ * @node: switch_ID
+ * @port: port_ID
+ *
+ * Return: the tag.
+ */
+static inline u8 hpcc_link_tag(u32 node, u32 port)
+{
+	/* Multiplicative hash; the constant is 2^32 divided by the golden
+	 * ratio, made odd.
+	 */
+	return ((node << 16 ^ node >> 4 ^ port) * 0x9e3779b1U) >> 24;
+}
+
+/**
+ * hpcc_qlen_encode() - 12-bit float of a queue
+ * @units: queue in units of 2^scale ns
+ *
+ * Exact below 512; above that 9 significant bits, to nearest, so off by at
+ * most 0.2 %. Saturates at HPCC_QLEN_MAX.
+ *
+ * Return: exponent << 8 | mantissa.
+ */
+static inline u32 hpcc_qlen_encode(u64 units)
+{
+	u32 exp;
+
+	if (units < 1U << HPCC_QLEN_MANT_BITS)
+		return units;
+	units = min_t(u64, units, HPCC_QLEN_MAX);
+	exp = fls64(units) - HPCC_QLEN_MANT_BITS;
+	if (exp > 1)
+		units += 1ULL << (exp - 2);
+	if (units >> (exp - 1) >= 512)
+		exp++;
+	return exp << HPCC_QLEN_MANT_BITS |
+	       (units >> (exp - 1) & ((1U << HPCC_QLEN_MANT_BITS) - 1));
+}
+
+/**
+ * hpcc_qlen_decode() - inverse of hpcc_qlen_encode()
+ * @code: 12 bits; higher ones are ignored
+ *
+ * Return: queue in units of 2^scale ns, 0 .. HPCC_QLEN_MAX.
+ */
+static inline u32 hpcc_qlen_decode(u32 code)
+{
+	u32 exp = code >> HPCC_QLEN_MANT_BITS & 0xf;
+	u32 mant = code & ((1U << HPCC_QLEN_MANT_BITS) - 1);
+
+	return exp ? (mant | 1U << HPCC_QLEN_MANT_BITS) << (exp - 1) : mant;
+}
+
+/**
+ * hpcc_counter_extend() - unwrap a 20-bit counter next to a known value
+ * @last: an earlier or later value of the counter, not wrapped
+ * @raw: its present value modulo 2^20
+ *
+ * Return: the value congruent to @raw that is nearest to @last, at most
+ * 2^19 - 1 ahead or 2^19 behind.
+ */
+static inline u64 hpcc_counter_extend(u64 last, u32 raw)
+{
+	u32 ahead = (raw - (u32)last) & HPCC_COUNTER_MASK;
+
+	if (ahead < 1U << (HPCC_COUNTER_BITS - 1))
+		return last + ahead;
+	return last + ahead - (1U << HPCC_COUNTER_BITS);
+}
+
+/**
+ * hpcc_record_encode() - write a load record
+ * @p: HPCC_RECORD_LEN bytes
+ * @r: the record; qlen may exceed the float's range, the counters theirs
+ */
+static inline void hpcc_record_encode(u8 *p, const struct hpcc_record *r)
+{
+	put_unaligned_be64((u64)(r->hop & 0xf) << 60 | (u64)r->tag << 52 |
+			   (u64)(r->ts & HPCC_COUNTER_MASK) << 32 |
+			   (u64)(r->tx & HPCC_COUNTER_MASK) << 12 |
+			   hpcc_qlen_encode(r->qlen), p);
+}
+
+/**
+ * hpcc_record_unpack() - read a load record
+ * @v: its bytes as a number
+ * @r: result; every bit pattern is a record, hop 0 says that the slot is free
+ */
+static inline void hpcc_record_unpack(u64 v, struct hpcc_record *r)
+{
+	r->hop = v >> 60;
+	r->tag = v >> 52;
+	r->ts = v >> 32 & HPCC_COUNTER_MASK;
+	r->tx = v >> 12 & HPCC_COUNTER_MASK;
+	r->qlen = hpcc_qlen_decode(v & ((1U << HPCC_QLEN_BITS) - 1));
+}
+
+/**
+ * hpcc_record_decode() - read a load record
+ * @p: HPCC_RECORD_LEN bytes
+ * @r: as for hpcc_record_unpack()
+ */
+static inline void hpcc_record_decode(const u8 *p, struct hpcc_record *r)
+{
+	hpcc_record_unpack(get_unaligned_be64(p), r);
+}
+
+/**
+ * hpcc_slot_hop() - the hop of a record, of either type
+ * @p: HPCC_RECORD_LEN bytes
+ *
+ * Return: 1 .. HPCC_HOPS_MAX; 0: the slot is free.
+ */
+static inline u8 hpcc_slot_hop(const u8 *p)
+{
+	return p[0] >> 4;
+}
+
+/* What B's mantissa counts, by exponent. */
+static const u64 hpcc_identity_unit_bps[4] = {
+	1000, 1000000, 1000000000, 1000000000000ULL
+};
+
+#define HPCC_IDENTITY_MANT_MAX	((1U << 22) - 1)
+
+/**
+ * hpcc_identity_encode() - write an identity record
+ * @p: HPCC_RECORD_LEN bytes
+ * @id: the record; bps is rounded to the nearest of 22 bits of mantissa
+ *	(exact for whole kbit/s up to 4.19 Gbit/s, for whole Mbit/s up to
+ *	4.19 Tbit/s), and saturates at 4.19 Pbit/s
+ */
+static inline void hpcc_identity_encode(u8 *p, const struct hpcc_identity *id)
+{
+	u64 mant, rem;
+	u32 exp = 0;
+
+	for (;; exp++) {
+		u64 unit_bps = hpcc_identity_unit_bps[exp];
+
+		mant = div64_u64_rem(id->bps, unit_bps, &rem);
+		mant += rem >= unit_bps / 2;
+		if (mant <= HPCC_IDENTITY_MANT_MAX || exp == 3)
+			break;
+	}
+	mant = min_t(u64, mant, HPCC_IDENTITY_MANT_MAX);
+	put_unaligned_be64((u64)(id->hop & 0xf) << 60 |
+			   (u64)(id->node & HPCC_NODE_MAX) << 40 |
+			   (u64)(id->port & HPCC_PORT_MAX) << 24 |
+			   (u64)exp << 22 | mant, p);
+}
+
+/**
+ * hpcc_identity_unpack() - read an identity record
+ * @v: its bytes as a number
+ * @id: result; hop 0 says that the slot is free
+ */
+static inline void hpcc_identity_unpack(u64 v, struct hpcc_identity *id)
+{
+	id->hop = v >> 60;
+	id->node = v >> 40 & HPCC_NODE_MAX;
+	id->port = v >> 24 & HPCC_PORT_MAX;
+	id->bps = (v & HPCC_IDENTITY_MANT_MAX) *
+		  hpcc_identity_unit_bps[v >> 22 & 3];
+}
+
+/**
+ * hpcc_identity_decode() - read an identity record
+ * @p: HPCC_RECORD_LEN bytes
+ * @id: as for hpcc_identity_unpack()
+ */
+static inline void hpcc_identity_decode(const u8 *p, struct hpcc_identity *id)
+{
+	hpcc_identity_unpack(get_unaligned_be64(p), id);
+}
+
+/**
+ * hpcc_report_pack() - a report record
+ * @kind: enum hpcc_report
+ * @N: flows, 1 .. HPCC_REPORT_N_MAX
+ *
+ * Return: its bytes as a number.
+ */
+static inline u64 hpcc_report_pack(u8 kind, u16 N)
+{
+	return (u64)kind << 60 | N;
+}
+
+/**
+ * hpcc_report_flows() - N of a report record
+ * @v: its bytes as a number
+ *
+ * Return: 1 .. HPCC_REPORT_N_MAX; 0 where the record is of another kind or states no such N.
+ */
+static inline u16 hpcc_report_flows(u64 v)
+{
+	u64 flows = v ^ (u64)HPCC_REPORT_FLOWS << 60;
+
+	return flows <= HPCC_REPORT_N_MAX ? flows : 0;
+}
+
+/**
+ * hpcc_opt_len() - length of a telemetry option
+ * @nr: slots
+ *
+ * Return: bytes, kind and length included.
+ */
+static inline u32 hpcc_opt_len(u32 nr)
+{
+	return HPCC_OPT_HEAD_LEN + nr * HPCC_RECORD_LEN;
+}
+
+/**
+ * hpcc_opt_encode() - write a telemetry option's head
+ * @p: HPCC_OPT_HEAD_LEN bytes; the records follow and are not touched
+ * @kind: TCP option kind
+ * @opt: what to write
+ */
+static inline void hpcc_opt_encode(u8 *p, u8 kind, const struct hpcc_opt *opt)
+{
+	p[0] = kind;
+	p[1] = hpcc_opt_len(opt->nr);
+	p[2] = opt->type << 5 | (opt->scale & 0x1f);
+	p[3] = opt->hops << 4 | (opt->flags & 0xf);
+}
+
+/**
+ * hpcc_opt_decode() - read a telemetry option's head
+ * @p: the option, from its kind on
+ * @len: what its length byte says; the caller checked that it is there
+ * @opt: result
+ *
+ * Return: 0, or -EINVAL where the length is not that of 0 to
+ * HPCC_OPT_RECORDS_MAX records, or the type is none.
+ */
+static inline int hpcc_opt_decode(const u8 *p, u32 len, struct hpcc_opt *opt)
+{
+	if (len < HPCC_OPT_HEAD_LEN || len > hpcc_opt_len(HPCC_OPT_RECORDS_MAX) ||
+	    (len - HPCC_OPT_HEAD_LEN) % HPCC_RECORD_LEN)
+		return -EINVAL;
+	opt->type = p[2] >> 5;
+	opt->scale = p[2] & 0x1f;
+	opt->hops = p[3] >> 4;
+	opt->flags = p[3] & 0xf;
+	opt->nr = (len - HPCC_OPT_HEAD_LEN) / HPCC_RECORD_LEN;
+	return opt->type ? 0 : -EINVAL;
+}
+
+/**
+ * hpcc_opt_misfits() - count the records of an option that no end and no switch writes
+ * @opt: head of a FORWARD, an ECHO, an IDENTIFY or an IDENTIFY_ECHO
+ * @records: its records
+ *
+ * A record is of a hop of the path, each of another one. Requests may have free slots, and an ECHO
+ * may have the map of quiet hops.
+ *
+ * Return: how many do not fit. An option with one may be that of another experiment.
+ */
+static inline u32 hpcc_opt_misfits(const struct hpcc_opt *opt, const u8 *records)
+{
+	bool echo = opt->type == HPCC_OPT_ECHO || opt->type == HPCC_OPT_IDENTIFY_ECHO;
+	u32 bad = 0, seen = 0;
+	u32 i, hop, map;
+	u64 v;
+
+	for (i = 0; i < opt->nr; i++) {
+		v = get_unaligned_be64(records + i * HPCC_RECORD_LEN);
+		if (!v && !echo)
+			continue;
+		hop = v >> 60;
+		map = hop ? 1U << (hop - 1) : opt->type == HPCC_OPT_ECHO ? v >> 45 : 0;
+		bad += !map || map >> opt->hops || seen & map;
+		seen |= map;
+	}
+	return bad;
+}
+
+#define HPCC_TCPOPT_EOL		0
+#define HPCC_TCPOPT_NOP		1
+
+/* Signatures, which cover the TCP header. */
+#define HPCC_TCPOPT_MD5		19
+#define HPCC_TCPOPT_AO		29
+
+/* What most headers begin with: NOP, NOP, timestamps. */
+#define HPCC_TCPOPTS_USUAL	0x0101080aU
+#define HPCC_TCPOPTS_USUAL_LEN	12
+
+/**
+ * hpcc_opts_usual() - what may be skipped at the head of a TCP header's options
+ * @opts: the option bytes
+ * @len: how many they are
+ *
+ * Return: HPCC_TCPOPTS_USUAL_LEN or 0.
+ */
+static inline u32 hpcc_opts_usual(const u8 *opts, u32 len)
+{
+	return len >= HPCC_TCPOPTS_USUAL_LEN &&
+	       get_unaligned_be32(opts) == HPCC_TCPOPTS_USUAL ?
+	       HPCC_TCPOPTS_USUAL_LEN : 0;
+}
+
+/**
+ * hpcc_opt_next_of() - walk a TCP header's options
+ * @opts: the option bytes of a TCP header
+ * @len: how many they are, 0 .. 40
+ * @pos: in: where to start, 0 for the first call; out: behind the option found
+ * @kind: the option kind looked for; neither EOL, NOP nor timestamps
+ * @other: another one
+ *
+ * Return: offset of the next option of these kinds, all of it within @len;
+ * -ENOENT where there is none; -EINVAL where an option's length is under 2 or
+ * runs beyond @len.
+ */
+static inline int hpcc_opt_next_of(const u8 *opts, u32 len, u32 *pos, u8 kind,
+				   u8 other)
+{
+	u32 at = *pos;
+
+	if (!at)
+		at = hpcc_opts_usual(opts, len);
+	while (at < len) {
+		u32 start = at;
+		u32 optlen;
+
+		if (opts[at] == HPCC_TCPOPT_EOL)
+			break;
+		if (opts[at] == HPCC_TCPOPT_NOP) {
+			at++;
+			continue;
+		}
+		if (len - at < 2)
+			return -EINVAL;
+		optlen = opts[at + 1];
+		if (optlen < 2 || optlen > len - at)
+			return -EINVAL;
+		at += optlen;
+		if (opts[start] == kind || opts[start] == other) {
+			*pos = at;
+			return start;
+		}
+	}
+	*pos = len;
+	return -ENOENT;
+}
+
+/**
+ * hpcc_opt_next() - walk a TCP header's options, looking for one kind
+ * @opts: as hpcc_opt_next_of()
+ * @len: as well
+ * @pos: as well
+ * @kind: the option kind looked for
+ *
+ * Return: as hpcc_opt_next_of().
+ */
+static inline int hpcc_opt_next(const u8 *opts, u32 len, u32 *pos, u8 kind)
+{
+	return hpcc_opt_next_of(opts, len, pos, kind, kind);
+}
+
+/**
+ * hpcc_syn_opt_encode() - write the option of a SYN or SYN-ACK
+ * @p: HPCC_SYN_OPT_LEN bytes
+ * @kind: TCP option kind
+ * @exid: experiment identifier (RFC 6994)
+ * @caps: HPCC_CAP_*
+ */
+static inline void hpcc_syn_opt_encode(u8 *p, u8 kind, u16 exid, u16 caps)
+{
+	p[0] = kind;
+	p[1] = HPCC_SYN_OPT_LEN;
+	put_unaligned_be16(exid, p + 2);
+	p[4] = HPCC_OPT_VERSION << 4 | caps >> 8;
+	p[5] = caps;
+}
+
+/**
+ * hpcc_syn_opt_find() - read our option of a SYN or SYN-ACK
+ * @opts: the option bytes of a TCP header
+ * @len: how many they are, 0 .. 40
+ * @kind: TCP option kind
+ * @exid: experiment identifier agreed upon
+ *
+ * Other experiments (TCP Fast Open, SMC) may have options of the same kind beside
+ * ours. The first one with our ExID counts.
+ *
+ * Return: HPCC_CAP_*; -ENOENT where there is none; -EINVAL where its length or
+ * version is not ours, or the options contradict themselves in front of it.
+ */
+static inline int hpcc_syn_opt_find(const u8 *opts, u32 len, u8 kind, u16 exid)
+{
+	u32 pos = 0;
+	int at;
+
+	while ((at = hpcc_opt_next(opts, len, &pos, kind)) >= 0) {
+		const u8 *p = opts + at;
+		u32 optlen = pos - at;
+
+		if (optlen < 4 || get_unaligned_be16(p + 2) != exid)
+			continue;
+		if (optlen != HPCC_SYN_OPT_LEN || p[4] >> 4 != HPCC_OPT_VERSION)
+			return -EINVAL;
+		return (p[4] & 0xf) << 8 | p[5];
+	}
+	return at;
+}
+
+#endif /* _HPCC_WIRE_RECORD_H */

@@ -1,0 +1,362 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Direct responses of a switch (draft-miao-iccrg-hpccplus section 6.3): what it keeps of a
+ * packet with a request that found a long queue, and the packet that tells the sender.
+ *
+ * A response is a TCP segment without any flag, from the data's receiver to its sender as far
+ * as addresses and ports tell. Its ACK number is the data's sequence number, its sequence
+ * number the data's ACK number, and its only option is a RESPONSE with one load record. TCP
+ * discards a segment that has neither ACK, RST nor SYN (RFC 9293, 3.10.7.4), so that a connection
+ * of a sender that does not know responses does nothing. A closed port answers RST there.
+ *
+ * Whoever forges a source address has responses sent to it. So a request gets one response on all
+ * of its path: the switch that responds makes its FORWARD an ANSWERED, which others do not respond
+ * to. And a flow gets one only in its turn, while the budgets of its sender and of the port last.
+ *
+ * Bytes and lengths only, as in hpcc/wire/stamp.h: no skb.
+ */
+#ifndef _HPCC_WIRE_RESPOND_H
+#define _HPCC_WIRE_RESPOND_H
+
+#include <linux/string.h>
+#include <hpcc/wire/stamp.h>
+
+/* Ethernet header and VLAN tags, at most. */
+#define HPCC_RESPONSE_LINK_MAX	(ETH_HLEN + HPCC_VLAN_TAGS_MAX * VLAN_HLEN)
+
+#define HPCC_RESPONSE_OPT_LEN	(HPCC_OPT_HEAD_LEN + HPCC_RECORD_LEN)
+#define HPCC_RESPONSE_TCP_LEN	(sizeof(struct tcphdr) + HPCC_RESPONSE_OPT_LEN)
+
+/* Headers of the longest response. */
+#define HPCC_RESPONSE_LEN_MAX	(HPCC_RESPONSE_LINK_MAX + sizeof(struct ipv6hdr) + \
+				 HPCC_RESPONSE_TCP_LEN)
+
+#define HPCC_RESPONSE_TTL	64
+
+#define HPCC_TCP_RST		0x04
+#define HPCC_TCP_ACK		0x10
+
+/**
+ * struct hpcc_cause - a packet with a request, as far as a response needs it
+ * @vlans: IDs of its VLANs: that of the tag beside the headers, then those in them; 0: none
+ * @addrs: source and destination, of 4 or 16 bytes each
+ * @ports: source and destination
+ * @seq: sequence number
+ * @ack: ACK number
+ * @opt: the request with one free slot; then the RESPONSE
+ * @link: its Ethernet header and VLAN tags
+ * @link_len: their length; 0 where there are none
+ * @version: 4 or 6
+ * @tos: its DSCP, shifted; the ECN field is zero
+ *
+ * @vlans, @addrs and @ports, zeroes behind the addresses included, tell flows apart.
+ */
+struct hpcc_cause {
+	u16	vlans[1 + HPCC_VLAN_TAGS_MAX];
+	u8	addrs[2 * 16];
+	u8	ports[4];
+	u8	seq[4];
+	u8	ack[4];
+	u8	opt[HPCC_RESPONSE_OPT_LEN];
+	u8	link[HPCC_RESPONSE_LINK_MAX];
+	u8	link_len;
+	u8	version;
+	u8	tos;
+};
+
+/* What tells flows apart: @vlans, @addrs and @ports. */
+#define HPCC_CAUSE_FLOW_LEN	offsetof(struct hpcc_cause, seq)
+
+/* What tells senders apart, to which responses go: @vlans, and the first of @addrs. */
+static inline u32 hpcc_cause_sender_len(const struct hpcc_cause *c)
+{
+	return offsetof(struct hpcc_cause, addrs) + (c->version == 4 ? 4 : 16);
+}
+
+/* VLAN tags behind an Ethernet header whose IP header is at @ip. */
+static inline void hpcc_cause_vlans(struct hpcc_cause *c, const u8 *p, u32 ip)
+{
+	u32 at, i = 1;
+
+	for (at = ETH_HLEN; at < ip; at += VLAN_HLEN)
+		c->vlans[i++] = get_unaligned_be16(p + at) & VLAN_VID_MASK;
+}
+
+/* Addresses and DSCP of an IP header. */
+static inline void hpcc_cause_ip(struct hpcc_cause *c, const u8 *ip)
+{
+	memset(c->addrs, 0, sizeof(c->addrs));
+	if (c->version == 4) {
+		memcpy(c->addrs, ip + offsetof(struct iphdr, saddr), 2 * 4);
+		c->tos = ip[1] & 0xfc;
+	} else {
+		memcpy(c->addrs, ip + offsetof(struct ipv6hdr, saddr), 2 * 16);
+		c->tos = (ip[0] << 4 | ip[1] >> 4) & 0xfc;
+	}
+}
+
+/* Whether an address may be that of one host. */
+static inline bool hpcc_cause_is_host(const struct hpcc_cause *c, const u8 *addr)
+{
+	if (c->version == 4)
+		return addr[0] && addr[0] < 224;
+	return addr[0] != 0xff && (get_unaligned_be64(addr) || get_unaligned_be64(addr + 8));
+}
+
+/**
+ * hpcc_cause_read() - keep what a response needs of a packet
+ * @p: the packet, readable up to @place->end
+ * @place: from the walk, which found IP header and option
+ * @kind: TCP option kind
+ * @ethernet: the packet begins with an Ethernet header
+ * @c: result
+ *
+ * No response goes to a segment without ACK, as it has no ACK number to tell; nor to one
+ * that has passed 15 hops, which is the last number. Nor to one whose source or destination is
+ * not one host, as for ICMP (RFC 1122, 3.2.2): a single packet would get as many responses as
+ * ports that a group's packets leave by.
+ *
+ * The VLAN tag beside the headers is for the caller to add.
+ *
+ * Return: whether the packet asks for load records, and may get a response.
+ */
+static inline bool hpcc_cause_read(const u8 *p, const struct hpcc_place *place, u8 kind,
+				   bool ethernet, struct hpcc_cause *c)
+{
+	const u8 *opt = p + place->opt;
+	const u8 *tcp = p + place->tcp;
+	struct hpcc_opt head;
+
+	if (opt[0] != kind || opt[1] != place->len || hpcc_opt_decode(opt, place->len, &head) ||
+	    head.type != HPCC_OPT_FORWARD || head.hops >= HPCC_HOPS_MAX ||
+	    (tcp[HPCC_TCP_FLAGS] & (HPCC_TCP_ACK | HPCC_TCP_RST)) != HPCC_TCP_ACK)
+		return false;
+	c->link_len = 0;
+	memset(c->vlans, 0, sizeof(c->vlans));
+	if (ethernet) {
+		if ((p[0] | p[ETH_ALEN]) & 1 || place->ip > HPCC_RESPONSE_LINK_MAX)
+			return false;
+		c->link_len = place->ip;
+		memcpy(c->link, p, c->link_len);
+		hpcc_cause_vlans(c, p, place->ip);
+	}
+	c->version = place->version;
+	hpcc_cause_ip(c, p + place->ip);
+	if (!hpcc_cause_is_host(c, c->addrs) ||
+	    !hpcc_cause_is_host(c, c->addrs + (c->version == 4 ? 4 : 16)))
+		return false;
+	memcpy(c->ports, tcp, sizeof(c->ports));
+	memcpy(c->seq, tcp + offsetof(struct tcphdr, seq), sizeof(c->seq));
+	memcpy(c->ack, tcp + offsetof(struct tcphdr, ack_seq), sizeof(c->ack));
+	head.flags = 0;
+	head.nr = 1;
+	hpcc_opt_encode(c->opt, kind, &head);
+	memset(c->opt + HPCC_OPT_HEAD_LEN, 0, HPCC_RECORD_LEN);
+	return true;
+}
+
+/**
+ * hpcc_cause_stamp() - write the record of a response
+ * @c: from hpcc_cause_read()
+ * @s: the port; neither quiet nor anonymous
+ */
+static inline void hpcc_cause_stamp(struct hpcc_cause *c, const struct hpcc_stamp *s)
+{
+	hpcc_stamp_option(c->opt, sizeof(c->opt), s);
+	c->opt[2] = HPCC_OPT_RESPONSE << 5 | (c->opt[2] & 0x1f);
+}
+
+/**
+ * hpcc_answered_write() - have a request tell that it was answered
+ * @p: the packet, writable up to @place->end
+ * @place: from the walk; its option is a FORWARD
+ * @fix_check: as for hpcc_stamp_packet()
+ */
+static inline void hpcc_answered_write(u8 *p, const struct hpcc_place *place, bool fix_check)
+{
+	__wsum before = hpcc_opts_sum(p, place);
+	u8 *type = p + place->opt + 2;
+
+	*type = HPCC_OPT_ANSWERED << 5 | (*type & 0x1f);
+	if (fix_check)
+		hpcc_opts_fix_check(p, place, before);
+}
+
+/* Sequence numbers are near each other up to so many bytes: 4 MB, what 100 Gb/s send in 330 us. One
+ * in 512 random numbers is near.
+ */
+#define HPCC_TURN_NEAR		0x400000U
+
+/* Turns that are kept for flows of one hash. Forged numbers leave one to the right ones. */
+#define HPCC_TURN_WAYS		4
+
+/**
+ * struct hpcc_turn - the last turn of a flow
+ * @ns: when; 0: never
+ * @key: tells flows apart
+ * @seq: sequence number of the data
+ */
+struct hpcc_turn {
+	u64	ns;
+	u32	key;
+	u32	seq;
+};
+
+enum hpcc_turn_kind {
+	HPCC_TURN_HELD,		/* it is not this request's turn */
+	HPCC_TURN_NEXT,		/* the flow goes on from its last turn */
+	HPCC_TURN_NEW,		/* the flow has had no turn of late, or its numbers jumped */
+};
+
+/**
+ * hpcc_turn_find() - find out whether it is a flow's turn
+ * @set: the last turns of flows with its hash, HPCC_TURN_WAYS
+ * @key: of the flow
+ * @seq: sequence number of its request
+ * @now_ns: now
+ * @every_ns: from one turn of a flow to the next one, at least
+ * @turn: set to what is to be written, if it is its turn
+ *
+ * A flow that goes on has a turn each @every_ns, and keeps its place. Retransmissions have none. A
+ * place is free again after 2 x @every_ns without a turn. Numbers that are far from the flow's own,
+ * such as forged ones, need a place of their own: they do not delay the flow's next turn.
+ *
+ * Return: enum hpcc_turn_kind.
+ */
+static inline enum hpcc_turn_kind hpcc_turn_find(struct hpcc_turn *set, u32 key, u32 seq,
+						 u64 now_ns, u32 every_ns, struct hpcc_turn **turn)
+{
+	struct hpcc_turn *t;
+
+	*turn = NULL;
+	for (t = set; t < set + HPCC_TURN_WAYS; t++) {
+		u64 passed_ns = now_ns - t->ns;
+		u32 ahead = seq - t->seq;
+
+		if (!t->ns || passed_ns >= 2 * (u64)every_ns) {
+			*turn = t;
+		} else if (t->key == key && ahead + HPCC_TURN_NEAR < 2 * HPCC_TURN_NEAR) {
+			*turn = t;
+			return ahead < HPCC_TURN_NEAR && passed_ns >= every_ns ? HPCC_TURN_NEXT :
+										 HPCC_TURN_HELD;
+		}
+	}
+	return *turn ? HPCC_TURN_NEW : HPCC_TURN_HELD;
+}
+
+/**
+ * struct hpcc_budget - how many responses there may be
+ * @shift: one more in @every_ns >> @shift
+ * @burst: so many at once
+ */
+struct hpcc_budget {
+	u32	shift;
+	u32	burst;
+};
+
+/* Of a port, and of a sender that responses go to. */
+static const struct hpcc_budget hpcc_port_budget = { .shift = 8, .burst = 2048 };
+static const struct hpcc_budget hpcc_sender_budget = { .shift = 2, .burst = 64 };
+
+/**
+ * hpcc_budget_after() - what is left of a budget after one more response
+ * @b: the budget
+ * @full_ns: when it will be whole again
+ * @now_ns: now
+ * @every_ns: from one turn of a flow to the next one, at least; 1 us to 1 s
+ * @kind: the flow's; new ones may use up half of the budget, so that those that forge flows leave
+ *	something to those that go on
+ *
+ * Return: the next @full_ns; 0 where nothing is left.
+ */
+static inline u64 hpcc_budget_after(const struct hpcc_budget *b, u64 full_ns, u64 now_ns,
+				    u32 every_ns, enum hpcc_turn_kind kind)
+{
+	u64 one_ns = every_ns >> b->shift;
+	u64 all_ns = one_ns * b->burst;
+
+	/* It is whole, or @every_ns was longer then. */
+	if (full_ns - now_ns > all_ns)
+		full_ns = now_ns;
+	full_ns += one_ns;
+	return full_ns <= now_ns + (kind == HPCC_TURN_NEW ? all_ns / 2 : all_ns) ? full_ns : 0;
+}
+
+/**
+ * hpcc_response_len() - length of a response
+ * @c: what caused it
+ *
+ * Return: bytes, HPCC_RESPONSE_LEN_MAX at most.
+ */
+static inline u32 hpcc_response_len(const struct hpcc_cause *c)
+{
+	return c->link_len + (c->version == 4 ? sizeof(struct iphdr) : sizeof(struct ipv6hdr)) +
+	       HPCC_RESPONSE_TCP_LEN;
+}
+
+/* IP header, but for the addresses. */
+static inline void hpcc_response_ip(u8 *ip, const struct hpcc_cause *c)
+{
+	if (c->version == 4) {
+		memset(ip, 0, sizeof(struct iphdr));
+		ip[0] = 0x45;
+		ip[1] = c->tos;
+		put_unaligned_be16(sizeof(struct iphdr) + HPCC_RESPONSE_TCP_LEN,
+				   ip + offsetof(struct iphdr, tot_len));
+		put_unaligned_be16(0x4000, ip + offsetof(struct iphdr, frag_off));	/* DF */
+		ip[offsetof(struct iphdr, ttl)] = HPCC_RESPONSE_TTL;
+		ip[offsetof(struct iphdr, protocol)] = IPPROTO_TCP;
+	} else {
+		put_unaligned_be32(6U << 28 | c->tos << 20, ip);
+		put_unaligned_be16(HPCC_RESPONSE_TCP_LEN,
+				   ip + offsetof(struct ipv6hdr, payload_len));
+		ip[offsetof(struct ipv6hdr, nexthdr)] = NEXTHDR_TCP;
+		ip[offsetof(struct ipv6hdr, hop_limit)] = HPCC_RESPONSE_TTL;
+	}
+}
+
+/* TCP header, with a checksum of zero. */
+static inline void hpcc_response_tcp(u8 *tcp, const struct hpcc_cause *c)
+{
+	memset(tcp, 0, sizeof(struct tcphdr));
+	memcpy(tcp, c->ports + 2, 2);
+	memcpy(tcp + 2, c->ports, 2);
+	memcpy(tcp + offsetof(struct tcphdr, seq), c->ack, sizeof(c->ack));
+	memcpy(tcp + offsetof(struct tcphdr, ack_seq), c->seq, sizeof(c->seq));
+	tcp[HPCC_TCP_DOFF] = HPCC_RESPONSE_TCP_LEN / 4 << 4;
+	memcpy(tcp + sizeof(struct tcphdr), c->opt, sizeof(c->opt));
+}
+
+/**
+ * hpcc_response_write() - write a response
+ * @p: hpcc_response_len() bytes
+ * @c: what caused it, stamped
+ */
+static inline void hpcc_response_write(u8 *p, const struct hpcc_cause *c)
+{
+	static const u8 pseudo[] = { 0, IPPROTO_TCP, 0, HPCC_RESPONSE_TCP_LEN };
+	u32 addr_len = c->version == 4 ? 4 : 16;
+	u8 *ip = p + c->link_len;
+	u8 *addrs = ip + (c->version == 4 ? offsetof(struct iphdr, saddr) :
+					    offsetof(struct ipv6hdr, saddr));
+	u8 *tcp = addrs + 2 * addr_len;
+	__wsum sum;
+
+	if (c->link_len) {
+		memcpy(p, c->link + ETH_ALEN, ETH_ALEN);
+		memcpy(p + ETH_ALEN, c->link, ETH_ALEN);
+		memcpy(p + 2 * ETH_ALEN, c->link + 2 * ETH_ALEN, c->link_len - 2 * ETH_ALEN);
+	}
+	hpcc_response_ip(ip, c);
+	memcpy(addrs, c->addrs + addr_len, addr_len);
+	memcpy(addrs + addr_len, c->addrs, addr_len);
+	if (c->version == 4)
+		put_unaligned(csum_fold(csum_partial(ip, sizeof(struct iphdr), 0)),
+			      (__sum16 *)(ip + offsetof(struct iphdr, check)));
+	hpcc_response_tcp(tcp, c);
+	sum = csum_partial(addrs, 2 * addr_len, csum_partial(pseudo, sizeof(pseudo), 0));
+	put_unaligned(csum_fold(csum_partial(tcp, HPCC_RESPONSE_TCP_LEN, sum)),
+		      (__sum16 *)(tcp + offsetof(struct tcphdr, check)));
+}
+
+#endif /* _HPCC_WIRE_RESPOND_H */

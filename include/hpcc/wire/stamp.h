@@ -1,0 +1,455 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * What a switch does to the bytes of a packet: find the telemetry option,
+ * count the hop, write a record, keep the TCP checksum right.
+ *
+ * Bytes and lengths only: no skb. A packet's first bytes may be readable while
+ * the rest is elsewhere, so the walk says how many it needs and is called
+ * again. Nothing is read beyond what is readable, and no length in the packet
+ * is believed before it was compared with the one around it.
+ */
+#ifndef _HPCC_WIRE_STAMP_H
+#define _HPCC_WIRE_STAMP_H
+
+#include <linux/if_ether.h>
+#include <linux/if_vlan.h>
+#include <linux/in.h>
+#include <linux/ip.h>
+#include <linux/ipv6.h>
+#include <linux/tcp.h>
+#include <linux/types.h>
+#include <linux/unaligned.h>
+#include <net/checksum.h>
+#include <net/ipv6.h>
+#include <hpcc/wire/record.h>
+
+/* The headers in front of TCP options may take this much; whoever puts more
+ * extension headers there is not measured.
+ */
+#define HPCC_WALK_MAX_BYTES	512
+
+/* Results of the walk besides enum hpcc_unstamped. */
+#define HPCC_WALK_FOUND		(-1)	/* place is filled in */
+#define HPCC_WALK_MORE		(-2)	/* make place->need bytes readable */
+#define HPCC_WALK_TCP		(-3)	/* so far: there is a TCP header */
+
+/* Instead of an option's kind: the walk ends behind the IP header. No packet has an
+ * option of this kind, as it ends the options.
+ */
+#define HPCC_WALK_IP_ONLY	HPCC_TCPOPT_EOL
+
+/**
+ * struct hpcc_place - where a packet's headers and its telemetry option are
+ * @need: bytes that have to be readable, where the walk could not go on
+ * @version: 4 or 6, whatever the walk returns, where all of struct iphdr or struct
+ *	ipv6hdr is readable, and what it says of its own version and length is
+ *	right; else 0
+ * @ip: offset of that header; else 0
+ * @tcp: offset of the TCP header
+ * @opt: offset of the option
+ * @len: length of the option
+ * @end: offset behind the TCP header
+ */
+struct hpcc_place {
+	u32	need;
+	u32	version;
+	u32	ip;
+	u32	tcp;
+	u32	opt;
+	u32	len;
+	u32	end;
+};
+
+/**
+ * struct hpcc_frame - a packet as the walk sees it
+ * @p: its first byte
+ * @have: readable bytes, up to @len
+ * @len: bytes in all
+ * @proto: EtherType of what is at @network, or HPCC_PROTO_ETHERNET: the packet begins
+ *	with an Ethernet header
+ * @network: offset of the network header, up to @len; 0 with HPCC_PROTO_ETHERNET
+ */
+struct hpcc_frame {
+	const u8	*p;
+	u32		have;
+	u32		len;
+	u32		proto;
+	u32		network;
+};
+
+#define HPCC_PROTO_ETHERNET	0x10000	/* more than an EtherType can be */
+
+/* Behind more VLAN tags than this no IP header is looked for. */
+#define HPCC_VLAN_TAGS_MAX	4
+
+/* IP_MF | IP_OFFSET of <net/ip.h>. */
+#define HPCC_IP_FRAGMENT	0x3fff
+
+/* Members of struct tcphdr that are bit fields: offsets of their bytes. */
+#define HPCC_TCP_DOFF		12
+#define HPCC_TCP_FLAGS		13
+#define HPCC_TCP_SYN		0x02
+
+/* Are bytes [off, off + n) readable? Returns 0, HPCC_WALK_MORE, or
+ * HPCC_UNSTAMPED_MALFORMED where the packet, up to @end, does not have them. @off is at
+ * most the length of a packet and of an IPv6 extension header.
+ */
+static inline int hpcc_walk_need(const struct hpcc_frame *f, u32 end, u32 off,
+				 u32 n, struct hpcc_place *place)
+{
+	u32 need = off + n;
+
+	/* What is readable is part of the packet. */
+	if (need <= f->have && (end == f->len || need <= end))
+		return 0;
+	if (need > end)
+		return HPCC_UNSTAMPED_MALFORMED;
+	if (need > HPCC_WALK_MAX_BYTES)
+		return HPCC_UNSTAMPED_NOT_TCP;
+	place->need = need;
+	return HPCC_WALK_MORE;
+}
+
+/* Is it for switches to fill in? A segment may carry an echo as well. Most are FORWARDs. */
+static inline bool hpcc_is_request(const struct hpcc_opt *opt)
+{
+	return opt->type == HPCC_OPT_FORWARD ||
+	       1U << opt->type & (1U << HPCC_OPT_ANSWERED | 1U << HPCC_OPT_IDENTIFY);
+}
+
+/* TCP header at place->tcp of a packet that ends at place->end. */
+static inline int hpcc_walk_tcp(const struct hpcc_frame *f, u8 kind,
+				struct hpcc_place *place)
+{
+	const u8 *tcp = f->p + place->tcp;
+	const u8 *opts = tcp + sizeof(struct tcphdr);
+	struct hpcc_opt opt;
+	bool odd = false;
+	u32 pos = 0;
+	u32 hlen;
+	int ret;
+
+	ret = hpcc_walk_need(f, place->end, place->tcp, sizeof(struct tcphdr),
+			     place);
+	if (ret)
+		return ret;
+	hlen = (tcp[HPCC_TCP_DOFF] >> 4) * 4;
+	if (hlen < sizeof(struct tcphdr))
+		return HPCC_UNSTAMPED_MALFORMED;
+	ret = hpcc_walk_need(f, place->end, place->tcp, hlen, place);
+	if (ret)
+		return ret;
+	if (tcp[HPCC_TCP_FLAGS] & HPCC_TCP_SYN)
+		return HPCC_UNSTAMPED_NO_OPTION;
+	place->end = place->tcp + hlen;
+	hlen -= sizeof(struct tcphdr);
+	while ((ret = hpcc_opt_next(opts, hlen, &pos, kind)) >= 0) {
+		place->opt = opts - f->p + ret;
+		place->len = pos - ret;
+		if (hpcc_opt_decode(opts + ret, place->len, &opt))
+			odd = true;
+		else if (hpcc_is_request(&opt))
+			return HPCC_WALK_FOUND;
+	}
+	return odd || ret != -ENOENT ? HPCC_UNSTAMPED_MALFORMED :
+				       HPCC_UNSTAMPED_NO_OPTION;
+}
+
+/* The longest packet whose IP header states its length, bytes. */
+#define HPCC_LENGTH_MAX	0xffff
+
+/* Super-packets above 64 KB (BIG TCP) state a length of 0 and have no padding behind them. */
+static inline bool hpcc_is_super(u32 stated, u32 there)
+{
+	return !stated && there > HPCC_LENGTH_MAX;
+}
+
+static inline int hpcc_walk_ipv4(const struct hpcc_frame *f, u32 off, u8 kind,
+				 struct hpcc_place *place)
+{
+	const u8 *ip = f->p + off;
+	u32 hlen, total, frag;
+	int ret;
+
+	ret = hpcc_walk_need(f, f->len, off, sizeof(struct iphdr), place);
+	if (ret)
+		return ret;
+	hlen = (ip[0] & 0xf) * 4;
+	if (ip[0] >> 4 != 4 || hlen < sizeof(struct iphdr))
+		return HPCC_UNSTAMPED_MALFORMED;
+	place->version = 4;
+	place->ip = off;
+	if (kind == HPCC_WALK_IP_ONLY)
+		return HPCC_UNSTAMPED_OFF;
+	total = get_unaligned_be16(ip + offsetof(struct iphdr, tot_len));
+	if (total < hlen) {
+		if (!hpcc_is_super(total, f->len - off))
+			return HPCC_UNSTAMPED_MALFORMED;
+		total = f->len - off;
+	}
+	if (total > f->len - off)
+		return HPCC_UNSTAMPED_MALFORMED;
+	frag = get_unaligned_be16(ip + offsetof(struct iphdr, frag_off));
+	if (frag & HPCC_IP_FRAGMENT)
+		return HPCC_UNSTAMPED_FRAGMENT;
+	if (ip[offsetof(struct iphdr, protocol)] != IPPROTO_TCP)
+		return HPCC_UNSTAMPED_NOT_TCP;
+	place->tcp = off + hlen;
+	place->end = off + total;
+	return HPCC_WALK_TCP;
+}
+
+static inline int hpcc_walk_ipv6(const struct hpcc_frame *f, u32 off, u8 kind,
+				 struct hpcc_place *place)
+{
+	const u8 *ip = f->p + off;
+	u32 at = off + sizeof(struct ipv6hdr);
+	u32 payload, end;
+	u8 next;
+	int ret;
+
+	ret = hpcc_walk_need(f, f->len, off, sizeof(struct ipv6hdr), place);
+	if (ret)
+		return ret;
+	if (ip[0] >> 4 != 6)
+		return HPCC_UNSTAMPED_MALFORMED;
+	place->version = 6;
+	place->ip = off;
+	if (kind == HPCC_WALK_IP_ONLY)
+		return HPCC_UNSTAMPED_OFF;
+	payload = get_unaligned_be16(ip + offsetof(struct ipv6hdr, payload_len));
+	if (hpcc_is_super(payload, f->len - at))
+		payload = f->len - at;
+	if (payload > f->len - at)
+		return HPCC_UNSTAMPED_MALFORMED;
+	end = at + payload;
+	next = ip[offsetof(struct ipv6hdr, nexthdr)];
+	while (next == NEXTHDR_HOP || next == NEXTHDR_ROUTING ||
+	       next == NEXTHDR_DEST) {
+		ret = hpcc_walk_need(f, end, at, sizeof(struct ipv6_opt_hdr),
+				     place);
+		if (ret)
+			return ret;
+		next = f->p[at];
+		at += (f->p[at + 1] + 1) * 8;
+	}
+	if (next == NEXTHDR_FRAGMENT)
+		return HPCC_UNSTAMPED_FRAGMENT;
+	if (next != NEXTHDR_TCP)
+		return HPCC_UNSTAMPED_NOT_TCP;
+	place->tcp = at;
+	place->end = end;
+	return HPCC_WALK_TCP;
+}
+
+/* The network header behind an Ethernet header and VLAN tags. Returns 0 as
+ * hpcc_walk_need() does.
+ */
+static inline int hpcc_walk_eth(const struct hpcc_frame *f, u32 *off,
+				u32 *proto, struct hpcc_place *place)
+{
+	u32 tags;
+	int ret;
+
+	ret = hpcc_walk_need(f, f->len, 0, ETH_HLEN, place);
+	if (ret)
+		return ret;
+	*off = ETH_HLEN;
+	*proto = get_unaligned_be16(f->p + offsetof(struct ethhdr, h_proto));
+	for (tags = 0; *proto == ETH_P_8021Q || *proto == ETH_P_8021AD; tags++) {
+		const u8 *tag = f->p + *off;
+
+		if (tags == HPCC_VLAN_TAGS_MAX)
+			return HPCC_UNSTAMPED_NOT_TCP;
+		ret = hpcc_walk_need(f, f->len, *off, VLAN_HLEN, place);
+		if (ret)
+			return ret;
+		*proto = get_unaligned_be16(tag + offsetof(struct vlan_hdr,
+							   h_vlan_encapsulated_proto));
+		*off += VLAN_HLEN;
+	}
+	return 0;
+}
+
+/**
+ * hpcc_walk() - find a packet's headers, and the telemetry option in them
+ * @f: the packet
+ * @kind: TCP option kind, or HPCC_WALK_IP_ONLY
+ * @place: result
+ *
+ * Of several options the first that asks switches for records counts.
+ *
+ * Return: HPCC_WALK_FOUND, HPCC_WALK_MORE, or the enum hpcc_unstamped that
+ * says why there is none: HPCC_UNSTAMPED_OFF where none was looked for.
+ */
+static inline int hpcc_walk(const struct hpcc_frame *f, u8 kind,
+			    struct hpcc_place *place)
+{
+	struct hpcc_frame within = *f;
+	u32 off = f->network, proto = f->proto;
+	int ret;
+
+	within.have = min_t(u32, f->have, HPCC_WALK_MAX_BYTES);
+	place->version = 0;
+	place->ip = 0;
+	if (proto == HPCC_PROTO_ETHERNET) {
+		ret = hpcc_walk_eth(&within, &off, &proto, place);
+		if (ret)
+			return ret;
+	}
+	switch (proto) {
+	case ETH_P_IP:
+		ret = hpcc_walk_ipv4(&within, off, kind, place);
+		break;
+	case ETH_P_IPV6:
+		ret = hpcc_walk_ipv6(&within, off, kind, place);
+		break;
+	default:
+		return HPCC_UNSTAMPED_NOT_TCP;
+	}
+	return ret == HPCC_WALK_TCP ? hpcc_walk_tcp(&within, kind, place) : ret;
+}
+
+/**
+ * struct hpcc_stamp - one snapshot of a port, taken as a packet departs
+ * @node: switch_ID
+ * @port: port_ID
+ * @bps: B in bit/s
+ * @ts_ns: when the packet's first bit leaves
+ * @tx_ns: time the link has spent on everything sent before
+ * @qlen_ns: time the link will need for the queue behind the packet
+ * @quiet: that queue is too short for a load record
+ * @anonymous: IDENTIFY gets no record
+ */
+struct hpcc_stamp {
+	u32	node;
+	u32	port;
+	u64	bps;
+	u64	ts_ns;
+	u64	tx_ns;
+	u64	qlen_ns;
+	bool	quiet;
+	bool	anonymous;
+};
+
+/* What became of an option, besides enum hpcc_unstamped. */
+#define HPCC_STAMP_WRITTEN	(-1)
+#define HPCC_STAMP_QUIET	(-2)	/* the hop was counted, and has nothing to tell */
+
+/* Index of the first free slot, or @nr. */
+static inline u32 hpcc_slot_free(const u8 *slots, u32 nr)
+{
+	u32 i;
+
+	for (i = 0; i < nr; i++)
+		if (!hpcc_slot_hop(slots + i * HPCC_RECORD_LEN))
+			break;
+	return i;
+}
+
+/**
+ * hpcc_stamp_option() - count the hop and, if there is room, write a record
+ * @p: the option
+ * @len: its length
+ * @s: the port
+ *
+ * A record that is there already stays: a sender reads a path of more hops than
+ * slots in phases, and a later hop that took an earlier one's slot would leave
+ * the sender with what it knew of that hop, however old.
+ *
+ * Return: HPCC_STAMP_WRITTEN, HPCC_STAMP_QUIET, or the enum hpcc_unstamped that says why there
+ * is no record of ours. The option is changed only where it is a well-formed FORWARD,
+ * ANSWERED or IDENTIFY; its length never is.
+ */
+static inline int hpcc_stamp_option(u8 *p, u32 len, const struct hpcc_stamp *s)
+{
+	struct hpcc_opt opt;
+	u32 hop, slot;
+
+	if (hpcc_opt_decode(p, len, &opt))
+		return HPCC_UNSTAMPED_MALFORMED;
+	if (!hpcc_is_request(&opt))
+		return HPCC_UNSTAMPED_NO_OPTION;
+	if (opt.hops >= HPCC_HOPS_MAX)
+		return HPCC_UNSTAMPED_FULL;
+
+	hop = ++opt.hops;
+	p[3] = opt.hops << 4 | opt.flags;
+	if (hop <= (opt.flags & HPCC_OPT_F_PHASE) * opt.nr)
+		return HPCC_UNSTAMPED_PHASE;
+	if (s->quiet && opt.type != HPCC_OPT_IDENTIFY)
+		return HPCC_STAMP_QUIET;
+	if (s->anonymous && opt.type == HPCC_OPT_IDENTIFY)
+		return HPCC_UNSTAMPED_OFF;
+	slot = hpcc_slot_free(p + HPCC_OPT_HEAD_LEN, opt.nr);
+	if (slot == opt.nr)
+		return HPCC_UNSTAMPED_FULL;
+	p += HPCC_OPT_HEAD_LEN + slot * HPCC_RECORD_LEN;
+	if (opt.type != HPCC_OPT_IDENTIFY) {
+		u64 units = s->qlen_ns >> opt.scale;
+		struct hpcc_record r = {
+			.hop = hop,
+			.tag = hpcc_link_tag(s->node, s->port),
+			.ts = s->ts_ns >> opt.scale & HPCC_COUNTER_MASK,
+			.tx = s->tx_ns >> opt.scale & HPCC_COUNTER_MASK,
+			.qlen = min_t(u64, units, ~0U),
+		};
+
+		hpcc_record_encode(p, &r);
+	} else {
+		struct hpcc_identity id = {
+			.hop = hop,
+			.node = s->node,
+			.port = s->port,
+			.bps = s->bps,
+		};
+
+		hpcc_identity_encode(p, &id);
+	}
+	return HPCC_STAMP_WRITTEN;
+}
+
+/* All of a packet's options: they are 16-bit words whatever the option's own alignment is. */
+static inline __wsum hpcc_opts_sum(const u8 *p, const struct hpcc_place *place)
+{
+	u32 opts = place->tcp + sizeof(struct tcphdr);
+
+	return csum_partial(p + opts, place->end - opts, 0);
+}
+
+/* Adjust the TCP checksum, as the sum of the options was @before. */
+static inline void hpcc_opts_fix_check(u8 *p, const struct hpcc_place *place, __wsum before)
+{
+	u8 *at = p + place->tcp + offsetof(struct tcphdr, check);
+	__sum16 check = get_unaligned((__sum16 *)at);
+
+	csum_replace_by_diff(&check, csum_sub(hpcc_opts_sum(p, place), before));
+	put_unaligned(check, (__sum16 *)at);
+}
+
+/**
+ * hpcc_stamp_packet() - stamp a packet whose option was found
+ * @p: the packet, writable up to @place->end
+ * @place: from the walk
+ * @s: the port
+ * @fix_check: adjust the TCP checksum; false where it is yet to be computed
+ *
+ * A checksum that was wrong stays wrong: it changes by the difference.
+ *
+ * Return: as hpcc_stamp_option().
+ */
+static inline int hpcc_stamp_packet(u8 *p, const struct hpcc_place *place,
+				    const struct hpcc_stamp *s, bool fix_check)
+{
+	__wsum before;
+	int ret;
+
+	if (!fix_check)
+		return hpcc_stamp_option(p + place->opt, place->len, s);
+	before = hpcc_opts_sum(p, place);
+	ret = hpcc_stamp_option(p + place->opt, place->len, s);
+	hpcc_opts_fix_check(p, place, before);
+	return ret;
+}
+
+#endif /* _HPCC_WIRE_STAMP_H */

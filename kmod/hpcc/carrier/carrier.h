@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* What carries requests besides the TCP option. */
+#ifndef _HPCC_CARRIER_CARRIER_H
+#define _HPCC_CARRIER_CARRIER_H
+
+#include <hpcc/carrier/csig.h>
+#include <hpcc/carrier/ifa.h>
+#include <hpcc/carrier/ioam.h>
+#include <hpcc/wire/record.h>
+
+#include "flow/flow.h"
+#include "packet/segment.h"
+
+/* ---- IOAM (ioam.c) ---- */
+
+/**
+ * struct hpcc_trace_rx - what a receiver keeps of a path that traces or stacks tell of
+ * @lock: covers all but @rcu
+ * @seen_ns: when the last trace came, that was taken in
+ * @hops: how many nodes it had
+ * @carrier: the links are as it tells of them
+ * @link: by hop - 1; those from @hops on begin anew
+ * @rcu: frees it
+ */
+struct hpcc_trace_rx {
+	spinlock_t lock;	/* covers all but @rcu */
+	u64 seen_ns;
+	int hops;
+	enum hpcc_carrier carrier;
+	struct hpcc_trace_link link[HPCC_IOAM_NODES_MAX];
+	struct rcu_head rcu;
+};
+
+struct hpcc_trace_rx *hpcc_trace_rx(struct hpcc_flow *flow, const struct net *net);
+void hpcc_trace_begin(struct hpcc_trace_rx *rx, enum hpcc_carrier carrier);
+void hpcc_trace_end(struct hpcc_trace_rx *rx, int hops, u64 now_ns);
+
+bool hpcc_ioam_out(struct hpcc_segment *seg, u32 nodes);
+void hpcc_ioam_in(struct hpcc_flow *flow, const struct hpcc_arrival *in,
+		  const struct hpcc_opt *opt, const u8 *records);
+void hpcc_ioam_rto(struct sock *sk, struct hpcc_flow *flow);
+void hpcc_ioam_ack(const struct tcp_sock *tp, struct hpcc_flow *flow, bool told);
+
+/**
+ * hpcc_may_be_ioam() - whether a request may have a trace beside its option
+ * @in: the segment
+ * @opt: head of its option
+ */
+static inline bool hpcc_may_be_ioam(const struct hpcc_arrival *in, const struct hpcc_opt *opt)
+{
+	return in->state->pf == NFPROTO_IPV6 && opt->type == HPCC_OPT_FORWARD &&
+	       ipv6_hdr(in->skb)->nexthdr == NEXTHDR_HOP;
+}
+
+/* ---- INT-MD (int.c) ---- */
+
+void hpcc_int_out(const struct hpcc_segment *seg, const struct tcp_sock *tp, u8 nodes);
+bool hpcc_int_comes(const struct tcp_sock *tp, const struct hpcc_arrival *in,
+		    const struct hpcc_opt *opt);
+bool hpcc_int_read(struct hpcc_arrival *in, u8 *buf);
+void hpcc_int_in(struct hpcc_flow *flow, const struct hpcc_arrival *in,
+		 const struct hpcc_opt *opt);
+
+/* ---- IFA 2.0 (ifa.c) ---- */
+
+/* Both headers of IFA, a TCP header and what Current Length can state. */
+#define HPCC_IFA_PACKET_MAX	(HPCC_IFA_LEN + HPCC_TCP_HEADER_MAX + 255 * 4)
+
+void hpcc_ifa_out(const struct hpcc_segment *seg, u8 nodes);
+void hpcc_ifa_in(struct hpcc_flow *flow, const struct hpcc_arrival *in, const struct hpcc_opt *opt);
+bool hpcc_ifa_arrived(struct sk_buff *skb, const struct nf_hook_state *state);
+
+/**
+ * hpcc_is_ifa() - whether an IP header says that IFA follows
+ * @skb: a packet
+ * @pf: NFPROTO_IPV4 or NFPROTO_IPV6
+ */
+static inline bool hpcc_is_ifa(const struct sk_buff *skb, u8 pf)
+{
+	return (pf == NFPROTO_IPV4 ? ip_hdr(skb)->protocol : ipv6_hdr(skb)->nexthdr) ==
+	       HPCC_IFA_PROTOCOL;
+}
+
+/* ---- CSIG (csig.c) ---- */
+
+/**
+ * hpcc_signal_waits() - whether a signal waits to be reflected
+ * @flow: a flow
+ */
+static inline bool hpcc_signal_waits(const struct hpcc_flow *flow)
+{
+	return READ_ONCE(flow->signal);
+}
+
+void hpcc_csig_out(const struct hpcc_flow *flow, u8 *record);
+void hpcc_csig_in(struct hpcc_flow *flow, const struct net *net, const struct hpcc_opt *opt,
+		  const u8 *record);
+u32 hpcc_signal_write(struct hpcc_flow *flow, u8 *p);
+bool hpcc_signal_in(struct hpcc_flow *flow, const struct net *net, const struct hpcc_opt *opt,
+		    const u8 *records);
+int hpcc_csig_check(void);
+void hpcc_csig_init(void);
+void hpcc_csig_exit(void);
+
+#endif /* _HPCC_CARRIER_CARRIER_H */

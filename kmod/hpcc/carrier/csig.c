@@ -1,0 +1,266 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * CSIG as the carrier of requests (net.hpcc.carrier = 4), for IPv4 and IPv6 over Ethernet.
+ *
+ *	sender		LOCAL_OUT has a probe (probe.c) ask for a signal: its FORWARD has a signal
+ *			record in the place of a load record. sch_hpcc of its device (csig_push)
+ *			pushes a tag for it.
+ *	switches	each compares the tag with itself, and replaces it where it is worse.
+ *	receiver	hpcc_csig_rcv() pops the tag, writes what it said into the record, and
+ *			gives the packet back to the stack. LOCAL_IN believes the record as it does
+ *			any other, and reflects it as a REPORT.
+ *	sender		LOCAL_IN makes a load record of one link of it, the path, and chooses what
+ *			the next probe asks for (hpcc/carrier/csig.h).
+ *
+ * The kernel drops frames of an EtherType that nobody wants. So a host without this module, or
+ * whose carrier towards the sender is not CSIG, never sees a tag, and neither does one behind
+ * a router of that kind: such probes are lost, which costs no data, and silence brings the TCP
+ * option back. A frame with a tag that is no pure ACK to this host with such a record is dropped,
+ * too: no tag brings anything in that a filter would have kept out without it, but a probe. The
+ * probe goes the whole way of a packet again: filters of IP see it, and a namespace that forwards
+ * may route it on, without the tag.
+ *
+ * Only probes carry tags. Data with a tag would not be joined (GRO), would overtake those that
+ * are, and could not be segments of a GSO packet.
+ */
+#include <linux/etherdevice.h>
+#include <linux/if_ether.h>
+#include <linux/ip.h>
+#include <linux/ipv6.h>
+#include <linux/module.h>
+#include <net/ipv6.h>
+#include <net/tcp.h>
+
+#include "carrier/carrier.h"
+#include "netns/net.h"
+#include "netns/policy.h"
+#include "packet/segment.h"
+#include "telemetry/mailbox.h"
+
+static ushort hpcc_csig_tpid = HPCC_CSIG_TPID_DEFAULT;
+module_param_named(csig_tpid, hpcc_csig_tpid, ushort, 0444);
+MODULE_PARM_DESC(csig_tpid, "EtherType of CSIG tags, 1536 .. 65535 (34997, 0x88b5)");
+
+/* ---- Receiver: the tag ----------------------------------------------------- */
+
+/* Find the TCP option behind a tag. */
+static bool hpcc_csig_walk(struct sk_buff *skb, u8 kind, struct hpcc_place *place)
+{
+	struct hpcc_frame frame = { .len = skb->len, .proto = ntohs(skb->protocol) };
+	int ret;
+
+	do {
+		frame.p = skb->data;
+		frame.have = skb_headlen(skb);
+		ret = hpcc_walk(&frame, kind, place);
+	} while (ret == HPCC_WALK_MORE && pskb_may_pull(skb, place->need));
+	return ret == HPCC_WALK_FOUND;
+}
+
+/* Whether a segment is one that a probe can be: a pure ACK. What filters frames by EtherType has
+ * seen no TCP behind the tag, so neither data nor RST nor FIN may come in by it.
+ */
+static bool hpcc_csig_is_probe(const struct sk_buff *skb, const struct hpcc_place *place)
+{
+	const struct tcphdr *th = (const struct tcphdr *)(skb->data + place->tcp);
+	const struct ipv6hdr *ip6h = (const struct ipv6hdr *)skb->data;
+	const struct iphdr *iph = (const struct iphdr *)skb->data;
+	u32 len = place->version == 4 ? ntohs(iph->tot_len) :
+					ntohs(ip6h->payload_len) + sizeof(*ip6h);
+
+	return len == place->end && th->ack && !(th->syn | th->fin | th->rst | th->urg);
+}
+
+/* Whether CSIG is the carrier towards who sent a segment. */
+static bool hpcc_csig_is_wanted(const struct sk_buff *skb, const struct hpcc_place *place)
+{
+	struct in6_addr peer;
+
+	if (place->version == 4)
+		ipv6_addr_set_v4mapped(((const struct iphdr *)skb->data)->saddr, &peer);
+	else
+		peer = ((const struct ipv6hdr *)skb->data)->saddr;
+	return hpcc_choice_for(dev_net(skb->dev), &peer).carrier == HPCC_CARRIER_CSIG;
+}
+
+/* Take the tag at skb->data away, and have the segment behind it say what it said. */
+static bool hpcc_csig_take_tag(struct sk_buff *skb)
+{
+	u32 mac_len = skb->data - skb_mac_header(skb);
+	struct hpcc_place place;
+	u16 tag;
+
+	if (mac_len < ETH_HLEN || skb_is_gso(skb) || !pskb_may_pull(skb, HPCC_CSIG_LEN))
+		return false;
+	tag = get_unaligned_be16(skb->data);
+	skb->protocol = *(__be16 *)(skb->data + sizeof(u16));
+	skb_pull_rcsum(skb, HPCC_CSIG_LEN);
+	/* A flow keeps the kind that it agreed upon when the sysctl changes. */
+	if (!hpcc_csig_walk(skb, HPCC_OPT_KIND_DEFAULT, &place) &&
+	    !hpcc_csig_walk(skb, HPCC_OPT_KIND_OTHER, &place))
+		return false;
+	if (!hpcc_csig_is_probe(skb, &place) || !hpcc_csig_is_wanted(skb, &place) ||
+	    skb_ensure_writable(skb, place.end))
+		return false;
+	memmove(skb_mac_header(skb) + HPCC_CSIG_LEN, skb_mac_header(skb), mac_len - sizeof(u16));
+	skb->mac_header += HPCC_CSIG_LEN;
+	skb_reset_network_header(skb);
+	skb_reset_mac_len(skb);
+	/* It was that of a frame of an unknown protocol: another CPU than the flow's data. */
+	skb_clear_hash(skb);
+	return hpcc_csig_pop(skb->data, &place, tag, skb->ip_summed != CHECKSUM_PARTIAL);
+}
+
+/* The packet goes on at once. By netif_rx() it would come behind all that came with it: too old. */
+static int hpcc_csig_rcv(struct sk_buff *skb, struct net_device *dev, struct packet_type *pt,
+			 struct net_device *orig_dev)
+{
+	skb = skb_share_check(skb, GFP_ATOMIC);
+	if (!skb)
+		return NET_RX_DROP;
+	if (skb->pkt_type == PACKET_HOST && hpcc_csig_take_tag(skb))
+		return netif_receive_skb(skb);
+	hpcc_count(dev_net(dev), HPCC_C_CSIG_IGNORED);
+	kfree_skb(skb);
+	return NET_RX_DROP;
+}
+
+static struct packet_type hpcc_csig_packet_type __read_mostly = {
+	.func = hpcc_csig_rcv,
+};
+
+/**
+ * hpcc_csig_check() - check the module's parameter
+ *
+ * Return: 0, or -EINVAL where csig_tpid is outside its range.
+ */
+int __init hpcc_csig_check(void)
+{
+	if (hpcc_csig_tpid < HPCC_CSIG_TPID_MIN || hpcc_csig_tpid == ETH_P_IP ||
+	    hpcc_csig_tpid == ETH_P_IPV6 || eth_type_vlan(htons(hpcc_csig_tpid))) {
+		pr_err("tcp_hpcc: csig_tpid: has to be 1536 .. 65535, and neither IP nor VLAN\n");
+		return -EINVAL;
+	}
+	return 0;
+}
+
+/**
+ * hpcc_csig_init() - want frames with tags
+ */
+void hpcc_csig_init(void)
+{
+	hpcc_csig_packet_type.type = htons(hpcc_csig_tpid);
+	dev_add_pack(&hpcc_csig_packet_type);
+}
+
+/**
+ * hpcc_csig_exit() - want them no more
+ */
+void hpcc_csig_exit(void)
+{
+	dev_remove_pack(&hpcc_csig_packet_type);
+}
+
+/* ---- Receiver: the signal -------------------------------------------------- */
+
+/**
+ * hpcc_csig_in() - keep the signal of a request until it can be reflected
+ * @flow: a flow, whose peer asks for signals
+ * @net: its network namespace
+ * @opt: head of a FORWARD, for which hpcc_csig_is() holds
+ * @record: its record
+ *
+ * Context: LOCAL_IN.
+ */
+void hpcc_csig_in(struct hpcc_flow *flow, const struct net *net, const struct hpcc_opt *opt,
+		  const u8 *record)
+{
+	u64 v = get_unaligned_be64(record);
+
+	if (opt->flags & HPCC_OPT_F_PROMPT)
+		WRITE_ONCE(flow->prompt, true);
+	/* No tag came, or nobody wrote to it. */
+	if (!(v & HPCC_CSIG_POPPED) || !HPCC_CSIG_LM(v)) {
+		hpcc_count_rcu(net, HPCC_C_CSIG_IGNORED);
+		return;
+	}
+	WRITE_ONCE(flow->signal, (u16)v);
+	hpcc_count_rcu(net, HPCC_C_CSIG_RECEIVED);
+}
+
+/**
+ * hpcc_signal_write() - write the REPORT that reflects a signal
+ * @flow: a flow, of which one waits
+ * @p: hpcc_opt_len(1) bytes
+ *
+ * Context: LOCAL_OUT.
+ * Return: its length; 0 where another CPU has taken the signal.
+ */
+u32 hpcc_signal_write(struct hpcc_flow *flow, u8 *p)
+{
+	const struct hpcc_opt opt = { .type = HPCC_OPT_REPORT, .nr = 1 };
+	u32 signal = xchg(&flow->signal, 0);
+
+	if (!signal)
+		return 0;
+	hpcc_opt_encode(p, flow->kind, &opt);
+	put_unaligned_be64(hpcc_csig_report(signal), p + HPCC_OPT_HEAD_LEN);
+	return hpcc_opt_len(1);
+}
+
+/* ---- Sender ------------------------------------------------------------------ */
+
+/**
+ * hpcc_csig_out() - write the record of a FORWARD that asks for a signal
+ * @flow: a flow, of which CSIG is the carrier
+ * @record: HPCC_RECORD_LEN bytes
+ *
+ * Context: LOCAL_OUT.
+ */
+void hpcc_csig_out(const struct hpcc_flow *flow, u8 *record)
+{
+	u8 type = READ_ONCE(flow->csig.ask) ?: HPCC_CSIG_QLEN;
+
+	/* Before W has found its place both are of interest. */
+	if (READ_ONCE(flow->searching))
+		type = READ_ONCE(flow->requests) & 1 ? HPCC_CSIG_QLEN : HPCC_CSIG_ABW_C;
+	put_unaligned_be64(hpcc_csig_record(hpcc_csig_ask(type), false), record);
+}
+
+/**
+ * hpcc_signal_in() - take in a signal that was reflected
+ * @flow: a flow, of which CSIG is the carrier
+ * @net: its network namespace
+ * @opt: head of a REPORT
+ * @records: its records
+ *
+ * Two CPUs that run this for one flow at once may mix signals: then one sample is wrong.
+ *
+ * Context: LOCAL_IN.
+ * Return: whether it is a signal; it may be of no use.
+ */
+bool hpcc_signal_in(struct hpcc_flow *flow, const struct net *net, const struct hpcc_opt *opt,
+		    const u8 *records)
+{
+	const struct hpcc_sysctls *sysctls = &hpcc_pernet_rcu(net)->sysctls;
+	struct hpcc_csig_units units = {
+		.abw = READ_ONCE(sysctls->csig_abw),
+		.time_ns = READ_ONCE(sysctls->csig_time),
+	};
+	struct hpcc_opt echo = { .nr = 1, .hops = 1, .scale = READ_ONCE(flow->scale) };
+	u16 tag = hpcc_csig_reported(opt, records);
+	u8 record[HPCC_RECORD_LEN];
+	struct hpcc_record r;
+	int ret;
+
+	if (!tag)
+		return false;
+	ret = hpcc_csig_take(&flow->csig, tag, &units, ktime_get_ns(), echo.scale, &r);
+	if (ret < 0)
+		hpcc_count_rcu(net, HPCC_C_CSIG_IGNORED);
+	if (ret <= 0)
+		return true;
+	hpcc_record_encode(record, &r);
+	hpcc_echo_in(flow, &echo, record);
+	return true;
+}

@@ -1,0 +1,288 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * IFA 2.0 as the carrier of requests (net.hpcc.carrier = 3), for IPv4 and IPv6.
+ *
+ *	sender		LOCAL_OUT makes a probe (probe.c) a packet of IP protocol
+ *			HPCC_IFA_PROTOCOL: an IFA header goes in front of its TCP header, a
+ *			metadata header behind it, and a FORWARD without slots into it: that tells
+ *			the scale.
+ *	switches	each that speaks IFA pushes its metadata.
+ *	receiver	LOCAL_IN makes load records of the metadata, as if they had come in the
+ *			FORWARD, and the packet ends there.
+ *
+ * What filters packets sees no TCP header in such a packet. So no byte of it ever gets to TCP:
+ * whoever could pass a filter by it would get nothing but telemetry through, and that only into a
+ * connection that the filter has let through before, with numbers, timestamp and checksum that TCP
+ * would accept. Our hook is the last one: a filter that drops the protocol drops telemetry, and
+ * the TCP option carries requests from then on.
+ *
+ * For the same reason a probe acknowledges nothing: the sender makes an ACK of its own where its
+ * TCP has something to tell (hpcc_probe_send()), and the receiver answers here, not when its TCP
+ * takes an ACK in. While a process owns the socket, the next segment has the answer.
+ *
+ * B is what the table of links says, and else what the speed code stands for. Whoever lets
+ * IFA in writes a link there: without any, HPCC_CAP_IFA is not announced and nothing is taken.
+ */
+#include <linux/bitfield.h>
+#include <linux/ip.h>
+#include <linux/ipv6.h>
+#include <net/ip6_checksum.h>
+#include <net/tcp.h>
+#include <hpcc/carrier/ifa.h>
+#include <hpcc/compat.h>
+
+#include "carrier/carrier.h"
+#include "control/cc.h"
+#include "netns/links.h"
+#include "telemetry/mailbox.h"
+
+/* ---- Sender ---------------------------------------------------------------- */
+
+/* The sum of a TCP header without data, pseudo header included. */
+static __sum16 hpcc_ifa_sum(const struct sk_buff *skb, u8 pf, const struct tcphdr *th)
+{
+	u32 hlen = __tcp_hdrlen(th);
+	__wsum sum = csum_partial(th, hlen, 0);
+
+	if (pf == NFPROTO_IPV4)
+		return csum_tcpudp_magic(ip_hdr(skb)->saddr, ip_hdr(skb)->daddr, hlen, IPPROTO_TCP,
+					 sum);
+	return csum_ipv6_magic(&ipv6_hdr(skb)->saddr, &ipv6_hdr(skb)->daddr, hlen, IPPROTO_TCP,
+			       sum);
+}
+
+/**
+ * hpcc_ifa_out() - put IFA around a probe's TCP header
+ * @seg: the probe, which has HPCC_IFA_LEN bytes behind its TCP header
+ * @nodes: hops that may tell of themselves
+ */
+void hpcc_ifa_out(const struct hpcc_segment *seg, u8 nodes)
+{
+	u8 *p = seg->skb->data + seg->thoff;
+	struct tcphdr *th = hpcc_segment_th(seg);
+	struct sk_buff *skb = seg->skb;
+
+	th->check = 0;
+	th->check = hpcc_ifa_sum(skb, seg->state->pf, th);
+	skb->ip_summed = CHECKSUM_NONE;
+	memmove(p + HPCC_IFA_HEAD_LEN, p, seg->thlen);
+	hpcc_ifa_header(p, p + HPCC_IFA_HEAD_LEN + seg->thlen, nodes);
+	if (seg->state->pf == NFPROTO_IPV4) {
+		ip_hdr(skb)->protocol = HPCC_IFA_PROTOCOL;
+		ip_send_check(ip_hdr(skb));
+	} else {
+		ipv6_hdr(skb)->nexthdr = HPCC_IFA_PROTOCOL;
+	}
+	hpcc_count_rcu(seg->state->net, HPCC_C_IFA_SENT);
+}
+
+/* ---- Receiver -------------------------------------------------------------- */
+
+/* Make a load record of a hop. Return: whether its link is known. */
+static bool hpcc_ifa_one(struct hpcc_trace_rx *rx, const struct net *net,
+			 const struct hpcc_ifa_hop *hop, int nr, u8 scale, u64 age_ns, u8 *record)
+{
+	const struct hpcc_known_link *known = hpcc_link_find(net, hop->node, hop->port);
+	u64 bps = known ? known->bps : hpcc_ifa_bps(hop->speed);
+	u32 unit = hop->lns == HPCC_IFA_LNS ? HPCC_IFA_UNIT : known ? known->unit : 0;
+	struct hpcc_record r;
+
+	if (!bps || !unit)
+		return false;
+	hpcc_ioam_age(&rx->link[nr - 1], age_ns);
+	r = hpcc_ifa_record(&rx->link[nr - 1], hop, bps, unit, nr, scale);
+	hpcc_record_encode(record, &r);
+	return true;
+}
+
+/* Make load records of the hops. Return: how many, or the counter that says why not. */
+static int hpcc_ifa_records(struct hpcc_trace_rx *rx, const struct net *net, const u8 *md, int hops,
+			    u8 scale, u8 *records, enum hpcc_counter *why)
+{
+	u64 now_ns = ktime_get_ns();
+	struct hpcc_ifa_hop hop;
+	int nr;
+
+	hpcc_trace_begin(rx, HPCC_CARRIER_IFA);
+	for (nr = 1; nr <= hops; nr++) {
+		*why = HPCC_C_IFA_IGNORED;
+		if (hpcc_ifa_hop(md, hops, nr, &hop))
+			return -EINVAL;
+		*why = HPCC_C_IFA_UNKNOWN_LINK;
+		if (!hpcc_ifa_one(rx, net, &hop, nr, scale, now_ns - rx->seen_ns,
+				  records + (nr - 1) * HPCC_RECORD_LEN))
+			return -EINVAL;
+	}
+	*why = HPCC_C_IFA_RECEIVED;
+	if (hops)
+		hpcc_trace_end(rx, hops, now_ns);
+	return hops;
+}
+
+/**
+ * hpcc_ifa_in() - keep what IFA tells until it can be echoed
+ * @flow: a flow
+ * @in: the segment, with a stack
+ * @opt: head of its FORWARD
+ *
+ * All hops or none: of a path that is not known in full, the rest may be the loaded part.
+ *
+ * Context: LOCAL_IN.
+ */
+void hpcc_ifa_in(struct hpcc_flow *flow, const struct hpcc_arrival *in, const struct hpcc_opt *opt)
+{
+	const struct net *net = in->state->net;
+	struct hpcc_trace_rx *rx = hpcc_trace_rx(flow, net);
+	enum hpcc_counter why = HPCC_C_IFA_IGNORED;
+	u8 records[HPCC_IFA_NODES_MAX * HPCC_RECORD_LEN];
+	struct hpcc_opt told = *opt;
+	struct hpcc_ifa t;
+	int hops = -EINVAL;
+
+	if (!rx)
+		return;
+	if (opt->flags & HPCC_OPT_F_PROMPT)
+		WRITE_ONCE(flow->prompt, true);
+	if (opt->type == HPCC_OPT_FORWARD && !opt->nr &&
+	    hpcc_ifa_find(in->stack, in->stack_len, in->stack_len, &t) == (int)in->stack_len)
+		hops = hpcc_ifa_hops(&t);
+	if (hops >= 0) {
+		spin_lock_bh(&rx->lock);
+		hops = hpcc_ifa_records(rx, net, in->stack + t.md, hops, opt->scale, records,
+					&why);
+		spin_unlock_bh(&rx->lock);
+	}
+	hpcc_count_rcu(net, why);
+	if (hops <= 0)
+		return;
+	told.hops = hops;
+	told.nr = hops;
+	hpcc_forward_in(flow, &told, records, NULL, 0);
+}
+
+/* Offset of an IFA header of ours behind an IP header; 0: there is none. */
+static u32 hpcc_ifa_at(struct sk_buff *skb, u8 pf)
+{
+	u32 at = pf == NFPROTO_IPV4 ? ip_hdrlen(skb) : sizeof(struct ipv6hdr);
+
+	if ((pf == NFPROTO_IPV4 && ip_is_fragment(ip_hdr(skb))) || skb->sk ||
+	    !pskb_may_pull(skb, at + HPCC_IFA_HEAD_LEN + sizeof(struct tcphdr)))
+		return 0;
+	return hpcc_ifa_is_ours(skb->data + at) ? at : 0;
+}
+
+/* Have the TCP header and what is behind it in one piece. False: there is none. */
+static bool hpcc_ifa_parse(struct hpcc_arrival *in)
+{
+	struct sk_buff *skb = in->skb;
+	u32 at = hpcc_ifa_at(skb, in->state->pf);
+	u32 md;
+
+	if (!at)
+		return false;
+	md = hpcc_ifa_md(skb->data + at);
+	if (!md || skb->len - at < md + HPCC_IFA_MD_LEN || skb->len - at > HPCC_IFA_PACKET_MAX ||
+	    skb_linearize(skb))
+		return false;
+	in->carrier = HPCC_CARRIER_IFA;
+	in->stack = skb->data + at;
+	in->stack_len = skb->len - at;
+	in->thoff = at + HPCC_IFA_HEAD_LEN;
+	in->th = (struct tcphdr *)(skb->data + in->thoff);
+	in->opts = (u8 *)(in->th + 1);
+	in->optlen = __tcp_hdrlen(in->th) - sizeof(*in->th);
+	return true;
+}
+
+/* Whether TCP's timestamps say that the segment is not an old one (RFC 7323, section 5). */
+static bool hpcc_ifa_is_new(const struct tcp_sock *tp, const struct hpcc_arrival *in)
+{
+	u32 pos = 0;
+	int at;
+
+	/* Does not change once the connection is established. */
+	if (!tp->rx_opt.tstamp_ok)
+		return true;
+	if (hpcc_opts_usual(in->opts, in->optlen)) {
+		at = TCPOLEN_TSTAMP_ALIGNED - TCPOLEN_TIMESTAMP;
+		pos = TCPOLEN_TSTAMP_ALIGNED;
+	} else {
+		at = hpcc_opt_next(in->opts, in->optlen, &pos, TCPOPT_TIMESTAMP);
+	}
+	return at >= 0 && pos - at == TCPOLEN_TIMESTAMP &&
+	       (s32)(hpcc_peek(tp->rx_opt.ts_recent) - get_unaligned_be32(in->opts + at + 2)) <=
+	       TCP_PAWS_WINDOW;
+}
+
+/* Whether TCP would take the segment for an ACK of now. */
+static bool hpcc_ifa_fits(const struct sock *sk, const struct hpcc_flow *flow,
+			  const struct hpcc_arrival *in)
+{
+	const struct tcp_sock *tp = tcp_sk(sk);
+	u32 rcv_wup = hpcc_peek(tp->rcv_wup);
+	u32 seq = ntohl(in->th->seq);
+
+	return in->th->ack && !(in->th->syn | in->th->fin | in->th->rst | in->th->urg) &&
+	       !before(seq, rcv_wup) && !after(seq, rcv_wup + hpcc_peek(tp->rcv_wnd)) &&
+	       hpcc_ack_ok(flow, tp, in) && hpcc_ttl_ok(sk, in) && hpcc_ifa_is_new(tp, in);
+}
+
+static void hpcc_ifa_take(struct sock *sk, struct hpcc_flow *flow, struct hpcc_arrival *in)
+{
+	const struct net *net = in->state->net;
+	u32 pos = 0;
+	int at;
+
+	/* A policy for TCP ports would not be found for this protocol. And switches cannot write
+	 * to what IPsec protects.
+	 */
+	if (!hpcc_no_policy_in(net, sk)) {
+		hpcc_count_rcu(net, HPCC_C_POLICY_IGNORED);
+		return;
+	}
+	if (hpcc_ifa_sum(in->skb, in->state->pf, in->th)) {
+		hpcc_count_rcu(net, HPCC_C_CHECKSUM_IGNORED);
+		return;
+	}
+	if (!hpcc_ifa_fits(sk, flow, in)) {
+		hpcc_count_rcu(net, HPCC_C_WINDOW_IGNORED);
+		return;
+	}
+	at = hpcc_opt_next(in->opts, in->optlen, &pos, flow->kind);
+	if (at < 0) {
+		hpcc_count_rcu(net, HPCC_C_IFA_IGNORED);
+		return;
+	}
+	hpcc_options_in(flow, in, at, pos);
+	hpcc_probe_arrived(sk, flow);
+}
+
+/**
+ * hpcc_ifa_arrived() - take in a packet of protocol HPCC_IFA_PROTOCOL
+ * @skb: the packet
+ * @state: where the hook is
+ *
+ * Context: LOCAL_IN.
+ * Return: true where it was for a connection that runs hpcc, and is freed.
+ */
+bool hpcc_ifa_arrived(struct sk_buff *skb, const struct nf_hook_state *state)
+{
+	struct hpcc_arrival in = { .skb = skb, .state = state };
+	struct hpcc_flow *flow;
+	struct sock *sk;
+	bool put;
+
+	if (!hpcc_links_known(state->net) || !hpcc_ifa_parse(&in))
+		return false;
+	sk = hpcc_arrival_sock(&in, &put);
+	if (!sk)
+		return false;
+	flow = hpcc_flow_find(sk);
+	if (flow)
+		hpcc_ifa_take(sk, flow, &in);
+	if (put)
+		sock_put(sk);
+	if (flow)
+		consume_skb(skb);
+	return flow;
+}

@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * INT-MD as the carrier of requests (net.hpcc.carrier = 2), for IPv4 and IPv6.
+ *
+ *	sender		LOCAL_OUT puts shim and metadata header behind the TCP header of a probe
+ *			(probe.c), has the DSCP net.hpcc.int_dscp mark it, and puts a FORWARD
+ *			without slots into its TCP header: that tells the scale.
+ *	switches	each that speaks INT pushes its metadata.
+ *	receiver	LOCAL_IN makes load records of the metadata, as if they had come in the
+ *			FORWARD, and the packet ends there. From there on nothing is different:
+ *			echo, mailbox, law.
+ *
+ * To TCP the metadata are data, and the socket must never get them. Marks do not ensure that: a
+ * path may bleach the DSCP or strip the option, the receiver may leave hpcc by setsockopt() or
+ * unload the module. So a probe with INT states a sequence number HPCC_INT_SEQ_BACK below what the
+ * peer has acknowledged, and all that switches may push ends below that. A TCP that gets such a
+ * segment as it is has these numbers already, throws the bytes away, and acknowledges.
+ * For the same reason LOCAL_IN takes nothing but what TCP would throw away: who lies about INT
+ * does not change the data.
+ *
+ * TCP gets no part of such a probe. LOCAL_IN does not hold the socket lock, so no number that it
+ * could write would be sure to be the next one, nor a window to be the newest one, when TCP
+ * processes the segment: data in the backlog come first. So a probe acknowledges nothing, as
+ * with IFA (ifa.c): the sender makes an ACK of its own where its TCP has something to
+ * acknowledge, and the receiver answers in LOCAL_IN.
+ *
+ * Only probes carry INT: each segment of a GSO packet would need a stack of its own, and data
+ * need no room reserved. A probe has all of the MTU. Nothing is sent again because a probe is
+ * lost, so an RTO tells nothing about INT. Silence does, and the TCP option carries requests from
+ * then on.
+ *
+ * INT has no txBytes. The utilization that a link reports is taken to hold since its last report.
+ * B, and the unit of queue occupancy, are in the table of links, as for IOAM (links.c).
+ */
+#include <linux/bitfield.h>
+#include <linux/ip.h>
+#include <linux/ipv6.h>
+#include <net/dsfield.h>
+#include <net/tcp.h>
+#include <hpcc/carrier/int.h>
+#include <hpcc/compat.h>
+
+#include "carrier/carrier.h"
+#include "control/cc.h"
+#include "netns/links.h"
+#include "telemetry/mailbox.h"
+
+/* The largest window that TCP can state: 65535 << 14. Applications may set a larger clamp. */
+#define HPCC_WINDOW_MAX		(65535U << TCP_MAX_WSCALE)
+
+/* More than shim and what its length can state. */
+#define HPCC_INT_SEQ_BACK	(HPCC_INT_SHIM_LEN + HPCC_INT_WORDS_MAX * 4 + 4)
+
+/* ---- Sender ---------------------------------------------------------------- */
+
+/**
+ * hpcc_int_out() - write shim and metadata header behind a probe's TCP header
+ * @seg: the probe, which has HPCC_INT_LEN bytes there
+ * @tp: its socket
+ * @nodes: Remaining Hop Count
+ *
+ * Its checksum is yet to be computed, over these bytes and the sequence number as well.
+ */
+void hpcc_int_out(const struct hpcc_segment *seg, const struct tcp_sock *tp, u8 nodes)
+{
+	const struct net *net = seg->state->net;
+	u8 dscp = READ_ONCE(hpcc_pernet_rcu(net)->sysctls.int_dscp);
+	struct sk_buff *skb = seg->skb;
+	u8 old;
+
+	if (seg->state->pf == NFPROTO_IPV4) {
+		old = ipv4_get_dsfield(ip_hdr(skb)) >> 2;
+		ipv4_change_dsfield(ip_hdr(skb), INET_ECN_MASK, dscp << 2);
+	} else {
+		old = ipv6_get_dsfield(ipv6_hdr(skb)) >> 2;
+		ipv6_change_dsfield(ipv6_hdr(skb), INET_ECN_MASK, dscp << 2);
+	}
+	hpcc_int_header(skb->data + seg->thoff + seg->thlen, nodes, old);
+	hpcc_segment_th(seg)->seq = htonl(hpcc_peek(tp->snd_una) - HPCC_INT_SEQ_BACK);
+	hpcc_count_rcu(net, HPCC_C_INT_SENT);
+}
+
+/* ---- Receiver -------------------------------------------------------------- */
+
+/* Bytes of the first probe, where GRO has joined some: the numbers of their stacks followed on each
+ * other. One load is as good as all.
+ */
+static u32 hpcc_int_behind(const struct hpcc_arrival *in)
+{
+	if (skb_is_gso(in->skb))
+		return skb_shinfo(in->skb)->gso_size;
+	return in->skb->len - in->thoff - __tcp_hdrlen(in->th);
+}
+
+/**
+ * hpcc_int_comes() - whether what is behind a segment's TCP header is INT, as its number says
+ * @tp: its socket
+ * @in: the segment
+ * @opt: head of its first option of ours
+ *
+ * The peer may not know of an ACK yet, but of no less than a window ago, which may have been larger
+ * then: so the number is about as hard to guess as that of data.
+ *
+ * Return: true where TCP would throw it away.
+ */
+bool hpcc_int_comes(const struct tcp_sock *tp, const struct hpcc_arrival *in,
+		    const struct hpcc_opt *opt)
+{
+	u32 una = ntohl(in->th->seq) + HPCC_INT_SEQ_BACK;
+	u32 window = min_t(u32, max(hpcc_peek(tp->window_clamp), hpcc_peek(tp->rcv_wnd)),
+			   HPCC_WINDOW_MAX);
+	u32 rcv_nxt = hpcc_peek(tp->rcv_nxt);
+	u32 len = hpcc_int_behind(in);
+
+	/* A switch that knows no INT may have responded to it. */
+	return (opt->type == HPCC_OPT_FORWARD || opt->type == HPCC_OPT_ANSWERED) && !opt->nr &&
+	       len && len < HPCC_INT_SEQ_BACK &&
+	       !after(una, rcv_nxt) && !before(una, rcv_nxt - 2 * window) &&
+	       !(in->th->syn | in->th->fin | in->th->urg);
+}
+
+/**
+ * hpcc_int_read() - copy INT
+ * @in: the segment, for which hpcc_int_comes() holds; its stack is set
+ * @buf: HPCC_INT_MAX bytes
+ *
+ * Return: false where it is no INT, or lies about its length: old data, which TCP has to answer.
+ */
+bool hpcc_int_read(struct hpcc_arrival *in, u8 *buf)
+{
+	u32 len = hpcc_int_behind(in);
+	u32 have = min_t(u32, len, HPCC_INT_MAX);
+	struct hpcc_int_md t;
+
+	if (skb_copy_bits(in->skb, in->thoff + __tcp_hdrlen(in->th), buf, have) ||
+	    hpcc_int_find(buf, have, len, &t) != (int)len)
+		return false;
+	in->carrier = HPCC_CARRIER_INT;
+	in->stack = buf;
+	in->stack_len = len;
+	return true;
+}
+
+/* Make load records of the hops. Return: how many, or the counter that says why not. */
+static int hpcc_int_records(struct hpcc_trace_rx *rx, const struct net *net, const u8 *p,
+			    int hops, u8 scale, u8 *records, enum hpcc_counter *why)
+{
+	u64 now_ns = ktime_get_ns();
+	const struct hpcc_known_link *link;
+	struct hpcc_int_hop hop;
+	struct hpcc_record r;
+	int nr;
+
+	hpcc_trace_begin(rx, HPCC_CARRIER_INT);
+	for (nr = 1; nr <= hops; nr++) {
+		*why = HPCC_C_INT_IGNORED;
+		if (hpcc_int_hop(p, hops, nr, now_ns, &hop))
+			return -EINVAL;
+		*why = HPCC_C_INT_UNKNOWN_LINK;
+		link = hpcc_link_find(net, hop.node, hop.port);
+		if (!link)
+			return -EINVAL;
+		hop.qlen_bytes = min_t(u64, (u64)link->unit * hop.qlen_bytes, U32_MAX);
+		r = hpcc_int_record(&rx->link[nr - 1], &hop, link->bps, nr, scale);
+		hpcc_record_encode(records + (nr - 1) * HPCC_RECORD_LEN, &r);
+	}
+	*why = HPCC_C_INT_RECEIVED;
+	if (hops)
+		hpcc_trace_end(rx, hops, 0);
+	return hops;
+}
+
+/**
+ * hpcc_int_in() - keep what INT tells until it can be echoed
+ * @flow: a flow
+ * @in: the segment, with a stack
+ * @opt: head of its FORWARD
+ *
+ * All hops or none: of a path that is not known in full, the rest may be the loaded part.
+ *
+ * Context: LOCAL_IN.
+ */
+void hpcc_int_in(struct hpcc_flow *flow, const struct hpcc_arrival *in,
+		 const struct hpcc_opt *opt)
+{
+	const struct net *net = in->state->net;
+	struct hpcc_trace_rx *rx = hpcc_trace_rx(flow, net);
+	enum hpcc_counter why = HPCC_C_INT_IGNORED;
+	u8 records[HPCC_INT_NODES_MAX * HPCC_RECORD_LEN];
+	struct hpcc_opt told = *opt;
+	struct hpcc_int_md t;
+	int hops = -EINVAL;
+
+	if (!rx)
+		return;
+	if (opt->flags & HPCC_OPT_F_PROMPT)
+		WRITE_ONCE(flow->prompt, true);
+	if (hpcc_int_find(in->stack, HPCC_INT_LEN, in->stack_len, &t) > 0)
+		hops = hpcc_int_hops(&t);
+	if (hops >= 0) {
+		spin_lock_bh(&rx->lock);
+		hops = hpcc_int_records(rx, net, in->stack, hops, opt->scale, records, &why);
+		spin_unlock_bh(&rx->lock);
+	}
+	hpcc_count_rcu(net, why);
+	if (hops <= 0)
+		return;
+	told.hops = hops;
+	told.nr = hops;
+	hpcc_forward_in(flow, &told, records, NULL, 0);
+}

@@ -1,0 +1,574 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Congestion control "hpcc": from telemetry to window and pacing rate.
+ *
+ * For each ACK, hpcc_cong_control() takes the newest records out of the flow's
+ * mailbox, unwraps their counters, runs NewAck of <hpcc/law/algo.h>, and has
+ * window.c tell TCP about the W and R that come out.
+ *
+ * Two sets of callbacks share the state. "hpcc" is the algorithm. Where the peer did not
+ * agree, or where memory was short, the socket runs "hpcc-classic": Reno's response, as
+ * tcp_dctcp falls back, which ss and getsockopt then show. classic.c has the other reasons,
+ * and the way back.
+ *
+ * Loss: recovery conserves packets for one round, then W rules again, since
+ * telemetry and not loss tells the load. After an RTO W restarts from one
+ * segment, after a return from classic's window, and grows as in slow start. CE: Wc
+ * is reduced by 1/8 and incStage begins anew, so that a queue that does not stamp is heard as
+ * well, though all links that stamp are idle.
+ */
+#include <net/tcp.h>
+#include <hpcc/compat.h>
+
+#include "carrier/carrier.h"
+#include "common/device.h"
+#include "common/receive.h"
+#include "control/cc.h"
+#include "control/census.h"
+#include "control/receiver.h"
+#include "control/switch_response.h"
+#include "hook/handshake.h"
+#include "netns/policy.h"
+#include "observe/netlink.h"
+#include "telemetry/identify.h"
+#include "telemetry/mailbox.h"
+
+#define CREATE_TRACE_POINTS
+#include "observe/trace.h"
+
+/* The first round trips, in which each segment asks for telemetry. */
+static const u32 hpcc_begin_rtts = 4;
+
+/* A burst's length by default, from which T on. */
+static const u32 hpcc_burst_ns = 8 * NSEC_PER_USEC;
+static const u32 hpcc_burst_T_ns = 32 * NSEC_PER_USEC;
+
+static const u32 hpcc_ecn_shift = 3;
+
+/* ---- Parameters of a connection -------------------------------------- */
+
+/* Segments that a burst may always have: what the host sends in net.hpcc.burst_ns. Each burst
+ * costs a timer and a way through the stack, and adds its own length to queues. By default
+ * that is some us, which is little of a T of 32 us and more; below that bursts have their
+ * part of the window only.
+ */
+static u32 hpcc_burst_least(const struct sock *sk, u32 burst_ns, u32 T_ns,
+			    u64 B_host)
+{
+	u64 bytes;
+
+	if (!burst_ns)
+		burst_ns = T_ns < hpcc_burst_T_ns ? 0 : hpcc_burst_ns;
+	bytes = mul_u64_u64_div_u64(B_host, burst_ns, NSEC_PER_SEC);
+	return clamp_t(u64, div_u64(bytes, max(tcp_sk(sk)->mss_cache, 1U)), 1,
+		       U16_MAX);
+}
+
+/* (Re)compute what follows from T: W_init = B_host * T,
+ * W_ai = W_init * (1 - eta) / N, and the units of FORWARD.
+ *
+ * Range: B_host * T up to 1 Tbit/s * 1 s is 2^37 bytes, so Q16 has 2^53.
+ */
+static void hpcc_set_T(struct sock *sk, struct hpcc_flow *flow)
+{
+	const struct hpcc_sysctls *sysctls = &hpcc_pernet(sock_net(sk))->sysctls;
+	u32 eta_permille = READ_ONCE(sysctls->eta_permille);
+	u32 base_rtt_ns = READ_ONCE(sysctls->base_rtt_ns);
+	u32 w_ai_bytes = READ_ONCE(sysctls->w_ai_bytes);
+	u64 was_q16 = flow->params.W_ai_q16;
+	u64 W_init_q16;
+	u64 W_ai_q16;
+	u64 B_host;
+	u32 sample;
+	u32 rtt_ns;
+	u32 T_ns;
+
+	flow->dirty = true;
+	flow->min_rtt_us = tcp_min_rtt(tcp_sk(sk));
+	rtt_ns = hpcc_base_rtt_ns(sk, base_rtt_ns);
+	T_ns = rtt_ns;
+	B_host = hpcc_host_rate(sk, READ_ONCE(sysctls->host_mbps));
+	/* The smallest RTT is that of the handshake's short segments. */
+	if (!base_rtt_ns)
+		T_ns = min_t(u64, HPCC_T_MAX_NS, rtt_ns +
+			     div64_u64((u64)tcp_sk(sk)->mss_cache * NSEC_PER_SEC, B_host));
+	W_init_q16 = mul_u64_u64_div_u64(B_host, (u64)T_ns << 16, NSEC_PER_SEC);
+	W_init_q16 = max_t(u64, W_init_q16, (u64)tcp_sk(sk)->mss_cache << 16);
+	flow->fallback.window = div_u64(W_init_q16 >> 16,
+					max(tcp_sk(sk)->mss_cache, 1U));
+	W_ai_q16 = w_ai_bytes ? 0 : div_u64(W_init_q16 * (1000 - eta_permille), 1000);
+	hpcc_params_init(&flow->params, T_ns, W_init_q16,
+			 hpcc_W_min(sk, W_init_q16, T_ns, rtt_ns, base_rtt_ns,
+				    READ_ONCE(sysctls->start_rtt_ns)), (u64)w_ai_bytes << 16,
+			 div_u64((u64)eta_permille << 24, 1000),
+			 READ_ONCE(sysctls->max_stage));
+	hpcc_set_N(flow, min(W_ai_q16, flow->params.W_max_q16), READ_ONCE(sysctls->n_flows),
+		   was_q16);
+
+	flow->burst.least = hpcc_burst_least(sk, READ_ONCE(sysctls->burst_ns),
+					     T_ns, B_host);
+	flow->unpaced = !READ_ONCE(sysctls->pace);
+	flow->settle = READ_ONCE(sysctls->settle);
+	sample = READ_ONCE(sysctls->sample);
+	WRITE_ONCE(flow->sample_ns, sample ? T_ns / sample : 0);
+	hpcc_set_scale(flow, hpcc_scale_for(T_ns));
+	hpcc_remote_follow_T(sk, flow);
+}
+
+/* T changed, and W_init with it: W has to stay within, or R = W/T would exceed
+ * the host's rate until telemetry comes.
+ */
+static void hpcc_follow_T(struct sock *sk, struct hpcc_flow *flow)
+{
+	struct hpcc_algo *algo = &flow->algo;
+
+	if (likely(tcp_min_rtt(tcp_sk(sk)) == flow->min_rtt_us))
+		return;
+	hpcc_set_T(sk, flow);
+	algo->W_q16 = hpcc_clamp_wind(&flow->params, algo->W_q16);
+	algo->Wc_q16 = hpcc_clamp_wind(&flow->params, algo->Wc_q16);
+}
+
+/* Whether W looks for its place: in the first round trips, in slow start, after a restart,
+ * where records are of no use, and on congestion. Then each segment asks, and bursts are
+ * short: the path may end in a buffer of few packets that does not stamp.
+ */
+static bool hpcc_is_searching(const struct tcp_sock *tp,
+			      const struct hpcc_flow *flow)
+{
+	const struct hpcc_algo *algo = &flow->algo;
+
+	return !algo->started || algo->resync || algo->U_q24 > HPCC_ONE_Q24 ||
+	       flow->mode == HPCC_MODE_IGNORING ||
+	       hpcc_algo_is_slow(algo, &flow->params) ||
+	       tp->tcp_mstamp - flow->began_us <
+	       hpcc_begin_rtts * (u64)max_t(u32, tp->srtt_us >> 3,
+					    (u32)flow->params.T / (u32)NSEC_PER_USEC);
+}
+
+/* ---- What ACKs tell ---------------------------------------------------- */
+
+/* RTT of an ACK, or TCP's average where it has none (-1). */
+static u32 hpcc_rtt_us(const struct tcp_sock *tp, long rtt_us)
+{
+	return rtt_us < 0 ? tp->srtt_us >> 3 : rtt_us;
+}
+
+static void hpcc_count_ack(struct sock *sk, struct hpcc_flow *flow, u32 bits)
+{
+	struct net *net = sock_net(sk);
+
+	if (bits & HPCC_ACK_TS_BACK) {
+		hpcc_count(net, HPCC_C_TS_BACK_IGNORED);
+		hpcc_flow_count(&flow->ignored[HPCC_IGNORED_TS_BACK], 1);
+	}
+	if (bits & (HPCC_ACK_TX_EXCESS | HPCC_ACK_TX_BACK)) {
+		hpcc_count(net, HPCC_C_TX_EXCESS_IGNORED);
+		hpcc_flow_count(&flow->ignored[HPCC_IGNORED_TX_EXCESS], 1);
+	}
+	if (bits & HPCC_ACK_PATH) {
+		hpcc_count(net, HPCC_C_PATH_CHANGES);
+		hpcc_notify(sk, flow, HPCC_EVENT_PATH);
+	}
+}
+
+/* Take the records of an audit in, and W from the receiver. Only W counts as telemetry. */
+static void hpcc_update_remote(struct sock *sk, struct hpcc_flow *flow,
+			       const struct rate_sample *rs, struct hpcc_ack *ack)
+{
+	u32 bits;
+
+	if (hpcc_take_mail(sk, flow, hpcc_rtt_us(tcp_sk(sk), rs->rtt_us), &bits)) {
+		hpcc_count_ack(sk, flow, bits);
+		hpcc_links_hold(&flow->algo, tcp_sk(sk)->tcp_mstamp >> HPCC_HELD_SHIFT);
+		if (bits & HPCC_ACK_PATH)
+			hpcc_path_ask(flow);
+	}
+	flow->skipped = false;
+	ack->n = hpcc_remote_take(sk, flow);
+	if (ack->n)
+		ack->bits = 0;
+}
+
+/* Take the records in that wait, and have W follow them. */
+static void hpcc_update_model(struct sock *sk, struct hpcc_flow *flow,
+			      const struct rate_sample *rs, struct hpcc_ack *ack)
+{
+	const struct tcp_sock *tp = tcp_sk(sk);
+	u32 ack_seq;
+
+	ack->before_q16 = flow->algo.W_q16;
+	ack->bits = HPCC_ACK_NO_SAMPLE;
+	ack->told = hpcc_mail_waits(flow);
+	if (unlikely(flow->reported || READ_ONCE(flow->told))) {
+		hpcc_update_remote(sk, flow, rs, ack);
+		return;
+	}
+	ack->n = hpcc_take_mail(sk, flow, hpcc_rtt_us(tp, rs->rtt_us),
+				&ack->bits);
+	if (!ack->n)
+		return;
+	/* With nothing on its way, the answer to a probe ends a round trip. */
+	ack_seq = tp->snd_una + (flow->probes && !tp->packets_out);
+	if (!hpcc_may_synchronise(&flow->params, ((u32)tp->tcp_mstamp - flow->full_us) *
+				  (u64)NSEC_PER_USEC, flow->settle))
+		ack_seq = flow->algo.last_update_seq;
+	ack->bits = hpcc_follow(&flow->algo, &flow->params, ack->bits, ack_seq,
+				tp->snd_nxt);
+	if (ack->bits & HPCC_ACK_UPDATE) {
+		flow->full_us = tp->tcp_mstamp;
+		hpcc_follow_N(flow, tp->tcp_mstamp);
+		hpcc_links_hold(&flow->algo, tp->tcp_mstamp >> HPCC_HELD_SHIFT);
+	}
+	if (likely(!(ack->bits & ~(u32)HPCC_ACK_UPDATE)))
+		return;
+	hpcc_count_ack(sk, flow, ack->bits);
+	/* A connection may have been idle since it was established. */
+	if (ack->bits & HPCC_ACK_FIRST)
+		flow->began_us = tp->tcp_mstamp;
+	if (ack->bits & (HPCC_ACK_FIRST | HPCC_ACK_PATH))
+		hpcc_path_ask(flow);
+}
+
+/**
+ * hpcc_listen() - take records in that W does not follow
+ * @sk: socket that runs classic
+ * @flow: its flow
+ *
+ * Return: whether a link was measured.
+ */
+bool hpcc_listen(struct sock *sk, struct hpcc_flow *flow)
+{
+	u32 bits;
+
+	if (!hpcc_take_mail(sk, flow, hpcc_rtt_us(tcp_sk(sk), -1), &bits))
+		return false;
+	hpcc_count_ack(sk, flow, bits);
+	return !(bits & HPCC_ACK_NO_SAMPLE);
+}
+
+/* ---- Callbacks --------------------------------------------------------- */
+
+/* Whether an ACK changes nothing, and is only counted, as most without a record. Whether W still
+ * looks for its place shows at the next record, or when a round trip ends.
+ */
+static bool hpcc_is_plain(const struct sock *sk, struct hpcc_flow *flow,
+			  const struct rate_sample *rs)
+{
+	const struct tcp_sock *tp = tcp_sk(sk);
+
+	if (hpcc_mail_waits(flow) || READ_ONCE(flow->told) || flow->dirty || flow->conserving ||
+	    hpcc_algo_is_slow(&flow->algo, &flow->params) ||
+	    inet_csk(sk)->icsk_ext_hdr_len != flow->ext_hdr_len ||
+	    tcp_min_rtt(tp) != flow->min_rtt_us ||
+	    hpcc_loss_ends(tp, flow, rs))
+		return false;
+	return !rs->acked_sacked || !hpcc_count_silent(tp, flow);
+}
+
+/* What changes W, or may. */
+static noinline void hpcc_take_ack(struct sock *sk, struct hpcc_flow *flow,
+				   const struct rate_sample *rs)
+{
+	struct tcp_sock *tp = tcp_sk(sk);
+	struct hpcc_ack ack;
+	bool searching;
+
+	hpcc_reserve_again(sk, flow);
+	hpcc_follow_T(sk, flow);
+	hpcc_update_model(sk, flow, rs, &ack);
+	hpcc_remote_tick(sk, flow);
+	if (unlikely(flow->carrier == HPCC_CARRIER_IOAM))
+		hpcc_ioam_ack(tp, flow, ack.n);
+	if (hpcc_silent(sk, flow, rs, &ack) || hpcc_unseen_loss(sk, flow, rs))
+		return;
+	hpcc_algo_acked(&flow->algo, &flow->params,
+			flow->conserving ? 0 : rs->acked_sacked, tp->mss_cache,
+			ack.before_q16);
+	/* Most ACKs without a record change nothing. */
+	if (!ack.n && !flow->dirty && !flow->searching && !flow->conserving)
+		return;
+	searching = hpcc_is_searching(tp, flow);
+	if (flow->searching != searching)
+		WRITE_ONCE(flow->searching, searching);
+	hpcc_apply(sk, flow, rs);
+	if (!ack.n)
+		return;
+	if (tcp_snd_cwnd(tp) < HPCC_PROMPT_CWND)
+		hpcc_pace_again(tp, &flow->stamped, ack.before_q16, flow->algo.W_q16);
+	trace_hpcc_ack(sk, flow);
+}
+
+static void hpcc_cong_control(struct sock *sk, HPCC_CONG_CONTROL_ACK
+			      const struct rate_sample *rs)
+{
+	struct hpcc_flow *flow = hpcc_flow_of(sk);
+
+	/* TCP may ask before init() was called. */
+	if (unlikely(!flow))
+		return;
+	hpcc_deny_credit(tcp_sk(sk), &flow->burst, rs);
+	if (!hpcc_is_plain(sk, flow, rs))
+		hpcc_take_ack(sk, flow, rs);
+	if (unlikely(flow->probes))
+		hpcc_probe_send(sk, flow);
+}
+
+/* The answer to a probe while nothing is on its way, as the window is below one segment: TCP
+ * does not call cong_control().
+ */
+static noinline void hpcc_answer_in(struct sock *sk, struct hpcc_flow *flow)
+{
+	struct rate_sample rs = { .rtt_us = -1 };
+
+	hpcc_take_ack(sk, flow, &rs);
+	if (flow->probes)
+		hpcc_probe_send(sk, flow);
+}
+
+/**
+ * hpcc_in_ack_event() - an ACK has come; TCP calls cong_control() after this, if at all
+ * @sk: socket that runs hpcc or classic
+ * @flags: CA_ACK_*
+ *
+ * LOCAL_IN leaves the option in a segment that asks for a prompt ACK, so that it takes TCP's
+ * slow path, which calls this before it decides whether to delay the ACK.
+ */
+void hpcc_in_ack_event(struct sock *sk, u32 flags)
+{
+	struct hpcc_flow *flow = hpcc_flow_of(sk);
+	const struct tcp_sock *tp = tcp_sk(sk);
+
+	if (!flow)
+		return;
+	if (unlikely(tp->dsack_dups != flow->probe.dsacks))
+		hpcc_note_late(tp, flow);
+	hpcc_probe_ack(&flow->probe, tp);
+	if (unlikely(flow->probes)) {
+		/* For an ACK of data TCP calls cong_control(). */
+		if (!tp->packets_out && tp->snd_una == flow->una &&
+		    hpcc_mail_waits(flow))
+			hpcc_answer_in(sk, flow);
+		flow->una = tp->snd_una;
+	}
+	/* The answer clears what is pending. */
+	if (READ_ONCE(flow->answer))
+		hpcc_probe_answer(sk, flow);
+	if (READ_ONCE(flow->prompt)) {
+		WRITE_ONCE(flow->prompt, false);
+		inet_csk(sk)->icsk_ack.pending |= ICSK_ACK_NOW;
+	}
+}
+
+static void hpcc_set_state(struct sock *sk, u8 new_state)
+{
+	const struct inet_connection_sock *icsk = inet_csk(sk);
+	struct hpcc_flow *flow = hpcc_flow_of(sk);
+	struct tcp_sock *tp = tcp_sk(sk);
+
+	if (!flow)
+		return;
+	flow->dirty = true;
+	switch (new_state) {
+	case TCP_CA_CWR:
+		/* What a probe repaired needs no round of its own. */
+		if (hpcc_probe_repaired(&flow->probe, tp))
+			break;
+		hpcc_algo_reduce(&flow->algo, &flow->params, hpcc_ecn_shift);
+		hpcc_count(sock_net(sk), HPCC_C_ECN_RESPONSES);
+		break;
+	case TCP_CA_Recovery:
+		flow->conserving = true;
+		flow->conserve_delivered = tp->delivered;
+		break;
+	case TCP_CA_Loss:
+		flow->conserving = false;
+		/* As TCP does for prior_cwnd, not for each RTO in a row. */
+		if (icsk->icsk_ca_state != TCP_CA_Loss || !icsk->icsk_retransmits) {
+			flow->undo_W_q16 = flow->algo.W_q16;
+			flow->undo_most_q16 = flow->algo.most_q16;
+		}
+		if (!hpcc_algo_is_slow(&flow->algo, &flow->params))
+			flow->classic_cwnd = ~0U;
+		hpcc_fallback_rto(&flow->fallback, tp->snd_nxt);
+		hpcc_remote_stop(sk, flow);
+		hpcc_algo_restart(&flow->algo, &flow->params,
+				  (u64)tp->mss_cache << 16);
+		hpcc_algo_slow(&flow->algo);
+		hpcc_count(sock_net(sk), HPCC_C_TIMEOUTS);
+		hpcc_rto(sk, flow);
+		break;
+	}
+}
+
+static u32 hpcc_ssthresh(struct sock *sk)
+{
+	return max(tcp_snd_cwnd(tcp_sk(sk)), 2U);
+}
+
+/* Nothing was lost: what recovery and RTO did is taken back. */
+static u32 hpcc_undo_cwnd(struct sock *sk)
+{
+	struct hpcc_flow *flow = hpcc_flow_of(sk);
+
+	if (!flow)
+		return tcp_snd_cwnd(tcp_sk(sk));
+	flow->conserving = false;
+	flow->dirty = true;
+	hpcc_loss_undone(tcp_sk(sk), flow);
+	if (inet_csk(sk)->icsk_ca_state == TCP_CA_Loss &&
+	    flow->algo.W_q16 < flow->undo_W_q16) {
+		hpcc_algo_restart(&flow->algo, &flow->params, flow->undo_W_q16);
+		flow->algo.most_q16 = flow->undo_most_q16;
+	}
+	return hpcc_cwnd(sk, flow);
+}
+
+/* Not TCP's own minimum of two segments: where an MTU is 64 KB they would have
+ * no length that an option could be added to.
+ *
+ * TCP asks before it sends, whether or not ACKs come. After a pause a window leaves before the
+ * first ACK comes: it has to be paced, and a probe leaves in front of it. A switch's response may
+ * have come while a process owned the socket.
+ */
+static u32 hpcc_tso_segs(HPCC_TSO_SEGS_ARGS)
+{
+	struct hpcc_flow *flow = hpcc_flow_of(sk);
+
+	if (flow && unlikely(hpcc_response_waits(flow)))
+		hpcc_response_take(sk, flow);
+	if (!flow || tcp_sk(sk)->packets_out)
+		return hpcc_burst_segs(sk, 1);
+	if (flow->unpaced)
+		hpcc_set_rate(sk, flow, false);
+	if (flow->probes)
+		hpcc_probe_send(sk, flow);
+	return hpcc_burst_segs(sk, 1);
+}
+
+static u32 hpcc_sndbuf_expand(struct sock *sk)
+{
+	/* As BBR: room for the window, and for its double while it grows. */
+	return 3;
+}
+
+/* Begin by telemetry; or, where setsockopt() brings a connection back that has fallen back
+ * before (@past > 1), with classic. A connection that comes back, or whose handshake took too
+ * long, starts slowly from TCP's own window.
+ */
+static void hpcc_begin_flow(struct sock *sk, struct hpcc_flow *flow, u32 past)
+{
+	const struct hpcc_sysctls *sysctls = &hpcc_pernet(sock_net(sk))->sysctls;
+	const struct tcp_sock *tp = tcp_sk(sk);
+
+	hpcc_set_T(sk, flow);
+	hpcc_algo_init(&flow->algo, &flow->params);
+	flow->algo.per_rtt = READ_ONCE(sysctls->per_rtt);
+	flow->hop_records = READ_ONCE(sysctls->hop_records);
+	flow->classic_cwnd = ~0U;
+	flow->probe.dsacks = tp->dsack_dups;
+	hpcc_carry_begin(sk, flow, READ_ONCE(sysctls->carry) ||
+			 hpcc_carrier_is_probed(flow->carrier));
+	if (past || !hpcc_starts_at_line_rate(sk, READ_ONCE(sysctls->base_rtt_ns),
+					      READ_ONCE(sysctls->start_rtt_ns))) {
+		hpcc_algo_restart(&flow->algo, &flow->params,
+				  (u64)tcp_snd_cwnd(tp) * tp->mss_cache << 16);
+		hpcc_algo_slow(&flow->algo);
+	} else {
+		hpcc_open_window(sk, flow->params.W_max_q16 >> 16);
+	}
+	hpcc_remote_begin(sk, flow);
+	if (past > 1)
+		hpcc_begin_classic(sk, flow, past - 1);
+	else
+		hpcc_enter_telemetry(sk, flow);
+}
+
+static void hpcc_begin_without(struct sock *sk, enum hpcc_counter why)
+{
+	hpcc_run(sk, true, false);
+	hpcc_count(sock_net(sk), why);
+}
+
+/* Start with W = W_init where both ends agreed (draft section 5: flows start
+ * at line rate), else classic. A socket that comes before the module is set up (main.c) runs
+ * classic without a flow; its note stays, so that setsockopt() may begin again.
+ */
+static void hpcc_begin(struct sock *sk)
+{
+	struct hpcc_ca *ca = inet_csk_ca(sk);
+	enum hpcc_counter why;
+	struct hpcc_flow *flow;
+	u32 past;
+	u16 caps;
+	u8 kind;
+
+	ca->flow = NULL;
+	if (unlikely(!hpcc_is_up())) {
+		hpcc_run(sk, true, false);
+		return;
+	}
+	caps = hpcc_agreed(sk, &past, &kind);
+	if (!caps) {
+		hpcc_begin_without(sk, HPCC_C_NOT_AGREED);
+		return;
+	}
+	/* Who comes back by setsockopt() has agreed: the peer may still compute W. */
+	if (!past && !hpcc_choice_of(sk).where)
+		caps &= ~HPCC_CAP_WINDOW;
+	flow = hpcc_flow_create(sk, caps, kind, &why);
+	if (!flow) {
+		/* setsockopt() may find room later. */
+		hpcc_agreed_before(sk, past, caps, kind);
+		hpcc_begin_without(sk, why);
+		return;
+	}
+	hpcc_begin_flow(sk, flow, past);
+	ca->flow = flow;
+	hpcc_count(sock_net(sk), HPCC_C_AGREED);
+}
+
+/**
+ * hpcc_release() - a socket leaves hpcc, or ends
+ * @sk: socket that runs hpcc or classic
+ *
+ * Leaves a note for setsockopt(): the connection agreed, and how long classic is to run.
+ */
+void hpcc_release(struct sock *sk)
+{
+	struct hpcc_ca *ca = inet_csk_ca(sk);
+	struct hpcc_flow *flow = ca->flow;
+
+	/* For a socket that connects once more: its SYN has to ask for ECN. */
+	WRITE_ONCE(inet_csk(sk)->icsk_ca_ops, &hpcc_ops);
+	if (!flow)
+		return;
+	ca->flow = NULL;
+	/* setsockopt() may have taken the reserve back since the last ACK. */
+	hpcc_reserve_again(sk, flow);
+	hpcc_reserve(sk, flow, 0);
+	hpcc_hand_over(sk, &flow->burst, &flow->stamped);
+	hpcc_rx_end(sk, flow);
+	if ((1 << sk->sk_state) & (TCPF_ESTABLISHED | TCPF_CLOSE_WAIT |
+				   TCPF_FIN_WAIT1 | TCPF_FIN_WAIT2))
+		hpcc_agreed_before(sk, 1 + hpcc_classic_hold(tcp_sk(sk), flow),
+				   flow->caps, flow->kind);
+	hpcc_flow_destroy(flow);
+}
+
+struct tcp_congestion_ops hpcc_ops __read_mostly = {
+	.init		= hpcc_begin,
+	.release	= hpcc_release,
+	.cong_control	= hpcc_cong_control,
+	.in_ack_event	= hpcc_in_ack_event,
+	.cwnd_event	= hpcc_cwnd_event,
+	.set_state	= hpcc_set_state,
+	.ssthresh	= hpcc_ssthresh,
+	.undo_cwnd	= hpcc_undo_cwnd,
+	.HPCC_TSO_SEGS	= hpcc_tso_segs,
+	.sndbuf_expand	= hpcc_sndbuf_expand,
+	.get_info	= hpcc_get_info,
+	.flags		= TCP_CONG_NEEDS_ECN,
+	.owner		= THIS_MODULE,
+	.name		= "hpcc",
+};

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* Segments that go without our option, as the path may drop those that have it (mute.c). */
+#ifndef _HPCC_CONTROL_MUTE_H
+#define _HPCC_CONTROL_MUTE_H
+
+#include "flow/flow.h"
+#include "packet/segment.h"
+
+bool hpcc_mute_rto(struct sock *sk, struct hpcc_flow *flow);
+void hpcc_mute_ack(struct sock *sk, struct hpcc_flow *flow);
+bool hpcc_mute_out(const struct hpcc_segment *seg, const struct tcp_sock *tp,
+		   struct hpcc_flow *flow, enum hpcc_presence presence, bool asks);
+
+/**
+ * hpcc_may_be_mute() - whether hpcc_mute_out() is to be asked about a segment
+ * @flow: a flow
+ * @presence: what is among the segment's options
+ *
+ * Context: LOCAL_OUT.
+ */
+static inline bool hpcc_may_be_mute(const struct hpcc_flow *flow, enum hpcc_presence presence)
+{
+	return READ_ONCE(flow->muted) || READ_ONCE(flow->pause) || presence == HPCC_DUPLICATE;
+}
+
+#endif /* _HPCC_CONTROL_MUTE_H */

@@ -1,0 +1,593 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Receiver-based HPCC++ (net.hpcc.where = 1 at both ends; draft-miao section 6.2).
+ *
+ *	sender		tells parameters in a REPORT that takes a request's place, until a window
+ *			comes back that was computed with them
+ *	receiver	takes in the records that wait to be echoed for each data segment that TCP
+ *			processes, runs NewINT of <hpcc/law/newint.h>, and tells W with an ACK: once
+ *			in T, and at once when it falls by more than 1/8
+ *	sender		W = Wc = what was told, R = W/T
+ *
+ * TCP tells of data by the events that tell of ECN, as tcp_dctcp uses them: before it decides
+ * whether to acknowledge. So a connection without ECN keeps W with the sender. So does one
+ * whose probes carry requests.
+ *
+ * An ACK carries telemetry no more, so it may wait for more segments: for the fourth one if
+ * many come in a T. For that TCP's estimate of the segment size is made larger; TCP measures it
+ * anew with each segment. What ends a write (PSH) is acknowledged as usual.
+ *
+ * Once in some T a receiver echoes records as well, an audit: fallback.h needs to know whether
+ * links that stamp are busy, proc.c shows U, and after a return the sender goes on from them.
+ *
+ *	OFF -> ASKING	slow start is over, and the last answer did not fail just now
+ *	ASKING -> ON	a window with our parameters' id
+ *	ASKING -> OFF	parameters were sent 32 times, twice in T
+ *	ON -> OFF	RTO; telemetry fell back; no window for 8 requests, 8 ACKs and 8 RTTs
+ *
+ * ON -> OFF sends parameters with T = 0, and again as long as windows come. After silence the
+ * sender asks again 256 T later.
+ */
+#include <linux/slab.h>
+#include <linux/unaligned.h>
+#include <net/tcp.h>
+#include <hpcc/compat.h>
+
+#include "common/peek.h"
+#include "control/cc.h"
+#include "control/census.h"
+#include "control/receiver.h"
+#include "control/switch_response.h"
+#include "netns/net.h"
+#include "telemetry/mailbox.h"
+
+static const u32 hpcc_audit_T = 4;
+
+/* After so many T without a record ACKs are TCP's own: the sender may not run hpcc any more. */
+static const u32 hpcc_thin_T = 4;
+
+/* Segments in T from which on ACKs wait for HPCC_RX_HELD more; from HPCC_RX_MANY on for 1 more. */
+static const u32 hpcc_thin_some = 2;
+
+static const u32 hpcc_ce_shift = 3;
+
+/* Parameters are sent twice in T until they are answered, so many times at most. */
+static const u8 hpcc_ask_tries = 32;
+static const u32 hpcc_ask_again_T = 256;
+
+/* ---- Receiver ---------------------------------------------------------- */
+
+/**
+ * hpcc_rx_end() - have echoes and ACKs leave as they do where the sender computes W
+ * @sk: socket
+ * @flow: its flow
+ */
+void hpcc_rx_end(struct sock *sk, struct hpcc_flow *flow)
+{
+	struct hpcc_rx *rx = rcu_dereference_protected(flow->rx, lockdep_sock_is_held(sk));
+
+	if (!rx)
+		return;
+	rx->on = false;
+	WRITE_ONCE(rx->due, false);
+	WRITE_ONCE(flow->held, false);
+	if (rx->thin)
+		inet_csk_exit_pingpong_mode(sk);
+	rx->thin = false;
+	rx->more = 0;
+	if (inet_csk(sk)->icsk_ack.rcv_mss == rx->raised)
+		inet_csk(sk)->icsk_ack.rcv_mss = rx->mss;
+	rx->raised = 0;
+}
+
+/* Take parameters over. What they say again is only answered again. */
+static void hpcc_rx_begin(struct sock *sk, struct hpcc_flow *flow, struct hpcc_rx *rx)
+{
+	u64 now_ns = tcp_sk(sk)->tcp_clock_cache;
+	struct hpcc_int_params q;
+	u64 words[2];
+
+	/* Before the words are read: those that come meanwhile are taken next time. */
+	smp_store_mb(rx->arrived, false);
+	words[0] = READ_ONCE(rx->wants[0]);
+	words[1] = READ_ONCE(rx->wants[1]);
+	/* They may be of two sets. The sender repeats them. */
+	if (!hpcc_int_params_unpack(words, &q))
+		return;
+	rx->state.told_q16 = 0;
+	if (rx->on && hpcc_int_params_same(words, rx->uses))
+		return;
+	memcpy(rx->uses, words, sizeof(rx->uses));
+	rx->id = q.id;
+	rx->on = q.T_ns;
+	rx->heard_ns = now_ns;
+	WRITE_ONCE(rx->due, false);
+	if (q.T_ns) {
+		hpcc_int_begin(&rx->state, &q, now_ns);
+		return;
+	}
+	hpcc_rx_end(sk, flow);
+	/* The request in whose place they came may have had PROMPT. */
+	inet_csk(sk)->icsk_ack.pending |= ICSK_ACK_NOW;
+}
+
+/* Once in T, how many segments ACKs may wait for, and N. */
+static void hpcc_rx_each_T(const struct sock *sk, struct hpcc_flow *flow, struct hpcc_rx *rx)
+{
+	const struct tcp_sock *tp = tcp_sk(sk);
+	u64 T = rx->state.params.T;
+	u64 elapsed = tp->tcp_clock_cache - rx->began_ns;
+	u32 bytes = tp->rcv_nxt - rx->began_seq;
+
+	if (elapsed < T)
+		return;
+	rx->began_ns = tp->tcp_clock_cache;
+	rx->began_seq = tp->rcv_nxt;
+	rx->more = 0;
+	if (elapsed < 2 * T)
+		rx->more = HPCC_RX_HELD * (bytes >= hpcc_thin_some * rx->mss) +
+			   (bytes >= HPCC_RX_MANY * rx->mss);
+	hpcc_count_N(flow, sk, &rx->state.algo, &rx->state.params,
+		     hpcc_int_W_ai_alone(rx->uses));
+}
+
+/* Have the next ACK tell W, with an echo beside it if @audit; and have that leave at once, where
+ * the sender waits for it.
+ */
+static void hpcc_rx_tell(struct sock *sk, struct hpcc_flow *flow, struct hpcc_rx *rx, bool audit)
+{
+	u64 now_ns = tcp_sk(sk)->tcp_clock_cache;
+	struct hpcc_window w = { .id = rx->id, .seq = ++rx->seq };
+
+	if (hpcc_int_fell(&rx->state)) {
+		inet_csk(sk)->icsk_ack.pending |= ICSK_ACK_NOW;
+		/* The sender's window may be small now. */
+		rx->more = min_t(u8, rx->more, HPCC_RX_HELD);
+	}
+	w.W = hpcc_int_tell(&rx->state, now_ns);
+	WRITE_ONCE(rx->window, hpcc_window_pack(&w));
+	/* hpcc_window_write() that sees this sees the window. */
+	smp_store_release(&rx->due, true);
+	if (audit) {
+		rx->audited_ns = now_ns;
+		WRITE_ONCE(flow->held, false);
+	}
+}
+
+/* Let TCP acknowledge each fourth segment at most. It acknowledges each one while its window
+ * grows, for the sake of slow start: but not in an interactive session.
+ */
+static void hpcc_rx_thin(struct sock *sk, struct hpcc_rx *rx)
+{
+	const struct sk_buff *last = skb_peek_tail(&sk->sk_receive_queue);
+	struct inet_connection_sock *icsk = inet_csk(sk);
+	/* What came last ends a write, or was joined with what did. */
+	bool pushed = !last || TCP_SKB_CB(last)->tcp_flags & TCPHDR_PSH;
+	bool thin = !pushed && rx->more && tcp_sk(sk)->tcp_clock_cache - rx->heard_ns <
+					   hpcc_thin_T * rx->state.params.T;
+
+	/* It is as we left it where TCP has not measured. */
+	if (icsk->icsk_ack.rcv_mss != rx->raised)
+		rx->mss = icsk->icsk_ack.rcv_mss;
+	rx->raised = rx->mss;
+	if (thin) {
+		rx->raised = min_t(u32, rx->more * rx->mss, U16_MAX);
+		icsk->icsk_ack.pending &= ~(ICSK_ACK_PUSHED | ICSK_ACK_PUSHED2);
+		inet_csk_enter_pingpong_mode(sk);
+	} else if (rx->thin) {
+		inet_csk_exit_pingpong_mode(sk);
+	}
+	/* TCP has missed it where the segment was shorter than what rcv_mss was raised to. */
+	if (pushed)
+		icsk->icsk_ack.pending |= ICSK_ACK_PUSHED;
+	rx->thin = thin;
+	icsk->icsk_ack.rcv_mss = rx->raised;
+}
+
+/* Take in what a data segment brought, for the peer's W. */
+static void hpcc_rx_data(struct sock *sk, struct hpcc_flow *flow, struct hpcc_rx *rx, bool ce)
+{
+	u64 now_ns = tcp_sk(sk)->tcp_clock_cache;
+	struct hpcc_intake in = {
+		.algo = &rx->state.algo,
+		.params = &rx->state.params,
+		.now_us = tcp_sk(sk)->tcp_mstamp,
+		.hop_records = flow->hop_records,
+	};
+	bool open, audit;
+	u32 bits;
+
+	if (READ_ONCE(rx->arrived))
+		hpcc_rx_begin(sk, flow, rx);
+	if (!rx->on)
+		return;
+	if (unlikely(ce))
+		hpcc_int_reduce(&rx->state, hpcc_ce_shift, now_ns);
+	/* The echo of an audit goes with W. */
+	open = !READ_ONCE(flow->held) && READ_ONCE(rx->due);
+	audit = open || now_ns - rx->audited_ns >= hpcc_audit_T * rx->state.params.T;
+	if (!open && !READ_ONCE(flow->held) && hpcc_echo_is_load(flow))
+		WRITE_ONCE(flow->held, true);
+	if (hpcc_take_echo(sk, flow, &in, audit, &bits)) {
+		rx->heard_ns = now_ns;
+		hpcc_int_follow(&rx->state, bits, now_ns);
+	}
+	hpcc_rx_each_T(sk, flow, rx);
+	if (hpcc_int_due(&rx->state, now_ns))
+		hpcc_rx_tell(sk, flow, rx, audit);
+	hpcc_rx_thin(sk, rx);
+}
+
+void hpcc_cwnd_event(struct sock *sk, enum tcp_ca_event event)
+{
+	struct hpcc_flow *flow;
+	struct hpcc_rx *rx;
+
+	if (event != CA_EVENT_ECN_NO_CE && event != CA_EVENT_ECN_IS_CE)
+		return;
+	flow = hpcc_flow_of(sk);
+	if (!flow)
+		return;
+	rx = rcu_dereference_protected(flow->rx, lockdep_sock_is_held(sk));
+	if (unlikely(rx))
+		hpcc_rx_data(sk, flow, rx, event == CA_EVENT_ECN_IS_CE);
+}
+
+/**
+ * hpcc_window_write() - tell W
+ * @flow: a flow, of which hpcc_window_waits()
+ * @p: hpcc_opt_len(1) bytes
+ *
+ * Context: LOCAL_OUT.
+ * Return: its length.
+ */
+u32 hpcc_window_write(struct hpcc_flow *flow, u8 *p)
+{
+	const struct hpcc_opt opt = { .type = HPCC_OPT_REPORT, .nr = 1 };
+	struct hpcc_rx *rx = rcu_dereference(flow->rx);
+
+	/* Before the window is read: one that is told meanwhile leaves next time. */
+	smp_store_mb(rx->due, false);
+	hpcc_opt_encode(p, flow->kind, &opt);
+	put_unaligned_be64(READ_ONCE(rx->window), p + HPCC_OPT_HEAD_LEN);
+	return hpcc_opt_len(1);
+}
+
+/**
+ * hpcc_rx_free() - free what a receiver keeps, with its flow
+ * @flow: a flow that nobody uses any more
+ */
+void hpcc_rx_free(struct hpcc_flow *flow)
+{
+	struct hpcc_rx *rx = rcu_access_pointer(flow->rx);
+
+	if (rx)
+		kfree(rx->state.algo.L);
+	kfree(rx);
+}
+
+/* The state of a receiver, made for the first parameters. The caller has the socket. */
+static struct hpcc_rx *hpcc_rx_get(struct hpcc_flow *flow)
+{
+	struct hpcc_rx *rx = rcu_dereference(flow->rx);
+	struct hpcc_rx *new;
+
+	if (rx)
+		return rx;
+	new = hpcc_flow_zalloc(flow->sk, sizeof(*new));
+	if (!new)
+		return NULL;
+	rx = unrcu_pointer(cmpxchg(&flow->rx, NULL, RCU_INITIALIZER(new)));
+	if (rx)
+		kfree(new);
+	return rx ?: new;
+}
+
+/* Keep parameters that came until TCP processes the data that they came with. */
+static int hpcc_params_in(struct hpcc_flow *flow, const struct net *net, const u64 words[2])
+{
+	struct hpcc_int_params q;
+	struct hpcc_rx *rx;
+
+	if (!hpcc_int_params_unpack(words, &q))
+		return -EINVAL;
+	rx = hpcc_rx_get(flow);
+	if (!rx) {
+		hpcc_count(net, HPCC_C_NO_MEMORY);
+		return 0;
+	}
+	WRITE_ONCE(rx->wants[0], words[0]);
+	WRITE_ONCE(rx->wants[1], words[1]);
+	/* hpcc_rx_begin() that sees this sees the words. */
+	smp_store_release(&rx->arrived, true);
+	return 0;
+}
+
+/* ---- Sender ------------------------------------------------------------ */
+
+static struct hpcc_remote *hpcc_remote_of(const struct sock *sk, const struct hpcc_flow *flow)
+{
+	return rcu_dereference_protected(flow->remote, lockdep_sock_is_held(sk));
+}
+
+static u64 hpcc_T_in_us(const struct hpcc_flow *flow, u32 T)
+{
+	return div_u64(flow->params.T * T, NSEC_PER_USEC);
+}
+
+static void hpcc_remote_set(struct sock *sk, struct hpcc_flow *flow, struct hpcc_remote *remote,
+			    enum hpcc_remote_state state)
+{
+	remote->since_us = tcp_sk(sk)->tcp_mstamp;
+	WRITE_ONCE(remote->tries, 0);
+	WRITE_ONCE(remote->state, state);
+	WRITE_ONCE(flow->reported, state == HPCC_REMOTE_ON);
+}
+
+/* What the receiver is to compute W with now, as two words. */
+static void hpcc_remote_params(const struct sock *sk, const struct hpcc_flow *flow, u8 id,
+			       bool on, u64 words[2])
+{
+	const struct hpcc_sysctls *sysctls = &hpcc_pernet(sock_net(sk))->sysctls;
+	const struct hpcc_params *p = &flow->params;
+	struct hpcc_int_params q = {
+		.id = id,
+		.T_ns = on ? clamp_t(u64, p->T, HPCC_INT_T_MIN_NS, HPCC_INT_T_MAX_NS) : 0,
+		.eta_permille = READ_ONCE(sysctls->eta_permille),
+		.max_stage = p->max_stage,
+		.settle = flow->settle,
+		.per_rtt = flow->algo.per_rtt,
+		.W_min = clamp(hpcc_int_part(p, p->W_min_q16, HPCC_INT_W_MIN_BITS), 1U, 2047U),
+		.W = max(hpcc_int_part(p, flow->algo.W_q16, HPCC_INT_W_BITS), 1U),
+		.W_ai = min(hpcc_int_part(p, flow->wants_N ? flow->W_ai_one_q16 : p->W_ai_q16,
+					  HPCC_INT_W_AI_BITS), BIT(HPCC_INT_W_AI_BITS) - 1),
+		.alone = flow->wants_N,
+	};
+
+	hpcc_int_params_pack(&q, words);
+}
+
+/* Have LOCAL_OUT tell parameters, with another id than before. */
+static void hpcc_remote_tell(struct sock *sk, struct hpcc_flow *flow, struct hpcc_remote *remote,
+			     bool on)
+{
+	u8 id = (remote->id + 1) % HPCC_INT_IDS;
+	u64 words[2];
+
+	hpcc_remote_params(sk, flow, id, on, words);
+	WRITE_ONCE(remote->tell[0], words[0]);
+	WRITE_ONCE(remote->tell[1], words[1]);
+	WRITE_ONCE(remote->id, id);
+	WRITE_ONCE(remote->told_ns, tcp_sk(sk)->tcp_clock_cache - flow->params.T);
+	WRITE_ONCE(remote->telling, true);
+}
+
+/**
+ * hpcc_remote_begin() - have the receiver compute W, if both ends agreed to that
+ * @sk: socket
+ * @flow: its new flow, whose parameters are set
+ *
+ * Context: socket lock, as all of the sender but for LOCAL_IN and LOCAL_OUT.
+ */
+void hpcc_remote_begin(struct sock *sk, struct hpcc_flow *flow)
+{
+	struct hpcc_remote *remote;
+
+	if (!flow->where || flow->probes || !hpcc_ecn_is_negotiated(tcp_sk(sk)))
+		return;
+	remote = hpcc_flow_zalloc(sk, sizeof(*remote));
+	if (!remote)
+		return;
+	/* For windows that a sender before us asked for, by setsockopt(). */
+	hpcc_remote_params(sk, flow, 0, false, remote->tell);
+	rcu_assign_pointer(flow->remote, remote);
+	hpcc_remote_tick(sk, flow);
+}
+
+/**
+ * hpcc_remote_tick() - ask, or stop asking, if it is time for that
+ * @sk: socket that runs hpcc
+ * @flow: its flow, whose W is that of the ACK at hand
+ */
+void hpcc_remote_tick(struct sock *sk, struct hpcc_flow *flow)
+{
+	struct hpcc_remote *remote = hpcc_remote_of(sk, flow);
+	u64 words[2];
+
+	if (likely(!remote) || remote->state == HPCC_REMOTE_ON)
+		return;
+	if (remote->state == HPCC_REMOTE_ASKING) {
+		/* The answer sets W: tell that of now where the first ones were lost. */
+		hpcc_remote_params(sk, flow, remote->id, true, words);
+		WRITE_ONCE(remote->tell[1], words[1]);
+		if (READ_ONCE(remote->tries) > hpcc_ask_tries) {
+			hpcc_remote_stop(sk, flow);
+			remote->wait_us = hpcc_T_in_us(flow, hpcc_ask_again_T);
+		}
+	} else if (tcp_sk(sk)->tcp_mstamp - remote->since_us >= remote->wait_us &&
+		   !hpcc_algo_is_slow(&flow->algo, &flow->params)) {
+		hpcc_remote_set(sk, flow, remote, HPCC_REMOTE_ASKING);
+		hpcc_remote_tell(sk, flow, remote, true);
+	}
+}
+
+/**
+ * hpcc_remote_follow_T() - tell parameters again if they changed
+ * @sk: socket
+ * @flow: its flow
+ *
+ * Windows that were computed with those before are ignored from now on.
+ */
+void hpcc_remote_follow_T(struct sock *sk, struct hpcc_flow *flow)
+{
+	struct hpcc_remote *remote = hpcc_remote_of(sk, flow);
+	u64 words[2];
+
+	if (!remote || remote->state == HPCC_REMOTE_OFF)
+		return;
+	hpcc_remote_params(sk, flow, remote->id, true, words);
+	if (!hpcc_int_params_same(words, remote->tell))
+		hpcc_remote_tell(sk, flow, remote, true);
+}
+
+/**
+ * hpcc_remote_take() - set W from the newest window, if there is one
+ * @sk: socket that runs hpcc
+ * @flow: its flow
+ *
+ * Return: whether there was.
+ */
+bool hpcc_remote_take(struct sock *sk, struct hpcc_flow *flow)
+{
+	struct hpcc_remote *remote = hpcc_remote_of(sk, flow);
+	struct hpcc_window w;
+	u64 word;
+
+	if (likely(!READ_ONCE(flow->told)))
+		return false;
+	/* Before the window is read: one that comes meanwhile is taken next time. */
+	smp_store_mb(flow->told, false);
+	word = READ_ONCE(remote->window);
+	if (word == remote->taken || remote->state == HPCC_REMOTE_OFF)
+		return false;
+	remote->taken = word;
+	if (!hpcc_window_unpack(word, &w) || w.id != remote->id)
+		return false;
+	WRITE_ONCE(remote->telling, false);
+	if (remote->state != HPCC_REMOTE_ON) {
+		hpcc_remote_set(sk, flow, remote, HPCC_REMOTE_ON);
+		flow->algo.started = true;
+		flow->heard = 0;
+	}
+	hpcc_response_told(tcp_sk(sk), flow, hpcc_window_bytes(&w, &flow->params));
+	return true;
+}
+
+/**
+ * hpcc_remote_stop() - compute W here from now on
+ * @sk: socket
+ * @flow: its flow
+ */
+void hpcc_remote_stop(struct sock *sk, struct hpcc_flow *flow)
+{
+	struct hpcc_remote *remote = hpcc_remote_of(sk, flow);
+
+	if (likely(!remote) || remote->state == HPCC_REMOTE_OFF)
+		return;
+	/* Not below what the receiver may have left without an ACK, or none would come. */
+	if (remote->state == HPCC_REMOTE_ON)
+		hpcc_algo_restart(&flow->algo, &flow->params,
+				  max_t(u64, flow->algo.W_q16,
+					(u64)(HPCC_RX_HELD + 1) * tcp_sk(sk)->mss_cache << 16));
+	hpcc_remote_set(sk, flow, remote, HPCC_REMOTE_OFF);
+	remote->wait_us = 0;
+	hpcc_remote_tell(sk, flow, remote, false);
+}
+
+/**
+ * hpcc_remote_silent() - the receiver tells no W any more
+ * @sk: socket that runs hpcc
+ * @flow: its flow
+ *
+ * Return: whether it computed W until now.
+ */
+bool hpcc_remote_silent(struct sock *sk, struct hpcc_flow *flow)
+{
+	if (likely(!flow->reported))
+		return false;
+	hpcc_remote_stop(sk, flow);
+	hpcc_remote_of(sk, flow)->wait_us = hpcc_T_in_us(flow, hpcc_ask_again_T);
+	hpcc_count(sock_net(sk), HPCC_C_WINDOWS_STOPPED);
+	return true;
+}
+
+/**
+ * hpcc_params_due() - whether a request is to be parameters
+ * @flow: a flow
+ * @tp: its socket
+ *
+ * Context: LOCAL_OUT.
+ */
+bool hpcc_params_due(const struct hpcc_flow *flow, const struct tcp_sock *tp)
+{
+	const struct hpcc_remote *remote = rcu_dereference(flow->remote);
+
+	return unlikely(remote) && READ_ONCE(remote->telling) &&
+	       hpcc_peek(tp->tcp_clock_cache) - READ_ONCE(remote->told_ns) >=
+	       hpcc_peek(flow->params.T) / 2;
+}
+
+/**
+ * hpcc_params_write() - tell parameters
+ * @flow: a flow, of which they are due
+ * @tp: its socket
+ * @p: hpcc_opt_len(2) bytes
+ *
+ * Context: LOCAL_OUT.
+ * Return: its length.
+ */
+u32 hpcc_params_write(struct hpcc_flow *flow, const struct tcp_sock *tp, u8 *p)
+{
+	const struct hpcc_opt opt = { .type = HPCC_OPT_REPORT, .nr = 2 };
+	struct hpcc_remote *remote = rcu_dereference(flow->remote);
+
+	WRITE_ONCE(remote->told_ns, hpcc_peek(tp->tcp_clock_cache));
+	WRITE_ONCE(remote->tries, min(READ_ONCE(remote->tries) + 1, U8_MAX));
+	/* Nobody answers that. */
+	if (READ_ONCE(remote->state) == HPCC_REMOTE_OFF)
+		WRITE_ONCE(remote->telling, false);
+	hpcc_opt_encode(p, flow->kind, &opt);
+	put_unaligned_be64(READ_ONCE(remote->tell[0]), p + hpcc_opt_len(0));
+	put_unaligned_be64(READ_ONCE(remote->tell[1]), p + hpcc_opt_len(1));
+	return hpcc_opt_len(2);
+}
+
+/* Keep a window that came, unless a newer one did. */
+static int hpcc_window_in(struct hpcc_flow *flow, const struct net *net, u64 word)
+{
+	struct hpcc_remote *remote = rcu_dereference(flow->remote);
+	struct hpcc_window w;
+
+	if (!hpcc_window_unpack(word, &w))
+		return -EINVAL;
+	if (w.id != READ_ONCE(remote->id) || READ_ONCE(remote->state) == HPCC_REMOTE_OFF) {
+		WRITE_ONCE(remote->telling, true);
+		hpcc_count(net, HPCC_C_WINDOW_OLD_IGNORED);
+		return 0;
+	}
+	if (!hpcc_window_newer(word, READ_ONCE(remote->window))) {
+		hpcc_count(net, HPCC_C_WINDOW_OLD_IGNORED);
+		return 0;
+	}
+	WRITE_ONCE(remote->window, word);
+	/* hpcc_remote_take() that sees this sees the window. */
+	smp_store_release(&flow->told, true);
+	return 0;
+}
+
+/* ---- Both -------------------------------------------------------------- */
+
+/**
+ * hpcc_receiver_in() - take in a REPORT with a window or parameters
+ * @flow: a flow
+ * @net: its network namespace
+ * @opt: head of the option, with at least one record
+ * @records: its records
+ *
+ * Context: LOCAL_IN.
+ * Return: 0; -ENOENT where this was not agreed upon; -EINVAL where it is malformed.
+ */
+int hpcc_receiver_in(struct hpcc_flow *flow, const struct net *net, const struct hpcc_opt *opt,
+		     const u8 *records)
+{
+	u64 words[2] = { get_unaligned_be64(records) };
+
+	if (words[0] >> 60 == HPCC_REPORT_WINDOW ? !rcu_access_pointer(flow->remote) : !flow->where)
+		return -ENOENT;
+	if (words[0] >> 60 == HPCC_REPORT_WINDOW && opt->nr == 1)
+		return hpcc_window_in(flow, net, words[0]);
+	if (words[0] >> 60 != HPCC_REPORT_PARAMETERS || opt->nr != 2)
+		return -EINVAL;
+	words[1] = get_unaligned_be64(records + HPCC_RECORD_LEN);
+	return hpcc_params_in(flow, net, words);
+}

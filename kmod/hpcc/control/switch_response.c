@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Direct responses of switches (draft-miao section 6.3): a segment without any flag, whose
+ * only option of ours is a RESPONSE, tells of the queue that data of ours has found.
+ *
+ * LOCAL_IN asks what it asks of an echo, leaves the response in a word of the flow, and has W
+ * follow it at once, under the socket's spinlock, which TCP will take next for the same
+ * segment. Where a process owns the socket W follows when TCP asks tso_segs(), which it does
+ * before it sends anything. TCP itself then discards the segment, as it does where this
+ * module is not loaded: it has no ACK. A response for which there is no connection ends at
+ * LOCAL_IN.
+ */
+#include <linux/unaligned.h>
+#include <net/tcp.h>
+
+#include "control/switch_response.h"
+
+static bool hpcc_response_put(struct hpcc_flow *flow, const struct tcp_sock *tp, u64 word)
+{
+	u64 last = READ_ONCE(flow->response);
+
+	do {
+		if (!hpcc_response_is_new(last, word, hpcc_peek(tp->snd_una),
+					  hpcc_peek(tp->snd_nxt)))
+			return false;
+	} while (!try_cmpxchg(&flow->response, &last, word));
+	return true;
+}
+
+/**
+ * hpcc_response_ok() - whether both numbers of a response may be of this connection, now
+ * @flow: a flow
+ * @tp: its socket
+ * @in: segment without flags
+ *
+ * The data that it is about have left and are not acknowledged. Their ACK number was the
+ * right edge of what had come then: what has come since may move it, by a window at most.
+ *
+ * Context: LOCAL_IN.
+ */
+bool hpcc_response_ok(const struct hpcc_flow *flow, const struct tcp_sock *tp,
+		      const struct hpcc_arrival *in)
+{
+	u32 data = ntohl(in->th->ack_seq);
+	u32 ack = ntohl(in->th->seq);
+	u32 rcv_wup = hpcc_peek(tp->rcv_wup);
+	u32 rcv_wnd = hpcc_peek(tp->rcv_wnd);
+	u32 old = min_t(u64, rcv_wnd, hpcc_peek(tp->bytes_received));
+
+	return !before(data, hpcc_peek(tp->snd_una)) && !after(data, hpcc_peek(tp->write_seq)) &&
+	       (!after(data, hpcc_peek(tp->snd_nxt)) || !after(data, READ_ONCE(flow->snd_end))) &&
+	       !before(ack, rcv_wup - old) && !after(ack, rcv_wup + rcv_wnd);
+}
+
+/* Have W follow, unless a process owns the socket. */
+static void hpcc_response_now(struct sock *sk, struct hpcc_flow *flow)
+{
+	/* After an NFQUEUE verdict this is a process. */
+	local_bh_disable();
+	bh_lock_sock(sk);
+	if (!sock_owned_by_user(sk) && hpcc_is_ours(sk) && hpcc_flow_of(sk) == flow)
+		hpcc_response_take(sk, flow);
+	bh_unlock_sock(sk);
+	local_bh_enable();
+}
+
+/**
+ * hpcc_response_in() - take a response in
+ * @sk: socket
+ * @flow: its flow, that hpcc_response_ok() was asked about
+ * @in: segment without flags, its checksum right
+ * @at: offset of its first option of either kind, or a negative error
+ * @pos: offset behind that
+ *
+ * Context: LOCAL_IN.
+ */
+void hpcc_response_in(struct sock *sk, struct hpcc_flow *flow, const struct hpcc_arrival *in,
+		      int at, u32 pos)
+{
+	const struct net *net = in->state->net;
+	struct hpcc_opt opt;
+	u64 record;
+	u8 hop;
+
+	if (at < 0 || in->opts[at] != flow->kind ||
+	    hpcc_opt_decode(in->opts + at, pos - at, &opt) ||
+	    opt.type != HPCC_OPT_RESPONSE || opt.nr != 1 ||
+	    !(READ_ONCE(flow->scales) & BIT(opt.scale)) ||
+	    hpcc_opt_next(in->opts, in->optlen, &pos, flow->kind) != -ENOENT ||
+	    in->skb->len != in->thoff + __tcp_hdrlen(in->th)) {
+		hpcc_count(net, HPCC_C_MALFORMED_IGNORED);
+		return;
+	}
+	record = get_unaligned_be64(in->opts + at + HPCC_OPT_HEAD_LEN);
+	hop = hpcc_slot_hop(in->opts + at + HPCC_OPT_HEAD_LEN);
+	if (!hop || hop != opt.hops) {
+		hpcc_count(net, HPCC_C_BAD_HOP_IGNORED);
+		return;
+	}
+	hpcc_count_rcu(net, HPCC_C_RESPONSE_RECEIVED);
+	if (hpcc_response_put(flow, tcp_sk(sk), hpcc_response_pack(ntohl(in->th->ack_seq),
+								   opt.scale, record)))
+		hpcc_response_now(sk, flow);
+	else
+		hpcc_count(net, HPCC_C_RESPONSE_IGNORED);
+}
+
+/**
+ * hpcc_response_stray() - a segment without flags came for no connection
+ * @in: the segment
+ * @at: offset of its first option of either kind, or a negative error
+ * @pos: offset behind that
+ *
+ * The connection may have closed meanwhile, or a switch may have responded to forged data. TCP
+ * would answer RST for a port that nobody has, and perhaps ACK in TIME-WAIT.
+ *
+ * Context: LOCAL_IN.
+ * Return: whether it is a response, and so ends here.
+ */
+bool hpcc_response_stray(const struct hpcc_arrival *in, int at, u32 pos)
+{
+	struct hpcc_opt opt;
+
+	if (at < 0 || hpcc_opt_decode(in->opts + at, pos - at, &opt) ||
+	    opt.type != HPCC_OPT_RESPONSE)
+		return false;
+	hpcc_count(in->state->net, HPCC_C_RESPONSE_IGNORED);
+	return true;
+}
+
+/**
+ * hpcc_response_take() - have W follow a response
+ * @sk: socket
+ * @flow: its flow, whose response is pending
+ *
+ * What has been acknowledged meanwhile brought records that are newer.
+ *
+ * Context: socket lock, owned by a process or not.
+ */
+void hpcc_response_take(struct sock *sk, struct hpcc_flow *flow)
+{
+	u64 word = READ_ONCE(flow->response);
+	u32 seq = hpcc_response_seq(word);
+	struct rate_sample rs = { .rtt_us = -1 };
+	struct tcp_sock *tp = tcp_sk(sk);
+	u64 before_q16 = flow->algo.W_q16;
+
+	/* One that came meanwhile waits for the next call. */
+	cmpxchg(&flow->response, word, word & ~HPCC_RESPONSE_PENDING);
+	if (!hpcc_runs_telemetry(flow) || before(seq, tp->snd_una) ||
+	    !hpcc_algo_respond(&flow->algo, &flow->params, seq, hpcc_response_qlen_ns(word),
+			       flow->reported)) {
+		hpcc_count(sock_net(sk), HPCC_C_RESPONSE_IGNORED);
+		return;
+	}
+	WRITE_ONCE(flow->searching, true);
+	hpcc_apply(sk, flow, &rs);
+	if (tcp_snd_cwnd(tp) < HPCC_PROMPT_CWND)
+		hpcc_pace_again(tp, &flow->stamped, before_q16, flow->algo.W_q16);
+}
+
+/**
+ * hpcc_response_told() - set W where the receiver tells it
+ * @tp: socket
+ * @flow: its flow
+ * @W_q16: what was told, bytes
+ *
+ * The receiver may not know of a queue yet: a response told of it, and the data that it is about
+ * are still on their way. A fall answers responses about what is on its way now.
+ *
+ * Context: socket lock.
+ */
+void hpcc_response_told(const struct tcp_sock *tp, struct hpcc_flow *flow, u64 W_q16)
+{
+	struct hpcc_algo *a = &flow->algo;
+
+	if (W_q16 < a->Wc_q16)
+		a->last_update_seq = tp->snd_nxt;
+	else if (!between(a->last_update_seq, tp->snd_una, tp->snd_nxt))
+		a->last_update_seq = tp->snd_una;
+	a->Wc_q16 = W_q16;
+	a->W_q16 = hpcc_response_holds(READ_ONCE(flow->response), tp->snd_una, tp->snd_nxt) ?
+		   min(a->W_q16, W_q16) : W_q16;
+	flow->dirty = true;
+}

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* Direct responses of switches (switch_response.c). */
+#ifndef _HPCC_CONTROL_SWITCH_RESPONSE_H
+#define _HPCC_CONTROL_SWITCH_RESPONSE_H
+
+#include <hpcc/law/response.h>
+
+#include "control/cc.h"
+#include "flow/flow.h"
+#include "packet/segment.h"
+
+/**
+ * hpcc_is_bare() - whether a segment may be a response: it has no flags
+ * @th: its TCP header
+ */
+static inline bool hpcc_is_bare(const struct tcphdr *th)
+{
+	return !tcp_flag_byte(th);
+}
+
+/**
+ * hpcc_response_waits() - whether a response waits to be taken
+ * @flow: a flow
+ */
+static inline bool hpcc_response_waits(const struct hpcc_flow *flow)
+{
+	return READ_ONCE(flow->response) & HPCC_RESPONSE_PENDING;
+}
+
+bool hpcc_response_ok(const struct hpcc_flow *flow, const struct tcp_sock *tp,
+		      const struct hpcc_arrival *in);
+void hpcc_response_in(struct sock *sk, struct hpcc_flow *flow, const struct hpcc_arrival *in,
+		      int at, u32 pos);
+bool hpcc_response_stray(const struct hpcc_arrival *in, int at, u32 pos);
+void hpcc_response_take(struct sock *sk, struct hpcc_flow *flow);
+void hpcc_response_told(const struct tcp_sock *tp, struct hpcc_flow *flow, u64 W_q16);
+
+#endif /* _HPCC_CONTROL_SWITCH_RESPONSE_H */

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Who pays for a connection's memory: the memory cgroup of its socket.
+ *
+ * Most of this memory is allocated in softirq, where __GFP_ACCOUNT by itself charges nobody, as the
+ * kernel does not guess. A socket that is not accepted yet has no sk_memcg, but it has its
+ * listener's cgroup, as all sockets have the one of the task that made them.
+ */
+#ifndef _HPCC_FLOW_CHARGE_H
+#define _HPCC_FLOW_CHARGE_H
+
+#include <linux/cgroup.h>
+#include <linux/memcontrol.h>
+#include <linux/sched/mm.h>
+#include <net/sock.h>
+
+/**
+ * struct hpcc_charge - between hpcc_charge_begin() and hpcc_charge_end()
+ * @css: memory cgroup that is charged, held; NULL: the kernel has no memory cgroups
+ * @outer: the one that would have been charged
+ */
+struct hpcc_charge {
+	struct cgroup_subsys_state *css;
+	struct mem_cgroup *outer;
+};
+
+#if defined(CONFIG_MEMCG) && defined(CONFIG_SOCK_CGROUP_DATA)
+/**
+ * hpcc_charge_begin() - charge allocations with __GFP_ACCOUNT to a socket's cgroup
+ * @sk: full socket
+ *
+ * Where memory is controlled by cgroups of version 1, whose tree sockets do not know, it charges
+ * the root, which is nobody.
+ *
+ * Context: any but hard interrupts; does not sleep.
+ * Return: for hpcc_charge_end(), in the same context.
+ */
+static inline struct hpcc_charge hpcc_charge_begin(const struct sock *sk)
+{
+	struct hpcc_charge charge = {};
+
+	if (mem_cgroup_disabled())
+		return charge;
+	charge.css = cgroup_get_e_css(sk->sk_cgrp_data.cgroup, &memory_cgrp_subsys);
+	charge.outer = set_active_memcg(mem_cgroup_from_css(charge.css));
+	return charge;
+}
+
+/**
+ * hpcc_charge_end() - charge them as before
+ * @charge: from hpcc_charge_begin()
+ */
+static inline void hpcc_charge_end(struct hpcc_charge charge)
+{
+	if (!charge.css)
+		return;
+	set_active_memcg(charge.outer);
+	css_put(charge.css);
+}
+#else
+static inline struct hpcc_charge hpcc_charge_begin(const struct sock *sk)
+{
+	return (struct hpcc_charge){};
+}
+
+static inline void hpcc_charge_end(struct hpcc_charge charge)
+{
+}
+#endif
+
+#endif /* _HPCC_FLOW_CHARGE_H */

@@ -1,0 +1,264 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Connections that agreed: their state, and how the hooks find it.
+ *
+ * A flow is born in init() and dies in release(), both under the socket lock. The
+ * hooks hold no lock and no reference; they look the socket's address up under RCU,
+ * and the flow is freed a grace period after it left the table. The table grows with
+ * its flows, and its hash is keyed at random. Each network namespace also has an array of its
+ * own flows, so that who asks for one's flows does not visit those of others.
+ */
+#include <linux/mm.h>
+#include <linux/rhashtable.h>
+#include <linux/slab.h>
+
+#include "carrier/carrier.h"
+#include "control/cc.h"
+#include "control/receiver.h"
+#include "flow/charge.h"
+#include "flow/flow.h"
+#include "netns/net.h"
+#include "telemetry/identify.h"
+
+static const struct rhashtable_params hpcc_flow_params = {
+	.key_len		= sizeof_field(struct hpcc_flow, sk),
+	.key_offset		= offsetof(struct hpcc_flow, sk),
+	.head_offset		= offsetof(struct hpcc_flow, node),
+	.automatic_shrinking	= true,
+};
+
+static struct rhashtable hpcc_flows;
+
+/* kmalloc() would take 4 KB for each. */
+static struct kmem_cache *hpcc_flow_cache;
+
+/* Of the machine's memory for each flow that a namespace may have, by default. A flow takes 1 to
+ * 4.5 KB, by its hops and by what the peer asks for: 1/64 to 1/14 of the memory. TCP's table of
+ * connections has a bucket for each 128 KB.
+ */
+#define HPCC_FLOW_SHIFT		16
+
+/* What struct hpcc_flow says of cache lines. */
+static void hpcc_flow_check(void)
+{
+#define HPCC_FLOW_LINE(member)	(offsetof(struct hpcc_flow, member) / 64)
+#define HPCC_FLOW_LAST(member)	((offsetofend(struct hpcc_flow, member) - 1) / 64)
+	BUILD_BUG_ON(HPCC_FLOW_LINE(algo) != 0);
+	BUILD_BUG_ON(HPCC_FLOW_LAST(fallback.rto) != 0);
+	BUILD_BUG_ON(HPCC_FLOW_LINE(fallback.began) != 1);
+	BUILD_BUG_ON(HPCC_FLOW_LAST(fallback) != 1);
+	BUILD_BUG_ON(HPCC_FLOW_LINE(params) != 2);
+	BUILD_BUG_ON(HPCC_FLOW_LAST(ext_hdr_len) != 2);
+	BUILD_BUG_ON(HPCC_FLOW_LINE(probe) != 3);
+	BUILD_BUG_ON(HPCC_FLOW_LAST(mail[0]) != 3);
+	BUILD_BUG_ON(sizeof(struct hpcc_flow) + sizeof(struct hpcc_link) > 1024);
+#undef HPCC_FLOW_LAST
+#undef HPCC_FLOW_LINE
+}
+
+/**
+ * hpcc_flow_init() - make the tables of flows
+ *
+ * Context: sleeps.
+ *
+ * Return: 0 or a negative error.
+ */
+int hpcc_flow_init(void)
+{
+	int err;
+
+	hpcc_flow_check();
+	hpcc_flow_cache = KMEM_CACHE(hpcc_flow, SLAB_HWCACHE_ALIGN | SLAB_ACCOUNT);
+	if (!hpcc_flow_cache)
+		return -ENOMEM;
+	err = rhashtable_init(&hpcc_flows, &hpcc_flow_params);
+	if (err)
+		kmem_cache_destroy(hpcc_flow_cache);
+	return err;
+}
+
+/**
+ * hpcc_flow_exit() - when it goes, and no socket has a flow any more
+ */
+void hpcc_flow_exit(void)
+{
+	/* Flows that wait for a grace period. */
+	rcu_barrier();
+	rhashtable_destroy(&hpcc_flows);
+	kmem_cache_destroy(hpcc_flow_cache);
+}
+
+/* kfree_rcu() would leave work behind that rcu_barrier() does not wait for. */
+static void hpcc_flow_free(struct rcu_head *rcu)
+{
+	struct hpcc_flow *flow = container_of(rcu, struct hpcc_flow, rcu);
+
+	kfree(flow->algo.L);
+	kfree(rcu_access_pointer(flow->path));
+	kfree(rcu_access_pointer(flow->remote));
+	kfree(rcu_access_pointer(flow->trace_rx));
+	hpcc_rx_free(flow);
+	kmem_cache_free(hpcc_flow_cache, flow);
+}
+
+static u32 hpcc_max_flows_of(const struct net *net)
+{
+	return READ_ONCE(hpcc_pernet(net)->sysctls.max_flows) ?:
+	       totalram_pages() >> (HPCC_FLOW_SHIFT - PAGE_SHIFT);
+}
+
+/* Count one flow more. False: the namespace has as many as it may. Its own root, who may be a
+ * tenant, sets no more than root of the machine did for the initial namespace.
+ */
+static bool hpcc_flow_admit(const struct net *net)
+{
+	u32 max = min(hpcc_max_flows_of(net), hpcc_max_flows_of(&init_net));
+	atomic_t *nr = &hpcc_pernet(net)->nr_flows;
+
+	if (atomic_inc_return(nr) <= max)
+		return true;
+	atomic_dec(nr);
+	return false;
+}
+
+/* Free a flow that is not in the hash table (any more). Those who have found it before may
+ * use it for an RCU grace period.
+ */
+static void hpcc_flow_forget(struct hpcc_flow *flow)
+{
+	xa_erase_bh(&hpcc_pernet(sock_net(flow->sk))->flows, flow->id);
+	/* netlink.c may still use it: from now on it does not follow @sk. */
+	spin_lock_bh(&flow->lock);
+	flow->dead = true;
+	spin_unlock_bh(&flow->lock);
+	call_rcu(&flow->rcu, hpcc_flow_free);
+}
+
+/**
+ * hpcc_flow_zalloc() - memory that a connection needs beside its flow
+ * @sk: its socket
+ * @size: bytes
+ *
+ * Context: socket lock or RCU read side, with a reference to @sk; does not sleep.
+ * Return: the memory, cleared and charged to the socket's cgroup, for kfree(); or NULL.
+ */
+void *hpcc_flow_zalloc(const struct sock *sk, size_t size)
+{
+	struct hpcc_charge charge = hpcc_charge_begin(sk);
+	void *memory = kzalloc(size, GFP_ATOMIC | __GFP_NOWARN | __GFP_ACCOUNT);
+
+	hpcc_charge_end(charge);
+	return memory;
+}
+
+static struct hpcc_flow *hpcc_flow_make(struct sock *sk, u16 caps, u8 kind)
+{
+	struct hpcc_net *hn = hpcc_pernet(sock_net(sk));
+	const struct hpcc_sysctls *sysctls = &hn->sysctls;
+	struct hpcc_flow *flow;
+
+	flow = kmem_cache_zalloc(hpcc_flow_cache, GFP_ATOMIC | __GFP_NOWARN);
+	if (!flow)
+		return NULL;
+	flow->sk = sk;
+	flow->kind = kind;
+	flow->slots = READ_ONCE(sysctls->slots);
+	flow->caps = caps;
+	flow->where = caps & HPCC_CAP_WINDOW;
+	flow->carrier = hpcc_carrier_for(sk, caps);
+	flow->nodes = READ_ONCE(sysctls->ioam_nodes);
+	flow->ioam_seq = tcp_sk(sk)->snd_una;
+	hpcc_burst_init(sk, &flow->burst, READ_ONCE(sysctls->burst_segs),
+			READ_ONCE(sysctls->burst_shift));
+	hpcc_stamped_begin(tcp_sk(sk), &flow->stamped);
+	spin_lock_init(&flow->lock);
+
+	flow->snd_end = tcp_sk(sk)->snd_nxt;
+
+	if (xa_alloc_bh(&hn->flows, &flow->id, flow, xa_limit_32b,
+			GFP_ATOMIC | __GFP_NOWARN))
+		goto err_flow;
+	/* The hooks may find it from here on. */
+	if (rhashtable_insert_fast(&hpcc_flows, &flow->node, hpcc_flow_params))
+		goto err_id;
+	hpcc_path_born(sock_net(sk), flow);
+	return flow;
+
+err_id:
+	hpcc_flow_forget(flow);
+	return NULL;
+err_flow:
+	kmem_cache_free(hpcc_flow_cache, flow);
+	return NULL;
+}
+
+/**
+ * hpcc_flow_create() - make the state of a connection that agreed
+ * @sk: its socket
+ * @caps: HPCC_CAP_* of the peer
+ * @kind: of the option that both ends carried
+ * @why: set to the counter that says why there is none
+ *
+ * Context: socket lock; does not sleep.
+ * Return: the flow, to be found by hpcc_flow_find() from now on, or NULL: there are too many, or
+ * there is no memory.
+ */
+struct hpcc_flow *hpcc_flow_create(struct sock *sk, u16 caps, u8 kind,
+				   enum hpcc_counter *why)
+{
+	struct hpcc_charge charge;
+	struct hpcc_flow *flow;
+
+	*why = HPCC_C_FLOW_LIMIT;
+	if (!hpcc_flow_admit(sock_net(sk)))
+		return NULL;
+	*why = HPCC_C_NO_MEMORY;
+	charge = hpcc_charge_begin(sk);
+	flow = hpcc_flow_make(sk, caps, kind);
+	hpcc_charge_end(charge);
+	if (!flow)
+		atomic_dec(&hpcc_pernet(sock_net(sk))->nr_flows);
+	return flow;
+}
+
+/**
+ * hpcc_flow_destroy() - take a flow out of the table and free it
+ * @flow: the flow; may be NULL
+ *
+ * Context: socket lock; does not sleep.
+ */
+void hpcc_flow_destroy(struct hpcc_flow *flow)
+{
+	if (!flow)
+		return;
+	rhashtable_remove_fast(&hpcc_flows, &flow->node, hpcc_flow_params);
+	atomic_dec(&hpcc_pernet(sock_net(flow->sk))->nr_flows);
+	hpcc_flow_forget(flow);
+}
+
+/**
+ * hpcc_flow_find() - the flow of a socket
+ * @sk: full TCP socket
+ *
+ * Context: RCU read side; the flow is good until its end.
+ * Return: the flow, or NULL where the socket runs something else or its
+ * connection did not agree.
+ */
+struct hpcc_flow *hpcc_flow_find(const struct sock *sk)
+{
+	return rhashtable_lookup(&hpcc_flows, &sk, hpcc_flow_params);
+}
+
+/**
+ * hpcc_flow_from() - the first flow whose number is @id or more
+ * @hn: state of its network namespace
+ * @id: the number; set to the flow's
+ *
+ * Context: RCU read side, to the end of which the flow is valid. Its socket is valid under
+ * the flow's lock, if the flow is not dead.
+ * Return: the flow, or NULL where there are no more.
+ */
+struct hpcc_flow *hpcc_flow_from(struct hpcc_net *hn, unsigned long *id)
+{
+	return xa_find(&hn->flows, id, ULONG_MAX, XA_PRESENT);
+}

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * What a listener's child will run, before there is a child.
+ */
+#include <linux/ipv6.h>
+#include <net/ip6_route.h>
+#include <net/route.h>
+#include <net/tcp.h>
+#include <hpcc/compat.h>
+
+#include "control/cc.h"
+#include "hook/handshake.h"
+
+static struct dst_entry *hpcc_route(struct net *net, u8 family,
+				    const struct hpcc_tuple *tuple, int oif,
+				    u32 mark, kuid_t uid)
+{
+	struct flowi4 fl4 = {
+		.flowi4_oif = oif,
+		.flowi4_mark = mark,
+		.flowi4_proto = IPPROTO_TCP,
+		.flowi4_flags = FLOWI_FLAG_ANYSRC,
+		.flowi4_uid = uid,
+		.daddr = tuple->raddr.s6_addr32[3],
+		.saddr = tuple->laddr.s6_addr32[3],
+		.fl4_dport = tuple->rport,
+		.fl4_sport = tuple->lport,
+	};
+	struct rtable *rt;
+
+	if (IS_ENABLED(CONFIG_IPV6) && family == NFPROTO_IPV6) {
+		struct flowi6 fl6 = {
+			.flowi6_oif = oif,
+			.flowi6_mark = mark,
+			.flowi6_proto = IPPROTO_TCP,
+			.flowi6_uid = uid,
+			.daddr = tuple->raddr,
+			.saddr = tuple->laddr,
+			.fl6_dport = tuple->rport,
+			.fl6_sport = tuple->lport,
+		};
+
+		return ip6_dst_lookup_flow(net, NULL, &fl6, NULL);
+	}
+	rt = ip_route_output_flow(net, &fl4, NULL);
+	return IS_ERR(rt) ? ERR_CAST(rt) : &rt->dst;
+}
+
+/**
+ * hpcc_route_cc() - the congestion control that the route to a peer names
+ * @net: network namespace
+ * @family: NFPROTO_IPV4 or NFPROTO_IPV6
+ * @tuple: the connection
+ * @oif: device or VRF that it is bound to, or 0
+ * @mark: mark of its packets
+ * @listener: the listener, whose user a routing rule may ask for; may be NULL
+ *
+ * Context: RCU read side.
+ * Return: its key, or TCP_CA_UNSPEC.
+ */
+u32 hpcc_route_cc(struct net *net, u8 family, const struct hpcc_tuple *tuple,
+		  int oif, u32 mark, const struct sock *listener)
+{
+	struct dst_entry *dst = hpcc_route(net, family, tuple, oif, mark,
+					   sock_net_uid(net, listener));
+	u32 key;
+
+	if (IS_ERR(dst))
+		return TCP_CA_UNSPEC;
+	key = dst_metric(dst, RTAX_CC_ALGO);
+	dst_release(dst);
+	return key;
+}
+
+/* The device or VRF that the request of a SYN will be bound to, as tcp_conn_request() and
+ * tcp_v6_init_req() have it: a link-local peer is on the link that the SYN came by.
+ */
+static int hpcc_request_oif(const struct sock *listener, struct sk_buff *skb,
+			    u8 family)
+{
+	if (IS_ENABLED(CONFIG_IPV6) && family == NFPROTO_IPV6 &&
+	    ipv6_addr_type(&ipv6_hdr(skb)->saddr) & IPV6_ADDR_LINKLOCAL)
+		return inet6_iif(skb);
+	return inet_request_bound_dev_if(listener, skb);
+}
+
+/* A bit beside others, which setsockopt() may change meanwhile. */
+static __no_kcsan bool hpcc_ca_chosen(const struct sock *sk)
+{
+	return inet_csk(sk)->icsk_ca_setsockopt;
+}
+
+/**
+ * hpcc_child_runs_hpcc() - whether a listener's child to come will run hpcc
+ * @listener: the listener; may be NULL
+ * @route_key: what the route to the peer names
+ *
+ * tcp_ca_openreq_child() takes, in this order: what the route says, what the listener
+ * chose by setsockopt(), and the namespace's default.
+ *
+ * Context: RCU read side.
+ * Return: true if it will.
+ */
+bool hpcc_child_runs_hpcc(const struct sock *listener, u32 route_key)
+{
+	if (route_key != TCP_CA_UNSPEC)
+		return route_key == hpcc_ops.key;
+	if (!listener)
+		return false;
+	if (hpcc_ca_chosen(listener))
+		return hpcc_is_ours(listener);
+	return rcu_access_pointer(sock_net(listener)->ipv4.tcp_congestion_control) ==
+	       &hpcc_ops;
+}
+
+/**
+ * hpcc_syn_welcome() - whether a SYN at LOCAL_IN may begin a connection with hpcc
+ * @skb: packet
+ * @state: where the hook is
+ * @th: its TCP header
+ * @tuple: the connection
+ *
+ * Context: RCU read side.
+ * Return: its listener if so, or NULL.
+ */
+const struct sock *hpcc_syn_welcome(struct sk_buff *skb, const struct nf_hook_state *state,
+				    const struct tcphdr *th, const struct hpcc_tuple *tuple)
+{
+	const struct sock *listener = skb->sk;
+	u32 route_key;
+
+	if (!listener || READ_ONCE(listener->sk_state) != TCP_LISTEN)
+		listener = hpcc_lookup_listener(state->net, state->pf, skb, th);
+	if (!listener)
+		return NULL;
+	route_key = hpcc_route_cc(state->net, state->pf, tuple,
+				  hpcc_request_oif(listener, skb, state->pf),
+				  inet_request_mark(listener, skb), listener);
+	return hpcc_child_runs_hpcc(listener, route_key) ? listener : NULL;
+}

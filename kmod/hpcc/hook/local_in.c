@@ -1,0 +1,415 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * LOCAL_IN: read our options from incoming segments.
+ *
+ * What this hook may assume of a packet, and what it owes to those behind it:
+ *
+ *	who	It runs before TCP, in softirq or in a process that gives an NFQUEUE
+ *		verdict, under RCU and without the socket lock. It never follows
+ *		icsk_ca_priv: setsockopt(TCP_CONGESTION) may replace its contents at
+ *		any moment. The flow comes from the table of flow.c.
+ *	what	The sender chose every byte. TCP has checked nothing yet; the IP layer
+ *		has checked its own header and, for IPv4, put fragments together. For
+ *		IPv6 the extension headers behind hop-by-hop options are still to be
+ *		walked: fragments, authentication and routing headers with segments
+ *		left are for others, and such a packet is passed on unread.
+ *	whose	A packet is changed only if it is of a connection that agreed, its
+ *		checksum is right, both of its numbers are acceptable and its header
+ *		is nobody else's (sniffers hold clones).
+ *	how	The network header stays at skb->data, and the transport header at its
+ *		offset from there. In IPv6 that is the first extension header, where
+ *		ip6_protocol_deliver_rcu() goes on; so a packet that has one is read,
+ *		and not changed.
+ *
+ * An option is believed only if the segment's checksum is right, the connection
+ * agreed, and TCP would accept both the sequence and the ACK number and the TTL:
+ * who cannot see the connection has to guess both numbers, as for data (RFC 5961).
+ * Documentation/protocol.rst has a table of that. Anything else is counted and
+ * ignored, and the segment goes on.
+ *
+ * A segment without flags may be a switch's response (switch_response.c).
+ *
+ * Options that are ours (options.c) are taken out of the segment: with them TCP would leave its
+ * fast path for each segment, and could not join those in its backlog.
+ */
+#include <linux/ip.h>
+#include <linux/ipv6.h>
+#include <linux/rcupdate.h>
+#include <net/inet_hashtables.h>
+#include <net/ipv6.h>
+#include <net/tcp.h>
+#include <hpcc/carrier/int.h>
+#include <hpcc/compat.h>
+
+#include "carrier/carrier.h"
+#include "control/cc.h"
+#include "control/switch_response.h"
+#include "hook/handshake.h"
+#include "packet/segment.h"
+
+/* A TCP header behind more IPv6 headers than this many bytes is not looked at. */
+#define HPCC_EXTHDRS_MAX	512
+
+/* The TCP header behind IPv6 extension headers that say nothing about where the packet
+ * goes or whether it may be believed.
+ *
+ * Return: its offset; -1: none, or too far away.
+ */
+static int hpcc_arrival_ipv6(const struct sk_buff *skb)
+{
+	u8 next = ipv6_hdr(skb)->nexthdr;
+	int off = sizeof(struct ipv6hdr);
+
+	while (next != IPPROTO_TCP) {
+		const struct ipv6_rt_hdr *h;
+		struct ipv6_rt_hdr buf;
+
+		if (next != NEXTHDR_DEST && next != NEXTHDR_ROUTING &&
+		    !(next == NEXTHDR_HOP && off == sizeof(struct ipv6hdr)))
+			return -1;
+		h = skb_header_pointer(skb, off, sizeof(buf), &buf);
+		if (!h || (next == NEXTHDR_ROUTING && h->segments_left))
+			return -1;
+		next = h->nexthdr;
+		off += (h->hdrlen + 1) * 8;
+		if (off > HPCC_EXTHDRS_MAX)
+			return -1;
+	}
+	return off;
+}
+
+/* Whether a packet is IPv4's and has, in the usual places, no TCP options but timestamps.
+ * It need not be TCP: neither way it is for us.
+ */
+static bool hpcc_is_usual(const struct sk_buff *skb, u8 pf)
+{
+	const struct iphdr *iph = (const struct iphdr *)skb->data;
+	const struct tcphdr *th = (const struct tcphdr *)(iph + 1);
+
+	return pf == NFPROTO_IPV4 &&
+	       skb_headlen(skb) >= sizeof(*iph) + sizeof(*th) + HPCC_TCPOPTS_USUAL_LEN &&
+	       iph->ihl == sizeof(*iph) / 4 && !th->syn &&
+	       th->doff == (sizeof(*th) + HPCC_TCPOPTS_USUAL_LEN) / 4 &&
+	       hpcc_opts_usual((const u8 *)(th + 1), HPCC_TCPOPTS_USUAL_LEN);
+}
+
+/* Have TCP header and options in one piece, as TCP will. False: not for us. */
+static bool hpcc_arrival_parse(struct hpcc_arrival *in)
+{
+	struct tcphdr *th;
+
+	if (in->state->pf == NFPROTO_IPV4) {
+		const struct iphdr *iph = ip_hdr(in->skb);
+
+		if (iph->protocol != IPPROTO_TCP || ip_is_fragment(iph))
+			return false;
+		in->thoff = ip_hdrlen(in->skb);
+	} else {
+		int off = hpcc_arrival_ipv6(in->skb);
+
+		if (off < 0)
+			return false;
+		in->thoff = off;
+	}
+	if (!pskb_may_pull(in->skb, in->thoff + sizeof(*th)))
+		return false;
+	th = (struct tcphdr *)(in->skb->data + in->thoff);
+	if (th->doff < sizeof(*th) / 4)
+		return false;
+	in->optlen = __tcp_hdrlen(th) - sizeof(*th);
+	/* A SYN without an option may take an offer back. */
+	if (!in->optlen && !th->syn)
+		return false;
+	if (!pskb_may_pull(in->skb, in->thoff + __tcp_hdrlen(th)))
+		return false;
+	in->th = (struct tcphdr *)(in->skb->data + in->thoff);
+	in->opts = (u8 *)(in->th + 1);
+	return true;
+}
+
+/**
+ * hpcc_arrival_intact() - whether a segment's checksum is right
+ * @in: the segment
+ *
+ * Return: true also where it was never computed.
+ */
+bool hpcc_arrival_intact(const struct hpcc_arrival *in)
+{
+	u8 ip_summed = in->skb->ip_summed;
+	bool intact;
+
+	/* Checked, or never computed: nf_checksum() would say so, too. */
+	if (ip_summed == CHECKSUM_PARTIAL || ip_summed == CHECKSUM_UNNECESSARY)
+		return true;
+	intact = !nf_checksum(in->skb, NF_INET_LOCAL_IN, in->thoff, IPPROTO_TCP,
+			      in->state->pf);
+	/* nf_checksum() says CHECKSUM_UNNECESSARY. That is true of TCP's checksum only: the
+	 * code that walks extension headers may find another protocol, whose checksum has
+	 * to be checked by the sum of the whole packet.
+	 */
+	if (ip_summed == CHECKSUM_COMPLETE && in->state->pf == NFPROTO_IPV6 &&
+	    in->thoff != sizeof(struct ipv6hdr))
+		in->skb->ip_summed = CHECKSUM_COMPLETE;
+	return intact;
+}
+
+/**
+ * hpcc_arrival_sock() - the socket that TCP will find for a segment
+ * @in: the segment
+ * @put: set to whether the socket holds a reference
+ *
+ * It is looked up as TCP does, by the device that the packet came in by, so that nothing
+ * reaches a socket of another VRF.
+ *
+ * Return: the socket, if it is a full one that does not listen, or NULL.
+ */
+struct sock *hpcc_arrival_sock(const struct hpcc_arrival *in, bool *put)
+{
+	struct sock *sk = in->skb->sk;
+
+	*put = false;
+	if (!sk) {
+		sk = hpcc_lookup(in->state->net, in->state->pf, in->skb,
+				 in->th);
+		if (!sk)
+			return NULL;
+		if (!sk_fullsock(sk)) {
+			sock_gen_put(sk);
+			return NULL;
+		}
+		*put = true;
+	}
+	return sk_fullsock(sk) ? sk : NULL;
+}
+
+/* ---- Segments of a connection that agreed ---------------------------------------- */
+
+/* Whether the data of a segment may be of this connection, now. */
+static bool hpcc_seq_ok(const struct tcp_sock *tp, const struct hpcc_arrival *in)
+{
+	u32 seq = ntohl(in->th->seq);
+	u32 end = seq + in->skb->len - in->thoff - __tcp_hdrlen(in->th);
+	u32 rcv_wup = hpcc_peek(tp->rcv_wup);
+
+	return !before(end, rcv_wup) &&
+	       !after(seq, rcv_wup + hpcc_peek(tp->rcv_wnd));
+}
+
+/**
+ * hpcc_ack_ok() - whether the ACK number of a segment may be of this connection, now
+ * @flow: a flow
+ * @tp: its socket
+ * @in: the segment
+ *
+ * As tcp_ack() and RFC 5961, section 5, have it. A connection that has sent little has
+ * acknowledged little. snd_nxt moves only after a segment has left; on a short path its ACK is
+ * here before that, so LOCAL_OUT notes what it has let go.
+ *
+ * Return: true if so.
+ */
+bool hpcc_ack_ok(const struct hpcc_flow *flow, const struct tcp_sock *tp,
+		 const struct hpcc_arrival *in)
+{
+	u32 ack = ntohl(in->th->ack_seq);
+	u32 old = min_t(u64, hpcc_peek(tp->max_window),
+			hpcc_peek(tp->bytes_acked));
+
+	return in->th->ack && !after(ack, hpcc_peek(tp->write_seq)) &&
+	       (!after(ack, hpcc_peek(tp->snd_nxt)) ||
+		!after(ack, READ_ONCE(flow->snd_end))) &&
+	       !before(ack, hpcc_peek(tp->snd_una) - old);
+}
+
+/* Whether both numbers of a segment may be. */
+static bool hpcc_numbers_ok(const struct hpcc_flow *flow, const struct tcp_sock *tp,
+			    const struct hpcc_arrival *in)
+{
+	if (hpcc_is_bare(in->th))
+		return hpcc_response_ok(flow, tp, in);
+	return hpcc_seq_ok(tp, in) && hpcc_ack_ok(flow, tp, in);
+}
+
+/**
+ * hpcc_ttl_ok() - whether a packet has come as far as the socket allows
+ * @sk: the socket, with IP_MINTTL or IPV6_MINHOPCOUNT
+ * @in: the packet
+ *
+ * Return: true if so.
+ */
+bool hpcc_ttl_ok(const struct sock *sk, const struct hpcc_arrival *in)
+{
+	if (in->state->pf == NFPROTO_IPV4)
+		return ip_hdr(in->skb)->ttl >= READ_ONCE(inet_sk(sk)->min_ttl);
+	return ipv6_hdr(in->skb)->hop_limit >=
+	       READ_ONCE(inet6_sk(sk)->min_hopcount);
+}
+
+/* Correct the TCP checksum for @n option bytes that leave the header. @th is as it
+ * was; the pseudo header says a length, too.
+ */
+static void hpcc_strip_checksum(const struct sk_buff *skb, struct tcphdr *th,
+				const u8 *opts, u32 n, u32 len)
+{
+	bool partial = skb->ip_summed == CHECKSUM_PARTIAL;
+	__wsum sum = csum_unfold(partial ? th->check : ~th->check);
+
+	sum = csum_sub(sum, (__force __wsum)htons(len));
+	sum = csum_add(sum, (__force __wsum)htons(len - n));
+	if (!partial) {
+		sum = csum_sub(sum, csum_partial(opts, n, 0));
+		sum = csum_sub(sum, (__force __wsum)htons(n << 10));
+	}
+	th->check = partial ? ~csum_fold(sum) : csum_fold(sum);
+}
+
+/* Take the options from @at on out of a segment whose checksum is right: move all that
+ * is in front of them. One whose header somebody else holds, too, stays as it is; so
+ * does one with IPv6 extension headers, which others have yet to walk, by offsets
+ * of their own, and one of a virtual machine that wants a checksum somewhere else.
+ */
+static void hpcc_strip(const struct hpcc_arrival *in, u32 at)
+{
+	struct sk_buff *skb = in->skb;
+	u32 head = in->thoff + sizeof(struct tcphdr) + at;
+	u32 n = in->optlen - at;
+
+	if (!n || (at | n) & 3 || skb_header_cloned(skb) ||
+	    skb->len > IP_MAX_MTU || skb_transport_offset(skb) != in->thoff ||
+	    (in->state->pf == NFPROTO_IPV6 &&
+	     in->thoff != sizeof(struct ipv6hdr)) ||
+	    (skb->ip_summed == CHECKSUM_PARTIAL &&
+	     skb_checksum_start_offset(skb) != in->thoff))
+		return;
+	DEBUG_NET_WARN_ON_ONCE(skb_shared(skb) || skb_network_offset(skb));
+	hpcc_strip_checksum(skb, in->th, in->opts + at, n,
+			    skb->len - in->thoff);
+	in->th->doff -= n / 4;
+	if (skb->ip_summed == CHECKSUM_PARTIAL) {
+		skb->csum_start += n;
+	} else {
+		skb->ip_summed = CHECKSUM_UNNECESSARY;
+		skb->csum_level = 0;
+	}
+	memmove(skb->data + n, skb->data, head);
+	__skb_pull(skb, n);
+	skb_reset_network_header(skb);
+	skb_set_transport_header(skb, in->thoff);
+	hpcc_set_ip_length(skb, in->state->pf);
+}
+
+static noinline void hpcc_unagreed_in(const struct hpcc_arrival *in)
+{
+	const struct net *net = in->state->net;
+	u8 kind = READ_ONCE(hpcc_pernet(net)->sysctls.option_kind);
+	u32 pos = 0;
+
+	if (hpcc_opt_next(in->opts, in->optlen, &pos, kind) >= 0)
+		hpcc_count(net, HPCC_C_UNAGREED_IGNORED);
+}
+
+/* A segment whose numbers are not those of data may carry INT. Return: whether it ends here. */
+static noinline bool hpcc_outside_in(struct sock *sk, struct hpcc_flow *flow,
+				     struct hpcc_arrival *in, int at, u32 pos)
+{
+	const struct tcp_sock *tp = tcp_sk(sk);
+	const struct net *net = in->state->net;
+	u8 stack[HPCC_INT_MAX];
+	struct hpcc_opt opt;
+
+	if (at < 0 || in->opts[at] != flow->kind ||
+	    hpcc_opt_decode(in->opts + at, pos - at, &opt) || !hpcc_int_comes(tp, in, &opt) ||
+	    !hpcc_ack_ok(flow, tp, in) || !hpcc_ttl_ok(sk, in)) {
+		hpcc_count(net, HPCC_C_WINDOW_IGNORED);
+		return false;
+	}
+	if (!hpcc_int_read(in, stack)) {
+		hpcc_count_rcu(net, HPCC_C_INT_IGNORED);
+		return false;
+	}
+	hpcc_options_in(flow, in, at, pos);
+	hpcc_probe_arrived(sk, flow);
+	return true;
+}
+
+/* Whether IPsec policies let a segment in. TCP asks them later. */
+static bool hpcc_policy_ok(struct sock *sk, const struct hpcc_arrival *in)
+{
+	return in->state->pf == NFPROTO_IPV4 ? xfrm4_policy_check(sk, XFRM_POLICY_IN, in->skb) :
+					       xfrm6_policy_check(sk, XFRM_POLICY_IN, in->skb);
+}
+
+/* Return: whether the segment ends here. */
+static bool hpcc_segment_in(struct hpcc_arrival *in)
+{
+	struct net *net = in->state->net;
+	struct hpcc_flow *flow;
+	struct sock *sk;
+	bool taken = false;
+	u32 pos = 0;
+	bool put;
+	int at;
+
+	/* A flow keeps the kind that it agreed upon when the sysctl changes. */
+	at = hpcc_opt_next_of(in->opts, in->optlen, &pos, HPCC_OPT_KIND_DEFAULT,
+			      HPCC_OPT_KIND_OTHER);
+	if (at == -ENOENT)
+		return false;
+	sk = hpcc_arrival_sock(in, &put);
+	if (!sk)
+		return hpcc_is_bare(in->th) && hpcc_response_stray(in, at, pos);
+	flow = hpcc_flow_find(sk);
+	if (!flow)
+		hpcc_unagreed_in(in);
+	else if (!hpcc_arrival_intact(in))
+		hpcc_count(net, HPCC_C_CHECKSUM_IGNORED);
+	else if (!hpcc_policy_ok(sk, in))
+		hpcc_count(net, HPCC_C_POLICY_IGNORED);
+	else if (!hpcc_numbers_ok(flow, tcp_sk(sk), in) || !hpcc_ttl_ok(sk, in))
+		taken = hpcc_outside_in(sk, flow, in, at, pos);
+	else if (hpcc_is_bare(in->th))
+		hpcc_response_in(sk, flow, in, at, pos);
+	else
+		hpcc_strip(in, hpcc_options_in(flow, in, at, pos));
+	if (put)
+		sock_put(sk);
+	return taken;
+}
+
+/* With a stack frame, which most packets need not pay for. Return: whether the packet ends here. */
+static noinline bool hpcc_packet_in(struct sk_buff *skb,
+				    const struct nf_hook_state *state)
+{
+	struct hpcc_arrival in;
+
+	in.skb = skb;
+	in.state = state;
+	in.carrier = HPCC_CARRIER_TCP;
+	if (!hpcc_arrival_parse(&in) || in.th->rst)
+		return false;
+	if (!in.th->syn)
+		return hpcc_segment_in(&in);
+	hpcc_syn_in(&in);
+	return false;
+}
+
+/**
+ * hpcc_local_in() - netfilter hook of incoming packets
+ * @priv: unused
+ * @skb: packet
+ * @state: where the hook is
+ *
+ * Context: RCU read side; softirq, or a process that gave an NFQUEUE verdict.
+ * Return: NF_ACCEPT; NF_STOLEN for INT and IFA of a connection that runs hpcc.
+ */
+unsigned int hpcc_local_in(void *priv, struct sk_buff *skb,
+			   const struct nf_hook_state *state)
+{
+	if (hpcc_is_usual(skb, state->pf))
+		return NF_ACCEPT;
+	if (unlikely(hpcc_is_ifa(skb, state->pf)))
+		return hpcc_ifa_arrived(skb, state) ? NF_STOLEN : NF_ACCEPT;
+	if (!hpcc_packet_in(skb, state))
+		return NF_ACCEPT;
+	consume_skb(skb);
+	return NF_STOLEN;
+}

@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The options of a segment that is believed: which are ours, and what becomes of them.
+ *
+ * Only SYN and SYN-ACK say whose an option of our kind is (ExID, RFC 6994). In other segments it is
+ * ours if it is one that an end of this version writes, and if this end asked for it or it is the
+ * peer's request. Anything else is counted and left in the segment: it may be that of another
+ * experiment, for others to read.
+ */
+#include <net/tcp.h>
+#include <hpcc/wire/record.h>
+
+#include "carrier/carrier.h"
+#include "control/cc.h"
+#include "control/census.h"
+#include "control/receiver.h"
+#include "packet/segment.h"
+#include "telemetry/identify.h"
+#include "telemetry/mailbox.h"
+
+/* What census.c is to count the flow with. */
+static void hpcc_note_device(struct hpcc_flow *flow, const struct net_device *dev)
+{
+	u8 device = dev->ifindex % HPCC_CENSUS_SLOTS;
+
+	if (READ_ONCE(flow->device) != device)
+		WRITE_ONCE(flow->device, device);
+}
+
+static void hpcc_malformed(struct hpcc_flow *flow, const struct net *net)
+{
+	hpcc_count(net, HPCC_C_MALFORMED_IGNORED);
+	hpcc_flow_count(&flow->ignored[HPCC_IGNORED_MALFORMED], 1);
+}
+
+/* Whether an option has records that do not fit; it may be that of another experiment. */
+static bool hpcc_is_misfit(struct hpcc_flow *flow, const struct net *net,
+			   const struct hpcc_opt *opt, const u8 *records)
+{
+	u32 bad = hpcc_opt_misfits(opt, records);
+
+	if (likely(!bad))
+		return false;
+	hpcc_count_add(net, HPCC_C_BAD_HOP_IGNORED, bad);
+	hpcc_flow_count(&flow->ignored[HPCC_IGNORED_BAD_HOP], bad);
+	return true;
+}
+
+/* Return: 0, -ENOENT where nobody asked for a REPORT, or -EINVAL. */
+static int hpcc_report_of_any_in(struct hpcc_flow *flow, const struct net *net,
+				 const struct hpcc_opt *opt, const u8 *records)
+{
+	bool receivers = hpcc_is_receivers(opt, records);
+
+	if (!receivers && !READ_ONCE(flow->wants_N) && flow->carrier != HPCC_CARRIER_CSIG)
+		return -ENOENT;
+	if (opt->scale || opt->hops || opt->flags)
+		return -EINVAL;
+	if (flow->carrier == HPCC_CARRIER_CSIG && hpcc_signal_in(flow, net, opt, records))
+		return 0;
+	if (receivers)
+		return hpcc_receiver_in(flow, net, opt, records);
+	return READ_ONCE(flow->wants_N) ? hpcc_report_in(flow, opt, records) : -ENOENT;
+}
+
+/* Return: false where it is not ours, or not right. */
+static bool hpcc_any_report_in(struct hpcc_flow *flow, const struct net *net,
+			       const struct hpcc_opt *opt, const u8 *records)
+{
+	int err = hpcc_report_of_any_in(flow, net, opt, records);
+
+	if (err == -ENOENT) {
+		hpcc_count_rcu(net, HPCC_C_UNAGREED_IGNORED);
+	} else if (err) {
+		hpcc_malformed(flow, net);
+	} else {
+		hpcc_count_rcu(net, HPCC_C_REPORT_RECEIVED);
+		hpcc_flow_count(&flow->received, 1);
+	}
+	return !err;
+}
+
+/* Return: false where it is not ours, or not right. */
+static bool hpcc_any_echo_in(struct hpcc_flow *flow, const struct net *net,
+			     const struct hpcc_opt *opt, const u8 *records)
+{
+	if (!opt->nr || !(READ_ONCE(flow->scales) & BIT(opt->scale))) {
+		hpcc_malformed(flow, net);
+		return false;
+	}
+	if (unlikely(hpcc_is_misfit(flow, net, opt, records)))
+		return false;
+	if (opt->type == HPCC_OPT_ECHO)
+		hpcc_echo_in(flow, opt, records);
+	else
+		hpcc_path_in(flow, opt, records);
+	hpcc_count_rcu(net, HPCC_C_ECHO_RECEIVED);
+	hpcc_flow_count(&flow->received, 1);
+	return true;
+}
+
+/* Return: false where it is not ours, or not right. */
+static bool hpcc_request_in(struct hpcc_flow *flow, const struct hpcc_arrival *in,
+			    const struct hpcc_opt *opt, const u8 *records)
+{
+	const struct net *net = in->state->net;
+
+	if (unlikely(flow->caps & HPCC_CAP_CSIG) && hpcc_csig_is(opt, records)) {
+		hpcc_csig_in(flow, net, opt, records);
+		return true;
+	}
+	if (unlikely(hpcc_is_misfit(flow, net, opt, records)))
+		return false;
+	if (unlikely(in->carrier == HPCC_CARRIER_INT))
+		hpcc_int_in(flow, in, opt);
+	else if (unlikely(in->carrier == HPCC_CARRIER_IFA))
+		hpcc_ifa_in(flow, in, opt);
+	else if (hpcc_may_be_ioam(in, opt))
+		hpcc_ioam_in(flow, in, opt, records);
+	else
+		hpcc_forward_in(flow, opt, records, NULL, 0);
+	hpcc_count_rcu(net, HPCC_C_FORWARD_RECEIVED);
+	return true;
+}
+
+/* Return: whether it is ours. */
+static bool hpcc_option_in(struct hpcc_flow *flow, const struct hpcc_arrival *in,
+			   struct hpcc_opt *opt, const u8 *records)
+{
+	const struct net *net = in->state->net;
+
+	switch (opt->type) {
+	case HPCC_OPT_ANSWERED:
+		/* Only switches tell them apart. */
+		opt->type = HPCC_OPT_FORWARD;
+		fallthrough;
+	case HPCC_OPT_FORWARD:
+	case HPCC_OPT_IDENTIFY:
+		return hpcc_request_in(flow, in, opt, records);
+	case HPCC_OPT_ECHO:
+	case HPCC_OPT_IDENTIFY_ECHO:
+		return hpcc_any_echo_in(flow, net, opt, records);
+	case HPCC_OPT_REPORT:
+		return hpcc_any_report_in(flow, net, opt, records);
+	default:
+		hpcc_malformed(flow, net);
+		return false;
+	}
+}
+
+/* Of each of these a segment has one option at most. */
+enum hpcc_way {
+	HPCC_WAY_FORWARD,
+	HPCC_WAY_ECHO,
+	HPCC_WAY_REPORT,
+};
+
+static enum hpcc_way hpcc_opt_way(u8 type)
+{
+	switch (type) {
+	case HPCC_OPT_ECHO:
+	case HPCC_OPT_IDENTIFY_ECHO:
+		return HPCC_WAY_ECHO;
+	case HPCC_OPT_REPORT:
+		return HPCC_WAY_REPORT;
+	default:
+		return HPCC_WAY_FORWARD;
+	}
+}
+
+/**
+ * hpcc_options_in() - take in all our options of a segment: at most one each way
+ * @flow: a flow
+ * @in: the segment
+ * @at: offset of the first one of either kind, as hpcc_opt_next_of() returned it, or -EINVAL
+ * @pos: offset behind that
+ *
+ * Return: offset of the strippable tail of the options, or optlen.
+ */
+u32 hpcc_options_in(struct hpcc_flow *flow, const struct hpcc_arrival *in, int at, u32 pos)
+{
+	const struct net *net = in->state->net;
+	u32 tail = in->optlen;
+	u32 end = ~0U;
+	bool keep = false;
+	u32 seen = 0;
+
+	for (; at >= 0; at = hpcc_opt_next(in->opts, in->optlen, &pos,
+					   flow->kind)) {
+		struct hpcc_opt opt;
+		u32 way;
+
+		if (unlikely(in->opts[at] != flow->kind))
+			continue;
+		if (at != end)
+			tail = at;
+		end = pos;
+		if (hpcc_opt_decode(in->opts + at, pos - at, &opt)) {
+			hpcc_malformed(flow, net);
+			keep = true;
+			continue;
+		}
+		way = hpcc_opt_way(opt.type);
+		if (seen & BIT(way)) {
+			hpcc_malformed(flow, net);
+			keep = true;
+			continue;
+		}
+		if (!hpcc_option_in(flow, in, &opt, in->opts + at + HPCC_OPT_HEAD_LEN)) {
+			keep = true;
+			continue;
+		}
+		seen |= BIT(way);
+		/* TCP's fast path does not ask whether to answer at once. */
+		keep |= way == HPCC_WAY_FORWARD && opt.flags & HPCC_OPT_F_PROMPT;
+		if (way != HPCC_WAY_ECHO)
+			hpcc_note_device(flow, in->state->in);
+	}
+	/* Without data it is a probe. */
+	if (seen & BIT(HPCC_WAY_FORWARD) && flow->caps & HPCC_CAP_PROBES &&
+	    in->skb->len == in->thoff + __tcp_hdrlen(in->th))
+		/* hpcc_probe_answer() that sees this sees the records. */
+		smp_store_release(&flow->answer, true);
+	if (at == -EINVAL)
+		hpcc_malformed(flow, net);
+	return keep || end != in->optlen ? in->optlen : tail;
+}

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The table of links. IOAM, INT and IFA count bytes and the law counts time, so a receiver has to
+ * know B of each link, and the unit of its queue depth. Whoever runs the network sets both, by
+ * netlink (table.c).
+ */
+#include <linux/bsearch.h>
+#include <linux/sizes.h>
+#include <hpcc/carrier/ioam.h>
+
+#include "netns/links.h"
+#include "netns/table.h"
+
+/* A table takes at most 1 MB. */
+#define HPCC_LINKS_MAX	65000
+
+static_assert(sizeof(struct hpcc_table) + HPCC_LINKS_MAX * sizeof(struct hpcc_known_link) <= SZ_1M);
+
+static int hpcc_link_cmp(const void *a, const void *b)
+{
+	const struct hpcc_known_link *p = a, *q = b;
+	u64 x = (u64)p->node << 16 | p->port, y = (u64)q->node << 16 | q->port;
+
+	return x < y ? -1 : x > y;
+}
+
+/**
+ * hpcc_link_find() - what is known of a link
+ * @net: network namespace
+ * @node: switch_ID
+ * @port: port_ID
+ *
+ * Context: RCU read side.
+ * Return: the link; NULL: nothing is known.
+ */
+const struct hpcc_known_link *hpcc_link_find(const struct net *net, u32 node, u16 port)
+{
+	const struct hpcc_known_link key = { .node = node, .port = port };
+	const struct hpcc_table *table;
+
+	table = rcu_dereference(hpcc_pernet_rcu(net)->tables[HPCC_TABLE_LINKS]);
+	return table ? __inline_bsearch(&key, table->entries, table->nr, sizeof(key),
+					hpcc_link_cmp) : NULL;
+}
+
+/**
+ * hpcc_links_known() - whether any link is known
+ * @net: network namespace
+ */
+bool hpcc_links_known(const struct net *net)
+{
+	return rcu_access_pointer(hpcc_pernet(net)->tables[HPCC_TABLE_LINKS]);
+}
+
+/* ---- Netlink ------------------------------------------------------------------------ */
+
+/* Before 6.7 a policy pointed to ranges that are not const. */
+static struct netlink_range_validation
+	hpcc_link_node = { .max = HPCC_IOAM_U24_NONE - 1 },
+	hpcc_link_port = { .max = HPCC_IOAM_U16_NONE - 1 },
+	hpcc_link_rate = { .min = HPCC_RATE_MIN * 8, .max = HPCC_RATE_MAX * 8 },
+	hpcc_link_unit = { .min = 1, .max = U16_MAX };
+
+static const struct nla_policy hpcc_link_policy[HPCC_A_LINK_MAX + 1] = {
+	[HPCC_A_LINK_NODE]	= NLA_POLICY_FULL_RANGE(NLA_U32, &hpcc_link_node),
+	[HPCC_A_LINK_PORT]	= NLA_POLICY_FULL_RANGE(NLA_U32, &hpcc_link_port),
+	[HPCC_A_LINK_RATE]	= NLA_POLICY_FULL_RANGE(NLA_U64, &hpcc_link_rate),
+	[HPCC_A_LINK_UNIT]	= NLA_POLICY_FULL_RANGE(NLA_U32, &hpcc_link_unit),
+};
+
+static int hpcc_link_parse(void *entry, struct nlattr * const *attrs, bool del,
+			   struct netlink_ext_ack *extack)
+{
+	struct hpcc_known_link *link = entry;
+
+	if (!attrs[HPCC_A_LINK_NODE] || !attrs[HPCC_A_LINK_PORT] ||
+	    (!del && !attrs[HPCC_A_LINK_RATE])) {
+		NL_SET_ERR_MSG(extack, "a link needs node and port, and a rate to be set");
+		return -EINVAL;
+	}
+	link->node = nla_get_u32(attrs[HPCC_A_LINK_NODE]);
+	link->port = nla_get_u32(attrs[HPCC_A_LINK_PORT]);
+	if (del)
+		return 0;
+	link->bps = nla_get_u64(attrs[HPCC_A_LINK_RATE]);
+	link->unit = attrs[HPCC_A_LINK_UNIT] ? nla_get_u32(attrs[HPCC_A_LINK_UNIT]) : 1;
+	return 0;
+}
+
+static int hpcc_link_put(struct sk_buff *skb, const void *entry)
+{
+	const struct hpcc_known_link *link = entry;
+
+	return nla_put_u32(skb, HPCC_A_LINK_NODE, link->node) ?:
+	       nla_put_u32(skb, HPCC_A_LINK_PORT, link->port) ?:
+	       nla_put_u64_64bit(skb, HPCC_A_LINK_RATE, link->bps, HPCC_A_LINK_PAD) ?:
+	       nla_put_u32(skb, HPCC_A_LINK_UNIT, link->unit);
+}
+
+const struct hpcc_table_type hpcc_links = {
+	.id		= HPCC_TABLE_LINKS,
+	.max		= HPCC_LINKS_MAX,
+	.size		= sizeof(struct hpcc_known_link),
+	.nest		= HPCC_A_TABLE_LINK,
+	.key_max	= HPCC_A_LINK_PORT,
+	.attr_max	= HPCC_A_LINK_MAX,
+	.policy		= hpcc_link_policy,
+	.cmp		= hpcc_link_cmp,
+	.parse		= hpcc_link_parse,
+	.put		= hpcc_link_put,
+};

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* What receivers of IOAM, INT and IFA know of links (links.c). */
+#ifndef _HPCC_NETNS_LINKS_H
+#define _HPCC_NETNS_LINKS_H
+
+#include <net/net_namespace.h>
+
+/**
+ * struct hpcc_known_link - a link that the administrator describes
+ * @bps: B in bit/s
+ * @node: switch_ID
+ * @port: port_ID
+ * @unit: bytes of a unit of queue depth
+ */
+struct hpcc_known_link {
+	u64 bps;
+	u32 node;
+	u16 port;
+	u16 unit;
+};
+
+const struct hpcc_known_link *hpcc_link_find(const struct net *net, u32 node, u16 port);
+bool hpcc_links_known(const struct net *net);
+
+#endif /* _HPCC_NETNS_LINKS_H */

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The table of routes: parameters by the peer's address.
+ *
+ * A route of the kernel names a congestion control, and has no place for more. So each network
+ * namespace has a short table of prefixes, that says of net.hpcc.where and net.hpcc.carrier what
+ * they are for a peer. The longest prefix wins; what it leaves open, and peers without one, the
+ * sysctls decide.
+ *
+ * A connection asks in its SYN or SYN-ACK, and when it is established: no packet does after that.
+ * So the table (table.c) has the longest prefixes first, and who asks goes through it.
+ *
+ * IPv4 addresses are their mapped IPv6 form, as in all of this module.
+ */
+#include <net/ipv6.h>
+#include <hpcc/compat.h>
+
+#include "netns/policy.h"
+#include "netns/table.h"
+#include "observe/netlink.h"
+
+/* Bounds how long those who ask take. */
+#define HPCC_ROUTES_MAX	200
+
+#define HPCC_MAPPED_LEN	96
+
+/* The sysctl decides. */
+#define HPCC_ROUTE_OPEN	-1
+
+/**
+ * struct hpcc_route - a route
+ * @prefix: no bit behind @len is set
+ * @len: bits of @prefix that count
+ * @where: as the sysctl, or HPCC_ROUTE_OPEN
+ * @carrier: the same
+ */
+struct hpcc_route {
+	struct in6_addr prefix;
+	u8 len;
+	s8 where;
+	s8 carrier;
+};
+
+/**
+ * hpcc_choice_for() - what connections with an address are to do
+ * @net: network namespace
+ * @peer: the address
+ *
+ * Context: any.
+ */
+struct hpcc_choice hpcc_choice_for(const struct net *net, const struct in6_addr *peer)
+{
+	const struct hpcc_net *hn = hpcc_pernet(net);
+	struct hpcc_choice choice = {
+		.where = READ_ONCE(hn->sysctls.where),
+		.carrier = READ_ONCE(hn->sysctls.carrier),
+	};
+	const struct hpcc_route *route;
+	const struct hpcc_table *table;
+	u32 i;
+
+	rcu_read_lock();
+	table = rcu_dereference(hn->tables[HPCC_TABLE_ROUTES]);
+	route = table ? (const void *)table->entries : NULL;
+	for (i = 0; table && i < table->nr; i++, route++) {
+		if (!ipv6_prefix_equal(peer, &route->prefix, route->len))
+			continue;
+		if (route->where != HPCC_ROUTE_OPEN)
+			choice.where = route->where;
+		if (route->carrier != HPCC_ROUTE_OPEN)
+			choice.carrier = route->carrier;
+		break;
+	}
+	rcu_read_unlock();
+	return choice;
+}
+
+/**
+ * hpcc_choice_of() - what a connection is to do, by the address of its peer
+ * @sk: full or request socket
+ *
+ * Context: any.
+ */
+struct hpcc_choice hpcc_choice_of(const struct sock *sk)
+{
+	struct in6_addr laddr, raddr;
+
+	hpcc_sock_addrs(sk, &laddr, &raddr);
+	return hpcc_choice_for(sock_net(sk), &raddr);
+}
+
+/* ---- Netlink ------------------------------------------------------------------------ */
+
+static const struct nla_policy hpcc_route_policy[HPCC_A_ROUTE_MAX + 1] = {
+	[HPCC_A_ROUTE_PREFIX]	= NLA_POLICY_VALIDATE_FN(NLA_BINARY, hpcc_addr_validate),
+	[HPCC_A_ROUTE_LEN]	= NLA_POLICY_MAX(NLA_U32, 128),
+	[HPCC_A_ROUTE_WHERE]	= NLA_POLICY_MAX(NLA_U32, HPCC_WHERE_MAX),
+	[HPCC_A_ROUTE_CARRIER]	= NLA_POLICY_MAX(NLA_U32, HPCC_CARRIER_MAX),
+};
+
+static int hpcc_route_cmp(const void *a, const void *b)
+{
+	const struct hpcc_route *p = a, *q = b;
+
+	return q->len - p->len ?: memcmp(&p->prefix, &q->prefix, sizeof(p->prefix));
+}
+
+static int hpcc_route_parse(void *entry, struct nlattr * const *attrs, bool del,
+			    struct netlink_ext_ack *extack)
+{
+	const struct nlattr *prefix = attrs[HPCC_A_ROUTE_PREFIX], *len = attrs[HPCC_A_ROUTE_LEN];
+	const struct nlattr *where = attrs[HPCC_A_ROUTE_WHERE];
+	const struct nlattr *carrier = attrs[HPCC_A_ROUTE_CARRIER];
+	struct hpcc_route *route = entry;
+	struct in6_addr addr;
+
+	if (!prefix || !len) {
+		NL_SET_ERR_MSG(extack, "a route needs a prefix and its length");
+		return -EINVAL;
+	}
+	if (nla_get_u32(len) > 8 * nla_len(prefix)) {
+		NL_SET_ERR_MSG_ATTR(extack, len, "an address has fewer bits");
+		return -EINVAL;
+	}
+	addr = hpcc_get_addr(prefix);
+	route->len = nla_get_u32(len) + (nla_len(prefix) == sizeof(addr) ? 0 : HPCC_MAPPED_LEN);
+	ipv6_addr_prefix(&route->prefix, &addr, route->len);
+	if (!ipv6_addr_equal(&route->prefix, &addr)) {
+		NL_SET_ERR_MSG_ATTR(extack, prefix, "the address has bits behind the prefix");
+		return -EINVAL;
+	}
+	route->where = where ? nla_get_u32(where) : HPCC_ROUTE_OPEN;
+	route->carrier = carrier ? nla_get_u32(carrier) : HPCC_ROUTE_OPEN;
+	return 0;
+}
+
+static int hpcc_route_put(struct sk_buff *skb, const void *entry)
+{
+	const struct hpcc_route *route = entry;
+	bool v4 = route->len >= HPCC_MAPPED_LEN && ipv6_addr_v4mapped(&route->prefix);
+	const struct in6_addr *addr = &route->prefix;
+
+	return (v4 ? nla_put_in_addr(skb, HPCC_A_ROUTE_PREFIX, addr->s6_addr32[3]) :
+		nla_put_in6_addr(skb, HPCC_A_ROUTE_PREFIX, addr)) ?:
+	       nla_put_u32(skb, HPCC_A_ROUTE_LEN, route->len - (v4 ? HPCC_MAPPED_LEN : 0)) ?:
+	       (route->where == HPCC_ROUTE_OPEN ? 0 :
+		nla_put_u32(skb, HPCC_A_ROUTE_WHERE, route->where)) ?:
+	       (route->carrier == HPCC_ROUTE_OPEN ? 0 :
+		nla_put_u32(skb, HPCC_A_ROUTE_CARRIER, route->carrier));
+}
+
+const struct hpcc_table_type hpcc_routes = {
+	.id		= HPCC_TABLE_ROUTES,
+	.max		= HPCC_ROUTES_MAX,
+	.size		= sizeof(struct hpcc_route),
+	.nest		= HPCC_A_TABLE_ROUTE,
+	.key_max	= HPCC_A_ROUTE_LEN,
+	.attr_max	= HPCC_A_ROUTE_MAX,
+	.policy		= hpcc_route_policy,
+	.cmp		= hpcc_route_cmp,
+	.parse		= hpcc_route_parse,
+	.put		= hpcc_route_put,
+};

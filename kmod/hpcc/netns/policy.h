@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* What differs by the peer's address (policy.c). */
+#ifndef _HPCC_NETNS_POLICY_H
+#define _HPCC_NETNS_POLICY_H
+
+#include <net/sock.h>
+
+#include "netns/net.h"
+
+/**
+ * struct hpcc_choice - what a connection is to do
+ * @where: as of struct hpcc_sysctls
+ * @carrier: as of struct hpcc_sysctls
+ */
+struct hpcc_choice {
+	u8 where;
+	u8 carrier;
+};
+
+struct hpcc_choice hpcc_choice_for(const struct net *net, const struct in6_addr *peer);
+struct hpcc_choice hpcc_choice_of(const struct sock *sk);
+
+#endif /* _HPCC_NETNS_POLICY_H */

@@ -1,0 +1,280 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Tables of a network namespace that netlink reads and changes: links.c and policy.c say what an
+ * entry is.
+ *
+ * A table is a sorted array. A request makes a new array and publishes it, or changes nothing:
+ * readers, which hold the RCU read lock only, see all of a request or nothing of it. An entry takes
+ * its own size and no more, so the maximum number of entries bounds the memory of a namespace.
+ */
+#include <linux/slab.h>
+#include <linux/sort.h>
+
+#include "netns/table.h"
+#include "observe/netlink.h"
+
+static const struct hpcc_table_type *hpcc_table_type_of(u8 cmd)
+{
+	return cmd < HPCC_CMD_ROUTE_GET ? &hpcc_links : &hpcc_routes;
+}
+
+static void *hpcc_table_at(const struct hpcc_table_type *type, const struct hpcc_table *table,
+			   u32 i)
+{
+	return (void *)table->entries + i * type->size;
+}
+
+static struct hpcc_table *hpcc_table_alloc(const struct hpcc_table_type *type, u32 nr)
+{
+	struct hpcc_table *table;
+
+	table = kvzalloc(sizeof(*table) + (size_t)nr * type->size, GFP_KERNEL_ACCOUNT);
+	if (!table)
+		return ERR_PTR(-ENOMEM);
+	table->nr = nr;
+	return table;
+}
+
+/* ---- Requests that change a table ------------------------------------------------ */
+
+static int hpcc_table_parse(const struct hpcc_table_type *type, void *entry,
+			    const struct nlattr *nest, bool del, struct netlink_ext_ack *extack)
+{
+	struct nlattr *attrs[HPCC_A_LINK_MAX + 1] = {};
+
+	BUILD_BUG_ON(HPCC_A_ROUTE_MAX > HPCC_A_LINK_MAX);
+	return nla_parse_nested(attrs, del ? type->key_max : type->attr_max, nest, type->policy,
+				extack) ?:
+	       type->parse(entry, attrs, del, extack);
+}
+
+/* Refuse a key that a request has twice: the entries may have different values. */
+static int hpcc_table_sort(const struct hpcc_table_type *type, struct hpcc_table *table,
+			   struct netlink_ext_ack *extack)
+{
+	u32 i;
+
+	sort(table->entries, table->nr, type->size, type->cmp, NULL);
+	for (i = 1; i < table->nr; i++) {
+		if (type->cmp(hpcc_table_at(type, table, i - 1), hpcc_table_at(type, table, i)))
+			continue;
+		NL_SET_ERR_MSG(extack, "the request has an entry twice");
+		return -EINVAL;
+	}
+	return 0;
+}
+
+/* The entries of a request, sorted. */
+static struct hpcc_table *hpcc_table_of_request(const struct hpcc_table_type *type,
+						struct genl_info *info, bool del)
+{
+	const struct nlattr *attr;
+	struct hpcc_table *table;
+	int err = 0, rem;
+	u32 nr = 0;
+
+	nlmsg_for_each_attr(attr, info->nlhdr, GENL_HDRLEN, rem)
+		nr += nla_type(attr) == type->nest;
+	if (nr > type->max) {
+		NL_SET_ERR_MSG(info->extack, "the request has more entries than the table can");
+		return ERR_PTR(-ENOSPC);
+	}
+	table = hpcc_table_alloc(type, nr);
+	if (IS_ERR(table))
+		return table;
+	nr = 0;
+	nlmsg_for_each_attr(attr, info->nlhdr, GENL_HDRLEN, rem) {
+		if (nla_type(attr) != type->nest)
+			continue;
+		err = hpcc_table_parse(type, hpcc_table_at(type, table, nr++), attr, del,
+				       info->extack);
+		if (err)
+			break;
+	}
+	err = err ?: hpcc_table_sort(type, table, info->extack);
+	if (!err)
+		return table;
+	kvfree(table);
+	return ERR_PTR(err);
+}
+
+/* Merge @change into @old, or take it away (@del), and write the result to @to, if there is one.
+ * Return: the number of entries, or -ENOENT.
+ */
+static int hpcc_table_merge(const struct hpcc_table_type *type, const struct hpcc_table *old,
+			    const struct hpcc_table *change, bool del, struct hpcc_table *to)
+{
+	u32 i = 0, j = 0, n = 0, nr_old = old ? old->nr : 0;
+	const void *a, *b;
+	int diff;
+
+	while (i < nr_old || j < change->nr) {
+		a = i < nr_old ? hpcc_table_at(type, old, i) : NULL;
+		b = j < change->nr ? hpcc_table_at(type, change, j) : NULL;
+		diff = !b ? -1 : !a ? 1 : type->cmp(a, b);
+		if (diff > 0 && del)
+			return -ENOENT;
+		if (diff < 0 || !del) {
+			if (to)
+				memcpy(hpcc_table_at(type, to, n), diff < 0 ? a : b, type->size);
+			n++;
+		}
+		i += diff <= 0;
+		j += diff >= 0;
+	}
+	return n;
+}
+
+/* The table after a request; NULL: it is empty. */
+static struct hpcc_table *hpcc_table_after(const struct hpcc_table_type *type,
+					   const struct hpcc_table *old,
+					   const struct hpcc_table *change, bool del,
+					   struct netlink_ext_ack *extack)
+{
+	int nr = hpcc_table_merge(type, old, change, del, NULL);
+	struct hpcc_table *new;
+
+	if (nr < 0) {
+		NL_SET_ERR_MSG(extack, "the table does not have such an entry");
+		return ERR_PTR(nr);
+	}
+	if (nr > type->max) {
+		NL_SET_ERR_MSG(extack, "the table is full");
+		return ERR_PTR(-ENOSPC);
+	}
+	new = nr ? hpcc_table_alloc(type, nr) : NULL;
+	if (!IS_ERR_OR_NULL(new))
+		hpcc_table_merge(type, old, change, del, new);
+	return new;
+}
+
+/* Free a table that readers may still use. Large ones do not queue up for RCU: whoever sends many
+ * requests waits instead.
+ */
+static void hpcc_table_retire(const struct hpcc_table_type *type, struct hpcc_table *old)
+{
+	if (!old || old->nr * type->size <= PAGE_SIZE) {
+		kvfree_rcu(old, rcu);
+		return;
+	}
+	synchronize_rcu();
+	kvfree(old);
+}
+
+/**
+ * hpcc_nl_set_table() - HPCC_CMD_LINK_SET, HPCC_CMD_LINK_DEL, and the same of routes
+ * @skb: the request
+ * @info: its parts
+ *
+ * Return: 0, or an error, and then nothing has changed.
+ */
+int hpcc_nl_set_table(struct sk_buff *skb, struct genl_info *info)
+{
+	u8 cmd = info->genlhdr->cmd;
+	const struct hpcc_table_type *type = hpcc_table_type_of(cmd);
+	bool del = cmd == HPCC_CMD_LINK_DEL || cmd == HPCC_CMD_ROUTE_DEL;
+	struct hpcc_net *hn = hpcc_pernet(genl_info_net(info));
+	struct hpcc_table *change, *old, *new;
+	bool replace = info->attrs[HPCC_A_TABLE_REPLACE];
+
+	if (replace && del) {
+		NL_SET_ERR_MSG_ATTR(info->extack, info->attrs[HPCC_A_TABLE_REPLACE],
+				    "a request that deletes replaces nothing");
+		return -EINVAL;
+	}
+	change = hpcc_table_of_request(type, info, del);
+	if (IS_ERR(change))
+		return PTR_ERR(change);
+	mutex_lock(&hn->path_lock);
+	old = rcu_dereference_protected(hn->tables[type->id], lockdep_is_held(&hn->path_lock));
+	new = hpcc_table_after(type, replace ? NULL : old, change, del, info->extack);
+	if (!IS_ERR(new))
+		rcu_assign_pointer(hn->tables[type->id], new);
+	mutex_unlock(&hn->path_lock);
+	kvfree(change);
+	if (!IS_ERR(new))
+		hpcc_table_retire(type, old);
+	return PTR_ERR_OR_ZERO(new);
+}
+
+/* Of requests that change a table; hpcc_table_type.policy is of what an entry has. */
+const struct nla_policy hpcc_links_policy[HPCC_A_TABLE_LINK + 1] = {
+	[HPCC_A_TABLE_REPLACE]	= { .type = NLA_FLAG },
+	[HPCC_A_TABLE_LINK]	= { .type = NLA_NESTED },
+};
+
+const struct nla_policy hpcc_routes_policy[HPCC_A_TABLE_ROUTE + 1] = {
+	[HPCC_A_TABLE_REPLACE]	= { .type = NLA_FLAG },
+	[HPCC_A_TABLE_ROUTE]	= { .type = NLA_NESTED },
+};
+
+/* ---- Requests that read a table ---------------------------------------------------- */
+
+static int hpcc_put_entry(struct sk_buff *skb, const struct hpcc_table_type *type,
+			  const void *entry)
+{
+	struct nlattr *nest = nla_nest_start(skb, type->nest);
+
+	if (!nest || type->put(skb, entry)) {
+		nla_nest_cancel(skb, nest);
+		return -EMSGSIZE;
+	}
+	nla_nest_end(skb, nest);
+	return 0;
+}
+
+/**
+ * hpcc_nl_dump_table() - HPCC_CMD_LINK_GET, HPCC_CMD_ROUTE_GET
+ * @skb: gets a message with as many entries as it has room for
+ * @cb: the request; args[0]: there was a part of the answer, args[1] on: its last entry
+ *
+ * Each part continues behind the key of the last entry, so that the answer has each entry that
+ * nobody deletes once, also if the table changes meanwhile.
+ *
+ * Return: bytes of the part; 0: there are no more.
+ */
+int hpcc_nl_dump_table(struct sk_buff *skb, struct netlink_callback *cb)
+{
+	u8 cmd = ((const struct genlmsghdr *)nlmsg_data(cb->nlh))->cmd;
+	const struct hpcc_table_type *type = hpcc_table_type_of(cmd);
+	const struct hpcc_table *table;
+	u32 i = 0, first;
+	void *head;
+
+	head = genlmsg_put(skb, NETLINK_CB(cb->skb).portid, cb->nlh->nlmsg_seq, &hpcc_family,
+			   NLM_F_MULTI, cmd);
+	if (!head)
+		return -EMSGSIZE;
+	rcu_read_lock();
+	table = rcu_dereference(hpcc_pernet_rcu(sock_net(skb->sk))->tables[type->id]);
+	while (table && cb->args[0] && i < table->nr &&
+	       type->cmp(hpcc_table_at(type, table, i), &cb->args[1]) <= 0)
+		i++;
+	for (first = i; table && i < table->nr; i++)
+		if (hpcc_put_entry(skb, type, hpcc_table_at(type, table, i)))
+			break;
+	if (i > first) {
+		cb->args[0] = true;
+		memcpy(&cb->args[1], hpcc_table_at(type, table, i - 1), type->size);
+		genlmsg_end(skb, head);
+	} else {
+		genlmsg_cancel(skb, head);
+	}
+	rcu_read_unlock();
+	return skb->len;
+}
+
+/**
+ * hpcc_tables_free() - free all tables
+ * @hn: our state in a namespace that goes, in which nobody changes them any more
+ */
+void hpcc_tables_free(struct hpcc_net *hn)
+{
+	struct hpcc_table *table;
+	u32 i;
+
+	for (i = 0; i < HPCC_TABLES; i++) {
+		table = rcu_replace_pointer(hn->tables[i], NULL, true);
+		kvfree_rcu(table, rcu);
+	}
+}

@@ -1,0 +1,583 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Generic netlink family "hpcc": the flows of a network namespace, one or all, what happens
+ * to them, its counters, and its tables (table.c). As with ss, whoever may open a socket in the
+ * namespace may ask; only who has CAP_NET_ADMIN there is told the names of links, has them asked
+ * for, and changes tables.
+ *
+ * A dump takes the flows in the order of their numbers, each under its socket's lock: what it
+ * says of one is of one moment. It says of each flow that lives all the time exactly once. It does
+ * not wait for long for a process that owns a socket: that may sleep, on a page of its own for
+ * instance. Then numbers may be of two neighbouring ACKs, and what hops say is missing.
+ */
+#include <linux/sock_diag.h>
+#include <net/genetlink.h>
+
+#include "common/peek.h"
+#include "control/cc.h"
+#include "flow/flow.h"
+#include "hook/handshake.h"
+#include "netns/net.h"
+#include "netns/table.h"
+#include "observe/netlink.h"
+#include "observe/trace.h"
+#include "telemetry/identify.h"
+
+enum {
+	HPCC_MCGRP_OF_EVENTS,
+};
+
+static const struct genl_multicast_group hpcc_mcgrps[] = {
+	[HPCC_MCGRP_OF_EVENTS] = { .name = HPCC_MCGRP_EVENTS, },
+};
+
+/* Until all sockets that processes own are free: for each part of an answer. */
+#define HPCC_NL_WAIT_MS		50
+
+/* Events of a flow in a second. */
+#define HPCC_NL_EVENTS		8
+
+/**
+ * hpcc_addr_validate() - check an address, of IPv4 or IPv6
+ * @attr: its attribute
+ * @extack: says what is wrong
+ */
+int hpcc_addr_validate(const struct nlattr *attr, struct netlink_ext_ack *extack)
+{
+	if (nla_len(attr) == sizeof(struct in_addr) || nla_len(attr) == sizeof(struct in6_addr))
+		return 0;
+	NL_SET_ERR_MSG_ATTR(extack, attr, "an address has 4 or 16 bytes");
+	return -EINVAL;
+}
+
+/* What selects flows. */
+static const struct nla_policy hpcc_flow_policy[HPCC_A_FLOW_IDENTIFY + 1] = {
+	[HPCC_A_FLOW_LADDR]	= NLA_POLICY_VALIDATE_FN(NLA_BINARY, hpcc_addr_validate),
+	[HPCC_A_FLOW_RADDR]	= NLA_POLICY_VALIDATE_FN(NLA_BINARY, hpcc_addr_validate),
+	[HPCC_A_FLOW_LPORT]	= { .type = NLA_U16 },
+	[HPCC_A_FLOW_RPORT]	= { .type = NLA_U16 },
+	[HPCC_A_FLOW_COOKIE]	= { .type = NLA_U64 },
+	[HPCC_A_FLOW_IFINDEX]	= { .type = NLA_U32 },
+	[HPCC_A_FLOW_IDENTIFY]	= { .type = NLA_FLAG },
+};
+
+/**
+ * struct hpcc_nl_reply - what goes into each message of an answer
+ * @skb: where they go
+ * @portid: of who asked
+ * @seq: of what he asked
+ * @flags: of the messages
+ * @until: when to wait for owners of sockets no longer, jiffies
+ * @names: he may know the names of links
+ */
+struct hpcc_nl_reply {
+	struct sk_buff *skb;
+	u32 portid;
+	u32 seq;
+	int flags;
+	unsigned long until;
+	bool names;
+};
+
+/* ---- What a flow is ---------------------------------------------------------- */
+
+static int hpcc_put_u64(struct sk_buff *skb, int type, u64 value)
+{
+	return nla_put_u64_64bit(skb, type, value, HPCC_A_FLOW_PAD);
+}
+
+/* Modules have no sock_gen_cookie(). */
+static u64 hpcc_cookie(struct sock *sk)
+{
+	u32 halves[2];
+
+	sock_diag_save_cookie(sk, halves);
+	return (u64)halves[1] << 32 | halves[0];
+}
+
+static int hpcc_put_who(struct sk_buff *skb, struct sock *sk)
+{
+	int ifindex = READ_ONCE(sk->sk_bound_dev_if);
+	struct hpcc_tuple t;
+
+	hpcc_tuple_of_sock(sk, &t);
+	return hpcc_put_addr(skb, HPCC_A_FLOW_LADDR, &t.laddr) ?:
+	       hpcc_put_addr(skb, HPCC_A_FLOW_RADDR, &t.raddr) ?:
+	       nla_put_u16(skb, HPCC_A_FLOW_LPORT, ntohs(t.lport)) ?:
+	       nla_put_u16(skb, HPCC_A_FLOW_RPORT, ntohs(t.rport)) ?:
+	       hpcc_put_u64(skb, HPCC_A_FLOW_COOKIE, hpcc_cookie(sk)) ?:
+	       (ifindex ? nla_put_u32(skb, HPCC_A_FLOW_IFINDEX, ifindex) : 0);
+}
+
+static int hpcc_put_mode(struct sk_buff *skb, const struct hpcc_flow *flow)
+{
+	BUILD_BUG_ON(HPCC_MODE_TELEMETRY != (int)HPCC_FLOW_TELEMETRY ||
+		     HPCC_MODE_IGNORING != (int)HPCC_FLOW_IGNORING ||
+		     HPCC_MODE_CLASSIC != (int)HPCC_FLOW_CLASSIC ||
+		     HPCC_MODE_DOUBTING != (int)HPCC_FLOW_DOUBTING);
+	return nla_put_u32(skb, HPCC_A_FLOW_MODE, READ_ONCE(flow->mode)) ?:
+	       nla_put_u32(skb, HPCC_A_FLOW_WHY, hpcc_peek(flow->why)) ?:
+	       hpcc_put_u64(skb, HPCC_A_FLOW_W, hpcc_peek(flow->algo.W_q16) >> 16) ?:
+	       hpcc_put_u64(skb, HPCC_A_FLOW_WC, hpcc_peek(flow->algo.Wc_q16) >> 16) ?:
+	       hpcc_put_u64(skb, HPCC_A_FLOW_W_INIT, hpcc_peek(flow->params.W_max_q16) >> 16) ?:
+	       hpcc_put_u64(skb, HPCC_A_FLOW_U, hpcc_peek(flow->algo.U_q24)) ?:
+	       nla_put_u32(skb, HPCC_A_FLOW_ETA, hpcc_peek(flow->params.eta_q24)) ?:
+	       hpcc_put_u64(skb, HPCC_A_FLOW_R, hpcc_peek_rate(flow)) ?:
+	       hpcc_put_u64(skb, HPCC_A_FLOW_T, hpcc_peek(flow->params.T)) ?:
+	       nla_put_u32(skb, HPCC_A_FLOW_INC_STAGE, hpcc_peek(flow->algo.inc_stage)) ?:
+	       hpcc_put_u64(skb, HPCC_A_FLOW_W_MIN, hpcc_peek(flow->params.W_min_q16) >> 16) ?:
+	       nla_put_u32(skb, HPCC_A_FLOW_MAX_STAGE, hpcc_peek(flow->params.max_stage));
+}
+
+static int hpcc_put_how(struct sk_buff *skb, const struct hpcc_flow *flow)
+{
+	u32 N = hpcc_peek(flow->N_heard);
+
+	return (N ? nla_put_u32(skb, HPCC_A_FLOW_N, N) : 0) ?:
+	       nla_put_u32(skb, HPCC_A_FLOW_SAMPLE,
+			   READ_ONCE(flow->searching) ? 0 : hpcc_peek(flow->sample_ns)) ?:
+	       (READ_ONCE(flow->reported) ? nla_put_flag(skb, HPCC_A_FLOW_RECEIVER) : 0) ?:
+	       (READ_ONCE(flow->probes) ? nla_put_flag(skb, HPCC_A_FLOW_PROBES) : 0) ?:
+	       (READ_ONCE(flow->muted) || READ_ONCE(flow->pause) ?
+		nla_put_flag(skb, HPCC_A_FLOW_MUTED) : 0);
+}
+
+static u64 hpcc_held_us(const struct hpcc_link *link, u64 now_us)
+{
+	return (u64)((u32)(now_us >> HPCC_HELD_SHIFT) - link->held) << HPCC_HELD_SHIFT;
+}
+
+static int hpcc_put_link(struct sk_buff *skb, const struct hpcc_link *link, u64 now_us)
+{
+	if (!link->valid && !link->quiet)
+		return 0;
+	return hpcc_put_u64(skb, HPCC_A_HOP_U, link->u_q24) ?:
+	       (link->quiet ? nla_put_flag(skb, HPCC_A_HOP_QUIET) :
+		hpcc_put_u64(skb, HPCC_A_HOP_QLEN, link->qlen) ?:
+		hpcc_put_u64(skb, HPCC_A_HOP_AGE, now_us - link->seen_us)) ?:
+	       (link->held ? hpcc_put_u64(skb, HPCC_A_HOP_HELD, hpcc_held_us(link, now_us)) : 0);
+}
+
+static int hpcc_put_identity(struct sk_buff *skb, u64 word)
+{
+	struct hpcc_identity id;
+
+	hpcc_identity_unpack(word, &id);
+	if (!id.hop)
+		return 0;
+	return nla_put_u32(skb, HPCC_A_HOP_NODE, id.node) ?:
+	       nla_put_u32(skb, HPCC_A_HOP_PORT, id.port) ?:
+	       hpcc_put_u64(skb, HPCC_A_HOP_RATE, id.bps);
+}
+
+static int hpcc_put_telemetry(struct sk_buff *skb, const struct hpcc_flow *flow)
+{
+	static const u8 types[HPCC_IGNORED_MAX] = {
+		[HPCC_IGNORED_MALFORMED] = HPCC_A_FLOW_MALFORMED,
+		[HPCC_IGNORED_BAD_HOP] = HPCC_A_FLOW_BAD_HOP,
+		[HPCC_IGNORED_TS_BACK] = HPCC_A_FLOW_TS_BACK,
+		[HPCC_IGNORED_TX_EXCESS] = HPCC_A_FLOW_TX_EXCESS,
+	};
+	u32 i;
+
+	if (nla_put_u32(skb, HPCC_A_FLOW_RECEIVED, READ_ONCE(flow->received)))
+		return -EMSGSIZE;
+	for (i = 0; i < HPCC_IGNORED_MAX; i++)
+		if (nla_put_u32(skb, types[i], READ_ONCE(flow->ignored[i])))
+			return -EMSGSIZE;
+	return 0;
+}
+
+/* @nr: so many may tell their load */
+static int hpcc_put_hops(struct sk_buff *skb, const struct sock *sk, const struct hpcc_flow *flow,
+			 u32 nr, bool names)
+{
+	const struct hpcc_path *path = names ? rcu_dereference(flow->path) : NULL;
+	u64 now_us = max_t(u64, hpcc_peek(tcp_sk(sk)->tcp_mstamp), tcp_clock_us());
+	u32 i, hops = READ_ONCE(flow->hops);
+	struct nlattr *nest;
+
+	if (nla_put_u32(skb, HPCC_A_FLOW_HOPS, hops))
+		return -EMSGSIZE;
+	for (i = 0; i < hops; i++) {
+		nest = nla_nest_start(skb, HPCC_A_FLOW_HOP);
+		if (!nest || nla_put_u32(skb, HPCC_A_HOP_HOP, i + 1) ||
+		    (i < nr && hpcc_put_link(skb, &flow->algo.L[i], now_us)) ||
+		    (path && hpcc_put_identity(skb, READ_ONCE(path->identity[i]))))
+			return -EMSGSIZE;
+		nla_nest_end(skb, nest);
+	}
+	return 0;
+}
+
+/* One message about a flow. @busy: a process owns its socket */
+static int hpcc_put_flow(const struct hpcc_nl_reply *to, struct sock *sk,
+			 const struct hpcc_flow *flow, bool busy)
+{
+	struct sk_buff *skb = to->skb;
+	void *head = genlmsg_put(skb, to->portid, to->seq, &hpcc_family, to->flags,
+				 HPCC_CMD_FLOW_GET);
+	int err;
+
+	if (!head)
+		return -EMSGSIZE;
+	err = hpcc_put_who(skb, sk) ?:
+	      hpcc_put_mode(skb, flow) ?:
+	      hpcc_put_how(skb, flow) ?:
+	      hpcc_put_telemetry(skb, flow) ?:
+	      hpcc_put_hops(skb, sk, flow, busy ? 0 : flow->algo.nr, to->names) ?:
+	      (busy ? nla_put_flag(skb, HPCC_A_FLOW_BUSY) : 0);
+	if (err)
+		genlmsg_cancel(skb, head);
+	else
+		genlmsg_end(skb, head);
+	return err;
+}
+
+/* ---- Which flows ----------------------------------------------------------------- */
+
+static bool hpcc_addr_matches(const struct nlattr *attr, const struct in6_addr *addr)
+{
+	struct in6_addr want;
+
+	if (!attr)
+		return true;
+	want = hpcc_get_addr(attr);
+	return ipv6_addr_equal(&want, addr);
+}
+
+static bool hpcc_port_matches(const struct nlattr *attr, __be16 port)
+{
+	return !attr || nla_get_u16(attr) == ntohs(port);
+}
+
+/* Nothing of this changes while a connection lasts, or it is one word. */
+static bool hpcc_flow_matches(struct nlattr * const *attrs, struct sock *sk)
+{
+	struct hpcc_tuple t;
+
+	hpcc_tuple_of_sock(sk, &t);
+	return hpcc_addr_matches(attrs[HPCC_A_FLOW_LADDR], &t.laddr) &&
+	       hpcc_addr_matches(attrs[HPCC_A_FLOW_RADDR], &t.raddr) &&
+	       hpcc_port_matches(attrs[HPCC_A_FLOW_LPORT], t.lport) &&
+	       hpcc_port_matches(attrs[HPCC_A_FLOW_RPORT], t.rport) &&
+	       (!attrs[HPCC_A_FLOW_COOKIE] ||
+		nla_get_u64(attrs[HPCC_A_FLOW_COOKIE]) == hpcc_cookie(sk)) &&
+	       (!attrs[HPCC_A_FLOW_IFINDEX] ||
+		nla_get_u32(attrs[HPCC_A_FLOW_IFINDEX]) == READ_ONCE(sk->sk_bound_dev_if));
+}
+
+/* The socket of a flow, with a reference, if the flow is wanted. */
+static struct sock *hpcc_flow_hold(struct hpcc_flow *flow, struct nlattr * const *attrs)
+{
+	struct sock *sk = (struct sock *)flow->sk;
+	bool wanted;
+
+	spin_lock_bh(&flow->lock);
+	/* The socket cannot go away: release() waits for the lock. */
+	wanted = !flow->dead && hpcc_flow_matches(attrs, sk) &&
+		 refcount_inc_not_zero(&sk->sk_refcnt);
+	spin_unlock_bh(&flow->lock);
+	return wanted ? sk : NULL;
+}
+
+/* The same of the first flow that is wanted, whose number is @id or more; sets @id. */
+static struct sock *hpcc_flow_next(const struct net *net, struct nlattr * const *attrs,
+				   unsigned long *id)
+{
+	struct hpcc_flow *flow;
+	struct sock *sk = NULL;
+
+	for (;; ++*id) {
+		rcu_read_lock();
+		flow = hpcc_flow_from(hpcc_pernet(net), id);
+		if (flow)
+			sk = hpcc_flow_hold(flow, attrs);
+		rcu_read_unlock();
+		if (sk || !flow)
+			return sk;
+		cond_resched();
+	}
+}
+
+/* Wait for the process that owns a socket, but not for long. */
+static void hpcc_await_owner(const struct sock *sk, unsigned long until)
+{
+	while (hpcc_peek(sk->sk_lock.owned) && time_before(jiffies, until))
+		schedule_timeout_uninterruptible(1);
+}
+
+/* Tell of the socket's flow, if it still has one, and drop the reference. Return: 0 as well if
+ * there is none.
+ */
+static int hpcc_tell(const struct hpcc_nl_reply *to, struct sock *sk)
+{
+	const struct hpcc_flow *flow;
+	int err = 0;
+
+	hpcc_await_owner(sk, to->until);
+	rcu_read_lock();
+	spin_lock_bh(&sk->sk_lock.slock);
+	flow = hpcc_flow_find(sk);
+	if (flow)
+		err = hpcc_put_flow(to, sk, flow, sock_owned_by_user(sk));
+	spin_unlock_bh(&sk->sk_lock.slock);
+	rcu_read_unlock();
+	sock_put(sk);
+	return err;
+}
+
+/* Have the links of all paths asked who they are, if that is wanted. */
+static int hpcc_identify(const struct sk_buff *request, struct net *net,
+			 struct nlattr * const *attrs, struct netlink_ext_ack *extack)
+{
+	if (!attrs[HPCC_A_FLOW_IDENTIFY])
+		return 0;
+	if (!netlink_net_capable(request, CAP_NET_ADMIN)) {
+		NL_SET_ERR_MSG_ATTR(extack, attrs[HPCC_A_FLOW_IDENTIFY],
+				    "the names of links are for CAP_NET_ADMIN");
+		return -EPERM;
+	}
+	hpcc_paths_ask(net);
+	return 0;
+}
+
+/* cb->args[0] is the number of the next flow; cb->args[1]: this is not the first part;
+ * cb->args[2]: who asked may know the names of links, whoever reads the answer.
+ */
+static int hpcc_nl_dump_flows(struct sk_buff *skb, struct netlink_callback *cb)
+{
+	struct hpcc_nl_reply to = {
+		.skb = skb, .portid = NETLINK_CB(cb->skb).portid, .seq = cb->nlh->nlmsg_seq,
+		.flags = NLM_F_MULTI, .until = jiffies + msecs_to_jiffies(HPCC_NL_WAIT_MS),
+	};
+	struct nlattr *attrs[HPCC_A_FLOW_IDENTIFY + 1];
+	unsigned long id = cb->args[0];
+	struct sock *sk;
+	int err;
+
+	err = genlmsg_parse(cb->nlh, &hpcc_family, attrs, HPCC_A_FLOW_IDENTIFY, hpcc_flow_policy,
+			    cb->extack);
+	if (!err && !cb->args[1]) {
+		cb->args[2] = netlink_net_capable(cb->skb, CAP_NET_ADMIN);
+		err = hpcc_identify(cb->skb, sock_net(skb->sk), attrs, cb->extack);
+	}
+	cb->args[1] = !err;
+	to.names = cb->args[2];
+	while (!err && (sk = hpcc_flow_next(sock_net(skb->sk), attrs, &id))) {
+		err = hpcc_tell(&to, sk);
+		if (!err)
+			id++;
+	}
+	cb->args[0] = id;
+	/* What does not fit goes into the next message. */
+	return err == -EMSGSIZE && skb->len ? skb->len : err ?: skb->len;
+}
+
+/* The socket of the only flow that is wanted, with a reference, or an error. */
+static struct sock *hpcc_flow_only(struct genl_info *info)
+{
+	struct sock *sk, *another;
+	unsigned long id = 0;
+
+	sk = hpcc_flow_next(genl_info_net(info), info->attrs, &id);
+	if (!sk) {
+		NL_SET_ERR_MSG(info->extack, "no connection of that name runs hpcc here");
+		return ERR_PTR(-ENOENT);
+	}
+	id++;
+	another = hpcc_flow_next(genl_info_net(info), info->attrs, &id);
+	if (!another)
+		return sk;
+	sock_put(another);
+	sock_put(sk);
+	NL_SET_ERR_MSG(info->extack,
+		       "several connections have these ends: ifindex or cookie tells which");
+	return ERR_PTR(-ENOTUNIQ);
+}
+
+static int hpcc_nl_get_flow(struct sk_buff *skb, struct genl_info *info)
+{
+	struct hpcc_nl_reply to = {
+		.portid = info->snd_portid, .seq = info->snd_seq,
+		.until = jiffies + msecs_to_jiffies(HPCC_NL_WAIT_MS),
+		.names = netlink_net_capable(skb, CAP_NET_ADMIN),
+	};
+	struct sock *sk;
+	int err;
+
+	if (!info->attrs[HPCC_A_FLOW_COOKIE] &&
+	    (!info->attrs[HPCC_A_FLOW_LADDR] || !info->attrs[HPCC_A_FLOW_RADDR] ||
+	     !info->attrs[HPCC_A_FLOW_LPORT] || !info->attrs[HPCC_A_FLOW_RPORT])) {
+		NL_SET_ERR_MSG(info->extack, "a flow is named by both ends, or by its cookie");
+		return -EINVAL;
+	}
+	err = hpcc_identify(skb, genl_info_net(info), info->attrs, info->extack);
+	if (err)
+		return err;
+	to.skb = nlmsg_new(NLMSG_GOODSIZE, GFP_KERNEL);
+	if (!to.skb)
+		return -ENOMEM;
+	sk = hpcc_flow_only(info);
+	err = IS_ERR(sk) ? PTR_ERR(sk) : hpcc_tell(&to, sk);
+	if (!err && to.skb->len)
+		return genlmsg_reply(to.skb, info);
+	nlmsg_free(to.skb);
+	if (!err)
+		NL_SET_ERR_MSG(info->extack, "the connection has just ended");
+	return err ?: -ENOENT;
+}
+
+/* ---- Counters ---------------------------------------------------------------------- */
+
+static int hpcc_put_counter(struct sk_buff *skb, const struct netlink_callback *cb, u32 what,
+			    u64 value)
+{
+	void *head = genlmsg_put(skb, NETLINK_CB(cb->skb).portid, cb->nlh->nlmsg_seq, &hpcc_family,
+				 NLM_F_MULTI, HPCC_CMD_COUNTERS_GET);
+
+	if (!head)
+		return -EMSGSIZE;
+	if (nla_put_string(skb, HPCC_A_COUNTER_NAME, hpcc_counter_names[what]) ||
+	    nla_put_u64_64bit(skb, HPCC_A_COUNTER_VALUE, value, HPCC_A_COUNTER_PAD)) {
+		genlmsg_cancel(skb, head);
+		return -EMSGSIZE;
+	}
+	genlmsg_end(skb, head);
+	return 0;
+}
+
+/* cb->args[0] is the next counter. */
+static int hpcc_nl_dump_counters(struct sk_buff *skb, struct netlink_callback *cb)
+{
+	const struct hpcc_counters *counters = &hpcc_pernet(sock_net(skb->sk))->counters;
+
+	for (; cb->args[0] < __HPCC_C_MAX; cb->args[0]++)
+		if (hpcc_put_counter(skb, cb, cb->args[0],
+				     hpcc_counters_read(counters, cb->args[0])))
+			break;
+	return skb->len;
+}
+
+/* ---- Events ------------------------------------------------------------------------ */
+
+/* Whether so many events of a flow have been told within a second that this one is not. */
+static bool hpcc_event_is_missed(struct hpcc_flow *flow)
+{
+	u32 now = jiffies;
+
+	if (now - flow->events_since >= HZ) {
+		flow->events_since = now;
+		flow->events = 0;
+	}
+	if (flow->events == HPCC_NL_EVENTS) {
+		flow->missed++;
+		return true;
+	}
+	flow->events++;
+	return false;
+}
+
+static int hpcc_put_event(struct sk_buff *skb, struct sock *sk, const struct hpcc_flow *flow,
+			  enum hpcc_event event)
+{
+	void *head = genlmsg_put(skb, 0, 0, &hpcc_family, 0, HPCC_CMD_FLOW_NTF);
+	int err;
+
+	if (!head)
+		return -EMSGSIZE;
+	err = hpcc_put_who(skb, sk) ?:
+	      nla_put_u32(skb, HPCC_A_FLOW_EVENT, event) ?:
+	      hpcc_put_mode(skb, flow) ?:
+	      (flow->missed ? nla_put_u32(skb, HPCC_A_FLOW_MISSED, flow->missed) : 0);
+	genlmsg_end(skb, head);
+	return err;
+}
+
+/**
+ * hpcc_notify() - tell who listens that something happened to a flow
+ * @sk: its socket, under its lock
+ * @flow: the flow
+ * @event: what
+ *
+ * A peer decides how often: so a flow may tell HPCC_NL_EVENTS in a second, and how many it did
+ * not. Who listens too slowly loses messages, and gets ENOBUFS.
+ *
+ * Context: does not sleep.
+ */
+void hpcc_notify(struct sock *sk, struct hpcc_flow *flow, enum hpcc_event event)
+{
+	struct net *net = sock_net(sk);
+	struct sk_buff *skb;
+
+	trace_hpcc_mode(sk, flow, event);
+	/* A kernel's socket may outlive the netlink of its namespace. */
+	if (!check_net(net) ||
+	    likely(!genl_has_listeners(&hpcc_family, net, HPCC_MCGRP_OF_EVENTS)) ||
+	    hpcc_event_is_missed(flow))
+		return;
+	skb = nlmsg_new(NLMSG_DEFAULT_SIZE, GFP_ATOMIC | __GFP_NOWARN);
+	if (!skb || hpcc_put_event(skb, sk, flow, event)) {
+		nlmsg_free(skb);
+		flow->missed++;
+		return;
+	}
+	flow->missed = 0;
+	genlmsg_multicast_netns(&hpcc_family, net, skb, 0, HPCC_MCGRP_OF_EVENTS, GFP_ATOMIC);
+}
+
+/* ---- Registration -------------------------------------------------------------------- */
+
+static const struct genl_ops hpcc_nl_ops[] = {
+	{
+		.cmd		= HPCC_CMD_FLOW_GET,
+		.policy		= hpcc_flow_policy,
+		.maxattr	= HPCC_A_FLOW_IDENTIFY,
+		.doit		= hpcc_nl_get_flow,
+		.dumpit		= hpcc_nl_dump_flows,
+	},
+	{
+		.cmd		= HPCC_CMD_COUNTERS_GET,
+		.dumpit		= hpcc_nl_dump_counters,
+	},
+	{ .cmd = HPCC_CMD_LINK_GET, .dumpit = hpcc_nl_dump_table },
+	{ .cmd = HPCC_CMD_LINK_SET, .flags = GENL_UNS_ADMIN_PERM, .policy = hpcc_links_policy,
+	  .maxattr = HPCC_A_TABLE_LINK, .doit = hpcc_nl_set_table },
+	{ .cmd = HPCC_CMD_LINK_DEL, .flags = GENL_UNS_ADMIN_PERM, .policy = hpcc_links_policy,
+	  .maxattr = HPCC_A_TABLE_LINK, .doit = hpcc_nl_set_table },
+	{ .cmd = HPCC_CMD_ROUTE_GET, .dumpit = hpcc_nl_dump_table },
+	{ .cmd = HPCC_CMD_ROUTE_SET, .flags = GENL_UNS_ADMIN_PERM, .policy = hpcc_routes_policy,
+	  .maxattr = HPCC_A_TABLE_ROUTE, .doit = hpcc_nl_set_table },
+	{ .cmd = HPCC_CMD_ROUTE_DEL, .flags = GENL_UNS_ADMIN_PERM, .policy = hpcc_routes_policy,
+	  .maxattr = HPCC_A_TABLE_ROUTE, .doit = hpcc_nl_set_table },
+};
+
+struct genl_family hpcc_family = {
+	.name		= HPCC_FAMILY_NAME,
+	.version	= HPCC_FAMILY_VERSION,
+	.netnsok	= true,
+	.parallel_ops	= true,
+	.module		= THIS_MODULE,
+	.ops		= hpcc_nl_ops,
+	.n_ops		= ARRAY_SIZE(hpcc_nl_ops),
+	.mcgrps		= hpcc_mcgrps,
+	.n_mcgrps	= ARRAY_SIZE(hpcc_mcgrps),
+};
+
+/**
+ * hpcc_netlink_init() - register the family
+ *
+ * Return: 0 or a negative error.
+ */
+int hpcc_netlink_init(void)
+{
+	return genl_register_family(&hpcc_family);
+}
+
+/**
+ * hpcc_netlink_exit() - take it back
+ */
+void hpcc_netlink_exit(void)
+{
+	genl_unregister_family(&hpcc_family);
+}

@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Outgoing segments in LOCAL_OUT: what they have room for, and how they grow.
+ */
+#include <linux/ip.h>
+#include <linux/ipv6.h>
+#include <net/dst.h>
+#include <net/ip6_checksum.h>
+#include <net/ip6_route.h>
+#include <net/ipv6.h>
+#include <net/tcp.h>
+#include <hpcc/compat.h>
+#include <hpcc/wire/record.h>
+
+#include "common/peek.h"
+#include "packet/segment.h"
+
+/* Offset of the length in a hop-by-hop header whose first option is a jumbo payload. */
+#define HPCC_JUMBO_LENGTH	4
+
+#define HPCC_TCPOPT_MPTCP	30
+
+/* Whether a SACK option of @len bytes reports a duplicate of what the segment acknowledges, from
+ * within the last window. TCP reports older ones, too, which anybody may have sent.
+ */
+static bool hpcc_is_dsack(const struct hpcc_segment *seg, const u8 *opt, u32 len)
+{
+	u32 ack_seq = ntohl(hpcc_segment_th(seg)->ack_seq);
+	u32 window = hpcc_peek(tcp_sk(seg->skb->sk)->window_clamp);
+
+	return len >= TCPOLEN_SACK_BASE + TCPOLEN_SACK_PERBLOCK &&
+	       !after(get_unaligned_be32(opt + TCPOLEN_SACK_BASE + sizeof(u32)), ack_seq) &&
+	       ack_seq - get_unaligned_be32(opt + TCPOLEN_SACK_BASE) <= window;
+}
+
+/**
+ * hpcc_segment_presence() - what the options already there mean for ours
+ * @seg: the segment
+ * @kind: TCP option kind; HPCC_TCPOPT_EOL: any may be there
+ *
+ * Return: enum hpcc_presence.
+ */
+enum hpcc_presence hpcc_segment_presence(const struct hpcc_segment *seg, u8 kind)
+{
+	const u8 *opts = seg->skb->data + seg->thoff + sizeof(struct tcphdr);
+	u32 len = seg->thlen - sizeof(struct tcphdr);
+	u32 at = hpcc_opts_usual(opts, len);
+
+	while (at < len && opts[at] != HPCC_TCPOPT_EOL) {
+		if (opts[at] == HPCC_TCPOPT_NOP) {
+			at++;
+			continue;
+		}
+		if (opts[at] == kind)
+			return HPCC_PRESENT;
+		if (opts[at] == HPCC_TCPOPT_MD5 || opts[at] == HPCC_TCPOPT_AO ||
+		    opts[at] == HPCC_TCPOPT_MPTCP)
+			return HPCC_INCOMPATIBLE;
+		if (len - at < 2 || opts[at + 1] < 2 || opts[at + 1] > len - at)
+			return HPCC_INCOMPATIBLE;
+		if (opts[at] == TCPOPT_SACK &&
+		    hpcc_is_dsack(seg, opts + at, opts[at + 1]))
+			return HPCC_DUPLICATE;
+		at += opts[at + 1];
+	}
+	return HPCC_ABSENT;
+}
+
+/* Whether the IP header states the packet's length. Super-packets above 64 KB do not:
+ * TCP makes them where BIG TCP is on, and of two segments where the MTU is near 64 KB.
+ */
+static bool hpcc_length_stated(const struct sk_buff *skb, u8 family)
+{
+	return family == NFPROTO_IPV4 ? ip_hdr(skb)->tot_len : ipv6_hdr(skb)->payload_len;
+}
+
+/**
+ * hpcc_segment_space() - how many bytes fit into a segment's headers
+ * @seg: the segment
+ * @sk: its socket or request
+ *
+ * In the length fields, and in the MTU. On its first way through LOCAL_OUT a segment of a VRF has
+ * the VRF device for a route; the socket knows the real one.
+ *
+ * Return: bytes.
+ */
+u32 hpcc_segment_space(const struct hpcc_segment *seg, const struct sock *sk)
+{
+	const struct sk_buff *skb = seg->skb;
+	const struct dst_entry *dst = skb_dst(skb);
+	const struct dst_entry *route = NULL;
+	u32 room = IP_MAX_MTU;
+	u32 limit, wire;
+
+	if (!dst)
+		return 0;
+	if (hpcc_length_stated(skb, seg->state->pf)) {
+		if (skb->len > IP_MAX_MTU)
+			return 0;
+		room = IP_MAX_MTU - skb->len;
+	} else if (!skb_is_gso(skb)) {
+		return 0;
+	}
+	wire = skb_is_gso(skb) ?
+	       seg->thoff + seg->thlen + skb_shinfo(skb)->gso_size : skb->len;
+	limit = dst_mtu(dst);
+	if (sk_fullsock(sk))
+		route = rcu_dereference(sk->sk_dst_cache);
+	if (route && route != dst)
+		limit = min(limit, dst_mtu(route));
+	if (wire >= limit)
+		return 0;
+	return min(room, limit - wire);
+}
+
+/**
+ * hpcc_segment_room() - how many option bytes fit
+ * @seg: the segment
+ * @sk: its socket or request
+ *
+ * Return: bytes, a multiple of 4.
+ */
+u32 hpcc_segment_room(const struct hpcc_segment *seg, const struct sock *sk)
+{
+	return min(HPCC_TCP_HEADER_MAX - seg->thlen, hpcc_segment_space(seg, sk)) & ~3U;
+}
+
+/**
+ * hpcc_segment_no_room() - count a segment that has no room for our option
+ * @seg: the segment
+ * @what: counter
+ *
+ * Only on its first pass. On the second pass of a VRF the output device and the route's
+ * device are the same slave of the VRF. They are the same for link-local destinations as
+ * well, whose segments pass once.
+ */
+void hpcc_segment_no_room(const struct hpcc_segment *seg, enum hpcc_counter what)
+{
+	const struct net_device *out = seg->state->out;
+	const struct sk_buff *skb = seg->skb;
+	const struct dst_entry *dst = skb_dst(skb);
+
+	if (hpcc_skb_has_passed_ipvs(skb))
+		return;
+	if (dst && out == dst->dev && netif_is_l3_slave(out) &&
+	    !(seg->state->pf == NFPROTO_IPV6 &&
+	      rt6_need_strict(&ipv6_hdr(skb)->daddr)))
+		return;
+	hpcc_count(seg->state->net, what);
+}
+
+/**
+ * hpcc_segment_checksum() - correct the checksum of a segment that grew
+ * @seg: the segment
+ * @n: by how many bytes
+ *
+ * It is the sum over the pseudo header, in which only the length changes.
+ */
+void hpcc_segment_checksum(const struct hpcc_segment *seg, u32 n)
+{
+	struct tcphdr *th = hpcc_segment_th(seg);
+	u32 old_len = seg->skb->len - n - seg->thoff;
+	__wsum sum = csum_unfold(th->check);
+
+	sum = csum_sub(sum, (__force __wsum)htonl(old_len));
+	sum = csum_add(sum, (__force __wsum)htonl(old_len + n));
+	th->check = ~csum_fold(sum);
+}
+
+/* Have the jumbo payload option say how long an IPv6 packet is, if that comes first:
+ * kernels before 7.0 put it in front of all other headers of a super-packet. Hop-by-hop
+ * options of the socket (IPV6_HOPOPTS) stay as they are.
+ */
+static void hpcc_set_jumbo_length(struct sk_buff *skb)
+{
+	u8 *hop = skb->data + sizeof(struct ipv6hdr);
+
+	if (ipv6_hdr(skb)->nexthdr == NEXTHDR_HOP &&
+	    hop[sizeof(struct ipv6_opt_hdr)] == IPV6_TLV_JUMBO)
+		put_unaligned_be32(skb->len - sizeof(struct ipv6hdr),
+				   hop + HPCC_JUMBO_LENGTH);
+}
+
+/**
+ * hpcc_set_ip_length() - have the IP header say how long a packet is now
+ * @skb: the packet, data at its IP header
+ * @family: NFPROTO_IPV4 or NFPROTO_IPV6
+ *
+ * The IPv4 checksum is corrected. A packet that stated no length states none now.
+ */
+void hpcc_set_ip_length(struct sk_buff *skb, u8 family)
+{
+	if (!hpcc_length_stated(skb, family)) {
+		if (family == NFPROTO_IPV6)
+			hpcc_set_jumbo_length(skb);
+	} else if (family == NFPROTO_IPV4) {
+		struct iphdr *iph = ip_hdr(skb);
+		__be16 old = iph->tot_len;
+
+		iph->tot_len = htons(skb->len);
+		csum_replace2(&iph->check, old, iph->tot_len);
+	} else {
+		ipv6_hdr(skb)->payload_len =
+			htons(skb->len - sizeof(struct ipv6hdr));
+	}
+}
+
+/**
+ * hpcc_segment_open() - make room for option bytes behind those that are there
+ * @seg: the segment
+ * @n: how many bytes, a multiple of 4, at most hpcc_segment_room()
+ *
+ * The caller writes them and then calls hpcc_segment_close().
+ *
+ * Return: where to write them, or NULL where there is no memory.
+ */
+u8 *hpcc_segment_open(struct hpcc_segment *seg, u32 n)
+{
+	struct sk_buff *skb = seg->skb;
+	u32 head = seg->thoff + seg->thlen;
+
+	if (skb_cow_head(skb, n))
+		return NULL;
+	skb_push(skb, n);
+	memmove(skb->data, skb->data + n, head);
+	skb_reset_network_header(skb);
+	skb_set_transport_header(skb, seg->thoff);
+	skb->csum_start -= n;
+	hpcc_set_ip_length(skb, seg->state->pf);
+	return skb->data + head;
+}
+
+/**
+ * hpcc_segment_close() - have the TCP header cover the new options
+ * @seg: the segment
+ * @n: as for hpcc_segment_open()
+ */
+void hpcc_segment_close(struct hpcc_segment *seg, u32 n)
+{
+	hpcc_segment_th(seg)->doff += n / 4;
+	hpcc_segment_checksum(seg, n);
+	seg->thlen += n;
+}

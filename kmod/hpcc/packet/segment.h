@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* Segments in the netfilter hooks: outgoing (local_out.c, segment.c), incoming (local_in.c). */
+#ifndef _HPCC_PACKET_SEGMENT_H
+#define _HPCC_PACKET_SEGMENT_H
+
+#include <linux/netfilter.h>
+#include <linux/skbuff.h>
+#include <linux/tcp.h>
+
+#include "netns/net.h"
+
+struct hpcc_flow;
+
+/* A TCP header is at most 60 bytes long. */
+#define HPCC_TCP_HEADER_MAX	60
+
+/**
+ * struct hpcc_segment - an outgoing segment under inspection
+ * @skb: the segment, data at its IP header
+ * @state: where the hook is
+ * @thoff: offset of its TCP header
+ * @thlen: length of its TCP header
+ */
+struct hpcc_segment {
+	struct sk_buff *skb;
+	const struct nf_hook_state *state;
+	u32 thoff;
+	u32 thlen;
+};
+
+/**
+ * hpcc_segment_th() - its TCP header
+ * @seg: the segment
+ *
+ * Return: the header.
+ */
+static inline struct tcphdr *hpcc_segment_th(const struct hpcc_segment *seg)
+{
+	return (struct tcphdr *)(seg->skb->data + seg->thoff);
+}
+
+/**
+ * hpcc_segment_end() - the sequence number behind its data
+ * @seg: the segment
+ */
+static inline u32 hpcc_segment_end(const struct hpcc_segment *seg)
+{
+	return ntohl(hpcc_segment_th(seg)->seq) + seg->skb->len - seg->thoff - seg->thlen;
+}
+
+/**
+ * hpcc_is_pure() - whether it has no data
+ * @seg: the segment
+ */
+static inline bool hpcc_is_pure(const struct hpcc_segment *seg)
+{
+	return seg->skb->len == seg->thoff + seg->thlen;
+}
+
+/* The two experimental kinds of RFC 4727: the default one, and this. */
+#define HPCC_OPT_KIND_OTHER	254
+
+/**
+ * enum hpcc_presence - whether a segment's options allow ours
+ * @HPCC_ABSENT: ours may be added
+ * @HPCC_PRESENT: one of our kind is there
+ * @HPCC_INCOMPATIBLE: one that signs or owns the space is there
+ * @HPCC_DUPLICATE: a DSACK reports data that the segment acknowledges: mute.c
+ */
+enum hpcc_presence {
+	HPCC_ABSENT,
+	HPCC_PRESENT,
+	HPCC_INCOMPATIBLE,
+	HPCC_DUPLICATE,
+};
+
+enum hpcc_presence hpcc_segment_presence(const struct hpcc_segment *seg, u8 kind);
+u32 hpcc_segment_space(const struct hpcc_segment *seg, const struct sock *sk);
+u32 hpcc_segment_room(const struct hpcc_segment *seg, const struct sock *sk);
+void hpcc_segment_no_room(const struct hpcc_segment *seg, enum hpcc_counter what);
+u8 *hpcc_segment_open(struct hpcc_segment *seg, u32 n);
+void hpcc_segment_checksum(const struct hpcc_segment *seg, u32 n);
+void hpcc_segment_close(struct hpcc_segment *seg, u32 n);
+void hpcc_set_ip_length(struct sk_buff *skb, u8 family);
+
+/**
+ * struct hpcc_arrival - an incoming segment under inspection
+ * @skb: the segment, data at its IP header
+ * @state: where the hook is
+ * @th: its TCP header
+ * @opts: its options
+ * @optlen: their length
+ * @thoff: offset of its TCP header
+ * @carrier: what tells of hops; HPCC_CARRIER_TCP: the option, or IOAM where there is a trace
+ * @stack: with any other, a copy of it
+ * @stack_len: length of that
+ */
+struct hpcc_arrival {
+	struct sk_buff *skb;
+	const struct nf_hook_state *state;
+	struct tcphdr *th;
+	u8 *opts;
+	u32 optlen;
+	u32 thoff;
+	enum hpcc_carrier carrier;
+	const u8 *stack;
+	u32 stack_len;
+};
+
+u32 hpcc_options_in(struct hpcc_flow *flow, const struct hpcc_arrival *in, int at, u32 pos);
+bool hpcc_ack_ok(const struct hpcc_flow *flow, const struct tcp_sock *tp,
+		 const struct hpcc_arrival *in);
+bool hpcc_ttl_ok(const struct sock *sk, const struct hpcc_arrival *in);
+bool hpcc_arrival_intact(const struct hpcc_arrival *in);
+struct sock *hpcc_arrival_sock(const struct hpcc_arrival *in, bool *put);
+
+unsigned int hpcc_local_out(void *priv, struct sk_buff *skb,
+			    const struct nf_hook_state *state);
+unsigned int hpcc_local_in(void *priv, struct sk_buff *skb,
+			   const struct nf_hook_state *state);
+
+#endif /* _HPCC_PACKET_SEGMENT_H */

@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* Records on their way (mailbox.c). */
+#ifndef _HPCC_TELEMETRY_MAILBOX_H
+#define _HPCC_TELEMETRY_MAILBOX_H
+
+#include "flow/flow.h"
+
+/* The mailbox tells scales apart by their remainder. */
+#define HPCC_SCALE_CLASSES	15
+
+/**
+ * struct hpcc_intake - what records are taken in for
+ * @algo: who measures; its links are there
+ * @params: with what
+ * @measure: what they were, so far
+ * @now_us: tcp_mstamp
+ * @rtt_us: RTT of the ACK that brought them; 0 where data did
+ * @hops: hops of the path
+ * @hop_records: as in struct hpcc_flow
+ * @skipped: a record came too soon after the last one
+ */
+struct hpcc_intake {
+	struct hpcc_algo *algo;
+	const struct hpcc_params *params;
+	struct hpcc_measure measure;
+	u64 now_us;
+	u32 rtt_us;
+	u8 hops;
+	u8 hop_records;
+	bool skipped;
+};
+
+/* Whether one of @n words is not empty. */
+static inline bool hpcc_words_wait(const u64 *word, u32 n)
+{
+	u32 i;
+
+	for (i = 0; i < n; i++)
+		if (READ_ONCE(word[i]))
+			return true;
+	return false;
+}
+
+/**
+ * hpcc_mail_waits() - whether records wait for cong_control
+ * @flow: a flow
+ */
+static inline bool hpcc_mail_waits(const struct hpcc_flow *flow)
+{
+	return hpcc_words_wait(flow->mail, READ_ONCE(flow->hops));
+}
+
+/**
+ * hpcc_echo_hops() - hops of the path that the newest request came by
+ * @flow: a flow
+ */
+static inline u32 hpcc_echo_hops(const struct hpcc_flow *flow)
+{
+	return READ_ONCE(flow->echo_head) & 0xff;
+}
+
+/**
+ * hpcc_echo_waits() - whether records wait to be echoed
+ * @flow: a flow
+ */
+static inline bool hpcc_echo_waits(const struct hpcc_flow *flow)
+{
+	return !READ_ONCE(flow->held) &&
+	       hpcc_words_wait(flow->echo, hpcc_echo_hops(flow));
+}
+
+/**
+ * hpcc_echo_is_load() - whether the records that wait to be echoed are load records
+ * @flow: a flow
+ */
+static inline bool hpcc_echo_is_load(const struct hpcc_flow *flow)
+{
+	return (u8)(READ_ONCE(flow->echo_head) >> 16) == HPCC_OPT_FORWARD;
+}
+
+void hpcc_set_scale(struct hpcc_flow *flow, u8 scale);
+u32 hpcc_take_mail(struct sock *sk, struct hpcc_flow *flow, u32 rtt_us, u32 *bits);
+u32 hpcc_take_echo(struct sock *sk, struct hpcc_flow *flow, struct hpcc_intake *in, bool leave,
+		   u32 *bits);
+void hpcc_echo_in(struct hpcc_flow *flow, const struct hpcc_opt *opt,
+		  const u8 *records);
+void hpcc_forward_in(struct hpcc_flow *flow, const struct hpcc_opt *opt,
+		     const u8 *records, const u8 *nodes, u32 nr);
+u32 hpcc_echo_write(struct hpcc_flow *flow, u8 *p, u32 room);
+
+#endif /* _HPCC_TELEMETRY_MAILBOX_H */

@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Another qdisc in the place of our queue: class 1 of ours, as with TBF and netem.
+ *
+ *	enqueue -> child -> [start] line (serialised, then delayed) -> dequeue
+ *
+ * The child decides which packet goes next, and about drops and marks. The rest is as
+ * without one (queue.c): a packet is stamped as it starts, with what then waits in the
+ * child. Its headers are looked for at that time, as the child has used our part of
+ * skb->cb.
+ *
+ * Parents expect a qdisc to drop packets that it has accepted only when they ask it
+ * for one. So the child is asked only then, and not on arrival. When its packets came
+ * is not known; but if the link is free and the child has given it none, the next one
+ * starts no earlier than now.
+ *
+ * A child that paces keeps packets back from a free link, and wakes the device
+ * itself when it has one to give.
+ */
+#include <linux/rtnetlink.h>
+#include <net/pkt_sched.h>
+#include <hpcc/compat.h>
+
+#include "core/sched.h"
+
+/* A packet of this memory is in the child no more. */
+static void hpcc_child_forget(struct hpcc_sched *q, u32 truesize)
+{
+	u64 memory = min_t(u64, truesize, q->child_memory);
+
+	q->child_memory -= memory;
+	q->memory -= memory;
+	q->child_packets -= q->child_packets > 0;
+}
+
+/* The child has @qlen packets. Those that it dropped without us took at least what the smallest
+ * packet took since the child was last empty; those that it made of others take a buffer each.
+ */
+static void hpcc_child_count(struct hpcc_sched *q, u32 qlen)
+{
+	u64 memory = q->child_memory;
+
+	if (likely(qlen && qlen == q->child_packets))
+		return;
+	if (!qlen) {
+		memory = 0;
+		q->child_least = U32_MAX;
+	} else if (qlen < q->child_packets) {
+		memory -= min_t(u64, memory, (u64)(q->child_packets - qlen) * q->child_least);
+	} else {
+		memory += (u64)(qlen - q->child_packets) * SKB_TRUESIZE(0);
+		q->child_least = SKB_TRUESIZE(0);
+	}
+	q->memory += memory - q->child_memory;
+	q->child_memory = memory;
+	q->child_packets = qlen;
+}
+
+/* The child gets a packet, and perhaps drops others for it, which it adds to @to_free. */
+static int hpcc_child_give(struct hpcc_sched *q, struct sk_buff *skb, struct sk_buff **to_free)
+{
+	const struct sk_buff *before = *to_free;
+	u32 truesize = skb->truesize;
+	const struct sk_buff *dropped;
+	int ret;
+
+	q->child_memory += truesize;
+	q->memory += truesize;
+	q->child_packets++;
+	q->child_least = min(q->child_least, truesize);
+	ret = qdisc_enqueue(skb, q->child, to_free);
+	for (dropped = *to_free; dropped != before; dropped = dropped->next)
+		hpcc_child_forget(q, dropped->truesize);
+	return ret;
+}
+
+/**
+ * hpcc_child_recount() - what waits in the child, and so in all
+ * @q: the port, locked
+ *
+ * The child may have dropped packets, also where we were not called: its limit was lowered, or a
+ * qdisc below it replaced. A GSO packet that stays whole counts one overhead until it starts.
+ */
+void hpcc_child_recount(struct hpcc_sched *q)
+{
+	u64 bytes = 0;
+
+	if (q->child)
+		bytes = q->child->qstats.backlog +
+			(u64)q->child->q.qlen * q->cfg.overhead;
+	bytes = min_t(u64, bytes, U32_MAX);
+	hpcc_waiting_add(q, (s64)bytes - q->child_bytes);
+	q->child_bytes = bytes;
+	hpcc_child_count(q, q->child ? q->child->q.qlen : 0);
+}
+
+/* The child has left the link free until @now. */
+static bool hpcc_child_was_idle(const struct hpcc_sched *q)
+{
+	return !hpcc_child_has(q) || q->child_refused;
+}
+
+/**
+ * hpcc_child_enqueue() - a packet that arrives goes to the child
+ * @skb: packet
+ * @sch: the qdisc, which has a child
+ * @now: time, if the link is a virtual one
+ * @bytes: what the packet takes on the link
+ * @to_free: list of packets that the caller frees
+ *
+ * Nothing is marked here: a child decides about marks itself.
+ */
+int hpcc_child_enqueue(struct sk_buff *skb, struct Qdisc *sch, u64 now,
+		       u32 bytes, struct sk_buff **to_free)
+{
+	struct hpcc_sched *q = qdisc_priv(sch);
+	unsigned int len = qdisc_pkt_len(skb);
+	int ret;
+
+	hpcc_child_recount(q);
+	if (!hpcc_fits(q, bytes, skb->truesize)) {
+		q->stats.drop_limit++;
+		return qdisc_drop(skb, sch, to_free);
+	}
+	if (hpcc_child_was_idle(q))
+		q->child_idle_ns = now;
+	ret = hpcc_child_give(q, skb, to_free);
+	hpcc_child_recount(q);
+	if (ret != NET_XMIT_SUCCESS) {
+		if (net_xmit_drop_count(ret))
+			qdisc_qstats_drop(sch);
+		return ret;
+	}
+	sch->qstats.backlog += len;
+	qdisc_qlen_inc(sch);
+	return NET_XMIT_SUCCESS;
+}
+
+/**
+ * hpcc_child_dequeue() - the packet that the child lets go next
+ * @q: the port, which has a child
+ * @now: time, if the link is a virtual one
+ *
+ * Return: a packet as our own queue would have held it; NULL: none for now.
+ */
+struct sk_buff *hpcc_child_dequeue(struct hpcc_sched *q, u64 now)
+{
+	struct sk_buff *skb;
+
+	if (hpcc_child_was_idle(q))
+		q->child_idle_ns = now;
+	skb = hpcc_child_has(q) ? q->child->dequeue(q->child) : NULL;
+	q->child_refused = !skb;
+	if (skb)
+		hpcc_child_forget(q, skb->truesize);
+	hpcc_child_recount(q);
+	if (!skb)
+		return NULL;
+	*hpcc_skb_cb(skb) = (struct hpcc_skb_cb){
+		.time_ns = q->child_idle_ns,
+		.bytes = hpcc_link_bytes(q, skb, hpcc_pkt_segs(skb)),
+		.memory = skb->truesize,
+	};
+	if (q->cfg.stamp)
+		hpcc_skb_cb(skb)->note = hpcc_parse_any(skb, &q->cfg).note;
+	/* Parsing may have given the packet a larger buffer. */
+	q->memory += hpcc_skb_cb(skb)->memory;
+	return skb;
+}
+
+/**
+ * hpcc_child_reset() - empty the child, if there is one
+ * @q: the port
+ */
+void hpcc_child_reset(struct hpcc_sched *q)
+{
+	if (q->child)
+		qdisc_reset(q->child);
+	hpcc_child_recount(q);
+	q->child_idle_ns = 0;
+	q->child_refused = false;
+}
+
+/* There is one class, with a child or not. */
+static unsigned long hpcc_child_find(struct Qdisc *sch, u32 classid)
+{
+	return TC_H_MIN(classid) == 1;
+}
+
+static struct Qdisc *hpcc_child_leaf(struct Qdisc *sch, unsigned long cl)
+{
+	struct hpcc_sched *q = qdisc_priv(sch);
+
+	return q->child;
+}
+
+/* Packets of the former child are dropped. Those of our own queue stay, and go first. */
+static int hpcc_child_graft(struct Qdisc *sch, unsigned long cl,
+			    struct Qdisc *new, struct Qdisc **old,
+			    struct netlink_ext_ack *extack)
+{
+	struct hpcc_sched *q = qdisc_priv(sch);
+
+	if (new && q->cfg.marking != HPCC_MARKING_OFF) {
+		NL_SET_ERR_MSG(extack,
+			       "hpcc: marking has to be off, as a child decides about marks itself");
+		return -EINVAL;
+	}
+	sch_tree_lock(sch);
+	*old = q->child;
+	q->child = new;
+	if (*old)
+		qdisc_purge_queue(*old);
+	q->child_refused = false;
+	hpcc_child_recount(q);
+	sch_tree_unlock(sch);
+	return 0;
+}
+
+/* The child has become empty without us. */
+static void hpcc_child_emptied(struct Qdisc *sch, unsigned long cl)
+{
+	hpcc_child_recount(qdisc_priv(sch));
+}
+
+static void hpcc_child_walk(struct Qdisc *sch, struct qdisc_walker *walker)
+{
+	if (!walker->stop)
+		tc_qdisc_stats_dump(sch, 1, walker);
+}
+
+static int hpcc_child_dump(struct Qdisc *sch, unsigned long cl,
+			   struct sk_buff *skb, struct tcmsg *tcm)
+{
+	struct hpcc_sched *q = qdisc_priv(sch);
+
+	tcm->tcm_handle |= TC_H_MIN(1);
+	tcm->tcm_info = q->child ? q->child->handle : 0;
+	return 0;
+}
+
+const struct Qdisc_class_ops hpcc_class_ops = {
+	.graft	= hpcc_child_graft,
+	.leaf	= hpcc_child_leaf,
+	.find	= hpcc_child_find,
+	.qlen_notify = hpcc_child_emptied,
+	.walk	= hpcc_child_walk,
+	.dump	= hpcc_child_dump,
+};

@@ -1,0 +1,580 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The queue, the link behind it, and the way to the other end.
+ *
+ *	enqueue -> waiting -> [start] line (serialised, then delayed) -> dequeue
+ *
+ * The link is virtual: it is free at a time that is computed, never observed,
+ *
+ *	start = max(free, arrival)
+ *	free  = start + (length + overhead) / B
+ *
+ * so that a late timer costs neither capacity nor accuracy. A packet is
+ * stamped as it starts, which is when its first bit leaves: ts = start, tx =
+ * the time spent on all packets before, qlen = what waits behind it. While
+ * packets wait, d(tx) / d(ts) is 1 exactly. It is due at free + delay, and
+ * goes to the device then.
+ *
+ * Starts that lie in the past are made up for whenever something happens, and
+ * always before a packet is added: so qlen holds what had come by the start,
+ * and not what came after it, however late the timer was.
+ *
+ * Without rate the device is the link: a packet starts when the device fetches
+ * it (with delay: as soon as the device runs the qdisc), and ts is that time.
+ */
+#include <linux/ktime.h>
+#include <linux/moduleparam.h>
+#include <hpcc/compat.h>
+#include <hpcc/wire/histogram.h>
+#include <hpcc/wire/stamp.h>
+
+#include "core/sched.h"
+
+/* How far in the past a packet may start. What a timer is later than this, or
+ * a device refuses packets for longer, is capacity lost: giving it back would
+ * send a burst that no such link could.
+ */
+static const u64 hpcc_catch_up_ns = NSEC_PER_MSEC;
+
+/* The longest packet that a size table can make, as kernels have it since QDISC_PKT_LEN_MAX. */
+static const u32 hpcc_table_len_max = 1 << 20;
+
+/* Memory of packets that a qdisc may hold. A link that is fast and long holds what
+ * has begun to leave beside what waits, and a small packet takes ten times its
+ * length. The default has room for 10 ms at 100 Gb/s. Root of a network namespace
+ * chooses rate, delay and limit; this is for root of the machine.
+ */
+static unsigned int hpcc_memory_max_mb = 256;
+
+static int hpcc_set_memory_max_mb(const char *value,
+				  const struct kernel_param *param)
+{
+	return param_set_uint_minmax(value, param, 1, 65536);
+}
+
+static const struct kernel_param_ops hpcc_memory_max_mb_ops = {
+	.set = hpcc_set_memory_max_mb,
+	.get = param_get_uint,
+};
+
+module_param_cb(memory_max_mb, &hpcc_memory_max_mb_ops, &hpcc_memory_max_mb,
+		0644);
+MODULE_PARM_DESC(memory_max_mb,
+		 "MB of memory that the packets of a qdisc may take, 1 .. 65536 (256)");
+
+static u64 hpcc_time_ns(const struct sk_buff *skb)
+{
+	return hpcc_skb_cb(skb)->time_ns;
+}
+
+static const struct sk_buff *hpcc_peek(const struct qdisc_skb_head *queue)
+{
+	return queue->head;
+}
+
+/* Does the device not fetch what is due? */
+static bool hpcc_is_blocked(const struct hpcc_sched *q, u64 now)
+{
+	const struct sk_buff *skb = hpcc_peek(&q->line);
+
+	return skb && hpcc_time_ns(skb) + hpcc_catch_up_ns < now;
+}
+
+/* May the first waiting packet start? A shaped link decides by its clock. An
+ * unshaped one is the device, which takes a packet at a time; with delay it
+ * has no part in when they leave.
+ */
+static bool hpcc_may_start(const struct hpcc_sched *q, u64 now)
+{
+	if (q->cfg.rate)
+		return q->free.ns <= now && !hpcc_is_blocked(q, now);
+	return q->cfg.delay_ns || !hpcc_peek(&q->line);
+}
+
+/* When a packet starts that came at @arrival_ns. */
+static struct hpcc_clock hpcc_start_time(struct hpcc_sched *q, u64 arrival_ns,
+					 u64 now)
+{
+	struct hpcc_clock start = q->free;
+
+	if (!q->cfg.rate)
+		return (struct hpcc_clock){ .ns = now };
+	if (start.ns < arrival_ns)
+		start = (struct hpcc_clock){ .ns = arrival_ns };
+	if (start.ns + hpcc_catch_up_ns < now) {
+		start = (struct hpcc_clock){ .ns = now - hpcc_catch_up_ns };
+		q->stats.resyncs++;
+	}
+	return start;
+}
+
+static void hpcc_count_departure(struct hpcc_sched *q, u32 bytes)
+{
+	q->stats.tx_packets++;
+	q->stats.tx_bytes += bytes;
+	if (!q->cfg.stats)
+		return;
+	q->hist[hpcc_hist_bucket(q->waiting_bytes)]++;
+	if (q->stats.qlen_max_bytes < q->waiting_bytes)
+		q->stats.qlen_max_bytes = q->waiting_bytes;
+}
+
+/* The link spends so long on a packet. */
+static void hpcc_spend(struct hpcc_sched *q, struct hpcc_clock time)
+{
+	u64 was_ns = q->busy.ns;
+
+	q->busy = hpcc_clock_add(q->busy, time);
+	if (unlikely(q->shared))
+		hpcc_port_add_busy(q->shared, q->busy.ns - was_ns);
+}
+
+/* The packet that goes next; NULL: none for now. */
+static __always_inline struct sk_buff *hpcc_next(struct hpcc_sched *q, u64 now)
+{
+	struct sk_buff *skb = __qdisc_dequeue_head(&q->waiting);
+
+	if (skb)
+		hpcc_waiting_add(q, -(s64)hpcc_skb_cb(skb)->bytes);
+	else if (q->child)
+		skb = hpcc_child_dequeue(q, now);
+	return skb;
+}
+
+/* The first bit of a packet leaves, @start_ns 0: now. Inlined: it has two callers, and
+ * each calls it for each packet. INT makes a packet longer.
+ *
+ * Return: time that the link spends on it.
+ */
+static __always_inline struct hpcc_clock hpcc_leave(struct hpcc_sched *q,
+						    struct sk_buff *skb, u64 start_ns)
+{
+	struct hpcc_clock time;
+
+	if (!q->cfg.stamp)
+		q->unstamped[HPCC_UNSTAMPED_OFF]++;
+	else if (hpcc_skb_cb(skb)->note & HPCC_NOTE_LEN)
+		hpcc_stamp(q, skb, start_ns ?: ktime_get_ns());
+	else
+		q->unstamped[hpcc_note_unstamped(hpcc_skb_cb(skb)->note)]++;
+	hpcc_count_departure(q, hpcc_skb_cb(skb)->bytes);
+	time = hpcc_link_time(q->byte_time, hpcc_skb_cb(skb)->bytes);
+	hpcc_spend(q, time);
+	return time;
+}
+
+static void hpcc_start(struct hpcc_sched *q, struct sk_buff *skb, u64 now)
+{
+	struct hpcc_clock start = hpcc_start_time(q, hpcc_time_ns(skb), now);
+	struct hpcc_clock time = hpcc_leave(q, skb, start.ns);
+	u64 due_ns = now;
+
+	if (q->cfg.rate) {
+		q->free = hpcc_clock_add(start, time);
+		due_ns = hpcc_clock_ceil(q->free);
+	}
+	if (q->cfg.delay_ns) {
+		/* A NIC would now report it sent. Its socket need not wait
+		 * for the propagation, or TSQ would throttle the sender.
+		 */
+		skb_orphan(skb);
+		due_ns += q->cfg.delay_ns;
+	}
+	/* When the delay is lowered, packets become due before others in front
+	 * of them; they wait for those.
+	 */
+	hpcc_skb_cb(skb)->time_ns = due_ns;
+	__qdisc_enqueue_tail(skb, &q->line);
+	q->line_bytes += hpcc_skb_cb(skb)->bytes;
+}
+
+/* Start every packet of our own queue whose time has come. */
+static void hpcc_serve(struct hpcc_sched *q, u64 now)
+{
+	while (hpcc_peek(&q->waiting) && hpcc_may_start(q, now))
+		hpcc_start(q, hpcc_next(q, now), now);
+}
+
+/* The same of the child, which has its turn when ours is empty. */
+static noinline void hpcc_serve_child(struct hpcc_sched *q, u64 now)
+{
+	struct sk_buff *skb;
+
+	while (!hpcc_peek(&q->waiting) && hpcc_may_start(q, now)) {
+		skb = hpcc_next(q, now);
+		if (!skb)
+			break;
+		hpcc_start(q, skb, now);
+	}
+}
+
+/**
+ * hpcc_fits() - whether a packet has room in the queue
+ * @q: the port, locked, its child just counted
+ * @bytes: what the packet takes on the link
+ * @memory: its truesize
+ *
+ * Return: true where both its bytes and its memory have room.
+ */
+bool hpcc_fits(const struct hpcc_sched *q, u32 bytes, u32 memory)
+{
+	u64 memory_max = (u64)READ_ONCE(hpcc_memory_max_mb) << 20;
+	u64 held = q->waiting_bytes;
+
+	/* No link limits what is on the delay. */
+	if (!q->cfg.rate)
+		held += q->line_bytes;
+	return held + bytes <= q->cfg.limit &&
+	       q->memory + memory <= memory_max;
+}
+
+static bool hpcc_is_marking(const struct hpcc_sched *q)
+{
+	return q->cfg.marking != HPCC_MARKING_OFF;
+}
+
+/* As much of a packet's headers as the configuration needs. */
+static struct hpcc_headers hpcc_look(const struct hpcc_sched *q,
+				     struct sk_buff *skb)
+{
+	if (likely(q->cfg.stamp == HPCC_STAMP_TCP))
+		return hpcc_parse(skb, q->cfg.kind);
+	if (q->cfg.stamp)
+		return hpcc_parse_any(skb, &q->cfg);
+	if (hpcc_is_marking(q))
+		return hpcc_parse(skb, HPCC_WALK_IP_ONLY);
+	/* HPCC_UNSTAMPED_OFF is 0. */
+	return (struct hpcc_headers){};
+}
+
+/* May a packet that arrives enter the queue? */
+static bool hpcc_admit(struct hpcc_sched *q, struct sk_buff *skb, bool fits,
+		       struct hpcc_headers headers)
+{
+	if (hpcc_is_marking(q))
+		return hpcc_mark(q, skb, fits, headers);
+	if (!fits)
+		q->stats.drop_limit++;
+	return fits;
+}
+
+/* Inlined into the caller that matters, which calls it for each packet. */
+static __always_inline int __hpcc_enqueue_one(struct sk_buff *skb,
+					      struct Qdisc *sch, u64 now,
+					      u32 bytes,
+					      struct hpcc_headers headers,
+					      struct sk_buff **to_free)
+{
+	struct hpcc_sched *q = qdisc_priv(sch);
+
+	if (q->child)
+		return hpcc_child_enqueue(skb, sch, now, bytes, to_free);
+	if (!hpcc_admit(q, skb, hpcc_fits(q, bytes, skb->truesize), headers))
+		return qdisc_drop(skb, sch, to_free);
+	hpcc_skb_cb(skb)->time_ns = now;
+	hpcc_skb_cb(skb)->bytes = bytes;
+	hpcc_skb_cb(skb)->memory = skb->truesize;
+	hpcc_skb_cb(skb)->note = headers.note;
+	q->memory += skb->truesize;
+	__qdisc_enqueue_tail(skb, &q->waiting);
+	hpcc_waiting_add(q, bytes);
+	qdisc_qstats_backlog_inc(sch, skb);
+	qdisc_qlen_inc(sch);
+	if (q->cfg.rate)
+		hpcc_serve(q, now);
+	return NET_XMIT_SUCCESS;
+}
+
+static noinline int hpcc_enqueue_one(struct sk_buff *skb, struct Qdisc *sch,
+				     u64 now, u32 bytes,
+				     struct hpcc_headers headers,
+				     struct sk_buff **to_free)
+{
+	return __hpcc_enqueue_one(skb, sch, now, bytes, headers, to_free);
+}
+
+/* A link that is emulated sends one packet after the other, and marking looks at each by
+ * itself. All else may stay whole as long as it fits, with one record for its segments;
+ * what could not be parsed may hold a request. Segments of a list have headers of their own.
+ * A packet that is longer than the limit never fits, and is split even without @split.
+ */
+static bool hpcc_must_split(const struct hpcc_sched *q,
+			    const struct sk_buff *skb, u32 bytes,
+			    u32 note)
+{
+	u32 why = hpcc_note_unstamped(note);
+
+	if (!q->cfg.split)
+		return bytes > q->cfg.limit;
+	return q->cfg.rate || hpcc_is_marking(q) ||
+	       skb_shinfo(skb)->gso_type & SKB_GSO_FRAGLIST ||
+	       why == HPCC_UNSTAMPED_MALFORMED ||
+	       why == HPCC_UNSTAMPED_NO_MEMORY ||
+	       !hpcc_fits(q, bytes, skb->truesize);
+}
+
+/* What the kernel would have found in the root's size table, the only one that it looks at, for a
+ * packet of this length: see __qdisc_calculate_pkt_len(), which modules cannot call.
+ */
+static u32 hpcc_table_len(const struct Qdisc *sch, u32 bytes)
+{
+	const struct qdisc_size_table *stab = rcu_dereference_bh(qdisc_root_bh(sch)->stab);
+	const struct tc_sizespec *spec;
+	s64 len, slot;
+
+	if (!stab)
+		return bytes;
+	spec = &stab->szopts;
+	len = (s64)bytes + spec->overhead;
+	if (spec->tsize) {
+		slot = max_t(s64, len + spec->cell_align, 0) >> spec->cell_log;
+		len = (u64)stab->data[spec->tsize - 1] * ((u32)slot / spec->tsize) +
+		      stab->data[(u32)slot % spec->tsize];
+		if (slot < spec->tsize)
+			len = stab->data[slot];
+		len <<= spec->size_log;
+	}
+	return clamp_t(s64, len, 1, hpcc_table_len_max);
+}
+
+/* Our parents will count the one packet they gave us: they are informed of the
+ * difference.
+ */
+static int hpcc_enqueue_split(struct sk_buff *skb, struct Qdisc *sch, u64 now,
+			      struct hpcc_headers headers,
+			      struct sk_buff **to_free)
+{
+	netdev_features_t features = netif_skb_features(skb);
+	struct hpcc_sched *q = qdisc_priv(sch);
+	unsigned int gso_len = qdisc_pkt_len(skb);
+	unsigned int len = 0;
+	struct sk_buff *segs, *next;
+	int nr = 0;
+
+	segs = skb_gso_segment(skb, features & ~NETIF_F_GSO_MASK);
+	if (IS_ERR_OR_NULL(segs)) {
+		q->stats.drop_gso++;
+		return qdisc_drop(skb, sch, to_free);
+	}
+	/* Segments have copies of the headers; the others as the first one has. */
+	if (!(headers.note & HPCC_NOTE_LEN))
+		headers = hpcc_look(q, segs);
+	skb_list_walk_safe(segs, segs, next) {
+		unsigned int seg_len = hpcc_table_len(sch, segs->len);
+
+		skb_mark_not_on_list(segs);
+		qdisc_skb_cb(segs)->pkt_len = seg_len;
+		hpcc_set_pkt_segs(segs, 1);
+		if (hpcc_enqueue_one(segs, sch, now, hpcc_link_bytes(q, segs, 1), headers,
+				     to_free))
+			continue;
+		len += seg_len;
+		nr++;
+	}
+	consume_skb(skb);
+	if (!nr)
+		return NET_XMIT_DROP;
+	qdisc_tree_reduce_backlog(sch, 1 - nr, gso_len - len);
+	return NET_XMIT_SUCCESS;
+}
+
+static noinline int hpcc_enqueue_gso(struct sk_buff *skb, struct Qdisc *sch,
+				     u64 now, struct hpcc_headers headers,
+				     struct sk_buff **to_free)
+{
+	struct hpcc_sched *q = qdisc_priv(sch);
+	u32 bytes = hpcc_link_bytes(q, skb, hpcc_pkt_segs(skb));
+
+	if (q->child)
+		hpcc_child_recount(q);
+	if (hpcc_must_split(q, skb, bytes, headers.note))
+		return hpcc_enqueue_split(skb, sch, now, headers, to_free);
+	return hpcc_enqueue_one(skb, sch, now, bytes, headers, to_free);
+}
+
+/**
+ * hpcc_enqueue() - Qdisc_ops::enqueue
+ * @skb: packet
+ * @sch: the qdisc
+ * @to_free: list of packets that the caller frees
+ */
+int hpcc_enqueue(struct sk_buff *skb, struct Qdisc *sch,
+		 struct sk_buff **to_free)
+{
+	struct hpcc_sched *q = qdisc_priv(sch);
+	struct hpcc_headers headers;
+	u64 now = 0;
+
+	/* Only the virtual link asks when a packet came. */
+	if (q->cfg.rate) {
+		now = ktime_get_ns();
+		q->seen_ns = now;
+		q->arrived = true;
+		hpcc_serve(q, now);
+	}
+	headers = hpcc_look(q, skb);
+	if (skb_is_gso(skb))
+		return hpcc_enqueue_gso(skb, sch, now, headers, to_free);
+	return __hpcc_enqueue_one(skb, sch, now, hpcc_link_bytes(q, skb, 1), headers, to_free);
+}
+
+/**
+ * hpcc_enqueue_responding() - Qdisc_ops::enqueue of a port that responds
+ * @skb: packet
+ * @sch: the qdisc
+ * @to_free: list of packets that the caller frees
+ *
+ * A function of its own, which looks at each packet once more, so that other ports need not
+ * ask whether they respond.
+ */
+int hpcc_enqueue_responding(struct sk_buff *skb, struct Qdisc *sch,
+			    struct sk_buff **to_free)
+{
+	struct hpcc_sched *q = qdisc_priv(sch);
+	struct hpcc_headers headers = hpcc_look(q, skb);
+
+	if (hpcc_note_is_option(headers.note)) {
+		/* The packet finds what has not started by now. */
+		if (q->cfg.rate)
+			hpcc_serve(q, ktime_get_ns());
+		hpcc_respond(q, skb, headers);
+	}
+	return hpcc_enqueue(skb, sch, to_free);
+}
+
+/* Wake up for what happens next: a packet is due, or the next one starts. The
+ * watchdog's timer is not touched where it is set to that time already.
+ */
+static void hpcc_schedule(struct Qdisc *sch)
+{
+	struct hpcc_sched *q = qdisc_priv(sch);
+	const struct sk_buff *skb = hpcc_peek(&q->line);
+	u64 next_ns = U64_MAX;
+
+	if (skb)
+		next_ns = hpcc_time_ns(skb);
+	if (q->cfg.rate && hpcc_peek(&q->waiting))
+		next_ns = min(next_ns, hpcc_clock_ceil(q->free));
+	else if (hpcc_child_has(q) && q->free.ns > q->seen_ns)
+		next_ns = min(next_ns, hpcc_clock_ceil(q->free));
+	if (next_ns != U64_MAX)
+		qdisc_watchdog_schedule_ns(&q->watchdog, next_ns);
+}
+
+/* Does a packet go to the device as it starts? The line would hold it for the
+ * time of this call only.
+ */
+static bool hpcc_is_direct(const struct hpcc_sched *q)
+{
+	return !q->cfg.rate && !q->cfg.delay_ns && !hpcc_peek(&q->line);
+}
+
+/* The device fetches a packet. Only a record needs the time. */
+static struct sk_buff *hpcc_fetch(struct hpcc_sched *q)
+{
+	struct sk_buff *skb = hpcc_next(q, 0);
+
+	if (skb)
+		hpcc_leave(q, skb, 0);
+	return skb;
+}
+
+/* The device asks whenever a packet came, and after each one it got: the clock is
+ * read only where neither answers. A packet that came has its time; and what was
+ * due then still is.
+ */
+static bool hpcc_is_due(struct hpcc_sched *q)
+{
+	const struct sk_buff *skb = hpcc_peek(&q->line);
+
+	if (skb && hpcc_time_ns(skb) <= q->seen_ns)
+		return true;
+	if (!q->arrived)
+		q->seen_ns = ktime_get_ns();
+	q->arrived = false;
+	hpcc_serve(q, q->seen_ns);
+	if (q->child)
+		hpcc_serve_child(q, q->seen_ns);
+	skb = hpcc_peek(&q->line);
+	return skb && hpcc_time_ns(skb) <= q->seen_ns;
+}
+
+/* The first packet on the line, if it is due. */
+static struct sk_buff *hpcc_take_due(struct Qdisc *sch)
+{
+	struct hpcc_sched *q = qdisc_priv(sch);
+	struct sk_buff *skb;
+
+	if (!hpcc_is_due(q)) {
+		if (hpcc_peek(&q->line))
+			qdisc_qstats_overlimit(sch);
+		hpcc_schedule(sch);
+		return NULL;
+	}
+	skb = __qdisc_dequeue_head(&q->line);
+	q->line_bytes -= hpcc_skb_cb(skb)->bytes;
+	return skb;
+}
+
+/**
+ * hpcc_dequeue() - Qdisc_ops::dequeue
+ * @sch: the qdisc
+ */
+struct sk_buff *hpcc_dequeue(struct Qdisc *sch)
+{
+	struct hpcc_sched *q = qdisc_priv(sch);
+	struct sk_buff *skb;
+
+	/* Skip the clock read when the queue is empty. */
+	if (!hpcc_peek(&q->waiting) && !hpcc_peek(&q->line) &&
+	    !hpcc_child_has(q))
+		return NULL;
+	skb = hpcc_is_direct(q) ? hpcc_fetch(q) : hpcc_take_due(sch);
+	if (!skb)
+		return NULL;
+	q->memory -= hpcc_skb_cb(skb)->memory;
+	qdisc_qstats_backlog_dec(sch, skb);
+	qdisc_qlen_dec(sch);
+	qdisc_bstats_update(sch, skb);
+	return skb;
+}
+
+/**
+ * hpcc_queue_shape() - the link becomes a virtual one
+ * @q: the port, locked
+ *
+ * It is free from now on: of packets that wait nobody knows when they came.
+ */
+void hpcc_queue_shape(struct hpcc_sched *q)
+{
+	q->free = (struct hpcc_clock){ .ns = ktime_get_ns() };
+}
+
+/**
+ * hpcc_queue_reset() - Qdisc_ops::reset; counters stay
+ * @sch: the qdisc
+ */
+void hpcc_queue_reset(struct Qdisc *sch)
+{
+	struct hpcc_sched *q = qdisc_priv(sch);
+
+	qdisc_watchdog_cancel(&q->watchdog);
+	hpcc_child_reset(q);
+	__qdisc_reset_queue(&q->waiting);
+	__qdisc_reset_queue(&q->line);
+	hpcc_waiting_add(q, -(s64)q->waiting_bytes);
+	q->line_bytes = 0;
+	q->memory = 0;
+	q->free = (struct hpcc_clock){};
+}
+
+/**
+ * hpcc_queue_init() - make an empty queue
+ * @sch: the qdisc
+ */
+void hpcc_queue_init(struct Qdisc *sch)
+{
+	struct hpcc_sched *q = qdisc_priv(sch);
+
+	qdisc_watchdog_init(&q->watchdog, sch);
+}

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Packets that become longer as they leave: by an IOAM node, INT, IFA or a CSIG tag. */
+#include <linux/ip.h>
+#include <linux/ipv6.h>
+#include <net/checksum.h>
+#include <net/ip.h>
+
+#include "core/sched.h"
+
+/**
+ * hpcc_ip_len() - how long an IP packet says it is
+ * @skb: the packet
+ * @ip: offset of its IP header
+ *
+ * Return: bytes; 0: more than are here.
+ */
+u32 hpcc_ip_len(const struct sk_buff *skb, u32 ip)
+{
+	const struct iphdr *iph = (const struct iphdr *)(skb->data + ip);
+	const struct ipv6hdr *ip6h = (const struct ipv6hdr *)iph;
+	u32 len = iph->version == 4 ? ntohs(iph->tot_len) :
+				      ntohs(ip6h->payload_len) + sizeof(*ip6h);
+
+	return len <= skb->len - ip ? len : 0;
+}
+
+/**
+ * hpcc_ip_room() - by how much an IP packet may grow
+ * @skb: the packet
+ * @len: its length, as its IP header says
+ *
+ * A device may carry more than such a header can state.
+ *
+ * Return: bytes.
+ */
+u32 hpcc_ip_room(const struct sk_buff *skb, u32 len)
+{
+	u32 mtu = min_t(u32, READ_ONCE(skb->dev->mtu), IP_MAX_MTU);
+
+	/* A VRF looks for another route, of which the MTU is not known yet. */
+	if (netif_is_l3_master(skb->dev))
+		return 0;
+	return mtu > len ? mtu - len : 0;
+}
+
+/**
+ * hpcc_open() - make room inside a packet
+ * @skb: the packet, writable up to @at
+ * @at: where; all that is in front moves, and so do the offsets of headers there
+ * @n: bytes
+ *
+ * Return: 0 or HPCC_UNSTAMPED_NO_MEMORY.
+ */
+int hpcc_open(struct sk_buff *skb, u32 at, u32 n)
+{
+	const int end = at;
+	bool network = skb_network_offset(skb) < end;
+	bool transport = skb_transport_header_was_set(skb) && skb_transport_offset(skb) < end;
+	bool csum = skb->ip_summed == CHECKSUM_PARTIAL && skb_checksum_start_offset(skb) < end;
+
+	if (skb_cow_head(skb, n))
+		return HPCC_UNSTAMPED_NO_MEMORY;
+	/* The sum of the whole packet, as a device that received it has computed it, is void. */
+	skb_forward_csum(skb);
+	skb_push(skb, n);
+	memmove(skb->data, skb->data + n, at);
+	if (skb_mac_header_was_set(skb))
+		skb->mac_header -= n;
+	if (network)
+		skb->network_header -= n;
+	if (transport)
+		skb->transport_header -= n;
+	if (csum)
+		skb->csum_start -= n;
+	return 0;
+}
+
+/**
+ * hpcc_ip_grow() - have the IP header say that the packet is longer
+ * @skb: the packet
+ * @ip: offset of its IP header
+ * @n: by how many bytes
+ */
+void hpcc_ip_grow(struct sk_buff *skb, u32 ip, u32 n)
+{
+	struct iphdr *iph = (struct iphdr *)(skb->data + ip);
+	struct ipv6hdr *ip6h = (struct ipv6hdr *)iph;
+	__be16 old = iph->tot_len;
+
+	if (iph->version == 4) {
+		iph->tot_len = htons(ntohs(old) + n);
+		csum_replace2(&iph->check, old, iph->tot_len);
+	} else {
+		ip6h->payload_len = htons(ntohs(ip6h->payload_len) + n);
+	}
+}

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Find the headers of a packet that arrives, once: mark.c reads and writes the ECN
+ * field of the IP header, stamp.c writes into the telemetry option when the packet
+ * departs.
+ *
+ * What bytes mean is decided in hpcc/wire/stamp.h; here they are made readable. That may
+ * pull data into the packet's linear part, and changes no byte.
+ *
+ * Offsets that were found on arrival hold on departure, as nobody else pulls from or
+ * pushes to a packet that waits. Bytes may be others by then: whoever uses an
+ * offset makes the bytes writable, which checks the length, and looks at them again.
+ */
+#include <hpcc/carrier/ioam.h>
+#include <hpcc/wire/stamp.h>
+
+#include "core/sched.h"
+
+/* What a packet says from its first byte on, or that of its network header. */
+static int hpcc_find(const struct sk_buff *skb, u8 kind,
+		     struct hpcc_place *place)
+{
+	struct hpcc_frame frame = {
+		.p = skb->data,
+		.have = skb_headlen(skb),
+		.len = skb->len,
+		.proto = HPCC_PROTO_ETHERNET,
+	};
+
+	if (!hpcc_is_ethernet(skb->dev)) {
+		place->version = 0;
+		place->ip = 0;
+		if (skb_network_offset(skb) < 0)
+			return HPCC_UNSTAMPED_MALFORMED;
+		frame.network = skb_network_offset(skb);
+		frame.proto = ntohs(skb->protocol);
+	}
+	return hpcc_walk(&frame, kind, place);
+}
+
+static u32 hpcc_note(int ret, const struct hpcc_place *place)
+{
+	/* What the fields take. */
+	BUILD_BUG_ON(FIELD_MAX(HPCC_NOTE_TCP) < HPCC_WALK_MAX_BYTES);
+	BUILD_BUG_ON(FIELD_MAX(HPCC_NOTE_UNSTAMPED) < __HPCC_UNSTAMPED_MAX);
+	if (ret != HPCC_WALK_FOUND)
+		return FIELD_PREP(HPCC_NOTE_UNSTAMPED, ret);
+	return FIELD_PREP(HPCC_NOTE_TCP, place->tcp) |
+	       FIELD_PREP(HPCC_NOTE_OPT, place->opt - place->tcp) |
+	       FIELD_PREP(HPCC_NOTE_LEN, place->len) |
+	       FIELD_PREP(HPCC_NOTE_END, place->end - place->tcp);
+}
+
+/* The note of an IOAM trace in the hop-by-hop header at @at; 0 where there is none, or behind
+ * more other options than the note can tell, or where it is somebody else's while there is an
+ * option: @note.
+ */
+static noinline u32 hpcc_find_ioam(struct sk_buff *skb, u32 at, u32 note)
+{
+	u32 trace, hlen;
+	int len;
+
+	BUILD_BUG_ON(HPCC_NOTE_IOAM >= HPCC_OPT_HEAD_LEN);
+	if (!pskb_may_pull(skb, at + sizeof(struct ipv6_opt_hdr)))
+		return 0;
+	hlen = (skb->data[at + 1] + 1) * 8;
+	if (at + hlen > HPCC_WALK_MAX_BYTES || !pskb_may_pull(skb, at + hlen))
+		return 0;
+	len = hpcc_ioam_find(skb->data + at, hlen, &trace);
+	if (len < 0 || trace % 4 || trace / 4 > FIELD_MAX(HPCC_NOTE_OPT))
+		return 0;
+	if (FIELD_GET(HPCC_NOTE_LEN, note) && !hpcc_ioam_is_ours(skb->data + at + trace))
+		return 0;
+	return FIELD_PREP(HPCC_NOTE_TCP, at + trace) |
+	       FIELD_PREP(HPCC_NOTE_OPT, trace / 4) |
+	       FIELD_PREP(HPCC_NOTE_LEN, HPCC_NOTE_IOAM) |
+	       FIELD_PREP(HPCC_NOTE_END, len / 4);
+}
+
+/**
+ * hpcc_parse() - find a packet's headers
+ * @skb: the packet
+ * @kind: TCP option kind, or HPCC_WALK_IP_ONLY
+ *
+ * The walk asks for more at most once per header, each time for more than before.
+ *
+ * Return: where they are.
+ */
+struct hpcc_headers hpcc_parse(struct sk_buff *skb, u8 kind)
+{
+	struct hpcc_headers headers = {};
+	struct hpcc_place place;
+	int ret;
+
+	while ((ret = hpcc_find(skb, kind, &place)) == HPCC_WALK_MORE) {
+		if (!pskb_may_pull(skb, place.need)) {
+			ret = HPCC_UNSTAMPED_NO_MEMORY;
+			break;
+		}
+	}
+	headers.note = hpcc_note(ret, &place);
+	headers.version = place.version;
+	headers.ip = place.ip;
+	return headers;
+}
+
+/**
+ * hpcc_parse_any() - find a packet's headers, for a port with any HPCC_STAMP_*
+ * @skb: the packet
+ * @cfg: the port's; without HPCC_STAMP_TCP no TCP option is looked for
+ *
+ * Where the port fills in IOAM traces, a packet's trace counts and no TCP option does, unless the
+ * trace is somebody else's; the same holds for INT-MD. A port that does not tell its name has no
+ * node to write into a trace: there the TCP option counts, which needs no name. A packet with IFA
+ * has no TCP option to write to. What has a CSIG tag has nothing else. A segment that asks for one
+ * gets no record.
+ *
+ * Return: where they are.
+ */
+struct hpcc_headers hpcc_parse_any(struct sk_buff *skb, const struct hpcc_config *cfg)
+{
+	u8 kind = cfg->stamp & HPCC_STAMP_TCP ? cfg->kind : HPCC_WALK_IP_ONLY;
+	struct hpcc_headers headers;
+
+	if (cfg->stamp & HPCC_STAMP_CSIG && hpcc_csig_parse(skb, cfg, &headers))
+		return headers;
+	headers = hpcc_parse(skb, cfg->stamp & HPCC_STAMP_CSIG_PUSH ? cfg->kind : kind);
+	if (cfg->stamp & HPCC_STAMP_CSIG_PUSH) {
+		u32 note = hpcc_csig_push_note(skb, headers);
+
+		if (note || (kind == HPCC_WALK_IP_ONLY && headers.note & HPCC_NOTE_LEN))
+			headers.note = note;
+	}
+	if (cfg->stamp & HPCC_STAMP_IOAM && headers.version == 6 &&
+	    (cfg->identify || !hpcc_note_is_option(headers.note)) &&
+	    skb->data[headers.ip + offsetof(struct ipv6hdr, nexthdr)] == NEXTHDR_HOP)
+		headers.note = hpcc_find_ioam(skb, headers.ip + sizeof(struct ipv6hdr),
+					      headers.note) ?: headers.note;
+	else if (cfg->stamp & HPCC_STAMP_IFA && hpcc_is_ifa(skb, headers))
+		headers.note = hpcc_ifa_note(skb, headers);
+	else if (cfg->stamp & HPCC_STAMP_INT)
+		headers.note = hpcc_int_note(skb, headers, cfg->int_dscp) ?: headers.note;
+	return headers;
+}

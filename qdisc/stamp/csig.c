@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * CSIG (hpcc/carrier/csig.h): a port compares the tag of a departing packet with itself, and
+ * replaces it where it is the worse one. A host's port pushes the tag in front of the IP header of
+ * a segment that asks for a signal; the receiver pops it.
+ *
+ * A pushed tag makes the packet longer as it leaves. The link is charged for that; what waits was
+ * counted without it. A GSO packet is not looked at: each segment would have to have its own tag,
+ * and nobody splits packets of an EtherType that he does not know.
+ *
+ * A device that had Ethernet headers when the port was configured may be of another kind now, as
+ * TUNSETLINK and a bond's first slave have it: each packet counts.
+ *
+ * ABW/C is that of int.c's window. No lookup but for packets of a port that stamps CSIG.
+ */
+#include <hpcc/carrier/csig.h>
+#include <hpcc/wire/stamp.h>
+
+#include "core/sched.h"
+
+/* Find the IP header behind a tag, of which the EtherType at @network is readable. Not in
+ * headers.c: with one caller there the compiler inlines hpcc_walk(), which saves other packets 44
+ * instructions.
+ */
+static struct hpcc_headers hpcc_behind(struct sk_buff *skb, u32 network)
+{
+	struct hpcc_frame frame = {
+		.len = skb->len,
+		.network = network + sizeof(u16),
+		.proto = get_unaligned_be16(skb->data + network),
+	};
+	struct hpcc_headers headers = {};
+	struct hpcc_place place;
+
+	do {
+		frame.p = skb->data;
+		frame.have = skb_headlen(skb);
+	} while (hpcc_walk(&frame, HPCC_WALK_IP_ONLY, &place) == HPCC_WALK_MORE &&
+		 pskb_may_pull(skb, place.need));
+	headers.version = place.version;
+	headers.ip = place.ip;
+	return headers;
+}
+
+/**
+ * hpcc_csig_parse() - find the tag of a packet that arrives, and the headers behind it
+ * @skb: the packet
+ * @cfg: the port's configuration
+ * @headers: set, where there is a tag
+ *
+ * Return: whether there is one.
+ */
+bool hpcc_csig_parse(struct sk_buff *skb, const struct hpcc_config *cfg,
+		     struct hpcc_headers *headers)
+{
+	u32 have = min_t(u32, skb->len, HPCC_CSIG_WALK + sizeof(u16));
+	int at;
+
+	BUILD_BUG_ON(FIELD_MAX(HPCC_NOTE_TCP) < HPCC_CSIG_WALK);
+	if (skb_is_gso(skb) || !hpcc_is_ethernet(skb->dev) || !pskb_may_pull(skb, have))
+		return false;
+	at = hpcc_csig_find(skb->data, have, cfg->csig_tpid);
+	if (at < 0)
+		return false;
+	*headers = hpcc_behind(skb, at + HPCC_CSIG_LEN);
+	headers->note = FIELD_PREP(HPCC_NOTE_TCP, at) | FIELD_PREP(HPCC_NOTE_LEN, HPCC_NOTE_CSIG);
+	return true;
+}
+
+/**
+ * hpcc_csig_push_note() - find out whether a packet that arrives asks for a tag
+ * @skb: the packet
+ * @headers: its headers
+ *
+ * Return: HPCC_NOTE_*; 0 where it does not.
+ */
+u32 hpcc_csig_push_note(const struct sk_buff *skb, struct hpcc_headers headers)
+{
+	u32 len = FIELD_GET(HPCC_NOTE_LEN, headers.note);
+	const u8 *p = skb->data + FIELD_GET(HPCC_NOTE_TCP, headers.note) +
+		      FIELD_GET(HPCC_NOTE_OPT, headers.note);
+	struct hpcc_opt opt;
+
+	if (!len || skb_is_gso(skb) || !hpcc_is_ethernet(skb->dev) ||
+	    hpcc_opt_decode(p, len, &opt) || !hpcc_csig_is(&opt, p + HPCC_OPT_HEAD_LEN))
+		return 0;
+	return FIELD_PREP(HPCC_NOTE_TCP, headers.ip - sizeof(u16)) |
+	       FIELD_PREP(HPCC_NOTE_OPT,
+			  HPCC_CSIG_T(get_unaligned_be16(p + hpcc_opt_len(1) - sizeof(u16)))) |
+	       FIELD_PREP(HPCC_NOTE_LEN, HPCC_NOTE_CSIG_PUSH);
+}
+
+/**
+ * hpcc_try_csig() - compare a packet's tag with the port
+ * @q: the port
+ * @skb: the packet
+ * @at: offset of the tag
+ * @ts_ns: when its first bit leaves
+ *
+ * How long a packet has waited only a shaping port without a child knows.
+ *
+ * Return: as hpcc_csig_write(), or the enum hpcc_unstamped that says why there is no tag.
+ */
+int hpcc_try_csig(struct hpcc_sched *q, struct sk_buff *skb, u32 at, u64 ts_ns)
+{
+	struct hpcc_load load = hpcc_load(q);
+	struct hpcc_csig_hop hop = {
+		.abw_q30 = HPCC_INT_UTIL_ONE - hpcc_util_now(q, load, ts_ns),
+		.qlen_ns = hpcc_link_time(q->byte_time, load.waiting_bytes).ns,
+		.locator = hpcc_csig_locator(q->cfg.identify ? q->cfg.node : q->offset.alias,
+					     q->cfg.port),
+	};
+
+	hop.has_pd = hpcc_waited(q, skb, ts_ns, &hop.pd_ns);
+	if (skb_ensure_writable(skb, at + HPCC_CSIG_LEN))
+		return HPCC_UNSTAMPED_NO_MEMORY;
+	if (get_unaligned_be16(skb->data + at) != q->cfg.csig_tpid)
+		return HPCC_UNSTAMPED_NO_OPTION;
+	/* No checksum covers a tag but that of the whole packet. */
+	skb_forward_csum(skb);
+	return hpcc_csig_write(skb->data + at, &hop, &q->csig);
+}
+
+/**
+ * hpcc_try_push() - push a tag, and compare it with the port, if that stamps CSIG
+ * @q: the port
+ * @skb: the packet, whose note is from hpcc_csig_push_note()
+ * @ts_ns: when its first bit leaves
+ *
+ * The kernel takes the packet for one of the tag's EtherType from here on, so that a device that
+ * computes checksums of IP only is not asked to.
+ *
+ * Return: HPCC_STAMP_WRITTEN, or the enum hpcc_unstamped that says why there is no tag.
+ */
+int hpcc_try_push(struct hpcc_sched *q, struct sk_buff *skb, u64 ts_ns)
+{
+	u32 note = hpcc_skb_cb(skb)->note;
+	u32 at = FIELD_GET(HPCC_NOTE_TCP, note);
+	u8 *p;
+
+	if (hpcc_ip_room(skb, skb->len - at - sizeof(u16)) < HPCC_CSIG_LEN)
+		return HPCC_UNSTAMPED_FULL;
+	if (skb_ensure_writable(skb, at) || hpcc_open(skb, at, HPCC_CSIG_LEN))
+		return HPCC_UNSTAMPED_NO_MEMORY;
+	p = skb->data + at;
+	put_unaligned_be16(q->cfg.csig_tpid, p);
+	put_unaligned_be16(hpcc_csig_ask(FIELD_GET(HPCC_NOTE_OPT, note)), p + sizeof(u16));
+	skb->protocol = htons(q->cfg.csig_tpid);
+	hpcc_skb_cb(skb)->bytes += HPCC_CSIG_LEN;
+	if (q->cfg.stamp & HPCC_STAMP_CSIG)
+		hpcc_try_csig(q, skb, at, ts_ns);
+	return HPCC_STAMP_WRITTEN;
+}

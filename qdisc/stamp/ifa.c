@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * IFA 2.0 (hpcc/carrier/ifa.h): a port pushes its metadata onto the stack behind the TCP header of
+ * a departing packet of IP protocol HPCC_IFA_PROTOCOL.
+ *
+ * The packet becomes longer as it leaves, as by INT (int.c). No checksum covers what is written
+ * but that of the whole packet. What has no room leaves as it came.
+ */
+#include <linux/ip.h>
+#include <linux/ipv6.h>
+#include <net/ip.h>
+#include <hpcc/carrier/ifa.h>
+#include <hpcc/wire/stamp.h>
+
+#include "core/sched.h"
+
+/* Offset of what follows the IP header, which no extension header does. */
+static u32 hpcc_ifa_at(const struct sk_buff *skb, struct hpcc_headers headers)
+{
+	const struct iphdr *iph = (const struct iphdr *)(skb->data + headers.ip);
+
+	return headers.ip + (headers.version == 4 ? iph->ihl * 4 : sizeof(struct ipv6hdr));
+}
+
+/**
+ * hpcc_is_ifa() - whether an IP header says that IFA follows
+ * @skb: the packet
+ * @headers: its headers
+ *
+ * Return: true where it does, and is readable.
+ */
+bool hpcc_is_ifa(const struct sk_buff *skb, struct hpcc_headers headers)
+{
+	const struct iphdr *iph = (const struct iphdr *)(skb->data + headers.ip);
+	const struct ipv6hdr *ip6h = (const struct ipv6hdr *)iph;
+
+	if (headers.version == 4)
+		return iph->protocol == HPCC_IFA_PROTOCOL && !ip_is_fragment(iph);
+	return headers.version == 6 && ip6h->nexthdr == HPCC_IFA_PROTOCOL;
+}
+
+/**
+ * hpcc_ifa_note() - find IFA in a packet that arrives
+ * @skb: the packet, for which hpcc_is_ifa() holds
+ * @headers: its headers
+ *
+ * Return: HPCC_NOTE_*.
+ */
+u32 hpcc_ifa_note(struct sk_buff *skb, struct hpcc_headers headers)
+{
+	u32 end = headers.ip + hpcc_ip_len(skb, headers.ip);
+	u32 at = hpcc_ifa_at(skb, headers);
+	u32 md;
+
+	BUILD_BUG_ON(HPCC_NOTE_IFA >= HPCC_OPT_HEAD_LEN);
+	if (at + HPCC_IFA_HEAD_LEN > end || at > FIELD_MAX(HPCC_NOTE_TCP))
+		goto malformed;
+	if (!pskb_may_pull(skb, at + HPCC_IFA_HEAD_LEN))
+		goto no_memory;
+	if (!hpcc_ifa_is_ours(skb->data + at))
+		return FIELD_PREP(HPCC_NOTE_UNSTAMPED, HPCC_UNSTAMPED_NO_OPTION);
+	if (at + HPCC_IFA_HEAD_LEN + HPCC_IFA_TCP_MIN > end)
+		goto malformed;
+	if (!pskb_may_pull(skb, at + HPCC_IFA_HEAD_LEN + HPCC_IFA_TCP_MIN))
+		goto no_memory;
+	md = hpcc_ifa_md(skb->data + at);
+	if (!md || at + md + HPCC_IFA_MD_LEN > end)
+		goto malformed;
+	if (!pskb_may_pull(skb, at + md + HPCC_IFA_MD_LEN))
+		goto no_memory;
+	return FIELD_PREP(HPCC_NOTE_TCP, at) | FIELD_PREP(HPCC_NOTE_OPT, (at - headers.ip) / 4) |
+	       FIELD_PREP(HPCC_NOTE_LEN, HPCC_NOTE_IFA) |
+	       FIELD_PREP(HPCC_NOTE_END, md - HPCC_IFA_HEAD_LEN);
+
+malformed:
+	return FIELD_PREP(HPCC_NOTE_UNSTAMPED, HPCC_UNSTAMPED_MALFORMED);
+no_memory:
+	return FIELD_PREP(HPCC_NOTE_UNSTAMPED, HPCC_UNSTAMPED_NO_MEMORY);
+}
+
+static struct hpcc_ifa_hop hpcc_ifa_of(const struct hpcc_sched *q, const struct sk_buff *skb,
+				       u64 ts_ns)
+{
+	struct hpcc_load load = hpcc_load(q);
+	u64 residence_ns, sec, ns;
+
+	/* As if it had just come. */
+	if (!hpcc_waited(q, skb, ts_ns, &residence_ns))
+		residence_ns = 0;
+	residence_ns = min_t(u64, residence_ns, U32_MAX);
+	sec = div64_u64_rem(ts_ns - residence_ns + q->offset.ts_ns, NSEC_PER_SEC, &ns);
+	return (struct hpcc_ifa_hop){
+		.lns = HPCC_IFA_LNS,
+		.node = q->cfg.node,
+		.speed = hpcc_ifa_speed(q->b * 8),
+		.port = q->cfg.port,
+		.sec = sec & 0xfffff,
+		.ns = ns,
+		.residence_ns = residence_ns,
+		.tx_bytes = hpcc_tx_bytes(q->b, load.busy_ns + q->offset.tx_ns),
+		.qlen = min_t(u32, (u64)load.waiting_bytes + HPCC_IFA_UNIT - 1,
+			      U16_MAX * HPCC_IFA_UNIT) / HPCC_IFA_UNIT,
+	};
+}
+
+/**
+ * hpcc_try_ifa() - push our metadata onto a packet's stack
+ * @q: the port
+ * @skb: the packet, whose note is from hpcc_ifa_note()
+ * @ts_ns: when its first bit leaves
+ *
+ * Return: HPCC_STAMP_WRITTEN, or the enum hpcc_unstamped that says why there are no metadata of
+ * ours.
+ */
+int hpcc_try_ifa(struct hpcc_sched *q, struct sk_buff *skb, u64 ts_ns)
+{
+	u32 note = hpcc_skb_cb(skb)->note;
+	u32 at = FIELD_GET(HPCC_NOTE_TCP, note);
+	u32 ip = at - FIELD_GET(HPCC_NOTE_OPT, note) * 4;
+	u32 have = HPCC_IFA_LEN + FIELD_GET(HPCC_NOTE_END, note);
+	struct hpcc_ifa_hop hop;
+	struct hpcc_ifa t;
+	u32 len;
+	int ret;
+
+	if (skb_ensure_writable(skb, at + have))
+		return HPCC_UNSTAMPED_NO_MEMORY;
+	len = hpcc_ip_len(skb, ip);
+	if (ip + len < at + have)
+		return HPCC_UNSTAMPED_MALFORMED;
+	ret = hpcc_ifa_find(skb->data + at, have, ip + len - at, &t);
+	if (ret < 0)
+		return ret == -ENOENT ? HPCC_UNSTAMPED_NO_OPTION : HPCC_UNSTAMPED_MALFORMED;
+	if (!hpcc_ifa_room(&t, hpcc_ip_room(skb, len)))
+		return HPCC_UNSTAMPED_FULL;
+	ret = hpcc_open(skb, at + have, HPCC_IFA_HOP_LEN);
+	if (ret)
+		return ret;
+	hop = hpcc_ifa_of(q, skb, ts_ns);
+	hpcc_ifa_push(skb->data + at + t.md, &t, &hop);
+	hpcc_ip_grow(skb, ip, HPCC_IFA_HOP_LEN);
+	hpcc_skb_cb(skb)->bytes += HPCC_IFA_HOP_LEN;
+	return HPCC_STAMP_WRITTEN;
+}

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* What a record states, and where it goes: for stamp.c and respond.c. */
+#ifndef _HPCC_QDISC_STAMP_SNAPSHOT_H
+#define _HPCC_QDISC_STAMP_SNAPSHOT_H
+
+#include <hpcc/wire/stamp.h>
+
+#include "core/sched.h"
+
+/* TCP header and option of a packet, as was found on arrival. */
+static inline struct hpcc_place hpcc_place(u32 note)
+{
+	u32 tcp = FIELD_GET(HPCC_NOTE_TCP, note);
+
+	return (struct hpcc_place){
+		.tcp = tcp,
+		.opt = tcp + FIELD_GET(HPCC_NOTE_OPT, note),
+		.len = FIELD_GET(HPCC_NOTE_LEN, note),
+		.end = tcp + FIELD_GET(HPCC_NOTE_END, note),
+	};
+}
+
+/* A snapshot of a port, locked, which has this load at this time. */
+static inline struct hpcc_stamp hpcc_snapshot(const struct hpcc_sched *q, struct hpcc_load load,
+					      u64 ts_ns)
+{
+	return (struct hpcc_stamp){
+		.node = q->cfg.identify ? q->cfg.node : q->offset.alias,
+		.port = q->cfg.port,
+		.bps = q->b * 8,
+		.ts_ns = ts_ns + q->offset.ts_ns,
+		.tx_ns = load.busy_ns + q->offset.tx_ns,
+		.qlen_ns = hpcc_link_time(q->byte_time, load.waiting_bytes).ns,
+		.quiet = q->cfg.above && load.waiting_bytes <= q->cfg.above,
+		.anonymous = !q->cfg.identify,
+	};
+}
+
+#endif /* _HPCC_QDISC_STAMP_SNAPSHOT_H */

@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Telemetry on a packet that departs: write our record into the option that
+ * headers.c found when the packet came.
+ *
+ * What bytes mean and which slot is ours is decided in hpcc/wire/stamp.h; here they are
+ * made writable. A packet that is not stamped leaves as it came, except that data of
+ * it may have been pulled into its linear part.
+ *
+ * Whoever sends through a port may ask it for records. Senders use differences,
+ * so ts and tx have an offset that nobody knows: they tell neither this host's
+ * clock nor what the port has sent before one looked. All queues of a port have
+ * the same one, and a qdisc that takes another's place goes on with it, as ts
+ * must not jump. The tag of a port that does not tell its name is as secret: a hash of the
+ * name would tell which of some names it is.
+ */
+#include <linux/random.h>
+#include <linux/siphash.h>
+#include <linux/tcp.h>
+#include <net/net_namespace.h>
+#include <hpcc/carrier/ioam.h>
+#include "stamp/snapshot.h"
+
+#define CREATE_TRACE_POINTS
+#include "core/tracepoints.h"
+
+static siphash_key_t hpcc_offset_key __read_mostly;
+
+/**
+ * hpcc_offset_init_key() - draw the secret that offsets come from
+ */
+void hpcc_offset_init_key(void)
+{
+	get_random_bytes(&hpcc_offset_key, sizeof(hpcc_offset_key));
+}
+
+/**
+ * hpcc_offset_of() - what a port adds to its records
+ * @sch: the qdisc
+ * @cfg: its configuration, which may not be in force yet
+ *
+ * Return: the offsets of this device's port of this name.
+ */
+struct hpcc_offset hpcc_offset_of(struct Qdisc *sch,
+				  const struct hpcc_config *cfg)
+{
+	const struct net_device *dev = qdisc_dev(sch);
+	u64 netns = dev_net(dev)->net_cookie;
+	u64 name = (u64)cfg->node << 32 | cfg->port;
+
+	return (struct hpcc_offset){
+		.ts_ns = siphash_4u64(netns, dev->ifindex, name, 0,
+				      &hpcc_offset_key),
+		.tx_ns = siphash_4u64(netns, dev->ifindex, name, 1,
+				      &hpcc_offset_key),
+		.alias = siphash_4u64(netns, dev->ifindex, name, 2,
+				      &hpcc_offset_key),
+	};
+}
+
+static int hpcc_try_stamp(struct hpcc_sched *q, struct sk_buff *skb, u64 ts_ns)
+{
+	struct hpcc_place place = hpcc_place(hpcc_skb_cb(skb)->note);
+	struct hpcc_stamp stamp;
+	const u8 *opt;
+
+	if (skb_ensure_writable(skb, place.end))
+		return HPCC_UNSTAMPED_NO_MEMORY;
+	opt = skb->data + place.opt;
+	if (opt[0] != q->cfg.kind || opt[1] != place.len)
+		return HPCC_UNSTAMPED_NO_OPTION;
+	stamp = hpcc_snapshot(q, hpcc_load(q), ts_ns);
+	return hpcc_stamp_packet(skb->data, &place, &stamp,
+				 !hpcc_check_is_partial(skb, place.tcp));
+}
+
+/* 2^93 / 10^9 */
+static const u64 hpcc_per_ns = 9903520314283042199ULL;
+
+/**
+ * hpcc_tx_bytes() - what IOAM and IFA call tx_bytes: the time that a link has spent, in bytes at B
+ * @bytes_per_s: B
+ * @tx_ns: the time
+ *
+ * A change of B is a jump, as one of the link is.
+ *
+ * Return: modulo 2^32, and never all ones, which say "not available".
+ */
+u32 hpcc_tx_bytes(u64 bytes_per_s, u64 tx_ns)
+{
+	/* Q53: B is below 2^41 bytes/s, 2^11 bytes/ns. */
+	u64 bytes_per_ns = mul_u64_u64_shr(bytes_per_s, hpcc_per_ns, 40);
+
+	return min_t(u32, mul_u64_u64_shr(tx_ns, bytes_per_ns, 53), HPCC_IOAM_U32_NONE - 1);
+}
+
+/* Put our node into an incremental trace at @at, of the hop-by-hop header at @hop, if the packet
+ * may get so much longer. What it takes on the link was counted before, without that. Segments of
+ * a GSO packet would get longer than anybody has asked whether they may.
+ */
+static int hpcc_grow(struct sk_buff *skb, u32 hop, u32 at, u32 len,
+		     const struct hpcc_ioam_node *node)
+{
+	u32 hlen = ipv6_optlen((struct ipv6_opt_hdr *)(skb->data + hop));
+	u32 ip = hop - sizeof(struct ipv6hdr);
+	struct ipv6hdr *ip6h;
+	int grow;
+
+	if (skb_ensure_writable(skb, hop + hlen))
+		return HPCC_UNSTAMPED_NO_MEMORY;
+	if (at + len > hop + hlen)
+		return HPCC_UNSTAMPED_MALFORMED;
+	grow = hpcc_ioam_growth(skb->data + hop, hlen, at - hop, len);
+	if (grow < 0 && grow != -HPCC_UNSTAMPED_FULL)
+		return -grow;
+	ip6h = (struct ipv6hdr *)(skb->data + ip);
+	if (grow < 0 || skb_is_gso(skb) || !ip6h->payload_len || hlen + grow > 2048 ||
+	    grow > hpcc_ip_room(skb, skb->len - ip)) {
+		hpcc_ioam_overflow(skb->data + at);
+		return HPCC_UNSTAMPED_FULL;
+	}
+	if (hpcc_open(skb, hop, grow))
+		return HPCC_UNSTAMPED_NO_MEMORY;
+	hpcc_ioam_grow(skb->data + hop, grow, hlen, at - hop, len, node);
+	ip6h = (struct ipv6hdr *)(skb->data + ip);
+	be16_add_cpu(&ip6h->payload_len, grow);
+	return 0;
+}
+
+/* A port that does not tell its name has no node to write: it says that the trace lacks one. */
+static int hpcc_lack_node(struct sk_buff *skb, u32 at)
+{
+	if (!hpcc_ioam_is_ours(skb->data + at))
+		return HPCC_UNSTAMPED_OFF;
+	skb_forward_csum(skb);
+	hpcc_ioam_overflow(skb->data + at);
+	return HPCC_UNSTAMPED_OFF;
+}
+
+/* Fill in our node of an IOAM trace. */
+static int hpcc_try_ioam(struct hpcc_sched *q, struct sk_buff *skb, u64 ts_ns)
+{
+	u32 note = hpcc_skb_cb(skb)->note;
+	u32 at = FIELD_GET(HPCC_NOTE_TCP, note);
+	u32 len = FIELD_GET(HPCC_NOTE_END, note) * 4;
+	u32 hop = at - FIELD_GET(HPCC_NOTE_OPT, note) * 4;
+	u32 ip = hop - sizeof(struct ipv6hdr);
+	struct hpcc_load load = hpcc_load(q);
+	struct hpcc_ioam_node node;
+	u64 fraction;
+	int why;
+
+	if (skb_ensure_writable(skb, at + len))
+		return HPCC_UNSTAMPED_NO_MEMORY;
+	if (!q->cfg.identify)
+		return hpcc_lack_node(skb, at);
+	/* No checksum covers a trace but that of the whole packet, and ifb gives that back. */
+	skb_forward_csum(skb);
+	div64_u64_rem(ts_ns + q->offset.ts_ns, NSEC_PER_SEC, &fraction);
+	node = (struct hpcc_ioam_node){
+		.hop_lim = skb->data[ip + offsetof(struct ipv6hdr, hop_limit)],
+		.node = q->cfg.node,
+		.port = q->cfg.port,
+		.ts_ns = fraction,
+		.qlen_bytes = min(load.waiting_bytes, HPCC_IOAM_U32_NONE - 1),
+		.tx_bytes = hpcc_tx_bytes(q->b, load.busy_ns + q->offset.tx_ns),
+	};
+	why = skb->data[at - 1] == HPCC_IOAM_INCREMENTAL ?
+	      hpcc_grow(skb, hop, at, len, &node) :
+	      hpcc_ioam_write(skb->data + at, len, &node);
+	return why ?: HPCC_STAMP_WRITTEN;
+}
+
+/**
+ * hpcc_stamp() - write telemetry on a packet and count what became of it
+ * @q: the port, which stamps; the packet neither waits any more nor has the link
+ *	spent time on it
+ * @skb: the packet, which has an option, a trace, a stack or a tag to write to
+ * @ts_ns: when its first bit leaves
+ */
+void hpcc_stamp(struct hpcc_sched *q, struct sk_buff *skb, u64 ts_ns)
+{
+	u32 found = FIELD_GET(HPCC_NOTE_LEN, hpcc_skb_cb(skb)->note);
+	int ret;
+
+	if (likely(!(found & 3)))
+		ret = hpcc_try_stamp(q, skb, ts_ns);
+	else if (found == HPCC_NOTE_INT)
+		ret = hpcc_try_int(q, skb, ts_ns);
+	else if (found == HPCC_NOTE_IFA)
+		ret = hpcc_try_ifa(q, skb, ts_ns);
+	else if (found == HPCC_NOTE_CSIG)
+		ret = hpcc_try_csig(q, skb, FIELD_GET(HPCC_NOTE_TCP, hpcc_skb_cb(skb)->note),
+				    ts_ns);
+	else if (found == HPCC_NOTE_CSIG_PUSH)
+		ret = hpcc_try_push(q, skb, ts_ns);
+	else
+		ret = hpcc_try_ioam(q, skb, ts_ns);
+	trace_hpcc_stamp(q, skb, ts_ns, ret);
+
+	if (ret == HPCC_STAMP_WRITTEN)
+		q->stats.stamped++;
+	else if (ret == HPCC_STAMP_QUIET)
+		q->stats.quiet++;
+	else
+		q->unstamped[ret]++;
+}
