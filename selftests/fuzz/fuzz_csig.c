@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * CSIG (<hpcc/carrier/csig.h>): any frame, any option, any signals. A tag that is found is inside the
- * frame, a port changes nothing but S and LM, and for the worse; a popped option keeps its
- * checksum; and what a sender makes of signals is a record.
+ * CSIG (<hpcc/carrier/csig.h>): any frame, any option, any signals. A tag that is found is
+ * inside the frame, a port changes nothing but S and LM, and for the worse; a popped option keeps
+ * its checksum; and what a sender makes of signals is a record.
  *
  * Input: units, a port's fields, then the bytes, which are a frame, a packet, and signals.
  */

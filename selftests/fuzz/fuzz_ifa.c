@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * IFA 2.0 (<hpcc/carrier/ifa.h>): any bytes behind an IP header. What is found is inside them, a hop's
- * metadata go behind the metadata header and change nothing else, and what a hop pushed is read
- * back.
+ * IFA 2.0 (<hpcc/carrier/ifa.h>): any bytes behind an IP header. What is found is inside them, a
+ * hop's metadata go behind the metadata header and change nothing else, and what a hop pushed is
+ * read back.
  *
  * Input: B, scale, room, a hop's fields, then the bytes.
  */

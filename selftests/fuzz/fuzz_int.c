@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * INT-MD (<hpcc/carrier/int.h>): any bytes behind a TCP header. What is found is inside them, a hop's
- * metadata go behind the header and change nothing else, and what a hop pushed is read back.
+ * INT-MD (<hpcc/carrier/int.h>): any bytes behind a TCP header. What is found is inside them, a
+ * hop's metadata go behind the header and change nothing else, and what a hop pushed is read back.
  *
  * Input: B, scale, room, a hop's fields, then the bytes.
  */

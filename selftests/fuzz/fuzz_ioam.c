@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * IOAM traces (<hpcc/carrier/ioam.h>): a hop-by-hop header of any bytes. What is found is inside it, a
- * node's data go into the space that was free and nowhere else, or in front of all nodes while all
- * else stays, and what a node wrote is read back.
+ * IOAM traces (<hpcc/carrier/ioam.h>): a hop-by-hop header of any bytes. What is found is inside
+ * it, a node's data go into the space that was free and nowhere else, or in front of all nodes
+ * while all else stays, and what a node wrote is read back.
  *
  * Input: B, scale, a node's fields, then the header.
  */

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The codecs of <hpcc/wire/record.h> and <hpcc/wire/histogram.h>: what was decoded encodes to the same bytes,
- * what was encoded decodes to the same numbers, as exactly as the header says.
+ * The codecs of <hpcc/wire/record.h> and <hpcc/wire/histogram.h>: what was decoded encodes to the
+ * same bytes, what was encoded decodes to the same numbers, as exactly as the header says.
  *
  * Input: 8 bytes of a record, then numbers.
  */

@@ -31,17 +31,52 @@ broken()
 	echo "$WORK/$1"
 }
 
+# planted KIND FINDING FILE LINE: scripts/rooms.py finds a LINE at the end of FILE
+planted()
+{
+	local copy=$WORK/planted out
+
+	rm -rf "$copy"
+	mkdir -p "$copy"
+	cp -r --parents include/hpcc kmod qdisc scripts/lab scripts/rooms.exceptions "$copy" || return 1
+	mkdir -p "$copy/$(dirname "$3")"
+	printf '%s\n' "$4" >> "$copy/$3"
+	out=$(scripts/rooms.py "$1" "$copy") || return 1
+	echo "$out"
+	# shellcheck disable=SC2053 # a pattern
+	[[ $out == $2 ]]
+}
+
 main()
 {
-	ktap_plan 7
+	cd "$TOP" || exit 1
+	ktap_plan 14
 	ok "a check that passes" style 0 "ok 1 - version" version
 	ok "checkpatch that breaks off" style 1 "not ok 1 - checkpatch" checkpatch "$(broken perl)"
 	ok "kernel-doc that breaks off" style 1 "not ok 1 - kernel_doc" kernel_doc "$(broken perl)"
 	ok "shellcheck that breaks off" style 1 "not ok 1 - shellcheck" shellcheck "$(broken shellcheck)"
 	ok "a program that is missing" style 0 "ok 1 - manuals # SKIP needs groff" manuals "$(broken groff gone)"
 	ok "git that lists no files" style 1 "Bail out! git does not list the files here" spdx "$(broken git)"
+	ok "includes as they are" planted includes "" kmod/hpcc/main.c ""
+	ok "an include of a higher room" planted includes \
+		"kmod/hpcc/packet/segment.c: control/cc.h is of a higher room than packet" \
+		kmod/hpcc/packet/segment.c '#include "control/cc.h"'
+	ok "an include of a higher room, public" planted includes \
+		"include/hpcc/wire/clock.h: law/algo.h is of a higher room than wire" \
+		include/hpcc/wire/clock.h '#include <hpcc/law/algo.h>'
+	ok "an import of a higher room" planted includes \
+		"scripts/lab/model/planted.py: show/page is of a higher room than model" \
+		scripts/lab/model/planted.py 'from ..show import page'
+	ok "two headers of one name" planted includes \
+		"qdisc/parse/flow.h: kmod/hpcc/flow/flow.h has the same name" qdisc/parse/flow.h ""
+	ok "a write of another file's field" planted writes \
+		"kmod/hpcc/hook/local_in.c: line * writes hops, which telemetry/mailbox.c owns" \
+		kmod/hpcc/hook/local_in.c 'WRITE_ONCE(flow->hops, 1);'
+	ok "an exception that nothing needs" planted writes \
+		"scripts/rooms.exceptions: write kmod/hpcc/main.c hops: nothing needs this" \
+		scripts/rooms.exceptions "write kmod/hpcc/main.c hops"
 	ok "a check that there is not" style 2 \
-		"Bail out! no check nonsense; there are checkpatch sparse kernel_doc shellcheck python manuals rst spdx size probes version leftovers fields" nonsense
+		"Bail out! no check nonsense; there are checkpatch sparse kernel_doc shellcheck python manuals rst spdx size probes version leftovers fields rooms" nonsense
 	ktap_exit
 }
 

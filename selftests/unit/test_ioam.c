@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* IOAM traces (hpcc/carrier/ioam.h): bytes as RFC 9197 and RFC 9486 draw them, and what they mean. */
+/* IOAM traces (hpcc/carrier/ioam.h): bytes as RFC 9197 and RFC 9486 draw them. */
 #include <string.h>
 #include "test.h"
 #include <hpcc/carrier/ioam.h>

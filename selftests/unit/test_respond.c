@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The packet that a switch makes to tell a sender of its queue (hpcc/wire/respond.h): byte for byte,
- * and for requests that get none. Checksums are computed here in full.
+ * The packet that a switch makes to tell a sender of its queue (hpcc/wire/respond.h): byte for
+ * byte, and for requests that get none. Checksums are computed here in full.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Unit tests of qdisc/tc/q_stats.c: statistics of a module that is older or newer than tc's plugin. */
+/* Unit tests of qdisc/tc/q_stats.c: statistics of a module older or newer than tc's plugin. */
 #define _GNU_SOURCE
 #include <stdlib.h>
 #include <string.h>

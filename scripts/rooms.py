@@ -1,0 +1,132 @@
+#!/usr/bin/env -S python3 -B
+# SPDX-License-Identifier: GPL-2.0
+"""rooms.py includes|writes [TREE]: print what breaks the order of rooms, or the ownership of
+struct hpcc_flow. scripts/style runs this.
+
+includes: a file includes headers, or imports modules, of its own room and of lower ones only; and
+no two headers have one name. writes: a field of struct hpcc_flow is written in its owner only. What
+breaks this today is listed in rooms.exceptions; an exception that nothing needs is printed too.
+"""
+
+import re
+import sys
+from pathlib import Path
+
+# Rooms of a folder, lowest first. Files of the folder itself may use all of them.
+ROOMS = {
+    "include/hpcc": ("wire", "law", "carrier"),
+    "kmod/hpcc": ("netns", "flow", "packet", "telemetry", "carrier", "control", "hook", "observe"),
+    "qdisc": ("core", "parse", "stamp"),
+    "scripts/lab": ("model", "setup", "run", "show", "study"),
+}
+
+# Owners of the fields of struct hpcc_flow.
+OWNERS = {
+    "carrier/csig.c": "signal csig",
+    "carrier/ioam.c": "ioam_held ioam_heard ioam_seq mixed trace_rx",
+    "control/ack.c": "algo params min_rtt_us probe searching unpaced dirty skipped conserving conserve_delivered "
+                     "hop_records prompt sample_ns una began_us full_us undo_W_q16 undo_most_q16 settle",
+    "control/census.c": "counted told_us N_told N_arrived census wants_N W_ai_one_q16 W_ai_goal_q16 heard_us N N_heard",
+    "control/classic.c": "fallback silent_acks silent_since_us silent_requests firsts mode heard late late_told "
+                         "late_delivered copies_then retrans_then classic_seq classic_cwnd duplicates deceived why",
+    "control/mute.c": "muted pause next_pause paused paused_at rto_received rto_requests",
+    "control/probe.c": "probes answer probing carrier asked_delivered asked_segs answered_ns",
+    "control/receiver.c": "told reported rx remote",
+    "control/switch_response.c": "response",
+    "control/window.c": "mss_recip mss ext_hdr_len burst stamped reserved ip_optlen",
+    "flow/flow.c": "kind slots node sk caps where nodes dead lock id rcu",
+    "hook/local_out.c": "asked snd_end requests asked_ns prompt_end echo_ack echo_at",
+    "hook/options.c": "received device ignored",
+    "observe/netlink.c": "events events_since missed",
+    "telemetry/identify.c": "asking path",
+    "telemetry/mailbox.c": "hops scale scales mail echo echo_head echo_next held",
+}
+
+FIELD = r"flow->(\w+)(?:\.\w+|\[[^\]]*\])*"
+SETTERS = "|".join(("WRITE_ONCE", "cmpxchg", "xchg", "rcu_assign_pointer", "smp_store_release", "hpcc_flow_count"))
+WRITES = (rf"\b{FIELD} *(?:[-+|&^]|<<|>>)?=(?!=)", rf"\b{FIELD} *(?:\+\+|--)", rf"(?:\+\+|--){FIELD}",
+          rf"\b(?:{SETTERS})\(&?{FIELD}")
+
+
+def exceptions(top, kind):
+    """{(file, what)}"""
+    path = top / "scripts/rooms.exceptions"
+    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+    return {tuple(line.split()[1:]) for line in lines if line.split()[:1] == [kind]}
+
+
+def known(top, kind, found):
+    """Print what is no exception, and exceptions that nothing needs."""
+    listed = exceptions(top, kind)
+    for (name, what), why in sorted(found.items()):
+        if (name, what) not in listed:
+            print(f"{name}: {why}")
+    for name, what in sorted(listed - set(found)):
+        print(f"scripts/rooms.exceptions: {kind} {name} {what}: nothing needs this")
+
+
+def used(path, folder, text):
+    """What a file uses of its folder, as paths below it."""
+    if path.suffix == ".py":
+        for dots, package, names in re.findall(r"^\s*from (\.+)([\w.]*) import ([\w., ]+|\([^)]*\))", text, re.M):
+            room = package.split(".")[0] if len(dots) > 1 else path.parent.name
+            yield from (f"{room}/{name}" for name in re.findall(r"(\w+)(?: as \w+)?", names)) if len(dots) == 1 or \
+                "." not in package else (f"{room}/{package.split('.')[1]}",)
+    elif folder == "include/hpcc":
+        yield from re.findall(r"^#include <hpcc/(\w+/[\w.]+)>", text, re.M)
+    else:
+        yield from re.findall(r'^#include "([^"]+)"', text, re.M)
+
+
+def includes(top):
+    """Files that use a higher room, and headers of one name."""
+    found, headers = {}, {}
+    for folder, rooms in ROOMS.items():
+        for path in sorted((top / folder).rglob("*.[chp]*")):
+            name = path.relative_to(top).as_posix()
+            room = path.relative_to(top / folder).parts[0]
+            if room not in rooms or path.suffix not in (".c", ".h", ".py"):
+                continue
+            for what in used(path, folder, path.read_text(encoding="utf-8")):
+                other = what.split("/")[0]
+                if other in rooms and rooms.index(other) > rooms.index(room):
+                    found[name, what] = f"{what} is of a higher room than {room}"
+                elif folder != "include/hpcc" and path.suffix != ".py" and "/" not in what:
+                    found[name, what] = f"{what}: name the room of this header"
+    for folder in "include/hpcc", "kmod", "qdisc":
+        for path in sorted((top / folder).rglob("*.h")):
+            name = path.relative_to(top).as_posix()
+            if headers.setdefault(path.name, name) != name:
+                found[name, path.name] = f"{headers[path.name]} has the same name"
+    known(top, "include", found)
+
+
+def writes(top):
+    """Files that write a field of another file's."""
+    folder = top / "kmod/hpcc"
+    owner = {field: name for name, fields in OWNERS.items() for field in fields.split()}
+    body = re.search(r"^struct hpcc_flow \{\n(.*?)^\};", (folder / "flow/flow.h").read_text(encoding="utf-8"), re.M | re.S).group(1)
+    fields = re.findall(r"\b(\w+)(?:\[\w+\])?(?: : \d+)?;", body)
+    for field in sorted(set(fields) ^ set(owner)):
+        print(f"scripts/rooms.py: {field}: " + ("has no owner" if field in fields else "no field of struct hpcc_flow"))
+    found = {}
+    for path in sorted(folder.rglob("*.[ch]")):
+        text = path.read_text(encoding="utf-8")
+        for pattern in WRITES:
+            for match in re.finditer(pattern, text):
+                field, name = match.group(1), path.relative_to(folder).as_posix()
+                if field in owner and owner[field] != name:
+                    line = text.count("\n", 0, match.start()) + 1
+                    found.setdefault((f"kmod/hpcc/{name}", field), f"line {line} writes {field}, which {owner[field]} owns")
+    known(top, "write", found)
+
+
+def main():
+    """Run one check."""
+    if len(sys.argv) not in (2, 3) or sys.argv[1] not in ("includes", "writes"):
+        sys.exit(__doc__)
+    top = Path(sys.argv[2]) if len(sys.argv) == 3 else Path(__file__).resolve().parents[1]
+    (includes if sys.argv[1] == "includes" else writes)(top)
+
+
+main()
