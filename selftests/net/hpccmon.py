@@ -366,7 +366,8 @@ def test_why_receiver():
     """Where the receiver computes W, audits tell the sender which hop holds the flow."""
     need_virtual_time()
     program()
-    path = Path(switches=2, where=1)
+    # With maxStage 0 W of a few segments swings, and hop 1 is the busier one now and then.
+    path = Path(switches=2, where=1, max_stage=5)
     path.change(2, f"hpcc rate {MBPS // 4}mbit delay 20us node 2 port 2")
     ends = path.connect()
     calls, found = [], []
@@ -380,12 +381,9 @@ def test_why_receiver():
     print("#", [(one["receiver"], one["why"]) for one in found])
     told = [one for one in found if one["receiver"]]
     expect_in("looks", len(told), 1, len(found))
-    why = [re.sub(r"u' \d+\.\d+(, queue [^)]*)?", "u' X", any_time(one["why"])) for one in told]
-    # Behind a burst hop 1 may be the busier one for a round trip.
-    for text in why:
-        expect("why", re.sub("hop [12]", "hop N", text),
-               "the receiver computes W; hop N (u' X) holds it, as the last echoes tell")
-    expect_in("looks that name hop 2", sum("hop 2" in text for text in why), 0.75 * len(why), len(why))
+    for one in told:
+        expect("why", re.sub(r"u' \d+\.\d+(, queue [^)]*)?", "u' X", any_time(one["why"])),
+               "the receiver computes W; hop 2 (u' X) holds it, as the last echoes tell")
 
 
 def test_why_law():
