@@ -61,8 +61,8 @@ def between(client, server, version=4, stamp="stamp", **setting):
     # Data of one way and ACKs of the other share 0.95 of a link, or all of it where it is quiet. Of
     # 1538 bytes on the wire 1420 are payload, or 1448 where data carry no requests. W swings as the
     # other way's ACKs come in bursts: two ends of before share 0.77 to 0.87 of the link.
-    # Unlike ends measure unlike T, as only today's includes the time of a full segment; the slower
-    # of their transfers reached 0.71 to 0.86 of the link.
+    # With unlike ends the slower transfer reached 0.71 to 0.86 of the link. Only today's T includes the
+    # time of a full segment; whether that is the cause was not measured.
     payload = 1448 if setting.get("carry") else 1420
     expect_in(f"goodput, {client} to {server}, {setting}", goodput,
               (0.75 if client == server else 0.65) * MBPS,
