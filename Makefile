@@ -214,8 +214,9 @@ KBUILD_FILES := $(filter-out %.mod.c,Kbuild dkms.conf $(wildcard scripts/kbuild/
 	qdisc/Kbuild qdisc/Makefile qdisc/*.[ch] qdisc/*/*.[ch]))
 # What hpcc-lab builds guests and modules from, with itself.
 LAB_FILES := $(KBUILD_FILES) scripts/hpcc-lab scripts/hpcc-paper scripts/compare-ns3 scripts/debian.sh scripts/limit.py scripts/root.sh \
-	$(wildcard scripts/lab/*.py scripts/lab/page.css scripts/lab/page.js scripts/lab/dygraphs.licence \
-	scripts/lab/workloads/*.csv scripts/lab/published/*.csv scripts/paper/Snakefile scripts/paper/*.toml scripts/paper/networks/*.toml \
+	$(wildcard scripts/lab/*.py scripts/lab/*/*.py scripts/lab/show/page.css scripts/lab/show/page.js \
+	scripts/lab/show/dygraphs.licence scripts/lab/model/workloads/*.csv scripts/lab/study/published/*.csv \
+	scripts/paper/Snakefile scripts/paper/*.toml scripts/paper/networks/*.toml \
 	scripts/uml/* scripts/vm/* scripts/scenarios/*.toml scripts/scenarios/ns3/*.xz \
 	tools/Makefile tools/network/*.[ch] tools/traffic/*.[ch] tools/include/*/*.h)
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
-"""scripts/lab/cost.py: what it reads, counts and refuses; and that scripts/vm/count.c
+"""scripts/lab/study/cost.py: what it reads, counts and refuses; and that scripts/vm/count.c
 builds. Prints KTAP."""
 
 import subprocess
@@ -14,7 +14,7 @@ TOP = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(TOP / "scripts"))
 
 # pylint: disable=wrong-import-position
-from lab import cost  # noqa: E402
+from lab.study import cost  # noqa: E402
 
 FILE = """\
 function __dev_queue_xmit - sender_out 900 10

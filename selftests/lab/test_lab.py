@@ -30,8 +30,11 @@ TOP = Path(__file__).resolve().parents[2]
 sys.path[:0] = str(TOP / "scripts"), str(TOP / "selftests")
 
 # pylint: disable=wrong-import-position,missing-function-docstring,missing-class-docstring
-from lab import (bench, ns3, plan, report, results, runner, scenario, sweep,  # noqa: E402
-                 topology, units, workload)
+from lab.model import scenario, topology, units, workload  # noqa: E402
+from lab.setup import plan  # noqa: E402
+from lab.run import results, runner  # noqa: E402
+from lab.show import report  # noqa: E402
+from lab.study import bench, ns3, sweep  # noqa: E402
 from lib import unittests  # noqa: E402
 
 LAB = str(TOP / "scripts/hpcc-lab")
@@ -1286,7 +1289,7 @@ class Modules(unittest.TestCase):
                 f"modules:\n\techo $$$$ > {directory}/pid; trap '' INT; sleep 100; touch $(M)/late; sleep 100\n",
                 encoding="ascii")
             cache = Path(directory, "cache")
-            code = ("import sys; sys.path.insert(0, sys.argv[1]); from lab import runner; import signal\n"
+            code = ("import sys; sys.path.insert(0, sys.argv[1]); from lab.run import runner; import signal\n"
                     "def end(*_):\n runner.stop_all(); raise KeyboardInterrupt\n"
                     "signal.signal(signal.SIGTERM, end)\n"
                     "try: runner._output(sys.argv[2:], 'x')\nexcept KeyboardInterrupt: sys.exit(130)\n")

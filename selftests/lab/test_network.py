@@ -18,7 +18,9 @@ TOP = Path(__file__).resolve().parents[2]
 sys.path[:0] = str(TOP / "scripts"), str(TOP / "selftests")
 
 # pylint: disable=wrong-import-position,missing-function-docstring,missing-class-docstring
-from lab import plan, runner, scenario, topology  # noqa: E402
+from lab.model import scenario, topology  # noqa: E402
+from lab.setup import plan  # noqa: E402
+from lab.run import runner  # noqa: E402
 from lib import unittests  # noqa: E402
 
 LAB = str(TOP / "scripts/hpcc-lab")

@@ -28,7 +28,8 @@ TOP = Path(__file__).resolve().parents[2]
 sys.path[:0] = str(TOP / "scripts"), str(TOP / "selftests")
 
 # pylint: disable=wrong-import-position,missing-function-docstring,missing-class-docstring
-from lab import grid, keys, published, workload  # noqa: E402
+from lab.model import keys, workload  # noqa: E402
+from lab.study import grid, published  # noqa: E402
 from lib import unittests  # noqa: E402
 
 PAPER = str(TOP / "scripts/hpcc-paper")
@@ -182,7 +183,7 @@ def result(low, port_bytes="0"):
 
 def written(found, results):
     """results.rst and the figures' names, of {cell: result}; other cells failed."""
-    from lab import paper       # pylint: disable=import-outside-toplevel
+    from lab.study import paper       # pylint: disable=import-outside-toplevel
     for cell, one in results.items():
         Path(cell.directory).mkdir(parents=True)
         Path(cell.results).write_text(json.dumps(one), encoding="utf-8")
@@ -271,7 +272,7 @@ class Judged(unittest.TestCase):
 
     @staticmethod
     def paper():
-        from lab import paper   # pylint: disable=import-outside-toplevel
+        from lab.study import paper   # pylint: disable=import-outside-toplevel
         return paper
 
     def runs(self, *results):

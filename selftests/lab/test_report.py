@@ -21,7 +21,9 @@ TOP = Path(__file__).resolve().parents[2]
 sys.path[:0] = str(TOP / "scripts"), str(TOP / "selftests")
 
 # pylint: disable=wrong-import-position,missing-function-docstring,missing-class-docstring
-from lab import figures, interval, page, report, results, tables, workload  # noqa: E402
+from lab.model import workload  # noqa: E402
+from lab.run import interval, results  # noqa: E402
+from lab.show import figures, page, report, tables  # noqa: E402
 from lib import unittests  # noqa: E402
 
 LAB = str(TOP / "scripts/hpcc-lab")

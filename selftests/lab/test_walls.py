@@ -22,7 +22,8 @@ TOP = Path(__file__).resolve().parents[2]
 sys.path[:0] = str(TOP / "scripts"), str(TOP / "selftests")
 
 # pylint: disable=wrong-import-position,missing-function-docstring,missing-class-docstring
-from lab import files, runner, scenario  # noqa: E402
+from lab.model import files, scenario  # noqa: E402
+from lab.run import runner  # noqa: E402
 from lib import unittests  # noqa: E402
 
 LAB = str(TOP / "scripts/hpcc-lab")

@@ -15,9 +15,10 @@ import lzma
 import math
 from pathlib import Path
 
-from . import results, scenario, units
-from .keys import ScenarioError, shown
-from .topology import Topology
+from ..model import scenario, units
+from ..model.keys import ScenarioError, shown
+from ..model.topology import Topology
+from ..run import results
 
 COLUMNS = ("start_ns", "from", "to", "bytes", "ns3_fct_ns", "ns3_alone_ns")
 # Flows of at most so many bytes take one or two packets: what they take longer than alone is

@@ -5,9 +5,9 @@ what its lines mean.
 
 import re
 
+from ..model.scenario import ADDRESS
+from ..model.topology import is_host
 from .network import PREFIX
-from .scenario import ADDRESS
-from .topology import is_host
 
 # Samples until the first flow can have ended, at the least; of many flows, until the last begins.
 SAMPLES = 400

@@ -7,7 +7,7 @@ The same files serve a guest and the host itself. Nothing is left to chance.
 
 import shlex
 
-from . import units
+from ..model import units
 from .network import PREFIX, Network
 from .sysctls import base_rtt_ns
 from .traffic import Traffic

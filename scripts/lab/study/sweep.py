@@ -10,7 +10,9 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
-from . import bench, figures, page, units
+from ..model import units
+from ..show import figures, page
+from . import bench
 
 # What the last --sweep measured; the report always has its plot.
 STORED = Path(__file__).resolve().parent / "sweep.json"

@@ -16,10 +16,11 @@ from dataclasses import dataclass, field
 from html import escape
 from pathlib import Path
 
-from . import page, runner
-from . import scenario as scenarios
+from ..model import scenario as scenarios
+from ..run import runner
+from ..show import page
 
-SCENARIOS = Path(__file__).resolve().parents[1] / "scenarios"
+SCENARIOS = Path(__file__).resolve().parents[2] / "scenarios"
 
 
 @dataclass

@@ -14,10 +14,10 @@ import re
 import statistics
 from pathlib import Path
 
+from ..setup.traffic import FLOWS_DRAWN
 from . import interval
-from .traffic import FLOWS_DRAWN
 
-TOP = Path(__file__).resolve().parents[2]
+TOP = Path(__file__).resolve().parents[3]
 HEADER = TOP / "include/uapi/linux/hpcc.h"
 VERSION = re.search('^PACKAGE_VERSION="(.*)"$', (TOP / "dkms.conf").read_text(encoding="utf-8"),
                     re.M)[1]

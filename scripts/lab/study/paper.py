@@ -16,10 +16,13 @@ import textwrap
 from collections import Counter, defaultdict
 from pathlib import Path
 
-from . import draw, figures, interval, published, results, units, workload
-from . import scenario as scenarios
+from ..model import units, workload
+from ..model import scenario as scenarios
+from ..model.topology import Topology
+from ..run import interval, results
+from ..show import draw, figures
+from . import published
 from .grid import TOP
-from .topology import Topology
 
 PERCENTILES = results.PERCENTILES
 # Upper ends of classes of sizes; the last has the longest flows.

@@ -15,20 +15,21 @@ import tomllib
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from . import keys, results, units, workload
-from . import scenario as scenarios
-from .keys import ScenarioError
-from .topology import Topology
+from ..model import keys, units, workload
+from ..model import scenario as scenarios
+from ..model.keys import ScenarioError
+from ..model.topology import Topology
+from ..run import results
 
-TOP = Path(__file__).resolve().parents[2]
+TOP = Path(__file__).resolve().parents[3]
 SEEDS_MAX = 1000
 NAME = "[A-Za-z0-9][-A-Za-z0-9_.]*"
 # What a run's figures follow from: a change of these runs it again.
 SOURCES = ("kmod/**/*.[ch]", "qdisc/**/*.[ch]", "include/**/*.h", "tools/network/*.[ch]", "tools/traffic/*.[ch]", "scripts/uml/*",
-           "scripts/hpcc-lab", "scripts/lab/*.py", "dkms.conf")
-# Of scripts/lab, what draws and tells about runs that are there.
-TELLING = ("bench.py", "command.py", "cost.py", "figures.py", "grid.py", "guestbench.py", "ns3.py", "paper.py",
-           "published.py", "report.py", "sweep.py")
+           "scripts/hpcc-lab", "scripts/lab/*.py", "scripts/lab/model/*.py", "scripts/lab/setup/*.py", "scripts/lab/run/*.py",
+           "scripts/lab/show/*.py", "dkms.conf")
+# Modules of these rooms that only show the results of runs.
+TELLING = ("command.py", "figures.py", "report.py")
 # Real time that a guest takes, for a first estimate: for a packet at a port, for a flow, and for a run
 # that sends nothing.
 PACKET_US, FLOW_MS, RUN_S = 7, 20, 3

@@ -33,7 +33,7 @@ import time
 import zlib
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "selftests"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "selftests"))
 
 # pylint: disable=wrong-import-position
 from lib.kernel import module_file, need, users  # noqa: E402
@@ -365,7 +365,7 @@ TOLD = re.compile(r"(\d+) lines of ACKs; (\d+) ACKs lost")
 
 def recording(hosts, options):
     """hpccmon record on the sender."""
-    program = Path(__file__).resolve().parents[2] / "tools/hpccmon/hpccmon"
+    program = Path(__file__).resolve().parents[3] / "tools/hpccmon/hpccmon"
     with hosts.h1:
         return subprocess.Popen([program, "record", "-o", "/tmp/recorded", *options],
                                 stderr=subprocess.PIPE, text=True)

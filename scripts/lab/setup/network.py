@@ -7,9 +7,9 @@ Hardware addresses, neighbours, forwarding entries and routes are static.
 
 import re
 
-from .keys import CARRIERS, STAMPS
+from ..model.keys import CARRIERS, STAMPS
+from ..model.topology import ETHERNET_BYTES, ifname, is_host
 from .sysctls import Sysctls
-from .topology import ETHERNET_BYTES, ifname, is_host
 
 PREFIX = "hpcc-"
 # The host's own queue: TCP's small queues keep it short.

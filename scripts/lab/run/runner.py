@@ -16,12 +16,13 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from . import files, results, topology
-from . import plan as planning
-from .keys import ScenarioError
-from .traffic import FILES
+from ..model import files, topology
+from ..model.keys import ScenarioError
+from ..setup import plan as planning
+from ..setup.traffic import FILES
+from . import results
 
-UML = Path(__file__).resolve().parents[1] / "uml"
+UML = Path(__file__).resolve().parents[2] / "uml"
 VM = UML.parent / "vm"
 # What a guest knows the plan's directory by, that of our modules and tools, and that of unpacked packages.
 JOB, TOOLS, PROGRAMS = "/tmp/lab", "/tmp/tools", "/tmp/programs"

@@ -11,8 +11,8 @@ import math
 from collections import Counter
 from dataclasses import dataclass
 
-from . import results as measured
-from . import units
+from ..model import units
+from ..run import results as measured
 
 # So many flows that end, and figures show their percentiles; their distribution.
 SLOWDOWN_FLOWS = 100

@@ -7,7 +7,7 @@ import os
 import signal
 import sys
 
-from .keys import ScenarioError
+from ..model.keys import ScenarioError
 
 
 class Parser(argparse.ArgumentParser):

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 """What the nodes of a scenario are told by sysctl."""
 
-from .keys import CARRIERS, W_AI_MAX
-from .topology import is_host
+from ..model.keys import CARRIERS, W_AI_MAX
+from ..model.topology import is_host
 
 TCP_MEMORY = "4096 1048576 134217728"
 # IPv6 without duplicate address detection, router solicitations, advertisements.

@@ -5,7 +5,10 @@ import math
 import statistics
 from html import escape
 
-from . import figures, interval, page, plan, results, units
+from ..model import units
+from ..setup import plan
+from ..run import interval, results
+from . import figures, page
 
 def _us(value):
     return units.show_time(value * 1000)
