@@ -376,8 +376,8 @@ static int hpcc_change(struct Qdisc *sch, struct nlattr *opt,
 	return hpcc_commit(sch, &cfg);
 }
 
-static int hpcc_init(struct Qdisc *sch, struct nlattr *opt,
-		     struct netlink_ext_ack *extack)
+static int hpcc_qdisc_init(struct Qdisc *sch, struct nlattr *opt,
+			   struct netlink_ext_ack *extack)
 {
 	struct nlattr *none[TCA_HPCC_MAX + 1] = {};
 	struct hpcc_sched *q = qdisc_priv(sch);
@@ -400,7 +400,7 @@ static int hpcc_init(struct Qdisc *sch, struct nlattr *opt,
 	return hpcc_commit(sch, &q->cfg);
 }
 
-/* Also called where hpcc_init() failed. */
+/* Also called where hpcc_qdisc_init() failed. */
 static void hpcc_destroy(struct Qdisc *sch)
 {
 	struct hpcc_sched *q = qdisc_priv(sch);
@@ -473,7 +473,7 @@ static struct Qdisc_ops hpcc_qdisc_ops __read_mostly = {
 	.enqueue	= hpcc_enqueue,
 	.dequeue	= hpcc_dequeue,
 	.peek		= qdisc_peek_dequeued,
-	.init		= hpcc_init,
+	.init		= hpcc_qdisc_init,
 	.reset		= hpcc_queue_reset,
 	.destroy	= hpcc_destroy,
 	.change		= hpcc_change,

@@ -210,7 +210,7 @@ static int hpcc_mark_answered(struct sk_buff *skb, const struct hpcc_place *plac
 void hpcc_respond(struct hpcc_sched *q, struct sk_buff *skb, struct hpcc_headers headers)
 {
 	struct hpcc_responder *r = q->responder;
-	struct hpcc_place place = hpcc_place(headers.note);
+	struct hpcc_place place = hpcc_place(headers.hint);
 	struct hpcc_stamp stamp;
 	struct hpcc_due *due;
 	u64 now;

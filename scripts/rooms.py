@@ -24,7 +24,7 @@ ROOMS = {
 OWNERS = {
     "carrier/csig.c": "signal csig",
     "carrier/ioam.c": "ioam_held ioam_heard ioam_seq mixed trace_rx",
-    "control/ack.c": "algo params min_rtt_us probe searching unpaced dirty skipped conserving conserve_delivered "
+    "control/ack.c": "algo params min_rtt_us tlp searching unpaced dirty skipped conserving conserve_delivered "
                      "hop_records prompt sample_ns una began_us full_us undo_W_q16 undo_most_q16 settle",
     "control/census.c": "counted told_us N_told N_arrived census wants_N W_ai_one_q16 W_ai_goal_q16 heard_us N N_heard",
     "control/classic.c": "fallback silent_acks silent_since_us silent_requests firsts mode heard late late_told "
@@ -39,7 +39,7 @@ OWNERS = {
     "hook/options.c": "received device ignored",
     "observe/netlink.c": "events events_since missed",
     "telemetry/identify.c": "asking path",
-    "telemetry/mailbox.c": "hops scale scales mail echo echo_head echo_next held",
+    "telemetry/mailbox.c": "hops scale scales mail echo echo_head echo_next echo_reserved",
 }
 
 FIELD = r"flow->(\w+)(?:\.\w+|\[[^\]]*\])*"

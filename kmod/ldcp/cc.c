@@ -241,7 +241,7 @@ static void ldcp_set_state(struct sock *sk, u8 new_state)
 		ca->cw_q24 = min_t(u64, ca->cw_q24, LDCP_ONE_Q24);
 		ldcp_count(sk, LDCP_C_TIMEOUTS, 1);
 	} else if (new_state == TCP_CA_CWR &&
-		   hpcc_probe_repaired(&ca->probe, tcp_sk(sk))) {
+		   hpcc_tlp_repaired(&ca->tlp, tcp_sk(sk))) {
 		ldcp_lost(sk, ca);
 	}
 }
@@ -250,7 +250,7 @@ static void ldcp_in_ack_event(struct sock *sk, u32 flags)
 {
 	struct ldcp_ca *ca = inet_csk_ca(sk);
 
-	hpcc_probe_ack(&ca->probe, tcp_sk(sk));
+	hpcc_tlp_ack(&ca->tlp, tcp_sk(sk));
 }
 
 /* There is no slow start to come back to. TCP would take a window below the

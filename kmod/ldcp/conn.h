@@ -21,7 +21,7 @@
 #include "../common/device.h"
 #include "../common/pace.h"
 #include "../common/peek.h"
-#include "../common/probe.h"
+#include "../common/tlp.h"
 #include "../common/sysctl.h"
 
 /* ---- Counters of a network namespace (/proc/net/ldcp) ---------------------- */
@@ -151,7 +151,7 @@ enum ldcp_stage {
  * @prior_segs_out: tp->segs_out as of then: what has left since told of them
  * @burst: cap of a TSO burst
  * @stamped: for hpcc_pace_at()
- * @probe: tail loss probe
+ * @tlp: tail loss probe
  * @rtt_us: RTT of the last packet that was delivered; 0: none was yet
  * @blind_losses: losses in a row without a mark between them
  * @stage: enum ldcp_stage
@@ -170,7 +170,7 @@ struct ldcp_ca {
 	u32 prior_segs_out;
 	struct hpcc_burst burst;
 	struct hpcc_stamped stamped;
-	struct hpcc_probe probe;
+	struct hpcc_tlp tlp;
 	u32 rtt_us;
 	u8 blind_losses;
 	u8 stage;

@@ -162,7 +162,7 @@ struct sk_buff *hpcc_child_dequeue(struct hpcc_sched *q, u64 now)
 		.memory = skb->truesize,
 	};
 	if (q->cfg.stamp)
-		hpcc_skb_cb(skb)->note = hpcc_parse_any(skb, &q->cfg).note;
+		hpcc_skb_cb(skb)->hint = hpcc_parse_any(skb, &q->cfg).hint;
 	/* Parsing may have given the packet a larger buffer. */
 	q->memory += hpcc_skb_cb(skb)->memory;
 	return skb;

@@ -67,7 +67,7 @@ static u64 hpcc_time_ns(const struct sk_buff *skb)
 	return hpcc_skb_cb(skb)->time_ns;
 }
 
-static const struct sk_buff *hpcc_peek(const struct qdisc_skb_head *queue)
+static const struct sk_buff *hpcc_queue_head(const struct qdisc_skb_head *queue)
 {
 	return queue->head;
 }
@@ -75,7 +75,7 @@ static const struct sk_buff *hpcc_peek(const struct qdisc_skb_head *queue)
 /* Does the device not fetch what is due? */
 static bool hpcc_is_blocked(const struct hpcc_sched *q, u64 now)
 {
-	const struct sk_buff *skb = hpcc_peek(&q->line);
+	const struct sk_buff *skb = hpcc_queue_head(&q->line);
 
 	return skb && hpcc_time_ns(skb) + hpcc_catch_up_ns < now;
 }
@@ -88,7 +88,7 @@ static bool hpcc_may_start(const struct hpcc_sched *q, u64 now)
 {
 	if (q->cfg.rate)
 		return q->free.ns <= now && !hpcc_is_blocked(q, now);
-	return q->cfg.delay_ns || !hpcc_peek(&q->line);
+	return q->cfg.delay_ns || !hpcc_queue_head(&q->line);
 }
 
 /* When a packet starts that came at @arrival_ns. */
@@ -153,10 +153,10 @@ static __always_inline struct hpcc_clock hpcc_leave(struct hpcc_sched *q,
 
 	if (!q->cfg.stamp)
 		q->unstamped[HPCC_UNSTAMPED_OFF]++;
-	else if (hpcc_skb_cb(skb)->note & HPCC_NOTE_LEN)
+	else if (hpcc_skb_cb(skb)->hint & HPCC_HINT_LEN)
 		hpcc_stamp(q, skb, start_ns ?: ktime_get_ns());
 	else
-		q->unstamped[hpcc_note_unstamped(hpcc_skb_cb(skb)->note)]++;
+		q->unstamped[hpcc_hint_unstamped(hpcc_skb_cb(skb)->hint)]++;
 	hpcc_count_departure(q, hpcc_skb_cb(skb)->bytes);
 	time = hpcc_link_time(q->byte_time, hpcc_skb_cb(skb)->bytes);
 	hpcc_spend(q, time);
@@ -191,7 +191,7 @@ static void hpcc_start(struct hpcc_sched *q, struct sk_buff *skb, u64 now)
 /* Start every packet of our own queue whose time has come. */
 static void hpcc_serve(struct hpcc_sched *q, u64 now)
 {
-	while (hpcc_peek(&q->waiting) && hpcc_may_start(q, now))
+	while (hpcc_queue_head(&q->waiting) && hpcc_may_start(q, now))
 		hpcc_start(q, hpcc_next(q, now), now);
 }
 
@@ -200,7 +200,7 @@ static noinline void hpcc_serve_child(struct hpcc_sched *q, u64 now)
 {
 	struct sk_buff *skb;
 
-	while (!hpcc_peek(&q->waiting) && hpcc_may_start(q, now)) {
+	while (!hpcc_queue_head(&q->waiting) && hpcc_may_start(q, now)) {
 		skb = hpcc_next(q, now);
 		if (!skb)
 			break;
@@ -274,7 +274,7 @@ static __always_inline int __hpcc_enqueue_one(struct sk_buff *skb,
 	hpcc_skb_cb(skb)->time_ns = now;
 	hpcc_skb_cb(skb)->bytes = bytes;
 	hpcc_skb_cb(skb)->memory = skb->truesize;
-	hpcc_skb_cb(skb)->note = headers.note;
+	hpcc_skb_cb(skb)->hint = headers.hint;
 	q->memory += skb->truesize;
 	__qdisc_enqueue_tail(skb, &q->waiting);
 	hpcc_waiting_add(q, bytes);
@@ -300,9 +300,9 @@ static noinline int hpcc_enqueue_one(struct sk_buff *skb, struct Qdisc *sch,
  */
 static bool hpcc_must_split(const struct hpcc_sched *q,
 			    const struct sk_buff *skb, u32 bytes,
-			    u32 note)
+			    u32 hint)
 {
-	u32 why = hpcc_note_unstamped(note);
+	u32 why = hpcc_hint_unstamped(hint);
 
 	if (!q->cfg.split)
 		return bytes > q->cfg.limit;
@@ -357,7 +357,7 @@ static int hpcc_enqueue_split(struct sk_buff *skb, struct Qdisc *sch, u64 now,
 		return qdisc_drop(skb, sch, to_free);
 	}
 	/* Segments have copies of the headers; the others as the first one has. */
-	if (!(headers.note & HPCC_NOTE_LEN))
+	if (!(headers.hint & HPCC_HINT_LEN))
 		headers = hpcc_look(q, segs);
 	skb_list_walk_safe(segs, segs, next) {
 		unsigned int seg_len = hpcc_table_len(sch, segs->len);
@@ -387,7 +387,7 @@ static noinline int hpcc_enqueue_gso(struct sk_buff *skb, struct Qdisc *sch,
 
 	if (q->child)
 		hpcc_child_recount(q);
-	if (hpcc_must_split(q, skb, bytes, headers.note))
+	if (hpcc_must_split(q, skb, bytes, headers.hint))
 		return hpcc_enqueue_split(skb, sch, now, headers, to_free);
 	return hpcc_enqueue_one(skb, sch, now, bytes, headers, to_free);
 }
@@ -433,7 +433,7 @@ int hpcc_enqueue_responding(struct sk_buff *skb, struct Qdisc *sch,
 	struct hpcc_sched *q = qdisc_priv(sch);
 	struct hpcc_headers headers = hpcc_look(q, skb);
 
-	if (hpcc_note_is_option(headers.note)) {
+	if (hpcc_hint_is_option(headers.hint)) {
 		/* The packet finds what has not started by now. */
 		if (q->cfg.rate)
 			hpcc_serve(q, ktime_get_ns());
@@ -448,12 +448,12 @@ int hpcc_enqueue_responding(struct sk_buff *skb, struct Qdisc *sch,
 static void hpcc_schedule(struct Qdisc *sch)
 {
 	struct hpcc_sched *q = qdisc_priv(sch);
-	const struct sk_buff *skb = hpcc_peek(&q->line);
+	const struct sk_buff *skb = hpcc_queue_head(&q->line);
 	u64 next_ns = U64_MAX;
 
 	if (skb)
 		next_ns = hpcc_time_ns(skb);
-	if (q->cfg.rate && hpcc_peek(&q->waiting))
+	if (q->cfg.rate && hpcc_queue_head(&q->waiting))
 		next_ns = min(next_ns, hpcc_clock_ceil(q->free));
 	else if (hpcc_child_has(q) && q->free.ns > q->seen_ns)
 		next_ns = min(next_ns, hpcc_clock_ceil(q->free));
@@ -466,7 +466,7 @@ static void hpcc_schedule(struct Qdisc *sch)
  */
 static bool hpcc_is_direct(const struct hpcc_sched *q)
 {
-	return !q->cfg.rate && !q->cfg.delay_ns && !hpcc_peek(&q->line);
+	return !q->cfg.rate && !q->cfg.delay_ns && !hpcc_queue_head(&q->line);
 }
 
 /* The device fetches a packet. Only a record needs the time. */
@@ -485,7 +485,7 @@ static struct sk_buff *hpcc_fetch(struct hpcc_sched *q)
  */
 static bool hpcc_is_due(struct hpcc_sched *q)
 {
-	const struct sk_buff *skb = hpcc_peek(&q->line);
+	const struct sk_buff *skb = hpcc_queue_head(&q->line);
 
 	if (skb && hpcc_time_ns(skb) <= q->seen_ns)
 		return true;
@@ -495,7 +495,7 @@ static bool hpcc_is_due(struct hpcc_sched *q)
 	hpcc_serve(q, q->seen_ns);
 	if (q->child)
 		hpcc_serve_child(q, q->seen_ns);
-	skb = hpcc_peek(&q->line);
+	skb = hpcc_queue_head(&q->line);
 	return skb && hpcc_time_ns(skb) <= q->seen_ns;
 }
 
@@ -506,7 +506,7 @@ static struct sk_buff *hpcc_take_due(struct Qdisc *sch)
 	struct sk_buff *skb;
 
 	if (!hpcc_is_due(q)) {
-		if (hpcc_peek(&q->line))
+		if (hpcc_queue_head(&q->line))
 			qdisc_qstats_overlimit(sch);
 		hpcc_schedule(sch);
 		return NULL;
@@ -526,7 +526,7 @@ struct sk_buff *hpcc_dequeue(struct Qdisc *sch)
 	struct sk_buff *skb;
 
 	/* Skip the clock read when the queue is empty. */
-	if (!hpcc_peek(&q->waiting) && !hpcc_peek(&q->line) &&
+	if (!hpcc_queue_head(&q->waiting) && !hpcc_queue_head(&q->line) &&
 	    !hpcc_child_has(q))
 		return NULL;
 	skb = hpcc_is_direct(q) ? hpcc_fetch(q) : hpcc_take_due(sch);

@@ -256,40 +256,40 @@ struct hpcc_sched {
 };
 
 /* What was found in a packet's TCP header when it came: 32 bits. Of an IOAM trace the first
- * three tell its offset, that from the hop-by-hop header on, in words, and HPCC_NOTE_IOAM, and
+ * three tell its offset, that from the hop-by-hop header on, in words, and HPCC_HINT_IOAM, and
  * the fourth its length in words. Of INT-MD they tell the offset of the TCP header, that from the
- * IP header on, in words, HPCC_NOTE_INT, and the length of the TCP header; of IFA the same with
- * HPCC_NOTE_IFA, but for the first, which is the offset of the IFA header. Of CSIG the first tells
- * the offset of the tag, and the third HPCC_NOTE_CSIG; where it is to be pushed, the second tells
- * its type, and the third HPCC_NOTE_CSIG_PUSH. An option's length is a multiple of 4.
+ * IP header on, in words, HPCC_HINT_INT, and the length of the TCP header; of IFA the same with
+ * HPCC_HINT_IFA, but for the first, which is the offset of the IFA header. Of CSIG the first tells
+ * the offset of the tag, and the third HPCC_HINT_CSIG; where it is to be pushed, the second tells
+ * its type, and the third HPCC_HINT_CSIG_PUSH. An option's length is a multiple of 4.
  */
-#define HPCC_NOTE_TCP		GENMASK(9, 0)	/* offset of the TCP header */
-#define HPCC_NOTE_OPT		GENMASK(15, 10)	/* of the option from there */
-#define HPCC_NOTE_LEN		GENMASK(21, 16)	/* of the option; 0: none to write to */
-#define HPCC_NOTE_END		GENMASK(27, 22)	/* length of the TCP header */
-#define HPCC_NOTE_UNSTAMPED	GENMASK(31, 28)	/* enum hpcc_unstamped, if no option */
-#define HPCC_NOTE_IOAM		1		/* no TCP option is that short */
-#define HPCC_NOTE_INT		2
-#define HPCC_NOTE_IFA		3
-#define HPCC_NOTE_CSIG		5
-#define HPCC_NOTE_CSIG_PUSH	6
+#define HPCC_HINT_TCP		GENMASK(9, 0)	/* offset of the TCP header */
+#define HPCC_HINT_OPT		GENMASK(15, 10)	/* of the option from there */
+#define HPCC_HINT_LEN		GENMASK(21, 16)	/* of the option; 0: none to write to */
+#define HPCC_HINT_END		GENMASK(27, 22)	/* length of the TCP header */
+#define HPCC_HINT_UNSTAMPED	GENMASK(31, 28)	/* enum hpcc_unstamped, if no option */
+#define HPCC_HINT_IOAM		1		/* no TCP option is that short */
+#define HPCC_HINT_INT		2
+#define HPCC_HINT_IFA		3
+#define HPCC_HINT_CSIG		5
+#define HPCC_HINT_CSIG_PUSH	6
 
 /* Is it a TCP option that was found? */
-static inline bool hpcc_note_is_option(u32 note)
+static inline bool hpcc_hint_is_option(u32 hint)
 {
-	return FIELD_GET(HPCC_NOTE_LEN, note) && !(FIELD_GET(HPCC_NOTE_LEN, note) & 3);
+	return FIELD_GET(HPCC_HINT_LEN, hint) && !(FIELD_GET(HPCC_HINT_LEN, hint) & 3);
 }
 
 /**
  * struct hpcc_headers - the headers of a packet that arrives (headers.c)
- * @note: HPCC_NOTE_*, which departure needs
+ * @hint: HPCC_HINT_*, which departure needs
  * @ip: offset of the IP header
  * @version: 4 or 6 where that header can be used; else 0
  *
  * As long as a register.
  */
 struct hpcc_headers {
-	u32	note;
+	u32	hint;
 	u16	ip;
 	u16	version;
 };
@@ -300,7 +300,7 @@ struct hpcc_headers {
  *	it is due
  * @bytes: what it takes on the link, by the overhead that held when it came
  * @memory: its truesize when it came
- * @note: HPCC_NOTE_*, by the configuration that held when it came
+ * @hint: HPCC_HINT_*, by the configuration that held when it came
  *
  * "When it came" is when the child gave it, if there is one.
  *
@@ -310,7 +310,7 @@ struct hpcc_skb_cb {
 	u64			time_ns;
 	u32			bytes;
 	u32			memory;
-	u32			note;
+	u32			hint;
 } __packed __aligned(4);
 
 static inline struct hpcc_skb_cb *hpcc_skb_cb(const struct sk_buff *skb)
@@ -319,9 +319,9 @@ static inline struct hpcc_skb_cb *hpcc_skb_cb(const struct sk_buff *skb)
 	return (struct hpcc_skb_cb *)qdisc_skb_cb(skb)->data;
 }
 
-static inline u32 hpcc_note_unstamped(u32 note)
+static inline u32 hpcc_hint_unstamped(u32 hint)
 {
-	return FIELD_GET(HPCC_NOTE_UNSTAMPED, note);
+	return FIELD_GET(HPCC_HINT_UNSTAMPED, hint);
 }
 
 /* Does the device transmit Ethernet headers, so that skb->data is at one? */
@@ -439,7 +439,7 @@ void hpcc_ip_grow(struct sk_buff *skb, u32 ip, u32 n);
 
 /* ifa.c */
 bool hpcc_is_ifa(const struct sk_buff *skb, struct hpcc_headers headers);
-u32 hpcc_ifa_note(struct sk_buff *skb, struct hpcc_headers headers);
+u32 hpcc_ifa_hint(struct sk_buff *skb, struct hpcc_headers headers);
 int hpcc_try_ifa(struct hpcc_sched *q, struct sk_buff *skb, u64 ts_ns);
 /* carrier.c */
 void hpcc_parse_carriers(struct nlattr **tb, struct hpcc_config *cfg);
@@ -450,12 +450,12 @@ int hpcc_dump_carriers(struct sk_buff *skb, const struct hpcc_config *cfg);
 /* csig.c */
 bool hpcc_csig_parse(struct sk_buff *skb, const struct hpcc_config *cfg,
 		     struct hpcc_headers *headers);
-u32 hpcc_csig_push_note(const struct sk_buff *skb, struct hpcc_headers headers);
+u32 hpcc_csig_push_hint(const struct sk_buff *skb, struct hpcc_headers headers);
 int hpcc_try_csig(struct hpcc_sched *q, struct sk_buff *skb, u32 at, u64 ts_ns);
 int hpcc_try_push(struct hpcc_sched *q, struct sk_buff *skb, u64 ts_ns);
 
 /* int.c */
-u32 hpcc_int_note(struct sk_buff *skb, struct hpcc_headers headers, u8 dscp);
+u32 hpcc_int_hint(struct sk_buff *skb, struct hpcc_headers headers, u8 dscp);
 int hpcc_try_int(struct hpcc_sched *q, struct sk_buff *skb, u64 ts_ns);
 u32 hpcc_util_now(struct hpcc_sched *q, struct hpcc_load load, u64 ts_ns);
 

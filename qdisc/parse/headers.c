@@ -38,43 +38,43 @@ static int hpcc_find(const struct sk_buff *skb, u8 kind,
 	return hpcc_walk(&frame, kind, place);
 }
 
-static u32 hpcc_note(int ret, const struct hpcc_place *place)
+static u32 hpcc_hint(int ret, const struct hpcc_place *place)
 {
 	/* What the fields take. */
-	BUILD_BUG_ON(FIELD_MAX(HPCC_NOTE_TCP) < HPCC_WALK_MAX_BYTES);
-	BUILD_BUG_ON(FIELD_MAX(HPCC_NOTE_UNSTAMPED) < __HPCC_UNSTAMPED_MAX);
+	BUILD_BUG_ON(FIELD_MAX(HPCC_HINT_TCP) < HPCC_WALK_MAX_BYTES);
+	BUILD_BUG_ON(FIELD_MAX(HPCC_HINT_UNSTAMPED) < __HPCC_UNSTAMPED_MAX);
 	if (ret != HPCC_WALK_FOUND)
-		return FIELD_PREP(HPCC_NOTE_UNSTAMPED, ret);
-	return FIELD_PREP(HPCC_NOTE_TCP, place->tcp) |
-	       FIELD_PREP(HPCC_NOTE_OPT, place->opt - place->tcp) |
-	       FIELD_PREP(HPCC_NOTE_LEN, place->len) |
-	       FIELD_PREP(HPCC_NOTE_END, place->end - place->tcp);
+		return FIELD_PREP(HPCC_HINT_UNSTAMPED, ret);
+	return FIELD_PREP(HPCC_HINT_TCP, place->tcp) |
+	       FIELD_PREP(HPCC_HINT_OPT, place->opt - place->tcp) |
+	       FIELD_PREP(HPCC_HINT_LEN, place->len) |
+	       FIELD_PREP(HPCC_HINT_END, place->end - place->tcp);
 }
 
-/* The note of an IOAM trace in the hop-by-hop header at @at; 0 where there is none, or behind
- * more other options than the note can tell, or where it is somebody else's while there is an
- * option: @note.
+/* The hint of an IOAM trace in the hop-by-hop header at @at; 0 where there is none, or behind
+ * more other options than the hint can tell, or where it is somebody else's while there is an
+ * option: @hint.
  */
-static noinline u32 hpcc_find_ioam(struct sk_buff *skb, u32 at, u32 note)
+static noinline u32 hpcc_find_ioam(struct sk_buff *skb, u32 at, u32 hint)
 {
 	u32 trace, hlen;
 	int len;
 
-	BUILD_BUG_ON(HPCC_NOTE_IOAM >= HPCC_OPT_HEAD_LEN);
+	BUILD_BUG_ON(HPCC_HINT_IOAM >= HPCC_OPT_HEAD_LEN);
 	if (!pskb_may_pull(skb, at + sizeof(struct ipv6_opt_hdr)))
 		return 0;
 	hlen = (skb->data[at + 1] + 1) * 8;
 	if (at + hlen > HPCC_WALK_MAX_BYTES || !pskb_may_pull(skb, at + hlen))
 		return 0;
 	len = hpcc_ioam_find(skb->data + at, hlen, &trace);
-	if (len < 0 || trace % 4 || trace / 4 > FIELD_MAX(HPCC_NOTE_OPT))
+	if (len < 0 || trace % 4 || trace / 4 > FIELD_MAX(HPCC_HINT_OPT))
 		return 0;
-	if (FIELD_GET(HPCC_NOTE_LEN, note) && !hpcc_ioam_is_ours(skb->data + at + trace))
+	if (FIELD_GET(HPCC_HINT_LEN, hint) && !hpcc_ioam_is_ours(skb->data + at + trace))
 		return 0;
-	return FIELD_PREP(HPCC_NOTE_TCP, at + trace) |
-	       FIELD_PREP(HPCC_NOTE_OPT, trace / 4) |
-	       FIELD_PREP(HPCC_NOTE_LEN, HPCC_NOTE_IOAM) |
-	       FIELD_PREP(HPCC_NOTE_END, len / 4);
+	return FIELD_PREP(HPCC_HINT_TCP, at + trace) |
+	       FIELD_PREP(HPCC_HINT_OPT, trace / 4) |
+	       FIELD_PREP(HPCC_HINT_LEN, HPCC_HINT_IOAM) |
+	       FIELD_PREP(HPCC_HINT_END, len / 4);
 }
 
 /**
@@ -98,7 +98,7 @@ struct hpcc_headers hpcc_parse(struct sk_buff *skb, u8 kind)
 			break;
 		}
 	}
-	headers.note = hpcc_note(ret, &place);
+	headers.hint = hpcc_hint(ret, &place);
 	headers.version = place.version;
 	headers.ip = place.ip;
 	return headers;
@@ -126,19 +126,19 @@ struct hpcc_headers hpcc_parse_any(struct sk_buff *skb, const struct hpcc_config
 		return headers;
 	headers = hpcc_parse(skb, cfg->stamp & HPCC_STAMP_CSIG_PUSH ? cfg->kind : kind);
 	if (cfg->stamp & HPCC_STAMP_CSIG_PUSH) {
-		u32 note = hpcc_csig_push_note(skb, headers);
+		u32 hint = hpcc_csig_push_hint(skb, headers);
 
-		if (note || (kind == HPCC_WALK_IP_ONLY && headers.note & HPCC_NOTE_LEN))
-			headers.note = note;
+		if (hint || (kind == HPCC_WALK_IP_ONLY && headers.hint & HPCC_HINT_LEN))
+			headers.hint = hint;
 	}
 	if (cfg->stamp & HPCC_STAMP_IOAM && headers.version == 6 &&
-	    (cfg->identify || !hpcc_note_is_option(headers.note)) &&
+	    (cfg->identify || !hpcc_hint_is_option(headers.hint)) &&
 	    skb->data[headers.ip + offsetof(struct ipv6hdr, nexthdr)] == NEXTHDR_HOP)
-		headers.note = hpcc_find_ioam(skb, headers.ip + sizeof(struct ipv6hdr),
-					      headers.note) ?: headers.note;
+		headers.hint = hpcc_find_ioam(skb, headers.ip + sizeof(struct ipv6hdr),
+					      headers.hint) ?: headers.hint;
 	else if (cfg->stamp & HPCC_STAMP_IFA && hpcc_is_ifa(skb, headers))
-		headers.note = hpcc_ifa_note(skb, headers);
+		headers.hint = hpcc_ifa_hint(skb, headers);
 	else if (cfg->stamp & HPCC_STAMP_INT)
-		headers.note = hpcc_int_note(skb, headers, cfg->int_dscp) ?: headers.note;
+		headers.hint = hpcc_int_hint(skb, headers, cfg->int_dscp) ?: headers.hint;
 	return headers;
 }

@@ -56,38 +56,38 @@ bool hpcc_csig_parse(struct sk_buff *skb, const struct hpcc_config *cfg,
 	u32 have = min_t(u32, skb->len, HPCC_CSIG_WALK + sizeof(u16));
 	int at;
 
-	BUILD_BUG_ON(FIELD_MAX(HPCC_NOTE_TCP) < HPCC_CSIG_WALK);
+	BUILD_BUG_ON(FIELD_MAX(HPCC_HINT_TCP) < HPCC_CSIG_WALK);
 	if (skb_is_gso(skb) || !hpcc_is_ethernet(skb->dev) || !pskb_may_pull(skb, have))
 		return false;
 	at = hpcc_csig_find(skb->data, have, cfg->csig_tpid);
 	if (at < 0)
 		return false;
 	*headers = hpcc_behind(skb, at + HPCC_CSIG_LEN);
-	headers->note = FIELD_PREP(HPCC_NOTE_TCP, at) | FIELD_PREP(HPCC_NOTE_LEN, HPCC_NOTE_CSIG);
+	headers->hint = FIELD_PREP(HPCC_HINT_TCP, at) | FIELD_PREP(HPCC_HINT_LEN, HPCC_HINT_CSIG);
 	return true;
 }
 
 /**
- * hpcc_csig_push_note() - find out whether a packet that arrives asks for a tag
+ * hpcc_csig_push_hint() - find out whether a packet that arrives asks for a tag
  * @skb: the packet
  * @headers: its headers
  *
- * Return: HPCC_NOTE_*; 0 where it does not.
+ * Return: HPCC_HINT_*; 0 where it does not.
  */
-u32 hpcc_csig_push_note(const struct sk_buff *skb, struct hpcc_headers headers)
+u32 hpcc_csig_push_hint(const struct sk_buff *skb, struct hpcc_headers headers)
 {
-	u32 len = FIELD_GET(HPCC_NOTE_LEN, headers.note);
-	const u8 *p = skb->data + FIELD_GET(HPCC_NOTE_TCP, headers.note) +
-		      FIELD_GET(HPCC_NOTE_OPT, headers.note);
+	u32 len = FIELD_GET(HPCC_HINT_LEN, headers.hint);
+	const u8 *p = skb->data + FIELD_GET(HPCC_HINT_TCP, headers.hint) +
+		      FIELD_GET(HPCC_HINT_OPT, headers.hint);
 	struct hpcc_opt opt;
 
 	if (!len || skb_is_gso(skb) || !hpcc_is_ethernet(skb->dev) ||
 	    hpcc_opt_decode(p, len, &opt) || !hpcc_csig_is(&opt, p + HPCC_OPT_HEAD_LEN))
 		return 0;
-	return FIELD_PREP(HPCC_NOTE_TCP, headers.ip - sizeof(u16)) |
-	       FIELD_PREP(HPCC_NOTE_OPT,
+	return FIELD_PREP(HPCC_HINT_TCP, headers.ip - sizeof(u16)) |
+	       FIELD_PREP(HPCC_HINT_OPT,
 			  HPCC_CSIG_T(get_unaligned_be16(p + hpcc_opt_len(1) - sizeof(u16)))) |
-	       FIELD_PREP(HPCC_NOTE_LEN, HPCC_NOTE_CSIG_PUSH);
+	       FIELD_PREP(HPCC_HINT_LEN, HPCC_HINT_CSIG_PUSH);
 }
 
 /**
@@ -124,7 +124,7 @@ int hpcc_try_csig(struct hpcc_sched *q, struct sk_buff *skb, u32 at, u64 ts_ns)
 /**
  * hpcc_try_push() - push a tag, and compare it with the port, if that stamps CSIG
  * @q: the port
- * @skb: the packet, whose note is from hpcc_csig_push_note()
+ * @skb: the packet, whose hint is from hpcc_csig_push_hint()
  * @ts_ns: when its first bit leaves
  *
  * The kernel takes the packet for one of the tag's EtherType from here on, so that a device that
@@ -134,8 +134,8 @@ int hpcc_try_csig(struct hpcc_sched *q, struct sk_buff *skb, u32 at, u64 ts_ns)
  */
 int hpcc_try_push(struct hpcc_sched *q, struct sk_buff *skb, u64 ts_ns)
 {
-	u32 note = hpcc_skb_cb(skb)->note;
-	u32 at = FIELD_GET(HPCC_NOTE_TCP, note);
+	u32 hint = hpcc_skb_cb(skb)->hint;
+	u32 at = FIELD_GET(HPCC_HINT_TCP, hint);
 	u8 *p;
 
 	if (hpcc_ip_room(skb, skb->len - at - sizeof(u16)) < HPCC_CSIG_LEN)
@@ -144,7 +144,7 @@ int hpcc_try_push(struct hpcc_sched *q, struct sk_buff *skb, u64 ts_ns)
 		return HPCC_UNSTAMPED_NO_MEMORY;
 	p = skb->data + at;
 	put_unaligned_be16(q->cfg.csig_tpid, p);
-	put_unaligned_be16(hpcc_csig_ask(FIELD_GET(HPCC_NOTE_OPT, note)), p + sizeof(u16));
+	put_unaligned_be16(hpcc_csig_ask(FIELD_GET(HPCC_HINT_OPT, hint)), p + sizeof(u16));
 	skb->protocol = htons(q->cfg.csig_tpid);
 	hpcc_skb_cb(skb)->bytes += HPCC_CSIG_LEN;
 	if (q->cfg.stamp & HPCC_STAMP_CSIG)

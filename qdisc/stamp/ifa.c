@@ -40,25 +40,25 @@ bool hpcc_is_ifa(const struct sk_buff *skb, struct hpcc_headers headers)
 }
 
 /**
- * hpcc_ifa_note() - find IFA in a packet that arrives
+ * hpcc_ifa_hint() - find IFA in a packet that arrives
  * @skb: the packet, for which hpcc_is_ifa() holds
  * @headers: its headers
  *
- * Return: HPCC_NOTE_*.
+ * Return: HPCC_HINT_*.
  */
-u32 hpcc_ifa_note(struct sk_buff *skb, struct hpcc_headers headers)
+u32 hpcc_ifa_hint(struct sk_buff *skb, struct hpcc_headers headers)
 {
 	u32 end = headers.ip + hpcc_ip_len(skb, headers.ip);
 	u32 at = hpcc_ifa_at(skb, headers);
 	u32 md;
 
-	BUILD_BUG_ON(HPCC_NOTE_IFA >= HPCC_OPT_HEAD_LEN);
-	if (at + HPCC_IFA_HEAD_LEN > end || at > FIELD_MAX(HPCC_NOTE_TCP))
+	BUILD_BUG_ON(HPCC_HINT_IFA >= HPCC_OPT_HEAD_LEN);
+	if (at + HPCC_IFA_HEAD_LEN > end || at > FIELD_MAX(HPCC_HINT_TCP))
 		goto malformed;
 	if (!pskb_may_pull(skb, at + HPCC_IFA_HEAD_LEN))
 		goto no_memory;
 	if (!hpcc_ifa_is_ours(skb->data + at))
-		return FIELD_PREP(HPCC_NOTE_UNSTAMPED, HPCC_UNSTAMPED_NO_OPTION);
+		return FIELD_PREP(HPCC_HINT_UNSTAMPED, HPCC_UNSTAMPED_NO_OPTION);
 	if (at + HPCC_IFA_HEAD_LEN + HPCC_IFA_TCP_MIN > end)
 		goto malformed;
 	if (!pskb_may_pull(skb, at + HPCC_IFA_HEAD_LEN + HPCC_IFA_TCP_MIN))
@@ -68,14 +68,14 @@ u32 hpcc_ifa_note(struct sk_buff *skb, struct hpcc_headers headers)
 		goto malformed;
 	if (!pskb_may_pull(skb, at + md + HPCC_IFA_MD_LEN))
 		goto no_memory;
-	return FIELD_PREP(HPCC_NOTE_TCP, at) | FIELD_PREP(HPCC_NOTE_OPT, (at - headers.ip) / 4) |
-	       FIELD_PREP(HPCC_NOTE_LEN, HPCC_NOTE_IFA) |
-	       FIELD_PREP(HPCC_NOTE_END, md - HPCC_IFA_HEAD_LEN);
+	return FIELD_PREP(HPCC_HINT_TCP, at) | FIELD_PREP(HPCC_HINT_OPT, (at - headers.ip) / 4) |
+	       FIELD_PREP(HPCC_HINT_LEN, HPCC_HINT_IFA) |
+	       FIELD_PREP(HPCC_HINT_END, md - HPCC_IFA_HEAD_LEN);
 
 malformed:
-	return FIELD_PREP(HPCC_NOTE_UNSTAMPED, HPCC_UNSTAMPED_MALFORMED);
+	return FIELD_PREP(HPCC_HINT_UNSTAMPED, HPCC_UNSTAMPED_MALFORMED);
 no_memory:
-	return FIELD_PREP(HPCC_NOTE_UNSTAMPED, HPCC_UNSTAMPED_NO_MEMORY);
+	return FIELD_PREP(HPCC_HINT_UNSTAMPED, HPCC_UNSTAMPED_NO_MEMORY);
 }
 
 static struct hpcc_ifa_hop hpcc_ifa_of(const struct hpcc_sched *q, const struct sk_buff *skb,
@@ -106,7 +106,7 @@ static struct hpcc_ifa_hop hpcc_ifa_of(const struct hpcc_sched *q, const struct 
 /**
  * hpcc_try_ifa() - push our metadata onto a packet's stack
  * @q: the port
- * @skb: the packet, whose note is from hpcc_ifa_note()
+ * @skb: the packet, whose hint is from hpcc_ifa_hint()
  * @ts_ns: when its first bit leaves
  *
  * Return: HPCC_STAMP_WRITTEN, or the enum hpcc_unstamped that says why there are no metadata of
@@ -114,10 +114,10 @@ static struct hpcc_ifa_hop hpcc_ifa_of(const struct hpcc_sched *q, const struct 
  */
 int hpcc_try_ifa(struct hpcc_sched *q, struct sk_buff *skb, u64 ts_ns)
 {
-	u32 note = hpcc_skb_cb(skb)->note;
-	u32 at = FIELD_GET(HPCC_NOTE_TCP, note);
-	u32 ip = at - FIELD_GET(HPCC_NOTE_OPT, note) * 4;
-	u32 have = HPCC_IFA_LEN + FIELD_GET(HPCC_NOTE_END, note);
+	u32 hint = hpcc_skb_cb(skb)->hint;
+	u32 at = FIELD_GET(HPCC_HINT_TCP, hint);
+	u32 ip = at - FIELD_GET(HPCC_HINT_OPT, hint) * 4;
+	u32 have = HPCC_IFA_LEN + FIELD_GET(HPCC_HINT_END, hint);
 	struct hpcc_ifa_hop hop;
 	struct hpcc_ifa t;
 	u32 len;

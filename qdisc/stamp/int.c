@@ -33,21 +33,21 @@ static u32 hpcc_int_tcp(const struct sk_buff *skb, struct hpcc_headers headers, 
 }
 
 /**
- * hpcc_int_note() - find INT-MD in a packet that arrives
+ * hpcc_int_hint() - find INT-MD in a packet that arrives
  * @skb: the packet
  * @headers: its headers
  * @dscp: what marks INT
  *
  * A GSO packet is not looked at: each segment would have to have its own.
  *
- * Return: HPCC_NOTE_*; 0 where it is not marked.
+ * Return: HPCC_HINT_*; 0 where it is not marked.
  */
-u32 hpcc_int_note(struct sk_buff *skb, struct hpcc_headers headers, u8 dscp)
+u32 hpcc_int_hint(struct sk_buff *skb, struct hpcc_headers headers, u8 dscp)
 {
 	u32 tcp = headers.version && !skb_is_gso(skb) ? hpcc_int_tcp(skb, headers, dscp) : 0;
 	u32 hlen, end;
 
-	BUILD_BUG_ON(HPCC_NOTE_INT >= HPCC_OPT_HEAD_LEN);
+	BUILD_BUG_ON(HPCC_HINT_INT >= HPCC_OPT_HEAD_LEN);
 	if (!tcp)
 		return 0;
 	end = headers.ip + hpcc_ip_len(skb, headers.ip);
@@ -57,17 +57,17 @@ u32 hpcc_int_note(struct sk_buff *skb, struct hpcc_headers headers, u8 dscp)
 		goto no_memory;
 	hlen = (skb->data[tcp + HPCC_TCP_DOFF] >> 4) * 4;
 	if (hlen < sizeof(struct tcphdr) || tcp + hlen + HPCC_INT_LEN > end ||
-	    tcp > FIELD_MAX(HPCC_NOTE_TCP))
+	    tcp > FIELD_MAX(HPCC_HINT_TCP))
 		goto malformed;
 	if (!pskb_may_pull(skb, tcp + hlen + HPCC_INT_LEN))
 		goto no_memory;
-	return FIELD_PREP(HPCC_NOTE_TCP, tcp) | FIELD_PREP(HPCC_NOTE_OPT, (tcp - headers.ip) / 4) |
-	       FIELD_PREP(HPCC_NOTE_LEN, HPCC_NOTE_INT) | FIELD_PREP(HPCC_NOTE_END, hlen);
+	return FIELD_PREP(HPCC_HINT_TCP, tcp) | FIELD_PREP(HPCC_HINT_OPT, (tcp - headers.ip) / 4) |
+	       FIELD_PREP(HPCC_HINT_LEN, HPCC_HINT_INT) | FIELD_PREP(HPCC_HINT_END, hlen);
 
 malformed:
-	return FIELD_PREP(HPCC_NOTE_UNSTAMPED, HPCC_UNSTAMPED_MALFORMED);
+	return FIELD_PREP(HPCC_HINT_UNSTAMPED, HPCC_UNSTAMPED_MALFORMED);
 no_memory:
-	return FIELD_PREP(HPCC_NOTE_UNSTAMPED, HPCC_UNSTAMPED_NO_MEMORY);
+	return FIELD_PREP(HPCC_HINT_UNSTAMPED, HPCC_UNSTAMPED_NO_MEMORY);
 }
 
 /**
@@ -122,7 +122,7 @@ static struct hpcc_int_hop hpcc_int_of(struct hpcc_sched *q, u64 ts_ns)
 /**
  * hpcc_try_int() - push our metadata onto a packet's stack
  * @q: the port
- * @skb: the packet, whose note is from hpcc_int_note()
+ * @skb: the packet, whose hint is from hpcc_int_hint()
  * @ts_ns: when its first bit leaves
  *
  * A port that does not tell its name has nothing to push: the M or E flag says that metadata lack.
@@ -132,10 +132,10 @@ static struct hpcc_int_hop hpcc_int_of(struct hpcc_sched *q, u64 ts_ns)
  */
 int hpcc_try_int(struct hpcc_sched *q, struct sk_buff *skb, u64 ts_ns)
 {
-	u32 note = hpcc_skb_cb(skb)->note;
-	u32 tcp = FIELD_GET(HPCC_NOTE_TCP, note);
-	u32 ip = tcp - FIELD_GET(HPCC_NOTE_OPT, note) * 4;
-	u32 at = tcp + FIELD_GET(HPCC_NOTE_END, note);
+	u32 hint = hpcc_skb_cb(skb)->hint;
+	u32 tcp = FIELD_GET(HPCC_HINT_TCP, hint);
+	u32 ip = tcp - FIELD_GET(HPCC_HINT_OPT, hint) * 4;
+	u32 at = tcp + FIELD_GET(HPCC_HINT_END, hint);
 	struct hpcc_int_hop hop;
 	struct hpcc_int_md t;
 	__wsum before;

@@ -8,15 +8,15 @@
 #include "core/sched.h"
 
 /* TCP header and option of a packet, as was found on arrival. */
-static inline struct hpcc_place hpcc_place(u32 note)
+static inline struct hpcc_place hpcc_place(u32 hint)
 {
-	u32 tcp = FIELD_GET(HPCC_NOTE_TCP, note);
+	u32 tcp = FIELD_GET(HPCC_HINT_TCP, hint);
 
 	return (struct hpcc_place){
 		.tcp = tcp,
-		.opt = tcp + FIELD_GET(HPCC_NOTE_OPT, note),
-		.len = FIELD_GET(HPCC_NOTE_LEN, note),
-		.end = tcp + FIELD_GET(HPCC_NOTE_END, note),
+		.opt = tcp + FIELD_GET(HPCC_HINT_OPT, hint),
+		.len = FIELD_GET(HPCC_HINT_LEN, hint),
+		.end = tcp + FIELD_GET(HPCC_HINT_END, hint),
 	};
 }
 

@@ -60,7 +60,7 @@ struct hpcc_offset hpcc_offset_of(struct Qdisc *sch,
 
 static int hpcc_try_stamp(struct hpcc_sched *q, struct sk_buff *skb, u64 ts_ns)
 {
-	struct hpcc_place place = hpcc_place(hpcc_skb_cb(skb)->note);
+	struct hpcc_place place = hpcc_place(hpcc_skb_cb(skb)->hint);
 	struct hpcc_stamp stamp;
 	const u8 *opt;
 
@@ -140,10 +140,10 @@ static int hpcc_lack_node(struct sk_buff *skb, u32 at)
 /* Fill in our node of an IOAM trace. */
 static int hpcc_try_ioam(struct hpcc_sched *q, struct sk_buff *skb, u64 ts_ns)
 {
-	u32 note = hpcc_skb_cb(skb)->note;
-	u32 at = FIELD_GET(HPCC_NOTE_TCP, note);
-	u32 len = FIELD_GET(HPCC_NOTE_END, note) * 4;
-	u32 hop = at - FIELD_GET(HPCC_NOTE_OPT, note) * 4;
+	u32 hint = hpcc_skb_cb(skb)->hint;
+	u32 at = FIELD_GET(HPCC_HINT_TCP, hint);
+	u32 len = FIELD_GET(HPCC_HINT_END, hint) * 4;
+	u32 hop = at - FIELD_GET(HPCC_HINT_OPT, hint) * 4;
 	u32 ip = hop - sizeof(struct ipv6hdr);
 	struct hpcc_load load = hpcc_load(q);
 	struct hpcc_ioam_node node;
@@ -180,19 +180,19 @@ static int hpcc_try_ioam(struct hpcc_sched *q, struct sk_buff *skb, u64 ts_ns)
  */
 void hpcc_stamp(struct hpcc_sched *q, struct sk_buff *skb, u64 ts_ns)
 {
-	u32 found = FIELD_GET(HPCC_NOTE_LEN, hpcc_skb_cb(skb)->note);
+	u32 found = FIELD_GET(HPCC_HINT_LEN, hpcc_skb_cb(skb)->hint);
 	int ret;
 
 	if (likely(!(found & 3)))
 		ret = hpcc_try_stamp(q, skb, ts_ns);
-	else if (found == HPCC_NOTE_INT)
+	else if (found == HPCC_HINT_INT)
 		ret = hpcc_try_int(q, skb, ts_ns);
-	else if (found == HPCC_NOTE_IFA)
+	else if (found == HPCC_HINT_IFA)
 		ret = hpcc_try_ifa(q, skb, ts_ns);
-	else if (found == HPCC_NOTE_CSIG)
-		ret = hpcc_try_csig(q, skb, FIELD_GET(HPCC_NOTE_TCP, hpcc_skb_cb(skb)->note),
+	else if (found == HPCC_HINT_CSIG)
+		ret = hpcc_try_csig(q, skb, FIELD_GET(HPCC_HINT_TCP, hpcc_skb_cb(skb)->hint),
 				    ts_ns);
-	else if (found == HPCC_NOTE_CSIG_PUSH)
+	else if (found == HPCC_HINT_CSIG_PUSH)
 		ret = hpcc_try_push(q, skb, ts_ns);
 	else
 		ret = hpcc_try_ioam(q, skb, ts_ns);

@@ -19,26 +19,26 @@ static void window(u64 word, const struct hpcc_params *p)
 	if (!hpcc_window_unpack(word, &w))
 		return;
 	expect(hpcc_window_pack(&w) == word);
-	expect(w.W && w.W <= HPCC_WINDOW_ONE && w.id < HPCC_INT_IDS);
+	expect(w.W && w.W <= HPCC_WINDOW_ONE && w.id < HPCC_NEWINT_IDS);
 	W_q16 = hpcc_window_bytes(&w, p);
 	expect(W_q16 >= p->W_min_q16 && W_q16 <= p->W_max_q16);
 	expect(!hpcc_window_newer(word, word));
 	expect(hpcc_window_newer(word, 0));
 }
 
-static void parameters(const u64 words[2], struct hpcc_int_params *q)
+static void parameters(const u64 words[2], struct hpcc_newint_params *q)
 {
 	u64 again[2];
 
-	if (!hpcc_int_params_unpack(words, q)) {
-		*q = (struct hpcc_int_params){ .T_ns = 1000, .eta_permille = 950, .W_min = 16,
-					       .W = 65536, .max_stage = words[0] };
+	if (!hpcc_newint_params_unpack(words, q)) {
+		*q = (struct hpcc_newint_params){ .T_ns = 1000, .eta_permille = 950, .W_min = 16,
+						  .W = 65536, .max_stage = words[0] };
 		return;
 	}
-	hpcc_int_params_pack(q, again);
+	hpcc_newint_params_pack(q, again);
 	expect(!memcmp(words, again, sizeof(again)));
-	expect(!q->T_ns || (q->T_ns >= HPCC_INT_T_MIN_NS && q->T_ns <= HPCC_INT_T_MAX_NS));
-	expect(q->W && q->W <= 65536 && q->settle <= HPCC_INT_SETTLE_MAX);
+	expect(!q->T_ns || (q->T_ns >= HPCC_NEWINT_T_MIN_NS && q->T_ns <= HPCC_NEWINT_T_MAX_NS));
+	expect(q->W && q->W <= 65536 && q->settle <= HPCC_NEWINT_SETTLE_MAX);
 }
 
 static void parts(u64 W_init_q16, u64 W_q16)
@@ -48,22 +48,22 @@ static void parts(u64 W_init_q16, u64 W_q16)
 
 	hpcc_params_init(&p, 1, W_init_q16, 1, 0, 1, 0);
 	for (bits = 1; bits <= 30; bits++)
-		expect(hpcc_int_part(&p, min(W_q16, p.W_max_q16), bits) <= 1U << bits);
-	expect(hpcc_int_part(&p, p.W_max_q16, 16) == 1U << 16);
+		expect(hpcc_newint_part(&p, min(W_q16, p.W_max_q16), bits) <= 1U << bits);
+	expect(hpcc_newint_part(&p, p.W_max_q16, 16) == 1U << 16);
 }
 
-static void tell(struct hpcc_int *r, u64 now)
+static void tell(struct hpcc_newint *r, u64 now)
 {
 	u32 W;
 
-	if (!hpcc_int_due(r, now))
+	if (!hpcc_newint_due(r, now))
 		return;
-	W = hpcc_int_tell(r, now);
+	W = hpcc_newint_report(r, now);
 	expect(W && W <= HPCC_WINDOW_ONE);
-	expect(!hpcc_int_due(r, now));
+	expect(!hpcc_newint_due(r, now));
 }
 
-static void series(struct hpcc_int *r, struct fuzz_input *in)
+static void series(struct hpcc_newint *r, struct fuzz_input *in)
 {
 	const struct hpcc_params *p = &r->params;
 	u64 now = fuzz_take(in, 4), told;
@@ -80,14 +80,14 @@ static void series(struct hpcc_int *r, struct fuzz_input *in)
 		s.tx = l->tx + fuzz_take_any(in);
 		s.qlen = fuzz_take_any(in);
 		told = r->last_update;
-		bits = hpcc_new_int(r, &s, 1, now);
+		bits = hpcc_newint_sample(r, &s, 1, now);
 		expect(!(bits & HPCC_ACK_UPDATE) || r->last_update == now);
 		expect(r->last_update == told || r->last_update == now);
 		if (how & 4)
-			hpcc_int_reduce(r, 3, now);
+			hpcc_newint_reduce(r, 3, now);
 		expect(r->algo.W_q16 >= p->W_min_q16 && r->algo.W_q16 <= p->W_max_q16);
 		expect(r->algo.Wc_q16 >= p->W_min_q16 && r->algo.Wc_q16 <= p->W_max_q16);
-		expect(r->queue <= HPCC_INT_QUEUE_T * p->T);
+		expect(r->queue <= HPCC_NEWINT_QUEUE_T * p->T);
 		if (how & 8)
 			tell(r, now);
 	}
@@ -97,15 +97,15 @@ int LLVMFuzzerTestOneInput(const u8 *data, size_t size)
 {
 	struct fuzz_input in = { data, size };
 	struct hpcc_link L[LINKS] = {};
-	struct hpcc_int r = { .algo = { .L = L, .nr = LINKS } };
-	struct hpcc_int_params q;
+	struct hpcc_newint r = { .algo = { .L = L, .nr = LINKS } };
+	struct hpcc_newint_params q;
 	u64 words[3];
 	u32 i;
 
 	for (i = 0; i < 3; i++)
 		words[i] = __builtin_bswap64(fuzz_take(&in, 8));
 	parameters(words, &q);
-	hpcc_int_begin(&r, &q, 0);
+	hpcc_newint_begin(&r, &q, 0);
 	expect(r.algo.W_q16 >= r.params.W_min_q16 && r.algo.W_q16 <= r.params.W_max_q16);
 	window(words[2], &r.params);
 	parts(words[2], words[0]);

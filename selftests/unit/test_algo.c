@@ -162,7 +162,7 @@ static void algo_trim__a_lost_link_no_longer_rules(void **state)
 	assert_true(a.U_q24 == ONE / 2);
 }
 
-static void links_hold__since_it_is_the_most_loaded(void **state)
+static void find_bottleneck__since_it_is_the_most_loaded(void **state)
 {
 	struct hpcc_params p = params(5);
 	struct hpcc_algo a = started(&p);
@@ -173,32 +173,33 @@ static void links_hold__since_it_is_the_most_loaded(void **state)
 	a.L[1].u_q24 = ONE;
 	a.L[2] = (struct hpcc_link){ .u_q24 = 2 * ONE };
 	a.end = 3;
-	hpcc_links_hold(&a, 7);
-	assert_true(a.L[0].held == 0 && a.L[1].held == 7 && a.L[2].held == 0);
-	hpcc_links_hold(&a, 9);
-	assert_int_equal(a.L[1].held, 7);
+	hpcc_find_bottleneck(&a, 7);
+	assert_true(a.L[0].bottleneck_since == 0 && a.L[1].bottleneck_since == 7 &&
+		    a.L[2].bottleneck_since == 0);
+	hpcc_find_bottleneck(&a, 9);
+	assert_int_equal(a.L[1].bottleneck_since, 7);
 	/* of two alike the first */
 	a.L[0].u_q24 = ONE;
-	hpcc_links_hold(&a, 11);
-	assert_true(a.L[0].held == 11 && a.L[1].held == 0);
+	hpcc_find_bottleneck(&a, 11);
+	assert_true(a.L[0].bottleneck_since == 11 && a.L[1].bottleneck_since == 0);
 	/* a quiet one by what it counts as, then another link at a hop, then none */
 	hpcc_link_quiet(&a.L[0], &p, false);
 	a.L[1].u_q24 = ONE / 2;
-	hpcc_links_hold(&a, 12);
-	assert_true(a.L[0].held == 11 && a.L[1].held == 0);
+	hpcc_find_bottleneck(&a, 12);
+	assert_true(a.L[0].bottleneck_since == 11 && a.L[1].bottleneck_since == 0);
 	a.L[1].u_q24 = ONE;
-	hpcc_links_hold(&a, 13);
-	assert_true(a.L[0].held == 0 && a.L[1].held == 13);
+	hpcc_find_bottleneck(&a, 13);
+	assert_true(a.L[0].bottleneck_since == 0 && a.L[1].bottleneck_since == 13);
 	hpcc_algo_forget_hop(&a, 1);
 	s = (struct hpcc_sample){ .hop = 2, .tag = a.L[1].tag + 1, .ts = a.L[1].ts + 1 };
 	hpcc_measure_inflight(&a, &p, &s, 1);
-	assert_int_equal(a.L[1].held, 0);
-	hpcc_links_hold(&a, 15);
-	assert_int_equal(a.L[1].held, 15);
+	assert_int_equal(a.L[1].bottleneck_since, 0);
+	hpcc_find_bottleneck(&a, 15);
+	assert_int_equal(a.L[1].bottleneck_since, 15);
 	hpcc_algo_forget(&a);
-	assert_int_equal(a.L[1].held, 0);
-	hpcc_links_hold(&a, 17);
-	assert_int_equal(a.L[1].held, 0);
+	assert_int_equal(a.L[1].bottleneck_since, 0);
+	hpcc_find_bottleneck(&a, 17);
+	assert_int_equal(a.L[1].bottleneck_since, 0);
 }
 
 static void algo_forget__next_record_is_the_first(void **state)
@@ -1521,7 +1522,7 @@ int main(void)
 		cmocka_unit_test(algo_forget_hop__out_of_range),
 		cmocka_unit_test(algo_trim__keeps_the_hops_given),
 		cmocka_unit_test(algo_trim__a_lost_link_no_longer_rules),
-		cmocka_unit_test(links_hold__since_it_is_the_most_loaded),
+		cmocka_unit_test(find_bottleneck__since_it_is_the_most_loaded),
 		cmocka_unit_test(algo_forget__next_record_is_the_first),
 		cmocka_unit_test(algo_init__begins_at_line_rate),
 		cmocka_unit_test(algo_init__without_links),

@@ -3,42 +3,42 @@
 #include "algo.h"
 #include <hpcc/law/newint.h>
 
-static const struct hpcc_int_params TOLD = {
+static const struct hpcc_newint_params TOLD = {
 	.id = 5, .T_ns = 10000, .eta_permille = 950, .max_stage = 5, .settle = 3,
 	.W_min = 16, .W = 65536, .W_ai = 134218,	/* W_init / 2000 */
 };
 
 /* A connection that computes with @q from time @now on, and knows one link. */
-static struct hpcc_int begun_at(const struct hpcc_int_params *q, u64 now)
+static struct hpcc_newint begun_at(const struct hpcc_newint_params *q, u64 now)
 {
 	const struct hpcc_sample s = { .hop = 1, .tag = 7, .ts = 1000000, .tx = 500000 };
-	struct hpcc_int r;
+	struct hpcc_newint r;
 
 	memset(&r, 0xff, sizeof(r));
 	r.algo.L = new_links(HPCC_HOPS_MAX);
 	r.algo.nr = HPCC_HOPS_MAX;
 	r.algo.end = 0;
-	hpcc_int_begin(&r, q, now);
-	assert_int_equal(hpcc_new_int(&r, &s, 1, now),
+	hpcc_newint_begin(&r, q, now);
+	assert_int_equal(hpcc_newint_sample(&r, &s, 1, now),
 			 HPCC_ACK_NO_SAMPLE | HPCC_ACK_NEW | HPCC_ACK_FIRST);
 	return r;
 }
 
-static struct hpcc_int begun_with_defaults(void)
+static struct hpcc_newint begun_with_defaults(void)
 {
 	return begun_at(&TOLD, 0);
 }
 
-static u32 step(struct hpcc_int *r, u64 now, u64 dts, u64 dtx, u64 qlen)
+static u32 step(struct hpcc_newint *r, u64 now, u64 dts, u64 dtx, u64 qlen)
 {
 	const struct hpcc_sample s = next(&r->algo, dts, dtx, qlen);
 
-	return hpcc_new_int(r, &s, 1, now);
+	return hpcc_newint_sample(r, &s, 1, now);
 }
 
-static double part(const struct hpcc_int *r)
+static double part(const struct hpcc_newint *r)
 {
-	return (double)r->algo.W_q16 / HPCC_INT_W_INIT_Q16;
+	return (double)r->algo.W_q16 / HPCC_NEWINT_W_INIT_Q16;
 }
 
 /* ---- Records ---------------------------------------------------------------- */
@@ -47,7 +47,7 @@ static void params__bytes(void **state)
 {
 	u64 words[2];
 
-	hpcc_int_params_pack(&TOLD, words);
+	hpcc_newint_params_pack(&TOLD, words);
 	assert_int_equal(words[0], 0x3505ULL << 48 | 3ULL << 41 | 950ULL << 30 | 10000);
 	assert_int_equal(words[1], 0x35ULL << 56 | 16ULL << 44 | 0xffffULL << 28 | 134218);
 }
@@ -58,7 +58,7 @@ static void params__there_and_back(void **state)
 	u32 i;
 
 	for (i = 0; i < 100000; i++) {
-		struct hpcc_int_params q = {
+		struct hpcc_newint_params q = {
 			.id = random_below(&seed, 16),
 			.T_ns = random_below(&seed, 4) ?
 				1000 + random_below(&seed, 999999001) : 0,
@@ -73,8 +73,8 @@ static void params__there_and_back(void **state)
 		}, got;
 		u64 words[2];
 
-		hpcc_int_params_pack(&q, words);
-		assert_true(hpcc_int_params_unpack(words, &got));
+		hpcc_newint_params_pack(&q, words);
+		assert_true(hpcc_newint_params_unpack(words, &got));
 		assert_int_equal(got.id, q.id);
 		assert_int_equal(got.T_ns, q.T_ns);
 		assert_int_equal(got.eta_permille, q.eta_permille);
@@ -85,13 +85,13 @@ static void params__there_and_back(void **state)
 		assert_int_equal(got.W, q.W);
 		assert_int_equal(got.W_ai, q.W_ai);
 		assert_int_equal(got.alone, q.alone);
-		assert_int_equal(hpcc_int_W_ai_alone(words), q.alone ? (u64)q.W_ai << 18 : 0);
+		assert_int_equal(hpcc_newint_W_ai_alone(words), q.alone ? (u64)q.W_ai << 18 : 0);
 	}
 }
 
 static void params__out_of_range(void **state)
 {
-	struct hpcc_int_params got;
+	struct hpcc_newint_params got;
 	u64 words[2], bad[2];
 	u32 i;
 	static const struct {
@@ -108,40 +108,40 @@ static void params__out_of_range(void **state)
 		{ { 0, 16ULL << 44 } },			/* W_min of 0 */
 	};
 
-	hpcc_int_params_pack(&TOLD, words);
-	assert_true(hpcc_int_params_unpack(words, &got));
+	hpcc_newint_params_pack(&TOLD, words);
+	assert_true(hpcc_newint_params_unpack(words, &got));
 	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		bad[0] = words[0] ^ cases[i].change[0];
 		bad[1] = words[1] ^ cases[i].change[1];
-		assert_false(hpcc_int_params_unpack(bad, &got));
+		assert_false(hpcc_newint_params_unpack(bad, &got));
 	}
 }
 
-static void int_part__nearest_below(void **state)
+static void newint_part__nearest_below(void **state)
 {
 	struct hpcc_params p = params(5);
 	u64 seed = 1;
 	u32 i, bits;
 
-	assert_int_equal(hpcc_int_part(&p, p.W_max_q16, 16), 65536);
-	assert_int_equal(hpcc_int_part(&p, 0, 16), 0);
+	assert_int_equal(hpcc_newint_part(&p, p.W_max_q16, 16), 65536);
+	assert_int_equal(hpcc_newint_part(&p, 0, 16), 0);
 	for (i = 0; i < 100000; i++) {
 		hpcc_params_init(&p, 1000, 1 + random_below(&seed, HPCC_W_MAX_Q16) %
 				 (1ULL << (1 + random_below(&seed, 56))), 1, 1, ETA, 5);
 		bits = 1 + random_below(&seed, 30);
-		assert_near(hpcc_int_part(&p, p.W_max_q16 / 3, bits),
+		assert_near(hpcc_newint_part(&p, p.W_max_q16 / 3, bits),
 			    (double)(p.W_max_q16 / 3) / p.W_max_q16 * (1 << bits), 1.001);
 	}
 }
 
 /* T got shorter, and W is still what it was. */
-static void int_part__of_more_than_W_init(void **state)
+static void newint_part__of_more_than_W_init(void **state)
 {
 	struct hpcc_params p = params(5);
 
-	assert_int_equal(hpcc_int_part(&p, p.W_max_q16 + 1, 16), 65536);
-	assert_int_equal(hpcc_int_part(&p, p.W_max_q16 * 3 / 2, 30), 1 << 30);
-	assert_int_equal(hpcc_int_part(&p, 1ULL << 48, 16), 65536);
+	assert_int_equal(hpcc_newint_part(&p, p.W_max_q16 + 1, 16), 65536);
+	assert_int_equal(hpcc_newint_part(&p, p.W_max_q16 * 3 / 2, 30), 1 << 30);
+	assert_int_equal(hpcc_newint_part(&p, 1ULL << 48, 16), 65536);
 }
 
 static void window__there_and_back(void **state)
@@ -189,64 +189,64 @@ static void window__bytes(void **state)
 
 /* ---- NewINT ------------------------------------------------------------------- */
 
-static void int_begin__W(void **state)
+static void newint_begin__W(void **state)
 {
-	struct hpcc_int_params q = TOLD;
-	struct hpcc_int r;
+	struct hpcc_newint_params q = TOLD;
+	struct hpcc_newint r;
 
 	q.W = 32768;
 	r = begun_at(&q, 77);
 	assert_near(part(&r), 0.5, 1e-9);
 	assert_int_equal(r.algo.Wc_q16, r.algo.W_q16);
-	assert_near((double)r.params.W_min_q16 / HPCC_INT_W_INIT_Q16, 1.0 / 1024, 1e-9);
-	assert_near((double)r.params.W_ai_q16 / HPCC_INT_W_INIT_Q16, 0.0005, 1e-8);
+	assert_near((double)r.params.W_min_q16 / HPCC_NEWINT_W_INIT_Q16, 1.0 / 1024, 1e-9);
+	assert_near((double)r.params.W_ai_q16 / HPCC_NEWINT_W_INIT_Q16, 0.0005, 1e-8);
 	q.W = 1;
 	r = begun_at(&q, 77);
 	assert_int_equal(r.algo.W_q16, r.params.W_min_q16);
 }
 
 /* Other parameters: what is known of links stays, and the clock begins anew. */
-static void int_begin__again(void **state)
+static void newint_begin__again(void **state)
 {
-	struct hpcc_int r = begun_with_defaults();
-	struct hpcc_int_params q = TOLD;
+	struct hpcc_newint r = begun_with_defaults();
+	struct hpcc_newint_params q = TOLD;
 	struct hpcc_sample s[2] = {
 		{ .hop = 1, .tag = 7, .ts = 1005000, .tx = 502500 },
 		{ .hop = 2, .tag = 8, .ts = 2005000, .tx = 600000 },
 	};
 
-	hpcc_new_int(&r, s, 2, 5000);
+	hpcc_newint_sample(&r, s, 2, 5000);
 	s[0].ts += 5000;
 	s[0].tx += 2500;
 	s[1].ts += 5000;
 	s[1].tx += 6000;
 	s[1].qlen = 7000;
-	hpcc_new_int(&r, s, 2, 10000);
-	hpcc_int_tell(&r, 10000);
+	hpcc_newint_sample(&r, s, 2, 10000);
+	hpcc_newint_report(&r, 10000);
 	r.queue = 7000;
 	q.T_ns = 20000;
 	q.W = 32768;
-	hpcc_int_begin(&r, &q, 11000);
-	assert_true(hpcc_int_fell(&r));
+	hpcc_newint_begin(&r, &q, 11000);
+	assert_true(hpcc_newint_fell(&r));
 	assert_int_equal(r.queue, 0);
 	/* A record of the link with less load alone: U does not follow it. */
 	s[0].ts += 5000;
 	s[0].tx += 2500;
-	assert_false(hpcc_new_int(&r, s, 1, 31000) & (HPCC_ACK_NO_SAMPLE | HPCC_ACK_UPDATE));
+	assert_false(hpcc_newint_sample(&r, s, 1, 31000) & (HPCC_ACK_NO_SAMPLE | HPCC_ACK_UPDATE));
 	assert_int_equal(r.algo.U_q24, HPCC_ONE_Q24);
 	s[0].ts += 1;
 	s[0].tx += 1;
 	s[1].ts += 5000;
 	s[1].tx += 5000;
-	assert_true(hpcc_new_int(&r, s, 2, 31001) & HPCC_ACK_UPDATE);
+	assert_true(hpcc_newint_sample(&r, s, 2, 31001) & HPCC_ACK_UPDATE);
 	assert_int_equal(r.algo.W_q16, r.algo.Wc_q16);
 	assert_in_range(part(&r) * 1000, 400, 480);
 }
 
 /* The law is that of NewAck, where an ACK ends a round trip when T and the queue have passed. */
-static void new_int__as_new_ack(void **state)
+static void newint_sample__as_new_ack(void **state)
 {
-	struct hpcc_int r = begun_with_defaults();
+	struct hpcc_newint r = begun_with_defaults();
 	struct hpcc_algo a = copy_of(&r.algo);
 	u64 seed = 3, now = 0, ended = 0, queue = 0;
 	u32 i, fulls = 0;
@@ -261,7 +261,7 @@ static void new_int__as_new_ack(void **state)
 		assert_int_equal(hpcc_new_ack(&a, &r.params, &s, 1,
 					      a.last_update_seq + (full ? 1 : 0),
 					      a.last_update_seq + (full ? 1 : 0)),
-				 hpcc_new_int(&r, &s, 1, now));
+				 hpcc_newint_sample(&r, &s, 1, now));
 		if (full) {
 			ended = now;
 			queue = s.qlen;
@@ -275,9 +275,9 @@ static void new_int__as_new_ack(void **state)
 	assert_in_range(fulls, 500, 4000);
 }
 
-static void new_int__T(void **state)
+static void newint_sample__T(void **state)
 {
-	struct hpcc_int r = begun_with_defaults();
+	struct hpcc_newint r = begun_with_defaults();
 
 	assert_false(step(&r, 10000, 10000, 9000, 0) & HPCC_ACK_UPDATE);
 	assert_true(step(&r, 10001, 1, 1, 0) & HPCC_ACK_UPDATE);
@@ -285,9 +285,9 @@ static void new_int__T(void **state)
 }
 
 /* Data that left after W was told wait behind what was queued then. */
-static void new_int__queue(void **state)
+static void newint_sample__queue(void **state)
 {
-	struct hpcc_int r = begun_with_defaults();
+	struct hpcc_newint r = begun_with_defaults();
 
 	step(&r, 6000, 6000, 6000, 50000);
 	assert_true(step(&r, 12000, 6000, 6000, 50000) & HPCC_ACK_UPDATE);
@@ -297,29 +297,29 @@ static void new_int__queue(void **state)
 	assert_int_equal(r.queue, 40000);
 }
 
-static void new_int__queue_is_bounded(void **state)
+static void newint_sample__queue_is_bounded(void **state)
 {
-	struct hpcc_int r = begun_with_defaults();
+	struct hpcc_newint r = begun_with_defaults();
 
 	step(&r, 6000, 6000, 6000, ~0ULL >> 8);
 	assert_true(step(&r, 12000, 6000, 6000, ~0ULL >> 8) & HPCC_ACK_UPDATE);
-	assert_int_equal(r.queue, HPCC_INT_QUEUE_T * 10000);
+	assert_int_equal(r.queue, HPCC_NEWINT_QUEUE_T * 10000);
 	assert_int_equal(r.queue, 640000);
 	r.algo.L[1] = r.algo.L[0];
 	r.algo.L[0].qlen = 600000;
 	r.algo.L[1].qlen = 40000;
 	r.algo.end = 2;
-	assert_int_equal(hpcc_int_queue(&r), 640000);
+	assert_int_equal(hpcc_newint_queue(&r), 640000);
 	r.algo.L[1].qlen++;
-	assert_int_equal(hpcc_int_queue(&r), 640000);
+	assert_int_equal(hpcc_newint_queue(&r), 640000);
 	r.algo.L[0].valid = false;
-	assert_int_equal(hpcc_int_queue(&r), 40001);
+	assert_int_equal(hpcc_newint_queue(&r), 40001);
 }
 
-static void new_int__settle(void **state)
+static void newint_sample__settle(void **state)
 {
-	struct hpcc_int_params q = TOLD;
-	struct hpcc_int r;
+	struct hpcc_newint_params q = TOLD;
+	struct hpcc_newint r;
 
 	q.max_stage = 0;
 	r = begun_at(&q, 0);
@@ -327,10 +327,10 @@ static void new_int__settle(void **state)
 	assert_true(step(&r, 30000, 1, 1, 0) & HPCC_ACK_UPDATE);
 }
 
-static void new_int__per_rtt(void **state)
+static void newint_sample__per_rtt(void **state)
 {
-	struct hpcc_int_params q = TOLD;
-	struct hpcc_int r;
+	struct hpcc_newint_params q = TOLD;
+	struct hpcc_newint r;
 
 	q.per_rtt = true;
 	r = begun_at(&q, 0);
@@ -343,111 +343,111 @@ static void new_int__per_rtt(void **state)
 
 /* ---- CE ------------------------------------------------------------------------- */
 
-static void int_reduce__once_in_a_round_trip(void **state)
+static void newint_reduce__once_in_a_round_trip(void **state)
 {
-	struct hpcc_int r = begun_with_defaults();
+	struct hpcc_newint r = begun_with_defaults();
 
-	hpcc_int_reduce(&r, 3, 1);
+	hpcc_newint_reduce(&r, 3, 1);
 	assert_near(part(&r), 0.875, 1e-9);
-	hpcc_int_reduce(&r, 3, 10001);
+	hpcc_newint_reduce(&r, 3, 10001);
 	assert_near(part(&r), 0.875, 1e-9);
 	r.queue = 5000;
-	hpcc_int_reduce(&r, 3, 15001);
+	hpcc_newint_reduce(&r, 3, 15001);
 	assert_near(part(&r), 0.875, 1e-9);
-	hpcc_int_reduce(&r, 3, 15002);
+	hpcc_newint_reduce(&r, 3, 15002);
 	assert_near(part(&r), 0.875 * 0.875, 1e-9);
 }
 
 /* ---- When W is told --------------------------------------------------------------- */
 
-static void int_due__first(void **state)
+static void newint_due__first(void **state)
 {
-	struct hpcc_int r = begun_with_defaults();
+	struct hpcc_newint r = begun_with_defaults();
 
-	assert_true(hpcc_int_due(&r, 0) && hpcc_int_fell(&r));
-	assert_int_equal(hpcc_int_tell(&r, 0), HPCC_WINDOW_ONE);
-	assert_false(hpcc_int_due(&r, 1000000));
+	assert_true(hpcc_newint_due(&r, 0) && hpcc_newint_fell(&r));
+	assert_int_equal(hpcc_newint_report(&r, 0), HPCC_WINDOW_ONE);
+	assert_false(hpcc_newint_due(&r, 1000000));
 }
 
-static void int_due__once_in_T(void **state)
+static void newint_due__once_in_T(void **state)
 {
-	struct hpcc_int r = begun_with_defaults();
+	struct hpcc_newint r = begun_with_defaults();
 
-	hpcc_int_tell(&r, 5000);
+	hpcc_newint_report(&r, 5000);
 	assert_true(step(&r, 10001, 10001, 9000, 0) & HPCC_ACK_UPDATE);
-	assert_false(hpcc_int_due(&r, 14999));
-	assert_true(hpcc_int_due(&r, 15000));
-	assert_false(hpcc_int_fell(&r));
-	hpcc_int_tell(&r, 15000);
+	assert_false(hpcc_newint_due(&r, 14999));
+	assert_true(hpcc_newint_due(&r, 15000));
+	assert_false(hpcc_newint_fell(&r));
+	hpcc_newint_report(&r, 15000);
 	/* Not synchronised since: in 4 T. */
 	step(&r, 16000, 6000, 5000, 0);
-	assert_false(hpcc_int_due(&r, 54999));
-	assert_true(hpcc_int_due(&r, 55000));
+	assert_false(hpcc_newint_due(&r, 54999));
+	assert_true(hpcc_newint_due(&r, 55000));
 }
 
 /* What stopped records say is not told again. */
-static void int_due__measured(void **state)
+static void newint_due__measured(void **state)
 {
-	struct hpcc_int r = begun_with_defaults();
+	struct hpcc_newint r = begun_with_defaults();
 
 	step(&r, 10001, 10001, 9000, 0);
-	hpcc_int_tell(&r, 20000);
-	assert_false(hpcc_int_due(&r, 1000000));
+	hpcc_newint_report(&r, 20000);
+	assert_false(hpcc_newint_due(&r, 1000000));
 	step(&r, 990000, 989999, 900000, 0);
-	assert_true(hpcc_int_due(&r, 1000000));
+	assert_true(hpcc_newint_due(&r, 1000000));
 }
 
 /* T has passed, but the link that limits W told nothing: Wc was not synchronised. */
-static void int_due__another_link(void **state)
+static void newint_due__another_link(void **state)
 {
-	struct hpcc_int r = begun_with_defaults();
+	struct hpcc_newint r = begun_with_defaults();
 	struct hpcc_sample s[2] = {
 		{ .hop = 1, .tag = 7, .ts = 1005000, .tx = 502500 },
 		{ .hop = 2, .tag = 8, .ts = 2005000, .tx = 600000 },
 	};
 
-	hpcc_new_int(&r, s, 2, 5000);
+	hpcc_newint_sample(&r, s, 2, 5000);
 	s[0].ts += 6000;
 	s[0].tx += 3000;
 	s[1].ts += 6000;
 	s[1].tx += 5400;
-	assert_true(hpcc_new_int(&r, s, 2, 11000) & HPCC_ACK_UPDATE);
-	hpcc_int_tell(&r, 11000);
+	assert_true(hpcc_newint_sample(&r, s, 2, 11000) & HPCC_ACK_UPDATE);
+	hpcc_newint_report(&r, 11000);
 	s[0].ts += 11000;
 	s[0].tx += 3000;
-	assert_int_equal(hpcc_new_int(&r, s, 1, 22000), 0);
-	assert_false(hpcc_int_due(&r, 22000));
-	assert_true(hpcc_int_due(&r, 51000));
+	assert_int_equal(hpcc_newint_sample(&r, s, 1, 22000), 0);
+	assert_false(hpcc_newint_due(&r, 22000));
+	assert_true(hpcc_newint_due(&r, 51000));
 }
 
-static void int_due__a_fall(void **state)
+static void newint_due__a_fall(void **state)
 {
-	struct hpcc_int r = begun_with_defaults();
+	struct hpcc_newint r = begun_with_defaults();
 
-	hpcc_int_tell(&r, 0);
-	r.algo.W_q16 = HPCC_INT_W_INIT_Q16 - HPCC_INT_W_INIT_Q16 / 8;
-	assert_false(hpcc_int_fell(&r) || hpcc_int_due(&r, 1));
+	hpcc_newint_report(&r, 0);
+	r.algo.W_q16 = HPCC_NEWINT_W_INIT_Q16 - HPCC_NEWINT_W_INIT_Q16 / 8;
+	assert_false(hpcc_newint_fell(&r) || hpcc_newint_due(&r, 1));
 	r.algo.W_q16--;
-	assert_true(hpcc_int_fell(&r) && hpcc_int_due(&r, 1));
+	assert_true(hpcc_newint_fell(&r) && hpcc_newint_due(&r, 1));
 }
 
-static void int_due__CE(void **state)
+static void newint_due__CE(void **state)
 {
-	struct hpcc_int r = begun_with_defaults();
+	struct hpcc_newint r = begun_with_defaults();
 
-	hpcc_int_tell(&r, 0);
+	hpcc_newint_report(&r, 0);
 	step(&r, 500, 500, 400, 0);
-	hpcc_int_reduce(&r, 3, 1000);
-	assert_false(hpcc_int_due(&r, 9999));
-	assert_true(hpcc_int_due(&r, 10000));
+	hpcc_newint_reduce(&r, 3, 1000);
+	assert_false(hpcc_newint_due(&r, 9999));
+	assert_true(hpcc_newint_due(&r, 10000));
 }
 
-static void int_tell__at_least_1(void **state)
+static void newint_report__at_least_1(void **state)
 {
-	struct hpcc_int r = begun_with_defaults();
+	struct hpcc_newint r = begun_with_defaults();
 
 	r.algo.W_q16 = 1;
-	assert_int_equal(hpcc_int_tell(&r, 0), 1);
+	assert_int_equal(hpcc_newint_report(&r, 0), 1);
 }
 
 int main(void)
@@ -456,27 +456,27 @@ int main(void)
 		cmocka_unit_test(params__bytes),
 		cmocka_unit_test(params__there_and_back),
 		cmocka_unit_test(params__out_of_range),
-		cmocka_unit_test(int_part__nearest_below),
-		cmocka_unit_test(int_part__of_more_than_W_init),
+		cmocka_unit_test(newint_part__nearest_below),
+		cmocka_unit_test(newint_part__of_more_than_W_init),
 		cmocka_unit_test(window__there_and_back),
 		cmocka_unit_test(window__newer),
 		cmocka_unit_test(window__bytes),
-		cmocka_unit_test(int_begin__W),
-		cmocka_unit_test(int_begin__again),
-		cmocka_unit_test(new_int__as_new_ack),
-		cmocka_unit_test(new_int__T),
-		cmocka_unit_test(new_int__queue),
-		cmocka_unit_test(new_int__queue_is_bounded),
-		cmocka_unit_test(new_int__settle),
-		cmocka_unit_test(new_int__per_rtt),
-		cmocka_unit_test(int_reduce__once_in_a_round_trip),
-		cmocka_unit_test(int_due__first),
-		cmocka_unit_test(int_due__once_in_T),
-		cmocka_unit_test(int_due__measured),
-		cmocka_unit_test(int_due__another_link),
-		cmocka_unit_test(int_due__a_fall),
-		cmocka_unit_test(int_due__CE),
-		cmocka_unit_test(int_tell__at_least_1),
+		cmocka_unit_test(newint_begin__W),
+		cmocka_unit_test(newint_begin__again),
+		cmocka_unit_test(newint_sample__as_new_ack),
+		cmocka_unit_test(newint_sample__T),
+		cmocka_unit_test(newint_sample__queue),
+		cmocka_unit_test(newint_sample__queue_is_bounded),
+		cmocka_unit_test(newint_sample__settle),
+		cmocka_unit_test(newint_sample__per_rtt),
+		cmocka_unit_test(newint_reduce__once_in_a_round_trip),
+		cmocka_unit_test(newint_due__first),
+		cmocka_unit_test(newint_due__once_in_T),
+		cmocka_unit_test(newint_due__measured),
+		cmocka_unit_test(newint_due__another_link),
+		cmocka_unit_test(newint_due__a_fall),
+		cmocka_unit_test(newint_due__CE),
+		cmocka_unit_test(newint_report__at_least_1),
 	};
 
 	return hpcc_run_tests(tests);

@@ -161,7 +161,8 @@ struct hpcc_sample {
  * @rounds: round trips that ended since something was heard, at most HPCC_LINK_ROUNDS
  * @quiet: 1 + round trips that it has been quiet for, at most 1 + HPCC_QUIET_STEPS; 0: a
  *	record was the last to be heard
- * @held: when it became the most loaded one, by the clock of hpcc_links_hold(); 0: it is not
+ * @bottleneck_since: when it became the most loaded one, by the clock of hpcc_find_bottleneck(); 0:
+ *	it is not
  * @valid: the next record is measured against this one
  * @began_valid: there was one when the round trip of <hpcc/law/fallback.h> began
  */
@@ -173,7 +174,7 @@ struct hpcc_link {
 	u64	began_tx;
 	u64	seen_us;
 	u32	rtt_us;
-	u32	held;
+	u32	bottleneck_since;
 	u8	scale;
 	u8	tag;
 	u8	rounds;
@@ -290,7 +291,7 @@ static inline void hpcc_algo_forget_hop(struct hpcc_algo *a, u32 hop)
 	l->quiet = 0;
 	l->ts = 0;
 	l->u_q24 = 0;
-	l->held = 0;
+	l->bottleneck_since = 0;
 }
 
 /**
@@ -537,7 +538,7 @@ static inline u32 hpcc_link_update(struct hpcc_link *l,
 	l->tx = s->tx;
 	l->qlen = s->qlen;
 	l->tag = s->tag;
-	l->held = why ? 0 : l->held;
+	l->bottleneck_since = why ? 0 : l->bottleneck_since;
 	l->rounds = 0;
 	l->quiet = 0;
 	l->valid = true;
@@ -592,7 +593,7 @@ static inline void hpcc_links_round(struct hpcc_algo *a)
 }
 
 /**
- * hpcc_links_hold() - note which link holds the flow, and since when
+ * hpcc_find_bottleneck() - note which link is the bottleneck, and since when
  * @a: connection
  * @now: of any clock; 0 counts as 1
  *
@@ -600,7 +601,7 @@ static inline void hpcc_links_round(struct hpcc_algo *a)
  * trip, as u' of two links that are loaded alike takes turns within one. A quiet link counts as W
  * takes it to be loaded.
  */
-static inline void hpcc_links_hold(struct hpcc_algo *a, u32 now)
+static inline void hpcc_find_bottleneck(struct hpcc_algo *a, u32 now)
 {
 	struct hpcc_link *l, *most = NULL;
 
@@ -608,7 +609,7 @@ static inline void hpcc_links_hold(struct hpcc_algo *a, u32 now)
 		if ((l->valid || l->quiet) && (!most || l->u_q24 > most->u_q24))
 			most = l;
 	for (l = a->L; l < a->L + a->end; l++)
-		l->held = l != most ? 0 : l->held ?: now ?: 1;
+		l->bottleneck_since = l != most ? 0 : l->bottleneck_since ?: now ?: 1;
 }
 
 /**

@@ -3,7 +3,7 @@
  * Receiver-based HPCC++: NewINT of draft-miao-iccrg-hpccplus section 6.2, and the records of a
  * REPORT that it needs.
  *
- *	sender to receiver	what to compute W with (struct hpcc_int_params)
+ *	sender to receiver	what to compute W with (struct hpcc_newint_params)
  *	receiver to sender	W (struct hpcc_window)
  *
  * Everything is a part of W_init, so that neither says what a path can carry. The receiver runs
@@ -24,35 +24,35 @@
 #include <linux/types.h>
 #include <hpcc/law/algo.h>
 
-#define HPCC_INT_W_INIT_Q16	((u64)HPCC_WINDOW_ONE << HPCC_W_BITS)
-#define HPCC_INT_T_MIN_NS	1000U
-#define HPCC_INT_T_MAX_NS	1000000000U
-#define HPCC_INT_SETTLE_MAX	64U
-#define HPCC_INT_IDS		16
+#define HPCC_NEWINT_W_INIT_Q16	((u64)HPCC_WINDOW_ONE << HPCC_W_BITS)
+#define HPCC_NEWINT_T_MIN_NS	1000U
+#define HPCC_NEWINT_T_MAX_NS	1000000000U
+#define HPCC_NEWINT_SETTLE_MAX	64U
+#define HPCC_NEWINT_IDS		16
 
 /* W is told at once when it is below what was told last by more than a part of 2^-3. */
-#define HPCC_INT_FALL_SHIFT	3
+#define HPCC_NEWINT_FALL_SHIFT	3
 /* W that was not synchronised is told once in so many T. */
-#define HPCC_INT_SAME_T		4
+#define HPCC_NEWINT_SAME_T	4
 /* A queue stands for no more than so many T. */
-#define HPCC_INT_QUEUE_T	64
+#define HPCC_NEWINT_QUEUE_T	64
 /* N until it is counted: the HPCC paper sizes W_AI for 100 flows. */
 #define HPCC_N_DEFAULT		100
 
 /**
- * struct hpcc_int_params - what a sender wants W computed with
- * @id: tells one set from the next, 0 .. HPCC_INT_IDS - 1
+ * struct hpcc_newint_params - what a sender wants W computed with
+ * @id: tells one set from the next, 0 .. HPCC_NEWINT_IDS - 1
  * @T_ns: base RTT; 0: compute nothing
  * @eta_permille: target utilization, 1 .. 1000
  * @max_stage: maxStage
- * @settle: as for hpcc_may_synchronise(), at most HPCC_INT_SETTLE_MAX
+ * @settle: as for hpcc_may_synchronise(), at most HPCC_NEWINT_SETTLE_MAX
  * @per_rtt: W moves only when Wc does
  * @W_min: in W_init / 2^14, 1 .. 2047
  * @W: to begin with, in W_init / 2^16, 1 .. 65536
  * @W_ai: in W_init / 2^28, below 2^28
  * @alone: @W_ai is that of a flow alone: the receiver counts N, and divides by it
  */
-struct hpcc_int_params {
+struct hpcc_newint_params {
 	u8	id;
 	u32	T_ns;
 	u16	eta_permille;
@@ -65,16 +65,16 @@ struct hpcc_int_params {
 	bool	alone;
 };
 
-#define HPCC_INT_W_MIN_BITS	14
-#define HPCC_INT_W_BITS		16
-#define HPCC_INT_W_AI_BITS	28
+#define HPCC_NEWINT_W_MIN_BITS	14
+#define HPCC_NEWINT_W_BITS	16
+#define HPCC_NEWINT_W_AI_BITS	28
 
 /**
- * hpcc_int_params_pack() - the two records of parameters
+ * hpcc_newint_params_pack() - the two records of parameters
  * @q: parameters, in range
  * @words: result, the records' bytes as numbers
  */
-static inline void hpcc_int_params_pack(const struct hpcc_int_params *q, u64 words[2])
+static inline void hpcc_newint_params_pack(const struct hpcc_newint_params *q, u64 words[2])
 {
 	u64 head = (u64)HPCC_REPORT_PARAMETERS << 60 | (u64)q->id << 56;
 
@@ -85,13 +85,13 @@ static inline void hpcc_int_params_pack(const struct hpcc_int_params *q, u64 wor
 }
 
 /**
- * hpcc_int_params_unpack() - read the two records of parameters
+ * hpcc_newint_params_unpack() - read the two records of parameters
  * @words: their bytes as numbers
  * @q: result
  *
  * Return: false where they are no parameters, of two sets, or out of range.
  */
-static inline bool hpcc_int_params_unpack(const u64 words[2], struct hpcc_int_params *q)
+static inline bool hpcc_newint_params_unpack(const u64 words[2], struct hpcc_newint_params *q)
 {
 	q->id = words[0] >> 56 & 0xf;
 	q->max_stage = words[0] >> 48;
@@ -105,43 +105,43 @@ static inline bool hpcc_int_params_unpack(const u64 words[2], struct hpcc_int_pa
 	q->W_ai = words[1] & 0xfffffff;
 	if (words[0] >> 60 != HPCC_REPORT_PARAMETERS || (words[0] ^ words[1]) >> 56)
 		return false;
-	return q->settle <= HPCC_INT_SETTLE_MAX && q->W_min && q->eta_permille &&
+	return q->settle <= HPCC_NEWINT_SETTLE_MAX && q->W_min && q->eta_permille &&
 	       q->eta_permille <= 1000 &&
-	       (!q->T_ns || (q->T_ns >= HPCC_INT_T_MIN_NS && q->T_ns <= HPCC_INT_T_MAX_NS));
+	       (!q->T_ns || (q->T_ns >= HPCC_NEWINT_T_MIN_NS && q->T_ns <= HPCC_NEWINT_T_MAX_NS));
 }
 
 /**
- * hpcc_int_W_ai_alone() - what the receiver divides by N
+ * hpcc_newint_W_ai_alone() - what the receiver divides by N
  * @words: records of parameters, in range
  *
  * Return: W_ai of a flow alone, as the receiver counts bytes, Q16; 0: W_ai stays as it was told.
  */
-static inline u64 hpcc_int_W_ai_alone(const u64 words[2])
+static inline u64 hpcc_newint_W_ai_alone(const u64 words[2])
 {
 	if (!(words[1] >> 55 & 1))
 		return 0;
-	return (HPCC_INT_W_INIT_Q16 >> HPCC_INT_W_AI_BITS) * (words[1] & 0xfffffff);
+	return (HPCC_NEWINT_W_INIT_Q16 >> HPCC_NEWINT_W_AI_BITS) * (words[1] & 0xfffffff);
 }
 
 /**
- * hpcc_int_params_same() - whether two sets of parameters differ in no more than W
+ * hpcc_newint_params_same() - whether two sets of parameters differ in no more than W
  * @a: records of one
  * @b: records of the other
  */
-static inline bool hpcc_int_params_same(const u64 a[2], const u64 b[2])
+static inline bool hpcc_newint_params_same(const u64 a[2], const u64 b[2])
 {
 	return a[0] == b[0] && !((a[1] ^ b[1]) & ~(0xffffULL << 28));
 }
 
 /**
- * hpcc_int_part() - a part of W_init
+ * hpcc_newint_part() - a part of W_init
  * @p: parameters of the sender
  * @W_q16: window, bytes; more than W_init counts as that
  * @bits: units are W_init / 2^@bits, 1 .. 30
  *
  * Return: units, rounded down.
  */
-static inline u32 hpcc_int_part(const struct hpcc_params *p, u64 W_q16, u32 bits)
+static inline u32 hpcc_newint_part(const struct hpcc_params *p, u64 W_q16, u32 bits)
 {
 	u32 shift = 0;
 
@@ -217,7 +217,7 @@ static inline u64 hpcc_window_bytes(const struct hpcc_window *w, const struct hp
 }
 
 /**
- * struct hpcc_int - what a receiver keeps of a connection
+ * struct hpcc_newint - what a receiver keeps of a connection
  * @algo: W, Wc, U, L
  * @params: parameters, with W_init of HPCC_WINDOW_ONE bytes
  * @last_update: lastUpdateTime, time units
@@ -229,7 +229,7 @@ static inline u64 hpcc_window_bytes(const struct hpcc_window *w, const struct hp
  * @measured: a link was measured since W was told
  * @updated: Wc was synchronised, or reduced because of CE, since then
  */
-struct hpcc_int {
+struct hpcc_newint {
 	struct hpcc_algo	algo;
 	struct hpcc_params	params;
 	u64			last_update;
@@ -243,28 +243,29 @@ struct hpcc_int {
 };
 
 /**
- * hpcc_int_begin() - compute W anew, with other parameters
+ * hpcc_newint_begin() - compute W anew, with other parameters
  * @r: result; links stay
  * @q: parameters, in range, T not 0
  * @now: time units; those are ns here
  */
-static inline void hpcc_int_begin(struct hpcc_int *r, const struct hpcc_int_params *q, u64 now)
+static inline void hpcc_newint_begin(struct hpcc_newint *r, const struct hpcc_newint_params *q,
+				     u64 now)
 {
 	struct hpcc_algo *a = &r->algo;
 	struct hpcc_link *L = a->L;
 	u8 nr = a->nr;
 	u8 end = a->end;
 
-	hpcc_params_init(&r->params, q->T_ns, HPCC_INT_W_INIT_Q16,
-			 (HPCC_INT_W_INIT_Q16 >> HPCC_INT_W_MIN_BITS) * q->W_min,
-			 div64_u64((HPCC_INT_W_INIT_Q16 >> HPCC_INT_W_AI_BITS) * q->W_ai,
+	hpcc_params_init(&r->params, q->T_ns, HPCC_NEWINT_W_INIT_Q16,
+			 (HPCC_NEWINT_W_INIT_Q16 >> HPCC_NEWINT_W_MIN_BITS) * q->W_min,
+			 div64_u64((HPCC_NEWINT_W_INIT_Q16 >> HPCC_NEWINT_W_AI_BITS) * q->W_ai,
 				   q->alone ? HPCC_N_DEFAULT : 1),
 			 div64_u64((u64)q->eta_permille << HPCC_FRAC_BITS, 1000), q->max_stage);
 	hpcc_algo_init(a, &r->params);
 	hpcc_algo_links(a, L, nr);
 	a->end = end;
 	a->W_q16 = hpcc_clamp_wind(&r->params,
-				   (HPCC_INT_W_INIT_Q16 >> HPCC_INT_W_BITS) * q->W);
+				   (HPCC_NEWINT_W_INIT_Q16 >> HPCC_NEWINT_W_BITS) * q->W);
 	a->Wc_q16 = a->W_q16;
 	a->per_rtt = q->per_rtt;
 	r->settle = q->settle;
@@ -277,10 +278,10 @@ static inline void hpcc_int_begin(struct hpcc_int *r, const struct hpcc_int_para
 }
 
 /* The queues of the path, as the newest records have them. */
-static inline u64 hpcc_int_queue(const struct hpcc_int *r)
+static inline u64 hpcc_newint_queue(const struct hpcc_newint *r)
 {
 	const struct hpcc_algo *a = &r->algo;
-	u64 most = HPCC_INT_QUEUE_T * r->params.T;
+	u64 most = HPCC_NEWINT_QUEUE_T * r->params.T;
 	const struct hpcc_link *l;
 	u64 sum = 0;
 
@@ -291,14 +292,14 @@ static inline u64 hpcc_int_queue(const struct hpcc_int *r)
 }
 
 /**
- * hpcc_int_follow() - what NewINT does with U (draft section 6.2, lines 28-34)
+ * hpcc_newint_follow() - what NewINT does with U (draft section 6.2, lines 28-34)
  * @r: connection
  * @bits: what MeasureInflight returned
  * @now: time units
  *
  * Return: enum hpcc_ack_bits.
  */
-static inline u32 hpcc_int_follow(struct hpcc_int *r, u32 bits, u64 now)
+static inline u32 hpcc_newint_follow(struct hpcc_newint *r, u32 bits, u64 now)
 {
 	u64 since = now - r->last_update;
 	struct hpcc_algo *a = &r->algo;
@@ -309,7 +310,7 @@ static inline u32 hpcc_int_follow(struct hpcc_int *r, u32 bits, u64 now)
 			return bits;
 		a->started = true;
 		r->last_update = now;
-		r->queue = hpcc_int_queue(r);
+		r->queue = hpcc_newint_queue(r);
 		return bits | HPCC_ACK_FIRST;
 	}
 	r->measured = true;
@@ -318,7 +319,7 @@ static inline u32 hpcc_int_follow(struct hpcc_int *r, u32 bits, u64 now)
 	bits = hpcc_follow_U(a, &r->params, bits, full);
 	if (full) {
 		r->last_update = now;
-		r->queue = hpcc_int_queue(r);
+		r->queue = hpcc_newint_queue(r);
 		if (bits & HPCC_ACK_UPDATE)
 			r->updated = true;
 	}
@@ -326,7 +327,7 @@ static inline u32 hpcc_int_follow(struct hpcc_int *r, u32 bits, u64 now)
 }
 
 /**
- * hpcc_new_int() - NewINT (draft section 6.2)
+ * hpcc_newint_sample() - NewINT (draft section 6.2)
  * @r: connection
  * @s: records that a data segment brought
  * @n: how many
@@ -334,18 +335,19 @@ static inline u32 hpcc_int_follow(struct hpcc_int *r, u32 bits, u64 now)
  *
  * Return: enum hpcc_ack_bits.
  */
-static inline u32 hpcc_new_int(struct hpcc_int *r, const struct hpcc_sample *s, u32 n, u64 now)
+static inline u32 hpcc_newint_sample(struct hpcc_newint *r, const struct hpcc_sample *s, u32 n,
+				     u64 now)
 {
-	return hpcc_int_follow(r, hpcc_measure_inflight(&r->algo, &r->params, s, n), now);
+	return hpcc_newint_follow(r, hpcc_measure_inflight(&r->algo, &r->params, s, n), now);
 }
 
 /**
- * hpcc_int_reduce() - reduce W because of CE, once in a round trip
+ * hpcc_newint_reduce() - reduce W because of CE, once in a round trip
  * @r: connection
  * @shift: as for hpcc_algo_reduce()
  * @now: time units
  */
-static inline void hpcc_int_reduce(struct hpcc_int *r, u32 shift, u64 now)
+static inline void hpcc_newint_reduce(struct hpcc_newint *r, u32 shift, u64 now)
 {
 	if (now - r->reduced <= r->params.T + r->queue)
 		return;
@@ -355,45 +357,45 @@ static inline void hpcc_int_reduce(struct hpcc_int *r, u32 shift, u64 now)
 }
 
 /**
- * hpcc_int_fell() - whether to tell W at once
+ * hpcc_newint_fell() - whether to tell W at once
  * @r: connection
  *
  * Return: true for the first one, and when W is lower than what was told by more than 1/8.
  */
-static inline bool hpcc_int_fell(const struct hpcc_int *r)
+static inline bool hpcc_newint_fell(const struct hpcc_newint *r)
 {
 	u64 told_q16 = r->told_q16;
 
-	return !told_q16 || r->algo.W_q16 < told_q16 - (told_q16 >> HPCC_INT_FALL_SHIFT);
+	return !told_q16 || r->algo.W_q16 < told_q16 - (told_q16 >> HPCC_NEWINT_FALL_SHIFT);
 }
 
 /**
- * hpcc_int_due() - whether to tell W
+ * hpcc_newint_due() - whether to tell W
  * @r: connection
  * @now: time units
  *
- * Return: true if hpcc_int_fell(); and once in T at most if a link was measured since the last one,
- * and Wc was synchronised, or 4 T have passed.
+ * Return: true if hpcc_newint_fell(); and once in T at most if a link was measured since the last
+ * one, and Wc was synchronised, or 4 T have passed.
  */
-static inline bool hpcc_int_due(const struct hpcc_int *r, u64 now)
+static inline bool hpcc_newint_due(const struct hpcc_newint *r, u64 now)
 {
 	u64 since = now - r->told;
 
-	if (hpcc_int_fell(r))
+	if (hpcc_newint_fell(r))
 		return true;
 	if (!r->measured || since < r->params.T)
 		return false;
-	return r->updated || since >= HPCC_INT_SAME_T * r->params.T;
+	return r->updated || since >= HPCC_NEWINT_SAME_T * r->params.T;
 }
 
 /**
- * hpcc_int_tell() - tell W
+ * hpcc_newint_report() - tell W
  * @r: connection
  * @now: time units
  *
  * Return: W in W_init / HPCC_WINDOW_ONE, 1 .. HPCC_WINDOW_ONE.
  */
-static inline u32 hpcc_int_tell(struct hpcc_int *r, u64 now)
+static inline u32 hpcc_newint_report(struct hpcc_newint *r, u64 now)
 {
 	r->told = now;
 	r->told_q16 = r->algo.W_q16;

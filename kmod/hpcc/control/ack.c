@@ -180,7 +180,7 @@ static void hpcc_update_remote(struct sock *sk, struct hpcc_flow *flow,
 
 	if (hpcc_take_mail(sk, flow, hpcc_rtt_us(tcp_sk(sk), rs->rtt_us), &bits)) {
 		hpcc_count_ack(sk, flow, bits);
-		hpcc_links_hold(&flow->algo, tcp_sk(sk)->tcp_mstamp >> HPCC_HELD_SHIFT);
+		hpcc_find_bottleneck(&flow->algo, tcp_sk(sk)->tcp_mstamp >> HPCC_BOTTLENECK_SHIFT);
 		if (bits & HPCC_ACK_PATH)
 			hpcc_path_ask(flow);
 	}
@@ -218,7 +218,7 @@ static void hpcc_update_model(struct sock *sk, struct hpcc_flow *flow,
 	if (ack->bits & HPCC_ACK_UPDATE) {
 		flow->full_us = tp->tcp_mstamp;
 		hpcc_follow_N(flow, tp->tcp_mstamp);
-		hpcc_links_hold(&flow->algo, tp->tcp_mstamp >> HPCC_HELD_SHIFT);
+		hpcc_find_bottleneck(&flow->algo, tp->tcp_mstamp >> HPCC_BOTTLENECK_SHIFT);
 	}
 	if (likely(!(ack->bits & ~(u32)HPCC_ACK_UPDATE)))
 		return;
@@ -341,9 +341,9 @@ void hpcc_in_ack_event(struct sock *sk, u32 flags)
 
 	if (!flow)
 		return;
-	if (unlikely(tp->dsack_dups != flow->probe.dsacks))
+	if (unlikely(tp->dsack_dups != flow->tlp.dsacks))
 		hpcc_note_late(tp, flow);
-	hpcc_probe_ack(&flow->probe, tp);
+	hpcc_tlp_ack(&flow->tlp, tp);
 	if (unlikely(flow->probes)) {
 		/* For an ACK of data TCP calls cong_control(). */
 		if (!tp->packets_out && tp->snd_una == flow->una &&
@@ -372,7 +372,7 @@ static void hpcc_set_state(struct sock *sk, u8 new_state)
 	switch (new_state) {
 	case TCP_CA_CWR:
 		/* What a probe repaired needs no round of its own. */
-		if (hpcc_probe_repaired(&flow->probe, tp))
+		if (hpcc_tlp_repaired(&flow->tlp, tp))
 			break;
 		hpcc_algo_reduce(&flow->algo, &flow->params, hpcc_ecn_shift);
 		hpcc_count(sock_net(sk), HPCC_C_ECN_RESPONSES);
@@ -466,7 +466,7 @@ static void hpcc_begin_flow(struct sock *sk, struct hpcc_flow *flow, u32 past)
 	flow->algo.per_rtt = READ_ONCE(sysctls->per_rtt);
 	flow->hop_records = READ_ONCE(sysctls->hop_records);
 	flow->classic_cwnd = ~0U;
-	flow->probe.dsacks = tp->dsack_dups;
+	flow->tlp.dsacks = tp->dsack_dups;
 	hpcc_carry_begin(sk, flow, READ_ONCE(sysctls->carry) ||
 			 hpcc_carrier_is_probed(flow->carrier));
 	if (past || !hpcc_starts_at_line_rate(sk, READ_ONCE(sysctls->base_rtt_ns),

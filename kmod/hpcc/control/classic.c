@@ -65,11 +65,11 @@ static const s64 hpcc_late_most = 64 << HPCC_LOSS_SHIFT;
  * These packets were only late. The peer cannot have got more packets twice than TCP has sent
  * twice so far; a larger number is forgotten, so that it hides no later loss. And a peer that
  * hides load may claim that nothing was lost: so no more than hpcc_late_most count. To be
- * called for each ACK with a DSACK, before hpcc_probe_ack().
+ * called for each ACK with a DSACK, before hpcc_tlp_ack().
  */
 void hpcc_note_late(const struct tcp_sock *tp, struct hpcc_flow *flow)
 {
-	u32 dsacks = tp->dsack_dups - flow->probe.dsacks;
+	u32 dsacks = tp->dsack_dups - flow->tlp.dsacks;
 
 	/* More came twice than were sent twice: the path duplicates packets. */
 	if (tp->dsack_dups > tp->total_retrans)

@@ -70,7 +70,7 @@ void hpcc_rx_end(struct sock *sk, struct hpcc_flow *flow)
 		return;
 	rx->on = false;
 	WRITE_ONCE(rx->due, false);
-	WRITE_ONCE(flow->held, false);
+	WRITE_ONCE(flow->echo_reserved, false);
 	if (rx->thin)
 		inet_csk_exit_pingpong_mode(sk);
 	rx->thin = false;
@@ -84,7 +84,7 @@ void hpcc_rx_end(struct sock *sk, struct hpcc_flow *flow)
 static void hpcc_rx_begin(struct sock *sk, struct hpcc_flow *flow, struct hpcc_rx *rx)
 {
 	u64 now_ns = tcp_sk(sk)->tcp_clock_cache;
-	struct hpcc_int_params q;
+	struct hpcc_newint_params q;
 	u64 words[2];
 
 	/* Before the words are read: those that come meanwhile are taken next time. */
@@ -92,10 +92,10 @@ static void hpcc_rx_begin(struct sock *sk, struct hpcc_flow *flow, struct hpcc_r
 	words[0] = READ_ONCE(rx->wants[0]);
 	words[1] = READ_ONCE(rx->wants[1]);
 	/* They may be of two sets. The sender repeats them. */
-	if (!hpcc_int_params_unpack(words, &q))
+	if (!hpcc_newint_params_unpack(words, &q))
 		return;
 	rx->state.told_q16 = 0;
-	if (rx->on && hpcc_int_params_same(words, rx->uses))
+	if (rx->on && hpcc_newint_params_same(words, rx->uses))
 		return;
 	memcpy(rx->uses, words, sizeof(rx->uses));
 	rx->id = q.id;
@@ -103,7 +103,7 @@ static void hpcc_rx_begin(struct sock *sk, struct hpcc_flow *flow, struct hpcc_r
 	rx->heard_ns = now_ns;
 	WRITE_ONCE(rx->due, false);
 	if (q.T_ns) {
-		hpcc_int_begin(&rx->state, &q, now_ns);
+		hpcc_newint_begin(&rx->state, &q, now_ns);
 		return;
 	}
 	hpcc_rx_end(sk, flow);
@@ -128,7 +128,7 @@ static void hpcc_rx_each_T(const struct sock *sk, struct hpcc_flow *flow, struct
 		rx->more = HPCC_RX_HELD * (bytes >= hpcc_thin_some * rx->mss) +
 			   (bytes >= HPCC_RX_MANY * rx->mss);
 	hpcc_count_N(flow, sk, &rx->state.algo, &rx->state.params,
-		     hpcc_int_W_ai_alone(rx->uses));
+		     hpcc_newint_W_ai_alone(rx->uses));
 }
 
 /* Have the next ACK tell W, with an echo beside it if @audit; and have that leave at once, where
@@ -139,18 +139,18 @@ static void hpcc_rx_tell(struct sock *sk, struct hpcc_flow *flow, struct hpcc_rx
 	u64 now_ns = tcp_sk(sk)->tcp_clock_cache;
 	struct hpcc_window w = { .id = rx->id, .seq = ++rx->seq };
 
-	if (hpcc_int_fell(&rx->state)) {
+	if (hpcc_newint_fell(&rx->state)) {
 		inet_csk(sk)->icsk_ack.pending |= ICSK_ACK_NOW;
 		/* The sender's window may be small now. */
 		rx->more = min_t(u8, rx->more, HPCC_RX_HELD);
 	}
-	w.W = hpcc_int_tell(&rx->state, now_ns);
+	w.W = hpcc_newint_report(&rx->state, now_ns);
 	WRITE_ONCE(rx->window, hpcc_window_pack(&w));
 	/* hpcc_window_write() that sees this sees the window. */
 	smp_store_release(&rx->due, true);
 	if (audit) {
 		rx->audited_ns = now_ns;
-		WRITE_ONCE(flow->held, false);
+		WRITE_ONCE(flow->echo_reserved, false);
 	}
 }
 
@@ -202,18 +202,18 @@ static void hpcc_rx_data(struct sock *sk, struct hpcc_flow *flow, struct hpcc_rx
 	if (!rx->on)
 		return;
 	if (unlikely(ce))
-		hpcc_int_reduce(&rx->state, hpcc_ce_shift, now_ns);
+		hpcc_newint_reduce(&rx->state, hpcc_ce_shift, now_ns);
 	/* The echo of an audit goes with W. */
-	open = !READ_ONCE(flow->held) && READ_ONCE(rx->due);
+	open = !READ_ONCE(flow->echo_reserved) && READ_ONCE(rx->due);
 	audit = open || now_ns - rx->audited_ns >= hpcc_audit_T * rx->state.params.T;
-	if (!open && !READ_ONCE(flow->held) && hpcc_echo_is_load(flow))
-		WRITE_ONCE(flow->held, true);
+	if (!open && !READ_ONCE(flow->echo_reserved) && hpcc_echo_is_load(flow))
+		WRITE_ONCE(flow->echo_reserved, true);
 	if (hpcc_take_echo(sk, flow, &in, audit, &bits)) {
 		rx->heard_ns = now_ns;
-		hpcc_int_follow(&rx->state, bits, now_ns);
+		hpcc_newint_follow(&rx->state, bits, now_ns);
 	}
 	hpcc_rx_each_T(sk, flow, rx);
-	if (hpcc_int_due(&rx->state, now_ns))
+	if (hpcc_newint_due(&rx->state, now_ns))
 		hpcc_rx_tell(sk, flow, rx, audit);
 	hpcc_rx_thin(sk, rx);
 }
@@ -286,10 +286,10 @@ static struct hpcc_rx *hpcc_rx_get(struct hpcc_flow *flow)
 /* Keep parameters that came until TCP processes the data that they came with. */
 static int hpcc_params_in(struct hpcc_flow *flow, const struct net *net, const u64 words[2])
 {
-	struct hpcc_int_params q;
+	struct hpcc_newint_params q;
 	struct hpcc_rx *rx;
 
-	if (!hpcc_int_params_unpack(words, &q))
+	if (!hpcc_newint_params_unpack(words, &q))
 		return -EINVAL;
 	rx = hpcc_rx_get(flow);
 	if (!rx) {
@@ -330,28 +330,30 @@ static void hpcc_remote_params(const struct sock *sk, const struct hpcc_flow *fl
 {
 	const struct hpcc_sysctls *sysctls = &hpcc_pernet(sock_net(sk))->sysctls;
 	const struct hpcc_params *p = &flow->params;
-	struct hpcc_int_params q = {
+	struct hpcc_newint_params q = {
 		.id = id,
-		.T_ns = on ? clamp_t(u64, p->T, HPCC_INT_T_MIN_NS, HPCC_INT_T_MAX_NS) : 0,
+		.T_ns = on ? clamp_t(u64, p->T, HPCC_NEWINT_T_MIN_NS, HPCC_NEWINT_T_MAX_NS) : 0,
 		.eta_permille = READ_ONCE(sysctls->eta_permille),
 		.max_stage = p->max_stage,
 		.settle = flow->settle,
 		.per_rtt = flow->algo.per_rtt,
-		.W_min = clamp(hpcc_int_part(p, p->W_min_q16, HPCC_INT_W_MIN_BITS), 1U, 2047U),
-		.W = max(hpcc_int_part(p, flow->algo.W_q16, HPCC_INT_W_BITS), 1U),
-		.W_ai = min(hpcc_int_part(p, flow->wants_N ? flow->W_ai_one_q16 : p->W_ai_q16,
-					  HPCC_INT_W_AI_BITS), BIT(HPCC_INT_W_AI_BITS) - 1),
+		.W_min = clamp(hpcc_newint_part(p, p->W_min_q16, HPCC_NEWINT_W_MIN_BITS),
+			       1U, 2047U),
+		.W = max(hpcc_newint_part(p, flow->algo.W_q16, HPCC_NEWINT_W_BITS), 1U),
+		.W_ai = min(hpcc_newint_part(p, flow->wants_N ? flow->W_ai_one_q16 : p->W_ai_q16,
+					     HPCC_NEWINT_W_AI_BITS),
+			    BIT(HPCC_NEWINT_W_AI_BITS) - 1),
 		.alone = flow->wants_N,
 	};
 
-	hpcc_int_params_pack(&q, words);
+	hpcc_newint_params_pack(&q, words);
 }
 
 /* Have LOCAL_OUT tell parameters, with another id than before. */
 static void hpcc_remote_tell(struct sock *sk, struct hpcc_flow *flow, struct hpcc_remote *remote,
 			     bool on)
 {
-	u8 id = (remote->id + 1) % HPCC_INT_IDS;
+	u8 id = (remote->id + 1) % HPCC_NEWINT_IDS;
 	u64 words[2];
 
 	hpcc_remote_params(sk, flow, id, on, words);
@@ -426,7 +428,7 @@ void hpcc_remote_follow_T(struct sock *sk, struct hpcc_flow *flow)
 	if (!remote || remote->state == HPCC_REMOTE_OFF)
 		return;
 	hpcc_remote_params(sk, flow, remote->id, true, words);
-	if (!hpcc_int_params_same(words, remote->tell))
+	if (!hpcc_newint_params_same(words, remote->tell))
 		hpcc_remote_tell(sk, flow, remote, true);
 }
 

@@ -38,7 +38,7 @@
  * Socket lock, but for @wants, @arrived, @window and @due: single words that the hooks share.
  */
 struct hpcc_rx {
-	struct hpcc_int state;
+	struct hpcc_newint state;
 	u64 wants[2];
 	u64 uses[2];
 	u64 window;

@@ -49,7 +49,7 @@ static void hpcc_flow_check(void)
 	BUILD_BUG_ON(HPCC_FLOW_LAST(fallback) != 1);
 	BUILD_BUG_ON(HPCC_FLOW_LINE(params) != 2);
 	BUILD_BUG_ON(HPCC_FLOW_LAST(ext_hdr_len) != 2);
-	BUILD_BUG_ON(HPCC_FLOW_LINE(probe) != 3);
+	BUILD_BUG_ON(HPCC_FLOW_LINE(tlp) != 3);
 	BUILD_BUG_ON(HPCC_FLOW_LAST(mail[0]) != 3);
 	BUILD_BUG_ON(sizeof(struct hpcc_flow) + sizeof(struct hpcc_link) > 1024);
 #undef HPCC_FLOW_LAST

@@ -24,7 +24,7 @@
 #include <hpcc/wire/record.h>
 
 #include "common/pace.h"
-#include "common/probe.h"
+#include "common/tlp.h"
 #include "netns/net.h"
 
 /* Below this many segments in flight hpcc, not classic, asks for prompt ACKs: a
@@ -99,7 +99,7 @@ enum hpcc_ignored {
  * @told: the receiver told W; LOCAL_IN sets it, without the socket lock
  * @reported: W comes from the receiver (receiver.c); LOCAL_OUT and netlink.c read it without the
  *	socket lock
- * @probe: tail loss probe
+ * @tlp: tail loss probe
  * @silent_acks: ACKs of new data since a link was measured last, at most HPCC_SILENT_ACKS + 1;
  *	round trips, where classic rules
  * @firsts: ACKs since then that brought the first record of a link; at most @hops
@@ -142,7 +142,7 @@ enum hpcc_ignored {
  * @echo: records by hop - 1 that wait to be echoed (mailbox.c)
  * @echo_head: what the records in @echo have in common
  * @echo_next: hop - 1 to echo first
- * @held: @echo is for receiver.c, and waits for no echo
+ * @echo_reserved: @echo is for receiver.c, and waits for no echo
  * @probing: what leaves now is a probe; set under the socket lock
  * @requests: counts them
  * @received: options with telemetry that came; LOCAL_IN writes it without a lock
@@ -239,7 +239,7 @@ struct hpcc_flow {
 	u16 mss;
 	u16 ext_hdr_len;
 
-	struct hpcc_probe probe;
+	struct hpcc_tlp tlp;
 	u8 silent_acks : 4;
 	u8 firsts : 4;
 	bool told;
@@ -272,7 +272,7 @@ struct hpcc_flow {
 	u8 echo_next;
 	bool probing;
 	u16 caps;
-	bool held;
+	bool echo_reserved;
 	bool where;
 	u8 carrier;
 	bool ioam_held;
@@ -369,8 +369,8 @@ static inline void hpcc_flow_count(u32 *count, u32 n)
 	WRITE_ONCE(*count, READ_ONCE(*count) + n);
 }
 
-/* The unit of struct hpcc_link's held is 2^10 us. */
-#define HPCC_HELD_SHIFT		10
+/* The unit of struct hpcc_link's bottleneck_since is 2^10 us. */
+#define HPCC_BOTTLENECK_SHIFT	10
 
 int hpcc_flow_init(void);
 void hpcc_flow_exit(void);

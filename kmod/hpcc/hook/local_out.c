@@ -203,7 +203,7 @@ static u32 hpcc_forward_write(struct hpcc_flow *flow, const struct tcp_sock *tp,
 }
 
 /* Note what has left, for the ACK that is here before snd_nxt has moved. Whether it is new. */
-static bool hpcc_note_sent(const struct hpcc_segment *seg, struct hpcc_flow *flow)
+static bool hpcc_snd_end_advance(const struct hpcc_segment *seg, struct hpcc_flow *flow)
 {
 	u32 end = hpcc_segment_end(seg);
 
@@ -385,7 +385,7 @@ static void hpcc_data_out(struct hpcc_segment *seg, struct sock *sk)
 	if (!flow)
 		return;
 	/* What comes by again, as a VRF's does, has been paced. */
-	if (data && hpcc_note_sent(seg, flow))
+	if (data && hpcc_snd_end_advance(seg, flow))
 		hpcc_pace_first(sk, seg->skb->len);
 	asks = (READ_ONCE(flow->probes) ? READ_ONCE(flow->probing) :
 		data && hpcc_asks(flow, tcp_sk(sk))) ? HPCC_ASKS_TCP : HPCC_ASKS_NOT;

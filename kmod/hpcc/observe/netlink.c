@@ -142,9 +142,10 @@ static int hpcc_put_how(struct sk_buff *skb, const struct hpcc_flow *flow)
 		nla_put_flag(skb, HPCC_A_FLOW_MUTED) : 0);
 }
 
-static u64 hpcc_held_us(const struct hpcc_link *link, u64 now_us)
+static u64 hpcc_bottleneck_us(const struct hpcc_link *link, u64 now_us)
 {
-	return (u64)((u32)(now_us >> HPCC_HELD_SHIFT) - link->held) << HPCC_HELD_SHIFT;
+	return (u64)((u32)(now_us >> HPCC_BOTTLENECK_SHIFT) - link->bottleneck_since) <<
+	       HPCC_BOTTLENECK_SHIFT;
 }
 
 static int hpcc_put_link(struct sk_buff *skb, const struct hpcc_link *link, u64 now_us)
@@ -155,7 +156,8 @@ static int hpcc_put_link(struct sk_buff *skb, const struct hpcc_link *link, u64 
 	       (link->quiet ? nla_put_flag(skb, HPCC_A_HOP_QUIET) :
 		hpcc_put_u64(skb, HPCC_A_HOP_QLEN, link->qlen) ?:
 		hpcc_put_u64(skb, HPCC_A_HOP_AGE, now_us - link->seen_us)) ?:
-	       (link->held ? hpcc_put_u64(skb, HPCC_A_HOP_HELD, hpcc_held_us(link, now_us)) : 0);
+	       (link->bottleneck_since ?
+		hpcc_put_u64(skb, HPCC_A_HOP_HELD, hpcc_bottleneck_us(link, now_us)) : 0);
 }
 
 static int hpcc_put_identity(struct sk_buff *skb, u64 word)

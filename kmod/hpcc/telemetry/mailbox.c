@@ -369,7 +369,7 @@ void hpcc_forward_in(struct hpcc_flow *flow, const struct hpcc_opt *opt,
 		WRITE_ONCE(flow->prompt, true);
 	/* Who the links are is for the peer, whoever computes W. */
 	if (unlikely(opt->type == HPCC_OPT_IDENTIFY))
-		WRITE_ONCE(flow->held, false);
+		WRITE_ONCE(flow->echo_reserved, false);
 	if (unlikely((old ^ head) & HPCC_HEAD_MASK)) {
 		hpcc_head_unpack(old, &waits);
 		if (waits.type == HPCC_OPT_IDENTIFY &&

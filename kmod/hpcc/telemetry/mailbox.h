@@ -65,7 +65,7 @@ static inline u32 hpcc_echo_hops(const struct hpcc_flow *flow)
  */
 static inline bool hpcc_echo_waits(const struct hpcc_flow *flow)
 {
-	return !READ_ONCE(flow->held) &&
+	return !READ_ONCE(flow->echo_reserved) &&
 	       hpcc_words_wait(flow->echo, hpcc_echo_hops(flow));
 }
 
