@@ -26,15 +26,16 @@ OWNERS = {
     "carrier/ioam.c": "ioam_held ioam_heard ioam_seq mixed trace_rx",
     "control/ack.c": "algo params min_rtt_us tlp searching unpaced dirty skipped conserving conserve_delivered "
                      "hop_records prompt sample_ns una began_us full_us undo_W_q16 undo_most_q16 settle",
-    "control/census.c": "counted told_us N_told N_arrived census wants_N W_ai_one_q16 W_ai_goal_q16 heard_us N N_heard",
-    "control/classic.c": "fallback silent_acks silent_since_us silent_requests firsts mode heard late late_told "
+    "control/census.c": "counted N_sent_us N_sent N_arrived census wants_N W_ai_one_q16 W_ai_goal_q16 N_reported_us "
+                        "N N_reported",
+    "control/classic.c": "fallback silent_acks silent_since_us silent_requests firsts mode audit_seen late late_told "
                          "late_delivered copies_then retrans_then classic_seq classic_cwnd duplicates deceived why",
     "control/mute.c": "muted pause next_pause paused paused_at rto_received rto_requests",
     "control/probe.c": "probes answer probing carrier asked_delivered asked_segs answered_ns",
-    "control/receiver.c": "told reported rx remote",
+    "control/receiver.c": "rx_window_new rx_window_active rx remote",
     "control/switch_response.c": "response",
     "control/window.c": "mss_recip mss ext_hdr_len burst stamped reserved ip_optlen",
-    "flow/flow.c": "kind slots node sk caps where nodes dead lock id rcu",
+    "flow/flow.c": "kind slots node sk caps rx_window_agreed nodes dead lock id rcu",
     "hook/local_out.c": "asked snd_end requests asked_ns prompt_end echo_ack echo_at",
     "hook/options.c": "received device ignored",
     "observe/netlink.c": "events events_since missed",

@@ -223,8 +223,8 @@ static inline u64 hpcc_window_bytes(const struct hpcc_window *w, const struct hp
  * @last_update: lastUpdateTime, time units
  * @queue: queues of the path then, time units
  * @reduced: when CE reduced W last
- * @told: when W was told last
- * @told_q16: that W; 0: none was
+ * @reported: when W was told last
+ * @reported_q16: that W; 0: none was
  * @settle: of the parameters
  * @measured: a link was measured since W was told
  * @updated: Wc was synchronised, or reduced because of CE, since then
@@ -235,8 +235,8 @@ struct hpcc_newint {
 	u64			last_update;
 	u64			queue;
 	u64			reduced;
-	u64			told;
-	u64			told_q16;
+	u64			reported;
+	u64			reported_q16;
 	u8			settle;
 	bool			measured;
 	bool			updated;
@@ -272,7 +272,7 @@ static inline void hpcc_newint_begin(struct hpcc_newint *r, const struct hpcc_ne
 	r->last_update = now;
 	r->queue = 0;
 	r->reduced = now - r->params.T;
-	r->told_q16 = 0;
+	r->reported_q16 = 0;
 	r->measured = false;
 	r->updated = false;
 }
@@ -364,9 +364,10 @@ static inline void hpcc_newint_reduce(struct hpcc_newint *r, u32 shift, u64 now)
  */
 static inline bool hpcc_newint_fell(const struct hpcc_newint *r)
 {
-	u64 told_q16 = r->told_q16;
+	u64 reported_q16 = r->reported_q16;
 
-	return !told_q16 || r->algo.W_q16 < told_q16 - (told_q16 >> HPCC_NEWINT_FALL_SHIFT);
+	return !reported_q16 ||
+	       r->algo.W_q16 < reported_q16 - (reported_q16 >> HPCC_NEWINT_FALL_SHIFT);
 }
 
 /**
@@ -379,7 +380,7 @@ static inline bool hpcc_newint_fell(const struct hpcc_newint *r)
  */
 static inline bool hpcc_newint_due(const struct hpcc_newint *r, u64 now)
 {
-	u64 since = now - r->told;
+	u64 since = now - r->reported;
 
 	if (hpcc_newint_fell(r))
 		return true;
@@ -397,8 +398,8 @@ static inline bool hpcc_newint_due(const struct hpcc_newint *r, u64 now)
  */
 static inline u32 hpcc_newint_report(struct hpcc_newint *r, u64 now)
 {
-	r->told = now;
-	r->told_q16 = r->algo.W_q16;
+	r->reported = now;
+	r->reported_q16 = r->algo.W_q16;
 	r->measured = false;
 	r->updated = false;
 	return clamp_t(u64, r->algo.W_q16 >> HPCC_W_BITS, 1, HPCC_WINDOW_ONE);

@@ -39,7 +39,7 @@ bool hpcc_ioam_out(struct hpcc_segment *seg, u32 nodes);
 void hpcc_ioam_in(struct hpcc_flow *flow, const struct hpcc_arrival *in,
 		  const struct hpcc_opt *opt, const u8 *records);
 void hpcc_ioam_rto(struct sock *sk, struct hpcc_flow *flow);
-void hpcc_ioam_ack(const struct tcp_sock *tp, struct hpcc_flow *flow, bool told);
+void hpcc_ioam_ack(const struct tcp_sock *tp, struct hpcc_flow *flow, bool informed);
 
 /**
  * hpcc_may_be_ioam() - whether a request may have a trace beside its option

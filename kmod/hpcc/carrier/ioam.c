@@ -83,14 +83,14 @@ void hpcc_ioam_rto(struct sock *sk, struct hpcc_flow *flow)
  * hpcc_ioam_ack() - an ACK came: traces get another try, or have brought telemetry
  * @tp: socket, under its lock
  * @flow: its flow, of which traces carry requests
- * @told: telemetry came with it
+ * @informed: telemetry came with it
  */
-void hpcc_ioam_ack(const struct tcp_sock *tp, struct hpcc_flow *flow, bool told)
+void hpcc_ioam_ack(const struct tcp_sock *tp, struct hpcc_flow *flow, bool informed)
 {
 	if (likely(flow->ioam_heard) || !after(tp->snd_una, flow->ioam_seq))
 		return;
 	if (!flow->ioam_held) {
-		flow->ioam_heard = told;
+		flow->ioam_heard = informed;
 		return;
 	}
 	flow->ioam_seq = tp->snd_una;

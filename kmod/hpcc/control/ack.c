@@ -199,8 +199,8 @@ static void hpcc_update_model(struct sock *sk, struct hpcc_flow *flow,
 
 	ack->before_q16 = flow->algo.W_q16;
 	ack->bits = HPCC_ACK_NO_SAMPLE;
-	ack->told = hpcc_mail_waits(flow);
-	if (unlikely(flow->reported || READ_ONCE(flow->told))) {
+	ack->informed = hpcc_mail_waits(flow);
+	if (unlikely(flow->rx_window_active || READ_ONCE(flow->rx_window_new))) {
 		hpcc_update_remote(sk, flow, rs, ack);
 		return;
 	}
@@ -257,7 +257,8 @@ static bool hpcc_is_plain(const struct sock *sk, struct hpcc_flow *flow,
 {
 	const struct tcp_sock *tp = tcp_sk(sk);
 
-	if (hpcc_mail_waits(flow) || READ_ONCE(flow->told) || flow->dirty || flow->conserving ||
+	if (hpcc_mail_waits(flow) || READ_ONCE(flow->rx_window_new) ||
+	    flow->dirty || flow->conserving ||
 	    hpcc_algo_is_slow(&flow->algo, &flow->params) ||
 	    inet_csk(sk)->icsk_ext_hdr_len != flow->ext_hdr_len ||
 	    tcp_min_rtt(tp) != flow->min_rtt_us ||

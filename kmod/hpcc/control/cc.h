@@ -72,13 +72,13 @@ static inline u64 hpcc_peek_rate(const struct hpcc_flow *flow)
  * @before_q16: W before it
  * @n: records that were taken in
  * @bits: enum hpcc_ack_bits
- * @told: there were records, perhaps all of them copies of older ones
+ * @informed: there were records, perhaps all of them copies of older ones
  */
 struct hpcc_ack {
 	u64 before_q16;
 	u32 n;
 	u32 bits;
-	bool told;
+	bool informed;
 };
 
 /* Telemetry has stopped after more requests and ACKs than this without a record of use. */
@@ -119,7 +119,8 @@ static inline bool hpcc_loss_ends(const struct tcp_sock *tp, struct hpcc_flow *f
 	if (!rs->prior_mstamp ||
 	    !hpcc_fallback_ends(&flow->fallback, &flow->algo, rs->prior_delivered))
 		return false;
-	return likely(!flow->reported) || !((BIT(READ_ONCE(flow->hops)) - 1) & ~flow->heard) ||
+	return likely(!flow->rx_window_active) ||
+	       !((BIT(READ_ONCE(flow->hops)) - 1) & ~flow->audit_seen) ||
 	       tp->tcp_mstamp * NSEC_PER_USEC - flow->fallback.began >
 	       flow->params.T * HPCC_AUDIT_AGE_T;
 }

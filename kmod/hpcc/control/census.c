@@ -118,7 +118,7 @@ bool hpcc_report_due(struct hpcc_flow *flow, const struct tcp_sock *tp,
 		     const struct net *net)
 {
 	struct hpcc_net *hn = hpcc_pernet_rcu(net);
-	u32 told = READ_ONCE(flow->N_told);
+	u32 sent = READ_ONCE(flow->N_sent);
 	u32 T_us, wanted_us, N;
 	u64 now_us;
 
@@ -132,11 +132,11 @@ bool hpcc_report_due(struct hpcc_flow *flow, const struct tcp_sock *tp,
 	if (unlikely(READ_ONCE(flow->mixed)))
 		return false;
 	/* By more than an eighth: N of many flows changes with each packet. */
-	if (told && abs((s32)(N - told)) * 8 <= told &&
-	    (u32)now_us - READ_ONCE(flow->told_us) < T_us)
+	if (sent && abs((s32)(N - sent)) * 8 <= sent &&
+	    (u32)now_us - READ_ONCE(flow->N_sent_us) < T_us)
 		return false;
-	WRITE_ONCE(flow->N_told, N);
-	WRITE_ONCE(flow->told_us, now_us);
+	WRITE_ONCE(flow->N_sent, N);
+	WRITE_ONCE(flow->N_sent_us, now_us);
 	return true;
 }
 
@@ -153,7 +153,7 @@ u32 hpcc_report_write(const struct hpcc_flow *flow, u8 *p)
 	const struct hpcc_opt opt = { .type = HPCC_OPT_REPORT, .nr = 1 };
 
 	hpcc_opt_encode(p, flow->kind, &opt);
-	put_unaligned_be64(hpcc_report_pack(HPCC_REPORT_FLOWS, READ_ONCE(flow->N_told)),
+	put_unaligned_be64(hpcc_report_pack(HPCC_REPORT_FLOWS, READ_ONCE(flow->N_sent)),
 			   p + HPCC_OPT_HEAD_LEN);
 	return hpcc_opt_len(1);
 }
@@ -267,14 +267,14 @@ void hpcc_follow_N(struct hpcc_flow *flow, u32 now_us)
 		return;
 	arrived = READ_ONCE(flow->N_arrived) ? xchg(&flow->N_arrived, 0) : 0;
 	if (arrived) {
-		flow->N_heard = arrived;
-		flow->heard_us = now_us;
+		flow->N_reported = arrived;
+		flow->N_reported_us = now_us;
 	}
-	if (flow->N_heard && hpcc_last_hop_rules(&flow->algo, READ_ONCE(flow->hops))) {
-		if (now_us - flow->heard_us <= hpcc_T_us(&flow->params) * hpcc_report_age_T)
-			N = flow->N_heard;
+	if (flow->N_reported && hpcc_last_hop_rules(&flow->algo, READ_ONCE(flow->hops))) {
+		if (now_us - flow->N_reported_us <= hpcc_T_us(&flow->params) * hpcc_report_age_T)
+			N = flow->N_reported;
 		else
-			flow->N_heard = 0;
+			flow->N_reported = 0;
 	}
 	if (flow->N != N) {
 		flow->N = N;

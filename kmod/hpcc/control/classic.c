@@ -312,7 +312,7 @@ bool hpcc_silent(struct sock *sk, struct hpcc_flow *flow,
 		return false;
 	if (!hpcc_count_silent(tp, flow) ||
 	    tp->tcp_mstamp - flow->silent_since_us <=
-	    (flow->reported ? hpcc_silent_window_rtts : hpcc_silent_rtts) *
+	    (flow->rx_window_active ? hpcc_silent_window_rtts : hpcc_silent_rtts) *
 	    (u64)(tp->srtt_us >> 3))
 		return false;
 	if (hpcc_remote_silent(sk, flow)) {
@@ -323,7 +323,7 @@ bool hpcc_silent(struct sock *sk, struct hpcc_flow *flow,
 		return false;
 	hpcc_count(sock_net(sk), HPCC_C_FALLBACKS);
 	hpcc_fall_back(sk, flow, HPCC_WHY_SILENCE,
-		       flow->mode == HPCC_MODE_IGNORING || ack->told ?
+		       flow->mode == HPCC_MODE_IGNORING || ack->informed ?
 		       HPCC_MODE_DOUBTING : HPCC_MODE_CLASSIC,
 		       HPCC_HOLD_SILENCE, hpcc_silent_ssthresh(tp, flow));
 	return true;
@@ -350,7 +350,7 @@ bool hpcc_unseen_loss(struct sock *sk, struct hpcc_flow *flow,
 
 	if (likely(!hpcc_loss_ends(tp, flow, rs)))
 		return false;
-	flow->heard = 0;
+	flow->audit_seen = 0;
 	if (likely(!hpcc_fallback_ack(&flow->fallback, &flow->algo,
 				      tp->tcp_mstamp * NSEC_PER_USEC,
 				      rs->prior_delivered, tp->delivered,

@@ -94,7 +94,7 @@ static void hpcc_rx_begin(struct sock *sk, struct hpcc_flow *flow, struct hpcc_r
 	/* They may be of two sets. The sender repeats them. */
 	if (!hpcc_newint_params_unpack(words, &q))
 		return;
-	rx->state.told_q16 = 0;
+	rx->state.reported_q16 = 0;
 	if (rx->on && hpcc_newint_params_same(words, rx->uses))
 		return;
 	memcpy(rx->uses, words, sizeof(rx->uses));
@@ -235,7 +235,7 @@ void hpcc_cwnd_event(struct sock *sk, enum tcp_ca_event event)
 
 /**
  * hpcc_window_write() - tell W
- * @flow: a flow, of which hpcc_window_waits()
+ * @flow: a flow, of which hpcc_window_pending()
  * @p: hpcc_opt_len(1) bytes
  *
  * Context: LOCAL_OUT.
@@ -321,7 +321,7 @@ static void hpcc_remote_set(struct sock *sk, struct hpcc_flow *flow, struct hpcc
 	remote->since_us = tcp_sk(sk)->tcp_mstamp;
 	WRITE_ONCE(remote->tries, 0);
 	WRITE_ONCE(remote->state, state);
-	WRITE_ONCE(flow->reported, state == HPCC_REMOTE_ON);
+	WRITE_ONCE(flow->rx_window_active, state == HPCC_REMOTE_ON);
 }
 
 /* What the receiver is to compute W with now, as two words. */
@@ -360,7 +360,7 @@ static void hpcc_remote_tell(struct sock *sk, struct hpcc_flow *flow, struct hpc
 	WRITE_ONCE(remote->tell[0], words[0]);
 	WRITE_ONCE(remote->tell[1], words[1]);
 	WRITE_ONCE(remote->id, id);
-	WRITE_ONCE(remote->told_ns, tcp_sk(sk)->tcp_clock_cache - flow->params.T);
+	WRITE_ONCE(remote->params_sent_ns, tcp_sk(sk)->tcp_clock_cache - flow->params.T);
 	WRITE_ONCE(remote->telling, true);
 }
 
@@ -375,7 +375,7 @@ void hpcc_remote_begin(struct sock *sk, struct hpcc_flow *flow)
 {
 	struct hpcc_remote *remote;
 
-	if (!flow->where || flow->probes || !hpcc_ecn_is_negotiated(tcp_sk(sk)))
+	if (!flow->rx_window_agreed || flow->probes || !hpcc_ecn_is_negotiated(tcp_sk(sk)))
 		return;
 	remote = hpcc_flow_zalloc(sk, sizeof(*remote));
 	if (!remote)
@@ -445,10 +445,10 @@ bool hpcc_remote_take(struct sock *sk, struct hpcc_flow *flow)
 	struct hpcc_window w;
 	u64 word;
 
-	if (likely(!READ_ONCE(flow->told)))
+	if (likely(!READ_ONCE(flow->rx_window_new)))
 		return false;
 	/* Before the window is read: one that comes meanwhile is taken next time. */
-	smp_store_mb(flow->told, false);
+	smp_store_mb(flow->rx_window_new, false);
 	word = READ_ONCE(remote->window);
 	if (word == remote->taken || remote->state == HPCC_REMOTE_OFF)
 		return false;
@@ -459,9 +459,9 @@ bool hpcc_remote_take(struct sock *sk, struct hpcc_flow *flow)
 	if (remote->state != HPCC_REMOTE_ON) {
 		hpcc_remote_set(sk, flow, remote, HPCC_REMOTE_ON);
 		flow->algo.started = true;
-		flow->heard = 0;
+		flow->audit_seen = 0;
 	}
-	hpcc_response_told(tcp_sk(sk), flow, hpcc_window_bytes(&w, &flow->params));
+	hpcc_rx_window_apply(tcp_sk(sk), flow, hpcc_window_bytes(&w, &flow->params));
 	return true;
 }
 
@@ -495,7 +495,7 @@ void hpcc_remote_stop(struct sock *sk, struct hpcc_flow *flow)
  */
 bool hpcc_remote_silent(struct sock *sk, struct hpcc_flow *flow)
 {
-	if (likely(!flow->reported))
+	if (likely(!flow->rx_window_active))
 		return false;
 	hpcc_remote_stop(sk, flow);
 	hpcc_remote_of(sk, flow)->wait_us = hpcc_T_in_us(flow, hpcc_ask_again_T);
@@ -515,7 +515,7 @@ bool hpcc_params_due(const struct hpcc_flow *flow, const struct tcp_sock *tp)
 	const struct hpcc_remote *remote = rcu_dereference(flow->remote);
 
 	return unlikely(remote) && READ_ONCE(remote->telling) &&
-	       hpcc_peek(tp->tcp_clock_cache) - READ_ONCE(remote->told_ns) >=
+	       hpcc_peek(tp->tcp_clock_cache) - READ_ONCE(remote->params_sent_ns) >=
 	       hpcc_peek(flow->params.T) / 2;
 }
 
@@ -533,7 +533,7 @@ u32 hpcc_params_write(struct hpcc_flow *flow, const struct tcp_sock *tp, u8 *p)
 	const struct hpcc_opt opt = { .type = HPCC_OPT_REPORT, .nr = 2 };
 	struct hpcc_remote *remote = rcu_dereference(flow->remote);
 
-	WRITE_ONCE(remote->told_ns, hpcc_peek(tp->tcp_clock_cache));
+	WRITE_ONCE(remote->params_sent_ns, hpcc_peek(tp->tcp_clock_cache));
 	WRITE_ONCE(remote->tries, min(READ_ONCE(remote->tries) + 1, U8_MAX));
 	/* Nobody answers that. */
 	if (READ_ONCE(remote->state) == HPCC_REMOTE_OFF)
@@ -563,7 +563,7 @@ static int hpcc_window_in(struct hpcc_flow *flow, const struct net *net, u64 wor
 	}
 	WRITE_ONCE(remote->window, word);
 	/* hpcc_remote_take() that sees this sees the window. */
-	smp_store_release(&flow->told, true);
+	smp_store_release(&flow->rx_window_new, true);
 	return 0;
 }
 
@@ -584,7 +584,8 @@ int hpcc_receiver_in(struct hpcc_flow *flow, const struct net *net, const struct
 {
 	u64 words[2] = { get_unaligned_be64(records) };
 
-	if (words[0] >> 60 == HPCC_REPORT_WINDOW ? !rcu_access_pointer(flow->remote) : !flow->where)
+	if (words[0] >> 60 == HPCC_REPORT_WINDOW ? !rcu_access_pointer(flow->remote) :
+						   !flow->rx_window_agreed)
 		return -ENOENT;
 	if (words[0] >> 60 == HPCC_REPORT_WINDOW && opt->nr == 1)
 		return hpcc_window_in(flow, net, words[0]);

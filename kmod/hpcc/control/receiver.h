@@ -74,7 +74,7 @@ enum hpcc_remote_state {
  * @tell: parameters; LOCAL_OUT reads them
  * @window: newest record of a window; LOCAL_IN writes
  * @taken: the one that W was set from last
- * @told_ns: tcp_clock_cache when LOCAL_OUT sent parameters last
+ * @params_sent_ns: tcp_clock_cache when LOCAL_OUT sent parameters last
  * @since_us: when @state began
  * @wait_us: how long HPCC_REMOTE_OFF lasts at least
  * @id: of @tell
@@ -82,14 +82,14 @@ enum hpcc_remote_state {
  * @telling: LOCAL_OUT is to send @tell
  * @tries: times that it did, in this state
  *
- * Written under the socket lock, but for @window and @told_ns; the hooks write @telling and @tries
- * as well.
+ * Written under the socket lock, but for @window and @params_sent_ns; the hooks write @telling and
+ * @tries as well.
  */
 struct hpcc_remote {
 	u64 tell[2];
 	u64 window;
 	u64 taken;
-	u64 told_ns;
+	u64 params_sent_ns;
 	u64 since_us;
 	u64 wait_us;
 	u8 id;
@@ -99,12 +99,12 @@ struct hpcc_remote {
 };
 
 /**
- * hpcc_window_waits() - whether W waits to be told to the peer
+ * hpcc_window_pending() - whether W waits to be told to the peer
  * @flow: a flow
  *
  * Context: LOCAL_OUT.
  */
-static inline bool hpcc_window_waits(const struct hpcc_flow *flow)
+static inline bool hpcc_window_pending(const struct hpcc_flow *flow)
 {
 	const struct hpcc_rx *rx = rcu_dereference(flow->rx);
 

@@ -149,7 +149,7 @@ void hpcc_response_take(struct sock *sk, struct hpcc_flow *flow)
 	cmpxchg(&flow->response, word, word & ~HPCC_RESPONSE_PENDING);
 	if (!hpcc_runs_telemetry(flow) || before(seq, tp->snd_una) ||
 	    !hpcc_algo_respond(&flow->algo, &flow->params, seq, hpcc_response_qlen_ns(word),
-			       flow->reported)) {
+			       flow->rx_window_active)) {
 		hpcc_count(sock_net(sk), HPCC_C_RESPONSE_IGNORED);
 		return;
 	}
@@ -160,7 +160,7 @@ void hpcc_response_take(struct sock *sk, struct hpcc_flow *flow)
 }
 
 /**
- * hpcc_response_told() - set W where the receiver tells it
+ * hpcc_rx_window_apply() - set W where the receiver tells it
  * @tp: socket
  * @flow: its flow
  * @W_q16: what was told, bytes
@@ -170,7 +170,7 @@ void hpcc_response_take(struct sock *sk, struct hpcc_flow *flow)
  *
  * Context: socket lock.
  */
-void hpcc_response_told(const struct tcp_sock *tp, struct hpcc_flow *flow, u64 W_q16)
+void hpcc_rx_window_apply(const struct tcp_sock *tp, struct hpcc_flow *flow, u64 W_q16)
 {
 	struct hpcc_algo *a = &flow->algo;
 

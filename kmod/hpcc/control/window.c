@@ -143,7 +143,7 @@ u32 hpcc_cwnd(struct sock *sk, struct hpcc_flow *flow)
 	W_bytes = min_t(u64, (flow->algo.W_q16 + 0xffff) >> 16, 1 << 30);
 	segs = reciprocal_divide(W_bytes + mss - 1, flow->mss_recip);
 	/* What the receiver got and did not acknowledge yet is not in the network. */
-	if (unlikely(flow->reported))
+	if (unlikely(flow->rx_window_active))
 		segs += HPCC_RX_HELD + (segs >= HPCC_RX_MANY);
 	/* The peer may delay the ACK of one segment for 40 ms; that of two it does not. */
 	if (unlikely(segs < 2) && READ_ONCE(flow->prompt_end) != tp->snd_nxt)

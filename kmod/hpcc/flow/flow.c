@@ -164,7 +164,7 @@ static struct hpcc_flow *hpcc_flow_make(struct sock *sk, u16 caps, u8 kind)
 	flow->kind = kind;
 	flow->slots = READ_ONCE(sysctls->slots);
 	flow->caps = caps;
-	flow->where = caps & HPCC_CAP_WINDOW;
+	flow->rx_window_agreed = caps & HPCC_CAP_WINDOW;
 	flow->carrier = hpcc_carrier_for(sk, caps);
 	flow->nodes = READ_ONCE(sysctls->ioam_nodes);
 	flow->ioam_seq = tcp_sk(sk)->snd_una;

@@ -96,9 +96,9 @@ enum hpcc_ignored {
  * @min_rtt_us: minimum RTT that T was taken from, where it was
  * @mss: MSS that @mss_recip is of; no MSS has more than 16 bits
  * @ext_hdr_len: icsk_ext_hdr_len as we left it
- * @told: the receiver told W; LOCAL_IN sets it, without the socket lock
- * @reported: W comes from the receiver (receiver.c); LOCAL_OUT and netlink.c read it without the
- *	socket lock
+ * @rx_window_new: the receiver sent a new W; LOCAL_IN sets it, without the socket lock
+ * @rx_window_active: W comes from the receiver (receiver.c); LOCAL_OUT and netlink.c read it
+ *	without the socket lock
  * @tlp: tail loss probe
  * @silent_acks: ACKs of new data since a link was measured last, at most HPCC_SILENT_ACKS + 1;
  *	round trips, where classic rules
@@ -116,7 +116,7 @@ enum hpcc_ignored {
  * @slots: records FORWARD asks for; constant
  * @hop_records: net.hpcc.hop_records
  * @caps: HPCC_CAP_* of the peer; constant
- * @where: both ends would have the receiver compute W; constant
+ * @rx_window_agreed: both ends would have the receiver compute W; constant
  * @carrier: what switches fill in, enum hpcc_carrier; LOCAL_OUT reads it without the socket lock
  * @ioam_held: with IOAM, all the same the TCP option carries requests, for now; the same
  * @nodes: hops that an IOAM trace has room for, or that may write into a stack; constant
@@ -163,8 +163,8 @@ enum hpcc_ignored {
  * @csig: the path as CSIG tells of it; LOCAL_IN writes it without a lock, so that two CPUs may
  *	spoil a sample; LOCAL_OUT reads its ask alone
  * @counted: the period in which census.c counted it last
- * @told_us: when it told N last
- * @N_told: what it told
+ * @N_sent_us: when N was sent last
+ * @N_sent: that N
  * @N_arrived: a report came; taken with xchg() at the end of the round trip
  * @census: index in hpcc_net.census of what counts it
  * @device: the same, of the device that its last request came in by
@@ -175,9 +175,9 @@ enum hpcc_ignored {
  * @mixed: hops of the option and nodes of a trace came in one request: which is last nobody knows
  * @W_ai_one_q16: W_ai of a flow alone, bytes; 0: W_ai does not follow N (census.c)
  * @W_ai_goal_q16: where W_ai goes
- * @heard_us: when @N_heard came
+ * @N_reported_us: when @N_reported came
  * @N: what @W_ai_goal_q16 is for
- * @N_heard: N of the last report; 0: there is none that holds
+ * @N_reported: N of the last report; 0: there is none that holds
  * @asked_delivered: packets delivered when the last probe left
  * @asked_segs: data segments that had left then, less 1 while some were on their way
  * @una: snd_una at the last ACK, where @probes
@@ -186,7 +186,8 @@ enum hpcc_ignored {
  * @silent_since_us: tcp_mstamp of the first of @silent_acks
  * @silent_requests: @requests then
  * @full_us: tcp_mstamp when W became Wc last, modulo 2^32
- * @heard: hops that records were taken in of since losses were judged, by bit; if @reported
+ * @audit_seen: hops that records were taken in of since losses were judged, by bit; if
+ *	@rx_window_active
  * @rto_received: @received at the last RTO
  * @rto_requests: @requests then
  * @undo_W_q16: W before an RTO
@@ -242,7 +243,7 @@ struct hpcc_flow {
 	struct hpcc_tlp tlp;
 	u8 silent_acks : 4;
 	u8 firsts : 4;
-	bool told;
+	bool rx_window_new;
 	struct hpcc_burst burst;
 	bool searching;
 	bool probes;
@@ -260,7 +261,7 @@ struct hpcc_flow {
 	bool prompt;
 	bool answer;
 	bool asking;
-	bool reported;
+	bool rx_window_active;
 	struct rhash_head node;
 	const struct sock *sk;
 	u32 scales;
@@ -273,7 +274,7 @@ struct hpcc_flow {
 	bool probing;
 	u16 caps;
 	bool echo_reserved;
-	bool where;
+	bool rx_window_agreed;
 	u8 carrier;
 	bool ioam_held;
 	u8 nodes;
@@ -296,8 +297,8 @@ struct hpcc_flow {
 
 	struct hpcc_csig_path csig;
 	u32 counted;
-	u32 told_us;
-	u16 N_told;
+	u32 N_sent_us;
+	u16 N_sent;
 	u32 N_arrived;
 	u8 census;
 	u8 device;
@@ -306,9 +307,9 @@ struct hpcc_flow {
 
 	u64 W_ai_one_q16;
 	u64 W_ai_goal_q16;
-	u32 heard_us;
+	u32 N_reported_us;
 	u32 N;
-	u32 N_heard;
+	u32 N_reported;
 	u32 asked_delivered;
 	u32 asked_segs;
 	u32 una;
@@ -317,7 +318,7 @@ struct hpcc_flow {
 	u64 silent_since_us;
 	u32 silent_requests;
 	u32 full_us;
-	u16 heard;
+	u16 audit_seen;
 	u32 rto_received;
 	u32 rto_requests;
 	u64 undo_W_q16;

@@ -175,8 +175,8 @@ static u32 hpcc_forward_write(struct hpcc_flow *flow, const struct tcp_sock *tp,
 	/* What classic sends is acknowledged as what Reno sends. A probe speaks for the data
 	 * behind it.
 	 */
-	if (hpcc_peek(tp->snd_cwnd) < (READ_ONCE(flow->reported) ? HPCC_PROMPT_CWND_RX :
-								  HPCC_PROMPT_CWND) &&
+	if (hpcc_peek(tp->snd_cwnd) < (READ_ONCE(flow->rx_window_active) ? HPCC_PROMPT_CWND_RX :
+									   HPCC_PROMPT_CWND) &&
 	    hpcc_runs_telemetry(flow))
 		opt.flags = HPCC_OPT_F_PROMPT;
 
@@ -249,7 +249,7 @@ static u32 hpcc_options_write(struct hpcc_flow *flow, const struct tcp_sock *tp,
 {
 	const struct net *net = sock_net((const struct sock *)tp);
 
-	if (unlikely(hpcc_window_waits(flow)) && hpcc_window_fits(flow, asks, room))
+	if (unlikely(hpcc_window_pending(flow)) && hpcc_window_fits(flow, asks, room))
 		return hpcc_window_and(flow, tp, asks, room, out, forward, echo);
 	if (asks && room >= hpcc_opt_len(2) && hpcc_params_due(flow, tp)) {
 		hpcc_count_rcu(net, HPCC_C_REPORT_SENT);
@@ -389,7 +389,7 @@ static void hpcc_data_out(struct hpcc_segment *seg, struct sock *sk)
 		hpcc_pace_first(sk, seg->skb->len);
 	asks = (READ_ONCE(flow->probes) ? READ_ONCE(flow->probing) :
 		data && hpcc_asks(flow, tcp_sk(sk))) ? HPCC_ASKS_TCP : HPCC_ASKS_NOT;
-	if (!asks && !hpcc_echo_waits(flow) && !hpcc_window_waits(flow) &&
+	if (!asks && !hpcc_echo_waits(flow) && !hpcc_window_pending(flow) &&
 	    !hpcc_signal_waits(flow))
 		return;
 	presence = hpcc_segment_presence(seg, flow->kind);

@@ -131,12 +131,12 @@ static int hpcc_put_mode(struct sk_buff *skb, const struct hpcc_flow *flow)
 
 static int hpcc_put_how(struct sk_buff *skb, const struct hpcc_flow *flow)
 {
-	u32 N = hpcc_peek(flow->N_heard);
+	u32 N = hpcc_peek(flow->N_reported);
 
 	return (N ? nla_put_u32(skb, HPCC_A_FLOW_N, N) : 0) ?:
 	       nla_put_u32(skb, HPCC_A_FLOW_SAMPLE,
 			   READ_ONCE(flow->searching) ? 0 : hpcc_peek(flow->sample_ns)) ?:
-	       (READ_ONCE(flow->reported) ? nla_put_flag(skb, HPCC_A_FLOW_RECEIVER) : 0) ?:
+	       (READ_ONCE(flow->rx_window_active) ? nla_put_flag(skb, HPCC_A_FLOW_RECEIVER) : 0) ?:
 	       (READ_ONCE(flow->probes) ? nla_put_flag(skb, HPCC_A_FLOW_PROBES) : 0) ?:
 	       (READ_ONCE(flow->muted) || READ_ONCE(flow->pause) ?
 		nla_put_flag(skb, HPCC_A_FLOW_MUTED) : 0);

@@ -260,8 +260,8 @@ u32 hpcc_take_mail(struct sock *sk, struct hpcc_flow *flow, u32 rtt_us, u32 *bit
 		if (READ_ONCE(flow->mail[i]))
 			n += hpcc_take_word(flow, &in, i);
 	flow->skipped = in.skipped;
-	if (unlikely(flow->reported))
-		flow->heard |= in.measure.seen;
+	if (unlikely(flow->rx_window_active))
+		flow->audit_seen |= in.measure.seen;
 	if (n)
 		*bits = hpcc_measure_end(&flow->algo, &flow->params, &in.measure);
 	return n;
