@@ -31,15 +31,15 @@ OWNERS = {
     "control/classic.c": "fallback silent_acks silent_since_us silent_requests firsts mode audit_seen late late_told "
                          "late_delivered copies_then retrans_then classic_seq classic_cwnd duplicates deceived why",
     "control/mute.c": "muted pause next_pause paused paused_at rto_received rto_requests",
-    "control/probe.c": "probes answer probing carrier asked_delivered asked_segs answered_ns",
+    "control/probe.c": "probes answer probing carrier last_request_delivered last_request_segs answered_ns",
     "control/receiver.c": "rx_window_new rx_window_active rx remote",
     "control/switch_response.c": "response",
     "control/window.c": "mss_recip mss ext_hdr_len burst stamped reserved ip_optlen",
     "flow/flow.c": "kind slots node sk caps rx_window_agreed nodes dead lock id rcu",
-    "hook/local_out.c": "asked snd_end requests asked_ns prompt_end echo_ack echo_at",
+    "hook/local_out.c": "next_hop snd_end requests last_request_ns prompt_end echo_ack echo_at",
     "hook/options.c": "received device ignored",
     "observe/netlink.c": "events events_since missed",
-    "telemetry/identify.c": "asking path",
+    "telemetry/identify.c": "identify_active path",
     "telemetry/mailbox.c": "hops scale scales mail echo echo_head echo_next echo_reserved",
 }
 

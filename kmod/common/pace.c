@@ -95,7 +95,7 @@ void hpcc_pace_at(struct tcp_sock *tp, struct hpcc_stamped *stamped, u64 ns)
 EXPORT_SYMBOL_GPL(hpcc_pace_at);
 
 /**
- * hpcc_hand_over() - end what hpcc_cap_bursts() and hpcc_pacing_begin() did
+ * hpcc_pacing_restore() - end what hpcc_cap_bursts() and hpcc_pacing_begin() did
  * @sk: socket
  * @burst: its bound
  * @stamped: for hpcc_pace_at()
@@ -103,8 +103,8 @@ EXPORT_SYMBOL_GPL(hpcc_pace_at);
  * Reno does not pace, and the route bounds its bursts. A packet that waits in TCP leaves now, or
  * when the application's rate lets it. A packet that waits in fq keeps its departure time.
  */
-void hpcc_hand_over(struct sock *sk, struct hpcc_burst *burst,
-		    struct hpcc_stamped *stamped)
+void hpcc_pacing_restore(struct sock *sk, struct hpcc_burst *burst,
+			 struct hpcc_stamped *stamped)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
 	u64 latest_ns = tp->tcp_clock_cache + hpcc_app_gap_ns(sk);
@@ -118,7 +118,7 @@ void hpcc_hand_over(struct sock *sk, struct hpcc_burst *burst,
 		cmpxchg(&sk->sk_pacing_status, SK_PACING_NEEDED, SK_PACING_NONE);
 	burst->paced = false;
 }
-EXPORT_SYMBOL_GPL(hpcc_hand_over);
+EXPORT_SYMBOL_GPL(hpcc_pacing_restore);
 
 /**
  * hpcc_cap_bursts() - bound what leaves at once
@@ -175,7 +175,7 @@ static u64 hpcc_burst_ns(const struct tcp_sock *tp)
 }
 
 /**
- * hpcc_pace_again() - let a new rate drain what is left of the packet interval
+ * hpcc_pacing_reschedule() - let a new rate drain what is left of the packet interval
  * @tp: socket, its ACK being processed, its pacing rate set
  * @stamped: for hpcc_pace_at()
  * @R_before: rate that the interval was paced by, in any unit
@@ -189,8 +189,8 @@ static u64 hpcc_burst_ns(const struct tcp_sock *tp)
  * bursts take at the new rate; the quotient may not fit 64 bits before that. What the
  * application has set the rate of (SO_MAX_PACING_RATE) stays.
  */
-void hpcc_pace_again(struct tcp_sock *tp, struct hpcc_stamped *stamped, u64 R_before,
-		     u64 R)
+void hpcc_pacing_reschedule(struct tcp_sock *tp, struct hpcc_stamped *stamped, u64 R_before,
+			    u64 R)
 {
 	const struct sock *sk = (const struct sock *)tp;
 	unsigned long max_rate = READ_ONCE(sk->sk_max_pacing_rate);
@@ -204,4 +204,4 @@ void hpcc_pace_again(struct tcp_sock *tp, struct hpcc_stamped *stamped, u64 R_be
 		  mul_u64_u64_div_u64(wait_ns, R_before, R) : U64_MAX;
 	hpcc_pace_at(tp, stamped, now_ns + min(wait_ns, hpcc_burst_ns(tp)));
 }
-EXPORT_SYMBOL_GPL(hpcc_pace_again);
+EXPORT_SYMBOL_GPL(hpcc_pacing_reschedule);

@@ -38,13 +38,13 @@ void hpcc_burst_init(struct sock *sk, struct hpcc_burst *burst, u32 segs,
 		     u32 shift);
 void hpcc_stamped_begin(const struct tcp_sock *tp, struct hpcc_stamped *stamped);
 void hpcc_pacing_begin(struct sock *sk, struct hpcc_burst *burst);
-void hpcc_hand_over(struct sock *sk, struct hpcc_burst *burst,
-		    struct hpcc_stamped *stamped);
+void hpcc_pacing_restore(struct sock *sk, struct hpcc_burst *burst,
+			 struct hpcc_stamped *stamped);
 void hpcc_cap_bursts(struct sock *sk, struct hpcc_burst *burst, u32 cwnd,
 		     bool tight);
 void hpcc_pace_at(struct tcp_sock *tp, struct hpcc_stamped *stamped, u64 ns);
-void hpcc_pace_again(struct tcp_sock *tp, struct hpcc_stamped *stamped, u64 R_before,
-		     u64 R);
+void hpcc_pacing_reschedule(struct tcp_sock *tp, struct hpcc_stamped *stamped, u64 R_before,
+			    u64 R);
 
 /* TCP does not pace a connection's first segments: tcp_update_skb_after_send(). */
 #define HPCC_UNPACED_SEGS	10
@@ -86,7 +86,7 @@ static inline u64 hpcc_app_gap_ns(const struct sock *sk)
 }
 
 /**
- * hpcc_deny_credit() - pace what this ACK lets go
+ * hpcc_pacing_no_credit() - pace what this ACK lets go
  * @tp: socket
  * @burst: its bound
  * @rs: what the ACK told; snd_cwnd is still that of before
@@ -97,9 +97,9 @@ static inline u64 hpcc_app_gap_ns(const struct sock *sk)
  * keep their shape, and the pause between them costs throughput for good. TCP
  * holds back what is less than a burst: a window is used up when none fits.
  */
-static inline void hpcc_deny_credit(struct tcp_sock *tp,
-				    const struct hpcc_burst *burst,
-				    const struct rate_sample *rs)
+static inline void hpcc_pacing_no_credit(struct tcp_sock *tp,
+					 const struct hpcc_burst *burst,
+					 const struct rate_sample *rs)
 {
 	u32 segs = min_t(u32, ((const struct sock *)tp)->sk_gso_max_segs,
 			 burst->segs);

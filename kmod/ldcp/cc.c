@@ -134,7 +134,7 @@ static void ldcp_to_classic(struct sock *sk, struct ldcp_ca *ca)
 	ca->blind_losses = 0;
 	/* Half the window, for the loss that was one too many. */
 	tp->snd_ssthresh = max_t(u64, ca->cw_undo_q24 >> (LDCP_CW_BITS + 1), 2);
-	hpcc_hand_over(sk, &ca->burst, &ca->stamped);
+	hpcc_pacing_restore(sk, &ca->burst, &ca->stamped);
 	ldcp_run(sk, true, LDCP_C_FALLBACKS);
 }
 
@@ -351,7 +351,7 @@ static void ldcp_release(struct sock *sk)
 	if (ca->stage == LDCP_START)
 		ldcp_start_allow_reordering(sk);
 	if (ca->burst.segs)
-		hpcc_hand_over(sk, &ca->burst, &ca->stamped);
+		hpcc_pacing_restore(sk, &ca->burst, &ca->stamped);
 	ca->stage = LDCP_OFF;
 	/* For a socket that connects once more: its SYN has to ask for ECN. */
 	WRITE_ONCE(inet_csk(sk)->icsk_ca_ops, &ldcp_ops);

@@ -25,7 +25,7 @@
 
 /**
  * hpcc_phase_next() - the phase of the next request
- * @asked: hops that this round has asked already, updated
+ * @next_hop: next hop to ask in this round, from 0 on; updated
  * @hops: hops of the path, 0 .. HPCC_HOPS_MAX
  * @nr: slots of the request, 1 .. HPCC_OPT_RECORDS_MAX
  *
@@ -33,12 +33,12 @@
  *
  * Return: 0 .. HPCC_PHASES - 1.
  */
-static inline u32 hpcc_phase_next(u8 *asked, u32 hops, u32 nr)
+static inline u32 hpcc_phase_next(u8 *next_hop, u32 hops, u32 nr)
 {
 	u32 end = nr;
 	u32 phase = 0;
 
-	while (end <= *asked) {
+	while (end <= *next_hop) {
 		end += nr;
 		phase++;
 	}
@@ -46,17 +46,17 @@ static inline u32 hpcc_phase_next(u8 *asked, u32 hops, u32 nr)
 		end = nr;
 		phase = 0;
 	}
-	*asked = end < hops ? end : 0;
+	*next_hop = end < hops ? end : 0;
 	return phase;
 }
 
 /**
  * hpcc_phase_needs_slots() - whether one slot is too few for the next request
- * @asked: hops that this round has asked already
+ * @next_hop: next hop to ask in this round, from 0 on
  */
-static inline bool hpcc_phase_needs_slots(u8 asked)
+static inline bool hpcc_phase_needs_slots(u8 next_hop)
 {
-	return asked >= HPCC_PHASES;
+	return next_hop >= HPCC_PHASES;
 }
 
 /**

@@ -84,10 +84,10 @@ static inline bool hpcc_is_ifa(const struct sk_buff *skb, u8 pf)
 /* ---- CSIG (csig.c) ---- */
 
 /**
- * hpcc_signal_waits() - whether a signal waits to be reflected
+ * hpcc_signal_pending() - whether a signal waits to be reflected
  * @flow: a flow
  */
-static inline bool hpcc_signal_waits(const struct hpcc_flow *flow)
+static inline bool hpcc_signal_pending(const struct hpcc_flow *flow)
 {
 	return READ_ONCE(flow->signal);
 }

@@ -178,7 +178,7 @@ static void hpcc_update_remote(struct sock *sk, struct hpcc_flow *flow,
 {
 	u32 bits;
 
-	if (hpcc_take_mail(sk, flow, hpcc_rtt_us(tcp_sk(sk), rs->rtt_us), &bits)) {
+	if (hpcc_mailbox_drain(sk, flow, hpcc_rtt_us(tcp_sk(sk), rs->rtt_us), &bits)) {
 		hpcc_count_ack(sk, flow, bits);
 		hpcc_find_bottleneck(&flow->algo, tcp_sk(sk)->tcp_mstamp >> HPCC_BOTTLENECK_SHIFT);
 		if (bits & HPCC_ACK_PATH)
@@ -199,13 +199,13 @@ static void hpcc_update_model(struct sock *sk, struct hpcc_flow *flow,
 
 	ack->before_q16 = flow->algo.W_q16;
 	ack->bits = HPCC_ACK_NO_SAMPLE;
-	ack->informed = hpcc_mail_waits(flow);
+	ack->informed = hpcc_mail_pending(flow);
 	if (unlikely(flow->rx_window_active || READ_ONCE(flow->rx_window_new))) {
 		hpcc_update_remote(sk, flow, rs, ack);
 		return;
 	}
-	ack->n = hpcc_take_mail(sk, flow, hpcc_rtt_us(tp, rs->rtt_us),
-				&ack->bits);
+	ack->n = hpcc_mailbox_drain(sk, flow, hpcc_rtt_us(tp, rs->rtt_us),
+				    &ack->bits);
 	if (!ack->n)
 		return;
 	/* With nothing on its way, the answer to a probe ends a round trip. */
@@ -231,17 +231,17 @@ static void hpcc_update_model(struct sock *sk, struct hpcc_flow *flow,
 }
 
 /**
- * hpcc_listen() - take records in that W does not follow
+ * hpcc_measure_only() - take records in that W does not follow
  * @sk: socket that runs classic
  * @flow: its flow
  *
  * Return: whether a link was measured.
  */
-bool hpcc_listen(struct sock *sk, struct hpcc_flow *flow)
+bool hpcc_measure_only(struct sock *sk, struct hpcc_flow *flow)
 {
 	u32 bits;
 
-	if (!hpcc_take_mail(sk, flow, hpcc_rtt_us(tcp_sk(sk), -1), &bits))
+	if (!hpcc_mailbox_drain(sk, flow, hpcc_rtt_us(tcp_sk(sk), -1), &bits))
 		return false;
 	hpcc_count_ack(sk, flow, bits);
 	return !(bits & HPCC_ACK_NO_SAMPLE);
@@ -257,7 +257,7 @@ static bool hpcc_is_plain(const struct sock *sk, struct hpcc_flow *flow,
 {
 	const struct tcp_sock *tp = tcp_sk(sk);
 
-	if (hpcc_mail_waits(flow) || READ_ONCE(flow->rx_window_new) ||
+	if (hpcc_mail_pending(flow) || READ_ONCE(flow->rx_window_new) ||
 	    flow->dirty || flow->conserving ||
 	    hpcc_algo_is_slow(&flow->algo, &flow->params) ||
 	    inet_csk(sk)->icsk_ext_hdr_len != flow->ext_hdr_len ||
@@ -275,7 +275,7 @@ static noinline void hpcc_take_ack(struct sock *sk, struct hpcc_flow *flow,
 	struct hpcc_ack ack;
 	bool searching;
 
-	hpcc_reserve_again(sk, flow);
+	hpcc_reserve_restore(sk, flow);
 	hpcc_follow_T(sk, flow);
 	hpcc_update_model(sk, flow, rs, &ack);
 	hpcc_remote_tick(sk, flow);
@@ -296,7 +296,7 @@ static noinline void hpcc_take_ack(struct sock *sk, struct hpcc_flow *flow,
 	if (!ack.n)
 		return;
 	if (tcp_snd_cwnd(tp) < HPCC_PROMPT_CWND)
-		hpcc_pace_again(tp, &flow->stamped, ack.before_q16, flow->algo.W_q16);
+		hpcc_pacing_reschedule(tp, &flow->stamped, ack.before_q16, flow->algo.W_q16);
 	trace_hpcc_ack(sk, flow);
 }
 
@@ -308,7 +308,7 @@ static void hpcc_cong_control(struct sock *sk, HPCC_CONG_CONTROL_ACK
 	/* TCP may ask before init() was called. */
 	if (unlikely(!flow))
 		return;
-	hpcc_deny_credit(tcp_sk(sk), &flow->burst, rs);
+	hpcc_pacing_no_credit(tcp_sk(sk), &flow->burst, rs);
 	if (!hpcc_is_plain(sk, flow, rs))
 		hpcc_take_ack(sk, flow, rs);
 	if (unlikely(flow->probes))
@@ -348,7 +348,7 @@ void hpcc_in_ack_event(struct sock *sk, u32 flags)
 	if (unlikely(flow->probes)) {
 		/* For an ACK of data TCP calls cong_control(). */
 		if (!tp->packets_out && tp->snd_una == flow->una &&
-		    hpcc_mail_waits(flow))
+		    hpcc_mail_pending(flow))
 			hpcc_answer_in(sk, flow);
 		flow->una = tp->snd_una;
 	}
@@ -436,7 +436,7 @@ static u32 hpcc_tso_segs(HPCC_TSO_SEGS_ARGS)
 {
 	struct hpcc_flow *flow = hpcc_flow_of(sk);
 
-	if (flow && unlikely(hpcc_response_waits(flow)))
+	if (flow && unlikely(hpcc_response_pending(flow)))
 		hpcc_response_take(sk, flow);
 	if (!flow || tcp_sk(sk)->packets_out)
 		return hpcc_burst_segs(sk, 1);
@@ -546,9 +546,9 @@ void hpcc_release(struct sock *sk)
 		return;
 	ca->flow = NULL;
 	/* setsockopt() may have taken the reserve back since the last ACK. */
-	hpcc_reserve_again(sk, flow);
+	hpcc_reserve_restore(sk, flow);
 	hpcc_reserve(sk, flow, 0);
-	hpcc_hand_over(sk, &flow->burst, &flow->stamped);
+	hpcc_pacing_restore(sk, &flow->burst, &flow->stamped);
 	hpcc_rx_end(sk, flow);
 	if ((1 << sk->sk_state) & (TCPF_ESTABLISHED | TCPF_CLOSE_WAIT |
 				   TCPF_FIN_WAIT1 | TCPF_FIN_WAIT2))

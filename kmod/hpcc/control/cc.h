@@ -125,7 +125,7 @@ static inline bool hpcc_loss_ends(const struct tcp_sock *tp, struct hpcc_flow *f
 	       flow->params.T * HPCC_AUDIT_AGE_T;
 }
 
-bool hpcc_listen(struct sock *sk, struct hpcc_flow *flow);
+bool hpcc_measure_only(struct sock *sk, struct hpcc_flow *flow);
 void hpcc_in_ack_event(struct sock *sk, u32 flags);
 void hpcc_release(struct sock *sk);
 
@@ -140,7 +140,7 @@ void hpcc_note_late(const struct tcp_sock *tp, struct hpcc_flow *flow);
 void hpcc_rto(struct sock *sk, struct hpcc_flow *flow);
 void hpcc_loss_undone(const struct tcp_sock *tp, struct hpcc_flow *flow);
 
-bool hpcc_asks(const struct hpcc_flow *flow, const struct tcp_sock *tp);
+bool hpcc_request_due(const struct hpcc_flow *flow, const struct tcp_sock *tp);
 bool hpcc_carrier_is_probed(u8 carrier);
 u8 hpcc_carrier_for(const struct sock *sk, u16 caps);
 void hpcc_carrier_stop(struct sock *sk, struct hpcc_flow *flow);
@@ -149,9 +149,9 @@ void hpcc_probe_send(struct sock *sk, struct hpcc_flow *flow);
 void hpcc_probe_answer(struct sock *sk, struct hpcc_flow *flow);
 void hpcc_probe_arrived(struct sock *sk, struct hpcc_flow *flow);
 
-u16 hpcc_room(const struct hpcc_flow *flow);
+u16 hpcc_option_reserve(const struct hpcc_flow *flow);
 void hpcc_reserve(struct sock *sk, struct hpcc_flow *flow, u16 bytes);
-void hpcc_reserve_again(struct sock *sk, struct hpcc_flow *flow);
+void hpcc_reserve_restore(struct sock *sk, struct hpcc_flow *flow);
 u64 hpcc_W_min(const struct sock *sk, u64 W_init_q16, u32 T_ns, u32 rtt_ns, u32 base_rtt_ns,
 	       u32 start_rtt_ns);
 u32 hpcc_cwnd(struct sock *sk, struct hpcc_flow *flow);

@@ -162,7 +162,7 @@ static void hpcc_enter_classic(struct sock *sk, struct hpcc_flow *flow,
 	hpcc_remote_stop(sk, flow);
 	WRITE_ONCE(flow->searching, false);
 	hpcc_set_mode(flow, mode);
-	hpcc_hand_over(sk, &flow->burst, &flow->stamped);
+	hpcc_pacing_restore(sk, &flow->burst, &flow->stamped);
 	hpcc_run(sk, true, true);
 }
 
@@ -400,7 +400,7 @@ static void hpcc_classic_round(struct sock *sk, struct hpcc_flow *flow)
 {
 	if (likely(!flow->carrier && !flow->probes))
 		return;
-	if (hpcc_mail_waits(flow))
+	if (hpcc_mail_pending(flow))
 		flow->silent_acks = 0;
 	else if (hpcc_count_silent(tcp_sk(sk), flow))
 		hpcc_ask_otherwise(sk, flow);
@@ -414,7 +414,7 @@ static void hpcc_classic_in_ack_event(struct sock *sk, u32 flags)
 	hpcc_in_ack_event(sk, flags);
 	if (!flow)
 		return;
-	hpcc_reserve_again(sk, flow);
+	hpcc_reserve_restore(sk, flow);
 	if (unlikely(flow->carrier == HPCC_CARRIER_IOAM))
 		hpcc_ioam_ack(tp, flow, false);
 	if (after(tp->snd_una, flow->classic_seq)) {
@@ -427,10 +427,10 @@ static void hpcc_classic_in_ack_event(struct sock *sk, u32 flags)
 	if (!flow->duplicates && flow->deceived < hpcc_deceived_max)
 		hpcc_fallback_late(&flow->fallback, hpcc_lost(tp, flow));
 	/* A record that waits while the flow is muted came before the RTO. */
-	if (!hpcc_mail_waits(flow) || !hpcc_fallback_over(&flow->fallback) ||
+	if (!hpcc_mail_pending(flow) || !hpcc_fallback_over(&flow->fallback) ||
 	    READ_ONCE(flow->muted))
 		return;
-	if (flow->mode == HPCC_MODE_CLASSIC || hpcc_listen(sk, flow))
+	if (flow->mode == HPCC_MODE_CLASSIC || hpcc_measure_only(sk, flow))
 		hpcc_return(sk, flow);
 }
 

@@ -74,7 +74,7 @@ void hpcc_mute_ack(struct sock *sk, struct hpcc_flow *flow)
 	u8 muted = READ_ONCE(flow->muted);
 
 	if (READ_ONCE(flow->received) != flow->rto_received) {
-		hpcc_hand_over(sk, &flow->burst, &flow->stamped);
+		hpcc_pacing_restore(sk, &flow->burst, &flow->stamped);
 		WRITE_ONCE(flow->muted, HPCC_MUTED_NOT);
 	} else if (muted == HPCC_MUTED && hpcc_fallback_over(&flow->fallback) &&
 		   inet_csk(sk)->icsk_ca_state == TCP_CA_Open &&
@@ -83,7 +83,7 @@ void hpcc_mute_ack(struct sock *sk, struct hpcc_flow *flow)
 		hpcc_cap_bursts(sk, &flow->burst, 0, true);
 		WRITE_ONCE(flow->muted, HPCC_MUTED_TRIES);
 	} else if (muted == HPCC_MUTED_TRIED) {
-		hpcc_hand_over(sk, &flow->burst, &flow->stamped);
+		hpcc_pacing_restore(sk, &flow->burst, &flow->stamped);
 		WRITE_ONCE(flow->muted, HPCC_MUTED_FOR_GOOD);
 	}
 }

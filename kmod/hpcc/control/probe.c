@@ -102,17 +102,17 @@ void hpcc_carrier_stop(struct sock *sk, struct hpcc_flow *flow)
 }
 
 /**
- * hpcc_asks() - whether a request is due
+ * hpcc_request_due() - whether a request is due
  * @flow: a flow
  * @tp: its socket
  *
  * Context: RCU read side.
  */
-bool hpcc_asks(const struct hpcc_flow *flow, const struct tcp_sock *tp)
+bool hpcc_request_due(const struct hpcc_flow *flow, const struct tcp_sock *tp)
 {
-	return READ_ONCE(flow->searching) || hpcc_path_is_asked(flow) ||
+	return READ_ONCE(flow->searching) || hpcc_identify_due(flow) ||
 	       hpcc_peek(tp->snd_cwnd) < 2 ||
-	       hpcc_peek(tp->tcp_clock_cache) - READ_ONCE(flow->asked_ns) >=
+	       hpcc_peek(tp->tcp_clock_cache) - READ_ONCE(flow->last_request_ns) >=
 	       READ_ONCE(flow->sample_ns);
 }
 
@@ -128,8 +128,8 @@ void hpcc_carry_begin(struct sock *sk, struct hpcc_flow *flow, bool probes)
 {
 	probes = probes && tcp_is_sack(tcp_sk(sk));
 	WRITE_ONCE(flow->probes, probes);
-	flow->asked_segs = tcp_sk(sk)->data_segs_out - 1;
-	hpcc_reserve(sk, flow, probes ? 0 : hpcc_room(flow));
+	flow->last_request_segs = tcp_sk(sk)->data_segs_out - 1;
+	hpcc_reserve(sk, flow, probes ? 0 : hpcc_option_reserve(flow));
 }
 
 static void hpcc_probe_send_now(struct sock *sk, struct hpcc_flow *flow)
@@ -140,7 +140,7 @@ static void hpcc_probe_send_now(struct sock *sk, struct hpcc_flow *flow)
 }
 
 /* Whether an ACK would tell the peer something new, besides the window. */
-static bool hpcc_ack_waits(const struct sock *sk)
+static bool hpcc_ack_pending(const struct sock *sk)
 {
 	const struct tcp_sock *tp = tcp_sk(sk);
 
@@ -156,7 +156,7 @@ static noinline void hpcc_probe_send_apart(struct sock *sk, struct hpcc_flow *fl
 	const struct tcp_sock *tp = tcp_sk(sk);
 	u32 edge;
 
-	if (hpcc_ack_waits(sk))
+	if (hpcc_ack_pending(sk))
 		hpcc_send_ack(sk, tp->rcv_nxt);
 	edge = tp->rcv_wup + tp->rcv_wnd;
 	hpcc_probe_send_now(sk, flow);
@@ -186,12 +186,12 @@ void hpcc_probe_send(struct sock *sk, struct hpcc_flow *flow)
 	if ((tp->frto && inet_csk(sk)->icsk_ca_state == TCP_CA_Loss) || tp->repair ||
 	    (tp->packets_out ? inet_csk(sk)->icsk_retransmits :
 	     !tcp_send_head(sk) ||
-	     (tp->data_segs_out == flow->asked_segs && wstamp_ns <= now_ns)) ||
-	    (tp->delivered - flow->asked_delivered < hpcc_probe_segs &&
-	     now_ns - READ_ONCE(flow->asked_ns) < flow->params.T))
+	     (tp->data_segs_out == flow->last_request_segs && wstamp_ns <= now_ns)) ||
+	    (tp->delivered - flow->last_request_delivered < hpcc_probe_segs &&
+	     now_ns - READ_ONCE(flow->last_request_ns) < flow->params.T))
 		return;
 	rcu_read_lock();
-	due = hpcc_asks(flow, tp);
+	due = hpcc_request_due(flow, tp);
 	rcu_read_unlock();
 	if (!due)
 		return;
@@ -201,10 +201,10 @@ void hpcc_probe_send(struct sock *sk, struct hpcc_flow *flow)
 		hpcc_probe_send_now(sk, flow);
 	/* Data keep the pacing credit that they had. */
 	tp->tcp_wstamp_ns = wstamp_ns;
-	flow->asked_delivered = tp->delivered;
-	flow->asked_segs = tp->data_segs_out - !!tp->packets_out;
+	flow->last_request_delivered = tp->delivered;
+	flow->last_request_segs = tp->data_segs_out - !!tp->packets_out;
 	/* Also where there was no room for the request. */
-	WRITE_ONCE(flow->asked_ns, now_ns);
+	WRITE_ONCE(flow->last_request_ns, now_ns);
 	WRITE_ONCE(flow->requests, requests + 1);
 }
 
@@ -229,7 +229,7 @@ void hpcc_probe_answer(struct sock *sk, struct hpcc_flow *flow)
 		hpcc_notify(sk, flow, HPCC_EVENT_MUTED);
 		return;
 	}
-	if ((!hpcc_echo_waits(flow) && !hpcc_signal_waits(flow)) ||
+	if ((!hpcc_echo_pending(flow) && !hpcc_signal_pending(flow)) ||
 	    now_ns - flow->answered_ns < flow->params.T >> hpcc_answer_shift)
 		return;
 	flow->answered_ns = now_ns;

@@ -208,7 +208,7 @@ static void hpcc_rx_data(struct sock *sk, struct hpcc_flow *flow, struct hpcc_rx
 	audit = open || now_ns - rx->audited_ns >= hpcc_audit_T * rx->state.params.T;
 	if (!open && !READ_ONCE(flow->echo_reserved) && hpcc_echo_is_load(flow))
 		WRITE_ONCE(flow->echo_reserved, true);
-	if (hpcc_take_echo(sk, flow, &in, audit, &bits)) {
+	if (hpcc_echo_drain(sk, flow, &in, audit, &bits)) {
 		rx->heard_ns = now_ns;
 		hpcc_newint_follow(&rx->state, bits, now_ns);
 	}

@@ -156,7 +156,7 @@ void hpcc_response_take(struct sock *sk, struct hpcc_flow *flow)
 	WRITE_ONCE(flow->searching, true);
 	hpcc_apply(sk, flow, &rs);
 	if (tcp_snd_cwnd(tp) < HPCC_PROMPT_CWND)
-		hpcc_pace_again(tp, &flow->stamped, before_q16, flow->algo.W_q16);
+		hpcc_pacing_reschedule(tp, &flow->stamped, before_q16, flow->algo.W_q16);
 }
 
 /**

@@ -19,10 +19,10 @@ static inline bool hpcc_is_bare(const struct tcphdr *th)
 }
 
 /**
- * hpcc_response_waits() - whether a response waits to be taken
+ * hpcc_response_pending() - whether a response waits to be taken
  * @flow: a flow
  */
-static inline bool hpcc_response_waits(const struct hpcc_flow *flow)
+static inline bool hpcc_response_pending(const struct hpcc_flow *flow)
 {
 	return READ_ONCE(flow->response) & HPCC_RESPONSE_PENDING;
 }

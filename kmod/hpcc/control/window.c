@@ -37,13 +37,13 @@ static u16 hpcc_ip_optlen(const struct sock *sk)
 }
 
 /**
- * hpcc_room() - how much room options need
+ * hpcc_option_reserve() - how much room options need
  * @flow: a flow
  *
  * Return: bytes, for what FORWARD asks or for one record each way, and for an IOAM trace. No
- * multiple of 8, see hpcc_reserve_again().
+ * multiple of 8, see hpcc_reserve_restore().
  */
-u16 hpcc_room(const struct hpcc_flow *flow)
+u16 hpcc_option_reserve(const struct hpcc_flow *flow)
 {
 	u16 bytes = max(hpcc_opt_len(flow->slots), 2 * hpcc_opt_len(1));
 
@@ -77,16 +77,16 @@ void hpcc_reserve(struct sock *sk, struct hpcc_flow *flow, u16 bytes)
 }
 
 /**
- * hpcc_reserve_again() - keep the room where setsockopt() took it back
+ * hpcc_reserve_restore() - keep the room where setsockopt() took it back
  * @sk: socket
  * @flow: its flow
  *
  * setsockopt() of IPv4 options adds to icsk_ext_hdr_len by how much longer they
  * became; that of IPv6 extension headers overwrites it with their length,
  * also where an AF_INET6 socket talks IPv4. Their lengths are multiples of 8
- * and hpcc_room() is none, so that one is not taken for the other.
+ * and hpcc_option_reserve() is none, so that one is not taken for the other.
  */
-void hpcc_reserve_again(struct sock *sk, struct hpcc_flow *flow)
+void hpcc_reserve_restore(struct sock *sk, struct hpcc_flow *flow)
 {
 	struct inet_connection_sock *icsk = inet_csk(sk);
 	u16 bytes;

@@ -131,10 +131,10 @@ enum hpcc_ignored {
  *
  * @hops: hops of the path, as the newest echo says
  * @scale: scale that FORWARD asks for
- * @asked: hops that this round of phases has asked already
+ * @next_hop: next hop to ask in this round of phases, from 0 on
  * @prompt: the peer asked for a prompt ACK
  * @answer: the peer sent a probe
- * @asking: there is a @path
+ * @identify_active: there is a @path
  * @scales: all scales that FORWARD asked for, by bit: T may fall several times while an
  *	echo is on its way
  * @snd_end: end of the data that LOCAL_OUT has let go
@@ -147,7 +147,7 @@ enum hpcc_ignored {
  * @requests: counts them
  * @received: options with telemetry that came; LOCAL_IN writes it without a lock
  * @sample_ns: time from one request to the next at least, unless @searching
- * @asked_ns: tcp_clock_cache at the last request
+ * @last_request_ns: tcp_clock_cache at the last request
  * @stamped: for hpcc_pace_at()
  * @muted: enum hpcc_muted; LOCAL_OUT writes HPCC_MUTED_TRIED, ack.c all others under the
  *	socket lock
@@ -178,8 +178,8 @@ enum hpcc_ignored {
  * @N_reported_us: when @N_reported came
  * @N: what @W_ai_goal_q16 is for
  * @N_reported: N of the last report; 0: there is none that holds
- * @asked_delivered: packets delivered when the last probe left
- * @asked_segs: data segments that had left then, less 1 while some were on their way
+ * @last_request_delivered: packets delivered when the last probe left
+ * @last_request_segs: data segments that had left then, less 1 while some were on their way
  * @una: snd_una at the last ACK, where @probes
  * @answered_ns: tcp_clock_cache at the last answer to a probe, modulo 2^32
  * @began_us: tcp_mstamp when W began to rule, or telemetry came first
@@ -227,7 +227,7 @@ enum hpcc_ignored {
  * The members are in the order of who needs them. On a path of one hop, an ACK with an
  * echo needs four cache lines: three here, of @algo, of @params and of @node, and the
  * link. At the end of a round trip it needs that of @fallback as well. A data segment in
- * LOCAL_OUT needs those of @node and of @asked_ns. hpcc_flow_init() has the compiler check
+ * LOCAL_OUT needs those of @node and of @last_request_ns. hpcc_flow_init() has the compiler check
  * the first four.
  */
 struct hpcc_flow {
@@ -257,10 +257,10 @@ struct hpcc_flow {
 	u8 hop_records;
 	u8 hops;
 	u8 scale;
-	u8 asked;
+	u8 next_hop;
 	bool prompt;
 	bool answer;
-	bool asking;
+	bool identify_active;
 	bool rx_window_active;
 	struct rhash_head node;
 	const struct sock *sk;
@@ -286,7 +286,7 @@ struct hpcc_flow {
 	u32 sample_ns;
 	u16 pause;
 	u16 next_pause;
-	u64 asked_ns;
+	u64 last_request_ns;
 	struct hpcc_stamped stamped;
 	u32 prompt_end;
 	u32 echo_ack;
@@ -310,8 +310,8 @@ struct hpcc_flow {
 	u32 N_reported_us;
 	u32 N;
 	u32 N_reported;
-	u32 asked_delivered;
-	u32 asked_segs;
+	u32 last_request_delivered;
+	u32 last_request_segs;
 	u32 una;
 	u32 answered_ns;
 	u64 began_us;

@@ -120,7 +120,7 @@ static bool hpcc_identify_next(struct hpcc_flow *flow, u32 slots, u32 *phase)
 	u8 left, again;
 	u32 turn;
 
-	if (likely(!READ_ONCE(flow->asking)))
+	if (likely(!READ_ONCE(flow->identify_active)))
 		return false;
 	path = rcu_dereference(flow->path);
 	if (!path)
@@ -165,7 +165,7 @@ static u32 hpcc_forward_write(struct hpcc_flow *flow, const struct tcp_sock *tp,
 {
 	struct hpcc_opt opt = { .type = HPCC_OPT_FORWARD };
 	u32 phase;
-	u8 asked;
+	u8 next_hop;
 
 	if (room < hpcc_opt_len(1))
 		return 0;
@@ -180,7 +180,7 @@ static u32 hpcc_forward_write(struct hpcc_flow *flow, const struct tcp_sock *tp,
 	    hpcc_runs_telemetry(flow))
 		opt.flags = HPCC_OPT_F_PROMPT;
 
-	WRITE_ONCE(flow->asked_ns, hpcc_peek(tp->tcp_clock_cache));
+	WRITE_ONCE(flow->last_request_ns, hpcc_peek(tp->tcp_clock_cache));
 	WRITE_ONCE(flow->requests, READ_ONCE(flow->requests) + 1);
 	if (hpcc_identify_next(flow, opt.nr, &phase)) {
 		opt.type = HPCC_OPT_IDENTIFY;
@@ -188,9 +188,9 @@ static u32 hpcc_forward_write(struct hpcc_flow *flow, const struct tcp_sock *tp,
 		opt.nr = asks == HPCC_ASKS_CSIG;
 		phase = 0;
 	} else {
-		asked = READ_ONCE(flow->asked);
-		phase = hpcc_phase_next(&asked, READ_ONCE(flow->hops), opt.nr);
-		WRITE_ONCE(flow->asked, asked);
+		next_hop = READ_ONCE(flow->next_hop);
+		phase = hpcc_phase_next(&next_hop, READ_ONCE(flow->hops), opt.nr);
+		WRITE_ONCE(flow->next_hop, next_hop);
 	}
 	opt.flags |= phase;
 	if (opt.flags & HPCC_OPT_F_PROMPT)
@@ -218,7 +218,7 @@ static bool hpcc_window_fits(const struct hpcc_flow *flow, bool asks, u32 room)
 {
 	if (!asks)
 		return room >= hpcc_opt_len(1);
-	return room >= 2 * hpcc_opt_len(1) && !hpcc_phase_needs_slots(READ_ONCE(flow->asked));
+	return room >= 2 * hpcc_opt_len(1) && !hpcc_phase_needs_slots(READ_ONCE(flow->next_hop));
 }
 
 /* As hpcc_options_write(), with W: behind a request of one record, or in front of an echo. */
@@ -230,7 +230,7 @@ static u32 hpcc_window_and(struct hpcc_flow *flow, const struct tcp_sock *tp,
 	if (asks)
 		*forward = hpcc_forward_write(flow, tp, asks, out, hpcc_opt_len(1));
 	len = *forward + hpcc_window_write(flow, out + *forward);
-	if (!asks && hpcc_echo_waits(flow))
+	if (!asks && hpcc_echo_pending(flow))
 		*echo = hpcc_echo_write(flow, out + len, room - len);
 	hpcc_count_rcu(sock_net((const struct sock *)tp), HPCC_C_REPORT_SENT);
 	return len + *echo;
@@ -255,8 +255,8 @@ static u32 hpcc_options_write(struct hpcc_flow *flow, const struct tcp_sock *tp,
 		hpcc_count_rcu(net, HPCC_C_REPORT_SENT);
 		return hpcc_params_write(flow, tp, out);
 	}
-	if (asks && hpcc_echo_waits(flow) &&
-	    !hpcc_phase_needs_slots(READ_ONCE(flow->asked))) {
+	if (asks && hpcc_echo_pending(flow) &&
+	    !hpcc_phase_needs_slots(READ_ONCE(flow->next_hop))) {
 		*forward = hpcc_forward_write(flow, tp, asks, out, hpcc_opt_len(1));
 		*echo = hpcc_echo_write(flow, out + *forward,
 					min(room - *forward, hpcc_opt_len(1)));
@@ -277,7 +277,7 @@ static u32 hpcc_options_write(struct hpcc_flow *flow, const struct tcp_sock *tp,
 static u32 hpcc_with_signal(struct hpcc_flow *flow, const struct tcp_sock *tp,
 			    enum hpcc_asking asks, u32 room, u8 *out, u32 *forward, u32 *echo)
 {
-	if (likely(!hpcc_signal_waits(flow)))
+	if (likely(!hpcc_signal_pending(flow)))
 		return hpcc_options_write(flow, tp, asks, room, out, forward, echo);
 	if (asks && room >= 2 * hpcc_opt_len(1))
 		*forward = hpcc_forward_write(flow, tp, asks, out, hpcc_opt_len(1));
@@ -388,9 +388,9 @@ static void hpcc_data_out(struct hpcc_segment *seg, struct sock *sk)
 	if (data && hpcc_snd_end_advance(seg, flow))
 		hpcc_pace_first(sk, seg->skb->len);
 	asks = (READ_ONCE(flow->probes) ? READ_ONCE(flow->probing) :
-		data && hpcc_asks(flow, tcp_sk(sk))) ? HPCC_ASKS_TCP : HPCC_ASKS_NOT;
-	if (!asks && !hpcc_echo_waits(flow) && !hpcc_window_pending(flow) &&
-	    !hpcc_signal_waits(flow))
+		data && hpcc_request_due(flow, tcp_sk(sk))) ? HPCC_ASKS_TCP : HPCC_ASKS_NOT;
+	if (!asks && !hpcc_echo_pending(flow) && !hpcc_window_pending(flow) &&
+	    !hpcc_signal_pending(flow))
 		return;
 	presence = hpcc_segment_presence(seg, flow->kind);
 	if (presence == HPCC_PRESENT ||

@@ -259,9 +259,9 @@ struct hpcc_sysctls {
  *	RCU
  * @nr_flows: how many; memory of those that ended is free a grace period later
  * @path_lock: orders who asks for the names of links (identify.c), and the writers of @tables
- * @path_asked: somebody asks; written under @path_lock, read without it by flows that are born
+ * @identify_active: somebody asks; written under @path_lock, read without it by flows that are born
  * @path_until: for how long, jiffies; under @path_lock
- * @path_end: clears @path_asked
+ * @path_end: clears @identify_active
  * @tables: by enum hpcc_table_id, NULL: empty; RCU; written under @path_lock
  * @census: flows by the device that they come in by
  * @agreements: notes about handshakes, NULL before the first; RCU (handshake.c)
@@ -274,7 +274,7 @@ struct hpcc_net {
 	struct xarray flows;
 	atomic_t nr_flows;
 	struct mutex path_lock;		/* orders who asks, and who writes tables */
-	bool path_asked;
+	bool identify_active;
 	unsigned long path_until;
 	struct delayed_work path_end;
 	struct hpcc_table __rcu *tables[HPCC_TABLES];

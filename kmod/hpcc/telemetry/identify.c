@@ -61,11 +61,11 @@ static void hpcc_path_give(struct hpcc_net *hn, struct hpcc_flow *flow, gfp_t gf
 	if (!path)
 		return;
 	spin_lock_bh(&flow->lock);
-	if (READ_ONCE(hn->path_asked) && !rcu_access_pointer(flow->path)) {
+	if (READ_ONCE(hn->identify_active) && !rcu_access_pointer(flow->path)) {
 		rcu_assign_pointer(flow->path, path);
 		/* If telemetry begins now, hpcc_path_ask() may not have seen it. */
 		hpcc_path_begin(flow, path);
-		WRITE_ONCE(flow->asking, true);
+		WRITE_ONCE(flow->identify_active, true);
 		path = NULL;
 	}
 	spin_unlock_bh(&flow->lock);
@@ -77,7 +77,7 @@ static void hpcc_path_take(struct hpcc_net *hn, struct hpcc_flow *flow)
 	struct hpcc_path *path;
 
 	spin_lock_bh(&flow->lock);
-	WRITE_ONCE(flow->asking, false);
+	WRITE_ONCE(flow->identify_active, false);
 	path = rcu_replace_pointer(flow->path, NULL,
 				   lockdep_is_held(&flow->lock));
 	spin_unlock_bh(&flow->lock);
@@ -98,7 +98,7 @@ void hpcc_path_born(struct net *net, struct hpcc_flow *flow)
 
 	/* Either this sees the request, or the request sees the flow: hpcc_paths_ask(). */
 	smp_mb();
-	if (READ_ONCE(hn->path_asked))
+	if (READ_ONCE(hn->identify_active))
 		hpcc_path_give(hn, flow, GFP_ATOMIC);
 }
 
@@ -195,7 +195,7 @@ void hpcc_paths_ask(struct net *net)
 
 	mutex_lock(&hn->path_lock);
 	hn->path_until = jiffies + HPCC_PATHS_ASK_S * HZ;
-	WRITE_ONCE(hn->path_asked, true);
+	WRITE_ONCE(hn->identify_active, true);
 	hpcc_paths_each(hn, hpcc_path_give_now);
 	queue_delayed_work(system_dfl_wq, &hn->path_end, HPCC_PATHS_ASK_S * HZ);
 	mutex_unlock(&hn->path_lock);
@@ -212,7 +212,7 @@ static void hpcc_paths_end(struct work_struct *work)
 	if (time_before(jiffies, hn->path_until)) {
 		queue_delayed_work(system_dfl_wq, &hn->path_end, hn->path_until - jiffies);
 	} else {
-		WRITE_ONCE(hn->path_asked, false);
+		WRITE_ONCE(hn->identify_active, false);
 		hpcc_paths_each(hn, hpcc_path_take);
 	}
 	mutex_unlock(&hn->path_lock);

@@ -28,16 +28,16 @@ struct hpcc_path {
 };
 
 /**
- * hpcc_path_is_asked() - whether each segment is to ask, so that the links' names come soon
+ * hpcc_identify_due() - whether each segment is to ask, so that the links' names come soon
  * @flow: a flow
  *
  * Context: RCU read side.
  */
-static inline bool hpcc_path_is_asked(const struct hpcc_flow *flow)
+static inline bool hpcc_identify_due(const struct hpcc_flow *flow)
 {
 	const struct hpcc_path *path;
 
-	if (likely(!READ_ONCE(flow->asking)))
+	if (likely(!READ_ONCE(flow->identify_active)))
 		return false;
 	path = rcu_dereference(flow->path);
 	return path && READ_ONCE(path->left);

@@ -229,7 +229,7 @@ static bool hpcc_links_for(struct sock *sk, struct hpcc_algo *a, u32 hops)
 }
 
 /**
- * hpcc_take_mail() - take in the records that wait (MeasureInflight)
+ * hpcc_mailbox_drain() - take in the records that wait (MeasureInflight)
  * @sk: socket, under its lock
  * @flow: its flow; @flow->skipped is set to whether records came too soon after others
  * @rtt_us: RTT of the ACK
@@ -239,7 +239,7 @@ static bool hpcc_links_for(struct sock *sk, struct hpcc_algo *a, u32 hops)
  *
  * Return: how many samples there were.
  */
-u32 hpcc_take_mail(struct sock *sk, struct hpcc_flow *flow, u32 rtt_us, u32 *bits)
+u32 hpcc_mailbox_drain(struct sock *sk, struct hpcc_flow *flow, u32 rtt_us, u32 *bits)
 {
 	struct hpcc_intake in = {
 		.algo = &flow->algo,
@@ -253,7 +253,7 @@ u32 hpcc_take_mail(struct sock *sk, struct hpcc_flow *flow, u32 rtt_us, u32 *bit
 	u32 i;
 
 	flow->skipped = false;
-	if (!hpcc_mail_waits(flow) || !hpcc_links_for(sk, &flow->algo, in.hops))
+	if (!hpcc_mail_pending(flow) || !hpcc_links_for(sk, &flow->algo, in.hops))
 		return 0;
 	hpcc_algo_trim(&flow->algo, in.hops);
 	for (i = 0; i < in.hops; i++)
@@ -373,7 +373,7 @@ void hpcc_forward_in(struct hpcc_flow *flow, const struct hpcc_opt *opt,
 	if (unlikely((old ^ head) & HPCC_HEAD_MASK)) {
 		hpcc_head_unpack(old, &waits);
 		if (waits.type == HPCC_OPT_IDENTIFY &&
-		    opt->type == HPCC_OPT_FORWARD && hpcc_echo_waits(flow))
+		    opt->type == HPCC_OPT_FORWARD && hpcc_echo_pending(flow))
 			return;
 		for (i = 0; i < HPCC_HOPS_MAX; i++)
 			WRITE_ONCE(flow->echo[i], 0);
@@ -473,7 +473,7 @@ u32 hpcc_echo_write(struct hpcc_flow *flow, u8 *p, u32 room)
 }
 
 /**
- * hpcc_take_echo() - take in the load records that wait to be echoed, for the peer's W
+ * hpcc_echo_drain() - take in the load records that wait to be echoed, for the peer's W
  * @sk: socket, under its lock
  * @flow: its flow
  * @in: what they are for; its hops are set
@@ -482,8 +482,8 @@ u32 hpcc_echo_write(struct hpcc_flow *flow, u8 *p, u32 room)
  *
  * Return: how many samples there were.
  */
-u32 hpcc_take_echo(struct sock *sk, struct hpcc_flow *flow, struct hpcc_intake *in, bool leave,
-		   u32 *bits)
+u32 hpcc_echo_drain(struct sock *sk, struct hpcc_flow *flow, struct hpcc_intake *in, bool leave,
+		    u32 *bits)
 {
 	u32 head = READ_ONCE(flow->echo_head);
 	struct hpcc_opt opt;
@@ -492,7 +492,7 @@ u32 hpcc_take_echo(struct sock *sk, struct hpcc_flow *flow, struct hpcc_intake *
 	u64 word;
 
 	hpcc_head_unpack(head, &opt);
-	if (opt.type != HPCC_OPT_FORWARD || !hpcc_words_wait(flow->echo, opt.hops) ||
+	if (opt.type != HPCC_OPT_FORWARD || !hpcc_words_pending(flow->echo, opt.hops) ||
 	    !hpcc_links_for(sk, in->algo, opt.hops))
 		return 0;
 	in->hops = opt.hops;

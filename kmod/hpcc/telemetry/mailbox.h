@@ -31,7 +31,7 @@ struct hpcc_intake {
 };
 
 /* Whether one of @n words is not empty. */
-static inline bool hpcc_words_wait(const u64 *word, u32 n)
+static inline bool hpcc_words_pending(const u64 *word, u32 n)
 {
 	u32 i;
 
@@ -42,12 +42,12 @@ static inline bool hpcc_words_wait(const u64 *word, u32 n)
 }
 
 /**
- * hpcc_mail_waits() - whether records wait for cong_control
+ * hpcc_mail_pending() - whether records wait for cong_control
  * @flow: a flow
  */
-static inline bool hpcc_mail_waits(const struct hpcc_flow *flow)
+static inline bool hpcc_mail_pending(const struct hpcc_flow *flow)
 {
-	return hpcc_words_wait(flow->mail, READ_ONCE(flow->hops));
+	return hpcc_words_pending(flow->mail, READ_ONCE(flow->hops));
 }
 
 /**
@@ -60,13 +60,13 @@ static inline u32 hpcc_echo_hops(const struct hpcc_flow *flow)
 }
 
 /**
- * hpcc_echo_waits() - whether records wait to be echoed
+ * hpcc_echo_pending() - whether records wait to be echoed
  * @flow: a flow
  */
-static inline bool hpcc_echo_waits(const struct hpcc_flow *flow)
+static inline bool hpcc_echo_pending(const struct hpcc_flow *flow)
 {
 	return !READ_ONCE(flow->echo_reserved) &&
-	       hpcc_words_wait(flow->echo, hpcc_echo_hops(flow));
+	       hpcc_words_pending(flow->echo, hpcc_echo_hops(flow));
 }
 
 /**
@@ -79,9 +79,9 @@ static inline bool hpcc_echo_is_load(const struct hpcc_flow *flow)
 }
 
 void hpcc_set_scale(struct hpcc_flow *flow, u8 scale);
-u32 hpcc_take_mail(struct sock *sk, struct hpcc_flow *flow, u32 rtt_us, u32 *bits);
-u32 hpcc_take_echo(struct sock *sk, struct hpcc_flow *flow, struct hpcc_intake *in, bool leave,
-		   u32 *bits);
+u32 hpcc_mailbox_drain(struct sock *sk, struct hpcc_flow *flow, u32 rtt_us, u32 *bits);
+u32 hpcc_echo_drain(struct sock *sk, struct hpcc_flow *flow, struct hpcc_intake *in, bool leave,
+		    u32 *bits);
 void hpcc_echo_in(struct hpcc_flow *flow, const struct hpcc_opt *opt,
 		  const u8 *records);
 void hpcc_forward_in(struct hpcc_flow *flow, const struct hpcc_opt *opt,
