@@ -23,7 +23,7 @@ ROOMS = {
 # Owners of the fields of struct hpcc_flow.
 OWNERS = {
     "carrier/csig.c": "signal csig",
-    "carrier/ioam.c": "ioam_held ioam_heard ioam_seq mixed trace_rx",
+    "carrier/ioam.c": "ioam_paused ioam_confirmed ioam_seq mixed trace_rx",
     "control/ack.c": "algo params min_rtt_us tlp searching unpaced dirty skipped conserving conserve_delivered "
                      "hop_records prompt sample_ns una began_us full_us undo_W_q16 undo_most_q16 settle",
     "control/census.c": "counted N_sent_us N_sent N_arrived census wants_N W_ai_one_q16 W_ai_goal_q16 N_reported_us "

@@ -68,15 +68,15 @@ bool hpcc_ioam_out(struct hpcc_segment *seg, u32 nodes)
  */
 void hpcc_ioam_rto(struct sock *sk, struct hpcc_flow *flow)
 {
-	if (flow->ioam_held || flow->probes)
+	if (flow->ioam_paused || flow->probes)
 		return;
-	if (!flow->ioam_heard) {
+	if (!flow->ioam_confirmed) {
 		hpcc_carrier_stop(sk, flow);
 		return;
 	}
-	flow->ioam_heard = false;
+	flow->ioam_confirmed = false;
 	flow->ioam_seq = tcp_sk(sk)->snd_una;
-	WRITE_ONCE(flow->ioam_held, true);
+	WRITE_ONCE(flow->ioam_paused, true);
 }
 
 /**
@@ -87,14 +87,14 @@ void hpcc_ioam_rto(struct sock *sk, struct hpcc_flow *flow)
  */
 void hpcc_ioam_ack(const struct tcp_sock *tp, struct hpcc_flow *flow, bool informed)
 {
-	if (likely(flow->ioam_heard) || !after(tp->snd_una, flow->ioam_seq))
+	if (likely(flow->ioam_confirmed) || !after(tp->snd_una, flow->ioam_seq))
 		return;
-	if (!flow->ioam_held) {
-		flow->ioam_heard = informed;
+	if (!flow->ioam_paused) {
+		flow->ioam_confirmed = informed;
 		return;
 	}
 	flow->ioam_seq = tp->snd_una;
-	WRITE_ONCE(flow->ioam_held, false);
+	WRITE_ONCE(flow->ioam_paused, false);
 }
 
 /* ---- Receiver -------------------------------------------------------------- */

@@ -468,8 +468,8 @@ static void hpcc_begin_flow(struct sock *sk, struct hpcc_flow *flow, u32 past)
 	flow->hop_records = READ_ONCE(sysctls->hop_records);
 	flow->classic_cwnd = ~0U;
 	flow->tlp.dsacks = tp->dsack_dups;
-	hpcc_carry_begin(sk, flow, READ_ONCE(sysctls->carry) ||
-			 hpcc_carrier_is_probed(flow->carrier));
+	hpcc_probes_set(sk, flow, READ_ONCE(sysctls->probes) ||
+			hpcc_carrier_is_probed(flow->carrier));
 	if (past || !hpcc_starts_at_line_rate(sk, READ_ONCE(sysctls->base_rtt_ns),
 					      READ_ONCE(sysctls->start_rtt_ns))) {
 		hpcc_algo_restart(&flow->algo, &flow->params,

@@ -144,7 +144,7 @@ bool hpcc_request_due(const struct hpcc_flow *flow, const struct tcp_sock *tp);
 bool hpcc_carrier_is_probed(u8 carrier);
 u8 hpcc_carrier_for(const struct sock *sk, u16 caps);
 void hpcc_carrier_stop(struct sock *sk, struct hpcc_flow *flow);
-void hpcc_carry_begin(struct sock *sk, struct hpcc_flow *flow, bool probes);
+void hpcc_probes_set(struct sock *sk, struct hpcc_flow *flow, bool probes);
 void hpcc_probe_send(struct sock *sk, struct hpcc_flow *flow);
 void hpcc_probe_answer(struct sock *sk, struct hpcc_flow *flow);
 void hpcc_probe_arrived(struct sock *sk, struct hpcc_flow *flow);

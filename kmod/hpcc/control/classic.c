@@ -158,7 +158,7 @@ static void hpcc_enter_classic(struct sock *sk, struct hpcc_flow *flow,
 			       enum hpcc_mode mode)
 {
 	flow->classic_seq = tcp_sk(sk)->snd_nxt;
-	hpcc_carry_begin(sk, flow, false);
+	hpcc_probes_set(sk, flow, false);
 	hpcc_remote_stop(sk, flow);
 	WRITE_ONCE(flow->searching, false);
 	hpcc_set_mode(flow, mode);
@@ -242,12 +242,12 @@ static void hpcc_return(struct sock *sk, struct hpcc_flow *flow)
 /* Have requests go another way. Something on the path may drop packets without data, or those that
  * are not TCP with options. Return: whether there was another way.
  */
-static bool hpcc_ask_otherwise(struct sock *sk, struct hpcc_flow *flow)
+static bool hpcc_try_next_carrier(struct sock *sk, struct hpcc_flow *flow)
 {
 	if (hpcc_carrier_is_probed(flow->carrier)) {
 		hpcc_carrier_stop(sk, flow);
 	} else if (flow->probes) {
-		hpcc_carry_begin(sk, flow, false);
+		hpcc_probes_set(sk, flow, false);
 		hpcc_count(sock_net(sk), HPCC_C_PROBES_STOPPED);
 	} else if (flow->carrier) {
 		hpcc_carrier_stop(sk, flow);
@@ -319,7 +319,7 @@ bool hpcc_silent(struct sock *sk, struct hpcc_flow *flow,
 		flow->silent_acks = 0;
 		return false;
 	}
-	if (unlikely(hpcc_ask_otherwise(sk, flow)))
+	if (unlikely(hpcc_try_next_carrier(sk, flow)))
 		return false;
 	hpcc_count(sock_net(sk), HPCC_C_FALLBACKS);
 	hpcc_fall_back(sk, flow, HPCC_WHY_SILENCE,
@@ -403,7 +403,7 @@ static void hpcc_classic_round(struct sock *sk, struct hpcc_flow *flow)
 	if (hpcc_mail_pending(flow))
 		flow->silent_acks = 0;
 	else if (hpcc_count_silent(tcp_sk(sk), flow))
-		hpcc_ask_otherwise(sk, flow);
+		hpcc_try_next_carrier(sk, flow);
 }
 
 static void hpcc_classic_in_ack_event(struct sock *sk, u32 flags)

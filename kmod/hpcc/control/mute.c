@@ -57,7 +57,7 @@ bool hpcc_mute_rto(struct sock *sk, struct hpcc_flow *flow)
 	flow->rto_received = received;
 	flow->rto_requests = requests;
 	if (flow->muted || !suspect ||
-	    (flow->carrier == HPCC_CARRIER_IOAM && !flow->ioam_held && !flow->probes))
+	    (flow->carrier == HPCC_CARRIER_IOAM && !flow->ioam_paused && !flow->probes))
 		return false;
 	WRITE_ONCE(flow->muted, HPCC_MUTED);
 	hpcc_count(sock_net(sk), HPCC_C_MUTED);

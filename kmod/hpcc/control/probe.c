@@ -96,8 +96,8 @@ void hpcc_carrier_stop(struct sock *sk, struct hpcc_flow *flow)
 	const struct hpcc_carrier_info *info = &hpcc_carriers[flow->carrier];
 
 	WRITE_ONCE(flow->carrier, HPCC_CARRIER_TCP);
-	hpcc_carry_begin(sk, flow, flow->probes &&
-			 (!info->probed || READ_ONCE(hpcc_pernet(sock_net(sk))->sysctls.carry)));
+	hpcc_probes_set(sk, flow, flow->probes &&
+			(!info->probed || READ_ONCE(hpcc_pernet(sock_net(sk))->sysctls.probes)));
 	hpcc_count(sock_net(sk), info->stopped);
 }
 
@@ -117,14 +117,14 @@ bool hpcc_request_due(const struct hpcc_flow *flow, const struct tcp_sock *tp)
 }
 
 /**
- * hpcc_carry_begin() - choose what carries requests, and reserve what that needs
+ * hpcc_probes_set() - choose what carries requests, and reserve what that needs
  * @sk: socket
  * @flow: its flow
  * @probes: probes, if the connection can have them
  *
  * Context: socket lock, as all below.
  */
-void hpcc_carry_begin(struct sock *sk, struct hpcc_flow *flow, bool probes)
+void hpcc_probes_set(struct sock *sk, struct hpcc_flow *flow, bool probes)
 {
 	probes = probes && tcp_is_sack(tcp_sk(sk));
 	WRITE_ONCE(flow->probes, probes);

@@ -118,7 +118,7 @@ enum hpcc_ignored {
  * @caps: HPCC_CAP_* of the peer; constant
  * @rx_window_agreed: both ends would have the receiver compute W; constant
  * @carrier: what switches fill in, enum hpcc_carrier; LOCAL_OUT reads it without the socket lock
- * @ioam_held: with IOAM, all the same the TCP option carries requests, for now; the same
+ * @ioam_paused: IOAM is paused after an RTO, requests use the TCP option; read as @carrier is
  * @nodes: hops that an IOAM trace has room for, or that may write into a stack; constant
  * @signal: what waits to be reflected, the 16 bits of a CSIG tag; 0: nothing; no lock: LOCAL_OUT
  *	takes it out with xchg()
@@ -204,8 +204,8 @@ enum hpcc_ignored {
  *	when so many, or more, had been delivered
  * @trace_rx: what the links of the peer's traces counted; NULL until one comes; RCU, constant from
  *	then on
- * @ioam_seq: snd_una at the last RTO, or when @ioam_held ended
- * @ioam_heard: since then a trace brought telemetry
+ * @ioam_seq: snd_una at the last RTO, or when @ioam_paused ended
+ * @ioam_confirmed: since then a trace brought telemetry
  * @remote: the peer may compute W; NULL where it may not; RCU, constant
  * @path: who the links are, while somebody wants to know (identify.c); RCU
  * @reserved: bytes of MSS kept free for options
@@ -276,7 +276,7 @@ struct hpcc_flow {
 	bool echo_reserved;
 	bool rx_window_agreed;
 	u8 carrier;
-	bool ioam_held;
+	bool ioam_paused;
 	u8 nodes;
 	u8 muted;
 	u32 signal;
@@ -337,7 +337,7 @@ struct hpcc_flow {
 	u32 ioam_seq;
 	u16 reserved;
 	u16 ip_optlen;
-	bool ioam_heard;
+	bool ioam_confirmed;
 	bool duplicates;
 	u8 deceived;
 	u8 settle;

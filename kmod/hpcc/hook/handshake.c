@@ -373,7 +373,7 @@ static bool hpcc_syn_write(struct hpcc_segment *seg, struct net *net,
 	}
 	hpcc_syn_opt_encode(p, kind, READ_ONCE(sysctls->option_exid),
 			    HPCC_CAP_TELEMETRY | HPCC_CAP_QUIET |
-			    (READ_ONCE(sysctls->carry) || hpcc_carrier_is_probed(choice.carrier) ?
+			    (READ_ONCE(sysctls->probes) || hpcc_carrier_is_probed(choice.carrier) ?
 			     HPCC_CAP_PROBES : 0) |
 			    (choice.where ? HPCC_CAP_WINDOW : 0) |
 			    (hpcc_links_known(net) ? HPCC_CAP_IOAM | HPCC_CAP_INT |

@@ -150,18 +150,18 @@ static bool hpcc_identify_next(struct hpcc_flow *flow, u32 slots, u32 *phase)
 }
 
 /* Whether a segment asks, and what the switches are to fill in; from INT on, no slots. */
-enum hpcc_asking {
-	HPCC_ASKS_NOT,
-	HPCC_ASKS_TCP,
-	HPCC_ASKS_IOAM,
-	HPCC_ASKS_INT,
-	HPCC_ASKS_IFA,
-	HPCC_ASKS_CSIG,
+enum hpcc_request {
+	HPCC_REQUEST_NONE,
+	HPCC_REQUEST_TCP,
+	HPCC_REQUEST_IOAM,
+	HPCC_REQUEST_INT,
+	HPCC_REQUEST_IFA,
+	HPCC_REQUEST_CSIG,
 };
 
 /* Write a FORWARD or IDENTIFY option of at most @room bytes at @p. */
 static u32 hpcc_forward_write(struct hpcc_flow *flow, const struct tcp_sock *tp,
-			      enum hpcc_asking asks, u8 *p, u32 room)
+			      enum hpcc_request asks, u8 *p, u32 room)
 {
 	struct hpcc_opt opt = { .type = HPCC_OPT_FORWARD };
 	u32 phase;
@@ -184,8 +184,8 @@ static u32 hpcc_forward_write(struct hpcc_flow *flow, const struct tcp_sock *tp,
 	WRITE_ONCE(flow->requests, READ_ONCE(flow->requests) + 1);
 	if (hpcc_identify_next(flow, opt.nr, &phase)) {
 		opt.type = HPCC_OPT_IDENTIFY;
-	} else if (unlikely(asks >= HPCC_ASKS_INT)) {
-		opt.nr = asks == HPCC_ASKS_CSIG;
+	} else if (unlikely(asks >= HPCC_REQUEST_INT)) {
+		opt.nr = asks == HPCC_REQUEST_CSIG;
 		phase = 0;
 	} else {
 		next_hop = READ_ONCE(flow->next_hop);
@@ -197,7 +197,7 @@ static u32 hpcc_forward_write(struct hpcc_flow *flow, const struct tcp_sock *tp,
 		WRITE_ONCE(flow->prompt_end, READ_ONCE(flow->snd_end));
 	hpcc_opt_encode(p, flow->kind, &opt);
 	memset(p + HPCC_OPT_HEAD_LEN, 0, opt.nr * HPCC_RECORD_LEN);
-	if (unlikely(asks == HPCC_ASKS_CSIG) && opt.type == HPCC_OPT_FORWARD)
+	if (unlikely(asks == HPCC_REQUEST_CSIG) && opt.type == HPCC_OPT_FORWARD)
 		hpcc_csig_out(flow, p + HPCC_OPT_HEAD_LEN);
 	return hpcc_opt_len(opt.nr);
 }
@@ -223,7 +223,7 @@ static bool hpcc_window_fits(const struct hpcc_flow *flow, bool asks, u32 room)
 
 /* As hpcc_options_write(), with W: behind a request of one record, or in front of an echo. */
 static u32 hpcc_window_and(struct hpcc_flow *flow, const struct tcp_sock *tp,
-			   enum hpcc_asking asks, u32 room, u8 *out, u32 *forward, u32 *echo)
+			   enum hpcc_request asks, u32 room, u8 *out, u32 *forward, u32 *echo)
 {
 	u32 len;
 
@@ -244,7 +244,7 @@ static u32 hpcc_window_and(struct hpcc_flow *flow, const struct tcp_sock *tp,
  * Return: its length. *@forward and *@echo say how much of it is for either.
  */
 static u32 hpcc_options_write(struct hpcc_flow *flow, const struct tcp_sock *tp,
-			      enum hpcc_asking asks, u32 room, u8 *out, u32 *forward,
+			      enum hpcc_request asks, u32 room, u8 *out, u32 *forward,
 			      u32 *echo)
 {
 	const struct net *net = sock_net((const struct sock *)tp);
@@ -275,7 +275,7 @@ static u32 hpcc_options_write(struct hpcc_flow *flow, const struct tcp_sock *tp,
 
 /* As hpcc_options_write(), with the signal that waits: behind a request, or alone. */
 static u32 hpcc_with_signal(struct hpcc_flow *flow, const struct tcp_sock *tp,
-			    enum hpcc_asking asks, u32 room, u8 *out, u32 *forward, u32 *echo)
+			    enum hpcc_request asks, u32 room, u8 *out, u32 *forward, u32 *echo)
 {
 	if (likely(!hpcc_signal_pending(flow)))
 		return hpcc_options_write(flow, tp, asks, room, out, forward, echo);
@@ -288,8 +288,8 @@ static u32 hpcc_with_signal(struct hpcc_flow *flow, const struct tcp_sock *tp,
 }
 
 /* Whether a segment that asks has room for a trace beside its options, which @room is left for. */
-static bool hpcc_asks_ioam(const struct hpcc_segment *seg, const struct sock *sk, u32 nodes,
-			   u32 *room)
+static bool hpcc_request_fits_ioam(const struct hpcc_segment *seg, const struct sock *sk, u32 nodes,
+				   u32 *room)
 {
 	u32 n = hpcc_ioam_header_len(nodes);
 	u32 space;
@@ -304,7 +304,8 @@ static bool hpcc_asks_ioam(const struct hpcc_segment *seg, const struct sock *sk
 }
 
 /* The same for a probe and a stack that takes @n bytes. */
-static bool hpcc_asks_stack(const struct hpcc_segment *seg, const struct sock *sk, u32 n, u32 *room)
+static bool hpcc_request_fits_stack(const struct hpcc_segment *seg, const struct sock *sk, u32 n,
+				    u32 *room)
 {
 	u32 space = hpcc_segment_space(seg, sk);
 
@@ -315,52 +316,56 @@ static bool hpcc_asks_stack(const struct hpcc_segment *seg, const struct sock *s
 }
 
 /* What carries a request of a segment that asks, and has @room for options. */
-static enum hpcc_asking hpcc_asks_by(const struct hpcc_segment *seg, const struct sock *sk,
-				     const struct hpcc_flow *flow, u32 *room)
+static enum hpcc_request hpcc_request_by(const struct hpcc_segment *seg, const struct sock *sk,
+					 const struct hpcc_flow *flow, u32 *room)
 {
 	switch (READ_ONCE(flow->carrier)) {
 	case HPCC_CARRIER_IOAM:
-		if (!READ_ONCE(flow->ioam_held) && hpcc_asks_ioam(seg, sk, flow->nodes, room))
-			return HPCC_ASKS_IOAM;
+		if (!READ_ONCE(flow->ioam_paused) &&
+		    hpcc_request_fits_ioam(seg, sk, flow->nodes, room))
+			return HPCC_REQUEST_IOAM;
 		break;
 	case HPCC_CARRIER_CSIG:
 		/* Receivers drop data with a tag. The MTU does not count the tag, and a probe is
 		 * far shorter.
 		 */
 		if (hpcc_is_pure(seg))
-			return HPCC_ASKS_CSIG;
+			return HPCC_REQUEST_CSIG;
 		break;
 	case HPCC_CARRIER_INT:
-		if (hpcc_asks_stack(seg, sk, HPCC_INT_LEN + flow->nodes * HPCC_INT_HOP_LEN, room))
-			return HPCC_ASKS_INT;
+		if (hpcc_request_fits_stack(seg, sk, HPCC_INT_LEN + flow->nodes * HPCC_INT_HOP_LEN,
+					    room))
+			return HPCC_REQUEST_INT;
 		break;
 	case HPCC_CARRIER_IFA:
 		if (!(seg->state->pf == NFPROTO_IPV6 && seg->thoff != sizeof(struct ipv6hdr)) &&
-		    hpcc_asks_stack(seg, sk, HPCC_IFA_LEN + flow->nodes * HPCC_IFA_HOP_LEN, room))
-			return HPCC_ASKS_IFA;
+		    hpcc_request_fits_stack(seg, sk, HPCC_IFA_LEN + flow->nodes * HPCC_IFA_HOP_LEN,
+					    room))
+			return HPCC_REQUEST_IFA;
 		break;
 	}
-	return HPCC_ASKS_TCP;
+	return HPCC_REQUEST_TCP;
 }
 
 /* Put @len bytes of options at @out into a segment, and what carries its request. Whether there
  * was memory.
  */
 static bool hpcc_options_out(struct hpcc_segment *seg, const struct sock *sk,
-			     const struct hpcc_flow *flow, enum hpcc_asking by, const u8 *out,
+			     const struct hpcc_flow *flow, enum hpcc_request by, const u8 *out,
 			     u32 len)
 {
-	u32 behind = by == HPCC_ASKS_INT ? HPCC_INT_LEN : by == HPCC_ASKS_IFA ? HPCC_IFA_LEN : 0;
+	u32 behind = by == HPCC_REQUEST_INT ? HPCC_INT_LEN :
+		     by == HPCC_REQUEST_IFA ? HPCC_IFA_LEN : 0;
 	u8 *p;
 
-	if (by == HPCC_ASKS_IOAM && !hpcc_ioam_out(seg, flow->nodes))
+	if (by == HPCC_REQUEST_IOAM && !hpcc_ioam_out(seg, flow->nodes))
 		return false;
 	p = hpcc_segment_open(seg, len + behind);
 	if (!p)
 		return false;
 	memcpy(p, out, len);
 	hpcc_segment_close(seg, len);
-	if (by == HPCC_ASKS_IFA) {
+	if (by == HPCC_REQUEST_IFA) {
 		hpcc_ifa_out(seg, flow->nodes);
 	} else if (behind) {
 		hpcc_segment_checksum(seg, behind);
@@ -376,7 +381,7 @@ static void hpcc_data_out(struct hpcc_segment *seg, struct sock *sk)
 	const struct net *net = seg->state->net;
 	enum hpcc_presence presence;
 	u8 out[HPCC_TCP_HEADER_MAX];
-	enum hpcc_asking asks;
+	enum hpcc_request asks;
 	u32 forward = 0;
 	u32 echo = 0;
 	u32 room;
@@ -388,7 +393,7 @@ static void hpcc_data_out(struct hpcc_segment *seg, struct sock *sk)
 	if (data && hpcc_snd_end_advance(seg, flow))
 		hpcc_pace_first(sk, seg->skb->len);
 	asks = (READ_ONCE(flow->probes) ? READ_ONCE(flow->probing) :
-		data && hpcc_request_due(flow, tcp_sk(sk))) ? HPCC_ASKS_TCP : HPCC_ASKS_NOT;
+		data && hpcc_request_due(flow, tcp_sk(sk))) ? HPCC_REQUEST_TCP : HPCC_REQUEST_NONE;
 	if (!asks && !hpcc_echo_pending(flow) && !hpcc_window_pending(flow) &&
 	    !hpcc_signal_pending(flow))
 		return;
@@ -399,7 +404,7 @@ static void hpcc_data_out(struct hpcc_segment *seg, struct sock *sk)
 		return;
 	room = presence == HPCC_INCOMPATIBLE ? 0 : hpcc_segment_room(seg, sk);
 	if (asks)
-		asks = hpcc_asks_by(seg, sk, flow, &room);
+		asks = hpcc_request_by(seg, sk, flow, &room);
 
 	len = room < hpcc_opt_len(1) ? 0 :
 	      hpcc_with_signal(flow, tcp_sk(sk), asks, room, out, &forward, &echo);
@@ -410,7 +415,7 @@ static void hpcc_data_out(struct hpcc_segment *seg, struct sock *sk)
 
 	/* Nothing goes beside IDENTIFY, nor beside parameters in a request's place. */
 	if (!forward || out[2] >> 5 != HPCC_OPT_FORWARD)
-		asks = HPCC_ASKS_TCP;
+		asks = HPCC_REQUEST_TCP;
 	if (!hpcc_options_out(seg, sk, flow, asks, out, len)) {
 		hpcc_count(net, HPCC_C_NO_MEMORY);
 		return;
@@ -425,7 +430,7 @@ static void hpcc_data_out(struct hpcc_segment *seg, struct sock *sk)
 		hpcc_count(net, HPCC_C_IDENTIFY_SENT);
 	else if (forward)
 		hpcc_count_rcu(net, HPCC_C_FORWARD_SENT);
-	if (unlikely(asks == HPCC_ASKS_CSIG))
+	if (unlikely(asks == HPCC_REQUEST_CSIG))
 		hpcc_count_rcu(net, HPCC_C_CSIG_SENT);
 }
 

@@ -210,7 +210,7 @@ struct hpcc_census {
  * @pace: pace at R; 0: only where ACKs do not clock
  * @slots: records that an option asks for
  * @sample: requests in a T; 0: with each segment
- * @carry: 0: data carry requests; 1: probes do
+ * @probes: 0: data carry requests; 1: probes do
  * @where: 1: receivers compute W, for those that agree
  * @carrier: enum hpcc_carrier
  * @ioam_nodes: nodes that a trace has room for, or that may write into an INT stack
@@ -238,7 +238,7 @@ struct hpcc_sysctls {
 	unsigned int pace;
 	unsigned int slots;
 	unsigned int sample;
-	unsigned int carry;
+	unsigned int probes;
 	unsigned int where;
 	unsigned int carrier;
 	unsigned int ioam_nodes;

@@ -44,7 +44,7 @@ static const struct hpcc_knob hpcc_knobs[] = {
 	 */
 	{ "sample", HPCC_KNOB(sample), 8, 0, 64 },
 	/* Data: the reasons are in design.rst. */
-	{ "carry", HPCC_KNOB(carry), 0, 0, 1 },
+	{ "carry", HPCC_KNOB(probes), 0, 0, 1 },
 	/* draft-miao section 6.2: either may compute W. */
 	{ "where", HPCC_KNOB(where), 0, 0, HPCC_WHERE_MAX },
 	/* Only some networks fill in anything else, or let it pass. */
