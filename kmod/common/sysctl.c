@@ -13,11 +13,11 @@
 
 #include "sysctl.h"
 
-static int hpcc_knob_handle(HPCC_CTL_TABLE_CONST struct ctl_table *table,
-			    int write, void *buffer, size_t *lenp,
-			    loff_t *ppos)
+static int hpcc_sysctl_handle(HPCC_CTL_TABLE_CONST struct ctl_table *table,
+			      int write, void *buffer, size_t *lenp,
+			      loff_t *ppos)
 {
-	const struct hpcc_knob *knob = table->extra1;
+	const struct hpcc_sysctl_desc *desc = table->extra1;
 	unsigned int value = READ_ONCE(*(unsigned int *)table->data);
 	struct ctl_table shadow = {
 		.procname = table->procname,
@@ -30,14 +30,14 @@ static int hpcc_knob_handle(HPCC_CTL_TABLE_CONST struct ctl_table *table,
 	err = proc_douintvec(&shadow, write, buffer, lenp, ppos);
 	if (err || !write)
 		return err;
-	if ((value < knob->min || value > knob->max) &&
-	    !(knob->zero && !value)) {
+	if ((value < desc->min || value > desc->max) &&
+	    !(desc->zero && !value)) {
 		if (table->extra2)
 			pr_notice_ratelimited("%s/%s = %u refused, allowed: %s%u to %u\n",
 					      (const char *)table->extra2,
-					      knob->name, value,
-					      knob->zero ? "0 (automatic), " : "",
-					      knob->min, knob->max);
+					      desc->name, value,
+					      desc->zero ? "0 (automatic), " : "",
+					      desc->min, desc->max);
 		return -EINVAL;
 	}
 	WRITE_ONCE(*(unsigned int *)table->data, value);
@@ -45,8 +45,8 @@ static int hpcc_knob_handle(HPCC_CTL_TABLE_CONST struct ctl_table *table,
 }
 
 /**
- * hpcc_knobs_register() - set the defaults and show the parameters
- * @knobs: filled in
+ * hpcc_sysctl_dir_register() - set the defaults and show the parameters
+ * @dir: filled in
  * @net: network namespace
  * @path: directory below /proc/sys, constant
  * @list: the parameters, constant
@@ -56,9 +56,9 @@ static int hpcc_knob_handle(HPCC_CTL_TABLE_CONST struct ctl_table *table,
  * Context: may sleep.
  * Return: 0 or -ENOMEM.
  */
-int hpcc_knobs_register(struct hpcc_knobs *knobs, struct net *net,
-			const char *path, const struct hpcc_knob *list,
-			u32 nr, void *values)
+int hpcc_sysctl_dir_register(struct hpcc_sysctl_dir *dir, struct net *net,
+			     const char *path, const struct hpcc_sysctl_desc *list,
+			     u32 nr, void *values)
 {
 	struct ctl_table *table;
 	u32 i;
@@ -74,30 +74,30 @@ int hpcc_knobs_register(struct hpcc_knobs *knobs, struct net *net,
 		table[i].data = value;
 		table[i].maxlen = sizeof(*value);
 		table[i].mode = 0644;
-		table[i].proc_handler = hpcc_knob_handle;
+		table[i].proc_handler = hpcc_sysctl_handle;
 		table[i].extra1 = (void *)&list[i];
 		/* What the log calls it, where it may be there. */
 		table[i].extra2 = net_eq(net, &init_net) ? (void *)path : NULL;
 	}
-	knobs->header = hpcc_register_net_sysctl(net, path, table, nr);
-	if (!knobs->header) {
+	dir->header = hpcc_register_net_sysctl(net, path, table, nr);
+	if (!dir->header) {
 		kfree(table);
 		return -ENOMEM;
 	}
-	knobs->table = table;
+	dir->table = table;
 	return 0;
 }
-EXPORT_SYMBOL_GPL(hpcc_knobs_register);
+EXPORT_SYMBOL_GPL(hpcc_sysctl_dir_register);
 
 /**
- * hpcc_knobs_unregister() - take the parameters back
- * @knobs: what hpcc_knobs_register() filled in
+ * hpcc_sysctl_dir_unregister() - take the parameters back
+ * @dir: what hpcc_sysctl_dir_register() filled in
  *
  * Context: may sleep.
  */
-void hpcc_knobs_unregister(struct hpcc_knobs *knobs)
+void hpcc_sysctl_dir_unregister(struct hpcc_sysctl_dir *dir)
 {
-	unregister_net_sysctl_table(knobs->header);
-	kfree(knobs->table);
+	unregister_net_sysctl_table(dir->header);
+	kfree(dir->table);
 }
-EXPORT_SYMBOL_GPL(hpcc_knobs_unregister);
+EXPORT_SYMBOL_GPL(hpcc_sysctl_dir_unregister);

@@ -7,7 +7,7 @@
 #include <net/net_namespace.h>
 
 /**
- * struct hpcc_knob - one parameter
+ * struct hpcc_sysctl_desc - one parameter
  * @name: file name
  * @offset: of its value, an unsigned int, in the caller's structure
  * @init: default
@@ -15,7 +15,7 @@
  * @max: largest value allowed
  * @zero: 0 is allowed as well, and means "automatic"
  */
-struct hpcc_knob {
+struct hpcc_sysctl_desc {
 	const char *name;
 	size_t offset;
 	unsigned int init;
@@ -25,18 +25,18 @@ struct hpcc_knob {
 };
 
 /**
- * struct hpcc_knobs - a directory of parameters in one network namespace
+ * struct hpcc_sysctl_dir - a directory of parameters in one network namespace
  * @table: its table, a copy of its own
  * @header: its registration
  */
-struct hpcc_knobs {
+struct hpcc_sysctl_dir {
 	struct ctl_table *table;
 	struct ctl_table_header *header;
 };
 
-int hpcc_knobs_register(struct hpcc_knobs *knobs, struct net *net,
-			const char *path, const struct hpcc_knob *list,
-			u32 nr, void *values);
-void hpcc_knobs_unregister(struct hpcc_knobs *knobs);
+int hpcc_sysctl_dir_register(struct hpcc_sysctl_dir *dir, struct net *net,
+			     const char *path, const struct hpcc_sysctl_desc *list,
+			     u32 nr, void *values);
+void hpcc_sysctl_dir_unregister(struct hpcc_sysctl_dir *dir);
 
 #endif /* _HPCC_COMMON_SYSCTL_H */

@@ -91,12 +91,12 @@ struct ldcp_sysctls {
 /**
  * struct ldcp_net - state of one network namespace
  * @sysctls: parameters
- * @knobs: their registration
+ * @sysctl_dir: their registration
  * @counters: counters, indexed by enum ldcp_counter
  */
 struct ldcp_net {
 	struct ldcp_sysctls sysctls;
-	struct hpcc_knobs knobs;
+	struct hpcc_sysctl_dir sysctl_dir;
 	struct hpcc_counters counters;
 };
 

@@ -30,10 +30,10 @@ struct ldcp_net *ldcp_pernet(const struct net *net)
 	return net_generic(net, ldcp_net_id);
 }
 
-#define LDCP_KNOB(field) .offset = offsetof(struct ldcp_sysctls, field)
+#define LDCP_SYSCTL(field) .offset = offsetof(struct ldcp_sysctls, field)
 
 /* A connection reads them when it is established. */
-static const struct hpcc_knob ldcp_knobs[] = {
+static const struct hpcc_sysctl_desc ldcp_sysctl_descs[] = {
 	/* The draft leaves alpha and beta open, 0 < alpha, beta <= 1, and calls
 	 * a gamma of 1/4, 1/8 or 1/16 typical (section 2.2). Both laws ask for
 	 * the same share of marks at cw = 1 where
@@ -42,25 +42,25 @@ static const struct hpcc_knob ldcp_knobs[] = {
 	 *
 	 * and only then do flows above and below it come together.
 	 */
-	{ "alpha_permille", LDCP_KNOB(alpha_permille), 250, 1, 1000 },
-	{ "beta_permille", LDCP_KNOB(beta_permille), 500, 1, 1000 },
-	{ "gamma_permille", LDCP_KNOB(gamma_permille), 250, 1, 1000 },
+	{ "alpha_permille", LDCP_SYSCTL(alpha_permille), 250, 1, 1000 },
+	{ "beta_permille", LDCP_SYSCTL(beta_permille), 500, 1, 1000 },
+	{ "gamma_permille", LDCP_SYSCTL(gamma_permille), 250, 1, 1000 },
 	/* The draft has gamma here. 1,024 flows at 1/4 keep 256 packets, where 10 us
 	 * of 100 Gb/s hold 81; with a gamma of 1/8 windows grow too slowly.
 	 */
-	{ "cw_min_permille", LDCP_KNOB(cw_min_permille), 100, 1, 1000 },
-	{ "fast_start", LDCP_KNOB(fast_start), 1, 0, 1 },
+	{ "cw_min_permille", LDCP_SYSCTL(cw_min_permille), 100, 1, 1000 },
+	{ "fast_start", LDCP_SYSCTL(fast_start), 1, 0, 1 },
 	/* draft section 2.3: BDP */
-	{ "iw", LDCP_KNOB(iw_segs), 0, 2, LDCP_IW_MAX_SEGS, true },
+	{ "iw", LDCP_SYSCTL(iw_segs), 0, 2, LDCP_IW_MAX_SEGS, true },
 	/* 1 us to 1 s, as for hpcc */
-	{ "base_rtt_ns", LDCP_KNOB(base_rtt_ns), 0, 1000, 1000000000, true },
+	{ "base_rtt_ns", LDCP_SYSCTL(base_rtt_ns), 0, 1000, 1000000000, true },
 	/* The peer may delay its part of the handshake: more is no data center. */
-	{ "start_rtt_ns", LDCP_KNOB(start_rtt_ns), HPCC_START_RTT_NS, 1000, 1000000000 },
+	{ "start_rtt_ns", LDCP_SYSCTL(start_rtt_ns), HPCC_START_RTT_NS, 1000, 1000000000 },
 	/* up to 1 Tbit/s */
-	{ "host_mbps", LDCP_KNOB(host_mbps), 0, 1, 1000000, true },
+	{ "host_mbps", LDCP_SYSCTL(host_mbps), 0, 1, 1000000, true },
 	/* Longer bursts queue in the sender's own NIC and count as RTT. */
-	{ "burst", LDCP_KNOB(burst_segs), 4, 1, 64 },
-	{ "burst_shift", LDCP_KNOB(burst_shift), 5, 1, 10 },
+	{ "burst", LDCP_SYSCTL(burst_segs), 4, 1, 64 },
+	{ "burst_shift", LDCP_SYSCTL(burst_shift), 5, 1, 10 },
 };
 
 static const char * const ldcp_counter_names[__LDCP_C_MAX] = {
@@ -111,14 +111,14 @@ static int __net_init ldcp_net_init(struct net *net)
 	err = hpcc_counters_init(&ln->counters);
 	if (err)
 		return err;
-	err = hpcc_knobs_register(&ln->knobs, net, "net/ldcp", ldcp_knobs,
-				  ARRAY_SIZE(ldcp_knobs), &ln->sysctls);
+	err = hpcc_sysctl_dir_register(&ln->sysctl_dir, net, "net/ldcp", ldcp_sysctl_descs,
+				       ARRAY_SIZE(ldcp_sysctl_descs), &ln->sysctls);
 	if (err)
 		goto err_counters;
 	err = -ENOMEM;
 	if (!proc_create_net_single("ldcp", 0444, net->proc_net,
 				    ldcp_counters_show, NULL))
-		goto err_knobs;
+		goto err_sysctl_dir;
 	err = nf_register_net_hooks(net, ldcp_hooks, ARRAY_SIZE(ldcp_hooks));
 	if (err)
 		goto err_proc;
@@ -126,8 +126,8 @@ static int __net_init ldcp_net_init(struct net *net)
 
 err_proc:
 	remove_proc_entry("ldcp", net->proc_net);
-err_knobs:
-	hpcc_knobs_unregister(&ln->knobs);
+err_sysctl_dir:
+	hpcc_sysctl_dir_unregister(&ln->sysctl_dir);
 err_counters:
 	hpcc_counters_retire(&ln->counters);
 	hpcc_counters_free(&ln->counters);
@@ -147,7 +147,7 @@ static void __net_exit ldcp_net_exit(struct net *net)
 	struct ldcp_net *ln = ldcp_pernet(net);
 
 	remove_proc_entry("ldcp", net->proc_net);
-	hpcc_knobs_unregister(&ln->knobs);
+	hpcc_sysctl_dir_unregister(&ln->sysctl_dir);
 }
 
 static void __net_exit ldcp_net_exit_batch(struct list_head *nets)

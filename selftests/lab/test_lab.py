@@ -1175,7 +1175,7 @@ class Bench(unittest.TestCase):
         """The module's and the qdisc's; and what is stored was measured there."""
         knobs = (TOP / "kmod/ldcp/main.c").read_text(encoding="utf-8")
         for name in ("alpha", "beta", "gamma"):
-            default = re.search(rf'"{name}_permille",\s*LDCP_KNOB\(\w+\),\s*(\d+)', knobs)[1]
+            default = re.search(rf'"{name}_permille",\s*LDCP_SYSCTL\(\w+\),\s*(\d+)', knobs)[1]
             self.assertEqual(sweep.BASE[name] * 1000, int(default), name)
         mark = (TOP / "qdisc/core/mark.c").read_text(encoding="utf-8")
         for name in sweep.TIMES:

@@ -80,7 +80,7 @@ static bool hpcc_csig_is_wanted(const struct sk_buff *skb, const struct hpcc_pla
 		ipv6_addr_set_v4mapped(((const struct iphdr *)skb->data)->saddr, &peer);
 	else
 		peer = ((const struct ipv6hdr *)skb->data)->saddr;
-	return hpcc_choice_for(dev_net(skb->dev), &peer).carrier == HPCC_CARRIER_CSIG;
+	return hpcc_peer_policy_for(dev_net(skb->dev), &peer).carrier == HPCC_CARRIER_CSIG;
 }
 
 /* Take the tag at skb->data away, and have the segment behind it say what it said. */

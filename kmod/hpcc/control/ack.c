@@ -454,10 +454,10 @@ static u32 hpcc_sndbuf_expand(struct sock *sk)
 }
 
 /* Begin by telemetry; or, where setsockopt() brings a connection back that has fallen back
- * before (@past > 1), with classic. A connection that comes back, or whose handshake took too
+ * before (@prior_hold > 1), with classic. A connection that comes back, or whose handshake took too
  * long, starts slowly from TCP's own window.
  */
-static void hpcc_begin_flow(struct sock *sk, struct hpcc_flow *flow, u32 past)
+static void hpcc_begin_flow(struct sock *sk, struct hpcc_flow *flow, u32 prior_hold)
 {
 	const struct hpcc_sysctls *sysctls = &hpcc_pernet(sock_net(sk))->sysctls;
 	const struct tcp_sock *tp = tcp_sk(sk);
@@ -470,8 +470,8 @@ static void hpcc_begin_flow(struct sock *sk, struct hpcc_flow *flow, u32 past)
 	flow->tlp.dsacks = tp->dsack_dups;
 	hpcc_probes_set(sk, flow, READ_ONCE(sysctls->probes) ||
 			hpcc_carrier_is_probed(flow->carrier));
-	if (past || !hpcc_starts_at_line_rate(sk, READ_ONCE(sysctls->base_rtt_ns),
-					      READ_ONCE(sysctls->start_rtt_ns))) {
+	if (prior_hold || !hpcc_starts_at_line_rate(sk, READ_ONCE(sysctls->base_rtt_ns),
+						    READ_ONCE(sysctls->start_rtt_ns))) {
 		hpcc_algo_restart(&flow->algo, &flow->params,
 				  (u64)tcp_snd_cwnd(tp) * tp->mss_cache << 16);
 		hpcc_algo_slow(&flow->algo);
@@ -479,8 +479,8 @@ static void hpcc_begin_flow(struct sock *sk, struct hpcc_flow *flow, u32 past)
 		hpcc_open_window(sk, flow->params.W_max_q16 >> 16);
 	}
 	hpcc_remote_begin(sk, flow);
-	if (past > 1)
-		hpcc_begin_classic(sk, flow, past - 1);
+	if (prior_hold > 1)
+		hpcc_begin_classic(sk, flow, prior_hold - 1);
 	else
 		hpcc_enter_telemetry(sk, flow);
 }
@@ -500,7 +500,7 @@ static void hpcc_begin(struct sock *sk)
 	struct hpcc_ca *ca = inet_csk_ca(sk);
 	enum hpcc_counter why;
 	struct hpcc_flow *flow;
-	u32 past;
+	u32 prior_hold;
 	u16 caps;
 	u8 kind;
 
@@ -509,22 +509,22 @@ static void hpcc_begin(struct sock *sk)
 		hpcc_run(sk, true, false);
 		return;
 	}
-	caps = hpcc_agreed(sk, &past, &kind);
+	caps = hpcc_agreed(sk, &prior_hold, &kind);
 	if (!caps) {
 		hpcc_begin_without(sk, HPCC_C_NOT_AGREED);
 		return;
 	}
 	/* Who comes back by setsockopt() has agreed: the peer may still compute W. */
-	if (!past && !hpcc_choice_of(sk).where)
+	if (!prior_hold && !hpcc_peer_policy_of(sk).where)
 		caps &= ~HPCC_CAP_WINDOW;
 	flow = hpcc_flow_create(sk, caps, kind, &why);
 	if (!flow) {
 		/* setsockopt() may find room later. */
-		hpcc_agreed_before(sk, past, caps, kind);
+		hpcc_agreement_save(sk, prior_hold, caps, kind);
 		hpcc_begin_without(sk, why);
 		return;
 	}
-	hpcc_begin_flow(sk, flow, past);
+	hpcc_begin_flow(sk, flow, prior_hold);
 	ca->flow = flow;
 	hpcc_count(sock_net(sk), HPCC_C_AGREED);
 }
@@ -552,8 +552,8 @@ void hpcc_release(struct sock *sk)
 	hpcc_rx_end(sk, flow);
 	if ((1 << sk->sk_state) & (TCPF_ESTABLISHED | TCPF_CLOSE_WAIT |
 				   TCPF_FIN_WAIT1 | TCPF_FIN_WAIT2))
-		hpcc_agreed_before(sk, 1 + hpcc_classic_hold(tcp_sk(sk), flow),
-				   flow->caps, flow->kind);
+		hpcc_agreement_save(sk, 1 + hpcc_classic_hold(tcp_sk(sk), flow),
+				    flow->caps, flow->kind);
 	hpcc_flow_destroy(flow);
 }
 

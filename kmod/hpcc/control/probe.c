@@ -75,7 +75,7 @@ bool hpcc_carrier_is_probed(u8 carrier)
  */
 u8 hpcc_carrier_for(const struct sock *sk, u16 caps)
 {
-	u8 carrier = hpcc_choice_of(sk).carrier;
+	u8 carrier = hpcc_peer_policy_of(sk).carrier;
 
 	BUILD_BUG_ON(ARRAY_SIZE(hpcc_carriers) != HPCC_CARRIER_MAX + 1);
 	if (!(caps & hpcc_carriers[carrier].cap) ||

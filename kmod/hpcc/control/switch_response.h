@@ -10,10 +10,10 @@
 #include "packet/segment.h"
 
 /**
- * hpcc_is_bare() - whether a segment may be a response: it has no flags
+ * hpcc_has_no_tcp_flags() - whether a segment may be a response: it has no flags
  * @th: its TCP header
  */
-static inline bool hpcc_is_bare(const struct tcphdr *th)
+static inline bool hpcc_has_no_tcp_flags(const struct tcphdr *th)
 {
 	return !tcp_flag_byte(th);
 }

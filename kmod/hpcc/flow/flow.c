@@ -181,7 +181,7 @@ static struct hpcc_flow *hpcc_flow_make(struct sock *sk, u16 caps, u8 kind)
 	/* The hooks may find it from here on. */
 	if (rhashtable_insert_fast(&hpcc_flows, &flow->node, hpcc_flow_params))
 		goto err_id;
-	hpcc_path_born(sock_net(sk), flow);
+	hpcc_path_flow_added(sock_net(sk), flow);
 	return flow;
 
 err_id:

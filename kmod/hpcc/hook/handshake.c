@@ -53,7 +53,7 @@
  * struct hpcc_note - one handshake
  * @key: keyed hash of connection and IRS; 0: free; read without the lock by hpcc_note_seen()
  * @stamp: low half of jiffies when it was written
- * @past: 0 for a new connection; for one that leaves hpcc, 1 + the round trips that its next
+ * @prior_hold: 0 for a new connection; for one that leaves hpcc, 1 + the round trips that its next
  *	classic response is to run at least (hpcc_fallback.hold)
  * @other: the option's kind is HPCC_OPT_KIND_OTHER, not HPCC_OPT_KIND_DEFAULT
  * @caps: HPCC_CAP_* of the peer; 0: not known yet
@@ -62,7 +62,7 @@
 struct hpcc_note {
 	u64	key;
 	u32	stamp;
-	u32	past : 21;
+	u32	prior_hold : 21;
 	u32	other : 1;
 	u32	caps : 9;
 	u32	done : 1;
@@ -209,7 +209,7 @@ static void hpcc_note_write(const struct hpcc_note_ref *ref, struct hpcc_note sa
 	}
 	WRITE_ONCE(place->key, ref->key);
 	place->stamp = (u32)jiffies;
-	place->past = said.past;
+	place->prior_hold = said.prior_hold;
 	place->other = said.other;
 	place->caps = said.caps;
 	place->done = said.done;
@@ -358,7 +358,7 @@ static bool hpcc_syn_write(struct hpcc_segment *seg, struct net *net,
 			   const struct sock *sk, u8 kind)
 {
 	const struct hpcc_sysctls *sysctls = &hpcc_pernet(net)->sysctls;
-	struct hpcc_choice choice = hpcc_choice_of(sk);
+	struct hpcc_peer_policy policy = hpcc_peer_policy_of(sk);
 	u8 *p;
 
 	if (hpcc_segment_presence(seg, HPCC_TCPOPT_EOL) == HPCC_INCOMPATIBLE ||
@@ -373,12 +373,12 @@ static bool hpcc_syn_write(struct hpcc_segment *seg, struct net *net,
 	}
 	hpcc_syn_opt_encode(p, kind, READ_ONCE(sysctls->option_exid),
 			    HPCC_CAP_TELEMETRY | HPCC_CAP_QUIET |
-			    (READ_ONCE(sysctls->probes) || hpcc_carrier_is_probed(choice.carrier) ?
+			    (READ_ONCE(sysctls->probes) || hpcc_carrier_is_probed(policy.carrier) ?
 			     HPCC_CAP_PROBES : 0) |
-			    (choice.where ? HPCC_CAP_WINDOW : 0) |
+			    (policy.where ? HPCC_CAP_WINDOW : 0) |
 			    (hpcc_links_known(net) ? HPCC_CAP_IOAM | HPCC_CAP_INT |
 						     HPCC_CAP_IFA : 0) |
-			    (choice.carrier == HPCC_CARRIER_CSIG ? HPCC_CAP_CSIG : 0) |
+			    (policy.carrier == HPCC_CARRIER_CSIG ? HPCC_CAP_CSIG : 0) |
 			    (READ_ONCE(sysctls->n_flows) ? 0 : HPCC_CAP_REPORT));
 	memset(p + HPCC_SYN_OPT_LEN, HPCC_TCPOPT_NOP,
 	       HPCC_SYN_OPT_PADDED - HPCC_SYN_OPT_LEN);
@@ -518,7 +518,7 @@ void hpcc_syn_in(const struct hpcc_arrival *in)
 	said.caps = max(caps, 0);
 	if (!in->th->ack && caps >= 0) {
 		if (!rcu_access_pointer(hpcc_pernet(net)->agreements))
-			payer = hpcc_syn_welcome(in->skb, in->state, in->th, &tuple);
+			payer = hpcc_syn_acceptable(in->skb, in->state, in->th, &tuple);
 		hpcc_agree_offer(net, &tuple, irs, said, payer);
 	} else if (!in->th->ack) {
 		hpcc_agree_take(net, &tuple, irs, in);
@@ -548,36 +548,36 @@ static u32 hpcc_irs(const struct sock *sk)
 /**
  * hpcc_agreed() - whether a connection agreed; forgets it
  * @sk: connected socket, under its lock
- * @past: set to 0 for a new connection; for one that left hpcc before, to what
- *	hpcc_agreed_before() was given
+ * @prior_hold: set to 0 for a new connection; for one that left hpcc before, to what
+ *	hpcc_agreement_save() was given
  * @kind: set to the option's kind
  *
  * Return: HPCC_CAP_* of the peer if both ends carried the option, else 0.
  */
-u16 hpcc_agreed(const struct sock *sk, u32 *past, u8 *kind)
+u16 hpcc_agreed(const struct sock *sk, u32 *prior_hold, u8 *kind)
 {
 	struct hpcc_tuple tuple;
 	struct hpcc_note note;
 
 	hpcc_tuple_of_sock(sk, &tuple);
 	note = hpcc_agree_take(sock_net(sk), &tuple, hpcc_irs(sk), NULL);
-	*past = note.past;
+	*prior_hold = note.prior_hold;
 	*kind = hpcc_note_kind(note);
 	return note.done ? note.caps : 0;
 }
 
 /**
- * hpcc_agreed_before() - remember that a connection that leaves hpcc agreed
+ * hpcc_agreement_save() - remember that a connection that leaves hpcc agreed
  * @sk: connected socket, under its lock
- * @past: 1 + the round trips that its next classic response is to run at least
+ * @prior_hold: 1 + the round trips that its next classic response is to run at least
  *	(hpcc_fallback.hold); 0: it never ran
  * @caps: HPCC_CAP_* of the peer
  * @kind: the option's kind
  */
-void hpcc_agreed_before(const struct sock *sk, u32 past, u16 caps, u8 kind)
+void hpcc_agreement_save(const struct sock *sk, u32 prior_hold, u16 caps, u8 kind)
 {
 	struct hpcc_note said = {
-		.past = past,
+		.prior_hold = prior_hold,
 		.other = kind == HPCC_OPT_KIND_OTHER,
 		.caps = caps,
 	};

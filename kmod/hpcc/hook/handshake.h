@@ -28,13 +28,13 @@ void hpcc_handshake_init(void);
 void hpcc_syn_out(struct hpcc_segment *seg, struct sock *sk);
 void hpcc_synack_out(struct hpcc_segment *seg, struct sock *sk);
 void hpcc_syn_in(const struct hpcc_arrival *in);
-u16 hpcc_agreed(const struct sock *sk, u32 *past, u8 *kind);
-void hpcc_agreed_before(const struct sock *sk, u32 past, u16 caps, u8 kind);
+u16 hpcc_agreed(const struct sock *sk, u32 *prior_hold, u8 *kind);
+void hpcc_agreement_save(const struct sock *sk, u32 prior_hold, u16 caps, u8 kind);
 
 u32 hpcc_route_cc(struct net *net, u8 family, const struct hpcc_tuple *tuple,
 		  int oif, u32 mark, const struct sock *listener);
 bool hpcc_child_runs_hpcc(const struct sock *listener, u32 route_key);
-const struct sock *hpcc_syn_welcome(struct sk_buff *skb, const struct nf_hook_state *state,
-				    const struct tcphdr *th, const struct hpcc_tuple *tuple);
+const struct sock *hpcc_syn_acceptable(struct sk_buff *skb, const struct nf_hook_state *state,
+				       const struct tcphdr *th, const struct hpcc_tuple *tuple);
 
 #endif /* _HPCC_HOOK_HANDSHAKE_H */

@@ -114,7 +114,7 @@ bool hpcc_child_runs_hpcc(const struct sock *listener, u32 route_key)
 }
 
 /**
- * hpcc_syn_welcome() - whether a SYN at LOCAL_IN may begin a connection with hpcc
+ * hpcc_syn_acceptable() - whether a SYN at LOCAL_IN may begin a connection with hpcc
  * @skb: packet
  * @state: where the hook is
  * @th: its TCP header
@@ -123,8 +123,8 @@ bool hpcc_child_runs_hpcc(const struct sock *listener, u32 route_key)
  * Context: RCU read side.
  * Return: its listener if so, or NULL.
  */
-const struct sock *hpcc_syn_welcome(struct sk_buff *skb, const struct nf_hook_state *state,
-				    const struct tcphdr *th, const struct hpcc_tuple *tuple)
+const struct sock *hpcc_syn_acceptable(struct sk_buff *skb, const struct nf_hook_state *state,
+				       const struct tcphdr *th, const struct hpcc_tuple *tuple)
 {
 	const struct sock *listener = skb->sk;
 	u32 route_key;

@@ -224,7 +224,7 @@ bool hpcc_ack_ok(const struct hpcc_flow *flow, const struct tcp_sock *tp,
 static bool hpcc_numbers_ok(const struct hpcc_flow *flow, const struct tcp_sock *tp,
 			    const struct hpcc_arrival *in)
 {
-	if (hpcc_is_bare(in->th))
+	if (hpcc_has_no_tcp_flags(in->th))
 		return hpcc_response_ok(flow, tp, in);
 	return hpcc_seq_ok(tp, in) && hpcc_ack_ok(flow, tp, in);
 }
@@ -356,7 +356,7 @@ static bool hpcc_segment_in(struct hpcc_arrival *in)
 		return false;
 	sk = hpcc_arrival_sock(in, &put);
 	if (!sk)
-		return hpcc_is_bare(in->th) && hpcc_response_stray(in, at, pos);
+		return hpcc_has_no_tcp_flags(in->th) && hpcc_response_stray(in, at, pos);
 	flow = hpcc_flow_find(sk);
 	if (!flow)
 		hpcc_unagreed_in(in);
@@ -366,7 +366,7 @@ static bool hpcc_segment_in(struct hpcc_arrival *in)
 		hpcc_count(net, HPCC_C_POLICY_IGNORED);
 	else if (!hpcc_numbers_ok(flow, tcp_sk(sk), in) || !hpcc_ttl_ok(sk, in))
 		taken = hpcc_outside_in(sk, flow, in, at, pos);
-	else if (hpcc_is_bare(in->th))
+	else if (hpcc_has_no_tcp_flags(in->th))
 		hpcc_response_in(sk, flow, in, at, pos);
 	else
 		hpcc_strip(in, hpcc_options_in(flow, in, at, pos));

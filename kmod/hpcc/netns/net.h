@@ -253,7 +253,7 @@ struct hpcc_sysctls {
 /**
  * struct hpcc_net - state of one network namespace
  * @sysctls: parameters
- * @knobs: their registration
+ * @sysctl_dir: their registration
  * @counters: counters, indexed by enum hpcc_counter
  * @flows: connections that agreed, by number; written under the xarray's lock, read under
  *	RCU
@@ -269,7 +269,7 @@ struct hpcc_sysctls {
  */
 struct hpcc_net {
 	struct hpcc_sysctls sysctls;
-	struct hpcc_knobs knobs;
+	struct hpcc_sysctl_dir sysctl_dir;
 	struct hpcc_counters counters;
 	struct xarray flows;
 	atomic_t nr_flows;

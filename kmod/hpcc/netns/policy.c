@@ -42,16 +42,16 @@ struct hpcc_route {
 };
 
 /**
- * hpcc_choice_for() - what connections with an address are to do
+ * hpcc_peer_policy_for() - what connections with an address are to do
  * @net: network namespace
  * @peer: the address
  *
  * Context: any.
  */
-struct hpcc_choice hpcc_choice_for(const struct net *net, const struct in6_addr *peer)
+struct hpcc_peer_policy hpcc_peer_policy_for(const struct net *net, const struct in6_addr *peer)
 {
 	const struct hpcc_net *hn = hpcc_pernet(net);
-	struct hpcc_choice choice = {
+	struct hpcc_peer_policy policy = {
 		.where = READ_ONCE(hn->sysctls.where),
 		.carrier = READ_ONCE(hn->sysctls.carrier),
 	};
@@ -66,27 +66,27 @@ struct hpcc_choice hpcc_choice_for(const struct net *net, const struct in6_addr 
 		if (!ipv6_prefix_equal(peer, &route->prefix, route->len))
 			continue;
 		if (route->where != HPCC_ROUTE_OPEN)
-			choice.where = route->where;
+			policy.where = route->where;
 		if (route->carrier != HPCC_ROUTE_OPEN)
-			choice.carrier = route->carrier;
+			policy.carrier = route->carrier;
 		break;
 	}
 	rcu_read_unlock();
-	return choice;
+	return policy;
 }
 
 /**
- * hpcc_choice_of() - what a connection is to do, by the address of its peer
+ * hpcc_peer_policy_of() - what a connection is to do, by the address of its peer
  * @sk: full or request socket
  *
  * Context: any.
  */
-struct hpcc_choice hpcc_choice_of(const struct sock *sk)
+struct hpcc_peer_policy hpcc_peer_policy_of(const struct sock *sk)
 {
 	struct in6_addr laddr, raddr;
 
 	hpcc_sock_addrs(sk, &laddr, &raddr);
-	return hpcc_choice_for(sock_net(sk), &raddr);
+	return hpcc_peer_policy_for(sock_net(sk), &raddr);
 }
 
 /* ---- Netlink ------------------------------------------------------------------------ */

@@ -8,16 +8,16 @@
 #include "netns/net.h"
 
 /**
- * struct hpcc_choice - what a connection is to do
+ * struct hpcc_peer_policy - what a connection is to do
  * @where: as of struct hpcc_sysctls
  * @carrier: as of struct hpcc_sysctls
  */
-struct hpcc_choice {
+struct hpcc_peer_policy {
 	u8 where;
 	u8 carrier;
 };
 
-struct hpcc_choice hpcc_choice_for(const struct net *net, const struct in6_addr *peer);
-struct hpcc_choice hpcc_choice_of(const struct sock *sk);
+struct hpcc_peer_policy hpcc_peer_policy_for(const struct net *net, const struct in6_addr *peer);
+struct hpcc_peer_policy hpcc_peer_policy_of(const struct sock *sk);
 
 #endif /* _HPCC_NETNS_POLICY_H */

@@ -9,59 +9,59 @@
 #include "common/device.h"
 #include "netns/net.h"
 
-#define HPCC_KNOB(field) .offset = offsetof(struct hpcc_sysctls, field)
+#define HPCC_SYSCTL(field) .offset = offsetof(struct hpcc_sysctls, field)
 
-static const struct hpcc_knob hpcc_knobs[] = {
+static const struct hpcc_sysctl_desc hpcc_sysctl_descs[] = {
 	/* draft-miao section 5: 95 % */
-	{ "eta_permille", HPCC_KNOB(eta_permille), 950, 1, 1000 },
+	{ "eta_permille", HPCC_SYSCTL(eta_permille), 950, 1, 1000 },
 	/* draft-miao section 5: 5; the authors' simulator runs with 0 */
-	{ "max_stage", HPCC_KNOB(max_stage), 0, 0, 255 },
+	{ "max_stage", HPCC_SYSCTL(max_stage), 0, 0, 255 },
 	/* T between two updates of Wc with max_stage 0: design.rst has the measurements. */
-	{ "settle", HPCC_KNOB(settle), 3, 0, 64 },
+	{ "settle", HPCC_SYSCTL(settle), 3, 0, 64 },
 	/* draft-miao section 6.1, first guideline; section 4.2 has W follow each ACK. */
-	{ "per_rtt", HPCC_KNOB(per_rtt), 0, 0, 1 },
+	{ "per_rtt", HPCC_SYSCTL(per_rtt), 0, 0, 1 },
 	/* The maximum over several links takes the noise of short intervals for load. */
-	{ "hop_records", HPCC_KNOB(hop_records), 8, 0, 255 },
+	{ "hop_records", HPCC_SYSCTL(hop_records), 8, 0, 255 },
 	/* The HPCC paper sizes W_AI for 100 flows. */
-	{ "n_flows", HPCC_KNOB(n_flows), 100, 1, 1000000, true },
-	{ "w_ai", HPCC_KNOB(w_ai_bytes), 0, 1, 1 << 30, true },
+	{ "n_flows", HPCC_SYSCTL(n_flows), 100, 1, 1000000, true },
+	{ "w_ai", HPCC_SYSCTL(w_ai_bytes), 0, 1, 1 << 30, true },
 	/* 1 us to 1 s, the range the algorithm is tested over */
-	{ "base_rtt_ns", HPCC_KNOB(base_rtt_ns), 0, 1000, 1000000000, true },
+	{ "base_rtt_ns", HPCC_SYSCTL(base_rtt_ns), 0, 1000, 1000000000, true },
 	/* The peer may delay its part of the handshake: more is no data center. */
-	{ "start_rtt_ns", HPCC_KNOB(start_rtt_ns), HPCC_START_RTT_NS, 1000, 1000000000 },
+	{ "start_rtt_ns", HPCC_SYSCTL(start_rtt_ns), HPCC_START_RTT_NS, 1000, 1000000000 },
 	/* up to 1 Tbit/s */
-	{ "host_mbps", HPCC_KNOB(host_mbps), 0, 1, 1000000, true },
+	{ "host_mbps", HPCC_SYSCTL(host_mbps), 0, 1, 1000000, true },
 	/* Longer bursts queue in the sender's own NIC and count as RTT. */
-	{ "burst", HPCC_KNOB(burst_segs), 16, 1, 64 },
-	{ "burst_shift", HPCC_KNOB(burst_shift), 5, 1, 10 },
-	{ "burst_ns", HPCC_KNOB(burst_ns), 0, 1, 1000000, true },
+	{ "burst", HPCC_SYSCTL(burst_segs), 16, 1, 64 },
+	{ "burst_shift", HPCC_SYSCTL(burst_shift), 5, 1, 10 },
+	{ "burst_ns", HPCC_SYSCTL(burst_ns), 0, 1, 1000000, true },
 	/* Unpaced windows leave in trains, which queue at the next switch. */
-	{ "pace", HPCC_KNOB(pace), 1, 0, 1 },
+	{ "pace", HPCC_SYSCTL(pace), 1, 0, 1 },
 	/* Three records fit beside timestamps. */
-	{ "slots", HPCC_KNOB(slots), 3, 1, 3 },
+	{ "slots", HPCC_SYSCTL(slots), 3, 1, 3 },
 	/* The draft, section 6: once per RTT is enough. W follows U, which each record moves
 	 * by tau/T. Of a path of several hops mailbox.c takes no more than 8 in a T.
 	 */
-	{ "sample", HPCC_KNOB(sample), 8, 0, 64 },
+	{ "sample", HPCC_SYSCTL(sample), 8, 0, 64 },
 	/* Data: the reasons are in design.rst. */
-	{ "carry", HPCC_KNOB(probes), 0, 0, 1 },
+	{ "carry", HPCC_SYSCTL(probes), 0, 0, 1 },
 	/* draft-miao section 6.2: either may compute W. */
-	{ "where", HPCC_KNOB(where), 0, 0, HPCC_WHERE_MAX },
+	{ "where", HPCC_SYSCTL(where), 0, 0, HPCC_WHERE_MAX },
 	/* Only some networks fill in anything else, or let it pass. */
-	{ "carrier", HPCC_KNOB(carrier), HPCC_CARRIER_TCP, 0, HPCC_CARRIER_MAX },
+	{ "carrier", HPCC_SYSCTL(carrier), HPCC_CARRIER_TCP, 0, HPCC_CARRIER_MAX },
 	/* draft-miao-tsv-hpcc-info-02: often no more than 5 hops. */
-	{ "ioam_nodes", HPCC_KNOB(ioam_nodes), 5, 1, HPCC_IOAM_NODES_MAX },
+	{ "ioam_nodes", HPCC_SYSCTL(ioam_nodes), 5, 1, HPCC_IOAM_NODES_MAX },
 	/* The example of the INT specification. */
-	{ "int_dscp", HPCC_KNOB(int_dscp), HPCC_INT_DSCP_DEFAULT, 1, HPCC_INT_DSCP_MAX },
+	{ "int_dscp", HPCC_SYSCTL(int_dscp), HPCC_INT_DSCP_DEFAULT, 1, HPCC_INT_DSCP_MAX },
 	/* As the ports' defaults are (tc-hpcc(8)). */
-	{ "csig_abw", HPCC_KNOB(csig_abw), HPCC_CSIG_ABW_DEFAULT, 1, HPCC_CSIG_ABW_MAX },
-	{ "csig_time", HPCC_KNOB(csig_time), HPCC_CSIG_TIME_DEFAULT, 1, HPCC_CSIG_TIME_MAX_NS },
+	{ "csig_abw", HPCC_SYSCTL(csig_abw), HPCC_CSIG_ABW_DEFAULT, 1, HPCC_CSIG_ABW_MAX },
+	{ "csig_time", HPCC_SYSCTL(csig_time), HPCC_CSIG_TIME_DEFAULT, 1, HPCC_CSIG_TIME_MAX_NS },
 	/* By the memory of the machine: flow.c. */
-	{ "max_flows", HPCC_KNOB(max_flows), 0, 1, 1 << 24, true },
+	{ "max_flows", HPCC_SYSCTL(max_flows), 0, 1, 1 << 24, true },
 	/* RFC 4727: the two experimental kinds */
-	{ "option_kind", HPCC_KNOB(option_kind), HPCC_OPT_KIND_DEFAULT,
+	{ "option_kind", HPCC_SYSCTL(option_kind), HPCC_OPT_KIND_DEFAULT,
 	  253, 254 },
-	{ "option_exid", HPCC_KNOB(option_exid), HPCC_OPT_EXID_DEFAULT,
+	{ "option_exid", HPCC_SYSCTL(option_exid), HPCC_OPT_EXID_DEFAULT,
 	  0, 0xffff },
 };
 
@@ -75,8 +75,8 @@ int hpcc_sysctl_register(struct net *net)
 {
 	struct hpcc_net *hn = hpcc_pernet(net);
 
-	return hpcc_knobs_register(&hn->knobs, net, "net/hpcc", hpcc_knobs,
-				   ARRAY_SIZE(hpcc_knobs), &hn->sysctls);
+	return hpcc_sysctl_dir_register(&hn->sysctl_dir, net, "net/hpcc", hpcc_sysctl_descs,
+					ARRAY_SIZE(hpcc_sysctl_descs), &hn->sysctls);
 }
 
 /**
@@ -85,5 +85,5 @@ int hpcc_sysctl_register(struct net *net)
  */
 void hpcc_sysctl_unregister(struct net *net)
 {
-	hpcc_knobs_unregister(&hpcc_pernet(net)->knobs);
+	hpcc_sysctl_dir_unregister(&hpcc_pernet(net)->sysctl_dir);
 }

@@ -53,7 +53,7 @@ static void hpcc_path_begin(const struct hpcc_flow *flow, struct hpcc_path *path
 }
 
 /* Give @flow a path, if it has none and somebody still asks. */
-static void hpcc_path_give(struct hpcc_net *hn, struct hpcc_flow *flow, gfp_t gfp)
+static void hpcc_path_attach(struct hpcc_net *hn, struct hpcc_flow *flow, gfp_t gfp)
 {
 	struct hpcc_path *path;
 
@@ -72,7 +72,7 @@ static void hpcc_path_give(struct hpcc_net *hn, struct hpcc_flow *flow, gfp_t gf
 	kfree(path);
 }
 
-static void hpcc_path_take(struct hpcc_net *hn, struct hpcc_flow *flow)
+static void hpcc_path_detach(struct hpcc_net *hn, struct hpcc_flow *flow)
 {
 	struct hpcc_path *path;
 
@@ -86,20 +86,20 @@ static void hpcc_path_take(struct hpcc_net *hn, struct hpcc_flow *flow)
 }
 
 /**
- * hpcc_path_born() - a flow is in its namespace's array from now on
+ * hpcc_path_flow_added() - a flow is in its namespace's array from now on
  * @net: network namespace
  * @flow: the flow
  *
  * Context: does not sleep.
  */
-void hpcc_path_born(struct net *net, struct hpcc_flow *flow)
+void hpcc_path_flow_added(struct net *net, struct hpcc_flow *flow)
 {
 	struct hpcc_net *hn = hpcc_pernet(net);
 
 	/* Either this sees the request, or the request sees the flow: hpcc_paths_ask(). */
 	smp_mb();
 	if (READ_ONCE(hn->identify_active))
-		hpcc_path_give(hn, flow, GFP_ATOMIC);
+		hpcc_path_attach(hn, flow, GFP_ATOMIC);
 }
 
 /**
@@ -165,7 +165,7 @@ static void hpcc_paths_each(struct hpcc_net *hn,
 	struct hpcc_flow *flow;
 	unsigned long id = 0;
 
-	smp_mb();	/* hpcc_path_born() */
+	smp_mb();	/* hpcc_path_flow_added() */
 	do {
 		rcu_read_lock();
 		flow = hpcc_flow_from(hn, &id);
@@ -177,10 +177,10 @@ static void hpcc_paths_each(struct hpcc_net *hn,
 	} while (flow);
 }
 
-static void hpcc_path_give_now(struct hpcc_net *hn, struct hpcc_flow *flow)
+static void hpcc_path_attach_now(struct hpcc_net *hn, struct hpcc_flow *flow)
 {
 	if (!rcu_access_pointer(flow->path))
-		hpcc_path_give(hn, flow, GFP_NOWAIT);
+		hpcc_path_attach(hn, flow, GFP_NOWAIT);
 }
 
 /**
@@ -196,7 +196,7 @@ void hpcc_paths_ask(struct net *net)
 	mutex_lock(&hn->path_lock);
 	hn->path_until = jiffies + HPCC_PATHS_ASK_S * HZ;
 	WRITE_ONCE(hn->identify_active, true);
-	hpcc_paths_each(hn, hpcc_path_give_now);
+	hpcc_paths_each(hn, hpcc_path_attach_now);
 	queue_delayed_work(system_dfl_wq, &hn->path_end, HPCC_PATHS_ASK_S * HZ);
 	mutex_unlock(&hn->path_lock);
 }
@@ -213,7 +213,7 @@ static void hpcc_paths_end(struct work_struct *work)
 		queue_delayed_work(system_dfl_wq, &hn->path_end, hn->path_until - jiffies);
 	} else {
 		WRITE_ONCE(hn->identify_active, false);
-		hpcc_paths_each(hn, hpcc_path_take);
+		hpcc_paths_each(hn, hpcc_path_detach);
 	}
 	mutex_unlock(&hn->path_lock);
 }

@@ -43,7 +43,7 @@ static inline bool hpcc_identify_due(const struct hpcc_flow *flow)
 	return path && READ_ONCE(path->left);
 }
 
-void hpcc_path_born(struct net *net, struct hpcc_flow *flow);
+void hpcc_path_flow_added(struct net *net, struct hpcc_flow *flow);
 void hpcc_path_ask(struct hpcc_flow *flow);
 void hpcc_path_resize(struct hpcc_flow *flow, u32 hops);
 void hpcc_path_in(struct hpcc_flow *flow, const struct hpcc_opt *opt,
