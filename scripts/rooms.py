@@ -25,11 +25,11 @@ OWNERS = {
     "carrier/csig.c": "signal csig",
     "carrier/ioam.c": "ioam_paused ioam_confirmed ioam_seq mixed trace_rx",
     "control/ack.c": "algo params min_rtt_us tlp searching unpaced dirty skipped conserving conserve_delivered "
-                     "hop_records prompt sample_ns una began_us full_us undo_W_q16 undo_most_q16 settle",
+                     "hop_records prompt sample_ns una began_us full_us prior_W_q16 prior_slow_start_limit_q16 settle",
     "control/census.c": "counted N_sent_us N_sent N_arrived census wants_N W_ai_one_q16 W_ai_goal_q16 N_reported_us "
                         "N N_reported",
-    "control/classic.c": "fallback silent_acks silent_since_us silent_requests firsts mode audit_seen late late_told "
-                         "late_delivered copies_then retrans_then classic_seq classic_cwnd duplicates deceived why",
+    "control/classic.c": "fallback silent_acks silent_since_us silent_requests new_links mode audit_seen dsacked "
+                         "dsack_excess dsack_delivered dsacks_base retrans_base classic_seq classic_cwnd duplicates dup_score why",
     "control/mute.c": "muted pause next_pause paused paused_at rto_received rto_requests",
     "control/probe.c": "probes answer probing carrier last_request_delivered last_request_segs answered_ns",
     "control/receiver.c": "rx_window_new rx_window_active rx remote",

@@ -293,15 +293,15 @@ static void take_slow(struct fuzz_input *in, struct hpcc_algo *a,
 	}
 	was = copy_of(a, L);
 	before_q16 = clamp_t(u64, fuzz_take_any(in), p->W_min_q16, p->W_max_q16);
-	most = was.most_q16 + ((u64)packets * mss << HPCC_W_BITS);
+	most = was.slow_start_limit_q16 + ((u64)packets * mss << HPCC_W_BITS);
 	hpcc_algo_acked(a, p, packets, mss, before_q16);
-	if (was.most_q16 >= p->W_max_q16) {
+	if (was.slow_start_limit_q16 >= p->W_max_q16) {
 		expect_same(was, a);
 		return;
 	}
 	if (most >= p->W_max_q16)
 		most = ~0ULL;
-	expect(a->most_q16 == most);
+	expect(a->slow_start_limit_q16 == most);
 	if (was.U_q24 < p->eta_q24 && was.W_q16 < before_q16) {
 		was.W_q16 = before_q16;
 		was.Wc_q16 = max(was.Wc_q16, before_q16);

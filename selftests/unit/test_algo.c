@@ -409,9 +409,9 @@ static void algo_slow__doubles(void **state)
 	hpcc_algo_restart(&a, &p, BYTES(W_INIT));
 	hpcc_algo_acked(&a, &p, 0, 500, a.W_q16);
 	assert_true(a.W_q16 == BYTES(W_INIT));
-	a.most_q16 = BYTES(W_INIT);
+	a.slow_start_limit_q16 = BYTES(W_INIT);
 	hpcc_algo_acked(&a, &p, 1, 500, a.W_q16);
-	assert_true(a.most_q16 == BYTES(W_INIT));
+	assert_true(a.slow_start_limit_q16 == BYTES(W_INIT));
 }
 
 /* W_max grows with T. */
@@ -446,10 +446,10 @@ static void algo_slow__undone(void **state)
 	hpcc_algo_restart(&a, &p, BYTES(5000));
 	hpcc_algo_acked(&a, &p, 1, 500, a.W_q16);
 	assert_true(a.W_q16 == BYTES(5000));
-	assert_true(a.most_q16 == BYTES(5500));
+	assert_true(a.slow_start_limit_q16 == BYTES(5500));
 	/* Less than that, as for ECN, allows no less. */
 	hpcc_algo_restart(&a, &p, BYTES(4000));
-	assert_true(a.most_q16 == BYTES(5500));
+	assert_true(a.slow_start_limit_q16 == BYTES(5500));
 }
 
 /* ---- MeasureInflight ---------------------------------------------------- */
@@ -1445,26 +1445,26 @@ static void new_ack__without_measurement_changes_nothing(void **state)
 	assert_equal(&a, &before);
 }
 
-static void may_synchronise__twice_in_T(void **state)
+static void wc_update_allowed__twice_in_T(void **state)
 {
 	struct hpcc_params p = params(5);
 
-	assert_false(hpcc_may_synchronise(&p, p.T / 2 - 1, 3));
-	assert_true(hpcc_may_synchronise(&p, (p.T + 1) / 2, 3));
+	assert_false(hpcc_wc_update_allowed(&p, p.T / 2 - 1, 3));
+	assert_true(hpcc_wc_update_allowed(&p, (p.T + 1) / 2, 3));
 	p = params(0);
-	assert_false(hpcc_may_synchronise(&p, p.T / 2 - 1, 0));
-	assert_true(hpcc_may_synchronise(&p, (p.T + 1) / 2, 0));
+	assert_false(hpcc_wc_update_allowed(&p, p.T / 2 - 1, 0));
+	assert_true(hpcc_wc_update_allowed(&p, (p.T + 1) / 2, 0));
 }
 
-static void may_synchronise__max_stage_0_settles(void **state)
+static void wc_update_allowed__max_stage_0_settles(void **state)
 {
 	struct hpcc_params p = params(0);
 
-	assert_false(hpcc_may_synchronise(&p, 3 * p.T - 1, 3));
-	assert_true(hpcc_may_synchronise(&p, 3 * p.T, 3));
+	assert_false(hpcc_wc_update_allowed(&p, 3 * p.T - 1, 3));
+	assert_true(hpcc_wc_update_allowed(&p, 3 * p.T, 3));
 	p.T = HPCC_T_MAX;
-	assert_false(hpcc_may_synchronise(&p, 64 * p.T - 1, 64));
-	assert_true(hpcc_may_synchronise(&p, 64 * p.T, 64));
+	assert_false(hpcc_wc_update_allowed(&p, 64 * p.T - 1, 64));
+	assert_true(hpcc_wc_update_allowed(&p, 64 * p.T, 64));
 }
 
 static void pacing_rate__is_W_over_T(void **state)
@@ -1589,8 +1589,8 @@ int main(void)
 		cmocka_unit_test(new_ack__what_is_not_heard_of_is_forgotten),
 		cmocka_unit_test(new_ack__restart_sets_last_update_seq_anew),
 		cmocka_unit_test(new_ack__without_measurement_changes_nothing),
-		cmocka_unit_test(may_synchronise__twice_in_T),
-		cmocka_unit_test(may_synchronise__max_stage_0_settles),
+		cmocka_unit_test(wc_update_allowed__twice_in_T),
+		cmocka_unit_test(wc_update_allowed__max_stage_0_settles),
 		cmocka_unit_test(pacing_rate__is_W_over_T),
 		cmocka_unit_test(pacing_rate__whole_range),
 		cmocka_unit_test(pacing_rate__saturates),

@@ -187,7 +187,8 @@ struct hpcc_link {
  * struct hpcc_algo - state of one connection
  * @W_q16: window, bytes
  * @Wc_q16: reference window, bytes
- * @most_q16: upper limit of W and Wc, bytes, in slow start; W_max or more: slow start is over
+ * @slow_start_limit_q16: upper limit of W and Wc, bytes, in slow start; W_max or more: slow start
+ *	is over
  * @U_q24: normalised inflight, averaged
  * @U_low: the HPCC_U_LOW_BITS bits of U below U_q24
  * @inc_stage: additive increases since the last multiplicative change
@@ -206,7 +207,7 @@ struct hpcc_link {
 struct hpcc_algo {
 	u64	W_q16;
 	u64	Wc_q16;
-	u64	most_q16;
+	u64	slow_start_limit_q16;
 	u64	U_q24;
 	u32	U_low;
 	u32	inc_stage;
@@ -331,7 +332,7 @@ static inline void hpcc_algo_init(struct hpcc_algo *a,
 {
 	a->W_q16 = p->W_max_q16;
 	a->Wc_q16 = p->W_max_q16;
-	a->most_q16 = ~0ULL;
+	a->slow_start_limit_q16 = ~0ULL;
 	a->U_q24 = HPCC_ONE_Q24;
 	a->U_low = 0;
 	a->inc_stage = 0;
@@ -385,7 +386,7 @@ static inline void hpcc_algo_restart(struct hpcc_algo *a,
 {
 	a->W_q16 = hpcc_clamp_wind(p, W_q16);
 	a->Wc_q16 = a->W_q16;
-	a->most_q16 = max(a->most_q16, a->W_q16);
+	a->slow_start_limit_q16 = max(a->slow_start_limit_q16, a->W_q16);
 	a->inc_stage = p->max_stage;
 	a->reduced = false;
 	a->resync = true;
@@ -420,7 +421,7 @@ static inline void hpcc_algo_reduce(struct hpcc_algo *a, const struct hpcc_param
  */
 static inline void hpcc_algo_slow(struct hpcc_algo *a)
 {
-	a->most_q16 = a->W_q16;
+	a->slow_start_limit_q16 = a->W_q16;
 }
 
 /**
@@ -433,7 +434,7 @@ static inline void hpcc_algo_slow(struct hpcc_algo *a)
 static inline bool hpcc_algo_is_slow(const struct hpcc_algo *a,
 				     const struct hpcc_params *p)
 {
-	return a->most_q16 < p->W_max_q16;
+	return a->slow_start_limit_q16 < p->W_max_q16;
 }
 
 /**
@@ -454,18 +455,18 @@ static inline void hpcc_algo_acked(struct hpcc_algo *a,
 {
 	if (!hpcc_algo_is_slow(a, p))
 		return;
-	a->most_q16 += (u64)packets * mss << HPCC_W_BITS;
+	a->slow_start_limit_q16 += (u64)packets * mss << HPCC_W_BITS;
 	/* W_max follows T: a larger one does not bring slow start back. */
 	if (!hpcc_algo_is_slow(a, p))
-		a->most_q16 = ~0ULL;
+		a->slow_start_limit_q16 = ~0ULL;
 	a->inc_stage = p->max_stage;
 	if (a->U_q24 < p->eta_q24 && a->W_q16 < before_q16) {
 		a->W_q16 = before_q16;
 		a->Wc_q16 = max(a->Wc_q16, before_q16);
 	}
-	if (a->W_q16 > a->most_q16) {
-		a->W_q16 = a->most_q16;
-		a->Wc_q16 = min(a->Wc_q16, a->most_q16);
+	if (a->W_q16 > a->slow_start_limit_q16) {
+		a->W_q16 = a->slow_start_limit_q16;
+		a->Wc_q16 = min(a->Wc_q16, a->slow_start_limit_q16);
 	}
 }
 
@@ -845,7 +846,7 @@ static inline u64 hpcc_compute_wind(struct hpcc_algo *a,
 }
 
 /**
- * hpcc_may_synchronise() - whether Wc may follow W again
+ * hpcc_wc_update_allowed() - whether Wc may follow W again
  * @p: parameters
  * @since: time since it did so last, time units, below 2^62
  * @settle: with maxStage 0, no earlier than after so many T; 0 .. 64
@@ -859,7 +860,7 @@ static inline u64 hpcc_compute_wind(struct hpcc_algo *a,
  *
  * Return: true if so.
  */
-static inline bool hpcc_may_synchronise(const struct hpcc_params *p, u64 since, u32 settle)
+static inline bool hpcc_wc_update_allowed(const struct hpcc_params *p, u64 since, u32 settle)
 {
 	return 2 * since >= p->T * (p->max_stage ? 1 : max(2 * settle, 1U));
 }

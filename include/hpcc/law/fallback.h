@@ -77,10 +77,10 @@
  * struct hpcc_fallback - what decides on fallback and return
  * @next: the round trip ends with a packet that was sent when so many had been
  *	delivered
- * @over: U has exceeded HPCC_LOSS_U_Q24 in this one
+ * @overloaded: U has exceeded HPCC_LOSS_U_Q24 in this one
  * @busy: a link was busy in the round trip before
  * @rto: what was in flight at an RTO is not acknowledged yet
- * @began: when the round trip began, sender's clock; struct hpcc_link has what each link had
+ * @round_start: when the round trip began, sender's clock; struct hpcc_link has what each link had
  *	sent by then
  * @total: packets lost beyond 1/32, whether explained or not, in units of
  *	2^-HPCC_LOSS_SHIFT
@@ -93,7 +93,7 @@
  * @hold_before: @hold before the last fallback
  * @rounds: round trips since the fallback, or since the return or the last
  *	halving
- * @got: packets delivered in the round trip before
+ * @prev_delivered: packets delivered in the round trip before
  * @rto_left: packets that may still count as lost, if @rto
  * @rto_seq: @rto ends when this is acknowledged
  *
@@ -101,10 +101,10 @@
  */
 struct hpcc_fallback {
 	u32	next;
-	bool	over;
+	bool	overloaded;
 	bool	busy;
 	bool	rto;
-	u64	began;
+	u64	round_start;
 	s64	total;
 	s64	excess;
 	u32	window;
@@ -113,7 +113,7 @@ struct hpcc_fallback {
 	u32	hold;
 	u32	hold_before;
 	u32	rounds;
-	u32	got;
+	u32	prev_delivered;
 	u32	rto_left;
 	u32	rto_seq;
 };
@@ -130,7 +130,7 @@ static inline void hpcc_fallback_begin(struct hpcc_fallback *f,
 		a->L[i].began_tx = a->L[i].tx;
 		a->L[i].began_valid = i < a->end && a->L[i].valid;
 	}
-	f->began = now;
+	f->round_start = now;
 	f->next = delivered;
 	f->delivered = delivered;
 	f->lost = lost;
@@ -150,11 +150,11 @@ static inline void hpcc_fallback_start(struct hpcc_fallback *f,
 {
 	f->total = 0;
 	f->excess = 0;
-	f->got = 0;
+	f->prev_delivered = 0;
 	f->rto = false;
 	f->rounds = 0;
 	f->busy = false;
-	f->over = false;
+	f->overloaded = false;
 	hpcc_fallback_begin(f, a, now, delivered, lost);
 }
 
@@ -164,7 +164,7 @@ static inline void hpcc_fallback_start(struct hpcc_fallback *f,
 static inline bool hpcc_fallback_busy(const struct hpcc_fallback *f,
 				      const struct hpcc_algo *a, u64 now)
 {
-	u64 span = now - f->began;
+	u64 span = now - f->round_start;
 	u64 most = HPCC_TX_EXCESS * span;
 	u32 i;
 
@@ -197,7 +197,7 @@ static inline bool hpcc_fallback_ends(struct hpcc_fallback *f,
 				      const struct hpcc_algo *a,
 				      u32 prior_delivered)
 {
-	f->over |= a->U_q24 > HPCC_LOSS_U_Q24;
+	f->overloaded |= a->U_q24 > HPCC_LOSS_U_Q24;
 	return (s32)(prior_delivered - f->next) >= 0;
 }
 
@@ -227,8 +227,8 @@ static inline bool hpcc_fallback_ack(struct hpcc_fallback *f,
 
 	if (!hpcc_fallback_ends(f, a, prior_delivered))
 		return false;
-	busy = f->over || hpcc_fallback_busy(f, a, now);
-	f->over = false;
+	busy = f->overloaded || hpcc_fallback_busy(f, a, now);
+	f->overloaded = false;
 	excess = (s32)(lost - f->lost);
 	if (f->rto) {
 		excess = min_t(s64, excess, f->rto_left);
@@ -249,7 +249,7 @@ static inline bool hpcc_fallback_ack(struct hpcc_fallback *f,
 		f->hold /= 2;
 		f->rounds = 0;
 	}
-	f->got = delivered - f->delivered;
+	f->prev_delivered = delivered - f->delivered;
 	hpcc_fallback_begin(f, a, now, delivered, lost);
 	return false;
 }
@@ -286,7 +286,7 @@ static inline void hpcc_fallback_undo(struct hpcc_fallback *f, u32 lost)
  */
 static inline u32 hpcc_fallback_got(const struct hpcc_fallback *f, u32 delivered)
 {
-	return max(delivered - f->delivered, f->got);
+	return max(delivered - f->delivered, f->prev_delivered);
 }
 
 /**

@@ -45,7 +45,7 @@
  * @T_ns: base RTT; 0: compute nothing
  * @eta_permille: target utilization, 1 .. 1000
  * @max_stage: maxStage
- * @settle: as for hpcc_may_synchronise(), at most HPCC_NEWINT_SETTLE_MAX
+ * @settle: as for hpcc_wc_update_allowed(), at most HPCC_NEWINT_SETTLE_MAX
  * @per_rtt: W moves only when Wc does
  * @W_min: in W_init / 2^14, 1 .. 2047
  * @W: to begin with, in W_init / 2^16, 1 .. 65536
@@ -315,7 +315,7 @@ static inline u32 hpcc_newint_follow(struct hpcc_newint *r, u32 bits, u64 now)
 	}
 	r->measured = true;
 	full = a->resync || (since > r->params.T + r->queue &&
-			     hpcc_may_synchronise(&r->params, since, r->settle));
+			     hpcc_wc_update_allowed(&r->params, since, r->settle));
 	bits = hpcc_follow_U(a, &r->params, bits, full);
 	if (full) {
 		r->last_update = now;

@@ -139,7 +139,7 @@ static bool hpcc_is_searching(const struct tcp_sock *tp,
 	const struct hpcc_algo *algo = &flow->algo;
 
 	return !algo->started || algo->resync || algo->U_q24 > HPCC_ONE_Q24 ||
-	       flow->mode == HPCC_MODE_IGNORING ||
+	       flow->mode == HPCC_MODE_STALE ||
 	       hpcc_algo_is_slow(algo, &flow->params) ||
 	       tp->tcp_mstamp - flow->began_us <
 	       hpcc_begin_rtts * (u64)max_t(u32, tp->srtt_us >> 3,
@@ -210,8 +210,8 @@ static void hpcc_update_model(struct sock *sk, struct hpcc_flow *flow,
 		return;
 	/* With nothing on its way, the answer to a probe ends a round trip. */
 	ack_seq = tp->snd_una + (flow->probes && !tp->packets_out);
-	if (!hpcc_may_synchronise(&flow->params, ((u32)tp->tcp_mstamp - flow->full_us) *
-				  (u64)NSEC_PER_USEC, flow->settle))
+	if (!hpcc_wc_update_allowed(&flow->params, ((u32)tp->tcp_mstamp - flow->full_us) *
+				    (u64)NSEC_PER_USEC, flow->settle))
 		ack_seq = flow->algo.last_update_seq;
 	ack->bits = hpcc_follow(&flow->algo, &flow->params, ack->bits, ack_seq,
 				tp->snd_nxt);
@@ -343,7 +343,7 @@ void hpcc_in_ack_event(struct sock *sk, u32 flags)
 	if (!flow)
 		return;
 	if (unlikely(tp->dsack_dups != flow->tlp.dsacks))
-		hpcc_note_late(tp, flow);
+		hpcc_count_dsack(tp, flow);
 	hpcc_tlp_ack(&flow->tlp, tp);
 	if (unlikely(flow->probes)) {
 		/* For an ACK of data TCP calls cong_control(). */
@@ -386,8 +386,8 @@ static void hpcc_set_state(struct sock *sk, u8 new_state)
 		flow->conserving = false;
 		/* As TCP does for prior_cwnd, not for each RTO in a row. */
 		if (icsk->icsk_ca_state != TCP_CA_Loss || !icsk->icsk_retransmits) {
-			flow->undo_W_q16 = flow->algo.W_q16;
-			flow->undo_most_q16 = flow->algo.most_q16;
+			flow->prior_W_q16 = flow->algo.W_q16;
+			flow->prior_slow_start_limit_q16 = flow->algo.slow_start_limit_q16;
 		}
 		if (!hpcc_algo_is_slow(&flow->algo, &flow->params))
 			flow->classic_cwnd = ~0U;
@@ -418,9 +418,9 @@ static u32 hpcc_undo_cwnd(struct sock *sk)
 	flow->dirty = true;
 	hpcc_loss_undone(tcp_sk(sk), flow);
 	if (inet_csk(sk)->icsk_ca_state == TCP_CA_Loss &&
-	    flow->algo.W_q16 < flow->undo_W_q16) {
-		hpcc_algo_restart(&flow->algo, &flow->params, flow->undo_W_q16);
-		flow->algo.most_q16 = flow->undo_most_q16;
+	    flow->algo.W_q16 < flow->prior_W_q16) {
+		hpcc_algo_restart(&flow->algo, &flow->params, flow->prior_W_q16);
+		flow->algo.slow_start_limit_q16 = flow->prior_slow_start_limit_q16;
 	}
 	return hpcc_cwnd(sk, flow);
 }

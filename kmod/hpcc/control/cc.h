@@ -121,7 +121,7 @@ static inline bool hpcc_loss_ends(const struct tcp_sock *tp, struct hpcc_flow *f
 		return false;
 	return likely(!flow->rx_window_active) ||
 	       !((BIT(READ_ONCE(flow->hops)) - 1) & ~flow->audit_seen) ||
-	       tp->tcp_mstamp * NSEC_PER_USEC - flow->fallback.began >
+	       tp->tcp_mstamp * NSEC_PER_USEC - flow->fallback.round_start >
 	       flow->params.T * HPCC_AUDIT_AGE_T;
 }
 
@@ -136,7 +136,7 @@ bool hpcc_silent(struct sock *sk, struct hpcc_flow *flow,
 		 const struct rate_sample *rs, const struct hpcc_ack *ack);
 bool hpcc_unseen_loss(struct sock *sk, struct hpcc_flow *flow,
 		      const struct rate_sample *rs);
-void hpcc_note_late(const struct tcp_sock *tp, struct hpcc_flow *flow);
+void hpcc_count_dsack(const struct tcp_sock *tp, struct hpcc_flow *flow);
 void hpcc_rto(struct sock *sk, struct hpcc_flow *flow);
 void hpcc_loss_undone(const struct tcp_sock *tp, struct hpcc_flow *flow);
 

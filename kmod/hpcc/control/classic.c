@@ -50,39 +50,40 @@ static const u32 hpcc_far_rounds = 32;
 /* Suspicion from which on nothing is late: 2 for each of them after which too little came
  * twice, as copies may still be on their way; less 1 for each other.
  */
-static const int hpcc_deceived_max = 6;
+static const int hpcc_dup_score_max = 6;
 
 /* Late packets beyond 1/32 of what is delivered that excuse losses. */
-static const s64 hpcc_late_most = 64 << HPCC_LOSS_SHIFT;
+static const s64 hpcc_dsack_excess_max = 64 << HPCC_LOSS_SHIFT;
 
 /* ---- Losses ------------------------------------------------------------ */
 
 /**
- * hpcc_note_late() - count the packets that the peer got twice, as its DSACKs say
+ * hpcc_count_dsack() - count the packets that the peer got twice, as its DSACKs say
  * @tp: socket
  * @flow: its flow
  *
  * These packets were only late. The peer cannot have got more packets twice than TCP has sent
  * twice so far; a larger number is forgotten, so that it hides no later loss. And a peer that
- * hides load may claim that nothing was lost: so no more than hpcc_late_most count. To be
+ * hides load may claim that nothing was lost: so no more than hpcc_dsack_excess_max count. To be
  * called for each ACK with a DSACK, before hpcc_tlp_ack().
  */
-void hpcc_note_late(const struct tcp_sock *tp, struct hpcc_flow *flow)
+void hpcc_count_dsack(const struct tcp_sock *tp, struct hpcc_flow *flow)
 {
 	u32 dsacks = tp->dsack_dups - flow->tlp.dsacks;
 
 	/* More came twice than were sent twice: the path duplicates packets. */
 	if (tp->dsack_dups > tp->total_retrans)
 		flow->duplicates = true;
-	flow->late_told = max_t(s64, flow->late_told -
-				     (tp->delivered - flow->late_delivered), 0);
-	flow->late_delivered = tp->delivered;
-	if (flow->duplicates || flow->late_told > hpcc_late_most)
+	flow->dsack_excess = max_t(s64, flow->dsack_excess -
+					(tp->delivered - flow->dsack_delivered), 0);
+	flow->dsack_delivered = tp->delivered;
+	if (flow->duplicates || flow->dsack_excess > hpcc_dsack_excess_max)
 		return;
 	/* One DSACK block may cover a whole window: count up to the limit, not beyond. */
-	dsacks = min_t(s64, dsacks, 1 + ((hpcc_late_most - flow->late_told) >> HPCC_LOSS_SHIFT));
-	flow->late_told += (s64)dsacks << HPCC_LOSS_SHIFT;
-	flow->late = min(flow->late + dsacks, tp->total_retrans);
+	dsacks = min_t(s64, dsacks,
+		       1 + ((hpcc_dsack_excess_max - flow->dsack_excess) >> HPCC_LOSS_SHIFT));
+	flow->dsack_excess += (s64)dsacks << HPCC_LOSS_SHIFT;
+	flow->dsacked = min(flow->dsacked + dsacks, tp->total_retrans);
 }
 
 /* Packets lost: sent again or about to be, less those that were only late. */
@@ -90,7 +91,7 @@ static u32 hpcc_lost(const struct tcp_sock *tp, const struct hpcc_flow *flow)
 {
 	u32 marked = tp->lost_out - min(tp->retrans_out, tp->lost_out);
 
-	return tp->total_retrans + marked - flow->late;
+	return tp->total_retrans + marked - flow->dsacked;
 }
 
 /* Count losses from now on. */
@@ -141,7 +142,7 @@ void hpcc_enter_telemetry(struct sock *sk, struct hpcc_flow *flow)
 
 	hpcc_watch_loss(tp, flow);
 	flow->silent_acks = 0;
-	flow->firsts = 0;
+	flow->new_links = 0;
 	flow->began_us = tp->tcp_mstamp;
 	WRITE_ONCE(flow->searching, true);
 	flow->conserving = false;
@@ -153,7 +154,7 @@ void hpcc_enter_telemetry(struct sock *sk, struct hpcc_flow *flow)
 	hpcc_run(sk, false, true);
 }
 
-/* @mode: HPCC_MODE_CLASSIC or HPCC_MODE_DOUBTING. */
+/* @mode: HPCC_MODE_CLASSIC or HPCC_MODE_CLASSIC_VERIFY. */
 static void hpcc_enter_classic(struct sock *sk, struct hpcc_flow *flow,
 			       enum hpcc_mode mode)
 {
@@ -185,19 +186,19 @@ void hpcc_begin_classic(struct sock *sk, struct hpcc_flow *flow, u32 hold)
  * twice: on a path where packets are late nearly all do. Of each number the last fallback's
  * counts half as much as what came since.
  */
-static void hpcc_judge_late(const struct tcp_sock *tp, struct hpcc_flow *flow)
+static void hpcc_judge_dsacks(const struct tcp_sock *tp, struct hpcc_flow *flow)
 {
-	u32 copies = tp->dsack_dups - flow->copies_then;
-	u32 retrans = tp->total_retrans - flow->retrans_then;
+	u32 copies = tp->dsack_dups - flow->dsacks_base;
+	u32 retrans = tp->total_retrans - flow->retrans_base;
 
 	if (flow->fallback.rounds >= hpcc_far_rounds)
-		flow->deceived = 0;
+		flow->dup_score = 0;
 	else if (copies + 2 < retrans - (retrans >> 2))
-		flow->deceived = min(flow->deceived + 2, hpcc_deceived_max);
+		flow->dup_score = min(flow->dup_score + 2, hpcc_dup_score_max);
 	else
-		flow->deceived -= flow->deceived > 0;
-	flow->copies_then = tp->dsack_dups - (copies >> 1);
-	flow->retrans_then = tp->total_retrans - (retrans >> 1);
+		flow->dup_score -= flow->dup_score > 0;
+	flow->dsacks_base = tp->dsack_dups - (copies >> 1);
+	flow->retrans_base = tp->total_retrans - (retrans >> 1);
 }
 
 /* Telemetry is of no use: let classic go on with @ssthresh, for @least round trips at
@@ -209,7 +210,7 @@ static void hpcc_fall_back(struct sock *sk, struct hpcc_flow *flow,
 {
 	struct tcp_sock *tp = tcp_sk(sk);
 
-	hpcc_judge_late(tp, flow);
+	hpcc_judge_dsacks(tp, flow);
 	tp->snd_ssthresh = max(ssthresh, 2U);
 	/* In recovery as well: W would let TCP send again at once all that was lost. */
 	tcp_snd_cwnd_set(tp, min(tcp_snd_cwnd(tp), tp->snd_ssthresh));
@@ -295,19 +296,19 @@ bool hpcc_silent(struct sock *sk, struct hpcc_flow *flow,
 		if (flow->mode != HPCC_MODE_TELEMETRY)
 			hpcc_set_mode(flow, HPCC_MODE_TELEMETRY);
 		flow->silent_acks = 0;
-		flow->firsts = 0;
+		flow->new_links = 0;
 		return false;
 	}
 	if (ack->bits & HPCC_ACK_NEW && (rs->is_app_limited || tp->app_limited)) {
 		flow->silent_acks = 0;
 		return false;
 	}
-	if (ack->bits & HPCC_ACK_NEW && flow->firsts < READ_ONCE(flow->hops)) {
-		flow->firsts++;
+	if (ack->bits & HPCC_ACK_NEW && flow->new_links < READ_ONCE(flow->hops)) {
+		flow->new_links++;
 		return false;
 	}
 	if (ack->n)
-		hpcc_set_mode(flow, HPCC_MODE_IGNORING);
+		hpcc_set_mode(flow, HPCC_MODE_STALE);
 	if (!rs->acked_sacked)
 		return false;
 	if (!hpcc_count_silent(tp, flow) ||
@@ -323,8 +324,8 @@ bool hpcc_silent(struct sock *sk, struct hpcc_flow *flow,
 		return false;
 	hpcc_count(sock_net(sk), HPCC_C_FALLBACKS);
 	hpcc_fall_back(sk, flow, HPCC_WHY_SILENCE,
-		       flow->mode == HPCC_MODE_IGNORING || ack->informed ?
-		       HPCC_MODE_DOUBTING : HPCC_MODE_CLASSIC,
+		       flow->mode == HPCC_MODE_STALE || ack->informed ?
+		       HPCC_MODE_CLASSIC_VERIFY : HPCC_MODE_CLASSIC,
 		       HPCC_HOLD_SILENCE, hpcc_silent_ssthresh(tp, flow));
 	return true;
 }
@@ -367,8 +368,8 @@ bool hpcc_unseen_loss(struct sock *sk, struct hpcc_flow *flow,
 		window = min(window, flow->classic_cwnd);
 	hpcc_count(sock_net(sk), HPCC_C_UNSEEN_LOSS);
 	hpcc_fall_back(sk, flow, HPCC_WHY_UNSEEN_LOSS,
-		       flow->mode == HPCC_MODE_IGNORING ? HPCC_MODE_DOUBTING :
-							  HPCC_MODE_CLASSIC,
+		       flow->mode == HPCC_MODE_STALE ? HPCC_MODE_CLASSIC_VERIFY :
+						       HPCC_MODE_CLASSIC,
 		       hpcc_fallback_cost(&flow->fallback, hpcc_lost(tp, flow),
 					  window), window);
 	return true;
@@ -424,7 +425,7 @@ static void hpcc_classic_in_ack_event(struct sock *sk, u32 flags)
 	}
 	if (unlikely(READ_ONCE(flow->muted)))
 		hpcc_mute_ack(sk, flow);
-	if (!flow->duplicates && flow->deceived < hpcc_deceived_max)
+	if (!flow->duplicates && flow->dup_score < hpcc_dup_score_max)
 		hpcc_fallback_late(&flow->fallback, hpcc_lost(tp, flow));
 	/* A record that waits while the flow is muted came before the RTO. */
 	if (!hpcc_mail_pending(flow) || !hpcc_fallback_over(&flow->fallback) ||

@@ -45,7 +45,7 @@ static void hpcc_flow_check(void)
 #define HPCC_FLOW_LAST(member)	((offsetofend(struct hpcc_flow, member) - 1) / 64)
 	BUILD_BUG_ON(HPCC_FLOW_LINE(algo) != 0);
 	BUILD_BUG_ON(HPCC_FLOW_LAST(fallback.rto) != 0);
-	BUILD_BUG_ON(HPCC_FLOW_LINE(fallback.began) != 1);
+	BUILD_BUG_ON(HPCC_FLOW_LINE(fallback.round_start) != 1);
 	BUILD_BUG_ON(HPCC_FLOW_LAST(fallback) != 1);
 	BUILD_BUG_ON(HPCC_FLOW_LINE(params) != 2);
 	BUILD_BUG_ON(HPCC_FLOW_LAST(ext_hdr_len) != 2);

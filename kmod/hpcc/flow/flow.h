@@ -41,15 +41,15 @@ struct hpcc_rx;
 /**
  * enum hpcc_mode - which response a connection runs (classic.c)
  * @HPCC_MODE_TELEMETRY: W rules, records are of use
- * @HPCC_MODE_IGNORING: W rules; since the last record of use others came
+ * @HPCC_MODE_STALE: W rules; since the last record of use others came
  * @HPCC_MODE_CLASSIC: Reno rules, until a record comes
- * @HPCC_MODE_DOUBTING: Reno rules, until a link is measured
+ * @HPCC_MODE_CLASSIC_VERIFY: Reno rules, until a link is measured
  */
 enum hpcc_mode {
 	HPCC_MODE_TELEMETRY,
-	HPCC_MODE_IGNORING,
+	HPCC_MODE_STALE,
 	HPCC_MODE_CLASSIC,
-	HPCC_MODE_DOUBTING,
+	HPCC_MODE_CLASSIC_VERIFY,
 };
 
 /**
@@ -102,7 +102,7 @@ enum hpcc_ignored {
  * @tlp: tail loss probe
  * @silent_acks: ACKs of new data since a link was measured last, at most HPCC_SILENT_ACKS + 1;
  *	round trips, where classic rules
- * @firsts: ACKs since then that brought the first record of a link; at most @hops
+ * @new_links: ACKs since then that brought the first record of a link; at most @hops
  * @burst: cap of a TSO burst
  * @searching: W looks for its place; LOCAL_OUT reads it without the socket lock
  * @unpaced: ACKs alone decide when packets leave, where there are enough of them
@@ -190,14 +190,14 @@ enum hpcc_ignored {
  *	@rx_window_active
  * @rto_received: @received at the last RTO
  * @rto_requests: @requests then
- * @undo_W_q16: W before an RTO
- * @undo_most_q16: slow start's limit before it
- * @late: packets that the peer got twice, as its DSACKs say; at most total_retrans
- * @late_told: packets in @late beyond 1/32 of what was delivered, in units of
+ * @prior_W_q16: W before an RTO
+ * @prior_slow_start_limit_q16: slow start's limit before it
+ * @dsacked: packets that the peer got twice, as its DSACKs say; at most total_retrans
+ * @dsack_excess: packets in @dsacked beyond 1/32 of what was delivered, in units of
  *	2^-HPCC_LOSS_SHIFT
- * @late_delivered: packets delivered then
- * @copies_then: dsack_dups less those that hpcc_judge_late() counts
- * @retrans_then: total_retrans, the same
+ * @dsack_delivered: packets delivered then
+ * @dsacks_base: dsack_dups less those that hpcc_judge_dsacks() counts
+ * @retrans_base: total_retrans, the same
  * @classic_seq: a round trip of classic ends when this is acknowledged
  * @classic_cwnd: cwnd at the last return from classic; ~0: there was none
  * @conserve_delivered: packet conservation until a packet is acknowledged that was sent
@@ -211,7 +211,7 @@ enum hpcc_ignored {
  * @reserved: bytes of MSS kept free for options
  * @ip_optlen: length of the IPv4 options that are part of @ext_hdr_len
  * @duplicates: the path delivers packets twice that were sent once
- * @deceived: suspicion that the path makes copies, 0 .. 6
+ * @dup_score: suspicion that the path makes copies, 0 .. 6
  * @settle: net.hpcc.settle
  * @why: why it fell back last, enum hpcc_flow_why
  * @events: told since @events_since (netlink.c)
@@ -242,7 +242,7 @@ struct hpcc_flow {
 
 	struct hpcc_tlp tlp;
 	u8 silent_acks : 4;
-	u8 firsts : 4;
+	u8 new_links : 4;
 	bool rx_window_new;
 	struct hpcc_burst burst;
 	bool searching;
@@ -321,16 +321,16 @@ struct hpcc_flow {
 	u16 audit_seen;
 	u32 rto_received;
 	u32 rto_requests;
-	u64 undo_W_q16;
-	u64 undo_most_q16;
+	u64 prior_W_q16;
+	u64 prior_slow_start_limit_q16;
 	struct hpcc_path __rcu *path;
 	struct hpcc_remote __rcu *remote;
 	struct hpcc_trace_rx __rcu *trace_rx;
-	s64 late_told;
-	u32 late_delivered;
-	u32 late;
-	u32 copies_then;
-	u32 retrans_then;
+	s64 dsack_excess;
+	u32 dsack_delivered;
+	u32 dsacked;
+	u32 dsacks_base;
+	u32 retrans_base;
 	u32 classic_seq;
 	u32 classic_cwnd;
 	u32 conserve_delivered;
@@ -339,7 +339,7 @@ struct hpcc_flow {
 	u16 ip_optlen;
 	bool ioam_confirmed;
 	bool duplicates;
-	u8 deceived;
+	u8 dup_score;
 	u8 settle;
 	u8 why;
 	u8 events;
@@ -361,7 +361,7 @@ struct hpcc_flow {
  */
 static inline bool hpcc_runs_telemetry(const struct hpcc_flow *flow)
 {
-	return READ_ONCE(flow->mode) <= HPCC_MODE_IGNORING;
+	return READ_ONCE(flow->mode) <= HPCC_MODE_STALE;
 }
 
 /* Count something, where two CPUs that do so at once may count one too few. */

@@ -112,9 +112,9 @@ static int hpcc_put_who(struct sk_buff *skb, struct sock *sk)
 static int hpcc_put_mode(struct sk_buff *skb, const struct hpcc_flow *flow)
 {
 	BUILD_BUG_ON(HPCC_MODE_TELEMETRY != (int)HPCC_FLOW_TELEMETRY ||
-		     HPCC_MODE_IGNORING != (int)HPCC_FLOW_IGNORING ||
+		     HPCC_MODE_STALE != (int)HPCC_FLOW_IGNORING ||
 		     HPCC_MODE_CLASSIC != (int)HPCC_FLOW_CLASSIC ||
-		     HPCC_MODE_DOUBTING != (int)HPCC_FLOW_DOUBTING);
+		     HPCC_MODE_CLASSIC_VERIFY != (int)HPCC_FLOW_DOUBTING);
 	return nla_put_u32(skb, HPCC_A_FLOW_MODE, READ_ONCE(flow->mode)) ?:
 	       nla_put_u32(skb, HPCC_A_FLOW_WHY, hpcc_peek(flow->why)) ?:
 	       hpcc_put_u64(skb, HPCC_A_FLOW_W, hpcc_peek(flow->algo.W_q16) >> 16) ?:
