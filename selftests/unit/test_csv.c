@@ -7,7 +7,7 @@
 #include "../../tools/hpccmon/csv.c"
 
 /* Of the ends of a line and its mode, no test depends. */
-bool end_read(struct end *end, const char *word)
+bool endpoint_read(struct endpoint *endpoint, const char *word)
 {
 	return *word;
 }

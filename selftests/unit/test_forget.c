@@ -14,7 +14,7 @@ static u64 first_cookie;
 /* How often it did, and how long it takes. */
 static u32 dumps, dump_us;
 
-int monitor_dump(struct monitor *mon, const struct wanted *wanted, flow_fn fn, void *data,
+int monitor_dump(struct monitor *mon, const struct filter *filter, flow_fn fn, void *data,
 		 const char **why)
 {
 	struct flow flow = {};
@@ -55,7 +55,7 @@ char *writer_room(struct writer *writer)
 	return line;
 }
 
-const char *end_text(const struct end *end, char text[END_MAX])
+const char *endpoint_text(const struct endpoint *endpoint, char text[ENDPOINT_MAX])
 {
 	return "";
 }
@@ -122,7 +122,7 @@ void catch_interrupts(void) { }
 void die(const char *format, ...) { abort(); }
 void monitor_close(struct monitor *mon) { }
 void usage(const char *format, ...) { abort(); }
-void wanted_parse(struct wanted *wanted, int nr, char **words) { }
+void filter_parse(struct filter *filter, int nr, char **args) { }
 void writer_close(struct writer *writer) { }
 void writer_flush(struct writer *writer) { }
 void writer_line(struct writer *writer, const char *text) { }

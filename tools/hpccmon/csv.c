@@ -219,8 +219,8 @@ bool csv_parse(char *line, struct flow *flow, double *time)
 	memset(flow, 0, sizeof(*flow));
 	for (i = 0; i < NR_COLUMNS; i++)
 		column[i] = strsep(&line, ",\n");
-	if (!column[NR_COLUMNS - 1] || !end_read(&flow->local, column[1]) ||
-	    !end_read(&flow->peer, column[2]))
+	if (!column[NR_COLUMNS - 1] || !endpoint_read(&flow->local, column[1]) ||
+	    !endpoint_read(&flow->peer, column[2]))
 		return false;
 	*time = strtod(column[0], &end);
 	if (end == column[0] || *end || !(*time >= 0 && *time <= TIME_MAX))

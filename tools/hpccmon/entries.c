@@ -183,7 +183,7 @@ static struct nlmsghdr *request(uint8_t cmd, uint16_t flags)
 }
 
 /* Append an entry to a request. Return: the request, in memory that has room for another one. */
-static struct nlmsghdr *put_entry(struct nlmsghdr *nlh, const struct table *table, char **words,
+static struct nlmsghdr *put_entry(struct nlmsghdr *nlh, const struct table *table, char **args,
 				  int nr, enum need most)
 {
 	struct nlattr *nest = mnl_attr_nest_start(nlh, table->nest);
@@ -192,17 +192,17 @@ static struct nlmsghdr *put_entry(struct nlmsghdr *nlh, const struct table *tabl
 	int i;
 
 	for (i = 0; i < nr; i += 2) {
-		for (value = table->values; value->name && strcmp(words[i], value->name); value++)
+		for (value = table->values; value->name && strcmp(args[i], value->name); value++)
 			;
 		if (!value->name || value->need > most)
-			usage("%s%s is no value here", place, words[i]);
+			usage("%s%s is no value here", place, args[i]);
 		bit = 1 << (value - table->values);
 		if (seen & bit || i + 1 == nr)
-			usage("%s%s %s", place, words[i],
+			usage("%s%s %s", place, args[i],
 			      i + 1 == nr ? "needs a value" : "is there twice");
 		seen |= bit;
-		if (!put_value(nlh, value, words[i + 1]))
-			wrong_value(value, words[i + 1]);
+		if (!put_value(nlh, value, args[i + 1]))
+			wrong_value(value, args[i + 1]);
 	}
 	for (value = table->values; value->name; value++)
 		if (value->need < OPTIONAL && value->need <= most &&
@@ -216,7 +216,7 @@ static struct nlmsghdr *put_entry(struct nlmsghdr *nlh, const struct table *tabl
 static struct nlmsghdr *put_file(struct nlmsghdr *nlh, const struct table *table, const char *name)
 {
 	FILE *file = strcmp(name, "-") ? fopen(name, "re") : stdin;
-	char *words[2 * VALUES_MAX + 2], *line = NULL, *rest, *word;
+	char *args[2 * VALUES_MAX + 2], *line = NULL, *rest, *word;
 	unsigned int nr_line = 0;
 	size_t size = 0;
 	int nr;
@@ -228,9 +228,9 @@ static struct nlmsghdr *put_file(struct nlmsghdr *nlh, const struct table *table
 		line[strcspn(line, "#\n")] = '\0';
 		word = strtok_r(line, " \t", &rest);
 		for (nr = 0; word && nr < 2 * VALUES_MAX + 2; word = strtok_r(NULL, " \t", &rest))
-			words[nr++] = word;
+			args[nr++] = word;
 		if (nr)
-			nlh = put_entry(nlh, table, words, nr, OPTIONAL);
+			nlh = put_entry(nlh, table, args, nr, OPTIONAL);
 	}
 	if (ferror(file))
 		die("%s: %s", name, strerror(errno));

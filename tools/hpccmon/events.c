@@ -17,7 +17,7 @@
 #include "hpccmon.h"
 
 struct listener {
-	const struct wanted	*wanted;
+	const struct filter	*filter;
 	bool			json;
 	uint64_t		events;
 	uint64_t		missed;
@@ -54,10 +54,11 @@ static void tell_json(const struct flow *flow)
 
 static void tell_text(const struct flow *flow)
 {
-	char local[END_MAX], peer[END_MAX], clock[32], W[16];
+	char local[ENDPOINT_MAX], peer[ENDPOINT_MAX], clock[32], W[16];
 
 	printf("%s %-8s %s -> %s  %s", clock_text(clock), event_text(flow->event),
-	       end_text(&flow->local, local), end_text(&flow->peer, peer), mode_text(flow->mode));
+	       endpoint_text(&flow->local, local), endpoint_text(&flow->peer, peer),
+	       mode_text(flow->mode));
 	if (flow->event == HPCC_EVENT_FALLBACK)
 		printf(" (%s)", fell_back_text(flow->fell_back));
 	printf("  W %s  U %.2f", bytes_text(flow->W, W), flow->U);
@@ -70,7 +71,7 @@ static void tell(const struct flow *flow, void *data)
 {
 	struct listener *listener = data;
 
-	if (!wanted_matches(listener->wanted, flow) ||
+	if (!filter_matches(listener->filter, flow) ||
 	    (listener->most && listener->events == listener->most))
 		return;
 	listener->events++;
@@ -106,13 +107,13 @@ static void listen_on(struct monitor *mon, struct listener *listener)
 	bool more;
 
 	while (!interrupted() && (!listener->most || listener->events < listener->most)) {
-		more = monitor_hear(mon, tell, listener, &lost);
+		more = monitor_recv(mon, tell, listener, &lost);
 		tell_lost(listener, lost);
 		/* A signal between the two is lost until the next event: hence not for ever. */
 		if (!more && poll(&fd, 1, 1000) < 0 && errno != EINTR)
 			die("poll: %s", strerror(errno));
 	}
-	/* Ctrl-C may come before all is read, behind which monitor_hear() tells what was lost. */
+	/* Ctrl-C may come before all is read, behind which monitor_recv() tells what was lost. */
 	if (interrupted())
 		tell_lost(listener, monitor_lost(mon));
 }
@@ -125,7 +126,7 @@ int cmd_events(int argc, char **argv)
 		{ }
 	};
 	struct listener listener = {};
-	struct wanted wanted;
+	struct filter filter;
 	struct monitor *mon;
 	int option;
 
@@ -135,8 +136,8 @@ int cmd_events(int argc, char **argv)
 		else
 			listener.most = whole_option("--count", 1, 1000000000);
 	}
-	wanted_parse(&wanted, argc - optind, argv + optind);
-	listener.wanted = &wanted;
+	filter_parse(&filter, argc - optind, argv + optind);
+	listener.filter = &filter;
 	catch_interrupts();
 	mon = monitor_open();
 	monitor_listen(mon);

@@ -25,14 +25,14 @@ static uint64_t number_of(const struct nlattr *attr)
 	}
 }
 
-static void end_take(struct end *end, const struct nlattr *attr)
+static void endpoint_take(struct endpoint *endpoint, const struct nlattr *attr)
 {
 	uint16_t length = mnl_attr_get_payload_len(attr);
 
 	if (length == sizeof(struct in_addr))
-		addr_map(&end->addr, mnl_attr_get_payload(attr));
-	else if (length == sizeof(end->addr))
-		memcpy(&end->addr, mnl_attr_get_payload(attr), length);
+		addr_map(&endpoint->addr, mnl_attr_get_payload(attr));
+	else if (length == sizeof(endpoint->addr))
+		memcpy(&endpoint->addr, mnl_attr_get_payload(attr), length);
 }
 
 static int hop_take(const struct nlattr *attr, void *data)
@@ -186,10 +186,10 @@ static int flow_take(const struct nlattr *attr, void *data)
 
 	switch (mnl_attr_get_type(attr)) {
 	case HPCC_A_FLOW_LADDR:
-		end_take(&flow->local, attr);
+		endpoint_take(&flow->local, attr);
 		break;
 	case HPCC_A_FLOW_RADDR:
-		end_take(&flow->peer, attr);
+		endpoint_take(&flow->peer, attr);
 		break;
 	case HPCC_A_FLOW_LPORT:
 		flow->local.port = number_of(attr);

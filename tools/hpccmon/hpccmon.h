@@ -17,16 +17,16 @@
 #define EXIT_USAGE	2
 
 /* An end's text at most: [address]:port. */
-#define END_MAX		64
+#define ENDPOINT_MAX	64
 
 /**
- * struct end - one end of a connection, or what somebody wants of it
+ * struct endpoint - one end of a connection, or what somebody wants of it
  * @addr: IPv4 in its mapped form
  * @port: its port
  * @any_addr: any address will do
  * @any_port: any port will do
  */
-struct end {
+struct endpoint {
 	struct in6_addr	addr;
 	uint16_t	port;
 	bool		any_addr;
@@ -96,8 +96,8 @@ struct hop {
  * @hop: those that are told of
  */
 struct flow {
-	struct end	local;
-	struct end	peer;
+	struct endpoint	local;
+	struct endpoint	peer;
 	uint64_t	cookie;
 	uint32_t	ifindex;
 	uint32_t	event;
@@ -130,21 +130,21 @@ struct flow {
 };
 
 /**
- * struct wanted - which flows are asked for
+ * struct filter - which flows are asked for
  * @local: our end, or either if @either
  * @peer: the other end
  * @cookie: 0: any
  * @either: @local may be the peer's as well
  * @names: have links asked who they are
- * @words: how it was written
+ * @text: how it was written
  */
-struct wanted {
-	struct end	local;
-	struct end	peer;
+struct filter {
+	struct endpoint	local;
+	struct endpoint	peer;
 	uint64_t	cookie;
 	bool		either;
 	bool		names;
-	char		words[2 * END_MAX + 8];
+	char		text[2 * ENDPOINT_MAX + 8];
 };
 
 struct monitor;
@@ -164,27 +164,27 @@ void catch_interrupts(void);
 void catch_signal(int signal);
 void restore_by(void (*function)(void));
 
-/* ends.c */
+/* filter.c */
 void addr_map(struct in6_addr *addr, const void *v4);
-bool end_read(struct end *end, const char *word);
-void wanted_parse(struct wanted *wanted, int nr, char **words);
-bool wanted_matches(const struct wanted *wanted, const struct flow *flow);
-const char *end_text(const struct end *end, char text[END_MAX]);
-const char *addr_text(const struct end *end, char text[END_MAX]);
+bool endpoint_read(struct endpoint *endpoint, const char *word);
+void filter_parse(struct filter *filter, int nr, char **args);
+bool filter_matches(const struct filter *filter, const struct flow *flow);
+const char *endpoint_text(const struct endpoint *endpoint, char text[ENDPOINT_MAX]);
+const char *addr_text(const struct endpoint *endpoint, char text[ENDPOINT_MAX]);
 
 /* netlink.c */
 struct monitor *monitor_new(void);
 struct monitor *monitor_open(void);
 void monitor_close(struct monitor *mon);
 int monitor_fd(const struct monitor *mon);
-int monitor_dump(struct monitor *mon, const struct wanted *wanted, flow_fn fn, void *data,
+int monitor_dump(struct monitor *mon, const struct filter *filter, flow_fn fn, void *data,
 		 const char **why);
 int monitor_counters(struct monitor *mon, counter_fn fn, void *data, const char **why);
-void monitor_flows(struct monitor *mon, const struct wanted *wanted, flow_fn fn, void *data);
+void monitor_flows(struct monitor *mon, const struct filter *filter, flow_fn fn, void *data);
 void monitor_ask(struct monitor *mon, struct nlmsghdr *nlh, message_fn fn, void *data);
 void monitor_listen(struct monitor *mon);
 uint64_t monitor_lost(struct monitor *mon);
-bool monitor_hear(struct monitor *mon, flow_fn fn, void *data, uint64_t *lost);
+bool monitor_recv(struct monitor *mon, flow_fn fn, void *data, uint64_t *lost);
 
 /* flow.c */
 void flow_parse(struct flow *flow, const struct nlmsghdr *nlh);
@@ -211,7 +211,7 @@ void json_line(struct json_object *object);
 void show_hops(const struct flow *flow);
 
 /* path.c */
-bool names_ask(struct monitor *mon, struct wanted *wanted, const char **why);
+bool identify_request(struct monitor *mon, struct filter *filter, const char **why);
 
 /* options.c */
 struct option;

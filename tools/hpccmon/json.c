@@ -66,7 +66,7 @@ static void put_hops(struct json_object *to, const struct flow *flow)
 /* Who, and what rules W. */
 static void put_state(struct json_object *to, const struct flow *flow)
 {
-	char text[END_MAX];
+	char text[ENDPOINT_MAX];
 
 	put_text(to, "laddr", addr_text(&flow->local, text));
 	put_number(to, "lport", flow->local.port);

@@ -52,10 +52,11 @@ static void grow(struct known_flows *flows)
 
 static void write_columns(struct known *known, const struct flow *flow)
 {
-	char local[END_MAX], peer[END_MAX];
+	char local[ENDPOINT_MAX], peer[ENDPOINT_MAX];
 
 	known->who_length = snprintf(known->who, sizeof(known->who), ",%s,%s,%llu,%s,",
-				     end_text(&flow->local, local), end_text(&flow->peer, peer),
+				     endpoint_text(&flow->local, local),
+				     endpoint_text(&flow->peer, peer),
 				     (unsigned long long)flow->cookie, mode_text(flow->mode));
 	known->eta_length = snprintf(known->eta_text, sizeof(known->eta_text), ",%.6f,",
 				     flow->eta);

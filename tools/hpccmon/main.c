@@ -4,7 +4,7 @@
  * of this network namespace, for people and, with --json, for programs.
  *
  *	main.c		commands, and how they end
- *	ends.c		which flows are meant
+ *	filter.c	which flows are meant
  *	netlink.c	questions to the kernel
  *	flow.c		its answers
  *	why.c		what they mean
@@ -209,10 +209,10 @@ static bool asks_for_help(const char *word)
 }
 
 /* Anywhere among a command's words. */
-static bool any_asks_for_help(char **words)
+static bool any_asks_for_help(char **args)
 {
-	while (*words && strcmp(*words, "--"))
-		if (asks_for_help(*words++))
+	while (*args && strcmp(*args, "--"))
+		if (asks_for_help(*args++))
 			return true;
 	return false;
 }

@@ -14,7 +14,7 @@
 
 #define NR(array)	(sizeof(array) / sizeof(*(array)))
 #define BOUNDS_MAX	12
-#define LABELS_MAX	(2 * END_MAX + 64)
+#define LABELS_MAX	(2 * ENDPOINT_MAX + 64)
 
 /**
  * struct spread - how a value spreads over the flows that send and that telemetry rules
@@ -336,7 +336,7 @@ static int by_labels(const void *a, const void *b)
  */
 static void label_flows(struct snapshot *snap)
 {
-	char local[END_MAX], peer[END_MAX], bound[32] = "";
+	char local[ENDPOINT_MAX], peer[ENDPOINT_MAX], bound[32] = "";
 	unsigned int i, kept = 0;
 	struct told *told;
 
@@ -346,8 +346,8 @@ static void label_flows(struct snapshot *snap)
 		if (told->flow.ifindex)
 			snprintf(bound, sizeof(bound), ",ifindex=\"%u\"", told->flow.ifindex);
 		snprintf(told->labels, sizeof(told->labels), "local=\"%s\",peer=\"%s\"%s",
-			 end_text(&told->flow.local, local), end_text(&told->flow.peer, peer),
-			 bound);
+			 endpoint_text(&told->flow.local, local),
+			 endpoint_text(&told->flow.peer, peer), bound);
 	}
 	qsort(snap->told, snap->nr_told, sizeof(*snap->told), by_labels);
 	for (i = 0; i < snap->nr_told; i++)
@@ -380,10 +380,10 @@ static void put_flows(FILE *to, struct snapshot *snap)
 
 static bool look(struct export *export, struct snapshot *snap, FILE *counters, const char **why)
 {
-	struct wanted all;
+	struct filter all;
 
-	wanted_parse(&all, 0, NULL);
-	if (export->names && !names_ask(export->mon, &all, why) && !export->complained) {
+	filter_parse(&all, 0, NULL);
+	if (export->names && !identify_request(export->mon, &all, why) && !export->complained) {
 		fprintf(stderr, "without names of links: %s\n", *why);
 		export->complained = true;
 	}

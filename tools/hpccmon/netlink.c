@@ -193,48 +193,49 @@ int monitor_fd(const struct monitor *mon)
 /* ---- Flows ---------------------------------------------------------------------------- */
 
 struct dump {
-	const struct wanted	*wanted;
+	const struct filter	*filter;
 	bool			peers;	/* the second dump, by the peer's end */
 	flow_fn			fn;
 	void			*data;
 };
 
-static void put_end(struct nlmsghdr *nlh, const struct end *end, uint16_t addr, uint16_t port)
+static void put_endpoint(struct nlmsghdr *nlh, const struct endpoint *endpoint, uint16_t addr,
+			 uint16_t port)
 {
-	if (!end->any_addr)
-		mnl_attr_put(nlh, addr, sizeof(end->addr), &end->addr);
-	if (!end->any_port)
-		mnl_attr_put_u16(nlh, port, end->port);
+	if (!endpoint->any_addr)
+		mnl_attr_put(nlh, addr, sizeof(endpoint->addr), &endpoint->addr);
+	if (!endpoint->any_port)
+		mnl_attr_put_u16(nlh, port, endpoint->port);
 }
 
 static void flow_message(struct monitor *mon, const struct nlmsghdr *nlh, void *data)
 {
 	const struct dump *dump = data;
-	struct wanted first = *dump->wanted;
+	struct filter first = *dump->filter;
 	struct flow flow;
 
 	(void)mon;
 	first.either = false;
 	flow_parse(&flow, nlh);
-	if (!dump->peers || !wanted_matches(&first, &flow))
+	if (!dump->peers || !filter_matches(&first, &flow))
 		dump->fn(&flow, dump->data);
 }
 
 static int dump_once(struct monitor *mon, struct dump *dump)
 {
 	char buf[256] __attribute__((aligned(8)));
-	const struct wanted *wanted = dump->wanted;
+	const struct filter *filter = dump->filter;
 	struct nlmsghdr *nlh = request(mon, buf, mon->family, HPCC_CMD_FLOW_GET, NLM_F_DUMP);
 
-	if (wanted->names)
+	if (filter->names)
 		mnl_attr_put(nlh, HPCC_A_FLOW_IDENTIFY, 0, NULL);
-	if (wanted->cookie)
-		mnl_attr_put_u64(nlh, HPCC_A_FLOW_COOKIE, wanted->cookie);
+	if (filter->cookie)
+		mnl_attr_put_u64(nlh, HPCC_A_FLOW_COOKIE, filter->cookie);
 	if (dump->peers) {
-		put_end(nlh, &wanted->local, HPCC_A_FLOW_RADDR, HPCC_A_FLOW_RPORT);
+		put_endpoint(nlh, &filter->local, HPCC_A_FLOW_RADDR, HPCC_A_FLOW_RPORT);
 	} else {
-		put_end(nlh, &wanted->local, HPCC_A_FLOW_LADDR, HPCC_A_FLOW_LPORT);
-		put_end(nlh, &wanted->peer, HPCC_A_FLOW_RADDR, HPCC_A_FLOW_RPORT);
+		put_endpoint(nlh, &filter->local, HPCC_A_FLOW_LADDR, HPCC_A_FLOW_LPORT);
+		put_endpoint(nlh, &filter->peer, HPCC_A_FLOW_RADDR, HPCC_A_FLOW_RPORT);
 	}
 	return ask(mon, nlh, flow_message, dump);
 }
@@ -254,21 +255,21 @@ static int told(struct monitor *mon, int err, const char **why)
 /**
  * monitor_dump() - each flow that is wanted, once
  * @mon: a monitor
- * @wanted: which
+ * @filter: which
  * @fn: gets them
  * @data: of @fn
  * @why: what is wrong, if something is
  *
  * Return: 0 or an error.
  */
-int monitor_dump(struct monitor *mon, const struct wanted *wanted, flow_fn fn, void *data,
+int monitor_dump(struct monitor *mon, const struct filter *filter, flow_fn fn, void *data,
 		 const char **why)
 {
-	struct dump dump = { .wanted = wanted, .fn = fn, .data = data };
+	struct dump dump = { .filter = filter, .fn = fn, .data = data };
 	int err = mon->family ? 0 : find_family(mon);
 
 	err = err ?: dump_once(mon, &dump);
-	if (!err && wanted->either) {
+	if (!err && filter->either) {
 		dump.peers = true;
 		err = dump_once(mon, &dump);
 	}
@@ -276,11 +277,11 @@ int monitor_dump(struct monitor *mon, const struct wanted *wanted, flow_fn fn, v
 }
 
 /* The same, where an error ends the program. */
-void monitor_flows(struct monitor *mon, const struct wanted *wanted, flow_fn fn, void *data)
+void monitor_flows(struct monitor *mon, const struct filter *filter, flow_fn fn, void *data)
 {
 	const char *why;
 
-	if (monitor_dump(mon, wanted, fn, data, &why) && !interrupted())
+	if (monitor_dump(mon, filter, fn, data, &why) && !interrupted())
 		die("%s", why);
 }
 
@@ -403,7 +404,7 @@ static void event_message(struct monitor *mon, const struct nlmsghdr *nlh, flow_
 }
 
 /**
- * monitor_hear() - take in the events of one message of the kernel
+ * monitor_recv() - take in the events of one message of the kernel
  * @mon: a monitor that listens
  * @fn: gets them
  * @data: of @fn
@@ -414,7 +415,7 @@ static void event_message(struct monitor *mon, const struct nlmsghdr *nlh, flow_
  *
  * Return: false if there was none.
  */
-bool monitor_hear(struct monitor *mon, flow_fn fn, void *data, uint64_t *lost)
+bool monitor_recv(struct monitor *mon, flow_fn fn, void *data, uint64_t *lost)
 {
 	ssize_t n = recv(monitor_fd(mon), mon->answer, ANSWER_BYTES, MSG_DONTWAIT);
 	const struct nlmsghdr *nlh;

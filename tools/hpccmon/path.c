@@ -31,7 +31,7 @@
 #define CONNECT_MS	5000
 
 struct search {
-	struct wanted	wanted;
+	struct filter	filter;
 	struct flow	flow;	/* the best one */
 	bool		found;
 	unsigned int	sent;	/* bytes, by a connection of our own */
@@ -39,7 +39,7 @@ struct search {
 
 /* ---- What links are called -------------------------------------------------------- */
 
-static bool is_told(const struct hop *hop)
+static bool has_load(const struct hop *hop)
 {
 	return hop->known || hop->quiet;
 }
@@ -49,7 +49,7 @@ static unsigned int known(const struct flow *flow)
 	unsigned int i, count = 0;
 
 	for (i = 0; i < flow->nr_hops; i++)
-		count += is_told(&flow->hop[i]) + flow->hop[i].named;
+		count += has_load(&flow->hop[i]) + flow->hop[i].named;
 	return count;
 }
 
@@ -58,7 +58,7 @@ static bool is_whole(const struct flow *flow, bool names)
 	unsigned int i;
 
 	for (i = 0; i < flow->nr_hops; i++)
-		if (!is_told(&flow->hop[i]) || (names && !flow->hop[i].named))
+		if (!has_load(&flow->hop[i]) || (names && !flow->hop[i].named))
 			return false;
 	return flow->nr_hops;
 }
@@ -78,25 +78,25 @@ static void wait_for(const struct flow *flow, void *data)
 }
 
 /**
- * names_ask() - have the links of flows asked who they are, and give them some time to answer
+ * identify_request() - ask links for their names, and wait for the answers
  * @mon: a monitor
- * @wanted: which flows; from here on its requests ask
+ * @filter: which flows; from here on its requests ask
  * @why: what the kernel says if we may not
  *
  * A flow that sends nothing does not ask: idle ones are not waited for.
  *
  * Return: whether we may ask.
  */
-bool names_ask(struct monitor *mon, struct wanted *wanted, const char **why)
+bool identify_request(struct monitor *mon, struct filter *filter, const char **why)
 {
 	bool waits = true;
 	int i;
 
-	wanted->names = true;
+	filter->names = true;
 	for (i = 0; i < NAMES_LOOKS && waits && !interrupted(); i++) {
 		waits = false;
-		if (monitor_dump(mon, wanted, wait_for, &waits, why)) {
-			wanted->names = false;
+		if (monitor_dump(mon, filter, wait_for, &waits, why)) {
+			filter->names = false;
 			return false;
 		}
 		if (waits)
@@ -127,7 +127,7 @@ static void keep_best(const struct flow *flow, void *data)
 static void look(struct monitor *mon, struct search *search)
 {
 	search->found = false;
-	monitor_flows(mon, &search->wanted, keep_best, search);
+	monitor_flows(mon, &search->filter, keep_best, search);
 }
 
 /* ---- A connection of our own ----------------------------------------------------------- */
@@ -163,18 +163,18 @@ static int socket_for(const struct addrinfo *to)
 }
 
 static int open_connection(const struct addrinfo *to, const char *host, const char *port,
-			   struct wanted *wanted)
+			   struct filter *filter)
 {
-	bool names = wanted->names;
-	socklen_t size = sizeof(wanted->cookie);
+	bool names = filter->names;
+	socklen_t size = sizeof(filter->cookie);
 	int err, fd = socket_for(to);
 
 	err = connected(fd, to);
 	if (err)
 		die("%s, port %s: %s", host, port, strerror(err));
-	wanted_parse(wanted, 0, NULL);
-	wanted->names = names;
-	if (getsockopt(fd, SOL_SOCKET, SO_COOKIE, &wanted->cookie, &size))
+	filter_parse(filter, 0, NULL);
+	filter->names = names;
+	if (getsockopt(fd, SOL_SOCKET, SO_COOKIE, &filter->cookie, &size))
 		die("SO_COOKIE: %s", strerror(errno));
 	return fd;
 }
@@ -191,7 +191,7 @@ static void probe(struct monitor *mon, struct search *search, int fd)
 		if (!search->found)
 			die("the other end does not agree to hpcc: it needs tcp_hpcc, and a "
 			    "listener that uses it");
-		if (is_whole(&search->flow, search->wanted.names))
+		if (is_whole(&search->flow, search->filter.names))
 			break;
 	}
 }
@@ -210,21 +210,21 @@ static struct addrinfo *resolved(const char *host, const char *port)
 }
 
 /* All flows to a host. */
-static void want_host(struct wanted *wanted, const struct addrinfo *to)
+static void want_host(struct filter *filter, const struct addrinfo *to)
 {
-	wanted_parse(wanted, 0, NULL);
-	wanted->peer.any_addr = false;
+	filter_parse(filter, 0, NULL);
+	filter->peer.any_addr = false;
 	if (to->ai_family == AF_INET)
-		addr_map(&wanted->peer.addr,
+		addr_map(&filter->peer.addr,
 			 &((const struct sockaddr_in *)(const void *)to->ai_addr)->sin_addr);
 	else
-		wanted->peer.addr =
+		filter->peer.addr =
 			((const struct sockaddr_in6 *)(const void *)to->ai_addr)->sin6_addr;
 }
 
 static void show_path(const struct search *search, const char *host, bool json)
 {
-	char local[END_MAX], peer[END_MAX], T[16];
+	char local[ENDPOINT_MAX], peer[ENDPOINT_MAX], T[16];
 	const struct flow *flow = &search->flow;
 	struct json_object *object;
 
@@ -236,7 +236,7 @@ static void show_path(const struct search *search, const char *host, bool json)
 	}
 	printf("path to %s, by %s %s -> %s", host,
 	       search->sent ? "a connection of our own," : "the flow",
-	       end_text(&flow->local, local), end_text(&flow->peer, peer));
+	       endpoint_text(&flow->local, local), endpoint_text(&flow->peer, peer));
 	printf(": %u hop%s, T %s\n", flow->nr_hops, flow->nr_hops == 1 ? "" : "s",
 	       time_text(flow->T_ns, T));
 	show_hops(flow);
@@ -249,7 +249,7 @@ static void watch(struct monitor *mon, struct search *search)
 
 	for (i = 0; i < 20 && !interrupted(); i++) {
 		look(mon, search);
-		if (!search->found || is_whole(&search->flow, search->wanted.names))
+		if (!search->found || is_whole(&search->flow, search->filter.names))
 			break;
 		pause_ms(PAUSE_MS);
 	}
@@ -263,14 +263,14 @@ static int find_path(const char *host, const char *port, bool json)
 	const char *why;
 	int fd = -1;
 
-	want_host(&search.wanted, to);
-	if (!names_ask(mon, &search.wanted, &why))
+	want_host(&search.filter, to);
+	if (!identify_request(mon, &search.filter, &why))
 		fprintf(stderr, "without names of links: %s\n", why);
 	look(mon, &search);
 	if (search.found)
 		watch(mon, &search);
-	if (port && (!search.found || !is_whole(&search.flow, search.wanted.names))) {
-		fd = open_connection(to, host, port, &search.wanted);
+	if (port && (!search.found || !is_whole(&search.flow, search.filter.names))) {
+		fd = open_connection(to, host, port, &search.filter);
 		probe(mon, &search, fd);
 	}
 	freeaddrinfo(to);

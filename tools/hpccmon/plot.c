@@ -21,10 +21,10 @@
 
 static void put_title(FILE *to, const struct track *track, const char *what)
 {
-	char local[END_MAX], peer[END_MAX];
+	char local[ENDPOINT_MAX], peer[ENDPOINT_MAX];
 
-	fprintf(to, "\"%s%s > %s\"", what, end_text(&track->local, local),
-		end_text(&track->peer, peer));
+	fprintf(to, "\"%s%s > %s\"", what, endpoint_text(&track->local, local),
+		endpoint_text(&track->peer, peer));
 }
 
 /* One column of each flow. */
@@ -176,7 +176,7 @@ int cmd_plot(int argc, char **argv)
 		{ }
 	};
 	char *output = NULL;
-	struct wanted wanted;
+	struct filter filter;
 	struct samples samples = {};
 	bool json = false;
 	int option;
@@ -190,9 +190,9 @@ int cmd_plot(int argc, char **argv)
 	}
 	if (optind == argc)
 		usage("which file? \"hpccmon record\" writes it");
-	wanted_parse(&wanted, argc - optind - 1, argv + optind + 1);
+	filter_parse(&filter, argc - optind - 1, argv + optind + 1);
 	output = output ?: default_output(argv[optind]);
-	samples_read(&samples, argv[optind], &wanted);
+	samples_read(&samples, argv[optind], &filter);
 	nr = samples.nr_tracks < FLOWS_MAX ? samples.nr_tracks : FLOWS_MAX;
 	draw(&samples, output, nr);
 	if (json)

@@ -31,7 +31,7 @@
 #define KNOWN_SPARE	4096
 
 struct recorder {
-	struct wanted	wanted;
+	struct filter	filter;
 	struct writer	*writer;
 	bool		json;
 	double		delay;		/* s */
@@ -94,7 +94,7 @@ static void look(struct recorder *recorder)
 	}
 	recorder->live = 0;
 	recorder->now = seconds(CLOCK_REALTIME);
-	if (monitor_dump(recorder->mon, &recorder->wanted, put, recorder, &why) && !interrupted()) {
+	if (monitor_dump(recorder->mon, &recorder->filter, put, recorder, &why) && !interrupted()) {
 		writer_close(recorder->writer);
 		die("%s; what was recorded is whole", why);
 	}
@@ -125,7 +125,7 @@ static const struct known *flow_of(struct recorder *recorder, uint64_t cookie)
 	now = seconds(CLOCK_MONOTONIC);
 	if (now < recorder->ask)
 		return NULL;
-	err = monitor_dump(recorder->mon, &recorder->wanted, meet, recorder, &why);
+	err = monitor_dump(recorder->mon, &recorder->filter, meet, recorder, &why);
 	end = seconds(CLOCK_MONOTONIC);
 	recorder->ask = now + UNKNOWN_DELAY + UNKNOWN_PART * (end - now);
 	if (err)
@@ -241,7 +241,7 @@ int cmd_record(int argc, char **argv)
 	}
 	if (!output)
 		usage("where to? --output=FILE, or - for standard output");
-	wanted_parse(&recorder.wanted, argc - optind, argv + optind);
+	filter_parse(&recorder.filter, argc - optind, argv + optind);
 	catch_interrupts();
 	recorder.mon = monitor_open();
 	recorder.known = known_new();

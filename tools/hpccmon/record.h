@@ -37,7 +37,7 @@ struct known {
 	uint8_t		who_length;
 	uint8_t		eta_length;
 	double		eta;
-	char		who[2 * END_MAX + 40];
+	char		who[2 * ENDPOINT_MAX + 40];
 	char		eta_text[32];
 };
 

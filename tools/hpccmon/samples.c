@@ -93,7 +93,7 @@ static void add_sample(struct samples *samples, void **tree, const struct flow *
 }
 
 static void read_lines(struct samples *samples, FILE *file, const char *name,
-		       const struct wanted *wanted)
+		       const struct filter *filter)
 {
 	unsigned long long nr = 0;
 	void *tree = NULL;
@@ -111,7 +111,7 @@ static void read_lines(struct samples *samples, FILE *file, const char *name,
 			continue;
 		if (!csv_parse(line, &flow, &time))
 			die("%s, line %llu: this is no line of a recording", name, nr);
-		if (wanted_matches(wanted, &flow))
+		if (filter_matches(filter, &flow))
 			add_sample(samples, &tree, &flow, time);
 	}
 	free(line);
@@ -137,23 +137,23 @@ static int sooner(const void *one, const void *other)
  * samples_read() - read what "hpccmon record" wrote
  * @samples: empty
  * @name: of a file; - is standard input
- * @wanted: flows that are meant
+ * @filter: flows that are meant
  *
  * Ends the program where there is no sample.
  */
-void samples_read(struct samples *samples, const char *name, const struct wanted *wanted)
+void samples_read(struct samples *samples, const char *name, const struct filter *filter)
 {
 	FILE *file = strcmp(name, "-") ? fopen(name, "re") : stdin;
 
 	if (!file)
 		die("%s: %s", name, strerror(errno));
-	read_lines(samples, file, name, wanted);
+	read_lines(samples, file, name, filter);
 	if (ferror(file))
 		die("%s: %s", name, strerror(errno));
 	if (file != stdin)
 		fclose(file);
 	if (!samples->nr)
-		die("%s has no sample%s%s", name, *wanted->words ? " of " : "", wanted->words);
+		die("%s has no sample%s%s", name, *filter->text ? " of " : "", filter->text);
 	/* ACKs that were read behind a look may have been before it. */
 	qsort(samples->sample, samples->nr, sizeof(*samples->sample), sooner);
 	qsort(samples->track, samples->nr_tracks, sizeof(*samples->track), more_samples);

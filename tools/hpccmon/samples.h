@@ -18,8 +18,8 @@
  * @hops: most that a sample tells of
  */
 struct track {
-	struct end	local;
-	struct end	peer;
+	struct endpoint	local;
+	struct endpoint	peer;
 	uint64_t	cookie;
 	size_t		samples;
 	uint32_t	hops;
@@ -54,7 +54,7 @@ struct samples {
 	size_t		nr_tracks;
 };
 
-void samples_read(struct samples *samples, const char *name, const struct wanted *wanted);
+void samples_read(struct samples *samples, const char *name, const struct filter *filter);
 bool samples_any_load(const struct samples *samples, const struct track *track, unsigned int what);
 void samples_put_law(FILE *to, const struct samples *samples, const struct track *track);
 void samples_put_hops(FILE *to, const struct samples *samples, const struct track *track);

@@ -139,17 +139,17 @@ static bool is_our_name(const struct export *export, struct MHD_Connection *conn
 	const char *host = MHD_lookup_connection_value(connection, MHD_HEADER_KIND,
 						       MHD_HTTP_HEADER_HOST);
 	struct in6_addr local;
-	char text[END_MAX];
-	struct end end;
+	char text[ENDPOINT_MAX];
+	struct endpoint endpoint;
 	size_t length;
 
 	if (!host)
 		return true;
-	if (end_read(&end, host) && !end.any_addr) {
-		if (is_loopback(&end.addr) ||
-		    (local_addr(connection, &local) && IN6_ARE_ADDR_EQUAL(&local, &end.addr)))
+	if (endpoint_read(&endpoint, host) && !endpoint.any_addr) {
+		if (is_loopback(&endpoint.addr) ||
+		    (local_addr(connection, &local) && IN6_ARE_ADDR_EQUAL(&local, &endpoint.addr)))
 			return true;
-		host = addr_text(&end, text);
+		host = addr_text(&endpoint, text);
 		return is_in_list(export->hosts, host, strlen(host));
 	}
 	length = strcspn(host, ":");
@@ -251,18 +251,20 @@ static void end_old_clients(struct server *server)
 
 /* ---- The server ------------------------------------------------------------------------- */
 
-static int listen_at(const struct end *end)
+static int listen_at(const struct endpoint *endpoint)
 {
 	struct sockaddr_in6 v6 = {
-		.sin6_family = AF_INET6, .sin6_port = htons(end->port), .sin6_addr = end->addr,
+		.sin6_family = AF_INET6,
+		.sin6_port = htons(endpoint->port),
+		.sin6_addr = endpoint->addr,
 	};
-	struct sockaddr_in v4 = { .sin_family = AF_INET, .sin_port = htons(end->port) };
-	bool is_v4 = IN6_IS_ADDR_V4MAPPED(&end->addr);
+	struct sockaddr_in v4 = { .sin_family = AF_INET, .sin_port = htons(endpoint->port) };
+	bool is_v4 = IN6_IS_ADDR_V4MAPPED(&endpoint->addr);
 	const void *addr = is_v4 ? (void *)&v4 : (void *)&v6;
 	static const char cc[] = "reno";
 	int one = 1, fd;
 
-	memcpy(&v4.sin_addr, end->addr.s6_addr + 12, sizeof(v4.sin_addr));
+	memcpy(&v4.sin_addr, endpoint->addr.s6_addr + 12, sizeof(v4.sin_addr));
 	/* Not hpcc, even if that is this host's: the server would tell of its own connections. */
 	fd = socket(is_v4 ? AF_INET : AF_INET6, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one)) ||
@@ -283,15 +285,15 @@ int serve_metrics(struct export *export, const char *where)
 {
 	struct server server = { .export = export };
 	struct MHD_Daemon *daemon;
-	char text[END_MAX];
-	struct end end;
+	char text[ENDPOINT_MAX];
+	struct endpoint endpoint;
 	int fd;
 
-	if (!end_read(&end, where) || end.any_addr || end.any_port)
+	if (!endpoint_read(&endpoint, where) || endpoint.any_addr || endpoint.any_port)
 		usage("--listen %s: write ADDR:PORT or [ADDR]:PORT", where);
-	fd = listen_at(&end);
+	fd = listen_at(&endpoint);
 	if (fd < 0)
-		die("%s: %s", end_text(&end, text), strerror(errno));
+		die("%s: %s", endpoint_text(&endpoint, text), strerror(errno));
 	daemon = MHD_start_daemon(MHD_NO_FLAG, 0, NULL, NULL, answer, &server,
 				  MHD_OPTION_LISTEN_SOCKET, fd,
 				  MHD_OPTION_STRICT_FOR_CLIENT, 1,
@@ -303,7 +305,7 @@ int serve_metrics(struct export *export, const char *where)
 	if (!daemon)
 		die("cannot serve HTTP");
 	catch_interrupts();
-	fprintf(stderr, "http://%s/metrics; Ctrl-C ends\n", end_text(&end, text));
+	fprintf(stderr, "http://%s/metrics; Ctrl-C ends\n", endpoint_text(&endpoint, text));
 	while (!interrupted()) {
 		if (MHD_run_wait(daemon, WAIT_MS) != MHD_YES && !interrupted())
 			die("HTTP: %s", strerror(errno));

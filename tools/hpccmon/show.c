@@ -87,10 +87,10 @@ static void show_came(const struct flow *flow)
 
 static void show_text(const struct flow *flow)
 {
-	char local[END_MAX], peer[END_MAX], a[16], b[16], c[16], text[256];
+	char local[ENDPOINT_MAX], peer[ENDPOINT_MAX], a[16], b[16], c[16], text[256];
 
-	printf("%s -> %s  cookie %" PRIu64, end_text(&flow->local, local),
-	       end_text(&flow->peer, peer), flow->cookie);
+	printf("%s -> %s  cookie %" PRIu64, endpoint_text(&flow->local, local),
+	       endpoint_text(&flow->peer, peer), flow->cookie);
 	if (flow->ifindex)
 		printf("  ifindex %u", flow->ifindex);
 	printf("\n  %s: %s\n", mode_text(flow->mode), why_text(flow, text, sizeof(text)));
@@ -124,7 +124,7 @@ int cmd_flow(int argc, char **argv)
 		{ "names", no_argument, NULL, 'n' },
 		{ }
 	};
-	struct wanted wanted;
+	struct filter filter;
 	struct show how = {};
 	struct monitor *mon;
 	bool names = false;
@@ -137,18 +137,18 @@ int cmd_flow(int argc, char **argv)
 		else
 			names = true;
 	}
-	wanted_parse(&wanted, argc - optind, argv + optind);
+	filter_parse(&filter, argc - optind, argv + optind);
 	mon = monitor_open();
-	if (names && !names_ask(mon, &wanted, &why))
+	if (names && !identify_request(mon, &filter, &why))
 		fprintf(stderr, "without names of links: %s\n", why);
-	monitor_flows(mon, &wanted, show, &how);
+	monitor_flows(mon, &filter, show, &how);
 	monitor_close(mon);
 	if (how.json)
 		puts(how.found ? "]" : "[]");
 	if (how.found)
 		return 0;
 	end_output();
-	if (*wanted.words)
-		die("no flow of %s runs hpcc here", wanted.words);
+	if (*filter.text)
+		die("no flow of %s runs hpcc here", filter.text);
 	die("no flow runs hpcc here");
 }

@@ -26,35 +26,35 @@ struct column {
 static const char *text_local(const struct flow *flow, char *text, size_t size)
 {
 	(void)size;
-	return end_text(&flow->local, text);
+	return endpoint_text(&flow->local, text);
 }
 
 static const char *text_peer(const struct flow *flow, char *text, size_t size)
 {
 	(void)size;
-	return end_text(&flow->peer, text);
+	return endpoint_text(&flow->peer, text);
 }
 
-static double key_end(const struct end *end)
+static double key_endpoint(const struct endpoint *endpoint)
 {
-	const unsigned char *addr = end->addr.s6_addr;
+	const unsigned char *addr = endpoint->addr.s6_addr;
 	double key = 0;
 	int i;
 
 	/* As far as double tells them apart: the last 4 bytes, and the port. */
 	for (i = 12; i < 16; i++)
 		key = key * 256 + addr[i];
-	return key * 65536 + end->port;
+	return key * 65536 + endpoint->port;
 }
 
 static double key_local(const struct flow *flow)
 {
-	return key_end(&flow->local);
+	return key_endpoint(&flow->local);
 }
 
 static double key_peer(const struct flow *flow)
 {
-	return key_end(&flow->peer);
+	return key_endpoint(&flow->peer);
 }
 
 static const char *text_mode(const struct flow *flow, char *text, size_t size)
@@ -222,14 +222,14 @@ bool table_sort_by(struct table *table, const char *name)
 
 static bool passes(const struct table *table, const struct flow *flow)
 {
-	char all[512], local[END_MAX], peer[END_MAX], why[256];
+	char all[512], local[ENDPOINT_MAX], peer[ENDPOINT_MAX], why[256];
 
-	if (!*table->filter)
+	if (!*table->text_filter)
 		return true;
-	snprintf(all, sizeof(all), "%s %s %s %s", end_text(&flow->local, local),
-		 end_text(&flow->peer, peer), mode_text(flow->mode),
+	snprintf(all, sizeof(all), "%s %s %s %s", endpoint_text(&flow->local, local),
+		 endpoint_text(&flow->peer, peer), mode_text(flow->mode),
 		 why_text(flow, why, sizeof(why)));
-	return strcasestr(all, table->filter);
+	return strcasestr(all, table->text_filter);
 }
 
 static void add(const struct flow *flow, void *data)
@@ -277,7 +277,7 @@ int table_fill(struct table *table, struct monitor *mon, const char **why)
 	table->nr = 0;
 	table->total = 0;
 	table->classic = 0;
-	err = monitor_dump(mon, &table->wanted, add, table, why);
+	err = monitor_dump(mon, &table->filter, add, table, why);
 	table_sort(table);
 	return err;
 }

@@ -6,7 +6,7 @@
 #include "hpccmon.h"
 
 #define TABLE_COLUMNS	12
-#define FILTER_MAX	64
+#define TEXT_FILTER_MAX	64
 /* No terminal is wider. */
 #define LINE_MAX_CHARS	512
 
@@ -17,8 +17,8 @@
  * @room: of @flow
  * @total: flows that there are
  * @classic: of those, how many run without telemetry
- * @wanted: which are asked for
- * @filter: what a flow's ends, mode or reason contain
+ * @filter: which are asked for
+ * @text_filter: what a flow's ends, mode or reason contain
  * @sort: column that decides
  * @reverse: the least first
  */
@@ -28,8 +28,8 @@ struct table {
 	size_t			room;
 	size_t			total;
 	size_t			classic;
-	struct wanted		wanted;
-	char			filter[FILTER_MAX];
+	struct filter		filter;
+	char			text_filter[TEXT_FILTER_MAX];
 	unsigned int		sort;
 	bool			reverse;
 };

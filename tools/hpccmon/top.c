@@ -51,8 +51,8 @@ static void put_title(const struct screen *screen)
 	strftime(clock, sizeof(clock), "%H:%M:%S", localtime_r(&now, &tm));
 	snprintf(line, sizeof(line), "%zu flows, %zu classic  %s  every %g s%s%s%s%s",
 		 table->total, table->classic, clock, screen->delay,
-		 screen->paused ? "  paused" : "", *table->filter ? "  with \"" : "",
-		 table->filter, *table->filter ? "\"" : "");
+		 screen->paused ? "  paused" : "", *table->text_filter ? "  with \"" : "",
+		 table->text_filter, *table->text_filter ? "\"" : "");
 	put_line(0, A_BOLD, screen->wrong ?: line);
 }
 
@@ -60,7 +60,7 @@ static void put_keys(const struct screen *screen)
 {
 	char line[LINE_MAX_CHARS];
 
-	snprintf(line, sizeof(line), "filter: %s_", screen->table.filter);
+	snprintf(line, sizeof(line), "filter: %s_", screen->table.text_filter);
 	put_line(LINES - 1, 0, screen->typing ? line : keys);
 }
 
@@ -106,7 +106,7 @@ static void draw(struct screen *screen)
 
 static void type(struct screen *screen, int key)
 {
-	char *filter = screen->table.filter;
+	char *filter = screen->table.text_filter;
 	size_t length = strlen(filter);
 
 	if (key == '\n' || key == '\r' || key == KEY_ENTER) {
@@ -116,7 +116,7 @@ static void type(struct screen *screen, int key)
 		screen->typing = false;
 	} else if ((key == KEY_BACKSPACE || key == 127 || key == 8) && length) {
 		filter[length - 1] = 0;
-	} else if (key >= ' ' && key < 127 && length < FILTER_MAX - 1) {
+	} else if (key >= ' ' && key < 127 && length < TEXT_FILTER_MAX - 1) {
 		filter[length] = key;
 		filter[length + 1] = 0;
 	}
@@ -305,9 +305,10 @@ static void once_json(struct table *table, struct monitor *mon)
 
 static void take_filter(struct table *table)
 {
-	if (strlen(optarg) >= FILTER_MAX)
-		usage("--filter %s: it has no more than %d characters", optarg, FILTER_MAX - 1);
-	strcpy(table->filter, optarg);
+	if (strlen(optarg) >= TEXT_FILTER_MAX)
+		usage("--filter %s: it has no more than %d characters", optarg,
+		      TEXT_FILTER_MAX - 1);
+	strcpy(table->text_filter, optarg);
 }
 
 static void take_sort(struct table *table)
@@ -349,7 +350,7 @@ int cmd_top(int argc, char **argv)
 		else
 			take_filter(&screen.table);
 	}
-	wanted_parse(&screen.table.wanted, argc - optind, argv + optind);
+	filter_parse(&screen.table.filter, argc - optind, argv + optind);
 	mon = monitor_open();
 	if (json)
 		once_json(&screen.table, mon);

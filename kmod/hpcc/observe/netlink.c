@@ -95,7 +95,7 @@ static u64 hpcc_cookie(struct sock *sk)
 	return (u64)halves[1] << 32 | halves[0];
 }
 
-static int hpcc_put_who(struct sk_buff *skb, struct sock *sk)
+static int hpcc_put_tuple(struct sk_buff *skb, struct sock *sk)
 {
 	int ifindex = READ_ONCE(sk->sk_bound_dev_if);
 	struct hpcc_tuple t;
@@ -129,7 +129,7 @@ static int hpcc_put_mode(struct sk_buff *skb, const struct hpcc_flow *flow)
 	       nla_put_u32(skb, HPCC_A_FLOW_MAX_STAGE, hpcc_peek(flow->params.max_stage));
 }
 
-static int hpcc_put_how(struct sk_buff *skb, const struct hpcc_flow *flow)
+static int hpcc_put_config(struct sk_buff *skb, const struct hpcc_flow *flow)
 {
 	u32 N = hpcc_peek(flow->N_reported);
 
@@ -223,9 +223,9 @@ static int hpcc_put_flow(const struct hpcc_nl_reply *to, struct sock *sk,
 
 	if (!head)
 		return -EMSGSIZE;
-	err = hpcc_put_who(skb, sk) ?:
+	err = hpcc_put_tuple(skb, sk) ?:
 	      hpcc_put_mode(skb, flow) ?:
-	      hpcc_put_how(skb, flow) ?:
+	      hpcc_put_config(skb, flow) ?:
 	      hpcc_put_telemetry(skb, flow) ?:
 	      hpcc_put_hops(skb, sk, flow, busy ? 0 : flow->algo.nr, to->names) ?:
 	      (busy ? nla_put_flag(skb, HPCC_A_FLOW_BUSY) : 0);
@@ -312,7 +312,7 @@ static void hpcc_await_owner(const struct sock *sk, unsigned long until)
 /* Tell of the socket's flow, if it still has one, and drop the reference. Return: 0 as well if
  * there is none.
  */
-static int hpcc_tell(const struct hpcc_nl_reply *to, struct sock *sk)
+static int hpcc_dump_flow(const struct hpcc_nl_reply *to, struct sock *sk)
 {
 	const struct hpcc_flow *flow;
 	int err = 0;
@@ -367,7 +367,7 @@ static int hpcc_nl_dump_flows(struct sk_buff *skb, struct netlink_callback *cb)
 	cb->args[1] = !err;
 	to.names = cb->args[2];
 	while (!err && (sk = hpcc_flow_next(sock_net(skb->sk), attrs, &id))) {
-		err = hpcc_tell(&to, sk);
+		err = hpcc_dump_flow(&to, sk);
 		if (!err)
 			id++;
 	}
@@ -421,7 +421,7 @@ static int hpcc_nl_get_flow(struct sk_buff *skb, struct genl_info *info)
 	if (!to.skb)
 		return -ENOMEM;
 	sk = hpcc_flow_only(info);
-	err = IS_ERR(sk) ? PTR_ERR(sk) : hpcc_tell(&to, sk);
+	err = IS_ERR(sk) ? PTR_ERR(sk) : hpcc_dump_flow(&to, sk);
 	if (!err && to.skb->len)
 		return genlmsg_reply(to.skb, info);
 	nlmsg_free(to.skb);
@@ -488,7 +488,7 @@ static int hpcc_put_event(struct sk_buff *skb, struct sock *sk, const struct hpc
 
 	if (!head)
 		return -EMSGSIZE;
-	err = hpcc_put_who(skb, sk) ?:
+	err = hpcc_put_tuple(skb, sk) ?:
 	      nla_put_u32(skb, HPCC_A_FLOW_EVENT, event) ?:
 	      hpcc_put_mode(skb, flow) ?:
 	      (flow->missed ? nla_put_u32(skb, HPCC_A_FLOW_MISSED, flow->missed) : 0);
