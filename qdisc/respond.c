@@ -34,13 +34,13 @@
 #define HPCC_RESPOND_RING	256
 
 /**
- * struct hpcc_due - a response to be made
- * @cause: the packet that it answers
+ * struct hpcc_pending_response - a response to be made
+ * @trigger: the packet that it answers
  * @vlan_proto: of its VLAN tag beside the headers; 0: none
  * @vlan_tci: the tag
  */
-struct hpcc_due {
-	struct hpcc_cause	cause;
+struct hpcc_pending_response {
+	struct hpcc_trigger	trigger;
 	__be16			vlan_proto;
 	u16			vlan_tci;
 };
@@ -62,17 +62,17 @@ struct hpcc_due {
  * Under the qdisc's lock where nothing else is said.
  */
 struct hpcc_responder {
-	struct net_device	*dev;
-	struct tasklet_struct	tasklet;
-	siphash_key_t		key;
-	u64			full_ns;
-	u64			senders[HPCC_RESPOND_SENDERS];
-	struct hpcc_turn	turns[HPCC_RESPOND_SETS][HPCC_TURN_WAYS];
-	u32			head;
-	u32			tail;
-	u64			sent;
-	u64			failed;
-	struct hpcc_due		ring[HPCC_RESPOND_RING];
+	struct net_device		*dev;
+	struct tasklet_struct		tasklet;
+	siphash_key_t			key;
+	u64				full_ns;
+	u64				senders[HPCC_RESPOND_SENDERS];
+	struct hpcc_turn		turns[HPCC_RESPOND_SETS][HPCC_TURN_WAYS];
+	u32				head;
+	u32				tail;
+	u64				sent;
+	u64				failed;
+	struct hpcc_pending_response	ring[HPCC_RESPOND_RING];
 };
 
 /*
@@ -87,21 +87,21 @@ static void hpcc_response_source(u8 *frame, const struct net_device *dev)
 }
 
 static struct sk_buff *hpcc_response_make(const struct hpcc_responder *r,
-					  const struct hpcc_due *due)
+					  const struct hpcc_pending_response *due)
 {
-	u32 len = hpcc_response_len(&due->cause);
+	u32 len = hpcc_response_len(&due->trigger);
 	struct sk_buff *skb = netdev_alloc_skb_ip_align(r->dev, len);
 
 	if (!skb)
 		return NULL;
-	hpcc_response_write(skb_put(skb, len), &due->cause);
-	if (due->cause.link_len) {
+	hpcc_response_write(skb_put(skb, len), &due->trigger);
+	if (due->trigger.link_len) {
 		hpcc_response_source(skb->data, r->dev);
 		skb->protocol = eth_type_trans(skb, r->dev);
 	} else {
 		skb_reset_mac_header(skb);
 		skb_reset_network_header(skb);
-		skb->protocol = due->cause.version == 4 ? htons(ETH_P_IP) : htons(ETH_P_IPV6);
+		skb->protocol = due->trigger.version == 4 ? htons(ETH_P_IP) : htons(ETH_P_IPV6);
 	}
 	if (due->vlan_proto)
 		__vlan_hwaccel_put_tag(skb, due->vlan_proto, due->vlan_tci);
@@ -129,13 +129,13 @@ static void hpcc_responses_send(struct tasklet_struct *tasklet)
 }
 
 /* Is it a flow's turn, and do the budgets last? Then both are spent. */
-static bool hpcc_may_respond(struct hpcc_responder *r, const struct hpcc_cause *cause, u32 every_ns,
-			     u64 now)
+static bool hpcc_may_respond(struct hpcc_responder *r, const struct hpcc_trigger *trigger,
+			     u32 every_ns, u64 now)
 {
-	u64 flow = siphash(cause, HPCC_CAUSE_FLOW_LEN, &r->key);
-	u64 sender = siphash(cause, hpcc_cause_sender_len(cause), &r->key);
+	u64 flow = siphash(trigger, HPCC_TRIGGER_FLOW_LEN, &r->key);
+	u64 sender = siphash(trigger, hpcc_trigger_sender_len(trigger), &r->key);
 	u64 *sender_ns = &r->senders[sender % HPCC_RESPOND_SENDERS];
-	u32 seq = get_unaligned_be32(cause->seq);
+	u32 seq = get_unaligned_be32(trigger->seq);
 	enum hpcc_turn_kind kind;
 	struct hpcc_turn *turn;
 	u64 of_port, of_sender;
@@ -190,7 +190,7 @@ static bool hpcc_is_flooded(struct net_device *dev, const struct sk_buff *skb)
 }
 
 /* Have a packet tell the next ports that it was answered. */
-static int hpcc_mark_answered(struct sk_buff *skb, const struct hpcc_place *place)
+static int hpcc_mark_answered(struct sk_buff *skb, const struct hpcc_opt_location *place)
 {
 	int err = skb_ensure_writable(skb, place->end);
 
@@ -210,12 +210,12 @@ static int hpcc_mark_answered(struct sk_buff *skb, const struct hpcc_place *plac
 void hpcc_respond(struct hpcc_sched *q, struct sk_buff *skb, struct hpcc_headers headers)
 {
 	struct hpcc_responder *r = q->responder;
-	struct hpcc_place place = hpcc_place(headers.hint);
+	struct hpcc_opt_location place = hpcc_hint_location(headers.hint);
 	struct hpcc_stamp stamp;
-	struct hpcc_due *due;
+	struct hpcc_pending_response *due;
 	u64 now;
 
-	if (hpcc_waiting(q) <= q->cfg.respond)
+	if (hpcc_backlog(q) <= q->cfg.respond)
 		return;
 	/* A place that is free has been read. */
 	if (r->head - smp_load_acquire(&r->tail) == HPCC_RESPOND_RING) {
@@ -225,13 +225,13 @@ void hpcc_respond(struct hpcc_sched *q, struct sk_buff *skb, struct hpcc_headers
 	due = &r->ring[r->head % HPCC_RESPOND_RING];
 	place.version = headers.version;
 	place.ip = headers.ip;
-	if (!hpcc_cause_read(skb->data, &place, q->cfg.kind, hpcc_is_ethernet(r->dev),
-			     &due->cause) || hpcc_is_flooded(r->dev, skb))
+	if (!hpcc_trigger_read(skb->data, &place, q->cfg.kind, hpcc_is_ethernet(r->dev),
+			       &due->trigger) || hpcc_is_flooded(r->dev, skb))
 		return;
 	if (skb_vlan_tag_present(skb))
-		due->cause.vlans[0] = skb_vlan_tag_get_id(skb);
+		due->trigger.vlans[0] = skb_vlan_tag_get_id(skb);
 	now = ktime_get_ns();
-	if (!hpcc_may_respond(r, &due->cause, q->cfg.every_ns, now)) {
+	if (!hpcc_may_respond(r, &due->trigger, q->cfg.every_ns, now)) {
 		q->stats.responses_held++;
 		return;
 	}
@@ -241,7 +241,7 @@ void hpcc_respond(struct hpcc_sched *q, struct sk_buff *skb, struct hpcc_headers
 	}
 	stamp = hpcc_snapshot(q, hpcc_load(q), now);
 	stamp.quiet = false;
-	hpcc_cause_stamp(&due->cause, &stamp);
+	hpcc_trigger_stamp(&due->trigger, &stamp);
 	due->vlan_proto = skb_vlan_tag_present(skb) ? skb->vlan_proto : 0;
 	due->vlan_tci = skb->vlan_tci;
 	/* The tasklet sees what is in front of the head. */

@@ -2,7 +2,7 @@
 /*
  * Another qdisc in the place of our queue: class 1 of ours, as with TBF and netem.
  *
- *	enqueue -> child -> [start] line (serialised, then delayed) -> dequeue
+ *	enqueue -> child -> [start] in flight (serialised, then delayed) -> dequeue
  *
  * The child decides which packet goes next, and about drops and marks. The rest is as
  * without one (queue.c): a packet is stamped as it starts, with what then waits in the
@@ -89,7 +89,7 @@ void hpcc_child_recount(struct hpcc_sched *q)
 		bytes = q->child->qstats.backlog +
 			(u64)q->child->q.qlen * q->cfg.overhead;
 	bytes = min_t(u64, bytes, U32_MAX);
-	hpcc_waiting_add(q, (s64)bytes - q->child_bytes);
+	hpcc_backlog_add(q, (s64)bytes - q->child_bytes);
 	q->child_bytes = bytes;
 	hpcc_child_count(q, q->child ? q->child->q.qlen : 0);
 }

@@ -166,7 +166,7 @@ static enum hpcc_verdict hpcc_try_mark(const struct hpcc_sched *q,
 
 /**
  * hpcc_mark() - decide on a packet that arrives, mark and count it
- * @q: the port; @skb is not in @q->waiting_bytes yet
+ * @q: the port; @skb is not in @q->backlog_bytes yet
  * @skb: the packet
  * @fits: whether the limit has room for it
  * @headers: its headers
@@ -177,7 +177,7 @@ bool hpcc_mark(struct hpcc_sched *q, struct sk_buff *skb, bool fits,
 	       struct hpcc_headers headers)
 {
 	int ecn = hpcc_ecn(skb, headers);
-	u32 qlen = hpcc_waiting(q);
+	u32 qlen = hpcc_backlog(q);
 	enum hpcc_verdict verdict;
 
 	verdict = fits ? hpcc_try_mark(q, skb, ecn, qlen, headers) : HPCC_DROP_LIMIT;

@@ -124,14 +124,14 @@ static void hpcc_port_used(struct hpcc_port *port)
 }
 
 /**
- * hpcc_port_add_waiting() - count what comes to wait, or does no more
+ * hpcc_port_add_backlog() - count what comes to wait, or does no more
  * @port: the port
  * @bytes: how much; negative where it does no more
  */
-void hpcc_port_add_waiting(struct hpcc_port *port, s64 bytes)
+void hpcc_port_add_backlog(struct hpcc_port *port, s64 bytes)
 {
 	hpcc_port_used(port);
-	this_cpu_add(port->cpu->waiting_bytes, bytes);
+	this_cpu_add(port->cpu->backlog_bytes, bytes);
 }
 
 /**
@@ -165,11 +165,11 @@ struct hpcc_load hpcc_port_load(const struct hpcc_port *port)
 		const struct hpcc_port_cpu *c = per_cpu_ptr(port->cpu, cpu);
 
 		busy_ns += READ_ONCE(c->busy_ns);
-		bytes += READ_ONCE(c->waiting_bytes);
+		bytes += READ_ONCE(c->backlog_bytes);
 	}
 	return (struct hpcc_load){
 		.busy_ns = busy_ns,
-		.waiting_bytes = clamp_t(s64, bytes, 0, U32_MAX),
+		.backlog_bytes = clamp_t(s64, bytes, 0, U32_MAX),
 	};
 }
 
@@ -191,7 +191,7 @@ static u32 hpcc_port_sum(struct hpcc_port *port, u64 *at_ns)
 	ours = !test_and_set_bit_lock(0, &port->summing);
 	if (!ours && age < 2 * HPCC_PORT_SUM_NS)
 		return READ_ONCE(port->sum_bytes);
-	sum = hpcc_port_load(port).waiting_bytes;
+	sum = hpcc_port_load(port).backlog_bytes;
 	if (ours) {
 		WRITE_ONCE(port->sum_bytes, sum);
 		/* A CPU that reads the time reads this sum, or a newer one. */
@@ -203,13 +203,13 @@ static u32 hpcc_port_sum(struct hpcc_port *port, u64 *at_ns)
 }
 
 /**
- * hpcc_port_waiting() - bytes that wait for the link, as a decision about each packet needs it
+ * hpcc_port_backlog() - bytes that wait for the link, as a decision about each packet needs it
  * @port: a port, one of whose queues is locked
  *
  * Return: the bytes. Packets that this CPU handled count at once, those of other CPUs after
  * HPCC_PORT_SUM_NS, or twice that while a CPU makes a new sum.
  */
-u32 hpcc_port_waiting(struct hpcc_port *port)
+u32 hpcc_port_backlog(struct hpcc_port *port)
 {
 	struct hpcc_port_cpu *here = this_cpu_ptr(port->cpu);
 	u64 at_ns;
@@ -217,9 +217,9 @@ u32 hpcc_port_waiting(struct hpcc_port *port)
 
 	if (at_ns != here->sum_ns) {
 		here->sum_ns = at_ns;
-		here->sum_waiting_bytes = here->waiting_bytes;
+		here->sum_backlog_bytes = here->backlog_bytes;
 	}
-	return clamp_t(s64, sum + here->waiting_bytes - here->sum_waiting_bytes, 0, U32_MAX);
+	return clamp_t(s64, sum + here->backlog_bytes - here->sum_backlog_bytes, 0, U32_MAX);
 }
 
 /**
@@ -235,14 +235,14 @@ u32 hpcc_port_waiting(struct hpcc_port *port)
 struct hpcc_port *hpcc_port_move(struct hpcc_sched *q, struct hpcc_port *port)
 {
 	struct hpcc_port *old = q->shared;
-	u32 bytes = q->waiting_bytes;
+	u32 bytes = q->backlog_bytes;
 
 	if (port == old)
 		return old;
-	hpcc_waiting_add(q, -(s64)bytes);
+	hpcc_backlog_add(q, -(s64)bytes);
 	q->shared = port;
 	q->util = (struct hpcc_util){};
-	hpcc_waiting_add(q, bytes);
+	hpcc_backlog_add(q, bytes);
 	return old;
 }
 

@@ -2,17 +2,17 @@
 /*
  * The queue, the link behind it, and the way to the other end.
  *
- *	enqueue -> waiting -> [start] line (serialised, then delayed) -> dequeue
+ *	enqueue -> backlog -> [start] in flight (serialised, then delayed) -> dequeue
  *
  * The link is virtual: it is free at a time that is computed, never observed,
  *
- *	start = max(free, arrival)
- *	free  = start + (length + overhead) / B
+ *	start     = max(link_free, arrival)
+ *	link_free = start + (length + overhead) / B
  *
  * so that a late timer costs neither capacity nor accuracy. A packet is
  * stamped as it starts, which is when its first bit leaves: ts = start, tx =
  * the time spent on all packets before, qlen = what waits behind it. While
- * packets wait, d(tx) / d(ts) is 1 exactly. It is due at free + delay, and
+ * packets wait, d(tx) / d(ts) is 1 exactly. It is due at link_free + delay, and
  * goes to the device then.
  *
  * Starts that lie in the past are made up for whenever something happens, and
@@ -75,7 +75,7 @@ static const struct sk_buff *hpcc_queue_head(const struct qdisc_skb_head *queue)
 /* Does the device not fetch what is due? */
 static bool hpcc_is_blocked(const struct hpcc_sched *q, u64 now)
 {
-	const struct sk_buff *skb = hpcc_queue_head(&q->line);
+	const struct sk_buff *skb = hpcc_queue_head(&q->in_flight);
 
 	return skb && hpcc_time_ns(skb) + hpcc_catch_up_ns < now;
 }
@@ -87,15 +87,15 @@ static bool hpcc_is_blocked(const struct hpcc_sched *q, u64 now)
 static bool hpcc_may_start(const struct hpcc_sched *q, u64 now)
 {
 	if (q->cfg.rate)
-		return q->free.ns <= now && !hpcc_is_blocked(q, now);
-	return q->cfg.delay_ns || !hpcc_queue_head(&q->line);
+		return q->link_free.ns <= now && !hpcc_is_blocked(q, now);
+	return q->cfg.delay_ns || !hpcc_queue_head(&q->in_flight);
 }
 
 /* When a packet starts that came at @arrival_ns. */
 static struct hpcc_clock hpcc_start_time(struct hpcc_sched *q, u64 arrival_ns,
 					 u64 now)
 {
-	struct hpcc_clock start = q->free;
+	struct hpcc_clock start = q->link_free;
 
 	if (!q->cfg.rate)
 		return (struct hpcc_clock){ .ns = now };
@@ -114,9 +114,9 @@ static void hpcc_count_departure(struct hpcc_sched *q, u32 bytes)
 	q->stats.tx_bytes += bytes;
 	if (!q->cfg.stats)
 		return;
-	q->hist[hpcc_hist_bucket(q->waiting_bytes)]++;
-	if (q->stats.qlen_max_bytes < q->waiting_bytes)
-		q->stats.qlen_max_bytes = q->waiting_bytes;
+	q->hist[hpcc_hist_bucket(q->backlog_bytes)]++;
+	if (q->stats.qlen_max_bytes < q->backlog_bytes)
+		q->stats.qlen_max_bytes = q->backlog_bytes;
 }
 
 /* The link spends so long on a packet. */
@@ -132,10 +132,10 @@ static void hpcc_spend(struct hpcc_sched *q, struct hpcc_clock time)
 /* The packet that goes next; NULL: none for now. */
 static __always_inline struct sk_buff *hpcc_next(struct hpcc_sched *q, u64 now)
 {
-	struct sk_buff *skb = __qdisc_dequeue_head(&q->waiting);
+	struct sk_buff *skb = __qdisc_dequeue_head(&q->backlog);
 
 	if (skb)
-		hpcc_waiting_add(q, -(s64)hpcc_skb_cb(skb)->bytes);
+		hpcc_backlog_add(q, -(s64)hpcc_skb_cb(skb)->bytes);
 	else if (q->child)
 		skb = hpcc_child_dequeue(q, now);
 	return skb;
@@ -146,8 +146,8 @@ static __always_inline struct sk_buff *hpcc_next(struct hpcc_sched *q, u64 now)
  *
  * Return: time that the link spends on it.
  */
-static __always_inline struct hpcc_clock hpcc_leave(struct hpcc_sched *q,
-						    struct sk_buff *skb, u64 start_ns)
+static __always_inline struct hpcc_clock hpcc_start_tx(struct hpcc_sched *q,
+						       struct sk_buff *skb, u64 start_ns)
 {
 	struct hpcc_clock time;
 
@@ -166,12 +166,12 @@ static __always_inline struct hpcc_clock hpcc_leave(struct hpcc_sched *q,
 static void hpcc_start(struct hpcc_sched *q, struct sk_buff *skb, u64 now)
 {
 	struct hpcc_clock start = hpcc_start_time(q, hpcc_time_ns(skb), now);
-	struct hpcc_clock time = hpcc_leave(q, skb, start.ns);
+	struct hpcc_clock time = hpcc_start_tx(q, skb, start.ns);
 	u64 due_ns = now;
 
 	if (q->cfg.rate) {
-		q->free = hpcc_clock_add(start, time);
-		due_ns = hpcc_clock_ceil(q->free);
+		q->link_free = hpcc_clock_add(start, time);
+		due_ns = hpcc_clock_ceil(q->link_free);
 	}
 	if (q->cfg.delay_ns) {
 		/* A NIC would now report it sent. Its socket need not wait
@@ -184,14 +184,14 @@ static void hpcc_start(struct hpcc_sched *q, struct sk_buff *skb, u64 now)
 	 * of them; they wait for those.
 	 */
 	hpcc_skb_cb(skb)->time_ns = due_ns;
-	__qdisc_enqueue_tail(skb, &q->line);
-	q->line_bytes += hpcc_skb_cb(skb)->bytes;
+	__qdisc_enqueue_tail(skb, &q->in_flight);
+	q->in_flight_bytes += hpcc_skb_cb(skb)->bytes;
 }
 
 /* Start every packet of our own queue whose time has come. */
 static void hpcc_serve(struct hpcc_sched *q, u64 now)
 {
-	while (hpcc_queue_head(&q->waiting) && hpcc_may_start(q, now))
+	while (hpcc_queue_head(&q->backlog) && hpcc_may_start(q, now))
 		hpcc_start(q, hpcc_next(q, now), now);
 }
 
@@ -200,7 +200,7 @@ static noinline void hpcc_serve_child(struct hpcc_sched *q, u64 now)
 {
 	struct sk_buff *skb;
 
-	while (!hpcc_queue_head(&q->waiting) && hpcc_may_start(q, now)) {
+	while (!hpcc_queue_head(&q->backlog) && hpcc_may_start(q, now)) {
 		skb = hpcc_next(q, now);
 		if (!skb)
 			break;
@@ -219,11 +219,11 @@ static noinline void hpcc_serve_child(struct hpcc_sched *q, u64 now)
 bool hpcc_fits(const struct hpcc_sched *q, u32 bytes, u32 memory)
 {
 	u64 memory_max = (u64)READ_ONCE(hpcc_memory_max_mb) << 20;
-	u64 held = q->waiting_bytes;
+	u64 held = q->backlog_bytes;
 
 	/* No link limits what is on the delay. */
 	if (!q->cfg.rate)
-		held += q->line_bytes;
+		held += q->in_flight_bytes;
 	return held + bytes <= q->cfg.limit &&
 	       q->memory + memory <= memory_max;
 }
@@ -234,8 +234,8 @@ static bool hpcc_is_marking(const struct hpcc_sched *q)
 }
 
 /* As much of a packet's headers as the configuration needs. */
-static struct hpcc_headers hpcc_look(const struct hpcc_sched *q,
-				     struct sk_buff *skb)
+static struct hpcc_headers hpcc_classify(const struct hpcc_sched *q,
+					 struct sk_buff *skb)
 {
 	if (likely(q->cfg.stamp == HPCC_STAMP_TCP))
 		return hpcc_parse(skb, q->cfg.kind);
@@ -276,8 +276,8 @@ static __always_inline int __hpcc_enqueue_one(struct sk_buff *skb,
 	hpcc_skb_cb(skb)->memory = skb->truesize;
 	hpcc_skb_cb(skb)->hint = headers.hint;
 	q->memory += skb->truesize;
-	__qdisc_enqueue_tail(skb, &q->waiting);
-	hpcc_waiting_add(q, bytes);
+	__qdisc_enqueue_tail(skb, &q->backlog);
+	hpcc_backlog_add(q, bytes);
 	qdisc_qstats_backlog_inc(sch, skb);
 	qdisc_qlen_inc(sch);
 	if (q->cfg.rate)
@@ -358,7 +358,7 @@ static int hpcc_enqueue_split(struct sk_buff *skb, struct Qdisc *sch, u64 now,
 	}
 	/* Segments have copies of the headers; the others as the first one has. */
 	if (!(headers.hint & HPCC_HINT_LEN))
-		headers = hpcc_look(q, segs);
+		headers = hpcc_classify(q, segs);
 	skb_list_walk_safe(segs, segs, next) {
 		unsigned int seg_len = hpcc_table_len(sch, segs->len);
 
@@ -412,7 +412,7 @@ int hpcc_enqueue(struct sk_buff *skb, struct Qdisc *sch,
 		q->arrived = true;
 		hpcc_serve(q, now);
 	}
-	headers = hpcc_look(q, skb);
+	headers = hpcc_classify(q, skb);
 	if (skb_is_gso(skb))
 		return hpcc_enqueue_gso(skb, sch, now, headers, to_free);
 	return __hpcc_enqueue_one(skb, sch, now, hpcc_link_bytes(q, skb, 1), headers, to_free);
@@ -431,7 +431,7 @@ int hpcc_enqueue_responding(struct sk_buff *skb, struct Qdisc *sch,
 			    struct sk_buff **to_free)
 {
 	struct hpcc_sched *q = qdisc_priv(sch);
-	struct hpcc_headers headers = hpcc_look(q, skb);
+	struct hpcc_headers headers = hpcc_classify(q, skb);
 
 	if (hpcc_hint_is_option(headers.hint)) {
 		/* The packet finds what has not started by now. */
@@ -448,15 +448,15 @@ int hpcc_enqueue_responding(struct sk_buff *skb, struct Qdisc *sch,
 static void hpcc_schedule(struct Qdisc *sch)
 {
 	struct hpcc_sched *q = qdisc_priv(sch);
-	const struct sk_buff *skb = hpcc_queue_head(&q->line);
+	const struct sk_buff *skb = hpcc_queue_head(&q->in_flight);
 	u64 next_ns = U64_MAX;
 
 	if (skb)
 		next_ns = hpcc_time_ns(skb);
-	if (q->cfg.rate && hpcc_queue_head(&q->waiting))
-		next_ns = min(next_ns, hpcc_clock_ceil(q->free));
-	else if (hpcc_child_has(q) && q->free.ns > q->seen_ns)
-		next_ns = min(next_ns, hpcc_clock_ceil(q->free));
+	if (q->cfg.rate && hpcc_queue_head(&q->backlog))
+		next_ns = min(next_ns, hpcc_clock_ceil(q->link_free));
+	else if (hpcc_child_has(q) && q->link_free.ns > q->seen_ns)
+		next_ns = min(next_ns, hpcc_clock_ceil(q->link_free));
 	if (next_ns != U64_MAX)
 		qdisc_watchdog_schedule_ns(&q->watchdog, next_ns);
 }
@@ -466,7 +466,7 @@ static void hpcc_schedule(struct Qdisc *sch)
  */
 static bool hpcc_is_direct(const struct hpcc_sched *q)
 {
-	return !q->cfg.rate && !q->cfg.delay_ns && !hpcc_queue_head(&q->line);
+	return !q->cfg.rate && !q->cfg.delay_ns && !hpcc_queue_head(&q->in_flight);
 }
 
 /* The device fetches a packet. Only a record needs the time. */
@@ -475,7 +475,7 @@ static struct sk_buff *hpcc_fetch(struct hpcc_sched *q)
 	struct sk_buff *skb = hpcc_next(q, 0);
 
 	if (skb)
-		hpcc_leave(q, skb, 0);
+		hpcc_start_tx(q, skb, 0);
 	return skb;
 }
 
@@ -485,7 +485,7 @@ static struct sk_buff *hpcc_fetch(struct hpcc_sched *q)
  */
 static bool hpcc_is_due(struct hpcc_sched *q)
 {
-	const struct sk_buff *skb = hpcc_queue_head(&q->line);
+	const struct sk_buff *skb = hpcc_queue_head(&q->in_flight);
 
 	if (skb && hpcc_time_ns(skb) <= q->seen_ns)
 		return true;
@@ -495,7 +495,7 @@ static bool hpcc_is_due(struct hpcc_sched *q)
 	hpcc_serve(q, q->seen_ns);
 	if (q->child)
 		hpcc_serve_child(q, q->seen_ns);
-	skb = hpcc_queue_head(&q->line);
+	skb = hpcc_queue_head(&q->in_flight);
 	return skb && hpcc_time_ns(skb) <= q->seen_ns;
 }
 
@@ -506,13 +506,13 @@ static struct sk_buff *hpcc_take_due(struct Qdisc *sch)
 	struct sk_buff *skb;
 
 	if (!hpcc_is_due(q)) {
-		if (hpcc_queue_head(&q->line))
+		if (hpcc_queue_head(&q->in_flight))
 			qdisc_qstats_overlimit(sch);
 		hpcc_schedule(sch);
 		return NULL;
 	}
-	skb = __qdisc_dequeue_head(&q->line);
-	q->line_bytes -= hpcc_skb_cb(skb)->bytes;
+	skb = __qdisc_dequeue_head(&q->in_flight);
+	q->in_flight_bytes -= hpcc_skb_cb(skb)->bytes;
 	return skb;
 }
 
@@ -526,7 +526,7 @@ struct sk_buff *hpcc_dequeue(struct Qdisc *sch)
 	struct sk_buff *skb;
 
 	/* Skip the clock read when the queue is empty. */
-	if (!hpcc_queue_head(&q->waiting) && !hpcc_queue_head(&q->line) &&
+	if (!hpcc_queue_head(&q->backlog) && !hpcc_queue_head(&q->in_flight) &&
 	    !hpcc_child_has(q))
 		return NULL;
 	skb = hpcc_is_direct(q) ? hpcc_fetch(q) : hpcc_take_due(sch);
@@ -547,7 +547,7 @@ struct sk_buff *hpcc_dequeue(struct Qdisc *sch)
  */
 void hpcc_queue_shape(struct hpcc_sched *q)
 {
-	q->free = (struct hpcc_clock){ .ns = ktime_get_ns() };
+	q->link_free = (struct hpcc_clock){ .ns = ktime_get_ns() };
 }
 
 /**
@@ -560,12 +560,12 @@ void hpcc_queue_reset(struct Qdisc *sch)
 
 	qdisc_watchdog_cancel(&q->watchdog);
 	hpcc_child_reset(q);
-	__qdisc_reset_queue(&q->waiting);
-	__qdisc_reset_queue(&q->line);
-	hpcc_waiting_add(q, -(s64)q->waiting_bytes);
-	q->line_bytes = 0;
+	__qdisc_reset_queue(&q->backlog);
+	__qdisc_reset_queue(&q->in_flight);
+	hpcc_backlog_add(q, -(s64)q->backlog_bytes);
+	q->in_flight_bytes = 0;
 	q->memory = 0;
-	q->free = (struct hpcc_clock){};
+	q->link_free = (struct hpcc_clock){};
 }
 
 /**

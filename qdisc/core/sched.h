@@ -107,32 +107,32 @@ struct hpcc_port_key {
 /**
  * struct hpcc_load - what a link has done, and has yet to do
  * @busy_ns: time that it has spent on packets
- * @waiting_bytes: bytes that wait for it, overhead included
+ * @backlog_bytes: bytes that wait for it, overhead included
  */
 struct hpcc_load {
 	u64	busy_ns;
-	u32	waiting_bytes;
+	u32	backlog_bytes;
 };
 
 /**
  * struct hpcc_port_cpu - what one CPU has counted for a port
  * @busy_ns: time that the link has spent on packets; wraps after 584 years. IOAM and IFA count
  *	bytes modulo 2^32, and 2^n ns are 2^32 bytes at few rates: an earlier wrap is a jump
- * @waiting_bytes: packets that came to wait here less those that ceased to, overhead
+ * @backlog_bytes: packets that came to wait here less those that ceased to, overhead
  *	included; below zero where packets leave on another CPU than they came
  * @used: the CPU is in hpcc_port.used
  * @sum_ns: hpcc_port.sum_ns that this CPU has used last
- * @sum_waiting_bytes: @waiting_bytes when it used that first
+ * @sum_backlog_bytes: @backlog_bytes when it used that first
  *
- * @busy_ns and @waiting_bytes are written by their CPU with this_cpu_add(), and read by all: the
+ * @busy_ns and @backlog_bytes are written by their CPU with this_cpu_add(), and read by all: the
  * modules need 64 bits, so that no value is torn.
  */
 struct hpcc_port_cpu {
 	u64			busy_ns;
-	s64			waiting_bytes;
+	s64			backlog_bytes;
 	bool			used;
 	u64			sum_ns;
-	s64			sum_waiting_bytes;
+	s64			sum_backlog_bytes;
 };
 
 /**
@@ -196,20 +196,20 @@ struct hpcc_util {
  * @offset: of records
  * @seen_ns: a time that has passed, where the link is a virtual one
  * @arrived: @seen_ns is when a packet has just come
- * @waiting: packets that have not begun to leave
- * @line: packets that have: the one being serialised, those on the emulated
+ * @backlog: packets that have not begun to leave
+ * @in_flight: packets that have: the one being serialised, those on the emulated
  *	delay, and those the device has yet to fetch
- * @waiting_bytes: in @waiting and @child, overhead included
- * @line_bytes: in @line, overhead included
- * @memory: bytes of memory that packets in @waiting, @line and @child take
- * @child: holds packets in the place of @waiting (child.c), or NULL
+ * @backlog_bytes: in @backlog and @child, overhead included
+ * @in_flight_bytes: in @in_flight, overhead included
+ * @memory: bytes of memory that packets in @backlog, @in_flight and @child take
+ * @child: holds packets in the place of @backlog (child.c), or NULL
  * @child_idle_ns: until when it has left a virtual link free that asked for a packet
  * @child_refused: it gave none when it was last asked
  * @child_bytes: in @child, overhead included
  * @child_memory: part of @memory for @child, at least what its packets take
  * @child_packets: in @child, when they were last counted
  * @child_least: truesize of the smallest packet that it got since it was last empty
- * @free: when the link is done with all it has begun
+ * @link_free: when the link is done with all it has begun
  * @busy: time it has spent on packets of this queue so far, which is what telemetry calls tx
  * @shared: what it has in common with other queues, or NULL
  * @responder: makes responses (respond.c); NULL where none were ever wanted
@@ -231,10 +231,10 @@ struct hpcc_sched {
 	struct hpcc_offset	offset;
 	u64			seen_ns;
 	bool			arrived;
-	struct qdisc_skb_head	waiting;
-	struct qdisc_skb_head	line;
-	u32			waiting_bytes;
-	u32			line_bytes;
+	struct qdisc_skb_head	backlog;
+	struct qdisc_skb_head	in_flight;
+	u32			backlog_bytes;
+	u32			in_flight_bytes;
 	u64			memory;
 	struct Qdisc		*child;
 	u64			child_idle_ns;
@@ -243,7 +243,7 @@ struct hpcc_sched {
 	u64			child_memory;
 	u32			child_packets;
 	u32			child_least;
-	struct hpcc_clock	free;
+	struct hpcc_clock	link_free;
 	struct hpcc_clock	busy;
 	struct hpcc_port	*shared;
 	struct hpcc_responder	*responder;
@@ -332,10 +332,10 @@ static inline bool hpcc_is_ethernet(const struct net_device *dev)
 }
 
 /* port.c */
-void hpcc_port_add_waiting(struct hpcc_port *port, s64 bytes);
+void hpcc_port_add_backlog(struct hpcc_port *port, s64 bytes);
 void hpcc_port_add_busy(struct hpcc_port *port, u64 ns);
 struct hpcc_load hpcc_port_load(const struct hpcc_port *port);
-u32 hpcc_port_waiting(struct hpcc_port *port);
+u32 hpcc_port_backlog(struct hpcc_port *port);
 int hpcc_ports_init(void);
 void hpcc_ports_exit(void);
 struct hpcc_port *hpcc_port_get(struct Qdisc *sch,
@@ -344,11 +344,11 @@ void hpcc_port_put(struct hpcc_port *port);
 struct hpcc_port *hpcc_port_move(struct hpcc_sched *q, struct hpcc_port *port);
 
 /* Packets come to wait, or do no more (negative). */
-static inline void hpcc_waiting_add(struct hpcc_sched *q, s64 bytes)
+static inline void hpcc_backlog_add(struct hpcc_sched *q, s64 bytes)
 {
-	q->waiting_bytes += bytes;
+	q->backlog_bytes += bytes;
 	if (q->shared)
-		hpcc_port_add_waiting(q->shared, bytes);
+		hpcc_port_add_backlog(q->shared, bytes);
 }
 
 /* The load of this queue, and of the others of its port. */
@@ -356,22 +356,22 @@ static inline struct hpcc_load hpcc_load(const struct hpcc_sched *q)
 {
 	struct hpcc_load own = {
 		.busy_ns = q->busy.ns,
-		.waiting_bytes = q->waiting_bytes,
+		.backlog_bytes = q->backlog_bytes,
 	};
 
 	return q->shared ? hpcc_port_load(q->shared) : own;
 }
 
 /* Bytes that wait for the link. Cheap enough for each packet that arrives: see
- * hpcc_port_waiting().
+ * hpcc_port_backlog().
  */
-static inline u32 hpcc_waiting(const struct hpcc_sched *q)
+static inline u32 hpcc_backlog(const struct hpcc_sched *q)
 {
-	return q->shared ? hpcc_port_waiting(q->shared) : q->waiting_bytes;
+	return q->shared ? hpcc_port_backlog(q->shared) : q->backlog_bytes;
 }
 
 /**
- * hpcc_waited() - how long a packet was here
+ * hpcc_sojourn_ns() - how long a packet was here
  * @q: the port
  * @skb: the packet
  * @ts_ns: when its first bit leaves
@@ -379,8 +379,8 @@ static inline u32 hpcc_waiting(const struct hpcc_sched *q)
  *
  * Return: whether that is known. Only a virtual link notes when packets come, and no child tells.
  */
-static inline bool hpcc_waited(const struct hpcc_sched *q, const struct sk_buff *skb, u64 ts_ns,
-			       u64 *ns)
+static inline bool hpcc_sojourn_ns(const struct hpcc_sched *q, const struct sk_buff *skb, u64 ts_ns,
+				   u64 *ns)
 {
 	u64 came_ns = hpcc_skb_cb(skb)->time_ns;
 

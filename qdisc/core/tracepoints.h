@@ -51,7 +51,7 @@ TRACE_EVENT(hpcc_stamp,
 		__entry->len = skb->len;
 		__entry->ts_ns = ts_ns + q->offset.ts_ns;
 		__entry->tx_ns = load.busy_ns + q->offset.tx_ns;
-		__entry->qlen_bytes = load.waiting_bytes;
+		__entry->qlen_bytes = load.backlog_bytes;
 		__entry->result = result;
 	),
 

@@ -18,7 +18,7 @@
 
 /* What a packet says from its first byte on, or that of its network header. */
 static int hpcc_find(const struct sk_buff *skb, u8 kind,
-		     struct hpcc_place *place)
+		     struct hpcc_opt_location *place)
 {
 	struct hpcc_frame frame = {
 		.p = skb->data,
@@ -38,7 +38,7 @@ static int hpcc_find(const struct sk_buff *skb, u8 kind,
 	return hpcc_walk(&frame, kind, place);
 }
 
-static u32 hpcc_hint(int ret, const struct hpcc_place *place)
+static u32 hpcc_hint(int ret, const struct hpcc_opt_location *place)
 {
 	/* What the fields take. */
 	BUILD_BUG_ON(FIELD_MAX(HPCC_HINT_TCP) < HPCC_WALK_MAX_BYTES);
@@ -89,7 +89,7 @@ static noinline u32 hpcc_find_ioam(struct sk_buff *skb, u32 at, u32 hint)
 struct hpcc_headers hpcc_parse(struct sk_buff *skb, u8 kind)
 {
 	struct hpcc_headers headers = {};
-	struct hpcc_place place;
+	struct hpcc_opt_location place;
 	int ret;
 
 	while ((ret = hpcc_find(skb, kind, &place)) == HPCC_WALK_MORE) {

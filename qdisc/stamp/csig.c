@@ -30,7 +30,7 @@ static struct hpcc_headers hpcc_behind(struct sk_buff *skb, u32 network)
 		.proto = get_unaligned_be16(skb->data + network),
 	};
 	struct hpcc_headers headers = {};
-	struct hpcc_place place;
+	struct hpcc_opt_location place;
 
 	do {
 		frame.p = skb->data;
@@ -106,12 +106,12 @@ int hpcc_try_csig(struct hpcc_sched *q, struct sk_buff *skb, u32 at, u64 ts_ns)
 	struct hpcc_load load = hpcc_load(q);
 	struct hpcc_csig_hop hop = {
 		.abw_q30 = HPCC_INT_UTIL_ONE - hpcc_util_now(q, load, ts_ns),
-		.qlen_ns = hpcc_link_time(q->byte_time, load.waiting_bytes).ns,
+		.qlen_ns = hpcc_link_time(q->byte_time, load.backlog_bytes).ns,
 		.locator = hpcc_csig_locator(q->cfg.identify ? q->cfg.node : q->offset.alias,
 					     q->cfg.port),
 	};
 
-	hop.has_pd = hpcc_waited(q, skb, ts_ns, &hop.pd_ns);
+	hop.has_pd = hpcc_sojourn_ns(q, skb, ts_ns, &hop.pd_ns);
 	if (skb_ensure_writable(skb, at + HPCC_CSIG_LEN))
 		return HPCC_UNSTAMPED_NO_MEMORY;
 	if (get_unaligned_be16(skb->data + at) != q->cfg.csig_tpid)

@@ -85,7 +85,7 @@ static struct hpcc_ifa_hop hpcc_ifa_of(const struct hpcc_sched *q, const struct 
 	u64 residence_ns, sec, ns;
 
 	/* As if it had just come. */
-	if (!hpcc_waited(q, skb, ts_ns, &residence_ns))
+	if (!hpcc_sojourn_ns(q, skb, ts_ns, &residence_ns))
 		residence_ns = 0;
 	residence_ns = min_t(u64, residence_ns, U32_MAX);
 	sec = div64_u64_rem(ts_ns - residence_ns + q->offset.ts_ns, NSEC_PER_SEC, &ns);
@@ -98,7 +98,7 @@ static struct hpcc_ifa_hop hpcc_ifa_of(const struct hpcc_sched *q, const struct 
 		.ns = ns,
 		.residence_ns = residence_ns,
 		.tx_bytes = hpcc_tx_bytes(q->b, load.busy_ns + q->offset.tx_ns),
-		.qlen = min_t(u32, (u64)load.waiting_bytes + HPCC_IFA_UNIT - 1,
+		.qlen = min_t(u32, (u64)load.backlog_bytes + HPCC_IFA_UNIT - 1,
 			      U16_MAX * HPCC_IFA_UNIT) / HPCC_IFA_UNIT,
 	};
 }

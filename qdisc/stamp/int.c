@@ -113,7 +113,7 @@ static struct hpcc_int_hop hpcc_int_of(struct hpcc_sched *q, u64 ts_ns)
 	return (struct hpcc_int_hop){
 		.node = q->cfg.node,
 		.port = q->cfg.port,
-		.qlen_bytes = min(load.waiting_bytes, HPCC_INT_QLEN_MAX),
+		.qlen_bytes = min(load.backlog_bytes, HPCC_INT_QLEN_MAX),
 		.ts_ns = ts_ns + q->offset.ts_ns,
 		.util = hpcc_util_now(q, load, ts_ns),
 	};

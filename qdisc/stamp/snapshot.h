@@ -8,11 +8,11 @@
 #include "core/sched.h"
 
 /* TCP header and option of a packet, as was found on arrival. */
-static inline struct hpcc_place hpcc_place(u32 hint)
+static inline struct hpcc_opt_location hpcc_hint_location(u32 hint)
 {
 	u32 tcp = FIELD_GET(HPCC_HINT_TCP, hint);
 
-	return (struct hpcc_place){
+	return (struct hpcc_opt_location){
 		.tcp = tcp,
 		.opt = tcp + FIELD_GET(HPCC_HINT_OPT, hint),
 		.len = FIELD_GET(HPCC_HINT_LEN, hint),
@@ -30,8 +30,8 @@ static inline struct hpcc_stamp hpcc_snapshot(const struct hpcc_sched *q, struct
 		.bps = q->b * 8,
 		.ts_ns = ts_ns + q->offset.ts_ns,
 		.tx_ns = load.busy_ns + q->offset.tx_ns,
-		.qlen_ns = hpcc_link_time(q->byte_time, load.waiting_bytes).ns,
-		.quiet = q->cfg.above && load.waiting_bytes <= q->cfg.above,
+		.qlen_ns = hpcc_link_time(q->byte_time, load.backlog_bytes).ns,
+		.quiet = q->cfg.above && load.backlog_bytes <= q->cfg.above,
 		.anonymous = !q->cfg.identify,
 	};
 }

@@ -60,7 +60,7 @@ struct hpcc_offset hpcc_offset_of(struct Qdisc *sch,
 
 static int hpcc_try_stamp(struct hpcc_sched *q, struct sk_buff *skb, u64 ts_ns)
 {
-	struct hpcc_place place = hpcc_place(hpcc_skb_cb(skb)->hint);
+	struct hpcc_opt_location place = hpcc_hint_location(hpcc_skb_cb(skb)->hint);
 	struct hpcc_stamp stamp;
 	const u8 *opt;
 
@@ -162,7 +162,7 @@ static int hpcc_try_ioam(struct hpcc_sched *q, struct sk_buff *skb, u64 ts_ns)
 		.node = q->cfg.node,
 		.port = q->cfg.port,
 		.ts_ns = fraction,
-		.qlen_bytes = min(load.waiting_bytes, HPCC_IOAM_U32_NONE - 1),
+		.qlen_bytes = min(load.backlog_bytes, HPCC_IOAM_U32_NONE - 1),
 		.tx_bytes = hpcc_tx_bytes(q->b, load.busy_ns + q->offset.tx_ns),
 	};
 	why = skb->data[at - 1] == HPCC_IOAM_INCREMENTAL ?

@@ -35,7 +35,7 @@ static void pop(const u8 *data, size_t size, u16 tag)
 	struct hpcc_frame frame = {
 		.p = p, .have = size, .len = size, .proto = ETH_P_IP,
 	};
-	struct hpcc_place place;
+	struct hpcc_opt_location place;
 
 	if (hpcc_walk(&frame, HPCC_OPT_KIND_DEFAULT, &place) == HPCC_WALK_FOUND) {
 		u32 n = (place.end - place.tcp) & ~1U;

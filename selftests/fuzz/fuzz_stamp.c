@@ -151,7 +151,7 @@ static const u8 *request(struct view *v, u8 kind)
 }
 
 static bool find(const u8 *p, u32 len, const struct setup *setup, u32 proto,
-		 u8 kind, struct hpcc_place *place)
+		 u8 kind, struct hpcc_opt_location *place)
 {
 	struct view v = { p, p, p + len };
 	const u8 *opt;
@@ -175,7 +175,7 @@ static bool find(const u8 *p, u32 len, const struct setup *setup, u32 proto,
 /* ---- The walk ----------------------------------------------------------------- */
 
 static int walk_once(const u8 *p, u32 have, u32 len, const struct setup *setup,
-		     u32 proto, u8 kind, struct hpcc_place *place)
+		     u32 proto, u8 kind, struct hpcc_opt_location *place)
 {
 	u8 *readable = fuzz_copy(p, have);
 	struct hpcc_frame f = {
@@ -192,10 +192,10 @@ static int walk_once(const u8 *p, u32 have, u32 len, const struct setup *setup,
 
 /* As a caller does it: make readable what it asks for, and call again. */
 static int walk(const u8 *p, u32 len, const struct setup *setup, u32 proto,
-		u8 kind, struct hpcc_place *place)
+		u8 kind, struct hpcc_opt_location *place)
 {
 	u32 have = min_t(u32, setup->have, len);
-	struct hpcc_place at_once;
+	struct hpcc_opt_location at_once;
 	int ret;
 
 	for (;;) {
@@ -228,7 +228,7 @@ static void walk_ip(const u8 *p, u32 len, const struct setup *setup, u32 proto)
 {
 	struct view v = { p, p, p + len };
 	bool there_is = setup->flags & SETUP_NO_ETH || to_ip(&v, &proto);
-	struct hpcc_place place;
+	struct hpcc_opt_location place;
 	int ret = walk(p, len, setup, proto, HPCC_WALK_IP_ONLY, &place);
 	u32 want = 0;
 
@@ -353,7 +353,7 @@ static void expect_quiet(const u8 *p, u32 len)
 }
 
 /* One switch. */
-static void stamp(u8 *p, u32 len, const struct hpcc_place *place,
+static void stamp(u8 *p, u32 len, const struct hpcc_opt_location *place,
 		  const struct hpcc_stamp *s, bool fix_check)
 {
 	u32 check = place->tcp + 16;
@@ -375,8 +375,9 @@ static void stamp(u8 *p, u32 len, const struct hpcc_place *place,
 }
 
 /* The response goes back, has right checksums, and asks for nothing. */
-static void expect_response(const u8 *p, u32 len, const u8 *was, const struct hpcc_place *place,
-			    const struct setup *setup, u8 kind)
+static void expect_response(const u8 *p, u32 len, const u8 *was,
+			    const struct hpcc_opt_location *place, const struct setup *setup,
+			    u8 kind)
 {
 	u32 at = setup->flags & SETUP_NO_ETH ? 0 : place->ip;
 	u32 addr_len = place->version == 4 ? 4 : 16;
@@ -387,7 +388,7 @@ static void expect_response(const u8 *p, u32 len, const u8 *was, const struct hp
 		.p = p, .have = len, .len = len,
 		.proto = at ? HPCC_PROTO_ETHERNET : place->version == 4 ? ETH_P_IP : ETH_P_IPV6,
 	};
-	struct hpcc_place found;
+	struct hpcc_opt_location found;
 
 	expect(len == tcp + 32);
 	if (at)
@@ -405,12 +406,12 @@ static void expect_response(const u8 *p, u32 len, const u8 *was, const struct hp
 }
 
 /* A request that was answered is one for the next ports, and none that they respond to. */
-static void expect_answered(u8 *p, u32 len, const struct hpcc_place *place,
+static void expect_answered(u8 *p, u32 len, const struct hpcc_opt_location *place,
 			    const struct setup *setup, u8 kind)
 {
 	u8 *was = fuzz_copy(p, len), *type = p + place->opt + 2;
-	struct hpcc_place found;
-	struct hpcc_cause c;
+	struct hpcc_opt_location found;
+	struct hpcc_trigger c;
 	u32 proto = place->version == 4 ? 0x0800 : 0x86dd;
 
 	hpcc_answered_write(p, place, setup->flags & SETUP_FIX_CHECK);
@@ -420,7 +421,7 @@ static void expect_answered(u8 *p, u32 len, const struct hpcc_place *place,
 		       sum_of(p + place->tcp, len - place->tcp));
 	expect(walk(p, len, setup, proto, kind, &found) == HPCC_WALK_FOUND);
 	expect(found.opt == place->opt && found.len == place->len);
-	expect(!hpcc_cause_read(p, place, kind, !(setup->flags & SETUP_NO_ETH), &c));
+	expect(!hpcc_trigger_read(p, place, kind, !(setup->flags & SETUP_NO_ETH), &c));
 	memcpy(was + place->tcp + 16, p + place->tcp + 16, 2);
 	was[place->opt + 2] = *type;
 	expect(!memcmp(was, p, len));
@@ -436,14 +437,14 @@ static bool is_host(const u8 *addr, u32 len)
 	return addr[0] < 255 && memcmp(addr, unspecified, 16);
 }
 
-static void respond(const u8 *p, u32 size, const struct hpcc_place *place,
+static void respond(const u8 *p, u32 size, const struct hpcc_opt_location *place,
 		    const struct setup *setup, u8 kind)
 {
 	bool due = p[place->opt + 2] / 32 == 1 && p[place->opt + 3] / 16 < 15 &&
 		   (p[place->tcp + 13] & 0x14) == 0x10;
 	u8 *exact = fuzz_copy(p, size);
 	struct hpcc_stamp s = setup->s;
-	struct hpcc_cause c;
+	struct hpcc_trigger c;
 	u32 addr_len = place->version == 4 ? 4 : 16;
 	const u8 *addrs = p + place->ip + (place->version == 4 ? 12 : 8);
 	u8 *out;
@@ -452,10 +453,10 @@ static void respond(const u8 *p, u32 size, const struct hpcc_place *place,
 	if (!(setup->flags & SETUP_NO_ETH))
 		due &= !(p[0] & 1) && !(p[6] & 1);
 	due &= is_host(addrs, addr_len) && is_host(addrs + addr_len, addr_len);
-	expect(hpcc_cause_read(exact, place, kind, !(setup->flags & SETUP_NO_ETH), &c) == due);
+	expect(hpcc_trigger_read(exact, place, kind, !(setup->flags & SETUP_NO_ETH), &c) == due);
 	if (due) {
 		s.quiet = false;
-		hpcc_cause_stamp(&c, &s);
+		hpcc_trigger_stamp(&c, &s);
 		out = malloc(hpcc_response_len(&c));
 		hpcc_response_write(out, &c);
 		expect_response(out, hpcc_response_len(&c), p, place, setup, kind);
@@ -491,7 +492,7 @@ int LLVMFuzzerTestOneInput(const u8 *data, size_t size)
 	u8 kind = setup.flags & SETUP_OTHER_KIND ? 254 : 253;
 	u32 proto = in.size && *in.p / 16 == 6 ? 0x86dd :
 		    in.size && *in.p / 16 == 4 ? 0x0800 : 0x0806;
-	struct hpcc_place place, wanted;
+	struct hpcc_opt_location place, wanted;
 	u8 *p = fuzz_copy(in.p, in.size);
 	bool there;
 	u32 i;

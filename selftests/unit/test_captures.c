@@ -187,7 +187,7 @@ static void stamp_of(struct frame *f, u32 node)
 				    .proto = HPCC_PROTO_ETHERNET };
 	struct hpcc_stamp s = { .node = node, .port = 1, .bps = GBIT_100, .ts_ns = 1 << 20,
 				.tx_ns = 1 << 19, .qlen_ns = 1 << (node + 7) };
-	struct hpcc_place place;
+	struct hpcc_opt_location place;
 
 	assert_int_equal(hpcc_walk(&frame, 253, &place), HPCC_WALK_FOUND);
 	assert_int_equal(hpcc_stamp_packet(f->p, &place, &s, true), HPCC_STAMP_WRITTEN);
@@ -198,7 +198,7 @@ static void answer(struct frame *f)
 {
 	struct hpcc_frame frame = { .p = f->p, .have = f->len, .len = f->len,
 				    .proto = HPCC_PROTO_ETHERNET };
-	struct hpcc_place place;
+	struct hpcc_opt_location place;
 
 	assert_int_equal(hpcc_walk(&frame, 253, &place), HPCC_WALK_FOUND);
 	hpcc_answered_write(f->p, &place, true);
@@ -288,7 +288,7 @@ static void pop_tag(struct frame *f)
 	u8 *tag = f->p + IP_AT - sizeof(u16);
 	struct hpcc_frame frame = { .p = f->p + IP_AT, .proto = ETH_P_IPV6 };
 	u16 said = get_unaligned_be16(tag + 2);
-	struct hpcc_place place;
+	struct hpcc_opt_location place;
 
 	memmove(tag, tag + HPCC_CSIG_LEN, f->len - IP_AT - sizeof(u16));
 	f->len -= HPCC_CSIG_LEN;

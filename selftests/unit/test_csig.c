@@ -165,7 +165,7 @@ TEST(ask__best_value)
 TEST(pop__option_and_checksum)
 {
 	struct hpcc_opt opt = { .type = HPCC_OPT_FORWARD, .nr = 1, .scale = 3 };
-	struct hpcc_place place = { .tcp = 20, .opt = 41, .len = 12, .end = 56 };
+	struct hpcc_opt_location place = { .tcp = 20, .opt = 41, .len = 12, .end = 56 };
 	u8 p[60] = {}, was[60];
 	u32 odd;
 

@@ -40,7 +40,7 @@ static u32 put(u8 *p, u32 at, const char *bytes, u32 n)
 }
 
 /* A request: a segment with timestamps, an option with two slots, and 5 bytes of data. */
-static u32 request(u8 *p, const struct shape *s, struct hpcc_place *place)
+static u32 request(u8 *p, const struct shape *s, struct hpcc_opt_location *place)
 {
 	struct hpcc_frame f = { .p = p, .proto = HPCC_PROTO_ETHERNET };
 	char opt[20] = { (char)KIND, 20, s->type << 5 | 3, s->hops << 4 | HPCC_OPT_F_PROMPT };
@@ -76,16 +76,16 @@ static u32 request(u8 *p, const struct shape *s, struct hpcc_place *place)
 /* The response to a request, in a block of its own. */
 static u8 *respond(const struct shape *s, u32 *len)
 {
-	struct hpcc_place place;
-	struct hpcc_cause c;
+	struct hpcc_opt_location place;
+	struct hpcc_trigger c;
 	u8 p[200];
 	u8 *out;
 
 	request(p, s, &place);
 	/* Nothing of what was there before may count. */
 	memset(&c, 0xa5, sizeof(c));
-	assert_true(hpcc_cause_read(p, &place, KIND, s->ethernet, &c));
-	hpcc_cause_stamp(&c, &port);
+	assert_true(hpcc_trigger_read(p, &place, KIND, s->ethernet, &c));
+	hpcc_trigger_stamp(&c, &port);
 	*len = hpcc_response_len(&c);
 	assert_true(*len <= HPCC_RESPONSE_LEN_MAX);
 	out = malloc(*len);
@@ -184,7 +184,7 @@ TEST(response__is_no_request)
 	u32 len;
 	u8 *p = respond(&plain, &len);
 	struct hpcc_frame f = { .p = p, .have = len, .len = len, .proto = HPCC_PROTO_ETHERNET };
-	struct hpcc_place place;
+	struct hpcc_opt_location place;
 
 	assert_int_equal(hpcc_walk(&f, KIND, &place), HPCC_UNSTAMPED_NO_OPTION);
 	free(p);
@@ -192,16 +192,16 @@ TEST(response__is_no_request)
 
 static bool is_cause(const struct shape *s, u8 kind, u8 source)
 {
-	struct hpcc_place place;
-	struct hpcc_cause c;
+	struct hpcc_opt_location place;
+	struct hpcc_trigger c;
 	u8 p[200];
 
 	request(p, s, &place);
 	p[6] |= source;
-	return hpcc_cause_read(p, &place, kind, s->ethernet, &c);
+	return hpcc_trigger_read(p, &place, kind, s->ethernet, &c);
 }
 
-TEST(cause__of_some_requests_only)
+TEST(trigger__of_some_requests_only)
 {
 	struct shape s = plain;
 
@@ -225,55 +225,55 @@ TEST(cause__of_some_requests_only)
 }
 
 /* What tells flows apart are addresses, ports and VLANs alone. */
-TEST(cause__flow)
+TEST(trigger__flow)
 {
-	struct hpcc_place place;
-	struct hpcc_cause a, b;
+	struct hpcc_opt_location place;
+	struct hpcc_trigger a, b;
 	struct shape s = plain;
 	u8 p[200];
 
 	memset(&a, 0xa5, sizeof(a));
 	memset(&b, 0x5a, sizeof(b));
 	request(p, &s, &place);
-	assert_true(hpcc_cause_read(p, &place, KIND, true, &a));
+	assert_true(hpcc_trigger_read(p, &place, KIND, true, &a));
 	p[14 + 20 + 4] ^= 1;				/* sequence number */
-	assert_true(hpcc_cause_read(p, &place, KIND, true, &b));
-	assert_memory_equal(&a, &b, HPCC_CAUSE_FLOW_LEN);
+	assert_true(hpcc_trigger_read(p, &place, KIND, true, &b));
+	assert_memory_equal(&a, &b, HPCC_TRIGGER_FLOW_LEN);
 	p[14 + 20 + 1] ^= 1;				/* port */
-	assert_true(hpcc_cause_read(p, &place, KIND, true, &b));
-	assert_memory_not_equal(&a, &b, HPCC_CAUSE_FLOW_LEN);
-	assert_memory_equal(&a, &b, hpcc_cause_sender_len(&a));
+	assert_true(hpcc_trigger_read(p, &place, KIND, true, &b));
+	assert_memory_not_equal(&a, &b, HPCC_TRIGGER_FLOW_LEN);
+	assert_memory_equal(&a, &b, hpcc_trigger_sender_len(&a));
 	p[14 + 15] ^= 1;				/* source address */
-	assert_true(hpcc_cause_read(p, &place, KIND, true, &b));
-	assert_memory_not_equal(&a, &b, hpcc_cause_sender_len(&a));
+	assert_true(hpcc_trigger_read(p, &place, KIND, true, &b));
+	assert_memory_not_equal(&a, &b, hpcc_trigger_sender_len(&a));
 }
 
-TEST(cause__vlans)
+TEST(trigger__vlans)
 {
-	struct hpcc_place place;
-	struct hpcc_cause a, b;
+	struct hpcc_opt_location place;
+	struct hpcc_trigger a, b;
 	struct shape s = plain;
 	u8 p[200];
 
 	s.tagged = true;
 	request(p, &s, &place);
-	assert_true(hpcc_cause_read(p, &place, KIND, true, &a));
+	assert_true(hpcc_trigger_read(p, &place, KIND, true, &a));
 	assert_int_equal(a.vlans[0], 0);
 	assert_int_equal(a.vlans[1], 0x64);
 	assert_int_equal(a.vlans[2], 0);
 	p[14] ^= 0xe0;					/* priority */
-	assert_true(hpcc_cause_read(p, &place, KIND, true, &b));
-	assert_memory_equal(&a, &b, HPCC_CAUSE_FLOW_LEN);
+	assert_true(hpcc_trigger_read(p, &place, KIND, true, &b));
+	assert_memory_equal(&a, &b, HPCC_TRIGGER_FLOW_LEN);
 	p[15] ^= 1;					/* VLAN */
-	assert_true(hpcc_cause_read(p, &place, KIND, true, &b));
-	assert_memory_not_equal(&a, &b, HPCC_CAUSE_FLOW_LEN);
-	assert_memory_not_equal(&a, &b, hpcc_cause_sender_len(&a));
+	assert_true(hpcc_trigger_read(p, &place, KIND, true, &b));
+	assert_memory_not_equal(&a, &b, HPCC_TRIGGER_FLOW_LEN);
+	assert_memory_not_equal(&a, &b, hpcc_trigger_sender_len(&a));
 }
 
 /* The type alone changes, and the checksum with it, wherever the option is. */
 TEST(answered__type_and_checksum)
 {
-	struct hpcc_place place;
+	struct hpcc_opt_location place;
 	u8 p[200], was[200];
 	u32 len, i, odd;
 	u32 before;
@@ -415,9 +415,9 @@ int main(void)
 		cmocka_unit_test(response__ipv6_tagged),
 		cmocka_unit_test(response__without_ethernet),
 		cmocka_unit_test(response__is_no_request),
-		cmocka_unit_test(cause__of_some_requests_only),
-		cmocka_unit_test(cause__flow),
-		cmocka_unit_test(cause__vlans),
+		cmocka_unit_test(trigger__of_some_requests_only),
+		cmocka_unit_test(trigger__flow),
+		cmocka_unit_test(trigger__vlans),
 		cmocka_unit_test(answered__type_and_checksum),
 		cmocka_unit_test(turn__of_a_flow),
 		cmocka_unit_test(turn__forged_numbers),

@@ -160,7 +160,7 @@ static struct built build(const struct shape *s)
 	return b;
 }
 
-static int walk(const u8 *p, u32 have, u32 len, struct hpcc_place *place)
+static int walk(const u8 *p, u32 have, u32 len, struct hpcc_opt_location *place)
 {
 	struct hpcc_frame f = {
 		.p = p, .have = have, .len = len, .proto = HPCC_PROTO_ETHERNET,
@@ -171,7 +171,7 @@ static int walk(const u8 *p, u32 have, u32 len, struct hpcc_place *place)
 
 static int walk_built(const struct built *b)
 {
-	struct hpcc_place place;
+	struct hpcc_opt_location place;
 
 	return walk(b->p, b->len, b->len, &place);
 }
@@ -209,7 +209,7 @@ static void for_all_shapes(void (*f)(const struct shape *s, struct built *b))
 
 static void check_found(const struct shape *s, struct built *b)
 {
-	struct hpcc_place place;
+	struct hpcc_opt_location place;
 
 	assert_int_equal(walk(b->p, b->len, b->len, &place), HPCC_WALK_FOUND);
 	assert_int_equal(place.tcp, b->tcp);
@@ -228,7 +228,7 @@ TEST(walk__finds_option)
  */
 static void check_pulls(const struct shape *s, struct built *b)
 {
-	struct hpcc_place place = { };
+	struct hpcc_opt_location place = { };
 	u32 have = 0, rounds = 0;
 	u8 *p = malloc(1);
 	int ret;
@@ -261,7 +261,7 @@ static void check_truncated(const struct shape *s, struct built *b)
 {
 	u32 end = b->len - s->padding;
 	u32 tcp_end = b->tcp + (b->p[b->tcp + 12] >> 4) * 4;
-	struct hpcc_place place;
+	struct hpcc_opt_location place;
 	u32 len;
 
 	for (len = 0; len < end; len++) {
@@ -294,7 +294,7 @@ static void check_ip_only(const struct shape *s, struct built *b)
 		.p = b->p, .have = b->len, .len = b->len, .proto = HPCC_PROTO_ETHERNET,
 	};
 	u32 hlen = b->version == 4 ? 20 : 40;
-	struct hpcc_place place;
+	struct hpcc_opt_location place;
 
 	(void)s;
 	b->p[b->ip + 3] ^= 0xff;	/* total length, or flow label */
@@ -463,7 +463,7 @@ TEST(walk__every_option_length)
 TEST(walk__skips_other_types)
 {
 	struct shape s = plain4;
-	struct hpcc_place place;
+	struct hpcc_opt_location place;
 	struct built b;
 	u32 type;
 
@@ -496,7 +496,7 @@ TEST(walk__skips_other_types)
 TEST(walk__far_headers)
 {
 	struct shape s = plain6;
-	struct hpcc_place place;
+	struct hpcc_opt_location place;
 	struct built b;
 
 	s.extra = 600;
@@ -512,7 +512,7 @@ TEST(walk__without_ethernet)
 	struct hpcc_frame f = {
 		.p = b.p, .have = b.len, .len = b.len, .network = b.ip,
 	};
-	struct hpcc_place place;
+	struct hpcc_opt_location place;
 
 	f.proto = 0x0800;
 	assert_int_equal(hpcc_walk(&f, KIND, &place), HPCC_WALK_FOUND);
@@ -545,7 +545,7 @@ TEST(walk__random_bytes)
 		};
 		struct built b = build(&s);
 		u32 changes = 1 + rnd() % 4;
-		struct hpcc_place place;
+		struct hpcc_opt_location place;
 		u8 *copy;
 		u32 i;
 
@@ -779,7 +779,7 @@ static void check_sum(const struct shape *s, struct built *b)
 		.ts_ns = (u64)rnd() << 20, .tx_ns = (u64)rnd() << 20,
 		.qlen_ns = rnd(),
 	};
-	struct hpcc_place place;
+	struct hpcc_opt_location place;
 	int i;
 
 	if (rnd() % 2)
@@ -808,7 +808,7 @@ TEST(check__stays_right)
 TEST(check__stays_wrong)
 {
 	struct built b = build(&plain4);
-	struct hpcc_place place;
+	struct hpcc_opt_location place;
 	u32 sum;
 
 	b.p[b.len - 1] ^= 0x40;

@@ -311,7 +311,8 @@ static inline bool hpcc_csig_is(const struct hpcc_opt *opt, const u8 *records)
  *
  * Return: false where the option does not ask for a signal: nothing was changed.
  */
-static inline bool hpcc_csig_pop(u8 *p, const struct hpcc_place *place, u16 tag, bool fix_check)
+static inline bool hpcc_csig_pop(u8 *p, const struct hpcc_opt_location *place, u16 tag,
+				 bool fix_check)
 {
 	u8 *opts = p + place->tcp + sizeof(struct tcphdr);
 	u8 *at = p + place->tcp + offsetof(struct tcphdr, check);

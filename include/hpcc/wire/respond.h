@@ -37,7 +37,7 @@
 #define HPCC_TCP_ACK		0x10
 
 /**
- * struct hpcc_cause - a packet with a request, as far as a response needs it
+ * struct hpcc_trigger - a packet with a request, as far as a response needs it
  * @vlans: IDs of its VLANs: that of the tag beside the headers, then those in them; 0: none
  * @addrs: source and destination, of 4 or 16 bytes each
  * @ports: source and destination
@@ -51,7 +51,7 @@
  *
  * @vlans, @addrs and @ports, zeroes behind the addresses included, tell flows apart.
  */
-struct hpcc_cause {
+struct hpcc_trigger {
 	u16	vlans[1 + HPCC_VLAN_TAGS_MAX];
 	u8	addrs[2 * 16];
 	u8	ports[4];
@@ -65,16 +65,16 @@ struct hpcc_cause {
 };
 
 /* What tells flows apart: @vlans, @addrs and @ports. */
-#define HPCC_CAUSE_FLOW_LEN	offsetof(struct hpcc_cause, seq)
+#define HPCC_TRIGGER_FLOW_LEN	offsetof(struct hpcc_trigger, seq)
 
 /* What tells senders apart, to which responses go: @vlans, and the first of @addrs. */
-static inline u32 hpcc_cause_sender_len(const struct hpcc_cause *c)
+static inline u32 hpcc_trigger_sender_len(const struct hpcc_trigger *c)
 {
-	return offsetof(struct hpcc_cause, addrs) + (c->version == 4 ? 4 : 16);
+	return offsetof(struct hpcc_trigger, addrs) + (c->version == 4 ? 4 : 16);
 }
 
 /* VLAN tags behind an Ethernet header whose IP header is at @ip. */
-static inline void hpcc_cause_vlans(struct hpcc_cause *c, const u8 *p, u32 ip)
+static inline void hpcc_trigger_vlans(struct hpcc_trigger *c, const u8 *p, u32 ip)
 {
 	u32 at, i = 1;
 
@@ -83,7 +83,7 @@ static inline void hpcc_cause_vlans(struct hpcc_cause *c, const u8 *p, u32 ip)
 }
 
 /* Addresses and DSCP of an IP header. */
-static inline void hpcc_cause_ip(struct hpcc_cause *c, const u8 *ip)
+static inline void hpcc_trigger_ip(struct hpcc_trigger *c, const u8 *ip)
 {
 	memset(c->addrs, 0, sizeof(c->addrs));
 	if (c->version == 4) {
@@ -96,7 +96,7 @@ static inline void hpcc_cause_ip(struct hpcc_cause *c, const u8 *ip)
 }
 
 /* Whether an address may be that of one host. */
-static inline bool hpcc_cause_is_host(const struct hpcc_cause *c, const u8 *addr)
+static inline bool hpcc_trigger_is_host(const struct hpcc_trigger *c, const u8 *addr)
 {
 	if (c->version == 4)
 		return addr[0] && addr[0] < 224;
@@ -104,7 +104,7 @@ static inline bool hpcc_cause_is_host(const struct hpcc_cause *c, const u8 *addr
 }
 
 /**
- * hpcc_cause_read() - keep what a response needs of a packet
+ * hpcc_trigger_read() - keep what a response needs of a packet
  * @p: the packet, readable up to @place->end
  * @place: from the walk, which found IP header and option
  * @kind: TCP option kind
@@ -120,8 +120,8 @@ static inline bool hpcc_cause_is_host(const struct hpcc_cause *c, const u8 *addr
  *
  * Return: whether the packet asks for load records, and may get a response.
  */
-static inline bool hpcc_cause_read(const u8 *p, const struct hpcc_place *place, u8 kind,
-				   bool ethernet, struct hpcc_cause *c)
+static inline bool hpcc_trigger_read(const u8 *p, const struct hpcc_opt_location *place, u8 kind,
+				     bool ethernet, struct hpcc_trigger *c)
 {
 	const u8 *opt = p + place->opt;
 	const u8 *tcp = p + place->tcp;
@@ -138,12 +138,12 @@ static inline bool hpcc_cause_read(const u8 *p, const struct hpcc_place *place, 
 			return false;
 		c->link_len = place->ip;
 		memcpy(c->link, p, c->link_len);
-		hpcc_cause_vlans(c, p, place->ip);
+		hpcc_trigger_vlans(c, p, place->ip);
 	}
 	c->version = place->version;
-	hpcc_cause_ip(c, p + place->ip);
-	if (!hpcc_cause_is_host(c, c->addrs) ||
-	    !hpcc_cause_is_host(c, c->addrs + (c->version == 4 ? 4 : 16)))
+	hpcc_trigger_ip(c, p + place->ip);
+	if (!hpcc_trigger_is_host(c, c->addrs) ||
+	    !hpcc_trigger_is_host(c, c->addrs + (c->version == 4 ? 4 : 16)))
 		return false;
 	memcpy(c->ports, tcp, sizeof(c->ports));
 	memcpy(c->seq, tcp + offsetof(struct tcphdr, seq), sizeof(c->seq));
@@ -156,11 +156,11 @@ static inline bool hpcc_cause_read(const u8 *p, const struct hpcc_place *place, 
 }
 
 /**
- * hpcc_cause_stamp() - write the record of a response
- * @c: from hpcc_cause_read()
+ * hpcc_trigger_stamp() - write the record of a response
+ * @c: from hpcc_trigger_read()
  * @s: the port; neither quiet nor anonymous
  */
-static inline void hpcc_cause_stamp(struct hpcc_cause *c, const struct hpcc_stamp *s)
+static inline void hpcc_trigger_stamp(struct hpcc_trigger *c, const struct hpcc_stamp *s)
 {
 	hpcc_stamp_option(c->opt, sizeof(c->opt), s);
 	c->opt[2] = HPCC_OPT_RESPONSE << 5 | (c->opt[2] & 0x1f);
@@ -172,7 +172,7 @@ static inline void hpcc_cause_stamp(struct hpcc_cause *c, const struct hpcc_stam
  * @place: from the walk; its option is a FORWARD
  * @fix_check: as for hpcc_stamp_packet()
  */
-static inline void hpcc_answered_write(u8 *p, const struct hpcc_place *place, bool fix_check)
+static inline void hpcc_answered_write(u8 *p, const struct hpcc_opt_location *place, bool fix_check)
 {
 	__wsum before = hpcc_opts_sum(p, place);
 	u8 *type = p + place->opt + 2;
@@ -288,14 +288,14 @@ static inline u64 hpcc_budget_after(const struct hpcc_budget *b, u64 full_ns, u6
  *
  * Return: bytes, HPCC_RESPONSE_LEN_MAX at most.
  */
-static inline u32 hpcc_response_len(const struct hpcc_cause *c)
+static inline u32 hpcc_response_len(const struct hpcc_trigger *c)
 {
 	return c->link_len + (c->version == 4 ? sizeof(struct iphdr) : sizeof(struct ipv6hdr)) +
 	       HPCC_RESPONSE_TCP_LEN;
 }
 
 /* IP header, but for the addresses. */
-static inline void hpcc_response_ip(u8 *ip, const struct hpcc_cause *c)
+static inline void hpcc_response_ip(u8 *ip, const struct hpcc_trigger *c)
 {
 	if (c->version == 4) {
 		memset(ip, 0, sizeof(struct iphdr));
@@ -316,7 +316,7 @@ static inline void hpcc_response_ip(u8 *ip, const struct hpcc_cause *c)
 }
 
 /* TCP header, with a checksum of zero. */
-static inline void hpcc_response_tcp(u8 *tcp, const struct hpcc_cause *c)
+static inline void hpcc_response_tcp(u8 *tcp, const struct hpcc_trigger *c)
 {
 	memset(tcp, 0, sizeof(struct tcphdr));
 	memcpy(tcp, c->ports + 2, 2);
@@ -332,7 +332,7 @@ static inline void hpcc_response_tcp(u8 *tcp, const struct hpcc_cause *c)
  * @p: hpcc_response_len() bytes
  * @c: what caused it, stamped
  */
-static inline void hpcc_response_write(u8 *p, const struct hpcc_cause *c)
+static inline void hpcc_response_write(u8 *p, const struct hpcc_trigger *c)
 {
 	static const u8 pseudo[] = { 0, IPPROTO_TCP, 0, HPCC_RESPONSE_TCP_LEN };
 	u32 addr_len = c->version == 4 ? 4 : 16;

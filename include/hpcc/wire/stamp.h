@@ -39,7 +39,7 @@
 #define HPCC_WALK_IP_ONLY	HPCC_TCPOPT_EOL
 
 /**
- * struct hpcc_place - where a packet's headers and its telemetry option are
+ * struct hpcc_opt_location - where a packet's headers and its telemetry option are
  * @need: bytes that have to be readable, where the walk could not go on
  * @version: 4 or 6, whatever the walk returns, where all of struct iphdr or struct
  *	ipv6hdr is readable, and what it says of its own version and length is
@@ -50,7 +50,7 @@
  * @len: length of the option
  * @end: offset behind the TCP header
  */
-struct hpcc_place {
+struct hpcc_opt_location {
 	u32	need;
 	u32	version;
 	u32	ip;
@@ -95,7 +95,7 @@ struct hpcc_frame {
  * most the length of a packet and of an IPv6 extension header.
  */
 static inline int hpcc_walk_need(const struct hpcc_frame *f, u32 end, u32 off,
-				 u32 n, struct hpcc_place *place)
+				 u32 n, struct hpcc_opt_location *place)
 {
 	u32 need = off + n;
 
@@ -119,7 +119,7 @@ static inline bool hpcc_is_request(const struct hpcc_opt *opt)
 
 /* TCP header at place->tcp of a packet that ends at place->end. */
 static inline int hpcc_walk_tcp(const struct hpcc_frame *f, u8 kind,
-				struct hpcc_place *place)
+				struct hpcc_opt_location *place)
 {
 	const u8 *tcp = f->p + place->tcp;
 	const u8 *opts = tcp + sizeof(struct tcphdr);
@@ -165,7 +165,7 @@ static inline bool hpcc_is_super(u32 stated, u32 there)
 }
 
 static inline int hpcc_walk_ipv4(const struct hpcc_frame *f, u32 off, u8 kind,
-				 struct hpcc_place *place)
+				 struct hpcc_opt_location *place)
 {
 	const u8 *ip = f->p + off;
 	u32 hlen, total, frag;
@@ -200,7 +200,7 @@ static inline int hpcc_walk_ipv4(const struct hpcc_frame *f, u32 off, u8 kind,
 }
 
 static inline int hpcc_walk_ipv6(const struct hpcc_frame *f, u32 off, u8 kind,
-				 struct hpcc_place *place)
+				 struct hpcc_opt_location *place)
 {
 	const u8 *ip = f->p + off;
 	u32 at = off + sizeof(struct ipv6hdr);
@@ -246,7 +246,7 @@ static inline int hpcc_walk_ipv6(const struct hpcc_frame *f, u32 off, u8 kind,
  * hpcc_walk_need() does.
  */
 static inline int hpcc_walk_eth(const struct hpcc_frame *f, u32 *off,
-				u32 *proto, struct hpcc_place *place)
+				u32 *proto, struct hpcc_opt_location *place)
 {
 	u32 tags;
 	int ret;
@@ -283,7 +283,7 @@ static inline int hpcc_walk_eth(const struct hpcc_frame *f, u32 *off,
  * says why there is none: HPCC_UNSTAMPED_OFF where none was looked for.
  */
 static inline int hpcc_walk(const struct hpcc_frame *f, u8 kind,
-			    struct hpcc_place *place)
+			    struct hpcc_opt_location *place)
 {
 	struct hpcc_frame within = *f;
 	u32 off = f->network, proto = f->proto;
@@ -410,7 +410,7 @@ static inline int hpcc_stamp_option(u8 *p, u32 len, const struct hpcc_stamp *s)
 }
 
 /* All of a packet's options: they are 16-bit words whatever the option's own alignment is. */
-static inline __wsum hpcc_opts_sum(const u8 *p, const struct hpcc_place *place)
+static inline __wsum hpcc_opts_sum(const u8 *p, const struct hpcc_opt_location *place)
 {
 	u32 opts = place->tcp + sizeof(struct tcphdr);
 
@@ -418,7 +418,7 @@ static inline __wsum hpcc_opts_sum(const u8 *p, const struct hpcc_place *place)
 }
 
 /* Adjust the TCP checksum, as the sum of the options was @before. */
-static inline void hpcc_opts_fix_check(u8 *p, const struct hpcc_place *place, __wsum before)
+static inline void hpcc_opts_fix_check(u8 *p, const struct hpcc_opt_location *place, __wsum before)
 {
 	u8 *at = p + place->tcp + offsetof(struct tcphdr, check);
 	__sum16 check = get_unaligned((__sum16 *)at);
@@ -438,7 +438,7 @@ static inline void hpcc_opts_fix_check(u8 *p, const struct hpcc_place *place, __
  *
  * Return: as hpcc_stamp_option().
  */
-static inline int hpcc_stamp_packet(u8 *p, const struct hpcc_place *place,
+static inline int hpcc_stamp_packet(u8 *p, const struct hpcc_opt_location *place,
 				    const struct hpcc_stamp *s, bool fix_check)
 {
 	__wsum before;

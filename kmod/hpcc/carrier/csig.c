@@ -44,7 +44,7 @@ MODULE_PARM_DESC(csig_tpid, "EtherType of CSIG tags, 1536 .. 65535 (34997, 0x88b
 /* ---- Receiver: the tag ----------------------------------------------------- */
 
 /* Find the TCP option behind a tag. */
-static bool hpcc_csig_walk(struct sk_buff *skb, u8 kind, struct hpcc_place *place)
+static bool hpcc_csig_walk(struct sk_buff *skb, u8 kind, struct hpcc_opt_location *place)
 {
 	struct hpcc_frame frame = { .len = skb->len, .proto = ntohs(skb->protocol) };
 	int ret;
@@ -60,7 +60,7 @@ static bool hpcc_csig_walk(struct sk_buff *skb, u8 kind, struct hpcc_place *plac
 /* Whether a segment is one that a probe can be: a pure ACK. What filters frames by EtherType has
  * seen no TCP behind the tag, so neither data nor RST nor FIN may come in by it.
  */
-static bool hpcc_csig_is_probe(const struct sk_buff *skb, const struct hpcc_place *place)
+static bool hpcc_csig_is_probe(const struct sk_buff *skb, const struct hpcc_opt_location *place)
 {
 	const struct tcphdr *th = (const struct tcphdr *)(skb->data + place->tcp);
 	const struct ipv6hdr *ip6h = (const struct ipv6hdr *)skb->data;
@@ -72,7 +72,7 @@ static bool hpcc_csig_is_probe(const struct sk_buff *skb, const struct hpcc_plac
 }
 
 /* Whether CSIG is the carrier towards who sent a segment. */
-static bool hpcc_csig_is_wanted(const struct sk_buff *skb, const struct hpcc_place *place)
+static bool hpcc_csig_is_wanted(const struct sk_buff *skb, const struct hpcc_opt_location *place)
 {
 	struct in6_addr peer;
 
@@ -87,7 +87,7 @@ static bool hpcc_csig_is_wanted(const struct sk_buff *skb, const struct hpcc_pla
 static bool hpcc_csig_take_tag(struct sk_buff *skb)
 {
 	u32 mac_len = skb->data - skb_mac_header(skb);
-	struct hpcc_place place;
+	struct hpcc_opt_location place;
 	u16 tag;
 
 	if (mac_len < ETH_HLEN || skb_is_gso(skb) || !pskb_may_pull(skb, HPCC_CSIG_LEN))
