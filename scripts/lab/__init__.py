@@ -3,5 +3,5 @@
 
 import os
 
-# As scripts/debian.sh: an ordinary user's PATH lacks modprobe, ip and tc.
+# An ordinary user's PATH lacks modprobe, ip and tc; scripts/debian.sh does the same.
 os.environ["PATH"] = os.environ.get("PATH", os.defpath) + ":/usr/local/sbin:/usr/sbin:/sbin"

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Files that somebody else wrote: a guest's programs, or whoever wrote a scenario.
+"""Files that are not trusted: programs in a guest, or the author of a scenario, wrote them.
 
-No link is followed, only regular files and directories are read, and sizes are bounded.
+No symbolic link is followed, only regular files and directories are read, and sizes are bounded.
 """
 
 import os
@@ -9,7 +9,7 @@ import re
 import stat
 from pathlib import Path
 
-# Of a file that is read as a whole.
+# Largest file that is read as a whole, in bytes.
 SIZE_MAX = 1 << 30
 PART = 1 << 20
 _UNPRINTABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
@@ -20,12 +20,12 @@ class NotRegular(OSError):
 
 
 def printable(text):
-    """Without the characters that a terminal acts on; lines and tabs stay."""
+    """Escape the control characters that a terminal interprets; line feeds and tabs stay."""
     return _UNPRINTABLE.sub(lambda match: f"\\x{ord(match[0]):02x}", text)
 
 
 def open_regular(path, follow=False):
-    """A file to read. @follow: the path is the user's own, and may be a link."""
+    """Open a file for reading. @follow: the user gave the path, and it may be a symbolic link."""
     fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC |
                  (0 if follow else os.O_NOFOLLOW))
     if not stat.S_ISREG(os.fstat(fd).st_mode):
@@ -35,7 +35,7 @@ def open_regular(path, follow=False):
 
 
 def limited(file, most=SIZE_MAX):
-    """What is in an open file, at most so many bytes."""
+    """The contents of an open file; OSError if they have more than @most bytes."""
     data = bytearray()
     while part := file.read(PART):
         data += part
@@ -51,7 +51,7 @@ def read_text(path, follow=False):
 
 
 def _data(file):
-    """(offset, bytes) of what a file holds, without its holes."""
+    """Yield the data of a sparse file as (offset, bytes), without the holes."""
     end = 0
     while True:
         try:
@@ -64,7 +64,7 @@ def _data(file):
 
 
 def _copy(source, target):
-    """A link in the target's place goes; what it points to stays. Holes stay holes."""
+    """Copy a file, holes included. If the target is a symbolic link, the link itself is replaced."""
     with open_regular(source) as file:
         target.unlink(missing_ok=True)
         with open(target, "xb") as out:
@@ -75,8 +75,8 @@ def _copy(source, target):
 
 
 def copy_tree(source, target, without=()):
-    """The regular files of a directory and of those below it. Other kinds of files are left out, and what it has by
-    one of the names @without.
+    """Copy the regular files of a directory and of the directories below it. Skip all other kinds of files, and
+    entries of the directory itself whose names are in @without.
     """
     if not stat.S_ISDIR(os.lstat(source).st_mode):
         raise NotADirectoryError(None, "is not a directory", str(source))

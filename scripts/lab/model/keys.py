@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The keys of scenario files: what each may hold, and its default.
+"""The keys of scenario files: the values that each key allows, and its default.
 
-A parser raises ValueError saying what is allowed; parse_section() names the key.
+A parser raises ValueError with a text that says which values are allowed; parse_section() adds the name of the key.
 """
 
 import re
@@ -12,16 +12,16 @@ CC_NAMES = ("hpcc", "ldcp", "cubic", "dctcp", "bbr", "reno")
 KINDS = ("star", "chain", "dumbbell", "leaf-spine", "fat-tree")
 HOSTS_MAX = 600
 SWITCHES_MAX = 120
-# What a rack's IPv4 prefix has addresses for.
+# Hosts for which the IPv4 prefix of a rack has addresses.
 HOSTS_PER_TOR_MAX = 250
-# In which order a host's own port sends what waits, and who decides that, drops and marks at a
-# switch's: qdiscs in the place of hpcc's own queue.
+# Qdiscs that can replace hpcc's own queue. HOST_QUEUES: the qdisc at a host's port, which decides in which order
+# packets are sent. PORT_QUEUES: the qdisc at a switch's port, which also decides about drops and marks.
 HOST_QUEUES = ("fifo", "fq", "fq_codel", "fq_paced")
 PORT_QUEUES = ("fifo", "fq", "fq_codel", "dualpi2")
 FLOWS_MAX = 100000
-# By number: net.hpcc.carrier, and the bit in HPCC_STAMP_*.
+# The index of a carrier is its value of net.hpcc.carrier and the number of its bit in HPCC_STAMP_*.
 CARRIERS = ("tcp", "ioam", "int", "ifa", "csig")
-# What a port may fill in, by HPCC_STAMP_* less 1.
+# Combinations of carriers that a port can fill in; the index is the value of HPCC_STAMP_* minus 1.
 STAMPS = tuple(",".join(name for i, name in enumerate(CARRIERS[:4]) if bits >> i & 1) for bits in range(1, 16))
 RPCS_MAX = 1000
 # Sections that are lists of tables.
@@ -67,7 +67,7 @@ def _choice(*allowed):
 
 
 def _stamp(value):
-    """Carriers in the order of CARRIERS, whatever the order that they come in."""
+    """Carriers, sorted in the order of CARRIERS."""
     names = value.split(",") if isinstance(value, str) else [""]
     if value == "mixed":
         return value
@@ -95,7 +95,7 @@ def _link(value):
 
 
 def _permille(value):
-    """What the kernel takes in thousandths, and not as 0."""
+    """A fraction that the kernel stores in thousandths, where 0 is not allowed."""
     value = units.fraction(value)
     if not 0.001 <= value <= 1:
         raise ValueError("a fraction from 0.001 to 1")
@@ -103,7 +103,7 @@ def _permille(value):
 
 
 def _w_ai(value):
-    """("bytes", n) or ("rate", bps): a rate is multiplied by T."""
+    """Return ("bytes", n) or ("rate", bps); a rate is multiplied by T later."""
     try:
         return ("rate", units.rate(value))
     except ValueError:
@@ -144,7 +144,7 @@ def _bytes(value):
 
 
 def _queue(value):
-    """What the qdisc holds in 32 bits."""
+    """A size that the qdisc stores in 32 bits."""
     n = _bytes(value)
     if n >= 1 << 32:
         raise ValueError("less than 4GiB")
@@ -166,7 +166,7 @@ def _every(value):
 
 
 def _flow_bytes(value):
-    """None: the flow lasts until the measurement window ends."""
+    """Return the size, or None for a flow that lasts until the measurement window ends."""
     if value == "endless":
         return None
     try:
@@ -214,7 +214,7 @@ def _package(value):
 
 
 def _stop(value):
-    """None: the program ends by itself."""
+    """Return the time at which the program is stopped, or "end"."""
     if value == "end":
         return value
     try:
@@ -230,7 +230,7 @@ def _texts(value):
 
 
 def _incast(value):
-    """So many hosts send bytes each to another one, at once."""
+    """A number of hosts that send to one other host at the same time, and the bytes that each sends."""
     if not isinstance(value, dict):
         raise ValueError('a table such as {from = 60, bytes = "500KB", load = "2%"}')
     try:
@@ -239,7 +239,7 @@ def _incast(value):
         raise ValueError(f"a table of from, bytes and load; {err}") from None
 
 
-# section -> key -> (parser, default); a default of ... must be given.
+# section -> key -> (parser, default); a key whose default is ... must be given.
 KEYS = {
     "": {
         "ip": (_choice(4, 6), 4),
@@ -380,8 +380,8 @@ KEYS = {
 
 INCAST = {"from": (_integer(1, HOSTS_MAX), ...), "bytes": (_bytes, ...), "load": (_load, ...)}
 
-# What [link.access] (between a host and a switch), [link.fabric] (between switches), [link.core]
-# (those of core switches) and a [link.s0-s1] of its own may say: otherwise than [link] and [qdisc].
+# Keys of [link.access] (links between a host and a switch), [link.fabric] (between switches), [link.core] (of core
+# switches), and of one link such as [link.s0-s1]. They override those of [link] and [qdisc].
 CLASSES = ("access", "fabric", "core")
 MARKING = ("marking", "kmin", "kmax", "pmax", "knonect")
 OF_ONE_LINK = {key: (KEYS[section][key][0], None) for section, keys in
@@ -389,7 +389,7 @@ OF_ONE_LINK = {key: (KEYS[section][key][0], None) for section, keys in
 
 
 def show_section(known, values):
-    """A section as it could be in a file, without what is left to the module."""
+    """A section as it could stand in a file, without keys that keep the module's default."""
     def text(parse, value):
         if parse is _w_ai:
             return f"{value[1]}" + {"bytes": "B", "rate": "bit"}[value[0]]

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Scenario files: what may stand in them, and what it means.
+"""Scenario files: their contents and meaning.
 
-Everything is checked before anything boots. An error is one line that names
-the key and says what is allowed.
+The whole file is checked before a guest boots. An error is one line that names the
+key and says which values are allowed.
 """
 
 import heapq
@@ -20,29 +20,29 @@ from .keys import (CARRIERS, CLASSES, FLOWS_MAX, HOSTS_MAX, HOSTS_PER_TOR_MAX, K
                    RPCS_MAX, SWITCHES_MAX, ScenarioError, parse_section, short, show_section, shown)
 from .topology import ETHERNET_BYTES, TREES, Topology, is_host
 
-# A host's address in a command.
-# K_max of a port that is not told any.
+# K_max of a port for which the scenario gives none.
 KMAX_NS, KMAX_PACKETS = 5000, 16
+# Stands for a host's address in a command.
 ADDRESS = r"\{(h[0-9]{1,4})\}"
-# What scripts/uml/init.sh sets.
+# PATH that scripts/uml/init.sh sets.
 GUEST_PATH = "/usr/sbin:/usr/bin:/sbin:/bin:/usr/local/sbin:/usr/local/bin"
 
 
 @dataclass
 class Flow:
-    """One connection: bytes from one host to another; None: endless."""
+    """One connection, which sends bytes from one host to another; bytes is None for an endless flow."""
     id: int
     src: str
     dst: str
     bytes: int
     start_ns: int
     cc: str
-    connect: str = "before"     # "start", "pool", or the number of the flow the other way
+    connect: str = "before"     # "start", "pool", or the id of the flow in the other direction
 
 
 @dataclass
 class Rpc:
-    """Requests and responses in turn over one connection; count and until_ns: 0 is no limit."""
+    """Alternating requests and responses over one connection. count, until_ns: 0 means no limit."""
     id: int
     src: str
     dst: str
@@ -57,7 +57,7 @@ class Rpc:
 
 @dataclass
 class Program:
-    """A command in the namespace of a host. stop_ns: None: it ends by itself; "end"."""
+    """A command in the namespace of a host. stop_ns: a time, "end", or None if it is not stopped."""
     host: str
     command: str
     package: str
@@ -66,13 +66,13 @@ class Program:
     stop_ns: object
 
     def named(self):
-        """Hosts whose addresses are in the command."""
+        """Hosts whose addresses the command contains."""
         return list(dict.fromkeys(re.findall(ADDRESS, self.command)))
 
 
 @dataclass
 class Scenario:
-    """A checked scenario: one attribute per section, flows expanded."""
+    """A checked scenario: one attribute per section of the file, with the list of all single flows."""
     name: str
     ip: int
     verify: bool
@@ -89,15 +89,15 @@ class Scenario:
     runs: list = field(default_factory=list)
     events: list = field(default_factory=list)
     workload: dict = field(default_factory=dict)
-    drawn: int = 0      # so many of flows, the last, are the workload's
+    drawn: int = 0      # number of flows, at the end of flows, that the workload adds
 
     def cc_names(self):
-        """The connections' congestion controls, each once; that of programs is the scenario's."""
+        """The congestion controls of all connections, without duplicates. Programs use that of the scenario."""
         names = [one.cc for one in (*self.flows, *self.rpcs)]
         return list(dict.fromkeys(names + ([self.cc["name"]] if self.runs else [])))
 
     def pairs(self):
-        """Who sends to whom: {(src, dst): congestion controls}."""
+        """The pairs of hosts of which the first sends to the second: {(src, dst): congestion controls}."""
         found = {}
         for flow in self.flows:
             found.setdefault((flow.src, flow.dst), {})[flow.cc] = True
@@ -110,7 +110,7 @@ class Scenario:
         return {pair: list(names) for pair, names in found.items()}
 
     def planned_bytes(self):
-        """What is to go from one host to another: {(src, dst): bytes}, without headers."""
+        """The payload that each host sends to each other: {(src, dst): bytes}."""
         planned = {}
         for flow in self.flows:
             pair = flow.src, flow.dst
@@ -121,8 +121,8 @@ class Scenario:
         return {pair: planned.get(pair, 0) for pair in self.pairs()}
 
     def settings(self):
-        """What build() makes this scenario of again: all that is in force, --set and --cc included,
-        and each flow on its own, those of a workload as well.
+        """The data from which build() makes this scenario again: all settings, with --set and --cc applied, and
+        each single flow, also those of a workload.
         """
         parts = {name: show_section(KEYS[name], getattr(self, name)) for name in KEYS
                  if name not in ("", "workload", *LISTS)}
@@ -158,7 +158,7 @@ class Scenario:
         return tables
 
     def link_of(self, a, b):
-        """What the link between two nodes is like, and how its switch ports mark."""
+        """The properties of the link between two nodes, with the marking of its switch ports."""
         names = ["access"] if is_host(a) or is_host(b) else ["fabric"]
         if "c" in (a[0], b[0]):
             names.append("core")
@@ -167,17 +167,17 @@ class Scenario:
             for key, value in self.links.get(name, {}).items()}
 
     def host_delay(self):
-        """What a host itself adds to packets that it sends, and to those that it gets, ns."""
+        """Delay in ns that a host adds to packets which it sends, and to packets which it receives."""
         return tuple(self.host["delay"] if self.host[key] is None else self.host[key]
                      for key in ("delay_out", "delay_in"))
 
     def cc_label(self):
-        """What a run is called: "ldcp", or "hpcc+ldcp" where flows differ."""
+        """The name of a run: "ldcp", or "hpcc+ldcp" if its flows use both."""
         return "+".join(self.cc_names())
 
 
 def _check_tables(data):
-    """What --set and --cc change: tables are tables, and flow a list of some."""
+    """Check the types that --set and --cc rely on: sections are tables, [[flow]] and the like are lists of tables."""
     for key in KEYS:
         if key and key not in LISTS and not isinstance(data.get(key, {}), dict):
             raise ScenarioError(f"{key}: has to be a table, [{key}], with the keys "
@@ -190,7 +190,7 @@ def _check_tables(data):
 
 
 def _set(data, assignment):
-    """One --set section.key=value; flow.key sets all flows, flow.N.key one."""
+    """Apply one --set section.key=value; flow.key sets the key of all flows, flow.N.key that of one."""
     match = re.fullmatch(r"([-A-Za-z_0-9.]+)=(.*)", assignment, re.S)
     if not match:
         raise ScenarioError(f"--set {short(assignment)}: has to be section.key=value")
@@ -227,7 +227,7 @@ def _set(data, assignment):
 
 
 def _set_cc(data, cc):
-    """--cc: of all flows that name none themselves."""
+    """Apply --cc, which sets the cc of all flows without a cc of their own."""
     flows = data.get("flow", [])
     if flows and "workload" not in data and all("cc" in flow for flow in flows):
         raise ScenarioError(f"--cc {cc}: every [[flow]] has a cc of its own; "
@@ -235,14 +235,14 @@ def _set_cc(data, cc):
     data.setdefault("cc", {})["name"] = cc
 
 
-# Keys of each kind of topology beside hosts.
+# Keys of each kind of topology, in addition to hosts.
 SHAPE_KEYS = {"star": ("switches",), "dumbbell": ("switches",), "chain": ("switches",),
               "leaf-spine": ("tors", "hosts_per_tor", "spines"),
               "fat-tree": ("pods", "tors", "hosts_per_tor", "aggs", "cores")}
 
 
 def _shape(topology):
-    """Fill in and check the numbers of hosts and switches."""
+    """Complete and check the numbers of hosts and switches."""
     kind = topology["kind"]
     for key, value in topology.items():
         if value is not None and key not in ("kind", "hosts", "reroute", *SHAPE_KEYS[kind]):
@@ -274,7 +274,7 @@ def _line_shape(topology):
 
 
 def _tree_shape(topology):
-    """What is not given is that of a fat tree of switches with four ports, or of as many as tors says."""
+    """Complete the numbers of a tree. By default a fat tree has switches with 2 * tors ports, and tors is 2."""
     kind, hosts = topology["kind"], topology["hosts"]
 
     def default(key, value):
@@ -323,8 +323,8 @@ def _host_list(text, hosts, where):
 
 
 def _expand(given, hosts, cc, seed):
-    """[[flow]] tables into flows: every source, times every copy. Each starts later by what is
-    drawn from the seed, up to its table's spread.
+    """Turn [[flow]] tables into flows, count of them for each source. The seed determines a random delay of each
+    start, up to the spread of its table.
     """
     drawn = random.Random(seed)
     flows = []
@@ -391,7 +391,7 @@ def _expand_runs(given, hosts):
 
 
 def _expand_events(given, scenario):
-    """In the order of their times; one of the same time after those before it in the file."""
+    """Return the events in the order of their times; events of the same time keep the order of the file."""
     events = [parse_section(KEYS["event"], table, f"event.{i}") for i, table in enumerate(given)]
     for i, event in enumerate(events):
         if sum(event[key] is not None for key in ("down", "up", "rate")) != 1:
@@ -405,7 +405,7 @@ def _expand_events(given, scenario):
 
 
 def installed(program):
-    """Whether a guest's shell finds it: it sees this host's /usr."""
+    """Return whether the shell of a guest, which sees the /usr of this host, finds the program."""
     return subprocess.run(["sh", "-c", 'command -v "$1"', "sh", program], env={"PATH": GUEST_PATH},
                           stdout=subprocess.DEVNULL, check=False).returncode == 0
 
@@ -422,7 +422,7 @@ def _check_installed(command, where):
 
 
 def _groups(values, shape):
-    """Who sends and who receives; a load of 1 fills the links of the fewer."""
+    """Return senders and receivers. A load of 1 fills the links of the group with the lower total rate."""
     hosts = len(shape.hosts)
     senders, receivers = (_host_list(values[key], hosts, f"workload.{key}") if values[key] else shape.hosts
                           for key in ("from", "to"))
@@ -434,7 +434,7 @@ def _groups(values, shape):
 
 
 def _check_workload(values):
-    """Which keys go together; the key whose value says where flows come from."""
+    """Check which keys are given together. Return the key that selects the source of the flows."""
     drawn, incast = ("cdf", "load", "duration"), values["incast"]
     sources = [key for key in ("cdf", "flows", "list", "incast") if values[key] is not None]
     if not sources or (len(sources) > 1 and sources != ["cdf", "incast"]) or (
@@ -453,7 +453,7 @@ def _check_workload(values):
 
 
 def _workload(values, shape, seed, directory):
-    """What [workload] asks for as (start_ns, from, to, bytes)."""
+    """Return the flows of [workload] as (start_ns, from, to, bytes)."""
     key, groups = _check_workload(values), _groups(values, shape)
     hosts, incast = len(shape.hosts), values["incast"]
     if incast and incast["from"] > len(set(groups.senders) - {groups.receivers[0]}):
@@ -481,7 +481,7 @@ def _workload(values, shape, seed, directory):
 
 
 def _arrivals_end(values, scenario):
-    """When the flows of [workload] cease to come; 0: the first flow's end is to close the window."""
+    """Time at which the flows of [workload] stop arriving; 0 if the end of the first flow closes the window."""
     last = max(flow.start_ns for flow in scenario.flows) if values["flows"] is not None else 0
     return values["duration"] or (last if last > scenario.measure["from"] else 0)
 
@@ -535,7 +535,7 @@ def _link_names(scenario):
 
 
 def _check_links(scenario):
-    """Links of their own have to be there."""
+    """Check that each link with a section of its own exists."""
     there = _link_names(scenario)
     for name in scenario.links:
         twin = "-".join(reversed(name.split("-")))
@@ -547,8 +547,8 @@ def _check_links(scenario):
 
 
 def _check_qdisc(qdisc, link, own, where):
-    """What tc would refuse, as far as the scenario itself gives it; own are the keys of link that
-    [where] has, the others are of [link] and [qdisc].
+    """Refuse the values of the scenario that tc would refuse. own: the keys that the section [where] gives; the
+    other keys come from [link] and [qdisc].
     """
     link = link | own
 
@@ -574,7 +574,7 @@ def _check_qdisc(qdisc, link, own, where):
             raise ScenarioError(f"qdisc.{key} = {qdisc[key]}: has to be at most {buffer}")
     if qdisc["every"] and not qdisc["respond"]:
         raise ScenarioError("qdisc.every: has a meaning only with qdisc.respond")
-    # Without kmax the port takes the bytes of KMAX_NS, or KMAX_PACKETS if those are more (qdisc/core/mark.c).
+    # The default of kmax is the larger of the bytes that are sent in KMAX_NS and KMAX_PACKETS (qdisc/core/mark.c).
     kmax = link["kmax"] or min(max(link["rate"] * KMAX_NS // (8 * 10**9), KMAX_PACKETS * packet), link["buffer"])
     if link["kmin"] and link["kmin"] > kmax:
         raise ScenarioError(f"{named('kmin')} = {link['kmin']}: has to be at most {named('kmax')}, "
@@ -582,7 +582,7 @@ def _check_qdisc(qdisc, link, own, where):
 
 
 def _check_impair(impair, link, queue, where):
-    """netem counts in microseconds, and needs one to begin with."""
+    """Check the values for netem, which counts in microseconds and needs a delay of at least one."""
     if queue != "fifo" and any(impair[key] for key in ("data_loss", "ack_loss", "reorder")):
         raise ScenarioError(f'qdisc.queue = "{queue}": has to be "fifo" with [impair]')
     if impair["reorder"] and (link["delay"] < 1000 or impair["reorder_delay"] < 1000):
@@ -591,7 +591,7 @@ def _check_impair(impair, link, queue, where):
 
 
 def _check_base_rtt(scenario):
-    """What a module would refuse as base_rtt_ns; only these two ask for one."""
+    """Refuse a base RTT that hpcc or ldcp would refuse as base_rtt_ns; other congestion controls do not use it."""
     if scenario.cc["base_rtt"] != "auto" or not {"hpcc", "ldcp"} & set(scenario.cc_names()):
         return
     shape = Topology(scenario)
@@ -603,7 +603,7 @@ def _check_base_rtt(scenario):
 
 
 def _fill(scenario, data, wanted, seed, directory):
-    """What happens in it: flows, RPCs, programs."""
+    """Add flows, RPCs, programs and events to a scenario."""
     hosts, cc = scenario.topology["hosts"], scenario.cc["name"]
     if "workload" not in data and not any(data.get(key) for key in LISTS if key != "event"):
         raise ScenarioError("flow: at least one [[flow]] with from, to and bytes is needed, "
@@ -623,7 +623,7 @@ def _fill(scenario, data, wanted, seed, directory):
 
 
 def build(data, name, seed=1, directory="."):
-    """Check parsed TOML and return a Scenario; files that it names are in directory."""
+    """Check parsed TOML and return a Scenario. directory: where the files are that it names."""
     if not name.isprintable():
         raise ScenarioError("the file's name has to be printable")
     _check_tables(data)
@@ -661,7 +661,7 @@ def build(data, name, seed=1, directory="."):
 
 
 def load_data(data, name, settings=(), cc=None, seed=1, directory="."):
-    """Apply --set and --cc to parsed TOML, check."""
+    """Apply --set and --cc to parsed TOML, then check it and return a Scenario."""
     _check_tables(data)
     for assignment in settings:
         _set(data, assignment)
@@ -671,7 +671,7 @@ def load_data(data, name, settings=(), cc=None, seed=1, directory="."):
 
 
 def load(path, settings=(), cc=None, seed=1):
-    """Read a scenario file, apply --set and --cc, check."""
+    """Read a scenario file, apply --set and --cc, then check it and return a Scenario."""
     try:
         with open(path, "rb") as file:
             data = tomllib.load(file)

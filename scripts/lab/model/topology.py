@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Nodes, links and paths of a scenario, and the time light needs on them.
+"""Nodes, links and paths of a scenario, and the times that packets need on them.
 
 Every node is a network namespace. A link is a veth pair; each end's egress is
 an hpcc qdisc that is the whole link in that direction: queue, rate, propagation
-delay. Hosts' egress does not stamp, since a host's NIC is no hop of telemetry.
+delay. The egress of hosts does not stamp, because telemetry does not count a host's
+NIC as a hop.
 
 The switches of a star, a dumbbell and a chain are bridges. Those of trees are
 routers: top-of-rack switches t0, t1, ..., aggregation switches a0, ... and core
@@ -32,7 +33,7 @@ class Port:
 
     @property
     def ifname(self):
-        """A switch's interfaces are called after what they lead to."""
+        """An interface of a switch has the name of the neighbour."""
         return ifname(self.node, self.peer)
 
 
@@ -52,13 +53,13 @@ def _base_rtt_ns(links, bits):
 
 
 def _alone_ns(links, packets, full_bits, last_bits):
-    """Times are counted in parts of a nanosecond that each link's time of a bit is a multiple of."""
+    """Count times in fractions of a nanosecond, so small that the time of a bit is an integer on each link."""
     parts = math.lcm(*(rate for rate, _ in links))
     bit_times = [10**9 * (parts // rate) for rate, _ in links]
     last = [last_bits * time for time in bit_times]
     busy = sum(last)
     if packets > 1:
-        # Up to some link the last packet waits for those before it, behind that for none.
+        # The last packet waits for earlier packets up to some link i, and does not wait behind link i.
         full = [full_bits * time for time in bit_times]
         busy = max(sum(full[:i + 1]) + (packets - 2) * max(full[:i + 1]) + sum(last[i:])
                    for i in range(len(links)))
@@ -114,8 +115,9 @@ class Topology:
         return tors + spines, self._racks(tors) + [(tor, spine) for tor in tors for spine in spines]
 
     def _fat_tree(self):
-        """Within a pod each ToR has a link to each aggregation switch. Core switches are in as many
-        groups as a pod has aggregation switches; number i of each pod has a link to each of group i.
+        """Within a pod each ToR has a link to each aggregation switch. There are as many groups of core
+        switches as a pod has aggregation switches; aggregation switch i of each pod has a link to each core
+        switch of group i.
         """
         pods, per_pod, aggs_per_pod = (self.shape[key] for key in ("pods", "tors", "aggs"))
         tors, aggs = self._names("t", pods * per_pod), self._names("a", pods * aggs_per_pod)
@@ -130,8 +132,8 @@ class Topology:
     # ---- paths
 
     def toward(self, target, dead=frozenset()):
-        """{switch: its neighbours on shortest paths to the switch target}, without the links in
-        dead, pairs in both orders.
+        """Return {switch: its neighbours on shortest paths to the switch target}. dead: links that are
+        not used, each as a pair in both orders.
         """
         key = target, dead
         if key not in self._found:
@@ -169,7 +171,7 @@ class Topology:
         return self._found[key]
 
     def switch_ports(self, src, dst):
-        """The switches' ports that packets from src to dst may leave through."""
+        """The ports of switches that may send packets from src to dst."""
         last = self.near[dst]
         ports = [*self._fabric_ports(self.near[src], last), self._port_of[last, dst]]
         return sorted(ports, key=lambda port: port.id)
@@ -184,7 +186,7 @@ class Topology:
         return self._found[key]
 
     def _profiles(self, src, dst):
-        """The paths from src to dst as (rate, delay) of each link; each different one once."""
+        """The paths from src to dst, each as the (rate, delay) of its links, without duplicates."""
         first, last = self.near[src], self.near[dst]
         (rate_out, delay_out), (rate_in, delay_in) = self._access_of(src), self._access_of(dst)
         key = "profiles", first, last, rate_out, delay_out, rate_in, delay_in
@@ -197,14 +199,14 @@ class Topology:
         return self._found[key]
 
     def base_rtt_ns(self, src, dst):
-        """Round trip of a full packet and its acknowledgment on an idle path, the longest one."""
+        """Round-trip time of a full packet and its acknowledgment on the longest idle path."""
         packet = self.link["mtu"] + ETHERNET_BYTES + self.link["overhead"]
         bits = (packet + ACK_BYTES[self.ip] + self.link["overhead"]) * 8
         return max(_base_rtt_ns(links, bits) for links in self._profiles(src, dst))
 
     def alone_ns(self, src, dst, size):
-        """The least time in which size bytes can arrive at dst, full packets with timestamps and no
-        other option, and each sent as soon as the link is free.
+        """The shortest time in which size bytes can arrive at dst. Packets are full, contain the timestamp
+        option and no other, and each is sent as soon as the link is free.
         """
         headers = (40 if self.ip == 6 else 20) + 32
         most = self.link["mtu"] - headers
@@ -215,21 +217,21 @@ class Topology:
                    for links in self._profiles(src, dst))
 
     def access(self, host):
-        """What a host's own link is like."""
+        """The properties of a host's own link."""
         return self.link_of(host, self.near[host])
 
     def rate(self, src, dst):
-        """Of the slowest link of a path, bit/s."""
+        """The rate of the slowest link between src and dst, bit/s."""
         return min(rate for links in self._profiles(src, dst) for rate, _ in links)
 
     def all_links(self):
-        """What all links are like, in the order of self.links."""
+        """The properties of all links, in the order of self.links."""
         return [self.link_of(*pair) for pair in self.links]
 
     # ---- addresses
 
     def _place(self, host):
-        """In a tree: pod, ToR of the pod, host of the ToR."""
+        """The place of a host in a tree: (pod, ToR within the pod, host below the ToR)."""
         tor, n = divmod(int(host[1:]), self.shape["hosts_per_tor"])
         pod, tor = divmod(tor, self.shape["tors"])
         return pod, tor, n
@@ -249,7 +251,7 @@ class Topology:
 
     @property
     def tors(self):
-        """The switches that hosts hang on."""
+        """The switches to which hosts are connected."""
         return list(dict.fromkeys(self.near[host] for host in self.hosts))
 
     @staticmethod

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Values with units. Every parser raises ValueError saying what is allowed."""
+"""Values with units. Every parser raises ValueError with a text that says which values are allowed."""
 
 import re
 from fractions import Fraction
@@ -44,7 +44,7 @@ def time(value):
 
 
 def size(value):
-    """Bytes. A bare integer is bytes, too."""
+    """Bytes. An integer without a unit also counts bytes."""
     if not isinstance(value, int) or isinstance(value, bool) or value < 0:
         value = _scaled(value, SIZES,
                         'a size such as "8MB" (B, KB, MB, GB: powers of 1000; KiB, MiB, GiB)')
@@ -64,7 +64,7 @@ def fraction(value):
 
 
 def show_bytes(n):
-    """A size for people."""
+    """A size as text for readers."""
     for unit, factor in (("MB", 10**6), ("KB", 10**3)):
         if n >= factor:
             return f"{n / factor:.3g} {unit}" if n < 100 * factor else f"{n / factor:.0f} {unit}"
@@ -72,7 +72,7 @@ def show_bytes(n):
 
 
 def show_rate(bps):
-    """A rate for people."""
+    """A rate as text for readers."""
     for unit, factor in (("Gb/s", 10**9), ("Mb/s", 10**6), ("kb/s", 10**3)):
         if bps >= factor:
             return f"{bps / factor:.4g} {unit}"
@@ -80,7 +80,7 @@ def show_rate(bps):
 
 
 def show_time(ns):
-    """A time for people."""
+    """A time as text for readers."""
     for unit, factor in (("s", 10**9), ("ms", 10**6), ("us", 10**3)):
         if ns >= factor:
             return f"{ns / factor:.4g} {unit}"

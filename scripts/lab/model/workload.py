@@ -2,8 +2,8 @@
 """Flows of a workload: drawn from a distribution of sizes, read from a list, or incasts.
 
 Files are CSV, also compressed (.xz). A distribution has the columns bytes and
-cdf_percent; between two rows sizes are spread evenly. A list of flows has the
-columns start_ns, from, to (numbers of hosts) and bytes; others are ignored.
+cdf_percent; sizes between two rows are distributed uniformly. A list of flows has
+the columns start_ns, from, to (numbers of hosts) and bytes; other columns are ignored.
 """
 
 import bisect
@@ -17,22 +17,22 @@ from pathlib import Path
 
 from . import files, units
 
-# A list of 100,000 flows, the most there may be, has 5 MB.
+# In bytes. A list of 100,000 flows, the largest number allowed, has 5 MB.
 FILE_MAX = 16 << 20
 PUBLISHED = Path(__file__).resolve().parent / "workloads"
 
 
 class WorkloadError(Exception):
-    """What is wrong with a file, without its name."""
+    """The reason why a file is refused; the text does not contain the name of the file."""
 
 
 def names():
-    """Of the distributions that come with the testbed."""
+    """The names of the distributions of the testbed."""
     return sorted(path.stem for path in PUBLISHED.glob("*.csv"))
 
 
 def _rows(path, columns):
-    """The rows of a file as lists of whole numbers, or a fraction for cdf_percent."""
+    """The rows of a file, each as a list of integers, with a float for cdf_percent."""
     try:
         with files.open_regular(path, follow=True) as file:
             text = files.limited(lzma.open(file) if path.suffix == ".xz" else file, FILE_MAX)
@@ -53,7 +53,7 @@ def _rows(path, columns):
 
 
 class Sizes:
-    """A distribution of flow sizes: one of names(), or a file."""
+    """A distribution of flow sizes; name is one of names(), or the name of a file."""
 
     def __init__(self, name, directory="."):
         path = PUBLISHED / f"{name}.csv" if name in names() else Path(directory, name)
@@ -67,13 +67,13 @@ class Sizes:
             raise WorkloadError("has to end at 100 %, with sizes of 1 byte or more")
 
     def mean(self):
-        """Bytes of a flow on average."""
+        """The mean flow size in bytes."""
         low = [0, *self.bytes], [0, *self.percent]
         return sum((b + a) / 2 * (q - p) / 100 for a, b, p, q in
                    zip(low[0], self.bytes, low[1], self.percent))
 
     def draw(self, drawn):
-        """One size, 1 byte or more."""
+        """Draw one flow size, at least 1 byte."""
         percent = 100 * drawn.random()
         i = bisect.bisect_left(self.percent, percent)
         low = (self.bytes[i - 1], self.percent[i - 1]) if i else (0, 0)
@@ -84,7 +84,7 @@ class Sizes:
 
 @dataclass
 class Groups:
-    """Who sends to whom, as numbers of hosts, and the payload that a load of 1 is, bit/s."""
+    """Senders and receivers as numbers of hosts, and the payload of a load of 1 in bit/s."""
     senders: list
     receivers: list
     total_bps: int
@@ -98,8 +98,8 @@ def _poisson(drawn, gap_ns, duration_ns):
 
 
 def arrivals(sizes, load, groups, duration_ns, seed):
-    """Poisson arrivals between any two hosts of the groups, (start_ns, from, to, bytes), for so long."""
-    drawn = random.Random(f"arrivals {seed}")       # apart from flow.spread's
+    """Yield Poisson arrivals between random hosts of the groups, as (start_ns, from, to, bytes)."""
+    drawn = random.Random(f"arrivals {seed}")       # not the sequence that flow.spread uses
     gap_ns = sizes.mean() * 8 * 10**9 / (load * groups.total_bps)
     senders, receivers = groups.senders, groups.receivers
     for start_ns in _poisson(drawn, gap_ns, duration_ns):
@@ -110,7 +110,7 @@ def arrivals(sizes, load, groups, duration_ns, seed):
 
 
 def incasts(incast, groups, duration_ns, seed):
-    """Poisson arrivals of events in which that many hosts send to one at once."""
+    """Yield the flows of incasts: at each Poisson arrival, incast["from"] hosts send to one host at once."""
     drawn = random.Random(f"incasts {seed}")
     gap_ns = incast["from"] * incast["bytes"] * 8 * 10**9 / (incast["load"] * groups.total_bps)
     for start_ns in _poisson(drawn, gap_ns, duration_ns):
@@ -120,12 +120,12 @@ def incasts(incast, groups, duration_ns, seed):
 
 
 def read_flows(name, directory, hosts):
-    """(start_ns, from, to, bytes) of a file's flows."""
+    """Return the flows of a file as (start_ns, from, to, bytes)."""
     return checked(_rows(Path(directory, name), ("start_ns", "from", "to", "bytes")), hosts)
 
 
 def listed(texts, hosts):
-    """The same of a list of texts, "START_NS FROM TO BYTES", as results.json has it."""
+    """Like read_flows(), but from a list of texts "START_NS FROM TO BYTES", the form of results.json."""
     try:
         rows = [[int(word) for word in text.split()] for text in texts]
         if any(len(row) != 4 for row in rows):
@@ -136,7 +136,7 @@ def listed(texts, hosts):
 
 
 def checked(rows, hosts):
-    """Flows that are possible."""
+    """Return the rows if all are possible flows, else raise WorkloadError."""
     for start_ns, src, dst, size in rows:
         if not 0 <= start_ns <= units.TIME_MAX or not 1 <= size <= units.SIZE_MAX or src == dst or \
                 not (0 <= src < hosts and 0 <= dst < hosts):

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 """The network of a scenario as the plan of hpcc-network: nodes, links, addresses, forwarding,
-qdiscs. tools/network/ says what its lines mean. Interfaces with netem have a batch for tc.
+qdiscs. tools/network/ documents its lines. tc configures interfaces with netem, from batch files.
 
 Hardware addresses, neighbours, forwarding entries and routes are static.
 """
@@ -12,16 +12,16 @@ from ..model.topology import ETHERNET_BYTES, ifname, is_host
 from .sysctls import Sysctls
 
 PREFIX = "hpcc-"
-# The host's own queue: TCP's small queues keep it short.
+# Limit of a host's own queue, which TCP Small Queues keep much shorter.
 HOST_LIMIT = 64 * 10**6
-# netem's queue is no part of the model; it must not drop.
+# Limit of netem's queue, which is not part of the model and must not drop.
 NETEM_LIMIT = 1000000
-# Entries in a table of delays (16384 at most), and the value that is one jitter.
+# Entries in a table of delays (at most 16384), and the value that stands for one jitter.
 NETEM_TABLE = 10000
 NETEM_SCALE = 8192
-# tc accepts a table with no less; it is taken from the link's own delay.
+# Smallest delay with which tc accepts a table; it is subtracted from the delay of the link.
 NETEM_DELAY_NS = 1000
-# What a router or a host of a tree has behind each of its interfaces.
+# Address of the neighbour behind each interface of a router or a host in a tree.
 NEXT_HOP = {4: "169.254.0.1", 6: "fe80::1"}
 DEFAULT = {4: "0.0.0.0/0", 6: "::/0"}
 # switch_ID of h0; switches begin with 1.
@@ -29,12 +29,12 @@ HOST_NODE = 1000
 # HPCC_STAMP_* by name.
 STAMP = {carriers: bits for bits, carriers in enumerate(STAMPS, 1)} | {"mixed": 3, "csig": 16}
 CSIG_PUSH = 32
-# The same as tc has it.
+# Arguments of tc for the values of STAMP.
 TC_STAMPS = {0: "nostamp", 1: "stamp", 16: "stamp csig", CSIG_PUSH: "stamp csig_push"} | \
     {bits: f"stamp {carriers}" for bits, carriers in enumerate(STAMPS[1:], 2)}
-# Links in a line of the plan.
+# Links in one line of the plan.
 LINKS_OF_LINE = 100
-# Packets that a child may hold: as many as the smallest that a buffer has room for.
+# Packets that a child qdisc may hold: the number of smallest packets that fill a buffer.
 CHILD_PACKETS = 1000000
 FQ = f"fq limit {CHILD_PACKETS} flow_limit {CHILD_PACKETS} quantum {{frame}} initial_quantum {{frame}} "
 CHILDREN = {
@@ -46,7 +46,7 @@ CHILDREN = {
 
 
 class Network:
-    """Text of every file, by name, that makes the network of one scenario."""
+    """The files that create the network of one scenario; files is {name: text}."""
 
     def __init__(self, scenario, topology):
         self.scenario = scenario
@@ -107,7 +107,7 @@ class Network:
                         for peer in self._ldcp_senders(host)]
 
     def _ldcp_senders(self, host):
-        """Hosts whose packets it acknowledges one by one."""
+        """Hosts whose packets this host acknowledges one by one."""
         return [src for src in self.partners.get(host, ()) if "ldcp" in self.pairs.get((src, host), ())]
 
     def _bridge(self, switch):
@@ -119,13 +119,13 @@ class Network:
                         for host in self.topology.hosts if host in self.partners]
 
     def _routing(self, node):
-        """Behind each interface is one neighbour; all have the same address, their own link's."""
+        """Each interface has one neighbour. All neighbours have the same link-local address."""
         ip, topology = self.scenario.ip, self.topology
         lines = []
         if is_host(node):
             lines.append(f"address {node} eth0 {topology.address(node)}/{128 if ip == 6 else 32}")
         else:
-            # Its first address makes IPv4's table of local addresses, which checks of routes read.
+            # The first address creates IPv4's table of local addresses, which the checks of new routes read.
             lines.append(f"up {node} lo")
         for peer in topology.peers[node]:
             name = ifname(node, peer)
@@ -138,7 +138,7 @@ class Network:
         return lines
 
     def routes(self, node, dead=frozenset()):
-        """{prefix: interfaces} of a node of a tree, without the links in dead."""
+        """Return {prefix: interfaces} of a node of a tree. dead: links that are not used."""
         topology = self.topology
         if is_host(node):
             return {DEFAULT[self.scenario.ip]: ["eth0"]}
@@ -153,7 +153,7 @@ class Network:
     # ---- events
 
     def _changes(self):
-        """The files of changes as (ns, name), in the order of their times."""
+        """Add a file for each change of the network. Return them as (ns, name), in the order of their times."""
         dead, found = frozenset(), []
         for i, event in enumerate(self.scenario.events):
             a, b = event["link"].split("-")
@@ -168,7 +168,7 @@ class Network:
         return sorted(found, key=lambda change: change[0])
 
     def _change(self, event, node, peer):
-        """Of one end of the link. What the kernel forgot when the link failed returns with it."""
+        """The change at one end of the link. "up" also restores what the kernel removed when the link failed."""
         name = ifname(node, peer)
         if event["rate"] is not None:
             parent = "1:1" if not is_host(node) and self._netem(peer) else "root"
@@ -184,7 +184,7 @@ class Network:
         return again
 
     def _reroute(self, before, dead, ends):
-        """Routes that differ, and all of the link's own switches, whose kernels know of the failure."""
+        """The routes that change, and all routes of the two switches of the link, whose kernels noticed the failure."""
         lines = []
         for switch in self.topology.switches:
             old, new = self.routes(switch, before), self.routes(switch, dead)
@@ -195,7 +195,7 @@ class Network:
     # ---- qdiscs
 
     def _links(self):
-        """What receivers of IOAM and INT have to know of each link: node, port, bit/s."""
+        """The links as receivers of IOAM and INT are configured with them: node, port, bit/s."""
         topology = self.topology
         found = [f"{self._number(switch)} {index + 1} {topology.link_of(switch, port)['rate']}"
                  for switch in topology.switches for index, port in enumerate(topology.peers[switch])]
@@ -205,7 +205,7 @@ class Network:
         return found
 
     def _qdiscs(self, node):
-        """Lines of the plan; those of interfaces with netem become a batch for tc."""
+        """Lines of the plan for the qdiscs of a node. Interfaces with netem get a batch for tc instead."""
         if is_host(node):
             link = self.topology.access(node)
             link |= {"buffer": HOST_LIMIT, "delay": link["delay"] + self.topology.host_delay[0]}
@@ -235,13 +235,13 @@ class Network:
         return lines
 
     def _stamp(self, switch):
-        """What its ports fill in; where carriers are mixed each speaks one, the first one the TCP option."""
+        """The carriers that a switch fills in. With "mixed", TCP option and IOAM alternate between switches."""
         if self.scenario.qdisc["stamp"] == "mixed" and self.stamp:
             return STAMP["tcp"] if self._number(switch) % 2 else STAMP["ioam"]
         return self.stamp
 
     def _number(self, switch):
-        """What telemetry calls a switch."""
+        """The number of a switch in telemetry."""
         return self.topology.switches.index(switch) + 1
 
     @staticmethod
@@ -251,7 +251,7 @@ class Network:
 
     @staticmethod
     def _marking(link):
-        """Thresholds that are not given are derived from the rate."""
+        """The given thresholds; the qdisc derives the others from the rate."""
         if link["marking"] == "off":
             return ""
         given = {key: link[key] for key in ("kmin", "kmax", "knonect") if link[key] is not None}
@@ -260,14 +260,14 @@ class Network:
         return "".join([" marking 1", *(f" {key} {value}" for key, value in given.items())])
 
     def _child(self, where, queue, buffer):
-        """A qdisc in the place of hpcc's own queue; the buffer bounds it, not packets or flows."""
+        """A qdisc that replaces hpcc's own queue. Only the buffer limits it, not a number of packets or flows."""
         if queue == "fifo":
             return []
         frame = self.scenario.link["mtu"] + ETHERNET_BYTES
         return [f"qdisc {where} 10:1 20: {CHILDREN[queue].format(frame=frame, buffer=buffer)}"]
 
     def _netem_batch(self, node, port, netem, link, more):
-        """hpcc below netem, in tc's words; its numbers are bytes, and nanoseconds."""
+        """Add hpcc as the child of netem, in the syntax of tc, with bytes and nanoseconds."""
         if " delay " in netem:
             link = link | {"delay": link["delay"] - NETEM_DELAY_NS}
         more = re.sub(r"\bstamp (\d+)", lambda match: TC_STAMPS[int(match[1])], more)
@@ -281,7 +281,7 @@ class Network:
             f"{more}{marking}\n")
 
     def _netem(self, peer):
-        """Impairments of a port: data at their last switch port, ACKs at theirs."""
+        """The impairments of a port. Data and ACKs are impaired at the last switch port of their path."""
         impair, text = self.scenario.impair, ""
         loss = max(impair["data_loss"] if peer in self.sinks else 0,
                    impair["ack_loss"] if peer in self.sources else 0)
@@ -293,9 +293,9 @@ class Network:
         return text
 
     def _late(self):
-        """netem's table of delays: one jitter for a few packets, else nothing.
+        """netem's table of delays: one jitter for a few packets, 0 for all others.
 
-        Its option "reorder" would send the others past the child qdisc.
+        With the option "reorder" the other packets would bypass the child qdisc.
         """
         late = round(self.scenario.impair["reorder"] * NETEM_TABLE)
         return "\n".join([str(NETEM_SCALE)] * late + ["0"] * (NETEM_TABLE - late)) + "\n"

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
-"""A scenario as the files that carry it out: those of its network, the plan of
-hpcc-traffic, and the shell script that runs them in order.
+"""The files that execute a scenario: those of its network, the plan of hpcc-traffic,
+and the shell script that runs them in order.
 
-The same files serve a guest and the host itself. Nothing is left to chance.
+A guest and the host itself use the same files, and the same scenario always
+results in equal files.
 """
 
 import shlex
@@ -12,12 +13,12 @@ from .network import PREFIX, Network
 from .sysctls import base_rtt_ns
 from .traffic import Traffic
 
-# Of the whole kernel.
+# This list applies to all namespaces of the kernel.
 ALLOWED = "/proc/sys/net/ipv4/tcp_allowed_congestion_control"
 
 
 class Plan:
-    """Text of every file, by name, for one scenario and congestion control."""
+    """The files of one scenario and congestion control; files is {name: text}."""
 
     def __init__(self, scenario, topology):
         self.scenario = scenario
@@ -30,8 +31,8 @@ class Plan:
         self.files = self.network | {"plan": traffic.text(), "main.sh": self._script()}
 
     def _allowed(self):
-        """Programs use TCP's default, which in a namespace has to be one that any user may choose: lines
-        that say so, and what takes it back at the end.
+        """Programs use the default congestion control. In a namespace it must be one that all users may choose.
+        Return the lines that allow it, and the command that restores the list at the end.
         """
         if not self.scenario.runs:
             return [], ""
@@ -39,8 +40,8 @@ class Plan:
                 f'; [ -z "${{allowed:-}}" ] || echo "$allowed" > {ALLOWED}')
 
     def _script(self):
-        """Runs in the directory of the files, with HPCC_NETWORK and HPCC_TRAFFIC set; "keep" leaves
-        the network to the guest's end.
+        """The script runs in the directory of the files, with HPCC_NETWORK and HPCC_TRAFFIC set. With the
+        argument "keep" it does not remove the network at the end.
         """
         allow, restore = self._allowed()
         lines = ["# SPDX-License-Identifier: GPL-2.0", "set -eu",
@@ -58,7 +59,7 @@ class Plan:
 
 
 def describe(scenario, topology):
-    """One line about the scenario, for reports."""
+    """Describe the scenario in one line, for reports."""
     shape = scenario.topology
 
     def span(show, key):

@@ -1,20 +1,20 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What the nodes of a scenario are told by sysctl."""
+"""The sysctls of the nodes of a scenario."""
 
 from ..model.keys import CARRIERS, W_AI_MAX
 from ..model.topology import is_host
 
 TCP_MEMORY = "4096 1048576 134217728"
-# IPv6 without duplicate address detection, router solicitations, advertisements.
+# Sysctls that are 0, to disable duplicate address detection, router solicitations and advertisements.
 IPV6_QUIET = ("accept_ra", "accept_dad", "dad_transmits", "router_solicitations")
-# What a router hashes to choose one of several next hops: addresses 1 and 2, protocol 4, ports 16
-# and 32. All namespaces of a kernel hash with the same secret, so those at the second stage
-# take other fields than those at the first, else all flows that come by one link would leave by one.
+# Fields that a router hashes to choose one of several next hops: addresses 1 and 2, protocol 4, ports 16
+# and 32. All namespaces of a kernel hash with the same secret. So the routers of the second stage use other
+# fields than those of the first; otherwise all flows that arrive on one link would leave on one link.
 HASH_FIELDS = {"t": 1 + 2 + 4 + 16 + 32, "a": 1 + 2 + 16 + 32}
 
 
 def w_ai_bytes(scenario, base_rtt_ns):
-    """W_ai in bytes per update; 0 lets the kernel derive it from n_flows."""
+    """W_ai in bytes per update; with 0 the kernel derives it from n_flows."""
     if scenario.cc["w_ai"] is None:
         return 0
     kind, value = scenario.cc["w_ai"]
@@ -29,7 +29,7 @@ def base_rtt_ns(scenario, topology):
 
 
 def _given(module, values):
-    """Those that the scenario does not give keep the module's default."""
+    """The sysctls of a module whose values are not None; all others keep the module's default."""
     return {f"net/{module}/{key}": value for key, value in values.items() if value is not None}
 
 
@@ -56,7 +56,7 @@ class Sysctls:
         return values | self._host(node) if is_host(node) else values
 
     def _router(self, tier):
-        """Policy 3: hash the fields that are chosen."""
+        """Forwarding, and hash policy 3: hash the fields in HASH_FIELDS."""
         ip = f"net/ipv{self.scenario.ip}"
         values = {"net/ipv4/ip_forward": 1} if self.scenario.ip == 4 else \
             {f"{ip}/conf/all/forwarding": 1}
@@ -71,7 +71,7 @@ class Sysctls:
             "net/ipv4/tcp_wmem": TCP_MEMORY,
             "net/ipv4/tcp_no_metrics_save": 1,
         }
-        if self.scenario.runs:          # what programs use
+        if self.scenario.runs:          # programs use the default
             values["net/ipv4/tcp_congestion_control"] = self.scenario.cc["name"]
         if "hpcc" in self.names:
             values |= self._hpcc_sysctls(node)
@@ -80,7 +80,7 @@ class Sysctls:
         return values
 
     def _path_sysctls(self, host):
-        """What both modules want to know; T of hosts that send."""
+        """Sysctls that both modules have; T only for hosts that send."""
         cc = self.scenario.cc
         values = {"host_mbps": max(self.topology.access(host)["rate"] // 10**6, 1),
                   "burst": cc["burst"], "burst_shift": cc["burst_shift"]}

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The plan of hpcc-traffic: flows, programs, what is measured, when. tools/traffic/main.c says
-what its lines mean.
+"""The plan of hpcc-traffic: flows, programs, and what is measured at which times.
+tools/traffic/main.c documents its lines.
 """
 
 import re
@@ -9,18 +9,18 @@ from ..model.scenario import ADDRESS
 from ..model.topology import is_host
 from .network import PREFIX
 
-# Samples until the first flow can have ended, at the least; of many flows, until the last begins.
+# Least number of samples before the first flow can end or, with many flows, before the last flow starts.
 SAMPLES = 400
-# Of more flows none is drawn over time: each costs a system call in each sample.
+# With more flows than this, none is drawn over time: each flow costs a system call per sample.
 FLOWS_DRAWN = 32
-# As many ports are drawn over time, those with the most bytes to come.
+# Number of ports that are drawn over time, those that will carry the most bytes.
 PORTS_DRAWN = 16
 
-# What programs leave, relative to the plan's directory.
+# Directory of the programs' output, relative to that of the plan.
 FILES = "files"
-# Outgoing packets' headers. It reads each at once, or the last ones would be lost at the end; it keeps its
-# rights, as a guest knows no users. It would give a file that it opens to that user, which root in
-# the guest of an ordinary user cannot: the shell opens the file.
+# Captures the headers of outgoing packets. Immediate mode, because the last packets would otherwise be lost at
+# the end. It stays root, because a guest has no other users. The shell opens the output file: tcpdump would
+# call chown() on a file that it opens, which root in the guest of an ordinary user cannot do.
 TCPDUMP = "tcpdump -q -n -Z root --immediate-mode -Q out -s 192 -B 65536 --time-stamp-precision=nano"
 
 
@@ -34,8 +34,8 @@ class Traffic:
         self.series = self._series_ports()
 
     def _series_ports(self):
-        """Ports that are drawn over time: those that the scenario names, or the busiest of those
-        that data leave through.
+        """Ports that are drawn over time: those that the scenario names, or else the busiest of the ports
+        that send data.
         """
         named = self.scenario.measure["ports"]
         if named:
@@ -47,7 +47,7 @@ class Traffic:
         return sorted(sorted(planned, key=lambda port: (-planned[port], port))[:PORTS_DRAWN])
 
     def _interval_ns(self):
-        """At least SAMPLES until the shortest flow ends on an idle link, or the last of many begins."""
+        """Interval of at least SAMPLES samples, see there; for the end of a flow the links are assumed idle."""
         scenario, until = self.scenario, self.scenario.measure["until"]
         if scenario.measure["interval"]:
             return scenario.measure["interval"]
@@ -67,7 +67,9 @@ class Traffic:
         return len(self.scenario.flows) <= FLOWS_DRAWN
 
     def _programs(self):
-        """Those of the scenario first: results know them by their number. They write below FILES."""
+        """The lines of programs, which write below FILES. Those of the scenario come first: results refer to them by
+        number.
+        """
         def command(run):
             return re.sub(ADDRESS, lambda match: self.topology.address(match[1]), run.command)
         lines = [f"run {run.host} {run.start_ns} {run.stop_ns or 0} {FILES}/run-{i}.txt {command(run)}"
