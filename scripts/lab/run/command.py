@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What all commands do alike: errors in one line, files that are JSON, how they end."""
+"""Common parts of all commands: one-line errors, JSON files, and how a command ends."""
 
 import argparse
 import json
@@ -18,7 +18,7 @@ class Parser(argparse.ArgumentParser):
 
 
 def read_json(path):
-    """Raises ScenarioError."""
+    """The contents of a JSON file; raises ScenarioError."""
     try:
         with open(path, encoding="utf-8") as file:
             return json.load(file)
@@ -36,7 +36,7 @@ def _flush(main):
 
 
 def run(main, name):
-    """Exit status of main(argv). stdout may have any encoding, be closed, full, or without a reader."""
+    """Return the exit status of main(argv). stdout may have any encoding, be closed or full, or have no reader."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
@@ -46,7 +46,7 @@ def run(main, name):
     except KeyboardInterrupt:
         return 130
     except OSError as err:
-        # Python flushes stdout once more when it ends.
+        # Python flushes stdout again when it exits.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         if not isinstance(err, BrokenPipeError):
             print(f"{name}: {err.filename or 'standard output'}: {err.strerror}", file=sys.stderr)

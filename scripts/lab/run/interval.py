@@ -4,7 +4,7 @@
 import math
 import statistics
 
-# Student's t for 95 % by degrees of freedom, from 1 on, and what it tends to.
+# Student's t for 95 % by degrees of freedom, from 1 on, and its limit.
 STUDENT = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160,
            2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056,
            2.052, 2.048, 2.045, 2.042)
@@ -12,7 +12,7 @@ NORMAL = 1.959964
 
 
 def student(degrees):
-    """Student's t for 95 %; above the table by its expansion in 1 / degrees."""
+    """Student's t for 95 %; beyond the table, its expansion in 1 / degrees."""
     if degrees <= len(STUDENT):
         return STUDENT[degrees - 1]
     z = NORMAL
@@ -20,7 +20,7 @@ def student(degrees):
 
 
 def half(values):
-    """Half of the interval; None for one value."""
+    """Half the width of the interval; None for a single value."""
     if len(values) < 2:
         return None
     return student(len(values) - 1) * statistics.stdev(values) / math.sqrt(len(values))

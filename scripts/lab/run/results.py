@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0
-"""From hpcc-traffic's JSON lines to results.json.
+"""Makes results.json from the JSON lines of hpcc-traffic.
 
-Queue lengths come from the qdisc's histogram of what departing packets left
-behind. A bucket stands for its largest value, so that no figure is better than
-the truth, but the lowest: it is empty, as no packet on a link is shorter than
-a bucket is wide. All bucket sizes are read from the uapi header.
+Queue lengths come from the qdisc's histogram of the bytes that each departing packet
+left in the queue. A bucket stands for its largest value, so no figure is better than
+the true value. The lowest bucket stands for 0: no packet on a link is shorter than the
+width of a bucket, so the queue was empty. All bucket sizes are read from the uapi header.
 """
 
 import bisect
@@ -22,16 +22,16 @@ HEADER = TOP / "include/uapi/linux/hpcc.h"
 VERSION = re.search('^PACKAGE_VERSION="(.*)"$', (TOP / "dkms.conf").read_text(encoding="utf-8"),
                     re.M)[1]
 PERCENTILES = (50, 95, 99)
-# Upper ends of classes of flow sizes, bytes, as results of HPCC are given.
+# Upper ends of the classes of flow sizes in bytes, those of published results of HPCC.
 SIZES = (1000, 3000, 10000, 30000, 100000, 300000, 1000000)
-# Fairness is judged over spans of this length; one that samples make longer by
-# more than the tolerance does not count.
+# Fairness is computed over spans of this length. A span is ignored if the sampling makes
+# it longer by more than the tolerance.
 JAIN_NS = 10**6
 JAIN_TOLERANCE_NS = JAIN_NS // 10
 
 
 class EmptyWindow(Exception):
-    """The measurement window holds nothing."""
+    """The measurement window is empty."""
 
 
 def _histogram_shape():
@@ -46,7 +46,7 @@ UNIT, SUB, BUCKETS = _histogram_shape()
 
 
 def bucket_low(bucket):
-    """Smallest length in bytes that falls into the bucket."""
+    """Smallest length in bytes that belongs to the bucket."""
     if bucket < 2 * SUB:
         return bucket * UNIT
     octave, part = divmod(bucket, SUB)
@@ -54,7 +54,7 @@ def bucket_low(bucket):
 
 
 def bucket_value(bucket, ceiling):
-    """The length in bytes that the bucket stands for; the last is open-ended."""
+    """The length in bytes that the bucket stands for; the last bucket has no upper end."""
     if bucket == BUCKETS - 1:
         return ceiling
     return min(bucket_low(bucket + 1) - 1, ceiling) if bucket else 0
@@ -78,7 +78,7 @@ def queue_figures(hist, ceiling):
 
 
 def queue_hist(hist, ceiling):
-    """{the value of a bucket: packets}, from the lowest on."""
+    """Return {value of a bucket: packets}, sorted by value."""
     counts = {}
     for bucket, n in sorted((int(b), n) for b, n in hist.items() if n):
         value = str(bucket_value(bucket, ceiling))
@@ -118,17 +118,17 @@ class Records:
         return len(self.flows) <= FLOWS_DRAWN
 
     def received(self, flow, index):
-        """Bytes of a flow that had come by a sample; its columns are the last."""
+        """Bytes of a flow that had arrived at the time of a sample; flows are the last columns."""
         values = self.samples[index]["values"]
         return values[len(values) - len(self.flows) + flow.id]
 
     def sample_at(self, t_ns):
-        """The first sample at or after; there may be none (its index is too high)."""
+        """Index of the first sample at or after t_ns; the number of samples if there is none."""
         return bisect.bisect_left(self.samples, t_ns, key=lambda sample: sample["t_ns"])
 
 
 def jain(rates):
-    """Jain's index: 1 where all are equal, 1/n where one has it all."""
+    """Jain's index: 1 if all rates are equal, 1/n if all but one are 0."""
     squares = sum(rate * rate for rate in rates)
     return sum(rates) ** 2 / (len(rates) * squares) if squares else None
 
@@ -138,9 +138,9 @@ def _active(flow, record, begin_ns, end_ns):
 
 
 def fairness(scenario, records, early, late):
-    """Jain's index of successive spans of 1 ms between early and late, over the
-    flows that were active from a span's beginning to its end; None if no span
-    has two of them, or flows were not sampled.
+    """Jain's index of successive spans of 1 ms between early and late. Each span counts the
+    flows that were active during the whole span. None if no span has two such flows, or if
+    flows were not sampled.
     """
     if not records.has_flows():
         return None
@@ -164,7 +164,7 @@ def fairness(scenario, records, early, late):
 
 
 def _endless_goodput(record, early, late):
-    """Of what arrived in order in the measurement window."""
+    """The goodput of an endless flow: data that arrived in order within the measurement window."""
     begin, end = record["window"]
     return round((end - begin) * 8 * 10**9 / (late - early))
 
@@ -189,7 +189,7 @@ def _flow(flow, topology, records, early, late):
 
 
 def _rpc(rpc, record):
-    """Latencies are from when a request was due until its response was there."""
+    """Latency is the time from the scheduled start of a request until its response has arrived."""
     times = sorted(record["latency_ns"])
     return {
         "id": rpc.id, "from": rpc.src, "to": rpc.dst, "request": rpc.request, "response": rpc.response,
@@ -201,7 +201,7 @@ def _rpc(rpc, record):
 
 
 def _run(run, record):
-    """status is that of the shell, or null while it ran still; stopped: by us."""
+    """status: exit status of the shell, or null if it was still running. stopped: the testbed ended it."""
     return {
         "host": run.host, "command": run.command,
         "started_us": record["started_ns"] / 1000 if record["started"] else None,
@@ -211,7 +211,7 @@ def _run(run, record):
 
 
 def _more(scenario, records):
-    """What only some scenarios have."""
+    """Results that only some scenarios have."""
     more = {}
     if scenario.rpcs:
         more["rpcs"] = [_rpc(*pair) for pair in zip(scenario.rpcs, records.rpcs)]
@@ -223,7 +223,7 @@ def _more(scenario, records):
 
 
 def _hosts(records):
-    """Sums over all hosts: RTOs, and the counters of /proc/net/hpcc and /proc/net/ldcp."""
+    """Sums over all hosts of RTOs and of the counters in /proc/net/hpcc and /proc/net/ldcp."""
     total = {"timeouts": sum(host["timeouts"] for host in records.hosts),
              "backlog_drops": records.backlog_drops}
     for host in records.hosts:
@@ -253,7 +253,7 @@ def _port(port, rate_bps, data, records):
 
 
 def _marking(record):
-    """The thresholds in force, those that are derived from the rate, too."""
+    """The thresholds in force, also those that are derived from the rate."""
     if "kmax" not in record:
         return None
     return {"kmin": record["kmin"], "kmax": record["kmax"], "knonect": record["knonect"],
@@ -277,7 +277,7 @@ def window(records):
 def build(scenario, topology, records, kernel, seed):
     """results.json without its wall-clock part."""
     early, late = window(records)
-    # Samples bear the time they were due at, as measure.from does.
+    # The time of a sample is its scheduled time, like measure.from.
     due = scenario.measure["from"]
     data = {port.id for pair in scenario.pairs() for port in topology.switch_ports(*pair)}
     return {
@@ -293,7 +293,7 @@ def build(scenario, topology, records, kernel, seed):
 
 
 def series(scenario, topology, plan, records):
-    """What the plots show: queue and throughput per port, rate per flow."""
+    """The data of the plots over time: queue and throughput per port, rate per flow."""
     ports = [topology.ports[i] for i in plan.series]
     times = [sample["t_ns"] / 1000 for sample in records.samples]
     columns = list(zip(*(sample["values"] for sample in records.samples)))
@@ -315,13 +315,13 @@ def series(scenario, topology, plan, records):
 
 
 def runs_of(data):
-    """Each run of a results.json; a single run's "runs" are its programs."""
+    """The runs of a results.json. If it has flows it is a single run, and its "runs" are programs."""
     return data["runs"] if "runs" in data and "flows" not in data else [data]
 
 
 def slowdowns(results_of):
-    """Percentiles of slowdown by size, over the flows of several runs: {size: (flows, p50, p95,
-    p99)}, where size is the upper end of a class, or "all".
+    """Percentiles of slowdown by size over the flows of several runs: {size: (flows, p50, p95,
+    p99)}. size is the upper end of a class, or "all".
     """
     flows = [flow for result in results_of for flow in result["flows"] if flow["slowdown"]]
     found, low = {}, 0
@@ -335,9 +335,9 @@ def slowdowns(results_of):
 
 
 def seeds_slowdown(results_of):
-    """Like slowdowns(), but each percentile is that of every run on its own, as the mean over the
-    runs and half of its 95 % confidence interval: {size: (flows, [(mean, half), ...])}. Runs without
-    flows of a size are left out there; half is None for a single run.
+    """Like slowdowns(), but compute each percentile for each run separately. Return the mean over
+    the runs and half of its 95 % confidence interval: {size: (flows, [(mean, half), ...])}. A run
+    without flows of a size does not count for that size; half is None for a single run.
     """
     each = [slowdowns([result]) for result in results_of]
     found = {}
@@ -351,7 +351,7 @@ def seeds_slowdown(results_of):
 
 
 def summary(result):
-    """The figures of one run that fit on a line."""
+    """The figures of one run for one line of a table."""
     fcts = [flow["fct_us"] for flow in result["flows"] if flow["fct_us"] is not None]
     data_ports = [port for port in result["ports"] if port["data"]]
     busiest = max(data_ports or result["ports"], key=lambda port: port["wire_bytes"])

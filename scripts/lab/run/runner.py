@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Carry a plan out, in a guest or on the host, and collect what it measured."""
+"""Execute a plan in a guest or on the host, and collect its measurements."""
 
 import atexit
 import collections
@@ -24,36 +24,36 @@ from . import results
 
 UML = Path(__file__).resolve().parents[2] / "uml"
 VM = UML.parent / "vm"
-# What a guest knows the plan's directory by, that of our modules and tools, and that of unpacked packages.
+# Paths in a guest: the directory of the plan, of our modules and tools, and of unpacked packages.
 JOB, TOOLS, PROGRAMS = "/tmp/lab", "/tmp/tools", "/tmp/programs"
-# As init.sh has it.
+# PATH that scripts/uml/init.sh sets.
 GUEST_PATH = "/usr/sbin:/usr/bin:/sbin:/bin:/usr/local/sbin:/usr/local/bin"
-# Real time after which a guest is given up, in seconds.
+# Real time in seconds after which a guest is killed.
 PATIENCE_S = 1800
-# What is kept of a run's output.
+# Lines of a run's output that are kept for errors, and characters per line.
 KEPT_LINES, LINE_MAX = 30, 10000
 DUALPI2_SINCE = (6, 17)
 
 
 class RunError(Exception):
-    """Lines for the user, also of what a guest printed."""
+    """An error message of one or more lines, which may contain output of a guest."""
 
     def __str__(self):
         return files.printable(super().__str__())
 
 
-# Guests and the like that run, for stop_all().
+# Processes that are running, such as guests, for stop_all().
 RUNNING = set()
 
 
 def stop_all():
-    """End what runs, which then leaves nothing behind."""
+    """Terminate all running processes, which then remove their temporary files."""
     for process in list(RUNNING):
         process.terminate()
 
 
 def check_kernel(release, scenario):
-    """Does a kernel have what the scenario asks for? A ScenarioError says what it lacks."""
+    """Raise ScenarioError if the kernel lacks a feature that the scenario needs."""
     version = tuple(map(int, re.search(r"(\d+)\.(\d+)", release).groups()))
     if scenario.qdisc["queue"] == "dualpi2" and version < DUALPI2_SINCE:
         raise ScenarioError(f'qdisc.queue = "dualpi2": needs Linux {".".join(map(str, DUALPI2_SINCE))} or later, not '
@@ -62,18 +62,18 @@ def check_kernel(release, scenario):
 
 @dataclass
 class Run:
-    """What one run left: results.json, the plots' series, its summary."""
+    """The results of one run: results.json, the series of the plots, the summary."""
     scenario: object
     topology: object
     plan: object
     result: dict
     series: dict
     summary: dict
-    files: Path = None      # directory of what programs wrote, until this process ends
+    files: Path = None      # directory of the programs' output, which exists until this process ends
 
 
 class Progress:
-    """One line that moves on a terminal; elsewhere a line every 30 s."""
+    """A progress line that is updated in place on a terminal; elsewhere a new line every 30 s."""
 
     def __init__(self):
         self.lock = threading.Lock()
@@ -85,7 +85,7 @@ class Progress:
         self.ticker.start()
 
     def update(self, name, text):
-        """Say how far the part called name is."""
+        """Set the progress of the part with this name."""
         with self.lock:
             self.parts[name] = text
 
@@ -98,7 +98,7 @@ class Progress:
                   end="" if self.terminal else "\n", flush=True)
 
     def done(self):
-        """Leave the line."""
+        """Stop the display, and clear the line."""
         self.end.set()
         self.ticker.join()
         if self.terminal:
@@ -106,9 +106,9 @@ class Progress:
 
 
 class Part:
-    """Progress under another name, for several runs of one congestion control.
+    """Progress under a different name, for several runs of one congestion control.
 
-    A part that is done leaves the line.
+    A part that is done disappears from the line.
     """
 
     def __init__(self, progress, name):
@@ -123,13 +123,13 @@ class Part:
 
 
 def _output(argv, what):
-    """stdout of a helper script; its stderr is the user's progress display."""
+    """Return the stdout of a helper script. Its stderr shows the progress to the user."""
     with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as process:
         RUNNING.add(process)
         try:
             text, _ = process.communicate()
         except KeyboardInterrupt:
-            process.wait()      # it was told, too, and removes what it has begun
+            process.wait()      # it received the signal, too, and removes incomplete files
             raise
         finally:
             RUNNING.discard(process)
@@ -139,7 +139,7 @@ def _output(argv, what):
 
 
 def unpacked(scenario):
-    """The directory of the packages that programs of a scenario come from; "" if all are installed."""
+    """The directory with the unpacked packages of a scenario's programs; "" if the scenario names none."""
     names = sorted({run.package for run in scenario.runs if run.package})
     return _output([str(UML / "programs.sh"), *names], "unpacking " + ", ".join(names)) if names else ""
 
@@ -149,10 +149,10 @@ def _libraries(place):
 
 
 class Uml:
-    """Guests of a kernel of scripts/uml/build.sh."""
+    """Guests with a kernel built by scripts/uml/build.sh."""
 
     name = "uml"
-    workers = len(os.sched_getaffinity(0))      # a guest is a process of one thread
+    workers = len(os.sched_getaffinity(0))      # a guest is a process with one thread
     kernel, run = [UML / "build.sh", "--lab"], UML / "run.sh"
 
     def __init__(self, version=None):
@@ -164,19 +164,19 @@ class Uml:
                              "building the modules")
 
     def check(self, scenario):
-        """See check_kernel(); the tree's name has the version."""
+        """See check_kernel(); the name of the tree contains the version."""
         check_kernel(Path(self.tree).name, scenario)
 
     @staticmethod
     def isolated(scenario, seed):
-        """Equal runs are the same again: they see the seed, and nothing of this host. Commands are the
-        scenario's author's, who may not read or write here.
+        """Options that make runs repeatable and safe. A run depends on the seed, but not on the state of this
+        host. Commands of a scenario are not trusted, and must not read or write files of this host.
         """
         return ["--bare", "--seed", str(seed), "--confine" if scenario.runs else "--confine-if-possible"]
 
     def command(self, directory, scenario, seed):
         """The command that runs the plan in directory."""
-        # Buffers of the flows that are active, and two sockets for each.
+        # Memory for the buffers of active flows, and for two sockets per flow.
         megabytes = 768 + 24 * min(len(scenario.flows), 64) + len(scenario.flows) // 32
         argv = [str(self.run), "--tree", self.tree, *self.isolated(scenario, seed),
                 "--mem", f"{megabytes}M", "--rw", directory, "--at", JOB, "--dir", JOB,
@@ -194,26 +194,26 @@ class Uml:
 
     @staticmethod
     def environment():
-        """run.sh is told everything by its arguments."""
+        """The environment without variables that would override arguments of run.sh."""
         return {k: v for k, v in os.environ.items() if k not in ("HPCC_MODDIR", "TC_LIB_DIR")}
 
 
 class Vm(Uml):
-    """Virtual machines with a kernel of scripts/vm/kernel.sh; time is real there."""
+    """Virtual machines with a kernel built by scripts/vm/kernel.sh, in real time."""
 
     name = "vm"
     workers = 1
     kernel, run = [VM / "kernel.sh"], VM / "run.sh"
 
     def command(self, directory, scenario, seed):
-        """Its root holds only what the testbed itself needs."""
+        """The root file system of the machine contains only files that the testbed itself needs."""
         if scenario.runs or scenario.measure["pcap"]:
             raise RunError("run, measure.pcap: a virtual machine has no programs; use --kernel uml or host")
         return super().command(directory, scenario, seed)
 
     @staticmethod
     def isolated(_scenario, _seed):
-        """Nothing makes two runs equal in real time."""
+        """No options: in real time, runs are not repeatable."""
         return []
 
 
@@ -231,7 +231,7 @@ class Host:
 
     @staticmethod
     def _compile():
-        """Somewhere that lives as long as this process."""
+        """Compile the tools into a directory that exists until this process ends."""
         directory = tempfile.mkdtemp(prefix="hpcc-lab-tools-")
         atexit.register(shutil.rmtree, directory, ignore_errors=True)
         tools = {}
@@ -262,7 +262,7 @@ class Host:
         return ["sh", "main.sh"]
 
     def _load(self, names):
-        """The guest that tests this has its modules loaded already."""
+        """Load the modules that are missing. In the guest that tests this class, all are loaded already."""
         if not Path("/sys/module/sch_hpcc").exists():
             self._modprobe("sch_hpcc")
         available = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
@@ -270,13 +270,13 @@ class Host:
             self._modprobe(f"tcp_{cc}")
 
     def environment(self):
-        """main.sh finds the tools by this."""
+        """The environment with the paths of the tools, for main.sh."""
         return os.environ | self.tools
 
 
 def _watch(process, name, progress):
-    """Follow what a run prints. The last lines that are not progress are kept for errors: a guest may print
-    without end.
+    """Read the output of a run and show its progress. Return the last other lines, for errors; a guest may
+    print any number of lines.
     """
     kept = collections.deque(maxlen=KEPT_LINES)
     for line in iter(lambda: process.stdout.readline(LINE_MAX), ""):
@@ -290,20 +290,20 @@ def _watch(process, name, progress):
 
 
 def _kept(directory, scenario):
-    """What programs wrote, somewhere that lives as long as this process."""
+    """Copy the output of programs to a directory that exists until this process ends."""
     if not scenario.runs and not scenario.measure["pcap"]:
         return None
     place = tempfile.mkdtemp(prefix="hpcc-lab-files-")
     atexit.register(shutil.rmtree, place, ignore_errors=True)
     files.copy_tree(directory, Path(place))
     if not scenario.measure["pcap"]:
-        with contextlib.suppress(OSError):      # of whatever a program put there
+        with contextlib.suppress(OSError):      # a program may have put files there
             Path(place, "pcap").rmdir()
     return Path(place)
 
 
 def execute(kernel, scenario, seed, progress):
-    """Run one scenario and return a Run; raises RunError, also where a disk is full."""
+    """Run one scenario and return a Run; raises RunError, also if a disk is full."""
     try:
         return _execute(kernel, scenario, seed, progress)
     except OSError as err:
@@ -315,7 +315,7 @@ def execute(kernel, scenario, seed, progress):
 
 @contextlib.contextmanager
 def _job():
-    """A temporary directory. What a guest left there goes, too; Python itself removes no deep directories."""
+    """A temporary directory. rm removes a guest's files, because Python cannot remove deeply nested directories."""
     with tempfile.TemporaryDirectory(prefix="hpcc-lab-") as directory:
         try:
             yield directory

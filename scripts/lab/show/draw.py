@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Figures for papers: SVG and PDF by matplotlib. Equal figures are equal to the byte."""
+"""Figures for papers: SVG and PDF, drawn with matplotlib. Equal data give files that are equal byte by byte."""
 
 import os
 import tempfile
@@ -11,22 +11,22 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
 from . import page
 
-WIDTH, HEIGHT, COLUMNS = 3.2, 2.4, 3        # inches of a panel
+WIDTH, HEIGHT, COLUMNS = 3.2, 2.4, 3        # size of a panel in inches, panels in a row
 LEGEND_LINES = 12
 STYLE = {
     "font.size": 8, "axes.grid": True, "grid.alpha": 0.4, "grid.linewidth": 0.5, "lines.linewidth": 1,
     "lines.markersize": 3.5, "legend.frameon": False, "legend.fontsize": 7, "axes.axisbelow": True,
     "svg.hashsalt": "hpcc-lab", "pdf.fonttype": 42, "path.simplify": True,
 }
-# Lines are told apart without colour, too.
+# Lines can also be distinguished without colour.
 DASHES = ("-", "--", "-.", ":")
 MARKERS = "os^Dv<>p"
-# No date in the files.
+# The files contain no date.
 METADATA = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}
 
 
 def _hue(text):
-    """Colours of page.py in matplotlib's terms."""
+    """A colour of page.py in the form of matplotlib."""
     if not text.startswith("hsl"):
         return text
     h, s, v = (float(part.strip("%")) for part in text[4:-1].split(", "))
@@ -79,7 +79,7 @@ def _panel(axes, figure, panel):
 
 
 def picture(figure):
-    """A matplotlib Figure, with a legend in its first panel where there are not too many lines."""
+    """A matplotlib Figure, with a legend in its first panel unless there are too many lines."""
     columns = min(len(figure.panels), COLUMNS)
     rows = -(-len(figure.panels) // columns)
     made = Figure(figsize=(WIDTH * columns, HEIGHT * rows), layout="constrained")
@@ -88,7 +88,7 @@ def picture(figure):
         _panel(axes, figure, panel)
     for i, axes in enumerate(grid.flat):
         axes.set_visible(i < len(figure.panels))
-        if i + columns >= len(figure.panels):       # nothing is below
+        if i + columns >= len(figure.panels):       # no panel is below
             axes.set_xlabel(figure.x_title)
             axes.tick_params(labelbottom=True)
     for row in grid:
@@ -99,12 +99,12 @@ def picture(figure):
 
 
 def names(figures):
-    """Of the files that write() makes."""
+    """The names of the files that write() makes."""
     return [f"{figure.name}.{kind}" for figure in figures for kind in METADATA]
 
 
 def write(figures, directory):
-    """NAME.svg and NAME.pdf of each. Old files stay until all new ones are written."""
+    """Write NAME.svg and NAME.pdf of each figure. Old files stay until all new ones are written."""
     matplotlib.rcdefaults()
     with matplotlib.rc_context(STYLE), tempfile.TemporaryDirectory(prefix=".new-", dir=directory) as new:
         for figure in figures:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What the figures show, from results.json and series.json.
+"""The data of the figures, from results.json and series.json.
 
-page.py draws a Figure by dygraphs, draw.py by matplotlib. A figure has panels with
-axes in common; FCT and queue have a line for each congestion control, plots over
+page.py draws a Figure with dygraphs, draw.py with matplotlib. The panels of a figure
+share their axes. FCT and queue have a line for each congestion control, plots over
 time have a panel for each.
 """
 
@@ -14,19 +14,19 @@ from dataclasses import dataclass
 from ..model import units
 from ..run import results as measured
 
-# So many flows that end, and figures show their percentiles; their distribution.
+# Least number of finished flows for a figure of their percentiles, and of their distribution.
 SLOWDOWN_FLOWS = 100
 CDF_FLOWS = 10
-# Above, the rates of ports are shown instead of those of flows.
+# With more flows than this, the rates of ports are shown instead.
 RATE_FLOWS = 32
-# A log axis is shown where the highest value is so many times the lowest.
+# An axis is logarithmic if the highest value is more than this number of times the lowest.
 LOG_FROM = 20
-# Points of a line over time, and of all lines of a figure: a page stays small, and its
-# lines may be zoomed some.
+# Points of a line over time, and of all lines of a figure. This keeps a page small, and is
+# enough to zoom in a little.
 POINTS, FIGURE_POINTS = 800, 24000
-# A rate of shorter intervals is noise.
+# Points of a line of rates: over shorter intervals they are noise.
 RATE_POINTS = 250
-# A panel whose values are less than this part of the highest has a scale of its own.
+# A panel gets its own scale if its highest value is below this fraction of that of all panels.
 OWN_SCALE = 1 / 8
 # Steps of a distribution.
 STEPS = 250
@@ -34,7 +34,7 @@ STEPS = 250
 
 @dataclass
 class Line:
-    """errors: half a confidence interval of each y. color: an index, else its place."""
+    """errors: half the confidence interval of each y. color: an index; the default is the line's position."""
     label: str
     xs: list
     ys: list
@@ -44,7 +44,7 @@ class Line:
 
 @dataclass
 class Panel:
-    """shade: from and until on the x axis; y_range: instead of the figure's."""
+    """shade: start and end on the x axis. y_range: overrides that of the figure."""
     title: str
     lines: list
     shade: tuple = None
@@ -72,7 +72,7 @@ class Figure:
 
 
 def ceiling(value):
-    """The first of 1, 2, 2.5, 5 times 10^n, or a small multiple of it, at or above the value."""
+    """Round up to a small multiple of 1, 2, 2.5 or 5 times 10^n."""
     if value <= 0:
         return 1.0
     power = 10.0 ** math.floor(math.log10(value / 4))
@@ -81,7 +81,7 @@ def ceiling(value):
 
 
 def thin(xs, ys, points, how):
-    """At most so many points: how (max, or mean) of every group."""
+    """Reduce a line to at most @points points: @how (max or mean) of each group of values."""
     group = -(-len(xs) // points) or 1
     starts = range(0, len(xs), group)
     return [xs[min(i + group, len(xs)) - 1] for i in starts], [how(ys[i:i + group]) for i in starts]
@@ -93,7 +93,7 @@ def mean(values):
 
 
 def groups(results):
-    """Results of one name, which differ by their seed: {name: [result, ...]}, in order."""
+    """Results by name: {name: [result, ...]}, in order. Those of one name differ in their seed."""
     found = {}
     for result in results:
         found.setdefault(result["cc"], []).append(result)
@@ -103,7 +103,7 @@ def groups(results):
 # ---- FCT
 
 def _size_name(end):
-    """Short: 3 KB is 3K."""
+    """The short form of a size: 3K for 3 KB."""
     if end == math.inf:
         return f"> {_size_name(measured.SIZES[-1])}"
     return units.show_bytes(end).replace(" ", "").rstrip("B")
@@ -131,21 +131,21 @@ def slowdown(results):
     log = highest > LOG_FROM
     return Figure(
         "slowdown", "FCT slowdown by size",
-        "Completion time by that of the flow alone on the idle network; a percentile of the flows "
-        "of each class of sizes."
-        + (" Mean over seeds, with its 95 % confidence interval." if repeated else ""),
+        "Completion time divided by that of the flow alone on the idle network: percentiles for each class "
+        "of sizes."
+        + (" Mean over the seeds, with its 95 % confidence interval." if repeated else ""),
         "flow size up to, bytes", "FCT slowdown", panels, ticks=[_size_name(end) for end in ends], dots=True,
         y_log=log, y_range=(0.9 if log else 0, highest * 1.2 if log else ceiling(highest)))
 
 
 def _quantiles(values):
-    """Values at even steps, which the last and the first are among."""
+    """Values at evenly spaced ranks, the first and the last included."""
     last = len(values) - 1
     return {values[round(i * last / STEPS)] for i in range(STEPS + 1)} if values else set()
 
 
 def fct(results):
-    """The distribution of completion times; flows that did not finish are above all."""
+    """The distribution of completion times; unfinished flows count as longer than all finished ones."""
     found, counts = {}, {}
     for name, group in groups(results).items():
         flows = [flow for result in group for flow in result["flows"] if flow["bytes"] is not None]
@@ -158,8 +158,8 @@ def fct(results):
     lines = [Line(name, xs, [bisect.bisect_right(values, x) / counts[name] for x in xs])
              for name, values in found.items() if counts[name]]
     return Figure("fct", "Flow completion times",
-                  "Of the flows, the part that took no longer. Flows that did not finish are longer "
-                  "than all.",
+                  "The fraction of the flows that took at most this time. Unfinished flows count as longer than all "
+                  "finished ones.",
                   "FCT, us", "CDF", [Panel("", lines)], x_log=log, steps=True, y_range=(0, 1.02),
                   x_range=(xs[0] if log else 0, xs[-1]))
 
@@ -167,7 +167,7 @@ def fct(results):
 # ---- queue
 
 def queue_cdf(results):
-    """The distribution of queue lengths that departing packets left behind."""
+    """The distribution of the bytes that departing packets left in the queue."""
     found = {}
     for name, group in groups(results).items():
         hist = Counter()
@@ -176,7 +176,7 @@ def queue_cdf(results):
                 if port["data"]:
                     hist.update({int(size): n for size, n in port["queue_hist"].items()})
         found[name] = sorted(hist.items())
-    # The lowest bucket ends below the unit of the histogram's buckets: a log axis begins there.
+    # The lowest bucket ends below the unit of the histogram's buckets, so a log axis starts at the unit.
     low = measured.UNIT
     sizes = sorted({max(size, low) for hist in found.values() for size, _ in hist})
     if not sizes:
@@ -192,10 +192,10 @@ def queue_cdf(results):
     ports = {f"{port['node']} to {port['peer']}" for result in results for port in result["ports"]
              if port["data"]}
     where = f"the port {ports.pop()}" if len(ports) == 1 else \
-        f"the {len(ports)} switch ports that data leave through"
+        f"the {len(ports)} switch ports that send data"
     return Figure("queue-cdf", "Queue lengths",
-                  f"Of the packets that left {where} in the measurement window, the part that left no longer "
-                  "queue behind.", "queue, KB", "CDF", [Panel("", lines)], x_log=True, steps=True,
+                  f"The fraction of the packets sent by {where} in the measurement window that left at most this "
+                  "number of bytes in the queue.", "queue, KB", "CDF", [Panel("", lines)], x_log=True, steps=True,
                   x_range=(low / 1000, max(sizes[-1], 10 * low) / 1000), y_range=(0, 1.02))
 
 
@@ -211,7 +211,7 @@ def _highest(panel):
 
 
 def _own_scales(panels, highest):
-    """For panels that would show nothing on the scale of the others."""
+    """Give a scale of its own to each panel whose lines would be flat on the common scale."""
     for panel in panels:
         if 0 < _highest(panel) < OWN_SCALE * highest:
             panel.y_range = 0, ceiling(_highest(panel))
@@ -219,7 +219,7 @@ def _own_scales(panels, highest):
 
 
 def _over_time(firsts, series, name, title, about, key, value, label, how, unit, scale, most=math.inf):
-    """A panel for each congestion control; one that takes far longer than the others is cut."""
+    """A panel for each congestion control. The time axis ends early if one takes far longer than the others."""
     ends = sorted(_end_us(result, series[result["cc"]]) for result in firsts)
     x_top = ceiling(min(ends[-1], 1.5 * ends[(len(ends) - 1) // 2]))
     x_unit, factor = ("ms", 1000) if x_top >= 10000 else ("us", 1)
@@ -251,34 +251,34 @@ def _port_name(port):
 
 
 def queue(firsts, series):
-    """Queues of ports."""
+    """Queues of ports over time."""
     top = max((max(port["queue_bytes"], default=0) for result in firsts
                for port in series[result["cc"]]["ports"]), default=0)
     unit, scale = ("MB", 10**6) if top >= 10**6 else ("KB", 10**3)
     return _over_time(
-        firsts, series, "queue", "Queue", "Bytes waiting at switch ports that data leave through, at "
-        "regular instants; the highest of each group of samples. The shaded part is the measurement window.",
+        firsts, series, "queue", "Queue", "Bytes in the queues of switch ports that send data, sampled at "
+        "regular intervals; the maximum of each group of samples. The shaded part is the measurement window.",
         "ports", "queue_bytes", _port_name, max, unit, scale)
 
 
 def rate(firsts, series):
-    """Rates of flows where there are few, else of ports."""
+    """Rates over time: of flows if there are few, else of ports."""
     most = max(port["rate_bps"] for result in firsts for port in result["ports"])
     unit, scale = ("Gb/s", 10**9) if most >= 10**9 else ("Mb/s", 10**6)
     few = [series[result["cc"]]["flows"] for result in firsts]
     if all(0 < len(flows) <= RATE_FLOWS for flows in few):
         return _over_time(
             firsts, series, "rate", "Rate of each flow", "Payload that reached the receiver in order, "
-            "averaged over short intervals. Data behind a lost packet count when it has come, so a rate may "
-            "exceed the link's for a moment.", "flows", "rate_bps",
+            "averaged over short intervals. Data behind a lost packet count when its retransmission arrives, so a "
+            "rate may exceed that of the link for a moment.", "flows", "rate_bps",
             lambda flow: f"flow {flow['id']}: {flow['from']} to {flow['to']}", mean, unit, scale, most)
     return _over_time(
-        firsts, series, "rate", "Rate of each port", "What left the switch ports that the queues are shown "
-        "of, averaged over short intervals.", "ports", "tx_bps", _port_name, mean, unit, scale, most)
+        firsts, series, "rate", "Rate of each port", "Bytes sent by the ports of the previous figure, "
+        "averaged over short intervals.", "ports", "tx_bps", _port_name, mean, unit, scale, most)
 
 
 def of(results, series):
-    """All figures that results have data for. series: {name: series} of the first seed of each."""
+    """All figures for which the results have data. series: {name: series} of the first seed of each name."""
     firsts = [group[0] for group in groups(results).values()]
     made = (slowdown(results), fct(results), queue_cdf(results), queue(firsts, series), rate(firsts, series))
     return [figure for figure in made if figure]

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 """Pages with charts that need no other file and no network.
 
-dygraphs draws the charts; the page has it inside. Where that package is not installed
-the page has no charts, and says so.
+dygraphs draws the charts, and the page contains it. If that package is not installed, the
+page has no charts, and states this.
 """
 
 import json
@@ -11,18 +11,18 @@ from pathlib import Path
 
 LAB = Path(__file__).resolve().parent
 DYGRAPHS = Path("/usr/share/javascript/dygraphs")
-# Apart in hue and in lightness, and of a lightness that both backgrounds bear.
+# Colours that differ in hue and in lightness, and that are readable on a light and on a dark background.
 COLORS = ("#2f7ed8", "#e8743b", "#19a979", "#945ecf", "#d1b000", "#ed4a7b",
           "#13a4b4", "#8d6e63")
 LEGEND_MAX = 12
 DIGITS = 5
-MISSING = "The charts are missing, as dygraphs was not installed (Debian: libjs-dygraphs)."
-# Its licence asks to be with each copy.
+MISSING = "The charts are missing because dygraphs was not installed (Debian: libjs-dygraphs)."
+# The licence requires that each copy contains it.
 LICENCE = LAB / "dygraphs.licence"
 
 
 def colors(count):
-    """One for each line; more than COLORS has are around the circle of hues."""
+    """A colour for each line. If COLORS has too few, they are spread over the colour wheel."""
     if count <= len(COLORS):
         return list(COLORS[:count])
     return [f"hsl({360 * i / count:.0f}, 65%, {(42, 55)[i % 2]}%)" for i in range(count)]
@@ -40,13 +40,13 @@ def _short(value):
 
 
 def _json(data):
-    """JSON that cannot end the element that it is in."""
+    """JSON in which no text can close the HTML element that contains it."""
     text = json.dumps(data, separators=(",", ":"), allow_nan=False)
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
 def _column(line, xs, bars, low):
-    """Values of a line at xs, null where it has none; with bars low, middle and high."""
+    """Values of a line at xs, null if it has none at an x; with bars, lists of low, middle and high."""
     errors = line.errors or [0] * len(line.ys)
     at = {x: [_short(max(y - e, low)), _short(y), _short(y + e)] if bars else _short(y)
           for x, y, e in zip(line.xs, line.ys, errors)}
@@ -59,7 +59,7 @@ def _panel(figure, panel, legend):
     bars = any(line.errors for line in lines)
     y_range = panel.y_range or figure.y_range
     low = y_range[0]            # a log axis has no 0
-    # All panels of a figure reach over the whole of the axis, also zoomed out.
+    # All panels of a figure span the whole axis, also after zooming out.
     xs = sorted({*(figure.x_range or ()), *(x for line in lines for x in line.xs)})
     data = {
         "x": [_short(x) for x in xs], "y": [_column(line, xs, bars, low) for line in lines],
@@ -74,7 +74,7 @@ def _panel(figure, panel, legend):
 
 
 def _legend(lines):
-    """Names and colours; lines of many are named at the pointer only."""
+    """Names and colours. If there are many lines, the names of the others are shown only at the pointer."""
     items = [f'<span><i style="background:{color}"></i>{escape(line.label)}</span>'
              for line, color in zip(lines[:LEGEND_MAX], _hues(lines))]
     if len(lines) > LEGEND_MAX:
@@ -83,7 +83,7 @@ def _legend(lines):
 
 
 def panels(figures):
-    """Charts side by side; they share a legend where their lines have the same names."""
+    """Charts side by side; they share one legend if their lines have the same names."""
     every = [(figure, panel) for figure in figures for panel in figure.panels]
     legends = [_legend(panel.lines) for _, panel in every]
     shared = len(set(legends)) == 1
@@ -108,7 +108,7 @@ def _library():
     text = "\n".join(scripts)
     if "</script" in text.lower() or "</style" in style.lower():
         return None
-    # What a debugger would look for beside the page.
+    # Remove links to source maps, which a debugger would try to load.
     return ("\n".join(line for line in text.splitlines() if not line.startswith("//# sourceMappingURL")),
             style.split("/*# sourceMappingURL")[0])
 

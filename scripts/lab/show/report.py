@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Results for people: a table on the terminal, and a page with plots."""
+"""Results for readers: a table on the terminal, and a page with plots."""
 
 import math
 import statistics
@@ -22,7 +22,7 @@ def _three(value):
     return f"{value:.3f}"
 
 
-# Heading, value of a run, how a value is shown.
+# Heading, second line of the heading, value of a run, function that shows a value.
 COLUMNS = (
     ("utilization", "of the wire", lambda s: s["utilization"], _three),
     ("queue p50", "", lambda s: s["queue"]["p50"], units.show_bytes),
@@ -52,7 +52,7 @@ def _cell(summaries, heading, value, show):
 
 
 def groups(runs):
-    """Runs of the same name, which differ by their seed; in order."""
+    """Lists of runs, one for each name, in order. Runs of one name differ in their seed."""
     found = {}
     for run in runs:
         found.setdefault(run.summary["cc"], []).append(run)
@@ -65,49 +65,49 @@ def _rows(runs):
             for group in groups(runs)]
 
 
-# Windows of compared runs may differ by this part of the shortest before a note says so.
+# A note is added if measurement windows differ by more than this fraction of the shortest.
 WINDOWS_DIFFER = 0.1
 WITHOUT_ECN = ("cubic", "bbr", "reno")
 NOT_TELEMETRY = ("not_agreed", "fallbacks", "unseen_loss")
 
 
 def _port_note(summaries):
-    """Which port the table is about."""
+    """The note that names the port of the table."""
     ports = {s["port"] for s in summaries}
     if len(ports) == 1:
-        return f"Utilization and queue are those of the port {ports.pop()}, which sent most."
-    return ("Utilization and queue are those of the port that sent most: "
+        return f"Utilization and queue are those of the port {ports.pop()}, which sent the most bytes."
+    return ("Utilization and queue are those of the port that sent the most bytes: "
             + "; ".join(f"{s['who']}: {s['port']}" for s in summaries) + ".")
 
 
 def _marking_notes(runs):
-    """A smaller buffer for who is not ECN-capable."""
+    """Notes on congestion controls without ECN, which have a smaller buffer."""
     for run in runs:
         names = [cc for cc in run.scenario.cc_names() if cc in WITHOUT_ECN]
         marking = run.summary["marking"]
         size = run.scenario.link_of(*run.summary["port"].split(" to "))["buffer"]
         if names and marking and marking["knonect"] < size:
             yield (f"{' and '.join(names)}: not ECN-capable, so the ports drop its packets from "
-                   f"{units.show_bytes(marking['knonect'])} (knonect) on; the buffer has "
+                   f"{units.show_bytes(marking['knonect'])} (knonect) of queue on; the buffer has "
                    f"{units.show_bytes(size)}.")
 
 
 def _classic_notes(summaries):
-    """hpcc without telemetry is Reno."""
+    """Notes on connections of hpcc without telemetry, which behave like Reno."""
     for s in summaries:
         counted = [f"{name} {s['hpcc'][name]}" for name in NOT_TELEMETRY if s["hpcc"].get(name)]
         if counted:
-            yield (f"{s['who']}: connections ran the classic response, for a while or all the "
+            yield (f"{s['who']}: connections used the classic response, temporarily or all the "
                    f"time: {', '.join(counted)}, of {s['hpcc'].get('agreed', 0)} that agreed.")
 
 
 def _backlog_notes(summaries):
-    """Packets that no port knows of."""
+    """Notes on packets that the kernel dropped outside of all ports."""
     for s in summaries:
         if s["backlog_drops"]:
-            yield (f"{s['who']}: the kernel itself dropped {s['backlog_drops']} packets between interfaces, in no "
-                   "port's count, as its queue of net.core.netdev_max_backlog was full: the figures are "
-                   "not those of the network.")
+            yield (f"{s['who']}: the kernel itself dropped {s['backlog_drops']} packets between interfaces because its "
+                   "queue (net.core.netdev_max_backlog) was full. No port counts these drops, and the figures "
+                   "are not those of the simulated network.")
 
 
 def _unseeded(run):
@@ -115,7 +115,7 @@ def _unseeded(run):
 
 
 def notes(runs):
-    """What a reader has to know to judge the figures."""
+    """Facts that a reader needs to interpret the figures."""
     made = groups(runs)
     repeated = len(runs) > len(made)
     summaries = [run.summary | {"who": run.summary["cc"] + (
@@ -124,13 +124,13 @@ def notes(runs):
              *_backlog_notes(summaries)]
     windows = [s["window_us"] for s in summaries]
     if max(windows) > (1 + WINDOWS_DIFFER) * min(windows):
-        lines.append("The measurement windows differ in length, as each ends with its first flow: "
-                     "measure.until gives all the same.")
+        lines.append("The measurement windows differ in length, because each ends with its first flow; "
+                     "set measure.until to give all the same window.")
     if any(cc in ("dctcp", "ldcp") for run in runs for cc in run.scenario.cc_names()) and \
             all(run.scenario.qdisc["marking"] == "off" for run in runs):
-        lines.append('The switches do not mark ECN, as the scenario does not say marking = "ldcp" '
-                     "in [qdisc]: without marks dctcp behaves like reno, and ldcp reacts to "
-                     "losses only.")
+        lines.append('The switches do not mark ECN, because the scenario does not set marking = "ldcp" '
+                     "in [qdisc]. Without marks dctcp behaves like reno, and ldcp reacts only to "
+                     "losses.")
     for s in summaries:
         if s["unfinished"]:
             lines.append(f"{s['who']}: {s['unfinished']} of the flows did not finish before "
@@ -138,23 +138,23 @@ def notes(runs):
     if repeated:
         seeds = ", ".join(f"{group[0].summary['cc']} {len(group)}" for group in made)
         lines.append(f"Means over seeds ({seeds}), with half the 95 % confidence interval of the "
-                     "mean; plots are of the first.")
+                     "mean; plots show the first seed.")
     if any(len(group) > 1 and all(_unseeded(run) == _unseeded(group[0]) for run in group)
            for group in made):
-        lines.append("Nothing in this scenario is random, so its runs are equal: flow.spread varies "
-                     "when flows start.")
+        lines.append("Nothing in this scenario is random, so all its runs are equal; flow.spread makes the "
+                     "start times of flows random.")
     return list(dict.fromkeys(lines))
 
 
 def _percentiles(values, many):
-    """p50/p95/p99 in one cell, or in one for each, where they have a confidence interval."""
+    """p50/p95/p99 in one cell or, with confidence intervals, in a cell for each."""
     if not many:
         return ["/".join(f"{value:.2f}" for value, _ in values)]
     return [f"{value:.2f}" + ("" if half is None else f" \u00b1 {half:.2f}") for value, half in values]
 
 
 def _slowdown_rows(runs):
-    """FCT slowdown by size, where there are enough flows to tell percentiles of."""
+    """FCT slowdown by size; empty if there are too few flows for percentiles."""
     if max(sum(flow["slowdown"] is not None for flow in run.result["flows"]) for run in runs) < \
             figures.SLOWDOWN_FLOWS:
         return []
@@ -186,12 +186,12 @@ def _aligned(rows):
                       for i, (cell, width) in enumerate(zip(row, widths))) for row in rows]
 
 
-# Of a program's last line of output, so much is shown.
+# Characters of a program's last output line that are shown.
 OUTPUT_MAX = 200
 
 
 def _last_line(path):
-    """The last line of a program's output that is not empty, without control characters."""
+    """The last non-empty line of a program's output, without control characters."""
     try:
         with path.open("rb") as file:
             file.seek(max(0, path.stat().st_size - 4096))
@@ -203,8 +203,8 @@ def _last_line(path):
 
 
 def program_failures(runs):
-    """A line for each program that failed: it ended with another status than 0 before it was stopped, and
-    the scenario does not say that it may.
+    """A line for each program that failed: it ended with a status other than 0 before it was stopped, and
+    the scenario does not set may_fail.
     """
     lines = []
     for run in runs:
@@ -220,7 +220,7 @@ def program_failures(runs):
 
 
 def text(runs):
-    """A table of the runs, one per line."""
+    """A table of the runs, one line for each, with notes."""
     rows = [["cc"] + [f"{name} {more}".strip() for name, more, _, _ in COLUMNS], *_rows(runs)]
     out = [plan.describe(runs[0].scenario, runs[0].topology), *_aligned(rows)]
     slow = _slowdown_rows(runs)
@@ -245,9 +245,9 @@ def _slowdown_table(runs):
     rows = _slowdown_rows(runs)
     if not rows:
         return ""
-    seeds = " Means over seeds, with half the 95 % confidence interval." if \
+    seeds = " Means over the seeds, with half the 95 % confidence interval." if \
         len(runs) > len(groups(runs)) else ""
-    return ("<h2>FCT slowdown</h2><p>Completion time by that of the flow alone on the idle network: "
+    return ("<h2>FCT slowdown</h2><p>Completion time divided by that of the flow alone on the idle network: "
             f"p50, p95, p99 by size.{seeds}</p>"
             + _html_table("".join(f"<th>{escape(cell)}</th>" for cell in ["cc", *rows[0][1:]]), rows[1:]))
 
@@ -265,8 +265,8 @@ def html(runs, wall):
         title,
         f"<p>{escape(about)}.</p>{_table(runs)}{extra}{_slowdown_table(runs)}{charts}"
         "<footer>Utilization and queue (p50, p99, max) cover the measurement window at the "
-        "port that sent most; queue lengths are what departing packets left behind, link "
-        "overhead included. FCT: flow completion time, from the scheduled start until the "
+        "port that sent the most bytes. Queue lengths are the bytes that departing packets left in the queue, "
+        "link overhead included. FCT: flow completion time, from the scheduled start until the "
         f"receiver has all bytes. Kernel {escape(result['kernel'])}, seed {result['seed']}, "
         f"hpcc-lab {escape(result['version'])}, {escape(wall['finished'])}, {wall['seconds']} s of real time."
         "</footer>")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Flows, ports and series of runs as CSV, one line each, with the run's cc and seed."""
+"""Flows, ports and samples of runs as CSV: a line for each, with the cc and seed of the run."""
 
 import csv
 
@@ -18,7 +18,7 @@ def _ns(us):
 
 
 def flows(results):
-    """The first columns are those that workload.flows reads: hosts by their numbers."""
+    """All flows. The first columns have the form that workload.flows reads; hosts are numbers."""
     for result in results:
         for flow in result["flows"]:
             yield (_ns(flow["start_us"]), int(flow["from"][1:]), int(flow["to"][1:]), flow["bytes"],
@@ -27,7 +27,7 @@ def flows(results):
 
 
 def ports(results):
-    """Egress ports of switches."""
+    """All egress ports of switches."""
     for result in results:
         for port in result["ports"]:
             yield (*(int(port[name]) if name == "data" else port[name] for name in PORT),
@@ -36,7 +36,7 @@ def ports(results):
 
 
 def series(results, series_of):
-    """Of the first run of each congestion control."""
+    """The samples of the first run of each congestion control."""
     for result in results:
         if result["cc"] not in series_of:
             continue
@@ -51,7 +51,7 @@ def series(results, series_of):
 
 
 def write(directory, results, series_of):
-    """All three files."""
+    """Write the three files."""
     rows = flows(results), ports(results), series(results, dict(series_of))
     for name, head, body in zip(NAMES, (FLOWS, PORTS, SERIES), rows):
         with open(directory / name, "w", encoding="utf-8", newline="") as file:
