@@ -116,7 +116,7 @@ def samples__missing():
     expect("two of three", cost.Samples([sample(acks=n) for n in (2, 6)] + [{}])
            .counter("acks"), 0.4)
     expect("a dash", cost.spell(None), "-")
-    expect("beside", cost.beside(0.5, None, True), "- > 0.50")
+    expect("beside", cost.comparison(0.5, None, True), "- > 0.50")
 
 
 def count_c__builds():

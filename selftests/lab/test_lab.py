@@ -1082,8 +1082,8 @@ class Bench(unittest.TestCase):
         self.assertNotIn("<b>", made.html())
 
     def test_pair(self):
-        more = bench.Beside("queue", lambda run: run, str, most=lambda other: 2 * other)
-        less = bench.Beside("used", lambda run: run, str, least=lambda other: other - 1)
+        more = bench.Comparison("queue", lambda run: run, str, most=lambda other: 2 * other)
+        less = bench.Comparison("used", lambda run: run, str, least=lambda other: other - 1)
         pair = bench.Pair("one", "file", ["a=1"], ["b=1"], ["b=2"], [more, less],
                           [bench.Figure("alone", lambda run: run, str, most=5)])
         this, other = (case.title for case in pair.cases())
@@ -1097,7 +1097,7 @@ class Bench(unittest.TestCase):
     def test_pair_of_seeds(self):
         """The median of each side counts; every run has a seed of its own."""
         pair = bench.Pair("one", "file", [], ["b=1"], ["b=2"], [
-            bench.Beside("queue", lambda run: run, str, most=lambda other: 2 * other)],
+            bench.Comparison("queue", lambda run: run, str, most=lambda other: 2 * other)],
             [bench.Figure("alone", lambda run: run, str, most=5)], seeds=3)
         self.assertEqual([case.more_seed for case in pair.cases()], [0, 1, 2, 0, 1, 2])
         done = dict(zip((case.title for case in pair.cases()), (9, 2, 4, 1, 3, 30)))

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What the benches have in common: scenarios that run side by side, figures with
-limits, and a report as report.md, report.html and results.json.
+"""Common parts of the benches: scenarios that run in parallel, figures with limits,
+and a report as report.md, report.html and results.json.
 
-Nothing is asserted: a bench fails only if something did not run.
+A missed limit is not an error: a bench fails only if a run failed.
 """
 
 import argparse
@@ -25,9 +25,9 @@ SCENARIOS = Path(__file__).resolve().parents[2] / "scenarios"
 
 @dataclass
 class Figure:
-    """One number: where it comes from, how it is shown, its limit.
+    """One number: its source, its display, and its limits.
 
-    A limit that depends on the run is a function of it.
+    A limit that depends on the run is a function of the run.
     """
     name: str
     value: object               # function of a run
@@ -41,7 +41,7 @@ class Figure:
                      for limit in (self.most, self.least))
 
     def verdict(self, value, run=None):
-        """met or missed; empty where there is no limit."""
+        """met or missed; empty without a limit."""
         most, least = self.limits(run)
         if most is None and least is None:
             return ""
@@ -50,62 +50,62 @@ class Figure:
         return "met" if good else "missed"
 
     def target(self, run=None):
-        """The limit for people."""
+        """The limit as text."""
         most, least = self.limits(run)
         if most is not None:
             return f"<= {self.unit(most)}"
         return f">= {self.unit(least)}" if least is not None else ""
 
     def show(self, value):
-        """A value for people."""
+        """A value as text."""
         return "unfinished" if value is None else self.unit(value)
 
 
 @dataclass
 class Case:
-    """A scenario with settings, and the figures read from it."""
+    """A scenario with settings, and the figures taken from its run."""
     title: str
     file: str
     settings: list = field(default_factory=list)
     cc: str = None
     figures: list = field(default_factory=list)
-    more_seed: int = 0          # added to the bench's
+    more_seed: int = 0          # added to the seed of the bench
 
 
 @dataclass
-class Beside:
-    """What some runs may have more, or less, of something than others in the same bench; of each the
-    median counts.
+class Comparison:
+    """A figure of some runs whose limit depends on that of other runs of the same bench. The medians of the runs
+    are compared.
     """
     name: str
     value: object               # function of a run
     unit: object                # function that shows it
-    most: object = None         # function of the other one's value
+    most: object = None         # function of the value of the other runs
     least: object = None
 
     def row(self, runs, others):
         """[figure, must, measured, verdict]"""
-        value, beside = median(self.value, runs), median(self.value, others)
-        own = Figure(self.name, self.value, self.unit, self.most and self.most(beside),
-                     self.least and self.least(beside))
-        return [self.name, f"{own.target()} (beside {self.unit(beside)})", own.show(value),
+        value, other = median(self.value, runs), median(self.value, others)
+        own = Figure(self.name, self.value, self.unit, self.most and self.most(other),
+                     self.least and self.least(other))
+        return [self.name, f"{own.target()} (beside {self.unit(other)})", own.show(value),
                 own.verdict(value)]
 
 
 @dataclass
 class Pair:
-    """A scenario with two settings: what runs with the first are measured by."""
+    """A scenario that runs with two sets of settings; runs with the first are compared with the others."""
     title: str
     file: str
-    settings: list              # of both
+    settings: list              # common to all runs
     this: list
     other: list
-    beside: list                # of Beside
-    figures: list = field(default_factory=list)     # of Figure, of the first alone
-    seeds: int = 1              # runs of each, the first with the bench's seed
+    comparisons: list
+    figures: list = field(default_factory=list)     # Figures of the runs with the first settings
+    seeds: int = 1              # runs with each settings, the first with the seed of the bench
 
     def cases(self):
-        """Those with the first settings, then the others, as Bench.run() wants them."""
+        """The cases for Bench.run(): first those with the first settings, then the others."""
         return [Case(f"{self.title}: {', '.join(own)}" + (f", seed + {more}" if more else ""),
                      self.file, self.settings + own, more_seed=more)
                 for own in (self.this, self.other) for more in range(self.seeds)]
@@ -116,7 +116,7 @@ class Pair:
         if any(isinstance(run, str) for run in runs):
             return [[self.title, "run", "", "failed", "missed"]]
         this, other = runs[:self.seeds], runs[self.seeds:]
-        rows = [[self.title, *beside.row(this, other)] for beside in self.beside]
+        rows = [[self.title, *comparison.row(this, other)] for comparison in self.comparisons]
         for figure in self.figures:
             value = median(figure.value, this)
             rows.append([self.title, figure.name, figure.target(), figure.show(value),
@@ -126,7 +126,7 @@ class Pair:
 
 @dataclass
 class Report:
-    """A table, what has to be known to read it, and pictures for the page."""
+    """A table, notes that explain it, and pictures for the page."""
     name: str
     about: str
     head: list
@@ -160,14 +160,14 @@ def _markdown_table(head, rows):
 
 
 def _titled_once(rows):
-    """A scenario's name at its first row only."""
+    """Rows with the name of a scenario only in its first row."""
     shown = [None, *(row[0] for row in rows)]
     return [["" if row[0] == previous else row[0], *row[1:]]
             for row, previous in zip(rows, shown)]
 
 
 def table(head, rows):
-    """Cells as HTML."""
+    """A table as HTML."""
     first = "".join(f"<th>{escape(name)}</th>" for name in head)
     body = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>"
                    for row in _titled_once(rows))
@@ -176,12 +176,12 @@ def table(head, rows):
 
 
 def median(value, runs):
-    """Of a function of some runs."""
+    """The median of a function over some runs."""
     return statistics.median(value(run) for run in runs)
 
 
 def _run_case(kernel, case, seed, progress):
-    """A Run, or the message of what went wrong."""
+    """Return a Run, or the message of an error."""
     seed += case.more_seed
     try:
         scenario = scenarios.load(SCENARIOS / f"{case.file}.toml", case.settings, case.cc, seed)
@@ -208,8 +208,8 @@ class Bench:
         self.unlisted = set()
 
     def run(self, cases, listed=True):
-        """{title: Run, or what went wrong} of these and of what ran before; as many at
-        a time as there are CPUs. Those not listed are left out of results.json."""
+        """Run cases, one for each CPU at a time. Return {title: Run, or the message of an error} of these cases
+        and of earlier ones. results.json omits cases that are not listed."""
         if not listed:
             self.unlisted |= {case.title for case in cases}
         try:
@@ -225,22 +225,22 @@ class Bench:
         return self.done
 
     def about(self, rows, verdicts):
-        """How many targets are met, and by which kernel; verdicts: their column."""
+        """The numbers of met and missed targets, and the kernel. verdicts: the column of the verdicts."""
         met, missed = (sum(row[verdicts] == word for row in rows) for word in ("met", "missed"))
         return (f"{met} targets met, {missed} missed; seed {self.args.seed}; {self.kernels()}. "
                 "Figures of the measurement window unless they say whole run.")
 
     def kernels(self):
-        """What it ran on."""
+        """The kernels of all runs."""
         found = {run.result["kernel"] for run in self.runs().values()}
         return ", ".join(sorted(found)) or "nothing ran"
 
     def runs(self):
-        """Those that ran."""
+        """The successful runs."""
         return {title: run for title, run in self.done.items() if not isinstance(run, str)}
 
     def write(self, made, more=None):
-        """The three files; the markdown is printed, too. Returns the exit status."""
+        """Write the three files, and print the markdown. Return the exit status."""
         out = self.args.out
         out.mkdir(parents=True, exist_ok=True)
         (out / "report.md").write_text(made.markdown(), encoding="utf-8")
@@ -260,16 +260,16 @@ class Bench:
         return 1 if failures else 0
 
 
-# ---- figures and units that more than one bench has
+# ---- figures and units of several benches
 
 
 def utilization(run):
-    """Of the port that sent most."""
+    """The utilization of the port that sent the most bytes."""
     return run.summary["utilization"]
 
 
 def p99(run):
-    """Of what departing packets left behind, in the measurement window."""
+    """The p99 of the bytes that departing packets left in the queue, in the measurement window."""
     return run.summary["queue"]["p99"]
 
 

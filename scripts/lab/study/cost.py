@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What a segment costs: the files of scripts/vm/count.c, the samples of guestbench.py,
-and the tables that scripts/bench-kernel makes of them."""
+"""The cost of a segment: reads files of scripts/vm/count.c and samples of guestbench.py, and
+computes the figures in the tables of scripts/bench-kernel."""
 
 from collections import Counter, defaultdict
 from statistics import median
 
-# Ethernet, IPv4, TCP and its timestamps: what a packet has without our option.
+# Header bytes of a packet without our option: Ethernet, IPv4, TCP and its timestamps.
 PLAIN_BYTES = 14 + 20 + 20 + 12
 SENDER = ("sender_out", "sender_in")
-# Here an instruction is a byte; a CPU does many at a time.
+# Functions that handle one byte per instruction in the emulation; a real CPU handles many at a time.
 BYTEWISE = ("memset", "memcpy", "memmove", "clear_page", "copy_user", "copy_page",
             "rep_movs", "rep_stos")
-# Functions that take less of a sample are left out of results.json.
+# Functions with less than this fraction of the instructions of a sample are left out of results.json.
 LEAST_PART = 0.0005
 
 
@@ -25,7 +25,7 @@ class Profile:
             kind, *words = line.split()
             if kind == "function":
                 name, module, role, insns, calls = words
-                # A function that the compiler cut into parts is one.
+                # Count the parts into which the compiler split a function as one.
                 key = name.split(".")[0], module, role
                 self.insns[key] += int(insns)
                 if "." not in name or name.split(".")[1] in ("isra", "constprop"):
@@ -36,17 +36,17 @@ class Profile:
                 raise ValueError(f"count.c never writes {line!r}")
 
     def total(self, roles=None, wanted=lambda name, module: True):
-        """Instructions of the kernel, of these roles and functions."""
+        """Instructions in the kernel, for these roles and functions."""
         return sum(insns for (name, module, role), insns in self.insns.items()
                    if role != "user" and (not roles or role in roles) and wanted(name, module))
 
     def called(self, name, roles=None):
-        """How often a function was."""
+        """The number of calls of a function."""
         return sum(calls for (found, _, role), calls in self.calls.items()
                    if found == name and (not roles or role in roles))
 
     def summary(self):
-        """What a sample keeps of it."""
+        """The part of a profile that a sample stores."""
         everything = self.total()
         roles = Counter()
         for (_, _, role), insns in self.insns.items():
@@ -57,7 +57,7 @@ class Profile:
             "bytewise": self.total(wanted=is_bytewise),
             "bytewise_roles": {role: self.total((role,), is_bytewise) for role in roles},
             "ours": self.total(wanted=lambda _, module: is_ours(module)),
-            # The qdisc that sch_prio, the only other one, has as its child.
+            # The only other qdisc is sch_prio, the parent.
             "qdisc": self.total(("qdisc",), lambda _, module: module != "sch_prio"),
             "traversals": self.called("__dev_queue_xmit", SENDER),
             "pace_timers": self.called("tcp_pace_kick"),
@@ -68,18 +68,18 @@ class Profile:
 
 
 def is_bytewise(name, _):
-    """Does it copy or clear?"""
+    """Whether a function copies or clears memory."""
     return name.lstrip("_").startswith(BYTEWISE)
 
 
 def is_ours(module):
-    """Is it one of this project's?"""
+    """Whether a module belongs to this project."""
     return "hpcc" in module or "ldcp" in module
 
 
 def plain_ack(acks, part):
-    """Mean instructions of ours for the cheapest so many (0 to 1) of all ACKs: those
-    without telemetry. None if there is next to none."""
+    """Mean number of our instructions per ACK, over the cheapest ACKs, a fraction of @part of
+    all: those without telemetry. None if there are almost none."""
     left = whole = part * sum(count for _, count in acks)
     if part < 0.02 or not whole:
         return None
@@ -92,13 +92,13 @@ def plain_ack(acks, part):
 
 
 class Samples:
-    """All samples of one variant; figures are medians. Without samples they are None."""
+    """All samples of one variant. Figures are medians, or None without samples."""
 
     def __init__(self, samples):
         self.samples = samples
 
     def median(self, function):
-        """Of what a function says of each; None where it cannot say."""
+        """The median of a function over the samples for which it has a value, or None."""
         values = []
         for sample in self.samples:
             try:
@@ -109,7 +109,7 @@ class Samples:
         return median(values) if values else None
 
     def each(self, function):
-        """By segment."""
+        """A figure per segment."""
         return self.median(lambda s: function(s) / s["segments"])
 
     def gbps(self):
@@ -117,37 +117,37 @@ class Samples:
         return self.median(lambda s: 8e-9 * s["bytes"] / s["seconds"])
 
     def role(self, *names):
-        """Instructions by segment for these."""
+        """Instructions per segment for these roles."""
         return self.each(lambda s: sum(s["cost"]["roles"].get(name, 0) for name in names))
 
     def least_by_ack(self, *roles, copies=True):
-        """Instructions by ACK for these, in the sample with the fewest: in some each ACK has its
-        route looked up anew. Copying and clearing may be left out."""
+        """Instructions per ACK for these roles, in the sample with the fewest; in some samples the kernel looks
+        up the route for each ACK. copies: whether copying and clearing count."""
         return min((sum(s["cost"]["roles"].get(name, 0) -
                         (0 if copies else s["cost"]["bytewise_roles"].get(name, 0))
                         for name in roles) / s["acks"] for s in self.samples), default=None)
 
     def cost(self, name):
-        """By segment, of what Profile.summary() has."""
+        """A figure of Profile.summary() per segment."""
         return self.each(lambda s: s["cost"][name])
 
     def counter(self, name):
-        """By segment, of what the hosts count."""
+        """A counter of the hosts per segment."""
         return self.each(lambda s: s[name])
 
     def option_bytes(self, kind):
-        """Of all headers of data or ACKs but the usual ones, by segment. None where nobody
-        asks, as payload that was sent again would be taken for options, and where the
-        payload is known only as far as it was read."""
-        def of_one(said):
-            if not said["hpcc_forward_received"] or said.get("shared"):
+        """Bytes of options on data or ACKs per segment, without the timestamp option. None without
+        requests, because retransmitted payload would count as options; and None if connections share
+        a thread, because then only the payload that was read is known."""
+        def of_one(sample):
+            if not sample["hpcc_forward_received"] or sample.get("shared"):
                 return None
-            payload = said["bytes"] if kind == "data" else 0
-            return (said[kind + "_bytes"] - PLAIN_BYTES * said[kind] - payload) / said["segments"]
+            payload = sample["bytes"] if kind == "data" else 0
+            return (sample[kind + "_bytes"] - PLAIN_BYTES * sample[kind] - payload) / sample["segments"]
         return self.median(of_one)
 
     def per_packet(self):
-        """Instructions of the qdisc, by packet of both directions."""
+        """Instructions of the qdisc per packet, over both directions."""
         return self.median(lambda s: s["cost"]["qdisc"] / (s["data"] + s["acks"]))
 
     def plain_ack(self):
@@ -156,23 +156,23 @@ class Samples:
             s["cost"]["acks_ours"], 1 - s["hpcc_echo_received"] / s["acks"]))
 
     def any_ack(self):
-        """Instructions of ours by ACK, all ACKs."""
+        """Our instructions per ACK, over all ACKs."""
         return self.median(lambda s: plain_ack(s["cost"]["acks_ours"], 1))
 
     def functions(self):
-        """{"function module role": instructions by segment}"""
+        """Return {"function module role": instructions per segment}."""
         names = {name for s in self.samples for name in s.get("cost", {}).get("functions", ())}
         return {name: self.each(lambda s, name=name: s["cost"]["functions"].get(name, [0])[0])
                 for name in names}
 
 
 class Results:
-    """All that guests said, by part, path and variant."""
+    """The output of all guests, by part, path and variant."""
 
-    def __init__(self, said):
-        self.said = said
+    def __init__(self, output):
+        self.output = output
         self.found = defaultdict(list)
-        for sample in said:
+        for sample in output:
             if sample["event"] == "path":
                 self.found[sample["part"], sample["hops"], sample["flows"],
                            sample["variant"]].append(sample)
@@ -182,29 +182,29 @@ class Results:
                 self.found[sample["event"]].append(sample)
 
     def of(self, *key):
-        """Samples, perhaps none."""
+        """The Samples of a key, which may be empty."""
         return Samples(self.found.get(key, []))
 
     def parts(self):
-        """Those that were measured."""
-        return {sample["part"] for sample in self.said}
+        """The parts that were measured."""
+        return {sample["part"] for sample in self.output}
 
     def last(self, event, name):
-        """What a guest said last of something."""
+        """The last value of a kind of event."""
         return self.found[event][-1][name] if event in self.found else None
 
     def keys(self, part):
-        """(hops, flows, variant) of a part, in the order measured."""
+        """The (hops, flows, variant) of a part, in the order of the measurements."""
         return [key[1:] for key in self.found if key[0] == part and len(key) == 4]
 
 
 def ratio(part, whole):
-    """None if either is unknown."""
+    """part / whole; None if either is unknown."""
     return part / whole if part is not None and whole else None
 
 
 def spell(value, digits=None):
-    """A number for people, or a dash."""
+    """A number as text, or a dash."""
     if value is None:
         return "-"
     if digits is None:
@@ -212,6 +212,6 @@ def spell(value, digits=None):
     return f"{value:.{digits}f}"
 
 
-def beside(value, before, has_before):
-    """A cell of a table: with --before that value first."""
+def comparison(value, before, has_before):
+    """A cell of a table: the value, or "before > value" with --before."""
     return f"{spell(before)} > {spell(value)}" if has_before else spell(value)

@@ -24,14 +24,14 @@ from ..run import results
 TOP = Path(__file__).resolve().parents[3]
 SEEDS_MAX = 1000
 NAME = "[A-Za-z0-9][-A-Za-z0-9_.]*"
-# What a run's figures follow from: a change of these runs it again.
+# Files on which the results of a run depend: if one changes, all runs are repeated.
 SOURCES = ("kmod/**/*.[ch]", "qdisc/**/*.[ch]", "include/**/*.h", "tools/network/*.[ch]", "tools/traffic/*.[ch]", "scripts/uml/*",
            "scripts/hpcc-lab", "scripts/lab/*.py", "scripts/lab/model/*.py", "scripts/lab/setup/*.py", "scripts/lab/run/*.py",
            "scripts/lab/show/*.py", "dkms.conf")
 # Modules of these rooms that only show the results of runs.
 TELLING = ("command.py", "figures.py", "report.py")
-# Real time that a guest takes, for a first estimate: for a packet at a port, for a flow, and for a run
-# that sends nothing.
+# Real time of a guest, for a first estimate: per packet and port, per flow, and for a run without
+# traffic.
 PACKET_US, FLOW_MS, RUN_S = 7, 20, 3
 
 
@@ -79,7 +79,7 @@ def _boolean(value):
 
 
 def _seeds(value):
-    """N: from 1 to N."""
+    """Seeds from 1 to N."""
     if isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= SEEDS_MAX:
         return list(range(1, value + 1))
     raise ValueError(f"a number of seeds from 1 to {SEEDS_MAX}")
@@ -138,17 +138,17 @@ class Cell:
 
     @property
     def directory(self):
-        """Below that of the grid."""
+        """The directory of a run, relative to that of the grid."""
         return f"runs/{self.workload}/{self.load:g}/{self.variant}/{self.seed}"
 
     @property
     def results(self):
-        """What a run leaves if it succeeds."""
+        """The file that a successful run writes."""
         return f"{self.directory}/results.json"
 
     @property
     def log(self):
-        """What hpcc-lab printed."""
+        """The output of hpcc-lab."""
         return f"{self.directory}/log"
 
     def __str__(self):
@@ -157,7 +157,7 @@ class Cell:
 
 @dataclass
 class Grid:
-    """A checked file."""
+    """A checked grid file."""
     path: Path
     scenario: Path
     loads: list
@@ -170,33 +170,33 @@ class Grid:
 
     @property
     def name(self):
-        """The file's, which its results are in a directory of."""
+        """The name of the file, and of the directory of its results."""
         return self.path.stem
 
     def cells(self):
-        """All runs; one seed after the other, so that what is there first covers everything."""
+        """All runs, one seed after the other, so that the first results cover all variants."""
         return [Cell(work, load, variant, seed) for seed in self.seeds for work in self.workloads
                 for load in self.loads for variant, values in self.variants.items()
                 if work in (values["workloads"] or [work]) and load in (values["loads"] or [load])]
 
     def assignments(self, cell):
-        """What is --set for a run; a later one overrides an earlier."""
+        """The values of --set for a run; a later one overrides an earlier one."""
         work, variant = self.workloads[cell.workload], self.variants[cell.variant]
         drawn = [f"workload.cdf={json.dumps(work['cdf'])}", f"workload.load={cell.load:g}",
                  f"workload.duration={work['duration']}ns"]
         return [*(self.settings if variant["common"] else []), *drawn, *work["set"], *variant["set"]]
 
     def scenario_of(self, cell):
-        """As hpcc-lab will have it."""
+        """The scenario that hpcc-lab will run."""
         return scenarios.load(self.scenario, self.assignments(cell), self.variants[cell.variant]["cc"],
                               cell.seed)
 
     def kernels(self):
-        """The guests' versions, each once; None: hpcc-lab's."""
+        """The kernel versions, without duplicates; None is the default of hpcc-lab."""
         return list(dict.fromkeys(variant["kernel"] or self.kernel for variant in self.variants.values()))
 
     def command(self, cell):
-        """Runs a cell, from the grid's directory."""
+        """The command that runs a cell, in the directory of the grid."""
         variant = self.variants[cell.variant]
         argv = [sys.executable, str(TOP / "scripts/hpcc-lab"), "run", str(self.scenario), "--cc", variant["cc"],
                 "--seed", str(cell.seed), "--out", cell.directory]
@@ -207,7 +207,7 @@ class Grid:
         return shlex.join(argv)
 
     def check(self):
-        """Each variant once, each workload at each load once: what hpcc-lab would refuse."""
+        """Check each variant once, and each workload at each load once, for values that hpcc-lab would refuse."""
         seen = set()
         for cell in self.cells():
             parts = {("variant", cell.variant), (cell.workload, cell.load)}
@@ -219,7 +219,7 @@ class Grid:
                     raise ScenarioError(f"{cell}: {err}") from None
 
     def estimate_s(self, cell):
-        """Real time that a run takes on one core, by what it sends on average."""
+        """Estimate the real time of a run on one core from the mean amount of traffic."""
         settings = scenarios.load(self.scenario, self.assignments(cell), None, cell.seed)
         shape = Topology(settings)
         flow = settings.flows[0]
@@ -232,7 +232,7 @@ class Grid:
 
 
 def _named(data, kind):
-    """[[workload]] or [[variant]] by name."""
+    """Return the tables [[workload]] or [[variant]], by name."""
     tables = data.get(kind, [])
     if not isinstance(tables, list) or not tables or not all(isinstance(table, dict) for table in tables):
         raise ScenarioError(f"{kind}: at least one [[{kind}]] with the keys "
@@ -247,7 +247,7 @@ def _named(data, kind):
 
 
 def _check_part(variant, known, what):
-    """What a variant is restricted to has to be in the grid."""
+    """Check that the grid has the workloads or loads to which a variant is restricted."""
     for item in variant[what] or []:
         if item not in known:
             raise ScenarioError(f"variant {variant['name']}: {what}: {item!r} is none of the grid's: "
@@ -255,7 +255,7 @@ def _check_part(variant, known, what):
 
 
 def build(data, path):
-    """A Grid of a file's parsed TOML; files that it names are beside it."""
+    """Make a Grid from parsed TOML. Files that it names are relative to its directory."""
     for key in data:
         if key not in KEYS[""] and key not in KEYS:
             raise ScenarioError(f"{keys.short(key)}: unknown key; allowed: {', '.join(KEYS[''])}, "
@@ -273,8 +273,8 @@ def build(data, path):
 
 
 def load(path, thorough=True):
-    """Read and check a file. thorough: also what hpcc-lab would refuse, which takes seconds where a
-    network is large.
+    """Read and check a file. thorough: also check for values that hpcc-lab would refuse, which takes
+    seconds for a large network.
     """
     path = Path(path).absolute()
     try:
@@ -295,7 +295,7 @@ def load(path, thorough=True):
 
 
 def sources():
-    """A digest of what runs are made with."""
+    """A digest of the files on which the results of runs depend."""
     digest = hashlib.sha256(results.VERSION.encode())
     for pattern in SOURCES:
         for path in sorted(TOP.glob(pattern)):
@@ -305,5 +305,5 @@ def sources():
 
 
 def cores():
-    """Of this machine, for this process."""
+    """The number of cores that this process may use."""
     return len(os.sched_getaffinity(0))

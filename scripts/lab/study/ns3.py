@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The same flows in ns-3 and here: slowdown by size, and how much longer short flows took.
+"""The same flows in ns-3 and here: slowdown by size, and the waiting time of short flows.
 
-A list of flows that ns-3 has run has the columns ns3_fct_ns and ns3_alone_ns beside those of a
-workload. Flows are told apart by all that a workload says of them: when they start, from where to
-where, and their size.
+A list of flows that ran in ns-3 has the columns of a workload, and also ns3_fct_ns and ns3_alone_ns.
+A flow is identified by its start, source, destination and size.
 
-ns-3's times end when the sender has the last ACK, ours when the receiver has the last byte. So what an
-ACK takes on an idle way back is added to ours, both to the time of a flow and to that of the flow
-alone; else the same wait would count twice as much here where flows are short.
+Times of ns-3 end when the sender has the last ACK, ours when the receiver has the last byte. So we add
+the time of an ACK on an idle return path to our times: to the flow's completion time and to its
+completion time on an idle network. Otherwise the same waiting time would weigh twice as much in our
+slowdown of short flows.
 """
 
 import csv
@@ -21,21 +21,21 @@ from ..model.topology import Topology
 from ..run import results
 
 COLUMNS = ("start_ns", "from", "to", "bytes", "ns3_fct_ns", "ns3_alone_ns")
-# Flows of at most so many bytes take one or two packets: what they take longer than alone is
-# what they waited.
+# Flows of at most this size in bytes have one or two packets. Their waiting time is the time beyond
+# that of the flow alone.
 SHORT = 3000
-# How far above ns-3's our figures may be: of one size, and of all flows.
+# Largest allowed ratio of our slowdown to that of ns-3: for one size, and for all flows.
 GOAL_SIZE, GOAL_ALL = 1.10, 1.05
-# A percentile with fewer flows above it than this is not judged.
+# A percentile is not judged if fewer flows than this are above it.
 FEW = 3
 
 
 class Ns3Error(ScenarioError):
-    """What is wrong, in one line."""
+    """An error, in one line."""
 
 
 def read(path):
-    """{(start_ns, from, to, bytes): [(fct_ns, alone_ns)]} of ns-3's flows."""
+    """Return {(start_ns, from, to, bytes): [(fct_ns, alone_ns)]} of the flows in ns-3."""
     path = Path(path)
     flows = {}
     try:
@@ -62,14 +62,14 @@ def _key(flow):
 
 
 def _acks_ns(run):
-    """{(from, to): time of an ACK on its way back} of a run's flows."""
+    """Return {(from, to): time of an ACK from to back to from} of the flows of a run."""
     shape = Topology(scenario.build(run["settings"], run["scenario"], run["seed"]))
     return {(src, dst): shape.alone_ns(dst, src, 1)
             for src, dst in {(flow["from"], flow["to"]) for flow in run["flows"]}}
 
 
 def pairs(run, ns3):
-    """Each flow of a run that ended, as {bytes, ours, ns3} with (fct_ns, alone_ns) each."""
+    """The finished flows of a run, as {bytes, ours, ns3}; ours and ns3 are (fct_ns, alone_ns)."""
     left = {key: list(times) for key, times in ns3.items()}
     acks, found = _acks_ns(run), []
     for flow in run["flows"]:
@@ -104,16 +104,16 @@ def by_size(found):
 
 
 def waits_us(found):
-    """Of short flows, the time beyond that of the flow alone: ns-3's percentiles and ours."""
+    """The waiting times of short flows, as the percentiles of ns-3 and ours."""
     short = [f for f in found if f["bytes"] <= SHORT]
     return [[max(t, 0) / 1000 for t in _percentiles(f[who][0] - f[who][1] for f in short)]
             for who in ("ns3", "ours")] if short else None
 
 
 def misses(table):
-    """[(size, percentile, ours / ns-3's)] of what is further above ns-3's than the goal.
+    """Return [(size, percentile, ratio of ours to ns-3)] of the slowdowns that miss the goal.
 
-    Percentiles that few flows decide are not judged.
+    Percentiles that depend on few flows are not judged.
     """
     return [(size, percent, b / a) for size, (count, theirs, ours) in table.items()
             for percent, a, b in zip(results.PERCENTILES, theirs, ours)

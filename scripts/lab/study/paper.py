@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
 """The results of a grid: results.rst with its tables, and figures as SVG and PDF.
 
-A percentile is that of the flows of all seeds; a flow that did not end took longer than all that
-did. Half of a 95 % confidence interval is of its values for each seed, and is given where each seed
-has flows enough for them. Runs that are missing are in no figure, and are named.
+A percentile covers the flows of all seeds; a flow that did not end counts as slower than all finished
+flows. The 95 % confidence interval of a percentile comes from its values for each seed, and is given if
+each seed has enough flows. Missing runs are listed, and no figure includes them.
 """
 
 import array
@@ -27,29 +27,31 @@ from .grid import TOP
 PERCENTILES = results.PERCENTILES
 # Upper ends of classes of sizes; the last has the longest flows.
 SIZES = (*results.SIZES, math.inf)
-# Flows that a percentile needs: one of them lies above it.
+# Least number of flows for a percentile, so that one of them is above it.
 FLOWS_MIN = {p: math.ceil(100 / (100 - p)) for p in PERCENTILES}
-# Of a commit's name.
+# Digits of a commit's name.
 COMMIT = 12
-# "Where we lose" leaves out what is within this of a peer, or within both intervals.
+# "Where we lose" leaves out a slowdown that exceeds that of a peer by less than this factor, or by less than
+# the sum of both intervals.
 SAME = 1.02
+# Rows in that table.
 LOSSES = 25
-# Flows above so many bytes are long.
+# Flows with more bytes than this are long.
 LONG = 300000
-# In a cell without a value: no docutils markup.
+# Text of a cell without a value; docutils must not take it for markup.
 NONE = "–"
-# What a flow that did not end has as its slowdown, and how it is shown.
+# Slowdown of a flow that did not end, and its text.
 NEVER = math.inf
 NOT_ENDED = "not ended"
-# Parts of a scenario that a network is built from.
+# Parts of a scenario that describe its network.
 NETWORK = ("ip", "topology", "link", "host", "qdisc")
-# Counters of hpcc: connections without telemetry, for a while or all the time.
+# Counters of hpcc for connections without telemetry, temporarily or all the time.
 CLASSIC = ("not_agreed", "fallbacks", "unseen_loss")
 CLASSES = {True: "to hosts", False: "fabric"}
 
 
 def write_guest(path, kernels):
-    """What the runs of a grid run in: kernels and modules."""
+    """Write the paths of the kernels and modules of a grid."""
     Path(path).write_text("".join(f"{kernel.tree} {kernel.tools}\n" for kernel in kernels), encoding="utf-8")
 
 
@@ -63,7 +65,7 @@ class Ports:
         self.longest = self.marks = self.drops = 0
 
     def add(self, port):
-        """One of results.json."""
+        """Add a port of a results.json."""
         self.utilization.append(port["utilization"])
         self.hist.update({int(size): n for size, n in port["queue_hist"].items()})
         self.longest = max(self.longest, port["queue_bytes"]["max"])
@@ -71,7 +73,7 @@ class Ports:
         self.drops += port["drops"]
 
     def queue(self, percent):
-        """A percentile of what packets left behind at all of them, bytes."""
+        """A percentile of the bytes that packets left in the queue, over all ports."""
         total, seen = sum(self.hist.values()), 0
         for size, n in sorted(self.hist.items()):
             seen += n
@@ -84,7 +86,7 @@ class Runs:
     """The results of one workload, load and variant."""
 
     def __init__(self):
-        # For each seed, by size: bytes of its flows, slowdown, slowdown as it was published.
+        # For each seed three columns, sorted by size: bytes of the flows, slowdown, slowdown by the published method.
         self.seeds = []
         self.ports = defaultdict(Ports)
         self.sums = Counter()
@@ -92,8 +94,8 @@ class Runs:
         self.kernels, self.commits = set(), set()
 
     def add(self, result):
-        """One results.json."""
-        back = _way_back(result)
+        """Add a results.json."""
+        back = _return_path(result)
         flows = sorted((flow["bytes"], flow["slowdown"],
                         published.slowdown(flow, back(flow["from"], flow["to"])))
                        if flow["slowdown"] else (flow["bytes"], NEVER, NEVER)
@@ -113,8 +115,8 @@ class Runs:
         self.commits.add(result["wall"].get("commit", "unknown")[:COMMIT])
 
     def value(self, low, high, percent, column=1):
-        """(percentile, half of its interval or None) of flows above low, up to high bytes; None
-        where there are too few flows.
+        """Return (percentile, half of its interval or None) of the flows with more than low and at
+        most high bytes, or None if there are too few flows.
         """
         each = [sorted(seed[column][bisect.bisect_right(seed[0], low):bisect.bisect_right(seed[0], high)])
                 for seed in self.seeds]
@@ -129,12 +131,12 @@ class Runs:
 
 
 def _percentile(values, percent):
-    """The nearest rank's, of values that rise."""
+    """The nearest-rank percentile of sorted values."""
     return values[-(-len(values) * percent // 100) - 1]
 
 
-def _way_back(result):
-    """What an ACK takes from a flow's receiver to its sender on an idle network, in us."""
+def _return_path(result):
+    """A function that returns the time in us of an ACK from dst to src on an idle network."""
     settings = {key: result["settings"][key] for key in NETWORK if key in result["settings"]}
     one = {"from": "h0", "to": "h1", "bytes": 1}
     shape = Topology(scenarios.build(settings | {"flow": [one]}, "network"))
@@ -149,7 +151,7 @@ def _way_back(result):
 
 
 def read(grid):
-    """({(workload, load, variant): Runs}, the cells that failed)."""
+    """Return ({(workload, load, variant): Runs}, the list of failed cells)."""
     found, failed = defaultdict(Runs), []
     for cell in grid.cells():
         try:
@@ -162,12 +164,12 @@ def read(grid):
 
 
 def why(cell):
-    """The last line that a failed run printed."""
+    """The last line of the output of a failed run."""
     try:
         lines = Path(cell.log).read_text(encoding="utf-8", errors="replace").split("\n")
     except OSError:
         return "did not start"
-    return next((line.strip() for line in reversed(lines) if line.strip()), "said nothing")
+    return next((line.strip() for line in reversed(lines) if line.strip()), "no output")
 
 
 # ---- reStructuredText
@@ -186,7 +188,7 @@ def prose(text, bullet=""):
 def table(head, rows):
     """A simple table; cells of the first column are not empty."""
     rows = [[str(cell) for cell in row] for row in [head, *rows]]
-    # docutils takes no rule of less than four.
+    # docutils needs rules of four or more characters.
     widths = [max(4, *(len(row[i]) for row in rows)) for i in range(len(head))]
     rule = "  ".join("=" * width for width in widths)
     body = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in rows]
@@ -216,18 +218,18 @@ def _classes(runs):
 
 
 def _part(grid, found, work, load):
-    """{variant: Runs} of one workload and load, in the grid's order."""
+    """Return {variant: Runs} of one workload and load, in the order of the grid."""
     return {name: found[work, load, name] for name in grid.variants if (work, load, name) in found}
 
 
 def _label(grid, name, run):
-    """A variant, and how many of its seeds are there where one failed."""
+    """The name of a variant, with the number of successful seeds if some failed."""
     there, all_of_them = len(run.seeds), len(grid.seeds)
     return name if there == all_of_them else f"{name} ({there} of {all_of_them} seeds)"
 
 
 def _missing(grid, found, work, load):
-    """Variants of which no run is there."""
+    """Variants without a successful run."""
     wanted = {cell.variant for cell in grid.cells() if (cell.workload, cell.load) == (work, load)}
     return [name for name in grid.variants if name in wanted and (work, load, name) not in found]
 
@@ -235,9 +237,9 @@ def _missing(grid, found, work, load):
 def slowdown_tables(grid, found):
     """FCT slowdown by size, for each workload and load."""
     lines = title("FCT slowdown by size")
-    lines += prose("Completion time by that of the flow alone on the idle network: 50th, 95th and 99th "
-                   "percentile of the flows of each class of sizes. A flow that did not end before "
-                   "measure.deadline counts as slower than all that did.")
+    lines += prose("Slowdown is the completion time divided by that of the flow alone on the idle network. "
+                   "The tables show the 50th, 95th and 99th percentile for each class of sizes. A flow that "
+                   "did not end before measure.deadline counts as slower than all finished flows.")
     for work, load in _pairs(grid):
         runs = _part(grid, found, work, load)
         ends = _classes(runs)
@@ -265,10 +267,10 @@ def _port_cells(ports):
 def port_tables(grid, found):
     """Utilization, queues, marks and drops by class of ports; retransmissions and timeouts."""
     lines = title("Ports and losses")
-    lines += prose("Switch ports that data leave through, all seeds together: utilization as the mean and "
-                   "the highest of the ports, queues as percentiles of what packets left behind at all of "
-                   "them, marks and drops as sums. Retransmissions, timeouts, unfinished flows and connections "
-                   "of hpcc that ran the classic response are sums, too.")
+    lines += prose("The tables describe the switch ports through which data leave, over all seeds. Utilization "
+                   "is the mean and the maximum of the ports. Queues are percentiles of the bytes that packets "
+                   "left behind, over all ports. Marks, drops, retransmissions, timeouts, unfinished flows, and "
+                   "connections of hpcc that ran the classic response are sums.")
     head = ["variant", "ports", "util. mean", "highest", *(f"queue p{p}" for p in PERCENTILES), "max",
             "marks", "drops", "retrans", "RTOs", "unfinished", "classic"]
     for work, load in _pairs(grid):
@@ -285,22 +287,23 @@ def port_tables(grid, found):
     return lines
 
 
-# ---- against peers
+# ---- comparison with peers
 
 def _apart(ours, theirs):
-    """Is the first worse, by more than SAME and than both intervals?"""
+    """Whether the first is worse by more than the factor SAME, and by more than the sum of both intervals."""
     reach = (ours[1] or 0) + (theirs[1] or 0)
     return ours[0] > theirs[0] * SAME and ours[0] - theirs[0] > reach
 
 
 def _ratio(ours, theirs):
-    """Of two percentiles; 1 where neither ended."""
+    """The ratio of two percentiles; 1 if both are 'not ended'."""
     return 1 if ours[0] == theirs[0] else ours[0] / theirs[0]
 
 
 def losses(grid, found, name="hpcc"):
-    """(ratio, workload, load, class, percentile, ours, peer, theirs), the worst first: where the
-    variant is worse than another congestion control, the best of those that it is worse than.
+    """Return ([(ratio, workload, load, class, percentile, ours, peer, theirs), ...], number of comparisons).
+    The list has a row for each slowdown that is worse than that of another congestion control, the largest
+    ratio first. If it is worse than several, peer is the best of them.
     """
     lost, compared = [], 0
     for work, load in _pairs(grid):
@@ -329,15 +332,15 @@ def _times(ratio):
 
 
 def losing_tables(grid, found):
-    """Where hpcc loses, worst first."""
+    """The cases in which hpcc loses, the worst first."""
     name = next((name for name, values in grid.variants.items() if values["cc"] == "hpcc"), None)
     if name is None:
         return []
     lost, compared = losses(grid, found, name)
     lines = title("Where we lose")
-    lines += prose(f"Classes of sizes and percentiles in which {name} is slower than one of the other "
-                   f"congestion controls by more than {SAME - 1:.0%} and than both intervals together, which few "
-                   f"seeds make wide: {len(lost)} of {compared}."
+    lines += prose(f"The table lists classes of sizes and percentiles in which {name} is slower than another "
+                   f"congestion control by more than {SAME - 1:.0%} and by more than the sum of both intervals: "
+                   f"{len(lost)} of {compared}. With few seeds the intervals are wide."
                    + (f" The worst {LOSSES}:" if len(lost) > LOSSES else ""))
     rows = [[work, f"{load:.0%}", size_name(*pair), f"p{percent}", shown(ours),
              _label(grid, peer, found[work, load, peer]), shown(theirs), _times(ratio)]
@@ -352,8 +355,9 @@ def long_tables(grid, found):
     if not peers:
         return []
     lines = title("Long flows against dctcp")
-    lines += prose(f"Slowdown of flows above {units.show_bytes(LONG)}, where the published HPCC loses to "
-                   f"DCTCP at 50 and 70 % of load, and in parentheses by that of {peers[0]}.")
+    lines += prose(f"The table shows the slowdown of flows above {units.show_bytes(LONG)}, and in parentheses its "
+                   f"ratio to that of {peers[0]}. For these flows the published HPCC is slower than DCTCP at 50 and "
+                   "70 % of load.")
     rows = []
     for work, load in _pairs(grid):
         runs = _part(grid, found, work, load)
@@ -370,36 +374,38 @@ def long_tables(grid, found):
     return lines + table(["workload", "load", "variant", *(f"p{p}" for p in PERCENTILES)], rows)
 
 
-# ---- beside the published
+# ---- comparison with the published results
 
 METHODS = (
-    "Network: theirs is a fat tree of 320 hosts at 100 Gb/s; ours is that of the scenario.",
-    "Stack: theirs is an RDMA NIC's model in ns-3, with a fixed window of one BDP at the start, 1000 "
-    "bytes of payload in a packet and PFC; ours is Linux TCP, with up to 1448 bytes, drops, and options.",
-    "Load: both count payload only.",
-    "Duration: their arrivals go on for 100 ms and more, ours for the time said above, so that long flows "
-    "meet fewer others.",
-    "Completion: theirs ends when the sender has the last ACK. Here the ACK's way back on an idle network "
-    "is added to ours, to the completion time and to that of the flow alone; queues on the way back are "
-    "not in it.",
-    "The flow alone: theirs omits the bytes of telemetry, and so does ours.",
-    "HPCC's parameters: theirs are maxStage 0 (5 in the paper is a typo, they say), eta 0.95, W_ai of 50 "
-    "Mb/s x T (the line's name has eta .95 and .99, as they recommend a larger one where load is high); "
-    "ours are the variant's.",
-    "DCTCP: theirs marks from 30 KB per 10 Gb/s on, and starts with a window of one BDP, as their HPCC; "
-    "Linux's starts with ten segments.",
-    "Losses: theirs has none, by PFC. Linux waits 200 ms at least before a timeout, which is longer than all "
-    "arrivals here, and other timers of TCP (the tail loss probe, RACK) go by the kernel's tick, 10 ms in a "
-    "guest: a flow of which the last packets are lost is far behind all others.",
-    "Connections: theirs are new, each starts with a window of one BDP. With workload.connect = pool a flow "
-    "may have the connection of one before it, and goes on with its window.",
-    "Each point is of the 5 % of flows whose sizes end there; below 1 it counts as 1. Theirs were read "
-    "off plots, to within 0.5 %.",
+    "Network: the authors use a fat tree of 320 hosts at 100 Gb/s. We use the network of the scenario.",
+    "Stack: the authors use a model of an RDMA NIC in ns-3, with a fixed initial window of one BDP, 1000 "
+    "bytes of payload in a packet, and PFC. We use Linux TCP, with up to 1448 bytes of payload, drops, and "
+    "options.",
+    "Load: both count only payload.",
+    "Duration: flows of the authors arrive for 100 ms and more. Our flows arrive for the time stated above, so "
+    "long flows compete with fewer others.",
+    "Completion: a flow of the authors ends when the sender has the last ACK. So we add the time of an ACK on "
+    "an idle return path to our completion time and to that of the flow alone. This does not include queues on "
+    "the return path.",
+    "The flow alone: both omit the bytes of telemetry.",
+    "HPCC's parameters: the authors use maxStage 0 (they call 5 in the paper a typo), eta 0.95, and W_ai of 50 "
+    "Mb/s x T. (The name of their line contains eta .95 and .99, because they recommend a larger eta for high "
+    "load.) We use the parameters of the variant.",
+    "DCTCP: the switches of the authors mark from 30 KB per 10 Gb/s on. Their DCTCP starts with a window of one "
+    "BDP, like their HPCC. DCTCP in Linux starts with ten segments.",
+    "Losses: PFC avoids all losses in the network of the authors. Linux waits at least 200 ms before a timeout, "
+    "which is longer than all arrivals here. Other timers of TCP (the tail loss probe, RACK) have the resolution "
+    "of the kernel's tick, 10 ms in a guest. So a flow that loses its last packets ends much later than all "
+    "others.",
+    "Connections: each flow of the authors has a new connection, which starts with a window of one BDP. With "
+    "workload.connect = pool one of our flows may reuse an earlier connection and its window.",
+    "Points: each point covers the 5 % of flows whose sizes end there. A value below 1 counts as 1. We read the "
+    "values of the authors from their plots, with an error of at most 0.5 %.",
 )
 
 
-class Beside:
-    """Published and our values of a workload and load, at the published sizes and in their way."""
+class Comparison:
+    """Published values and ours of a workload and load, for the published sizes and by the published method."""
 
     def __init__(self, grid, found, work, load):
         self.work, self.load, self.runs = work, load, _part(grid, found, work, load)
@@ -412,7 +418,7 @@ class Beside:
         self.ends = dict(zip(self.sizes, published.classes(workload.Sizes(cdf)))) if self.theirs else {}
 
     def values(self, percent):
-        """{label: [(value, half of its interval or None) or None, ...]}, one for each size."""
+        """Return {label: [(value, half of its interval or None) or None, ...]}, with a value for each size."""
         found = {}
         for cc, algorithm in published.ALGORITHMS.items():
             points = self.theirs.get((percent, algorithm), {})
@@ -424,16 +430,16 @@ class Beside:
         return found
 
 
-def besides(grid, found, work, load):
-    """One, or none where nothing was published."""
-    one = Beside(grid, found, work, load)
+def comparisons(grid, found, work, load):
+    """A list of one Comparison, empty if no values were published."""
+    one = Comparison(grid, found, work, load)
     return [one] if one.theirs and one.runs else []
 
 
-def beside_tables(grid, found):
-    """Ours in the published way, at the published sizes."""
+def comparison_tables(grid, found):
+    """Our values by the published method, for the published sizes."""
     blocks = []
-    for one in (one for pair in _pairs(grid) for one in besides(grid, found, *pair)):
+    for one in (one for pair in _pairs(grid) for one in comparisons(grid, found, *pair)):
         rows = [[f"p{percent}", label, *map(shown, values)] for percent in PERCENTILES
                 for label, values in one.values(percent).items()]
         rows += [[name, "", *["failed"] * len(one.sizes)] for name in one.failed
@@ -443,16 +449,16 @@ def beside_tables(grid, found):
     if not blocks:
         return []
     lines = title("Beside the published results")
-    lines += prose("The HPCC authors' plots show slowdown at sizes that are the deciles of a workload's flows. "
-                   "What differs in method:")
+    lines += prose("The plots of the HPCC authors show slowdown at the deciles of the sizes of a workload's flows. The "
+                   "methods differ as follows:")
     return [*lines, *(line for item in METHODS for line in prose(item, "- ")), "", *blocks]
 
 
 # ---- figures
 
 def _figure(name, heading, ticks, lines_of):
-    """A panel for each percentile. lines_of: the function of a percentile that returns its lines as
-    {label: [(value, half of its interval or None) or None, ...]}, one for each tick.
+    """A panel for each percentile. lines_of: function of a percentile that returns its lines as
+    {label: [(value, half of its interval or None) or None, ...]}, with a value for each tick.
     """
     panels = []
     for percent in PERCENTILES:
@@ -470,7 +476,7 @@ def _figure(name, heading, ticks, lines_of):
 
 
 def _plot(grid, found, work, load):
-    """By classes of sizes."""
+    """The figure by classes of sizes."""
     runs = _part(grid, found, work, load)
     ends = _classes(runs)
     return _figure(f"{work}-{load * 100:g}", f"{work}, {load:.0%}",
@@ -479,10 +485,10 @@ def _plot(grid, found, work, load):
                                     for name, run in runs.items()})
 
 
-def _plot_beside(beside):
-    """Ours and the published."""
-    return _figure(f"{beside.work}-{beside.load * 100:g}-published", f"{beside.work}, {beside.load:.0%}",
-                   [units.show_bytes(size) for size in beside.sizes], beside.values)
+def _plot_comparison(one):
+    """The figure of published values and ours."""
+    return _figure(f"{one.work}-{one.load * 100:g}-published", f"{one.work}, {one.load:.0%}",
+                   [units.show_bytes(size) for size in one.sizes], one.values)
 
 
 def plots(grid, found):
@@ -490,12 +496,12 @@ def plots(grid, found):
     made = []
     for pair in _pairs(grid):
         made += _plot(grid, found, *pair)
-        for one in besides(grid, found, *pair):
-            made += _plot_beside(one)
+        for one in comparisons(grid, found, *pair):
+            made += _plot_comparison(one)
     return made
 
 
-# ---- all of it
+# ---- the whole page
 
 def _variant_rows(grid):
     return [[name, values["cc"] + (f", Linux {values['kernel']}" if values["kernel"] else ""),
@@ -504,27 +510,28 @@ def _variant_rows(grid):
 
 
 def about(grid, found, failed):
-    """How the runs were made."""
+    """The sources, kernel, scenario and seeds of the runs."""
     cells = grid.cells()
     seconds = [one for run in found.values() for one in run.seconds]
     kernels = sorted({kernel for run in found.values() for kernel in run.kernels})
     commits = sorted({commit for run in found.values() for commit in run.commits})
     flows = sum(run.sums["flows"] for run in found.values())
-    took = f"they took {sum(seconds):.0f} s of real time one by one, the longest {max(seconds):.0f} s" \
+    took = f"the runs took {sum(seconds):.0f} s of real time one by one, the longest {max(seconds):.0f} s" \
         if seconds else "none ran"
     durations = ", ".join(f"{name} {units.show_time(work['duration'])}"
                           for name, work in grid.workloads.items())
     return [
-        f"``scripts/hpcc-paper`` made this file of the grid ``{_shown_path(grid)}``. To make it again::", "",
+        f"``scripts/hpcc-paper`` wrote this file for the grid ``{_shown_path(grid)}``. To write it again::", "",
         f"    make paper CONFIG={_shown_path(grid)}", "",
         f"- sources: commit {' and '.join(f'``{commit}``' for commit in commits) or 'unknown'}",
         f"- kernel: {', '.join(kernels) or 'no run succeeded'}",
         f"- scenario: ``{grid.scenario.name}``; arrivals last: {durations}",
         f"- seeds: {min(grid.seeds)} to {max(grid.seeds)}",
         f"- runs: {len(cells)}, of which {len(failed)} failed; {flows} flows; {took}", "",
-        *prose("A percentile is that of the flows of all seeds. Behind ± is half of the 95 % confidence "
-               "interval of its mean over seeds (Student's t). \"–\" stands for fewer flows than the percentile "
-               f"needs ({', '.join(f'p{p}: {n}' for p, n in FLOWS_MIN.items())}), and no ± for fewer in a seed."),
+        *prose("A percentile covers the flows of all seeds. The number after ± is half of the 95 % confidence "
+               "interval of its mean over seeds (Student's t). \"–\" means that there are fewer flows than the "
+               f"percentile needs ({', '.join(f'p{p}: {n}' for p, n in FLOWS_MIN.items())}). A value without ± "
+               "means that a seed has fewer flows than that."),
         *table(["variant", "congestion control", "settings"], _variant_rows(grid))]
 
 
@@ -533,28 +540,28 @@ def _shown_path(grid):
 
 
 def failed_table(failed):
-    """Runs that are missing."""
+    """The failed runs."""
     if not failed:
         return []
     rows = [[cell.workload, f"{cell.load:.0%}", cell.variant, cell.seed, f"``{why(cell)}``"]
             for cell in failed]
-    return title("Failed runs") + ["No figure here has anything of them.", ""] + \
+    return title("Failed runs") + ["The figures on this page do not include these runs.", ""] + \
         table(["workload", "load", "variant", "seed", "why"], rows)
 
 
 def text(grid, found, failed):
-    """results.rst"""
+    """The text of results.rst."""
     head = ".. SPDX-License-Identifier: GPL-2.0"
     name = f"Results: {grid.name}"
     lines = [head, "", "=" * len(name), name, "=" * len(name), "", *about(grid, found, failed)]
     for part in (failed_table(failed), losing_tables(grid, found), slowdown_tables(grid, found),
-                 long_tables(grid, found), port_tables(grid, found), beside_tables(grid, found)):
+                 long_tables(grid, found), port_tables(grid, found), comparison_tables(grid, found)):
         lines += part
     return "\n".join(lines).rstrip() + "\n"
 
 
 def write(grid, path):
-    """results.rst at path, figures in the current directory."""
+    """Write results.rst to path, and figures to the current directory."""
     found, failed = read(grid)
     Path(path).write_text(text(grid, found, failed), encoding="utf-8")
     pictures = Path("figures")

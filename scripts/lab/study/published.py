@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0
-"""FCT slowdown as the HPCC authors published it, and ours for the same sizes in their way.
+"""FCT slowdown as the HPCC authors published it, and our slowdown, computed by their method.
 
-published/fct_slowdown.csv was read off the plots on the authors' result site, to within 0.5 %. Its
-sizes are the deciles of the flows. As their analysis does it, a point is of the 5 % of flows whose
-sizes end there; a flow ends when the sender has the last ACK; what comes out below 1 counts as 1.
+published/fct_slowdown.csv has values that we read from the plots on the authors' result site, with an
+error of at most 0.5 %. Their sizes are the deciles of the flows. In the authors' analysis a point covers
+the 5 % of flows whose sizes end there, a flow ends when the sender has the last ACK, and a slowdown
+below 1 counts as 1.
 """
 
 import bisect
@@ -11,10 +12,10 @@ import csv
 from pathlib import Path
 
 FILE = Path(__file__).resolve().parent / "published/fct_slowdown.csv"
-# Percent of the flows that a point is of.
+# Percentage of the flows that a point covers.
 STEP = 5
 DECILES = range(10, 100, 10)
-# Their names of what we have.
+# Names of our congestion controls in the published data.
 ALGORITHMS = {"hpcc": "HPCC", "dctcp": "DCTCP"}
 
 
@@ -29,7 +30,7 @@ def read():
 
 
 def quantile(sizes, percent):
-    """The size that so many percent of the flows do not exceed."""
+    """The size that this percentage of the flows does not exceed."""
     at = bisect.bisect_left(sizes.percent, percent)
     if not at:
         return sizes.bytes[0] * percent / sizes.percent[0]
@@ -38,13 +39,13 @@ def quantile(sizes, percent):
 
 
 def classes(sizes):
-    """(more than, at most) bytes of each point."""
+    """The sizes that each point covers: more than the first, at most the second number of bytes."""
     return [(quantile(sizes, percent - STEP), quantile(sizes, percent)) for percent in DECILES]
 
 
 def slowdown(flow, back_us):
-    """Of a finished flow of results.json, until its sender has the last ACK, which takes back_us
-    on an idle network.
+    """The slowdown of a finished flow of results.json, until its sender has the last ACK. back_us: time of
+    the ACK on an idle network.
     """
     alone_us = flow["fct_us"] / flow["slowdown"]
     return max((flow["fct_us"] + back_us) / (alone_us + back_us), 1)

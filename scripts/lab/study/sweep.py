@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
-"""LDCP's parameters, one varied at a time around the defaults, and what becomes
-of the figures: the reason for the defaults.
+"""A sweep of LDCP's parameters, one at a time around the defaults, and its effect on the
+figures. It is the reason for the defaults.
 
-The draft leaves alpha, beta and all thresholds open. Thresholds are times here,
-which B turns into bytes.
+The draft does not specify alpha, beta and the thresholds. Here thresholds are times,
+which are multiplied by B.
 """
 
 import json
@@ -14,25 +14,25 @@ from ..model import units
 from ..show import figures, page
 from . import bench
 
-# What the last --sweep measured; the report always has its plot.
+# The results of the last --sweep, which each report plots.
 STORED = Path(__file__).resolve().parent / "sweep.json"
 
-# The defaults of tcp_ldcp and of the qdisc, on links fast enough that no
-# threshold is given in packets.
+# The defaults of tcp_ldcp and of the qdisc, on links that are so fast that no threshold is
+# given in packets.
 BASE = {"alpha": 0.25, "beta": 0.5, "gamma": 0.25, "kmin": 1000, "kmax": 5000, "pmax": 1.0,
         "knonect": 8000}
 TIMES = ("kmin", "kmax", "knonect")
 FACTORS = {name: (0.5, 1, 2) for name in BASE} | {"pmax": (0.25, 0.5, 1)}
-# Long runs would tell no more; each is made dozens of times.
+# Short runs, because each scenario runs dozens of times.
 SHORT = {"long2-100g": ["measure.until=5ms"], "long16-100g": ["measure.until=5ms"],
          "incast256-100g": ["measure.until=6ms"], "messages32-100g": ["measure.until=2500us"]}
-# What a parameter has no part in.
+# Scenarios of parameters that affect only some; all others use all scenarios.
 ONLY = {"gamma": ("incast256-100g", "messages32-100g"), "knonect": ("messages32-100g",)}
 
 
 @dataclass
 class Metric:
-    """One chart: a figure of some scenarios, and the worst of them."""
+    """One chart: the worst value of a figure in some scenarios."""
     title: str
     unit: str
     files: tuple
@@ -40,14 +40,14 @@ class Metric:
     worst: object
     scale: float = 1
     limit: float = None
-    low: float = 0              # where the chart's axis begins
+    low: float = 0              # lower end of the axis
 
 
 LONG, INCAST, MESSAGES = ("long2-100g", "long16-100g"), ("incast256-100g",), ("messages32-100g",)
 
 
 def message_p99(run):
-    """The time in us within which 99 % of the flows that end are complete."""
+    """The time in us within which 99 % of the flows with a size complete; None if more of them do not."""
     times = sorted(flow["fct_us"] or float("inf") for flow in run.result["flows"]
                    if flow["bytes"] is not None)
     worst = times[-(-99 * len(times) // 100) - 1]
@@ -55,7 +55,7 @@ def message_p99(run):
 
 
 def worst_jain(run):
-    """Of the spans of 1 ms."""
+    """The lowest Jain's index of the spans of 1 ms."""
     return run.result["jain_1ms"] and run.result["jain_1ms"]["min"]
 
 
@@ -71,7 +71,7 @@ METRICS = (
 
 
 def point(name, factor, rate):
-    """The settings of one point, all parameters given."""
+    """The settings of one point, with all parameters."""
     values = dict(BASE)
     values[name] *= factor
     for key in TIMES:
@@ -85,7 +85,7 @@ def _title(file, settings):
 
 
 def cases(rate):
-    """Every run, once: the defaults are a point of each parameter."""
+    """Each run once, although the defaults are a point of each parameter."""
     found = {}
     for name, factors in FACTORS.items():
         for factor in factors:
@@ -97,7 +97,7 @@ def cases(rate):
 
 
 def measured(done, rate):
-    """{metric title: {parameter: [(factor, value), ...]}} of what ran."""
+    """Return {metric title: {parameter: [(factor, value), ...]}} of the successful runs."""
     table = {}
     for metric in METRICS:
         lines = table[metric.title] = {}
@@ -115,7 +115,7 @@ def measured(done, rate):
 
 
 def store(table, kernel):
-    """For later reports."""
+    """Store the table for later reports."""
     STORED.write_text(json.dumps({"kernel": kernel, "defaults": BASE, "figures": table}, indent=1)
                       + "\n", encoding="utf-8")
 
@@ -126,7 +126,7 @@ def _label(name):
 
 
 def _figure(metric, lines):
-    """A parameter has one colour in all charts."""
+    """A chart. A parameter has the same colour in all charts."""
     drawn = [figures.Line(_label(name), [x for x, _ in lines[name]],
                           [y / metric.scale for _, y in lines[name]], color=color)
              for color, name in enumerate(BASE) if name in lines]
@@ -137,7 +137,7 @@ def _figure(metric, lines):
 
 
 def pictures():
-    """One chart for each metric, one line for each parameter, of what is stored."""
+    """Charts of the stored results: one for each metric, with a line for each parameter."""
     stored = json.loads(STORED.read_text(encoding="utf-8"))
     return ("<h2>Sweep</h2><p>Each parameter at half and at twice its default, the others at "
             "theirs (pmax: at a quarter and at half, as the default is the most). Measured by "
