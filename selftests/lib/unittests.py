@@ -4,6 +4,7 @@
 import contextlib
 import inspect
 import io
+import signal
 import sys
 import unittest
 
@@ -40,6 +41,11 @@ class Ktap(unittest.TestResult):
 
     def addSkip(self, test, reason):
         self._add(True, test, skip=reason)
+
+
+def allow_interrupts():
+    """For setUpModule: Ctrl-C works in processes that tests start, also if a shell ignores it for them."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def _cases(module):

@@ -65,10 +65,10 @@ lab()
 {
 	local out rc=0
 
-	out=$("$TOP/selftests/lab/test_lab.py" nonsense) || rc=$?
+	out=$("$TOP/selftests/lab/test_scenario.py" nonsense) || rc=$?
 	echo "$rc: $out"
 	[ "$rc" = 2 ] && grep -q '^Bail out! no test nonsense; there are .*Units__rate' <<< "$out" &&
-		said 0 "KTAP version 1|1..1|ok 1 - Units__rate" "$TOP/selftests/lab/test_lab.py" Units__rate
+		said 0 "KTAP version 1|1..1|ok 1 - Units__rate" "$TOP/selftests/lab/test_scenario.py" Units__rate
 }
 
 check()
@@ -96,7 +96,7 @@ main()
 	ktap_plan 5
 	ok "shell" shell
 	ok "python" python
-	ok "test_lab.py" lab
+	ok "test_scenario.py" lab
 	ok "scripts/check" check
 	ok "tests that run as a whole" whole
 	ktap_exit

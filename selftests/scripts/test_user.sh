@@ -103,7 +103,7 @@ empty_cache()
 # What differs between users: the cache, captures, namespaces.
 tests_of_lab()
 {
-	as_user selftests/lab/test_lab.py CommandLine && as_user selftests/lab/test_traffic.py iperf3 &&
+	as_user selftests/lab/test_commands.py CommandLine && as_user selftests/lab/test_traffic.py iperf3 &&
 		as_user selftests/lab/test_walls.py
 }
 

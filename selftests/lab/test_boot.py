@@ -1,0 +1,118 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0
+"""run.sh: guests of scripts/uml/run.sh.
+
+Prints KTAP. test_boot.py NAME... runs only tests whose names contain a NAME.
+"""
+
+import contextlib
+import os
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+from pathlib import Path
+
+sys.dont_write_bytecode = True
+TOP = Path(__file__).resolve().parents[2]
+sys.path[:0] = str(TOP / "scripts"), str(TOP / "selftests")
+
+# pylint: disable=wrong-import-position,missing-function-docstring,missing-class-docstring
+from lib import unittests  # noqa: E402
+
+RUN = str(TOP / "scripts/uml/run.sh")
+setUpModule = unittests.allow_interrupts
+
+
+class Boot(unittest.TestCase):
+    """scripts/uml/run.sh"""
+
+    @staticmethod
+    def guest(*args, **kwargs):
+        return subprocess.run([RUN, *args], capture_output=True, text=True, check=False, **kwargs)
+
+    def test_status(self):
+        done = self.guest("sh", "-c", "echo out; exit 41")
+        self.assertEqual((done.returncode, done.stdout), (41, "out\n"))
+
+    def test_host_is_read_only(self):
+        with tempfile.TemporaryDirectory() as directory:
+            done = self.guest("--rw", directory, "--env", "WORD=two words", "sh", "-c",
+                              f"touch {TOP}/x /etc/x 2>/dev/null && exit 1; touch /tmp/x /run/x &&"
+                              f' echo "$WORD" > {directory}/y')
+            self.assertEqual(done.returncode, 0, done.stdout)
+            self.assertEqual(Path(directory, "y").read_text(encoding="ascii"), "two words\n")
+
+    def test_virtual_time(self):
+        done = self.guest("sh", "-c", "date +%s; sleep 1000; date +%s")
+        start, end = (int(line) for line in done.stdout.split())
+        self.assertEqual((start, end - start), (1767225600, 1000))
+
+    def test_timeout(self):
+        done = self.guest("--timeout", "1", "sh", "-c", "while :; do :; done")
+        self.assertEqual(done.returncode, 124, done.stdout)
+        self.assertIn("timed out", done.stderr)
+
+    def test_nothing_is_left(self):
+        """A guest that is interrupted takes its processes with it."""
+        with subprocess.Popen([RUN, "sh", "-c", "echo up; while :; do :; done"],
+                              stdout=subprocess.PIPE, text=True) as process:
+            self.assertEqual(process.stdout.readline(), "up\n")
+            job = self.jobs(process.pid)
+            self.assertEqual(len(job), 1)
+            process.terminate()
+            self.assertEqual(process.wait(10), 130)
+        patience = time.monotonic() + 5
+        while self.running(job[0]) and time.monotonic() < patience:
+            time.sleep(0.01)
+        self.assertEqual(self.running(job[0]), [])
+        self.assertFalse(Path(job[0]).exists())
+
+    @staticmethod
+    def jobs(pid):
+        """The working directories of a process's children."""
+        found = set()
+        for stat in Path("/proc").glob("[0-9]*/stat"):
+            with contextlib.suppress(OSError, IndexError):
+                if int(stat.read_text(encoding="ascii").rsplit(")", 1)[1].split()[1]) == pid:
+                    found.add(os.readlink(stat.parent / "cwd"))
+        return list(found)
+
+    @staticmethod
+    def running(directory):
+        """Processes that work in a directory."""
+        found = []
+        for cwd in Path("/proc").glob("[0-9]*/cwd"):
+            with contextlib.suppress(OSError):
+                if os.readlink(cwd).split(" ")[0] == directory:
+                    found.append(cwd.parent.name)
+        return found
+
+    def test_interactive(self):
+        """A shell for a terminal's user."""
+        master, terminal = os.openpty()
+        self.addCleanup(os.close, master)
+        with subprocess.Popen(["setsid", "--ctty", RUN, "--interactive", "bash"], stdin=terminal,
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
+            os.close(terminal)
+            os.write(master, b"echo $((6 * 7))\nexit 9\n")
+            self.assertIn("42\n", process.stdout.read())
+        self.assertEqual(process.returncode, 9)
+        done = self.guest("--interactive", "true", stdin=subprocess.DEVNULL)
+        self.assertEqual(done.returncode, 125)
+        self.assertIn("no terminal", done.stderr)
+
+    def test_panic(self):
+        done = self.guest("--kernel", "init=/nonexistent", "true")
+        self.assertEqual(done.returncode, 125)
+        self.assertIn("panic", done.stdout)
+
+    def test_bad_module(self):
+        done = self.guest("--module", "/nonexistent.ko", "true")
+        self.assertEqual(done.returncode, 125)
+        self.assertIn("nonexistent.ko", done.stdout)
+
+
+if __name__ == "__main__":
+    unittests.main(sys.modules[__name__], sys.argv[1:])

@@ -1,0 +1,151 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0
+"""hpcc-lab, hpcc-paper, compare-ns3 and modules.sh: errors, interrupts and usage of commands, without a guest.
+
+Prints KTAP. test_commands.py NAME... runs only tests whose names contain a NAME.
+"""
+
+import fcntl
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+from pathlib import Path
+
+sys.dont_write_bytecode = True
+TOP = Path(__file__).resolve().parents[2]
+sys.path[:0] = str(TOP / "scripts"), str(TOP / "selftests")
+
+# pylint: disable=wrong-import-position,missing-function-docstring,missing-class-docstring
+from lab.model import scenario  # noqa: E402
+from lib import unittests  # noqa: E402
+from lib.scenarios import SMALL  # noqa: E402
+
+LAB = str(TOP / "scripts/hpcc-lab")
+setUpModule = unittests.allow_interrupts
+
+
+class CommandLine(unittest.TestCase):
+    """What is refused before anything boots: one line, exit status 2."""
+
+    def refused(self, text, *args):
+        with tempfile.TemporaryDirectory() as directory:
+            path = Path(directory, "wrong.toml")
+            path.write_text(text, encoding="utf-8")
+            done = subprocess.run([LAB, args[0] if args else "run", str(path), *args[1:]],
+                                  capture_output=True, text=True, check=False,
+                                  env=os.environ | {"HPCC_CACHE": f"{directory}/cache",
+                                                    "PYTHONDONTWRITEBYTECODE": "1"})
+            self.assertEqual(done.returncode, 2, done.stderr)
+            self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
+            self.assertFalse(Path(directory, "cache").exists())
+            return done.stderr
+
+    def test_errors(self):
+        self.assertIn("h9", self.refused(SMALL.replace('"h2"', '"h9"')))
+        self.assertIn("link.rat", self.refused(SMALL.replace("rate", "rat")))
+        self.assertIn("wrong.toml", self.refused("[topology"))
+        self.assertIn("vegas", self.refused(SMALL, "compare", "--cc", "hpcc,vegas"))
+        self.assertIn("twice", self.refused(SMALL, "compare", "--cc", "hpcc,hpcc"))
+        one = '[[flow]]\nfrom = "h0"\nto = "h1"\nbytes = 1\n'
+        self.assertIn("names are ldcp+hpcc", self.refused(
+            f'{one}cc = "ldcp"\n{one}cc = "hpcc"\n{one}', "compare", "--cc", "hpcc,ldcp"))
+        self.assertIn("compare several", self.refused(SMALL, "run", "--cc", "hpcc,cubic"))
+        for names in "", ",", "hpcc,":
+            self.assertIn("missing", self.refused(SMALL, "compare", "--cc", names))
+        self.assertIn("link.delay", self.refused(SMALL, "run", "--set", "link.delay=1"))
+        self.assertIn("[cc]", self.refused('cc = "hpcc"\n' + SMALL, "run", "--cc", "cubic"))
+        self.assertIn("[[flow]]", self.refused(SMALL.replace("[[flow]]", "[flow]"), "run",
+                                               "--set", "flow.bytes=1"))
+        self.assertIn("link.buffer", self.refused(SMALL, "run", "--set", "link.buffer=0"))
+        self.assertIn("--out", self.refused(SMALL, "run", "--out", "/proc/x"))
+        with tempfile.TemporaryDirectory() as out:
+            Path(out, "series.json").mkdir()
+            self.assertIn("series.json is a directory", self.refused(SMALL, "run", "--out", out))
+
+    def test_two_runs_with_one_out(self):
+        with tempfile.TemporaryDirectory() as out:
+            held = os.open(out, os.O_RDONLY)
+            fcntl.flock(held, fcntl.LOCK_EX)
+            self.assertIn("another run writes its results there",
+                          self.refused(SMALL, "run", "--out", out))
+            os.close(held)
+        self.assertIn("--out", self.refused(SMALL, "run", "--out", "/proc"))
+        with self.assertRaisesRegex(scenario.ScenarioError, "printable"):
+            scenario.build({}, "\udcff")
+        self.assertIn("2^64", self.refused(SMALL, "run", "--seed", str(2**64 - 1), "--repeat", "2"))
+        for args in (["--seed", "x"], ["--repeat", "0"], ["--kernel", "a\nb"], ["more"], ["--nonsense"]):
+            self.assertIn(args[0], self.refused(SMALL, "run", *args))
+        self.assertIn("wrong.toml", self.refused("x = " + "[" * 5000))
+        self.assertIn("wrong.toml", self.refused("x = " + "9" * 5000))
+
+
+class Commands(unittest.TestCase):
+    """What all commands do alike."""
+    NAMES = ("hpcc-lab", "hpcc-paper", "compare-ns3")
+
+    def test_interrupted_while_it_starts(self):
+        with tempfile.TemporaryDirectory() as directory:
+            Path(directory, "tomllib.py").write_text("import os, signal\nos.kill(os.getpid(), signal.SIGINT)\n",
+                                                     encoding="utf-8")
+            for name in self.NAMES:
+                done = subprocess.run([str(TOP / "scripts" / name), "--help"], capture_output=True, check=False,
+                                      env=os.environ | {"PYTHONPATH": directory, "HPCC_CACHE": directory})
+                self.assertEqual((done.returncode, done.stderr), (-signal.SIGINT, b""), name)
+
+    def test_usage_is_one_line(self):
+        for name in self.NAMES:
+            done = subprocess.run([str(TOP / "scripts" / name), "--nonsense"], capture_output=True, text=True,
+                                  check=False)
+            self.assertEqual((done.returncode, done.stderr.count("\n")), (2, 1), done.stderr)
+
+    def test_no_stdout(self):
+        for name in self.NAMES:
+            done = subprocess.run(["sh", "-c", '"$@" >&-', "sh", str(TOP / "scripts" / name), "nothere", "nothere"],
+                                  capture_output=True, text=True, check=False)
+            self.assertEqual((done.returncode, done.stderr.count("\n")), (2, 1), done.stderr)
+
+
+class Modules(unittest.TestCase):
+    """scripts/uml/modules.sh"""
+
+    def test_stopped_build_leaves_nothing(self):
+        """Ctrl-C and SIGTERM while it compiles, also by hpcc-lab."""
+        with tempfile.TemporaryDirectory() as directory:
+            Path(directory, "tree").mkdir()
+            Path(directory, "tree/Module.symvers").touch()
+            Path(directory, "tree/.config").write_text("CONFIG_UML=y\n", encoding="ascii")
+            # Compiling takes long, and does not end by Ctrl-C at once.
+            Path(directory, "tree/Makefile").write_text(
+                f"modules:\n\techo $$$$ > {directory}/pid; trap '' INT; sleep 100; touch $(M)/late; sleep 100\n",
+                encoding="ascii")
+            cache = Path(directory, "cache")
+            code = ("import sys; sys.path.insert(0, sys.argv[1]); from lab.run import runner; import signal\n"
+                    "def end(*_):\n runner.stop_all(); raise KeyboardInterrupt\n"
+                    "signal.signal(signal.SIGTERM, end)\n"
+                    "try: runner._output(sys.argv[2:], 'x')\nexcept KeyboardInterrupt: sys.exit(130)\n")
+            script = [str(TOP / "scripts/uml/modules.sh"), f"{directory}/tree"]
+            for command in script, [sys.executable, "-c", code, str(TOP / "scripts"), *script]:
+                for send in os.killpg, os.kill:
+                    for number in signal.SIGINT, signal.SIGTERM:
+                        if send == os.kill and number == signal.SIGINT:
+                            continue
+                        Path(directory, "pid").unlink(missing_ok=True)
+                        with subprocess.Popen(command, env=os.environ | {"HPCC_CACHE": str(cache)},
+                                              stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                                              start_new_session=True) as process:
+                            while not Path(directory, "pid").exists() or \
+                                    not Path(directory, "pid").read_text(encoding="ascii"):
+                                time.sleep(0.05)
+                            send(process.pid, number)
+                            process.wait(20)
+                        with self.subTest(command=command[0], send=send.__name__, number=number):
+                            self.assertEqual(process.returncode, 130)
+                            self.assertEqual(list(cache.iterdir()), [])
+
+
+if __name__ == "__main__":
+    unittests.main(sys.modules[__name__], sys.argv[1:])

@@ -1,0 +1,345 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0
+"""hpcc-lab and compare-ns3: results.json, the comparison with ns-3, and reports.
+
+Prints KTAP. test_results.py NAME... runs only tests whose names contain a NAME.
+"""
+
+import json
+import math
+import re
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+sys.dont_write_bytecode = True
+TOP = Path(__file__).resolve().parents[2]
+sys.path[:0] = str(TOP / "scripts"), str(TOP / "selftests")
+
+# pylint: disable=wrong-import-position,missing-function-docstring,missing-class-docstring
+from lab.model import scenario, topology  # noqa: E402
+from lab.setup import plan  # noqa: E402
+from lab.run import results, runner  # noqa: E402
+from lab.show import report  # noqa: E402
+from lab.study import ns3  # noqa: E402
+from lib import unittests  # noqa: E402
+from lib.scenarios import build  # noqa: E402
+
+
+class Results(unittest.TestCase):
+    def test_buckets(self):
+        self.assertEqual([results.bucket_low(b) for b in (0, 1, 7, 8, 15, 16, 17, 24)],
+                         [0, 64, 448, 512, 960, 1024, 1152, 2048])
+
+    def test_percentiles(self):
+        hist = {"0": 50, "1": 45, "16": 4, "24": 1}
+        self.assertEqual(results.queue_figures(hist, 2100),
+                         {"p50": 0, "p95": 127, "p99": 1151, "max": 2100})
+        self.assertEqual(results.queue_figures({}, 0), {"p50": 0, "p95": 0, "p99": 0, "max": 0})
+        self.assertEqual(results.queue_figures({str(results.BUCKETS - 1): 1}, 10**8)["p50"], 10**8)
+
+    @staticmethod
+    def lines(until_ns=2000):
+        port = {"kind": "port", "tx_packets": 10, "stamped": 9, "drops": 3, "drops_ect": 1,
+                "drops_knonect": 2, "marks": 7, "marks_kmax": 5, "queue_max": 1000, "resyncs": 0,
+                "kmin": 10, "kmax": 20, "knonect": 30, "pmax_ppm": 250000}
+        records = [{"kind": "kernel", "backlog_drops": 9},
+                   {"kind": "flow", "id": 0, "done": True, "done_ns": 4000, "received": 10**6,
+                    "retrans": 3, "min_rtt_us": 5},
+                   {"kind": "host", "name": "h0", "timeouts": 2, "ldcp": {"marked": 3},
+                    "hpcc": {"agreed": 2, "fallbacks": 1}},
+                   {"kind": "host", "name": "h1", "timeouts": 1, "ldcp": {"marked": 4}}]
+        for number in range(3):
+            for when, t_ns, tx, hist in (("from", 1000, 1000, {"0": 5, "3": 1}),
+                                         ("until", until_ns, 11000, {"0": 15, "3": 1}),
+                                         ("end", 4000, 20000, {"0": 15, "3": 2})):
+                records.append(port | {"when": when, "t_ns": t_ns, "id": number, "tx_bytes": tx,
+                                       "hist": hist})
+        records += [{"kind": "sample", "t_ns": t, "values": [t, t, t]} for t in (0, 1000, 2000)]
+        return "\n".join(json.dumps(r) for r in records)
+
+    def result(self, **kwargs):
+        made = build()
+        net = topology.Topology(made)
+        return results.build(made, net, results.Records(self.lines(**kwargs)), "uml 6.1", 1)
+
+    def test_schema(self):
+        got = self.result()
+        self.assertLessEqual({"scenario", "cc", "kernel", "seed", "flows", "ports"}, set(got))
+        self.assertEqual(set(got["flows"][0]), {"id", "from", "to", "bytes", "cc", "start_us",
+                                                "fct_us", "alone_us", "slowdown", "goodput_bps", "retrans"})
+        self.assertEqual(got["hosts"], {"timeouts": 3, "backlog_drops": 9, "ldcp": {"marked": 7},
+                                        "hpcc": {"agreed": 2, "fallbacks": 1}})
+        self.assertRegex(got["version"], r"^\d+\.\d+")
+        self.assertEqual(got["settings"]["link"]["rate"], "100000000000bit")
+        self.assertEqual(set(got["settings"]) | {""}, (set(scenario.KEYS) | {"ip", "verify"}) -
+                         {"workload", "rpc", "run", "event"})
+        self.assertIsNone(got["jain_1ms"])
+        self.assertEqual(set(got["ports"][0]), {
+            "node", "peer", "rate_bps", "data", "packets", "wire_bytes", "drops", "drops_ect",
+            "drops_knonect", "marks", "marks_kmax", "stamped", "marking", "utilization",
+            "queue_bytes", "queue_bytes_whole_run", "queue_hist"})
+        self.assertEqual([(port["peer"], port["data"]) for port in got["ports"]],
+                         [("h0", False), ("h1", True), ("h2", False)])
+        self.assertEqual([got["ports"][0][key] for key in
+                          ("drops", "drops_ect", "drops_knonect", "marks", "marks_kmax")],
+                         [3, 1, 2, 7, 5])
+        self.assertEqual(got["ports"][0]["marking"],
+                         {"kmin": 10, "kmax": 20, "knonect": 30, "pmax": 0.25})
+        for key in ("queue_bytes", "queue_bytes_whole_run"):
+            self.assertEqual(set(got["ports"][0][key]), {"p50", "p95", "p99", "max"})
+
+    def test_window(self):
+        got = self.result()["ports"][0]
+        # 10,000 bytes in 1 us at 100 Gb/s
+        self.assertEqual(got["utilization"], 0.8)
+        self.assertEqual(got["queue_bytes"]["max"], 0)
+        self.assertEqual(got["queue_bytes_whole_run"]["max"], 255)
+        self.assertEqual(self.result()["flows"][0]["goodput_bps"], 10**6 * 8 * 10**9 // 4000)
+        with self.assertRaises(results.EmptyWindow):
+            self.result(until_ns=1000)
+
+    def test_jain(self):
+        for rates, index in (([5, 5, 5], 1), ([7, 0, 0, 0], 0.25), ([1, 3], 0.8),
+                             ([1, 2, 3], 36 / 42), ([0, 0], None)):
+            self.assertEqual(results.jain(rates), index)
+
+    @staticmethod
+    def records(done, samples):
+        """Of flows that ended at done (None: not), and samples {us: values}."""
+        records = results.Records("")
+        records.flows = {i: {"done": ns is not None, "done_ns": ns or 0, "retrans": 0}
+                         for i, ns in enumerate(done)}
+        records.samples = [{"t_ns": us * 1000, "values": values}
+                           for us, values in samples.items()]
+        return records
+
+    def test_fairness(self):
+        made = build(topology={"hosts": 4}, measure={"until": "4ms"}, flow=[
+            {"from": "h0", "to": "h3", "bytes": "endless"},
+            {"from": "h1", "to": "h3", "bytes": "endless"},
+            {"from": "h2", "to": "h3", "bytes": 100, "start": "1.5ms"}])
+        # One port of series in front; flow 2 ends after 3.5 ms.
+        records = self.records([None, None, 3500000], {
+            0: [0, 0, 0, 0, 0], 500: [9, 9, 5, 1, 0], 1000: [9, 9, 10, 10, 0],
+            1500: [9, 9, 30, 11, 0], 2000: [9, 9, 20, 40, 9], 3000: [9, 9, 30, 50, 39],
+            4000: [9, 9, 30, 60, 100]})
+        # 10:10, then 10:30 = 0.8, then 10:10:30 = 25/33, then 0:10 without flow 2
+        self.assertEqual(results.fairness(made, records, 0, 4000000), {
+            "min": 0.5, "mean": round((1 + 0.8 + 2500 / 3300 + 0.5) / 4, 6), "spans": 4})
+        # Only whole spans count, from the first sample in the window on.
+        self.assertEqual(results.fairness(made, records, 900000, 2999999),
+                         {"min": 0.8, "mean": 0.8, "spans": 1})
+        self.assertIsNone(results.fairness(made, records, 3500000, 4000000))
+        # Samples 2 ms apart do not tell of 1 ms.
+        coarse = self.records([None, None, None], {0: [0, 0, 0], 2000: [1, 2, 0]})
+        self.assertIsNone(results.fairness(made, coarse, 0, 4000000))
+
+    def test_endless_goodput(self):
+        made = build(flow=[{"from": "h0", "to": "h1", "bytes": "endless"}],
+                     measure={"until": "3ms"})
+        records = self.records([None], {})
+        records.flows[0]["window"] = [1000, 7000]
+        got = results._flow(made.flows[0], topology.Topology(made), records, 500000, 2500000)
+        self.assertEqual((got["bytes"], got["fct_us"], got["goodput_bps"]),
+                         (None, None, 24 * 10**6))
+
+    def test_series(self):
+        made = build()
+        net = topology.Topology(made)
+        got = results.series(made, net, plan.Plan(made, net), results.Records(self.lines()))
+        self.assertEqual(got["flows"][0]["rate_bps"], [0.0, 8 * 10**9, 8 * 10**9])
+        self.assertEqual((got["ports"][0]["node"], got["ports"][0]["peer"]), ("s0", "h1"))
+
+
+    def test_slowdowns(self):
+        def result(*flows):
+            return {"flows": [{"bytes": size, "slowdown": slow} for size, slow in flows]}
+        got = results.slowdowns([result(*((1000, n) for n in range(1, 101))),
+                                 result((1001, 7), (2 * 10**6, 3), (5, None), (None, None))])
+        self.assertEqual(got, {1000: (100, 50, 95, 99), 3000: (1, 7, 7, 7), math.inf: (1, 3, 3, 3),
+                               "all": (102, 49, 95, 99)})
+
+
+class Ns3(unittest.TestCase):
+    """The same flows in ns-3 and here."""
+
+    def setUp(self):
+        made = tempfile.TemporaryDirectory()
+        self.addCleanup(made.cleanup)
+        self.list = Path(made.name, "flows.csv")
+        self.list.write_text("start_ns,from,to,bytes,ns3_fct_ns,ns3_alone_ns\n"
+                             "100,0,1,500,4000,4000\n100,0,1,500,5000,4000\n"
+                             "200,1,2,2000000,9000,3000\n", encoding="utf-8")
+        self.results = Path(made.name, "results.json")
+        self.flows = [self.flow(0, 0.1, "h0", "h1", 500, 5.0, 1.0),
+                      self.flow(1, 0.1, "h0", "h1", 500, 6.0, 1.2),
+                      self.flow(2, 0.2, "h1", "h2", 2000000, 8.0, 2.0)]
+        self.run_ = {"scenario": "star", "cc": "hpcc", "seed": 1, "flows": self.flows,
+                     "settings": build(topology={"hosts": 3}).settings()}
+        # 91 bytes on the wire, over two links.
+        self.ack_ns = 2000 + int(2 * 91 * 8 / 100)
+
+    @staticmethod
+    def flow(number, start_us, src, dst, size, fct_us, slowdown):
+        return {"id": number, "start_us": start_us, "from": src, "to": dst, "bytes": size,
+                "fct_us": fct_us, "slowdown": slowdown}
+
+    def compare(self, text, status):
+        self.results.write_text(text, encoding="utf-8")
+        done = subprocess.run([str(TOP / "scripts/compare-ns3"), str(self.results), str(self.list)],
+                              capture_output=True, text=True, check=False)
+        self.assertEqual(done.returncode, status, done.stdout + done.stderr)
+        return done
+
+    def test_pairs(self):
+        found = ns3.pairs(self.run_, ns3.read(self.list))
+        self.assertEqual([f["ns3"] for f in found], [(4000, 4000), (5000, 4000), (9000, 3000)])
+        table = ns3.by_size(found)
+        late = (6000 + self.ack_ns) / (5000 + self.ack_ns)
+        self.assertEqual(table[1000], (2, [1.0, 1.25, 1.25], [1.0, late, late]))
+        self.assertEqual(table[math.inf], (1, [3.0] * 3, [(8000 + self.ack_ns) / (4000 + self.ack_ns)] * 3))
+        self.assertEqual(table["all"][0], 3)
+        self.assertEqual(ns3.waits_us(found), [[0.0, 1.0, 1.0], [0.0, 1.0, 1.0]])
+        self.assertEqual(ns3.misses(table), [])
+
+    def test_misses(self):
+        """By 10 % in one size, by 5 % in all; percentiles that few flows decide are not judged."""
+        theirs = [1.0, 1.0, 1.0]
+        got = ns3.misses({1000: (50, theirs, [1.2] * 3), 3000: (300, theirs, [1.09] * 3),
+                          math.inf: (300, theirs, [1.11] * 3), "all": (650, theirs, [1.06] * 3)})
+        self.assertEqual([(size, percent) for size, percent, _ in got],
+                         [(1000, 50), *((math.inf, p) for p in (50, 95, 99)), *(("all", p) for p in (50, 95, 99))])
+
+    def test_unfinished(self):
+        self.flows[0] |= {"fct_us": None, "slowdown": None}
+        self.assertEqual(len(ns3.pairs(self.run_, ns3.read(self.list))), 2)
+
+    def test_command(self):
+        done = self.compare(json.dumps(self.run_), 0)
+        self.assertIn("star, hpcc: 3 of 3 flows ended\n", done.stdout)
+        self.assertIn("within the goal", done.stdout)
+        done = self.compare(json.dumps({"runs": [self.run_, self.run_ | {"cc": "ldcp"}]}), 0)
+        self.assertIn("star, ldcp: 3 of 3 flows ended\n", done.stdout)
+
+    def test_wrong(self):
+        self.assertIn("not a results.json", self.compare("{}", 2).stderr)
+        self.assertIn("is not JSON", self.compare("x", 2).stderr)
+        self.flows[0]["bytes"] = 501
+        run = json.dumps(self.run_)
+        self.assertIn("flow 0: ns-3 has none", self.compare(run, 2).stderr)
+        self.list.write_text("start_ns,from\n", encoding="utf-8")
+        self.assertIn("has to have the columns", self.compare(run, 2).stderr)
+        self.list.unlink()
+        self.assertIn("No such file", self.compare(run, 2).stderr)
+
+    def test_odd_values(self):
+        """One line and no table, whatever is in the files."""
+        text = self.list.read_text(encoding="utf-8")
+        for times in "4000,0", "0,4000", "-1,4000", "nan,1", "4000":
+            self.list.write_text(text.replace("4000,4000", times), encoding="utf-8")
+            done = self.compare(json.dumps(self.run_), 2)
+            self.assertEqual((done.stdout, done.stderr.count("\n")), ("", 1), done.stderr)
+            self.assertIn("whole numbers", done.stderr)
+        self.list.write_text(text, encoding="utf-8")
+        for key, value in (("start_us", math.inf), ("start_us", 10**400), ("fct_us", 10**400),
+                           ("bytes", 10**400), ("slowdown", "x")):
+            wrong = self.run_ | {"flows": [self.flows[0] | {key: value}]}
+            done = self.compare(json.dumps(wrong), 2)
+            self.assertEqual((done.stdout, done.stderr.count("\n")), ("", 1), done.stderr)
+            self.assertLess(len(done.stderr), 300)
+        self.assertIn("is not JSON", self.compare("[" * 100000, 2).stderr)
+
+    def test_help(self):
+        for args, status in (["--help"], 0), ([], 2), (["x"], 2), (["--nonsense"], 2):
+            done = subprocess.run([str(TOP / "scripts/compare-ns3"), *args], capture_output=True, text=True, check=False)
+            self.assertEqual((done.returncode, done.stderr.count("\n")), (status, int(status > 0)))
+            self.assertEqual("FLOWS.csv" in done.stdout, not status)
+
+
+class Report(unittest.TestCase):
+    def run_of(self):
+        made = build(cc={"name": "dctcp"})
+        net = topology.Topology(made)
+        planned = plan.Plan(made, net)
+        records = results.Records(Results.lines())
+        result = results.build(made, net, records, "uml 6.1 <b>", 1)
+        return runner.Run(made, net, planned, result,
+                          results.series(made, net, planned, records),
+                          results.summary(result))
+
+    def test_page(self):
+        page = report.html([self.run_of()], {"finished": "now", "seconds": 1})
+        self.assertNotRegex(re.sub("(?s)<script.*?</script>", "", page), r"(src|href)=|@import|url\(")
+        self.assertIn("&lt;b&gt;", page)
+        self.assertEqual(page.count('<div class="chart"'), 3)
+
+    def test_table(self):
+        self.assertRegex(report.text([self.run_of()]), r"(?m)^dctcp +0\.800 ")
+        self.assertIn("do not mark ECN", report.text([self.run_of()]))
+        marking = self.run_of()
+        marking.scenario.qdisc["marking"] = "ldcp"
+        self.assertNotIn("do not mark ECN", report.text([marking]))
+
+    def test_notes(self):
+        runs = [self.run_of(), self.run_of()]
+        runs[1].summary["cc"] = "other"
+        said = report.text(runs)
+        self.assertIn("those of the port s0 to h1,", said)
+        self.assertIn("fallbacks 1, of 2 that agreed", said)
+        self.assertIn("dropped 9 packets between interfaces", said)
+        self.assertNotIn("windows", said)
+        self.assertNotIn("knonect", said)
+        runs[0].summary["port"], runs[0].summary["window_us"] = "s0 to h0", 1.2
+        runs[1].scenario.flows[0].cc = "cubic"
+        said = report.text(runs)
+        self.assertIn("dctcp: s0 to h0; other: s0 to h1.", said)
+        self.assertIn("windows differ in length", said)
+        self.assertIn("cubic: not ECN-capable, so the ports drop its packets from 30 B", said)
+
+    def test_seeds(self):
+        """Runs of one name are one row."""
+        runs = [self.run_of() for _ in range(4)]
+        said = report.text(runs)
+        self.assertRegex(said, r"(?m)^dctcp +0\.800 \u00b1 0\.000 ")
+        self.assertIn("Means over seeds (dctcp 4)", said)
+        self.assertIn("Nothing in this scenario is random", said)
+        for n, run in enumerate(runs):
+            run.result["seed"] = run.summary["seed"] = n
+            run.summary["drops"] = 10 + n
+        self.assertIn("Nothing in this scenario is random", report.text(runs))
+        runs[3].result["window_us"] = [1, 3]
+        runs[3].summary["unfinished"] = 1
+        said = report.text(runs)
+        self.assertNotIn("Nothing in this scenario is random", said)
+        # 10, 11, 12, 13: a deviation of 1.291, of which 3.182 / 2 are 2.054
+        self.assertRegex(said, r" 11\.5 \u00b1 2\.054 ")
+        self.assertIn("dctcp, seed 3: 1 of the flows", said)
+        self.assertEqual(report.html(runs, {"finished": "", "seconds": 1}).count('<div class="chart"'), 3)
+        runs[0].summary["drops"] = 10**6
+        self.assertRegex(report.text(runs), r" 250009 \u00b1 795490 ")
+
+    def test_slowdown(self):
+        """A table where there are enough flows."""
+        run = self.run_of()
+        self.assertNotIn("slowdown", report.text([run]))
+        run.result["flows"] = [{
+            "bytes": 10**7 if n else 1, "slowdown": 1 + n / 100, "fct_us": 1, "start_us": 0}
+            for n in range(100)]
+        said = report.text([run]).split("\n\n")[1].splitlines()
+        self.assertEqual([re.split("  +", line) for line in said[:3]],
+                         [["FCT slowdown p50/p95/p99", "to 1 KB", "> 1 MB", "all"],
+                          ["dctcp", "1.00/1.00/1.00", "1.50/1.95/1.99", "1.49/1.94/1.98"],
+                          ["flows", "1", "99", "100"]])
+        other = self.run_of()
+        other.summary["cc"] = "other"
+        other.result["flows"] = run.result["flows"][1:51]
+        said = report.text([run, other]).split("\n\n")[1].splitlines()
+        self.assertEqual(re.split("  +", said[3]), ["flows", "1/0", "99/50", "100/50"])
+        self.assertIn("1.50/1.95/1.99", report.html([run], {"finished": "", "seconds": 1}))
+
+
+if __name__ == "__main__":
+    unittests.main(sys.modules[__name__], sys.argv[1:])

@@ -1,0 +1,529 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0
+"""hpcc-lab: scenarios, topologies and workloads: units, keys, and what is refused.
+
+Prints KTAP. test_scenario.py NAME... runs only tests whose names contain a NAME.
+"""
+
+import datetime
+import json
+import lzma
+import re
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+sys.dont_write_bytecode = True
+TOP = Path(__file__).resolve().parents[2]
+sys.path[:0] = str(TOP / "scripts"), str(TOP / "selftests")
+
+# pylint: disable=wrong-import-position,missing-function-docstring,missing-class-docstring
+from lab.model import scenario, topology, units, workload  # noqa: E402
+from lab.setup import plan  # noqa: E402
+from lib import unittests  # noqa: E402
+from lib.scenarios import SMALL, build  # noqa: E402
+
+
+class Units(unittest.TestCase):
+    def test_rate(self):
+        for text, bps in (("100Gbit", 10**11), ("10gbit", 10**10), ("2.5 Gbit/s", 25 * 10**8),
+                          ("50Mbit", 5 * 10**7), ("25Gb/s", 25 * 10**9), ("1Tbit", 10**12)):
+            self.assertEqual(units.rate(text), bps, text)
+
+    def test_time(self):
+        for text, ns in (("1us", 1000), ("2.43us", 2430), ("0.5 ms", 500000), ("1s", 10**9),
+                         ("17ns", 17), (0, 0)):
+            self.assertEqual(units.time(text), ns, text)
+
+    def test_size(self):
+        for text, n in (("8MB", 8000000), ("1500", None), (1500, 1500), ("64KiB", 65536),
+                        ("26B", 26)):
+            if n is None:
+                self.assertRaises(ValueError, units.size, text)
+            else:
+                self.assertEqual(units.size(text), n, text)
+
+    def test_fraction(self):
+        for text, value in (("1%", 0.01), (0.5, 0.5), (1, 1.0), ("0.1 %", 0.001)):
+            self.assertAlmostEqual(units.fraction(text), value)
+
+    def test_wrong_unit(self):
+        for parse, wrong in ((units.rate, ("100", "5us", "-1Gbit", "", 7, True, "99Tbit", "1 bit")),
+                             (units.time, ("5", "1m", "5MB", 3, "-1us", True)),
+                             (units.size, ("5us", "-1B", -1, 1.5, True)),
+                             (units.fraction, ("101%", 1.01, -0.1, "x", True))):
+            for text in wrong:
+                with self.assertRaises(ValueError, msg=f"{parse.__name__} {text!r}"):
+                    parse(text)
+
+    def test_for_people(self):
+        self.assertEqual(units.show_bytes(0), "0 B")
+        self.assertEqual(units.show_bytes(10239), "10.2 KB")
+        self.assertEqual(units.show_bytes(32 * 10**6), "32 MB")
+        self.assertEqual(units.show_rate(10**11), "100 Gb/s")
+        self.assertEqual(units.show_time(9060), "9.06 us")
+
+
+class Scenario(unittest.TestCase):
+    FLOW = [{"from": "h0", "to": "h1", "bytes": "1MB"}]
+    RPC = {"from": "h0", "to": "h1", "request": 1, "response": 1, "count": 1}
+    PROGRAM = {"host": "h0", "command": "true"}
+
+    def refused(self, wanted, **sections):
+        data = {"flow": self.FLOW} | sections
+        with self.assertRaises(scenario.ScenarioError) as caught:
+            scenario.build(data, "test")
+        message = str(caught.exception)
+        self.assertNotIn("\n", message)
+        for word in wanted:
+            self.assertIn(word, message)
+
+    def test_unknown_key(self):
+        self.refused(["links", "[link]"], links={})
+        for section, keys in scenario.KEYS.items():
+            if section in ("", "flow"):
+                continue
+            table = {"nonsense": 1}
+            self.refused([f"{section}{'.0' * (section in scenario.LISTS)}.nonsense", "unknown", *keys],
+                         **{section: [table] if section in scenario.LISTS else table})
+        self.refused(["flow.0.form", "from"], flow=[{"form": "h0", "to": "h1", "bytes": 1}])
+
+    def test_every_key_refuses(self):
+        wrong = {"topology": {"kind": "ring", "hosts": 1, "switches": 999, "pods": 0, "tors": 0,
+                              "hosts_per_tor": 251, "spines": "x", "aggs": 0, "cores": -1, "reroute": "2s"},
+                 "host": {"delay": "2s", "delay_out": "x", "delay_in": -1, "queue": "lifo", "stamp": 1},
+                 "link": {"rate": "fast", "delay": "1m", "overhead": 257, "buffer": "1x",
+                          "mtu": 500},
+                 "cc": {"name": "vegas", "eta": 1.2, "max_stage": 256, "settle": 65, "per_rtt": 2,
+                        "hop_records": 256, "n_flows": -1, "w_ai": "much", "base_rtt": "2s", "burst": 65,
+                        "burst_shift": 11, "burst_ns": -1, "pace": 2, "slots": 4, "sample": 65,
+                        "carry": 2, "where": 2, "carrier": "csog", "csig_abw": 1001, "csig_time": 0, "ioam_nodes": 13,
+                        "alpha": 0, "beta": 1.1, "gamma": "x", "cw_min": 1.1, "iw": 1, "fast_start": 1},
+                 "qdisc": {"queue": "red", "marking": "red", "kmin": 0, "kmax": "x", "pmax": 1.01,
+                           "knonect": -1, "above": 0, "respond": 0, "every": "999ns",
+                           "int_window": "999ns", "stamp": "ioam,itn"},
+                 "flow": {"from": "x0", "to": "h", "bytes": 0, "cc": "vegas", "start": "soon",
+                          "count": 0,
+                          "spacing": -1, "spread": "x", "reverse": -1},
+                 "rpc": {"from": "x", "to": "h0..h1", "request": 0, "response": "x", "count": 0, "until": "x",
+                         "think": -1, "start": "x", "cc": "vegas"},
+                 "run": {"host": "s0", "command": "a\nb", "package": "../x", "may_fail": 1, "start": "x", "stop": "never"},
+                 "workload": {"cdf": 1, "load": 1.0, "duration": "x", "flows": "", "list": [1], "from": "x",
+                              "to": 1, "incast": {"from": 0}, "connect": "late", "pool": 0},
+                 "measure": {"from": "x", "until": "x", "interval": "x", "deadline": "x",
+                             "ports": ["", 1], "pcap": []},
+                 "impair": {"data_loss": 2, "ack_loss": "2", "reorder": -1,
+                            "reorder_delay": "x"},
+                 "event": {"at": "-1us", "link": "s0", "down": False, "up": 1, "rate": "x"},
+                 "": {"ip": 5, "verify": 1}}
+        for section, keys in scenario.KEYS.items():
+            self.assertEqual(set(keys), set(wrong[section]), section)
+            for key, value in wrong[section].items():
+                with self.subTest(key=f"{section}.{key}"):
+                    if section in scenario.LISTS:
+                        table = {"flow": self.FLOW[0], "rpc": self.RPC, "run": self.PROGRAM,
+                                 "event": {"at": 0, "link": "h0-s0", "down": True}}[section]
+                        self.refused([f"{section}.0.{key}"], **{section: [table | {key: value}]})
+                    elif section:
+                        self.refused([f"{section}.{key}", "has to be"], **{section: {key: value}})
+                    else:
+                        self.refused([key, "has to be"], **{key: value})
+
+    def test_ldcp_iw(self):
+        """What the module takes."""
+        text = (TOP / "kmod/ldcp/conn.h").read_text(encoding="utf-8")
+        most = int(re.search(r"#define LDCP_IW_MAX_SEGS\s+(\d+)U", text)[1])
+        self.assertEqual(build(cc={"name": "ldcp", "iw": most}).cc["iw"], most)
+        self.refused(["cc.iw", str(most)], cc={"iw": most + 1})
+
+    def test_choices_are_listed(self):
+        self.refused(["star", "chain", "dumbbell"], topology={"kind": "ring"})
+        self.refused(["hpcc", "cubic", "dctcp", "bbr"], cc={"name": "vegas"})
+
+    def test_missing_node(self):
+        self.refused(["flow.0.to", "h7", "h0 to h2"],
+                     flow=[{"from": "h0", "to": "h7", "bytes": 1}])
+        self.refused(["flow.0.from", "h3"], flow=[{"from": "h0..h3", "to": "h1", "bytes": 1}])
+        self.refused(["from and to"], flow=[{"from": "h1", "to": "h1", "bytes": 1}])
+        self.refused(["flow.0.to: missing"], flow=[{"from": "h0", "bytes": 1}])
+        self.refused(["at least one"], flow=[])
+
+    def test_shapes(self):
+        self.refused(["chain", "at most 6"], topology={"kind": "chain", "hosts": 8})
+        self.refused(["dumbbell"], topology={"kind": "dumbbell", "hosts": 5})
+        self.refused(["star has 1"], topology={"kind": "star", "switches": 2})
+        self.assertEqual(build(topology={"kind": "chain", "switches": 4}).topology["hosts"], 8)
+
+    def test_ipv6_mtu(self):
+        self.refused(["link.mtu", "1280"], ip=6, link={"mtu": 1279})
+        self.assertEqual(build(link={"mtu": 576}).link["mtu"], 576)
+
+    def test_measure(self):
+        self.refused(["measure.until"], measure={"from": "2ms", "until": "1ms"})
+        self.refused(["measure.deadline"], measure={"deadline": "1ms", "from": "2ms"})
+
+    def test_endless(self):
+        endless = [self.FLOW[0] | {"bytes": "endless"}]
+        self.refused(["measure.until", "endless"], flow=endless)
+        self.refused(["flow.0.bytes", "endless"], flow=[self.FLOW[0] | {"bytes": "eternal"}])
+        self.assertIsNone(build(flow=endless, measure={"until": "1ms"}).flows[0].bytes)
+
+    def test_marking(self):
+        for key, value in (("kmin", 1), ("kmax", 1), ("pmax", 0.5), ("knonect", 1)):
+            self.refused([f"qdisc.{key}", 'marking = "ldcp"'], qdisc={key: value})
+        on = {"marking": "ldcp"}
+        self.refused(["qdisc.kmin = 2001", "qdisc.kmax, 2000 bytes"],
+                     qdisc=on | {"kmin": 2001, "kmax": "2KB"})
+        # K_max of a port at 100 Gb/s that is not told any.
+        self.refused(["qdisc.kmin = 62501", "qdisc.kmax, 62500 bytes unless given"],
+                     qdisc=on | {"kmin": 62501})
+        build(qdisc=on | {"kmin": 62500})
+        for key in ("kmin", "kmax", "knonect"):
+            self.refused([f"qdisc.{key} = 2001", "link.buffer, 2000 bytes"],
+                         link={"buffer": 2000}, qdisc=on | {key: 2001})
+        self.refused(["qdisc.above = 2001", "link.buffer, 2000 bytes"],
+                     link={"buffer": 2000}, qdisc={"above": 2001})
+        self.refused(["qdisc.respond = 2001", "link.buffer, 2000 bytes"],
+                     link={"buffer": 2000}, qdisc={"respond": 2001})
+        self.refused(["qdisc.every", "qdisc.respond"], qdisc={"every": "5us"})
+        self.refused(["cc.carrier", "ip = 6"], cc={"carrier": "ioam"})
+        self.refused(["cc.carrier", "event.rate"], ip=6, cc={"carrier": "ioam"},
+                     event=[{"at": "1us", "link": "s0-h0", "rate": "10Gbit"}])
+        self.refused(["cc.carrier", "event.rate"], cc={"carrier": "ifa"},
+                     event=[{"at": "1us", "link": "s0-h0", "rate": "10Gbit"}])
+        self.refused(["cc.carrier", "event.rate"], cc={"carrier": "int"},
+                     event=[{"at": "1us", "link": "s0-h0", "rate": "10Gbit"}])
+        self.refused(["cc.csig_abw", "cc.carrier"], cc={"csig_abw": 5})
+        self.refused(["cc.carrier", "bridges"], cc={"carrier": "csig"}, topology={"kind": "leaf-spine"})
+        self.refused(["cc.carrier", "bridges"], cc={"carrier": "csig"}, qdisc={"stamp": "tcp"})
+        for stamp in "csig", "tcp,csig", "tcp,", "mixed,tcp", "", 4:
+            self.refused(["qdisc.stamp", "tcp, ioam, int, ifa", "cc.carrier"], qdisc={"stamp": stamp})
+        self.assertEqual(build(qdisc={"stamp": "ifa,int,tcp"}).qdisc["stamp"], "tcp,int,ifa")
+        self.refused(["qdisc.int_window", "qdisc.stamp"], qdisc={"int_window": "5us"})
+        made = build(link={"buffer": 2000},
+                     qdisc=on | {"kmin": 2000, "kmax": 2000, "knonect": 2000, "pmax": "100%"})
+        self.assertEqual(made.qdisc["pmax"], 1.0)
+
+    def test_queues(self):
+        self.refused(["fifo", "fq"], host={"queue": "lifo"})
+        self.refused(["fq_codel", "dualpi2"], qdisc={"queue": "red"})
+        self.refused(['qdisc.marking = "ldcp"', "qdisc.queue", "fq_codel"],
+                     qdisc={"queue": "fq_codel", "marking": "ldcp"})
+
+    def test_flows(self):
+        made = build(topology={"hosts": 5}, flow=[
+            {"from": "h0..h2", "to": "h4", "bytes": 5, "count": 2, "spacing": "1ms",
+             "start": "3us"}, {"from": "h4", "to": "h0", "bytes": "1KB"}])
+        self.assertEqual([(f.id, f.src, f.dst, f.start_ns) for f in made.flows],
+                         [(0, "h0", "h4", 3000), (1, "h0", "h4", 1003000),
+                          (2, "h1", "h4", 2003000), (3, "h1", "h4", 3003000),
+                          (4, "h2", "h4", 4003000), (5, "h2", "h4", 5003000), (6, "h4", "h0", 0)])
+        # A single flow from each of many hosts.
+        made = build(topology={"hosts": 5}, flow=[
+            {"from": "h0..h3", "to": "h4", "bytes": 5, "spacing": "1us"}])
+        self.assertEqual([f.start_ns for f in made.flows], [0, 1000, 2000, 3000])
+
+    def test_settings(self):
+        """They make the same scenario again."""
+        for sections in ({}, {"ip": 6, "verify": True, "topology": {"kind": "chain", "hosts": 4},
+                              "link": {"rate": "1.5Gbit", "s1-s0": {"delay": "3us"}},
+                              "qdisc": {"marking": "ldcp", "pmax": "1%", "kmin": "2KB"}},
+                         {"cc": {"name": "ldcp", "w_ai": "50Mbit", "base_rtt": "7us", "beta": 0.5,
+                                 "fast_start": False}, "impair": {"reorder": "2%"}},
+                         {"cc": {"w_ai": "26B", "base_rtt": 0}, "measure": {"until": "1ms"},
+                          "flow": [{"from": "h0..h1", "to": "h2", "bytes": "endless", "count": 3,
+                                    "spread": "9us"}]}):
+            made = build(**sections)
+            again = scenario.build(json.loads(json.dumps(made.settings())), "test", 5)
+            self.assertEqual(again, made)
+
+    def test_spread(self):
+        """Starts are drawn from the seed, the same for each congestion control."""
+        flow = [self.FLOW[0] | {"count": 100, "spacing": "1ms", "spread": "10us"}]
+
+        def late(seed, cc="hpcc"):
+            made = scenario.build({"flow": flow, "cc": {"name": cc}}, "test", seed)
+            return [f.start_ns - 10**6 * f.id for f in made.flows]
+        self.assertEqual(late(1), late(1, "cubic"))
+        self.assertNotEqual(late(1), late(2))
+        self.assertTrue(0 <= min(late(1)) < 1000 < 9000 < max(late(1)) <= 10000)
+
+    def test_buffer(self):
+        """The qdisc takes none that cannot hold a packet."""
+        self.refused(["link.buffer", "at least 1B"], link={"buffer": 0})
+        self.refused(["link.buffer = 1537", "1538 bytes"], link={"buffer": 1537})
+        self.refused(["link.buffer", "4GiB"], link={"buffer": "4GiB"})
+        self.assertEqual(build(link={"buffer": 1538}).link["buffer"], 1538)
+
+    def test_links_of_their_own(self):
+        """Of a class, or one; what they do not say is as [link] has it."""
+        chain = {"kind": "chain", "switches": 3}
+        made = build(topology=chain, link={"rate": "100Gbit", "buffer": "1MB", "fabric": {
+            "rate": "40Gbit"}, "s2-s1": {"delay": "1ms", "rate": "1Gbit"}, "access": {"buffer": "9KB"}})
+        self.assertEqual(made.name, "test")
+        for nodes, rate, delay, size in (("h0 s0", 10**11, 1000, 9000), ("s0 s1", 4 * 10**10, 1000, 10**6),
+                                         ("s1 s2", 10**9, 10**6, 10**6), ("s2 h1", 10**11, 1000, 9000)):
+            link = made.link_of(*nodes.split())
+            self.assertEqual((link["rate"], link["delay"], link["buffer"], link["mtu"]),
+                             (rate, delay, size, 1500), nodes)
+        self.refused(["link.s0-s2", "no such link", "access, fabric"], topology=chain,
+                     link={"s0-s2": {"rate": "1Gbit"}})
+        self.refused(["link.h9-s0", "no such link"], link={"h9-s0": {}})
+        self.refused(["link.fabric.mtu", "rate, delay, buffer"], link={"fabric": {"mtu": 576}})
+        self.refused(["link.access.rate", "Gbit"], link={"access": {"rate": 0}})
+        self.refused(["link.access.buffer = 1537", "1538 bytes"], link={"access": {"buffer": 1537}})
+        self.refused(["qdisc.kmax = 2001", "link.fabric.buffer, 2000 bytes"],
+                     link={"fabric": {"buffer": 2000}}, qdisc={"marking": "ldcp", "kmax": 2001})
+        self.refused(["impair.reorder", "link.access.delay"], link={"access": {"delay": 0}},
+                     impair={"reorder": "1%"})
+        self.refused(["link", "rate"], link={"rate": {"rate": "1Gbit"}})
+
+    def test_base_rtt(self):
+        """The modules take one from 1 us to 1 s."""
+        self.refused(["link.delay", "2000000266 ns", "1us to 1s"], link={"delay": "500ms"})
+        self.refused(["link.delay", "1us to 1s"], link={"delay": 0, "rate": "1Tbit"})
+        build(link={"delay": "500ms"}, cc={"name": "cubic"})
+        build(link={"delay": "500ms"}, cc={"base_rtt": "1s"})
+
+    # One of each type, and what is hard about some.
+    VALUES = (0, -1, 1, 2, 1 << 31, 1 << 64, 10**5000, True, False, 0.5, -0.5, 1e300, float("nan"),
+              float("inf"), "", " ", "0", "1B", "0B", "1us", "1s", "99999999s", "1bit", "1Tbit", "99%",
+              "9" * 5000 + "B", "h0", "h1..h0", "h0..h99999999", "h" + "9" * 5000, "hpcc", "endless",
+              "a\nb", "\x00", "\u0663us", "h\u0663", None, [], [[]], [1, "a"], [{}], {}, {"a": 1},
+              {"from": "h0", "to": "h1", "bytes": 1}, [{"from": "h0", "to": "h1", "bytes": 1}] * 2,
+              datetime.date(2026, 1, 1))
+
+    def judged(self, data, settings=(), cc=None):
+        """A plan, or an error in one line; nothing else. Return if it is a plan."""
+        try:
+            made = scenario.load_data(data, "test", settings, cc)
+            plan.Plan(made, topology.Topology(made))
+        except scenario.ScenarioError as err:
+            self.assertNotRegex(str(err), r"[\x00-\x1f]")
+            self.assertLess(len(str(err)), 500)
+            return False
+        return True
+
+    def test_any_value_of_any_key(self):
+        """Wrong types and values, also where a table has to be: never a traceback."""
+        verdicts = []
+        for section, keys in scenario.KEYS.items():
+            for key in [*keys, "", "a\nb"]:
+                for value in self.VALUES:
+                    data = {"flow": [dict(self.FLOW[0])]}
+                    {"": data, "flow": data["flow"][0]}.get(
+                        section, data.setdefault(section, {}) if section else data)[key] = value
+                    with self.subTest(section=section, key=key, value=scenario.shown(value)):
+                        verdicts.append(self.judged(data))
+        for section in scenario.KEYS:
+            for value in self.VALUES:
+                with self.subTest(section=section, value=scenario.shown(value)):
+                    for settings in ((), ("flow.bytes=1", "flow.0.bytes=1", "cc.eta=0.9", "link.mtu=1500")):
+                        data = {"flow": self.FLOW} | {section: value}
+                        verdicts.append(self.judged(data, settings, "cubic"))
+        self.assertGreater(verdicts.count(True), 50)
+        self.assertGreater(verdicts.count(False), 1000)
+
+    def test_any_setting(self):
+        words = ("", "=", "a", "ip", "cc", "flow", "link", "cc.", ".cc", "flow.", "flow.0", "flow.7.to",
+                 "flow.0.to.x", "link.rate", "link.rate.x", "nonsense.rate", "verify", "ip.x", "a\nb")
+        texts = ("", "1", "-1", "x", "[", "[" * 3000, "9" * 5000, "{}", "[1]", "true", "1\n[x]", "1979-13-99",
+                 "'", "{from='h0'}", "\ud800")
+        for word in words:
+            for text in texts:
+                for setting in (word, f"{word}={text}"):
+                    with self.subTest(setting=setting[:60]):
+                        self.judged({"flow": [dict(self.FLOW[0])]}, [setting])
+
+    def test_set_and_cc(self):
+        with tempfile.TemporaryDirectory() as directory:
+            path = Path(directory, "name.toml")
+            path.write_text(SMALL, encoding="utf-8")
+            got = scenario.load(path, ["link.rate=40Gbit", "ip=6", "flow.bytes=7", "cc.eta=0.9"],
+                                "bbr")
+            self.assertEqual((got.name, got.link["rate"], got.ip, got.flows[1].bytes,
+                              got.cc["eta"], got.cc["name"]),
+                             ("name", 4 * 10**10, 6, 7, 0.9, "bbr"))
+            self.assertEqual(scenario.load(path, ["flow.0.to=h1", "flow.0.from=h2"]).flows[0].dst,
+                             "h1")
+            mixed = scenario.load(path, ["flow.0.cc=ldcp", "cc.name=hpcc"])
+            self.assertEqual(([f.cc for f in mixed.flows], mixed.cc_label()),
+                             (["ldcp", "ldcp"], "ldcp"))
+            with self.assertRaisesRegex(scenario.ScenarioError, "--cc bbr: every"):
+                scenario.load(path, ["flow.cc=ldcp"], "bbr")
+            for wrong in ("link.rate", "link.nonsense=1", "a.b.c=1", "flow.3.to=h1"):
+                with self.assertRaises(scenario.ScenarioError, msg=wrong):
+                    scenario.load(path, [wrong])
+
+    def test_shipped_scenarios(self):
+        files = sorted((TOP / "scripts/scenarios").glob("*.toml"))
+        self.assertGreater(len(files), 10)
+        for path in files:
+            made = scenario.load(path)
+            plan.Plan(made, topology.Topology(made))
+
+
+class Topology(unittest.TestCase):
+    def test_star(self):
+        net = topology.Topology(build(topology={"hosts": 3}))
+        self.assertEqual(net.path("h0", "h2"), ["h0", "s0", "h2"])
+        self.assertEqual([(p.node, p.peer) for p in net.ports],
+                         [("s0", "h0"), ("s0", "h1"), ("s0", "h2")])
+
+    def test_chain(self):
+        net = topology.Topology(build(topology={"kind": "chain", "switches": 4}))
+        self.assertEqual(net.path("h0", "h1"), ["h0", "s0", "s1", "s2", "s3", "h1"])
+        for k in range(3):
+            self.assertEqual(net.path(f"h{2 + 2 * k}", f"h{3 + 2 * k}"),
+                             [f"h{2 + 2 * k}", f"s{k}", f"s{k + 1}", f"h{3 + 2 * k}"])
+
+    def test_dumbbell(self):
+        net = topology.Topology(build(topology={"kind": "dumbbell", "hosts": 6}))
+        self.assertEqual(net.path("h2", "h3"), ["h2", "s0", "s1", "h3"])
+        self.assertEqual(net.path("h0", "h1"), ["h0", "s0", "h1"])
+
+    def test_class_is_a_table(self):
+        with self.assertRaisesRegex(scenario.ScenarioError, "link.access: has to be a table .* rate, delay"):
+            build(link={"access": "1Gbit"})
+
+    def test_one_link_once(self):
+        with self.assertRaisesRegex(scenario.ScenarioError, "link.s0-h0: is the same link as link.h0-s0"):
+            build(link={"s0-h0": {"rate": "1Gbit"}, "h0-s0": {"rate": "2Gbit"}})
+
+    def test_base_rtt(self):
+        # 2 links x (2 x 1 us + (1538 + 118) x 8 / 100 Gb/s) = 4 + 2 x 0.13248 us
+        net = topology.Topology(build())
+        self.assertEqual(net.base_rtt_ns("h0", "h1"), 4266)
+        # IPv6: 20 bytes more on the acknowledgment
+        self.assertEqual(topology.Topology(build(ip=6)).base_rtt_ns("h0", "h1"), 4270)
+        # 6 links of a chain of 5
+        chain = topology.Topology(build(topology={"kind": "chain", "switches": 5}))
+        self.assertEqual(chain.base_rtt_ns("h0", "h1"), 6 * 2133)
+        # 1 Gb/s, 243 us: 2 x (486 + 13.248)
+        slow = topology.Topology(build(link={"rate": "1Gbit", "delay": "243us"}))
+        self.assertEqual(slow.base_rtt_ns("h0", "h1"), 998496)
+        # 1448 bytes in one packet of 1538 on each of 2 links of 1 us; one byte more in a second of 91
+        self.assertEqual([net.alone_ns("h0", "h1", n) for n in (1448, 1449)], [2246, 2253])
+        # 10 Gb/s, then 100 Gb/s, where the last packet, of 190 bytes, waits for none: 2 us of delay,
+        # 10 x 1230.4 + 152 ns, and 15.2 ns
+        wider = topology.Topology(build(link={"rate": "10Gbit", "s0-h1": {"rate": "100Gbit"}}))
+        self.assertEqual(wider.alone_ns("h0", "h1", 10 * 1448 + 100),
+                         14471)
+        # 4 links of 2 us, the two of the middle with (1538 + 118) x 8 bits at 1 Gb/s
+        mixed = topology.Topology(build(topology={"kind": "chain"}, link={"fabric": {"rate": "1Gbit"}}))
+        self.assertEqual(mixed.base_rtt_ns("h0", "h1"), 4 * 2000 + 2 * 133 + 2 * 13248)
+        self.assertEqual(mixed.rate("h0", "h1"), 10**9)
+
+
+class Workload(unittest.TestCase):
+    DRAWN = {"cdf": "fb_hadoop", "load": "50%", "duration": "700us"}
+    STAR = {"kind": "star", "hosts": 16}
+
+    def setUp(self):
+        self.directory = tempfile.TemporaryDirectory()
+        self.addCleanup(self.directory.cleanup)
+
+    def made(self, seed=1, **how):
+        return scenario.build({"workload": self.DRAWN | how, "topology": self.STAR}, "test", seed,
+                              self.directory.name)
+
+    def write(self, name, text):
+        Path(self.directory.name, name).write_text(text, encoding="ascii")
+        return name
+
+    def test_published(self):
+        """Means as the distributions' rows give them, by hand for FB_Hadoop's first ones."""
+        self.assertEqual(workload.names(), ["fb_hadoop", "websearch"])
+        self.assertEqual(round(workload.Sizes("fb_hadoop").mean()), 120421)
+        self.assertEqual(round(workload.Sizes("websearch").mean()), 1711250)
+        two = workload.Sizes(self.write("two.csv", "cdf_percent,bytes\n20,10\n100,30\n"),
+                             self.directory.name)
+        self.assertEqual(two.mean(), 0.2 * 5 + 0.8 * 20)
+
+    def test_draw(self):
+        """10,000 flows have the mean and the rate that were asked for."""
+        sizes = workload.Sizes("fb_hadoop")
+        drawn = list(workload.arrivals(sizes, 0.5, workload.Groups(range(16), range(16), 16 * 10**11), 15 * 10**6, 3))
+        self.assertAlmostEqual(len(drawn) / (0.5 * 16e11 * 15e-3 / 8 / sizes.mean()), 1, delta=0.05)
+        self.assertAlmostEqual(sum(flow[3] for flow in drawn) / len(drawn) / sizes.mean(), 1, delta=0.1)
+        self.assertEqual({flow[1] for flow in drawn}, set(range(16)))
+        self.assertFalse([flow for flow in drawn if flow[1] == flow[2] or flow[3] < 1])
+        small = sum(flow[3] <= 700 for flow in drawn) / len(drawn)
+        self.assertAlmostEqual(small, 0.5, delta=0.02)
+
+    def test_flows(self):
+        made = self.made()
+        self.assertEqual(made, self.made())
+        self.assertNotEqual(made.flows, self.made(seed=2).flows)
+        self.assertEqual(made.measure["until"], 700000)
+        self.assertEqual(scenario.build(json.loads(json.dumps(made.settings())), "test"), made)
+        path = Path(self.directory.name, "list.csv.xz")
+        path.write_bytes(lzma.compress(
+            "\ufeffstart_ns,from,to,bytes,more\n7,15,1,324,\xfc\n9,0,2,5,y\n".encode()))
+        made = scenario.build({"workload": {"flows": path.name}, "topology": self.STAR,
+                               "flow": [{"from": "h3", "to": "h4", "bytes": 1}]}, "test", 1,
+                              self.directory.name)
+        self.assertEqual([(f.id, f.src, f.dst, f.bytes, f.start_ns, f.cc) for f in made.flows],
+                         [(0, "h3", "h4", 1, 0, "hpcc"), (1, "h15", "h1", 324, 7, "hpcc"),
+                          (2, "h0", "h2", 5, 9, "hpcc")])
+        self.assertEqual(made.measure["until"], 9)
+        self.assertEqual(scenario.build(json.loads(json.dumps(made.settings())), "test"), made)
+
+    def test_load_of_unlike_links(self):
+        """Load is of all hosts' links, also where one has a rate of its own."""
+        def starts(link):
+            made = scenario.build({"workload": self.DRAWN | {"duration": "350us"},
+                                   "topology": {"hosts": 2}, "link": link}, "test", 1, self.directory.name)
+            return [flow.start_ns for flow in made.flows]
+        self.assertEqual(starts({"s0-h0": {"rate": "300Gbit"}}), starts({"rate": "200Gbit"}))
+        self.assertNotEqual(starts({}), starts({"rate": "200Gbit"}))
+
+    def test_set_and_cc(self):
+        """[workload] has no flow.key, and flows that --cc is for."""
+        data = {"workload": self.DRAWN, "topology": self.STAR}
+        for assignment in "flow.cc=dctcp", "flow.0.cc=dctcp", "flow.nonsense=1":
+            with self.assertRaisesRegex(scenario.ScenarioError, r"no \[\[flow\]\] table"):
+                scenario.load_data(dict(data), "test", [assignment])
+        data["flow"] = [{"from": "h0", "to": "h1", "bytes": 1, "cc": "ldcp"}]
+        self.assertEqual(scenario.load_data(data, "test", cc="dctcp").cc_names(), ["ldcp", "dctcp"])
+
+    def refused(self, wanted, how):
+        with self.assertRaises(scenario.ScenarioError) as caught:
+            scenario.build({"workload": how, "topology": self.STAR}, "test", 1, self.directory.name)
+        for word in wanted:
+            self.assertIn(word, str(caught.exception))
+
+    def test_wrong(self):
+        self.refused(["flows, or cdf"], {})
+        self.refused(["workload.load", "missing"], {"cdf": "websearch", "duration": "1ms"})
+        self.refused(["workload.duration", "missing"], self.DRAWN | {"duration": 0})
+        self.refused(["workload.load", "less than 1"], self.DRAWN | {"load": "100%"})
+        self.refused(["either flows"], self.DRAWN | {"flows": "x"})
+        self.refused(["nothere", "No such file", "fb_hadoop, websearch"], self.DRAWN | {"cdf": "nothere"})
+        self.refused(["more than 100000 flows"], self.DRAWN | {"duration": "200ms"})
+        self.refused(["0 flows"], self.DRAWN | {"duration": "1ns"})
+        for text, why in (("", "columns"), ("bytes,cdf_percent\n", "empty"), ("bytes\n1\n", "columns"),
+                          ("bytes,cdf_percent\n5,50\n4,100\n", "rise"),
+                          ("bytes,cdf_percent\n4,60\n5,50\n", "rise"),
+                          ("bytes,cdf_percent\n4,60\n5,99\n", "100 %"),
+                          ("bytes,cdf_percent\n0,100\n", "1 byte"),
+                          ("bytes,cdf_percent\nx,100\n", "numbers"),
+                          ("bytes,cdf_percent\n1\n", "numbers"),
+                          ("bytes,cdf_percent\n1,nan\n", "numbers"),
+                          ("bytes,cdf_percent\n1,nan\n2,100\n", "numbers"),
+                          ("bytes,cdf_percent\n1,50\n2,inf\n", "numbers"),
+                          ("bytes,cdf_percent\n0,100\n5,100\n", "1 byte"),
+                          (f"bytes,cdf_percent\n{'9' * 400},100\n", "at most")):
+            self.refused(["wrong.csv", why], self.DRAWN | {"cdf": self.write("wrong.csv", text)})
+        for row, why in (("0,0,16,1", "0 to 15"), ("0,1,1,1", "to another"), ("-1,0,1,1", "0 or later"),
+                         ("0,0,1,0", "1 byte"), (f"0,0,1,{10**15 + 1}", "at most"),
+                         (f"{10**14 + 1},0,1,1", "at most")):
+            self.refused(["wrong.csv", why, row], {"flows": self.write(
+                "wrong.csv", f"start_ns,from,to,bytes\n{row}\n")})
+        Path(self.directory.name, "wrong.xz").write_bytes(b"not compressed")
+        self.refused(["wrong.xz", "numbers"], {"flows": "wrong.xz"})
+
+
+if __name__ == "__main__":
+    unittests.main(sys.modules[__name__], sys.argv[1:])

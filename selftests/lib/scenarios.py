@@ -1,0 +1,24 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Scenarios for tests of the lab. The test adds scripts/ to sys.path."""
+
+from lab.model import scenario
+
+SMALL = """
+[topology]
+kind = "star"
+hosts = 3
+[link]
+rate = "10Gbit"
+delay = "2us"
+[[flow]]
+from = "h0..h1"
+to = "h2"
+bytes = "300KB"
+"""
+
+
+def build(**sections):
+    """A scenario of one flow unless told otherwise."""
+    data = {"flow": [{"from": "h0", "to": "h1", "bytes": "1MB"}]}
+    data.update(sections)
+    return scenario.build(data, "test")
