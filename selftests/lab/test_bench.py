@@ -31,12 +31,12 @@ setUpModule = unittests.allow_interrupts
 
 
 def load_script(name):
-    """A script of scripts/ as a module."""
+    """Load a script of scripts/ as a module."""
     path = str(TOP / "scripts" / name)
     loader = importlib.machinery.SourceFileLoader(name.replace("-", "_"), path)
     spec = importlib.util.spec_from_file_location(loader.name, path, loader=loader)
     module = importlib.util.module_from_spec(spec)
-    sys.modules[loader.name] = module       # dataclasses look it up
+    sys.modules[loader.name] = module       # dataclasses look up the module here
     loader.exec_module(module)
     return module
 
@@ -74,7 +74,7 @@ class Bench(unittest.TestCase):
         self.assertEqual(pair.rows({this: "broken", other: 3})[0][-1], "missed")
 
     def test_pair_of_seeds(self):
-        """The median of each side counts; every run has a seed of its own."""
+        """The medians of both sides are compared; each run has its own seed."""
         pair = bench.Pair("one", "file", [], ["b=1"], ["b=2"], [
             bench.Comparison("queue", lambda run: run, str, most=lambda other: 2 * other)],
             [bench.Figure("alone", lambda run: run, str, most=5)], seeds=3)
@@ -84,7 +84,7 @@ class Bench(unittest.TestCase):
                                            ["one", "alone", "<= 5", "4", "met"]])
 
     def test_random_phases(self):
-        """The limits of the N D/D/1 queue at 0.95, in packets, as its formula gives them."""
+        """The limits in packets of the N D/D/1 queue at 0.95 follow from its formula."""
         core = load_script("bench-core")
         for flows, packets in (16, 5.7), (24, 6.9), (64, 10.6):
             self.assertAlmostEqual(core.random_phases(flows, 0.95) / 1538, packets, delta=0.05)
@@ -151,7 +151,7 @@ class Bench(unittest.TestCase):
         self.assertIsNone(sweep.message_p99(run([5, None])))
 
     def test_sweep_is_around_the_defaults(self):
-        """The module's and the qdisc's; and what is stored was measured there."""
+        """BASE has the defaults of the module and of the qdisc, and the stored results were measured with these."""
         knobs = (TOP / "kmod/ldcp/main.c").read_text(encoding="utf-8")
         for name in ("alpha", "beta", "gamma"):
             default = re.search(rf'"{name}_permille",\s*LDCP_SYSCTL\(\w+\),\s*(\d+)', knobs)[1]

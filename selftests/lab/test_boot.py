@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
-"""run.sh: guests of scripts/uml/run.sh.
+"""run.sh: start, limits and end of guests.
 
 Prints KTAP. test_boot.py NAME... runs only tests whose names contain a NAME.
 """
@@ -55,7 +55,7 @@ class Boot(unittest.TestCase):
         self.assertIn("timed out", done.stderr)
 
     def test_nothing_is_left(self):
-        """A guest that is interrupted takes its processes with it."""
+        """An interrupted guest leaves no processes behind."""
         with subprocess.Popen([RUN, "sh", "-c", "echo up; while :; do :; done"],
                               stdout=subprocess.PIPE, text=True) as process:
             self.assertEqual(process.stdout.readline(), "up\n")
@@ -71,7 +71,7 @@ class Boot(unittest.TestCase):
 
     @staticmethod
     def jobs(pid):
-        """The working directories of a process's children."""
+        """The working directories of the children of a process."""
         found = set()
         for stat in Path("/proc").glob("[0-9]*/stat"):
             with contextlib.suppress(OSError, IndexError):
@@ -81,7 +81,7 @@ class Boot(unittest.TestCase):
 
     @staticmethod
     def running(directory):
-        """Processes that work in a directory."""
+        """The processes whose working directory is this one."""
         found = []
         for cwd in Path("/proc").glob("[0-9]*/cwd"):
             with contextlib.suppress(OSError):
@@ -90,7 +90,7 @@ class Boot(unittest.TestCase):
         return found
 
     def test_interactive(self):
-        """A shell for a terminal's user."""
+        """An interactive shell on a terminal."""
         master, terminal = os.openpty()
         self.addCleanup(os.close, master)
         with subprocess.Popen(["setsid", "--ctty", RUN, "--interactive", "bash"], stdin=terminal,

@@ -29,7 +29,7 @@ setUpModule = unittests.allow_interrupts
 
 
 class CommandLine(unittest.TestCase):
-    """What is refused before anything boots: one line, exit status 2."""
+    """Errors that are found before a guest boots: one line, exit status 2."""
 
     def refused(self, text, *args):
         with tempfile.TemporaryDirectory() as directory:
@@ -84,7 +84,7 @@ class CommandLine(unittest.TestCase):
 
 
 class Commands(unittest.TestCase):
-    """What all commands do alike."""
+    """Common behaviour of all commands."""
     NAMES = ("hpcc-lab", "hpcc-paper", "compare-ns3")
 
     def test_interrupted_while_it_starts(self):
@@ -113,12 +113,12 @@ class Modules(unittest.TestCase):
     """scripts/uml/modules.sh"""
 
     def test_stopped_build_leaves_nothing(self):
-        """Ctrl-C and SIGTERM while it compiles, also by hpcc-lab."""
+        """Ctrl-C and SIGTERM during compilation, also if hpcc-lab started it."""
         with tempfile.TemporaryDirectory() as directory:
             Path(directory, "tree").mkdir()
             Path(directory, "tree/Module.symvers").touch()
             Path(directory, "tree/.config").write_text("CONFIG_UML=y\n", encoding="ascii")
-            # Compiling takes long, and does not end by Ctrl-C at once.
+            # A compilation that takes long and does not end immediately after Ctrl-C.
             Path(directory, "tree/Makefile").write_text(
                 f"modules:\n\techo $$$$ > {directory}/pid; trap '' INT; sleep 100; touch $(M)/late; sleep 100\n",
                 encoding="ascii")

@@ -50,7 +50,7 @@ class Guest(unittest.TestCase):
         del data["wall"]
         return json.dumps(data)
 
-    # Another machine, as far as one can be pretended: mounts, uptime, limits.
+    # Simulates a different machine: other mounts, uptime and limits.
     ELSEWHERE = """set -e
         if [ -e /run/mount ]; then mount -t tmpfs run /run; else mkdir /run/mount; fi
         mount --bind "$1" "$2/cache"
@@ -61,7 +61,7 @@ class Guest(unittest.TestCase):
     """
 
     def elsewhere(self, *args):
-        """Another user's copy of the tree, and as root all of ELSEWHERE."""
+        """Run another user's copy of the tree; as root also in the environment of ELSEWHERE."""
         home = Path(self.directory, "elsewhere")
         tree = home / "very/long path/to the/tree"
         for path in (tree, home / "cache", home / "tmp", home / "out"):
@@ -83,7 +83,7 @@ class Guest(unittest.TestCase):
         return "elsewhere/out"
 
     def test_repeatable(self):
-        # Loss makes the seed matter.
+        # With loss, the results depend on the seed.
         lossy = ("--set", "impair.data_loss=1%", "--seed")
         for out, seed in (("a", "7"), ("c", "8")):
             self.lab(out, *lossy, seed)
@@ -94,7 +94,7 @@ class Guest(unittest.TestCase):
         self.assertEqual(*series)
 
     def test_repeatable_side_by_side(self):
-        """A busy host interrupts guests elsewhere in each run; their random numbers must not follow."""
+        """A busy host interrupts guests at different points; their random numbers must not depend on this."""
         runs = [subprocess.Popen([LAB, "run", bench.SCENARIOS / "fb-hadoop-star16.toml", "--out",
                                   f"{self.directory}/side-{i}", "--set", "impair.data_loss=0.5%",
                                   "--set", "workload.duration=100us", "--seed", "2"],
@@ -103,7 +103,7 @@ class Guest(unittest.TestCase):
         self.assertEqual(len({self.results(f"side-{i}") for i in range(len(runs))}), 1)
 
     def test_many_flows(self):
-        """More sockets than a process may have files at first."""
+        """More sockets than the default limit of open files."""
         self.lab("many", "--set", "flow.count=260", "--set", "flow.bytes=1", "--cc", "cubic")
         flows = json.loads(self.results("many"))["flows"]
         self.assertEqual(len(flows), 520)
@@ -121,7 +121,7 @@ class Guest(unittest.TestCase):
             port = run["ports"][2]
             self.assertGreater(port["utilization"], 0.5)
             self.assertEqual(port["stamped"] > 0, run["cc"] == "hpcc")
-            # Two times 300 KB, plus 118 of headers and overhead for each segment
+            # Two times 300 KB, plus 118 bytes of headers and overhead for each segment
             self.assertGreater(port["wire_bytes"], 600000 * 1538 // 1448)
             self.assertLess(port["wire_bytes"], 600000 * 1.2)
 
@@ -146,7 +146,7 @@ class Guest(unittest.TestCase):
         self.assertEqual(sent["s0", "h2"], 0)
 
     def test_slow_fabric(self):
-        """The port in front of the slow link is the one that is full."""
+        """Only the port of the slow link is full."""
         done = self.lab("sf", "--set", "topology.kind=dumbbell", "--set", "topology.hosts=4", "--set",
                         "flow.to=h3", "--set", "link.fabric.rate=1Gbit", "--set", "link.s0-s1.delay=9us")
         self.assertIn("port s0 to s1,", done.stdout)
@@ -168,7 +168,7 @@ class Guest(unittest.TestCase):
         self.assertGreater(got["hosts"]["ldcp"]["flows"], 0)
 
     def test_marking(self):
-        """Thresholds as given and as derived, drops and marks by cause."""
+        """Given and derived thresholds, and drops and marks by cause."""
         marking = ("--set", "qdisc.marking=ldcp", "--set", "flow.bytes=1MB", "--set")
 
         def port(*args):
@@ -193,7 +193,7 @@ class Guest(unittest.TestCase):
         self.assertGreater(got["drops_ect"], 0)
 
     def test_timeouts(self):
-        """Of a flow whose last packets are lost, nobody tells."""
+        """No packet reports that the last packets of a flow are lost, so it ends by a timeout."""
         self.lab("t", "--set", "impair.data_loss=30%", "--set", "flow.bytes=100KB", "--cc", "cubic")
         got = json.loads(self.results("t"))
         self.assertGreater(got["hosts"]["timeouts"], 0)
@@ -203,7 +203,7 @@ class Guest(unittest.TestCase):
         self.assertIn("deadline", done.stderr)
 
     def test_one_fails(self):
-        """The others' results are written."""
+        """If one run fails, the results of the others are written."""
         done = self.lab("f", "--set", "measure.deadline=530us", "--cc", "hpcc,cubic",
                         command="compare", status=1)
         self.assertIn("hpcc-lab: hpcc: the measurement window is empty", done.stderr)
@@ -211,7 +211,7 @@ class Guest(unittest.TestCase):
         self.assertEqual([run["cc"] for run in json.loads(self.results("f"))["runs"]], ["cubic"])
 
     def test_repeat(self):
-        """Seeds differ, and the same ones give the same results."""
+        """Each run has a different seed, and equal seeds give equal results."""
         for out in "r1", "r2":
             done = self.lab(out, "--repeat", "3", "--seed", "7", "--set", "flow.spread=50us")
             self.assertRegex(done.stdout, r"(?m)^hpcc .*\u00b1 ")
@@ -230,7 +230,7 @@ class Guest(unittest.TestCase):
         self.assertRegex(done.stderr, r'\Ahpcc-lab: qdisc.queue = "dualpi2": needs Linux 6.17 or later.*\n\Z')
 
     def test_terminated(self):
-        """SIGTERM ends the guest, too, and nothing is left."""
+        """SIGTERM also ends the guest, and no temporary files remain."""
         there = Path(self.directory, "tmp")
         there.mkdir()
         with subprocess.Popen([LAB, "run", self.file, "--out", f"{self.directory}/ended", "--set",
@@ -246,7 +246,7 @@ class Guest(unittest.TestCase):
         self.assertEqual(list(there.iterdir()), [])
 
     def test_stdout(self):
-        """Its reader may be gone, and its encoding any."""
+        """stdout may have lost its reader, and may have any encoding."""
         argv = [LAB, "run", str(self.file), "--out", f"{self.directory}/pipe", "--repeat", "2"]
         reader, writer = os.pipe()
         os.close(reader)
@@ -261,7 +261,7 @@ class Guest(unittest.TestCase):
         self.assertIn(r"\xb1", done.stdout)
 
     def test_responses(self):
-        """Of 64 to 1 the peak is at most 70 % of that without, as is p99 of the first 100 us."""
+        """With responses, the peak and the p99 of the first 100 us of 64-to-1 are at most 70 % of those without."""
         figures = []
         for out, more in ("n", []), ("r", ["--set", "qdisc.respond=50KB"]):
             done = subprocess.run([LAB, "run", str(TOP / "scripts/scenarios/incast64-100g.toml"), "--set",
@@ -281,7 +281,7 @@ class Guest(unittest.TestCase):
         self.assertGreaterEqual(some, 64)
 
     def test_rerun(self):
-        """A results.json tells all that it depends on."""
+        """A results.json contains all settings on which it depends."""
         self.lab("a", "--set", "flow.spread=50us", "--set", "link.h0-s0.rate=5Gbit", "--seed", "3")
         made = Path(self.directory, "a/results.json")
 
@@ -310,7 +310,7 @@ class Guest(unittest.TestCase):
         self.assertEqual((done.returncode, done.stderr.count("\n")), (2, 1), done.stderr)
 
     def test_workload(self):
-        """As a list, and alone: a slowdown is 1 or more, and little more for who is alone."""
+        """A workload from a list. Each flow is alone in the network, so its slowdown is little more than 1."""
         Path(self.directory, "one.csv").write_text("start_ns,from,to,bytes\n0,0,1,1000\n"
                                                    "100000,1,0,400000\n", encoding="ascii")
         Path(self.directory, "w.toml").write_text(
@@ -329,12 +329,12 @@ class Guest(unittest.TestCase):
             self.assertIn(f"\n{path}/report.html\n", done.stdout, done.stderr)
 
     def test_build_date(self):
-        """It is mixed into the kernel's random numbers: another one, other results."""
+        """The build date is fixed, because the kernel mixes it into its random numbers and so into the results."""
         done = subprocess.run([RUN, "uname", "-v"], capture_output=True, text=True, check=False)
         self.assertIn("#1 Mon Nov 23 11:46:14 UTC 2026\n", done.stdout, done.stderr)
 
     def test_on_the_host(self):
-        """--kernel host, where the host is a guest with our modules loaded."""
+        """--kernel host, in a guest with our modules loaded as the host."""
         tree = runner._output([str(runner.UML / "build.sh")], "kernel")
         tools = runner._output([str(runner.UML / "modules.sh"), tree], "modules")
         done = subprocess.run(

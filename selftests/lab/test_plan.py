@@ -86,7 +86,7 @@ class Plan(unittest.TestCase):
         self.assertNotIn("net/ldcp/alpha", self.made(cc={"name": "ldcp"}).files["network"])
 
     def test_per_packet_acks(self):
-        """Receivers of ldcp flows have a route to each sender that asks for them."""
+        """Receivers of ldcp flows have a route with quickack to each sender, and acknowledge each packet."""
         made = self.made(flow=self.FLOWS, topology={"hosts": 3})
         self.assertEqual(re.findall("(?m)^route .*$", made.files["network"]), ["route h2 eth0 10.0.0.1 - 1"])
 

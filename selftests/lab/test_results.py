@@ -108,7 +108,7 @@ class Results(unittest.TestCase):
 
     @staticmethod
     def records(done, samples):
-        """Of flows that ended at done (None: not), and samples {us: values}."""
+        """The fairness of flows that ended at done (None: unfinished), with samples {us: values}."""
         records = results.Records("")
         records.flows = {i: {"done": ns is not None, "done_ns": ns or 0, "retrans": 0}
                          for i, ns in enumerate(done)}
@@ -129,11 +129,11 @@ class Results(unittest.TestCase):
         # 10:10, then 10:30 = 0.8, then 10:10:30 = 25/33, then 0:10 without flow 2
         self.assertEqual(results.fairness(made, records, 0, 4000000), {
             "min": 0.5, "mean": round((1 + 0.8 + 2500 / 3300 + 0.5) / 4, 6), "spans": 4})
-        # Only whole spans count, from the first sample in the window on.
+        # Only complete spans count, starting with the first sample in the window.
         self.assertEqual(results.fairness(made, records, 900000, 2999999),
                          {"min": 0.8, "mean": 0.8, "spans": 1})
         self.assertIsNone(results.fairness(made, records, 3500000, 4000000))
-        # Samples 2 ms apart do not tell of 1 ms.
+        # Samples 2 ms apart are too coarse for spans of 1 ms.
         coarse = self.records([None, None, None], {0: [0, 0, 0], 2000: [1, 2, 0]})
         self.assertIsNone(results.fairness(made, coarse, 0, 4000000))
 
@@ -164,7 +164,7 @@ class Results(unittest.TestCase):
 
 
 class Ns3(unittest.TestCase):
-    """The same flows in ns-3 and here."""
+    """Comparison of the same flows in ns-3 and here."""
 
     def setUp(self):
         made = tempfile.TemporaryDirectory()
@@ -206,7 +206,7 @@ class Ns3(unittest.TestCase):
         self.assertEqual(ns3.misses(table), [])
 
     def test_misses(self):
-        """By 10 % in one size, by 5 % in all; percentiles that few flows decide are not judged."""
+        """The goal is 10 % for one size and 5 % for all. Percentiles that depend on few flows are not judged."""
         theirs = [1.0, 1.0, 1.0]
         got = ns3.misses({1000: (50, theirs, [1.2] * 3), 3000: (300, theirs, [1.09] * 3),
                           math.inf: (300, theirs, [1.11] * 3), "all": (650, theirs, [1.06] * 3)})
@@ -236,7 +236,7 @@ class Ns3(unittest.TestCase):
         self.assertIn("No such file", self.compare(run, 2).stderr)
 
     def test_odd_values(self):
-        """One line and no table, whatever is in the files."""
+        """Invalid files result in a one-line error and no table."""
         text = self.list.read_text(encoding="utf-8")
         for times in "4000,0", "0,4000", "-1,4000", "nan,1", "4000":
             self.list.write_text(text.replace("4000,4000", times), encoding="utf-8")
@@ -286,58 +286,58 @@ class Report(unittest.TestCase):
     def test_notes(self):
         runs = [self.run_of(), self.run_of()]
         runs[1].summary["cc"] = "other"
-        said = report.text(runs)
-        self.assertIn("those of the port s0 to h1,", said)
-        self.assertIn("fallbacks 1, of 2 that agreed", said)
-        self.assertIn("dropped 9 packets between interfaces", said)
-        self.assertNotIn("windows", said)
-        self.assertNotIn("knonect", said)
+        output = report.text(runs)
+        self.assertIn("those of the port s0 to h1,", output)
+        self.assertIn("fallbacks 1, of 2 that agreed", output)
+        self.assertIn("dropped 9 packets between interfaces", output)
+        self.assertNotIn("windows", output)
+        self.assertNotIn("knonect", output)
         runs[0].summary["port"], runs[0].summary["window_us"] = "s0 to h0", 1.2
         runs[1].scenario.flows[0].cc = "cubic"
-        said = report.text(runs)
-        self.assertIn("dctcp: s0 to h0; other: s0 to h1.", said)
-        self.assertIn("windows differ in length", said)
-        self.assertIn("cubic: not ECN-capable, so the ports drop its packets from 30 B", said)
+        output = report.text(runs)
+        self.assertIn("dctcp: s0 to h0; other: s0 to h1.", output)
+        self.assertIn("windows differ in length", output)
+        self.assertIn("cubic: not ECN-capable, so the ports drop its packets from 30 B", output)
 
     def test_seeds(self):
-        """Runs of one name are one row."""
+        """Runs of one name share one row."""
         runs = [self.run_of() for _ in range(4)]
-        said = report.text(runs)
-        self.assertRegex(said, r"(?m)^dctcp +0\.800 \u00b1 0\.000 ")
-        self.assertIn("Means over seeds (dctcp 4)", said)
-        self.assertIn("Nothing in this scenario is random", said)
+        output = report.text(runs)
+        self.assertRegex(output, r"(?m)^dctcp +0\.800 \u00b1 0\.000 ")
+        self.assertIn("Means over seeds (dctcp 4)", output)
+        self.assertIn("Nothing in this scenario is random", output)
         for n, run in enumerate(runs):
             run.result["seed"] = run.summary["seed"] = n
             run.summary["drops"] = 10 + n
         self.assertIn("Nothing in this scenario is random", report.text(runs))
         runs[3].result["window_us"] = [1, 3]
         runs[3].summary["unfinished"] = 1
-        said = report.text(runs)
-        self.assertNotIn("Nothing in this scenario is random", said)
+        output = report.text(runs)
+        self.assertNotIn("Nothing in this scenario is random", output)
         # 10, 11, 12, 13: a deviation of 1.291, of which 3.182 / 2 are 2.054
-        self.assertRegex(said, r" 11\.5 \u00b1 2\.054 ")
-        self.assertIn("dctcp, seed 3: 1 of the flows", said)
+        self.assertRegex(output, r" 11\.5 \u00b1 2\.054 ")
+        self.assertIn("dctcp, seed 3: 1 of the flows", output)
         self.assertEqual(report.html(runs, {"finished": "", "seconds": 1}).count('<div class="chart"'), 3)
         runs[0].summary["drops"] = 10**6
         self.assertRegex(report.text(runs), r" 250009 \u00b1 795490 ")
 
     def test_slowdown(self):
-        """A table where there are enough flows."""
+        """There is a table if there are enough flows."""
         run = self.run_of()
         self.assertNotIn("slowdown", report.text([run]))
         run.result["flows"] = [{
             "bytes": 10**7 if n else 1, "slowdown": 1 + n / 100, "fct_us": 1, "start_us": 0}
             for n in range(100)]
-        said = report.text([run]).split("\n\n")[1].splitlines()
-        self.assertEqual([re.split("  +", line) for line in said[:3]],
+        output = report.text([run]).split("\n\n")[1].splitlines()
+        self.assertEqual([re.split("  +", line) for line in output[:3]],
                          [["FCT slowdown p50/p95/p99", "to 1 KB", "> 1 MB", "all"],
                           ["dctcp", "1.00/1.00/1.00", "1.50/1.95/1.99", "1.49/1.94/1.98"],
                           ["flows", "1", "99", "100"]])
         other = self.run_of()
         other.summary["cc"] = "other"
         other.result["flows"] = run.result["flows"][1:51]
-        said = report.text([run, other]).split("\n\n")[1].splitlines()
-        self.assertEqual(re.split("  +", said[3]), ["flows", "1/0", "99/50", "100/50"])
+        output = report.text([run, other]).split("\n\n")[1].splitlines()
+        self.assertEqual(re.split("  +", output[3]), ["flows", "1/0", "99/50", "100/50"])
         self.assertIn("1.50/1.95/1.99", report.html([run], {"finished": "", "seconds": 1}))
 
 

@@ -131,7 +131,7 @@ class Scenario(unittest.TestCase):
                         self.refused([key, "has to be"], **{key: value})
 
     def test_ldcp_iw(self):
-        """What the module takes."""
+        """The limits of the module."""
         text = (TOP / "kmod/ldcp/conn.h").read_text(encoding="utf-8")
         most = int(re.search(r"#define LDCP_IW_MAX_SEGS\s+(\d+)U", text)[1])
         self.assertEqual(build(cc={"name": "ldcp", "iw": most}).cc["iw"], most)
@@ -175,7 +175,7 @@ class Scenario(unittest.TestCase):
         on = {"marking": "ldcp"}
         self.refused(["qdisc.kmin = 2001", "qdisc.kmax, 2000 bytes"],
                      qdisc=on | {"kmin": 2001, "kmax": "2KB"})
-        # K_max of a port at 100 Gb/s that is not told any.
+        # The default of K_max at a port of 100 Gb/s.
         self.refused(["qdisc.kmin = 62501", "qdisc.kmax, 62500 bytes unless given"],
                      qdisc=on | {"kmin": 62501})
         build(qdisc=on | {"kmin": 62500})
@@ -225,7 +225,7 @@ class Scenario(unittest.TestCase):
         self.assertEqual([f.start_ns for f in made.flows], [0, 1000, 2000, 3000])
 
     def test_settings(self):
-        """They make the same scenario again."""
+        """The settings make the same scenario again."""
         for sections in ({}, {"ip": 6, "verify": True, "topology": {"kind": "chain", "hosts": 4},
                               "link": {"rate": "1.5Gbit", "s1-s0": {"delay": "3us"}},
                               "qdisc": {"marking": "ldcp", "pmax": "1%", "kmin": "2KB"}},
@@ -239,7 +239,7 @@ class Scenario(unittest.TestCase):
             self.assertEqual(again, made)
 
     def test_spread(self):
-        """Starts are drawn from the seed, the same for each congestion control."""
+        """The seed determines the starts, independent of the congestion control."""
         flow = [self.FLOW[0] | {"count": 100, "spacing": "1ms", "spread": "10us"}]
 
         def late(seed, cc="hpcc"):
@@ -250,14 +250,14 @@ class Scenario(unittest.TestCase):
         self.assertTrue(0 <= min(late(1)) < 1000 < 9000 < max(late(1)) <= 10000)
 
     def test_buffer(self):
-        """The qdisc takes none that cannot hold a packet."""
+        """The qdisc refuses a buffer that cannot hold a packet."""
         self.refused(["link.buffer", "at least 1B"], link={"buffer": 0})
         self.refused(["link.buffer = 1537", "1538 bytes"], link={"buffer": 1537})
         self.refused(["link.buffer", "4GiB"], link={"buffer": "4GiB"})
         self.assertEqual(build(link={"buffer": 1538}).link["buffer"], 1538)
 
     def test_links_of_their_own(self):
-        """Of a class, or one; what they do not say is as [link] has it."""
+        """Sections of a class of links or of one link; keys that they do not give come from [link]."""
         chain = {"kind": "chain", "switches": 3}
         made = build(topology=chain, link={"rate": "100Gbit", "buffer": "1MB", "fabric": {
             "rate": "40Gbit"}, "s2-s1": {"delay": "1ms", "rate": "1Gbit"}, "access": {"buffer": "9KB"}})
@@ -280,13 +280,13 @@ class Scenario(unittest.TestCase):
         self.refused(["link", "rate"], link={"rate": {"rate": "1Gbit"}})
 
     def test_base_rtt(self):
-        """The modules take one from 1 us to 1 s."""
+        """The modules accept a base RTT from 1 us to 1 s."""
         self.refused(["link.delay", "2000000266 ns", "1us to 1s"], link={"delay": "500ms"})
         self.refused(["link.delay", "1us to 1s"], link={"delay": 0, "rate": "1Tbit"})
         build(link={"delay": "500ms"}, cc={"name": "cubic"})
         build(link={"delay": "500ms"}, cc={"base_rtt": "1s"})
 
-    # One of each type, and what is hard about some.
+    # Values of each type, and difficult ones of some types.
     VALUES = (0, -1, 1, 2, 1 << 31, 1 << 64, 10**5000, True, False, 0.5, -0.5, 1e300, float("nan"),
               float("inf"), "", " ", "0", "1B", "0B", "1us", "1s", "99999999s", "1bit", "1Tbit", "99%",
               "9" * 5000 + "B", "h0", "h1..h0", "h0..h99999999", "h" + "9" * 5000, "hpcc", "endless",
@@ -295,7 +295,7 @@ class Scenario(unittest.TestCase):
               datetime.date(2026, 1, 1))
 
     def judged(self, data, settings=(), cc=None):
-        """A plan, or an error in one line; nothing else. Return if it is a plan."""
+        """Check that data result in a plan or in a one-line error. Return whether there is a plan."""
         try:
             made = scenario.load_data(data, "test", settings, cc)
             plan.Plan(made, topology.Topology(made))
@@ -306,7 +306,7 @@ class Scenario(unittest.TestCase):
         return True
 
     def test_any_value_of_any_key(self):
-        """Wrong types and values, also where a table has to be: never a traceback."""
+        """Wrong types and values, also in place of a table, never cause a traceback."""
         verdicts = []
         for section, keys in scenario.KEYS.items():
             for key in [*keys, "", "a\nb"]:
@@ -405,7 +405,7 @@ class Topology(unittest.TestCase):
         self.assertEqual(slow.base_rtt_ns("h0", "h1"), 998496)
         # 1448 bytes in one packet of 1538 on each of 2 links of 1 us; one byte more in a second of 91
         self.assertEqual([net.alone_ns("h0", "h1", n) for n in (1448, 1449)], [2246, 2253])
-        # 10 Gb/s, then 100 Gb/s, where the last packet, of 190 bytes, waits for none: 2 us of delay,
+        # 10 Gb/s, then 100 Gb/s, where the last packet of 190 bytes does not wait: 2 us of delay,
         # 10 x 1230.4 + 152 ns, and 15.2 ns
         wider = topology.Topology(build(link={"rate": "10Gbit", "s0-h1": {"rate": "100Gbit"}}))
         self.assertEqual(wider.alone_ns("h0", "h1", 10 * 1448 + 100),
@@ -433,7 +433,7 @@ class Workload(unittest.TestCase):
         return name
 
     def test_published(self):
-        """Means as the distributions' rows give them, by hand for FB_Hadoop's first ones."""
+        """The means follow from the rows of the distributions; the first rows of FB_Hadoop are computed by hand."""
         self.assertEqual(workload.names(), ["fb_hadoop", "websearch"])
         self.assertEqual(round(workload.Sizes("fb_hadoop").mean()), 120421)
         self.assertEqual(round(workload.Sizes("websearch").mean()), 1711250)
@@ -442,7 +442,7 @@ class Workload(unittest.TestCase):
         self.assertEqual(two.mean(), 0.2 * 5 + 0.8 * 20)
 
     def test_draw(self):
-        """10,000 flows have the mean and the rate that were asked for."""
+        """10,000 flows have the requested mean size and rate."""
         sizes = workload.Sizes("fb_hadoop")
         drawn = list(workload.arrivals(sizes, 0.5, workload.Groups(range(16), range(16), 16 * 10**11), 15 * 10**6, 3))
         self.assertAlmostEqual(len(drawn) / (0.5 * 16e11 * 15e-3 / 8 / sizes.mean()), 1, delta=0.05)
@@ -471,7 +471,7 @@ class Workload(unittest.TestCase):
         self.assertEqual(scenario.build(json.loads(json.dumps(made.settings())), "test"), made)
 
     def test_load_of_unlike_links(self):
-        """Load is of all hosts' links, also where one has a rate of its own."""
+        """The load refers to the links of all hosts, also if one has a rate of its own."""
         def starts(link):
             made = scenario.build({"workload": self.DRAWN | {"duration": "350us"},
                                    "topology": {"hosts": 2}, "link": link}, "test", 1, self.directory.name)
@@ -480,7 +480,7 @@ class Workload(unittest.TestCase):
         self.assertNotEqual(starts({}), starts({"rate": "200Gbit"}))
 
     def test_set_and_cc(self):
-        """[workload] has no flow.key, and flows that --cc is for."""
+        """flow.key does not apply to [workload], but --cc applies to its flows."""
         data = {"workload": self.DRAWN, "topology": self.STAR}
         for assignment in "flow.cc=dctcp", "flow.0.cc=dctcp", "flow.nonsense=1":
             with self.assertRaisesRegex(scenario.ScenarioError, r"no \[\[flow\]\] table"):

@@ -18,7 +18,7 @@ bytes = "300KB"
 
 
 def build(**sections):
-    """A scenario of one flow unless told otherwise."""
+    """A scenario with one flow, except where sections say otherwise."""
     data = {"flow": [{"from": "h0", "to": "h1", "bytes": "1MB"}]}
     data.update(sections)
     return scenario.build(data, "test")
