@@ -518,6 +518,42 @@ def test_trial_brings_telemetry_back():
     expect("events", [got["event"] for _, got in family.heard()], ["return"])
 
 
+def test_trial_has_room():
+    """A segment whose options are full of SACK blocks is no trial."""
+    need_virtual_time()
+    for version in 4, 6:
+        path, _, client, server = muted(version, Firewall(data, PROBED_S))
+        numbers = itertools.count()
+        tried = []
+
+        def half(packet):
+            """Of the data to a every second segment arrives."""
+            if not packet.payload:
+                return [packet]
+            if not packet.to_b:
+                return [packet] if next(numbers) % 2 else []
+            if packet.has_ours():
+                tried.append(packet)
+            return [packet]
+
+        path.change_packet = half
+        transfer((client, server, pattern(2 * NBYTES)), (server, client, pattern(NBYTES)))
+        goodput_mbps(client, server, NBYTES)
+        expect_in("segments with a request", len(tried), 1, NBYTES)
+
+
+def test_parameters_of_the_peer():
+    """What the peer asks us to compute for its data tells nothing of our data."""
+    need_virtual_time()
+    for version in 4, 6:
+        firewall = Firewall(lambda packet: packet.payload and packet.to_b)
+        path = BoxPath(version, change=firewall, where=1)
+        client, server = path.connect()
+        transfer((client, server, pattern(NBYTES)), (server, client, pattern(NBYTES)))
+        transfer((client, server, pattern(NBYTES)), (server, client, pattern(NBYTES)))
+        expect("muted", path.a.counters()["muted"], 1)
+
+
 def test_outage():
     """A path that drops everything for a second, and not for the option: who sends little then gets
     telemetry for the other one's data all the same.

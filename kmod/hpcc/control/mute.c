@@ -76,10 +76,13 @@ void hpcc_mute_ack(struct sock *sk, struct hpcc_flow *flow)
 	if (READ_ONCE(flow->received) != flow->rto_received) {
 		hpcc_pacing_restore(sk, &flow->burst, &flow->stamped);
 		WRITE_ONCE(flow->muted, HPCC_MUTED_NOT);
-	} else if (muted == HPCC_MUTED && hpcc_fallback_over(&flow->fallback) &&
-		   inet_csk(sk)->icsk_ca_state == TCP_CA_Open &&
-		   tcp_sk(sk)->packets_out > 2 * HPCC_TRIAL_SEGS) {
-		/* Each segment of a TSO packet would carry the request. */
+	} else if (muted == HPCC_MUTED_TRIES ||
+		   (muted == HPCC_MUTED && hpcc_fallback_over(&flow->fallback) &&
+		    inet_csk(sk)->icsk_ca_state == TCP_CA_Open &&
+		    tcp_sk(sk)->packets_out > 2 * HPCC_TRIAL_SEGS)) {
+		/* Each segment of a TSO packet would carry the request. A new route removes the
+		 * cap.
+		 */
 		hpcc_cap_bursts(sk, &flow->burst, 0, true);
 		WRITE_ONCE(flow->muted, HPCC_MUTED_TRIES);
 	} else if (muted == HPCC_MUTED_TRIED) {
@@ -136,7 +139,7 @@ static void hpcc_mute_pause(const struct hpcc_segment *seg, struct hpcc_flow *fl
  * @tp: its socket
  * @flow: its flow
  * @presence: what is among its options
- * @asks: it has data, and a request is due
+ * @asks: it has data and room for a request, and one is due
  *
  * Context: LOCAL_OUT.
  */

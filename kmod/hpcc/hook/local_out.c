@@ -398,11 +398,13 @@ static void hpcc_data_out(struct hpcc_segment *seg, struct sock *sk)
 	    !hpcc_signal_pending(flow))
 		return;
 	presence = hpcc_segment_presence(seg, flow->kind);
-	if (presence == HPCC_PRESENT ||
-	    (unlikely(hpcc_may_be_mute(flow, presence)) &&
-	     !hpcc_mute_out(seg, tcp_sk(sk), flow, presence, data && asks)))
+	if (presence == HPCC_PRESENT)
 		return;
 	room = presence == HPCC_INCOMPATIBLE ? 0 : hpcc_segment_room(seg, sk);
+	if (unlikely(hpcc_may_be_mute(flow, presence)) &&
+	    !hpcc_mute_out(seg, tcp_sk(sk), flow, presence,
+			   data && asks && room >= hpcc_opt_len(1)))
+		return;
 	if (asks)
 		asks = hpcc_request_by(seg, sk, flow, &room);
 

@@ -75,7 +75,11 @@ static bool hpcc_any_report_in(struct hpcc_flow *flow, const struct net *net,
 		hpcc_malformed(flow, net);
 	} else {
 		hpcc_count_rcu(net, HPCC_C_REPORT_RECEIVED);
-		hpcc_flow_count(&flow->received, 1);
+		/* Two records are parameters, which the peer sends for its own data. They do not
+		 * tell whether our segments arrive.
+		 */
+		if (opt->nr == 1)
+			hpcc_flow_count(&flow->received, 1);
 	}
 	return !err;
 }
