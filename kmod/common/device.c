@@ -134,10 +134,14 @@ EXPORT_SYMBOL_GPL(hpcc_host_rate);
  */
 u32 hpcc_base_rtt_ns(const struct sock *sk, u32 configured_ns)
 {
-	u32 rtt_us = tcp_min_rtt(tcp_sk(sk));
+	const struct tcp_sock *tp = tcp_sk(sk);
+	u32 rtt_us = tcp_min_rtt(tp);
 
 	if (configured_ns)
 		return configured_ns;
+	/* TCP takes an RTT below 1 us for a jiffy there, not in srtt_us, which is in us / 8. */
+	if (tp->srtt_us && tp->srtt_us < 8)
+		return HPCC_T_MIN_NS;
 	if (rtt_us == ~0U || !rtt_us)
 		return HPCC_T_DEFAULT_NS;
 	return clamp_t(u64, (u64)rtt_us * NSEC_PER_USEC, HPCC_T_MIN_NS,

@@ -173,7 +173,7 @@ def test_early_loss():
     # W_init at once: the first burst loses packets. With maxStage 0 the TCP option brings telemetry
     # before CSIG has been silent for long enough to stop.
     path = csig_path(push="int", start_rtt_ns=10**9, max_stage=5)
-    path.change(2, f"hpcc rate {PATH_MBPS // 10}mbit delay 200us limit 20kb node 2 port 2 stamp tcp,csig")
+    path.change(2, f"hpcc rate {PATH_MBPS // 10}mbit delay 200us limit 15kb node 2 port 2 stamp tcp,csig")
     client, server = path.connect()
     for i in range(20):
         transfer((client, server, pattern(400000, i)))

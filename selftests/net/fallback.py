@@ -119,7 +119,10 @@ def test_return_is_slow():
         found.append(flow.round(link.step(9000, 0.01))["W"])
         # what the ACK that brought the return acknowledged counts as well
         expect_in(f"W, of {found}", found[-1], 1, 2 * found[-2] + found[0])
+        if found[-1] < W_INIT:
+            expect_in("R T / W", tcp_info(flow.sock)["pacing_rate"] * T_NS / 1e9 / found[-1], 1.98, 2.02)
     expect_in(f"rounds to W_init, of {found}", len(found), 4, 7)
+    expect_in("R T / W", tcp_info(flow.sock)["pacing_rate"] * T_NS / 1e9 / W_INIT, 0.99, 1.01)
     # from there it is the draft's again: some steps, and all at once
     settle(flow, link, 10000)
     found = [flow.round(link.step(9000, 0.01))["W"] for _ in range(9)]

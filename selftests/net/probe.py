@@ -12,6 +12,7 @@ sys.path[0] += "/.."
 from lib.box import BoxPath
 from lib.kernel import virtual_time
 from lib.ktap import expect, expect_in, main, need_virtual_time
+from lib.net import Pair
 from lib.packet import (CAP_PROBES, CAP_TELEMETRY, ECHO, FORWARD, PROMPT, Sniffer, data_segments,
                         option, ours_in, record, sane, syn_option)
 from lib.path import MBPS, Path, uses_telemetry
@@ -63,6 +64,18 @@ def test_on_the_wire():
         answers = of_type(ECHO, [seg for seg in got if seg.sport == 5000])
         expect("answers with data", data_segments(answers), [])
         expect_in("answers", len(answers), 0.8 * len(probes), len(probes))
+
+
+def test_share():
+    """On a slow link with a short RTT, probes leave once in 8 segments all the same."""
+    need_virtual_time()
+    pair = Pair(mtu=576, qdisc="hpcc rate 1mbit delay 0us", host_mbps=1, carry=1, sample=8)
+    client, server = pair.connect()
+    sniffer = Sniffer(pair.s, "eth0")
+    transfer((client, server, pattern(50000)))
+    to_s = [seg for seg in sniffer.segments() if seg.dport == 5000]
+    probes, data = of_type(FORWARD, to_s), data_segments(to_s)
+    expect_in(f"probes, of {len(data)} data segments", len(probes), 4, len(data) / 8 + 2)
 
 
 def test_both_ways_under_loss():

@@ -29,8 +29,9 @@
 #include "telemetry/identify.h"
 #include "telemetry/mailbox.h"
 
-/* A probe for this many segments delivered, or one in a T where fewer are: what probes take
- * of the link is then 1 % of what data take, whatever asks for more.
+/* Send a probe for this many segments delivered. Where W_init has fewer segments, send one
+ * in the time that the link takes for this many. Otherwise send one in a T. So probes take
+ * 1 % of the link with an MTU of 1500, 2 % with 576.
  */
 static const u32 hpcc_probe_segs = 8;
 
@@ -164,6 +165,17 @@ static noinline void hpcc_probe_send_apart(struct sock *sk, struct hpcc_flow *fl
 		hpcc_send_ack(sk, tp->rcv_nxt);
 }
 
+/* Whether the last probe left less than a T ago, or than the time of hpcc_probe_segs segments:
+ * in a T the link takes W_init, which is fallback.window in segments.
+ */
+static bool hpcc_probe_is_early(const struct hpcc_flow *flow, u64 now_ns)
+{
+	u64 waited_ns = now_ns - READ_ONCE(flow->last_request_ns);
+
+	return waited_ns * min(flow->fallback.window, hpcc_probe_segs) <
+	       (u64)flow->params.T * hpcc_probe_segs;
+}
+
 /**
  * hpcc_probe_send() - send a probe, if one is due
  * @sk: socket, its clock read just now
@@ -188,7 +200,7 @@ void hpcc_probe_send(struct sock *sk, struct hpcc_flow *flow)
 	     !tcp_send_head(sk) ||
 	     (tp->data_segs_out == flow->last_request_segs && wstamp_ns <= now_ns)) ||
 	    (tp->delivered - flow->last_request_delivered < hpcc_probe_segs &&
-	     now_ns - READ_ONCE(flow->last_request_ns) < flow->params.T))
+	     hpcc_probe_is_early(flow, now_ns)))
 		return;
 	rcu_read_lock();
 	due = hpcc_request_due(flow, tp);

@@ -122,6 +122,25 @@ u64 hpcc_W_min(const struct sock *sk, u64 W_init_q16, u32 T_ns, u32 rtt_ns, u32 
 	return max(W_init_q16 >> hpcc_W_min_shift, mss_q16 >> hpcc_W_min_mss_shift);
 }
 
+/* Segments of a window with probes whose ACKs a delayed ACK can hold up: those of three leave
+ * two in flight while the peer delays the third.
+ */
+static const u32 hpcc_probed_cwnd = 3;
+
+/* How many segments may wait for a delayed ACK. The peer may delay the ACK of one segment for
+ * 40 ms; that of two it does not. A segment that carries a request asks for an ACK at once;
+ * probes ask for none of data.
+ */
+static u32 hpcc_unprompted(const struct hpcc_flow *flow, const struct tcp_sock *tp, u32 segs)
+{
+	if (flow->probes)
+		return segs < hpcc_probed_cwnd;
+	if (segs < 2)
+		return READ_ONCE(flow->prompt_end) != tp->snd_nxt;
+	/* Not each segment of a window of this size carries a request. */
+	return (u64)READ_ONCE(flow->sample_ns) * segs > flow->params.T;
+}
+
 /**
  * hpcc_cwnd() - W in segments
  * @sk: socket
@@ -145,9 +164,8 @@ u32 hpcc_cwnd(struct sock *sk, struct hpcc_flow *flow)
 	/* What the receiver got and did not acknowledge yet is not in the network. */
 	if (unlikely(flow->rx_window_active))
 		segs += HPCC_RX_HELD + (segs >= HPCC_RX_MANY);
-	/* The peer may delay the ACK of one segment for 40 ms; that of two it does not. */
-	if (unlikely(segs < 2) && READ_ONCE(flow->prompt_end) != tp->snd_nxt)
-		segs = 2;
+	if (segs < hpcc_clocked_cwnd)
+		segs += hpcc_unprompted(flow, tp, segs);
 	return clamp(segs, 1U, tp->snd_cwnd_clamp);
 }
 
@@ -169,6 +187,7 @@ static u64 hpcc_dither(const struct hpcc_flow *flow, u64 R)
  * @flow: its flow
  * @clocked: ACKs come for what is in flight
  *
+ * In slow start R is twice that, so that W can double in a round trip.
  * Without pacing (net.hpcc.pace = 0) ACKs clock the packets, where W has found its place
  * and has some segments. With less than half a segment R differs from W / T by 1/8 at most.
  */
@@ -176,6 +195,9 @@ void hpcc_set_rate(struct sock *sk, const struct hpcc_flow *flow, bool clocked)
 {
 	u64 R = hpcc_pacing_rate(&flow->algo, &flow->params, NSEC_PER_SEC);
 
+	/* As TCP does: at W / T, the window that an ACK allows leaves a round trip later. */
+	if (hpcc_algo_is_slow(&flow->algo, &flow->params))
+		R *= 2;
 	if (flow->unpaced && clocked && !flow->searching &&
 	    tcp_snd_cwnd(tcp_sk(sk)) >= hpcc_clocked_cwnd)
 		R = ~0UL;
