@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
-// Draws each .chart by dygraphs, from the JSON in the element behind it.
+// Draws each .chart with dygraphs, from the JSON in the next element.
 "use strict";
 
-// Up to so many lines have a place in the box at the pointer; of more, the nearest.
+// The box at the pointer lists up to this number of lines. If there are more, it names only the nearest.
 const LISTED = 8;
 
 const number = (value) => String(+value.toPrecision(4));
@@ -15,7 +15,7 @@ function legend(data) {
 	return [data.xHTML, ...named.map((s) => `${s.dashHTML} ${s.labelHTML}: ${s.yHTML}`)].join("<br>");
 }
 
-// The measurement window and a limit, below the lines.
+// Draw the measurement window and a limit underneath the lines.
 function underlay(chart) {
 	return (context, area, graph) => {
 		if (chart.shade) {
@@ -37,7 +37,7 @@ function underlay(chart) {
 	};
 }
 
-// dygraphs' own ticks of a log axis crowd: powers of 10, and between them 2 and 5 where few.
+// The ticks of dygraphs on a log axis are too dense. Use powers of 10, and values between them if there are few.
 function logTicks(low, high) {
 	const ticks = [], first = Math.floor(Math.log10(low)), last = Math.ceil(Math.log10(high));
 	const factors = last - first > 3 ? [1] : last - first > 1 ? [1, 3] : [1, 2, 3, 5, 7];
@@ -65,7 +65,7 @@ function draw(element) {
 		axes.x.ticker = logTicks;
 	if (chart.y_log)
 		axes.y.ticker = logTicks;
-	// dygraphs' own zooms out to what the lines need, which differs between panels.
+	// By default dygraphs zooms out to the range of the lines, which differs between panels.
 	const zoomOut = (event, graph) => graph.updateOptions({dateWindow: null, valueRange: chart.y_range});
 
 	return new Dygraph(element, rows, {

@@ -139,8 +139,8 @@ def _figure(metric, lines):
 def pictures():
     """Charts of the stored results: one for each metric, with a line for each parameter."""
     stored = json.loads(STORED.read_text(encoding="utf-8"))
-    return ("<h2>Sweep</h2><p>Each parameter at half and at twice its default, the others at "
-            "theirs (pmax: at a quarter and at half, as the default is the most). Measured by "
-            f"bench-ldcp --sweep, {stored['kernel']}, with shorter runs than the table above. A "
-            "limit of that table is dashed.</p>"
+    return ("<h2>Sweep</h2><p>One parameter at half and at twice its default, and all others at their "
+            "defaults (pmax: at a quarter and at half, because the default is the maximum). Measured by "
+            f"bench-ldcp --sweep, {stored['kernel']}, with shorter runs than the table above. A dashed "
+            "line is a limit of that table.</p>"
             + page.panels([_figure(metric, stored["figures"][metric.title]) for metric in METRICS]))
