@@ -19,9 +19,13 @@ cleanup()
 {
 	trap '' INT TERM
 	if [ -n "$COMPILING" ]; then
-		# Who writes there until it ends.
+		# Its programs write to the directory until they end.
 		for _ in {1..20}; do
 			kill -- -"$COMPILING" 2> /dev/null || break
+			sleep 0.1
+		done
+		for _ in {1..50}; do
+			kill -KILL -- -"$COMPILING" 2> /dev/null || break
 			sleep 0.1
 		done
 	fi
