@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * HPCC++ window law: MeasureInflight, ComputeWind and NewAck of
- * draft-miao-iccrg-hpccplus section 4.2.
+ * HPCC++ window law: MeasureInflight, ComputeWind and NewAck of draft-miao-iccrg-hpccplus section
+ * 4.2.
  *
  *	u' = min(qlen, L.qlen) / T + d(tx) / d(ts)		per link
  *	u  = max u', tau = min(d(ts) of that link, T)
@@ -9,18 +9,16 @@
  *	W  = Wc / (U/eta) + W_ai   when U >= eta or incStage >= maxStage
  *	W  = Wc + W_ai             otherwise
  *
- * A quiet link, which says only that its queue is short, counts as full at first: u' = eta. In
- * each round trip of that u' falls by eta/64, to eta/2, and each one multiplies W. The first
- * record behind a quiet time has u' = 1 + qlen/T.
+ * A quiet link reports only that its queue is short. At first it counts as full: u' = eta. Its u'
+ * falls by eta/64 in each further round trip, down to eta/2, and W is multiplied in each of them.
+ * The first record after a quiet period has u' = 1 + qlen/T.
  *
- * The draft's qlen / (B T) and txRate / B need no B here: records state qlen
- * and txBytes as the time the link needs to send them. No skb, no socket, no
- * clock, no lock, no memory of its own: the caller owns a struct hpcc_algo and the links
- * that it points to, and hands in numbers.
+ * The draft's qlen / (B T) and txRate / B need no B here: records state qlen and txBytes as the
+ * time that the link needs to send them. No skb, no socket, no clock, no lock, no allocation: the
+ * caller owns a struct hpcc_algo and its links, and passes numbers.
  *
- * Time (T, ts, tx, qlen) is in one unit that the caller chooses: ns in the
- * kernel, fractions of it in the replay. Nothing below depends on it, save
- * that T is 1 .. 2^40 units (1 s in units of 2^-10 ns).
+ * Time (T, ts, tx, qlen) is in one unit that the caller chooses: ns in the kernel, fractions of it
+ * in the replay. The only limit is that T is 1 .. 2^40 units (1 s in units of 2^-10 ns).
  *
  * Fixed point; "nearest" is half up:
  *
@@ -35,12 +33,12 @@
  *	tau/T		Q63	2^63 (1)	that of 1/T, relative
  *	eta/U		Q31	2^63		nearest; from U in Q32
  *
- * U has more bits than u' because one step changes it by (u - U) tau/T only:
- * at 800 Gb/s and T = 1 s a packet's weight is 1e-8, and Q24 would stand still
- * for any |u - U| below 3. In Q44 it stands still below 3e-6.
+ * U has more bits than u' because one update changes it by (u - U) tau/T only. At 800 Gb/s and T =
+ * 1 s the weight tau/T of a packet is 1e-8: in Q24, U would not change if |u - U| is below 3. In
+ * Q44 this limit is 3e-6.
  *
- * Errors: u' is off by 2^-24 (half from each term); U by that plus at most
- * 2^-45 T/tau; W by 2^-16 byte plus W (2^-32 / U + 2^-32 U / eta).
+ * Errors: u' is off by 2^-24 (half from each term); U by the same plus at most 2^-45 T/tau; W by
+ * 2^-16 byte plus W (2^-32 / U + 2^-32 U / eta).
  */
 #ifndef _HPCC_LAW_ALGO_H
 #define _HPCC_LAW_ALGO_H
@@ -59,44 +57,42 @@
 #define HPCC_U_LOW_BITS		20
 #define HPCC_INV_T_BITS		63
 
-/* Larger than a queue of 1000 T, and so far from eta that W is at W_min. */
+/* Larger than u' of a queue of 1000 T. At this U the window is W_min. */
 #define HPCC_U_MAX		65536ULL
 #define HPCC_U_MAX_Q24		(HPCC_U_MAX << HPCC_FRAC_BITS)
 
-/* d(tx) may exceed d(ts) by what a clock's rounding, a burst that was counted
- * before it left, or a link that got faster explain; not by more.
+/* d(tx) may exceed d(ts) by this factor. Reasons: rounding of a clock, a burst that was counted
+ * before it left, or a link that became faster.
  */
 #define HPCC_TX_EXCESS		4
 
-/* Additive increases after CE, at least: the draft's maxStage. */
+/* Minimum number of additive increases after CE: the draft's maxStage. */
 #define HPCC_CE_STAGES		5U
 
-/* Round trips after which a link without a record counts no more: enough for
- * a path of 15 hops that is read one record, and one segment, at a time.
+/* A link without a record for this many round trips counts as idle. A path of 15 hops that is read
+ * one record per round trip stays within this limit.
  */
 #define HPCC_LINK_ROUNDS	16
 
-/* u' of a quiet link falls by eta/64, so many times. Steps of eta/16 after maxStage round trips
- * had queues twice as long where two flows share a link, and less of it in use.
+/* u' of a quiet link falls by eta/64, at most 32 times. Steps of eta/16 after maxStage round trips
+ * gave queues twice as long and a lower utilization when two flows shared a link.
  */
 #define HPCC_QUIET_SHIFT	6
 #define HPCC_QUIET_STEPS	32
 
 /**
- * enum hpcc_ack_bits - what hpcc_new_ack() met, and whether W moved
+ * enum hpcc_ack_bits - result of hpcc_new_ack()
  * @HPCC_ACK_FIRST: first telemetry of the connection: stored, W unchanged
- * @HPCC_ACK_PATH: a hop's tag changed: baseline of that link replaced
+ * @HPCC_ACK_PATH: the tag of a hop changed: baseline of that link replaced
  * @HPCC_ACK_TS_BACK: d(ts) <= 0 at a hop: ignored, baseline kept
- * @HPCC_ACK_TX_BACK: d(tx) < 0 at a hop, as after a counter's restart:
- *	baseline of that link replaced
+ * @HPCC_ACK_TX_BACK: d(tx) < 0 at a hop, as after a counter's restart: baseline of that link
+ *	replaced
  * @HPCC_ACK_TX_EXCESS: d(tx) > 4 d(ts) + T at a hop: ignored, baseline kept
- * @HPCC_ACK_BAD_HOP: hop 0, or beyond the links that there are: ignored
- * @HPCC_ACK_REPEAT: a hop that this ACK had before: ignored
- * @HPCC_ACK_NO_SAMPLE: no link could be measured: W, Wc, U and last_update_seq
- *	unchanged
+ * @HPCC_ACK_BAD_HOP: hop 0, or beyond the existing links: ignored
+ * @HPCC_ACK_REPEAT: second record of a hop in this ACK: ignored
+ * @HPCC_ACK_NO_SAMPLE: no link could be measured: W, Wc, U and last_update_seq unchanged
  * @HPCC_ACK_UPDATE: Wc was synchronised to W (once per round trip)
- * @HPCC_ACK_NEW: a hop's first record, stored as its baseline, or the first that is heard
- *	of a quiet one
+ * @HPCC_ACK_NEW: first record of a hop, stored as its baseline, or first report of a quiet link
  */
 enum hpcc_ack_bits {
 	HPCC_ACK_FIRST		= 1U << 0,
@@ -134,7 +130,7 @@ struct hpcc_params {
 /**
  * struct hpcc_sample - one link's record in an ACK, ack.L[i]
  * @hop: 1 .. HPCC_HOPS_MAX
- * @tag: tells one link from another at the same hop
+ * @tag: distinguishes links at the same hop
  * @ts: timestamp, time units, unwrapped
  * @tx: txBytes / B, time units, unwrapped
  * @qlen: queue / B, time units
@@ -148,23 +144,23 @@ struct hpcc_sample {
 };
 
 /**
- * struct hpcc_link - what is remembered of a link, L[i]: one cache line
+ * struct hpcc_link - state of a link, L[i]: one cache line
  * @ts: of its last record
  * @tx: of its last record
  * @qlen: of its last record
- * @u_q24: u' of its last record, or of a quiet link; 0 where it could not be measured yet
+ * @u_q24: u' of its last record, or of a quiet link; 0 if it was not measured yet
  * @began_tx: @tx when the round trip of <hpcc/law/fallback.h> began
- * @seen_us: the caller's: when its last record came
- * @rtt_us: the caller's: how long before that the record's segment was sent
- * @scale: the caller's: exponent of the unit that its counters had
+ * @seen_us: set by the caller: arrival time of its last record
+ * @rtt_us: set by the caller: age of the record's segment at that time
+ * @scale: set by the caller: exponent of the unit of its counters
  * @tag: of its last record
- * @rounds: round trips that ended since something was heard, at most HPCC_LINK_ROUNDS
- * @quiet: 1 + round trips that it has been quiet for, at most 1 + HPCC_QUIET_STEPS; 0: a
- *	record was the last to be heard
- * @bottleneck_since: when it became the most loaded one, by the clock of hpcc_find_bottleneck(); 0:
- *	it is not
- * @valid: the next record is measured against this one
- * @began_valid: there was one when the round trip of <hpcc/law/fallback.h> began
+ * @rounds: round trips that ended since the last report of this link, at most HPCC_LINK_ROUNDS
+ * @quiet: 1 + number of round trips of quiet, at most 1 + HPCC_QUIET_STEPS; 0: the last report was
+ *	a record
+ * @bottleneck_since: time at which it became the most loaded link, by the clock of
+ *	hpcc_find_bottleneck(); 0: it is not the most loaded link
+ * @valid: @ts, @tx and @qlen are a baseline for the next record
+ * @began_valid: @valid when the round trip of <hpcc/law/fallback.h> began
  */
 struct hpcc_link {
 	u64	ts;
@@ -187,22 +183,22 @@ struct hpcc_link {
  * struct hpcc_algo - state of one connection
  * @W_q16: window, bytes
  * @Wc_q16: reference window, bytes
- * @slow_start_limit_q16: upper limit of W and Wc, bytes, in slow start; W_max or more: slow start
- *	is over
- * @U_q24: normalised inflight, averaged
- * @U_low: the HPCC_U_LOW_BITS bits of U below U_q24
+ * @slow_start_limit_q16: upper limit of W and Wc in slow start, bytes; W_max or more: slow start is
+ *	over
+ * @U_q24: normalised inflight bytes, averaged
+ * @U_low: the HPCC_U_LOW_BITS bits of U below @U_q24
  * @inc_stage: additive increases since the last multiplicative change
  * @last_update_seq: snd_nxt when the last round trip ended
  * @started: last_update_seq is set
- * @moved: U moved since Wc was last synchronised
- * @resync: the next measured ACK synchronises Wc, whatever its number
- * @quiet: the most loaded link is quiet, for a round trip or more: each one multiplies, unless
- *	@reduced
- * @per_rtt: W moves only when Wc does (section 6.1); hpcc_algo_init() clears it
+ * @moved: U changed since Wc was last synchronised
+ * @resync: the next measured ACK synchronises Wc, at any ACK number
+ * @quiet: the most loaded link has been quiet for a round trip or more: W is multiplied in each
+ *	round trip, unless @reduced
+ * @per_rtt: W changes only when Wc does (section 6.1); hpcc_algo_init() clears it
  * @reduced: CE reduced Wc: at least HPCC_CE_STAGES additive increases come first
- * @end: links from here on are not valid; at most @nr
- * @nr: links that there are
- * @L: links, hop h in L[h - 1]; the caller's memory
+ * @end: links from this index on are not valid; at most @nr
+ * @nr: number of links in @L
+ * @L: links, hop h in L[h - 1]; memory of the caller
  */
 struct hpcc_algo {
 	u64	W_q16;
@@ -229,7 +225,7 @@ struct hpcc_algo {
  * @b: factor
  * @shift: 1 .. 64
  *
- * Return: the quotient; U64_MAX where it exceeds 2^63.
+ * Return: the result; U64_MAX if it exceeds 2^63.
  */
 static inline u64 hpcc_mul_shr(u64 a, u64 b, unsigned int shift)
 {
@@ -277,7 +273,7 @@ static inline void hpcc_params_init(struct hpcc_params *p, u64 T,
 }
 
 /**
- * hpcc_algo_forget_hop() - drop what is remembered of one link
+ * hpcc_algo_forget_hop() - reset the state of one link
  * @a: connection
  * @hop: 1 .. a->nr; others have no effect
  */
@@ -296,12 +292,12 @@ static inline void hpcc_algo_forget_hop(struct hpcc_algo *a, u32 hop)
 }
 
 /**
- * hpcc_algo_trim() - drop the links behind a path's end
+ * hpcc_algo_trim() - reset the links beyond the end of the path
  * @a: connection
  * @hops: length of the path, 0 .. HPCC_HOPS_MAX
  *
- * A link that records stopped coming from keeps its last u', and would
- * dominate u if the path got shorter.
+ * A link without new records keeps its last u'. After the path became shorter, such a link could
+ * dominate u.
  */
 static inline void hpcc_algo_trim(struct hpcc_algo *a, u32 hops)
 {
@@ -310,10 +306,10 @@ static inline void hpcc_algo_trim(struct hpcc_algo *a, u32 hops)
 }
 
 /**
- * hpcc_algo_forget() - drop every link: path changed, or idle for too long
+ * hpcc_algo_forget() - reset every link: the path changed, or was idle for too long
  * @a: connection; W, Wc, U and incStage stay
  *
- * The next record starts anew, as the connection's first one did.
+ * The next record counts as the first one of the connection.
  */
 static inline void hpcc_algo_forget(struct hpcc_algo *a)
 {
@@ -323,8 +319,8 @@ static inline void hpcc_algo_forget(struct hpcc_algo *a)
 
 /**
  * hpcc_algo_init() - state of a new connection
- * @a: result: W = Wc = W_init, U = 1, and no links: until hpcc_algo_links() all records are
- *	of a bad hop
+ * @a: result: W = Wc = W_init, U = 1, no links: before hpcc_algo_links() every record is
+ *	HPCC_ACK_BAD_HOP
  * @p: parameters
  */
 static inline void hpcc_algo_init(struct hpcc_algo *a,
@@ -349,9 +345,9 @@ static inline void hpcc_algo_init(struct hpcc_algo *a,
 }
 
 /**
- * hpcc_algo_links() - say where links are, of a path that got longer
+ * hpcc_algo_links() - set the array of links of a path that became longer
  * @a: connection
- * @L: the @a->nr links that there were, and behind these new ones, all 0
+ * @L: the @a->nr old links, then new ones, all 0
  * @nr: @a->nr .. HPCC_HOPS_MAX
  */
 static inline void hpcc_algo_links(struct hpcc_algo *a, struct hpcc_link *L, u8 nr)
@@ -373,13 +369,13 @@ static inline u64 hpcc_clamp_wind(const struct hpcc_params *p, u64 W_q16)
 }
 
 /**
- * hpcc_algo_restart() - begin again from a given window, as after an RTO
+ * hpcc_algo_restart() - restart from a given window, for example after an RTO
  * @a: connection
  * @p: parameters
  * @W_q16: window, bytes; clamped to W_min .. W_max
  *
- * incStage is at its limit and the next measured ACK synchronises Wc, so that
- * telemetry brings W back multiplicatively and at once. Links stay.
+ * Set incStage to maxStage and synchronise Wc at the next measured ACK, so that W recovers
+ * immediately and by multiplication. Links keep their state.
  */
 static inline void hpcc_algo_restart(struct hpcc_algo *a,
 				     const struct hpcc_params *p, u64 W_q16)
@@ -393,14 +389,14 @@ static inline void hpcc_algo_restart(struct hpcc_algo *a,
 }
 
 /**
- * hpcc_algo_reduce() - reduce W because of CE, which a link without telemetry may have set
+ * hpcc_algo_reduce() - reduce W because of CE
  * @a: connection
  * @p: parameters
  * @shift: Wc becomes Wc - Wc / 2^@shift
  *
- * incStage starts at 0 again, and W is not multiplied before HPCC_CE_STAGES, even if maxStage is
- * smaller or the most loaded link is quiet: the record of an idle link, or a quiet one, would bring
- * back the W that was too large.
+ * A link without telemetry may have set CE. So incStage restarts at 0, and W is not multiplied
+ * before HPCC_CE_STAGES additive increases, even if maxStage is smaller or the most loaded link is
+ * quiet: otherwise an idle or quiet link would restore the W that was too large.
  */
 static inline void hpcc_algo_reduce(struct hpcc_algo *a, const struct hpcc_params *p,
 				    u32 shift)
@@ -412,12 +408,12 @@ static inline void hpcc_algo_reduce(struct hpcc_algo *a, const struct hpcc_param
 }
 
 /**
- * hpcc_algo_slow() - begin slow start: W grows by no more than what is acknowledged
+ * hpcc_algo_slow() - begin slow start: W grows at most by the bytes that are acknowledged
  * @a: connection, restarted
  *
- * Slow start is over when it would allow W_max. It is for a path whose capacity is not known:
- * after one record of an idle link W would jump to W_max, and a link behind that one which
- * does not stamp would drop most of W_max.
+ * Slow start ends when its limit reaches W_max. It is for a path of unknown capacity: after one
+ * record of an idle link W would jump to W_max, and a later link that does not stamp would drop
+ * most of that window.
  */
 static inline void hpcc_algo_slow(struct hpcc_algo *a)
 {
@@ -429,7 +425,7 @@ static inline void hpcc_algo_slow(struct hpcc_algo *a)
  * @a: connection
  * @p: parameters
  *
- * Return: true until slow start would allow W_max.
+ * Return: true until the limit reaches W_max.
  */
 static inline bool hpcc_algo_is_slow(const struct hpcc_algo *a,
 				     const struct hpcc_params *p)
@@ -439,15 +435,15 @@ static inline bool hpcc_algo_is_slow(const struct hpcc_algo *a,
 
 /**
  * hpcc_algo_acked() - limit W and Wc in slow start
- * @a: connection, which has taken in an ACK's records
+ * @a: connection, after the ACK's records were processed
  * @p: parameters
  * @packets: number of packets that the ACK newly acknowledges
  * @mss: bytes of each; @packets * @mss is less than 2^40
  * @before_q16: W before the ACK
  *
- * Keep incStage at maxStage, so that each round trip multiplies. U measures what is in
- * flight now, and Wc is older: W = Wc / (U / eta) would fall while W doubles in each round
- * trip. So W does not fall while U is below eta.
+ * Keep incStage at maxStage, so that W is multiplied in each round trip. While W doubles in each
+ * round trip, Wc is older than the inflight bytes that U measures, and W = Wc / (U / eta) would
+ * fall. So W does not fall while U is below eta.
  */
 static inline void hpcc_algo_acked(struct hpcc_algo *a,
 				   const struct hpcc_params *p, u32 packets,
@@ -456,7 +452,7 @@ static inline void hpcc_algo_acked(struct hpcc_algo *a,
 	if (!hpcc_algo_is_slow(a, p))
 		return;
 	a->slow_start_limit_q16 += (u64)packets * mss << HPCC_W_BITS;
-	/* W_max follows T: a larger one does not bring slow start back. */
+	/* W_max changes with T: a larger W_max does not restart slow start. */
 	if (!hpcc_algo_is_slow(a, p))
 		a->slow_start_limit_q16 = ~0ULL;
 	a->inc_stage = p->max_stage;
@@ -473,7 +469,7 @@ static inline void hpcc_algo_acked(struct hpcc_algo *a,
 /**
  * hpcc_link_u() - u' of a link (draft lines 4 and 5)
  * @p: parameters
- * @qlen: the smaller one of two successive queues, time units
+ * @qlen: the smaller one of two successive queue lengths, time units
  * @dtx: d(tx) between them, time units, at most HPCC_TX_EXCESS @dts + T
  * @dts: d(ts) between them, time units, not 0
  *
@@ -486,8 +482,8 @@ static inline u64 hpcc_link_u(const struct hpcc_params *p, u64 qlen, u64 dtx,
 
 	if (qlen >> 16 >= p->T || dtx >> 16 >= dts)
 		return HPCC_U_MAX_Q24;
-	/* Keep dtx << 24 within 64 bits. dts stays above 2^22 here, as dtx is
-	 * less than 2^16 times as large, so that 22 bits are significant.
+	/* Keep dtx << 24 within 64 bits. dtx is less than 2^16 dts, so dts stays above 2^22 and has
+	 * 22 significant bits.
 	 */
 	while ((dtx | dts) >> 39) {
 		dtx >>= 1;
@@ -500,13 +496,12 @@ static inline u64 hpcc_link_u(const struct hpcc_params *p, u64 qlen, u64 dtx,
 }
 
 /**
- * hpcc_link_update() - take a link's record in: u' and L[i] = ack.L[i]
+ * hpcc_link_update() - process a link's record: u' and L[i] = ack.L[i]
  * @l: the link
  * @p: parameters
  * @s: its record
  *
- * Return: 0 where u' was measured, otherwise why not: one of
- * enum hpcc_ack_bits.
+ * Return: 0 where u' was measured, otherwise why not: one of enum hpcc_ack_bits.
  */
 static inline u32 hpcc_link_update(struct hpcc_link *l,
 				   const struct hpcc_params *p,
@@ -533,7 +528,7 @@ static inline u32 hpcc_link_update(struct hpcc_link *l,
 		l->u_q24 = 0;
 	else if (l->valid)
 		l->u_q24 = hpcc_link_u(p, min(s->qlen, l->qlen), dtx, dts);
-	else	/* it has a queue now, so it sends all the time */
+	else	/* it has a queue now, so it sends without a pause */
 		l->u_q24 = hpcc_link_u(p, s->qlen, 1, 1);
 	l->ts = s->ts;
 	l->tx = s->tx;
@@ -547,14 +542,14 @@ static inline u32 hpcc_link_update(struct hpcc_link *l,
 }
 
 /**
- * hpcc_link_quiet() - take in that a link is quiet
+ * hpcc_link_quiet() - process a report that a link is quiet
  * @l: the link
  * @p: parameters
- * @slow: slow start limits W, so that u' may be as low as it gets
+ * @slow: slow start limits W, so u' may have its minimum at once
  *
- * Its last record is too old to measure the next one against.
+ * The last record of the link is no longer a valid baseline.
  *
- * Return: 0, or HPCC_ACK_NEW where nothing was known of it.
+ * Return: 0, or HPCC_ACK_NEW if the link had no baseline and was not quiet.
  */
 static inline u32 hpcc_link_quiet(struct hpcc_link *l,
 				  const struct hpcc_params *p, bool slow)
@@ -568,10 +563,9 @@ static inline u32 hpcc_link_quiet(struct hpcc_link *l,
 	return why;
 }
 
-/* A round trip ended. A link that nothing was heard of for too long has no load
- * from then on; what it said last stays, for its next record to go on from. While
- * a link with records limits W, a quiet link does not tell how much more it could carry: its
- * u' starts at eta again.
+/* A round trip ended. A link without a report for too long counts as idle; its last record stays as
+ * the baseline. While a link with records limits W, the state of a quiet link does not show how
+ * much more it could carry: its u' restarts at eta.
  */
 static inline void hpcc_links_round(struct hpcc_algo *a)
 {
@@ -594,13 +588,13 @@ static inline void hpcc_links_round(struct hpcc_algo *a)
 }
 
 /**
- * hpcc_find_bottleneck() - note which link is the bottleneck, and since when
+ * hpcc_find_bottleneck() - record which link is the bottleneck, and since when
  * @a: connection
- * @now: of any clock; 0 counts as 1
+ * @now: time of any clock; 0 counts as 1
  *
- * The one with the largest u' does, as long as it is that whenever this is called: once in a round
- * trip, as u' of two links that are loaded alike takes turns within one. A quiet link counts as W
- * takes it to be loaded.
+ * The bottleneck is the link with the largest u'. Call this once per round trip: within a round
+ * trip the order of two equally loaded links changes often. A quiet link counts with the u' that
+ * the window law uses for it.
  */
 static inline void hpcc_find_bottleneck(struct hpcc_algo *a, u32 now)
 {
@@ -618,7 +612,7 @@ static inline void hpcc_find_bottleneck(struct hpcc_algo *a, u32 now)
  * @a: connection
  * @p: parameters
  * @u_q24: u
- * @tau: time that u stands for, time units, at most T
+ * @tau: time over which u was measured, time units, at most T
  */
 static inline void hpcc_average(struct hpcc_algo *a,
 				const struct hpcc_params *p, u64 u_q24, u64 tau)
@@ -640,12 +634,12 @@ static inline void hpcc_average(struct hpcc_algo *a,
 }
 
 /**
- * struct hpcc_measure - MeasureInflight, while an ACK's records are taken in
- * @u_q24: largest u' of those
- * @tau: time that it stands for, d(ts) of that link, at most T
+ * struct hpcc_measure - MeasureInflight, while an ACK's records are processed
+ * @u_q24: largest u' of these records
+ * @tau: d(ts) of that link, at most T
  * @at: index of that link
- * @seen: links that the ACK has records of, by bit
- * @fresh: those of @seen that were measured
+ * @seen: bit mask of links that have a record in the ACK
+ * @fresh: bit mask of the links in @seen that were measured
  * @bits: enum hpcc_ack_bits
  */
 struct hpcc_measure {
@@ -657,7 +651,7 @@ struct hpcc_measure {
 	u32	bits;
 };
 
-/* A link was measured: its u' counts if it is the largest of the ACK. */
+/* Use the u' of a measured link if it is the largest one in this ACK. */
 static inline void hpcc_measure_max(const struct hpcc_algo *a,
 				    const struct hpcc_params *p, u32 at, u64 tau,
 				    struct hpcc_measure *m)
@@ -673,11 +667,11 @@ static inline void hpcc_measure_max(const struct hpcc_algo *a,
 }
 
 /**
- * hpcc_measure_link() - take a link's record in (draft section 4.2, lines 3-8)
+ * hpcc_measure_link() - process a link's record (draft section 4.2, lines 3-8)
  * @a: connection; L is updated
  * @p: parameters
  * @s: the record, of hop 1 .. @a->nr
- * @m: all 0 in front of an ACK's first record
+ * @m: all 0 before the first record of an ACK
  *
  * Return: 0 where u' was measured, otherwise why not: one of enum hpcc_ack_bits.
  */
@@ -713,11 +707,11 @@ static inline u32 hpcc_measure_link(struct hpcc_algo *a,
 }
 
 /**
- * hpcc_measure_quiet() - take in that a link is quiet
+ * hpcc_measure_quiet() - process a report that a link is quiet
  * @a: connection; L is updated
  * @p: parameters
- * @hop: 1 .. @a->nr, of which @m has seen nothing
- * @tau: time since something was heard of the link, time units
+ * @hop: 1 .. @a->nr, not in @m->seen
+ * @tau: time since the last report of the link, time units
  * @m: as for hpcc_measure_link()
  */
 static inline void hpcc_measure_quiet(struct hpcc_algo *a,
@@ -735,19 +729,18 @@ static inline void hpcc_measure_quiet(struct hpcc_algo *a,
 }
 
 /**
- * hpcc_measure_end() - U of an ACK's records (draft section 4.2, lines 6-10)
+ * hpcc_measure_end() - update U from an ACK's records (draft section 4.2, lines 6-10)
  * @a: connection; U is updated
  * @p: parameters
- * @m: what hpcc_measure_link() made of the records
+ * @m: result of hpcc_measure_link() for the records
  *
- * u is the maximum over all links of the path, with the last u' of those that
- * this ACK brings no record of. U moves when the ACK measured the link that
- * has the maximum: with records of all links this is the draft's loop. A link
- * whose record is there but not usable is left out, as if it had no load.
- * Where all have u' = 0 that counts: a link that is much faster than the host
- * sends a packet in less than a unit of time, and U would stay at 1 for ever.
+ * u is the maximum over all links of the path. A link without a record in this ACK counts with its
+ * last u'. A link with an unusable record counts as idle. U changes only if this ACK measured the
+ * link with the maximum; with records of all links this equals the loop in the draft. u' = 0 for
+ * all links is valid: a link that is much faster than the host sends a packet in less than one time
+ * unit, and otherwise U would stay at 1 for ever.
  *
- * Return: enum hpcc_ack_bits; HPCC_ACK_NO_SAMPLE where no link was measured.
+ * Return: enum hpcc_ack_bits; HPCC_ACK_NO_SAMPLE if no link was measured.
  */
 static inline u32 hpcc_measure_end(struct hpcc_algo *a,
 				   const struct hpcc_params *p,
@@ -773,7 +766,7 @@ static inline u32 hpcc_measure_end(struct hpcc_algo *a,
  * hpcc_measure_inflight() - MeasureInflight (draft section 4.2, lines 1-10)
  * @a: connection; L and U are updated
  * @p: parameters
- * @s: records of an ACK, in any order, of all links or of some
+ * @s: records of an ACK, in any order, of all or some links
  * @n: how many
  *
  * Return: as hpcc_measure_end().
@@ -800,7 +793,7 @@ static inline u32 hpcc_measure_inflight(struct hpcc_algo *a,
 static inline u64 hpcc_scale_wind(const struct hpcc_algo *a,
 				  const struct hpcc_params *p)
 {
-	/* U in Q32; 0 stands for anything below 2^-32: W is at W_max. */
+	/* U in Q32; 0 means U < 2^-32: then W is W_max. */
 	u64 U_q32 = a->U_q24 << 8 | a->U_low >> (HPCC_U_LOW_BITS - 8);
 	u64 ratio_q31 = hpcc_div_nearest((u64)p->eta_q24 << 39,
 					 max_t(u64, U_q32, 1));
@@ -815,8 +808,8 @@ static inline u64 hpcc_scale_wind(const struct hpcc_algo *a,
  * @p: parameters
  * @update_wc: synchronise Wc with W
  *
- * Where the draft is silent: the clamp comes after the additive term and
- * before Wc takes W over.
+ * The draft does not specify the order of clamping: here W is clamped after the additive term and
+ * before it is copied to Wc.
  *
  * Return: W, bytes, Q16, W_min .. W_max.
  */
@@ -846,19 +839,19 @@ static inline u64 hpcc_compute_wind(struct hpcc_algo *a,
 }
 
 /**
- * hpcc_wc_update_allowed() - whether Wc may follow W again
+ * hpcc_wc_update_allowed() - whether Wc may be synchronised to W again
  * @p: parameters
- * @since: time since it did so last, time units, below 2^62
- * @settle: with maxStage 0, no earlier than after so many T; 0 .. 64
+ * @since: time since Wc was last synchronised, time units, below 2^62
+ * @settle: minimum time between two updates with maxStage 0, in T; 0 .. 64
  *
- * U is an average over T. In round trips that are shorter it hardly changes, and Wc must not be
- * divided by it in each of them: at most twice in T.
+ * U is an average over T. It hardly changes in a shorter round trip, so Wc may be divided by U at
+ * most twice per T.
  *
- * What a new W does shows a round trip later, and in U by T later still. With maxStage 0 each
- * update multiplies: where Wc is divided once per round trip by a U that lags by two, all
- * flows swing together, with a period of 7 round trips.
+ * Records show the effect of a new W one round trip later, and U shows it another T later. With
+ * maxStage 0 every update is multiplicative: if Wc is divided once per round trip by a U that is
+ * two round trips old, all flows oscillate together with a period of 7 round trips.
  *
- * Return: true if so.
+ * Return: true if it may.
  */
 static inline bool hpcc_wc_update_allowed(const struct hpcc_params *p, u64 since, u32 settle)
 {
@@ -866,14 +859,14 @@ static inline bool hpcc_wc_update_allowed(const struct hpcc_params *p, u64 since
 }
 
 /**
- * hpcc_follow_U() - have W follow U, and Wc if a round trip ended
+ * hpcc_follow_U() - update W from U, and Wc if a round trip ended
  * @a: connection
  * @p: parameters
- * @bits: what MeasureInflight returned, not HPCC_ACK_NO_SAMPLE
+ * @bits: result of MeasureInflight, not HPCC_ACK_NO_SAMPLE
  * @full: a round trip ended
  *
- * If no new record of the most loaded link arrived, U is unchanged: Wc has already reacted to
- * that U and must not be divided by it twice.
+ * If no new record of the most loaded link arrived, U is unchanged: Wc has already reacted to that
+ * U and must not be divided by it twice.
  *
  * Return: enum hpcc_ack_bits.
  */
@@ -893,15 +886,15 @@ static inline u32 hpcc_follow_U(struct hpcc_algo *a, const struct hpcc_params *p
 }
 
 /**
- * hpcc_follow() - what NewAck does with U (draft section 4.2, lines 21-27)
+ * hpcc_follow() - second part of NewAck: update W from U (draft section 4.2, lines 21-27)
  * @a: connection
  * @p: parameters
- * @bits: what MeasureInflight returned
+ * @bits: result of MeasureInflight
  * @ack_seq: the ACK's cumulative acknowledgment, bytes modulo 2^32
  * @snd_nxt: next byte to be sent, modulo 2^32
  *
- * Where the draft is silent: the first telemetry is stored only; an ACK that
- * measures no link changes no window; lastUpdateSeq only moves forward.
+ * Not specified in the draft: the first telemetry is only stored; an ACK that measures no link
+ * changes no window; lastUpdateSeq only increases.
  *
  * Return: enum hpcc_ack_bits.
  */
@@ -931,7 +924,7 @@ static inline u32 hpcc_follow(struct hpcc_algo *a, const struct hpcc_params *p,
  * @s: records that the ACK carries
  * @n: how many
  * @ack_seq: as for hpcc_follow()
- * @snd_nxt: as well
+ * @snd_nxt: as for hpcc_follow()
  *
  * Return: enum hpcc_ack_bits.
  */

@@ -1,40 +1,36 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * When a connection leaves telemetry for the classic response, and when it
- * returns.
+ * When a connection changes from telemetry to the classic response, and when it returns.
  *
- * Loss. HPCC++ does not react to loss, since links tell their load. A link that
- * does not stamp tells nothing but its drops. So, for each round trip in which
- * no stamping link was busy:
+ * Loss. HPCC++ does not react to loss, because links report their load. A link that does not stamp
+ * shows its load only by its drops. So, for each round trip in which no stamping link was busy:
  *
  *	excess = max(0, excess + lost - delivered / 32)
  *
- * and beyond 8 packets the bottleneck is a link that nobody sees. A link that
- * drops because of its load is busy: in d(t) of the sender's clock it sends for
- * 7/8 d(t) or more, or U exceeds 9/8, and the window law follows it; that ends the
- * excess. But no more than four windows of W_init can be lost before the law has
- * followed: beyond that sum, less 1/32 of what is delivered, a busy link explains nothing. The
- * sender's clock and not the link's: packets that wait at a slow link behind a
- * fast one have passed the fast one in a burst, close together.
+ * If excess is above 8 packets, the bottleneck is a link without telemetry. A stamping link that
+ * drops packets because of overload is busy: during d(t) of the sender's clock it sends for at
+ * least 7/8 d(t), or U is above 9/8. The window law then reduces W, and excess is set to 0. But at
+ * most four windows of W_init are lost before W is reduced: losses above this sum, less 1/32 of the
+ * delivered packets, are not attributed to a busy link. d(t) is not measured by the link's clock,
+ * because packets pass a fast link in a burst if a slow link follows it.
  *
- * The caller does not count packets that were only late: those that are acknowledged
- * although they were not sent again, and those that the receiver got twice (DSACK). TCP
- * learns of both a round trip later or more. If half of the excess turns out to
- * have been late, the path reorders packets, or a machine stood still, and
- * hpcc_fallback_late() ends the fallback.
+ * The caller does not count packets that were only late: packets that were acknowledged without a
+ * retransmission, and packets that the receiver got twice (DSACK). TCP detects both at least a
+ * round trip later. If half of the excess was only late, the path reorders packets, or a machine
+ * was stopped, and hpcc_fallback_late() ends the fallback.
  *
- * 1/32 is above what links lose for other reasons (up to 1 %) and below what a
- * window loses that does not fit. A window law that keeps a link at 0.95 may
- * overload one that is slower than that and not slower than 7/8, by 8 % at most.
+ * 1/32 is above the loss rate of links for other reasons (up to 1 %), and below the loss rate of a
+ * window that is too large for the path. A window law that keeps one link at 0.95 may overload
+ * another link with 7/8 to 0.95 of its rate, by 8 % at most.
  *
- * Return. Each fallback for loss doubles, and each other one keeps, the round trips that the
- * classic response runs before telemetry is used again. The number is halved after
- * max(64, the number itself) round trips without a fallback. After a return W begins
- * with classic's window and grows as in slow start (hpcc_algo_slow()), so that a try loses
- * about what slow start loses. If the try fails, classic goes on with no more than it had.
+ * Return. The classic response runs for a number of round trips before telemetry is used again.
+ * Each fallback for loss doubles this number; other fallbacks keep it. It is halved after max(64,
+ * the number itself) round trips without a fallback. After a return W starts with the classic
+ * window and grows as in slow start (hpcc_algo_slow()), so a failed try loses about as many packets
+ * as slow start does. After a failed try the classic window is at most as large as before.
  *
- * No skb, no socket, no clock, no lock. Time is in the unit of the algorithm's
- * links; numbers of packets are modulo 2^32.
+ * No skb, no socket, no clock, no lock. Time is in the unit of the algorithm's links; packet
+ * counters are modulo 2^32.
  */
 #ifndef _HPCC_LAW_FALLBACK_H
 #define _HPCC_LAW_FALLBACK_H
@@ -47,57 +43,54 @@
 #define HPCC_LOSS_SHIFT		5
 #define HPCC_LOSS_EXCESS	(8LL << HPCC_LOSS_SHIFT)
 
-/* A link with telemetry that is overloaded like this drops by itself, even if its queue
- * drains and it rests before the round trip ends. An idle link in front of one
- * that nobody sees does not get there.
+/* Above this U a link with telemetry itself drops packets, even if it is idle again before the
+ * round trip ends. An idle link in front of a bottleneck without telemetry does not reach this U.
  */
 #define HPCC_LOSS_U_Q24		(HPCC_ONE_Q24 + (HPCC_ONE_Q24 >> 3))
 
-/* After an RTO TCP marks everything in flight as lost, even if ACKs were only late; if it
- * undoes that, what was in flight may look lost once more; and where the MSS fell it
- * becomes more packets. So until all of it is acknowledged, so many packets count as lost at
- * most, and one more for each further RTO.
+/* After an RTO TCP marks all packets in flight as lost, even if ACKs were only late. TCP may undo
+ * this and mark them again, and a smaller MSS turns them into more packets. So until all of them
+ * are acknowledged, at most this many packets count as lost, and one more for each further RTO.
  */
 #define HPCC_LOSS_RTO		4
 
-/* Windows of losses that busy links explain. */
+/* Losses that are attributed to busy links: at most this many windows. */
 #define HPCC_LOSS_WINDOWS	4
 
-/* Round trips of the classic response: at least 1 after telemetry stopped, since a
- * return to a silent path loses nothing; at least 64 after loss, since a return may
- * lose a window of packets; and the largest number.
+/* Round trips of the classic response: at least 1 after telemetry stopped, because a return to a
+ * silent path loses no packets; at least 64 after loss, because a return may lose a window of
+ * packets; and the maximum.
  */
 #define HPCC_HOLD_SILENCE	1
 #define HPCC_HOLD_LOSS		64
 #define HPCC_HOLD_MAX		BIT(16)
-/* Round trips of telemetry that halve it. */
+/* The hold is halved after this many round trips of telemetry. */
 #define HPCC_HOLD_GOOD		64
 
 /**
- * struct hpcc_fallback - what decides on fallback and return
- * @next: the round trip ends with a packet that was sent when so many had been
+ * struct hpcc_fallback - state for fallback and return
+ * @next: the round trip ends with the ACK of a packet that was sent when this many packets had been
  *	delivered
- * @overloaded: U has exceeded HPCC_LOSS_U_Q24 in this one
- * @busy: a link was busy in the round trip before
- * @rto: what was in flight at an RTO is not acknowledged yet
- * @round_start: when the round trip began, sender's clock; struct hpcc_link has what each link had
- *	sent by then
- * @total: packets lost beyond 1/32, whether explained or not, in units of
+ * @overloaded: U has exceeded HPCC_LOSS_U_Q24 in this round trip
+ * @busy: a link was busy in the previous round trip
+ * @rto: data that were in flight at an RTO are not acknowledged yet
+ * @round_start: start of the round trip, sender's clock; began_tx in struct hpcc_link is the tx of
+ *	each link at that time
+ * @total: packets lost beyond 1/32, including those attributed to busy links, in units of
  *	2^-HPCC_LOSS_SHIFT
- * @excess: packets lost beyond 1/32, in units of 2^-HPCC_LOSS_SHIFT; in classic that of the
+ * @excess: packets lost beyond 1/32, in units of 2^-HPCC_LOSS_SHIFT; in classic the value at the
  *	fallback, 0 if loss was not the reason
- * @window: W_init in packets, as the caller says
- * @lost: packets lost when it began, or at the fallback
- * @delivered: packets delivered when it began
- * @hold: round trips that classic runs
+ * @window: W_init in packets, set by the caller
+ * @lost: packets lost at the start of the round trip, or at the fallback
+ * @delivered: packets delivered at the start of the round trip
+ * @hold: number of round trips that classic runs
  * @hold_before: @hold before the last fallback
- * @rounds: round trips since the fallback, or since the return or the last
- *	halving
- * @prev_delivered: packets delivered in the round trip before
- * @rto_left: packets that may still count as lost, if @rto
+ * @rounds: round trips since the fallback, or since the return or the last halving
+ * @prev_delivered: packets delivered in the previous round trip
+ * @rto_left: if @rto: number of packets that may still count as lost
  * @rto_seq: @rto ends when this is acknowledged
  *
- * Each ACK needs the first 8 bytes; the others are for the end of a round trip.
+ * Each ACK uses only the first 8 bytes; the other members are used at the end of a round trip.
  */
 struct hpcc_fallback {
 	u32	next;
@@ -125,7 +118,7 @@ static inline void hpcc_fallback_begin(struct hpcc_fallback *f,
 {
 	u32 i;
 
-	/* Also of links behind the path's end: it may get longer again. */
+	/* Include links beyond the end of the path: the path may become longer again. */
 	for (i = 0; i < a->nr; i++) {
 		a->L[i].began_tx = a->L[i].tx;
 		a->L[i].began_valid = i < a->end && a->L[i].valid;
@@ -139,7 +132,7 @@ static inline void hpcc_fallback_begin(struct hpcc_fallback *f,
 /**
  * hpcc_fallback_start() - telemetry is used from now on
  * @f: connection
- * @a: its algorithm; of L, what belongs to the round trip is updated
+ * @a: its algorithm; began_tx and began_valid of L are updated
  * @now: sender's clock
  * @delivered: packets delivered so far
  * @lost: packets lost so far
@@ -158,8 +151,8 @@ static inline void hpcc_fallback_start(struct hpcc_fallback *f,
 	hpcc_fallback_begin(f, a, now, delivered, lost);
 }
 
-/* Whether a link that stamps was busy since the round trip began. Counters that
- * began anew look as if the link had sent far more than it can.
+/* Whether a link that stamps was busy since the round trip began. @most excludes counters that
+ * restarted: they look as if the link had sent far more than it can.
  */
 static inline bool hpcc_fallback_busy(const struct hpcc_fallback *f,
 				      const struct hpcc_algo *a, u64 now)
@@ -179,7 +172,7 @@ static inline bool hpcc_fallback_busy(const struct hpcc_fallback *f,
 	return false;
 }
 
-/* The sum of losses that busy links explain. */
+/* Losses that are attributed to busy links, at most. */
 static inline s64 hpcc_fallback_most(const struct hpcc_fallback *f)
 {
 	return max_t(s64, (s64)f->window * (HPCC_LOSS_WINDOWS << HPCC_LOSS_SHIFT),
@@ -187,11 +180,10 @@ static inline s64 hpcc_fallback_most(const struct hpcc_fallback *f)
 }
 
 /**
- * hpcc_fallback_ends() - whether a round trip ends with an ACK
+ * hpcc_fallback_ends() - whether an ACK ends the round trip
  * @f: connection, which uses telemetry
  * @a: its algorithm, which has taken in the ACK's records
- * @prior_delivered: as for hpcc_fallback_ack(), which need not be called for ACKs that end
- *	none
+ * @prior_delivered: as for hpcc_fallback_ack(), which is needed only for ACKs that end a round trip
  */
 static inline bool hpcc_fallback_ends(struct hpcc_fallback *f,
 				      const struct hpcc_algo *a,
@@ -202,18 +194,19 @@ static inline bool hpcc_fallback_ends(struct hpcc_fallback *f,
 }
 
 /**
- * hpcc_fallback_ack() - take in an ACK, and whether loss speaks against telemetry
+ * hpcc_fallback_ack() - process an ACK and decide on a fallback for loss
  * @f: connection, which uses telemetry
- * @a: its algorithm, which has taken in the ACK's records; L as hpcc_fallback_start()
+ * @a: its algorithm, after the ACK's records were processed; L is updated as in
+ *	hpcc_fallback_start()
  * @now: sender's clock
- * @prior_delivered: packets delivered when the newest packet was sent that the
- *	ACK tells of
+ * @prior_delivered: packets delivered at the time when the newest packet covered by this ACK was
+ *	sent
  * @delivered: packets delivered so far
  * @lost: packets lost so far
- * @snd_una: what is acknowledged
+ * @snd_una: first byte that is not acknowledged
  *
- * SACK blocks can leave no room for records. A round trip without records is judged by
- * the one before it.
+ * SACK blocks can leave no room for records. So a round trip also counts as busy if the previous
+ * one was.
  *
  * Return: whether a link that does not stamp is the bottleneck.
  */
@@ -281,8 +274,8 @@ static inline void hpcc_fallback_undo(struct hpcc_fallback *f, u32 lost)
  * @f: connection, which is about to leave telemetry
  * @delivered: packets delivered so far
  *
- * Return: those of the last two round trips in which more did; after an RTO few were sent
- * in one of them.
+ * Return: packets, the larger number of the last two round trips; after an RTO one of them had few
+ * packets.
  */
 static inline u32 hpcc_fallback_got(const struct hpcc_fallback *f, u32 delivered)
 {
@@ -292,7 +285,7 @@ static inline u32 hpcc_fallback_got(const struct hpcc_fallback *f, u32 delivered
 /**
  * hpcc_fallback_leave() - the classic response begins
  * @f: connection
- * @least: round trips that it runs at least: HPCC_HOLD_SILENCE or HPCC_HOLD_LOSS
+ * @least: minimum number of round trips: HPCC_HOLD_SILENCE or HPCC_HOLD_LOSS
  * @lost: packets lost so far
  */
 static inline void hpcc_fallback_leave(struct hpcc_fallback *f, u32 least,
@@ -308,13 +301,12 @@ static inline void hpcc_fallback_leave(struct hpcc_fallback *f, u32 least,
 }
 
 /**
- * hpcc_fallback_cost() - round trips of classic that make up for losses
+ * hpcc_fallback_cost() - round trips of classic that compensate for losses
  * @f: connection, which is about to leave telemetry
  * @lost: packets lost so far
  * @window: packets that classic begins with, not 0
  *
- * What is lost before a hidden link shows is to be a small part, some 1/8, of what is
- * delivered until the next try.
+ * The packets lost before the fallback are then about 1/8 of those delivered until the next try.
  *
  * Return: HPCC_HOLD_LOSS or more.
  */
@@ -332,7 +324,7 @@ static inline u32 hpcc_fallback_cost(const struct hpcc_fallback *f, u32 lost,
  * @f: connection, which runs classic
  * @lost: packets lost so far
  *
- * Then classic has run for long enough, and @hold is what it was before the fallback.
+ * If so, hpcc_fallback_over() becomes true, and @hold has its value from before the fallback.
  *
  * Return: whether it ended the fallback.
  */
@@ -349,11 +341,11 @@ static inline bool hpcc_fallback_late(struct hpcc_fallback *f, u32 lost)
 }
 
 /**
- * hpcc_fallback_hold() - round trips of classic for a socket that leaves and comes back
+ * hpcc_fallback_hold() - round trips of classic for a socket that leaves hpcc and returns
  * @f: connection
  * @lost: packets lost so far
  *
- * A socket that leaves while losses are not explained counts as one that fell back.
+ * A socket that leaves after losses without a busy link counts as one that fell back.
  */
 static inline u32 hpcc_fallback_hold(const struct hpcc_fallback *f, u32 lost)
 {
@@ -372,7 +364,7 @@ static inline void hpcc_fallback_round(struct hpcc_fallback *f)
 }
 
 /**
- * hpcc_fallback_over() - whether classic has run for long enough
+ * hpcc_fallback_over() - whether classic has run for @hold round trips
  * @f: connection
  */
 static inline bool hpcc_fallback_over(const struct hpcc_fallback *f)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * LDCP (draft-dai-tsvwg-pfc-free-congestion-control): the marking curve of a
- * switch and the window law of a sender.
+ * LDCP (draft-dai-tsvwg-pfc-free-congestion-control): the marking curve of a switch and the window
+ * law of a sender.
  *
  *	p = 0						q < K_min
  *	p = (q - K_min) / (K_max - K_min) * P_max	K_min <= q < K_max
@@ -12,12 +12,11 @@
  *	ECN-Echo = 1	cw -= n * beta			1 < cw, down to 1
  *			cw = max(cw_min, eta * cw)	cw <= 1, eta = 1/2
  *
- * for an ACK of n segments. The draft lets cw fall "beneath one packet" and
- * asks for cw >= 1 in its first law: so the first law ends at 1, and the next
- * mark is the second's. The draft has cw_min = gamma: N flows at gamma keep N *
- * gamma packets on the path and in its queue.
+ * for an ACK of n segments. The draft lets cw fall "beneath one packet", but its first law needs cw
+ * >= 1. So the first law stops at 1, and the second law handles the next mark. The draft sets
+ * cw_min = gamma: N flows at gamma keep N * gamma packets on the path and in its queue.
  *
- * A packet of a window below 1 leaves each RTT / cw, at random.
+ * If cw is below 1, one packet leaves per RTT / cw on average, at random times.
  *
  * No skb, no socket, no clock, no lock.
  *
@@ -33,11 +32,10 @@
  *	cw_min			Q24	(0, gamma]	the caller's
  *	ticks until a packet	Q28	0 .. 6		down
  *
- * Errors: p is too small by less than 2^-31, and 2^-63 more for each byte
- * above K_min: so by less than 2^-30. n * alpha / cw is off by at most 2^-25 of
- * a segment. For n = 1 and alpha = 1 that is 0.1 % of it below 2^15 segments,
- * and 6 % for the largest window that TCP can have (2^30 bytes in segments of
- * 536). A step below 2^-25 is none: cw then stays where it is.
+ * Errors: p is too small by less than 2^-31 plus 2^-63 for each byte above K_min: in total less
+ * than 2^-30. n * alpha / cw is off by at most 2^-25 of a segment. For n = 1 and alpha = 1 that is
+ * 0.1 % of it below 2^15 segments, and 6 % for the largest window that TCP can have (2^30 bytes in
+ * segments of 536). A step below 2^-25 is rounded to 0: cw then does not change.
  */
 #ifndef _HPCC_LAW_LDCP_H
 #define _HPCC_LAW_LDCP_H
@@ -55,9 +53,9 @@
 #define LDCP_PPM		1000000U
 
 /**
- * struct ldcp_curve - how an ECN-capable packet is marked
- * @K_min: bytes of queue below which nothing is marked
- * @K_max: bytes of queue from which on everything is
+ * struct ldcp_curve - marking curve for ECN-capable packets
+ * @K_min: queue in bytes; below it no packet is marked
+ * @K_max: queue in bytes; from it on every packet is marked
  * @slope: P_max / (K_max - K_min), Q63
  */
 struct ldcp_curve {
@@ -67,7 +65,7 @@ struct ldcp_curve {
 };
 
 /**
- * ldcp_curve_init() - prepare a curve, so that packets need no division
+ * ldcp_curve_init() - compute a curve, so that packets need no division
  * @c: curve
  * @K_min: bytes
  * @K_max: bytes, K_min or more
@@ -86,7 +84,7 @@ static inline void ldcp_curve_init(struct ldcp_curve *c, u32 K_min, u32 K_max,
 /**
  * ldcp_mark_p() - probability that an arriving packet is marked
  * @c: curve
- * @q: bytes waiting in front of it
+ * @q: bytes in the queue in front of it
  *
  * Return: p in Q32, 0 .. LDCP_P_ONE.
  */
@@ -105,9 +103,8 @@ static inline u64 ldcp_mark_p(const struct ldcp_curve *c, u64 q)
 #define LDCP_ONE_Q24		BIT_ULL(LDCP_CW_BITS)
 #define LDCP_CW_MAX_Q24		BIT_ULL(2 * LDCP_CW_BITS)
 
-/* Segments that one ACK grants credit for, so that n * alpha fits 64 bits in
- * Q48. One that covers more than these 17 MB is the exception, and the window
- * then grows by less than the law has it.
+/* Maximum number of segments that one ACK is credited for, so that n * alpha fits 64 bits in Q48.
+ * An ACK for more than these 17 MB is rare; the window then grows by less than the law requires.
  */
 #define LDCP_ACKED_MAX		BIT(15)
 
@@ -116,7 +113,7 @@ static inline u64 ldcp_mark_p(const struct ldcp_curve *c, u64 q)
  * @alpha_q24: increase, segments per round trip, (0, 1]
  * @beta_q24: decrease per marked segment, (0, 1]
  * @gamma_q24: step of windows below one segment, (0, 1]
- * @cw_min_q24: least window, (0, @gamma_q24]
+ * @cw_min_q24: minimum window, (0, @gamma_q24]
  */
 struct ldcp_params {
 	u32	alpha_q24;
@@ -131,10 +128,10 @@ struct ldcp_params {
  * @cw_q24: congestion window, segments, not 0
  * @n: segments it covers, 1 or more; those beyond LDCP_ACKED_MAX do not count
  *
- * Below one segment ACKs are counted, as the draft has it, and not segments.
+ * If cw is below 1, each ACK counts once, as in the draft, and not its segments.
  *
- * One division of 64 bits for each ACK: its divisor cw is another each time,
- * so a reciprocal would have to be computed as often.
+ * One 64-bit division per ACK: the divisor cw changes with each ACK, so a stored reciprocal would
+ * not save a division.
  *
  * Return: the window, at most LDCP_CW_MAX_Q24.
  */
@@ -168,14 +165,14 @@ static inline u64 ldcp_revoke(const struct ldcp_params *p, u64 cw_q24, u32 n)
 
 /* ---- Sender: ticks of a window below one segment (section 2.2) --------------- */
 
-/* A queue that marks does not take longer than this many T. What does is an ACK
- * held back, or a host that was busy.
+/* A marking queue delays a packet by less than this many T. A longer RTT is caused by a delayed ACK
+ * or a busy host.
  */
 #define LDCP_RTT_MAX_T		8
 #define LDCP_RANDOM_BITS	24
 
 /**
- * ldcp_tick_rtt_ns() - RTT that a tick goes by
+ * ldcp_tick_rtt_ns() - RTT that a tick is computed from
  * @T_ns: base RTT
  * @rtt_us: the last packet's RTT; 0 if there is none yet
  *
@@ -193,13 +190,12 @@ static inline u64 ldcp_tick_rtt_ns(u32 T_ns, u32 rtt_us)
  * @cw_q24: congestion window, segments, cw_min or more and below 1
  * @random: evenly distributed over all values
  *
- * RTT / cw on average. Flows hear of the queue once in a tick only: with even
- * ticks they all answer to one queue at once, and the next time to the opposite
- * one. So ticks are as good as exponentially distributed: two thirds of a tick as
- * often as heads come before tails, and one such part more, cut off at random.
- * At most 6 ticks.
+ * RTT / cw on average. A flow gets a report of the queue only once per tick. With equal ticks all
+ * flows would react to the same queue together, and then together to the opposite queue. So ticks
+ * are nearly exponentially distributed: the sum of 2/3 of a tick for each head before the first
+ * tail, and of a uniformly distributed part of another 2/3. At most 6 ticks.
  *
- * One division of 64 bits: a window below one has an ACK less than once in an RTT.
+ * One 64-bit division is cheap enough: a window below one gets less than one ACK per RTT.
  *
  * Return: ns.
  */
@@ -208,7 +204,7 @@ static inline u64 ldcp_tick_ns(u64 rtt_ns, u64 cw_q24, u32 random)
 	u32 heads, rest, parts_q28;
 
 	random >>= 32 - LDCP_RANDOM_BITS;
-	/* 0 .. 8: the rest has 15 random bits at least. */
+	/* 0 .. 8: the rest has at least 15 random bits. */
 	heads = LDCP_RANDOM_BITS - fls(random | BIT(LDCP_RANDOM_BITS - 9));
 	rest = random << (heads + 1) & (BIT(LDCP_RANDOM_BITS) - 1);
 	parts_q28 = heads << 28 | rest << (28 - LDCP_RANDOM_BITS);
@@ -222,10 +218,10 @@ static inline u64 ldcp_tick_ns(u64 rtt_ns, u64 cw_q24, u32 random)
  * ldcp_is_low_priority() - whether a first-RTT packet leaves as Not-ECT
  * @sent: bytes since the start of the flow, this packet included
  * @IW: initial window, bytes
- * @last: the message ends with it
+ * @last: it is the last packet of the message
  *
- * The packet that completes IW, and the last one of a message, stay ECT: they
- * pass where others are dropped, and tell the receiver what is missing.
+ * The packet that completes IW and the last packet of a message stay ECT: they survive where
+ * Not-ECT packets are dropped, and show the receiver which packets are missing.
  */
 static inline bool ldcp_is_low_priority(u64 sent, u64 IW, bool last)
 {

@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Receiver-based HPCC++: NewINT of draft-miao-iccrg-hpccplus section 6.2, and the records of a
- * REPORT that it needs.
+ * Receiver-based HPCC++: NewINT of draft-miao-iccrg-hpccplus section 6.2, and its records in a
+ * REPORT.
  *
  *	sender to receiver	what to compute W with (struct hpcc_newint_params)
  *	receiver to sender	W (struct hpcc_window)
  *
- * Everything is a part of W_init, so that neither says what a path can carry. The receiver runs
- * MeasureInflight and ComputeWind of <hpcc/law/algo.h> with W_init = HPCC_WINDOW_ONE bytes.
+ * All windows are fractions of W_init, so neither record reveals the capacity of the path. The
+ * receiver runs MeasureInflight and ComputeWind of <hpcc/law/algo.h> with W_init = HPCC_WINDOW_ONE
+ * bytes.
  *
- * Where the draft has "now > lastUpdateTime + T", this adds the queues of the path: data that
- * leave after the sender has heard of W wait behind them, as a sender that counts round trips
- * waits for them. Without that, Wc is divided once in T by a U that is a round trip old, and
- * sixteen flows that meet in an empty port are all at W_min when the queue is gone.
+ * The draft's condition is "now > lastUpdateTime + T". This code adds the queues of the path,
+ * because data that the sender transmits with a new W wait behind these queues. Without this, Wc
+ * would be divided once per T by a U that is one round trip old, and sixteen flows that meet at an
+ * empty port would all be at W_min when the queue has drained.
  *
  * No skb, no socket, no clock, no lock, as <hpcc/law/algo.h>.
  */
@@ -30,27 +31,27 @@
 #define HPCC_NEWINT_SETTLE_MAX	64U
 #define HPCC_NEWINT_IDS		16
 
-/* W is told at once when it is below what was told last by more than a part of 2^-3. */
+/* W is reported immediately if it is below the last reported W by more than 2^-3 of it. */
 #define HPCC_NEWINT_FALL_SHIFT	3
-/* W that was not synchronised is told once in so many T. */
+/* W that was not synchronised is reported once per this many T. */
 #define HPCC_NEWINT_SAME_T	4
-/* A queue stands for no more than so many T. */
+/* A queue counts as at most this many T. */
 #define HPCC_NEWINT_QUEUE_T	64
-/* N until it is counted: the HPCC paper sizes W_AI for 100 flows. */
+/* N before it is counted: the HPCC paper computes W_AI for 100 flows. */
 #define HPCC_N_DEFAULT		100
 
 /**
- * struct hpcc_newint_params - what a sender wants W computed with
- * @id: tells one set from the next, 0 .. HPCC_NEWINT_IDS - 1
+ * struct hpcc_newint_params - parameters of a sender for the computation of W
+ * @id: number of this set, 0 .. HPCC_NEWINT_IDS - 1
  * @T_ns: base RTT; 0: compute nothing
  * @eta_permille: target utilization, 1 .. 1000
  * @max_stage: maxStage
  * @settle: as for hpcc_wc_update_allowed(), at most HPCC_NEWINT_SETTLE_MAX
- * @per_rtt: W moves only when Wc does
+ * @per_rtt: W changes only when Wc does
  * @W_min: in W_init / 2^14, 1 .. 2047
- * @W: to begin with, in W_init / 2^16, 1 .. 65536
+ * @W: initial W, in W_init / 2^16, 1 .. 65536
  * @W_ai: in W_init / 2^28, below 2^28
- * @alone: @W_ai is that of a flow alone: the receiver counts N, and divides by it
+ * @alone: @W_ai is for a single flow: the receiver counts N and divides @W_ai by N
  */
 struct hpcc_newint_params {
 	u8	id;
@@ -70,9 +71,9 @@ struct hpcc_newint_params {
 #define HPCC_NEWINT_W_AI_BITS	28
 
 /**
- * hpcc_newint_params_pack() - the two records of parameters
+ * hpcc_newint_params_pack() - write the two records of parameters
  * @q: parameters, in range
- * @words: result, the records' bytes as numbers
+ * @words: result, the bytes of the records as numbers
  */
 static inline void hpcc_newint_params_pack(const struct hpcc_newint_params *q, u64 words[2])
 {
@@ -89,7 +90,7 @@ static inline void hpcc_newint_params_pack(const struct hpcc_newint_params *q, u
  * @words: their bytes as numbers
  * @q: result
  *
- * Return: false where they are no parameters, of two sets, or out of range.
+ * Return: false if they are not parameters, belong to two sets, or are out of range.
  */
 static inline bool hpcc_newint_params_unpack(const u64 words[2], struct hpcc_newint_params *q)
 {
@@ -111,10 +112,10 @@ static inline bool hpcc_newint_params_unpack(const u64 words[2], struct hpcc_new
 }
 
 /**
- * hpcc_newint_W_ai_alone() - what the receiver divides by N
+ * hpcc_newint_W_ai_alone() - the W_ai that the receiver divides by N
  * @words: records of parameters, in range
  *
- * Return: W_ai of a flow alone, as the receiver counts bytes, Q16; 0: W_ai stays as it was told.
+ * Return: W_ai of a single flow, in the receiver's bytes, Q16; 0: do not divide W_ai by N.
  */
 static inline u64 hpcc_newint_W_ai_alone(const u64 words[2])
 {
@@ -124,7 +125,7 @@ static inline u64 hpcc_newint_W_ai_alone(const u64 words[2])
 }
 
 /**
- * hpcc_newint_params_same() - whether two sets of parameters differ in no more than W
+ * hpcc_newint_params_same() - whether two sets of parameters are equal except for W
  * @a: records of one
  * @b: records of the other
  */
@@ -134,19 +135,19 @@ static inline bool hpcc_newint_params_same(const u64 a[2], const u64 b[2])
 }
 
 /**
- * hpcc_newint_part() - a part of W_init
+ * hpcc_newint_part() - a window as a fraction of W_init
  * @p: parameters of the sender
- * @W_q16: window, bytes; more than W_init counts as that
- * @bits: units are W_init / 2^@bits, 1 .. 30
+ * @W_q16: window, bytes; a larger one counts as W_init
+ * @bits: the unit is W_init / 2^@bits, 1 .. 30
  *
- * Return: units, rounded down.
+ * Return: number of units, rounded down.
  */
 static inline u32 hpcc_newint_part(const struct hpcc_params *p, u64 W_q16, u32 bits)
 {
 	u32 shift = 0;
 
 	W_q16 = min(W_q16, p->W_max_q16);
-	/* 2^56 << 30 does not fit; 26 bits of W_init are left. */
+	/* 2^56 << 30 does not fit in 64 bits; at least 26 bits of W_init are used. */
 	while (p->W_max_q16 >> shift >> (64 - bits))
 		shift++;
 	return min_t(u64, div64_u64((W_q16 >> shift) << bits, max_t(u64, p->W_max_q16 >> shift, 1)),
@@ -155,8 +156,8 @@ static inline u32 hpcc_newint_part(const struct hpcc_params *p, u64 W_q16, u32 b
 
 /**
  * struct hpcc_window - the record of a window
- * @id: of the parameters that it was computed with
- * @seq: counts windows, modulo 2^16
+ * @id: @id of the parameters that W was computed with
+ * @seq: sequence number of windows, modulo 2^16
  * @W: in W_init / HPCC_WINDOW_ONE, 1 .. HPCC_WINDOW_ONE
  */
 struct hpcc_window {
@@ -166,7 +167,7 @@ struct hpcc_window {
 };
 
 /**
- * hpcc_window_pack() - the record of a window
+ * hpcc_window_pack() - write the record of a window
  * @w: the window
  *
  * Return: its bytes as a number.
@@ -181,7 +182,7 @@ static inline u64 hpcc_window_pack(const struct hpcc_window *w)
  * @v: its bytes as a number
  * @w: result
  *
- * Return: false where it is none, or W is 0 or above W_init.
+ * Return: false if it is not the record of a window, or W is 0 or above W_init.
  */
 static inline bool hpcc_window_unpack(u64 v, struct hpcc_window *w)
 {
@@ -193,9 +194,9 @@ static inline bool hpcc_window_unpack(u64 v, struct hpcc_window *w)
 }
 
 /**
- * hpcc_window_newer() - whether one window's record is newer than another's of the same id
+ * hpcc_window_newer() - whether a window record is newer than another one of the same id
  * @v: a record
- * @old: another one; 0: there is none
+ * @old: the other record; 0: there is none
  */
 static inline bool hpcc_window_newer(u64 v, u64 old)
 {
@@ -217,17 +218,17 @@ static inline u64 hpcc_window_bytes(const struct hpcc_window *w, const struct hp
 }
 
 /**
- * struct hpcc_newint - what a receiver keeps of a connection
+ * struct hpcc_newint - state of a connection at the receiver
  * @algo: W, Wc, U, L
  * @params: parameters, with W_init of HPCC_WINDOW_ONE bytes
  * @last_update: lastUpdateTime, time units
- * @queue: queues of the path then, time units
- * @reduced: when CE reduced W last
- * @reported: when W was told last
- * @reported_q16: that W; 0: none was
- * @settle: of the parameters
- * @measured: a link was measured since W was told
- * @updated: Wc was synchronised, or reduced because of CE, since then
+ * @queue: queues of the path at @last_update, time units
+ * @reduced: time when CE last reduced W
+ * @reported: time of the last report of W
+ * @reported_q16: the last reported W; 0: W was not reported yet
+ * @settle: @settle of the parameters
+ * @measured: a link was measured since the last report
+ * @updated: Wc was synchronised, or reduced because of CE, since the last report
  */
 struct hpcc_newint {
 	struct hpcc_algo	algo;
@@ -243,10 +244,10 @@ struct hpcc_newint {
 };
 
 /**
- * hpcc_newint_begin() - compute W anew, with other parameters
- * @r: result; links stay
+ * hpcc_newint_begin() - restart the computation of W with new parameters
+ * @r: result; links keep their state
  * @q: parameters, in range, T not 0
- * @now: time units; those are ns here
+ * @now: time units; here ns
  */
 static inline void hpcc_newint_begin(struct hpcc_newint *r, const struct hpcc_newint_params *q,
 				     u64 now)
@@ -277,7 +278,7 @@ static inline void hpcc_newint_begin(struct hpcc_newint *r, const struct hpcc_ne
 	r->updated = false;
 }
 
-/* The queues of the path, as the newest records have them. */
+/* The sum of the queues of the path in the newest records. */
 static inline u64 hpcc_newint_queue(const struct hpcc_newint *r)
 {
 	const struct hpcc_algo *a = &r->algo;
@@ -292,9 +293,9 @@ static inline u64 hpcc_newint_queue(const struct hpcc_newint *r)
 }
 
 /**
- * hpcc_newint_follow() - what NewINT does with U (draft section 6.2, lines 28-34)
+ * hpcc_newint_follow() - second part of NewINT: update W from U (draft section 6.2, lines 28-34)
  * @r: connection
- * @bits: what MeasureInflight returned
+ * @bits: result of MeasureInflight
  * @now: time units
  *
  * Return: enum hpcc_ack_bits.
@@ -329,7 +330,7 @@ static inline u32 hpcc_newint_follow(struct hpcc_newint *r, u32 bits, u64 now)
 /**
  * hpcc_newint_sample() - NewINT (draft section 6.2)
  * @r: connection
- * @s: records that a data segment brought
+ * @s: records of a data segment
  * @n: how many
  * @now: time units
  *
@@ -342,7 +343,7 @@ static inline u32 hpcc_newint_sample(struct hpcc_newint *r, const struct hpcc_sa
 }
 
 /**
- * hpcc_newint_reduce() - reduce W because of CE, once in a round trip
+ * hpcc_newint_reduce() - reduce W because of CE, at most once per round trip
  * @r: connection
  * @shift: as for hpcc_algo_reduce()
  * @now: time units
@@ -357,10 +358,10 @@ static inline void hpcc_newint_reduce(struct hpcc_newint *r, u32 shift, u64 now)
 }
 
 /**
- * hpcc_newint_fell() - whether to tell W at once
+ * hpcc_newint_fell() - whether to report W immediately
  * @r: connection
  *
- * Return: true for the first one, and when W is lower than what was told by more than 1/8.
+ * Return: true for the first report, and if W is lower than the last reported W by more than 1/8.
  */
 static inline bool hpcc_newint_fell(const struct hpcc_newint *r)
 {
@@ -371,12 +372,12 @@ static inline bool hpcc_newint_fell(const struct hpcc_newint *r)
 }
 
 /**
- * hpcc_newint_due() - whether to tell W
+ * hpcc_newint_due() - whether to report W
  * @r: connection
  * @now: time units
  *
- * Return: true if hpcc_newint_fell(); and once in T at most if a link was measured since the last
- * one, and Wc was synchronised, or 4 T have passed.
+ * Return: true if hpcc_newint_fell(). Also true, at most once per T, if a link was measured since
+ * the last report, and either Wc was synchronised or 4 T have passed.
  */
 static inline bool hpcc_newint_due(const struct hpcc_newint *r, u64 now)
 {
@@ -390,7 +391,7 @@ static inline bool hpcc_newint_due(const struct hpcc_newint *r, u64 now)
 }
 
 /**
- * hpcc_newint_report() - tell W
+ * hpcc_newint_report() - report W
  * @r: connection
  * @now: time units
  *

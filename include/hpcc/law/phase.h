@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Which hops of a long path the next request asks, and which of those had nothing to tell.
+ * Which hops of a long path the next request addresses, and which of these hops were quiet.
  *
- * A request with n slots and phase p is filled in by hops p n + 1 .. p n + n.
- * Requests of one connection differ in n: one that shares its header with an
- * echo has one slot. So the sender keeps the hop to ask next, not a count of
- * requests, and each request asks a range of hops that contains it. A round
- * over H hops then takes
+ * Hops p n + 1 .. p n + n write records into a request with n slots and phase p. Requests of one
+ * connection differ in n: one that shares its header with an echo has one slot. So the sender keeps
+ * the hop to ask next, not a count of requests, and each request asks a range of hops that contains
+ * it. A round over H hops then takes
  *
  *	ceil(H / n) requests of n slots each, at most H in any mixture
  *
- * as long as requests that ask for a hop beyond HPCC_PHASES have two slots or
- * more: with one slot the 3 bits of the phase name no later hop.
+ * as long as requests that ask for a hop beyond HPCC_PHASES have two slots or more: with one slot
+ * the 3 bits of the phase name no later hop.
  */
 #ifndef _HPCC_LAW_PHASE_H
 #define _HPCC_LAW_PHASE_H
@@ -25,11 +24,11 @@
 
 /**
  * hpcc_phase_next() - the phase of the next request
- * @next_hop: next hop to ask in this round, from 0 on; updated
+ * @next_hop: next hop to request in this round, from 0 on; updated
  * @hops: hops of the path, 0 .. HPCC_HOPS_MAX
  * @nr: slots of the request, 1 .. HPCC_OPT_RECORDS_MAX
  *
- * Where no phase of @nr slots asks the next hop, a new round begins.
+ * If no phase with @nr slots reaches the next hop, a new round begins.
  *
  * Return: 0 .. HPCC_PHASES - 1.
  */
@@ -52,7 +51,7 @@ static inline u32 hpcc_phase_next(u8 *next_hop, u32 hops, u32 nr)
 
 /**
  * hpcc_phase_needs_slots() - whether one slot is too few for the next request
- * @next_hop: next hop to ask in this round, from 0 on
+ * @next_hop: next hop to request in this round, from 0 on
  */
 static inline bool hpcc_phase_needs_slots(u8 next_hop)
 {
@@ -60,14 +59,14 @@ static inline bool hpcc_phase_needs_slots(u8 next_hop)
 }
 
 /**
- * hpcc_phase_quiet() - hops that a request asked and that wrote no record
+ * hpcc_phase_quiet() - hops that a request addressed and that wrote no record
  * @opt: head of the request, as it arrived
- * @told: hops that wrote one, hop h in bit h - 1
+ * @told: hops that wrote a record, hop h in bit h - 1
  * @full: no slot was left
  *
- * Of hops behind the last record of a full request nobody can say why they wrote none.
+ * Hops after the last record of a full request are not included: they may have had no slot.
  *
- * Return: hops, as @told.
+ * Return: bit mask of hops, as in @told.
  */
 static inline u32 hpcc_phase_quiet(const struct hpcc_opt *opt, u32 told, bool full)
 {

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What a sender makes of a switch's direct response (draft-miao-iccrg-hpccplus section 6.3):
+ * Reaction of a sender to a direct response of a switch (draft-miao-iccrg-hpccplus section 6.3):
  *
  *	u' = 1 + qlen/T
  *	U  = u', W = min(W, Wc / (U/eta))	where u' is larger than U
  *
- * The port that responds has a queue, so it sends all the time. Wc stays, and follows W when the
- * round trip ends: what the ACKs of this round trip tell is answered by the same Wc, and no
- * response divides twice. No link is measured: L stays.
+ * The port that responds has a queue, so it sends without a pause. Wc is kept until the round trip
+ * ends, and is then synchronised to W: the ACKs of this round trip use the same Wc, so no
+ * congestion reduces W twice. No link is measured: L is unchanged.
  *
  * As in hpcc/law/algo.h: no skb, no socket, no clock, no lock.
  */
@@ -18,7 +18,7 @@
 #include <hpcc/wire/record.h>
 
 /*
- * A response as a word, which one CPU may write while another one reads it, from the most
+ * A response as one word, so that one CPU can write it while another CPU reads it, from the most
  * significant bit:
  *	seq:32  known:1  pending:1  zero:13  scale:5  qlen:12
  */
@@ -26,8 +26,8 @@
 #define HPCC_RESPONSE_PENDING	BIT_ULL(30)
 
 /**
- * hpcc_response_pack() - a response that nobody has taken yet
- * @seq: sequence number of the data that it is about
+ * hpcc_response_pack() - the word of a response that is not processed yet
+ * @seq: sequence number of the data that triggered it
  * @scale: of the option
  * @record: its load record as a number
  *
@@ -41,10 +41,10 @@ static inline u64 hpcc_response_pack(u32 seq, u8 scale, u64 record)
 }
 
 /**
- * hpcc_response_seq() - the data that a response is about
+ * hpcc_response_seq() - sequence number of the data that triggered a response
  * @word: from hpcc_response_pack()
  *
- * Return: their sequence number.
+ * Return: the number.
  */
 static inline u32 hpcc_response_seq(u64 word)
 {
@@ -52,7 +52,7 @@ static inline u32 hpcc_response_seq(u64 word)
 }
 
 /**
- * hpcc_response_qlen_ns() - the queue that a response tells of
+ * hpcc_response_qlen_ns() - the queue that a response reports
  * @word: from hpcc_response_pack()
  *
  * Return: the time that the link needs for it, ns.
@@ -63,7 +63,7 @@ static inline u64 hpcc_response_qlen_ns(u64 word)
 }
 
 /**
- * hpcc_response_holds() - whether the data that a response is about are on their way
+ * hpcc_response_holds() - whether the data that triggered a response are in flight
  * @word: the last one; 0: there was none
  * @snd_una: first byte that is not acknowledged
  * @snd_nxt: next byte to be sent
@@ -74,14 +74,14 @@ static inline bool hpcc_response_holds(u64 word, u32 snd_una, u32 snd_nxt)
 }
 
 /**
- * hpcc_response_is_new() - whether a response tells more than the last one
+ * hpcc_response_is_new() - whether a response adds information to the last one
  * @last: the last one; 0: there was none
- * @word: this one, about data on their way
+ * @word: this one, triggered by data in flight
  * @snd_una: first byte that is not acknowledged
  * @snd_nxt: next byte to be sent
  *
- * Return: true if it is about later data, or a longer queue; or if the data that the last one
- * was about are acknowledged.
+ * Return: true if it was triggered by later data, or reports a longer queue; or if the data that
+ * triggered the last one are acknowledged.
  */
 static inline bool hpcc_response_is_new(u64 last, u64 word, u32 snd_una, u32 snd_nxt)
 {
@@ -92,17 +92,17 @@ static inline bool hpcc_response_is_new(u64 last, u64 word, u32 snd_una, u32 snd
 }
 
 /**
- * hpcc_algo_respond() - answer a response
- * @a: connection; U rises and W falls, or neither
+ * hpcc_algo_respond() - react to a response
+ * @a: connection; U rises and W falls, or both are unchanged
  * @p: parameters
- * @seq: sequence number of the data that it is about
- * @qlen: the queue that the data found, time units
- * @told: the receiver computes W: U is that of the last response or audit, and says nothing about
- *	what was told since
+ * @seq: sequence number of the data that triggered it
+ * @qlen: the queue that the data met, time units
+ * @told: the receiver computes W: U is from the last response or audit, and does not include later
+ *	reports
  *
- * Data that left before Wc followed W last are answered already.
+ * Ignore data that were sent before Wc was last synchronised: W already reacted to them.
  *
- * Return: whether it told anything.
+ * Return: whether U changed.
  */
 static inline bool hpcc_algo_respond(struct hpcc_algo *a, const struct hpcc_params *p,
 				     u32 seq, u64 qlen, bool told)
