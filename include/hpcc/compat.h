@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Differences between kernels, 6.1 to 7.2, and no behaviour of our own.
+ * Differences between the kernels 6.1 to 7.2. There is no behaviour of our own here.
  *
- * The sources are written for the newest kernel. Each HAVE_* is one fact
- * about the kernel built against, found by compiling a probe (Kbuild).
+ * The sources are written for the newest kernel. Each HAVE_* is one property of the target kernel,
+ * found by compiling a probe (Kbuild).
  */
 #ifndef _HPCC_COMPAT_H
 #define _HPCC_COMPAT_H
@@ -27,7 +27,7 @@
 #define HPCC_CTL_TABLE_CONST
 #endif
 
-/* 6.6 gave sysctl tables a size; before, an empty entry ended them. */
+/* 6.6 gave sysctl tables a size; before, an empty entry was the end. */
 #ifdef HAVE_REGISTER_NET_SYSCTL_SZ
 #define HPCC_SYSCTL_SENTINEL	0
 #define hpcc_register_net_sysctl	register_net_sysctl_sz
@@ -37,17 +37,15 @@
 	register_net_sysctl(net, path, table)
 #endif
 
-/* 6.10 gave cong_control the ACK number and its flags, neither of which is
- * needed here.
- */
+/* 6.10 passes the ACK number and flags to cong_control. Our code uses neither. */
 #ifdef HAVE_CONG_CONTROL_ACK
 #define HPCC_CONG_CONTROL_ACK	u32 ack_seq, int flag,
 #else
 #define HPCC_CONG_CONTROL_ACK
 #endif
 
-/* Kernels with the BBRv3 patch ask for the length of a burst, and not for the least length: as
- * tcp_tso_autosize() has it, which modules cannot call.
+/* Kernels with the BBRv3 patch call tso_segs() for the length of a burst, and not min_tso_segs()
+ * for its minimum. The function below repeats tcp_tso_autosize(), which modules cannot call.
  */
 #ifdef HAVE_MIN_TSO_SEGS
 #define HPCC_TSO_SEGS	min_tso_segs
@@ -68,9 +66,8 @@ static inline u32 hpcc_tso_autosize(const struct sock *sk, unsigned int mss_now,
 }
 #endif
 
-/* Addresses of a full or request socket, IPv4 in its mapped form; and whether
- * setsockopt() of IP options sets icsk_ext_hdr_len, as IPv6 does, or changes it
- * by the difference, as IPv4 does. Kernels without IPv6 lack the fields.
+/* Addresses of a full or request socket; IPv4 addresses are mapped. Kernels without IPv6 lack the
+ * fields.
  */
 #if IS_ENABLED(CONFIG_IPV6)
 static inline void hpcc_sock_addrs(const struct sock *sk,
@@ -105,8 +102,8 @@ static inline void hpcc_sock_addrs(const struct sock *sk,
 })
 #endif
 
-/* The established socket, request or TIME_WAIT of a segment at LOCAL_IN, with a
- * reference, as TCP looks it up; NULL: none.
+/* Look up the established, request or TIME_WAIT socket of a segment at LOCAL_IN, as TCP does. Takes
+ * a reference; NULL: none.
  */
 static inline struct sock *hpcc_lookup(struct net *net, u8 family,
 				       const struct sk_buff *skb,
@@ -124,8 +121,8 @@ static inline struct sock *hpcc_lookup(struct net *net, u8 family,
 			   inet_iif(skb), inet_sdif(skb));
 }
 
-/* The listener that a SYN at LOCAL_IN is for, without a reference; NULL: none. If several
- * share the port (SO_REUSEPORT), it may be another one than TCP will choose.
+/* Look up the listener for a SYN at LOCAL_IN. Takes no reference; NULL: none. If several listeners
+ * share the port (SO_REUSEPORT), TCP may select a different one.
  */
 static inline struct sock *hpcc_lookup_listener(struct net *net, u8 family,
 						const struct sk_buff *skb,
@@ -143,7 +140,7 @@ static inline struct sock *hpcc_lookup_listener(struct net *net, u8 family,
 			   ntohs(th->dest), inet_iif(skb), inet_sdif(skb));
 }
 
-/* Whether IPsec policies say nothing about what comes in. Kernels without XFRM lack the fields. */
+/* Whether no IPsec policy applies to incoming packets. Kernels without XFRM lack the fields. */
 static inline bool hpcc_no_policy_in(const struct net *net, const struct sock *sk)
 {
 #ifdef CONFIG_XFRM
@@ -165,7 +162,7 @@ static inline bool hpcc_skb_has_passed_ipvs(const struct sk_buff *skb)
 #endif
 }
 
-/* 7.2 has these writers for lockless readers of a qdisc's length. */
+/* 7.2 has these functions, because other CPUs read a qdisc's length without a lock. */
 #ifndef HAVE_QDISC_QLEN_INC
 static inline void qdisc_qlen_inc(struct Qdisc *sch)
 {
@@ -186,8 +183,9 @@ static inline void hpcc_set_pkt_segs(struct sk_buff *skb, u32 segs)
 #endif
 }
 
-/* Packets that a packet will be on the wire. A guest's GSO packet need not say: the
- * kernel counts the same way for qdisc_pkt_len(), which here may be one too many.
+/* Number of segments that a packet has on the wire. If a guest's GSO packet does not state it,
+ * compute it in the same way as the kernel does for qdisc_pkt_len(); the result may be one too
+ * many.
  */
 static inline u32 hpcc_pkt_segs(const struct sk_buff *skb)
 {
@@ -202,7 +200,7 @@ static inline u32 hpcc_pkt_segs(const struct sk_buff *skb)
 #endif
 }
 
-/* 7.2 tells classic ECN from AccECN, which has other uses for ECE and CWR. */
+/* 7.2 distinguishes classic ECN from AccECN, which uses ECE and CWR in another way. */
 #ifdef HAVE_TCP_ECN_MODE
 static inline bool hpcc_ecn_is_negotiated(const struct tcp_sock *tp)
 {
@@ -225,7 +223,7 @@ static inline bool hpcc_ecn_is_classic(const struct tcp_sock *tp)
 }
 #endif
 
-/* Ticks of TSval, ns. Since 6.7 a route may ask for finer ones. */
+/* Unit of TSval, ns. Since 6.7 a route can select microseconds. */
 static inline u32 hpcc_ts_tick_ns(const struct tcp_sock *tp)
 {
 #ifdef HAVE_TCP_USEC_TS
@@ -235,7 +233,7 @@ static inline u32 hpcc_ts_tick_ns(const struct tcp_sock *tp)
 	return NSEC_PER_MSEC;
 }
 
-/* 7.2 gave it flags for AccECN. */
+/* 7.2 added flags for AccECN to this function. */
 static inline void hpcc_send_ack(struct sock *sk, u32 rcv_nxt)
 {
 #ifdef HAVE_SEND_ACK_FLAGS

@@ -1,21 +1,22 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * Congestion signals in a tag of 4 bytes (CSIG, compact format), as draft-miao-ccwg-hpcc-info-03,
- * section 3, uses them: read and replace a tag, buckets, and what a sender makes of a signal.
+ * section 3, uses them: read and replace a tag, buckets, and how a sender uses a signal.
  *
  * Bytes and lengths only: no skb. Nothing is read beyond the length that the caller gives.
  *
- * The tag is behind an Ethernet header and its VLAN tags:
+ * The tag follows the Ethernet header and its VLAN tags:
  *	TPID:16  T:3  R:1  S:5  LM:7	then the EtherType of what follows
- * T is the type of signal, S its bucket, LM the locator of who wrote it; 0: nobody.
+ * T is the type of signal, S its bucket, LM the locator of the port that wrote it; LM 0: not
+ * written yet.
  *
  * Buckets are floats: with m bits of mantissa, bucket S begins at value(S) units,
  *	value(S) = S for S < 2^m, else (2^m + S mod 2^m) 2^(S/2^m - 1)
- * ABW/C has m = 3, up to 60 units; times have m = 2, up to 448 units. Units are parameters
- * of the network. A bucket holds all from its beginning to that of the next one.
+ * ABW/C has m = 3, up to 60 units; times have m = 2, up to 448 units. Units are parameters of the
+ * network. A bucket contains all values from its start up to the start of the next one.
  *
- * A sender sees one link, its path: u2 from min(ABW/C), u1 from max(qlen/B). Of the two it asks for
- * u1 while there is a queue, and for u2 while there is none.
+ * For a sender the path is one link: u2 from min(ABW/C), u1 from max(qlen/B). The sender requests
+ * u1 while there is a queue, and u2 while there is none.
  */
 #ifndef _HPCC_CARRIER_CSIG_H
 #define _HPCC_CARRIER_CSIG_H
@@ -44,17 +45,17 @@
 #define HPCC_CSIG_ABW_BITS	3
 #define HPCC_CSIG_TIME_BITS	2
 
-/* The longest time that a bucket is looked for: all above is in the last one. */
+/* Maximum time for the computation of a bucket: longer times are in the last one. */
 #define HPCC_CSIG_TIME_TOP	0x7fffffffULL
 
-/* Bytes in front of an IP header that may have to be readable. */
+/* Maximum number of bytes before an IP header. */
 #define HPCC_CSIG_WALK		(ETH_HLEN + HPCC_VLAN_TAGS_MAX * VLAN_HLEN + HPCC_CSIG_LEN)
 
 /**
  * enum hpcc_csig_type - T
- * @HPCC_CSIG_ABW: min(ABW); we neither ask for it nor write it
+ * @HPCC_CSIG_ABW: min(ABW); not used here
  * @HPCC_CSIG_ABW_C: min(ABW/C)
- * @HPCC_CSIG_PD: max(PD), the time that a packet has waited
+ * @HPCC_CSIG_PD: max(PD), the waiting time of a packet
  * @HPCC_CSIG_QLEN: max(qlen/B), which the draft proposes without a number
  */
 enum hpcc_csig_type {
@@ -65,9 +66,9 @@ enum hpcc_csig_type {
 };
 
 /**
- * struct hpcc_csig_units - what buckets count, the same in all of a network
- * @abw: of ABW/C, 1/10000, 1 .. HPCC_CSIG_ABW_MAX
- * @time_ns: of PD and qlen/B, 1 .. HPCC_CSIG_TIME_MAX_NS
+ * struct hpcc_csig_units - units of buckets, the same in the whole network
+ * @abw: unit of ABW/C, in 1/10000, 1 .. HPCC_CSIG_ABW_MAX
+ * @time_ns: unit of PD and qlen/B, 1 .. HPCC_CSIG_TIME_MAX_NS
  * @abw_inv: 1 / @abw, Q62
  * @time_inv: 1 / @time_ns, Q62
  */
@@ -81,9 +82,9 @@ struct hpcc_csig_units {
 /**
  * hpcc_csig_units() - units and their reciprocals
  * @abw: of ABW/C
- * @time_ns: of times
+ * @time_ns: unit of times
  *
- * Return: them. Rounded up, so that a bucket begins at whole units.
+ * Return: the units. Reciprocals are rounded up, so that a bucket starts at whole units.
  */
 static inline struct hpcc_csig_units hpcc_csig_units(u32 abw, u32 time_ns)
 {
@@ -96,10 +97,10 @@ static inline struct hpcc_csig_units hpcc_csig_units(u32 abw, u32 time_ns)
 }
 
 /**
- * struct hpcc_csig_hop - what a port tells
+ * struct hpcc_csig_hop - values that a port reports
  * @abw_q30: ABW/C, in units of 2^-30
- * @pd_ns: how long the packet has waited
- * @qlen_ns: time the link needs for the queue behind it
+ * @pd_ns: waiting time of the packet
+ * @qlen_ns: time that the link needs for the queue after the packet
  * @has_pd: @pd_ns is known
  * @locator: 1 .. HPCC_CSIG_LOCATORS
  */
@@ -111,7 +112,7 @@ struct hpcc_csig_hop {
 	u8	locator;
 };
 
-/* Where bucket @s begins, in units. */
+/* Start of bucket @s, in units. */
 static inline u32 hpcc_csig_value(u32 s, u32 bits)
 {
 	u32 one = 1U << bits;
@@ -163,7 +164,8 @@ static inline u32 hpcc_csig_time_bucket(u64 ns, const struct hpcc_csig_units *un
  * @s: the bucket
  * @units: units
  *
- * Return: in units of 1 / HPCC_INT_UTIL_ONE: 1 of bucket 0, of others that of the bucket's middle.
+ * Return: utilization in units of 1 / HPCC_INT_UTIL_ONE: HPCC_INT_UTIL_ONE for bucket 0, otherwise
+ * that of the bucket's middle.
  */
 static inline u32 hpcc_csig_util(u32 s, const struct hpcc_csig_units *units)
 {
@@ -177,7 +179,7 @@ static inline u32 hpcc_csig_util(u32 s, const struct hpcc_csig_units *units)
 
 /**
  * hpcc_csig_locator() - the locator of a port
- * @node: switch_ID, or what stands for it
+ * @node: switch_ID, or a substitute for it
  * @port: port_ID
  *
  * Return: 1 .. HPCC_CSIG_LOCATORS.
@@ -188,10 +190,10 @@ static inline u8 hpcc_csig_locator(u32 node, u32 port)
 }
 
 /**
- * hpcc_csig_ask() - a tag that nobody has written to
+ * hpcc_csig_ask() - the tag of a new request
  * @type: enum hpcc_csig_type
  *
- * Return: the 16 bits behind TPID.
+ * Return: the 16 bits after TPID.
  */
 static inline u16 hpcc_csig_ask(u8 type)
 {
@@ -202,10 +204,9 @@ static inline u16 hpcc_csig_ask(u8 type)
  * hpcc_csig_find() - find the tag of a frame
  * @p: its first byte
  * @have: readable bytes; HPCC_CSIG_WALK is enough
- * @tpid: what marks the tag
+ * @tpid: TPID of the tag
  *
- * Return: its offset, behind which HPCC_CSIG_LEN bytes and an EtherType are readable; -ENOENT:
- * there is none.
+ * Return: its offset, with HPCC_CSIG_LEN bytes and an EtherType readable there; -ENOENT: no tag.
  */
 static inline int hpcc_csig_find(const u8 *p, u32 have, u16 tpid)
 {
@@ -225,7 +226,7 @@ static inline int hpcc_csig_find(const u8 *p, u32 have, u16 tpid)
 	}
 }
 
-/* The bucket of a signal of type @type, or -ENOENT where a port does not tell it. */
+/* The bucket of a signal of type @type, or -ENOENT if the port does not have it. */
 static inline int hpcc_csig_of(u8 type, const struct hpcc_csig_hop *hop,
 			       const struct hpcc_csig_units *units)
 {
@@ -242,15 +243,15 @@ static inline int hpcc_csig_of(u8 type, const struct hpcc_csig_hop *hop,
 }
 
 /**
- * hpcc_csig_write() - compare a tag with a port, and replace it where the port is worse
+ * hpcc_csig_write() - replace the value of a tag if the port is more congested
  * @p: the tag, HPCC_CSIG_LEN bytes, writable
  * @hop: the port
  * @units: units
  *
- * The first port that knows the type always writes. Which that is shows by the locator.
+ * The first port that supports the type always writes. The locator of the tag is 0 before this.
  *
- * Return: HPCC_STAMP_WRITTEN; HPCC_STAMP_QUIET where the tag stays; HPCC_UNSTAMPED_NO_OPTION
- * where the port does not tell that type.
+ * Return: HPCC_STAMP_WRITTEN; HPCC_STAMP_QUIET if the tag is unchanged; HPCC_UNSTAMPED_NO_OPTION if
+ * the port does not support the type.
  */
 static inline int hpcc_csig_write(u8 *p, const struct hpcc_csig_hop *hop,
 				  const struct hpcc_csig_units *units)
@@ -270,17 +271,17 @@ static inline int hpcc_csig_write(u8 *p, const struct hpcc_csig_hop *hop,
 
 /* ---- Between the ends ------------------------------------------------------------
  *
- * A signal record takes the one slot of a FORWARD. Its first 4 bits are those of a hop, so that
- * ports that fill in TCP options take the slot for used.
+ * A signal record occupies the only slot of a FORWARD. Its first 4 bits are a hop number, so that
+ * for ports that fill in TCP options the slot is in use.
  */
 
 #define HPCC_CSIG_RECORD	(15ULL << 60 | (u64)HPCC_REPORT_SIGNAL << 56)
 #define HPCC_CSIG_POPPED	0x10000ULL
 
 /**
- * hpcc_csig_record() - the record of a FORWARD that asks for a signal
- * @tag: what a tag says behind TPID
- * @popped: the tag has come; else it is to be pushed
+ * hpcc_csig_record() - the record of a FORWARD that requests a signal
+ * @tag: the 16 bits of a tag after TPID
+ * @popped: the tag was received and removed; else it is not pushed yet
  *
  * Return: its bytes as a number.
  */
@@ -290,7 +291,7 @@ static inline u64 hpcc_csig_record(u16 tag, bool popped)
 }
 
 /**
- * hpcc_csig_is() - whether a FORWARD or ANSWERED asks for a signal
+ * hpcc_csig_is() - whether a FORWARD or ANSWERED requests a signal
  * @opt: its head
  * @records: its records
  *
@@ -303,13 +304,13 @@ static inline bool hpcc_csig_is(const struct hpcc_opt *opt, const u8 *records)
 }
 
 /**
- * hpcc_csig_pop() - have a FORWARD say what the tag said
+ * hpcc_csig_pop() - copy a received tag into the FORWARD
  * @p: the packet from its first byte on, writable up to @place->end
  * @place: its option, from hpcc_walk()
- * @tag: what the tag said behind TPID
- * @fix_check: adjust the TCP checksum; false where it is yet to be computed
+ * @tag: the 16 bits of the tag after TPID
+ * @fix_check: update the TCP checksum; false if it is not computed yet
  *
- * Return: false where the option does not ask for a signal: nothing was changed.
+ * Return: false if the option does not request a signal: then nothing was changed.
  */
 static inline bool hpcc_csig_pop(u8 *p, const struct hpcc_opt_location *place, u16 tag,
 				 bool fix_check)
@@ -350,7 +351,7 @@ static inline u64 hpcc_csig_report(u16 tag)
  * @opt: its head
  * @records: its records
  *
- * Return: what the tag said; 0 where the REPORT is of another kind, or malformed: no signal is 0.
+ * Return: the signal; 0 if the REPORT is of another kind or malformed: no signal is 0.
  */
 static inline u16 hpcc_csig_reported(const struct hpcc_opt *opt, const u8 *records)
 {
@@ -362,14 +363,14 @@ static inline u16 hpcc_csig_reported(const struct hpcc_opt *opt, const u8 *recor
 /* ---- Sender ---------------------------------------------------------------------- */
 
 /**
- * struct hpcc_csig_path - a path as its signals tell, one link
- * @ts_ns: when the last signal came; 0: none did
- * @tx_ns: time that the link has spent, as signals add up to
+ * struct hpcc_csig_path - state of a path from its signals, as one link
+ * @ts_ns: arrival time of the last signal; 0: none yet
+ * @tx_ns: time that the link has spent, the sum from all signals
  * @qlen_ns: u1 of the last signal, times T
- * @ask: enum hpcc_csig_type of the next signal; 0: none is asked for
- * @locator: of the last queue
- * @turn: changes when the baseline is void
- * @turned: it did at the last queue
+ * @ask: enum hpcc_csig_type of the next signal; 0: no request
+ * @locator: locator of the last queue
+ * @turn: changes when the baseline becomes invalid
+ * @turned: @turn changed at the last queue
  */
 struct hpcc_csig_path {
 	u64	ts_ns;
@@ -381,8 +382,8 @@ struct hpcc_csig_path {
 	u8	turned : 1;
 };
 
-/* Another bottleneck than the last queue's: that one is no baseline for min(qlen, L.qlen). Not
- * twice in a row, or two that take turns would never measure anything.
+/* The bottleneck changed since the last queue: that queue is no baseline for min(qlen, L.qlen). Do
+ * this at most once in a row: otherwise two alternating bottlenecks would never be measured.
  */
 static inline void hpcc_csig_follow(struct hpcc_csig_path *path, u8 locator)
 {
@@ -392,20 +393,20 @@ static inline void hpcc_csig_follow(struct hpcc_csig_path *path, u8 locator)
 }
 
 /**
- * hpcc_csig_take() - take a signal in
- * @path: the path; its @ask is set to what is to be asked next
+ * hpcc_csig_take() - process a signal
+ * @path: the path; its @ask is set to the type to request next
  * @tag: the signal
  * @units: units
- * @now_ns: when it came, by a clock that does not go back, not 0
+ * @now_ns: arrival time by a monotonic clock, not 0
  * @scale: scale of the record
  * @r: set to a load record of hop 1
  *
- * txBytes is the sum of u2 times the time since the last signal, so that what the law divides
- * is u2. After a longer time than a signal tells of, the baseline is void. u1 is added to what u2
- * says, as the draft has it, and a u1 by itself to a u2 of 1. Where a queue has gone u2 is not
- * known until it is asked for.
+ * txBytes is the sum of u2 times the time since the last signal, so that d(tx) / d(ts) in the
+ * window law is u2. After more than HPCC_INT_SPAN_NS without a signal the baseline is invalid. As
+ * in the draft, u1 is added to u2; without a new u2, u2 is 1. After a queue has drained, u2 is
+ * unknown until it is requested.
  *
- * Return: 1; 0: there is no record yet; -EINVAL: it is no signal that was asked for, or nobody
+ * Return: 1; 0: there is no record yet; -EINVAL: it is not a requested type of signal, or no port
  * wrote it.
  */
 static inline int hpcc_csig_take(struct hpcc_csig_path *path, u16 tag,

@@ -1,21 +1,20 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Telemetry in IFA 2.0 (Inband Flow Analyzer, draft-kumar-ippm-ifa), as
- * draft-miao-tsv-hpcc-info-02 uses it: find it behind an IP header, push a hop's metadata, read all
- * hops' metadata.
+ * Telemetry in IFA 2.0 (Inband Flow Analyzer, draft-kumar-ippm-ifa), as draft-miao-tsv-hpcc-info-02
+ * uses it: find it after an IP header, push a hop's metadata, read all hops' metadata.
  *
- * Bytes and lengths only: no skb. Nothing is read beyond the length that the caller gives.
+ * Bytes and lengths only: no skb. No byte beyond the caller's length is read.
  *
  * What follows an IP header of protocol HPCC_IFA_PROTOCOL, 4 octets a line:
  *	Ver:4  GNS:4  Next Header:8  reserved:3  MF:1  TS:1  I:1  TA:1  C:1  Max Length:8
  *	the TCP header
  *	Request Vector:8  Action Vector:8  Hop Limit:8  Current Length:8
  *	then a stack of metadata, of the last hop first
- * Lengths count words of the stack. Neither the TCP checksum nor a length in the TCP header covers
- * what IFA adds.
+ * Lengths are in words of the stack. The TCP checksum and the lengths in the TCP header do not
+ * include IFA's bytes.
  *
- * GNS is 15: the local name space (LNS) of each hop says what its metadata are. Here these are,
- * as the draft's figure 1 draws them:
+ * GNS is 15: the local name space (LNS) of each hop defines the format of its metadata. Our format
+ * is that of figure 1 in the draft:
  *	LNS:4  deviceID:20  reserved:8
  *	Speed:4  reserved:8  rxTimestampSec:20
  *	egressPort:16  ingressPort:16
@@ -38,38 +37,38 @@
 
 #define HPCC_IFA_PROTOCOL	131	/* in the IP header */
 #define HPCC_IFA_VERSION	2
-#define HPCC_IFA_GNS		0xf	/* name spaces are the hops' */
+#define HPCC_IFA_GNS		0xf	/* each hop has its own name space */
 #define HPCC_IFA_LNS		1	/* ours */
-#define HPCC_IFA_UNIT		64	/* bytes that its Queue Length counts */
+#define HPCC_IFA_UNIT		64	/* unit of Queue Length in it, bytes */
 
-#define HPCC_IFA_HEAD_LEN	4	/* in front of the TCP header */
-#define HPCC_IFA_MD_LEN		4	/* metadata header, behind it */
+#define HPCC_IFA_HEAD_LEN	4	/* before the TCP header */
+#define HPCC_IFA_MD_LEN		4	/* metadata header, after it */
 #define HPCC_IFA_LEN		(HPCC_IFA_HEAD_LEN + HPCC_IFA_MD_LEN)
 #define HPCC_IFA_HOP_LEN	32
 #define HPCC_IFA_HOP_WORDS	8
-#define HPCC_IFA_NODES_MAX	12	/* as many as an IOAM trace can have */
-#define HPCC_IFA_UNLIMITED	0xff	/* a Hop Limit that no hop counts down */
+#define HPCC_IFA_NODES_MAX	12	/* the same as for an IOAM trace */
+#define HPCC_IFA_UNLIMITED	0xff	/* a Hop Limit that hops do not decrement */
 
 /* Flags of the IFA header's third octet. */
 #define HPCC_IFA_F_FRAGMENT	0x10
-#define HPCC_IFA_F_TAIL		0x08	/* metadata are at the packet's end */
-#define HPCC_IFA_F_INBAND	0x04	/* not a clone: who ends the zone passes it on */
+#define HPCC_IFA_F_TAIL		0x08	/* metadata are at the end of the packet */
+#define HPCC_IFA_F_INBAND	0x04	/* not a clone: the end of the zone forwards it */
 #define HPCC_IFA_F_CHECKSUM	0x01
 #define HPCC_IFA_F_OTHER	(HPCC_IFA_F_FRAGMENT | HPCC_IFA_F_TAIL | HPCC_IFA_F_CHECKSUM)
 
 #define HPCC_IFA_TCP		6
 #define HPCC_IFA_TCP_MIN	20
-#define HPCC_IFA_TCP_DOFF	12	/* offset of the octet that has the data offset */
+#define HPCC_IFA_TCP_DOFF	12	/* offset of the octet with the data offset */
 
-/* Speeds that a code stands for, Gbit/s; all other codes tell nothing. */
+/* Speed of each code, Gbit/s; all other codes have no defined speed. */
 #define HPCC_IFA_SPEEDS		7
 #define HPCC_IFA_SPEED_OTHER	15
 
-/* In the tag: where a link of IFA differs from one of IOAM or INT. */
+/* Bit in the tag that distinguishes a link of IFA from one of IOAM or INT. */
 #define HPCC_IFA_TAG		0x20
 
 /**
- * struct hpcc_ifa - what IFA header and metadata header say
+ * struct hpcc_ifa - fields of the IFA header and the metadata header
  * @md: offset of the metadata header from the IFA header
  * @max: Max Length
  * @limit: Hop Limit
@@ -83,7 +82,7 @@ struct hpcc_ifa {
 };
 
 /**
- * struct hpcc_ifa_hop - what a hop tells
+ * struct hpcc_ifa_hop - metadata of a hop
  * @lns: local name space
  * @node: deviceID, 20 bits
  * @speed: code of B
@@ -109,10 +108,10 @@ struct hpcc_ifa_hop {
 static const u16 hpcc_ifa_gbps[HPCC_IFA_SPEEDS] = { 10, 25, 40, 50, 100, 200, 400 };
 
 /**
- * hpcc_ifa_bps() - B that a code stands for
+ * hpcc_ifa_bps() - B of a speed code
  * @speed: the code
  *
- * Return: bit/s; 0: the code tells nothing.
+ * Return: bit/s; 0: the code has no defined speed.
  */
 static inline u64 hpcc_ifa_bps(u8 speed)
 {
@@ -120,10 +119,10 @@ static inline u64 hpcc_ifa_bps(u8 speed)
 }
 
 /**
- * hpcc_ifa_speed() - the code of B
+ * hpcc_ifa_speed() - the speed code of B
  * @bps: bit/s
  *
- * Return: the code; HPCC_IFA_SPEED_OTHER where there is none.
+ * Return: the code; HPCC_IFA_SPEED_OTHER if there is none.
  */
 static inline u8 hpcc_ifa_speed(u64 bps)
 {
@@ -136,10 +135,10 @@ static inline u8 hpcc_ifa_speed(u64 bps)
 }
 
 /**
- * hpcc_ifa_is_ours() - whether an IFA header is of a kind that we read and write
+ * hpcc_ifa_is_ours() - whether this code supports an IFA header
  * @p: the header, HPCC_IFA_HEAD_LEN bytes
  *
- * Return: true where version, GNS, next header and flags say so.
+ * Return: true if version, GNS, next header and flags are supported.
  */
 static inline bool hpcc_ifa_is_ours(const u8 *p)
 {
@@ -148,10 +147,10 @@ static inline bool hpcc_ifa_is_ours(const u8 *p)
 }
 
 /**
- * hpcc_ifa_md() - where the metadata header is
+ * hpcc_ifa_md() - find the metadata header
  * @p: IFA header and the first HPCC_IFA_TCP_MIN bytes of a TCP header
  *
- * Return: its offset from @p; 0 where the TCP header's length is wrong.
+ * Return: its offset from @p; 0 if the length of the TCP header is invalid.
  */
 static inline u32 hpcc_ifa_md(const u8 *p)
 {
@@ -162,13 +161,13 @@ static inline u32 hpcc_ifa_md(const u8 *p)
 
 /**
  * hpcc_ifa_find() - read both headers of IFA
- * @p: what follows the IP header
- * @have: bytes of it that are readable; all up to the metadata header's end, unless @len is less
- * @len: its length in the packet, @have or more
+ * @p: the bytes after the IP header
+ * @have: readable bytes at @p: up to the end of the metadata header, or @len if that is less
+ * @len: length of these bytes in the packet, @have or more
  * @t: result
  *
- * Return: length up to the stack's end, from @p; -ENOENT where it is not of our kind; -EINVAL where
- * lengths contradict each other.
+ * Return: length from @p to the end of the stack; -ENOENT if the header is not supported; -EINVAL
+ * if the lengths are inconsistent.
  */
 static inline int hpcc_ifa_find(const u8 *p, u32 have, u32 len, struct hpcc_ifa *t)
 {
@@ -193,9 +192,9 @@ static inline int hpcc_ifa_find(const u8 *p, u32 have, u32 len, struct hpcc_ifa 
 /**
  * hpcc_ifa_room() - whether a hop may push its metadata
  * @t: what hpcc_ifa_find() read
- * @room: by how many bytes the packet may grow
+ * @room: number of bytes that the packet may grow by
  *
- * Return: true if so. If not the packet has to leave as it came.
+ * Return: true if so. Otherwise the packet must be forwarded unchanged.
  */
 static inline bool hpcc_ifa_room(const struct hpcc_ifa *t, u32 room)
 {
@@ -204,7 +203,7 @@ static inline bool hpcc_ifa_room(const struct hpcc_ifa *t, u32 room)
 
 /**
  * hpcc_ifa_push() - write a hop's metadata
- * @md: the metadata header, behind which HPCC_IFA_HOP_LEN bytes were opened
+ * @md: the metadata header, followed by a gap of HPCC_IFA_HOP_LEN bytes
  * @t: what hpcc_ifa_find() read
  * @hop: what to write
  */
@@ -229,8 +228,8 @@ static inline void hpcc_ifa_push(u8 *md, const struct hpcc_ifa *t, const struct 
  * hpcc_ifa_hops() - how many hops there are
  * @t: from hpcc_ifa_find()
  *
- * Return: hops; -EINVAL where they have metadata of another length, are too many, or where one may
- * be missing, as none behind the last one was allowed to write: it may be the loaded one.
+ * Return: number of hops; -EINVAL if their metadata have another length, if there are too many, or
+ * if later hops had no permission to write: a missing hop may be the loaded one.
  */
 static inline int hpcc_ifa_hops(const struct hpcc_ifa *t)
 {
@@ -247,7 +246,7 @@ static inline int hpcc_ifa_hops(const struct hpcc_ifa *t)
  * @nr: the hop on the path, 1 .. @hops
  * @hop: result
  *
- * Return: 0, or -EINVAL where they contradict themselves.
+ * Return: 0, or -EINVAL if the metadata are inconsistent.
  */
 static inline int hpcc_ifa_hop(const u8 *md, u32 hops, u32 nr, struct hpcc_ifa_hop *hop)
 {
@@ -264,12 +263,12 @@ static inline int hpcc_ifa_hop(const u8 *md, u32 hops, u32 nr, struct hpcc_ifa_h
 	return hop->ns >= HPCC_IOAM_SECOND_NS ? -EINVAL : 0;
 }
 
-/* When the packet left, as the fraction of a second. */
+/* Departure time of the packet, ns within a second. */
 static inline u32 hpcc_ifa_egress_ns(const struct hpcc_ifa_hop *hop)
 {
 	u64 ns = (u64)hop->ns + hop->residence_ns;
 
-	/* At most five times: a residence time is below 2^32 ns. */
+	/* At most five iterations: a residence time is below 2^32 ns. */
 	while (ns >= HPCC_IOAM_SECOND_NS)
 		ns -= HPCC_IOAM_SECOND_NS;
 	return ns;
@@ -277,16 +276,16 @@ static inline u32 hpcc_ifa_egress_ns(const struct hpcc_ifa_hop *hop)
 
 /**
  * hpcc_ifa_record() - turn a hop's metadata into a load record
- * @link: the link of that hop; begins anew where the node or B is another one
- * @hop: the metadata, for which hpcc_ifa_hop() returned 0
+ * @link: the link of that hop; restarts if the node or B changed
+ * @hop: the metadata; hpcc_ifa_hop() returned 0 for them
  * @bps: B in bit/s, 8 or more
- * @unit: bytes that Queue Length counts, below 2^16
+ * @unit: unit of Queue Length in bytes, below 2^16
  * @nr: hop of the record
  * @scale: scale of the record
  *
- * Counters are those of an IOAM node, and wrap as they do: hpcc_ioam_age() has to be asked first.
- * Another tag than the link has in the TCP option, in IOAM and in INT keeps their records apart.
- * No division but where the link begins anew.
+ * Counters wrap as those of an IOAM node do: call hpcc_ioam_age() first. The tag differs from the
+ * link's tag in the TCP option, in IOAM and in INT, so that records of different carriers are not
+ * compared. It divides only when the link restarts.
  *
  * Return: the record.
  */
@@ -309,11 +308,11 @@ static inline struct hpcc_record hpcc_ifa_record(struct hpcc_trace_link *link,
 
 /**
  * hpcc_ifa_header() - make both headers, without metadata
- * @p: HPCC_IFA_HEAD_LEN bytes, in front of the TCP header
- * @md: HPCC_IFA_MD_LEN bytes, behind it
- * @nodes: hops that may tell of themselves, up to HPCC_IFA_NODES_MAX
+ * @p: HPCC_IFA_HEAD_LEN bytes, before the TCP header
+ * @md: HPCC_IFA_MD_LEN bytes, after it
+ * @nodes: maximum number of hops with metadata, up to HPCC_IFA_NODES_MAX
  *
- * There is room for one more: where that is used, hops may be missing.
+ * There is room for one more hop: if that room is used, hops may be missing.
  */
 static inline void hpcc_ifa_header(u8 *p, u8 *md, u8 nodes)
 {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * Telemetry in INT-MD (In-band Network Telemetry Dataplane Specification 2.1, P4.org), as
- * draft-miao-ccwg-hpcc-info-03 uses it: find it behind a TCP header, push a hop's metadata, read
- * all hops' metadata.
+ * draft-miao-ccwg-hpcc-info-03 uses it: find it after a TCP header, push a hop's metadata, read all
+ * hops' metadata.
  *
- * Bytes and lengths only: no skb. Nothing is read beyond the length that the caller gives.
+ * Bytes and lengths only: no skb. No byte beyond the caller's length is read.
  *
  * What follows the TCP header, 4 octets a line:
  *	Type:4  NPT:2  reserved:2  Length:8  reserved:8  DSCP:6  reserved:2	the shim
@@ -12,8 +12,8 @@
  *	Instruction Bitmap:16  Domain Specific ID:16
  *	DS Instruction:16  DS Flags:16
  *	then a stack of metadata, Hop ML words of each hop, of the last one first
- * Length counts words behind the shim. Metadata come by the order of their bits in the bitmap,
- * bit 0 the most significant one.
+ * Length is the number of words after the shim. Metadata have the order of their bits in the
+ * bitmap; bit 0 is the most significant one.
  *
  * Our instructions are bits 0, 1, 3, 5 and 7:
  *	node ID
@@ -21,7 +21,7 @@
  *	queue ID:8  queue occupancy:24, bytes
  *	egress timestamp, ns, 8 octets
  *	egress interface Tx utilization: HPCC_INT_UTIL_ONE is all of B
- * The specification leaves the unit of the last three to who runs the network.
+ * The specification leaves the unit of the last three to the operator of the network.
  */
 #ifndef _HPCC_CARRIER_INT_H
 #define _HPCC_CARRIER_INT_H
@@ -44,15 +44,15 @@
 #define HPCC_INT_INSTRUCTIONS	0xd500U
 #define HPCC_INT_HOP_WORDS	6
 #define HPCC_INT_HOP_LEN	24
-#define HPCC_INT_HOP_MAX	124	/* what Hop ML can state, bytes */
-#define HPCC_INT_NODES_MAX	12	/* as many as an IOAM trace can have */
+#define HPCC_INT_HOP_MAX	124	/* maximum of Hop ML, bytes */
+#define HPCC_INT_NODES_MAX	12	/* the same as for an IOAM trace */
 #define HPCC_INT_MAX		(HPCC_INT_LEN + HPCC_INT_NODES_MAX * HPCC_INT_HOP_LEN)
 #define HPCC_INT_HEADER_WORDS	3	/* in the shim's length */
-#define HPCC_INT_WORDS_MAX	255	/* what that can state */
+#define HPCC_INT_WORDS_MAX	255	/* maximum of that length */
 
 /* Flags of the metadata header's first octet. */
 #define HPCC_INT_F_DISCARD	0x08
-#define HPCC_INT_F_EXCEEDED	0x04	/* no hop was left */
+#define HPCC_INT_F_EXCEEDED	0x04	/* Remaining Hop Count was 0 */
 #define HPCC_INT_F_MTU		0x02	/* a hop had no room */
 
 /* Instructions with 8 octets of metadata: bits 4, 5 and 6. */
@@ -64,15 +64,15 @@
 #define HPCC_INT_UTIL_SHIFT	30
 #define HPCC_INT_QLEN_MAX	0xfffffeU
 
-/* From one metadata of a link to the next, at most; what it sent in between is not known else. */
+/* Maximum time between two metadata of a link: after a longer time the bytes sent are unknown. */
 #define HPCC_INT_SPAN_NS	250000000ULL
 #define HPCC_INT_TX_BASE	0x1000000000000ULL
 
-/* In the tag: where a link of INT differs from one of IOAM. */
+/* Bit in the tag that distinguishes a link of INT from one of IOAM. */
 #define HPCC_INT_TAG		0x40
 
 /**
- * struct hpcc_int_md - what shim and metadata header say
+ * struct hpcc_int_md - fields of the shim and the metadata header
  * @words: Length
  * @flags: HPCC_INT_F_*
  * @hop_words: Hop ML
@@ -90,7 +90,7 @@ struct hpcc_int_md {
 };
 
 /**
- * struct hpcc_int_hop - what a hop tells
+ * struct hpcc_int_hop - metadata of a hop
  * @node: node ID
  * @port: egress interface
  * @qlen_bytes: queue occupancy, 24 bits
@@ -105,7 +105,7 @@ struct hpcc_int_hop {
 	u32	util;
 };
 
-/* How many words of metadata instructions ask for; those that are reserved take one. */
+/* Number of words of metadata for the instructions; a reserved instruction takes one. */
 static inline u32 hpcc_int_words(u16 instructions)
 {
 	u32 words = 0;
@@ -118,14 +118,14 @@ static inline u32 hpcc_int_words(u16 instructions)
 }
 
 /**
- * hpcc_int_find() - read the INT-MD header behind a TCP header
- * @p: what follows the TCP header
- * @have: bytes of it that are readable, HPCC_INT_LEN or more
- * @len: its length in the packet, @have or more
+ * hpcc_int_find() - read the INT-MD header after a TCP header
+ * @p: the bytes after the TCP header
+ * @have: readable bytes at @p, HPCC_INT_LEN or more
+ * @len: length of these bytes in the packet, @have or more
  * @t: result
  *
- * Return: its length in bytes, shim included; -ENOENT where it is of another type, version or
- * domain; -EINVAL where lengths contradict each other.
+ * Return: its length in bytes, shim included; -ENOENT if type, version or domain are not ours;
+ * -EINVAL if the lengths are inconsistent.
  */
 static inline int hpcc_int_find(const u8 *p, u32 have, u32 len, struct hpcc_int_md *t)
 {
@@ -154,11 +154,11 @@ static inline int hpcc_int_find(const u8 *p, u32 have, u32 len, struct hpcc_int_
  * hpcc_int_room() - whether a hop may push its metadata
  * @p: shim and metadata header, writable
  * @t: what hpcc_int_find() read there
- * @room: by how many bytes the packet may grow
+ * @room: number of bytes that the packet may grow by
  *
- * Sets the E or M flag where it may not.
+ * Sets the E or M flag if it may not.
  *
- * Return: how many bytes it pushes, up to HPCC_INT_HOP_MAX; 0: none.
+ * Return: number of bytes to push, up to HPCC_INT_HOP_MAX; 0: none.
  */
 static inline u32 hpcc_int_room(u8 *p, const struct hpcc_int_md *t, u32 room)
 {
@@ -173,9 +173,9 @@ static inline u32 hpcc_int_room(u8 *p, const struct hpcc_int_md *t, u32 room)
 
 /**
  * hpcc_int_push() - write a hop's metadata
- * @p: shim and metadata header, behind which hpcc_int_room() bytes were opened
+ * @p: shim and metadata header, followed by a gap of hpcc_int_room() bytes
  * @t: what hpcc_int_find() read there
- * @hop: what to write; all else that the instructions ask for is "not available"
+ * @hop: what to write; all other requested fields are set to "not available"
  */
 static inline void hpcc_int_push(u8 *p, const struct hpcc_int_md *t, const struct hpcc_int_hop *hop)
 {
@@ -212,11 +212,11 @@ static inline void hpcc_int_push(u8 *p, const struct hpcc_int_md *t, const struc
 }
 
 /**
- * hpcc_int_hops() - how many hops with our instructions there are
+ * hpcc_int_hops() - number of hops with our instructions
  * @t: from hpcc_int_find()
  *
- * Return: hops; -EINVAL where other instructions were followed, or a hop is missing: it may be the
- * loaded one.
+ * Return: number of hops; -EINVAL if the instructions are not ours, or if a hop is missing: it may
+ * be the loaded one.
  */
 static inline int hpcc_int_hops(const struct hpcc_int_md *t)
 {
@@ -233,12 +233,12 @@ static inline int hpcc_int_hops(const struct hpcc_int_md *t)
  * @p: shim, header and stack
  * @hops: hpcc_int_hops()
  * @nr: the hop on the path, 1 .. @hops
- * @now_ns: of a clock of the reader; what an egress timestamp is that the hop does not tell
+ * @now_ns: time of the reader's clock; used if the hop states no egress timestamp
  * @hop: result
  *
- * The timestamp only says for how long the utilization holds, so that any clock does.
+ * The timestamp only shows for how long the utilization applies, so any clock can replace it.
  *
- * Return: 0, or -EINVAL where what the law needs is not available.
+ * Return: 0, or -EINVAL if a field that the window law needs is not available.
  */
 static inline int hpcc_int_hop(const u8 *p, u32 hops, u32 nr, u64 now_ns, struct hpcc_int_hop *hop)
 {
@@ -257,7 +257,7 @@ static inline int hpcc_int_hop(const u8 *p, u32 hops, u32 nr, u64 now_ns, struct
 	       hop->util > HPCC_INT_UTIL_ONE ? -EINVAL : 0;
 }
 
-/* Take in what the link did since it was seen last. A timestamp that goes back changes nothing. */
+/* Add the link's time spent since its last metadata. An older timestamp is ignored. */
 static inline void hpcc_int_add(struct hpcc_trace_link *link, const struct hpcc_int_hop *hop)
 {
 	u64 step = hop->ts_ns - link->ts_ns;
@@ -268,7 +268,7 @@ static inline void hpcc_int_add(struct hpcc_trace_link *link, const struct hpcc_
 	link->ts_ns = hop->ts_ns;
 }
 
-/* Is the metadata too far from the last one, ahead or behind? */
+/* Whether the timestamp is too far from the last one, ahead or behind. */
 static inline bool hpcc_int_jumps(const struct hpcc_trace_link *link, u64 ts_ns)
 {
 	return ts_ns - link->ts_ns + HPCC_INT_SPAN_NS > 2 * HPCC_INT_SPAN_NS;
@@ -276,16 +276,15 @@ static inline bool hpcc_int_jumps(const struct hpcc_trace_link *link, u64 ts_ns)
 
 /**
  * hpcc_int_record() - turn a hop's metadata into a load record
- * @link: the link of that hop; begins anew where the node or B is another one, and where its
- *	timestamp jumps
- * @hop: the metadata, for which hpcc_int_hop() returned 0
+ * @link: the link of that hop; restarts if the node or B changed, or its timestamp jumped
+ * @hop: the metadata; hpcc_int_hop() returned 0 for them
  * @bps: B in bit/s, 8 or more
  * @nr: hop of the record
  * @scale: scale of the record
  *
- * The utilization holds since the link was seen last: txBytes is the sum of these. The tag is
- * another one than the link has in the TCP option and in IOAM traces, and changes when the link
- * begins anew. No division but then.
+ * The utilization applies to the time since the link's last metadata: txBytes is the sum of
+ * utilization times time. The tag differs from the link's tag in the TCP option and in IOAM traces,
+ * and changes when the link restarts. It divides only then.
  *
  * Return: the record.
  */
@@ -315,11 +314,11 @@ static inline struct hpcc_record hpcc_int_record(struct hpcc_trace_link *link,
 }
 
 /**
- * hpcc_int_util() - utilization of a stretch of time
- * @busy_ns: time that the link spent on packets in it
+ * hpcc_int_util() - utilization of an interval
+ * @busy_ns: time that the link spent on packets in the interval
  * @ns: its length, not 0
  *
- * Return: in units of 1 / HPCC_INT_UTIL_ONE, at most 1. One division.
+ * Return: utilization in units of 1 / HPCC_INT_UTIL_ONE, at most 1. One division.
  */
 static inline u32 hpcc_int_util(u64 busy_ns, u64 ns)
 {
@@ -334,7 +333,7 @@ static inline u32 hpcc_int_util(u64 busy_ns, u64 ns)
 }
 
 /**
- * hpcc_int_header() - make shim and metadata header, without metadata
+ * hpcc_int_header() - write shim and metadata header, without metadata
  * @p: HPCC_INT_LEN bytes
  * @nodes: Remaining Hop Count
  * @dscp: DSCP of the packet before it was marked

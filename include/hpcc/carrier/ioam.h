@@ -3,16 +3,16 @@
  * Telemetry in IOAM (RFC 9197): the trace options of an IPv6 hop-by-hop header (RFC 9486), as
  * draft-miao-tsv-hpcc-info-02 uses them: find one, write a node's data, read all nodes' data.
  *
- * Bytes and lengths only: no skb. Nothing is read beyond the length that the caller gives.
+ * Bytes and lengths only: no skb. No byte beyond the caller's length is read.
  *
  * A trace, 4 octets a line:
  *	Namespace-ID:16  NodeLen:5  Flags:4  RemainingLen:7
  *	IOAM-Trace-Type:24  reserved:8
  *	pre-allocated: then space for nodes; RemainingLen words of it, from its beginning, are free
  *	incremental: then nodes; RemainingLen words may still be put in front of them
- * Each node writes its data at the end of what is free, or in front of all nodes, so the last hop
- * comes first.
- * Fields come by the order of their bits in IOAM-Trace-Type, bit 0 the most significant one.
+ * Each node writes its data at the end of the free space, or before all other nodes, so the last
+ * hop comes first. Fields have the order of their bits in IOAM-Trace-Type; bit 0 is the most
+ * significant one.
  *
  * Our trace type is bits 0, 1, 3, 6 and 12 (draft-gafni-ippm-ioam-additional-data-fields-00):
  *	Hop_Lim:8  node_id:24
@@ -38,7 +38,7 @@
 #define HPCC_IOAM_PAD1		0
 #define HPCC_IOAM_PADN		1
 #define HPCC_IOAM_OPTION	0x31	/* RFC 9486: skip if unknown, may change */
-#define HPCC_IOAM_PREALLOCATED	0	/* IOAM-Option-Type, the byte in front of a trace */
+#define HPCC_IOAM_PREALLOCATED	0	/* IOAM-Option-Type, the byte before a trace */
 #define HPCC_IOAM_INCREMENTAL	1
 
 #define HPCC_IOAM_OPTION_LEN	4	/* type, length, reserved, IOAM-Option-Type */
@@ -47,11 +47,11 @@
 #define HPCC_IOAM_TRACE_TYPE	0xd20800U
 #define HPCC_IOAM_NODE_WORDS	5
 #define HPCC_IOAM_NODE_LEN	20
-#define HPCC_IOAM_NODES_MAX	12	/* what the option's length can state */
+#define HPCC_IOAM_NODES_MAX	12	/* limit of the option's length */
 
 #define HPCC_IOAM_F_OVERFLOW	0x8	/* the first of 4 flags */
 
-/* Bits of IOAM-Trace-Type: opaque state, of a length of its own, and one that is reserved. */
+/* Bits of IOAM-Trace-Type: opaque state, which has its own length, and a reserved bit. */
 #define HPCC_IOAM_ODD_TYPES	0x3U
 
 #define HPCC_IOAM_U32_NONE	0xffffffffU
@@ -64,9 +64,9 @@
  * @type: IOAM-Trace-Type
  * @node_words: NodeLen, 4-octet words of a node
  * @flags: 4 bits
- * @left: RemainingLen, words that are free
- * @words: words for nodes in all
- * @grows: it is incremental: none of @words is free
+ * @left: RemainingLen, number of free words
+ * @words: total number of words for nodes
+ * @grows: the trace is incremental: none of @words is free
  */
 struct hpcc_ioam {
 	u16	ns;
@@ -79,8 +79,8 @@ struct hpcc_ioam {
 };
 
 /**
- * struct hpcc_ioam_node - what a node of our trace type tells
- * @hop_lim: hop limit that the packet left with
+ * struct hpcc_ioam_node - data of a node, of our trace type
+ * @hop_lim: hop limit of the packet at departure
  * @node: node_id, 24 bits
  * @port: egress_if_id
  * @ts_ns: timestamp fraction
@@ -96,26 +96,28 @@ struct hpcc_ioam_node {
 	u32	tx_bytes;
 };
 
-/* Multiples of what a fraction and a 32-bit counter wrap at, high enough to count back from. */
+/* Start values: multiples of the wrap of a fraction and of a 32-bit counter, so large that counters
+ * can decrease.
+ */
 #define HPCC_IOAM_SECOND_NS	1000000000ULL
 #define HPCC_IOAM_TS_BASE	(HPCC_IOAM_SECOND_NS * HPCC_IOAM_SECOND_NS)
 #define HPCC_IOAM_TX_BASE	0x1000000000000ULL
 
-/* From one trace to the next, at most: half of what can be told. */
+/* Maximum time between two traces: half of the range that can be unwrapped. */
 #define HPCC_IOAM_SPAN_NS	(HPCC_IOAM_SECOND_NS / 4)
-#define HPCC_IOAM_SPAN_SHIFT	2	/* 2^30 bytes, by a byte_time in Q32 */
+#define HPCC_IOAM_SPAN_SHIFT	2	/* time of 2^30 bytes, from byte_time in Q32 */
 
 /**
  * hpcc_ioam_find() - find the trace in a hop-by-hop header
  * @p: the header, from its Next Header on
  * @len: its length
- * @at: set to the offset of the trace's head, in front of which is its HPCC_IOAM_PREALLOCATED or
+ * @at: set to the offset of the trace's head; the byte before it is HPCC_IOAM_PREALLOCATED or
  *	HPCC_IOAM_INCREMENTAL
  *
- * The first one of either counts.
+ * The first trace of either type is used.
  *
- * Return: length of the trace, head included, a multiple of 4; -ENOENT where there is none;
- * -EINVAL where lengths contradict each other.
+ * Return: length of the trace, head included, a multiple of 4; -ENOENT if there is none; -EINVAL if
+ * the lengths are inconsistent.
  */
 static inline int hpcc_ioam_find(const u8 *p, u32 len, u32 *at)
 {
@@ -147,8 +149,8 @@ static inline int hpcc_ioam_find(const u8 *p, u32 len, u32 *at)
  * hpcc_ioam_is_ours() - whether a trace carries a request
  * @p: the trace, HPCC_IOAM_HEAD_LEN bytes
  *
- * Return: false where it is somebody else's, of another namespace or with other fields: then the
- * TCP option of the packet, if it has one, is what ports fill in and receivers read.
+ * Return: false if the namespace or the fields are not ours: then ports fill in, and receivers
+ * read, the TCP option of the packet, if it has one.
  */
 static inline bool hpcc_ioam_is_ours(const u8 *p)
 {
@@ -157,12 +159,12 @@ static inline bool hpcc_ioam_is_ours(const u8 *p)
 }
 
 /**
- * hpcc_ioam_words() - how long a node's data are
+ * hpcc_ioam_words() - length of a node's data
  * @type: IOAM-Trace-Type
  *
  * Fields that no RFC defines yet take one word (RFC 9197, section 4.4.1).
  *
- * Return: words; 0 where a node's length does not follow from the type.
+ * Return: words; 0 if the type does not define the length.
  */
 static inline u32 hpcc_ioam_words(u32 type)
 {
@@ -186,8 +188,8 @@ static inline u32 hpcc_ioam_words(u32 type)
  * @grows: it is incremental
  * @t: result
  *
- * Return: 0, or -EINVAL where it states more free words than there are, or NodeLen is not
- * what the trace type says.
+ * Return: 0, or -EINVAL if RemainingLen exceeds the trace, or NodeLen does not match the trace
+ * type.
  */
 static inline int hpcc_ioam_read(const u8 *p, u32 len, bool grows, struct hpcc_ioam *t)
 {
@@ -224,7 +226,7 @@ static inline void hpcc_ioam_our_fields(u8 *p, const struct hpcc_ioam_node *n)
 	put_unaligned_be32(n->tx_bytes, p + 16);
 }
 
-/* Write one node's fields of any type, those that we do not know as "not available". */
+/* Write one node's fields for any trace type; unsupported fields are "not available". */
 static inline void hpcc_ioam_fields(u8 *p, u32 type, const struct hpcc_ioam_node *n)
 {
 	u32 bit;
@@ -274,7 +276,7 @@ static inline void hpcc_ioam_fields(u8 *p, u32 type, const struct hpcc_ioam_node
 	}
 }
 
-/* Why nothing is to be written: enum hpcc_unstamped, or 0. */
+/* The reason why a node must not write: enum hpcc_unstamped, or 0. */
 static inline int hpcc_ioam_refuses(const struct hpcc_ioam *t)
 {
 	if (t->ns != HPCC_IOAM_NAMESPACE || !hpcc_ioam_words(t->type))
@@ -284,7 +286,7 @@ static inline int hpcc_ioam_refuses(const struct hpcc_ioam *t)
 }
 
 /**
- * hpcc_ioam_overflow() - say that a node found no room
+ * hpcc_ioam_overflow() - set the overflow flag: a node had no room
  * @p: the trace
  */
 static inline void hpcc_ioam_overflow(u8 *p)
@@ -298,10 +300,10 @@ static inline void hpcc_ioam_overflow(u8 *p)
  * @len: as for hpcc_ioam_read()
  * @n: what to write
  *
- * Where there is no room the overflow flag is set; other flags stay.
+ * If there is no room, the overflow flag is set; other flags are unchanged.
  *
- * Return: 0, or the enum hpcc_unstamped that says why there are no data of ours: MALFORMED,
- * NO_OPTION for another namespace or a trace type without a length, FULL.
+ * Return: 0, or the reason why no data were written (enum hpcc_unstamped): MALFORMED, NO_OPTION for
+ * another namespace or a trace type without a length, FULL.
  */
 static inline int hpcc_ioam_write(u8 *p, u32 len, const struct hpcc_ioam_node *n)
 {
@@ -321,10 +323,10 @@ static inline int hpcc_ioam_write(u8 *p, u32 len, const struct hpcc_ioam_node *n
 	return 0;
 }
 
-/* Bytes of padding at the end of a hop-by-hop header, of which an option begins at @pos. */
+/* Bytes of padding at the end of a hop-by-hop header; an option begins at @pos. */
 static inline u32 hpcc_ioam_padding(const u8 *p, u32 pos, u32 len)
 {
-	u32 end = pos;	/* of the last option that is none */
+	u32 end = pos;	/* end of the last option that is not padding */
 
 	while (pos < len) {
 		u32 from = pos++;
@@ -341,16 +343,16 @@ static inline u32 hpcc_ioam_padding(const u8 *p, u32 pos, u32 len)
 }
 
 /**
- * hpcc_ioam_growth() - by how much a node's data make a hop-by-hop header longer
+ * hpcc_ioam_growth() - growth of a hop-by-hop header by a node's data
  * @p: the header
  * @len: its length, a multiple of 8
  * @at: offset of its incremental trace
- * @trace_len: length of that, head included; as for hpcc_ioam_read()
+ * @trace_len: length of the trace, as for hpcc_ioam_read()
  *
- * Padding at the end of the header makes room.
+ * Padding at the end of the header is used first.
  *
- * Return: bytes, a multiple of 8, 0 included; -HPCC_UNSTAMPED_* as hpcc_ioam_write() has it,
- * where a node writes no data.
+ * Return: bytes, a multiple of 8 or 0; -HPCC_UNSTAMPED_*, as for hpcc_ioam_write(), if the node
+ * must not write.
  */
 static inline int hpcc_ioam_growth(const u8 *p, u32 len, u32 at, u32 trace_len)
 {
@@ -372,9 +374,9 @@ static inline int hpcc_ioam_growth(const u8 *p, u32 len, u32 at, u32 trace_len)
 
 /**
  * hpcc_ioam_grow() - put a node's data into an incremental trace
- * @p: where the longer header is to begin; the header is @grow bytes behind
+ * @p: start of the longer header; the present header starts at @p + @grow
  * @grow: what hpcc_ioam_growth() returned
- * @len: length of the header as it is, up to 2048 - @grow
+ * @len: length of the present header, up to 2048 - @grow
  * @at: offset of the trace in it
  * @trace_len: length of that
  * @n: what to write
@@ -389,7 +391,7 @@ static inline void hpcc_ioam_grow(u8 *p, u32 grow, u32 len, u32 at, u32 trace_le
 
 	hpcc_ioam_read(p + grow + at, trace_len, true, &t);
 	need = t.node_words * 4;
-	/* What moves to the front goes first. */
+	/* Move the part that moves towards the front first. */
 	if (grow > need)
 		memmove(p, p + grow, front);
 	memmove(p + front + need, p + grow + front, rest);
@@ -411,11 +413,11 @@ static inline void hpcc_ioam_grow(u8 *p, u32 grow, u32 len, u32 at, u32 trace_le
 }
 
 /**
- * hpcc_ioam_nodes() - how many nodes of ours a trace has
+ * hpcc_ioam_nodes() - number of nodes in a trace of our type
  * @t: its head
  *
- * Return: nodes; -EINVAL where it is of another namespace or trace type, or overflowed: hops
- * that are not told of may be the loaded ones.
+ * Return: nodes; -EINVAL if namespace or trace type are not ours, or the trace overflowed: the
+ * missing hops may be the loaded ones.
  */
 static inline int hpcc_ioam_nodes(const struct hpcc_ioam *t)
 {
@@ -434,7 +436,7 @@ static inline int hpcc_ioam_nodes(const struct hpcc_ioam *t)
  * @hop: the node on the path, 1 .. hpcc_ioam_nodes()
  * @n: result
  *
- * Return: 0, or -EINVAL where a field that the law needs is not available.
+ * Return: 0, or -EINVAL if a field that the window law needs is not available.
  */
 static inline int hpcc_ioam_node(const u8 *p, const struct hpcc_ioam *t, u32 hop,
 				 struct hpcc_ioam_node *n)
@@ -451,8 +453,8 @@ static inline int hpcc_ioam_node(const u8 *p, const struct hpcc_ioam *t, u32 hop
 	       n->tx_bytes == HPCC_IOAM_U32_NONE ? -EINVAL : 0;
 }
 
-/* Unwrap the counters next to those that were seen last: at most half a second, and 2^31
- * bytes, ahead or behind.
+/* Unwrap the counters close to their last values: at most half a second, and 2^31 bytes, ahead or
+ * behind.
  */
 static inline void hpcc_ioam_extend(struct hpcc_trace_link *link, const struct hpcc_ioam_node *n)
 {
@@ -470,9 +472,9 @@ static inline void hpcc_ioam_extend(struct hpcc_trace_link *link, const struct h
 }
 
 /**
- * hpcc_ioam_age() - have a link begin anew where its counters may have wrapped
+ * hpcc_ioam_age() - restart a link if its counters may have wrapped
  * @link: the link
- * @age_ns: since the last trace came
+ * @age_ns: time since the last trace
  */
 static inline void hpcc_ioam_age(struct hpcc_trace_link *link, u64 age_ns)
 {
@@ -482,15 +484,15 @@ static inline void hpcc_ioam_age(struct hpcc_trace_link *link, u64 age_ns)
 
 /**
  * hpcc_ioam_record() - turn a node's data into a load record
- * @link: the link of that hop; begins anew where the node or B is another one
+ * @link: the link of that hop; restarts if the node or B changed
  * @n: its data
  * @bps: B in bit/s, 8 or more
  * @hop: hop of the record
  * @scale: scale of the record
  *
- * The tag is another one than the link has in the TCP option, where its counters have other
- * offsets: one carrier's records are not measured against the other's. It changes when the link
- * begins anew, as its counters jump then. No division but there.
+ * The tag differs from the link's tag in the TCP option: counters have other offsets there, and
+ * records of the two carriers must not be compared. The tag changes when the link restarts, because
+ * its counters jump then. It divides only then.
  *
  * Return: the record.
  */
@@ -532,7 +534,7 @@ static inline u32 hpcc_ioam_header_len(u32 nodes)
 }
 
 /**
- * hpcc_ioam_header() - make a hop-by-hop header with room for nodes
+ * hpcc_ioam_header() - write a hop-by-hop header with room for nodes
  * @p: hpcc_ioam_header_len() bytes
  * @nodes: 1 .. HPCC_IOAM_NODES_MAX
  * @next: Next Header

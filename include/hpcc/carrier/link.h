@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* A link as a receiver of IOAM traces (hpcc/carrier/ioam.h) or INT metadata
- * (hpcc/carrier/int.h) follows it.
+/* State of a link at a receiver of IOAM traces (hpcc/carrier/ioam.h), INT metadata
+ * (hpcc/carrier/int.h) or IFA metadata (hpcc/carrier/ifa.h).
  */
 #ifndef _HPCC_CARRIER_LINK_H
 #define _HPCC_CARRIER_LINK_H
@@ -8,15 +8,15 @@
 #include <linux/types.h>
 
 /**
- * struct hpcc_trace_link - a link as a receiver follows it
+ * struct hpcc_trace_link - state of a link at a receiver
  * @node: node_id
  * @port: egress_if_id
- * @turn: changes when it begins anew, modulo 4
- * @bps: B in bit/s; 0: no node data of it was seen, or too long ago
+ * @turn: changes when the link restarts, modulo 4
+ * @bps: B in bit/s; 0: no data of it were received, or too long ago
  * @byte_time: ns per byte at B, Q32
- * @ts_ns: timestamp, not wrapped
- * @tx_bytes: of IOAM: not wrapped
- * @tx_ns: of INT: time that the link has spent, as utilizations add up to
+ * @ts_ns: timestamp, unwrapped
+ * @tx_bytes: of IOAM: unwrapped
+ * @tx_ns: of INT: time that the link has spent, the sum of utilization times time
  */
 struct hpcc_trace_link {
 	u32	node;

@@ -22,7 +22,7 @@ static inline u32 hpcc_hist_bucket(u32 bytes)
 	u32 v = bytes / HPCC_HIST_UNIT;
 	u32 shift = fls(v / (2 * HPCC_HIST_SUB));
 
-	/* v >> shift has the octave's first SUB, too: shift = octave - 1. */
+	/* v >> shift already contains one SUB, so shift is octave - 1. */
 	return min_t(u32, shift * HPCC_HIST_SUB + (v >> shift),
 		     HPCC_HIST_BUCKETS - 1);
 }

@@ -2,9 +2,8 @@
 /*
  * Telemetry option and hop records: encode, decode, bounds.
  *
- * Bytes in, numbers out: no skb, no policy, no clock. The layout is that of
- * include/uapi/linux/hpcc.h. Everything that reads takes a length and never
- * looks beyond it.
+ * Bytes in, numbers out: no skb, no policy, no clock. include/uapi/linux/hpcc.h defines the layout.
+ * Every reader takes a length and reads nothing beyond it.
  */
 #ifndef _HPCC_WIRE_RECORD_H
 #define _HPCC_WIRE_RECORD_H
@@ -24,18 +23,18 @@
 #define HPCC_QLEN_MAX		(511U << 14)
 #define HPCC_SCALE_MAX		31
 
-/* T spans 4096 to 8191 units, so that one unit is at most 0.025 % of T, the
- * 20-bit counters wrap beyond 128 T, and qlen reaches beyond 1000 T.
+/* T is 4096 to 8191 units long, so one unit is at most 0.025 % of T, the 20-bit counters wrap after
+ * more than 128 T, and qlen can exceed 1000 T.
  */
 #define HPCC_T_UNITS_MAX	8192
 
 /**
- * struct hpcc_opt - a telemetry option, without its records
+ * struct hpcc_opt - head of a telemetry option
  * @type: enum hpcc_opt_type
  * @scale: records count units of 2^scale ns, 0 .. HPCC_SCALE_MAX
- * @hops: switches passed, 0 .. HPCC_HOPS_MAX (saturated)
+ * @hops: number of switches passed, 0 .. HPCC_HOPS_MAX (saturated)
  * @flags: HPCC_OPT_F_*
- * @nr: slots, 0 .. HPCC_OPT_RECORDS_MAX
+ * @nr: number of slots, 0 .. HPCC_OPT_RECORDS_MAX
  */
 struct hpcc_opt {
 	u8	type;
@@ -76,10 +75,10 @@ struct hpcc_identity {
 };
 
 /**
- * hpcc_scale_for() - the scale a sender with base RTT T asks for
+ * hpcc_scale_for() - the scale that a sender with base RTT T requests
  * @t_ns: T in ns
  *
- * Return: the smallest scale that has T below HPCC_T_UNITS_MAX units.
+ * Return: the smallest scale for which T is below HPCC_T_UNITS_MAX units.
  */
 static inline u8 hpcc_scale_for(u64 t_ns)
 {
@@ -87,7 +86,7 @@ static inline u8 hpcc_scale_for(u64 t_ns)
 }
 
 /**
- * hpcc_link_tag() - the 8 bits that tell one link from another at a hop
+ * hpcc_link_tag() - 8 bits that distinguish the links of a hop
  * @node: switch_ID
  * @port: port_ID
  *
@@ -105,8 +104,8 @@ static inline u8 hpcc_link_tag(u32 node, u32 port)
  * hpcc_qlen_encode() - 12-bit float of a queue
  * @units: queue in units of 2^scale ns
  *
- * Exact below 512; above that 9 significant bits, to nearest, so off by at
- * most 0.2 %. Saturates at HPCC_QLEN_MAX.
+ * Exact below 512. Above that 9 significant bits, to nearest: the error is at most 0.2 %. Saturates
+ * at HPCC_QLEN_MAX.
  *
  * Return: exponent << 8 | mantissa.
  */
@@ -141,12 +140,12 @@ static inline u32 hpcc_qlen_decode(u32 code)
 }
 
 /**
- * hpcc_counter_extend() - unwrap a 20-bit counter next to a known value
+ * hpcc_counter_extend() - unwrap a 20-bit counter close to a known value
  * @last: an earlier or later value of the counter, not wrapped
- * @raw: its present value modulo 2^20
+ * @raw: its current value modulo 2^20
  *
- * Return: the value congruent to @raw that is nearest to @last, at most
- * 2^19 - 1 ahead or 2^19 behind.
+ * Return: the value congruent to @raw that is nearest to @last, at most 2^19 - 1 ahead or 2^19
+ * behind.
  */
 static inline u64 hpcc_counter_extend(u64 last, u32 raw)
 {
@@ -160,7 +159,7 @@ static inline u64 hpcc_counter_extend(u64 last, u32 raw)
 /**
  * hpcc_record_encode() - write a load record
  * @p: HPCC_RECORD_LEN bytes
- * @r: the record; qlen may exceed the float's range, the counters theirs
+ * @r: the record; qlen saturates, and the counters wrap
  */
 static inline void hpcc_record_encode(u8 *p, const struct hpcc_record *r)
 {
@@ -173,7 +172,7 @@ static inline void hpcc_record_encode(u8 *p, const struct hpcc_record *r)
 /**
  * hpcc_record_unpack() - read a load record
  * @v: its bytes as a number
- * @r: result; every bit pattern is a record, hop 0 says that the slot is free
+ * @r: result; every bit pattern is a record; hop 0 means that the slot is free
  */
 static inline void hpcc_record_unpack(u64 v, struct hpcc_record *r)
 {
@@ -205,7 +204,7 @@ static inline u8 hpcc_slot_hop(const u8 *p)
 	return p[0] >> 4;
 }
 
-/* What B's mantissa counts, by exponent. */
+/* The unit of B's mantissa, by exponent. */
 static const u64 hpcc_identity_unit_bps[4] = {
 	1000, 1000000, 1000000000, 1000000000000ULL
 };
@@ -215,9 +214,8 @@ static const u64 hpcc_identity_unit_bps[4] = {
 /**
  * hpcc_identity_encode() - write an identity record
  * @p: HPCC_RECORD_LEN bytes
- * @id: the record; bps is rounded to the nearest of 22 bits of mantissa
- *	(exact for whole kbit/s up to 4.19 Gbit/s, for whole Mbit/s up to
- *	4.19 Tbit/s), and saturates at 4.19 Pbit/s
+ * @id: the record; bps is rounded to the nearest value with a mantissa of 22 bits (exact for whole
+ *	kbit/s up to 4.19 Gbit/s, for whole Mbit/s up to 4.19 Tbit/s), and saturates at 4.19 Pbit/s
  */
 static inline void hpcc_identity_encode(u8 *p, const struct hpcc_identity *id)
 {
@@ -242,7 +240,7 @@ static inline void hpcc_identity_encode(u8 *p, const struct hpcc_identity *id)
 /**
  * hpcc_identity_unpack() - read an identity record
  * @v: its bytes as a number
- * @id: result; hop 0 says that the slot is free
+ * @id: result; hop 0 means that the slot is free
  */
 static inline void hpcc_identity_unpack(u64 v, struct hpcc_identity *id)
 {
@@ -279,7 +277,7 @@ static inline u64 hpcc_report_pack(u8 kind, u16 N)
  * hpcc_report_flows() - N of a report record
  * @v: its bytes as a number
  *
- * Return: 1 .. HPCC_REPORT_N_MAX; 0 where the record is of another kind or states no such N.
+ * Return: 1 .. HPCC_REPORT_N_MAX; 0 if the record is of another kind or N is out of range.
  */
 static inline u16 hpcc_report_flows(u64 v)
 {
@@ -301,7 +299,7 @@ static inline u32 hpcc_opt_len(u32 nr)
 
 /**
  * hpcc_opt_encode() - write a telemetry option's head
- * @p: HPCC_OPT_HEAD_LEN bytes; the records follow and are not touched
+ * @p: HPCC_OPT_HEAD_LEN bytes; the records follow and are not changed
  * @kind: TCP option kind
  * @opt: what to write
  */
@@ -316,11 +314,11 @@ static inline void hpcc_opt_encode(u8 *p, u8 kind, const struct hpcc_opt *opt)
 /**
  * hpcc_opt_decode() - read a telemetry option's head
  * @p: the option, from its kind on
- * @len: what its length byte says; the caller checked that it is there
+ * @len: value of its length byte; the caller checked that all of it is readable
  * @opt: result
  *
- * Return: 0, or -EINVAL where the length is not that of 0 to
- * HPCC_OPT_RECORDS_MAX records, or the type is none.
+ * Return: 0, or -EINVAL if the length is not that of 0 to HPCC_OPT_RECORDS_MAX records, or the type
+ * is 0.
  */
 static inline int hpcc_opt_decode(const u8 *p, u32 len, struct hpcc_opt *opt)
 {
@@ -336,14 +334,15 @@ static inline int hpcc_opt_decode(const u8 *p, u32 len, struct hpcc_opt *opt)
 }
 
 /**
- * hpcc_opt_misfits() - count the records of an option that no end and no switch writes
+ * hpcc_opt_misfits() - count the invalid records of an option
  * @opt: head of a FORWARD, an ECHO, an IDENTIFY or an IDENTIFY_ECHO
  * @records: its records
  *
- * A record is of a hop of the path, each of another one. Requests may have free slots, and an ECHO
- * may have the map of quiet hops.
+ * Each record belongs to a different hop of the path. Requests may have free slots, and an ECHO may
+ * have the map of quiet hops.
  *
- * Return: how many do not fit. An option with one may be that of another experiment.
+ * Return: number of invalid records. An option with an invalid record may belong to another
+ * experiment.
  */
 static inline u32 hpcc_opt_misfits(const struct hpcc_opt *opt, const u8 *records)
 {
@@ -367,16 +366,16 @@ static inline u32 hpcc_opt_misfits(const struct hpcc_opt *opt, const u8 *records
 #define HPCC_TCPOPT_EOL		0
 #define HPCC_TCPOPT_NOP		1
 
-/* Signatures, which cover the TCP header. */
+/* Signature options, which cover the TCP header. */
 #define HPCC_TCPOPT_MD5		19
 #define HPCC_TCPOPT_AO		29
 
-/* What most headers begin with: NOP, NOP, timestamps. */
+/* Most headers begin with these options: NOP, NOP, timestamps. */
 #define HPCC_TCPOPTS_USUAL	0x0101080aU
 #define HPCC_TCPOPTS_USUAL_LEN	12
 
 /**
- * hpcc_opts_usual() - what may be skipped at the head of a TCP header's options
+ * hpcc_opts_usual() - length of the usual options at the start, which can be skipped
  * @opts: the option bytes
  * @len: how many they are
  *
@@ -393,13 +392,12 @@ static inline u32 hpcc_opts_usual(const u8 *opts, u32 len)
  * hpcc_opt_next_of() - walk a TCP header's options
  * @opts: the option bytes of a TCP header
  * @len: how many they are, 0 .. 40
- * @pos: in: where to start, 0 for the first call; out: behind the option found
- * @kind: the option kind looked for; neither EOL, NOP nor timestamps
- * @other: another one
+ * @pos: in: where to start, 0 for the first call; out: the offset after the option found
+ * @kind: the option kind to find; not EOL, NOP or timestamps
+ * @other: another kind to find
  *
- * Return: offset of the next option of these kinds, all of it within @len;
- * -ENOENT where there is none; -EINVAL where an option's length is under 2 or
- * runs beyond @len.
+ * Return: offset of the next option of these kinds, all of it within @len; -ENOENT if there is
+ * none; -EINVAL if the length of an option is below 2 or exceeds @len.
  */
 static inline int hpcc_opt_next_of(const u8 *opts, u32 len, u32 *pos, u8 kind,
 				   u8 other)
@@ -434,10 +432,10 @@ static inline int hpcc_opt_next_of(const u8 *opts, u32 len, u32 *pos, u8 kind,
 }
 
 /**
- * hpcc_opt_next() - walk a TCP header's options, looking for one kind
- * @opts: as hpcc_opt_next_of()
- * @len: as well
- * @pos: as well
+ * hpcc_opt_next() - find an option of one kind in a TCP header
+ * @opts: as for hpcc_opt_next_of()
+ * @len: as for hpcc_opt_next_of()
+ * @pos: as for hpcc_opt_next_of()
  * @kind: the option kind looked for
  *
  * Return: as hpcc_opt_next_of().
@@ -468,13 +466,13 @@ static inline void hpcc_syn_opt_encode(u8 *p, u8 kind, u16 exid, u16 caps)
  * @opts: the option bytes of a TCP header
  * @len: how many they are, 0 .. 40
  * @kind: TCP option kind
- * @exid: experiment identifier agreed upon
+ * @exid: agreed experiment identifier
  *
- * Other experiments (TCP Fast Open, SMC) may have options of the same kind beside
- * ours. The first one with our ExID counts.
+ * Options of other experiments (TCP Fast Open, SMC) may have the same kind. The first option with
+ * our ExID is used.
  *
- * Return: HPCC_CAP_*; -ENOENT where there is none; -EINVAL where its length or
- * version is not ours, or the options contradict themselves in front of it.
+ * Return: HPCC_CAP_*; -ENOENT if there is none; -EINVAL if its length or version is not ours, or if
+ * an option before it is malformed.
  */
 static inline int hpcc_syn_opt_find(const u8 *opts, u32 len, u8 kind, u16 exid)
 {

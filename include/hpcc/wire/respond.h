@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Direct responses of a switch (draft-miao-iccrg-hpccplus section 6.3): what it keeps of a
- * packet with a request that found a long queue, and the packet that tells the sender.
+ * Direct responses of a switch (draft-miao-iccrg-hpccplus section 6.3): the data that it copies
+ * from a packet with a request that met a long queue, and the packet that it sends to the sender.
  *
- * A response is a TCP segment without any flag, from the data's receiver to its sender as far
- * as addresses and ports tell. Its ACK number is the data's sequence number, its sequence
- * number the data's ACK number, and its only option is a RESPONSE with one load record. TCP
- * discards a segment that has neither ACK, RST nor SYN (RFC 9293, 3.10.7.4), so that a connection
- * of a sender that does not know responses does nothing. A closed port answers RST there.
+ * A response is a TCP segment without any flag. Its addresses and ports are those of a segment from
+ * the data's receiver to the sender. Its ACK number is the data's sequence number, its sequence
+ * number is the data's ACK number, and its only option is a RESPONSE with one load record. TCP
+ * discards a segment without ACK, RST and SYN (RFC 9293, 3.10.7.4), so a sender that does not
+ * support responses ignores it. A closed port replies with RST.
  *
- * Whoever forges a source address has responses sent to it. So a request gets one response on all
- * of its path: the switch that responds makes its FORWARD an ANSWERED, which others do not respond
- * to. And a flow gets one only in its turn, while the budgets of its sender and of the port last.
+ * An attacker with a forged source address can direct responses to that address. So a request gets
+ * at most one response on its path: the switch that responds changes the FORWARD to ANSWERED, and
+ * other switches do not respond to ANSWERED. A flow gets a response only in its turn, and only
+ * while the budgets of its sender and of the port last.
  *
  * Bytes and lengths only, as in hpcc/wire/stamp.h: no skb.
  */
@@ -21,13 +22,13 @@
 #include <linux/string.h>
 #include <hpcc/wire/stamp.h>
 
-/* Ethernet header and VLAN tags, at most. */
+/* Maximum length of the Ethernet header and VLAN tags. */
 #define HPCC_RESPONSE_LINK_MAX	(ETH_HLEN + HPCC_VLAN_TAGS_MAX * VLAN_HLEN)
 
 #define HPCC_RESPONSE_OPT_LEN	(HPCC_OPT_HEAD_LEN + HPCC_RECORD_LEN)
 #define HPCC_RESPONSE_TCP_LEN	(sizeof(struct tcphdr) + HPCC_RESPONSE_OPT_LEN)
 
-/* Headers of the longest response. */
+/* Length of the longest response. */
 #define HPCC_RESPONSE_LEN_MAX	(HPCC_RESPONSE_LINK_MAX + sizeof(struct ipv6hdr) + \
 				 HPCC_RESPONSE_TCP_LEN)
 
@@ -37,19 +38,19 @@
 #define HPCC_TCP_ACK		0x10
 
 /**
- * struct hpcc_trigger - a packet with a request, as far as a response needs it
- * @vlans: IDs of its VLANs: that of the tag beside the headers, then those in them; 0: none
+ * struct hpcc_trigger - the fields of a packet with a request that a response needs
+ * @vlans: VLAN IDs: first the tag in the skb, then the tags in the headers; 0: none
  * @addrs: source and destination, of 4 or 16 bytes each
  * @ports: source and destination
  * @seq: sequence number
  * @ack: ACK number
- * @opt: the request with one free slot; then the RESPONSE
+ * @opt: the request with one free slot; after stamping the RESPONSE
  * @link: its Ethernet header and VLAN tags
- * @link_len: their length; 0 where there are none
+ * @link_len: length of @link; 0: none
  * @version: 4 or 6
- * @tos: its DSCP, shifted; the ECN field is zero
+ * @tos: traffic class with the DSCP; the ECN field is 0
  *
- * @vlans, @addrs and @ports, zeroes behind the addresses included, tell flows apart.
+ * @vlans, @addrs and @ports identify a flow; unused bytes of @addrs are 0.
  */
 struct hpcc_trigger {
 	u16	vlans[1 + HPCC_VLAN_TAGS_MAX];
@@ -64,16 +65,18 @@ struct hpcc_trigger {
 	u8	tos;
 };
 
-/* What tells flows apart: @vlans, @addrs and @ports. */
+/* Length of the fields that identify a flow: @vlans, @addrs and @ports. */
 #define HPCC_TRIGGER_FLOW_LEN	offsetof(struct hpcc_trigger, seq)
 
-/* What tells senders apart, to which responses go: @vlans, and the first of @addrs. */
+/* Length of the fields that identify a sender, the receiver of responses: @vlans and the source in
+ * @addrs.
+ */
 static inline u32 hpcc_trigger_sender_len(const struct hpcc_trigger *c)
 {
 	return offsetof(struct hpcc_trigger, addrs) + (c->version == 4 ? 4 : 16);
 }
 
-/* VLAN tags behind an Ethernet header whose IP header is at @ip. */
+/* Read the VLAN tags between an Ethernet header and the IP header at @ip. */
 static inline void hpcc_trigger_vlans(struct hpcc_trigger *c, const u8 *p, u32 ip)
 {
 	u32 at, i = 1;
@@ -82,7 +85,7 @@ static inline void hpcc_trigger_vlans(struct hpcc_trigger *c, const u8 *p, u32 i
 		c->vlans[i++] = get_unaligned_be16(p + at) & VLAN_VID_MASK;
 }
 
-/* Addresses and DSCP of an IP header. */
+/* Read addresses and DSCP of an IP header. */
 static inline void hpcc_trigger_ip(struct hpcc_trigger *c, const u8 *ip)
 {
 	memset(c->addrs, 0, sizeof(c->addrs));
@@ -95,7 +98,7 @@ static inline void hpcc_trigger_ip(struct hpcc_trigger *c, const u8 *ip)
 	}
 }
 
-/* Whether an address may be that of one host. */
+/* Whether an address is a unicast address. */
 static inline bool hpcc_trigger_is_host(const struct hpcc_trigger *c, const u8 *addr)
 {
 	if (c->version == 4)
@@ -104,21 +107,21 @@ static inline bool hpcc_trigger_is_host(const struct hpcc_trigger *c, const u8 *
 }
 
 /**
- * hpcc_trigger_read() - keep what a response needs of a packet
+ * hpcc_trigger_read() - copy the fields of a packet that a response needs
  * @p: the packet, readable up to @place->end
- * @place: from the walk, which found IP header and option
+ * @place: result of the walk, with IP header and option
  * @kind: TCP option kind
  * @ethernet: the packet begins with an Ethernet header
  * @c: result
  *
- * No response goes to a segment without ACK, as it has no ACK number to tell; nor to one
- * that has passed 15 hops, which is the last number. Nor to one whose source or destination is
- * not one host, as for ICMP (RFC 1122, 3.2.2): a single packet would get as many responses as
- * ports that a group's packets leave by.
+ * A segment gets no response in three cases. Without ACK it has no ACK number for the response.
+ * After 15 hops the hop number is at its maximum. And as for ICMP (RFC 1122, 3.2.2) both addresses
+ * must be unicast: otherwise one multicast packet would get a response from each port that it
+ * leaves by.
  *
- * The VLAN tag beside the headers is for the caller to add.
+ * The caller adds the VLAN tag of the skb.
  *
- * Return: whether the packet asks for load records, and may get a response.
+ * Return: whether the packet requests load records and may get a response.
  */
 static inline bool hpcc_trigger_read(const u8 *p, const struct hpcc_opt_location *place, u8 kind,
 				     bool ethernet, struct hpcc_trigger *c)
@@ -167,7 +170,7 @@ static inline void hpcc_trigger_stamp(struct hpcc_trigger *c, const struct hpcc_
 }
 
 /**
- * hpcc_answered_write() - have a request tell that it was answered
+ * hpcc_answered_write() - mark a request as answered
  * @p: the packet, writable up to @place->end
  * @place: from the walk; its option is a FORWARD
  * @fix_check: as for hpcc_stamp_packet()
@@ -182,18 +185,20 @@ static inline void hpcc_answered_write(u8 *p, const struct hpcc_opt_location *pl
 		hpcc_opts_fix_check(p, place, before);
 }
 
-/* Sequence numbers are near each other up to so many bytes: 4 MB, what 100 Gb/s send in 330 us. One
+/* Sequence numbers are near each other if they differ by less than 4 MB (330 us at 100 Gb/s). One
  * in 512 random numbers is near.
  */
 #define HPCC_TURN_NEAR		0x400000U
 
-/* Turns that are kept for flows of one hash. Forged numbers leave one to the right ones. */
+/* Number of turns stored for flows with the same hash. Forged sequence numbers leave one of them to
+ * the real flow.
+ */
 #define HPCC_TURN_WAYS		4
 
 /**
  * struct hpcc_turn - the last turn of a flow
- * @ns: when; 0: never
- * @key: tells flows apart
+ * @ns: time of the turn; 0: never
+ * @key: identifies the flow
  * @seq: sequence number of the data
  */
 struct hpcc_turn {
@@ -203,23 +208,23 @@ struct hpcc_turn {
 };
 
 enum hpcc_turn_kind {
-	HPCC_TURN_HELD,		/* it is not this request's turn */
-	HPCC_TURN_NEXT,		/* the flow goes on from its last turn */
-	HPCC_TURN_NEW,		/* the flow has had no turn of late, or its numbers jumped */
+	HPCC_TURN_HELD,		/* this request has no turn */
+	HPCC_TURN_NEXT,		/* the next turn of a known flow */
+	HPCC_TURN_NEW,		/* no recent turn, or the sequence numbers jumped */
 };
 
 /**
- * hpcc_turn_find() - find out whether it is a flow's turn
- * @set: the last turns of flows with its hash, HPCC_TURN_WAYS
+ * hpcc_turn_find() - whether it is a flow's turn
+ * @set: the HPCC_TURN_WAYS last turns of flows with this hash
  * @key: of the flow
  * @seq: sequence number of its request
  * @now_ns: now
  * @every_ns: from one turn of a flow to the next one, at least
- * @turn: set to what is to be written, if it is its turn
+ * @turn: set to the entry that the caller must write if the flow has its turn
  *
- * A flow that goes on has a turn each @every_ns, and keeps its place. Retransmissions have none. A
- * place is free again after 2 x @every_ns without a turn. Numbers that are far from the flow's own,
- * such as forged ones, need a place of their own: they do not delay the flow's next turn.
+ * A continuous flow has one turn per @every_ns and keeps its entry. Retransmissions have no turn.
+ * An entry is free after 2 x @every_ns without a turn. Sequence numbers that are far from the
+ * flow's own, such as forged ones, need another entry: they do not delay the flow's next turn.
  *
  * Return: enum hpcc_turn_kind.
  */
@@ -245,29 +250,29 @@ static inline enum hpcc_turn_kind hpcc_turn_find(struct hpcc_turn *set, u32 key,
 }
 
 /**
- * struct hpcc_budget - how many responses there may be
- * @shift: one more in @every_ns >> @shift
- * @burst: so many at once
+ * struct hpcc_budget - rate limit for responses
+ * @shift: one more response per every_ns >> @shift
+ * @burst: maximum number of responses at once
  */
 struct hpcc_budget {
 	u32	shift;
 	u32	burst;
 };
 
-/* Of a port, and of a sender that responses go to. */
+/* Budgets of a port, and of a sender that receives responses. */
 static const struct hpcc_budget hpcc_port_budget = { .shift = 8, .burst = 2048 };
 static const struct hpcc_budget hpcc_sender_budget = { .shift = 2, .burst = 64 };
 
 /**
- * hpcc_budget_after() - what is left of a budget after one more response
+ * hpcc_budget_after() - take one response from a budget
  * @b: the budget
- * @full_ns: when it will be whole again
+ * @full_ns: time at which the budget is full again
  * @now_ns: now
  * @every_ns: from one turn of a flow to the next one, at least; 1 us to 1 s
- * @kind: the flow's; new ones may use up half of the budget, so that those that forge flows leave
- *	something to those that go on
+ * @kind: of the flow's turn; new flows may use half of the budget, so forged flows leave the other
+ *	half to known flows
  *
- * Return: the next @full_ns; 0 where nothing is left.
+ * Return: the next @full_ns; 0 if the budget is used up.
  */
 static inline u64 hpcc_budget_after(const struct hpcc_budget *b, u64 full_ns, u64 now_ns,
 				    u32 every_ns, enum hpcc_turn_kind kind)
@@ -275,7 +280,7 @@ static inline u64 hpcc_budget_after(const struct hpcc_budget *b, u64 full_ns, u6
 	u64 one_ns = every_ns >> b->shift;
 	u64 all_ns = one_ns * b->burst;
 
-	/* It is whole, or @every_ns was longer then. */
+	/* The budget is full, or @every_ns was longer before. */
 	if (full_ns - now_ns > all_ns)
 		full_ns = now_ns;
 	full_ns += one_ns;
@@ -284,9 +289,9 @@ static inline u64 hpcc_budget_after(const struct hpcc_budget *b, u64 full_ns, u6
 
 /**
  * hpcc_response_len() - length of a response
- * @c: what caused it
+ * @c: the packet that triggered it
  *
- * Return: bytes, HPCC_RESPONSE_LEN_MAX at most.
+ * Return: bytes, at most HPCC_RESPONSE_LEN_MAX.
  */
 static inline u32 hpcc_response_len(const struct hpcc_trigger *c)
 {
@@ -294,7 +299,7 @@ static inline u32 hpcc_response_len(const struct hpcc_trigger *c)
 	       HPCC_RESPONSE_TCP_LEN;
 }
 
-/* IP header, but for the addresses. */
+/* Write the IP header without the addresses. */
 static inline void hpcc_response_ip(u8 *ip, const struct hpcc_trigger *c)
 {
 	if (c->version == 4) {
@@ -315,7 +320,7 @@ static inline void hpcc_response_ip(u8 *ip, const struct hpcc_trigger *c)
 	}
 }
 
-/* TCP header, with a checksum of zero. */
+/* Write the TCP header with a checksum of 0. */
 static inline void hpcc_response_tcp(u8 *tcp, const struct hpcc_trigger *c)
 {
 	memset(tcp, 0, sizeof(struct tcphdr));
@@ -330,7 +335,7 @@ static inline void hpcc_response_tcp(u8 *tcp, const struct hpcc_trigger *c)
 /**
  * hpcc_response_write() - write a response
  * @p: hpcc_response_len() bytes
- * @c: what caused it, stamped
+ * @c: the packet that triggered it, stamped
  */
 static inline void hpcc_response_write(u8 *p, const struct hpcc_trigger *c)
 {

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What a switch does to the bytes of a packet: find the telemetry option,
- * count the hop, write a record, keep the TCP checksum right.
+ * Stamping of a packet by a switch: find the telemetry option, count the hop, write a record, and
+ * update the TCP checksum.
  *
- * Bytes and lengths only: no skb. A packet's first bytes may be readable while
- * the rest is elsewhere, so the walk says how many it needs and is called
- * again. Nothing is read beyond what is readable, and no length in the packet
- * is believed before it was compared with the one around it.
+ * Bytes and lengths only: no skb. If only the first bytes of a packet are readable, the walk
+ * returns the number of bytes that it needs, and the caller calls it again. No byte beyond the
+ * readable part is read, and no length field is trusted before it was compared with the enclosing
+ * length.
  */
 #ifndef _HPCC_WIRE_STAMP_H
 #define _HPCC_WIRE_STAMP_H
@@ -23,32 +23,29 @@
 #include <net/ipv6.h>
 #include <hpcc/wire/record.h>
 
-/* The headers in front of TCP options may take this much; whoever puts more
- * extension headers there is not measured.
- */
+/* Maximum length of all headers. Packets with longer extension headers are not measured. */
 #define HPCC_WALK_MAX_BYTES	512
 
 /* Results of the walk besides enum hpcc_unstamped. */
-#define HPCC_WALK_FOUND		(-1)	/* place is filled in */
+#define HPCC_WALK_FOUND		(-1)	/* place is set */
 #define HPCC_WALK_MORE		(-2)	/* make place->need bytes readable */
-#define HPCC_WALK_TCP		(-3)	/* so far: there is a TCP header */
+#define HPCC_WALK_TCP		(-3)	/* internal: a TCP header was found */
 
-/* Instead of an option's kind: the walk ends behind the IP header. No packet has an
- * option of this kind, as it ends the options.
+/* Use this in place of an option kind to end the walk after the IP header. EOL ends the options, so
+ * no option has this kind.
  */
 #define HPCC_WALK_IP_ONLY	HPCC_TCPOPT_EOL
 
 /**
- * struct hpcc_opt_location - where a packet's headers and its telemetry option are
- * @need: bytes that have to be readable, where the walk could not go on
- * @version: 4 or 6, whatever the walk returns, where all of struct iphdr or struct
- *	ipv6hdr is readable, and what it says of its own version and length is
- *	right; else 0
- * @ip: offset of that header; else 0
+ * struct hpcc_opt_location - offsets of a packet's headers and its telemetry option
+ * @need: after HPCC_WALK_MORE: number of bytes that must be readable
+ * @version: 4 or 6, for any result of the walk, if struct iphdr or struct ipv6hdr is readable and
+ *	its version and header length are valid; otherwise 0
+ * @ip: offset of that header; otherwise 0
  * @tcp: offset of the TCP header
  * @opt: offset of the option
  * @len: length of the option
- * @end: offset behind the TCP header
+ * @end: offset after the TCP header
  */
 struct hpcc_opt_location {
 	u32	need;
@@ -63,11 +60,11 @@ struct hpcc_opt_location {
 /**
  * struct hpcc_frame - a packet as the walk sees it
  * @p: its first byte
- * @have: readable bytes, up to @len
- * @len: bytes in all
- * @proto: EtherType of what is at @network, or HPCC_PROTO_ETHERNET: the packet begins
- *	with an Ethernet header
- * @network: offset of the network header, up to @len; 0 with HPCC_PROTO_ETHERNET
+ * @have: number of readable bytes, at most @len
+ * @len: length of the packet
+ * @proto: EtherType of the header at @network, or HPCC_PROTO_ETHERNET if the packet begins with an
+ *	Ethernet header
+ * @network: offset of the network header, at most @len; 0 with HPCC_PROTO_ETHERNET
  */
 struct hpcc_frame {
 	const u8	*p;
@@ -77,9 +74,9 @@ struct hpcc_frame {
 	u32		network;
 };
 
-#define HPCC_PROTO_ETHERNET	0x10000	/* more than an EtherType can be */
+#define HPCC_PROTO_ETHERNET	0x10000	/* not an EtherType */
 
-/* Behind more VLAN tags than this no IP header is looked for. */
+/* Maximum number of VLAN tags before the IP header. */
 #define HPCC_VLAN_TAGS_MAX	4
 
 /* IP_MF | IP_OFFSET of <net/ip.h>. */
@@ -90,16 +87,16 @@ struct hpcc_frame {
 #define HPCC_TCP_FLAGS		13
 #define HPCC_TCP_SYN		0x02
 
-/* Are bytes [off, off + n) readable? Returns 0, HPCC_WALK_MORE, or
- * HPCC_UNSTAMPED_MALFORMED where the packet, up to @end, does not have them. @off is at
- * most the length of a packet and of an IPv6 extension header.
+/* Whether bytes [off, off + n) are readable. Returns 0, HPCC_WALK_MORE, HPCC_UNSTAMPED_MALFORMED if
+ * they exceed @end, or HPCC_UNSTAMPED_NOT_TCP if they exceed HPCC_WALK_MAX_BYTES. @off is at most
+ * the length of a packet plus that of an IPv6 extension header.
  */
 static inline int hpcc_walk_need(const struct hpcc_frame *f, u32 end, u32 off,
 				 u32 n, struct hpcc_opt_location *place)
 {
 	u32 need = off + n;
 
-	/* What is readable is part of the packet. */
+	/* Readable bytes belong to the packet. */
 	if (need <= f->have && (end == f->len || need <= end))
 		return 0;
 	if (need > end)
@@ -110,14 +107,16 @@ static inline int hpcc_walk_need(const struct hpcc_frame *f, u32 end, u32 off,
 	return HPCC_WALK_MORE;
 }
 
-/* Is it for switches to fill in? A segment may carry an echo as well. Most are FORWARDs. */
+/* Whether switches write records into this option. A segment may also carry an echo. Most options
+ * are FORWARDs.
+ */
 static inline bool hpcc_is_request(const struct hpcc_opt *opt)
 {
 	return opt->type == HPCC_OPT_FORWARD ||
 	       1U << opt->type & (1U << HPCC_OPT_ANSWERED | 1U << HPCC_OPT_IDENTIFY);
 }
 
-/* TCP header at place->tcp of a packet that ends at place->end. */
+/* Walk the TCP header at place->tcp of a packet that ends at place->end. */
 static inline int hpcc_walk_tcp(const struct hpcc_frame *f, u8 kind,
 				struct hpcc_opt_location *place)
 {
@@ -158,7 +157,7 @@ static inline int hpcc_walk_tcp(const struct hpcc_frame *f, u8 kind,
 /* The longest packet whose IP header states its length, bytes. */
 #define HPCC_LENGTH_MAX	0xffff
 
-/* Super-packets above 64 KB (BIG TCP) state a length of 0 and have no padding behind them. */
+/* Super-packets above 64 KB (BIG TCP) have a length field of 0 and no padding after them. */
 static inline bool hpcc_is_super(u32 stated, u32 there)
 {
 	return !stated && there > HPCC_LENGTH_MAX;
@@ -242,8 +241,8 @@ static inline int hpcc_walk_ipv6(const struct hpcc_frame *f, u32 off, u8 kind,
 	return HPCC_WALK_TCP;
 }
 
-/* The network header behind an Ethernet header and VLAN tags. Returns 0 as
- * hpcc_walk_need() does.
+/* Find the network header after an Ethernet header and VLAN tags. Returns the same values as
+ * hpcc_walk_need(), or HPCC_UNSTAMPED_NOT_TCP.
  */
 static inline int hpcc_walk_eth(const struct hpcc_frame *f, u32 *off,
 				u32 *proto, struct hpcc_opt_location *place)
@@ -272,15 +271,15 @@ static inline int hpcc_walk_eth(const struct hpcc_frame *f, u32 *off,
 }
 
 /**
- * hpcc_walk() - find a packet's headers, and the telemetry option in them
+ * hpcc_walk() - find a packet's headers and its telemetry option
  * @f: the packet
  * @kind: TCP option kind, or HPCC_WALK_IP_ONLY
  * @place: result
  *
- * Of several options the first that asks switches for records counts.
+ * The first option that requests records from switches is used.
  *
- * Return: HPCC_WALK_FOUND, HPCC_WALK_MORE, or the enum hpcc_unstamped that
- * says why there is none: HPCC_UNSTAMPED_OFF where none was looked for.
+ * Return: HPCC_WALK_FOUND, HPCC_WALK_MORE, or the reason why there is none (enum hpcc_unstamped):
+ * HPCC_UNSTAMPED_OFF for HPCC_WALK_IP_ONLY.
  */
 static inline int hpcc_walk(const struct hpcc_frame *f, u8 kind,
 			    struct hpcc_opt_location *place)
@@ -316,10 +315,10 @@ static inline int hpcc_walk(const struct hpcc_frame *f, u8 kind,
  * @port: port_ID
  * @bps: B in bit/s
  * @ts_ns: when the packet's first bit leaves
- * @tx_ns: time the link has spent on everything sent before
- * @qlen_ns: time the link will need for the queue behind the packet
+ * @tx_ns: total time that the link has spent on earlier packets
+ * @qlen_ns: time that the link needs for the queue after the packet
  * @quiet: that queue is too short for a load record
- * @anonymous: IDENTIFY gets no record
+ * @anonymous: do not write a record into IDENTIFY
  */
 struct hpcc_stamp {
 	u32	node;
@@ -332,9 +331,9 @@ struct hpcc_stamp {
 	bool	anonymous;
 };
 
-/* What became of an option, besides enum hpcc_unstamped. */
+/* Results of stamping, besides enum hpcc_unstamped. */
 #define HPCC_STAMP_WRITTEN	(-1)
-#define HPCC_STAMP_QUIET	(-2)	/* the hop was counted, and has nothing to tell */
+#define HPCC_STAMP_QUIET	(-2)	/* hop counted; quiet, no record */
 
 /* Index of the first free slot, or @nr. */
 static inline u32 hpcc_slot_free(const u8 *slots, u32 nr)
@@ -353,13 +352,13 @@ static inline u32 hpcc_slot_free(const u8 *slots, u32 nr)
  * @len: its length
  * @s: the port
  *
- * A record that is there already stays: a sender reads a path of more hops than
- * slots in phases, and a later hop that took an earlier one's slot would leave
- * the sender with what it knew of that hop, however old.
+ * An existing record is never replaced. A sender reads a path with more hops than slots in phases.
+ * If a later hop took the slot of an earlier hop, the sender would keep an old record of the
+ * earlier hop.
  *
- * Return: HPCC_STAMP_WRITTEN, HPCC_STAMP_QUIET, or the enum hpcc_unstamped that says why there
- * is no record of ours. The option is changed only where it is a well-formed FORWARD,
- * ANSWERED or IDENTIFY; its length never is.
+ * Return: HPCC_STAMP_WRITTEN, HPCC_STAMP_QUIET, or the reason why no record was written (enum
+ * hpcc_unstamped). Only a well-formed FORWARD, ANSWERED or IDENTIFY is changed, and never its
+ * length.
  */
 static inline int hpcc_stamp_option(u8 *p, u32 len, const struct hpcc_stamp *s)
 {
@@ -409,7 +408,9 @@ static inline int hpcc_stamp_option(u8 *p, u32 len, const struct hpcc_stamp *s)
 	return HPCC_STAMP_WRITTEN;
 }
 
-/* All of a packet's options: they are 16-bit words whatever the option's own alignment is. */
+/* Sum all options of the packet: they are aligned to 16-bit words, while the telemetry option alone
+ * may not be.
+ */
 static inline __wsum hpcc_opts_sum(const u8 *p, const struct hpcc_opt_location *place)
 {
 	u32 opts = place->tcp + sizeof(struct tcphdr);
@@ -417,7 +418,7 @@ static inline __wsum hpcc_opts_sum(const u8 *p, const struct hpcc_opt_location *
 	return csum_partial(p + opts, place->end - opts, 0);
 }
 
-/* Adjust the TCP checksum, as the sum of the options was @before. */
+/* Update the TCP checksum after the options changed; @before is their old sum. */
 static inline void hpcc_opts_fix_check(u8 *p, const struct hpcc_opt_location *place, __wsum before)
 {
 	u8 *at = p + place->tcp + offsetof(struct tcphdr, check);
@@ -430,11 +431,11 @@ static inline void hpcc_opts_fix_check(u8 *p, const struct hpcc_opt_location *pl
 /**
  * hpcc_stamp_packet() - stamp a packet whose option was found
  * @p: the packet, writable up to @place->end
- * @place: from the walk
+ * @place: result of the walk
  * @s: the port
- * @fix_check: adjust the TCP checksum; false where it is yet to be computed
+ * @fix_check: update the TCP checksum; false if it is not computed yet
  *
- * A checksum that was wrong stays wrong: it changes by the difference.
+ * The checksum is updated by the difference, so a wrong checksum stays wrong.
  *
  * Return: as hpcc_stamp_option().
  */
