@@ -2,11 +2,10 @@
 /*
  * Qdisc "hpcc": an egress port of a switch that takes part in HPCC++.
  *
- * FIFO with a byte limit, or another qdisc in its place (child.c); optionally a link of
- * a given rate and propagation delay (queue.c); LDCP's marking of packets that arrive (mark.c);
- * in-band telemetry on those that leave (stamp.c), and responses to the senders of those that
- * find a long queue (respond.c). This file is what the user
- * talks to: netlink, statistics, and the speed of the device.
+ * FIFO with a byte limit, or a child qdisc instead (child.c); optionally a link of a given rate and
+ * propagation delay (queue.c); LDCP marking of arriving packets (mark.c); in-band telemetry on
+ * departing packets (stamp.c); and responses to the senders of packets that meet a long queue
+ * (respond.c). This file is the user interface: netlink, statistics, and the speed of the device.
  */
 #include <linux/ethtool.h>
 #include <linux/hashtable.h>
@@ -30,11 +29,11 @@ static const u32 hpcc_every_default = 10 * NSEC_PER_USEC;
 /* Preamble, frame check sequence and gap of Ethernet. */
 static const u32 hpcc_overhead_default = 24;
 
-/* Of a device that does not know its speed, in Mb/s: what veth claims. */
+/* Speed of a device that does not know it, in Mb/s: the same as veth. */
 static const u32 hpcc_mbps_fallback = SPEED_10000;
 
-/* Headers in front of a GSO packet's payload, at most (MAX_TCP_HEADER of a
- * kernel without tunnels).
+/* Maximum length of headers before a GSO packet's payload (MAX_TCP_HEADER of a kernel without
+ * tunnels).
  */
 static const u32 hpcc_gso_headers = 160;
 
@@ -103,7 +102,7 @@ static const struct nla_policy hpcc_policy[TCA_HPCC_MAX + 1] = {
 	[TCA_HPCC_CSIG_TIME]	= NLA_POLICY_FULL_RANGE(NLA_U32, &hpcc_csig_time_range),
 };
 
-/* Bytes/s of the device. Under RTNL. */
+/* Speed of the device in bytes/s. Under RTNL. */
 static u64 hpcc_device_bandwidth(struct net_device *dev)
 {
 	struct ethtool_link_ksettings settings;
@@ -120,7 +119,7 @@ static u64 hpcc_bandwidth(struct net_device *dev, const struct hpcc_config *cfg)
 	return cfg->rate ?: cfg->bandwidth ?: hpcc_device_bandwidth(dev);
 }
 
-/* Under RTNL. Fails only where the port is another than before, or responses are new. */
+/* Make a configuration active. Under RTNL. Fails only if the port changes or responses are new. */
 static int hpcc_commit(struct Qdisc *sch, const struct hpcc_config *cfg)
 {
 	struct hpcc_sched *q = qdisc_priv(sch);
@@ -157,7 +156,7 @@ static int hpcc_commit(struct Qdisc *sch, const struct hpcc_config *cfg)
 	return 0;
 }
 
-/* Without marking there are no thresholds, and so none that nobody sees. */
+/* Without marking all thresholds are reset, so none of them stays hidden. */
 static void hpcc_parse_marking(struct nlattr **tb, struct hpcc_config *cfg)
 {
 	if (tb[TCA_HPCC_MARKING])
@@ -179,7 +178,7 @@ static void hpcc_parse_marking(struct nlattr **tb, struct hpcc_config *cfg)
 		cfg->knonect = nla_get_u32(tb[TCA_HPCC_KNONECT]);
 }
 
-/* Without responses there is no time between them that nobody sees. */
+/* Without respond, every is reset, so it does not stay hidden. */
 static void hpcc_parse_respond(struct nlattr **tb, struct hpcc_config *cfg)
 {
 	if (tb[TCA_HPCC_RESPOND])
@@ -210,7 +209,7 @@ static void hpcc_parse_options(struct nlattr **tb, struct hpcc_config *cfg)
 		cfg->kind = nla_get_u8(tb[TCA_HPCC_KIND]);
 	if (tb[TCA_HPCC_STAMP])
 		cfg->stamp = nla_get_u8(tb[TCA_HPCC_STAMP]);
-	/* Both need stamp: none that nobody sees stays. */
+	/* Both need stamp: reset them without it, so they do not stay hidden. */
 	if (!cfg->stamp) {
 		cfg->above = 0;
 		cfg->respond = 0;
@@ -228,7 +227,7 @@ static void hpcc_parse_options(struct nlattr **tb, struct hpcc_config *cfg)
 	hpcc_parse_marking(tb, cfg);
 }
 
-/* Thresholds without marking would have no effect, which is hardly meant. */
+/* Reject thresholds without marking: they would have no effect. */
 static int hpcc_validate_unmarked(struct nlattr **tb,
 				  struct netlink_ext_ack *extack)
 {
@@ -242,8 +241,8 @@ static int hpcc_validate_unmarked(struct nlattr **tb,
 	return -EINVAL;
 }
 
-/* A configured kmin that a derived kmax fell below is an error only of who
- * changes what kmax depends on: a device may have changed its speed before.
+/* A configured kmin above a derived kmax is an error only if this request changes an input of kmax:
+ * otherwise the device may have changed its speed earlier.
  */
 static int hpcc_validate_kmin(struct net_device *dev, struct nlattr **tb,
 			      const struct hpcc_config *cfg,
@@ -270,7 +269,7 @@ static int hpcc_validate_kmin(struct net_device *dev, struct nlattr **tb,
 	return 0;
 }
 
-/* All of what the change results in, not only what it names. */
+/* Check the resulting configuration, not only the attributes of the change. */
 static int hpcc_validate_marking(struct Qdisc *sch, struct nlattr **tb,
 				 const struct hpcc_config *cfg,
 				 struct netlink_ext_ack *extack)
@@ -316,7 +315,7 @@ static int hpcc_validate_respond(struct nlattr **tb, const struct hpcc_config *c
 	return 0;
 }
 
-/* What a policy cannot say: gaps in a range, and how attributes go together. */
+/* Checks that a netlink policy cannot express: gaps in a range, and combinations of attributes. */
 static int hpcc_validate(struct Qdisc *sch, struct nlattr **tb,
 			 const struct hpcc_config *cfg,
 			 struct netlink_ext_ack *extack)
@@ -400,7 +399,7 @@ static int hpcc_qdisc_init(struct Qdisc *sch, struct nlattr *opt,
 	return hpcc_commit(sch, &q->cfg);
 }
 
-/* Also called where hpcc_qdisc_init() failed. */
+/* Also called after hpcc_qdisc_init() failed. */
 static void hpcc_destroy(struct Qdisc *sch)
 {
 	struct hpcc_sched *q = qdisc_priv(sch);
@@ -411,7 +410,7 @@ static void hpcc_destroy(struct Qdisc *sch)
 	hpcc_port_put(q->shared);
 }
 
-/* Not what was configured but what it comes to. */
+/* Dump the effective values, not the configured ones. */
 static int hpcc_dump_marking(struct sk_buff *skb, const struct hpcc_config *cfg,
 			     const struct hpcc_marks *marks)
 {
@@ -483,7 +482,7 @@ static struct Qdisc_ops hpcc_qdisc_ops __read_mostly = {
 };
 MODULE_ALIAS_NET_SCH("hpcc");
 
-/* Have a qdisc follow its device. Under RTNL. */
+/* Adapt a qdisc to its device. Under RTNL. */
 static void hpcc_follow(struct Qdisc *sch)
 {
 	struct hpcc_sched *q = qdisc_priv(sch);
@@ -492,9 +491,9 @@ static void hpcc_follow(struct Qdisc *sch)
 		hpcc_commit(sch, &q->cfg);
 }
 
-/* A device that comes up, or renegotiates, may have another speed. The MTU is
- * what thresholds of slow links are derived from. The device knows its qdiscs,
- * so that an event takes no longer for those of others.
+/* A device that comes up or renegotiates may have a new speed. Thresholds of slow links depend on
+ * the MTU. The qdiscs are found through the device, so qdiscs of other devices do not make an event
+ * slower.
  */
 static int hpcc_device_event(struct notifier_block *nb, unsigned long event,
 			     void *ptr)

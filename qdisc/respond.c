@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Direct responses (draft-miao-iccrg-hpccplus section 6.3): a packet that asks for load and finds
- * a long queue has its sender told at once, not when its record has waited in that queue and
- * come back as an echo.
+ * Direct responses (draft-miao-iccrg-hpccplus section 6.3): if a packet with a request meets a long
+ * queue, the port informs its sender immediately, before the record waits in that queue and returns
+ * as an echo.
  *
- * Under the qdisc's lock a packet's headers and a record are noted in a ring. A tasklet makes the
- * response (hpcc/wire/respond.h) and hands it to the stack as if it had come in by the device
- * that the packet leaves by, from where the packet goes to. So it goes back as all that
- * comes from there does: by the bridge and its VLANs, by routes, or to the host itself. It is
- * no request, so that no response answers it.
+ * Under the qdisc's lock the packet's headers and a record are stored in a ring. A tasklet creates
+ * the response (hpcc/wire/respond.h) and passes it to the stack as if the packet's destination had
+ * sent it and the egress device had received it. So the response takes the normal way from there:
+ * through the bridge and its VLANs, by routes, or to the host itself. A response is not a request,
+ * so it triggers no response.
  *
- * A packet that was answered tells the next ports so. A frame that a bridge flooded gets no
- * response: as many ports would respond, and its destination is not behind most of them. A table by
- * a hash of flows has their turns, another one by a hash of senders their budgets: senders whose
- * hashes are equal share one.
+ * The packet is marked as answered for the next ports. A frame that a bridge flooded gets no
+ * response: many ports would respond, and most of them do not lead to its destination. Turns are in
+ * a table by flow hash. Budgets are in a table by sender hash: senders with equal hashes share a
+ * budget.
  */
 #include <linux/etherdevice.h>
 #include <linux/if_vlan.h>
@@ -25,18 +25,19 @@
 
 #include "stamp/snapshot.h"
 
-/* Of 1000 flows that get a response in a period, one in 250 finds all its places taken. */
+/* If 1000 flows get responses in one period, one flow in 250 finds no free entry. */
 #define HPCC_RESPOND_SETS	1024
 
 #define HPCC_RESPOND_SENDERS	1024
 
-/* Responses that wait for the tasklet, which runs when the packets of a softirq are through. */
+/* Maximum number of responses that wait for the tasklet, which runs after the packets of a softirq.
+ */
 #define HPCC_RESPOND_RING	256
 
 /**
- * struct hpcc_pending_response - a response to be made
- * @trigger: the packet that it answers
- * @vlan_proto: of its VLAN tag beside the headers; 0: none
+ * struct hpcc_pending_response - a response that is not sent yet
+ * @trigger: the packet that triggered it
+ * @vlan_proto: protocol of the VLAN tag in the skb; 0: none
  * @vlan_tci: the tag
  */
 struct hpcc_pending_response {
@@ -47,19 +48,19 @@ struct hpcc_pending_response {
 
 /**
  * struct hpcc_responder - responses of a qdisc
- * @dev: the device that packets leave by
- * @tasklet: makes responses
- * @key: of the hashes
- * @full_ns: when the port's budget is whole again
- * @senders: when theirs are, by hash
- * @turns: of flows, by hash
- * @head: responses that were put into the ring; written under the qdisc's lock
- * @tail: those that were taken out of it; written by the tasklet, as the next two are
- * @sent: responses sent
- * @failed: those that there was no memory for, or the stack refused
- * @ring: what waits
+ * @dev: the egress device
+ * @tasklet: sends responses
+ * @key: key of the hashes
+ * @full_ns: time at which the port's budget is full again
+ * @senders: time at which the budget of a sender is full again, by hash
+ * @turns: turns of flows, by hash
+ * @head: number of responses put into the ring; written under the qdisc's lock
+ * @tail: number of responses taken out of it; the tasklet writes this and the next two
+ * @sent: number of responses sent
+ * @failed: number of responses without memory, or refused by the stack
+ * @ring: responses that wait
  *
- * Under the qdisc's lock where nothing else is said.
+ * Other members are under the qdisc's lock.
  */
 struct hpcc_responder {
 	struct net_device		*dev;
@@ -76,9 +77,10 @@ struct hpcc_responder {
 };
 
 /*
- * A bridge learns from what comes in by a port. The data's destination need not be behind this
- * port, as bridges flood, and a port's own address in a packet is a loop to them: the source
- * is the port's address with the bit for local administration turned, which no host answers to.
+ * A bridge learns the source address of a response. The data's destination would be wrong, because
+ * the bridge may have flooded the frame, and the bridge detects a loop if a packet has the port's
+ * own address. So the source is the port's address with the local-administration bit inverted; no
+ * host uses this address.
  */
 static void hpcc_response_source(u8 *frame, const struct net_device *dev)
 {
@@ -108,18 +110,18 @@ static struct sk_buff *hpcc_response_make(const struct hpcc_responder *r,
 	return skb;
 }
 
-/* The device is there as long as its qdisc, and the qdisc as long as the tasklet. */
+/* The device exists as long as its qdisc, and the qdisc as long as the tasklet. */
 static void hpcc_responses_send(struct tasklet_struct *tasklet)
 {
 	struct hpcc_responder *r = container_of(tasklet, struct hpcc_responder, tasklet);
 	struct sk_buff *skb;
 	u32 head, at;
 
-	/* Whoever sees the head of hpcc_respond() sees what is in front of it. */
+	/* Pairs with the release in hpcc_respond(): entries before the head are complete. */
 	head = smp_load_acquire(&r->head);
 	for (at = r->tail; at != head; at++) {
 		skb = hpcc_response_make(r, &r->ring[at % HPCC_RESPOND_RING]);
-		/* The place is free when it has been read. */
+		/* Free the entry after it was read. */
 		smp_store_release(&r->tail, at + 1);
 		if (skb && netif_rx(skb) == NET_RX_SUCCESS)
 			WRITE_ONCE(r->sent, r->sent + 1);
@@ -128,7 +130,9 @@ static void hpcc_responses_send(struct tasklet_struct *tasklet)
 	}
 }
 
-/* Is it a flow's turn, and do the budgets last? Then both are spent. */
+/* Whether a flow has its turn and the budgets allow a response. If so, use the turn and the
+ * budgets.
+ */
 static bool hpcc_may_respond(struct hpcc_responder *r, const struct hpcc_trigger *trigger,
 			     u32 every_ns, u64 now)
 {
@@ -154,8 +158,8 @@ static bool hpcc_may_respond(struct hpcc_responder *r, const struct hpcc_trigger
 	return true;
 }
 
-/* Does a bridge have a frame leave by one of its ports because of the frame's destination? Of what
- * is without a tag it is assumed to be of the VLAN of the bridge itself.
+/* Whether a bridge sends a frame to one of its ports because of an entry for its destination. A
+ * frame without a tag is assumed to be in the VLAN of the bridge itself.
  */
 static bool hpcc_bridge_knows(const struct net_device *bridge, const struct net_device *port,
 			      const struct sk_buff *skb)
@@ -174,7 +178,7 @@ static bool hpcc_bridge_knows(const struct net_device *bridge, const struct net_
 	return !bridge->netdev_ops->ndo_fill_forward_path(&ctx, &path) && ctx.dev == port;
 }
 
-/* Did a bridge flood a packet? Its port may be a master of ours. */
+/* Whether a bridge flooded a packet. The bridge port may be a master of our device. */
 static bool hpcc_is_flooded(struct net_device *dev, const struct sk_buff *skb)
 {
 	struct net_device *master;
@@ -189,7 +193,7 @@ static bool hpcc_is_flooded(struct net_device *dev, const struct sk_buff *skb)
 	return flooded;
 }
 
-/* Have a packet tell the next ports that it was answered. */
+/* Mark a packet as answered, for the next ports. */
 static int hpcc_mark_answered(struct sk_buff *skb, const struct hpcc_opt_location *place)
 {
 	int err = skb_ensure_writable(skb, place->end);
@@ -200,12 +204,12 @@ static int hpcc_mark_answered(struct sk_buff *skb, const struct hpcc_opt_locatio
 }
 
 /**
- * hpcc_respond() - a packet with a request arrives: respond if the queue is long
- * @q: the port, locked, which responds
- * @skb: the packet, not in the queue yet, and perhaps never to be
- * @headers: of it, just parsed
+ * hpcc_respond() - respond to an arriving request if the queue is long
+ * @q: the port, locked, with respond
+ * @skb: the packet, not in the queue yet; it may still be dropped
+ * @headers: headers of @skb, just parsed
  *
- * A GSO packet gets one for all its segments.
+ * A GSO packet gets one response for all its segments.
  */
 void hpcc_respond(struct hpcc_sched *q, struct sk_buff *skb, struct hpcc_headers headers)
 {
@@ -217,7 +221,7 @@ void hpcc_respond(struct hpcc_sched *q, struct sk_buff *skb, struct hpcc_headers
 
 	if (hpcc_backlog(q) <= q->cfg.respond)
 		return;
-	/* A place that is free has been read. */
+	/* Pairs with the release of the tail: a free entry was read. */
 	if (r->head - smp_load_acquire(&r->tail) == HPCC_RESPOND_RING) {
 		q->stats.responses_lost++;
 		return;
@@ -244,15 +248,15 @@ void hpcc_respond(struct hpcc_sched *q, struct sk_buff *skb, struct hpcc_headers
 	hpcc_trigger_stamp(&due->trigger, &stamp);
 	due->vlan_proto = skb_vlan_tag_present(skb) ? skb->vlan_proto : 0;
 	due->vlan_tci = skb->vlan_tci;
-	/* The tasklet sees what is in front of the head. */
+	/* The tasklet sees complete entries before the head. */
 	smp_store_release(&r->head, r->head + 1);
 	tasklet_schedule(&r->tasklet);
 }
 
 /**
- * hpcc_respond_recount() - fill in the statistics that the tasklet counts
+ * hpcc_respond_recount() - copy the statistics of the tasklet
  * @q: the port, locked
- * @stats: where to
+ * @stats: result
  */
 void hpcc_respond_recount(const struct hpcc_sched *q, struct tc_hpcc_xstats *stats)
 {
@@ -265,10 +269,10 @@ void hpcc_respond_recount(const struct hpcc_sched *q, struct tc_hpcc_xstats *sta
 }
 
 /**
- * hpcc_respond_init() - have what responses need
+ * hpcc_respond_init() - allocate the state for responses
  * @sch: the qdisc
  *
- * Context: RTNL. It stays until the qdisc goes.
+ * Context: RTNL. The state stays until the qdisc is destroyed.
  * Return: 0 or -ENOMEM.
  */
 int hpcc_respond_init(struct Qdisc *sch)
@@ -289,7 +293,7 @@ int hpcc_respond_init(struct Qdisc *sch)
 }
 
 /**
- * hpcc_respond_destroy() - no packet arrives any more
+ * hpcc_respond_destroy() - free the state for responses after the last packet
  * @q: the port
  *
  * Context: may sleep.

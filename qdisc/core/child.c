@@ -1,21 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Another qdisc in the place of our queue: class 1 of ours, as with TBF and netem.
+ * A child qdisc replaces our queue: it is class 1 of ours, as with TBF and netem.
  *
  *	enqueue -> child -> [start] in flight (serialised, then delayed) -> dequeue
  *
- * The child decides which packet goes next, and about drops and marks. The rest is as
- * without one (queue.c): a packet is stamped as it starts, with what then waits in the
- * child. Its headers are looked for at that time, as the child has used our part of
- * skb->cb.
+ * The child selects the next packet, and decides about drops and marks. Everything else is the same
+ * as without a child (queue.c): a packet is stamped when it starts, with the queue of the child at
+ * that time. Headers are parsed at that time too, because the child has used our part of skb->cb.
  *
- * Parents expect a qdisc to drop packets that it has accepted only when they ask it
- * for one. So the child is asked only then, and not on arrival. When its packets came
- * is not known; but if the link is free and the child has given it none, the next one
- * starts no earlier than now.
+ * Parents expect a qdisc to drop accepted packets only in dequeue. So the child is dequeued only
+ * from our dequeue, and not on arrival. The arrival times of its packets are unknown. But if the
+ * link is free and the child gave it no packet, the next packet starts no earlier than now.
  *
- * A child that paces keeps packets back from a free link, and wakes the device
- * itself when it has one to give.
+ * A pacing child delays packets even if the link is free, and wakes the device itself when a packet
+ * is ready.
  */
 #include <linux/rtnetlink.h>
 #include <net/pkt_sched.h>
@@ -23,7 +21,7 @@
 
 #include "core/sched.h"
 
-/* A packet of this memory is in the child no more. */
+/* A packet of this memory has left the child. */
 static void hpcc_child_forget(struct hpcc_sched *q, u32 truesize)
 {
 	u64 memory = min_t(u64, truesize, q->child_memory);
@@ -33,8 +31,9 @@ static void hpcc_child_forget(struct hpcc_sched *q, u32 truesize)
 	q->child_packets -= q->child_packets > 0;
 }
 
-/* The child has @qlen packets. Those that it dropped without us took at least what the smallest
- * packet took since the child was last empty; those that it made of others take a buffer each.
+/* Account for the @qlen packets of the child. Each packet that it dropped without a call to us
+ * counts as the smallest packet since the child was last empty; each packet that it created by
+ * splitting counts as one buffer.
  */
 static void hpcc_child_count(struct hpcc_sched *q, u32 qlen)
 {
@@ -56,7 +55,7 @@ static void hpcc_child_count(struct hpcc_sched *q, u32 qlen)
 	q->child_packets = qlen;
 }
 
-/* The child gets a packet, and perhaps drops others for it, which it adds to @to_free. */
+/* Enqueue a packet to the child, which may drop other packets and add them to @to_free. */
 static int hpcc_child_give(struct hpcc_sched *q, struct sk_buff *skb, struct sk_buff **to_free)
 {
 	const struct sk_buff *before = *to_free;
@@ -75,11 +74,11 @@ static int hpcc_child_give(struct hpcc_sched *q, struct sk_buff *skb, struct sk_
 }
 
 /**
- * hpcc_child_recount() - what waits in the child, and so in all
+ * hpcc_child_recount() - update the backlog of the child and of the port
  * @q: the port, locked
  *
- * The child may have dropped packets, also where we were not called: its limit was lowered, or a
- * qdisc below it replaced. A GSO packet that stays whole counts one overhead until it starts.
+ * The child may have dropped packets without a call to us: its limit was lowered, or a qdisc below
+ * it was replaced. A GSO packet that is not split counts one overhead until it starts.
  */
 void hpcc_child_recount(struct hpcc_sched *q)
 {
@@ -94,21 +93,21 @@ void hpcc_child_recount(struct hpcc_sched *q)
 	hpcc_child_count(q, q->child ? q->child->q.qlen : 0);
 }
 
-/* The child has left the link free until @now. */
+/* The child left the link free until @now. */
 static bool hpcc_child_was_idle(const struct hpcc_sched *q)
 {
 	return !hpcc_child_has(q) || q->child_refused;
 }
 
 /**
- * hpcc_child_enqueue() - a packet that arrives goes to the child
+ * hpcc_child_enqueue() - pass an arriving packet to the child
  * @skb: packet
  * @sch: the qdisc, which has a child
  * @now: time, if the link is a virtual one
- * @bytes: what the packet takes on the link
+ * @bytes: length of the packet on the link
  * @to_free: list of packets that the caller frees
  *
- * Nothing is marked here: a child decides about marks itself.
+ * The child decides about marks, so nothing is marked here.
  */
 int hpcc_child_enqueue(struct sk_buff *skb, struct Qdisc *sch, u64 now,
 		       u32 bytes, struct sk_buff **to_free)
@@ -137,11 +136,11 @@ int hpcc_child_enqueue(struct sk_buff *skb, struct Qdisc *sch, u64 now,
 }
 
 /**
- * hpcc_child_dequeue() - the packet that the child lets go next
+ * hpcc_child_dequeue() - get the next packet from the child
  * @q: the port, which has a child
  * @now: time, if the link is a virtual one
  *
- * Return: a packet as our own queue would have held it; NULL: none for now.
+ * Return: a packet, prepared as in our own queue; NULL: none now.
  */
 struct sk_buff *hpcc_child_dequeue(struct hpcc_sched *q, u64 now)
 {
@@ -181,7 +180,7 @@ void hpcc_child_reset(struct hpcc_sched *q)
 	q->child_refused = false;
 }
 
-/* There is one class, with a child or not. */
+/* There is one class, with or without a child. */
 static unsigned long hpcc_child_find(struct Qdisc *sch, u32 classid)
 {
 	return TC_H_MIN(classid) == 1;
@@ -194,7 +193,7 @@ static struct Qdisc *hpcc_child_leaf(struct Qdisc *sch, unsigned long cl)
 	return q->child;
 }
 
-/* Packets of the former child are dropped. Those of our own queue stay, and go first. */
+/* Packets of the old child are dropped. Packets of our own queue stay and are sent first. */
 static int hpcc_child_graft(struct Qdisc *sch, unsigned long cl,
 			    struct Qdisc *new, struct Qdisc **old,
 			    struct netlink_ext_ack *extack)
@@ -217,7 +216,7 @@ static int hpcc_child_graft(struct Qdisc *sch, unsigned long cl,
 	return 0;
 }
 
-/* The child has become empty without us. */
+/* The child became empty without a call to us. */
 static void hpcc_child_emptied(struct Qdisc *sch, unsigned long cl)
 {
 	hpcc_child_recount(qdisc_priv(sch));

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * LDCP's part of a switch: mark ECN-capable packets by the queue that they
- * find, and drop the others early (hpcc/law/ldcp.h has the curve).
+ * LDCP at a switch: mark ECN-capable packets according to the queue that they meet, and drop others
+ * early (the curve is in hpcc/law/ldcp.h).
  *
  *	ECT(0), ECT(1), CE	CE with probability p(q), dropped at the limit
  *	Not-ECT			dropped where q >= K
  *	no IP			no ECN field: the limit only
  *
- * with q the bytes waiting in front of the packet, at this moment and not as
- * an average. That is known on arrival, so it is decided then: a mark made on
- * departure would tell of the queue behind the packet.
+ * where q is the number of bytes in the queue before the packet, now and not averaged. It is known
+ * on arrival, so the decision is made on arrival: a mark made on departure would report the queue
+ * after the packet.
  */
 #include <linux/math64.h>
 #include <linux/random.h>
@@ -20,9 +20,9 @@
 
 /* ---- thresholds ---- */
 
-/* What is derived from B: the time that the link needs for a queue of K_min,
- * K_max and K. Slow links get the packets instead: a queue of less would be
- * the ordinary one behind a burst.
+/* Default thresholds, derived from B: the time that the link needs for a queue of K_min, K_max and
+ * K. For slow links the minimum is a number of packets, because an ordinary burst already forms
+ * such a queue.
  */
 static const u32 hpcc_kmin_ns = 1000;
 static const u32 hpcc_kmax_ns = 5000;
@@ -32,7 +32,7 @@ static const u32 hpcc_kmin_packets = 4;
 static const u32 hpcc_kmax_packets = 16;
 static const u32 hpcc_knonect_packets = 24;
 
-/* B is at most 1.25 * 10^12: in 8 us that is under 2^54. */
+/* B is at most 1.25 * 10^12 bytes/s, so B * 8000 ns is below 2^54. */
 static u32 hpcc_derive(const struct hpcc_config *cfg, u64 b, u32 mtu,
 		       u32 time_ns, u32 packets)
 {
@@ -43,10 +43,10 @@ static u32 hpcc_derive(const struct hpcc_config *cfg, u64 b, u32 mtu,
 }
 
 /**
- * hpcc_kmax_derived() - K_max where none is configured
+ * hpcc_kmax_derived() - default K_max
  * @cfg: configuration
  * @b: B in bytes/s
- * @mtu: largest packet, link header included
+ * @mtu: maximum packet length, including link header
  */
 u32 hpcc_kmax_derived(const struct hpcc_config *cfg, u64 b, u32 mtu)
 {
@@ -54,13 +54,13 @@ u32 hpcc_kmax_derived(const struct hpcc_config *cfg, u64 b, u32 mtu)
 }
 
 /**
- * hpcc_marks_init() - the thresholds in force
+ * hpcc_marks_init() - compute the effective thresholds
  * @marks: result
  * @cfg: configuration
  * @b: B in bytes/s
- * @mtu: largest packet, link header included
+ * @mtu: maximum packet length, including link header
  *
- * A configured threshold is kept whatever becomes of B; derived ones give way.
+ * A configured threshold is kept for any B; derived thresholds are adapted to it.
  */
 void hpcc_marks_init(struct hpcc_marks *marks, const struct hpcc_config *cfg,
 		     u64 b, u32 mtu)
@@ -78,7 +78,7 @@ void hpcc_marks_init(struct hpcc_marks *marks, const struct hpcc_config *cfg,
 
 /* ---- packets ---- */
 
-/* What a packet's ECN field says, besides INET_ECN_*. */
+/* Results of hpcc_ecn() besides INET_ECN_*. */
 enum {
 	HPCC_ECN_NO_IP		= INET_ECN_MASK + 1,
 	HPCC_ECN_MALFORMED,
@@ -90,8 +90,8 @@ static u32 hpcc_ip_hlen(struct hpcc_headers headers)
 				      sizeof(struct ipv6hdr);
 }
 
-/* The ECN field of a packet. Segments of a GSO packet have their headers where the
- * first one has, but need not have them in their linear part.
+/* The ECN field of a packet. The segments of a GSO packet have their headers at the same offsets as
+ * the first segment, but possibly not in the linear part.
  */
 static int hpcc_ecn(const struct sk_buff *skb, struct hpcc_headers headers)
 {
@@ -114,9 +114,8 @@ static bool hpcc_ecn_is_capable(int ecn)
 	return ecn != INET_ECN_NOT_ECT && ecn <= INET_ECN_CE;
 }
 
-/* Others may hold a clone of the packet, TCP for one: the header is copied if
- * it is not ours alone. IPv4's checksum follows by the difference, so that one
- * that was wrong stays wrong.
+/* TCP and others may hold a clone of the packet: the header is copied if it is shared. The IPv4
+ * checksum is updated by the difference, so a wrong checksum stays wrong.
  */
 static bool hpcc_set_ce(struct sk_buff *skb, struct hpcc_headers headers)
 {
@@ -129,13 +128,13 @@ static bool hpcc_set_ce(struct sk_buff *skb, struct hpcc_headers headers)
 				      IP6_ECN_set_ce(skb, ip);
 }
 
-/* Most packets find a queue below K_min and need no random number. */
+/* Most packets meet a queue below K_min and need no random number. */
 static bool hpcc_chance(u64 p)
 {
 	return p && (p == LDCP_P_ONE || get_random_u32() < p);
 }
 
-/* What becomes of a packet that the limit has room for. */
+/* Decide on a packet that fits the limit. */
 static enum hpcc_verdict hpcc_judge(const struct hpcc_sched *q, int ecn,
 				    u32 qlen)
 {
@@ -165,10 +164,10 @@ static enum hpcc_verdict hpcc_try_mark(const struct hpcc_sched *q,
 }
 
 /**
- * hpcc_mark() - decide on a packet that arrives, mark and count it
+ * hpcc_mark() - decide on an arriving packet, mark and count it
  * @q: the port; @skb is not in @q->backlog_bytes yet
  * @skb: the packet
- * @fits: whether the limit has room for it
+ * @fits: whether it fits the limit
  * @headers: its headers
  *
  * Return: whether it may enter the queue.

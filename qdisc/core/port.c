@@ -1,21 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What the queues of one port have in common.
+ * State that the queues of one port share.
  *
- * A device with several transmit queues has a qdisc for each below mq, each
- * with its own lock and on its own CPU, and one link behind all of them. What
- * a record says is about the link: how long it has been busy with the packets
- * of all queues (tx), and how long it will be with what waits in all of them
- * (qlen). A flow that saw its own queue only would take the link for idle.
+ * A device with several transmit queues has one qdisc per queue below mq. Each qdisc has its own
+ * lock and runs on its own CPU; all of them send to one link. A record describes the link: tx is
+ * the time that it has spent on the packets of all queues, and qlen is the time that it needs for
+ * the packets that wait in all queues. If records described one queue only, the link would look
+ * idle to a flow.
  *
- * Queues of a device that have the same node and port, and do not shape, are
- * one port. A root qdisc is alone, and one with a rate has a link of its own:
- * these need nothing from here.
+ * Queues of a device with the same node and port that do not shape are one port. A root qdisc is
+ * the only one of its device, and a qdisc with a rate has its own link: both do not use this file.
  *
- * A packet is counted on the CPU that handles it, so that CPUs write to no common
- * cache line. A record needs the sum of all CPUs that have handled packets of the port. Decisions
- * about each packet, marks above all, use a sum of the bytes that wait which is a microsecond
- * old at most, and which one CPU makes for all.
+ * A packet is counted on the CPU that handles it, so CPUs write to no shared cache line. A record
+ * uses the sum over all CPUs that have handled packets of the port. Per-packet decisions such as
+ * marking use a sum of the waiting bytes that is at most a microsecond old; one CPU computes it for
+ * all.
  *
  * Limits, histogram and counters stay with each queue.
  */
@@ -25,8 +24,8 @@
 
 #include "core/sched.h"
 
-/* Of all devices, and so of all network namespaces: looking one up takes as long
- * however many ports others have. Under RTNL.
+/* The ports of all devices in all network namespaces. It is a hash table, so the ports of other
+ * users do not make a lookup slower. Under RTNL.
  */
 static struct rhashtable hpcc_shared_ports;
 
@@ -37,7 +36,7 @@ static const struct rhashtable_params hpcc_port_params = {
 	.automatic_shrinking	= true,
 };
 
-/* Age of a sum that decisions use, at most: eight full packets of a link of 100 Gb/s. */
+/* Maximum age of a sum that decisions use: eight full packets at 100 Gb/s. */
 #define HPCC_PORT_SUM_NS	NSEC_PER_USEC
 
 static struct hpcc_port *hpcc_port_new(const struct hpcc_port_key *key)
@@ -71,9 +70,9 @@ no_mask:
 /**
  * hpcc_port_get() - the port that a queue belongs to
  * @sch: the queue
- * @cfg: its configuration, which may not be in force yet
+ * @cfg: its configuration, possibly not active yet
  *
- * Return: the port, held for the queue; NULL: it is one by itself; or an error.
+ * Return: the port, with a reference; NULL: the queue is a port by itself; or an error.
  */
 struct hpcc_port *hpcc_port_get(struct Qdisc *sch,
 				const struct hpcc_config *cfg)
@@ -96,7 +95,7 @@ struct hpcc_port *hpcc_port_get(struct Qdisc *sch,
 }
 
 /**
- * hpcc_port_put() - let go of a port
+ * hpcc_port_put() - release a reference to a port
  * @port: from hpcc_port_get(), no error
  */
 void hpcc_port_put(struct hpcc_port *port)
@@ -106,14 +105,14 @@ void hpcc_port_put(struct hpcc_port *port)
 		return;
 	rhashtable_remove_fast(&hpcc_shared_ports, &port->hash,
 			       hpcc_port_params);
-	/* Who counts and who reads belongs to the port, so nobody does now. */
+	/* Only queues of the port write and read the counters, and none is left. */
 	free_percpu(port->cpu);
 	free_cpumask_var(port->used);
 	kfree_rcu(port, rcu);
 }
 
-/* This CPU has counted something of the port from now on. The caller holds the lock of a qdisc, and
- * stays on its CPU.
+/* Mark this CPU as a user of the port's counters. The caller holds a qdisc's lock, so it stays on
+ * this CPU.
  */
 static void hpcc_port_used(struct hpcc_port *port)
 {
@@ -124,9 +123,9 @@ static void hpcc_port_used(struct hpcc_port *port)
 }
 
 /**
- * hpcc_port_add_backlog() - count what comes to wait, or does no more
+ * hpcc_port_add_backlog() - add bytes to the backlog, or remove them
  * @port: the port
- * @bytes: how much; negative where it does no more
+ * @bytes: number of bytes; negative to remove them
  */
 void hpcc_port_add_backlog(struct hpcc_port *port, s64 bytes)
 {
@@ -135,9 +134,9 @@ void hpcc_port_add_backlog(struct hpcc_port *port, s64 bytes)
 }
 
 /**
- * hpcc_port_add_busy() - count what the link spends on a packet
+ * hpcc_port_add_busy() - add the time that the link spends on a packet
  * @port: the port
- * @ns: how long; each queue carries the fraction over to its next packet
+ * @ns: the time; each queue adds the fraction to its next packet
  */
 void hpcc_port_add_busy(struct hpcc_port *port, u64 ns)
 {
@@ -146,12 +145,11 @@ void hpcc_port_add_busy(struct hpcc_port *port, u64 ns)
 }
 
 /**
- * hpcc_port_load() - what all queues of a port have to do with the link
+ * hpcc_port_load() - load of the link by all queues of a port
  * @port: the port
  *
- * The counters are not read in one instant: a packet that moves meanwhile may
- * count as waiting twice or not at all. Time spent is never less in a later load,
- * whoever asks.
+ * The counters are not read at one instant: a packet that moves in between may be counted twice or
+ * not at all. The time spent never decreases from one load to the next.
  *
  * Return: the sums.
  */
@@ -173,8 +171,8 @@ struct hpcc_load hpcc_port_load(const struct hpcc_port *port)
 	};
 }
 
-/* The bytes that waited at @at_ns, which is set. While one CPU makes a new sum others use the last
- * one, if that is not much older; else each makes its own.
+/* The bytes that waited at @at_ns, which is set here. While one CPU computes a new sum, others use
+ * the last sum, if that is not much older; otherwise each CPU computes its own.
  */
 static u32 hpcc_port_sum(struct hpcc_port *port, u64 *at_ns)
 {
@@ -183,7 +181,7 @@ static u32 hpcc_port_sum(struct hpcc_port *port, u64 *at_ns)
 	s64 age;
 	u32 sum;
 
-	/* The sum is of this time, or newer. */
+	/* Pairs with the release below: the sum is of this time, or newer. */
 	*at_ns = smp_load_acquire(&port->sum_ns);
 	age = now - *at_ns;
 	if (age < HPCC_PORT_SUM_NS)
@@ -194,7 +192,7 @@ static u32 hpcc_port_sum(struct hpcc_port *port, u64 *at_ns)
 	sum = hpcc_port_load(port).backlog_bytes;
 	if (ours) {
 		WRITE_ONCE(port->sum_bytes, sum);
-		/* A CPU that reads the time reads this sum, or a newer one. */
+		/* A CPU that reads this time also reads this sum, or a newer one. */
 		smp_store_release(&port->sum_ns, now);
 		clear_bit_unlock(0, &port->summing);
 	}
@@ -203,11 +201,11 @@ static u32 hpcc_port_sum(struct hpcc_port *port, u64 *at_ns)
 }
 
 /**
- * hpcc_port_backlog() - bytes that wait for the link, as a decision about each packet needs it
+ * hpcc_port_backlog() - bytes that wait for the link, for per-packet decisions
  * @port: a port, one of whose queues is locked
  *
- * Return: the bytes. Packets that this CPU handled count at once, those of other CPUs after
- * HPCC_PORT_SUM_NS, or twice that while a CPU makes a new sum.
+ * Return: the bytes. Packets of this CPU are included immediately, packets of other CPUs after
+ * HPCC_PORT_SUM_NS, or twice that time while a CPU computes a new sum.
  */
 u32 hpcc_port_backlog(struct hpcc_port *port)
 {
@@ -223,14 +221,14 @@ u32 hpcc_port_backlog(struct hpcc_port *port)
 }
 
 /**
- * hpcc_port_move() - have a queue belong to another port
+ * hpcc_port_move() - move a queue to another port
  * @q: the queue, locked
  * @port: from hpcc_port_get(), no error
  *
- * What waits goes along. Where the port is another one the counter of time jumps, which a flow
- * takes for another path or ignores, as for a link that has come up anew.
+ * The backlog moves too. On another port the time counter jumps: a flow then detects a path change
+ * or ignores the record, as after a restart of a link.
  *
- * Return: the port it belonged to, to be put; @port itself where it already belonged to that.
+ * Return: the old port, which the caller must put; this is @port if the port did not change.
  */
 struct hpcc_port *hpcc_port_move(struct hpcc_sched *q, struct hpcc_port *port)
 {
@@ -247,7 +245,7 @@ struct hpcc_port *hpcc_port_move(struct hpcc_sched *q, struct hpcc_port *port)
 }
 
 /**
- * hpcc_ports_init() - make room for ports
+ * hpcc_ports_init() - create the table of ports
  *
  * Return: 0 or a negative error.
  */
@@ -257,7 +255,7 @@ int __init hpcc_ports_init(void)
 }
 
 /**
- * hpcc_ports_exit() - all qdiscs are gone
+ * hpcc_ports_exit() - destroy the table after all qdiscs
  */
 void hpcc_ports_exit(void)
 {

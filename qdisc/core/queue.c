@@ -30,19 +30,18 @@
 
 #include "core/sched.h"
 
-/* How far in the past a packet may start. What a timer is later than this, or
- * a device refuses packets for longer, is capacity lost: giving it back would
- * send a burst that no such link could.
+/* How far in the past a packet may start. If a timer is later, or the device stops for longer, the
+ * capacity is lost: sending it later would be a burst that such a link cannot send.
  */
 static const u64 hpcc_catch_up_ns = NSEC_PER_MSEC;
 
-/* The longest packet that a size table can make, as kernels have it since QDISC_PKT_LEN_MAX. */
+/* Maximum packet length from a size table, as in kernels with QDISC_PKT_LEN_MAX. */
 static const u32 hpcc_table_len_max = 1 << 20;
 
-/* Memory of packets that a qdisc may hold. A link that is fast and long holds what
- * has begun to leave beside what waits, and a small packet takes ten times its
- * length. The default has room for 10 ms at 100 Gb/s. Root of a network namespace
- * chooses rate, delay and limit; this is for root of the machine.
+/* Limit of packet memory of a qdisc. On a fast link with a long delay, packets in flight use memory
+ * in addition to the queue, and a small packet uses ten times its length. The default is enough for
+ * 10 ms at 100 Gb/s. Root of a network namespace sets rate, delay and limit; only root of the
+ * machine sets this limit.
  */
 static unsigned int hpcc_memory_max_mb = 256;
 
@@ -72,7 +71,7 @@ static const struct sk_buff *hpcc_queue_head(const struct qdisc_skb_head *queue)
 	return queue->head;
 }
 
-/* Does the device not fetch what is due? */
+/* Whether the device does not fetch packets that are due. */
 static bool hpcc_is_blocked(const struct hpcc_sched *q, u64 now)
 {
 	const struct sk_buff *skb = hpcc_queue_head(&q->in_flight);
@@ -80,9 +79,9 @@ static bool hpcc_is_blocked(const struct hpcc_sched *q, u64 now)
 	return skb && hpcc_time_ns(skb) + hpcc_catch_up_ns < now;
 }
 
-/* May the first waiting packet start? A shaped link decides by its clock. An
- * unshaped one is the device, which takes a packet at a time; with delay it
- * has no part in when they leave.
+/* Whether the first waiting packet may start. On a shaped link the link's clock decides. Without a
+ * rate the device fetches one packet at a time; with a delay packets start without waiting for the
+ * device.
  */
 static bool hpcc_may_start(const struct hpcc_sched *q, u64 now)
 {
@@ -91,7 +90,7 @@ static bool hpcc_may_start(const struct hpcc_sched *q, u64 now)
 	return q->cfg.delay_ns || !hpcc_queue_head(&q->in_flight);
 }
 
-/* When a packet starts that came at @arrival_ns. */
+/* Start time of a packet that arrived at @arrival_ns. */
 static struct hpcc_clock hpcc_start_time(struct hpcc_sched *q, u64 arrival_ns,
 					 u64 now)
 {
@@ -119,7 +118,7 @@ static void hpcc_count_departure(struct hpcc_sched *q, u32 bytes)
 		q->stats.qlen_max_bytes = q->backlog_bytes;
 }
 
-/* The link spends so long on a packet. */
+/* Add the time that the link spends on a packet. */
 static void hpcc_spend(struct hpcc_sched *q, struct hpcc_clock time)
 {
 	u64 was_ns = q->busy.ns;
@@ -129,7 +128,7 @@ static void hpcc_spend(struct hpcc_sched *q, struct hpcc_clock time)
 		hpcc_port_add_busy(q->shared, q->busy.ns - was_ns);
 }
 
-/* The packet that goes next; NULL: none for now. */
+/* The next packet to start; NULL: none now. */
 static __always_inline struct sk_buff *hpcc_next(struct hpcc_sched *q, u64 now)
 {
 	struct sk_buff *skb = __qdisc_dequeue_head(&q->backlog);
@@ -141,8 +140,8 @@ static __always_inline struct sk_buff *hpcc_next(struct hpcc_sched *q, u64 now)
 	return skb;
 }
 
-/* The first bit of a packet leaves, @start_ns 0: now. Inlined: it has two callers, and
- * each calls it for each packet. INT makes a packet longer.
+/* The first bit of a packet leaves at @start_ns; 0: now. Inlined, because both callers call it per
+ * packet. INT may make the packet longer.
  *
  * Return: time that the link spends on it.
  */
@@ -174,28 +173,28 @@ static void hpcc_start(struct hpcc_sched *q, struct sk_buff *skb, u64 now)
 		due_ns = hpcc_clock_ceil(q->link_free);
 	}
 	if (q->cfg.delay_ns) {
-		/* A NIC would now report it sent. Its socket need not wait
-		 * for the propagation, or TSQ would throttle the sender.
+		/* A NIC would report the transmission now. Release the socket before the
+		 * propagation delay: otherwise TSQ would throttle the sender.
 		 */
 		skb_orphan(skb);
 		due_ns += q->cfg.delay_ns;
 	}
-	/* When the delay is lowered, packets become due before others in front
-	 * of them; they wait for those.
+	/* After the delay was lowered, a packet can be due before earlier packets; it then waits
+	 * for these.
 	 */
 	hpcc_skb_cb(skb)->time_ns = due_ns;
 	__qdisc_enqueue_tail(skb, &q->in_flight);
 	q->in_flight_bytes += hpcc_skb_cb(skb)->bytes;
 }
 
-/* Start every packet of our own queue whose time has come. */
+/* Start every packet of our own queue that may start by @now. */
 static void hpcc_serve(struct hpcc_sched *q, u64 now)
 {
 	while (hpcc_queue_head(&q->backlog) && hpcc_may_start(q, now))
 		hpcc_start(q, hpcc_next(q, now), now);
 }
 
-/* The same of the child, which has its turn when ours is empty. */
+/* Start packets of the child. It is served after our own queue is empty. */
 static noinline void hpcc_serve_child(struct hpcc_sched *q, u64 now)
 {
 	struct sk_buff *skb;
@@ -209,19 +208,19 @@ static noinline void hpcc_serve_child(struct hpcc_sched *q, u64 now)
 }
 
 /**
- * hpcc_fits() - whether a packet has room in the queue
+ * hpcc_fits() - whether a packet fits in the queue
  * @q: the port, locked, its child just counted
- * @bytes: what the packet takes on the link
+ * @bytes: length of the packet on the link
  * @memory: its truesize
  *
- * Return: true where both its bytes and its memory have room.
+ * Return: true if both the byte limit and the memory limit have room.
  */
 bool hpcc_fits(const struct hpcc_sched *q, u32 bytes, u32 memory)
 {
 	u64 memory_max = (u64)READ_ONCE(hpcc_memory_max_mb) << 20;
 	u64 held = q->backlog_bytes;
 
-	/* No link limits what is on the delay. */
+	/* Without a rate nothing limits the bytes in flight. */
 	if (!q->cfg.rate)
 		held += q->in_flight_bytes;
 	return held + bytes <= q->cfg.limit &&
@@ -233,7 +232,7 @@ static bool hpcc_is_marking(const struct hpcc_sched *q)
 	return q->cfg.marking != HPCC_MARKING_OFF;
 }
 
-/* As much of a packet's headers as the configuration needs. */
+/* Parse the headers that the configuration needs. */
 static struct hpcc_headers hpcc_classify(const struct hpcc_sched *q,
 					 struct sk_buff *skb)
 {
@@ -247,7 +246,7 @@ static struct hpcc_headers hpcc_classify(const struct hpcc_sched *q,
 	return (struct hpcc_headers){};
 }
 
-/* May a packet that arrives enter the queue? */
+/* Whether an arriving packet may enter the queue. */
 static bool hpcc_admit(struct hpcc_sched *q, struct sk_buff *skb, bool fits,
 		       struct hpcc_headers headers)
 {
@@ -258,7 +257,7 @@ static bool hpcc_admit(struct hpcc_sched *q, struct sk_buff *skb, bool fits,
 	return fits;
 }
 
-/* Inlined into the caller that matters, which calls it for each packet. */
+/* Inlined into the caller that runs for each packet. */
 static __always_inline int __hpcc_enqueue_one(struct sk_buff *skb,
 					      struct Qdisc *sch, u64 now,
 					      u32 bytes,
@@ -293,10 +292,10 @@ static noinline int hpcc_enqueue_one(struct sk_buff *skb, struct Qdisc *sch,
 	return __hpcc_enqueue_one(skb, sch, now, bytes, headers, to_free);
 }
 
-/* A link that is emulated sends one packet after the other, and marking looks at each by
- * itself. All else may stay whole as long as it fits, with one record for its segments;
- * what could not be parsed may hold a request. Segments of a list have headers of their own.
- * A packet that is longer than the limit never fits, and is split even without @split.
+/* An emulated link sends segments one by one, and marking decides on each of them. Other GSO
+ * packets may stay whole if they fit, with one record for all segments. A packet that could not be
+ * parsed may hold a request. Segments in a frag_list have their own headers. A packet that is
+ * longer than the limit never fits, and is split even without @split.
  */
 static bool hpcc_must_split(const struct hpcc_sched *q,
 			    const struct sk_buff *skb, u32 bytes,
@@ -313,8 +312,8 @@ static bool hpcc_must_split(const struct hpcc_sched *q,
 	       !hpcc_fits(q, bytes, skb->truesize);
 }
 
-/* What the kernel would have found in the root's size table, the only one that it looks at, for a
- * packet of this length: see __qdisc_calculate_pkt_len(), which modules cannot call.
+/* Length of a packet by the size table of the root, the only table that the kernel uses. Same as
+ * __qdisc_calculate_pkt_len(), which modules cannot call.
  */
 static u32 hpcc_table_len(const struct Qdisc *sch, u32 bytes)
 {
@@ -337,9 +336,7 @@ static u32 hpcc_table_len(const struct Qdisc *sch, u32 bytes)
 	return clamp_t(s64, len, 1, hpcc_table_len_max);
 }
 
-/* Our parents will count the one packet they gave us: they are informed of the
- * difference.
- */
+/* Our parents count one packet: report the difference in packets and bytes to them. */
 static int hpcc_enqueue_split(struct sk_buff *skb, struct Qdisc *sch, u64 now,
 			      struct hpcc_headers headers,
 			      struct sk_buff **to_free)
@@ -356,7 +353,7 @@ static int hpcc_enqueue_split(struct sk_buff *skb, struct Qdisc *sch, u64 now,
 		q->stats.drop_gso++;
 		return qdisc_drop(skb, sch, to_free);
 	}
-	/* Segments have copies of the headers; the others as the first one has. */
+	/* Segments have copies of the headers: the offsets of the first one apply to all. */
 	if (!(headers.hint & HPCC_HINT_LEN))
 		headers = hpcc_classify(q, segs);
 	skb_list_walk_safe(segs, segs, next) {
@@ -405,7 +402,7 @@ int hpcc_enqueue(struct sk_buff *skb, struct Qdisc *sch,
 	struct hpcc_headers headers;
 	u64 now = 0;
 
-	/* Only the virtual link asks when a packet came. */
+	/* Only the virtual link needs the arrival time. */
 	if (q->cfg.rate) {
 		now = ktime_get_ns();
 		q->seen_ns = now;
@@ -424,8 +421,7 @@ int hpcc_enqueue(struct sk_buff *skb, struct Qdisc *sch,
  * @sch: the qdisc
  * @to_free: list of packets that the caller frees
  *
- * A function of its own, which looks at each packet once more, so that other ports need not
- * ask whether they respond.
+ * A separate function, so that ports without responses do not check for them per packet.
  */
 int hpcc_enqueue_responding(struct sk_buff *skb, struct Qdisc *sch,
 			    struct sk_buff **to_free)
@@ -434,7 +430,7 @@ int hpcc_enqueue_responding(struct sk_buff *skb, struct Qdisc *sch,
 	struct hpcc_headers headers = hpcc_classify(q, skb);
 
 	if (hpcc_hint_is_option(headers.hint)) {
-		/* The packet finds what has not started by now. */
+		/* Start due packets first: the packet meets only the queue that is left. */
 		if (q->cfg.rate)
 			hpcc_serve(q, ktime_get_ns());
 		hpcc_respond(q, skb, headers);
@@ -442,8 +438,8 @@ int hpcc_enqueue_responding(struct sk_buff *skb, struct Qdisc *sch,
 	return hpcc_enqueue(skb, sch, to_free);
 }
 
-/* Wake up for what happens next: a packet is due, or the next one starts. The
- * watchdog's timer is not touched where it is set to that time already.
+/* Set the watchdog to the next event: a packet is due, or the next one starts. A timer that is
+ * already set to that time is not changed.
  */
 static void hpcc_schedule(struct Qdisc *sch)
 {
@@ -461,15 +457,14 @@ static void hpcc_schedule(struct Qdisc *sch)
 		qdisc_watchdog_schedule_ns(&q->watchdog, next_ns);
 }
 
-/* Does a packet go to the device as it starts? The line would hold it for the
- * time of this call only.
+/* Whether a packet goes to the device when it starts, so that it need not be queued in in_flight.
  */
 static bool hpcc_is_direct(const struct hpcc_sched *q)
 {
 	return !q->cfg.rate && !q->cfg.delay_ns && !hpcc_queue_head(&q->in_flight);
 }
 
-/* The device fetches a packet. Only a record needs the time. */
+/* The device fetches a packet. The time is needed only for a record. */
 static struct sk_buff *hpcc_fetch(struct hpcc_sched *q)
 {
 	struct sk_buff *skb = hpcc_next(q, 0);
@@ -479,9 +474,9 @@ static struct sk_buff *hpcc_fetch(struct hpcc_sched *q)
 	return skb;
 }
 
-/* The device asks whenever a packet came, and after each one it got: the clock is
- * read only where neither answers. A packet that came has its time; and what was
- * due then still is.
+/* Whether the first packet in flight is due. The device calls dequeue after each arrival and after
+ * each packet that it got. The arrival already read the clock; a packet that was due at that time
+ * is still due. So the clock is read only if this is not sufficient.
  */
 static bool hpcc_is_due(struct hpcc_sched *q)
 {
@@ -499,7 +494,7 @@ static bool hpcc_is_due(struct hpcc_sched *q)
 	return skb && hpcc_time_ns(skb) <= q->seen_ns;
 }
 
-/* The first packet on the line, if it is due. */
+/* The first packet in flight, if it is due. */
 static struct sk_buff *hpcc_take_due(struct Qdisc *sch)
 {
 	struct hpcc_sched *q = qdisc_priv(sch);
@@ -543,7 +538,7 @@ struct sk_buff *hpcc_dequeue(struct Qdisc *sch)
  * hpcc_queue_shape() - the link becomes a virtual one
  * @q: the port, locked
  *
- * It is free from now on: of packets that wait nobody knows when they came.
+ * The link is free from now on, because the arrival times of waiting packets are unknown.
  */
 void hpcc_queue_shape(struct hpcc_sched *q)
 {
@@ -569,7 +564,7 @@ void hpcc_queue_reset(struct Qdisc *sch)
 }
 
 /**
- * hpcc_queue_init() - make an empty queue
+ * hpcc_queue_init() - initialise an empty queue
  * @sch: the qdisc
  */
 void hpcc_queue_init(struct Qdisc *sch)

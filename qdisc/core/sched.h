@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* The qdisc "hpcc": what its parts share. */
+/* The qdisc "hpcc": declarations that its parts share. */
 #ifndef _HPCC_QDISC_CORE_SCHED_H
 #define _HPCC_QDISC_CORE_SCHED_H
 
@@ -18,31 +18,31 @@
 #include <hpcc/wire/clock.h>
 
 /**
- * struct hpcc_config - what the user asked for; names and units as TCA_HPCC_*
- * @rate: bytes/s, 0: does not shape
+ * struct hpcc_config - requested configuration; names and units as TCA_HPCC_*
+ * @rate: bytes/s, 0: no shaping
  * @bandwidth: bytes/s, 0: the device's
  * @limit: bytes
  * @node: switch_ID
  * @port: port_ID
  * @overhead: bytes
- * @delay_ns: propagation behind the queue
+ * @delay_ns: propagation delay after the queue
  * @above: bytes of queue, 0: each packet gets a record
  * @respond: bytes of queue, 0: no responses
- * @every_ns: time between two responses to a flow, at least
- * @int_window_ns: time that the utilization in INT and CSIG is of
+ * @every_ns: minimum time between two responses to a flow
+ * @int_window_ns: interval of the utilization in INT and CSIG
  * @csig_abw: unit of CSIG's buckets of ABW/C, 1/10000
  * @csig_time_ns: unit of its buckets of times
- * @csig_tpid: marks CSIG tags
- * @kmin: bytes, 0: derived from B; so are @kmax and @knonect
+ * @csig_tpid: TPID of CSIG tags
+ * @kmin: bytes, 0: derived from B; the same for @kmax and @knonect
  * @kmax: bytes
  * @knonect: bytes
  * @pmax_ppm: P_max in millionths
  * @marking: enum hpcc_marking
  * @kind: TCP option kind
- * @stamp: HPCC_STAMP_*, where telemetry is written; 0: nowhere
- * @int_dscp: marks packets with INT-MD
- * @split: split GSO packets, where hpcc_must_split() says so
- * @identify: tell node, port and B to who asks
+ * @stamp: HPCC_STAMP_*, the carriers that telemetry is written to; 0: none
+ * @int_dscp: DSCP of packets with INT-MD
+ * @split: split GSO packets for which hpcc_must_split() is true
+ * @identify: answer requests for node, port and B
  * @stats: fill in the histogram and qlen_max_bytes
  */
 struct hpcc_config {
@@ -74,16 +74,16 @@ struct hpcc_config {
 };
 
 /**
- * struct hpcc_marks - thresholds in force
- * @curve: of ECN-capable packets
- * @knonect: queue in bytes from which on Not-ECT packets are dropped
+ * struct hpcc_marks - effective thresholds
+ * @curve: curve for ECN-capable packets
+ * @knonect: queue in bytes; Not-ECT packets are dropped from this length on
  */
 struct hpcc_marks {
 	struct ldcp_curve	curve;
 	u32			knonect;
 };
 
-/* What becomes of a packet that arrives. */
+/* Decision on an arriving packet. */
 enum hpcc_verdict {
 	HPCC_ADMIT,
 	HPCC_MARK,
@@ -93,7 +93,7 @@ enum hpcc_verdict {
 };
 
 /**
- * struct hpcc_port_key - what tells ports apart
+ * struct hpcc_port_key - identity of a port
  * @dev: the device
  * @node: switch_ID
  * @id: port_ID
@@ -105,8 +105,8 @@ struct hpcc_port_key {
 };
 
 /**
- * struct hpcc_load - what a link has done, and has yet to do
- * @busy_ns: time that it has spent on packets
+ * struct hpcc_load - load of a link
+ * @busy_ns: time that it has spent on packets so far
  * @backlog_bytes: bytes that wait for it, overhead included
  */
 struct hpcc_load {
@@ -115,17 +115,18 @@ struct hpcc_load {
 };
 
 /**
- * struct hpcc_port_cpu - what one CPU has counted for a port
- * @busy_ns: time that the link has spent on packets; wraps after 584 years. IOAM and IFA count
- *	bytes modulo 2^32, and 2^n ns are 2^32 bytes at few rates: an earlier wrap is a jump
- * @backlog_bytes: packets that came to wait here less those that ceased to, overhead
- *	included; below zero where packets leave on another CPU than they came
+ * struct hpcc_port_cpu - counters of one CPU for a port
+ * @busy_ns: time that the link has spent on packets; wraps after 584 years. with IOAM and IFA it
+ *	must not wrap earlier: they count bytes modulo 2^32, and at most rates 2^n ns are no
+ *	multiple of 2^32 bytes
+ * @backlog_bytes: bytes added to the backlog on this CPU minus bytes removed on it, overhead
+ *	included; negative if packets leave on a different CPU than they arrived on
  * @used: the CPU is in hpcc_port.used
- * @sum_ns: hpcc_port.sum_ns that this CPU has used last
- * @sum_backlog_bytes: @backlog_bytes when it used that first
+ * @sum_ns: hpcc_port.sum_ns that this CPU used last
+ * @sum_backlog_bytes: @backlog_bytes when it first used that sum
  *
- * @busy_ns and @backlog_bytes are written by their CPU with this_cpu_add(), and read by all: the
- * modules need 64 bits, so that no value is torn.
+ * @busy_ns and @backlog_bytes are written by their CPU with this_cpu_add(), and read by all CPUs.
+ * The modules need a 64-bit kernel, so that no value is torn.
  */
 struct hpcc_port_cpu {
 	u64			busy_ns;
@@ -136,19 +137,19 @@ struct hpcc_port_cpu {
 };
 
 /**
- * struct hpcc_port - what the queues of a port share (port.c)
- * @hash: in the table of all of them
- * @key: its name
- * @rcu: frees it
- * @queues: how many belong to it
- * @cpu: counters, which a record needs the sum of
- * @used: CPUs that have counted something; read without a lock
- * @sum_ns: when @sum_bytes was true; read without a lock
- * @sum_bytes: bytes that waited then; the same
- * @summing: bit 0: a CPU makes a new sum, and writes it to @sum_bytes and @sum_ns
+ * struct hpcc_port - state that the queues of a port share (port.c)
+ * @hash: entry in the table of ports
+ * @key: its identity
+ * @rcu: for freeing it
+ * @queues: number of queues that belong to it
+ * @cpu: counters; a record uses their sum
+ * @used: CPUs whose counters were used; read without a lock
+ * @sum_ns: time of @sum_bytes; read without a lock
+ * @sum_bytes: bytes that waited at @sum_ns; read without a lock
+ * @summing: bit 0: a CPU is computing a new sum for @sum_bytes and @sum_ns
  *
- * All else but what @cpu points to is under RTNL, or does not change while a queue
- * belongs to the port.
+ * Other members, except the counters at @cpu, are under RTNL or do not change while a queue belongs
+ * to the port.
  */
 struct hpcc_port {
 	struct rhash_head	hash;
@@ -163,10 +164,10 @@ struct hpcc_port {
 };
 
 /**
- * struct hpcc_offset - what a port's records have added (stamp.c)
- * @ts_ns: to ts
- * @tx_ns: to tx
- * @alias: what stands for switch_ID in the tag of a port that does not tell its name
+ * struct hpcc_offset - offsets added to a port's records (stamp.c)
+ * @ts_ns: added to ts
+ * @tx_ns: added to tx
+ * @alias: substitute for switch_ID in the tag of an anonymous port
  */
 struct hpcc_offset {
 	u64	ts_ns;
@@ -175,10 +176,10 @@ struct hpcc_offset {
 };
 
 /**
- * struct hpcc_util - how busy a link is (int.c)
- * @from_ns: when the window began; 0: none did yet
- * @busy_ns: hpcc_load.busy_ns then
- * @last: utilization of the window before, in units of 1 / HPCC_INT_UTIL_ONE
+ * struct hpcc_util - utilization of a link (int.c)
+ * @from_ns: start of the window; 0: no window yet
+ * @busy_ns: hpcc_load.busy_ns at @from_ns
+ * @last: utilization of the previous window, in units of 1 / HPCC_INT_UTIL_ONE
  */
 struct hpcc_util {
 	u64	from_ns;
@@ -189,39 +190,38 @@ struct hpcc_util {
 /**
  * struct hpcc_sched - one port, or one of its queues
  * @cfg: configuration
- * @b: B in bytes/s: of @cfg.rate, @cfg.bandwidth and the device's speed the
- *	first that is known
+ * @b: B in bytes/s: the first known value of @cfg.rate, @cfg.bandwidth and the device's speed
  * @byte_time: ns per byte at B, Q32
- * @marks: thresholds that @cfg and @b result in
- * @offset: of records
- * @seen_ns: a time that has passed, where the link is a virtual one
- * @arrived: @seen_ns is when a packet has just come
- * @backlog: packets that have not begun to leave
- * @in_flight: packets that have: the one being serialised, those on the emulated
- *	delay, and those the device has yet to fetch
- * @backlog_bytes: in @backlog and @child, overhead included
- * @in_flight_bytes: in @in_flight, overhead included
- * @memory: bytes of memory that packets in @backlog, @in_flight and @child take
- * @child: holds packets in the place of @backlog (child.c), or NULL
- * @child_idle_ns: until when it has left a virtual link free that asked for a packet
- * @child_refused: it gave none when it was last asked
+ * @marks: thresholds from @cfg and @b
+ * @offset: added to records
+ * @seen_ns: if the link is virtual: last time read from the clock
+ * @arrived: @seen_ns is the time of an arrival that was just handled
+ * @backlog: packets that have not started
+ * @in_flight: packets that have started: the one being serialised, those in the emulated delay, and
+ *	those that the device has not fetched yet
+ * @backlog_bytes: bytes in @backlog and @child, overhead included
+ * @in_flight_bytes: bytes in @in_flight, overhead included
+ * @memory: memory of the packets in @backlog, @in_flight and @child, bytes
+ * @child: qdisc that replaces @backlog (child.c), or NULL
+ * @child_idle_ns: end of the child's last idle period on a virtual link
+ * @child_refused: @child gave no packet at the last dequeue
  * @child_bytes: in @child, overhead included
- * @child_memory: part of @memory for @child, at least what its packets take
- * @child_packets: in @child, when they were last counted
- * @child_least: truesize of the smallest packet that it got since it was last empty
- * @link_free: when the link is done with all it has begun
- * @busy: time it has spent on packets of this queue so far, which is what telemetry calls tx
- * @shared: what it has in common with other queues, or NULL
- * @responder: makes responses (respond.c); NULL where none were ever wanted
- * @util: for INT and CSIG
- * @csig: units that @cfg results in
+ * @child_memory: part of @memory for @child, an upper bound of the memory of its packets
+ * @child_packets: number of packets in @child at the last count
+ * @child_least: truesize of the smallest packet that @child got since it was last empty
+ * @link_free: time at which the link has sent all packets in progress
+ * @busy: time that the link has spent on packets of this queue so far: tx of telemetry
+ * @shared: state shared with other queues of the port, or NULL
+ * @responder: sends responses (respond.c); NULL if responses were never enabled
+ * @util: utilization for INT and CSIG
+ * @csig: CSIG units from @cfg
  * @stats: counters; qlen_bytes and bandwidth are filled in when dumped
  * @unstamped: packets without our record, by enum hpcc_unstamped
  * @hist: queue length histogram
  * @watchdog: wakes the device when there is something to do
  *
- * Everything is under the qdisc's lock; @cfg, @b, @byte_time, @marks, @offset and
- * @shared change under RTNL as well. @responder is set under RTNL, before @cfg wants it.
+ * Everything is under the qdisc's lock; @cfg, @b, @byte_time, @marks, @offset and @shared change
+ * under RTNL as well. @responder is set under RTNL, before @cfg wants it.
  */
 struct hpcc_sched {
 	struct hpcc_config	cfg;
@@ -255,17 +255,16 @@ struct hpcc_sched {
 	struct qdisc_watchdog	watchdog;
 };
 
-/* What was found in a packet's TCP header when it came: 32 bits. Of an IOAM trace the first
- * three tell its offset, that from the hop-by-hop header on, in words, and HPCC_HINT_IOAM, and
- * the fourth its length in words. Of INT-MD they tell the offset of the TCP header, that from the
- * IP header on, in words, HPCC_HINT_INT, and the length of the TCP header; of IFA the same with
- * HPCC_HINT_IFA, but for the first, which is the offset of the IFA header. Of CSIG the first tells
- * the offset of the tag, and the third HPCC_HINT_CSIG; where it is to be pushed, the second tells
- * its type, and the third HPCC_HINT_CSIG_PUSH. An option's length is a multiple of 4.
+/* Result of parsing a packet's headers on arrival, in 32 bits. The names are those for a TCP
+ * option, whose length is a multiple of 4. In other cases HPCC_HINT_LEN is one of the codes below,
+ * and: IOAM: TCP is the offset of the trace, OPT its offset in words from the hop-by-hop header,
+ * END its length in words. INT-MD: TCP is the offset of the TCP header, OPT its offset in words
+ * from the IP header, END its length. IFA: as INT-MD, but TCP is the offset of the IFA header.
+ * CSIG: TCP is the offset of the tag. CSIG_PUSH: OPT is the type of the tag to push.
  */
 #define HPCC_HINT_TCP		GENMASK(9, 0)	/* offset of the TCP header */
-#define HPCC_HINT_OPT		GENMASK(15, 10)	/* of the option from there */
-#define HPCC_HINT_LEN		GENMASK(21, 16)	/* of the option; 0: none to write to */
+#define HPCC_HINT_OPT		GENMASK(15, 10)	/* offset of the option from there */
+#define HPCC_HINT_LEN		GENMASK(21, 16)	/* length of the option; 0: no option to write to */
 #define HPCC_HINT_END		GENMASK(27, 22)	/* length of the TCP header */
 #define HPCC_HINT_UNSTAMPED	GENMASK(31, 28)	/* enum hpcc_unstamped, if no option */
 #define HPCC_HINT_IOAM		1		/* no TCP option is that short */
@@ -274,19 +273,19 @@ struct hpcc_sched {
 #define HPCC_HINT_CSIG		5
 #define HPCC_HINT_CSIG_PUSH	6
 
-/* Is it a TCP option that was found? */
+/* Whether the hint is for a TCP option. */
 static inline bool hpcc_hint_is_option(u32 hint)
 {
 	return FIELD_GET(HPCC_HINT_LEN, hint) && !(FIELD_GET(HPCC_HINT_LEN, hint) & 3);
 }
 
 /**
- * struct hpcc_headers - the headers of a packet that arrives (headers.c)
- * @hint: HPCC_HINT_*, which departure needs
+ * struct hpcc_headers - headers of an arriving packet (headers.c)
+ * @hint: HPCC_HINT_*, used on departure
  * @ip: offset of the IP header
- * @version: 4 or 6 where that header can be used; else 0
+ * @version: 4 or 6 if that header is valid; otherwise 0
  *
- * As long as a register.
+ * It fits in one register.
  */
 struct hpcc_headers {
 	u32	hint;
@@ -295,16 +294,15 @@ struct hpcc_headers {
 };
 
 /**
- * struct hpcc_skb_cb - what the qdisc notes on a packet
- * @time_ns: while it waits for a virtual link, when it came; on the line, when
- *	it is due
- * @bytes: what it takes on the link, by the overhead that held when it came
- * @memory: its truesize when it came
- * @hint: HPCC_HINT_*, by the configuration that held when it came
+ * struct hpcc_skb_cb - the qdisc's data of a packet
+ * @time_ns: arrival time, while it waits for a virtual link; in flight the time at which it is due
+ * @bytes: its length on the link, with the overhead at its arrival
+ * @memory: its truesize at its arrival
+ * @hint: HPCC_HINT_*, with the configuration at its arrival
  *
- * "When it came" is when the child gave it, if there is one.
+ * With a child, "arrival" is the time at which the child gave the packet.
  *
- * Packed, as a qdisc has 20 bytes.
+ * Packed, because a qdisc has 20 bytes.
  */
 struct hpcc_skb_cb {
 	u64			time_ns;
@@ -324,7 +322,7 @@ static inline u32 hpcc_hint_unstamped(u32 hint)
 	return FIELD_GET(HPCC_HINT_UNSTAMPED, hint);
 }
 
-/* Does the device transmit Ethernet headers, so that skb->data is at one? */
+/* Whether skb->data is at an Ethernet header on this device. */
 static inline bool hpcc_is_ethernet(const struct net_device *dev)
 {
 	return likely(dev->type == ARPHRD_ETHER) ||
@@ -343,7 +341,7 @@ struct hpcc_port *hpcc_port_get(struct Qdisc *sch,
 void hpcc_port_put(struct hpcc_port *port);
 struct hpcc_port *hpcc_port_move(struct hpcc_sched *q, struct hpcc_port *port);
 
-/* Packets come to wait, or do no more (negative). */
+/* Add bytes to the backlog, or remove them (negative). */
 static inline void hpcc_backlog_add(struct hpcc_sched *q, s64 bytes)
 {
 	q->backlog_bytes += bytes;
@@ -351,7 +349,7 @@ static inline void hpcc_backlog_add(struct hpcc_sched *q, s64 bytes)
 		hpcc_port_add_backlog(q->shared, bytes);
 }
 
-/* The load of this queue, and of the others of its port. */
+/* The load of all queues of this queue's port. */
 static inline struct hpcc_load hpcc_load(const struct hpcc_sched *q)
 {
 	struct hpcc_load own = {
@@ -362,22 +360,20 @@ static inline struct hpcc_load hpcc_load(const struct hpcc_sched *q)
 	return q->shared ? hpcc_port_load(q->shared) : own;
 }
 
-/* Bytes that wait for the link. Cheap enough for each packet that arrives: see
- * hpcc_port_backlog().
- */
+/* Bytes that wait for the link. Cheap enough for each arriving packet: see hpcc_port_backlog(). */
 static inline u32 hpcc_backlog(const struct hpcc_sched *q)
 {
 	return q->shared ? hpcc_port_backlog(q->shared) : q->backlog_bytes;
 }
 
 /**
- * hpcc_sojourn_ns() - how long a packet was here
+ * hpcc_sojourn_ns() - time that a packet has spent in this port
  * @q: the port
  * @skb: the packet
- * @ts_ns: when its first bit leaves
+ * @ts_ns: departure time of its first bit
  * @ns: result
  *
- * Return: whether that is known. Only a virtual link notes when packets come, and no child tells.
+ * Return: whether the time is known. Only a virtual link without a child stores arrival times.
  */
 static inline bool hpcc_sojourn_ns(const struct hpcc_sched *q, const struct sk_buff *skb, u64 ts_ns,
 				   u64 *ns)
@@ -409,8 +405,8 @@ struct sk_buff *hpcc_child_dequeue(struct hpcc_sched *q, u64 now);
 void hpcc_child_recount(struct hpcc_sched *q);
 void hpcc_child_reset(struct hpcc_sched *q);
 
-/* Bytes that a packet takes on the link, as @segs packets: each has headers, which qdisc_pkt_len()
- * counts, overhead, and the VLAN tag that is yet to be inserted.
+/* Bytes on the link of a packet with @segs segments. Each has headers, which qdisc_pkt_len()
+ * includes, overhead, and a VLAN tag if one will be inserted.
  */
 static inline u32 hpcc_link_bytes(const struct hpcc_sched *q, const struct sk_buff *skb, u32 segs)
 {
@@ -421,7 +417,7 @@ static inline u32 hpcc_link_bytes(const struct hpcc_sched *q, const struct sk_bu
 	return bytes;
 }
 
-/* Do packets wait in a child? */
+/* Whether packets wait in a child. */
 static inline bool hpcc_child_has(const struct hpcc_sched *q)
 {
 	return q->child && q->child->q.qlen;
@@ -459,7 +455,7 @@ u32 hpcc_int_hint(struct sk_buff *skb, struct hpcc_headers headers, u8 dscp);
 int hpcc_try_int(struct hpcc_sched *q, struct sk_buff *skb, u64 ts_ns);
 u32 hpcc_util_now(struct hpcc_sched *q, struct hpcc_load load, u64 ts_ns);
 
-/* Is the TCP checksum yet to be computed, over what we write as well? */
+/* Whether the TCP checksum is not computed yet, and will cover the bytes that we write. */
 static inline bool hpcc_check_is_partial(const struct sk_buff *skb, u32 tcp)
 {
 	return skb->ip_summed == CHECKSUM_PARTIAL &&

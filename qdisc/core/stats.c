@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Statistics of a port, as <linux/hpcc.h> has them. */
+/* Statistics of a port, in the format of <linux/hpcc.h>. */
 #include <net/gen_stats.h>
 #include <net/netlink.h>
 
 #include "core/sched.h"
 
-/* The counters of the histogram up to the last that is not 0. */
+/* Number of histogram counters up to the last one that is not 0. */
 static u32 hpcc_hist_used(const struct hpcc_sched *q)
 {
 	u32 nr = HPCC_HIST_BUCKETS;
@@ -34,10 +34,10 @@ static int hpcc_put_stats(struct sk_buff *skb, const struct hpcc_sched *q)
 /**
  * hpcc_dump_stats() - Qdisc_ops::dump_stats
  * @sch: the qdisc
- * @d: what is dumped
+ * @d: the dump
  *
- * Only in TCA_STATS2, not once more as TCA_XSTATS: where one of us replaces another, the
- * notification holds two dumps, and would be lost for want of room.
+ * Use TCA_STATS2 only, without a copy in TCA_XSTATS: when one hpcc qdisc replaces another, the
+ * notification holds two dumps, which would not fit with the copies.
  *
  * Return: 0 or a negative value.
  */

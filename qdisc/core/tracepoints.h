@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Tracepoints: what a port writes into packets, and what its marking decides. */
+/* Tracepoints for stamping and marking at a port. */
 #undef TRACE_SYSTEM
 #define TRACE_SYSTEM hpcc
 
@@ -22,7 +22,8 @@ TRACE_DEFINE_ENUM(HPCC_MARK_FAILED);
 TRACE_DEFINE_ENUM(HPCC_DROP_KNONECT);
 TRACE_DEFINE_ENUM(HPCC_DROP_LIMIT);
 
-/* Packets with something to fill in only. ts and tx are what a record has, before its scale. */
+/* Only for packets with telemetry to fill in. ts and tx are the values of a record before scaling.
+ */
 TRACE_EVENT(hpcc_stamp,
 
 	TP_PROTO(const struct hpcc_sched *q, const struct sk_buff *skb, u64 ts_ns, int result),
@@ -68,7 +69,7 @@ TRACE_EVENT(hpcc_stamp,
 				   { HPCC_UNSTAMPED_NO_MEMORY, "no_memory" }))
 );
 
-/* The queue that a packet found, and what came of it. Silent about packets that pass. */
+/* The queue that a packet met, and the decision. Not for packets that pass without a mark. */
 TRACE_EVENT(hpcc_mark,
 
 	TP_PROTO(const struct hpcc_sched *q, const struct sk_buff *skb, u32 qlen,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Packets that become longer as they leave: by an IOAM node, INT, IFA or a CSIG tag. */
+/* Packets that become longer on departure: by an IOAM node, INT, IFA or a CSIG tag. */
 #include <linux/ip.h>
 #include <linux/ipv6.h>
 #include <net/checksum.h>
@@ -8,11 +8,11 @@
 #include "core/sched.h"
 
 /**
- * hpcc_ip_len() - how long an IP packet says it is
+ * hpcc_ip_len() - length of an IP packet by its header
  * @skb: the packet
  * @ip: offset of its IP header
  *
- * Return: bytes; 0: more than are here.
+ * Return: bytes; 0: more than the skb has.
  */
 u32 hpcc_ip_len(const struct sk_buff *skb, u32 ip)
 {
@@ -25,11 +25,11 @@ u32 hpcc_ip_len(const struct sk_buff *skb, u32 ip)
 }
 
 /**
- * hpcc_ip_room() - by how much an IP packet may grow
+ * hpcc_ip_room() - number of bytes that an IP packet may grow by
  * @skb: the packet
- * @len: its length, as its IP header says
+ * @len: its length by its IP header
  *
- * A device may carry more than such a header can state.
+ * The MTU of a device may exceed the maximum of the IP length field.
  *
  * Return: bytes.
  */
@@ -37,7 +37,7 @@ u32 hpcc_ip_room(const struct sk_buff *skb, u32 len)
 {
 	u32 mtu = min_t(u32, READ_ONCE(skb->dev->mtu), IP_MAX_MTU);
 
-	/* A VRF looks for another route, of which the MTU is not known yet. */
+	/* A VRF does a second route lookup; the MTU of that route is not known yet. */
 	if (netif_is_l3_master(skb->dev))
 		return 0;
 	return mtu > len ? mtu - len : 0;
@@ -46,7 +46,7 @@ u32 hpcc_ip_room(const struct sk_buff *skb, u32 len)
 /**
  * hpcc_open() - make room inside a packet
  * @skb: the packet, writable up to @at
- * @at: where; all that is in front moves, and so do the offsets of headers there
+ * @at: offset of the room; all bytes before it move, and so do their header offsets
  * @n: bytes
  *
  * Return: 0 or HPCC_UNSTAMPED_NO_MEMORY.
@@ -60,7 +60,7 @@ int hpcc_open(struct sk_buff *skb, u32 at, u32 n)
 
 	if (skb_cow_head(skb, n))
 		return HPCC_UNSTAMPED_NO_MEMORY;
-	/* The sum of the whole packet, as a device that received it has computed it, is void. */
+	/* The checksum of the whole packet from the receiving device is no longer valid. */
 	skb_forward_csum(skb);
 	skb_push(skb, n);
 	memmove(skb->data, skb->data + n, at);
@@ -76,10 +76,10 @@ int hpcc_open(struct sk_buff *skb, u32 at, u32 n)
 }
 
 /**
- * hpcc_ip_grow() - have the IP header say that the packet is longer
+ * hpcc_ip_grow() - increase the length in the IP header
  * @skb: the packet
  * @ip: offset of its IP header
- * @n: by how many bytes
+ * @n: number of bytes to add
  */
 void hpcc_ip_grow(struct sk_buff *skb, u32 ip, u32 n)
 {

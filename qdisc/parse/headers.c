@@ -1,22 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Find the headers of a packet that arrives, once: mark.c reads and writes the ECN
- * field of the IP header, stamp.c writes into the telemetry option when the packet
- * departs.
+ * Find the headers of an arriving packet, once: mark.c reads and writes the ECN field of the IP
+ * header, stamp.c writes into the telemetry option when the packet departs.
  *
- * What bytes mean is decided in hpcc/wire/stamp.h; here they are made readable. That may
- * pull data into the packet's linear part, and changes no byte.
+ * hpcc/wire/stamp.h interprets the bytes; this file makes them readable. This may pull data into
+ * the packet's linear part, and changes no byte.
  *
- * Offsets that were found on arrival hold on departure, as nobody else pulls from or
- * pushes to a packet that waits. Bytes may be others by then: whoever uses an
- * offset makes the bytes writable, which checks the length, and looks at them again.
+ * Offsets found on arrival are valid on departure, because no other code pulls from or pushes to a
+ * waiting packet. But its bytes may change. So a user of an offset makes the bytes writable, which
+ * checks the length, and parses them again.
  */
 #include <hpcc/carrier/ioam.h>
 #include <hpcc/wire/stamp.h>
 
 #include "core/sched.h"
 
-/* What a packet says from its first byte on, or that of its network header. */
+/* Walk a packet from its first byte, or from its network header. */
 static int hpcc_find(const struct sk_buff *skb, u8 kind,
 		     struct hpcc_opt_location *place)
 {
@@ -40,7 +39,7 @@ static int hpcc_find(const struct sk_buff *skb, u8 kind,
 
 static u32 hpcc_hint(int ret, const struct hpcc_opt_location *place)
 {
-	/* What the fields take. */
+	/* Every value fits in its field. */
 	BUILD_BUG_ON(FIELD_MAX(HPCC_HINT_TCP) < HPCC_WALK_MAX_BYTES);
 	BUILD_BUG_ON(FIELD_MAX(HPCC_HINT_UNSTAMPED) < __HPCC_UNSTAMPED_MAX);
 	if (ret != HPCC_WALK_FOUND)
@@ -51,9 +50,8 @@ static u32 hpcc_hint(int ret, const struct hpcc_opt_location *place)
 	       FIELD_PREP(HPCC_HINT_END, place->end - place->tcp);
 }
 
-/* The hint of an IOAM trace in the hop-by-hop header at @at; 0 where there is none, or behind
- * more other options than the hint can tell, or where it is somebody else's while there is an
- * option: @hint.
+/* The hint of an IOAM trace in the hop-by-hop header at @at. Returns 0 if there is no trace, or if
+ * its offset does not fit in the hint, or if the trace is not ours and @hint is a TCP option.
  */
 static noinline u32 hpcc_find_ioam(struct sk_buff *skb, u32 at, u32 hint)
 {
@@ -82,9 +80,9 @@ static noinline u32 hpcc_find_ioam(struct sk_buff *skb, u32 at, u32 hint)
  * @skb: the packet
  * @kind: TCP option kind, or HPCC_WALK_IP_ONLY
  *
- * The walk asks for more at most once per header, each time for more than before.
+ * The walk returns HPCC_WALK_MORE at most once per header, each time with a larger number.
  *
- * Return: where they are.
+ * Return: the headers.
  */
 struct hpcc_headers hpcc_parse(struct sk_buff *skb, u8 kind)
 {
@@ -107,15 +105,14 @@ struct hpcc_headers hpcc_parse(struct sk_buff *skb, u8 kind)
 /**
  * hpcc_parse_any() - find a packet's headers, for a port with any HPCC_STAMP_*
  * @skb: the packet
- * @cfg: the port's; without HPCC_STAMP_TCP no TCP option is looked for
+ * @cfg: configuration of the port; without HPCC_STAMP_TCP, TCP options are ignored
  *
- * Where the port fills in IOAM traces, a packet's trace counts and no TCP option does, unless the
- * trace is somebody else's; the same holds for INT-MD. A port that does not tell its name has no
- * node to write into a trace: there the TCP option counts, which needs no name. A packet with IFA
- * has no TCP option to write to. What has a CSIG tag has nothing else. A segment that asks for one
- * gets no record.
+ * If the port fills in IOAM traces, a trace of our type has priority over a TCP option; the same
+ * for INT-MD. An anonymous port has no node to write into a trace, so there the TCP option is used,
+ * which needs no name. In a packet with IFA no TCP option is used. If a packet has a CSIG tag, only
+ * the tag is used. A segment that requests a CSIG tag gets no record.
  *
- * Return: where they are.
+ * Return: the headers.
  */
 struct hpcc_headers hpcc_parse_any(struct sk_buff *skb, const struct hpcc_config *cfg)
 {

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What a user says about carriers of telemetry other than the TCP option: parameters of INT (int.c)
- * and CSIG (csig.c).
+ * Configuration of telemetry carriers other than the TCP option: parameters of INT (int.c) and CSIG
+ * (csig.c).
  */
 #include <linux/if_vlan.h>
 #include <net/netlink.h>
 
 #include "core/sched.h"
 
-/* Time that the utilization in INT and CSIG is of: two T of a rack at 100 Gb/s. */
+/* Interval of the utilization in INT and CSIG: two T of a rack at 100 Gb/s. */
 static const u32 hpcc_int_window_default = 10 * NSEC_PER_USEC;
 
 static const u8 hpcc_stamp_any_csig = HPCC_STAMP_CSIG | HPCC_STAMP_CSIG_PUSH;
@@ -42,11 +42,11 @@ static void hpcc_parse_csig(struct nlattr **tb, struct hpcc_config *cfg)
 }
 
 /**
- * hpcc_parse_carriers() - take parameters of carriers over
- * @tb: attributes of a change; without any the defaults come
- * @cfg: configuration, its stamp is set
+ * hpcc_parse_carriers() - parse the parameters of carriers
+ * @tb: attributes of a change; a missing attribute of a new carrier gets its default
+ * @cfg: configuration, with stamp already set
  *
- * Without a carrier there are no parameters of it that nobody sees.
+ * Parameters of a disabled carrier are reset, so they do not stay hidden.
  */
 void hpcc_parse_carriers(struct nlattr **tb, struct hpcc_config *cfg)
 {
@@ -93,7 +93,7 @@ static int hpcc_validate_csig(struct Qdisc *sch, struct nlattr **tb, const struc
 	return 0;
 }
 
-/* IOAM and INT say by all ones that a port is not known. */
+/* All ones mean "unknown port" in IOAM and INT. */
 static int hpcc_validate_port(struct nlattr **tb, const struct hpcc_config *cfg,
 			      struct netlink_ext_ack *extack)
 {
@@ -104,7 +104,7 @@ static int hpcc_validate_port(struct nlattr **tb, const struct hpcc_config *cfg,
 	return -ERANGE;
 }
 
-/* IFA has no flag by which a port that does not tell its name could say that a hop is missing. */
+/* IFA has no flag for a missing hop, so an anonymous port cannot take part. */
 static int hpcc_validate_ifa(struct nlattr **tb, const struct hpcc_config *cfg,
 			     struct netlink_ext_ack *extack)
 {
@@ -116,11 +116,11 @@ static int hpcc_validate_ifa(struct nlattr **tb, const struct hpcc_config *cfg,
 }
 
 /**
- * hpcc_validate_carriers() - how parameters of carriers go together
+ * hpcc_validate_carriers() - check the combination of carrier parameters
  * @sch: the qdisc
  * @tb: attributes of a change
- * @cfg: what it results in
- * @extack: says what is wrong
+ * @cfg: resulting configuration
+ * @extack: error message
  *
  * Return: 0, -EINVAL or -ERANGE.
  */

@@ -1,26 +1,26 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * CSIG (hpcc/carrier/csig.h): a port compares the tag of a departing packet with itself, and
- * replaces it where it is the worse one. A host's port pushes the tag in front of the IP header of
- * a segment that asks for a signal; the receiver pops it.
+ * CSIG (hpcc/carrier/csig.h): a port compares the tag of a departing packet with its own state, and
+ * replaces the value if its own is worse. A host's port pushes the tag before the IP header of a
+ * segment that requests a signal; the receiver pops it.
  *
- * A pushed tag makes the packet longer as it leaves. The link is charged for that; what waits was
- * counted without it. A GSO packet is not looked at: each segment would have to have its own tag,
- * and nobody splits packets of an EtherType that he does not know.
+ * A pushed tag makes the packet longer on departure. The link is charged for the tag; the backlog
+ * does not include it. GSO packets get no tag: each segment needs its own tag, and the kernel
+ * cannot split packets of an unknown EtherType.
  *
- * A device that had Ethernet headers when the port was configured may be of another kind now, as
- * TUNSETLINK and a bond's first slave have it: each packet counts.
+ * The device type can change after configuration (TUNSETLINK, a bond's first slave), so the
+ * Ethernet header is checked for each packet.
  *
- * ABW/C is that of int.c's window. No lookup but for packets of a port that stamps CSIG.
+ * ABW/C is measured over int.c's window. Tags are searched for only on ports that stamp CSIG.
  */
 #include <hpcc/carrier/csig.h>
 #include <hpcc/wire/stamp.h>
 
 #include "core/sched.h"
 
-/* Find the IP header behind a tag, of which the EtherType at @network is readable. Not in
- * headers.c: with one caller there the compiler inlines hpcc_walk(), which saves other packets 44
- * instructions.
+/* Find the IP header after a tag; the EtherType at @network is readable. This is not in headers.c:
+ * with only one caller there, the compiler inlines hpcc_walk(), which saves 44 instructions for
+ * other packets.
  */
 static struct hpcc_headers hpcc_behind(struct sk_buff *skb, u32 network)
 {
@@ -43,12 +43,12 @@ static struct hpcc_headers hpcc_behind(struct sk_buff *skb, u32 network)
 }
 
 /**
- * hpcc_csig_parse() - find the tag of a packet that arrives, and the headers behind it
+ * hpcc_csig_parse() - find the tag of an arriving packet, and the headers after it
  * @skb: the packet
  * @cfg: the port's configuration
- * @headers: set, where there is a tag
+ * @headers: result, if there is a tag
  *
- * Return: whether there is one.
+ * Return: whether there is a tag.
  */
 bool hpcc_csig_parse(struct sk_buff *skb, const struct hpcc_config *cfg,
 		     struct hpcc_headers *headers)
@@ -68,11 +68,11 @@ bool hpcc_csig_parse(struct sk_buff *skb, const struct hpcc_config *cfg,
 }
 
 /**
- * hpcc_csig_push_hint() - find out whether a packet that arrives asks for a tag
+ * hpcc_csig_push_hint() - whether an arriving packet requests a tag
  * @skb: the packet
  * @headers: its headers
  *
- * Return: HPCC_HINT_*; 0 where it does not.
+ * Return: HPCC_HINT_*; 0: no request.
  */
 u32 hpcc_csig_push_hint(const struct sk_buff *skb, struct hpcc_headers headers)
 {
@@ -95,11 +95,11 @@ u32 hpcc_csig_push_hint(const struct sk_buff *skb, struct hpcc_headers headers)
  * @q: the port
  * @skb: the packet
  * @at: offset of the tag
- * @ts_ns: when its first bit leaves
+ * @ts_ns: departure time of its first bit
  *
- * How long a packet has waited only a shaping port without a child knows.
+ * Only a shaping port without a child knows the waiting time of a packet.
  *
- * Return: as hpcc_csig_write(), or the enum hpcc_unstamped that says why there is no tag.
+ * Return: as hpcc_csig_write(), or the reason why no tag was written (enum hpcc_unstamped).
  */
 int hpcc_try_csig(struct hpcc_sched *q, struct sk_buff *skb, u32 at, u64 ts_ns)
 {
@@ -116,21 +116,21 @@ int hpcc_try_csig(struct hpcc_sched *q, struct sk_buff *skb, u32 at, u64 ts_ns)
 		return HPCC_UNSTAMPED_NO_MEMORY;
 	if (get_unaligned_be16(skb->data + at) != q->cfg.csig_tpid)
 		return HPCC_UNSTAMPED_NO_OPTION;
-	/* No checksum covers a tag but that of the whole packet. */
+	/* Only the checksum of the whole packet covers a tag. */
 	skb_forward_csum(skb);
 	return hpcc_csig_write(skb->data + at, &hop, &q->csig);
 }
 
 /**
- * hpcc_try_push() - push a tag, and compare it with the port, if that stamps CSIG
+ * hpcc_try_push() - push a tag, and write to it if the port stamps CSIG
  * @q: the port
  * @skb: the packet, whose hint is from hpcc_csig_push_hint()
- * @ts_ns: when its first bit leaves
+ * @ts_ns: departure time of its first bit
  *
- * The kernel takes the packet for one of the tag's EtherType from here on, so that a device that
- * computes checksums of IP only is not asked to.
+ * From here on the packet has the tag's EtherType for the kernel, so a device that computes
+ * checksums only for IP does not get this task.
  *
- * Return: HPCC_STAMP_WRITTEN, or the enum hpcc_unstamped that says why there is no tag.
+ * Return: HPCC_STAMP_WRITTEN, or the reason why there is no tag (enum hpcc_unstamped).
  */
 int hpcc_try_push(struct hpcc_sched *q, struct sk_buff *skb, u64 ts_ns)
 {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * IFA 2.0 (hpcc/carrier/ifa.h): a port pushes its metadata onto the stack behind the TCP header of
- * a departing packet of IP protocol HPCC_IFA_PROTOCOL.
+ * IFA 2.0 (hpcc/carrier/ifa.h): a port pushes its metadata onto the stack after the TCP header of a
+ * departing packet of IP protocol HPCC_IFA_PROTOCOL.
  *
- * The packet becomes longer as it leaves, as by INT (int.c). No checksum covers what is written
- * but that of the whole packet. What has no room leaves as it came.
+ * The packet becomes longer on departure, as with INT (int.c). Only the checksum of the whole
+ * packet covers the written bytes. A packet without room is forwarded unchanged.
  */
 #include <linux/ip.h>
 #include <linux/ipv6.h>
@@ -14,7 +14,7 @@
 
 #include "core/sched.h"
 
-/* Offset of what follows the IP header, which no extension header does. */
+/* Offset of the byte after the IP header; extension headers are not supported. */
 static u32 hpcc_ifa_at(const struct sk_buff *skb, struct hpcc_headers headers)
 {
 	const struct iphdr *iph = (const struct iphdr *)(skb->data + headers.ip);
@@ -23,11 +23,11 @@ static u32 hpcc_ifa_at(const struct sk_buff *skb, struct hpcc_headers headers)
 }
 
 /**
- * hpcc_is_ifa() - whether an IP header says that IFA follows
+ * hpcc_is_ifa() - whether IFA follows an IP header
  * @skb: the packet
  * @headers: its headers
  *
- * Return: true where it does, and is readable.
+ * Return: true if it follows and is readable.
  */
 bool hpcc_is_ifa(const struct sk_buff *skb, struct hpcc_headers headers)
 {
@@ -40,8 +40,8 @@ bool hpcc_is_ifa(const struct sk_buff *skb, struct hpcc_headers headers)
 }
 
 /**
- * hpcc_ifa_hint() - find IFA in a packet that arrives
- * @skb: the packet, for which hpcc_is_ifa() holds
+ * hpcc_ifa_hint() - find IFA in an arriving packet
+ * @skb: the packet; hpcc_is_ifa() is true
  * @headers: its headers
  *
  * Return: HPCC_HINT_*.
@@ -84,7 +84,7 @@ static struct hpcc_ifa_hop hpcc_ifa_of(const struct hpcc_sched *q, const struct 
 	struct hpcc_load load = hpcc_load(q);
 	u64 residence_ns, sec, ns;
 
-	/* As if it had just come. */
+	/* Unknown: use 0, as for a packet that just arrived. */
 	if (!hpcc_sojourn_ns(q, skb, ts_ns, &residence_ns))
 		residence_ns = 0;
 	residence_ns = min_t(u64, residence_ns, U32_MAX);
@@ -107,10 +107,9 @@ static struct hpcc_ifa_hop hpcc_ifa_of(const struct hpcc_sched *q, const struct 
  * hpcc_try_ifa() - push our metadata onto a packet's stack
  * @q: the port
  * @skb: the packet, whose hint is from hpcc_ifa_hint()
- * @ts_ns: when its first bit leaves
+ * @ts_ns: departure time of its first bit
  *
- * Return: HPCC_STAMP_WRITTEN, or the enum hpcc_unstamped that says why there are no metadata of
- * ours.
+ * Return: HPCC_STAMP_WRITTEN, or the reason why no metadata were written (enum hpcc_unstamped).
  */
 int hpcc_try_ifa(struct hpcc_sched *q, struct sk_buff *skb, u64 ts_ns)
 {

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * INT-MD (hpcc/carrier/int.h): a port pushes its metadata onto the stack behind the TCP header of a
- * departing packet that the DSCP int_dscp marks.
+ * INT-MD (hpcc/carrier/int.h): a port pushes its metadata onto the stack after the TCP header of a
+ * departing packet with DSCP int_dscp.
  *
- * The packet becomes longer as it leaves. The link is charged for that; what waits was counted
- * without it. Parents of ours, and qdisc_pkt_len(), know the length that it came with.
+ * The packet becomes longer on departure. The link is charged for the metadata; the backlog does
+ * not include them. Parent qdiscs and qdisc_pkt_len() use the length at arrival.
  *
- * Utilization is that of the last whole window of int_window, or of the longer time since INT was
- * last written: one division in a window, and nothing for a packet that is not marked.
+ * The utilization is that of the last complete window of int_window, or of a longer time since INT
+ * was last written. This costs one division per window, and nothing for packets without INT.
  */
 #include <linux/ip.h>
 #include <linux/ipv6.h>
@@ -19,7 +19,7 @@
 
 #include "core/sched.h"
 
-/* Is a packet marked and TCP, without extension headers? Return: offset of its TCP header, or 0. */
+/* Offset of the TCP header of a packet with the DSCP and without extension headers; otherwise 0. */
 static u32 hpcc_int_tcp(const struct sk_buff *skb, struct hpcc_headers headers, u8 dscp)
 {
 	const struct iphdr *iph = (const struct iphdr *)(skb->data + headers.ip);
@@ -33,14 +33,14 @@ static u32 hpcc_int_tcp(const struct sk_buff *skb, struct hpcc_headers headers, 
 }
 
 /**
- * hpcc_int_hint() - find INT-MD in a packet that arrives
+ * hpcc_int_hint() - find INT-MD in an arriving packet
  * @skb: the packet
  * @headers: its headers
- * @dscp: what marks INT
+ * @dscp: DSCP of packets with INT
  *
- * A GSO packet is not looked at: each segment would have to have its own.
+ * GSO packets are ignored: each segment would need its own INT header.
  *
- * Return: HPCC_HINT_*; 0 where it is not marked.
+ * Return: HPCC_HINT_*; 0 without the DSCP.
  */
 u32 hpcc_int_hint(struct sk_buff *skb, struct hpcc_headers headers, u8 dscp)
 {
@@ -76,7 +76,7 @@ no_memory:
  * @load: its load
  * @ts_ns: now
  *
- * Return: of the last window that is over, in units of 1 / HPCC_INT_UTIL_ONE.
+ * Return: utilization of the last complete window, in units of 1 / HPCC_INT_UTIL_ONE.
  */
 u32 hpcc_util_now(struct hpcc_sched *q, struct hpcc_load load, u64 ts_ns)
 {
@@ -92,8 +92,8 @@ u32 hpcc_util_now(struct hpcc_sched *q, struct hpcc_load load, u64 ts_ns)
 	return util->last;
 }
 
-/* Correct the TCP checksum at @tcp for what changed by @diff and @n bytes of length. Where it is
- * yet to be computed only the length counts.
+/* Update the TCP checksum at @tcp: @diff for changed bytes, and @n more bytes of length. If it is
+ * not computed yet, only the length is added.
  */
 static void hpcc_int_check(struct sk_buff *skb, u32 tcp, __wsum diff, u32 n)
 {
@@ -123,12 +123,11 @@ static struct hpcc_int_hop hpcc_int_of(struct hpcc_sched *q, u64 ts_ns)
  * hpcc_try_int() - push our metadata onto a packet's stack
  * @q: the port
  * @skb: the packet, whose hint is from hpcc_int_hint()
- * @ts_ns: when its first bit leaves
+ * @ts_ns: departure time of its first bit
  *
- * A port that does not tell its name has nothing to push: the M or E flag says that metadata lack.
+ * An anonymous port has nothing to push: it sets the M or E flag for the missing metadata.
  *
- * Return: HPCC_STAMP_WRITTEN, or the enum hpcc_unstamped that says why there are no metadata of
- * ours.
+ * Return: HPCC_STAMP_WRITTEN, or the reason why no metadata were written (enum hpcc_unstamped).
  */
 int hpcc_try_int(struct hpcc_sched *q, struct sk_buff *skb, u64 ts_ns)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* What a record states, and where it goes: for stamp.c and respond.c. */
+/* Content and position of a record, for stamp.c and respond.c. */
 #ifndef _HPCC_QDISC_STAMP_SNAPSHOT_H
 #define _HPCC_QDISC_STAMP_SNAPSHOT_H
 
@@ -7,7 +7,7 @@
 
 #include "core/sched.h"
 
-/* TCP header and option of a packet, as was found on arrival. */
+/* TCP header and option of a packet, from the hint that was made on arrival. */
 static inline struct hpcc_opt_location hpcc_hint_location(u32 hint)
 {
 	u32 tcp = FIELD_GET(HPCC_HINT_TCP, hint);
@@ -20,7 +20,7 @@ static inline struct hpcc_opt_location hpcc_hint_location(u32 hint)
 	};
 }
 
-/* A snapshot of a port, locked, which has this load at this time. */
+/* A snapshot of a locked port, with its load at this time. */
 static inline struct hpcc_stamp hpcc_snapshot(const struct hpcc_sched *q, struct hpcc_load load,
 					      u64 ts_ns)
 {

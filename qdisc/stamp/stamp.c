@@ -1,18 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Telemetry on a packet that departs: write our record into the option that
- * headers.c found when the packet came.
+ * Telemetry on a departing packet: write our record into the option that headers.c found on
+ * arrival.
  *
- * What bytes mean and which slot is ours is decided in hpcc/wire/stamp.h; here they are
- * made writable. A packet that is not stamped leaves as it came, except that data of
- * it may have been pulled into its linear part.
+ * hpcc/wire/stamp.h interprets the bytes and selects the slot; this file makes them writable. A
+ * packet without a record is sent unchanged, but some of its data may have been pulled into its
+ * linear part.
  *
- * Whoever sends through a port may ask it for records. Senders use differences,
- * so ts and tx have an offset that nobody knows: they tell neither this host's
- * clock nor what the port has sent before one looked. All queues of a port have
- * the same one, and a qdisc that takes another's place goes on with it, as ts
- * must not jump. The tag of a port that does not tell its name is as secret: a hash of the
- * name would tell which of some names it is.
+ * Every sender through a port can request records. Senders use only differences, so a secret offset
+ * is added to ts and tx: they reveal neither this host's clock nor the bytes that the port sent
+ * before. All queues of a port have the same offset, and a new qdisc of the port uses it too,
+ * because ts must not jump. The tag of an anonymous port is secret too: with a plain hash of the
+ * name, an attacker could test a list of names.
  */
 #include <linux/random.h>
 #include <linux/siphash.h>
@@ -27,7 +26,7 @@
 static siphash_key_t hpcc_offset_key __read_mostly;
 
 /**
- * hpcc_offset_init_key() - draw the secret that offsets come from
+ * hpcc_offset_init_key() - create the random key that offsets are derived from
  */
 void hpcc_offset_init_key(void)
 {
@@ -35,11 +34,11 @@ void hpcc_offset_init_key(void)
 }
 
 /**
- * hpcc_offset_of() - what a port adds to its records
+ * hpcc_offset_of() - offsets that a port adds to its records
  * @sch: the qdisc
- * @cfg: its configuration, which may not be in force yet
+ * @cfg: its configuration, possibly not active yet
  *
- * Return: the offsets of this device's port of this name.
+ * Return: the offsets for this device, node and port.
  */
 struct hpcc_offset hpcc_offset_of(struct Qdisc *sch,
 				  const struct hpcc_config *cfg)
@@ -78,13 +77,13 @@ static int hpcc_try_stamp(struct hpcc_sched *q, struct sk_buff *skb, u64 ts_ns)
 static const u64 hpcc_per_ns = 9903520314283042199ULL;
 
 /**
- * hpcc_tx_bytes() - what IOAM and IFA call tx_bytes: the time that a link has spent, in bytes at B
+ * hpcc_tx_bytes() - tx_bytes of IOAM and IFA: the time that a link has spent, in bytes at B
  * @bytes_per_s: B
  * @tx_ns: the time
  *
- * A change of B is a jump, as one of the link is.
+ * The value jumps if B changes, as if the link changed.
  *
- * Return: modulo 2^32, and never all ones, which say "not available".
+ * Return: bytes modulo 2^32, never all ones, which mean "not available".
  */
 u32 hpcc_tx_bytes(u64 bytes_per_s, u64 tx_ns)
 {
@@ -94,9 +93,9 @@ u32 hpcc_tx_bytes(u64 bytes_per_s, u64 tx_ns)
 	return min_t(u32, mul_u64_u64_shr(tx_ns, bytes_per_ns, 53), HPCC_IOAM_U32_NONE - 1);
 }
 
-/* Put our node into an incremental trace at @at, of the hop-by-hop header at @hop, if the packet
- * may get so much longer. What it takes on the link was counted before, without that. Segments of
- * a GSO packet would get longer than anybody has asked whether they may.
+/* Add our node to the incremental trace at @at in the hop-by-hop header at @hop, if the packet may
+ * become that much longer. The added bytes are not charged to the link. GSO packets are excluded:
+ * the length of their segments is not checked against the MTU.
  */
 static int hpcc_grow(struct sk_buff *skb, u32 hop, u32 at, u32 len,
 		     const struct hpcc_ioam_node *node)
@@ -127,7 +126,7 @@ static int hpcc_grow(struct sk_buff *skb, u32 hop, u32 at, u32 len,
 	return 0;
 }
 
-/* A port that does not tell its name has no node to write: it says that the trace lacks one. */
+/* An anonymous port has no node to write: it sets the overflow flag, because a node is missing. */
 static int hpcc_lack_node(struct sk_buff *skb, u32 at)
 {
 	if (!hpcc_ioam_is_ours(skb->data + at))
@@ -137,7 +136,7 @@ static int hpcc_lack_node(struct sk_buff *skb, u32 at)
 	return HPCC_UNSTAMPED_OFF;
 }
 
-/* Fill in our node of an IOAM trace. */
+/* Write our node into an IOAM trace. */
 static int hpcc_try_ioam(struct hpcc_sched *q, struct sk_buff *skb, u64 ts_ns)
 {
 	u32 hint = hpcc_skb_cb(skb)->hint;
@@ -154,7 +153,9 @@ static int hpcc_try_ioam(struct hpcc_sched *q, struct sk_buff *skb, u64 ts_ns)
 		return HPCC_UNSTAMPED_NO_MEMORY;
 	if (!q->cfg.identify)
 		return hpcc_lack_node(skb, at);
-	/* No checksum covers a trace but that of the whole packet, and ifb gives that back. */
+	/* Only the checksum of the whole packet covers a trace; ifb may return the packet with that
+	 * checksum.
+	 */
 	skb_forward_csum(skb);
 	div64_u64_rem(ts_ns + q->offset.ts_ns, NSEC_PER_SEC, &fraction);
 	node = (struct hpcc_ioam_node){
@@ -172,11 +173,10 @@ static int hpcc_try_ioam(struct hpcc_sched *q, struct sk_buff *skb, u64 ts_ns)
 }
 
 /**
- * hpcc_stamp() - write telemetry on a packet and count what became of it
- * @q: the port, which stamps; the packet neither waits any more nor has the link
- *	spent time on it
- * @skb: the packet, which has an option, a trace, a stack or a tag to write to
- * @ts_ns: when its first bit leaves
+ * hpcc_stamp() - write telemetry on a packet and count the result
+ * @q: the port, with stamp; the packet is not in its backlog, and not yet in its time spent
+ * @skb: the packet, with an option, a trace, a stack or a tag to write to
+ * @ts_ns: departure time of its first bit
  */
 void hpcc_stamp(struct hpcc_sched *q, struct sk_buff *skb, u64 ts_ns)
 {
