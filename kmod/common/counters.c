@@ -5,7 +5,7 @@
 
 #include "counters.h"
 
-/* Where sockets count that outlive their namespace's exit. */
+/* Counters for sockets that outlive their namespace's exit. */
 static DEFINE_PER_CPU(u64[HPCC_COUNTERS_MAX], hpcc_spare_counters);
 
 /**
@@ -25,8 +25,8 @@ int hpcc_counters_init(struct hpcc_counters *counters)
 EXPORT_SYMBOL_GPL(hpcc_counters_init);
 
 /**
- * hpcc_counters_retire() - the first step of the end
- * @counters: nobody shows them any more
+ * hpcc_counters_retire() - first step of the removal
+ * @counters: the counters, no longer visible to users
  */
 void hpcc_counters_retire(struct hpcc_counters *counters)
 {
@@ -36,7 +36,7 @@ void hpcc_counters_retire(struct hpcc_counters *counters)
 EXPORT_SYMBOL_GPL(hpcc_counters_retire);
 
 /**
- * hpcc_counters_read() - what was counted, on all CPUs
+ * hpcc_counters_read() - sum of a counter over all CPUs
  * @counters: the namespace's
  * @what: index
  *
@@ -54,10 +54,10 @@ u64 hpcc_counters_read(const struct hpcc_counters *counters, u32 what)
 EXPORT_SYMBOL_GPL(hpcc_counters_read);
 
 /**
- * hpcc_counters_print() - print counters, "name value" a line
+ * hpcc_counters_print() - print counters, one "name value" per line
  * @seq: file
- * @names: of the counters
- * @nr: how many
+ * @names: names of the counters
+ * @nr: number of counters
  * @counters: the namespace's
  */
 void hpcc_counters_print(struct seq_file *seq, const char * const *names,

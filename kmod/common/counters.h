@@ -11,11 +11,11 @@
 /**
  * struct hpcc_counters - counters of a network namespace
  * @value: per-CPU, indexed by the module's enum; read once, under RCU
- * @retired: what @value was, while the namespace goes
+ * @retired: old @value, while the namespace is removed
  *
- * Kernel sockets hold no reference to their namespace. Another subsystem's exit handler
- * may close them after ours has run. So the counters go in two steps with an
- * RCU grace period between them; after the first one, sockets count where nobody looks.
+ * Kernel sockets hold no reference to their namespace. Another subsystem's exit handler may close
+ * them after ours has run. So the counters are removed in two steps with an RCU grace period
+ * between them. After the first step sockets use spare counters that are never shown.
  */
 struct hpcc_counters {
 	u64 __percpu *value;
@@ -29,7 +29,7 @@ void hpcc_counters_print(struct seq_file *seq, const char * const *names,
 			 u32 nr, const struct hpcc_counters *counters);
 
 /**
- * hpcc_counters_free() - the second step
+ * hpcc_counters_free() - second step of the removal
  * @counters: hpcc_counters_retire() was called a grace period ago
  */
 static inline void hpcc_counters_free(struct hpcc_counters *counters)
@@ -38,12 +38,12 @@ static inline void hpcc_counters_free(struct hpcc_counters *counters)
 }
 
 /**
- * hpcc_counters_add() - count something
+ * hpcc_counters_add() - add to a counter
  * @counters: the namespace's
  * @what: index
- * @n: how often
+ * @n: number to add
  *
- * Context: RCU read side, as netfilter hooks are.
+ * Context: RCU read side, as in netfilter hooks.
  */
 static inline void hpcc_counters_add(const struct hpcc_counters *counters,
 				     u32 what, u32 n)

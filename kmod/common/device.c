@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What a connection knows of its host and path without asking anybody: B, the
- * speed of the device that it leaves by, and T, its minimum RTT.
+ * B and T of a connection from local data: B is the speed of its egress device, T is its minimum
+ * RTT.
  *
- * ethtool wants RTNL, and init() may run in a softirq. So a notifier, which
- * holds RTNL, writes the speeds down, and init() reads them.
+ * ethtool needs RTNL, and init() may run in a softirq. So a notifier, which holds RTNL, stores the
+ * speeds, and init() reads them.
  *
- * Loading must not wait for RTNL (setup.c). Each namespace has a notifier of its
- * own, as registering one for all of them would wait for RTNL with
- * pernet_ops_rwsem held, which the setup of tcp_hpcc needs next. In namespaces that
- * exist already a work item registers it.
+ * Loading must not wait for RTNL (setup.c). Each namespace has its own notifier: the registration
+ * of one notifier for all of them would wait for RTNL and hold pernet_ops_rwsem, which the setup of
+ * tcp_hpcc needs next. In existing namespaces a work item registers the notifier.
  */
 #include <linux/ethtool.h>
 #include <linux/netdevice.h>
@@ -22,23 +21,22 @@
 #include "setup.h"
 
 static unsigned int hpcc_device_net_id __read_mostly;
-/* Are namespaces set up that exist already? One made just now may see it, too,
- * and lets its work item register.
+/* True during the setup of existing namespaces. A namespace that is created at this time may read
+ * it too; then its work item registers the notifier.
  */
 static bool hpcc_device_loading;
 
-/* Largest speed a device may claim: 10 Tbit/s. More is taken for nonsense. */
+/* Maximum speed of a device: 10 Tbit/s. A larger value is ignored. */
 #define HPCC_MBPS_MAX	10000000
 
 /**
- * struct hpcc_devices - those of a namespace
- * @speeds: Mbit/s as xarray values, by ifindex; written under RTNL, read under
- *	RCU
- * @notifier: writes them
- * @work: registers @notifier, where that cannot be done at once
- * @net: the namespace, which outlives this
- * @registered: @notifier is; written by @work or before anybody else knows of
- *	this, read when @work is over
+ * struct hpcc_devices - devices of a namespace
+ * @speeds: Mbit/s as xarray values, by ifindex; written under RTNL, read under RCU
+ * @notifier: writes @speeds
+ * @work: registers @notifier if that cannot be done immediately
+ * @net: the namespace, which exists longer than this structure
+ * @registered: @notifier is registered; written by @work or before this structure is published,
+ *	read after @work ended
  */
 struct hpcc_devices {
 	struct xarray		speeds;
@@ -68,7 +66,7 @@ static void hpcc_device_note(struct net_device *dev)
 	    cmd.base.speed <= HPCC_MBPS_MAX)
 		mbps = cmd.base.speed;
 	if (mbps)
-		/* Without memory the device counts as one that does not tell. */
+		/* Without memory the speed of the device counts as unknown. */
 		xa_store(speeds, dev->ifindex, xa_mk_value(mbps), GFP_KERNEL);
 	else
 		xa_erase(speeds, dev->ifindex);
@@ -105,8 +103,8 @@ static u32 hpcc_device_mbps(const struct net *net, int ifindex)
 /**
  * hpcc_host_rate() - B of the host
  * @sk: connected socket, under its lock
- * @mbps: as configured, Mbit/s; 0 takes the speed of the device that the
- *	socket's route leaves by, or HPCC_DEFAULT_MBPS where that does not tell
+ * @mbps: configured value, Mbit/s; 0: the speed of the egress device of the socket's route, or
+ *	HPCC_DEFAULT_MBPS if it is unknown
  *
  * Return: bytes/s.
  */
@@ -128,7 +126,7 @@ EXPORT_SYMBOL_GPL(hpcc_host_rate);
 /**
  * hpcc_base_rtt_ns() - T
  * @sk: socket, under its lock
- * @configured_ns: as configured; 0 takes the connection's minimum RTT
+ * @configured_ns: configured value; 0: the minimum RTT of the connection
  *
  * Return: ns.
  */
@@ -139,7 +137,9 @@ u32 hpcc_base_rtt_ns(const struct sock *sk, u32 configured_ns)
 
 	if (configured_ns)
 		return configured_ns;
-	/* TCP takes an RTT below 1 us for a jiffy there, not in srtt_us, which is in us / 8. */
+	/* For an RTT below 1 us TCP stores one jiffy in the minimum RTT, but not in srtt_us, whose
+	 * unit is us / 8.
+	 */
 	if (tp->srtt_us && tp->srtt_us < 8)
 		return HPCC_T_MIN_NS;
 	if (rtt_us == ~0U || !rtt_us)
@@ -150,13 +150,13 @@ u32 hpcc_base_rtt_ns(const struct sock *sk, u32 configured_ns)
 EXPORT_SYMBOL_GPL(hpcc_base_rtt_ns);
 
 /**
- * hpcc_starts_at_line_rate() - whether B * T may leave before the first ACK
+ * hpcc_starts_at_line_rate() - whether B * T may be sent before the first ACK
  * @sk: socket, under its lock, at the end of its handshake
- * @configured_ns: T as configured; 0 takes the connection's minimum RTT
- * @longest_ns: the longest T that the handshake may set
+ * @configured_ns: configured T; 0: the minimum RTT of the connection
+ * @longest_ns: maximum T that the handshake may set
  *
- * The peer decides how long the handshake takes, and so how large B * T is. The administrator's T
- * is trusted.
+ * The peer controls the duration of the handshake, and so the size of B * T. A configured T is
+ * trusted.
  *
  * Return: true if T is configured, or not above @longest_ns.
  */
@@ -166,7 +166,7 @@ bool hpcc_starts_at_line_rate(const struct sock *sk, u32 configured_ns, u32 long
 }
 EXPORT_SYMBOL_GPL(hpcc_starts_at_line_rate);
 
-/* Hears of the devices that are there, too. */
+/* Register the notifier. It is also called for existing devices. */
 static int hpcc_device_register(struct hpcc_devices *devices)
 {
 	int err = register_netdevice_notifier_net(devices->net,
@@ -176,7 +176,7 @@ static int hpcc_device_register(struct hpcc_devices *devices)
 	return err;
 }
 
-/* Without memory all devices of the namespace count as those that do not tell. */
+/* Without memory the speeds of all devices of the namespace count as unknown. */
 static void hpcc_device_work(struct work_struct *work)
 {
 	hpcc_device_register(container_of(work, struct hpcc_devices, work));
@@ -235,9 +235,9 @@ static struct hpcc_setup hpcc_device_setup = {
 };
 
 /**
- * hpcc_device_init() - start to follow devices
+ * hpcc_device_init() - start to track device speeds
  *
- * The speeds of those that exist are known a moment later, when RTNL is free.
+ * The speeds of existing devices are known a moment later, when RTNL is free.
  */
 void __init hpcc_device_init(void)
 {
@@ -245,7 +245,7 @@ void __init hpcc_device_init(void)
 }
 
 /**
- * hpcc_device_exit() - stop following devices
+ * hpcc_device_exit() - stop tracking device speeds
  */
 void hpcc_device_exit(void)
 {

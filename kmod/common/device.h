@@ -6,16 +6,16 @@
 #include <linux/time64.h>
 #include <net/sock.h>
 
-#define HPCC_DEFAULT_MBPS	10000	/* where a device does not tell */
+#define HPCC_DEFAULT_MBPS	10000	/* if the speed of a device is unknown */
 
 void hpcc_device_init(void);
 void hpcc_device_exit(void);
 u64 hpcc_host_rate(const struct sock *sk, u32 mbps);
 
-/* T measured outside this is clamped: the range the algorithms are made for. */
+/* A measured T is clamped to this range, for which the algorithms are designed. */
 #define HPCC_T_MIN_NS		(NSEC_PER_USEC)
 #define HPCC_T_MAX_NS		((u32)NSEC_PER_SEC)
-/* T while nothing has been measured. */
+/* T before it is measured. */
 #define HPCC_T_DEFAULT_NS	(100 * NSEC_PER_USEC)
 
 /* The longest handshake that counts as one round trip of a data center. */

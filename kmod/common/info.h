@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* What ss and getsockopt(TCP_CC_INFO) show of a connection, in the attribute of bbr: that one they
- * know.
+/* Values of a connection for ss and getsockopt(TCP_CC_INFO), in the attribute of bbr, which these
+ * tools support.
  */
 #ifndef _HPCC_COMMON_INFO_H
 #define _HPCC_COMMON_INFO_H
@@ -9,10 +9,10 @@
 #include <linux/math64.h>
 
 /**
- * hpcc_info_is_wanted() - whether who asks wants that attribute
- * @ext: of tcp_congestion_ops::get_info
+ * hpcc_info_is_wanted() - whether the caller requests that attribute
+ * @ext: argument of tcp_congestion_ops::get_info
  *
- * inet_diag has a bit for Vegas' attribute only, from when there was no other.
+ * inet_diag has only the bit of the Vegas attribute for this.
  */
 static inline bool hpcc_info_is_wanted(u32 ext)
 {
@@ -20,8 +20,8 @@ static inline bool hpcc_info_is_wanted(u32 ext)
 }
 
 /**
- * hpcc_info_put() - make the attribute
- * @info: where to
+ * hpcc_info_put() - write the attribute
+ * @info: result
  * @attr: its type
  * @bw: bw, bytes/s
  * @rtt_ns: min_rtt, rounded up to us

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * hpcc_common: what the congestion controls of this project share. It does
- * nothing by itself; modprobe loads it with tcp_hpcc or tcp_ldcp.
+ * hpcc_common: code that the congestion controls of this project share. It does nothing by itself;
+ * modprobe loads it with tcp_hpcc or tcp_ldcp.
  */
 #include <linux/module.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * How much leaves at once, and when the next packet does.
+ * Length of bursts, and departure time of the next packet.
  *
  * Context: socket lock, all of this file but hpcc_pace_first().
  */
@@ -12,12 +12,11 @@
 #include "pace.h"
 
 /**
- * hpcc_burst_init() - begin to bound what leaves at once
+ * hpcc_burst_init() - start to limit bursts
  * @sk: socket
  * @burst: filled in
- * @segs: the most, 1 or more
- * @shift: the most of a window of cwnd segments: cwnd >> shift, but at least
- *	1; 0 to 31
+ * @segs: maximum in segments, 1 or more
+ * @shift: maximum as a part of the window: cwnd >> shift, but at least 1; 0 to 31
  */
 void hpcc_burst_init(struct sock *sk, struct hpcc_burst *burst, u32 segs,
 		     u32 shift)
@@ -30,7 +29,7 @@ void hpcc_burst_init(struct sock *sk, struct hpcc_burst *burst, u32 segs,
 EXPORT_SYMBOL_GPL(hpcc_burst_init);
 
 /**
- * hpcc_pacing_begin() - make TCP pace
+ * hpcc_pacing_begin() - enable pacing in TCP
  * @sk: socket
  * @burst: @burst->paced is set if TCP did not pace before
  */
@@ -42,7 +41,7 @@ void hpcc_pacing_begin(struct sock *sk, struct hpcc_burst *burst)
 EXPORT_SYMBOL_GPL(hpcc_pacing_begin);
 
 /**
- * hpcc_stamped_begin() - begin to keep departure times of segments without data
+ * hpcc_stamped_begin() - start to track departure times of segments without data
  * @tp: socket
  * @stamped: filled in
  */
@@ -53,9 +52,9 @@ void hpcc_stamped_begin(const struct tcp_sock *tp, struct hpcc_stamped *stamped)
 }
 EXPORT_SYMBOL_GPL(hpcc_stamped_begin);
 
-/* The earliest departure time that PAWS allows the next packet. A segment without data leaves at
- * once, but its TSval is of the time at which the next data may leave. PAWS drops a segment whose
- * TSval is two ticks or more before that of an earlier one.
+/* The earliest departure time of the next packet that PAWS accepts. A segment without data leaves
+ * immediately, but its TSval is the time at which the next data may leave. PAWS drops a segment
+ * whose TSval is two or more ticks older than that of an earlier segment.
  */
 static u64 hpcc_paws_ns(const struct tcp_sock *tp, struct hpcc_stamped *stamped)
 {
@@ -71,14 +70,14 @@ static u64 hpcc_paws_ns(const struct tcp_sock *tp, struct hpcc_stamped *stamped)
 }
 
 /**
- * hpcc_pace_at() - set when the next packet may leave
+ * hpcc_pace_at() - set the departure time of the next packet
  * @tp: socket, its ACK being processed
  * @stamped: departure times of segments without data
- * @ns: time, ns of CLOCK_MONOTONIC; the next packet leaves later where PAWS would drop it
+ * @ns: time, ns of CLOCK_MONOTONIC; the next packet leaves later if PAWS would drop it
  *
- * Where fq paces, it sorts the packets of a flow by the departure times that TCP took from
- * tcp_wstamp_ns. An earlier time would let the next packet overtake those that fq holds, so
- * that clock only moves forward there.
+ * If fq paces, it sorts the packets of a flow by departure times from tcp_wstamp_ns. With an
+ * earlier time the next packet would overtake packets in fq, so with fq tcp_wstamp_ns only
+ * increases.
  */
 void hpcc_pace_at(struct tcp_sock *tp, struct hpcc_stamped *stamped, u64 ns)
 {
@@ -87,7 +86,7 @@ void hpcc_pace_at(struct tcp_sock *tp, struct hpcc_stamped *stamped, u64 ns)
 		return;
 	ns = max(ns, hpcc_paws_ns(tp, stamped));
 	tp->tcp_wstamp_ns = ns;
-	/* A queued timer holds a reference to the socket, which moves along. */
+	/* A queued timer holds a reference to the socket; the restarted timer takes it over. */
 	if (hrtimer_try_to_cancel(&tp->pacing_timer) == 1)
 		hrtimer_start(&tp->pacing_timer, ns_to_ktime(ns),
 			      HRTIMER_MODE_ABS_PINNED_SOFT);
@@ -95,13 +94,13 @@ void hpcc_pace_at(struct tcp_sock *tp, struct hpcc_stamped *stamped, u64 ns)
 EXPORT_SYMBOL_GPL(hpcc_pace_at);
 
 /**
- * hpcc_pacing_restore() - end what hpcc_cap_bursts() and hpcc_pacing_begin() did
+ * hpcc_pacing_restore() - undo hpcc_cap_bursts() and hpcc_pacing_begin()
  * @sk: socket
- * @burst: its bound
+ * @burst: its limits
  * @stamped: for hpcc_pace_at()
  *
- * Reno does not pace, and the route bounds its bursts. A packet that waits in TCP leaves now, or
- * when the application's rate lets it. A packet that waits in fq keeps its departure time.
+ * Reno does not pace, and the route limits its bursts. A packet that waits in TCP leaves now, or
+ * when SO_MAX_PACING_RATE allows it. A packet that waits in fq keeps its departure time.
  */
 void hpcc_pacing_restore(struct sock *sk, struct hpcc_burst *burst,
 			 struct hpcc_stamped *stamped)
@@ -113,7 +112,7 @@ void hpcc_pacing_restore(struct sock *sk, struct hpcc_burst *burst,
 		hpcc_pace_at(tp, stamped, latest_ns);
 	if (sk->sk_gso_max_segs <= burst->segs)
 		sk->sk_gso_max_segs = burst->saved_gso_segs;
-	/* SO_MAX_PACING_RATE needs pacing as well. */
+	/* SO_MAX_PACING_RATE also needs pacing. */
 	if (burst->paced && READ_ONCE(sk->sk_max_pacing_rate) == ~0UL)
 		cmpxchg(&sk->sk_pacing_status, SK_PACING_NEEDED, SK_PACING_NONE);
 	burst->paced = false;
@@ -121,15 +120,14 @@ void hpcc_pacing_restore(struct sock *sk, struct hpcc_burst *burst,
 EXPORT_SYMBOL_GPL(hpcc_pacing_restore);
 
 /**
- * hpcc_cap_bursts() - bound what leaves at once
+ * hpcc_cap_bursts() - limit the length of bursts
  * @sk: socket
- * @burst: its bound
+ * @burst: its limits
  * @cwnd: window, segments
- * @tight: by the part of the window alone, whatever @burst->least is
+ * @tight: use only the part of the window, and ignore @burst->least
  *
- * A burst waits in the sender's own NIC while it leaves, which counts as RTT:
- * no more than a small part of the window at once. Routes set sk_gso_max_segs anew
- * when they change.
+ * A burst queues in the sender's own NIC, which increases the RTT, so it is at most a small part of
+ * the window. A route change resets sk_gso_max_segs.
  */
 void hpcc_cap_bursts(struct sock *sk, struct hpcc_burst *burst, u32 cwnd,
 		     bool tight)
@@ -150,7 +148,7 @@ void hpcc_cap_bursts(struct sock *sk, struct hpcc_burst *burst, u32 cwnd,
 }
 EXPORT_SYMBOL_GPL(hpcc_cap_bursts);
 
-/* hpcc_pace_first(), the first times. */
+/* Slow path of hpcc_pace_first(). */
 void __hpcc_pace_first(struct sock *sk, u32 bytes)
 {
 	unsigned long rate = READ_ONCE(sk->sk_pacing_rate);
@@ -162,8 +160,8 @@ void __hpcc_pace_first(struct sock *sk, u32 bytes)
 }
 EXPORT_SYMBOL_GPL(__hpcc_pace_first);
 
-/* The time that two bursts take at the socket's pacing rate: nothing waits for longer. (The
- * one that left may have been twice as long as those from now on.)
+/* The time of two bursts at the socket's pacing rate, the maximum wait of a packet. (The last burst
+ * may have been twice as long as the next ones.)
  */
 static u64 hpcc_burst_ns(const struct tcp_sock *tp)
 {
@@ -175,19 +173,19 @@ static u64 hpcc_burst_ns(const struct tcp_sock *tp)
 }
 
 /**
- * hpcc_pacing_reschedule() - let a new rate drain what is left of the packet interval
+ * hpcc_pacing_reschedule() - apply a new rate to the rest of the packet interval
  * @tp: socket, its ACK being processed, its pacing rate set
  * @stamped: for hpcc_pace_at()
  * @R_before: rate that the interval was paced by, in any unit
  * @R: rate now, in the same unit, not 0
  *
- * The next packet's time was set when the last one left, by the R of then.
- * Where packets are few and far between that is a lag of a good part of T, and
- * many small windows together would swing.
+ * The departure time of the next packet was computed from R when the last packet left. With few
+ * packets per T this is a large delay in the control loop, and many flows with small windows would
+ * oscillate together.
  *
- * R may fall by far and often, as a peer says. So the interval is bounded by what two
- * bursts take at the new rate; the quotient may not fit 64 bits before that. What the
- * application has set the rate of (SO_MAX_PACING_RATE) stays.
+ * A peer can make R fall far and often. So the interval is limited to the time of two bursts at the
+ * new rate, before the quotient can exceed 64 bits. An interval that SO_MAX_PACING_RATE determines
+ * is kept.
  */
 void hpcc_pacing_reschedule(struct tcp_sock *tp, struct hpcc_stamped *stamped, u64 R_before,
 			    u64 R)

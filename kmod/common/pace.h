@@ -6,12 +6,12 @@
 #include <net/tcp.h>
 
 /**
- * struct hpcc_burst - how much may leave at once; socket lock
- * @segs: the most, segments
- * @saved_gso_segs: sk_gso_max_segs as the route set it
- * @least: segments that a burst may have, as far as HPCC_BURST_PART_SHIFT allows
- * @shift: the most of a window of cwnd segments: cwnd >> shift, but at least @least
- * @paced: hpcc_pacing_begin() made TCP pace
+ * struct hpcc_burst - limits of bursts; socket lock
+ * @segs: maximum, segments
+ * @saved_gso_segs: sk_gso_max_segs from the route
+ * @least: segments that a burst may always have, within the limit of HPCC_BURST_PART_SHIFT
+ * @shift: maximum as a part of the window: cwnd >> shift, but at least @least
+ * @paced: hpcc_pacing_begin() enabled pacing in TCP
  */
 struct hpcc_burst {
 	u16 segs;
@@ -23,15 +23,15 @@ struct hpcc_burst {
 
 /**
  * struct hpcc_stamped - departure times of segments without data; socket lock
- * @ns: the latest one that TCP may have stamped on those that had left
- * @pure: how many had left
+ * @ns: latest departure time in their TSval
+ * @pure: number of these segments sent so far
  */
 struct hpcc_stamped {
 	u64 ns;
 	u32 pure;
 };
 
-/* No burst is longer than cwnd >> HPCC_BURST_PART_SHIFT, or 1, for @least's sake. */
+/* @least cannot make a burst longer than cwnd >> HPCC_BURST_PART_SHIFT, or 1. */
 #define HPCC_BURST_PART_SHIFT	3
 
 void hpcc_burst_init(struct sock *sk, struct hpcc_burst *burst, u32 segs,
@@ -52,15 +52,15 @@ void hpcc_pacing_reschedule(struct tcp_sock *tp, struct hpcc_stamped *stamped, u
 void __hpcc_pace_first(struct sock *sk, u32 bytes);
 
 /**
- * hpcc_pace_first() - pace a connection's first segments as well
+ * hpcc_pace_first() - also pace the first segments of a connection
  * @sk: socket
- * @bytes: length of the packet that leaves
+ * @bytes: length of the departing packet
  *
- * A window that leaves at the host's rate would otherwise have that many segments too many in the
- * host's own queue for a round trip, where no new W reaches them.
+ * Otherwise a window at the host's rate would keep HPCC_UNPACED_SEGS segments in the host's own
+ * queue for a round trip, and a new W has no effect on them.
  *
- * Context: LOCAL_OUT; without the socket lock where packets are queued on their way
- * there, when two callers may count one of their packets.
+ * Context: LOCAL_OUT; without the socket lock if packets were queued before this hook; then two
+ * callers may count only one packet.
  */
 static inline void hpcc_pace_first(struct sock *sk, u32 bytes)
 {
@@ -69,12 +69,12 @@ static inline void hpcc_pace_first(struct sock *sk, u32 bytes)
 }
 
 /**
- * hpcc_app_gap_ns() - the time that SO_MAX_PACING_RATE gives a segment
+ * hpcc_app_gap_ns() - time of a segment at SO_MAX_PACING_RATE
  * @sk: socket
  *
- * TCP reckons with the payload, too.
+ * As in TCP, only the payload counts.
  *
- * Return: ns; 0 where the application has set no rate.
+ * Return: ns; 0 if the application has set no rate.
  */
 static inline u64 hpcc_app_gap_ns(const struct sock *sk)
 {
@@ -86,16 +86,15 @@ static inline u64 hpcc_app_gap_ns(const struct sock *sk)
 }
 
 /**
- * hpcc_pacing_no_credit() - pace what this ACK lets go
+ * hpcc_pacing_no_credit() - pace the packets that this ACK releases
  * @tp: socket
- * @burst: its bound
- * @rs: what the ACK told; snd_cwnd is still that of before
+ * @burst: its limits
+ * @rs: rate sample of the ACK; snd_cwnd is not updated yet
  *
- * TCP lets a packet that leaves later than its pacing time shorten the gap to
- * the next one by up to half, to make up for late timers. Time spent waiting
- * for an ACK is no such thing: with that credit the trains that a window makes
- * keep their shape, and the pause between them costs throughput for good. TCP
- * holds back what is less than a burst: a window is used up when none fits.
+ * If a packet leaves after its pacing time, TCP shortens the next gap by up to half, to compensate
+ * for late timers. Waiting for an ACK is not a late timer: with this credit, packet trains would
+ * keep their shape, and the pauses between them would reduce the throughput permanently. TCP does
+ * not send less than a burst, so a window is used up when no further burst fits.
  */
 static inline void hpcc_pacing_no_credit(struct tcp_sock *tp,
 					 const struct hpcc_burst *burst,

@@ -5,9 +5,9 @@
 
 #include <linux/compiler.h>
 
-/* Without the socket lock, look at what is written under it plainly, by TCP or by
- * algo.h: the value may be slightly old, but never torn, as a CPU reads an aligned word
- * in one access. The modules need 64 bits for that.
+/* Read without the socket lock a value that TCP or algo.h writes under it with plain writes. The
+ * value may be slightly old, but is never torn: a CPU reads an aligned word in one access. For this
+ * the modules need a 64-bit kernel.
  */
 #define hpcc_peek(x)	data_race(READ_ONCE(x))
 

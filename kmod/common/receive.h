@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* What a receiver lets its peer send (receive.c). */
+/* The first window of a receiver (receive.c). */
 #ifndef _HPCC_COMMON_RECEIVE_H
 #define _HPCC_COMMON_RECEIVE_H
 

@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Registrations that a module's init must not wait for.
+ * Registrations that must not block a module's init.
  *
  * "ip route ... congctl hpcc" holds RTNL while it waits for modprobe. register_pernet_subsys()
- * takes pernet_ops_rwsem, and genl_register_family() takes cb_lock. Whoever makes or destroys a
- * network namespace holds the first, and a generic netlink request holds the second, while they
- * wait for RTNL. So init waits for none of these locks without a bound: it registers the
- * congestion control, and a work item does the rest. Until then new connections run the classic
- * response.
+ * takes pernet_ops_rwsem, and genl_register_family() takes cb_lock. The creation and the removal of
+ * a network namespace hold the first while they wait for RTNL; a generic netlink request holds the
+ * second. So init never waits for these locks without a limit: it registers the congestion control,
+ * and a work item does the rest. Until then new connections run the classic response.
  *
- * A script that calls modprobe expects /proc/sys/net to be complete when modprobe returns. So
- * init waits for the work item
+ * A script that calls modprobe expects /proc/sys/net to be complete when modprobe returns. So init
+ * waits for the work item
  *
  *	until it is done, a minute at most, if RTNL is free at some moment after the congestion
  *		control is registered: then whoever takes RTNL from then on finds the congestion
@@ -27,7 +26,7 @@
 
 #define HPCC_SETUP_RETRY	HZ
 
-/* How often init looks at RTNL, and how long it waits between. */
+/* Number of times that init checks RTNL, and the wait between two checks. */
 #define HPCC_SETUP_LOOKS	100
 #define HPCC_SETUP_LOOK		msecs_to_jiffies(10)
 
@@ -41,7 +40,7 @@ static void hpcc_setup_work(struct work_struct *work)
 	int err = setup->up();
 
 	if (!err) {
-		/* Pairs with hpcc_setup_is_up(): what up() wrote is visible before. */
+		/* Pairs with hpcc_setup_is_up(): all writes of up() are visible before. */
 		smp_store_release(&setup->is_up, true);
 		complete_all(&setup->done);
 		return;
@@ -53,7 +52,7 @@ static void hpcc_setup_work(struct work_struct *work)
 }
 
 /**
- * hpcc_setup_begin() - have a module's registrations made soon
+ * hpcc_setup_begin() - start a module's registrations in the background
  * @setup: the module's
  *
  * Context: a module's init; does not sleep.
@@ -67,7 +66,7 @@ void hpcc_setup_begin(struct hpcc_setup *setup)
 EXPORT_SYMBOL_GPL(hpcc_setup_begin);
 
 /**
- * hpcc_setup_wait() - wait for them as long as that is safe
+ * hpcc_setup_wait() - wait for the registrations as long as this is safe
  * @setup: the module's, whose congestion control is registered
  *
  * Context: a module's init; sleeps. A signal that kills the caller ends the wait.
@@ -89,11 +88,11 @@ void hpcc_setup_wait(struct hpcc_setup *setup)
 EXPORT_SYMBOL_GPL(hpcc_setup_wait);
 
 /**
- * hpcc_setup_end() - take a module's registrations back
- * @setup: the module's; nobody uses it any more
+ * hpcc_setup_end() - undo a module's registrations
+ * @setup: the module's; no longer in use
  *
- * Nobody waits for a module that goes: a request to load it fails meanwhile. So this may wait
- * for all locks.
+ * No task waits for a module that is being removed: a request to load it fails during this time. So
+ * this may wait for all locks.
  *
  * Context: a module's exit; sleeps.
  */
@@ -106,7 +105,7 @@ void hpcc_setup_end(struct hpcc_setup *setup)
 EXPORT_SYMBOL_GPL(hpcc_setup_end);
 
 /**
- * hpcc_setup_init() - make the queue
+ * hpcc_setup_init() - create the workqueue
  *
  * Return: 0 or -ENOMEM.
  */
@@ -117,7 +116,7 @@ int __init hpcc_setup_init(void)
 }
 
 /**
- * hpcc_setup_exit() - free it
+ * hpcc_setup_exit() - destroy the workqueue
  */
 void hpcc_setup_exit(void)
 {

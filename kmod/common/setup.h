@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* What a module registers after it is loaded (setup.c). */
+/* Registrations of a module after it is loaded (setup.c). */
 #ifndef _HPCC_COMMON_SETUP_H
 #define _HPCC_COMMON_SETUP_H
 
@@ -7,13 +7,13 @@
 #include <linux/workqueue.h>
 
 /**
- * struct hpcc_setup - what a module registers after it is loaded
+ * struct hpcc_setup - registrations of a module after it is loaded
  * @name: of the module, for the kernel log
- * @up: registers; all of it, or nothing. Returns 0 or a negative error
- * @down: takes it back
- * @work: calls @up, again after a second where it failed
+ * @up: registers everything, or nothing on error. Returns 0 or a negative error
+ * @down: undoes @up
+ * @work: calls @up, and again after a second if it failed
  * @done: @up has succeeded
- * @is_up: the same, for those who do not wait; written by @work, read without a lock
+ * @is_up: @up has succeeded, for readers that do not wait; written by @work, read without a lock
  * @has_failed: @up has failed before; @work only
  */
 struct hpcc_setup {
@@ -37,7 +37,7 @@ void hpcc_setup_end(struct hpcc_setup *setup);
  * @setup: the module's
  *
  * Context: any.
- * Return: true if so; what @up wrote is then visible.
+ * Return: true if so; then all writes of @up are visible.
  */
 static inline bool hpcc_setup_is_up(const struct hpcc_setup *setup)
 {

@@ -2,10 +2,9 @@
 /*
  * Parameters below net/ of each network namespace.
  *
- * A value outside its range is refused with EINVAL; the old value stays. Of the initial
- * namespace's parameters a line in the kernel log names the range. Other namespaces may
- * belong to tenants, who are not to fill the host's log, nor use up its rate limit,
- * whoever writes for them.
+ * A value outside its range is rejected with EINVAL; the old value is kept. For parameters of the
+ * initial namespace a line in the kernel log states the range. Other namespaces may belong to
+ * tenants, which must not fill the host's log or use up its rate limit.
  */
 #include <linux/export.h>
 #include <linux/slab.h>
@@ -45,13 +44,13 @@ static int hpcc_sysctl_handle(HPCC_CTL_TABLE_CONST struct ctl_table *table,
 }
 
 /**
- * hpcc_sysctl_dir_register() - set the defaults and show the parameters
+ * hpcc_sysctl_dir_register() - set the defaults and create the files
  * @dir: filled in
  * @net: network namespace
  * @path: directory below /proc/sys, constant
  * @list: the parameters, constant
  * @nr: how many
- * @values: structure that they are in
+ * @values: structure with their values
  *
  * Context: may sleep.
  * Return: 0 or -ENOMEM.
@@ -76,7 +75,7 @@ int hpcc_sysctl_dir_register(struct hpcc_sysctl_dir *dir, struct net *net,
 		table[i].mode = 0644;
 		table[i].proc_handler = hpcc_sysctl_handle;
 		table[i].extra1 = (void *)&list[i];
-		/* What the log calls it, where it may be there. */
+		/* The name in the log, for the initial namespace only. */
 		table[i].extra2 = net_eq(net, &init_net) ? (void *)path : NULL;
 	}
 	dir->header = hpcc_register_net_sysctl(net, path, table, nr);
@@ -90,8 +89,8 @@ int hpcc_sysctl_dir_register(struct hpcc_sysctl_dir *dir, struct net *net,
 EXPORT_SYMBOL_GPL(hpcc_sysctl_dir_register);
 
 /**
- * hpcc_sysctl_dir_unregister() - take the parameters back
- * @dir: what hpcc_sysctl_dir_register() filled in
+ * hpcc_sysctl_dir_unregister() - remove the files
+ * @dir: set by hpcc_sysctl_dir_register()
  *
  * Context: may sleep.
  */

@@ -9,7 +9,7 @@
 /**
  * struct hpcc_sysctl_desc - one parameter
  * @name: file name
- * @offset: of its value, an unsigned int, in the caller's structure
+ * @offset: offset of its value, an unsigned int, in the caller's structure
  * @init: default
  * @min: smallest value allowed
  * @max: largest value allowed
@@ -26,7 +26,7 @@ struct hpcc_sysctl_desc {
 
 /**
  * struct hpcc_sysctl_dir - a directory of parameters in one network namespace
- * @table: its table, a copy of its own
+ * @table: its own copy of the table
  * @header: its registration
  */
 struct hpcc_sysctl_dir {

@@ -6,12 +6,12 @@
 #include <net/tcp.h>
 
 /**
- * struct hpcc_tlp - a probe on its way; socket lock
- * @high_seq: tlp_high_seq when an ACK came, if that ACK may tell of a loss; else 0
- * @dsacks: dsack_dups then
+ * struct hpcc_tlp - a tail loss probe in flight; socket lock
+ * @high_seq: tlp_high_seq when an ACK arrived, if that ACK may show a repaired loss; otherwise 0
+ * @dsacks: dsack_dups at that time
  *
- * TCP sets the state TCP_CA_CWR for a loss that a probe has repaired as it does
- * for ECE. By then it has cleared what it knew of the probe.
+ * TCP enters TCP_CA_CWR for ECE, and also for a loss that a probe repaired. At that time TCP has
+ * already cleared its state of the probe.
  */
 struct hpcc_tlp {
 	u32 high_seq;
@@ -19,14 +19,14 @@ struct hpcc_tlp {
 };
 
 /**
- * hpcc_tlp_ack() - note the probe that an ACK may be of
+ * hpcc_tlp_ack() - store the state of the probe that an ACK may acknowledge
  * @tlp: filled in
- * @tp: socket; to be called from in_ack_event()
+ * @tp: socket; call this from in_ack_event()
  */
 static inline void hpcc_tlp_ack(struct hpcc_tlp *tlp,
 				const struct tcp_sock *tp)
 {
-	/* With a DSACK, the segment and its copy have both arrived. */
+	/* With a DSACK, both the segment and its copy have arrived. */
 	tlp->high_seq = tp->tlp_retrans && tp->dsack_dups == tlp->dsacks ?
 			tp->tlp_high_seq : 0;
 	tlp->dsacks = tp->dsack_dups;
@@ -34,8 +34,8 @@ static inline void hpcc_tlp_ack(struct hpcc_tlp *tlp,
 
 /**
  * hpcc_tlp_repaired() - whether TCP_CA_CWR is for a loss, not for ECE
- * @tlp: as of this ACK
- * @tp: socket; to be called from set_state(), once for each state
+ * @tlp: state from this ACK
+ * @tp: socket; call this from set_state(), once per state
  */
 static inline bool hpcc_tlp_repaired(struct hpcc_tlp *tlp,
 				     const struct tcp_sock *tp)
