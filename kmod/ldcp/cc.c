@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Congestion control "ldcp": per-ACK window adjustment (PAWA, draft section
- * 2.2) by what ECN-Echo tells of each packet.
+ * Congestion control "ldcp": per-ACK window adjustment (PAWA, draft section 2.2) from the ECN-Echo
+ * of each packet.
  *
  *	snd_cwnd = cw, rounded down	(at least 1)
  *	cw < 1: one packet each RTT / cw, at random
  *
- * Two sets of callbacks share the state, as those of hpcc do. Where ECN was not
- * negotiated, and where losses come without a mark between them (ECT bleached,
- * CE cleared, a switch that only drops), the socket runs "ldcp-classic":
- * Reno's response, which ss and getsockopt then show. With the next mark it
- * returns, if ECN was negotiated. The receiver's part is the same in both sets.
+ * Two sets of callbacks share the state, as in hpcc. If ECN was not negotiated, or if losses occur
+ * without a mark between them (ECT bleached, CE cleared, a switch that only drops), the socket runs
+ * "ldcp-classic", Reno's response; ss and getsockopt show this name. If ECN was negotiated, the
+ * socket returns to ldcp with the next mark. The receiver's part is the same in both sets.
  */
 #include <linux/module.h>
 #include <net/tcp.h>
@@ -23,7 +22,7 @@
 #define CREATE_TRACE_POINTS
 #include "events.h"
 
-/* Losses in a row, without a mark, that marks cannot be waited for after. */
+/* Number of losses in a row without a mark that cause the change to classic. */
 static const u8 ldcp_blind_losses_max = 2;
 
 static u32 ldcp_cwnd(const struct tcp_sock *tp, const struct ldcp_ca *ca)
@@ -31,9 +30,9 @@ static u32 ldcp_cwnd(const struct tcp_sock *tp, const struct ldcp_ca *ca)
 	return clamp_t(u64, ca->cw_q24 >> LDCP_CW_BITS, 1, tp->snd_cwnd_clamp);
 }
 
-/* While losses are repaired, one retransmission may leave whatever the window:
- * what followed the loss may be lost as well, with nothing behind it that would
- * tell. It counts as in flight, until the ACK of this one says otherwise.
+/* During recovery one retransmission may leave regardless of the window. The packets after the lost
+ * one may also be lost, and TCP counts them as in flight until the ACK of this retransmission shows
+ * the loss.
  */
 static u32 ldcp_repair_cwnd(const struct sock *sk, u32 cwnd)
 {
@@ -46,10 +45,9 @@ static u32 ldcp_repair_cwnd(const struct sock *sk, u32 cwnd)
 
 /* ---- A window below one segment -------------------------------------------- */
 
-/* The RTT of this ACK's packet, from when it last left: never too long, and too
- * short only if it was sent again for nothing. (rs->rtt_us may be of a timestamp,
- * in milliseconds.) In an overload most packets are ones sent again: without their
- * samples, flows would go by an RTT of long ago, each by its own.
+/* The RTT of this ACK's packet since its last transmission: never too long, and too short only
+ * after a spurious retransmission. (rs->rtt_us may come from a timestamp in milliseconds.) In an
+ * overload most packets are retransmissions: without their samples, each flow would use an old RTT.
  */
 static void ldcp_sample_rtt(const struct tcp_sock *tp, struct ldcp_ca *ca,
 			    const struct rate_sample *rs)
@@ -59,8 +57,8 @@ static void ldcp_sample_rtt(const struct tcp_sock *tp, struct ldcp_ca *ca,
 				   U32_MAX);
 }
 
-/* A packet each RTT / cw, counted from when the last one left. cwnd is 1, so that
- * no rate is needed but the application's.
+/* One packet per RTT / cw, counted from the departure of the last one. cwnd is 1, so the only
+ * pacing rate needed is that of the application.
  */
 static void ldcp_tick(struct sock *sk, struct ldcp_ca *ca)
 {
@@ -78,7 +76,8 @@ static void ldcp_tick(struct sock *sk, struct ldcp_ca *ca)
 	hpcc_pace_at(tp, &ca->stamped, max(sent_ns + tick_ns, tp->tcp_clock_cache));
 }
 
-/* From one segment on the ACKs are the clock, from now on. SO_MAX_PACING_RATE goes on. */
+/* With a window of one segment or more, ACKs are the clock again. SO_MAX_PACING_RATE is still used.
+ */
 static void ldcp_stop_ticking(struct sock *sk, struct ldcp_ca *ca)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
@@ -99,7 +98,7 @@ static void ldcp_apply(struct sock *sk, struct ldcp_ca *ca)
 	if (sk->sk_pacing_rate != max_rate)
 		WRITE_ONCE(sk->sk_pacing_rate, max_rate);
 	tcp_snd_cwnd_set(tp, ldcp_repair_cwnd(sk, cwnd));
-	/* In the start each packet has an ECN field of its own. */
+	/* In the start phase each packet needs its own ECN field. */
 	hpcc_cap_bursts(sk, &ca->burst, ca->stage == LDCP_START ? 1 : cwnd, true);
 	if (ca->cw_q24 < LDCP_ONE_Q24)
 		ldcp_tick(sk, ca);
@@ -114,8 +113,8 @@ static bool ldcp_has_ecn(const struct sock *sk)
 	return sk->sk_state != TCP_SYN_SENT && hpcc_ecn_is_negotiated(tcp_sk(sk));
 }
 
-/* Choose the callbacks. With TCP_CONG_NEEDS_ECN TCP reports the CE bit of each segment that
- * arrives, and sets ECT. setsockopt() before the SYN-ACK is too soon to know.
+/* Select the callbacks. With TCP_CONG_NEEDS_ECN TCP reports the CE bit of each arriving segment,
+ * and sets ECT. At a setsockopt() before the SYN-ACK the result of the ECN negotiation is unknown.
  */
 static void ldcp_run(struct sock *sk, bool classic, enum ldcp_counter why)
 {
@@ -132,7 +131,7 @@ static void ldcp_to_classic(struct sock *sk, struct ldcp_ca *ca)
 	struct tcp_sock *tp = tcp_sk(sk);
 
 	ca->blind_losses = 0;
-	/* Half the window, for the loss that was one too many. */
+	/* Half of the window, the response to the last loss. */
 	tp->snd_ssthresh = max_t(u64, ca->cw_undo_q24 >> (LDCP_CW_BITS + 1), 2);
 	hpcc_pacing_restore(sk, &ca->burst, &ca->stamped);
 	ldcp_run(sk, true, LDCP_C_FALLBACKS);
@@ -151,8 +150,8 @@ static void ldcp_to_marks(struct sock *sk, struct ldcp_ca *ca)
 
 /* ---- Callbacks of ldcp --------------------------------------------------------- */
 
-/* The window law, for what an ACK delivered. A window that is not used up does
- * not grow.
+/* Apply the window law to the packets that an ACK newly acknowledged. A window that is not used up
+ * does not grow.
  */
 static void ldcp_adjust(struct sock *sk, struct ldcp_ca *ca, u32 clean,
 			u32 marked)
@@ -175,7 +174,7 @@ static void ldcp_cong_control(struct sock *sk, HPCC_CONG_CONTROL_ACK
 	u32 delivered = tp->delivered - ca->prior_delivered;
 	u32 marked = tp->delivered_ce - ca->prior_delivered_ce;
 
-	/* TCP may ask before init() was called. */
+	/* TCP may call this before init(). */
 	if (unlikely(ca->stage == LDCP_OFF))
 		return;
 	ca->prior_delivered = tp->delivered;
@@ -206,13 +205,13 @@ static void ldcp_cwnd_event(struct sock *sk, enum tcp_ca_event event)
 		return;
 	if (hpcc_ecn_is_classic(tcp_sk(sk)))
 		ldcp_echo(sk, ca, event == CA_EVENT_ECN_IS_CE);
-	/* TCP counts marks itself; what is ours is that the ACK leaves at once. */
+	/* TCP counts marks itself; we only send the ACK immediately. */
 	else if (event == CA_EVENT_ECN_IS_CE)
 		inet_csk(sk)->icsk_ack.pending |= ICSK_ACK_NOW;
 }
 
-/* A loss. In the start the window becomes what got through in order; later it
- * is halved, the classic response.
+/* A loss. In the start phase the window becomes the number of segments that arrived in order; later
+ * it is halved, as in Reno.
  */
 static void ldcp_lost(struct sock *sk, struct ldcp_ca *ca)
 {
@@ -253,8 +252,8 @@ static void ldcp_in_ack_event(struct sock *sk, u32 flags)
 	hpcc_tlp_ack(&ca->tlp, tcp_sk(sk));
 }
 
-/* There is no slow start to come back to. TCP would take a window below the
- * threshold for used up when half of it is, and it would grow.
+/* There is no slow start. Below the threshold TCP would treat a window as used up at half of it,
+ * and let it grow.
  */
 static u32 ldcp_ssthresh(struct sock *sk)
 {
@@ -279,7 +278,7 @@ static u32 ldcp_tso_segs(HPCC_TSO_SEGS_ARGS)
 
 static u32 ldcp_sndbuf_expand(struct sock *sk)
 {
-	/* As BBR: room for the window, and for its double while it grows. */
+	/* As in BBR: room for the window, and for twice the window while it grows. */
 	return 3;
 }
 
@@ -288,8 +287,8 @@ static u32 ldcp_q24(unsigned int permille)
 	return div_u64((u64)permille << LDCP_CW_BITS, 1000);
 }
 
-/* A socket that comes before the module is set up (main.c) runs classic for good: in LDCP_OFF a
- * mark does not end that.
+/* A socket that starts before the module is set up (main.c) always runs classic: in LDCP_OFF a mark
+ * does not end classic.
  */
 static void ldcp_init(struct sock *sk)
 {
@@ -299,7 +298,7 @@ static void ldcp_init(struct sock *sk)
 
 	*ca = (struct ldcp_ca){
 		.prior_rcv_nxt = tp->rcv_nxt,
-		/* no ACK is held back for data that we have not seen */
+		/* no ACK is delayed for earlier data */
 		.prior_segs_out = tp->segs_out - 1,
 	};
 	if (unlikely(!ldcp_is_up())) {
@@ -326,9 +325,9 @@ static void ldcp_init(struct sock *sk)
 	ca->prior_delivered_ce = tp->delivered_ce;
 	ca->cw_q24 = (u64)tcp_snd_cwnd(tp) << LDCP_CW_BITS;
 	ca->stage = LDCP_STABLE;
-	/* A connection that comes from another congestion control has had its
-	 * first RTT. The peer decides how long a handshake takes: where that was too long it
-	 * sets no IW.
+	/* A connection that changed from another congestion control may have finished its first
+	 * RTT. The peer controls the duration of the handshake: IW is not derived from one that is
+	 * too long.
 	 */
 	if (READ_ONCE(sysctls->fast_start) && !tp->data_segs_out &&
 	    (READ_ONCE(sysctls->iw_segs) ||
@@ -353,12 +352,12 @@ static void ldcp_release(struct sock *sk)
 	if (ca->burst.segs)
 		hpcc_pacing_restore(sk, &ca->burst, &ca->stamped);
 	ca->stage = LDCP_OFF;
-	/* For a socket that connects once more: its SYN has to ask for ECN. */
+	/* For a socket that connects again: its SYN must request ECN. */
 	WRITE_ONCE(inet_csk(sk)->icsk_ca_ops, &ldcp_ops);
 }
 
-/* ss and getsockopt(TCP_CC_INFO): bw is cw in an RTT, min_rtt is the RTT that windows below one
- * segment tick by, pacing_gain is cw, cwnd_gain is cw_min. Without the socket lock.
+/* ss and getsockopt(TCP_CC_INFO): bw is cw in an RTT, min_rtt is the RTT for the ticks of windows
+ * below one segment, pacing_gain is cw, cwnd_gain is cw_min. Without the socket lock.
  */
 static size_t ldcp_get_info(struct sock *sk, u32 ext, int *attr, union tcp_cc_info *info)
 {
@@ -369,7 +368,8 @@ static size_t ldcp_get_info(struct sock *sk, u32 ext, int *attr, union tcp_cc_in
 	if (!hpcc_info_is_wanted(ext) || !ldcp_is_up() || READ_ONCE(ca->stage) == LDCP_OFF)
 		return 0;
 	sysctls = &ldcp_pernet(sock_net(sk))->sysctls;
-	/* It may be another congestion control's by now, whose pointers are for nobody to see. */
+	/* icsk_ca_priv may belong to another congestion control by now: do not reveal its pointers.
+	 */
 	cw_q24 = min_t(u64, hpcc_peek(ca->cw_q24), LDCP_CW_MAX_Q24);
 	bytes = mul_u64_u32_shr(cw_q24, tcp_sk(sk)->mss_cache, LDCP_CW_BITS);
 	rtt_ns = ldcp_tick_rtt_ns(hpcc_base_rtt_ns(sk, READ_ONCE(sysctls->base_rtt_ns)),
@@ -407,7 +407,7 @@ static void ldcp_classic_in_ack_event(struct sock *sk, u32 flags)
 		ldcp_to_marks(sk, ca);
 }
 
-/* Not registered: ldcp_run() chooses it. */
+/* Not registered: ldcp_run() selects it. */
 struct tcp_congestion_ops ldcp_classic_ops __read_mostly = {
 	.release	= ldcp_release,
 	.in_ack_event	= ldcp_classic_in_ack_event,
@@ -424,7 +424,7 @@ struct tcp_congestion_ops ldcp_classic_ops __read_mostly = {
 struct tcp_congestion_ops ldcp_no_ecn_ops __read_mostly;
 
 /**
- * ldcp_cc_init() - make the callbacks for connections without ECN
+ * ldcp_cc_init() - set up the callbacks for connections without ECN
  */
 void __init ldcp_cc_init(void)
 {

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What the parts of tcp_ldcp share.
+ * Declarations that the parts of tcp_ldcp share.
  *
- * Everything of a connection is in struct ldcp_ca, that is in icsk_ca_priv, and
- * under the socket lock, as the callbacks of TCP are. LOCAL_OUT does not look there:
- * it may run without that lock, and goes by TCP's own fields.
+ * The state of a connection is struct ldcp_ca in icsk_ca_priv, under the socket lock, as are the
+ * callbacks of TCP. The LOCAL_OUT hook may run without that lock, so it uses only TCP's own fields.
  */
 #ifndef _HPCC_LDCP_CONN_H
 #define _HPCC_LDCP_CONN_H
@@ -27,19 +26,19 @@
 /* ---- Counters of a network namespace (/proc/net/ldcp) ---------------------- */
 
 /**
- * enum ldcp_counter - what /proc/net/ldcp counts; names in main.c
- * @LDCP_C_FLOWS: connections that began with LDCP
+ * enum ldcp_counter - counters of /proc/net/ldcp; names in main.c
+ * @LDCP_C_FLOWS: connections that started with LDCP
  * @LDCP_C_NO_ECN: connections that did not negotiate ECN: classic
- * @LDCP_C_LOW_PRIORITY: first-RTT packets that left as Not-ECT
+ * @LDCP_C_LOW_PRIORITY: first-RTT packets sent as Not-ECT
  * @LDCP_C_START_FULL: fast starts whose whole IW was acknowledged
  * @LDCP_C_START_LOST: fast starts ended by a loss
  * @LDCP_C_START_MARKED: fast starts ended by CE on an ECN-capable packet
  * @LDCP_C_MARKED: segments acknowledged with ECN-Echo
- * @LDCP_C_BELOW_ONE: times that a window fell below one segment
+ * @LDCP_C_BELOW_ONE: number of times that a window fell below one segment
  * @LDCP_C_LOSSES: recoveries in the stable stage
  * @LDCP_C_TIMEOUTS: windows restarted after an RTO
- * @LDCP_C_FALLBACKS: losses came where no mark did: to the classic response
- * @LDCP_C_RETURNS: marks came again
+ * @LDCP_C_FALLBACKS: changes to classic after losses without a mark
+ * @LDCP_C_RETURNS: returns from classic after a mark
  * @__LDCP_C_MAX: number of counters
  */
 enum ldcp_counter {
@@ -65,14 +64,14 @@ enum ldcp_counter {
  * @alpha_permille: increase, 1/1000 segment per round trip
  * @beta_permille: decrease, 1/1000 segment per marked segment
  * @gamma_permille: step of windows below one, 1/1000 segment
- * @cw_min_permille: least window, 1/1000 segment; gamma if that is less
- * @fast_start: whether a flow starts with IW, its packets as Not-ECT
- * @iw_segs: IW in segments; 0 takes B_host * T
- * @base_rtt_ns: T; 0 takes the minimum RTT
- * @start_rtt_ns: the longest T from a handshake that IW is derived from
- * @host_mbps: B of the host; 0 takes the egress device's speed
- * @burst_segs: segments of one TSO burst
- * @burst_shift: and cwnd >> burst_shift, if that is less
+ * @cw_min_permille: minimum window, 1/1000 segment; gamma if that is less
+ * @fast_start: whether a flow starts with IW and sends it as Not-ECT
+ * @iw_segs: IW in segments; 0: B_host * T
+ * @base_rtt_ns: T; 0: the minimum RTT
+ * @start_rtt_ns: maximum T from a handshake that IW is derived from
+ * @host_mbps: B of the host; 0: the speed of the egress device
+ * @burst_segs: maximum number of segments in a TSO burst
+ * @burst_shift: the maximum is cwnd >> burst_shift, if that is less
  */
 struct ldcp_sysctls {
 	unsigned int alpha_permille;
@@ -104,10 +103,10 @@ bool ldcp_is_up(void);
 struct ldcp_net *ldcp_pernet(const struct net *net);
 
 /**
- * ldcp_count() - count something
- * @sk: socket that it happened to
- * @what: what
- * @n: how often
+ * ldcp_count() - add to a counter
+ * @sk: the socket concerned
+ * @what: the counter
+ * @n: number to add
  *
  * Context: any.
  */
@@ -121,13 +120,13 @@ static inline void ldcp_count(const struct sock *sk, enum ldcp_counter what,
 
 /* ---- Connections (cc.c) --------------------------------------------------- */
 
-/* TCP computes the send buffer for a window in an int: three times what each
- * segment takes of memory, 2 KB and more.
+/* TCP computes the send buffer for a window in an int: three times the memory of each segment,
+ * which is 2 KB or more.
  */
 #define LDCP_IW_MAX_SEGS	131072U
 
 /**
- * enum ldcp_stage - how far a flow has come
+ * enum ldcp_stage - stage of a flow
  * @LDCP_OFF: not initialised; a zeroed structure
  * @LDCP_START: zero-RTT bandwidth acquisition (draft section 2.3)
  * @LDCP_STABLE: window law (section 2.2)
@@ -139,23 +138,23 @@ enum ldcp_stage {
 };
 
 /**
- * struct ldcp_ca - a connection, in icsk_ca_priv
+ * struct ldcp_ca - state of a connection, in icsk_ca_priv
  * @cw_q24: congestion window, segments
- * @cw_undo_q24: cw before the last loss, for a loss that was none
+ * @cw_undo_q24: cw before the last loss, restored if the loss was spurious
  * @params: alpha, beta, gamma, cw_min
  * @IW: initial window, bytes
  * @start_seq: first byte of the flow
  * @prior_delivered: tp->delivered as of the last ACK
  * @prior_delivered_ce: tp->delivered_ce as of the last ACK
  * @prior_rcv_nxt: tp->rcv_nxt as of the last data (receiver)
- * @prior_segs_out: tp->segs_out as of then: what has left since told of them
- * @burst: cap of a TSO burst
+ * @prior_segs_out: tp->segs_out at that time: segments sent later have acknowledged these data
+ * @burst: limits of TSO bursts
  * @stamped: for hpcc_pace_at()
  * @tlp: tail loss probe
- * @rtt_us: RTT of the last packet that was delivered; 0: none was yet
- * @blind_losses: losses in a row without a mark between them
+ * @rtt_us: RTT of the last packet that was delivered; 0: none yet
+ * @blind_losses: number of losses in a row without a mark between them
  * @stage: enum ldcp_stage
- * @ticking: the next packet's time is set by ldcp_tick()
+ * @ticking: ldcp_tick() sets the departure time of the next packet
  * @ce: CE state of the last data (receiver)
  */
 struct ldcp_ca {

@@ -1,16 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The receiver's part: each ACK tells of the packets it covers whether they
- * were marked (draft section 2.2, "per-packet ACK" and its delayed form).
+ * The receiver's part: each ACK reports whether the packets that it acknowledges were marked (draft
+ * section 2.2, "per-packet ACK" and its delayed form).
  *
- * Plain TCP repeats ECN-Echo until the sender confirms. Here TCP's flag for
- * that follows the last packet's CE bit; and as an ACK has one bit for all that
- * it covers, it may not cover packets of both kinds. Senders of dctcp count on
- * the same.
+ * Plain TCP repeats ECN-Echo until the sender confirms it. Here ECN-Echo is the CE bit of the last
+ * packet. An ACK has one such bit for all packets that it acknowledges, so it must not acknowledge
+ * both marked and unmarked packets. Senders of dctcp need the same.
  *
- * Each marked packet gets an ACK at once; those of unmarked ones may be delayed.
- * A receiver of dctcp delays both kinds, and acknowledges at once where the mark
- * changes.
+ * A marked packet gets an immediate ACK; ACKs of unmarked packets may be delayed. A receiver of
+ * dctcp delays both kinds, and sends an immediate ACK only if the mark changes.
  */
 #include <net/tcp.h>
 #include <hpcc/compat.h>
@@ -26,24 +24,24 @@ static void ldcp_set_echo(struct tcp_sock *tp, bool ce)
 }
 
 /**
- * ldcp_echo() - data came
+ * ldcp_echo() - process arriving data
  * @sk: socket
  * @ca: its state
- * @ce: with CE
+ * @ce: the data have CE
  *
- * Where the mark changed, an ACK that was held back leaves now with what it has
- * to tell. One for a marked packet follows at once.
+ * If the mark changed, send the delayed ACK of the earlier data now, with their mark. The ACK of a
+ * marked packet follows immediately.
  *
- * Context: socket lock; tp->rcv_nxt is behind the data, if they were in order.
+ * Context: socket lock; tp->rcv_nxt is after the data, if they were in order.
  */
 void ldcp_echo(struct sock *sk, struct ldcp_ca *ca, bool ce)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
 
-	/* Nothing left since. The timer need not be on: since Linux 6.7 no ACK
-	 * leaves before the owner of the socket has seen all that came
-	 * meanwhile. TCP does not tell us of Not-ECT: what left for them has
-	 * told of those before, too.
+	/* No segment was sent since the earlier data. Do not check the ACK timer: since Linux 6.7
+	 * TCP sends no ACK before the owner of the socket has processed all waiting segments. TCP
+	 * does not notify us of Not-ECT packets, but an ACK sent for them has also acknowledged the
+	 * earlier data.
 	 */
 	if (ce != ca->ce && ca->prior_segs_out == tp->segs_out) {
 		ldcp_set_echo(tp, ca->ce);

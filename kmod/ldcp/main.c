@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * tcp_ldcp: LDCP congestion control for TCP
- * (draft-dai-tsvwg-pfc-free-congestion-control).
+ * tcp_ldcp: LDCP congestion control for TCP (draft-dai-tsvwg-pfc-free-congestion-control).
  *
- * The window law and the callbacks are in cc.c, the first RTT in
- * start.c, the receiver's part in echo.c. This file registers all
- * that, with its parameters (net/ldcp/) and counters (/proc/net/ldcp), and
- * takes it back. Init registers the congestion control only; a work item does the
- * rest (setup.c), and until then connections run classic.
+ * The window law and the callbacks are in cc.c, the first RTT in start.c, the receiver's part in
+ * echo.c. This file registers and unregisters them, with the parameters (net/ldcp/) and counters
+ * (/proc/net/ldcp). Init registers only the congestion control; a work item registers the rest
+ * (setup.c). Until then connections run classic.
  */
 #include <linux/module.h>
 #include <linux/netfilter_ipv4.h>
@@ -32,21 +30,20 @@ struct ldcp_net *ldcp_pernet(const struct net *net)
 
 #define LDCP_SYSCTL(field) .offset = offsetof(struct ldcp_sysctls, field)
 
-/* A connection reads them when it is established. */
+/* A connection reads the parameters when it is established. */
 static const struct hpcc_sysctl_desc ldcp_sysctl_descs[] = {
-	/* The draft leaves alpha and beta open, 0 < alpha, beta <= 1, and calls
-	 * a gamma of 1/4, 1/8 or 1/16 typical (section 2.2). Both laws ask for
-	 * the same share of marks at cw = 1 where
+	/* The draft leaves alpha and beta open, 0 < alpha, beta <= 1, and calls a gamma of 1/4, 1/8
+	 * or 1/16 typical (section 2.2). At cw = 1 both laws need the same fraction of marks if
 	 *
 	 *	alpha / beta = gamma / eta
 	 *
-	 * and only then do flows above and below it come together.
+	 * and only then flows above and below cw = 1 converge.
 	 */
 	{ "alpha_permille", LDCP_SYSCTL(alpha_permille), 250, 1, 1000 },
 	{ "beta_permille", LDCP_SYSCTL(beta_permille), 500, 1, 1000 },
 	{ "gamma_permille", LDCP_SYSCTL(gamma_permille), 250, 1, 1000 },
-	/* The draft has gamma here. 1,024 flows at 1/4 keep 256 packets, where 10 us
-	 * of 100 Gb/s hold 81; with a gamma of 1/8 windows grow too slowly.
+	/* The draft uses gamma here. But 1,024 flows at 1/4 keep 256 packets in flight, and 10 us
+	 * at 100 Gb/s hold only 81; with a gamma of 1/8 windows grow too slowly.
 	 */
 	{ "cw_min_permille", LDCP_SYSCTL(cw_min_permille), 100, 1, 1000 },
 	{ "fast_start", LDCP_SYSCTL(fast_start), 1, 0, 1 },
@@ -54,7 +51,7 @@ static const struct hpcc_sysctl_desc ldcp_sysctl_descs[] = {
 	{ "iw", LDCP_SYSCTL(iw_segs), 0, 2, LDCP_IW_MAX_SEGS, true },
 	/* 1 us to 1 s, as for hpcc */
 	{ "base_rtt_ns", LDCP_SYSCTL(base_rtt_ns), 0, 1000, 1000000000, true },
-	/* The peer may delay its part of the handshake: more is no data center. */
+	/* The peer may delay its part of the handshake. A longer one is not from a data center. */
 	{ "start_rtt_ns", LDCP_SYSCTL(start_rtt_ns), HPCC_START_RTT_NS, 1000, 1000000000 },
 	/* up to 1 Tbit/s */
 	{ "host_mbps", LDCP_SYSCTL(host_mbps), 0, 1, 1000000, true },
@@ -78,7 +75,7 @@ static const char * const ldcp_counter_names[__LDCP_C_MAX] = {
 	[LDCP_C_RETURNS] = "returns",
 };
 
-/* First: the segment is as TCP made it. */
+/* This hook runs first: the segment is as TCP created it. */
 static const struct nf_hook_ops ldcp_hooks[] = {
 	{
 		.hook		= ldcp_local_out,
@@ -134,8 +131,8 @@ err_counters:
 	return err;
 }
 
-/* The core waits for an RCU grace period between this and ldcp_net_exit(), so
- * that no hook still runs then.
+/* The core waits for an RCU grace period between this and ldcp_net_exit(), so no hook runs any more
+ * at that time.
  */
 static void __net_exit ldcp_net_pre_exit(struct net *net)
 {
@@ -187,7 +184,7 @@ static struct hpcc_setup ldcp_setup = {
 };
 
 /**
- * ldcp_is_up() - whether there is state of network namespaces
+ * ldcp_is_up() - whether the state of network namespaces exists
  *
  * Context: any.
  */

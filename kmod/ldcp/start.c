@@ -2,13 +2,13 @@
 /*
  * Zero-RTT bandwidth acquisition (draft sections 2.3 and 3).
  *
- * A flow starts with a window of IW. What leaves before the first ACK is sent
- * as Not-ECT: a switch whose queue is beyond K drops it, so that flows in
- * their stable stage do not suffer. The packet that completes IW and the last
- * one of a message stay ECN-capable; they arrive, and tell what is missing.
+ * A flow starts with a window of IW. Packets before the first ACK are sent as Not-ECT: a switch
+ * with a queue above K drops them, which protects flows in their stable stage. The packet that
+ * completes IW and the last packet of a message stay ECN-capable; they arrive, and show which
+ * packets are missing.
  *
- * TCP sets ECT for a connection, not for a packet. So LOCAL_OUT takes it off
- * again. The header checksum of IPv4 follows; that of TCP does not cover ECN.
+ * TCP sets ECT for a whole connection. So the LOCAL_OUT hook clears it in these packets. It updates
+ * the IPv4 header checksum; the TCP checksum does not cover the ECN field.
  */
 #include <linux/skbuff.h>
 #include <net/dsfield.h>
@@ -24,7 +24,7 @@
 static const u32 ldcp_IW_max = 1 << 30;
 static const u32 ldcp_IW_min_segs = 2;
 
-/* Windows below this many segments ask for prompt ACKs. */
+/* Flows with windows below this many segments request prompt ACKs. */
 static const u32 ldcp_prompt_cwnd = 4;
 
 /**
@@ -51,20 +51,20 @@ void ldcp_start_init(struct sock *sk, struct ldcp_ca *ca)
 	}
 	segs = min3(segs, ldcp_IW_max / mss, LDCP_IW_MAX_SEGS);
 	segs = max(segs, ldcp_IW_min_segs);
-	/* Whole segments, or the one that completes IW would wait for an ACK. */
+	/* Whole segments: otherwise the packet that completes IW would wait for an ACK. */
 	ca->IW = segs * mss;
 	ca->start_seq = tp->snd_una;
 	ca->cw_q24 = (u64)segs << LDCP_CW_BITS;
 	ca->stage = LDCP_START;
-	/* One packet behind a gap tells of the loss. RACK would wait for three,
-	 * or for a timer of two ticks; a queue does not reorder.
+	/* One packet after a gap shows a loss. RACK would wait for three packets, or for a timer of
+	 * two ticks; a queue does not reorder.
 	 */
 	tp->reordering = 1;
 	hpcc_open_window(sk, ca->IW);
 }
 
 /**
- * ldcp_start_allow_reordering() - take back what ldcp_start_init() assumes
+ * ldcp_start_allow_reordering() - undo the assumption of ldcp_start_init()
  * @sk: socket
  */
 void ldcp_start_allow_reordering(struct sock *sk)
@@ -77,11 +77,11 @@ void ldcp_start_allow_reordering(struct sock *sk)
 }
 
 /**
- * ldcp_start_end() - on to the stable stage
+ * ldcp_start_end() - change to the stable stage
  * @sk: socket
  * @ca: its state, in LDCP_START
- * @cw_q24: window to go on with, segments
- * @why: what to count
+ * @cw_q24: window of the stable stage, segments
+ * @why: counter to increment
  */
 void ldcp_start_end(struct sock *sk, struct ldcp_ca *ca, u64 cw_q24,
 		    enum ldcp_counter why)
@@ -93,7 +93,7 @@ void ldcp_start_end(struct sock *sk, struct ldcp_ca *ca, u64 cw_q24,
 }
 
 /**
- * ldcp_start_acked_q24() - what has been acknowledged in order so far
+ * ldcp_start_acked_q24() - number of segments acknowledged in order so far
  * @sk: socket
  * @ca: its state, in LDCP_START
  *
@@ -107,9 +107,8 @@ u64 ldcp_start_acked_q24(const struct sock *sk, const struct ldcp_ca *ca)
 		       tp->mss_cache);
 }
 
-/* What has been in flight at most, for cw not to be more: T may have been
- * measured by a handshake that waited for a neighbour's address, and IW is then
- * far beyond what the path takes.
+/* Maximum number of packets in flight so far, an upper limit for cw. A handshake that waited for
+ * neighbour resolution makes T too long, and IW is then far above the capacity of the path.
  */
 static u64 ldcp_start_used_q24(const struct sock *sk, const struct ldcp_ca *ca)
 {
@@ -119,19 +118,19 @@ static u64 ldcp_start_used_q24(const struct sock *sk, const struct ldcp_ca *ca)
 }
 
 /**
- * ldcp_start_ack() - has the start come to an end without loss?
+ * ldcp_start_ack() - end the start phase if an ACK completes it without loss
  * @sk: socket
  * @ca: its state, in LDCP_START
  * @marked: segments that this ACK reports as marked
  *
- * Only packets that left as ECT can be marked, which the stable stage's law has
- * to answer: so a mark ends the start, too.
+ * Only ECT packets can be marked, and the law of the stable stage must react to a mark: so a mark
+ * also ends the start phase.
  */
 void ldcp_start_ack(struct sock *sk, struct ldcp_ca *ca, u32 marked)
 {
-	/* All that was Not-ECT is acknowledged. And once the FIN is, TCP may
-	 * note for the next connection what this one learned of the path: it
-	 * does where it closes in Disorder.
+	/* All Not-ECT packets are acknowledged. After the FIN is acknowledged, TCP may save its
+	 * reordering metric for the next connection; it does so if the connection closes in state
+	 * Disorder.
 	 */
 	if (!tcp_sk(sk)->packets_out)
 		ldcp_start_allow_reordering(sk);
@@ -142,9 +141,8 @@ void ldcp_start_ack(struct sock *sk, struct ldcp_ca *ca, u32 marked)
 			       LDCP_C_START_MARKED);
 }
 
-/* Is this a data segment of the first RTT, and one to be dropped first? By TCP's own
- * fields: ldcp_start_init() has set reordering to 1, nothing but a SYN is
- * acknowledged, and cwnd is IW.
+/* Whether this is a first-RTT data segment with low priority. TCP's own fields show it:
+ * ldcp_start_init() has set reordering to 1, only a SYN is acknowledged, and cwnd is IW.
  */
 static bool ldcp_is_first_rtt(const struct tcp_sock *tp,
 			      const struct sk_buff *skb)
@@ -160,17 +158,17 @@ static bool ldcp_is_first_rtt(const struct tcp_sock *tp,
 	if (!len || hpcc_peek(tp->reordering) != 1 ||
 	    hpcc_peek(tp->bytes_acked) > 1 || before(seq, hpcc_peek(tp->snd_nxt)))
 		return false;
-	/* sendmsg() lets segments go while it still copies: only with PSH is
-	 * the end of what is queued the end of what was given, or with FIN.
+	/* sendmsg() can send segments before it has copied all data: the end of the queue is the
+	 * end of the message only with PSH or FIN.
 	 */
 	last = (th->psh || th->fin) && end == hpcc_peek(tp->write_seq);
-	/* The peer's window may end before IW does: that of a SYN is 64 KB. */
+	/* The peer's window may be smaller than IW: in a SYN it is at most 64 KB. */
 	last |= snd_una + hpcc_peek(tp->snd_wnd) - end < mss;
 	return ldcp_is_low_priority(end - snd_una,
 				    hpcc_peek(tp->snd_cwnd) * mss, last);
 }
 
-/* Take ECT off, if it is there. The header is TCP's own, nobody else holds it. */
+/* Clear ECT, if it is set. The header is not shared: TCP has just created it. */
 static bool ldcp_clear_ect(struct sk_buff *skb, u8 family)
 {
 	if (family == NFPROTO_IPV4) {
@@ -194,12 +192,12 @@ static bool ldcp_is_signed(const struct tcphdr *th)
 				HPCC_TCPOPT_MD5, HPCC_TCPOPT_AO) != -ENOENT;
 }
 
-/* A receiver holds back the ACK of a single packet, up to 40 ms, unless the sender says with
- * CWR that its window is small. AccECN has another use for that flag; there an owner who reads
- * segments with PSH lets their ACK go.
+/* A receiver delays the ACK of a single packet by up to 40 ms, unless the sender reports a small
+ * window with CWR. AccECN uses that flag differently: there PSH is set, and the ACK leaves when the
+ * application reads the segment.
  *
- * Not only with a window of one segment: two may be in flight when the ACK of the first brings
- * the window down to one, and the second is all that the receiver gets.
+ * A window of one segment is not the only case: two segments may be in flight when the ACK of the
+ * first reduces the window to one, and then the receiver gets only the second.
  */
 static void ldcp_ask_prompt_ack(struct sk_buff *skb, const struct tcp_sock *tp)
 {
@@ -216,7 +214,7 @@ static void ldcp_ask_prompt_ack(struct sk_buff *skb, const struct tcp_sock *tp)
 		th->psh = 1;
 }
 
-/* The packet as TCP made it, and not what a tunnel or IPsec made of it. */
+/* Whether the packet is as TCP created it, without changes by a tunnel or IPsec. */
 static bool ldcp_is_tcp(const struct sk_buff *skb, u8 family)
 {
 	u8 protocol = family == NFPROTO_IPV4 ? ip_hdr(skb)->protocol :
@@ -229,7 +227,7 @@ static bool ldcp_is_tcp(const struct sk_buff *skb, u8 family)
  * ldcp_local_out() - netfilter hook of outgoing packets
  * @priv: unused
  * @skb: packet
- * @state: where the hook is
+ * @state: state of the hook
  *
  * With IPv6 extension headers a packet stays ECN-capable, which is safe.
  *
@@ -240,9 +238,9 @@ unsigned int ldcp_local_out(void *priv, struct sk_buff *skb,
 {
 	struct sock *sk = skb->sk;
 
-	/* A look at which callbacks there are, not at what they keep: a qdisc on a VRF
-	 * device sends segments through here without the socket lock, and
-	 * setsockopt(TCP_CONGESTION) may replace icsk_ca_priv concurrently.
+	/* Check the callbacks only, and do not read icsk_ca_priv: a qdisc on a VRF device sends
+	 * segments through here without the socket lock, and setsockopt(TCP_CONGESTION) may replace
+	 * icsk_ca_priv concurrently.
 	 */
 	if (!sk || !sk_fullsock(sk) || sk->sk_protocol != IPPROTO_TCP ||
 	    sk->sk_type != SOCK_STREAM ||
