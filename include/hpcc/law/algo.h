@@ -937,19 +937,31 @@ static inline u32 hpcc_new_ack(struct hpcc_algo *a, const struct hpcc_params *p,
 }
 
 /**
+ * hpcc_rate_of() - the rate of a window: W/T
+ * @p: parameters
+ * @W_q16: window, bytes
+ * @units_per_s: time units in a second
+ *
+ * Return: bytes per second, to nearest, at most 65536 per time unit.
+ */
+static inline u64 hpcc_rate_of(const struct hpcc_params *p, u64 W_q16, u64 units_per_s)
+{
+	/* bytes per unit: Q16 * Q63 >> 31 = Q48 */
+	return hpcc_mul_shr(hpcc_mul_shr(W_q16, p->inv_T_q63, 31), units_per_s, 48);
+}
+
+/**
  * hpcc_pacing_rate() - R = W/T (draft line 27)
  * @a: connection
  * @p: parameters
  * @units_per_s: time units in a second
  *
- * Return: bytes per second, to nearest, at most 65536 per time unit.
+ * Return: as hpcc_rate_of().
  */
 static inline u64 hpcc_pacing_rate(const struct hpcc_algo *a,
 				   const struct hpcc_params *p, u64 units_per_s)
 {
-	/* bytes per unit: Q16 * Q63 >> 31 = Q48 */
-	return hpcc_mul_shr(hpcc_mul_shr(a->W_q16, p->inv_T_q63, 31),
-			    units_per_s, 48);
+	return hpcc_rate_of(p, a->W_q16, units_per_s);
 }
 
 #endif /* _HPCC_LAW_ALGO_H */

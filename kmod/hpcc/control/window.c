@@ -187,17 +187,21 @@ static u64 hpcc_dither(const struct hpcc_flow *flow, u64 R)
  * @flow: its flow
  * @clocked: ACKs come for what is in flight
  *
- * In slow start R is twice that, so that W can double in a round trip.
+ * While W grows in slow start R is twice that, so that W can double in a round trip; but not more
+ * than W_init / T, the host's rate.
  * Without pacing (net.hpcc.pace = 0) ACKs clock the packets, where W has found its place
  * and has some segments. With less than half a segment R differs from W / T by 1/8 at most.
  */
 void hpcc_set_rate(struct sock *sk, const struct hpcc_flow *flow, bool clocked)
 {
-	u64 R = hpcc_pacing_rate(&flow->algo, &flow->params, NSEC_PER_SEC);
+	const struct hpcc_params *p = &flow->params;
+	u64 R = hpcc_pacing_rate(&flow->algo, p, NSEC_PER_SEC);
 
-	/* As TCP does: at W / T, the window that an ACK allows leaves a round trip later. */
-	if (hpcc_algo_is_slow(&flow->algo, &flow->params))
-		R *= 2;
+	/* As TCP does: at W / T, the window that an ACK allows leaves a round trip later. At eta and
+	 * above W does not grow: a window below one segment would only take twice its share.
+	 */
+	if (hpcc_algo_is_slow(&flow->algo, p) && flow->algo.U_q24 < p->eta_q24)
+		R = min(2 * R, hpcc_rate_of(p, p->W_max_q16, NSEC_PER_SEC));
 	if (flow->unpaced && clocked && !flow->searching &&
 	    tcp_snd_cwnd(tcp_sk(sk)) >= hpcc_clocked_cwnd)
 		R = ~0UL;
