@@ -17,7 +17,7 @@ from lib.packet import (CAP_PROBES, CAP_TELEMETRY, ECHO, FORWARD, PROMPT, Sniffe
                         option, ours_in, record, sane, syn_option)
 from lib.path import MBPS, Path, uses_telemetry
 from lib.peer import SCALE, T_NS, W_INIT, Flow, Link, Peer, settle
-from lib.tcp import pattern, set_cc, transfer, until
+from lib.tcp import pattern, send_for, set_cc, transfer, until
 
 DSCP = 0x48
 TCP_USER_TIMEOUT = 18
@@ -76,6 +76,19 @@ def test_share():
     to_s = [seg for seg in sniffer.segments() if seg.dport == 5000]
     probes, data = of_type(FORWARD, to_s), data_segments(to_s)
     expect_in(f"probes, of {len(data)} data segments", len(probes), 4, len(data) / 8 + 2)
+
+
+def test_long_path_of_small_windows():
+    """Each hop has its turn before its last record is too old, with windows of a part of a segment."""
+    need_virtual_time()
+    for switches, slots in (5, 1), (15, 3):
+        path = Path(switches=switches, carry=1, slots=slots, host_mbps=2)
+        middle = (switches + 1) // 2
+        path.change(middle, f"hpcc rate 2mbit delay 20us node {middle} port 2")
+        send_for(6, *[path.connect(5000 + number) for number in range(8)])
+        counters = path.a.counters()
+        expect(f"{switches} switches: connections without probes, without telemetry",
+               (counters["probes_stopped"], counters["fallbacks"]), (0, 0))
 
 
 def test_both_ways_under_loss():

@@ -35,6 +35,11 @@
  */
 static const u32 hpcc_probe_segs = 8;
 
+/* Where several probes are needed to ask all hops, they may leave sooner: mailbox.c forgets a
+ * record after 64 T, and a probe waits for an ACK besides, of which small windows have few.
+ */
+static const u32 hpcc_probe_round_segs = 16;
+
 /* A sender's T may be twice the receiver's, and ACKs bunch: the receiver answers twice as
  * often as a sender asks.
  */
@@ -165,15 +170,17 @@ static noinline void hpcc_probe_send_apart(struct sock *sk, struct hpcc_flow *fl
 		hpcc_send_ack(sk, tp->rcv_nxt);
 }
 
-/* Whether the last probe left less than a T ago, or than the time of hpcc_probe_segs segments:
- * in a T the link takes W_init, which is fallback.window in segments.
+/* Whether the last probe left less than a T ago, or than the time of hpcc_probe_segs segments, or
+ * of fewer if one probe does not ask all hops: in a T the link takes W_init, which is fallback.window in
+ * segments.
  */
 static bool hpcc_probe_is_early(const struct hpcc_flow *flow, u64 now_ns)
 {
 	u64 waited_ns = now_ns - READ_ONCE(flow->last_request_ns);
+	u32 probes = DIV_ROUND_UP(READ_ONCE(flow->hops), flow->slots);
+	u32 segs = min(hpcc_probe_segs, hpcc_probe_round_segs / max(probes, 1U));
 
-	return waited_ns * min(flow->fallback.window, hpcc_probe_segs) <
-	       (u64)flow->params.T * hpcc_probe_segs;
+	return waited_ns * min(flow->fallback.window, segs) < flow->params.T * segs;
 }
 
 /**
