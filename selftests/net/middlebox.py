@@ -477,11 +477,11 @@ class Firewall:
 PROBED_S = 0.3
 
 
-def muted(version, firewall, nbytes=20000):
+def muted(version, firewall, nbytes=20000, **how):
     """A connection whose data are dropped for the option. Return path, who listens to events of a,
     client, server.
     """
-    path = BoxPath(version, change=firewall)
+    path = BoxPath(version, change=firewall, **how)
     family = Family(path.a, "hpcc")
     family.listen("events")
     client, server = path.connect()
@@ -518,6 +518,15 @@ def test_trial_brings_telemetry_back():
     expect("events", [got["event"] for _, got in family.heard()], ["return"])
 
 
+def test_trial_is_a_request():
+    """If the receiver was to compute W, parameters are no trial. They left before the RTO."""
+    need_virtual_time()
+    for version in 4, 6:
+        path, _, client, server = muted(version, Firewall(data, PROBED_S), where=1, start_rtt_ns=10**9)
+        goodput_mbps(client, server, NBYTES)
+        expect("mode", [("muted" in flow, flow["mode"]) for flow in path.a.dump()], [(False, "telemetry")])
+
+
 def test_trial_has_room():
     """A segment whose options are full of SACK blocks is no trial."""
     need_virtual_time()
@@ -540,6 +549,15 @@ def test_trial_has_room():
         transfer((client, server, pattern(2 * NBYTES)), (server, client, pattern(NBYTES)))
         goodput_mbps(client, server, NBYTES)
         expect_in("segments with a request", len(tried), 1, NBYTES)
+
+
+def test_trial_is_a_request():
+    """If the receiver was to compute W, the segment that tries carries a request, not parameters."""
+    need_virtual_time()
+    for version in 4, 6:
+        path, _, client, server = muted(version, Firewall(data, PROBED_S), where=1, start_rtt_ns=10**9)
+        goodput_mbps(client, server, NBYTES)
+        expect("mode", [("muted" in flow, flow["mode"]) for flow in path.a.dump()], [(False, "telemetry")])
 
 
 def test_parameters_of_the_peer():

@@ -508,13 +508,15 @@ bool hpcc_remote_silent(struct sock *sk, struct hpcc_flow *flow)
  * @flow: a flow
  * @tp: its socket
  *
+ * If the flow is muted, its only request tries whether telemetry comes back.
+ *
  * Context: LOCAL_OUT.
  */
 bool hpcc_params_due(const struct hpcc_flow *flow, const struct tcp_sock *tp)
 {
 	const struct hpcc_remote *remote = rcu_dereference(flow->remote);
 
-	return unlikely(remote) && READ_ONCE(remote->telling) &&
+	return unlikely(remote) && READ_ONCE(remote->telling) && !READ_ONCE(flow->muted) &&
 	       hpcc_peek(tp->tcp_clock_cache) - READ_ONCE(remote->params_sent_ns) >=
 	       hpcc_peek(flow->params.T) / 2;
 }

@@ -144,7 +144,7 @@ enum hpcc_ignored {
  * @echo_next: hop - 1 to echo first
  * @echo_reserved: @echo is for receiver.c, and waits for no echo
  * @probing: what leaves now is a probe; set under the socket lock
- * @requests: counts them
+ * @requests: counts requests, and parameters in a request's place
  * @received: options with telemetry that came; LOCAL_IN writes it without a lock
  * @sample_ns: time from one request to the next at least, unless @searching
  * @last_request_ns: tcp_clock_cache at the last request

@@ -253,6 +253,8 @@ static u32 hpcc_options_write(struct hpcc_flow *flow, const struct tcp_sock *tp,
 		return hpcc_window_and(flow, tp, asks, room, out, forward, echo);
 	if (asks && room >= hpcc_opt_len(2) && hpcc_params_due(flow, tp)) {
 		hpcc_count_rcu(net, HPCC_C_REPORT_SENT);
+		/* The path may drop this segment for its option, see hpcc_mute_rto(). */
+		WRITE_ONCE(flow->requests, READ_ONCE(flow->requests) + 1);
 		return hpcc_params_write(flow, tp, out);
 	}
 	if (asks && hpcc_echo_pending(flow) &&
