@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * hpccmon record: each ACK with telemetry. bpf/acks.bpf.c copies the tracepoint's records into a
- * ring; where in them is what, the tracepoint's format tells, so that no type of the kernel or of
- * the module has to be known here.
+ * ring. The tracepoint's format file gives the offsets of the fields, so this file needs no types
+ * of the kernel or of the module.
  */
 #include <bpf/libbpf.h>
 #include <errno.h>
@@ -27,11 +27,11 @@ static const char *const names[NR_FIELDS] = {
 struct acks {
 	struct acks_bpf		*bpf;
 	struct ring_buffer	*ring;
-	unsigned int		word[NR_FIELDS];	/* where a field begins */
+	unsigned int		word[NR_FIELDS];	/* offset of each field */
 	uint64_t		epoch_ns;		/* CLOCK_REALTIME - CLOCK_MONOTONIC */
 	ack_fn			fn;
 	void			*data;
-	unsigned int		left;			/* so many more are taken now */
+	unsigned int		left;			/* number of ACKs still to take now */
 };
 
 /* ---- The tracepoint's format ---------------------------------------------------------- */
@@ -68,7 +68,7 @@ static void take_field(struct acks *acks, char *line)
 			acks->word[i] = (offset - ACK_HEAD) / 4;
 }
 
-/* Return: false if the tracepoint does not tell all that is needed. */
+/* Return: false if a required field is missing. */
 static bool read_format(struct acks *acks, const char **why)
 {
 	FILE *file = open_format();
@@ -115,11 +115,11 @@ static int take(void *context, void *data, size_t size)
 	ack.Wc = long_at(entry, acks->word[WC]);
 	ack.U_q24 = long_at(entry, acks->word[U]);
 	ack.T_ns = entry->word[acks->word[T]];
-	/* The socket may be paced at another rate, or not at all: net.hpcc.pace. */
+	/* The actual pacing rate may differ: net.hpcc.pace. */
 	ack.R = ack.T_ns ? 1e9 * ack.W / ack.T_ns : 0;
 	ack.inc_stage = entry->word[acks->word[STAGE]];
 	acks->fn(&ack, acks->data);
-	/* libbpf goes on behind the last one that it has given when it is asked again. */
+	/* At the next call libbpf continues after the last record. */
 	return --acks->left ? 0 : -1;
 }
 
@@ -131,7 +131,7 @@ static uint64_t nanoseconds(clockid_t clock)
 	return ts.tv_sec * 1000000000ULL + ts.tv_nsec;
 }
 
-/* The ring has a power of 2 of pages. */
+/* The number of pages of the ring is a power of 2. */
 static uint32_t ring_bytes(uint32_t kb)
 {
 	uint32_t bytes = sysconf(_SC_PAGESIZE);
@@ -157,7 +157,7 @@ static bool attach(struct acks *acks, uint32_t buffer_kb)
 	return !err;
 }
 
-/* Return: NULL if ACKs cannot be told here. */
+/* Return: NULL if ACKs cannot be recorded here. */
 struct acks *acks_open(uint32_t buffer_kb, const char **why)
 {
 	struct acks *acks = allocated(calloc(1, sizeof(*acks)));
@@ -178,9 +178,7 @@ struct acks *acks_open(uint32_t buffer_kb, const char **why)
 	return acks;
 }
 
-/* Give the ACKs that are in the ring to @fn, but no more than @most: they may come faster than they
- * are taken.
- */
+/* Pass the ACKs in the ring to @fn, at most @most: they may arrive faster than we read them. */
 void acks_take(struct acks *acks, ack_fn fn, void *data, unsigned int most)
 {
 	acks->left = most;
@@ -189,7 +187,7 @@ void acks_take(struct acks *acks, ack_fn fn, void *data, unsigned int most)
 	ring_buffer__consume(acks->ring);
 }
 
-/* So many there was no room for. */
+/* Number of ACKs lost because the ring was full. */
 uint64_t acks_lost(const struct acks *acks)
 {
 	return __atomic_load_n(&acks->bpf->bss->lost, __ATOMIC_RELAXED);

@@ -5,7 +5,7 @@
 
 #include <stdint.h>
 
-/* What the tracepoint tells of an ACK. */
+/* Fields of the tracepoint for an ACK. */
 struct ack {
 	uint64_t	time_us;	/* since 1970 */
 	uint64_t	cookie;
@@ -19,7 +19,7 @@ struct ack {
 
 typedef void (*ack_fn)(const struct ack *ack, void *data);
 
-/* acks.c, or noacks.c where the program was built without libbpf */
+/* acks.c, or noacks.c if built without libbpf */
 struct acks;
 struct acks *acks_open(uint32_t buffer_kb, const char **why);
 void acks_take(struct acks *acks, ack_fn fn, void *data, unsigned int most);

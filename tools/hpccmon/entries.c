@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * hpccmon link, hpccmon route: the tables of this network namespace. An entry is written as it is
- * shown, as pairs of a name and a value, so that "load" reads what "show" prints. Each change is
- * one request, of which the kernel takes all or nothing.
+ * hpccmon link, hpccmon route: the tables of this network namespace. Input and output have the same
+ * format, pairs of a name and a value, so "load" reads the output of "show". Each change is one
+ * request, and the kernel applies all of it or nothing.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -16,17 +16,17 @@
 
 #include "hpccmon.h"
 
-/* More than all attributes of an entry, or the headers of a request, take. */
+/* More than the attributes of an entry, or the headers of a request, need. */
 #define ENTRY_BYTES	128
 #define VALUES_MAX	4
 #define ATTRS_MAX	8
 #define TEXT_MAX	(INET6_ADDRSTRLEN + 4)
 
-/* What of an entry is needed: to delete it, to set it, or never. */
+/* When a value is required: to delete an entry, to set it, or never. */
 enum need { KEY, NEEDED, OPTIONAL };
 
-/* A value of an entry: a prefix where @bytes is 0, else one of @words or a number; a number of 8
- * bytes is bit/s.
+/* A value of an entry: a prefix if @bytes is 0, else one of @words or a number; a number of 8 bytes
+ * is in bit/s.
  */
 struct value {
 	const char		*name;
@@ -64,7 +64,7 @@ static const struct table routes = { HPCC_CMD_ROUTE_GET, HPCC_A_TABLE_ROUTE, {
 	{ "carrier", "carrier", HPCC_A_ROUTE_CARRIER, 4, OPTIONAL, 0, 4, carrier_words },
 } };
 
-/* Which line of which file is being read. */
+/* The line and file being read, for error messages. */
 static char place[256];
 
 /* ---- Values ----------------------------------------------------------------------- */
@@ -122,7 +122,7 @@ static bool put_value(struct nlmsghdr *nlh, const struct value *value, const cha
 	return true;
 }
 
-/* As number_read() takes it, with all digits. */
+/* In the format of number_read(), with all digits. */
 static const char *number_text(const struct value *value, uint64_t number, char text[TEXT_MAX])
 {
 	const char *const *unit = rate_units;
@@ -182,7 +182,7 @@ static struct nlmsghdr *request(uint8_t cmd, uint16_t flags)
 	return nlh;
 }
 
-/* Append an entry to a request. Return: the request, in memory that has room for another one. */
+/* Append an entry to a request. Return: the request, in memory with room for one more entry. */
 static struct nlmsghdr *put_entry(struct nlmsghdr *nlh, const struct table *table, char **args,
 				  int nr, enum need most)
 {
@@ -212,7 +212,7 @@ static struct nlmsghdr *put_entry(struct nlmsghdr *nlh, const struct table *tabl
 	return allocated(realloc(nlh, nlh->nlmsg_len + 2 * ENTRY_BYTES));
 }
 
-/* The entries of a file, one a line. */
+/* The entries of a file, one per line. */
 static struct nlmsghdr *put_file(struct nlmsghdr *nlh, const struct table *table, const char *name)
 {
 	FILE *file = strcmp(name, "-") ? fopen(name, "re") : stdin;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * hpccmon events: what happens to flows, as it happens.
+ * hpccmon events: print events of flows immediately.
  *
- * Two things may be missing, and both are told. The kernel tells a few events of a flow in a
- * second, and then how many it did not (missed). And it drops what a slow reader has no room for
- * (lost).
+ * The output shows two kinds of missing events. The kernel reports only a few events per flow and
+ * second, and then the number that it did not report (missed). And it drops events if the socket of
+ * a slow reader is full (lost).
  */
 #include <errno.h>
 #include <getopt.h>
@@ -22,7 +22,7 @@ struct listener {
 	uint64_t		events;
 	uint64_t		missed;
 	uint64_t		lost;
-	uint64_t		most;	/* so many events are enough, 0: any number */
+	uint64_t		most;	/* end after this many events, 0: never */
 };
 
 static double now(void)
@@ -109,11 +109,13 @@ static void listen_on(struct monitor *mon, struct listener *listener)
 	while (!interrupted() && (!listener->most || listener->events < listener->most)) {
 		more = monitor_recv(mon, tell, listener, &lost);
 		tell_lost(listener, lost);
-		/* A signal between the two is lost until the next event: hence not for ever. */
+		/* A signal just before poll() has no effect on it: so poll() has a timeout. */
 		if (!more && poll(&fd, 1, 1000) < 0 && errno != EINTR)
 			die("poll: %s", strerror(errno));
 	}
-	/* Ctrl-C may come before all is read, behind which monitor_recv() tells what was lost. */
+	/* After Ctrl-C events may still be unread; monitor_recv() reports the lost ones after
+	 * these.
+	 */
 	if (interrupted())
 		tell_lost(listener, monitor_lost(mon));
 }

@@ -31,7 +31,7 @@ static bool write_all(int fd, const char *text, size_t length)
 	return true;
 }
 
-/* The name that it has before does not end in .prom: node_exporter does not read it. */
+/* The temporary name does not end in.prom, so node_exporter does not read it. */
 static void replace_file(const char *name, const char *text, size_t length)
 {
 	int fd, err;
@@ -46,7 +46,7 @@ static void replace_file(const char *name, const char *text, size_t length)
 	free(new);
 }
 
-/* The file says as well that nothing is known. */
+/* Write the file even if the kernel gives no data: it then contains only hpcc_up 0. */
 static int write_metrics(struct export *export, const char *name)
 {
 	const char *why = NULL;

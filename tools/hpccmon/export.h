@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* What the parts of "hpccmon export" share; its head comment is in export.c. */
+/* Declarations that the parts of "hpccmon export" share; the main comment is in export.c. */
 #ifndef HPCCMON_EXPORT_H
 #define HPCCMON_EXPORT_H
 
 #include "hpccmon.h"
 
-/* Flows with series of their own, at most. */
+/* Maximum number of flows with their own series. */
 #define FLOWS_MAX	1000
 
 /**
- * struct export - what is told, and how
- * @mon: asks the kernel
- * @flows: flows that get series of their own; 0: none
- * @names: have links asked who they are
- * @hosts: further names of this host, with commas between them, or NULL
- * @complained: somebody was told why that fails
+ * struct export - options of the export
+ * @mon: connection to the kernel
+ * @flows: number of flows with their own series; 0: none
+ * @names: request the names of links
+ * @hosts: more names of this host, separated by commas, or NULL
+ * @complained: the failure of @names was already reported
  */
 struct export {
 	struct monitor	*mon;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * hpccmon: which flows are meant: an end is ADDR, ADDR:PORT, [ADDR]:PORT or :PORT. One end alone
- * may be the flow's own or the peer's, as who asks often knows one of them only. A number alone is
- * a socket's cookie, as ss -e has it in hexadecimal.
+ * hpccmon: selection of flows. An end is ADDR, ADDR:PORT, [ADDR]:PORT or :PORT. A single end
+ * matches the local end or the peer, because users often know only one of them. A single number is
+ * a socket's cookie, which ss -e shows in hexadecimal.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -12,7 +12,7 @@
 
 #include "hpccmon.h"
 
-/* An IPv4 address in the form that IPv6 has for it. */
+/* Convert an IPv4 address to an IPv4-mapped IPv6 address. */
 void addr_map(struct in6_addr *addr, const void *v4)
 {
 	memset(addr, 0, sizeof(*addr));
@@ -45,7 +45,7 @@ static bool number_parse(const char *word, uint64_t max, uint64_t *number)
 	return !errno && !*end && *number && *number <= max;
 }
 
-/* Return: false if a word is no end. */
+/* Return: false if a word is not an end. */
 bool endpoint_read(struct endpoint *endpoint, const char *word)
 {
 	char copy[ENDPOINT_MAX], *addr = copy, *port = NULL;
@@ -81,7 +81,7 @@ static void endpoint_parse(struct endpoint *endpoint, const char *word)
 		      "cookie; names are not looked up", word);
 }
 
-/* What the words of a command line ask for; none: all flows. */
+/* Parse the words of a command line; no word: all flows. */
 void filter_parse(struct filter *filter, int nr, char **args)
 {
 	const struct endpoint any = { .any_addr = true, .any_port = true };
@@ -132,7 +132,7 @@ const char *addr_text(const struct endpoint *endpoint, char text[ENDPOINT_MAX])
 	return text;
 }
 
-/* The address and the port, as endpoint_parse() takes them. */
+/* The address and the port, in the format of endpoint_parse(). */
 const char *endpoint_text(const struct endpoint *endpoint, char text[ENDPOINT_MAX])
 {
 	char addr[ENDPOINT_MAX];

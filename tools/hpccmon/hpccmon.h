@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* What the parts of hpccmon share; its head comment is in main.c. */
+/* Declarations that the parts of hpccmon share; the main comment is in main.c. */
 #ifndef HPCCMON_H
 #define HPCCMON_H
 
@@ -16,15 +16,15 @@
 #define EXIT_NOTHING	1	/* nothing found, or it failed */
 #define EXIT_USAGE	2
 
-/* An end's text at most: [address]:port. */
+/* Maximum length of an end as text: [address]:port. */
 #define ENDPOINT_MAX	64
 
 /**
- * struct endpoint - one end of a connection, or what somebody wants of it
+ * struct endpoint - one end of a connection, or a pattern for ends
  * @addr: IPv4 in its mapped form
  * @port: its port
- * @any_addr: any address will do
- * @any_port: any port will do
+ * @any_addr: matches any address
+ * @any_port: matches any port
  */
 struct endpoint {
 	struct in6_addr	addr;
@@ -34,15 +34,15 @@ struct endpoint {
 };
 
 /**
- * struct hop - what the sender knows of a hop
+ * struct hop - state of a hop at the sender
  * @nr: from 1 on
  * @u: u' of its last record
- * @qlen_ns: its queue in that
- * @age_us: since then
- * @held_us: for how long it has held the flow, 0: it does not, or not for long
- * @known: u, qlen_ns and age_us are
+ * @qlen_ns: its queue in that record
+ * @age_us: age of that record
+ * @held_us: time for which it has been the bottleneck, 0: it is not, or only for a short time
+ * @known: @u, @qlen_ns and @age_us are known
  * @quiet: its queue is too short for records
- * @named: node, port and bps are known
+ * @named: @node, @port and @bps are known
  * @node: switch_ID
  * @port: port_ID
  * @bps: B, bit/s
@@ -62,11 +62,11 @@ struct hop {
 };
 
 /**
- * struct flow - a message about a flow, as linux/hpcc_netlink.h has it
+ * struct flow - a message about a flow (linux/hpcc_netlink.h)
  * @local: our end
  * @peer: the other one
  * @cookie: SO_COOKIE
- * @ifindex: interface that it is bound to, 0: none
+ * @ifindex: interface that the socket is bound to, 0: none
  * @event: enum hpcc_event, of an event
  * @mode: enum hpcc_flow_mode
  * @fell_back: enum hpcc_flow_why
@@ -80,20 +80,20 @@ struct hop {
  * @T_ns: ns
  * @inc_stage: incStage
  * @max_stage: maxStage
- * @N: 0: it is configured
- * @sample_ns: 0: all segments ask
+ * @N: number of flows at the bottleneck, 0: W_ai is configured
+ * @sample_ns: time between requests, 0: all segments carry requests
  * @receiver: the receiver computes W
  * @probes: probes carry requests
- * @muted: segments go without the option, as the path may drop them
- * @busy: a process owned the socket, hops do not tell
- * @missed: events before this one that were not told
- * @received: options with telemetry that came
- * @malformed: options that were ignored
- * @bad_hop: records that were ignored, of no hop of the path
- * @ts_back: the same, ts did not advance
- * @tx_excess: the same, tx grew faster than ts
+ * @muted: segments have no option, because the path may drop them
+ * @busy: a process owned the socket, so hops are not included
+ * @missed: number of earlier events that were not reported
+ * @received: number of received options with telemetry
+ * @malformed: number of ignored options
+ * @bad_hop: number of ignored records: hop not on the path
+ * @ts_back: number of ignored records: ts did not increase
+ * @tx_excess: number of ignored records: tx grew faster than ts
  * @nr_hops: hops of the path
- * @hop: those that are told of
+ * @hop: hops that the message describes
  */
 struct flow {
 	struct endpoint	local;
@@ -130,13 +130,13 @@ struct flow {
 };
 
 /**
- * struct filter - which flows are asked for
- * @local: our end, or either if @either
+ * struct filter - selected flows
+ * @local: our end, or any end if @either
  * @peer: the other end
  * @cookie: 0: any
- * @either: @local may be the peer's as well
- * @names: have links asked who they are
- * @text: how it was written
+ * @either: @local may also match the peer
+ * @names: request the names of links
+ * @text: text from the command line
  */
 struct filter {
 	struct endpoint	local;

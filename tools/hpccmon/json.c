@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* hpccmon: --json. Names are those of the text, with a unit where there is one. */
+/* hpccmon: --json. Names are the same as in the text, plus the unit if there is one. */
 #include "hpccmon.h"
 
 static void put_number(struct json_object *to, const char *name, uint64_t number)
@@ -17,7 +17,7 @@ static void put_flag(struct json_object *to, const char *name, bool flag)
 	json_object_object_add(to, name, json_object_new_boolean(flag));
 }
 
-/* A part of 1, with as many digits as 2^-24 has. */
+/* A fraction, with the precision of 2^-24. */
 static void put_part(struct json_object *to, const char *name, double part)
 {
 	char text[32];
@@ -63,7 +63,7 @@ static void put_hops(struct json_object *to, const struct flow *flow)
 		put_number(to, "holds", holder->nr);
 }
 
-/* Who, and what rules W. */
+/* Ends of the flow, and what controls W. */
 static void put_state(struct json_object *to, const struct flow *flow)
 {
 	char text[ENDPOINT_MAX];
@@ -122,7 +122,7 @@ struct json_object *event_json(const struct flow *flow)
 	return object;
 }
 
-/* Print an object as one line, and forget it. */
+/* Print an object as one line, and free it. */
 void json_line(struct json_object *object)
 {
 	puts(json_object_to_json_string_ext(object, JSON_C_TO_STRING_NOSLASHESCAPE));

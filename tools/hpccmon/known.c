@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* hpccmon record: flows by their cookie, as that is all that tells an ACK's flow. */
+/* hpccmon record: flows by cookie, the only identification of a flow in the record of an ACK. */
 #include <stdlib.h>
 
 #include "record.h"
@@ -62,10 +62,10 @@ static void write_columns(struct known *known, const struct flow *flow)
 				     flow->eta);
 }
 
-/* What a flow is, from now on. */
+/* Add or update a flow. */
 const struct known *known_put(struct known_flows *flows, const struct flow *flow)
 {
-	/* The kernel gives each flow one. */
+	/* The kernel gives each flow a cookie. */
 	uint64_t cookie = flow->cookie ?: UINT64_MAX;
 	struct known *known;
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * hpccmon: why is W what it is? What the kernel's generic netlink family "hpcc" knows of the flows
- * of this network namespace, for people and, with --json, for programs.
+ * hpccmon: why W has its value. It shows the data of the kernel's generic netlink family "hpcc"
+ * about the flows of this network namespace, for people and, with --json, for programs.
  *
  *	main.c		commands, and how they end
  *	filter.c	which flows are meant
@@ -111,7 +111,7 @@ static const struct command *current;
 static atomic_bool stop;
 static void (*restore)(void);
 
-/* Have the terminal restored before an error is told. */
+/* Restore the terminal before an error is printed. */
 void restore_by(void (*function)(void))
 {
 	restore = function;
@@ -154,7 +154,7 @@ void *allocated(void *memory)
 	return memory;
 }
 
-/* What was printed has to be somewhere. */
+/* Check that all output was written. */
 void end_output(void)
 {
 	if (fflush(stdout) || ferror(stdout))
@@ -167,7 +167,7 @@ static void interrupt(int signal)
 	stop = true;
 }
 
-/* From here on a signal does not end the program, but what it waits for. */
+/* From here on a signal ends the current wait, not the program. */
 void catch_signal(int signal)
 {
 	const struct sigaction action = { .sa_handler = interrupt };
@@ -236,7 +236,7 @@ int main(int argc, char **argv)
 
 	if (argc < 2)
 		usage("what? \"hpccmon --help\" lists the commands");
-	/* A reader that has seen enough ends the program by an error of write(). */
+	/* If the reader of a pipe closes it, an error of write() ends the program. */
 	signal(SIGPIPE, SIG_IGN);
 	if (asks_for_help(argv[1])) {
 		help_all();

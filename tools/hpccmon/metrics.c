@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * hpccmon export: what the kernel knows, in Prometheus' text format, version 0.0.4.
+ * hpccmon export: data of the kernel in Prometheus' text format, version 0.0.4.
  *
- * The counters of the namespace and distributions over its flows are as many series however many
- * flows there are; so are those of single flows, of which no more than so many are told.
+ * The number of series does not depend on the number of flows: there are counters of the namespace,
+ * distributions over its flows, and series of a limited number of single flows.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -17,11 +17,11 @@
 #define LABELS_MAX	(2 * ENDPOINT_MAX + 64)
 
 /**
- * struct spread - how a value spreads over the flows that send and that telemetry rules
+ * struct spread - distribution of a value over flows that send and use telemetry
  * @name: of the metric
  * @help: what it is
- * @value: of a flow
- * @bound: upper ends of buckets, then 0
+ * @value: value of a flow
+ * @bound: upper bounds of buckets, then 0
  */
 struct spread {
 	const char	*name;
@@ -30,7 +30,7 @@ struct spread {
 	double		bound[BOUNDS_MAX];
 };
 
-/* A flow with series of its own. */
+/* A flow with its own series. */
 struct told {
 	struct flow	flow;
 	char		labels[LABELS_MAX];
@@ -71,17 +71,17 @@ static const struct spread spreads[] = {
 };
 
 /**
- * struct snapshot - what is known at a moment
+ * struct snapshot - metrics at one moment
  * @nr: flows
- * @mode: of these, by mode
- * @fell_back: and by why they fell back last
- * @ruled: flows that send and that telemetry rules
- * @bucket: of these, by spread and bucket
- * @sum: over these
- * @told: flows with series of their own
- * @nr_told: how many
- * @max_told: at most
- * @worst: of @told, who leaves for a better one
+ * @mode: number of flows by mode
+ * @fell_back: number of flows by mode and reason of the last fallback
+ * @ruled: number of flows that send and use telemetry
+ * @bucket: number of these flows by spread and bucket
+ * @sum: sum over these flows
+ * @told: flows with their own series
+ * @nr_told: number of flows in @told
+ * @max_told: maximum of @nr_told
+ * @worst: the flow in @told that a better one replaces
  */
 struct snapshot {
 	uint64_t	nr;
@@ -103,8 +103,8 @@ static bool is_classic(const struct flow *flow)
 	return flow->mode == HPCC_FLOW_CLASSIC || flow->mode == HPCC_FLOW_DOUBTING;
 }
 
-/* Those that fell back come first, then those that are known for longest: they stay the same ones
- * from one look to the next.
+/* Flows that fell back come first, then the oldest flows: so the selection is stable from one
+ * scrape to the next.
  */
 static bool is_better(const struct flow *a, const struct flow *b)
 {
@@ -113,9 +113,7 @@ static bool is_better(const struct flow *a, const struct flow *b)
 	return a->cookie < b->cookie;
 }
 
-/* What an idle flow, and one whose peer alone sends, tells is of long ago. A quiet hop has no
- * records to be told.
- */
+/* The values of an idle flow, or of one that only receives, are old. A quiet hop has no records. */
 static bool is_ruled(const struct flow *flow)
 {
 	uint32_t i;
@@ -180,7 +178,7 @@ static void head(FILE *to, const char *name, const char *type, const char *help)
 	fprintf(to, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
 }
 
-/* The kernel knows counters by name; what each means is in tcp_hpcc(7), and only there. */
+/* The kernel gives the names of counters; only tcp_hpcc(7) describes them. */
 static void put_counter(const char *name, uint64_t value, void *data)
 {
 	char metric[64], help[96];
@@ -231,7 +229,7 @@ static void put_spread(FILE *to, const struct snapshot *snap, size_t at)
 		spread->name, snap->ruled);
 }
 
-/* Where Reno rules these are of before. */
+/* While Reno controls W, these values are old. */
 static void put_flow_value(FILE *to, const struct snapshot *snap, const char *name,
 			   const char *help, double (*value)(const struct flow *flow))
 {
@@ -331,8 +329,8 @@ static int by_labels(const void *a, const void *b)
 	return strcmp(((const struct told *)a)->labels, ((const struct told *)b)->labels);
 }
 
-/* Series with the same labels would spoil all that is told. Ends are two flows' where one began
- * when the other had ended, during the dump.
+/* Series with equal labels make the whole text invalid. Two flows can have equal ends: one ended
+ * during the dump, and the other started.
  */
 static void label_flows(struct snapshot *snap)
 {
@@ -403,10 +401,10 @@ static void end_memory(FILE *file)
 }
 
 /**
- * metrics_text() - all metrics, as of now
- * @export: what is told
- * @length: of the answer
- * @why: what is wrong, if something is; metrics but hpcc_up are missing then
+ * metrics_text() - current values of all metrics
+ * @export: options
+ * @length: length of the text
+ * @why: error message, or NULL; with an error only hpcc_up is in the text
  *
  * Return: the text, which the caller frees.
  */

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * hpccmon: questions to the generic netlink family "hpcc" and its events.
+ * hpccmon: requests to the generic netlink family "hpcc", and its events.
  *
- * A module that goes takes its family along, and one that comes back gets another number: so each
- * dump of a long watch may have to look the number up again (ENOENT).
+ * If the module is unloaded, its family is removed; after a new load the family has a new number.
+ * So each dump may have to look up the number again (ENOENT).
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -21,13 +21,13 @@
 
 struct monitor {
 	struct mnl_socket	*nl;
-	uint16_t		family;	/* its number, 0: not known */
-	uint32_t		group;	/* of events */
+	uint16_t		family;	/* number of the family, 0: unknown */
+	uint32_t		group;	/* multicast group of events */
 	uint32_t		seq;
-	uint32_t		drops;	/* of the socket, that have been told */
+	uint32_t		drops;	/* drops of the socket that were already reported */
 	bool			behind;	/* the kernel has dropped some */
 	char			*answer;
-	const char		*why;	/* what the kernel says of an error, or NULL */
+	const char		*why;	/* error message of the kernel, or NULL */
 };
 
 static const char not_loaded[] =
@@ -57,7 +57,7 @@ static int take_why(const struct nlattr *attr, void *data)
 	return MNL_CB_OK;
 }
 
-/* The error of a message that ends an answer, 0: none. */
+/* The error in the last message of an answer, 0: none. */
 static int error_of(struct monitor *mon, const struct nlmsghdr *nlh)
 {
 	const int *number = mnl_nlmsg_get_payload(nlh);
@@ -70,7 +70,7 @@ static int error_of(struct monitor *mon, const struct nlmsghdr *nlh)
 	return -*number;
 }
 
-/* Send a request and give each message of the answer to @fn. Return: 0 or an error. */
+/* Send a request and pass each message of the answer to @fn. Return: 0 or an error. */
 static int ask(struct monitor *mon, const struct nlmsghdr *nlh, message_fn fn, void *data)
 {
 	const struct nlmsghdr *got;
@@ -167,7 +167,7 @@ struct monitor *monitor_new(void)
 	return mon;
 }
 
-/* The same; without the module it ends the program. */
+/* As monitor_new(), but without the module it ends the program. */
 struct monitor *monitor_open(void)
 {
 	struct monitor *mon = monitor_new();
@@ -240,7 +240,7 @@ static int dump_once(struct monitor *mon, struct dump *dump)
 	return ask(mon, nlh, flow_message, dump);
 }
 
-/* What a request has come to; a module that is on its way out is not there. */
+/* Result of a request; a module that is being unloaded counts as not loaded. */
 static int told(struct monitor *mon, int err, const char **why)
 {
 	if (err == EPROTONOSUPPORT)
@@ -253,12 +253,12 @@ static int told(struct monitor *mon, int err, const char **why)
 }
 
 /**
- * monitor_dump() - each flow that is wanted, once
+ * monitor_dump() - get each selected flow once
  * @mon: a monitor
- * @filter: which
+ * @filter: selected flows
  * @fn: gets them
  * @data: of @fn
- * @why: what is wrong, if something is
+ * @why: error message, if there is an error
  *
  * Return: 0 or an error.
  */
@@ -276,7 +276,7 @@ int monitor_dump(struct monitor *mon, const struct filter *filter, flow_fn fn, v
 	return told(mon, err, why);
 }
 
-/* The same, where an error ends the program. */
+/* As monitor_dump(), but an error ends the program. */
 void monitor_flows(struct monitor *mon, const struct filter *filter, flow_fn fn, void *data)
 {
 	const char *why;
@@ -288,7 +288,7 @@ void monitor_flows(struct monitor *mon, const struct filter *filter, flow_fn fn,
 /**
  * monitor_ask() - send a request about a table; an error ends the program
  * @mon: a monitor
- * @nlh: the request, to which the family and a sequence number are added
+ * @nlh: the request; family and sequence number are added
  * @fn: gets each message of the answer
  * @data: of @fn
  */
@@ -335,7 +335,7 @@ static void count_message(struct monitor *mon, const struct nlmsghdr *nlh, void 
 		count->fn(count->name, count->value, count->data);
 }
 
-/* Each counter of the namespace. Return: 0 or an error, and what is wrong. */
+/* Each counter of the namespace. Return: 0 or an error with its message. */
 int monitor_counters(struct monitor *mon, counter_fn fn, void *data, const char **why)
 {
 	char buf[256] __attribute__((aligned(8)));
@@ -355,7 +355,7 @@ static void join(struct monitor *mon, uint32_t group)
 		die("cannot listen for events: %s", strerror(errno));
 }
 
-/* From here on the socket hears events, and that the family goes. */
+/* From here on the socket receives events, and the removal of the family. */
 void monitor_listen(struct monitor *mon)
 {
 	join(mon, mon->group);
@@ -363,10 +363,10 @@ void monitor_listen(struct monitor *mon)
 }
 
 /**
- * monitor_lost() - how many messages the kernel had no room for in our socket
+ * monitor_lost() - number of messages that did not fit in our socket
  * @mon: a monitor that listens
  *
- * Return: how many since the last call.
+ * Return: number since the last call.
  */
 uint64_t monitor_lost(struct monitor *mon)
 {
@@ -404,14 +404,14 @@ static void event_message(struct monitor *mon, const struct nlmsghdr *nlh, flow_
 }
 
 /**
- * monitor_recv() - take in the events of one message of the kernel
+ * monitor_recv() - receive the events of one message of the kernel
  * @mon: a monitor that listens
  * @fn: gets them
  * @data: of @fn
- * @lost: how many were lost, where that is known
+ * @lost: number of lost messages, if known
  *
- * Who is too slow is told by the kernel that it dropped something; how much is known when all
- * that it kept has been read.
+ * The kernel reports to a slow reader that it dropped messages; their number is known after all
+ * remaining messages were read.
  *
  * Return: false if there was none.
  */

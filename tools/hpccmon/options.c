@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* hpccmon: options of commands. What is wrong with one is told with what is allowed. */
+/* hpccmon: options of commands. An error message states the allowed values. */
 #include <ctype.h>
 #include <getopt.h>
 #include <stdlib.h>
@@ -7,7 +7,7 @@
 
 #include "hpccmon.h"
 
-/* The next option of a command, -1: there is none. */
+/* The next option of a command, -1: no more options. */
 int next_option(int argc, char **argv, const char *letters, const struct option *options)
 {
 	char quiet[32] = ":", known[256] = "", letter[] = { '-', 0, 0 };
@@ -29,7 +29,7 @@ int next_option(int argc, char **argv, const char *letters, const struct option 
 	usage("%s: there are %s", optopt ? letter : argv[optind - 1], known);
 }
 
-/* What the option that was just read says. */
+/* The numeric value of the current option. */
 double number_option(const char *name, double min, double max)
 {
 	double number;
@@ -41,7 +41,7 @@ double number_option(const char *name, double min, double max)
 	return number;
 }
 
-/* The same, where halves make no sense. */
+/* The integer value of the current option. */
 uint32_t whole_option(const char *name, uint32_t min, uint32_t max)
 {
 	double number = number_option(name, min, max);

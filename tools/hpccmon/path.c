@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * hpccmon path: the switches on the way to a host, as the segments of a flow find them.
+ * hpccmon path: the switches on the path to a host, as reported to the segments of a flow.
  *
- * A flow that is there tells of them by itself. Else, with --port, we open a connection and send a
- * byte at a time, as each segment may ask a few hops, until all have told what they are.
+ * An existing flow already has this data. Otherwise, with --port, we open a connection and send
+ * single bytes, because each segment can address only a few hops, until all hops have identified
+ * themselves.
  */
 #include <errno.h>
 #include <getopt.h>
@@ -19,22 +20,22 @@
 
 #include "hpccmon.h"
 
-/* Records of a link come with each request, those of some hops in turns: this is enough of them
- * for HPCC_HOPS_MAX hops, with their identities.
+/* Each request gets records of some hops, in turn. This number is enough for the records and
+ * identities of HPCC_HOPS_MAX hops.
  */
 #define BYTES_MAX	64
-/* Between two bytes, or two looks at a flow that sends by itself. */
+/* Time between two bytes, or between two reads of an existing flow. */
 #define PAUSE_MS	20
-/* How often we look whether links of flows that send have answered. */
+/* Number of checks for answers from links of sending flows. */
 #define NAMES_LOOKS	10
-/* A connection that is not there by then will not be. */
+/* Timeout of the connection. */
 #define CONNECT_MS	5000
 
 struct search {
 	struct filter	filter;
-	struct flow	flow;	/* the best one */
+	struct flow	flow;	/* the best flow so far */
 	bool		found;
-	unsigned int	sent;	/* bytes, by a connection of our own */
+	unsigned int	sent;	/* number of bytes sent on our own connection */
 };
 
 /* ---- What links are called -------------------------------------------------------- */
@@ -80,12 +81,12 @@ static void wait_for(const struct flow *flow, void *data)
 /**
  * identify_request() - ask links for their names, and wait for the answers
  * @mon: a monitor
- * @filter: which flows; from here on its requests ask
- * @why: what the kernel says if we may not
+ * @filter: selected flows; later requests with it ask for names
+ * @why: message of the kernel if this is not permitted
  *
- * A flow that sends nothing does not ask: idle ones are not waited for.
+ * A flow that does not send cannot request names: do not wait for idle flows.
  *
- * Return: whether we may ask.
+ * Return: whether this is permitted.
  */
 bool identify_request(struct monitor *mon, struct filter *filter, const char **why)
 {
@@ -112,7 +113,7 @@ static uint64_t age_of(const struct flow *flow)
 	return hop ? hop->age_us : UINT64_MAX;
 }
 
-/* Of several flows the one that knows most, and of those the one with the youngest record. */
+/* Keep the flow with the most data, and among equal ones the flow with the newest record. */
 static void keep_best(const struct flow *flow, void *data)
 {
 	struct search *search = data;
@@ -242,7 +243,7 @@ static void show_path(const struct search *search, const char *host, bool json)
 	show_hops(flow);
 }
 
-/* Names of links take some segments to come, of a flow that sends. */
+/* Names of links arrive after some segments of a sending flow. */
 static void watch(struct monitor *mon, struct search *search)
 {
 	int i;
@@ -285,7 +286,7 @@ static int find_path(const char *host, const char *port, bool json)
 	return 0;
 }
 
-/* A port by number or, as getaddrinfo() knows them, by name. */
+/* A port by number, or by a name that getaddrinfo() knows. */
 static const char *port_option(void)
 {
 	if (!optarg[strspn(optarg, "+-0123456789")])

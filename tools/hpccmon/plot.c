@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * hpccmon plot: what was recorded, as four diagrams over time in an SVG file, drawn by gnuplot: W,
- * U, and u' and the queue of each hop of the flow that was told of most often.
+ * hpccmon plot: draw a recording with gnuplot as four diagrams over time in an SVG file: W, U, and
+ * u' and queue of each hop of the flow with the most samples.
  */
 #include <errno.h>
 #include <getopt.h>
@@ -14,7 +14,7 @@
 
 #include "samples.h"
 
-/* More lines in a diagram are not told apart. */
+/* More lines in a diagram cannot be distinguished. */
 #define FLOWS_MAX	8
 
 /* ---- gnuplot ------------------------------------------------------------------------------ */
@@ -56,7 +56,7 @@ static void draw_hops(FILE *to, const struct samples *samples, const char *label
 	const struct track *track = samples->track[0];
 	uint32_t h;
 
-	/* gnuplot complains where it has to find a range for zeros alone. */
+	/* gnuplot warns if it must choose a range for zeros only. */
 	fprintf(to, "set yrange [0:%s]\nset ylabel \"%s\"\nplot ",
 		samples_any_load(samples, track, column - 2) ? "*" : "1", label);
 	for (h = 0; h < track->hops; h++)
@@ -67,7 +67,7 @@ static void draw_hops(FILE *to, const struct samples *samples, const char *label
 	fputc('\n', to);
 }
 
-/* When the recording began, by the clock on the wall. */
+/* Wall clock time of the start of the recording. */
 static const char *date_text(double time, char text[32])
 {
 	time_t seconds = time;
@@ -77,7 +77,9 @@ static const char *date_text(double time, char text[32])
 	return text;
 }
 
-/* gnuplot is told of a file that is open, as it runs what some names say: |CMD, or a line's end. */
+/* Pass an open file to gnuplot, not its name: gnuplot runs commands in some names (|CMD, or after a
+ * newline).
+ */
 static void script(FILE *to, const struct samples *samples, int fd, size_t nr)
 {
 	double took = samples->sample[samples->nr - 1].time - samples->sample[0].time;

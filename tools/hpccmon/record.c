@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * hpccmon record: what flows do over time, in a file. It asks the kernel every now and then, which
- * tells of hops, too. Where BPF programs may be attached to tracepoints it records what each ACK
- * did to W, besides.
+ * hpccmon record: record flows over time in a file. It reads flows and their hops from the kernel
+ * at intervals. If BPF programs may be attached to tracepoints, it also records how each ACK
+ * changed W.
  */
 #include <errno.h>
 #include <getopt.h>
@@ -13,19 +13,19 @@
 #include "acks.h"
 #include "record.h"
 
-/* We read the ring of ACKs each ACKS_DELAY seconds. By default it has room for ten times as many
- * ACKs as come meanwhile at 10^6 per second.
+/* We read the ring of ACKs each ACKS_DELAY seconds. By default it has room for ten times the ACKs
+ * of this time at 10^6 per second.
  */
 #define ACKS_DELAY	0.02
 #define BUFFER_KB	(16 << 10)
-/* As many as would come each ACKS_DELAY at 5 * 10^6 per second. */
+/* The number of ACKs in ACKS_DELAY at 5 * 10^6 per second. */
 #define ACKS_MOST	100000
 /* For ACKs of unknown flows we ask the kernel at most once in UNKNOWN_DELAY seconds, and for at
  * most 1/UNKNOWN_PART of the time.
  */
 #define UNKNOWN_DELAY	0.01
 #define UNKNOWN_PART	10
-/* We remember the cookies of up to OTHERS flows that are not asked for. */
+/* We store the cookies of up to OTHERS flows that are not selected. */
 #define OTHERS		4096
 /* We forget flows that ended when there are more than twice as many as live, and this many. */
 #define KNOWN_SPARE	4096
@@ -36,18 +36,18 @@ struct recorder {
 	bool		json;
 	double		delay;		/* s */
 	double		end;		/* monotonic time, s; 0: none */
-	double		now;		/* of this look, since 1970 */
+	double		now;		/* time of this read, since 1970 */
 	struct monitor	*mon;
-	struct acks	*acks;		/* NULL: looks only */
+	struct acks	*acks;		/* NULL: no record of each ACK */
 	struct known_flows	*known;
-	double		ask;		/* not before then, of an unknown flow, monotonic, s */
-	uint64_t	others[OTHERS];	/* cookies of flows that are not asked for */
+	double		ask;		/* time of the next request for an unknown flow, s */
+	uint64_t	others[OTHERS];	/* cookies of flows that are not selected */
 	uint64_t	acks_told;
-	uint64_t	acks_others;	/* of flows that are not asked for */
+	uint64_t	acks_others;	/* number of their ACKs */
 	uint64_t	lines;
-	uint64_t	live;		/* flows that the last look told of */
+	uint64_t	live;		/* number of flows in the last read */
 	uint64_t	looks;
-	uint64_t	late;		/* looks that came too late, and were left out */
+	uint64_t	late;		/* number of skipped reads, because they were late */
 };
 
 static double seconds(clockid_t clock)
@@ -109,8 +109,8 @@ static void meet(const struct flow *flow, void *data)
 	known_put(recorder->known, flow);
 }
 
-/* The flow of an ACK, which may be younger than the last look. The tracepoint tells ACKs of all
- * namespaces: who sends in another one may have us ask once for each of his flows, and not often.
+/* Find the flow of an ACK; it may have started after the last read. The tracepoint includes the
+ * ACKs of all namespaces: each flow of another namespace may cause one request, at a limited rate.
  */
 static const struct known *flow_of(struct recorder *recorder, uint64_t cookie)
 {
@@ -170,7 +170,7 @@ static bool is_over(const struct recorder *recorder)
 	return interrupted() || (recorder->end && seconds(CLOCK_MONOTONIC) >= recorder->end);
 }
 
-/* Until a monotonic time, take in what ACKs do. */
+/* Process ACKs until a monotonic time. */
 static void wait_until(struct recorder *recorder, double when)
 {
 	double now = seconds(CLOCK_MONOTONIC);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* hpccmon record and plot: the file that one writes and the other reads. */
+/* hpccmon record and plot: the file that record writes and plot reads. */
 #ifndef HPCCMON_RECORD_H
 #define HPCCMON_RECORD_H
 
@@ -20,15 +20,15 @@ void writer_close(struct writer *writer);
 struct known_flows;
 
 /**
- * struct known - of a flow, what an ACK does not tell
- * @cookie: its number
+ * struct known - data of a flow that are not in the record of an ACK
+ * @cookie: SO_COOKIE
  * @W_init: bytes
  * @mode: enum hpcc_flow_mode
  * @who_length: of @who
  * @eta_length: of @eta_text
- * @eta: its aim
+ * @eta: target utilization
  * @who: columns from local to mode, with a comma before and after
- * @eta_text: the column of @eta, the same way
+ * @eta_text: the column of @eta, with a comma before and after
  */
 struct known {
 	uint64_t	cookie;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* hpccmon: files that others see as they were before, or whole. */
+/* hpccmon: atomic replacement of files: readers see the old file or the complete new file. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,7 +8,7 @@
 
 #include "hpccmon.h"
 
-/* Other users may read it, as far as umask says, which mkstemp() does not ask. */
+/* Permit other users to read it, as umask allows; mkstemp() ignores umask. */
 static bool let_read(int fd)
 {
 	mode_t mask = umask(0);
@@ -18,11 +18,11 @@ static bool let_read(int fd)
 }
 
 /**
- * file_beside() - a new file that is to take a name
- * @name: the name; root may replace a device or a link, too, which is never meant
- * @fd: becomes the file, open in programs that we start as well
+ * file_beside() - create a new file that will replace another file
+ * @name: name of the file to replace; a device or a link is an error, as root could replace it
+ * @fd: set to the open file; programs that we start inherit it
  *
- * Return: what it is called until then, for file_replace() or unlink(); free() it.
+ * Return: its temporary name, for file_replace() or unlink(); free() it.
  */
 char *file_beside(const char *name, int *fd)
 {
@@ -45,7 +45,7 @@ char *file_beside(const char *name, int *fd)
 	return new;
 }
 
-/* Let a file that is whole take its name, or end the program. */
+/* Give a complete file its final name, or end the program. */
 void file_replace(const char *new, int fd, const char *name)
 {
 	int err;

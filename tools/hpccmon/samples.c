@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * hpccmon plot: read a recording, and say what of it is drawn. A diagram has fewer columns of
- * pixels than a long recording has lines. So we cut time in bins, and of each bin draw the first
- * and the last sample and those with the least and the most of each value: that looks like all.
+ * hpccmon plot: read a recording, and select the samples to draw. A diagram has fewer pixel columns
+ * than a long recording has lines. So time is divided into bins. Of each bin only the first and the
+ * last sample are drawn, and the samples with the minimum and the maximum of each value: the result
+ * looks the same.
  */
 #include <errno.h>
 #include <math.h>
@@ -12,7 +13,7 @@
 
 #include "samples.h"
 
-/* More than the pixels of a diagram. */
+/* More than the pixel columns of a diagram. */
 #define BINS		1000
 #define LOADS_MAX	(2 * HPCC_HOPS_MAX)
 
@@ -26,7 +27,7 @@ static void *grown(void *array, size_t nr, size_t size)
 	return allocated(reallocarray(array, nr ? 2 * nr : 1, size));
 }
 
-/* A cookie may come again, but not with the same ends. */
+/* A cookie can be reused, but not with the same ends. */
 static int compare_tracks(const void *one, const void *other)
 {
 	const struct track *a = one, *b = other;
@@ -134,12 +135,12 @@ static int sooner(const void *one, const void *other)
 }
 
 /**
- * samples_read() - read what "hpccmon record" wrote
+ * samples_read() - read a file of "hpccmon record"
  * @samples: empty
- * @name: of a file; - is standard input
- * @filter: flows that are meant
+ * @name: name of the file; - is standard input
+ * @filter: selected flows
  *
- * Ends the program where there is no sample.
+ * Ends the program if there is no sample.
  */
 void samples_read(struct samples *samples, const char *name, const struct filter *filter)
 {
@@ -154,7 +155,7 @@ void samples_read(struct samples *samples, const char *name, const struct filter
 		fclose(file);
 	if (!samples->nr)
 		die("%s has no sample%s%s", name, *filter->text ? " of " : "", filter->text);
-	/* ACKs that were read behind a look may have been before it. */
+	/* ACKs that were read after a dump of the flows may be older than it. */
 	qsort(samples->sample, samples->nr, sizeof(*samples->sample), sooner);
 	qsort(samples->track, samples->nr_tracks, sizeof(*samples->track), more_samples);
 }
@@ -172,7 +173,7 @@ void samples_free(struct samples *samples)
 
 /* ---- What is drawn ------------------------------------------------------------------------ */
 
-/* The rows of a bin: the first, the last, then for each column the least and the most. */
+/* The rows of a bin: the first, the last, then the minimum and the maximum of each column. */
 struct bin {
 	const struct sample	*row[2 + 2 * LOADS_MAX];
 	unsigned int		columns;
@@ -238,7 +239,7 @@ static void put_bin(FILE *to, struct bin *bin, const struct samples *samples, co
 	bin->any = false;
 }
 
-/* Those of ACKs do not tell of hops, and would cut their lines: @loads leaves them out. */
+/* Samples of ACKs have no hops and would interrupt the lines of hops: @loads omits them. */
 static void put_samples(FILE *to, const struct samples *samples, const struct track *track,
 			bool loads)
 {
@@ -260,7 +261,7 @@ static void put_samples(FILE *to, const struct samples *samples, const struct tr
 }
 
 /**
- * samples_put_law() - write what is drawn of W, Wc, U and eta
+ * samples_put_law() - write the samples of W, Wc, U and eta to draw
  * @to: gets a line for each sample: seconds since the first one, and the four
  * @samples: a recording
  * @track: a flow of it
@@ -271,7 +272,7 @@ void samples_put_law(FILE *to, const struct samples *samples, const struct track
 }
 
 /**
- * samples_put_hops() - write what is drawn of hops
+ * samples_put_hops() - write the samples of hops to draw
  * @to: gets a line for each sample: seconds since the first one, u' and the queue of each hop
  * @samples: a recording
  * @track: a flow of it

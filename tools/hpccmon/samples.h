@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* hpccmon plot: a recording in memory, and what of it is drawn. */
+/* hpccmon plot: a recording in memory, and the selection of samples to draw. */
 #ifndef HPCCMON_SAMPLES_H
 #define HPCCMON_SAMPLES_H
 
@@ -13,9 +13,9 @@
  * struct track - a flow that has samples
  * @local: our end
  * @peer: the other one
- * @cookie: its number, which alone may come again
- * @samples: how many
- * @hops: most that a sample tells of
+ * @cookie: SO_COOKIE, which can be reused by a flow with other ends
+ * @samples: number of samples
+ * @hops: maximum number of hops in a sample
  */
 struct track {
 	struct endpoint	local;
@@ -33,12 +33,12 @@ struct sample {
 	struct track	*track;
 	float		law[LAWS];		/* W and Wc, KB; U; eta */
 	uint32_t	nr_hops;
-	uint32_t	load;		/* the place in samples.load of those of the first hop */
+	uint32_t	load;		/* index of the first hop's values in samples.load */
 };
 
 /**
  * struct samples - a recording
- * @sample: lines, in the order of their times
+ * @sample: lines, sorted by time
  * @load: u' and the queue in us of each hop of each sample; NaN if not known
  * @track: flows, the one with the most samples first
  * @nr: of @sample

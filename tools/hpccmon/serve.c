@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * hpccmon export: GET /metrics, by libmicrohttpd. A client costs little, whatever it does: each has
- * CONNECTION_BYTES for what it sends, one answer, and CONNECTION_S. There are CONNECTIONS_MAX of
- * them: one more ends the oldest one that has asked nothing yet, or else the oldest one. Requests
- * that come within FRESH_MS get the same text.
+ * hpccmon export: GET /metrics, by libmicrohttpd. The cost of a client is limited: it may send
+ * CONNECTION_BYTES, gets one answer, and is closed after CONNECTION_S. There are at most
+ * CONNECTIONS_MAX clients: a further one closes the oldest client without a complete request, or
+ * else the oldest client. Requests within FRESH_MS get the same text.
  *
- * A web page can have a browser on this host ask us by a name that its author resolves to our
- * address, and read the answer (DNS rebinding). The request's Host is that name: we answer only to
- * our own names.
+ * With DNS rebinding, a web page in a browser on this host could read our answer: its author
+ * resolves a name to our address. The Host of such a request is that name, so we accept only our
+ * own names.
  */
 #include <errno.h>
 #include <microhttpd.h>
@@ -23,7 +23,7 @@
 #include "export.h"
 
 #define CONNECTIONS_MAX		8
-/* One that we end is there until the library notices. */
+/* A client that we close stays until the library notices this. */
 #define CONNECTIONS_SPARE	8
 #define CLIENTS			(CONNECTIONS_MAX + CONNECTIONS_SPARE)
 #define CONNECTION_BYTES	(16 << 10)
@@ -32,16 +32,16 @@
 #define WAIT_MS			500
 
 struct client {
-	struct MHD_Connection	*connection;	/* NULL: nobody */
+	struct MHD_Connection	*connection;	/* NULL: unused */
 	uint64_t		since_ms;
 	bool			asked;		/* the request is complete */
-	bool			ended;		/* by us */
+	bool			ended;		/* we have closed it */
 };
 
 struct server {
 	struct export		*export;
-	struct MHD_Response	*metrics;	/* the last ones, or NULL */
-	uint64_t		metrics_ms;	/* as of when */
+	struct MHD_Response	*metrics;	/* the last text, or NULL */
+	uint64_t		metrics_ms;	/* time of the last text */
 	struct client		client[CLIENTS];
 };
 
@@ -133,7 +133,7 @@ static bool is_in_list(const char *list, const char *name, size_t length)
 	return false;
 }
 
-/* HTTP/1.0 has requests without Host; a browser sends none. */
+/* HTTP/1.0 permits requests without Host; browsers never send these. */
 static bool is_our_name(const struct export *export, struct MHD_Connection *connection)
 {
 	const char *host = MHD_lookup_connection_value(connection, MHD_HEADER_KIND,
@@ -203,7 +203,7 @@ static void end_client(struct client *client)
 	client->ended = true;
 }
 
-/* The newest client is the one that needs the room. */
+/* The newest client is the one that needs the room, so it is not closed. */
 static void make_room(struct server *server, const struct client *newest)
 {
 	struct client *client, *oldest = NULL;
@@ -238,7 +238,7 @@ static void client_change(void *data, struct MHD_Connection *connection, void **
 		make_room(server, client);
 }
 
-/* The library's time-out counts anew with each byte. */
+/* The library's time-out restarts with each byte. */
 static void end_old_clients(struct server *server)
 {
 	struct client *client;
@@ -265,7 +265,9 @@ static int listen_at(const struct endpoint *endpoint)
 	int one = 1, fd;
 
 	memcpy(&v4.sin_addr, endpoint->addr.s6_addr + 12, sizeof(v4.sin_addr));
-	/* Not hpcc, even if that is this host's: the server would tell of its own connections. */
+	/* Do not use hpcc, even if it is this host's default: the server would report its own
+	 * connections.
+	 */
 	fd = socket(is_v4 ? AF_INET : AF_INET6, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one)) ||
 	    setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, cc, sizeof(cc) - 1) ||
@@ -276,7 +278,7 @@ static int listen_at(const struct endpoint *endpoint)
 
 /**
  * serve_metrics() - answer GET /metrics until SIGINT or SIGTERM
- * @export: what is told
+ * @export: options
  * @where: address and port
  *
  * Return: 0.

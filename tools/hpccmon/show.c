@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* hpccmon flow: all that is known of a flow, or of each that matches. */
+/* hpccmon flow: all data of a flow, or of each matching flow. */
 #include <errno.h>
 #include <getopt.h>
 #include <inttypes.h>
@@ -30,7 +30,7 @@ static void show_hop(const struct hop *hop, bool holds)
 	       node, hop->named ? rate_text(hop->bps, rate) : "-");
 }
 
-/* A table of a flow's hops; * marks the one that holds it. */
+/* A table of a flow's hops; * marks the bottleneck. */
 void show_hops(const struct flow *flow)
 {
 	const struct hop *holder = flow_holder(flow);
@@ -60,7 +60,7 @@ static void show_how(const struct flow *flow)
 	printf("\n");
 }
 
-/* What came, and what of it was ignored. */
+/* Received and ignored telemetry. */
 static void show_came(const struct flow *flow)
 {
 	const struct {

@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * hpccmon top: flows as a table, as wide as there is room. Columns have ranks: as many of them as
- * fit are shown, each at its least width; then texts that are cut get what is left.
+ * hpccmon top: flows as a table that fits the width of the terminal. Columns have ranks: the
+ * highest ranks that fit at minimum width are shown; the remaining width goes to truncated texts.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "table.h"
 
-/* Which side of a text goes when it is cut. */
+/* The end of a text that is removed if the text is truncated. */
 enum cut { RIGHT, LEFT };
 
 struct column {
 	const char	*name;
 	int		rank;	/* 0 comes first */
-	int		least;	/* width; negative: numbers, on the right */
-	int		most;	/* what it may grow to */
+	int		least;	/* minimum width; negative: numbers, aligned right */
+	int		most;	/* maximum width */
 	enum cut	cut;
 	const char	*(*text)(const struct flow *flow, char *text, size_t size);
 	double		(*key)(const struct flow *flow);
@@ -41,7 +41,7 @@ static double key_endpoint(const struct endpoint *endpoint)
 	double key = 0;
 	int i;
 
-	/* As far as double tells them apart: the last 4 bytes, and the port. */
+	/* A double can distinguish only the last 4 bytes and the port. */
 	for (i = 12; i < 16; i++)
 		key = key * 256 + addr[i];
 	return key * 65536 + endpoint->port;
@@ -193,7 +193,7 @@ const char *table_column(unsigned int column)
 	return columns[column].name;
 }
 
-/* The names of all. */
+/* The names of all columns. */
 const char *table_columns(char text[128])
 {
 	unsigned int i;
@@ -257,7 +257,7 @@ static int compare(const void *one, const void *other)
 
 	if (x != y)
 		return x < y ? sort_sign : -sort_sign;
-	/* Equal ones stay where they are. */
+	/* Equal flows keep a fixed order. */
 	return a->cookie < b->cookie ? -1 : a->cookie > b->cookie;
 }
 
@@ -269,7 +269,7 @@ void table_sort(struct table *table)
 		qsort(table->flow, table->nr, sizeof(*table->flow), compare);
 }
 
-/* Ask for the flows anew. Return: 0 or an error, and then those of the last time go. */
+/* Read the flows again. Return: 0 or an error; the old flows are removed either way. */
 int table_fill(struct table *table, struct monitor *mon, const char **why)
 {
 	int err;
@@ -289,7 +289,7 @@ static int least(const struct column *column)
 	return abs(column->least);
 }
 
-/* What the texts of a column need, as far as it may grow. */
+/* The width that the texts of a column need, up to its maximum. */
 static int wish(const struct table *table, const struct column *column)
 {
 	char text[LINE_MAX_CHARS];
@@ -305,9 +305,9 @@ static int wish(const struct table *table, const struct column *column)
 }
 
 /**
- * table_layout() - which columns there is room for
+ * table_layout() - select the columns that fit
  * @table: flows
- * @width: room in a line
+ * @width: width of a line
  * @layout: result
  */
 void table_layout(const struct table *table, int width, struct layout *layout)
@@ -322,7 +322,7 @@ void table_layout(const struct table *table, int width, struct layout *layout)
 				layout->width[i] = least(&columns[i]);
 				left -= least(&columns[i]) + !!rank;
 			}
-	/* Not even the first: it gets what there is. */
+	/* Not even the first column fits: it gets the whole width. */
 	for (i = 0; i < TABLE_COLUMNS; i++)
 		if (!columns[i].rank && !layout->width[i]) {
 			layout->width[i] = left;
@@ -341,7 +341,7 @@ void table_layout(const struct table *table, int width, struct layout *layout)
 	}
 }
 
-/* A text in a column; what does not fit is marked by ~. */
+/* Write a text in a column; ~ marks a truncated text. */
 static char *put(char *at, const struct column *column, int width, const char *text)
 {
 	int length = strlen(text);
@@ -353,7 +353,7 @@ static char *put(char *at, const struct column *column, int width, const char *t
 	return at + sprintf(at, "%.*s~", width - 1, text);
 }
 
-/* All columns' texts of a flow, or their names. */
+/* Write the texts of all columns for a flow, or the names of the columns. */
 static void put_line(const struct flow *flow, const struct table *table,
 		     const struct layout *layout, char line[LINE_MAX_CHARS])
 {

@@ -12,15 +12,15 @@
 
 /**
  * struct table - flows, in an order
- * @flow: those that pass the filter
- * @nr: how many
- * @room: of @flow
- * @total: flows that there are
- * @classic: of those, how many run without telemetry
- * @filter: which are asked for
- * @text_filter: what a flow's ends, mode or reason contain
- * @sort: column that decides
- * @reverse: the least first
+ * @flow: flows that pass the filter
+ * @nr: number of flows in @flow
+ * @room: allocated size of @flow
+ * @total: total number of flows
+ * @classic: number of flows without telemetry
+ * @filter: selected flows
+ * @text_filter: text that a flow's ends, mode or reason must contain
+ * @sort: column to sort by
+ * @reverse: smallest first
  */
 struct table {
 	struct flow		*flow;

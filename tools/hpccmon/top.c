@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * hpccmon top: the flows of this namespace, again and again. The screen is a line that says what
- * is shown, the table, and a line for keys; whatever the terminal's size, no line is longer.
+ * hpccmon top: the flows of this namespace, updated at intervals. The screen has a status line, the
+ * table, and a line for keys; no line is longer than the terminal is wide.
  */
 #include <curses.h>
 #include <getopt.h>
@@ -14,7 +14,7 @@
 
 #include "table.h"
 
-/* Where there is no terminal whose width counts. */
+/* Width if the output is not a terminal. */
 #define WIDE	(LINE_MAX_CHARS - 1)
 
 static const char keys[] = "q quit  < > sort  r reverse  / filter  + - interval  p pause";
@@ -23,9 +23,9 @@ struct screen {
 	struct table	table;
 	double		delay;	/* s */
 	bool		paused;
-	bool		typing;	/* the filter */
-	size_t		first;	/* row that is shown first */
-	const char	*wrong;	/* NULL: nothing is */
+	bool		typing;	/* the user is typing the filter */
+	size_t		first;	/* index of the first row on the screen */
+	const char	*wrong;	/* error message, or NULL */
 };
 
 static void put_line(int y, int attributes, const char *line)
@@ -136,7 +136,7 @@ static void scroll_by(struct screen *screen, int rows)
 		screen->first += rows;
 }
 
-/* Return: false if it ends the program. */
+/* Return: false if the key ends the program. */
 static bool obey(struct screen *screen, int key)
 {
 	switch (key) {

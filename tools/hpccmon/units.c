@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* hpccmon: numbers with units, three digits of each. */
+/* hpccmon: numbers with units, with three digits. */
 #include "hpccmon.h"
 
 static const char *scaled(double value, double step, const char *const *units, char text[16])

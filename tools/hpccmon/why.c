@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * hpccmon: why W is what it is, in a line. The window law (<hpcc/law/algo.h>):
+ * hpccmon: why W has its value, in one line. The window law (<hpcc/law/algo.h>):
  *
  *	W = Wc / (U/eta) + W_ai   when U >= eta or incStage >= maxStage
  *	W = Wc + W_ai             otherwise
@@ -11,10 +11,10 @@
 
 #include "hpccmon.h"
 
-/* From here below eta the path has room that nobody uses. */
+/* If U is below eta times this, the path has unused capacity. */
 #define NEAR_ETA	0.9
-/* Records of a flow that sends come several times in T: it is idle after so many T, and no sooner
- * than after IDLE_US.
+/* A sending flow gets records several times per T. It counts as idle after this many T without a
+ * record, but not before IDLE_US.
  */
 #define IDLE_T		64
 #define IDLE_US		100000
@@ -33,7 +33,7 @@ static const char *classic_text(const struct flow *flow)
 	}
 }
 
-/* Where other things rule than the law. */
+/* Reasons outside the window law. */
 static bool other_rules(const struct flow *flow, char *text, size_t size)
 {
 	if (flow->mode == HPCC_FLOW_CLASSIC || flow->mode == HPCC_FLOW_DOUBTING)
@@ -60,7 +60,7 @@ static uint64_t youngest_us(const struct flow *flow)
 	return age;
 }
 
-/* No record came for long, or ever. */
+/* Whether the last record is old, or there was none. */
 bool flow_is_idle(const struct flow *flow)
 {
 	uint64_t age_us = youngest_us(flow);
@@ -68,7 +68,7 @@ bool flow_is_idle(const struct flow *flow)
 	return age_us > IDLE_US && age_us > flow->T_ns * IDLE_T / 1000;
 }
 
-/* What is in front of the busiest link, if that is much of its u'. */
+/* The queue of the busiest link, if it is a large part of its u'. */
 static const char *queue_text(const struct flow *flow, const struct hop *hop, char text[48])
 {
 	char ns[16];
@@ -79,7 +79,7 @@ static const char *queue_text(const struct flow *flow, const struct hop *hop, ch
 	return text;
 }
 
-/* The hop with the largest u', and since when it is that. */
+/* The hop with the largest u', and since when. */
 static const char *holds_text(const struct hop *hop, const char *queue, char text[96])
 {
 	char age[16];
@@ -92,7 +92,7 @@ static const char *holds_text(const struct hop *hop, const char *queue, char tex
 	return text;
 }
 
-/* How the law moves W, near eta or above it. */
+/* How the law changes W, near eta or above it. */
 static const char *step_text(const struct flow *flow)
 {
 	if (flow->U >= flow->eta)
@@ -102,7 +102,7 @@ static const char *step_text(const struct flow *flow)
 	return flow->inc_stage >= flow->max_stage ? "W = Wc / (U/eta)" : "W grows by W_ai";
 }
 
-/* No hop has told u'. */
+/* No hop has a known u'. */
 static void unknown_text(const struct flow *flow, char *text, size_t size)
 {
 	if (!flow->nr_hops)
@@ -113,10 +113,10 @@ static void unknown_text(const struct flow *flow, char *text, size_t size)
 }
 
 /**
- * why_text() - why W is what it is
- * @flow: of which
- * @text: room for the answer
- * @size: of that
+ * why_text() - explain the value of W
+ * @flow: the flow
+ * @text: buffer for the text
+ * @size: size of the buffer
  *
  * Return: @text.
  */

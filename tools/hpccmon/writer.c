@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* hpccmon record: a file of whole lines, whatever happens to its disk. */
+/* hpccmon record: a file of complete lines, even if its disk is full. */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -19,16 +19,16 @@
 struct writer {
 	const char	*name;
 	int		fd;
-	char		*buffer;	/* of whole lines */
+	char		*buffer;	/* complete lines */
 	size_t		used;
-	off_t		whole;		/* of the file, up to the end of a line */
+	off_t		whole;		/* length of the file up to the last complete line */
 };
 
 struct writer *writer_open(const char *name)
 {
 	struct writer *writer = allocated(calloc(1, sizeof(*writer)));
 
-	/* A file that is too long is an error as a full disk is. */
+	/* Handle a file that is too long as an error, as a full disk. */
 	signal(SIGXFSZ, SIG_IGN);
 	writer->buffer = allocated(malloc(BUFFER_BYTES));
 	writer->name = strcmp(name, "-") ? name : "standard output";
@@ -41,7 +41,7 @@ struct writer *writer_open(const char *name)
 	return writer;
 }
 
-/* What is written of a line that did not get in is taken back; not of what went into a pipe. */
+/* Remove the written part of an incomplete line from the file; this is not possible in a pipe. */
 static void broke_off(struct writer *writer, size_t written, const char *why)
 	__attribute__((noreturn));
 
@@ -55,7 +55,7 @@ static void broke_off(struct writer *writer, size_t written, const char *why)
 	die("%s: %s; it ends with the last whole line", writer->name, why);
 }
 
-/* Write a part of what there is. After Ctrl-C we give up when nobody reads. */
+/* Write a part of the buffer. After Ctrl-C give up if no reader takes the data. */
 static ssize_t write_some(struct writer *writer, size_t done)
 {
 	struct pollfd fd = { .fd = writer->fd, .events = POLLOUT };
@@ -70,7 +70,7 @@ static ssize_t write_some(struct writer *writer, size_t done)
 	return write(writer->fd, writer->buffer + done, length);
 }
 
-/* Write all lines that there are. */
+/* Write all lines in the buffer. */
 void writer_flush(struct writer *writer)
 {
 	size_t done = 0;
@@ -88,7 +88,7 @@ void writer_flush(struct writer *writer)
 	writer->used = 0;
 }
 
-/* Add a line, without its end. */
+/* Add a line; @line has no newline. */
 void writer_line(struct writer *writer, const char *line)
 {
 	size_t length = strlen(line);
@@ -100,7 +100,7 @@ void writer_line(struct writer *writer, const char *line)
 	writer->used += length + 1;
 }
 
-/* Return: where a line of up to CSV_LINE_MAX bytes may be written. */
+/* Return: room for a line of up to CSV_LINE_MAX bytes. */
 char *writer_room(struct writer *writer)
 {
 	if (writer->used + CSV_LINE_MAX > BUFFER_BYTES)
@@ -108,7 +108,7 @@ char *writer_room(struct writer *writer)
 	return writer->buffer + writer->used;
 }
 
-/* Take the line that was written there up to @end, which gets a newline. */
+/* Add the line that was written into this room up to @end, and a newline. */
 void writer_take(struct writer *writer, char *end)
 {
 	*end++ = '\n';

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * hpccmon record: copy each record of the tracepoint hpcc:hpcc_ack into a ring, and count those
- * that there is no room for. Nobody is woken: who reads comes by often enough.
+ * hpccmon record: copy each record of the tracepoint hpcc:hpcc_ack into a ring, and count the
+ * records that do not fit. The reader is not woken: it polls often enough.
  */
 #include <linux/bpf.h>
 #include <bpf/bpf_helpers.h>

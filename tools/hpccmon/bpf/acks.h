@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* hpccmon record: what the BPF program writes into the ring. */
+/* hpccmon record: format of the records in the ring of the BPF program. */
 #ifndef HPCCMON_BPF_ACKS_H
 #define HPCCMON_BPF_ACKS_H
 
-/* A record of hpcc:hpcc_ack has so many 32-bit words behind those 8 bytes that all tracepoints have
- * and that no program may read. Which of them is what, its format tells.
+/* A record of hpcc:hpcc_ack has this many 32-bit words after the 8 bytes that all tracepoints have
+ * and that BPF programs must not read. The tracepoint's format file describes the words.
  */
 #define ACK_HEAD	8
 #define ACK_WORDS	17
