@@ -119,4 +119,27 @@ static inline bool hpcc_algo_respond(struct hpcc_algo *a, const struct hpcc_para
 	return true;
 }
 
+/**
+ * hpcc_algo_follow_receiver() - set W to what the receiver computed
+ * @a: connection
+ * @W_q16: what it computed, bytes
+ * @word: the last response; 0: there was none
+ * @snd_una: first byte that is not acknowledged
+ * @snd_nxt: next byte to be sent
+ *
+ * While the data that a response is about are on their way, the receiver may not have seen their
+ * queue yet: then W does not grow. A fall answers responses about what is on its way now.
+ */
+static inline void hpcc_algo_follow_receiver(struct hpcc_algo *a, u64 W_q16, u64 word,
+					     u32 snd_una, u32 snd_nxt)
+{
+	a->started = true;
+	if (W_q16 < a->Wc_q16)
+		a->last_update_seq = snd_nxt;
+	else if (a->last_update_seq - snd_una > snd_nxt - snd_una)
+		a->last_update_seq = snd_una;
+	a->Wc_q16 = W_q16;
+	a->W_q16 = hpcc_response_holds(word, snd_una, snd_nxt) ? min(a->W_q16, W_q16) : W_q16;
+}
+
 #endif /* _HPCC_LAW_RESPONSE_H */

@@ -177,8 +177,7 @@ void hpcc_csig_in(struct hpcc_flow *flow, const struct net *net, const struct hp
 {
 	u64 v = get_unaligned_be64(record);
 
-	if (opt->flags & HPCC_OPT_F_PROMPT)
-		WRITE_ONCE(flow->prompt, true);
+	hpcc_prompt_in(flow, opt);
 	/* No tag came, or nobody wrote to it. */
 	if (!(v & HPCC_CSIG_POPPED) || !HPCC_CSIG_LM(v)) {
 		hpcc_count_rcu(net, HPCC_C_CSIG_IGNORED);

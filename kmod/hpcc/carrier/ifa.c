@@ -32,7 +32,8 @@
 #include <hpcc/compat.h>
 
 #include "carrier/carrier.h"
-#include "control/cc.h"
+#include "common/peek.h"
+#include "control/probe.h"
 #include "netns/links.h"
 #include "telemetry/mailbox.h"
 
@@ -141,8 +142,7 @@ void hpcc_ifa_in(struct hpcc_flow *flow, const struct hpcc_arrival *in, const st
 
 	if (!rx)
 		return;
-	if (opt->flags & HPCC_OPT_F_PROMPT)
-		WRITE_ONCE(flow->prompt, true);
+	hpcc_prompt_in(flow, opt);
 	if (opt->type == HPCC_OPT_FORWARD && !opt->nr &&
 	    hpcc_ifa_find(in->stack, in->stack_len, in->stack_len, &t) == (int)in->stack_len)
 		hops = hpcc_ifa_hops(&t);

@@ -41,7 +41,7 @@
 #include <hpcc/compat.h>
 
 #include "carrier/carrier.h"
-#include "control/cc.h"
+#include "common/peek.h"
 #include "netns/links.h"
 #include "telemetry/mailbox.h"
 
@@ -193,8 +193,7 @@ void hpcc_int_in(struct hpcc_flow *flow, const struct hpcc_arrival *in,
 
 	if (!rx)
 		return;
-	if (opt->flags & HPCC_OPT_F_PROMPT)
-		WRITE_ONCE(flow->prompt, true);
+	hpcc_prompt_in(flow, opt);
 	if (hpcc_int_find(in->stack, HPCC_INT_LEN, in->stack_len, &t) > 0)
 		hops = hpcc_int_hops(&t);
 	if (hops >= 0) {

@@ -23,7 +23,7 @@
 #include <hpcc/carrier/ioam.h>
 
 #include "carrier/carrier.h"
-#include "control/cc.h"
+#include "control/probe.h"
 #include "netns/links.h"
 #include "telemetry/mailbox.h"
 
@@ -248,8 +248,7 @@ void hpcc_ioam_in(struct hpcc_flow *flow, const struct hpcc_arrival *in,
 	u32 at;
 	int len;
 
-	if (opt->flags & HPCC_OPT_F_PROMPT)
-		WRITE_ONCE(flow->prompt, true);
+	hpcc_prompt_in(flow, opt);
 	/* All of it is in front of the TCP header, and so in one piece. */
 	len = hpcc_ioam_find(hop, (hop[1] + 1) * 8, &at);
 	ours = len > 0 && hpcc_ioam_is_ours(hop + at);

@@ -25,8 +25,10 @@
 #include "common/receive.h"
 #include "control/cc.h"
 #include "control/census.h"
+#include "control/probe.h"
 #include "control/receiver.h"
 #include "control/switch_response.h"
+#include "control/window.h"
 #include "hook/handshake.h"
 #include "netns/policy.h"
 #include "observe/netlink.h"
@@ -39,30 +41,9 @@
 /* The first round trips, in which each segment asks for telemetry. */
 static const u32 hpcc_begin_rtts = 4;
 
-/* A burst's length by default, from which T on. */
-static const u32 hpcc_burst_ns = 8 * NSEC_PER_USEC;
-static const u32 hpcc_burst_T_ns = 32 * NSEC_PER_USEC;
-
 static const u32 hpcc_ecn_shift = 3;
 
 /* ---- Parameters of a connection -------------------------------------- */
-
-/* Segments that a burst may always have: what the host sends in net.hpcc.burst_ns. Each burst
- * costs a timer and a way through the stack, and adds its own length to queues. By default
- * that is some us, which is little of a T of 32 us and more; below that bursts have their
- * part of the window only.
- */
-static u32 hpcc_burst_least(const struct sock *sk, u32 burst_ns, u32 T_ns,
-			    u64 B_host)
-{
-	u64 bytes;
-
-	if (!burst_ns)
-		burst_ns = T_ns < hpcc_burst_T_ns ? 0 : hpcc_burst_ns;
-	bytes = mul_u64_u64_div_u64(B_host, burst_ns, NSEC_PER_SEC);
-	return clamp_t(u64, div_u64(bytes, max(tcp_sk(sk)->mss_cache, 1U)), 1,
-		       U16_MAX);
-}
 
 /* (Re)compute what follows from T: W_init = B_host * T,
  * W_ai = W_init * (1 - eta) / N, and the units of FORWARD.
@@ -83,7 +64,7 @@ static void hpcc_set_T(struct sock *sk, struct hpcc_flow *flow)
 	u32 rtt_ns;
 	u32 T_ns;
 
-	flow->dirty = true;
+	hpcc_window_changed(flow);
 	flow->min_rtt_us = tcp_min_rtt(tcp_sk(sk));
 	rtt_ns = hpcc_base_rtt_ns(sk, base_rtt_ns);
 	T_ns = rtt_ns;
@@ -102,11 +83,10 @@ static void hpcc_set_T(struct sock *sk, struct hpcc_flow *flow)
 				    READ_ONCE(sysctls->start_rtt_ns)), (u64)w_ai_bytes << 16,
 			 div_u64((u64)eta_permille << 24, 1000),
 			 READ_ONCE(sysctls->max_stage));
-	hpcc_set_N(flow, min(W_ai_q16, flow->params.W_max_q16), READ_ONCE(sysctls->n_flows),
-		   was_q16);
+	flow->params.W_ai_q16 = hpcc_set_N(flow, min(W_ai_q16, flow->params.W_max_q16),
+					   READ_ONCE(sysctls->n_flows), was_q16);
 
-	flow->burst.least = hpcc_burst_least(sk, READ_ONCE(sysctls->burst_ns),
-					     T_ns, B_host);
+	hpcc_burst_follow_T(sk, flow, T_ns, B_host);
 	flow->unpaced = !READ_ONCE(sysctls->pace);
 	flow->settle = READ_ONCE(sysctls->settle);
 	sample = READ_ONCE(sysctls->sample);
@@ -160,11 +140,11 @@ static void hpcc_count_ack(struct sock *sk, struct hpcc_flow *flow, u32 bits)
 
 	if (bits & HPCC_ACK_TS_BACK) {
 		hpcc_count(net, HPCC_C_TS_BACK_IGNORED);
-		hpcc_flow_count(&flow->ignored[HPCC_IGNORED_TS_BACK], 1);
+		hpcc_ignored_count(flow, HPCC_IGNORED_TS_BACK, 1);
 	}
 	if (bits & (HPCC_ACK_TX_EXCESS | HPCC_ACK_TX_BACK)) {
 		hpcc_count(net, HPCC_C_TX_EXCESS_IGNORED);
-		hpcc_flow_count(&flow->ignored[HPCC_IGNORED_TX_EXCESS], 1);
+		hpcc_ignored_count(flow, HPCC_IGNORED_TX_EXCESS, 1);
 	}
 	if (bits & HPCC_ACK_PATH) {
 		hpcc_count(net, HPCC_C_PATH_CHANGES);
@@ -184,7 +164,7 @@ static void hpcc_update_remote(struct sock *sk, struct hpcc_flow *flow,
 		if (bits & HPCC_ACK_PATH)
 			hpcc_path_ask(flow);
 	}
-	flow->skipped = false;
+	hpcc_skipped_ignore(flow);
 	ack->n = hpcc_remote_take(sk, flow);
 	if (ack->n)
 		ack->bits = 0;
@@ -217,7 +197,7 @@ static void hpcc_update_model(struct sock *sk, struct hpcc_flow *flow,
 				tp->snd_nxt);
 	if (ack->bits & HPCC_ACK_UPDATE) {
 		flow->full_us = tp->tcp_mstamp;
-		hpcc_follow_N(flow, tp->tcp_mstamp);
+		flow->params.W_ai_q16 = hpcc_follow_N(flow, tp->tcp_mstamp);
 		hpcc_find_bottleneck(&flow->algo, tp->tcp_mstamp >> HPCC_BOTTLENECK_SHIFT);
 	}
 	if (likely(!(ack->bits & ~(u32)HPCC_ACK_UPDATE)))
@@ -225,7 +205,7 @@ static void hpcc_update_model(struct sock *sk, struct hpcc_flow *flow,
 	hpcc_count_ack(sk, flow, ack->bits);
 	/* A connection may have been idle since it was established. */
 	if (ack->bits & HPCC_ACK_FIRST)
-		flow->began_us = tp->tcp_mstamp;
+		hpcc_search_since(flow, tp->tcp_mstamp);
 	if (ack->bits & (HPCC_ACK_FIRST | HPCC_ACK_PATH))
 		hpcc_path_ask(flow);
 }
@@ -291,7 +271,7 @@ static noinline void hpcc_take_ack(struct sock *sk, struct hpcc_flow *flow,
 		return;
 	searching = hpcc_is_searching(tp, flow);
 	if (flow->searching != searching)
-		WRITE_ONCE(flow->searching, searching);
+		hpcc_set_searching(flow, searching);
 	hpcc_apply(sk, flow, rs);
 	if (!ack.n)
 		return;
@@ -355,10 +335,8 @@ void hpcc_in_ack_event(struct sock *sk, u32 flags)
 	/* The answer clears what is pending. */
 	if (READ_ONCE(flow->answer))
 		hpcc_probe_answer(sk, flow);
-	if (READ_ONCE(flow->prompt)) {
-		WRITE_ONCE(flow->prompt, false);
+	if (hpcc_prompt_take(flow))
 		inet_csk(sk)->icsk_ack.pending |= ICSK_ACK_NOW;
-	}
 }
 
 static void hpcc_set_state(struct sock *sk, u8 new_state)
@@ -369,7 +347,7 @@ static void hpcc_set_state(struct sock *sk, u8 new_state)
 
 	if (!flow)
 		return;
-	flow->dirty = true;
+	hpcc_window_changed(flow);
 	switch (new_state) {
 	case TCP_CA_CWR:
 		/* What a probe repaired needs no round of its own. */
@@ -379,11 +357,10 @@ static void hpcc_set_state(struct sock *sk, u8 new_state)
 		hpcc_count(sock_net(sk), HPCC_C_ECN_RESPONSES);
 		break;
 	case TCP_CA_Recovery:
-		flow->conserving = true;
-		flow->conserve_delivered = tp->delivered;
+		hpcc_conserve_begin(tp, flow);
 		break;
 	case TCP_CA_Loss:
-		flow->conserving = false;
+		hpcc_conserve_end(flow);
 		/* As TCP does for prior_cwnd, not for each RTO in a row. */
 		if (icsk->icsk_ca_state != TCP_CA_Loss || !icsk->icsk_retransmits) {
 			flow->prior_W_q16 = flow->algo.W_q16;
@@ -414,8 +391,8 @@ static u32 hpcc_undo_cwnd(struct sock *sk)
 
 	if (!flow)
 		return tcp_snd_cwnd(tcp_sk(sk));
-	flow->conserving = false;
-	flow->dirty = true;
+	hpcc_conserve_end(flow);
+	hpcc_window_changed(flow);
 	hpcc_loss_undone(tcp_sk(sk), flow);
 	if (inet_csk(sk)->icsk_ca_state == TCP_CA_Loss &&
 	    flow->algo.W_q16 < flow->prior_W_q16) {

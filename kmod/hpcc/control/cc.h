@@ -140,25 +140,8 @@ void hpcc_count_dsack(const struct tcp_sock *tp, struct hpcc_flow *flow);
 void hpcc_rto(struct sock *sk, struct hpcc_flow *flow);
 void hpcc_loss_undone(const struct tcp_sock *tp, struct hpcc_flow *flow);
 
-bool hpcc_request_due(const struct hpcc_flow *flow, const struct tcp_sock *tp);
 bool hpcc_carrier_is_probed(u8 carrier);
 u8 hpcc_carrier_for(const struct sock *sk, u16 caps);
-void hpcc_carrier_stop(struct sock *sk, struct hpcc_flow *flow);
-void hpcc_probes_set(struct sock *sk, struct hpcc_flow *flow, bool probes);
-void hpcc_probe_send(struct sock *sk, struct hpcc_flow *flow);
-void hpcc_probe_answer(struct sock *sk, struct hpcc_flow *flow);
-void hpcc_probe_arrived(struct sock *sk, struct hpcc_flow *flow);
-
-u16 hpcc_option_reserve(const struct hpcc_flow *flow);
-void hpcc_reserve(struct sock *sk, struct hpcc_flow *flow, u16 bytes);
-void hpcc_reserve_restore(struct sock *sk, struct hpcc_flow *flow);
-u64 hpcc_W_min(const struct sock *sk, u64 W_init_q16, u32 T_ns, u32 rtt_ns, u32 base_rtt_ns,
-	       u32 start_rtt_ns);
-u32 hpcc_cwnd(struct sock *sk, struct hpcc_flow *flow);
-void hpcc_set_rate(struct sock *sk, const struct hpcc_flow *flow, bool clocked);
-void hpcc_apply(struct sock *sk, struct hpcc_flow *flow,
-		const struct rate_sample *rs);
-
 size_t hpcc_get_info(struct sock *sk, u32 ext, int *attr, union tcp_cc_info *info);
 
 #endif /* _HPCC_CONTROL_CC_H */

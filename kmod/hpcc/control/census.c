@@ -172,9 +172,9 @@ static bool hpcc_last_hop_rules(const struct hpcc_algo *a, u32 hops)
 }
 
 /* W_ai at most doubles, or halves, in a round trip. */
-static void hpcc_slew_W_ai(u64 *W_ai_q16, u64 goal_q16)
+static u64 hpcc_slew_W_ai(u64 W_ai_q16, u64 goal_q16)
 {
-	*W_ai_q16 = clamp_t(u64, goal_q16, *W_ai_q16 / 2, *W_ai_q16 * 2 + 1);
+	return clamp_t(u64, goal_q16, W_ai_q16 / 2, W_ai_q16 * 2 + 1);
 }
 
 /**
@@ -203,7 +203,7 @@ void hpcc_count_N(struct hpcc_flow *flow, const struct sock *sk, const struct hp
 			      wanted_us);
 	if (READ_ONCE(flow->mixed) || !hpcc_last_hop_rules(a, hpcc_echo_hops(flow)))
 		N = HPCC_N_DEFAULT;
-	hpcc_slew_W_ai(&p->W_ai_q16, div_u64(W_ai_one_q16, max(N, 1U)));
+	p->W_ai_q16 = hpcc_slew_W_ai(p->W_ai_q16, div_u64(W_ai_one_q16, max(N, 1U)));
 }
 
 /* ---- Sender ------------------------------------------------------------------- */
@@ -228,7 +228,7 @@ int hpcc_report_in(struct hpcc_flow *flow, const struct hpcc_opt *opt, const u8 
 }
 
 /**
- * hpcc_set_N() - set W_ai anew, as T changed
+ * hpcc_set_N() - W_ai after T has changed
  * @flow: a flow, its parameters set but for W_ai
  * @W_ai_one_q16: W_ai of a flow alone, bytes; 0: W_ai does not follow N
  * @n_flows: N as configured; 0: as reported
@@ -238,33 +238,38 @@ int hpcc_report_in(struct hpcc_flow *flow, const struct hpcc_opt *opt, const u8 
  * it is.
  *
  * Context: socket lock, as below.
+ * Return: W_ai.
  */
-void hpcc_set_N(struct hpcc_flow *flow, u64 W_ai_one_q16, u32 n_flows, u64 was_q16)
+u64 hpcc_set_N(struct hpcc_flow *flow, u64 W_ai_one_q16, u32 n_flows, u64 was_q16)
 {
 	u64 one_was_q16 = flow->wants_N ? flow->W_ai_one_q16 : 0;
+	u64 W_ai_q16 = flow->params.W_ai_q16;
 
 	WRITE_ONCE(flow->wants_N, W_ai_one_q16 && !n_flows);
 	flow->W_ai_one_q16 = W_ai_one_q16;
 	flow->N = n_flows ? : flow->N ? : HPCC_N_DEFAULT;
 	if (W_ai_one_q16)
-		flow->params.W_ai_q16 = div_u64(W_ai_one_q16, flow->N);
-	flow->W_ai_goal_q16 = flow->params.W_ai_q16;
+		W_ai_q16 = div_u64(W_ai_one_q16, flow->N);
+	flow->W_ai_goal_q16 = W_ai_q16;
 	if (flow->wants_N && one_was_q16)
-		flow->params.W_ai_q16 = mul_u64_u64_div_u64(was_q16, W_ai_one_q16, one_was_q16);
+		W_ai_q16 = mul_u64_u64_div_u64(was_q16, W_ai_one_q16, one_was_q16);
+	return W_ai_q16;
 }
 
 /**
- * hpcc_follow_N() - a round trip ended: have W_ai follow N
+ * hpcc_follow_N() - W_ai at the end of a round trip: it follows N
  * @flow: a flow
  * @now_us: tcp_mstamp, modulo 2^32
+ *
+ * Return: W_ai.
  */
-void hpcc_follow_N(struct hpcc_flow *flow, u32 now_us)
+u64 hpcc_follow_N(struct hpcc_flow *flow, u32 now_us)
 {
 	u32 arrived;
 	u32 N = HPCC_N_DEFAULT;
 
 	if (!flow->wants_N)
-		return;
+		return flow->params.W_ai_q16;
 	arrived = READ_ONCE(flow->N_arrived) ? xchg(&flow->N_arrived, 0) : 0;
 	if (arrived) {
 		flow->N_reported = arrived;
@@ -280,5 +285,5 @@ void hpcc_follow_N(struct hpcc_flow *flow, u32 now_us)
 		flow->N = N;
 		flow->W_ai_goal_q16 = max_t(u64, div_u64(flow->W_ai_one_q16, N), 1);
 	}
-	hpcc_slew_W_ai(&flow->params.W_ai_q16, flow->W_ai_goal_q16);
+	return hpcc_slew_W_ai(flow->params.W_ai_q16, flow->W_ai_goal_q16);
 }

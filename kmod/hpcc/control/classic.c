@@ -30,7 +30,9 @@
 #include "carrier/carrier.h"
 #include "control/cc.h"
 #include "control/mute.h"
+#include "control/probe.h"
 #include "control/receiver.h"
+#include "control/window.h"
 #include "netns/net.h"
 #include "observe/netlink.h"
 #include "telemetry/mailbox.h"
@@ -143,9 +145,9 @@ void hpcc_enter_telemetry(struct sock *sk, struct hpcc_flow *flow)
 	hpcc_watch_loss(tp, flow);
 	flow->silent_acks = 0;
 	flow->new_links = 0;
-	flow->began_us = tp->tcp_mstamp;
-	WRITE_ONCE(flow->searching, true);
-	flow->conserving = false;
+	hpcc_search_since(flow, tp->tcp_mstamp);
+	hpcc_set_searching(flow, true);
+	hpcc_conserve_end(flow);
 	hpcc_set_mode(flow, HPCC_MODE_TELEMETRY);
 	hpcc_pacing_begin(sk, &flow->burst);
 	tcp_snd_cwnd_set(tp, hpcc_cwnd(sk, flow));
@@ -161,7 +163,7 @@ static void hpcc_enter_classic(struct sock *sk, struct hpcc_flow *flow,
 	flow->classic_seq = tcp_sk(sk)->snd_nxt;
 	hpcc_probes_set(sk, flow, false);
 	hpcc_remote_stop(sk, flow);
-	WRITE_ONCE(flow->searching, false);
+	hpcc_set_searching(flow, false);
 	hpcc_set_mode(flow, mode);
 	hpcc_pacing_restore(sk, &flow->burst, &flow->stamped);
 	hpcc_run(sk, true, true);
@@ -351,7 +353,7 @@ bool hpcc_unseen_loss(struct sock *sk, struct hpcc_flow *flow,
 
 	if (likely(!hpcc_loss_ends(tp, flow, rs)))
 		return false;
-	flow->audit_seen = 0;
+	hpcc_audit_begin(flow);
 	if (likely(!hpcc_fallback_ack(&flow->fallback, &flow->algo,
 				      tp->tcp_mstamp * NSEC_PER_USEC,
 				      rs->prior_delivered, tp->delivered,

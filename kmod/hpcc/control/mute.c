@@ -22,6 +22,7 @@
 
 #include "control/cc.h"
 #include "control/mute.h"
+#include "control/probe.h"
 #include "observe/netlink.h"
 
 /* ACKs without an option after the first one that was lost, and after many. */
@@ -129,7 +130,7 @@ static void hpcc_mute_pause(const struct hpcc_segment *seg, struct hpcc_flow *fl
 	hpcc_count(seg->state->net, HPCC_C_MUTED);
 	/* hpcc_in_ack_event() has the socket lock. */
 	WRITE_ONCE(flow->paused, true);
-	WRITE_ONCE(flow->answer, true);
+	hpcc_answer_later(flow);
 }
 
 /**

@@ -12,6 +12,20 @@ bool hpcc_mute_out(const struct hpcc_segment *seg, const struct tcp_sock *tp,
 		   struct hpcc_flow *flow, enum hpcc_presence presence, bool asks);
 
 /**
+ * hpcc_mute_paused() - whether a pause began since the last call
+ * @flow: a flow
+ *
+ * Context: socket lock.
+ */
+static inline bool hpcc_mute_paused(struct hpcc_flow *flow)
+{
+	if (!READ_ONCE(flow->paused))
+		return false;
+	WRITE_ONCE(flow->paused, false);
+	return true;
+}
+
+/**
  * hpcc_may_be_mute() - whether hpcc_mute_out() is to be asked about a segment
  * @flow: a flow
  * @presence: what is among the segment's options

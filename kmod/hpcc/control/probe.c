@@ -24,10 +24,13 @@
 
 #include "carrier/carrier.h"
 #include "control/cc.h"
+#include "control/mute.h"
+#include "control/probe.h"
+#include "control/window.h"
 #include "netns/policy.h"
 #include "observe/netlink.h"
-#include "telemetry/identify.h"
 #include "telemetry/mailbox.h"
+#include "telemetry/request.h"
 
 /* Send a probe for this many segments delivered. Where W_init has fewer segments, send one
  * in the time that the link takes for this many. Otherwise send one in a T. So probes take
@@ -105,21 +108,6 @@ void hpcc_carrier_stop(struct sock *sk, struct hpcc_flow *flow)
 	hpcc_probes_set(sk, flow, flow->probes &&
 			(!info->probed || READ_ONCE(hpcc_pernet(sock_net(sk))->sysctls.probes)));
 	hpcc_count(sock_net(sk), info->stopped);
-}
-
-/**
- * hpcc_request_due() - whether a request is due
- * @flow: a flow
- * @tp: its socket
- *
- * Context: RCU read side.
- */
-bool hpcc_request_due(const struct hpcc_flow *flow, const struct tcp_sock *tp)
-{
-	return READ_ONCE(flow->searching) || hpcc_identify_due(flow) ||
-	       hpcc_peek(tp->snd_cwnd) < 2 ||
-	       hpcc_peek(tp->tcp_clock_cache) - READ_ONCE(flow->last_request_ns) >=
-	       READ_ONCE(flow->sample_ns);
 }
 
 /**
@@ -223,8 +211,7 @@ void hpcc_probe_send(struct sock *sk, struct hpcc_flow *flow)
 	flow->last_request_delivered = tp->delivered;
 	flow->last_request_segs = tp->data_segs_out - !!tp->packets_out;
 	/* Also where there was no room for the request. */
-	WRITE_ONCE(flow->last_request_ns, now_ns);
-	WRITE_ONCE(flow->requests, requests + 1);
+	hpcc_request_count(flow, now_ns, requests);
 }
 
 /**
@@ -242,9 +229,8 @@ void hpcc_probe_answer(struct sock *sk, struct hpcc_flow *flow)
 
 	/* Before the records are read: a probe that comes meanwhile is answered next time. */
 	smp_store_mb(flow->answer, false);
-	if (unlikely(READ_ONCE(flow->paused))) {
+	if (unlikely(hpcc_mute_paused(flow))) {
 		/* An answer would carry no option now. */
-		WRITE_ONCE(flow->paused, false);
 		hpcc_notify(sk, flow, HPCC_EVENT_MUTED);
 		return;
 	}
@@ -270,8 +256,7 @@ void hpcc_probe_arrived(struct sock *sk, struct hpcc_flow *flow)
 
 	if (!(flow->caps & HPCC_CAP_PROBES))
 		return;
-	/* hpcc_probe_answer() that sees this sees the records. */
-	smp_store_release(&flow->answer, true);
+	hpcc_answer_later(flow);
 	/* After an NFQUEUE verdict this is a process. */
 	local_bh_disable();
 	bh_lock_sock(sk);

@@ -32,12 +32,13 @@
 #include <linux/unaligned.h>
 #include <net/tcp.h>
 #include <hpcc/compat.h>
+#include <hpcc/law/response.h>
 
 #include "common/peek.h"
 #include "control/cc.h"
 #include "control/census.h"
 #include "control/receiver.h"
-#include "control/switch_response.h"
+#include "control/window.h"
 #include "netns/net.h"
 #include "telemetry/mailbox.h"
 
@@ -70,7 +71,7 @@ void hpcc_rx_end(struct sock *sk, struct hpcc_flow *flow)
 		return;
 	rx->on = false;
 	WRITE_ONCE(rx->due, false);
-	WRITE_ONCE(flow->echo_reserved, false);
+	hpcc_echo_reserve(flow, false);
 	if (rx->thin)
 		inet_csk_exit_pingpong_mode(sk);
 	rx->thin = false;
@@ -150,7 +151,7 @@ static void hpcc_rx_tell(struct sock *sk, struct hpcc_flow *flow, struct hpcc_rx
 	smp_store_release(&rx->due, true);
 	if (audit) {
 		rx->audited_ns = now_ns;
-		WRITE_ONCE(flow->echo_reserved, false);
+		hpcc_echo_reserve(flow, false);
 	}
 }
 
@@ -207,7 +208,7 @@ static void hpcc_rx_data(struct sock *sk, struct hpcc_flow *flow, struct hpcc_rx
 	open = !READ_ONCE(flow->echo_reserved) && READ_ONCE(rx->due);
 	audit = open || now_ns - rx->audited_ns >= hpcc_audit_T * rx->state.params.T;
 	if (!open && !READ_ONCE(flow->echo_reserved) && hpcc_echo_is_load(flow))
-		WRITE_ONCE(flow->echo_reserved, true);
+		hpcc_echo_reserve(flow, true);
 	if (hpcc_echo_drain(sk, flow, &in, audit, &bits)) {
 		rx->heard_ns = now_ns;
 		hpcc_newint_follow(&rx->state, bits, now_ns);
@@ -458,10 +459,12 @@ bool hpcc_remote_take(struct sock *sk, struct hpcc_flow *flow)
 	WRITE_ONCE(remote->telling, false);
 	if (remote->state != HPCC_REMOTE_ON) {
 		hpcc_remote_set(sk, flow, remote, HPCC_REMOTE_ON);
-		flow->algo.started = true;
-		flow->audit_seen = 0;
+		hpcc_audit_begin(flow);
 	}
-	hpcc_rx_window_apply(tcp_sk(sk), flow, hpcc_window_bytes(&w, &flow->params));
+	hpcc_algo_follow_receiver(&flow->algo, hpcc_window_bytes(&w, &flow->params),
+				  READ_ONCE(flow->response), tcp_sk(sk)->snd_una,
+				  tcp_sk(sk)->snd_nxt);
+	hpcc_window_changed(flow);
 	return true;
 }
 

@@ -14,6 +14,7 @@
 #include <net/tcp.h>
 
 #include "control/switch_response.h"
+#include "control/window.h"
 
 static bool hpcc_response_put(struct hpcc_flow *flow, const struct tcp_sock *tp, u64 word)
 {
@@ -153,33 +154,8 @@ void hpcc_response_take(struct sock *sk, struct hpcc_flow *flow)
 		hpcc_count(sock_net(sk), HPCC_C_RESPONSE_IGNORED);
 		return;
 	}
-	WRITE_ONCE(flow->searching, true);
+	hpcc_set_searching(flow, true);
 	hpcc_apply(sk, flow, &rs);
 	if (tcp_snd_cwnd(tp) < HPCC_PROMPT_CWND)
 		hpcc_pacing_reschedule(tp, &flow->stamped, before_q16, flow->algo.W_q16);
-}
-
-/**
- * hpcc_rx_window_apply() - set W where the receiver tells it
- * @tp: socket
- * @flow: its flow
- * @W_q16: what was told, bytes
- *
- * The receiver may not know of a queue yet: a response told of it, and the data that it is about
- * are still on their way. A fall answers responses about what is on its way now.
- *
- * Context: socket lock.
- */
-void hpcc_rx_window_apply(const struct tcp_sock *tp, struct hpcc_flow *flow, u64 W_q16)
-{
-	struct hpcc_algo *a = &flow->algo;
-
-	if (W_q16 < a->Wc_q16)
-		a->last_update_seq = tp->snd_nxt;
-	else if (!between(a->last_update_seq, tp->snd_una, tp->snd_nxt))
-		a->last_update_seq = tp->snd_una;
-	a->Wc_q16 = W_q16;
-	a->W_q16 = hpcc_response_holds(READ_ONCE(flow->response), tp->snd_una, tp->snd_nxt) ?
-		   min(a->W_q16, W_q16) : W_q16;
-	flow->dirty = true;
 }

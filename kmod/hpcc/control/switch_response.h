@@ -33,6 +33,5 @@ void hpcc_response_in(struct sock *sk, struct hpcc_flow *flow, const struct hpcc
 		      int at, u32 pos);
 bool hpcc_response_stray(const struct hpcc_arrival *in, int at, u32 pos);
 void hpcc_response_take(struct sock *sk, struct hpcc_flow *flow);
-void hpcc_rx_window_apply(const struct tcp_sock *tp, struct hpcc_flow *flow, u64 W_q16);
 
 #endif /* _HPCC_CONTROL_SWITCH_RESPONSE_H */

@@ -13,6 +13,7 @@
 
 #include "control/cc.h"
 #include "control/receiver.h"
+#include "control/window.h"
 #include "netns/net.h"
 
 /* From this many segments on ACKs can clock what leaves. */
@@ -25,6 +26,49 @@ static const u32 hpcc_W_min_shift = 10;
  * that is read in up to four turns, measures nothing, and W would never come back.
  */
 static const u32 hpcc_W_min_mss_shift = 4;
+
+/* A burst's length by default, from which T on. */
+static const u32 hpcc_burst_ns = 8 * NSEC_PER_USEC;
+static const u32 hpcc_burst_T_ns = 32 * NSEC_PER_USEC;
+
+/**
+ * hpcc_window_begin() - set the bursts of a new flow
+ * @sk: socket
+ * @flow: its flow
+ *
+ * Context: socket lock, as all of this file.
+ */
+void hpcc_window_begin(struct sock *sk, struct hpcc_flow *flow)
+{
+	const struct hpcc_sysctls *sysctls = &hpcc_pernet(sock_net(sk))->sysctls;
+
+	hpcc_burst_init(sk, &flow->burst, READ_ONCE(sysctls->burst_segs),
+			READ_ONCE(sysctls->burst_shift));
+	hpcc_stamped_begin(tcp_sk(sk), &flow->stamped);
+}
+
+/**
+ * hpcc_burst_follow_T() - set how many segments a burst may always have
+ * @sk: socket
+ * @flow: its flow
+ * @T_ns: T
+ * @B_host: bytes/s that the host sends
+ *
+ * This is what the host sends in net.hpcc.burst_ns. Each burst costs a timer and a way through the
+ * stack, and adds its own length to queues. By default that is some us, which is little of a T of
+ * 32 us and more; below that bursts have their part of the window only.
+ */
+void hpcc_burst_follow_T(struct sock *sk, struct hpcc_flow *flow, u32 T_ns, u64 B_host)
+{
+	u32 burst_ns = READ_ONCE(hpcc_pernet(sock_net(sk))->sysctls.burst_ns);
+	u64 bytes;
+
+	if (!burst_ns)
+		burst_ns = T_ns < hpcc_burst_T_ns ? 0 : hpcc_burst_ns;
+	bytes = mul_u64_u64_div_u64(B_host, burst_ns, NSEC_PER_SEC);
+	flow->burst.least = clamp_t(u64, div_u64(bytes, max(tcp_sk(sk)->mss_cache, 1U)), 1,
+				    U16_MAX);
+}
 
 /* Length of the IPv4 options that setsockopt() set. */
 static u16 hpcc_ip_optlen(const struct sock *sk)
@@ -60,8 +104,6 @@ u16 hpcc_option_reserve(const struct hpcc_flow *flow)
  *
  * TCP takes icsk_ext_hdr_len off the MSS when it derives that from the path MTU. The path MTU
  * itself, icsk_pmtu_cookie, is TCP's: we only have TCP derive the MSS again.
- *
- * Context: socket lock, as all of this file.
  */
 void hpcc_reserve(struct sock *sk, struct hpcc_flow *flow, u16 bytes)
 {
@@ -230,7 +272,7 @@ void hpcc_apply(struct sock *sk, struct hpcc_flow *flow,
 	if (flow->conserving) {
 		if (rs->prior_mstamp &&
 		    (s32)(rs->prior_delivered - flow->conserve_delivered) >= 0)
-			flow->conserving = false;
+			hpcc_conserve_end(flow);
 		else
 			cwnd = min(cwnd, max(tcp_packets_in_flight(tp) +
 					     rs->acked_sacked, 1U));

@@ -370,6 +370,19 @@ static inline void hpcc_flow_count(u32 *count, u32 n)
 	WRITE_ONCE(*count, READ_ONCE(*count) + n);
 }
 
+/**
+ * hpcc_ignored_count() - count telemetry of a flow that is ignored
+ * @flow: the flow
+ * @why: why it is
+ * @n: how many
+ *
+ * Context: any.
+ */
+static inline void hpcc_ignored_count(struct hpcc_flow *flow, enum hpcc_ignored why, u32 n)
+{
+	hpcc_flow_count(&flow->ignored[why], n);
+}
+
 /* The unit of struct hpcc_link's bottleneck_since is 2^10 us. */
 #define HPCC_BOTTLENECK_SHIFT	10
 

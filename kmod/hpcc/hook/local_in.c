@@ -43,6 +43,7 @@
 
 #include "carrier/carrier.h"
 #include "control/cc.h"
+#include "control/probe.h"
 #include "control/switch_response.h"
 #include "hook/handshake.h"
 #include "packet/segment.h"

@@ -43,6 +43,7 @@
 #include "packet/segment.h"
 #include "telemetry/identify.h"
 #include "telemetry/mailbox.h"
+#include "telemetry/request.h"
 
 /* Requests from one IDENTIFY to the next: a receiver keeps one until its next
  * ACK. Where ACKs are for more segments than that, or were lost, links remain
@@ -180,8 +181,7 @@ static u32 hpcc_forward_write(struct hpcc_flow *flow, const struct tcp_sock *tp,
 	    hpcc_runs_telemetry(flow))
 		opt.flags = HPCC_OPT_F_PROMPT;
 
-	WRITE_ONCE(flow->last_request_ns, hpcc_peek(tp->tcp_clock_cache));
-	WRITE_ONCE(flow->requests, READ_ONCE(flow->requests) + 1);
+	hpcc_request_count(flow, hpcc_peek(tp->tcp_clock_cache), READ_ONCE(flow->requests));
 	if (hpcc_identify_next(flow, opt.nr, &phase)) {
 		opt.type = HPCC_OPT_IDENTIFY;
 	} else if (unlikely(asks >= HPCC_REQUEST_INT)) {
@@ -254,7 +254,7 @@ static u32 hpcc_options_write(struct hpcc_flow *flow, const struct tcp_sock *tp,
 	if (asks && room >= hpcc_opt_len(2) && hpcc_params_due(flow, tp)) {
 		hpcc_count_rcu(net, HPCC_C_REPORT_SENT);
 		/* The path may drop this segment for its option, see hpcc_mute_rto(). */
-		WRITE_ONCE(flow->requests, READ_ONCE(flow->requests) + 1);
+		hpcc_request_params(flow);
 		return hpcc_params_write(flow, tp, out);
 	}
 	if (asks && hpcc_echo_pending(flow) &&

@@ -13,6 +13,7 @@
 #include "carrier/carrier.h"
 #include "control/cc.h"
 #include "control/census.h"
+#include "control/probe.h"
 #include "control/receiver.h"
 #include "packet/segment.h"
 #include "telemetry/identify.h"
@@ -30,7 +31,7 @@ static void hpcc_note_device(struct hpcc_flow *flow, const struct net_device *de
 static void hpcc_malformed(struct hpcc_flow *flow, const struct net *net)
 {
 	hpcc_count(net, HPCC_C_MALFORMED_IGNORED);
-	hpcc_flow_count(&flow->ignored[HPCC_IGNORED_MALFORMED], 1);
+	hpcc_ignored_count(flow, HPCC_IGNORED_MALFORMED, 1);
 }
 
 /* Whether an option has records that do not fit; it may be that of another experiment. */
@@ -42,7 +43,7 @@ static bool hpcc_is_misfit(struct hpcc_flow *flow, const struct net *net,
 	if (likely(!bad))
 		return false;
 	hpcc_count_add(net, HPCC_C_BAD_HOP_IGNORED, bad);
-	hpcc_flow_count(&flow->ignored[HPCC_IGNORED_BAD_HOP], bad);
+	hpcc_ignored_count(flow, HPCC_IGNORED_BAD_HOP, bad);
 	return true;
 }
 
@@ -223,8 +224,7 @@ u32 hpcc_options_in(struct hpcc_flow *flow, const struct hpcc_arrival *in, int a
 	/* Without data it is a probe. */
 	if (seen & BIT(HPCC_WAY_FORWARD) && flow->caps & HPCC_CAP_PROBES &&
 	    in->skb->len == in->thoff + __tcp_hdrlen(in->th))
-		/* hpcc_probe_answer() that sees this sees the records. */
-		smp_store_release(&flow->answer, true);
+		hpcc_answer_later(flow);
 	if (at == -EINVAL)
 		hpcc_malformed(flow, net);
 	return keep || end != in->optlen ? in->optlen : tail;

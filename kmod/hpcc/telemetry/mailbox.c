@@ -365,11 +365,10 @@ void hpcc_forward_in(struct hpcc_flow *flow, const struct hpcc_opt *opt,
 	u32 i, hop;
 	u64 word;
 
-	if (opt->flags & HPCC_OPT_F_PROMPT)
-		WRITE_ONCE(flow->prompt, true);
+	hpcc_prompt_in(flow, opt);
 	/* Who the links are is for the peer, whoever computes W. */
 	if (unlikely(opt->type == HPCC_OPT_IDENTIFY))
-		WRITE_ONCE(flow->echo_reserved, false);
+		hpcc_echo_reserve(flow, false);
 	if (unlikely((old ^ head) & HPCC_HEAD_MASK)) {
 		hpcc_head_unpack(old, &waits);
 		if (waits.type == HPCC_OPT_IDENTIFY &&

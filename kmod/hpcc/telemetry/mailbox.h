@@ -78,6 +78,61 @@ static inline bool hpcc_echo_is_load(const struct hpcc_flow *flow)
 	return (u8)(READ_ONCE(flow->echo_head) >> 16) == HPCC_OPT_FORWARD;
 }
 
+/**
+ * hpcc_prompt_in() - take in whether a request asks for a prompt ACK
+ * @flow: a flow
+ * @opt: head of the request
+ *
+ * Context: LOCAL_IN.
+ */
+static inline void hpcc_prompt_in(struct hpcc_flow *flow, const struct hpcc_opt *opt)
+{
+	if (opt->flags & HPCC_OPT_F_PROMPT)
+		WRITE_ONCE(flow->prompt, true);
+}
+
+/**
+ * hpcc_prompt_take() - whether the peer asked for a prompt ACK since the last call
+ * @flow: a flow
+ *
+ * Context: socket lock.
+ */
+static inline bool hpcc_prompt_take(struct hpcc_flow *flow)
+{
+	if (!READ_ONCE(flow->prompt))
+		return false;
+	WRITE_ONCE(flow->prompt, false);
+	return true;
+}
+
+/**
+ * hpcc_echo_reserve() - keep the records that wait for receiver.c, or let an echo have them
+ * @flow: a flow
+ * @reserve: receiver.c takes them
+ */
+static inline void hpcc_echo_reserve(struct hpcc_flow *flow, bool reserve)
+{
+	WRITE_ONCE(flow->echo_reserved, reserve);
+}
+
+/**
+ * hpcc_audit_begin() - count from now on which hops records were taken in of
+ * @flow: a flow
+ */
+static inline void hpcc_audit_begin(struct hpcc_flow *flow)
+{
+	flow->audit_seen = 0;
+}
+
+/**
+ * hpcc_skipped_ignore() - records that came too soon are no telemetry: the receiver computes W
+ * @flow: a flow
+ */
+static inline void hpcc_skipped_ignore(struct hpcc_flow *flow)
+{
+	flow->skipped = false;
+}
+
 void hpcc_set_scale(struct hpcc_flow *flow, u8 scale);
 u32 hpcc_mailbox_drain(struct sock *sk, struct hpcc_flow *flow, u32 rtt_us, u32 *bits);
 u32 hpcc_echo_drain(struct sock *sk, struct hpcc_flow *flow, struct hpcc_intake *in, bool leave,

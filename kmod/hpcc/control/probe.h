@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* Requests in packets of their own (probe.c). */
+#ifndef _HPCC_CONTROL_PROBE_H
+#define _HPCC_CONTROL_PROBE_H
+
+#include <net/tcp.h>
+
+#include "flow/flow.h"
+
+/**
+ * hpcc_answer_later() - have hpcc_probe_answer() run with the next segment that TCP processes
+ * @flow: a flow
+ *
+ * hpcc_probe_answer() that sees this sees the records that were stored before.
+ *
+ * Context: LOCAL_IN, LOCAL_OUT.
+ */
+static inline void hpcc_answer_later(struct hpcc_flow *flow)
+{
+	smp_store_release(&flow->answer, true);
+}
+
+void hpcc_carrier_stop(struct sock *sk, struct hpcc_flow *flow);
+void hpcc_probes_set(struct sock *sk, struct hpcc_flow *flow, bool probes);
+void hpcc_probe_send(struct sock *sk, struct hpcc_flow *flow);
+void hpcc_probe_answer(struct sock *sk, struct hpcc_flow *flow);
+void hpcc_probe_arrived(struct sock *sk, struct hpcc_flow *flow);
+
+#endif /* _HPCC_CONTROL_PROBE_H */

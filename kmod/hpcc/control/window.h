@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* From W to cwnd, pacing rate and bursts (window.c). */
+#ifndef _HPCC_CONTROL_WINDOW_H
+#define _HPCC_CONTROL_WINDOW_H
+
+#include <net/tcp.h>
+
+#include "flow/flow.h"
+
+/* All of this runs under the socket lock. */
+
+/**
+ * hpcc_window_changed() - W, T or cwnd changed without a record: the next ACK applies W
+ * @flow: a flow
+ */
+static inline void hpcc_window_changed(struct hpcc_flow *flow)
+{
+	flow->dirty = true;
+}
+
+/**
+ * hpcc_set_searching() - set whether W looks for its place
+ * @flow: a flow
+ * @searching: it does: each segment carries a request, and bursts are short
+ */
+static inline void hpcc_set_searching(struct hpcc_flow *flow, bool searching)
+{
+	WRITE_ONCE(flow->searching, searching);
+}
+
+/**
+ * hpcc_search_since() - have W look for its place for some round trips
+ * @flow: a flow
+ * @now_us: tcp_mstamp: they begin now
+ */
+static inline void hpcc_search_since(struct hpcc_flow *flow, u64 now_us)
+{
+	flow->began_us = now_us;
+}
+
+/**
+ * hpcc_conserve_begin() - begin packet conservation, for the first round of a recovery
+ * @tp: socket
+ * @flow: its flow
+ */
+static inline void hpcc_conserve_begin(const struct tcp_sock *tp, struct hpcc_flow *flow)
+{
+	flow->conserving = true;
+	flow->conserve_delivered = tp->delivered;
+}
+
+/**
+ * hpcc_conserve_end() - end packet conservation
+ * @flow: a flow
+ */
+static inline void hpcc_conserve_end(struct hpcc_flow *flow)
+{
+	flow->conserving = false;
+}
+
+void hpcc_window_begin(struct sock *sk, struct hpcc_flow *flow);
+void hpcc_burst_follow_T(struct sock *sk, struct hpcc_flow *flow, u32 T_ns, u64 B_host);
+u16 hpcc_option_reserve(const struct hpcc_flow *flow);
+void hpcc_reserve(struct sock *sk, struct hpcc_flow *flow, u16 bytes);
+void hpcc_reserve_restore(struct sock *sk, struct hpcc_flow *flow);
+u64 hpcc_W_min(const struct sock *sk, u64 W_init_q16, u32 T_ns, u32 rtt_ns, u32 base_rtt_ns,
+	       u32 start_rtt_ns);
+u32 hpcc_cwnd(struct sock *sk, struct hpcc_flow *flow);
+void hpcc_set_rate(struct sock *sk, const struct hpcc_flow *flow, bool clocked);
+void hpcc_apply(struct sock *sk, struct hpcc_flow *flow,
+		const struct rate_sample *rs);
+
+#endif /* _HPCC_CONTROL_WINDOW_H */

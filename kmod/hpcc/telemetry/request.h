@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* When to send a request (probe.c, local_out.c). */
+#ifndef _HPCC_TELEMETRY_REQUEST_H
+#define _HPCC_TELEMETRY_REQUEST_H
+
+#include <net/tcp.h>
+
+#include "common/peek.h"
+#include "flow/flow.h"
+#include "telemetry/identify.h"
+
+/**
+ * hpcc_request_due() - whether a request is due
+ * @flow: a flow
+ * @tp: its socket
+ *
+ * Context: RCU read side.
+ */
+static inline bool hpcc_request_due(const struct hpcc_flow *flow, const struct tcp_sock *tp)
+{
+	return READ_ONCE(flow->searching) || hpcc_identify_due(flow) ||
+	       hpcc_peek(tp->snd_cwnd) < 2 ||
+	       hpcc_peek(tp->tcp_clock_cache) - READ_ONCE(flow->last_request_ns) >=
+	       READ_ONCE(flow->sample_ns);
+}
+
+/**
+ * hpcc_request_count() - count a request that leaves
+ * @flow: a flow
+ * @now_ns: when it leaves
+ * @requests: requests before it
+ */
+static inline void hpcc_request_count(struct hpcc_flow *flow, u64 now_ns, u32 requests)
+{
+	WRITE_ONCE(flow->last_request_ns, now_ns);
+	WRITE_ONCE(flow->requests, requests + 1);
+}
+
+/**
+ * hpcc_request_params() - count parameters that leave in a request's place
+ * @flow: a flow
+ */
+static inline void hpcc_request_params(struct hpcc_flow *flow)
+{
+	WRITE_ONCE(flow->requests, READ_ONCE(flow->requests) + 1);
+}
+
+#endif /* _HPCC_TELEMETRY_REQUEST_H */
