@@ -29,11 +29,13 @@ OWNERS = {
                      "prior_slow_start_limit_q16 settle",
     "control/census.c": "counted N_sent_us N_sent N_arrived census wants_N W_ai_one_q16 W_ai_goal_q16 N_reported_us "
                         "N N_reported",
-    "control/classic.c": "fallback silent_acks silent_since_us silent_requests new_links mode dsacked "
-                         "dsack_excess dsack_delivered dsacks_base retrans_base classic_seq classic_cwnd duplicates dup_score why",
+    "control/classic.c": "mode classic_seq why",
+    "control/loss.c": "fallback dsacked dsack_excess dsack_delivered dsacks_base retrans_base classic_cwnd duplicates "
+                      "dup_score",
     "control/mute.c": "muted pause next_pause paused paused_at rto_received rto_requests",
     "control/probe.c": "probes answer probing carrier last_request_delivered last_request_segs answered_ns",
     "control/receiver.c": "rx_window_new rx_window_active rx remote",
+    "control/silence.c": "silent_acks silent_since_us silent_requests new_links",
     "control/switch_response.c": "response",
     "control/window.c": "mss_recip mss ext_hdr_len burst stamped searching dirty conserving conserve_delivered began_us "
                         "reserved ip_optlen",

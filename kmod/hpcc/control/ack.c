@@ -25,8 +25,11 @@
 #include "common/receive.h"
 #include "control/cc.h"
 #include "control/census.h"
+#include "control/classic.h"
+#include "control/loss.h"
 #include "control/probe.h"
 #include "control/receiver.h"
+#include "control/silence.h"
 #include "control/switch_response.h"
 #include "control/window.h"
 #include "hook/handshake.h"
@@ -75,8 +78,7 @@ static void hpcc_set_T(struct sock *sk, struct hpcc_flow *flow)
 			     div64_u64((u64)tcp_sk(sk)->mss_cache * NSEC_PER_SEC, B_host));
 	W_init_q16 = mul_u64_u64_div_u64(B_host, (u64)T_ns << 16, NSEC_PER_SEC);
 	W_init_q16 = max_t(u64, W_init_q16, (u64)tcp_sk(sk)->mss_cache << 16);
-	flow->fallback.window = div_u64(W_init_q16 >> 16,
-					max(tcp_sk(sk)->mss_cache, 1U));
+	hpcc_loss_follow_T(tcp_sk(sk), flow, W_init_q16);
 	W_ai_q16 = w_ai_bytes ? 0 : div_u64(W_init_q16 * (1000 - eta_permille), 1000);
 	hpcc_params_init(&flow->params, T_ns, W_init_q16,
 			 hpcc_W_min(sk, W_init_q16, T_ns, rtt_ns, base_rtt_ns,
@@ -261,8 +263,12 @@ static noinline void hpcc_take_ack(struct sock *sk, struct hpcc_flow *flow,
 	hpcc_remote_tick(sk, flow);
 	if (unlikely(flow->carrier == HPCC_CARRIER_IOAM))
 		hpcc_ioam_ack(tp, flow, ack.n);
-	if (hpcc_silent(sk, flow, rs, &ack) || hpcc_unseen_loss(sk, flow, rs))
+	if (unlikely(hpcc_is_silent(tp, flow, rs, &ack)) && hpcc_answer_silence(sk, flow, &ack))
 		return;
+	if (unlikely(hpcc_unseen_loss(tp, flow, rs))) {
+		hpcc_answer_loss(sk, flow);
+		return;
+	}
 	hpcc_algo_acked(&flow->algo, &flow->params,
 			flow->conserving ? 0 : rs->acked_sacked, tp->mss_cache,
 			ack.before_q16);
@@ -366,9 +372,7 @@ static void hpcc_set_state(struct sock *sk, u8 new_state)
 			flow->prior_W_q16 = flow->algo.W_q16;
 			flow->prior_slow_start_limit_q16 = flow->algo.slow_start_limit_q16;
 		}
-		if (!hpcc_algo_is_slow(&flow->algo, &flow->params))
-			flow->classic_cwnd = ~0U;
-		hpcc_fallback_rto(&flow->fallback, tp->snd_nxt);
+		hpcc_loss_rto(tp, flow);
 		hpcc_remote_stop(sk, flow);
 		hpcc_algo_restart(&flow->algo, &flow->params,
 				  (u64)tp->mss_cache << 16);
@@ -443,7 +447,7 @@ static void hpcc_begin_flow(struct sock *sk, struct hpcc_flow *flow, u32 prior_h
 	hpcc_algo_init(&flow->algo, &flow->params);
 	flow->algo.per_rtt = READ_ONCE(sysctls->per_rtt);
 	flow->hop_records = READ_ONCE(sysctls->hop_records);
-	flow->classic_cwnd = ~0U;
+	hpcc_loss_cap(flow, ~0U);
 	flow->tlp.dsacks = tp->dsack_dups;
 	hpcc_probes_set(sk, flow, READ_ONCE(sysctls->probes) ||
 			hpcc_carrier_is_probed(flow->carrier));

@@ -81,64 +81,9 @@ struct hpcc_ack {
 	bool informed;
 };
 
-/* Telemetry has stopped after more requests and ACKs than this without a record of use. */
-#define HPCC_SILENT_ACKS	8
-
-/**
- * hpcc_count_silent() - count an ACK of new data that brings no record of use
- * @tp: socket
- * @flow: its flow
- *
- * Return: whether there were enough ACKs and requests for silence; hpcc_silent() asks how long
- * they took.
- */
-static inline bool hpcc_count_silent(const struct tcp_sock *tp, struct hpcc_flow *flow)
-{
-	if (!flow->silent_acks) {
-		flow->silent_since_us = tp->tcp_mstamp;
-		flow->silent_requests = READ_ONCE(flow->requests);
-	}
-	if (flow->silent_acks <= HPCC_SILENT_ACKS)
-		flow->silent_acks++;
-	return flow->silent_acks > HPCC_SILENT_ACKS &&
-	       READ_ONCE(flow->requests) - flow->silent_requests > HPCC_SILENT_ACKS;
-}
-
-/* Where hops do not tell, losses are judged after so many T. */
-#define HPCC_AUDIT_AGE_T	128
-
-/**
- * hpcc_loss_ends() - whether a round trip in which losses are judged ends with an ACK
- * @tp: socket
- * @flow: its flow
- * @rs: what the ACK told
- */
-static inline bool hpcc_loss_ends(const struct tcp_sock *tp, struct hpcc_flow *flow,
-				  const struct rate_sample *rs)
-{
-	if (!rs->prior_mstamp ||
-	    !hpcc_fallback_ends(&flow->fallback, &flow->algo, rs->prior_delivered))
-		return false;
-	return likely(!flow->rx_window_active) ||
-	       !((BIT(READ_ONCE(flow->hops)) - 1) & ~flow->audit_seen) ||
-	       tp->tcp_mstamp * NSEC_PER_USEC - flow->fallback.round_start >
-	       flow->params.T * HPCC_AUDIT_AGE_T;
-}
-
 bool hpcc_measure_only(struct sock *sk, struct hpcc_flow *flow);
 void hpcc_in_ack_event(struct sock *sk, u32 flags);
 void hpcc_release(struct sock *sk);
-
-void hpcc_enter_telemetry(struct sock *sk, struct hpcc_flow *flow);
-void hpcc_begin_classic(struct sock *sk, struct hpcc_flow *flow, u32 hold);
-u32 hpcc_classic_hold(const struct tcp_sock *tp, const struct hpcc_flow *flow);
-bool hpcc_silent(struct sock *sk, struct hpcc_flow *flow,
-		 const struct rate_sample *rs, const struct hpcc_ack *ack);
-bool hpcc_unseen_loss(struct sock *sk, struct hpcc_flow *flow,
-		      const struct rate_sample *rs);
-void hpcc_count_dsack(const struct tcp_sock *tp, struct hpcc_flow *flow);
-void hpcc_rto(struct sock *sk, struct hpcc_flow *flow);
-void hpcc_loss_undone(const struct tcp_sock *tp, struct hpcc_flow *flow);
 
 bool hpcc_carrier_is_probed(u8 carrier);
 u8 hpcc_carrier_for(const struct sock *sk, u16 caps);

@@ -29,9 +29,12 @@
 
 #include "carrier/carrier.h"
 #include "control/cc.h"
+#include "control/classic.h"
+#include "control/loss.h"
 #include "control/mute.h"
 #include "control/probe.h"
 #include "control/receiver.h"
+#include "control/silence.h"
 #include "control/window.h"
 #include "netns/net.h"
 #include "observe/netlink.h"
@@ -40,98 +43,7 @@
 /* Of so many requests since the last record of use one should have been answered. */
 static const u32 hpcc_unanswered = 2;
 
-/* Telemetry has stopped after this many RTTs without a record of use, and HPCC_SILENT_ACKS. */
-static const u32 hpcc_silent_rtts = 4;
-
-/* The same without W from the receiver, which tells it once in 4 T where it does not change. */
-static const u32 hpcc_silent_window_rtts = 8;
-
-/* Fallbacks that are fewer round trips apart have one reason. */
-static const u32 hpcc_far_rounds = 32;
-
-/* Suspicion from which on nothing is late: 2 for each of them after which too little came
- * twice, as copies may still be on their way; less 1 for each other.
- */
-static const int hpcc_dup_score_max = 6;
-
-/* Late packets beyond 1/32 of what is delivered that excuse losses. */
-static const s64 hpcc_dsack_excess_max = 64 << HPCC_LOSS_SHIFT;
-
-/* ---- Losses ------------------------------------------------------------ */
-
-/**
- * hpcc_count_dsack() - count the packets that the peer got twice, as its DSACKs say
- * @tp: socket
- * @flow: its flow
- *
- * These packets were only late. The peer cannot have got more packets twice than TCP has sent
- * twice so far; a larger number is forgotten, so that it hides no later loss. And a peer that
- * hides load may claim that nothing was lost: so no more than hpcc_dsack_excess_max count. To be
- * called for each ACK with a DSACK, before hpcc_tlp_ack().
- */
-void hpcc_count_dsack(const struct tcp_sock *tp, struct hpcc_flow *flow)
-{
-	u32 dsacks = tp->dsack_dups - flow->tlp.dsacks;
-
-	/* More came twice than were sent twice: the path duplicates packets. */
-	if (tp->dsack_dups > tp->total_retrans)
-		flow->duplicates = true;
-	flow->dsack_excess = max_t(s64, flow->dsack_excess -
-					(tp->delivered - flow->dsack_delivered), 0);
-	flow->dsack_delivered = tp->delivered;
-	if (flow->duplicates || flow->dsack_excess > hpcc_dsack_excess_max)
-		return;
-	/* One DSACK block may cover a whole window: count up to the limit, not beyond. */
-	dsacks = min_t(s64, dsacks,
-		       1 + ((hpcc_dsack_excess_max - flow->dsack_excess) >> HPCC_LOSS_SHIFT));
-	flow->dsack_excess += (s64)dsacks << HPCC_LOSS_SHIFT;
-	flow->dsacked = min(flow->dsacked + dsacks, tp->total_retrans);
-}
-
-/* Packets lost: sent again or about to be, less those that were only late. */
-static u32 hpcc_lost(const struct tcp_sock *tp, const struct hpcc_flow *flow)
-{
-	u32 marked = tp->lost_out - min(tp->retrans_out, tp->lost_out);
-
-	return tp->total_retrans + marked - flow->dsacked;
-}
-
-/* Count losses from now on. */
-static void hpcc_watch_loss(const struct tcp_sock *tp, struct hpcc_flow *flow)
-{
-	hpcc_fallback_start(&flow->fallback, &flow->algo,
-			    tp->tcp_mstamp * NSEC_PER_USEC, tp->delivered,
-			    hpcc_lost(tp, flow));
-}
-
-/**
- * hpcc_loss_undone() - TCP found that nothing was lost
- * @tp: socket
- * @flow: its flow
- */
-void hpcc_loss_undone(const struct tcp_sock *tp, struct hpcc_flow *flow)
-{
-	hpcc_fallback_undo(&flow->fallback, hpcc_lost(tp, flow));
-}
-
-/**
- * hpcc_classic_hold() - how long classic is to run if the socket comes back to hpcc
- * @tp: socket
- * @flow: its flow
- *
- * Return: round trips; 0: not at all.
- */
-u32 hpcc_classic_hold(const struct tcp_sock *tp, const struct hpcc_flow *flow)
-{
-	return hpcc_fallback_hold(&flow->fallback, hpcc_lost(tp, flow));
-}
-
 /* ---- Enter and leave --------------------------------------------------- */
-
-static void hpcc_set_mode(struct hpcc_flow *flow, enum hpcc_mode mode)
-{
-	WRITE_ONCE(flow->mode, mode);
-}
 
 /**
  * hpcc_enter_telemetry() - have W rule
@@ -143,8 +55,7 @@ void hpcc_enter_telemetry(struct sock *sk, struct hpcc_flow *flow)
 	struct tcp_sock *tp = tcp_sk(sk);
 
 	hpcc_watch_loss(tp, flow);
-	flow->silent_acks = 0;
-	flow->new_links = 0;
+	hpcc_silence_reset(flow);
 	hpcc_search_since(flow, tp->tcp_mstamp);
 	hpcc_set_searching(flow, true);
 	hpcc_conserve_end(flow);
@@ -178,29 +89,8 @@ static void hpcc_enter_classic(struct sock *sk, struct hpcc_flow *flow,
 void hpcc_begin_classic(struct sock *sk, struct hpcc_flow *flow, u32 hold)
 {
 	hpcc_watch_loss(tcp_sk(sk), flow);
-	flow->fallback.hold = hold;
+	hpcc_loss_hold(flow, hold);
 	hpcc_enter_classic(sk, flow, HPCC_MODE_CLASSIC);
-}
-
-/* A path that duplicates packets makes losses look late, for TCP as well; then late packets
- * may not end a fallback. Such a path is known by more copies than were sent twice; or, where
- * some fallbacks follow each other closely, by packets that were sent twice and did not come
- * twice: on a path where packets are late nearly all do. Of each number the last fallback's
- * counts half as much as what came since.
- */
-static void hpcc_judge_dsacks(const struct tcp_sock *tp, struct hpcc_flow *flow)
-{
-	u32 copies = tp->dsack_dups - flow->dsacks_base;
-	u32 retrans = tp->total_retrans - flow->retrans_base;
-
-	if (flow->fallback.rounds >= hpcc_far_rounds)
-		flow->dup_score = 0;
-	else if (copies + 2 < retrans - (retrans >> 2))
-		flow->dup_score = min(flow->dup_score + 2, hpcc_dup_score_max);
-	else
-		flow->dup_score -= flow->dup_score > 0;
-	flow->dsacks_base = tp->dsack_dups - (copies >> 1);
-	flow->retrans_base = tp->total_retrans - (retrans >> 1);
 }
 
 /* Telemetry is of no use: let classic go on with @ssthresh, for @least round trips at
@@ -222,7 +112,7 @@ static void hpcc_fall_back(struct sock *sk, struct hpcc_flow *flow,
 	if (why != HPCC_WHY_MUTED && inet_csk(sk)->icsk_ca_state != TCP_CA_Loss)
 		tcp_snd_cwnd_set(tp, max(tcp_snd_cwnd(tp), 2U));
 	hpcc_algo_forget(&flow->algo);
-	hpcc_fallback_leave(&flow->fallback, least, hpcc_lost(tp, flow));
+	hpcc_loss_leave(tp, flow, least);
 	hpcc_enter_classic(sk, flow, mode);
 	flow->why = why;
 	hpcc_notify(sk, flow, HPCC_EVENT_FALLBACK);
@@ -236,7 +126,7 @@ static void hpcc_return(struct sock *sk, struct hpcc_flow *flow)
 	hpcc_algo_restart(&flow->algo, &flow->params,
 			  (u64)tcp_snd_cwnd(tp) * tp->mss_cache << 16);
 	hpcc_algo_slow(&flow->algo);
-	flow->classic_cwnd = tcp_snd_cwnd(tp);
+	hpcc_loss_cap(flow, tcp_snd_cwnd(tp));
 	hpcc_enter_telemetry(sk, flow);
 	hpcc_count(sock_net(sk), HPCC_C_RETURNS);
 	hpcc_notify(sk, flow, HPCC_EVENT_RETURN);
@@ -257,7 +147,7 @@ static bool hpcc_try_next_carrier(struct sock *sk, struct hpcc_flow *flow)
 	} else {
 		return false;
 	}
-	flow->silent_acks = 0;
+	hpcc_silence_end(flow);
 	return true;
 }
 
@@ -275,51 +165,17 @@ static u32 hpcc_silent_ssthresh(const struct tcp_sock *tp, const struct hpcc_flo
 }
 
 /**
- * hpcc_silent() - fall back where telemetry of use has stopped
+ * hpcc_answer_silence() - telemetry of use has stopped: find it another way, or fall back
  * @sk: socket that runs hpcc
  * @flow: its flow
- * @rs: what the ACK told
- * @ack: what its records told
- *
- * Where all records are ignored, or each is of another link than the one before, W would
- * stay as it is for as long as that goes on. The first record of a link measures nothing
- * either, but it is not silence, as the next one can be measured against it; unless there
- * are more of them than links before one is measured, though there were data to send. (Of
- * who sends now and then, each record may come too long after the last one.)
+ * @ack: what the records of the ACK told
  *
  * Return: whether the connection runs classic now.
  */
-bool hpcc_silent(struct sock *sk, struct hpcc_flow *flow,
-		 const struct rate_sample *rs, const struct hpcc_ack *ack)
+bool hpcc_answer_silence(struct sock *sk, struct hpcc_flow *flow, const struct hpcc_ack *ack)
 {
-	const struct tcp_sock *tp = tcp_sk(sk);
-
-	if (likely(!(ack->bits & HPCC_ACK_NO_SAMPLE)) || flow->skipped) {
-		if (flow->mode != HPCC_MODE_TELEMETRY)
-			hpcc_set_mode(flow, HPCC_MODE_TELEMETRY);
-		flow->silent_acks = 0;
-		flow->new_links = 0;
-		return false;
-	}
-	if (ack->bits & HPCC_ACK_NEW && (rs->is_app_limited || tp->app_limited)) {
-		flow->silent_acks = 0;
-		return false;
-	}
-	if (ack->bits & HPCC_ACK_NEW && flow->new_links < READ_ONCE(flow->hops)) {
-		flow->new_links++;
-		return false;
-	}
-	if (ack->n)
-		hpcc_set_mode(flow, HPCC_MODE_STALE);
-	if (!rs->acked_sacked)
-		return false;
-	if (!hpcc_count_silent(tp, flow) ||
-	    tp->tcp_mstamp - flow->silent_since_us <=
-	    (flow->rx_window_active ? hpcc_silent_window_rtts : hpcc_silent_rtts) *
-	    (u64)(tp->srtt_us >> 3))
-		return false;
 	if (hpcc_remote_silent(sk, flow)) {
-		flow->silent_acks = 0;
+		hpcc_silence_end(flow);
 		return false;
 	}
 	if (unlikely(hpcc_try_next_carrier(sk, flow)))
@@ -328,53 +184,30 @@ bool hpcc_silent(struct sock *sk, struct hpcc_flow *flow,
 	hpcc_fall_back(sk, flow, HPCC_WHY_SILENCE,
 		       flow->mode == HPCC_MODE_STALE || ack->informed ?
 		       HPCC_MODE_CLASSIC_VERIFY : HPCC_MODE_CLASSIC,
-		       HPCC_HOLD_SILENCE, hpcc_silent_ssthresh(tp, flow));
+		       HPCC_HOLD_SILENCE, hpcc_silent_ssthresh(tcp_sk(sk), flow));
 	return true;
 }
 
 /**
- * hpcc_unseen_loss() - fall back where no link with telemetry explains losses
+ * hpcc_answer_loss() - no link with telemetry explains losses: fall back
  * @sk: socket that runs hpcc
  * @flow: its flow
- * @rs: what the ACK told
- *
- * What was lost may have been the segments with a trace.
- *
- * While the receiver computes W, few records come: a round trip of <hpcc/law/fallback.h> then lasts
- * until each hop has told whether it was busy.
- *
- * Return: whether the connection runs classic now.
  */
-bool hpcc_unseen_loss(struct sock *sk, struct hpcc_flow *flow,
-		      const struct rate_sample *rs)
+void hpcc_answer_loss(struct sock *sk, struct hpcc_flow *flow)
 {
 	const struct tcp_sock *tp = tcp_sk(sk);
 	u32 window;
 
-	if (likely(!hpcc_loss_ends(tp, flow, rs)))
-		return false;
-	hpcc_audit_begin(flow);
-	if (likely(!hpcc_fallback_ack(&flow->fallback, &flow->algo,
-				      tp->tcp_mstamp * NSEC_PER_USEC,
-				      rs->prior_delivered, tp->delivered,
-				      hpcc_lost(tp, flow), tp->snd_una)))
-		return false;
-	/* Half of what got through, as Reno answers a loss; after a return that failed no
-	 * more than classic had before, so that a try takes nothing from others.
-	 */
 	if (unlikely(flow->carrier == HPCC_CARRIER_IOAM) && flow->silent_acks &&
 	    READ_ONCE(flow->requests) - flow->silent_requests > hpcc_unanswered)
 		hpcc_carrier_stop(sk, flow);
-	window = max(hpcc_fallback_got(&flow->fallback, tp->delivered) / 2, 2U);
-	if (hpcc_algo_is_slow(&flow->algo, &flow->params))
-		window = min(window, flow->classic_cwnd);
+	window = hpcc_loss_window(tp, flow);
 	hpcc_count(sock_net(sk), HPCC_C_UNSEEN_LOSS);
 	hpcc_fall_back(sk, flow, HPCC_WHY_UNSEEN_LOSS,
 		       flow->mode == HPCC_MODE_STALE ? HPCC_MODE_CLASSIC_VERIFY :
 						       HPCC_MODE_CLASSIC,
 		       hpcc_fallback_cost(&flow->fallback, hpcc_lost(tp, flow),
 					  window), window);
-	return true;
 }
 
 /**
@@ -404,7 +237,7 @@ static void hpcc_classic_round(struct sock *sk, struct hpcc_flow *flow)
 	if (likely(!flow->carrier && !flow->probes))
 		return;
 	if (hpcc_mail_pending(flow))
-		flow->silent_acks = 0;
+		hpcc_silence_end(flow);
 	else if (hpcc_count_silent(tcp_sk(sk), flow))
 		hpcc_try_next_carrier(sk, flow);
 }
@@ -427,8 +260,7 @@ static void hpcc_classic_in_ack_event(struct sock *sk, u32 flags)
 	}
 	if (unlikely(READ_ONCE(flow->muted)))
 		hpcc_mute_ack(sk, flow);
-	if (!flow->duplicates && flow->dup_score < hpcc_dup_score_max)
-		hpcc_fallback_late(&flow->fallback, hpcc_lost(tp, flow));
+	hpcc_loss_late(tp, flow);
 	/* A record that waits while the flow is muted came before the RTO. */
 	if (!hpcc_mail_pending(flow) || !hpcc_fallback_over(&flow->fallback) ||
 	    READ_ONCE(flow->muted))

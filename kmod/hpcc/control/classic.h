@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* Which response a connection runs (classic.c). */
+#ifndef _HPCC_CONTROL_CLASSIC_H
+#define _HPCC_CONTROL_CLASSIC_H
+
+#include <net/tcp.h>
+
+#include "flow/flow.h"
+
+struct hpcc_ack;
+
+/**
+ * hpcc_set_mode() - set which response a connection runs
+ * @flow: a flow
+ * @mode: which
+ */
+static inline void hpcc_set_mode(struct hpcc_flow *flow, enum hpcc_mode mode)
+{
+	WRITE_ONCE(flow->mode, mode);
+}
+
+void hpcc_enter_telemetry(struct sock *sk, struct hpcc_flow *flow);
+void hpcc_begin_classic(struct sock *sk, struct hpcc_flow *flow, u32 hold);
+bool hpcc_answer_silence(struct sock *sk, struct hpcc_flow *flow, const struct hpcc_ack *ack);
+void hpcc_answer_loss(struct sock *sk, struct hpcc_flow *flow);
+void hpcc_rto(struct sock *sk, struct hpcc_flow *flow);
+
+#endif /* _HPCC_CONTROL_CLASSIC_H */

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* Losses that no link with telemetry explains (loss.c). */
+#ifndef _HPCC_CONTROL_LOSS_H
+#define _HPCC_CONTROL_LOSS_H
+
+#include <net/tcp.h>
+
+#include "flow/flow.h"
+
+/* Where hops do not tell, losses are judged after so many T. */
+#define HPCC_AUDIT_AGE_T	128
+
+/**
+ * hpcc_loss_ends() - whether a round trip in which losses are judged ends with an ACK
+ * @tp: socket
+ * @flow: its flow
+ * @rs: what the ACK told
+ */
+static inline bool hpcc_loss_ends(const struct tcp_sock *tp, struct hpcc_flow *flow,
+				  const struct rate_sample *rs)
+{
+	if (!rs->prior_mstamp ||
+	    !hpcc_fallback_ends(&flow->fallback, &flow->algo, rs->prior_delivered))
+		return false;
+	return likely(!flow->rx_window_active) ||
+	       !((BIT(READ_ONCE(flow->hops)) - 1) & ~flow->audit_seen) ||
+	       tp->tcp_mstamp * NSEC_PER_USEC - flow->fallback.round_start >
+	       flow->params.T * HPCC_AUDIT_AGE_T;
+}
+
+/**
+ * hpcc_loss_cap() - bound classic's window if the next try of telemetry fails
+ * @flow: a flow
+ * @cwnd: cwnd of classic until now; ~0: no bound
+ */
+static inline void hpcc_loss_cap(struct hpcc_flow *flow, u32 cwnd)
+{
+	flow->classic_cwnd = cwnd;
+}
+
+/**
+ * hpcc_loss_hold() - have classic run for some round trips at least
+ * @flow: a flow, of which hpcc_watch_loss() counts losses
+ * @hold: round trips
+ */
+static inline void hpcc_loss_hold(struct hpcc_flow *flow, u32 hold)
+{
+	flow->fallback.hold = hold;
+}
+
+void hpcc_count_dsack(const struct tcp_sock *tp, struct hpcc_flow *flow);
+u32 hpcc_lost(const struct tcp_sock *tp, const struct hpcc_flow *flow);
+void hpcc_watch_loss(const struct tcp_sock *tp, struct hpcc_flow *flow);
+void hpcc_loss_undone(const struct tcp_sock *tp, struct hpcc_flow *flow);
+u32 hpcc_classic_hold(const struct tcp_sock *tp, const struct hpcc_flow *flow);
+void hpcc_loss_follow_T(const struct tcp_sock *tp, struct hpcc_flow *flow, u64 W_init_q16);
+void hpcc_loss_rto(const struct tcp_sock *tp, struct hpcc_flow *flow);
+bool hpcc_unseen_loss(const struct tcp_sock *tp, struct hpcc_flow *flow,
+		      const struct rate_sample *rs);
+u32 hpcc_loss_window(const struct tcp_sock *tp, const struct hpcc_flow *flow);
+void hpcc_judge_dsacks(const struct tcp_sock *tp, struct hpcc_flow *flow);
+void hpcc_loss_leave(const struct tcp_sock *tp, struct hpcc_flow *flow, u32 least);
+void hpcc_loss_late(const struct tcp_sock *tp, struct hpcc_flow *flow);
+
+#endif /* _HPCC_CONTROL_LOSS_H */

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* Telemetry of use has stopped (silence.c). */
+#ifndef _HPCC_CONTROL_SILENCE_H
+#define _HPCC_CONTROL_SILENCE_H
+
+#include <net/tcp.h>
+
+#include "flow/flow.h"
+
+struct hpcc_ack;
+
+/* Telemetry has stopped after more requests and ACKs than this without a record of use. */
+#define HPCC_SILENT_ACKS	8
+
+/**
+ * hpcc_count_silent() - count an ACK of new data that brings no record of use
+ * @tp: socket
+ * @flow: its flow
+ *
+ * Return: whether there were enough ACKs and requests for silence; hpcc_is_silent() asks how long
+ * they took.
+ */
+static inline bool hpcc_count_silent(const struct tcp_sock *tp, struct hpcc_flow *flow)
+{
+	if (!flow->silent_acks) {
+		flow->silent_since_us = tp->tcp_mstamp;
+		flow->silent_requests = READ_ONCE(flow->requests);
+	}
+	if (flow->silent_acks <= HPCC_SILENT_ACKS)
+		flow->silent_acks++;
+	return flow->silent_acks > HPCC_SILENT_ACKS &&
+	       READ_ONCE(flow->requests) - flow->silent_requests > HPCC_SILENT_ACKS;
+}
+
+/**
+ * hpcc_silence_end() - there is telemetry, or it gets another try
+ * @flow: a flow
+ */
+static inline void hpcc_silence_end(struct hpcc_flow *flow)
+{
+	flow->silent_acks = 0;
+}
+
+/**
+ * hpcc_silence_reset() - a link was measured, or W begins to rule
+ * @flow: a flow
+ */
+static inline void hpcc_silence_reset(struct hpcc_flow *flow)
+{
+	flow->silent_acks = 0;
+	flow->new_links = 0;
+}
+
+bool hpcc_is_silent(const struct tcp_sock *tp, struct hpcc_flow *flow,
+		    const struct rate_sample *rs, const struct hpcc_ack *ack);
+
+#endif /* _HPCC_CONTROL_SILENCE_H */
