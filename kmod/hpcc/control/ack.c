@@ -32,14 +32,14 @@
 #include "control/silence.h"
 #include "control/switch_response.h"
 #include "control/window.h"
+#include "flow/notify.h"
 #include "hook/handshake.h"
 #include "netns/policy.h"
-#include "observe/netlink.h"
 #include "telemetry/identify.h"
 #include "telemetry/mailbox.h"
 
 #define CREATE_TRACE_POINTS
-#include "observe/trace.h"
+#include "control/trace.h"
 
 /* The first round trips, in which each segment asks for telemetry. */
 static const u32 hpcc_begin_rtts = 4;

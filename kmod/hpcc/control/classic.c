@@ -36,8 +36,8 @@
 #include "control/receiver.h"
 #include "control/silence.h"
 #include "control/window.h"
+#include "flow/notify.h"
 #include "netns/net.h"
-#include "observe/netlink.h"
 #include "telemetry/mailbox.h"
 
 /* Of so many requests since the last record of use one should have been answered. */

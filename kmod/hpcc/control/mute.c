@@ -23,7 +23,6 @@
 #include "control/cc.h"
 #include "control/mute.h"
 #include "control/probe.h"
-#include "observe/netlink.h"
 
 /* ACKs without an option after the first one that was lost, and after many. */
 #define HPCC_PAUSE		64

@@ -27,8 +27,8 @@
 #include "control/mute.h"
 #include "control/probe.h"
 #include "control/window.h"
+#include "flow/notify.h"
 #include "netns/policy.h"
-#include "observe/netlink.h"
 #include "telemetry/mailbox.h"
 #include "telemetry/request.h"
 

@@ -15,9 +15,9 @@
 #include <net/ipv6.h>
 #include <hpcc/compat.h>
 
+#include "netns/addr.h"
 #include "netns/policy.h"
 #include "netns/table.h"
-#include "observe/netlink.h"
 
 /* Bounds how long those who ask take. */
 #define HPCC_ROUTES_MAX	200
@@ -90,6 +90,19 @@ struct hpcc_peer_policy hpcc_peer_policy_of(const struct sock *sk)
 }
 
 /* ---- Netlink ------------------------------------------------------------------------ */
+
+/**
+ * hpcc_addr_validate() - check an address, of IPv4 or IPv6
+ * @attr: its attribute
+ * @extack: says what is wrong
+ */
+int hpcc_addr_validate(const struct nlattr *attr, struct netlink_ext_ack *extack)
+{
+	if (nla_len(attr) == sizeof(struct in_addr) || nla_len(attr) == sizeof(struct in6_addr))
+		return 0;
+	NL_SET_ERR_MSG_ATTR(extack, attr, "an address has 4 or 16 bytes");
+	return -EINVAL;
+}
 
 static const struct nla_policy hpcc_route_policy[HPCC_A_ROUTE_MAX + 1] = {
 	[HPCC_A_ROUTE_PREFIX]	= NLA_POLICY_VALIDATE_FN(NLA_BINARY, hpcc_addr_validate),

@@ -9,9 +9,9 @@
  */
 #include <linux/slab.h>
 #include <linux/sort.h>
+#include <net/sock.h>
 
 #include "netns/table.h"
-#include "observe/netlink.h"
 
 static const struct hpcc_table_type *hpcc_table_type_of(u8 cmd)
 {

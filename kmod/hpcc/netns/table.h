@@ -47,6 +47,9 @@ struct hpcc_table_type {
 	int (*put)(struct sk_buff *skb, const void *entry);
 };
 
+/* Messages with entries are of this family, which the room observe/ defines (netlink.c). */
+extern struct genl_family hpcc_family;
+
 extern const struct hpcc_table_type hpcc_links;
 extern const struct hpcc_table_type hpcc_routes;
 extern const struct nla_policy hpcc_links_policy[HPCC_A_TABLE_LINK + 1];

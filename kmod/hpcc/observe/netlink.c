@@ -15,12 +15,14 @@
 
 #include "common/peek.h"
 #include "control/cc.h"
+#include "control/trace.h"
 #include "flow/flow.h"
+#include "flow/notify.h"
 #include "hook/handshake.h"
+#include "netns/addr.h"
 #include "netns/net.h"
 #include "netns/table.h"
 #include "observe/netlink.h"
-#include "observe/trace.h"
 #include "telemetry/identify.h"
 
 enum {
@@ -36,19 +38,6 @@ static const struct genl_multicast_group hpcc_mcgrps[] = {
 
 /* Events of a flow in a second. */
 #define HPCC_NL_EVENTS		8
-
-/**
- * hpcc_addr_validate() - check an address, of IPv4 or IPv6
- * @attr: its attribute
- * @extack: says what is wrong
- */
-int hpcc_addr_validate(const struct nlattr *attr, struct netlink_ext_ack *extack)
-{
-	if (nla_len(attr) == sizeof(struct in_addr) || nla_len(attr) == sizeof(struct in6_addr))
-		return 0;
-	NL_SET_ERR_MSG_ATTR(extack, attr, "an address has 4 or 16 bytes");
-	return -EINVAL;
-}
 
 /* What selects flows. */
 static const struct nla_policy hpcc_flow_policy[HPCC_A_FLOW_IDENTIFY + 1] = {

@@ -9,40 +9,7 @@
 
 #include "flow/flow.h"
 
-extern struct genl_family hpcc_family;
-
-int hpcc_addr_validate(const struct nlattr *attr, struct netlink_ext_ack *extack);
 int hpcc_netlink_init(void);
 void hpcc_netlink_exit(void);
-void hpcc_notify(struct sock *sk, struct hpcc_flow *flow, enum hpcc_event event);
-
-/**
- * hpcc_put_addr() - put an address into a message
- * @skb: the message
- * @type: the attribute
- * @addr: the address; IPv4 in its mapped form gets 4 bytes
- */
-static inline int hpcc_put_addr(struct sk_buff *skb, int type, const struct in6_addr *addr)
-{
-	if (ipv6_addr_v4mapped(addr))
-		return nla_put_in_addr(skb, type, addr->s6_addr32[3]);
-	return nla_put_in6_addr(skb, type, addr);
-}
-
-/**
- * hpcc_get_addr() - the address of an attribute
- * @attr: an attribute that hpcc_addr_validate() accepts
- *
- * Return: the address; IPv4 in its mapped form.
- */
-static inline struct in6_addr hpcc_get_addr(const struct nlattr *attr)
-{
-	struct in6_addr addr;
-
-	if (nla_len(attr) == sizeof(addr))
-		return nla_get_in6_addr(attr);
-	ipv6_addr_set_v4mapped(nla_get_in_addr(attr), &addr);
-	return addr;
-}
 
 #endif /* _HPCC_OBSERVE_NETLINK_H */

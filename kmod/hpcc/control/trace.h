@@ -3,8 +3,8 @@
 #undef TRACE_SYSTEM
 #define TRACE_SYSTEM hpcc
 
-#if !defined(_HPCC_OBSERVE_TRACE_H) || defined(TRACE_HEADER_MULTI_READ)
-#define _HPCC_OBSERVE_TRACE_H
+#if !defined(_HPCC_CONTROL_TRACE_H) || defined(TRACE_HEADER_MULTI_READ)
+#define _HPCC_CONTROL_TRACE_H
 
 #include <linux/hpcc_netlink.h>
 #include <linux/sock_diag.h>
@@ -110,10 +110,10 @@ TRACE_EVENT(hpcc_mode,
 		  __entry->cwnd, (u64)__entry->cookie[1] << 32 | __entry->cookie[0])
 );
 
-#endif /* _HPCC_OBSERVE_TRACE_H */
+#endif /* _HPCC_CONTROL_TRACE_H */
 
 #undef TRACE_INCLUDE_PATH
-#define TRACE_INCLUDE_PATH observe
+#define TRACE_INCLUDE_PATH control
 #undef TRACE_INCLUDE_FILE
 #define TRACE_INCLUDE_FILE trace
 #include <trace/define_trace.h>

@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* What happens to a flow, for those who observe it. The room observe/ defines this (netlink.c). */
+#ifndef _HPCC_FLOW_NOTIFY_H
+#define _HPCC_FLOW_NOTIFY_H
+
+#include <linux/hpcc_netlink.h>
+#include <net/sock.h>
+
+struct hpcc_flow;
+
+void hpcc_notify(struct sock *sk, struct hpcc_flow *flow, enum hpcc_event event);
+
+#endif /* _HPCC_FLOW_NOTIFY_H */
