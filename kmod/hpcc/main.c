@@ -17,9 +17,9 @@
 
 #include "carrier/carrier.h"
 #include "common/setup.h"
+#include "control/agreement.h"
 #include "control/cc.h"
 #include "flow/flow.h"
-#include "hook/handshake.h"
 #include "netns/net.h"
 #include "netns/table.h"
 #include "observe/netlink.h"
@@ -198,7 +198,7 @@ static int __init hpcc_init(void)
 	err = hpcc_csig_check();
 	if (err)
 		return err;
-	hpcc_handshake_init();
+	hpcc_agreement_init();
 	hpcc_cc_init();
 	/* From here on sockets may run hpcc, so nothing may fail. */
 	err = tcp_register_congestion_control(&hpcc_ops);

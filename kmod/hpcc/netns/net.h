@@ -264,7 +264,7 @@ struct hpcc_sysctls {
  * @path_end: clears @identify_active
  * @tables: by enum hpcc_table_id, NULL: empty; RCU; written under @path_lock
  * @census: flows by the device that they come in by
- * @agreements: notes about handshakes, NULL before the first; RCU (handshake.c)
+ * @agreements: notes about handshakes, NULL before the first; RCU (agreement.c)
  * @retired_agreements: what @agreements was, while the namespace goes
  */
 struct hpcc_net {

@@ -14,11 +14,11 @@
 #include <net/genetlink.h>
 
 #include "common/peek.h"
+#include "control/agreement.h"
 #include "control/cc.h"
 #include "control/trace.h"
 #include "flow/flow.h"
 #include "flow/notify.h"
-#include "hook/handshake.h"
 #include "netns/addr.h"
 #include "netns/net.h"
 #include "netns/table.h"
