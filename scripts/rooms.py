@@ -23,6 +23,7 @@ ROOMS = {
 
 # Owners of the fields of struct hpcc_flow.
 OWNERS = {
+    "carrier/carrier.c": "carrier",
     "carrier/csig.c": "signal csig",
     "carrier/ioam.c": "ioam_paused ioam_confirmed ioam_seq mixed trace_rx",
     "control/ack.c": "algo params min_rtt_us tlp unpaced hop_records sample_ns una full_us prior_W_q16 "
@@ -33,14 +34,14 @@ OWNERS = {
     "control/loss.c": "fallback dsacked dsack_excess dsack_delivered dsacks_base retrans_base classic_cwnd duplicates "
                       "dup_score",
     "control/mute.c": "muted pause next_pause paused paused_at rto_received rto_requests",
-    "control/probe.c": "probes answer probing carrier last_request_delivered last_request_segs answered_ns",
+    "control/probe.c": "probes answer probing last_request_delivered last_request_segs answered_ns",
     "control/receiver.c": "rx_window_new rx_window_active rx remote",
     "control/silence.c": "silent_acks silent_since_us silent_requests new_links",
     "control/switch_response.c": "response",
     "control/window.c": "mss_recip mss ext_hdr_len burst stamped searching dirty conserving conserve_delivered began_us "
                         "reserved ip_optlen",
-    "flow/flow.c": "kind slots node sk caps rx_window_agreed nodes ignored dead lock id rcu",
-    "hook/local_out.c": "next_hop snd_end prompt_end echo_ack echo_at",
+    "flow/flow.c": "kind slots node sk caps rx_window_agreed nodes snd_end ignored dead lock id rcu",
+    "hook/local_out.c": "next_hop prompt_end echo_ack echo_at",
     "hook/options.c": "received device",
     "observe/netlink.c": "events events_since missed",
     "telemetry/identify.c": "identify_active path",

@@ -11,6 +11,12 @@
 #include "flow/flow.h"
 #include "packet/segment.h"
 
+/* ---- The choice (carrier.c) ---- */
+
+bool hpcc_carrier_is_probed(u8 carrier);
+void hpcc_carrier_begin(const struct sock *sk, struct hpcc_flow *flow);
+bool hpcc_carrier_end(const struct sock *sk, struct hpcc_flow *flow);
+
 /* ---- IOAM (ioam.c) ---- */
 
 /**
@@ -38,7 +44,8 @@ void hpcc_trace_end(struct hpcc_trace_rx *rx, int hops, u64 now_ns);
 bool hpcc_ioam_out(struct hpcc_segment *seg, u32 nodes);
 void hpcc_ioam_in(struct hpcc_flow *flow, const struct hpcc_arrival *in,
 		  const struct hpcc_opt *opt, const u8 *records);
-void hpcc_ioam_rto(struct sock *sk, struct hpcc_flow *flow);
+void hpcc_ioam_begin(const struct tcp_sock *tp, struct hpcc_flow *flow);
+bool hpcc_ioam_rto(const struct tcp_sock *tp, struct hpcc_flow *flow);
 void hpcc_ioam_ack(const struct tcp_sock *tp, struct hpcc_flow *flow, bool informed);
 
 /**

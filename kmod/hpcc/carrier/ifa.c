@@ -33,7 +33,6 @@
 
 #include "carrier/carrier.h"
 #include "common/peek.h"
-#include "control/probe.h"
 #include "netns/links.h"
 #include "telemetry/mailbox.h"
 
@@ -253,8 +252,7 @@ static void hpcc_ifa_take(struct sock *sk, struct hpcc_flow *flow, struct hpcc_a
 		hpcc_count_rcu(net, HPCC_C_IFA_IGNORED);
 		return;
 	}
-	hpcc_options_in(flow, in, at, pos);
-	hpcc_probe_arrived(sk, flow);
+	hpcc_stack_in(sk, flow, in, at, pos);
 }
 
 /**

@@ -23,7 +23,6 @@
 #include <hpcc/carrier/ioam.h>
 
 #include "carrier/carrier.h"
-#include "control/probe.h"
 #include "netns/links.h"
 #include "telemetry/mailbox.h"
 
@@ -58,25 +57,36 @@ bool hpcc_ioam_out(struct hpcc_segment *seg, u32 nodes)
 }
 
 /**
+ * hpcc_ioam_begin() - traces have yet to show that the path delivers them
+ * @tp: socket, under its lock
+ * @flow: its new flow
+ */
+void hpcc_ioam_begin(const struct tcp_sock *tp, struct hpcc_flow *flow)
+{
+	flow->ioam_seq = tp->snd_una;
+}
+
+/**
  * hpcc_ioam_rto() - an RTO: something on the path may drop packets with extension headers
- * @sk: socket, under its lock
+ * @tp: socket, under its lock
  * @flow: its flow, of which traces carry requests
  *
  * Where traces brought telemetry since the last RTO, the TCP option carries requests until what
  * was lost first has come, and traces get another try; else they end. While the TCP option
  * carries requests, or probes do, no trace was the reason.
+ *
+ * Return: whether traces end: the caller stops the carrier.
  */
-void hpcc_ioam_rto(struct sock *sk, struct hpcc_flow *flow)
+bool hpcc_ioam_rto(const struct tcp_sock *tp, struct hpcc_flow *flow)
 {
 	if (flow->ioam_paused || flow->probes)
-		return;
-	if (!flow->ioam_confirmed) {
-		hpcc_carrier_stop(sk, flow);
-		return;
-	}
+		return false;
+	if (!flow->ioam_confirmed)
+		return true;
 	flow->ioam_confirmed = false;
-	flow->ioam_seq = tcp_sk(sk)->snd_una;
+	flow->ioam_seq = tp->snd_una;
 	WRITE_ONCE(flow->ioam_paused, true);
+	return false;
 }
 
 /**

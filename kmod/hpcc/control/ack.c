@@ -22,8 +22,6 @@
 
 #include "carrier/carrier.h"
 #include "common/device.h"
-#include "common/receive.h"
-#include "control/agreement.h"
 #include "control/cc.h"
 #include "control/census.h"
 #include "control/classic.h"
@@ -34,7 +32,7 @@
 #include "control/switch_response.h"
 #include "control/window.h"
 #include "flow/notify.h"
-#include "netns/policy.h"
+#include "netns/net.h"
 #include "telemetry/identify.h"
 #include "telemetry/mailbox.h"
 
@@ -95,6 +93,36 @@ static void hpcc_set_T(struct sock *sk, struct hpcc_flow *flow)
 	WRITE_ONCE(flow->sample_ns, sample ? T_ns / sample : 0);
 	hpcc_set_scale(flow, hpcc_scale_for(T_ns));
 	hpcc_remote_follow_T(sk, flow);
+}
+
+/**
+ * hpcc_law_begin() - set the parameters and W of a new flow
+ * @sk: socket
+ * @flow: its flow
+ */
+void hpcc_law_begin(struct sock *sk, struct hpcc_flow *flow)
+{
+	const struct hpcc_sysctls *sysctls = &hpcc_pernet(sock_net(sk))->sysctls;
+
+	hpcc_set_T(sk, flow);
+	hpcc_algo_init(&flow->algo, &flow->params);
+	flow->algo.per_rtt = READ_ONCE(sysctls->per_rtt);
+	flow->hop_records = READ_ONCE(sysctls->hop_records);
+	flow->tlp.dsacks = tcp_sk(sk)->dsack_dups;
+}
+
+/**
+ * hpcc_law_slow() - begin slow start with TCP's own window
+ * @sk: socket
+ * @flow: its flow
+ */
+void hpcc_law_slow(const struct sock *sk, struct hpcc_flow *flow)
+{
+	const struct tcp_sock *tp = tcp_sk(sk);
+
+	hpcc_algo_restart(&flow->algo, &flow->params,
+			  (u64)tcp_snd_cwnd(tp) * tp->mss_cache << 16);
+	hpcc_algo_slow(&flow->algo);
 }
 
 /* T changed, and W_init with it: W has to stay within, or R = W/T would exceed
@@ -432,110 +460,6 @@ static u32 hpcc_sndbuf_expand(struct sock *sk)
 {
 	/* As BBR: room for the window, and for its double while it grows. */
 	return 3;
-}
-
-/* Begin by telemetry; or, where setsockopt() brings a connection back that has fallen back
- * before (@prior_hold > 1), with classic. A connection that comes back, or whose handshake took too
- * long, starts slowly from TCP's own window.
- */
-static void hpcc_begin_flow(struct sock *sk, struct hpcc_flow *flow, u32 prior_hold)
-{
-	const struct hpcc_sysctls *sysctls = &hpcc_pernet(sock_net(sk))->sysctls;
-	const struct tcp_sock *tp = tcp_sk(sk);
-
-	hpcc_set_T(sk, flow);
-	hpcc_algo_init(&flow->algo, &flow->params);
-	flow->algo.per_rtt = READ_ONCE(sysctls->per_rtt);
-	flow->hop_records = READ_ONCE(sysctls->hop_records);
-	hpcc_loss_cap(flow, ~0U);
-	flow->tlp.dsacks = tp->dsack_dups;
-	hpcc_probes_set(sk, flow, READ_ONCE(sysctls->probes) ||
-			hpcc_carrier_is_probed(flow->carrier));
-	if (prior_hold || !hpcc_starts_at_line_rate(sk, READ_ONCE(sysctls->base_rtt_ns),
-						    READ_ONCE(sysctls->start_rtt_ns))) {
-		hpcc_algo_restart(&flow->algo, &flow->params,
-				  (u64)tcp_snd_cwnd(tp) * tp->mss_cache << 16);
-		hpcc_algo_slow(&flow->algo);
-	} else {
-		hpcc_open_window(sk, flow->params.W_max_q16 >> 16);
-	}
-	hpcc_remote_begin(sk, flow);
-	if (prior_hold > 1)
-		hpcc_begin_classic(sk, flow, prior_hold - 1);
-	else
-		hpcc_enter_telemetry(sk, flow);
-}
-
-static void hpcc_begin_without(struct sock *sk, enum hpcc_counter why)
-{
-	hpcc_run(sk, true, false);
-	hpcc_count(sock_net(sk), why);
-}
-
-/* Start with W = W_init where both ends agreed (draft section 5: flows start
- * at line rate), else classic. A socket that comes before the module is set up (main.c) runs
- * classic without a flow; its note stays, so that setsockopt() may begin again.
- */
-static void hpcc_begin(struct sock *sk)
-{
-	struct hpcc_ca *ca = inet_csk_ca(sk);
-	enum hpcc_counter why;
-	struct hpcc_flow *flow;
-	u32 prior_hold;
-	u16 caps;
-	u8 kind;
-
-	ca->flow = NULL;
-	if (unlikely(!hpcc_is_up())) {
-		hpcc_run(sk, true, false);
-		return;
-	}
-	caps = hpcc_agreed(sk, &prior_hold, &kind);
-	if (!caps) {
-		hpcc_begin_without(sk, HPCC_C_NOT_AGREED);
-		return;
-	}
-	/* Who comes back by setsockopt() has agreed: the peer may still compute W. */
-	if (!prior_hold && !hpcc_peer_policy_of(sk).where)
-		caps &= ~HPCC_CAP_WINDOW;
-	flow = hpcc_flow_create(sk, caps, kind, &why);
-	if (!flow) {
-		/* setsockopt() may find room later. */
-		hpcc_agreement_save(sk, prior_hold, caps, kind);
-		hpcc_begin_without(sk, why);
-		return;
-	}
-	hpcc_begin_flow(sk, flow, prior_hold);
-	ca->flow = flow;
-	hpcc_count(sock_net(sk), HPCC_C_AGREED);
-}
-
-/**
- * hpcc_release() - a socket leaves hpcc, or ends
- * @sk: socket that runs hpcc or classic
- *
- * Leaves a note for setsockopt(): the connection agreed, and how long classic is to run.
- */
-void hpcc_release(struct sock *sk)
-{
-	struct hpcc_ca *ca = inet_csk_ca(sk);
-	struct hpcc_flow *flow = ca->flow;
-
-	/* For a socket that connects once more: its SYN has to ask for ECN. */
-	WRITE_ONCE(inet_csk(sk)->icsk_ca_ops, &hpcc_ops);
-	if (!flow)
-		return;
-	ca->flow = NULL;
-	/* setsockopt() may have taken the reserve back since the last ACK. */
-	hpcc_reserve_restore(sk, flow);
-	hpcc_reserve(sk, flow, 0);
-	hpcc_pacing_restore(sk, &flow->burst, &flow->stamped);
-	hpcc_rx_end(sk, flow);
-	if ((1 << sk->sk_state) & (TCPF_ESTABLISHED | TCPF_CLOSE_WAIT |
-				   TCPF_FIN_WAIT1 | TCPF_FIN_WAIT2))
-		hpcc_agreement_save(sk, 1 + hpcc_classic_hold(tcp_sk(sk), flow),
-				    flow->caps, flow->kind);
-	hpcc_flow_destroy(flow);
 }
 
 struct tcp_congestion_ops hpcc_ops __read_mostly = {

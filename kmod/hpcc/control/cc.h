@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Congestion control: callbacks (ack.c), modes (classic.c), what carries requests (probe.c), W
- * and R (window.c).
- */
+/* Congestion control: callbacks (ack.c, classic.c), begin and end of a flow (lifetime.c). */
 #ifndef _HPCC_CONTROL_CC_H
 #define _HPCC_CONTROL_CC_H
 
@@ -83,10 +81,11 @@ struct hpcc_ack {
 
 bool hpcc_measure_only(struct sock *sk, struct hpcc_flow *flow);
 void hpcc_in_ack_event(struct sock *sk, u32 flags);
+void hpcc_begin(struct sock *sk);
 void hpcc_release(struct sock *sk);
+void hpcc_law_begin(struct sock *sk, struct hpcc_flow *flow);
+void hpcc_law_slow(const struct sock *sk, struct hpcc_flow *flow);
 
-bool hpcc_carrier_is_probed(u8 carrier);
-u8 hpcc_carrier_for(const struct sock *sk, u16 caps);
 size_t hpcc_get_info(struct sock *sk, u32 ext, int *attr, union tcp_cc_info *info);
 
 #endif /* _HPCC_CONTROL_CC_H */

@@ -123,9 +123,7 @@ static void hpcc_return(struct sock *sk, struct hpcc_flow *flow)
 	struct tcp_sock *tp = tcp_sk(sk);
 
 	hpcc_algo_forget(&flow->algo);
-	hpcc_algo_restart(&flow->algo, &flow->params,
-			  (u64)tcp_snd_cwnd(tp) * tp->mss_cache << 16);
-	hpcc_algo_slow(&flow->algo);
+	hpcc_law_slow(sk, flow);
 	hpcc_loss_cap(flow, tcp_snd_cwnd(tp));
 	hpcc_enter_telemetry(sk, flow);
 	hpcc_count(sock_net(sk), HPCC_C_RETURNS);
@@ -219,8 +217,8 @@ void hpcc_rto(struct sock *sk, struct hpcc_flow *flow)
 {
 	bool muted = hpcc_mute_rto(sk, flow);
 
-	if (unlikely(flow->carrier == HPCC_CARRIER_IOAM))
-		hpcc_ioam_rto(sk, flow);
+	if (unlikely(flow->carrier == HPCC_CARRIER_IOAM) && hpcc_ioam_rto(tcp_sk(sk), flow))
+		hpcc_carrier_stop(sk, flow);
 	if (likely(!muted))
 		return;
 	hpcc_notify(sk, flow, HPCC_EVENT_MUTED);

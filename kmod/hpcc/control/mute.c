@@ -44,7 +44,7 @@
  * @sk: socket, under its lock
  * @flow: its flow
  *
- * IOAM goes first: hpcc_ioam_rto() has the TCP option carry the next requests.
+ * IOAM goes first: after hpcc_ioam_rto() the TCP option carries the next requests.
  *
  * Return: whether the flow is muted from now on.
  */

@@ -28,7 +28,6 @@
 #include "control/probe.h"
 #include "control/window.h"
 #include "flow/notify.h"
-#include "netns/policy.h"
 #include "telemetry/mailbox.h"
 #include "telemetry/request.h"
 
@@ -48,53 +47,6 @@ static const u32 hpcc_probe_round_segs = 16;
  */
 static const u32 hpcc_answer_shift = 6;
 
-/* Of what switches fill in besides the TCP option: who understands it, what is counted when it
- * ends, and whether it goes in probes only.
- */
-static const struct hpcc_carrier_info {
-	u16 cap;
-	bool probed;
-	enum hpcc_counter stopped;
-} hpcc_carriers[] = {
-	[HPCC_CARRIER_TCP] = {},
-	[HPCC_CARRIER_IOAM] = { HPCC_CAP_IOAM, false, HPCC_C_IOAM_STOPPED },
-	[HPCC_CARRIER_INT] = { HPCC_CAP_INT, true, HPCC_C_INT_STOPPED },
-	[HPCC_CARRIER_IFA] = { HPCC_CAP_IFA, true, HPCC_C_IFA_STOPPED },
-	[HPCC_CARRIER_CSIG] = { HPCC_CAP_CSIG, true, HPCC_C_CSIG_STOPPED },
-};
-
-/**
- * hpcc_carrier_is_probed() - whether a carrier goes in probes only
- * @carrier: enum hpcc_carrier
- */
-bool hpcc_carrier_is_probed(u8 carrier)
-{
-	return hpcc_carriers[carrier].probed;
-}
-
-/**
- * hpcc_carrier_for() - what switches are to fill in for a connection
- * @sk: its socket
- * @caps: HPCC_CAP_* of the peer
- *
- * What its route says, if the peer understands that, and else the TCP option. Probes need SACK;
- * IOAM needs IPv6.
- *
- * Return: enum hpcc_carrier.
- */
-u8 hpcc_carrier_for(const struct sock *sk, u16 caps)
-{
-	u8 carrier = hpcc_peer_policy_of(sk).carrier;
-
-	BUILD_BUG_ON(ARRAY_SIZE(hpcc_carriers) != HPCC_CARRIER_MAX + 1);
-	if (!(caps & hpcc_carriers[carrier].cap) ||
-	    (hpcc_carriers[carrier].probed && !tcp_is_sack(tcp_sk(sk))) ||
-	    (carrier == HPCC_CARRIER_IOAM &&
-	     inet_csk(sk)->icsk_af_ops->net_header_len != sizeof(struct ipv6hdr)))
-		return HPCC_CARRIER_TCP;
-	return carrier;
-}
-
 /**
  * hpcc_carrier_stop() - have the TCP option carry requests from now on
  * @sk: socket, under its lock
@@ -102,12 +54,9 @@ u8 hpcc_carrier_for(const struct sock *sk, u16 caps)
  */
 void hpcc_carrier_stop(struct sock *sk, struct hpcc_flow *flow)
 {
-	const struct hpcc_carrier_info *info = &hpcc_carriers[flow->carrier];
+	bool probes = hpcc_carrier_end(sk, flow);
 
-	WRITE_ONCE(flow->carrier, HPCC_CARRIER_TCP);
-	hpcc_probes_set(sk, flow, flow->probes &&
-			(!info->probed || READ_ONCE(hpcc_pernet(sock_net(sk))->sysctls.probes)));
-	hpcc_count(sock_net(sk), info->stopped);
+	hpcc_probes_set(sk, flow, flow->probes && probes);
 }
 
 /**

@@ -11,12 +11,11 @@
  * hpcc_answer_later() - have hpcc_probe_answer() run with the next segment that TCP processes
  * @flow: a flow
  *
- * hpcc_probe_answer() that sees this sees the records that were stored before.
- *
  * Context: LOCAL_IN, LOCAL_OUT.
  */
 static inline void hpcc_answer_later(struct hpcc_flow *flow)
 {
+	/* hpcc_probe_answer() that sees this sees the records. */
 	smp_store_release(&flow->answer, true);
 }
 

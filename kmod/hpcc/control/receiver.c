@@ -254,19 +254,6 @@ u32 hpcc_window_write(struct hpcc_flow *flow, u8 *p)
 	return hpcc_opt_len(1);
 }
 
-/**
- * hpcc_rx_free() - free what a receiver keeps, with its flow
- * @flow: a flow that nobody uses any more
- */
-void hpcc_rx_free(struct hpcc_flow *flow)
-{
-	struct hpcc_rx *rx = rcu_access_pointer(flow->rx);
-
-	if (rx)
-		kfree(rx->state.algo.L);
-	kfree(rx);
-}
-
 /* The state of a receiver, made for the first parameters. The caller has the socket. */
 static struct hpcc_rx *hpcc_rx_get(struct hpcc_flow *flow)
 {

@@ -118,7 +118,6 @@ static inline bool hpcc_window_pending(const struct hpcc_flow *flow)
  */
 void hpcc_cwnd_event(struct sock *sk, enum tcp_ca_event event);
 void hpcc_rx_end(struct sock *sk, struct hpcc_flow *flow);
-void hpcc_rx_free(struct hpcc_flow *flow);
 u32 hpcc_window_write(struct hpcc_flow *flow, u8 *p);
 
 /**

@@ -12,13 +12,9 @@
 #include <linux/rhashtable.h>
 #include <linux/slab.h>
 
-#include "carrier/carrier.h"
-#include "control/cc.h"
-#include "control/receiver.h"
 #include "flow/charge.h"
 #include "flow/flow.h"
 #include "netns/net.h"
-#include "telemetry/identify.h"
 
 static const struct rhashtable_params hpcc_flow_params = {
 	.key_len		= sizeof_field(struct hpcc_flow, sk),
@@ -93,11 +89,7 @@ static void hpcc_flow_free(struct rcu_head *rcu)
 {
 	struct hpcc_flow *flow = container_of(rcu, struct hpcc_flow, rcu);
 
-	kfree(flow->algo.L);
-	kfree(rcu_access_pointer(flow->path));
-	kfree(rcu_access_pointer(flow->remote));
-	kfree(rcu_access_pointer(flow->trace_rx));
-	hpcc_rx_free(flow);
+	hpcc_flow_free_parts(flow);
 	kmem_cache_free(hpcc_flow_cache, flow);
 }
 
@@ -151,74 +143,64 @@ void *hpcc_flow_zalloc(const struct sock *sk, size_t size)
 	return memory;
 }
 
-static struct hpcc_flow *hpcc_flow_make(struct sock *sk, u16 caps, u8 kind)
-{
-	struct hpcc_net *hn = hpcc_pernet(sock_net(sk));
-	const struct hpcc_sysctls *sysctls = &hn->sysctls;
-	struct hpcc_flow *flow;
-
-	flow = kmem_cache_zalloc(hpcc_flow_cache, GFP_ATOMIC | __GFP_NOWARN);
-	if (!flow)
-		return NULL;
-	flow->sk = sk;
-	flow->kind = kind;
-	flow->slots = READ_ONCE(sysctls->slots);
-	flow->caps = caps;
-	flow->rx_window_agreed = caps & HPCC_CAP_WINDOW;
-	flow->carrier = hpcc_carrier_for(sk, caps);
-	flow->nodes = READ_ONCE(sysctls->ioam_nodes);
-	flow->ioam_seq = tcp_sk(sk)->snd_una;
-	hpcc_burst_init(sk, &flow->burst, READ_ONCE(sysctls->burst_segs),
-			READ_ONCE(sysctls->burst_shift));
-	hpcc_stamped_begin(tcp_sk(sk), &flow->stamped);
-	spin_lock_init(&flow->lock);
-
-	flow->snd_end = tcp_sk(sk)->snd_nxt;
-
-	if (xa_alloc_bh(&hn->flows, &flow->id, flow, xa_limit_32b,
-			GFP_ATOMIC | __GFP_NOWARN))
-		goto err_flow;
-	/* The hooks may find it from here on. */
-	if (rhashtable_insert_fast(&hpcc_flows, &flow->node, hpcc_flow_params))
-		goto err_id;
-	hpcc_path_flow_added(sock_net(sk), flow);
-	return flow;
-
-err_id:
-	hpcc_flow_forget(flow);
-	return NULL;
-err_flow:
-	kmem_cache_free(hpcc_flow_cache, flow);
-	return NULL;
-}
-
 /**
- * hpcc_flow_create() - make the state of a connection that agreed
+ * hpcc_flow_alloc() - make the state of a connection that agreed
  * @sk: its socket
  * @caps: HPCC_CAP_* of the peer
  * @kind: of the option that both ends carried
  * @why: set to the counter that says why there is none
  *
- * Context: socket lock; does not sleep.
- * Return: the flow, to be found by hpcc_flow_find() from now on, or NULL: there are too many, or
- * there is no memory.
+ * Context: socket lock; does not sleep. hpcc_charge_begin() says who pays.
+ * Return: the flow, for hpcc_flow_publish(), or NULL: there are too many, or there is no memory.
  */
-struct hpcc_flow *hpcc_flow_create(struct sock *sk, u16 caps, u8 kind,
-				   enum hpcc_counter *why)
+struct hpcc_flow *hpcc_flow_alloc(struct sock *sk, u16 caps, u8 kind,
+				  enum hpcc_counter *why)
 {
-	struct hpcc_charge charge;
+	struct hpcc_net *hn = hpcc_pernet(sock_net(sk));
+	const struct hpcc_sysctls *sysctls = &hn->sysctls;
 	struct hpcc_flow *flow;
 
 	*why = HPCC_C_FLOW_LIMIT;
 	if (!hpcc_flow_admit(sock_net(sk)))
 		return NULL;
 	*why = HPCC_C_NO_MEMORY;
-	charge = hpcc_charge_begin(sk);
-	flow = hpcc_flow_make(sk, caps, kind);
-	hpcc_charge_end(charge);
-	if (!flow)
-		atomic_dec(&hpcc_pernet(sock_net(sk))->nr_flows);
+	flow = kmem_cache_zalloc(hpcc_flow_cache, GFP_ATOMIC | __GFP_NOWARN);
+	if (!flow) {
+		atomic_dec(&hn->nr_flows);
+		return NULL;
+	}
+	flow->sk = sk;
+	flow->kind = kind;
+	flow->slots = READ_ONCE(sysctls->slots);
+	flow->caps = caps;
+	flow->rx_window_agreed = caps & HPCC_CAP_WINDOW;
+	flow->nodes = READ_ONCE(sysctls->ioam_nodes);
+	flow->snd_end = tcp_sk(sk)->snd_nxt;
+	spin_lock_init(&flow->lock);
 	return flow;
+}
+
+/**
+ * hpcc_flow_publish() - have hpcc_flow_find() find a flow from now on
+ * @flow: from hpcc_flow_alloc(), complete
+ *
+ * Context: as of hpcc_flow_alloc().
+ * Return: false: there is no memory, and @flow is freed.
+ */
+bool hpcc_flow_publish(struct hpcc_flow *flow)
+{
+	struct hpcc_net *hn = hpcc_pernet(sock_net(flow->sk));
+
+	if (xa_alloc_bh(&hn->flows, &flow->id, flow, xa_limit_32b,
+			GFP_ATOMIC | __GFP_NOWARN)) {
+		kmem_cache_free(hpcc_flow_cache, flow);
+	} else if (rhashtable_insert_fast(&hpcc_flows, &flow->node, hpcc_flow_params)) {
+		hpcc_flow_forget(flow);
+	} else {
+		return true;
+	}
+	atomic_dec(&hn->nr_flows);
+	return false;
 }
 
 /**

@@ -383,15 +383,33 @@ static inline void hpcc_ignored_count(struct hpcc_flow *flow, enum hpcc_ignored 
 	hpcc_flow_count(&flow->ignored[why], n);
 }
 
+/**
+ * hpcc_snd_end_advance() - note what has left, for the ACK that is here before snd_nxt has moved
+ * @flow: a flow
+ * @end: end of the data that LOCAL_OUT lets go
+ *
+ * Return: whether it is new.
+ */
+static inline bool hpcc_snd_end_advance(struct hpcc_flow *flow, u32 end)
+{
+	if (!after(end, READ_ONCE(flow->snd_end)))
+		return false;
+	WRITE_ONCE(flow->snd_end, end);
+	return true;
+}
+
 /* The unit of struct hpcc_link's bottleneck_since is 2^10 us. */
 #define HPCC_BOTTLENECK_SHIFT	10
 
 int hpcc_flow_init(void);
 void hpcc_flow_exit(void);
-struct hpcc_flow *hpcc_flow_create(struct sock *sk, u16 caps, u8 kind,
-				   enum hpcc_counter *why);
+struct hpcc_flow *hpcc_flow_alloc(struct sock *sk, u16 caps, u8 kind,
+				  enum hpcc_counter *why);
+bool hpcc_flow_publish(struct hpcc_flow *flow);
 void *hpcc_flow_zalloc(const struct sock *sk, size_t size);
 void hpcc_flow_destroy(struct hpcc_flow *flow);
+/* The room control/ defines this (lifetime.c): it knows what the pointers of a flow are. */
+void hpcc_flow_free_parts(struct hpcc_flow *flow);
 struct hpcc_flow *hpcc_flow_find(const struct sock *sk);
 struct hpcc_flow *hpcc_flow_from(struct hpcc_net *hn, unsigned long *id);
 

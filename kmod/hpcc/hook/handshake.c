@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Handshakes: which connections agree to telemetry.
+ * SYN and SYN-ACK: what connections agree to telemetry by.
  *
  * The hooks add the option to SYN and SYN-ACK, read it from those of the peer, and leave a note of
  * what both ends agreed upon (agreement.c).
@@ -10,6 +10,7 @@
 #include <hpcc/compat.h>
 #include <hpcc/wire/record.h>
 
+#include "carrier/carrier.h"
 #include "control/agreement.h"
 #include "control/cc.h"
 #include "hook/handshake.h"

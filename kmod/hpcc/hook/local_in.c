@@ -43,7 +43,6 @@
 
 #include "carrier/carrier.h"
 #include "control/cc.h"
-#include "control/probe.h"
 #include "control/switch_response.h"
 #include "hook/handshake.h"
 #include "packet/segment.h"
@@ -327,8 +326,7 @@ static noinline bool hpcc_outside_in(struct sock *sk, struct hpcc_flow *flow,
 		hpcc_count_rcu(net, HPCC_C_INT_IGNORED);
 		return false;
 	}
-	hpcc_options_in(flow, in, at, pos);
-	hpcc_probe_arrived(sk, flow);
+	hpcc_stack_in(sk, flow, in, at, pos);
 	return true;
 }
 

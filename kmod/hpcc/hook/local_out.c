@@ -202,17 +202,6 @@ static u32 hpcc_forward_write(struct hpcc_flow *flow, const struct tcp_sock *tp,
 	return hpcc_opt_len(opt.nr);
 }
 
-/* Note what has left, for the ACK that is here before snd_nxt has moved. Whether it is new. */
-static bool hpcc_snd_end_advance(const struct hpcc_segment *seg, struct hpcc_flow *flow)
-{
-	u32 end = hpcc_segment_end(seg);
-
-	if (!after(end, READ_ONCE(flow->snd_end)))
-		return false;
-	WRITE_ONCE(flow->snd_end, end);
-	return true;
-}
-
 /* Whether a segment that has @room has it for W, and for a request if it @asks. */
 static bool hpcc_window_fits(const struct hpcc_flow *flow, bool asks, u32 room)
 {
@@ -392,7 +381,7 @@ static void hpcc_data_out(struct hpcc_segment *seg, struct sock *sk)
 	if (!flow)
 		return;
 	/* What comes by again, as a VRF's does, has been paced. */
-	if (data && hpcc_snd_end_advance(seg, flow))
+	if (data && hpcc_snd_end_advance(flow, hpcc_segment_end(seg)))
 		hpcc_pace_first(sk, seg->skb->len);
 	asks = (READ_ONCE(flow->probes) ? READ_ONCE(flow->probing) :
 		data && hpcc_request_due(flow, tcp_sk(sk))) ? HPCC_REQUEST_TCP : HPCC_REQUEST_NONE;

@@ -229,3 +229,20 @@ u32 hpcc_options_in(struct hpcc_flow *flow, const struct hpcc_arrival *in, int a
 		hpcc_malformed(flow, net);
 	return keep || end != in->optlen ? in->optlen : tail;
 }
+
+/**
+ * hpcc_stack_in() - take in the options of a probe that ends here, and answer it
+ * @sk: socket
+ * @flow: its flow
+ * @in: the probe, with a stack
+ * @at: as of hpcc_options_in()
+ * @pos: as of hpcc_options_in()
+ *
+ * Context: LOCAL_IN.
+ */
+void hpcc_stack_in(struct sock *sk, struct hpcc_flow *flow, const struct hpcc_arrival *in, int at,
+		   u32 pos)
+{
+	hpcc_options_in(flow, in, at, pos);
+	hpcc_probe_arrived(sk, flow);
+}

@@ -108,6 +108,8 @@ struct hpcc_arrival {
 };
 
 u32 hpcc_options_in(struct hpcc_flow *flow, const struct hpcc_arrival *in, int at, u32 pos);
+void hpcc_stack_in(struct sock *sk, struct hpcc_flow *flow, const struct hpcc_arrival *in, int at,
+		   u32 pos);
 bool hpcc_ack_ok(const struct hpcc_flow *flow, const struct tcp_sock *tp,
 		 const struct hpcc_arrival *in);
 bool hpcc_ttl_ok(const struct sock *sk, const struct hpcc_arrival *in);
