@@ -2,20 +2,20 @@
 /*
  * hpcc-replay: run recorded ACKs through <hpcc/law/algo.h>.
  *
- * A trace is what one sender saw, ACK by ACK, together with the window that
- * the HPCC authors' simulator came to. It is CSV:
+ * A trace has one line per ACK of one sender, with the window that the HPCC authors' simulator
+ * computed. It is CSV:
  *
  *	# hpcc-trace 1
  *	# T_ns=4160 w_max=52000 eta=0.95 max_stage=5 w_ai=26.0 w_min=52.0 ...
  *	ack_seq,snd_nxt,nhop,h0_bps,h0_ts_ns,h0_tx_bytes,h0_qlen_bytes,...,
  *		U,W,Wc,inc_stage,last_update_seq
  *
- * with the four h columns for each hop, empty where an ACK has fewer. U is the
- * average, W and Wc are bytes, cut off to whole ones.
+ * with the four h columns for each hop, empty if an ACK has fewer hops. U is the average; W and Wc
+ * are bytes, rounded down.
  *
- * The law has T, timestamps, txBytes and queues in one unit of time; here it
- * is 2^-k ns with the largest k that the trace's T and counters allow, so that
- * what is reported is the error of the law and not that of the units.
+ * The law uses one unit of time for T, timestamps, txBytes and queues. Here it is 2^-k ns with the
+ * largest k that the trace's T and counters allow, so that the reported errors are those of the law
+ * and not of the unit.
  */
 #include <errno.h>
 #include <getopt.h>
@@ -32,7 +32,7 @@
 
 enum { EXIT_WITHIN, EXIT_BEYOND, EXIT_UNUSABLE };
 
-/* Columns before, per hop, and behind the hops. */
+/* Columns before the hops, of each hop, and after the hops. */
 enum { COL_ACK_SEQ, COL_SND_NXT, COL_NHOP, COLS_HEAD };
 enum { COL_BPS, COL_TS_NS, COL_TX_BYTES, COL_QLEN_BYTES, COLS_HOP };
 enum { COL_U, COL_W, COL_WC, COL_INC_STAGE, COL_LAST_UPDATE_SEQ, COLS_TAIL };
@@ -45,8 +45,8 @@ static const char *const tail_names[] = { "U", "W", "Wc", "inc_stage",
 
 #define COLS_MAX	(COLS_HEAD + HPCC_HOPS_MAX * COLS_HOP + COLS_TAIL)
 
-/* Counters of a trace, in ns, stay below 2^40 (18 minutes): with this many
- * bits of fraction at most they stay below 2^62.
+/* Counters of a trace are below 2^40 ns (18 minutes). With at most this many bits of fraction they
+ * are below 2^62.
  */
 #define FRAC_BITS_MAX	22
 
@@ -63,7 +63,7 @@ struct trace {
 	FILE		*file;
 	char		*text;
 	size_t		size;
-	unsigned int	nr_hops;	/* that there are columns for */
+	unsigned int	nr_hops;	/* number of hops in the columns */
 	double		w_max;
 	unsigned int	frac_bits;	/* time unit: 2^-frac_bits ns */
 	struct hpcc_params params;
@@ -85,7 +85,7 @@ struct result {
 	double	du;
 	double	dw;
 	unsigned long rows;
-	unsigned long stage_line;	/* of the first difference, 0: none */
+	unsigned long stage_line;	/* line of the first difference, 0: none */
 	unsigned long seq_line;
 };
 
@@ -158,7 +158,7 @@ static int parse_real(const struct trace *t, const char *name,
 
 /* ---- The first three lines ---------------------------------------------- */
 
-/* Return: the value of " name=value" in the parameter line, to be freed. */
+/* Return: the value of " name=value" in the parameter line; the caller frees it. */
 static char *find_param(const struct trace *t, const char *name)
 {
 	size_t len = strlen(name);
@@ -212,7 +212,7 @@ static int read_params(struct trace *t)
 	return 0;
 }
 
-/* What column @col is called, in a trace with @nr_hops hops. */
+/* Name of column @col in a trace with @nr_hops hops. */
 static void column_name(char *name, size_t size, unsigned int col,
 			unsigned int nr_hops)
 {
@@ -233,7 +233,7 @@ static unsigned int nr_columns(const struct trace *t)
 	return COLS_HEAD + t->nr_hops * COLS_HOP + COLS_TAIL;
 }
 
-/* Cut t->text at its commas. Return: how many fields, or -EINVAL. */
+/* Split t->text at its commas. Return: number of fields, or -EINVAL. */
 static int split(struct trace *t, char *field[COLS_MAX])
 {
 	char *rest = t->text;
@@ -368,7 +368,7 @@ static int read_row(struct trace *t, struct row *r)
 
 /* ---- Replay ------------------------------------------------------------- */
 
-/* The trace has whole bytes, cut off: so anything of [ref, ref + 1) is met. */
+/* The trace has whole bytes, rounded down, so any value in [ref, ref + 1) matches. */
 static double window_error(u64 W_q16, double ref)
 {
 	double W = ldexp((double)W_q16, -HPCC_W_BITS);

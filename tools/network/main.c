@@ -6,20 +6,21 @@
  *	hpcc-network down PLAN	delete it
  *	hpcc-network change PLAN CHANGES	the same kinds of lines, and down, change
  *
- * One program does what thousands of calls of ip, bridge and tc would: a system call
- * costs 100 us of real time in User Mode Linux, starting a program 10 ms.
+ * One program replaces thousands of calls of ip, bridge and tc: in User Mode Linux a system call
+ * costs 100 us of real time, and starting a program costs 10 ms.
  *
  * The plan, one item per line:
  *	node NAME		a network namespace, /run/netns/hpcc-NAME as for ip-netns(8)
  *	sysctl NODE PATH VALUE	before NODE has interfaces; -PATH: if there is such a file
  *	know NODE [LINK PORT BPS]...	links of which a receiver of IOAM, INT or IFA has to know B
  *	link NODE INTERFACE MAC NODE INTERFACE MAC MTU	a veth pair
- * and of each node, in this order for one batch of messages (messages.c says what is in a line):
+ * and for each node, in this order, as one batch of messages (messages.c has the format of each
+ * line):
  *	bridge, member, qdisc, up, address, neigh, fdb, route
- * Qdiscs come before "up": the kernel then has no queue to replace.
+ * Qdiscs come before "up", so that the kernel has no queue to replace.
  *
- * A message that the kernel refuses ends the program with one line, which names the node
- * and the interface.
+ * If the kernel rejects a message, the program ends with an error that names the node and the
+ * interface.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -42,13 +43,13 @@
 #define NETNS_DIR	"/run/netns"
 /* Namespaces and their sockets. */
 #define FILES_MAX	4096
-/* How long carrier may take, in milliseconds: the kernel tells of 100 devices a second. */
+/* Timeout for carrier, in milliseconds: the kernel reports 100 devices per second. */
 #define PATIENCE_MS	60000
 
 struct node *nodes;
 unsigned int nr_nodes;
 struct item *links;
-/* The first of the nodes, which this "up" has made. */
+/* Number of nodes that this "up" has created; they are the first in the list. */
 static unsigned int nr_made;
 
 void die(const char *format, ...)
@@ -105,7 +106,7 @@ static void delete_node(const struct node *node)
 	unlink(path_of(node));
 }
 
-/* Delete what an "up" that does not succeed has made, and nothing else. */
+/* After a failed "up", delete only the namespaces that it has created. */
 static void delete_made(void)
 {
 	while (nr_made)
@@ -118,7 +119,7 @@ static void interrupted(int signal)
 	_exit(128 + signal);
 }
 
-/* We are in the new namespace from here on. */
+/* Create a namespace and enter it. */
 static void make_node(struct node *node)
 {
 	const char *path = path_of(node);
@@ -177,7 +178,7 @@ static bool has_carrier(const struct node *node)
 	return !waiting;
 }
 
-/* A device that was brought up drops packets until the kernel has noticed its carrier. */
+/* Wait for carrier: before the kernel has noticed it, a device that is up drops packets. */
 static void wait_for_carrier(void)
 {
 	const struct timespec pause = { .tv_nsec = 1000000 };
@@ -196,7 +197,7 @@ static void wait_for_carrier(void)
 
 /* ---- the whole ------------------------------------------------------------------ */
 
-/* In steps of 10 %, of nodes made and then of nodes told what they are. */
+/* Print progress in steps of 10 %: first nodes created, then nodes configured. */
 static void progress(unsigned int done)
 {
 	unsigned int step = done * 5 / nr_nodes, before = (done - 1) * 5 / nr_nodes;

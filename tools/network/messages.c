@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* hpcc-network: each line of the plan as a message. */
+/* hpcc-network: convert each line of the plan to a message. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <linux/genetlink.h>
@@ -222,7 +222,7 @@ static void put_hops(struct nlmsghdr *nlh, struct item *item, char *names,
 }
 
 /* route NODE INTERFACE[,INTERFACE...] PREFIX GATEWAY|- QUICKACK: the next hop has the same address
- * on each interface; no router is asked whether it is there.
+ * on each interface; the kernel does not check the gateway.
  */
 static void add_route(struct item *item)
 {
@@ -265,7 +265,7 @@ static void add_route(struct item *item)
 
 /* ---- what hosts know of links ----------------------------------------------------- */
 
-/* know NODE [LINK PORT BPS]...: a message of its own each; we are in the node's namespace */
+/* know NODE [LINK PORT BPS]...: one message each; we are in the node's namespace */
 void add_known(struct item *item)
 {
 	struct genlmsghdr head = { .cmd = HPCC_CMD_LINK_SET, .version = HPCC_FAMILY_VERSION };
@@ -299,7 +299,7 @@ void add_known(struct item *item)
 
 /* ---- qdiscs --------------------------------------------------------------------- */
 
-/* TCA_DUALPI2_* of kernels whose headers have them. */
+/* TCA_DUALPI2_*, which old kernel headers lack. */
 #define HPCC_DUALPI2_LIMIT		1
 #define HPCC_DUALPI2_MEMORY_LIMIT	2
 
@@ -309,7 +309,7 @@ static const struct option {
 	int		attr;
 	size_t		size;
 } options[] = {
-	/* bit/s; the kernel's is in bytes/s */
+	/* in bit/s; the kernel uses bytes/s */
 	{ "hpcc", "rate",		TCA_HPCC_RATE64,	8 },
 	{ "hpcc", "limit",		TCA_HPCC_LIMIT,		4 },
 	{ "hpcc", "node",		TCA_HPCC_NODE,		4 },
@@ -368,7 +368,7 @@ static void put_option(struct nlmsghdr *nlh, struct item *item, const char *kind
 	bad_line(item);
 }
 
-/* Numbers as tc shows them: "root", or MAJOR:MINOR in hexadecimal. */
+/* A handle in the format of tc: "root", or MAJOR:MINOR in hexadecimal. */
 static unsigned int parse_handle(const char *text)
 {
 	char *minor;
@@ -379,7 +379,7 @@ static unsigned int parse_handle(const char *text)
 	return major << 16 | (*minor == ':' ? strtoul(minor + 1, NULL, 16) : 0);
 }
 
-/* qdisc NODE INTERFACE PARENT HANDLE KIND [OPTION NUMBER]...; "change": one that is there */
+/* qdisc NODE INTERFACE PARENT HANDLE KIND [OPTION NUMBER]...; "change" for an existing one */
 static void add_qdisc(struct item *item)
 {
 	char *args = item->args;

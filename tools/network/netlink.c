@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * hpcc-network: many netlink messages per system call. Only the last message of a
- * batch asks for an acknowledgment; the kernel reports errors of the others all the same.
- * A message's sequence number is its place in the batch.
+ * hpcc-network: many netlink messages per system call. Only the last message of a batch requests an
+ * acknowledgment; the kernel always reports errors of the others. A message's sequence number is
+ * its index in the batch.
  */
 #include <errno.h>
 #include <linux/genetlink.h>
@@ -133,7 +133,7 @@ void netlink_end(void)
 	last = NULL;
 }
 
-/* The next message, with the header of its kind. */
+/* Add a message, with the header of its kind. */
 struct nlmsghdr *netlink_message(const struct item *item, int type, int flags, void *head,
 				 size_t size)
 {

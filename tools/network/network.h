@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* What the parts of hpcc-network share; its head comment is in main.c. */
+/* Declarations that the parts of hpcc-network share; the main comment is in main.c. */
 #ifndef HPCC_NETWORK_H
 #define HPCC_NETWORK_H
 
@@ -8,8 +8,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* No message is longer: a route of 120 next hops has 4 KB, and who puts any number of things
- * into one stops at half of this.
+/* Maximum length of a message. A route with 120 next hops has 4 KB. Messages with an unlimited
+ * number of items are ended at half of this length.
  */
 #define MESSAGE_BYTES	(8 << 10)
 
@@ -18,9 +18,9 @@ struct node;
 /* One line of the plan. */
 struct item {
 	const char	*kind;
-	char		*args;		/* what follows the node's name */
+	char		*args;		/* text after the node's name */
 	struct node	*node;
-	struct item	*next;		/* of the same node */
+	struct item	*next;		/* next item of the same node */
 };
 
 struct interface {
@@ -36,7 +36,7 @@ struct node {
 	unsigned int	nr_interfaces;
 	struct item	*sysctls, *last_sysctl;
 	struct item	*known, *last_known;
-	struct item	*first, *last;	/* what its own netlink socket is told */
+	struct item	*first, *last;	/* items for its own netlink socket */
 };
 
 extern struct node *nodes;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* hpcc-network: the plan, see the head of main.c. */
+/* hpcc-network: read the plan; main.c describes its format. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <stdio.h>
@@ -10,7 +10,7 @@
 
 #define LOOPBACK_INDEX	1
 
-/* The kernel itself takes lower numbers, for the loopback interface and tunnels. */
+/* The kernel itself uses lower numbers for the loopback interface and tunnels. */
 static unsigned int last_index = 99;
 static struct item *last_link;
 static bool items_began;
@@ -34,7 +34,7 @@ struct node *node_of(const char *name)
 	static unsigned int i;
 	unsigned int tries;
 
-	/* Lines of one node follow each other. */
+	/* Lines of one node usually follow each other: start with the last node. */
 	for (tries = 0; tries < nr_nodes; tries++, i = (i + 1) % nr_nodes)
 		if (!strcmp(nodes[i].name, name))
 			return &nodes[i];
@@ -53,8 +53,8 @@ unsigned int interface_of(const struct node *node, const char *name)
 	die("plan: node %s has no interface %s", node->name, name);
 }
 
-/* No two nodes have interfaces of the same number: the kernel's linkwatch notices the carrier of a
- * veth at once if its peer's number is another one, else up to a second later.
+/* No two nodes use the same ifindex: linkwatch handles the carrier of a veth immediately if its
+ * peer has a different ifindex, and otherwise up to one second later.
  */
 static void new_interface(struct node *node, const char *name)
 {
@@ -84,7 +84,7 @@ static void number_interfaces(struct item *item)
 	}
 }
 
-/* Items point to nodes, so all nodes come before them. */
+/* Items point to nodes, so all nodes must come before the items. */
 static void new_node(const char *name)
 {
 	struct node *node;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * hpcc-traffic: connections. Listeners are made before time zero, one for each host and
- * congestion control, and what they are told is inherited by the sockets they accept.
+ * hpcc-traffic: connections. Listeners are created before time zero, one for each host and
+ * congestion control; accepted sockets inherit their options.
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -18,12 +18,12 @@
 
 #define RCVBUF_BYTES	(64 << 20)
 
-/* A flow of more than this has a buffer of its own size, so that few system calls fill
- * it. Others have Linux's, which is 1 MB here and grows with the congestion window.
+/* A flow with more bytes has a send buffer of the flow's size, so that few system calls fill it.
+ * Others have the default buffer of Linux, which is 1 MB here and grows with the congestion window.
  */
 #define LARGE_BYTES	(1U << 20)
 #define SNDBUF_BYTES	(8 << 20)
-/* Of all large flows together, so that memory suffices. */
+/* Limit of the buffers of all large flows together, to save memory. */
 #define SNDBUF_TOTAL	(512U << 20)
 
 #define BACKLOG		4096
@@ -36,7 +36,7 @@ struct host {
 unsigned int nr_closing;
 static struct conn **conns;
 static unsigned int nr_conns, nr_large, nr_hosts;
-static struct conn **pools;		/* free ones, by hosts and congestion control */
+static struct conn **pools;		/* free connections, by hosts and congestion control */
 static struct host *hosts;		/* sorted by address */
 
 struct conn *conn_of(unsigned int index)
@@ -49,7 +49,7 @@ static struct conn **pool_of(const struct flow *f)
 	return &pools[(f->from * nr_netns + f->to) * nr_ccs + f->cc];
 }
 
-/* An address with a port; its length. */
+/* Set the port of an address. Return: the length of the address. */
 static socklen_t with_port(struct sockaddr_storage *ss, unsigned int ns, unsigned int port)
 {
 	*ss = netns[ns].addr;
@@ -80,7 +80,7 @@ static void set_option(int fd, int option, int value)
 		die("setsockopt: %s", strerror(errno));
 }
 
-/* Which one a connection goes to, and its port's distance from DPORT_BASE. */
+/* Index of the listener for a connection, and offset of its port from DPORT_BASE. */
 static unsigned int slot_of(const struct conn *c, unsigned int number)
 {
 	return c->cc * ROUNDS + number / SPORTS;
@@ -123,7 +123,7 @@ static struct conn *new_conn(const struct flow *f)
 	return c;
 }
 
-/* End 0 of the newest connection from its host, bound to the next port. */
+/* Bind end 0 of the newest connection from its host to the next port. */
 static socklen_t bind_conn(struct conn *c, const struct flow *f, int flags,
 			   struct sockaddr_storage *peer)
 {
@@ -157,7 +157,7 @@ void ask(struct conn *c, unsigned int end, uint32_t events)
 	e->events = events;
 }
 
-/* Waits for the handshake; before time zero. */
+/* Connect before time zero, and wait for the handshake. */
 static struct conn *connect_now(const struct flow *f)
 {
 	struct timeval patience = { .tv_sec = 10 };
@@ -179,7 +179,7 @@ static struct conn *connect_now(const struct flow *f)
 	return c;
 }
 
-/* Each flow on its own, or a call in turn; bytes flow both ways where two share it. */
+/* Add a flow to a connection. Bytes flow both ways if two flows share the connection. */
 static void carry(struct conn *c, struct flow *f, unsigned int end)
 {
 	f->conn = c;
@@ -226,7 +226,7 @@ static struct in6_addr address_of(const struct sockaddr_storage *ss)
 	return addr;
 }
 
-/* From now on a listener tells of connections. They are all made by then. */
+/* Watch the listeners from now on. All connections before time zero exist already. */
 static void watch_listeners(void)
 {
 	unsigned int ns, slot;
@@ -279,7 +279,7 @@ void open_connections(void)
 		watch_listeners();
 }
 
-/* After time zero: the handshake takes its time. */
+/* Connect after time zero, without waiting for the handshake. */
 static void connect_later(struct flow *f)
 {
 	struct conn *c = new_conn(f);
@@ -348,7 +348,7 @@ void accept_one(unsigned int tag)
 		set_lowat(c->end[0].out);
 }
 
-/* Of the flow's sender. In a pool it is read at the flow's start as well. */
+/* Read TCP_INFO of the flow's sender. In a pool it is also read at the flow's start. */
 void read_info(struct flow *f)
 {
 	struct end *e = &f->conn->end[f->conn->end[1].out == f];
@@ -369,8 +369,9 @@ static void shut(struct conn *c, unsigned int end)
 	c->end[end].fd = -1;
 }
 
-/* A flow's receiver has it all. The end that received a connection's last byte closes, and
- * the other when it hears of that: then all is acknowledged, its counters are final.
+/* The receiver has all bytes of a flow. The end that received the last byte of a connection closes
+ * first. When the other end receives this, all its data are acknowledged and its counters are
+ * final; then it closes.
  */
 void release(struct flow *f)
 {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* hpcc-traffic: what hosts' TCP counts, from /proc/net of each namespace; the kernel's drops. */
+/* hpcc-traffic: TCP counters of hosts, from /proc/net of each namespace, and the kernel's drops. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <inttypes.h>
@@ -10,7 +10,7 @@
 
 #define LINE_BYTES	8192
 
-/* A line of names is followed by one of values, both begin with "TcpExt:". */
+/* A line of names is followed by a line of values; both start with "TcpExt:". */
 static uint64_t netstat(const char *wanted)
 {
 	static char names[LINE_BYTES], values[LINE_BYTES];
@@ -34,8 +34,8 @@ static uint64_t netstat(const char *wanted)
 	die("/proc/net/netstat: no %s", wanted);
 }
 
-/* Packets that the kernel itself dropped between two interfaces, as its own queue was full: the
- * second number of each CPU's line. They are in no qdisc's count.
+/* Packets that the kernel dropped between two interfaces because its backlog queue was full: the
+ * second number of each CPU's line. No qdisc counts these.
  */
 static uint64_t backlog_drops(void)
 {
@@ -53,7 +53,7 @@ static uint64_t backlog_drops(void)
 
 static uint64_t drops_before;
 
-/* At time zero: what set-up cost does not count. */
+/* Read the counters at time zero, so that the setup is not included. */
 void read_hosts(void)
 {
 	unsigned int i;
@@ -67,7 +67,7 @@ void read_hosts(void)
 	}
 }
 
-/* What a module counted: lines of "name value". Without the module there is no such file. */
+/* Counters of a module, in lines of "name value". Without the module the file does not exist. */
 static void put_module(FILE *out, const char *module)
 {
 	const char *comma = "";

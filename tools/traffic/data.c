@@ -10,19 +10,19 @@
 
 #include "traffic.h"
 
-/* A receiver is woken when this much is there; half a window at most. */
+/* A receiver is woken when this many bytes are available; at most half a window. */
 #define LOWAT_BYTES	(2U << 20)
-/* Less is one packet, which wakes once in any case. */
+/* Fewer bytes are one packet, which causes one wakeup anyway. */
 #define LOWAT_LEAST	1400
 #define CHUNK_BYTES	(1U << 18)
 
-/* The pattern's period; prime, so that no segment size divides it. */
+/* The pattern's period. It is prime, so that no segment size divides it. */
 #define PATTERN_BYTES	1048573U
 
 static unsigned char *pattern;
 static uint64_t bytes_done;
 
-/* Twice the period, so that a chunk may begin anywhere in it. */
+/* Twice the period, so that a chunk may start at any offset. */
 void make_pattern(void)
 {
 	uint64_t x = 1;
@@ -42,7 +42,7 @@ static unsigned int sender_of(const struct flow *f)
 	return f->conn->end[1].out == f;
 }
 
-/* With a mark higher than what is still to come the receiver would sleep on. */
+/* If the mark were above the number of remaining bytes, the receiver would not wake up. */
 void set_lowat(struct flow *f)
 {
 	struct end *e = &f->conn->end[!sender_of(f)];
@@ -81,7 +81,7 @@ void fill(struct flow *f)
 	ask(f->conn, end, (e->events & ~EPOLLOUT) | (full ? EPOLLOUT : 0));
 }
 
-/* Its time has come. */
+/* Start a flow at its start time. */
 void begin_flow(struct flow *f)
 {
 	if (!f->conn)

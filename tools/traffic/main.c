@@ -4,16 +4,15 @@
  *
  *	hpcc-traffic run PLAN OUT	run the flows, write JSON lines to OUT
  *
- * One thread serves every namespace, as each socket keeps the namespace it was
- * made in. A system call costs 50 to 100 us of real time in User Mode Linux and no
- * virtual time at all, so there are few of them per flow and per megabyte: senders
- * keep a large buffer filled, receivers wait under a large SO_RCVLOWAT and then
- * discard, one message asks for all ports of a switch. A call that fails does
- * cost virtual time, 1 us in which nothing else happens: 32 packets at
- * 400 Gb/s. So nothing is tried until EAGAIN.
+ * One thread serves all namespaces, because a socket stays in the namespace in which it was
+ * created. In User Mode Linux a system call costs 50 to 100 us of real time, but no virtual time.
+ * So there are few calls per flow and per megabyte: senders keep a large buffer filled, receivers
+ * wait for a large SO_RCVLOWAT and then discard the data, and one message reads all ports of a
+ * switch. A failed call costs 1 us of virtual time, in which nothing else runs: 32 packets at 400
+ * Gb/s. So no call is repeated until EAGAIN.
  *
- * A flow's bytes are first written at its start time. Its completion time ends when the
- * receiver has them all.
+ * The first bytes of a flow are written at its start time. The flow completes when the receiver has
+ * all bytes.
  *
  * The plan, one item per line, times in ns after time zero:
  *	ns NAME PATH [ADDRESS]			hosts have one
@@ -31,8 +30,8 @@
  *					endless flows last until then
  *	verify|series_flows 0|1		series_flows: draw flows over time, too
  *	pool N				connections for each pair of hosts
- * Each port's egress has an hpcc qdisc with the handle 10:. Ports of a namespace
- * follow one another, and flows are numbered from 0.
+ * Each port's egress has an hpcc qdisc with the handle 10:. The lines of a namespace's ports are
+ * consecutive, and flows are numbered from 0.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -48,17 +47,17 @@
 
 #include "traffic.h"
 
-/* Open files beside two for each connection: namespaces, listeners, programs. */
+/* Open files in addition to two for each connection: namespaces, listeners, programs. */
 #define FILES_MORE	4096
 
-/* Time from the last handshake to time zero: its packets have drained. */
+/* Time from the last handshake to time zero, so that its packets have left the queues. */
 #define SETTLE_NS	1000000ULL
 
-/* Timers of 1 us that take less than this are no ticks; on a busy host some may take longer. */
+/* If a timer of 1 us takes less than this, timers are precise. On a busy host some take longer. */
 #define PRECISE_NS	500000ULL
 #define TIMER_TRIES	20
 
-/* After SIGTERM, before SIGKILL. */
+/* Time between SIGTERM and SIGKILL. */
 #define STOP_NS		NSEC_PER_SEC
 
 struct netns *netns;
@@ -78,7 +77,7 @@ static unsigned int nr_begun;
 static uint64_t zero_ns;		/* CLOCK_MONOTONIC at time zero */
 static uint64_t next_sample_ns;
 static int epoll_fd, timer_fd;
-static bool lasts;			/* until until_ns, as nothing ends by itself */
+static bool lasts;			/* run until until_ns, because nothing ends by itself */
 
 void die(const char *format, ...)
 {
@@ -92,7 +91,7 @@ void die(const char *format, ...)
 	exit(1);
 }
 
-/* Room for one more, which is zero; sizes double. */
+/* Make room for one more element, set to 0; the size doubles. */
 void *grown(void *array, unsigned int nr, size_t size)
 {
 	if (!(nr & (nr - 1)))
@@ -134,7 +133,7 @@ void watch(int fd, int op, uint32_t events, uint64_t tag)
 		die("epoll: %s", strerror(errno));
 }
 
-/* In steps of 5 %, by what is the last to be complete: bytes, or time. */
+/* Print progress in steps of 5 %, by bytes or by time, whichever completes last. */
 void progress(uint64_t done, uint64_t wanted)
 {
 	static uint64_t before;
@@ -160,7 +159,7 @@ void flow_done(struct flow *f)
 
 /* ---- the run ------------------------------------------------------------------ */
 
-/* Whether something that ends by itself has not. */
+/* Whether something that ends by itself is still running. */
 static bool pending(void)
 {
 	return nr_undone > nr_endless || nr_running;
@@ -177,7 +176,7 @@ static uint64_t earlier(uint64_t a, uint64_t b)
 	return a < b ? a : b;
 }
 
-/* A time that has passed expires at once. */
+/* A time in the past expires immediately. */
 static void arm_timer(uint64_t next)
 {
 	struct itimerspec its = {};
@@ -213,7 +212,7 @@ static void serve_end(uint64_t tag, uint32_t events)
 	struct conn *c = conn_of(tag / 2);
 	struct end *e = &c->end[tag % 2], *other = &c->end[!(tag % 2)];
 
-	/* An event before this one closed it. */
+	/* An earlier event closed it. */
 	if (e->fd < 0)
 		return;
 	if (events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) {
@@ -265,8 +264,8 @@ static bool wait_and_serve(void)
 	return tick;
 }
 
-/* A kernel that has just booted has timers of the length of its tick until that has come for the
- * first time. Handshakes have waited for it already.
+/* In a kernel that has just booted, timers are as coarse as the tick until the first tick has
+ * occurred. Handshakes have already waited for it.
  */
 static void wait_for_timers(void)
 {
@@ -316,7 +315,7 @@ static void run(void)
 	}
 }
 
-/* Servers end when all else has; a program that then goes on is killed. */
+/* Servers are stopped after everything else has ended; a program that still runs is then killed. */
 static void stop_all(void)
 {
 	const uint64_t patience_ns = virtual_ns() + STOP_NS;
@@ -351,7 +350,7 @@ static void sort_flows(void)
 	qsort(by_start, nr_flows, sizeof(struct flow *), compare_starts);
 }
 
-/* A pool has connections of its own, but no more than flows. */
+/* A pool has its own connections, but not more than flows. */
 static void allow_files(void)
 {
 	const rlim_t wanted = 2 * (nr_flows + nr_rpcs) + FILES_MORE;

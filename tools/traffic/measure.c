@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* hpcc-traffic: what is measured, and the result as JSON lines. */
+/* hpcc-traffic: measurements, and the results as JSON lines. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <inttypes.h>
@@ -9,7 +9,7 @@
 
 #include "traffic.h"
 
-/* Beyond that, every second sample is dropped and the interval doubled. */
+/* If there are more samples, every second one is dropped and the interval is doubled. */
 #define SAMPLES_MAX	1024
 
 struct sample {
@@ -39,7 +39,7 @@ static unsigned int nr_values(void)
 	return 2 * nr_series + (series_flows ? nr_flows : 0);
 }
 
-/* That the receiver has, read or not. */
+/* Bytes that the receiver has, read or not. */
 static uint64_t bytes_of(const struct flow *f)
 {
 	int fd, waiting = 0;
@@ -103,7 +103,9 @@ static void read_endless(bool until)
 			flows[i].window[until] = bytes_of(&flows[i]);
 }
 
-/* Without a time the window ends with what ends first, and always with the last. */
+/* Without a configured time the window ends when the first flow ends; it always ends with the last
+ * one.
+ */
 void measure(uint64_t t_ns, bool over)
 {
 	if (!have_from && t_ns >= from_ns) {

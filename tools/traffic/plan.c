@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* hpcc-traffic: the plan, see the head of main.c. */
+/* hpcc-traffic: read the plan; main.c describes its format. */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <errno.h>
@@ -15,7 +15,7 @@
 
 #include "traffic.h"
 
-/* Twice as many as there can be: of the hash table. */
+/* Size of the hash table: twice the maximum number of namespaces. */
 #define NETNS_MAX	8192
 
 static unsigned int netns_index(const char *name)
@@ -182,7 +182,7 @@ static void parse_program(const char *line)
 	p->early = !strcmp(start, "before");
 	p->start_ns = p->early ? 0 : strtoull(start, NULL, 10);
 	p->ns = netns_index(ns);
-	/* Switches, whose events and captures are programs, too, have no address. */
+	/* Switches have no address; their events and captures are programs too. */
 	if (netns[p->ns].addr.ss_family)
 		netns[p->ns].host = true;
 	p->server = !strcmp(stop, "end");

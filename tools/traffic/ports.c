@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* hpcc-traffic: the ports' counters, by netlink. */
+/* hpcc-traffic: read the counters of ports by netlink. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <linux/gen_stats.h>
@@ -16,7 +16,7 @@
 void open_ports(void)
 {
 	struct timeval patience = { .tv_sec = 5 };
-	int size = 8 << 20;	/* the answers of 600 ports */
+	int size = 8 << 20;	/* answers for 600 ports */
 	unsigned int i;
 
 	for (i = 0; i < nr_ports; i++) {
@@ -42,8 +42,8 @@ struct qdisc_request {
 	struct tcmsg	tc;
 };
 
-/* One datagram with a request for each port, numbered like the port. Without
- * ECHO the kernel would tell all that listen, but not us.
+/* One datagram with a request for each port; the sequence number is the port's index. Without ECHO
+ * the kernel would notify other listeners, but not us.
  */
 static unsigned int ask_ports(unsigned int ns, bool series_only)
 {
@@ -95,7 +95,7 @@ static void take_options(const struct rtattr *options, struct port *p)
 	p->pmax_ppm = option_u32(options, TCA_HPCC_PMAX);
 }
 
-/* Copies no more than both sides know of. */
+/* Copy only the bytes that both versions of the structure have. */
 static void take_stats(const struct rtattr *app, int type, void *to, size_t size)
 {
 	const struct rtattr *rta = find_attr(RTA_DATA(app), RTA_PAYLOAD(app), type);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* hpcc-traffic: other programs, each in a namespace and a process group of its own. */
+/* hpcc-traffic: other programs, each in a namespace and in its own process group. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -78,7 +78,7 @@ void start_programs(uint64_t t_ns)
 	}
 }
 
-/* Those that run still. */
+/* Send a signal to all running programs. */
 void stop_programs(int signal)
 {
 	unsigned int i;
@@ -113,7 +113,7 @@ void program_ended(unsigned int index)
 
 	if (waitpid(p->pid, &p->status, 0) != p->pid)
 		die("%s: wait: %s", p->command, strerror(errno));
-	/* What it left behind in its group would never end. */
+	/* Kill the remaining processes of its group: they would never end. */
 	kill(-p->pid, SIGKILL);
 	close(p->pidfd);
 	p->pid = 0;

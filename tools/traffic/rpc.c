@@ -34,7 +34,7 @@ static void next_call(struct rpc *r, uint64_t due_ns)
 	r->next_ns = due_ns;
 }
 
-/* Its latency begins when it is due. */
+/* Send a request. Its latency starts when it is due, not when it is sent. */
 static void call(struct rpc *r)
 {
 	r->request.start_ns = r->next_ns;
@@ -62,7 +62,7 @@ uint64_t next_rpc_ns(void)
 	return next;
 }
 
-/* A message has arrived: it was the request, or the response. */
+/* A message has arrived: the request or the response. */
 void rpc_advance(struct flow *f, uint64_t t_ns)
 {
 	struct rpc *r = f->rpc;

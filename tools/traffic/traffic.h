@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* What the parts of hpcc-traffic share; its head comment is in main.c. */
+/* Declarations that the parts of hpcc-traffic share; the main comment is in main.c. */
 #ifndef HPCC_TRAFFIC_H
 #define HPCC_TRAFFIC_H
 
@@ -14,12 +14,12 @@
 #define NSEC_PER_SEC	1000000000ULL
 #define NEVER		UINT64_MAX
 
-/* Of one run; each has a listener of its own on each host. */
+/* Maximum number of congestion controls in one run; each has its own listener on each host. */
 #define CC_MAX		8
 
-/* Connections from a host have source ports SPORT_BASE and up, which are below those
- * that Linux chooses itself. When they are used up, the next listener of the peer
- * makes the four numbers of a connection unique.
+/* Connections from a host have source ports from SPORT_BASE on, below the range that Linux uses.
+ * When they are used up, the connections use the next listener of the peer, so that the four-tuple
+ * stays unique.
  */
 #define SPORT_BASE	10000
 #define SPORTS		22768
@@ -29,16 +29,16 @@
 struct netns {
 	char		name[32];
 	char		path[128];
-	int		fd;		/* -1 until it was entered */
-	struct sockaddr_storage	addr;	/* of a host */
-	int		netlink;	/* -1 until the first port needs it */
-	unsigned int	first_port;	/* its ports follow one another */
+	int		fd;		/* -1 before it was entered */
+	struct sockaddr_storage	addr;	/* address of a host */
+	int		netlink;	/* netlink socket, -1 before the first use */
+	unsigned int	first_port;	/* its ports are consecutive */
 	unsigned int	nr_ports;
-	bool		host;		/* an end of a connection */
+	bool		host;		/* it is an end of a connection */
 	uint64_t	timeouts;	/* RTOs before time zero */
-	unsigned int	*conns;		/* those made from here, in order */
+	unsigned int	*conns;		/* connections from this host, in order */
 	unsigned int	nr_conns;
-	int		listener[CC_MAX * ROUNDS];	/* -1 until a connection needs it */
+	int		listener[CC_MAX * ROUNDS];	/* -1 before the first use */
 };
 
 struct port {
@@ -48,7 +48,7 @@ struct port {
 	int		ifindex;
 	bool		series;
 	bool		marking;
-	uint32_t	kmin;		/* thresholds in force, bytes */
+	uint32_t	kmin;		/* effective thresholds, bytes */
 	uint32_t	kmax;
 	uint32_t	knonect;
 	uint32_t	pmax_ppm;
@@ -56,9 +56,9 @@ struct port {
 
 enum connect {
 	BEFORE,		/* time zero */
-	START,		/* of the flow */
+	START,		/* start time of the flow */
 	POOL,		/* a connection of a pool, see below */
-	SHARED,		/* the other direction of another flow's connection */
+	SHARED,		/* other direction of another flow's connection */
 };
 
 /* Bytes in one direction of a connection; also each message of an RPC. */
@@ -78,17 +78,17 @@ struct flow {
 	uint64_t	received;
 	bool		done;		/* the receiver has all bytes */
 	uint64_t	done_ns;
-	uint64_t	window[2];	/* endless: bytes at its beginning and end */
-	uint32_t	retrans;	/* in a pool: less what was before this flow */
+	uint64_t	window[2];	/* endless: bytes at start and end of the window */
+	uint32_t	retrans;	/* in a pool: without those before this flow */
 	uint32_t	min_rtt_us;
 };
 
 /* End 0 connects, end 1 was accepted. */
 struct end {
 	int		fd;
-	uint32_t	events;		/* that epoll is asked for */
+	uint32_t	events;		/* events requested from epoll */
 	int		lowat;
-	struct flow	*out;		/* what it sends */
+	struct flow	*out;		/* flow that it sends */
 };
 
 struct conn {
@@ -96,11 +96,11 @@ struct conn {
 	unsigned int	from;
 	unsigned int	to;
 	unsigned int	cc;
-	unsigned int	nr_undone;	/* flows that it still has to carry */
+	unsigned int	nr_undone;	/* number of flows not done yet */
 	bool		pooled;
 	bool		open;		/* end 0 is connected */
 	struct end	end[2];
-	struct conn	*next_free;	/* of its pool */
+	struct conn	*next_free;	/* next free one in its pool */
 };
 
 /* Requests and responses in turn over one connection. */
@@ -111,8 +111,8 @@ struct rpc {
 	uint64_t	request_bytes;
 	uint64_t	response_bytes;
 	uint64_t	count;		/* 0: no limit */
-	uint64_t	until_ns;	/* 0: no limit; no request is sent from then on */
-	uint64_t	think_ns;	/* from a response to the next request */
+	uint64_t	until_ns;	/* 0: no limit; no request is sent after this */
+	uint64_t	think_ns;	/* time from a response to the next request */
 	uint64_t	next_ns;	/* when the next request is due, or NEVER */
 	uint64_t	*latency_ns;
 	uint64_t	nr_calls;
@@ -124,9 +124,9 @@ struct program {
 	unsigned int	ns;
 	bool		early;		/* it runs before time zero */
 	uint64_t	start_ns;
-	uint64_t	stop_ns;	/* NEVER: it ends by itself */
+	uint64_t	stop_ns;	/* SIGTERM at this time; NEVER: it ends by itself */
 	bool		server;		/* not waited for */
-	char		*out;		/* "-": its output is ours, and it must not fail */
+	char		*out;		/* "-": to our output, and it must not fail */
 	char		*command;
 	int		pid;		/* 0 before and after */
 	int		pidfd;
@@ -156,18 +156,18 @@ extern uint64_t bytes_wanted;
 extern bool verify, series_flows;
 
 /* main.c */
-extern unsigned int nr_undone;		/* flows and RPCs, endless flows included */
+extern unsigned int nr_undone;		/* flows and RPCs, including endless flows */
 extern unsigned int nr_ended;
 void die(const char *format, ...) __attribute__((format(printf, 1, 2), noreturn));
 void *grown(void *array, unsigned int nr, size_t size);
 uint64_t now_ns(void);
-uint64_t zero_clock_ns(void);	/* what the time of day was at time zero */
-uint64_t virtual_ns(void);	/* since time zero; 0 before */
+uint64_t zero_clock_ns(void);	/* time of day at time zero */
+uint64_t virtual_ns(void);	/* ns since time zero; 0 before */
 void progress(uint64_t done, uint64_t wanted);
 void watch(int fd, int op, uint32_t events, uint64_t tag);
 void flow_done(struct flow *f);
 
-/* What epoll tells us: TAG_x, and an index in the lower bits. */
+/* Data of epoll events: TAG_x, and an index in the lower bits. */
 #define TAG_SHIFT	60
 #define TAG_END		0ULL
 #define TAG_LISTENER	1ULL
@@ -204,7 +204,7 @@ void rpc_advance(struct flow *f, uint64_t t_ns);
 void put_rpcs(FILE *out);
 
 /* program.c */
-extern unsigned int nr_running;		/* of those with an end, started or not */
+extern unsigned int nr_running;		/* of those that end, started or not */
 void start_early_programs(void);
 void start_programs(uint64_t t_ns);
 void stop_programs(int signal);

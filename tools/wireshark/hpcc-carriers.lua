@@ -1,8 +1,8 @@
 -- SPDX-License-Identifier: GPL-2.0
 --
--- Wireshark and tshark: what carries telemetry of HPCC++ for Linux beside the TCP option and IOAM,
--- which Wireshark knows: INT-MD behind the TCP header, IFA 2.0 around it, CSIG tags
--- (Documentation/protocol.rst). Wireshark goes on with what each of them carries.
+-- Wireshark and tshark: telemetry carriers of HPCC++ for Linux other than the TCP option and IOAM,
+-- which Wireshark supports: INT-MD after the TCP header, IFA 2.0 around it, CSIG tags
+-- (Documentation/protocol.rst). Wireshark dissects the payload of each carrier.
 
 -- ---- IFA 2.0: IP protocol 131 ------------------------------------------------
 
@@ -57,7 +57,7 @@ local function ifa_hop(range, tree, nr)
 	hop:add(i.qlen, range(26, 2))
 end
 
--- The metadata, and how long header and stack are; nil where lengths contradict each other.
+-- The metadata, and the lengths of header and stack; nil if the lengths are inconsistent.
 local function ifa_stack(range, tree, max)
 	if range:len() < IFA_MD then
 		return nil
@@ -76,7 +76,7 @@ local function ifa_stack(range, tree, max)
 	return IFA_MD + 4 * words
 end
 
--- The segment as it is without IFA, whose length its checksum counts.
+-- The segment without IFA: the checksum includes the length without IFA.
 local function without(tvb, from, to)
 	local bytes = tvb:range(IFA_HEAD, from - IFA_HEAD):bytes()
 
@@ -161,7 +161,7 @@ end
 csig.prefs_changed = take_tags
 take_tags()
 
--- ---- INT-MD: behind the TCP header, where a DSCP says so -----------------------
+-- ---- INT-MD: after the TCP header, in packets with a DSCP -----------------------
 
 local int = Proto("intmd", "INT-MD 2.1")
 
@@ -227,7 +227,7 @@ local function int_stack(range, tree)
 	end
 end
 
--- A postdissector: the stack is payload to TCP, of old data.
+-- A postdissector: for TCP the stack is payload with old sequence numbers.
 function int.dissector(_, pinfo, root)
 	local data = payload()
 	local marked = false

@@ -2,9 +2,9 @@
 --
 -- Wireshark and tshark: the telemetry option of HPCC++ for Linux (Documentation/protocol.rst).
 --
--- Wireshark's own dissector of experimental TCP options keeps what is not ours: an option of a
--- SYN with another ExID, options of a connection whose SYN had one, and what is malformed on a
--- connection whose SYN was not seen.
+-- Wireshark's own dissector of experimental TCP options dissects options that are not ours: an
+-- option of a SYN with another ExID, options of a connection whose SYN had one, and malformed
+-- options of a connection whose SYN was not seen.
 
 local hpcc = Proto("hpcc", "HPCC++ telemetry")
 
@@ -97,7 +97,7 @@ local get = {
 	sport = Field.new("tcp.srcport"),
 }
 
--- Of the TCP header that is being dissected, the innermost one.
+-- Fields of the TCP header that is being dissected, the innermost one.
 local function tcp(field)
 	local all = { get[field]() }
 	return #all > 0 and all[#all].value
@@ -116,7 +116,7 @@ local function u64(number)
 	return UInt64.new(number % 2 ^ 32, math.floor(number / 2 ^ 32))
 end
 
--- What lies between a record and the last one of its link: nil, or a table.
+-- Differences between a record and the last one of its link: nil, or a table.
 local function measure(key, now)
 	local before = last[key]
 
@@ -223,7 +223,7 @@ local function flows_record(range, tree)
 	range_check(tree, N > 0 and N < 65535)
 end
 
--- Two records, one set of parameters.
+-- One set of parameters in two records.
 local function parameters_record(range, tree, second)
 	tree:add(f.id, range(0, 1))
 	if second then
@@ -240,14 +240,14 @@ local function parameters_record(range, tree, second)
 	tree:add(f.T, range(4, 4), range:bitfield(34, 30))
 end
 
--- What a CSIG tag says, or is to say.
+-- Content of a CSIG tag, received or to be pushed.
 local function signal_record(range, tree)
 	tree:add(f.signal, range(6, 2))
 	tree:add(f.bucket, range(6, 2))
 	tree:add(f.locator, range(6, 2))
 end
 
--- The one record of a FORWARD for CSIG, in the place of a hop's.
+-- The only record of a FORWARD for CSIG, in the slot of a load record.
 local function asks_for_signal(range, option)
 	return (option.type == FORWARD or option.type == ANSWERED) and range:bitfield(0, 8) == 0xf0 + SIGNAL and
 	       range(1, 4):uint() == 0 and range:bitfield(40, 7) == 0
@@ -271,7 +271,7 @@ local function report_record(range, tree, place)
 	end
 end
 
--- A record that names a hop has one of this path, which no other record names.
+-- If a record has a hop number, it must be on the path and differ from those of other records.
 local function hop_check(tree, option, hop)
 	if hop > option.hops or option.seen[hop] then
 		tree:add_proto_expert_info(e.bad_hop)
@@ -349,7 +349,7 @@ local function dissect_syn(range, tree)
 	tree:append_text(", SYN")
 end
 
--- Whose option it is; remembers what a SYN says of the connection.
+-- Whether the option is ours; stores the result of a SYN for its connection.
 local function is_ours(range)
 	local stream = tcp("stream")
 	local length = range:len()

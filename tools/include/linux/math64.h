@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * 64-bit arithmetic with the kernel's contracts. Unlike the kernel's, these
- * abort where an argument is outside of what every architecture supports.
+ * 64-bit arithmetic with the kernel's contracts. Unlike the kernel's, these functions abort if an
+ * argument is outside the range that all architectures support.
  */
 #ifndef _SHIM_LINUX_MATH64_H
 #define _SHIM_LINUX_MATH64_H

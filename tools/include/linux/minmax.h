@@ -14,7 +14,7 @@
 	_max_x > _max_y ? _max_x : _max_y;	\
 })
 
-/* As the kernel's, these refuse operands of different types. */
+/* As in the kernel, operands of different types are a compile error. */
 #define min(x, y) ({							\
 	_Static_assert(__builtin_types_compatible_p(__typeof__(x),	\
 						    __typeof__(y)),	\

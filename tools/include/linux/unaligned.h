@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* As the kernel's, one load or store and a swap of bytes. */
+/* As in the kernel: one load or store, and a byte swap. */
 #ifndef _SHIM_LINUX_UNALIGNED_H
 #define _SHIM_LINUX_UNALIGNED_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* The Internet checksum with the kernel's contracts: sums in the host's order of
- * bytes, folded only where they become a checksum.
+/* The Internet checksum with the kernel's contracts: sums are in host byte order, and are folded
+ * only for the final checksum.
  */
 #ifndef _SHIM_NET_CHECKSUM_H
 #define _SHIM_NET_CHECKSUM_H
@@ -20,7 +20,7 @@ static inline __wsum csum_sub(__wsum a, __wsum b)
 	return csum_add(a, ~b);
 }
 
-/* An even number of bytes is all that is asked for. */
+/* Only an even number of bytes is supported. */
 static inline __wsum csum_partial(const void *buff, int len, __wsum sum)
 {
 	const u8 *p = buff;
