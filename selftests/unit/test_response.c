@@ -157,6 +157,44 @@ TEST(respond__and_the_round_trip_ends)
 	assert_true(hpcc_algo_respond(&a, &p, 2000, 5 * T, false));
 }
 
+/* W is what the receiver computed. A fall answers responses about data that left before it. */
+TEST(follow_receiver__W)
+{
+	struct hpcc_params p = params();
+	struct hpcc_algo a = begun(&p);
+
+	hpcc_algo_follow_receiver(&a, W_INIT / 2, 0, 100, 200);
+	assert_true(a.started);
+	assert_int_equal(a.W_q16, W_INIT / 2);
+	assert_int_equal(a.Wc_q16, W_INIT / 2);
+	assert_int_equal(a.last_update_seq, 200);
+	assert_false(hpcc_algo_respond(&a, &p, 199, 3 * T, true));
+	hpcc_algo_follow_receiver(&a, W_INIT, 0, 150, 300);
+	assert_int_equal(a.W_q16, W_INIT);
+	assert_int_equal(a.last_update_seq, 200);
+	/* the data of the last update are acknowledged */
+	hpcc_algo_follow_receiver(&a, W_INIT, 0, 201, 300);
+	assert_int_equal(a.last_update_seq, 201);
+	assert_true(hpcc_algo_respond(&a, &p, 201, 3 * T, true));
+}
+
+/* W does not grow as long as the data that a response is about are on their way. */
+TEST(follow_receiver__response_holds)
+{
+	u64 word = hpcc_response_pack(150, 3, 100);
+	struct hpcc_params p = params();
+	struct hpcc_algo a = begun(&p);
+
+	hpcc_algo_respond(&a, &p, 150, 3 * T, false);
+	hpcc_algo_follow_receiver(&a, W_INIT, word, 100, 200);
+	assert_true(a.W_q16 < W_INIT / 4);
+	assert_int_equal(a.Wc_q16, W_INIT);
+	hpcc_algo_follow_receiver(&a, W_MIN, word, 100, 200);
+	assert_int_equal(a.W_q16, W_MIN);
+	hpcc_algo_follow_receiver(&a, W_INIT, word, 151, 200);
+	assert_int_equal(a.W_q16, W_INIT);
+}
+
 TEST(word__holds_what_was_put_in)
 {
 	u64 word = hpcc_response_pack(0xfedcba98, 31, 0x1234567890abc123ULL);
@@ -212,6 +250,8 @@ int main(void)
 		cmocka_unit_test(respond__W_min),
 		cmocka_unit_test(respond__sequence_numbers),
 		cmocka_unit_test(respond__and_the_round_trip_ends),
+		cmocka_unit_test(follow_receiver__W),
+		cmocka_unit_test(follow_receiver__response_holds),
 		cmocka_unit_test(word__holds_what_was_put_in),
 		cmocka_unit_test(word__is_new),
 		cmocka_unit_test(word__is_new_after_the_last_one),
