@@ -93,39 +93,6 @@ u32 hpcc_tx_bytes(u64 bytes_per_s, u64 tx_ns)
 	return min_t(u32, mul_u64_u64_shr(tx_ns, bytes_per_ns, 53), HPCC_IOAM_U32_NONE - 1);
 }
 
-/* Add our node to the incremental trace at @at in the hop-by-hop header at @hop, if the packet may
- * become that much longer. The added bytes are not charged to the link. GSO packets are excluded:
- * the length of their segments is not checked against the MTU.
- */
-static int hpcc_grow(struct sk_buff *skb, u32 hop, u32 at, u32 len,
-		     const struct hpcc_ioam_node *node)
-{
-	u32 hlen = ipv6_optlen((struct ipv6_opt_hdr *)(skb->data + hop));
-	u32 ip = hop - sizeof(struct ipv6hdr);
-	struct ipv6hdr *ip6h;
-	int grow;
-
-	if (skb_ensure_writable(skb, hop + hlen))
-		return HPCC_UNSTAMPED_NO_MEMORY;
-	if (at + len > hop + hlen)
-		return HPCC_UNSTAMPED_MALFORMED;
-	grow = hpcc_ioam_growth(skb->data + hop, hlen, at - hop, len);
-	if (grow < 0 && grow != -HPCC_UNSTAMPED_FULL)
-		return -grow;
-	ip6h = (struct ipv6hdr *)(skb->data + ip);
-	if (grow < 0 || skb_is_gso(skb) || !ip6h->payload_len || hlen + grow > 2048 ||
-	    grow > hpcc_ip_room(skb, skb->len - ip)) {
-		hpcc_ioam_overflow(skb->data + at);
-		return HPCC_UNSTAMPED_FULL;
-	}
-	if (hpcc_open(skb, hop, grow))
-		return HPCC_UNSTAMPED_NO_MEMORY;
-	hpcc_ioam_grow(skb->data + hop, grow, hlen, at - hop, len, node);
-	ip6h = (struct ipv6hdr *)(skb->data + ip);
-	be16_add_cpu(&ip6h->payload_len, grow);
-	return 0;
-}
-
 /* An anonymous port has no node to write: it sets the overflow flag, because a node is missing. */
 static int hpcc_lack_node(struct sk_buff *skb, u32 at)
 {
@@ -147,7 +114,6 @@ static int hpcc_try_ioam(struct hpcc_sched *q, struct sk_buff *skb, u64 ts_ns)
 	struct hpcc_load load = hpcc_load(q);
 	struct hpcc_ioam_node node;
 	u64 fraction;
-	int why;
 
 	if (skb_ensure_writable(skb, at + len))
 		return HPCC_UNSTAMPED_NO_MEMORY;
@@ -166,10 +132,7 @@ static int hpcc_try_ioam(struct hpcc_sched *q, struct sk_buff *skb, u64 ts_ns)
 		.qlen_bytes = min(load.backlog_bytes, HPCC_IOAM_U32_NONE - 1),
 		.tx_bytes = hpcc_tx_bytes(q->b, load.busy_ns + q->offset.tx_ns),
 	};
-	why = skb->data[at - 1] == HPCC_IOAM_INCREMENTAL ?
-	      hpcc_grow(skb, hop, at, len, &node) :
-	      hpcc_ioam_write(skb->data + at, len, &node);
-	return why ?: HPCC_STAMP_WRITTEN;
+	return hpcc_ioam_write(skb->data + at, len, &node) ?: HPCC_STAMP_WRITTEN;
 }
 
 /**

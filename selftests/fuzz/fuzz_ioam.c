@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * IOAM traces (<hpcc/carrier/ioam.h>): a hop-by-hop header of any bytes. What is found is inside
- * it, a node's data go into the space that was free and nowhere else, or in front of all nodes
- * while all else stays, and what a node wrote is read back.
+ * it, a node's data go into the space that was free and nowhere else, and what a node wrote is
+ * read back.
  *
  * Input: B, scale, a node's fields, then the header.
  */
@@ -53,47 +53,6 @@ static void same(const struct hpcc_ioam_node *got, const struct hpcc_ioam_node *
 	       got->hop_lim == n->hop_lim);
 }
 
-/* An incremental trace in a header of @len bytes gets a node. */
-static void grow(const u8 *header, u32 len, u32 at, u32 trace_len,
-		 const struct hpcc_ioam_node *n)
-{
-	struct hpcc_ioam before, after;
-	struct hpcc_ioam_node got;
-	u32 need, pad, pos, rest;
-	int more;
-	u8 *p;
-
-	p = malloc(len);
-	memcpy(p, header, len);
-	more = hpcc_ioam_growth(p, len, at, trace_len);
-	expect(!memcmp(p, header, len));
-	expect(more > -__HPCC_UNSTAMPED_MAX && more <= 128 && (more < 0 || more % 8 == 0));
-	free(p);
-	if (more < 0)
-		return;
-	p = malloc(len + more);
-	memcpy(p + more, header, len);
-	hpcc_ioam_grow(p, more, len, at, trace_len, n);
-	expect(!hpcc_ioam_read(header + at, trace_len, true, &before));
-	need = before.node_words * 4;
-	expect(hpcc_ioam_find(p, len + more, &pos) == (int)(trace_len + need) && pos == at);
-	expect(!hpcc_ioam_read(p + at, trace_len + need, true, &after));
-	expect(after.left == before.left - before.node_words && after.ns == before.ns &&
-	       after.type == before.type && after.flags == before.flags);
-	for (pos = 0; pos < at + 2; pos++)
-		expect(p[pos] == header[pos] || pos == 1 || pos == at - 3);
-	pos = at + HPCC_IOAM_HEAD_LEN;
-	pad = hpcc_ioam_padding(header, at + trace_len, len);
-	rest = len - pad - pos;
-	expect(!memcmp(p + pos + need, header + pos, rest));
-	expect(hpcc_ioam_padding(p, at + trace_len + need, len + more) == len + more - pos - need -
-	       rest || !pad);
-	if (hpcc_ioam_nodes(&after) > 0 &&
-	    !hpcc_ioam_node(p + at, &after, hpcc_ioam_nodes(&after), &got))
-		same(&got, n);
-	free(p);
-}
-
 int LLVMFuzzerTestOneInput(const u8 *data, size_t size)
 {
 	struct hpcc_ioam_node n, got;
@@ -101,7 +60,6 @@ int LLVMFuzzerTestOneInput(const u8 *data, size_t size)
 	u8 *p, *before;
 	u32 at = 0;
 	int len, ret;
-	bool grows;
 	u64 bps;
 	u8 scale;
 
@@ -127,19 +85,15 @@ int LLVMFuzzerTestOneInput(const u8 *data, size_t size)
 		return 0;
 	}
 	expect(len >= HPCC_IOAM_HEAD_LEN && len % 4 == 0 && at + len <= size);
-	grows = p[at - 1] == HPCC_IOAM_INCREMENTAL;
-	expect(grows || p[at - 1] == HPCC_IOAM_PREALLOCATED);
-	if (grows && at + len <= (size & ~7UL))
-		grow(p, size & ~7UL, at, len, &n);
+	expect(p[at - 1] == HPCC_IOAM_PREALLOCATED);
 	/* What is around the trace is not touched: ASan watches this copy. */
 	before = malloc(len);
 	memcpy(before, p + at, len);
 	memmove(p, p + at, len);
 	p = realloc(p, len);
-	ret = hpcc_ioam_read(p, len, grows, &t);
+	ret = hpcc_ioam_read(p, len, &t);
 	if (!ret)
 		decode(p, &t, bps, scale);
-	ret = hpcc_ioam_read(p, len, false, &t);
 	if (!ret && t.left >= t.node_words && !hpcc_ioam_words(t.type))
 		expect(hpcc_ioam_write(p, len, &n) == HPCC_UNSTAMPED_NO_OPTION);
 	ret = hpcc_ioam_write(p, len, &n);
@@ -148,7 +102,7 @@ int LLVMFuzzerTestOneInput(const u8 *data, size_t size)
 	else
 		changes(p, before, len, &t, !ret);
 	if (!ret) {
-		expect(!hpcc_ioam_read(p, len, false, &after));
+		expect(!hpcc_ioam_read(p, len, &after));
 		expect(after.left == t.left - t.node_words);
 		if (hpcc_ioam_nodes(&after) > 0 &&
 		    !hpcc_ioam_node(p, &after, hpcc_ioam_nodes(&after), &got))

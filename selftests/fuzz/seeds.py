@@ -335,24 +335,6 @@ def ioam_seeds():
     yield "back", fields + header(0xd20800, 5, 0, data=node + again)
     yield "half", fields + header(0xd20800, 5, 5, data=bytes(20) + later)
 
-    def grows(left, nodes=b"", tail=b"", trace_type=0xd20800, words=5, flags=0):
-        trace = (words << 11 | flags << 7 | left).to_bytes(2, "big") + (trace_type << 8).to_bytes(4, "big") + nodes
-        opts = b"\x01\0\x31" + bytes([len(trace) + 4, 0, 1, 0, 0]) + trace + tail
-        opts += (b"", b"\0", b"\x01\0", b"\x01\x01\0", b"\x01\x02\0\0")[-(len(opts) + 2) % 8 % 5]
-        return fields + b"\x06" + bytes([(len(opts) + 2) // 8]) + opts + bytes(-(len(opts) + 2) % 8)
-
-    yield "grows", grows(20)
-    yield "grows-again", grows(15, node)
-    yield "grows-tail", grows(15, node, b"\x05\x02\0\0")
-    yield "grows-padded", grows(15, node, bytes(24))
-    yield "grows-padded-much", grows(15, node, b"\x01\xf0" + bytes(0xf0) + b"\x01\x80" + bytes(0x80))
-    yield "grows-bad-tail", grows(15, node, b"\x05\xff\0\0")
-    yield "grows-wide", grows(25, trace_type=0xfffffc, words=25)
-    yield "grows-full", grows(4, node)
-    yield "grows-flag", grows(15, node, flags=8)
-    yield "grows-long", grows(127, node * 12)
-    yield "grows-bad", grows(15, node, words=4)
-
 
 def int_seeds():
     fields = bytes.fromhex("00174876e80000ff") + \

@@ -62,7 +62,7 @@ TEST(header__every_size)
 		assert_int_equal(k->len % 8, 0);
 		assert_int_equal(k->len, (k->p[1] + 1) * 8);
 		assert_int_equal(k->p[k->len], 0xaa);
-		assert_int_equal(hpcc_ioam_read(k->trace, k->trace_len, false, &t), 0);
+		assert_int_equal(hpcc_ioam_read(k->trace, k->trace_len, &t), 0);
 		assert_int_equal(t.left, 5 * nodes);
 		assert_int_equal(t.words, 5 * nodes);
 		assert_int_equal(hpcc_ioam_nodes(&t), 0);
@@ -79,9 +79,8 @@ TEST(find__skips_other_options)
 	assert_int_equal(hpcc_ioam_find(p, 24, &at), 8);
 	assert_int_equal(at, 16);
 	assert_int_equal(hpcc_ioam_find(p, 12, &at), -ENOENT);
-	at = 0;
-	assert_int_equal(hpcc_ioam_find(grows, 24, &at), 8);
-	assert_int_equal(at, 16);
+	/* An incremental trace is none. */
+	assert_int_equal(hpcc_ioam_find(grows, 24, &at), -ENOENT);
 }
 
 TEST(find__refuses_lengths)
@@ -221,7 +220,7 @@ TEST(node__read_back)
 	for (hop = 1; hop <= 3; hop++) {
 		n.node = hop;
 		assert_int_equal(hpcc_ioam_write(k->trace, k->trace_len, &n), 0);
-		assert_int_equal(hpcc_ioam_read(k->trace, k->trace_len, false, &t), 0);
+		assert_int_equal(hpcc_ioam_read(k->trace, k->trace_len, &t), 0);
 		assert_int_equal(hpcc_ioam_nodes(&t), hop);
 	}
 	for (hop = 1; hop <= 3; hop++) {
@@ -253,133 +252,9 @@ TEST(node__not_available)
 		struct packet *k = packet(1);
 
 		assert_int_equal(hpcc_ioam_write(k->trace, k->trace_len, &bad[i]), 0);
-		assert_int_equal(hpcc_ioam_read(k->trace, k->trace_len, false, &t), 0);
+		assert_int_equal(hpcc_ioam_read(k->trace, k->trace_len, &t), 0);
 		assert_int_equal(hpcc_ioam_node(k->trace, &t, 1, &got), -EINVAL);
 	}
-}
-
-/* A hop-by-hop header with an incremental trace, behind it a router alert if @alert, room for 20
- * nodes in front of it. Return: the header as it is.
- */
-static u8 *growing(bool alert, u32 *len)
-{
-	static const u8 plain[16] = {
-		6, 1, 1, 0, 0x31, 10, 0, 1, 0, 0, 5 << 3, 100, 0xd2, 0x08, 0x00, 0,
-	};
-	static const u8 tail[8] = { 5, 2, 0, 7, 1, 2, 0, 0 };
-	static u8 p[512];
-
-	memset(p, 0xaa, sizeof(p));
-	*len = alert ? 24 : 16;
-	memcpy(p + sizeof(p) - *len, plain, 16);
-	if (alert) {
-		p[sizeof(p) - 23] = 2;
-		memcpy(p + sizeof(p) - 8, tail, 8);
-	}
-	return p + sizeof(p) - *len;
-}
-
-TEST(grow__bytes)
-{
-	static const u8 expected[40] = {
-		6, 4, 1, 0, 0x31, 30, 0, 1, 0, 0, 5 << 3, 95, 0xd2, 0x08, 0x00, 0,
-		63, 0x01, 0x23, 0x45, 0xff, 0xff, 0, 7, 0x3b, 0x9a, 0xc6, 0x18,
-		0, 0, 0x30, 0xd4, 0xff, 0xff, 0xff, 0xf0, 1, 2, 0, 0,
-	};
-	u8 *p;
-	u32 len;
-
-	p = growing(false, &len);
-	assert_int_equal(hpcc_ioam_growth(p, len, 8, 8), 24);
-	p -= 24;
-	hpcc_ioam_grow(p, 24, len, 8, 8, &first);
-	assert_memory_equal(p, expected, 40);
-	assert_int_equal(p[-1], 0xaa);
-}
-
-/* Twelve nodes, the last hop first; padding makes room again; what is behind the trace stays. */
-TEST(grow__until_full)
-{
-	struct hpcc_ioam_node n = first, got;
-	struct hpcc_ioam t;
-	u32 alert, len, at, hop, last;
-	int grow, trace_len;
-	u8 *p;
-
-	for (alert = 0; alert < 2; alert++) {
-		p = growing(alert, &len);
-		for (hop = 1; hop <= HPCC_IOAM_NODES_MAX; hop++) {
-			trace_len = hpcc_ioam_find(p, len, &at);
-			grow = hpcc_ioam_growth(p, len, at, trace_len);
-			assert_true(grow == 24 || grow == 16);
-			p -= grow;
-			n.node = hop;
-			hpcc_ioam_grow(p, grow, len, at, trace_len, &n);
-			len += grow;
-			assert_int_equal(p[-1], 0xaa);
-			assert_int_equal(len, (p[1] + 1) * 8);
-			assert_int_equal(hpcc_ioam_find(p, len, &at), trace_len + 20);
-			assert_int_equal(hpcc_ioam_read(p + at, trace_len + 20, true, &t), 0);
-			assert_int_equal(t.left, 100 - 5 * hop);
-			assert_int_equal(hpcc_ioam_nodes(&t), hop);
-			for (last = 1; last <= hop; last++) {
-				assert_int_equal(hpcc_ioam_node(p + at, &t, last, &got), 0);
-				assert_int_equal(got.node, last);
-			}
-			if (alert)
-				assert_int_equal(p[at + trace_len + 20 + 3], 7);
-			assert_true(hpcc_ioam_padding(p, at + trace_len + 20, len) < 8);
-		}
-		assert_int_equal(hpcc_ioam_growth(p, len, at, trace_len + 20),
-				 -HPCC_UNSTAMPED_FULL);
-	}
-}
-
-TEST(grow__uses_padding)
-{
-	u8 p[64] = { 6, 5, 1, 0, 0x31, 10, 0, 1, 0, 0, 5 << 3, 5, 0xd2, 0x08, 0x00, 0,
-		     1, 6, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
-		     1, 14, 0 };
-	struct hpcc_ioam t;
-
-	assert_int_equal(hpcc_ioam_growth(p, 48, 8, 8), 0);
-	hpcc_ioam_grow(p, 0, 48, 8, 8, &first);
-	assert_int_equal(p[1], 5);
-	assert_int_equal(p[5], 30);
-	assert_memory_equal(p + 36, ((u8[]){ 1, 10, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }), 12);
-	assert_int_equal(hpcc_ioam_read(p + 8, 28, true, &t), 0);
-	assert_int_equal(hpcc_ioam_nodes(&t), 1);
-}
-
-TEST(grow__refused)
-{
-	static const struct {
-		u8 at, value;
-		int why;
-	} cases[] = {
-		{ 11, 4, HPCC_UNSTAMPED_FULL },			/* RemainingLen */
-		{ 10, 5 << 3 | 4, HPCC_UNSTAMPED_FULL },	/* overflow flag */
-		{ 10, 4 << 3, HPCC_UNSTAMPED_MALFORMED },	/* NodeLen */
-		{ 9, 1, HPCC_UNSTAMPED_NO_OPTION },		/* Namespace-ID */
-		{ 14, 2, HPCC_UNSTAMPED_NO_OPTION },		/* opaque state */
-	};
-	u8 *p;
-	u32 i, len;
-
-	for (i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
-		p = growing(true, &len);
-		p[cases[i].at] = cases[i].value;
-		assert_int_equal(hpcc_ioam_growth(p, len, 8, 8), -cases[i].why);
-	}
-	p = growing(false, &len);
-	hpcc_ioam_overflow(p + 8);
-	assert_int_equal(p[10], 5 << 3 | 4);
-	assert_int_equal(hpcc_ioam_growth(p, len, 8, 8), -HPCC_UNSTAMPED_FULL);
-	/* An option behind it that reaches beyond the end is left alone. */
-	p = growing(true, &len);
-	p[17] = 7;
-	assert_int_equal(hpcc_ioam_padding(p, 16, len), 0);
-	assert_int_equal(hpcc_ioam_growth(p, len, 8, 8), 24);
 }
 
 TEST(nodes__refused)
@@ -512,10 +387,6 @@ int main(void)
 		cmocka_unit_test(write__refused),
 		cmocka_unit_test(node__read_back),
 		cmocka_unit_test(node__not_available),
-		cmocka_unit_test(grow__bytes),
-		cmocka_unit_test(grow__until_full),
-		cmocka_unit_test(grow__uses_padding),
-		cmocka_unit_test(grow__refused),
 		cmocka_unit_test(nodes__refused),
 		cmocka_unit_test(record__wraps),
 		cmocka_unit_test(record__sums),

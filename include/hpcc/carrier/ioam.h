@@ -8,11 +8,10 @@
  * A trace, 4 octets a line:
  *	Namespace-ID:16  NodeLen:5  Flags:4  RemainingLen:7
  *	IOAM-Trace-Type:24  reserved:8
- *	pre-allocated: then space for nodes; RemainingLen words of it, from its beginning, are free
- *	incremental: then nodes; RemainingLen words may still be put in front of them
- * Each node writes its data at the end of the free space, or before all other nodes, so the last
- * hop comes first. Fields have the order of their bits in IOAM-Trace-Type; bit 0 is the most
- * significant one.
+ *	then space for nodes; RemainingLen words of it, from its beginning, are free
+ * This is the pre-allocated trace option; incremental traces are ignored. Each node writes its
+ * data at the end of the free space, so the last hop comes first. Fields have the order of their
+ * bits in IOAM-Trace-Type; bit 0 is the most significant one.
  *
  * Our trace type is bits 0, 1, 3, 6 and 12 (draft-gafni-ippm-ioam-additional-data-fields-00):
  *	Hop_Lim:8  node_id:24
@@ -39,11 +38,9 @@
 #define HPCC_IOAM_PADN		1
 #define HPCC_IOAM_OPTION	0x31	/* RFC 9486: skip if unknown, may change */
 #define HPCC_IOAM_PREALLOCATED	0	/* IOAM-Option-Type, the byte before a trace */
-#define HPCC_IOAM_INCREMENTAL	1
 
 #define HPCC_IOAM_OPTION_LEN	4	/* type, length, reserved, IOAM-Option-Type */
 #define HPCC_IOAM_HEAD_LEN	8	/* of a trace */
-#define HPCC_IOAM_OPT_DATA_MAX	255
 #define HPCC_IOAM_TRACE_TYPE	0xd20800U
 #define HPCC_IOAM_NODE_WORDS	5
 #define HPCC_IOAM_NODE_LEN	20
@@ -66,7 +63,6 @@
  * @flags: 4 bits
  * @left: RemainingLen, number of free words
  * @words: total number of words for nodes
- * @grows: the trace is incremental: none of @words is free
  */
 struct hpcc_ioam {
 	u16	ns;
@@ -75,7 +71,6 @@ struct hpcc_ioam {
 	u8	flags;
 	u8	left;
 	u8	words;
-	bool	grows;
 };
 
 /**
@@ -111,10 +106,9 @@ struct hpcc_ioam_node {
  * hpcc_ioam_find() - find the trace in a hop-by-hop header
  * @p: the header, from its Next Header on
  * @len: its length
- * @at: set to the offset of the trace's head; the byte before it is HPCC_IOAM_PREALLOCATED or
- *	HPCC_IOAM_INCREMENTAL
+ * @at: set to the offset of the trace's head
  *
- * The first trace of either type is used.
+ * The first pre-allocated trace is used.
  *
  * Return: length of the trace, head included, a multiple of 4; -ENOENT if there is none; -EINVAL if
  * the lengths are inconsistent.
@@ -134,7 +128,7 @@ static inline int hpcc_ioam_find(const u8 *p, u32 len, u32 *at)
 			return -EINVAL;
 		optlen = p[pos + 1] + 2;
 		if (p[pos] == HPCC_IOAM_OPTION && optlen >= HPCC_IOAM_OPTION_LEN &&
-		    p[pos + 3] <= HPCC_IOAM_INCREMENTAL) {
+		    p[pos + 3] == HPCC_IOAM_PREALLOCATED) {
 			if (optlen < HPCC_IOAM_OPTION_LEN + HPCC_IOAM_HEAD_LEN || optlen % 4)
 				return -EINVAL;
 			*at = pos + HPCC_IOAM_OPTION_LEN;
@@ -185,13 +179,12 @@ static inline u32 hpcc_ioam_words(u32 type)
  * hpcc_ioam_read() - read the head of a trace
  * @p: the trace
  * @len: its length, head included: HPCC_IOAM_HEAD_LEN or more, at most 252
- * @grows: it is incremental
  * @t: result
  *
  * Return: 0, or -EINVAL if RemainingLen exceeds the trace, or NodeLen does not match the trace
  * type.
  */
-static inline int hpcc_ioam_read(const u8 *p, u32 len, bool grows, struct hpcc_ioam *t)
+static inline int hpcc_ioam_read(const u8 *p, u32 len, struct hpcc_ioam *t)
 {
 	u32 head = get_unaligned_be16(p + 2);
 	u32 words;
@@ -202,10 +195,8 @@ static inline int hpcc_ioam_read(const u8 *p, u32 len, bool grows, struct hpcc_i
 	t->left = head & 0x7f;
 	t->type = get_unaligned_be32(p + 4) >> 8;
 	t->words = (len - HPCC_IOAM_HEAD_LEN) / 4;
-	t->grows = grows;
 	words = hpcc_ioam_words(t->type);
-	if ((!grows && t->left > t->words) || !t->node_words ||
-	    (words && words != t->node_words))
+	if (t->left > t->words || !t->node_words || (words && words != t->node_words))
 		return -EINVAL;
 	return 0;
 }
@@ -310,7 +301,7 @@ static inline int hpcc_ioam_write(u8 *p, u32 len, const struct hpcc_ioam_node *n
 	struct hpcc_ioam t;
 	int why;
 
-	if (hpcc_ioam_read(p, len, false, &t))
+	if (hpcc_ioam_read(p, len, &t))
 		return HPCC_UNSTAMPED_MALFORMED;
 	why = hpcc_ioam_refuses(&t);
 	if (why == HPCC_UNSTAMPED_FULL)
@@ -323,95 +314,6 @@ static inline int hpcc_ioam_write(u8 *p, u32 len, const struct hpcc_ioam_node *n
 	return 0;
 }
 
-/* Bytes of padding at the end of a hop-by-hop header; an option begins at @pos. */
-static inline u32 hpcc_ioam_padding(const u8 *p, u32 pos, u32 len)
-{
-	u32 end = pos;	/* end of the last option that is not padding */
-
-	while (pos < len) {
-		u32 from = pos++;
-
-		if (p[from] == HPCC_IOAM_PAD1)
-			continue;
-		if (pos == len || p[pos] > len - pos - 1)
-			return 0;
-		pos += 1 + p[pos];
-		if (p[from] != HPCC_IOAM_PADN)
-			end = pos;
-	}
-	return len - end;
-}
-
-/**
- * hpcc_ioam_growth() - growth of a hop-by-hop header by a node's data
- * @p: the header
- * @len: its length, a multiple of 8
- * @at: offset of its incremental trace
- * @trace_len: length of the trace, as for hpcc_ioam_read()
- *
- * Padding at the end of the header is used first.
- *
- * Return: bytes, a multiple of 8 or 0; -HPCC_UNSTAMPED_*, as for hpcc_ioam_write(), if the node
- * must not write.
- */
-static inline int hpcc_ioam_growth(const u8 *p, u32 len, u32 at, u32 trace_len)
-{
-	struct hpcc_ioam t;
-	u32 need, pad;
-	int why;
-
-	if (hpcc_ioam_read(p + at, trace_len, true, &t))
-		return -HPCC_UNSTAMPED_MALFORMED;
-	why = hpcc_ioam_refuses(&t);
-	if (why)
-		return -why;
-	need = t.node_words * 4;
-	if (HPCC_IOAM_OPTION_LEN - 2 + trace_len + need > HPCC_IOAM_OPT_DATA_MAX)
-		return -HPCC_UNSTAMPED_FULL;
-	pad = hpcc_ioam_padding(p, at + trace_len, len);
-	return need > pad ? (need - pad + 7) & ~7U : 0;
-}
-
-/**
- * hpcc_ioam_grow() - put a node's data into an incremental trace
- * @p: start of the longer header; the present header starts at @p + @grow
- * @grow: what hpcc_ioam_growth() returned
- * @len: length of the present header, up to 2048 - @grow
- * @at: offset of the trace in it
- * @trace_len: length of that
- * @n: what to write
- */
-static inline void hpcc_ioam_grow(u8 *p, u32 grow, u32 len, u32 at, u32 trace_len,
-				  const struct hpcc_ioam_node *n)
-{
-	u32 front = at + HPCC_IOAM_HEAD_LEN;
-	u32 rest = len - front - hpcc_ioam_padding(p + grow, at + trace_len, len);
-	struct hpcc_ioam t;
-	u32 need, end, pad;
-
-	hpcc_ioam_read(p + grow + at, trace_len, true, &t);
-	need = t.node_words * 4;
-	/* Move the part that moves towards the front first. */
-	if (grow > need)
-		memmove(p, p + grow, front);
-	memmove(p + front + need, p + grow + front, rest);
-	if (grow <= need)
-		memmove(p, p + grow, front);
-	t.left -= t.node_words;
-	hpcc_ioam_set(p + at, &t);
-	hpcc_ioam_fields(p + front, t.type, n);
-	p[1] += grow / 8;
-	p[at - HPCC_IOAM_OPTION_LEN + 1] += need;
-	for (end = front + need + rest; end < len + grow; end += pad) {
-		pad = min_t(u32, len + grow - end, 2 + HPCC_IOAM_OPT_DATA_MAX);
-		memset(p + end, 0, pad);
-		if (pad > 1) {
-			p[end] = HPCC_IOAM_PADN;
-			p[end + 1] = pad - 2;
-		}
-	}
-}
-
 /**
  * hpcc_ioam_nodes() - number of nodes in a trace of our type
  * @t: its head
@@ -421,7 +323,7 @@ static inline void hpcc_ioam_grow(u8 *p, u32 grow, u32 len, u32 at, u32 trace_le
  */
 static inline int hpcc_ioam_nodes(const struct hpcc_ioam *t)
 {
-	u32 used = t->words - (t->grows ? 0 : t->left);
+	u32 used = t->words - t->left;
 
 	if (t->ns != HPCC_IOAM_NAMESPACE || t->type != HPCC_IOAM_TRACE_TYPE ||
 	    t->flags & HPCC_IOAM_F_OVERFLOW || used % HPCC_IOAM_NODE_WORDS)

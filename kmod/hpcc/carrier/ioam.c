@@ -262,7 +262,7 @@ void hpcc_ioam_in(struct hpcc_flow *flow, const struct hpcc_arrival *in,
 	/* All of it is in front of the TCP header, and so in one piece. */
 	len = hpcc_ioam_find(hop, (hop[1] + 1) * 8, &at);
 	ours = len > 0 && hpcc_ioam_is_ours(hop + at);
-	if (ours && !hpcc_ioam_read(hop + at, len, hop[at - 1] == HPCC_IOAM_INCREMENTAL, &t)) {
+	if (ours && !hpcc_ioam_read(hop + at, len, &t)) {
 		hpcc_ioam_take(flow, net, hop + at, &t, opt, records);
 		return;
 	}
