@@ -156,7 +156,7 @@ static int hpcc_commit(struct Qdisc *sch, const struct hpcc_config *cfg)
 	return 0;
 }
 
-/* Without marking all thresholds are reset, so none of them stays hidden. */
+/* Without marking reset all thresholds, because a dump would not show them. */
 static void hpcc_parse_marking(struct nlattr **tb, struct hpcc_config *cfg)
 {
 	if (tb[TCA_HPCC_MARKING])
@@ -178,7 +178,7 @@ static void hpcc_parse_marking(struct nlattr **tb, struct hpcc_config *cfg)
 		cfg->knonect = nla_get_u32(tb[TCA_HPCC_KNONECT]);
 }
 
-/* Without respond, every is reset, so it does not stay hidden. */
+/* Without respond reset every, because a dump would not show it. */
 static void hpcc_parse_respond(struct nlattr **tb, struct hpcc_config *cfg)
 {
 	if (tb[TCA_HPCC_RESPOND])
@@ -209,7 +209,7 @@ static void hpcc_parse_options(struct nlattr **tb, struct hpcc_config *cfg)
 		cfg->kind = nla_get_u8(tb[TCA_HPCC_KIND]);
 	if (tb[TCA_HPCC_STAMP])
 		cfg->stamp = nla_get_u8(tb[TCA_HPCC_STAMP]);
-	/* Both need stamp: reset them without it, so they do not stay hidden. */
+	/* Both need stamp. Without stamp reset them, because a dump would not show them. */
 	if (!cfg->stamp) {
 		cfg->above = 0;
 		cfg->respond = 0;

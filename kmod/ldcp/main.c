@@ -51,7 +51,9 @@ static const struct hpcc_sysctl_desc ldcp_sysctl_descs[] = {
 	{ "iw", LDCP_SYSCTL(iw_segs), 0, 2, LDCP_IW_MAX_SEGS, true },
 	/* 1 us to 1 s, as for hpcc */
 	{ "base_rtt_ns", LDCP_SYSCTL(base_rtt_ns), 0, 1000, 1000000000, true },
-	/* The peer may delay its part of the handshake. A longer one is not from a data center. */
+	/* The peer may delay its part of the handshake. A handshake longer than this is not from a
+	 * data center.
+	 */
 	{ "start_rtt_ns", LDCP_SYSCTL(start_rtt_ns), HPCC_START_RTT_NS, 1000, 1000000000 },
 	/* up to 1 Tbit/s */
 	{ "host_mbps", LDCP_SYSCTL(host_mbps), 0, 1, 1000000, true },

@@ -46,7 +46,7 @@ static void hpcc_parse_csig(struct nlattr **tb, struct hpcc_config *cfg)
  * @tb: attributes of a change; a missing attribute of a new carrier gets its default
  * @cfg: configuration, with stamp already set
  *
- * Parameters of a disabled carrier are reset, so they do not stay hidden.
+ * Reset the parameters of a disabled carrier, because a dump would not show them.
  */
 void hpcc_parse_carriers(struct nlattr **tb, struct hpcc_config *cfg)
 {

@@ -31,7 +31,7 @@ static bool write_all(int fd, const char *text, size_t length)
 	return true;
 }
 
-/* The temporary name does not end in.prom, so node_exporter does not read it. */
+/* The temporary name does not end in ".prom", so node_exporter does not read it. */
 static void replace_file(const char *name, const char *text, size_t length)
 {
 	int fd, err;

@@ -91,8 +91,8 @@ struct hpcc_ioam_node {
 	u32	tx_bytes;
 };
 
-/* Start values: multiples of the wrap of a fraction and of a 32-bit counter, so large that counters
- * can decrease.
+/* Start values of unwrapped counters: multiples of the wrap period, so large that a counter may
+ * decrease without reaching 0.
  */
 #define HPCC_IOAM_SECOND_NS	1000000000ULL
 #define HPCC_IOAM_TS_BASE	(HPCC_IOAM_SECOND_NS * HPCC_IOAM_SECOND_NS)

@@ -16,7 +16,7 @@
  * @byte_time: ns per byte at B, Q32
  * @ts_ns: timestamp, unwrapped
  * @tx_bytes: of IOAM: unwrapped
- * @tx_ns: of INT: time that the link has spent, the sum of utilization times time
+ * @tx_ns: of INT: time that the link has spent on packets (sum of utilization x time)
  */
 struct hpcc_trace_link {
 	u32	node;

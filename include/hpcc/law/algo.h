@@ -347,7 +347,7 @@ static inline void hpcc_algo_init(struct hpcc_algo *a,
 /**
  * hpcc_algo_links() - set the array of links of a path that became longer
  * @a: connection
- * @L: the @a->nr old links, then new ones, all 0
+ * @L: the new array: first the @a->nr old links, then new links, all 0
  * @nr: @a->nr .. HPCC_HOPS_MAX
  */
 static inline void hpcc_algo_links(struct hpcc_algo *a, struct hpcc_link *L, u8 nr)

@@ -251,7 +251,7 @@ static inline enum hpcc_turn_kind hpcc_turn_find(struct hpcc_turn *set, u32 key,
 
 /**
  * struct hpcc_budget - rate limit for responses
- * @shift: one more response per every_ns >> @shift
+ * @shift: the average interval between responses is every_ns >> @shift
  * @burst: maximum number of responses at once
  */
 struct hpcc_budget {
