@@ -183,9 +183,8 @@ static inline void hpcc_set_pkt_segs(struct sk_buff *skb, u32 segs)
 #endif
 }
 
-/* Number of segments that a packet has on the wire. If a guest's GSO packet does not state it,
- * compute it in the same way as the kernel does for qdisc_pkt_len(); the result may be one too
- * many.
+/* Number of segments that a packet has on the wire. A guest's GSO packet may not state it. Then use
+ * the kernel's computation for qdisc_pkt_len(), whose result may be one too many.
  */
 static inline u32 hpcc_pkt_segs(const struct sk_buff *skb)
 {

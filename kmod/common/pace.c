@@ -16,7 +16,7 @@
  * @sk: socket
  * @burst: filled in
  * @segs: maximum in segments, 1 or more
- * @shift: maximum as a part of the window: cwnd >> shift, but at least 1; 0 to 31
+ * @shift: the maximum is also cwnd >> @shift, but at least 1; 0 to 31
  */
 void hpcc_burst_init(struct sock *sk, struct hpcc_burst *burst, u32 segs,
 		     u32 shift)

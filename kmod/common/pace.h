@@ -10,7 +10,7 @@
  * @segs: maximum, segments
  * @saved_gso_segs: sk_gso_max_segs from the route
  * @least: segments that a burst may always have, within the limit of HPCC_BURST_PART_SHIFT
- * @shift: maximum as a part of the window: cwnd >> shift, but at least @least
+ * @shift: the maximum is also cwnd >> @shift, but at least @least
  * @paced: hpcc_pacing_begin() enabled pacing in TCP
  */
 struct hpcc_burst {

@@ -13,7 +13,7 @@
 
 #include "samples.h"
 
-/* More than the pixel columns of a diagram. */
+/* Number of bins, more than a diagram has pixel columns. */
 #define BINS		1000
 #define LOADS_MAX	(2 * HPCC_HOPS_MAX)
 

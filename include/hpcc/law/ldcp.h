@@ -126,7 +126,7 @@ struct ldcp_params {
  * ldcp_grant() - cw after an ACK without ECN-Echo
  * @p: constants
  * @cw_q24: congestion window, segments, not 0
- * @n: segments it covers, 1 or more; those beyond LDCP_ACKED_MAX do not count
+ * @n: number of segments that the ACK covers, 1 or more; those beyond LDCP_ACKED_MAX do not count
  *
  * If cw is below 1, each ACK counts once, as in the draft, and not its segments.
  *
@@ -150,7 +150,7 @@ static inline u64 ldcp_grant(const struct ldcp_params *p, u64 cw_q24, u32 n)
  * ldcp_revoke() - cw after an ACK with ECN-Echo
  * @p: constants
  * @cw_q24: congestion window, segments, not 0
- * @n: segments it covers, 1 or more
+ * @n: number of segments that the ACK covers, 1 or more
  *
  * Return: the window, at least cw_min.
  */

@@ -38,7 +38,7 @@
 #define HPCC_TCP_ACK		0x10
 
 /**
- * struct hpcc_trigger - the fields of a packet with a request that a response needs
+ * struct hpcc_trigger - fields for a response, copied from the packet with the request
  * @vlans: VLAN IDs: first the tag in the skb, then the tags in the headers; 0: none
  * @addrs: source and destination, of 4 or 16 bytes each
  * @ports: source and destination
