@@ -5,14 +5,8 @@
  * tc (iproute2 4.17 and later) opens q_hpcc.so in TC_LIB_DIR and looks for
  * hpcc_qdisc_util in it.
  */
-#include <stdbool.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <linux/types.h>
-#include <linux/netlink.h>
-#include <linux/rtnetlink.h>
-#include <linux/hpcc.h>
 
 #include "q_hpcc.h"
 
@@ -71,232 +65,184 @@ static int bad_value(const char *name, const char *value, const char *allowed)
 	return -1;
 }
 
-/* A number in decimal, or hexadecimal with 0x. */
-static int parse_number(const char *name, const char *arg, __u32 max, void *to)
-{
-	int base = !strncasecmp(arg, "0x", 2) ? 16 : 10;
-	unsigned long long value;
-	char allowed[64];
-	char *end;
-	__u32 v;
-
-	value = strtoull(arg, &end, base);
-	/* 010 is 8 to some and 10 to others. */
-	if (*arg < '0' || *arg > '9' || *end || value > max ||
-	    (base == 10 && *arg == '0' && arg[1])) {
-		snprintf(allowed, sizeof(allowed),
-			 "a number, 0 .. %u, decimal without a leading 0, or 0x", max);
-		return bad_value(name, arg, allowed);
-	}
-	v = value;
-	memcpy(to, &v, sizeof(v));
-	return sizeof(v);
-}
-
-static int parse_rate(const char *name, const char *arg, void *to)
-{
-	__u64 rate;
-
-	/* tc counts bytes per second: 7bit are 0. */
-	if (get_rate64(&rate, arg) || rate > HPCC_RATE_MAX ||
-	    (rate < HPCC_RATE_MIN && (rate || strtod(arg, NULL) != 0)))
-		return bad_value(name, arg, "a rate, 1kbit .. 10tbit, or 0");
-	memcpy(to, &rate, sizeof(rate));
-	return sizeof(rate);
-}
-
-static int parse_size(const char *name, const char *arg, void *to)
-{
-	unsigned int size;
-
-	if (*arg == '-' || get_size(&size, arg) || !size)
-		return bad_value(name, arg, "a size, 1 .. 4294967295b");
-	memcpy(to, &size, sizeof(size));
-	return sizeof(size);
-}
-
-/* Up to 4 GB. */
-static int parse_threshold(const char *name, const char *arg, void *to)
-{
-	unsigned int size;
-
-	if (*arg == '-' || get_size(&size, arg))
-		return bad_value(name, arg, "a size, or 0");
-	memcpy(to, &size, sizeof(size));
-	return sizeof(size);
-}
-
-static int parse_marking(const char *name, const char *arg, void *to)
-{
-	__u8 marking = !strcmp(arg, "ldcp") ? HPCC_MARKING_LDCP :
-					      HPCC_MARKING_OFF;
-
-	if (strcmp(arg, "ldcp") && strcmp(arg, "off"))
-		return bad_value(name, arg, "off or ldcp");
-	memcpy(to, &marking, sizeof(marking));
-	return sizeof(marking);
-}
-
-static int parse_switch(const char *name, const char *arg, void *to)
-{
-	__u8 on = !strcmp(arg, "on");
-
-	if (!on && strcmp(arg, "off"))
-		return bad_value(name, arg, "on or off");
-	memcpy(to, &on, sizeof(on));
-	return sizeof(on);
-}
-
-/* To the nearest millionth. */
-static int parse_fraction(const char *name, const char *arg, void *to)
-{
-	double value;
-	char *end;
-	__u32 ppm;
-
-	value = strtod(arg, &end);
-	if (strspn(arg, "0123456789.e-") != strlen(arg) || !*arg || *end ||
-	    !(value >= 0 && value <= 1) || *arg == '-')
-		return bad_value(name, arg, "a fraction, 0 .. 1");
-	ppm = value * HPCC_PMAX_MAX + 0.5;
-	memcpy(to, &ppm, sizeof(ppm));
-	return sizeof(ppm);
-}
-
-static int parse_delay(const char *name, const char *arg, void *to)
-{
-	__s64 time_ns;
-	__u32 v;
-
-	if (get_time64(&time_ns, arg) || time_ns < 0 ||
-	    time_ns > HPCC_DELAY_MAX_NS)
-		return bad_value(name, arg, "a time, 0 .. 1s");
-	v = time_ns;
-	memcpy(to, &v, sizeof(v));
-	return sizeof(v);
-}
-
-static int parse_every(const char *name, const char *arg, void *to)
-{
-	__s64 time_ns;
-	__u32 v;
-
-	if (get_time64(&time_ns, arg) || time_ns < HPCC_EVERY_MIN_NS ||
-	    time_ns > HPCC_EVERY_MAX_NS)
-		return bad_value(name, arg, "a time, 1us .. 1s");
-	v = time_ns;
-	memcpy(to, &v, sizeof(v));
-	return sizeof(v);
-}
-
-static int parse_kind(const char *name, const char *arg, void *to)
-{
-	__u8 kind;
-
-	if (strcmp(arg, "253") && strcmp(arg, "254"))
-		return bad_value(name, arg, "253 or 254");
-	kind = atoi(arg);
-	memcpy(to, &kind, sizeof(kind));
-	return sizeof(kind);
-}
-
-static int parse_dscp(const char *name, const char *arg, void *to)
-{
-	__u32 value;
-	__u8 dscp;
-
-	if (parse_number(name, arg, HPCC_INT_DSCP_MAX, &value) < 0)
-		return -1;
-	if (!value)
-		return bad_value(name, arg, "a number, 1 .. 63");
-	dscp = value;
-	memcpy(to, &dscp, sizeof(dscp));
-	return sizeof(dscp);
-}
-
-static int parse_tpid(const char *name, const char *arg, void *to)
-{
-	__u32 value;
-
-	if (parse_number(name, arg, 0xffff, &value) < 0)
-		return -1;
-	if (value < HPCC_CSIG_TPID_MIN)
-		return bad_value(name, arg, "an EtherType, 0x600 .. 0xffff");
-	memcpy(to, &value, sizeof(value));
-	return sizeof(value);
-}
-
-static int parse_abw(const char *name, const char *arg, void *to)
-{
-	__u32 value;
-
-	if (parse_number(name, arg, HPCC_CSIG_ABW_MAX, &value) < 0)
-		return -1;
-	if (!value)
-		return bad_value(name, arg, "a number, 1 .. 1000");
-	memcpy(to, &value, sizeof(value));
-	return sizeof(value);
-}
-
-static int parse_unit(const char *name, const char *arg, void *to)
-{
-	__s64 time_ns;
-	__u32 v;
-
-	if (get_time64(&time_ns, arg) || time_ns < 1 || time_ns > HPCC_CSIG_TIME_MAX_NS)
-		return bad_value(name, arg, "a time, 1ns .. 1ms");
-	v = time_ns;
-	memcpy(to, &v, sizeof(v));
-	return sizeof(v);
-}
-
-static int parse_node(const char *name, const char *arg, void *to)
-{
-	return parse_number(name, arg, HPCC_NODE_MAX, to);
-}
-
-static int parse_port(const char *name, const char *arg, void *to)
-{
-	return parse_number(name, arg, HPCC_PORT_MAX, to);
-}
-
-static int parse_overhead(const char *name, const char *arg, void *to)
-{
-	return parse_number(name, arg, HPCC_OVERHEAD_MAX, to);
-}
-
-/* Options with a value. The parser stores at most 8 bytes and returns how
- * many, or -1.
+/**
+ * struct option - an option of the qdisc
+ * @name: as users write it, and its key in JSON
+ * @attr: TCA_HPCC_*
+ * @size: bytes of the attribute
+ * @parse: read the word behind the name, say what is wrong and return false if it is not
+ *	valid; NULL: no value follows, one of @words is the option
+ * @print: print the attribute's value
+ * @min: the smallest value
+ * @max: the largest
+ * @allowed: the valid values, for a message
+ * @words: texts of two values that follow each other, from @min on
  */
-static const struct {
+struct option {
 	const char *name;
 	int attr;
-	int (*parse)(const char *name, const char *arg, void *to);
-} values[] = {
-	{ "rate",	TCA_HPCC_RATE64,	parse_rate },
-	{ "bandwidth",	TCA_HPCC_BANDWIDTH64,	parse_rate },
-	{ "limit",	TCA_HPCC_LIMIT,		parse_size },
-	{ "node",	TCA_HPCC_NODE,		parse_node },
-	{ "port",	TCA_HPCC_PORT,		parse_port },
-	{ "overhead",	TCA_HPCC_OVERHEAD,	parse_overhead },
-	{ "delay",	TCA_HPCC_DELAY,		parse_delay },
-	{ "kind",	TCA_HPCC_KIND,		parse_kind },
-	{ "marking",	TCA_HPCC_MARKING,	parse_marking },
-	{ "kmin",	TCA_HPCC_KMIN,		parse_threshold },
-	{ "kmax",	TCA_HPCC_KMAX,		parse_threshold },
-	{ "pmax",	TCA_HPCC_PMAX,		parse_fraction },
-	{ "knonect",	TCA_HPCC_KNONECT,	parse_threshold },
-	{ "stats",	TCA_HPCC_STATS,		parse_switch },
-	{ "identify",	TCA_HPCC_IDENTIFY,	parse_switch },
-	{ "above",	TCA_HPCC_ABOVE,		parse_threshold },
-	{ "respond",	TCA_HPCC_RESPOND,	parse_threshold },
-	{ "every",	TCA_HPCC_EVERY,		parse_every },
-	{ "int_dscp",	TCA_HPCC_INT_DSCP,	parse_dscp },
-	{ "int_window",	TCA_HPCC_INT_WINDOW,	parse_every },
-	{ "csig_tpid",	TCA_HPCC_CSIG_TPID,	parse_tpid },
-	{ "csig_abw",	TCA_HPCC_CSIG_ABW,	parse_abw },
-	{ "csig_time",	TCA_HPCC_CSIG_TIME,	parse_unit },
+	size_t size;
+	bool (*parse)(const struct option *option, const char *arg, __u64 *value);
+	void (*print)(const struct option *option, __u64 value);
+	__u64 min;
+	__u64 max;
+	const char *allowed;
+	const char *words[2];
 };
+
+/* ---- parsers ---- */
+
+static bool check(const struct option *option, const char *arg, bool good)
+{
+	return good || !bad_value(option->name, arg, option->allowed);
+}
+
+/* Which of the two words it is, or -1. */
+static int word_index(const struct option *option, const char *arg)
+{
+	int i;
+
+	for (i = 0; i < 2; i++)
+		if (option->words[i] && !strcmp(arg, option->words[i]))
+			return i;
+	return -1;
+}
+
+static bool parse_word(const struct option *option, const char *arg, __u64 *value)
+{
+	int i = word_index(option, arg);
+
+	*value = option->min + i;
+	return check(option, arg, i >= 0);
+}
+
+/* A number in decimal, or hexadecimal with 0x. */
+static bool parse_number(const struct option *option, const char *arg, __u64 *value)
+{
+	int base = !strncasecmp(arg, "0x", 2) ? 16 : 10;
+	char allowed[64];
+	char *end;
+
+	*value = strtoull(arg, &end, base);
+	/* 010 is 8 to some and 10 to others. */
+	if (*arg < '0' || *arg > '9' || *end || *value > option->max ||
+	    (base == 10 && *arg == '0' && arg[1])) {
+		snprintf(allowed, sizeof(allowed),
+			 "a number, 0 .. %llu, decimal without a leading 0, or 0x", option->max);
+		return !bad_value(option->name, arg, allowed);
+	}
+	return check(option, arg, *value >= option->min);
+}
+
+/* Bytes per second, or 0. tc counts in these: 7bit are 0. */
+static bool parse_rate(const struct option *option, const char *arg, __u64 *value)
+{
+	return check(option, arg, !get_rate64(value, arg) && *value <= option->max &&
+		     (*value ? *value >= option->min : strtod(arg, NULL) == 0));
+}
+
+/* Bytes, up to 4 GB. */
+static bool parse_size(const struct option *option, const char *arg, __u64 *value)
+{
+	unsigned int size = 0;
+	bool good = *arg != '-' && !get_size(&size, arg) && size >= option->min;
+
+	*value = size;
+	return check(option, arg, good);
+}
+
+/* A part of @max, to the nearest. */
+static bool parse_fraction(const struct option *option, const char *arg, __u64 *value)
+{
+	double fraction;
+	char *end;
+
+	fraction = strtod(arg, &end);
+	if (strspn(arg, "0123456789.e-") != strlen(arg) || !*arg || *end ||
+	    !(fraction >= 0 && fraction <= 1) || *arg == '-')
+		return check(option, arg, false);
+	*value = fraction * option->max + 0.5;
+	return true;
+}
+
+/* Nanoseconds. */
+static bool parse_time(const struct option *option, const char *arg, __u64 *value)
+{
+	__s64 time_ns = -1;
+	bool good = !get_time64(&time_ns, arg) && time_ns >= (__s64)option->min &&
+		    time_ns <= (__s64)option->max;
+
+	*value = time_ns;
+	return check(option, arg, good);
+}
+
+/* ---- printers ---- */
+
+static void print_number(const struct option *option, __u64 value)
+{
+	print_text("%s ", option->name);
+	print_u64(option->name, "%llu ", value);
+}
+
+static void print_hex(const struct option *option, __u64 value)
+{
+	print_text("%s ", option->name);
+	print_u64(option->name, "0x%llx ", value);
+}
+
+static void print_size(const struct option *option, __u64 value)
+{
+	print_text("%s ", option->name);
+	print_u64(option->name, "%llub ", value);
+}
+
+static void print_rate(const struct option *option, __u64 value)
+{
+	if (!value)
+		return;
+	print_text("%s ", option->name);
+	tc_print_rate(PRINT_ANY, option->name, "%s ", value);
+}
+
+/* tc's %g keeps six digits, which is all that a millionth has. */
+static void print_fraction(const struct option *option, __u64 value)
+{
+	print_text("%s ", option->name);
+	print_color_float(PRINT_ANY, COLOR_NONE, option->name, "%g ", value / (double)option->max);
+}
+
+/* Time in the largest unit that has no fraction; as parse_time() takes it. */
+static void print_time(const struct option *option, __u64 value)
+{
+	static const char * const unit[] = { "ns", "us", "ms", "s" };
+	size_t i = 0;
+
+	if (is_json_context()) {
+		print_u64(option->name, NULL, value);
+		return;
+	}
+	while (value && value % 1000 == 0 && i < 3) {
+		value /= 1000;
+		i++;
+	}
+	print_text("%s ", option->name);
+	print_u64(NULL, "%llu", value);
+	print_text("%s ", unit[i]);
+}
+
+static void print_word(const struct option *option, __u64 value)
+{
+	print_text("%s ", option->name);
+	print_color_string(PRINT_ANY, COLOR_NONE, option->name, "%s ", option->words[!!value]);
+}
+
+static void print_flag(const struct option *option, __u64 value)
+{
+	print_color_bool(PRINT_JSON, COLOR_NONE, option->name, NULL, value);
+	if (option->parse)
+		print_text("%s ", option->name);
+	print_text("%s ", option->words[!!value]);
+}
 
 static const struct {
 	const char *name;
@@ -310,16 +256,82 @@ static const struct {
 	{ "csig_push",	HPCC_STAMP_CSIG_PUSH },
 };
 
-static const struct {
-	const char *name;
-	int attr;
-	__u8 value;
-} flags[] = {
-	{ "stamp",		TCA_HPCC_STAMP,	HPCC_STAMP_TCP },
-	{ "nostamp",		TCA_HPCC_STAMP,	0 },
-	{ "split-gso",		TCA_HPCC_SPLIT,	1 },
-	{ "no-split-gso",	TCA_HPCC_SPLIT,	0 },
+/* Carriers are shown where it is not TCP alone, as was before there were others. */
+static void print_stamp(const struct option *option, __u64 value)
+{
+	const char *format = "%s";
+	size_t i;
+
+	print_flag(option, value);
+	if (!value || value == HPCC_STAMP_TCP)
+		return;
+	open_json_array(PRINT_JSON, "carriers");
+	for (i = 0; i < ARRAY_SIZE(carriers); i++) {
+		if (!(value & carriers[i].value))
+			continue;
+		print_color_string(PRINT_ANY, COLOR_NONE, NULL, format, carriers[i].name);
+		format = ",%s";
+	}
+	close_json_array(PRINT_JSON, NULL);
+	print_text("%s", " ");
+}
+
+/* ---- the options, in the order of tc qdisc show ---- */
+
+static const struct option options[] = {
+	{ "rate", TCA_HPCC_RATE64, 8, parse_rate, print_rate, .min = HPCC_RATE_MIN,
+	  .max = HPCC_RATE_MAX, .allowed = "a rate, 1kbit .. 10tbit, or 0" },
+	{ "bandwidth", TCA_HPCC_BANDWIDTH64, 8, parse_rate, print_rate, .min = HPCC_RATE_MIN,
+	  .max = HPCC_RATE_MAX, .allowed = "a rate, 1kbit .. 10tbit, or 0" },
+	{ "limit", TCA_HPCC_LIMIT, 4, parse_size, print_size, .min = 1,
+	  .allowed = "a size, 1 .. 4294967295b" },
+	{ "node", TCA_HPCC_NODE, 4, parse_number, print_number, .max = HPCC_NODE_MAX },
+	{ "port", TCA_HPCC_PORT, 4, parse_number, print_number, .max = HPCC_PORT_MAX },
+	{ "overhead", TCA_HPCC_OVERHEAD, 4, parse_number, print_number, .max = HPCC_OVERHEAD_MAX },
+	{ "delay", TCA_HPCC_DELAY, 4, parse_time, print_time, .max = HPCC_DELAY_MAX_NS,
+	  .allowed = "a time, 0 .. 1s" },
+	{ "kind", TCA_HPCC_KIND, 1, parse_word, print_number, .min = 253,
+	  .allowed = "253 or 254", .words = { "253", "254" } },
+	{ "stamp", TCA_HPCC_STAMP, 1, NULL, print_stamp, .words = { "nostamp", "stamp" } },
+	{ "above", TCA_HPCC_ABOVE, 4, parse_size, print_size, .allowed = "a size, or 0" },
+	{ "respond", TCA_HPCC_RESPOND, 4, parse_size, print_size, .allowed = "a size, or 0" },
+	{ "every", TCA_HPCC_EVERY, 4, parse_time, print_time, .min = HPCC_EVERY_MIN_NS,
+	  .max = HPCC_EVERY_MAX_NS, .allowed = "a time, 1us .. 1s" },
+	{ "int_dscp", TCA_HPCC_INT_DSCP, 1, parse_number, print_number, .min = 1,
+	  .max = HPCC_INT_DSCP_MAX, .allowed = "a number, 1 .. 63" },
+	{ "int_window", TCA_HPCC_INT_WINDOW, 4, parse_time, print_time, .min = HPCC_EVERY_MIN_NS,
+	  .max = HPCC_EVERY_MAX_NS, .allowed = "a time, 1us .. 1s" },
+	{ "csig_tpid", TCA_HPCC_CSIG_TPID, 4, parse_number, print_hex, .min = HPCC_CSIG_TPID_MIN,
+	  .max = 0xffff, .allowed = "an EtherType, 0x600 .. 0xffff" },
+	{ "csig_abw", TCA_HPCC_CSIG_ABW, 4, parse_number, print_number, .min = 1,
+	  .max = HPCC_CSIG_ABW_MAX, .allowed = "a number, 1 .. 1000" },
+	{ "csig_time", TCA_HPCC_CSIG_TIME, 4, parse_time, print_time, .min = 1,
+	  .max = HPCC_CSIG_TIME_MAX_NS, .allowed = "a time, 1ns .. 1ms" },
+	{ "split_gso", TCA_HPCC_SPLIT, 1, NULL, print_flag,
+	  .words = { "no-split-gso", "split-gso" } },
+	{ "identify", TCA_HPCC_IDENTIFY, 1, parse_word, print_flag,
+	  .allowed = "on or off", .words = { "off", "on" } },
+	{ "stats", TCA_HPCC_STATS, 1, parse_word, print_flag,
+	  .allowed = "on or off", .words = { "off", "on" } },
+	{ "marking", TCA_HPCC_MARKING, 1, parse_word, print_word, .min = HPCC_MARKING_OFF,
+	  .allowed = "off or ldcp", .words = { "off", "ldcp" } },
+	{ "kmin", TCA_HPCC_KMIN, 4, parse_size, print_size, .allowed = "a size, or 0" },
+	{ "kmax", TCA_HPCC_KMAX, 4, parse_size, print_size, .allowed = "a size, or 0" },
+	{ "pmax", TCA_HPCC_PMAX, 4, parse_fraction, print_fraction, .max = HPCC_PMAX_MAX,
+	  .allowed = "a fraction, 0 .. 1" },
+	{ "knonect", TCA_HPCC_KNONECT, 4, parse_size, print_size, .allowed = "a size, or 0" },
 };
+
+/* The option that a word names, or NULL. */
+static const struct option *find_option(const char *arg)
+{
+	const struct option *o;
+
+	for (o = options; o < options + ARRAY_SIZE(options); o++)
+		if (o->parse ? !strcmp(arg, o->name) : word_index(o, arg) >= 0)
+			return o;
+	return NULL;
+}
 
 /* A list of carriers. Returns 0 where it is none. */
 static __u8 parse_carriers(const char *arg)
@@ -339,54 +351,54 @@ static __u8 parse_carriers(const char *arg)
 	return one ? value : 0;
 }
 
-static bool is_option(const char *arg)
+/* Carriers may follow "stamp". Returns how many arguments were used, or -1. */
+static int parse_flag(const struct option *option, int argc, char **argv, __u64 *value)
 {
-	size_t i;
+	__u8 list;
 
-	for (i = 0; i < ARRAY_SIZE(flags); i++)
-		if (!strcmp(arg, flags[i].name))
-			return true;
-	for (i = 0; i < ARRAY_SIZE(values); i++)
-		if (!strcmp(arg, values[i].name))
-			return true;
-	return !strcmp(arg, "help");
+	*value = word_index(option, argv[0]);
+	if (option->attr != TCA_HPCC_STAMP || !*value || argc < 2)
+		return 1;
+	list = parse_carriers(argv[1]);
+	if (list)
+		*value = list;
+	else if (!find_option(argv[1]) && strcmp(argv[1], "help"))
+		return bad_value(argv[0], argv[1],
+				 "tcp, ioam, int, ifa, csig, csig_push, or several: tcp,int");
+	return list ? 2 : 1;
+}
+
+static void add_value(struct nlmsghdr *n, const struct option *option, __u64 value)
+{
+	__u32 v32 = value;
+	__u8 v8 = value;
+
+	addattr_l(n, HPCC_REQUEST_MAX, option->attr,
+		  option->size == sizeof(v8) ? &v8 :
+		  option->size == sizeof(v32) ? (void *)&v32 : &value, option->size);
 }
 
 /* Returns how many arguments were used, 0 where the first is unknown, or -1. */
 static int parse_one(int argc, char **argv, struct nlmsghdr *n)
 {
-	__u8 list;
+	const struct option *option = find_option(argv[0]);
+	int used = 2;
 	__u64 value;
-	size_t i;
-	int len;
 
-	for (i = 0; i < ARRAY_SIZE(flags); i++) {
-		if (strcmp(*argv, flags[i].name))
-			continue;
-		list = flags[i].attr == TCA_HPCC_STAMP && flags[i].value && argc > 1 ?
-		       parse_carriers(argv[1]) : 0;
-		if (flags[i].attr == TCA_HPCC_STAMP && flags[i].value && argc > 1 && !list &&
-		    !is_option(argv[1]))
-			return bad_value(argv[0], argv[1],
-					 "tcp, ioam, int, ifa, csig, csig_push, or several: tcp,int");
-		addattr_l(n, HPCC_REQUEST_MAX, flags[i].attr, list ? &list : &flags[i].value,
-			  sizeof(list));
-		return list ? 2 : 1;
-	}
-	for (i = 0; i < ARRAY_SIZE(values); i++) {
-		if (strcmp(*argv, values[i].name))
-			continue;
-		if (argc < 2) {
-			fprintf(stderr, "hpcc: %s: a value has to follow\n", *argv);
+	if (!option)
+		return 0;
+	if (!option->parse) {
+		used = parse_flag(option, argc, argv, &value);
+		if (used < 0)
 			return -1;
-		}
-		len = values[i].parse(argv[0], argv[1], &value);
-		if (len < 0)
-			return -1;
-		addattr_l(n, HPCC_REQUEST_MAX, values[i].attr, &value, len);
-		return 2;
+	} else if (argc < 2) {
+		fprintf(stderr, "hpcc: %s: a value has to follow\n", argv[0]);
+		return -1;
+	} else if (!option->parse(option, argv[1], &value)) {
+		return -1;
 	}
-	return 0;
+	add_value(n, option, value);
+	return used;
 }
 
 static int hpcc_parse_opt(struct qdisc_util *qu, int argc, char **argv,
@@ -432,129 +444,18 @@ static __u64 attr_value(const struct rtattr *attr)
 	return RTA_PAYLOAD(attr) ? *(__u8 *)RTA_DATA(attr) : 0;
 }
 
-/* Time in the largest unit that has no fraction; as parse_delay() takes it. */
-static void print_time(const char *key, __u64 ns)
-{
-	static const char * const unit[] = { "ns", "us", "ms", "s" };
-	__u64 v = ns;
-	size_t i = 0;
-
-	if (is_json_context()) {
-		print_u64(key, NULL, ns);
-		return;
-	}
-	while (v && v % 1000 == 0 && i < 3) {
-		v /= 1000;
-		i++;
-	}
-	print_text("%s ", key);
-	print_u64(NULL, "%llu", v);
-	print_text("%s ", unit[i]);
-}
-
-static void print_flag(const char *key, bool on, const char *yes,
-		       const char *no)
-{
-	print_color_bool(PRINT_JSON, COLOR_NONE, key, NULL, on);
-	print_text("%s ", on ? yes : no);
-}
-
-/* Carriers are shown where it is not TCP alone, as was before there were others. */
-static void print_stamp(__u8 value)
-{
-	const char *format = "%s";
-	size_t i;
-
-	print_flag("stamp", value, "stamp", "nostamp");
-	if (!value || value == HPCC_STAMP_TCP)
-		return;
-	open_json_array(PRINT_JSON, "carriers");
-	for (i = 0; i < ARRAY_SIZE(carriers); i++) {
-		if (!(value & carriers[i].value))
-			continue;
-		print_color_string(PRINT_ANY, COLOR_NONE, NULL, format, carriers[i].name);
-		format = ",%s";
-	}
-	close_json_array(PRINT_JSON, NULL);
-	print_text("%s", " ");
-}
-
-/* tc's %g keeps six digits, which is all that a millionth has. */
-static void print_marking(struct rtattr **tb)
-{
-	const char *name = attr_value(tb[TCA_HPCC_MARKING]) ? "ldcp" : "off";
-
-	print_color_string(PRINT_ANY, COLOR_NONE, "marking", "marking %s ",
-			   name);
-	if (tb[TCA_HPCC_KMIN])
-		print_u64("kmin", "kmin %llub ", attr_value(tb[TCA_HPCC_KMIN]));
-	if (tb[TCA_HPCC_KMAX])
-		print_u64("kmax", "kmax %llub ", attr_value(tb[TCA_HPCC_KMAX]));
-	if (tb[TCA_HPCC_PMAX])
-		print_color_float(PRINT_ANY, COLOR_NONE, "pmax", "pmax %g ",
-				  attr_value(tb[TCA_HPCC_PMAX]) /
-				  (double)HPCC_PMAX_MAX);
-	if (tb[TCA_HPCC_KNONECT])
-		print_u64("knonect", "knonect %llub ",
-			  attr_value(tb[TCA_HPCC_KNONECT]));
-}
-
 static int hpcc_print_opt(struct qdisc_util *qu, FILE *f, struct rtattr *opt)
 {
 	struct rtattr *tb[TCA_HPCC_MAX + 1];
+	const struct option *o;
 
 	if (!opt)
 		return 0;
 	parse_rtattr_flags(tb, TCA_HPCC_MAX, RTA_DATA(opt), RTA_PAYLOAD(opt),
 			   NLA_F_NESTED);
-	if (tb[TCA_HPCC_RATE64] && attr_value(tb[TCA_HPCC_RATE64]))
-		tc_print_rate(PRINT_ANY, "rate", "rate %s ",
-			      attr_value(tb[TCA_HPCC_RATE64]));
-	if (tb[TCA_HPCC_BANDWIDTH64] && attr_value(tb[TCA_HPCC_BANDWIDTH64]))
-		tc_print_rate(PRINT_ANY, "bandwidth", "bandwidth %s ",
-			      attr_value(tb[TCA_HPCC_BANDWIDTH64]));
-	if (tb[TCA_HPCC_LIMIT])
-		print_u64("limit", "limit %llub ", attr_value(tb[TCA_HPCC_LIMIT]));
-	if (tb[TCA_HPCC_NODE])
-		print_u64("node", "node %llu ", attr_value(tb[TCA_HPCC_NODE]));
-	if (tb[TCA_HPCC_PORT])
-		print_u64("port", "port %llu ", attr_value(tb[TCA_HPCC_PORT]));
-	if (tb[TCA_HPCC_OVERHEAD])
-		print_u64("overhead", "overhead %llu ",
-			  attr_value(tb[TCA_HPCC_OVERHEAD]));
-	if (tb[TCA_HPCC_DELAY])
-		print_time("delay", attr_value(tb[TCA_HPCC_DELAY]));
-	if (tb[TCA_HPCC_KIND])
-		print_u64("kind", "kind %llu ", attr_value(tb[TCA_HPCC_KIND]));
-	if (tb[TCA_HPCC_STAMP])
-		print_stamp(attr_value(tb[TCA_HPCC_STAMP]));
-	if (tb[TCA_HPCC_ABOVE])
-		print_u64("above", "above %llub ", attr_value(tb[TCA_HPCC_ABOVE]));
-	if (tb[TCA_HPCC_RESPOND])
-		print_u64("respond", "respond %llub ", attr_value(tb[TCA_HPCC_RESPOND]));
-	if (tb[TCA_HPCC_EVERY])
-		print_time("every", attr_value(tb[TCA_HPCC_EVERY]));
-	if (tb[TCA_HPCC_INT_DSCP])
-		print_u64("int_dscp", "int_dscp %llu ", attr_value(tb[TCA_HPCC_INT_DSCP]));
-	if (tb[TCA_HPCC_INT_WINDOW])
-		print_time("int_window", attr_value(tb[TCA_HPCC_INT_WINDOW]));
-	if (tb[TCA_HPCC_CSIG_TPID])
-		print_u64("csig_tpid", "csig_tpid 0x%llx ", attr_value(tb[TCA_HPCC_CSIG_TPID]));
-	if (tb[TCA_HPCC_CSIG_ABW])
-		print_u64("csig_abw", "csig_abw %llu ", attr_value(tb[TCA_HPCC_CSIG_ABW]));
-	if (tb[TCA_HPCC_CSIG_TIME])
-		print_time("csig_time", attr_value(tb[TCA_HPCC_CSIG_TIME]));
-	if (tb[TCA_HPCC_SPLIT])
-		print_flag("split_gso", attr_value(tb[TCA_HPCC_SPLIT]),
-			   "split-gso", "no-split-gso");
-	if (tb[TCA_HPCC_IDENTIFY])
-		print_flag("identify", attr_value(tb[TCA_HPCC_IDENTIFY]), "identify on",
-			   "identify off");
-	if (tb[TCA_HPCC_STATS])
-		print_flag("stats", attr_value(tb[TCA_HPCC_STATS]), "stats on",
-			   "stats off");
-	if (tb[TCA_HPCC_MARKING])
-		print_marking(tb);
+	for (o = options; o < options + ARRAY_SIZE(options); o++)
+		if (tb[o->attr])
+			o->print(o, attr_value(tb[o->attr]));
 	return 0;
 }
 
