@@ -25,35 +25,10 @@
 
 /* ---- Counters of a network namespace (/proc/net/ldcp) ---------------------- */
 
-/**
- * enum ldcp_counter - counters of /proc/net/ldcp; names in main.c
- * @LDCP_C_FLOWS: connections that started with LDCP
- * @LDCP_C_NO_ECN: connections that did not negotiate ECN: classic
- * @LDCP_C_LOW_PRIORITY: first-RTT packets sent as Not-ECT
- * @LDCP_C_START_FULL: fast starts whose whole IW was acknowledged
- * @LDCP_C_START_LOST: fast starts ended by a loss
- * @LDCP_C_START_MARKED: fast starts ended by CE on an ECN-capable packet
- * @LDCP_C_MARKED: segments acknowledged with ECN-Echo
- * @LDCP_C_BELOW_ONE: number of times that a window fell below one segment
- * @LDCP_C_LOSSES: recoveries in the stable stage
- * @LDCP_C_TIMEOUTS: windows restarted after an RTO
- * @LDCP_C_FALLBACKS: changes to classic after losses without a mark
- * @LDCP_C_RETURNS: returns from classic after a mark
- * @__LDCP_C_MAX: number of counters
- */
+/* What /proc/net/ldcp counts. */
 enum ldcp_counter {
-	LDCP_C_FLOWS,
-	LDCP_C_NO_ECN,
-	LDCP_C_LOW_PRIORITY,
-	LDCP_C_START_FULL,
-	LDCP_C_START_LOST,
-	LDCP_C_START_MARKED,
-	LDCP_C_MARKED,
-	LDCP_C_BELOW_ONE,
-	LDCP_C_LOSSES,
-	LDCP_C_TIMEOUTS,
-	LDCP_C_FALLBACKS,
-	LDCP_C_RETURNS,
+#define COUNTER(id, name, meaning)	LDCP_C_##id
+#include "ldcp_counters.h"
 	__LDCP_C_MAX,
 };
 

@@ -63,18 +63,8 @@ static const struct hpcc_sysctl_desc ldcp_sysctl_descs[] = {
 };
 
 static const char * const ldcp_counter_names[__LDCP_C_MAX] = {
-	[LDCP_C_FLOWS] = "flows",
-	[LDCP_C_NO_ECN] = "no_ecn",
-	[LDCP_C_LOW_PRIORITY] = "low_priority_sent",
-	[LDCP_C_START_FULL] = "start_full",
-	[LDCP_C_START_LOST] = "start_lost",
-	[LDCP_C_START_MARKED] = "start_marked",
-	[LDCP_C_MARKED] = "marked",
-	[LDCP_C_BELOW_ONE] = "below_one",
-	[LDCP_C_LOSSES] = "losses",
-	[LDCP_C_TIMEOUTS] = "timeouts",
-	[LDCP_C_FALLBACKS] = "fallbacks",
-	[LDCP_C_RETURNS] = "returns",
+#define COUNTER(id, name, meaning)	#name
+#include "ldcp_counters.h"
 };
 
 /* This hook runs first: the segment is as TCP created it. */
