@@ -35,41 +35,103 @@ static void endpoint_take(struct endpoint *endpoint, const struct nlattr *attr)
 		memcpy(&endpoint->addr, mnl_attr_get_payload(attr), length);
 }
 
-static int hop_take(const struct nlattr *attr, void *data)
-{
-	struct hop *hop = data;
+/* How a member is stored. */
+enum kind { UNKNOWN, FLAG, NUMBER16, NUMBER32, NUMBER64, SHARE };
 
-	switch (mnl_attr_get_type(attr)) {
-	case HPCC_A_HOP_HOP:
-		hop->nr = number_of(attr);
+/**
+ * struct field - the member that an attribute fills in
+ * @offset: of the member
+ * @kind: its type; a share is in 2^-24 in the attribute, and a double here
+ */
+struct field {
+	uint16_t	offset;
+	enum kind	kind;
+};
+
+static const struct field hop_fields[HPCC_A_HOP_MAX + 1] = {
+	[HPCC_A_HOP_HOP] = { offsetof(struct hop, nr), NUMBER32 },
+	[HPCC_A_HOP_U] = { offsetof(struct hop, u), SHARE },
+	[HPCC_A_HOP_QLEN] = { offsetof(struct hop, qlen_ns), NUMBER64 },
+	[HPCC_A_HOP_AGE] = { offsetof(struct hop, age_us), NUMBER64 },
+	[HPCC_A_HOP_HELD] = { offsetof(struct hop, held_us), NUMBER64 },
+	[HPCC_A_HOP_QUIET] = { offsetof(struct hop, quiet), FLAG },
+	[HPCC_A_HOP_NODE] = { offsetof(struct hop, node), NUMBER32 },
+	[HPCC_A_HOP_PORT] = { offsetof(struct hop, port), NUMBER32 },
+	[HPCC_A_HOP_RATE] = { offsetof(struct hop, bps), NUMBER64 },
+};
+
+static const struct field flow_fields[HPCC_A_FLOW_MAX + 1] = {
+	[HPCC_A_FLOW_LPORT] = { offsetof(struct flow, local.port), NUMBER16 },
+	[HPCC_A_FLOW_RPORT] = { offsetof(struct flow, peer.port), NUMBER16 },
+	[HPCC_A_FLOW_COOKIE] = { offsetof(struct flow, cookie), NUMBER64 },
+	[HPCC_A_FLOW_IFINDEX] = { offsetof(struct flow, ifindex), NUMBER32 },
+	[HPCC_A_FLOW_EVENT] = { offsetof(struct flow, event), NUMBER32 },
+	[HPCC_A_FLOW_MODE] = { offsetof(struct flow, mode), NUMBER32 },
+	[HPCC_A_FLOW_WHY] = { offsetof(struct flow, fell_back), NUMBER32 },
+	[HPCC_A_FLOW_W] = { offsetof(struct flow, W), NUMBER64 },
+	[HPCC_A_FLOW_WC] = { offsetof(struct flow, Wc), NUMBER64 },
+	[HPCC_A_FLOW_W_INIT] = { offsetof(struct flow, W_init), NUMBER64 },
+	[HPCC_A_FLOW_U] = { offsetof(struct flow, U), SHARE },
+	[HPCC_A_FLOW_ETA] = { offsetof(struct flow, eta), SHARE },
+	[HPCC_A_FLOW_R] = { offsetof(struct flow, R), NUMBER64 },
+	[HPCC_A_FLOW_T] = { offsetof(struct flow, T_ns), NUMBER64 },
+	[HPCC_A_FLOW_INC_STAGE] = { offsetof(struct flow, inc_stage), NUMBER32 },
+	[HPCC_A_FLOW_N] = { offsetof(struct flow, N), NUMBER32 },
+	[HPCC_A_FLOW_SAMPLE] = { offsetof(struct flow, sample_ns), NUMBER32 },
+	[HPCC_A_FLOW_RECEIVER] = { offsetof(struct flow, receiver), FLAG },
+	[HPCC_A_FLOW_PROBES] = { offsetof(struct flow, probes), FLAG },
+	[HPCC_A_FLOW_HOPS] = { offsetof(struct flow, nr_hops), NUMBER32 },
+	[HPCC_A_FLOW_BUSY] = { offsetof(struct flow, busy), FLAG },
+	[HPCC_A_FLOW_MISSED] = { offsetof(struct flow, missed), NUMBER32 },
+	[HPCC_A_FLOW_RECEIVED] = { offsetof(struct flow, received), NUMBER32 },
+	[HPCC_A_FLOW_MALFORMED] = { offsetof(struct flow, malformed), NUMBER32 },
+	[HPCC_A_FLOW_BAD_HOP] = { offsetof(struct flow, bad_hop), NUMBER32 },
+	[HPCC_A_FLOW_TS_BACK] = { offsetof(struct flow, ts_back), NUMBER32 },
+	[HPCC_A_FLOW_TX_EXCESS] = { offsetof(struct flow, tx_excess), NUMBER32 },
+	[HPCC_A_FLOW_W_MIN] = { offsetof(struct flow, W_min), NUMBER64 },
+	[HPCC_A_FLOW_MAX_STAGE] = { offsetof(struct flow, max_stage), NUMBER32 },
+	[HPCC_A_FLOW_MUTED] = { offsetof(struct flow, muted), FLAG },
+};
+
+static void field_take(const struct field *fields, uint16_t max, const struct nlattr *attr,
+		       void *base)
+{
+	uint16_t type = mnl_attr_get_type(attr);
+	uint64_t value = number_of(attr);
+	void *to;
+
+	if (type > max)
+		return;
+	to = (char *)base + fields[type].offset;
+	switch (fields[type].kind) {
+	case UNKNOWN:
 		break;
-	case HPCC_A_HOP_U:
-		hop->u = (double)number_of(attr) / Q24;
-		hop->known = true;
+	case FLAG:
+		*(bool *)to = true;
 		break;
-	case HPCC_A_HOP_QLEN:
-		hop->qlen_ns = number_of(attr);
+	case NUMBER16:
+		*(uint16_t *)to = value;
 		break;
-	case HPCC_A_HOP_AGE:
-		hop->age_us = number_of(attr);
+	case NUMBER32:
+		*(uint32_t *)to = value;
 		break;
-	case HPCC_A_HOP_HELD:
-		hop->held_us = number_of(attr);
+	case NUMBER64:
+		*(uint64_t *)to = value;
 		break;
-	case HPCC_A_HOP_QUIET:
-		hop->quiet = true;
-		break;
-	case HPCC_A_HOP_NODE:
-		hop->node = number_of(attr);
-		hop->named = true;
-		break;
-	case HPCC_A_HOP_PORT:
-		hop->port = number_of(attr);
-		break;
-	case HPCC_A_HOP_RATE:
-		hop->bps = number_of(attr);
+	case SHARE:
+		*(double *)to = (double)value / Q24;
 		break;
 	}
+}
+
+static int hop_take(const struct nlattr *attr, void *data)
+{
+	uint16_t type = mnl_attr_get_type(attr);
+	struct hop *hop = data;
+
+	field_take(hop_fields, HPCC_A_HOP_MAX, attr, hop);
+	hop->known |= type == HPCC_A_HOP_U;
+	hop->named |= type == HPCC_A_HOP_NODE;
 	return MNL_CB_OK;
 }
 
@@ -83,138 +145,19 @@ static void hops_take(struct flow *flow, const struct nlattr *attr)
 		flow->hop[hop.nr - 1] = hop;
 }
 
-static int came_take(const struct nlattr *attr, struct flow *flow)
-{
-	switch (mnl_attr_get_type(attr)) {
-	case HPCC_A_FLOW_RECEIVED:
-		flow->received = number_of(attr);
-		break;
-	case HPCC_A_FLOW_MALFORMED:
-		flow->malformed = number_of(attr);
-		break;
-	case HPCC_A_FLOW_BAD_HOP:
-		flow->bad_hop = number_of(attr);
-		break;
-	case HPCC_A_FLOW_TS_BACK:
-		flow->ts_back = number_of(attr);
-		break;
-	case HPCC_A_FLOW_TX_EXCESS:
-		flow->tx_excess = number_of(attr);
-		break;
-	}
-	return MNL_CB_OK;
-}
-
-static int how_take(const struct nlattr *attr, struct flow *flow)
-{
-	switch (mnl_attr_get_type(attr)) {
-	case HPCC_A_FLOW_N:
-		flow->N = number_of(attr);
-		break;
-	case HPCC_A_FLOW_SAMPLE:
-		flow->sample_ns = number_of(attr);
-		break;
-	case HPCC_A_FLOW_RECEIVER:
-		flow->receiver = true;
-		break;
-	case HPCC_A_FLOW_PROBES:
-		flow->probes = true;
-		break;
-	case HPCC_A_FLOW_MUTED:
-		flow->muted = true;
-		break;
-	case HPCC_A_FLOW_HOPS:
-		flow->nr_hops = number_of(attr);
-		break;
-	case HPCC_A_FLOW_HOP:
-		hops_take(flow, attr);
-		break;
-	case HPCC_A_FLOW_BUSY:
-		flow->busy = true;
-		break;
-	case HPCC_A_FLOW_MISSED:
-		flow->missed = number_of(attr);
-		break;
-	default:
-		return came_take(attr, flow);
-	}
-	return MNL_CB_OK;
-}
-
-static int law_take(const struct nlattr *attr, struct flow *flow)
-{
-	switch (mnl_attr_get_type(attr)) {
-	case HPCC_A_FLOW_W:
-		flow->W = number_of(attr);
-		break;
-	case HPCC_A_FLOW_WC:
-		flow->Wc = number_of(attr);
-		break;
-	case HPCC_A_FLOW_W_INIT:
-		flow->W_init = number_of(attr);
-		break;
-	case HPCC_A_FLOW_U:
-		flow->U = (double)number_of(attr) / Q24;
-		break;
-	case HPCC_A_FLOW_ETA:
-		flow->eta = (double)number_of(attr) / Q24;
-		break;
-	case HPCC_A_FLOW_R:
-		flow->R = number_of(attr);
-		break;
-	case HPCC_A_FLOW_T:
-		flow->T_ns = number_of(attr);
-		break;
-	case HPCC_A_FLOW_INC_STAGE:
-		flow->inc_stage = number_of(attr);
-		break;
-	case HPCC_A_FLOW_W_MIN:
-		flow->W_min = number_of(attr);
-		break;
-	case HPCC_A_FLOW_MAX_STAGE:
-		flow->max_stage = number_of(attr);
-		break;
-	default:
-		return how_take(attr, flow);
-	}
-	return MNL_CB_OK;
-}
-
 static int flow_take(const struct nlattr *attr, void *data)
 {
+	uint16_t type = mnl_attr_get_type(attr);
 	struct flow *flow = data;
 
-	switch (mnl_attr_get_type(attr)) {
-	case HPCC_A_FLOW_LADDR:
+	if (type == HPCC_A_FLOW_LADDR)
 		endpoint_take(&flow->local, attr);
-		break;
-	case HPCC_A_FLOW_RADDR:
+	else if (type == HPCC_A_FLOW_RADDR)
 		endpoint_take(&flow->peer, attr);
-		break;
-	case HPCC_A_FLOW_LPORT:
-		flow->local.port = number_of(attr);
-		break;
-	case HPCC_A_FLOW_RPORT:
-		flow->peer.port = number_of(attr);
-		break;
-	case HPCC_A_FLOW_COOKIE:
-		flow->cookie = number_of(attr);
-		break;
-	case HPCC_A_FLOW_IFINDEX:
-		flow->ifindex = number_of(attr);
-		break;
-	case HPCC_A_FLOW_EVENT:
-		flow->event = number_of(attr);
-		break;
-	case HPCC_A_FLOW_MODE:
-		flow->mode = number_of(attr);
-		break;
-	case HPCC_A_FLOW_WHY:
-		flow->fell_back = number_of(attr);
-		break;
-	default:
-		return law_take(attr, flow);
-	}
+	else if (type == HPCC_A_FLOW_HOP)
+		hops_take(flow, attr);
+	else
+		field_take(flow_fields, HPCC_A_FLOW_MAX, attr, flow);
 	return MNL_CB_OK;
 }
 
