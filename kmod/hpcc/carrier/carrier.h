@@ -65,8 +65,8 @@ void hpcc_int_out(const struct hpcc_segment *seg, const struct tcp_sock *tp, u8 
 bool hpcc_int_comes(const struct tcp_sock *tp, const struct hpcc_arrival *in,
 		    const struct hpcc_opt *opt);
 bool hpcc_int_read(struct hpcc_arrival *in, u8 *buf);
-void hpcc_int_in(struct hpcc_flow *flow, const struct hpcc_arrival *in,
-		 const struct hpcc_opt *opt);
+void hpcc_hops_in(struct hpcc_flow *flow, const struct hpcc_arrival *in,
+		  const struct hpcc_opt *opt);
 
 /* ---- IFA 2.0 (ifa.c) ---- */
 
@@ -74,7 +74,8 @@ void hpcc_int_in(struct hpcc_flow *flow, const struct hpcc_arrival *in,
 #define HPCC_IFA_PACKET_MAX	(HPCC_IFA_LEN + HPCC_TCP_HEADER_MAX + 255 * 4)
 
 void hpcc_ifa_out(const struct hpcc_segment *seg, u8 nodes);
-void hpcc_ifa_in(struct hpcc_flow *flow, const struct hpcc_arrival *in, const struct hpcc_opt *opt);
+int hpcc_ifa_records(struct hpcc_trace_rx *rx, const struct hpcc_arrival *in,
+		     const struct hpcc_opt *opt, u8 *records, enum hpcc_counter *why);
 bool hpcc_ifa_arrived(struct sk_buff *skb, const struct nf_hook_state *state);
 
 /**

@@ -45,10 +45,8 @@ static __sum16 hpcc_ifa_sum(const struct sk_buff *skb, u8 pf, const struct tcphd
 	__wsum sum = csum_partial(th, hlen, 0);
 
 	if (pf == NFPROTO_IPV4)
-		return csum_tcpudp_magic(ip_hdr(skb)->saddr, ip_hdr(skb)->daddr, hlen, IPPROTO_TCP,
-					 sum);
-	return csum_ipv6_magic(&ipv6_hdr(skb)->saddr, &ipv6_hdr(skb)->daddr, hlen, IPPROTO_TCP,
-			       sum);
+		return tcp_v4_check(hlen, ip_hdr(skb)->saddr, ip_hdr(skb)->daddr, sum);
+	return tcp_v6_check(hlen, &ipv6_hdr(skb)->saddr, &ipv6_hdr(skb)->daddr, sum);
 }
 
 /**
@@ -95,21 +93,38 @@ static bool hpcc_ifa_one(struct hpcc_trace_rx *rx, const struct net *net,
 	return true;
 }
 
-/* Make load records of the hops. Return: how many, or the counter that says why not. */
-static int hpcc_ifa_records(struct hpcc_trace_rx *rx, const struct net *net, const u8 *md, int hops,
-			    u8 scale, u8 *records, enum hpcc_counter *why)
+/**
+ * hpcc_ifa_records() - make load records of the hops of a stack
+ * @rx: of the path, locked
+ * @in: the segment, with the stack
+ * @opt: head of its FORWARD
+ * @records: filled in, room for HPCC_IFA_NODES_MAX
+ * @why: the counter that says what came of it
+ *
+ * Return: how many, or a negative number.
+ */
+int hpcc_ifa_records(struct hpcc_trace_rx *rx, const struct hpcc_arrival *in,
+		     const struct hpcc_opt *opt, u8 *records, enum hpcc_counter *why)
 {
 	u64 now_ns = ktime_get_ns();
 	struct hpcc_ifa_hop hop;
+	struct hpcc_ifa t;
+	int hops = -EINVAL;
 	int nr;
 
+	if (opt->type == HPCC_OPT_FORWARD && !opt->nr &&
+	    hpcc_ifa_find(in->stack, in->stack_len, in->stack_len, &t) == (int)in->stack_len)
+		hops = hpcc_ifa_hops(&t);
+	*why = HPCC_C_IFA_IGNORED;
+	if (hops < 0)
+		return hops;
 	hpcc_trace_begin(rx, HPCC_CARRIER_IFA);
 	for (nr = 1; nr <= hops; nr++) {
 		*why = HPCC_C_IFA_IGNORED;
-		if (hpcc_ifa_hop(md, hops, nr, &hop))
+		if (hpcc_ifa_hop(in->stack + t.md, hops, nr, &hop))
 			return -EINVAL;
 		*why = HPCC_C_IFA_UNKNOWN_LINK;
-		if (!hpcc_ifa_one(rx, net, &hop, nr, scale, now_ns - rx->seen_ns,
+		if (!hpcc_ifa_one(rx, in->state->net, &hop, nr, opt->scale, now_ns - rx->seen_ns,
 				  records + (nr - 1) * HPCC_RECORD_LEN))
 			return -EINVAL;
 	}
@@ -117,46 +132,6 @@ static int hpcc_ifa_records(struct hpcc_trace_rx *rx, const struct net *net, con
 	if (hops)
 		hpcc_trace_end(rx, hops, now_ns);
 	return hops;
-}
-
-/**
- * hpcc_ifa_in() - keep what IFA tells until it can be echoed
- * @flow: a flow
- * @in: the segment, with a stack
- * @opt: head of its FORWARD
- *
- * All hops or none: of a path that is not known in full, the rest may be the loaded part.
- *
- * Context: LOCAL_IN.
- */
-void hpcc_ifa_in(struct hpcc_flow *flow, const struct hpcc_arrival *in, const struct hpcc_opt *opt)
-{
-	const struct net *net = in->state->net;
-	struct hpcc_trace_rx *rx = hpcc_trace_rx(flow, net);
-	enum hpcc_counter why = HPCC_C_IFA_IGNORED;
-	u8 records[HPCC_IFA_NODES_MAX * HPCC_RECORD_LEN];
-	struct hpcc_opt told = *opt;
-	struct hpcc_ifa t;
-	int hops = -EINVAL;
-
-	if (!rx)
-		return;
-	hpcc_prompt_in(flow, opt);
-	if (opt->type == HPCC_OPT_FORWARD && !opt->nr &&
-	    hpcc_ifa_find(in->stack, in->stack_len, in->stack_len, &t) == (int)in->stack_len)
-		hops = hpcc_ifa_hops(&t);
-	if (hops >= 0) {
-		spin_lock_bh(&rx->lock);
-		hops = hpcc_ifa_records(rx, net, in->stack + t.md, hops, opt->scale, records,
-					&why);
-		spin_unlock_bh(&rx->lock);
-	}
-	hpcc_count_rcu(net, why);
-	if (hops <= 0)
-		return;
-	told.hops = hops;
-	told.nr = hops;
-	hpcc_forward_in(flow, &told, records, NULL, 0);
 }
 
 /* Offset of an IFA header of ours behind an IP header; 0: there is none. */

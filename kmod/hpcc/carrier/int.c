@@ -141,27 +141,34 @@ bool hpcc_int_read(struct hpcc_arrival *in, u8 *buf)
 	return true;
 }
 
-/* Make load records of the hops. Return: how many, or the counter that says why not. */
-static int hpcc_int_records(struct hpcc_trace_rx *rx, const struct net *net, const u8 *p,
-			    int hops, u8 scale, u8 *records, enum hpcc_counter *why)
+/* Make load records of the hops. Return: how many, or a negative number; @why: the counter. */
+static int hpcc_int_records(struct hpcc_trace_rx *rx, const struct hpcc_arrival *in,
+			    const struct hpcc_opt *opt, u8 *records, enum hpcc_counter *why)
 {
 	u64 now_ns = ktime_get_ns();
 	const struct hpcc_known_link *link;
 	struct hpcc_int_hop hop;
+	struct hpcc_int_md t;
 	struct hpcc_record r;
+	int hops = -EINVAL;
 	int nr;
 
+	if (hpcc_int_find(in->stack, HPCC_INT_LEN, in->stack_len, &t) > 0)
+		hops = hpcc_int_hops(&t);
+	*why = HPCC_C_INT_IGNORED;
+	if (hops < 0)
+		return hops;
 	hpcc_trace_begin(rx, HPCC_CARRIER_INT);
 	for (nr = 1; nr <= hops; nr++) {
 		*why = HPCC_C_INT_IGNORED;
-		if (hpcc_int_hop(p, hops, nr, now_ns, &hop))
+		if (hpcc_int_hop(in->stack, hops, nr, now_ns, &hop))
 			return -EINVAL;
 		*why = HPCC_C_INT_UNKNOWN_LINK;
-		link = hpcc_link_find(net, hop.node, hop.port);
+		link = hpcc_link_find(in->state->net, hop.node, hop.port);
 		if (!link)
 			return -EINVAL;
 		hop.qlen_bytes = min_t(u64, (u64)link->unit * hop.qlen_bytes, U32_MAX);
-		r = hpcc_int_record(&rx->link[nr - 1], &hop, link->bps, nr, scale);
+		r = hpcc_int_record(&rx->link[nr - 1], &hop, link->bps, nr, opt->scale);
 		hpcc_record_encode(records + (nr - 1) * HPCC_RECORD_LEN, &r);
 	}
 	*why = HPCC_C_INT_RECEIVED;
@@ -171,36 +178,33 @@ static int hpcc_int_records(struct hpcc_trace_rx *rx, const struct net *net, con
 }
 
 /**
- * hpcc_int_in() - keep what INT tells until it can be echoed
+ * hpcc_hops_in() - keep what INT or IFA tells until it can be echoed
  * @flow: a flow
- * @in: the segment, with a stack
+ * @in: the segment, with a stack of its carrier
  * @opt: head of its FORWARD
  *
  * All hops or none: of a path that is not known in full, the rest may be the loaded part.
  *
  * Context: LOCAL_IN.
  */
-void hpcc_int_in(struct hpcc_flow *flow, const struct hpcc_arrival *in,
-		 const struct hpcc_opt *opt)
+void hpcc_hops_in(struct hpcc_flow *flow, const struct hpcc_arrival *in,
+		  const struct hpcc_opt *opt)
 {
 	const struct net *net = in->state->net;
 	struct hpcc_trace_rx *rx = hpcc_trace_rx(flow, net);
-	enum hpcc_counter why = HPCC_C_INT_IGNORED;
-	u8 records[HPCC_INT_NODES_MAX * HPCC_RECORD_LEN];
+	/* An INT or IFA stack has as many hops as an IOAM trace, at most. */
+	u8 records[HPCC_IOAM_NODES_MAX * HPCC_RECORD_LEN];
 	struct hpcc_opt told = *opt;
-	struct hpcc_int_md t;
-	int hops = -EINVAL;
+	enum hpcc_counter why;
+	int hops;
 
 	if (!rx)
 		return;
 	hpcc_prompt_in(flow, opt);
-	if (hpcc_int_find(in->stack, HPCC_INT_LEN, in->stack_len, &t) > 0)
-		hops = hpcc_int_hops(&t);
-	if (hops >= 0) {
-		spin_lock_bh(&rx->lock);
-		hops = hpcc_int_records(rx, net, in->stack, hops, opt->scale, records, &why);
-		spin_unlock_bh(&rx->lock);
-	}
+	spin_lock_bh(&rx->lock);
+	hops = in->carrier == HPCC_CARRIER_INT ? hpcc_int_records(rx, in, opt, records, &why) :
+						 hpcc_ifa_records(rx, in, opt, records, &why);
+	spin_unlock_bh(&rx->lock);
 	hpcc_count_rcu(net, why);
 	if (hops <= 0)
 		return;

@@ -116,10 +116,8 @@ static bool hpcc_request_in(struct hpcc_flow *flow, const struct hpcc_arrival *i
 	}
 	if (unlikely(hpcc_is_misfit(flow, net, opt, records)))
 		return false;
-	if (unlikely(in->carrier == HPCC_CARRIER_INT))
-		hpcc_int_in(flow, in, opt);
-	else if (unlikely(in->carrier == HPCC_CARRIER_IFA))
-		hpcc_ifa_in(flow, in, opt);
+	if (unlikely(in->carrier))
+		hpcc_hops_in(flow, in, opt);
 	else if (hpcc_may_be_ioam(in, opt))
 		hpcc_ioam_in(flow, in, opt, records);
 	else
