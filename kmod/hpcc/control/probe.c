@@ -107,9 +107,9 @@ static noinline void hpcc_probe_send_apart(struct sock *sk, struct hpcc_flow *fl
 		hpcc_send_ack(sk, tp->rcv_nxt);
 }
 
-/* Whether the last probe left less than a T ago, or than the time of hpcc_probe_segs segments, or
- * of fewer if one probe does not ask all hops: in a T the link takes W_init, which is fallback.window in
- * segments.
+/* Whether it is too early for the next probe: the last one left less than a T ago, or less than the
+ * time of hpcc_probe_segs segments, or of fewer segments if one probe does not ask all hops. In a T
+ * the link takes W_init, which is fallback.window in segments.
  */
 static bool hpcc_probe_is_early(const struct hpcc_flow *flow, u64 now_ns)
 {

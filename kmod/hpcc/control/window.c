@@ -239,8 +239,8 @@ void hpcc_set_rate(struct sock *sk, const struct hpcc_flow *flow, bool clocked)
 	const struct hpcc_params *p = &flow->params;
 	u64 R = hpcc_pacing_rate(&flow->algo, p, NSEC_PER_SEC);
 
-	/* As TCP does: at W / T, the window that an ACK allows leaves a round trip later. At eta and
-	 * above W does not grow: a window below one segment would only take twice its share.
+	/* As TCP does: at W / T, the window that an ACK allows leaves a round trip later. At eta
+	 * and above W does not grow: a window below one segment would only take twice its share.
 	 */
 	if (hpcc_algo_is_slow(&flow->algo, p) && flow->algo.U_q24 < p->eta_q24)
 		R = min(2 * R, hpcc_rate_of(p, p->W_max_q16, NSEC_PER_SEC));
