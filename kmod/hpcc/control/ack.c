@@ -1,21 +1,22 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Congestion control "hpcc": from telemetry to window and pacing rate.
+ * Congestion control "hpcc": telemetry to window and pacing rate.
  *
- * For each ACK, hpcc_cong_control() takes the newest records out of the flow's
- * mailbox, unwraps their counters, runs NewAck of <hpcc/law/algo.h>, and has
- * window.c tell TCP about the W and R that come out.
+ * For each ACK, hpcc_cong_control() takes the newest records out of the flow's mailbox, unwraps
+ * their counters and runs NewAck of <hpcc/law/algo.h>. window.c then sets cwnd and pacing rate in
+ * TCP from W and R.
  *
- * Two sets of callbacks share the state. "hpcc" is the algorithm. Where the peer did not
- * agree, or where memory was short, the socket runs "hpcc-classic": Reno's response, as
- * tcp_dctcp falls back, which ss and getsockopt then show. classic.c has the other reasons,
- * and the way back.
+ * Two sets of callbacks share the state. "hpcc" is the algorithm. "hpcc-classic" is Reno's
+ * response, the fallback that tcp_dctcp also uses; ss and getsockopt show this name. A socket runs
+ * it if the peer did not agree or if memory was short. classic.c lists the other reasons, and
+ * describes the return to "hpcc".
  *
- * Loss: recovery conserves packets for one round, then W rules again, since
- * telemetry and not loss tells the load. After an RTO W restarts from one
- * segment, after a return from classic's window, and grows as in slow start. CE: Wc
- * is reduced by 1/8 and incStage begins anew, so that a queue that does not stamp is heard as
- * well, though all links that stamp are idle.
+ * Loss: recovery conserves packets for one round trip. Then W controls the window again, because
+ * telemetry, not loss, reports the load. After an RTO W restarts from one segment; after classic it
+ * restarts from classic's window. In both cases W grows as in slow start.
+ *
+ * CE: Wc is reduced by 1/8 and incStage restarts. So the flow also reacts to the queue of a link
+ * without telemetry while all links with telemetry are idle.
  */
 #include <net/tcp.h>
 #include <hpcc/compat.h>
@@ -39,17 +40,17 @@
 #define CREATE_TRACE_POINTS
 #include "control/trace.h"
 
-/* The first round trips, in which each segment asks for telemetry. */
+/* Round trips at the start of a flow in which each segment carries a request. */
 static const u32 hpcc_begin_rtts = 4;
 
 static const u32 hpcc_ecn_shift = 3;
 
 /* ---- Parameters of a connection -------------------------------------- */
 
-/* (Re)compute what follows from T: W_init = B_host * T,
- * W_ai = W_init * (1 - eta) / N, and the units of FORWARD.
+/* Compute the values that depend on T: W_init = B_host * T, W_ai = W_init * (1 - eta) / N, and the
+ * units of FORWARD.
  *
- * Range: B_host * T up to 1 Tbit/s * 1 s is 2^37 bytes, so Q16 has 2^53.
+ * Range: B_host * T at 1 Tbit/s and 1 s is 2^37 bytes, in Q16 2^53.
  */
 static void hpcc_set_T(struct sock *sk, struct hpcc_flow *flow)
 {
@@ -70,7 +71,9 @@ static void hpcc_set_T(struct sock *sk, struct hpcc_flow *flow)
 	rtt_ns = hpcc_base_rtt_ns(sk, base_rtt_ns);
 	T_ns = rtt_ns;
 	B_host = hpcc_host_rate(sk, READ_ONCE(sysctls->host_mbps));
-	/* The smallest RTT is that of the handshake's short segments. */
+	/* T includes a full segment. The minimum RTT is from the short segments of the handshake:
+	 * add the time of a full segment at the host's rate.
+	 */
 	if (!base_rtt_ns)
 		T_ns = min_t(u64, HPCC_T_MAX_NS, rtt_ns +
 			     div64_u64((u64)tcp_sk(sk)->mss_cache * NSEC_PER_SEC, B_host));
@@ -125,8 +128,8 @@ void hpcc_law_slow(const struct sock *sk, struct hpcc_flow *flow)
 	hpcc_algo_slow(&flow->algo);
 }
 
-/* T changed, and W_init with it: W has to stay within, or R = W/T would exceed
- * the host's rate until telemetry comes.
+/* If T has changed, W_init has changed, too. Limit W to the new range: otherwise R = W/T would be
+ * above the host's rate until telemetry arrives.
  */
 static void hpcc_follow_T(struct sock *sk, struct hpcc_flow *flow)
 {
@@ -139,9 +142,9 @@ static void hpcc_follow_T(struct sock *sk, struct hpcc_flow *flow)
 	algo->Wc_q16 = hpcc_clamp_wind(&flow->params, algo->Wc_q16);
 }
 
-/* Whether W looks for its place: in the first round trips, in slow start, after a restart,
- * where records are of no use, and on congestion. Then each segment asks, and bursts are
- * short: the path may end in a buffer of few packets that does not stamp.
+/* Whether W is converging: in the first round trips, in slow start, after a restart, if no record
+ * is usable, and on congestion. During this time each segment carries a request. Bursts are short,
+ * because the path may end in a small buffer of a device without telemetry.
  */
 static bool hpcc_is_searching(const struct tcp_sock *tp,
 			      const struct hpcc_flow *flow)
@@ -156,9 +159,9 @@ static bool hpcc_is_searching(const struct tcp_sock *tp,
 					    (u32)flow->params.T / (u32)NSEC_PER_USEC);
 }
 
-/* ---- What ACKs tell ---------------------------------------------------- */
+/* ---- Records of an ACK ------------------------------------------------- */
 
-/* RTT of an ACK, or TCP's average where it has none (-1). */
+/* RTT of an ACK, or TCP's average if the ACK has none (-1). */
 static u32 hpcc_rtt_us(const struct tcp_sock *tp, long rtt_us)
 {
 	return rtt_us < 0 ? tp->srtt_us >> 3 : rtt_us;
@@ -182,7 +185,7 @@ static void hpcc_count_ack(struct sock *sk, struct hpcc_flow *flow, u32 bits)
 	}
 }
 
-/* Take the records of an audit in, and W from the receiver. Only W counts as telemetry. */
+/* Process the records of an audit, and W from the receiver. Only W counts as telemetry. */
 static void hpcc_update_remote(struct sock *sk, struct hpcc_flow *flow,
 			       const struct rate_sample *rs, struct hpcc_ack *ack)
 {
@@ -200,7 +203,7 @@ static void hpcc_update_remote(struct sock *sk, struct hpcc_flow *flow,
 		ack->bits = 0;
 }
 
-/* Take the records in that wait, and have W follow them. */
+/* Process the records in the mailbox and update W. */
 static void hpcc_update_model(struct sock *sk, struct hpcc_flow *flow,
 			      const struct rate_sample *rs, struct hpcc_ack *ack)
 {
@@ -218,7 +221,7 @@ static void hpcc_update_model(struct sock *sk, struct hpcc_flow *flow,
 				    &ack->bits);
 	if (!ack->n)
 		return;
-	/* With nothing on its way, the answer to a probe ends a round trip. */
+	/* If no data are in flight, the answer to a probe ends a round trip. */
 	ack_seq = tp->snd_una + (flow->probes && !tp->packets_out);
 	if (!hpcc_wc_update_allowed(&flow->params, ((u32)tp->tcp_mstamp - flow->full_us) *
 				    (u64)NSEC_PER_USEC, flow->settle))
@@ -233,7 +236,7 @@ static void hpcc_update_model(struct sock *sk, struct hpcc_flow *flow,
 	if (likely(!(ack->bits & ~(u32)HPCC_ACK_UPDATE)))
 		return;
 	hpcc_count_ack(sk, flow, ack->bits);
-	/* A connection may have been idle since it was established. */
+	/* The first round trips begin here: the connection may have been idle until now. */
 	if (ack->bits & HPCC_ACK_FIRST)
 		hpcc_search_since(flow, tp->tcp_mstamp);
 	if (ack->bits & (HPCC_ACK_FIRST | HPCC_ACK_PATH))
@@ -241,7 +244,7 @@ static void hpcc_update_model(struct sock *sk, struct hpcc_flow *flow,
 }
 
 /**
- * hpcc_measure_only() - take records in that W does not follow
+ * hpcc_measure_only() - process records without a change of W
  * @sk: socket that runs classic
  * @flow: its flow
  *
@@ -259,8 +262,8 @@ bool hpcc_measure_only(struct sock *sk, struct hpcc_flow *flow)
 
 /* ---- Callbacks --------------------------------------------------------- */
 
-/* Whether an ACK changes nothing, and is only counted, as most without a record. Whether W still
- * looks for its place shows at the next record, or when a round trip ends.
+/* Whether an ACK changes nothing and is only counted. This holds for most ACKs without a record.
+ * The next record, or the end of a round trip, updates flow->searching.
  */
 static bool hpcc_is_plain(const struct sock *sk, struct hpcc_flow *flow,
 			  const struct rate_sample *rs)
@@ -277,7 +280,7 @@ static bool hpcc_is_plain(const struct sock *sk, struct hpcc_flow *flow,
 	return !rs->acked_sacked || !hpcc_count_silent(tp, flow);
 }
 
-/* What changes W, or may. */
+/* Process an ACK that may change W. */
 static noinline void hpcc_take_ack(struct sock *sk, struct hpcc_flow *flow,
 				   const struct rate_sample *rs)
 {
@@ -319,7 +322,7 @@ static void hpcc_cong_control(struct sock *sk, HPCC_CONG_CONTROL_ACK
 {
 	struct hpcc_flow *flow = hpcc_flow_of(sk);
 
-	/* TCP may ask before init() was called. */
+	/* TCP may call this before init(). */
 	if (unlikely(!flow))
 		return;
 	hpcc_pacing_no_credit(tcp_sk(sk), &flow->burst, rs);
@@ -329,8 +332,8 @@ static void hpcc_cong_control(struct sock *sk, HPCC_CONG_CONTROL_ACK
 		hpcc_probe_send(sk, flow);
 }
 
-/* The answer to a probe while nothing is on its way, as the window is below one segment: TCP
- * does not call cong_control().
+/* Process the answer to a probe when no data are in flight, because the window is below one
+ * segment. TCP does not call cong_control() for such an answer.
  */
 static noinline void hpcc_answer_in(struct sock *sk, struct hpcc_flow *flow)
 {
@@ -342,12 +345,12 @@ static noinline void hpcc_answer_in(struct sock *sk, struct hpcc_flow *flow)
 }
 
 /**
- * hpcc_in_ack_event() - an ACK has come; TCP calls cong_control() after this, if at all
+ * hpcc_in_ack_event() - an ACK arrived; TCP may call cong_control() later
  * @sk: socket that runs hpcc or classic
  * @flags: CA_ACK_*
  *
- * LOCAL_IN leaves the option in a segment that asks for a prompt ACK, so that it takes TCP's
- * slow path, which calls this before it decides whether to delay the ACK.
+ * LOCAL_IN keeps the option in a segment that requests a prompt ACK. The option puts this segment
+ * on TCP's slow path. That path calls this function before TCP decides whether to delay the ACK.
  */
 void hpcc_in_ack_event(struct sock *sk, u32 flags)
 {
@@ -360,13 +363,13 @@ void hpcc_in_ack_event(struct sock *sk, u32 flags)
 		hpcc_count_dsack(tp, flow);
 	hpcc_tlp_ack(&flow->tlp, tp);
 	if (unlikely(flow->probes)) {
-		/* For an ACK of data TCP calls cong_control(). */
+		/* TCP calls cong_control() for an ACK of data. */
 		if (!tp->packets_out && tp->snd_una == flow->una &&
 		    hpcc_mail_pending(flow))
 			hpcc_answer_in(sk, flow);
 		flow->una = tp->snd_una;
 	}
-	/* The answer clears what is pending. */
+	/* The ACK that this sends clears icsk_ack.pending. */
 	if (READ_ONCE(flow->answer))
 		hpcc_probe_answer(sk, flow);
 	if (hpcc_prompt_take(flow))
@@ -384,7 +387,7 @@ static void hpcc_set_state(struct sock *sk, u8 new_state)
 	hpcc_window_changed(flow);
 	switch (new_state) {
 	case TCP_CA_CWR:
-		/* What a probe repaired needs no round of its own. */
+		/* If a tail loss probe has repaired a loss, W stays. */
 		if (hpcc_tlp_repaired(&flow->tlp, tp))
 			break;
 		hpcc_algo_reduce(&flow->algo, &flow->params, hpcc_ecn_shift);
@@ -395,7 +398,7 @@ static void hpcc_set_state(struct sock *sk, u8 new_state)
 		break;
 	case TCP_CA_Loss:
 		hpcc_conserve_end(flow);
-		/* As TCP does for prior_cwnd, not for each RTO in a row. */
+		/* Only for the first RTO in a row, as TCP does for prior_cwnd. */
 		if (icsk->icsk_ca_state != TCP_CA_Loss || !icsk->icsk_retransmits) {
 			flow->prior_W_q16 = flow->algo.W_q16;
 			flow->prior_slow_start_limit_q16 = flow->algo.slow_start_limit_q16;
@@ -416,7 +419,7 @@ static u32 hpcc_ssthresh(struct sock *sk)
 	return max(tcp_snd_cwnd(tcp_sk(sk)), 2U);
 }
 
-/* Nothing was lost: what recovery and RTO did is taken back. */
+/* No packet was lost: restore the state from before recovery or RTO. */
 static u32 hpcc_undo_cwnd(struct sock *sk)
 {
 	struct hpcc_flow *flow = hpcc_flow_of(sk);
@@ -434,12 +437,12 @@ static u32 hpcc_undo_cwnd(struct sock *sk)
 	return hpcc_cwnd(sk, flow);
 }
 
-/* Not TCP's own minimum of two segments: where an MTU is 64 KB they would have
- * no length that an option could be added to.
+/* The minimum is one segment, TCP's own is two: two segments at an MTU of 64 KB are too long to add
+ * an option.
  *
- * TCP asks before it sends, whether or not ACKs come. After a pause a window leaves before the
- * first ACK comes: it has to be paced, and a probe leaves in front of it. A switch's response may
- * have come while a process owned the socket.
+ * TCP calls this before it sends, also if no ACKs arrive. After a pause a window leaves before the
+ * first ACK arrives: pace it, and send a probe in front of it. A response of a switch may have
+ * arrived while a process owned the socket.
  */
 static u32 hpcc_tso_segs(HPCC_TSO_SEGS_ARGS)
 {
@@ -458,7 +461,9 @@ static u32 hpcc_tso_segs(HPCC_TSO_SEGS_ARGS)
 
 static u32 hpcc_sndbuf_expand(struct sock *sk)
 {
-	/* As BBR: room for the window, and for its double while it grows. */
+	/* As in BBR, the send buffer has space for the window, and for twice the window while it
+	 * grows.
+	 */
 	return 3;
 }
 

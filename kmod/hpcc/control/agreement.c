@@ -2,27 +2,27 @@
 /*
  * Notes on handshakes: which connections agreed to telemetry.
  *
- * A handshake is over before congestion control has a place to keep anything: a
- * listener's child does not exist when its SYN arrives, and init() of an active
- * socket runs after LOCAL_IN has seen the SYN-ACK. So the hooks (handshake.c) leave a note, and
- * hpcc's init() collects it. release() leaves one as well, for setsockopt().
+ * A handshake ends before congestion control can store any state. A listener's child does not exist
+ * when its SYN arrives, and init() of an active socket runs after LOCAL_IN has processed the
+ * SYN-ACK. So the hooks (handshake.c) write a note, and hpcc's init() takes it. release() also
+ * writes a note, for a return by setsockopt().
  *
- * A note belongs to addresses, ports and the peer's initial sequence number (IRS).
- * The hooks read the IRS from SYN and SYN-ACK; init() and release() compute it from
- * the socket. A note with our own initial sequence number says that our SYN carried
- * the option; the SYN-ACK that acknowledges it takes it. So
+ * A note is stored under the addresses, the ports and the peer's initial sequence number (IRS). The
+ * hooks read the IRS from SYN and SYN-ACK; init() and release() compute it from the socket. A note
+ * with our own initial sequence number records that our SYN carried the option; the SYN-ACK that
+ * acknowledges this SYN takes the note. So
  *
- *	- a forged SYN cannot change what a connection has agreed upon: its note is
- *	  another one unless it guesses 32 bits, as TCP itself asks for;
- *	- a later connection between the same ports inherits nothing;
- *	- connections with the same addresses in two VRFs do not meet.
+ *	- a forged SYN cannot change the agreement of a connection, unless it guesses the 32 bits
+ *	  of the IRS, as for TCP itself;
+ *	- a later connection between the same ports does not inherit the agreement;
+ *	- connections with equal addresses in two VRFs have different notes.
  *
- * Each network namespace has a table of its own, of a fixed size. The first SYN with our
- * option allocates it: one that leaves, or one that arrives for a listener whose child would
- * run hpcc. A full set of the table forgets its oldest note: a flood of SYNs, from
- * some 1,000 within a handshake's time on, may cost connections of this namespace
- * their telemetry, as it costs them TCP options where it makes TCP send SYN
- * cookies; it costs no memory.
+ * Each network namespace has one table of fixed size. The first SYN with our option allocates it:
+ * an outgoing SYN, or one for a listener whose child would run hpcc.
+ *
+ * A new note replaces the oldest one of a full set. So a flood of about 1,000 SYNs or more within
+ * the time of a handshake may cost connections of this namespace their telemetry. The same flood
+ * costs them TCP options if TCP sends SYN cookies. It costs no memory.
  */
 #include <linux/siphash.h>
 #include <linux/slab.h>
@@ -34,18 +34,18 @@
 #include "flow/flow.h"
 #include "netns/net.h"
 
-/* 4,000 notes, as many as TCP's own queue of SYNs has by default (somaxconn). A set fills a
- * cache line of 64 bytes, where the table takes 64 KB with its locks.
+/* 4,000 notes, about the default length of TCP's SYN queue (somaxconn). A set fills one cache line
+ * of 64 bytes. The table with its locks takes 64 KB.
  */
 #define HPCC_AGREE_SETS		1000
 #define HPCC_AGREE_WAYS		4
 #define HPCC_AGREE_LOCKS	16
-/* A handshake that takes longer has failed: six SYN retransmissions take 127 s. */
+/* A longer handshake has failed: six SYN retransmissions take 127 s. */
 #define HPCC_AGREE_LIFETIME	(180 * HZ)
 
 /* Each lock has a cache line of its own. */
 struct hpcc_agree_lock {
-	spinlock_t lock;	/* covers some sets */
+	spinlock_t lock;	/* covers every HPCC_AGREE_LOCKS-th set */
 } ____cacheline_aligned_in_smp;
 
 /**
@@ -61,10 +61,10 @@ struct hpcc_agreements {
 static siphash_key_t hpcc_notes_key __read_mostly;
 
 /**
- * struct hpcc_note_ref - where a connection's note may be
- * @lock: of the set
+ * struct hpcc_note_ref - set and key of a connection's note
+ * @lock: lock of the set
  * @way: the set
- * @key: of the connection
+ * @key: key of the connection
  */
 struct hpcc_note_ref {
 	spinlock_t		*lock;	/* covers @way */
@@ -82,19 +82,19 @@ static u64 hpcc_note_key(const struct hpcc_tuple *t, u32 irs)
 		.irs = irs,
 	};
 
-	/* The hash would include padding, whose value is not defined. */
+	/* The hash would include padding, which has undefined content. */
 	static_assert(sizeof(in) == 2 * sizeof(struct in6_addr) +
 				    2 * sizeof(__be16) + sizeof(u32));
 	return siphash(&in, sizeof(in), &hpcc_notes_key) | 1;
 }
 
-/* @payer: socket whose cgroup is charged. A tenant may have many namespaces, each with a table. */
+/* @payer: socket whose cgroup is charged. A tenant may have many namespaces with one table each. */
 static struct hpcc_agreements *hpcc_agree_alloc(struct hpcc_net *hn, const struct sock *payer)
 {
 	struct hpcc_agreements *new, *old;
 	u32 i;
 
-	/* Large, so it may fail while memory is fragmented; the next SYN tries. */
+	/* This large allocation may fail if memory is fragmented; the next SYN tries again. */
 	new = hpcc_flow_zalloc(payer, sizeof(*new));
 	if (!new)
 		return NULL;
@@ -106,8 +106,8 @@ static struct hpcc_agreements *hpcc_agree_alloc(struct hpcc_net *hn, const struc
 	return old ?: new;
 }
 
-/* Where a connection's note may be. @payer: makes the table if there is none. False: the namespace
- * has no table.
+/* Find the set of a connection's note. If there is no table and @payer is not NULL, allocate a
+ * table and charge @payer. Return: false if the namespace has no table.
  */
 static bool hpcc_note_ref(struct hpcc_net *hn, const struct hpcc_tuple *tuple, u32 irs,
 			  const struct sock *payer, struct hpcc_note_ref *ref)
@@ -126,8 +126,8 @@ static bool hpcc_note_ref(struct hpcc_net *hn, const struct hpcc_tuple *tuple, u
 	return true;
 }
 
-/* Whether there seems to be a note. Most SYNs do not carry the option, and have none: a flood of
- * them takes no lock, and writes to no cache line that CPUs share. The caller that gets true looks
+/* Whether a note may exist, without the lock. Most SYNs do not carry the option and have no note: a
+ * flood of them takes no lock and writes to no shared cache line. After true the caller searches
  * again under the lock.
  */
 static bool hpcc_note_seen(const struct hpcc_note_ref *ref)
@@ -145,7 +145,7 @@ static u32 hpcc_note_age(const struct hpcc_note *note)
 	return (u32)jiffies - note->stamp;
 }
 
-/* The note, or NULL. */
+/* Return: the note, or NULL. */
 static struct hpcc_note *hpcc_note_find(const struct hpcc_note_ref *ref)
 {
 	u32 i;
@@ -161,12 +161,12 @@ static struct hpcc_note *hpcc_note_find(const struct hpcc_note_ref *ref)
 	return NULL;
 }
 
-/* Write a note, of which all but key and stamp are given, in its own place, a free one, or that of
- * the oldest.
+/* Write a note. @said has all members except key and stamp. The note replaces, in this order: a
+ * note with the same key, a free note, the oldest note.
  */
 static void hpcc_note_write(const struct hpcc_note_ref *ref, struct hpcc_note said)
 {
-	/* Of notes of one jiffy, whichever the key says. */
+	/* Among notes of one jiffy, bits of the key choose. */
 	struct hpcc_note *place = &ref->way[ref->key >> 8 & (HPCC_AGREE_WAYS - 1)];
 	u32 i;
 
@@ -196,9 +196,9 @@ static void hpcc_note_write(const struct hpcc_note_ref *ref, struct hpcc_note sa
  * @tuple: the connection
  * @irs: initial sequence number of the peer
  * @said: the note
- * @payer: socket whose cgroup pays for the table
+ * @payer: socket whose cgroup is charged for the table
  *
- * A copy of a SYN that was answered changes nothing.
+ * An existing note stays: the SYN is a copy of one that was already answered.
  *
  * Context: LOCAL_IN.
  */
@@ -216,13 +216,14 @@ void hpcc_agree_offer(const struct net *net, const struct hpcc_tuple *tuple, u32
 }
 
 /**
- * hpcc_agree_offered() - what a peer's SYN carried
+ * hpcc_agree_offered() - the note of a peer's SYN
  * @net: network namespace
  * @tuple: the connection
  * @irs: initial sequence number of the peer
  *
- * Return: the note, without capabilities if the SYN did not carry the option; the same after
- * hpcc_agree_done(), as SYN-ACKs are retransmitted.
+ * The note stays in the table, also after hpcc_agree_done(), because SYN-ACKs are retransmitted.
+ *
+ * Return: the note; its capabilities are 0 if the SYN did not carry the option.
  */
 struct hpcc_note hpcc_agree_offered(const struct net *net, const struct hpcc_tuple *tuple,
 				    u32 irs)
@@ -248,7 +249,7 @@ struct hpcc_note hpcc_agree_offered(const struct net *net, const struct hpcc_tup
  * @tuple: the connection
  * @irs: initial sequence number of the peer
  * @said: the note
- * @payer: socket whose cgroup pays for the table if there is none; only the hooks may have one
+ * @payer: socket whose cgroup is charged if the table must be allocated; NULL except in the hooks
  */
 void hpcc_agree_done(const struct net *net, const struct hpcc_tuple *tuple, u32 irs,
 		     struct hpcc_note said, const struct sock *payer)
@@ -266,13 +267,13 @@ void hpcc_agree_done(const struct net *net, const struct hpcc_tuple *tuple, u32 
 }
 
 /**
- * hpcc_agree_take() - take a connection's note away, if the checksum of a segment is right
+ * hpcc_agree_take() - take a connection's note out of the table
  * @net: network namespace
  * @tuple: the connection
  * @irs: initial sequence number of the peer
- * @in: the segment that asks for that; NULL: none does
+ * @in: segment that needs the note, or NULL; if its checksum is wrong, the note stays
  *
- * Return: the note; all 0 if there is none, or it stays.
+ * Return: the note; all 0 if no note was taken.
  */
 struct hpcc_note hpcc_agree_take(const struct net *net, const struct hpcc_tuple *tuple, u32 irs,
 				 const struct hpcc_arrival *in)
@@ -311,8 +312,8 @@ void hpcc_tuple_of_sock(const struct sock *sk, struct hpcc_tuple *tuple)
 
 /* ---- Sockets ---------------------------------------------------------------- */
 
-/* The peer's initial sequence number. TCP does not keep it, but counts all that it has
- * received since, a FIN included.
+/* Return: the peer's initial sequence number. TCP does not store it, but counts all bytes received
+ * since then, including a FIN.
  */
 static u32 hpcc_irs(const struct sock *sk)
 {
@@ -322,10 +323,10 @@ static u32 hpcc_irs(const struct sock *sk)
 }
 
 /**
- * hpcc_agreed() - whether a connection agreed; forgets it
+ * hpcc_agreed() - take a connection's note and report the agreement
  * @sk: connected socket, under its lock
- * @prior_hold: set to 0 for a new connection; for one that left hpcc before, to what
- *	hpcc_agreement_save() was given
+ * @prior_hold: set to 0 for a new connection; if the socket left hpcc before, set to the value from
+ *	hpcc_agreement_save()
  * @kind: set to the option's kind
  *
  * Return: HPCC_CAP_* of the peer if both ends carried the option, else 0.
@@ -343,10 +344,10 @@ u16 hpcc_agreed(const struct sock *sk, u32 *prior_hold, u8 *kind)
 }
 
 /**
- * hpcc_agreement_save() - remember that a connection that leaves hpcc agreed
+ * hpcc_agreement_save() - save the agreement of a connection that leaves hpcc
  * @sk: connected socket, under its lock
- * @prior_hold: 1 + the round trips that its next classic response is to run at least
- *	(hpcc_fallback.hold); 0: it never ran
+ * @prior_hold: 1 + the minimum number of round trips of its next classic response
+ *	(hpcc_fallback.hold); 0: the connection has never run hpcc
  * @caps: HPCC_CAP_* of the peer
  * @kind: the option's kind
  */
@@ -364,7 +365,7 @@ void hpcc_agreement_save(const struct sock *sk, u32 prior_hold, u16 caps, u8 kin
 }
 
 /**
- * hpcc_agreement_init() - when the module is loaded
+ * hpcc_agreement_init() - choose the hash key when the module is loaded
  */
 void __init hpcc_agreement_init(void)
 {

@@ -11,8 +11,8 @@
 
 /**
  * struct hpcc_tuple - a connection as this host sees it
- * @laddr: local address, IPv4 as its mapped IPv6 form
- * @raddr: remote address
+ * @laddr: local address; an IPv4 address is in mapped IPv6 form
+ * @raddr: remote address, in the form of @laddr
  * @lport: local port
  * @rport: remote port
  */
@@ -25,13 +25,13 @@ struct hpcc_tuple {
 
 /**
  * struct hpcc_note - one handshake
- * @key: keyed hash of connection and IRS; 0: free; read without the lock by hpcc_note_seen()
- * @stamp: low half of jiffies when it was written
- * @prior_hold: 0 for a new connection; for one that leaves hpcc, 1 + the round trips that its next
- *	classic response is to run at least (hpcc_fallback.hold)
+ * @key: keyed hash of connection and IRS; 0: free; hpcc_note_seen() reads it without the lock
+ * @stamp: low half of jiffies when the note was written
+ * @prior_hold: 0 for a new connection; for one that left hpcc, 1 + the minimum number of round
+ *	trips of its next classic response (hpcc_fallback.hold)
  * @other: the option's kind is HPCC_OPT_KIND_OTHER, not HPCC_OPT_KIND_DEFAULT
  * @caps: HPCC_CAP_* of the peer; 0: not known yet
- * @done: both ends carried the option; else only the peer's SYN did
+ * @done: both ends carried the option; false: only the SYN did
  */
 struct hpcc_note {
 	u64	key;
@@ -43,7 +43,7 @@ struct hpcc_note {
 };
 
 /**
- * hpcc_note_kind() - kind of the option that a note is about
+ * hpcc_note_kind() - kind of the option in a note
  * @said: the note
  */
 static inline u8 hpcc_note_kind(struct hpcc_note said)

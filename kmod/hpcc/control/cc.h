@@ -9,8 +9,8 @@
 #include "flow/flow.h"
 
 /**
- * struct hpcc_ca - what lives in icsk_ca_priv; socket lock
- * @flow: flow state; NULL where the connection did not agree
+ * struct hpcc_ca - content of icsk_ca_priv; socket lock
+ * @flow: flow state; NULL if the connection did not agree
  */
 struct hpcc_ca {
 	struct hpcc_flow *flow;
@@ -28,7 +28,7 @@ void hpcc_run(struct sock *sk, bool classic, bool agreed);
  * hpcc_flow_of() - the flow of a socket that runs hpcc or classic
  * @sk: the socket, under its lock
  *
- * Return: the flow; NULL where the connection did not agree.
+ * Return: the flow; NULL if the connection did not agree.
  */
 static inline struct hpcc_flow *hpcc_flow_of(const struct sock *sk)
 {
@@ -54,7 +54,7 @@ static inline bool hpcc_is_ours(const struct sock *sk)
  * hpcc_peek_rate() - R = W/T
  * @flow: a flow
  *
- * Context: without the socket lock W and T may be of two neighbouring ACKs.
+ * Context: any; without the socket lock W and T may belong to two consecutive ACKs.
  * Return: bytes/s.
  */
 static inline u64 hpcc_peek_rate(const struct hpcc_flow *flow)
@@ -66,11 +66,11 @@ static inline u64 hpcc_peek_rate(const struct hpcc_flow *flow)
 }
 
 /**
- * struct hpcc_ack - what an ACK's records told
- * @before_q16: W before it
- * @n: records that were taken in
+ * struct hpcc_ack - result of the records of an ACK
+ * @before_q16: W before the ACK
+ * @n: number of records processed
  * @bits: enum hpcc_ack_bits
- * @informed: there were records, perhaps all of them copies of older ones
+ * @informed: records arrived; all of them may be copies of older records
  */
 struct hpcc_ack {
 	u64 before_q16;

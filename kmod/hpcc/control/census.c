@@ -1,24 +1,25 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * N: how many flows share the link to a receiver (draft-miao section 6.2).
+ * N: the number of flows that share the link to a receiver (draft-miao section 6.2).
  *
- *	receiver	counts the flows that want N and whose requests it echoes, for each device
- *			that they come in by, and tells N in a REPORT beside an echo: once in T,
- *			and when N changes. Others do not count, so that they cost nothing
- *	sender		W_ai = W_init (1 - eta) / N while the last hop has the largest u'
+ *	receiver	counts the flows that want N, for each device that their packets arrive by,
+ *			when it echoes their requests; sends N in a REPORT beside an echo, once per
+ *			T and when N changes
+ *	sender		sets W_ai = W_init (1 - eta) / N while the last hop has the largest u'
  *
- * Where IOAM traces and TCP options both have hops, the last number need not be that of the last
- * link: N is neither told nor used there.
+ * If a request collects hops from an IOAM trace and from the TCP option, the last hop may not be
+ * the last link. The receiver then sends no N, and does not use N itself.
  *
- * A receiver that computes W (receiver.c) counts the flow as well, and sets W_ai itself.
+ * A receiver that computes W (receiver.c) also counts the flow, and sets W_ai itself.
  *
- * Only a sender that has net.hpcc.n_flows = 0 asks for reports (HPCC_CAP_REPORT). Where none
- * comes, where it is old, or where another hop is the bottleneck, N is HPCC_N_DEFAULT.
+ * Only a sender with net.hpcc.n_flows = 0 requests reports (HPCC_CAP_REPORT). N is HPCC_N_DEFAULT
+ * if there is no report, if the report is old, or if another hop is the bottleneck.
  *
- * A flow counts once in a period of 16 T: as long as its packets are apart when W is W_min
- * (ack.c). No period is longer than 100 ms. N is what the last whole period had, or what this one
- * has already, if that is more. So flows that come count at once, those that go for up to two
- * periods more. Devices whose numbers are equal modulo HPCC_CENSUS_SLOTS count together.
+ * A flow counts once per period. A period is 16 T, the interval between packets of a flow whose W
+ * is W_min (window.c), but at most 100 ms. N is the larger one of two counts: that of the last
+ * complete period, and that of the current period. So a new flow counts immediately, and a flow
+ * that ended counts for at most two more periods. Devices share a count if their ifindex is equal
+ * modulo HPCC_CENSUS_SLOTS.
  */
 #include <linux/unaligned.h>
 #include <net/tcp.h>
@@ -32,12 +33,12 @@
 
 static const u32 hpcc_period_T = 16;
 
-/* A peer that answers late gives its flow a T of up to a second. No period is longer than this
- * for that, as flows that have gone count for up to two periods more.
+/* Maximum of a period. A peer that delays its ACKs can raise the T of its flow to one second, and
+ * ended flows count for up to two more periods.
  */
 static const u32 hpcc_period_max_us = 100 * USEC_PER_MSEC;
 
-/* A report holds for so long. */
+/* A report is valid for this time. */
 static const u32 hpcc_report_age_T = 32;
 
 static u32 hpcc_T_us(const struct hpcc_params *p)
@@ -45,7 +46,7 @@ static u32 hpcc_T_us(const struct hpcc_params *p)
 	return max_t(u32, div_u64(hpcc_peek(p->T), NSEC_PER_USEC), 1);
 }
 
-/* The period that a flow wants to be counted in. */
+/* The period that a flow needs in order to be counted. */
 static u32 hpcc_wanted_us(u32 T_us)
 {
 	return min(T_us * hpcc_period_T, hpcc_period_max_us);
@@ -53,8 +54,9 @@ static u32 hpcc_wanted_us(u32 T_us)
 
 /* ---- Receiver ----------------------------------------------------------------- */
 
-/* The count of a flow. When its packets come in by another device it changes to that one's count
- * only when the period is over: each count has it once in a period, however often it changes.
+/* The census that counts a flow. If the flow's packets arrive by another device, the flow changes
+ * to that device's census only at the end of the period: so each census counts it at most once per
+ * period, even if the device changes often.
  */
 static struct hpcc_census *hpcc_census_of(struct hpcc_net *hn, struct hpcc_flow *flow,
 					  s64 now_us, u32 wanted_us)
@@ -74,11 +76,11 @@ static struct hpcc_census *hpcc_census_of(struct hpcc_net *hn, struct hpcc_flow 
 	return census;
 }
 
-/* Count a flow, and return N. The longest period of all flows holds for all, so that one with a
- * large T is not missed. Whoever moves began_us ends the period, alone.
+/* Count a flow, and return N. The longest period of all flows applies to all, so that a flow with a
+ * large T is not missed. The CPU that advances began_us ends the period; no other CPU does.
  *
- * @now_us is as old as the flow's last packet or timer: with several CPUs, and with ACKs that
- * setsockopt() lets go, it may be before began_us.
+ * The time @now_us is from the flow's last packet or timer. It may be before began_us: CPUs run in
+ * parallel, and setsockopt() may send a delayed ACK.
  */
 static u32 hpcc_census_count(struct hpcc_census *census, struct hpcc_flow *flow,
 			     s64 now_us, u32 wanted_us)
@@ -106,13 +108,13 @@ static u32 hpcc_census_count(struct hpcc_census *census, struct hpcc_flow *flow,
 }
 
 /**
- * hpcc_report_due() - count a flow that is about to echo; whether to tell N beside the echo
+ * hpcc_report_due() - count a flow before an echo, and decide on a REPORT beside it
  * @flow: a flow
  * @tp: its socket
  * @net: its network namespace
  *
  * Context: LOCAL_OUT.
- * Return: whether the peer wants N, and has not heard of it for T, or of another one.
+ * Return: whether the peer wants N, and the last REPORT is at least T old or had a different N.
  */
 bool hpcc_report_due(struct hpcc_flow *flow, const struct tcp_sock *tp,
 		     const struct net *net)
@@ -131,7 +133,7 @@ bool hpcc_report_due(struct hpcc_flow *flow, const struct tcp_sock *tp,
 	N = clamp_t(u32, N, 1, HPCC_REPORT_N_MAX);
 	if (unlikely(READ_ONCE(flow->mixed)))
 		return false;
-	/* By more than an eighth: N of many flows changes with each packet. */
+	/* N differs if it changed by more than 1/8: with many flows N changes with each packet. */
 	if (sent && abs((s32)(N - sent)) * 8 <= sent &&
 	    (u32)now_us - READ_ONCE(flow->N_sent_us) < T_us)
 		return false;
@@ -142,11 +144,11 @@ bool hpcc_report_due(struct hpcc_flow *flow, const struct tcp_sock *tp,
 
 /**
  * hpcc_report_write() - write a REPORT
- * @flow: a flow, of which one is due
+ * @flow: a flow with a REPORT due
  * @p: hpcc_opt_len(1) bytes
  *
  * Context: LOCAL_OUT.
- * Return: its length.
+ * Return: length of the REPORT, bytes.
  */
 u32 hpcc_report_write(const struct hpcc_flow *flow, u8 *p)
 {
@@ -158,7 +160,7 @@ u32 hpcc_report_write(const struct hpcc_flow *flow, u8 *p)
 	return hpcc_opt_len(1);
 }
 
-/* Whether no hop has a larger u' than the last one of @hops, which has been heard. */
+/* Whether the last one of @hops has sent a record and has the largest u'. */
 static bool hpcc_last_hop_rules(const struct hpcc_algo *a, u32 hops)
 {
 	u32 i;
@@ -171,21 +173,21 @@ static bool hpcc_last_hop_rules(const struct hpcc_algo *a, u32 hops)
 	return a->end;
 }
 
-/* W_ai at most doubles, or halves, in a round trip. */
+/* W_ai changes by a factor of two at most in a round trip. */
 static u64 hpcc_slew_W_ai(u64 W_ai_q16, u64 goal_q16)
 {
 	return clamp_t(u64, goal_q16, W_ai_q16 / 2, W_ai_q16 * 2 + 1);
 }
 
 /**
- * hpcc_count_N() - count a flow whose W is computed here, and have W_ai follow N
+ * hpcc_count_N() - count a flow whose W is computed here, and adapt W_ai to N
  * @flow: a flow
  * @sk: its socket
- * @a: what W is computed in
- * @p: and with; W_ai may change
- * @W_ai_one_q16: W_ai of a flow alone, bytes; 0: W_ai does not follow N
+ * @a: algorithm that computes W
+ * @p: its parameters; W_ai is updated
+ * @W_ai_one_q16: W_ai of a single flow, bytes; 0: W_ai does not depend on N
  *
- * Once in T.
+ * Called once per T.
  *
  * Context: socket lock.
  */
@@ -210,12 +212,12 @@ void hpcc_count_N(struct hpcc_flow *flow, const struct sock *sk, const struct hp
 
 /**
  * hpcc_report_in() - keep the N of a REPORT for the end of the round trip
- * @flow: a flow that wants it
+ * @flow: a flow that wants N
  * @opt: head of the option
  * @records: its records
  *
  * Context: LOCAL_IN.
- * Return: 0, or -EINVAL where it does not state one N.
+ * Return: 0, or -EINVAL if the REPORT does not contain exactly one N.
  */
 int hpcc_report_in(struct hpcc_flow *flow, const struct hpcc_opt *opt, const u8 *records)
 {
@@ -229,13 +231,13 @@ int hpcc_report_in(struct hpcc_flow *flow, const struct hpcc_opt *opt, const u8 
 
 /**
  * hpcc_set_N() - W_ai after T has changed
- * @flow: a flow, its parameters set but for W_ai
- * @W_ai_one_q16: W_ai of a flow alone, bytes; 0: W_ai does not follow N
- * @n_flows: N as configured; 0: as reported
+ * @flow: a flow; all its parameters except W_ai are set
+ * @W_ai_one_q16: W_ai of a single flow, bytes; 0: W_ai does not depend on N
+ * @n_flows: N from the configuration; 0: N from reports
  * @was_q16: W_ai until now
  *
- * Until reports come N is the default. On its way to another N W_ai stays the part of W_init that
- * it is.
+ * N is the default until a report arrives. If W_ai is still changing towards a new N, its ratio to
+ * W_init stays the same when T changes.
  *
  * Context: socket lock, as below.
  * Return: W_ai.
@@ -257,7 +259,7 @@ u64 hpcc_set_N(struct hpcc_flow *flow, u64 W_ai_one_q16, u32 n_flows, u64 was_q1
 }
 
 /**
- * hpcc_follow_N() - W_ai at the end of a round trip: it follows N
+ * hpcc_follow_N() - adapt W_ai to N at the end of a round trip
  * @flow: a flow
  * @now_us: tcp_mstamp, modulo 2^32
  *

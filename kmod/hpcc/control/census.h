@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* N, as receivers count it (census.c). */
+/* N, the number of flows that a receiver counts (census.c). */
 #ifndef _HPCC_CONTROL_CENSUS_H
 #define _HPCC_CONTROL_CENSUS_H
 

@@ -1,27 +1,28 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Which response a connection runs: hpcc's, by telemetry, or "hpcc-classic", Reno's.
+ * Which congestion response a connection runs: "hpcc" with telemetry, or "hpcc-classic", Reno.
  *
- *	TELEMETRY	W rules, records are of use
- *	IGNORING	W rules; since the last one of use others came, none of use
- *	CLASSIC		Reno rules
- *	DOUBTING	Reno rules; one record is not enough to return
+ *	TELEMETRY	W controls the window, records are usable
+ *	STALE		W controls the window, all records after the last usable one are unusable
+ *	CLASSIC		Reno controls the window until a record arrives
+ *	CLASSIC_VERIFY	Reno controls the window until a link is measured
  *
- *	TELEMETRY -> IGNORING	records came, and none is of use
- *	IGNORING -> TELEMETRY	a record is of use
- *	TELEMETRY -> CLASSIC	no record of use for 8 requests, 8 ACKs and 4 RTTs
- *	IGNORING -> DOUBTING	the same
- *	CLASSIC -> TELEMETRY	a record came
- *	DOUBTING -> TELEMETRY	a link was measured
+ *	TELEMETRY -> STALE		records arrived, and none is usable
+ *	STALE -> TELEMETRY		a record is usable
+ *	TELEMETRY -> CLASSIC		no usable record for 8 requests, 8 ACKs and 4 RTTs
+ *	STALE -> CLASSIC_VERIFY		no usable record for 8 requests, 8 ACKs and 4 RTTs
+ *	CLASSIC -> TELEMETRY		a record arrived
+ *	CLASSIC_VERIFY -> TELEMETRY	a link was measured
  *
- * Losses that no link with telemetry explains lead to CLASSIC or DOUBTING, too.
- * <hpcc/law/fallback.h> says which losses those are, and after how many round trips the
- * connection returns.
+ * Losses that no link with telemetry explains also lead to CLASSIC or CLASSIC_VERIFY.
+ * <hpcc/law/fallback.h> defines these losses, and the number of round trips until the connection
+ * returns.
  *
- * Who enters a response also takes over what the other one set: pacing, the cap of a burst,
- * cwnd. Options keep their reserve in both: classic asks for telemetry as well.
+ * The functions that enter a response also replace the settings of the other response: pacing, the
+ * limit of a burst, cwnd. Both responses reserve space for options, because classic also requests
+ * telemetry.
  *
- * All of this is under the socket lock.
+ * All functions run under the socket lock.
  */
 #include <linux/module.h>
 #include <net/tcp.h>
@@ -40,15 +41,15 @@
 #include "netns/net.h"
 #include "telemetry/mailbox.h"
 
-/* Of so many requests since the last record of use one should have been answered. */
+/* A fallback for loss stops IOAM if more requests than this had no answer. */
 static const u32 hpcc_unanswered = 2;
 
 /* ---- Enter and leave --------------------------------------------------- */
 
 /**
- * hpcc_enter_telemetry() - have W rule
+ * hpcc_enter_telemetry() - let W control the window
  * @sk: socket
- * @flow: its flow, whose W is what it begins with
+ * @flow: its flow, with the initial W
  */
 void hpcc_enter_telemetry(struct sock *sk, struct hpcc_flow *flow)
 {
@@ -81,10 +82,10 @@ static void hpcc_enter_classic(struct sock *sk, struct hpcc_flow *flow,
 }
 
 /**
- * hpcc_begin_classic() - have a new flow begin with Reno
+ * hpcc_begin_classic() - start a new flow with Reno
  * @sk: socket
  * @flow: its flow
- * @hold: round trips of that
+ * @hold: minimum number of round trips of classic
  */
 void hpcc_begin_classic(struct sock *sk, struct hpcc_flow *flow, u32 hold)
 {
@@ -93,9 +94,7 @@ void hpcc_begin_classic(struct sock *sk, struct hpcc_flow *flow, u32 hold)
 	hpcc_enter_classic(sk, flow, HPCC_MODE_CLASSIC);
 }
 
-/* Telemetry is of no use: let classic go on with @ssthresh, for @least round trips at
- * least.
- */
+/* Telemetry is not usable: continue with classic and @ssthresh, for @least round trips or more. */
 static void hpcc_fall_back(struct sock *sk, struct hpcc_flow *flow,
 			   enum hpcc_flow_why why, enum hpcc_mode mode,
 			   u32 least, u32 ssthresh)
@@ -104,10 +103,11 @@ static void hpcc_fall_back(struct sock *sk, struct hpcc_flow *flow,
 
 	hpcc_judge_dsacks(tp, flow);
 	tp->snd_ssthresh = max(ssthresh, 2U);
-	/* In recovery as well: W would let TCP send again at once all that was lost. */
+	/* Reduce cwnd in recovery, too: with W TCP would retransmit all lost packets at once. */
 	tcp_snd_cwnd_set(tp, min(tcp_snd_cwnd(tp), tp->snd_ssthresh));
-	/* Classic asks for no prompt ACK, and the peer may delay that of one segment. After an RTO,
-	 * which sets TCP_CA_Loss behind us, one segment is TCP's choice.
+	/* Classic requests no prompt ACKs, and the peer may delay the ACK of a single segment.
+	 * After an RTO keep TCP's choice of one segment. For HPCC_WHY_MUTED TCP has not set
+	 * TCP_CA_Loss yet.
 	 */
 	if (why != HPCC_WHY_MUTED && inet_csk(sk)->icsk_ca_state != TCP_CA_Loss)
 		tcp_snd_cwnd_set(tp, max(tcp_snd_cwnd(tp), 2U));
@@ -130,8 +130,8 @@ static void hpcc_return(struct sock *sk, struct hpcc_flow *flow)
 	hpcc_notify(sk, flow, HPCC_EVENT_RETURN);
 }
 
-/* Have requests go another way. Something on the path may drop packets without data, or those that
- * are not TCP with options. Return: whether there was another way.
+/* Let another carrier send the requests. A device on the path may drop packets without data, or
+ * packets that are not TCP with options. Return: whether there was another carrier.
  */
 static bool hpcc_try_next_carrier(struct sock *sk, struct hpcc_flow *flow)
 {
@@ -149,9 +149,9 @@ static bool hpcc_try_next_carrier(struct sock *sk, struct hpcc_flow *flow)
 	return true;
 }
 
-/* Where classic ends its slow start when telemetry has stopped: nothing told that the path takes
- * less than W. While W itself grows as in slow start, it does not tell what the path takes: classic
- * goes on with that, after an RTO up to half of what W was.
+/* Return: ssthresh of classic after telemetry has stopped. There is no sign that the path can carry
+ * less than W, so it is cwnd. But while W is still growing in slow start, W does not yet show what
+ * the path can carry: classic then continues slow start, after an RTO up to half of the previous W.
  */
 static u32 hpcc_silent_ssthresh(const struct tcp_sock *tp, const struct hpcc_flow *flow)
 {
@@ -163,10 +163,10 @@ static u32 hpcc_silent_ssthresh(const struct tcp_sock *tp, const struct hpcc_flo
 }
 
 /**
- * hpcc_answer_silence() - telemetry of use has stopped: find it another way, or fall back
+ * hpcc_answer_silence() - usable telemetry has stopped: try another carrier, or fall back
  * @sk: socket that runs hpcc
  * @flow: its flow
- * @ack: what the records of the ACK told
+ * @ack: result of the records of the ACK
  *
  * Return: whether the connection runs classic now.
  */
@@ -187,7 +187,7 @@ bool hpcc_answer_silence(struct sock *sk, struct hpcc_flow *flow, const struct h
 }
 
 /**
- * hpcc_answer_loss() - no link with telemetry explains losses: fall back
+ * hpcc_answer_loss() - no link with telemetry explains the losses: fall back
  * @sk: socket that runs hpcc
  * @flow: its flow
  */
@@ -209,7 +209,7 @@ void hpcc_answer_loss(struct sock *sk, struct hpcc_flow *flow)
 }
 
 /**
- * hpcc_rto() - an RTO: may be the path drops segments with our option
+ * hpcc_rto() - an RTO fired: the path may drop segments with our option
  * @sk: socket
  * @flow: its flow
  */
@@ -229,7 +229,9 @@ void hpcc_rto(struct sock *sk, struct hpcc_flow *flow)
 
 /* ---- Callbacks --------------------------------------------------------- */
 
-/* Losses may have come before silence was noticed: then nothing else would bring records. */
+/* Try another carrier if no records arrive. The flow may have fallen back for losses before it
+ * detected that telemetry had stopped.
+ */
 static void hpcc_classic_round(struct sock *sk, struct hpcc_flow *flow)
 {
 	if (likely(!flow->carrier && !flow->probes))
@@ -259,7 +261,7 @@ static void hpcc_classic_in_ack_event(struct sock *sk, u32 flags)
 	if (unlikely(READ_ONCE(flow->muted)))
 		hpcc_mute_ack(sk, flow);
 	hpcc_loss_late(tp, flow);
-	/* A record that waits while the flow is muted came before the RTO. */
+	/* A record that is pending while the flow is muted arrived before the RTO. */
 	if (!hpcc_mail_pending(flow) || !hpcc_fallback_over(&flow->fallback) ||
 	    READ_ONCE(flow->muted))
 		return;
@@ -275,8 +277,8 @@ static void hpcc_classic_set_state(struct sock *sk, u8 new_state)
 		hpcc_rto(sk, flow);
 }
 
-/* Not registered: hpcc_run() chooses it. Where the peer agreed, retransmissions are ECN-capable,
- * as hpcc's are: a receiver acknowledges a packet that is not ECN-capable at once.
+/* Not registered: hpcc_run() selects it. If the peer agreed, retransmissions are ECN-capable, as
+ * with hpcc: a receiver immediately acknowledges a packet that is not ECN-capable.
  */
 struct tcp_congestion_ops hpcc_classic_ops __read_mostly = {
 	.release	= hpcc_release,
@@ -291,12 +293,12 @@ struct tcp_congestion_ops hpcc_classic_ops __read_mostly = {
 	.name		= "hpcc-classic",
 };
 
-/* Without TCP_CONG_NEEDS_ECN. */
+/* The callbacks without TCP_CONG_NEEDS_ECN. */
 struct tcp_congestion_ops hpcc_no_ecn_ops __read_mostly;
 struct tcp_congestion_ops hpcc_classic_no_ecn_ops __read_mostly;
 
 /**
- * hpcc_cc_init() - make the callbacks for connections without ECN
+ * hpcc_cc_init() - create the callbacks for connections without ECN
  */
 void __init hpcc_cc_init(void)
 {
@@ -307,14 +309,14 @@ void __init hpcc_cc_init(void)
 }
 
 /**
- * hpcc_run() - choose a connection's callbacks
+ * hpcc_run() - select a connection's callbacks
  * @sk: socket
  * @classic: Reno's response, not hpcc's
  * @agreed: the peer agreed to telemetry
  *
- * With TCP_CONG_NEEDS_ECN, TCP sets ECT in retransmissions and pure ACKs as well. Only a
- * connection that agreed and negotiated ECN has that; any other one follows RFC 3168, sections
- * 6.1.4 and 6.1.5. Before the SYN-ACK nothing is negotiated.
+ * With TCP_CONG_NEEDS_ECN, TCP also sets ECT in retransmissions and pure ACKs. Only connections
+ * that agreed and negotiated ECN have this flag; all others follow RFC 3168, sections 6.1.4 and
+ * 6.1.5. Nothing is negotiated before the SYN-ACK.
  *
  * Context: socket lock.
  */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Which response a connection runs (classic.c). */
+/* Which congestion response a connection runs (classic.c). */
 #ifndef _HPCC_CONTROL_CLASSIC_H
 #define _HPCC_CONTROL_CLASSIC_H
 
@@ -10,9 +10,9 @@
 struct hpcc_ack;
 
 /**
- * hpcc_set_mode() - set which response a connection runs
+ * hpcc_set_mode() - set the response that a connection runs
  * @flow: a flow
- * @mode: which
+ * @mode: the response
  */
 static inline void hpcc_set_mode(struct hpcc_flow *flow, enum hpcc_mode mode)
 {

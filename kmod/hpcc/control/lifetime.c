@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The begin and the end of a flow: what its owners do about their members of struct hpcc_flow.
+ * Begin and end of a flow: each owner initializes and frees its members of struct hpcc_flow.
  *
- * All of this is under the socket lock, but for hpcc_flow_free_parts().
+ * All functions except hpcc_flow_free_parts() run under the socket lock.
  */
 #include <linux/slab.h>
 #include <net/tcp.h>
@@ -22,7 +22,7 @@
 #include "netns/policy.h"
 #include "telemetry/identify.h"
 
-/* The flow is complete when the hooks may find it. */
+/* The flow is complete before the hooks can find it. */
 static struct hpcc_flow *hpcc_flow_make(struct sock *sk, u16 caps, u8 kind,
 					enum hpcc_counter *why)
 {
@@ -42,8 +42,8 @@ static struct hpcc_flow *hpcc_flow_make(struct sock *sk, u16 caps, u8 kind,
 }
 
 /**
- * hpcc_flow_free_parts() - free what a flow points to
- * @flow: a flow that nobody uses any more
+ * hpcc_flow_free_parts() - free the memory that a flow points to
+ * @flow: a flow without users
  */
 void hpcc_flow_free_parts(struct hpcc_flow *flow)
 {
@@ -58,9 +58,9 @@ void hpcc_flow_free_parts(struct hpcc_flow *flow)
 	kfree(rx);
 }
 
-/* Begin by telemetry; or, where setsockopt() brings a connection back that has fallen back
- * before (@prior_hold > 1), with classic. A connection that comes back, or whose handshake took too
- * long, starts slowly from TCP's own window.
+/* Begin with telemetry. But begin with classic if setsockopt() brings back a connection that had
+ * fallen back (@prior_hold > 1). A connection that returns, or whose handshake took too long,
+ * starts with slow start from TCP's window.
  */
 static void hpcc_begin_flow(struct sock *sk, struct hpcc_flow *flow, u32 prior_hold)
 {
@@ -92,9 +92,9 @@ static void hpcc_begin_without(struct sock *sk, enum hpcc_counter why)
  * hpcc_begin() - a socket begins to run hpcc
  * @sk: the socket
  *
- * Start with W = W_init where both ends agreed (draft section 5: flows start
- * at line rate), else classic. A socket that comes before the module is set up (main.c) runs
- * classic without a flow; its note stays, so that setsockopt() may begin again.
+ * If both ends agreed, start with W = W_init (draft section 5: flows start at line rate), else run
+ * classic. If the module is not set up yet (main.c), the socket runs classic without a flow; its
+ * note stays, so that setsockopt() can begin again.
  */
 void hpcc_begin(struct sock *sk)
 {
@@ -115,12 +115,12 @@ void hpcc_begin(struct sock *sk)
 		hpcc_begin_without(sk, HPCC_C_NOT_AGREED);
 		return;
 	}
-	/* Who comes back by setsockopt() has agreed: the peer may still compute W. */
+	/* A socket that returns by setsockopt() keeps its agreement: the peer may compute W. */
 	if (!prior_hold && !hpcc_peer_policy_of(sk).where)
 		caps &= ~HPCC_CAP_WINDOW;
 	flow = hpcc_flow_make(sk, caps, kind, &why);
 	if (!flow) {
-		/* setsockopt() may find room later. */
+		/* A later setsockopt() may succeed. */
 		hpcc_agreement_save(sk, prior_hold, caps, kind);
 		hpcc_begin_without(sk, why);
 		return;
@@ -134,19 +134,19 @@ void hpcc_begin(struct sock *sk)
  * hpcc_release() - a socket leaves hpcc, or ends
  * @sk: socket that runs hpcc or classic
  *
- * Leaves a note for setsockopt(): the connection agreed, and how long classic is to run.
+ * Saves the agreement and the remaining hold of classic in a note, for a return by setsockopt().
  */
 void hpcc_release(struct sock *sk)
 {
 	struct hpcc_ca *ca = inet_csk_ca(sk);
 	struct hpcc_flow *flow = ca->flow;
 
-	/* For a socket that connects once more: its SYN has to ask for ECN. */
+	/* The socket may connect again: its SYN must then request ECN. */
 	WRITE_ONCE(inet_csk(sk)->icsk_ca_ops, &hpcc_ops);
 	if (!flow)
 		return;
 	ca->flow = NULL;
-	/* setsockopt() may have taken the reserve back since the last ACK. */
+	/* setsockopt() may have overwritten the reserve since the last ACK. */
 	hpcc_reserve_restore(sk, flow);
 	hpcc_reserve(sk, flow, 0);
 	hpcc_pacing_restore(sk, &flow->burst, &flow->stamped);

@@ -1,41 +1,42 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Losses that no link with telemetry explains: <hpcc/law/fallback.h> says which these are. ack.c
- * asks with each ACK, and classic.c acts on the answer.
+ * Losses that no link with telemetry explains, as defined in <hpcc/law/fallback.h>. ack.c calls
+ * this file for each ACK, and classic.c acts on the result.
  *
- * All of this is under the socket lock.
+ * All functions run under the socket lock.
  */
 #include <net/tcp.h>
 
 #include "control/loss.h"
 #include "telemetry/mailbox.h"
 
-/* Fallbacks that are fewer round trips apart have one reason. */
+/* Fallbacks with fewer round trips between them have the same reason. */
 static const u32 hpcc_far_rounds = 32;
 
-/* Suspicion from which on nothing is late: 2 for each of them after which too little came
- * twice, as copies may still be on their way; less 1 for each other.
+/* At this suspicion level no loss is treated as merely late. Each fallback with too few duplicates
+ * adds 2, because duplicates may still be in flight; each other fallback subtracts 1.
  */
 static const int hpcc_dup_score_max = 6;
 
-/* Late packets beyond 1/32 of what is delivered that excuse losses. */
+/* Maximum of hpcc_flow.dsack_excess: late packets above this number do not excuse losses. */
 static const s64 hpcc_dsack_excess_max = 64 << HPCC_LOSS_SHIFT;
 
 /**
- * hpcc_count_dsack() - count the packets that the peer got twice, as its DSACKs say
+ * hpcc_count_dsack() - count the packets that the peer received twice, from its DSACKs
  * @tp: socket
  * @flow: its flow
  *
- * These packets were only late. The peer cannot have got more packets twice than TCP has sent
- * twice so far; a larger number is forgotten, so that it hides no later loss. And a peer that
- * hides load may claim that nothing was lost: so no more than hpcc_dsack_excess_max count. To be
- * called for each ACK with a DSACK, before hpcc_tlp_ack().
+ * These packets were only late. The count is limited by the number of packets that TCP has sent
+ * twice: a surplus would hide later losses. It is also limited by hpcc_dsack_excess_max: a peer
+ * that hides load may report all losses as late.
+ *
+ * To be called for each ACK with a DSACK, before hpcc_tlp_ack().
  */
 void hpcc_count_dsack(const struct tcp_sock *tp, struct hpcc_flow *flow)
 {
 	u32 dsacks = tp->dsack_dups - flow->tlp.dsacks;
 
-	/* More came twice than were sent twice: the path duplicates packets. */
+	/* The peer received more packets twice than TCP sent twice: the path duplicates packets. */
 	if (tp->dsack_dups > tp->total_retrans)
 		flow->duplicates = true;
 	flow->dsack_excess = max_t(s64, flow->dsack_excess -
@@ -43,7 +44,7 @@ void hpcc_count_dsack(const struct tcp_sock *tp, struct hpcc_flow *flow)
 	flow->dsack_delivered = tp->delivered;
 	if (flow->duplicates || flow->dsack_excess > hpcc_dsack_excess_max)
 		return;
-	/* One DSACK block may cover a whole window: count up to the limit, not beyond. */
+	/* One DSACK block may cover a whole window: count only up to the limit. */
 	dsacks = min_t(s64, dsacks,
 		       1 + ((hpcc_dsack_excess_max - flow->dsack_excess) >> HPCC_LOSS_SHIFT));
 	flow->dsack_excess += (s64)dsacks << HPCC_LOSS_SHIFT;
@@ -51,7 +52,7 @@ void hpcc_count_dsack(const struct tcp_sock *tp, struct hpcc_flow *flow)
 }
 
 /**
- * hpcc_lost() - packets lost: sent again or about to be, less those that were only late
+ * hpcc_lost() - packets retransmitted or marked as lost, minus those that were only late
  * @tp: socket
  * @flow: its flow
  */
@@ -75,7 +76,7 @@ void hpcc_watch_loss(const struct tcp_sock *tp, struct hpcc_flow *flow)
 }
 
 /**
- * hpcc_loss_undone() - TCP found that nothing was lost
+ * hpcc_loss_undone() - TCP detected that no packet was lost
  * @tp: socket
  * @flow: its flow
  */
@@ -85,11 +86,11 @@ void hpcc_loss_undone(const struct tcp_sock *tp, struct hpcc_flow *flow)
 }
 
 /**
- * hpcc_classic_hold() - how long classic is to run if the socket comes back to hpcc
+ * hpcc_classic_hold() - duration of classic if the socket returns to hpcc
  * @tp: socket
  * @flow: its flow
  *
- * Return: round trips; 0: not at all.
+ * Return: round trips; 0: run telemetry immediately.
  */
 u32 hpcc_classic_hold(const struct tcp_sock *tp, const struct hpcc_flow *flow)
 {
@@ -97,7 +98,7 @@ u32 hpcc_classic_hold(const struct tcp_sock *tp, const struct hpcc_flow *flow)
 }
 
 /**
- * hpcc_loss_follow_T() - how many packets may be lost on a busy link depends on W_init
+ * hpcc_loss_follow_T() - update the limit of losses on busy links, which depends on W_init
  * @tp: socket
  * @flow: its flow
  * @W_init_q16: bytes, Q16
@@ -108,7 +109,7 @@ void hpcc_loss_follow_T(const struct tcp_sock *tp, struct hpcc_flow *flow, u64 W
 }
 
 /**
- * hpcc_loss_rto() - an RTO
+ * hpcc_loss_rto() - an RTO fired
  * @tp: socket
  * @flow: its flow
  */
@@ -120,15 +121,15 @@ void hpcc_loss_rto(const struct tcp_sock *tp, struct hpcc_flow *flow)
 }
 
 /**
- * hpcc_unseen_loss() - whether no link with telemetry explains losses
+ * hpcc_unseen_loss() - whether there are losses that no link with telemetry explains
  * @tp: socket that runs hpcc
  * @flow: its flow
- * @rs: what the ACK told
+ * @rs: TCP's sample of the ACK
  *
- * What was lost may have been the segments with a trace.
+ * The lost segments may be those with an IOAM trace, see hpcc_answer_loss().
  *
- * While the receiver computes W, few records come: a round trip of <hpcc/law/fallback.h> then lasts
- * until each hop has told whether it was busy.
+ * While the receiver computes W, few records arrive. A round trip of <hpcc/law/fallback.h> then
+ * lasts until each hop has reported its load.
  */
 bool hpcc_unseen_loss(const struct tcp_sock *tp, struct hpcc_flow *flow,
 		      const struct rate_sample *rs)
@@ -142,12 +143,12 @@ bool hpcc_unseen_loss(const struct tcp_sock *tp, struct hpcc_flow *flow,
 }
 
 /**
- * hpcc_loss_window() - the window of classic after losses that nothing explains
+ * hpcc_loss_window() - classic's window after losses that no link with telemetry explains
  * @tp: socket
  * @flow: its flow
  *
- * Half of what got through, as Reno answers a loss; after a return that failed no more than classic
- * had before, so that a try takes nothing from others.
+ * Half of the packets that got through, as Reno reacts to a loss. After a failed return it is at
+ * most classic's previous window, so that a try takes no bandwidth from other flows.
  *
  * Return: segments.
  */
@@ -161,15 +162,17 @@ u32 hpcc_loss_window(const struct tcp_sock *tp, const struct hpcc_flow *flow)
 }
 
 /**
- * hpcc_judge_dsacks() - judge whether the path duplicates packets, at a fallback
+ * hpcc_judge_dsacks() - judge at a fallback whether the path duplicates packets
  * @tp: socket
  * @flow: its flow
  *
- * A path that duplicates packets makes losses look late, for TCP as well; then late packets
- * may not end a fallback. Such a path is known by more copies than were sent twice; or, where
- * some fallbacks follow each other closely, by packets that were sent twice and did not come
- * twice: on a path where packets are late nearly all do. Of each number the last fallback's
- * counts half as much as what came since.
+ * On a path that duplicates packets, losses look late, also to TCP. Late packets must not end a
+ * fallback on such a path. Two signs identify it:
+ *	- the peer received more packets twice than TCP sent twice;
+ *	- some fallbacks follow each other closely, and too few of the packets that TCP sent twice
+ *	  arrived twice. If packets are only late, nearly all of them arrive twice.
+ *
+ * Both numbers are sums since the last fallback, plus half of the sum before it.
  */
 void hpcc_judge_dsacks(const struct tcp_sock *tp, struct hpcc_flow *flow)
 {
@@ -190,7 +193,7 @@ void hpcc_judge_dsacks(const struct tcp_sock *tp, struct hpcc_flow *flow)
  * hpcc_loss_leave() - the connection falls back
  * @tp: socket
  * @flow: its flow
- * @least: round trips of classic, at least
+ * @least: minimum number of round trips of classic
  */
 void hpcc_loss_leave(const struct tcp_sock *tp, struct hpcc_flow *flow, u32 least)
 {
@@ -198,7 +201,7 @@ void hpcc_loss_leave(const struct tcp_sock *tp, struct hpcc_flow *flow, u32 leas
 }
 
 /**
- * hpcc_loss_late() - an ACK came in classic: losses that were only late may end the fallback
+ * hpcc_loss_late() - for an ACK in classic: end the fallback if its losses were only late
  * @tp: socket
  * @flow: its flow
  */

@@ -7,14 +7,14 @@
 
 #include "flow/flow.h"
 
-/* Where hops do not tell, losses are judged after so many T. */
+/* If some hop reports no load, losses are judged after this many T. */
 #define HPCC_AUDIT_AGE_T	128
 
 /**
- * hpcc_loss_ends() - whether a round trip in which losses are judged ends with an ACK
+ * hpcc_loss_ends() - whether an ACK ends a round trip for the judgment of losses
  * @tp: socket
  * @flow: its flow
- * @rs: what the ACK told
+ * @rs: TCP's sample of the ACK
  */
 static inline bool hpcc_loss_ends(const struct tcp_sock *tp, struct hpcc_flow *flow,
 				  const struct rate_sample *rs)
@@ -29,9 +29,9 @@ static inline bool hpcc_loss_ends(const struct tcp_sock *tp, struct hpcc_flow *f
 }
 
 /**
- * hpcc_loss_cap() - bound classic's window if the next try of telemetry fails
+ * hpcc_loss_cap() - limit classic's window for the case that the return to telemetry fails
  * @flow: a flow
- * @cwnd: cwnd of classic until now; ~0: no bound
+ * @cwnd: cwnd of classic until now; ~0: no limit
  */
 static inline void hpcc_loss_cap(struct hpcc_flow *flow, u32 cwnd)
 {
@@ -39,8 +39,8 @@ static inline void hpcc_loss_cap(struct hpcc_flow *flow, u32 cwnd)
 }
 
 /**
- * hpcc_loss_hold() - have classic run for some round trips at least
- * @flow: a flow, of which hpcc_watch_loss() counts losses
+ * hpcc_loss_hold() - set the minimum duration of classic
+ * @flow: a flow after hpcc_watch_loss()
  * @hold: round trips
  */
 static inline void hpcc_loss_hold(struct hpcc_flow *flow, u32 hold)

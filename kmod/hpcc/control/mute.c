@@ -1,22 +1,23 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Paths that pass SYNs with our option, and drop data or ACKs with it.
+ * Paths that pass SYNs with our option, but drop data or ACKs with it.
  *
  * Telemetry must not cost a connection its data. So an end that suspects the path sends segments
  * without our option, whatever carries telemetry:
  *
  *	data	An RTO mutes the flow if requests left and no echo or REPORT of the peer arrived
  *		since the last RTO. The flow falls back to classic. Later one data segment carries a
- *		request: other segments are in flight in front of it and behind it, so that fast
- *		retransmit repairs its loss. An echo or REPORT ends the muting. Without one
- *		the flow stays muted until the connection ends. ACKs without data still answer
- *		the peer's requests: an outage mutes flows, too, and an end that sends little may
- *		never try.
- *	ACKs	The peer sends data again that were acknowledged: the ACK, which had our option,
- *		may have been dropped for it. The answer carries no option, nor do the next
- *		HPCC_PAUSE ACKs without data that would have had one. That number doubles if this
- *		happens again within HPCC_PAUSE_RESET, as an end never learns whether its ACK
- *		arrived. Data keep the option: where the path drops them, too, an RTO mutes.
+ *		request as a trial. Other segments are in flight before it and after it, so that
+ *		fast retransmit repairs its loss. An echo or REPORT ends the muting. Without one the
+ *		flow stays muted until the connection ends. ACKs without data still answer the
+ *		peer's requests: an outage also mutes flows, and an end that sends little data may
+ *		never start a trial.
+ *	ACKs	If the peer retransmits data that were acknowledged, the path may have dropped the
+ *		ACK because of our option. The answer carries no option. The next HPCC_PAUSE ACKs
+ *		without data go without the option, too. This number doubles if another such
+ *		retransmission arrives within HPCC_PAUSE_RESET, because an end cannot detect whether
+ *		its ACK arrived. Data keep the option: if the path also drops data, an RTO mutes the
+ *		flow.
  */
 #include <net/tcp.h>
 
@@ -24,29 +25,31 @@
 #include "control/mute.h"
 #include "control/probe.h"
 
-/* ACKs without an option after the first one that was lost, and after many. */
+/* Number of ACKs without an option after the first lost ACK, and the maximum of this number. */
 #define HPCC_PAUSE		64
 #define HPCC_PAUSE_MAX		32768U
 
-/* TCP waits for so long, at least, before it sends the tail of its data again: see
- * TCP_TIMEOUT_MIN. Duplicates of reordering come sooner.
+/* TCP retransmits the tail of its data after this time or later, see TCP_TIMEOUT_MIN. Duplicates
+ * from reordering arrive earlier.
  */
 #define HPCC_LOST_JIFFIES	2
 
-/* Duplicates that are rarer than this are spurious retransmissions. */
+/* Duplicates at longer intervals are spurious retransmissions: the pause starts at HPCC_PAUSE
+ * again.
+ */
 #define HPCC_PAUSE_RESET	(10 * HZ)
 
-/* Segments in flight in front of the one that tries, and behind it. */
+/* Number of segments in flight before the trial segment, and after it. */
 #define HPCC_TRIAL_SEGS		3
 
 /**
- * hpcc_mute_rto() - an RTO: the path may drop segments with our option
+ * hpcc_mute_rto() - an RTO fired: the path may drop segments with our option
  * @sk: socket, under its lock
  * @flow: its flow
  *
- * IOAM goes first: after hpcc_ioam_rto() the TCP option carries the next requests.
+ * IOAM is given up first: after hpcc_ioam_rto() the TCP option carries the next requests.
  *
- * Return: whether the flow is muted from now on.
+ * Return: whether this RTO mutes the flow.
  */
 bool hpcc_mute_rto(struct sock *sk, struct hpcc_flow *flow)
 {
@@ -65,7 +68,7 @@ bool hpcc_mute_rto(struct sock *sk, struct hpcc_flow *flow)
 }
 
 /**
- * hpcc_mute_ack() - an ACK came: end the muting, or try telemetry again
+ * hpcc_mute_ack() - an ACK arrived: end the muting, or try telemetry again
  * @sk: socket that runs classic, under its lock
  * @flow: its flow, which is muted
  */
@@ -81,7 +84,7 @@ void hpcc_mute_ack(struct sock *sk, struct hpcc_flow *flow)
 		    inet_csk(sk)->icsk_ca_state == TCP_CA_Open &&
 		    tcp_sk(sk)->packets_out > 2 * HPCC_TRIAL_SEGS)) {
 		/* Each segment of a TSO packet would carry the request. A new route removes the
-		 * cap.
+		 * limit.
 		 */
 		hpcc_cap_bursts(sk, &flow->burst, 0, true);
 		WRITE_ONCE(flow->muted, HPCC_MUTED_TRIES);
@@ -91,7 +94,7 @@ void hpcc_mute_ack(struct sock *sk, struct hpcc_flow *flow)
 	}
 }
 
-/* Whether a segment that asks is to be the one that tries: a new one, with others around it. */
+/* Whether a segment with a request is the trial segment: new data with other segments around it. */
 static bool hpcc_mute_tries(const struct hpcc_segment *seg, const struct tcp_sock *tp,
 			    struct hpcc_flow *flow)
 {
@@ -106,8 +109,8 @@ static bool hpcc_mute_tries(const struct hpcc_segment *seg, const struct tcp_soc
 	return true;
 }
 
-/* Whether the ACK before this one, which reports a duplicate, is likely to be lost: the peer has
- * waited for it.
+/* Whether the previous ACK was probably lost. The segment @seg reports a duplicate. It has the same
+ * acknowledgment number as the previous ACK, and follows it by HPCC_LOST_JIFFIES or more.
  */
 static bool hpcc_mute_lost(const struct hpcc_segment *seg, const struct hpcc_flow *flow)
 {
@@ -115,7 +118,7 @@ static bool hpcc_mute_lost(const struct hpcc_segment *seg, const struct hpcc_flo
 	       tcp_jiffies32 - READ_ONCE(flow->echo_at) >= HPCC_LOST_JIFFIES;
 }
 
-/* An ACK with our option has not arrived. */
+/* An ACK with our option was lost. */
 static void hpcc_mute_pause(const struct hpcc_segment *seg, struct hpcc_flow *flow)
 {
 	u32 now = tcp_jiffies32;
@@ -127,19 +130,18 @@ static void hpcc_mute_pause(const struct hpcc_segment *seg, struct hpcc_flow *fl
 	WRITE_ONCE(flow->pause, pause);
 	WRITE_ONCE(flow->next_pause, min(2 * pause, HPCC_PAUSE_MAX));
 	hpcc_count(seg->state->net, HPCC_C_MUTED);
-	/* hpcc_in_ack_event() has the socket lock. */
+	/* hpcc_in_ack_event() has the socket lock, so it sends the event. */
 	WRITE_ONCE(flow->paused, true);
 	hpcc_answer_later(flow);
 }
 
 /**
- * hpcc_mute_out() - whether a segment of a muted flow may carry our option, or one that reports a
- *	duplicate
- * @seg: the segment
+ * hpcc_mute_out() - whether a segment may carry our option
+ * @seg: a segment of a muted flow, or one that reports a duplicate
  * @tp: its socket
  * @flow: its flow
- * @presence: what is among its options
- * @asks: it has data and room for a request, and one is due
+ * @presence: options of ours in the segment
+ * @asks: it has data and space for a request, and a request is due
  *
  * Context: LOCAL_OUT.
  */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Segments that go without our option, as the path may drop those that have it (mute.c). */
+/* Segments without our option, because the path may drop segments with it (mute.c). */
 #ifndef _HPCC_CONTROL_MUTE_H
 #define _HPCC_CONTROL_MUTE_H
 
@@ -26,9 +26,9 @@ static inline bool hpcc_mute_paused(struct hpcc_flow *flow)
 }
 
 /**
- * hpcc_may_be_mute() - whether hpcc_mute_out() is to be asked about a segment
+ * hpcc_may_be_mute() - whether hpcc_mute_out() must decide about a segment
  * @flow: a flow
- * @presence: what is among the segment's options
+ * @presence: options of ours in the segment
  *
  * Context: LOCAL_OUT.
  */

@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What carries requests (net.hpcc.carry): data, or packets of their own.
+ * Requests in data or in probes (net.hpcc.carry).
  *
- * A probe is a pure ACK that TCP makes and LOCAL_OUT adds a request to. So it has
- * addresses, ports, flow label, DSCP and ECN field of the data, and takes their path and
- * their queues. Data keep their whole MSS, and their header is not touched.
+ * A probe is a pure ACK from TCP; LOCAL_OUT adds a request to it. So it has the addresses, ports,
+ * flow label, DSCP and ECN field of the data, and takes the same path and queues. Data keep their
+ * full MSS and an unchanged header.
  *
- *	sender		An ACK of data, or of a probe, lets the next probe go. The first one
- *			leaves in front of the first data.
- *	receiver	LOCAL_IN takes the records in; then TCP processes the ACK, and
- *			hpcc_in_ack_event() answers with a pure ACK that carries the echo. Probes
- *			of INT and IFA do not reach TCP: LOCAL_IN answers.
+ *	sender		Each ACK of data or of a probe allows the next probe. The first probe leaves
+ *			before the first data.
+ *	receiver	LOCAL_IN processes the records, then TCP processes the ACK.
+ *			hpcc_in_ack_event() answers with a pure ACK that carries the echo. Probes of
+ *			INT and IFA do not reach TCP: LOCAL_IN answers.
  *
- * Neither is a duplicate ACK where SACK was agreed: then only SACK blocks tell of losses.
- * Without SACK, data carry requests. After an RTO an ACK without news would end F-RTO, so
- * there is no probe as long as F-RTO goes on.
+ * If SACK was negotiated, TCP does not count a probe or its answer as a duplicate ACK, because only
+ * SACK blocks report losses. Without SACK, data carry requests. After an RTO an ACK that
+ * acknowledges no data would end F-RTO, so no probe is sent during F-RTO.
  *
- * When a connection leaves telemetry, or probes bring no telemetry, data carry requests from
- * then on.
+ * Data carry the requests after the connection has left telemetry, or after probes brought no
+ * telemetry.
  */
 #include <net/tcp.h>
 #include <hpcc/compat.h>
@@ -31,26 +31,26 @@
 #include "telemetry/mailbox.h"
 #include "telemetry/request.h"
 
-/* Send a probe for this many segments delivered. Where W_init has fewer segments, send one
- * in the time that the link takes for this many. Otherwise send one in a T. So probes take
- * 1 % of the link with an MTU of 1500, 2 % with 576.
+/* Send a probe after this many delivered segments, or earlier when a T has passed. If W_init has
+ * fewer segments, a T is too early: then wait for the time that the link needs for this many
+ * segments. So probes take 1 % of the link at an MTU of 1500, and 2 % at 576.
  */
 static const u32 hpcc_probe_segs = 8;
 
-/* Where several probes are needed to ask all hops, they may leave sooner: mailbox.c forgets a
- * record after 64 T, and a probe waits for an ACK besides, of which small windows have few.
+/* If a round over all hops needs several probes, send them earlier, for two reasons: mailbox.c
+ * discards a record after 64 T, and only ACKs trigger probes, but small windows get few ACKs.
  */
 static const u32 hpcc_probe_round_segs = 16;
 
-/* A sender's T may be twice the receiver's, and ACKs bunch: the receiver answers twice as
- * often as a sender asks.
+/* The minimum interval between answers is T >> 6. This allows twice as many answers as a sender
+ * sends probes: the sender's T may be twice the receiver's, and ACKs arrive in bursts.
  */
 static const u32 hpcc_answer_shift = 6;
 
 /**
- * hpcc_carrier_stop() - have the TCP option carry requests from now on
+ * hpcc_carrier_stop() - let the TCP option carry the requests from now on
  * @sk: socket, under its lock
- * @flow: its flow, of another carrier
+ * @flow: its flow, which uses another carrier
  */
 void hpcc_carrier_stop(struct sock *sk, struct hpcc_flow *flow)
 {
@@ -60,12 +60,12 @@ void hpcc_carrier_stop(struct sock *sk, struct hpcc_flow *flow)
 }
 
 /**
- * hpcc_probes_set() - choose what carries requests, and reserve what that needs
+ * hpcc_probes_set() - let probes or data carry requests, and reserve space in data
  * @sk: socket
  * @flow: its flow
- * @probes: probes, if the connection can have them
+ * @probes: use probes if the connection can
  *
- * Context: socket lock, as all below.
+ * Context: socket lock, as all functions below.
  */
 void hpcc_probes_set(struct sock *sk, struct hpcc_flow *flow, bool probes)
 {
@@ -82,7 +82,7 @@ static void hpcc_probe_send_now(struct sock *sk, struct hpcc_flow *flow)
 	WRITE_ONCE(flow->probing, false);
 }
 
-/* Whether an ACK would tell the peer something new, besides the window. */
+/* Whether an ACK would report new data to the peer, not only a new window. */
 static bool hpcc_ack_pending(const struct sock *sk)
 {
 	const struct tcp_sock *tp = tcp_sk(sk);
@@ -91,8 +91,8 @@ static bool hpcc_ack_pending(const struct sock *sk)
 	       tp->compressed_ack;
 }
 
-/* A probe of INT or IFA. The peer's TCP does not get it, though ours takes it for an ACK: what it
- * would have acknowledged goes in front of it, and a window that it has moved behind it.
+/* Send a probe of INT or IFA. Our TCP treats it as an ACK, but the peer's TCP does not receive it.
+ * So send a pending ACK before it, and an ACK after it if the probe advanced the window.
  */
 static noinline void hpcc_probe_send_apart(struct sock *sk, struct hpcc_flow *flow)
 {
@@ -107,9 +107,9 @@ static noinline void hpcc_probe_send_apart(struct sock *sk, struct hpcc_flow *fl
 		hpcc_send_ack(sk, tp->rcv_nxt);
 }
 
-/* Whether it is too early for the next probe: the last one left less than a T ago, or less than the
- * time of hpcc_probe_segs segments, or of fewer segments if one probe does not ask all hops. In a T
- * the link takes W_init, which is fallback.window in segments.
+/* Whether it is too early for the next probe. The minimum interval is the larger one of T and the
+ * time that the link needs for hpcc_probe_segs segments, or for fewer segments if one probe does
+ * not reach all hops. The link sends W_init in a T; fallback.window is W_init in segments.
  */
 static bool hpcc_probe_is_early(const struct hpcc_flow *flow, u64 now_ns)
 {
@@ -122,13 +122,13 @@ static bool hpcc_probe_is_early(const struct hpcc_flow *flow, u64 now_ns)
 
 /**
  * hpcc_probe_send() - send a probe, if one is due
- * @sk: socket, its clock read just now
- * @flow: its flow, of which probes carry requests
+ * @sk: socket; its clock was read just now
+ * @flow: its flow, which uses probes
  *
- * Send one only while data are in flight and no RTO has fired for them, or while data wait to
- * leave. While data wait, and not because of pacing, send one only: behind a closed window or
- * TCP_CORK each answer would trigger the next probe without end, and each probe would put off
- * TCP's own timers.
+ * A probe is sent in two cases only: data are in flight and no RTO has fired for them, or data are
+ * queued. Without data in flight send only one probe, unless pacing delays the data. Otherwise,
+ * behind a closed window or TCP_CORK, each answer would trigger the next probe without end, and
+ * each probe would postpone TCP's timers.
  */
 void hpcc_probe_send(struct sock *sk, struct hpcc_flow *flow)
 {
@@ -138,7 +138,9 @@ void hpcc_probe_send(struct sock *sk, struct hpcc_flow *flow)
 	u32 requests = READ_ONCE(flow->requests);
 	bool due;
 
-	/* frto stays when its recovery has ended, and counts for a lost SYN, too. */
+	/* frto alone is not enough: TCP does not clear it when recovery ends, and also sets it for
+	 * a lost SYN.
+	 */
 	if ((tp->frto && inet_csk(sk)->icsk_ca_state == TCP_CA_Loss) || tp->repair ||
 	    (tp->packets_out ? inet_csk(sk)->icsk_retransmits :
 	     !tcp_send_head(sk) ||
@@ -155,11 +157,11 @@ void hpcc_probe_send(struct sock *sk, struct hpcc_flow *flow)
 		hpcc_probe_send_apart(sk, flow);
 	else
 		hpcc_probe_send_now(sk, flow);
-	/* Data keep the pacing credit that they had. */
+	/* The probe must not use the pacing credit of the data. */
 	tp->tcp_wstamp_ns = wstamp_ns;
 	flow->last_request_delivered = tp->delivered;
 	flow->last_request_segs = tp->data_segs_out - !!tp->packets_out;
-	/* Also where there was no room for the request. */
+	/* Count it even if the probe had no space for the request. */
 	hpcc_request_count(flow, now_ns, requests);
 }
 
@@ -168,18 +170,18 @@ void hpcc_probe_send(struct sock *sk, struct hpcc_flow *flow)
  * @sk: socket
  * @flow: its flow
  *
- * What is not answered waits for the next segment. The limit follows our own T, which the
- * peer has no say in.
+ * If it sends no answer, the next segment carries the echo. The limit depends on our own T, which
+ * the peer cannot influence.
  */
 void hpcc_probe_answer(struct sock *sk, struct hpcc_flow *flow)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
 	u32 now_ns = tp->tcp_clock_cache;
 
-	/* Before the records are read: a probe that comes meanwhile is answered next time. */
+	/* Clear answer before the records are read: a later probe sets it again. */
 	smp_store_mb(flow->answer, false);
 	if (unlikely(hpcc_mute_paused(flow))) {
-		/* An answer would carry no option now. */
+		/* An answer could carry no option now. */
 		hpcc_notify(sk, flow, HPCC_EVENT_MUTED);
 		return;
 	}
@@ -193,9 +195,9 @@ void hpcc_probe_answer(struct sock *sk, struct hpcc_flow *flow)
 /**
  * hpcc_probe_arrived() - answer a probe that does not reach TCP
  * @sk: socket
- * @flow: its flow, whose records of the probe wait to be echoed
+ * @flow: its flow; the records of the probe are ready for the echo
  *
- * While a process owns the socket, the next segment that TCP processes has the answer.
+ * If a process owns the socket, the answer is sent with the next segment that TCP processes.
  *
  * Context: LOCAL_IN.
  */
@@ -206,7 +208,7 @@ void hpcc_probe_arrived(struct sock *sk, struct hpcc_flow *flow)
 	if (!(flow->caps & HPCC_CAP_PROBES))
 		return;
 	hpcc_answer_later(flow);
-	/* After an NFQUEUE verdict this is a process. */
+	/* After an NFQUEUE verdict this runs in process context. */
 	local_bh_disable();
 	bh_lock_sock(sk);
 	if (!sock_owned_by_user(sk) && hpcc_is_ours(sk) && hpcc_flow_of(sk) == flow &&

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Requests in packets of their own (probe.c). */
+/* Probes: requests in packets without data (probe.c). */
 #ifndef _HPCC_CONTROL_PROBE_H
 #define _HPCC_CONTROL_PROBE_H
 
@@ -8,14 +8,14 @@
 #include "flow/flow.h"
 
 /**
- * hpcc_answer_later() - have hpcc_probe_answer() run with the next segment that TCP processes
+ * hpcc_answer_later() - run hpcc_probe_answer() with the next segment that TCP processes
  * @flow: a flow
  *
  * Context: LOCAL_IN, LOCAL_OUT.
  */
 static inline void hpcc_answer_later(struct hpcc_flow *flow)
 {
-	/* hpcc_probe_answer() that sees this sees the records. */
+	/* If hpcc_probe_answer() sees this flag, it also sees the records. */
 	smp_store_release(&flow->answer, true);
 }
 

@@ -2,31 +2,31 @@
 /*
  * Receiver-based HPCC++ (net.hpcc.where = 1 at both ends; draft-miao section 6.2).
  *
- *	sender		tells parameters in a REPORT that takes a request's place, until a window
- *			comes back that was computed with them
- *	receiver	takes in the records that wait to be echoed for each data segment that TCP
- *			processes, runs NewINT of <hpcc/law/newint.h>, and tells W with an ACK: once
- *			in T, and at once when it falls by more than 1/8
- *	sender		W = Wc = what was told, R = W/T
+ *	sender		sends parameters in a REPORT in place of a request, until it receives a
+ *			window that was computed with them
+ *	receiver	runs NewINT of <hpcc/law/newint.h> on the records of each data segment that
+ *			TCP processes; reports W with an ACK, once per T and when W falls by more
+ *			than 1/8
+ *	sender		sets W = Wc = the reported window, R = W/T
  *
- * TCP tells of data by the events that tell of ECN, as tcp_dctcp uses them: before it decides
- * whether to acknowledge. So a connection without ECN keeps W with the sender. So does one
- * whose probes carry requests.
+ * TCP calls the receiver with an ECN event for each data segment, before it decides on an ACK;
+ * tcp_dctcp uses these events, too. Without ECN there are no such events, so the sender computes W.
+ * The sender also computes W if probes carry its requests.
  *
- * An ACK carries telemetry no more, so it may wait for more segments: for the fourth one if
- * many come in a T. For that TCP's estimate of the segment size is made larger; TCP measures it
- * anew with each segment. What ends a write (PSH) is acknowledged as usual.
+ * ACKs carry no telemetry if the receiver computes W, so the receiver sends fewer ACKs: one per
+ * four segments if many arrive per T. For this it raises rcv_mss, TCP's estimate of the segment
+ * size; TCP measures it again with each segment. The end of a write (PSH) is acknowledged as usual.
  *
- * Once in some T a receiver echoes records as well, an audit: fallback.h needs to know whether
- * links that stamp are busy, proc.c shows U, and after a return the sender goes on from them.
+ * Every few T a receiver also echoes records (an audit): fallback.h needs the load of the links,
+ * proc.c shows U, and the sender continues with these records after a return.
  *
- *	OFF -> ASKING	slow start is over, and the last answer did not fail just now
- *	ASKING -> ON	a window with our parameters' id
- *	ASKING -> OFF	parameters were sent 32 times, twice in T
- *	ON -> OFF	RTO; telemetry fell back; no window for 8 requests, 8 ACKs and 8 RTTs
+ *	OFF -> ASKING	slow start is over, and the last attempt did not just fail
+ *	ASKING -> ON	a window with the id of our parameters arrived
+ *	ASKING -> OFF	parameters were sent 32 times, twice per T
+ *	ON -> OFF	RTO; fallback; no window for 8 requests, 8 ACKs and 8 RTTs
  *
- * ON -> OFF sends parameters with T = 0, and again as long as windows come. After silence the
- * sender asks again 256 T later.
+ * In ON -> OFF the sender sends parameters with T = 0, and repeats them while windows arrive. After
+ * silence it tries again 256 T later.
  */
 #include <linux/slab.h>
 #include <linux/unaligned.h>
@@ -44,22 +44,24 @@
 
 static const u32 hpcc_audit_T = 4;
 
-/* After so many T without a record ACKs are TCP's own: the sender may not run hpcc any more. */
+/* After this many T without a record ACKs are TCP's own: the sender may have left hpcc. */
 static const u32 hpcc_thin_T = 4;
 
-/* Segments in T from which on ACKs wait for HPCC_RX_HELD more; from HPCC_RX_MANY on for 1 more. */
+/* With this many segments per T, ACKs wait for HPCC_RX_HELD more segments. With HPCC_RX_MANY they
+ * wait for one more.
+ */
 static const u32 hpcc_thin_some = 2;
 
 static const u32 hpcc_ce_shift = 3;
 
-/* Parameters are sent twice in T until they are answered, so many times at most. */
+/* Parameters are sent twice per T until they are answered, at most this many times. */
 static const u8 hpcc_ask_tries = 32;
 static const u32 hpcc_ask_again_T = 256;
 
 /* ---- Receiver ---------------------------------------------------------- */
 
 /**
- * hpcc_rx_end() - have echoes and ACKs leave as they do where the sender computes W
+ * hpcc_rx_end() - restore normal echoes and ACKs: the receiver does not compute W any more
  * @sk: socket
  * @flow: its flow
  */
@@ -81,18 +83,18 @@ void hpcc_rx_end(struct sock *sk, struct hpcc_flow *flow)
 	rx->raised = 0;
 }
 
-/* Take parameters over. What they say again is only answered again. */
+/* Start to use the parameters that arrived. Repeated parameters only trigger a new answer. */
 static void hpcc_rx_begin(struct sock *sk, struct hpcc_flow *flow, struct hpcc_rx *rx)
 {
 	u64 now_ns = tcp_sk(sk)->tcp_clock_cache;
 	struct hpcc_newint_params q;
 	u64 words[2];
 
-	/* Before the words are read: those that come meanwhile are taken next time. */
+	/* Clear arrived before the words are read: later words set it again. */
 	smp_store_mb(rx->arrived, false);
 	words[0] = READ_ONCE(rx->wants[0]);
 	words[1] = READ_ONCE(rx->wants[1]);
-	/* They may be of two sets. The sender repeats them. */
+	/* The words may be from two sets. The sender repeats them. */
 	if (!hpcc_newint_params_unpack(words, &q))
 		return;
 	rx->state.reported_q16 = 0;
@@ -108,11 +110,11 @@ static void hpcc_rx_begin(struct sock *sk, struct hpcc_flow *flow, struct hpcc_r
 		return;
 	}
 	hpcc_rx_end(sk, flow);
-	/* The request in whose place they came may have had PROMPT. */
+	/* The parameters replaced a request, which may have had PROMPT. */
 	inet_csk(sk)->icsk_ack.pending |= ICSK_ACK_NOW;
 }
 
-/* Once in T, how many segments ACKs may wait for, and N. */
+/* Once per T, set the number of segments that ACKs may wait for, and update N. */
 static void hpcc_rx_each_T(const struct sock *sk, struct hpcc_flow *flow, struct hpcc_rx *rx)
 {
 	const struct tcp_sock *tp = tcp_sk(sk);
@@ -132,8 +134,8 @@ static void hpcc_rx_each_T(const struct sock *sk, struct hpcc_flow *flow, struct
 		     hpcc_newint_W_ai_alone(rx->uses));
 }
 
-/* Have the next ACK tell W, with an echo beside it if @audit; and have that leave at once, where
- * the sender waits for it.
+/* Let the next ACK report W, with an echo beside it if @audit. Send this ACK immediately if W has
+ * fallen.
  */
 static void hpcc_rx_tell(struct sock *sk, struct hpcc_flow *flow, struct hpcc_rx *rx, bool audit)
 {
@@ -147,7 +149,7 @@ static void hpcc_rx_tell(struct sock *sk, struct hpcc_flow *flow, struct hpcc_rx
 	}
 	w.W = hpcc_newint_report(&rx->state, now_ns);
 	WRITE_ONCE(rx->window, hpcc_window_pack(&w));
-	/* hpcc_window_write() that sees this sees the window. */
+	/* If hpcc_window_write() sees this flag, it also sees the window. */
 	smp_store_release(&rx->due, true);
 	if (audit) {
 		rx->audited_ns = now_ns;
@@ -155,19 +157,19 @@ static void hpcc_rx_tell(struct sock *sk, struct hpcc_flow *flow, struct hpcc_rx
 	}
 }
 
-/* Let TCP acknowledge each fourth segment at most. It acknowledges each one while its window
- * grows, for the sake of slow start: but not in an interactive session.
+/* Let TCP acknowledge at most every fourth segment. To help slow start, TCP acknowledges each
+ * segment while the window grows, but not in pingpong mode (interactive sessions).
  */
 static void hpcc_rx_thin(struct sock *sk, struct hpcc_rx *rx)
 {
 	const struct sk_buff *last = skb_peek_tail(&sk->sk_receive_queue);
 	struct inet_connection_sock *icsk = inet_csk(sk);
-	/* What came last ends a write, or was joined with what did. */
+	/* The last segment ends a write, or was merged with one that does. */
 	bool pushed = !last || TCP_SKB_CB(last)->tcp_flags & TCPHDR_PSH;
 	bool thin = !pushed && rx->more && tcp_sk(sk)->tcp_clock_cache - rx->heard_ns <
 					   hpcc_thin_T * rx->state.params.T;
 
-	/* It is as we left it where TCP has not measured. */
+	/* TCP has measured again if rcv_mss is not the value that we set. */
 	if (icsk->icsk_ack.rcv_mss != rx->raised)
 		rx->mss = icsk->icsk_ack.rcv_mss;
 	rx->raised = rx->mss;
@@ -178,14 +180,14 @@ static void hpcc_rx_thin(struct sock *sk, struct hpcc_rx *rx)
 	} else if (rx->thin) {
 		inet_csk_exit_pingpong_mode(sk);
 	}
-	/* TCP has missed it where the segment was shorter than what rcv_mss was raised to. */
+	/* TCP ignores PSH of a segment that is shorter than the raised rcv_mss. */
 	if (pushed)
 		icsk->icsk_ack.pending |= ICSK_ACK_PUSHED;
 	rx->thin = thin;
 	icsk->icsk_ack.rcv_mss = rx->raised;
 }
 
-/* Take in what a data segment brought, for the peer's W. */
+/* Process the records of a data segment for the peer's W. */
 static void hpcc_rx_data(struct sock *sk, struct hpcc_flow *flow, struct hpcc_rx *rx, bool ce)
 {
 	u64 now_ns = tcp_sk(sk)->tcp_clock_cache;
@@ -204,7 +206,7 @@ static void hpcc_rx_data(struct sock *sk, struct hpcc_flow *flow, struct hpcc_rx
 		return;
 	if (unlikely(ce))
 		hpcc_newint_reduce(&rx->state, hpcc_ce_shift, now_ns);
-	/* The echo of an audit goes with W. */
+	/* The echo of an audit leaves together with W. */
 	open = !READ_ONCE(flow->echo_reserved) && READ_ONCE(rx->due);
 	audit = open || now_ns - rx->audited_ns >= hpcc_audit_T * rx->state.params.T;
 	if (!open && !READ_ONCE(flow->echo_reserved) && hpcc_echo_is_load(flow))
@@ -235,26 +237,26 @@ void hpcc_cwnd_event(struct sock *sk, enum tcp_ca_event event)
 }
 
 /**
- * hpcc_window_write() - tell W
- * @flow: a flow, of which hpcc_window_pending()
+ * hpcc_window_write() - write a REPORT with W
+ * @flow: a flow for which hpcc_window_pending() is true
  * @p: hpcc_opt_len(1) bytes
  *
  * Context: LOCAL_OUT.
- * Return: its length.
+ * Return: length of the REPORT, bytes.
  */
 u32 hpcc_window_write(struct hpcc_flow *flow, u8 *p)
 {
 	const struct hpcc_opt opt = { .type = HPCC_OPT_REPORT, .nr = 1 };
 	struct hpcc_rx *rx = rcu_dereference(flow->rx);
 
-	/* Before the window is read: one that is told meanwhile leaves next time. */
+	/* Clear due before the window is read: a later window sets it again. */
 	smp_store_mb(rx->due, false);
 	hpcc_opt_encode(p, flow->kind, &opt);
 	put_unaligned_be64(READ_ONCE(rx->window), p + HPCC_OPT_HEAD_LEN);
 	return hpcc_opt_len(1);
 }
 
-/* The state of a receiver, made for the first parameters. The caller has the socket. */
+/* Return: the receiver's state, allocated if needed, or NULL. The caller holds the socket. */
 static struct hpcc_rx *hpcc_rx_get(struct hpcc_flow *flow)
 {
 	struct hpcc_rx *rx = rcu_dereference(flow->rx);
@@ -271,7 +273,7 @@ static struct hpcc_rx *hpcc_rx_get(struct hpcc_flow *flow)
 	return rx ?: new;
 }
 
-/* Keep parameters that came until TCP processes the data that they came with. */
+/* Store parameters until TCP processes the data that they arrived with. */
 static int hpcc_params_in(struct hpcc_flow *flow, const struct net *net, const u64 words[2])
 {
 	struct hpcc_newint_params q;
@@ -286,7 +288,7 @@ static int hpcc_params_in(struct hpcc_flow *flow, const struct net *net, const u
 	}
 	WRITE_ONCE(rx->wants[0], words[0]);
 	WRITE_ONCE(rx->wants[1], words[1]);
-	/* hpcc_rx_begin() that sees this sees the words. */
+	/* If hpcc_rx_begin() sees this flag, it also sees the words. */
 	smp_store_release(&rx->arrived, true);
 	return 0;
 }
@@ -312,7 +314,7 @@ static void hpcc_remote_set(struct sock *sk, struct hpcc_flow *flow, struct hpcc
 	WRITE_ONCE(flow->rx_window_active, state == HPCC_REMOTE_ON);
 }
 
-/* What the receiver is to compute W with now, as two words. */
+/* The parameters for the receiver, as two words. */
 static void hpcc_remote_params(const struct sock *sk, const struct hpcc_flow *flow, u8 id,
 			       bool on, u64 words[2])
 {
@@ -337,7 +339,7 @@ static void hpcc_remote_params(const struct sock *sk, const struct hpcc_flow *fl
 	hpcc_newint_params_pack(&q, words);
 }
 
-/* Have LOCAL_OUT tell parameters, with another id than before. */
+/* Let LOCAL_OUT send parameters with a new id. */
 static void hpcc_remote_tell(struct sock *sk, struct hpcc_flow *flow, struct hpcc_remote *remote,
 			     bool on)
 {
@@ -353,11 +355,11 @@ static void hpcc_remote_tell(struct sock *sk, struct hpcc_flow *flow, struct hpc
 }
 
 /**
- * hpcc_remote_begin() - have the receiver compute W, if both ends agreed to that
+ * hpcc_remote_begin() - let the receiver compute W, if both ends agreed to that
  * @sk: socket
  * @flow: its new flow, whose parameters are set
  *
- * Context: socket lock, as all of the sender but for LOCAL_IN and LOCAL_OUT.
+ * Context: socket lock, as all functions of the sender except those in LOCAL_IN and LOCAL_OUT.
  */
 void hpcc_remote_begin(struct sock *sk, struct hpcc_flow *flow)
 {
@@ -368,16 +370,16 @@ void hpcc_remote_begin(struct sock *sk, struct hpcc_flow *flow)
 	remote = hpcc_flow_zalloc(sk, sizeof(*remote));
 	if (!remote)
 		return;
-	/* For windows that a sender before us asked for, by setsockopt(). */
+	/* Parameters with T = 0: stop windows that the socket requested before it left hpcc. */
 	hpcc_remote_params(sk, flow, 0, false, remote->tell);
 	rcu_assign_pointer(flow->remote, remote);
 	hpcc_remote_tick(sk, flow);
 }
 
 /**
- * hpcc_remote_tick() - ask, or stop asking, if it is time for that
+ * hpcc_remote_tick() - start or stop sending parameters, if it is time for that
  * @sk: socket that runs hpcc
- * @flow: its flow, whose W is that of the ACK at hand
+ * @flow: its flow, after this ACK's update of W
  */
 void hpcc_remote_tick(struct sock *sk, struct hpcc_flow *flow)
 {
@@ -387,7 +389,7 @@ void hpcc_remote_tick(struct sock *sk, struct hpcc_flow *flow)
 	if (likely(!remote) || remote->state == HPCC_REMOTE_ON)
 		return;
 	if (remote->state == HPCC_REMOTE_ASKING) {
-		/* The answer sets W: tell that of now where the first ones were lost. */
+		/* The answer sets W: repeated parameters contain the current W. */
 		hpcc_remote_params(sk, flow, remote->id, true, words);
 		WRITE_ONCE(remote->tell[1], words[1]);
 		if (READ_ONCE(remote->tries) > hpcc_ask_tries) {
@@ -402,11 +404,11 @@ void hpcc_remote_tick(struct sock *sk, struct hpcc_flow *flow)
 }
 
 /**
- * hpcc_remote_follow_T() - tell parameters again if they changed
+ * hpcc_remote_follow_T() - send parameters again if they changed
  * @sk: socket
  * @flow: its flow
  *
- * Windows that were computed with those before are ignored from now on.
+ * Windows that were computed with older parameters are ignored from now on.
  */
 void hpcc_remote_follow_T(struct sock *sk, struct hpcc_flow *flow)
 {
@@ -425,7 +427,7 @@ void hpcc_remote_follow_T(struct sock *sk, struct hpcc_flow *flow)
  * @sk: socket that runs hpcc
  * @flow: its flow
  *
- * Return: whether there was.
+ * Return: whether there was a new window.
  */
 bool hpcc_remote_take(struct sock *sk, struct hpcc_flow *flow)
 {
@@ -435,7 +437,7 @@ bool hpcc_remote_take(struct sock *sk, struct hpcc_flow *flow)
 
 	if (likely(!READ_ONCE(flow->rx_window_new)))
 		return false;
-	/* Before the window is read: one that comes meanwhile is taken next time. */
+	/* Clear rx_window_new before the window is read: a later window sets it again. */
 	smp_store_mb(flow->rx_window_new, false);
 	word = READ_ONCE(remote->window);
 	if (word == remote->taken || remote->state == HPCC_REMOTE_OFF)
@@ -456,7 +458,7 @@ bool hpcc_remote_take(struct sock *sk, struct hpcc_flow *flow)
 }
 
 /**
- * hpcc_remote_stop() - compute W here from now on
+ * hpcc_remote_stop() - let the sender compute W from now on
  * @sk: socket
  * @flow: its flow
  */
@@ -466,7 +468,9 @@ void hpcc_remote_stop(struct sock *sk, struct hpcc_flow *flow)
 
 	if (likely(!remote) || remote->state == HPCC_REMOTE_OFF)
 		return;
-	/* Not below what the receiver may have left without an ACK, or none would come. */
+	/* The receiver may leave HPCC_RX_HELD segments without an ACK: a smaller window would get
+	 * no ACK.
+	 */
 	if (remote->state == HPCC_REMOTE_ON)
 		hpcc_algo_restart(&flow->algo, &flow->params,
 				  max_t(u64, flow->algo.W_q16,
@@ -477,11 +481,11 @@ void hpcc_remote_stop(struct sock *sk, struct hpcc_flow *flow)
 }
 
 /**
- * hpcc_remote_silent() - the receiver tells no W any more
+ * hpcc_remote_silent() - the receiver's reports of W have stopped
  * @sk: socket that runs hpcc
  * @flow: its flow
  *
- * Return: whether it computed W until now.
+ * Return: whether the receiver computed W until now.
  */
 bool hpcc_remote_silent(struct sock *sk, struct hpcc_flow *flow)
 {
@@ -494,11 +498,11 @@ bool hpcc_remote_silent(struct sock *sk, struct hpcc_flow *flow)
 }
 
 /**
- * hpcc_params_due() - whether a request is to be parameters
+ * hpcc_params_due() - whether to send parameters in place of a request
  * @flow: a flow
  * @tp: its socket
  *
- * If the flow is muted, its only request tries whether telemetry comes back.
+ * Not while the flow is muted: its only request is the trial that may end the muting.
  *
  * Context: LOCAL_OUT.
  */
@@ -512,13 +516,13 @@ bool hpcc_params_due(const struct hpcc_flow *flow, const struct tcp_sock *tp)
 }
 
 /**
- * hpcc_params_write() - tell parameters
- * @flow: a flow, of which they are due
+ * hpcc_params_write() - write a REPORT with parameters
+ * @flow: a flow with parameters due
  * @tp: its socket
  * @p: hpcc_opt_len(2) bytes
  *
  * Context: LOCAL_OUT.
- * Return: its length.
+ * Return: length of the REPORT, bytes.
  */
 u32 hpcc_params_write(struct hpcc_flow *flow, const struct tcp_sock *tp, u8 *p)
 {
@@ -527,7 +531,7 @@ u32 hpcc_params_write(struct hpcc_flow *flow, const struct tcp_sock *tp, u8 *p)
 
 	WRITE_ONCE(remote->params_sent_ns, hpcc_peek(tp->tcp_clock_cache));
 	WRITE_ONCE(remote->tries, min(READ_ONCE(remote->tries) + 1, U8_MAX));
-	/* Nobody answers that. */
+	/* Parameters with T = 0 get no answer. */
 	if (READ_ONCE(remote->state) == HPCC_REMOTE_OFF)
 		WRITE_ONCE(remote->telling, false);
 	hpcc_opt_encode(p, flow->kind, &opt);
@@ -536,7 +540,7 @@ u32 hpcc_params_write(struct hpcc_flow *flow, const struct tcp_sock *tp, u8 *p)
 	return hpcc_opt_len(2);
 }
 
-/* Keep a window that came, unless a newer one did. */
+/* Store a window that arrived, if it is newer than the stored one. */
 static int hpcc_window_in(struct hpcc_flow *flow, const struct net *net, u64 word)
 {
 	struct hpcc_remote *remote = rcu_dereference(flow->remote);
@@ -554,7 +558,7 @@ static int hpcc_window_in(struct hpcc_flow *flow, const struct net *net, u64 wor
 		return 0;
 	}
 	WRITE_ONCE(remote->window, word);
-	/* hpcc_remote_take() that sees this sees the window. */
+	/* If hpcc_remote_take() sees this flag, it also sees the window. */
 	smp_store_release(&flow->rx_window_new, true);
 	return 0;
 }
@@ -562,14 +566,14 @@ static int hpcc_window_in(struct hpcc_flow *flow, const struct net *net, u64 wor
 /* ---- Both -------------------------------------------------------------- */
 
 /**
- * hpcc_receiver_in() - take in a REPORT with a window or parameters
+ * hpcc_receiver_in() - process a REPORT with a window or parameters
  * @flow: a flow
  * @net: its network namespace
  * @opt: head of the option, with at least one record
  * @records: its records
  *
  * Context: LOCAL_IN.
- * Return: 0; -ENOENT where this was not agreed upon; -EINVAL where it is malformed.
+ * Return: 0; -ENOENT if this REPORT was not agreed upon; -EINVAL if it is malformed.
  */
 int hpcc_receiver_in(struct hpcc_flow *flow, const struct net *net, const struct hpcc_opt *opt,
 		     const u8 *records)

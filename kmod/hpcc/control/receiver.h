@@ -7,35 +7,35 @@
 
 #include "flow/flow.h"
 
-/* Segments that a receiver which computes W leaves without an ACK, and one more where a window
- * has many: so many more may be in flight than W.
+/* A receiver that computes W may leave this many segments without an ACK, and one more if a window
+ * has HPCC_RX_MANY segments or more. The sender adds this number to W.
  */
 #define HPCC_RX_HELD		2
 #define HPCC_RX_MANY		8
-/* And with no more than one beside those the sender asks for prompt ACKs. */
+/* The sender requests prompt ACKs if cwnd is below this. */
 #define HPCC_PROMPT_CWND_RX	(HPCC_RX_HELD + 2)
 
 /**
  * struct hpcc_rx - a receiver that computes W for its peer
- * @state: the algorithm's
- * @wants: parameters as they came; LOCAL_IN writes
- * @uses: those that W is computed with
- * @window: record to tell; written under the socket lock
- * @audited_ns: when load records were echoed last
- * @heard_ns: when a record was taken in last
- * @began_seq: rcv_nxt when W was told last
- * @began_ns: and when that was
- * @seq: counts what was told
+ * @state: state of the algorithm
+ * @wants: newest parameters from the peer; LOCAL_IN writes
+ * @uses: parameters that W is computed with
+ * @window: record of W for the next report; written under the socket lock
+ * @audited_ns: time of the last echo of load records
+ * @heard_ns: time when a record was last processed
+ * @began_seq: rcv_nxt at @began_ns
+ * @began_ns: start of the current T
+ * @seq: sequence number of reports
  * @mss: TCP's rcv_mss, as TCP measured it
- * @raised: what it was raised to
- * @more: segments that an ACK may wait for, but for the first
+ * @raised: value that rcv_mss was raised to
+ * @more: segments that an ACK may wait for after the first one
  * @thin: ACKs wait
- * @id: of the parameters in use
- * @on: there are some
- * @arrived: parameters came
- * @due: @window waits for LOCAL_OUT
+ * @id: id of the parameters in use
+ * @on: parameters are in use
+ * @arrived: new parameters are in @wants
+ * @due: LOCAL_OUT must send @window
  *
- * Socket lock, but for @wants, @arrived, @window and @due: single words that the hooks share.
+ * Socket lock, except for @wants, @arrived, @window and @due: single words that the hooks share.
  */
 struct hpcc_rx {
 	struct hpcc_newint state;
@@ -59,9 +59,9 @@ struct hpcc_rx {
 
 /**
  * enum hpcc_remote_state - whether a sender's W comes from its receiver
- * @HPCC_REMOTE_OFF: it does not
- * @HPCC_REMOTE_ASKING: the receiver was told parameters and has not answered yet
- * @HPCC_REMOTE_ON: it does
+ * @HPCC_REMOTE_OFF: the sender computes W
+ * @HPCC_REMOTE_ASKING: parameters are being sent, the receiver has not answered yet
+ * @HPCC_REMOTE_ON: the receiver computes W
  */
 enum hpcc_remote_state {
 	HPCC_REMOTE_OFF,
@@ -71,19 +71,19 @@ enum hpcc_remote_state {
 
 /**
  * struct hpcc_remote - a sender whose W its receiver may compute
- * @tell: parameters; LOCAL_OUT reads them
+ * @tell: parameters to send; LOCAL_OUT reads them
  * @window: newest record of a window; LOCAL_IN writes
- * @taken: the one that W was set from last
- * @params_sent_ns: tcp_clock_cache when LOCAL_OUT sent parameters last
- * @since_us: when @state began
- * @wait_us: how long HPCC_REMOTE_OFF lasts at least
- * @id: of @tell
+ * @taken: record that last set W
+ * @params_sent_ns: tcp_clock_cache when LOCAL_OUT last sent parameters
+ * @since_us: start time of @state
+ * @wait_us: minimum duration of HPCC_REMOTE_OFF
+ * @id: id of @tell
  * @state: enum hpcc_remote_state
- * @telling: LOCAL_OUT is to send @tell
- * @tries: times that it did, in this state
+ * @telling: LOCAL_OUT must send @tell
+ * @tries: number of times that LOCAL_OUT sent @tell in this state
  *
- * Written under the socket lock, but for @window and @params_sent_ns; the hooks write @telling and
- * @tries as well.
+ * Written under the socket lock, except for @window and @params_sent_ns; the hooks also write
+ * @telling and @tries.
  */
 struct hpcc_remote {
 	u64 tell[2];
@@ -99,7 +99,7 @@ struct hpcc_remote {
 };
 
 /**
- * hpcc_window_pending() - whether W waits to be told to the peer
+ * hpcc_window_pending() - whether a report of W is pending
  * @flow: a flow
  *
  * Context: LOCAL_OUT.
@@ -112,7 +112,7 @@ static inline bool hpcc_window_pending(const struct hpcc_flow *flow)
 }
 
 /**
- * hpcc_cwnd_event() - TCP tells that data came
+ * hpcc_cwnd_event() - TCP's notification that data arrived
  * @sk: socket that runs hpcc or classic
  * @event: CA_EVENT_ECN_*; others are ignored
  */
@@ -121,8 +121,8 @@ void hpcc_rx_end(struct sock *sk, struct hpcc_flow *flow);
 u32 hpcc_window_write(struct hpcc_flow *flow, u8 *p);
 
 /**
- * hpcc_is_receivers() - whether a REPORT is for receiver.c
- * @opt: its head
+ * hpcc_is_receivers() - whether receiver.c processes a REPORT
+ * @opt: head of the REPORT
  * @records: its records
  */
 static inline bool hpcc_is_receivers(const struct hpcc_opt *opt, const u8 *records)

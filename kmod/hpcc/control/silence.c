@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Silence: telemetry of use has stopped. ack.c asks with each ACK, and classic.c acts on the
- * answer.
+ * Silence: usable telemetry has stopped. ack.c checks this for each ACK, and classic.c acts on the
+ * result.
  *
- * All of this is under the socket lock.
+ * All functions run under the socket lock.
  */
 #include <net/tcp.h>
 
@@ -11,24 +11,26 @@
 #include "control/classic.h"
 #include "control/silence.h"
 
-/* Telemetry has stopped after this many RTTs without a record of use, and HPCC_SILENT_ACKS. */
+/* Telemetry has stopped after this many RTTs and HPCC_SILENT_ACKS without a usable record. */
 static const u32 hpcc_silent_rtts = 4;
 
-/* The same without W from the receiver, which tells it once in 4 T where it does not change. */
+/* If the receiver computes W, telemetry has stopped after this many RTTs: an unchanged W is
+ * reported once per 4 T.
+ */
 static const u32 hpcc_silent_window_rtts = 8;
 
 /**
- * hpcc_is_silent() - whether telemetry of use has stopped
+ * hpcc_is_silent() - whether usable telemetry has stopped
  * @tp: socket that runs hpcc
  * @flow: its flow
- * @rs: what the ACK told
- * @ack: what its records told
+ * @rs: TCP's sample of the ACK
+ * @ack: result of its records
  *
- * Where all records are ignored, or each is of another link than the one before, W would
- * stay as it is for as long as that goes on. The first record of a link measures nothing
- * either, but it is not silence, as the next one can be measured against it; unless there
- * are more of them than links before one is measured, though there were data to send. (Of
- * who sends now and then, each record may come too long after the last one.)
+ * W would not change while all records are ignored, or while each record is from another link than
+ * the one before. The first record of a link measures nothing, but the next one can be compared
+ * with it. So it is not silence, with one limit: before a link is measured, there may be at most
+ * one such record per hop. The limit does not apply if the application limits the flow: with long
+ * pauses each record may arrive too late after the last one.
  */
 bool hpcc_is_silent(const struct tcp_sock *tp, struct hpcc_flow *flow,
 		    const struct rate_sample *rs, const struct hpcc_ack *ack)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Telemetry of use has stopped (silence.c). */
+/* Detection that usable telemetry has stopped (silence.c). */
 #ifndef _HPCC_CONTROL_SILENCE_H
 #define _HPCC_CONTROL_SILENCE_H
 
@@ -9,16 +9,16 @@
 
 struct hpcc_ack;
 
-/* Telemetry has stopped after more requests and ACKs than this without a record of use. */
+/* Telemetry has stopped if more than this many requests and ACKs brought no usable record. */
 #define HPCC_SILENT_ACKS	8
 
 /**
- * hpcc_count_silent() - count an ACK of new data that brings no record of use
+ * hpcc_count_silent() - count an ACK of new data without a usable record
  * @tp: socket
  * @flow: its flow
  *
- * Return: whether there were enough ACKs and requests for silence; hpcc_is_silent() asks how long
- * they took.
+ * Return: whether there were enough ACKs and requests for silence. hpcc_is_silent() also checks the
+ * time that they took.
  */
 static inline bool hpcc_count_silent(const struct tcp_sock *tp, struct hpcc_flow *flow)
 {
@@ -33,7 +33,7 @@ static inline bool hpcc_count_silent(const struct tcp_sock *tp, struct hpcc_flow
 }
 
 /**
- * hpcc_silence_end() - there is telemetry, or it gets another try
+ * hpcc_silence_end() - telemetry arrived, or another carrier is tried
  * @flow: a flow
  */
 static inline void hpcc_silence_end(struct hpcc_flow *flow)
@@ -42,7 +42,7 @@ static inline void hpcc_silence_end(struct hpcc_flow *flow)
 }
 
 /**
- * hpcc_silence_reset() - a link was measured, or W begins to rule
+ * hpcc_silence_reset() - a link was measured, or W starts to control the window
  * @flow: a flow
  */
 static inline void hpcc_silence_reset(struct hpcc_flow *flow)

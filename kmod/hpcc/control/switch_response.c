@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Direct responses of switches (draft-miao section 6.3): a segment without any flag, whose
- * only option of ours is a RESPONSE, tells of the queue that data of ours has found.
+ * Direct responses of switches (draft-miao section 6.3). A response is a segment without any flag
+ * whose only option of ours is a RESPONSE. It reports the queue that our data met.
  *
- * LOCAL_IN asks what it asks of an echo, leaves the response in a word of the flow, and has W
- * follow it at once, under the socket's spinlock, which TCP will take next for the same
- * segment. Where a process owns the socket W follows when TCP asks tso_segs(), which it does
- * before it sends anything. TCP itself then discards the segment, as it does where this
- * module is not loaded: it has no ACK. A response for which there is no connection ends at
- * LOCAL_IN.
+ * LOCAL_IN checks a response as it checks an echo, stores it in one word of the flow, and applies
+ * it to W immediately. This happens under the socket's spinlock, which TCP then takes for the same
+ * segment. If a process owns the socket, tso_segs() applies it; TCP calls this before it sends
+ * anything. TCP then discards the segment, because it has no ACK; so does a host without this
+ * module. LOCAL_IN drops a response that belongs to no connection.
  */
 #include <linux/unaligned.h>
 #include <net/tcp.h>
@@ -29,13 +28,14 @@ static bool hpcc_response_put(struct hpcc_flow *flow, const struct tcp_sock *tp,
 }
 
 /**
- * hpcc_response_ok() - whether both numbers of a response may be of this connection, now
+ * hpcc_response_ok() - whether both numbers of a response fit the connection now
  * @flow: a flow
  * @tp: its socket
  * @in: segment without flags
  *
- * The data that it is about have left and are not acknowledged. Their ACK number was the
- * right edge of what had come then: what has come since may move it, by a window at most.
+ * The data that triggered the response were sent and are not acknowledged. The ACK number in these
+ * data was the end of the data received until then. Data that arrived later may have moved this
+ * end, by one window at most.
  *
  * Context: LOCAL_IN.
  */
@@ -53,10 +53,10 @@ bool hpcc_response_ok(const struct hpcc_flow *flow, const struct tcp_sock *tp,
 	       !before(ack, rcv_wup - old) && !after(ack, rcv_wup + rcv_wnd);
 }
 
-/* Have W follow, unless a process owns the socket. */
+/* Apply the response to W, unless a process owns the socket. */
 static void hpcc_response_now(struct sock *sk, struct hpcc_flow *flow)
 {
-	/* After an NFQUEUE verdict this is a process. */
+	/* After an NFQUEUE verdict this runs in process context. */
 	local_bh_disable();
 	bh_lock_sock(sk);
 	if (!sock_owned_by_user(sk) && hpcc_is_ours(sk) && hpcc_flow_of(sk) == flow)
@@ -66,12 +66,12 @@ static void hpcc_response_now(struct sock *sk, struct hpcc_flow *flow)
 }
 
 /**
- * hpcc_response_in() - take a response in
+ * hpcc_response_in() - process a response
  * @sk: socket
- * @flow: its flow, that hpcc_response_ok() was asked about
- * @in: segment without flags, its checksum right
+ * @flow: its flow; hpcc_response_ok() returned true
+ * @in: segment without flags, with a correct checksum
  * @at: offset of its first option of either kind, or a negative error
- * @pos: offset behind that
+ * @pos: offset of the byte after this option
  *
  * Context: LOCAL_IN.
  */
@@ -107,16 +107,16 @@ void hpcc_response_in(struct sock *sk, struct hpcc_flow *flow, const struct hpcc
 }
 
 /**
- * hpcc_response_stray() - a segment without flags came for no connection
- * @in: the segment
+ * hpcc_response_stray() - drop a response that belongs to no connection
+ * @in: segment without flags
  * @at: offset of its first option of either kind, or a negative error
- * @pos: offset behind that
+ * @pos: offset of the byte after this option
  *
- * The connection may have closed meanwhile, or a switch may have responded to forged data. TCP
- * would answer RST for a port that nobody has, and perhaps ACK in TIME-WAIT.
+ * The connection may have closed, or a switch may have responded to forged data. TCP would send an
+ * RST if no socket has the port, and perhaps an ACK in TIME-WAIT.
  *
  * Context: LOCAL_IN.
- * Return: whether it is a response, and so ends here.
+ * Return: whether it is a response, which must be dropped.
  */
 bool hpcc_response_stray(const struct hpcc_arrival *in, int at, u32 pos)
 {
@@ -130,11 +130,11 @@ bool hpcc_response_stray(const struct hpcc_arrival *in, int at, u32 pos)
 }
 
 /**
- * hpcc_response_take() - have W follow a response
+ * hpcc_response_take() - apply a response to W
  * @sk: socket
  * @flow: its flow, whose response is pending
  *
- * What has been acknowledged meanwhile brought records that are newer.
+ * A response to data that are acknowledged by now is ignored: the ACK brought newer records.
  *
  * Context: socket lock, owned by a process or not.
  */
@@ -146,7 +146,7 @@ void hpcc_response_take(struct sock *sk, struct hpcc_flow *flow)
 	struct tcp_sock *tp = tcp_sk(sk);
 	u64 before_q16 = flow->algo.W_q16;
 
-	/* One that came meanwhile waits for the next call. */
+	/* If a new response has arrived since then, it stays pending for the next call. */
 	cmpxchg(&flow->response, word, word & ~HPCC_RESPONSE_PENDING);
 	if (!hpcc_runs_telemetry(flow) || before(seq, tp->snd_una) ||
 	    !hpcc_algo_respond(&flow->algo, &flow->params, seq, hpcc_response_qlen_ns(word),

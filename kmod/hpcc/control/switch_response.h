@@ -19,7 +19,7 @@ static inline bool hpcc_has_no_tcp_flags(const struct tcphdr *th)
 }
 
 /**
- * hpcc_response_pending() - whether a response waits to be taken
+ * hpcc_response_pending() - whether a response is not applied to W yet
  * @flow: a flow
  */
 static inline bool hpcc_response_pending(const struct hpcc_flow *flow)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Tracepoints: the state after each ACK that carried telemetry, and what happens to a flow. */
+/* Tracepoints: the state after each ACK with telemetry, and the events of a flow. */
 #undef TRACE_SYSTEM
 #define TRACE_SYSTEM hpcc
 
@@ -67,7 +67,7 @@ TRACE_DEFINE_ENUM(HPCC_WHY_SILENCE);
 TRACE_DEFINE_ENUM(HPCC_WHY_UNSEEN_LOSS);
 TRACE_DEFINE_ENUM(HPCC_WHY_MUTED);
 
-/* What HPCC_CMD_FLOW_NTF tells, whether somebody listens or not. */
+/* The content of HPCC_CMD_FLOW_NTF, also if no socket listens for it. */
 TRACE_EVENT(hpcc_mode,
 
 	TP_PROTO(struct sock *sk, const struct hpcc_flow *flow, enum hpcc_event event),

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * From W to what TCP does:
+ * W, and the settings of TCP that follow from it:
  *
  *	snd_cwnd = W / MSS, rounded up	(at least 1)
  *	sk_pacing_rate = R = W / T
  *
- * A window below one segment is thus cwnd = 1, paced at R. Besides: room for
- * our options in each segment.
+ * So a window below one segment is cwnd = 1, paced at R. This file also reserves space for our
+ * options in each segment.
  */
 #include <net/tcp.h>
 #include <hpcc/carrier/ioam.h>
@@ -16,27 +16,28 @@
 #include "control/window.h"
 #include "netns/net.h"
 
-/* From this many segments on ACKs can clock what leaves. */
+/* With this many segments or more, ACKs can clock the packets. */
 static const u32 hpcc_clocked_cwnd = 8;
 
-/* W_min = W_init / 1024: the authors' simulator has 1/1000 of the line rate. */
+/* W_min = W_init / 1024. The simulator of the draft's authors uses 1/1000 of the line rate. */
 static const u32 hpcc_W_min_shift = 10;
 
-/* And a packet in 16 RTTs at least: a record more than 64 T behind the last one, of a path
- * that is read in up to four turns, measures nothing, and W would never come back.
+/* W_min is also at least one packet per 16 RTTs. A path may need four requests per round. With
+ * fewer packets, a record would be more than 64 T older than the next one of its link: it would
+ * measure nothing, and W would never grow again.
  */
 static const u32 hpcc_W_min_mss_shift = 4;
 
-/* A burst's length by default, from which T on. */
+/* Default length of a burst, and the minimum T for it. */
 static const u32 hpcc_burst_ns = 8 * NSEC_PER_USEC;
 static const u32 hpcc_burst_T_ns = 32 * NSEC_PER_USEC;
 
 /**
- * hpcc_window_begin() - set the bursts of a new flow
+ * hpcc_window_begin() - set the burst limits of a new flow
  * @sk: socket
  * @flow: its flow
  *
- * Context: socket lock, as all of this file.
+ * Context: socket lock, as all functions of this file.
  */
 void hpcc_window_begin(struct sock *sk, struct hpcc_flow *flow)
 {
@@ -48,15 +49,16 @@ void hpcc_window_begin(struct sock *sk, struct hpcc_flow *flow)
 }
 
 /**
- * hpcc_burst_follow_T() - set how many segments a burst may always have
+ * hpcc_burst_follow_T() - set the number of segments that a burst may always have
  * @sk: socket
  * @flow: its flow
  * @T_ns: T
- * @B_host: bytes/s that the host sends
+ * @B_host: rate of the host, bytes/s
  *
- * This is what the host sends in net.hpcc.burst_ns. Each burst costs a timer and a way through the
- * stack, and adds its own length to queues. By default that is some us, which is little of a T of
- * 32 us and more; below that bursts have their part of the window only.
+ * This is the amount that the host sends in net.hpcc.burst_ns. Each burst costs a timer and one
+ * pass through the stack, and makes queues longer by its own length. The default is some us, a
+ * small part of a T of 32 us or more. With a smaller T the default is 0: only the window gives the
+ * length of a burst.
  */
 void hpcc_burst_follow_T(struct sock *sk, struct hpcc_flow *flow, u32 T_ns, u64 B_host)
 {
@@ -81,11 +83,11 @@ static u16 hpcc_ip_optlen(const struct sock *sk)
 }
 
 /**
- * hpcc_option_reserve() - how much room options need
+ * hpcc_option_reserve() - space that our options need
  * @flow: a flow
  *
- * Return: bytes, for what FORWARD asks or for one record each way, and for an IOAM trace. No
- * multiple of 8, see hpcc_reserve_restore().
+ * Return: bytes, for the records of FORWARD or for one record in each direction, and for an IOAM
+ * trace. Never a multiple of 8, see hpcc_reserve_restore().
  */
 u16 hpcc_option_reserve(const struct hpcc_flow *flow)
 {
@@ -97,13 +99,13 @@ u16 hpcc_option_reserve(const struct hpcc_flow *flow)
 }
 
 /**
- * hpcc_reserve() - keep room for options in each segment
+ * hpcc_reserve() - reserve space for our options in each segment
  * @sk: socket
  * @flow: its flow
- * @bytes: how much; replaces what was kept before
+ * @bytes: new size; replaces the previous size
  *
- * TCP takes icsk_ext_hdr_len off the MSS when it derives that from the path MTU. The path MTU
- * itself, icsk_pmtu_cookie, is TCP's: we only have TCP derive the MSS again.
+ * TCP subtracts icsk_ext_hdr_len from the MSS when it computes the MSS from the path MTU. The path
+ * MTU itself, icsk_pmtu_cookie, belongs to TCP: this function only lets TCP compute the MSS again.
  */
 void hpcc_reserve(struct sock *sk, struct hpcc_flow *flow, u16 bytes)
 {
@@ -119,14 +121,14 @@ void hpcc_reserve(struct sock *sk, struct hpcc_flow *flow, u16 bytes)
 }
 
 /**
- * hpcc_reserve_restore() - keep the room where setsockopt() took it back
+ * hpcc_reserve_restore() - restore the reserve after setsockopt() has overwritten it
  * @sk: socket
  * @flow: its flow
  *
- * setsockopt() of IPv4 options adds to icsk_ext_hdr_len by how much longer they
- * became; that of IPv6 extension headers overwrites it with their length,
- * also where an AF_INET6 socket talks IPv4. Their lengths are multiples of 8
- * and hpcc_option_reserve() is none, so that one is not taken for the other.
+ * setsockopt() of IPv4 options adds the change of their length to icsk_ext_hdr_len. setsockopt() of
+ * IPv6 extension headers replaces icsk_ext_hdr_len with their length, also if an AF_INET6 socket
+ * uses IPv4. These lengths are multiples of 8, and hpcc_option_reserve() is not, so the two cases
+ * can be distinguished.
  */
 void hpcc_reserve_restore(struct sock *sk, struct hpcc_flow *flow)
 {
@@ -143,13 +145,14 @@ void hpcc_reserve_restore(struct sock *sk, struct hpcc_flow *flow)
 }
 
 /**
- * hpcc_W_min() - the least W
+ * hpcc_W_min() - the minimum of W
  * @sk: socket
  * @W_init_q16: W_init, bytes, Q16
  * @T_ns: T
- * @rtt_ns: smallest RTT, or T as configured
- * @base_rtt_ns: T as configured; 0: measured
- * @start_rtt_ns: the peer sets a measured T: one beyond this does not raise W_min further
+ * @rtt_ns: minimum RTT, or the configured T
+ * @base_rtt_ns: configured T; 0: T is measured
+ * @start_rtt_ns: a measured T above this does not raise W_min further, because the peer can
+ *	increase it
  *
  * Return: bytes, Q16.
  */
@@ -164,14 +167,14 @@ u64 hpcc_W_min(const struct sock *sk, u64 W_init_q16, u32 T_ns, u32 rtt_ns, u32 
 	return max(W_init_q16 >> hpcc_W_min_shift, mss_q16 >> hpcc_W_min_mss_shift);
 }
 
-/* Segments of a window with probes whose ACKs a delayed ACK can hold up: those of three leave
- * two in flight while the peer delays the third.
+/* If probes carry requests, a delayed ACK can hold up a window of fewer segments than this: with
+ * three segments, two are in flight while the peer delays the ACK of the third.
  */
 static const u32 hpcc_probed_cwnd = 3;
 
-/* How many segments may wait for a delayed ACK. The peer may delay the ACK of one segment for
- * 40 ms; that of two it does not. A segment that carries a request asks for an ACK at once;
- * probes ask for none of data.
+/* Return: the number of segments to add for a delayed ACK. The peer may delay the ACK of one
+ * segment for 40 ms, but not the ACK of two segments. A segment with a request also requests a
+ * prompt ACK; probes do not request an ACK of data.
  */
 static u32 hpcc_unprompted(const struct hpcc_flow *flow, const struct tcp_sock *tp, u32 segs)
 {
@@ -179,7 +182,7 @@ static u32 hpcc_unprompted(const struct hpcc_flow *flow, const struct tcp_sock *
 		return segs < hpcc_probed_cwnd;
 	if (segs < 2)
 		return READ_ONCE(flow->prompt_end) != tp->snd_nxt;
-	/* Not each segment of a window of this size carries a request. */
+	/* A window of this size may contain segments without a request. */
 	return (u64)READ_ONCE(flow->sample_ns) * segs > flow->params.T;
 }
 
@@ -188,7 +191,7 @@ static u32 hpcc_unprompted(const struct hpcc_flow *flow, const struct tcp_sock *
  * @sk: socket
  * @flow: its flow
  *
- * Return: W / MSS, rounded up, at least 1, at most the socket's clamp.
+ * Return: W / MSS, rounded up, at least 1, at most the socket's snd_cwnd_clamp.
  */
 u32 hpcc_cwnd(struct sock *sk, struct hpcc_flow *flow)
 {
@@ -203,7 +206,7 @@ u32 hpcc_cwnd(struct sock *sk, struct hpcc_flow *flow)
 	/* TCP cannot have more than 2^30 bytes in flight. */
 	W_bytes = min_t(u64, (flow->algo.W_q16 + 0xffff) >> 16, 1 << 30);
 	segs = reciprocal_divide(W_bytes + mss - 1, flow->mss_recip);
-	/* What the receiver got and did not acknowledge yet is not in the network. */
+	/* The receiver holds these segments without an ACK: they have left the network. */
 	if (unlikely(flow->rx_window_active))
 		segs += HPCC_RX_HELD + (segs >= HPCC_RX_MANY);
 	if (segs < hpcc_clocked_cwnd)
@@ -211,8 +214,8 @@ u32 hpcc_cwnd(struct sock *sk, struct hpcc_flow *flow)
 	return clamp(segs, 1U, tp->snd_cwnd_clamp);
 }
 
-/* Flows that send a packet each in equal gaps stay in step for ever, and those that are in step
- * keep a queue: have gaps differ by up to 1/8. Nobody waits for longer than with W_min.
+/* Flows that send single packets at equal intervals stay synchronised, and synchronised flows keep
+ * a queue. So vary the intervals by up to 1/8. No interval becomes longer than that of W_min.
  */
 static u64 hpcc_dither(const struct hpcc_flow *flow, u64 R)
 {
@@ -227,20 +230,21 @@ static u64 hpcc_dither(const struct hpcc_flow *flow, u64 R)
  * hpcc_set_rate() - pace at R = W / T
  * @sk: socket
  * @flow: its flow
- * @clocked: ACKs come for what is in flight
+ * @clocked: ACKs arrive for data in flight
  *
- * While W grows in slow start R is twice that, so that W can double in a round trip; but not more
- * than W_init / T, the host's rate.
- * Without pacing (net.hpcc.pace = 0) ACKs clock the packets, where W has found its place
- * and has some segments. With less than half a segment R differs from W / T by 1/8 at most.
+ * In slow start R is 2 W / T, so that W can double in a round trip, but at most W_init / T, the
+ * rate of the host. Without pacing (net.hpcc.pace = 0) ACKs clock the packets if W has converged
+ * and has at least hpcc_clocked_cwnd segments. Below half a segment R differs from W / T by up to
+ * 1/8.
  */
 void hpcc_set_rate(struct sock *sk, const struct hpcc_flow *flow, bool clocked)
 {
 	const struct hpcc_params *p = &flow->params;
 	u64 R = hpcc_pacing_rate(&flow->algo, p, NSEC_PER_SEC);
 
-	/* As TCP does: at W / T, the window that an ACK allows leaves a round trip later. At eta
-	 * and above W does not grow: a window below one segment would only take twice its share.
+	/* As TCP does: at W / T, a window that an ACK opens leaves one round trip later. If U is
+	 * eta or more, W does not grow: twice the rate would only give twice its share to a window
+	 * below one segment.
 	 */
 	if (hpcc_algo_is_slow(&flow->algo, p) && flow->algo.U_q24 < p->eta_q24)
 		R = min(2 * R, hpcc_rate_of(p, p->W_max_q16, NSEC_PER_SEC));
@@ -255,12 +259,12 @@ void hpcc_set_rate(struct sock *sk, const struct hpcc_flow *flow, bool clocked)
 }
 
 /**
- * hpcc_apply() - set what W asks for
+ * hpcc_apply() - set cwnd, burst limit and pacing rate from W
  * @sk: socket
  * @flow: its flow
- * @rs: what the ACK told
+ * @rs: TCP's sample of the ACK
  *
- * During the first round of a recovery no more leaves than what left the
+ * In the first round trip of a recovery, a packet may leave only for a packet that left the
  * network.
  */
 void hpcc_apply(struct sock *sk, struct hpcc_flow *flow,

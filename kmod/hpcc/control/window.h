@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* From W to cwnd, pacing rate and bursts (window.c). */
+/* Cwnd, pacing rate and bursts from W (window.c). */
 #ifndef _HPCC_CONTROL_WINDOW_H
 #define _HPCC_CONTROL_WINDOW_H
 
@@ -7,10 +7,10 @@
 
 #include "flow/flow.h"
 
-/* All of this runs under the socket lock. */
+/* All functions run under the socket lock. */
 
 /**
- * hpcc_window_changed() - W, T or cwnd changed without a record: the next ACK applies W
+ * hpcc_window_changed() - let the next ACK apply W: W, T or cwnd changed without a record
  * @flow: a flow
  */
 static inline void hpcc_window_changed(struct hpcc_flow *flow)
@@ -19,9 +19,9 @@ static inline void hpcc_window_changed(struct hpcc_flow *flow)
 }
 
 /**
- * hpcc_set_searching() - set whether W looks for its place
+ * hpcc_set_searching() - set whether W is converging
  * @flow: a flow
- * @searching: it does: each segment carries a request, and bursts are short
+ * @searching: W is converging: each segment carries a request, and bursts are short
  */
 static inline void hpcc_set_searching(struct hpcc_flow *flow, bool searching)
 {
@@ -29,9 +29,9 @@ static inline void hpcc_set_searching(struct hpcc_flow *flow, bool searching)
 }
 
 /**
- * hpcc_search_since() - have W look for its place for some round trips
+ * hpcc_search_since() - start the first round trips, in which W is converging
  * @flow: a flow
- * @now_us: tcp_mstamp: they begin now
+ * @now_us: tcp_mstamp
  */
 static inline void hpcc_search_since(struct hpcc_flow *flow, u64 now_us)
 {
@@ -39,7 +39,7 @@ static inline void hpcc_search_since(struct hpcc_flow *flow, u64 now_us)
 }
 
 /**
- * hpcc_conserve_begin() - begin packet conservation, for the first round of a recovery
+ * hpcc_conserve_begin() - start packet conservation for the first round trip of a recovery
  * @tp: socket
  * @flow: its flow
  */
