@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Who pays for a connection's memory: the memory cgroup of its socket.
+ * A connection's memory is charged to the memory cgroup of its socket.
  *
- * Most of this memory is allocated in softirq, where __GFP_ACCOUNT by itself charges nobody, as the
- * kernel does not guess. A socket that is not accepted yet has no sk_memcg, but it has its
- * listener's cgroup, as all sockets have the one of the task that made them.
+ * Most of this memory is allocated in softirq, where __GFP_ACCOUNT by itself charges no cgroup.
+ * sk_memcg is NULL until the socket is accepted. But each socket has the cgroup of the task that
+ * created it, and a child has the cgroup of its listener.
  */
 #ifndef _HPCC_FLOW_CHARGE_H
 #define _HPCC_FLOW_CHARGE_H
@@ -15,9 +15,9 @@
 #include <net/sock.h>
 
 /**
- * struct hpcc_charge - between hpcc_charge_begin() and hpcc_charge_end()
- * @css: memory cgroup that is charged, held; NULL: the kernel has no memory cgroups
- * @outer: the one that would have been charged
+ * struct hpcc_charge - state between hpcc_charge_begin() and hpcc_charge_end()
+ * @css: memory cgroup that is charged, with a reference; NULL: the kernel has no memory cgroups
+ * @outer: active memory cgroup before hpcc_charge_begin()
  */
 struct hpcc_charge {
 	struct cgroup_subsys_state *css;
@@ -29,11 +29,11 @@ struct hpcc_charge {
  * hpcc_charge_begin() - charge allocations with __GFP_ACCOUNT to a socket's cgroup
  * @sk: full socket
  *
- * Where memory is controlled by cgroups of version 1, whose tree sockets do not know, it charges
- * the root, which is nobody.
+ * If memory uses cgroup version 1, this charges the root cgroup, which is not accounted: sockets
+ * refer to cgroups of version 2 only.
  *
- * Context: any but hard interrupts; does not sleep.
- * Return: for hpcc_charge_end(), in the same context.
+ * Context: any except hard interrupts; does not sleep.
+ * Return: argument for hpcc_charge_end(), in the same context.
  */
 static inline struct hpcc_charge hpcc_charge_begin(const struct sock *sk)
 {
@@ -47,7 +47,7 @@ static inline struct hpcc_charge hpcc_charge_begin(const struct sock *sk)
 }
 
 /**
- * hpcc_charge_end() - charge them as before
+ * hpcc_charge_end() - restore the active memory cgroup
  * @charge: from hpcc_charge_begin()
  */
 static inline void hpcc_charge_end(struct hpcc_charge charge)

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Connections that agreed: their state, and how the hooks find it.
+ * State of the connections that agreed to telemetry, and its lookup by the hooks.
  *
- * A flow is born in init() and dies in release(), both under the socket lock. The
- * hooks hold no lock and no reference; they look the socket's address up under RCU,
- * and the flow is freed a grace period after it left the table. The table grows with
- * its flows, and its hash is keyed at random. Each network namespace also has an array of its
- * own flows, so that who asks for one's flows does not visit those of others.
+ * init() creates a flow and release() destroys it, both under the socket lock. The hooks hold no
+ * lock and no reference: they look up the socket's address under RCU, and a flow is freed a grace
+ * period after it left the hash table. The table grows with the number of flows, and its hash has a
+ * random key. Each network namespace also has an array of its own flows, so that a dump of one
+ * namespace does not visit the flows of others.
  */
 #include <linux/mm.h>
 #include <linux/rhashtable.h>
@@ -25,16 +25,16 @@ static const struct rhashtable_params hpcc_flow_params = {
 
 static struct rhashtable hpcc_flows;
 
-/* kmalloc() would take 4 KB for each. */
+/* kmalloc() would use 4 KB for each flow. */
 static struct kmem_cache *hpcc_flow_cache;
 
-/* Of the machine's memory for each flow that a namespace may have, by default. A flow takes 1 to
- * 4.5 KB, by its hops and by what the peer asks for: 1/64 to 1/14 of the memory. TCP's table of
- * connections has a bucket for each 128 KB.
+/* The default limit of flows in a namespace is one flow per 64 KB of the machine's memory. A flow
+ * needs 1 to 4.5 KB, which depends on its hops and on the peer's requests: in total 1/64 to 1/14 of
+ * the memory. For comparison, TCP's hash table of connections has one bucket per 128 KB.
  */
 #define HPCC_FLOW_SHIFT		16
 
-/* What struct hpcc_flow says of cache lines. */
+/* Check the cache lines that the comment of struct hpcc_flow describes. */
 static void hpcc_flow_check(void)
 {
 #define HPCC_FLOW_LINE(member)	(offsetof(struct hpcc_flow, member) / 64)
@@ -53,7 +53,7 @@ static void hpcc_flow_check(void)
 }
 
 /**
- * hpcc_flow_init() - make the tables of flows
+ * hpcc_flow_init() - create the hash table and the cache of flows
  *
  * Context: sleeps.
  *
@@ -74,17 +74,17 @@ int hpcc_flow_init(void)
 }
 
 /**
- * hpcc_flow_exit() - when it goes, and no socket has a flow any more
+ * hpcc_flow_exit() - free the hash table and the cache, when no socket has a flow
  */
 void hpcc_flow_exit(void)
 {
-	/* Flows that wait for a grace period. */
+	/* Wait for hpcc_flow_free() of the last flows. */
 	rcu_barrier();
 	rhashtable_destroy(&hpcc_flows);
 	kmem_cache_destroy(hpcc_flow_cache);
 }
 
-/* kfree_rcu() would leave work behind that rcu_barrier() does not wait for. */
+/* Not kfree_rcu(): rcu_barrier() does not wait for its work. */
 static void hpcc_flow_free(struct rcu_head *rcu)
 {
 	struct hpcc_flow *flow = container_of(rcu, struct hpcc_flow, rcu);
@@ -99,8 +99,8 @@ static u32 hpcc_max_flows_of(const struct net *net)
 	       totalram_pages() >> (HPCC_FLOW_SHIFT - PAGE_SHIFT);
 }
 
-/* Count one flow more. False: the namespace has as many as it may. Its own root, who may be a
- * tenant, sets no more than root of the machine did for the initial namespace.
+/* Count one more flow. Return: false if the namespace has reached its limit. The root user of a
+ * namespace may be a tenant, so the limit of the initial namespace applies as well.
  */
 static bool hpcc_flow_admit(const struct net *net)
 {
@@ -113,13 +113,13 @@ static bool hpcc_flow_admit(const struct net *net)
 	return false;
 }
 
-/* Free a flow that is not in the hash table (any more). Those who have found it before may
- * use it for an RCU grace period.
+/* Free a flow that is not in the hash table. Readers that found it before may use it for an RCU
+ * grace period.
  */
 static void hpcc_flow_forget(struct hpcc_flow *flow)
 {
 	xa_erase_bh(&hpcc_pernet(sock_net(flow->sk))->flows, flow->id);
-	/* netlink.c may still use it: from now on it does not follow @sk. */
+	/* netlink.c may still use the flow: dead stops it from following sk. */
 	spin_lock_bh(&flow->lock);
 	flow->dead = true;
 	spin_unlock_bh(&flow->lock);
@@ -127,12 +127,12 @@ static void hpcc_flow_forget(struct hpcc_flow *flow)
 }
 
 /**
- * hpcc_flow_zalloc() - memory that a connection needs beside its flow
+ * hpcc_flow_zalloc() - allocate memory of a connection in addition to its flow
  * @sk: its socket
  * @size: bytes
  *
  * Context: socket lock or RCU read side, with a reference to @sk; does not sleep.
- * Return: the memory, cleared and charged to the socket's cgroup, for kfree(); or NULL.
+ * Return: the memory, zeroed and charged to the socket's cgroup, for kfree(); or NULL.
  */
 void *hpcc_flow_zalloc(const struct sock *sk, size_t size)
 {
@@ -144,14 +144,14 @@ void *hpcc_flow_zalloc(const struct sock *sk, size_t size)
 }
 
 /**
- * hpcc_flow_alloc() - make the state of a connection that agreed
+ * hpcc_flow_alloc() - allocate the state of a connection that agreed
  * @sk: its socket
  * @caps: HPCC_CAP_* of the peer
- * @kind: of the option that both ends carried
- * @why: set to the counter that says why there is none
+ * @kind: kind of the option that both ends carried
+ * @why: set to the counter for the reason if it returns NULL
  *
- * Context: socket lock; does not sleep. hpcc_charge_begin() says who pays.
- * Return: the flow, for hpcc_flow_publish(), or NULL: there are too many, or there is no memory.
+ * Context: socket lock, after hpcc_charge_begin(); does not sleep.
+ * Return: the flow, for hpcc_flow_publish(); NULL if there are too many flows or no memory.
  */
 struct hpcc_flow *hpcc_flow_alloc(struct sock *sk, u16 caps, u8 kind,
 				  enum hpcc_counter *why)
@@ -181,11 +181,11 @@ struct hpcc_flow *hpcc_flow_alloc(struct sock *sk, u16 caps, u8 kind,
 }
 
 /**
- * hpcc_flow_publish() - have hpcc_flow_find() find a flow from now on
+ * hpcc_flow_publish() - let hpcc_flow_find() find a flow from now on
  * @flow: from hpcc_flow_alloc(), complete
  *
- * Context: as of hpcc_flow_alloc().
- * Return: false: there is no memory, and @flow is freed.
+ * Context: as for hpcc_flow_alloc().
+ * Return: true; or false if there is no memory, then @flow has been freed.
  */
 bool hpcc_flow_publish(struct hpcc_flow *flow)
 {
@@ -222,9 +222,8 @@ void hpcc_flow_destroy(struct hpcc_flow *flow)
  * hpcc_flow_find() - the flow of a socket
  * @sk: full TCP socket
  *
- * Context: RCU read side; the flow is good until its end.
- * Return: the flow, or NULL where the socket runs something else or its
- * connection did not agree.
+ * Context: RCU read side; the flow is valid until its end.
+ * Return: the flow; NULL if the socket does not run hpcc or its connection did not agree.
  */
 struct hpcc_flow *hpcc_flow_find(const struct sock *sk)
 {
@@ -234,11 +233,11 @@ struct hpcc_flow *hpcc_flow_find(const struct sock *sk)
 /**
  * hpcc_flow_from() - the first flow whose number is @id or more
  * @hn: state of its network namespace
- * @id: the number; set to the flow's
+ * @id: the number; set to the flow's number
  *
- * Context: RCU read side, to the end of which the flow is valid. Its socket is valid under
- * the flow's lock, if the flow is not dead.
- * Return: the flow, or NULL where there are no more.
+ * Context: RCU read side; the flow is valid until its end. The flow's socket is valid under the
+ * flow's lock, if the flow is not dead.
+ * Return: the flow; NULL if there are no more flows.
  */
 struct hpcc_flow *hpcc_flow_from(struct hpcc_net *hn, unsigned long *id)
 {

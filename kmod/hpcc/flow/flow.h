@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * A connection that agreed (flow.c), and the locks of all of tcp_hpcc:
+ * State of a connection that agreed (flow.c), and the locks of tcp_hpcc:
  *
- * - The socket lock covers everything in struct hpcc_flow that is not named
- *   below. ack.c runs under it. The hooks do not: local_out.c tells when.
- * - No lock covers what the hooks share with ack.c: single words, each of which is good by
- *   itself. mailbox.c says how records move.
- * - The hooks find flows by RCU in a hash table keyed by their socket. They never
- *   follow icsk_ca_priv: setsockopt(TCP_CONGESTION) may replace its contents at any
- *   moment.
+ *	- The socket lock covers all members of struct hpcc_flow that are not listed below. ack.c
+ *	  runs under it. The hooks run under RCU; local_out.c describes which segments also have the
+ *	  socket lock.
+ *	- No lock covers the members that the hooks and ack.c share. They are single words, and each
+ *	  word is valid alone. mailbox.c describes the transfer of records.
+ *	- The hooks find flows under RCU in a hash table keyed by the socket. They never use
+ *	  icsk_ca_priv: setsockopt(TCP_CONGESTION) may replace its content at any moment.
  */
 #ifndef _HPCC_FLOW_FLOW_H
 #define _HPCC_FLOW_FLOW_H
@@ -27,9 +27,9 @@
 #include "common/tlp.h"
 #include "netns/net.h"
 
-/* Below this many segments in flight hpcc, not classic, asks for prompt ACKs: a
- * receiver that acknowledges every second segment, or waits 40 ms for it, would
- * leave too little telemetry in a round trip, or no credit.
+/* Below this many segments in flight hpcc requests prompt ACKs; classic does not. A receiver that
+ * acknowledges every second segment, or delays an ACK for 40 ms, would return too little telemetry
+ * in a round trip, or would stop the sender.
  */
 #define HPCC_PROMPT_CWND	32
 
@@ -39,11 +39,11 @@ struct hpcc_remote;
 struct hpcc_rx;
 
 /**
- * enum hpcc_mode - which response a connection runs (classic.c)
- * @HPCC_MODE_TELEMETRY: W rules, records are of use
- * @HPCC_MODE_STALE: W rules; since the last record of use others came
- * @HPCC_MODE_CLASSIC: Reno rules, until a record comes
- * @HPCC_MODE_CLASSIC_VERIFY: Reno rules, until a link is measured
+ * enum hpcc_mode - congestion response of a connection (classic.c)
+ * @HPCC_MODE_TELEMETRY: W controls the window, records are usable
+ * @HPCC_MODE_STALE: W controls the window; all records after the last usable one are unusable
+ * @HPCC_MODE_CLASSIC: Reno controls the window until a record arrives
+ * @HPCC_MODE_CLASSIC_VERIFY: Reno controls the window until a link is measured
  */
 enum hpcc_mode {
 	HPCC_MODE_TELEMETRY,
@@ -53,12 +53,12 @@ enum hpcc_mode {
 };
 
 /**
- * enum hpcc_muted - whether data go without our option, as the path may drop them (mute.c)
- * @HPCC_MUTED_NOT: segments carry it
- * @HPCC_MUTED: none carries it, for now
- * @HPCC_MUTED_TRIES: one data segment is to carry a request
- * @HPCC_MUTED_TRIED: it left
- * @HPCC_MUTED_FOR_GOOD: none carries it, unless the peer sends one
+ * enum hpcc_muted - whether segments carry our option, which the path may drop (mute.c)
+ * @HPCC_MUTED_NOT: segments carry the option
+ * @HPCC_MUTED: no segment carries it at the moment
+ * @HPCC_MUTED_TRIES: the next suitable data segment carries a request, as a trial
+ * @HPCC_MUTED_TRIED: the trial segment was sent
+ * @HPCC_MUTED_FOR_GOOD: no segment carries the option, unless the peer sends one
  */
 enum hpcc_muted {
 	HPCC_MUTED_NOT,
@@ -69,12 +69,12 @@ enum hpcc_muted {
 };
 
 /**
- * enum hpcc_ignored - why telemetry of a connection was ignored
- * @HPCC_IGNORED_MALFORMED: an option
- * @HPCC_IGNORED_BAD_HOP: a record, of no hop of the path
- * @HPCC_IGNORED_TS_BACK: a record whose ts did not advance
- * @HPCC_IGNORED_TX_EXCESS: a record whose tx grew faster than its ts
- * @HPCC_IGNORED_MAX: how many there are
+ * enum hpcc_ignored - reason why telemetry of a connection was ignored
+ * @HPCC_IGNORED_MALFORMED: an option was malformed
+ * @HPCC_IGNORED_BAD_HOP: a record belonged to no hop of the path
+ * @HPCC_IGNORED_TS_BACK: ts of a record did not advance
+ * @HPCC_IGNORED_TX_EXCESS: tx of a record grew faster than ts
+ * @HPCC_IGNORED_MAX: number of reasons
  */
 enum hpcc_ignored {
 	HPCC_IGNORED_MALFORMED,
@@ -86,149 +86,150 @@ enum hpcc_ignored {
 
 /**
  * struct hpcc_flow - a connection that agreed
- * @algo: W, Wc, U, L; proc.c (ss) and netlink.c read W, Wc and U without the socket lock, of
- *	whichever ACK was the last. L is memory of its own, by the longest that the
- *	path was (mailbox.c)
- * @fallback: when to leave telemetry, and when to return
+ * @algo: W, Wc, U, L; proc.c (ss) and netlink.c read W, Wc and U of the latest ACK without the
+ *	socket lock. L is separate memory, sized for the longest path so far (mailbox.c)
+ * @fallback: decides when to leave telemetry, and when to return
  * @params: parameters of the algorithm; proc.c, netlink.c and census.c read T without the socket
  *	lock
  * @mss_recip: reciprocal of @mss
- * @min_rtt_us: minimum RTT that T was taken from, where it was
- * @mss: MSS that @mss_recip is of; no MSS has more than 16 bits
- * @ext_hdr_len: icsk_ext_hdr_len as we left it
- * @rx_window_new: the receiver sent a new W; LOCAL_IN sets it, without the socket lock
+ * @min_rtt_us: minimum RTT from which T was computed, if T is measured
+ * @mss: MSS of @mss_recip; an MSS has at most 16 bits
+ * @ext_hdr_len: icsk_ext_hdr_len after our last change
+ * @rx_window_new: a new W arrived from the receiver; LOCAL_IN sets it, without the socket lock
  * @rx_window_active: W comes from the receiver (receiver.c); LOCAL_OUT and netlink.c read it
  *	without the socket lock
  * @tlp: tail loss probe
- * @silent_acks: ACKs of new data since a link was measured last, at most HPCC_SILENT_ACKS + 1;
- *	round trips, where classic rules
- * @new_links: ACKs since then that brought the first record of a link; at most @hops
- * @burst: cap of a TSO burst
- * @searching: W looks for its place; LOCAL_OUT reads it without the socket lock
- * @unpaced: ACKs alone decide when packets leave, where there are enough of them
- * @dirty: W, T or cwnd changed without a record since hpcc_apply()
- * @skipped: the ACK at hand brought a record that came too soon after the last one
- * @conserving: packet conservation is going on
- * @probes: probes carry requests, not data (probe.c); LOCAL_OUT and netlink.c read it without the
- *	socket lock
+ * @silent_acks: ACKs of new data since a link was last measured, at most HPCC_SILENT_ACKS + 1; in
+ *	classic it counts round trips
+ * @new_links: ACKs since a link was last measured that brought the first record of a link; at most
+ *	@hops
+ * @burst: limits of a TSO burst
+ * @searching: W is converging; LOCAL_OUT reads it without the socket lock
+ * @unpaced: ACKs alone clock the packets, if the window is large enough
+ * @dirty: W, T or cwnd changed without a record since the last hpcc_apply()
+ * @skipped: the current ACK brought a record that was too soon after the previous one
+ * @conserving: packet conservation is active
+ * @probes: probes carry requests, data do not (probe.c); LOCAL_OUT and netlink.c read it without
+ *	the socket lock
  * @mode: enum hpcc_mode; read without the socket lock
  * @kind: TCP option kind; constant
- * @slots: records FORWARD asks for; constant
+ * @slots: number of records that a FORWARD requests; constant
  * @hop_records: net.hpcc.hop_records
  * @caps: HPCC_CAP_* of the peer; constant
- * @rx_window_agreed: both ends would have the receiver compute W; constant
- * @carrier: what switches fill in, enum hpcc_carrier; LOCAL_OUT reads it without the socket lock
+ * @rx_window_agreed: both ends agreed that the receiver computes W; constant
+ * @carrier: enum hpcc_carrier, what switches write records into; LOCAL_OUT reads it without the
+ *	socket lock
  * @ioam_paused: IOAM is paused after an RTO, requests use the TCP option; read as @carrier is
- * @nodes: hops that an IOAM trace has room for, or that may write into a stack; constant
- * @signal: what waits to be reflected, the 16 bits of a CSIG tag; 0: nothing; no lock: LOCAL_OUT
- *	takes it out with xchg()
- * @rx: we compute the peer's W; NULL until it asks; RCU, constant from then on
- * @node: in the hash table
- * @sk: the socket, for look-up by address; constant. Only a caller that has a reference to it
- *	may follow it
+ * @nodes: maximum number of hops in an IOAM trace or in a stack; constant
+ * @signal: the 16 bits of a CSIG tag to reflect; 0: none; no lock: LOCAL_OUT takes it with xchg()
+ * @rx: state for computing the peer's W; NULL until the peer requests this; RCU, constant
+ *	afterwards
+ * @node: entry in the hash table
+ * @sk: the socket, for lookup by address; constant. Only a caller with a reference to it may
+ *	dereference it
  *
- * What the hooks and ack.c share, with READ_ONCE() and WRITE_ONCE() and no lock:
+ * Members that the hooks and ack.c share, with READ_ONCE() and WRITE_ONCE() and no lock:
  *
- * @hops: hops of the path, as the newest echo says
- * @scale: scale that FORWARD asks for
- * @next_hop: next hop to ask in this round of phases, from 0 on
- * @prompt: the peer asked for a prompt ACK
+ * @hops: number of hops of the path, from the newest echo
+ * @scale: scale that FORWARD requests
+ * @next_hop: next hop to request in this round of phases, from 0 on
+ * @prompt: the peer requested a prompt ACK
  * @answer: the peer sent a probe
- * @identify_active: there is a @path
- * @scales: all scales that FORWARD asked for, by bit: T may fall several times while an
- *	echo is on its way
- * @snd_end: end of the data that LOCAL_OUT has let go
- * @mail: newest load record by hop - 1 (mailbox.c)
- * @echo: records by hop - 1 that wait to be echoed (mailbox.c)
- * @echo_head: what the records in @echo have in common
- * @echo_next: hop - 1 to echo first
- * @echo_reserved: @echo is for receiver.c, and waits for no echo
- * @probing: what leaves now is a probe; set under the socket lock
- * @requests: counts requests, and parameters in a request's place
- * @received: options with telemetry that came; LOCAL_IN writes it without a lock
- * @sample_ns: time from one request to the next at least, unless @searching
+ * @identify_active: @path is not NULL
+ * @scales: bit mask of all scales that FORWARD requested: T may fall several times while an echo is
+ *	in flight
+ * @snd_end: end of the data that LOCAL_OUT has passed
+ * @mail: newest load record of each hop, index hop - 1 (mailbox.c)
+ * @echo: records that are to be echoed, index hop - 1 (mailbox.c)
+ * @echo_head: values that all records in @echo share
+ * @echo_next: index of the first record to echo
+ * @echo_reserved: receiver.c processes @echo; no echo takes records from it
+ * @probing: the segment that leaves now is a probe; set under the socket lock
+ * @requests: number of requests sent, and of parameters sent in place of a request
+ * @received: number of options with telemetry received; LOCAL_IN writes it without a lock
+ * @sample_ns: minimum time between two requests, unless @searching
  * @last_request_ns: tcp_clock_cache at the last request
  * @stamped: for hpcc_pace_at()
- * @muted: enum hpcc_muted; LOCAL_OUT writes HPCC_MUTED_TRIED, ack.c all others under the
- *	socket lock
- * @pause: ACKs without data that go without our option, as one with it did not arrive
+ * @muted: enum hpcc_muted; LOCAL_OUT writes HPCC_MUTED_TRIED, ack.c all others under the socket
+ *	lock
+ * @pause: number of ACKs without data still to send without our option, because the peer did not
+ *	receive one with it
  * @next_pause: @pause after the next such ACK; 0: HPCC_PAUSE
- * @prompt_end: end of the last data segment that asked for a prompt ACK
+ * @prompt_end: end of the last data segment that requested a prompt ACK
  * @echo_ack: acknowledgment number of the last ACK without data that had our option
- * @echo_at: tcp_jiffies32 when it left
- * @paused: HPCC_EVENT_MUTED is to be sent
+ * @echo_at: tcp_jiffies32 when that ACK was sent
+ * @paused: HPCC_EVENT_MUTED must be sent
  * @paused_at: tcp_jiffies32 when @pause began
  * @response: the last response of a switch (switch_response.c); 0: there was none
  *
- * @csig: the path as CSIG tells of it; LOCAL_IN writes it without a lock, so that two CPUs may
- *	spoil a sample; LOCAL_OUT reads its ask alone
- * @counted: the period in which census.c counted it last
- * @N_sent_us: when N was sent last
- * @N_sent: that N
- * @N_arrived: a report came; taken with xchg() at the end of the round trip
- * @census: index in hpcc_net.census of what counts it
- * @device: the same, of the device that its last request came in by
- * @wants_N: W_ai follows reports
+ * @csig: state of the path from CSIG; LOCAL_IN writes it without a lock, so two CPUs may spoil a
+ *	sample; LOCAL_OUT reads only csig.ask
+ * @counted: period in which census.c last counted the flow
+ * @N_sent_us: time when N was last sent
+ * @N_sent: N that was last sent
+ * @N_arrived: N of a report that arrived; taken with xchg() at the end of the round trip
+ * @census: index in hpcc_net.census of the census that counts the flow
+ * @device: index in hpcc_net.census for the device of the last request
+ * @wants_N: W_ai depends on reports
  *
- * What an ACK seldom needs; socket lock, but for @path, @lock and @dead:
+ * Members that few ACKs use; socket lock, except for @path, @lock and @dead:
  *
- * @mixed: hops of the option and nodes of a trace came in one request: which is last nobody knows
- * @W_ai_one_q16: W_ai of a flow alone, bytes; 0: W_ai does not follow N (census.c)
- * @W_ai_goal_q16: where W_ai goes
- * @N_reported_us: when @N_reported came
- * @N: what @W_ai_goal_q16 is for
- * @N_reported: N of the last report; 0: there is none that holds
- * @last_request_delivered: packets delivered when the last probe left
- * @last_request_segs: data segments that had left then, less 1 while some were on their way
- * @una: snd_una at the last ACK, where @probes
+ * @mixed: one request had hops in the option and nodes in a trace, so the last hop is unknown
+ * @W_ai_one_q16: W_ai of a single flow, bytes; 0: W_ai does not depend on N (census.c)
+ * @W_ai_goal_q16: target of W_ai
+ * @N_reported_us: time when @N_reported arrived
+ * @N: N from which @W_ai_goal_q16 was computed
+ * @N_reported: N of the last report; 0: there is no valid report
+ * @last_request_delivered: packets delivered when the last probe was sent
+ * @last_request_segs: data segments sent before the last probe, minus 1 if data were in flight
+ * @una: snd_una at the last ACK, if @probes
  * @answered_ns: tcp_clock_cache at the last answer to a probe, modulo 2^32
- * @began_us: tcp_mstamp when W began to rule, or telemetry came first
+ * @began_us: tcp_mstamp when W began to control the window, or when the first telemetry arrived
  * @silent_since_us: tcp_mstamp of the first of @silent_acks
- * @silent_requests: @requests then
- * @full_us: tcp_mstamp when W became Wc last, modulo 2^32
- * @audit_seen: hops that records were taken in of since losses were judged, by bit; if
+ * @silent_requests: @requests at @silent_since_us
+ * @full_us: tcp_mstamp when Wc was last synchronised, modulo 2^32
+ * @audit_seen: bit mask of hops whose records were processed since losses were last judged; if
  *	@rx_window_active
  * @rto_received: @received at the last RTO
- * @rto_requests: @requests then
+ * @rto_requests: @requests at the last RTO
  * @prior_W_q16: W before an RTO
- * @prior_slow_start_limit_q16: slow start's limit before it
- * @dsacked: packets that the peer got twice, as its DSACKs say; at most total_retrans
- * @dsack_excess: packets in @dsacked beyond 1/32 of what was delivered, in units of
+ * @prior_slow_start_limit_q16: limit of slow start before an RTO
+ * @dsacked: packets that the peer received twice, from its DSACKs; at most total_retrans
+ * @dsack_excess: packets in @dsacked beyond 1/32 of the delivered packets, in units of
  *	2^-HPCC_LOSS_SHIFT
- * @dsack_delivered: packets delivered then
- * @dsacks_base: dsack_dups less those that hpcc_judge_dsacks() counts
- * @retrans_base: total_retrans, the same
+ * @dsack_delivered: packets delivered when @dsack_excess was updated
+ * @dsacks_base: hpcc_judge_dsacks() counts dsack_dups from this value on
+ * @retrans_base: hpcc_judge_dsacks() counts total_retrans from this value on
  * @classic_seq: a round trip of classic ends when this is acknowledged
  * @classic_cwnd: cwnd at the last return from classic; ~0: there was none
- * @conserve_delivered: packet conservation until a packet is acknowledged that was sent
- *	when so many, or more, had been delivered
- * @trace_rx: what the links of the peer's traces counted; NULL until one comes; RCU, constant from
- *	then on
+ * @conserve_delivered: packets delivered when packet conservation began; it ends with the ACK of a
+ *	packet that was sent later
+ * @trace_rx: counters of the links in the peer's traces; NULL until a trace arrives; RCU, constant
+ *	afterwards
  * @ioam_seq: snd_una at the last RTO, or when @ioam_paused ended
- * @ioam_confirmed: since then a trace brought telemetry
- * @remote: the peer may compute W; NULL where it may not; RCU, constant
- * @path: who the links are, while somebody wants to know (identify.c); RCU
- * @reserved: bytes of MSS kept free for options
+ * @ioam_confirmed: a trace brought telemetry after @ioam_seq
+ * @remote: state of a sender whose peer may compute W; NULL if the peer may not; RCU, constant
+ * @path: identity of the links, while an observer requests it (identify.c); RCU
+ * @reserved: bytes of MSS reserved for options
  * @ip_optlen: length of the IPv4 options that are part of @ext_hdr_len
- * @duplicates: the path delivers packets twice that were sent once
- * @dup_score: suspicion that the path makes copies, 0 .. 6
+ * @duplicates: the path duplicates packets
+ * @dup_score: suspicion that the path duplicates packets, 0 .. 6
  * @settle: net.hpcc.settle
- * @why: why it fell back last, enum hpcc_flow_why
- * @events: told since @events_since (netlink.c)
+ * @why: reason of the last fallback, enum hpcc_flow_why
+ * @events: number of events sent since @events_since (netlink.c)
  * @events_since: jiffies when a second of events began
- * @missed: events since the last one that was told that were too many
- * @ignored: what was ignored, by enum hpcc_ignored; written in LOCAL_IN without a lock, and under
- *	the socket lock in ack.c
- * @dead: set by release(); after that nobody may dereference @sk
- * @lock: covers @dead, and who writes @path
- * @id: its number in its network namespace; constant
+ * @missed: number of events suppressed by the rate limit since the last event sent
+ * @ignored: counters of ignored telemetry, by enum hpcc_ignored; LOCAL_IN writes them without a
+ *	lock, ack.c under the socket lock
+ * @dead: set by release(); no code may dereference @sk afterwards
+ * @lock: covers @dead, and writers of @path
+ * @id: number of the flow in its network namespace; constant
  * @rcu: frees the flow
  *
- * The members are in the order of who needs them. On a path of one hop, an ACK with an
- * echo needs four cache lines: three here, of @algo, of @params and of @node, and the
- * link. At the end of a round trip it needs that of @fallback as well. A data segment in
- * LOCAL_OUT needs those of @node and of @last_request_ns. hpcc_flow_init() has the compiler check
- * the first four.
+ * Members are ordered by their users. On a path of one hop, an ACK with an echo needs four cache
+ * lines: those of @algo, @params and @node, and that of the link. At the end of a round trip it
+ * also needs the line of @fallback. A data segment in LOCAL_OUT needs the lines of @node and
+ * @last_request_ns. hpcc_flow_check() verifies the first four lines at compile time.
  */
 struct hpcc_flow {
 	struct hpcc_algo algo;
@@ -348,33 +349,33 @@ struct hpcc_flow {
 	u32 ignored[HPCC_IGNORED_MAX];
 
 	bool dead;
-	spinlock_t lock;	/* covers @dead, and who writes @path */
+	spinlock_t lock;	/* covers @dead, and writers of @path */
 	u32 id;
 	struct rcu_head rcu;
 };
 
 /**
- * hpcc_runs_telemetry() - whether W rules
+ * hpcc_runs_telemetry() - whether W controls the window
  * @flow: a flow
  *
- * Context: any; without the socket lock the answer may be old.
+ * Context: any; without the socket lock the result may be outdated.
  */
 static inline bool hpcc_runs_telemetry(const struct hpcc_flow *flow)
 {
 	return READ_ONCE(flow->mode) <= HPCC_MODE_STALE;
 }
 
-/* Count something, where two CPUs that do so at once may count one too few. */
+/* Add @n to a counter. If two CPUs do this at the same time, one of the additions may be lost. */
 static inline void hpcc_flow_count(u32 *count, u32 n)
 {
 	WRITE_ONCE(*count, READ_ONCE(*count) + n);
 }
 
 /**
- * hpcc_ignored_count() - count telemetry of a flow that is ignored
+ * hpcc_ignored_count() - count ignored telemetry of a flow
  * @flow: the flow
- * @why: why it is
- * @n: how many
+ * @why: reason
+ * @n: number of options or records
  *
  * Context: any.
  */
@@ -384,11 +385,13 @@ static inline void hpcc_ignored_count(struct hpcc_flow *flow, enum hpcc_ignored 
 }
 
 /**
- * hpcc_snd_end_advance() - note what has left, for the ACK that is here before snd_nxt has moved
+ * hpcc_snd_end_advance() - record the end of the data sent
  * @flow: a flow
- * @end: end of the data that LOCAL_OUT lets go
+ * @end: end of the data that LOCAL_OUT passes now
  *
- * Return: whether it is new.
+ * An ACK may arrive before TCP advances snd_nxt.
+ *
+ * Return: whether the data are new.
  */
 static inline bool hpcc_snd_end_advance(struct hpcc_flow *flow, u32 end)
 {
@@ -408,7 +411,7 @@ struct hpcc_flow *hpcc_flow_alloc(struct sock *sk, u16 caps, u8 kind,
 bool hpcc_flow_publish(struct hpcc_flow *flow);
 void *hpcc_flow_zalloc(const struct sock *sk, size_t size);
 void hpcc_flow_destroy(struct hpcc_flow *flow);
-/* The room control/ defines this (lifetime.c): it knows what the pointers of a flow are. */
+/* Defined in control/lifetime.c, which has the types of all memory that a flow points to. */
 void hpcc_flow_free_parts(struct hpcc_flow *flow);
 struct hpcc_flow *hpcc_flow_find(const struct sock *sk);
 struct hpcc_flow *hpcc_flow_from(struct hpcc_net *hn, unsigned long *id);

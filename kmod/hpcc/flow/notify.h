@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* What happens to a flow, for those who observe it. The room observe/ defines this (netlink.c). */
+/* Events of a flow for observers. observe/netlink.c defines this function. */
 #ifndef _HPCC_FLOW_NOTIFY_H
 #define _HPCC_FLOW_NOTIFY_H
 
