@@ -2,14 +2,17 @@
 /*
  * tcp_hpcc: HPCC++ congestion control for TCP (draft-miao-iccrg-hpccplus).
  *
- * The way of a packet: local_out.c puts an empty telemetry option into each
- * data segment of a connection that agreed (handshake.c), switches fill it in,
- * the peer's local_in.c keeps the records until its local_out.c can echo
- * them, our local_in.c puts the echo into the flow's mailbox (mailbox.c), and
- * ack.c turns it into a window.
+ * The path of telemetry through this module:
  *
- * This file registers all that, and takes it back. Init registers the congestion control only;
- * a work item does the rest (setup.c), and until then connections run classic.
+ *	local_out.c	adds an empty telemetry option to each data segment of a connection that
+ *			agreed (handshake.c)
+ *	switches	write records into the option
+ *	local_in.c	of the peer stores the records until the peer's local_out.c can echo them
+ *	local_in.c	of the sender writes the echo into the flow's mailbox (mailbox.c)
+ *	ack.c		computes a window from the records
+ *
+ * This file registers and unregisters all parts. Init registers only the congestion control. A work
+ * item does the rest (setup.c); until then connections run classic.
  */
 #include <linux/module.h>
 #include <linux/netfilter_ipv4.h>
@@ -27,8 +30,8 @@
 
 unsigned int hpcc_net_id __read_mostly;
 
-/* LOCAL_OUT first: the segment is as TCP made it, before any translation.
- * LOCAL_IN last: as TCP will see it.
+/* LOCAL_OUT is the first hook: the segment is as TCP built it, before any translation. LOCAL_IN is
+ * the last hook: the segment is as TCP will receive it.
  */
 static const struct nf_hook_ops hpcc_hooks[] = {
 	{
@@ -84,7 +87,7 @@ err_proc:
 err_sysctl:
 	hpcc_sysctl_unregister(net);
 err_counters:
-	/* Some of the hooks may have run. */
+	/* Some of the hooks may have run already. */
 	synchronize_rcu();
 	kfree(rcu_access_pointer(hn->agreements));
 	hpcc_tables_free(hn);
@@ -93,8 +96,8 @@ err_counters:
 	return err;
 }
 
-/* The core waits for an RCU grace period between this and hpcc_net_exit(), so
- * that no hook still runs then.
+/* The core waits for an RCU grace period between this and hpcc_net_exit(), so that no hook is
+ * running then.
  */
 static void __net_exit hpcc_net_pre_exit(struct net *net)
 {
@@ -108,9 +111,9 @@ static void __net_exit hpcc_net_exit(struct net *net)
 	hpcc_paths_exit(hpcc_pernet(net));
 }
 
-/* Kernel sockets may still count and leave notes: struct hpcc_counters says why. The core
- * frees struct hpcc_net, with their parameters and flows, after all exit handlers. Nobody
- * allocates a table again: only the hooks do that, and none runs any more.
+/* Kernel sockets may still count events and write notes, see struct hpcc_counters. The core frees
+ * struct hpcc_net, with the parameters and flows of these sockets, after all exit handlers. No
+ * table is allocated again: only the hooks allocate tables, and no hook runs any more.
  */
 static void __net_exit hpcc_net_exit_batch(struct list_head *nets)
 {
@@ -179,7 +182,7 @@ static struct hpcc_setup hpcc_setup = {
 };
 
 /**
- * hpcc_is_up() - whether there are flows, and state of network namespaces
+ * hpcc_is_up() - whether flows and the state of network namespaces are initialized
  *
  * Context: any.
  */
@@ -200,7 +203,7 @@ static int __init hpcc_init(void)
 		return err;
 	hpcc_agreement_init();
 	hpcc_cc_init();
-	/* From here on sockets may run hpcc, so nothing may fail. */
+	/* From here on sockets may run hpcc, so no later step may fail. */
 	err = tcp_register_congestion_control(&hpcc_ops);
 	if (err)
 		return err;
