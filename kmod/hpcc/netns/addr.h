@@ -12,7 +12,7 @@ int hpcc_addr_validate(const struct nlattr *attr, struct netlink_ext_ack *extack
  * hpcc_put_addr() - put an address into a message
  * @skb: the message
  * @type: the attribute
- * @addr: the address; IPv4 in its mapped form gets 4 bytes
+ * @addr: the address; an IPv4-mapped address gets 4 bytes
  */
 static inline int hpcc_put_addr(struct sk_buff *skb, int type, const struct in6_addr *addr)
 {
@@ -22,10 +22,10 @@ static inline int hpcc_put_addr(struct sk_buff *skb, int type, const struct in6_
 }
 
 /**
- * hpcc_get_addr() - the address of an attribute
+ * hpcc_get_addr() - read the address of an attribute
  * @attr: an attribute that hpcc_addr_validate() accepts
  *
- * Return: the address; IPv4 in its mapped form.
+ * Return: the address; an IPv4 address as an IPv4-mapped one.
  */
 static inline struct in6_addr hpcc_get_addr(const struct nlattr *attr)
 {

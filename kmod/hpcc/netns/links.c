@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The table of links. IOAM, INT and IFA count bytes and the law counts time, so a receiver has to
- * know B of each link, and the unit of its queue depth. Whoever runs the network sets both, by
- * netlink (table.c).
+ * The table of links. IOAM, INT and IFA report bytes, and the window law needs times. So a receiver
+ * needs B of each link, and the unit of its queue depth. The administrator sets both by netlink
+ * (table.c).
  */
 #include <linux/bsearch.h>
 #include <linux/sizes.h>
@@ -25,13 +25,13 @@ static int hpcc_link_cmp(const void *a, const void *b)
 }
 
 /**
- * hpcc_link_find() - what is known of a link
+ * hpcc_link_find() - look up a link
  * @net: network namespace
  * @node: switch_ID
  * @port: port_ID
  *
  * Context: RCU read side.
- * Return: the link; NULL: nothing is known.
+ * Return: the link; NULL: the table does not have it.
  */
 const struct hpcc_known_link *hpcc_link_find(const struct net *net, u32 node, u16 port)
 {
@@ -44,7 +44,7 @@ const struct hpcc_known_link *hpcc_link_find(const struct net *net, u32 node, u1
 }
 
 /**
- * hpcc_links_known() - whether any link is known
+ * hpcc_links_known() - whether the table of links has any entry
  * @net: network namespace
  */
 bool hpcc_links_known(const struct net *net)
@@ -54,7 +54,7 @@ bool hpcc_links_known(const struct net *net)
 
 /* ---- Netlink ------------------------------------------------------------------------ */
 
-/* Before 6.7 a policy pointed to ranges that are not const. */
+/* Before 6.7 a policy cannot point to const ranges. */
 static struct netlink_range_validation
 	hpcc_link_node = { .max = HPCC_IOAM_U24_NONE - 1 },
 	hpcc_link_port = { .max = HPCC_IOAM_U16_NONE - 1 },

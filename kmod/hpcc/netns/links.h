@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* What receivers of IOAM, INT and IFA know of links (links.c). */
+/* Links in the receivers' table, for IOAM, INT and IFA (links.c). */
 #ifndef _HPCC_NETNS_LINKS_H
 #define _HPCC_NETNS_LINKS_H
 
@@ -10,7 +10,7 @@
  * @bps: B in bit/s
  * @node: switch_ID
  * @port: port_ID
- * @unit: bytes of a unit of queue depth
+ * @unit: bytes per unit of queue depth
  */
 struct hpcc_known_link {
 	u64 bps;

@@ -11,7 +11,7 @@
 #include "common/counters.h"
 #include "common/sysctl.h"
 
-/* What /proc/net/hpcc counts. */
+/* Counters of /proc/net/hpcc. */
 enum hpcc_counter {
 #define COUNTER(id, name, meaning)	HPCC_C_##id
 #include "netns/hpcc_counters.h"
@@ -19,7 +19,7 @@ enum hpcc_counter {
 };
 
 /**
- * enum hpcc_carrier - what switches fill in
+ * enum hpcc_carrier - the format that switches fill in
  * @HPCC_CARRIER_TCP: the TCP option
  * @HPCC_CARRIER_IOAM: IOAM traces, over IPv6
  * @HPCC_CARRIER_INT: INT-MD, in probes
@@ -37,13 +37,13 @@ enum hpcc_carrier {
 struct hpcc_agreements;
 struct hpcc_table;
 
-/* Of sysctls and routes. */
+/* Maximum values in sysctls and routes. */
 #define HPCC_WHERE_MAX		1
 #define HPCC_CARRIER_MAX	HPCC_CARRIER_CSIG
 
 /**
  * enum hpcc_table_id - tables that netlink changes (table.c)
- * @HPCC_TABLE_LINKS: what is known of links (links.c)
+ * @HPCC_TABLE_LINKS: known links (links.c)
  * @HPCC_TABLE_ROUTES: parameters by the peer's address (policy.c)
  * @HPCC_TABLES: number of tables
  */
@@ -56,17 +56,17 @@ enum hpcc_table_id {
 #define HPCC_CENSUS_SLOTS	16
 
 /**
- * struct hpcc_census - flows that come in by a device (census.c)
+ * struct hpcc_census - count of the flows that arrive by a device (census.c)
  *
- * No lock: LOCAL_OUT of any CPU reads and writes single words. The cmpxchg of @began_us elects
- * who ends a period; a flow that counts meanwhile may be missed once.
+ * No lock: LOCAL_OUT of any CPU reads and writes single words. The CPU whose cmpxchg of @began_us
+ * succeeds ends the period; a flow that another CPU counts meanwhile may be missed once.
  *
- * @began_us: when the period began, tcp_mstamp
- * @epoch: its number
- * @period_us: its length at least
- * @next_period_us: of the next one
- * @last: flows of the one before
- * @now: flows of this one
+ * @began_us: start of the period, tcp_mstamp
+ * @epoch: number of the period
+ * @period_us: minimum length of the period
+ * @next_period_us: minimum length of the next period
+ * @last: flows of the last period
+ * @now: flows of this period so far
  */
 struct hpcc_census {
 	atomic64_t began_us;
@@ -78,32 +78,32 @@ struct hpcc_census {
 };
 
 /**
- * struct hpcc_sysctls - parameters under net/hpcc/, read locklessly
+ * struct hpcc_sysctls - parameters in net/hpcc/, read locklessly
  * @eta_permille: target utilization, 1/1000
  * @max_stage: additive increases before a multiplicative one is allowed
- * @settle: with @max_stage 0, T between two updates of Wc at least
- * @per_rtt: W follows records once in a round trip
- * @hop_records: records of a hop in a T that paths of several hops are measured by at
- *	most; 0: all
+ * @settle: with @max_stage 0, minimum number of T between two updates of Wc
+ * @per_rtt: 1: W changes with Wc, once in a round trip; 0: W follows each record
+ * @hop_records: maximum number of records of a hop in a T that measure the link, on paths of
+ *	several hops; 0: all
  * @n_flows: N, for W_ai = W_init * (1 - eta) / N; 0: what the receiver reports
  * @w_ai_bytes: W_ai; 0 takes it from N
  * @base_rtt_ns: T; 0 takes the connection's minimum RTT
- * @start_rtt_ns: the longest T from a handshake that W_init is sent by before the first ACK
+ * @start_rtt_ns: longest handshake RTT after which the first window is W_init
  * @host_mbps: B of the host, for W_init; 0 takes the egress device's speed
- * @burst_segs: segments of one TSO burst
- * @burst_shift: and cwnd >> burst_shift, if that is less
- * @burst_ns: but not less than the host sends in this time; 0: chosen by T
- * @pace: pace at R; 0: only where ACKs do not clock
- * @slots: records that an option asks for
+ * @burst_segs: maximum number of segments in a TSO burst
+ * @burst_shift: a burst is at most cwnd >> burst_shift
+ * @burst_ns: a burst may take this time at the host's rate, for any @burst_shift; 0: by T
+ * @pace: pace at R; 0: only if ACKs do not clock the data
+ * @slots: number of records that an option requests
  * @sample: requests in a T; 0: with each segment
  * @probes: 0: data carry requests; 1: probes do
- * @where: 1: receivers compute W, for those that agree
+ * @where: 1: receivers compute W, if the peer agrees
  * @carrier: enum hpcc_carrier
  * @ioam_nodes: nodes that a trace has room for, or that may write into an INT stack
- * @int_dscp: marks packets with INT
+ * @int_dscp: DSCP of packets with INT
  * @csig_abw: unit of CSIG's buckets of ABW/C, 1/10000
- * @csig_time: unit of its buckets of times, ns
- * @max_flows: connections with telemetry at most; 0: by the memory of the machine
+ * @csig_time: unit of CSIG's buckets of times, ns
+ * @max_flows: maximum number of connections with telemetry; 0: by the memory of the machine
  * @option_kind: TCP option kind
  * @option_exid: experiment identifier in SYN and SYN-ACK
  */
@@ -139,19 +139,19 @@ struct hpcc_sysctls {
 /**
  * struct hpcc_net - state of one network namespace
  * @sysctls: parameters
- * @sysctl_dir: their registration
+ * @sysctl_dir: registration of @sysctls
  * @counters: counters, indexed by enum hpcc_counter
  * @flows: connections that agreed, by number; written under the xarray's lock, read under
  *	RCU
- * @nr_flows: how many; memory of those that ended is free a grace period later
- * @path_lock: orders who asks for the names of links (identify.c), and the writers of @tables
- * @identify_active: somebody asks; written under @path_lock, read without it by flows that are born
- * @path_until: for how long, jiffies; under @path_lock
+ * @nr_flows: number of flows; the memory of an ended flow is free a grace period later
+ * @path_lock: serializes requests for the names of links (identify.c), and the writers of @tables
+ * @identify_active: names are requested; written under @path_lock, new flows read it unlocked
+ * @path_until: end of the last request for names, jiffies; under @path_lock
  * @path_end: clears @identify_active
  * @tables: by enum hpcc_table_id, NULL: empty; RCU; written under @path_lock
- * @census: flows by the device that they come in by
+ * @census: flows by the device through which they arrive
  * @agreements: notes about handshakes, NULL before the first; RCU (agreement.c)
- * @retired_agreements: what @agreements was, while the namespace goes
+ * @retired_agreements: @agreements, from the exit of the namespace until it can be freed
  */
 struct hpcc_net {
 	struct hpcc_sysctls sysctls;
@@ -159,7 +159,7 @@ struct hpcc_net {
 	struct hpcc_counters counters;
 	struct xarray flows;
 	atomic_t nr_flows;
-	struct mutex path_lock;		/* orders who asks, and who writes tables */
+	struct mutex path_lock;		/* serializes requests for names, and table writers */
 	bool identify_active;
 	unsigned long path_until;
 	struct delayed_work path_end;
@@ -182,11 +182,10 @@ static inline struct hpcc_net *hpcc_pernet(const struct net *net)
 }
 
 /**
- * hpcc_pernet_rcu() - our state in a network namespace, for each packet
+ * hpcc_pernet_rcu() - our state in a network namespace, for the fast path
  * @net: the namespace
  *
- * net_generic() enters an RCU read side of its own, by two calls where kernels are
- * preemptible.
+ * net_generic() enters its own RCU read side, which costs two calls in preemptible kernels.
  *
  * Context: RCU read side.
  */
@@ -196,11 +195,11 @@ static inline struct hpcc_net *hpcc_pernet_rcu(const struct net *net)
 }
 
 /**
- * hpcc_count_rcu() - count something, for each packet
- * @net: network namespace it happened in
- * @what: what
+ * hpcc_count_rcu() - count an event in the fast path
+ * @net: network namespace of the event
+ * @what: counter
  *
- * Context: RCU read side, as netfilter hooks are.
+ * Context: RCU read side, like netfilter hooks.
  */
 static inline void hpcc_count_rcu(const struct net *net, enum hpcc_counter what)
 {
@@ -208,10 +207,10 @@ static inline void hpcc_count_rcu(const struct net *net, enum hpcc_counter what)
 }
 
 /**
- * hpcc_count_add() - count several
- * @net: network namespace it happened in
- * @what: what
- * @n: how many
+ * hpcc_count_add() - count several events
+ * @net: network namespace of the events
+ * @what: counter
+ * @n: number of events
  *
  * Context: any.
  */
@@ -224,9 +223,9 @@ static inline void hpcc_count_add(const struct net *net, enum hpcc_counter what,
 }
 
 /**
- * hpcc_count() - count something
- * @net: network namespace it happened in
- * @what: what
+ * hpcc_count() - count an event
+ * @net: network namespace of the event
+ * @what: counter
  *
  * Context: any.
  */

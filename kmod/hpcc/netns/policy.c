@@ -2,15 +2,15 @@
 /*
  * The table of routes: parameters by the peer's address.
  *
- * A route of the kernel names a congestion control, and has no place for more. So each network
- * namespace has a short table of prefixes, that says of net.hpcc.where and net.hpcc.carrier what
- * they are for a peer. The longest prefix wins; what it leaves open, and peers without one, the
- * sysctls decide.
+ * A kernel route can name a congestion control, but has no field for other parameters. So each
+ * network namespace has a short table of prefixes. An entry sets net.hpcc.where, net.hpcc.carrier
+ * or both for the peers in a prefix. The longest prefix applies. The sysctls apply to peers without
+ * a prefix, and to a parameter that the entry does not set.
  *
- * A connection asks in its SYN or SYN-ACK, and when it is established: no packet does after that.
- * So the table (table.c) has the longest prefixes first, and who asks goes through it.
+ * A connection reads the table at its SYN or SYN-ACK, and when it is established. No later packet
+ * reads it. So a linear search is enough: the table (table.c) has the longest prefixes first.
  *
- * IPv4 addresses are their mapped IPv6 form, as in all of this module.
+ * IPv4 addresses are IPv4-mapped IPv6 addresses, as in all of this module.
  */
 #include <net/ipv6.h>
 #include <hpcc/compat.h>
@@ -19,20 +19,20 @@
 #include "netns/policy.h"
 #include "netns/table.h"
 
-/* Bounds how long those who ask take. */
+/* Bounds the time of a search. */
 #define HPCC_ROUTES_MAX	200
 
 #define HPCC_MAPPED_LEN	96
 
-/* The sysctl decides. */
+/* The route does not set the parameter: the sysctl applies. */
 #define HPCC_ROUTE_OPEN	-1
 
 /**
  * struct hpcc_route - a route
- * @prefix: no bit behind @len is set
- * @len: bits of @prefix that count
- * @where: as the sysctl, or HPCC_ROUTE_OPEN
- * @carrier: the same
+ * @prefix: all bits after the first @len are 0
+ * @len: length of @prefix in bits
+ * @where: value as in the sysctl, or HPCC_ROUTE_OPEN
+ * @carrier: value as in the sysctl, or HPCC_ROUTE_OPEN
  */
 struct hpcc_route {
 	struct in6_addr prefix;
@@ -42,7 +42,7 @@ struct hpcc_route {
 };
 
 /**
- * hpcc_peer_policy_for() - what connections with an address are to do
+ * hpcc_peer_policy_for() - parameters of connections with an address
  * @net: network namespace
  * @peer: the address
  *
@@ -76,7 +76,7 @@ struct hpcc_peer_policy hpcc_peer_policy_for(const struct net *net, const struct
 }
 
 /**
- * hpcc_peer_policy_of() - what a connection is to do, by the address of its peer
+ * hpcc_peer_policy_of() - parameters of a connection, by the address of its peer
  * @sk: full or request socket
  *
  * Context: any.
@@ -92,9 +92,9 @@ struct hpcc_peer_policy hpcc_peer_policy_of(const struct sock *sk)
 /* ---- Netlink ------------------------------------------------------------------------ */
 
 /**
- * hpcc_addr_validate() - check an address, of IPv4 or IPv6
- * @attr: its attribute
- * @extack: says what is wrong
+ * hpcc_addr_validate() - check an IPv4 or IPv6 address
+ * @attr: attribute with the address
+ * @extack: for the error message
  */
 int hpcc_addr_validate(const struct nlattr *attr, struct netlink_ext_ack *extack)
 {

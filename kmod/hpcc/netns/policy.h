@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* What differs by the peer's address (policy.c). */
+/* Parameters that depend on the peer's address (policy.c). */
 #ifndef _HPCC_NETNS_POLICY_H
 #define _HPCC_NETNS_POLICY_H
 
@@ -8,9 +8,9 @@
 #include "netns/net.h"
 
 /**
- * struct hpcc_peer_policy - what a connection is to do
- * @where: as of struct hpcc_sysctls
- * @carrier: as of struct hpcc_sysctls
+ * struct hpcc_peer_policy - parameters of a connection
+ * @where: as in struct hpcc_sysctls
+ * @carrier: as in struct hpcc_sysctls
  */
 struct hpcc_peer_policy {
 	u8 where;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Tables of a network namespace that netlink reads and changes: links.c and policy.c say what an
- * entry is.
+ * Tables of a network namespace that netlink reads and changes. links.c and policy.c define the
+ * entries.
  *
- * A table is a sorted array. A request makes a new array and publishes it, or changes nothing:
- * readers, which hold the RCU read lock only, see all of a request or nothing of it. An entry takes
- * its own size and no more, so the maximum number of entries bounds the memory of a namespace.
+ * A table is a sorted array. A request publishes a new array, or changes nothing. Readers hold only
+ * the RCU read lock, and see all changes of a request or none. An entry takes no memory beyond its
+ * own size, so the maximum number of entries bounds the memory of a namespace.
  */
 #include <linux/slab.h>
 #include <linux/sort.h>
@@ -48,7 +48,7 @@ static int hpcc_table_parse(const struct hpcc_table_type *type, void *entry,
 	       type->parse(entry, attrs, del, extack);
 }
 
-/* Refuse a key that a request has twice: the entries may have different values. */
+/* Reject a request with the same key twice: the entries may have different values. */
 static int hpcc_table_sort(const struct hpcc_table_type *type, struct hpcc_table *table,
 			   struct netlink_ext_ack *extack)
 {
@@ -98,8 +98,8 @@ static struct hpcc_table *hpcc_table_of_request(const struct hpcc_table_type *ty
 	return ERR_PTR(err);
 }
 
-/* Merge @change into @old, or take it away (@del), and write the result to @to, if there is one.
- * Return: the number of entries, or -ENOENT.
+/* Merge @change into @old, or remove its entries from @old (@del). Write the result to @to, if not
+ * NULL. Return: the number of entries, or -ENOENT.
  */
 static int hpcc_table_merge(const struct hpcc_table_type *type, const struct hpcc_table *old,
 			    const struct hpcc_table *change, bool del, struct hpcc_table *to)
@@ -125,7 +125,7 @@ static int hpcc_table_merge(const struct hpcc_table_type *type, const struct hpc
 	return n;
 }
 
-/* The table after a request; NULL: it is empty. */
+/* The table after a request; NULL if it is empty. */
 static struct hpcc_table *hpcc_table_after(const struct hpcc_table_type *type,
 					   const struct hpcc_table *old,
 					   const struct hpcc_table *change, bool del,
@@ -148,8 +148,8 @@ static struct hpcc_table *hpcc_table_after(const struct hpcc_table_type *type,
 	return new;
 }
 
-/* Free a table that readers may still use. Large ones do not queue up for RCU: whoever sends many
- * requests waits instead.
+/* Free a table that readers may still use. Wait for the grace period of a large one, so that many
+ * requests do not fill memory with tables that wait for RCU.
  */
 static void hpcc_table_retire(const struct hpcc_table_type *type, struct hpcc_table *old)
 {
@@ -162,11 +162,11 @@ static void hpcc_table_retire(const struct hpcc_table_type *type, struct hpcc_ta
 }
 
 /**
- * hpcc_nl_set_table() - HPCC_CMD_LINK_SET, HPCC_CMD_LINK_DEL, and the same of routes
+ * hpcc_nl_set_table() - handle HPCC_CMD_LINK_SET, _LINK_DEL, _ROUTE_SET and _ROUTE_DEL
  * @skb: the request
- * @info: its parts
+ * @info: the parsed request
  *
- * Return: 0, or an error, and then nothing has changed.
+ * Return: 0 or a negative error. An error leaves the table unchanged.
  */
 int hpcc_nl_set_table(struct sk_buff *skb, struct genl_info *info)
 {
@@ -197,7 +197,7 @@ int hpcc_nl_set_table(struct sk_buff *skb, struct genl_info *info)
 	return PTR_ERR_OR_ZERO(new);
 }
 
-/* Of requests that change a table; hpcc_table_type.policy is of what an entry has. */
+/* Policies of requests that change a table; hpcc_table_type.policy is that of an entry. */
 const struct nla_policy hpcc_links_policy[HPCC_A_TABLE_LINK + 1] = {
 	[HPCC_A_TABLE_REPLACE]	= { .type = NLA_FLAG },
 	[HPCC_A_TABLE_LINK]	= { .type = NLA_NESTED },
@@ -225,13 +225,13 @@ static int hpcc_put_entry(struct sk_buff *skb, const struct hpcc_table_type *typ
 
 /**
  * hpcc_nl_dump_table() - HPCC_CMD_LINK_GET, HPCC_CMD_ROUTE_GET
- * @skb: gets a message with as many entries as it has room for
- * @cb: the request; args[0]: there was a part of the answer, args[1] on: its last entry
+ * @skb: gets a message with as many entries as fit
+ * @cb: the request; args[0]: a part of the answer was sent, args[1] on: its last entry
  *
- * Each part continues behind the key of the last entry, so that the answer has each entry that
- * nobody deletes once, also if the table changes meanwhile.
+ * Each part continues after the key of the last entry. So each entry that exists during the whole
+ * dump appears exactly once, even if the table changes meanwhile.
  *
- * Return: bytes of the part; 0: there are no more.
+ * Return: bytes of this part; 0: the answer is complete.
  */
 int hpcc_nl_dump_table(struct sk_buff *skb, struct netlink_callback *cb)
 {
@@ -266,7 +266,7 @@ int hpcc_nl_dump_table(struct sk_buff *skb, struct netlink_callback *cb)
 
 /**
  * hpcc_tables_free() - free all tables
- * @hn: our state in a namespace that goes, in which nobody changes them any more
+ * @hn: our state in a namespace that exits; there are no writers any more
  */
 void hpcc_tables_free(struct hpcc_net *hn)
 {

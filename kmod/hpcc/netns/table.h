@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Tables of a network namespace that netlink changes (table.c): links.c and policy.c. */
+/* Tables that netlink changes (table.c), in links.c and policy.c. */
 #ifndef _HPCC_NETNS_TABLE_H
 #define _HPCC_NETNS_TABLE_H
 
@@ -9,10 +9,10 @@
 #include "netns/net.h"
 
 /**
- * struct hpcc_table - a table of a network namespace; constant once readers see it
- * @rcu: frees it
- * @nr: entries, at least one
- * @entries: the entries, in the order of struct hpcc_table_type.cmp, no two of them equal
+ * struct hpcc_table - a table of a network namespace; constant once it is published
+ * @rcu: for kfree_rcu()
+ * @nr: number of entries, at least one
+ * @entries: sorted by struct hpcc_table_type.cmp, all different
  */
 struct hpcc_table {
 	struct rcu_head rcu;
@@ -21,17 +21,17 @@ struct hpcc_table {
 };
 
 /**
- * struct hpcc_table_type - what the entries of a table are
- * @id: which table of a namespace
- * @max: entries that a table may have
+ * struct hpcc_table_type - type of the entries of a table
+ * @id: index of the table in struct hpcc_net
+ * @max: maximum number of entries
  * @size: bytes of an entry
  * @nest: the attribute of a message that holds an entry
- * @key_max: the last attribute of an entry's key; the attributes behind it are its values
- * @attr_max: the last attribute of an entry
- * @policy: of these attributes
- * @cmp: compare the keys of two entries, as memcmp()
- * @parse: fill in an entry, whose bytes are 0, from its attributes
- * @put: the reverse
+ * @key_max: last attribute of an entry's key; the attributes after it are values
+ * @attr_max: last attribute of an entry
+ * @policy: policy for the attributes of an entry
+ * @cmp: compare the keys of two entries, like memcmp()
+ * @parse: fill in a zeroed entry from its attributes
+ * @put: write the attributes of an entry into a message
  */
 struct hpcc_table_type {
 	enum hpcc_table_id id;
@@ -47,7 +47,7 @@ struct hpcc_table_type {
 	int (*put)(struct sk_buff *skb, const void *entry);
 };
 
-/* Messages with entries are of this family, which the room observe/ defines (netlink.c). */
+/* The family of the messages with entries; observe/netlink.c defines it. */
 extern struct genl_family hpcc_family;
 
 extern const struct hpcc_table_type hpcc_links;
