@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Outgoing segments in LOCAL_OUT: what they have room for, and how they grow.
+ * Outgoing segments in LOCAL_OUT: the room for options, and how to add options.
  */
 #include <linux/ip.h>
 #include <linux/ipv6.h>
@@ -20,8 +20,8 @@
 
 #define HPCC_TCPOPT_MPTCP	30
 
-/* Whether a SACK option of @len bytes reports a duplicate of what the segment acknowledges, from
- * within the last window. TCP reports older ones, too, which anybody may have sent.
+/* Whether a SACK option of @len bytes reports a duplicate of data that the segment acknowledges,
+ * at most one window back. TCP also reports older duplicates, but anybody may have sent those.
  */
 static bool hpcc_is_dsack(const struct hpcc_segment *seg, const u8 *opt, u32 len)
 {
@@ -34,9 +34,9 @@ static bool hpcc_is_dsack(const struct hpcc_segment *seg, const u8 *opt, u32 len
 }
 
 /**
- * hpcc_segment_presence() - what the options already there mean for ours
+ * hpcc_segment_presence() - whether the options of a segment allow ours
  * @seg: the segment
- * @kind: TCP option kind; HPCC_TCPOPT_EOL: any may be there
+ * @kind: TCP option kind that must be absent; HPCC_TCPOPT_EOL: none
  *
  * Return: enum hpcc_presence.
  */
@@ -66,8 +66,8 @@ enum hpcc_presence hpcc_segment_presence(const struct hpcc_segment *seg, u8 kind
 	return HPCC_ABSENT;
 }
 
-/* Whether the IP header states the packet's length. Super-packets above 64 KB do not:
- * TCP makes them where BIG TCP is on, and of two segments where the MTU is near 64 KB.
+/* Whether the IP header states the packet's length. In super-packets above 64 KB it does not:
+ * TCP creates them with BIG TCP, and also from two segments if the MTU is near 64 KB.
  */
 static bool hpcc_length_stated(const struct sk_buff *skb, u8 family)
 {
@@ -79,8 +79,8 @@ static bool hpcc_length_stated(const struct sk_buff *skb, u8 family)
  * @seg: the segment
  * @sk: its socket or request
  *
- * In the length fields, and in the MTU. On its first way through LOCAL_OUT a segment of a VRF has
- * the VRF device for a route; the socket knows the real one.
+ * The length fields and the MTU are the limits. On its first pass through LOCAL_OUT a segment of a
+ * VRF has the VRF device as its route; the socket has the real route.
  *
  * Return: bytes.
  */
@@ -130,9 +130,9 @@ u32 hpcc_segment_room(const struct hpcc_segment *seg, const struct sock *sk)
  * @seg: the segment
  * @what: counter
  *
- * Only on its first pass. On the second pass of a VRF the output device and the route's
- * device are the same slave of the VRF. They are the same for link-local destinations as
- * well, whose segments pass once.
+ * Only the first pass counts. On the second pass of a VRF, output device and route device are the
+ * same slave of the VRF. They are also the same for link-local destinations, but those segments
+ * pass only once.
  */
 void hpcc_segment_no_room(const struct hpcc_segment *seg, enum hpcc_counter what)
 {
@@ -150,11 +150,11 @@ void hpcc_segment_no_room(const struct hpcc_segment *seg, enum hpcc_counter what
 }
 
 /**
- * hpcc_segment_checksum() - correct the checksum of a segment that grew
+ * hpcc_segment_checksum() - update the checksum of a segment that grew
  * @seg: the segment
- * @n: by how many bytes
+ * @n: number of bytes added
  *
- * It is the sum over the pseudo header, in which only the length changes.
+ * th->check is the sum over the pseudo header, in which only the length changes.
  */
 void hpcc_segment_checksum(const struct hpcc_segment *seg, u32 n)
 {
@@ -167,9 +167,9 @@ void hpcc_segment_checksum(const struct hpcc_segment *seg, u32 n)
 	th->check = ~csum_fold(sum);
 }
 
-/* Have the jumbo payload option say how long an IPv6 packet is, if that comes first:
- * kernels before 7.0 put it in front of all other headers of a super-packet. Hop-by-hop
- * options of the socket (IPV6_HOPOPTS) stay as they are.
+/* Update the jumbo payload option of an IPv6 packet, if it is the first option after the IPv6
+ * header: kernels before 7.0 put it in front of all other headers of a super-packet. Hop-by-hop
+ * options of the socket (IPV6_HOPOPTS) do not change.
  */
 static void hpcc_set_jumbo_length(struct sk_buff *skb)
 {
@@ -182,11 +182,11 @@ static void hpcc_set_jumbo_length(struct sk_buff *skb)
 }
 
 /**
- * hpcc_set_ip_length() - have the IP header say how long a packet is now
+ * hpcc_set_ip_length() - write the packet's new length into the IP header
  * @skb: the packet, data at its IP header
  * @family: NFPROTO_IPV4 or NFPROTO_IPV6
  *
- * The IPv4 checksum is corrected. A packet that stated no length states none now.
+ * Updates the IPv4 checksum. If the IP header states no length, it still states none afterwards.
  */
 void hpcc_set_ip_length(struct sk_buff *skb, u8 family)
 {
@@ -206,13 +206,13 @@ void hpcc_set_ip_length(struct sk_buff *skb, u8 family)
 }
 
 /**
- * hpcc_segment_open() - make room for option bytes behind those that are there
+ * hpcc_segment_open() - make room for option bytes after the existing options
  * @seg: the segment
- * @n: how many bytes, a multiple of 4, at most hpcc_segment_room()
+ * @n: number of bytes, a multiple of 4, at most hpcc_segment_room()
  *
- * The caller writes them and then calls hpcc_segment_close().
+ * The caller writes the bytes and then calls hpcc_segment_close().
  *
- * Return: where to write them, or NULL where there is no memory.
+ * Return: where to write the bytes, or NULL if there is no memory.
  */
 u8 *hpcc_segment_open(struct hpcc_segment *seg, u32 n)
 {
@@ -231,9 +231,9 @@ u8 *hpcc_segment_open(struct hpcc_segment *seg, u32 n)
 }
 
 /**
- * hpcc_segment_close() - have the TCP header cover the new options
+ * hpcc_segment_close() - extend the TCP header over the new options
  * @seg: the segment
- * @n: as for hpcc_segment_open()
+ * @n: as in hpcc_segment_open()
  */
 void hpcc_segment_close(struct hpcc_segment *seg, u32 n)
 {

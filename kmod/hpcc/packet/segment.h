@@ -17,7 +17,7 @@ struct hpcc_flow;
 /**
  * struct hpcc_segment - an outgoing segment under inspection
  * @skb: the segment, data at its IP header
- * @state: where the hook is
+ * @state: netfilter's state of the hook call
  * @thoff: offset of its TCP header
  * @thlen: length of its TCP header
  */
@@ -29,7 +29,7 @@ struct hpcc_segment {
 };
 
 /**
- * hpcc_segment_th() - its TCP header
+ * hpcc_segment_th() - TCP header of a segment
  * @seg: the segment
  *
  * Return: the header.
@@ -40,7 +40,7 @@ static inline struct tcphdr *hpcc_segment_th(const struct hpcc_segment *seg)
 }
 
 /**
- * hpcc_segment_end() - the sequence number behind its data
+ * hpcc_segment_end() - sequence number after the segment's data
  * @seg: the segment
  */
 static inline u32 hpcc_segment_end(const struct hpcc_segment *seg)
@@ -49,7 +49,7 @@ static inline u32 hpcc_segment_end(const struct hpcc_segment *seg)
 }
 
 /**
- * hpcc_is_pure() - whether it has no data
+ * hpcc_is_pure() - whether a segment has no data
  * @seg: the segment
  */
 static inline bool hpcc_is_pure(const struct hpcc_segment *seg)
@@ -57,14 +57,14 @@ static inline bool hpcc_is_pure(const struct hpcc_segment *seg)
 	return seg->skb->len == seg->thoff + seg->thlen;
 }
 
-/* The two experimental kinds of RFC 4727: the default one, and this. */
+/* RFC 4727 has two experimental kinds: HPCC_OPT_KIND_DEFAULT and this one. */
 #define HPCC_OPT_KIND_OTHER	254
 
 /**
  * enum hpcc_presence - whether a segment's options allow ours
- * @HPCC_ABSENT: ours may be added
- * @HPCC_PRESENT: one of our kind is there
- * @HPCC_INCOMPATIBLE: one that signs or owns the space is there
+ * @HPCC_ABSENT: our option may be added
+ * @HPCC_PRESENT: an option of our kind is present
+ * @HPCC_INCOMPATIBLE: an option that signs the header or owns the option space is present
  * @HPCC_DUPLICATE: a DSACK reports data that the segment acknowledges: mute.c
  */
 enum hpcc_presence {
@@ -86,14 +86,14 @@ void hpcc_set_ip_length(struct sk_buff *skb, u8 family);
 /**
  * struct hpcc_arrival - an incoming segment under inspection
  * @skb: the segment, data at its IP header
- * @state: where the hook is
- * @th: its TCP header
- * @opts: its options
- * @optlen: their length
- * @thoff: offset of its TCP header
- * @carrier: what tells of hops; HPCC_CARRIER_TCP: the option, or IOAM where there is a trace
- * @stack: with any other, a copy of it
- * @stack_len: length of that
+ * @state: netfilter's state of the hook call
+ * @th: TCP header of the segment
+ * @opts: TCP options
+ * @optlen: length of @opts
+ * @thoff: offset of the TCP header
+ * @carrier: carrier of the telemetry; HPCC_CARRIER_TCP: the option, or IOAM if there is a trace
+ * @stack: copy of the stack of any other carrier
+ * @stack_len: length of @stack
  */
 struct hpcc_arrival {
 	struct sk_buff *skb;
