@@ -1,21 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Who the links of a path are, while somebody wants to know.
+ * Names of the links of a path (switch_ID, port_ID, B), while they are requested.
  *
- * The law needs no names: a record has a tag that tells one link from another. Names come in
- * the answers to IDENTIFY, each of which takes the place of a FORWARD. So IDENTIFY is sent, and
- * the answers are kept, only for HPCC_PATHS_ASK_S seconds after somebody with rights in the
- * connection's network namespace asked by netlink:
+ * The window law needs no names: the tag in a record distinguishes links. Answers to IDENTIFY bring
+ * names, and each IDENTIFY takes the place of a FORWARD. So flows send IDENTIFY and keep the
+ * answers only for HPCC_PATHS_ASK_S seconds after a netlink request from a process with
+ * CAP_NET_ADMIN in the network namespace:
  *
- *	the first request		each flow, and each that is born from then on, gets a
- *					struct hpcc_path
- *	telemetry begins, path changes	all its links are asked (hpcc_path_ask())
- *	path gets longer or shorter	those without a name are asked (hpcc_path_resize())
- *	nobody has asked for so long	it is freed
+ *	first netlink request		each flow gets a struct hpcc_path, and so does each new flow
+ *	telemetry begins, path changes	request the names of all links (hpcc_path_ask())
+ *	path gets longer or shorter	request the missing names (hpcc_path_resize())
+ *	no more netlink requests	free each struct hpcc_path
  *
- * hpcc_net.path_lock orders requests and their end. hpcc_flow.path is written under
- * hpcc_flow.lock, and read under RCU. A flow without one, for want of memory, has a path that
- * nobody knows.
+ * hpcc_net.path_lock serializes netlink requests and their end. hpcc_flow.path is written under
+ * hpcc_flow.lock, and read under RCU. If there is no memory for it, the flow's links have no
+ * names.
  */
 #include <linux/jiffies.h>
 #include <linux/sched.h>
@@ -26,15 +25,15 @@
 #include "netns/net.h"
 #include "telemetry/identify.h"
 
-/* IDENTIFY for each option's worth of hops: twice, as one may be lost. Then, for
- * each hop that did not answer, some more; a switch may not know the answer.
+/* Send IDENTIFY twice for each range of hops that one option covers, as one may be lost. After
+ * that, send some more for links without an answer; a switch may not support IDENTIFY.
  */
 static const u8 hpcc_identify_tries = 2;
 static const u8 hpcc_identify_again = 64;
 
 /* ---- One flow ---------------------------------------------------------- */
 
-/* Ask the links of a path of @hops hops, and forget those from @known on. */
+/* Clear the names from hop @known + 1 on, and request those of a path of @hops hops. */
 static void hpcc_path_set(const struct hpcc_flow *flow, struct hpcc_path *path,
 			  u32 known, u32 hops)
 {
@@ -46,13 +45,13 @@ static void hpcc_path_set(const struct hpcc_flow *flow, struct hpcc_path *path,
 	WRITE_ONCE(path->again, hops ? hpcc_identify_again : 0);
 }
 
-/* Ask all links, and forget what they said. */
+/* Clear all names, and start to request them. */
 static void hpcc_path_begin(const struct hpcc_flow *flow, struct hpcc_path *path)
 {
 	hpcc_path_set(flow, path, 0, READ_ONCE(flow->hops));
 }
 
-/* Give @flow a path, if it has none and somebody still asks. */
+/* Give @flow a path, if it has none and names are still requested. */
 static void hpcc_path_attach(struct hpcc_net *hn, struct hpcc_flow *flow, gfp_t gfp)
 {
 	struct hpcc_path *path;
@@ -63,7 +62,7 @@ static void hpcc_path_attach(struct hpcc_net *hn, struct hpcc_flow *flow, gfp_t 
 	spin_lock_bh(&flow->lock);
 	if (READ_ONCE(hn->identify_active) && !rcu_access_pointer(flow->path)) {
 		rcu_assign_pointer(flow->path, path);
-		/* If telemetry begins now, hpcc_path_ask() may not have seen it. */
+			/* If telemetry begins now, hpcc_path_ask() may have missed this path. */
 		hpcc_path_begin(flow, path);
 		WRITE_ONCE(flow->identify_active, true);
 		path = NULL;
@@ -86,7 +85,7 @@ static void hpcc_path_detach(struct hpcc_net *hn, struct hpcc_flow *flow)
 }
 
 /**
- * hpcc_path_flow_added() - a flow is in its namespace's array from now on
+ * hpcc_path_flow_added() - a flow was added to its namespace's array
  * @net: network namespace
  * @flow: the flow
  *
@@ -96,15 +95,15 @@ void hpcc_path_flow_added(struct net *net, struct hpcc_flow *flow)
 {
 	struct hpcc_net *hn = hpcc_pernet(net);
 
-	/* Either this sees the request, or the request sees the flow: hpcc_paths_ask(). */
+		/* Either this CPU sees the request, or hpcc_paths_ask() sees the flow. */
 	smp_mb();
 	if (READ_ONCE(hn->identify_active))
 		hpcc_path_attach(hn, flow, GFP_ATOMIC);
 }
 
 /**
- * hpcc_path_ask() - ask who the links are, if somebody wants to know
- * @flow: a flow, whose telemetry begins or whose path has changed
+ * hpcc_path_ask() - request the names of all links, if netlink requests them
+ * @flow: a flow whose telemetry begins or whose path has changed
  */
 void hpcc_path_ask(struct hpcc_flow *flow)
 {
@@ -120,9 +119,9 @@ void hpcc_path_ask(struct hpcc_flow *flow)
 /**
  * hpcc_path_resize() - a path got longer or shorter
  * @flow: its flow
- * @hops: hops of the path now
+ * @hops: new number of hops
  *
- * Forget the links behind its end, and ask for those that are new.
+ * Clear the names after the new end of the path, and request the missing ones.
  *
  * Context: LOCAL_IN.
  */
@@ -135,7 +134,7 @@ void hpcc_path_resize(struct hpcc_flow *flow, u32 hops)
 }
 
 /**
- * hpcc_path_in() - take in what the links of a path said of themselves
+ * hpcc_path_in() - store the names in an answer to IDENTIFY
  * @flow: a flow
  * @opt: head of the option
  * @records: its records, all of which fit (hpcc_opt_misfits())
@@ -156,7 +155,7 @@ void hpcc_path_in(struct hpcc_flow *flow, const struct hpcc_opt *opt,
 
 /* ---- All flows of a namespace ------------------------------------------ */
 
-/* For how many seconds one request has links asked. */
+/* Number of seconds for which flows send IDENTIFY after a netlink request. */
 #define HPCC_PATHS_ASK_S	10
 
 static void hpcc_paths_each(struct hpcc_net *hn,
@@ -184,7 +183,7 @@ static void hpcc_path_attach_now(struct hpcc_net *hn, struct hpcc_flow *flow)
 }
 
 /**
- * hpcc_paths_ask() - ask who the links of all paths are, for HPCC_PATHS_ASK_S seconds from now on
+ * hpcc_paths_ask() - request the names of all links, for HPCC_PATHS_ASK_S seconds
  * @net: network namespace
  *
  * Context: sleeps.
@@ -201,8 +200,8 @@ void hpcc_paths_ask(struct net *net)
 	mutex_unlock(&hn->path_lock);
 }
 
-/* HPCC_PATHS_ASK_S after a request: stop asking, or wait for the end of a later request. It goes
- * through all flows, so it runs where it does not keep other work of a CPU waiting.
+/* HPCC_PATHS_ASK_S after a request: end it, or reschedule if there was a later request. The work
+ * visits all flows, so it runs on an unbound workqueue, where it delays no other work of its CPU.
  */
 static void hpcc_paths_end(struct work_struct *work)
 {
@@ -219,7 +218,7 @@ static void hpcc_paths_end(struct work_struct *work)
 }
 
 /**
- * hpcc_paths_init() - nobody asks yet
+ * hpcc_paths_init() - prepare a namespace for requests for names
  * @hn: state of a network namespace
  */
 void hpcc_paths_init(struct hpcc_net *hn)
@@ -229,7 +228,7 @@ void hpcc_paths_init(struct hpcc_net *hn)
 }
 
 /**
- * hpcc_paths_exit() - nobody can ask any more
+ * hpcc_paths_exit() - cancel the work that ends requests for names
  * @hn: state of a network namespace
  *
  * Context: sleeps.

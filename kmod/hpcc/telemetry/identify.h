@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Which links the path of a connection has (identify.c). */
+/* Names of the links of a connection's path (identify.c). */
 #ifndef _HPCC_TELEMETRY_IDENTIFY_H
 #define _HPCC_TELEMETRY_IDENTIFY_H
 
@@ -8,16 +8,16 @@
 #include "flow/flow.h"
 
 /**
- * struct hpcc_path - what the links of a path said of themselves, and what is left to ask
+ * struct hpcc_path - names of the links of a path, and pending IDENTIFY segments
  *
- * With READ_ONCE() and WRITE_ONCE() and no lock, as all that the hooks share:
+ * The hooks and ack.c access these with READ_ONCE() and WRITE_ONCE(), without a lock:
  *
- * @turn: counts requests, for IDENTIFY among them
- * @left: IDENTIFY segments still to be sent, whatever is known
- * @again: and after these, as long as a link has not answered
- * @identity: links by hop - 1, identity records
+ * @turn: counts requests, both FORWARD and IDENTIFY
+ * @left: IDENTIFY segments still to send for all links
+ * @again: IDENTIFY segments to send after these, while a link has not answered
+ * @identity: identity records by hop - 1
  *
- * @rcu: frees it
+ * @rcu: for kfree_rcu()
  */
 struct hpcc_path {
 	u32 turn;
@@ -28,7 +28,7 @@ struct hpcc_path {
 };
 
 /**
- * hpcc_identify_due() - whether each segment is to ask, so that the links' names come soon
+ * hpcc_identify_due() - whether each segment should carry a request, so that names arrive soon
  * @flow: a flow
  *
  * Context: RCU read side.

@@ -8,20 +8,19 @@
  *	hpcc_flow.echo, LOCAL_OUT	-> our echo
  *	hpcc_flow.echo, socket lock	-> the algorithm that computes the peer's W (receiver.c)
  *
- * A load record is 8 bytes on the wire, so it moves as one word, which no lock has to
- * cover: who writes stores the newest one, who reads takes it out with xchg(). 0 is an empty
- * word.
+ * A load record has 8 bytes on the wire, so it moves as one word and needs no lock. Writers store
+ * the newest record; readers take it with xchg(). 0 is an empty word.
  *
- * In the mailbox the word's place tells the hop, so that its 4 bits are free for the scale of
- * the unit: scale modulo 15, plus 1. hpcc_flow.scales never has two scales of one remainder.
+ * In the mailbox the index of a word is its hop. So the 4 bits of the hop hold the scale of the
+ * unit: scale modulo 15, plus 1. All scales in hpcc_flow.scales differ modulo 15.
  *
- * A quiet hop is a word, too, whose first 4 bits are 0, so a newer record takes its place as it
- * takes its. In an echo one record has the map of all of them (uapi/linux/hpcc.h), and each
- * waits as the map that has it alone.
+ * A quiet mark is a word whose first 4 bits are 0. A newer record replaces a quiet mark, and a
+ * newer quiet mark replaces a record. An echo has one record with the map of all quiet hops
+ * (uapi/linux/hpcc.h); until then each quiet mark is stored as a map with its own hop only.
  *
- * Words that wait for an echo are as they came. All of them have one scale, that of
- * hpcc_flow.echo_head; a request with another one empties them first. Two CPUs that run
- * LOCAL_IN for one flow at once may mix words of two heads: then one sample is wrong.
+ * Words for an echo are stored unchanged. All of them have the same scale, in
+ * hpcc_flow.echo_head; a request with another scale clears them first. If two CPUs run LOCAL_IN for
+ * one flow at once, words of two heads may mix: then one sample is wrong.
  */
 #include <linux/slab.h>
 #include <net/tcp.h>
@@ -30,7 +29,7 @@
 #include "telemetry/identify.h"
 #include "telemetry/mailbox.h"
 
-/* Counters that wrap after 128 T tell nothing about an interval beyond half
+/* Counters wrap after 128 T, so they are ambiguous over an interval of more than half
  * of that.
  */
 static const u32 hpcc_base_age_T = 64;
@@ -40,18 +39,18 @@ static const u32 hpcc_base_age_T = 64;
 #define HPCC_WORD_TS_SHIFT	32
 #define HPCC_WORD_HOP_MASK	(0xfULL << HPCC_WORD_HOP_SHIFT)
 #define HPCC_WORD_MAP_SHIFT	45
-/* In the mailbox, where all records have a scale. */
+/* A quiet mark in the mailbox. Records there contain a scale, so no record has this value. */
 #define HPCC_WORD_QUIET		1ULL
 
 /* ---- From LOCAL_IN to the algorithm -------------------------------------- */
 
 /**
- * hpcc_set_scale() - let requests have another scale from now on
+ * hpcc_set_scale() - use another scale in requests from now on
  * @flow: a flow, under its socket's lock
  * @scale: the scale
  *
- * Echoes of the scales before it are accepted as well, but for one that the mailbox would
- * take for @scale: then what waits there is void.
+ * Echoes of earlier scales are still accepted. The exception is a scale that is equal to @scale
+ * modulo 15: it is removed, and the mailbox is cleared.
  */
 void hpcc_set_scale(struct hpcc_flow *flow, u8 scale)
 {
@@ -69,7 +68,7 @@ void hpcc_set_scale(struct hpcc_flow *flow, u8 scale)
 	WRITE_ONCE(flow->scale, scale);
 }
 
-/* The scale of a word in the mailbox; beyond HPCC_SCALE_MAX: T changed meanwhile. */
+/* The scale of a word in the mailbox; above HPCC_SCALE_MAX if T has changed since. */
 static u32 hpcc_word_scale(const struct hpcc_flow *flow, u64 word)
 {
 	u32 scale = (word >> HPCC_WORD_HOP_SHIFT) - 1;
@@ -79,9 +78,9 @@ static u32 hpcc_word_scale(const struct hpcc_flow *flow, u64 word)
 	return scale;
 }
 
-/* Whether a record comes too soon after the hop's last one. Between neighbours
- * d(tx)/d(ts) tells how packets bunch, not how loaded a link is; and the
- * maximum over several links takes the worst of that noise for load.
+/* Whether a record comes too soon after the hop's last one. Over short intervals d(tx)/d(ts) shows
+ * how packets bunch, not how loaded a link is. The maximum over several links would then select the
+ * largest error.
  */
 static bool hpcc_too_soon(const struct hpcc_intake *in, u64 dts_ns)
 {
@@ -89,12 +88,12 @@ static bool hpcc_too_soon(const struct hpcc_intake *in, u64 dts_ns)
 	       dts_ns * in->hop_records < in->params->T;
 }
 
-/* Whether the hop's last record is too old to go on from, next to @r of the same link and
+/* Whether the hop's last record is too old as a baseline for @r, a record of the same link in units
  * of 2^@scale ns.
  *
- * Where packets wait on their way back (a virtual machine that stands still), the
- * counter may have wrapped since, so that a newer record looks older. We accept "older"
- * only if both segments were sent within the span.
+ * If packets were delayed on their way back (for example, a virtual machine was stopped), the
+ * counter may have wrapped since, so that a newer record looks older. So @r counts as older only if
+ * both segments were sent within the span.
  */
 static bool hpcc_base_void(const struct hpcc_intake *in, u32 i,
 			   const struct hpcc_record *r, u32 scale)
@@ -111,19 +110,19 @@ static bool hpcc_base_void(const struct hpcc_intake *in, u32 i,
 	       span_ns + (u64)in->rtt_us * NSEC_PER_USEC;
 }
 
-/* Turn a record into a sample: unwrap the counters next to those that the
- * algorithm holds for the hop, in units, then convert to ns. What it ignored
- * leaves no trace here.
+/* Turn a record into a sample: unwrap the counters relative to the hop's last ones in the
+ * algorithm, in units, then convert to ns. A record that the algorithm ignored does not change the
+ * last counters.
  *
- * Return: false where the record is a copy of the last one, as a TSO burst
- * makes of its header, or comes too soon after it. A copy stays one however old
- * the baseline is: who repeats the same record for ever tells nothing.
+ * Return: false if the record is a copy of the last one (a TSO burst copies its header), or comes
+ * too soon after it. A copy is rejected even if the baseline is old: endless repetition of one
+ * record is not telemetry.
  */
 static bool hpcc_sample(struct hpcc_intake *in, u32 i, const struct hpcc_record *r, u32 scale,
 			struct hpcc_sample *s)
 {
 	struct hpcc_link *link = &in->algo->L[i];
-	/* High enough to count back from. */
+	/* Large enough to subtract a wrap. */
 	u64 ts = (1ULL << (2 * HPCC_COUNTER_BITS)) | r->ts;
 	u64 tx = (1ULL << (2 * HPCC_COUNTER_BITS)) | r->tx;
 	bool known = link->valid && link->tag == r->tag;
@@ -136,15 +135,15 @@ static bool hpcc_sample(struct hpcc_intake *in, u32 i, const struct hpcc_record 
 		hpcc_algo_forget_hop(in->algo, i + 1);
 		known = false;
 	}
-	/* Another link's counters have nothing to do with these: the algorithm
-	 * sees the tag, and begins anew.
-	 */
+		/* Counters of another link are unrelated to these: the algorithm
+		 * sees the new tag, and starts anew.
+		 */
 	if (known) {
 		ts = hpcc_counter_extend(link->ts >> scale, r->ts);
 		tx = hpcc_counter_extend(link->tx >> scale, r->tx);
 		dts_ns = (ts << scale) - link->ts;
 		if (hpcc_too_soon(in, dts_ns)) {
-			/* Such a record is telemetry, unless its clock stands still. */
+			/* Such a record is telemetry, unless the link's clock stands still. */
 			age_ns = (in->now_us - link->seen_us) * NSEC_PER_USEC;
 			in->skipped |= age_ns <= in->params->T;
 			return false;
@@ -159,7 +158,7 @@ static bool hpcc_sample(struct hpcc_intake *in, u32 i, const struct hpcc_record 
 	return true;
 }
 
-/* Hop @i + 1 says that it is quiet. */
+/* Take in that hop @i + 1 is quiet. */
 static void hpcc_take_quiet(struct hpcc_intake *in, u32 i)
 {
 	struct hpcc_link *link = &in->algo->L[i];
@@ -180,7 +179,7 @@ static bool hpcc_take_record(struct hpcc_intake *in, u32 i, u64 word, u32 scale)
 	hpcc_record_unpack(word, &r);
 	if (!hpcc_sample(in, i, &r, scale, &s))
 		return false;
-	/* What the algorithm ignores leaves no trace here. */
+		/* An ignored record does not update the baseline. */
 	if (!(hpcc_measure_link(in->algo, in->params, &s, &in->measure) &
 	      (HPCC_ACK_TS_BACK | HPCC_ACK_TX_EXCESS))) {
 		in->algo->L[i].seen_us = in->now_us;
@@ -205,13 +204,13 @@ static bool hpcc_take_word(struct hpcc_flow *flow, struct hpcc_intake *in, u32 i
 	return scale <= HPCC_SCALE_MAX && hpcc_take_record(in, i, word, scale);
 }
 
-/* Have a link for each of @hops. Links stay when the path gets shorter. */
+/* Allocate a link for each of @hops. Links stay when the path gets shorter. */
 static bool hpcc_links_for(struct sock *sk, struct hpcc_algo *a, u32 hops)
 {
 	struct hpcc_link *old = a->L;
 	struct hpcc_link *L;
 
-	/* kzalloc() keeps what is 64 bytes long within a cache line. */
+		/* kzalloc() keeps an object of 64 bytes within a cache line. */
 	BUILD_BUG_ON(sizeof(*L) > 64);
 
 	if (likely(hops <= a->nr))
@@ -229,15 +228,15 @@ static bool hpcc_links_for(struct sock *sk, struct hpcc_algo *a, u32 hops)
 }
 
 /**
- * hpcc_mailbox_drain() - take in the records that wait (MeasureInflight)
+ * hpcc_mailbox_drain() - take in the records in the mailbox (MeasureInflight)
  * @sk: socket, under its lock
- * @flow: its flow; @flow->skipped is set to whether records came too soon after others
+ * @flow: its flow; sets @flow->skipped if records came too soon after others
  * @rtt_us: RTT of the ACK
  * @bits: set to enum hpcc_ack_bits, if there were samples
  *
- * Where there is no memory for links, records wait. To ack.c that is silence.
+ * If there is no memory for links, records stay in the mailbox. For ack.c that is silence.
  *
- * Return: how many samples there were.
+ * Return: the number of samples.
  */
 u32 hpcc_mailbox_drain(struct sock *sk, struct hpcc_flow *flow, u32 rtt_us, u32 *bits)
 {
@@ -267,7 +266,7 @@ u32 hpcc_mailbox_drain(struct sock *sk, struct hpcc_flow *flow, u32 rtt_us, u32 
 	return n;
 }
 
-/* Store a hop's record, unless a newer one waits: ACKs may be reordered. */
+/* Store a hop's record, unless the mailbox has a newer one: ACKs may be reordered. */
 static void hpcc_mail_put(u64 *place, u64 word, u8 scale)
 {
 	u64 old = READ_ONCE(*place);
@@ -276,14 +275,14 @@ static void hpcc_mail_put(u64 *place, u64 word, u8 scale)
 
 	word &= ~HPCC_WORD_HOP_MASK;
 	word |= (u64)(scale % HPCC_SCALE_CLASSES + 1) << HPCC_WORD_HOP_SHIFT;
-	/* Of the same scale and link. */
+	/* Times are comparable only with the same scale and link. */
 	if (old && !((old ^ word) >> HPCC_WORD_TAG_SHIFT) &&
 	    hpcc_counter_extend(last, word >> HPCC_WORD_TS_SHIFT) < last)
 		return;
 	WRITE_ONCE(*place, word);
 }
 
-/* Store that the hops of a map are quiet: @word, shifted by @step for each hop. */
+/* Mark the hops of a map as quiet: store @word, shifted by @step for each hop. */
 static void hpcc_put_map(u64 *place, u32 map, u64 word, u32 step)
 {
 	for (; map; map >>= 1, place++, word <<= step)
@@ -315,7 +314,7 @@ void hpcc_echo_in(struct hpcc_flow *flow, const struct hpcc_opt *opt,
 	}
 	if (READ_ONCE(flow->hops) == opt->hops)
 		return;
-	/* The path got longer or shorter: records of hops behind its end are void. */
+	/* The path got longer or shorter: drop the records of hops beyond its end. */
 	for (i = opt->hops; i < HPCC_HOPS_MAX; i++)
 		WRITE_ONCE(flow->mail[i], 0);
 	WRITE_ONCE(flow->hops, opt->hops);
@@ -324,8 +323,8 @@ void hpcc_echo_in(struct hpcc_flow *flow, const struct hpcc_opt *opt,
 
 /* ---- From LOCAL_IN to LOCAL_OUT -------------------------------------------- */
 
-/* What the records that wait have in common, and how often that has changed, so that
- * hpcc_echo_write() sees when it changed and changed back.
+/* The low 24 bits of echo_head describe all records in hpcc_flow.echo. The upper 8 bits count
+ * changes, so that hpcc_echo_write() also notices a head that changed and changed back.
  */
 #define HPCC_HEAD_MASK	0xffffffU
 
@@ -342,15 +341,15 @@ static void hpcc_head_unpack(u32 head, struct hpcc_opt *opt)
 }
 
 /**
- * hpcc_forward_in() - keep the records of a request until they can be echoed
+ * hpcc_forward_in() - store the records of a request until they can be echoed
  * @flow: a flow
  * @opt: head of the option, FORWARD or IDENTIFY
  * @records: its records, all of which fit (hpcc_opt_misfits())
- * @nodes: records of hops that do not count in @opt, as of one behind the last that does
- * @nr: how many
+ * @nodes: records of IOAM nodes, which follow the hops that @opt counts
+ * @nr: number of @nodes
  *
- * Of each hop the newest record waits, or that it is quiet. Load records give way to
- * identities, which come seldom.
+ * For each hop this keeps the newest record or quiet mark. Identities replace load records, because
+ * they are rare.
  *
  * Context: LOCAL_IN.
  */
@@ -366,7 +365,7 @@ void hpcc_forward_in(struct hpcc_flow *flow, const struct hpcc_opt *opt,
 	u64 word;
 
 	hpcc_prompt_in(flow, opt);
-	/* Who the links are is for the peer, whoever computes W. */
+		/* Echo identities to the peer, even if this end computes the peer's W. */
 	if (unlikely(opt->type == HPCC_OPT_IDENTIFY))
 		hpcc_echo_reserve(flow, false);
 	if (unlikely((old ^ head) & HPCC_HEAD_MASK)) {
@@ -376,10 +375,10 @@ void hpcc_forward_in(struct hpcc_flow *flow, const struct hpcc_opt *opt,
 			return;
 		for (i = 0; i < HPCC_HOPS_MAX; i++)
 			WRITE_ONCE(flow->echo[i], 0);
-		/* Who sees the head sees no word of before. */
+		/* If a reader sees the new head, it sees no older word. */
 		smp_wmb();
 		WRITE_ONCE(flow->echo_head, head | ((old | HPCC_HEAD_MASK) + 1));
-		/* hpcc_echo_write() that sees one of the words below sees their head. */
+		/* If hpcc_echo_write() sees one of the words below, it also sees their head. */
 		smp_wmb();
 	}
 	for (i = 0; i < opt->nr; i++) {
@@ -400,7 +399,7 @@ void hpcc_forward_in(struct hpcc_flow *flow, const struct hpcc_opt *opt,
 			     1ULL << HPCC_WORD_MAP_SHIFT, 1);
 }
 
-/* Add all quiet hops that wait to a map of one of them, except hops in @told, which are in the
+/* Add all stored quiet marks to @map, the mark of one hop. Skip hops in @told, which are in the
  * echo already.
  */
 static u64 hpcc_echo_map(struct hpcc_flow *flow, u64 map, u32 told)
@@ -423,11 +422,11 @@ static u64 hpcc_echo_map(struct hpcc_flow *flow, u64 map, u32 told)
  * @p: where to write it
  * @room: bytes that it may take
  *
- * Where not all records fit, and newer ones come before the rest has left, each hop has its
- * turn. In that of a quiet one all quiet ones go.
+ * If not all records fit, the hops take turns, even if newer records arrive meanwhile. At the turn
+ * of a quiet hop the echo gets all quiet marks.
  *
  * Context: LOCAL_OUT.
- * Return: its length, 0 where nothing waits or nothing fits.
+ * Return: its length, 0 if there are no records or none fits.
  */
 u32 hpcc_echo_write(struct hpcc_flow *flow, u8 *p, u32 room)
 {
@@ -445,8 +444,8 @@ u32 hpcc_echo_write(struct hpcc_flow *flow, u8 *p, u32 room)
 	for (i = 0; i < opt.hops && opt.nr < slots; i++, at++) {
 		if (at >= opt.hops)
 			at = 0;
-		/* Another CPU may store a record meanwhile, of a hop that is in this echo
-		 * already.
+		/* Meanwhile another CPU may store a record of a hop that this echo already
+		 * has.
 		 */
 		if (told & BIT(at) || !READ_ONCE(flow->echo[at]))
 			continue;
@@ -461,7 +460,7 @@ u32 hpcc_echo_write(struct hpcc_flow *flow, u8 *p, u32 room)
 		put_unaligned_be64(word, p + hpcc_opt_len(opt.nr));
 		opt.nr++;
 	}
-	/* With another head the words may be of that one. */
+		/* If the head changed, the words may belong to the new one. */
 	if (!opt.nr || READ_ONCE(flow->echo_head) != head)
 		return 0;
 	WRITE_ONCE(flow->echo_next, at);
@@ -472,14 +471,14 @@ u32 hpcc_echo_write(struct hpcc_flow *flow, u8 *p, u32 room)
 }
 
 /**
- * hpcc_echo_drain() - take in the load records that wait to be echoed, for the peer's W
+ * hpcc_echo_drain() - take in the load records of the peer's requests, for the peer's W
  * @sk: socket, under its lock
  * @flow: its flow
- * @in: what they are for; its hops are set
- * @leave: they are to be echoed as well
+ * @in: state that takes the records; sets its hops
+ * @leave: do not remove the records, so that LOCAL_OUT can echo them later
  * @bits: set to enum hpcc_ack_bits, if there were samples
  *
- * Return: how many samples there were.
+ * Return: the number of samples.
  */
 u32 hpcc_echo_drain(struct sock *sk, struct hpcc_flow *flow, struct hpcc_intake *in, bool leave,
 		    u32 *bits)
@@ -498,9 +497,9 @@ u32 hpcc_echo_drain(struct sock *sk, struct hpcc_flow *flow, struct hpcc_intake 
 	hpcc_algo_trim(in->algo, opt.hops);
 	for (i = 0; i < opt.hops; i++) {
 		word = leave ? READ_ONCE(flow->echo[i]) : xchg(&flow->echo[i], 0);
-		/* hpcc_forward_in() */
+		/* Pairs with hpcc_forward_in(). */
 		smp_rmb();
-		/* With another head the words may be of that one. */
+		/* If the head changed, the words may belong to the new one. */
 		if (!word || READ_ONCE(flow->echo_head) != head)
 			continue;
 		if (word & HPCC_WORD_HOP_MASK) {

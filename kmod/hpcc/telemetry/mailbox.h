@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Records on their way (mailbox.c). */
+/* Records on their way between the hooks and the algorithm (mailbox.c). */
 #ifndef _HPCC_TELEMETRY_MAILBOX_H
 #define _HPCC_TELEMETRY_MAILBOX_H
 
 #include "flow/flow.h"
 
-/* The mailbox tells scales apart by their remainder. */
+/* The mailbox distinguishes scales by scale modulo this. */
 #define HPCC_SCALE_CLASSES	15
 
 /**
- * struct hpcc_intake - what records are taken in for
- * @algo: who measures; its links are there
- * @params: with what
- * @measure: what they were, so far
+ * struct hpcc_intake - state while records are taken in
+ * @algo: the algorithm, with its links
+ * @params: parameters of @algo
+ * @measure: result of the records so far
  * @now_us: tcp_mstamp
- * @rtt_us: RTT of the ACK that brought them; 0 where data did
+ * @rtt_us: RTT of the ACK that brought the records; 0 if data brought them
  * @hops: hops of the path
  * @hop_records: as in struct hpcc_flow
  * @skipped: a record came too soon after the last one
@@ -30,7 +30,7 @@ struct hpcc_intake {
 	bool skipped;
 };
 
-/* Whether one of @n words is not empty. */
+/* Whether one of @n words is in use. */
 static inline bool hpcc_words_pending(const u64 *word, u32 n)
 {
 	u32 i;
@@ -42,7 +42,7 @@ static inline bool hpcc_words_pending(const u64 *word, u32 n)
 }
 
 /**
- * hpcc_mail_pending() - whether records wait for cong_control
+ * hpcc_mail_pending() - whether the mailbox has records for cong_control
  * @flow: a flow
  */
 static inline bool hpcc_mail_pending(const struct hpcc_flow *flow)
@@ -51,7 +51,7 @@ static inline bool hpcc_mail_pending(const struct hpcc_flow *flow)
 }
 
 /**
- * hpcc_echo_hops() - hops of the path that the newest request came by
+ * hpcc_echo_hops() - number of hops of the newest request
  * @flow: a flow
  */
 static inline u32 hpcc_echo_hops(const struct hpcc_flow *flow)
@@ -60,7 +60,7 @@ static inline u32 hpcc_echo_hops(const struct hpcc_flow *flow)
 }
 
 /**
- * hpcc_echo_pending() - whether records wait to be echoed
+ * hpcc_echo_pending() - whether records are to be echoed
  * @flow: a flow
  */
 static inline bool hpcc_echo_pending(const struct hpcc_flow *flow)
@@ -70,7 +70,7 @@ static inline bool hpcc_echo_pending(const struct hpcc_flow *flow)
 }
 
 /**
- * hpcc_echo_is_load() - whether the records that wait to be echoed are load records
+ * hpcc_echo_is_load() - whether the records to be echoed are load records
  * @flow: a flow
  */
 static inline bool hpcc_echo_is_load(const struct hpcc_flow *flow)
@@ -79,7 +79,7 @@ static inline bool hpcc_echo_is_load(const struct hpcc_flow *flow)
 }
 
 /**
- * hpcc_prompt_in() - take in whether a request asks for a prompt ACK
+ * hpcc_prompt_in() - note whether a request asks for a prompt ACK
  * @flow: a flow
  * @opt: head of the request
  *
@@ -92,7 +92,7 @@ static inline void hpcc_prompt_in(struct hpcc_flow *flow, const struct hpcc_opt 
 }
 
 /**
- * hpcc_prompt_take() - whether the peer asked for a prompt ACK since the last call
+ * hpcc_prompt_take() - whether a request since the last call asked for a prompt ACK
  * @flow: a flow
  *
  * Context: socket lock.
@@ -106,9 +106,9 @@ static inline bool hpcc_prompt_take(struct hpcc_flow *flow)
 }
 
 /**
- * hpcc_echo_reserve() - keep the records that wait for receiver.c, or let an echo have them
+ * hpcc_echo_reserve() - keep the stored records for receiver.c, or let LOCAL_OUT echo them
  * @flow: a flow
- * @reserve: receiver.c takes them
+ * @reserve: true: for receiver.c
  */
 static inline void hpcc_echo_reserve(struct hpcc_flow *flow, bool reserve)
 {
@@ -116,7 +116,7 @@ static inline void hpcc_echo_reserve(struct hpcc_flow *flow, bool reserve)
 }
 
 /**
- * hpcc_audit_begin() - count from now on which hops records were taken in of
+ * hpcc_audit_begin() - start to collect the hops whose records are taken in
  * @flow: a flow
  */
 static inline void hpcc_audit_begin(struct hpcc_flow *flow)
@@ -125,7 +125,7 @@ static inline void hpcc_audit_begin(struct hpcc_flow *flow)
 }
 
 /**
- * hpcc_skipped_ignore() - records that came too soon are no telemetry: the receiver computes W
+ * hpcc_skipped_ignore() - do not count records that came too soon: the receiver computes W
  * @flow: a flow
  */
 static inline void hpcc_skipped_ignore(struct hpcc_flow *flow)

@@ -27,8 +27,8 @@ static inline bool hpcc_request_due(const struct hpcc_flow *flow, const struct t
 /**
  * hpcc_request_count() - count a request that leaves
  * @flow: a flow
- * @now_ns: when it leaves
- * @requests: requests before it
+ * @now_ns: time at which it leaves
+ * @requests: number of requests before it
  */
 static inline void hpcc_request_count(struct hpcc_flow *flow, u64 now_ns, u32 requests)
 {
@@ -37,7 +37,7 @@ static inline void hpcc_request_count(struct hpcc_flow *flow, u64 now_ns, u32 re
 }
 
 /**
- * hpcc_request_params() - count parameters that leave in a request's place
+ * hpcc_request_params() - count parameters that leave in place of a request
  * @flow: a flow
  */
 static inline void hpcc_request_params(struct hpcc_flow *flow)
