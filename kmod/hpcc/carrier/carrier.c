@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Which carrier the requests of a connection have: the TCP option, or what its peer and its route
- * allow besides.
+ * The choice of the carrier of a connection's requests: the TCP option, or another one that its
+ * peer and its route allow.
  */
 #include <net/tcp.h>
 
@@ -9,8 +9,8 @@
 #include "netns/net.h"
 #include "netns/policy.h"
 
-/* Of what switches fill in besides the TCP option: who understands it, what is counted when it
- * ends, and whether it goes in probes only.
+/* For each carrier: the capability that the peer needs, whether only probes use the carrier, and
+ * the counter of its end.
  */
 static const struct hpcc_carrier_info {
 	u16 cap;
@@ -25,7 +25,7 @@ static const struct hpcc_carrier_info {
 };
 
 /**
- * hpcc_carrier_is_probed() - whether a carrier goes in probes only
+ * hpcc_carrier_is_probed() - whether only probes use a carrier
  * @carrier: enum hpcc_carrier
  */
 bool hpcc_carrier_is_probed(u8 carrier)
@@ -33,8 +33,8 @@ bool hpcc_carrier_is_probed(u8 carrier)
 	return hpcc_carriers[carrier].probed;
 }
 
-/* The carrier of a connection's route, if the peer understands it, and else the TCP option. Probes
- * need SACK; IOAM needs IPv6.
+/* Return: the carrier of the connection's route, if the peer supports it, else the TCP option.
+ * Probes need SACK; IOAM needs IPv6.
  */
 static u8 hpcc_carrier_for(const struct sock *sk, u16 caps)
 {
@@ -61,11 +61,11 @@ void hpcc_carrier_begin(const struct sock *sk, struct hpcc_flow *flow)
 }
 
 /**
- * hpcc_carrier_end() - have the TCP option carry requests from now on
+ * hpcc_carrier_end() - let the TCP option carry requests from now on
  * @sk: socket, under its lock
- * @flow: its flow, of another carrier
+ * @flow: its flow, with another carrier
  *
- * Return: whether probes that carry requests may go on.
+ * Return: whether probes may continue to carry requests.
  */
 bool hpcc_carrier_end(const struct sock *sk, struct hpcc_flow *flow)
 {

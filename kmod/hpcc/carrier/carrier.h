@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* What carries requests besides the TCP option. */
+/* Carriers of requests other than the TCP option. */
 #ifndef _HPCC_CARRIER_CARRIER_H
 #define _HPCC_CARRIER_CARRIER_H
 
@@ -20,13 +20,13 @@ bool hpcc_carrier_end(const struct sock *sk, struct hpcc_flow *flow);
 /* ---- IOAM (ioam.c) ---- */
 
 /**
- * struct hpcc_trace_rx - what a receiver keeps of a path that traces or stacks tell of
+ * struct hpcc_trace_rx - state of a receiver for a path with traces or stacks
  * @lock: covers all but @rcu
- * @seen_ns: when the last trace came, that was taken in
- * @hops: how many nodes it had
- * @carrier: the links are as it tells of them
- * @link: by hop - 1; those from @hops on begin anew
- * @rcu: frees it
+ * @seen_ns: when the last valid trace arrived
+ * @hops: number of nodes in that trace
+ * @carrier: carrier that filled @link
+ * @link: links by hop - 1; from @hops on bps is 0: no history
+ * @rcu: for kfree_rcu()
  */
 struct hpcc_trace_rx {
 	spinlock_t lock;	/* covers all but @rcu */
@@ -49,7 +49,7 @@ bool hpcc_ioam_rto(const struct tcp_sock *tp, struct hpcc_flow *flow);
 void hpcc_ioam_ack(const struct tcp_sock *tp, struct hpcc_flow *flow, bool informed);
 
 /**
- * hpcc_may_be_ioam() - whether a request may have a trace beside its option
+ * hpcc_may_be_ioam() - whether a request may have an IOAM trace beside its option
  * @in: the segment
  * @opt: head of its option
  */
@@ -70,7 +70,7 @@ void hpcc_hops_in(struct hpcc_flow *flow, const struct hpcc_arrival *in,
 
 /* ---- IFA 2.0 (ifa.c) ---- */
 
-/* Both headers of IFA, a TCP header and what Current Length can state. */
+/* Both IFA headers, a TCP header, and the longest metadata stack that Current Length can state. */
 #define HPCC_IFA_PACKET_MAX	(HPCC_IFA_LEN + HPCC_TCP_HEADER_MAX + 255 * 4)
 
 void hpcc_ifa_out(const struct hpcc_segment *seg, u8 nodes);
@@ -79,7 +79,7 @@ int hpcc_ifa_records(struct hpcc_trace_rx *rx, const struct hpcc_arrival *in,
 bool hpcc_ifa_arrived(struct sk_buff *skb, const struct nf_hook_state *state);
 
 /**
- * hpcc_is_ifa() - whether an IP header says that IFA follows
+ * hpcc_is_ifa() - whether an IFA header follows an IP header
  * @skb: a packet
  * @pf: NFPROTO_IPV4 or NFPROTO_IPV6
  */
@@ -92,7 +92,7 @@ static inline bool hpcc_is_ifa(const struct sk_buff *skb, u8 pf)
 /* ---- CSIG (csig.c) ---- */
 
 /**
- * hpcc_signal_pending() - whether a signal waits to be reflected
+ * hpcc_signal_pending() - whether a signal is to be reflected
  * @flow: a flow
  */
 static inline bool hpcc_signal_pending(const struct hpcc_flow *flow)

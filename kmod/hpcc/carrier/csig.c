@@ -2,26 +2,27 @@
 /*
  * CSIG as the carrier of requests (net.hpcc.carrier = 4), for IPv4 and IPv6 over Ethernet.
  *
- *	sender		LOCAL_OUT has a probe (probe.c) ask for a signal: its FORWARD has a signal
- *			record in the place of a load record. sch_hpcc of its device (csig_push)
+ *	sender		In LOCAL_OUT a probe (probe.c) requests a signal: its FORWARD has a signal
+ *			record instead of a load record. sch_hpcc of the sender's device (csig_push)
  *			pushes a tag for it.
- *	switches	each compares the tag with itself, and replaces it where it is worse.
- *	receiver	hpcc_csig_rcv() pops the tag, writes what it said into the record, and
- *			gives the packet back to the stack. LOCAL_IN believes the record as it does
- *			any other, and reflects it as a REPORT.
- *	sender		LOCAL_IN makes a load record of one link of it, the path, and chooses what
- *			the next probe asks for (hpcc/carrier/csig.h).
+ *	switches	Each port compares the tag with its own state, and replaces the tag if its
+ *			own state is worse.
+ *	receiver	hpcc_csig_rcv() pops the tag, copies it into the record, and returns the
+ *			packet to the stack. LOCAL_IN checks the record like any other, and
+ *			reflects it as a REPORT.
+ *	sender		LOCAL_IN turns the signal into a load record of one link, which stands for
+ *			the path, and selects the signal that the next probe requests
+ *			(hpcc/carrier/csig.h).
  *
- * The kernel drops frames of an EtherType that nobody wants. So a host without this module, or
- * whose carrier towards the sender is not CSIG, never sees a tag, and neither does one behind
- * a router of that kind: such probes are lost, which costs no data, and silence brings the TCP
- * option back. A frame with a tag that is no pure ACK to this host with such a record is dropped,
- * too: no tag brings anything in that a filter would have kept out without it, but a probe. The
- * probe goes the whole way of a packet again: filters of IP see it, and a namespace that forwards
- * may route it on, without the tag.
+ * The kernel drops frames of an EtherType that has no handler. So hosts and routers without this
+ * module drop frames with a tag. The loss of such a probe costs no data, and silence then lets the
+ * TCP option carry requests again. This module accepts a frame with a tag only if it is a pure ACK
+ * to this host with a signal record, and CSIG is the carrier towards its sender. So probes are the
+ * only packets that can bypass a filter by means of a tag. Without its tag, the probe passes the
+ * whole receive path again: IP filters see it, and a namespace that forwards may route it on.
  *
- * Only probes carry tags. Data with a tag would not be joined (GRO), would overtake those that
- * are, and could not be segments of a GSO packet.
+ * Only probes carry tags. GRO would not merge data with a tag, and such data would overtake merged
+ * data. Also, a segment of a GSO packet cannot have a tag.
  */
 #include <linux/etherdevice.h>
 #include <linux/if_ether.h>
@@ -57,8 +58,8 @@ static bool hpcc_csig_walk(struct sk_buff *skb, u8 kind, struct hpcc_opt_locatio
 	return ret == HPCC_WALK_FOUND;
 }
 
-/* Whether a segment is one that a probe can be: a pure ACK. What filters frames by EtherType has
- * seen no TCP behind the tag, so neither data nor RST nor FIN may come in by it.
+/* Whether a segment can be a probe, which is a pure ACK. A filter by EtherType does not see the TCP
+ * header after the tag, so no data, RST or FIN may pass with it.
  */
 static bool hpcc_csig_is_probe(const struct sk_buff *skb, const struct hpcc_opt_location *place)
 {
@@ -71,7 +72,7 @@ static bool hpcc_csig_is_probe(const struct sk_buff *skb, const struct hpcc_opt_
 	return len == place->end && th->ack && !(th->syn | th->fin | th->rst | th->urg);
 }
 
-/* Whether CSIG is the carrier towards who sent a segment. */
+/* Whether CSIG is the carrier towards the sender of a segment. */
 static bool hpcc_csig_is_wanted(const struct sk_buff *skb, const struct hpcc_opt_location *place)
 {
 	struct in6_addr peer;
@@ -83,7 +84,7 @@ static bool hpcc_csig_is_wanted(const struct sk_buff *skb, const struct hpcc_opt
 	return hpcc_peer_policy_for(dev_net(skb->dev), &peer).carrier == HPCC_CARRIER_CSIG;
 }
 
-/* Take the tag at skb->data away, and have the segment behind it say what it said. */
+/* Remove the tag at skb->data, and copy it into the segment after it. */
 static bool hpcc_csig_take_tag(struct sk_buff *skb)
 {
 	u32 mac_len = skb->data - skb_mac_header(skb);
@@ -95,7 +96,7 @@ static bool hpcc_csig_take_tag(struct sk_buff *skb)
 	tag = get_unaligned_be16(skb->data);
 	skb->protocol = *(__be16 *)(skb->data + sizeof(u16));
 	skb_pull_rcsum(skb, HPCC_CSIG_LEN);
-	/* A flow keeps the kind that it agreed upon when the sysctl changes. */
+	/* A flow keeps its agreed option kind if the sysctl changes. */
 	if (!hpcc_csig_walk(skb, HPCC_OPT_KIND_DEFAULT, &place) &&
 	    !hpcc_csig_walk(skb, HPCC_OPT_KIND_OTHER, &place))
 		return false;
@@ -106,12 +107,12 @@ static bool hpcc_csig_take_tag(struct sk_buff *skb)
 	skb->mac_header += HPCC_CSIG_LEN;
 	skb_reset_network_header(skb);
 	skb_reset_mac_len(skb);
-	/* It was that of a frame of an unknown protocol: another CPU than the flow's data. */
+	/* The old hash is of an unknown protocol, and selects another CPU than the flow's data. */
 	skb_clear_hash(skb);
 	return hpcc_csig_pop(skb->data, &place, tag, skb->ip_summed != CHECKSUM_PARTIAL);
 }
 
-/* The packet goes on at once. By netif_rx() it would come behind all that came with it: too old. */
+/* Process the packet at once. netif_rx() would queue it after all that arrived with it. */
 static int hpcc_csig_rcv(struct sk_buff *skb, struct net_device *dev, struct packet_type *pt,
 			 struct net_device *orig_dev)
 {
@@ -132,7 +133,7 @@ static struct packet_type hpcc_csig_packet_type __read_mostly = {
 /**
  * hpcc_csig_check() - check the module's parameter
  *
- * Return: 0, or -EINVAL where csig_tpid is outside its range.
+ * Return: 0, or -EINVAL if csig_tpid is outside its range.
  */
 int __init hpcc_csig_check(void)
 {
@@ -145,7 +146,7 @@ int __init hpcc_csig_check(void)
 }
 
 /**
- * hpcc_csig_init() - want frames with tags
+ * hpcc_csig_init() - register the handler of frames with tags
  */
 void hpcc_csig_init(void)
 {
@@ -154,7 +155,7 @@ void hpcc_csig_init(void)
 }
 
 /**
- * hpcc_csig_exit() - want them no more
+ * hpcc_csig_exit() - unregister the handler of frames with tags
  */
 void hpcc_csig_exit(void)
 {
@@ -164,11 +165,11 @@ void hpcc_csig_exit(void)
 /* ---- Receiver: the signal -------------------------------------------------- */
 
 /**
- * hpcc_csig_in() - keep the signal of a request until it can be reflected
- * @flow: a flow, whose peer asks for signals
+ * hpcc_csig_in() - store the signal of a request until it can be reflected
+ * @flow: a flow whose peer requests signals
  * @net: its network namespace
  * @opt: head of a FORWARD, for which hpcc_csig_is() holds
- * @record: its record
+ * @record: its signal record
  *
  * Context: LOCAL_IN.
  */
@@ -178,7 +179,7 @@ void hpcc_csig_in(struct hpcc_flow *flow, const struct net *net, const struct hp
 	u64 v = get_unaligned_be64(record);
 
 	hpcc_prompt_in(flow, opt);
-	/* No tag came, or nobody wrote to it. */
+	/* No tag arrived, or no port wrote into it. */
 	if (!(v & HPCC_CSIG_POPPED) || !HPCC_CSIG_LM(v)) {
 		hpcc_count_rcu(net, HPCC_C_CSIG_IGNORED);
 		return;
@@ -189,11 +190,11 @@ void hpcc_csig_in(struct hpcc_flow *flow, const struct net *net, const struct hp
 
 /**
  * hpcc_signal_write() - write the REPORT that reflects a signal
- * @flow: a flow, of which one waits
+ * @flow: a flow with a signal
  * @p: hpcc_opt_len(1) bytes
  *
  * Context: LOCAL_OUT.
- * Return: its length; 0 where another CPU has taken the signal.
+ * Return: its length; 0 if another CPU has taken the signal.
  */
 u32 hpcc_signal_write(struct hpcc_flow *flow, u8 *p)
 {
@@ -210,8 +211,8 @@ u32 hpcc_signal_write(struct hpcc_flow *flow, u8 *p)
 /* ---- Sender ------------------------------------------------------------------ */
 
 /**
- * hpcc_csig_out() - write the record of a FORWARD that asks for a signal
- * @flow: a flow, of which CSIG is the carrier
+ * hpcc_csig_out() - write the record of a FORWARD that requests a signal
+ * @flow: a flow with CSIG as its carrier
  * @record: HPCC_RECORD_LEN bytes
  *
  * Context: LOCAL_OUT.
@@ -220,23 +221,23 @@ void hpcc_csig_out(const struct hpcc_flow *flow, u8 *record)
 {
 	u8 type = READ_ONCE(flow->csig.ask) ?: HPCC_CSIG_QLEN;
 
-	/* Before W has found its place both are of interest. */
+	/* While W converges, request both signals in turn. */
 	if (READ_ONCE(flow->searching))
 		type = READ_ONCE(flow->requests) & 1 ? HPCC_CSIG_QLEN : HPCC_CSIG_ABW_C;
 	put_unaligned_be64(hpcc_csig_record(hpcc_csig_ask(type), false), record);
 }
 
 /**
- * hpcc_signal_in() - take in a signal that was reflected
- * @flow: a flow, of which CSIG is the carrier
+ * hpcc_signal_in() - take in a reflected signal
+ * @flow: a flow with CSIG as its carrier
  * @net: its network namespace
  * @opt: head of a REPORT
  * @records: its records
  *
- * Two CPUs that run this for one flow at once may mix signals: then one sample is wrong.
+ * If two CPUs run this for one flow at once, signals may mix: then one sample is wrong.
  *
  * Context: LOCAL_IN.
- * Return: whether it is a signal; it may be of no use.
+ * Return: whether the record is a signal, valid or not.
  */
 bool hpcc_signal_in(struct hpcc_flow *flow, const struct net *net, const struct hpcc_opt *opt,
 		    const u8 *records)

@@ -2,26 +2,26 @@
 /*
  * IFA 2.0 as the carrier of requests (net.hpcc.carrier = 3), for IPv4 and IPv6.
  *
- *	sender		LOCAL_OUT makes a probe (probe.c) a packet of IP protocol
- *			HPCC_IFA_PROTOCOL: an IFA header goes in front of its TCP header, a
- *			metadata header behind it, and a FORWARD without slots into it: that tells
- *			the scale.
- *	switches	each that speaks IFA pushes its metadata.
- *	receiver	LOCAL_IN makes load records of the metadata, as if they had come in the
- *			FORWARD, and the packet ends there.
+ *	sender		LOCAL_OUT turns a probe (probe.c) into a packet of IP protocol
+ *			HPCC_IFA_PROTOCOL: it puts an IFA header in front of the TCP header and a
+ *			metadata header after it. The TCP header has a FORWARD without slots, which
+ *			states the scale.
+ *	switches	Each switch that supports IFA pushes its metadata.
+ *	receiver	LOCAL_IN turns the metadata into load records, as if they had arrived in the
+ *			FORWARD, and consumes the packet.
  *
- * What filters packets sees no TCP header in such a packet. So no byte of it ever gets to TCP:
- * whoever could pass a filter by it would get nothing but telemetry through, and that only into a
- * connection that the filter has let through before, with numbers, timestamp and checksum that TCP
+ * A packet filter sees no TCP header in an IFA packet. So no byte of the packet may reach TCP: an
+ * attacker can pass only telemetry through a filter this way. And the hook accepts telemetry only
+ * for a connection that already passed the filter, with numbers, timestamp and checksum that TCP
  * would accept. Our hook is the last one: a filter that drops the protocol drops telemetry, and
  * the TCP option carries requests from then on.
  *
- * For the same reason a probe acknowledges nothing: the sender makes an ACK of its own where its
- * TCP has something to tell (hpcc_probe_send()), and the receiver answers here, not when its TCP
- * takes an ACK in. While a process owns the socket, the next segment has the answer.
+ * For the same reason a probe acknowledges nothing. If the sender's TCP has something to
+ * acknowledge, it sends a separate ACK (hpcc_probe_send()). The receiver answers in LOCAL_IN, not
+ * when its TCP processes an ACK. While a process owns the socket, the next segment has the answer.
  *
- * B is what the table of links says, and else what the speed code stands for. Whoever lets
- * IFA in writes a link there: without any, HPCC_CAP_IFA is not announced and nothing is taken.
+ * B comes from the table of links, or else from the speed code. An administrator who lets IFA in
+ * adds a link to that table: while it is empty, HPCC_CAP_IFA is not announced and IFA is ignored.
  */
 #include <linux/bitfield.h>
 #include <linux/ip.h>
@@ -38,7 +38,7 @@
 
 /* ---- Sender ---------------------------------------------------------------- */
 
-/* The sum of a TCP header without data, pseudo header included. */
+/* The checksum of a TCP header without data, including the pseudo header. */
 static __sum16 hpcc_ifa_sum(const struct sk_buff *skb, u8 pf, const struct tcphdr *th)
 {
 	u32 hlen = __tcp_hdrlen(th);
@@ -51,8 +51,8 @@ static __sum16 hpcc_ifa_sum(const struct sk_buff *skb, u8 pf, const struct tcphd
 
 /**
  * hpcc_ifa_out() - put IFA around a probe's TCP header
- * @seg: the probe, which has HPCC_IFA_LEN bytes behind its TCP header
- * @nodes: hops that may tell of themselves
+ * @seg: the probe, which has HPCC_IFA_LEN bytes after its TCP header
+ * @nodes: maximum number of hops that may push metadata
  */
 void hpcc_ifa_out(const struct hpcc_segment *seg, u8 nodes)
 {
@@ -76,7 +76,7 @@ void hpcc_ifa_out(const struct hpcc_segment *seg, u8 nodes)
 
 /* ---- Receiver -------------------------------------------------------------- */
 
-/* Make a load record of a hop. Return: whether its link is known. */
+/* Make a load record of a hop. Return: whether B and the unit of its queue are known. */
 static bool hpcc_ifa_one(struct hpcc_trace_rx *rx, const struct net *net,
 			 const struct hpcc_ifa_hop *hop, int nr, u8 scale, u64 age_ns, u8 *record)
 {
@@ -95,13 +95,13 @@ static bool hpcc_ifa_one(struct hpcc_trace_rx *rx, const struct net *net,
 
 /**
  * hpcc_ifa_records() - make load records of the hops of a stack
- * @rx: of the path, locked
+ * @rx: state of the path, locked
  * @in: the segment, with the stack
  * @opt: head of its FORWARD
- * @records: filled in, room for HPCC_IFA_NODES_MAX
- * @why: the counter that says what came of it
+ * @records: filled in, with room for HPCC_IFA_NODES_MAX records
+ * @why: set to the counter of the result
  *
- * Return: how many, or a negative number.
+ * Return: the number of records, or a negative number.
  */
 int hpcc_ifa_records(struct hpcc_trace_rx *rx, const struct hpcc_arrival *in,
 		     const struct hpcc_opt *opt, u8 *records, enum hpcc_counter *why)
@@ -134,7 +134,7 @@ int hpcc_ifa_records(struct hpcc_trace_rx *rx, const struct hpcc_arrival *in,
 	return hops;
 }
 
-/* Offset of an IFA header of ours behind an IP header; 0: there is none. */
+/* Offset of our IFA header after an IP header, or 0. */
 static u32 hpcc_ifa_at(struct sk_buff *skb, u8 pf)
 {
 	u32 at = pf == NFPROTO_IPV4 ? ip_hdrlen(skb) : sizeof(struct ipv6hdr);
@@ -145,7 +145,7 @@ static u32 hpcc_ifa_at(struct sk_buff *skb, u8 pf)
 	return hpcc_ifa_is_ours(skb->data + at) ? at : 0;
 }
 
-/* Have the TCP header and what is behind it in one piece. False: there is none. */
+/* Linearize a packet with our IFA header, and find its parts. Return: false if it is not ours. */
 static bool hpcc_ifa_parse(struct hpcc_arrival *in)
 {
 	struct sk_buff *skb = in->skb;
@@ -168,13 +168,13 @@ static bool hpcc_ifa_parse(struct hpcc_arrival *in)
 	return true;
 }
 
-/* Whether TCP's timestamps say that the segment is not an old one (RFC 7323, section 5). */
+/* Whether the TCP timestamp shows that the segment is not old (RFC 7323, section 5). */
 static bool hpcc_ifa_is_new(const struct tcp_sock *tp, const struct hpcc_arrival *in)
 {
 	u32 pos = 0;
 	int at;
 
-	/* Does not change once the connection is established. */
+	/* Constant once the connection is established. */
 	if (!tp->rx_opt.tstamp_ok)
 		return true;
 	if (hpcc_opts_usual(in->opts, in->optlen)) {
@@ -188,7 +188,7 @@ static bool hpcc_ifa_is_new(const struct tcp_sock *tp, const struct hpcc_arrival
 	       TCP_PAWS_WINDOW;
 }
 
-/* Whether TCP would take the segment for an ACK of now. */
+/* Whether TCP would accept the segment as a current ACK. */
 static bool hpcc_ifa_fits(const struct sock *sk, const struct hpcc_flow *flow,
 			  const struct hpcc_arrival *in)
 {
@@ -207,8 +207,8 @@ static void hpcc_ifa_take(struct sock *sk, struct hpcc_flow *flow, struct hpcc_a
 	u32 pos = 0;
 	int at;
 
-	/* A policy for TCP ports would not be found for this protocol. And switches cannot write
-	 * to what IPsec protects.
+	/* An IPsec policy for TCP ports does not match this protocol. And switches cannot write
+	 * into packets that IPsec protects.
 	 */
 	if (!hpcc_no_policy_in(net, sk)) {
 		hpcc_count_rcu(net, HPCC_C_POLICY_IGNORED);
@@ -233,10 +233,10 @@ static void hpcc_ifa_take(struct sock *sk, struct hpcc_flow *flow, struct hpcc_a
 /**
  * hpcc_ifa_arrived() - take in a packet of protocol HPCC_IFA_PROTOCOL
  * @skb: the packet
- * @state: where the hook is
+ * @state: netfilter's state of the hook call
  *
  * Context: LOCAL_IN.
- * Return: true where it was for a connection that runs hpcc, and is freed.
+ * Return: true if the packet was for a connection that runs hpcc; it is freed then.
  */
 bool hpcc_ifa_arrived(struct sk_buff *skb, const struct nf_hook_state *state)
 {

@@ -2,35 +2,34 @@
 /*
  * INT-MD as the carrier of requests (net.hpcc.carrier = 2), for IPv4 and IPv6.
  *
- *	sender		LOCAL_OUT puts shim and metadata header behind the TCP header of a probe
- *			(probe.c), has the DSCP net.hpcc.int_dscp mark it, and puts a FORWARD
- *			without slots into its TCP header: that tells the scale.
- *	switches	each that speaks INT pushes its metadata.
- *	receiver	LOCAL_IN makes load records of the metadata, as if they had come in the
- *			FORWARD, and the packet ends there. From there on nothing is different:
- *			echo, mailbox, law.
+ *	sender		LOCAL_OUT puts shim and metadata header after the TCP header of a probe
+ *			(probe.c), and sets its DSCP to net.hpcc.int_dscp. The TCP header has a
+ *			FORWARD without slots, which states the scale.
+ *	switches	Each switch that supports INT pushes its metadata.
+ *	receiver	LOCAL_IN turns the metadata into load records, as if they had arrived in the
+ *			FORWARD, and consumes the packet. Echo, mailbox and window law are the same
+ *			as for the TCP option.
  *
- * To TCP the metadata are data, and the socket must never get them. Marks do not ensure that: a
- * path may bleach the DSCP or strip the option, the receiver may leave hpcc by setsockopt() or
- * unload the module. So a probe with INT states a sequence number HPCC_INT_SEQ_BACK below what the
- * peer has acknowledged, and all that switches may push ends below that. A TCP that gets such a
- * segment as it is has these numbers already, throws the bytes away, and acknowledges.
- * For the same reason LOCAL_IN takes nothing but what TCP would throw away: who lies about INT
- * does not change the data.
+ * TCP would take the metadata for data, and the socket must never get them. Marks do not ensure
+ * that: a path may clear the DSCP or remove the option, and the receiver may leave hpcc by
+ * setsockopt() or unload the module. So a probe with INT has a sequence number HPCC_INT_SEQ_BACK
+ * below the number that the peer has acknowledged. All that switches can push ends below that
+ * number. A TCP that gets such a segment already has these sequence numbers: it discards the bytes
+ * and sends an ACK. For the same reason LOCAL_IN consumes only bytes that TCP would discard: false
+ * INT cannot change the data.
  *
- * TCP gets no part of such a probe. LOCAL_IN does not hold the socket lock, so no number that it
- * could write would be sure to be the next one, nor a window to be the newest one, when TCP
- * processes the segment: data in the backlog come first. So a probe acknowledges nothing, as
- * with IFA (ifa.c): the sender makes an ACK of its own where its TCP has something to
- * acknowledge, and the receiver answers in LOCAL_IN.
+ * TCP gets no part of such a probe. LOCAL_IN does not hold the socket lock, so it cannot write
+ * numbers that are still right when TCP processes the segment: TCP processes the backlog first,
+ * which may change the next sequence number and the window. So a probe acknowledges nothing, as
+ * with IFA (ifa.c): the sender sends a separate ACK if its TCP has something to acknowledge, and
+ * the receiver answers in LOCAL_IN.
  *
- * Only probes carry INT: each segment of a GSO packet would need a stack of its own, and data
- * need no room reserved. A probe has all of the MTU. Nothing is sent again because a probe is
- * lost, so an RTO tells nothing about INT. Silence does, and the TCP option carries requests from
- * then on.
+ * Only probes carry INT. Data would need a stack in each segment of a GSO packet, and reserved
+ * room; a probe can use all of the MTU. A lost probe is not retransmitted, so an RTO gives no
+ * information about INT. But if telemetry stops, the TCP option carries requests from then on.
  *
- * INT has no txBytes. The utilization that a link reports is taken to hold since its last report.
- * B, and the unit of queue occupancy, are in the table of links, as for IOAM (links.c).
+ * INT has no txBytes. The utilization that a link reports is assumed to hold since its last report.
+ * B and the unit of queue occupancy come from the table of links, as with IOAM (links.c).
  */
 #include <linux/bitfield.h>
 #include <linux/ip.h>
@@ -45,21 +44,21 @@
 #include "netns/links.h"
 #include "telemetry/mailbox.h"
 
-/* The largest window that TCP can state: 65535 << 14. Applications may set a larger clamp. */
+/* The largest window that TCP can state, 65535 << 14. Applications may set a larger clamp. */
 #define HPCC_WINDOW_MAX		(65535U << TCP_MAX_WSCALE)
 
-/* More than shim and what its length can state. */
+/* More than the shim and the length that it can state. */
 #define HPCC_INT_SEQ_BACK	(HPCC_INT_SHIM_LEN + HPCC_INT_WORDS_MAX * 4 + 4)
 
 /* ---- Sender ---------------------------------------------------------------- */
 
 /**
- * hpcc_int_out() - write shim and metadata header behind a probe's TCP header
+ * hpcc_int_out() - write shim and metadata header after a probe's TCP header
  * @seg: the probe, which has HPCC_INT_LEN bytes there
  * @tp: its socket
  * @nodes: Remaining Hop Count
  *
- * Its checksum is yet to be computed, over these bytes and the sequence number as well.
+ * The caller computes the checksum later; it includes these bytes and the sequence number.
  */
 void hpcc_int_out(const struct hpcc_segment *seg, const struct tcp_sock *tp, u8 nodes)
 {
@@ -82,8 +81,8 @@ void hpcc_int_out(const struct hpcc_segment *seg, const struct tcp_sock *tp, u8 
 
 /* ---- Receiver -------------------------------------------------------------- */
 
-/* Bytes of the first probe, where GRO has joined some: the numbers of their stacks followed on each
- * other. One load is as good as all.
+/* Bytes after the TCP header; if GRO has merged probes with consecutive numbers, the bytes of the
+ * first one. One sample of the load is enough.
  */
 static u32 hpcc_int_behind(const struct hpcc_arrival *in)
 {
@@ -93,15 +92,16 @@ static u32 hpcc_int_behind(const struct hpcc_arrival *in)
 }
 
 /**
- * hpcc_int_comes() - whether what is behind a segment's TCP header is INT, as its number says
+ * hpcc_int_comes() - whether the sequence number shows that INT follows the TCP header
  * @tp: its socket
  * @in: the segment
  * @opt: head of its first option of ours
  *
- * The peer may not know of an ACK yet, but of no less than a window ago, which may have been larger
- * then: so the number is about as hard to guess as that of data.
+ * While our ACKs are on their way, the peer may be behind rcv_nxt by a window, and the window may
+ * have been larger then: accept up to two windows. So this number is about as hard to guess as that
+ * of data.
  *
- * Return: true where TCP would throw it away.
+ * Return: true if TCP would discard these bytes.
  */
 bool hpcc_int_comes(const struct tcp_sock *tp, const struct hpcc_arrival *in,
 		    const struct hpcc_opt *opt)
@@ -112,7 +112,7 @@ bool hpcc_int_comes(const struct tcp_sock *tp, const struct hpcc_arrival *in,
 	u32 rcv_nxt = hpcc_peek(tp->rcv_nxt);
 	u32 len = hpcc_int_behind(in);
 
-	/* A switch that knows no INT may have responded to it. */
+	/* A switch without INT may have answered the FORWARD. */
 	return (opt->type == HPCC_OPT_FORWARD || opt->type == HPCC_OPT_ANSWERED) && !opt->nr &&
 	       len && len < HPCC_INT_SEQ_BACK &&
 	       !after(una, rcv_nxt) && !before(una, rcv_nxt - 2 * window) &&
@@ -124,7 +124,7 @@ bool hpcc_int_comes(const struct tcp_sock *tp, const struct hpcc_arrival *in,
  * @in: the segment, for which hpcc_int_comes() holds; its stack is set
  * @buf: HPCC_INT_MAX bytes
  *
- * Return: false where it is no INT, or lies about its length: old data, which TCP has to answer.
+ * Return: false if it is no INT, or has a wrong length: old data, which TCP must acknowledge.
  */
 bool hpcc_int_read(struct hpcc_arrival *in, u8 *buf)
 {
@@ -141,7 +141,7 @@ bool hpcc_int_read(struct hpcc_arrival *in, u8 *buf)
 	return true;
 }
 
-/* Make load records of the hops. Return: how many, or a negative number; @why: the counter. */
+/* Make load records. Return: the number of hops, or a negative number; @why: the counter. */
 static int hpcc_int_records(struct hpcc_trace_rx *rx, const struct hpcc_arrival *in,
 			    const struct hpcc_opt *opt, u8 *records, enum hpcc_counter *why)
 {
@@ -178,12 +178,12 @@ static int hpcc_int_records(struct hpcc_trace_rx *rx, const struct hpcc_arrival 
 }
 
 /**
- * hpcc_hops_in() - keep what INT or IFA tells until it can be echoed
+ * hpcc_hops_in() - store the records of an INT or IFA stack until they can be echoed
  * @flow: a flow
  * @in: the segment, with a stack of its carrier
  * @opt: head of its FORWARD
  *
- * All hops or none: of a path that is not known in full, the rest may be the loaded part.
+ * Store all hops or none: if some hops are unknown, one of them may be the loaded one.
  *
  * Context: LOCAL_IN.
  */
@@ -192,7 +192,7 @@ void hpcc_hops_in(struct hpcc_flow *flow, const struct hpcc_arrival *in,
 {
 	const struct net *net = in->state->net;
 	struct hpcc_trace_rx *rx = hpcc_trace_rx(flow, net);
-	/* An INT or IFA stack has as many hops as an IOAM trace, at most. */
+	/* An INT or IFA stack has at most as many hops as an IOAM trace. */
 	u8 records[HPCC_IOAM_NODES_MAX * HPCC_RECORD_LEN];
 	struct hpcc_opt told = *opt;
 	enum hpcc_counter why;

@@ -2,21 +2,22 @@
 /*
  * IOAM as the carrier of requests (net.hpcc.carrier = 1), for IPv6.
  *
- *	sender		LOCAL_OUT puts a hop-by-hop header with a trace and room for
- *			net.hpcc.ioam_nodes nodes into a segment that asks, and a FORWARD into its
- *			TCP header as ever: that tells the scale.
- *	switches	each that speaks IOAM fills in a node; others fill in the FORWARD.
- *	receiver	LOCAL_IN makes load records of the nodes, as if they had come in the
- *			FORWARD behind those of its hops. From there on nothing is different:
- *			echo, mailbox, law. The header stays.
+ *	sender		LOCAL_OUT adds a hop-by-hop header to a segment with a request. It has a
+ *			trace with room for net.hpcc.ioam_nodes nodes. The TCP header has a FORWARD
+ *			as usual, which states the scale.
+ *	switches	A switch that supports IOAM fills in a node; another one fills in the
+ *			FORWARD.
+ *	receiver	LOCAL_IN turns the nodes into load records, as if they had arrived in the
+ *			FORWARD after the records of its hops. Echo, mailbox and window law are the
+ *			same as for the TCP option. The hop-by-hop header stays.
  *
- * A trace counts bytes and the law counts time: links.c has B of each (node_id, egress_if_id), and
- * the unit of its queue depth. A receiver announces HPCC_CAP_IOAM while that table is not empty,
- * and gets no trace otherwise.
+ * A trace reports bytes, and the window law needs times. links.c has B of each (node_id,
+ * egress_if_id), and the unit of its queue depth. A receiver announces HPCC_CAP_IOAM only if that
+ * table has entries; without HPCC_CAP_IOAM it gets no trace.
  *
- * A path may drop packets with extension headers, or fill in what is of no use. An RTO before
- * traces have brought telemetry, or again before they bring some after it, or silence, and the TCP
- * option carries requests from then on.
+ * A path may drop packets with extension headers, or fill in unusable values. The TCP option
+ * carries requests for the rest of the connection after an RTO before the first telemetry from
+ * traces, after a second RTO before new telemetry from traces, or if telemetry stops.
  */
 #include <linux/ipv6.h>
 #include <linux/slab.h>
@@ -29,14 +30,14 @@
 /* ---- Sender ---------------------------------------------------------------- */
 
 /**
- * hpcc_ioam_out() - put a trace into a segment that asks
- * @seg: the segment, of which only its IPv6 header is in front of TCP's, with room for the trace
- * @nodes: how many nodes it has room for
+ * hpcc_ioam_out() - add a trace to a segment with a request
+ * @seg: the segment: IPv6 header, then TCP header; it has room for the trace
+ * @nodes: number of nodes for which the trace has room
  *
- * A GSO packet gets one, of which each of its segments has a copy, as of TCP options: what splits
- * it in front of the link fills in each by itself.
+ * A GSO packet gets one trace. When the packet is split, each segment gets a copy, as with TCP
+ * options. A qdisc that splits the packet in front of its link fills in each copy separately.
  *
- * Return: whether there was memory.
+ * Return: false if there is no memory.
  */
 bool hpcc_ioam_out(struct hpcc_segment *seg, u32 nodes)
 {
@@ -57,7 +58,7 @@ bool hpcc_ioam_out(struct hpcc_segment *seg, u32 nodes)
 }
 
 /**
- * hpcc_ioam_begin() - traces have yet to show that the path delivers them
+ * hpcc_ioam_begin() - start to test whether the path delivers traces
  * @tp: socket, under its lock
  * @flow: its new flow
  */
@@ -67,15 +68,15 @@ void hpcc_ioam_begin(const struct tcp_sock *tp, struct hpcc_flow *flow)
 }
 
 /**
- * hpcc_ioam_rto() - an RTO: something on the path may drop packets with extension headers
+ * hpcc_ioam_rto() - on an RTO, pause or end traces: the path may drop extension headers
  * @tp: socket, under its lock
- * @flow: its flow, of which traces carry requests
+ * @flow: its flow, with IOAM as its carrier
  *
- * Where traces brought telemetry since the last RTO, the TCP option carries requests until what
- * was lost first has come, and traces get another try; else they end. While the TCP option
- * carries requests, or probes do, no trace was the reason.
+ * If traces brought telemetry since the last RTO, they pause: the TCP option carries requests until
+ * the first lost segment is acknowledged, and then traces get another try. Otherwise traces end.
+ * While traces are paused, or probes carry requests, a trace cannot be the cause of the RTO.
  *
- * Return: whether traces end: the caller stops the carrier.
+ * Return: whether traces end: the caller then ends the carrier.
  */
 bool hpcc_ioam_rto(const struct tcp_sock *tp, struct hpcc_flow *flow)
 {
@@ -90,10 +91,10 @@ bool hpcc_ioam_rto(const struct tcp_sock *tp, struct hpcc_flow *flow)
 }
 
 /**
- * hpcc_ioam_ack() - an ACK came: traces get another try, or have brought telemetry
+ * hpcc_ioam_ack() - on an ACK, resume paused traces, or note that they work
  * @tp: socket, under its lock
- * @flow: its flow, of which traces carry requests
- * @informed: telemetry came with it
+ * @flow: its flow, with IOAM as its carrier
+ * @informed: the ACK brought telemetry
  */
 void hpcc_ioam_ack(const struct tcp_sock *tp, struct hpcc_flow *flow, bool informed)
 {
@@ -110,12 +111,12 @@ void hpcc_ioam_ack(const struct tcp_sock *tp, struct hpcc_flow *flow, bool infor
 /* ---- Receiver -------------------------------------------------------------- */
 
 /**
- * hpcc_trace_rx() - what a receiver keeps of a path
+ * hpcc_trace_rx() - state of a receiver for a path
  * @flow: a flow
  * @net: its network namespace
  *
  * Context: RCU read side, with a reference to the socket.
- * Return: it, made when first asked for; NULL where there is no memory.
+ * Return: the state, allocated at the first call; NULL if there is no memory.
  */
 struct hpcc_trace_rx *hpcc_trace_rx(struct hpcc_flow *flow, const struct net *net)
 {
@@ -138,11 +139,11 @@ struct hpcc_trace_rx *hpcc_trace_rx(struct hpcc_flow *flow, const struct net *ne
 }
 
 /**
- * hpcc_trace_begin() - before the links of a trace are followed
- * @rx: of the path, locked
- * @carrier: what tells of it
+ * hpcc_trace_begin() - prepare for the records of a trace
+ * @rx: state of the path, locked
+ * @carrier: carrier of the trace
  *
- * With another carrier than before all links begin anew.
+ * If the carrier has changed, all links start anew.
  */
 void hpcc_trace_begin(struct hpcc_trace_rx *rx, enum hpcc_carrier carrier)
 {
@@ -156,24 +157,24 @@ void hpcc_trace_begin(struct hpcc_trace_rx *rx, enum hpcc_carrier carrier)
 }
 
 /**
- * hpcc_trace_end() - when a trace was taken in
- * @rx: of the path, locked
- * @hops: how many nodes it had
- * @now_ns: when it came
+ * hpcc_trace_end() - finish a trace that was taken in
+ * @rx: state of the path, locked
+ * @hops: number of nodes in the trace
+ * @now_ns: arrival time of the trace
  */
 void hpcc_trace_end(struct hpcc_trace_rx *rx, int hops, u64 now_ns)
 {
 	int hop;
 
-	/* The age of what this trace leaves out is not known any more. */
+	/* The age of links beyond the end of this trace is not tracked: they start anew. */
 	for (hop = hops; hop < rx->hops; hop++)
 		rx->link[hop].bps = 0;
 	rx->hops = hops;
 	rx->seen_ns = now_ns;
 }
 
-/* Make load records of a trace's nodes, behind the hops of @opt. Return: whether they are good;
- * @why: the counter that tells.
+/* Make load records of a trace's nodes, after the hops of @opt. Return: whether all are valid;
+ * @why: the counter.
  */
 static bool hpcc_ioam_records(struct hpcc_trace_rx *rx, const struct net *net, const u8 *trace,
 			      const struct hpcc_ioam *t, const struct hpcc_opt *opt, u8 *records,
@@ -206,8 +207,8 @@ static bool hpcc_ioam_records(struct hpcc_trace_rx *rx, const struct net *net, c
 	return true;
 }
 
-/* Take in a trace of ours: all nodes or none. Of a path that is not known in full, the rest may be
- * the loaded part. A trace that nobody filled tells nothing.
+/* Take in all nodes of our trace, or none: if some nodes are unknown, one of them may be the loaded
+ * one. A trace without nodes gives no information.
  */
 static void hpcc_ioam_take(struct hpcc_flow *flow, const struct net *net, const u8 *trace,
 			   const struct hpcc_ioam *t, const struct hpcc_opt *opt,
@@ -237,14 +238,14 @@ static void hpcc_ioam_take(struct hpcc_flow *flow, const struct net *net, const 
 }
 
 /**
- * hpcc_ioam_in() - keep what a request tells until it can be echoed
+ * hpcc_ioam_in() - store the records of a request until they can be echoed
  * @flow: a flow
  * @in: the segment, for which hpcc_may_be_ioam() holds
  * @opt: head of its FORWARD
  * @records: its records, all of which fit (hpcc_opt_misfits())
  *
- * Beside a trace of another namespace or type, which is somebody else's, ports fill in the FORWARD,
- * and that counts.
+ * A trace of another namespace or type is not ours. Ports then fill in the FORWARD, so the records
+ * of the FORWARD are used.
  *
  * Context: LOCAL_IN.
  */
@@ -259,7 +260,7 @@ void hpcc_ioam_in(struct hpcc_flow *flow, const struct hpcc_arrival *in,
 	int len;
 
 	hpcc_prompt_in(flow, opt);
-	/* All of it is in front of the TCP header, and so in one piece. */
+	/* The whole header is in front of the TCP header, and so in the linear part. */
 	len = hpcc_ioam_find(hop, (hop[1] + 1) * 8, &at);
 	ours = len > 0 && hpcc_ioam_is_ours(hop + at);
 	if (ours && !hpcc_ioam_read(hop + at, len, &t)) {
@@ -268,7 +269,7 @@ void hpcc_ioam_in(struct hpcc_flow *flow, const struct hpcc_arrival *in,
 	}
 	if (len != -ENOENT || !opt->nr)
 		hpcc_count_rcu(net, HPCC_C_IOAM_IGNORED);
-	/* Where one of ours is malformed, ports write nothing, not in the FORWARD either. */
+	/* Beside a malformed trace of ours, ports do not fill in the FORWARD either. */
 	if (!ours)
 		hpcc_forward_in(flow, opt, records, NULL, 0);
 }
