@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * SYN and SYN-ACK: what connections agree to telemetry by.
+ * SYN and SYN-ACK: both ends of a connection agree to use telemetry.
  *
- * The hooks add the option to SYN and SYN-ACK, read it from those of the peer, and leave a note of
- * what both ends agreed upon (agreement.c).
+ * The hooks add the option to SYN and SYN-ACK, read it from those of the peer, and store a note of
+ * the agreement (agreement.c).
  */
 #include <net/ipv6.h>
 #include <net/tcp.h>
@@ -17,7 +17,7 @@
 #include "netns/links.h"
 #include "netns/policy.h"
 
-/* A SYN that was lost this often may have been lost for its option. */
+/* After this many losses of a SYN, suspect its option, and send the SYN without it. */
 #define HPCC_SYN_TRIES		2
 
 static void hpcc_arrival_tuple(const struct hpcc_arrival *in,
@@ -41,7 +41,7 @@ static void hpcc_arrival_tuple(const struct hpcc_arrival *in,
 
 #define HPCC_SYN_OPT_PADDED	ALIGN(HPCC_SYN_OPT_LEN, 4)
 
-/* A note of the kind that is configured now. */
+/* A note with the option kind that is configured now. */
 static struct hpcc_note hpcc_note_now(const struct hpcc_sysctls *sysctls)
 {
 	return (struct hpcc_note){
@@ -49,7 +49,7 @@ static struct hpcc_note hpcc_note_now(const struct hpcc_sysctls *sysctls)
 	};
 }
 
-/* Whether our option of a SYN or SYN-ACK is there already. */
+/* Whether a SYN or SYN-ACK already has our option. */
 static bool hpcc_syn_written(const struct hpcc_segment *seg,
 			     const struct hpcc_sysctls *sysctls, u8 kind)
 {
@@ -59,7 +59,7 @@ static bool hpcc_syn_written(const struct hpcc_segment *seg,
 				 READ_ONCE(sysctls->option_exid)) >= 0;
 }
 
-/* Other experiments may have options of our kind in a SYN. */
+/* An option of our kind in a SYN may be of another experiment, and does not prevent ours. */
 static bool hpcc_syn_write(struct hpcc_segment *seg, struct net *net,
 			   const struct sock *sk, u8 kind)
 {
@@ -98,7 +98,7 @@ static bool hpcc_syn_write(struct hpcc_segment *seg, struct net *net,
  * @seg: the SYN
  * @sk: its socket
  *
- * A SYN with data (TCP Fast Open) stays as it is.
+ * A SYN with data (TCP Fast Open) does not get the option.
  *
  * Context: LOCAL_OUT.
  */
@@ -121,9 +121,9 @@ void hpcc_syn_out(struct hpcc_segment *seg, struct sock *sk)
 		hpcc_agree_take(net, &tuple, isn, NULL);
 }
 
-/* The congestion control that the route of a SYN-ACK names. On the first pass of a VRF that
- * has a qdisc the route is that of the VRF device, so look the real one up. The hook
- * cannot wait for the second pass: the qdisc may orphan the segment (netem does).
+/* The congestion control in the route of a SYN-ACK. On the first pass of a VRF that has a qdisc
+ * the route is that of the VRF device, so look the real one up. The second pass is too late: the
+ * qdisc may orphan the segment (netem does).
  */
 static u32 hpcc_synack_route_cc(const struct hpcc_segment *seg,
 				const struct request_sock *req,
@@ -142,7 +142,7 @@ static u32 hpcc_synack_route_cc(const struct hpcc_segment *seg,
 /**
  * hpcc_synack_out() - answer a SYN that carried the option
  * @seg: the SYN-ACK
- * @sk: its request
+ * @sk: the request socket
  *
  * Context: LOCAL_OUT.
  */
@@ -168,8 +168,8 @@ void hpcc_synack_out(struct hpcc_segment *seg, struct sock *sk)
 
 /* ---- SYN and SYN-ACK that arrive ------------------------------------------- */
 
-/* Whether a SYN-ACK answers the SYN of one of our sockets, as TCP will ask. A SYN with
- * data (TCP Fast Open) does not carry the option.
+/* Whether a SYN-ACK answers the SYN of one of our sockets, as TCP will check. A SYN with
+ * data (TCP Fast Open) has no option.
  */
 static bool hpcc_synack_ok(const struct hpcc_arrival *in)
 {
@@ -192,9 +192,9 @@ static bool hpcc_synack_ok(const struct hpcc_arrival *in)
  * hpcc_syn_in() - take in a SYN or SYN-ACK
  * @in: the segment
  *
- * A SYN may be anybody's. What it notes is about a connection that begins with its
- * sequence number, and about no other. One that is sent again without the option
- * takes the offer back. A SYN-ACK answers by the kind of our SYN, whatever is configured now.
+ * Anybody may send a SYN. So its note affects only a connection that begins with the SYN's number.
+ * A retransmitted SYN without the option withdraws the offer. A SYN-ACK uses the option kind of our
+ * SYN, even if the sysctl has changed since.
  *
  * Context: LOCAL_IN.
  */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* SYN and SYN-ACK (handshake.c), and what a listener's child will run (listener.c). */
+/* SYN and SYN-ACK (handshake.c), and the congestion control of a listener's child (listener.c). */
 #ifndef _HPCC_HOOK_HANDSHAKE_H
 #define _HPCC_HOOK_HANDSHAKE_H
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What a listener's child will run, before there is a child.
+ * Predict the congestion control of a listener's child, before the child exists.
  */
 #include <linux/ipv6.h>
 #include <net/ip6_route.h>
@@ -47,13 +47,13 @@ static struct dst_entry *hpcc_route(struct net *net, u8 family,
 }
 
 /**
- * hpcc_route_cc() - the congestion control that the route to a peer names
+ * hpcc_route_cc() - the congestion control in the route to a peer
  * @net: network namespace
  * @family: NFPROTO_IPV4 or NFPROTO_IPV6
  * @tuple: the connection
- * @oif: device or VRF that it is bound to, or 0
+ * @oif: device or VRF to which the connection is bound, or 0
  * @mark: mark of its packets
- * @listener: the listener, whose user a routing rule may ask for; may be NULL
+ * @listener: the listener, for routing rules by user; may be NULL
  *
  * Context: RCU read side.
  * Return: its key, or TCP_CA_UNSPEC.
@@ -72,8 +72,8 @@ u32 hpcc_route_cc(struct net *net, u8 family, const struct hpcc_tuple *tuple,
 	return key;
 }
 
-/* The device or VRF that the request of a SYN will be bound to, as tcp_conn_request() and
- * tcp_v6_init_req() have it: a link-local peer is on the link that the SYN came by.
+/* The device or VRF to which the request of a SYN will be bound, as in tcp_conn_request() and
+ * tcp_v6_init_req(): a link-local peer is on the link by which the SYN arrived.
  */
 static int hpcc_request_oif(const struct sock *listener, struct sk_buff *skb,
 			    u8 family)
@@ -84,22 +84,22 @@ static int hpcc_request_oif(const struct sock *listener, struct sk_buff *skb,
 	return inet_request_bound_dev_if(listener, skb);
 }
 
-/* A bit beside others, which setsockopt() may change meanwhile. */
+/* setsockopt() may change neighbouring bits concurrently. */
 static __no_kcsan bool hpcc_ca_chosen(const struct sock *sk)
 {
 	return inet_csk(sk)->icsk_ca_setsockopt;
 }
 
 /**
- * hpcc_child_runs_hpcc() - whether a listener's child to come will run hpcc
+ * hpcc_child_runs_hpcc() - whether a future child of a listener will run hpcc
  * @listener: the listener; may be NULL
- * @route_key: what the route to the peer names
+ * @route_key: congestion control in the route to the peer, or TCP_CA_UNSPEC
  *
- * tcp_ca_openreq_child() takes, in this order: what the route says, what the listener
- * chose by setsockopt(), and the namespace's default.
+ * tcp_ca_openreq_child() uses the first of these: the congestion control of the route, the one that
+ * the listener selected by setsockopt(), and the default of the namespace.
  *
  * Context: RCU read side.
- * Return: true if it will.
+ * Return: true if so.
  */
 bool hpcc_child_runs_hpcc(const struct sock *listener, u32 route_key)
 {
@@ -116,12 +116,12 @@ bool hpcc_child_runs_hpcc(const struct sock *listener, u32 route_key)
 /**
  * hpcc_syn_acceptable() - whether a SYN at LOCAL_IN may begin a connection with hpcc
  * @skb: packet
- * @state: where the hook is
- * @th: its TCP header
+ * @state: netfilter's state of the hook call
+ * @th: TCP header of the packet
  * @tuple: the connection
  *
  * Context: RCU read side.
- * Return: its listener if so, or NULL.
+ * Return: the listener if so, or NULL.
  */
 const struct sock *hpcc_syn_acceptable(struct sk_buff *skb, const struct nf_hook_state *state,
 				       const struct tcphdr *th, const struct hpcc_tuple *tuple)

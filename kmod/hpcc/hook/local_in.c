@@ -2,35 +2,34 @@
 /*
  * LOCAL_IN: read our options from incoming segments.
  *
- * What this hook may assume of a packet, and what it owes to those behind it:
+ * Rules for this hook:
  *
- *	who	It runs before TCP, in softirq or in a process that gives an NFQUEUE
- *		verdict, under RCU and without the socket lock. It never follows
- *		icsk_ca_priv: setsockopt(TCP_CONGESTION) may replace its contents at
- *		any moment. The flow comes from the table of flow.c.
- *	what	The sender chose every byte. TCP has checked nothing yet; the IP layer
- *		has checked its own header and, for IPv4, put fragments together. For
- *		IPv6 the extension headers behind hop-by-hop options are still to be
- *		walked: fragments, authentication and routing headers with segments
- *		left are for others, and such a packet is passed on unread.
- *	whose	A packet is changed only if it is of a connection that agreed, its
- *		checksum is right, both of its numbers are acceptable and its header
- *		is nobody else's (sniffers hold clones).
- *	how	The network header stays at skb->data, and the transport header at its
- *		offset from there. In IPv6 that is the first extension header, where
- *		ip6_protocol_deliver_rcu() goes on; so a packet that has one is read,
- *		and not changed.
+ *	context	It runs before TCP, under RCU and without the socket lock: in softirq, or in a
+ *		process that gives an NFQUEUE verdict. It never follows icsk_ca_priv:
+ *		setsockopt(TCP_CONGESTION) may replace its contents at any moment. The hook finds
+ *		the flow in the hash table of flow.c.
+ *	input	The sender chose every byte. TCP has checked nothing yet. The IP layer has checked
+ *		its own header and reassembled IPv4 fragments. IPv6 extension headers after the
+ *		hop-by-hop options are not processed yet: the hook passes a packet on unread if it
+ *		has a fragment header, an authentication header, or a routing header with segments
+ *		left.
+ *	change	The hook changes a packet only if it belongs to a connection that agreed, its
+ *		checksum is right, its sequence and ACK numbers are acceptable, and its header is
+ *		not shared (sniffers hold clones).
+ *	headers	The network header stays at skb->data, and the transport header keeps its offset
+ *		from there. In IPv6 the transport header is the first extension header, where
+ *		ip6_protocol_deliver_rcu() continues. So the hook reads a packet with an extension
+ *		header, but does not change it.
  *
- * An option is believed only if the segment's checksum is right, the connection
- * agreed, and TCP would accept both the sequence and the ACK number and the TTL:
- * who cannot see the connection has to guess both numbers, as for data (RFC 5961).
- * Documentation/protocol.rst has a table of that. Anything else is counted and
- * ignored, and the segment goes on.
+ * The hook accepts an option only if the segment's checksum is right, the connection agreed, and
+ * TCP would accept the sequence number, the ACK number and the TTL. So an attacker who cannot see
+ * the connection has to guess both numbers, as for data (RFC 5961). Documentation/protocol.rst has
+ * a table of these checks. The hook counts and ignores any other option, and passes the segment on.
  *
- * A segment without flags may be a switch's response (switch_response.c).
+ * A segment without TCP flags may be a switch's response (switch_response.c).
  *
- * Options that are ours (options.c) are taken out of the segment: with them TCP would leave its
- * fast path for each segment, and could not join those in its backlog.
+ * The hook removes our options (options.c) from the segment: with them TCP would leave its fast
+ * path for each segment, and could not merge segments in its backlog.
  */
 #include <linux/ip.h>
 #include <linux/ipv6.h>
@@ -47,13 +46,13 @@
 #include "hook/handshake.h"
 #include "packet/segment.h"
 
-/* A TCP header behind more IPv6 headers than this many bytes is not looked at. */
+/* The hook ignores a TCP header after more bytes of IPv6 headers than this. */
 #define HPCC_EXTHDRS_MAX	512
 
-/* The TCP header behind IPv6 extension headers that say nothing about where the packet
- * goes or whether it may be believed.
+/* Find the TCP header of an IPv6 packet. Skip only extension headers that affect neither the
+ * destination nor the authentication of the packet.
  *
- * Return: its offset; -1: none, or too far away.
+ * Return: its offset; -1 if there is none, or if it is too far away.
  */
 static int hpcc_arrival_ipv6(const struct sk_buff *skb)
 {
@@ -78,8 +77,8 @@ static int hpcc_arrival_ipv6(const struct sk_buff *skb)
 	return off;
 }
 
-/* Whether a packet is IPv4's and has, in the usual places, no TCP options but timestamps.
- * It need not be TCP: neither way it is for us.
+/* Whether a packet is IPv4, and the usual place of TCP options has only timestamps. The protocol is
+ * not checked, because the hook skips other protocols as well.
  */
 static bool hpcc_is_usual(const struct sk_buff *skb, u8 pf)
 {
@@ -93,7 +92,7 @@ static bool hpcc_is_usual(const struct sk_buff *skb, u8 pf)
 	       hpcc_opts_usual((const u8 *)(th + 1), HPCC_TCPOPTS_USUAL_LEN);
 }
 
-/* Have TCP header and options in one piece, as TCP will. False: not for us. */
+/* Pull TCP header and options into the linear part, as TCP will. False: skip the packet. */
 static bool hpcc_arrival_parse(struct hpcc_arrival *in)
 {
 	struct tcphdr *th;
@@ -117,7 +116,7 @@ static bool hpcc_arrival_parse(struct hpcc_arrival *in)
 	if (th->doff < sizeof(*th) / 4)
 		return false;
 	in->optlen = __tcp_hdrlen(th) - sizeof(*th);
-	/* A SYN without an option may take an offer back. */
+	/* A SYN without the option may withdraw an offer. */
 	if (!in->optlen && !th->syn)
 		return false;
 	if (!pskb_may_pull(in->skb, in->thoff + __tcp_hdrlen(th)))
@@ -131,21 +130,21 @@ static bool hpcc_arrival_parse(struct hpcc_arrival *in)
  * hpcc_arrival_intact() - whether a segment's checksum is right
  * @in: the segment
  *
- * Return: true also where it was never computed.
+ * Return: true also if the checksum was never computed.
  */
 bool hpcc_arrival_intact(const struct hpcc_arrival *in)
 {
 	u8 ip_summed = in->skb->ip_summed;
 	bool intact;
 
-	/* Checked, or never computed: nf_checksum() would say so, too. */
+	/* Checked already, or never computed: nf_checksum() accepts both cases, too. */
 	if (ip_summed == CHECKSUM_PARTIAL || ip_summed == CHECKSUM_UNNECESSARY)
 		return true;
 	intact = !nf_checksum(in->skb, NF_INET_LOCAL_IN, in->thoff, IPPROTO_TCP,
 			      in->state->pf);
-	/* nf_checksum() says CHECKSUM_UNNECESSARY. That is true of TCP's checksum only: the
-	 * code that walks extension headers may find another protocol, whose checksum has
-	 * to be checked by the sum of the whole packet.
+	/* nf_checksum() sets CHECKSUM_UNNECESSARY, which is right only for TCP. The code that walks
+	 * extension headers may find another protocol, and needs the sum of the whole packet to
+	 * check its checksum.
 	 */
 	if (ip_summed == CHECKSUM_COMPLETE && in->state->pf == NFPROTO_IPV6 &&
 	    in->thoff != sizeof(struct ipv6hdr))
@@ -156,12 +155,12 @@ bool hpcc_arrival_intact(const struct hpcc_arrival *in)
 /**
  * hpcc_arrival_sock() - the socket that TCP will find for a segment
  * @in: the segment
- * @put: set to whether the socket holds a reference
+ * @put: set to true if the caller has to drop a reference
  *
- * It is looked up as TCP does, by the device that the packet came in by, so that nothing
- * reaches a socket of another VRF.
+ * The look-up uses the packet's incoming device, as in TCP, so that no packet reaches a socket of
+ * another VRF.
  *
- * Return: the socket, if it is a full one that does not listen, or NULL.
+ * Return: a full socket that does not listen, or NULL.
  */
 struct sock *hpcc_arrival_sock(const struct hpcc_arrival *in, bool *put)
 {
@@ -184,7 +183,7 @@ struct sock *hpcc_arrival_sock(const struct hpcc_arrival *in, bool *put)
 
 /* ---- Segments of a connection that agreed ---------------------------------------- */
 
-/* Whether the data of a segment may be of this connection, now. */
+/* Whether the sequence numbers of a segment are acceptable now. */
 static bool hpcc_seq_ok(const struct tcp_sock *tp, const struct hpcc_arrival *in)
 {
 	u32 seq = ntohl(in->th->seq);
@@ -196,14 +195,15 @@ static bool hpcc_seq_ok(const struct tcp_sock *tp, const struct hpcc_arrival *in
 }
 
 /**
- * hpcc_ack_ok() - whether the ACK number of a segment may be of this connection, now
+ * hpcc_ack_ok() - whether the ACK number of a segment is acceptable now
  * @flow: a flow
  * @tp: its socket
  * @in: the segment
  *
- * As tcp_ack() and RFC 5961, section 5, have it. A connection that has sent little has
- * acknowledged little. snd_nxt moves only after a segment has left; on a short path its ACK is
- * here before that, so LOCAL_OUT notes what it has let go.
+ * The rules are those of tcp_ack() and RFC 5961, section 5. The lower limit is one window before
+ * snd_una, or the start of the connection if that is later. TCP increases snd_nxt only after a
+ * segment has left. On a short path the segment's ACK may arrive earlier. So any number up to
+ * flow->snd_end is acceptable, too, which LOCAL_OUT sets.
  *
  * Return: true if so.
  */
@@ -220,7 +220,7 @@ bool hpcc_ack_ok(const struct hpcc_flow *flow, const struct tcp_sock *tp,
 	       !before(ack, hpcc_peek(tp->snd_una) - old);
 }
 
-/* Whether both numbers of a segment may be. */
+/* Whether sequence and ACK number of a segment are acceptable. */
 static bool hpcc_numbers_ok(const struct hpcc_flow *flow, const struct tcp_sock *tp,
 			    const struct hpcc_arrival *in)
 {
@@ -230,7 +230,7 @@ static bool hpcc_numbers_ok(const struct hpcc_flow *flow, const struct tcp_sock 
 }
 
 /**
- * hpcc_ttl_ok() - whether a packet has come as far as the socket allows
+ * hpcc_ttl_ok() - whether the TTL of a packet is at least the socket's minimum
  * @sk: the socket, with IP_MINTTL or IPV6_MINHOPCOUNT
  * @in: the packet
  *
@@ -244,8 +244,8 @@ bool hpcc_ttl_ok(const struct sock *sk, const struct hpcc_arrival *in)
 	       READ_ONCE(inet6_sk(sk)->min_hopcount);
 }
 
-/* Correct the TCP checksum for @n option bytes that leave the header. @th is as it
- * was; the pseudo header says a length, too.
+/* Update the TCP checksum for @n option bytes that leave the header. @th is still unchanged. The
+ * pseudo header has a length, too.
  */
 static void hpcc_strip_checksum(const struct sk_buff *skb, struct tcphdr *th,
 				const u8 *opts, u32 n, u32 len)
@@ -262,10 +262,10 @@ static void hpcc_strip_checksum(const struct sk_buff *skb, struct tcphdr *th,
 	th->check = partial ? ~csum_fold(sum) : csum_fold(sum);
 }
 
-/* Take the options from @at on out of a segment whose checksum is right: move all that
- * is in front of them. One whose header somebody else holds, too, stays as it is; so
- * does one with IPv6 extension headers, which others have yet to walk, by offsets
- * of their own, and one of a virtual machine that wants a checksum somewhere else.
+/* Remove the options from @at on from a segment whose checksum is right: move all bytes in front of
+ * them. Three kinds of segments stay unchanged: those with a shared header, those with IPv6
+ * extension headers (the code that walks them later keeps its own offsets), and those of a virtual
+ * machine whose checksum does not start at the TCP header.
  */
 static void hpcc_strip(const struct hpcc_arrival *in, u32 at)
 {
@@ -307,7 +307,7 @@ static noinline void hpcc_unagreed_in(const struct hpcc_arrival *in)
 		hpcc_count(net, HPCC_C_UNAGREED_IGNORED);
 }
 
-/* A segment whose numbers are not those of data may carry INT. Return: whether it ends here. */
+/* A segment whose numbers are not acceptable may carry INT. Return: whether it was consumed. */
 static noinline bool hpcc_outside_in(struct sock *sk, struct hpcc_flow *flow,
 				     struct hpcc_arrival *in, int at, u32 pos)
 {
@@ -330,14 +330,14 @@ static noinline bool hpcc_outside_in(struct sock *sk, struct hpcc_flow *flow,
 	return true;
 }
 
-/* Whether IPsec policies let a segment in. TCP asks them later. */
+/* Whether IPsec policies accept a segment. TCP checks them only later. */
 static bool hpcc_policy_ok(struct sock *sk, const struct hpcc_arrival *in)
 {
 	return in->state->pf == NFPROTO_IPV4 ? xfrm4_policy_check(sk, XFRM_POLICY_IN, in->skb) :
 					       xfrm6_policy_check(sk, XFRM_POLICY_IN, in->skb);
 }
 
-/* Return: whether the segment ends here. */
+/* Return: whether the segment was consumed. */
 static bool hpcc_segment_in(struct hpcc_arrival *in)
 {
 	struct net *net = in->state->net;
@@ -348,7 +348,7 @@ static bool hpcc_segment_in(struct hpcc_arrival *in)
 	bool put;
 	int at;
 
-	/* A flow keeps the kind that it agreed upon when the sysctl changes. */
+	/* A flow keeps its agreed option kind if the sysctl changes. */
 	at = hpcc_opt_next_of(in->opts, in->optlen, &pos, HPCC_OPT_KIND_DEFAULT,
 			      HPCC_OPT_KIND_OTHER);
 	if (at == -ENOENT)
@@ -374,7 +374,7 @@ static bool hpcc_segment_in(struct hpcc_arrival *in)
 	return taken;
 }
 
-/* With a stack frame, which most packets need not pay for. Return: whether the packet ends here. */
+/* noinline: most packets do not need its stack frame. Return: whether the packet was consumed. */
 static noinline bool hpcc_packet_in(struct sk_buff *skb,
 				    const struct nf_hook_state *state)
 {
@@ -395,7 +395,7 @@ static noinline bool hpcc_packet_in(struct sk_buff *skb,
  * hpcc_local_in() - netfilter hook of incoming packets
  * @priv: unused
  * @skb: packet
- * @state: where the hook is
+ * @state: netfilter's state of the hook call
  *
  * Context: RCU read side; softirq, or a process that gave an NFQUEUE verdict.
  * Return: NF_ACCEPT; NF_STOLEN for INT and IFA of a connection that runs hpcc.

@@ -2,26 +2,24 @@
 /*
  * LOCAL_OUT: put our options into outgoing segments.
  *
- * Nothing is ever dropped or delayed because telemetry did not fit: a segment
- * that has no room, or carries an option that covers the header (TCP-MD5,
- * TCP-AO) or owns the space (MPTCP), goes as it is.
+ * Telemetry that does not fit never drops or delays a segment. A segment leaves unchanged if it has
+ * no room, or carries an option that signs the header (TCP-MD5, TCP-AO) or owns the space (MPTCP).
  *
- * What this hook may assume of a packet:
+ * Rules for this hook:
  *
- *	who	It runs under RCU. Most segments come under their socket's lock, in
- *		process context or softirq. Not so SYN-ACKs, which belong to a
- *		request; what a qdisc on a VRF device held back; and what somebody
- *		else's hook in front of ours gave to user space (NFQUEUE). So the hook
- *		reads and writes single words of a flow, each of which is good by
- *		itself; it never follows icsk_ca_priv, and it reads TCP's own fields
- *		without expecting two of them to be of one moment.
- *	twice	VRF and IPVS send a segment through LOCAL_OUT again. The hook inserts and
- *		counts on the first pass, as the segment may have no socket on the
- *		second. It does not change a segment that has our option already.
- *	whose	The headers are ours to write after skb_cow_head(): TCP keeps the
- *		payload of what it sends, not the headers.
- *	how	Network and transport header stay where they are from skb->data;
- *		csum_start stays at the TCP header.
+ *	context	It runs under RCU. Most segments come under their socket's lock, in process context
+ *		or softirq. The exceptions are SYN-ACKs, which belong to a request socket, segments
+ *		that a qdisc on a VRF device delayed, and segments that another hook passed to user
+ *		space before ours (NFQUEUE). So the hook reads and writes single words of a flow,
+ *		each valid alone. It never follows icsk_ca_priv. It reads TCP's own fields, but two
+ *		of them need not be consistent.
+ *	passes	VRF and IPVS send a segment through LOCAL_OUT again. The hook inserts and counts on
+ *		the first pass, as the segment may have no socket on the second. It does not change
+ *		a segment that already has our option.
+ *	change	The hook may write the headers after skb_cow_head(): TCP keeps the payload of a
+ *		segment that it sends, not the headers.
+ *	headers	Network and transport header keep their offsets from skb->data; csum_start stays at
+ *		the TCP header.
  */
 #include <linux/ip.h>
 #include <linux/ipv6.h>
@@ -45,17 +43,15 @@
 #include "telemetry/mailbox.h"
 #include "telemetry/request.h"
 
-/* Requests from one IDENTIFY to the next: a receiver keeps one until its next
- * ACK. Where ACKs are for more segments than that, or were lost, links remain
- * that did not tell who they are; they are asked again less often, as each
- * IDENTIFY is a FORWARD less.
+/* Number of requests from one IDENTIFY to the next. A receiver stores the answer to only one
+ * IDENTIFY until its next ACK. If an ACK covers more segments than this, or is lost, some links
+ * have no name. IDENTIFY is then sent less often, as each one takes the place of a FORWARD.
  */
 #define HPCC_IDENTIFY_SPACING	4
 #define HPCC_IDENTIFY_AGAIN	251
 
-/* Whether @skb is a TCP segment as TCP makes them: with its headers in the linear
- * part, and a checksum that is still to be computed.
- * Tunnels send packets through this hook again, with the inner socket still
+/* Whether @skb is a TCP segment as TCP creates it: with its headers in the linear part, and without
+ * a checksum yet. Tunnels send packets through this hook again, with the inner socket still
  * attached: those have another protocol.
  */
 static bool hpcc_segment_parse(struct hpcc_segment *seg)
@@ -91,8 +87,8 @@ static bool hpcc_segment_parse(struct hpcc_segment *seg)
 
 /* ---- Segments of a connection that agreed -------------------------------------- */
 
-/* The first phase from @phase on, of @phases, whose @slots hops have not all told
- * who they are; @phases: all have.
+/* Return: the first phase from @phase on, of @phases, in which one of @slots hops has no name yet;
+ * @phases if all have names.
  */
 static u32 hpcc_identify_phase(const struct hpcc_path *path, u32 hops, u32 phase,
 			       u32 phases, u32 slots)
@@ -110,8 +106,8 @@ static u32 hpcc_identify_phase(const struct hpcc_path *path, u32 hops, u32 phase
 	return phases;
 }
 
-/* Whether the next segment is to be an IDENTIFY, and of which phase: of each in
- * turn at first, then of those that some link has not answered.
+/* Whether the next segment should be an IDENTIFY, and of which phase: first of each phase in turn,
+ * then of those in which a link has no name.
  */
 static bool hpcc_identify_next(struct hpcc_flow *flow, u32 slots, u32 *phase)
 {
@@ -150,7 +146,7 @@ static bool hpcc_identify_next(struct hpcc_flow *flow, u32 slots, u32 *phase)
 	return *phase < phases;
 }
 
-/* Whether a segment asks, and what the switches are to fill in; from INT on, no slots. */
+/* The request of a segment, by carrier; from HPCC_REQUEST_INT on, the option has no slots. */
 enum hpcc_request {
 	HPCC_REQUEST_NONE,
 	HPCC_REQUEST_TCP,
@@ -160,7 +156,7 @@ enum hpcc_request {
 	HPCC_REQUEST_CSIG,
 };
 
-/* Write a FORWARD or IDENTIFY option of at most @room bytes at @p. */
+/* Write a FORWARD or IDENTIFY option of at most @room bytes to @p. */
 static u32 hpcc_forward_write(struct hpcc_flow *flow, const struct tcp_sock *tp,
 			      enum hpcc_request asks, u8 *p, u32 room)
 {
@@ -173,8 +169,8 @@ static u32 hpcc_forward_write(struct hpcc_flow *flow, const struct tcp_sock *tp,
 	opt.nr = min_t(u32, flow->slots,
 		       (room - HPCC_OPT_HEAD_LEN) / HPCC_RECORD_LEN);
 	opt.scale = READ_ONCE(flow->scale);
-	/* What classic sends is acknowledged as what Reno sends. A probe speaks for the data
-	 * behind it.
+	/* In mode classic a flow requests no prompt ACKs, like Reno. A probe requests them for
+	 * the data that follow.
 	 */
 	if (hpcc_peek(tp->snd_cwnd) < (READ_ONCE(flow->rx_window_active) ? HPCC_PROMPT_CWND_RX :
 									   HPCC_PROMPT_CWND) &&
@@ -202,7 +198,7 @@ static u32 hpcc_forward_write(struct hpcc_flow *flow, const struct tcp_sock *tp,
 	return hpcc_opt_len(opt.nr);
 }
 
-/* Whether a segment that has @room has it for W, and for a request if it @asks. */
+/* Whether W fits into @room, together with a request if the segment @asks. */
 static bool hpcc_window_fits(const struct hpcc_flow *flow, bool asks, u32 room)
 {
 	if (!asks)
@@ -210,7 +206,7 @@ static bool hpcc_window_fits(const struct hpcc_flow *flow, bool asks, u32 room)
 	return room >= 2 * hpcc_opt_len(1) && !hpcc_phase_needs_slots(READ_ONCE(flow->next_hop));
 }
 
-/* As hpcc_options_write(), with W: behind a request of one record, or in front of an echo. */
+/* Like hpcc_options_write(), with W: after a request of one record, or before an echo. */
 static u32 hpcc_window_and(struct hpcc_flow *flow, const struct tcp_sock *tp,
 			   enum hpcc_request asks, u32 room, u8 *out, u32 *forward, u32 *echo)
 {
@@ -225,12 +221,12 @@ static u32 hpcc_window_and(struct hpcc_flow *flow, const struct tcp_sock *tp,
 	return len + *echo;
 }
 
-/* Write what a segment is to carry at @out: a request if it @asks, and what waits to be
- * echoed. With both, each gets one record, FORWARD first: switches look at the first
- * option of our kind. Where the request has to have more slots the echo waits for the next
- * segment. N goes beside an echo, W in front of it; parameters take a request's place.
+/* Write the options of a segment to @out: a request if it @asks, and an echo if records are stored.
+ * If both are due, each gets one record. FORWARD comes first, because switches read only the first
+ * option of our kind. If the request needs more slots, the next segment gets the echo. N goes after
+ * an echo, W before it; parameters take the place of a request.
  *
- * Return: its length. *@forward and *@echo say how much of it is for either.
+ * Return: their length. *@forward and *@echo are the lengths of request and echo.
  */
 static u32 hpcc_options_write(struct hpcc_flow *flow, const struct tcp_sock *tp,
 			      enum hpcc_request asks, u32 room, u8 *out, u32 *forward,
@@ -242,7 +238,7 @@ static u32 hpcc_options_write(struct hpcc_flow *flow, const struct tcp_sock *tp,
 		return hpcc_window_and(flow, tp, asks, room, out, forward, echo);
 	if (asks && room >= hpcc_opt_len(2) && hpcc_params_due(flow, tp)) {
 		hpcc_count_rcu(net, HPCC_C_REPORT_SENT);
-		/* The path may drop this segment for its option, see hpcc_mute_rto(). */
+		/* The path may drop this segment because of its option, see hpcc_mute_rto(). */
 		hpcc_request_params(flow);
 		return hpcc_params_write(flow, tp, out);
 	}
@@ -264,7 +260,7 @@ static u32 hpcc_options_write(struct hpcc_flow *flow, const struct tcp_sock *tp,
 	return *forward + *echo;
 }
 
-/* As hpcc_options_write(), with the signal that waits: behind a request, or alone. */
+/* Like hpcc_options_write(), with a stored signal: after a request, or alone. */
 static u32 hpcc_with_signal(struct hpcc_flow *flow, const struct tcp_sock *tp,
 			    enum hpcc_request asks, u32 room, u8 *out, u32 *forward, u32 *echo)
 {
@@ -278,7 +274,7 @@ static u32 hpcc_with_signal(struct hpcc_flow *flow, const struct tcp_sock *tp,
 	return *forward + hpcc_signal_write(flow, out + *forward);
 }
 
-/* Whether a segment that asks has room for a trace beside its options, which @room is left for. */
+/* Whether an IOAM trace fits into a segment. Limits @room for options to what remains. */
 static bool hpcc_request_fits_ioam(const struct hpcc_segment *seg, const struct sock *sk, u32 nodes,
 				   u32 *room)
 {
@@ -294,7 +290,7 @@ static bool hpcc_request_fits_ioam(const struct hpcc_segment *seg, const struct 
 	return true;
 }
 
-/* The same for a probe and a stack that takes @n bytes. */
+/* Whether a stack of @n bytes fits into a probe. Limits @room for options to what remains. */
 static bool hpcc_request_fits_stack(const struct hpcc_segment *seg, const struct sock *sk, u32 n,
 				    u32 *room)
 {
@@ -306,7 +302,7 @@ static bool hpcc_request_fits_stack(const struct hpcc_segment *seg, const struct
 	return true;
 }
 
-/* What carries a request of a segment that asks, and has @room for options. */
+/* The carrier of a segment's request. Limits @room for options to what the carrier leaves. */
 static enum hpcc_request hpcc_request_by(const struct hpcc_segment *seg, const struct sock *sk,
 					 const struct hpcc_flow *flow, u32 *room)
 {
@@ -338,8 +334,8 @@ static enum hpcc_request hpcc_request_by(const struct hpcc_segment *seg, const s
 	return HPCC_REQUEST_TCP;
 }
 
-/* Put @len bytes of options at @out into a segment, and what carries its request. Whether there
- * was memory.
+/* Put @len bytes of options at @out into a segment, and the carrier of its request. Return: false
+ * if there is no memory.
  */
 static bool hpcc_options_out(struct hpcc_segment *seg, const struct sock *sk,
 			     const struct hpcc_flow *flow, enum hpcc_request by, const u8 *out,
@@ -380,7 +376,7 @@ static void hpcc_data_out(struct hpcc_segment *seg, struct sock *sk)
 
 	if (!flow)
 		return;
-	/* What comes by again, as a VRF's does, has been paced. */
+	/* A second pass, as with a VRF, is not paced again. */
 	if (data && hpcc_snd_end_advance(flow, hpcc_segment_end(seg)))
 		hpcc_pace_first(sk, seg->skb->len);
 	asks = (READ_ONCE(flow->probes) ? READ_ONCE(flow->probing) :
@@ -406,7 +402,7 @@ static void hpcc_data_out(struct hpcc_segment *seg, struct sock *sk)
 	if (!len)
 		return;
 
-	/* Nothing goes beside IDENTIFY, nor beside parameters in a request's place. */
+	/* Only FORWARD has another carrier; IDENTIFY and parameters do not. */
 	if (!forward || out[2] >> 5 != HPCC_OPT_FORWARD)
 		asks = HPCC_REQUEST_TCP;
 	if (!hpcc_options_out(seg, sk, flow, asks, out, len)) {
@@ -431,9 +427,9 @@ static void hpcc_data_out(struct hpcc_segment *seg, struct sock *sk)
  * hpcc_local_out() - netfilter hook of outgoing packets
  * @priv: unused
  * @skb: packet
- * @state: where the hook is
+ * @state: netfilter's state of the hook call
  *
- * Return: NF_ACCEPT, always.
+ * Return: always NF_ACCEPT.
  */
 unsigned int hpcc_local_out(void *priv, struct sk_buff *skb,
 			    const struct nf_hook_state *state)
@@ -444,7 +440,7 @@ unsigned int hpcc_local_out(void *priv, struct sk_buff *skb,
 
 	if (!sk)
 		return NF_ACCEPT;
-	/* A request is no full socket: only its sock_common may be read. */
+	/* A request socket is no full socket: only its sock_common may be read. */
 	if (sk->sk_state == TCP_NEW_SYN_RECV) {
 		if (hpcc_segment_parse(&seg) &&
 		    hpcc_segment_th(&seg)->syn)
@@ -454,7 +450,7 @@ unsigned int hpcc_local_out(void *priv, struct sk_buff *skb,
 	if (!sk_fullsock(sk) || sk->sk_protocol != IPPROTO_TCP ||
 	    sk->sk_type != SOCK_STREAM)
 		return NF_ACCEPT;
-	/* A look at which callbacks there are, not at what they keep. */
+	/* This compares the callbacks only, and does not read icsk_ca_priv. */
 	if (!hpcc_is_ours(sk))
 		return NF_ACCEPT;
 	if (!hpcc_segment_parse(&seg))

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The options of a segment that is believed: which are ours, and what becomes of them.
+ * The options of an accepted segment: which of them are ours, and their effect.
  *
- * Only SYN and SYN-ACK say whose an option of our kind is (ExID, RFC 6994). In other segments it is
- * ours if it is one that an end of this version writes, and if this end asked for it or it is the
- * peer's request. Anything else is counted and left in the segment: it may be that of another
- * experiment, for others to read.
+ * Only SYN and SYN-ACK state to which experiment an option of our kind belongs (ExID, RFC 6994). In
+ * other segments an option is ours if an end of this version can write it, and if it is a request
+ * or the answer to a request of this end. Any other option is counted and left in the segment: it
+ * may belong to another experiment.
  */
 #include <net/tcp.h>
 #include <hpcc/wire/record.h>
@@ -19,7 +19,7 @@
 #include "telemetry/identify.h"
 #include "telemetry/mailbox.h"
 
-/* What census.c is to count the flow with. */
+/* Select the device for which census.c counts the flow. */
 static void hpcc_note_device(struct hpcc_flow *flow, const struct net_device *dev)
 {
 	u8 device = dev->ifindex % HPCC_CENSUS_SLOTS;
@@ -34,7 +34,7 @@ static void hpcc_malformed(struct hpcc_flow *flow, const struct net *net)
 	hpcc_ignored_count(flow, HPCC_IGNORED_MALFORMED, 1);
 }
 
-/* Whether an option has records that do not fit; it may be that of another experiment. */
+/* Whether an option has records that do not fit; it may belong to another experiment. */
 static bool hpcc_is_misfit(struct hpcc_flow *flow, const struct net *net,
 			   const struct hpcc_opt *opt, const u8 *records)
 {
@@ -47,7 +47,7 @@ static bool hpcc_is_misfit(struct hpcc_flow *flow, const struct net *net,
 	return true;
 }
 
-/* Return: 0, -ENOENT where nobody asked for a REPORT, or -EINVAL. */
+/* Return: 0, -ENOENT if this end did not request a REPORT, or -EINVAL. */
 static int hpcc_report_of_any_in(struct hpcc_flow *flow, const struct net *net,
 				 const struct hpcc_opt *opt, const u8 *records)
 {
@@ -64,7 +64,7 @@ static int hpcc_report_of_any_in(struct hpcc_flow *flow, const struct net *net,
 	return READ_ONCE(flow->wants_N) ? hpcc_report_in(flow, opt, records) : -ENOENT;
 }
 
-/* Return: false where it is not ours, or not right. */
+/* Return: false if the option is not ours, or malformed. */
 static bool hpcc_any_report_in(struct hpcc_flow *flow, const struct net *net,
 			       const struct hpcc_opt *opt, const u8 *records)
 {
@@ -76,16 +76,16 @@ static bool hpcc_any_report_in(struct hpcc_flow *flow, const struct net *net,
 		hpcc_malformed(flow, net);
 	} else {
 		hpcc_count_rcu(net, HPCC_C_REPORT_RECEIVED);
-		/* Two records are parameters, which the peer sends for its own data. They do not
-		 * tell whether our segments arrive.
-		 */
+			/* A REPORT with two records has parameters for the peer's own data. It
+			 * does not show whether our segments arrive.
+			 */
 		if (opt->nr == 1)
 			hpcc_flow_count(&flow->received, 1);
 	}
 	return !err;
 }
 
-/* Return: false where it is not ours, or not right. */
+/* Return: false if the option is not ours, or malformed. */
 static bool hpcc_any_echo_in(struct hpcc_flow *flow, const struct net *net,
 			     const struct hpcc_opt *opt, const u8 *records)
 {
@@ -104,7 +104,7 @@ static bool hpcc_any_echo_in(struct hpcc_flow *flow, const struct net *net,
 	return true;
 }
 
-/* Return: false where it is not ours, or not right. */
+/* Return: false if the option is not ours, or malformed. */
 static bool hpcc_request_in(struct hpcc_flow *flow, const struct hpcc_arrival *in,
 			    const struct hpcc_opt *opt, const u8 *records)
 {
@@ -126,7 +126,7 @@ static bool hpcc_request_in(struct hpcc_flow *flow, const struct hpcc_arrival *i
 	return true;
 }
 
-/* Return: whether it is ours. */
+/* Return: whether the option is ours. */
 static bool hpcc_option_in(struct hpcc_flow *flow, const struct hpcc_arrival *in,
 			   struct hpcc_opt *opt, const u8 *records)
 {
@@ -134,7 +134,7 @@ static bool hpcc_option_in(struct hpcc_flow *flow, const struct hpcc_arrival *in
 
 	switch (opt->type) {
 	case HPCC_OPT_ANSWERED:
-		/* Only switches tell them apart. */
+		/* Only switches distinguish ANSWERED from FORWARD. */
 		opt->type = HPCC_OPT_FORWARD;
 		fallthrough;
 	case HPCC_OPT_FORWARD:
@@ -151,7 +151,7 @@ static bool hpcc_option_in(struct hpcc_flow *flow, const struct hpcc_arrival *in
 	}
 }
 
-/* Of each of these a segment has one option at most. */
+/* A segment has at most one option of each of these types. */
 enum hpcc_way {
 	HPCC_WAY_FORWARD,
 	HPCC_WAY_ECHO,
@@ -172,11 +172,11 @@ static enum hpcc_way hpcc_opt_way(u8 type)
 }
 
 /**
- * hpcc_options_in() - take in all our options of a segment: at most one each way
+ * hpcc_options_in() - take in our options of a segment: at most one of each enum hpcc_way
  * @flow: a flow
  * @in: the segment
- * @at: offset of the first one of either kind, as hpcc_opt_next_of() returned it, or -EINVAL
- * @pos: offset behind that
+ * @at: result of hpcc_opt_next_of(): offset of the first option of either kind, or -EINVAL
+ * @pos: offset after that option
  *
  * Return: offset of the strippable tail of the options, or optlen.
  */
@@ -214,12 +214,12 @@ u32 hpcc_options_in(struct hpcc_flow *flow, const struct hpcc_arrival *in, int a
 			continue;
 		}
 		seen |= BIT(way);
-		/* TCP's fast path does not ask whether to answer at once. */
+		/* TCP's fast path does not check whether an ACK is due at once. */
 		keep |= way == HPCC_WAY_FORWARD && opt.flags & HPCC_OPT_F_PROMPT;
 		if (way != HPCC_WAY_ECHO)
 			hpcc_note_device(flow, in->state->in);
 	}
-	/* Without data it is a probe. */
+	/* A request without data is a probe. */
 	if (seen & BIT(HPCC_WAY_FORWARD) && flow->caps & HPCC_CAP_PROBES &&
 	    in->skb->len == in->thoff + __tcp_hdrlen(in->th))
 		hpcc_answer_later(flow);
@@ -229,12 +229,12 @@ u32 hpcc_options_in(struct hpcc_flow *flow, const struct hpcc_arrival *in, int a
 }
 
 /**
- * hpcc_stack_in() - take in the options of a probe that ends here, and answer it
+ * hpcc_stack_in() - take in the options of a probe that TCP will not get, and answer it
  * @sk: socket
  * @flow: its flow
  * @in: the probe, with a stack
- * @at: as of hpcc_options_in()
- * @pos: as of hpcc_options_in()
+ * @at: as in hpcc_options_in()
+ * @pos: as in hpcc_options_in()
  *
  * Context: LOCAL_IN.
  */
