@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Generic netlink family "hpcc": the flows of a network namespace, one or all, what happens
- * to them, its counters, and its tables (table.c). As with ss, whoever may open a socket in the
- * namespace may ask; only who has CAP_NET_ADMIN there is told the names of links, has them asked
- * for, and changes tables.
+ * Generic netlink family "hpcc": the flows of a network namespace (one or all), their events, its
+ * counters, and its tables (table.c). As with ss, anybody with a socket in the namespace may send
+ * requests. The names of links, IDENTIFY, and changes of tables need CAP_NET_ADMIN there.
  *
- * A dump takes the flows in the order of their numbers, each under its socket's lock: what it
- * says of one is of one moment. It says of each flow that lives all the time exactly once. It does
- * not wait for long for a process that owns a socket: that may sleep, on a page of its own for
- * instance. Then numbers may be of two neighbouring ACKs, and what hops say is missing.
+ * A dump visits flows in the order of their numbers, each under its socket's lock: each flow is a
+ * consistent snapshot. A flow that exists during the whole dump appears exactly once. The dump
+ * waits only for a short time for a process that owns a socket, because that process may sleep, for
+ * example on a page fault. After that time, values may mix two successive ACKs, and the load of
+ * hops is missing.
  */
 #include <linux/sock_diag.h>
 #include <net/genetlink.h>
@@ -33,13 +33,13 @@ static const struct genl_multicast_group hpcc_mcgrps[] = {
 	[HPCC_MCGRP_OF_EVENTS] = { .name = HPCC_MCGRP_EVENTS, },
 };
 
-/* Until all sockets that processes own are free: for each part of an answer. */
+/* Maximum time to wait for owners of sockets, in total for each part of an answer. */
 #define HPCC_NL_WAIT_MS		50
 
-/* Events of a flow in a second. */
+/* Maximum number of events of a flow in a second. */
 #define HPCC_NL_EVENTS		8
 
-/* What selects flows. */
+/* Attributes that select flows. */
 static const struct nla_policy hpcc_flow_policy[HPCC_A_FLOW_IDENTIFY + 1] = {
 	[HPCC_A_FLOW_LADDR]	= NLA_POLICY_VALIDATE_FN(NLA_BINARY, hpcc_addr_validate),
 	[HPCC_A_FLOW_RADDR]	= NLA_POLICY_VALIDATE_FN(NLA_BINARY, hpcc_addr_validate),
@@ -51,13 +51,13 @@ static const struct nla_policy hpcc_flow_policy[HPCC_A_FLOW_IDENTIFY + 1] = {
 };
 
 /**
- * struct hpcc_nl_reply - what goes into each message of an answer
- * @skb: where they go
- * @portid: of who asked
- * @seq: of what he asked
- * @flags: of the messages
- * @until: when to wait for owners of sockets no longer, jiffies
- * @names: he may know the names of links
+ * struct hpcc_nl_reply - data for each message of an answer
+ * @skb: buffer of the messages
+ * @portid: sender of the request
+ * @seq: sequence number of the request
+ * @flags: flags of the messages
+ * @until: when to stop waiting for owners of sockets, jiffies
+ * @names: the sender may read the names of links
  */
 struct hpcc_nl_reply {
 	struct sk_buff *skb;
@@ -68,14 +68,14 @@ struct hpcc_nl_reply {
 	bool names;
 };
 
-/* ---- What a flow is ---------------------------------------------------------- */
+/* ---- Attributes of a flow ---------------------------------------------------- */
 
 static int hpcc_put_u64(struct sk_buff *skb, int type, u64 value)
 {
 	return nla_put_u64_64bit(skb, type, value, HPCC_A_FLOW_PAD);
 }
 
-/* Modules have no sock_gen_cookie(). */
+/* Modules cannot call sock_gen_cookie(). */
 static u64 hpcc_cookie(struct sock *sk)
 {
 	u32 halves[2];
@@ -179,7 +179,7 @@ static int hpcc_put_telemetry(struct sk_buff *skb, const struct hpcc_flow *flow)
 	return 0;
 }
 
-/* @nr: so many may tell their load */
+/* @nr: number of hops whose load may be read */
 static int hpcc_put_hops(struct sk_buff *skb, const struct sock *sk, const struct hpcc_flow *flow,
 			 u32 nr, bool names)
 {
@@ -201,7 +201,7 @@ static int hpcc_put_hops(struct sk_buff *skb, const struct sock *sk, const struc
 	return 0;
 }
 
-/* One message about a flow. @busy: a process owns its socket */
+/* Put one message about a flow. @busy: a process owns its socket */
 static int hpcc_put_flow(const struct hpcc_nl_reply *to, struct sock *sk,
 			 const struct hpcc_flow *flow, bool busy)
 {
@@ -242,7 +242,7 @@ static bool hpcc_port_matches(const struct nlattr *attr, __be16 port)
 	return !attr || nla_get_u16(attr) == ntohs(port);
 }
 
-/* Nothing of this changes while a connection lasts, or it is one word. */
+/* Each of these is constant while a connection lasts, or a single word. */
 static bool hpcc_flow_matches(struct nlattr * const *attrs, struct sock *sk)
 {
 	struct hpcc_tuple t;
@@ -258,21 +258,21 @@ static bool hpcc_flow_matches(struct nlattr * const *attrs, struct sock *sk)
 		nla_get_u32(attrs[HPCC_A_FLOW_IFINDEX]) == READ_ONCE(sk->sk_bound_dev_if));
 }
 
-/* The socket of a flow, with a reference, if the flow is wanted. */
+/* The socket of a flow, with a reference, if the flow matches. */
 static struct sock *hpcc_flow_hold(struct hpcc_flow *flow, struct nlattr * const *attrs)
 {
 	struct sock *sk = (struct sock *)flow->sk;
 	bool wanted;
 
 	spin_lock_bh(&flow->lock);
-	/* The socket cannot go away: release() waits for the lock. */
+		/* The socket cannot be freed: release() needs the lock. */
 	wanted = !flow->dead && hpcc_flow_matches(attrs, sk) &&
 		 refcount_inc_not_zero(&sk->sk_refcnt);
 	spin_unlock_bh(&flow->lock);
 	return wanted ? sk : NULL;
 }
 
-/* The same of the first flow that is wanted, whose number is @id or more; sets @id. */
+/* The socket, with a reference, of the first flow from number @id on that matches; sets @id. */
 static struct sock *hpcc_flow_next(const struct net *net, struct nlattr * const *attrs,
 				   unsigned long *id)
 {
@@ -291,15 +291,15 @@ static struct sock *hpcc_flow_next(const struct net *net, struct nlattr * const 
 	}
 }
 
-/* Wait for the process that owns a socket, but not for long. */
+/* Wait for a short time until no process owns the socket. */
 static void hpcc_await_owner(const struct sock *sk, unsigned long until)
 {
 	while (hpcc_peek(sk->sk_lock.owned) && time_before(jiffies, until))
 		schedule_timeout_uninterruptible(1);
 }
 
-/* Tell of the socket's flow, if it still has one, and drop the reference. Return: 0 as well if
- * there is none.
+/* Put a message about the socket's flow, if it still has one, and drop the reference. Return: 0
+ * also if there is no flow.
  */
 static int hpcc_dump_flow(const struct hpcc_nl_reply *to, struct sock *sk)
 {
@@ -318,7 +318,7 @@ static int hpcc_dump_flow(const struct hpcc_nl_reply *to, struct sock *sk)
 	return err;
 }
 
-/* Have the links of all paths asked who they are, if that is wanted. */
+/* Request the names of the links of all paths, if the message has HPCC_A_FLOW_IDENTIFY. */
 static int hpcc_identify(const struct sk_buff *request, struct net *net,
 			 struct nlattr * const *attrs, struct netlink_ext_ack *extack)
 {
@@ -334,7 +334,7 @@ static int hpcc_identify(const struct sk_buff *request, struct net *net,
 }
 
 /* cb->args[0] is the number of the next flow; cb->args[1]: this is not the first part;
- * cb->args[2]: who asked may know the names of links, whoever reads the answer.
+ * cb->args[2]: the sender of the request may read the names of links, whoever reads the answer.
  */
 static int hpcc_nl_dump_flows(struct sk_buff *skb, struct netlink_callback *cb)
 {
@@ -361,11 +361,11 @@ static int hpcc_nl_dump_flows(struct sk_buff *skb, struct netlink_callback *cb)
 			id++;
 	}
 	cb->args[0] = id;
-	/* What does not fit goes into the next message. */
+	/* A flow that does not fit goes into the next message. */
 	return err == -EMSGSIZE && skb->len ? skb->len : err ?: skb->len;
 }
 
-/* The socket of the only flow that is wanted, with a reference, or an error. */
+/* The socket of the only flow that matches, with a reference, or an error. */
 static struct sock *hpcc_flow_only(struct genl_info *info)
 {
 	struct sock *sk, *another;
@@ -452,7 +452,7 @@ static int hpcc_nl_dump_counters(struct sk_buff *skb, struct netlink_callback *c
 
 /* ---- Events ------------------------------------------------------------------------ */
 
-/* Whether so many events of a flow have been told within a second that this one is not. */
+/* Whether a flow has reached its limit of events in this second; counts the event. */
 static bool hpcc_event_is_missed(struct hpcc_flow *flow)
 {
 	u32 now = jiffies;
@@ -486,13 +486,14 @@ static int hpcc_put_event(struct sk_buff *skb, struct sock *sk, const struct hpc
 }
 
 /**
- * hpcc_notify() - tell who listens that something happened to a flow
+ * hpcc_notify() - send an event of a flow to the listeners of the multicast group
  * @sk: its socket, under its lock
  * @flow: the flow
- * @event: what
+ * @event: the event
  *
- * A peer decides how often: so a flow may tell HPCC_NL_EVENTS in a second, and how many it did
- * not. Who listens too slowly loses messages, and gets ENOBUFS.
+ * A peer can cause events, so a flow sends at most HPCC_NL_EVENTS in a second. The next event has
+ * the number of events that were not sent. A listener that is too slow loses messages, and gets
+ * ENOBUFS.
  *
  * Context: does not sleep.
  */
@@ -502,7 +503,7 @@ void hpcc_notify(struct sock *sk, struct hpcc_flow *flow, enum hpcc_event event)
 	struct sk_buff *skb;
 
 	trace_hpcc_mode(sk, flow, event);
-	/* A kernel's socket may outlive the netlink of its namespace. */
+	/* A kernel socket may outlive the netlink of its namespace. */
 	if (!check_net(net) ||
 	    likely(!genl_has_listeners(&hpcc_family, net, HPCC_MCGRP_OF_EVENTS)) ||
 	    hpcc_event_is_missed(flow))
@@ -566,7 +567,7 @@ int hpcc_netlink_init(void)
 }
 
 /**
- * hpcc_netlink_exit() - take it back
+ * hpcc_netlink_exit() - unregister the family
  */
 void hpcc_netlink_exit(void)
 {

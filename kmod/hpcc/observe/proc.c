@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What a user would otherwise need a sniffer for: counters in /proc/net/hpcc, "name value" a line,
- * and what ss and getsockopt(TCP_CC_INFO) show.
+ * State that is visible without a sniffer: counters in /proc/net/hpcc, one "name value" per line,
+ * and the output of ss and getsockopt(TCP_CC_INFO).
  */
 #include <linux/proc_fs.h>
 #include <linux/seq_file.h>
@@ -31,13 +31,13 @@ static int hpcc_counters_show(struct seq_file *seq, void *v)
 /**
  * hpcc_get_info() - bw is W/T, min_rtt is T, pacing_gain is U, cwnd_gain is eta
  * @sk: full TCP socket
- * @ext: what who asks wants
- * @attr: type of what he gets
- * @info: that
+ * @ext: extensions that the caller requests
+ * @attr: set to the type of @info
+ * @info: filled in
  *
- * Context: without the socket lock: icsk_ca_priv may be another congestion control's by now, so the
- * flow comes from the table.
- * Return: length of @info; 0: nothing of it was wanted, or the connection did not agree.
+ * Context: without the socket lock. icsk_ca_priv may belong to another congestion control by now,
+ * so the flow comes from the table.
+ * Return: length of @info; 0: no requested extension is ours, or the connection did not agree.
  */
 size_t hpcc_get_info(struct sock *sk, u32 ext, int *attr, union tcp_cc_info *info)
 {
@@ -58,7 +58,7 @@ size_t hpcc_get_info(struct sock *sk, u32 ext, int *attr, union tcp_cc_info *inf
 }
 
 /**
- * hpcc_proc_register() - show counters
+ * hpcc_proc_register() - create /proc/net/hpcc
  * @net: network namespace
  *
  * Return: 0 or -ENOMEM.
@@ -70,7 +70,7 @@ int hpcc_proc_register(struct net *net)
 }
 
 /**
- * hpcc_proc_unregister() - take the file back
+ * hpcc_proc_unregister() - remove /proc/net/hpcc
  * @net: network namespace
  */
 void hpcc_proc_unregister(struct net *net)
