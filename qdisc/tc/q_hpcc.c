@@ -12,7 +12,7 @@
 
 #define ARRAY_SIZE(a)	(sizeof(a) / sizeof((a)[0]))
 
-/* Room that tc has for a request, and more than our options need. */
+/* Maximum size of a request in tc; our options need less. */
 #define HPCC_REQUEST_MAX	4096
 
 /* ---- options ---- */
@@ -67,16 +67,16 @@ static int bad_value(const char *name, const char *value, const char *allowed)
 
 /**
  * struct option - an option of the qdisc
- * @name: as users write it, and its key in JSON
+ * @name: name on the command line and in JSON
  * @attr: TCA_HPCC_*
  * @size: bytes of the attribute
- * @parse: read the word behind the name, say what is wrong and return false if it is not
- *	valid; NULL: no value follows, one of @words is the option
+ * @parse: parse the word after the name; print an error and return false if it is not
+ *	valid; NULL: the option has no value, and one of @words is its name
  * @print: print the attribute's value
  * @min: the smallest value
- * @max: the largest
- * @allowed: the valid values, for a message
- * @words: texts of two values that follow each other, from @min on
+ * @max: the largest value
+ * @allowed: the valid values, for error messages
+ * @words: words for the values @min and @min + 1
  */
 struct option {
 	const char *name;
@@ -97,7 +97,7 @@ static bool check(const struct option *option, const char *arg, bool good)
 	return good || !bad_value(option->name, arg, option->allowed);
 }
 
-/* Which of the two words it is, or -1. */
+/* Index of @arg in @words, or -1. */
 static int word_index(const struct option *option, const char *arg)
 {
 	int i;
@@ -124,7 +124,7 @@ static bool parse_number(const struct option *option, const char *arg, __u64 *va
 	char *end;
 
 	*value = strtoull(arg, &end, base);
-	/* 010 is 8 to some and 10 to others. */
+	/* Reject a leading 0: 010 may mean 8 or 10. */
 	if (*arg < '0' || *arg > '9' || *end || *value > option->max ||
 	    (base == 10 && *arg == '0' && arg[1])) {
 		snprintf(allowed, sizeof(allowed),
@@ -134,7 +134,7 @@ static bool parse_number(const struct option *option, const char *arg, __u64 *va
 	return check(option, arg, *value >= option->min);
 }
 
-/* Bytes per second, or 0. tc counts in these: 7bit are 0. */
+/* Bytes per second, or 0. tc computes in whole bytes: 7bit is 0. */
 static bool parse_rate(const struct option *option, const char *arg, __u64 *value)
 {
 	return check(option, arg, !get_rate64(value, arg) && *value <= option->max &&
@@ -151,7 +151,7 @@ static bool parse_size(const struct option *option, const char *arg, __u64 *valu
 	return check(option, arg, good);
 }
 
-/* A part of @max, to the nearest. */
+/* A fraction of @max, rounded to the nearest integer. */
 static bool parse_fraction(const struct option *option, const char *arg, __u64 *value)
 {
 	double fraction;
@@ -204,14 +204,14 @@ static void print_rate(const struct option *option, __u64 value)
 	tc_print_rate(PRINT_ANY, option->name, "%s ", value);
 }
 
-/* tc's %g keeps six digits, which is all that a millionth has. */
+/* tc prints six digits with %g, which is enough for millionths. */
 static void print_fraction(const struct option *option, __u64 value)
 {
 	print_text("%s ", option->name);
 	print_color_float(PRINT_ANY, COLOR_NONE, option->name, "%g ", value / (double)option->max);
 }
 
-/* Time in the largest unit that has no fraction; as parse_time() takes it. */
+/* Time in the largest unit without a fraction, in the format of parse_time(). */
 static void print_time(const struct option *option, __u64 value)
 {
 	static const char * const unit[] = { "ns", "us", "ms", "s" };
@@ -256,7 +256,7 @@ static const struct {
 	{ "csig_push",	HPCC_STAMP_CSIG_PUSH },
 };
 
-/* Carriers are shown where it is not TCP alone, as was before there were others. */
+/* Print the carriers unless it is TCP alone: output for TCP is unchanged from older versions. */
 static void print_stamp(const struct option *option, __u64 value)
 {
 	const char *format = "%s";
@@ -322,7 +322,7 @@ static const struct option options[] = {
 	{ "knonect", TCA_HPCC_KNONECT, 4, parse_size, print_size, .allowed = "a size, or 0" },
 };
 
-/* The option that a word names, or NULL. */
+/* The option with the name @arg, or NULL. */
 static const struct option *find_option(const char *arg)
 {
 	const struct option *o;
@@ -333,7 +333,7 @@ static const struct option *find_option(const char *arg)
 	return NULL;
 }
 
-/* A list of carriers. Returns 0 where it is none. */
+/* Parse a list of carriers. Returns 0 if @arg is no such list. */
 static __u8 parse_carriers(const char *arg)
 {
 	__u8 value = 0, one;
@@ -351,7 +351,7 @@ static __u8 parse_carriers(const char *arg)
 	return one ? value : 0;
 }
 
-/* Carriers may follow "stamp". Returns how many arguments were used, or -1. */
+/* Carriers may follow "stamp". Returns the number of arguments used, or -1. */
 static int parse_flag(const struct option *option, int argc, char **argv, __u64 *value)
 {
 	__u8 list;
@@ -378,7 +378,7 @@ static void add_value(struct nlmsghdr *n, const struct option *option, __u64 val
 		  option->size == sizeof(v32) ? (void *)&v32 : &value, option->size);
 }
 
-/* Returns how many arguments were used, 0 where the first is unknown, or -1. */
+/* Returns the number of arguments used, 0 if the first one is unknown, or -1. */
 static int parse_one(int argc, char **argv, struct nlmsghdr *n)
 {
 	const struct option *option = find_option(argv[0]);

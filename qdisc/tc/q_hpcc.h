@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* The tc plugin: what its parts share. */
+/* The tc plugin: declarations that its files share. */
 #ifndef _HPCC_QDISC_TC_Q_HPCC_H
 #define _HPCC_QDISC_TC_Q_HPCC_H
 

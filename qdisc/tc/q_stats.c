@@ -16,17 +16,17 @@ static const char * const reasons[__HPCC_UNSTAMPED_MAX] = {
 	[HPCC_UNSTAMPED_NO_MEMORY]	= "no_memory",
 };
 
-/* What a module has told, of another version than ours as well: what it lacks is 0. */
+/* Statistics of a module, perhaps of another version: counters that it does not have are 0. */
 struct stats {
 	struct tc_hpcc_xstats	port;
 	__u64			unstamped[__HPCC_UNSTAMPED_MAX];
-	__u64			other;	/* of reasons that have no name here */
+	__u64			other;	/* reasons that have no name here */
 	__u64			hist[HPCC_HIST_BUCKETS];
 };
 
-/* The queue length that @permille of all departing packets left or were under:
- * the upper end of the histogram's bucket. No packet is as short as what the
- * first bucket spans, so that means an empty queue.
+/* The queue length that @permille of all departing packets did not exceed at departure:
+ * the upper end of the histogram's bucket. No packet is as short as the first bucket
+ * is wide, so the first bucket means an empty queue.
  */
 static __u64 percentile(const struct stats *st, unsigned int permille)
 {
@@ -75,7 +75,7 @@ static void print_unstamped(const struct stats *st)
 		print_u64(NULL, " other %llu", st->other);
 }
 
-/* Buckets that are not empty, by the longest queue each holds. */
+/* Print each bucket that is not empty, with its longest queue. */
 static void print_histogram(const struct stats *st)
 {
 	__u32 b;
@@ -92,7 +92,7 @@ static void print_histogram(const struct stats *st)
 	close_json_array(PRINT_JSON, NULL);
 }
 
-/* As much of an attribute as both sides know. */
+/* Copy the part of an attribute that both versions have. */
 static void take(void *to, size_t size, struct rtattr *attr)
 {
 	if (attr && RTA_PAYLOAD(attr) < size)
@@ -101,7 +101,7 @@ static void take(void *to, size_t size, struct rtattr *attr)
 		memcpy(to, RTA_DATA(attr), size);
 }
 
-/* The counters that a later version has behind ours. */
+/* The sum of counters that a later version has added after ours. */
 static __u64 sum_behind(struct rtattr *attr, size_t size)
 {
 	__u64 sum = 0, one;
@@ -113,7 +113,7 @@ static __u64 sum_behind(struct rtattr *attr, size_t size)
 	return sum;
 }
 
-/* False where it is no statistics of ours. */
+/* Returns false if these are not our statistics. */
 static bool parse_stats(struct rtattr *xstats, struct stats *st)
 {
 	struct rtattr *tb[TCA_HPCC_XSTATS_MAX + 1];
@@ -145,7 +145,7 @@ int hpcc_print_xstats(struct qdisc_util *qu, FILE *f, struct rtattr *xstats)
 	print_u64("tx_packets", " %llu pkt\n", st->tx_packets);
 	print_u64("stamped", "  stamped %llu", st->stamped);
 	print_unstamped(&all);
-	/* Of a port by itself it would repeat what stands below. */
+	/* If the port has one queue, these would repeat the values below. */
 	if (st->port_queues > 1) {
 		print_u64("port_queues", "\n  port of %llu queues", st->port_queues);
 		print_u64("port_qlen", " %llub", st->port_qlen_bytes);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What the plugin uses of tc (iproute2), which no package has headers for. All
- * of it is exported by tc itself.
+ * The parts of tc (iproute2) that the plugin uses. No package has headers for them. tc itself
+ * exports all of them.
  */
 #ifndef _HPCC_QDISC_TC_TC_UTIL_H
 #define _HPCC_QDISC_TC_TC_UTIL_H
@@ -12,7 +12,7 @@
 #include <linux/netlink.h>
 #include <linux/rtnetlink.h>
 
-/* Older versions lack has_block, newer ones point to const; the layout up to
+/* Older versions lack has_block, and newer ones use const pointers; the layout up to
  * there is the same.
  */
 struct qdisc_util {
