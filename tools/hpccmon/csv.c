@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * hpccmon record: a line for each look at a flow, and for each ACK. The last two columns have a
- * word for each hop, - where nothing is known of it: so a path may have any length, and all lines
- * as many columns. An ACK does not tell of hops.
+ * hpccmon record: one line for each sample of a flow, and for each ACK. The last two columns have
+ * one word for each hop, or - for an unknown hop. So all lines have the same number of columns for
+ * paths of any length. The line of an ACK has no hops.
  */
 #include <endian.h>
 #include <stdlib.h>
@@ -15,19 +15,20 @@ const char csv_head[] =
 	"time,local,peer,cookie,mode,W,Wc,W_init,U,eta,R_bps,T_ns,incStage,u,qlen_ns";
 
 #define NR_COLUMNS	15
-/* Of what put_time() can write; localtime_r() knows no date of what is far beyond. */
+/* Limit for times that put_time() writes; localtime_r() does not support dates far beyond. */
 #define TIME_MAX	(UINT64_MAX / 1e6)
 
-/* ---- Writing: there may be a million ACKs in a second, and printf() takes too long ------- */
+/* ---- Writing: there may be a million ACKs in a second, and printf() is too slow ---------- */
 
-/* Copy an array of characters, and go on behind the first @length of them: to copy as many as the
- * compiler knows takes a third of the time.
+/* Copy the whole array of characters, but advance by @length only: a copy whose size is known at
+ * compile time takes a third of the time.
  */
 #define put_array(at, text, length)	((char *)memcpy(at, text, sizeof(text)) + (length))
 #define put_text(at, text)		put_array(at, text, sizeof(text) - 1)
 
-/* Eight digits, the first one in the lowest byte. All are computed at once, in halves of a word and
- * halves of these: 10486 / 2^20 is 1 / 100 and 103 / 2^10 is 1 / 10 for numbers as small as these.
+/* Eight digits, with the first one in the lowest byte. Each step splits all parts of the word: two
+ * groups of four digits, four groups of two, then single digits. For numbers this small,
+ * 10486 / 2^20 is exact enough for 1 / 100, and 103 / 2^10 for 1 / 10.
  */
 static inline uint64_t eight_digits(uint32_t number)
 {
@@ -39,7 +40,7 @@ static inline uint64_t eight_digits(uint32_t number)
 	return tops | (digits - 10 * tops) << 8;
 }
 
-/* Write digits but the first @skip ones. What is behind them up to 8 bytes is overwritten. */
+/* Write eight digits without the first @skip ones. This overwrites 8 bytes at @at. */
 static char *put_digits(char *at, uint64_t digits, unsigned int skip)
 {
 	digits = htole64((digits | 0x3030303030303030) >> 8 * skip);
@@ -79,7 +80,7 @@ static char *put_millionths(char *at, uint64_t millionths)
 
 static char *put_q24(char *at, uint64_t value)
 {
-	/* U is 2^40 at most. */
+	/* U is at most 2^40. */
 	return put_millionths(at, (value * 1000000 + (1 << 23)) >> 24);
 }
 
@@ -88,7 +89,7 @@ static uint64_t q24_of(double value)
 	return value * (1 << 24) + 0.5;
 }
 
-/* A word for each hop. */
+/* Write one word for each hop. */
 static char *put_hops(const struct flow *flow, bool queue, char *at)
 {
 	const struct hop *hop;
@@ -108,7 +109,7 @@ static char *put_hops(const struct flow *flow, bool queue, char *at)
 	return at;
 }
 
-/* Most lines are of the same second as the one before. */
+/* Most lines have the same second as the line before. */
 static char *put_time(char *at, uint64_t time_us)
 {
 	static uint64_t second;
@@ -123,7 +124,7 @@ static char *put_time(char *at, uint64_t time_us)
 	return put_digits(put_array(at, text, length), eight_digits(time_us % 1000000), 2);
 }
 
-/* All columns but those of hops. */
+/* Write all columns except those of hops. */
 static char *put_columns(char *at, const struct ack *ack, const struct known *known)
 {
 	at = put_time(at, ack->time_us);
@@ -210,7 +211,7 @@ static uint32_t mode_of(const char *text)
 	return mode;
 }
 
-/* A line of a file; it is cut in pieces. Return: false if it is none of ours. */
+/* Parse a line of a file, and split it in place. Return: false if it is not ours. */
 bool csv_parse(char *line, struct flow *flow, double *time)
 {
 	char *column[NR_COLUMNS], *end;

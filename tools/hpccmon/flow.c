@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * hpccmon: a message of the kernel about a flow. Attributes that are unknown, of another length
- * or not there leave a value 0: a kernel of tomorrow may say more.
+ * hpccmon: parse a kernel message about a flow. A missing attribute, or one of another length,
+ * leaves its member 0. Unknown attributes are ignored: a later kernel may send more.
  */
 #include <libmnl/libmnl.h>
 #include <linux/genetlink.h>
@@ -35,13 +35,13 @@ static void endpoint_take(struct endpoint *endpoint, const struct nlattr *attr)
 		memcpy(&endpoint->addr, mnl_attr_get_payload(attr), length);
 }
 
-/* How a member is stored. */
+/* Type of a member. */
 enum kind { UNKNOWN, FLAG, NUMBER16, NUMBER32, NUMBER64, SHARE };
 
 /**
  * struct field - the member that an attribute fills in
  * @offset: of the member
- * @kind: its type; a share is in 2^-24 in the attribute, and a double here
+ * @kind: its type; a SHARE is in units of 2^-24 in the attribute, and a double in the member
  */
 struct field {
 	uint16_t	offset;
@@ -135,7 +135,7 @@ static int hop_take(const struct nlattr *attr, void *data)
 	return MNL_CB_OK;
 }
 
-/* Hops come in any order, and stand in that of their numbers. */
+/* Hops arrive in any order; store each by its number. */
 static void hops_take(struct flow *flow, const struct nlattr *attr)
 {
 	struct hop hop = {};
@@ -175,8 +175,9 @@ void flow_parse(struct flow *flow, const struct nlmsghdr *nlh)
 	}
 }
 
-/* The hop with the largest u', as the window law takes it; NULL: none is known. A quiet one has a
- * queue so short that its switch writes nothing: W takes its u' for eta, and less over time.
+/* The hop with the largest u', as in the window law; NULL: none is known. A quiet hop also counts:
+ * its queue is so short that its switch writes no record. The window law uses eta for its u', and
+ * less over time.
  */
 const struct hop *flow_holder(const struct flow *flow)
 {
