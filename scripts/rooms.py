@@ -42,7 +42,7 @@ OWNERS = {
                         "reserved ip_optlen",
     "flow/flow.c": "kind slots node sk caps rx_window_agreed nodes snd_end ignored dead lock id rcu",
     "hook/local_out.c": "next_hop prompt_end echo_ack echo_at",
-    "hook/options.c": "received device",
+    "hook/option_in.c": "received device",
     "observe/netlink.c": "events events_since missed",
     "telemetry/identify.c": "identify_active path",
     "telemetry/mailbox.c": "skipped hops scale prompt scales mail echo echo_head echo_next echo_reserved audit_seen",

@@ -5,7 +5,7 @@
  * The path of telemetry through this module:
  *
  *	local_out.c	adds an empty telemetry option to each data segment of a connection that
- *			agreed (handshake.c)
+ *			agreed (syn.c)
  *	switches	write records into the option
  *	local_in.c	of the peer stores the records until the peer's local_out.c can echo them
  *	local_in.c	of the sender writes the echo into the flow's mailbox (mailbox.c)

@@ -1,6 +1,6 @@
 #!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: GPL-2.0
-"""kmod/hpcc/hook/handshake.c: who agrees with whom, and what a handshake looks like on the wire."""
+"""kmod/hpcc/hook/syn.c: who agrees with whom, and what a handshake looks like on the wire."""
 
 import os
 import socket

@@ -1,6 +1,6 @@
 #!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: GPL-2.0
-"""kmod/hpcc/observe/proc.c and identify.c: counters, flows, and who the links of their paths are."""
+"""kmod/hpcc/observe/info.c and identify.c: counters, flows, and who the links of their paths are."""
 
 import os
 import sys

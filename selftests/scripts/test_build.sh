@@ -199,13 +199,13 @@ in_range()
 	local release
 
 	for release in 6.1.0-50-amd64 6.9.7 6.12.94+deb13-amd64 6.19-rc1 7.0.1 7.2.12+deb14-amd64; do
-		says 1 'kmod/hpcc/hook/handshake\.o' modules_for KERNELRELEASE="$release" || return 1
+		says 1 'kmod/hpcc/hook/syn\.o' modules_for KERNELRELEASE="$release" || return 1
 	done
 }
 
 any_kernel()
 {
-	says 1 'kmod/hpcc/hook/handshake\.o' modules_for KERNELRELEASE=7.3.0-rc1 HPCC_ANY_KERNEL=1
+	says 1 'kmod/hpcc/hook/syn\.o' modules_for KERNELRELEASE=7.3.0-rc1 HPCC_ANY_KERNEL=1
 }
 
 lacks_netfilter()

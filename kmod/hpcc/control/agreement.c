@@ -4,7 +4,7 @@
  *
  * A handshake ends before congestion control can store any state. A listener's child does not exist
  * when its SYN arrives, and init() of an active socket runs after LOCAL_IN has processed the
- * SYN-ACK. So the hooks (handshake.c) write a note, and hpcc's init() takes it. release() also
+ * SYN-ACK. So the hooks (syn.c) write a note, and hpcc's init() takes it. release() also
  * writes a note, for a return by setsockopt().
  *
  * A note is stored under the addresses, the ports and the peer's initial sequence number (IRS). The

@@ -18,7 +18,7 @@
  * size; TCP measures it again with each segment. The end of a write (PSH) is acknowledged as usual.
  *
  * Every few T a receiver also echoes records (an audit): fallback.h needs the load of the links,
- * proc.c shows U, and the sender continues with these records after a return.
+ * info.c shows U, and the sender continues with these records after a return.
  *
  *	OFF -> ASKING	slow start is over, and the last attempt did not just fail
  *	ASKING -> ON	a window with the id of our parameters arrived

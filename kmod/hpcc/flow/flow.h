@@ -86,10 +86,10 @@ enum hpcc_ignored {
 
 /**
  * struct hpcc_flow - a connection that agreed
- * @algo: W, Wc, U, L; proc.c (ss) and netlink.c read W, Wc and U of the latest ACK without the
+ * @algo: W, Wc, U, L; info.c (ss) and netlink.c read W, Wc and U of the latest ACK without the
  *	socket lock. L is separate memory, sized for the longest path so far (mailbox.c)
  * @fallback: decides when to leave telemetry, and when to return
- * @params: parameters of the algorithm; proc.c, netlink.c and census.c read T without the socket
+ * @params: parameters of the algorithm; info.c, netlink.c and census.c read T without the socket
  *	lock
  * @mss_recip: reciprocal of @mss
  * @min_rtt_us: minimum RTT from which T was computed, if T is measured

@@ -28,7 +28,7 @@
  *
  * A segment without TCP flags may be a switch's response (switch_response.c).
  *
- * The hook removes our options (options.c) from the segment: with them TCP would leave its fast
+ * The hook removes our options (option_in.c) from the segment: with them TCP would leave its fast
  * path for each segment, and could not merge segments in its backlog.
  */
 #include <linux/ip.h>
@@ -43,7 +43,7 @@
 #include "carrier/carrier.h"
 #include "control/cc.h"
 #include "control/switch_response.h"
-#include "hook/handshake.h"
+#include "hook/syn.h"
 #include "packet/segment.h"
 
 /* The hook ignores a TCP header after more bytes of IPv6 headers than this. */

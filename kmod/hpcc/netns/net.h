@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* State of a network namespace: counters (proc.c) and parameters (sysctl.c). */
+/* State of a network namespace: counters (info.c) and parameters (sysctl.c). */
 #ifndef _HPCC_NETNS_NET_H
 #define _HPCC_NETNS_NET_H
 

@@ -13,7 +13,7 @@
 #include "carrier/carrier.h"
 #include "control/agreement.h"
 #include "control/cc.h"
-#include "hook/handshake.h"
+#include "hook/syn.h"
 #include "netns/links.h"
 #include "netns/policy.h"
 

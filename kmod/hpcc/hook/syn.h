@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* SYN and SYN-ACK (handshake.c), and the congestion control of a listener's child (listener.c). */
-#ifndef _HPCC_HOOK_HANDSHAKE_H
-#define _HPCC_HOOK_HANDSHAKE_H
+/* SYN and SYN-ACK (syn.c), and the congestion control of a listener's child (listener.c). */
+#ifndef _HPCC_HOOK_SYN_H
+#define _HPCC_HOOK_SYN_H
 
 #include <net/tcp.h>
 
@@ -18,4 +18,4 @@ bool hpcc_child_runs_hpcc(const struct sock *listener, u32 route_key);
 const struct sock *hpcc_syn_acceptable(struct sk_buff *skb, const struct nf_hook_state *state,
 				       const struct tcphdr *th, const struct hpcc_tuple *tuple);
 
-#endif /* _HPCC_HOOK_HANDSHAKE_H */
+#endif /* _HPCC_HOOK_SYN_H */
