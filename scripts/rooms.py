@@ -36,10 +36,10 @@ OWNERS = {
     "control/mute.c": "muted pause next_pause paused paused_at rto_received rto_requests",
     "control/probe.c": "probes answer probing last_request_delivered last_request_segs answered_ns",
     "control/receiver.c": "rx_window_new rx_window_active rx remote",
+    "control/reserve.c": "ext_hdr_len reserved ip_optlen",
     "control/silence.c": "silent_acks silent_since_us silent_requests new_links",
     "control/switch_response.c": "response",
-    "control/window.c": "mss_recip mss ext_hdr_len burst stamped searching dirty conserving conserve_delivered began_us "
-                        "reserved ip_optlen",
+    "control/window.c": "mss_recip mss burst stamped searching dirty conserving conserve_delivered began_us",
     "flow/flow.c": "kind slots node sk caps rx_window_agreed nodes snd_end ignored dead lock id rcu",
     "hook/local_out.c": "next_hop prompt_end echo_ack echo_at",
     "hook/option_in.c": "received device",

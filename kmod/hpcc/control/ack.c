@@ -29,6 +29,7 @@
 #include "control/loss.h"
 #include "control/probe.h"
 #include "control/receiver.h"
+#include "control/reserve.h"
 #include "control/silence.h"
 #include "control/switch_response.h"
 #include "control/window.h"

@@ -35,6 +35,7 @@
 #include "control/mute.h"
 #include "control/probe.h"
 #include "control/receiver.h"
+#include "control/reserve.h"
 #include "control/silence.h"
 #include "control/window.h"
 #include "flow/notify.h"

@@ -17,6 +17,7 @@
 #include "control/loss.h"
 #include "control/probe.h"
 #include "control/receiver.h"
+#include "control/reserve.h"
 #include "control/window.h"
 #include "flow/charge.h"
 #include "netns/policy.h"

@@ -26,6 +26,7 @@
 #include "control/cc.h"
 #include "control/mute.h"
 #include "control/probe.h"
+#include "control/reserve.h"
 #include "control/window.h"
 #include "flow/notify.h"
 #include "telemetry/mailbox.h"

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The bytes of each segment that are kept free for our options: the MSS is smaller by them.
+ *
+ * All functions are called under the socket lock.
+ */
+#include <net/tcp.h>
+#include <hpcc/carrier/ioam.h>
+
+#include "control/cc.h"
+#include "control/reserve.h"
+
+/* Length of the IPv4 options that setsockopt() set. */
+static u16 hpcc_ip_optlen(const struct sock *sk)
+{
+	const struct ip_options_rcu *opt =
+		rcu_dereference_protected(inet_sk(sk)->inet_opt,
+					  lockdep_sock_is_held(sk));
+
+	return opt ? opt->opt.optlen : 0;
+}
+
+/**
+ * hpcc_option_reserve() - space that our options need
+ * @flow: a flow
+ *
+ * Return: bytes, for the records of FORWARD or for one record in each direction, and for an IOAM
+ * trace. Never a multiple of 8, see hpcc_reserve_restore().
+ */
+u16 hpcc_option_reserve(const struct hpcc_flow *flow)
+{
+	u16 bytes = max(hpcc_opt_len(flow->slots), 2 * hpcc_opt_len(1));
+
+	if (unlikely(flow->carrier == HPCC_CARRIER_IOAM))
+		bytes += hpcc_ioam_header_len(flow->nodes);
+	return bytes % 8 ? bytes : bytes + 4;
+}
+
+/**
+ * hpcc_reserve() - reserve space for our options in each segment
+ * @sk: socket
+ * @flow: its flow
+ * @bytes: new size; replaces the previous size
+ *
+ * TCP subtracts icsk_ext_hdr_len from the MSS when it computes the MSS from the path MTU. The path
+ * MTU itself, icsk_pmtu_cookie, belongs to TCP: this function only lets TCP compute the MSS again.
+ */
+void hpcc_reserve(struct sock *sk, struct hpcc_flow *flow, u16 bytes)
+{
+	struct inet_connection_sock *icsk = inet_csk(sk);
+	u16 old = flow->reserved;
+
+	icsk->icsk_ext_hdr_len += bytes - old;
+	flow->reserved = bytes;
+	flow->ext_hdr_len = icsk->icsk_ext_hdr_len;
+	flow->ip_optlen = hpcc_ip_optlen(sk);
+	if (bytes != old)
+		icsk->icsk_sync_mss(sk, icsk->icsk_pmtu_cookie);
+}
+
+/**
+ * hpcc_reserve_restore() - restore the reserve after setsockopt() has overwritten it
+ * @sk: socket
+ * @flow: its flow
+ *
+ * setsockopt() of IPv4 options adds the change of their length to icsk_ext_hdr_len. setsockopt() of
+ * IPv6 extension headers replaces icsk_ext_hdr_len with their length, also if an AF_INET6 socket
+ * uses IPv4. These lengths are multiples of 8, and hpcc_option_reserve() is not, so the two cases
+ * can be distinguished.
+ */
+void hpcc_reserve_restore(struct sock *sk, struct hpcc_flow *flow)
+{
+	struct inet_connection_sock *icsk = inet_csk(sk);
+	u16 bytes;
+
+	if (likely(icsk->icsk_ext_hdr_len == flow->ext_hdr_len))
+		return;
+	bytes = flow->reserved;
+	if (icsk->icsk_ext_hdr_len !=
+	    (u16)(flow->ext_hdr_len + hpcc_ip_optlen(sk) - flow->ip_optlen))
+		flow->reserved = 0;
+	hpcc_reserve(sk, flow, bytes);
+}
