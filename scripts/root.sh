@@ -53,7 +53,7 @@ root_image()
 	# shellcheck disable=SC2016,SC2086 # the root's shell expands it; a list
 	in_root sh -c 'cd /debs && apt-get download -q -o APT::Sandbox::User= "$@"' - "$image" $parts
 	for path in "$ROOT"/debs/*.deb; do
-		# Not every package has all of it.
+		# Some packages contain only some of these files.
 		dpkg-deb --fsys-tarfile "$path" |
 			tar -C "$ROOT" --keep-directory-symlink -xf - --wildcards "${keep[@]}" || true
 	done

@@ -16,7 +16,7 @@
 
 #include "hpccmon.h"
 
-/* More than the attributes of an entry, or the headers of a request, need. */
+/* Larger than all attributes of an entry, and than the headers of a request. */
 #define ENTRY_BYTES	128
 #define VALUES_MAX	4
 #define ATTRS_MAX	8

@@ -2,7 +2,7 @@
 /*
  * Paths that pass SYNs with our option, but drop data or ACKs with it.
  *
- * Telemetry must not cost a connection its data. So an end that suspects the path sends segments
+ * Telemetry must never make a connection lose data. So an end that suspects the path sends segments
  * without our option, whatever carries telemetry:
  *
  *	data	An RTO mutes the flow if requests left and no echo or REPORT of the peer arrived

@@ -93,7 +93,7 @@ def mean(values):
 
 
 def groups(results):
-    """Results by name: {name: [result, ...]}, in order. Those of one name differ in their seed."""
+    """Results by name: {name: [result, ...]}, in order. Runs with the same name differ only in their seed."""
     found = {}
     for result in results:
         found.setdefault(result["cc"], []).append(result)
