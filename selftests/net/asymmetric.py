@@ -1,8 +1,7 @@
 #!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: GPL-2.0
-"""One end, or one direction, that knows of telemetry where the other does not:
-data go both ways, in virtual time at no less than half of cubic's speed, and each
-end says what it runs.
+"""Only one end, or only one direction, uses telemetry: data arrive in both directions, in virtual
+time each at no less than half of cubic's goodput, and each end reports the mode in which it runs.
 """
 
 import sys
@@ -19,18 +18,18 @@ HOST = {"host_mbps": 2 * MBPS}
 
 
 def both_ways(path, client, server):
-    """Mbit/s to b and back."""
+    """Return the goodput in Mbit/s to b and back from b."""
     return (goodput_mbps(client, server, NBYTES), goodput_mbps(server, client, NBYTES))
 
 
 class Cubic:
-    """What cubic makes of the path, by IP version."""
+    """The goodput of cubic on the path, by IP version."""
 
     known = {}
 
     @classmethod
     def mbps(cls, version):
-        """To b, and back."""
+        """Return the goodput to b and back from b."""
         if version not in cls.known:
             path = Path(version, cc=("cubic", "cubic"))
             cls.known[version] = both_ways(path, *path.connect())
@@ -38,7 +37,7 @@ class Cubic:
 
 
 def check(name, path, sockets, modes, agreed):
-    """Speeds, modes (client, server), and who agreed (a, b)."""
+    """Check the goodputs, the modes (client, server), and the counter agreed (a, b)."""
     goodputs = both_ways(path, *sockets)
     for cubic, goodput in zip(Cubic.mbps(path.version), goodputs):
         print(f"# {name}, IPv{path.version}: {goodput:.0f} Mbit/s, cubic {cubic:.0f}")
@@ -54,7 +53,7 @@ def check(name, path, sockets, modes, agreed):
 
 
 def test_one_end():
-    """Only the client, only the server."""
+    """Only the client runs hpcc, or only the server does."""
     for version in 4, 6:
         path = Path(version, cc=("hpcc", "cubic"), **HOST)
         check("only the client", path, path.connect(), ("hpcc-classic", "cubic"), (0, 0))
@@ -63,7 +62,9 @@ def test_one_end():
 
 
 def test_listener():
-    """A host of hpcc whose listener, or whose route, runs something else."""
+    """If the listener's host has a route that names a congestion control, that one is used;
+    otherwise the host's default is.
+    """
     for version in 4, 6:
         path = Path(version, **HOST)
         path.b.sysctl("net.ipv4.tcp_congestion_control", "cubic")
@@ -80,7 +81,7 @@ def test_listener():
 
 
 def test_socket_changes():
-    """One end leaves after the handshake and echoes nothing more: the other falls back."""
+    """The server leaves hpcc after the handshake and echoes nothing more: the client falls back."""
     path = Path(**HOST)
     client, server = path.connect()
     set_cc(server, "cubic")
@@ -93,7 +94,7 @@ def test_socket_changes():
 
 
 def test_one_direction():
-    """Switches that write on the way to b only."""
+    """Switches write telemetry on the way to b only."""
     for version in 4, 6:
         path = Path(version, **HOST)
         for node in 1, 2:
@@ -102,7 +103,7 @@ def test_one_direction():
             ns.ask()
         check("stamped to b", path, path.connect(), ("hpcc", "hpcc-classic"), (1, 1))
         expect("links", (len(path.a.links()), len(path.b.links())), (2, 0))
-        # A machine that stands still for 64 T has a fall back, too, and has returned.
+        # If the guest stands still for 64 T, host a falls back as well, and has returned by now.
         counters = [ns.counters() for ns in path.hosts]
         expect("fallbacks", [each["fallbacks"] - each["returns"] for each in counters], [0, 1])
         if virtual_time():

@@ -1,8 +1,8 @@
 #!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: GPL-2.0
-"""Paths that lose, repeat, reorder and spoil packets: the data arrive as they
-were sent, nobody is stuck, and nothing is slower than half of what cubic
-makes of the same path; that only in virtual time, where a path's speed is its own.
+"""Paths that lose, duplicate, reorder and corrupt packets: the data arrive as they were sent, and
+no connection hangs. In virtual time, in which goodput depends on the path alone, hpcc and ldcp have
+at least half of cubic's goodput on the same path.
 """
 
 import sys
@@ -14,13 +14,13 @@ from lib.path import MBPS, Path
 from lib.tcp import goodput_mbps, pattern, transfer
 
 NBYTES = 1500000 if virtual_time() else 500000
-# How fast one connection is depends on which packets are hit: means of a few
-# are compared.
+# The goodput of one connection depends on which packets are hit: the test compares means of ROUNDS
+# connections.
 ROUNDS = 2 if virtual_time() else 1
 
 
 def impair(path, how):
-    """netem before the first switch's link, both ways."""
+    """Put netem in front of the first switch's link, in both directions."""
     for port, dev in enumerate(("left", "right"), 1):
         path.switches[0].tc(f"qdisc del dev {dev} root",
                             f"qdisc add dev {dev} root handle 1: netem limit 100000 {how}",
@@ -29,7 +29,7 @@ def impair(path, how):
 
 
 def mean_goodput(cc, how):
-    """Mbit/s of cc over such a path."""
+    """Return the mean goodput of cc in Mbit/s over such a path."""
     total = 0
     for _ in range(ROUNDS):
         path = Path(cc=(cc, cc))
@@ -56,8 +56,8 @@ def test_loss():
 
 
 def test_bursts_of_loss():
-    # two packets in a row on average; a bad state ends with packets, not with
-    # time, so a longer one would be many timeouts
+    # Two packets in a row are lost on average. The bad state lasts for a number of packets and not
+    # for a time: a longer one would cause many timeouts.
     no_worse_than_half_of_cubic("loss gemodel 0.5% 50%")
 
 
@@ -70,7 +70,7 @@ def test_reordering():
 
 
 def test_corruption():
-    """Checksums catch it, of the payload as of our option."""
+    """Checksums detect the corruption, of the payload and of our option alike."""
     no_worse_than_half_of_cubic("corrupt 0.5%")
 
 
@@ -79,7 +79,7 @@ def test_everything_at_once():
 
 
 def test_both_ways_at_once():
-    """Data, echoes and impairments in both directions."""
+    """Both ends send data and echoes at once, and both directions are impaired."""
     for cc in "hpcc", "ldcp":
         path = Path(cc=(cc, cc))
         impair(path, "loss 0.5% duplicate 1% corrupt 0.2%")

@@ -1,7 +1,7 @@
 #!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: GPL-2.0
-"""kmod/hpcc/control/ack.c: from telemetry to window: what W, cwnd and pacing do when echoes say this or
-that, when they stop, and when segments get lost.
+"""kmod/hpcc/control/ack.c: from telemetry to the window: how W, cwnd and pacing change when echoes
+arrive, when echoes stop, and when segments are lost.
 """
 
 import os
@@ -28,14 +28,14 @@ def test_first_telemetry_is_stored():
 
 
 def test_one_reduction_a_round():
-    """ACKs of one round trip all start from the same Wc."""
+    """All ACKs of one round trip compute W from the same Wc."""
     flow = Flow()
     link = Link()
     flow.round(link.step(9000, 1.0, 0.9))
     now = flow.round(link.step(9000, 1.0, 0.9))
     reference = now["Wc"]
     base = flow.acked
-    # what is in flight now was sent after that
+    # The data that are in flight now were sent after that round.
     segments = flow.run()
     for part in range(1, 6):
         flow.echo(link.step(9000, 1.0, 0.9), ack=base + part)
@@ -45,7 +45,7 @@ def test_one_reduction_a_round():
 
 
 def test_once_in_a_round_trip():
-    """With per_rtt W moves when Wc does; without, it follows each record."""
+    """With per_rtt 1 W changes only when Wc does; with per_rtt 0 W follows each record."""
     for per_rtt in 1, 0:
         flow = Flow(per_rtt=per_rtt)
         link = Link()
@@ -61,7 +61,7 @@ def test_once_in_a_round_trip():
 
 
 def test_queue_is_the_smaller_of_two():
-    """A queue that one record alone tells of does not count."""
+    """A queue that is in only one of two consecutive records does not count."""
     flow = Flow()
     link = Link()
     flow.round(link.step(9000, 0.5, 0.0))
@@ -72,12 +72,12 @@ def test_queue_is_the_smaller_of_two():
 
 
 def test_increases_step_by_step():
-    """Below eta, W grows by W_ai max_stage times, then by U/eta."""
+    """Below eta, W grows max_stage times by W_ai, then by the factor eta/U."""
     flow = Flow(max_stage=3)
     link = Link()
     flow.round(link.step(9000, 1.0, 1.0))
     want = settle(flow, link, 40000)["W"]
-    flow.round(link.step(9000, 0.5, 0.0))   # the queue is gone from min() now
+    flow.round(link.step(9000, 0.5, 0.0))   # min() of both queues is 0 from now on
     now = flow.round(link.step(9000, 0.5, 0.0))
     grown = []
     for _ in range(8):
@@ -94,7 +94,7 @@ def test_increases_step_by_step():
 
 
 def test_T_from_rtt():
-    """base_rtt_ns 0: T is the smallest RTT, and W_init follows."""
+    """With base_rtt_ns 0, T is the smallest RTT, and W_init is computed from it."""
     need_virtual_time()
     peer = Peer(base_rtt_ns=0, start_rtt_ns=5000000)
     peer.start_connect()
@@ -118,7 +118,7 @@ def test_T_from_rtt():
 
 
 def test_parameters():
-    """W_ai from N, or as given; eta; host_mbps."""
+    """n_flows, w_ai, eta_permille and host_mbps have their effect on W."""
     for how, growth in (({"n_flows": 10}, W_INIT * 0.05 / 10), ({"w_ai": 777}, 777),
                         ({"eta_permille": 900}, W_INIT * 0.1 / 100)):
         flow = Flow(**how)
@@ -132,7 +132,7 @@ def test_parameters():
 
 
 def test_parameters_read_once():
-    """A connection keeps what it was established with."""
+    """A connection keeps the parameters that it was established with."""
     flow = Flow()
     link = Link()
     flow.round(link.step(9000, 1.0, 0.9))
@@ -143,7 +143,7 @@ def test_parameters_read_once():
 
 
 def test_maximum_over_hops():
-    """The most loaded of three links rules; the ACK that tells of it last."""
+    """U is that of the most loaded of three links."""
     flow = Flow()
     links = [Link(hop, tag=hop) for hop in (1, 2, 3)]
     flow.round(*[link.step(9000, 0.2) for link in links])
@@ -156,8 +156,9 @@ def test_maximum_over_hops():
 
 
 def test_not_too_soon():
-    """On a path of several hops an interval is T/8 at least: a pair of packets
-    in a row is no load. What was left out counts with the next record.
+    """With hop_records, an interval on a path of several hops is T/8 at least, so that a pair of
+    back-to-back packets does not count as load. A record that is skipped counts as part of the next
+    interval.
     """
     flow = Flow()
     links = [Link(hop, tag=hop) for hop in (1, 2)]
@@ -183,7 +184,7 @@ def test_not_too_soon():
 
 
 def test_records_in_turns():
-    """Hops that an ACK tells nothing about keep their last load."""
+    """A hop keeps its last load while ACKs carry no record of it."""
     flow = Flow()
     links = [Link(hop, tag=hop) for hop in (1, 2)]
     for link in links:
@@ -194,7 +195,7 @@ def test_records_in_turns():
 
 
 def test_shorter_path():
-    """Hops beyond the path's end do not count any more."""
+    """Hops beyond the end of a path that became shorter do not count any more."""
     flow = Flow()
     links = [Link(hop, tag=hop) for hop in (1, 2)]
     flow.round(*[link.step(9000, 0.2) for link in links])
@@ -205,7 +206,9 @@ def test_shorter_path():
 
 
 def test_path_change():
-    """Another tag at a hop: that link's baseline is new, its counters unknown."""
+    """A different tag at a hop is another link: the flow takes a new baseline and requests the
+    link's identity again.
+    """
     flow = Flow()
     flow.ns.ask()
     link = Link()
@@ -224,8 +227,8 @@ def test_path_change():
 
 
 def test_path_change_in_a_pause():
-    """Another link after so long that the old one's baseline is void: it is asked
-    who it is nevertheless.
+    """A link changes after such a long pause that the old link's baseline is void: the flow
+    requests the identity of the new link nevertheless.
     """
     flow = Flow()
     flow.ns.ask()
@@ -246,7 +249,9 @@ def test_path_change_in_a_pause():
 
 
 def test_reordered_echoes():
-    """While nothing is in flight echoes wait: the newest of a link is kept."""
+    """Echoes that arrive while nothing is in flight are held back, and the newest record of each
+    link is kept.
+    """
     peer = Peer()
     peer.connect()
     link = Link()
@@ -265,7 +270,7 @@ def test_reordered_echoes():
 
 
 def test_counters_wrap():
-    """20 bits of ts and tx run over without a trace."""
+    """The 20-bit counters ts and tx wrap: U stays right, and no record is ignored."""
     flow = Flow()
     link = Link(ts=(1 << 20) - 20000, tx=(1 << 20) - 13000)
     flow.round(link.step(9000, 0.6))
@@ -277,7 +282,7 @@ def test_counters_wrap():
 
 
 def test_old_baseline():
-    """After 64 T without a record, the next one only is a new baseline."""
+    """After 64 T without a record, the next record is only a new baseline."""
     flow = Flow()
     link = Link()
     flow.round(link.step(9000, 0.5))
@@ -293,8 +298,9 @@ def test_old_baseline():
 
 
 def test_stood_still():
-    """Data and their records wait for 100 T on the way back. What is stamped afterwards looks
-    older than those, as 64 T are half of what 20 bits count, and begins anew.
+    """Data and their records are delayed for 100 T on the way back. A record that is stamped after
+    that looks older than theirs, because 64 T are half the range of a 20-bit counter: it becomes a
+    new baseline.
     """
     flow = Flow()
     link = Link()
@@ -312,12 +318,12 @@ def test_stood_still():
 
 
 def forwards(segments):
-    """The FORWARD and IDENTIFY options of segments."""
+    """Return the FORWARD and IDENTIFY options of segments."""
     return [opt for seg in segments for opt in seg.ours() if opt.type in (FORWARD, IDENTIFY)]
 
 
 def test_prompt_flag():
-    """Asked for while the window is small, not while it is large."""
+    """PROMPT is set while the window is small, and clear while it is large."""
     flow = Flow()
     link = Link()
     flow.round(link.step(9000, 1.0, 0.0))
@@ -331,7 +337,7 @@ def test_prompt_flag():
 
 
 def test_phases():
-    """Seven hops, three slots: three phases in turn, each asked equally often."""
+    """With seven hops and three slots, three phases are requested in turn, each equally often."""
     flow = Flow()
     links = [Link(hop, tag=hop) for hop in range(1, 4)]
     flow.round(*[link.step(9000, 0.9) for link in links], hops=7)
@@ -346,7 +352,9 @@ def test_phases():
 
 
 def test_identify():
-    """While somebody asks: after the first echo, and shown when the answers come."""
+    """While a program requests identities, IDENTIFY is sent after the first echo; the links are
+    shown when the answers have arrived.
+    """
     flow = Flow()
     flow.ns.ask()
     links = [Link(hop, tag=hop) for hop in range(1, 4)]
@@ -356,7 +364,7 @@ def test_identify():
     for _ in range(4):
         asked += [opt.flags & 7 for opt in forwards(flow.run()) if opt.type == IDENTIFY]
         flow.echo(*[link.step(9000, 0.9) for link in links], hops=7)
-    # a burst is cut into segments with one option each
+    # One super-packet is segmented into segments with one option each.
     expect("phases", set(asked), {0, 1, 2})
     expect("in equal shares", len({asked.count(phase) for phase in range(3)}), 1)
     expect("identify_sent", flow.ns.counters()["identify_sent"], 6)
@@ -368,7 +376,9 @@ def test_identify():
 
 
 def test_identify_on_demand():
-    """Not before somebody asks, nor after; then also if telemetry came before that."""
+    """No IDENTIFY is sent before a program requests identities, nor after its request has expired;
+    a later request works although telemetry began before it.
+    """
     flow = Flow()
     link = Link()
 
@@ -379,10 +389,10 @@ def test_identify_on_demand():
         return flow.ns.counters()["identify_sent"] - before
 
     expect("nobody asks", sent(), 0)
-    # An answer to what nobody asked is an echo, of nothing that is kept.
+    # An unrequested IDENTIFY_ECHO: its identities are not kept.
     flow.send(option(IDENTIFY_ECHO, [identity(1, 9, 9, 10, 1)], SCALE, 1))
     flow.ns.ask()
-    # Twice, and less often from then on.
+    # At least twice: unanswered requests become less frequent.
     expect_in("asked", sent(), 2, 10)
     flow.send(option(IDENTIFY_ECHO, [identity(1, 7, 2, 10, 1)], SCALE, 1))
     expect("answered", sent(), 0)
@@ -400,7 +410,7 @@ def test_identify_on_demand():
 
 
 def silence(flow, rounds=12):
-    """Round trips without telemetry."""
+    """Run round trips without telemetry."""
     for _ in range(rounds):
         if not flow.run():
             break
@@ -437,7 +447,7 @@ def test_fallback_and_return():
 
 
 def test_set_again():
-    """setsockopt() neither ends the time without telemetry nor opens the window."""
+    """setsockopt() in classic mode neither ends that mode nor opens the window."""
     for names in (["hpcc"], ["cubic", "hpcc"]):
         flow = Flow()
         link = Link()
@@ -459,7 +469,7 @@ def test_set_again():
 
 
 def test_set_again_without_fallback():
-    """Telemetry goes on, with the window that there is."""
+    """A socket that leaves hpcc and returns continues with telemetry and with its window."""
     flow = Flow()
     link = Link()
     flow.round(link.step(9000, 1.0, 1.0))
@@ -472,8 +482,8 @@ def test_set_again_without_fallback():
 
 
 def test_ignored_is_silence():
-    """Records that are all ignored do not hold W: classic after as many ACKs as
-    without any, and back only when there is one that can be measured.
+    """Records that are all ignored do not hold W: the flow falls back after as many ACKs as it does
+    without records, and returns only after a record that can be measured.
     """
     flow = Flow()
     link = Link()
@@ -483,7 +493,7 @@ def test_ignored_is_silence():
         held = flow.flow()["W"]
         before = flow.ns.counters()
         turn = 0
-        # In real time a round trip may have been long, and has to pass some times.
+        # In real time some round trips may be long, so that more of them are needed.
         while turn < (14 if virtual_time() or flow.cc() != "hpcc" else 100):
             if bad == "ts":
                 flow.round(link.step(-10))
@@ -500,13 +510,13 @@ def test_ignored_is_silence():
         expect(f"{bad}: fallbacks, returns", (moved.get("fallbacks"), moved.get("returns")),
                (1, None))
         counter = {"ts": "ts_back_ignored", "tx": "tx_excess_ignored", "link": "path_changes"}[bad]
-        # classic looks at none for some round trips
+        # In classic mode the flow ignores all records for some round trips.
         expect_in(f"{bad}: {counter}", moved[counter], 9, turn)
         link = Link(ts=link.ts + 9000)
         flow.echo(link.step(9000, 0.9))
         expect(f"{bad}: after one record", flow.cc(), "hpcc-classic")
         flow.round(link.step(9000, 0.9))
-        # In real time they may have come too late after one another to measure by.
+        # In real time two records may be too far apart to be measured.
         for _ in range(0 if virtual_time() else 50):
             if flow.cc() == "hpcc":
                 break
@@ -519,7 +529,7 @@ def test_ignored_is_silence():
 
 
 def test_ignored_on_a_long_path():
-    """A baseline that is taken anew, after 64 T, is no telemetry of use either."""
+    """A record that only becomes a new baseline, after 64 T, does not count as telemetry either."""
     flow = Flow()
     link = Link()
     flow.round(link.step(9000, 1.0, 1.0))
@@ -540,7 +550,9 @@ def test_ignored_on_a_long_path():
 
 
 def test_never_any_telemetry():
-    """Agreed, but no switch on the way: classic after a few round trips."""
+    """Both ends agreed, but no switch on the path stamps: the flow falls back after a few round
+    trips.
+    """
     flow = Flow()
     silence(flow, 14)
     expect("mode", flow.cc(), "hpcc-classic")
@@ -548,7 +560,7 @@ def test_never_any_telemetry():
 
 
 def test_timeout():
-    """An RTO restarts W from one segment; telemetry brings it back."""
+    """An RTO sets W to one segment; telemetry brings W back to W_init."""
     need_virtual_time()
     flow, link, _ = timed_out()
     mss = tcp_info(flow.sock)["snd_mss"]
@@ -556,7 +568,7 @@ def test_timeout():
     now = flow.flow()
     expect("W", now["W"], mss)
     expect("cwnd", tcp_info(flow.sock)["cwnd"], 1)
-    flow.echo(link.step(9000, 0.1))     # the baseline was too old
+    flow.echo(link.step(9000, 0.1))     # the old baseline was void: this is the new one
     now = flow.round(link.step(9000, 0.1))
     near("W after the first measurement", now["W"], mss * ETA / 0.1 + W_AI, 0.01)
     for _ in range(2 * 6):
@@ -566,7 +578,9 @@ def test_timeout():
 
 
 def test_spurious_timeout():
-    """What was thought lost arrives: W is what it was, and not one segment."""
+    """Segments that were taken for lost arrive: W returns from one segment to its value before the
+    RTO.
+    """
     need_virtual_time()
     flow = Flow()
     link = Link()
@@ -578,7 +592,7 @@ def test_spurious_timeout():
     flow.acked = first
     flow.time_out()
     expect_in("W after the timeout", flow.flow()["W"], 1400, 1500)
-    # the receiver has the first transmission in its hands, and tells its time
+    # The receiver has got the first transmission, and its ACKs carry that one's timestamp.
     for seg in late[:4]:
         flow.tsecr = stamp
         flow.acked = (seg.seq + len(seg.payload)) & 0xffffffff
@@ -591,7 +605,7 @@ def test_spurious_timeout():
 
 
 def test_ecn():
-    """ECT on data; ECE takes 1/8 off, once per round trip."""
+    """Data are ECN-capable; ECE reduces Wc by 1/8, once per round trip."""
     peer = Flow(ecn=True)
     expect("SYN", peer.syn.flags & (SYN | ECE | CWR), SYN | ECE | CWR)
     link = Link()
@@ -609,7 +623,7 @@ def test_ecn():
 
 
 def test_T_of_many_round_trips():
-    """A queue that 20 round trips report within one T is answered twice, not 20 times."""
+    """A queue that is reported in 20 round trips within one T causes two reductions of W, not 20."""
     need_virtual_time()
     flow = Flow()
     link = Link()
@@ -625,8 +639,8 @@ def test_T_of_many_round_trips():
 
 
 def test_ecn_beside_an_idle_link():
-    """A link that marks and does not stamp: W falls in each round trip, whatever an idle one
-    says, and returns as ever when the marks end.
+    """Another link marks and does not stamp: W falls in each round trip, although the stamped link
+    is idle, and returns to W_init when the marks end.
     """
     need_virtual_time()
     flow = Flow(ecn=True)
@@ -644,7 +658,7 @@ def test_ecn_beside_an_idle_link():
 
 
 def test_loss_probe():
-    """What a tail loss probe repaired is no ECE."""
+    """The repair of a loss by a tail loss probe does not count as ECE."""
     need_virtual_time()
     peer = Peer()
     peer.connect()
@@ -665,8 +679,8 @@ def test_loss_probe():
 
 
 def test_recovery():
-    """A lost segment: no more leaves than what left the network, for a round,
-    though telemetry tells of room; then W rules.
+    """After a loss no more segments leave than have left the network, for one round trip, although
+    the telemetry lets W grow; after recovery cwnd follows W again.
     """
     flow = Flow(max_stage=0)
     link = Link()
@@ -679,8 +693,8 @@ def test_recovery():
     expect("segments in flight", in_flight > 20, True)
     left, right = segments[0].seq + len(segments[0].payload), None
     out = 0
-    # The first ACK tells of three at once: TCP knows of the loss before W grows,
-    # and needs no timer for it.
+    # The first ACK acknowledges three segments behind the gap at once: TCP detects the loss before
+    # W grows, and needs no timer for that.
     for seg in segments[3:12]:
         right = (seg.seq + len(seg.payload)) & 0xffffffff
         sack = b"\1\1\5\12" + left.to_bytes(4, "big") + right.to_bytes(4, "big")
@@ -704,14 +718,14 @@ def test_recovery():
 
 
 def test_tracepoint():
-    """hpcc:hpcc_ack tells what netlink tells, ACK by ACK."""
+    """The tracepoint hpcc:hpcc_ack shows the values that netlink shows, for each ACK."""
     flow = Flow()
     link = Link()
     tracepoint = Tracepoint("hpcc:hpcc_ack")
     flow.round(link.step(9000, 1.0, 0.9))
     now = flow.round(link.step(9000, 1.0, 0.9))
     flow.run()
-    flow.send()         # tells nothing new
+    flow.send()         # an ACK without news causes no event
     lines = tracepoint.lines()
     expect("lines", len(lines), 2)
     fields = lines[1]

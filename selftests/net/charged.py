@@ -1,7 +1,7 @@
 #!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: GPL-2.0
-"""Who pays: what the qdisc hpcc counts of a packet, bytes on the link and memory; and memory of
-connections, which cgroups are charged and which has a bound.
+"""Who pays: what the qdisc hpcc charges for a packet, as bytes on the link and as memory; and which
+cgroups pay for the memory of connections, and what bounds it.
 """
 
 import os
@@ -24,19 +24,21 @@ CONNECTIONS = 100
 
 
 def run(*lines):
-    """Run commands, where the device has no qdisc."""
+    """Remove the root qdisc of the device, then run commands."""
     subprocess.run("tc qdisc del dev v0 root 2>/dev/null", shell=True, check=False)
     for line in lines:
         subprocess.run(line.split(), check=True)
 
 
 def frame(size, tags=(), partial=False):
-    """A TCP segment with so much data."""
+    """Return a frame with a TCP segment with this many bytes of data."""
     return eth(ip4(seg4(payload=bytes(size), partial=partial)), tags=tags)
 
 
 def charged(wire, send):
-    """The bytes on the link that the port counts for what is sent, and the frames that arrive."""
+    """Return the bytes on the link that the port counts for the frames that send() sends, and the
+    frames that arrive.
+    """
     before = wire.stats()["tx_bytes"]
     send()
     frames = []
@@ -46,7 +48,9 @@ def charged(wire, send):
 
 
 def test_size_table_of_segments():
-    """Segments of a GSO packet take what the size table says, as packets of their length do."""
+    """The port charges the segments of a GSO packet by the size table, as it charges single packets
+    of the same lengths.
+    """
     wire = cable()
     for table in "overhead 40", "overhead -14", "mpu 1500", "linklayer atm overhead 8":
         for above in False, True:
@@ -64,7 +68,7 @@ def test_size_table_of_segments():
 
 
 def test_tag_beside_the_packet():
-    """A VLAN tag that the device or the kernel is yet to insert takes its bytes on the link."""
+    """A VLAN tag that the device or the kernel has yet to insert counts as bytes on the link."""
     wire = cable()
     run("ip link add link v0 name v0.5 type vlan id 5", "ip link set v0.5 up arp off")
     tagged, gso = wire.open_tx("v0.5"), wire.open_tx("v0.5", gso=True)
@@ -81,7 +85,7 @@ def test_tag_beside_the_packet():
 
 
 def test_memory_of_a_child():
-    """A size table that makes packets short saves no memory."""
+    """A size table that makes packets shorter does not change the memory that is charged for them."""
     defer(MEMORY_MAX.write_text, MEMORY_MAX.read_text("ascii"))
     MEMORY_MAX.write_text("2", "ascii")
     wire = cable()
@@ -89,7 +93,7 @@ def test_memory_of_a_child():
         "tc qdisc add dev v0 parent 1:1 handle 2: pfifo limit 100000")
     for _ in range(3000):
         wire.send(frame(1400 - HEAD))
-    # A packet of 1400 bytes takes 1800 to 4096.
+    # The kernel's memory for a packet of 1400 bytes is 1800 to 4096 bytes.
     expect_in("packets in 2 MB", 3000 - wire.stats()["drop_limit"], (2 << 20) // 4096, (2 << 20) // 1800)
     subprocess.run("tc qdisc change dev v0 root handle 1: hpcc rate 0".split(), check=True)
     charged(wire, lambda: None)
@@ -98,7 +102,7 @@ def test_memory_of_a_child():
 
 
 def test_memory_of_a_child_that_drops():
-    """What a child drops as it gets another packet is free again at once."""
+    """The memory of packets that a child drops at enqueue is free again at once."""
     defer(MEMORY_MAX.write_text, MEMORY_MAX.read_text("ascii"))
     MEMORY_MAX.write_text("1", "ascii")
     wire = cable()
@@ -111,7 +115,7 @@ def test_memory_of_a_child_that_drops():
 
 
 def test_longer_than_the_limit():
-    """A GSO packet that the limit never has room for is split, as it would never leave."""
+    """A GSO packet that is larger than the limit is split, because it could never leave whole."""
     wire = cable()
     run("tc qdisc add dev v0 root handle 1: hpcc no-split-gso limit 66000b")
     for size, mss, whole in (50000, MSS, True), (60000, 100, False):
@@ -121,7 +125,7 @@ def test_longer_than_the_limit():
 
 
 def cgroup():
-    """A cgroup with a memory controller, which this process is in until the test ends."""
+    """Create a cgroup with a memory controller. This process is in it until the test ends."""
     if not os.path.exists("/proc/cgroups") or "memory" not in Path("/proc/cgroups").read_text("ascii"):
         raise Skip("needs memory cgroups")
     CGROUPS.mkdir(exist_ok=True)
@@ -139,8 +143,8 @@ def cgroup():
 
 
 def slab_bytes(group):
-    """What the kernel's objects take that a cgroup is charged for, once a grace period has freed
-    some.
+    """Return the bytes of kernel objects that a cgroup is charged for, after a grace period in
+    which the kernel has freed some.
     """
     time.sleep(3)
     stat = dict(line.split() for line in (group / "memory.stat").read_text("ascii").splitlines())
@@ -148,7 +152,7 @@ def slab_bytes(group):
 
 
 def connected(pair, count=CONNECTIONS, port=5000):
-    """The ends of so many connections that have sent both ways."""
+    """Return the ends of `count` connections, each of which has sent both ways."""
     listener = pair.listen(port)
     ends = []
     for number in range(count):
@@ -160,12 +164,12 @@ def connected(pair, count=CONNECTIONS, port=5000):
 
 
 def test_memory_of_connections():
-    """The cgroup of a connection's socket is charged for all that softirq allocates for it, before
-    accept() as well, and gets all of it back.
+    """The cgroup of a connection's socket is charged for all memory that softirq allocates for it,
+    also before accept(), and gets all of it back.
     """
     group = cgroup()
     port = "hpcc rate 1gbit delay 20us node 1 port 1"
-    # Flow and link; state of a receiver and its link; links of traces.
+    # Sender: flow and link. Receiver: its state and its link. IOAM: the links of traces.
     for name, least, how in (("sender", 704, {}), ("receiver", 1024, {"where": 1}),
                              ("IOAM", 1536, {"version": 6, "carrier": 1})):
         stamp = " stamp tcp,ioam" if "carrier" in how else ""
@@ -185,8 +189,8 @@ def test_memory_of_connections():
 
 
 def test_notes_of_namespaces():
-    """The cgroups of both ends are charged for their namespaces' notes about handshakes, 64 KB each: a tenant may have
-    many namespaces.
+    """The cgroups of both ends are charged for the handshake table of their namespaces, 64 KB each,
+    because a tenant may have many namespaces.
     """
     group = cgroup()
     pairs = [Pair() for _ in range(10)]
@@ -199,7 +203,9 @@ def test_notes_of_namespaces():
 
 
 def test_flows_of_a_namespace():
-    """A connection beyond the limit runs classic, and is counted; one that ends makes room."""
+    """A connection beyond the limit runs classic and is counted; a flow that ends makes room for
+    another one.
+    """
     pair = Pair()
     pair.s.sysctl("net.hpcc.max_flows", 3)
     ends = connected(pair, 5)
@@ -207,7 +213,7 @@ def test_flows_of_a_namespace():
     expect("client's", len(pair.c.flows()), 5)
     expect("agreed, beyond the limit", [pair.s.counters()[name] for name in ("agreed", "flow_limit", "no_memory")],
            [3, 2, 0])
-    # A socket that could not get a flow finds room later.
+    # A socket that could not get a flow gets one later.
     set_cc(ends[1], "reno")
     set_cc(ends[-1], "hpcc")
     expect("in its place", get_cc(ends[-1]), "hpcc")
@@ -223,7 +229,9 @@ def test_flows_of_a_namespace():
 
 
 def test_flows_of_the_machine():
-    """No namespace allows itself more than root of the machine allows the initial one."""
+    """The limit of the initial namespace, which root of the machine sets, applies in each other
+    namespace too.
+    """
     limit = "nsenter -t 1 -n sysctl -qw net.hpcc.max_flows="
     defer(run, limit + "0")
     run(limit + "2")

@@ -1,7 +1,7 @@
 #!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: GPL-2.0
-"""The qdisc hpcc between parents and children of many kinds (qdisc/core/child.c): what comes in leaves
-or is counted as dropped, and afterwards no qdisc believes that anything is left.
+"""The qdisc hpcc between parents and children of many kinds (qdisc/core/child.c): each packet
+leaves or is counted as dropped, and afterwards the backlog of all qdiscs is empty.
 """
 
 import errno
@@ -18,7 +18,7 @@ from lib.ktap import Skip, expect, main
 LINK, DEVICE = "rate 10mbit limit 1mb", "limit 1mb"
 SEG_BYTES, HEAD_BYTES = 1000, 54 + len(THREE)
 
-# Those whose limits are low drop what came before as well.
+# A child with a low limit may also drop packets that it has queued before.
 CHILDREN = ("pfifo limit 10", "pfifo_fast", "sfq limit 8 quantum 1514",
             "sfq limit 8 quantum 1514 headdrop",
             "red limit 20000 min 3000 max 9000 avpkt 1000 burst 4 probability 0.5",
@@ -33,7 +33,7 @@ FEW = ("sfq limit 8 quantum 1514", "fq_codel limit 9", "netem delay 3ms 1ms",
 
 
 def tc(line):
-    """Run tc for the device. Return what it complains of, if it fails."""
+    """Run tc for the device. Return its error message if it fails."""
     what, how, *words = line.split()
     done = subprocess.run(["tc", what, how, "dev", "v0", *words], check=False, text=True,
                           capture_output=True)
@@ -41,27 +41,27 @@ def tc(line):
 
 
 def needed(line):
-    """The same of what a kernel may lack."""
+    """Run tc; skip the test if the kernel lacks what the command needs."""
     error = tc(line)
     if error:
         raise Skip(f"needs {line}: {error.strip()}")
 
 
 def qdiscs():
-    """All qdiscs, with their statistics; the root first."""
+    """Return all qdiscs with their statistics, the root first."""
     out = subprocess.run(["tc", "-s", "-j", "qdisc", "show", "dev", "v0"], check=True,
                          capture_output=True).stdout
     return sorted(json.loads(out), key=lambda q: not q.get("root"))
 
 
 def frame(host, size, **how):
-    """A TCP segment from one of 256 hosts."""
+    """Return a frame with a TCP segment from one of 256 hosts."""
     frames.SRC4 = bytes([192, 0, 2, host])
     return eth(ip4(seg4(payload=bytes(size - HEAD_BYTES), **how)))
 
 
 def send(wire, chance, gso):
-    """40 packets of three flows, one in 8 of them for segmentation offload."""
+    """Send 40 packets of three flows; with gso one in 8 is a GSO packet."""
     for i in range(40):
         host = chance.randrange(1, 4)
         try:
@@ -76,13 +76,13 @@ def send(wire, chance, gso):
 
 
 def link_bytes(got):
-    """What qdiscs count of a packet: a header for each segment."""
+    """Return the bytes that qdiscs count for a packet: one header for each segment."""
     segs = -((len(got) - HEAD_BYTES) // -SEG_BYTES) if len(got) > 1514 else 1
     return len(got) + (segs - 1) * HEAD_BYTES
 
 
 def arrived(wire):
-    """Bytes that arrive, until none do."""
+    """Receive packets until none arrives. Return their bytes."""
     count = 0
     while got := wire.receive(0.3):
         count += link_bytes(got[1])
@@ -90,7 +90,7 @@ def arrived(wire):
 
 
 def through(wire, what, gso, during=None):
-    """Packets through the tree, and a command while they wait."""
+    """Send packets through the tree, and run a command while they are queued."""
     chance = random.Random(what)
     before = qdiscs()[0]
     send(wire, chance, gso)
@@ -111,7 +111,7 @@ def through(wire, what, gso, during=None):
 
 
 def plant(options, child, above=(), parent="root"):
-    """hpcc with a child, below others. Return whether the kernel has that child."""
+    """Set up hpcc with a child, below other qdiscs. Return whether the kernel has that child."""
     tc("qdisc del root")
     for line in above:
         needed(line)
@@ -123,7 +123,7 @@ def plant(options, child, above=(), parent="root"):
 
 
 def try_children(wire, options, children, above=(), parent="root"):
-    """Packets through children of each kind."""
+    """Send packets through children of each kind."""
     for child in children:
         if plant(options, child, above, parent):
             through(wire, f"{child}: packets", gso=False)
@@ -132,18 +132,18 @@ def try_children(wire, options, children, above=(), parent="root"):
 
 
 def test_children_of_a_link():
-    """Packets wait as the link has a rate."""
+    """The rate of hpcc's own link makes packets wait."""
     try_children(cable(), LINK, CHILDREN)
 
 
 def test_children_of_a_device():
-    """Packets wait as the device takes none, and GSO packets stay whole."""
+    """The tbf above hpcc makes packets wait, and GSO packets stay whole."""
     try_children(cable(), DEVICE, CHILDREN,
                  ["qdisc add root handle 9: tbf rate 8mbit burst 70kb limit 1mb"], "parent 9:1")
 
 
 def test_replaced_while_packets_wait():
-    """Each child by the next one, and the last one by hpcc's own queue."""
+    """Each child is replaced by the next one, and the last one by hpcc's own queue."""
     wire = cable()
     for child, following in zip(CHILDREN, CHILDREN[1:] + CHILDREN[:1]):
         if plant(LINK, child):
@@ -155,7 +155,7 @@ def test_replaced_while_packets_wait():
 
 
 def below(kind, options, *more):
-    """A few children, where the parent is of this kind."""
+    """Send packets through a few children below a parent of this kind."""
     above = [f"qdisc add root handle 9: {kind} {options}", *more]
     wire = cable()
     for ours in LINK, DEVICE:
@@ -163,29 +163,29 @@ def below(kind, options, *more):
 
 
 def test_below_htb():
-    """A class sleeps when its queue is empty."""
+    """htb puts a class to sleep when its queue is empty."""
     below("htb", "default 1", "class add parent 9: classid 9:1 htb rate 8mbit burst 1 cburst 1 "
           "quantum 1514")
 
 
 def test_below_drr():
-    """A class has a turn as long as it has packets."""
+    """drr gives a class its turn for as long as it has packets."""
     below("drr", "", "class add parent 9: classid 9:1 drr",
           "filter add parent 9: protocol all prio 1 matchall classid 9:1")
 
 
 def test_below_prio():
-    """A parent that only asks."""
+    """prio does nothing but dequeue from its child."""
     below("prio", "bands 2 priomap 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0")
 
 
 def test_below_netem():
-    """One that gives packets later, as it is itself asked for one."""
+    """netem passes a packet to its child only when netem itself is dequeued."""
     below("netem", "delay 1ms limit 1000")
 
 
 def test_below_tbf():
-    """One that looks at the packet before it takes it."""
+    """tbf peeks at a packet before it dequeues it."""
     below("tbf", "rate 8mbit burst 70kb limit 1mb")
 
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: GPL-2.0
-"""What programs find that collect the statistics of any qdisc: Flent in what tc prints, and
-node_exporter of Prometheus in netlink.
+"""Programs that collect the statistics of any qdisc find those of hpcc: Flent in the output of tc,
+and node_exporter of Prometheus in netlink.
 """
 
 import contextlib
@@ -23,10 +23,10 @@ from lib.net import Netns
 from lib.qdisc import TC_H_ROOT, TCA_KIND
 from lib.requests import Netlink
 
-# A port of 1 kbit/s: with the overhead, 24 bytes, a frame takes 0.7 s.
+# A port of 1 kbit/s: a frame with its overhead of 24 bytes occupies the link for 0.7 s.
 PORT = "hpcc rate 1kbit limit 1538"
 FRAMES, SIZE = 30, 60
-# As many wait as the limit has room for, and one is on its way.
+# The limit has room for this many frames; one more is on the link.
 HELD = 1538 // (SIZE + 24) + 1
 FLENT = "/usr/share/flent"
 EXPORTER = shutil.which("prometheus-node-exporter") or shutil.which("node_exporter")
@@ -34,7 +34,7 @@ TCA_STATS2, TCA_STATS_BASIC, TCA_STATS_QUEUE = 7, 1, 3
 
 
 def busy_port(*commands):
-    """A namespace whose v0 has just been sent more frames than its port takes."""
+    """Return a namespace whose v0 has just been sent more frames than its port holds."""
     ns, peer = Netns(), Netns()
     for one in ns, peer:
         one.sysctl("net.ipv6.conf.default.disable_ipv6", 1)
@@ -46,14 +46,16 @@ def busy_port(*commands):
     defer(sock.close)
     sock.bind(("v0", 0))
     for _ in range(FRAMES):
-        # One that is dropped is an error.
+        # send() fails for a frame that is dropped.
         with contextlib.suppress(OSError):
             sock.send(bytes(12) + b"\x88\xb6" + bytes(SIZE - 14))
     return ns
 
 
 def check(what, found):
-    """Whatever time has passed: what did not find room is dropped, all else has left or waits."""
+    """However much time has passed, frames that found no room were dropped, and all others have
+    left or are queued.
+    """
     found = {name: int(value) for name, value in found.items()}
     expect(f"{what}: dropped", found["dropped"], FRAMES - HELD)
     expect(f"{what}: sent and waiting", found["sent_pkts"] + found["backlog_pkts"], HELD)
@@ -65,7 +67,7 @@ def check(what, found):
 
 
 def test_lines():
-    """Both lines follow the one with the options, and begin as for any qdisc."""
+    """Both lines follow the line of the options, and begin as they do for any qdisc."""
     ns = busy_port()
     lines = ns.run("tc", "-s", "qdisc", "show", "dev", "v0").splitlines()
     sent = re.fullmatch(r" Sent (?P<sent_bytes>\d+) bytes (?P<sent_pkts>\d+) pkt \(dropped (?P<dropped>\d+), "
@@ -73,13 +75,13 @@ def test_lines():
     waits = re.fullmatch(r" backlog (?P<backlog_bytes>\d+)b (?P<backlog_pkts>\d+)p requeues \d+ ?", lines[2])
     expect(f"lines {lines}", bool(sent and waits), True)
     check("tc", sent.groupdict() | waits.groupdict())
-    # None of ours looks like one of them.
+    # No line of ours looks like one of these two.
     ours = [line for line in lines[3:] if re.match(r" ?(Sent|backlog|qdisc|rate)\b", line)]
     expect("ours", ours, [])
 
 
 def flent(ns):
-    """What Flent's own script and parser get: {name: value}, the first time."""
+    """Return the first values that Flent's own script and parser read, {name: value}."""
     if not os.path.isdir(FLENT):
         raise Skip("needs Flent")
     sys.path.append(FLENT)
@@ -88,13 +90,13 @@ def flent(ns):
                   "-c", "2", "-H", "localhost")
     runner = TcRunner(interface="v0", interval=0.1, length=1, name="tc", settings=None)
     found = runner.parse(io.StringIO(said), "")[0]
-    # It tells drops since the last look, of which the first has none.
+    # Flent shows the drops since its last sample, of which the first sample has none.
     expect("drops", {value for _, value in found.pop("dropped")}, {0})
     return {name: values[0][1] for name, values in found.items()}, said
 
 
 def test_flent():
-    """Its tc_iterate.sh and its parser."""
+    """Flent's tc_iterate.sh and its parser read the statistics of hpcc."""
     found, said = flent(busy_port())
     expect("names", set(found), {"sent_bytes", "sent_pkts", "overlimits", "requeues", "backlog_bytes",
                                  "backlog_pkts", "backlog_requeues"})
@@ -102,7 +104,7 @@ def test_flent():
 
 
 def test_flent_below_another():
-    """It leaves the root out where there are several, and adds the others."""
+    """Flent omits the root qdisc if there are several qdiscs, and adds up the others."""
     ns = busy_port("qdisc add dev v0 root handle 9: prio bands 2 priomap 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0",
                    f"qdisc add dev v0 parent 9:1 {PORT}", f"qdisc add dev v0 parent 9:2 {PORT}")
     found, said = flent(ns)
@@ -110,7 +112,7 @@ def test_flent_below_another():
 
 
 class Dump(Netlink):
-    """Attributes of the root qdisc."""
+    """The attributes of the root qdisc."""
 
     def parse(self, body):
         index, parent = struct.unpack_from("=4xi4xI", body)
@@ -118,7 +120,7 @@ class Dump(Netlink):
 
 
 def test_netlink():
-    """The attributes that node_exporter takes: kind, and in stats2 basic and queue."""
+    """The dump has the attributes that node_exporter reads: kind, and in stats2 basic and queue."""
     found = Dump(busy_port(), "v0").dump()
     expect("kind", found[TCA_KIND], b"hpcc\0")
     stats = dict(attrs_of(found[TCA_STATS2]))
@@ -127,10 +129,11 @@ def test_netlink():
                               struct.unpack_from("=5I", stats[TCA_STATS_QUEUE]))))
 
 
-# Debian's package would start a service where it is installed: only where there is one.
+# Debian's package would start a service when it is installed, so the test runs only if the program
+# is there.
 if EXPORTER:
     def test_node_exporter():
-        """The program itself."""
+        """node_exporter itself shows the statistics."""
         ns = busy_port()
         with ns, subprocess.Popen([EXPORTER, "--collector.disable-defaults", "--collector.qdisc",
                                    "--web.listen-address=127.0.0.1:9100"],

@@ -32,18 +32,18 @@ ASK = {kind: struct.pack("!HIH", 0xf400, 0, kind << 13) for kind in range(8)}
 
 
 def tag(kind, bucket, locator, tpid=TPID):
-    """A tag."""
+    """Return a tag."""
     return struct.pack("!HH", tpid, kind << 13 | bucket << 7 | locator)
 
 
 def asks(kind):
-    """The option of a segment that asks for a signal."""
+    """Return the option of a segment that requests a signal."""
     head = option(FORWARD, (), 3)
     return bytes([head[0], 12]) + head[2:4] + ASK[kind]
 
 
 def frame(tags=b"", version=4, options=b"\1" * 12, payload=b"", right=True, flags=ACK):
-    """An Ethernet frame with TCP."""
+    """Return an Ethernet frame with TCP."""
     family = socket.AF_INET if version == 4 else socket.AF_INET6
     ends = b"".join(socket.inet_pton(family, f"10.0.0.{i}" if version == 4 else f"fd00::{i}") for i in (1, 2))
     tcp = struct.pack("!HHIIBBHHH", 1, 2, 3, 4, (5 + len(options) // 4) << 4, flags, 1000, 0, 0) + options + payload
@@ -59,7 +59,7 @@ def frame(tags=b"", version=4, options=b"\1" * 12, payload=b"", right=True, flag
 
 
 def parts(data, at=12):
-    """Type, bucket and locator of a tag."""
+    """Return type, bucket and locator of a tag."""
     tpid, word = struct.unpack_from("!HH", data, at)
     expect("TPID", tpid, TPID)
     return word >> 13, word >> 7 & 31, word & 127
@@ -82,12 +82,14 @@ def csig_path(version=4, switches=2, push="csig_push csig_time 2us", stamp="tcp,
 
 
 def test_end_to_end():
-    """Probes bring the signal of the fullest hop, and W follows as it does by TCP options."""
+    """Probes bring back the signal of the most loaded hop, and W follows it as it follows the TCP
+    option.
+    """
     for version in 4, 6:
         took = {}
         for carrier in 0, 4:
             path = csig_path(version, carrier=carrier)
-            # the link that fills is one that stamps, and not that of the host
+            # the link that fills up is one whose port stamps, and not the host's
             path.change(2, f"{HOW.replace(str(PATH_MBPS), str(PATH_MBPS // 2))} node 2 port 2")
             client, server = path.connect()
             transfer((client, server, pattern(3000000)))
@@ -107,7 +109,7 @@ def test_end_to_end():
 
 
 def test_not_agreed():
-    """Who does not pop is sent no tag."""
+    """A host sends no tags to a peer that does not pop them."""
     path = csig_path()
     path.b.sysctl("net.hpcc.carrier", 0)
     client, server = path.connect()
@@ -117,7 +119,7 @@ def test_not_agreed():
 
 
 def test_by_routes():
-    """A route has tags pushed and popped, as the sysctl has, for its prefix alone."""
+    """A route enables pushing and popping of tags as the sysctl does, but for its prefix alone."""
     for version in 4, 6:
         for lines, brings in (0, True), (4, False):
             path = csig_path(version, carrier=lines)
@@ -133,7 +135,9 @@ def test_by_routes():
 
 
 def test_batches():
-    """A link without a rate: a probe is not late where data that left behind it arrive in one batch with it."""
+    """On a link without a rate a probe is not taken for late if later data arrive with it in one
+    batch.
+    """
     path = csig_path(switches=1)
     for dev in "left", "right":
         path.change(1, "hpcc rate 0 delay 0", dev)
@@ -149,7 +153,9 @@ def test_batches():
 
 
 def test_with_the_rest():
-    """Data in both directions; a receiver that would compute W has no records to do it with."""
+    """CSIG works with data in both directions, and if the receiver was to compute W: it gets no
+    records for that.
+    """
     for how in {}, {"where": 1}:
         path = csig_path(**how)
         client, server = path.connect()
@@ -163,15 +169,17 @@ def test_with_the_rest():
 
 
 def test_nobody_pushes():
-    """A host whose port pushes no tags falls back, and so does one on whose path nobody writes."""
+    """The TCP option takes over if the host's port pushes no tags, or if no switch writes."""
     falls_back(csig_path(push="int"), "csig", "ignored")
     falls_back(csig_path(stamp="tcp"), "csig", "ignored")
 
 
 def test_early_loss():
-    """A flow that loses packets before it has noticed that CSIG brings nothing comes back by the TCP option."""
-    # W_init at once: the first burst loses packets. With maxStage 0 the TCP option brings telemetry
-    # before CSIG has been silent for long enough to stop.
+    """A flow falls back for its losses before it has noticed that CSIG brings no telemetry: it
+    returns by the TCP option.
+    """
+    # start_rtt_ns lets the flow start with W_init: its first burst loses packets. With maxStage 0
+    # the TCP option would bring telemetry before CSIG has been silent for long enough to stop.
     path = csig_path(push="int", start_rtt_ns=10**9, max_stage=5)
     path.change(2, f"hpcc rate {PATH_MBPS // 10}mbit delay 200us limit 15kb node 2 port 2 stamp tcp,csig")
     client, server = path.connect()
@@ -183,7 +191,9 @@ def test_early_loss():
 
 
 def test_classic_tags_no_data():
-    """Who has lost packets that no signal explains asks by the TCP option: a receiver would drop data with a tag."""
+    """After losses that no signal explains a flow sends its requests in the TCP option: the
+    receiver would drop data with a tag.
+    """
     for version in 4, 6:
         path = csig_path(version)
         client, server = path.connect()
@@ -197,7 +207,7 @@ def test_classic_tags_no_data():
         path.change(2, f"{HOW} node 2 port 2 stamp tcp")
         expect("lost", path.a.counters()["unseen_loss"] > 0, True)
         timeouts = path.a.snmp("TcpExtTCPTimeouts")
-        # segment by segment each is a request, so that all of them would be lost
+        # Each of these segments is a request by itself, so with tags all would be lost.
         for i in range(20):
             transfer((client, server, pattern(1000, i)))
             time.sleep(0.01)
@@ -207,7 +217,7 @@ def test_classic_tags_no_data():
 
 
 def test_receiver_leaves():
-    """A receiver that does not want tags any more drops them: probes are lost, data are not."""
+    """A receiver that does not accept tags any more drops them: probes are lost, data are not."""
     path = csig_path()
     client, server = path.connect()
     transfer((client, server, pattern(400000)))
@@ -222,7 +232,7 @@ def test_receiver_leaves():
 
 
 def test_kind_changes():
-    """A connection keeps the option kind that it agreed upon, and its tags."""
+    """A connection keeps the option kind that it agreed on, and its tags."""
     path = csig_path()
     client, server = path.connect()
     transfer((client, server, pattern(400000)))
@@ -235,7 +245,9 @@ def test_kind_changes():
 
 
 def test_only_probes_come_in():
-    """A tag brings nothing but a pure ACK to this host in: what filters frames by EtherType sees no TCP there."""
+    """Only a pure ACK is accepted with a tag: filters that match the EtherType do not see TCP in a
+    tagged frame.
+    """
     for version in 4, 6:
         pair = Pair(version, carrier=4)
         mac = bytes.fromhex(json.loads(pair.s.run("ip", "-j", "link", "show", "eth0"))[0]["address"].replace(":", ""))
@@ -263,7 +275,9 @@ def test_only_probes_come_in():
 
 
 def test_port_writes():
-    """The first port writes, a worse one replaces, a better one does not; nothing else changes."""
+    """The first port writes, a worse value replaces a better one, and nothing else in the frame
+    changes.
+    """
     for version in 4, 6:
         for tags in b"", VLAN, VLAN * 4:
             port = FramePort("stamp csig csig_time 1us int_window 1ms", SHAPE)
@@ -280,7 +294,9 @@ def test_port_writes():
 
 
 def test_port_queue():
-    """A queue shows as max(qlen/B) of who leaves it behind, as max(PD) of who waited, and as no ABW."""
+    """QLEN shows the queue behind a packet, PD shows how long the packet waited, and ABW shows no
+    bandwidth left.
+    """
     port = FramePort("stamp csig csig_time 8us int_window 1us limit 1mb", SHAPE)
     took = 1538 * 8 / MBPS          # us
     full = frame(payload=bytes(1500 - 52))
@@ -302,7 +318,7 @@ def test_port_queue():
 
 
 def test_port_leaves():
-    """What is not ours to write to leaves as it came, and is counted by cause."""
+    """A frame that the port must not write to leaves unchanged, and is counted by reason."""
     cases = (
         ("stamp csig", frame(tag(ABW, 3, 0)), "no_option"),
         ("stamp csig", frame(tag(7, 3, 0)), "no_option"),
@@ -322,7 +338,7 @@ def test_port_leaves():
         stats = port.stats()
         expect_in(f"{what}: {why} of {stats['unstamped']}", stats["unstamped"][why], 1, 100)
         expect("stamped", stats["stamped"], 0)
-    # PD is known neither to who does not shape nor to who has a child
+    # A port without a rate does not know PD, and neither does one with a child.
     sent = frame(tag(PD, 3, 0))
     expect("PD without rate", FramePort("stamp csig", "").through(sent), sent)
     port = FramePort("stamp csig", SHAPE)
@@ -332,7 +348,9 @@ def test_port_leaves():
 
 
 def test_push():
-    """A segment that asks gets a tag in front of its IP header, behind its VLAN tag; no other does."""
+    """A segment with a request gets a tag in front of its IP header and behind its VLAN tag; no
+    other segment does.
+    """
     for version in 4, 6:
         for tags in b"", VLAN:
             for stamp in "csig_push", "csig,csig_push":
@@ -357,7 +375,9 @@ def test_push():
 
 
 def test_not_ethernet_any_more():
-    """A device that is another kind of device now: no tag is looked for in its packets, or pushed into them."""
+    """A device has stopped being an Ethernet device: its port neither looks for tags in its packets
+    nor pushes any.
+    """
     ns = Netns()
     with ns:
         tap = os.open("/dev/net/tun", os.O_RDWR)
@@ -370,7 +390,7 @@ def test_not_ethernet_any_more():
         sock = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
     defer(sock.close)
     ours = frame(options=asks(QLEN))[14:]
-    # A source address that reads like a tag.
+    # The bytes of this source address look like a tag.
     like = ours[:12] + struct.pack("!HH", TPID, QLEN << 13) + ours[16:]
     for sent in ours, like:
         sock.sendto(sent, ("t0", 0x0800))
@@ -382,14 +402,15 @@ def test_not_ethernet_any_more():
 
 
 def test_captures():
-    """captures/csig.pcap, which unit/test_captures.c makes, as hpcc-carriers.lua reads it: three ports compare, the
-    third one is not worse, and the receiver finds in the request what the tag said.
+    """hpcc-carriers.lua reads captures/csig.pcap, which unit/test_captures.c makes: three ports
+    compare their signals, the third one is not worse, and the receiver finds the tag's signal in
+    the request.
     """
     tags = ["csig.type", "csig.bucket", "csig.locator"]
     record = ["hpcc.signal", "hpcc.signal.popped", "hpcc.signal.bucket", "hpcc.signal.locator"]
     said = tshark.capture("csig", tags + record + ["tcp.checksum.status", "hpcc.bad_hop"])
     want = []
-    # Free: 5000 and 625 of 10000 in units of 50. Queues: 20 and 90 us in units of 64 ns.
+    # ABW: 5000 and 625 of 10000 are free, in units of 50. QLEN: 20 and 90 us in units of 64 ns.
     for kind, empty, buckets in (ABW_C, 31, (31, 12)), (QLEN, 0, (28, 31)):
         asked = [[str(kind)], ["0"], [str(empty)], ["0"]]
         for bucket, locator in (empty, 0), (buckets[0], 1), (buckets[1], 2):

@@ -1,6 +1,6 @@
 #!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: GPL-2.0
-"""A host takes packets with the modules as it does without them."""
+"""A host with the modules delivers packets to its sockets as it does without them."""
 
 import difflib
 import fcntl
@@ -26,13 +26,13 @@ from lib.tcp import pattern, transfer
 PACKETS = int(os.environ.get("HPCC_FUZZ_PACKETS") or (40000 if virtual_time() else 4000))
 SEED = int(os.environ.get("HPCC_FUZZ_SEED") or 1)
 PROGRAM = compiled("packets")
-# Without the modules, then with them: packets of one such turn.
+# The modules are unloaded for this many packets, and loaded for the same ones.
 TURN = 40000
 
 IPV6_DSTOPTS = 59
 UDP, TCP, FRAGMENT, ICMP6, DSTOPTS = 17, 6, 44, 58, 60
 
-# Input drops what comes to these ports: a listener and a socket are behind them.
+# The input chain drops packets to these ports, which have a listener and a socket.
 FILTERED = 6001
 FIREWALL = f"""table inet wall {{
     chain input {{
@@ -50,34 +50,34 @@ TRACK = """table inet track {
 }"""
 
 
-# ---- Cases of their own ----
+# ---- Single cases ----
 
 def dstopts(nexthdr):
-    """8 bytes of destination options."""
+    """Return 8 bytes of destination options."""
     return struct.pack("!BBBB", nexthdr, 0, 1, 4) + bytes(4)
 
 
 def behind(packet, nexthdr, headers):
-    """An IPv6 packet with extension headers in front of what it carries."""
+    """Return an IPv6 packet with extension headers in front of its payload."""
     return (packet[:4] + struct.pack("!H", len(packet) - 40 + len(headers)) +
             bytes([nexthdr, packet[7]]) + packet[8:40] + headers + packet[40:])
 
 
 def with_dstopts(packet):
-    """An IPv6 packet with destination options."""
+    """Return an IPv6 packet with destination options."""
     return behind(packet, DSTOPTS, dstopts(packet[6]))
 
 
 def sled(end, header):
-    """A payload behind a TCP header of so many bytes, up to an offset from where that
-    header begins. To one who takes the header for an extension header each of its
-    words is an option of IPv6 that reaches to the end.
+    """Return the payload of a segment whose TCP header has `header` bytes, up to the offset `end`
+    from the start of that header. If the header is parsed as an IPv6 extension header, each word of
+    the payload is an option that reaches to `end`.
     """
     return b"".join(struct.pack("!BBBB", 0x1e, end - at - 2, 0, 0) for at in range(header, end, 4))
 
 
 def hidden(peer, nexthdr, dport):
-    """A packet without its IP header, with a right checksum."""
+    """Return a packet without its IP header, with a correct checksum."""
     ends = (socket.inet_pton(socket.AF_INET6, peer.addr) +
             socket.inet_pton(socket.AF_INET6, peer.kernel))
     if nexthdr == UDP:
@@ -91,9 +91,9 @@ def hidden(peer, nexthdr, dport):
 
 
 def test_firewall_bypass():
-    """A packet in the payload of a segment behind destination options stays there: were
-    the TCP header taken for a second extension header, source port 0x1120 would say that
-    UDP follows, 0x620 that TCP does, 264 bytes on.
+    """A packet that is hidden in the payload of a segment behind destination options is not
+    delivered. If the TCP header were parsed as a second extension header, source port 0x1120 would
+    mean that UDP follows 264 bytes on, and 0x620 that TCP does.
     """
     for nexthdr, port in (UDP, 0x1120), (TCP, 0x620):
         peer = Peer(6)
@@ -105,7 +105,8 @@ def test_firewall_bypass():
         wall.bind(("::", FILTERED))
         wall.listen()
         peer.port = port
-        # The header's second word is an option of 0x40 bytes to whom it is no header.
+        # If the TCP header is parsed as an extension header, its second word is an option of 0x40
+        # bytes.
         peer.listen(0x1e40)
         _, sock = peer.accept()
         sock.settimeout(1)
@@ -130,10 +131,10 @@ def test_firewall_bypass():
 
 
 def test_checksum_of_another():
-    """That the checksum of a segment is right says nothing of what somebody else finds in
-    it. conntrack of 6.1 takes an atomic fragment header out from behind destination
-    options, and the kernel then takes the TCP header for another extension header: source
-    port 0x3a20 says that ICMPv6 follows, 264 bytes on.
+    """The correct checksum of a segment proves nothing about a packet that another parser finds in
+    it. conntrack of 6.1 removes an atomic fragment header from behind destination options, and the
+    kernel then parses the TCP header as another extension header: source port 0x3a20 means that
+    ICMPv6 follows 264 bytes on.
     """
     peer = Peer(6)
     peer.ns.run("nft", "-f", "-", stdin=TRACK)
@@ -155,15 +156,15 @@ def test_checksum_of_another():
             said.append(os.read(peer.fd, 1 << 16)[6])
         answers.append(said.count(ICMP6))
     print("# answers to echo requests with a right and a wrong checksum:", answers)
-    # Otherwise the kernel did not find them, and the wrong one tells nothing.
+    # If the kernel does not answer the right one, its silence about the wrong one proves nothing.
     if os.uname().release.startswith("6.1."):
         expect("answers to the one that is right", answers[0], 1)
     expect("answers to the one that is wrong", answers[1], 0)
 
 
 def test_dstopts_between_hosts():
-    """Two hosts with IPV6_DSTOPTS; nobody listens in, as a packet that somebody else holds,
-    too, keeps its options.
+    """Two hosts send with IPV6_DSTOPTS. No sniffer runs, because our options are not removed from a
+    packet that also somebody else holds.
     """
     pair = Pair(6, delay="50us")
     client, server = pair.connect()
@@ -178,27 +179,28 @@ def test_dstopts_between_hosts():
 # ---- A host with the modules and one without them ----
 
 CALM = {
-    # What depends on the time at which packets come, or on those before.
+    # Results that depend on the arrival time of packets, or on earlier packets.
     "net.ipv4.tcp_challenge_ack_limit": 0x7fffffff, "net.ipv4.tcp_invalid_ratelimit": 0,
     "net.ipv4.icmp_ratemask": 0, "net.ipv6.icmp.ratelimit": 0,
     "net.ipv4.tcp_no_metrics_save": 1, "net.ipv4.tcp_syncookies": 0,
     "net.ipv4.tcp_comp_sack_nr": 0,
-    # What segments take of the receive buffer: less where TCP copies one that somebody shares.
+    # The memory that segments take in the receive buffer: it is smaller if TCP copies a segment
+    # that is shared.
     "net.ipv4.tcp_rmem": "4096 16777216 16777216",
-    # hpcc asks for ECN whatever this says.
+    # hpcc requests ECN whatever the value of this sysctl is.
     "net.ipv4.tcp_ecn": 1,
     "net.ipv4.tcp_max_syn_backlog": 100000, "net.core.somaxconn": 100000,
     "net.ipv4.tcp_synack_retries": 1, "net.ipv4.tcp_fin_timeout": 5,
 }
 
-# One timeout for each state, so that "ct expiration" tells the state.
+# Each state has a timeout of its own, so that "ct expiration" shows the state.
 STATES = {name: 1000 * number for number, name in enumerate(
     ("syn_sent", "syn_recv", "established", "fin_wait", "close_wait", "last_ack", "time_wait",
      "close", "unacknowledged", "max_retrans"), 1)}
 
 
 def counters(*rules):
-    """Rules that count."""
+    """Return the rules with a counter each."""
     return "\n".join(f"{rule} counter" for rule in rules)
 
 
@@ -211,7 +213,7 @@ CHAINS = {
         *(f"exthdr {name} exists" for name in ("hbh", "rt", "frag", "dst")),
         *(f"ct state {state}" for state in ("new", "established", "related", "invalid")),
         *(f"ct direction {way}" for way in ("original", "reply")),
-        # A new connection's time is not one to go yet.
+        # A new connection does not have its timeout yet.
         *(f"meta l4proto tcp ct state established ct expiration {s - 500}s-{s + 400}s"
           for s in STATES.values()))
     for hook in ("prerouting", "input", "output", "postrouting")}
@@ -222,10 +224,11 @@ RULES = "\ntable inet count {\n" + "".join(
 
 
 class Host:
-    """A namespace with two TUN devices; the second one may join packets (GRO)."""
+    """A namespace with two TUN devices; on the second one GRO may merge packets."""
 
     def __init__(self, ours, joins):
-        # A W_init that fits into TCP's own first window, which a receiver would open otherwise (receive.py).
+        # W_init fits into TCP's own first window: a receiver would make that one larger otherwise
+        # (receive.py).
         self.ns = Netns(**({"host_mbps": 400, "base_rtt_ns": T_NS, "n_flows": 0, "where": 1} if ours else {}))
         self.cc = "hpcc" if ours else "reno"
         if ours:
@@ -240,12 +243,14 @@ class Host:
             self.ns.sysctl(f"net.netfilter.nf_conntrack_tcp_timeout_{name}", value)
 
     def write(self, path, value):
-        """Write a file of sysfs, which shows the devices of who mounted it."""
+        """Write a file of sysfs, which has to be mounted for that: it shows the devices of the
+        namespace that mounts it.
+        """
         self.ns.run("sh", "-c", f"mkdir -p $0/sysfs && mount -t sysfs none $0/sysfs && "
                     f"echo {value} > $0/sysfs{path[4:]}; umount $0/sysfs", tempfile.gettempdir())
 
     def tun(self, dev, net, flags):
-        """IFF_TUN, IFF_NO_PI, IFF_VNET_HDR, and maybe IFF_NAPI."""
+        """Return a TUN device with IFF_NO_PI, IFF_VNET_HDR, and maybe IFF_NAPI."""
         with self.ns:
             fd = os.open("/dev/net/tun", os.O_RDWR | os.O_NONBLOCK)
             fcntl.ioctl(fd, 0x400454ca, struct.pack("16sH22x", dev.encode(), 0x5001 | flags))
@@ -253,13 +258,13 @@ class Host:
         self.ns.sysctl(f"net.ipv6.conf.{dev}.accept_ra", 0)
         self.ns.ip(f"link set {dev} txqueuelen 10000 up",
                    f"addr add 10.{net}.0.1/24 dev {dev}", f"addr add fd0{net}::1/64 dev {dev}")
-        # PROMPT asks for an ACK at once, which is then no difference.
+        # PROMPT requests an immediate ACK: with quickack that makes no difference.
         self.ns.ip(f"route replace 10.{net}.0.0/24 dev {dev} proto kernel src 10.{net}.0.1 quickack 1",
                    f"route replace fd0{net}::/64 dev {dev} proto kernel metric 256 quickack 1")
         return fd
 
     def run(self, count, seed, path, *options):
-        """Send; the transcript goes to a file."""
+        """Send the packets, and write the transcript to a file."""
         with self.ns, open(path, "wb") as out:
             done = subprocess.run(
                 [PROGRAM, "deliver", f"--count={count}", f"--seed={seed}", f"--cc={self.cc}",
@@ -269,7 +274,7 @@ class Host:
             expect(f"status of a run with seed {seed}: {file.read()[-200:]}", done.returncode, 0)
 
     def counts(self):
-        """All that is counted: {name: number}."""
+        """Return all counters: {name: number}."""
         found = {}
         for name in "snmp", "netstat":
             lines = self.ns.read(f"/proc/net/{name}").splitlines()
@@ -290,43 +295,43 @@ class Host:
         return found
 
 
-# What may differ, and is said so in testing.rst: our options make what leaves longer, and
-# quotes of what has come shorter; without options TCP takes its fast path; a header that is
-# in one piece already is not copied, so that a raw socket's copy shares the data.
+# The differences that testing.rst allows: our options make packets that leave longer, and quotes of
+# received packets shorter; TCP uses its fast path for segments without options; a header that is
+# linear already is not copied, so a raw socket's copy shares the data.
 MAY_DIFFER = re.compile(r"TcpExt:TCPHPHits|TcpExt:TCPHPAcks|TcpExt:TCPPureAcks|"
                         r"TcpExt:TCPRcvCoalesce|"
                         r"IpExt:OutOctets|Ip6OutOctets|(output|postrouting): .*: bytes")
 
 
-# hpcc paces and Reno does not: now and then a probe takes the place of a timeout, or a
-# segment leaves behind the last count.
+# hpcc paces and Reno does not: now and then a loss probe replaces a timeout, or a segment leaves
+# after the last count.
 TIMERS = re.compile(r"TcpExt:TCPTimeouts|TcpExt:TCPLossProbes|TcpExt:TcpTimeoutRehash|"
                     r"Tcp:OutSegs|Tcp:RetransSegs|Ip:OutRequests|Ip6OutRequests")
 TIMERS_PART = 1000
 
-# Since 6.6 TCP sets the most that it offers by how much memory segments have taken, which how
-# it joins them in its fast path decides on.
+# Since 6.6 TCP derives its largest window from the memory that segments have taken, which depends
+# on how its fast path coalesces them.
 WINDOW = re.compile(r" win (\d+)")
 WINDOW_PART = 64
 MEASURES = [int(n) for n in os.uname().release.split(".")[:2]] >= [6, 6]
 
-# A listener that runs hpcc agrees to ECN where the SYN itself is ECN-capable, as one that runs
-# dctcp does.
+# A listener that runs hpcc agrees to ECN if the SYN itself is ECN-capable, as a dctcp listener
+# does.
 SYN_ACK_ECE = re.compile(r"(>\d+) 52 seq isn")
 
-# A checksum of which the bytes do not tell whether it was computed. With our options taken out
-# they are others.
+# The bytes of such a checksum do not show whether it was computed. They change when our options are
+# removed.
 EITHER = " either"
 
 
 def may_differ(name, without, with_ours):
-    """Whether a counter may be this much off."""
+    """Return whether a counter may differ this much."""
     return MAY_DIFFER.match(name) or (
         TIMERS.match(name) and abs(without - with_ours) <= 1 + without / TIMERS_PART)
 
 
 def alike(one, two):
-    """Whether two lines tell the same, or lists of lines."""
+    """Return whether two lines, or two lists of lines, have the same content."""
     if isinstance(one, list):
         return len(one) == len(two) and all(map(alike, one, two))
     two = SYN_ACK_ECE.sub(r"\1 12 seq isn", two)
@@ -341,7 +346,7 @@ def alike(one, two):
 
 
 def batches(path):
-    """Lines of a transcript, batch by batch."""
+    """Yield the lines of a transcript, batch by batch."""
     lines = []
     with open(path, encoding="ascii") as file:
         for line in file:
@@ -353,7 +358,7 @@ def batches(path):
 
 
 def first_difference(*paths):
-    """The first batch that differs, and how; None: there is none."""
+    """Return the first batch that differs, and its differences; or None."""
     for number, (one, two) in enumerate(itertools.zip_longest(*map(batches, paths),
                                                               fillvalue=[])):
         if not alike(one, two):
@@ -362,7 +367,7 @@ def first_difference(*paths):
 
 
 def show(cc, joins, count, seed, batch, *options):
-    """Frames of a batch."""
+    """Print the frames of a batch."""
     path = f"{tempfile.gettempdir()}/delivery-show"
     host = Host(cc == "hpcc", joins)
     host.run(count, seed, path, f"--show={batch}", *options)
@@ -371,13 +376,15 @@ def show(cc, joins, count, seed, batch, *options):
 
 
 def load_again():
-    """For the tests that follow."""
+    """Load the modules for the tests that follow."""
     if users() is None:
         load(Netns())
 
 
 def compare(count, seed, *options, joins=True):
-    """Have both hosts take the same packets. Returns what differs, and what the one with the modules has counted."""
+    """Send the same packets to both hosts. Return the counts of both, and the counters of the
+    modules.
+    """
     paths, told = [], []
     for ours in False, True:
         if ours:
@@ -400,7 +407,9 @@ def compare(count, seed, *options, joins=True):
 
 
 def test_random():
-    """The same packets to both: sockets get the same, and so do all who count."""
+    """Both hosts get the same packets: their sockets receive the same data, and their counters
+    agree.
+    """
     for begin in range(0, PACKETS, TURN):
         seed = SEED * 1000 + begin // TURN
         count = min(TURN, PACKETS - begin)
@@ -418,9 +427,10 @@ def test_random():
 
 
 def test_carriers():
-    """Probes with INT and IFA among them. TCP gets nothing of those that are right: the host without
-    the modules does not get them. So what is counted is not the same; what sockets get is. GRO would
-    keep INT for a while, as data. CSIG is in frames, which a TUN device has none of (csig.py).
+    """Some packets are probes with INT and IFA. TCP does not get the valid ones, and the host
+    without the modules is not sent them; so the sockets' data are compared, and the counters are
+    not. GRO is off: it would hold INT back as data. CSIG is in Ethernet frames, which a TUN device
+    does not have (csig.py).
     """
     count = PACKETS // 4
     _, counters = compare(count, SEED, "--carriers", joins=False)

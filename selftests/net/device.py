@@ -1,6 +1,6 @@
 #!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: GPL-2.0
-"""kmod/common/device.c: B of the host, as W_init = B x T shows it."""
+"""kmod/common/device.c: B of the host, as seen in W_init = B x T."""
 
 import os
 import subprocess
@@ -18,23 +18,23 @@ T_NS = 1000000
 
 
 def window(sock_ns):
-    """W of the only flow."""
+    """Return W of the only flow."""
     return sock_ns.flow()["W"]
 
 
 def bytes_of(mbps):
-    """B x T"""
+    """Return B x T."""
     return mbps * T_NS // 8000
 
 
 def write(path, text):
-    """Put a line into a file."""
+    """Write a line to a file."""
     with open(path, "w", encoding="ascii") as file:
         file.write(text)
 
 
 def modprobe():
-    """Have the kernel load tcp_hpcc, and what that needs, from where they are."""
+    """Let the kernel load tcp_hpcc, and the module that it needs, from the folder of this build."""
     program = tempfile.mkdtemp() + "/modprobe"
     files = [module_file(name) for name in ("hpcc_common", "tcp_hpcc")]
     lines = [f"/sbin/insmod {file}" for file in files] if all(files) else \
@@ -47,7 +47,7 @@ def modprobe():
 
 
 def leave():
-    """Unload what finds the speeds. Nobody uses it yet, or waits as it is tried."""
+    """Unload all modules, hpcc_common too, which watches the devices' speeds."""
     ns = Netns()
     for name in "tcp_ldcp", "tcp_hpcc", "hpcc_common":
         if users(name) is not None:
@@ -55,7 +55,9 @@ def leave():
 
 
 def test_loaded_by_a_route():
-    """It is asked for under RTNL; who waits for that in turn waits for ever."""
+    """The route requests the module under RTNL: if the module's setup waited for RTNL, both would
+    wait forever.
+    """
     ns = Netns()
     ns.ip("link set lo up")
     leave()
@@ -67,13 +69,13 @@ def test_loaded_by_a_route():
         time.sleep(0.01)
     expect("status of ip route", route.poll(), 0)
     expect("loaded", users() is not None, True)
-    # As load() does, for the tests that follow.
+    # Allow hpcc to all, as load() does, for the tests that follow.
     allow(f"{allowed()} hpcc")
     ns.ip("route del 10.9.0.0/16 dev lo")
 
 
 def test_loaded_behind_devices():
-    """What exists already counts as well."""
+    """The module learns the speed of a device that is older than the module."""
     peer = Peer(host_mbps=0, base_rtt_ns=T_NS)
     peer.ns.run("ethtool", "-s", "tun0", "speed", "1000", "duplex", "full")
     peer.ns.ip("link set tun0 down", "link set tun0 up")
@@ -90,7 +92,7 @@ def test_loaded_behind_devices():
 
 
 def test_veth():
-    """10 Gb/s, as the device says."""
+    """B is 10 Gb/s, as veth reports."""
     for version in 4, 6:
         pair = Pair(version, base_rtt_ns=T_NS)
         ends = pair.connect()
@@ -107,7 +109,7 @@ def test_configured():
 
 
 def test_no_speed():
-    """Loopback and dummy devices do not tell: 10 Gb/s."""
+    """B is 10 Gb/s if a device reports no speed, as loopback and dummy devices."""
     ns = Netns(base_rtt_ns=T_NS)
     ns.sysctl("net.ipv4.tcp_congestion_control", "hpcc")
     listener = ns.socket()
@@ -119,7 +121,7 @@ def test_no_speed():
 
 
 def test_slow_device():
-    """10 Mb/s x 1 ms is less than a segment: one segment."""
+    """10 Mb/s x 1 ms is less than one segment: W is one segment."""
     peer = Peer(host_mbps=0, base_rtt_ns=T_NS)
     peer.ns.run("ethtool", "-s", "tun0", "speed", "10", "duplex", "full")
     peer.ns.ip("link set tun0 down", "link set tun0 up")
@@ -128,7 +130,7 @@ def test_slow_device():
 
 
 def test_speed_changes():
-    """A connection takes what the device says when it begins."""
+    """A connection uses the speed that the device reports when the connection begins."""
     peer = Peer(host_mbps=0, base_rtt_ns=T_NS)
     for number, mbps in enumerate((25000, 100000, 1000)):
         peer.ns.run("ethtool", "-s", "tun0", "speed", str(mbps), "duplex", "full")
@@ -138,7 +140,7 @@ def test_speed_changes():
 
 
 def test_moved_device():
-    """A device keeps its speed in another namespace, under another index."""
+    """A device keeps its speed in another namespace, with another ifindex."""
     pair = Pair(base_rtt_ns=T_NS, host_mbps=0)
     other = Netns(base_rtt_ns=T_NS)
     other.sysctl("net.ipv4.tcp_congestion_control", "hpcc")
@@ -150,7 +152,7 @@ def test_moved_device():
 
 
 def test_vlan():
-    """A VLAN is as fast as the device below it."""
+    """B of a VLAN is that of the device below it."""
     pair = Pair(base_rtt_ns=T_NS)
     for ns, addr in ((pair.c, "10.5.0.1"), (pair.s, "10.5.0.2")):
         ns.ip("link add link eth0 name eth0.5 type vlan id 5", f"addr add {addr}/24 dev eth0.5",

@@ -1,6 +1,6 @@
 #!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: GPL-2.0
-"""tools/wireshark/hpcc.lua: tshark reads what the modules write as lib/packet.py does."""
+"""tools/wireshark/hpcc.lua: tshark reads our options as lib/packet.py does."""
 
 import struct
 import sys
@@ -24,7 +24,7 @@ OF_RECORD = ["hpcc.hop", *OF_LOAD, "hpcc.quiet", "hpcc.switch_id", "hpcc.port_id
 
 
 def seen(option_of, word, found):
-    """Put into found what the dissector has to say of a record, by field."""
+    """Add the fields that the dissector has to show for a record to found."""
     hop = word >> 60
     if option_of.type == REPORT:
         if hop == 2:
@@ -48,7 +48,7 @@ def seen(option_of, word, found):
 
 
 def of_segment(seg):
-    """What the dissector has to say of a segment, by field."""
+    """Return the fields that the dissector has to show for a segment."""
     found = {name: [] for name in OF_HEAD + OF_RECORD}
     if seg.flags & SYN:
         return found
@@ -62,12 +62,14 @@ def of_segment(seg):
 
 
 def numbers(values):
-    """tshark's text as numbers."""
+    """Return tshark's text as numbers."""
     return [float(value) if "." in value or "e" in value else int(value, 0) for value in values]
 
 
 def test_what_hosts_and_switches_write():
-    """Each field of each option of connections in both modes, with names, by IPv4 and IPv6."""
+    """tshark shows each field of each option of connections in both modes, with identities, over
+    IPv4 and IPv6.
+    """
     types, segments = set(), []
     for version, where in (4, 0), (6, 1):
         path = Path(version, where=where, n_flows=0)
@@ -85,7 +87,7 @@ def test_what_hosts_and_switches_write():
         types.update(want["hpcc.type"])
         for name, values in want.items():
             got_values = numbers(got[name])
-            if name == "hpcc.W":        # with parameters it is in 2^-16
+            if name == "hpcc.W":        # a window in parameters is in units of 2^-16
                 got_values = got_values if want["hpcc.W"] else []
             expect(f"packet {number}, {name}", [round(value, 6) for value in got_values],
                    [round(value, 6) for value in values])
@@ -95,14 +97,16 @@ def test_what_hosts_and_switches_write():
 
 
 def segments_of(*options, dport=5000):
-    """A SYN of ours, and a segment with each of the options."""
+    """Return a SYN of ours, and a segment with each of the options."""
     peer = Peer()
     peer.lport = dport
     return [peer.packet(SYN, 0, 0, syn_option()), *(peer.packet(16, 1, 1, raw) for raw in options)]
 
 
 def test_utilization():
-    """d(tx)/d(ts) between records of a link; u' where T is known; nothing over another link or scale."""
+    """d(tx)/d(ts) is shown between two records of a link, and u' if T is known; neither is shown
+    after a change of link or scale.
+    """
     options = [option(FORWARD, [record(1, ts, tx, qlen, tag)], 10)
                for ts, tx, qlen, tag in ((0xfff00, 0xffff0, 100, 1), (100, 50, 200, 1), (100, 50, 200, 1),
                                          (300, 60, 0, 2), (500, 260, 1000, 2))]
@@ -122,7 +126,7 @@ def test_utilization():
 
 
 def test_malformed():
-    """Said, field by field as far as there are fields; no error of Lua's."""
+    """Malformed options are reported, after the fields that could be read; Lua raises no error."""
     window = struct.pack("!II", 1 << 28, (1 << 30) + 1)
     cases = {
         "length": (option(FORWARD)[:1] + b"\x05\x20\x10\0", "hpcc.malformed"),
@@ -146,7 +150,9 @@ def test_malformed():
 
 
 def test_other_experiments():
-    """Wireshark's own dissector keeps options of others, by SYN and by connection."""
+    """Options of other experiments go to Wireshark's own dissector, as the SYN or the connection
+    shows.
+    """
     names = ["hpcc.type", "hpcc.exid", "tcp.options.experimental.exid"]
     ours = option(FORWARD, [record(1, 1, 1)])
     peer = Peer()
@@ -168,7 +174,7 @@ def test_other_experiments():
 
 
 def test_identity():
-    """switch_ID, port_ID and B by each exponent."""
+    """switch_ID, port_ID and B are shown for each exponent."""
     for exp, rate in enumerate((4194303 * 10**3, 4194303 * 10**6, 10**9, 10**12)):
         mantissa = rate // 10**(3 + 3 * exp)
         raw = option(IDENTIFY, [identity(15, 1048575, 65535, mantissa, exp)], hops=15)
@@ -178,7 +184,7 @@ def test_identity():
 
 
 def test_slow_hop():
-    """What a user does who wants to know which hop holds his flow: the one with the largest u'."""
+    """A user can find the hop that limits a flow: the one with the largest u'."""
     path = Path(switches=3)
     path.change(2, f"hpcc rate {MBPS // 4}mbit delay 20us node 2 port 2")
     ends = path.connect()
@@ -196,12 +202,15 @@ def test_slow_hop():
     means = {hop: sum(values) / len(values) for hop, values in by_hop.items()}
     print("# d(tx)/d(ts) by hop:", means)
     expect_in("the slow hop", means[2], 0.85, 1.1)
-    # Records come more often while segments pass, so that bursts raise the mean of a hop with spare rate.
+    # Records are more frequent while segments pass, so bursts raise the mean of a hop with spare
+    # rate.
     expect_in("the others", max(means[1], means[3]), 0.15, means[2] / 2)
 
 
 def test_tags_in_tags():
-    """However many CSIG tags follow each other, with VLAN tags in between or not, the dissector ends without an error."""
+    """However many CSIG tags follow each other, with or without VLAN tags in between, the dissector
+    ends without an error.
+    """
     tag, vlan = b"\x88\xb5\0\0", b"\x81\0\0\5"
     fields = ["csig.type", "_ws.expert.message"]
     for tags in tag, tag * 2, tag * 300, (vlan + tag) * 300:
@@ -212,7 +221,7 @@ def test_tags_in_tags():
 
 
 def test_captures():
-    """captures/tcp.pcap, which unit/test_captures.c makes: field by field."""
+    """tshark shows captures/tcp.pcap, which unit/test_captures.c makes, field by field."""
     loads = [[1, 0x0b, 8192, 4096, 1024], [2, 0x84, 8192, 4096, 2048]]
     fields = [*OF_HEAD, "hpcc.hop", *OF_LOAD, "hpcc.switch_id", "hpcc.port_id", "hpcc.rate", "tcp.checksum.status"]
 

@@ -31,7 +31,7 @@ NOT_LOADED = "hpccmon export: the kernel does not know hpcc here: modprobe tcp_h
 
 
 def textfile(ns, *words, status=0):
-    """What "hpccmon export --textfile" writes."""
+    """Return the output of "hpccmon export --textfile"."""
     folder = tempfile.mkdtemp()
     said = run(ns, "export", f"--textfile={folder}/hpcc.prom", *words, status=status)
     expect("said", said, NOT_LOADED if status else "")
@@ -43,7 +43,7 @@ def textfile(ns, *words, status=0):
 
 def serve(ns, *words):
     """Start the server, and wait until it listens."""
-    # By default AddressSanitizer keeps 256 MB of what was freed: that is no memory of the server's.
+    # By default AddressSanitizer keeps 256 MB of freed memory, which would count as the server's.
     process = start(ns, "export", *words, env=os.environ | {"ASAN_OPTIONS": "quarantine_size_mb=1"})
     said = process.stderr.readline()
     expect(f"listens: {said}", re.fullmatch(r"http://\S+/metrics; Ctrl-C ends\n", said) is not None, True)
@@ -51,13 +51,13 @@ def serve(ns, *words):
 
 
 def stop(process):
-    """End it."""
+    """End the server."""
     process.send_signal(signal.SIGINT)
     end(process, "export")
 
 
 def client(ns, addr="127.0.0.1", room=0):
-    """A connection to it; with so much room for what comes."""
+    """Return a connection to the server, with a receive buffer of `room` bytes."""
     with ns:
         sock = socket.socket(socket.AF_INET6 if ":" in addr else socket.AF_INET)
     defer(sock.close)
@@ -69,14 +69,14 @@ def client(ns, addr="127.0.0.1", room=0):
 
 
 def answer(sock):
-    """(status, headers, text) of the answer that comes."""
+    """Read a response. Return its status, headers and text."""
     response = http.client.HTTPResponse(sock)
     response.begin()
     return response.status, response.headers, response.read().decode()
 
 
 def ask(ns, request="GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n", addr="127.0.0.1"):
-    """The answer to a request."""
+    """Send a request. Return the response."""
     sock = client(ns, addr)
     sock.sendall(request.encode("latin-1"))
     found = answer(sock)
@@ -85,8 +85,8 @@ def ask(ns, request="GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n", addr="12
 
 
 def test_without_the_module():
-    """It tells that nothing is known, in both ways, and goes on when the module comes. Before other
-    tests: their connections take minutes to end.
+    """Without the module, a file and HTTP show hpcc_up 0, and the server continues when the module
+    is loaded. This test is the first because connections of other tests take minutes to end.
     """
     program()
     ns = Netns()
@@ -104,7 +104,7 @@ def test_without_the_module():
 
 
 def test_usage():
-    """What is wrong on a command line is told in a line, with what is allowed."""
+    """A wrong command line is refused with one line, which names what is allowed."""
     ns = Netns()
     for line, said in (("x", "x: it tells of all flows, and takes none"),
                        ("--flows=0", "--flows 0: it is 1 to 1000"),
@@ -125,7 +125,9 @@ def test_usage():
 
 
 def test_textfile_is_whole():
-    """Who reads the file sees all of one; where it cannot be written the one before stays, alone."""
+    """A reader of the file sees one whole export. If a file cannot be written, the old one remains,
+    and nothing else.
+    """
     pair = Pair()
     listener = pair.listen()
     for _ in range(20):
@@ -167,7 +169,7 @@ def test_textfile_is_whole():
 
 
 def test_same_as_netlink():
-    """What it says is what netlink says."""
+    """The exported values are those of netlink."""
     program()
     for version in 4, 6:
         flow = Flow(version=version)
@@ -195,7 +197,7 @@ def test_same_as_netlink():
                {"malformed": 0, "bad_hop": 0, "ts_back": 1, "tx_excess": 0})
         for mode in "telemetry", "ignoring", "classic", "doubting":
             expect(mode, metrics.one("hpcc_flows", mode=mode), want["mode"] == mode)
-        # A program that takes long to start finds the flow idle.
+        # In real time hpccmon may start so late that the flow is idle by then.
         if virtual_time():
             expect("sums", [metrics.one(f"hpcc_flows_{name}_sum") for name in ("window_bytes", "rate_bytes_per_second")],
                    [want["w"], want["r"]])
@@ -209,7 +211,7 @@ def test_same_as_netlink():
 
 
 def test_same_ends():
-    """Flows with the same ends by two links have an interface."""
+    """Flows with the same ends on two links are told apart by a label for the interface."""
     ns, ends = same_ends()
     found = Metrics(textfile(ns, "--flows")).labels("hpcc_flow_window_bytes")
     expect("ends", {(labels["local"], labels["peer"]) for labels in found}, {("[fe80::1]:4000", "[fe80::2]:5000")})
@@ -217,8 +219,8 @@ def test_same_ends():
 
 
 def test_many_flows():
-    """However many flows there are, no more get series than --flows says: those that fell back, and
-    then the same ones each time.
+    """Only as many flows have series as --flows allows: flows that fell back first, then always the
+    same ones.
     """
     pair = Pair(6)
     listener = pair.listen()
@@ -241,7 +243,7 @@ def test_many_flows():
 
 
 def fall_back(flow):
-    """Have a flow fall back. Return it."""
+    """Let a flow fall back. Return it."""
     flow.run()
     flow.echo(Link().step(9000, 0.8))
     for _ in range(200):
@@ -253,7 +255,7 @@ def fall_back(flow):
 
 
 def test_fallback():
-    """A flow that fell back is told of before older ones."""
+    """A flow that fell back is exported before older flows."""
     flow = Flow()
     listener = flow.ns.socket()
     listener.bind(("127.0.0.1", 5000))
@@ -274,7 +276,7 @@ def test_fallback():
 
 
 def test_http():
-    """GET /metrics, by IPv4 and IPv6; what else is asked for is refused."""
+    """The server answers GET /metrics over IPv4 and IPv6; it refuses all other requests."""
     flow = Flow()
     flow.round(Link().step(9000, 0.8))
     for addr, words in ("127.0.0.1", ()), ("::1", ("--listen", f"[::1]:{PORT}")), ("127.0.0.1", ("-l", f"0.0.0.0:{PORT}")):
@@ -302,13 +304,15 @@ def test_http():
 
 
 def memory_kb(process):
-    """What it has of memory."""
+    """Return the server's memory in KB."""
     with open(f"/proc/{process.pid}/status", encoding="ascii") as file:
         return int(re.search(r"VmRSS:\s+(\d+)", file.read())[1])
 
 
 def test_host():
-    """Requests by names that are not this host's are refused, whatever they ask for: web pages can make up such names."""
+    """The server refuses requests whose Host is not a name of this host, for any path: web pages
+    can invent such names.
+    """
     flow = Flow()
 
     def status(host, addr="127.0.0.1", path="/metrics"):
@@ -337,7 +341,9 @@ def test_host():
 
 
 def test_held_clients():
-    """Clients that hold all slots do not keep others from an answer: the oldest idle one makes room."""
+    """Clients that occupy all slots do not keep others from an answer: the oldest idle client is
+    closed.
+    """
     ns = Netns()
     server = serve(ns)
     held = [client(ns) for _ in range(8)]
@@ -348,9 +354,9 @@ def test_held_clients():
         except OSError:
             pass
     expect("served", served, 40)
-    # One at a time needs one slot.
+    # One slot is enough for clients that come one at a time.
     expect("ended", [bool(ended(sock)) for sock in held], [True] + [False] * 7)
-    # Who has asked goes after all who have not.
+    # A client that has sent a request is closed only after all clients that have not.
     held[7].sendall(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n")
     for _ in range(100):
         idle = client(ns)
@@ -360,7 +366,7 @@ def test_held_clients():
 
 
 def ended(sock):
-    """Whether the server has ended a connection, so far."""
+    """Return whether the server has closed a connection."""
     sock.settimeout(0.2)
     try:
         return not sock.recv(1)
@@ -371,7 +377,9 @@ def ended(sock):
 
 
 def until_ended(others, say):
-    """How long it takes until others have ended, which say something each second."""
+    """Return the time until the server has closed all these connections, which send `say` each
+    second.
+    """
     began = time.monotonic()
     while time.monotonic() - began < 60:
         for sock in others:
@@ -386,22 +394,24 @@ def until_ended(others, say):
 
 
 def test_hostile_clients():
-    """Clients that say little, too much, or do not read, cost little, and end after 10 s."""
+    """Clients that send slowly, send too much, or do not read need little memory, and are closed
+    after 10 s.
+    """
     need_virtual_time()
     pair = Pair()
     listener = pair.listen()
     for _ in range(300):
         pair.connect(listener)
-    # Buffers of a socket grow with its segments.
+    # A small MTU keeps segments small, and socket buffers with them.
     pair.c.ip("link set lo mtu 1500")
     server = serve(pair.c, "--flows=1000")
     expect("size", len(ask(pair.c)[2]) > 300000, True)
     before = memory_kb(server)
-    # A byte each second.
+    # These clients send a byte each second.
     expect_in("time", until_ended([client(pair.c) for _ in range(8)], b"G"), 9, 13)
-    # Too much.
+    # This client sends too much.
     expect("long header", ask(pair.c, "GET /metrics HTTP/1.1\r\nHost: localhost\r\nX: " + "x" * 100000 + "\r\n\r\n")[0] in (413, 431), True)
-    # They ask, and do not read.
+    # These clients send a request and do not read the answer.
     deaf = [client(pair.c, room=4096) for _ in range(8)]
     for sock in deaf:
         sock.sendall(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n")
@@ -418,7 +428,7 @@ def test_hostile_clients():
 
 
 def scenario():
-    """What is exported of a path with a slow second hop, while it is busy, and of a flow that fell back."""
+    """Return the export of a busy path with a slow second hop, and that of a flow that fell back."""
     path = Path(switches=3)
     path.change(2, f"hpcc rate {MBPS // 4}mbit delay 20us node 2 port 2")
     ends = path.connect()
@@ -435,7 +445,7 @@ def scenario():
 
 
 def test_dashboard():
-    """Each metric and label of the dashboard is in what is exported."""
+    """Each metric and label of the dashboard is in the export."""
     need_virtual_time()
     busy, fell_back = map(Metrics, scenario())
     expect("links", sorted((labels["hop"], labels["node"], labels["port"])
@@ -463,7 +473,7 @@ def test_dashboard():
 
 
 def test_promtool():
-    """promtool finds nothing to say of metrics, and understands the dashboard's expressions."""
+    """promtool has no complaint about the metrics, and parses the dashboard's expressions."""
     need_virtual_time()
     for text in scenario():
         done = subprocess.run(["promtool", "check", "metrics"], input=text, text=True, capture_output=True, check=False)
@@ -481,7 +491,9 @@ if not shutil.which("promtool"):
 
 
 def test_names():
-    """--names has links asked; who may not is told so once, and gets the rest."""
+    """--names requests the identities of links; a user without the right gets one message, and all
+    other metrics.
+    """
     ns = Netns()
     folder = tempfile.mkdtemp()
     os.chmod(folder, 0o777)

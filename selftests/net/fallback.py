@@ -1,8 +1,8 @@
 #!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: GPL-2.0
-"""include/hpcc/law/fallback.h in kmod/hpcc/control/ack.c: the bottleneck does not stamp, an idle link
-in front of it does: loss is what tells, hpcc runs its classic response, and tries
-telemetry again ever more rarely.
+"""include/hpcc/law/fallback.h in kmod/hpcc/control/ack.c: the bottleneck does not stamp, an idle
+link in front of it does. Only losses show the overload: hpcc falls back to its classic response,
+and tries telemetry again ever more rarely.
 """
 
 import socket
@@ -26,7 +26,7 @@ PACKET = 1500
 
 
 class Hidden(Path):
-    """The first switch stamps, the second one is slow and does not."""
+    """A path whose first switch stamps; the second one is slow and does not stamp."""
 
     def __init__(self, packets, mbps=SLOW_MBPS, delay="20us", **how):
         super().__init__(**how)
@@ -34,7 +34,7 @@ class Hidden(Path):
                             f"limit {packets * PACKET} delay {delay} nostamp")
 
     def shown(self, what):
-        """Say what happened."""
+        """Print the counters of the path. Return those of a."""
         port, counters = self.port(2), self.a.counters()
         print(f"# {what}: {port['packets']} sent, {port['drops']} dropped, "
               f"{counters['fallbacks']} fallbacks, {counters['unseen_loss']} for loss, "
@@ -43,7 +43,7 @@ class Hidden(Path):
 
 
 def test_alone():
-    """Whatever the slow link's buffer holds: few drops, and the link is used."""
+    """For each buffer of the slow link, hpcc loses few packets and uses the link."""
     need_virtual_time()
     for packets in 5, 10, 20, 50, 100, 200:
         path = Hidden(packets)
@@ -51,12 +51,12 @@ def test_alone():
         counters = path.shown(f"{packets} packets")
         expect_in(f"{packets} packets: dropped", dropped(path, 2), 0, 0.2)
         expect_in(f"{packets} packets: goodput", arrived[0] * 8 / 4e6, 0.8 * SLOW_MBPS, SLOW_MBPS)
-        # 64, 128, 256 ... round trips of some 10 ms and more
+        # classic lasts for 64, 128, 256 ... round trips of 10 ms or more
         expect_in(f"{packets} packets: returns", counters["returns"], 0, 4)
 
 
 def slow(flows, packets, delay="20us", cc=None):
-    """Share of its packets that a link of 2 Mb/s drops in 10 s."""
+    """Return the share of its packets that a link of 2 Mb/s drops in 10 s."""
     path = Hidden(packets, 2, delay)
     send_for(10, *[path.connect(5001 + number, cc) for number in range(flows)])
     path.shown(f"{flows} x {cc or 'hpcc'}, {packets} packets, {delay}")
@@ -64,7 +64,9 @@ def slow(flows, packets, delay="20us", cc=None):
 
 
 def test_slow():
-    """A link 500 times slower than the host: few drops, or not many more than Reno's."""
+    """On a link 500 times slower than the host's rate hpcc loses few packets, or not many more than
+    Reno.
+    """
     need_virtual_time()
     for packets in 5, 20, 100:
         expect_in(f"{packets} packets: dropped", slow(1, packets), 0, 0.2)
@@ -75,8 +77,9 @@ def test_slow():
 
 
 def test_beside_cubic():
-    """Neither has more than 1.5 times what the other has, whoever is the first. In a buffer of
-    5 packets hpcc may have a little more, as Reno has, and at 2 Mb/s a little less.
+    """Neither hpcc nor cubic gets more than 1.5 times the goodput of the other, whichever starts
+    first. In a buffer of 5 packets hpcc may get a little more, as Reno does, and at 2 Mb/s a little
+    less.
     """
     need_virtual_time()
     for mbps, packets, seconds in (10, 5, 20), (10, 50, 40), (10, 100, 40), (2, 5, 60), (2, 20, 60):
@@ -95,14 +98,14 @@ def test_beside_cubic():
 
 
 def fall_back(flow):
-    """No telemetry until classic runs."""
+    """Run without telemetry until the flow is in classic mode."""
     while flow.cc() == "hpcc":
         flow.run()
         flow.send()
 
 
 def test_return_is_slow():
-    """A return begins with classic's window, and W at most doubles in a round trip."""
+    """After a return W starts at the window of classic mode, and at most doubles in a round trip."""
     need_virtual_time()
     flow = Flow(max_stage=5)
     link = Link()
@@ -117,13 +120,13 @@ def test_return_is_slow():
     expect("W", found[0], cwnd * mss)
     while found[-1] < W_INIT and len(found) < 8:
         found.append(flow.round(link.step(9000, 0.01))["W"])
-        # what the ACK that brought the return acknowledged counts as well
+        # The bytes that the ACK of the return acknowledged count as well.
         expect_in(f"W, of {found}", found[-1], 1, 2 * found[-2] + found[0])
         expect_in("R T", tcp_info(flow.sock)["pacing_rate"] * T_NS / 1e9,
                   0.99 * min(2 * found[-1], W_INIT), 1.01 * min(2 * found[-1], W_INIT))
     expect_in(f"rounds to W_init, of {found}", len(found), 4, 7)
     expect_in("R T / W", tcp_info(flow.sock)["pacing_rate"] * T_NS / 1e9 / W_INIT, 0.99, 1.01)
-    # from there it is the draft's again: some steps, and all at once
+    # After that the draft's window law is back: some additive steps, then one jump to W_init.
     settle(flow, link, 10000)
     found = [flow.round(link.step(9000, 0.01))["W"] for _ in range(9)]
     expect(f"W, of {found}", found[-1], W_INIT)
@@ -132,7 +135,7 @@ def test_return_is_slow():
 
 
 def test_timeout_is_slow():
-    """Nothing came through: W grows by what is acknowledged, whatever a record says."""
+    """After an RTO W grows by no more than is acknowledged, whatever load a record reports."""
     need_virtual_time()
     flow, link, unacked = timed_out()
     mss = tcp_info(flow.sock)["snd_mss"]
@@ -145,21 +148,25 @@ def test_timeout_is_slow():
 
 
 def test_slow_start_of_a_full_link():
-    """R is 2 W / T only while W grows: else windows below one segment have twice their share."""
+    """R is 2 W / T only while W grows; otherwise windows below one segment would get twice their
+    share.
+    """
     need_virtual_time()
     flow, link, unacked = timed_out()
     mss = tcp_info(flow.sock)["snd_mss"]
     for step in range(1, 6):
         flow.read_all(2e-9 * T_NS)
         flow.echo(link.step(9000, 1.0, 3.0), ack=(unacked + step * mss) & 0xffffffff)
-        if step == 1:       # the record before the RTO is too old to measure this one against
+        if step == 1:       # the record before the RTO is too old to be a baseline for this one
             continue
         W, R = flow.flow()["W"], tcp_info(flow.sock)["pacing_rate"]
         expect_in(f"R T / W, W {W}", R * T_NS / 1e9 / W, 0.87, 1.13)
 
 
 def test_timeout_leaves_one_segment():
-    """An RTO that mutes the flow is an RTO: one segment is sent again, and nothing behind it."""
+    """An RTO that mutes the flow leaves one segment to send, as any RTO does: that segment is
+    retransmitted, and none behind it.
+    """
     need_virtual_time()
     flow = Flow()
     end = time.monotonic() + 5
@@ -170,7 +177,7 @@ def test_timeout_leaves_one_segment():
 
 
 def test_muted_stays_classic():
-    """A record that came before the RTO, in a segment that TCP dropped, brings no telemetry back."""
+    """A record from before the RTO, in a segment that TCP dropped, does not end the classic mode."""
     need_virtual_time()
     flow = Flow()
     link = Link()
@@ -191,8 +198,8 @@ def test_muted_stays_classic():
 
 
 def test_classic_is_reno():
-    """Classic asks for no prompt ACKs. What it sends again is ECN-capable, as what hpcc
-    does, or the receiver would acknowledge at once.
+    """Classic sets no PROMPT. Its retransmissions are ECN-capable, as those of hpcc are: otherwise
+    the receiver would send immediate ACKs.
     """
     need_virtual_time()
     flow = Flow(ecn=True)
@@ -214,8 +221,8 @@ def test_classic_is_reno():
 
 
 def test_silence_does_not_back_off():
-    """A path that does not stamp now and then loses nothing by a return: the first record
-    that counts ends classic, each time.
+    """On a path that stops stamping from time to time a flow returns at once: each time the first
+    record that counts ends classic mode.
     """
     need_virtual_time()
     flow = Flow()
@@ -237,7 +244,9 @@ def test_silence_does_not_back_off():
 
 
 def test_losses_back_off():
-    """Each return that loses again is followed by twice as many round trips of classic."""
+    """After each return that leads to losses again, classic mode lasts for twice as many round
+    trips.
+    """
     need_virtual_time()
     path = Hidden(10)
     flow = path.connect()
@@ -259,7 +268,7 @@ def test_losses_back_off():
 
 
 def late_packets(how):
-    """Part of a second that a flow is classic, where a switch reorders like that."""
+    """Return the share of a second for which a flow is in classic mode on a path that reorders."""
     path = Path()
     path.switches[0].tc("qdisc replace dev right root netem limit 10000 " + how)
     flow = path.connect()
@@ -277,10 +286,10 @@ def late_packets(how):
 
 
 def test_late_packets():
-    """A switch that reorders loses nothing: what TCP sends again comes twice, which takes
-    the fallback back. What one flow meets differs (0.05 to 0.71 of 36 of the second kind): whether
-    more than 64 packets are sent twice before TCP knows how far the path reorders (design.rst). So
-    the bound is for the median.
+    """A switch that reorders loses nothing: the receiver reports TCP's retransmissions as
+    duplicates, which undoes the fallback. Flows differ (0.05 to 0.71 for 36 flows of the second
+    kind), because it matters whether more than 64 packets are retransmitted before TCP knows the
+    extent of reordering (design.rst). So the bound is for the median.
     """
     need_virtual_time()
     for how, most in ("delay 300us reorder 5%", 0.1), ("delay 1ms reorder 2%", 0.35):
@@ -288,7 +297,7 @@ def test_late_packets():
 
 
 def test_set_again():
-    """Who chooses hpcc again each time that it fell back loses no more by that."""
+    """A socket that selects hpcc again after each fallback does not lose more packets."""
     need_virtual_time()
     path = Hidden(10)
     flow = path.connect()
@@ -303,7 +312,9 @@ def test_set_again():
 
 
 def test_duplicated_packets():
-    """A path that duplicates packets: copies of what was sent once do not excuse what is lost."""
+    """On a path that duplicates packets, copies of packets that were sent once do not excuse
+    losses.
+    """
     need_virtual_time()
     for mbps, packets in (50, 20), (10, 100):
         path = Hidden(packets, mbps)
@@ -314,7 +325,7 @@ def test_duplicated_packets():
 
 
 def toggled(names, mbps, packets):
-    """One flow beside cubic's, whose owner chooses one congestion control and then the other
+    """Run one flow beside a cubic flow, and select one congestion control and then the other for it
     every 2 ms. Return (its share, drops per packet sent).
     """
     path = Hidden(packets, mbps)
@@ -329,7 +340,7 @@ def toggled(names, mbps, packets):
 
 
 def test_set_again_and_again():
-    """setsockopt() before each fallback gains little: losses that were not explained count."""
+    """setsockopt() before each fallback gains little: losses without an explanation still count."""
     need_virtual_time()
     for mbps, packets in (10, 100), (50, 50):
         share, drops = toggled(("reno", "hpcc"), mbps, packets)
@@ -338,8 +349,10 @@ def test_set_again_and_again():
 
 
 def bursts(cc):
-    """Packets that a connection makes of 2 MB, and the name of what it runs then."""
-    # From W_init on, so that the fallback leaves a large window.
+    """Return how many packets a connection sends for 2 MB, and the name of its congestion control
+    afterwards.
+    """
+    # The flow starts with W_init, so that the window is large after the fallback.
     pair = Pair(cc=(cc, "hpcc"), delay="200us", burst=1, start_rtt_ns=10**9)
     client, server = pair.connect()
     transfer((client, server, pattern(5000000)))
@@ -350,7 +363,9 @@ def bursts(cc):
 
 
 def without_telemetry(cc):
-    """A flow of 8 ms whose path does not stamp. Return Mb/s of its first 3 MB, and its sender."""
+    """Send 3 MB over a path of 8 ms that does not stamp. Return the goodput in Mbit/s, and the
+    client.
+    """
     path = Path()
     for node in 1, 2:
         for dev in "left", "right":
@@ -360,8 +375,8 @@ def without_telemetry(cc):
 
 
 def test_silence_while_slow():
-    """A flow that starts slowly, as its handshake was long, and finds no telemetry: classic goes
-    on with the start, and does not count from ten segments by one in each round trip.
+    """A flow starts slowly because its handshake took long, and gets no telemetry: classic mode
+    continues the slow start, and does not grow from ten segments by one in each round trip.
     """
     need_virtual_time()
     reno, _ = without_telemetry("reno")
@@ -372,7 +387,7 @@ def test_silence_while_slow():
 
 
 def test_bursts_of_classic():
-    """Nobody stamps: the classic response sends packets as long as Reno's."""
+    """No switch stamps: the classic response sends packets as long as Reno's."""
     need_virtual_time()
     (reno, _), (ours, name) = bursts("reno"), bursts("hpcc")
     print(f"# {ours} packets, Reno's {reno}")
@@ -381,8 +396,8 @@ def test_bursts_of_classic():
 
 
 def test_room_while_classic():
-    """What setsockopt() takes back is reserved again: telemetry returns on segments
-    that are as long as they can be.
+    """setsockopt() removes the space that was reserved for options. It is reserved again: telemetry
+    returns on segments that are as long as possible.
     """
     need_virtual_time()
     path = Path(6, sample=0)

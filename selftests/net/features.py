@@ -1,8 +1,8 @@
 #!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: GPL-2.0
-"""What else lies on a path or hangs on a socket: the data arrive as they were,
-and who asks is told whether telemetry does, too. What a kernel does not have
-is left out of a test; each test has something that all of them have.
+"""Other features on a path or on a socket: the data arrive unchanged, and the connection shows
+whether it gets telemetry. A test leaves out features that a kernel lacks; each test has a part that
+all kernels support.
 """
 
 import os
@@ -27,7 +27,7 @@ MSG_FASTOPEN = 0x20000000
 
 
 def unstamped(path, node=1):
-    """Why a router's port did not stamp, by reason."""
+    """Return why a router's port did not stamp, by reason."""
     return path.port(node)["hpcc"]["unstamped"]
 
 
@@ -44,7 +44,7 @@ table inet nat {
 
 
 def test_nat():
-    """A router that masquerades, and connection tracking everywhere."""
+    """A router masquerades, and all nodes track connections."""
     for version in 4, 6:
         for cc in CCS:
             path = Routed(version, cc=cc)
@@ -62,7 +62,7 @@ def test_nat():
 
 
 def test_nat_on_the_hosts():
-    """Addresses and ports that change between a socket and the wire."""
+    """Addresses and ports change between the socket and the wire."""
     for version in 4, 6:
         family = "ip" if version == 4 else "ip6"
         for demux in 1, 0:
@@ -102,7 +102,7 @@ def test_nat_on_the_hosts():
 # ---- IPsec ---------------------------------------------------------------------------
 
 def esp(path, mode):
-    """Encrypt what the hosts say to each other."""
+    """Encrypt the traffic between the hosts."""
     key = "0x" + "11" * 20
     ends = path.addr
     for ns, mine in zip(path.hosts, ends):
@@ -115,8 +115,8 @@ def esp(path, mode):
 
 
 def test_ipsec():
-    """Switches cannot see into ESP: hpcc agrees, hears nothing, and goes on as
-    classic; marks are in the IP header, which ldcp's receiver gets.
+    """Switches cannot see into ESP: hpcc agrees, gets no telemetry, and falls back to classic.
+    Marks are in the IP header, so ldcp's receiver gets them.
     """
     for version in 4, 6:
         for mode in "transport", "tunnel":
@@ -145,7 +145,9 @@ def test_ipsec():
 # ---- TCP Fast Open ------------------------------------------------------------------------
 
 def test_fast_open():
-    """The cookie is asked for beside our option. A SYN with data goes without."""
+    """A SYN without data requests the cookie beside our option. A SYN with data carries no option
+    of ours.
+    """
     for version in 4, 6:
         for cc in CCS:
             path = Routed(version, cc=cc)
@@ -167,7 +169,7 @@ def test_fast_open():
                     client.send(first)
                 server = listener.accept()[0]
                 defer(server.close)
-                server.send(b"early")           # with the cookie: before the handshake is over
+                server.send(b"early")           # with a cookie this is during the handshake
                 expect("first data", server.recv(2000), first)
                 select.select([client], [], [], 10)
                 expect("answer", client.recv(100), b"early")
@@ -188,13 +190,13 @@ def test_fast_open():
 # ---- Other owners of the option space ------------------------------------------------------
 
 def joins(segments):
-    """SYNs of further subflows."""
+    """Return the SYNs of additional subflows."""
     return [seg for seg in segments if seg.flags & SYN and seg.option(30)
             and seg.option(30)[2] >> 4 == 1]
 
 
 def test_mptcp():
-    """Two subflows, none of them with telemetry; ldcp needs none."""
+    """Of two subflows neither uses telemetry; ldcp needs none."""
     for cc in CCS:
         path = Routed(cc=cc)
         path.a.ip("addr add 10.0.0.7/24 dev right")
@@ -226,14 +228,14 @@ def test_mptcp():
 
 
 def add_ao(sock, version, addr):
-    """TCP_AO_ADD_KEY: a key for a peer, which is used at once."""
+    """Set a key for a peer, which is used at once (TCP_AO_ADD_KEY)."""
     sock.setsockopt(socket.IPPROTO_TCP, TCP_AO_ADD_KEY, sockaddr(version, addr) +
                     struct.pack("=64siIHBBBBBB80s", b"hmac(sha1)", 0, 3, 0,
                                 32 if version == 4 else 128, 100, 100, 12, 0, 6, b"secret"))
 
 
 def ao_is_there():
-    """TCP-AO came with 6.7."""
+    """Return whether the kernel has TCP-AO, as since 6.7."""
     try:
         add_ao(Netns().socket(), 4, "10.0.0.1")
     except OSError:
@@ -242,7 +244,9 @@ def ao_is_there():
 
 
 def test_signatures():
-    """A signature covers the header: TCP-MD5, and TCP-AO where there is one."""
+    """A signature covers the header, so hpcc does not agree: TCP-MD5, and TCP-AO if the kernel has
+    it.
+    """
     for sign, kind in ((add_md5, 19), *([(add_ao, 29)] if ao_is_there() else [])):
         print(f"# {sign.__name__}")
         for version in 4, 6:
@@ -270,7 +274,7 @@ def test_signatures():
 
 
 def test_signatures_of_small_windows():
-    """ldcp asks for a prompt ACK by a flag of the header, not where a signature covers that."""
+    """ldcp requests a prompt ACK by a flag of the header, except if a signature covers the header."""
     for sign, bad in ((add_md5, "MD5Failure"), *([(add_ao, "AOBad")] if ao_is_there() else [])):
         for ecn in 1, 0:
             path = Routed(cc="ldcp", ldcp={"iw": 2})
@@ -294,7 +298,7 @@ def test_signatures_of_small_windows():
 
 
 def test_no_early_demux():
-    """LOCAL_IN looks for the socket itself."""
+    """Without early demux LOCAL_IN looks up the socket itself."""
     for version in 4, 6:
         for cc in CCS:
             path = Routed(version, cc=cc)
@@ -307,13 +311,15 @@ def test_no_early_demux():
 
 
 def received(ns):
-    """Of each CPU, packets that it took from devices, and those that another gave it."""
+    """Return for each CPU the packets that it got from devices, and those that another CPU passed
+    to it.
+    """
     rows = [line.split() for line in ns.read("/proc/net/softnet_stat").splitlines()]
     return [(int(row[0], 16), int(row[9], 16)) for row in rows]
 
 
 def test_cpus():
-    """Packets and the program go from one CPU to the next, over all there are."""
+    """The program moves from one CPU to the next, and RPS spreads packets over all CPUs."""
     cpus = sorted(os.sched_getaffinity(0))
     defer(os.sched_setaffinity, 0, cpus)
     for cc in CCS:
@@ -343,7 +349,7 @@ def test_cpus():
 # ---- Floods ------------------------------------------------------------------------------------
 
 def flood(path, nr):
-    """SYNs of hosts that do not exist, with our option."""
+    """Send SYNs with our option from hosts that do not exist."""
     with path.a:
         raw = socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_RAW)
     defer(raw.close)
@@ -360,8 +366,8 @@ def flood(path, nr):
 
 
 def test_syn_cookies():
-    """A listener that is flooded answers with cookies: who comes through is
-    classic, and those that were there before keep their telemetry.
+    """A listener that is flooded answers with SYN cookies: new connections run classic, and older
+    ones keep their telemetry.
     """
     for cc in CCS:
         path = Routed(cc=cc)

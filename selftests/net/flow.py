@@ -1,6 +1,8 @@
 #!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: GPL-2.0
-"""kmod/hpcc/flow/flow.c: state of connections: born and gone at the right time, whatever happens."""
+"""kmod/hpcc/flow/flow.c: the state of connections is created and freed at the right time, whatever
+happens.
+"""
 
 import os
 import random
@@ -17,12 +19,14 @@ from lib.packet import ACK, ECHO, FORWARD, RST, option, ours_in, record
 from lib.peer import Peer
 from lib.tcp import disconnect, get_cc, pattern, set_cc, transfer, until
 
-# A port that writes telemetry, on both ends of the cable.
+# A port that writes telemetry, at both ends of the cable.
 PORT = "hpcc rate 1gbit delay 20us"
 
 
 def settled():
-    """Let what the last test left behind end. Return who still uses the module."""
+    """Wait until the connections of the last test have ended. Return the number of users of the
+    module.
+    """
     for _ in range(300):
         if not users():
             break
@@ -31,7 +35,7 @@ def settled():
 
 
 def test_switch_under_traffic():
-    """setsockopt(TCP_CONGESTION) to and fro, on both ends, while data flow."""
+    """setsockopt(TCP_CONGESTION) switches back and forth, at both ends, while data flow."""
     names = ("cubic", "hpcc", "reno", "hpcc", "hpcc", "cubic", "hpcc", "bbr")
     for version in 4, 6:
         pair = Pair(version, qdisc=PORT)
@@ -49,8 +53,8 @@ def test_switch_under_traffic():
         for sock in client, server:
             set_cc(sock, "hpcc")
         transfer((client, server, pattern(50000)), (server, client, pattern(50000, 9)))
-        # Who fell back while its peer ran something else stays in classic for some round
-        # trips: 64 or more after a loss.
+        # A flow that fell back while its peer ran something else stays in classic mode for some
+        # round trips: for 64 or more after a loss.
         until(lambda: (get_cc(client), get_cc(server)) == ("hpcc", "hpcc"), lambda: transfer(
             (client, server, pattern(1500000)), (server, client, pattern(1500000, 9))))
         expect("congestion control", (get_cc(client), get_cc(server)), ("hpcc", "hpcc"))
@@ -62,7 +66,7 @@ def test_switch_under_traffic():
 
 
 def test_switch_under_fire():
-    """The same while a peer sends options of all sorts."""
+    """setsockopt(TCP_CONGESTION) switches while a peer sends random options."""
     peer = Peer()
     peer.connect()
     rng = random.Random(3)
@@ -87,7 +91,7 @@ def test_switch_under_fire():
 
 
 def test_many():
-    """Some hundred connections at once, all with telemetry, all gone after."""
+    """150 connections exist at once, each with telemetry, and all their flows are freed afterwards."""
     pair = Pair(qdisc=PORT)
     listener = pair.listen()
     ends = [pair.connect(listener) for _ in range(150)]
@@ -104,15 +108,17 @@ def test_many():
 
 
 def unreclaimable_kb():
-    """What the kernel's objects take, once a grace period has freed some."""
+    """Return the KB of the kernel's unreclaimable objects, after a grace period in which some were
+    freed.
+    """
     time.sleep(3)
     with open("/proc/meminfo", encoding="ascii") as file:
         return next(int(line.split()[1]) for line in file if line.startswith("SUnreclaim"))
 
 
 def test_memory():
-    """A flow of one hop takes what it needs, and not the next power of two. The difference
-    to the same connections without.
+    """A flow of one hop takes the memory that it needs, and not the next power of two. The test
+    compares connections with and without flows.
     """
     pair = Pair(qdisc=PORT)
     listener = pair.listen()
@@ -128,13 +134,13 @@ def test_memory():
         set_cc(sock, "reno")
     used -= unreclaimable_kb()
     print(f"# {1024 * used // len(ends)} bytes for a flow")
-    # A kernel that watches itself keeps what was freed. In real time others free, too.
+    # A debug kernel keeps freed memory. In real time other processes free memory, too.
     if virtual_time() and not os.path.exists("/sys/kernel/debug/kmemleak"):
         expect_in("bytes for a flow", 1024 * used / len(ends), 500, 1024)
 
 
 def test_short_connections():
-    """Born, used and closed, many times; each its own agreement."""
+    """60 connections begin, send and end, and each makes an agreement of its own."""
     pair = Pair(6, qdisc=PORT)
     listener = pair.listen()
     for i in range(60):
@@ -151,7 +157,7 @@ def test_short_connections():
 
 
 def test_namespaces_apart():
-    """Each namespace shows its own connections, same addresses or not."""
+    """Each namespace shows only its own connections, also if two namespaces use the same addresses."""
     pairs = [Pair(), Pair()]
     ends = [pair.connect(lport=6000) for pair in pairs]
     for pair in pairs:
@@ -165,7 +171,7 @@ def test_namespaces_apart():
 
 
 def test_disconnect_and_connect_again():
-    """connect(AF_UNSPEC) ends the flow; the next connection agrees anew."""
+    """connect(AF_UNSPEC) ends the flow; the next connection of the socket makes a new agreement."""
     pair = Pair()
     listener = pair.listen()
     client, server = pair.connect(listener)
@@ -178,7 +184,7 @@ def test_disconnect_and_connect_again():
 
 
 def test_classic_socket_connects_again():
-    """A socket whose first peer did not agree asks the second one."""
+    """A socket whose first peer did not agree offers telemetry to its second peer."""
     pair = Pair()
     stranger, friend = pair.listen(5001, cc="cubic"), pair.listen(5002)
     client, server = pair.connect(stranger)
@@ -203,7 +209,7 @@ def test_reset_under_traffic():
 
 
 def test_device_deleted_under_traffic():
-    """The cable is pulled with data in flight, then everything is closed."""
+    """The device is deleted with data in flight, then both ends are closed."""
     pair = Pair(qdisc=PORT)
     client, server = pair.connect()
     transfer((client, server, pattern(200000)), (server, client, pattern(100000)))
@@ -216,7 +222,7 @@ def test_device_deleted_under_traffic():
 
 
 def test_namespace_deleted_under_traffic():
-    """Both namespaces are let go with data in flight."""
+    """Both namespaces are deleted with data in flight."""
     for version in 4, 6:
         pair = Pair(version, qdisc=PORT)
         listener = pair.listen()
@@ -233,19 +239,21 @@ def test_namespace_deleted_under_traffic():
 
 
 def test_nobody_is_left():
-    """After all that nobody uses the module any more."""
+    """After all tests before this one, the module has no users left."""
     expect("users", settled(), 0)
 
 
 def test_listener_and_half_open():
-    """Connections that never get beyond SYN-ACK leave no flow behind."""
+    """Connections that get no further than the SYN-ACK have no flow, and those that are never
+    accepted leave none behind.
+    """
     peer = Peer()
     peer.listen()
     for number in range(6):
         peer.port = 8000 + number
         peer.start_accept()
     expect("flows", peer.ns.flows(), [])
-    for number in range(6):        # and those that are never accepted
+    for number in range(6):        # connections that are never accepted
         peer.port = 9000 + number
         peer.start_accept()
         peer.send()

@@ -1,7 +1,8 @@
 #!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: GPL-2.0
-"""Random requests to the generic netlink family "hpcc", with rights and without, while connections
-come and go. Right ones tell of the flows that they name, wrong ones are refused, and each is answered.
+"""Random requests to the generic netlink family "hpcc", with and without privileges, while
+connections come and go. Valid requests are answered with the flows that they name, invalid ones are
+refused, and none is left without an answer.
 """
 
 import errno
@@ -25,7 +26,7 @@ ENDS = "laddr", "raddr", "lport", "rport"
 
 
 class Fuzzer:
-    """Flows that stay, and who asks for them."""
+    """Flows that stay, and a socket that sends requests about them."""
 
     def __init__(self):
         self.rng = random.Random(SEED)
@@ -39,7 +40,7 @@ class Fuzzer:
         self.told = self.refused = 0
 
     def churn(self):
-        """Some connections end, others begin; one leaves hpcc."""
+        """End some connections and begin others; let one leave hpcc."""
         for client, server in self.fleeting:
             client.close()
             server.close()
@@ -47,7 +48,7 @@ class Fuzzer:
         set_cc(self.fleeting[0][0], "reno")
 
     def answer(self, raw):
-        """Errno, and cookies of what was told."""
+        """Send a request. Return the error number, and the cookies of the flows in the answer."""
         family = self.family
         if self.rng.random() < 0.5:
             family.sock.send(raw)
@@ -62,7 +63,9 @@ class Fuzzer:
                 found.append(family.decode("flow", message[20:])["cookie"])
 
     def right(self):
-        """A request that names flows: (flags, attributes, which of those that stay; None: refused)."""
+        """Return a valid request that names flows: (flags, attributes, those of the staying flows
+        that it names; None: the kernel has to refuse it).
+        """
         of = dict(self.rng.choice(list(self.names.values())))
         dump = self.rng.random() < 0.5
         if dump:
@@ -77,19 +80,19 @@ class Fuzzer:
         return NLM_F_DUMP if dump else NLM_F_ACK, self.family.encode("flow", dict(order)), want if want or dump else None
 
     def fault(self, body):
-        """Attributes that the kernel has to refuse."""
+        """Return attributes that the kernel has to refuse."""
         number = 1 + self.rng.randrange(len(self.family.sets["flow"]))
         wrong = (attr(self.rng.randrange(40, 9999), bytes(4)),          # unknown
                  attr(self.rng.choice((2, 3)), bytes(self.rng.choice((0, 3, 5, 15, 17)))),
                  attr(self.rng.choice((4, 5)), bytes(self.rng.choice((0, 1)))),
                  attr(6, bytes(self.rng.choice((0, 4, 7)))),
-                 attr(number | 0x8000, bytes(4)),                       # a nest
+                 attr(number | 0x8000, bytes(4)),                       # a nest, which none is
                  struct.pack("=HH", 200, 4),                            # longer than the message
-                 attr(self.rng.randrange(10, 20), bytes(8)))            # what is only told
+                 attr(self.rng.randrange(10, 20), bytes(8)))            # in answers only
         return body + self.rng.choice(wrong) if self.rng.random() < 0.5 else self.rng.choice(wrong)
 
     def step(self, turn):
-        """One request."""
+        """Send one request, and check its answer."""
         flags, body, want = self.right()
         kind = self.rng.random()
         if kind < 0.4:
@@ -114,7 +117,7 @@ class Fuzzer:
 
 
 def test_flows():
-    """Random requests for flows."""
+    """Send random requests for flows."""
     fuzzer = Fuzzer()
     for turn in range(MESSAGES):
         if not turn % 50:
@@ -129,7 +132,7 @@ def test_flows():
 
 
 class Tables:
-    """Both tables of a namespace, and what has to be in them."""
+    """The two tables of a namespace, and their expected content."""
 
     VALUES = {"link": {"rate": (1000, 10**13), "unit": (1, 65535)}, "route": {"where": (0, 1), "carrier": (0, 4)}}
 
@@ -138,14 +141,14 @@ class Tables:
         self.want = {"link": {}, "route": {}}
 
     def key(self, table):
-        """A key, mostly one of few."""
+        """Return a key, mostly one of few."""
         if table == "link":
             return {"node": self.rng.choice((0, 1, 2, 77, (1 << 24) - 2)), "port": self.rng.choice((0, 1, 65534))}
         bits = self.rng.randrange(33) if self.rng.random() < 0.5 else self.rng.randrange(4)
         return {"prefix": struct.pack("!I", self.rng.getrandbits(bits) << 32 - bits if bits else 0), "len": bits}
 
     def entry(self, table, values):
-        """An entry, and whether it is right."""
+        """Return an entry, and whether it is valid."""
         entry, right = self.key(table), True
         for name, (low, high) in self.VALUES[table].items() if values else ():
             if name != "rate" and self.rng.random() < 0.4:
@@ -161,11 +164,11 @@ class Tables:
 
     @staticmethod
     def name(entry):
-        """Its key, to compare."""
+        """Return the key of an entry, as a tuple."""
         return tuple(entry.get(name) for name in ("node", "port", "prefix", "len") if name in entry)
 
     def step(self, turn):
-        """A request: what is right is taken, else nothing is."""
+        """Send a request. The kernel accepts a valid one, and changes nothing for any other."""
         table, how = self.rng.choice(("link", "route")), self.rng.choice(("set", "set", "del"))
         made = [self.entry(table, how == "set") for _ in range(self.rng.randrange(5))]
         entries, replace = [entry for entry, _ in made], self.rng.random() < 0.2
@@ -194,14 +197,16 @@ class Tables:
         for one in told:
             if table == "route":
                 one["prefix"] = socket.inet_pton(socket.AF_INET6 if ":" in one["prefix"] else socket.AF_INET, one["prefix"])
-        if right is None:           # random bytes may be an attribute
+        if right is None:           # the random bytes may be a valid attribute
             self.want[table] = {self.name(one): one for one in told}
         expect(f"seed {SEED}, {turn}: {table}s", {self.name(one): one for one in told}, self.want[table])
         return taken
 
 
 def test_tables():
-    """Random requests for tables: a model says what is in them, and requests with faults change nothing."""
+    """Send random requests for tables. A model predicts the content of the tables; invalid requests
+    change nothing.
+    """
     tables = Tables(random.Random(SEED + 1))
     taken = sum(tables.step(turn) for turn in range(MESSAGES))
     print(f"# {taken} of {MESSAGES} taken")

@@ -1,8 +1,8 @@
 #!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: GPL-2.0
-"""Random requests to the qdisc, with or without traffic, random values of parameters and
-socket options, files read in random pieces. What is accepted is what was asked for and
-within its range; what is refused changes nothing and says why; data arrive.
+"""Random requests to the qdisc, with and without traffic, random values of parameters and socket
+options, and files that are read in random pieces. An accepted request sets what it asked for,
+within its range; a refused request changes nothing and gives a reason; data arrive.
 """
 
 import json
@@ -29,16 +29,16 @@ SANE = "rate 1gbit delay 20us limit 1mb marking ldcp kmin 0 kmax 0 knonect 0 pma
 
 
 class Port:
-    """A qdisc, and what it has to be."""
+    """A qdisc, and its expected configuration."""
 
     def __init__(self, ns, dev, rng, gentle=False):
         self.link = Netlink(ns, dev)
         self.rng, self.gentle = rng, gentle
-        self.config = None          # as configured; None: there is no qdisc of ours
+        self.config = None          # the expected configuration; None: there is no qdisc of ours
         self.accepted = self.refused = 0
 
     def shown(self):
-        """The configuration as a dump has to have it, but for derived thresholds."""
+        """Return the configuration that a dump has to show, apart from derived thresholds."""
         names = [name for name in DEFAULTS if (name not in MARKS or self.config["marking"]) and
                  (name not in ("above", "respond") or self.config[name]) and
                  (name != "every" or self.config["respond"]) and
@@ -46,7 +46,7 @@ class Port:
         return {name: self.config[name] for name in names}
 
     def check(self, what):
-        """Is the qdisc what it has to be?"""
+        """Fail unless the qdisc has the expected configuration."""
         kind, _, config = self.link.dump()
         if self.config is None:
             expect(f"{what}: kind", kind == "hpcc", False)
@@ -67,7 +67,7 @@ class Port:
                    config["kmin"] <= config["kmax"], True)
 
     def step(self):
-        """One request."""
+        """Send one random request."""
         kind = self.rng.random()
         if kind < 0.02 and not self.gentle:
             error, _ = self.link.ask(RTM_DELQDISC, 0, Request(self.rng).body(
@@ -81,7 +81,7 @@ class Port:
         base = self.config if self.config is not None else DEFAULTS
         right = request.right
         if kind < 0.1 and not self.gentle:
-            # Another handle is another qdisc, which begins with the defaults.
+            # A request with another handle creates another qdisc, which starts with the defaults.
             handle, base = 2 * HANDLE if self.link.dump()[1] == HANDLE else HANDLE, DEFAULTS
         elif kind < 0.13:
             flags = NLM_F_CREATE | NLM_F_EXCL
@@ -94,7 +94,9 @@ class Port:
         self.ask(request, flags, handle, base, right)
 
     def ask(self, request, flags, handle, base, right):
-        """Send it and compare. Where nobody says (right is None) both will do."""
+        """Send a request and check the outcome. If right is None, the kernel may accept or refuse
+        it.
+        """
         what = f"{request.nest.hex()} flags {flags:#x} after {self.config}"
         error, message = self.link.ask(RTM_NEWQDISC, flags,
                                        request.body(self.link.index, handle))
@@ -113,7 +115,7 @@ class Port:
 
 
 def port_pair(**how):
-    """Two namespaces with nothing but a cable."""
+    """Return a namespace with a cable to another one, and a Port there."""
     tx, rx = Netns(), Netns()
     tx.ip(f"link add v0 type veth peer name v0 netns {rx.path}", "link set v0 up")
     rx.ip("link set v0 up")
@@ -121,7 +123,7 @@ def port_pair(**how):
 
 
 def test_attributes():
-    """The rules of the manual page, and nothing else, decide."""
+    """The rules of the manual page alone decide which requests are accepted."""
     _, port = port_pair()
     for _ in range(MESSAGES):
         port.step()
@@ -131,11 +133,12 @@ def test_attributes():
 
 
 def test_under_traffic():
-    """The same, with connections that go on."""
+    """The same rules hold while connections send data."""
     pair = Pair(qdisc="hpcc rate 1gbit")
     listener = pair.listen()
     ends = [pair.connect(listener, cc=name) for name in ("hpcc", "ldcp", "cubic")]
-    # tc's qdisc is gone: what Port thinks of begins with its first request.
+    # The test deletes the qdisc that tc added: the first request to Port creates the one that it
+    # models.
     pair.c.tc("qdisc del dev eth0 root")
     port = Port(pair.c, "eth0", random.Random(SEED + 1), gentle=True)
     turns = 0
@@ -154,7 +157,7 @@ def test_under_traffic():
 
 
 def still_works(ns, link, frames):
-    """With the options of every day a port passes what it is given."""
+    """With ordinary options a port still transmits all frames."""
     ns.tc("qdisc replace dev v0 root pfifo", "qdisc replace dev v0 root hpcc")
     before = ns.port()
     for _ in range(frames):
@@ -165,7 +168,7 @@ def still_works(ns, link, frames):
 
 
 def cable():
-    """A namespace whose v0 leads nowhere, with statistics, and a socket that sends there."""
+    """Return a namespace with its Port and a socket that sends out of its v0."""
     tx, port = port_pair()
     with tx:
         sock = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
@@ -179,7 +182,7 @@ def cable():
 
 
 def send_some(sock, number):
-    """Frames, as far as the queue takes them."""
+    """Send frames, and ignore those that the queue refuses."""
     for _ in range(number):
         try:
             sock.send(bytes(200))
@@ -188,8 +191,8 @@ def send_some(sock, number):
 
 
 def test_size_tables():
-    """A table that makes other lengths of packets: options and counters keep to their
-    rules, packets of no length or of 2 GB do no harm.
+    """With size tables that change the lengths of packets, options and counters still follow their
+    rules, and packets of length 0 or 2 GB do no harm.
     """
     tx, port, sock = cable()
     rng, taken = random.Random(SEED + 6), 0
@@ -213,7 +216,9 @@ def test_size_tables():
 
 
 def test_clsact():
-    """In the place of clsact, beside it, and with blocks of filters, which there are none of."""
+    """Requests for hpcc in the place of clsact, beside it, and with filter blocks that do not
+    exist, do no harm.
+    """
     tx, port, sock = cable()
     rng, taken = random.Random(SEED + 7), 0
     for _ in range(MESSAGES // 3):
@@ -238,7 +243,7 @@ def test_clsact():
 
 
 def test_batches():
-    """tc -batch, with all there is, right and wrong, and packets in the queue."""
+    """tc -batch with all options, valid and invalid, while packets are queued: the data arrive."""
     pair = Pair(qdisc="hpcc rate 1gbit delay 20us")
     client, server = pair.connect()
     rng = random.Random(SEED + 2)
@@ -272,7 +277,7 @@ def test_batches():
 
 
 def random_text(rng, low, high):
-    """Something to write into a parameter."""
+    """Return a random text to write to a parameter."""
     number = rng.choice((low, high, low - 1, high + 1, rng.randint(low, high), 0, 1 << 31,
                          1 << 32, 1 << 64, -1))
     text = str(number).encode()
@@ -286,7 +291,9 @@ def random_text(rng, low, high):
 
 
 def test_parameters():
-    """Either a value within its range or what was there before."""
+    """After each write a parameter has a value within its range; after a refused one it has the old
+    value.
+    """
     pair = Pair()
     client, server = pair.connect()
     rng = random.Random(SEED + 3)
@@ -318,7 +325,7 @@ def test_parameters():
     expect(f"{wrote} accepted", wrote > MESSAGES // 10, True)
 
 
-# What neither ends a connection nor closes its window, nor keeps it from being read: level,
+# Options that do not end a connection, close its window, or keep its data from being read: level,
 # names.
 OPTIONS = ((socket.IPPROTO_TCP, (1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 13, 16, 17, 23, 24, 25, 27, 28,
                                  35, 36, 37)),
@@ -328,7 +335,7 @@ OPTIONS = ((socket.IPPROTO_TCP, (1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 13, 16, 17, 23, 
 
 
 def random_option(rng, sock):
-    """Set or get one."""
+    """Set a random option. Return 1 if the kernel accepts it."""
     level, names = rng.choice(OPTIONS)
     name = rng.choice(names)
     size = rng.choice((4, 4, 4, 4, 0, 1, 2, 3, 8, 16, 24, 40))
@@ -338,10 +345,10 @@ def random_option(rng, sock):
     if (level, name) == (socket.IPPROTO_TCP, 13):
         data = rng.choice((b"hpcc", b"ldcp", b"cubic", b"reno", b"hpcc-classic", b"", b"h" * 40))
     if (level, name) in ((socket.IPPROTO_IPV6, 54), (socket.IPPROTO_IPV6, 59)):
-        # Unknown options of these headers cost the packet, and so, in the end, the connection.
+        # A packet with unknown options in these headers is dropped, so the connection would end.
         data = rng.choice((b"", data[:4], bytes((0, 0, 1, 4)) + bytes(4)))
     if level == socket.SOL_SOCKET and name in (20, 47):
-        data = struct.pack("=Q", rng.randrange(10 ** 7, 10 ** 10))  # time-outs; a pace that is one
+        data = struct.pack("=Q", rng.randrange(10 ** 7, 10 ** 10))  # timeouts, or a rate at which data still move
     try:
         sock.setsockopt(level, name, data)
         return 1
@@ -350,7 +357,7 @@ def random_option(rng, sock):
 
 
 def test_socket_options():
-    """On connections that go on, and on new ones: bytes arrive, whatever was set."""
+    """Random options are set on connections that send: all bytes arrive."""
     done = turn = 0
     for version in 4, 6:
         pair = Pair(version, qdisc=f"hpcc {SANE}")
@@ -371,7 +378,7 @@ def test_socket_options():
         for _ in range(max(MESSAGES // 300, 1)):
             transfer(*((client, server, pattern(20000, i)) for i, (client, server) in
                        enumerate(ends)), each=each, timeout_s=3000)
-            # A closed one, and one that listens.
+            # Options are set on a closed socket, and on a listener.
             spare = pair.s.socket(version)
             random_option(rng, spare)
             random_option(rng, listener)
@@ -380,7 +387,7 @@ def test_socket_options():
 
 
 def test_files():
-    """In pieces of any size: the same as in one."""
+    """A file that is read in pieces of any size has the same content as in one piece."""
     pair = Pair(6, qdisc=f"hpcc {SANE}")
     listener = pair.listen()
     ends = [pair.connect(listener, cc=("hpcc", "ldcp")[i % 2]) for i in range(40)]

@@ -1,8 +1,8 @@
 #!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: GPL-2.0
-"""Random packets (packets/*.c). Through a port: what arrives has to be what the same
-packets become without it, but for records and marks, and counters add up. To a host:
-its connections deliver what they were given.
+"""Random packets (packets/*.c). Through a port: each packet arrives as it does on a way without the
+port, except for records and marks, and the counters add up. To a host: its connections deliver the
+data that they were given.
 """
 
 import fcntl
@@ -25,25 +25,26 @@ SEED = int(os.environ.get("HPCC_FUZZ_SEED") or 1)
 PROGRAM = compiled("packets")
 MAC = {"tx": "02:00:00:00:00:01", "router": "02:00:00:00:00:03", "rx": "02:00:00:00:00:02"}
 NET = {"tx": ("10.1.0.2", "fd01::2"), "rx": ("10.2.0.2", "fd02::2")}
-# Packets come faster than they leave.
+# Packets arrive faster than the link sends them.
 SLOW = "1mbit" if watches_itself() and not virtual_time() else "20mbit"
-# Nothing is dropped, most of what is ECN-capable is marked.
+# No packet is dropped, and most ECN-capable packets are marked.
 MARKING = f"rate {'10gbit' if virtual_time() else SLOW} delay 10us marking ldcp kmin 1 kmax 20kb knonect 16mb limit 16mb"
 
-# Runs of the program, or of both of them, and thus shares of all packets.
+# Number of runs of the program, each with an equal share of all packets; the two programs of host()
+# halve theirs.
 SHARES = 12
 turn = 0
 
 
 def seed():
-    """Another one for each run."""
+    """Return another seed for each run."""
     global turn
     turn += 1
     return SEED * 1000 + turn
 
 
 class Ways:
-    """Two ways from tx to rx: d0 to d1, with a port of ours, and c0 to c1."""
+    """Two ways from tx to rx: d0 to d1 through a port of ours, and c0 to c1 without one."""
 
     def __init__(self, kind, how, above=""):
         self.tx, self.rx = Netns(), Netns()
@@ -71,7 +72,9 @@ class Ways:
                            "tx-udp-segmentation", "off")
 
     def tun(self, dev):
-        """A device without Ethernet headers. Return who gets what it sends."""
+        """Create a device without Ethernet headers. Return the file descriptor that receives its
+        packets.
+        """
         with self.tx:
             fd = os.open("/dev/net/tun", os.O_RDWR | os.O_NONBLOCK)
             fcntl.ioctl(fd, 0x400454ca, struct.pack("16sH22x", dev.encode(), 0x1001))
@@ -80,13 +83,13 @@ class Ways:
         return fd
 
     def cable(self, left, left_dev, right, right_dev):
-        """No ARP, and nothing that a namespace would say of itself."""
+        """Connect two namespaces, without ARP, so that they send no packets of their own."""
         left.ip(f"link add {left_dev} type veth peer name {right_dev} netns {right.path}",
                 f"link set {left_dev} arp off up")
         right.ip(f"link set {right_dev} arp off up")
 
     def node(self, name):
-        """A bridge or a router in the middle."""
+        """Return a bridge or a router between tx and rx."""
         ns = Netns()
         routed = self.kind == "router"
         ns.sysctl("net.ipv6.conf.default.disable_ipv6", int(not routed))
@@ -111,7 +114,9 @@ class Ways:
 
     @staticmethod
     def wait_for_forwarding(ns):
-        """Ports of a bridge do so when it has learned of their carriers."""
+        """Wait until the ports of the bridge forward, as they do after it has noticed their
+        carriers.
+        """
         for _ in range(100):
             ports = json.loads(ns.run("ip", "-j", "-d", "link", "show", "master", "br0"))
             if {port["linkinfo"]["info_slave_data"]["state"] for port in ports} == {"forwarding"}:
@@ -120,12 +125,12 @@ class Ways:
         raise AssertionError(f"ports of a bridge: {ports}")
 
     def stats(self):
-        """The port's qdisc."""
+        """Return the port's qdisc with its statistics."""
         said = self.port_ns.run("tc", "-s", "-j", "qdisc", "show", "dev", self.port_dev)
         return next(qdisc for qdisc in json.loads(said) if qdisc["kind"] == "hpcc")
 
     def run(self, count, *options):
-        """Send, compare; return what the program counted."""
+        """Send packets on both ways and compare them. Return the counts of the program."""
         routed = self.kind == "router"
         if self.tuns:
             options += "--tun={},{}".format(*self.tuns),
@@ -145,10 +150,10 @@ class Ways:
 
 
 def through(kind, how, *options, above=""):
-    """A share of all packets through a port."""
+    """Send one share of all packets through a port, and check its counters."""
     ways = Ways(kind, how, above)
-    # A TUN device leaves sums and GSO to what is behind the port, which may make a packet
-    # of something that was none to the port.
+    # A TUN device leaves checksums and GSO to the receiver behind the port, which may produce
+    # packets that were not valid ones at the port.
     got = ways.run(PACKETS // SHARES, *([] if kind == "tun" else ["--offload"]), *options)
     stats = ways.stats()
     port = stats["hpcc"]
@@ -156,9 +161,9 @@ def through(kind, how, *options, above=""):
     expect("sent, in packets", port["tx_packets"], sent)
     if kind == "tun" or kind == "wire" and "no-split" in how and not above:
         expect("sent", port["tx_packets"], got["taken"] + got["markers"])
-    # What no device can send, such as sums to be computed beyond the packet's end, is
-    # dropped behind the qdisc, on both ways. A port that neither shapes nor marks counts one
-    # packet, and one record, where the device makes several.
+    # Packets that no device can send, for example with a checksum position beyond the packet's end,
+    # are dropped behind the qdisc, on both ways. A port that neither shapes nor marks counts one
+    # packet, and one record, for a packet that the device segments.
     lost = got["frames"] // 20
     if kind == "tun" or "no-split" in how or "rate" in how:
         lost = port["tx_packets"] - got["arrived"] - got["markers"]
@@ -192,12 +197,12 @@ def test_wire_other_kind():
 
 
 def test_wire_clones():
-    """Two packets with the same bytes in memory."""
+    """netem duplicates each packet: two packets share the same bytes in memory."""
     through("wire", "no-split-gso", "--stamp", above="netem duplicate 100% limit 10000")
 
 
 def test_wire_that_drops():
-    """What goes in leaves, or is counted as dropped, and for which reason."""
+    """Each packet leaves, or is counted as dropped under the right reason."""
     ways = Ways("wire", f"rate {SLOW} limit 20kb marking ldcp kmin 3kb kmax 9kb knonect 12kb")
     got = ways.run(PACKETS // SHARES, "--lossy")
     stats = ways.stats()
@@ -226,7 +231,9 @@ def test_router():
 
 
 def host(version):
-    """Connections of all kinds, and packets to both of their ends meanwhile."""
+    """Connections of several kinds transfer data while random packets are sent to both of their
+    ends.
+    """
     pair = Pair(version, qdisc="hpcc rate 1gbit delay 20us marking ldcp")
     for ns in pair.c, pair.s:
         ns.sysctl("net.ipv4.tcp_invalid_ratelimit", 0)

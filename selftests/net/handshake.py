@@ -1,6 +1,6 @@
 #!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: GPL-2.0
-"""kmod/hpcc/hook/syn.c: who agrees with whom, and what a handshake looks like on the wire."""
+"""kmod/hpcc/hook/syn.c: which ends agree, and what a handshake looks like on the wire."""
 
 import os
 import socket
@@ -20,10 +20,11 @@ SYN_BYTES = bytes([253, 6, 0x48, 0x43, 0x10, 0x03])
 
 
 def outcome(pair, client, server, sniffer, nbytes=30000):
-    """Exchange data both ways and close. Return who sent our option, as
-    (SYN, SYN-ACK, any other segment), and the agreements of c and s.
+    """Exchange data in both directions and close. Return whether our option was in (the SYN, the
+    SYN-ACK, any other segment), and the counter agreed of c and s, and both congestion controls.
     """
-    # Nobody stamps: a flow whose data take more than four round trips falls back.
+    # No switch stamps: a flow would fall back if its data took more than four round trips. So the
+    # names are read first.
     names = get_cc(client), get_cc(server)
     transfer((client, server, pattern(nbytes)), (server, client, pattern(nbytes, 7)))
     client.close()
@@ -38,7 +39,7 @@ def outcome(pair, client, server, sniffer, nbytes=30000):
 
 
 def both(version):
-    """Both ends run hpcc."""
+    """Both ends run hpcc: they agree."""
     pair = Pair(version)
     sniffer = Sniffer(pair.s)
     client, server = pair.connect()
@@ -102,7 +103,7 @@ def test_neither():
 
 
 def test_route_of_server():
-    """The listener runs cubic, the route to the client says hpcc."""
+    """The listener runs cubic, but the route to the client names hpcc: both ends agree."""
     pair = Pair(cc=("hpcc", "cubic"))
     pair.s.ip("route replace 10.0.0.0/24 dev eth0 congctl hpcc")
     sniffer = Sniffer(pair.s)
@@ -113,7 +114,7 @@ def test_route_of_server():
 
 
 def test_route_of_server_against_listener():
-    """The listener runs hpcc, the route to the client says cubic."""
+    """The listener runs hpcc, but the route to the client names cubic: the ends do not agree."""
     pair = Pair()
     pair.s.ip("route replace 10.0.0.0/24 dev eth0 congctl cubic")
     sniffer = Sniffer(pair.s)
@@ -133,7 +134,7 @@ def test_route_of_client():
 
 
 def test_sockets():
-    """setsockopt() on listener and client, before they meet."""
+    """Listener and client select hpcc by setsockopt() before the handshake: they agree."""
     pair = Pair(cc=("cubic", "cubic"))
     sniffer = Sniffer(pair.s)
     ends = pair.connect(pair.listen(cc="hpcc"), cc="hpcc")
@@ -141,7 +142,7 @@ def test_sockets():
 
 
 def test_set_after_handshake():
-    """A socket that turns to hpcc too late has not agreed."""
+    """A socket that selects hpcc after the handshake has not agreed."""
     pair = Pair(cc=("cubic", "hpcc"))
     sniffer = Sniffer(pair.s)
     client, server = pair.connect()
@@ -153,7 +154,7 @@ def test_set_after_handshake():
 
 
 def test_loopback():
-    """Both ends in one namespace: two connections as far as notes go."""
+    """Both ends are in one namespace: the handshake table has an entry for each of them."""
     ns = Netns()
     ns.sysctl("net.ipv4.tcp_congestion_control", "hpcc")
     listener = ns.socket()
@@ -173,7 +174,7 @@ def test_loopback():
 
 
 def test_mapped_addresses():
-    """IPv6 sockets that speak IPv4, at both ends."""
+    """Both ends are IPv6 sockets that use IPv4: they agree."""
     pair = Pair()
     sniffer = Sniffer(pair.s)
     listener = pair.s.socket(6)
@@ -189,7 +190,7 @@ def test_mapped_addresses():
 
 
 def test_simultaneous_open():
-    """Two SYNs cross: each end has asked, none has answered."""
+    """Two SYNs cross: both ends have offered, and neither has accepted, so they do not agree."""
     peer = Peer()
     peer.start_connect()
     peer.raw(SYN, peer.seq, 0, peer.syn_options(syn_option()))
@@ -226,7 +227,7 @@ def test_exid_mismatch():
     carried, agreed, _ = outcome(pair, *pair.connect(), sniffer)
     expect("option in SYN, SYN-ACK, rest", carried, (True, False, False))
     expect("agreed", agreed, (0, 0))
-    # It is some other experiment's.
+    # An option with another ExID belongs to another experiment, and is not counted as invalid.
     expect("syn_invalid", pair.s.counters()["syn_invalid"], 0)
 
 
@@ -240,7 +241,9 @@ def test_kind_mismatch():
 
 
 def test_kind_changed():
-    """A connection keeps the kind of its handshake, whatever is configured later, before its data as well."""
+    """A connection keeps the option kind of its handshake after the sysctl has changed, even before
+    its first data.
+    """
     def kinds(peer):
         peer.sock.send(bytes(100))
         segment = peer.read(0.1)
@@ -282,13 +285,13 @@ BAD_SYN_OPTIONS = {
 }
 
 
-# Other experiments' options, beside which ours is found: TCP Fast Open of RFC 6994's
-# time, SMC, one too short to have an ExID.
+# Options of other experiments beside ours: TCP Fast Open as an experiment (RFC 6994), SMC,
+# and one that is too short for an ExID.
 OTHERS = b"\xfd\x04\xf9\x89" + b"\xfd\x06\xe2\xd4\xc3\xd9" + b"\xfd\x02"
 
 
 def test_other_experiments():
-    """Options of the same kind with another ExID, in front of ours or alone."""
+    """Options of the same kind with another ExID do not matter, before ours, after ours or alone."""
     peer = Peer()
     peer.listen()
     peer.timestamps = False
@@ -329,14 +332,14 @@ def test_bad_option_in_synack():
 
 
 def test_more_capabilities():
-    """A peer of the future, which can do more, is agreed with."""
+    """A peer that offers additional, unknown capabilities is accepted."""
     peer = Peer()
     peer.connect(syn_option(caps=0xff))
     expect("congestion control", peer.cc(), "hpcc")
 
 
 def test_bad_checksum_in_synack():
-    """A SYN-ACK that TCP throws away says nothing."""
+    """A SYN-ACK with a wrong checksum, which TCP discards, makes no agreement."""
     peer = Peer()
     peer.start_connect()
     peer.raw(SYN | ACK, peer.seq, peer.acked, peer.syn_options(syn_option()), bad_csum=True)
@@ -356,8 +359,8 @@ def test_bad_checksum_in_syn():
 
 
 def test_synack_not_asked_for():
-    """The SYN had no option; a SYN-ACK that has one changes nothing, not even
-    when hpcc is chosen later.
+    """The SYN had no option: a SYN-ACK with one makes no agreement, even if the socket selects hpcc
+    later.
     """
     peer = Peer(cc="cubic")
     peer.connect(syn_option())
@@ -381,8 +384,8 @@ def test_syn_not_offered():
 
 
 def test_lost_syns():
-    """Two SYNs with the option get lost: the third goes without, and a SYN-ACK
-    with the option that comes then is too late.
+    """Two SYNs with the option are lost: the third SYN has no option, and a SYN-ACK with the option
+    that arrives after it makes no agreement.
     """
     peer = Peer()
     peer.start_connect()
@@ -402,7 +405,7 @@ def test_second_syn_agrees():
 
 
 def test_lost_synack():
-    """A SYN-ACK that is sent again carries the option again."""
+    """A retransmitted SYN-ACK carries the option, too."""
     peer = Peer()
     peer.listen()
     synacks = [peer.start_accept(), peer.read(3)]
@@ -415,7 +418,7 @@ def test_lost_synack():
 
 
 def test_duplicate_syns():
-    """Copies of a SYN, of which TCP answers some, undo nothing."""
+    """Copies of a SYN, some of which TCP answers, do not undo the agreement."""
     peer = Peer()
     peer.listen()
     expect("option in SYN-ACK", peer.start_accept().option(KIND), SYN_BYTES)
@@ -429,8 +432,8 @@ def test_duplicate_syns():
 
 
 def test_listener_from_before():
-    """A child runs the namespace's default, whatever the listener began with, unless
-    the listener chose by setsockopt().
+    """A child runs the namespace's default at the time of the handshake, and not that of the time
+    when the listener was created, unless the listener selected one by setsockopt().
     """
     for before, after, chosen, mode in (("cubic", "hpcc", None, "hpcc"),
                                         ("hpcc", "cubic", None, "cubic"),
@@ -447,8 +450,8 @@ def test_listener_from_before():
 
 
 def test_forged_synack():
-    """Who did not see our SYN cannot agree in the server's name: the ACK number is
-    what TCP asks for, too.
+    """An attacker who has not seen our SYN cannot agree in the server's name: the SYN-ACK needs the
+    right ACK number, as it does for TCP.
     """
     for version in 4, 6:
         peer = Peer(version)
@@ -466,9 +469,9 @@ def test_forged_synack():
 
 
 def test_forged_syn():
-    """A SYN with another sequence number neither makes an agreement nor takes one
-    back, before the server's answer and after it. (One within the window would reset the
-    request: TCP asks for no more there.)
+    """A SYN with another sequence number neither makes an agreement nor undoes one, before and
+    after the server's SYN-ACK. (A SYN within the window would reset the request, for which TCP
+    requires no more than that.)
     """
     for offered, forged, mode in ((syn_option(), b"", "hpcc"),
                                   (b"", syn_option(), "hpcc-classic")):
@@ -483,7 +486,7 @@ def test_forged_syn():
         sock = peer.listener.accept()[0]
         defer(let_go, sock)
         expect(f"SYN with {offered}, forged with {forged}", get_cc(sock), mode)
-        # After that, and after a turn to another congestion control.
+        # The same holds later, and after a change to another congestion control and back.
         set_cc(sock, "cubic")
         for off in 1, -1, 1000:
             peer.raw(SYN, peer.seq - 1 + off, 0, peer.syn_options(forged))
@@ -493,7 +496,7 @@ def test_forged_syn():
 
 
 def test_other_namespace_flooded():
-    """SYNs of one namespace cost no other its telemetry."""
+    """A flood of SYNs in one namespace costs no other namespace its telemetry."""
     flooded = Peer()
     flooded.ns.sysctl("net.ipv4.tcp_synack_retries", 0)
     flooded.listen()
@@ -515,23 +518,23 @@ def test_other_namespace_flooded():
 
 
 def free_kb():
-    """Memory that nobody has."""
+    """Return the KB of free memory."""
     with open("/proc/meminfo", encoding="ascii") as file:
         return next(int(line.split()[1]) for line in file if line.startswith("MemFree:"))
 
 
 def test_whom_strangers_cost_memory():
-    """A SYN with the option has a namespace make its table for notes, 64 KB, only where
-    somebody would agree: a listener chose hpcc, or a route names it.
+    """A SYN with the option makes a namespace allocate its handshake table of 64 KB only if the
+    SYN-ACK could agree: if the listener selected hpcc, or if a route names it.
     """
-    # where time is real others take and give memory meanwhile
+    # in real time other processes allocate and free memory meanwhile
     need_virtual_time()
     peers = [Peer(cc="cubic", patient=False) for _ in range(24)]
     for peer in peers:
         peer.listen()
 
     def cost_kb(port, ours=syn_option()):
-        """Of a SYN, each."""
+        """Return the KB that one SYN costs each namespace."""
         before = free_kb()
         for peer in peers:
             peer.lport = port
@@ -539,7 +542,7 @@ def test_whom_strangers_cost_memory():
             peer.start_accept(ours)
         return (before - free_kb()) / len(peers)
 
-    for port in 5000, 5001:                 # what else a first SYN takes
+    for port in 5000, 5001:                 # allocates all else that a first SYN needs
         cost_kb(port, b"")
     expect_in("KB for a closed port", cost_kb(5001), -32, 32)
     expect_in("KB for a listener with cubic", cost_kb(5000), -32, 32)
@@ -551,8 +554,8 @@ def test_whom_strangers_cost_memory():
 
 
 def test_link_local_route():
-    """The first SYN with the option comes from a link-local peer, whose route names hpcc; that
-    of another link does not.
+    """The first SYN with the option comes from a link-local peer, whose route names hpcc; a route
+    to the same prefix on another link does not.
     """
     peer = Peer(6, cc="cubic")
     peer.kernel, peer.addr = "fe80::1", "fe80::2"
@@ -570,8 +573,8 @@ def test_link_local_route():
 
 
 def test_route_of_a_user():
-    """The first SYN with the option is for a listener whose user has a route of his own, which
-    names hpcc.
+    """The first SYN with the option is for a listener whose user has a routing table of his own,
+    which names hpcc.
     """
     for version, net in (4, "10.9.0.0/24"), (6, "fd09::/64"):
         peer = Peer(version, cc="cubic")
@@ -585,7 +588,7 @@ def test_route_of_a_user():
 
 
 def test_syn_again_without_option():
-    """The peer's second SYN goes without, as ours would: no agreement."""
+    """The peer's second SYN has no option, as our third would have none: no agreement."""
     peer = Peer()
     peer.listen()
     expect("option in SYN-ACK", peer.start_accept().option(KIND), SYN_BYTES)
@@ -600,7 +603,7 @@ def test_syn_again_without_option():
 
 
 def test_syn_again_damaged():
-    """A SYN without the option whose checksum is wrong takes no offer back."""
+    """A SYN without the option whose checksum is wrong does not undo the offer."""
     for version in 4, 6:
         peer = Peer(version)
         peer.listen()
@@ -614,8 +617,8 @@ def test_syn_again_damaged():
 
 
 def test_without_ecn():
-    """What a connection sends that did not agree upon ECN is not ECN-capable, with telemetry
-    or without, nor after setsockopt(); its socket's next SYN asks for ECN again.
+    """A connection without ECN sends no ECN-capable packets, whether it has telemetry or not, nor
+    after setsockopt(); the next SYN of its socket requests ECN again.
     """
     for version, ecn, ours, cc in ((version, ecn, ours, cc) for version in (4, 6)
                                    for ecn in (False, True)
@@ -641,7 +644,7 @@ def test_without_ecn():
 
 def test_classic_sends_as_reno():
     """Without agreement, retransmissions and pure ACKs are not ECN-capable (RFC 3168, 6.1.4 and
-    6.1.5), whoever connected; new data are.
+    6.1.5), whichever end connected; new data are.
     """
     for version in 4, 6:
         for passive in False, True:
@@ -665,7 +668,9 @@ def test_classic_sends_as_reno():
 
 
 def test_server_without_ecn():
-    """The same of a connection that the peer began."""
+    """A connection without ECN that the peer opened sends no ECN-capable packets, though it has
+    telemetry.
+    """
     peer = Peer()
     peer.listen()
     _, sock = peer.accept()
@@ -675,15 +680,15 @@ def test_server_without_ecn():
 
 
 def test_last_syn_decides():
-    """Of a SYN with the option and its copies without it, whatever their order: both
-    ends run what the last SYN-ACK says.
+    """The peer sends SYNs with and without the option, in several orders: the last SYN-ACK decides
+    which congestion control both ends run.
     """
     for order in (1, 0), (0, 1), (1, 0, 1), (0, 1, 0), (1, 1, 0, 0, 1):
         peer = Peer()
         peer.listen()
         peer.start_accept(syn_option() if order[0] else b"")
         for offered in order[1:]:
-            # TCP answers two copies a second.
+            # TCP answers two copies of a SYN per second.
             time.sleep(0.6)
             peer.read_all()
             peer.raw(SYN, peer.seq - 1, 0, peer.syn_options(syn_option() if offered else b""))
@@ -696,7 +701,7 @@ def test_last_syn_decides():
 
 
 def test_syn_again_bare():
-    """The same, without any option."""
+    """A second SYN without any TCP option undoes the agreement."""
     peer = Peer()
     peer.listen()
     expect("option in SYN-ACK", peer.start_accept().option(KIND), SYN_BYTES)
@@ -709,7 +714,7 @@ def test_syn_again_bare():
 
 
 def test_hpcc_after_the_syn():
-    """A SYN-ACK that agrees to what our SYN did not offer changes nothing."""
+    """If our SYN made no offer, a SYN-ACK that accepts one makes no agreement."""
     peer = Peer(cc="cubic")
     peer.start_connect()
     expect("option in SYN", peer.syn.option(KIND), None)
@@ -721,7 +726,7 @@ def test_hpcc_after_the_syn():
 
 
 def test_port_used_again():
-    """An agreement ends with its connection, not with its port numbers."""
+    """An agreement ends with its connection: the next connection with the same ports has none."""
     peer = Peer()
     peer.connect(lport=6000)
     set_cc(peer.sock, "cubic")
@@ -736,7 +741,7 @@ def test_port_used_again():
 
 
 def test_there_and_back():
-    """hpcc, cubic, hpcc: an agreement outlives the change."""
+    """An agreement survives a change from hpcc to cubic and back."""
     peer = Peer()
     peer.connect()
     peer.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -753,7 +758,9 @@ def test_there_and_back():
 
 
 def test_back_too_late():
-    """What was agreed is forgotten after 180 s: the classic response."""
+    """The agreement is forgotten 180 s after the socket left hpcc: then hpcc means its classic
+    response.
+    """
     need_virtual_time()
     for wait_s, mode in (170, "hpcc"), (181, "hpcc-classic"):
         peer = Peer()
@@ -765,7 +772,7 @@ def test_back_too_late():
 
 
 def test_fast_open():
-    """A SYN with data stays as it is."""
+    """A SYN with data gets no option."""
     pair = Pair()
     for ns in (pair.c, pair.s):
         ns.sysctl("net.ipv4.tcp_fastopen", 0x207)
@@ -785,7 +792,7 @@ def test_fast_open():
 
 
 def test_syn_cookies():
-    """With SYN cookies nothing is kept between SYN and ACK: no agreement."""
+    """With SYN cookies no state is kept between SYN and ACK: no agreement."""
     pair = Pair()
     try:
         pair.s.sysctl("net.ipv4.tcp_syncookies", 2)
@@ -799,21 +806,21 @@ def test_syn_cookies():
 
 
 def test_syn_flood():
-    """Notes have a fixed place: a flood costs telemetry, never connections."""
+    """The handshake table has a fixed size: a flood of SYNs costs telemetry, never connections."""
     peer = Peer()
     for name in "net.core.somaxconn", "net.ipv4.tcp_max_syn_backlog":
         peer.ns.sysctl(name, 100000)
-    # What is sent again, by a machine that is late, would fill the device's queue.
+    # On a slow machine retransmitted SYN-ACKs would fill the device's queue.
     peer.ns.sysctl("net.ipv4.tcp_synack_retries", 0)
     peer.listen()
     peer.listener.listen(100000)
     for number in range(6000):
         peer.port = 10000 + number
         peer.raw(SYN, 1, 0, struct.pack("!BBH", 2, 4, 1460) + syn_option() + b"\1\1")
-        # Before the device's queue is full.
+        # This empties the device's queue before it is full.
         if number % 400 == 0:
             peer.read_all()
-    # A busy machine answers when it can.
+    # A busy machine may answer late.
     while (seg := peer.read(10)) and seg.dport != peer.port:
         pass
     expect("SYN-ACK of the last", seg and seg.option(KIND), SYN_BYTES)

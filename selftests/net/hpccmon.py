@@ -29,8 +29,8 @@ NO_RECORD = "no record has come yet, as at an end that only receives: W is as th
 
 
 def test_unload():
-    """Without the module it says what to do. Before other tests: their connections take minutes
-    to end.
+    """Without the module hpccmon tells the user how to load it. This test is the first because
+    connections of other tests take minutes to end.
     """
     program()
     ns = Netns()
@@ -42,7 +42,7 @@ def test_unload():
 
 
 def test_module_goes():
-    """Who listens is told that there is nothing to hear any more."""
+    """The command "events" ends with a message when the module is removed."""
     ns = Netns()
     heard = listen(ns)
     expect("unload", unload(ns, 100), True)
@@ -52,7 +52,7 @@ def test_module_goes():
 
 
 def test_top_while_the_module_goes():
-    """It says what is missing, and goes on once that is back."""
+    """The command "top" shows what is missing without the module, and continues when it is back."""
     ns = Netns()
     screen = Screen(ns, 80, 10, "top", "--delay=0.2")
     screen.until(lambda lines: lines[0].startswith("0 flows, 0 classic"))
@@ -65,7 +65,7 @@ def test_top_while_the_module_goes():
 
 
 def test_record_while_the_module_goes():
-    """What was recorded until then is there."""
+    """When the module is removed a recording ends, and what it has written is whole."""
     ns = Netns()
     name = tempfile.mkdtemp() + "/a"
     recorder = start(ns, "record", "-n", "-o", name, "--delay=0.01")
@@ -79,7 +79,7 @@ def test_record_while_the_module_goes():
 
 
 def test_usage():
-    """What is wrong on a command line is told in a line, with what is allowed."""
+    """A wrong command line is refused with one line, which names what is allowed."""
     ns = Netns()
     bad = "is no end of a flow: write ADDR, ADDR:PORT, [ADDR]:PORT, :PORT, or a cookie; names are not looked up"
     for line, said in (("", ': what? "hpccmon --help" lists the commands'),
@@ -133,7 +133,7 @@ def test_usage():
 
 
 def test_slow_hop():
-    """The hop with the largest u' holds the flow, and the line that says why names it."""
+    """The hop with the largest u' holds the flow, and the line "why" names it."""
     need_virtual_time()
     path = Path(switches=3)
     path.change(2, f"hpcc rate {MBPS // 4}mbit delay 20us node 2 port 2")
@@ -153,7 +153,7 @@ def test_slow_hop():
     print(f"# {len(calls)} calls", *(f"{one['U']:.2f}" for one in found))
     flow = found[-1]
     expect("holds", {one["holds"] for one in found}, {2})
-    # U swings around eta.
+    # U oscillates around eta.
     names_it = sum(one["why"].startswith("hop 2 (u' ") for one in found)
     expect_in("why", names_it, len(found) // 2, len(found))
     expect_in("u'", flow["hops"][1]["u"], 0.8, 1.3)
@@ -174,7 +174,7 @@ CAME = "received", "malformed", "bad_hop", "ts_back", "tx_excess"
 
 
 def test_what_came():
-    """How many options came, and what was ignored for which reason."""
+    """hpccmon shows the number of options received, and of those that were ignored, by reason."""
     flow = Flow()
     link = Link()
 
@@ -203,7 +203,7 @@ def test_what_came():
 
 
 def test_same_as_netlink():
-    """What it says is what netlink says."""
+    """The values of "hpccmon flow" are those of netlink."""
     for version in 4, 6:
         flow = Flow(version=version)
         link = Link()
@@ -223,7 +223,9 @@ def test_same_as_netlink():
 
 
 def test_other_users():
-    """Who may not know the names of links is told so, and all else."""
+    """A user without the right to the identities of links gets a message about that, and all other
+    values.
+    """
     pair = Pair()
     pair.connect()
     process = start(pair.c, "flow", "--names", user=1000)
@@ -234,7 +236,7 @@ def test_other_users():
 
 
 def test_which_flows():
-    """Ends and cookies select; none: exit status 1."""
+    """Ends and cookies select flows; if none matches, the exit status is 1."""
     pair = Pair(6)
     listener = pair.listen()
     ends = [pair.connect(listener) for _ in range(5)]
@@ -264,7 +266,7 @@ def test_which_flows():
 
 
 def test_flows_come_and_go():
-    """Flows that end while they are asked for tear nothing: those that stay are there, once."""
+    """Flows that end during a dump do no harm: each flow that stays is shown once."""
     pair = Pair(6)
     listener = pair.listen()
     staying = sorted(pair.connect(listener)[0].getsockname()[1] for _ in range(100))
@@ -293,7 +295,7 @@ def test_flows_come_and_go():
 
 
 def test_namespace_goes():
-    """Who watches a namespace that nobody else has any more watches on, and ends as always."""
+    """hpccmon in a namespace that no other process has any more continues, and ends as usual."""
     pair = Pair()
     ends = pair.connect()
     heard = listen(pair.c)
@@ -312,7 +314,7 @@ def test_namespace_goes():
 
 
 def test_to_itself():
-    """Both ends of a connection of a host to itself are flows, each of them once."""
+    """Both ends of a connection within one host are shown as flows, each of them once."""
     pair = Pair()
     listener = pair.listen()
     client = pair.s.socket()
@@ -324,12 +326,12 @@ def test_to_itself():
 
 
 def any_time(why):
-    """A reason, whether it is told or not for how long the hop has held the flow."""
+    """Return the line "why" without the time for which the hop has held the flow."""
     return re.sub(r"has held it for [0-9.]+ \S?s\b", "holds it", why)
 
 
 def test_why():
-    """What rules W, in a line."""
+    """The line "why" shows what limits W."""
     flow = Flow()
     why = lambda: run_json(flow.ns, "flow")[0]["why"]
     expect("at first", why(), NO_RECORD)
@@ -352,7 +354,7 @@ def test_why():
 
 
 def test_why_unmeasured():
-    """A hop with a first record only has no u': it holds nothing, though U is 1."""
+    """A hop with only one record has no u': it does not hold the flow, although U is 1."""
     program()
     flow = Flow()
     flow.round(Link().step(9000, 0.3))
@@ -363,10 +365,10 @@ def test_why_unmeasured():
 
 
 def test_why_receiver():
-    """Where the receiver computes W, audits tell the sender which hop holds the flow."""
+    """If the receiver computes W, the sender learns from audits which hop holds the flow."""
     need_virtual_time()
     program()
-    # With maxStage 0 W of a few segments swings, and hop 1 is the busier one now and then.
+    # With maxStage 0 a W of a few segments oscillates, and hop 1 is busier than hop 2 now and then.
     path = Path(switches=2, where=1, max_stage=5)
     path.change(2, f"hpcc rate {MBPS // 4}mbit delay 20us node 2 port 2")
     ends = path.connect()
@@ -387,7 +389,7 @@ def test_why_receiver():
 
 
 def test_why_law():
-    """The form of the window law that the line tells is the one that W follows."""
+    """The form of the window law in the line "why" is the one that W follows."""
     program()
     for max_stage, below in (5, "W grows by W_ai"), (0, "W = Wc / (U/eta)"):
         flow = Flow(max_stage=max_stage)
@@ -413,7 +415,7 @@ def test_why_law():
 
 
 def test_events():
-    """Another link, fallback and return are told as they come, of flows that are wanted."""
+    """Path changes, fallbacks and returns are printed as they happen, for the selected flows only."""
     flow = Flow()
     heard, other = listen(flow.ns, "--json", "--count=3"), listen(flow.ns, ":1")
     text = listen(flow.ns, f":{flow.lport}")
@@ -445,10 +447,12 @@ def test_events():
 
 
 def test_lost_events():
-    """What the kernel did not tell, and what it had no room for, is counted."""
+    """Events that the kernel did not send, and events for which the socket had no room, are
+    counted.
+    """
     need_virtual_time()
     flow = Flow()
-    # A socket with room for some twenty events.
+    # The socket buffer has room for about twenty events.
     room = pathlib.Path("/proc/sys/net/core/rmem_default")
     defer(room.write_bytes, room.read_bytes())
     room.write_bytes(b"20000")
@@ -464,7 +468,7 @@ def test_lost_events():
     changes = flow.ns.counters()["path_changes"] - before
     heard.send_signal(signal.SIGCONT)
     time.sleep(0.1)
-    # One that arrives tells what was missed before.
+    # The next event that arrives carries the number of events missed before.
     time.sleep(1.1)
     flow.round(links[0].step(9000, 0.5))
     time.sleep(0.1)
@@ -475,28 +479,28 @@ def test_lost_events():
     events = [one for one in told if "event" in one]
     print(f"# {changes} changes: {len(events)} told, {wrong.strip()};", *(one["event"] for one in events[-4:]))
     expect_in("lost", lost, 40, 79)
-    # What lost messages said of missed ones is lost as well.
+    # The missed events that lost messages reported are not counted.
     expect_in("all", len(events) + sum(one["missed"] for one in events) + lost, 100, changes + 1)
     expect("at the end", wrong, f"{len(events)} events told, "
            f"{sum(one['missed'] for one in events)} left out by the kernel, {lost} lost\n")
-    # Who is interrupted before it has read anything says what was lost all the same.
+    # hpccmon reports the lost events also if it is interrupted before it has read any.
     unread.send_signal(signal.SIGINT)
     unread.send_signal(signal.SIGCONT)
     said, wrong = unread.communicate(timeout=60)
-    # The last change, and an RTO before it, found room with the first listener only.
+    # Only the first listener had room for the last change, and for an RTO before it.
     unread = json.loads(said)["lost"]
     expect_in("unread", unread - lost, 0, 1 + len([one for one in events if one["event"] != "path"]))
     expect("unread", wrong, f"0 events told, 0 left out by the kernel, {unread} lost\n")
 
 
 def table(ns, width, *words):
-    """What "hpccmon top --once" prints: the head and the rows."""
+    """Return the head and the rows that "hpccmon top --once" prints."""
     return run(ns, "top", "--once", *words, env=os.environ | {"COLUMNS": str(width)}).splitlines()
 
 
 def test_top_widths():
-    """However wide the table, no line is longer, columns stand below each other, and what is cut
-    is marked.
+    """At each width of the terminal no line is longer than that, columns are aligned, and truncated
+    texts are marked.
     """
     pair = Pair(6)
     listener = pair.listen()
@@ -520,7 +524,7 @@ def test_top_widths():
 
 
 def test_top_without_its_terminal():
-    """It ends when its terminal is gone, although no signal tells it."""
+    """The command "top" ends when its terminal is gone, even if it gets no signal."""
     Screen.need_terminals()
     ours, its = os.openpty()
     process = start(Netns(), "top", "--delay=0.1", stdin=its, stdout=its, start_new_session=True,
@@ -534,7 +538,9 @@ def test_top_without_its_terminal():
 
 
 def test_top_leaves_the_terminal_as_it_was():
-    """However it ends: an error is told where its screen was, and the terminal echoes lines again."""
+    """However "hpccmon top" ends, the terminal echoes lines again, and an error message stands in
+    place of its screen.
+    """
     def is_usual(screen):
         with open(screen.pane("tty"), "rb") as tty:
             flags = termios.tcgetattr(tty)[3]
@@ -563,7 +569,7 @@ def test_top_leaves_the_terminal_as_it_was():
 
 
 def test_top_sort_and_filter():
-    """Columns sort, texts filter, and --json says the same."""
+    """Rows can be sorted by column and filtered by text, and --json prints the same flows."""
     pair = Pair()
     listener = pair.listen()
     ports = sorted(pair.connect(listener)[0].getsockname()[1] for _ in range(5))
@@ -584,7 +590,9 @@ def test_top_sort_and_filter():
 
 
 def test_top_on_a_screen():
-    """In a terminal it shows the same table, whatever its size, and keys change it."""
+    """On a terminal "hpccmon top" shows the same table as --once, at each size, and keys change its
+    order and filter.
+    """
     pair = Pair()
     listener = pair.listen()
     ends = [pair.connect(listener) for _ in range(5)]
@@ -631,12 +639,14 @@ def test_top_on_a_screen():
 
 
 def links_of(answer):
-    """Names of the links in an answer."""
+    """Return the identities of the links in an answer."""
     return [(hop["hop"], hop["node"], hop["port"], hop["B_bps"]) for hop in answer["hops"]]
 
 
 def test_path_by_a_flow():
-    """A flow that sends tells of its path; one that does not tells what it knows."""
+    """For a flow that sends, "hpccmon path" requests the identities of its links; for an idle flow
+    it prints what is known.
+    """
     need_virtual_time()
     for version in 4, 6:
         path = Path(version, switches=4)
@@ -665,7 +675,7 @@ def test_path_by_a_flow():
 
 
 def test_path_by_a_connection():
-    """Without a flow a connection of its own tells, with some bytes."""
+    """Without a flow "hpccmon path" opens a connection of its own, and sends some bytes over it."""
     for version in 4, 6:
         path = Path(version, switches=5)
         listener = path.b.socket(version)
@@ -685,7 +695,7 @@ def test_path_by_a_connection():
 
 
 def test_path_without_hpcc():
-    """Who does not agree, and a path without switches, are told."""
+    """hpccmon reports a peer that did not agree, and a path without switches."""
     pair = Pair()
     listener = pair.listen()
     expect("no switch", run(pair.c, "path", "--port=5000", pair.addr[1], status=NOTHING),
@@ -701,7 +711,7 @@ def test_path_without_hpcc():
 
 
 def load_lines(ns, table, *lines, status=0):
-    """Give lines to "hpccmon link load -" or the like. Return what it says."""
+    """Give lines to "hpccmon link load -" or "hpccmon route load -". Return the output."""
     with tempfile.TemporaryFile("w+", encoding="ascii") as file:
         file.write("".join(f"{line}\n" for line in lines))
         file.seek(0)
@@ -709,14 +719,16 @@ def load_lines(ns, table, *lines, status=0):
 
 
 def at_boot(ns, table, name):
-    """Load a file as the service of Documentation/boot does."""
+    """Load a file as the systemd service of Documentation/boot does."""
     text = pathlib.Path(f"{TOP}/Documentation/boot/systemd/hpcc-table@.service").read_text(encoding="ascii")
     command, = re.findall("^ExecStart=hpccmon (.*)$", text, re.MULTILINE)
     return run(ns, *command.replace("/etc/hpcc/%i", name).replace("%i", table).split())
 
 
 def test_tables():
-    """What is set is shown; what is shown can be loaded; what the kernel refuses is told with its reason."""
+    """An entry that is set is shown; the output of show can be loaded; what the kernel refuses is
+    reported with its reason.
+    """
     ns, other = Netns(), Netns()
     want = {"link": {}, "route": {}}
     for table, key, given, shown in (
@@ -760,7 +772,9 @@ def test_tables():
 
 
 def test_wrong_entries():
-    """Status 2, and what is allowed; nothing changes, also where another line of a file is right."""
+    """A wrong entry gives status 2 and a message about what is allowed; nothing changes, even if
+    another line of the file is valid.
+    """
     ns = Netns()
     verbs = "there are show, set, del, flush, load; load takes a file"
     for line, what in (("link x", f"x: {verbs}"), ("link show 1", f"show ...: {verbs}"), ("link flush 1", f"flush ...: {verbs}"),
@@ -803,7 +817,7 @@ printf '%s\\n' "${COMPREPLY[@]}"
 
 
 def test_completion():
-    """bash completes commands, options, their values, and the ends of flows that there are."""
+    """bash completes commands, options, their values, and the ends of existing flows."""
     if not os.path.exists("/usr/share/bash-completion/bash_completion"):
         raise Skip("needs bash-completion")
     if not os.path.exists("/dev/fd"):
@@ -822,7 +836,7 @@ def test_completion():
                        ("hpcc-lab run --kernel ", "host uml vm"), ("hpcc-lab figures --", "--help --out")):
         said = pair.c.run("env", f"PATH={path}", "bash", "--norc", "-c", COMPLETE, "bash", TOP, line)
         expect(line, sorted(said.split()), want.split())
-    # What is completed is all that there is.
+    # Completion offers all options of a command, and no others.
     head = run(pair.c, "--help")
     for command in re.findall(r"\thpccmon (\S+)", head):
         said = pair.c.run("env", f"PATH={path}", "bash", "--norc", "-c", COMPLETE, "bash", TOP,

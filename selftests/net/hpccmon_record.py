@@ -1,6 +1,6 @@
 #!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: GPL-2.0
-"""hpccmon record and plot: the file that one writes and the other draws."""
+"""hpccmon record and hpccmon plot: the first writes a file, the second draws it."""
 
 import json
 import os
@@ -28,7 +28,9 @@ NOTHING = 1
 
 
 def record_slow_hop(folder):
-    """Record a transfer by a path with a slow hop. Return the file's name, and what was said."""
+    """Record a transfer over a path with a slow hop. Return the name of the file, and the messages
+    of hpccmon.
+    """
     path = Path(switches=3)
     path.change(2, f"hpcc rate {MBPS // 4}mbit delay 20us node 2 port 2")
     ends = path.connect()
@@ -42,7 +44,9 @@ def record_slow_hop(folder):
 
 
 def test_record():
-    """It writes a whole line for each look at a flow, until it is interrupted or time is up."""
+    """hpccmon record writes a whole line for each sample of a flow, until it is interrupted or its
+    time is up.
+    """
     folder = tempfile.mkdtemp()
     name, said = record_slow_hop(folder)
     lines = recorded(name)
@@ -55,7 +59,8 @@ def test_record():
            ["without ACKs: the kernel takes no BPF program at a tracepoint"])
     expect_in("looks", looks, 50 if virtual_time() else 5, 100 if virtual_time() else 1e9)
     if acks:
-        # No more than 8 segments ask in a round trip, which takes long on a slow machine.
+        # At most 8 segments per round trip carry requests, and a round trip is long on a slow
+        # machine.
         expect_in("ACKs", int(acks[1]), 10, 4000)
     times = [float(line["time"]) for line in lines if line["u"]]
     expect("times", times, sorted(times))
@@ -79,7 +84,7 @@ def test_record():
 
 
 def end_of_acks(recorder):
-    """End a recording of ACKs. Return what it said."""
+    """End a recording of ACKs. Return the messages of hpccmon."""
     recorder.send_signal(signal.SIGINT)
     _, said = recorder.communicate(timeout=60)
     if "without ACKs" in said:
@@ -89,7 +94,7 @@ def end_of_acks(recorder):
 
 
 def test_lost_acks():
-    """ACKs for which there is no room are counted: all are either recorded or lost."""
+    """Each ACK is either recorded or counted as lost, if the buffer has no room."""
     flow = Flow()
     name = tempfile.mkdtemp() + "/a"
     recorder = start(flow.ns, "record", "-o", name, "--buffer=4", "--delay=0.5")
@@ -111,7 +116,9 @@ def test_lost_acks():
 
 
 def test_acks_of_others():
-    """Whoever's flows run in other namespaces: lines are of those asked for, as often as told."""
+    """ACKs of other namespaces are counted, but a recording has only lines of the selected flows,
+    at the configured interval.
+    """
     flow, other = Flow(), Flow()
     name = tempfile.mkdtemp() + "/a"
     recorder = start(flow.ns, "record", "-o", name, "--delay=60")
@@ -127,7 +134,9 @@ def test_acks_of_others():
 
 
 def test_rate_of_acks():
-    """R of a line is W/T, as that of a look is, though without pacing the socket has no rate."""
+    """R in the line of an ACK is W/T, as in the line of a sample, although without pacing the
+    socket has no rate.
+    """
     flow = Flow(pace=0)
     name = tempfile.mkdtemp() + "/a"
     recorder = start(flow.ns, "record", "-o", name, "--delay=1")
@@ -145,12 +154,12 @@ def test_rate_of_acks():
 
 
 if virtual_time():
-    # User Mode Linux has no perf events, to which BPF programs belong.
+    # User Mode Linux has no perf events, which these BPF programs need.
     del test_lost_acks, test_acks_of_others, test_rate_of_acks
 
 
 def small_disk(size):
-    """A directory on a disk of its own, until the test ends."""
+    """Return a directory on a file system of its own, which exists until the test ends."""
     folder = tempfile.mkdtemp()
     subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", folder], check=True)
     defer(subprocess.run, ["umount", folder])
@@ -158,13 +167,13 @@ def small_disk(size):
 
 
 def test_nobody_reads():
-    """Ctrl-C ends a recording into a pipe that nobody reads."""
+    """Ctrl-C ends a recording into a full pipe."""
     pair = Pair()
     listener = pair.listen()
     for _ in range(20):
         pair.connect(listener)
     process = start(pair.c, "record", "-n", "-o", "-", "-d", "0.001")
-    # Some 2000 bytes for each look, and 64 KB in a pipe.
+    # Each sample is about 2000 bytes, and a pipe holds 64 KB.
     time.sleep(1)
     process.send_signal(signal.SIGINT)
     expect("status", process.wait(timeout=60), NOTHING)
@@ -174,7 +183,7 @@ def test_nobody_reads():
 
 
 def test_full_disk():
-    """Where the disk is full a recording says so, and ends with a whole line."""
+    """On a full disk a recording ends with an error message, and the file with a whole line."""
     folder = small_disk("64k")
     pair = Pair()
     listener = pair.listen()
@@ -198,7 +207,9 @@ def test_full_disk():
 
 
 def test_plot():
-    """A recording becomes an SVG file with a line for each hop; what is none is refused."""
+    """hpccmon plot turns a recording into an SVG file with a line for each hop, and refuses other
+    files.
+    """
     if not shutil.which("gnuplot"):
         raise Skip("needs gnuplot")
     folder = tempfile.mkdtemp()
@@ -251,7 +262,9 @@ def test_plot():
 
 
 def test_plot_long():
-    """However many lines a recording has, the file is small, and shows what one of them tells."""
+    """However many lines a recording has, the SVG file is small, and still shows a peak of a single
+    line.
+    """
     if not shutil.which("gnuplot"):
         raise Skip("needs gnuplot")
     name = f"{tempfile.mkdtemp()}/long.csv"
@@ -271,7 +284,9 @@ def test_plot_long():
 
 
 def test_plot_by_odd_names():
-    """Whatever a recording is called, it runs nothing, and what is there and is no file stays."""
+    """No name of a recording makes hpccmon plot run a command, and it does not overwrite anything
+    but a regular file.
+    """
     if not shutil.which("gnuplot"):
         raise Skip("needs gnuplot")
     folder = tempfile.mkdtemp()

@@ -28,17 +28,17 @@ HOP = struct.Struct("!IIHHIIIII")
 
 
 def ifa_path(version=4, stamp="tcp,ifa", **how):
-    """A path of switches that speak IFA, between hosts that know their links."""
+    """Return a path of switches that use IFA, between hosts that know their links."""
     return carrier_path(**({"carrier": 3, "stamp": stamp, "version": version} | how))
 
 
 def hop(node, port=1, ns=1000, residence=0, tx=0, qlen=0, lns=1, speed=15, sec=0):
-    """What a hop pushes."""
+    """Return the metadata that a hop pushes."""
     return HOP.pack(lns << 28 | node << 8, speed << 28 | sec, port, 0, ns, residence, tx, qlen, 0)
 
 
 def wrapped(packet, hops=(), version=2, gns=15, proto=6, flags=4, most=56, limit=7, words=None, behind=b""):
-    """An IP packet with TCP, as IFA carries it; the IP header is right."""
+    """Return an IP packet with TCP, as IFA carries it; its IP header is valid."""
     at = 20 if packet[0] >> 4 == 4 else 40
     stack = b"".join(reversed(hops))
     doff = (packet[at + 12] >> 4) * 4
@@ -57,12 +57,12 @@ def wrapped(packet, hops=(), version=2, gns=15, proto=6, flags=4, most=56, limit
 
 
 class Switched(Peer):
-    """A peer whose probes have come by switches."""
+    """A peer whose probes have passed switches."""
 
     # pylint: disable=too-many-arguments
     def ifa(self, hops=(), flags=ACK, seq=0, ack=0, opts=option(FORWARD, (), SCALE), tsval=None, payload=b"",
             bad_csum=False, **how):
-        """A probe in IFA, as the hops left it."""
+        """Send a probe in IFA, with the metadata of hops."""
         stamp = self.stamp()
         if tsval is not None:
             stamp = stamp[:4] + struct.pack("!I", tsval) + stamp[8:]
@@ -78,7 +78,7 @@ GOOD = hop(1, tx=1000), hop(2, tx=5000, qlen=1000, speed=4)
 
 
 def receiver(version=4, rules="", **sysctls):
-    """A kernel that knows a link, and us."""
+    """Return a peer whose kernel knows a link, and has agreed to IFA."""
     peer = Switched(version=version, **sysctls)
     know(peer.ns, (1, 1, BPS))
     if rules:
@@ -90,17 +90,17 @@ def receiver(version=4, rules="", **sysctls):
 
 
 def moved_ifa(peer, before):
-    """What was counted of IFA."""
+    """Return the IFA counters that changed."""
     return {name: n for name, n in (peer.ns.counters() - before).items() if name.startswith("ifa_") and n}
 
 
 def test_end_to_end():
-    """IFA carries the load of each hop, and W follows as it does by TCP options."""
+    """IFA carries the load of each hop, and W follows it as it follows the TCP option."""
     for version in 4, 6:
         took = {}
         for carrier in 0, 3:
             path = ifa_path(version, carrier=carrier, delay="200us")
-            # the link that fills is one that stamps, and not that of the host
+            # the link that fills up is one whose port stamps, and not the host's
             path.change(2, "hpcc rate 500mbit delay 200us node 2 port 2 stamp tcp,ifa")
             for ns in path.hosts:
                 know(ns, (2, 2, BPS // 2))
@@ -125,7 +125,9 @@ def test_end_to_end():
 
 
 def test_with_the_rest():
-    """Data in both directions, at once as well: no ACK is missing; W by the receiver."""
+    """IFA works with data in both directions, also at once (no ACK is missing), and if the receiver
+    computes W.
+    """
     for how in {}, {"where": 1}:
         path = ifa_path(**how)
         client, server = path.connect()
@@ -140,20 +142,22 @@ def test_with_the_rest():
 
 
 def test_stacks_in():
-    """A receiver takes a stack as records and answers; it ignores and counts what it cannot use."""
+    """A receiver reads a stack as records and sends an echo; it ignores and counts a stack that it
+    cannot use.
+    """
     cases = (
         (GOOD, {}, "ifa_received"),
-        ((), {}, "ifa_received"),                               # nobody wrote
-        ((hop(1), hop(3)), {}, "ifa_unknown_link"),             # neither table nor code tells B
-        ((hop(1), hop(2, speed=4, lns=2)), {}, "ifa_unknown_link"),     # nor the unit of the queue
+        ((), {}, "ifa_received"),                               # no hop wrote
+        ((hop(1), hop(3)), {}, "ifa_unknown_link"),             # B is in no table, and has no code
+        ((hop(1), hop(2, speed=4, lns=2)), {}, "ifa_unknown_link"),     # the unit of the queue is unknown
         ((hop(1, lns=2), hop(2, speed=4)), {}, "ifa_received"),
         (GOOD, {"limit": 0}, "ifa_ignored"),                    # a hop may be missing
         (GOOD, {"most": 16}, "ifa_ignored"),
-        (GOOD, {"most": 8}, "ifa_ignored"),                     # more than may be
+        (GOOD, {"most": 8}, "ifa_ignored"),                     # longer than allowed
         (GOOD, {"words": 8}, "ifa_ignored"),
         (GOOD, {"words": 24}, "ifa_ignored"),
         (GOOD, {"behind": b"data"}, "ifa_ignored"),
-        (GOOD, {"payload": b"data"}, "checksum_ignored"),          # the sum is of the header alone
+        (GOOD, {"payload": b"data"}, "checksum_ignored"),          # the checksum is that of the header alone
         ((hop(1, ns=10 ** 9),), {}, "ifa_ignored"),
         ([hop(1)] * 13, {"most": 255, "limit": 9}, "ifa_ignored"),
         (GOOD, {"opts": b""}, "ifa_ignored"),
@@ -191,7 +195,9 @@ def test_stacks_in():
 
 
 def test_not_taken():
-    """What is of another kind, or of no connection that runs hpcc, is not for us, and not for TCP either."""
+    """A packet of another IFA variant, or of no hpcc connection, is ignored, and TCP does not get
+    it either.
+    """
     peer = receiver()
     before, segs = peer.ns.counters(), peer.ns.snmp("InSegs")
     for how in {"version": 1}, {"gns": 1}, {"proto": 17}, {"flags_": 8}, {"flags_": 0x10}, {"flags_": 1}:
@@ -212,8 +218,8 @@ WALL = "table inet f {\nchain in {\ntype filter hook input priority 0;\n%s\n}\n}
 
 
 def test_filter():
-    """A filter that drops a port cannot be passed by IFA: neither a SYN, nor data, nor an ACK get to TCP. One
-    that drops the protocol keeps telemetry out as well.
+    """IFA does not bypass a filter that drops TCP ports: TCP gets neither a SYN, nor data, nor an
+    ACK. A filter that drops the IFA protocol drops the telemetry as well.
     """
     for version in 4, 6:
         peer = receiver(version)
@@ -236,7 +242,9 @@ def test_filter():
 
 
 def test_ipsec():
-    """Where the peer has to use IPsec a packet that does not brings no telemetry, neither by IFA nor by options."""
+    """If an IPsec policy requires protection for the peer, its unprotected packets bring no
+    telemetry, by IFA or by TCP options.
+    """
     for version in 4, 6:
         peer = receiver(version)
         peer.ifa(GOOD)
@@ -257,7 +265,7 @@ def test_ipsec():
 
 
 def test_not_agreed():
-    """A receiver that knows no link is sent none; neither is one that does not do SACK."""
+    """A sender does not use IFA if the receiver knows no links, or does not use SACK."""
     for take in "links", "sack":
         path = ifa_path()
         if take == "links":
@@ -271,7 +279,9 @@ def test_not_agreed():
 
 
 def test_falls_back():
-    """A link that is not known, more hops than may write, a filter: the TCP option takes over."""
+    """The TCP option takes over after an unknown link, after more hops than the limit, and if a
+    filter drops IFA.
+    """
     falls_back(ifa_path(known=[1]), "ifa", "unknown_link")
     falls_back(ifa_path(ioam_nodes=1), "ifa", "ignored")
     path = ifa_path()
@@ -280,7 +290,7 @@ def test_falls_back():
 
 
 def frame(ip=4, padding=b"", **how):
-    """An Ethernet frame with IFA."""
+    """Return an Ethernet frame with IFA."""
     family = socket.AF_INET if ip == 4 else socket.AF_INET6
     ends = b"".join(socket.inet_pton(family, f"10.0.0.{i}" if ip == 4 else f"fd00::{i}") for i in (1, 2))
     tcp = struct.pack("!HHIIBBHHH", 1, 2, 3, 4, 8 << 4, ACK, 1000, 0x1234, 0) + b"\x01" * 12
@@ -293,7 +303,9 @@ def frame(ip=4, padding=b"", **how):
 
 
 def test_port_writes():
-    """Metadata field by field, in front of those of the hops before; lengths follow, and nothing else changes."""
+    """A port writes each field of its metadata in front of that of the hops before; lengths change
+    with it, and nothing else does.
+    """
     for version in 4, 6:
         for rate, code, tick in ("1000mbit", 15, 1), ("10gbit", 0, 2), ("100gbit", 4, 13):
             port = FramePort("stamp ifa", f"rate {rate} delay 20us")
@@ -309,7 +321,7 @@ def test_port_writes():
             expect_in("ns", ns, 0, 10 ** 9 - 1)
             expect_in("residence", residence, 0, 10 ** 9)
             expect("first hop is below", second[at + 36:at + 68], first[at + 4:at + 36])
-            # what the link spent on the first, its own metadata and the overhead included
+            # the bytes of the first frame with its own metadata and the overhead
             expect_in("txBytes", (HOP.unpack_from(second, at + 4)[6] - tx) % (1 << 32), len(first) + 24 - tick, len(first) + 24 + tick)
             for data in first, second:
                 expect("behind", data[-3:], b"pad")
@@ -323,7 +335,9 @@ def test_port_writes():
 
 
 def test_port_counts_for_long():
-    """txBytes of a port of several queues does not jump after 2^51 ns, 26 days: at 1 kbit/s a byte takes 8 ms."""
+    """txBytes of a port with several queues does not jump after 2^51 ns, or 26 days: at 1 kbit/s a
+    byte takes 8 ms.
+    """
     port = FramePort("")
     for ns in port.pair.c, port.pair.s:
         ns.ip("link set eth0 mtu 65535")
@@ -334,13 +348,15 @@ def test_port_counts_for_long():
     found = [HOP.unpack_from(port.through(sent), 14 + 20 + 4 + 32 + 4)[6]
              for _ in range(2 ** 51 // (8 * 10 ** 6) // len(sent) + 100)]
     steps = [(b - a) % (1 << 32) for a, b in zip(found, found[1:])]
-    # The kernel sends packets of its own in between.
+    # The kernel sends other packets in between.
     expect_in("longest step", max(steps), 65000, 67000)
     expect_in("time in ns", sum(steps) * 8 * 10 ** 6, 2 ** 51, 2 ** 52)
 
 
 def test_port_child():
-    """How long a packet was in a child is not known, and when the backlog began is not when it came."""
+    """The residence time is the wait in hpcc's own queue; with a child it is 0, because the port
+    does not know when the packet arrived.
+    """
     for child, waits in (None, True), ("pfifo", False):
         port = FramePort("stamp ifa", "rate 10mbit delay 20us")
         if child:
@@ -354,7 +370,7 @@ def test_port_child():
 
 
 def test_port_leaves():
-    """What is not ours to write to leaves as it came, and is counted by cause."""
+    """A frame that the port must not write to leaves unchanged, and is counted by reason."""
     cases = (
         ("stamp ifa", {"version": 1}, "no_option"),
         ("stamp ifa", {"gns": 2}, "no_option"),
@@ -365,7 +381,7 @@ def test_port_leaves():
         ("stamp ifa", {"most": 23, "hops": GOOD}, "full"),
         ("stamp ifa", {"most": 15, "hops": GOOD}, "malformed"),
         ("stamp ifa", {"words": 1}, "malformed"),
-        ("stamp ifa", {"behind": bytes(1500 - 20 - 40 - 31)}, "full"),      # the MTU
+        ("stamp ifa", {"behind": bytes(1500 - 20 - 40 - 31)}, "full"),      # more than the MTU
         ("stamp tcp,int", {}, "not_tcp"),
         ("nostamp", {}, "off"),
     )
@@ -384,8 +400,8 @@ def test_port_leaves():
 
 
 def test_captures():
-    """captures/ifa.pcap, which unit/test_captures.c makes, as hpcc-carriers.lua reads it: TCP's checksum knows of no
-    metadata. The hop that may not write leaves all as it came.
+    """hpcc-carriers.lua reads captures/ifa.pcap, which unit/test_captures.c makes: the TCP checksum
+    does not cover the metadata, and the hop at the limit leaves the packet unchanged.
     """
     heads = ["ifa.version", "ifa.gns", "ifa.proto", "ifa.flags", "ifa.max_length", "tcp.checksum.status", "hpcc.type",
              "ifa.malformed"]

@@ -1,6 +1,6 @@
 #!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: GPL-2.0
-"""What ss and getsockopt(TCP_CC_INFO) show of hpcc and ldcp."""
+"""ss and getsockopt(TCP_CC_INFO) show the state of hpcc and ldcp."""
 
 import errno
 import re
@@ -21,7 +21,7 @@ BBR = re.compile(r"bbr:\(bw:(\d+)bps,mrtt:([\d.]+),pacing_gain:([\d.]+),cwnd_gai
 
 
 def cc_info(sock):
-    """bw in bytes/s, min_rtt in ns, and both gains; None: there is nothing."""
+    """Return bw in bytes/s, min_rtt in ns, and both gains; or None if the kernel gives none."""
     raw = sock.getsockopt(socket.IPPROTO_TCP, TCP_CC_INFO, 64)
     if not raw:
         return None
@@ -30,7 +30,7 @@ def cc_info(sock):
 
 
 def shown(ns, what="-n"):
-    """The same, as ss shows it."""
+    """Return the same four values as ss shows them, or None."""
     found = BBR.search(ns.run("ss", "-tiH", what))
     if not found:
         return None
@@ -39,13 +39,13 @@ def shown(ns, what="-n"):
 
 
 def expect_info(what, got, want):
-    """Fail unless all four are there, to 1/256 and what ss rounds."""
+    """Fail unless all four values are as expected, to 1/256 and the rounding of ss."""
     for name, value, right in zip(("bw", "min_rtt", "pacing_gain", "cwnd_gain"), got, want):
         expect_in(f"{what}, {name}", value, right * 0.995 - 1 / 256, right * 1.005 + 1 / 256)
 
 
 def test_hpcc():
-    """bw is R, min_rtt is T, the gains are U and eta, by IPv4 and IPv6."""
+    """bw is R, min_rtt is T, and the gains are U and eta, over IPv4 and IPv6."""
     for version in 4, 6:
         flow = Flow(version=version, eta_permille=900)
         link = Link()
@@ -59,14 +59,14 @@ def test_hpcc():
 
 
 def test_unpaced():
-    """bw is W/T, also where ACKs pace."""
+    """bw is W/T also if ACKs clock the segments."""
     flow = Flow(pace=0)
     link = Link()
     for _ in range(8):
         flow.round(link.step(9000, 0.8))
     first = flow.acked
     flow.run()
-    flow.acked = first + 20 * 1420          # more are on their way
+    flow.acked = first + 20 * 1420          # more segments are still in flight
     flow.echo(link.step(9000, 0.8))
     told = flow.flow()
     rate, = struct.unpack_from("=Q", flow.sock.getsockopt(socket.IPPROTO_TCP, TCP_INFO, 256), PACING_RATE_AT)
@@ -75,7 +75,7 @@ def test_unpaced():
 
 
 def test_follows_U():
-    """U goes up with a queue, and R down."""
+    """With a queue U grows, and R falls."""
     flow = Flow()
     link = Link()
     flow.round(link.step(9000, 0.5))
@@ -89,7 +89,7 @@ def test_follows_U():
 
 
 def test_classic_shows_nothing():
-    """hpcc-classic is Reno, which has nothing to show; nor has who did not agree."""
+    """Neither hpcc-classic, which is Reno, nor an end that did not agree has such information."""
     pair = Pair()
     pair.s.sysctl("net.ipv4.tcp_congestion_control", "reno")
     client, server = pair.connect()
@@ -100,7 +100,7 @@ def test_classic_shows_nothing():
 
 
 def test_after_a_timeout():
-    """What is shown is the rate of one segment in T, not what it was, though TCP still has that."""
+    """After an RTO bw is one segment in T, although TCP still has the older rate."""
     flow, _, _ = timed_out()
     told = flow.flow()
     expect_in("W", told["W"], 1400, 1460)
@@ -109,7 +109,7 @@ def test_after_a_timeout():
 
 
 def test_ldcp():
-    """bw is cw in an RTT, pacing_gain is cw, cwnd_gain is cw_min."""
+    """bw is cw per RTT, pacing_gain is cw, and cwnd_gain is cw_min."""
     flow = LdcpFlow(ldcp={"cw_min_permille": 100}).busy()
     flow.below(1)
     for cw in 1, 1 / 2, 1 / 4, 1 / 8:
@@ -119,13 +119,15 @@ def test_ldcp():
         bw, rtt_ns, *gains = cc_info(flow.sock)
         expect("cw, cw_min", gains, [cw, 25 / 256])
         expect_in("RTT", rtt_ns, T_NS, 8 * T_NS)
-        # the RTT is rounded up, by no more than 1 us
+        # the RTT is rounded up, by 1 us at most
         expect_in("bw", bw * rtt_ns / 1e9, cw * flow.MSS - 1, cw * flow.MSS * 1.002 + 1)
         expect_info("ss", shown(flow.ns), (bw, rtt_ns, *gains))
 
 
 def test_only_who_asks():
-    """ss without -i gets none of it; other sockets have none."""
+    """ss without -i does not print the information; a socket without a connection and a UDP socket
+    have none.
+    """
     flow = Flow()
     expect("ss without -i", BBR.search(flow.ns.run("ss", "-tnH")), None)
     ns = Netns()
@@ -142,7 +144,9 @@ def test_only_who_asks():
 
 
 def test_while_it_changes():
-    """Who asks while sockets change their congestion control, and end, gets an answer or nothing."""
+    """While sockets change their congestion control and end, ss and getsockopt() return either all
+    values or none.
+    """
     pair = Pair()
     listener = pair.listen()
     done = threading.Event()

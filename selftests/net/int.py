@@ -35,13 +35,13 @@ HOP = struct.Struct("!IHHIQI")
 
 
 def int_path(version=4, stamp="tcp,int int_window 20us", **how):
-    """A path of switches that speak INT, between hosts that know their links."""
+    """Return a path of switches that use INT, between hosts that know their links."""
     return carrier_path(**({"carrier": 2, "stamp": stamp, "version": version} | how))
 
 
 def stack(hops=(), left=5, bitmap=0xd500, words=6, version=2, flags=0, length=None, domain=0, kind=1,
           dscp=0, behind=b""):
-    """Shim, header, and hops in the order of the path."""
+    """Return shim, header, and the metadata of hops in the order of the path."""
     body = b"".join(reversed(hops))
     return struct.pack("!BBBBBBBBHHHH", kind << 4, 3 + len(body) // 4 if length is None else length,
                        0, dscp << 2, version << 4 | flags, 0, words, left, bitmap, domain, 0, 0) + \
@@ -49,18 +49,18 @@ def stack(hops=(), left=5, bitmap=0xd500, words=6, version=2, flags=0, length=No
 
 
 def hop(node, port=1, ts=1000, qlen=0, util=0):
-    """What a hop pushes."""
+    """Return the metadata that a hop pushes."""
     return HOP.pack(node, 0xffff, port, qlen, ts, util)
 
 
 def test_end_to_end():
-    """INT carries the load of each hop, and W follows as it does by TCP options."""
+    """INT carries the load of each hop, and W follows it as it follows the TCP option."""
     for version in 4, 6:
         took = {}
         for carrier in 0, 2:
             path = int_path(version, carrier=carrier, delay="200us",
                             stamp="tcp,int int_window 200us")
-            # the link that fills is one that stamps, and not that of the host
+            # the link that fills up is one whose port stamps, and not the host's
             path.change(2, "hpcc rate 500mbit delay 200us node 2 port 2 stamp tcp,int int_window 200us")
             for ns in path.hosts:
                 know(ns, (2, 2, BPS // 2))
@@ -86,7 +86,7 @@ def test_end_to_end():
 
 
 def test_with_the_rest():
-    """Data in both directions; W by the receiver; another DSCP."""
+    """INT works with data in both directions, if the receiver computes W, and with another DSCP."""
     for how in {}, {"where": 1}, {"int_dscp": 46}:
         path = int_path(stamp=f"tcp,int int_dscp {how.get('int_dscp', 23)}", **how)
         client, server = path.connect()
@@ -99,19 +99,19 @@ def test_with_the_rest():
 
 
 class Switched(Peer):
-    """A peer whose segments have come by switches."""
+    """A peer whose segments have passed switches."""
 
     behind = b""
     seq_back = BACK
     dscp = DSCP
 
     def int(self, behind, opts=option(FORWARD, (), SCALE), back=BACK, dscp=DSCP, **how):
-        """A segment with INT, as the hops left it."""
+        """Send a segment with INT, with the metadata of hops."""
         self.raw(ACK, self.acked_seq() - back, self.acked, self.stamp() + opts, behind,
                  ecn=dscp << 2, **how)
 
     def acked_seq(self):
-        """What the kernel has acknowledged: all of it."""
+        """Return the sequence number that the kernel has acknowledged: it has acknowledged all."""
         return self.seq
 
 
@@ -119,9 +119,9 @@ GOOD = hop(1, util=ONE // 2), hop(2, qlen=25000, util=ONE)
 
 
 def receiver(version=4, of=Switched, **sysctls):
-    """A kernel that knows two links, and us."""
+    """Return a peer whose kernel knows two links, and has agreed to INT."""
     peer = of(version=version, **sysctls)
-    know(peer.ns, (1, 1, BPS), (2, 1, BPS, 5))       # it counts cells of 5 bytes
+    know(peer.ns, (1, 1, BPS), (2, 1, BPS, 5))       # the second link counts cells of 5 bytes
     peer.listen()
     synack, _ = peer.accept(syn_option(caps=CAPS))
     expect("announced", synack.option(253)[5] & CAP_INT, CAP_INT)
@@ -129,28 +129,29 @@ def receiver(version=4, of=Switched, **sysctls):
 
 
 def moved_int(peer, before):
-    """What was counted of INT."""
+    """Return the INT counters that changed."""
     return {name: n for name, n in (peer.ns.counters() - before).items() if "int_" in name and
             name.startswith("int_") and n}
 
 
 def test_stacks_in():
-    """A receiver takes a stack as records, and ignores and counts what it cannot use. What is no stack,
-    or lies about its length, is to TCP old data, which it answers. No byte of any gets to the socket.
+    """A receiver reads a stack as records, and ignores and counts a stack that it cannot use. Bytes
+    that are no stack, or state a wrong length, are old data to TCP, which answers them. The socket
+    gets no byte of either.
     """
     cases = (
         (stack(GOOD), "int_received"),
         (stack(GOOD, left=0), "int_received"),
         (stack(GOOD, dscp=46), "int_received"),
         (stack((hop(1, ts=NO_TS), hop(2, qlen=25000, ts=NO_TS))), "int_received"),
-        (stack(), "int_received"),                                  # nobody wrote
+        (stack(), "int_received"),                                  # no hop wrote
         (stack(GOOD, kind=2), "old data"),
         (stack(GOOD, version=1), "old data"),
         (stack(GOOD, domain=1), "old data"),
         (stack(GOOD, flags=4), "int_ignored"),
         (stack(GOOD, flags=2), "int_ignored"),
         (stack(GOOD, flags=8), "int_ignored"),
-        (stack(GOOD, length=9), "old data"),                        # more behind it
+        (stack(GOOD, length=9), "old data"),                        # more data follow
         (stack(GOOD, length=16), "old data"),
         (stack(GOOD, length=255), "old data"),
         (stack(GOOD, length=2), "old data"),
@@ -198,13 +199,13 @@ def test_stacks_in():
 
 
 def test_not_taken():
-    """What TCP would not throw away is not INT, whatever it looks like: it is data. What is outside, or
-    of a connection that does not run hpcc any more, TCP throws away.
+    """Bytes that TCP would not discard as old are data and not INT, whatever they look like.
+    Segments outside the window, or of a connection that has left hpcc, are discarded by TCP.
     """
     peer = receiver()
     whole = stack(GOOD)
     before = peer.ns.counters()
-    peer.int(whole, back=0)                             # in sequence
+    peer.int(whole, back=0)                             # in sequence: data
     peer.seq += len(whole)
     expect("data", peer.sock.recv(1000), whole)
     peer.send(b"", bytes(3000))
@@ -226,14 +227,14 @@ def test_not_taken():
 
 
 def test_late_window():
-    """The window of a probe that others have overtaken is not that of now: TCP takes the newest segment's by
-    its number, which is not the probe's.
+    """A probe that others have overtaken does not change the window: TCP takes the window from the
+    newest segment by its number, which the probe does not have.
     """
     for version in 4, 6:
         peer = receiver(version)
         peer.send(b"", bytes(1000))
         stamp = peer.tsval
-        peer.tsval -= 1                                 # both in one tick of the clock
+        peer.tsval -= 1                                 # both segments are of the same clock tick
         peer.window = 0
         peer.int(stack(GOOD), back=BACK + 1000)
         expect("tick", peer.tsval, stamp)
@@ -241,7 +242,7 @@ def test_late_window():
         peer.read_all()
         peer.sock.send(b"x" * 700)
         expect("data", [len(seg.payload) for seg in peer.read_all(0.02)], [700])
-        # nor does it open one: an ACK of its own does
+        # a probe does not open the window; a separate ACK does
         peer.acked += 700
         peer.window = 0
         peer.send()
@@ -255,8 +256,8 @@ def test_late_window():
 
 
 def test_behind_the_backlog():
-    """A probe that comes while a process owns the socket, behind data that it does not know of: TCP
-    does not answer it, as it would answer an old segment.
+    """A probe arrives while a process owns the socket, behind data that TCP has not seen yet: TCP
+    does not answer it as an old segment.
     """
     for version in 4, 6:
         peer = receiver(version)
@@ -278,7 +279,7 @@ def test_behind_the_backlog():
 
 
 def test_window_clamp():
-    """A window that an application sets as large as it can be."""
+    """INT is read also if an application sets the largest window clamp."""
     for clamp in 1 << 30, (1 << 31) - 1:
         peer = receiver()
         peer.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_WINDOW_CLAMP, clamp)
@@ -290,7 +291,7 @@ def test_window_clamp():
 
 
 class Joined(Switched):
-    """A peer whose segments come by a device that joins them."""
+    """A peer whose segments arrive through a device that merges them (GRO)."""
 
     FLAGS = Switched.FLAGS | 0x10                       # IFF_NAPI
 
@@ -302,8 +303,8 @@ class Joined(Switched):
 
 
 def test_joined():
-    """Probes behind each other whose numbers are as far apart as their stacks are long, as of messages that
-    are as long, are joined on receipt: they count as one, and no byte of them gets to the socket.
+    """GRO merges consecutive probes whose sequence numbers differ by the length of their stacks:
+    they count as one probe, and the socket gets no byte of them.
     """
     if not virtual_time():
         print("# SKIP only a clock that stands still joins them surely")
@@ -334,7 +335,7 @@ def test_joined():
 
 
 def test_not_agreed():
-    """A receiver that knows no link is sent none; neither is one that does not do SACK."""
+    """A sender does not use INT if the receiver knows no links, or does not use SACK."""
     path = int_path()
     forget(path.b, *[(node, port) for node in (1, 2) for port in (1, 2)])
     client, server = path.connect()
@@ -350,19 +351,23 @@ def test_not_agreed():
 
 
 def test_unknown_link():
-    """A stack with a link that the receiver does not know tells nothing."""
+    """A stack with a link that the receiver does not know gives no telemetry."""
     falls_back(int_path(known=[1]), "int", "unknown_link")
 
 
 def test_no_hop_left():
-    """More hops than may write: the E flag, and no records of half a path."""
+    """If there are more hops than the limit, the E flag is set, and there are no records of half a
+    path.
+    """
     path = int_path(ioam_nodes=1)
     falls_back(path, "int", "ignored")
     expect_in("full", path.port(2)["hpcc"]["unstamped"]["full"], 1, 1 << 30)
 
 
 def test_without_name():
-    """A port with identify off: no records of half a path; its TCP option counts it."""
+    """A port with identify off writes no metadata: there are no records of half a path, and the TCP
+    option takes over.
+    """
     path = int_path()
     path.change(1, "hpcc identify off")
     falls_back(path, "int", "ignored")
@@ -370,7 +375,9 @@ def test_without_name():
 
 
 def test_receiver_leaves():
-    """The receiver goes to another congestion control while INT comes: no byte of it is data."""
+    """The receiver changes to another congestion control while INT arrives: no byte of INT becomes
+    data.
+    """
     for version in 4, 6:
         path = int_path(version)
         client, server = path.connect()
@@ -383,12 +390,12 @@ def test_receiver_leaves():
 
 
 def dropped(packet):
-    """The path drops INT."""
+    """Drop the packet."""
     return []
 
 
 def bleached(packet):
-    """The path takes the DSCP away."""
+    """Clear the DSCP."""
     head = bytearray(packet.head)
     if packet.version == 4:
         head[15] &= 3
@@ -399,25 +406,25 @@ def bleached(packet):
 
 
 def stripped(packet):
-    """The path takes options and the DSCP away."""
+    """Remove the options, and clear the DSCP."""
     packet.each(lambda opt: b"\1" * len(opt))
     return bleached(packet)
 
 
 def twice(packet):
-    """The path delivers it twice."""
+    """Deliver the packet twice."""
     return [packet, packet]
 
 
 def garbled(packet):
-    """The path fills it with something else, as long as a length can state."""
+    """Replace INT with other bytes, as many as its length field can state."""
     packet.payload = packet.payload[:1] + b"\xff" * 1023
     return [packet]
 
 
 def test_middleboxes():
-    """Whatever becomes of INT on the way, the data are those that were sent; where none arrives, or none that
-    can be read, the TCP option takes over.
+    """Whatever a middlebox does to INT, the data arrive unchanged; if no readable INT arrives, the
+    TCP option takes over.
     """
     for version, become, taken in ((4, dropped, False), (4, bleached, True), (6, bleached, True),
                                    (4, stripped, False), (6, stripped, False), (4, twice, True),
@@ -442,7 +449,7 @@ def test_middleboxes():
 
 
 def frame(behind, version=4, dscp=DSCP, options=b"\x01" * 12, flags=ACK, right=True, padding=b"", mtu_fill=0):
-    """An Ethernet frame with TCP and what is behind its header."""
+    """Return an Ethernet frame with TCP and the bytes behind its header."""
     behind += bytes(mtu_fill)
     family = socket.AF_INET if version == 4 else socket.AF_INET6
     ends = b"".join(socket.inet_pton(family, f"10.0.0.{i}" if version == 4 else f"fd00::{i}") for i in (1, 2))
@@ -461,8 +468,8 @@ def frame(behind, version=4, dscp=DSCP, options=b"\x01" * 12, flags=ACK, right=T
 
 
 def test_port_writes():
-    """Metadata field by field, in front of those of the hops before; lengths and checksums follow, one that
-    was wrong stays wrong, and nothing else changes.
+    """A port writes each field of its metadata in front of that of the hops before; lengths and
+    checksums change with it, a wrong checksum stays wrong, and nothing else changes.
     """
     for version in 4, 6:
         port = FramePort("stamp int int_window 1us")
@@ -480,7 +487,8 @@ def test_port_writes():
             expect("first hop is below", second[at + 40:at + 64], first[at + 16:at + 40])
             later = HOP.unpack_from(second, at + 16)
             expect_in("time", later[4] - ts, (len(first) + 24) * 8, 10 ** 9)
-            # what the link spent on the first, its own metadata included, of the time in between
+            # the time that the link spent on the first frame, with its metadata, as a share of the
+            # time in between
             busy = (len(first) + 24) * 8
             expect_in("utilization", later[5], busy * ONE // (later[4] - ts) - ONE // 10 ** 6 - 2,
                       busy * ONE // (later[4] - ts) + ONE // 10 ** 6 + 2)
@@ -496,7 +504,9 @@ def test_port_writes():
 
 
 def test_utilization_outlasts_changes():
-    """Changes that leave port and B as they are, of the device as well, do not begin the window anew; one of B does."""
+    """A change that leaves the port's number and B as they were does not restart the utilization
+    window, even if it changes the device; a change of B does.
+    """
     port = FramePort("stamp int int_window 1ms limit 1mb", f"rate {MBPS // 10}mbit")
     data = frame(b"", mtu_fill=1400)
     changes = (("tc", "qdisc", "change", "dev", "eth0", "root", "hpcc", "limit", "2mb"),
@@ -515,7 +525,7 @@ def test_utilization_outlasts_changes():
     busy()
     for change in changes:
         expect_in("utilization", busy(), 0.1, 1)
-        # It stays that of the last whole window for 1 ms.
+        # The utilization of the last whole window stays valid for 1 ms.
         port.pair.c.run(*change)
         sent = port.through(frame(stack()))
         util = HOP.unpack_from(sent, 14 + 52 + 16)[5]
@@ -523,14 +533,14 @@ def test_utilization_outlasts_changes():
 
 
 def test_port_other_instructions():
-    """What is asked for and is not ours to know is all ones."""
+    """A requested field that the port cannot fill is all ones."""
     port = FramePort("stamp int")
     got = port.through(frame(stack(bitmap=0xa0c1, words=5)))[14 + 52:]
     expect("hop", (got[16:20], got[20:]), (b"\0\0\0\x05", b"\xff" * 16))
 
 
 def longest_packet():
-    """Where the MTU allows more, a packet is no longer than its header can state."""
+    """Even if the MTU allows more, a packet does not become longer than its header can state."""
     ns = Netns()
     ns.ip("link set lo up")
     ns.tc(f"qdisc add dev lo root {STAMP} 20us limit 1mb node 5 port 9 stamp int")
@@ -553,7 +563,7 @@ def longest_packet():
 
 
 def test_port_leaves():
-    """What is not ours to write to leaves as it came, and is counted by cause."""
+    """A packet that the port must not write to leaves unchanged, and is counted by reason."""
     cases = (
         ("stamp int", frame(stack(version=1)), "no_option"),
         ("stamp int", frame(stack(kind=2)), "no_option"),
@@ -577,7 +587,7 @@ def test_port_leaves():
         stats = port.stats()
         expect_in(f"{what}: {why} of {stats['unstamped']}", stats["unstamped"][why], 1, 100)
         expect("stamped", stats["stamped"], 0)
-    # no hop is left; the MTU; what the shim's length can state
+    # no hop is left; the MTU is too small; the length exceeds the shim's field
     for behind, fill, flag in (stack(left=0), 0, 4), (stack(), 1500 - 52 - 16 - 23, 2), \
             (stack([hop(1)] * 42), 0, 4):
         for version in 4, 6:
@@ -590,7 +600,7 @@ def test_port_leaves():
             expect("checksum", Segment(got[14:]).csum_ok, True)
             expect("full", port.stats()["unstamped"]["full"], 1)
     longest_packet()
-    # a port that does not tell its name
+    # A port with identify off writes no metadata.
     for behind, flag in (stack(), 2), (stack(left=0), 4):
         sent = frame(behind)
         port = FramePort("stamp int identify off")
@@ -605,7 +615,7 @@ def test_port_leaves():
 
 
 def test_port_of_a_vrf():
-    """A VRF has no link of its own: its MTU does not say how long packets may become."""
+    """A VRF has no link of its own: its MTU does not limit the length of packets."""
     for length in 1000, 1490:
         pair = Pair(delay=None)
         pair.c.ip("link add vrf0 type vrf table 10", "link set vrf0 up", "link set eth0 master vrf0")
@@ -627,8 +637,8 @@ def test_port_of_a_vrf():
 
 
 def test_captures():
-    """captures/int.pcap, which unit/test_captures.c makes: each stack to the bit, and field by field as
-    hpcc-carriers.lua reads it; checksums by tshark.
+    """captures/int.pcap, which unit/test_captures.c makes, has the expected bits in each stack;
+    hpcc-carriers.lua reads each field, and tshark accepts the checksums.
     """
     hops = hop(1, 2, util=ONE // 2), hop(2, 1, 3000, 12500, ONE)
     want = [stack(hops[:0], 2), stack(hops[:1], 1), stack(hops, 0), stack(hops, 0, flags=4)]

@@ -28,18 +28,18 @@ CAP_IOAM = 0x20
 TRACE_TYPE = 0xd20800
 BPS = MBPS * 1000000
 DST_OPTS = bytes((0, 0, 1, 4, 0, 0, 0, 0))
-DST_OPTS_HOP = b"\x06\0\x01\x04\0\0\0\0"      # the same, hop by hop
+DST_OPTS_HOP = b"\x06\0\x01\x04\0\0\0\0"      # the same in a hop-by-hop header
 STAMP = f"hpcc rate {MBPS}mbit delay 20us"
 
 
 def ioam_path(**how):
-    """A path of switches that speak IOAM, between hosts that know their links."""
+    """Return a path of switches that use IOAM, between hosts that know their links."""
     return carrier_path(**({"carrier": 1, "stamp": "tcp,ioam", "version": 6} | how))
 
 
 def trace(nodes=(), room=2, namespace=0, kind=TRACE_TYPE, words=5, flags=0, left=None, head=b"\x01\0",
           length=None):
-    """A hop-by-hop header in front of TCP, with nodes in the order of the path."""
+    """Return a hop-by-hop header in front of TCP, with the data of nodes in the order of the path."""
     left = words * (room - len(nodes)) if left is None else left
     body = struct.pack("!HHI", namespace, words << 11 | flags << 7 | left, kind << 8) + \
         bytes(4 * words * (room - len(nodes))) + b"".join(reversed(nodes))
@@ -49,7 +49,7 @@ def trace(nodes=(), room=2, namespace=0, kind=TRACE_TYPE, words=5, flags=0, left
 
 
 def incremental(nodes=()):
-    """The same with an incremental trace, which we leave alone."""
+    """Return a hop-by-hop header with an incremental trace, which our ports leave unchanged."""
     body = struct.pack("!HHI", 0, 5 << 11 | 100, TRACE_TYPE << 8) + b"".join(reversed(nodes))
     opt = b"\x01\0\x31" + bytes([len(body) + 2, 0, 1]) + body
     opt += (b"", b"\x01\x02\0\0")[-(len(opt) + 2) % 8 and 1]
@@ -57,17 +57,17 @@ def incremental(nodes=()):
 
 
 def node(number, port=1, ts=1000, qlen=0, tx=0):
-    """What a node writes."""
+    """Return the data that a node writes."""
     return struct.pack("!IHHIII", 63 << 24 | number, 0xffff, port, ts, qlen, tx)
 
 
 class Switched(Peer):
-    """A peer whose segments have come by switches."""
+    """A peer whose segments have passed switches."""
 
     header = b""
 
     def packet(self, *what, **how):
-        """A segment with the header."""
+        """Return a segment with the header."""
         packet = super().packet(*what, **how)
         if not self.header:
             return packet
@@ -76,7 +76,7 @@ class Switched(Peer):
 
 
 def refused(ns, what, number, says, command="link-set", **values):
-    """Fail unless a request is refused, for the right reason, and changes nothing."""
+    """Fail unless the kernel refuses a request with this error and message, and changes nothing."""
     before = known(ns)
     try:
         ns.hpcc().set(command, **values)
@@ -88,7 +88,9 @@ def refused(ns, what, number, says, command="link-set", **values):
 
 
 def test_links_table():
-    """What is set is read, in the order of nodes and ports; a link again replaces its values."""
+    """The table returns the links that were set, sorted by node and port; a link that is set again
+    gets the new values.
+    """
     pair = Pair(6)
     know(pair.c, (7, 3, 25000000000), (1, 2, 1000), ((1 << 24) - 2, 65534, BPS))
     know(pair.c, (1, 2, 10000000000000, 65535), (0, 0, BPS))
@@ -106,7 +108,7 @@ def test_links_table():
 
 
 def test_links_refused():
-    """What is wrong is refused with the reason, and so is all of its request."""
+    """A request with a wrong link is refused as a whole, with the reason."""
     ns = Pair(6).c
     know(ns, (1, 2, BPS), (3, 4, BPS, 5))
     out, lacks = "integer out of range", "a link needs node and port, and a rate to be set"
@@ -147,8 +149,8 @@ def test_links_refused():
 
 
 def test_links_full():
-    """A full table takes no more links, and other values of those that it has. It takes no more
-    memory than its entries, however far apart their numbers are.
+    """A full table accepts no further links, but new values for those that it has. Its memory
+    depends on the number of entries alone, however far apart their numbers are.
     """
     ns = Pair(6).c
     ns.hpcc().sock.setsockopt(socket.SOL_SOCKET, 32, 1 << 24)       # SO_SNDBUFFORCE
@@ -170,14 +172,16 @@ def test_links_full():
 
 
 def memory():
-    """KB that the kernel has for itself."""
+    """Return the KB of kernel memory in use."""
     with open("/proc/meminfo", encoding="ascii") as file:
         lines = dict(line.split(":") for line in file)
     return sum(int(lines[name].split()[0]) for name in ("Slab", "VmallocUsed"))
 
 
 def test_links_read_while_they_change():
-    """Links that stay are told once, whatever others come and go between the parts of an answer."""
+    """Links that stay are returned once, although others are added and deleted between the parts of
+    an answer.
+    """
     ns = Pair(6).c
     staying = [(2 * node, 1, BPS, 1) for node in range(3000)]
     know(ns, *staying)
@@ -195,7 +199,7 @@ def test_links_read_while_they_change():
 
 
 def test_end_to_end():
-    """Traces carry the load of each hop; W follows as it does by TCP options."""
+    """Traces carry the load of each hop; W follows it as it follows the TCP option."""
     took = {}
     for carrier in 0, 1:
         path = ioam_path(carrier=carrier)
@@ -220,7 +224,9 @@ def test_end_to_end():
 
 
 def test_with_the_rest():
-    """Data in both directions; probes instead of data; W by the receiver."""
+    """Traces work with data in both directions, with probes instead of data, and if the receiver
+    computes W.
+    """
     for how in {}, {"carry": 1}, {"where": 1}:
         path = ioam_path(**how)
         client, server = path.connect()
@@ -233,7 +239,7 @@ def test_with_the_rest():
 
 
 def test_no_trace_without_request():
-    """A segment whose TCP header has no room for a request gets no trace."""
+    """A segment without space for a request in its TCP header gets no trace."""
     for blocks in 0, 1, 3:
         peer = Peer(version=6, carrier=1)
         peer.connect(syn_option(caps=CAP_TELEMETRY | CAP_IOAM))
@@ -250,7 +256,7 @@ def test_no_trace_without_request():
 
 
 def test_names():
-    """Links tell their names: an IDENTIFY has slots of its own, and no trace."""
+    """Links state their identities: an IDENTIFY has slots of its own, and gets no trace."""
     path = ioam_path()
     client, server = path.connect()
     path.a.ask()
@@ -261,8 +267,8 @@ def test_names():
 
 
 def test_carriers_in_turn():
-    """A link's counters in traces are not measured against those in TCP options, which a socket gets
-    while it has extension headers of its own.
+    """While a socket has extension headers of its own its requests use the TCP option. A link's
+    counters in traces are not compared with its counters in TCP options.
     """
     path = ioam_path()
     client, server = path.connect()
@@ -278,7 +284,7 @@ def test_carriers_in_turn():
 
 
 def test_mtu_shrinks():
-    """The MTU gets smaller in mid-connection: traces stay, and no packet is too long."""
+    """The MTU shrinks during the connection: requests keep their traces, and no packet is too long."""
     path = ioam_path()
     client, server = path.connect()
     transfer((client, server, pattern(400000)))
@@ -293,7 +299,7 @@ def test_mtu_shrinks():
 
 
 def test_not_agreed():
-    """A receiver that knows no link is sent no trace; neither is one of IPv4."""
+    """A sender adds no trace if the receiver knows no links, or over IPv4."""
     path = ioam_path()
     forget(path.b, *[(node, port) for node in (1, 2) for port in (1, 2)])
     client, server = path.connect()
@@ -310,7 +316,9 @@ def test_not_agreed():
 
 
 def test_mixed_path():
-    """Some hops fill in the trace, others the TCP option: W follows the slowest link, of either kind."""
+    """Some hops write into the trace, others into the TCP option: W follows the slowest link, of
+    either kind.
+    """
     for stamps in ("tcp", "ioam"), ("ioam", "tcp"), ("tcp", "ioam", "tcp,ioam", "tcp"), ("tcp", "tcp", "tcp", "tcp", "ioam"):
         for slow in range(len(stamps)):
             path = ioam_path(switches=len(stamps))
@@ -331,7 +339,7 @@ def test_mixed_path():
             for name in "ioam_ignored", "ioam_unknown_link":
                 expect(name, (a[name], b[name]), (0, 0))
             path.no_errors()
-            # A busy machine is late with much, and connections fall back.
+            # On a busy machine much is late, and connections fall back.
             if not virtual_time():
                 continue
             expect(f"mode, hops by {stamps}", (flow["mode"], flow["hops"]), ("telemetry", len(stamps)))
@@ -341,12 +349,14 @@ def test_mixed_path():
 
 
 def test_unknown_link():
-    """A trace with a link that the receiver does not know tells nothing."""
+    """A trace with a link that the receiver does not know gives no telemetry."""
     falls_back(ioam_path(known=[1]), "ioam", "unknown_link")
 
 
 def test_no_room():
-    """More hops than room: the overflow flag, and no records of half a path."""
+    """If there are more hops than room, the overflow flag is set, and there are no records of half
+    a path.
+    """
     path = ioam_path(ioam_nodes=1)
     falls_back(path, "ioam", "ignored")
     expect_in("full", path.port(2)["hpcc"]["unstamped"]["full"], 1, 1 << 30)
@@ -361,7 +371,7 @@ def test_headers_dropped():
 
 
 def lose(path, client, server, for_s):
-    """Nothing comes through for so long; what is under way then is sent again."""
+    """Take a link down for a time, and send data: the data in flight are lost and retransmitted."""
     path.switches[0].ip("link set right down")
     client.send(pattern(20000))
     time.sleep(for_s)
@@ -374,8 +384,8 @@ def lose(path, client, server, for_s):
 
 
 def test_one_timeout():
-    """A loss that is not a trace's fault ends no trace, however long it takes; also where switches know
-    nothing else.
+    """A loss that is not caused by traces does not stop them, however long it lasts; also if the
+    switches write nothing but traces.
     """
     for stamp, for_s, timeouts in ("tcp,ioam", 0.1, 1), ("ioam", 0.1, 1), ("tcp,ioam", 1, 2):
         path = ioam_path(stamp=stamp)
@@ -408,13 +418,13 @@ def test_dropped_later():
 
 
 def test_traces_in():
-    """A receiver takes a trace as records, and ignores and counts what is none."""
+    """A receiver reads a trace as records, and ignores and counts a trace that it cannot use."""
     good = node(1), node(2, qlen=25000)
     cases = (
         (trace(good), "ioam_received"),
         (trace(good, room=5), "ioam_received"),
         (trace(good, head=b"\x05\x02\0\0\x01\0"), "ioam_received"),
-        (trace(), "ioam_received"),                                 # nobody wrote
+        (trace(), "ioam_received"),                                 # no node wrote
         (incremental(good), "ioam_ignored"),
         (trace(good, namespace=1), "ioam_ignored"),
         (trace(good, kind=0xd20000, words=4, left=0), "ioam_ignored"),
@@ -427,10 +437,10 @@ def test_traces_in():
         (trace((node(1), node(2, tx=0xffffffff))), "ioam_ignored"),
         (trace((node(1), node(0xffffff))), "ioam_ignored"),
         (trace((node(1), node(3))), "ioam_unknown_link"),
-        (b"\x06\0\x01\x04\0\0\0\0", "ioam_ignored"),                # no trace at all
+        (b"\x06\0\x01\x04\0\0\0\0", "ioam_ignored"),                # not a trace
     )
     peer = Switched(version=6)
-    know(peer.ns, (1, 1, BPS), (2, 1, BPS, 5))       # it counts cells of 5 bytes
+    know(peer.ns, (1, 1, BPS), (2, 1, BPS, 5))       # the second link counts cells of 5 bytes
     peer.listen()
     synack, _ = peer.accept(syn_option(caps=CAP_TELEMETRY | CAP_IOAM))
     expect("announced", synack.option(253)[5] & CAP_IOAM, CAP_IOAM)
@@ -450,8 +460,9 @@ def test_traces_in():
 
 
 def test_mixed_in():
-    """A trace beside records: hops of the option first, then nodes. A trace of another namespace or type is
-    somebody else's, and leaves the records to count; one of ours that says nothing good takes them along.
+    """A packet has a trace and records: the hops of the option come first, then the nodes. A trace
+    of another namespace or type belongs to another user: the records count. If one of ours cannot
+    be used, the records are ignored with it.
     """
     peer = Switched(version=6)
     know(peer.ns, (1, 1, BPS), (2, 1, BPS))
@@ -462,7 +473,7 @@ def test_mixed_in():
     cases = (
         (both, 2, 2, "ioam_received", [1, 2, 3, 4]),
         (both, 1, 1, "ioam_received", [1, 2, 3]),
-        (both, 1, 2, "ioam_received", [1, 3, 4]),               # the second hop is quiet, or has another turn
+        (both, 1, 2, "ioam_received", [1, 3, 4]),               # the second hop is quiet, or was not requested
         (both, 2, 13, "ioam_received", None),
         (both, 2, 14, "ioam_ignored", []),
         (trace((node(1), node(3))), 2, 2, "ioam_unknown_link", []),
@@ -482,7 +493,7 @@ def test_mixed_in():
         expect(f"{counter} of {header.hex()}", {name: n for name, n in moved.items() if "ioam" in name},
                {counter: 1} if counter else {})
         found = set()
-        for turn in range(5):           # an echo has 3 records at most, beside a request one
+        for turn in range(5):           # an echo has at most 3 records, and one beside a request
             if turn:
                 peer.sock.send(b"y")
             segs = peer.read_all(0.05)
@@ -498,7 +509,9 @@ def test_mixed_in():
 
 
 def test_mixed_without_N():
-    """Which hop is last is not known where a request has hops of both kinds: N is told in other cases only."""
+    """If a request has hops of both kinds, the receiver does not know which hop is the last, and
+    reports no N; otherwise it does.
+    """
     peer = Switched(version=6)
     know(peer.ns, (1, 1, BPS), (2, 1, BPS))
     peer.listen()
@@ -516,8 +529,8 @@ def test_mixed_without_N():
 
 
 def test_link_away():
-    """Counters of a link that traces left out for too long may have wrapped: it begins anew, with another
-    tag. Those of the links that were there all the time go on.
+    """The counters of a link that traces did not contain for too long may have wrapped: the link
+    gets a new tag, and with it a new baseline. Links that were in each trace keep theirs.
     """
     peer = Switched(version=6)
     know(peer.ns, (1, 1, BPS), (2, 1, BPS))
@@ -540,7 +553,7 @@ def test_link_away():
 
 
 def frame(header, hop_limit=64, tcp=None):
-    """An Ethernet frame, IPv6, the header, and TCP or 8 bytes that are none."""
+    """Return an Ethernet frame with IPv6, the header, and TCP or 8 other bytes."""
     ends = socket.inet_pton(socket.AF_INET6, "fd00::1") + socket.inet_pton(socket.AF_INET6, "fd00::2")
     payload = header + tcp if tcp else bytes([59]) + header[1:] + b"payload."
     return bytes(6 * [0xff]) + b"\x02\0\0\0\0\x01\x86\xdd" + \
@@ -548,7 +561,7 @@ def frame(header, hop_limit=64, tcp=None):
 
 
 def test_port_writes():
-    """Field by field, at the end of what is free; nothing else is touched."""
+    """A port writes each field at the end of the free space, and changes nothing else."""
     port = FramePort("stamp ioam", version=6)
     first = port.through(frame(trace(room=3), 17))
     second = port.through(first)
@@ -567,13 +580,13 @@ def test_port_writes():
           ((second, at + 48), (second, at + 28))]
     tx = [struct.unpack_from("!I", data, where + 16)[0] for data, where in
           ((second, at + 48), (second, at + 28))]
-    # one packet of this length and 24 bytes of overhead, but for rounding
+    # one packet of this length with 24 bytes of overhead, apart from rounding
     expect_in("tx_bytes", (tx[1] - tx[0]) % (1 << 32), len(first) + 23, len(first) + 25)
     expect_in("time", (ts[1] - ts[0]) % 1000000000, (len(first) + 24) * 8, 500000000)
 
 
 def test_port_leaves():
-    """What is not ours to fill leaves as it came, and is counted by cause."""
+    """A trace that the port must not fill leaves unchanged, and is counted by reason."""
     cases = (
         ("stamp ioam", trace(namespace=5), "no_option"),
         ("stamp ioam", trace(kind=0xd20802), "no_option"),
@@ -601,14 +614,14 @@ def test_port_leaves():
 
 
 def segment(*slots, hops=0):
-    """TCP of a request."""
+    """Return the TCP header of a request."""
     opts = option(FORWARD, slots, SCALE, hops)
     return struct.pack("!HHIIBBHHH", 1, 2, 3, 4, (5 + len(opts) // 4) << 4, ACK, 100, 0, 0) + opts
 
 
 def test_port_without_name():
-    """A port with identify off writes no node, and is not overlooked: it leaves the packet to the TCP option,
-    and says by the overflow flag that a node is missing where it fills in none.
+    """A port with identify off writes no node: it writes into the TCP option instead. If it cannot
+    write there, it sets the overflow flag, so that the missing node is noticed.
     """
     tcp = 14 + 40 + len(trace())
     port = FramePort("stamp tcp,ioam identify off", version=6)
@@ -626,8 +639,8 @@ def test_port_without_name():
 
 
 def test_path_without_name():
-    """W follows a link whose port has identify off; where that port fills in no TCP option, the path's telemetry
-    is no telemetry.
+    """W follows a link whose port has identify off, through the TCP option; if that port does not
+    write the TCP option, the receiver ignores the path's traces.
     """
     path = ioam_path()
     path.change(1, f"hpcc rate {MBPS // 2}mbit identify off")
@@ -650,8 +663,8 @@ def test_path_without_name():
 
 
 def test_port_foreign():
-    """A port writes into the trace or into the option: the latter if the trace is incremental, is of another
-    namespace, or has fields that tell a receiver too little.
+    """A port writes into the trace, or into the option if the trace is incremental, is of another
+    namespace, or has fields that do not suffice for a receiver.
     """
     port = FramePort("stamp tcp,ioam", version=6)
     tcp = struct.pack("!HHIIBBHHH", 4000, 5000, 1, 1, 8 << 4, ACK, 1000, 0, 0) + \
@@ -666,7 +679,7 @@ def test_port_foreign():
 
 
 def test_kernel_node():
-    """A router whose kernel fills in nodes as well: they have no tx_bytes and state the time of
+    """The kernel of a router writes nodes as well. They have no tx_bytes and state the time of
     receipt, so the receiver ignores such traces, and the TCP option takes over.
     """
     path = Routed(6, 1, carrier=1)
@@ -696,16 +709,16 @@ TRACE_FIELDS = ("ns", "nodelen", "remlen", "type", "node.hlim", "node.id", "node
 
 
 def as_numbers(said):
-    """What tshark says of each packet, in the order of the fields."""
+    """Return tshark's values for each packet, in the order of the fields."""
     return [[[int(value, 0) for value in values] for values in packet.values()] for packet in said]
 
 
 def test_captures():
-    """Wireshark's dissector on captures/ioam.pcap, which unit/test_captures.c makes."""
+    """Wireshark's dissector reads captures/ioam.pcap, which unit/test_captures.c makes."""
     one, both = [[1], [64], [2], [999999000], [0]], [[2, 1], [64, 64], [1, 2], [500, 999999000], [12500, 0]]
     none = [[]] * 5
     want = [
-        # kind of trace, RemainingLen, flags, nodes
+        # type of trace, RemainingLen, flags, nodes
         (0, 15, 0, none), (0, 10, 0, one), (0, 5, 0, both), (0, 0, 8, one)]
     trace_of = "ipv6.opt.ioam.trace."
     fields = ["ipv6.opt.ioam.opt_type", *(trace_of + field for field in ("ns", "nodelen", "type", "remlen", "flags")),
@@ -720,7 +733,7 @@ def test_captures():
 
 
 def test_tshark():
-    """Wireshark's dissector reads each field that we write as we do."""
+    """Wireshark's dissector reads each field that our port writes with the same value."""
     port = FramePort("stamp ioam", version=6)
     packet = port.through(port.through(frame(trace(room=3), 17)))
     said, = as_numbers(tshark.read([packet], ["ipv6.opt.ioam.trace." + field for field in TRACE_FIELDS],

@@ -1,7 +1,7 @@
 #!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: GPL-2.0
-"""kmod/ldcp/cc.c: the window law as TCP follows it: cw, cwnd and departures after each ACK, and
-what losses do.
+"""kmod/ldcp/cc.c: the window law in TCP: cw, cwnd and departures after each ACK, and the reaction
+to losses.
 """
 
 import random
@@ -21,11 +21,11 @@ MSS = LdcpFlow.MSS
 T_S = 0.001
 LONG_S = 0.1 if virtual_time() else 1e-8 * T_NS     # longer than most ticks
 SO_MAX_PACING_RATE = 47
-FINE = 0.002            # cw is shown in 1/1000, rounded down
+FINE = 0.002            # cw is shown in units of 1/1000, rounded down
 
 
 def follows(flow, window, acks):
-    """Each ACK of (segments, marked) does to cw what it does to the window."""
+    """Fail unless each ACK of (segments, marked) changes cw as it changes the model window."""
     flow.got()
     flow.traced()
     for n, marked in acks:
@@ -41,19 +41,19 @@ def follows(flow, window, acks):
 
 
 def test_clean_acks():
-    """cw += n alpha / cw"""
+    """An unmarked ACK of n segments adds n alpha / cw to cw."""
     flow = LdcpFlow().busy()
     follows(flow, Window(10), [(1, False), (2, False), (3, False), (1, False), (4, False)])
 
 
 def test_marked_acks():
-    """cw -= n beta, down to 1"""
+    """A marked ACK of n segments subtracts n beta from cw, which stays at 1 or more."""
     flow = LdcpFlow().busy()
     follows(flow, Window(10), [(1, True), (2, True), (4, True)])
 
 
 def test_mixed_acks():
-    """Any order of both, per packet and delayed."""
+    """Marked and unmarked ACKs arrive in random order, for one or two segments each."""
     for version in 4, 6:
         flow = LdcpFlow(version=version)
         flow.MSS = MSS if version == 4 else MSS - 20
@@ -62,7 +62,7 @@ def test_mixed_acks():
         window = Window(10)
         acks = []
         for _ in range(300):
-            # two are always in flight
+            # two segments are always in flight
             marked = rng.random() < 0.08
             acks.append((rng.choice((1, 2)) if window.cw > 4 else 1, marked and window.cw > 3))
             window.ack(*acks[-1])
@@ -71,7 +71,7 @@ def test_mixed_acks():
 
 
 def test_parameters():
-    """alpha, beta and gamma are those of the namespace when it began."""
+    """A flow keeps the alpha, beta and gamma that its namespace had when it began."""
     for alpha, beta, gamma in ((1000, 1000, 1000), (1, 1, 1), (500, 125, 125)):
         flow = LdcpFlow(ldcp={"alpha_permille": alpha, "beta_permille": beta,
                               "gamma_permille": gamma}).busy()
@@ -82,12 +82,14 @@ def test_parameters():
 
 
 def next_tick(flow):
-    """Segments that the next tick lets go. It takes 6 x 8 T / cw at most."""
+    """Return the segments of the next tick, which lasts for at most 6 x 8 T / cw."""
     return next(filter(None, (flow.got(LONG_S) for _ in range(100))), [])
 
 
 def test_below_one():
-    """Halved down to gamma; up by gamma; and one segment is the least cwnd."""
+    """Below one a mark halves cw, down to gamma, and an unmarked ACK adds gamma; cwnd stays at one
+    segment.
+    """
     flow = LdcpFlow().busy()
     flow.below(1)
     before = flow.counters()["below_one"]
@@ -111,7 +113,7 @@ def test_below_one():
 
 
 def test_below_one_counts_acks():
-    """There an ACK of several segments is one step."""
+    """Below one, an ACK of several segments counts as one step."""
     flow = LdcpFlow().busy()
     flow.below(1)
     flow.ack(1, True)       # 0.5
@@ -124,7 +126,7 @@ def test_below_one_counts_acks():
 
 
 def test_least_window():
-    """Below gamma, if it is to be; never above."""
+    """cw falls below gamma if cw_min allows it, and the floor is never above gamma."""
     for gamma, least, floor in (250, 100, 0.1), (250, 10, 0.01), (63, 100, 0.063):
         flow = LdcpFlow(ldcp={"gamma_permille": gamma, "cw_min_permille": least,
                               "base_rtt_ns": T_NS // 100}).busy()
@@ -143,7 +145,9 @@ def test_least_window():
 
 
 def gaps(flow, marks, rtt_s=0.0002):
-    """Time between departures of single segments, acknowledged after an RTT."""
+    """Return the times between departures of single segments, each of which is acknowledged after
+    an RTT.
+    """
     found = []
     for marked in marks:
         left = time.monotonic()
@@ -158,7 +162,7 @@ def gaps(flow, marks, rtt_s=0.0002):
 
 
 def at_gamma(**ldcp):
-    """A flow that stays at a window of 1/4 as long as it is marked."""
+    """Return a flow whose cw stays at 1/4 while it is marked."""
     flow = LdcpFlow(ldcp=ldcp).busy()
     flow.below(1)
     for _ in range(2):
@@ -169,32 +173,32 @@ def at_gamma(**ldcp):
 
 
 def ticks(flow, rtt_s, tick_s, count=300):
-    """Gaps of an RTT are as those of a tick ought to be: at random, at most 6 ticks, one tick on
-    average.
+    """The gaps between departures have the distribution of ticks: random, at most 6 mean ticks, and
+    one tick on average.
     """
     found = gaps(flow, [True] * count, rtt_s)[1:]
     expect_in("shortest", min(found), rtt_s, rtt_s + tick_s / 20)
     expect_in("longest", max(found), 3 * tick_s, 6 * tick_s + 1e-4)
-    # a tick that is shorter than the RTT ends with the ACK
+    # a tick that is shorter than the RTT ends when the ACK arrives
     rtt = rtt_s / tick_s
     mean = tick_s * (1 + rtt * rtt / 2)
     expect_in("mean", sum(found) / len(found), mean * 0.8, mean * 1.2)
 
 
 def test_departures_below_one():
-    """One segment each T / cw, at random, where there is no queue."""
+    """Without a queue one segment leaves per T / cw, at random times."""
     need_virtual_time()
     ticks(at_gamma(), 0.0002, T_S / 0.25)
 
 
 def test_ticks_follow_the_rtt():
-    """One segment each RTT / cw, where a queue makes it longer than T."""
+    """If a queue makes the RTT longer than T, one segment leaves per RTT / cw."""
     need_virtual_time()
     ticks(at_gamma(), 3 * T_S, 3 * T_S / 0.25)
 
 
 def test_ticks_of_a_late_ack():
-    """What takes longer than 8 T is no queue that marks."""
+    """An RTT above 8 T is not attributed to a queue that marks, so that ticks do not grow with it."""
     need_virtual_time()
     flow = at_gamma(base_rtt_ns=T_NS // 10)
     found = []
@@ -207,7 +211,9 @@ def test_ticks_of_a_late_ack():
 
 
 def test_rtt_of_what_is_sent_again():
-    """It is the time since it was sent again, in us, and not a timestamp's difference."""
+    """The RTT of a retransmission is the time since it was retransmitted, in us, and not the
+    difference of timestamps.
+    """
     need_virtual_time()
     flow = at_gamma(base_rtt_ns=T_NS // 10)
     flow.got(LONG_S)
@@ -225,19 +231,19 @@ def test_rtt_of_what_is_sent_again():
 
 
 def test_rtt_of_no_delivery():
-    """An ACK that delivers nothing says nothing of the RTT."""
+    """An ACK that delivers nothing does not change the RTT."""
     need_virtual_time()
     flow = at_gamma()
     gaps(flow, [True] * 3)
     flow.traced()
     time.sleep(0.02)
-    flow.send()                     # the same ACK once more
+    flow.send()                     # a duplicate of the last ACK
     lines = flow.traced()
     expect_in("rtt_us", max((int(line["rtt_us"]) for _, line in lines), default=200), 200, 210)
 
 
 def test_long_ticks():
-    """Ticks that are longer than an RTO are ticks as others: no timer of TCP cuts them."""
+    """Ticks that are longer than an RTO are kept: no timer of TCP shortens them."""
     need_virtual_time()
     flow = LdcpFlow(ldcp={"base_rtt_ns": 200000000}).busy()
     flow.below(1)
@@ -260,7 +266,7 @@ def test_long_ticks():
 
 
 def test_departure_moves():
-    """An ACK that changes cw moves the next segment's time at once."""
+    """An ACK that changes cw also changes the departure time of the next segment at once."""
     need_virtual_time()
     flow = at_gamma()
     gaps(flow, [True])
@@ -271,13 +277,13 @@ def test_departure_moves():
     expect_in("gap at 0.375", gap, 0.0002, T_S / 0.375 * 6 + 5e-6)
     gaps(flow, [False, False])
     expect_in("cw", flow.cw(), 0.875 - FINE, 0.875 + FINE)
-    # at one and more the ACK is the clock
+    # with cw of one or more the ACK clocks the next segment
     expect_in("gap at 1.125", gaps(flow, [False])[0], 0.0002, 0.000205)
     expect_in("gap at 1.347", gaps(flow, [False])[0], 0.0002, 0.000205)
 
 
 def test_max_pacing_rate_below_one():
-    """No tick has a segment leave before SO_MAX_PACING_RATE lets it."""
+    """No tick lets a segment leave earlier than SO_MAX_PACING_RATE allows."""
     need_virtual_time()
     flow = at_gamma(base_rtt_ns=T_NS // 10)
     for rate in 150000, 1 << 30:
@@ -291,7 +297,7 @@ def test_max_pacing_rate_below_one():
 
 
 def test_late_ack_below_one():
-    """Where the longest tick, of 8 T, is over when the ACK comes, it leaves with the ACK."""
+    """If the longest tick, of 8 T, is over when the ACK arrives, the segment leaves with the ACK."""
     need_virtual_time()
     flow = at_gamma()
     for _ in range(3):
@@ -299,7 +305,7 @@ def test_late_ack_below_one():
 
 
 def test_idle_application():
-    """A window that is not used does not grow, whatever came before."""
+    """A window that the application does not use does not grow, even after a mark."""
     flow = LdcpFlow()
     flow.connect()
     for _ in range(20):
@@ -308,7 +314,7 @@ def test_idle_application():
         flow.ack(2)
         time.sleep(0.001)
     expect("cw", flow.cw(), 10.0)
-    # a mark shrinks it
+    # a mark reduces it
     flow.sock.send(bytes(2 * MSS))
     flow.got(0.01)
     flow.ack(2, True)
@@ -321,7 +327,7 @@ def test_idle_application():
 
 
 def test_bursts():
-    """A part of the window at once, at most burst segments."""
+    """A burst has at most cwnd >> burst_shift segments, and at most the parameter burst."""
     for cwnd, burst, shift, want in (
             (10, 4, 5, 1), (70, 4, 5, 2), (200, 4, 5, 4), (200, 2, 5, 2), (200, 1, 5, 1),
             (10, 20, 1, 5), (40, 20, 2, 10), (40, 8, 2, 8), (200, 20, 10, 1)):
@@ -339,8 +345,8 @@ def test_bursts():
 # ---- CWR: a prompt ACK ---------------------------------------------------------
 
 def test_cwr_while_small():
-    """On each new segment below four, so that the receiver does not hold its
-    ACK back; on none above.
+    """Below a cw of four each new segment carries CWR, so that the receiver does not delay its ACK;
+    above four none does.
     """
     flow = LdcpFlow().busy()
     expect("CWR at 10", [seg.flags & CWR for seg in flow.got()], [0] * 10)
@@ -374,7 +380,7 @@ def test_cwr_while_small():
 
 
 def test_no_cwr_storm():
-    """Above two: one CWR a round trip, as for any TCP."""
+    """Above a cw of two a mark causes one CWR per round trip, as in any TCP."""
     flow = LdcpFlow().busy()
     first = flow.got()
     seen = []
@@ -386,7 +392,7 @@ def test_no_cwr_storm():
 
 
 def test_cwr_opens_a_delayed_ack_receiver():
-    """Two kernels, cw below two: no ACK waits 40 ms."""
+    """Between two kernels, with cw below two, no ACK is delayed for 40 ms."""
     for receiver in "ldcp", "dctcp":
         pair = Pair(cc=("ldcp", "ldcp"), delay="100us",
                     ldcp={"fast_start": 0, "base_rtt_ns": 200000, "alpha_permille": 1})
@@ -406,22 +412,22 @@ def test_cwr_opens_a_delayed_ack_receiver():
 # ---- Loss ----------------------------------------------------------------------
 
 def lose(flow, segments, sacked):
-    """ACKs that tell of segments behind a gap at the first one."""
+    """Send ACKs with SACK for `sacked` segments behind a gap at the first one."""
     for seg in segments[1:1 + sacked]:
         options = flow.take_in(seg)
         flow.send(options)
 
 
 def first_again(flow):
-    """The first that is sent again: before anything new, unless real time goes by
-    from one ACK to the next.
+    """Return the first retransmission. It leaves before new data, unless real time passes between
+    ACKs.
     """
     high = flow.high
     return next(seg for seg in flow.got(0.01) if virtual_time() or seg.seq < high)
 
 
 def test_loss_halves_once():
-    """Once for all that was lost in a round trip; then the law again."""
+    """All losses of one round trip halve cw once; then the window law applies again."""
     flow = LdcpFlow().busy()
     segments = flow.got()
     flow.traced()
@@ -444,7 +450,7 @@ def test_loss_halves_once():
 
 
 def test_loss_floor():
-    """Not below gamma."""
+    """A loss does not reduce cw below gamma."""
     flow = LdcpFlow(patient=False).busy()
     flow.below(1)
     for _ in range(2):
@@ -461,7 +467,7 @@ def test_loss_floor():
 
 
 def test_timeout():
-    """An RTO: one segment or less, and from there by the law."""
+    """After an RTO cw is one segment or less, and follows the window law from there."""
     flow = LdcpFlow(patient=False).busy()
     flow.got()
     while not flow.ns.snmp("TcpExtTCPTimeouts"):
@@ -476,7 +482,9 @@ def test_timeout():
 
 
 def test_spurious_loss_eifel():
-    """What was only late: the ACK's timestamp is older than what was sent again."""
+    """A segment was late and not lost: the ACK's timestamp is older than the retransmission, so the
+    loss is undone.
+    """
     flow = LdcpFlow().busy()
     segments = flow.got()
     secr = flow.tsecr
@@ -494,7 +502,7 @@ def test_spurious_loss_eifel():
 
 
 def test_spurious_loss_dsack():
-    """The receiver says that it had it already."""
+    """The receiver reports the retransmission as a duplicate by DSACK, so the loss is undone."""
     flow = LdcpFlow(timestamps=False)
     flow.MSS = 1460
     flow.busy()
@@ -515,8 +523,8 @@ def test_spurious_loss_dsack():
 
 
 def test_loss_probe():
-    """A loss that a probe repaired is one; and so is what the next ACKs say of
-    a mark.
+    """A loss that a tail loss probe repaired halves cw once; a mark on the next ACKs reduces cw,
+    too.
     """
     flow = LdcpFlow(patient=False)
     flow.connect()
@@ -524,7 +532,7 @@ def test_loss_probe():
     last = flow.got()[-1]
     flow.traced()
     flow.ack(4)
-    probe = flow.read(0.3)         # a single packet may wait for a delayed ACK
+    probe = flow.read(0.3)         # the ACK of a single packet may be delayed
     expect("probe", (probe.seq, flow.ns.snmp("TcpExtTCPLossProbes")), (last.seq, 1))
     flow.ack(1)
     before = flow.cw()
@@ -543,8 +551,8 @@ def test_loss_probe():
 
 
 def test_loss_probe_of_nothing():
-    """Only the ACK was late: the probe's DSACK says so, a mark beside it is none
-    of its business.
+    """Only the ACK was late, as the DSACK for the probe shows: cw is not halved, and a mark beside
+    it has no further effect.
     """
     flow = LdcpFlow(patient=False)
     flow.connect()
@@ -553,7 +561,7 @@ def test_loss_probe_of_nothing():
     flow.traced()
     flow.ack(4)
     before = flow.cw()
-    probe = flow.read(0.3)         # a single packet may wait for a delayed ACK
+    probe = flow.read(0.3)         # the ACK of a single packet may be delayed
     expect("probe", probe.seq, last.seq)
     flow.acked += MSS
     flow.send(flow.take_in(probe), flags=ACK | ECE)
@@ -561,13 +569,13 @@ def test_loss_probe_of_nothing():
     flow.got()
     flow.ack(2)
     expect("losses", flow.counters()["losses"], 0)
-    expect_in("cw", flow.cw(), before - 1 - FINE, before - 0.5)      # not half of it
+    expect_in("cw", flow.cw(), before - 1 - FINE, before - 0.5)      # cw is not halved
 
 
 # ---- Classic -------------------------------------------------------------------
 
 def round_of_loss(flow, marked=False):
-    """The first of a window is lost, the others arrive; then all is repaired."""
+    """Lose the first segment of a window, acknowledge the others, then repair the loss."""
     segments = flow.got(0.01)
     expect("window", len(segments) > 3, True)
     lose(flow, segments, len(segments) - 1)
@@ -581,8 +589,8 @@ def round_of_loss(flow, marked=False):
 
 
 def test_fallback():
-    """Two losses without a mark: classic, halved for the second as well; the
-    next mark returns.
+    """Two round trips with a loss and without a mark lead to classic, which halves the window for
+    the second loss as well; the next mark brings ldcp back.
     """
     flow = LdcpFlow(timestamps=True, initcwnd=40)
     flow.busy()
@@ -612,8 +620,8 @@ def test_fallback():
 
 
 def until_it_waits(flow):
-    """Acknowledge segments until none follows for 50 ms. Ticks of a mean of 2 s are random: one in 50 is
-    shorter than that.
+    """Acknowledge segments until none follows for 50 ms. Ticks with a mean of 2 s are random: one
+    in 50 is shorter than that.
     """
     for _ in range(10):
         if not flow.got(0.05):
@@ -623,7 +631,9 @@ def until_it_waits(flow):
 
 
 def test_reno_is_not_paced():
-    """Whether ldcp fell back or was left: a window leaves at once, as Reno's does."""
+    """After a fallback, or after the socket left ldcp for reno, a whole window leaves at once, as
+    Reno sends it.
+    """
     need_virtual_time()
     for leave in False, True:
         flow = LdcpFlow(initcwnd=40)
@@ -654,8 +664,8 @@ def test_reno_is_not_paced():
 
 
 def test_echo_after_fallback():
-    """A connection whose own losses made it classic goes on to echo CE per packet: one CE does
-    not mark a round trip.
+    """A connection that fell back for its own losses continues to echo CE per packet, and not for a
+    whole round trip.
     """
     flow = LdcpFlow(initcwnd=60)
     flow.busy()
@@ -665,7 +675,7 @@ def test_echo_after_fallback():
     flow.got(0.01)
     echoed = []
     for ecn in 2, 3, 2, 2, 3, 2, 2:
-        for _ in range(2):                  # of two segments one is acknowledged at once
+        for _ in range(2):                  # one of two segments is acknowledged at once
             flow.send(payload=bytes(1000), ecn=ecn)
         seen = [bool(seg.flags & ECE) for seg in flow.read_all(0.05) if seg.ack == flow.seq]
         echoed.append(seen[-1] if seen else None)
@@ -673,7 +683,7 @@ def test_echo_after_fallback():
 
 
 def test_no_fallback_with_marks():
-    """A mark between two losses: marks come, losses are what they are."""
+    """Marks between losses show that the path marks: the flow does not fall back."""
     flow = LdcpFlow(initcwnd=60)
     flow.busy()
     for _ in range(3):
@@ -683,7 +693,9 @@ def test_no_fallback_with_marks():
 
 
 def test_peer_without_ecn():
-    """Shown, counted, and for good: no mark can come."""
+    """Without ECN no mark can arrive: the flow is classic until it ends, and is shown and counted
+    as no_ecn.
+    """
     flow = LdcpFlow(ecn=False)
     flow.connect()
     expect("congestion control", flow.cc(), "ldcp-classic")
@@ -700,7 +712,9 @@ def test_peer_without_ecn():
 
 
 def test_listener_without_ldcp():
-    """It does not take a SYN that is ECT; data flow all the same."""
+    """If one end does not run ldcp, no ECN is negotiated: ldcp runs classic, and data arrive in
+    both directions.
+    """
     for cc in ("ldcp", "cubic"), ("cubic", "ldcp"):
         pair = Pair(cc=cc, delay="50us")
         client, server = pair.connect()
@@ -712,7 +726,7 @@ def test_listener_without_ldcp():
 
 
 def test_classic_socket_connects_again():
-    """A socket whose first peer had no ECN asks the second one."""
+    """A socket whose first peer had no ECN negotiates ECN with its second peer."""
     pair = Pair(cc=("ldcp", "ldcp"))
     stranger, friend = pair.listen(5001, cc="cubic"), pair.listen(5002)
     client, server = pair.connect(stranger)
@@ -725,7 +739,9 @@ def test_classic_socket_connects_again():
 
 
 def test_set_while_connecting():
-    """setsockopt() between SYN and SYN-ACK: too soon. Later what was negotiated counts."""
+    """setsockopt() between SYN and SYN-ACK is too early: the flow runs classic. A later
+    setsockopt() uses what was negotiated.
+    """
     for ecn, tcp_ecn in (True, 1), (False, 1), (False, 2):
         flow = LdcpFlow(ecn=ecn)
         flow.ns.sysctl("net.ipv4.tcp_ecn", tcp_ecn)
@@ -746,7 +762,9 @@ def test_set_while_connecting():
 # ---- Other congestion controls ---------------------------------------------------
 
 def test_leaving():
-    """Another congestion control finds what it left: bursts, duplicate ACKs."""
+    """After ldcp another congestion control sends bursts of its own size, and has the default
+    reordering.
+    """
     pair = Pair(cc=("ldcp", "ldcp"), delay="50us", ldcp={"burst": 2})
     sniffer = Sniffer(pair.s)
     client, server = pair.connect()
@@ -763,7 +781,7 @@ def test_leaving():
 
 
 def test_leaving_below_one():
-    """A tick that is far ahead does not bind the next congestion control."""
+    """The departure time of a long tick does not hold back the next congestion control."""
     flow = LdcpFlow(ldcp={"base_rtt_ns": 1000000000}).busy()
     flow.below(1)
     flow.ack(1, True)
@@ -775,7 +793,9 @@ def test_leaving_below_one():
 
 
 def test_leaving_below_one_paced():
-    """The same where SO_MAX_PACING_RATE has TCP pace on: the next segment waits as it says."""
+    """If SO_MAX_PACING_RATE makes TCP pace on, the next segment waits as long as that rate
+    requires, and no longer.
+    """
     need_virtual_time()
     for rate in 1000000, 10000:
         flow = LdcpFlow(ldcp={"base_rtt_ns": 1000000000}).busy()
@@ -790,7 +810,7 @@ def test_leaving_below_one_paced():
 
 
 def test_side_by_side():
-    """Both modules, on one link that marks and stamps."""
+    """Flows of both modules share one link that marks and stamps."""
     pair = Pair(cc=("ldcp", "ldcp"), qdisc=f"hpcc rate {LINK_MBPS}mbit delay 20us marking ldcp")
     listeners = pair.listen(5001, cc="ldcp"), pair.listen(5002, cc="hpcc")
     ends = [pair.connect(listener, cc=cc) for listener, cc in zip(listeners, ("ldcp", "hpcc"))]
@@ -806,10 +826,10 @@ def test_side_by_side():
 
 
 def test_bulk_on_a_marking_link():
-    """The queue stays below K_max; no packet is lost; nobody waits for an RTO."""
+    """The link is used, no packet is lost, and there is no RTO."""
     nbytes = 5000000 if virtual_time() else 2000000
     for version in 4, 6:
-        # A slow machine's T does not make the flow start slowly.
+        # start_rtt_ns keeps the flow from starting slowly because of a slow machine's T.
         pair = Pair(version, cc=("ldcp", "ldcp"), ldcp={"start_rtt_ns": 10 ** 9},
                     qdisc=f"hpcc rate {LINK_MBPS}mbit delay 20us marking ldcp "
                           "kmin 8000 kmax 40000")
@@ -820,13 +840,13 @@ def test_bulk_on_a_marking_link():
         took = time.monotonic() - began
         expect_rate("share of the link", nbytes * 8e-6 / LINK_MBPS / took, 0.85, 0.96)
         if virtual_time():
-            for name, count in before.items():  # of a SYN that waited for neighbours
+            for name, count in before.items():  # there may be some from a SYN that waited for neighbour discovery
                 expect(name, pair.c.snmp(name), count)
         expect("marked", pair.c.counters("ldcp")["marked"] > 50, True)
 
 
 def test_tracepoint():
-    """Ports, and the stage that a flow is in."""
+    """The tracepoint shows the ports and the stage of a flow."""
     flow = LdcpFlow(ldcp={"fast_start": 1})
     flow.connect()
     flow.fill()

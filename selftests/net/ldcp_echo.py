@@ -1,7 +1,7 @@
 #!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: GPL-2.0
-"""kmod/ldcp/echo.c: what a receiver tells of CE: per packet, at once of each marked one, and as
-plain TCP where ECN was not agreed upon or the sender is another one.
+"""kmod/ldcp/echo.c: how a receiver echoes CE: per packet, at once for each marked packet, and as
+plain TCP does if ECN was not negotiated, or with another sender.
 """
 
 import os
@@ -21,13 +21,13 @@ from lib.tcp import get_cc, pattern, set_cc, transfer
 
 NOT_ECT, ECT, CE = 0, 2, 3
 SIZE = 1448
-# A slower link holds less before it marks.
+# A slower link marks at a shorter queue.
 MARKING = f"marking ldcp kmin {8000 * LINK_MBPS // HOST_MBPS} kmax {40000 * LINK_MBPS // HOST_MBPS}"
 ACK_DEFER = "/proc/sys/net/ipv4/tcp_backlog_ack_defer"
 
 
 def receiver(quick=False, route="", **how):
-    """A kernel that receives from us; with delayed ACKs unless quick."""
+    """Return a flow whose kernel receives from us; its ACKs are delayed unless quick."""
     flow = LdcpFlow(**how)
     if route:
         net = "10.9.0.2/32" if flow.version == 4 else "fd09::2/128"
@@ -39,14 +39,16 @@ def receiver(quick=False, route="", **how):
 
 
 def delay_acks(flow):
-    """Hold ACKs back as in mid-connection, though nobody reads the data."""
+    """Let the kernel delay ACKs as in the middle of a connection, although no process reads the
+    data.
+    """
     flow.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, 1 << 20)
     flow.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 0)
 
 
 def sends(flow, fields, flags=ACK):
-    """Send a segment for each ECN field; return the ACKs as (segments that it
-    covers, whether ECE is set), in the order of segments.
+    """Send a segment for each ECN field. Return for each segment the ACKs that followed it, as
+    (number of segments that it covers, whether ECE is set).
     """
     found = []
     for field in fields:
@@ -60,26 +62,28 @@ def sends(flow, fields, flags=ACK):
 
 
 def begin(**how):
-    """A receiver whose ACKs are counted from here."""
+    """Return a receiver whose ACKs are counted from here."""
     flow = receiver(**how)
     flow.told = flow.seq
     return flow
 
 
 def test_unmarked():
-    """One ACK for two segments, as ever."""
+    """Without marks two segments get one ACK."""
     flow = begin()
     expect("ACKs", sends(flow, [ECT] * 8), [[], [(2, False)]] * 4)
 
 
 def test_marked():
-    """An ACK with ECE at once for each."""
+    """Each marked segment gets an ACK with ECE at once."""
     flow = begin()
     expect("ACKs", sends(flow, [CE] * 5), [[(1, True)]] * 5)
 
 
 def test_change_while_an_ack_is_held():
-    """The old state's ACK first, then the marked packet's."""
+    """When the state changes, a held ACK leaves first with the old state, then the ACK of the
+    marked packet.
+    """
     flow = begin()
     expect("ACKs", sends(flow, [ECT, ECT, ECT, CE, CE, ECT]),
            [[], [(2, False)], [], [(1, False), (1, True)], [(1, True)], []])
@@ -92,8 +96,8 @@ def test_change_while_none_is_held():
 
 
 def agrees(flow, fields, acks):
-    """Fail unless each ACK covers packets of its kind only, all are covered, and each marked
-    one at once.
+    """Fail unless each ACK covers packets of one kind only, all packets are covered, and each
+    marked packet is acknowledged at once.
     """
     at = 0
     for number, found in enumerate(acks):
@@ -107,7 +111,7 @@ def agrees(flow, fields, acks):
 
 
 def test_any_pattern():
-    """Runs of any length: the sender can tell of each packet."""
+    """With marks in any pattern the ACKs show for each packet whether it was marked."""
     for version in 4, 6:
         for share in 0.1, 0.5, 0.9:
             rng = random.Random(share)
@@ -117,7 +121,7 @@ def test_any_pattern():
 
 
 def test_quickack_route():
-    """With "quickack 1" on the route: an ACK for each packet."""
+    """With "quickack 1" on the route each packet gets an ACK."""
     for version in 4, 6:
         flow = begin(version=version, route="quickack 1")
         fields = [CE if i % 7 in (2, 3, 5) else ECT for i in range(60)]
@@ -125,20 +129,20 @@ def test_quickack_route():
 
 
 def test_held_ack_leaves_later():
-    """Nothing follows: the delayed ACK tells of what it covers."""
+    """If nothing follows, the delayed ACK has the ECE flag of the packets that it covers."""
     flow = begin()
     expect("ACKs", sends(flow, [CE, ECT]), [[(1, True)], []])
     seg = flow.read(0.3)
     expect("ACK", (seg.ack, bool(seg.flags & ECE)), (flow.seq, False))
     flow.told = flow.seq
-    delay_acks(flow)        # TCP takes a late ACK for a sign of few packets
+    delay_acks(flow)        # after a late ACK TCP expects few packets, and would send quick ACKs
     expect("ACKs", sends(flow, [ECT]), [[]])
     seg = flow.read(0.3)
     expect("ACK", (seg.ack, bool(seg.flags & ECE)), (flow.seq, False))
 
 
 def test_on_data():
-    """ECE on data that the receiver sends tells the same."""
+    """ECE on data segments of the receiver has the same meaning."""
     flow = begin()
     sends(flow, [CE])
     flow.sock.send(b"x")
@@ -150,15 +154,15 @@ def test_on_data():
 
 
 def test_cwr_from_the_sender():
-    """CWR asks for an ACK at once, and does not take ECE away."""
+    """CWR requests an ACK at once, and does not clear ECE."""
     flow = begin()
     expect("ACKs", sends(flow, [ECT, ECT, CE, CE, ECT], ACK | CWR),
            [[(1, False)], [(1, False)], [(1, True)], [(1, True)], [(1, False)]])
 
 
 def test_while_the_owner_reads():
-    """What came meanwhile is told of packet by packet, though Linux 6.7 and later send no
-    ACK of their own before all of it was seen.
+    """Packets that arrive while a process owns the socket are acknowledged packet by packet,
+    although Linux 6.7 and later send no ACK before they have processed all of them.
     """
     for fields in [ECT, CE, ECT], [CE, ECT, CE, CE], [CE, ECT, ECT, CE, CE, ECT, CE, ECT]:
         flow = begin()
@@ -177,9 +181,7 @@ def test_while_the_owner_reads():
 
 
 def test_first_rtt_packets():
-    """Not-ECT before the tail: no ACK for less than what was told, and CE on the
-    tail is told.
-    """
+    """Not-ECT packets before the tail cause no empty ACK, and CE on the tail is echoed."""
     for tail in ECT, CE:
         flow = begin()
         acks = []
@@ -193,7 +195,7 @@ def test_first_rtt_packets():
 
 
 def test_out_of_order():
-    """A packet behind a gap tells as well."""
+    """The ACK for a packet behind a gap echoes its mark as well."""
     flow = begin()
     flow.seq += SIZE
     flow.send(payload=bytes(SIZE), ecn=CE)
@@ -206,7 +208,7 @@ def test_out_of_order():
 
 
 def test_without_ecn():
-    """Not agreed upon: CE is nobody's."""
+    """Without ECN the receiver ignores CE."""
     flow = begin(ecn=False)
     expect("congestion control", flow.cc(), "ldcp-classic")
     found = sends(flow, [CE, CE, ECT, CE, ECT, CE])
@@ -215,7 +217,9 @@ def test_without_ecn():
 
 
 def test_chosen_in_mid_connection():
-    """What came before was another's; the first CE is a change."""
+    """The socket selects ldcp in the middle of a connection: it echoes correctly from the first
+    segment on.
+    """
     flow = LdcpFlow()
     flow.start_connect(cc="dctcp")
     flow.answer(b"")
@@ -229,7 +233,7 @@ def test_chosen_in_mid_connection():
 
 
 def told_by(cc, fields):
-    """The ACKs of a receiver with this congestion control."""
+    """Return the ACKs of a receiver with this congestion control."""
     flow = LdcpFlow()
     flow.start_connect(cc=cc)
     flow.answer(b"")
@@ -240,7 +244,7 @@ def told_by(cc, fields):
 
 
 def test_tells_what_dctcp_tells():
-    """Packet by packet; of marked packets sooner."""
+    """ldcp and dctcp echo the same marks, packet by packet."""
     rng = random.Random(7)
     fields = [rng.choice((ECT, CE)) for _ in range(200)] + [CE]
     told = []
@@ -252,7 +256,7 @@ def test_tells_what_dctcp_tells():
 
 
 def marking(pair_of, **how):
-    """Two kernels, and a link between them that marks."""
+    """Return two kernels with a link between them that marks, and a connection."""
     pair = Pair(cc=("ldcp", "ldcp"), ldcp={"fast_start": 0},
                 qdisc=f"hpcc rate {LINK_MBPS}mbit delay 20us {MARKING}", **how)
     sender, other = pair_of
@@ -263,10 +267,12 @@ def marking(pair_of, **how):
 
 
 def test_between_kernels():
-    """ldcp and dctcp, at either end: the link is filled, nothing is lost."""
+    """With ldcp and dctcp at both ends, in each combination with ldcp, the link is used and no
+    packet is lost.
+    """
     for pair_of in ("ldcp", "ldcp"), ("ldcp", "dctcp"), ("dctcp", "ldcp"):
         pair, client, server = marking(pair_of)
-        # dctcp misses marks that Linux 6.7 and later hold back while its owner reads.
+        # Since Linux 6.7 dctcp misses marks of packets that wait while a process owns the socket.
         if pair_of[1] == "dctcp" and os.path.exists(ACK_DEFER):
             pair.s.sysctl("net.ipv4.tcp_backlog_ack_defer", 0)
         sniffer = Sniffer(pair.s)
@@ -278,10 +284,10 @@ def test_between_kernels():
         if virtual_time():
             expect(f"lost, {pair_of}", pair.c.snmp("RetransSegs"), 0)
         segments = sniffer.segments()
-        # In bytes: how they are cut is the sender's affair, and that of its timers.
+        # In bytes: the size of segments depends on the sender and its timers.
         marked = sum(len(seg.payload) for seg in segments if seg.ecn == CE)
         expect_in(f"marked, {pair_of}", marked, 20 * 1448, 3000000)
-        # an ACK that covers n segments is about n marked ones
+        # an ACK with ECE that covers n bytes echoes n marked bytes, approximately
         told, last = 0, None
         for seg in segments:
             if seg.sport == 5000 and not seg.payload:
@@ -292,7 +298,9 @@ def test_between_kernels():
 
 
 def test_plain_receiver():
-    """RFC 3168: ECE until CWR comes. The window falls, and it goes on."""
+    """A receiver with cubic echoes ECE until CWR arrives (RFC 3168): the window falls, and the flow
+    continues.
+    """
     pair, client, server = marking(("ldcp", "ldcp"))
     transfer((client, server, pattern(10000)))
     set_cc(server, "cubic")
@@ -305,8 +313,8 @@ def test_plain_receiver():
 
 
 def accurate(**how):
-    """A pair that negotiates AccECN, with cubic at the receiver. Before Linux 6.18 there is none:
-    tcp_ecn has to be 0, 1 or 2.
+    """Return a pair that negotiates AccECN, with cubic at the receiver; or None before Linux 6.18,
+    where tcp_ecn has to be 0, 1 or 2.
     """
     pair = Pair(cc=("ldcp", "cubic"), ldcp={"fast_start": 0}, **how)
     try:
@@ -320,7 +328,7 @@ def accurate(**how):
 
 
 def test_accurate_receiver():
-    """AccECN tells of each mark, without our module at the receiver."""
+    """AccECN reports each mark, without our module at the receiver."""
     pair = accurate(qdisc=f"hpcc rate {LINK_MBPS}mbit delay 20us {MARKING}")
     if not pair:
         return
@@ -332,14 +340,14 @@ def test_accurate_receiver():
     took = time.monotonic() - began
     expect_rate("share of the link", 8 * 3 / LINK_MBPS / took, 0.8, 0.96)
     expect("RTOs", pair.c.snmp("TcpExtTCPTimeouts"), 0)
-    # Several of a super-packet are one to the sniffer.
+    # The sniffer sees a super-packet of several marked segments as one packet.
     marked = sum(-(-len(seg.payload) // SIZE) for seg in sniffer.segments() if seg.ecn == CE)
     expect_in("marked", marked, 20, 3000000 // SIZE)
     expect_in("told", pair.c.counters("ldcp")["marked"], marked - 8, marked + 8)
 
 
 def small_windows(pair):
-    """Eight flows that share a link for less than a packet each: nothing waits for a delayed ACK."""
+    """Eight flows share a link, with less than one packet in flight each: no ACK is delayed."""
     listener = pair.listen()
     flows = [pair.connect(listener) for _ in range(8)]
     began = time.monotonic()
@@ -354,19 +362,21 @@ SMALL = f"hpcc rate {LINK_MBPS}mbit delay 20us marking ldcp kmin 1000 kmax 3100"
 
 
 def test_small_windows():
-    """The ACK of one of two packets brings the window down to one: the other is told at once, too."""
+    """The ACK of one of two packets reduces the window to one: the other packet is acknowledged at
+    once, too.
+    """
     small_windows(Pair(cc=("ldcp", "ldcp"), ldcp={"fast_start": 0}, qdisc=SMALL))
 
 
 def test_accurate_small_windows():
-    """With AccECN a sender cannot ask by CWR."""
+    """With AccECN a sender cannot request an ACK by CWR: no ACK is delayed all the same."""
     pair = accurate(qdisc=SMALL)
     if pair:
         small_windows(pair)
 
 
 def test_plain_sender():
-    """cubic with ECN and an ldcp receiver: each mark is told once, and heard."""
+    """A cubic sender with ECN reacts to the marks that an ldcp receiver echoes."""
     pair = Pair(cc=("cubic", "ldcp"),
                 qdisc=f"hpcc rate {LINK_MBPS}mbit delay 20us {MARKING}")
     pair.c.sysctl("net.ipv4.tcp_ecn", 1)

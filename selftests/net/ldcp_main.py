@@ -1,7 +1,7 @@
 #!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: GPL-2.0
-"""kmod/ldcp/main.c: parameters and counters of ldcp, and the module coming and going, with
-connections of its own and of others.
+"""kmod/ldcp/main.c: parameters and counters of ldcp, and loading and unloading the module while it
+and other congestion controls have connections.
 """
 
 import os
@@ -22,7 +22,7 @@ MODULE = "tcp_ldcp"
 
 
 def loaded_again():
-    """Whatever a test does: the next one finds both modules loaded."""
+    """Load all modules again for the next test, whatever this one has done."""
     ns = Netns()
     for name in "hpcc_common", "tcp_hpcc", MODULE:
         if users(name) is None:
@@ -54,7 +54,9 @@ def test_counters_per_namespace():
 
 
 def test_unload_and_load():
-    """Files come and go in every namespace, old or new; the other module stays."""
+    """Unloading removes the module's files in each namespace, and loading creates them, in old and
+    new ones; the other module stays.
+    """
     defer(loaded_again)
     old = Netns()
     old.counters("ldcp")
@@ -72,7 +74,7 @@ def test_unload_and_load():
 
 
 def test_common_is_in_use():
-    """hpcc_common stays while one of both is there, and goes after them."""
+    """hpcc_common stays while one of the two modules is loaded, and can be unloaded after both."""
     defer(loaded_again)
     ns = Netns()
     expect("under both", unload(ns, 0, "hpcc_common"), False)
@@ -87,7 +89,9 @@ def test_common_is_in_use():
 
 
 def test_refused_while_in_use():
-    """By a connection, in either mode, by a listener, by a default."""
+    """The module cannot be unloaded while a connection in either mode, a listener or a namespace's
+    default uses it.
+    """
     defer(loaded_again)
     pair = Pair(cc=("cubic", "cubic"))
     listener = pair.listen(cc="ldcp")
@@ -113,7 +117,7 @@ def test_refused_while_in_use():
 
 
 def test_loop_under_other_traffic():
-    """Connections of another congestion control do not notice."""
+    """Unloading and loading do not affect connections of another congestion control."""
     defer(loaded_again)
     for version in 4, 6:
         pair = Pair(version, cc=("cubic", "reno"), delay="50us")
@@ -136,14 +140,16 @@ def test_loop_under_other_traffic():
 
 
 def test_left_by_all_its_connections():
-    """A connection that left for another congestion control outlives the module."""
+    """A connection that has left for another congestion control continues after the module is
+    unloaded.
+    """
     defer(loaded_again)
     pair = Pair(cc=("ldcp", "ldcp"), delay="100us", ldcp={"iw": 20})
     listener = pair.listen()
     client, server = pair.connect(listener)
     listener.close()
     client.setblocking(False)
-    sent = client.send(bytes(100000))       # in its start, in flight
+    sent = client.send(bytes(100000))       # these data are in flight during the start
     for sock in client, server:
         set_cc(sock, "cubic")
     for ns in pair.c, pair.s:
@@ -157,7 +163,7 @@ def test_left_by_all_its_connections():
 
 
 def test_namespace_deleted_under_traffic():
-    """Both namespaces are let go with data in flight."""
+    """Both namespaces are deleted with data in flight."""
     for version in 4, 6:
         pair = Pair(version, cc=("ldcp", "ldcp"),
                     qdisc="hpcc rate 1gbit delay 20us marking ldcp")
@@ -176,7 +182,7 @@ def test_namespace_deleted_under_traffic():
 
 
 def test_many_short_connections():
-    """Nobody is left, and each one counted."""
+    """Each of many short connections is counted, and none remains."""
     pair = Pair(cc=("ldcp", "ldcp"))
     listener = pair.listen()
     for number in range(100):

@@ -1,7 +1,7 @@
 #!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: GPL-2.0
-"""kmod/ldcp/start.c: the first RTT: IW, what leaves as Not-ECT and what does not, and how a start
-ends, by loss, by a mark, or with all of IW acknowledged.
+"""kmod/ldcp/start.c: the first RTT: IW, which segments leave as Not-ECT, and how a start ends: by a
+loss, by a mark, or when all of IW is acknowledged.
 """
 
 import json
@@ -20,22 +20,22 @@ from lib.tcp import get_cc, pattern, set_cc, tcp_info, transfer
 MSS = LdcpFlow.MSS
 NOT_ECT, ECT0, CE = 0, 2, 3
 FAST = {"fast_start": 1}
-# From one host to the other: nothing comes back while a test looks.
+# The one-way delay: no ACK returns while a test examines the first RTT.
 DELAY_S = 0.001 if virtual_time() else 0.2
 DELAY = f"{DELAY_S * 1000:.0f}ms"
-# Slow enough for 40 packets to queue, however long the machine takes to send them.
+# The rate is low enough for 40 packets to queue, however slowly the machine sends them.
 PORT_MBPS = 1000 if virtual_time() else 10
 
 
 def start(iw=10, **how):
-    """A connection that has sent nothing, with so many segments of IW."""
+    """Return a connection that has sent nothing, with an IW of `iw` segments."""
     flow = LdcpFlow(ldcp=FAST | {"iw": iw}, **how)
     flow.connect()
     return flow
 
 
 def fields(segments):
-    """The ECN fields of segments."""
+    """Return the ECN fields of segments."""
     return [seg.ecn for seg in segments]
 
 
@@ -50,7 +50,7 @@ def test_iw_configured():
 
 
 def test_iw_is_bdp():
-    """B of the host x T, in whole segments, at least two."""
+    """IW is B of the host x T, in whole segments, at least two."""
     for mbps, T_ns, want in ((1000, 100000, 8), (1000, 240000, 20), (10000, 40000, 34),
                              (100, 10000, 2), (100000, 10000, 86), (1000000, 1000000000, 131072)):
         flow = LdcpFlow(ldcp=FAST | {"iw": 0, "host_mbps": mbps, "base_rtt_ns": T_ns})
@@ -59,7 +59,7 @@ def test_iw_is_bdp():
 
 
 def test_iw_of_the_device():
-    """10 Gb/s, as veth says, and the RTT of the handshake."""
+    """B is 10 Gb/s, as veth reports; T may be the RTT of the handshake."""
     pair = Pair(cc=("ldcp", "ldcp"), ldcp={"base_rtt_ns": 100000})
     ends = pair.connect()
     expect("IW", [tcp_info(sock)["cwnd"] for sock in ends], [125000 // MSS] * 2)
@@ -72,8 +72,8 @@ def test_iw_of_the_device():
 
 
 def test_bounded_by_the_receiver():
-    """A SYN's window has no scale: 64 KB at most in the first RTT. The last
-    segment that it takes is the one that tells.
+    """The window in a SYN is not scaled: at most 64 KB leave in the first RTT. The last segment
+    that fits stays ECT.
     """
     flow = start(1000)
     flow.fill()
@@ -83,7 +83,7 @@ def test_bounded_by_the_receiver():
 
 
 def test_send_buffer_follows():
-    """The send buffer grows with IW: it is no bound."""
+    """The send buffer grows with IW, so that it does not limit the first RTT."""
     pair = Pair(cc=("ldcp", "ldcp"), delay=DELAY, ldcp={"iw": 40})
     sniffer = Sniffer(pair.s)
     client, _ = pair.connect()
@@ -96,7 +96,7 @@ def test_send_buffer_follows():
 # ---- What leaves as Not-ECT --------------------------------------------------------
 
 def first_rtt(version, offload=True):
-    """IW of segments, from the handshake to the FIN."""
+    """Check the ECN fields of all segments of a connection, from the handshake to the FIN."""
     pair = Pair(version, cc=("ldcp", "ldcp"), offload=offload, delay=DELAY, ldcp={"iw": 10})
     sniffer = Sniffer(pair.c)
     client, server = pair.connect()
@@ -125,7 +125,7 @@ def first_rtt(version, offload=True):
 
 
 def pair_mss(version):
-    """MSS of an MTU of 1500, with timestamps."""
+    """Return the MSS for an MTU of 1500, with timestamps."""
     return MSS if version == 4 else MSS - 20
 
 
@@ -138,13 +138,13 @@ def test_first_rtt_ipv6():
 
 
 def test_first_rtt_without_offload():
-    """Checksums are written by TCP and IP."""
+    """Without offload TCP and IP compute the checksums."""
     first_rtt(4, False)
     first_rtt(6, False)
 
 
 def test_ends_with_the_first_ack():
-    """Segments after it are ECT, though IW is not used up."""
+    """Segments after the first ACK are ECT, although part of IW is unused."""
     flow = start(10)
     flow.sock.send(bytes(5 * MSS))
     expect("message", fields(flow.got()), [NOT_ECT] * 4 + [ECT0])
@@ -155,7 +155,7 @@ def test_ends_with_the_first_ack():
 
 
 def test_messages():
-    """The last packet of each stays ECT: of any length, and of one packet."""
+    """The last packet of each message stays ECT, for messages of any length."""
     for sizes, want in (((1,), [ECT0]), ((MSS,), [ECT0]), ((MSS + 1,), [NOT_ECT, ECT0]),
                         ((3 * MSS,), [NOT_ECT] * 2 + [ECT0]),
                         ((3 * MSS + 7,), [NOT_ECT] * 3 + [ECT0]),
@@ -171,7 +171,7 @@ def test_messages():
 
 
 def test_small_segments():
-    """IW is in bytes: segments that are not full do not complete it early."""
+    """IW is counted in bytes: small segments do not use it up early."""
     flow = start(3)
     flow.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     for _ in range(3):
@@ -180,7 +180,7 @@ def test_small_segments():
 
 
 def test_msg_more():
-    """A message that is written in pieces ends where the last piece does."""
+    """A message that is written in several pieces ends with the last one."""
     flow = start(10)
     flow.sock.send(bytes(2 * MSS), socket.MSG_MORE)
     flow.sock.send(bytes(2 * MSS), socket.MSG_MORE)
@@ -198,7 +198,7 @@ def test_msg_more():
 
 
 def test_fin_ends_a_message():
-    """More was announced, and did not come: the FIN is with the last packet."""
+    """MSG_MORE announced data that never came: the last packet has the FIN, and is ECT."""
     for how in "shutdown", "close":
         flow = start(10)
         flow.sock.send(bytes(2 * MSS + 50), socket.MSG_MORE)
@@ -213,7 +213,7 @@ def test_fin_ends_a_message():
 
 
 def test_server_answers():
-    """A listener's child starts fast as well; what only receives does not count."""
+    """The child of a listener has a fast start as well; received data do not count for it."""
     pair = Pair(cc=("ldcp", "ldcp"), delay=DELAY, ldcp={"iw": 20})
     sniffer = Sniffer(pair.s)
     client, server = pair.connect()
@@ -226,7 +226,7 @@ def test_server_answers():
 
 
 def test_setsockopt_in_the_first_rtt():
-    """It does not end the start, not even where it chooses ldcp again."""
+    """setsockopt() does not end the start, even if it selects ldcp again."""
     for what, change in (("nothing", lambda sock: None),
                          ("ldcp again", lambda sock: set_cc(sock, "ldcp")),
                          ("IP_TOS", lambda sock: sock.setsockopt(socket.IPPROTO_IP, 1, 0x10)),
@@ -249,7 +249,7 @@ def test_setsockopt_in_the_first_rtt():
 
 
 def test_off():
-    """fast_start 0: all is ECT, with TCP's window."""
+    """With fast_start 0 all segments are ECT, and the initial window is TCP's."""
     flow = LdcpFlow(ldcp={"fast_start": 0, "iw": 30})
     flow.connect()
     flow.fill()
@@ -260,7 +260,7 @@ def test_off():
 
 
 def test_no_start_in_mid_connection():
-    """A connection from another congestion control has had its first RTT."""
+    """A connection that changes to ldcp has no fast start, because its first RTT is over."""
     pair = Pair(cc=("cubic", "cubic"), delay=DELAY, ldcp={"iw": 40})
     for ns in pair.c, pair.s:
         ns.sysctl("net.ipv4.tcp_ecn", 1)
@@ -280,7 +280,7 @@ def test_no_start_in_mid_connection():
 
 
 def test_pure_acks_stay():
-    """A receiver in its start: what it sends has no data."""
+    """The pure ACKs of a receiver stay ECT during its start."""
     flow = start()
     for _ in range(5):
         flow.send(payload=bytes(1000), ecn=ECT0)
@@ -292,13 +292,13 @@ def test_pure_acks_stay():
 # ---- How it ends -------------------------------------------------------------------
 
 def end_of(flow):
-    """Counters of how starts ended: of a flow, or of a Path's client."""
+    """Return the counters of how starts ended, for a flow or for a Path's client."""
     counters = flow.c.counters("ldcp") if isinstance(flow, Path) else flow.counters()
     return tuple(counters["start_" + how] for how in ("full", "lost", "marked"))
 
 
 def test_full():
-    """IW acknowledged, all of it: stable, with cw = IW, which then grows."""
+    """When all of IW is acknowledged, the stage is stable, with cw = IW, which then grows."""
     flow = start(10)
     flow.always = True
     flow.fill()
@@ -321,7 +321,7 @@ def test_full():
 
 
 def test_short_message_stays():
-    """Less than IW: the start goes on, without Not-ECT, until IW is through."""
+    """With less data than IW the start continues, without Not-ECT, until IW is acknowledged."""
     flow = start(10)
     for _ in range(3):
         flow.sock.send(bytes(3 * MSS))
@@ -339,7 +339,7 @@ def test_short_message_stays():
 
 
 def test_marked():
-    """A mark on the tail, the only one that can have one, ends the start."""
+    """A mark on the tail, the only packet that can have one, ends the start."""
     flow = start(10)
     flow.sock.send(bytes(5 * MSS))
     flow.got()
@@ -347,7 +347,7 @@ def test_marked():
     flow.traced()
     flow.ack(1, True)
     cw, line = flow.traced()[-1]
-    # five have been in flight
+    # five segments have been in flight
     expect("line", (line["stage"], cw), ("stable", 4.5))
     expect("ends", end_of(flow), (0, 0, 1))
     expect("reordering", tcp_info(flow.sock)["reordering"], 3)
@@ -362,8 +362,8 @@ def test_marked():
 
 
 def test_late_handshake():
-    """A handshake that waited for something else: IW is far too large, and the
-    first mark makes cw what was in flight.
+    """The handshake was delayed, so that IW is far too large: at the first mark cw becomes the
+    number of packets in flight.
     """
     flow = LdcpFlow(ldcp=FAST | {"iw": 0, "host_mbps": 10000, "base_rtt_ns": 0, "start_rtt_ns": 10**9})
     flow.start_connect()
@@ -380,15 +380,16 @@ def test_late_handshake():
 
 
 def lossy(lost, want_cw, message=20, iw=20, rtt_s=1e-9 * T_NS, within=None, twice=0, **how):
-    """A message of which some packets of the first RTT are lost: no RTO, no
-    probe, nothing sent twice for nothing; cw is what came in order.
+    """Send a message of which some packets of the first RTT are lost. There is no RTO and no loss
+    probe, nothing is retransmitted needlessly, and cw becomes the number of packets that arrived in
+    order.
     """
     flow = start(iw, **how)
     size = pair_mss(flow.version)
     flow.MSS = size
     if not flow.timestamps:
         size += 12
-    # How much a packet takes of it depends on the kernel's configuration.
+    # The memory of a packet in the send buffer depends on the kernel's configuration.
     flow.sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4 * message * size)
     expect("queued", flow.sock.send(bytes(message * size)), message * size)
     seen = set()
@@ -416,19 +417,21 @@ def lossy(lost, want_cw, message=20, iw=20, rtt_s=1e-9 * T_NS, within=None, twic
 
 
 def test_loss_in_the_middle():
-    """cw is the number of packets before the gap."""
+    """cw becomes the number of packets before the gap."""
     lossy({8}, 8, within=1.1)
     lossy({8}, 8, within=1.1, version=6)
     lossy({5, 6, 7}, 5, within=2.1)
 
 
 def test_loss_of_the_first():
-    """Nothing in order: cw is one."""
+    """Without any packet in order cw becomes one."""
     lossy({0}, 1, within=1.1)
 
 
 def test_loss_of_all_but_the_tail():
-    """The tail tells; the rest goes again, by a window that starts from one."""
+    """The ACK of the tail reveals the loss; the others are retransmitted, with a window that starts
+    from one.
+    """
     lossy(set(range(19)), 1, within=20)
     lossy(set(range(4)), 1, message=5, within=8)
 
@@ -448,14 +451,14 @@ def test_loss_without_timestamps():
 
 
 def test_loss_behind_what_came():
-    """Loss is seen before the packets behind it left: they count as in flight
-    no longer than a round trip.
+    """The loss is detected before the packets behind it have left: they count as in flight for no
+    longer than a round trip.
     """
     lossy({3} | set(range(8, 19)), 3, within=8)
 
 
 def test_everything_lost():
-    """The tail as well: TCP's probe is the next one to tell."""
+    """The tail is lost as well: TCP's tail loss probe reveals the loss."""
     flow = start(10, patient=False)
     flow.sock.send(bytes(10 * MSS))
     seen = set()
@@ -471,15 +474,15 @@ def test_everything_lost():
 
 
 def test_loss_of_a_longer_message():
-    """More than IW: the flow goes on in the stable stage, and all arrives. RACK
-    takes what leaves in one microsecond, new and again, for sent in order.
+    """The message is longer than IW: the flow continues in the stable stage, and all data arrive.
+    RACK assumes that new segments and retransmissions of the same microsecond were sent in order.
     """
     flow = lossy({4, 5}, 4, message=60, iw=20, within=40, twice=1)
     expect("losses in the stable stage", flow.counters()["losses"], 0)
 
 
 def test_without_sack():
-    """One duplicate ACK is enough, and the message arrives."""
+    """Without SACK one duplicate ACK is enough, and the message arrives."""
     flow = start(20, sack=False)
     flow.sock.send(bytes(20 * MSS))
     lost = {flow.start + 8 * MSS}
@@ -496,7 +499,7 @@ def test_without_sack():
 
 
 def test_late_packet():
-    """One that was late and not lost: IW is restored."""
+    """A packet was late and not lost: cw returns to IW."""
     flow = start(10)
     flow.sock.send(bytes(10 * MSS))
     segments = flow.got()
@@ -514,7 +517,7 @@ def test_late_packet():
 # ---- Two kernels ------------------------------------------------------------------
 
 class Path:
-    """Hosts c and s with a switch r between them, which queues at PORT_MBPS."""
+    """Hosts c and s with a switch r between them, whose port to s has the rate PORT_MBPS."""
 
     def __init__(self, version, marking, **ldcp):
         self.version = version
@@ -525,7 +528,7 @@ class Path:
         for number, host in enumerate((self.c, self.s)):
             host.ip(f"link add eth0 type veth peer name eth{number} netns {self.r.path}",
                     f"addr add {net % (number, 1)}/{bits} dev eth0", "link set eth0 up")
-            # a router asks for neighbours from its link-local address
+            # a router uses its link-local address for neighbour discovery
             self.r.ip(f"addr add fe80::{number + 1}/64 dev eth{number}",
                       f"addr add {net % (number, 2)}/{bits} dev eth{number}",
                       f"link set eth{number} up")
@@ -537,7 +540,7 @@ class Path:
         self.server = net % (1, 1)
 
     def connect(self):
-        """Return both sockets."""
+        """Connect c to s. Return both sockets."""
         listener = self.s.socket(self.version)
         listener.bind((self.server, 5000))
         listener.listen()
@@ -548,19 +551,19 @@ class Path:
 
 
 def test_switch_drops_first():
-    """A port whose queue is beyond K: Not-ECT go, ECT come through. What is
-    missing comes again without an RTO.
+    """A port with a queue beyond K drops Not-ECT packets and passes ECT packets. The dropped ones
+    are retransmitted without an RTO.
     """
     for version in 4, 6:
         path = Path(version, "kmin 30000 kmax 60000 knonect 20000", iw=40)
         client, server = path.connect()
-        timeouts = path.c.snmp("TcpExtTCPTimeouts")     # a SYN may wait for neighbours
+        timeouts = path.c.snmp("TcpExtTCPTimeouts")     # a SYN may have waited for neighbour discovery
         began = time.monotonic()
         transfer((client, server, pattern(40 * pair_mss(version))))
         took = time.monotonic() - began
         time.sleep(0.001)
         ends = end_of(path)
-        # Real time may bring an ACK before all of IW has left, and the last one later.
+        # In real time an ACK may arrive before all of IW has left, and the last ACK later.
         if not virtual_time():
             while not sum(ends) and time.monotonic() < began + 10:
                 time.sleep(0.01)
@@ -573,12 +576,13 @@ def test_switch_drops_first():
         expect_in("sent again", lost, 15, 30)
         port = json.loads(path.r.run("tc", "-s", "-j", "qdisc", "show", "dev", "eth1"))[0]
         expect("dropped", port["drops"], lost)
-        # what 13 in order leave to do, at first one segment a round trip each
+        # the time for what is left after 13 packets in order, at first with one segment per round
+        # trip
         expect_in("time", took, 0.0004, 0.002)
 
 
 def test_switch_takes_all():
-    """A port with room: nothing is lost, and cw is IW."""
+    """A port with room drops nothing, and cw becomes IW."""
     path = Path(4, "kmin 500000 kmax 600000 knonect 500000", iw=40)
     client, server = path.connect()
     transfer((client, server, pattern(60 * MSS)))
@@ -589,7 +593,7 @@ def test_switch_takes_all():
 
 
 def test_message_on_an_idle_path():
-    """One RTT and its serialisation, and 20 % at most."""
+    """A message on an idle path takes one RTT and its serialisation time, and at most 20 % more."""
     need_virtual_time()
     pair = Pair(cc=("ldcp", "ldcp"), qdisc="hpcc rate 10gbit delay 20us marking ldcp",
                 ldcp={"iw": 44})
@@ -604,7 +608,7 @@ def test_message_on_an_idle_path():
 # ---- What it leaves behind ------------------------------------------------------------
 
 def test_next_connection():
-    """What a start assumed of the path is no metric of the destination."""
+    """The values that a start assumes for the path are not saved as metrics of the destination."""
     pair = Pair(cc=("ldcp", "ldcp"), delay="50us")
     listener = pair.listen()
     for size in 0, 1000, 20000:
@@ -624,7 +628,7 @@ def test_next_connection():
 
 
 def test_namespace_parameters():
-    """Each namespace's own."""
+    """Each namespace has its own parameters."""
     for iw in 5, 6:
         flow = LdcpFlow(ldcp=FAST | {"iw": iw})
         Netns(ldcp={"iw": 9})

@@ -1,7 +1,7 @@
 #!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: GPL-2.0
-"""Receivers that lie in what they echo: W stays within its bounds, data arrive,
-the counters tell, and what was a lie is forgotten.
+"""Receivers that send false echoes: W stays within its bounds, data arrive, the counters show the
+lie, and afterwards it has no effect.
 """
 
 import os
@@ -22,20 +22,20 @@ from lib.peer import SCALE, T_NS, W_INIT, Flow, LdcpFlow, Link, Peer, qlen_code
 from lib.tcp import goodput_mbps, let_go, send_for, set_cc
 
 NBYTES = 600000
-COUNTER = 1 << 20       # where ts and tx wrap
+COUNTER = 1 << 20       # ts and tx wrap at this value
 W_MIN = W_INIT // 1024
 MOST = 100000
 
 
 def watched():
-    """Does the kernel watch itself? That takes 20 times as long."""
+    """Return whether this is a debug kernel, with which a test takes 20 times as long."""
     return os.path.exists("/sys/kernel/debug/kmemleak")
 
 
-# ---- lies: functions that change records, or return bytes to stand in for them
+# ---- lies: functions that change records, or return other bytes in their place
 
 def each(**values):
-    """Replace what each record says by a value, or by what a function of it says."""
+    """Return a lie that sets fields of each record to a value, or to a function of the true value."""
     def told(records):
         for rec in records:
             for name, value in values.items():
@@ -44,7 +44,7 @@ def each(**values):
 
 
 def counting(step):
-    """A counter that goes its own way."""
+    """Return a counter that advances by `step` whatever the true value is."""
     now = [0]
 
     def count(_value):
@@ -54,12 +54,12 @@ def counting(step):
 
 
 def random_field(bits, rng=random.Random(3)):
-    """Anything."""
+    """Return a random value for a field."""
     return lambda _value: rng.getrandbits(bits)
 
 
 def replay(pick):
-    """What was said once before: pick(n) says which."""
+    """Return a lie that repeats earlier records; pick(n) chooses among n."""
     past = []
 
     def told(records):
@@ -69,13 +69,13 @@ def replay(pick):
 
 
 def raw(records):
-    """The bytes of records."""
+    """Return the bytes of records."""
     return b"".join(record(rec["hop"], rec["ts"], rec["tx"], rec["qlen"], rec["tag"])
                     for rec in records)
 
 
 def full(qlen, times=1):
-    """The link sends without a pause, or faster, and has a queue, as time passes."""
+    """Return a lie about a link that transmits all the time, or faster, and has a queue."""
     passed, last = [0], [None]
 
     def told(records):
@@ -88,7 +88,7 @@ def full(qlen, times=1):
 
 
 class Liar:
-    """Stands before b and tells a instead what lie() makes of b's echoes."""
+    """A box in front of b that replaces the records of b's echoes by those of lie()."""
 
     def __init__(self, lie, port=None):
         self.lie, self.port = lie, port
@@ -99,7 +99,7 @@ class Liar:
         return [packet]
 
     def echo(self, opt):
-        """An echo with other records."""
+        """Return an echo with the records of the lie."""
         said = Telemetry(opt)
         records = [rec for rec in said.records if rec["hop"]]
         if said.type != ECHO or not records:
@@ -111,8 +111,9 @@ class Liar:
 
 
 def lied_to(name, lie, version=4, nbytes=NBYTES):
-    """A path to such a receiver. Return goodput, path and client. Random lies are many: of few
-    the average differs much. With maxStage 0 each short queue among random ones multiplies W.
+    """Send to such a receiver. Return goodput, path and client. With random lies each segment
+    carries a request, because the mean of few samples varies much; with maxStage 0 each short queue
+    among random ones would multiply W.
     """
     path = BoxPath(version, change=Liar(lie), host_mbps=2 * MBPS,
                    **({"sample": 0, "max_stage": 5} if "random" in name else {}))
@@ -128,7 +129,7 @@ def lied_to(name, lie, version=4, nbytes=NBYTES):
     return goodput, path, client
 
 
-# Lies that contradict themselves or tell nothing: name, lie, counter that tells
+# Lies that contradict themselves or give no information: name, lie, counter that shows it
 EMPTY = (
     ("zeros", lambda records: bytes(8), "bad_hop_ignored"),
     ("all bits set", lambda records: b"\xff" * 8, "bad_hop_ignored"),
@@ -141,7 +142,7 @@ EMPTY = (
     ("txBytes run backwards", each(tx=counting(-100)), "tx_excess_ignored"),
     ("links at random", each(tag=random_field(8)), "path_changes"),
     ("hops that are none", each(hop=9), "bad_hop_ignored"),
-    # the next two try to gain: W is at W_init, the queue is where it overflows
+    # the next two try to gain: W stays at W_init, and the queue overflows
     ("no queue, ever", each(qlen=0), "agreed"),
     ("no load, ever", each(qlen=0, tx=5), "agreed"),
 )
@@ -155,9 +156,8 @@ def test_empty_lies():
         expect_in(f"{name}: {counter}", path.a.counters()[counter], 1, MOST)
 
 
-# Lies that agree with each other, and say that the link is loaded. They are believed: a
-# receiver can slow its sender down by its window or by late ACKs as well. The number:
-# by how much W is below W_init then, at least.
+# Consistent lies about a loaded link. They are believed: a receiver can slow down its sender by its
+# window or by late ACKs as well. The number is the factor by which W is below W_init, at least.
 LOADED = (
     ("a queue, ever", each(qlen=qlen_code(6000)), 5),
     ("half a queue, ever", each(qlen=qlen_code(3000)), 2),
@@ -174,8 +174,8 @@ LOADED = (
 
 
 def test_lies_of_load():
-    """W stays within its bounds, data arrive, and when the lie ends full speed is back
-    before a quarter of a megabyte has gone.
+    """W stays within its bounds, data arrive, and after the lie the flow is back at full speed
+    within a quarter of a megabyte.
     """
     for number, (name, lie, share) in enumerate(LOADED[::3 if watched() else 1]):
         goodput, path, client = lied_to(name, lie, 4 + number % 2 * 2, NBYTES // 6)
@@ -192,7 +192,7 @@ def test_lies_of_load():
 
 
 def test_lies_slow_the_liar_only():
-    """Beside it another connection to the same host has what it has alone."""
+    """A lie does not slow down another connection to the same host."""
     path = BoxPath(change=Liar(full(0xfff), port=5000), host_mbps=2 * MBPS)
     slow, honest = path.connect(5000), path.connect(5001)
     goodput_mbps(*slow, NBYTES // 20)
@@ -204,7 +204,7 @@ def test_lies_slow_the_liar_only():
 
 
 def test_lies_of_no_load():
-    """A slow port that drops, of which the receiver says that it is idle: losses tell."""
+    """The receiver reports a slow port that drops packets as idle: losses show the overload."""
     need_virtual_time()
     path = BoxPath(change=Liar(each(qlen=0, tx=5)))
     path.change(1, "hpcc rate 10mbit limit 30kb")
@@ -216,8 +216,8 @@ def test_lies_of_no_load():
 
 
 def shortly(every):
-    """The link is idle, but two records of so many tell of a queue of 4 T: U excuses the losses
-    of that round trip, and W is low until the next record only.
+    """Return a lie: the link is idle, but two records of each `every` report a queue of 4 T. U
+    excuses the losses of that round trip, and W is low only until the next record.
     """
     count = [0]
 
@@ -230,8 +230,8 @@ def shortly(every):
 
 
 def test_lies_of_a_busy_link():
-    """Of a slow port that drops the receiver says that it is idle, and now and then, for a
-    moment, overloaded. A busy link explains four windows of losses, and no more.
+    """The receiver reports a slow port that drops packets as idle, and from time to time, for a
+    moment, as overloaded. A busy link excuses four windows of losses, and no more.
     """
     need_virtual_time()
     for every in 15, 40:
@@ -248,13 +248,13 @@ def test_lies_of_a_busy_link():
 
 
 def sack(left, right):
-    """A SACK option of one block."""
+    """Return a SACK option with one block."""
     return struct.pack("!BBBBII", 1, 1, 5, 10, left & 0xffffffff, right & 0xffffffff)
 
 
 class Denier(Liar):
-    """Says of each retransmission besides that it came twice. Only a DSACK that fits behind the
-    echo is sent.
+    """A liar that also reports each retransmission as a duplicate. It sends a DSACK only if that
+    fits beside the echo.
     """
 
     def __init__(self, lie, port):
@@ -278,8 +278,8 @@ class Denier(Liar):
 
 
 def test_denied_losses():
-    """Beside cubic at a slow port that drops, of which the receiver says that it is idle, and
-    that all that was sent again came twice. Late packets excuse few losses more than 1/32.
+    """Beside a cubic flow, the receiver reports a slow port that drops packets as idle, and all
+    retransmissions as duplicates. Late packets excuse few losses beyond 1/32.
     """
     need_virtual_time()
     for packets in 20, 100:
@@ -295,7 +295,7 @@ def test_denied_losses():
 
 
 def lose(flow, link, number):
-    """A round trip whose first segments are lost, and come when they are sent again."""
+    """Run a round trip whose first segments are lost, and arrive when they are retransmitted."""
     began = flow.acked
     segments = [seg for seg in flow.run() if seg.payload]
     expect_in("segments", len(segments), 20, 200)
@@ -306,8 +306,8 @@ def lose(flow, link, number):
 
 
 def test_duplicates_that_were_not():
-    """Losses on a link that nobody sees count, whatever the peer says that it got twice
-    before anything was sent twice.
+    """Losses on an unstamped link count, even if the peer reports duplicates before any
+    retransmission.
     """
     for forged in 0, 1, 3:                  # DSACKs, of 40 segments each
         flow = Flow()
@@ -325,7 +325,7 @@ def test_duplicates_that_were_not():
 
 
 def test_duplicates_of_before():
-    """What came twice before hpcc was chosen again hides no loss after that."""
+    """Duplicates that are reported before the socket selects hpcc again do not hide later losses."""
     rounds = []
     for told in False, True:
         flow = Flow()
@@ -333,7 +333,7 @@ def test_duplicates_of_before():
         for _ in range(4):
             flow.round(link.step(9000, 0.1))
         began, end = lose(flow, link, 9)
-        for _ in range(8):              # till the losses are paid for
+        for _ in range(8):              # until these losses do not count any more
             flow.round(link.step(9000, 0.1))
         if told:
             flow.send(sack(began, end))
@@ -349,8 +349,8 @@ def test_duplicates_of_before():
 
 
 def test_same_record_for_long():
-    """A record that comes again and again tells nothing, even when the baseline that
-    it was is void by its age: round trips take far longer than T.
+    """A record that is repeated forever gives no information, even when the same record as a
+    baseline has become void: round trips are far longer than T.
     """
     for change in {}, {"tx": 9}:
         flow = Flow()
@@ -364,27 +364,29 @@ def test_same_record_for_long():
 
 
 def another_tag(flow, link, turn):
-    """Each record is of another link."""
+    """Send a record of another link each time."""
     link.tag = 100 + turn % 100
     flow.echo(link.step(9000, 0.1))
 
 
 def ever_longer(flow, link, _turn):
-    """Each record of use is of a second hop, which the echo behind it denies; that one tells
-    nothing, and acknowledges nothing either.
+    """Send each valid record for a second hop, which the next echo denies; that echo has no
+    information, and acknowledges nothing.
     """
     flow.echo(Link(2, ts=link.step(9000, 0.1).ts))
     flow.echo(Link())
 
 
 def after_a_pause(flow, link, _turn):
-    """Counters may have wrapped since the record before: 64 T have passed."""
+    """Send a record after 64 T, so that the counters may have wrapped."""
     time.sleep(70e-9 * T_NS)
     flow.echo(link.step(9000, 0.1))
 
 
 def test_always_a_first_record():
-    """Each record is the first one of a link, and measures nothing: that is silence."""
+    """If each record is the first one of a link, none can be measured: the flow falls back as it
+    does without telemetry.
+    """
     for tell in another_tag, ever_longer, after_a_pause:
         flow = Flow()
         link = Link()
@@ -403,8 +405,8 @@ def test_always_a_first_record():
 
 
 def test_many_first_records():
-    """A long path in turns: none of its links is measured before each has told once, and that
-    is no silence.
+    """The hops of a long path report in turn: no link can be measured before each has reported
+    once, and that does not count as a lack of telemetry.
     """
     flow = Flow()
     link = Link(15)
@@ -417,10 +419,10 @@ def test_many_first_records():
     expect("mode, fallbacks", (flow.cc(), flow.ns.counters()["fallbacks"]), ("hpcc", 0))
 
 
-# ---- seeds
+# ---- random lies
 
 class Lies:
-    """Some ACKs' worth of everything that a liar can think of."""
+    """A sequence of random options with all kinds of lies."""
 
     def __init__(self, seed):
         self.rng = random.Random(seed)
@@ -470,14 +472,14 @@ class Lies:
                              for hop in rng.sample(range(1, 16), 3)], SCALE, 15)
 
     def next(self):
-        """An option."""
+        """Return the next option."""
         opt = self.rng.choice(self.kinds)()
         self.past.append(opt)
         return opt
 
 
 def tell_lies(flow, seed):
-    """Some round trips full of lies."""
+    """Run some round trips with lies only."""
     lies = Lies(seed)
     for _ in range(12):
         flow.run(1e-5)
@@ -491,7 +493,7 @@ def tell_lies(flow, seed):
 
 
 def count_rounds(flow, link, step, until, most=1000):
-    """Round trips until the socket runs this."""
+    """Return the number of round trips until the socket runs `until`."""
     for number in range(most):
         if flow.cc() == until:
             return number
@@ -500,23 +502,23 @@ def count_rounds(flow, link, step, until, most=1000):
 
 
 def repent(flow, seed):
-    """The truth about an idle link: lies are forgotten."""
-    # baselines are good for 64 T
+    """Report the truth about an idle link: W returns to W_init."""
+    # baselines are valid for 64 T
     time.sleep(64e-9 * T_NS)
     link = Link(tag=77)
     flow.window = 100
     count_rounds(flow, link, lambda link: link.step(9000, 0.01), "hpcc")
     flow.window = 65535
-    # a multiplicative increase each six round trips; a packet each 12 T at W_min
+    # one multiplicative increase in six round trips; at W_min one packet per 12 T
     for _ in range(14):
         now = flow.round(link.step(9000, 0.01), timeout_s=13e-9 * T_NS)
     expect(f"seed {seed}: mode, W", (flow.cc(), now["W"]), ("hpcc", W_INIT))
 
 
 def test_seeds():
-    """Three kinds of lies each, in any mix; six liars on one connection."""
+    """Random mixtures of three kinds of lies; six mixtures on each connection."""
     flow = Flow()
-    # real time passes in each repent()
+    # each repent() takes real time
     seeds = 12 if watched() else 300 if virtual_time() else 60
     for seed in range(seeds):
         tell_lies(flow, seed)
@@ -534,10 +536,10 @@ def test_seeds():
         expect_in(name, moved[name], seeds // 12, MOST)
 
 
-# ---- lies about T: a peer decides how long the handshake takes
+# ---- lies about T: a peer determines how long the handshake takes
 
 def first_flight(peer):
-    """Segments that the kernel sends before the first ACK."""
+    """Return how many segments the kernel sends before the first ACK."""
     peer.sock.setblocking(False)
     peer.sock.setsockopt(socket.SOL_SOCKET, 32, 1 << 23)        # SO_SNDBUFFORCE
     peer.sock.send(bytes(1 << 21))
@@ -545,7 +547,9 @@ def first_flight(peer):
 
 
 def connected(peer, delay_s):
-    """The kernel connects, and the SYN-ACK is late. TCP paces its first window over T."""
+    """Let the kernel connect, and delay the SYN-ACK. TCP paces its first window over T. Return the
+    number of its segments.
+    """
     peer.rtt_s = delay_s
     peer.start_connect()
     time.sleep(delay_s)
@@ -554,7 +558,9 @@ def connected(peer, delay_s):
 
 
 def accepted(peer, delay_s):
-    """The kernel accepts, and the handshake's last ACK is late."""
+    """Let the kernel accept, and delay the last ACK of the handshake. Return the number of segments
+    of its first window.
+    """
     peer.rtt_s = delay_s
     peer.listen()
     peer.start_accept(syn_option(caps=CAP_TELEMETRY | CAP_QUIET | CAP_WINDOW))
@@ -566,8 +572,9 @@ def accepted(peer, delay_s):
 
 
 def test_late_handshake():
-    """W_init and IW follow from a handshake of a data center, and from T that the administrator gives. A peer whose
-    handshake takes longer gets TCP's own first window, or that of the route.
+    """W_init and IW are computed after a handshake as short as in a data center, or from a
+    configured T. If the handshake takes longer, the flow starts with TCP's own first window, or
+    with that of the route.
     """
     need_virtual_time()
     line_rate = 5000 * 100 // 8 // 1448         # 5 Gbit/s, 100 us
@@ -585,14 +592,14 @@ def test_late_handshake():
 
 
 def test_late_handshake_then_honest():
-    """T follows shorter round trips; until then, and after it, W is no more than slow start allows."""
+    """T follows shorter round trips; W stays within the limit of slow start before and after."""
     need_virtual_time()
     peer = Peer(base_rtt_ns=0, host_mbps=10000)
     peer.start_connect()
     time.sleep(0.9)
     peer.answer()
     flow = peer.flow()
-    # The MSS leaves room for options.
+    # The MSS leaves space for options.
     expect("W, T", (-(-flow["W"] // 1448), flow["T_ns"] > 800000000), (10, True))
     peer.sock.send(bytes(10000))
     peer.take()

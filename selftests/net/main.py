@@ -15,13 +15,15 @@ from lib.tcp import get_cc, pattern, set_cc, transfer
 
 
 def loaded_again():
-    """Whatever a test does: the next one finds the module loaded."""
+    """Load the module again for the next test, whatever this one has done."""
     if users() is None:
         load(Netns())
 
 
 def test_unload_and_load():
-    """Files come and go in every namespace, old or new."""
+    """Unloading removes the module's files in each namespace, and loading creates them, in old and
+    new ones.
+    """
     defer(loaded_again)
     old = Netns()
     old.counters()
@@ -49,7 +51,9 @@ def test_unload_and_load():
 
 
 def test_refused_while_in_use():
-    """By a connection, in either mode, by a listener, by a default."""
+    """The module cannot be unloaded while a connection in either mode, a listener or a namespace's
+    default uses it.
+    """
     defer(loaded_again)
     pair = Pair(cc=("cubic", "cubic"))
     listener = pair.listen(cc="hpcc")
@@ -78,7 +82,7 @@ def test_refused_while_in_use():
 
 
 def test_loop_under_other_traffic():
-    """Connections of another congestion control do not notice."""
+    """Unloading and loading do not affect connections of another congestion control."""
     defer(loaded_again)
     for version in 4, 6:
         pair = Pair(version, cc=("cubic", "reno"), delay="50us")
@@ -103,7 +107,9 @@ def test_loop_under_other_traffic():
 
 
 def test_agreement_does_not_outlive_the_module():
-    """A connection that turns to hpcc after a reload has not agreed with it."""
+    """An agreement ends when the module is unloaded: a connection that selects hpcc after a reload
+    runs classic.
+    """
     defer(loaded_again)
     peer = Peer(cc="cubic")
     peer.connect(cc="hpcc")
@@ -116,7 +122,7 @@ def test_agreement_does_not_outlive_the_module():
 
 
 def test_use_after_reload():
-    """After all that it works as on the first day."""
+    """After all these tests a connection has telemetry."""
     pair = Pair(qdisc="hpcc rate 1gbit delay 20us")
     client, server = pair.connect()
     transfer((client, server, pattern(300000)))
@@ -124,7 +130,7 @@ def test_use_after_reload():
 
 
 def test_devices_before_the_module():
-    """Speeds of devices that were there first are known."""
+    """The module knows the speeds of devices that are older than itself."""
     defer(loaded_again)
     pair = Pair(cc=("cubic", "cubic"))
     expect("unload", unload(pair.c, 300), True)

@@ -1,8 +1,8 @@
 #!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: GPL-2.0
-"""Middleboxes that remove, rewrite and repeat what is ours: the data arrive as
-they were sent, in virtual time not slower than half of what cubic makes of the same path,
-and the counters tell.
+"""Middleboxes that remove, rewrite and duplicate our options: the data arrive as they were sent, in
+virtual time with at least half of cubic's goodput on the same path, and the counters show what
+happened.
 """
 
 import copy
@@ -23,20 +23,20 @@ from lib.tcp import get_cc, goodput_mbps, pattern, transfer
 NBYTES = 600000
 
 
-# ---- what removes it ----
+# ---- boxes that remove our options ----
 
 def into_nops(packet):
-    """As nft's "reset tcp option" does it."""
+    """Replace our options by NOPs, as nft's "reset tcp option" does."""
     packet.each(lambda opt: NOP * len(opt))
 
 
 def cut_out(packet):
-    """The segment becomes shorter."""
+    """Remove our options, so that the segment becomes shorter."""
     packet.each(lambda opt: b"")
 
 
 def remove(how, where):
-    """Remove it from packets of which where(packet) is true."""
+    """Return a box that removes our options from the packets for which where(packet) is true."""
     def change(packet):
         if where(packet):
             how(packet)
@@ -45,9 +45,7 @@ def remove(how, where):
 
 
 def removed(where, how=into_nops, later=False, version=4):
-    """A path that removes our option. Return path, client, server, after data
-    went to b.
-    """
+    """Send data to b over a path that removes our options. Return path, client and server."""
     change = remove(how, where)
     path = BoxPath(version, **({} if later else {"change": change}))
     client, server = path.connect()
@@ -90,7 +88,7 @@ def everything(_packet):
 
 
 def test_removed_from_syns():
-    """Nobody agreed: not one option on the connection."""
+    """Without the option in SYNs no end agrees, and the connection carries none of our options."""
     for version, where, how in ((4, syns, into_nops), (6, syns, cut_out), (6, everything, into_nops),
                                 (4, everything, cut_out)):
         path, client, server = removed(where, how, version=version)
@@ -103,7 +101,7 @@ def test_removed_from_syns():
 
 
 def test_removed_from_synacks():
-    """The server thinks that both agreed; the client never reads what it gets."""
+    """Without the option in the SYN-ACK only the server agrees; the client ignores its options."""
     path, client, server = removed(synacks)
     expect("mode", (get_cc(client), get_cc(server)), ("hpcc-classic", "hpcc"))
     expect("sent by a", path.a.counters()["forward_sent"] + path.a.counters()["echo_sent"], 0)
@@ -114,7 +112,7 @@ def test_removed_from_synacks():
 
 
 def falls_back(where, **how):
-    """Agreed, and without telemetry: classic after a few round trips."""
+    """The ends agree, but get no telemetry: the client falls back after a few round trips."""
     for version in 4, 6:
         path, client, server = removed(where, version=version, **how)
         send_until(lambda: get_cc(client) != "hpcc", client, server, NBYTES // 2)
@@ -122,9 +120,9 @@ def falls_back(where, **how):
         expect("mode", get_cc(client), "hpcc-classic")
         expect("counters", (counters["agreed"], counters["fallbacks"], counters["returns"]),
                (1, 1, 0))
-        # Of bursts; in real time they may be of 16 segments each. T is above start_rtt_ns: the
-        # flow starts slowly, from ten segments, so that few leave in these round trips. Classic goes on
-        # with that start, in fewer round trips and longer bursts.
+        # The counter counts bursts, which in real time may have 16 segments each. T is above
+        # start_rtt_ns: the flow starts slowly, from ten segments, so few leave in these round
+        # trips. Classic mode continues that start, in fewer round trips and longer bursts.
         expect_in("forward_sent", counters["forward_sent"],
                   30 if virtual_time() else NBYTES // 30000, NBYTES)
     return path
@@ -142,7 +140,9 @@ def test_removed_from_acks():
 
 
 def test_removed_later():
-    """In mid-connection; and no more of it: telemetry is back."""
+    """A box removes the options in the middle of the connection, and later stops: telemetry
+    returns.
+    """
     for version in 4, 6:
         path, client, server = removed(everything, later=True, version=version)
         send_until(lambda: get_cc(client) != "hpcc", client, server, NBYTES // 2)
@@ -155,10 +155,10 @@ def test_removed_later():
         expect("counters", (counters["fallbacks"], counters["returns"]), (1, 1))
 
 
-# ---- what changes it ----
+# ---- boxes that change our options ----
 
 def changed(name, change, version=4, both_ways=False, **how):
-    """A path whose box does this to packets. Return it and both sockets."""
+    """Send data through a box. Return the path and both sockets."""
     path = BoxPath(version, change=change, **how)
     client, server = path.connect()
     expect_half(name, version, NBYTES, goodput_mbps(client, server, NBYTES))
@@ -172,12 +172,12 @@ def changed(name, change, version=4, both_ways=False, **how):
 
 
 def bytes_at(place, value):
-    """Overwrite bytes of the option."""
+    """Return a change that overwrites bytes of an option."""
     return lambda opt: opt[:place] + bytes(value) + opt[place + len(value):]
 
 
 def of_ours(change, when=lambda packet: not packet.syn):
-    """Do this to our options in such packets."""
+    """Return a box that changes our options in the packets for which when(packet) is true."""
     def box(packet):
         if when(packet):
             packet.each(change)
@@ -186,7 +186,7 @@ def of_ours(change, when=lambda packet: not packet.syn):
 
 
 def test_bits_flipped():
-    """In records, in heads, anywhere; with the checksum corrected."""
+    """Bits are flipped in records, heads and anywhere else, with a corrected checksum."""
     rng = random.Random(1)
 
     def flip(opt):
@@ -197,7 +197,8 @@ def test_bits_flipped():
 
     for version in 4, 6:
         path, client, server = changed("bits flipped", of_ours(flip), version, both_ways=True)
-        # Eight requests in a row without a record of use, and it is in classic for a while.
+        # After eight requests in a row without a valid record the flow is in classic mode for a
+        # while.
         for _ in range(3 if virtual_time() else 40):
             if get_cc(client) == "hpcc":
                 break
@@ -214,7 +215,7 @@ def test_bits_flipped():
 
 
 def test_checksum_not_corrected():
-    """Nothing of such a segment is believed, by TCP or by us."""
+    """If the checksum is not corrected, neither TCP nor we accept the segment."""
     rng = random.Random(2)
 
     def box(packet):
@@ -231,7 +232,7 @@ def test_checksum_not_corrected():
 
 
 def twice(packet):
-    """The option a second time, where it fits."""
+    """Add the option a second time if there is space."""
     options = b"".join(packet.options)
     ours = [opt for opt in packet.options if opt[0] == KIND]
     if ours and not packet.syn and len(options) + len(ours[0]) <= 40:
@@ -239,7 +240,7 @@ def twice(packet):
     return [packet]
 
 
-# what it does, the data sender's mode, counters of a, of b that move
+# name of the change, box, mode of the data sender, counters of a and of b that have to move
 HEADS = (
     ("version", of_ours(bytes_at(4, b"\x20"), lambda packet: packet.syn), "hpcc-classic",
      {"syn_invalid": 0, "agreed": 0}, {"syn_invalid": 1, "agreed": 0}),
@@ -263,16 +264,16 @@ HEADS = (
 
 
 def drops_malformed():
-    """Does TCP drop segments whose options it cannot walk? Since it knows TCP-AO, 6.7."""
+    """Return whether TCP drops segments with malformed options, as it does since TCP-AO in 6.7."""
     with open("/proc/net/netstat", encoding="ascii") as file:
         return "TCPAOBad" in file.read()
 
 
 def test_heads_changed():
-    """Each byte of the head that tells something; of all our options."""
+    """Each byte of the head is changed in all our options."""
     for number, (name, box, mode, at_a, at_b) in enumerate(HEADS):
         if name == "length beyond the header" and drops_malformed():
-            continue        # nothing would ever arrive, whatever runs
+            continue        # no data would ever arrive, with any congestion control
         path = BoxPath(4 + number % 2 * 2, change=box)
         client, server = path.connect()
         expect_half(name, path.version, NBYTES, goodput_mbps(client, server, NBYTES))
@@ -282,13 +283,13 @@ def test_heads_changed():
             counters = ns.counters()
             for counter, least in want.items():
                 if counter == "fallbacks" and not virtual_time():
-                    continue        # one record in five ACKs, and these come when they can
+                    continue        # one of five ACKs has a record, and ACKs are irregular in real time
                 expect_in(f"{name}: {counter}", counters[counter], least, least and NBYTES)
 
 
 def reordering(every=7):
-    """Each so many packets, one waits for the next, both ways; not one that ends what is
-    sent, as none may follow it.
+    """Return a box that swaps one packet in `every` with the next one, in both directions; but no
+    packet that ends a write, because none may follow it.
     """
     held = {}
 
@@ -304,7 +305,7 @@ def reordering(every=7):
 
 
 def splitting(packet):
-    """Large segments become two: both have the option, as a TSO would do it."""
+    """Split large segments into two with the same options, as TSO does."""
     if len(packet.payload) < 1000:
         return [packet]
     later = copy.deepcopy(packet)
@@ -314,7 +315,9 @@ def splitting(packet):
 
 
 def old_options(delay=40):
-    """Each echo is that of an ACK some time ago; what is new never comes."""
+    """Return a box that replaces each echo by one of `delay` ACKs before, so that new ones never
+    arrive.
+    """
     past = []
 
     def box(packet):
@@ -343,36 +346,36 @@ def test_segments_reordered():
 
 
 def test_old_options():
-    """Telemetry that is some round trips old still says what was."""
+    """With telemetry that is some round trips old the flow still runs hpcc."""
     path, client, server = changed("old options", old_options())
-    # At first it is the same one again and again: in real time for more than four round trips.
+    # At first the box repeats the same echo: in real time for more than four round trips.
     send_until(lambda: get_cc(client) == "hpcc", client, server, NBYTES // 2)
     expect("mode", get_cc(client), "hpcc")
     if virtual_time():
         expect("fallbacks", path.a.counters()["fallbacks"], 0)
 
 
-# ---- what drops, resets or spoils segments with it ----
+# ---- boxes that drop, reset or corrupt segments with our options ----
 
 def drop(_packet):
-    """As a firewall does that does not know the option."""
+    """Drop the segment, as a firewall does that does not know the option."""
     return []
 
 
 def reset(packet):
-    """It ends the connection."""
+    """End the connection by RSTs."""
     return packet.resets()
 
 
 def spoil(packet):
-    """It changes a byte and leaves the checksum: the receiver drops the segment."""
+    """Change a byte but not the checksum: the receiver drops the segment."""
     packet.each(bytes_at(2, b"\xff"))
     packet.bad_csum = True
     return [packet]
 
 
 def strip(packet):
-    """The segment goes on without it."""
+    """Forward the segment without the option."""
     into_nops(packet)
     return [packet]
 
@@ -382,17 +385,17 @@ def syn(packet):
     return packet.syn and not packet.flags & ACK
 
 
-# where, and to which end
+# which segments, and towards which end
 PLACES = ((syn, True), (synacks, False), (data, True), (data, False), (acks, True), (acks, False),
           (everything, None))
 ACTIONS = (drop, reset, spoil, strip)
-# what a connection waits for at most before it runs as fast as without the option, s: SYNs go
-# without it from the third one on
+# The longest time in s until a connection works as without the option, in the handshake (the third
+# SYN has no option) and after it.
 HANDSHAKE_S, RTO_S = 8, 2
 
 
 def box_of(action, where, to_b=None):
-    """A box that acts on segments with our option; on those to b or to a only, if asked."""
+    """Return a box that acts on segments with our option, and if asked only on those to b, or to a."""
     def box(packet):
         if packet.has_ours() and where(packet) and to_b in (None, packet.to_b):
             return action(packet)
@@ -401,7 +404,7 @@ def box_of(action, where, to_b=None):
 
 
 def refused(path, what):
-    """What a box resets ends at once, as it does for any TCP."""
+    """A connection that a box resets ends at once, as any TCP connection does."""
     start = time.monotonic()
     try:
         client, server = path.connect()
@@ -413,7 +416,9 @@ def refused(path, what):
 
 
 def works(path, what, connect_s):
-    """Data arrive both ways, soon, and from then on as fast as half of cubic."""
+    """Data arrive in both directions within a short time, and then with at least half of cubic's
+    goodput.
+    """
     start = time.monotonic()
     client, server = path.connect()
     expect_in(f"{what}: s to connect", time.monotonic() - start, 0, connect_s)
@@ -426,7 +431,7 @@ def works(path, what, connect_s):
 
 
 def test_acted_on():
-    """Each action on each segment with our option, in each direction."""
+    """Each action is tried on each kind of segment with our option, in each direction."""
     need_virtual_time()
     for number, (action, (where, to_b)) in enumerate(itertools.product(ACTIONS, PLACES)):
         what = f"{action.__name__} {where.__doc__} to {({True: 'b', False: 'a'}).get(to_b, 'both')}"
@@ -438,12 +443,12 @@ def test_acted_on():
 
 
 def arp_or_icmpv6(frame):
-    """What a path cannot do without."""
+    """Return whether a frame is needed on each path: ARP or ICMPv6."""
     return frame[12:14] == b"\x08\x06" or frame[12:14] == b"\x86\xdd" and frame[20] == 58
 
 
 def test_each_carrier():
-    """The box knows neither the option nor what else carries telemetry."""
+    """A box drops our option, and forwards no other carrier of telemetry."""
     need_virtual_time()
     for carrier, name in enumerate(("tcp", "ioam", "int", "ifa", "csig", "probes")):
         path = BoxPath(6, change=box_of(drop, lambda packet: not packet.syn),
@@ -455,7 +460,7 @@ def test_each_carrier():
 
 
 class Firewall:
-    """A box that drops what carries our option behind the handshake, for a while."""
+    """A box that drops segments with our option after the handshake, for a while."""
 
     def __init__(self, where=everything, for_s=float("inf")):
         self.where = where
@@ -469,17 +474,17 @@ class Firewall:
         return []
 
     def after_s(self):
-        """Time since it dropped the first one."""
+        """Return the seconds since it dropped its first segment."""
         return time.monotonic() - self.dropped[0] if self.dropped else 0
 
 
-# TCP sends the first data again after 0.2 s, by a tail loss probe, and by an RTO after that
+# TCP retransmits the first data after 0.2 s by a tail loss probe, and then by an RTO
 PROBED_S = 0.3
 
 
 def muted(version, firewall, nbytes=20000, **how):
-    """A connection whose data are dropped for the option. Return path, who listens to events of a,
-    client, server.
+    """Make a connection whose data are dropped for the option. Return path, a listener for events
+    of a, client, server.
     """
     path = BoxPath(version, change=firewall, **how)
     family = Family(path.a, "hpcc")
@@ -495,7 +500,9 @@ def muted(version, firewall, nbytes=20000, **how):
 
 
 def test_one_trial():
-    """One segment tries, others repair its loss, and no further one tries."""
+    """One segment carries a request as a trial; its loss is repaired by others, and there is no
+    further trial.
+    """
     need_virtual_time()
     for version in 4, 6:
         firewall = Firewall(data)
@@ -510,7 +517,7 @@ def test_one_trial():
 
 
 def test_trial_brings_telemetry_back():
-    """The path passes it from then on."""
+    """If the path passes the trial, telemetry returns."""
     need_virtual_time()
     path, family, client, server = muted(6, Firewall(data, PROBED_S))
     goodput_mbps(client, server, NBYTES)
@@ -519,7 +526,9 @@ def test_trial_brings_telemetry_back():
 
 
 def test_trial_is_a_request():
-    """If the receiver was to compute W, parameters are no trial. They left before the RTO."""
+    """If the receiver was to compute W, the trial is a request and not parameters, which were sent
+    before the RTO.
+    """
     need_virtual_time()
     for version in 4, 6:
         path, _, client, server = muted(version, Firewall(data, PROBED_S), where=1, start_rtt_ns=10**9)
@@ -528,7 +537,7 @@ def test_trial_is_a_request():
 
 
 def test_trial_has_room():
-    """A segment whose options are full of SACK blocks is no trial."""
+    """A segment whose options are full of SACK blocks does not count as a trial."""
     need_virtual_time()
     for version in 4, 6:
         path, _, client, server = muted(version, Firewall(data, PROBED_S))
@@ -536,7 +545,7 @@ def test_trial_has_room():
         tried = []
 
         def half(packet):
-            """Of the data to a every second segment arrives."""
+            """Drop every second data segment to a."""
             if not packet.payload:
                 return [packet]
             if not packet.to_b:
@@ -552,7 +561,7 @@ def test_trial_has_room():
 
 
 def test_trial_is_a_request():
-    """If the receiver was to compute W, the segment that tries carries a request, not parameters."""
+    """If the receiver was to compute W, the trial carries a request and not parameters."""
     need_virtual_time()
     for version in 4, 6:
         path, _, client, server = muted(version, Firewall(data, PROBED_S), where=1, start_rtt_ns=10**9)
@@ -561,7 +570,7 @@ def test_trial_is_a_request():
 
 
 def test_parameters_of_the_peer():
-    """What the peer asks us to compute for its data tells nothing of our data."""
+    """The peer's parameters for its own data do not show that our data pass."""
     need_virtual_time()
     for version in 4, 6:
         firewall = Firewall(lambda packet: packet.payload and packet.to_b)
@@ -573,8 +582,8 @@ def test_parameters_of_the_peer():
 
 
 def test_outage():
-    """A path that drops everything for a second, and not for the option: who sends little then gets
-    telemetry for the other one's data all the same.
+    """A path drops all packets for a second, and not because of the option: an end that sends
+    little still returns telemetry for the data of the other end.
     """
     need_virtual_time()
     path = BoxPath(4)

@@ -26,7 +26,7 @@ ONE = 1 << 24
 
 
 def refused(what, number, call, **values):
-    """Fail unless the kernel refuses with an error."""
+    """Fail unless the kernel refuses a request with this error. Return its message."""
     try:
         found = call("flow-get", **values)
     except Refused as error:
@@ -36,8 +36,8 @@ def refused(what, number, call, **values):
 
 
 def test_unload_with_listeners():
-    """A listener does not keep the module, and hears nothing afterwards. Before other tests:
-    their connections take minutes to end.
+    """A listener does not keep the module loaded, and receives nothing after it is gone. This test
+    is the first because connections of other tests take minutes to end.
     """
     ns = Netns()
     family = Family(ns, "hpcc")
@@ -55,7 +55,9 @@ def test_unload_with_listeners():
 
 
 def test_one_flow():
-    """What netlink says of a flow is what its line and the tracepoint say, by IPv4 and IPv6."""
+    """netlink shows a flow with the values of /proc/net/hpcc and of the tracepoint, over IPv4 and
+    IPv6.
+    """
     for version in 4, 6:
         tracepoint = Tracepoint("hpcc:hpcc_ack")
         flow = Flow(version=version)
@@ -86,8 +88,9 @@ def test_one_flow():
 
 
 def test_since_when():
-    """The hop with the largest u' tells for how long it has been that; another link at its hop, and
-    a return from classic, begin anew."""
+    """The hop with the largest u' has an attribute for how long that has been so; another link at
+    that hop restarts the time.
+    """
     flow = Flow()
     a, b = Link(hop=1, tag=1), Link(hop=2, tag=2)
     family = Family(flow.ns, "hpcc")
@@ -96,7 +99,7 @@ def test_since_when():
         return [hop.get("held") for hop in family.get("flow-get", **name_of(flow.sock))["hop"]]
 
     def rounds(seconds, of_a, of_b):
-        """Until then: time does not pass where the guest waits for nothing but us."""
+        """Run round trips with pauses, because in virtual time only waiting takes time."""
         begin = time.monotonic()
         while time.monotonic() < begin + seconds:
             flow.round(a.step(9000, of_a), b.step(9000, of_b))
@@ -118,7 +121,9 @@ def test_since_when():
 
 
 def test_who_is_asked():
-    """Any of ends and cookie select in a dump; one flow needs both ends or its cookie."""
+    """A dump can be restricted by any part of the ends and by the cookie; a request for one flow
+    needs both ends or the cookie.
+    """
     pair = Pair(6)
     listener = pair.listen()
     ends = [pair.connect(listener) for _ in range(5)]
@@ -147,7 +152,7 @@ def test_who_is_asked():
 
 
 def test_mapped_addresses():
-    """An IPv4 connection is found by its addresses in IPv6 form, as sockets of IPv6 have them."""
+    """An IPv4 connection is found by its IPv4-mapped addresses, as IPv6 sockets have them."""
     pair = Pair()
     client, _ = pair.connect()
     mapped = {key: b"\0" * 10 + b"\xff" * 2 + value if "addr" in key else value
@@ -158,7 +163,9 @@ def test_mapped_addresses():
 
 
 def test_same_name():
-    """Connections by different links may have the same ends; interface and cookie tell which."""
+    """Connections over different links may have the same ends: interface or cookie distinguishes
+    them.
+    """
     c, ends = same_ends()
     family = Family(c, "hpcc")
     name = name_of(ends[0][0])
@@ -172,7 +179,7 @@ def test_same_name():
 
 
 def test_owned():
-    """Who keeps a socket for himself holds up neither a request for another flow, nor a dump."""
+    """A process that owns a socket delays neither a request for another flow nor a dump."""
     flow = Flow()
     flow.round(Link().step(9000, 0.8))
     flow.send(payload=b"data")
@@ -191,7 +198,9 @@ def test_owned():
 
 
 def test_bad_requests():
-    """Unknown attributes, wrong lengths, what is no attribute: refused, nothing lost."""
+    """Unknown attributes, wrong lengths and malformed messages are refused, and later requests
+    still work.
+    """
     pair = Pair()
     client, server = pair.connect()
     family = Family(pair.c, "hpcc")
@@ -226,7 +235,7 @@ def test_bad_requests():
 
 
 def test_namespaces():
-    """A namespace has its own flows, also for who has no rights beyond a socket's."""
+    """A namespace shows only its own flows, also to users without privileges."""
     pairs = Pair(), Pair()
     ends = [pair.connect() for pair in pairs]
     for pair, (client, _) in zip(pairs, ends):
@@ -240,7 +249,9 @@ def test_namespaces():
 
 
 def test_names_of_links():
-    """Who has CAP_NET_ADMIN may have links asked who they are, for 10 seconds."""
+    """With CAP_NET_ADMIN a request may ask for the identities of links, which are requested for 10
+    seconds.
+    """
     path = Path(switches=3)
     ends = path.connect()
     family = Family(path.a, "hpcc")
@@ -263,10 +274,12 @@ def test_names_of_links():
 
 
 def test_names_for_who_asked():
-    """Whether a dump tells names is settled when it is asked for, not by who reads its parts."""
+    """Whether a dump contains identities depends on the process that requests it, and not on the
+    one that reads its parts.
+    """
     path = Path(switches=1)
     family = Family(path.a, "hpcc")
-    # More than the two parts that the kernel makes before the first one was read.
+    # There are more parts than the two that the kernel prepares before the first one is read.
     for i in range(200):
         if not i % 50:
             path.a.ask()
@@ -281,7 +294,7 @@ def test_names_for_who_asked():
 
 
 def test_namespace_goes():
-    """While links are asked in it, with flows and without them."""
+    """A namespace is deleted while identities are requested in it, with and without flows."""
     for connected in False, True:
         path = Path(switches=1)
         if connected:
@@ -292,7 +305,7 @@ def test_namespace_goes():
 
 
 def test_counters():
-    """What /proc/net/hpcc says, for everybody."""
+    """All users can read the counters of /proc/net/hpcc."""
     path = Path(switches=1)
     transfer((*path.connect(), pattern(200000)))
     time.sleep(0.1)
@@ -303,7 +316,7 @@ def test_counters():
 
 
 def test_telemetry_of_a_flow():
-    """What came, and what was ignored for which reason, flow by flow."""
+    """Each flow has counters of the options received, and of those ignored, by reason."""
     flow, other = Flow(), Flow()
     family = Family(flow.ns, "hpcc")
     names = "received", "malformed", "bad-hop", "ts-back", "tx-excess"
@@ -335,7 +348,9 @@ def test_telemetry_of_a_flow():
 
 
 def test_dump_while_flows_come_and_go():
-    """Each flow that lives all the time is told of once, and no message is torn."""
+    """A dump contains each flow that exists throughout exactly once, and each of its messages is
+    complete.
+    """
     nr = 10000 if virtual_time() else 300
     resource.setrlimit(resource.RLIMIT_NOFILE, (3 * nr + 1000,) * 2)
     pair = Pair(6)
@@ -370,8 +385,8 @@ def test_dump_while_flows_come_and_go():
 
 
 def test_events():
-    """Fallback, return and another path are told, with who, to who listens in that namespace; so
-    they are by hpcc:hpcc_mode.
+    """Fallbacks, returns and path changes are sent with the flow's identity to listeners in its
+    namespace, and to the tracepoint hpcc:hpcc_mode.
     """
     tracepoint = Tracepoint("hpcc:hpcc_mode")
     quiet = Family(Netns(), "hpcc")
@@ -410,8 +425,8 @@ def test_events():
 
 
 def test_flood():
-    """A peer that changes links with each echo cannot fill the queues of those who listen: some
-    events of a flow are told in a second, and how many are not.
+    """A peer that changes the link with each echo cannot fill the queues of listeners: a flow sends
+    a few events per second, with the number of those that it did not send.
     """
     flow = Flow()
     family = Family(flow.ns, "hpcc")
@@ -429,7 +444,7 @@ def test_flood():
     told = [got for _, got in family.heard()]
     expect_in("changes", changes, 90, 100)
     expect_in("told", len(told), 8, 16)
-    # ACKs come before an RTO, which would be an event
+    # these ACKs prevent an RTO, which would be an event
     for _ in range(8):
         time.sleep(0.15)
         flow.round(links[1].step(9000, 0.5))
@@ -439,7 +454,7 @@ def test_flood():
 
 
 def test_modes():
-    """Flags and N say what a flow does."""
+    """Flags and N show the configuration of a flow."""
     for knobs, flags in (({"carry": 1}, {"probes"}), ({"where": 1}, {"receiver"}),
                          ({"n_flows": 0}, {"n"})):
         path = Path(switches=1, **knobs)

@@ -1,6 +1,6 @@
 #!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: GPL-2.0
-"""kmod/hpcc/hook/local_in.c: what the kernel makes of our options, right ones and wrong ones."""
+"""kmod/hpcc/hook/local_in.c: how the kernel treats our options, valid and invalid ones."""
 
 import ctypes
 import os
@@ -23,17 +23,17 @@ W_MIN = W_INIT // 1024
 
 
 class Guest(Peer):
-    """A peer that is a virtual machine: it says of each packet where the host is to put a
-    checksum, if anywhere.
+    """A peer that acts as a virtual machine: the header of each packet states where the host has to
+    put a checksum, if anywhere.
     """
 
     FLAGS = 0x5001          # and IFF_VNET_HDR
     HEAD = 10               # struct virtio_net_hdr
-    start = None            # from the packet's begin, or from its end
+    start = None            # from the start of the packet, or if negative from its end
     offset = 0
 
     def packet(self, *what, **how):
-        """A segment behind its virtio_net_hdr."""
+        """Return a segment behind its virtio_net_hdr."""
         packet = super().packet(*what, **how)
         if self.start is None:
             return bytes(self.HEAD) + packet
@@ -42,7 +42,7 @@ class Guest(Peer):
 
 
 def connected(nbytes=200000, **how):
-    """A peer whose kernel has data in flight."""
+    """Return a peer whose kernel has data in flight."""
     peer = Peer(**how)
     peer.connect()
     send(peer, nbytes)
@@ -50,7 +50,7 @@ def connected(nbytes=200000, **how):
 
 
 def send(peer, nbytes):
-    """Let the kernel send; read what comes."""
+    """Let the kernel send, and read its segments."""
     peer.sock.setblocking(False)
     try:
         peer.sock.send(bytes(nbytes))
@@ -61,8 +61,8 @@ def send(peer, nbytes):
 
 
 def whole_filter(peer, payload):
-    """A socket filter that takes segments of so many bytes without options but
-    timestamps and with a right checksum: ones' complement of all 16-bit words.
+    """Attach a socket filter that accepts segments with `payload` bytes, no options but timestamps,
+    and a correct checksum: the ones' complement of all 16-bit words.
     """
     def insn(code, k, jt=0, jf=0):
         return struct.pack("=HBBI", code, jt, jf, k)
@@ -92,14 +92,14 @@ def whole_filter(peer, payload):
 
 
 class Watch:
-    """Counters that move from here on."""
+    """Shows the counters that change from here on."""
 
     def __init__(self, peer):
         self.peer = peer
         self.before = peer.ns.counters()
 
     def moved(self):
-        """Those that moved, without what the kernel sends."""
+        """Return the changed counters, without those of options that the kernel sends."""
         now = self.peer.ns.counters()
         delta = now - self.before
         self.before = now
@@ -109,12 +109,12 @@ class Watch:
 
 
 def echo(hop_ts, hops=None, scale=SCALE, tx=0):
-    """An ECHO of (hop, ts) pairs."""
+    """Return an ECHO of (hop, ts) pairs."""
     return option(ECHO, [record(hop, ts, tx) for hop, ts in hop_ts], scale, hops)
 
 
 def ignored(peer, watch, what, options, **counters):
-    """Send options on an ACK; nothing but these counters may move."""
+    """Send options on an ACK, and fail unless only these counters change."""
     window = peer.flow()["W"]
     peer.send(options)
     expect(f"{what}: counters", watch.moved(), counters)
@@ -131,8 +131,8 @@ def test_echo_taken():
 
 
 def predicted(peer, options, payload):
-    """Send a segment; whether TCP took it by its fast path. Nobody reads meanwhile:
-    where the socket has no memory in store that path is closed.
+    """Send a segment. Return whether TCP used its fast path. No process reads meanwhile, because
+    that path is closed if the socket has no memory reserved.
     """
     before = peer.ns.snmp("TcpExtTCPHPHits")
     peer.send(options, payload)
@@ -140,7 +140,7 @@ def predicted(peer, options, payload):
 
 
 def test_taken_out():
-    """TCP gets segments without the options that were read, and right checksums."""
+    """TCP gets segments without the options that were read, and with correct checksums."""
     forward = [record(1, 5, 6), bytes(8), bytes(8)]
     for version in 4, 6:
         peer = Peer(version=version)
@@ -158,7 +158,9 @@ def test_taken_out():
 
 
 def test_left_in():
-    """What asks for a prompt ACK, is no option of ours, or not right, stays."""
+    """An option with PROMPT, an unknown or malformed option, and one beside another option stay in
+    the segment.
+    """
     one = [record(1, 5, 6)]
     for what, options in (
             ("prompt", option(FORWARD, one, SCALE, flags=PROMPT)),
@@ -175,7 +177,7 @@ def test_left_in():
 
 
 def test_forward_echoed():
-    """Records come back as they were, with scale and hops."""
+    """The echo has the same records, scale and hops as the request."""
     for version in 4, 6:
         peer = Peer(version=version)
         peer.connect()
@@ -190,7 +192,7 @@ def test_forward_echoed():
 
 
 def test_answered_is_echoed():
-    """A request that a switch has answered is a request to the receiver."""
+    """The receiver treats a request that a switch has answered as a request."""
     peer = Peer()
     peer.connect()
     watch = Watch(peer)
@@ -214,7 +216,7 @@ def test_identify_echoed():
 
 
 def test_nothing_to_echo():
-    """Free slots are not echoed; without a record there is no echo at all."""
+    """Free slots are not echoed; without a record no echo is sent."""
     peer = Peer()
     peer.connect()
     peer.send(option(FORWARD, [bytes(8)] * 3, SCALE, 0, PROMPT), b"x" * 100)
@@ -224,7 +226,9 @@ def test_nothing_to_echo():
 
 
 def test_newest_is_echoed():
-    """Of two FORWARDs before an ACK, the second; no echo twice."""
+    """If two FORWARDs arrive before an ACK is sent, the second is echoed; no FORWARD is echoed
+    twice.
+    """
     peer = Peer()
     peer.connect()
     peer.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 0)
@@ -237,7 +241,7 @@ def test_newest_is_echoed():
 
 
 def test_prompt():
-    """PROMPT has the ACK sent at once, its absence leaves the delay to TCP."""
+    """With PROMPT the ACK is sent at once; without it TCP may delay the ACK."""
     peer = Peer()
     peer.connect()
     for flags, soon in ((0, False), (PROMPT, True), (0, False), (PROMPT, True)):
@@ -249,7 +253,7 @@ def test_prompt():
 
 
 def test_not_agreed():
-    """Options on a connection that did not agree, or that left hpcc."""
+    """Options are ignored on a connection that did not agree, and on one that has left hpcc."""
     peer = Peer()
     peer.listen()
     sock = peer.accept(b"")[1]
@@ -270,7 +274,7 @@ def test_not_agreed():
 
 
 def test_lengths():
-    """Of the lengths 0 to 40, four are those of an ECHO of 1 to 4 records."""
+    """Of the lengths 0 to 40 only four are valid: those of an ECHO with 1 to 4 records."""
     peer = connected(timestamps=False)
     watch = Watch(peer)
     right = {}
@@ -286,7 +290,7 @@ def test_lengths():
 
 
 def test_beyond_the_header():
-    """A length that the TCP header does not have room for."""
+    """An option whose length exceeds the TCP header is malformed."""
     peer = connected()
     watch = Watch(peer)
     for length, have in ((28, 4), (28, 24), (36, 28), (255, 28), (5, 4)):
@@ -309,8 +313,8 @@ def test_types():
 
 
 def test_other_experiments():
-    """Options of our kind that are those of other experiments, or of nobody: left in the segment, counted, and nothing
-    follows from them. One of ours beside them is taken in.
+    """Options of our kind that belong to other experiments, or to none, are left in the segment and
+    counted, and have no effect. An option of ours beside one of them is read.
     """
     word = struct.pack("!Q", 0x0123456789abcdef)
     others = (("AccECN, order 0", b"\xfd\x04\xac\xc0", "unagreed_ignored"),
@@ -327,7 +331,7 @@ def test_other_experiments():
               ("as our RESPONSE", b"\xfd\x0c\xe0\x10" + b"\x10" + word[1:], "malformed_ignored"))
     for version in 4, 6:
         peer = connected(4000, version=version)
-        # A sniffer of the IP layer, behind our hook.
+        # This raw socket gets the packet after our hook.
         with peer.ns:
             raw = socket.socket(socket.AF_INET if version == 4 else socket.AF_INET6, socket.SOCK_RAW, socket.IPPROTO_TCP)
         defer(raw.close)
@@ -348,7 +352,7 @@ def test_other_experiments():
 
 
 def test_scale():
-    """Echoes in units that the kernel never asked for."""
+    """An echo in a unit that the kernel never used is malformed."""
     peer = connected()
     watch = Watch(peer)
     for scale in set(range(32)) - {SCALE}:
@@ -356,7 +360,7 @@ def test_scale():
 
 
 def test_scales_on_their_way():
-    """T falls more than once while an echo is under way: it is still of this connection."""
+    """T falls more than once while an echo is in flight: the echo is still valid."""
     need_virtual_time()
     peer = Peer(base_rtt_ns=0)
     peer.start_connect()
@@ -376,7 +380,9 @@ def test_scales_on_their_way():
 
 
 def test_twice():
-    """One option each way; a second one of the same way is ignored."""
+    """A segment may have one option for each direction; a second one for the same direction is
+    malformed.
+    """
     peer = connected()
     watch = Watch(peer)
     peer.send(echo([(1, 100)]) + echo([(1, 900)]))
@@ -395,7 +401,7 @@ def test_hops():
                        ("hops 0", echo([(1, 5)], 0)),
                        ("free slot", option(ECHO, [bytes(8)], SCALE, 1))):
         ignored(peer, watch, what, ours, bad_hop_ignored=1)
-    # One that is wrong makes the option another experiment's.
+    # One wrong record makes the whole ECHO an option of another experiment.
     ignored(peer, watch, "repeated", echo([(1, 100), (1, 200)], 2), bad_hop_ignored=1)
     ignored(peer, watch, "identities", option(IDENTIFY_ECHO, [identity(0, 1, 1, 1, 1), identity(4, 1, 1, 1, 1)], SCALE, 2),
             bad_hop_ignored=2)
@@ -403,7 +409,7 @@ def test_hops():
 
 
 def test_ts_back():
-    """A record older than its predecessor."""
+    """A record that is older than the last one is ignored."""
     peer = connected()
     peer.send(echo([(1, 1000)]))
     watch = Watch(peer)
@@ -414,7 +420,7 @@ def test_ts_back():
 
 
 def test_not_deaf():
-    """Records that were ignored leave no mark: the next true one counts."""
+    """Records that are ignored do not change the baseline: the next valid one counts."""
     peer = connected()
     peer.send(echo([(1, 1000)], tx=1000))
     watch = Watch(peer)
@@ -429,7 +435,7 @@ def test_not_deaf():
 
 
 def test_kind_changed():
-    """A connection keeps the kind that it agreed upon."""
+    """A connection keeps the option kind that it agreed on."""
     peer = connected()
     peer.ns.sysctl("net.hpcc.option_kind", 254)
     watch = Watch(peer)
@@ -440,7 +446,7 @@ def test_kind_changed():
 
 
 def test_tx_excess():
-    """More bytes than the link can have sent: d(tx) > 4 d(ts) + T."""
+    """A record with more bytes than the link can have sent is ignored: d(tx) > 4 d(ts) + T."""
     peer = connected()
     peer.send(echo([(1, 1000)], tx=1000))
     watch = Watch(peer)
@@ -448,7 +454,7 @@ def test_tx_excess():
     for step, tx in enumerate((limit + 12, limit + 10000, 0x7ffff)):
         ignored(peer, watch, f"{tx} units", echo([(1, 1100 + step)], tx=1000 + tx),
                 echo_received=1, tx_excess_ignored=1)
-    # the baseline was kept, so the true value still is one
+    # the baseline is unchanged, so the true value is still valid
     peer.send(echo([(1, 1200)], tx=1100))
     expect("true value", watch.moved(), {"echo_received": 1})
     ignored(peer, watch, "tx back", echo([(1, 1300)], tx=900), echo_received=1,
@@ -456,8 +462,8 @@ def test_tx_excess():
 
 
 def test_echo_while_sending():
-    """On a cable without delay an ACK comes back while its segment is still on
-    its way through the sender's own stack: its echo counts.
+    """On a cable without delay an ACK arrives while its segment is still in the sender's own stack:
+    its echo counts.
     """
     for version in 4, 6:
         pair = Pair(version, qdisc="hpcc")
@@ -482,7 +488,7 @@ def test_checksum():
 
 
 def advertised(peer):
-    """The window that the kernel offers with an ACK of all that we have sent."""
+    """Return the window that the kernel advertises with an ACK of all our data."""
     peer.send(b"", b"x")
     acks = peer.read_all(0.1)
     expect("last ACK", acks[-1].ack, peer.seq)
@@ -490,12 +496,12 @@ def advertised(peer):
 
 
 def test_outside_the_window():
-    """Each option counts only where TCP would take both numbers: Documentation/
-    protocol.rst, "What a stranger must know". To the byte, as TCP's own bounds are.
+    """An option counts only if TCP would accept both numbers of its segment, with the exact bounds
+    of TCP: Documentation/protocol.rst, "What a stranger must know".
     """
     for version in 4, 6:
         peer = connected(20000, version=version)
-        reach = 20000 + 1       # what is acknowledged, with the SYN: less than max_window
+        reach = 20000 + 1       # the bytes acknowledged, with the SYN: less than max_window
         room = advertised(peer)
         watch = Watch(peer)
         numbers = (
@@ -516,7 +522,7 @@ def test_outside_the_window():
 
 
 def test_at_the_edges_of_the_window():
-    """The first and the last number that TCP takes."""
+    """An option counts with the first and the last numbers that TCP accepts."""
     for version in 4, 6:
         peer = connected(20000, version=version)
         room = advertised(peer)
@@ -530,8 +536,8 @@ def test_at_the_edges_of_the_window():
 
 
 def test_tcp_takes_no_more():
-    """Of a connection that has sent 100 bytes TCP takes no ACK number further back, and
-    of packets from afar none (IP_MINTTL, IPV6_MINHOPCOUNT): neither are options read.
+    """On a connection that has sent 100 bytes TCP accepts no ACK number that is further back, and
+    no packets from a distance (IP_MINTTL, IPV6_MINHOPCOUNT): their options are not read.
     """
     for version in 4, 6:
         peer = Peer(version)
@@ -563,11 +569,11 @@ def test_tcp_takes_no_more():
 
 
 def test_one_blind_echo_in_a_round_trip():
-    """Who guesses the ACK number only cannot hold W down."""
+    """An attacker who guesses only the ACK number cannot keep W low."""
     peer = connected(400000)
     for turn in range(100):
         window = peer.flow()["W"]
-        # A link with a queue of 1,000 T, as somebody who sees nothing would claim.
+        # A link with a queue of 1,000 T, as a blind attacker would claim.
         peer.send(option(ECHO, [record(1, 5000 * turn, 5000 * turn, 0xfff)], SCALE, 1),
                   seq=peer.seq + (1 << 25) * (turn + 8))
         expect("W", peer.flow()["W"], window)
@@ -577,7 +583,7 @@ def test_one_blind_echo_in_a_round_trip():
 
 
 def test_reset_with_options():
-    """A RST is left alone; so is what comes after it."""
+    """Options in a RST are not read, nor those in segments after it."""
     peer = connected()
     watch = Watch(peer)
     peer.raw(RST, peer.seq - 5000, peer.acked, echo([(1, 5)]))
@@ -590,7 +596,7 @@ def test_reset_with_options():
 
 
 def test_after_the_end():
-    """Options that reach TIME_WAIT and a closed port."""
+    """Options that reach a connection in TIME_WAIT or a closed port are not read."""
     peer = Peer()
     peer.connect()
     peer.sock.close()
@@ -606,8 +612,8 @@ def test_after_the_end():
 
 
 def replay():
-    """Send the same ACKs again and again, in and out of order. Return for how many T,
-    how many, the flow before and after, and how many were too old.
+    """Send the same ACKs repeatedly, in and out of order. Return the time in T, the number of ACKs,
+    the flow before and after, and how many records were too old.
     """
     peer = connected()
     acks = [echo([(1, 1000 + 2000 * i), (2, 3000 + 2000 * i)], tx=900 * i) for i in range(20)]
@@ -626,7 +632,7 @@ def replay():
 
 
 def test_replay():
-    """They move nothing for 64 T, after which a hop's records begin anew."""
+    """Repeated ACKs change nothing for 64 T; after that their records would become new baselines."""
     for _ in range(1 if virtual_time() else 10):
         took_T, count, before, after, ts_back = replay()
         if took_T < 64:
@@ -639,7 +645,7 @@ def test_replay():
 
 
 def random_option(rng):
-    """Anything from noise to a nearly right option."""
+    """Return a random option, from noise to an almost valid one."""
     shape = rng.randrange(6)
     if shape == 0:
         return rng.randbytes(4 * rng.randrange(1, 8))
@@ -659,8 +665,8 @@ def random_option(rng):
 
 
 def storm(version):
-    """Random options on thousands of segments. The window stays in its bounds,
-    the kernel calm, and the data go through.
+    """Thousands of segments carry random options: the window stays within its bounds, the kernel
+    survives, and the data arrive.
     """
     rng = random.Random(version)
     peer = connected(version=version, nbytes=0)
@@ -685,7 +691,8 @@ def storm(version):
             flow = peer.flow()
             for name in "W", "Wc":
                 expect_in(name, flow[name], W_MIN, W_INIT)
-            # Classic, where records that are ignored last for some RTTs: R is TCP's.
+            # In classic mode, to which ignored records lead after some round trips, TCP sets the
+            # rate.
             if flow["mode"] == "telemetry":
                 expect_in("R", peer.rate(), 1, W_INIT / T_NS * 1.01e9)
                 looks += 1
@@ -709,11 +716,11 @@ def test_random_ipv6():
 
 
 def test_fragments():
-    """A fragment is not looked into."""
+    """The options of a fragment are not read."""
     peer = connected()
     watch = Watch(peer)
     whole = peer.packet(ACK, peer.seq, peer.acked, peer.stamp() + echo([(1, 50)]), b"x" * 64)
-    for fragment in 0x2000, 0x0001:     # the first of several, a later one
+    for fragment in 0x2000, 0x0001:     # the first of several fragments, and a later one
         head = whole[:6] + struct.pack("!H", fragment) + whole[8:10] + bytes(2) + whole[12:20]
         head = head[:10] + struct.pack("!H", csum(head) ^ 0xffff) + head[12:]
         os.write(peer.fd, head + whole[20:])
@@ -723,8 +730,8 @@ def test_fragments():
 
 
 def test_partial_elsewhere():
-    """A segment whose checksum is to go somewhere else than into its TCP header goes on with
-    our option: without it the place would be another one, or behind the packet's end.
+    """If the checksum of a segment is to be put elsewhere than into its TCP header, our option
+    stays: without it that position would be another one, or behind the packet's end.
     """
     peer = Guest()
     peer.connect()

@@ -1,7 +1,7 @@
 #!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: GPL-2.0
-"""kmod/hpcc/hook/local_out.c: what our options do to outgoing segments: where they go, what they leave
-alone, and that every packet stays one that others accept.
+"""kmod/hpcc/hook/local_out.c: how our options change outgoing segments: which segments get one,
+which do not, and that each packet stays valid.
 """
 
 import itertools
@@ -25,7 +25,7 @@ MPTCP_KIND, MD5_KIND = 30, 19
 
 
 def whole_connection(version, offload, timestamps, mtu=1500, cut=True):
-    """Data both ways, from SYN to FIN."""
+    """Send data in both directions, and check all segments from SYN to FIN."""
     what = f"IPv{version}, offload {offload}, timestamps {timestamps}, MTU {mtu}"
     pair = Pair(version, mtu=mtu, offload=offload, delay="50us", sample=0)
     for ns in (pair.c, pair.s):
@@ -41,11 +41,11 @@ def whole_connection(version, offload, timestamps, mtu=1500, cut=True):
         sane(segments, mtu)
         expect(f"timestamps in {what}", any(seg.option(8) for seg in segments), timestamps)
         expect(f"left to the device in {what}", any(seg.partial for seg in segments), offload)
-        # A burst is as large as W and the time between ACKs have it.
+        # The size of a burst depends on W and on the time between ACKs.
         if cut or not offload or virtual_time():
             expect(f"cut by the device in {what}", any(seg.total > mtu for seg in segments),
                    offload and cut)
-        # A slow machine sends again what has arrived, and reports it by DSACK alone.
+        # A slow machine retransmits data that have arrived, which is reported by DSACK alone.
         data = [seg for seg in data_segments(segments) if virtual_time() or not seg.option(5)]
         expect(f"data without FORWARD in {what}",
                [seg for seg in data if not seg.telemetry(FORWARD)], [])
@@ -74,7 +74,7 @@ def test_mtu():
 
 
 def test_slots():
-    """As many as the sysctl says; head and free slots as the header says."""
+    """A request has as many slots as the sysctl, a head as in the header file, and free slots."""
     for slots in 1, 2, 3:
         peer = Peer(slots=slots)
         peer.connect()
@@ -85,7 +85,7 @@ def test_slots():
 
 
 def test_scale_of_T():
-    """T spans 4096 to 8191 units, down to 1 ns each."""
+    """T is 4096 to 8191 units, unless a unit would be below 1 ns."""
     for base_rtt_ns, scale in ((1000, 0), (8191, 0), (8192, 1), (10000, 1), (1000000, 7),
                                (100000000, 14), (1000000000, 17)):
         peer = Peer(base_rtt_ns=base_rtt_ns, host_mbps=100000)
@@ -95,7 +95,9 @@ def test_scale_of_T():
 
 
 def test_both_ways():
-    """A segment that has both asks and answers with one record each, of each hop in turn."""
+    """A segment with both a request and an echo has one record for each, and echoes the hops in
+    turn.
+    """
     for version in 4, 6:
         peer = Peer(version=version)
         peer.connect()
@@ -105,7 +107,7 @@ def test_both_ways():
         peer.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         records = [record(hop, 100 * hop, hop, 10 * hop, hop) for hop in (1, 2, 3)]
         for turn in 0, 1, 2, 0, 1:
-            # in the place of what is left of the last one
+            # this request replaces the rest of the last one
             peer.send(option(FORWARD, records, 5, 3), b"x" * 100)
             peer.sock.send(bytes(100))
             seg = peer.take()
@@ -118,8 +120,8 @@ def test_both_ways():
 
 
 def test_lost_ack():
-    """The peer sends acknowledged data again: the next 64 ACKs go without the option, data with it.
-    Again within 10 s: 128; later: 64.
+    """If the peer retransmits acknowledged data, the next 64 ACKs have no option, but data do. If
+    it happens again within 10 s, the number is doubled; later it is 64 again.
     """
     need_virtual_time()
     peer = Peer()
@@ -127,14 +129,14 @@ def test_lost_ack():
     ts = itertools.count(100, 100)
 
     def exchange():
-        """The ACKs of two segments with a record: whether each has an option."""
+        """Receive two segments, one with a record. Return for each ACK whether it has an option."""
         peer.send(payload=bytes(1000))
         peer.send(option(FORWARD, [record(1, next(ts), 1)], 5, 1), bytes(1000))
         found = [bool(seg.ours()) for seg in peer.read_all(0.05)]
         peer.sock.recv(4000)
         return found
 
-    # As packets that overtake each other come.
+    # Duplicates may also come from packets that overtake each other.
     for _ in range(3):
         peer.send(payload=bytes(1000))
         for seq in None, peer.seq - 1000:
@@ -158,7 +160,7 @@ def test_lost_ack():
 
 
 def test_duplicate_of_a_stranger():
-    """A segment whose number is nowhere near the window is not the peer's: it pauses nothing."""
+    """A segment with a sequence number far from the window is not the peer's, and pauses nothing."""
     peer = Peer()
     peer.connect()
     for turn in range(1, 5):
@@ -166,7 +168,7 @@ def test_duplicate_of_a_stranger():
         for phase in 0, 1:
             records = [record(3 * phase + slot, 100 * turn, 1) for slot in (1, 2, 3)]
             peer.send(option(FORWARD, records, 5, 6, phase), bytes(1000))
-        # the last ACK leaves records that wait
+        # after the last ACK records are still pending
         ack = peer.read_all(0.05)[-1]
         expect("ACK", (ack.ack, [opt.type for opt in ack.ours()]), (peer.seq, [ECHO]))
         peer.raw(ACK, peer.seq - (turn << 28), 0, payload=bytes(1))
@@ -175,8 +177,8 @@ def test_duplicate_of_a_stranger():
 
 
 def test_both_ways_on_a_long_path():
-    """No hop waits for long, though 3 bits of phase name 8 of 15 hops where each request
-    shares its segment with an echo.
+    """If requests share segments with echoes, 3 bits of phase name 8 of 15 hops: still no hop is
+    left out for long.
     """
     peer = Peer()
     peer.connect()
@@ -204,15 +206,17 @@ def test_both_ways_on_a_long_path():
 
 
 def test_identify_until_all_answer():
-    """A receiver that acknowledges late echoes the last of several IDENTIFYs: links
-    that have not answered are asked again, and no others.
+    """A receiver that delays ACKs echoes only the last of several IDENTIFYs: links that have not
+    answered are requested again, and no others.
     """
     flow = Flow(slots=1)
     flow.ns.ask()
     links = [Link(hop, tag=hop) for hop in (1, 2, 3)]
 
     def asked(want, *answers, rounds=200):
-        """Phases of the IDENTIFYs that come after those answers, until all that are wanted did."""
+        """Send answers. Return the phases of the IDENTIFYs that follow, until all in `want` were
+        seen.
+        """
         flow.run()
         if answers:
             flow.send(option(IDENTIFY_ECHO, answers, SCALE, 3))
@@ -227,7 +231,7 @@ def test_identify_until_all_answer():
 
     for turn in "first", "second", "third":
         expect(f"{turn} turn", asked({0, 1, 2}), {0, 1, 2})
-    asked(None, rounds=8)       # what is left of the first two, which ask all
+    asked(None, rounds=8)       # skip what is left of the first two turns, which request all links
     expect("one that did not answer", asked(None, identity(1, 7, 2, 10, 1),
                                             identity(3, 9, 2, 10, 1), rounds=40), {1})
     expect("none", asked(None, identity(2, 8, 2, 10, 1), rounds=40), set())
@@ -235,8 +239,8 @@ def test_identify_until_all_answer():
 
 
 def test_sack_blocks():
-    """Echoes shrink to what SACK leaves: one hop after the other, and nothing where
-    there is no room.
+    """An echo has the records for which SACK leaves space; the others follow in the next one, and
+    without space there is no echo.
     """
     records = [record(1, 10, 1, 5), record(2, 20, 1, 90), record(3, 30, 1, 40)]
     for timestamps, blocks, room in ((True, 1, 1), (True, 2, 0), (True, 3, 0), (False, 1, 3),
@@ -255,7 +259,7 @@ def test_sack_blocks():
         words = [int.from_bytes(raw, "big") for raw in records]
         expect(f"records with {what}", echo.words if echo else [], words[:room])
         expect_in(f"no_room with {what}", peer.ns.counters()["no_room"], not room, not room)
-        # filling the holes makes room again
+        # filling the gaps makes space again
         peer.send(b"", b"x" * 2000)
         for block in range(blocks - 1):
             peer.seq += 1000
@@ -267,7 +271,7 @@ def test_sack_blocks():
 
 
 def test_loss_and_reordering():
-    """Data get lost, SACKs compete for the space: all arrive as they were."""
+    """With losses and SACKs, which compete for the option space, all data arrive unchanged."""
     for version in 4, 6:
         pair = Pair(version, offload=False)
         for ns in (pair.c, pair.s):
@@ -275,7 +279,7 @@ def test_loss_and_reordering():
         sniffer = Sniffer(pair.s)
         client, server = pair.connect()
         seen = False
-        # In real time what is lost is left to chance, of some 7 packets.
+        # In real time chance decides which of about 7 packets are lost.
         for _ in range(10):
             transfer((client, server, pattern(300000)), (server, client, pattern(200000, 5)))
             segments = sniffer.segments()
@@ -289,7 +293,7 @@ def test_loss_and_reordering():
 
 
 def set_md5(sock, addr):
-    """A key for a peer."""
+    """Set a key for a peer."""
     key = b"secret"
     raw = struct.pack("=HH4s120x", socket.AF_INET, 0, socket.inet_aton(addr))
     sock.setsockopt(socket.IPPROTO_TCP, TCP_MD5SIG,
@@ -297,7 +301,7 @@ def set_md5(sock, addr):
 
 
 def test_md5():
-    """A signature covers the header: such a connection is left alone."""
+    """A signature covers the header: hpcc does not agree on such a connection."""
     pair = Pair()
     sniffer = Sniffer(pair.s)
     listener, client = pair.listen(), pair.c.socket()
@@ -318,7 +322,7 @@ def test_md5():
 
 
 def mptcp_socket(ns):
-    """An MPTCP socket, or skip."""
+    """Return an MPTCP socket, or skip the test."""
     try:
         return ns.socket(4, IPPROTO_MPTCP)
     except OSError as error:
@@ -326,7 +330,7 @@ def mptcp_socket(ns):
 
 
 def test_mptcp():
-    """MPTCP owns the option space of its subflows."""
+    """MPTCP uses the option space of its subflows: hpcc adds no options."""
     pair = Pair()
     sniffer = Sniffer(pair.s)
     client = mptcp_socket(pair.c)
@@ -339,7 +343,7 @@ def test_mptcp():
 
 
 def test_mptcp_meets_tcp():
-    """One end speaks MPTCP, the other does not: plain TCP, intact."""
+    """If only one end uses MPTCP, plain TCP works, with telemetry only if both agreed."""
     for mptcp_at_client in True, False:
         pair = Pair()
         sniffer = Sniffer(pair.s)
@@ -358,7 +362,7 @@ def test_mptcp_meets_tcp():
 
 
 def test_vlan():
-    """Through VLAN devices, with the tag in the frame and beside it."""
+    """Options work through VLAN devices, with the tag in the frame and beside it."""
     for offload in True, False:
         pair = Pair(delay="50us", sample=0)
         for ns, addr in ((pair.c, "10.5.0.1"), (pair.s, "10.5.0.2")):
@@ -381,7 +385,7 @@ def test_vlan():
 
 
 def test_mtu_shrinks():
-    """The MTU gets smaller in mid-connection: no packet exceeds it from then on."""
+    """The MTU shrinks during the connection: no packet exceeds it from then on."""
     pair = Pair(offload=False, delay="50us", sample=0)
     sniffer = Sniffer(pair.s)
     client, server = pair.connect()
@@ -399,7 +403,7 @@ def test_mtu_shrinks():
 
 
 def test_loopback():
-    """An MTU of 64 KB: lengths stay within 16 bits, or are none."""
+    """With an MTU of 64 KB the length of a packet fits into 16 bits, or is not stated."""
     for version, host in ((4, "127.0.0.1"), (6, "::1")):
         ns = Netns(base_rtt_ns=1000000, host_mbps=100000, sample=0)
         ns.sysctl("net.ipv4.tcp_congestion_control", "hpcc")
@@ -421,7 +425,7 @@ def test_loopback():
 
 
 def test_big_tcp():
-    """Super-packets beyond 64 KB carry telemetry: their length, if any, is in a jumbo option."""
+    """Super-packets beyond 64 KB carry telemetry; their length, if stated, is in a jumbo option."""
     pair = Pair(6, delay="200us", burst=64, host_mbps=100000, sample=0)
     for ns in (pair.c, pair.s):
         said = ns.run("ip", "link", "set", "eth0", "gso_max_size", "200000", check=False)
@@ -440,7 +444,7 @@ def test_big_tcp():
 
 
 def test_big_tcp_with_options():
-    """The hop-by-hop options that a socket has stay as they are in a super-packet."""
+    """The hop-by-hop options of a socket stay unchanged in a super-packet."""
     own = bytes((0, 0, 1, 4, 0, 0, 0, 0))   # PadN
     pair = Pair(6, delay="200us", burst=64, host_mbps=100000, sample=0)
     for ns in (pair.c, pair.s):
@@ -460,7 +464,7 @@ def test_big_tcp_with_options():
 
 
 def test_reset():
-    """A RST is sent as it is."""
+    """A RST gets no option."""
     peer = Peer()
     peer.connect()
     peer.send(option(FORWARD, [record(1, 5, 5)], 5, 1), b"x" * 100)
@@ -474,7 +478,7 @@ def test_reset():
 
 
 def test_idle_segments():
-    """Keepalives and window updates carry nothing when there is nothing."""
+    """Keepalives and window updates get no option if there is nothing to send in it."""
     peer = Peer()
     peer.connect()
     peer.sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
@@ -486,7 +490,7 @@ def test_idle_segments():
 
 
 def test_zero_window_probe():
-    """A probe into a closed window does not grow beyond what it is."""
+    """A window probe gets no option."""
     peer = Peer(patient=False)
     peer.connect()
     peer.window = 0
@@ -505,19 +509,21 @@ def test_zero_window_probe():
 
 
 def asked(segments):
-    """Which data segments ask for telemetry."""
+    """Return for each data segment whether it carries a request."""
     return [bool({opt.type for opt in seg.ours()} & {FORWARD, IDENTIFY})
             for seg in segments if seg.payload]
 
 
 def requests(ns):
-    """How many left. A TSO packet is one, and each of its segments has the option."""
+    """Return how many requests were sent. A TSO packet counts as one, though each of its segments
+    has the option.
+    """
     counters = ns.counters()
     return counters["forward_sent"] + counters["identify_sent"]
 
 
 def test_sample():
-    """A connection asks so many times in a T, but with each segment in the first round trips,
+    """A connection sends `sample` requests per T; but one on each segment in the first round trips,
     while U is above 1, and after an RTO.
     """
     need_virtual_time()
@@ -534,7 +540,7 @@ def test_sample():
         before = requests(flow.ns)
         flow.echo(link.step(9000, 0.9))
         some = asked(flow.run())
-        # W leaves within T, and so at its end a request may be due.
+        # W leaves within T, so at the end of T another request may be due.
         expect_in(f"{len(some)} segments, requests", requests(flow.ns) - before, sample, sample + 1)
         expect("not all ask", all(some), False)
         for _ in range(3):
@@ -547,7 +553,7 @@ def test_sample():
 
 
 def test_sample_of_classic():
-    """Classic asks as often as hpcc does, and its return with each segment."""
+    """Classic sends as many requests as hpcc does; after the return each segment carries one."""
     need_virtual_time()
     flow = Flow(sample=4)
     flow.run()

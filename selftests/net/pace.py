@@ -1,7 +1,7 @@
 #!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: GPL-2.0
-"""kmod/common/pace.c: how much leaves at once, and when, where others have a say as well: the
-device, the route, the application.
+"""kmod/common/pace.c: how much leaves at once, and when, if the device, the route or the
+application set limits, too.
 """
 
 import itertools
@@ -24,14 +24,16 @@ MSS = LdcpFlow.MSS
 
 
 def largest(sniffer, pair, ends):
-    """Segments in the longest packet of a transfer."""
+    """Return the number of segments in the longest packet of a transfer."""
     sniffer.segments()
     transfer((*ends, pattern(200000)))
     return max(-(-len(seg.payload) // MSS) for seg in data_segments(sniffer.segments()))
 
 
 def test_device_bound():
-    """A device that takes less than a burst is asked for no more, then or later."""
+    """If the limit of a device is below a burst, it is respected under ldcp, under cubic, and under
+    ldcp again.
+    """
     pair = Pair(cc=("ldcp", "ldcp"), delay="200us", ldcp={"fast_start": 0, "burst": 8})
     pair.c.ip("link set eth0 gso_max_segs 3",
               "route change 10.0.0.0/24 dev eth0 initcwnd 400 src 10.0.0.1")
@@ -43,7 +45,9 @@ def test_device_bound():
 
 
 def test_bound_is_given_back():
-    """By either module to the other, and to others."""
+    """Each module removes its limit on bursts when the socket changes to the other module, or to
+    another congestion control.
+    """
     pair = Pair(cc=("ldcp", "ldcp"), delay="200us", burst=2,
                 ldcp={"fast_start": 0, "burst": 4})
     pair.c.ip("route change 10.0.0.0/24 dev eth0 initcwnd 400 src 10.0.0.1")
@@ -58,7 +62,7 @@ def test_bound_is_given_back():
 
 
 def test_first_segments():
-    """hpcc paces from the first segment on, not from the eleventh as TCP does."""
+    """hpcc paces from the first segment on, and not only from the eleventh as TCP does."""
     need_virtual_time()
     flow = Flow()
     sent, at = 0, []
@@ -73,7 +77,7 @@ def test_first_segments():
 
 
 def test_first_segments_of_a_vrf():
-    """They go through LOCAL_OUT twice, and wait once."""
+    """The first segments of a VRF pass LOCAL_OUT twice, and are delayed once."""
     need_virtual_time()
     for vrf in False, True:
         pair = Pair(base_rtt_ns=1000000, host_mbps=200)
@@ -89,11 +93,11 @@ def test_first_segments_of_a_vrf():
 
 
 def test_rate_of_the_application():
-    """SO_MAX_PACING_RATE holds, in the start, and above and below one segment."""
+    """SO_MAX_PACING_RATE is respected in the start, and above and below one segment."""
     pair = Pair(cc=("ldcp", "ldcp"), delay="100us", ldcp={"iw": 20})
     client, server = pair.connect()
     client.setsockopt(socket.SOL_SOCKET, SO_MAX_PACING_RATE, 1000000)
-    transfer((client, server, pattern(20 * MSS)))      # TCP does not pace the first ten
+    transfer((client, server, pattern(20 * MSS)))      # TCP does not pace the first ten segments
     began = time.monotonic()
     transfer((client, server, pattern(100000)))
     expect_in("time", time.monotonic() - began, 0.09, 0.12 if virtual_time() else 60)
@@ -116,8 +120,8 @@ def test_rate_of_the_application():
 
 
 def test_rate_of_the_application_while_W_grows():
-    """What W grows by does not bring the next segment's time nearer where the application has
-    set the rate.
+    """If the application has set the rate, the growth of W does not advance the departure time of
+    the next segment.
     """
     need_virtual_time()
     flow, link = Flow(max_stage=5), Link()
@@ -140,8 +144,8 @@ def test_rate_of_the_application_while_W_grows():
 
 
 def test_leaving_a_small_window():
-    """A wait for a segment that hpcc's W set, below one segment, does not bind the next congestion
-    control, also where the application has TCP pace on.
+    """If W below one segment delays a segment, that delay does not bind the next congestion
+    control, also if the application makes TCP pace on.
     """
     need_virtual_time()
     for rate in None, 1 << 30, 1000000:
@@ -165,7 +169,7 @@ def test_leaving_a_small_window():
 
 
 def fq_path(cc, port, connections=2, **sysctls):
-    """A path whose sender has a root fq that paces, and connections on it."""
+    """Return a path whose sender has a root fq that paces, and connections on it."""
     path = Path(switches=1, cc=(cc, cc), **sysctls)
     path.a.tc("qdisc replace dev right root fq")
     path.change(1, port)
@@ -173,21 +177,23 @@ def fq_path(cc, port, connections=2, **sysctls):
 
 
 def expect_order(path):
-    """fq held segments back until their departure time, and none of them overtook another."""
+    """Fail unless fq held segments back until their departure times, and none of them overtook
+    another.
+    """
     shown = json.loads(path.a.run("tc", "-s", "-j", "qdisc", "show", "dev", "right"))
     expect("throttled", shown[0]["throttled"] > 0, True)
     expect("TCPOFOQueue", path.b.snmp("TcpExtTCPOFOQueue"), 0)
 
 
 def set_all(ends, *names):
-    """All senders take one congestion control after the other."""
+    """Set one congestion control after the other for all senders."""
     for name in names:
         for client, _ in ends:
             set_cc(client, name)
 
 
 def send_all(ends, nbytes, names=()):
-    """All connections send at once, and take one congestion control after the other meanwhile."""
+    """Send on all connections at once, and set one congestion control after the other meanwhile."""
     names = itertools.cycle(names)
     transfer(*((client, server, pattern(nbytes)) for client, server in ends),
              each=lambda: set_all(ends, *itertools.islice(names, 1)))
@@ -213,7 +219,9 @@ def test_fq_sorts_by_departure_time():
 
 
 def test_fq_sorts_by_departure_time_ldcp():
-    """The same for ldcp, whose windows fall below one segment and grow again."""
+    """ldcp keeps the departure times in order, too, while its windows fall below one segment and
+    grow again.
+    """
     path, ends = fq_path("ldcp", "hpcc rate 20mbit delay 20us marking ldcp", 8,
                          ldcp={"base_rtt_ns": 300000})
     send_all(ends, 100000)

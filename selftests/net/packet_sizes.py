@@ -1,7 +1,7 @@
 #!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: GPL-2.0
-"""Packets as large as can be, and as small: BIG TCP, offloads, MTUs, and one that
-falls under way.
+"""Very large and very small packets: BIG TCP, offloads, MTUs, and an MTU that shrinks during the
+connection.
 """
 
 import sys
@@ -29,15 +29,17 @@ table inet deaf {
 
 
 def without(segments):
-    """Data that do not ask for telemetry, though two blocks of SACK leave no room."""
+    """Return data segments without a request, except those in which two blocks of SACK leave no
+    space.
+    """
     return [seg for seg in data_segments(segments)
             if not seg.telemetry(FORWARD) and not seg.telemetry(IDENTIFY)
             and len(seg.options) + LEAST <= OPTIONS_MAX]
 
 
 def test_big_tcp():
-    """Super-packets beyond 64 KB, which state no length, cut by the port and
-    left whole. They carry telemetry as others do.
+    """Super-packets beyond 64 KB, which state no length, are segmented by the port or left whole,
+    and carry telemetry as others do.
     """
     for split in "no-split-gso", "split-gso":
         for cc in CCS:
@@ -59,7 +61,7 @@ def test_big_tcp():
             beyond = [seg for seg in segments if seg.total >= 1 << 16]
             expect("our options on those", bool(ours_in(beyond)),
                    cc == "hpcc" and split == "no-split-gso")
-            # In real time a slow host sends nothing but those, without telemetry.
+            # In real time all packets of a slow host may be beyond 64 KB, without telemetry.
             runs = get_cc(client)
             expect("runs", runs if virtual_time() else runs.removesuffix("-classic"), cc)
             for ns in (pair.c, pair.s):
@@ -67,8 +69,8 @@ def test_big_tcp():
 
 
 def test_offloads():
-    """Each MTU, with segments joined or not, and checksums by device or host. No
-    two loads are the same, so GRO leaves segments that carry some as they are.
+    """Each MTU is tried with and without GRO, and with checksums by the device and by the host. No
+    two records are equal, so GRO does not merge segments with records.
     """
     for version in 4, 6:
         for cc in CCS:
@@ -106,8 +108,8 @@ def test_offloads():
 
 
 def test_pmtu():
-    """A link in the middle takes less from now on, and says so by ICMP; then it
-    says nothing, and TCP has to find out.
+    """A link in the middle reduces its MTU and reports that by ICMP; then without a report, so that
+    TCP has to find out.
     """
     for version in 4, 6:
         for cc in CCS:
@@ -128,14 +130,15 @@ def test_pmtu():
                 sent = [seg for seg in data_segments(segments) if seg.dport == 5000]
                 expect_in("longest", max(seg.total for seg in sent), 1000 if told else 500, 1300)
                 expect("mss falls", tcp_info(client)["snd_mss"] < before, True)
-                # Behind an RTO the path may be one that drops our option: a trial ends the muting.
+                # After an RTO the path may be one that drops our option: the flow is muted until a
+                # trial succeeds.
                 if cc == "hpcc":
                     expect("muted", path.a.counters()["muted"], 0 if told else 1)
                     expect("data without our option", bool(without(sent)), not told)
                 if virtual_time():
                     expect("runs", get_cc(client), cc if cc == "hpcc" or told else CLASSIC)
-                # Two losses in a row without a mark make ldcp a classic one; a slow host
-                # has an RTO besides. A mark brings it back.
+                # Two losses in a row without a mark make ldcp fall back; a slow host may have an
+                # RTO besides. A mark brings ldcp back.
                 if get_cc(client) == CLASSIC:
                     fill(path, client, lambda: get_cc(client) == cc)
                 expect_works(path, cc, client, twice=True)

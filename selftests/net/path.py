@@ -1,7 +1,7 @@
 #!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: GPL-2.0
-"""The whole way: host, two switches or more, host. Every port is a sch_hpcc
-that shapes; the switches' ports write telemetry, the hosts' do not.
+"""The whole path: host, two or more switches, host. Every port is a sch_hpcc that shapes; the ports
+of switches write telemetry, those of hosts do not.
 """
 
 import socket
@@ -19,8 +19,8 @@ from lib.tcp import get_cc, goodput_mbps, pattern, tcp_info, transfer, until
 
 
 def whole_way(version):
-    """Two switches, the second link is the slowest: W follows it, both links
-    are known, nothing is dropped.
+    """With two switches, of which one has the slowest link, W follows that link, the identities of
+    both links are known, and nothing is dropped.
     """
     path = Path(version, sample=0, max_stage=5)
     path.a.ask()
@@ -38,7 +38,7 @@ def whole_way(version):
     expect("links", path.a.links(client), {1: (1, 2, 500000000), 2: (2, 2, 1000000000)})
     # 1420 or 1400 of 1538 bytes on the wire are payload
     expect_rate("goodput", goodput, 0.85 * 0.95 * 500, 0.925 * 0.99 * 500)
-    # W is a handful of packets: U goes up and down by one of them
+    # W is a few packets, and U varies by the share of one of them
     if virtual_time():
         expect_in("U", statistics.median(flow["U_permille"] for flow in flows), 850, 1000)
         expect_in("W / BT", statistics.median(flow["W"] for flow in flows) /
@@ -63,7 +63,7 @@ def test_whole_way_ipv6():
 
 
 def test_both_ways():
-    """Data in both directions at once, each with telemetry of its own."""
+    """Data move in both directions at once, and each direction has its own telemetry."""
     for version in 4, 6:
         path = Path(version, sample=0)
         path.b.ask()
@@ -92,7 +92,7 @@ def test_both_ways():
 
 
 def test_bottleneck_moves():
-    """The slowest link is another one now: W follows."""
+    """Another link becomes the slowest one: W follows it."""
     path = Path()
     client, server = path.connect()
     goodput_mbps(client, server, 300000)
@@ -110,7 +110,7 @@ def test_bottleneck_moves():
 
 
 def test_path_changes():
-    """Another switch at the same hop: noticed, asked who it is, carried on."""
+    """Another switch takes over a hop: the flow notices it, requests its identity, and continues."""
     path = Path()
     path.a.ask()
     client, server = path.connect()
@@ -127,8 +127,8 @@ def test_path_changes():
 
 
 def test_T_far_from_the_rtt():
-    """T of a network with other paths. A T that is too long costs nothing; one that is too
-    short has W_init = B T, in whole segments, for a window.
+    """T does not match the RTT, as in a network with other paths. A T that is too long costs no
+    goodput; one that is too short limits the window to W_init = B T, in whole segments.
     """
     need_virtual_time()
     for switches, rtt_ns in (1, 106000), (2, 142000):
@@ -146,7 +146,9 @@ def test_T_far_from_the_rtt():
 
 
 def test_longer_than_an_option():
-    """Five switches, two slots: all links are known, the slowest rules."""
+    """With five switches and two slots the identities of all links are known, and W follows the
+    slowest one.
+    """
     path = Path(switches=5, slots=2)
     path.a.ask()
     path.change(4, "hpcc rate 400mbit")
@@ -164,7 +166,9 @@ def test_longer_than_an_option():
 
 
 def test_both_ways_in_turns():
-    """Five switches, data both ways: one record at a time, each newer than the last."""
+    """With five switches and data in both directions an option has one record, and each record is
+    newer than the last one of its hop.
+    """
     path = Path(switches=5)
     for dev in "left", "right":
         path.change(3, "hpcc rate 400mbit", dev)
@@ -181,7 +185,7 @@ def test_both_ways_in_turns():
 
 
 def test_two_flows():
-    """Two flows share a link without a drop."""
+    """Two flows share a link without drops."""
     path = Path()
     path.change(1, "hpcc rate 500mbit")
     one, two = path.connect(5001), path.connect(5002)
@@ -195,7 +199,7 @@ def test_two_flows():
 
 
 def test_loss():
-    """A switch that loses and reorders: the data arrive as they were."""
+    """A switch drops and reorders packets: the application data still arrive unchanged."""
     for version in 4, 6:
         path = Path(version)
         path.switches[0].tc("qdisc del dev right root",
@@ -211,12 +215,14 @@ def test_loss():
         sacks = [seg for seg in segments if seg.option(5)]
         expect("echo beside SACK", any(seg.telemetry(ECHO) for seg in sacks), True)
         expect("InCsumErrors", path.a.snmp("InCsumErrors") + path.b.snmp("InCsumErrors"), 0)
-        # what netem reorders passes its child by
+        # packets that netem reorders bypass its child
         expect_in("hops", path.a.flow(client)["hops"], 1, 2)
 
 
 def test_telemetry_comes_and_goes():
-    """Switches that do not stamp: classic; they stamp again: back."""
+    """When the switches stop stamping, the flow falls back to classic; when they stamp again, it
+    returns.
+    """
     path = Path()
     client, server = path.connect()
     goodput_mbps(client, server, 300000)
@@ -240,7 +246,7 @@ def test_telemetry_comes_and_goes():
 
 
 def test_nameless():
-    """A port with identify off works as the others do, and nobody learns who it is."""
+    """A port with identify off works as others do, and its identity stays unknown."""
     path = Path(sample=0)
     path.change(1, "hpcc identify off")
     path.a.ask()
@@ -254,8 +260,8 @@ def test_nameless():
 
 
 def test_nameless_tags():
-    """The tag of a port with identify off is no hash of its name, by which a sender could check
-    which of some names it is; and it stays the same.
+    """The tag of a port with identify off is not the hash of its identity, which would let a sender
+    test candidates; and it does not change.
     """
     path = Path(switches=1, sample=0)
     sniffer = Sniffer(path.b, "left")
@@ -271,13 +277,15 @@ def test_nameless_tags():
             expect(f"tags of node {node}, identify {identify}", len(found), 1)
             tags[identify, node] = found.pop()
     expect("tags with and without a name", len({tags["on", node] for node in (1, 2, 3, 4)}), 4)
-    # one of four by chance: 1 of 64 runs
+    # one of four may be equal by chance: in 1 of 64 runs
     expect_in("tags that are the same", sum(tags["on", node] == tags["off", node]
                                             for node in (1, 2, 3, 4)), 0, 1)
 
 
 def test_now_and_then():
-    """Messages so far apart that no record can be compared with the last one: not silence."""
+    """Messages are so far apart that no record can be compared with the last one: the flow does not
+    fall back.
+    """
     for sysctls in {}, {"carry": 1}:
         path = Path(**sysctls)
         client, server = path.connect()
@@ -292,7 +300,7 @@ def test_now_and_then():
 
 
 def test_only_one_switch_stamps():
-    """A path with a switch that knows nothing of it."""
+    """One switch on the path does not stamp: the flow uses the records of the other one."""
     path = Path()
     path.switches[0].tc("qdisc replace dev right root pfifo limit 1000")
     path.a.ask()
@@ -305,7 +313,7 @@ def test_only_one_switch_stamps():
 
 
 def test_peer_without_hpcc():
-    """One end without: no option but in the SYN, and the data go through."""
+    """If only one end runs hpcc, no segment but the SYN has an option, and the data arrive."""
     for cc in ("hpcc", "cubic"), ("cubic", "hpcc"):
         path = Path(cc=cc)
         sniffer = Sniffer(path.b, "left")
@@ -319,7 +327,7 @@ def test_peer_without_hpcc():
 
 
 def test_beside_cubic():
-    """Another congestion control on the same links is left as it is."""
+    """A flow of another congestion control on the same links gets no options."""
     path = Path()
     sniffer = Sniffer(path.b, "left")
     ours, other = path.connect(5001), path.connect(5002, cc="cubic")
@@ -332,12 +340,14 @@ def test_beside_cubic():
 
 
 def test_behind_a_queue():
-    """A queue that was there before the connection, as RTTs were, is no lie."""
+    """A queue that has been there since before the connection, and made all RTTs longer, does not
+    make records look false.
+    """
     need_virtual_time()
     path = Path()
     path.a.tc(f"qdisc change dev right root hpcc rate {2 * MBPS}mbit")
     other = path.connect(5001, cc="reno")
-    # a window that is more than the path holds: some of it waits all the time
+    # a window larger than the path holds: some of it is always queued
     other[1].setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 200000)
     thread = threading.Thread(target=transfer, args=((*other, pattern(6000000)),))
     thread.start()

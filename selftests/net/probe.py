@@ -1,6 +1,6 @@
 #!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: GPL-2.0
-"""kmod/hpcc/control/probe.c: requests on packets of their own (net.hpcc.carry = 1)."""
+"""kmod/hpcc/control/probe.c: requests on packets without data (net.hpcc.carry = 1)."""
 
 import errno
 import json
@@ -26,15 +26,15 @@ NBYTES = 1000000
 
 
 def of_type(kind, segments):
-    """Those with our option of a type, first in its segment."""
+    """Return the segments whose first option of ours has this type."""
     return [seg for seg in segments if seg.ours() and seg.ours()[0].type == kind]
 
 
 def test_on_the_wire():
-    """Data have their whole MSS and no option; probes look like them from outside, and pure
-    ACKs answer.
+    """Data segments use the whole MSS and have no option; probes have the same IP header fields as
+    data, and pure ACKs answer them.
     """
-    need_virtual_time()         # where a host stands still, data carry requests from then on
+    need_virtual_time()         # if a guest stands still, data carry requests from then on
     for version in 4, 6:
         path = Path(version, carry=1)
         client, server = path.connect()
@@ -67,7 +67,7 @@ def test_on_the_wire():
 
 
 def test_share():
-    """On a slow link with a short RTT, probes leave once in 8 segments all the same."""
+    """On a slow link with a short RTT there is still one probe per 8 segments at most."""
     need_virtual_time()
     pair = Pair(mtu=576, qdisc="hpcc rate 1mbit delay 0us", host_mbps=1, carry=1, sample=8)
     client, server = pair.connect()
@@ -79,7 +79,7 @@ def test_share():
 
 
 def test_long_path_of_small_windows():
-    """Each hop has its turn before its last record is too old, with windows of a part of a segment."""
+    """With windows below one segment each hop is requested before its last record is too old."""
     need_virtual_time()
     for switches, slots in (5, 1), (15, 3):
         path = Path(switches=switches, carry=1, slots=slots, host_mbps=2)
@@ -92,8 +92,8 @@ def test_long_path_of_small_windows():
 
 
 def test_both_ways_under_loss():
-    """Neither end takes a probe or an answer for a duplicate ACK: nothing is sent again but
-    what is lost.
+    """Neither end takes a probe or an answer for a duplicate ACK: only lost segments are
+    retransmitted.
     """
     need_virtual_time()
     again, dropped = {}, {}
@@ -120,12 +120,12 @@ def test_both_ways_under_loss():
     expect("sent again without loss", again[0, 1], [[0, 0]] * 3)
     for end in 0, 1:
         expect_in("sent again for nothing", again[1, 1][1][end], 0, again[1, 0][1][end] + 2)
-        # Of what was lost on the way from that end, data alone.
+        # Compared with the drops in that direction; only lost data are retransmitted.
         expect_in("sent again", again[1, 1][0][end], 0, 1.5 * dropped[1, 1][end])
 
 
 def test_without_sack():
-    """Duplicate ACKs are all that tells of losses: data carry requests."""
+    """Without SACK duplicate ACKs are the only sign of losses, so data carry requests."""
     path = Path(carry=1)
     for ns in path.hosts:
         ns.sysctl("net.ipv4.tcp_sack", 0)
@@ -141,13 +141,13 @@ def test_without_sack():
 
 
 def no_probes(packet):
-    """A box that passes on nothing without data but what is plain TCP."""
+    """A box that drops packets without data if they carry our option."""
     return [] if packet.to_b and packet.has_ours() and not packet.payload and \
         not packet.syn else [packet]
 
 
 def test_probes_dropped():
-    """Data carry requests then, and telemetry goes on."""
+    """If probes are dropped, data carry requests, and telemetry continues."""
     need_virtual_time()
     path = BoxPath(carry=1, change=no_probes)
     client, server = path.connect()
@@ -159,7 +159,7 @@ def test_probes_dropped():
 
 
 def test_nothing_stamps():
-    """Data carry requests, then classic runs."""
+    """If no switch stamps, data carry requests first, and then the flow falls back."""
     path = Path(carry=1)
     for node in 1, 2:
         path.change(node, "hpcc nostamp")
@@ -169,13 +169,13 @@ def test_nothing_stamps():
           lambda: transfer((client, server, pattern(NBYTES))))
     counters = path.a.counters()
     expect("mode", path.a.flow()["mode"], "classic")
-    # Where a host stands still, a packet may be dropped, which ends telemetry as well.
+    # If a guest stands still, a packet may be dropped, which also leads to classic mode.
     if virtual_time():
         expect("stopped, fallbacks", (counters["probes_stopped"], counters["fallbacks"]), (1, 1))
 
 
 def test_first_flight():
-    """A probe leaves in front of the first data after a pause, and no second one."""
+    """After a pause one probe leaves in front of the first data, and no second one."""
     path = Path(carry=1)
     client, server = path.connect()
     sniffer = Sniffer(path.a, "right")
@@ -190,7 +190,7 @@ def test_first_flight():
 
 
 def test_syn_again():
-    """A connection whose SYN was lost asks by probes as any other."""
+    """A connection whose SYN was lost uses probes as any other one does."""
     for version in 4, 6:
         peer = Peer(version, carry=1)
         peer.start_connect()
@@ -202,8 +202,8 @@ def test_syn_again():
 
 
 def test_wakes():
-    """A window that sends a segment in some T grows by the answers to probes, a T after another:
-    five times by W_ai, then by as much as the link has.
+    """A window that sends one segment in several T grows with the answers to probes, one per T:
+    five times by W_ai, then by as much as the link allows.
     """
     need_virtual_time()
     rounds = []
@@ -215,7 +215,7 @@ def test_wakes():
             flow.echo(link.step(9000, 1.0, 1.0))
         began, asked = None, 0
         while flow.flow()["W"] < 1500:
-            # the peer of a data segment or probe is T away
+            # the round trip of a data segment or probe is T
             seg = flow.read(100e-9 * T_NS)
             began = began or time.monotonic()
             flow.acked = max(flow.acked, seg.seq + len(seg.payload))
@@ -229,7 +229,7 @@ def test_wakes():
 
 
 def test_next_data_at_once():
-    """A probe of a small window has the data behind it acknowledged at once."""
+    """After a probe with PROMPT the data behind it are acknowledged at once."""
     peer = Peer(carry=1)
     peer.connect(ASKS)
     for flags, soon in ((0, False), (PROMPT, True)):
@@ -243,7 +243,9 @@ def test_next_data_at_once():
 
 
 def test_answers_are_limited():
-    """One in T/64, whoever asks and whatever T he claims; records wait for the next one."""
+    """One probe is answered per T/64 at most, whatever T its sender claims; the records of others
+    are sent with the next answer.
+    """
     need_virtual_time()
     for version in 4, 6:
         peer = Peer(version=version)
@@ -261,8 +263,8 @@ def test_answers_are_limited():
 
 
 def test_strangers_get_no_answer():
-    """What TCP would not take is not answered; nor is a probe without a record, or of a peer
-    that did not say that it probes.
+    """A probe that TCP would not accept is not answered, nor is one without a record, or from a
+    peer that did not announce probes.
     """
     peer = Peer()
     peer.connect(ASKS)
@@ -285,7 +287,7 @@ def test_strangers_get_no_answer():
 
 
 def test_closed_window():
-    """A receiver that does not read: TCP's own window probes go on, ours do not."""
+    """If the receiver does not read, TCP's own window probes continue, and ours stop."""
     path = Path(carry=1, base_rtt_ns=100000)
     client, server = path.connect()
     transfer((client, server, pattern(300000)))
@@ -297,7 +299,7 @@ def test_closed_window():
             pass
         time.sleep(0.0005)
     time.sleep(0.1)
-    for _ in range(1 if virtual_time() else 20):        # a slow host takes a while to close it
+    for _ in range(1 if virtual_time() else 20):        # on a slow host the window closes after a while
         before = path.a.counters()["forward_sent"]
         time.sleep(2)
         probes = path.a.counters()["forward_sent"] - before
@@ -310,7 +312,7 @@ def test_closed_window():
 
 
 def test_cork():
-    """Data that TCP holds back leave when TCP says so."""
+    """A probe does not release data that TCP holds back (TCP_CORK)."""
     for carry in 0, 1:
         path = Path(carry=carry, base_rtt_ns=50000)
         client, server = path.connect()
@@ -325,7 +327,7 @@ def test_cork():
 
 
 def test_older_peer():
-    """It answers no probe: its next ACK carries the records."""
+    """A peer may answer no probes, and send the records with its next ACK: telemetry works."""
     flow = Flow(carry=1)
     link = Link()
     for _ in range(20):
@@ -335,7 +337,7 @@ def test_older_peer():
 
 
 def test_set_again():
-    """A socket that leaves hpcc and comes back has the same MSS as before."""
+    """A socket that leaves hpcc and returns has the same MSS as before, and uses probes."""
     need_virtual_time()
     path = Path(carry=1)
     client, server = path.connect()

@@ -1,6 +1,8 @@
 #!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: GPL-2.0
-"""kmod/hpcc/observe/info.c and identify.c: counters, flows, and who the links of their paths are."""
+"""kmod/hpcc/observe/info.c and identify.c: counters, flows, and the identities of the links on
+their paths.
+"""
 
 import os
 import sys
@@ -29,13 +31,13 @@ COUNTERS = """
 
 
 def test_names():
-    """Complete, each once, zero in a new namespace."""
+    """The file has each counter once, and all are zero in a new namespace."""
     lines = Netns().read("/proc/net/hpcc").splitlines()
     expect("lines", lines, [f"{name} 0" for name in COUNTERS])
 
 
 def test_per_namespace():
-    """What one namespace counts, no other does."""
+    """The counters of one namespace do not change with events in another one."""
     idle = Netns()
     pair = Pair(qdisc="hpcc rate 1gbit delay 20us")
     client, server = pair.connect()
@@ -45,16 +47,16 @@ def test_per_namespace():
     c, s = pair.c.counters() - zero, pair.s.counters() - zero
     expect("nobody else", idle.counters() - zero, {})
     if not virtual_time():
-        c.pop("ts_back_ignored", None)      # two CPUs may let echoes overtake each other
+        c.pop("ts_back_ignored", None)      # on two CPUs echoes may overtake each other
     expect("sender", sorted(c), sorted(["syn_sent", "agreed", "forward_sent", "echo_received"]))
     expect("receiver", sorted(s), sorted(["syn_sent", "agreed", "forward_received", "echo_sent"]))
-    # a burst's segments carry one option each
+    # Each segment of a burst carries an option.
     expect_in("FORWARD", s["forward_received"], c["forward_sent"], 200)
     expect("ECHO", c["echo_received"], s["echo_sent"])
 
 
 def test_flow():
-    """Who, how, and how fast."""
+    """A flow is shown with its ends, its mode and its rate."""
     for version, qdisc in (4, "hpcc rate 1gbit delay 20us"), (6, "hpcc rate 2500mbit delay 20us"):
         pair = Pair(version, qdisc=qdisc)
         client, server = pair.connect()
@@ -69,17 +71,19 @@ def test_flow():
         expect_in("rate T / W", rate * flow["T_ns"] / 1e9 / flow["W"], 0.99, 1.01)
         expect_in("R", flow["R"], 0.99 * rate, 1.01 * rate)
         expect_in("W", flow["W"], flow["T_ns"] * 10 / 8 / 1024, flow["T_ns"] * 10 / 8 + 1)
-        # A slow host loads a link by less than a thousandth.
+        # A slow host may load a link by less than a thousandth.
         expect_in("U", flow["U_permille"], 1 if virtual_time() else 0, 65536000)
 
 
 def asked(ns):
-    """How many segments of a namespace asked links who they are."""
+    """Return how many segments of a namespace requested identities."""
     return ns.counters()["identify_sent"]
 
 
 def test_paths():
-    """By which links, which are asked while somebody wants to know."""
+    """The identities of links are requested only while a program asks for them, and only in its
+    namespace.
+    """
     for version, qdisc, link in (
             (4, "hpcc rate 1gbit delay 20us node 7 port 2", (7, 2, 1000000000)),
             (6, "hpcc rate 2500mbit delay 20us node 1048575 port 65535",
@@ -106,8 +110,8 @@ def test_paths():
 
 
 def test_paths_that_change():
-    """A link that is new is asked, one behind the path's end is forgotten, and the names of
-    the others stay.
+    """The identity of a new link is requested, that of a hop beyond the path's end is forgotten,
+    and the others stay.
     """
     flow = Flow()
     a, b = Link(hop=1, tag=1), Link(hop=2, tag=2)
@@ -134,7 +138,7 @@ def test_paths_that_change():
 
 
 def test_paths_sampled():
-    """Names come as soon where a connection asks for load once in a T."""
+    """Identities arrive as soon if a connection requests load only once per T."""
     flow = Flow(sample=1)
     link = Link()
     for _ in range(12):
@@ -145,7 +149,7 @@ def test_paths_sampled():
 
 
 def test_paths_of_flows_to_come():
-    """Flows that are born, and flows that end, while somebody reads."""
+    """Flows begin and end while a program requests identities."""
     pair = Pair(qdisc="hpcc rate 1gbit delay 20us node 7 port 2")
     pair.c.ask()
     expect("none", pair.c.paths(), {})
@@ -161,7 +165,7 @@ def test_paths_of_flows_to_come():
 
 
 def test_modes():
-    """Counters are for all, and nothing to write."""
+    """All users can read the counters, and no user can write them."""
     ns = Netns()
     with ns:
         expect("mode", os.stat("/proc/net/hpcc").st_mode & 0o777, 0o444)

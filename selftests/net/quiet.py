@@ -1,7 +1,7 @@
 #!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: GPL-2.0
-"""Switches that write telemetry on congestion only: what a receiver makes of it, what a sender
-makes of that, and the whole way.
+"""Switches that write telemetry only on congestion: what a receiver sends about them, how a sender
+reacts, and the whole path.
 """
 
 import socket
@@ -23,26 +23,26 @@ BOTH = CAP_TELEMETRY | CAP_QUIET
 
 
 class Able(Flow):
-    """A flow whose peer understands quiet hops."""
+    """A flow whose peer supports quiet hops."""
 
     def connect(self, ours=syn_option(caps=BOTH), **how):
         return super().connect(ours, **how)
 
 
 def word(raw):
-    """Eight bytes as a number."""
+    """Return eight bytes as a number."""
     return int.from_bytes(raw, "big")
 
 
 def told(caps=BOTH):
-    """A peer that is about to ask for telemetry."""
+    """Return a peer that can send requests, with these capabilities."""
     peer = Peer()
     peer.connect(syn_option(caps=caps))
     return peer
 
 
 def echo_of(peer, *requests):
-    """Send segments of which the last wants an ACK at once. Return the words of its echo."""
+    """Send requests, the last one with PROMPT. Return the sorted words of the echo."""
     for at, (records, hops, phase) in enumerate(requests, 1):
         flags = phase | (PROMPT if at == len(requests) else 0)
         peer.send(option(FORWARD, records, 12, hops, flags), b"x" * 100)
@@ -57,7 +57,9 @@ def echo_of(peer, *requests):
 # ---- the receiver
 
 def test_told_of_quiet_hops():
-    """Hops that were counted and wrote nothing, in one record; none where it cannot be known."""
+    """An echo has one record for all hops that counted themselves and wrote no record; none if the
+    receiver cannot know.
+    """
     two, five = record(2, 1000, 7, 5, 0xa2), record(5, 1000, 7, 5, 0xa5)
     for what, request, want in (
             ("one of five", ([two, FREE, FREE], 5, 0), [quiet(1, 3, 4, 5), two]),
@@ -74,7 +76,7 @@ def test_told_of_quiet_hops():
 
 
 def test_newest_is_told():
-    """A quiet hop that writes again, and one that ceases to."""
+    """If a quiet hop writes a record again, or a hop becomes quiet, the echo has the newest state."""
     one, two = record(1, 1000, 7, 5), record(2, 1000, 7, 5)
     peer = told()
     peer.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 0)
@@ -89,7 +91,7 @@ def test_newest_is_told():
 
 
 def test_peer_that_does_not_understand():
-    """It hears of records, and nothing of quiet hops."""
+    """A peer without support for quiet hops gets records only."""
     peer = told(CAP_TELEMETRY)
     one = record(1, 1000, 7, 5)
     expect("beside a record", echo_of(peer, ([one, FREE], 3, 0)), [word(one)])
@@ -105,8 +107,8 @@ def test_identities_are_no_quiet_hops():
 
 
 def test_all_have_their_turn():
-    """One record fits into each segment that asks as well. Quiet hops and records keep
-    coming: none of them waits for ever.
+    """Each request shares its segment with an echo of one record. Records and quiet hops keep
+    arriving: all of them are echoed in turn.
     """
     flow = Able()
     seen = []
@@ -126,7 +128,9 @@ def test_all_have_their_turn():
 # ---- the sender
 
 def test_quiet_is_telemetry():
-    """W grows, by W_ai at first, and no further than W_init; the flow does not go classic."""
+    """While all hops are quiet W grows, by W_ai at first, and no further than W_init; the flow does
+    not fall back.
+    """
     flow = Flow()
     link = Link()
     for _ in range(8):
@@ -141,7 +145,7 @@ def test_quiet_is_telemetry():
         sizes.append(flow.flow()["W"])
     expect("modes", (flow.cc(), flow.flow()["mode"]), ("hpcc", "telemetry"))
     expect("ignored", flow.ns.counters()["bad_hop_ignored"], 0)
-    # U falls to eta first, which W follows down
+    # U falls to eta first, and W with it
     least = sizes.index(min(sizes))
     expect_in("the least", least, 0, 12)
     expect("W", sizes[-1], W_INIT)
@@ -150,7 +154,7 @@ def test_quiet_is_telemetry():
 
 
 def test_quiet_holds():
-    """A quiet hop counts as loaded as W takes it to be, and holds the flow if none is more loaded."""
+    """A quiet hop has the u' that W assumes for it, and holds the flow if no hop has a larger u'."""
     flow = Able()
     family = Family(flow.ns, "hpcc")
     link = Link(hop=1)
@@ -167,7 +171,7 @@ def test_quiet_holds():
 
 
 def test_record_ends_it():
-    """The first record says what waits, and W follows."""
+    """The first record after quiet hops reports a queue, and W follows it."""
     flow = Flow()
     link = Link()
     for _ in range(4):
@@ -181,7 +185,7 @@ def test_record_ends_it():
 
 
 def test_bad_maps():
-    """What is no map of hops of this path changes nothing."""
+    """An invalid record of quiet hops changes nothing."""
     flow = Flow()
     flow.run()
     flow.send(option(ECHO, [quiet(1, 2)], SCALE, 2))
@@ -200,16 +204,18 @@ def test_bad_maps():
     expect_in("W", flow.flow()["W"], 0, window)
 
 
-# ---- the whole way
+# ---- the whole path
 
 def counted(path, node):
-    """(records, requests without one for the queue's sake)"""
+    """Return (records written, requests without a record because the queue was short)."""
     port = path.port(node)["hpcc"]
     return port["stamped"], port["unstamped"]["quiet"]
 
 
 def whole_way(above):
-    """Goodput and longest queue behind a link of half the rate, with these thresholds."""
+    """Run a flow over a link of half the rate, with these thresholds. Return goodput, records, and
+    p99 of the queue.
+    """
     path = Path(sample=0, host_mbps=MBPS, start_rtt_ns=10**9)
     path.a.ask()
     path.change(1, "hpcc rate 500mbit stats off")
@@ -235,8 +241,8 @@ def whole_way(above):
 
 
 def test_whole_way():
-    """Of the goodput that a record in each packet has, nearly all. A link that is loaded writes
-    in some packets, one that is not in none.
+    """With thresholds the goodput is within 5 % of the goodput with a record in each packet. The
+    loaded link writes into some packets, and the other link into none.
     """
     all_stamp, records, _ = whole_way(("stamp", "stamp"))
     expect("records", [quiet for _, quiet in records], [0, 0])
@@ -257,7 +263,7 @@ def test_whole_way():
 
 
 def test_changes():
-    """Thresholds change while data flow: telemetry of either kind is telemetry."""
+    """Thresholds change while data flow: records and quiet hops both count as telemetry."""
     path = Path(sample=0, host_mbps=MBPS)
     path.change(1, "hpcc rate 500mbit")
     client, server = path.connect()

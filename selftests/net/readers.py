@@ -1,7 +1,7 @@
 #!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: GPL-2.0
-"""Counters, flows and statistics, read and changed while others write them: what is
-read has to make sense, and a kernel that looks for data races has to see none.
+"""Counters, flows and statistics are read, and parameters written, while traffic changes or uses
+them: the values are valid, and a kernel that detects data races finds none.
 """
 
 import os
@@ -20,14 +20,14 @@ NBYTES = 300000
 
 
 def beside(function):
-    """Run function() again and again in a process of its own. Return its pid."""
+    """Run function() repeatedly in a process of its own. Return its pid."""
     pid = os.fork()
     if not pid:
-        # Not the tests' way out, which cleans up.
+        # Do not leave through the test's own exit, which cleans up.
         try:
             while True:
                 function()
-                # Virtual time passes in sleep only.
+                # Virtual time passes only in sleep.
                 time.sleep(0.0002)
         finally:
             os._exit(1)
@@ -36,7 +36,7 @@ def beside(function):
 
 
 def end(pid):
-    """It may have ended by itself, which was said then."""
+    """End the process. If it has ended already, its failure has been reported."""
     try:
         os.kill(pid, signal.SIGKILL)
         os.waitpid(pid, 0)
@@ -45,8 +45,8 @@ def end(pid):
 
 
 def under_traffic(function):
-    """Transfers both ways with function(pair) beside them, for two seconds at least
-    where it takes that to meet.
+    """Transfer data in both directions while function(pair) runs repeatedly, in real time for two
+    seconds at least.
     """
     pair = Pair(qdisc=PORT)
     listener = pair.listen()
@@ -62,7 +62,7 @@ def under_traffic(function):
 
 
 def test_flows():
-    """Counters, flows, and links that are asked who they are."""
+    """Counters, flows, and requests for identities are read."""
     def read(pair):
         for ns in (pair.c, pair.s):
             ns.counters()
@@ -76,12 +76,12 @@ def test_flows():
 
 
 def test_statistics():
-    """tc -s qdisc, of a port that sends."""
+    """tc -s shows the qdisc of a port that sends."""
     under_traffic(lambda pair: pair.c.run("tc", "-s", "qdisc", "show"))
 
 
 def test_parameters():
-    """Written while connections read them."""
+    """Parameters are written while connections read them."""
     def write(pair):
         for value in (10, 100):
             pair.c.sysctl("net.hpcc.n_flows", value)

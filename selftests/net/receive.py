@@ -1,6 +1,6 @@
 #!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: GPL-2.0
-"""kmod/common/receive.c: what a receiver lets its peer send in the first round trip."""
+"""kmod/common/receive.c: the window that a receiver opens for the first round trip."""
 
 import socket
 import struct
@@ -16,18 +16,18 @@ from lib.tcp import TCP_INFO, tcp_info
 MBPS, T_NS = 100000, 12000
 W_INIT = MBPS * T_NS // 8000
 RMEM = 4 * W_INIT
-SYN_WINDOW = 1 << 16        # 65535, in units of the window's scale
+SYN_WINDOW = 1 << 16        # 65535, scaled by the window's unit
 SND_WND = 228       # in struct tcp_info
 
 
 def send_window(sock):
-    """What the peer takes, bytes."""
+    """Return the window that the peer advertises, in bytes."""
     raw = sock.getsockopt(socket.IPPROTO_TCP, TCP_INFO, SND_WND + 4)
     return struct.unpack_from("=I", raw, SND_WND)[0]
 
 
 def pair_of(cc, version=4, rmem=RMEM):
-    """Two hosts that have that W_init and receive buffers of so many bytes."""
+    """Return two hosts with this W_init, and receive buffers of `rmem` bytes."""
     told = {"host_mbps": MBPS, "base_rtt_ns": T_NS}
     pair = Pair(version, cc=cc, delay="100us", ldcp=told, **told)
     for ns in pair.c, pair.s:
@@ -36,7 +36,7 @@ def pair_of(cc, version=4, rmem=RMEM):
 
 
 def most(version=4):
-    """What a sender may send to whom opens the window: twice W_init, or TCP's own window."""
+    """Return the largest window that may be advertised: twice W_init, or TCP's own window."""
     pair = pair_of(("cubic", "cubic"), version)
     ends = pair.connect()
     pair.c.run("sleep", "0.01")
@@ -44,7 +44,7 @@ def most(version=4):
 
 
 def test_first_window():
-    """Both ways, whoever connects."""
+    """Both ends open the window, for client and server."""
     for cc in "hpcc", "ldcp":
         for version in 4, 6:
             pair = pair_of((cc, cc), version)
@@ -55,18 +55,18 @@ def test_first_window():
 
 
 def test_before_data():
-    """The client hears of it without having sent anything."""
+    """The server opens the window before the client has sent any data."""
     pair = pair_of(("hpcc", "hpcc"))
     sniffer = Sniffer(pair.c)
     client, _ = pair.connect()
     pair.c.run("sleep", "0.01")
     expect_in("client may send", send_window(client), W_INIT - 4096, most())
     segments = sniffer.segments()
-    expect("segments", len(segments), 4)        # the fourth is the server's ACK
+    expect("segments", len(segments), 4)        # the fourth is the ACK of the server
 
 
 def test_small_buffer():
-    """Where the receive buffer has no room for more, nothing is said and nothing is sent."""
+    """If the receive buffer is too small the window is not opened, and no segment is sent for that."""
     pair = pair_of(("hpcc", "hpcc"), rmem=131072)
     sniffer = Sniffer(pair.c)
     client, _ = pair.connect()
@@ -76,7 +76,7 @@ def test_small_buffer():
 
 
 def test_peer_that_does_not_agree():
-    """TCP's own window where the connection runs classic."""
+    """A connection in classic mode has TCP's own window."""
     windows = []
     for cc in ("cubic", "cubic"), ("cubic", "hpcc"), ("hpcc", "cubic"):
         pair = pair_of(cc)
@@ -84,11 +84,11 @@ def test_peer_that_does_not_agree():
         client, server = pair.connect()
         pair.c.run("sleep", "0.01")
         windows.append((send_window(client), send_window(server)))
-        # A SYN-ACK cannot say more.
+        # The window in a SYN-ACK is not scaled.
         expect_in(f"client may send, {cc}", windows[-1][0], 1, SYN_WINDOW)
         expect("segments", len(sniffer.segments()), 3)
         expect("established", tcp_info(client)["state"], 1)
-    # On 7.2 an active socket begins with more than 64 KB.
+    # On Linux 7.2 an active (connecting) socket starts with a receive window of more than 64 KB.
     expect("windows beside those of cubic alone", windows[1:], windows[:1] * 2)
 
 

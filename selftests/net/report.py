@@ -1,6 +1,6 @@
 #!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: GPL-2.0
-"""kmod/hpcc/control/census.c: receivers count flows and tell N; W_ai follows it."""
+"""kmod/hpcc/control/census.c: receivers count flows and report N; W_ai follows N."""
 
 import fcntl
 import itertools
@@ -25,12 +25,12 @@ WANTS = syn_option(caps=CAP_TELEMETRY | CAP_REPORT)
 
 
 def report(n, kind=FLOWS, kind_of=REPORT):
-    """An option with one record."""
+    """Return an option with one record."""
     return option(kind_of, [struct.pack("!Q", kind << 60 | n)], 0, 0)
 
 
 def reports(segments):
-    """N of all reports."""
+    """Return N of all reports."""
     found = [opt for seg in segments for opt in seg.ours() if opt.type == REPORT]
     expect("heads", {(opt.scale, opt.hops, opt.flags, len(opt.words)) for opt in found} - {(0, 0, 0, 1)},
            set())
@@ -39,14 +39,14 @@ def reports(segments):
 
 
 def ask(peer, ts, wait_s=0.01):
-    """A request that wants an ACK at once. Return the options of that ACK."""
+    """Send a request with PROMPT. Return the options of its ACK, and N of its reports."""
     peer.send(option(FORWARD, [record(1, ts, ts)], 12, 1, PROMPT), b"x" * 100)
     segments = peer.read_all(wait_s)
     return [opt.type for seg in segments for opt in seg.ours()], reports(segments)
 
 
 def test_who_asks():
-    """Only who has n_flows 0 wants reports."""
+    """Only with n_flows 0 a host requests reports."""
     for n_flows, caps in (0, CAP_TELEMETRY | CAP_QUIET | CAP_REPORT), (100, CAP_TELEMETRY | CAP_QUIET):
         pair = Pair(n_flows=n_flows)
         sniffer = Sniffer(pair.c)
@@ -66,7 +66,7 @@ def test_told_beside_an_echo():
 
 
 def test_not_told():
-    """Who does not ask is not told."""
+    """A peer that did not request reports gets none."""
     peer = Peer(n_flows=0)
     peer.connect(syn_option(caps=CAP_TELEMETRY))
     expect("answer", ask(peer, 1000), ([ECHO], []))
@@ -74,14 +74,14 @@ def test_not_told():
 
 
 def test_counts():
-    """Flows that come and go."""
+    """N follows the number of flows that are active."""
     path = Path(switches=1, n_flows=0, base_rtt_ns=1000000, host_mbps=MBPS)
     ends = [path.connect(port) for port in range(5000, 5007)]
     sniffer = Sniffer(path.a, "right")
     transfer(*[(client, server, pattern(300000)) for client, server in ends])
     found = reports(seg for seg in sniffer.segments() if seg.sport >= 5000 and seg.sport < 5007)
     expect("seven", max(found), 7)
-    path.a.run("sleep", "0.05")     # more than two periods
+    path.a.run("sleep", "0.05")     # more than two counting periods
     transfer((*ends[0], pattern(300000)), (*ends[1], pattern(300000)))
     found = reports(seg for seg in sniffer.segments() if seg.sport >= 5000 and seg.sport < 5007)
     expect("two of them later", found[-1], 2)
@@ -91,8 +91,8 @@ def test_counts():
 
 
 def test_counts_both_ways():
-    """Connections that send both ways count as well, though most of their echoes leave beside
-    requests.
+    """Connections with data in both directions count as well, though most of their echoes share
+    segments with requests.
     """
     need_virtual_time()
     for sample in 8, 0:
@@ -110,7 +110,7 @@ def test_counts_both_ways():
 
 
 class Receiver(Peer):
-    """A kernel that counts the flows of several connections with us."""
+    """A peer with several connections to a kernel that counts flows."""
 
     def __init__(self, **how):
         super().__init__(**how)
@@ -118,37 +118,37 @@ class Receiver(Peer):
         self.saved = {}
 
     def new(self, port):
-        """One more connection, from this port of ours."""
+        """Open a connection from this port."""
         self.port = port
         self.accept(WANTS)
         self.save()
 
     def save(self):
-        """Note where the connection is."""
+        """Save the state of the current connection."""
         self.saved[self.port] = self.seq, self.acked, self.sock
 
     def use(self, port):
-        """Go on with this connection."""
+        """Continue with the connection of this port."""
         self.save()
         self.port = port
         self.seq, self.acked, self.sock = self.saved[port]
         return self
 
     def told(self, *ports, ts=1000):
-        """N that the kernel tells on each of these connections, when asked."""
+        """Send a request on each of these connections. Return N of the reports."""
         return [ask(self.use(port), ts + port, 0.0015)[1] for port in ports]
 
 
 def test_late_ack():
-    """An ACK that leaves long after its data came may have the time of then, as one that
-    TCP_QUICKACK lets go has. On several CPUs it need only be later by a microsecond. It ends no
-    period.
+    """An ACK that leaves long after its data arrived may carry the arrival time, as one that
+    TCP_QUICKACK releases. On several CPUs a microsecond between them is enough. Such an ACK must
+    not end a counting period.
     """
     need_virtual_time()
     peer = Receiver()
     for port in 7001, 7002, 7003:
         peer.new(port)
-    for _ in range(20):                     # more than a period each
+    for _ in range(20):                     # more than one period per round
         told = peer.told(7001, 7002, 7003)
     expect("N", told, [[3]] * 3)
     sock = peer.use(7001).sock
@@ -156,7 +156,7 @@ def test_late_ack():
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 0)
     peer.send(option(FORWARD, [record(1, 5000, 5000)], 12, 1), b"x" * 10, flags=ACK | PSH)
     expect("read", (sock.recv(100), peer.read_all()), (b"x" * 10, []))
-    for _ in range(11):                     # less than a delayed ACK waits
+    for _ in range(11):                     # shorter than the timeout of a delayed ACK
         told = peer.told(7002, 7003)
     expect("N of the others", told, [[2]] * 2)
     peer.use(7001)
@@ -167,8 +167,8 @@ def test_late_ack():
 
 
 def test_slow_stranger():
-    """A connection of which the peer answers after a second, so that its T is a second, does not
-    have flows that have gone count for long.
+    """A peer that answers after a second, so that T of its connection is a second, does not make
+    flows count long after they have gone.
     """
     need_virtual_time()
     peer = Receiver(base_rtt_ns=0)
@@ -190,7 +190,7 @@ def test_slow_stranger():
 
 
 class TwoWays(Receiver):
-    """We reach the kernel by two devices."""
+    """A peer that reaches the kernel through two devices."""
 
     def __init__(self):
         super().__init__()
@@ -203,7 +203,7 @@ class TwoWays(Receiver):
         self.by(0)
 
     def by(self, way):
-        """By this device from now on. Return self."""
+        """Use this device from now on. Return self."""
         self.way = way
         return self
 
@@ -212,13 +212,13 @@ class TwoWays(Receiver):
 
 
 def test_two_devices():
-    """A connection that comes in by two devices in turn is one flow by each of them at most,
-    however often it changes; and one that stays with another device counts there.
+    """A connection whose packets arrive through two devices in turn counts as at most one flow on
+    each, however often it changes; one that stays with another device counts there.
     """
     peer = TwoWays()
     for port in 7001, 7002:
         peer.new(port)
-    for _ in range(40):                     # some periods of one device only
+    for _ in range(40):                     # some periods on one device only
         peer.told(7002)
     for at in range(100):
         ask(peer.by(at % 2).use(7001), 1000 + at, 0)
@@ -233,7 +233,7 @@ def test_two_devices():
 
 
 def growth(flow, link, told=None, rounds=9, rtts=itertools.repeat(2e-9 * T_NS)):
-    """By how much W grows in each round trip below eta, additively."""
+    """Return the growth of W in each round trip below eta."""
     flow.round(link.step(9000, 1.0, 1.0))
     settle(flow, link, 20000)
     flow.round(link.step(9000, 0.9, 0.0))
@@ -248,7 +248,9 @@ def growth(flow, link, told=None, rounds=9, rtts=itertools.repeat(2e-9 * T_NS)):
 
 
 def test_W_ai_follows():
-    """At most twice in a round trip, down to N as told, and back to the default when it is old."""
+    """With reports W_ai at most doubles per round trip, up to the share for N, and returns to the
+    default when the report is old.
+    """
     one = W_INIT * 0.05
     flow = Flow(n_flows=0, max_stage=255)
     grown = growth(flow, Link(), report(4))
@@ -270,7 +272,7 @@ class Distant(Flow):
 
 
 def test_W_ai_while_the_rtt_falls():
-    """At most twice in a round trip, though T and what follows from it are set anew."""
+    """W_ai at most doubles per round trip, although T falls and with it the other parameters."""
     need_virtual_time()
     flow = Distant(n_flows=0, max_stage=255)
     rtts = (T_NS * (1.9 - 0.1 * at) * 1e-9 for at in range(9))
@@ -294,7 +296,7 @@ def test_old_report():
 
 
 def test_another_bottleneck():
-    """N counts while no hop has a larger u' than the last one."""
+    """N counts only while no hop has a larger u' than the last one."""
     for loads, want in ((0.5, 0.9), W_INIT * 0.05), ((0.9, 0.5), W_AI):
         flow = Flow(n_flows=0, max_stage=255)
         links = [Link(hop, tag=hop) for hop in (1, 2)]
@@ -312,7 +314,9 @@ def test_another_bottleneck():
 
 
 def test_unheard_last_hop():
-    """N does not count while the last hop has told nothing, as with slots 1 behind the eighth."""
+    """N does not count while there is no record of the last hop, as for hops beyond the eighth with
+    slots 1.
+    """
     flow = Flow(n_flows=0, max_stage=255)
     link = Link()
     flow.round(link.step(9000, 1.0, 1.0), hops=2)
@@ -326,7 +330,7 @@ def test_unheard_last_hop():
 
 
 def test_bad_reports():
-    """N of 0 or 65535, other kinds, more than one option: ignored and counted."""
+    """Reports with N of 0 or 65535, other kinds or several records are ignored and counted."""
     flow = Flow(n_flows=0, max_stage=255)
     link = Link()
     for told in (report(0), report(65535), report(1 << 20), report(1, 4), report(1, 0), report(1, 15),
@@ -348,7 +352,7 @@ def test_bad_reports():
 
 
 def test_not_asked():
-    """A REPORT that nobody asked for changes nothing."""
+    """A REPORT that was not requested changes nothing."""
     for how in {}, {"n_flows": 0, "w_ai": 62}:
         flow = Flow(max_stage=255, **how)
         for grown in growth(flow, Link(), report(1)):
@@ -357,7 +361,7 @@ def test_not_asked():
 
 
 class Lie:
-    """A box in front of a receiver that tells another N on one connection."""
+    """A box in front of a receiver that changes N on one connection."""
 
     def __init__(self, *lies):
         self.lies = itertools.cycle(lies)
@@ -369,7 +373,7 @@ class Lie:
         return [packet]
 
     def change(self, opt, port):
-        """A REPORT with another N."""
+        """Return a REPORT with another N."""
         if opt[2] >> 5 != REPORT:
             return opt
         if port == 5000:
@@ -379,10 +383,10 @@ class Lie:
 
 
 def test_lies():
-    """The receiver of the first of three flows lies about N. With N = 1 its flow has three times the
-    W_ai of the others, and three times their share. With N = 65534 it has less than the others.
-    So has the flow of a receiver that alternates between the two, with the draft's maxStage. The link
-    stays used and W within its bounds.
+    """The receiver of the first of three flows lies about N. With N = 1 that flow has three times
+    the W_ai and the share of the others. With N = 65534 it has less than the others, and so has the
+    flow of a receiver that alternates between both values, with the draft's maxStage. The link
+    stays busy, and W within its bounds.
     """
     need_virtual_time()
     for lies, low, high in ((3,), 0.30, 0.37), ((1,), 0.5, 0.6), ((65534,), 0, 0.1), ((1, 65534), 0, 0.1):

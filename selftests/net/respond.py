@@ -1,7 +1,7 @@
 #!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: GPL-2.0
-"""qdisc/respond.c: which packets a port responds to, with what, how often, and which way the
-response goes.
+"""qdisc/respond.c: which packets a port responds to, with which packet, how often, and which way
+the response goes.
 """
 
 import errno
@@ -32,7 +32,7 @@ PACKET_OUTGOING, SO_BINDTODEVICE = 4, 25
 
 def frame(version=4, options=None, sport=1000, seq=1 << 20, flags=ACK | PSH, tags=(), size=1000, macs=MACS,
           dscp=0, ends=None):
-    """A frame with a segment."""
+    """Return a frame with a segment."""
     options = option(FORWARD, [FREE, FREE], 3, 1) if options is None else options
     options += b"\1" * (-len(options) % 4)
     tcp = struct.pack("!HHIIBBHHH", sport, 5000, seq, 77, (5 + len(options) // 4) << 4, flags, 100, 0,
@@ -57,7 +57,9 @@ def write(path, text):
 
 
 class Port:
-    """A device whose qdisc has a queue; what it sends is lost, and what it gets is seen."""
+    """A device whose qdisc has a queue. The frames that it sends are lost, and those that it
+    receives are recorded.
+    """
 
     def __init__(self, how="respond 1b", rate="1mbit"):
         self.ns = Netns()
@@ -73,17 +75,17 @@ class Port:
         defer(self.sock.close)
 
     def source(self):
-        """Where responses come from: the port's address with the bit for local administration turned."""
+        """Return the source address of responses: the port's address with the local bit inverted."""
         said = json.loads(self.ns.run("ip", "-j", "link", "show", "dev", "v0"))
         own = bytes.fromhex(said[0]["address"].replace(":", ""))
         return bytes([own[0] ^ 2]) + own[1:]
 
     def change(self, how):
-        """Another configuration."""
+        """Change the configuration of the qdisc."""
         self.ns.tc(f"qdisc change dev v0 root hpcc {how}")
 
     def send(self, *frames):
-        """Put frames into the queue, which may drop them."""
+        """Put frames into the queue; it may drop them."""
         for one in frames:
             try:
                 self.sock.send(one)
@@ -92,7 +94,7 @@ class Port:
                     raise
 
     def responses(self):
-        """Frames that came, as a bridge or a router would see them."""
+        """Return the frames received, as a bridge or a router would get them."""
         found = []
         while True:
             try:
@@ -107,22 +109,24 @@ class Port:
             found.append(got)
 
     def stats(self, dev="v0"):
-        """Of a qdisc."""
+        """Return the statistics of a qdisc."""
         said = json.loads(self.ns.run("tc", "-s", "-j", "qdisc", "show", "dev", dev))
         return next(qdisc["hpcc"] for qdisc in said if qdisc["kind"] == "hpcc")
 
     def counts(self):
-        """Responses: sent, held, lost, failed."""
+        """Return the numbers of responses: sent, held, lost, failed."""
         stats = self.stats()
         return [stats["responses" + name] for name in ("", "_held", "_lost", "_failed")]
 
 
     def learn(self, vlan=""):
-        """The bridge knows that frames' destination is behind the port."""
+        """Let the bridge know that the frames' destination is behind the port."""
         self.ns.run("bridge", "fdb", "replace", MACS[:6].hex(":"), "dev", "v0", "master", "static", *vlan.split())
 
     def bridge(self, *more):
-        """Put the device into a bridge, whose other port is v2. Return a socket that sends to that from v3."""
+        """Make the device a port of a bridge, whose other port is v2. Return a socket on v3, the
+        peer of v2.
+        """
         self.ns.ip("link add br0 type bridge " + " ".join(more), "link set br0 up", "link set v0 master br0",
                    "link add v2 type veth peer name v3", "link set v3 up", "link set v2 up",
                    "link set v2 master br0")
@@ -135,19 +139,19 @@ class Port:
 
 
 def host(number):
-    """Addresses of a flow whose sender is one of many."""
+    """Return the addresses of a flow from one of many senders."""
     return f"10.1.{number >> 8}.{number & 255}", ENDS[4][1]
 
 
 def of_request(*whatever, **how):
-    """How many responses a frame gets at a long queue."""
+    """Return how many responses a frame causes at a long queue."""
     port = Port()
     port.send(*[frame(sport=1, options=b"")] * 2, frame(*whatever, **how))
     return len(port.responses())
 
 
 def expected(version, source, tags=(), dscp=0, scale=3, hop=2):
-    """A response but for its checksums and its record."""
+    """Return the expected response without checksums and record."""
     head = MACS[6:] + source + b"".join(b"\x81\0" + struct.pack("!H", tag) for tag in tags)
     family = socket.AF_INET if version == 4 else socket.AF_INET6
     ends = b"".join(socket.inet_pton(family, addr) for addr in reversed(ENDS[version]))
@@ -160,7 +164,7 @@ def expected(version, source, tags=(), dscp=0, scale=3, hop=2):
 
 
 def without_checksums(got, version):
-    """What expected() says of a response."""
+    """Return a response without checksums and record, to compare with expected()."""
     ip = len(got) - 32 - (20 if version == 4 else 40)
     tcp = len(got) - 32
     got = got[:tcp + 16] + bytes(2) + got[tcp + 18:-8]
@@ -168,14 +172,14 @@ def without_checksums(got, version):
 
 
 def test_bytes():
-    """Every byte, over IPv4 and IPv6, with VLAN tags and without."""
+    """Every byte of a response is as expected, over IPv4 and IPv6, with and without VLAN tags."""
     for version in 4, 6:
         for tags, dscp in ((), 0), ((5,), 46), ((0x6005, 7), 0):
             port = Port()
             port.send(frame(sport=1, options=b""), frame(version, tags=tags, dscp=dscp))
             port.send(*[frame(sport=2, options=b"", size=978)] * 3)
             got = port.responses()
-            expect("responses", len(got), 0)        # the first packet is on the line, not in the queue
+            expect("responses", len(got), 0)        # the first packet is on the link, and not queued
             port.send(frame(version, tags=tags, dscp=dscp))
             got = port.responses()
             expect("responses", len(got), 1)
@@ -184,19 +188,20 @@ def test_bytes():
             expect("checksums", (seg.csum_ok, seg.ip_csum_ok), (True, True))
             rec = seg.ours()[0].records[0]
             expect("hop", rec["hop"], 2)
-            # four packets, of which one is of this size, at 1 Mbit/s: 8 ns a bit
+            # The queue holds four packets, one of them of this size; a bit takes 1000 ns, and a
+            # unit of qlen is 8 ns.
             wire = sum(len(one) + 24 for one in [frame(version, tags=tags)] +
                        [frame(sport=2, options=b"", size=978)] * 3)
             exp, mant = rec["qlen"] >> 8, rec["qlen"] & 255
             units = (mant | 256) << exp - 1 if exp else mant
             expect_in("queue", units * 8 / (wire * 8000), 0.99, 1.01)
             expect("statistics", port.counts(), [1, 0, 0, 0])
-            # the request goes on, with a record of when it leaves
+            # the request is forwarded, and its record has the time of departure
             expect("no loss", port.stats()["drop_limit"], 0)
 
 
 def test_which():
-    """Requests for load of segments with an ACK, and no others."""
+    """A port responds to load requests on segments with an ACK, and to no other packets."""
     expect("FORWARD", of_request(), 1)
     expect("FORWARD without slots", of_request(options=option(FORWARD, [], 3, 1)), 1)
     expect("FORWARD after 14 hops", of_request(options=option(FORWARD, [FREE], 3, 14)), 1)
@@ -227,7 +232,7 @@ def test_which():
 
 
 def test_above_the_threshold_only():
-    """Of the queue without this packet."""
+    """The queue is compared with the threshold without the packet itself."""
     port = Port("respond 5000b")
     port.send(*[frame(sport=1, options=b"", size=926)] * 6)      # 1004 and 24 bytes each
     waits = port.stats()["qlen"]
@@ -247,7 +252,7 @@ def test_above_the_threshold_only():
 
 
 def test_dropped_packet():
-    """Who sends what the queue has no room for is told as well."""
+    """A packet that is dropped because the queue is full causes a response as well."""
     port = Port("respond 1b")
     port.change("limit 3000b")
     port.send(*[frame(sport=1, options=b"")] * 4)
@@ -258,7 +263,9 @@ def test_dropped_packet():
 
 
 def test_how_often():
-    """To each flow by itself: no earlier than after TIME, no later than after twice that."""
+    """Each flow gets responses of its own: no sooner than after TIME, and no later than after twice
+    that.
+    """
     need_virtual_time()
     port = Port("respond 1b every 1ms")
     port.send(*[frame(sport=1, options=b"")] * 3)
@@ -280,7 +287,7 @@ def test_how_often():
 
 
 def test_many_flows():
-    """Nearly each of a thousand is told, and none twice."""
+    """Almost all of a thousand flows get a response, and none gets two."""
     port = Port("respond 1b every 1s")
     port.send(*[frame(sport=1, options=b"")] * 3)
     for _ in range(2):
@@ -293,7 +300,9 @@ def test_many_flows():
 
 
 def test_more_than_the_ring():
-    """Of 600 that one softirq brings, 256 are told, and of the others who asks again."""
+    """If one softirq delivers 600 requests, 256 get a response; a flow without one gets it for its
+    next request.
+    """
     need_virtual_time()
     for name, value in ("dev_weight", 2000), ("netdev_budget", 5000):
         path = f"/proc/sys/net/core/{name}"
@@ -312,7 +321,7 @@ def test_more_than_the_ring():
     expect("sent, failed", (sent, failed), (256, 0))
     expect("all", sent + held + lost, 600)
     expect_in("held", held, 0, 30)
-    # the last ones were lost; a few may share their places in the table with others
+    # the last requests were lost; a few may share their table entries with others
     port.send(*[frame(sport=sport, size=0, ends=host(sport)) for sport in range(1580, 1600)])
     again, held_now, lost_now, failed = port.counts()
     expect("then", (again + held_now, lost_now, failed), (256 + held + 20, lost, 0))
@@ -320,7 +329,7 @@ def test_more_than_the_ring():
 
 
 def broken(rng):
-    """A frame of which a few bytes, or its length, are others."""
+    """Return a frame with some changed bytes, or another length."""
     tags = tuple(rng.randrange(4096) for _ in range(rng.choice((0, 0, 1, 4, 5))))
     options = rng.choice((None, option(FORWARD, [FREE], rng.randrange(32), rng.randrange(16)),
                           b"\1" + option(FORWARD, [], 3, 0), rng.randbytes(rng.randrange(41))))
@@ -332,7 +341,7 @@ def broken(rng):
 
 
 def test_random_frames():
-    """Whatever comes: a response is well-formed, and goes to where the frame came from."""
+    """For any frame a response is well-formed, and goes to the frame's source."""
     rng = random.Random(5)
     port = Port("respond 1b every 1us")
     found = 0
@@ -355,7 +364,7 @@ def test_random_frames():
 
 
 def test_who_judges():
-    """tshark finds nothing wrong with it."""
+    """tshark finds no fault with responses."""
     port = Port()
     port.send(*[frame(sport=1, options=b"")] * 2)
     for number, how in enumerate(({}, {"version": 6}, {"tags": (5,)}, {"version": 6, "tags": (5, 6)})):
@@ -369,20 +378,20 @@ def test_who_judges():
            [[["1"], ip, ["0x0000"], ["32"], ["0"]] for ip in (["1"], [], ["1"], [])])
 
 
-# ---- the whole way -----------------------------------------------------------------
+# ---- the whole path -----------------------------------------------------------------
 
 def slow(path, more=""):
-    """The first switch's link to b is slow, and responds."""
+    """Make the first switch's link to b slow, and let its port respond."""
     path.change(1, f"hpcc rate 50mbit limit 1mb stamp respond 6kb every 500us {more}")
 
 
 def bare(segments):
-    """Responses among segments."""
+    """Return the responses among segments."""
     return [seg for seg in segments if not seg.flags]
 
 
 def first_of(segments):
-    """Whether a response comes before the first ACK of data."""
+    """Return whether a response arrives before the first ACK of data."""
     for seg in segments:
         if seg.flags == ACK and seg.dport != 5000 and seg.option(KIND):
             return False
@@ -392,12 +401,14 @@ def first_of(segments):
 
 
 def sent(path):
-    """Responses that the first switch's port has sent."""
+    """Return how many responses the first switch's port has sent."""
     return path.port(1)["hpcc"]["responses"]
 
 
 def expect_told(path, ends, what):
-    """a hears of the queue before an ACK has waited in it; b hears nothing; all arrives."""
+    """Fail unless a gets a response before the first ACK that has been in the queue, b gets none,
+    and all data arrive.
+    """
     at_a = Sniffer(path.a, "right")
     at_b = Sniffer(path.b, "left")
     before = sent(path)
@@ -429,7 +440,7 @@ def test_bridge():
 
 
 def from_port(sender):
-    """Responses that a bridge has forwarded."""
+    """Return the responses that the bridge has forwarded."""
     time.sleep(0.01)
     sender.setblocking(False)
     found = []
@@ -443,7 +454,7 @@ def from_port(sender):
 
 
 def test_bridge_learns_nothing():
-    """A response does not tell a bridge where the data's destination is."""
+    """A bridge does not learn the location of the data's destination from a response."""
     port = Port()
     sender = port.bridge()
     port.learn()
@@ -458,7 +469,9 @@ def test_bridge_learns_nothing():
 
 
 def test_flooded():
-    """A frame that a bridge floods gets no response, from none of many ports; VLANs of the bridge count."""
+    """A frame that a bridge floods gets no response from any port; a port responds only if the
+    frame's destination is behind it.
+    """
     port = Port()
     sender = port.bridge()
     others = [f"p{number}" for number in range(8)]
@@ -466,7 +479,7 @@ def test_flooded():
         port.ns.ip(f"link add {name} type veth peer name {name}e", f"link set {name} up", f"link set {name}e up",
                    f"link set {name} master br0")
         port.ns.tc(f"qdisc add dev {name} root hpcc rate 1mbit limit 10mb respond 1b every 1us")
-    for name in others:                         # linkwatch takes its time
+    for name in others:                         # linkwatch may delay the carrier
         while "state forwarding" not in port.ns.run("bridge", "link", "show", "dev", name):
             time.sleep(0.05)
     for sport in range(1000, 1100):
@@ -475,7 +488,7 @@ def test_flooded():
     expect("statistics", port.counts(), [0, 0, 0, 0])
     for name in "v0", *others:
         expect(f"flooded by {name}", port.stats(name)["qlen"] > 50000, True)
-    # that of another port
+    # the destination is behind another port
     port.ns.run("bridge", "fdb", "replace", MACS[:6].hex(":"), "dev", others[0], "master", "static")
     port.send(frame())
     expect("the destination is elsewhere", port.counts(), [0, 0, 0, 0])
@@ -487,7 +500,9 @@ def test_flooded():
 
 
 def test_flooded_in_a_vlan():
-    """As the bridge has it: an address is known in one VLAN and floods in another one."""
+    """The bridge looks up addresses per VLAN: an address that is known in one VLAN is flooded in
+    another.
+    """
     port = Port()
     sender = port.bridge("vlan_filtering", "1", "vlan_default_pvid", "9")
     for vlan in 5, 6:
@@ -503,7 +518,9 @@ def test_flooded_in_a_vlan():
 
 
 def test_answered():
-    """A request that was answered says so, with a right checksum, and no other port responds to it."""
+    """A request that was answered is marked as answered, with a correct checksum, and no other port
+    responds to it.
+    """
     for version in 4, 6:
         for options in None, b"\1" + option(FORWARD, [FREE], 7, 14, 9):
             port, other = Port(rate="1gbit"), Port()
@@ -531,12 +548,12 @@ def test_answered():
 
 
 def forged(rng):
-    """A request of the flow with numbers that somebody has made up."""
+    """Return a request of the flow with a random sequence number."""
     return frame(seq=rng.getrandbits(32), size=0)
 
 
 def test_forged_numbers():
-    """Whoever forges requests of a flow, with random numbers, does not take the flow's turns."""
+    """Forged requests with random sequence numbers do not use up the responses of the flow."""
     need_virtual_time()
     took = []
     for attack in False, True:
@@ -558,7 +575,9 @@ def test_forged_numbers():
 
 
 def test_numbers_that_jump():
-    """A retransmission waits for twice the time; numbers far away have turns of their own."""
+    """A retransmission gets a response after twice the time; sequence numbers far away are limited
+    separately.
+    """
     need_virtual_time()
     port = Port("respond 1b every 1ms")
     port.send(*[frame(sport=1, options=b"")] * 3)
@@ -572,8 +591,8 @@ def test_numbers_that_jump():
 
 
 def test_vlans_apart():
-    """Two flows with the same addresses and ports in two VLANs each have their turns; priorities do not
-    matter.
+    """Flows with the same addresses and ports in different VLANs are limited separately; VLAN
+    priorities do not matter.
     """
     for ours, other in ((5,), (6,)), ((5, 7), (5, 8)), ((), (5,)):
         port = Port("respond 1b every 1s")
@@ -586,7 +605,9 @@ def test_vlans_apart():
 
 
 def test_budget():
-    """So many responses go to one sender, and leave a port; flows that go on have their part of it."""
+    """The number of responses is limited per sender and per port; flows that continue still get
+    theirs.
+    """
     need_virtual_time()
     port = Port("respond 1b every 100ms")
     port.send(*[frame(sport=1, options=b"")] * 3)
@@ -596,7 +617,7 @@ def test_budget():
     expect("flows of a sender", told, 32)
     port.send(frame(sport=1400, size=0, ends=host(1)))
     expect("another sender", len(port.responses()), 1)
-    # twelve flows that go on, beside as many forged ones as one likes
+    # twelve flows continue beside many forged ones
     seen = set()
     for turn in range(1, 11):
         time.sleep(0.1)
@@ -622,7 +643,7 @@ def test_router():
 
 
 def test_vlan():
-    """Tagged packets get tagged responses, on the wire and beside the headers."""
+    """Tagged packets get tagged responses, with the tag in the packet and beside it."""
     need_virtual_time()
     path = Path(switches=1)
     for ns, dev, addr in (path.a, "right", "10.5.0.1"), (path.b, "left", "10.5.0.2"):
@@ -637,7 +658,7 @@ def test_vlan():
 
 
 def test_two_congested_ports():
-    """Each tells by itself, with its own hop."""
+    """Each of two congested ports responds, with its own hop number."""
     need_virtual_time()
     path = Path(switches=2)
     slow(path)
@@ -652,7 +673,7 @@ def test_two_congested_ports():
 
 
 def test_own_port():
-    """The sender's own port has the queue: its host is told."""
+    """If the queue is in the sender's own port, its host gets the response."""
     need_virtual_time()
     path = Path(switches=1)
     path.a.tc("qdisc replace dev right root hpcc rate 20mbit limit 1mb stamp node 9 respond 6kb every 500us")
@@ -663,7 +684,7 @@ def test_own_port():
 
 
 def test_without_ethernet():
-    """A device that has no Ethernet header: a response has none."""
+    """On a device without Ethernet headers a response has none."""
     need_virtual_time()
     for version in 4, 6:
         flow = Flow(version=version)
@@ -674,7 +695,7 @@ def test_without_ethernet():
 
 
 def test_vrf():
-    """In a VRF, by its device's queue and by that of the device in it."""
+    """In a VRF the queue of the VRF device and that of the device in it both cause responses."""
     need_virtual_time()
     for version in 4, 6:
         for dev in "right", "vrf0":
@@ -693,7 +714,9 @@ def test_vrf():
 
 
 def test_firewall():
-    """Connection tracking takes it for invalid: a firewall that drops that loses it, and nothing else."""
+    """Connection tracking classifies a response as invalid: a firewall that drops invalid packets
+    drops it, and nothing else is lost.
+    """
     need_virtual_time()
     for drops in "router", "sender":
         path = Routed(routers=1)
@@ -708,7 +731,7 @@ def test_firewall():
 
 
 def test_others():
-    """Neither end asks for telemetry: nobody is told."""
+    """If neither end requests telemetry, no response is sent."""
     path = Path(switches=1, cc=("cubic", "cubic"))
     slow(path)
     ends = path.connect()
@@ -717,7 +740,7 @@ def test_others():
 
 
 def test_comes_and_goes():
-    """Qdiscs, bridges and devices go while there are responses to send."""
+    """Qdiscs, bridges and devices are deleted while responses are pending."""
     path = Path(switches=1)
     ends = path.connect()
     switch = path.switches[0]

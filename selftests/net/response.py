@@ -1,7 +1,7 @@
 #!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: GPL-2.0
-"""kmod/hpcc/control/switch_response.c: what a sender makes of a switch's direct responses, right ones and
-wrong ones, and what stacks make of them that know nothing.
+"""kmod/hpcc/control/switch_response.c: how a sender reacts to a switch's direct responses, valid
+and invalid ones, and how TCP without hpcc reacts to them.
 """
 
 import socket
@@ -17,22 +17,22 @@ from lib.peer import (ETA, SCALE, T_NS, T_UNITS, W_INIT, Flow, Link, Peer, near,
                       qlen_value, settle)
 from lib.tcp import let_go
 
-MSS = 1448 - 28         # beside timestamps and three records
+MSS = 1448 - 28         # with space for timestamps and three records
 
 
 def response(queue_T=3, hop=1, hops=None, scale=SCALE, nr=1, kind=RESPONSE):
-    """An option that tells of a queue of so many T."""
+    """Return an option that reports a queue of this many T."""
     one = record(hop, 77, 88, qlen_code(round(queue_T * T_UNITS)))
     return option(kind, [one] * nr, scale, hop if hops is None else hops)
 
 
 def u_of(queue_T):
-    """u' of a response, as it is encoded."""
+    """Return u' of a response with this queue, after encoding."""
     return 1 + qlen_value(qlen_code(round(queue_T * T_UNITS))) / T_UNITS
 
 
 class Sending(Flow):
-    """A flow with a window on its way, of which the first segment is not acknowledged."""
+    """A flow with a window in flight, whose first segment is not acknowledged."""
 
     def __init__(self, **how):
         super().__init__(**how)
@@ -42,7 +42,7 @@ class Sending(Flow):
         self.before = self.ns.counters()
 
     def respond(self, options=None, data=None, seq=None, flags=0, payload=b"", **how):
-        """A switch's response to the data at a sequence number."""
+        """Send a switch's response to the data at a sequence number."""
         self.raw(flags, self.seq if seq is None else seq, self.first if data is None else data,
                  response() if options is None else options, payload, **how)
 
@@ -54,7 +54,9 @@ class Sending(Flow):
         return self.flow()
 
     def moved(self):
-        """Counters that moved since the last call, without what the kernel sends."""
+        """Return the counters that changed since the last call, without those of options that the
+        kernel sends.
+        """
         now = self.ns.counters()
         delta = now - self.before
         self.before = now
@@ -64,7 +66,7 @@ class Sending(Flow):
 
 
 def test_W_follows():
-    """W = Wc eta / (1 + qlen/T), before an ACK tells of anything; Wc stays."""
+    """W becomes Wc eta / (1 + qlen/T) before any ACK arrives; Wc does not change."""
     for version in 4, 6:
         for queue_T in 0.5, 3, 40:
             flow = Sending(version=version)
@@ -79,7 +81,7 @@ def test_W_follows():
 
 
 def test_within_the_first_round_trip():
-    """What is left of the first window stays at home."""
+    """After a response the rest of the first window is not sent."""
     need_virtual_time()
     flow = Flow()
     first = flow.acked
@@ -93,7 +95,7 @@ def test_within_the_first_round_trip():
 
 
 def test_ends_with_the_round_trip():
-    """Wc is divided once, by the U that the response and the ACKs make."""
+    """Wc is divided once, by the U from the response and the ACKs."""
     flow = Sending()
     flow.respond(response(3))
     link = Link()
@@ -104,7 +106,7 @@ def test_ends_with_the_round_trip():
     got = flow.flow()
     near("Wc", got["Wc"], W_INIT * ETA / 4, 0.05)
     flow.run()
-    # data that left before Wc was divided are answered
+    # these data left before Wc was divided: a response to them is too old
     before = flow.flow()
     flow.before = flow.ns.counters()
     flow.respond(response(9), data=flow.end - MSS)
@@ -126,14 +128,14 @@ def test_never_raises_W():
 
 
 def test_W_min():
-    """The longest queue that can be told of."""
+    """The longest queue that can be encoded reduces W to W_min."""
     flow = Sending()
     flow.respond(option(RESPONSE, [record(1, 0, 0, 0xfff)], SCALE, 1))
     near("W", flow.next()["W"], W_INIT / 1024)
 
 
 def test_repeated():
-    """The same again, and an older one that tells no more, change nothing."""
+    """The same response again, and an older one with a queue that is no longer, change nothing."""
     flow = Sending()
     flow.respond(response(3), data=flow.first + 2 * MSS)
     window = flow.next()["W"]
@@ -144,7 +146,7 @@ def test_repeated():
     expect("W", flow.next()["W"], window)
     flow.respond(response(2), data=flow.first)
     expect("older", flow.moved(), {"response_received": 1, "response_ignored": 1})
-    # newer, but of a shorter queue: W knows of a longer one
+    # a newer response with a shorter queue: W already reflects a longer one
     flow.respond(response(2), data=flow.first + 3 * MSS)
     expect("W", flow.next()["W"], window)
     expect("newer", flow.moved(), {"response_received": 1, "response_ignored": 1})
@@ -153,7 +155,7 @@ def test_repeated():
 
 
 def held():
-    """A connection whose socket a process owns."""
+    """Return a flow whose socket a process owns, and that process."""
     flow = Sending()
     flow.send(payload=b"data")
     flow.run()
@@ -163,7 +165,7 @@ def held():
 
 
 def test_owned():
-    """While a process owns the socket a response waits."""
+    """A response that arrives while a process owns the socket takes effect afterwards."""
     flow, read = held()
     flow.respond(response(3), data=flow.first + MSS)
     expect("W while the socket is owned", flow.flow()["W"], W_INIT)
@@ -173,7 +175,7 @@ def test_owned():
 
 
 def test_late():
-    """It waits, and meanwhile the data that it is about are acknowledged."""
+    """A response is pending while the data that it refers to are acknowledged: it is ignored."""
     flow, read = held()
     flow.respond(response(3), data=flow.first + MSS)
     flow.first += MSS
@@ -185,7 +187,7 @@ def test_late():
 
 
 def ignored(flow, what, counter, *args, **how):
-    """A segment that changes nothing, and is counted so."""
+    """Send a response, and fail unless it changes nothing but this counter."""
     flow.moved()
     flow.respond(*args, **how)
     expect(f"{what}: counters", flow.moved(), {counter: 1})
@@ -193,7 +195,7 @@ def ignored(flow, what, counter, *args, **how):
 
 
 def test_outside_the_window():
-    """Both numbers count: data that are on their way, and what we have acknowledged of late."""
+    """A response counts only if its data are in flight, and if its ACK number is recent."""
     for version in 4, 6:
         flow = Sending(version=version)
         room = flow.end - flow.first
@@ -207,7 +209,9 @@ def test_outside_the_window():
 
 
 def test_at_the_edges():
-    """The first and the last data, and the ACK number before some data came."""
+    """A response counts for the first and for the last data in flight, and with an ACK number from
+    before some data.
+    """
     for at in 0, -1:
         flow = Sending()
         flow.next()
@@ -234,7 +238,7 @@ def test_checksum():
 
 
 def test_from_afar():
-    """IP_MINTTL and IPV6_MINHOPCOUNT."""
+    """A response is ignored if it came from too far away for IP_MINTTL or IPV6_MINHOPCOUNT."""
     for version, how in (4, (socket.IPPROTO_IP, 21)), (6, (socket.IPPROTO_IPV6, 73)):
         flow = Sending(version=version)
         flow.sock.setsockopt(*how, 255)
@@ -268,8 +272,8 @@ def test_malformed():
 
 
 def test_with_flags():
-    """A response has none. With ACK it is an option of a type that no segment has; the others
-    lack an ACK number, or end the connection, for which sequence numbers are wrong here.
+    """A response has no flags. With ACK it is an option of an invalid type; with other flags the
+    segment has no ACK number, or ends the connection, for which the sequence numbers are wrong.
     """
     flow = Sending()
     ignored(flow, "ACK", "malformed_ignored", flags=ACK)
@@ -283,7 +287,9 @@ def test_with_flags():
 
 
 def test_not_agreed():
-    """On a connection that did not agree, and by others' congestion control."""
+    """A response is ignored on a connection that did not agree, and under another congestion
+    control.
+    """
     for cc, ours in ("hpcc", b""), ("cubic", syn_option()):
         peer = Peer()
         peer.connect(ours, cc=cc)
@@ -298,7 +304,7 @@ def test_not_agreed():
 
 
 def test_while_classic():
-    """While Reno rules nothing follows it, nor when telemetry is back."""
+    """A response in classic mode does not change W, then or after telemetry returns."""
     flow = Sending()
     for _ in range(40):
         flow.run()
@@ -317,14 +323,16 @@ def test_while_classic():
 
 
 def answers(peer, data, **how):
-    """What a kernel says to a response."""
+    """Send a response. Return the segments that the kernel sends in reply."""
     peer.read_all(0.01)
     peer.raw(0, peer.seq, data, response(), **how)
     return [(seg.flags, seg.payload) for seg in peer.read_all(0.05 if virtual_time() else 0.2)]
 
 
 def test_no_answer():
-    """No ACK, no RST, from connections in any state, nor from a port that nobody has."""
+    """Neither an ACK nor a RST replies to a response, in any state of a connection and from a
+    closed port.
+    """
     for version in 4, 6:
         for cc in "hpcc", "cubic":
             peer = Peer(version, cc=cc)
@@ -360,7 +368,7 @@ def test_no_answer():
 
 
 def test_while_it_opens():
-    """Sockets that have no flow yet say nothing, and go on."""
+    """Sockets that have no flow yet do not reply, and the handshake continues."""
     for version in 4, 6:
         peer = Peer(version)
         peer.start_connect()
@@ -379,7 +387,7 @@ def test_while_it_opens():
 
 
 def test_while_it_closes():
-    """The peer sends no more, and then neither do we: what is on its way counts."""
+    """The peer has sent its FIN: a response to data in flight still counts."""
     for version in 4, 6:
         flow = Sending(version=version)
         flow.send(flags=FIN | ACK)
@@ -396,7 +404,7 @@ def test_while_it_closes():
 
 
 def test_two_way():
-    """Data of both ends: responses count while ACK numbers move."""
+    """With data in both directions responses count while ACK numbers change."""
     flow = Sending()
     taken = 0
     for turn in range(20):

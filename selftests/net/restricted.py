@@ -1,6 +1,8 @@
 #!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: GPL-2.0
-"""kmod/hpcc/control/ack.c, kmod/ldcp/cc.c: who may choose hpcc and ldcp; who may write tables."""
+"""kmod/hpcc/control/ack.c, kmod/ldcp/cc.c: which users may select hpcc and ldcp; which may change
+the tables.
+"""
 
 import ctypes
 import errno
@@ -29,7 +31,7 @@ def as_other(function, uid=1000):
             os.setresgid(uid, uid, uid)
             os.setresuid(uid, uid, uid)
             said = function()
-        except BaseException as error:      # nothing of the parent's may run here
+        except BaseException as error:      # the child must not run the parent's code
             said = repr(error)
         os.write(ends[1], said.encode())
         os._exit(0)
@@ -40,7 +42,7 @@ def as_other(function, uid=1000):
 
 
 def chosen(name):
-    """setsockopt() by whoever runs this. Return the error, or nothing."""
+    """Select a congestion control as the current user. Return the error or ""."""
     with socket.socket() as sock:
         try:
             set_cc(sock, name)
@@ -50,8 +52,8 @@ def chosen(name):
 
 
 def default_of_a_container(name):
-    """The default congestion control of a new user and network namespace, set by its
-    root. Return the error, or nothing.
+    """Set the default congestion control of a new user and network namespace as its root. Return
+    the error or "".
     """
     if ctypes.CDLL(None, use_errno=True).unshare(0x50000000):  # CLONE_NEWUSER, CLONE_NEWNET
         return f"unshare: {errno.errorcode[ctypes.get_errno()]}"
@@ -68,7 +70,7 @@ TABLES = (("link", {"link": [{"node": 1, "port": 2, "rate": 10**9}]}),
 
 
 class Here:
-    """The network namespace that whoever runs this is in, for Family."""
+    """The current network namespace, for Family."""
 
     def __enter__(self):
         return self
@@ -78,12 +80,12 @@ class Here:
 
 
 def entries(name):
-    """How many entries a table has here."""
+    """Return the number of entries of a table in this namespace."""
     return sum(len(part[name]) for part in Family(Here(), "hpcc").dump(f"{name}-get"))
 
 
 def changed():
-    """Change both tables, and empty them. Return what each request says, or nothing."""
+    """Change and empty both tables. Return the number of entries, or the error, after each request."""
     said = []
     for name, values in TABLES:
         for what, how in ((f"{name}-set", values), (f"{name}-set", {"replace": True}), (f"{name}-del", {})):
@@ -96,7 +98,7 @@ def changed():
 
 
 def without_cap_net_admin():
-    """Drop this capability, as a container has root without it."""
+    """Drop CAP_NET_ADMIN, as for root in a container without it."""
     head, sets = struct.pack("=Ii", 0x20080522, 0), ctypes.create_string_buffer(24)
     libc = ctypes.CDLL(None)
     expect("capget", libc.capget(head, sets), 0)
@@ -106,15 +108,17 @@ def without_cap_net_admin():
 
 
 def weak_root():
-    """changed() by uid 0 without CAP_NET_ADMIN."""
+    """Call changed() as uid 0 without CAP_NET_ADMIN."""
     without_cap_net_admin()
     return changed()
 
 
 def changed_by_a_container(flags):
-    """The same by root of a new user namespace, and maybe a new network namespace."""
+    """Call changed() as root of a new user namespace, and of a new network namespace if flags say
+    so.
+    """
     libc = ctypes.CDLL(None, use_errno=True)
-    libc.prctl(4, 1, 0, 0, 0)               # PR_SET_DUMPABLE: /proc/self is ours
+    libc.prctl(4, 1, 0, 0, 0)               # PR_SET_DUMPABLE: makes /proc/self ours
     if libc.unshare(0x10000000):            # CLONE_NEWUSER
         return f"unshare: {errno.errorcode[ctypes.get_errno()]}"
     Path("/proc/self/uid_map").write_text("0 1000 1", encoding="ascii")
@@ -124,7 +128,7 @@ def changed_by_a_container(flags):
 
 
 def test_when_loaded():
-    """Nobody was asked yet."""
+    """When the modules are loaded, ordinary users may not select hpcc or ldcp."""
     ns = Netns()
     for name in NAMES:
         module = "tcp_" + name
@@ -136,7 +140,9 @@ def test_when_loaded():
 
 
 def test_users():
-    """Flows that start at line rate are for those whom the administrator lets have them."""
+    """Ordinary users may select hpcc and ldcp, whose flows start at line rate, only if the
+    administrator allows it.
+    """
     defer(allow, allowed())
     allow("reno cubic")
     for name in NAMES:
@@ -148,10 +154,11 @@ def test_users():
 
 
 def test_containers():
-    """Their root cannot make it the default. (By setsockopt() he can choose it, as the kernel
-    asks for CAP_NET_ADMIN in the namespace that the socket is in.)
+    """Root of a container cannot make hpcc or ldcp its default unless they are allowed. (It can
+    select them by setsockopt(), for which the kernel requires CAP_NET_ADMIN in the socket's
+    namespace.)
     """
-    # 6.1 and later forget to let go of the module where they refuse
+    # Linux 6.1 and later leak a reference to the module when they refuse.
     need_virtual_time()
     defer(allow, allowed())
     allow("reno cubic")
@@ -163,9 +170,9 @@ def test_containers():
 
 
 def test_tables():
-    """Tables are changed by CAP_NET_ADMIN in their own namespace: not by uid 0 without it, not by users, and
-    not by a container that shares the namespace. A container with a namespace of its own changes that one.
-    Everybody may read.
+    """Changing the tables needs CAP_NET_ADMIN in their own namespace: neither uid 0 without it, nor
+    an ordinary user, nor a container that shares the namespace can do it. A container with its own
+    namespace can change the tables of that one. All users can read.
     """
     no, yes = " ".join(["EPERM"] * 6), "1 0 0 1 0 0"
     expect("a container", as_other(lambda: changed_by_a_container(0x40000000)), yes)    # CLONE_NEWNET
@@ -184,7 +191,7 @@ def test_tables():
 
 
 def test_default_of_the_first_namespace():
-    """Who makes it the machine's default allows it to all."""
+    """Making hpcc or ldcp the machine's default allows it to all users."""
     before = Path("/proc/sys/net/ipv4/tcp_congestion_control").read_text(encoding="ascii")
     defer(allow, allowed())
     allow("reno cubic")

@@ -1,6 +1,8 @@
 #!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: GPL-2.0
-"""kmod/hpcc/netns/policy.c: who computes W, and what carries requests, by the peer's address."""
+"""kmod/hpcc/netns/policy.c: which end computes W, and which carrier requests use, by the peer's
+address.
+"""
 
 import errno
 import sys
@@ -20,7 +22,7 @@ OTHER = {4: "10.0.0.3", 6: "fd00::3"}
 
 
 def refused(ns, what, number, says, how="set", **values):
-    """Fail unless a request is refused, for the right reason, and changes nothing."""
+    """Fail unless the kernel refuses a request with this error and message, and changes nothing."""
     before = said(ns)
     try:
         ns.hpcc().set(f"route-{how}", **values)
@@ -31,10 +33,10 @@ def refused(ns, what, number, says, how="set", **values):
     raise AssertionError(f"taken: {what}")
 
 
-# First, as connections of other tests would still hold the module.
+# This test is the first because connections of other tests would still use the module.
 
 def test_namespace_ends():
-    """A table goes with its namespace, and with the module; each begins without lines."""
+    """A table ends with its namespace and with the module; a new one is empty."""
     full = [f"10.{i}.0.0/16 1 1" for i in range(100)]
     for _ in range(50):
         ns = Netns()
@@ -52,7 +54,7 @@ def test_namespace_ends():
 
 
 def loaded_again():
-    """For the tests behind this one."""
+    """Load the module again for the tests that follow."""
     if users() is None:
         load(Netns())
 
@@ -60,8 +62,8 @@ def loaded_again():
 # ---- The table ----
 
 def test_table():
-    """What is set is read, the longest prefixes first, and of one length in the order of addresses; a
-    prefix again replaces its values.
+    """The table returns the prefixes that were set, the longest first, and those of equal length
+    sorted by address; a prefix that is set again gets the new values.
     """
     pair = Pair()
     say(pair.c, "10.0.0.0/8 1 -", "::/0 0 0", "10.1.2.3/32 - 1", "fd00:0:0::/48 - -", "0.0.0.0/0 0 -")
@@ -85,7 +87,7 @@ def test_table():
 
 
 def test_refused():
-    """What is wrong is refused with the reason, and so is all of its request."""
+    """A request with a wrong route is refused as a whole, with the reason."""
     ns = Pair().c
     say(ns, "10.0.0.0/8 1 -", "fd00::/48 0 1")
     out, behind, long = "integer out of range", "the address has bits behind the prefix", "an address has fewer bits"
@@ -109,7 +111,7 @@ def test_refused():
 
 
 def test_table_full():
-    """A full table takes no more prefixes, but other values of those that it has."""
+    """A full table accepts no further prefixes, but new values for those that it has."""
     ns = Pair().c
     lines = [f"10.0.{i}.0/24 {i % 2} -" for i in range(MAX)]
     say(ns, *lines)
@@ -121,10 +123,12 @@ def test_table_full():
     expect("routes", (len(found), found[7], found[-1]), (MAX, "10.0.7.0/24 - 1", "fd00::/48 1 1"))
 
 
-# ---- Who agrees ----
+# ---- Which end computes W ----
 
 def offers(pair, to, version=None):
-    """Whether the SYN to an address, and the SYN-ACK from there, offer to compute W."""
+    """Return whether the SYN to an address, and the SYN-ACK from there, offer that the receiver
+    computes W.
+    """
     sniffer = Sniffer(pair.c)
     listener = pair.s.socket(version or pair.version)
     listener.bind((to, 5000))
@@ -137,14 +141,14 @@ def offers(pair, to, version=None):
 
 
 def two_addresses(version=4, **sysctls):
-    """A pair whose server has another address as well."""
+    """Return a pair whose server has a second address."""
     pair = Pair(version, **sysctls)
     pair.s.ip(f"addr add {OTHER[version]}/{24 if version == 4 else 64} dev eth0 nodad")
     return pair
 
 
 def test_offer():
-    """SYN and SYN-ACK offer what the table says of the other end, and the sysctl where it says nothing."""
+    """SYN and SYN-ACK offer what the table has for the peer's address, or else the sysctl's value."""
     for version, all_bits in (4, 32), (6, 128):
         for where in 0, 1:
             pair = two_addresses(version, where=where)
@@ -161,7 +165,7 @@ def test_offer():
 
 
 def test_longest_prefix():
-    """The longest prefix counts, whatever the order of lines, also where it leaves the value open."""
+    """The longest prefix counts, whatever the order of lines, even if it leaves the value open."""
     for where, lines in ((1, ("10.0.0.3/32 1 -", "10.0.0.0/24 0 -")), (1, ("10.0.0.0/24 0 -", "10.0.0.2/31 1 -")),
                          (0, ("10.0.0.3/32 - -", "10.0.0.0/24 1 -")), (1, ("0.0.0.0/0 1 -", "10.0.0.2/32 0 -")),
                          (0, ("::/0 1 -", "0.0.0.0/0 0 -")), (1, ("::/0 1 -", "fd00::/16 0 -")),
@@ -172,17 +176,17 @@ def test_longest_prefix():
 
 
 def test_mapped():
-    """An AF_INET6 socket that talks IPv4 has the line of IPv4."""
+    """An AF_INET6 socket that uses IPv4 has the route of the IPv4 address."""
     pair = two_addresses()
     for ns in pair.c, pair.s:
         say(ns, "10.0.0.0/24 1 -", "fd00::/8 0 -")
     expect("mapped", offers(pair, "::ffff:10.0.0.3", 6), (1, 1))
 
 
-# ---- What they do ----
+# ---- The effect of routes ----
 
 def used(path, to, **ends):
-    """Send to an address. Return whether the receiver computed W."""
+    """Send to an address. Return whether the receiver computed W, at any time and at the end."""
     listener = path.b.socket(path.version)
     listener.bind((to, 5000))
     listener.listen()
@@ -205,8 +209,8 @@ def used(path, to, **ends):
 
 
 def test_who_computes():
-    """Two prefixes of one host: one has W from the receiver, one from the sender. Both ends' lines count,
-    when a connection begins.
+    """For one address of a host the receiver computes W, and for another the sender. The routes of
+    both ends count, with their values when a connection begins.
     """
     path = Path(host_mbps=MBPS, base_rtt_ns=200000)
     path.b.ip("addr add 10.0.0.3/24 dev left")
@@ -221,7 +225,7 @@ def test_who_computes():
 
 
 def test_carrier():
-    """IOAM to one prefix, the TCP option to another."""
+    """Requests to one prefix use IOAM, and those to another use the TCP option."""
     path = Path(6, host_mbps=MBPS, base_rtt_ns=200000)
     path.b.ip("addr add fd00::3/64 dev left nodad")
     for node in 1, 2:

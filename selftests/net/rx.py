@@ -26,39 +26,41 @@ STEP = round(T_UNITS / 16)
 
 
 def words(*numbers):
-    """A REPORT of these records."""
+    """Return a REPORT of these records."""
     return option(REPORT, [struct.pack("!Q", number) for number in numbers], 0, 0)
 
 
 def window(part, seq, told_id=1):
-    """W as a part of W_init."""
+    """Return a window record: W as a fraction of W_init."""
     return words(WINDOW << 60 | told_id << 56 | (seq & 0xffff) << 32 | round(part * ONE))
 
 
 def parameters(told_id=1, T=T_NS, eta=950, stage=5, settle=3, per_rtt=0, W_min=16, W=1.0, W_ai=0.0005,
                alone=0):
-    """What a sender tells."""
+    """Return the two words of a sender's parameters."""
     head = PARAMETERS << 60 | told_id << 56
     return (head | stage << 48 | settle << 41 | per_rtt << 40 | eta << 30 | T,
             head | alone << 55 | W_min << 44 | (round(W * 65536) - 1) << 28 | round(W_ai * (1 << 28)))
 
 
 def reports(segments, kind):
-    """The records of all reports of a kind, the first of each."""
+    """Return the records of all reports whose first record is of this kind."""
     found = [opt for seg in segments for opt in seg.ours() if opt.type == REPORT]
     expect("heads", {(opt.scale, opt.hops, opt.flags) for opt in found} - {(0, 0, 0)}, set())
     return [opt.words for opt in found if opt.words[0] >> 60 == kind]
 
 
 def parts(segments):
-    """(id, W) of all windows."""
+    """Return (id, W) of all windows."""
     return [(told[0] >> 56 & 15, (told[0] & 0xffffffff) / ONE) for told in reports(segments, WINDOW)]
 
 
-# First, as connections of other tests would still hold the module.
+# This test is the first because connections of other tests would still use the module.
 
 def test_receiver_unloads():
-    """No socket of the receiver runs hpcc, but for connections; those end with it."""
+    """The receiver's side uses hpcc only through its connections: the module can be unloaded when
+    these have left hpcc.
+    """
     path = Path(where=1, host_mbps=MBPS, base_rtt_ns=200000)
     listener = path.b.socket()
     listener.bind((path.addr[1], 5000))
@@ -81,15 +83,15 @@ def test_receiver_unloads():
 
 
 def loaded_again():
-    """For the tests behind this one."""
+    """Load the module again for the tests that follow."""
     if users() is None:
         load(Netns())
 
 
-# ---- Who agrees ----
+# ---- Which end computes W ----
 
 def test_offer():
-    """Who has where 1 offers it, and nobody else."""
+    """Only a host with where 1 offers to compute W."""
     for where, caps in (0, CAP_TELEMETRY | CAP_QUIET), (1, CAP_TELEMETRY | CAP_QUIET | CAP_WINDOW):
         pair = Pair(where=where)
         sniffer = Sniffer(pair.c)
@@ -99,8 +101,8 @@ def test_offer():
 
 
 def test_who_asks():
-    """Not a sender that has where 0, whose peer did not offer, that has no ECN, or whose probes
-    carry requests.
+    """A sender requests windows unless it has where 0, its peer did not offer, there is no ECN, or
+    its probes carry requests.
     """
     for where, caps, ecn, carry, asks in ((1, COMPUTES, True, 0, True), (0, COMPUTES, True, 0, False),
                                           (1, syn_option(), True, 0, False),
@@ -115,7 +117,7 @@ def test_who_asks():
 # ---- Sender ----
 
 class Sender(Flow):
-    """A kernel that sends, and whose peer computes W."""
+    """A flow of a kernel that sends, and whose peer computes W."""
 
     def __init__(self, tells=True, **how):
         self.seqs, self.told_id = 0, 1
@@ -128,13 +130,15 @@ class Sender(Flow):
             self.tell(1.0)
 
     def tell(self, part, **how):
-        """A window, and an ACK of all that came."""
+        """Send a window, and an ACK of all data received."""
         self.seqs += 1
         self.send(window(part, self.seqs, self.told_id), **how)
         return self.flow()
 
     def next_reports(self, kind):
-        """Records of REPORTs of a kind: of the first segments that have any. A small W has them far apart."""
+        """Return the reports of a kind on the next segments that have any. With a small W these are
+        far apart.
+        """
         for _ in range(100):
             if found := reports(self.run(), kind):
                 return found
@@ -142,13 +146,15 @@ class Sender(Flow):
 
 
 def expect_parameters(told, W_ai, **how):
-    """Of W_min = W_init / 1024, and W_ai but for rounding."""
+    """Fail unless these parameters are sent, with W_min = W_init / 1024, and W_ai apart from
+    rounding.
+    """
     expect_in("W_ai", told[1] & 0xfffffff, W_ai * (1 << 28) - 2, W_ai * (1 << 28) + 1)
     expect("parameters", tuple(told), parameters(W_ai=(told[1] & 0xfffffff) / (1 << 28), **how))
 
 
 def test_parameters():
-    """What is told, and for how long."""
+    """Parameters are sent until a window answers them."""
     flow = Sender(tells=False)
     told = reports(flow.said, PARAMETERS)
     expect("sets", len(set(map(tuple, told))), 1)
@@ -172,8 +178,8 @@ def test_configured_parameters():
 
 
 def test_repeated_parameters():
-    """Parameters that are told again have the W of now, not that of when they were told first: the
-    answer sets W.
+    """Repeated parameters contain the current W, and not that of the first time, because the answer
+    sets W.
     """
     need_virtual_time()
     flow = Sender(tells=False)
@@ -197,7 +203,9 @@ class Distant(Sender):
 
 
 def test_N_is_not_told():
-    """W_ai is told of a flow alone, for the receiver to divide, whatever N was measured before."""
+    """The parameters contain W_ai of a single flow, which the receiver divides by N, whatever N was
+    reported before.
+    """
     need_virtual_time()
     flow = Distant(tells=False, n_flows=0, max_stage=255)
     link = Link()
@@ -214,7 +222,9 @@ def test_N_is_not_told():
 
 
 def test_W():
-    """W and Wc are what the receiver says, within W_min, and R = W/T, or nearly (window.py test_gaps_differ)."""
+    """W and Wc are those of the window, but at least W_min; R is W/T, or nearly (window.py
+    test_gaps_differ).
+    """
     flow = Sender()
     for part in 1.0, 0.5, 0.123, 0.01, 1 / 1024, 0.00001, 0.7:
         now = flow.tell(part)
@@ -226,7 +236,7 @@ def test_W():
 
 
 def test_audit():
-    """Records beside W are taken in; W does not follow them."""
+    """Records beside windows are evaluated, but W does not follow them."""
     flow = Sender()
     link = Link()
     flow.tell(0.5)
@@ -238,7 +248,7 @@ def test_audit():
 
 
 def test_reordered_and_repeated():
-    """An older window, or the same one again, changes nothing."""
+    """An older window or a repeated one changes nothing."""
     flow = Sender()
     for flow.seqs in 0x5000, 0xa000, 0xfffe:
         flow.tell(0.9)
@@ -250,7 +260,7 @@ def test_reordered_and_repeated():
 
 
 def test_lost():
-    """W follows the next one that comes."""
+    """If windows are lost, W follows the next one that arrives."""
     flow = Sender()
     for lost in 1, 5, 300, 30000:
         flow.seqs += lost
@@ -259,7 +269,9 @@ def test_lost():
 
 
 def test_bad_windows():
-    """W of 0 or above W_init, of other parameters, more than one record: ignored and counted."""
+    """A window with W of 0 or above W_init, for other parameters, or with a second record is
+    ignored and counted.
+    """
     flow = Sender()
     flow.tell(0.5)
     for bad in (window(0, 10), window(1.001, 10), window(3.9, 10), words(WINDOW << 60 | 1 << 56 | 1 << 48 |
@@ -273,7 +285,7 @@ def test_bad_windows():
 
 
 def test_not_agreed():
-    """A window that nobody asked for, and parameters without an offer."""
+    """Windows that were not requested, and parameters without an offer, are ignored."""
     for how in {"where": 0}, {"where": 1, "carry": 1}:
         peer = Peer(ecn=True, **how)
         peer.connect(COMPUTES)
@@ -291,7 +303,9 @@ def test_not_agreed():
 
 
 def test_silence():
-    """No window for some round trips: the sender computes W, says so, and asks again later."""
+    """Without a window for some round trips the sender computes W, reports that, and requests
+    windows again later.
+    """
     need_virtual_time()
     flow = Sender()
     link = Link()
@@ -328,7 +342,7 @@ def test_silence():
 
 
 def test_unanswered():
-    """Parameters that are not answered are told 32 times, not for ever."""
+    """Parameters that are not answered are repeated 32 times at most."""
     need_virtual_time()
     flow = Sender(tells=False)
     link = Link()
@@ -342,7 +356,7 @@ def test_unanswered():
 
 
 def test_T_changes():
-    """New parameters; windows of the ones before are ignored."""
+    """When T changes new parameters are sent, and windows for the old ones are ignored."""
     need_virtual_time()
     peer = Peer(ecn=True, where=1, base_rtt_ns=0, start_rtt_ns=10**9)
     peer.start_connect()
@@ -360,7 +374,7 @@ def test_T_changes():
         seen.append((old, told[0][0] & 0x3fffffff))
     expect("ids", seen[1][0], seen[0][0] + 1)
     expect("T", [round(T / 1e6) for _, T in seen], [4, 2])
-    # The last ACK made T shorter again.
+    # The last ACK reduced T again.
     before = peer.ns.counters()["window_old_ignored"]
     peer.send(window(0.125, 5, seen[1][0]))
     expect("window_old_ignored", peer.ns.counters()["window_old_ignored"], before + 1)
@@ -372,7 +386,7 @@ def test_T_changes():
 
 
 def test_timeout():
-    """After an RTO the sender's own limits hold, until slow start is over."""
+    """After an RTO the sender's own limits apply until slow start is over."""
     need_virtual_time()
     flow = Sender()
     flow.ns.sysctl("net.ipv4.tcp_frto", 0)
@@ -391,8 +405,8 @@ def test_timeout():
 
 
 def test_sender_comes_back():
-    """A sender that left hpcc and came back knows of no parameters: it says so where windows come,
-    whatever net.hpcc.where is by then.
+    """A sender that has left hpcc and returned has no parameters: it reports that when windows
+    arrive, whatever net.hpcc.where is by then.
     """
     need_virtual_time()
     for where in 1, 0:
@@ -412,8 +426,8 @@ def test_sender_comes_back():
 
 
 def test_response():
-    """A switch's response counts until the data that it is about are acknowledged, whatever the
-    receiver tells meanwhile; and one in each round trip does.
+    """A switch's response limits W until the data that it refers to are acknowledged, whatever
+    windows arrive meanwhile; each round trip may have such a response.
     """
     need_virtual_time()
     flow = Sender()
@@ -433,7 +447,7 @@ def test_response():
         near("W of a window that knows", flow.tell(0.9)["W"], 0.9 * W_INIT, 0.01)
         flow.run()
         flow.echo(link.step(9000, 0.9, 0.0))
-    # what is on its way when W falls is answered
+    # these data were in flight when W fell: a response to them is too late
     first = flow.acked
     flow.run()
     end, flow.acked = flow.acked, first
@@ -445,7 +459,7 @@ def test_response():
 # ---- Receiver ----
 
 class Receiver(Peer):
-    """A kernel that computes W for us."""
+    """A peer for whose data a kernel computes W."""
 
     def __init__(self, told=None, **how):
         super().__init__(ecn=True, **({"where": 1} | how))
@@ -455,7 +469,7 @@ class Receiver(Peer):
         self.first = self.read_all()
 
     def data(self, *links, options=b"", nbytes=1420, ecn=ECT, flags=ACK, prompt=0):
-        """A data segment; return what the kernel answers at once."""
+        """Send a data segment. Return the immediate answers of the kernel."""
         if links:
             options += option(FORWARD, [link.raw() for link in links], SCALE,
                               max(link.hop for link in links), prompt)
@@ -463,7 +477,7 @@ class Receiver(Peer):
         return self.read_all()
 
     def train(self, link, rounds, load, queue=0.0, n=16):
-        """Segments over some T, each with a record. Return all answers."""
+        """Send segments with a record each for some T. Return all answers."""
         found = []
         exact_sleep()
         for _ in range(rounds * n):
@@ -474,7 +488,7 @@ class Receiver(Peer):
 
 
 def test_answer():
-    """Parameters are answered at once, each time; switched off, they are not."""
+    """Parameters are answered at once, each time; parameters that switch the receiver off are not."""
     peer = Receiver(parameters(told_id=7, W=0.5))
     expect("W", parts(peer.first), [(7, 0.5)])
     expect("again", parts(peer.data(options=words(*parameters(told_id=7, W=0.25)))), [(7, 0.5)])
@@ -486,7 +500,7 @@ def test_answer():
 
 
 def test_same_id():
-    """Other parameters with the same id are others: the sender may have begun anew."""
+    """Different parameters with the same id are new ones: the sender may have restarted."""
     peer = Receiver(parameters(W=0.5))
     expect("T", parts(peer.data(options=words(*parameters(T=2 * T_NS, W=0.25)))), [(1, 0.25)])
     expect("W_ai", parts(peer.data(options=words(*parameters(T=2 * T_NS, W=0.75, W_ai=0.001)))), [(1, 0.75)])
@@ -496,7 +510,7 @@ def test_same_id():
 
 
 def test_rcv_mss():
-    """TCP has its own estimate of the segment size back when the receiver stops."""
+    """When the receiver stops computing W, TCP uses its own estimate of the segment size again."""
     need_virtual_time()
     for ends in (lambda peer: set_cc(peer.sock, "cubic"),
                  lambda peer: peer.data(options=words(*parameters(told_id=2, T=0)), nbytes=900)):
@@ -508,7 +522,9 @@ def test_rcv_mss():
 
 
 def test_off_answered():
-    """T = 0 takes the place of a request that may have had PROMPT: it is acknowledged at once."""
+    """Parameters with T = 0 replace a request that may have had PROMPT: they are acknowledged at
+    once.
+    """
     need_virtual_time()
     peer = Receiver()
     peer.train(Link(), 8, 0.95)
@@ -519,7 +535,7 @@ def test_off_answered():
 
 
 def test_first_segments():
-    """ACKs wait for no more segments than usual before a T has shown how many come."""
+    """ACKs are delayed no longer than usual until a T has shown how many segments arrive."""
     need_virtual_time()
     peer = Receiver()
     link = Link()
@@ -538,7 +554,9 @@ def test_bad_parameters():
 
 
 def growth(peer, links, rounds=24):
-    """What W grows by in T, in the last third of some T with a busy link; others send once in 4 T."""
+    """Return the growth of W per T, in the last third of some T with a busy link; the other flows
+    send once in 4 T.
+    """
     found = []
     exact_sleep()
     for at in range(rounds * 16):
@@ -555,8 +573,8 @@ def growth(peer, links, rounds=24):
 
 
 def test_counts_N():
-    """Who is told W_ai of a flow alone divides it by the flows that it counts; by 100, where another hop
-    than the last one has the largest load.
+    """A receiver that gets W_ai of a single flow divides it by the flows that it counts; or by 100,
+    if another hop than the last one has the largest load.
     """
     need_virtual_time()
     for alone, nr_others, loads, N in ((0.01, 0, (0.95,), 1), (0.01, 1, (0.95,), 2), (0.01, 3, (0.95,), 4),
@@ -571,14 +589,16 @@ def test_counts_N():
             other.read_all()
         links = [(Link(hop), load) for hop, load in enumerate(loads, 1)]
         near(f"W_ai with {nr_others} others and {loads}", 1e6 * growth(peer, links), 1e6 * alone / N, 0.1)
-    # as it was told
+    # without that flag W_ai is used as it is
     peer = Receiver(parameters(W=0.1, W_ai=0.001))
     peer.others = []
     near("W_ai as told", 1e6 * growth(peer, [(Link(), 0.95)]), 1000, 0.1)
 
 
 def test_reports_once_in_T():
-    """Once in T while W moves; ACKs for each fourth segment; an audit in 4 T."""
+    """While W changes there is one window per T at most, one ACK per four segments, and one audit
+    per 4 T.
+    """
     need_virtual_time()
     peer = Receiver()
     link = Link()
@@ -593,7 +613,7 @@ def test_reports_once_in_T():
 
 
 def test_falls_at_once():
-    """W that falls by more than an eighth is told before T is over, as NewINT has it."""
+    """If W falls by more than 1/8 it is sent before T is over, as in NewINT."""
     need_virtual_time()
     peer = Receiver()
     link = Link()
@@ -614,7 +634,7 @@ def test_falls_at_once():
 
 
 def test_ce():
-    """CE on data reduces W by an eighth."""
+    """CE on data reduces W by 1/8."""
     need_virtual_time()
     peer = Receiver(parameters(W=0.5, W_ai=0.0))
     link = Link()
@@ -626,7 +646,7 @@ def test_ce():
 
 
 def test_prompt():
-    """PROMPT and PSH are acknowledged as ever, whatever the receiver computes."""
+    """Segments with PROMPT or PSH are acknowledged at once, as without a receiver that computes W."""
     need_virtual_time()
     peer = Receiver()
     link = Link()
@@ -644,7 +664,7 @@ def test_prompt():
 
 
 def test_stopped_records():
-    """Where no records come any more, ACKs are TCP's own, and W is not told."""
+    """When records stop, ACKs are those of TCP, and no windows are sent."""
     need_virtual_time()
     peer = Receiver()
     link = Link()
@@ -661,7 +681,7 @@ def test_stopped_records():
 # ---- Two kernels ----
 
 def test_transfer():
-    """W comes from the receiver, and data arrive; ACKs carry less, and are fewer."""
+    """The receiver computes W, and the data arrive; there are fewer ACKs, with fewer option bytes."""
     need_virtual_time()
     seen = {}
     for where in 0, 1:
@@ -685,7 +705,7 @@ def test_transfer():
 
 
 def test_both_directions():
-    """At once: either end computes the other's W."""
+    """Both ends compute W for each other at the same time."""
     for version in 4, 6:
         path = Path(version, where=1, host_mbps=MBPS, base_rtt_ns=200000)
         client, server = path.connect()
@@ -702,7 +722,7 @@ def test_both_directions():
 
 
 def test_no_wait():
-    """Whatever the size of a write, and of the window, nobody waits for a delayed ACK."""
+    """For no size of a write or of the window an ACK is delayed."""
     need_virtual_time()
     for rate in 1000, 10:
         path = Path(switches=1, where=1, host_mbps=MBPS, base_rtt_ns=200000)
@@ -721,13 +741,15 @@ def test_no_wait():
 
 
 def outstanding(sock):
-    """Bytes that are not acknowledged (SIOCOUTQ)."""
+    """Return the number of unacknowledged bytes (SIOCOUTQ)."""
     import fcntl
     return struct.unpack("=i", fcntl.ioctl(sock, 0x5411, bytes(4)))[0]
 
 
 def test_receiver_leaves():
-    """The receiver takes another congestion control, and comes back: the sender goes on alone."""
+    """The receiver changes to another congestion control and returns: the sender continues to
+    compute W itself.
+    """
     path = Path(where=1, host_mbps=MBPS, base_rtt_ns=200000)
     client, server = path.connect()
     transfer((client, server, pattern(2000000)))
@@ -744,7 +766,7 @@ def test_receiver_leaves():
 
 
 def test_hidden_drops():
-    """Losses that no audit explains lead to classic, as without receiver."""
+    """Losses that no audit explains lead to classic mode, as they do if the sender computes W."""
     need_virtual_time()
     path = Path(switches=2, where=1, host_mbps=MBPS, base_rtt_ns=200000)
     path.change(2, "hpcc rate 100mbit delay 20us limit 12000 nostamp")

@@ -1,7 +1,7 @@
 #!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: GPL-2.0
-"""Receivers that compute W (kmod/hpcc/control/receiver.c, net.hpcc.where = 1) with what else goes on: sysctls that
-change, TCP Fast Open, MPTCP, many connections.
+"""Receivers that compute W (kmod/hpcc/control/receiver.c, net.hpcc.where = 1) together with sysctls
+that change, TCP Fast Open, MPTCP, and many connections.
 """
 
 import os
@@ -25,7 +25,7 @@ TCP_FASTOPEN, MSG_FASTOPEN = 23, 0x20000000
 T_NS = 200000
 W_INIT = MBPS * T_NS // 8000
 RX = {"where": 1, "host_mbps": MBPS, "base_rtt_ns": T_NS}
-# All that parameters of a receiver, and who computes W, depend on.
+# All sysctls that a receiver's parameters, or the choice of who computes W, depend on.
 CHANGES = {"where": (0, 1), "base_rtt_ns": (0, 1000, 50000, 200000, 10000000, 1000000000), "carrier": (0, 1),
            "host_mbps": (0, 1, 100, 1000, 1000000), "eta_permille": (1, 500, 950, 1000), "max_stage": (0, 5, 255),
            "settle": (0, 3, 64), "per_rtt": (0, 1), "n_flows": (0, 1, 100, 1000000), "w_ai": (0, 1, 100, 1 << 30),
@@ -34,14 +34,14 @@ DEFAULTS = {"carrier": 0, "eta_permille": 950, "max_stage": 0, "settle": 3, "per
             "hop_records": 8, "sample": 8, "carry": 0} | RX
 
 
-# First, as what other tests leave behind would be freed meanwhile.
+# This test is the first because memory of other tests would be freed meanwhile.
 
 CONNECTIONS = 2000 if virtual_time() else 200
 
 
 def slab_bytes():
-    """What the kernel's objects take that are in use, once those are gone that wait for a grace period or
-    in TIME-WAIT.
+    """Return the bytes of kernel objects in use, after a grace period, and after connections in
+    TIME-WAIT have ended.
     """
     time.sleep(70 if virtual_time() else 1)
     with open("/proc/slabinfo", encoding="ascii") as file:
@@ -50,7 +50,7 @@ def slab_bytes():
 
 
 def connected(pair, listener, where):
-    """Thousands of connections, each end of which has sent and received."""
+    """Open many connections, and send and receive at each end."""
     for ns in pair.c, pair.s:
         ns.sysctl("net.hpcc.where", where)
     ends = []
@@ -67,7 +67,7 @@ def connected(pair, listener, where):
 
 
 def test_many():
-    """What thousands of receivers keep is small, and gone with their connections."""
+    """The state kept by thousands of receivers is small, and is freed with their connections."""
     if not os.path.exists("/proc/slabinfo"):
         raise Skip("needs SLUB_DEBUG")
     defer(resource.setrlimit, resource.RLIMIT_NOFILE, resource.getrlimit(resource.RLIMIT_NOFILE))
@@ -88,7 +88,7 @@ def test_many():
         left.append(slab_bytes())
     print(f"# bytes for an end: {took[0]:.0f} that is not a receiver, {took[1]:.0f} that is")
     print(f"# slab: {left}")
-    # A kernel that watches itself keeps what was freed. In real time others free, too.
+    # A debug kernel keeps freed memory. In real time other processes free memory, too.
     if virtual_time() and not os.path.exists("/sys/kernel/debug/kmemleak"):
         expect_in("bytes for an end that is not", took[0], 500, 1024)
         expect_in("more for one that is", took[1] - took[0], 256, 448)
@@ -96,7 +96,7 @@ def test_many():
 
 
 def know_all(path):
-    """Have hosts know the links of a path whose switches speak IOAM."""
+    """Set up the ports of a path for IOAM, and let the hosts know its links."""
     for node in range(1, len(path.switches) + 1):
         for port, dev in enumerate(("left", "right"), 1):
             path.change(node, f"hpcc rate {MBPS}mbit delay 20us node {node} port {port} stamp tcp,ioam", dev)
@@ -110,12 +110,12 @@ def route(path, ns, line):
 
 
 def rest(path):
-    """Bits of an address."""
+    """Return the number of bits of an address."""
     return 32 if path.version == 4 else 128
 
 
 class Storm:
-    """Changes sysctls and routes; with leave sockets also leave hpcc and come back."""
+    """Changes sysctls and routes at random; with leave sockets also leave hpcc and return."""
 
     def __init__(self, path, ends, leave, seed):
         self.path, self.ends, self.leave, self.rng = path, ends, leave, random.Random(seed)
@@ -137,8 +137,8 @@ class Storm:
 
 
 def test_storm():
-    """Sysctls change while data go both ways, and connections begin: the data arrive, and in the end W is
-    that of the receiver.
+    """Sysctls change while data flow in both directions and connections begin: the data arrive, and
+    at the end the receiver computes W.
     """
     for version, leave in (4, False), (6, False), (6, True):
         path = Path(version, **RX)
@@ -163,7 +163,7 @@ def test_storm():
         for ns in path.hosts:
             for name in "checksum_ignored", "bad_hop_ignored", "no_memory":
                 expect(name, ns.counters()[name], 0)
-            # Who comes back with another T hears echoes in units that it has not used.
+            # A socket that returns with another T gets echoes in units that it has not used.
             if not leave:
                 expect("malformed_ignored", ns.counters()["malformed_ignored"], 0)
             ns.expect_no_flows()
@@ -179,8 +179,8 @@ def test_storm():
 
 
 def test_fast_open():
-    """A SYN that asks for a cookie agrees, and the receiver computes W. One with data has no option: that
-    connection is classic at both ends.
+    """A connection whose SYN requests a cookie agrees, and its receiver computes W. A SYN with data
+    has no option: that connection runs classic at both ends.
     """
     for version in 4, 6:
         path = Path(version, **RX)
@@ -216,7 +216,9 @@ def test_fast_open():
 
 
 def test_mptcp():
-    """MPTCP owns the option space: subflows agree to nothing, and nobody computes W for them."""
+    """MPTCP uses the option space: its subflows make no agreement, and no receiver computes W for
+    them.
+    """
     path = Path(**RX)
     try:
         listener = path.b.socket(4, IPPROTO_MPTCP)
@@ -236,7 +238,7 @@ def test_mptcp():
     for ns in path.hosts:
         counters = ns.counters()
         expect("agreed, not agreed", (counters["agreed"], counters["not_agreed"]), (0, 1))
-    # beside it, a connection of TCP
+    # beside MPTCP, a TCP connection
     plain, peer = path.connect(5001)
     seen = []
     transfer((plain, peer, pattern(500000)), (client, server, pattern(100000)),

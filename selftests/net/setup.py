@@ -1,6 +1,6 @@
 #!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: GPL-2.0
-"""kmod/common/setup.c: loading waits for no lock that the loader may hold."""
+"""kmod/common/setup.c: loading a module waits for no lock that the loading process may hold."""
 
 import os
 import subprocess
@@ -15,13 +15,13 @@ from lib.net import Netns, Pair
 from lib.tcp import get_cc, pattern, set_cc, transfer
 
 MODPROBE = "/proc/sys/kernel/modprobe"
-# Each congestion control, its classic response, and a file of its module in a namespace
+# Each congestion control, its classic response, and a file of its module in each namespace
 MODULES = (("hpcc", "hpcc-classic", "/proc/sys/net/hpcc/eta_permille"),
            ("ldcp", "ldcp-classic", "/proc/sys/net/ldcp/alpha_permille"))
 
 
 def write(path, text):
-    """Put text into a file."""
+    """Write text to a file."""
     with open(path, "w", encoding="ascii") as file:
         file.write(text)
 
@@ -37,13 +37,13 @@ def modprobe(*lines):
 
 
 def insmod(name):
-    """The command that loads a module."""
+    """Return the command that loads a module."""
     file = module_file(name)
     return f"/sbin/insmod {file}" if file else f"/sbin/modprobe {name}"
 
 
 def reload():
-    """The next test finds all modules loaded."""
+    """Load all modules again for the next test."""
     ns = Netns()
     for name in "hpcc_common", "tcp_hpcc", "tcp_ldcp":
         if users(name) is None:
@@ -51,7 +51,7 @@ def reload():
 
 
 def remove():
-    """Unload all three."""
+    """Unload all three modules."""
     defer(reload)
     ns = Netns()
     for name in "tcp_ldcp", "tcp_hpcc", "hpcc_common":
@@ -68,7 +68,7 @@ def wait(what, done, limit_s=30):
 
 
 def is_asleep(process):
-    """Whether a process waits for a lock, and not for a moment only."""
+    """Return whether a process waits for a lock, for longer than a moment."""
     for _ in range(5):
         with open(f"/proc/{process.pid}/stat", encoding="ascii") as file:
             if file.read().rsplit(")", 1)[1].split()[0] != "D":
@@ -78,8 +78,8 @@ def is_asleep(process):
 
 
 class Blocked:
-    """Somebody holds RTNL, and a new network namespace waits for it with pernet_ops_rwsem held,
-    until release().
+    """Until release() a process holds RTNL, and the creation of a namespace waits for it while it
+    holds pernet_ops_rwsem.
     """
 
     def __init__(self, ns):
@@ -96,7 +96,7 @@ class Blocked:
         wait("a namespace waits", lambda: is_asleep(self.space))
 
     def release(self):
-        """Let both go on."""
+        """Let both processes continue."""
         if os.path.exists(self.flag):
             os.unlink(self.flag)
             self.route.wait()
@@ -104,7 +104,9 @@ class Blocked:
 
 
 def test_loaded_by_a_route_beside_namespaces():
-    """ip route holds RTNL while modprobe runs for 50 ms; namespaces come and go meanwhile."""
+    """ip route holds RTNL while modprobe runs for 50 ms, and namespaces are created and deleted
+    meanwhile: the module is loaded.
+    """
     for cc, _, path in MODULES:
         ns = Netns()
         remove()
@@ -127,7 +129,9 @@ def test_loaded_by_a_route_beside_namespaces():
 
 
 def test_before_setup():
-    """Until a module is set up its connections run classic. They go on so, and later ones do not."""
+    """Connections that begin before a module is set up run classic until they end; later ones do
+    not.
+    """
     for cc, classic, path in MODULES:
         pair = Pair(cc=("reno", "reno"))
         pair.c.sysctl("net.ipv4.tcp_ecn", 1)
@@ -152,7 +156,7 @@ def test_before_setup():
         transfer((*ends, pattern(100000)), (*ends[::-1], pattern(50000, 1)))
         expect("then", [get_cc(sock) for sock in ends], [classic] * 2)
         later = pair.connect(listener, cc=cc)
-        # Before data make the silence of a path without switches matter.
+        # The names are read before data pass, because the path has no telemetry.
         expect("later", [get_cc(sock) for sock in later], [cc] * 2)
         transfer((*later, pattern(100000)), (*later[::-1], pattern(50000, 1)))
         for sock in (*ends, *later, listener):
@@ -160,7 +164,7 @@ def test_before_setup():
 
 
 def test_modprobe_waits():
-    """When insmod ends the parameters are there, though RTNL was held for a while."""
+    """When insmod ends the parameters exist, although RTNL was held for a while."""
     for cc, _, path in MODULES:
         ns = Netns()
         remove()
@@ -176,7 +180,7 @@ def test_modprobe_waits():
 
 
 def test_unload_before_setup():
-    """rmmod waits until setup is over, and takes everything back."""
+    """rmmod waits until setup is over, and then undoes it."""
     for cc, _, path in MODULES:
         ns = Netns()
         remove()

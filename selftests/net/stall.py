@@ -1,7 +1,7 @@
 #!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: GPL-2.0
-"""Nothing waits for a delayed ACK: transfers over MTU x rate x RTT x sample x carry, beside cubic's
-of the same path. HPCC_STALL=all searches the complete grid.
+"""No transfer waits for a delayed ACK, over combinations of MTU x rate x RTT x sample x carry,
+compared with cubic on the same path. HPCC_STALL=all tries all combinations.
 """
 
 import itertools
@@ -18,28 +18,29 @@ MTUS = 576, 1500, 9000, 16384, 65535
 MBPS = 1, 10, 100, 1000, 10000, 100000
 DELAYS = "0us", "10us", "100us", "5ms"
 KNOBS = tuple({"sample": sample, "carry": carry} for sample, carry in itertools.product((1, 2, 8), (0, 1)))
-# The law keeps a link at 95 %. Options take some of each segment, and probes, which leave once in
-# 8 segments at most, some of the link.
+# The window law uses 95 % of a link. Options take a part of each segment, and probes a part of the
+# link: one per 8 segments at most.
 ETA = 0.95
 OPTION_BYTES = 28
 PROBE_BYTES = 140
 PROBE_SEGMENTS = 8
-# Of what the law allows, with data and with probes that carry requests. A window of 64 KB segments
-# has 1 to 4 of them, and some of the link stays idle, as W is quantized. No probe asks for a prompt
-# ACK of data: a window of few segments loses what waits for the next one. A delayed ACK costs far more.
+# The least part of the allowed goodput, with requests on data and on probes. A window of 64 KB
+# segments has 1 to 4 of them, so part of the link stays idle because W is quantized. No probe
+# requests a prompt ACK for data: a small window loses some goodput while it waits for the next
+# probe. A delayed ACK would cost far more.
 LEAST = {65535: (0.6, 0.5)}
 LEAST_ELSE = (0.9, 0.8)
 DELAYED = "TcpExtDelayedACKs"
 DELAYED_US = 40000
 
 
-# T below TCP's clock, windows of three segments, and more probes than the link has room for.
+# T below TCP's clock tick, windows of three segments, and more probes than the link has space for.
 HARD = ((1500, 100000, "0us", KNOBS[0]), (9000, 1000, "100us", KNOBS[0]), (9000, 1000, "100us", KNOBS[3]),
         (576, 1000, "0us", KNOBS[3]))
 
 
 def modest():
-    """Some of each; the windows of most are of few segments."""
+    """Yield some combinations; most of them have windows of a few segments."""
     yield from HARD
     for number, (mtu, mbps) in enumerate(itertools.product(MTUS[1:], (100, 1000, 10000))):
         yield mtu, mbps, DELAYS[number % 3], KNOBS[number % len(KNOBS)]
@@ -47,12 +48,12 @@ def modest():
 
 
 def allowed(mtu, carry):
-    """What the law, options and probes leave of cubic's goodput."""
+    """Return the part of cubic's goodput that the law, options and probes allow."""
     return ETA * (1 - PROBE_BYTES / (PROBE_SEGMENTS * mtu) if carry else 1 - OPTION_BYTES / mtu)
 
 
 def transferred(pair, port, cc, nbytes):
-    """Send. Return Mb/s, and how many ACKs the receiver delayed meanwhile."""
+    """Send. Return the goodput in Mb/s, and how many ACKs the receiver delayed."""
     client, server = pair.connect(pair.listen(port, cc), cc)
     before = pair.s.snmp(DELAYED)
     mbps = goodput_mbps(client, server, nbytes)
@@ -82,7 +83,7 @@ def test_transfers():
               f"{got[1]} ACKs delayed, with cubic {cubic[case][1]}")
         carry = knobs["carry"]
         least = LEAST.get(mtu, LEAST_ELSE)[carry] * allowed(mtu, carry) * cubic[case][0]
-        # Longer than an ACK is delayed, a link is busy with each segment.
+        # If a segment takes longer than an ACK may be delayed, the link stays busy.
         delays = mtu * 8 / mbps < DELAYED_US and got[1] > cubic[case][1]
         if got[0] < least or delays:
             slow.append((*case, knobs, f"{got[0] / cubic[case][0]:.3f}", got[1] - cubic[case][1]))
@@ -90,8 +91,8 @@ def test_transfers():
 
 
 def test_timestamps():
-    """Segments leave in the order of their timestamps, also where W is a part of a segment and probes
-    leave between data: the peer drops none by PAWS.
+    """Segments leave in the order of their timestamps, also if W is below one segment and probes
+    leave between data: PAWS drops none at the peer.
     """
     need_virtual_time()
     for sample in 1, 2, 8:
@@ -103,7 +104,9 @@ def test_timestamps():
 
 
 def test_loopback():
-    """T is that of a SYN, a fraction of the time that one segment takes."""
+    """T is measured with a SYN, and is a fraction of the time for one full segment: goodput is
+    high, and no ACK is delayed.
+    """
     need_virtual_time()
     for mtu, carry in itertools.product((9000, 16384, 65536), (0, 1)):
         ns = Netns(carry=carry)
@@ -124,7 +127,7 @@ def test_loopback():
 
 
 def test_tunnel():
-    """Transfers over ipip at 50 Mb/s have no pause."""
+    """Transfers over ipip at 50 Mb/s have no pauses."""
     need_virtual_time()
     pair = Pair(qdisc="hpcc rate 50mbit delay 100us")
     for ns, here, there, addr in ((pair.c, 0, 1, "10.1.0.1"), (pair.s, 1, 0, "10.1.0.2")):

@@ -1,10 +1,10 @@
 #!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: GPL-2.0
-"""What runs LOCAL_OUT or LOCAL_IN twice, without the socket lock, on copies, or
-behind extension headers: the transfer completes, the ends agree, and each segment has
-each of our options once at most.
+"""Paths that run LOCAL_OUT or LOCAL_IN twice, without the socket lock, on copies, or behind
+extension headers: the transfer completes, both ends have the same state, and each segment has each
+of our options once at most.
 
-HPCC_STRANGE_S=N: the test "flips" goes on for N seconds.
+HPCC_STRANGE_S=N: the test "flips" lasts N seconds.
 """
 
 import os
@@ -35,15 +35,15 @@ if not re.fullmatch("[1-9][0-9]{0,5}", STRANGE_S):
     sys.exit(2)
 STRANGE_S = int(STRANGE_S)
 OTHERS = (b"ldcp", b"cubic", b"reno", b"dctcp")
-# As INT_MIN, which is also our hooks': who comes last is called first.
+# INT_MIN, as for our hooks: of hooks with equal priority the last registered one is called first.
 FIRST = -2147483648
 SO_BINDTODEVICE = 25
 PACKET_IGNORE_OUTGOING = 23
 
 
 class Wire(Sniffer):
-    """What comes in by a router's device. What it forwards then has a header of its
-    own: no host gets a clone.
+    """A sniffer of packets that arrive at a router's device. Forwarded packets have a header of
+    their own then, so no host gets a clone.
     """
 
     def __init__(self, ns, dev):
@@ -52,20 +52,20 @@ class Wire(Sniffer):
 
 
 class Strange(Routed):
-    """Hosts a and b with a router between them. A subclass makes it strange."""
+    """Hosts a and b with a router between them. A subclass adds what is special about the path."""
 
     versions = 4, 6
     routers = 1
-    agrees = True       # both ends do
+    agrees = True       # both ends agree
     hears = True        # a gets the router's records
-    in_order = True     # nothing overtakes anything else
-    plain = True        # TCP can be read on the wire,
-    exact = True        # and has there the segments that LOCAL_OUT saw
-    checksums = True    # which are those of the addresses that the IP header has
-    unlocked = False    # LOCAL_OUT or LOCAL_IN run in another context than TCP's own
+    in_order = True     # packets stay in order
+    plain = True        # TCP is readable on the wire,
+    exact = True        # and segments are as LOCAL_OUT saw them
+    checksums = True    # and checksums fit the addresses of the IP header
+    unlocked = False    # LOCAL_OUT or LOCAL_IN run outside TCP's own context
 
     def __init__(self, version):
-        # each segment tells whether the hook saw it
+        # each segment shows whether the hook has seen it
         super().__init__(version, routers=self.routers, sample=0)
         for ns, dev in zip(self.hosts, ("right", "left")):
             ns.sysctl("net.ipv4.tcp_no_metrics_save", 1)
@@ -73,21 +73,21 @@ class Strange(Routed):
                 ns.tc(f"qdisc change dev {dev} root hpcc no-split-gso")
         self.bits = 24 if version == 4 else 64
         self.family = "ip" if version == 4 else "ip6"
-        self.target = (self.addr[1], 5000)      # what a connects to,
-        self.place = (self.addr[1], 5000)       # and where b listens
+        self.target = (self.addr[1], 5000)      # the address that a connects to
+        self.place = (self.addr[1], 5000)       # and the address that b listens on
         self.setup()
 
     def setup(self):
-        """Make it strange."""
+        """Set up what is special about the path."""
 
     def look(self):
-        """Was it strange?"""
+        """Fail unless packets took the special path."""
 
     def dress(self, sock, i):
-        """Options of a socket of host i, before it is bound or connected."""
+        """Set options of a socket of host i before it is bound or connected."""
 
     def open(self, cc, number=1, before=None):
-        """Connections. Return pairs of client and server."""
+        """Open connections. Return pairs of client and server."""
         listener = self.hosts[1].socket(self.version)
         self.dress(listener, 1)
         set_cc(listener, cc)
@@ -107,18 +107,18 @@ class Strange(Routed):
             server = listener.accept()[0]
             defer(let_go, server)
             pairs.append((client, server))
-            # T without the address resolution of the first packet
+            # T without the time for neighbour discovery
             transfer((client, server, b"x"))
             time.sleep(0.01)
         listener.close()
         return pairs
 
     def counters(self):
-        """Of both ends, those that tell what left, or did not."""
+        """Return the counters of both ends."""
         return [ns.counters() for ns in self.hosts]
 
     def enslave(self, ns, dev, i):
-        """The device of host i that leads to the router goes into a VRF, or what its name is."""
+        """Put the device of host i towards the router into a VRF."""
         ns.ip(f"addr flush dev {dev}")
         ns.ip("link add vrf0 type vrf table 10", "link set vrf0 up",
               f"link set {dev} master vrf0")
@@ -126,18 +126,20 @@ class Strange(Routed):
         ns.ip(f"route add {self.far(i)} via {self.gateway(i)} vrf vrf0")
 
     def far(self, i):
-        """The network that host i reaches by the router."""
+        """Return the network that host i reaches through the router."""
         return f"{self.at((1 - i) * self.routers, 0)}/{self.bits}"
 
     def gateway(self, i):
-        """The router's address next to host i."""
+        """Return the router's address on the link to host i."""
         return self.at(0, 2) if i == 0 else self.at(self.routers, 1)
 
 
 # ---- LOCAL_OUT twice, by VRF ------------------------------------------------------
 
 class Vrf(Strange):
-    """vrf_l3_out() runs LOCAL_OUT for the VRF device, ip_local_out() for the other one."""
+    """vrf_l3_out() runs LOCAL_OUT for the VRF device, and ip_local_out() runs it for the other
+    device.
+    """
 
     def setup(self):
         for i, (ns, dev) in enumerate(zip(self.hosts, ("right", "left"))):
@@ -148,21 +150,21 @@ class Vrf(Strange):
 
 
 class VrfQdisc(Vrf):
-    """vrf_xmit() runs it, in softirq and without the socket lock."""
+    """vrf_xmit() runs LOCAL_OUT, in softirq and without the socket lock."""
 
     unlocked = True
 
     def setup(self):
         super().setup()
         for ns in self.hosts:
-            # Long enough for the sender to have let go of the socket meanwhile.
+            # This delay is long enough for the sender to release the socket.
             ns.tc("qdisc add dev vrf0 root netem delay 1ms limit 10000")
 
 
 # ---- IPVS ----------------------------------------------------------------------------
 
 class IpvsClient(Strange):
-    """LOCAL_OUT once more, with the server's address."""
+    """IPVS runs LOCAL_OUT again, with the server's address."""
 
     def setup(self):
         self.target = (self.at(1, 9), 80)
@@ -170,7 +172,7 @@ class IpvsClient(Strange):
 
 
 class IpvsDirector(Strange):
-    """A router's LOCAL_IN and LOCAL_OUT with segments of others."""
+    """On an IPVS router LOCAL_IN and LOCAL_OUT see segments of other hosts."""
 
     def setup(self):
         self.target = (self.at(0, 2), 80)
@@ -178,7 +180,7 @@ class IpvsDirector(Strange):
 
 
 class IpvsServer(Strange):
-    """Ports change between LOCAL_IN and the socket, and back."""
+    """IPVS changes the ports between LOCAL_IN and the socket, in both directions."""
 
     def setup(self):
         self.target = (self.addr[1], 80)
@@ -188,8 +190,8 @@ class IpvsServer(Strange):
 # ---- NFQUEUE ---------------------------------------------------------------------------
 
 class Queued(Strange):
-    """Packets of TCP wait for a program, in front of our hooks, which then run in its
-    context.
+    """TCP packets wait for a user-space program in front of our hooks, which then run in that
+    program's context.
     """
 
     hook, priority = "output", FIRST
@@ -212,18 +214,18 @@ class Queued(Strange):
             overtook += int(ns.run("nft", "list", "table", "inet", "wait")
                             .split("packets ")[1].split()[0]) - queue.taken
         print(f"# {overtook} did not wait", flush=True)
-        # In virtual time a program is asked before the next packet comes.
+        # In virtual time the program runs before the next packet arrives.
         if not self.in_order and self.hook == "output":
             expect_in("packets that did not wait", overtook, 1, 1000000)
 
 
 class QueuedOutGso(Queued):
-    """Their checksum is still to be computed."""
+    """The checksums of queued packets are not yet computed."""
 
 
 class QueuedOut(Queued):
-    """Segments get their checksum, and GSO packets are cut, before our hook sees them: it
-    leaves those alone.
+    """Checksums are computed and GSO packets are segmented before our hook sees them, so the hook
+    does not change such packets.
     """
 
     flags = 0
@@ -231,26 +233,26 @@ class QueuedOut(Queued):
 
 
 class QueuedOutFailOpen(Queued):
-    """Some go on at once, under the socket lock, and overtake the others."""
+    """If the queue is full packets bypass it, under the socket lock, and overtake the others."""
 
     flags, maxlen = GSO | FAIL_OPEN, 2
     in_order = False
 
 
 class QueuedInGso(Queued):
-    """In front of LOCAL_IN."""
+    """Packets are queued in front of LOCAL_IN."""
 
     hook, priority = "input", 0
 
 
 class QueuedIn(QueuedInGso):
-    """GSO packets are cut."""
+    """GSO packets are segmented before they are queued."""
 
     flags = 0
 
 
 class QueuedInFailOpen(QueuedInGso):
-    """Some go on at once."""
+    """If the queue is full packets bypass it."""
 
     flags, maxlen = GSO | FAIL_OPEN, 2
     in_order = False
@@ -259,7 +261,7 @@ class QueuedInFailOpen(QueuedInGso):
 # ---- Copies --------------------------------------------------------------------------------
 
 class Tee(Strange):
-    """Whoever looks on gets what a sends, before our hook, and what b receives."""
+    """Another namespace gets copies of what a sends, before our hook, and of what b receives."""
 
     def setup(self):
         self.onlookers = []
@@ -269,7 +271,7 @@ class Tee(Strange):
             mine, its = (("10.7.0.1", "10.7.0.2") if self.version == 4 else
                          ("fd07::1", "fd07::2"))
             for end, addr in (ns, mine), (other, its):
-                # what neighbours are asked from
+                # the source address of neighbour discovery
                 end.ip("link set mirror addrgenmode eui64")
                 self.plug(end, "mirror", addr)
             nft(ns, f"""table {self.family} tee {{ chain c {{
@@ -288,7 +290,7 @@ class Tee(Strange):
 # ---- IPsec ------------------------------------------------------------------------------------
 
 class Xfrm(Strange):
-    """Transport and tunnel mode run LOCAL_OUT once more, with the same socket."""
+    """Transport and tunnel mode run LOCAL_OUT again, with the same socket."""
 
     plain = exact = hears = False
     proto, mode = "esp", "transport"
@@ -313,7 +315,7 @@ class EspTunnel(Xfrm):
 
 
 class AhTransport(Xfrm):
-    """Over IPv6 it is an extension header in front of TCP."""
+    """Over IPv6 AH is an extension header in front of TCP."""
 
     proto = "ah"
 
@@ -322,10 +324,10 @@ class AhTunnel(Xfrm):
     proto, mode = "ah", "tunnel"
 
 
-# ---- Sockets that somebody else found -----------------------------------------------------------
+# ---- Sockets that are assigned before TCP looks them up -----------------------------------------
 
 class Tproxy(Strange):
-    """The second router answers in b's name: its prerouting hook gives packets a socket."""
+    """The second router answers with b's address: its prerouting hook assigns a socket to packets."""
 
     routers = 2
 
@@ -350,7 +352,7 @@ class Tproxy(Strange):
 
 
 class BpfAssign(Strange):
-    """bpf_sk_assign()"""
+    """bpf_sk_assign() assigns the socket."""
 
     def setup(self):
         attach_bpf(self.a, "right", INGRESS, assign(self.version))
@@ -360,13 +362,13 @@ class BpfAssign(Strange):
 # ---- Other ways through the stack ------------------------------------------------------------------
 
 def index(ns, dev):
-    """The number of a device."""
+    """Return the ifindex of a device."""
     with ns:
         return socket.if_nametoindex(dev)
 
 
 class BpfRedirect(Strange):
-    """bpf_redirect_neigh() instead of forwarding, by a filter and by an action."""
+    """The router uses bpf_redirect_neigh() instead of forwarding, in a filter and in an action."""
 
     def setup(self):
         router = self.switches[0]
@@ -376,7 +378,7 @@ class BpfRedirect(Strange):
 
 
 class BpfPeer(Strange):
-    """bpf_redirect_peer(): what a sends is in b's namespace without passing a qdisc."""
+    """With bpf_redirect_peer() the packets of a reach b's namespace without passing a qdisc."""
 
     hears = False
 
@@ -387,7 +389,7 @@ class BpfPeer(Strange):
 
 
 class BpfVrf(Strange):
-    """bpf_redirect(), behind the stack, into a VRF's qdisc: LOCAL_OUT again, in softirq."""
+    """bpf_redirect() at egress sends packets into a VRF's qdisc: LOCAL_OUT runs again, in softirq."""
 
     unlocked = True
 
@@ -401,7 +403,7 @@ class BpfVrf(Strange):
 
 
 class BrNetfilter(Strange):
-    """All devices are ports of bridges that call the hooks of IP."""
+    """All devices are ports of bridges that call the IP hooks."""
 
     def setup(self):
         for node, (ns, devs) in enumerate(zip(self.nodes, (("right",), ("left", "right"),
@@ -425,9 +427,9 @@ PADDING = b"\0\0\1\4" + bytes(4)
 
 
 class Extended(Strange):
-    """Headers that the socket asks for. Each host cuts its GSO packets: where Linux 6.1
-    forwards one behind destination options, it takes bytes of the sequence number for the
-    length of the TCP header, and drops the packet if that makes it too long.
+    """The socket adds extension headers. Each host segments its GSO packets itself: when Linux 6.1
+    forwards a GSO packet with destination options, it reads the length of the TCP header from bytes
+    of the sequence number, and drops the packet if that makes it too long.
     """
 
     versions = (6,)
@@ -443,7 +445,7 @@ class Extended(Strange):
     def dress(self, sock, i):
         for header in self.headers:
             data = PADDING
-            if header == IPV6_RTHDR:            # segment routing, by way of the router
+            if header == IPV6_RTHDR:            # segment routing through the router
                 data = (struct.pack("!BBBBBBH", 0, 4, 4, 1, 1, 0, 0) + bytes(16) +
                         socket.inet_pton(socket.AF_INET6, self.gateway(i)))
             sock.setsockopt(socket.IPPROTO_IPV6, header, data)
@@ -481,10 +483,11 @@ if os.path.exists("/proc/sys/net/bridge"):
     CASES.append(BrNetfilter)
 
 
-# ---- What has to hold on each path ------------------------------------------------------------------
+# ---- What must hold on each path
+# ------------------------------------------------------------------
 
 def both_ways(client, server, nbytes, salt=0):
-    """Data to the server, a quarter of it back, then messages that fit a segment each."""
+    """Send data to the server, a quarter of it back, then messages of one segment each."""
     transfer((client, server, pattern(nbytes, salt)), (server, client, pattern(nbytes // 4, 3)))
     for i in range(10):
         transfer((client, server, pattern(100, i)))
@@ -502,14 +505,14 @@ def finish(path, pair):
 
 
 def speed_mbps(path, cc):
-    """What a congestion control makes of a path. Return the connection, too."""
+    """Return the goodput of a congestion control on a path, and the connection."""
     client, server = path.open(cc)[0]
     both_ways(client, server, 200000)
     return goodput_mbps(client, server, 600000), client, server
 
 
 def expect_state(path, client, server):
-    """Who agreed says so; who hears nothing goes on as classic."""
+    """Fail unless both ends show whether they agreed, and a flow without telemetry runs classic."""
     counters = path.counters()
     expect("agreed", [end["agreed"] for end in counters], [int(path.agrees)] * 2)
     if not path.agrees:
@@ -523,13 +526,13 @@ def expect_state(path, client, server):
 
 
 def timeouts_of(path):
-    """Of each host, so far."""
+    """Return the number of timeouts of each host."""
     return [ns.snmp("TcpExtTCPTimeouts") for ns in path.hosts]
 
 
 def expect_intact(path, timeouts):
-    """Nobody met a wrong checksum, nor what is not there on such a path; no timeouts but
-    those that there were.
+    """Fail if a host has seen a wrong checksum, or an option that should not exist on such a path,
+    or in virtual time another timeout.
     """
     for ns, before in zip(path.hosts, timeouts):
         expect("InCsumErrors", ns.snmp("InCsumErrors"), 0)
@@ -543,7 +546,9 @@ def expect_intact(path, timeouts):
 
 
 def expect_once(what, segments, agrees):
-    """Each option of ours is in a segment once at most, in each SYN once or in none."""
+    """Fail unless each segment has each of our options at most once, and each SYN has one, or none
+    without agreement.
+    """
     for seg in segments:
         ours = [raw for kind, raw in seg.walk() if kind == KIND]
         if seg.flags & SYN:
@@ -556,7 +561,7 @@ def expect_once(what, segments, agrees):
 
 
 def expect_counted(what, segments, changed):
-    """What left is what was counted."""
+    """Fail unless the counters match the options in the segments."""
     for name, kinds in (("forward_sent", (FORWARD,)), ("identify_sent", (IDENTIFY,)),
                         ("echo_sent", (ECHO, IDENTIFY_ECHO))):
         expect(f"{what}: {name}", changed.get(name, 0),
@@ -570,7 +575,7 @@ def expect_counted(what, segments, changed):
 
 
 def expect_on_the_wire(path):
-    """A connection, as the router sees it come."""
+    """Send over a connection, and check its segments as they arrive at the router."""
     wires = [Wire(path.switches[0], dev) for dev in ("left", "right")]
     before = path.counters()
     pair = path.open("hpcc")[0]
@@ -593,11 +598,11 @@ def expect_on_the_wire(path):
 
 
 def check(case, version):
-    """One path, over one version of IP."""
+    """Check one path over one version of IP."""
     path = case(version)
     cubic, *pair = speed_mbps(path, "cubic")
     finish(path, pair)
-    timeouts = timeouts_of(path)        # neighbours were asked for
+    timeouts = timeouts_of(path)        # neighbour discovery may have caused some
     ours, *pair = speed_mbps(path, "hpcc")
     print(f"# IPv{version}: hpcc {ours:.0f} Mbit/s, cubic {cubic:.0f}", flush=True)
     expect_state(path, *pair)
@@ -610,7 +615,7 @@ def check(case, version):
 
 
 def add_test(case):
-    """A test for each path."""
+    """Add a test for a path."""
     def test():
         for version in case.versions:
             check(case, version)
@@ -624,11 +629,12 @@ for one_case in CASES:
     add_test(one_case)
 
 
-# ---- What VRF and IPVS send through LOCAL_OUT twice ------------------------------------------------------
+# ---- Segments that pass LOCAL_OUT twice through VRF or IPVS
+# ----------------------------------------------
 
 def test_vrf_route():
-    """What the route to the peer names is decisive, also while a VRF has it wait for its
-    qdisc.
+    """The congestion control that the route to the peer names is used, also if a VRF delays its
+    packets in a qdisc.
     """
     for case in Vrf, VrfQdisc:
         for version in case.versions:
@@ -655,10 +661,12 @@ def test_vrf_route():
 
 
 def no_room_once(case, version):
-    """A signed SYN, and data whose option has no room as the socket asked for longer headers."""
+    """Send a signed SYN, and data whose options have no space because the socket has set longer
+    headers.
+    """
     path = case(version)
     what = f"{case.__name__}, IPv{version}"
-    path.a.sysctl("net.hpcc.burst", 1)         # a hook for each segment
+    path.a.sysctl("net.hpcc.burst", 1)         # so that the hook runs for each segment
     client, server = path.open("hpcc")[0]
     if version == 6:
         wire = Wire(path.switches[0], "left")
@@ -681,20 +689,23 @@ def no_room_once(case, version):
 
 
 def test_no_room_once():
-    """What has no room is counted once. IPv4 data always have room, and IPVS has no signed SYN."""
+    """A segment without space is counted once. IPv4 data always have space, and IPVS has no signed
+    SYN.
+    """
     for case, versions in (Vrf, (4, 6)), (VrfQdisc, (4, 6)), (IpvsClient, (6,)):
         for version in versions:
             no_room_once(case, version)
 
 
-# ---- Congestion controls that change meanwhile ----------------------------------------------------------
+# ---- Congestion controls that change during a transfer
+# ---------------------------------------------------
 
 def flip(socks, cpu):
-    """A child that changes sockets until it is ended. Return its number."""
+    """Fork a child that changes the sockets' congestion control until it is killed. Return its pid."""
     child = os.fork()
     if child:
         return child
-    os.nice(5)                                  # data have to move, too
+    os.nice(5)                                  # so that data move, too
     rng = random.Random(cpu)
     cpus = sorted(os.sched_getaffinity(0))
     os.sched_setaffinity(0, {cpus[cpu % len(cpus)]})
@@ -705,13 +716,13 @@ def flip(socks, cpu):
                 try:
                     sock.setsockopt(socket.IPPROTO_TCP, TCP_CONGESTION, name)
                 except OSError:
-                    break                       # closed by its peer
+                    break                       # the peer has closed it
         if virtual_time():
             time.sleep(50e-6)
 
 
 def end(children):
-    """End children of ours."""
+    """Kill these children."""
     while children:
         child = children.pop()
         os.kill(child, signal.SIGKILL)
@@ -719,12 +730,12 @@ def end(children):
 
 
 def flips(case, version, seconds):
-    """Data move, while a program on each of two CPUs changes the sockets of one end, on a
-    from before they are connected. Return how much was sent.
+    """Send data while a program on each of two CPUs changes the sockets of one end; on a it starts
+    before they are connected. Return the number of bytes sent.
     """
     path = case(version)
     for ns in path.hosts:
-        for dev in "left", "right", "vrf0":     # a hook for each segment, not for 40 of them
+        for dev in "left", "right", "vrf0":     # so that the hook runs for each segment, not for 40 of them
             ns.run("ethtool", "-K", dev, "tso", "off", "gso", "off", check=False)
     children = []
     defer(end, children)
@@ -735,7 +746,7 @@ def flips(case, version, seconds):
         pairs = path.open("hpcc", 4, lambda clients: children.append(flip(clients, 0)))
         children.append(flip([server for _, server in pairs], 1))
         for _ in range(4):
-            # On two data go both ways, on two one end sends nothing but ACKs.
+            # Two connections carry data in both directions; on two others one end sends ACKs only.
             transfer(*[(client, server, pattern(size, i)) for i, (client, server) in
                        enumerate(pairs[:3])],
                      *[(server, client, pattern(size, 9 + i)) for i, (client, server) in
@@ -752,8 +763,8 @@ def flips(case, version, seconds):
 
 
 def test_flips():
-    """Data arrive, and the kernel has nothing to say. Where the hooks run without the
-    socket lock they do so for longer.
+    """Data arrive, and the kernel log has no complaints. Paths that run the hooks without the
+    socket lock are tested for longer.
     """
     log = KernelLog()
     todo = [(case, version, 4 if case.unlocked else 1) for case in CASES

@@ -1,10 +1,10 @@
 #!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: GPL-2.0
-"""Changes under traffic: of congestion controls, qdiscs, namespaces, modules. The
-data have to arrive as they were, and nothing may be left behind.
+"""Congestion controls, qdiscs, namespaces and modules change under traffic. The data have to arrive
+unchanged, and no memory may remain allocated.
 
-HPCC_STRESS=N makes all of it N times as often, HPCC_STRESS_ROUNDS=N makes N rounds
-of congestion_controls, qdisc_changes, qdisc_replaced and reloads.
+HPCC_STRESS=N multiplies all repetitions by N, HPCC_STRESS_ROUNDS=N makes N rounds of
+congestion_controls, qdisc_changes, qdisc_replaced and reloads.
 """
 
 import os
@@ -24,7 +24,7 @@ ROUNDS = int(os.environ.get("HPCC_STRESS_ROUNDS") or 0)
 PORT = "hpcc rate 1gbit delay 20us marking ldcp"
 NAMES = ("hpcc", "ldcp", "cubic", "reno")
 MODULES = ("tcp_hpcc", "tcp_ldcp", "sch_hpcc")
-# What may be said of a port while packets wait there.
+# Changes to a port that are allowed while packets are queued.
 CHANGES = ("marking off", "marking ldcp", "marking ldcp kmin 3kb kmax 9kb pmax 0.3 knonect 30kb",
            "nostamp", "stamp", "stamp above 2kb", "rate 300mbit", "rate 1gbit", "delay 50us", "delay 0us",
            "limit 200kb", "limit 1mb", "no-split-gso", "split-gso", "stats off", "stats on",
@@ -33,17 +33,17 @@ PORTS = ("pfifo", "hpcc rate 1gbit delay 20us", None, "hpcc", PORT)
 
 
 def rounds(few):
-    """How often, where few is enough to see whether it works at all."""
+    """Return the number of rounds, if `few` suffice to see whether it works at all."""
     return ROUNDS or few * SCALE
 
 
 class Traffic:
-    """Connections that carry data, again and again, until the block ends; half of them
-    are driven from each of two CPUs. Each turn of each half calls each().
+    """Connections that send data repeatedly until the block ends; each of two CPUs drives half of
+    them. Each turn of each half calls each().
     """
 
-    # Seconds between turns where programs take no time: over a link without a rate
-    # nobody else would ever get to run.
+    # Seconds between turns, in virtual time, where programs take no time: over a link without a
+    # rate nothing else would ever run.
     PAUSE_S = 20e-6 if virtual_time() else 0
 
     def __init__(self, ways, each=None):
@@ -56,7 +56,7 @@ class Traffic:
                         for half in range(2)]
 
     def drive(self, half, ways):
-        """One half."""
+        """Drive one half of the connections."""
         os.sched_setaffinity(0, {sorted(os.sched_getaffinity(0))[half % os.cpu_count()]})
         try:
             while not self.stop:
@@ -68,7 +68,7 @@ class Traffic:
             self.moved.notify_all()
 
     def turn(self):
-        """Something can be sent or has arrived."""
+        """Count a turn: data can be sent or have arrived."""
         if self.each:
             self.each()
         if self.PAUSE_S:
@@ -78,7 +78,7 @@ class Traffic:
             self.moved.notify_all()
 
     def goes_on(self, turns):
-        """Wait until so many turns have passed."""
+        """Wait until this many turns have passed."""
         with self.moved:
             target = self.turns + turns
             self.moved.wait_for(lambda: self.turns >= target or self.stop)
@@ -99,7 +99,7 @@ class Traffic:
 
 
 def several(pair, nr, nbytes):
-    """Connections of all kinds, each with data for both ways."""
+    """Return connections with all congestion controls, each with data in both directions."""
     listener = pair.listen()
     ends = [pair.connect(listener, cc=NAMES[i % len(NAMES)]) for i in range(nr)]
     return ends, [((client, server, pattern(nbytes, i)), (server, client, pattern(nbytes // 4, i)))
@@ -107,7 +107,7 @@ def several(pair, nr, nbytes):
 
 
 def gone(modules):
-    """Wait until nobody uses these modules. Return who still does."""
+    """Wait until these modules have no users. Return those that still have some."""
     for _ in range(300):
         left = [module for module in modules if users(module)]
         if not left:
@@ -117,8 +117,8 @@ def gone(modules):
 
 
 def slab_kb():
-    """What the kernel holds in objects, once those are gone that wait for a
-    grace period, for a FIN or in TIME-WAIT.
+    """Return the KB of kernel objects, after a grace period, and after connections in FIN states
+    and in TIME-WAIT have ended.
     """
     before, now = 1 << 30, 1 << 29
     while now < before - 8:
@@ -130,9 +130,9 @@ def slab_kb():
 
 
 def expect_no_growth(before_kb, times):
-    """A leak of an object each time would show. Not where an object that was freed
-    is kept to see who still uses it, nor, in few rounds, where others use the kernel
-    as well.
+    """Fail if the kernel's objects have grown, as with a leak of one object per round. A debug
+    kernel that keeps freed objects is not checked, nor are few rounds in real time, where other
+    processes use memory, too.
     """
     grown = slab_kb() - before_kb
     print(f"# slab: {before_kb} KB, after {times} more {grown:+} KB", flush=True)
@@ -142,7 +142,7 @@ def expect_no_growth(before_kb, times):
 
 
 def test_congestion_controls():
-    """Eight connections of which one changes at a time, by either CPU."""
+    """Of eight connections one changes its congestion control at a time, on both CPUs."""
     pair = Pair(qdisc=PORT)
     ends, ways = several(pair, 8, 250000)
     rng = random.Random(1)
@@ -159,7 +159,7 @@ def test_congestion_controls():
 
 
 def storm(change, few):
-    """change(ns, number) on either host, each time after a few turns of the traffic."""
+    """Call change(ns, number) for the hosts in turn, each time after a few turns of the traffic."""
     pair = Pair(qdisc=PORT)
     _, ways = several(pair, 8, 100000)
 
@@ -177,13 +177,13 @@ def storm(change, few):
 
 
 def test_qdisc_changes():
-    """One attribute after the other."""
+    """The attributes of a qdisc change one after the other."""
     rng = random.Random(2)
     storm(lambda ns, _: ns.tc(f"qdisc change dev eth0 root hpcc {rng.choice(CHANGES)}"), 10)
 
 
 def test_qdisc_replaced():
-    """The whole queue goes, with what waits in it."""
+    """The whole qdisc is replaced, with the packets that are queued in it."""
 
     def replace(ns, number):
         how = PORTS[number // 2 % len(PORTS)]
@@ -194,7 +194,7 @@ def test_qdisc_replaced():
 
 
 def test_namespace_goes():
-    """A namespace ends with connections and packets in it."""
+    """A namespace is deleted with connections and queued packets in it."""
     for i in range(6 * SCALE):
         pair = Pair(4 if i % 2 else 6, qdisc=PORT)
         ends, _ = several(pair, 4, 1)
@@ -208,7 +208,7 @@ def test_namespace_goes():
 
 
 def test_connections():
-    """Born, used, closed."""
+    """Many connections begin, send and end."""
     pair = Pair(qdisc=PORT)
     listener = pair.listen()
 
@@ -226,12 +226,12 @@ def test_connections():
 
 
 def test_nothing_is_left():
-    """Of all that the tests before this one made."""
+    """After the tests before this one no connection uses the modules."""
     expect("modules in use", gone(("tcp_hpcc", "tcp_ldcp")), [])
 
 
 def test_reloads():
-    """Modules come and go under eight connections, which are theirs in between."""
+    """Modules are loaded and unloaded under eight connections, which use them in between."""
     pair = Pair(cc=("cubic", "cubic"), qdisc=PORT)
     listener = pair.listen()
     ends = [pair.connect(listener) for _ in range(8)]
@@ -262,9 +262,9 @@ def test_reloads():
         while left:
             transfer(*sum(ways, ()), timeout_s=600, each=lambda: left and left.pop(0)())
 
-    # Each time the kernel patches the code of netfilter's hooks, which the other CPU
-    # runs: QEMU before 8.1 may go on with the breakpoint that is there meanwhile
-    # (testing.rst). Few rounds leave it alone.
+    # Each time the kernel patches the code of netfilter's hooks, while the other CPU runs it: QEMU
+    # before 8.1 may stop at the breakpoint that is there for a moment (testing.rst). With few
+    # rounds this is avoided.
     some = at_once if ROUNDS or virtual_time() else in_turn
     some(2)
     before = slab_kb()

@@ -1,7 +1,7 @@
 #!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: GPL-2.0
-"""kmod/common/sysctl.c: every parameter of both modules, its limits, what is refused, and to
-whom it belongs; the defaults of hpcc. Those of ldcp are in ldcp_main.py.
+"""kmod/common/sysctl.c: each parameter of both modules, its limits, the values that are refused,
+and its owner; the defaults of hpcc. The defaults of ldcp are in ldcp_main.py.
 """
 
 import errno
@@ -29,7 +29,7 @@ def test_defaults():
 
 
 def refused(ns, path, value):
-    """Whether writing a value fails."""
+    """Return whether writing a value fails."""
     try:
         ns.sysctl(path, value)
     except OSError:
@@ -46,7 +46,9 @@ def test_accepted():
 
 
 def test_refused():
-    """Beyond the limits, not a number, more than one: refused, nothing changed."""
+    """Values beyond the limits, texts that are no number, and several values are refused, and
+    change nothing.
+    """
     ns = Netns()
     for path, _, _, default, low, high, zero in parameters.each():
         bad = [high + 1, -1, 1 << 32, (1 << 32) + default, "x", "1x", "0x", "1.5", "-"]
@@ -58,7 +60,7 @@ def test_refused():
 
 
 def message(writer, path, value):
-    """What the kernel logs where a value is refused."""
+    """Return the kernel's messages when it refuses a value."""
     log = KernelLog()
     expect(f"{path} = {value} refused", refused(writer, path, value), True)
     return [line for line in log.lines() if "suppressed" not in line]
@@ -78,8 +80,8 @@ class Here:
 
 
 def test_message():
-    """In the initial namespace the kernel log says what was refused, and what is
-    allowed. A tenant's namespace cannot fill it.
+    """In the initial namespace the kernel logs the value that it refused, and the limits. A
+    tenant's namespace cannot fill the log.
     """
     tenant = Netns()
     for number, (path, folder, name, _, low, high, zero) in enumerate(parameters.each()):
@@ -92,8 +94,8 @@ def test_message():
 
 
 def test_message_of_a_descriptor():
-    """A tenant may have a process in the initial namespace write to his own parameters. That
-    does not fill the log, nor keep the administrator's messages out of it.
+    """A tenant can cause a process in the initial namespace to write to the tenant's own
+    parameters. That neither fills the log nor suppresses the administrator's messages.
     """
     time.sleep(6)
     with Netns():
@@ -113,7 +115,9 @@ def test_message_of_a_descriptor():
 
 
 def test_per_namespace():
-    """One namespace's value is nobody else's, born before or after."""
+    """The value in one namespace does not affect another one, whether it was created before or
+    after.
+    """
     before, ns = Netns(), Netns()
     for path, _, _, default, low, high, _ in parameters.each():
         ns.sysctl(path, high if high != default else low)
@@ -125,7 +129,7 @@ def test_per_namespace():
 
 
 def test_modes():
-    """All may read, root may write."""
+    """All users can read, and root can write."""
     ns = Netns()
     for folder, names in parameters.ALL.items():
         modes = ns.run("stat", "-c", "%a", *(f"/proc/sys/net/{folder}/{name}" for name in names))

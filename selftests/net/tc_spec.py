@@ -1,7 +1,7 @@
 #!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: GPL-2.0
-"""Documentation/netlink/specs/tc-hpcc.yaml says what include/uapi/linux/hpcc.h says, and what the
-kernel takes and tells.
+"""Documentation/netlink/specs/tc-hpcc.yaml agrees with include/uapi/linux/hpcc.h, and with what the
+kernel accepts and returns.
 """
 
 import json
@@ -24,29 +24,29 @@ from lib.requests import HANDLE, Netlink
 SPEC = spec_of("tc-hpcc")
 HEADER = Path(TOP, "include/uapi/linux/hpcc.h").read_text(encoding="utf-8")
 SIZES = {"u8": "B", "u32": "I", "u64": "Q", "s32": "i"}
-# With every attribute in the dump; derived thresholds are told as they come to be.
+# All attributes; the kernel returns derived thresholds with their derived values.
 EVERYTHING = {
     "rate64": 125000000, "bandwidth64": 250000000, "limit": 200000, "node": 7, "port": 2, "overhead": 38,
     "delay": 1500, "kind": 254, "stamp": ["tcp", "ioam", "int", "csig", "csig-push"], "split": 0,
     "marking": "ldcp", "kmin": 30000, "kmax": 40000, "pmax": 250000, "knonect": 50000, "stats": 0,
     "above": 3000, "identify": 0, "respond": 5000, "every": 7000, "int-dscp": 9, "int-window": 20000,
     "csig-tpid": 0x9999, "csig-abw": 100, "csig-time": 1000}
-# cli.py of the guest's kernel; 6.1 has none that speaks rtnetlink.
+# cli.py of the guest's kernel; that of 6.1 does not support rtnetlink.
 CLI = Path(os.environ.get("HPCC_TREE") or "/nonexistent", "tools/net/ynl/pyynl/cli.py")
 
 
 def definition(name):
-    """An enum, flags or a structure."""
+    """Return an enum, flags or a structure."""
     return next(one for one in SPEC["definitions"] if one["name"] == name)
 
 
 def entries(name):
-    """Names in an enum or in flags."""
+    """Return the names in an enum or in flags."""
     return [entry["name"] for entry in definition(name)["entries"]]
 
 
 def attributes(name):
-    """{number: attribute} of a set."""
+    """Return {number: attribute} of a set."""
     found, number = {}, 0
     for one in next(one for one in SPEC["attribute-sets"] if one["name"] == name)["attributes"]:
         number = one.get("value", number + 1)
@@ -55,18 +55,18 @@ def attributes(name):
 
 
 def members(name):
-    """(member, format) of a structure."""
+    """Return (member, format) of a structure."""
     return [(member["name"], SIZES[member["type"]]) for member in definition(name)["members"]]
 
 
 def record(name, data):
-    """A structure's bytes as {member: value}."""
+    """Return a structure's bytes as {member: value}."""
     return dict(zip((member for member, _ in members(name)),
                     struct.unpack_from("=" + "".join(form for _, form in members(name)), data)))
 
 
 def encode(options):
-    """Options of the qdisc by name."""
+    """Encode options of the qdisc, given by name."""
     body = b""
     for number, one in attributes("hpcc-attrs").items():
         value = options.get(one["name"])
@@ -81,7 +81,7 @@ def encode(options):
 
 
 def decode(data):
-    """The reverse."""
+    """Decode options of the qdisc."""
     found, known = {}, attributes("hpcc-attrs")
     for number, raw in attrs_of(data):
         one = known[number]
@@ -97,7 +97,7 @@ def decode(data):
 
 
 class Port(Netlink):
-    """A veth's root qdisc by the specification."""
+    """The root qdisc of a veth, by the specification."""
 
     def __init__(self):
         self.ns, peer = Netns(), Netns()
@@ -106,26 +106,26 @@ class Port(Netlink):
         super().__init__(self.ns, "v0")
 
     def parse(self, body):
-        """Attributes of the one that is ours, by name."""
+        """Return the attributes of our qdisc, by name."""
         index, _, parent = struct.unpack_from("=4xiII", body)
         known = attributes("attrs")
         return {known[number]["name"]: raw for number, raw in attrs_of(body[20:])} \
             if (index, parent) == (self.index, TC_H_ROOT) else None
 
     def set(self, nest):
-        """Return (error, message)."""
+        """Create or change the qdisc. Return (error, message)."""
         return self.ask(RTM_NEWQDISC, NLM_F_CREATE | NLM_F_REPLACE, struct.pack(
             "=BxxxiIII", 0, self.index, HANDLE, TC_H_ROOT, 0) + attr(TCA_KIND, b"hpcc\0") +
             attr(2 | NLA_F_NESTED, nest))
 
 
 def c_name(text):
-    """As a specification has it."""
+    """Return a name of C in the form of a specification."""
     return text.lower().replace("_", "-")
 
 
 def test_header_attributes():
-    """Names, numbers and types."""
+    """The attributes have the names, numbers and types of the header."""
     block = re.search(r"enum \{\s*TCA_HPCC_UNSPEC,(.*?)__TCA_HPCC_MAX", HEADER, re.S)[1]
     want = {number: (c_name(name), kind or "pad") for number, (name, kind) in
             enumerate(re.findall(r"^\tTCA_HPCC_(\w+),(?:\s*/\* (u\d+),)?", block, re.M), 1)}
@@ -134,7 +134,7 @@ def test_header_attributes():
 
 
 def test_header_values():
-    """Flags, enums, and the structure of statistics."""
+    """Flags, enums and the structures of statistics are those of the header."""
     flags = [(c_name(name), int(value, 16)) for name, value in
              re.findall(r"^#define HPCC_STAMP_(\w+)\s+(0x\w+)", HEADER, re.M)]
     expect("stamp", [(name, 1 << bit) for bit, name in enumerate(entries("hpcc-stamp"))], flags)
@@ -152,7 +152,7 @@ def test_header_values():
 
 
 def limits(one):
-    """(least, greatest) value of an attribute."""
+    """Return the (smallest, largest) value of an attribute."""
     top = (1 << 8 * struct.calcsize(SIZES[one["type"]])) - 1
     checks = one.get("checks", {})
     if "enum" in one:
@@ -162,8 +162,8 @@ def limits(one):
 
 
 def test_policy():
-    """The kernel's policy has the same types and ranges: what is within them it refuses by other
-    rules only.
+    """The kernel's policy has the same types and ranges: a value within its range is refused only
+    because of other rules.
     """
     port = Port()
     out_of_range = "integer out of range", "reserved bit set"
@@ -189,10 +189,10 @@ def test_policy():
 
 
 def test_round_trip():
-    """What is asked for by the specification is told by it, each attribute."""
+    """Each attribute that is set by the specification is returned with the same value."""
     port = Port()
     expect("all", set(EVERYTHING) | {"pad"}, {one["name"] for one in attributes("hpcc-attrs").values()})
-    # IFA needs identify on
+    # IFA requires identify on
     for what in EVERYTHING, EVERYTHING | {"stamp": entries("hpcc-stamp"), "identify": 1}:
         expect("set", port.set(encode(what)), ("", ""))
         expect("got", decode(port.dump()["options"]), what)
@@ -203,7 +203,7 @@ def test_round_trip():
 
 
 def test_statistics():
-    """Numbers, as tc prints them."""
+    """The statistics have the values that tc prints."""
     port = Port()
     expect("set", port.set(b""), ("", ""))
     with port.ns:
@@ -236,7 +236,7 @@ def test_statistics():
 
 if CLI.exists():
     def test_kernels_own_ynl():
-        """cli.py of the kernel takes the specification, sets options by it and shows them."""
+        """cli.py of the kernel accepts the specification, and sets and shows options with it."""
         port = Port()
 
         def cli(*words):
@@ -248,7 +248,7 @@ if CLI.exists():
             {"ifindex": port.index, "handle": HANDLE, "parent": TC_H_ROOT, "kind": "hpcc",
              "options": EVERYTHING}))
         shown, = [one for one in json.loads(cli("--dump", "getqdisc")) if one.get("kind") == "hpcc"]
-        # It tells flags as a set.
+        # cli.py returns flags as a set.
         shown["options"]["stamp"] = sorted(shown["options"]["stamp"], key=entries("hpcc-stamp").index)
         expect("options", {name: value for name, value in shown["options"].items() if name != "pad"},
                EVERYTHING)

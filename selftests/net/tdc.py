@@ -1,9 +1,10 @@
 #!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: GPL-2.0
-"""The kernel's tc-testing: the cases of selftests/tc-testing/hpcc.json, run by the kernel's own
-tdc.py, and whether there is one that accepts and one that refuses each option.
+"""The kernel's tc-testing: the kernel's own tdc.py runs the cases of
+selftests/tc-testing/hpcc.json; each option has to be in a case that tc accepts, and in one that it
+refuses.
 
-HPCC_TREE is the kernel's source. Arguments, or KTAP_ONLY, name cases by their id.
+HPCC_TREE is the kernel's source. Arguments, or KTAP_ONLY, select cases by their id.
 """
 
 import importlib.util
@@ -21,7 +22,7 @@ from lib import kernel, ktap
 
 CASES = Path(__file__).resolve().parents[1] / "tc-testing/hpcc.json"
 RESULT = re.compile(r"(not )?ok \d+ (\S+) - (.*?)(\s*# skipped.*)?$")
-# tdc.py runs commands with nothing but this in their environment.
+# The environment of commands that tdc.py runs has nothing but this.
 LOCAL = "import os\nENVIR = dict(os.environ)\nEXTRA_NAMES = {'TC': '%s', 'IP': '%s'}\n"
 
 
@@ -37,7 +38,7 @@ def tdc(work, ids):
     shutil.copytree(source, work / "tdc", ignore=shutil.ignore_patterns("tc-tests"))
     (work / "tdc/tdc_config_local.py").write_text(
         LOCAL % (shutil.which("tc"), shutil.which("ip")), encoding="utf-8")
-    # Newer ones run cases in processes of their own, by way of semaphores.
+    # Newer versions run cases in separate processes, which use semaphores.
     if not os.path.ismount("/dev/shm"):
         os.makedirs("/dev/shm", exist_ok=True)
         subprocess.run(["mount", "-t", "tmpfs", "tmpfs", "/dev/shm"], check=True)
@@ -49,7 +50,7 @@ def tdc(work, ids):
 
 
 def by_case(text):
-    """{id: (passed, skipped, notes)} of what tdc.py says in TAP."""
+    """Return {id: (passed, skipped, notes)} from the TAP output of tdc.py."""
     found, notes = {}, []
     for line in text.splitlines():
         result = RESULT.match(line)
@@ -62,7 +63,7 @@ def by_case(text):
 
 
 def uncovered(cases):
-    """Options of the usage that no case has tc accept, or no case has it refuse."""
+    """Return the options in tc's usage that no case has accepted, or that no case has refused."""
     usage = subprocess.run(["tc", "qdisc", "add", "dev", "lo", "root", "hpcc", "help"],
                            stderr=subprocess.PIPE, text=True, check=False).stderr.split("\n\n")[0]
     options = set(re.findall(r"[\[|] ([a-z][a-z_-]+)", usage))

@@ -1,6 +1,6 @@
 #!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: GPL-2.0
-"""kmod/hpcc/control/window.c: from W to what TCP does: cwnd, pacing, bursts, and room for our options."""
+"""kmod/hpcc/control/window.c: from W to TCP: cwnd, pacing, bursts, and space for our options."""
 
 import random
 import socket
@@ -25,13 +25,13 @@ def test_starts_at_line_rate():
     near("R", flow.rate(), W_INIT / T_NS * 1e9)
     info = tcp_info(flow.sock)
     mss = info["snd_mss"]
-    # in segments that have no room for our options yet
+    # in segments that have no space for our options yet
     expect_in("cwnd", info["cwnd"], W_INIT // (mss + 28), -(-W_INIT // mss))
     near("pacing rate", info["pacing_rate"], W_INIT / T_NS * 1e9)
 
 
 def halves(version):
-    """U = 1.9 at eta = 0.95: W is halved, and W_ai added."""
+    """With U = 1.9 at eta = 0.95 W is halved, and W_ai added."""
     flow = Flow(version=version)
     link = Link()
     flow.round(link.step(9000, 1.0, 0.9))
@@ -57,9 +57,9 @@ def test_halves_ipv6():
 
 
 def test_swings():
-    """A peer that says "idle" and "full" in turns, on ACKs of nothing, cannot make the next
-    packet's wait grow beyond what W_min asks for. (It multiplied by W_init / W_min each
-    turn, until the quotient did not fit 64 bits.)
+    """A peer that reports "idle" and "full" in turns, on ACKs that acknowledge nothing, cannot
+    delay the next packet for longer than W_min requires. (The delay was multiplied by W_init /
+    W_min each time, until the quotient exceeded 64 bits.)
     """
     flow = Flow()
     link = Link()
@@ -76,7 +76,7 @@ def test_swings():
         for queue in 0, 500, 500:
             flow.echo(link.step(9000, 1.0 if queue else 0.0, queue))
     began = time.monotonic()
-    for _ in range(20):                 # from now on the truth: the path is idle
+    for _ in range(20):                 # from now on the peer reports the true state: the path is idle
         flow.echo(link.step(9000, 0.5))
         if flow.take(0.1):
             break
@@ -84,14 +84,14 @@ def test_swings():
 
 
 def test_window_of_a_few_segments_returns():
-    """W_init of some segments, at W_min: packets are so far apart that records would be too
-    old to be measured against each other.
+    """W_init is a few segments, and W is at W_min: packets are so far apart that records would be
+    too old to be compared. W returns all the same.
     """
     flow = Flow(host_mbps=64)           # W_init: 8,000 bytes
     link = Link()
     for _ in range(8):
         flow.round(link.step(9000, 1.0, 1000.0))
-    for _ in range(60):                 # idle from now on
+    for _ in range(60):                 # the link is idle from now on
         link.step(9000 * 8, 0.01)
         flow.round(link, timeout_s=60e-9 * T_NS)
         if flow.flow()["W"] > 7000:
@@ -100,7 +100,7 @@ def test_window_of_a_few_segments_returns():
 
 
 def test_stays_within_bounds():
-    """A link that is always full or always idle: W_min and W_max."""
+    """On a link that is always full W is W_min, and on one that is always idle it is W_max."""
     flow = Flow()
     link = Link()
     flow.round(link.step(9000, 1.0, 500.0))
@@ -114,7 +114,7 @@ def test_stays_within_bounds():
 
 
 def test_below_one_segment():
-    """W under one segment: cwnd 1, and segments leave at R."""
+    """With W below one segment cwnd is 1, and segments leave at the rate R."""
     need_virtual_time()
     flow = Flow(w_ai=1)
     link = Link()
@@ -127,7 +127,7 @@ def test_below_one_segment():
     flow.fill()
     start = time.monotonic()
     credit = 0.0
-    # W stays there: U = eta
+    # W stays there because U is eta
     for _ in range(20):
         flow.echo(link.step(int(T_UNITS) + 1, ETA))
         credit += flow.rate()
@@ -140,7 +140,9 @@ def test_below_one_segment():
 
 
 def test_gaps_differ():
-    """W under half a segment: R differs from W / T by 1/8 at most, each time, and by nothing on average."""
+    """With W below half a segment R differs from W / T by up to 1/8 each time, and not at all on
+    average.
+    """
     flow = Flow(w_ai=1)
     link = Link()
     flow.round(link.step(9000, 1.0, 50.0))
@@ -161,7 +163,7 @@ def test_gaps_differ():
 
 
 def test_ipv4_options():
-    """IP options set in mid-connection take room of their own."""
+    """IP options that are set during the connection take their own space."""
     pair = Pair(offload=False, delay="50us")
     sniffer = Sniffer(pair.s)
     client, server = pair.connect()
@@ -183,7 +185,7 @@ def test_ipv4_options():
 
 
 def test_ipv6_extension_headers():
-    """setsockopt() overwrites what was reserved: it is reserved again."""
+    """setsockopt() removes the space that was reserved for our options: it is reserved again."""
     for name in IPV6_DSTOPTS, IPV6_HOPOPTS:
         pair = Pair(6, offload=False, delay="50us")
         sniffer = Sniffer(pair.s)
@@ -205,33 +207,35 @@ def test_ipv6_extension_headers():
         segments = sniffer.segments()
         sane(segments)
         last = data_segments([seg for seg in segments if seg.dport == 5000])[-20:]
-        # TCP itself does not take that room back
+        # TCP itself does not return that space
         expect("headers", {seg.at for seg in last}, {40})
         expect("payload", max(len(seg.payload) for seg in last), before - 16)
         no_errors(pair)
 
 
 def test_leaving_after_extension_headers():
-    """What setsockopt() took back already is not given back again."""
+    """Leaving hpcc does not return the reserved space if setsockopt() has already removed it."""
     pair = Pair(6, offload=False, delay="50us")
     sniffer = Sniffer(pair.s)
     client, server = pair.connect()
     transfer((client, server, pattern(50000)))
     sniffer.segments()
-    # no ACK comes between the two
+    # no ACK arrives between the two calls
     client.setsockopt(socket.IPPROTO_IPV6, IPV6_DSTOPTS, b"\0\1\x1e\14" + bytes(12))
     client.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, b"cubic")
     transfer((client, server, pattern(200000)))
     segments = sniffer.segments()
     sane(segments)
     last = data_segments([seg for seg in segments if seg.dport == 5000])[-20:]
-    # MTU, less IPv6, TCP and timestamps, less the extension header
+    # MTU without IPv6, TCP, timestamps and the extension header
     expect("payload", max(len(seg.payload) for seg in last), 1500 - 40 - 32 - 16)
     no_errors(pair)
 
 
 def test_path_mtu_is_reported():
-    """tcpi_pmtu is the path MTU before the first segment of data, in use, and under others."""
+    """tcpi_pmtu is the path MTU: before the first data segment, with data, and under another
+    congestion control.
+    """
     for version in 4, 6:
         pair = Pair(version, delay="50us")
         ends = pair.connect()
@@ -244,7 +248,7 @@ def test_path_mtu_is_reported():
 
 
 def test_ip_options_after_accept():
-    """A socket that gets IP options before it sends derives its MSS from the path MTU."""
+    """If IP options are set before a socket sends, its MSS is derived from the path MTU."""
     pair = Pair(delay="50us")
     _, server = pair.connect()
     before = tcp_info(server)["snd_mss"]
@@ -253,8 +257,8 @@ def test_ip_options_after_accept():
 
 
 def test_frag_needed_after_leaving():
-    """A router reports a smaller MTU to a socket that has left hpcc and sent nothing since: TCP sends
-    again at once what was too long.
+    """A router reports a smaller MTU to a socket that has left hpcc and sent nothing since: TCP at
+    once retransmits the segments that were too long.
     """
     flow = Flow()
     sent = flow.run()
@@ -266,14 +270,14 @@ def test_frag_needed_after_leaving():
 
 
 def test_mtu_probing():
-    """TCP's search for the path MTU (RFC 4821) begins low, and finds it: under hpcc as under cubic."""
+    """TCP's search for the path MTU (RFC 4821) starts low and finds it, under hpcc as under cubic."""
     found = {}
     for name in "cubic", "hpcc":
         pair = Pair(cc=(name, name), delay="50us", host_mbps=1000)
         pair.c.sysctl("net.ipv4.tcp_mtu_probing", 2)
         pair.c.sysctl("net.ipv4.tcp_base_mss", 700)
         ends = pair.connect()
-        # TCP derives the MSS from the path MTU again.
+        # This makes TCP derive the MSS from the path MTU again.
         ends[0].setsockopt(socket.IPPROTO_IP, 4, b"\1" * 4)
         ends[0].setsockopt(socket.IPPROTO_IP, 4, b"")
         for _ in range(8):
@@ -287,11 +291,11 @@ def test_mtu_probing():
 
 
 def ext_header(nbytes):
-    """Destination options of such a length."""
+    """Return destination options of this length."""
     return bytes([0, nbytes // 8 - 1, 0x1e, nbytes - 4]) + bytes(nbytes - 4)
 
 
-# name: (level, option, value) that take room in each packet, or give it back
+# name: (level, option, value) that take space in each packet, or return it
 ROOM = {
     "dst8": (socket.IPPROTO_IPV6, IPV6_DSTOPTS, ext_header(8)),
     "dst24": (socket.IPPROTO_IPV6, IPV6_DSTOPTS, ext_header(24)),
@@ -305,8 +309,8 @@ ROOM = {
 
 
 def room_left(pair, address, version, slots, turns):
-    """Do this to a connection that began under hpcc and to one that never did: in
-    the end both have segments of the same size.
+    """Apply the turns to a connection that began under hpcc and to one that never did: at the end
+    both have segments of the same size.
     """
     pair.c.sysctl("net.hpcc.slots", slots)
     listener = pair.s.socket(version)
@@ -327,7 +331,7 @@ def room_left(pair, address, version, slots, turns):
                 set_cc(client, turn)
         if ours:
             set_cc(client, "cubic")
-        # setsockopt() takes the route away: one segment leaves by the MSS as it was.
+        # setsockopt() removes the route: one segment leaves with the old MSS.
         for _ in range(2):
             transfer((client, server, pattern(5000)))
         sizes.append(tcp_info(client)["snd_mss"])
@@ -338,8 +342,8 @@ def room_left(pair, address, version, slots, turns):
 
 
 def test_room_in_any_order():
-    """Options that setsockopt() sets, and other congestion controls, with and
-    without an ACK between them.
+    """setsockopt() sets options and other congestion controls in random order, with and without an
+    ACK in between: the MSS is right.
     """
     rng = random.Random(5)
     for address in "10.0.0.2", "::ffff:10.0.0.2", "fd00::2":
@@ -352,7 +356,7 @@ def test_room_in_any_order():
                 room_left(pair, address, version, slots, ["data", first])
                 room_left(pair, address, version, slots, ["data", first, "cubic", "hpcc", "data"])
         for _ in range(20):
-            # with both kinds on a socket TCP itself loses count of them
+            # if a socket has both kinds, TCP itself miscounts them
             left_out = rng.choice((socket.IPPROTO_IP, socket.IPPROTO_IPV6))
             some = [name for name in names if ROOM[name][0] != left_out]
             turns = [rng.choice((*some, "cubic", "hpcc", "data")) for _ in range(6)]
@@ -360,7 +364,7 @@ def test_room_in_any_order():
 
 
 def test_leaving_gives_the_room_back():
-    """Under another congestion control segments are as large as ever."""
+    """Under another congestion control segments have their full size again."""
     pair = Pair(offload=False, delay="50us")
     sniffer = Sniffer(pair.s)
     client, server = pair.connect()
@@ -390,7 +394,7 @@ def test_leaving_lifts_the_cap_on_bursts():
 
 
 def test_bursts():
-    """Segments of one burst: no more than the sysctl says."""
+    """A burst has at most as many segments as the sysctl burst."""
     for burst in 1, 2, 4:
         pair = Pair(delay="200us", burst=burst, start_rtt_ns=10**9)
         sniffer = Sniffer(pair.s)
@@ -402,8 +406,8 @@ def test_bursts():
 
 
 def test_bursts_by_the_window():
-    """Those of a window W: W >> burst_shift."""
-    # W of 10 Gb/s and 100 us: 89 segments, or some less by then; 16 are the most of a burst
+    """A burst has W >> burst_shift segments of a window W."""
+    # W of 10 Gb/s and 100 us is 89 segments, or a few less; a burst has 16 at most
     for shift, least, most in (10, 1, 1), (5, 2, 2), (3, 10, 11), (1, 16, 16):
         pair = Pair(delay="50us", base_rtt_ns=100000, burst_shift=shift)
         sniffer = Sniffer(pair.s)
@@ -415,9 +419,9 @@ def test_bursts_by_the_window():
 
 
 def test_bursts_by_time():
-    """What leaves in burst_ns is never too much, once W has found its place; but W / 8 is."""
+    """A burst may have the bytes of burst_ns at the host's rate, with a window W that has settled."""
     need_virtual_time()
-    # 40 us at 1 Gb/s are 3 segments, 1 ms 86; W of 2 ms some 160
+    # at 1 Gb/s 40 us are 3 segments and 1 ms is 86; W of 2 ms is about 160
     for burst_ns, least, most in (1, 1, 1), (40000, 3, 3), (1000000, 16, 16):
         path = Path(host_mbps=MBPS, burst_shift=10, burst_ns=burst_ns)
         path.a.tc("qdisc del dev right root")
@@ -434,7 +438,7 @@ def test_bursts_by_time():
 
 
 def test_pacing_by_acks():
-    """pace = 0: ACKs clock a window that has found its place, and after a pause R does."""
+    """With pace 0 ACKs clock a stable window, and after a pause the rate R does."""
     need_virtual_time()
     for pace in 0, 1:
         path = Path(host_mbps=MBPS, pace=pace)
