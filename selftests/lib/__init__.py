@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What tests share. No test is in here."""
+"""Modules that several tests use. This folder has no tests."""

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-"""A middlebox in user space: it takes each frame of a path into its hands, and
-passes on what a test makes of it.
+"""A middlebox in user space: it receives each frame of a path, and forwards what a test returns for
+it.
 """
 
 import copy
@@ -21,13 +21,12 @@ PACKET_IGNORE_OUTGOING = 23
 
 
 class Packet:
-    """A frame with TCP in it, without VLAN tags or extension headers; raises
-    ValueError on anything else. A test changes what it likes and asks for
-    frame().
+    """A frame with TCP, without VLAN tags or extension headers; raises ValueError for other frames.
+    A test changes the members, and then calls frame().
     """
 
     def __init__(self, frame, to_b):
-        self.to_b = to_b                        # or to a
+        self.to_b = to_b                        # otherwise to a
         self.version = {b"\x08\x00": 4, b"\x86\xdd": 6}.get(frame[12:14])
         if not self.version:
             raise ValueError
@@ -46,7 +45,7 @@ class Packet:
 
     @staticmethod
     def split(raw):
-        """Options one by one, each NOP for itself."""
+        """Yield the options one by one; each NOP is an option of its own."""
         while raw:
             length = 1 if raw[0] < 2 else raw[1]
             yield bytes(raw[:length])
@@ -54,22 +53,22 @@ class Packet:
 
     @property
     def flags(self):
-        """Those of TCP."""
+        """The TCP flags."""
         return self.tcp[13]
 
     @property
     def sport(self):
-        """Its source port."""
+        """The source port."""
         return int.from_bytes(self.tcp[:2], "big")
 
     @property
     def syn(self):
-        """Is it a SYN or SYN-ACK?"""
+        """Whether it is a SYN or SYN-ACK."""
         return bool(self.flags & SYN)
 
     @property
     def seq(self):
-        """Its sequence number."""
+        """The sequence number."""
         return int.from_bytes(self.tcp[4:8], "big")
 
     @seq.setter
@@ -77,11 +76,11 @@ class Packet:
         self.tcp[4:8] = struct.pack("!I", value & 0xffffffff)
 
     def each(self, change):
-        """Replace each option of ours by what change(option) makes of it."""
+        """Replace each option of ours by change(option)."""
         self.options = [change(opt) if opt[0] == KIND else opt for opt in self.options]
 
     def resets(self):
-        """The RSTs by which a box ends the connection, at both ends."""
+        """Return the RSTs by which a box ends the connection at both ends."""
         back, on = copy.copy(self), copy.copy(self)
         addrs = slice(26, 34) if self.version == 4 else slice(22, 54)
         half = (addrs.stop - addrs.start) // 2
@@ -102,11 +101,11 @@ class Packet:
         return [back, on]
 
     def has_ours(self):
-        """Does it carry an option of ours?"""
+        """Return whether the packet carries an option of ours."""
         return any(opt[0] == KIND for opt in self.options)
 
     def frame(self):
-        """The bytes, lengths and checksums right unless bad_csum."""
+        """Return the frame, with correct lengths, and with correct checksums unless bad_csum."""
         options = b"".join(self.options)
         options += EOL * (-len(options) % 4)
         self.tcp[12] = (5 + len(options) // 4) << 4
@@ -126,25 +125,25 @@ class Packet:
 
 
 def nothing(packet):
-    """Pass it on."""
+    """Forward the packet unchanged."""
     return [packet]
 
 
 class BoxPath(Path):
-    """A path whose second switch is a middlebox: the first one stamps what goes
-    to b, the box hands it on. change(packet) returns a list of packets.
+    """A path whose second switch is a middlebox: the first switch stamps packets to b, and the box
+    forwards them. change(packet) returns a list of packets.
     """
 
     def __init__(self, *args, change=nothing, **how):
         super().__init__(*args, **how)
         self.change_packet = change
-        self.lets_by = lambda frame: True       # of all others
-        self.seen = 0                           # packets of TCP
+        self.lets_by = lambda frame: True       # whether to forward other frames
+        self.seen = 0                           # number of TCP packets
         ends = self.switches[-1]
         ends.ip("link set left nomaster", "link set right nomaster", "link del br0")
         for dev in "left", "right":
             self.change(2, "hpcc nostamp", dev)
-        # what comes has its checksum, as on a wire
+        # so that packets arrive with checksums, as from a wire
         self.a.run("ethtool", "-K", "right", "tx", "off")
         self.b.run("ethtool", "-K", "left", "tx", "off")
         self.sides = [self.open(ends, dev) for dev in ("left", "right")]
@@ -155,7 +154,7 @@ class BoxPath(Path):
 
     @staticmethod
     def open(ns, dev):
-        """All frames that come in by a device."""
+        """Return a socket that receives all frames that arrive at a device."""
         with ns:
             sock = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
         sock.setsockopt(socket.SOL_SOCKET, 33, 1 << 26)         # SO_RCVBUFFORCE
@@ -166,7 +165,7 @@ class BoxPath(Path):
         return sock
 
     def close(self):
-        """End the forwarding."""
+        """Stop the forwarding."""
         os.close(self.stop[1])
         self.thread.join()
         os.close(self.stop[0])
@@ -174,7 +173,7 @@ class BoxPath(Path):
             sock.close()
 
     def forward(self):
-        """The box's thread."""
+        """Forward frames until close(). This is the box's thread."""
         while True:
             ready = select.select([*self.sides, self.stop[0]], [], [])[0]
             if self.stop[0] in ready:
@@ -184,7 +183,7 @@ class BoxPath(Path):
                     self.pass_on(sock, self.sides[1 - side], side == 0)
 
     def pass_on(self, source, sink, to_b):
-        """What waits at one side leaves by the other."""
+        """Forward all frames that wait at one side to the other side."""
         while True:
             try:
                 frame = source.recv(1 << 17)
@@ -202,7 +201,7 @@ class BoxPath(Path):
 
     @staticmethod
     def send(sock, frame):
-        """Out of a device, unless its queue is full."""
+        """Send a frame out of a device, or drop it if the queue is full."""
         try:
             sock.send(frame)
         except OSError:
@@ -213,7 +212,7 @@ _cubic = {}
 
 
 def cubic_mbps(version, nbytes):
-    """What cubic makes of a path whose box changes nothing."""
+    """Return the goodput of cubic on a path whose middlebox changes nothing."""
     if version not in _cubic:
         path = BoxPath(version, cc=("cubic", "cubic"))
         _cubic[version] = goodput_mbps(*path.connect(), nbytes)
@@ -222,15 +221,15 @@ def cubic_mbps(version, nbytes):
 
 
 def send_until(done, client, server, nbytes):
-    """Send on until done(). In virtual time it is already: there what takes so many
-    round trips takes so many bytes.
+    """Send until done(). In virtual time it is done already: a number of round trips always takes
+    the same number of bytes.
     """
     until(done, lambda: goodput_mbps(client, server, nbytes))
 
 
 def expect_half(what, version, nbytes, goodput):
-    """Not more than the link has, and not less than half of cubic's; that only where
-    programs take no time: else their speed is what is compared.
+    """Fail if the goodput exceeds the link's rate, or is less than half of cubic's. The latter is
+    checked in virtual time only, because otherwise the speed of programs would be compared.
     """
     if not virtual_time():
         print(f"# {what}, IPv{version}: {goodput:.0f} Mbit/s")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""A qdisc of ours between two packet sockets: what frames become as they leave its port."""
+"""A qdisc of ours between two packet sockets, to see how frames leave its port."""
 
 import json
 import socket
@@ -11,7 +11,7 @@ from .path import MBPS
 
 
 class FramePort:
-    """A port of switch 5, number 9, and what comes out of it."""
+    """Port 9 of switch 5, and the sockets in front of it and behind it."""
 
     def __init__(self, how, shape=f"rate {MBPS}mbit delay 20us", version=4):
         self.pair = Pair(version, qdisc=f"hpcc {shape} node 5 port 9 {how}")
@@ -25,17 +25,17 @@ class FramePort:
             defer(sock.close)
 
     def child(self, kind):
-        """Put another qdisc in the place of the port's own queue."""
+        """Replace the port's own queue by another qdisc."""
         handle = json.loads(self.pair.c.run("tc", "-j", "qdisc", "show", "dev", "eth0"))[0]["handle"]
         self.pair.c.tc(f"qdisc add dev eth0 parent {handle}1 {kind}")
 
     def send(self, frame):
-        """Let a frame go."""
+        """Send a frame through the port."""
         self.ends[0].send(frame)
 
     def recv(self, addresses):
-        """The next frame with these addresses, without the kernel's own. The receiving kernel has taken
-        its first VLAN tag away.
+        """Return the next frame with these addresses, and skip the kernel's own frames. The
+        receiving kernel has removed the first VLAN tag.
         """
         while True:
             got = self.ends[1].recv(4096)
@@ -43,12 +43,12 @@ class FramePort:
                 return got
 
     def through(self, frame):
-        """A frame as it leaves the port."""
+        """Send a frame through the port. Return it as it left."""
         self.send(frame)
         got = self.recv(frame[:12])
         tag = frame[12:16] if struct.unpack_from("!H", frame, 12)[0] == 0x8100 else b""
         return got[:12] + tag + got[12:]
 
     def stats(self):
-        """What the port counted."""
+        """Return the statistics of the port."""
         return json.loads(self.pair.c.run("tc", "-s", "-j", "qdisc", "show", "dev", "eth0"))[0]["hpcc"]

@@ -43,7 +43,7 @@ PATIENCE_S = 2		# for a frame that does not come
 # ---- frames ----
 
 def csum(data):
-    """Internet checksum."""
+    """Return the Internet checksum."""
     if len(data) % 2:
         data += b"\0"
     total = sum(struct.unpack(f">{len(data) // 2}H", data))
@@ -54,7 +54,7 @@ def csum(data):
 
 def option(kind=KIND, opt_type=FORWARD, scale=0, hops=0, flags=0, slots=(),
            length=None):
-    """A telemetry option; slots are 8 bytes each."""
+    """Return a telemetry option; slots are 8 bytes each."""
     body = b"".join(slots)
     if length is None:
         length = 4 + len(body)
@@ -62,7 +62,7 @@ def option(kind=KIND, opt_type=FORWARD, scale=0, hops=0, flags=0, slots=(),
 
 
 def record(hop, qlen=0, tag=9):
-    """A load record with a queue under 256 units."""
+    """Return a load record with a queue below 256 units."""
     return (hop << 60 | tag << 52 | 123 << 32 | 456 << 12 | qlen).to_bytes(8, "big")
 
 
@@ -73,7 +73,7 @@ TIMESTAMPS = bytes([1, 1, 8, 10]) + bytes(8)
 
 def tcp(src, dst, options=THREE, payload=b"x" * 100, flags=0x10, doff=None,
         partial=False):
-    """A TCP segment; partial: its checksum covers the pseudo-header only."""
+    """Return a TCP segment; partial: its checksum covers only the pseudo-header."""
     options += bytes(-len(options) % 4)
     if doff is None:
         doff = 5 + len(options) // 4
@@ -91,17 +91,17 @@ DST6 = socket.inet_pton(socket.AF_INET6, "2001:db8::2")
 
 
 def seg4(**kw):
-    """A TCP segment to go into an IPv4 packet."""
+    """Return a TCP segment for an IPv4 packet."""
     return tcp(SRC4, DST4, **kw)
 
 
 def seg6(**kw):
-    """A TCP segment to go into an IPv6 packet."""
+    """Return a TCP segment for an IPv6 packet."""
     return tcp(SRC6, DST6, **kw)
 
 
 def ip4(payload, options=b"", proto=6, frag=0x4000, ihl=None, total=None):
-    """An IPv4 packet."""
+    """Return an IPv4 packet."""
     if ihl is None:
         ihl = 5 + len(options) // 4
     if total is None:
@@ -112,7 +112,7 @@ def ip4(payload, options=b"", proto=6, frag=0x4000, ihl=None, total=None):
 
 
 def ip6(payload, ext=(), proto=6, length=None):
-    """An IPv6 packet; ext: (protocol number, bytes without next header)."""
+    """Return an IPv6 packet; ext: (protocol number, bytes without next header)."""
     body, nexthdr = payload, proto
     for number, data in reversed(ext):
         body = bytes([nexthdr]) + data + body
@@ -123,7 +123,7 @@ def ip6(payload, ext=(), proto=6, length=None):
 
 
 def eth(packet, proto=None, tags=()):
-    """An Ethernet frame; tags: (TPID, VLAN)."""
+    """Return an Ethernet frame; tags: (TPID, VLAN)."""
     if proto is None:
         proto = 0x0800 if packet[0] >> 4 == 4 else 0x86dd
     vlan = b"".join(struct.pack(">HH", tpid, vid) for tpid, vid in tags)
@@ -137,10 +137,10 @@ FRAGMENT6 = (44, struct.pack(">BHI", 0, 1, 99))
 FRAGMENT6_LATER = (44, struct.pack(">BHI", 0, 8 << 3, 99))
 
 
-# ---- what a switch makes of them ----
+# ---- stamped frames ----
 
 def tcp_offset(frame):
-    """Offsets of the IP and the TCP header of a well-formed frame."""
+    """Return the offsets of the IP and the TCP header of a well-formed frame."""
     at = 14
     while frame[at - 2:at] in (b"\x81\x00", b"\x88\xa8"):
         at += 4
@@ -153,7 +153,7 @@ def tcp_offset(frame):
 
 
 def tcp_is_right(frame):
-    """Is the TCP checksum right?"""
+    """Return whether the TCP checksum is correct."""
     at, pos = tcp_offset(frame)
     if frame[at] >> 4 == 4:
         end = at + int.from_bytes(frame[at + 2:at + 4], "big")
@@ -165,18 +165,18 @@ def tcp_is_right(frame):
 
 
 def link_tag():
-    """The 8 bits that name NODE and PORT."""
+    """Return the 8-bit tag for NODE and PORT."""
     return ((NODE << 16 ^ NODE >> 4 ^ PORT) * 0x9e3779b1 & 0xffffffff) >> 24
 
 
 def float_decode(code):
-    """Value of the queue's 12-bit float."""
+    """Return the value of the queue's 12-bit float."""
     exp, mant = code >> 8, code & 0xff
     return (mant | 0x100) << exp - 1 if exp else mant
 
 
 class Stamped:
-    """The option of a frame, by its place in the frame that was sent."""
+    """The option of a frame, at its position in the frame that was sent."""
 
     def __init__(self, frame, opt, at):
         self.opt = frame[at:at + len(opt)]
@@ -185,13 +185,13 @@ class Stamped:
         self.hops = self.opt[3] >> 4
 
     def load(self, slot=0):
-        """hop, tag, ts, tx, qlen of a slot."""
+        """Return hop, tag, ts, tx, qlen of a slot."""
         v = self.slots[slot]
         return (v >> 60, v >> 52 & 0xff, v >> 32 & 0xfffff, v >> 12 & 0xfffff,
                 float_decode(v & 0xfff))
 
     def identity(self, slot=0):
-        """hop, node, port, B of a slot."""
+        """Return hop, node, port, B of a slot."""
         v = self.slots[slot]
         return (v >> 60, v >> 40 & 0xfffff, v >> 24 & 0xffff,
                 (v & 0x3fffff) * 1000 ** (1 + (v >> 22 & 3)))
@@ -200,7 +200,7 @@ class Stamped:
 # ---- sockets ----
 
 def enter(namespace):
-    """Make a network namespace the one of this process."""
+    """Move this process into a network namespace."""
     libc = ctypes.CDLL(None, use_errno=True)
     with open(f"/run/netns/{namespace}", "rb") as ns:
         if libc.setns(ns.fileno(), CLONE_NEWNET):
@@ -208,7 +208,7 @@ def enter(namespace):
 
 
 class Wire:
-    """A transmitting and a receiving device."""
+    """A transmitting device and a receiving device."""
 
     def __init__(self, tx, rx):
         self.tx_ns, self.tx_dev = tx.split(":")
@@ -226,7 +226,7 @@ class Wire:
         self.pcap = []
 
     def open_tx(self, dev=None, gso=False):
-        """A socket that sends out of the transmitting device, or of another one."""
+        """Return a socket that sends out of the transmitting device, or of another one."""
         sock = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
         sock.setsockopt(socket.SOL_SOCKET, SO_SNDBUFFORCE, 1 << 24)
         sock.setsockopt(SOL_PACKET, PACKET_VNET_HDR, int(gso))
@@ -234,23 +234,23 @@ class Wire:
         return sock
 
     def checksum_offload(self, on):
-        """Who computes CHECKSUM_PARTIAL: the device, or software before it."""
+        """Set whether the device completes CHECKSUM_PARTIAL, or software in front of it."""
         value = array.array("I", [ETHTOOL_STXCSUM, on])
         request = struct.pack("16sP", self.tx_dev.encode(),
                               value.buffer_info()[0]).ljust(40, b"\0")
         fcntl.ioctl(self.tx, SIOCETHTOOL, request)
 
     def send(self, frame):
-        """Through the qdisc, out of the device."""
+        """Send a frame through the qdisc, out of the device."""
         try:
             self.tx.send(frame)
         except OSError as error:
-            # The qdisc dropped it, which is for the receiver to notice.
+            # The qdisc dropped the frame: the receiver reports that.
             if error.errno not in (errno.ENOBUFS, errno.ENETDOWN):
                 raise
 
     def send_gso(self, frame, gso_size, sock=None):
-        """As one packet that is to be split into TCP segments; by a socket of open_tx()."""
+        """Send a frame as one packet that the kernel has to segment; by a socket of open_tx()."""
         _, pos = tcp_offset(frame)
         head_len = pos + (frame[pos + 12] >> 4) * 4
         gso_type = (1 if frame[14] >> 4 == 4 else 4) if gso_size else 0
@@ -258,7 +258,7 @@ class Wire:
         (sock or self.tx_gso).send(head + frame)
 
     def receive(self, patience_s=PATIENCE_S):
-        """The next frame as (time in ns, bytes), or None."""
+        """Return the next frame as (time in ns, bytes), or None."""
         while select.select([self.rx], [], [], patience_s)[0]:
             frame, aux, _, address = self.rx.recvmsg(1 << 17, 256)
             if address[2] == PACKET_OUTGOING:
@@ -278,20 +278,20 @@ class Wire:
         return None
 
     def through(self, frame):
-        """Send a frame and return what arrives."""
+        """Send a frame. Return the frame that arrives."""
         self.send(frame)
         got = self.receive()
         return got and got[1]
 
     def stats(self):
-        """The qdisc's own statistics."""
+        """Return the qdisc's own statistics."""
         out = subprocess.run(["tc", "-s", "-j", "qdisc", "show", "dev",
                               self.tx_dev], check=True,
                              capture_output=True).stdout
         return next(q["hpcc"] for q in json.loads(out) if q["kind"] == "hpcc")
 
     def write_pcap(self, path):
-        """What arrived, for other judges."""
+        """Write the frames that arrived to a file, for other programs to check."""
         with open(path, "wb") as file:
             file.write(struct.pack("=IHHiIII", 0xa1b2c3d4, 2, 4, 0, 0, 65535, 1))
             for frame in self.pcap:
@@ -300,7 +300,9 @@ class Wire:
 
 
 def cable():
-    """Namespaces tx and rx, connected, for a KTAP script. Afterwards this process is in tx."""
+    """Create the connected namespaces tx and rx, for a KTAP script. Afterwards this process is in
+    tx.
+    """
     for ns in "tx", "rx":
         subprocess.run(["ip", "netns", "add", ns], check=True)
         defer(subprocess.run, ["ip", "netns", "del", ns])
@@ -316,13 +318,13 @@ WRONG = []
 
 
 def expect(what, got, want):
-    """Note a difference."""
+    """Record a difference."""
     if got != want:
         WRONG.append(f"{what}: got {got}, wanted {want}")
 
 
 def check_stamped(what, sent, got, opt, right=True):
-    """What a stamped frame has in common with the one sent; its option."""
+    """Check that a stamped frame matches the one sent. Return its option."""
     if got is None:
         WRONG.append(f"{what}: lost")
         return None
@@ -341,7 +343,7 @@ def check_stamped(what, sent, got, opt, right=True):
 
 
 def receive_all(wire, count):
-    """Up to count frames."""
+    """Return up to count frames."""
     frames = []
     while len(frames) < count:
         got = wire.receive()
@@ -353,7 +355,7 @@ def receive_all(wire, count):
 
 
 def warm_up(wire):
-    """The kernel switches timestamps on some time after a socket asks."""
+    """Wait for timestamps: the kernel enables them some time after a socket requests them."""
     for _ in range(100):
         wire.send(eth(bytes(46), 46))
         got = wire.receive()
@@ -365,7 +367,7 @@ def warm_up(wire):
 
 
 def gso_frame(version, size, opt=None):
-    """A super-packet with an option, by default one for two records."""
+    """Return a super-packet with an option, by default one with two slots."""
     opt = option(slots=[FREE, FREE]) if opt is None else opt
     seg = dict(options=opt, partial=True, payload=bytes(size))
     return opt, eth(ip4(seg4(**seg)) if version == 4 else ip6(seg6(**seg)))

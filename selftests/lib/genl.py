@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Generic netlink by the YAML spec in Documentation/netlink/specs, as the kernel's ynl has it: as
-much of it as our family needs.
+"""Generic netlink by the YAML spec in Documentation/netlink/specs, as the kernel's ynl does it,
+with the features that our family needs.
 """
 
 import errno
@@ -26,17 +26,17 @@ FORMS = {"u16": "=H", "u32": "=I", "u64": "=Q"}
 
 @functools.cache
 def spec_of(name):
-    """A family's specification."""
+    """Return a family's specification."""
     return yaml.safe_load((SPECS / f"{name}.yaml").read_text(encoding="utf-8"))
 
 
 def cookie(sock):
-    """SO_COOKIE."""
+    """Return the socket's cookie (SO_COOKIE)."""
     return struct.unpack("=Q", sock.getsockopt(socket.SOL_SOCKET, SO_COOKIE, 8))[0]
 
 
 def name_of(sock):
-    """A connection's ends, as a request has them."""
+    """Return a connection's ends in the form of a request."""
     (laddr, lport, *_), (raddr, rport, *_) = sock.getsockname(), sock.getpeername()
     family = sock.family
     return {"laddr": socket.inet_pton(family, laddr), "raddr": socket.inet_pton(family, raddr),
@@ -44,7 +44,7 @@ def name_of(sock):
 
 
 def as_nobody(call):
-    """Call something without rights."""
+    """Call a function without privileges."""
     os.seteuid(65534)
     try:
         return call()
@@ -53,7 +53,7 @@ def as_nobody(call):
 
 
 class Refused(Exception):
-    """The kernel's error, and what it says of it."""
+    """The error of a refused request, and the kernel's message."""
 
     def __init__(self, number, message):
         super().__init__(f"{errno.errorcode[number]}: {message}")
@@ -61,7 +61,7 @@ class Refused(Exception):
 
 
 def attrs_of(data):
-    """(type, bytes) of each attribute."""
+    """Yield (type, bytes) of each attribute."""
     at = 0
     while at + 4 <= len(data):
         size, kind = struct.unpack_from("=HH", data, at)
@@ -70,7 +70,7 @@ def attrs_of(data):
 
 
 def error_of(message):
-    """What a NLMSG_ERROR, or a NLMSG_DONE, says: None for success."""
+    """Return the error in an NLMSG_ERROR or NLMSG_DONE, or None for success."""
     length, _, flags = struct.unpack_from("=IHH", message)
     number = -struct.unpack_from("=i", message, 16)[0]
     if not number:
@@ -82,7 +82,7 @@ def error_of(message):
 
 
 class Family(Netlink):
-    """A socket in a namespace that speaks a family."""
+    """A netlink socket of a namespace, for one family."""
 
     def __init__(self, ns, name):
         super().__init__(ns, NETLINK_GENERIC)
@@ -106,11 +106,11 @@ class Family(Netlink):
 
     @staticmethod
     def genl(command):
-        """The header."""
+        """Return the generic netlink header."""
         return struct.pack("=BBH", command, 1, 0)
 
     def encode(self, of, values):
-        """Attributes by name; a nest that may come several times is a list."""
+        """Encode attributes given by name; a nest that may be repeated is a list."""
         numbers = {spec["name"]: (number, spec) for number, spec in self.sets[of].items()}
         body = b""
         for name, value in values.items():
@@ -123,7 +123,7 @@ class Family(Netlink):
         return body
 
     def decode(self, of, data):
-        """The reverse; what may come several times is a list."""
+        """Decode attributes; those that may be repeated are lists."""
         found = {}
         for number, raw in attrs_of(data):
             spec = self.sets[of][number]
@@ -149,7 +149,7 @@ class Family(Netlink):
         return found
 
     def messages(self):
-        """(type, message) of each that the next packet has."""
+        """Yield (type, message) for each message of the next packet."""
         data = self.sock.recv(1 << 18)
         at = 0
         while at < len(data):
@@ -158,7 +158,9 @@ class Family(Netlink):
             at += length + 3 & ~3
 
     def parts(self, command, body, flags):
-        """What a request is answered with, as it comes, each by name; Refused if it is."""
+        """Send a request. Yield the decoded messages of the answer, packet by packet, or raise
+        Refused.
+        """
         number, of = self.commands[command]
         self.send(self.id, self.genl(number) + body, flags)
         more = True
@@ -173,35 +175,35 @@ class Family(Netlink):
             yield found
 
     def request(self, command, body, flags=0):
-        """The same, all of it."""
+        """Send a request. Return all decoded messages of the answer."""
         return sum(self.parts(command, body, flags), [])
 
     def dump_in_parts(self, command):
-        """All that there are, packet by packet."""
+        """Yield all objects, packet by packet."""
         return self.parts(command, b"", NLM_F_DUMP)
 
     def dump(self, command, **values):
-        """All that there are, or those that are named."""
+        """Return all objects, or those that the values select."""
         return self.request(command, self.encode(self.commands[command][1], values), NLM_F_DUMP)
 
     def set(self, command, **values):
-        """Change something."""
+        """Send a request that changes something."""
         self.request(command, self.encode(self.commands[command][1], values), NLM_F_ACK)
 
     def get(self, command, **values):
-        """One."""
+        """Return the one object that the values select."""
         found = self.request(command, self.encode(self.commands[command][1], values), NLM_F_ACK)
         if len(found) != 1:
             raise AssertionError(f"{len(found)} answers")
         return found[0]
 
     def listen(self, group):
-        """Hear what a group is told."""
+        """Join a multicast group."""
         self.sock.setsockopt(SOL_NETLINK, NETLINK_ADD_MEMBERSHIP, self.groups[group])
         self.sock.setblocking(False)
 
     def heard(self):
-        """Events since the last call: (operation, attributes)."""
+        """Return the events since the last call: (operation, attributes)."""
         names = {number: (name, of) for name, (number, of) in self.commands.items()}
         found = []
         while True:

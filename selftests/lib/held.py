@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""A read() that stands still in the middle, for as long as a test wants."""
+"""A read() that blocks in the middle, for as long as a test wants."""
 
 import ctypes
 import errno
@@ -36,8 +36,8 @@ def _userfaultfd():
 
 
 class HeldRead(threading.Thread):
-    """Reads what there is of a socket, and owns the socket until release(): the memory
-    that it reads into is missing until then.
+    """Reads from a socket, and owns the socket until release(), because the page that it reads into
+    is missing until then.
     """
 
     def __init__(self, sock):
@@ -48,13 +48,13 @@ class HeldRead(threading.Thread):
         fcntl.ioctl(self.fd, UFFDIO_REGISTER, struct.pack(
             "QQQQ", self.at, mmap.PAGESIZE, UFFDIO_REGISTER_MODE_MISSING, 0))
         self.start()
-        os.read(self.fd, UFFD_MSG_BYTES)    # of the page that is missing
+        os.read(self.fd, UFFD_MSG_BYTES)    # reports the fault at the missing page
 
     def run(self):
         self.got = self.sock.recv_into(self.memory)
 
     def release(self):
-        """Return what was read, in bytes."""
+        """End the read. Return the number of bytes read."""
         fcntl.ioctl(self.fd, UFFDIO_ZEROPAGE, struct.pack("QQQq", self.at, mmap.PAGESIZE, 0, 0))
         self.join(PATIENCE_S)
         return self.got

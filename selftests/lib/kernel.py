@@ -13,24 +13,23 @@ ALLOWED = "/proc/sys/net/ipv4/tcp_allowed_congestion_control"
 
 
 def virtual_time():
-    """Does time stand still while programs run? Only then are times exact."""
+    """Return whether time stands still while programs run. Only then are times exact."""
     with open("/proc/cmdline", encoding="ascii") as file:
         return "time-travel=inf-cpu" in file.read()
 
 
 def watches_itself():
-    """Does the kernel look for its own faults? Emulated, it is several times slower."""
+    """Return whether this is a debug kernel. In an emulator it is several times slower."""
     return os.path.exists("/proc/lockdep") or os.path.exists("/sys/kernel/debug/kcsan")
 
 
 class KernelLog:
-    """What the kernel logs from now on."""
+    """The kernel's messages from now on."""
 
-    # Of what KCSAN says most is about the kernel's own code: scripts/vm/races.awk
-    # tells which is not.
+    # Most reports of KCSAN are about the kernel's own code: scripts/vm/races.awk finds the others.
     SPLAT = re.compile(r"BUG:(?! KCSAN)|WARNING:|Oops|Call Trace|refcount_t:|UBSAN|KASAN|"
                        r"unregister_netdevice|scheduling while atomic")
-    # A line behind which the kernel shows a stack without complaining. A script sets it.
+    # A message that is followed by a stack but is no complaint. A script may set it.
     EXPLAINED = None
 
     def __init__(self):
@@ -38,7 +37,7 @@ class KernelLog:
         os.lseek(self.fd, 0, os.SEEK_END)
 
     def lines(self):
-        """Lines since the last call."""
+        """Return the lines since the last call."""
         lines = []
         while True:
             try:
@@ -51,7 +50,7 @@ class KernelLog:
                     raise
 
     def complaints(self):
-        """Of the lines since the last call, those that nobody should see."""
+        """Return the lines since the last call that report a fault."""
         found = []
         explained = 0
         for line in self.lines():
@@ -65,8 +64,8 @@ class KernelLog:
 
 
 def module_file(name):
-    """NAME.ko in HPCC_MODDIR or in the tree, as need_module() of net.sh finds it; None: it
-    is installed.
+    """Return the path of NAME.ko in HPCC_MODDIR or in the tree, as need_module() of net.sh finds
+    it; or None if the installed module is to be used.
     """
     given = os.environ.get("HPCC_MODDIR")
     found = ([f"{given}/{name}.ko"] if given else []) + glob.glob(f"{TOP}/kmod/*/{name}.ko") + \
@@ -75,8 +74,8 @@ def module_file(name):
 
 
 def need(name):
-    """Load a module with what it needs of ours and of the kernel's own, unless it is there,
-    and let anybody choose it. Return whether it is there.
+    """Load a module and the modules that it needs, unless it is loaded, and allow all users to
+    select it. Return whether it is loaded.
     """
     if not os.path.isdir("/sys/module/" + name):
         file = module_file(name)
@@ -94,26 +93,26 @@ def need(name):
 
 
 def insert(ns, name="tcp_hpcc"):
-    """insmod, or modprobe where the module is installed."""
+    """Load a module: with insmod, or with modprobe if it is installed."""
     file = module_file(name)
     ns.run(*(["insmod", file] if file else ["modprobe", name]))
 
 
 def load(ns, name="tcp_hpcc"):
-    """The same, and let anybody choose it, as need() does."""
+    """Load a module, and allow all users to select it, as need() does."""
     insert(ns, name)
     if name.startswith("tcp_"):
         allow(f"{allowed()} {name.removeprefix('tcp_')}")
 
 
 def allowed():
-    """Congestion controls that anybody may choose."""
+    """Return the congestion controls that all users may select."""
     with open(ALLOWED, encoding="ascii") as file:
         return file.read().strip()
 
 
 def allow(names):
-    """Let anybody choose these, and nobody others."""
+    """Set the congestion controls that all users may select."""
     fd = os.open(ALLOWED, os.O_WRONLY)
     try:
         os.write(fd, names.encode())
@@ -122,9 +121,7 @@ def allow(names):
 
 
 def unload(ns, wait_s=0, name="tcp_hpcc"):
-    """rmmod; it may have to wait for connections that are closing. Return
-    whether it worked.
-    """
+    """Unload a module, after connections that are closing. Return whether it worked."""
     for _ in range(wait_s):
         if not users(name):
             break
@@ -136,6 +133,6 @@ def unload(ns, wait_s=0, name="tcp_hpcc"):
 
 
 def users(module="tcp_hpcc"):
-    """Who holds a module, by /proc/modules."""
+    """Return the number of users of a module from /proc/modules, or None if it is not loaded."""
     with open("/proc/modules", encoding="ascii") as file:
         return next((int(line.split()[2]) for line in file if line.split()[0] == module), None)

@@ -14,11 +14,11 @@ from . import kernel
 
 
 class Skip(Exception):
-    """A test that cannot run here."""
+    """Raised by a test that cannot run here."""
 
 
 def expect(what, got, want):
-    """Fail unless got is want."""
+    """Fail unless got equals want."""
     if got != want:
         raise AssertionError(f"{what}: got {got!r}, wanted {want!r}")
 
@@ -30,12 +30,12 @@ def expect_in(what, got, low, high):
 
 
 def expect_rate(what, got, low, high):
-    """Links allow no more; less is a fault where programs take no time."""
+    """Fail if a rate is above what the link allows, or in virtual time if it is too low."""
     expect_in(what, got, low if kernel.virtual_time() else 0, high)
 
 
 def need_virtual_time():
-    """Skip a test that is about nothing but exact times."""
+    """Skip a test that only makes sense with exact times."""
     if not kernel.virtual_time():
         raise Skip("times are exact in virtual time only")
 
@@ -44,7 +44,7 @@ _deferred = []
 
 
 def defer(function, *args):
-    """Call a function when the test ends, last one first."""
+    """Call a function when the test ends; the last one comes first."""
     _deferred.append((function, args))
 
 
@@ -66,7 +66,7 @@ class Results:
         print(f"KTAP version 1\n1..{plan}", flush=True)
 
     def add(self, good, name, notes="", skip=None):
-        """One result, below what is to be said about it; skip says why there was no test."""
+        """Print one result, after its notes; skip is the reason why the test did not run."""
         self.number += 1
         self.failed |= not good
         for line in notes.splitlines():
@@ -82,13 +82,13 @@ def skip_all(why):
 
 
 def no_test(name, known):
-    """End a program that was asked for a test that it does not have."""
+    """End a program that was given the name of an unknown test."""
     print(f"KTAP version 1\nBail out! no test {name}; there are {' '.join(known)}")
     sys.exit(2)
 
 
 def need_commands(*names):
-    """End a program that lacks root, or a program."""
+    """End the program unless it runs as root and these commands exist."""
     if os.geteuid():
         skip_all("needs root")
     for name in names:
@@ -97,7 +97,7 @@ def need_commands(*names):
 
 
 def compiled(folder):
-    """A program of the C sources in a folder beside the test."""
+    """Compile the C sources in a folder beside the test. Return the path of the program."""
     need_commands("cc")
     program = tempfile.mkdtemp() + "/program"
     sources = glob.glob(os.path.dirname(os.path.abspath(sys.argv[0])) + f"/{folder}/*.c")
@@ -107,7 +107,7 @@ def compiled(folder):
 
 
 def prepare(modules, commands):
-    """Load modules besides tcp_hpcc; look for programs besides those that all tests call."""
+    """Load tcp_hpcc and other modules; check for the programs that all tests call, and for others."""
     need_commands("ip", "tc", "ethtool", *commands)
     os.environ.setdefault("TC_LIB_DIR", kernel.TOP + "/qdisc")
     for module in ("tcp_hpcc", *modules):
@@ -116,9 +116,9 @@ def prepare(modules, commands):
 
 
 def run(tests):
-    """Run test functions; exit with the status of a KTAP program."""
+    """Run test functions. Exit with the status of a KTAP program."""
     log = kernel.KernelLog()
-    # As ktap_main() of ktap.sh: the first tick makes timers exact.
+    # As in ktap_main() of ktap.sh: after the first tick timers are exact.
     time.sleep(0.05)
     results = Results(len(tests))
     for test in tests:
@@ -138,9 +138,9 @@ def run(tests):
 
 
 def main(module, modules=(), commands=()):
-    """Run all test_* of a script, in their order, or those that it or KTAP_ONLY
-    names, as often as they are named. Modules besides tcp_hpcc are loaded, and
-    where a program is missing no test runs.
+    """Run all test_* of a script in their order, or only those named as arguments or in KTAP_ONLY,
+    as often as they are named. tcp_hpcc and the given modules are loaded; if a command is missing
+    no test runs.
     """
     tests = {name.removeprefix("test_"): value for name, value in vars(module).items()
              if name.startswith("test_")}

@@ -17,11 +17,13 @@ TOOLS = f"{TOP}/tools"
 
 @lru_cache
 def program():
-    """hpccmon with as many sanitizers as run here: User Mode Linux has no room for ASan's shadow."""
+    """Build hpccmon with all sanitizers that work here (User Mode Linux has no space for ASan's
+    shadow). Return its path.
+    """
     need_commands("cc", "make")
     for sanitize in "address,undefined", "undefined":
         folder = tempfile.mkdtemp()
-        os.chmod(folder, 0o755)     # for other users as well
+        os.chmod(folder, 0o755)     # so that other users can run it
         built = subprocess.run(["make", "-s", "-C", TOOLS, "hpccmon", f"MON_DIR={folder}",
                                 f"SANITIZE={sanitize}", "CFLAGS=-std=gnu11 -O1 -g -fno-sanitize-recover=all"],
                                check=False, capture_output=True, text=True)
@@ -39,7 +41,7 @@ HEAD = "time local peer cookie mode W Wc W_init U eta R_bps T_ns incStage u qlen
 
 
 def recorded(name):
-    """The lines of a recording; all of them are whole."""
+    """Return the lines of a recording. Fail unless all are whole."""
     with open(name, encoding="ascii") as file:
         text = file.read()
     expect("end", text[-1:], "\n")
@@ -50,14 +52,14 @@ def recorded(name):
 
 
 def start(ns, *words, **how):
-    """Start it. Return the process."""
+    """Start hpccmon. Return the process."""
     how = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "stdin": subprocess.DEVNULL} | how
     with ns:
         return subprocess.Popen([program(), *words], text=True, **how)
 
 
 def end(process, what, status=0):
-    """Wait for its end. Return what it printed, or what it said where it is to fail."""
+    """Wait until hpccmon ends. Return its output, or its error message if it is expected to fail."""
     said, wrong = process.communicate(timeout=60)
     if "Sanitizer" in wrong or "runtime error" in wrong:
         raise AssertionError(wrong)
@@ -66,7 +68,7 @@ def end(process, what, status=0):
 
 
 def run(ns, *words, status=0, **how):
-    """Run it to its end. Where it is to fail it does not free what it has."""
+    """Run hpccmon. Leaks are not reported if it is expected to fail."""
     how["env"] = how.get("env", os.environ) | {"ASAN_OPTIONS": f"detect_leaks={int(not status)}"}
     return end(start(ns, *words, **how), f"hpccmon {' '.join(words)}", status)
 
@@ -79,12 +81,12 @@ def listen(ns, *words):
 
 
 def run_json(ns, *words):
-    """The same, with what it says as an object."""
+    """Run hpccmon with --json. Return its output as an object."""
     return json.loads(run(ns, *words, "--json"))
 
 
 class Screen:
-    """A program of ours in a terminal, tmux's."""
+    """hpccmon in a terminal of tmux."""
 
     def __init__(self, ns, width, height, *words):
         need_commands("tmux")
@@ -99,14 +101,14 @@ class Screen:
 
     @staticmethod
     def need_terminals():
-        """A guest has none at first."""
+        """Mount the pseudo-terminals, which a guest does not have at first."""
         if not os.path.exists("/dev/pts/ptmx"):
             os.makedirs("/dev/pts", exist_ok=True)
             subprocess.run(["mount", "-t", "devpts", "-o", "ptmxmode=666", "devpts", "/dev/pts"],
                            check=True)
 
     def tmux(self, *words):
-        """Run one of its commands. Return what it prints."""
+        """Run a command of tmux. Return its output."""
         done = subprocess.run([*self.command, *map(str, words)], check=False, capture_output=True,
                               text=True, env=os.environ | {"TERM": "screen", "LC_ALL": "C.UTF-8"})
         if done.returncode:
@@ -123,11 +125,11 @@ class Screen:
         self.tmux("resize-window", "-x", width, "-y", height)
 
     def lines(self):
-        """What it shows, without spaces at the ends of lines."""
+        """Return the lines of the screen, without spaces at their ends."""
         return [line.rstrip() for line in self.tmux("capture-pane", "-p").split("\n")[:self.size[1]]]
 
     def until(self, shows):
-        """Wait until it shows what is wanted. Return its lines."""
+        """Wait until shows(lines) is true. Return the lines."""
         for _ in range(100):
             lines = self.lines()
             if shows(lines):
@@ -136,10 +138,10 @@ class Screen:
         raise AssertionError("the screen shows:\n" + "\n".join(lines))
 
     def pane(self, what):
-        """What tmux knows of it."""
+        """Return a property of tmux's pane."""
         return self.tmux("display", "-p", f"#{{pane_{what}}}").strip()
 
     def ended(self):
-        """Wait until the program ends. Return its status."""
+        """Wait until hpccmon ends. Return its exit status."""
         lines = self.until(lambda lines: any(line.startswith("status ") for line in lines))
         return next(int(line.split()[1]) for line in lines if line.startswith("status "))

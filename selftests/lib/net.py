@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Network namespaces, and two hosts with a cable between them.
+"""Network namespaces, and two hosts connected by a cable.
 
-One process holds both ends of a connection and all namespaces: a socket stays
-in the namespace that it was made in, and starting a program costs more in User
-Mode Linux than a test does. Nothing here waits for real time.
+One process holds both ends of each connection and all namespaces: a socket stays in the namespace
+in which it was created, and in User Mode Linux starting a program takes longer than a test. Nothing
+here waits for real time.
 """
 
 import ctypes
@@ -26,7 +26,7 @@ def _setns(fd):
 
 
 class Netns:
-    """A network namespace of its own; gone when the test ends."""
+    """A new network namespace, which is deleted when the test ends."""
 
     def __init__(self, ldcp=None, **sysctls):
         home = os.open("/proc/self/ns/net", os.O_RDONLY)
@@ -37,7 +37,7 @@ class Netns:
         os.close(home)
         self.homes = []
         self.family = None
-        # ip takes this where it wants a name
+        # ip accepts this path in place of a name
         self.path = f"/proc/{os.getpid()}/fd/{self.fd}"
         self.ip("link set lo up")
         self.sysctl("net.ipv6.conf.default.accept_dad", 0)
@@ -49,20 +49,20 @@ class Netns:
         defer(self.delete)
 
     def delete(self):
-        """Let go of it: the kernel takes it down once no socket is left."""
+        """Release the namespace: the kernel deletes it when no socket is left in it."""
         if self.fd is not None:
             os.close(self.fd)
         self.fd = None
         self.forget()
 
     def forget(self):
-        """Forget the netlink family: the module goes, or the namespace."""
+        """Close the netlink family, because the module or the namespace is about to end."""
         if self.family is not None:
             self.family.sock.close()
         self.family = None
 
     def hpcc(self):
-        """The netlink family hpcc."""
+        """Return the netlink family hpcc."""
         if self.family is None:
             self.family = Family(self, "hpcc")
         return self.family
@@ -78,7 +78,7 @@ class Netns:
         os.close(home)
 
     def run(self, *command, stdin=None, check=True):
-        """Run a program in it. Return what it printed."""
+        """Run a program in the namespace. Return its output."""
         with self:
             done = subprocess.run(command, input=stdin, text=True, check=False,
                                   stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
@@ -95,7 +95,7 @@ class Netns:
         return self.run("tc", "-batch", "-", stdin="\n".join(lines) + "\n")
 
     def read(self, path):
-        """Read a file of /proc as it looks from here."""
+        """Read a file of /proc from within the namespace."""
         with self, open(path, encoding="ascii") as file:
             return file.read()
 
@@ -113,30 +113,32 @@ class Netns:
         return None
 
     def counters(self, name="hpcc"):
-        """/proc/net/hpcc, or another such file, as a Counters."""
+        """Return the counters of /proc/net/hpcc or of another file as a Counters."""
         return Counters((name, int(value)) for name, value in
                         map(str.split, self.read(f"/proc/net/{name}").splitlines()))
 
     def dump(self, **values):
-        """flow-get of the netlink family hpcc."""
+        """Return flow-get of the netlink family hpcc."""
         return self.hpcc().dump("flow-get", **values)
 
     def flows(self):
-        """What a namespace tells of its flows."""
+        """Return the flows of the namespace."""
         return [_flow(told) for told in self.dump()]
 
     def ask(self):
-        """Ask who the links of paths are, for 10 s or until the next call of paths()."""
+        """Request the identities of links, for 10 s or until the next call of paths()."""
         self.dump(identify=True)
 
     def paths(self):
-        """Links by local port, as {hop: (node, port, bit/s)}; they go on being asked."""
+        """Return the links by local port, as {hop: (node, port, bit/s)}, and continue to request
+        identities.
+        """
         return {told["lport"]: {hop["hop"]: (hop["node"], hop["port"], hop["rate"])
                                 for hop in told.get("hop", []) if "node" in hop}
                 for told in self.dump(identify=True)}
 
     def links(self, sock=None):
-        """Links of the path of a socket, or of the only flow."""
+        """Return the links on the path of a socket, or of the only flow."""
         paths = self.paths()
         if sock is not None:
             return paths[sock.getsockname()[1]]
@@ -144,7 +146,9 @@ class Netns:
         return next(iter(paths.values()))
 
     def expect_no_flows(self):
-        """Both ends are closed; their last acknowledgments may be under way."""
+        """Fail unless all flows end soon. Both ends are closed, but their last ACKs may be in
+        flight.
+        """
         for _ in range(100):
             if not self.flows():
                 break
@@ -152,7 +156,7 @@ class Netns:
         expect("flows", self.flows(), [])
 
     def flow(self, sock=None, port=None):
-        """The flow of a socket, or of a local port, or the only one."""
+        """Return the flow of a socket, or of a local port, or the only one."""
         if sock is not None:
             port = sock.getsockname()[1]
         found = [flow for flow in self.flows() if port in (None, flow["lport"])]
@@ -160,7 +164,7 @@ class Netns:
         return found[0]
 
     def snmp(self, name):
-        """A counter of TCP, such as InCsumErrors or TcpExtTCPTimeouts."""
+        """Return a counter of TCP, such as InCsumErrors or TcpExtTCPTimeouts."""
         for path, prefix in (("/proc/net/snmp", ""), ("/proc/net/netstat", "TcpExt")):
             lines = self.read(path).splitlines()
             for heads, values in zip(lines[::2], lines[1::2]):
@@ -170,7 +174,7 @@ class Netns:
         raise KeyError(name)
 
     def socket(self, version=4, proto=0):
-        """A TCP socket."""
+        """Return a TCP socket."""
         with self:
             sock = socket.socket(socket.AF_INET if version == 4 else socket.AF_INET6,
                                  socket.SOCK_STREAM, proto)
@@ -180,7 +184,7 @@ class Netns:
 
 
 class Counters(dict):
-    """Counters at one moment; now - before are those that changed."""
+    """Counters at one moment; now - before contains those that changed."""
 
     def __sub__(self, before):
         return Counters((name, value - before[name]) for name, value in self.items()
@@ -217,7 +221,7 @@ class Pair:
                 ns.tc(f"qdisc add dev eth0 root {qdisc}")
 
     def listen(self, port=5000, cc=None, proto=0):
-        """A listening socket on s."""
+        """Return a listening socket on s."""
         sock = self.s.socket(self.version, proto)
         if cc:
             set_cc(sock, cc)
@@ -240,8 +244,8 @@ class Pair:
 
 
 def same_ends():
-    """Two connections with the same ends by different links. Return who has both, and of each the
-    socket, its interface and the listener.
+    """Open two connections with the same ends over different links. Return their common namespace,
+    and for each connection the socket, its ifindex and the listener.
     """
     c, ends = Netns(), []
     for dev in "v0", "v1":
@@ -265,7 +269,7 @@ def same_ends():
 
 
 def no_errors(pair):
-    """Neither TCP nor we have met a wrong checksum."""
+    """Fail if TCP or hpcc has seen a wrong checksum or a malformed option."""
     for ns in (pair.c, pair.s):
         expect("InCsumErrors", ns.snmp("InCsumErrors"), 0)
         expect("checksum_ignored", ns.counters()["checksum_ignored"], 0)

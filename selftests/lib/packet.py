@@ -23,7 +23,7 @@ FIN, SYN, RST, PSH, ACK, URG, ECE, CWR = (1 << i for i in range(8))
 
 
 def csum(data):
-    """Ones' complement sum, folded, not complemented."""
+    """Return the ones' complement sum, folded, not complemented."""
     if len(data) % 2:
         data += b"\0"
     total = sum(struct.unpack(f"!{len(data) // 2}H", data))
@@ -33,29 +33,29 @@ def csum(data):
 
 
 def syn_option(exid=EXID, version=VERSION, caps=CAP_TELEMETRY, kind=KIND, length=6):
-    """Our option of a SYN, padded as the kernel does it."""
+    """Return our option of a SYN, padded as the kernel does it."""
     body = struct.pack("!BBHH", kind, length, exid, version << 12 | caps)
     return body.ljust(length, b"\0")[:max(length, 2)]
 
 
 def record(hop, ts, tx, qlen=0, tag=1):
-    """A load record; qlen is the encoded float, below 256 the value itself."""
+    """Return a load record; qlen is the encoded float, below 256 the value itself."""
     return struct.pack("!Q", (hop & 0xf) << 60 | (tag & 0xff) << 52 |
                        (ts & 0xfffff) << 32 | (tx & 0xfffff) << 12 | (qlen & 0xfff))
 
 
 def identity(hop, node, port, mant, exp):
-    """An identity record."""
+    """Return an identity record."""
     return struct.pack("!Q", hop << 60 | node << 40 | port << 24 | exp << 22 | mant)
 
 
 def quiet(*hops):
-    """The record of an echo that names quiet hops."""
+    """Return the record of an echo that lists quiet hops."""
     return struct.pack("!Q", sum(1 << 44 + hop for hop in hops))
 
 
 def option(kind_of, records=(), scale=0, hops=None, flags=0, kind=KIND):
-    """A telemetry option; hops default to the number of records."""
+    """Return a telemetry option; hops defaults to the number of records."""
     records = list(records)
     hops = len(records) if hops is None else hops
     return struct.pack("!BBBB", kind, 4 + 8 * len(records), kind_of << 5 | scale,
@@ -63,7 +63,7 @@ def option(kind_of, records=(), scale=0, hops=None, flags=0, kind=KIND):
 
 
 class Telemetry:
-    """One of our options, as found in a segment."""
+    """One of our options in a segment."""
 
     def __init__(self, raw):
         self.raw = raw
@@ -79,7 +79,7 @@ class Telemetry:
 
 
 class Segment:
-    """A TCP segment with its IP header; raises ValueError on anything else."""
+    """A TCP segment with its IP header; raises ValueError for other packets."""
 
     def __init__(self, packet, partial=False):
         self.packet = packet
@@ -98,7 +98,7 @@ class Segment:
                 if packet[4:6] == b"\0\0" and packet[at + 2] == 0xc2:   # jumbo
                     self.total = 40 + struct.unpack_from("!I", packet, at + 4)[0]
                 proto, at = packet[at], at + 8 * (packet[at + 1] + 1)
-            if self.total == 40:            # BIG TCP of 7.2: jumbo, and no header that says so
+            if self.total == 40:            # BIG TCP of 7.2: longer than 64 KB, and without a jumbo header
                 self.total = len(packet)
             pseudo = packet[8:40] + struct.pack("!II", self.total - at, 6)
             self.ip_csum_ok = True
@@ -122,7 +122,7 @@ class Segment:
             self.csum_ok = csum(pseudo + tcp) == 0xffff
 
     def walk(self):
-        """Yield (kind, bytes of the option)."""
+        """Yield (kind, bytes of the option) of each TCP option."""
         at = 0
         while at < len(self.options) and self.options[at]:
             if self.options[at] == 1:
@@ -135,15 +135,15 @@ class Segment:
             at += length
 
     def option(self, kind):
-        """The first option of a kind, or None."""
+        """Return the first option of a kind, or None."""
         return next((raw for found, raw in self.walk() if found == kind), None)
 
     def ours(self, kind=KIND):
-        """All of our telemetry options."""
+        """Return all of our telemetry options."""
         return [Telemetry(raw) for found, raw in self.walk() if found == kind]
 
     def telemetry(self, kind_of):
-        """Our option of a type, or None."""
+        """Return our option of a type, or None."""
         return next((opt for opt in self.ours() if opt.type == kind_of), None)
 
     def __repr__(self):
@@ -153,8 +153,8 @@ class Segment:
 
 
 class Sniffer:
-    """All TCP segments that a device sends or gets, from now on. Fragments are
-    an error: nothing here may exceed the MTU.
+    """Records all TCP segments that a device sends or receives from now on. A fragment is an error,
+    because no packet here may exceed the MTU.
     """
 
     SOL_PACKET, PACKET_AUXDATA, CSUM_NOT_READY = 263, 8, 1 << 3
@@ -166,11 +166,11 @@ class Sniffer:
         self.sock.setsockopt(self.SOL_PACKET, self.PACKET_AUXDATA, 1)
         self.sock.bind((dev, 3))
         self.sock.setblocking(False)
-        self.vlan = 0           # tagged frames seen
+        self.vlan = 0           # number of tagged frames seen
         defer(self.sock.close)
 
     def segments(self):
-        """Those since the last call, in order."""
+        """Return the segments since the last call, in order."""
         found = []
         while True:
             try:
@@ -194,8 +194,8 @@ class Sniffer:
 
 
 def sane(segments, mtu=1500):
-    """Fail unless every segment is well-formed and none exceeds the MTU; those
-    that a device is to cut (GSO) may be longer, then their checksum is open.
+    """Fail unless each segment is well-formed and within the MTU. Segments that the device has to
+    segment (GSO) may be longer; their checksum is partial then.
     """
     for seg in segments:
         if not seg.csum_ok or not seg.ip_csum_ok:
@@ -208,10 +208,10 @@ def sane(segments, mtu=1500):
 
 
 def ours_in(segments, kind=KIND):
-    """Segments that carry an option of our kind."""
+    """Return the segments that carry an option of our kind."""
     return [seg for seg in segments if seg.option(kind)]
 
 
 def data_segments(segments):
-    """Those with data."""
+    """Return the segments with data."""
     return [seg for seg in segments if seg.payload]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Every parameter of both modules, by the name of its directory below net."""
+"""All parameters of both modules, by the name of their directory below net."""
 
 # name: (default, smallest, largest, 0 means automatic)
 HPCC = {

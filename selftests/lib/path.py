@@ -15,27 +15,31 @@ MBPS = 1000
 
 
 def link(node, port, *rate_unit):
-    """A link as the netlink family has it."""
+    """Return a link in the form of the netlink family."""
     return dict(zip(("node", "port", "rate", "unit"), (node, port, *rate_unit)))
 
 
 def know(ns, *links):
-    """Have a host know links: node, port, bit/s, and maybe the bytes of a unit of queue depth."""
+    """Add links to a host's table: node, port, bit/s, and optionally the bytes of a unit of queue
+    depth.
+    """
     ns.hpcc().set("link-set", link=[link(*one) for one in links])
 
 
 def forget(ns, *links):
-    """Have it forget some: node and port."""
+    """Delete links from a host's table: node and port."""
     ns.hpcc().set("link-del", link=[link(*one) for one in links])
 
 
 def known(ns):
-    """What a host knows of links: node, port, bit/s, bytes of a unit."""
+    """Return a host's table of links: node, port, bit/s, bytes of a unit."""
     return [tuple(one.values()) for part in ns.hpcc().dump("link-get") for one in part["link"]]
 
 
 def route(line):
-    """A route as the netlink family has it, of "PREFIX/LEN [WHERE CARRIER]"; - leaves a value to the sysctl."""
+    """Return "PREFIX/LEN [WHERE CARRIER]" in the form of the netlink family; - leaves a value to
+    the sysctl.
+    """
     prefix, *values = line.split()
     addr, length = prefix.split("/")
     return {"prefix": socket.inet_pton(socket.AF_INET6 if ":" in addr else socket.AF_INET, addr), "len": int(length)} | \
@@ -43,18 +47,18 @@ def route(line):
 
 
 def say(ns, *lines, how="set", **more):
-    """Add or change routes, or delete some."""
+    """Add, change or delete routes."""
     ns.hpcc().set(f"route-{how}", route=[route(line) for line in lines], **more)
 
 
 def said(ns):
-    """The routes of a host."""
+    """Return the routes of a host."""
     return [f"{one['prefix']}/{one['len']} {one.get('where', '-')} {one.get('carrier', '-')}"
             for part in ns.hpcc().dump("route-get") for one in part["route"]]
 
 
 def carrier_path(carrier, stamp, version=4, switches=2, known=None, delay=DELAY, **sysctls):
-    """A path of switches that speak a carrier, between hosts that know their links."""
+    """Return a path of switches that use a carrier, between hosts that know their links."""
     path = Path(version, switches, **({"carrier": carrier} | sysctls))
     for node in range(1, switches + 1):
         for port, dev in enumerate(("left", "right"), 1):
@@ -91,11 +95,11 @@ class Path:
                           f"node {node} port {port}")
 
     def change(self, node, how, dev="right", verb="change"):
-        """Change a switch's port towards b."""
+        """Change the port of a switch, by default the one towards b."""
         self.switches[node - 1].tc(f"qdisc {verb} dev {dev} root handle 1: {how}")
 
     def port(self, node, dev="right"):
-        """Statistics of a switch's port."""
+        """Return the statistics of a switch's port."""
         said = self.switches[node - 1].run("tc", "-s", "-j", "qdisc", "show", "dev", dev)
         return next(qdisc for qdisc in json.loads(said) if qdisc["kind"] == "hpcc")
 
@@ -110,32 +114,32 @@ class Path:
         client.connect((self.addr[1], port))
         server = listener.accept()[0]
         defer(let_go, server)
-        # T without the address resolution of the first packet
+        # T without the time for neighbour discovery
         client.send(b"x")
         server.recv(1)
         time.sleep(0.01)
         return client, server
 
     def no_errors(self):
-        """Nobody met a wrong checksum or an option that is not right."""
+        """Fail if a host has seen a wrong checksum or an invalid option."""
         for ns in self.hosts:
             expect("InCsumErrors", ns.snmp("InCsumErrors"), 0)
             counters = ns.counters()
             for name in ("checksum_ignored", "bad_hop_ignored", "unagreed_ignored"):
                 expect(name, counters[name], 0)
-            # Where a machine stood still for 128 T, too little time seems to have gone by; what
-            # it is late with, and TCP sends again, no link tells of.
+            # If a guest stood still for 128 T, its clocks seem to have advanced too little, and no
+            # link explains the retransmissions of late packets.
             for name in ("tx_excess_ignored", "unseen_loss"):
                 expect_in(name, counters[name], 0, 0 if virtual_time() else 10)
-            # What is sent twice, as a busy machine was late, is outside, and late.
+            # Retransmissions of packets that were only late arrive outside the window, or late.
             for name in ("window_ignored", "ts_back_ignored"):
                 if virtual_time():
                     expect(name, counters[name], 0)
 
 
 def uses_telemetry(ns, hops=1, links=0):
-    """Whether a host's flow follows telemetry, of a path that long, and knows so many links
-    by name.
+    """Return whether a host's flow follows telemetry of at least this many hops, and has the
+    identities of at least this many links.
     """
     flow = ns.flow()
     return (flow["mode"] == "telemetry" and flow["hops"] >= hops and
@@ -143,15 +147,17 @@ def uses_telemetry(ns, hops=1, links=0):
 
 
 def dropped(path, node):
-    """Share of the packets that a switch's port sent."""
+    """Return the drops of a switch's port per packet that it sent."""
     port = path.port(node)
     return port["drops"] / port["packets"]
 
 
 def falls_back(path, carrier, why=None):
-    """The TCP option takes over from a carrier, "ioam" for instance, and the receiver's counter says why."""
+    """Check that the TCP option replaces a carrier, for example "ioam", and that the receiver's
+    counter has the reason.
+    """
     client, server = path.connect()
-    # a loaded host takes more of them for the round trips of silence
+    # a loaded host needs more transfers for the round trips without telemetry
     for i in range(40):
         transfer((client, server, pattern(400000, i)))
         if i > 6 and path.a.counters()[carrier + "_stopped"]:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-"""A TCP of our own, behind a TUN device, that says whatever a test wants, and
-links whose records it makes up.
+"""A TCP of our own behind a TUN device, which sends whatever a test wants, and links whose records
+it makes up.
 """
 
 import ctypes
@@ -19,13 +19,13 @@ from .packet import ACK, ECE, ECHO, RST, SYN, Segment, csum, option, record, syn
 from .tcp import get_cc, let_go, set_cc, tcp_info
 from .tracepoint import Tracepoint
 
-# What the kernel does with Peer's parameters. Where time is real the peer takes
-# some of it: T is longer by so many powers of two, and the rate lower.
+# The kernel's values for Peer's parameters. In real time the peer itself takes time: T is longer by
+# this power of two, and the rate lower.
 SLOWER = 0 if virtual_time() else 4
 T_NS = 1000000 << SLOWER
-SCALE = 7 + SLOWER      # of T = 1 ms: units of 128 ns
+SCALE = 7 + SLOWER      # for T = 1 ms: units of 128 ns
 HOST_MBPS = 1000 >> SLOWER
-# Of a link between two kernels that is to be filled.
+# The rate of a link between two kernels that a test fills.
 LINK_MBPS = HOST_MBPS >> (3 if SLOWER and watches_itself() else 0)
 UNIT_NS = 1 << SCALE
 T_UNITS = T_NS / UNIT_NS
@@ -35,10 +35,10 @@ ETA = 0.95
 
 
 class Peer:
-    """The far end of a TUN device. The kernel's end is 10.9.0.1 or fd09::1,
-    ours .2; it does what the test says, and nothing else. W_init is W_INIT
-    unless a test says otherwise. In real time nothing is sent again because the
-    peer, a program, is slow, unless it is not patient.
+    """The far end of a TUN device. The kernel's address is 10.9.0.1 or fd09::1, ours ends in 2; the
+    peer does only what the test calls. W_init is W_INIT unless a test sets other parameters. In
+    real time the kernel retransmits nothing just because the peer, a program, is slow, unless
+    patient is false.
     """
 
     SYSCTLS = {"host_mbps": HOST_MBPS, "base_rtt_ns": T_NS, "sample": 0}
@@ -48,7 +48,7 @@ class Peer:
 
     @classmethod
     def new_isn(cls):
-        """Each connection begins with a number of its own, as TCP's do."""
+        """Return another initial sequence number for each connection."""
         Peer.isn += 0x100000
         return Peer.isn & 0xffffffff
 
@@ -82,12 +82,12 @@ class Peer:
         self.syn = self.sock = None
 
     def route(self, what):
-        """Attributes of the route to us."""
+        """Set attributes of the kernel's route to the peer."""
         net = "10.9.0.0/24" if self.version == 4 else "fd09::/64"
         self.ns.ip(f"route replace {net} dev tun0 proto kernel src {self.kernel} {what}")
 
     def close(self):
-        """Take the device away."""
+        """Remove the device."""
         if self.fd is not None:
             os.close(self.fd)
         self.fd = None
@@ -95,7 +95,7 @@ class Peer:
     # -- bytes
 
     def packet(self, flags, seq, ack, options=b"", payload=b"", bad_csum=False, ecn=0):
-        """A segment of which everything is given."""
+        """Return a segment from its fields."""
         options += b"\0" * (-len(options) % 4)
         family = socket.AF_INET if self.version == 4 else socket.AF_INET6
         ends = socket.inet_pton(family, self.addr) + socket.inet_pton(family, self.kernel)
@@ -121,7 +121,9 @@ class Peer:
         os.write(self.fd, self.packet(*what, **how))
 
     def icmp_frag_needed(self, mtu, seq):
-        """Report that the link behind us takes no more, by ICMP for IPv4, of a segment of the kernel's."""
+        """Report by ICMP that a link behind the peer has a smaller MTU, for an IPv4 segment of the
+        kernel.
+        """
         old = struct.pack("!BBHIBBH", 0x45, 0, 1500, 0x4000, 64, 6, 0) + \
             socket.inet_aton(self.kernel) + socket.inet_aton(self.addr) + \
             struct.pack("!HHI", self.lport, self.port, seq)
@@ -132,7 +134,7 @@ class Peer:
         os.write(self.fd, head[:10] + struct.pack("!H", csum(head) ^ 0xffff) + head[12:] + icmp)
 
     def read(self, timeout_s=0.0):
-        """The next segment that the kernel sends, or None."""
+        """Return the next segment that the kernel sends, or None."""
         deadline = time.monotonic() + timeout_s
         while True:
             try:
@@ -155,7 +157,7 @@ class Peer:
             return seg
 
     def read_all(self, timeout_s=0.0):
-        """Segments until none comes for a while."""
+        """Return segments until none arrives for this time."""
         found = []
         while (seg := self.read(timeout_s)):
             found.append(seg)
@@ -164,13 +166,13 @@ class Peer:
     # -- connection
 
     def stamp(self):
-        """The timestamp option, if agreed."""
+        """Return the timestamp option, if negotiated."""
         self.tsval += 1
         return struct.pack("!BBBBII", 1, 1, 8, 10, self.tsval, self.tsecr) \
             if self.timestamps else b""
 
     def syn_options(self, ours):
-        """Options of our SYN or SYN-ACK."""
+        """Return the options of our SYN or SYN-ACK."""
         opts = struct.pack("!BBH", 2, 4, 1460)
         opts += b"\x04\x02\x01\x01" if self.sack else b""
         opts += self.stamp()
@@ -178,7 +180,7 @@ class Peer:
         return opts + ours
 
     def start_connect(self, cc=None, port=7000, lport=0):
-        """Let the kernel send us a SYN."""
+        """Let the kernel send a SYN."""
         self.port = port
         self.sock = self.ns.socket(self.version)
         if cc:
@@ -194,13 +196,13 @@ class Peer:
         self.got_syn(self.syn)
 
     def got_syn(self, syn):
-        """Answer to this SYN from now on."""
+        """Use this SYN for the next answer."""
         self.lport = syn.sport
         self.acked = syn.seq + 1
         self.seq = self.new_isn()
 
     def answer(self, ours=syn_option()):
-        """Send the SYN-ACK, take the ACK."""
+        """Send the SYN-ACK, and read the ACK."""
         flags = SYN | ACK | (ECE if self.ecn else 0)
         self.raw(flags, self.seq, self.acked, self.syn_options(ours))
         self.seq += 1
@@ -209,7 +211,7 @@ class Peer:
         return last
 
     def connect(self, ours=syn_option(), **how):
-        """Let the kernel connect to us."""
+        """Let the kernel connect to the peer."""
         self.start_connect(**how)
         self.answer(ours)
         return self.sock
@@ -251,7 +253,7 @@ class Peer:
             self.seq += len(payload)
 
     def take(self, timeout_s=0.1):
-        """Read a data segment and move our ACK number behind it. None: none came."""
+        """Read a data segment, and advance our ACK number beyond it. Return None if none arrives."""
         while (seg := self.read(timeout_s)):
             if not seg.payload:
                 continue
@@ -262,20 +264,20 @@ class Peer:
         return None
 
     def cc(self):
-        """Name of the socket's congestion control."""
+        """Return the name of the socket's congestion control."""
         return get_cc(self.sock)
 
     def flow(self):
-        """What the kernel tells of the flow."""
+        """Return the kernel's state of the flow."""
         return self.ns.flow()
 
     def rate(self):
-        """The rate at which TCP paces, bytes/s."""
+        """Return the rate at which TCP paces, in bytes/s."""
         return tcp_info(self.sock)["pacing_rate"]
 
 
 def qlen_code(units):
-    """Units as the 12-bit float."""
+    """Encode units as the 12-bit float."""
     exp = 0
     if units >= 256:
         exp = units.bit_length() - 8
@@ -284,20 +286,20 @@ def qlen_code(units):
 
 
 def qlen_value(code):
-    """The float's value."""
+    """Decode the 12-bit float."""
     exp, mant = code >> 8, code & 0xff
     return (mant | 256) << (exp - 1) if exp else mant
 
 
 class Link:
-    """What one switch port would write."""
+    """The records of one switch port."""
 
     def __init__(self, hop=1, tag=1, ts=5000, tx=700):
         self.hop, self.tag, self.ts, self.tx = hop, tag, ts, tx
         self.code = 0
 
     def step(self, units, utilization=0.0, queue_T=0.0):
-        """Let time pass at a utilization, to a queue of so many T."""
+        """Advance the time with a utilization, and set the queue, in units of T."""
         self.ts += units
         self.tx += round(units * utilization)
         self.code = qlen_code(round(queue_T * T_UNITS))
@@ -305,16 +307,16 @@ class Link:
 
     @property
     def u(self):
-        """The queue's part of u', as it is encoded."""
+        """The queue's part of u', after encoding."""
         return qlen_value(self.code) / T_UNITS
 
     def raw(self):
-        """The record."""
+        """Return the record."""
         return record(self.hop, self.ts, self.tx, self.code, self.tag)
 
 
 class Flow(Peer):
-    """A peer whose kernel always has more to send."""
+    """A peer whose kernel always has more data to send."""
 
     def __init__(self, **how):
         super().__init__(**how)
@@ -323,14 +325,14 @@ class Flow(Peer):
         self.fill()
 
     def fill(self):
-        """Keep the socket's buffer full."""
+        """Fill the socket's buffer."""
         try:
             self.sock.send(bytes(1 << 20))
         except BlockingIOError:
             pass
 
     def run(self, timeout_s=2e-9 * T_NS, for_s=math.inf):
-        """Read all that the kernel wants to send now, or within so many seconds. Return it."""
+        """Read all segments that the kernel sends now, or for at most `for_s`. Return them."""
         found = []
         self.fill()
         end_s = time.monotonic() + for_s
@@ -342,36 +344,36 @@ class Flow(Peer):
         return found
 
     def time_out(self):
-        """Lose what is on its way, until the retransmission timer has fired."""
-        while not self.ns.snmp("TcpExtTCPTimeouts"):    # a loss probe comes first
+        """Lose the data in flight, until the retransmission timer has fired."""
+        while not self.ns.snmp("TcpExtTCPTimeouts"):    # a tail loss probe comes first
             expect("something sent", self.read(1.0) is not None, True)
 
     def round(self, *links, timeout_s=2e-9 * T_NS, hops=None, scale=SCALE):
-        """A round trip: acknowledge all that came, with these records, twice:
-        the first ACK ends the round (W follows Wc), the second has new data in
-        flight before it. Return the flow.
+        """Run a round trip: read all data that the kernel sends, and acknowledge them with these
+        records. Return the flow.
         """
         self.run(timeout_s)
         self.echo(*links, hops=hops, scale=scale)
         return self.flow()
 
     def echo(self, *links, hops=None, scale=SCALE, **how):
-        """An ACK with records."""
+        """Send an ACK with records."""
         self.send(option(ECHO, [link.raw() for link in links], scale,
                          hops or max(link.hop for link in links)), **how)
 
 
 def near(what, got, want, relative=0.002):
-    """Fail unless got is want but for rounding."""
+    """Fail unless got equals want, apart from rounding."""
     expect_in(what, got, want * (1 - relative) - 1, want * (1 + relative) + 1)
 
 
 def timed_out():
-    """A connection whose last window is lost as a whole, after its RTO. Return it, its link,
-    and up to where it is acknowledged.
+    """Return a flow whose last window was lost, after its RTO; its link; and the sequence number up
+    to which it is acknowledged.
     """
     flow = Flow()
-    # or TCP would see that what it has not sent again arrives, and undo the timeout
+    # otherwise TCP would notice that data arrive which it has not retransmitted, and undo the
+    # timeout
     flow.ns.sysctl("net.ipv4.tcp_frto", 0)
     link = Link()
     flow.round(link.step(9000, 0.8))
@@ -383,7 +385,7 @@ def timed_out():
 
 
 def settle(flow, link, until, turns=50):
-    """Bring W below a value by a queue."""
+    """Reduce W below a value by reporting a queue."""
     for _ in range(turns):
         link.step(9000, 1.0, 1.0)
         if flow.round(link)["W"] < until:
@@ -393,17 +395,17 @@ def settle(flow, link, until, turns=50):
 
 # ---- LDCP ------------------------------------------------------------------------
 
-SACK_BLOCKS = 3         # beside timestamps
+SACK_BLOCKS = 3         # with timestamps
 
 
 class Window:
-    """cw as the draft has it (section 2.2), in segments."""
+    """cw in segments, as in the draft (section 2.2)."""
 
     def __init__(self, cw, alpha=0.25, beta=0.5, gamma=0.25):
         self.cw, self.alpha, self.beta, self.gamma = cw, alpha, beta, gamma
 
     def ack(self, n, marked=False):
-        """An ACK of n segments."""
+        """Apply an ACK of n segments. Return cw."""
         if marked:
             self.cw = (max(1, self.cw - n * self.beta) if self.cw > 1 else
                        max(self.gamma, self.cw / 2))
@@ -413,7 +415,7 @@ class Window:
 
 
 def exact_sleep():
-    """No slack for timers: a sleep ends when it says."""
+    """Set the timer slack to zero, so that a sleep ends on time."""
     libc = ctypes.CDLL(None)
     before = libc.prctl(30, 0, 0, 0, 0)     # PR_GET_TIMERSLACK, PR_SET_TIMERSLACK
     libc.prctl(29, 1, 0, 0, 0)
@@ -421,9 +423,9 @@ def exact_sleep():
 
 
 class LdcpFlow(Peer):
-    """A peer of an ldcp connection, which acknowledges what a test says it
-    got, and how it was marked. In the stable stage from its first packet, with
-    TCP's window of 10, unless a test wants a fast start.
+    """A peer of an ldcp connection, which acknowledges what a test wants, with or without marks.
+    The flow is in the stable stage from its first packet, with TCP's window of 10, unless a test
+    wants a fast start.
     """
 
     LDCP = {"alpha_permille": 250, "beta_permille": 500, "gamma_permille": 250,
@@ -435,32 +437,32 @@ class LdcpFlow(Peer):
         super().__init__(cc="ldcp", ecn=ecn, ldcp=self.LDCP | (ldcp or {}), **how)
         self.tracepoint = Tracepoint("ldcp:ldcp_ack")
         self.start = self.high = 0
-        self.blocks = []        # what came behind a gap, newest first
-        self.always = False     # the kernel has more to send
+        self.blocks = []        # received data behind a gap, newest first
+        self.always = False     # the kernel always has more data to send
 
     def connect(self, **how):
-        """Let the kernel connect to us."""
+        """Let the kernel connect to the peer."""
         super().connect(b"", **how)
         self.sock.setblocking(False)
         self.start = self.high = self.acked
         return self.sock
 
     def busy(self):
-        """The kernel always has more to send."""
+        """Connect, and keep the kernel supplied with data. Return the flow."""
         self.connect()
         self.always = True
         self.fill()
         return self
 
     def fill(self):
-        """Keep the socket's buffer full."""
+        """Fill the socket's buffer."""
         try:
             self.sock.send(bytes(1 << 20))
         except BlockingIOError:
             pass
 
     def got(self, timeout_s=0.0):
-        """Data segments that the kernel sends, until none comes for a while."""
+        """Return the data segments that the kernel sends, until none arrives for this time."""
         if self.always:
             self.fill()
         segments = [seg for seg in self.read_all(timeout_s) if seg.payload]
@@ -470,26 +472,24 @@ class LdcpFlow(Peer):
         return segments
 
     def ack(self, n=1, marked=False, **how):
-        """An ACK of n more segments."""
+        """Acknowledge n more segments."""
         if self.always:
             self.fill()
         self.acked += n * self.MSS
         self.send(flags=ACK | (ECE if marked else 0), **how)
 
     def traced(self):
-        """(cw, its line of the tracepoint) of each ACK since the last call."""
+        """Return (cw, its line of the tracepoint) for each ACK since the last call."""
         ends = str(self.lport), str(self.port)
         return [(int(line["cw_milli"]) / 1000, line) for line in self.tracepoint.lines()
                 if (line["sport"], line["dport"]) == ends]
 
     def cw(self):
-        """The window after the last ACK."""
+        """Return cw after the last ACK."""
         return self.traced()[-1][0]
 
     def below(self, cw):
-        """Bring the window to cw, one of 1, 1/2, 1/4, by marks. One packet is
-        in flight then.
-        """
+        """Reduce cw to one of 1, 1/2, 1/4 by marks. Afterwards one packet is in flight."""
         self.got()
         self.ack((self.high - self.acked) // self.MSS, marked=True)
         for _ in range(100):
@@ -502,14 +502,14 @@ class LdcpFlow(Peer):
         raise AssertionError(f"cw stays above {cw}")
 
     def counters(self):
-        """/proc/net/ldcp"""
+        """Return the counters of /proc/net/ldcp."""
         return self.ns.counters("ldcp")
 
     # -- a receiver
 
     def take_in(self, seg):
-        """A segment came: move acked, or note it behind the gap. Return the
-        ACK's options.
+        """Receive a segment: advance acked, or record it behind the gap. Return the options of its
+        ACK.
         """
         left, right = seg.seq, seg.seq + len(seg.payload)
         if right <= self.acked or any(a <= left and right <= b for a, b in self.blocks):
@@ -528,7 +528,7 @@ class LdcpFlow(Peer):
         return self.sack_option(SACK_BLOCKS)
 
     def sack_option(self, most):
-        """What came behind a gap."""
+        """Return the SACK option for data behind a gap."""
         blocks = self.blocks[:most] if self.sack else []
         if not blocks:
             return b""
@@ -537,9 +537,9 @@ class LdcpFlow(Peer):
 
     def receive(self, nbytes, lost=lambda seg: False, marked=lambda seg: False, rtt_s=1e-9 * T_NS,
                 patience_s=5):
-        """Be a receiver, an RTT away, that acknowledges each packet, until so
-        many bytes of the flow came. lost() and marked() say what becomes of a
-        segment. Return (time, segment) of all that the kernel sent.
+        """Act as a receiver at a distance of an RTT that acknowledges each packet, until this many
+        bytes have arrived. lost() and marked() decide what happens to a segment. Return (time,
+        segment) of all segments that the kernel sent.
         """
         began, sent, answers = time.monotonic(), [], []
         while self.acked - self.start < nbytes or answers:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""NFQUEUE, IPVS and BPF by netlink and bpf(2): no program in the guest sets them up."""
+"""NFQUEUE, IPVS and BPF by netlink and bpf(2), because the guest has no programs that set them up."""
 
 import ctypes
 import os
@@ -18,7 +18,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def nest(kind, *attrs):
-    """An attribute that holds others."""
+    """Return an attribute that contains others."""
     return attr(kind | NLA_F_NESTED, b"".join(attrs))
 
 
@@ -37,7 +37,7 @@ class Netlink:
                        body)
 
     def ask(self, kind, body, flags=0):
-        """Send a message. Return the answer without its header, b"" for none but success."""
+        """Send a message. Return the answer without its header; b"" if the answer is only success."""
         self.send(kind, body, flags | NLM_F_ACK)
         answer = self.sock.recv(1 << 16)
         if struct.unpack_from("=H", answer, 4)[0] != NLMSG_ERROR:
@@ -59,7 +59,7 @@ COPY_PACKET, NF_ACCEPT = 2, 1
 
 
 class Queue(Netlink):
-    """Takes all packets of queue 1 of a namespace, and gives each back as it was."""
+    """Receives all packets of queue 1 of a namespace, and returns each one unchanged."""
 
     def __init__(self, ns, flags, maxlen=100000):
         super().__init__(ns, NETLINK_NETFILTER)
@@ -77,23 +77,23 @@ class Queue(Netlink):
         defer(self.close)
 
     def close(self):
-        """End the thread."""
+        """Stop the thread."""
         os.close(self.stop[1])
         self.thread.join()
         os.close(self.stop[0])
 
     def work(self):
-        """The thread."""
+        """Accept packets until close(). This is the thread."""
         while True:
             ready = select.select([self.sock, self.stop[0]], [], [])[0]
             if self.stop[0] in ready:
                 return
             try:
                 packet = self.sock.recv(256)
-            except OSError:                     # ENOBUFS: some found no room
+            except OSError:                     # ENOBUFS: some packets were dropped
                 continue
             self.taken += 1
-            # Behind nlmsghdr and nfgenmsg this attribute is the first one.
+            # The first attribute behind nlmsghdr and nfgenmsg has the packet's number.
             number = packet[24:28]
             self.send(NFQNL_MSG_VERDICT, struct.pack("!BBH", 0, 0, 1) +
                       attr(NFQA_VERDICT_HDR, struct.pack("!I", NF_ACCEPT) + number))
@@ -107,7 +107,7 @@ IPVS_SERVICE, IPVS_DEST = 1, 2
 
 
 def family_id(netlink, name):
-    """The number of a family of generic netlink."""
+    """Return the number of a generic netlink family."""
     answer = netlink.ask(GENL_ID_CTRL, struct.pack("=BBH", CTRL_CMD_GETFAMILY, 1, 0) +
                          attr(CTRL_ATTR_FAMILY_NAME, name + b"\0"))
     at = 4
@@ -120,8 +120,8 @@ def family_id(netlink, name):
 
 
 def balance(ns, version, service, server):
-    """Have IPVS in a namespace hand what is for service, (address, port), to a server by
-    NAT ("masquerading").
+    """Let IPVS in a namespace forward connections to service, (address, port), to a server by NAT
+    ("masquerading").
     """
     netlink = Netlink(ns, NETLINK_GENERIC)
     family = family_id(netlink, b"IPVS")
@@ -180,8 +180,8 @@ EXIT = insn(0x95)
 
 
 def only_tcp(version, then):
-    """The packets that are not TCP without options or extension headers pass; the
-    program goes on with "then", with the packet in r6.
+    """Return a program that passes packets other than TCP without options or extension headers, and
+    continues with "then" for these, with the packet in r6.
     """
     at, want = (23, 6) if version == 4 else (20, 6)
     then_pass = mov(0, TC_ACT_OK) + EXIT
@@ -191,7 +191,7 @@ def only_tcp(version, then):
             then_pass +
             copy(1, 6) + mov(2, at) + copy(3, 10) + insn(0x07, 3, imm=-8) + mov(4, 1) +
             call(SKB_LOAD_BYTES) +
-            insn(0x55, 0, off=2, imm=0) +                       # it has no such byte
+            insn(0x55, 0, off=2, imm=0) +                       # the packet has no such byte
             insn(0x71, 7, 10, -8) +
             insn(0x15, 7, off=2, imm=want) +
             then_pass)
@@ -199,7 +199,7 @@ def only_tcp(version, then):
 
 
 def redirect(version, helper, ifindex):
-    """TCP goes by another device."""
+    """Return a program that sends TCP out of another device."""
     if helper == REDIRECT_NEIGH:
         return only_tcp(version, mov(1, ifindex) + mov(2, 0) + mov(3, 0) + mov(4, 0) +
                         call(helper) + EXIT)
@@ -207,7 +207,7 @@ def redirect(version, helper, ifindex):
 
 
 def redirect_once(version, ifindex):
-    """TCP without a mark gets one, and goes by another device."""
+    """Return a program that marks TCP packets without a mark, and sends them out of another device."""
     return only_tcp(version, insn(0x61, 7, 6, MARK) + insn(0x15, 7, off=2, imm=0) +
                     mov(0, TC_ACT_OK) + EXIT +
                     mov(7, 1) + insn(0x63, 6, 7, MARK) +
@@ -215,7 +215,9 @@ def redirect_once(version, ifindex):
 
 
 def assign(version):
-    """A packet gets the socket that its addresses and ports name, ahead of the stack."""
+    """Return a program that assigns a packet the socket of its addresses and ports, before the
+    stack looks it up.
+    """
     at, length = (26, 12) if version == 4 else (22, 36)
     return only_tcp(version,
                     copy(1, 6) + mov(2, at) + copy(3, 10) + insn(0x07, 3, imm=-48) +
@@ -231,7 +233,7 @@ def assign(version):
 
 
 def load_bpf(program, kind):
-    """bpf(BPF_PROG_LOAD). Return its file descriptor."""
+    """Load a program with bpf(BPF_PROG_LOAD). Return its file descriptor."""
     number = SYS_BPF[os.uname().machine]
     code = ctypes.create_string_buffer(program, len(program))
     log = ctypes.create_string_buffer(1 << 16)
@@ -246,8 +248,8 @@ def load_bpf(program, kind):
 
 
 def attach_bpf(ns, dev, place, program, action=False):
-    """Run a program on what comes to a place of a device: as a filter (cls_bpf), or as
-    a filter's action (act_bpf).
+    """Attach a program to the ingress or egress of a device: as a filter (cls_bpf), or as a
+    filter's action (act_bpf).
     """
     fd = load_bpf(program, SCHED_ACT if action else SCHED_CLS)
     netlink = Netlink(ns, NETLINK_ROUTE)

@@ -20,8 +20,9 @@ def _labels(text):
 
 
 class Metrics(dict):
-    """{name: {labels: value}}; self.type and self.help tell of metrics. What is no such text fails:
-    samples without HELP and TYPE before them, the same twice, another metric's in between.
+    """{name: {labels: value}}; self.type and self.help describe the metrics. Invalid text fails:
+    samples without HELP and TYPE before them, repeated samples, and samples of another metric in
+    between.
     """
 
     def __init__(self, text):
@@ -51,31 +52,31 @@ class Metrics(dict):
                 self.check_histogram(name)
 
     def check_histogram(self, name):
-        """Buckets grow up to the number of all."""
+        """Fail unless the buckets increase up to the total count."""
         buckets = sorted((float(dict(labels)["le"]), nr) for labels, nr in self[name + "_bucket"].items())
         numbers = [nr for _, nr in buckets]
         expect(name, numbers, sorted(numbers))
         expect(f"{name}, all", buckets[-1], (float("inf"), self.one(name + "_count")))
 
     def one(self, name, **labels):
-        """The only sample of a metric with these labels."""
+        """Return the only sample of a metric with these labels."""
         found = [value for key, value in self.get(name, {}).items() if labels.items() <= dict(key).items()]
         expect(f"samples of {name} {labels}", len(found), 1)
         return found[0]
 
     def labels(self, name):
-        """Labels of each sample of a metric."""
+        """Return the labels of each sample of a metric."""
         return [dict(key) for key in self.get(name, {})]
 
 
 def dashboard():
-    """What is in tools/grafana/hpcc.json."""
+    """Return the content of tools/grafana/hpcc.json."""
     with open(f"{TOP}/tools/grafana/hpcc.json", encoding="utf-8") as file:
         return json.load(file)
 
 
 def expressions():
-    """(panel's title, PromQL) of all that it shows, with values for Grafana's variables."""
+    """Return (panel's title, PromQL) of each panel, with values for Grafana's variables."""
     found = []
     for panel in dashboard()["panels"]:
         for target in panel.get("targets", []):
@@ -86,6 +87,6 @@ def expressions():
 
 
 def rules():
-    """The same as a file of rules for promtool; JSON is YAML."""
+    """Return the expressions as a file of rules for promtool; JSON is YAML."""
     return json.dumps({"groups": [{"name": "hpcc", "rules": [
         {"record": f"panel_{i}", "expr": expr} for i, (_, expr) in enumerate(expressions())]}]})

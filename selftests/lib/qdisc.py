@@ -27,13 +27,13 @@ HEADERS_LEN = 16 + 20		# nlmsghdr, tcmsg
 
 
 def attr(kind, data):
-    """An attribute, padded."""
+    """Return an attribute, padded."""
     return (struct.pack("=HH", len(data) + 4, kind) + data +
             bytes(-len(data) % 4))
 
 
 def parse_case(text):
-    """The attributes of a case as [(number, bytes)]."""
+    """Return the attributes of a case as [(number, bytes)]."""
     result = []
     for item in text.split(","):
         number, _, value = item.partition("=")
@@ -48,7 +48,7 @@ def parse_case(text):
 
 
 def named_attr(attrs, offset):
-    """Which attribute begins at an offset in the message."""
+    """Return the attribute that begins at an offset in the message."""
     at = HEADERS_LEN + len(attr(TCA_KIND, b"hpcc\0")) + 4
     for number, data in attrs:
         if at == offset:
@@ -58,7 +58,7 @@ def named_attr(attrs, offset):
 
 
 def explain(answer, attrs):
-    """One line for an NLMSG_ERROR with extended acknowledgement."""
+    """Return one line for an NLMSG_ERROR with extended acknowledgement."""
     length, _, flags = struct.unpack_from("=IHH", answer)
     code = -struct.unpack_from("=i", answer, 16)[0]
     if not code:
@@ -76,7 +76,7 @@ def explain(answer, attrs):
 
 
 def main():
-    """Send every case, print every answer."""
+    """Send each case, and print each answer."""
     index = socket.if_nametoindex(sys.argv[1])
     sock = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 0)
     sock.setsockopt(SOL_NETLINK, NETLINK_EXT_ACK, 1)

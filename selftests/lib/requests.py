@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Random requests for a qdisc "hpcc", and what has to come of them by tc-hpcc(8)."""
+"""Random requests for a qdisc "hpcc", and the result of each that tc-hpcc(8) requires."""
 
 import errno
 import socket
@@ -14,13 +14,13 @@ NLM_F_DUMP, NLM_F_EXCL, NLMSG_DONE = 0x300, 0x200, 3
 HANDLE = 0x10000
 TCA_STAB, TCA_STAB_BASE, TCA_STAB_DATA = 8, 1, 2
 TCA_INGRESS_BLOCK, TCA_EGRESS_BLOCK = 13, 14
-# What clsact's own place is called, and those of its filters.
+# The parent of clsact, and those of its two kinds of filters.
 CLSACT = 0xfffffff1, 0xfffffff2, 0xfffffff3
 
 HPCC_STAMP_IOAM, HPCC_STAMP_INT, HPCC_STAMP_IFA = 2, 4, 8
 HPCC_STAMP_CSIG, HPCC_STAMP_CSIG_PUSH = 0x10, 0x20
 HPCC_STAMP_ALL = 0x3f
-# What a parameter needs one of.
+# Parameters that need one of these flags of stamp.
 NEEDS = {"int_dscp": HPCC_STAMP_INT, "int_window": HPCC_STAMP_INT | HPCC_STAMP_CSIG} | \
     dict.fromkeys(("csig_tpid", "csig_abw", "csig_time"), HPCC_STAMP_CSIG | HPCC_STAMP_CSIG_PUSH)
 
@@ -43,29 +43,33 @@ DEFAULTS = {"rate": 0, "bandwidth": 0, "limit": 1 << 20, "node": 0, "port": 0, "
             "pmax": 1000000, "knonect": 0, "stats": 1, "above": 0, "identify": 1, "respond": 0,
             "every": 10000, "int_dscp": 23, "int_window": 10000, "csig_tpid": 0x88b5, "csig_abw": 50, "csig_time": 64}
 MARKS = "kmin", "kmax", "pmax", "knonect"
-# What decides on kmax where it is not given, besides kmin itself.
+# The parameters that a derived kmax, or its check against kmin, depends on.
 AROUND_KMAX = "kmin", "kmax", "limit", "rate", "bandwidth", "overhead"
 
 MTU = 1500 + 14
 GSO_MAX = 65536 + 160
-# Of a veth, which has no speed.
+# The speed assumed for a veth, which reports none.
 DEVICE_BYTES_S = 10 ** 10 // 8
 
 
 def kmax_derived(config):
-    """5 us of B, but 16 packets at least and the limit at most."""
+    """Return the derived kmax: 5 us of B, but at least 16 packets, and at most the limit."""
     speed = config["rate"] or config["bandwidth"] or DEVICE_BYTES_S
     return min(max(speed * 5 // 10 ** 6, 16 * (MTU + config["overhead"])), config["limit"])
 
 
 def merged(config, given):
-    """What a change asks for: what is absent stays; without stamp there are no thresholds."""
+    """Return the configuration that a change requests: absent parameters stay; without stamp there
+    are no thresholds.
+    """
     stamps = given.get("stamp", config["stamp"])
     return config | ({} if stamps else {"above": 0, "respond": 0}) | given
 
 
 def allowed(config, given):
-    """Whether tc-hpcc(8) allows this, where given are the names of a change."""
+    """Return whether tc-hpcc(8) allows a configuration, where given are the parameters of the
+    change.
+    """
     for name in "rate", "bandwidth":
         if 0 < config[name] < 125:
             return False
@@ -93,7 +97,7 @@ def allowed(config, given):
 
 
 def changed(config, given):
-    """A configuration after a change that is allowed."""
+    """Return the configuration after an allowed change."""
     config = merged(config, given)
     if not config["marking"]:
         config |= {name: DEFAULTS[name] for name in MARKS}
@@ -103,13 +107,13 @@ def changed(config, given):
 
 
 class Request:
-    """A random message."""
+    """A random request."""
 
     def __init__(self, rng, gentle=False):
         self.rng = rng
-        self.gentle = gentle        # traffic goes on
-        self.given = {}             # name: value, as far as it is well-formed
-        self.right = True           # every attribute for itself
+        self.gentle = gentle        # traffic must continue
+        self.given = {}             # name: value, if well-formed
+        self.right = True           # whether each single attribute is valid
         self.nest = b""
         for _ in range(rng.choice((0, 1, 1, 1, 2, 2, 3, 4, 6, 10))):
             self.add()
@@ -122,7 +126,7 @@ class Request:
             self.right = False
 
     def value(self, size, low, high):
-        """At a limit, around it, or anywhere."""
+        """Return a value at a limit, near one, or anywhere."""
         rng, top = self.rng, (1 << 8 * size) - 1
         kind = rng.random()
         if kind < 0.5:
@@ -135,7 +139,7 @@ class Request:
         return value & top
 
     def soften(self, name, value):
-        """A link that still moves packets in the time that a test has."""
+        """Limit a value so that the link still moves packets within a test's time."""
         if name in ("rate", "bandwidth") and value:
             return max(value, 10 ** 6)
         if name == "delay":
@@ -145,14 +149,14 @@ class Request:
         return value
 
     def stamp_for(self, name):
-        """What parameters of a carrier need."""
+        """Add the flags of stamp that a parameter of a carrier needs."""
         stamp = NEEDS[name] | self.rng.randrange(HPCC_STAMP_INT)
         self.nest += struct.pack("=HHBxxx", 5, NUMBERS["stamp"], stamp)
         self.given.pop("stamp", None)
         self.given["stamp"] = stamp
 
     def add(self):
-        """One attribute."""
+        """Add one attribute."""
         rng = self.rng
         number = rng.choice(list(ATTRS)) if rng.random() < 0.97 else \
             rng.choice((0, 11, 27, 28, 100, 0x3fff))
@@ -169,7 +173,7 @@ class Request:
             if self.gentle and len(data) == size:
                 data = b""
         length = len(data) + 4
-        # 0 is skipped by every parser of the kernel; 11 pads.
+        # All parsers of the kernel skip 0; 11 is padding.
         if number > max(ATTRS) or name and (len(data) != size or not low <= value <= high or
                                           name == "stamp" and value & ~HPCC_STAMP_ALL):
             self.right = False
@@ -187,14 +191,14 @@ class Request:
         self.nest += struct.pack("=HH", length, number | flags) + data + bytes(-len(data) % 4)
 
     def body(self, index, handle=HANDLE, kind=b"hpcc\0", parent=TC_H_ROOT):
-        """Behind the netlink header."""
+        """Return the message without its netlink header."""
         return (struct.pack("=BxxxiIII", socket.AF_UNSPEC, index, handle, parent, 0) +
                 attr(TCA_KIND, kind) + attr(TCA_OPTIONS | self.flag, self.nest))
 
 
 def size_table(rng):
-    """TCA_STAB: other lengths than packets have, from 1 byte to 2 GB; some of it is
-    wrong.
+    """Return a TCA_STAB that changes the lengths of packets, to 1 byte up to 2 GB; some of them are
+    invalid.
     """
     slots = rng.choice((0, 0, 1, 2, 16, 512, rng.randrange(2000)))
     spec = struct.pack("=BBhiIIII", rng.choice((0, 3, 10, 30, 31, 255)),
@@ -213,7 +217,7 @@ def size_table(rng):
 
 
 class Netlink:
-    """rtnetlink of a namespace."""
+    """An rtnetlink socket of a namespace."""
 
     def __init__(self, ns, dev):
         with ns:
@@ -225,7 +229,7 @@ class Netlink:
         self.sequence = 0
 
     def send(self, kind, flags, body):
-        """A request."""
+        """Send a request."""
         self.sequence += 1
         self.sock.send(struct.pack("=IHHII", 16 + len(body), kind, NLM_F_REQUEST | flags,
                                    self.sequence, 0) + body)
@@ -247,7 +251,7 @@ class Netlink:
         return errno.errorcode[code] if code else "", message
 
     def dump(self):
-        """The root qdisc as (kind, handle, configuration)."""
+        """Return the root qdisc as (kind, handle, configuration)."""
         self.send(RTM_GETQDISC, NLM_F_DUMP, struct.pack("=BxxxiIII", 0, self.index, 0, 0, 0))
         found = "", 0, {}
         while True:
@@ -261,7 +265,7 @@ class Netlink:
                 at += length + 3 & ~3
 
     def parse(self, body):
-        """A qdisc of the dump, if it is the one."""
+        """Parse a qdisc of the dump; return None unless it is the device's root."""
         index, handle, parent = struct.unpack_from("=4xiII", body)
         if index != self.index or parent != TC_H_ROOT:
             return None
@@ -273,7 +277,7 @@ class Netlink:
 
 
 def nested(data):
-    """Attributes as {number: bytes}."""
+    """Return the attributes as {number: bytes}."""
     found, at = {}, 0
     while at + 4 <= len(data):
         length, number = struct.unpack_from("=HH", data, at)

@@ -27,7 +27,7 @@ class Routed(Path):
         self.nodes = [self.a, *self.switches, self.b]
         self.addr = (self.at(0, 1), self.at(routers, 2))
         for switch in self.switches:
-            # what a router asks its neighbours from
+            # the source address of a router's neighbour discovery
             switch.sysctl("net.ipv6.conf.default.addr_gen_mode", 0)
         for i, (left, right) in enumerate(zip(self.nodes, self.nodes[1:])):
             left.ip(f"link add right mtu {mtu} type veth peer name left mtu {mtu} "
@@ -45,7 +45,7 @@ class Routed(Path):
                           f"marking ldcp knonect 1mb node {node} port {port}")
 
     def at(self, link, end):
-        """The address of one end of a link."""
+        """Return the address of one end of a link."""
         return f"10.0.{link}.{end}" if self.version == 4 else f"fd00:{link}::{end}"
 
     def plug(self, ns, dev, addr):
@@ -54,7 +54,7 @@ class Routed(Path):
               + ("nodad" if self.version == 6 else ""), f"link set {dev} up")
 
     def route(self, i, node):
-        """Everything to the left by the left link, all else by the right one."""
+        """Route networks to the left over the left link, and all others over the right one."""
         if node in self.switches:
             node.sysctl("net.ipv4.ip_forward" if self.version == 4 else
                         "net.ipv6.conf.all.forwarding", 1)
@@ -67,13 +67,13 @@ class Routed(Path):
 
 
 def both_ways(client, server, nbytes=150000):
-    """Data to b and back, more where telemetry is measured."""
+    """Send data to b and back, with more in the direction in which telemetry is measured."""
     transfer((client, server, pattern(nbytes)), (server, client, pattern(nbytes // 4, 3)))
     transfer((client, server, pattern(nbytes, 1)))
 
 
 def fill(path, client, known):
-    """Have packets marked until that is known, by a link that any machine fills."""
+    """Make the first link so slow that it marks packets, until known() is true."""
     path.change(1, "hpcc rate 1mbit")
     client.send(bytes(60000))
     deadline = time.monotonic() + 30
@@ -83,7 +83,9 @@ def fill(path, client, known):
 
 
 def marked(path, client):
-    """Did ldcp get marks? Neither a flow that starts slowly nor a busy machine fills its links."""
+    """Return whether ldcp got marks. If a flow that starts slowly or a busy machine has not filled
+    the link, fill it first.
+    """
     def count():
         return path.a.counters("ldcp")["marked"]
 
@@ -93,8 +95,8 @@ def marked(path, client):
 
 
 def expect_works(path, cc, client, twice=False):
-    """Both ends run what they were told to, and hear of the path. What is sent
-    twice is outside the window when it comes again.
+    """Fail unless the client runs cc and gets telemetry or marks. Retransmissions of packets that
+    have arrived (twice) are outside the window.
     """
     what = f"{cc} over IPv{path.version}"
     until(lambda: get_cc(client) == cc, lambda: (client.send(bytes(3000)), time.sleep(0.1)))
@@ -121,12 +123,12 @@ table inet track {
 
 
 def nft(ns, rules):
-    """Load rules."""
+    """Load nftables rules."""
     ns.run("nft", "-f", "-", stdin=rules)
 
 
 def sockaddr(version, addr):
-    """struct sockaddr_storage of a host."""
+    """Return the struct sockaddr_storage of a host."""
     family = socket.AF_INET if version == 4 else socket.AF_INET6
     raw = socket.inet_pton(family, addr)
     flow = b"" if version == 4 else bytes(4)
@@ -134,12 +136,12 @@ def sockaddr(version, addr):
 
 
 def add_md5(sock, version, addr):
-    """TCP_MD5SIG: a key for a peer."""
+    """Set a key for a peer (TCP_MD5SIG)."""
     sock.setsockopt(socket.IPPROTO_TCP, TCP_MD5SIG, sockaddr(version, addr) +
                     struct.pack("=BBHi80s", 0, 0, 6, 0, b"secret"))
 
 
 def sysfs(ns, file, value):
-    """Write a file of /sys/class/net, where there is such a file."""
+    """Write a file of /sys/class/net, if it exists."""
     ns.run("unshare", "-m", "sh", "-c", "mount -t sysfs sysfs /sys && cd /sys/class/net && "
            f"if [ -e {file} ]; then echo {value} > {file}; fi")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""TCP sockets: their options, and data that they carry."""
+"""TCP sockets: their options, and data transfers over them."""
 
 import ctypes
 import errno
@@ -17,17 +17,17 @@ TCP_INFO = 11
 
 
 def set_cc(sock, name):
-    """setsockopt(TCP_CONGESTION)"""
+    """Set the congestion control (TCP_CONGESTION)."""
     sock.setsockopt(socket.IPPROTO_TCP, TCP_CONGESTION, name.encode())
 
 
 def get_cc(sock):
-    """getsockopt(TCP_CONGESTION)"""
+    """Return the congestion control (TCP_CONGESTION)."""
     return sock.getsockopt(socket.IPPROTO_TCP, TCP_CONGESTION, 16).split(b"\0")[0].decode()
 
 
 def tcp_info(sock):
-    """Some of struct tcp_info."""
+    """Return some members of struct tcp_info."""
     raw = sock.getsockopt(socket.IPPROTO_TCP, TCP_INFO, 192).ljust(192, b"\0")
     words = struct.unpack_from("=24I", raw, 8)
     return {"state": raw[0], "ca_state": raw[1], "snd_mss": words[2], "rcv_mss": words[3],
@@ -37,9 +37,8 @@ def tcp_info(sock):
 
 
 def let_go(sock):
-    """Close a socket when the test ends. In real time without a word to the peer:
-    a connection that nobody has any more, and whose peer is gone, would hold its
-    module for a minute.
+    """Close a socket when the test ends. In real time it sends a RST: a closed connection whose
+    peer is gone would use its module for another minute.
     """
     if not virtual_time() and sock.fileno() >= 0:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("=ii", 1, 0))
@@ -47,21 +46,21 @@ def let_go(sock):
 
 
 def disconnect(sock):
-    """connect(AF_UNSPEC)"""
+    """Disconnect a socket by connect(AF_UNSPEC)."""
     if _libc.connect(sock.fileno(), bytes(16), 16):
         raise OSError(ctypes.get_errno(), "disconnect")
 
 
 def pattern(nbytes, salt=0):
-    """Bytes that do not repeat within a segment, nor look the same elsewhere."""
+    """Return bytes that neither repeat within a segment nor equal those elsewhere."""
     words = (nbytes + 3) // 4
     return struct.pack(f"={words}I", *((i * 2654435761 + salt) & 0xffffffff
                                        for i in range(words)))[:nbytes]
 
 
 def transfer(*ways, timeout_s=60, each=None):
-    """Send data; each way is (from, to, bytes). Fail unless they arrive intact.
-    Call each() every now and then.
+    """Send data in each way (from, to, bytes). Fail unless they arrive unchanged. Call each() from
+    time to time.
     """
     sent, got, want = {}, {}, {}
     poll = select.poll()
@@ -106,9 +105,9 @@ def transfer(*ways, timeout_s=60, each=None):
 
 
 def until(known, send):
-    """Send on, in real time, until that is known. A machine that is too busy acknowledges
-    much at once and hears little; where it stood still, a flow falls back and returns.
-    In virtual time nobody is late, and nothing more is sent.
+    """In real time, send until known() is true. A busy machine acknowledges much data at once and
+    gets few records, and if it stands still a flow falls back and returns. In virtual time nothing
+    more is sent.
     """
     for _ in range(0 if virtual_time() else 40):
         if known():
@@ -117,7 +116,7 @@ def until(known, send):
 
 
 def bind_soon(sock, addr):
-    """bind(), as soon as IPv6 has made up its mind that nobody else has the address."""
+    """Call bind() until IPv6 has finished duplicate address detection."""
     for _ in range(2000):
         try:
             sock.bind(addr)
@@ -130,14 +129,14 @@ def bind_soon(sock, addr):
 
 
 def goodput_mbps(client, server, nbytes, each=None):
-    """Send, and say how fast it was."""
+    """Send data. Return the goodput in Mbit/s."""
     start = time.monotonic()
     transfer((client, server, pattern(nbytes)), each=each)
     return nbytes * 8 / (time.monotonic() - start) / 1e6
 
 
 def send_for(seconds, *flows):
-    """Send on connections. Return the bytes that arrived by each."""
+    """Send on connections for some seconds. Return the bytes that arrived on each."""
     end = time.monotonic() + seconds
     arrived = [0] * len(flows)
     for ends in flows:

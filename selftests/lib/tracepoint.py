@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Tracepoints of ours."""
+"""Our tracepoints."""
 
 import os
 
@@ -7,8 +7,8 @@ from .ktap import Skip, defer
 
 
 class Tracepoint:
-    """A tracepoint of ours, on until the test ends. All read from the one pipe
-    that there is: what it told is gone for the others.
+    """One of our tracepoints, enabled until the test ends. All tracepoints read from the same pipe:
+    a line that one has read is lost for the others.
     """
 
     pipe = None
@@ -20,11 +20,11 @@ class Tracepoint:
                          if os.path.exists(f"{top}/{folder}")), None)
         if not self.top:
             raise Skip("no tracefs")
-        # To empty "trace" takes the kernel 20 ms; this is empty once it was read.
+        # Clearing "trace" takes the kernel 20 ms; the pipe is empty after it was read.
         if Tracepoint.pipe is None:
             Tracepoint.pipe = os.open(self.top + "/trace_pipe", os.O_RDONLY | os.O_NONBLOCK)
         self.lines()
-        # Else the kernel patches its scheduler for each: see testing.rst, of QEMU.
+        # Otherwise the kernel patches its scheduler each time: see QEMU in testing.rst.
         self.write("options/record-cmd", "0")
         self.write(folder + "/enable", "1")
         defer(self.write, folder + "/enable", "0")
@@ -35,7 +35,7 @@ class Tracepoint:
             file.write(text)
 
     def lines(self):
-        """What it told since the last call, as dicts of words."""
+        """Return the events since the last call, as dicts of words."""
         text = b""
         try:
             while (some := os.read(self.pipe, 1 << 16)):

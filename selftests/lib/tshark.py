@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What tshark reads in packets."""
+"""The fields that tshark reads in packets."""
 
 import os
 import shutil
@@ -17,14 +17,14 @@ CAPTURES = Path(__file__).resolve().parents[1] / "captures"
 
 
 def pcap(packets, link):
-    """A capture file's bytes, a microsecond from one packet to the next."""
+    """Return the bytes of a capture file, with one microsecond between packets."""
     return struct.pack("=IHHiIII", 0xa1b2c3d4, 2, 4, 0, 0, 1 << 18, link) + \
         b"".join(struct.pack("=IIII", i // 1000000, i % 1000000, len(packet), len(packet)) + packet
                  for i, packet in enumerate(packets))
 
 
 def read_file(name, names, *options):
-    """For each packet of a capture file the values of each field by name, as text."""
+    """Return for each packet of a capture file the values of each field by name, as text."""
     if not shutil.which("tshark"):
         raise Skip("tshark is not installed")
     done = subprocess.run(
@@ -41,7 +41,7 @@ def read_file(name, names, *options):
 
 
 def read(packets, names, *options, link=RAW_IP):
-    """The same of packets."""
+    """Return the values of fields for packets."""
     with tempfile.NamedTemporaryFile(suffix=".pcap", dir="/run") as file:
         file.write(pcap(packets, link))
         file.flush()
@@ -52,10 +52,12 @@ def read(packets, names, *options, link=RAW_IP):
 
 
 def read_ours(packets, names, *options):
-    """The same, with our dissector."""
+    """Return the values of fields for packets, with our dissector."""
     return read(packets, names, *OURS, *options)
 
 
 def capture(name, names):
-    """The same of a file of captures/, which unit/test_captures.c makes; judges checksums."""
+    """Return the values of fields for a file of captures/, which unit/test_captures.c makes;
+    checksums are verified.
+    """
     return read_file(CAPTURES / f"{name}.pcap", names, *OURS, "-o", "tcp.check_checksum:TRUE")

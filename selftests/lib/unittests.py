@@ -12,7 +12,7 @@ from . import ktap
 
 
 class Ktap(unittest.TestResult):
-    """Prints results as they come."""
+    """Prints results as they arrive."""
 
     def __init__(self, plan):
         super().__init__()
@@ -44,19 +44,21 @@ class Ktap(unittest.TestResult):
 
 
 def allow_interrupts():
-    """For setUpModule: Ctrl-C works in processes that tests start, also if a shell ignores it for them."""
+    """For setUpModule: make Ctrl-C work in processes that tests start, even if a shell ignores it
+    for them.
+    """
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def _cases(module):
-    """The module's test cases in the order of its source."""
+    """Return the module's test cases in the order of its source."""
     found = [thing for thing in vars(module).values() if inspect.isclass(thing) and
              issubclass(thing, unittest.TestCase) and thing.__module__ == module.__name__]
     return sorted(found, key=lambda case: inspect.getsourcelines(case)[1])
 
 
 def main(module, wanted):
-    """Run them, or those whose names contain one of wanted. Exit by whether one failed."""
+    """Run the cases, or those whose names contain one of wanted. Exit with status 1 if one failed."""
     suite, known = unittest.TestSuite(), []
     for case in _cases(module):
         for name in unittest.defaultTestLoader.getTestCaseNames(case):

@@ -33,7 +33,7 @@ TRIES = 3			# 3 sigma are exceeded 1 time in 370
 
 
 def ip_offset(frame):
-    """Where the IP header is."""
+    """Return the offset of the IP header."""
     at = 14
     while frame[at - 2:at] in (b"\x81\x00", b"\x88\xa8"):
         at += 4
@@ -41,7 +41,7 @@ def ip_offset(frame):
 
 
 def with_ecn(frame, ecn):
-    """The frame with another ECN field, its header checksum computed anew."""
+    """Return the frame with another ECN field and a recomputed header checksum."""
     at, frame = ip_offset(frame), bytearray(frame)
     if frame[at] >> 4 == 6:
         frame[at + 1] = frame[at + 1] & 0xcf | ecn << 4
@@ -54,31 +54,31 @@ def with_ecn(frame, ecn):
 
 
 def ecn_of(frame):
-    """The ECN field."""
+    """Return the ECN field of a frame."""
     at = ip_offset(frame)
     return frame[at + 1] >> 4 & 3 if frame[at] >> 4 == 6 else frame[at + 1] & 3
 
 
 def udp4(number, size=50):
-    """A numbered UDP packet, with another header checksum each."""
+    """Return a numbered UDP packet; each has another header checksum."""
     packet = bytearray(ip4(struct.pack(">I", number).ljust(size, b"u"), proto=17))
     packet[4:6] = struct.pack(">H", number & 0xffff)
     return eth(bytes(packet))
 
 
 def udp6(number, size=30):
-    """A numbered UDP packet of the same length."""
+    """Return a numbered UDP packet over IPv6."""
     return eth(ip6(struct.pack(">I", number).ljust(size, b"u"), proto=17))
 
 
 def change(wire, *options):
-    """tc qdisc change."""
+    """Change the qdisc with tc."""
     subprocess.run(["tc", "qdisc", "change", "dev", wire.tx_dev, "root", "hpcc",
                     *(str(o) for o in options)], check=True)
 
 
 def hold(wire, length):
-    """Make packets that come now find so many bytes waiting."""
+    """Fill the queue with this many bytes."""
     change(wire, "rate", SLOW)
     wire.send(PRIMER)
     while length:
@@ -90,7 +90,7 @@ def hold(wire, length):
 
 
 def arrivals(wire):
-    """Every frame that waited, but for those that filled the queue."""
+    """Release the queue. Return all frames that waited, except those that filled it."""
     change(wire, "rate", FAST)
     got = []
     while answer := wire.receive(2):
@@ -102,7 +102,7 @@ def arrivals(wire):
 
 
 def behind(wire, length, sent):
-    """What becomes of frames that are sent while so much waits."""
+    """Send frames while the queue has this length. Return the frames that arrive."""
     hold(wire, length)
     expect("queue", wire.stats()["qlen"], length)
     for frame in sent:
@@ -111,7 +111,7 @@ def behind(wire, length, sent):
 
 
 def counted(wire, before, **want):
-    """How far counters have moved."""
+    """Compare the change of counters with the expected one."""
     now = wire.stats()
     for name, value in want.items():
         expect(name, now[name] - before[name], value)
@@ -120,7 +120,7 @@ def counted(wire, before, **want):
 # ---- groups ----
 
 def chance(queue, pmax):
-    """The law, in its own words."""
+    """Return the marking probability by the formula."""
     if queue < KMIN:
         return 0
     if queue >= KMAX:
@@ -129,7 +129,7 @@ def chance(queue, pmax):
 
 
 def share(wire, length, pmax):
-    """Marks at a length: how many, and how many are expected within 3 sigma."""
+    """Return the number of marks at a queue length, the expected number, and the bound of 3 sigma."""
     ect = [with_ecn((udp4, udp6)[i & 1](i), (ECT0, ECT1)[i >> 1 & 1])
            for i in range(PROBES)]
     size = len(ect[0]) + OVERHEAD
@@ -149,7 +149,7 @@ def share(wire, length, pmax):
 
 
 def group_chance(wire, pmax):
-    """The share of marks at lengths held, against the formula."""
+    """The share of marks at several queue lengths agrees with the formula."""
     change(wire, "marking", "ldcp", "limit", LIMIT, "kmin", KMIN, "kmax", KMAX,
            "pmax", pmax)
     for length in (0, KMIN // 2, KMIN, 1500000, 2000000, 2500000, KMAX, 5000000):
@@ -165,7 +165,7 @@ def group_chance(wire, pmax):
 
 
 def group_edges(wire):
-    """Exact to the byte. With pmax 0 nothing is left to chance."""
+    """Thresholds are exact to the byte. With pmax 0 no mark depends on chance."""
     ect, other = with_ecn(udp4(1), ECT0), udp4(2)
     size = len(ect) + OVERHEAD
     kmax, knonect, limit = 300000, 200000, 400000
@@ -184,14 +184,14 @@ def group_edges(wire):
         counted(wire, before, drop_limit=not fits, drop_limit_ect=is_ect and not fits,
                 drop_knonect=not want and fits, marked_p=0,
                 marked_kmax=bool(want) and want[0] != sent)
-    # From kmin to kmax with certainty, but for the slope.
+    # With kmin = kmax and pmax 1 marking is a step.
     change(wire, "kmin", 300000, "kmax", 300000, "pmax", 1, "knonect", 0)
     for length, want in ((299999, ect), (300000, with_ecn(ect, CE))):
         expect(f"step at {length}", behind(wire, length, [ect]), [want])
 
 
 def ip_cases():
-    """(name, frame) of what has an ECN field."""
+    """Yield (name, frame) of frames with an ECN field."""
     yield "IPv4", eth(ip4(seg4()))
     yield "IPv4 padded", eth(ip4(seg4(payload=b""))) + bytes(20)
     yield "IPv4 options", eth(ip4(seg4(), options=bytes([1] * 12)))
@@ -208,7 +208,7 @@ def ip_cases():
     yield "only a header", eth(ip4(b""))
     yield "only a header 6", eth(ip6(b"", proto=59))
     yield "later lengths wrong", eth(ip4(bytes(20), total=500))
-    # Other bits of the field stay: all DSCPs but one.
+    # The other bits of the field stay unchanged: here they are all ones.
     frame = bytearray(eth(ip4(seg4())))
     frame[15] = 0xfc
     yield "IPv4 DSCP", bytes(frame)
@@ -218,7 +218,9 @@ def ip_cases():
 
 
 def group_headers(wire):
-    """Every kind of IP packet, with every ECN field, where all are marked."""
+    """Every kind of IP packet is sent with every ECN field through a queue that marks all
+    ECN-capable packets.
+    """
     change(wire, "marking", "ldcp", "limit", LIMIT, "kmin", 0, "kmax", 1000,
            "knonect", LIMIT)
     sent = [(f"{name}, ECN {ecn}", with_ecn(frame, ecn))
@@ -231,7 +233,7 @@ def group_headers(wire):
         expect(name, there.hex(), want.hex())
     counted(wire, before, marked=len(sent) // 2, marked_kmax=len(sent) // 2,
             mark_failed=0, drop_knonect=0)
-    # A wrong checksum stays as wrong.
+    # A wrong checksum stays wrong by the same difference.
     frame = bytearray(with_ecn(udp4(1), ECT0))
     frame[24] ^= 1
     want = bytearray(with_ecn(udp4(1), CE))
@@ -240,7 +242,7 @@ def group_headers(wire):
 
 
 def group_odd(wire):
-    """No ECN field: the limit only. One that cannot be read: as it came."""
+    """For frames without an ECN field only the limit applies, and unreadable frames stay unchanged."""
     change(wire, "marking", "ldcp", "limit", LIMIT, "kmin", 0, "kmax", 1000,
            "knonect", 1000)
     ect4, ect6 = with_ecn(udp4(1), ECT0), with_ecn(udp6(1), ECT0)
@@ -255,7 +257,7 @@ def group_odd(wire):
               for length in range(14, 38)]
     before = wire.stats()
     got = behind(wire, 1000, none + bad + tagged)
-    # A receiver drops what has no room for a tag and the type behind it.
+    # A receiver drops frames with no space for a tag and the type behind it.
     want = none + bad + tagged[6:]
     expect("arrived", len(got), len(want))
     for sent, there in zip(want, got):
@@ -265,7 +267,7 @@ def group_odd(wire):
 
 
 def group_stamped(wire):
-    """A mark and a record in one packet."""
+    """A packet gets both a mark and a record."""
     change(wire, "marking", "ldcp", "limit", LIMIT, "kmin", 0, "kmax", 1000,
            "knonect", LIMIT)
     opt = option(slots=[FREE] * 3)
@@ -277,14 +279,16 @@ def group_stamped(wire):
 
 
 def group_gso(wire, split):
-    """Each segment by the queue it finds; a super-packet kept whole by its."""
+    """Each segment of a super-packet is marked by the queue that it finds; a whole super-packet is
+    marked once.
+    """
     wire.checksum_offload(split != "split")
     for version in (4, 6):
         opt, frame = frames.gso_frame(version, 4700)
         frame = with_ecn(frame, ECT0)
         _, pos = frames.tcp_offset(frame)
         head = pos + (frame[pos + 12] >> 4) * 4
-        # Two segments in front are less than this, three more.
+        # The bytes of two segments in front are below kmax, those of three are above.
         kmax = 1000 + 2 * (1000 + head + OVERHEAD)
         change(wire, "marking", "ldcp", "limit", LIMIT, "kmin", 0, "pmax", 0,
                "kmax", kmax if split == "split" else 1000, "knonect", LIMIT)
@@ -304,7 +308,7 @@ def group_gso(wire, split):
 
 
 def group_clones(wire):
-    """Below a qdisc that duplicates, the second one is marked only."""
+    """Below a qdisc that duplicates packets, only the second copy is marked."""
     sent = with_ecn(udp4(1), ECT0)
     wire.send(PRIMER)
     wire.send(sent)
@@ -313,7 +317,7 @@ def group_clones(wire):
 
 
 def group_change(wire):
-    """Options of marking change while packets wait: none is lost."""
+    """Marking options change while packets are queued: no packet is lost."""
     sent = [with_ecn(udp4(i), i % 4) for i in range(700)]
     hold(wire, 1000)
     for i, frame in enumerate(sent):
@@ -333,14 +337,14 @@ def group_change(wire):
             WRONG.append(f"sent {frame.hex()}, got {there.hex()}")
     stats = wire.stats()
     expect("drops", stats["drop_limit"] + stats["drop_knonect"], 0)
-    # With kmin = kmax = 1 and then off: these are certain.
+    # With kmin = kmax = 1, and then off, the results are certain.
     ect = [i for i in range(450, 500) if sent[i][15] & 3 in (ECT0, ECT1)]
     expect("all marked", {ecn_of(got[i]) for i in ect}, {CE})
     expect("none marked while off", got[600:650], sent[600:650])
 
 
 def group_off(wire):
-    """Without marking nothing is looked at, however long the queue."""
+    """Without marking no packet is examined, whatever the queue length."""
     sent = [with_ecn(udp4(i), i % 4) for i in range(8)]
     before = wire.stats()
     expect("arrived", behind(wire, LIMIT // 2, sent), sent)
@@ -348,7 +352,7 @@ def group_off(wire):
 
 
 def group_traced(wire):
-    """hpcc:hpcc_mark tells of each packet that is marked or dropped, and of no other."""
+    """The tracepoint hpcc:hpcc_mark shows each packet that is marked or dropped, and no other."""
     tracepoint = Tracepoint("hpcc:hpcc_mark")
     change(wire, "marking", "ldcp", "kmin", 0, "kmax", 2000, "knonect", 3000, "pmax", 1,
            "limit", 70000)

@@ -28,7 +28,7 @@ CPUS = itertools.cycle(sorted(os.sched_getaffinity(0)))
 
 
 def frame_from(host, ecn=0):
-    """A segment with an option, from one of many hosts: they hash to all queues."""
+    """Return a segment with an option from one of many hosts, whose hashes select all queues."""
     frames.SRC4 = socket.inet_aton(f"192.0.2.{host}")
     packet = bytearray(ip4(seg4(payload=b"")))
     packet = bytearray(ip4(seg4(payload=bytes(FRAME - 14 - len(packet)))))
@@ -39,14 +39,14 @@ def frame_from(host, ecn=0):
 
 
 def sent_by(wire):
-    """{handle: packets that its qdisc sent}"""
+    """Return {handle: packets that its qdisc sent}."""
     out = subprocess.run(["tc", "-s", "-j", "qdisc", "show", "dev", wire.tx_dev], check=True,
                          capture_output=True).stdout
     return {q["handle"]: q["hpcc"]["tx_packets"] for q in json.loads(out) if q["kind"] == "hpcc"}
 
 
 def loads(wire, what, count):
-    """(hop, tag, ts, tx, qlen) of so many frames, as they arrive."""
+    """Return (hop, tag, ts, tx, qlen) of the next `count` frames."""
     found = []
     for number in range(count):
         got = wire.receive()
@@ -59,7 +59,7 @@ def loads(wire, what, count):
 
 
 def one_by_one(wire, hosts):
-    """The tx that each frame tells of, and the queue that it took."""
+    """Send one frame per host. Return for each the queue that it took, and its record."""
     found = []
     before = sent_by(wire)
     for host in hosts:
@@ -75,7 +75,7 @@ def one_by_one(wire, hosts):
 
 
 def group_tx_of_all(wire):
-    """One counter and one clock, whichever queue."""
+    """All queues share one tx counter and one clock."""
     found = one_by_one(wire, range(1, 25))
     expect("tx", [(load[3] - found[0][1][3]) % (1 << 20) for _, load in found],
            [i * NS for i in range(len(found))])
@@ -86,14 +86,14 @@ def group_tx_of_all(wire):
 
 
 def group_tx_goes_on(wire):
-    """As before, from wherever it is."""
+    """tx advances by one frame's time for each frame, whatever its first value."""
     found = one_by_one(wire, range(1, 25))
     expect("steps of tx", {(b[1][3] - a[1][3]) % (1 << 20) for a, b in zip(found, found[1:])},
            {NS})
 
 
 def group_tx_of_each(wire):
-    """A counter for each queue."""
+    """Each queue has a tx counter of its own."""
     due = {}
     for queue, load in one_by_one(wire, range(1, 25)):
         expect(f"tx of {queue}", load[3], due.get(queue, load[3]))
@@ -101,43 +101,43 @@ def group_tx_of_each(wire):
 
 
 def send_to(wire, minor, ecn=0):
-    """To a class of HTB, each time from another CPU."""
+    """Send a frame to a class of HTB, each time from another CPU."""
     os.sched_setaffinity(0, {next(CPUS)})
     wire.tx.setsockopt(socket.SOL_SOCKET, SO_PRIORITY, 0x10000 | minor)
     wire.send(frame_from(minor, ecn))
 
 
 def fill(wire):
-    """The first of each class leaves at once; two wait in each."""
+    """Send three frames to each class: the first leaves at once, and two are queued."""
     for minor in (1, 1, 1, 2, 2, 2):
         send_to(wire, minor)
 
 
 def behind(found):
-    """Frames that waited, by each record."""
+    """Return the number of frames queued behind each one, by its record."""
     return [load[4] / NS for load in found]
 
 
 def group_fill(wire):
-    """One waits in each, for the shell to look at."""
+    """Queue one frame in each class, for the shell script to look at."""
     for minor in (1, 1, 2, 2):
         send_to(wire, minor)
 
 
 def group_qlen_of_all(wire):
-    """What waits in the other class counts."""
+    """qlen includes the frames that wait in the other class."""
     fill(wire)
     expect("queue", behind(loads(wire, "frame", 6)), [0, 2, 3, 2, 1, 0])
 
 
 def group_qlen_of_each(wire):
-    """What waits in the other class does not count."""
+    """qlen does not include the frames that wait in the other class."""
     fill(wire)
     expect("queue", behind(loads(wire, "frame", 6)), [0, 0, 1, 1, 0, 0])
 
 
 def marks_of(wire, count, marks):
-    """Add {class: [ECN fields]} of so many frames that arrive. Return the class of the last."""
+    """Add {class: [ECN fields]} for the next `count` frames. Return the class of the last one."""
     source = None
     for _ in range(count):
         got = wire.receive()
@@ -148,8 +148,8 @@ def marks_of(wire, count, marks):
 
 
 def group_marks_by_all(wire):
-    """K_min = K_max = 600 bytes: the fourth to wait finds more, in either queue, whatever waited
-    before.
+    """With K_min = K_max = 600 bytes the fourth queued frame finds more, in any class, whatever was
+    queued before.
     """
     for turn in range(4):
         for minor in (1, 1, 1, 2, 2, 2):
@@ -159,12 +159,14 @@ def group_marks_by_all(wire):
         # Class 1 finds 0, 0 and 1 frames, class 2 finds 2, 2 and 3.
         expect(f"turn {turn}, class 1", marks.get(1), [2, 2, 2])
         expect(f"turn {turn}, class 2", marks.get(2), [2, 2, 3])
-        # Until the first of each class leaves at once again.
+        # Wait until the first frame of each class leaves at once again.
         time.sleep(1)
 
 
 def group_marks_less_as_packets_leave(wire):
-    """K_min = K_max = 600 bytes: three frames of class 1 wait, then two; class 2 finds them."""
+    """With K_min = K_max = 600 bytes three frames of class 1 are queued, then two; class 2 finds
+    them.
+    """
     for minor in (1, 1, 1, 1, 2):
         send_to(wire, minor, ecn=2)
     marks = {}

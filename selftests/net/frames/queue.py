@@ -1,6 +1,6 @@
 #!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: GPL-2.0
-"""For sch_hpcc.sh and child.sh: when frames arrive."""
+"""For sch_hpcc.sh and child.sh: print when frames arrive."""
 
 import socket
 import struct
@@ -17,20 +17,20 @@ SO_PRIORITY = 12
 
 
 def numbered(count, size):
-    """Frames of a protocol that nobody knows, each with its number."""
+    """Return numbered frames of an unknown protocol."""
     return [eth(struct.pack(">I", i).ljust(int(size) - 14, b"."), 46)
             for i in range(int(count))]
 
 
 def print_arrivals(wire, sent_frames):
-    """When which frame arrived, until none does."""
+    """Print the time of arrival and the number of each frame, until none arrives."""
     sent = {frame: i for i, frame in enumerate(sent_frames)}
     while got := wire.receive(0.5):
         print(got[0], sent.get(got[1], -1))
 
 
 def group_burst(wire, count, size):
-    """Frames sent back to back: print when which of them arrived."""
+    """Send frames back to back, and print when each of them arrives."""
     warm_up(wire)
     burst = numbered(count, size)
     for frame in burst:
@@ -39,7 +39,7 @@ def group_burst(wire, count, size):
 
 
 def group_apart(wire, count, size):
-    """Frames each sent when the one before has arrived: none waits."""
+    """Send each frame when the one before has arrived, so that none is queued."""
     warm_up(wire)
     for frame in numbered(count, size):
         wire.send(frame)
@@ -47,7 +47,7 @@ def group_apart(wire, count, size):
 
 
 def print_sources(wire, sent_frames):
-    """When a frame of which source arrived, until none does."""
+    """Send frames, and print the time of arrival and the source of each, until none arrives."""
     for frame in sent_frames:
         wire.send(frame)
     while got := wire.receive(0.5):
@@ -55,19 +55,19 @@ def print_sources(wire, sent_frames):
 
 
 def of_source(host, size):
-    """A TCP segment from one of 256 hosts."""
+    """Return a frame with a TCP segment from one of 256 hosts."""
     frames.SRC4 = bytes([192, 0, 2, host])
     return eth(ip4(seg4(payload=bytes(int(size) - 54 - len(THREE)))))
 
 
 def group_sources(wire, count, size, *hosts):
-    """So many frames of one source after the other, back to back."""
+    """Send `count` frames from one source after the other, back to back."""
     warm_up(wire)
     print_sources(wire, [of_source(int(host), size) for host in hosts for _ in range(int(count))])
 
 
 def group_priorities(wire, count, size):
-    """Frames of source 1, then urgent ones of source 2."""
+    """Send frames from source 1, then frames with a high priority from source 2."""
     warm_up(wire)
     for host, priority in (1, 0), (2, 6):
         wire.tx.setsockopt(socket.SOL_SOCKET, SO_PRIORITY, priority)
@@ -77,7 +77,7 @@ def group_priorities(wire, count, size):
 
 
 def group_during(wire, count, size, *command):
-    """Send frames, run a command, print which of them arrived."""
+    """Send frames, run a command, and print which frames arrive."""
     burst = numbered(count, size)
     for frame in burst:
         wire.send(frame)
@@ -96,7 +96,7 @@ def group_latency(wire):
     assert len(frame) == 1000
     wire.send(frame)
     wire.send(frame)
-    # Between two readings of one clock that of the other is in the middle.
+    # The realtime clock is read right after the monotonic one, to get their difference.
     before = time.monotonic_ns()
     offset = time.time_ns() - before
     (first, got), (second, _) = receive_all(wire, 2)

@@ -1,6 +1,6 @@
 #!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: GPL-2.0
-"""For stamp.sh: what telemetry does to frames, and to which."""
+"""For stamp.sh: which frames get telemetry, and how it changes them."""
 
 import socket
 import sys
@@ -15,7 +15,7 @@ from lib.tracepoint import Tracepoint
 
 
 def untouched_cases():
-    """(name, frame, reason it is counted under)."""
+    """Yield (name, frame, reason counted for it)."""
     full = eth(ip4(seg4()))
     head = full[:-100]
     yield "ARP", eth(bytes(28), 0x0806), "not_tcp"
@@ -64,7 +64,7 @@ def untouched_cases():
 
 
 def all_untouched(wire, cases):
-    """Frames that have to leave as they came, and be counted."""
+    """Frames must leave unchanged, and be counted under their reason."""
     want = wire.stats()["unstamped"]
     for what, frame, reason in cases:
         want[reason] += 1
@@ -74,18 +74,18 @@ def all_untouched(wire, cases):
 
 
 def group_untouched(wire):
-    """What has no option to fill in, or is odd."""
+    """Frames without an option to fill in, and malformed frames, leave unchanged."""
     all_untouched(wire, untouched_cases())
 
 
 def group_ignored(wire, reason):
-    """What would be stamped, were it not for the qdisc's configuration."""
+    """Frames that could be stamped leave unchanged because of the qdisc's configuration."""
     all_untouched(wire, [(what, frame, reason)
                          for what, frame, _ in stamped_cases()])
 
 
 def stamped_cases():
-    """(name, frame, its option)."""
+    """Yield (name, frame, its option)."""
     sack = bytes([1, 1, 5, 10]) + bytes(8)
     one = option(slots=[FREE])
     two_tags = [(0x88a8, 9), (0x8100, 5)]
@@ -109,8 +109,9 @@ def stamped_cases():
 
 
 def group_stamped(wire):
-    """Frames that get a record: where, which, and nothing else. What ts and tx begin
-    with is the port's secret: what counts are differences, in each unit."""
+    """Frames get the right record in the right place, and no other change. The start values of ts
+    and tx are random and known only to the port: only differences are meaningful, in each unit.
+    """
     spent = 0
     stats = wire.stats()
     bps = stats["bandwidth"] * 8
@@ -133,7 +134,7 @@ def group_stamped(wire):
         least, most = (before - after_0 >> scale) - 1, (after - before_0 >> scale) + 1
         if (ts - ts_0 - least) % 2 ** 20 > most - least:
             WRONG.append(f"{what}: ts grew by {ts - ts_0}, not by {least} to {most}")
-        # The counter keeps fractions: it may be one short of the difference.
+        # The counter has fractions: it may be one less than the difference.
         ahead = (tx - tx_0 - ((spent - spent_0) * 8 * 10 ** 9 // bps >> scale)) % 2 ** 20
         if ahead > 1 and ahead != 2 ** 20 - 1:
             WRONG.append(f"{what}: tx {tx} is {ahead} ahead")
@@ -148,14 +149,14 @@ def group_stamped(wire):
 
 
 def group_wrong_checksum(wire):
-    """A checksum that was wrong has to stay wrong."""
+    """A checksum that was wrong stays wrong."""
     frame = bytearray(eth(ip4(seg4())))
     frame[-1] ^= 1
     check_stamped("wrong", bytes(frame), wire.through(bytes(frame)), THREE, False)
 
 
 def group_slots(wire):
-    """Identity, phase, no slot, slots taken."""
+    """An identity is written; the other phase, no slot and used slots leave the slots unchanged."""
     opt = option(opt_type=IDENTIFY, hops=1, slots=[FREE])
     frame = eth(ip4(seg4(options=opt)))
     got = check_stamped("identify", frame, wire.through(frame), opt)
@@ -179,7 +180,7 @@ def group_slots(wire):
 
 
 def group_backlog(wire):
-    """While packets wait d(tx) = d(ts), and qlen is what waits behind."""
+    """While packets are queued d(tx) = d(ts), and qlen is the queue behind the packet."""
     warm_up(wire)
     count = 20
     opt = option(slots=[FREE, FREE])
@@ -196,7 +197,8 @@ def group_backlog(wire):
         want = (count - 1 - i) * wire_ns
         if abs(loads[i][4] - want) > want / 256:
             WRONG.append(f"{i}: qlen {loads[i][4]}, wanted {want}")
-    # The queue is longer than what the slots say: they stay.
+    # The slots are used, so they stay unchanged, although the queue is longer than in their
+    # records.
     opt = option(hops=2, slots=[record(1, 200), record(2, 100)])
     frame = eth(ip4(seg4(options=opt, payload=b"z" * 900)))
     for _ in range(3):
@@ -208,8 +210,9 @@ def group_backlog(wire):
 
 
 def group_late(wire):
-    """A parent that does not ask: packets start when something arrives, and
-    what arrives is not behind those that were to start before."""
+    """Below a parent that dequeues late, packets start only when another one arrives, and that one
+    does not count as queued behind those that should have started before.
+    """
     opt = option(scale=4, slots=[FREE])
     frame = eth(ip4(seg4(options=opt, payload=b"l" * 934)))
     wire_ns = (len(frame) + OVERHEAD) * 10 ** 9 // wire.stats()["bandwidth"]
@@ -225,7 +228,7 @@ def group_late(wire):
 
 
 def group_partial(wire):
-    """Checksums that are computed after us, of packets and of segments."""
+    """Checksums that are computed after our qdisc are correct, for packets and for segments."""
     seg = dict(partial=True, payload=b"p" * 400)
     wire.checksum_offload(False)
     for what, frame in (("IPv4", eth(ip4(seg4(**seg)))), ("IPv6", eth(ip6(seg6(**seg))))):
@@ -245,7 +248,7 @@ def group_partial(wire):
 
 
 def group_gso(wire, split):
-    """A super-packet: a record for each segment, or one record."""
+    """A super-packet gets one record per segment if it is split, and one if it stays whole."""
     count = 5
     for version in (4, 6):
         wire.checksum_offload(split != "split")
@@ -272,8 +275,8 @@ def group_gso(wire, split):
 
 
 def group_gso_plain(wire, arrive):
-    """A super-packet without a request of 5 segments: so many packets arrive. What the
-    link spends on them is the same, split or whole.
+    """A super-packet of 5 segments without a request arrives as this many packets. The bytes on the
+    link are the same, split or whole.
     """
     for version in (4, 6):
         for what, opt in (("without option", TIMESTAMPS), ("echo", option(
@@ -296,7 +299,7 @@ def group_gso_plain(wire, arrive):
 
 
 def group_clones(wire):
-    """Below a qdisc that duplicates: both share their bytes, until we write."""
+    """Below a qdisc that duplicates packets two clones share their bytes until a record is written."""
     frame = eth(ip4(seg4()))
     for _ in range(5):
         wire.send(frame)
@@ -306,7 +309,7 @@ def group_clones(wire):
 
 
 def group_vlan(wire):
-    """Sent on a VLAN device: the tag is beside the packet, not in it."""
+    """A packet that was sent on a VLAN device has its tag beside the packet, not in it."""
     sent = eth(ip4(seg4()), tags=[(0x8100, 5)])
     upper = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
     upper.bind((wire.tx_dev + ".5", 0))
@@ -316,7 +319,7 @@ def group_vlan(wire):
 
 
 def group_offset(wire):
-    """Of a port that is idle, and has sent nothing: print what it adds to ts and tx."""
+    """Print what an idle port that has sent nothing adds to ts and tx."""
     opt = option(slots=[FREE])
     frame = eth(ip4(seg4(options=opt)))
     now = time.monotonic_ns()
@@ -325,7 +328,9 @@ def group_offset(wire):
 
 
 def group_traced(wire):
-    """hpcc:hpcc_stamp says what the record says, and why there is none; nothing of other packets."""
+    """The tracepoint hpcc:hpcc_stamp shows each record, or the reason for none, and no packets
+    without a request.
+    """
     tracepoint = Tracepoint("hpcc:hpcc_stamp")
     opt = option(slots=[FREE])
     frame = eth(ip4(seg4(options=opt)))
