@@ -19,7 +19,7 @@ from pathlib import Path
 
 # Real time that a command may take, in units of its CPU time.
 WALL = 6
-# What hangs: programs that wait for each other look now and then whether something has come.
+# Programs that hang while they wait for each other still wake up from time to time.
 HANG_S = float(os.environ.get("HPCC_HANG_S", "600"))
 HANG_CPU_S = HANG_S / 600
 # Seconds between SIGTERM and SIGKILL, and between looks at /proc.
@@ -42,7 +42,7 @@ def processes():
 
 
 def cpu_seconds(pid):
-    """CPU time of a process, its descendants, and of what else is in the session that it leads."""
+    """Return the CPU time of a process, its descendants, and the other processes of its session."""
     found = {entry[0]: entry[1:] for entry in processes()}
     children = {}
     for child, (parent, session, _) in found.items():
@@ -59,17 +59,17 @@ def cpu_seconds(pid):
 
 
 class Limit:
-    """What a process may use, which begins now."""
+    """The CPU and real time that a process may use from now on."""
 
     def __init__(self, pid, seconds):
         self.pid, self.seconds = pid, seconds
         self.began = self.moved = time.monotonic()
-        self.used = 0       # CPU time when it last moved on
+        self.used = 0       # CPU time at the last progress
 
     def exceeded(self):
         """Return why the process must end, or None."""
         now, used = time.monotonic(), cpu_seconds(self.pid)
-        # It falls when a process ends that nobody waits for.
+        # The sum falls when a process ends whose parent does not wait for it.
         if not self.used <= used < self.used + HANG_CPU_S:
             self.used, self.moved = used, now
         if used >= self.seconds:

@@ -56,14 +56,14 @@ WRITES = (rf"\b{FIELD} *(?:[-+|&^]|<<|>>)?=(?!=)", rf"\b{FIELD} *(?:\+\+|--)", r
 
 
 def exceptions(top, kind):
-    """{(file, what)}"""
+    """Return the exceptions as {(file, what)}."""
     path = top / "scripts/rooms.exceptions"
     lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
     return {tuple(line.split()[1:]) for line in lines if line.split()[:1] == [kind]}
 
 
 def known(top, kind, found):
-    """Print what is no exception, and exceptions that nothing needs."""
+    """Print findings that are no exceptions, and exceptions that are not needed."""
     listed = exceptions(top, kind)
     for (name, what), why in sorted(found.items()):
         if (name, what) not in listed:
@@ -73,7 +73,7 @@ def known(top, kind, found):
 
 
 def used(path, folder, text):
-    """What a file uses of its folder, as paths below it."""
+    """Return what a file uses of its folder, as paths below it."""
     if path.suffix == ".py":
         for dots, package, names in re.findall(r"^\s*from (\.+)([\w.]*) import ([\w., ]+|\([^)]*\))", text, re.M):
             room = package.split(".")[0] if len(dots) > 1 else path.parent.name
@@ -86,7 +86,7 @@ def used(path, folder, text):
 
 
 def includes(top):
-    """Files that use a higher room, and headers of one name."""
+    """Return files that use a higher room, and headers with the same name."""
     found, headers = {}, {}
     for folder, rooms in ROOMS.items():
         for path in sorted((top / folder).rglob("*.[chp]*")):
@@ -109,7 +109,7 @@ def includes(top):
 
 
 def writes(top):
-    """Files that write a field of another file's."""
+    """Return files that write a field owned by another file."""
     folder = top / "kmod/hpcc"
     owner = {field: name for name, fields in OWNERS.items() for field in fields.split()}
     body = re.search(r"^struct hpcc_flow \{\n(.*?)^\};", (folder / "flow/flow.h").read_text(encoding="utf-8"), re.M | re.S).group(1)

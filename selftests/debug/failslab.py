@@ -32,18 +32,18 @@ from lib.tcp import get_cc, pattern, set_cc, transfer
 
 MODULES = ("hpcc_common", "tcp_hpcc", "tcp_ldcp", "sch_hpcc")      # in the order of loading
 DEBUGFS = "/sys/kernel/debug/"
-# what each shows in a namespace
+# the files that each module shows in a namespace
 FILES = {"hpcc_common": [], "sch_hpcc": [],
          "tcp_hpcc": ["/proc/net/hpcc", "/proc/sys/net/hpcc"],
          "tcp_ldcp": ["/proc/net/ldcp", "/proc/sys/net/ldcp"]}
 FINIT_MODULE, DELETE_MODULE = 313, 176      # x86-64
-# Allocations that one step may take
+# The most allocations that one step may need
 STEPS_MAX = 2000
 TCA_HPCC_LIMIT = 3
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
-# What it says of a slab that cannot be made, with the stack.
+# The kernel prints this with a stack when it cannot create a slab.
 KernelLog.EXPLAINED = re.compile(r"kmem_cache_create\w*\(hpcc_flow\) failed with error -\d+")
 
 
@@ -62,8 +62,8 @@ def read(path):
 # ---- Faults ------------------------------------------------------------------------
 
 class Faults:
-    """Allocations that pass through a module's code and fail, until the end of the
-    test or stop(). The first beyond a number of bytes fails, or each interval-th.
+    """Make allocations fail if a module's code is in their call stack, until the end of the test or
+    until stop(). The first one beyond a number of bytes fails, or each interval-th.
     """
 
     DEFAULT = {"interval": 1, "times": -1, "space": 0, "verbose": 0,
@@ -84,18 +84,20 @@ class Faults:
         write(self.dir + "probability", probability)
 
     def left(self):
-        """How many may still fail."""
+        """Return how many may still fail."""
         return int(read(self.dir + "times"))
 
     def stop(self):
-        """No more faults. fail-nth asks for nothing but the range."""
+        """Turn fault injection off. For fail-nth only the address range is checked; it needs no
+        other setting.
+        """
         write(self.dir + "probability", 0)
         for name in "require-start", "require-end":
             write(self.dir + name, self.DEFAULT[name])
 
 
 def text_of(module):
-    """Where a module's code is."""
+    """Return the address range of a module's code."""
     start = int(read(f"/sys/module/{module}/sections/.text"), 16)
     ours = [int(line.split()[0], 16) for line in read("/proc/kallsyms").splitlines()
             if line.endswith(f"[{module}]") and line.split()[1] in "tT"]
@@ -103,7 +105,7 @@ def text_of(module):
 
 
 def range_of(symbol):
-    """Where a function of the kernel is."""
+    """Return the address of a kernel function."""
     symbols = sorted((int(line.split()[0], 16), line.split()[2])
                      for line in read("/proc/kallsyms").splitlines() if line.split()[1] in "tT")
     at = [name for _, name in symbols].index(symbol)
@@ -111,23 +113,21 @@ def range_of(symbol):
 
 
 class Nth:
-    """What this process allocates fails once, in the calls that pass through a
-    range of code.
-    """
+    """Let one allocation of this process fail, in calls that have a range of code in their stack."""
 
     def __init__(self, where):
         for kind in "failslab", "fail_page_alloc":
             Faults(kind=kind, probability=0, **{"min-order": 0, "ignore-gfp-highmem": "N",
                                                 "require-start": where[0],
                                                 "require-end": where[1]})
-        # packets that move are no failures: they are not counted
+        # allocations for moving packets are no failures, and are not counted
         Faults(kind="fail_skb_realloc", probability=0, **{"require-start": 1, "require-end": 1})
         self.fd = os.open("/proc/self/fail-nth", os.O_RDWR)
         defer(os.close, self.fd)
 
     def each(self, call, undo):
-        """Call with each allocation failing in turn; undo(error) after each. Return
-        how many failed the call, and how many did not matter.
+        """Call with each allocation failing in turn, and call undo(error) after each. Return how
+        many failures made the call fail, and how many did not.
         """
         errors = 0
         for number in range(1, STEPS_MAX):
@@ -144,14 +144,14 @@ class Nth:
 
 
 def syscall(*args):
-    """A system call. Return 0 or the error."""
+    """Make a system call. Return 0 or the error."""
     return ctypes.get_errno() if _libc.syscall(*args) < 0 else 0
 
 
 # ---- Modules and namespaces ------------------------------------------------------------
 
 def insert(module):
-    """Load one. Return 0 or the error."""
+    """Load a module. Return 0 or the error."""
     fd = os.open(module_file(module), os.O_RDONLY)
     try:
         error = syscall(FINIT_MODULE, fd, b"", 0)
@@ -163,25 +163,25 @@ def insert(module):
 
 
 def remove(module):
-    """Unload one. Return 0 or the error."""
+    """Unload a module. Return 0 or the error."""
     return syscall(DELETE_MODULE, module.encode(), os.O_NONBLOCK)
 
 
 def files(ns, module):
-    """What a module shows in a namespace."""
+    """Return what a module shows in a namespace."""
     with ns:
         return [path for path in FILES[module] if os.path.exists(path)]
 
 
 def loaded_again():
-    """Whatever happens, the next test finds them all."""
+    """Load all modules again for the next test."""
     for module in MODULES:
         if users(module) is None:
             expect(f"insmod {module}", insert(module), 0)
 
 
 def test_modules():
-    """insmod: each allocation of ours, in each of three namespaces."""
+    """Each of our allocations in insmod fails once, in each of three namespaces."""
     defer(loaded_again)
     spaces = [Netns() for _ in range(3)]
     for ns in spaces:
@@ -204,8 +204,8 @@ def test_modules():
 
 
 def test_setup():
-    """What a work item registers for a module: each allocation fails once, by its bytes. It
-    takes back what it has, and tries again.
+    """Each allocation of the work item that registers a module's parts fails once, selected by its
+    bytes: the work item undoes what it has done, and tries again.
     """
     defer(loaded_again)
     spaces = [Netns() for _ in range(3)]
@@ -241,7 +241,7 @@ def test_modules_go():
 
 
 def test_namespaces():
-    """A namespace that is made: it is there with all of ours, or it is not."""
+    """When a namespace is created it has all of our parts, or the creation fails."""
     home = os.open("/proc/self/ns/net", os.O_RDONLY)
     defer(os.close, home)
     inode = os.stat("/proc/self/ns/net").st_ino
@@ -262,8 +262,8 @@ def test_namespaces():
 
 
 def test_tables():
-    """A request for a table: all of its entries are there, or it failed and none is. The memory for
-    it may sleep, so softirqs must be on: DEBUG_ATOMIC_SLEEP sees that.
+    """A request for a table either sets all of its entries, or fails and sets none. The memory for
+    it may sleep, so softirqs must be enabled: DEBUG_ATOMIC_SLEEP checks that.
     """
     ns = Netns()
     for name, set_some, told in (
@@ -294,13 +294,13 @@ def test_tables():
 # ---- Connections -------------------------------------------------------------------------------
 
 def no_memory(*spaces):
-    """How often memory was missed."""
+    """Return how often an allocation failed."""
     return sum(ns.counters()["no_memory"] for ns in spaces)
 
 
 def test_coming_back():
-    """A connection that agreed comes back to hpcc, and there is no memory: it is
-    classic. Later there is.
+    """A connection that agreed returns to hpcc without memory: it runs classic. Later it gets
+    memory.
     """
     path = Path(switches=1)
     client, server = path.connect()
@@ -318,7 +318,7 @@ def test_coming_back():
 
 
 def test_handshake():
-    """Each allocation between SYN and the first data, by its bytes."""
+    """Each allocation between the SYN and the first data fails once, selected by its bytes."""
     for version in 4, 6:
         path = Path(version, switches=1)
         seen, space = set(), 0
@@ -351,8 +351,8 @@ def test_ldcp_needs_nothing():
 
 
 def test_no_room_in_front():
-    """IPv6 extension headers take what is free in front of a segment, so that our
-    option needs memory: without it a segment goes as it is.
+    """IPv6 extension headers use the space in front of a segment, so that our option needs an
+    allocation: if that fails the segment is sent without the option.
     """
     pair = Pair(6)
     listener = pair.listen()
@@ -375,13 +375,13 @@ def test_no_room_in_front():
 # ---- Ports ---------------------------------------------------------------------------------------
 
 def test_port():
-    """Every so many allocations of a port fail: cutting, stamping, marking."""
+    """One in several allocations of a port fails, for segmentation, stamping and marking."""
     for cc in "hpcc", "ldcp":
         total = 0
         for interval in 1, 2, 3, 5, 7, 11:
             path = Path(switches=1, cc=(cc, cc))
             path.change(1, "hpcc rate 500mbit marking ldcp knonect 1mb")
-            # what was copied for a sniffer is not ours alone to write to
+            # packets that were cloned for a sniffer must not be changed
             for dev in "left", "right":
                 Sniffer(path.switches[0], dev)
             client, server = path.connect()
@@ -400,13 +400,13 @@ def test_port():
             total += failed
             if interval == 1:
                 expect("written to", done, 0)
-                expect("cut", cut > 0, cc == "hpcc")    # ldcp's first round trip is not joined
+                expect("cut", cut > 0, cc == "hpcc")    # segments of ldcp's first round trip are not GSO packets
         expect_in(f"faults with {cc}", total, 100, 10000)
 
 
 def request(sock, index, kind, options=b""):
-    """Ask for a qdisc, and change it where it is there. Return 0 or the error; None
-    where there was no memory to say so.
+    """Request a qdisc, or a change of it. Return 0 or the error; None if there was no memory for
+    the answer.
     """
     body = struct.pack("=BxxxiIII", socket.AF_UNSPEC, index, 0x10000, TC_H_ROOT, 0) + \
         attr(TCA_KIND, kind + b"\0") + (attr(TCA_OPTIONS | NLA_F_NESTED, options) if options else b"")
@@ -422,7 +422,9 @@ def request(sock, index, kind, options=b""):
 
 
 def test_port_is_made():
-    """Each allocation of a request: the port is as it was, or as it was asked for."""
+    """Each allocation of a request fails once: the port has its old configuration or the requested
+    one.
+    """
     ns = Netns()
     ns.ip("link add eth0 type veth peer name eth1", "link set eth0 up", "link set eth1 up")
     with ns:
@@ -463,13 +465,13 @@ def test_port_is_made():
 
 
 def expect_error(error):
-    """One that says that memory is short."""
+    """Fail unless an error reports a lack of memory."""
     if error not in (None, 0, errno.ENOMEM, errno.ENOBUFS):
         raise AssertionError(f"error {errno.errorcode[error]}")
 
 
 def test_devices():
-    """A device whose speed cannot be noted counts as one that does not tell."""
+    """A device whose speed could not be stored counts as one without a speed."""
     pair = Pair()
     faults = Faults("hpcc_common", times=2)
     pair.c.ip(f"link add far index 5000 type veth peer name far index 5000 netns {pair.s.path}")
@@ -486,7 +488,7 @@ def test_devices():
 # ---- Everything -----------------------------------------------------------------------------------
 
 def test_packets_move():
-    """Each look into a packet may move it: nobody keeps a pointer."""
+    """Each access to a packet's header may move it: no code keeps an old pointer."""
     Faults(kind="fail_skb_realloc")
     for version in 4, 6:
         for cc in "hpcc", "ldcp":
@@ -503,7 +505,7 @@ def test_packets_move():
 
 
 def test_short_of_memory():
-    """One in fifty allocations that cannot wait fails, whoever asks."""
+    """One in fifty allocations that cannot sleep fails, in all kernel code."""
     for cc in "hpcc", "ldcp":
         path = Path(switches=1, cc=(cc, cc))
         ends = [path.connect(5000 + i) for i in range(4)]

@@ -17,12 +17,14 @@ CLI = f"{os.environ.get('HPCC_TREE')}/tools/net/ynl/pyynl/cli.py"
 
 
 def ynl(ns, *words):
-    """Run it. Return what it prints: a Python object."""
+    """Run ynl. Return its output, a Python object."""
     return ast.literal_eval(ns.run("python3", "-B", CLI, "--spec", f"{SPECS}/hpcc.yaml", "--no-schema", *words))
 
 
 def test_flows():
-    """One flow and all of them, with the names of links: the same as by our own reader."""
+    """ynl returns one flow and all flows, with identities of links, with the values of our own
+    reader.
+    """
     path = Path(switches=3)
     path.change(2, f"hpcc rate {MBPS // 4}mbit delay 20us node 2 port 2")
     client, server = path.connect()
@@ -45,7 +47,7 @@ def test_flows():
 
 
 def test_counters():
-    """By name."""
+    """Return the flows sorted by name."""
     path = Path(switches=1)
     transfer((*path.connect(), pattern(100000)))
     told = ynl(path.a, "--dump", "counters-get")

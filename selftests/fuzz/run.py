@@ -23,7 +23,7 @@ HERE = Path(__file__).resolve().parent
 BUILD = HERE / "build"
 OUT = Path(os.environ.get("OUT", HERE.parent.parent / "out")).absolute()
 
-# What of which headers each target is for: its functions' names.
+# The headers that each target tests: prefixes of their functions' names.
 CODE = {
     "option": (("/record.h",), r"hpcc_(syn_)?opts?_"),
     "record": (("/record.h", "/histogram.h", "/response.h"), r"hpcc_(?!(syn_)?opts?_|algo_)"),
@@ -38,8 +38,7 @@ CODE = {
     "csig": (("/csig.h",), ""),
 }
 
-# Percent of the code's regions, as the compiler counts them. The seeds alone
-# reach that much.
+# Percent of the code's regions, as the compiler counts them, that the seeds alone reach.
 REACH_MIN = 95
 
 # A single input takes microseconds.
@@ -61,7 +60,7 @@ class Target:
         self.corpus.mkdir(parents=True, exist_ok=True)
 
     def fuzz(self, seconds, seed):
-        """Return what was found, in words, or nothing."""
+        """Return a description of what was found, or nothing."""
         command = [*fixed_addresses(), BUILD / self.name, f"-seed={seed}", f"-max_total_time={seconds}",
                    f"-timeout={TIMEOUT_S}", f"-artifact_prefix={self.folder}/",
                    "-use_value_profile=1", "-print_final_stats=1", *self.inputs]
@@ -76,13 +75,13 @@ class Target:
         return "" if self.executions else "nothing was executed"
 
     def finding(self, log):
-        """The lines of a log that say what went wrong."""
+        """Return the lines of a log that show the fault."""
         told = [line for line in log.splitlines()
                 if re.search(r"not so: |runtime error: |^SUMMARY: |Test unit written to", line)]
         return "\n".join(dict.fromkeys(told))
 
     def reach(self):
-        """How many regions and branches of the code the corpus takes, of how many."""
+        """Return how many regions and branches of the code the corpus reaches, and of how many."""
         raw = self.folder / "profile"
         run(BUILD / f"{self.name}.cov", "-runs=0", f"-artifact_prefix={raw}-", *self.inputs,
             env=dict(ENV, LLVM_PROFILE_FILE=f"{raw}.raw"))
@@ -95,7 +94,7 @@ class Target:
             if not (function["filenames"][0].endswith(headers) and
                     re.match(names, function["name"].split(":")[-1])):
                 continue
-            # Code, and of this file: not what lies between, nor macros.
+            # Only regions of code in this file count: no gaps and no macros.
             regions += [region[4] > 0 for region in function["regions"]
                         if region[5] == 0 and region[7] == 0]
             branches += [count > 0 for branch in function["branches"]
@@ -104,14 +103,14 @@ class Target:
 
 
 def fixed_addresses():
-    """A prefix: older ASan finds no room where a kernel randomises 32 bits."""
+    """Return a command prefix: older ASan does not work if a kernel randomises 32 address bits."""
     prefix = ["setarch", "-R"]
     tried = subprocess.run([*prefix, "true"], stderr=subprocess.DEVNULL, check=False)
     return [] if tried.returncode else prefix
 
 
 def run(*command, env=None):
-    """Run a tool that has to succeed. Return its output."""
+    """Run a tool, and fail if it does. Return its output."""
     done = subprocess.run([str(word) for word in command], env=env, text=True,
                           stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                           stderr=subprocess.PIPE, check=False)
@@ -121,7 +120,7 @@ def run(*command, env=None):
 
 
 def fuzz(target, results, options):
-    """Both results of a target."""
+    """Print both results of a target."""
     found = target.fuzz(options.seconds, options.seed)
     results.add(not found, f"{target.name}: finds nothing", found)
     reaches = f"{target.name}: reaches {REACH_MIN} % of its code"

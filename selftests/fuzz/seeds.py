@@ -19,7 +19,7 @@ TCP, UDP, HOPOPTS, ROUTING, FRAGMENT, DSTOPTS = 6, 17, 0, 43, 44, 60
 
 
 def number(value):
-    """What fuzz_take_any() reads."""
+    """Encode values as fuzz_take_any() reads them."""
     size = max(1, (value.bit_length() + 7) // 8)
     return bytes([size - 1]) + value.to_bytes(size, "little")
 
@@ -31,7 +31,7 @@ def numbers(*values):
 # ---- TCP options
 
 def load(hop, tag=0, ts=0, tx=0, qlen_bits=0):
-    """A load record."""
+    """Return a load record."""
     return struct.pack(">Q", hop << 60 | tag << 52 | ts << 32 | tx << 12 | qlen_bits)
 
 
@@ -64,7 +64,7 @@ def checksum(data):
 
 
 def tcp(options=b"", payload=b"payload", flags=0x10, addresses=bytes(8)):
-    """A segment, with the checksum it has between these addresses."""
+    """Return a segment with the right checksum for these addresses."""
     options += NOP * (-len(options) % 4)
     words = (20 + len(options)) // 4
     head = struct.pack(">HHIIBBHHH", 5001, 40000, 1, 2, words << 4, flags, 500, 0, 0)
@@ -81,7 +81,7 @@ def ipv4(body, options=b"", protocol=TCP, fragment=0x4000, length=None, version=
 
 
 def ipv6(body, *extensions, protocol=TCP, length=None):
-    """Extension headers are (type, bytes behind its first two)."""
+    """Return an IPv6 packet; extension headers are (type, bytes behind the first two)."""
     chain = b""
     following = protocol
     for kind, content in reversed(extensions):
@@ -155,7 +155,7 @@ def stamp_seeds():
     yield "odd-length", stamp(eth(ETH_IP, ipv4(tcp(bytes([KIND, 7, 0x20, 0, 0, 0, 0])))))
     yield "cut-off", stamp(plain[:60])
     yield "beyond-512", stamp(eth(ETH_IPV6, ipv6(tcp(free3), (DSTOPTS, bytes(470)))))
-    # no packet: an option by itself
+    # not a packet: an option alone
     yield "bare", stamp(telemetry(FORWARD, FREE, TAKEN[1]))
     yield "bare-echo", stamp(telemetry(ECHO, *TAKEN))
     yield "bare-response", stamp(telemetry(RESPONSE, TAKEN[0], hops=1))
@@ -201,7 +201,7 @@ def ack(*records, ack_seq, snd_nxt):
 
 
 def since(hop, dts, dtx, qlen, tag=0):
-    """A record, times counted from the link's last one."""
+    """Return a record, with times relative to the link's last one."""
     return bytes([0x20 | tag << 7 | hop]) + numbers(dts, dtx, qlen)
 
 
@@ -265,7 +265,7 @@ def ldcp_seeds():
 
 def fallback_seeds():
     def ack(span, dtx, delivered, lost, hop=1):
-        """A round trip, in which a link has sent for dtx."""
+        """Return a round trip in which the link has sent for dtx."""
         return bytes([64 | 16 | (hop - 1)]) + numbers(span, dtx) + \
             delivered.to_bytes(2, "little") + lost.to_bytes(2, "little")
 

@@ -32,13 +32,13 @@ ack 100 4
 
 
 def expect(what, got, want):
-    """Fail unless got is want."""
+    """Fail unless got equals want."""
     if got != want:
         raise AssertionError(f"{what}: got {got!r}, wanted {want!r}")
 
 
 def sample(**more):
-    """What a guest says of a variant, with FILE as its profile."""
+    """Return the output of a guest for one variant, with FILE as its profile."""
     return {"event": "path", "part": "count", "hops": 1, "flows": 1, "variant": "v",
             "bytes": 14480, "seconds": 1e-5, "segments": 10, "data": 10, "acks": 5,
             "data_bytes": 14480 + 10 * (cost.PLAIN_BYTES + 28), "acks_bytes": 5 * 78,
@@ -47,7 +47,7 @@ def sample(**more):
 
 
 def profile__totals():
-    """User space is no part of the kernel's total; copying is told apart."""
+    """User space does not count in the kernel's total, and copying is counted separately."""
     found = cost.Profile(FILE.splitlines()).summary()
     expect("kernel", found["instructions"], 4000)
     expect("user", found["roles"]["user"], 1000)
@@ -57,7 +57,7 @@ def profile__totals():
 
 
 def samples__least_by_ack():
-    """Of all samples the one with the fewest, for the roles that are asked for."""
+    """Of all samples the smallest is used, for the requested roles only."""
     found = cost.Samples([sample(), sample(acks=10)])
     expect("sender", found.least_by_ack("sender_out", "sender_in"), 325)
     expect("without copying", found.least_by_ack("sender_out", "sender_in", copies=False), 125)
@@ -66,7 +66,7 @@ def samples__least_by_ack():
 
 
 def profile__calls():
-    """A cold part is its function's, but no call of it."""
+    """The cold part of a function counts for it, but not as a call of it."""
     found = cost.Profile(FILE.splitlines())
     expect("tcp_ack", found.insns["tcp_ack", "-", "sender_in"], 50)
     expect("calls of tcp_ack", found.called("tcp_ack"), 10)
@@ -74,7 +74,7 @@ def profile__calls():
 
 
 def profile__refuses():
-    """A line that count.c does not write."""
+    """A line that count.c does not write is refused."""
     for line in ("junk 1 2", "function a b", "ack x 1"):
         try:
             cost.Profile([line])
@@ -84,7 +84,7 @@ def profile__refuses():
 
 
 def plain_ack__cheapest():
-    """The mean of so many as come without telemetry."""
+    """The mean is taken over as many ACKs as arrive without telemetry."""
     acks = [(100, 4), (20, 6)]
     expect("all", cost.plain_ack(acks, 1), 52)
     expect("six of ten", cost.plain_ack(acks, 0.6), 20)
@@ -94,7 +94,7 @@ def plain_ack__cheapest():
 
 
 def samples__by_segment():
-    """Figures of a sample."""
+    """The values of a sample are computed."""
     found = cost.Results([sample()]).of("count", 1, 1, "v")
     expect("instructions", found.cost("instructions"), 400)
     expect("sender", found.role("sender_out", "sender_in"), 325)
@@ -108,7 +108,7 @@ def samples__by_segment():
 
 
 def samples__missing():
-    """What was not measured is None, and a dash; the median leaves it out."""
+    """A value that was not measured is None, and shown as a dash; the median omits it."""
     none = cost.Results([]).of("count", 1, 1, "v")
     expect("nothing", none.gbps(), None)
     expect("a counter of no host", cost.Samples([sample()]).counter("hpcc_x"), None)
@@ -134,7 +134,7 @@ TESTS = (profile__totals, samples__least_by_ack, profile__calls, profile__refuse
 
 
 def main():
-    """All of them."""
+    """Run all tests."""
     failed = 0
     print(f"KTAP version 1\n1..{len(TESTS)}")
     for number, test in enumerate(TESTS, 1):

@@ -30,7 +30,7 @@ PUBLISHED = {"kind": "fat-tree", "pods": 5, "tors": 4, "hosts_per_tor": 16, "agg
 
 
 def build(**sections):
-    """A scenario of one flow unless told otherwise."""
+    """Return a scenario with one flow, except where sections say otherwise."""
     return scenario.build({"flow": FLOW} | sections, "test")
 
 
@@ -60,7 +60,7 @@ class Shapes(unittest.TestCase):
                          {"h": 1, "t": 16 + 4, "a": 4 + 4, "c": 5})
         self.assertEqual(net.path("h0", "h1"), ["h0", "t0", "h1"])
         self.assertEqual(net.path("h0", "h319"), ["h0", "t0", "a0", "c0", "a16", "t19", "h319"])
-        # Up by one of 4 x 4 ways, down by the one below its core switch.
+        # A path goes up by one of 4 x 4 ways, and down by the one below its core switch.
         self.assertEqual(len(net.switch_ports("h0", "h319")), 4 + 16 + 16 + 4 + 1)
         self.assertEqual(len(net.switch_ports("h0", "h16")), 4 + 4 + 1)
 
@@ -105,7 +105,9 @@ class Shapes(unittest.TestCase):
                      link={"t0-a2": {"rate": "1Gbit"}})
 
     def test_unlike_ways(self):
-        """T is the longest of the shortest paths' round trips, the time alone that of the fastest."""
+        """T is the longest of the shortest paths' round trips; the time alone is that of the
+        fastest path.
+        """
         shape = {"kind": "leaf-spine", "tors": 2, "spines": 2, "hosts_per_tor": 1}
         net = tree(topology=shape, link={"t0-s1": {"delay": "10us"}})
         even = tree(topology=shape)
@@ -152,14 +154,16 @@ class Routes(unittest.TestCase):
         self.assertTrue(all(int(value) & 0x33 == 0x33 for value in fields.values()), fields)
 
     def test_few_lines(self):
-        """A few per host, though each sends to all others."""
+        """A host needs only a few routes, although it sends to all others."""
         pairs = [{"from": "h0..h318", "to": "h319", "bytes": 1}]
         text = files(topology=PUBLISHED, flow=pairs)["network"]
         self.assertLess(text.count("\nneigh "), 1400)
         self.assertLess(text.count("\nroute "), 2000)
 
     def test_quick(self):
-        """The same list of 33,000 flows takes its plan about a second, unless all are looked at anew."""
+        """Planning a list of 33,000 flows takes about a second, because equal searches are not
+        repeated.
+        """
         made = scenario.load(TOP / "scripts/scenarios/fat-tree-320.toml")
         self.assertGreater(len(made.flows), 30000)
         net = topology.Topology(made)
@@ -202,7 +206,7 @@ class Events(unittest.TestCase):
         self.assertIn("change t0 h0 root 10: hpcc rate 10000000000\n", made["event-2"])
 
     def test_settings(self):
-        """They are part of what results.json says the scenario was."""
+        """The network's settings are part of the scenario in results.json."""
         made = build(topology=self.SPINES, event=[self.DOWN])
         self.assertEqual(scenario.build(made.settings(), "test").events, made.events)
 
@@ -244,7 +248,7 @@ class Guest(unittest.TestCase):
         self.spread("--set", "ip=6")
 
     def test_one_path(self):
-        """All data of a connection take one path, which the seed decides."""
+        """All data of a connection take one path, which the seed determines."""
         used = set()
         for seed in "1", "2", "3", "4":
             result, ports = self.run_lab('[topology]\nkind = "fat-tree"\n[[flow]]\nfrom = "h0"\n'
@@ -257,7 +261,7 @@ class Guest(unittest.TestCase):
         self.assertGreater(len(used), 1)
 
     def test_link_fails(self):
-        """Flows go on by the other spine."""
+        """Flows continue over the other spine."""
         result, ports = self.run_lab(
             'verify = true\n[topology]\nkind = "leaf-spine"\ntors = 2\nspines = 2\nhosts_per_tor = 2\n'
             '[link]\nrate = "10Gbit"\n[[flow]]\nfrom = "h0..h1"\nto = "h2"\nbytes = "2MB"\ncount = 2\n'
@@ -267,7 +271,7 @@ class Guest(unittest.TestCase):
         self.assertGreater(result["hosts"]["hpcc"]["path_changes"], 0)
 
     def test_rate_changes(self):
-        """2 MB at 10 Gb/s, of which 1 ms goes by, then at 1 Gb/s."""
+        """A flow of 2 MB runs at 10 Gb/s for 1 ms, and then at 1 Gb/s."""
         result, _ = self.run_lab('[link]\nrate = "10Gbit"\n[[flow]]\nfrom = "h0"\nto = "h1"\n'
                                  'bytes = "2MB"\n[[event]]\nat = "1ms"\nlink = "s0-h1"\nrate = "1Gbit"\n')
         self.assertTrue(7000 < result["flows"][0]["fct_us"] < 11000, result["flows"])
@@ -280,7 +284,7 @@ class Guest(unittest.TestCase):
         self.assertLess(after["slowdown"], 1.05)
 
     def test_refused_by_the_kernel(self):
-        """One line with the node, the interface and what the kernel says."""
+        """The error is one line with the node, the interface and the kernel's message."""
         tree_of, tools = self.kernel()
         Path(self.directory.name, "plan").write_text(
             "node a\nnode b\nlink a x 02:00:00:00:00:01 b y 02:00:00:00:00:02 1500\n"
@@ -293,7 +297,7 @@ class Guest(unittest.TestCase):
         self.assertRegex(done.stdout, r"(?m)^hpcc-network: node a, interface x: qdisc: .*kmin")
 
     def test_plan_that_is_wrong(self):
-        """One line, and no namespace stays."""
+        """The error is one line, and no namespace remains."""
         tree_of, tools = self.kernel()
         link = "node a\nnode b\nlink a x 02:00:00:00:00:01 b y 02:00:00:00:00:02 1500\n"
         for text, said in (

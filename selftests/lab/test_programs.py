@@ -116,7 +116,7 @@ stop = "end"
         self.assertTrue((self.directory / "failures/results.json").exists())
 
     def test_package(self):
-        """A package that is not to be had ends the run with a line that says so."""
+        """A package that cannot be obtained ends the run with one line about it."""
         program = '[[run]]\nhost = "h0"\ncommand = "true"\n'
         why = self.run_text("absent", program + 'package = "hpcc-no-such-package"\n', status=1)
         self.assertIn("hpcc-no-such-package", why.rstrip("\n").split("\n")[-1])

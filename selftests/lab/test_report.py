@@ -58,7 +58,7 @@ def hundred(factor):
 
 
 def series(flows=1, ports=1):
-    """Samples every us."""
+    """Return samples with one value per us."""
     return {"t_us": [0.0, 1.0, 2.0, 3.0],
             "ports": [{"node": "s0", "peer": f"h{3 + n}", "queue_bytes": [0, 5000, 1000, 0],
                        "tx_bps": [0.0, 4e9, 6e9, 0.0]} for n in range(ports)],
@@ -67,7 +67,7 @@ def series(flows=1, ports=1):
 
 
 def data_of(text):
-    """The charts' data of a page."""
+    """Return the data of a page's charts."""
     return [json.loads(found) for found in
             re.findall(r'<script type="application/json">(.*?)</script>', text, re.S)]
 
@@ -84,7 +84,9 @@ class Interval(unittest.TestCase):
 
 class Slowdown(unittest.TestCase):
     def test_seeds(self):
-        """Percentiles of each seed, then their mean; a size that a seed has not does not count."""
+        """Percentiles are computed per seed and then averaged; a size that a seed does not have is
+        omitted.
+        """
         got = results.seeds_slowdown([result(flows=hundred(1)), result(flows=hundred(3)),
                                       result(flows=[flow(0, 500, 20.0)])])
         count, percentiles = got[math.inf]
@@ -109,7 +111,7 @@ class Slowdown(unittest.TestCase):
         self.assertAlmostEqual(line.errors[0], 12.706 * 17.678 / math.sqrt(2), 1)
 
     def test_table(self):
-        """With seeds a line for each percentile; a single value has no interval."""
+        """With seeds there is a line for each percentile; a single value has no interval."""
         runs = [types.SimpleNamespace(summary={"cc": "hpcc"}, result=one) for one in (
             result(flows=hundred(1)), result(seed=2, flows=hundred(3)[:50]))]
         rows = report._slowdown_rows(runs)
@@ -127,7 +129,7 @@ class Slowdown(unittest.TestCase):
 
 class Distribution(unittest.TestCase):
     def test_fct(self):
-        """Flows that did not end are in it, and its seeds together."""
+        """The distribution contains unfinished flows, and the flows of all seeds."""
         flows = [flow(n, 100, 10.0 * (1 + n)) for n in range(9)] + [flow(9, 100, None)]
         self.assertIsNone(figures.fct([result(flows=flows)]))
         made = figures.fct([result(flows=flows), result(seed=2, flows=flows),
@@ -144,7 +146,7 @@ class Distribution(unittest.TestCase):
             flow(n, 100, 45.0) for n in range(10)])]).panels[0].lines[0].label, "bbr")
 
     def test_queue(self):
-        """Ports that only ACKs leave through do not count."""
+        """Ports that send only ACKs do not count."""
         line, = figures.queue_cdf([result()]).panels[0].lines
         self.assertEqual((line.xs, line.ys), ([0.064, 0.127, 0.255], [0.6, 0.9, 1.0]))
         line, other = figures.queue_cdf([result(), result(seed=2), result("ldcp", ports=[
@@ -156,14 +158,14 @@ class Distribution(unittest.TestCase):
         self.assertIsNone(figures.queue_cdf([result(ports=[port("h3", True, {})])]))
 
     def test_histogram(self):
-        """Buckets by their largest value, the last by the longest queue there was."""
+        """Buckets are shown by their largest value, and the last one by the longest queue."""
         hist = {"2": 7, "0": 5, str(results.BUCKETS - 1): 1, "3": 0}
         self.assertEqual(results.queue_hist(hist, 10**9), {"0": 5, "191": 7, str(10**9): 1})
 
 
 class OverTime(unittest.TestCase):
     def test_rate(self):
-        """Scaled to what is shown, not to the link."""
+        """Charts are scaled to the values shown, and not to the link's rate."""
         made = figures.rate([result()], {"hpcc": series()})
         self.assertEqual(made.title, "Rate of each flow")
         self.assertEqual(made.panels[0].lines[0].ys, [0, 1, 2, 0])
@@ -171,7 +173,7 @@ class OverTime(unittest.TestCase):
         self.assertEqual(made.panels[0].shade, (1.0, 3.0))
 
     def test_own_scale(self):
-        """A short queue beside a long one is seen."""
+        """A short queue is visible beside a long one."""
         long = series()
         long["ports"][0]["queue_bytes"] = [0, 50000, 60000, 0]
         hpcc, dctcp = figures.queue([result(), result("dctcp")], {"hpcc": series(), "dctcp": long}).panels
@@ -192,7 +194,7 @@ class OverTime(unittest.TestCase):
                          ["queue-cdf"])
 
     def test_cut(self):
-        """One run that takes far longer than the others does not make dots of them."""
+        """One run that takes far longer than the others does not reduce them to dots."""
         made = figures.queue([result(), result("dctcp", flows=[flow(0, 1000, 900.0)])],
                              {"hpcc": series(), "dctcp": series()})
         self.assertEqual(made.x_range, (0, 30))
@@ -214,7 +216,7 @@ class Page(unittest.TestCase):
                               **{"y_range": (0, 1)} | more)
 
     def test_hostile_names(self):
-        """No text ends the element that it is in."""
+        """Text cannot end the element that contains it."""
         name = "</script><script>alert(1)</script><!--"
         text = page.document(name, page.chart(self.figure(figures.Line(name, [1, 2], [3, 4]))))
         self.assertEqual(text.count("alert(1)"), text.count("&lt;script&gt;alert(1)")
@@ -222,7 +224,7 @@ class Page(unittest.TestCase):
         self.assertEqual(data_of(text)[0]["labels"], [name])
 
     def test_alone(self):
-        """Nothing is looked for beside the page."""
+        """The page loads no other files."""
         text = page.document("t", page.chart(self.figure(figures.Line("a", [1, 2], [3, 4]))))
         self.assertNotIn("sourceMappingURL", text)
         self.assertNotRegex(re.sub("(?s)<script.*?</script>", "", text), r"(src|href)=|@import|url\(")
@@ -248,7 +250,9 @@ class Page(unittest.TestCase):
             [None, 5, None, 6, None], [None, None, 7, None, None]]))
 
     def test_errors(self):
-        """Low, middle, high; a log axis has nothing below its lowest value."""
+        """An axis has a low, a middle and a high label; a log axis has nothing below its lowest
+        value.
+        """
         got, = data_of(page.chart(self.figure(figures.Line("a", [1], [5], [7]), y_range=(0.9, 10))))
         self.assertEqual(got["y"], [[[0.9, 5, 12]]])
 
@@ -257,7 +261,7 @@ class Page(unittest.TestCase):
             self.assertEqual(len(set(page.colors(count))), count)
 
     def test_size(self):
-        """A page of many ports and long runs stays small."""
+        """A page with many ports and long runs stays small."""
         many = series(0, 16)
         many["t_us"] = [float(n) for n in range(20000)]
         for one in many["ports"]:
@@ -331,7 +335,7 @@ class Figures(unittest.TestCase):
         self.assertIn(says, done.stderr)
 
     def test_files(self):
-        """Of compare with seeds; equal input gives equal bytes."""
+        """compare with seeds gives equal bytes for equal input."""
         if not has_matplotlib():
             self.skipTest("needs python3-matplotlib")
         self.write({"runs": [result(name, n, hundred(n)) for name in ("hpcc", "dctcp") for n in (1, 2)]},
@@ -350,7 +354,7 @@ class Figures(unittest.TestCase):
         self.assertNotIn(b"CreationDate", (self.directory / "a/fct.pdf").read_bytes())
 
     def test_one_run(self):
-        """Beside results.json without --out."""
+        """Without --out the figures are written beside results.json."""
         if not has_matplotlib():
             self.skipTest("needs python3-matplotlib")
         self.write(result(), series())
@@ -389,7 +393,7 @@ class Figures(unittest.TestCase):
         self.assertEqual((done.returncode, done.stderr.count("\n")), (2, 1), done.stderr)
 
     def test_keeps_old_files(self):
-        """Where one cannot be written none is."""
+        """If one figure cannot be written, none is."""
         if not has_matplotlib():
             self.skipTest("needs python3-matplotlib")
         self.write(result(), series())

@@ -102,7 +102,7 @@ class Workload(unittest.TestCase):
         self.assertNotEqual(one, other)
 
     def test_incast(self):
-        """Events of so many different senders at once, whose bytes make the load."""
+        """The events have this many different senders each, and their bytes make up the load."""
         mix = {"incast": {"from": 3, "bytes": "50KB", "load": "10%"}, "duration": "50ms"}
         flows = made(workload=mix).flows
         events = {}
@@ -117,7 +117,7 @@ class Workload(unittest.TestCase):
         self.assertEqual([f.start_ns for f in flows], sorted(f.start_ns for f in flows))
 
     def test_mix(self):
-        """An incast comes on top of the same other flows."""
+        """An incast is added to the same other flows."""
         incast = {"from": 2, "bytes": 777, "load": "1%"}
         mixed = [(f.start_ns, f.src, f.dst, f.bytes) for f in made(
             workload=self.DRAWN | {"incast": incast}).flows if f.bytes != 777]
@@ -136,7 +136,7 @@ class Workload(unittest.TestCase):
         self.assertAlmostEqual(half / whole, 0.5, delta=0.05)
 
     def test_many(self):
-        """Tens of thousands are drawn, planned and written down, each in a line."""
+        """Tens of thousands of flows are drawn, planned and written, each in one line."""
         rows = [f"{n} {n % 4} {(n + 1) % 4} {n + 1}" for n in range(33000)]
         scene = made(workload={"list": rows, "connect": "start"})
         self.assertEqual(len(scene.flows), 33000)
@@ -145,7 +145,7 @@ class Workload(unittest.TestCase):
         self.assertIn("\nseries_flows 0\n", plan_of(scene))
 
     def test_settings(self):
-        """Everything is made again of what results.json has, with another seed, too."""
+        """A scenario is created again from results.json, also with another seed."""
         data = {"flow": [{"from": "h0", "to": "h1", "bytes": "1MB", "reverse": "2KB", "start": "3us",
                           "spread": "1us", "count": 2}],
                 "workload": self.DRAWN | {"connect": "pool", "pool": 2}, "rpc": [RPC | {"think": "1us"}],
@@ -171,7 +171,7 @@ class Plan(unittest.TestCase):
         self.assertEqual(scene.pairs(), {("h0", "h1"): ["hpcc"], ("h1", "h0"): ["hpcc"]})
 
     def test_series(self):
-        """The busiest ports, or those that are named; no flows if there are many."""
+        """The busiest ports are sampled, or the named ones; with many flows none of them is."""
         flows = [{"from": "h0", "to": f"h{n}", "bytes": n} for n in range(1, 40)]
         shape = {"kind": "star", "hosts": 40}
         scene = scenario.build({"topology": shape, "flow": flows}, "test")
@@ -256,8 +256,9 @@ incast = {from = 3, bytes = "20KB", load = "5%"}
 """
 
     def test_connect(self):
-        """The same flows over connections made before, at their start, and of a pool. Small flows
-        take a round trip more where the handshake is in their time, and connections are few in a pool.
+        """The same flows run over connections that are opened before, at their start, and taken
+        from a pool. Small flows take one more round trip if their time includes the handshake, and
+        a pool has few connections.
         """
         found = {}
         for how in ("before", "start", "pool"):
@@ -315,8 +316,8 @@ may_fail = true
         self.assertGreater(float(lines[0].split()[0]) - float(got["time_zero"]), 0.002)
 
     def test_programs_congestion_control(self):
-        """TCP's default in each namespace, also where only the superuser may choose it; what the hosts
-        of programs count is in the results.
+        """The default of TCP applies in each namespace, even if only the superuser may select it;
+        the results contain the counters of the hosts with programs.
         """
         got = self.run_of("default", """
 [measure]
@@ -347,12 +348,12 @@ stop = "2ms"
 
 
 class Calls(unittest.TestCase):
-    """System calls of hpcc-traffic, which are what a small flow costs a guest. Nothing else is in
-    the way on the loopback of a namespace here.
+    """Counts the system calls of hpcc-traffic, which determine the cost of a small flow for a
+    guest. The loopback of a namespace is used, where nothing else runs.
     """
 
     PROGRAM = TOP / "tools/hpcc-traffic"
-    # How long hpcc-traffic waits, and for what, differs in real time.
+    # In real time the number of waits of hpcc-traffic varies.
     WAITS = ("epoll_wait", "timerfd_settime")
 
     def counted(self, connect, flows):
@@ -369,7 +370,7 @@ class Calls(unittest.TestCase):
                     and row[-1] not in ("total", *self.WAITS)}
 
     def test_per_flow(self):
-        """What 50 flows more take."""
+        """Return what 50 more flows cost."""
         if not shutil.which("strace") or subprocess.run(["unshare", "--net", "true"], check=False).returncode:
             self.skipTest("needs strace and root")
         subprocess.run(["make", "-s", "-C", TOP / "tools", "hpcc-traffic"], check=True)

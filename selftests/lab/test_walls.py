@@ -59,13 +59,13 @@ class Case(unittest.TestCase):
         return str(path)
 
     def run_command(self, command, **more):
-        """What it printed."""
+        """Return what the program printed."""
         self.lab("run", self.write(command), **more)
         return (self.out / "run-0.txt").read_text(encoding="utf-8")
 
 
 class Guest(Case):
-    """Root in a guest mounts the host: what is there?"""
+    """Root in a guest mounts the host's file system: it finds nothing there."""
 
     HOST = "mkdir /tmp/host && mount -t hostfs none /tmp/host -o / && cd /tmp/host && "
 
@@ -79,7 +79,7 @@ class Guest(Case):
             self.assertNotIn(name, said.split("cat:")[0].split())
 
     def test_writes_nothing(self):
-        """What it tries to change is this test's own: a wall that has fallen does no harm."""
+        """The program tries to change only files of this test, so that a failure does no harm."""
         mine = self.directory / "mine"
         mine.write_text("mine", encoding="utf-8")
         before = mine.stat()[:7], mine.stat().st_mtime_ns
@@ -92,7 +92,7 @@ class Guest(Case):
         self.assertEqual({path.name for path in self.directory.iterdir()}, {"mine", "out", "stranger.toml"})
 
     def test_opens_nothing_to_write(self):
-        """Files of the system, which are opened only: that changes nothing."""
+        """The program only opens files of the system, which changes nothing."""
         said = self.run_command(self.HOST + "; ".join(
             f"test -e {path} && ((true >> {path}) && echo opens || echo refused)"
             for path in ("usr/bin/env", "proc/sys/kernel/print-fatal-signals")))
@@ -124,18 +124,18 @@ class Guest(Case):
             self.assertEqual(devices, "devices ['lo']")
 
     def test_sees_no_devices_and_no_processes(self):
-        """Processes are the namespace's own; no socket or device is there to reach others by."""
+        """The namespace has its own processes, and no socket or device reaches others."""
         said = self.run_command(self.HOST + "ls proc; ls -d dev run var/run tmp")
         self.assertLess(len([line for line in said.splitlines() if line.isdigit()]), 20)
         self.assertEqual(said.count("No such file or directory"), 4)
 
     def test_without_programs(self):
-        """Scenarios without programs run confined, too, where that is possible."""
+        """Scenarios without programs run confined, too, if the system allows it."""
         self.assertIn("--confine-if-possible", runner.Uml.isolated(scenario.build(
             {"flow": [{"from": "h0", "to": "h1", "bytes": "1KB"}]}, "x"), 1))
 
     def no_namespaces(self):
-        """bwrap as it is in a container that allows no user namespaces."""
+        """Return bwrap as it behaves in a container that allows no user namespaces."""
         program = self.directory / "bwrap"
         program.write_text("#!/bin/sh\necho 'bwrap: No permissions to create new namespace' >&2; exit 1\n",
                            encoding="ascii")
@@ -152,7 +152,7 @@ class Guest(Case):
         self.assertEqual(self.run_command("echo ran", env=env | {"HPCC_CONFINE": "off"}), "ran\n")
 
     def test_links_of_a_guest(self):
-        """Only regular files come out."""
+        """Only regular files are copied out of the guest."""
         secret = self.directory / "secret"
         secret.write_text("my password", encoding="utf-8")
         self.run_command(f"cd files; ln -s {secret} link; ln -s {self.directory} directory; mkfifo pipe; "
@@ -173,7 +173,7 @@ class Guest(Case):
         self.assertFalse((self.out / "secret").exists())
 
     def test_deep_directories(self):
-        """More directories in each other than Python goes through: one error."""
+        """Directories are nested deeper than Python can follow: one error."""
         deep = "d/" * 400
         done = self.lab("run", self.write(f"cd files; for i in 1 2 3; do mkdir -p {deep}; cd {deep}; done"), status=1,
                         env={"TMPDIR": str(self.directory)})
@@ -182,14 +182,14 @@ class Guest(Case):
         self.assertEqual({path.name for path in self.directory.iterdir()}, {"out", "stranger.toml"})
 
     def test_report_of_a_guest(self):
-        """What a program calls as we call our results does not take their place."""
+        """A file that a program names like our results does not replace them."""
         for made in "echo evil >", "mkdir":
             self.run_command("; ".join(f"{made} files/{name}" for name in ("report.html", "results.json")))
             self.assertIn("<!DOCTYPE html>", (self.out / "report.html").read_text(encoding="utf-8"))
             self.assertEqual(json.loads((self.out / "results.json").read_text(encoding="utf-8"))["scenario"], "stranger")
 
     def test_results_of_a_guest(self):
-        """In the place of results there is a link, a pipe, a directory, or what is no JSON: one error."""
+        """In place of the results there is a link, a pipe, a directory, or no JSON: one error."""
         secret = self.directory / "secret"
         secret.write_text("my password", encoding="utf-8")
         kinds = [(f"{what} {name}", f"/{name}: ") for name in ("result", "kernel")
@@ -202,7 +202,7 @@ class Guest(Case):
             self.assertNotIn("Traceback", done.stderr)
 
     def test_status_of_a_guest(self):
-        """The exit status is a number, whatever lies in its place."""
+        """The exit status is a number, whatever a program puts in its place."""
         secret = self.directory / "secret"
         secret.write_text("my password", encoding="utf-8")
         done = self.lab("run", self.write(f"ln -sf {secret} /mnt/status"), status=1)
@@ -221,7 +221,7 @@ class Results(Case):
         return path
 
     def test_kernel_of_the_file(self):
-        """A file does not choose that its commands run on the host."""
+        """A file cannot cause its commands to run on the host."""
         path = self.made(kernel=f"host {os.uname().release}")
         data = json.loads(path.read_text(encoding="utf-8"))
         data["settings"]["run"][0]["command"] = f"touch {self.directory}/evil"
@@ -232,7 +232,7 @@ class Results(Case):
         self.assertFalse((self.directory / "evil").exists())
 
     def test_escapes(self):
-        """Neither keys of a file nor what a guest prints reaches the terminal as it is."""
+        """Neither keys of a file nor a guest's output reaches the terminal unfiltered."""
         path = self.made(**{"\x1b]0;evil\x07\x9b2J": 1})
         done = self.lab("rerun", str(path), status=1)
         self.assertIn("differs in", done.stdout)
@@ -241,7 +241,7 @@ class Results(Case):
         self.assertFalse(set("\x1b\x9b") & set(str(scenario.ScenarioError("a\x1b[2J\x9b"))))
 
     def test_links_in_out(self):
-        """A link there is replaced; what it points to stays as it is."""
+        """A link in the output directory is replaced, and its target stays unchanged."""
         self.out.mkdir()
         mine = self.directory / "mine"
         mine.write_text("mine", encoding="utf-8")
@@ -286,7 +286,7 @@ class Bounds(Case):
         self.refused("large.csv", "is larger than 16 MiB")
 
     def test_output_of_a_guest(self):
-        """Of what a run prints the end is kept, and no line is longer than some KB."""
+        """The end of a run's output is kept, and no line is longer than some KB."""
         with subprocess.Popen(["sh", "-c", "yes | head -n 100000; head -c 1000000 /dev/zero | tr '\\0' x; echo; echo end"],
                               stdout=subprocess.PIPE, text=True) as process:
             kept = runner._watch(process, "x", None)    # pylint: disable=protected-access

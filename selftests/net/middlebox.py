@@ -560,15 +560,6 @@ def test_trial_has_room():
         expect_in("segments with a request", len(tried), 1, NBYTES)
 
 
-def test_trial_is_a_request():
-    """If the receiver was to compute W, the trial carries a request and not parameters."""
-    need_virtual_time()
-    for version in 4, 6:
-        path, _, client, server = muted(version, Firewall(data, PROBED_S), where=1, start_rtt_ns=10**9)
-        goodput_mbps(client, server, NBYTES)
-        expect("mode", [("muted" in flow, flow["mode"]) for flow in path.a.dump()], [(False, "telemetry")])
-
-
 def test_parameters_of_the_peer():
     """The peer's parameters for its own data do not show that our data pass."""
     need_virtual_time()
