@@ -24,27 +24,39 @@ ETA = 0.95
 OPTION_BYTES = 28
 PROBE_BYTES = 140
 PROBE_SEGMENTS = 8
-# The least part of the allowed goodput, with requests on data and on probes. A window of 64 KB
-# segments has 1 to 4 of them, so part of the link stays idle because W is quantized. No probe
-# requests a prompt ACK for data: a small window loses some goodput while it waits for the next
-# probe. A delayed ACK would cost far more.
+# The least part of the allowed goodput in the complete grid, with requests on data and on probes. A
+# window of 64 KB segments has 1 to 4 of them, so part of the link stays idle because W is
+# quantized. With probes some windows of few segments are slower; the cause was not measured. A
+# delayed ACK would cost far more.
 LEAST = {65535: (0.6, 0.5)}
 LEAST_ELSE = (0.9, 0.8)
+# The least part of cubic's goodput in the small grid.
+FLOOR = {65535: 0.6}
+FLOOR_ELSE = 0.85
 DELAYED = "TcpExtDelayedACKs"
 DELAYED_US = 40000
 
 
-# T below TCP's clock tick, windows of three segments, and more probes than the link has space for.
-HARD = ((1500, 100000, "0us", KNOBS[0]), (9000, 1000, "100us", KNOBS[0]), (9000, 1000, "100us", KNOBS[3]),
-        (576, 1000, "0us", KNOBS[3]))
+# An RTT below TCP's clock tick, windows of three segments, and more probes than the link has space
+# for, with the least part of cubic's goodput. Before each had its remedy they reached 0.08, 0.83, 0.82
+# and 0.83.
+HARD = ((1500, 100000, "0us", KNOBS[0], 0.9), (9000, 1000, "100us", KNOBS[0], 0.9),
+        (9000, 1000, "100us", KNOBS[3], 0.84), (576, 1000, "0us", KNOBS[3], 0.9))
 
 
 def modest():
     """Yield some combinations; most of them have windows of a few segments."""
     yield from HARD
     for number, (mtu, mbps) in enumerate(itertools.product(MTUS[1:], (100, 1000, 10000))):
-        yield mtu, mbps, DELAYS[number % 3], KNOBS[number % len(KNOBS)]
-        yield mtu, mbps, DELAYS[number % 3], KNOBS[(number + 3) % len(KNOBS)]
+        for knobs in KNOBS[number % len(KNOBS)], KNOBS[(number + 3) % len(KNOBS)]:
+            yield mtu, mbps, DELAYS[number % 3], knobs, FLOOR.get(mtu, FLOOR_ELSE)
+
+
+def complete():
+    """Yield all combinations."""
+    for mtu, mbps, delay, knobs in itertools.product(MTUS, MBPS, DELAYS, KNOBS):
+        carry = knobs["carry"]
+        yield mtu, mbps, delay, knobs, LEAST.get(mtu, LEAST_ELSE)[carry] * allowed(mtu, carry)
 
 
 def allowed(mtu, carry):
@@ -65,10 +77,9 @@ def transferred(pair, port, cc, nbytes):
 
 def test_transfers():
     need_virtual_time()
-    full = os.environ.get("HPCC_STALL") == "all"
-    grid = itertools.product(MTUS, MBPS, DELAYS, KNOBS) if full else modest()
+    grid = complete() if os.environ.get("HPCC_STALL") == "all" else modest()
     slow, pairs, cubic = [], {}, {}
-    for port, (mtu, mbps, delay, knobs) in enumerate(grid, 5000):
+    for port, (mtu, mbps, delay, knobs, least) in enumerate(grid, 5000):
         pair = pairs.get(mtu) or pairs.setdefault(mtu, Pair(mtu=mtu))
         nbytes = min(max(mbps * 6250, 40 * mtu), max(600 * mtu, 1000000), 4000000)
         for ns in pair.c, pair.s:
@@ -81,13 +92,11 @@ def test_transfers():
         got = transferred(pair, 20000 + port, "hpcc", nbytes)
         print(f"# {mtu} bytes, {mbps} Mb/s, {delay}, {knobs}: {got[0]:.1f} of {cubic[case][0]:.1f} Mb/s, "
               f"{got[1]} ACKs delayed, with cubic {cubic[case][1]}")
-        carry = knobs["carry"]
-        least = LEAST.get(mtu, LEAST_ELSE)[carry] * allowed(mtu, carry) * cubic[case][0]
         # If a segment takes longer than an ACK may be delayed, the link stays busy.
         delays = mtu * 8 / mbps < DELAYED_US and got[1] > cubic[case][1]
-        if got[0] < least or delays:
+        if got[0] < least * cubic[case][0] or delays:
             slow.append((*case, knobs, f"{got[0] / cubic[case][0]:.3f}", got[1] - cubic[case][1]))
-    expect("slower than the law allows, or delayed", slow, [])
+    expect("too slow, or delayed", slow, [])
 
 
 def test_timestamps():

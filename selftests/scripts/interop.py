@@ -22,6 +22,7 @@ SETTINGS = (
     {"carry": 1},
 )
 NBYTES = 1500000
+TRANSFERS = 4
 BAD = ("syn_invalid", "unagreed_ignored", "malformed_ignored", "checksum_ignored",
        "window_ignored", "bad_hop_ignored", "ts_back_ignored", "tx_excess_ignored",
        "path_changes", "fallbacks", "unseen_loss", "timeouts")
@@ -48,8 +49,9 @@ def between(client, server, version=4, stamp="stamp", **setting):
     ways = [(*ends, pattern(NBYTES)), (*ends[::-1], pattern(NBYTES, 1))]
     transfer(*ways)
     began = time.monotonic()
-    transfer(*ways)
-    goodput = 8 * NBYTES / (time.monotonic() - began) / 1e6
+    for _ in range(TRANSFERS):
+        transfer(*ways)
+    goodput = 8 * NBYTES * TRANSFERS / (time.monotonic() - began) / 1e6
     for sock, ns, name in zip(ends, path.hosts, (client, server)):
         what = f"{name}, {client} to {server}, {setting}, {stamp}"
         # The other module is there, but has nothing to do with this end.
@@ -59,12 +61,12 @@ def between(client, server, version=4, stamp="stamp", **setting):
         expect(what, (get_cc(sock), *mode_and_hops(ns, name)), (name, "telemetry", 2))
         expect(f"{what}: went wrong", {key: told[key] for key in BAD if told[key]}, {})
     # Data of one way and ACKs of the other share 0.95 of a link, or all of it where it is quiet. Of
-    # 1538 bytes on the wire 1420 are payload, or 1448 where data carry no requests. W swings as the
-    # other way's ACKs come in bursts, more so at an end that samples: with transfers of four sizes two
-    # ends of before reached 0.78 to 0.88 of the link, today's, and unlike ends, 0.64 to 0.87.
+    # 1538 bytes on the wire 1420 are payload, or 1448 where data carry no requests. W swings because
+    # the ACKs of the other way come in bursts: a single transfer had 0.64 to 0.87 of the link, so the
+    # bound is for the mean of several.
     payload = 1448 if setting.get("carry") else 1420
     expect_in(f"goodput, {client} to {server}, {setting}", goodput,
-              (0.75 if client == server else 0.6) * MBPS,
+              (0.75 if client == server else 0.7) * MBPS,
               (0.95 * payload / 1538 if stamp == "stamp" else 0.93) * MBPS)
 
 
