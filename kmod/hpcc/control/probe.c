@@ -115,9 +115,12 @@ static noinline void hpcc_probe_send_apart(struct sock *sk, struct hpcc_flow *fl
 static bool hpcc_probe_is_early(const struct hpcc_flow *flow, u64 now_ns)
 {
 	u64 waited_ns = now_ns - READ_ONCE(flow->last_request_ns);
-	u32 probes = DIV_ROUND_UP(READ_ONCE(flow->hops), flow->slots);
-	u32 segs = min(hpcc_probe_segs, hpcc_probe_round_segs / max(probes, 1U));
+	u32 probes, segs;
 
+	if (waited_ns < flow->params.T || flow->fallback.window >= hpcc_probe_segs)
+		return waited_ns < flow->params.T;
+	probes = DIV_ROUND_UP(READ_ONCE(flow->hops), flow->slots);
+	segs = min(hpcc_probe_segs, hpcc_probe_round_segs / max(probes, 1U));
 	return waited_ns * min(flow->fallback.window, segs) < flow->params.T * segs;
 }
 
