@@ -3,8 +3,8 @@
 """rooms.py includes|writes [TREE]: print what breaks the order of rooms, or the ownership of
 struct hpcc_flow. scripts/style runs this.
 
-includes: a file includes headers, or imports modules, of its own room and of lower ones only; and
-no two headers have one name. writes: a field of struct hpcc_flow is written in its owner only, a
+includes: a file includes headers, or imports modules, of its own room and of lower ones only; no two
+headers have one name; and no header of kmod/hpcc declares what a higher room defines. writes: a field of struct hpcc_flow is written in its owner only, a
 source file or the header of its name. What
 breaks this today is listed in rooms.exceptions; an exception that nothing needs is printed too.
 """
@@ -25,7 +25,8 @@ ROOMS = {
 OWNERS = {
     "carrier/carrier.c": "carrier",
     "carrier/csig.c": "signal csig",
-    "carrier/ioam.c": "ioam_paused ioam_confirmed ioam_seq mixed trace_rx",
+    "carrier/ioam.c": "ioam_paused ioam_confirmed ioam_seq mixed",
+    "carrier/trace.c": "trace_rx",
     "control/ack.c": "algo params min_rtt_us tlp unpaced hop_records sample_ns una full_us prior_W_q16 "
                      "prior_slow_start_limit_q16 settle",
     "control/census.c": "counted N_sent_us N_sent N_arrived census wants_N W_ai_one_q16 W_ai_goal_q16 N_reported_us "
@@ -106,6 +107,23 @@ def includes(top):
             if headers.setdefault(path.name, name) != name:
                 found[name, path.name] = f"{headers[path.name]} has the same name"
     known(top, "include", found)
+    known(top, "declare", declared(top))
+
+
+def declared(top):
+    """Return headers of kmod/hpcc that declare what a higher room defines: a call upward."""
+    folder, rooms = top / "kmod/hpcc", ROOMS["kmod/hpcc"]
+    room_of, found = {}, {}
+    for path in sorted(folder.glob("*/*.c")):
+        for name in re.findall(r"^(?!static)\w[\w *]*?\b(hpcc_\w+)(?:\([^;{]*\)\n|(?: __\w+)* = )\{", path.read_text(encoding="utf-8"), re.M):
+            room_of[name] = path.parent.name
+    for path in sorted(folder.glob("*/*.h")):
+        code = re.sub(r"/\*.*?\*/", "", path.read_text(encoding="utf-8"), flags=re.S)
+        for name in re.findall(r"(?<!struct )\b(hpcc_\w+)(?:\([^;{}]*\))?;", code):
+            room = room_of.get(name)
+            if room in rooms and rooms.index(room) > rooms.index(path.parent.name):
+                found[path.relative_to(top).as_posix(), name] = f"{room} defines {name}"
+    return found
 
 
 def writes(top):

@@ -23,9 +23,11 @@
 #include "control/agreement.h"
 #include "control/cc.h"
 #include "flow/flow.h"
+#include "hook/hook.h"
 #include "netns/net.h"
 #include "netns/table.h"
 #include "observe/netlink.h"
+#include "observe/proc.h"
 #include "telemetry/identify.h"
 
 unsigned int hpcc_net_id __read_mostly;

@@ -50,7 +50,7 @@ planted()
 main()
 {
 	cd "$TOP" || exit 1
-	ktap_plan 14
+	ktap_plan 15
 	ok "a check that passes" style 0 "ok 1 - version" version
 	ok "checkpatch that breaks off" style 1 "not ok 1 - checkpatch" checkpatch "$(broken perl)"
 	ok "kernel-doc that breaks off" style 1 "not ok 1 - kernel_doc" kernel_doc "$(broken perl)"
@@ -67,6 +67,9 @@ main()
 	ok "an import of a higher room" planted includes \
 		"scripts/lab/model/planted.py: show/page is of a higher room than model" \
 		scripts/lab/model/planted.py 'from ..show import page'
+	ok "a declaration of what a higher room defines" planted includes \
+		"kmod/hpcc/packet/segment.h: control defines hpcc_cwnd" \
+		kmod/hpcc/packet/segment.h 'u32 hpcc_cwnd(struct sock *sk, struct hpcc_flow *flow);'
 	ok "two headers of one name" planted includes \
 		"qdisc/parse/flow.h: kmod/hpcc/flow/flow.h has the same name" qdisc/parse/flow.h ""
 	ok "a write of another file's field" planted writes \

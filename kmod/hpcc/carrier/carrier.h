@@ -17,7 +17,7 @@ bool hpcc_carrier_is_probed(u8 carrier);
 void hpcc_carrier_begin(const struct sock *sk, struct hpcc_flow *flow);
 bool hpcc_carrier_end(const struct sock *sk, struct hpcc_flow *flow);
 
-/* ---- IOAM (ioam.c) ---- */
+/* ---- Traces and stacks at a receiver (trace.c) ---- */
 
 /**
  * struct hpcc_trace_rx - state of a receiver for a path with traces or stacks
@@ -40,6 +40,10 @@ struct hpcc_trace_rx {
 struct hpcc_trace_rx *hpcc_trace_rx(struct hpcc_flow *flow, const struct net *net);
 void hpcc_trace_begin(struct hpcc_trace_rx *rx, enum hpcc_carrier carrier);
 void hpcc_trace_end(struct hpcc_trace_rx *rx, int hops, u64 now_ns);
+void hpcc_hops_in(struct hpcc_flow *flow, const struct hpcc_arrival *in,
+		  const struct hpcc_opt *opt);
+
+/* ---- IOAM (ioam.c) ---- */
 
 bool hpcc_ioam_out(struct hpcc_segment *seg, u32 nodes);
 void hpcc_ioam_in(struct hpcc_flow *flow, const struct hpcc_arrival *in,
@@ -65,8 +69,8 @@ void hpcc_int_out(const struct hpcc_segment *seg, const struct tcp_sock *tp, u8 
 bool hpcc_int_comes(const struct tcp_sock *tp, const struct hpcc_arrival *in,
 		    const struct hpcc_opt *opt);
 bool hpcc_int_read(struct hpcc_arrival *in, u8 *buf);
-void hpcc_hops_in(struct hpcc_flow *flow, const struct hpcc_arrival *in,
-		  const struct hpcc_opt *opt);
+int hpcc_int_records(struct hpcc_trace_rx *rx, const struct hpcc_arrival *in,
+		     const struct hpcc_opt *opt, u8 *records, enum hpcc_counter *why);
 
 /* ---- IFA 2.0 (ifa.c) ---- */
 

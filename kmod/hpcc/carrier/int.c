@@ -141,9 +141,18 @@ bool hpcc_int_read(struct hpcc_arrival *in, u8 *buf)
 	return true;
 }
 
-/* Make load records. Return: the number of hops, or a negative number; @why: the counter. */
-static int hpcc_int_records(struct hpcc_trace_rx *rx, const struct hpcc_arrival *in,
-			    const struct hpcc_opt *opt, u8 *records, enum hpcc_counter *why)
+/**
+ * hpcc_int_records() - make load records of the hops of a stack
+ * @rx: state of the path, locked
+ * @in: the segment, with the stack
+ * @opt: head of its FORWARD
+ * @records: filled in, with room for HPCC_INT_NODES_MAX records
+ * @why: set to the counter of the result
+ *
+ * Return: the number of records, or a negative number.
+ */
+int hpcc_int_records(struct hpcc_trace_rx *rx, const struct hpcc_arrival *in,
+		     const struct hpcc_opt *opt, u8 *records, enum hpcc_counter *why)
 {
 	u64 now_ns = ktime_get_ns();
 	const struct hpcc_known_link *link;
@@ -175,40 +184,4 @@ static int hpcc_int_records(struct hpcc_trace_rx *rx, const struct hpcc_arrival 
 	if (hops)
 		hpcc_trace_end(rx, hops, 0);
 	return hops;
-}
-
-/**
- * hpcc_hops_in() - store the records of an INT or IFA stack until they can be echoed
- * @flow: a flow
- * @in: the segment, with a stack of its carrier
- * @opt: head of its FORWARD
- *
- * Store all hops or none: if some hops are unknown, one of them may be the loaded one.
- *
- * Context: LOCAL_IN.
- */
-void hpcc_hops_in(struct hpcc_flow *flow, const struct hpcc_arrival *in,
-		  const struct hpcc_opt *opt)
-{
-	const struct net *net = in->state->net;
-	struct hpcc_trace_rx *rx = hpcc_trace_rx(flow, net);
-	/* An INT or IFA stack has at most as many hops as an IOAM trace. */
-	u8 records[HPCC_IOAM_NODES_MAX * HPCC_RECORD_LEN];
-	struct hpcc_opt told = *opt;
-	enum hpcc_counter why;
-	int hops;
-
-	if (!rx)
-		return;
-	hpcc_prompt_in(flow, opt);
-	spin_lock_bh(&rx->lock);
-	hops = in->carrier == HPCC_CARRIER_INT ? hpcc_int_records(rx, in, opt, records, &why) :
-						 hpcc_ifa_records(rx, in, opt, records, &why);
-	spin_unlock_bh(&rx->lock);
-	hpcc_count_rcu(net, why);
-	if (hops <= 0)
-		return;
-	told.hops = hops;
-	told.nr = hops;
-	hpcc_forward_in(flow, &told, records, NULL, 0);
 }

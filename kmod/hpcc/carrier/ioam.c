@@ -110,69 +110,6 @@ void hpcc_ioam_ack(const struct tcp_sock *tp, struct hpcc_flow *flow, bool infor
 
 /* ---- Receiver -------------------------------------------------------------- */
 
-/**
- * hpcc_trace_rx() - state of a receiver for a path
- * @flow: a flow
- * @net: its network namespace
- *
- * Context: RCU read side, with a reference to the socket.
- * Return: the state, allocated at the first call; NULL if there is no memory.
- */
-struct hpcc_trace_rx *hpcc_trace_rx(struct hpcc_flow *flow, const struct net *net)
-{
-	struct hpcc_trace_rx *rx = rcu_dereference(flow->trace_rx);
-	struct hpcc_trace_rx *old;
-
-	if (likely(rx))
-		return rx;
-	rx = hpcc_flow_zalloc(flow->sk, sizeof(*rx));
-	if (!rx) {
-		hpcc_count(net, HPCC_C_NO_MEMORY);
-		return NULL;
-	}
-	spin_lock_init(&rx->lock);
-	old = unrcu_pointer(cmpxchg(&flow->trace_rx, NULL, RCU_INITIALIZER(rx)));
-	if (!old)
-		return rx;
-	kfree(rx);
-	return old;
-}
-
-/**
- * hpcc_trace_begin() - prepare for the records of a trace
- * @rx: state of the path, locked
- * @carrier: carrier of the trace
- *
- * If the carrier has changed, all links start anew.
- */
-void hpcc_trace_begin(struct hpcc_trace_rx *rx, enum hpcc_carrier carrier)
-{
-	int hop;
-
-	if (rx->carrier == carrier)
-		return;
-	rx->carrier = carrier;
-	for (hop = 0; hop < rx->hops; hop++)
-		rx->link[hop].bps = 0;
-}
-
-/**
- * hpcc_trace_end() - finish a trace that was taken in
- * @rx: state of the path, locked
- * @hops: number of nodes in the trace
- * @now_ns: arrival time of the trace
- */
-void hpcc_trace_end(struct hpcc_trace_rx *rx, int hops, u64 now_ns)
-{
-	int hop;
-
-	/* The age of links beyond the end of this trace is not tracked: they start anew. */
-	for (hop = hops; hop < rx->hops; hop++)
-		rx->link[hop].bps = 0;
-	rx->hops = hops;
-	rx->seen_ns = now_ns;
-}
-
 /* Make load records of a trace's nodes, after the hops of @opt. Return: whether all are valid;
  * @why: the counter.
  */

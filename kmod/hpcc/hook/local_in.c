@@ -43,6 +43,7 @@
 #include "carrier/carrier.h"
 #include "control/cc.h"
 #include "control/switch_response.h"
+#include "hook/hook.h"
 #include "hook/syn.h"
 #include "packet/segment.h"
 

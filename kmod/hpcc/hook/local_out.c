@@ -37,6 +37,7 @@
 #include "control/census.h"
 #include "control/mute.h"
 #include "control/receiver.h"
+#include "hook/hook.h"
 #include "hook/syn.h"
 #include "packet/segment.h"
 #include "telemetry/identify.h"

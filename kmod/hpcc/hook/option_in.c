@@ -15,6 +15,7 @@
 #include "control/census.h"
 #include "control/probe.h"
 #include "control/receiver.h"
+#include "hook/hook.h"
 #include "packet/segment.h"
 #include "telemetry/identify.h"
 #include "telemetry/mailbox.h"

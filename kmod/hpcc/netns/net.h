@@ -237,7 +237,5 @@ static inline void hpcc_count(const struct net *net, enum hpcc_counter what)
 bool hpcc_is_up(void);
 int hpcc_sysctl_register(struct net *net);
 void hpcc_sysctl_unregister(struct net *net);
-int hpcc_proc_register(struct net *net);
-void hpcc_proc_unregister(struct net *net);
 
 #endif /* _HPCC_NETNS_NET_H */

@@ -12,6 +12,7 @@
 #include "flow/flow.h"
 #include "netns/net.h"
 
+#include "observe/proc.h"
 const char * const hpcc_counter_names[__HPCC_C_MAX] = {
 #define COUNTER(id, name, meaning)	#name
 #include "netns/hpcc_counters.h"

@@ -107,7 +107,6 @@ struct hpcc_arrival {
 	u32 stack_len;
 };
 
-u32 hpcc_options_in(struct hpcc_flow *flow, const struct hpcc_arrival *in, int at, u32 pos);
 void hpcc_stack_in(struct sock *sk, struct hpcc_flow *flow, const struct hpcc_arrival *in, int at,
 		   u32 pos);
 bool hpcc_ack_ok(const struct hpcc_flow *flow, const struct tcp_sock *tp,
@@ -115,10 +114,5 @@ bool hpcc_ack_ok(const struct hpcc_flow *flow, const struct tcp_sock *tp,
 bool hpcc_ttl_ok(const struct sock *sk, const struct hpcc_arrival *in);
 bool hpcc_arrival_intact(const struct hpcc_arrival *in);
 struct sock *hpcc_arrival_sock(const struct hpcc_arrival *in, bool *put);
-
-unsigned int hpcc_local_out(void *priv, struct sk_buff *skb,
-			    const struct nf_hook_state *state);
-unsigned int hpcc_local_in(void *priv, struct sk_buff *skb,
-			   const struct nf_hook_state *state);
 
 #endif /* _HPCC_PACKET_SEGMENT_H */
