@@ -5,7 +5,7 @@ import json
 import socket
 import struct
 
-from .ktap import defer
+from .ktap import defer, expect, expect_in
 from .net import Pair
 from .path import MBPS
 
@@ -52,3 +52,14 @@ class FramePort:
     def stats(self):
         """Return the statistics of the port."""
         return json.loads(self.pair.c.run("tc", "-s", "-j", "qdisc", "show", "dev", "eth0"))[0]["hpcc"]
+
+
+def leave_unchanged(cases, *shape, **how):
+    """Fail unless each frame of (options of the port, frame, reason) leaves unchanged and is counted by reason."""
+    for options, sent, why in cases:
+        port = FramePort(options, *shape, **how)
+        what = f"{options} {sent[12:].hex()}"
+        expect(what, port.through(sent), sent)
+        stats = port.stats()
+        expect_in(f"{what}: {why} of {stats['unstamped']}", stats["unstamped"][why], 1, 100)
+        expect("stamped", stats["stamped"], 0)

@@ -137,6 +137,18 @@ def run(tests):
     sys.exit(results.failed)
 
 
+def each(*values):
+    """Make one test of a function for each of these strings, which is its argument and the end of the test's name."""
+    def make(function):
+        for value in values:
+            def test(value=value):
+                function(value)
+            test.__name__ = f"test_{function.__name__}_{value}"
+            function.__globals__[test.__name__] = test
+        return function
+    return make
+
+
 def main(module, modules=(), commands=()):
     """Run all test_* of a script in their order, or only those named as arguments or in KTAP_ONLY,
     as often as they are named. tcp_hpcc and the given modules are loaded; if a command is missing

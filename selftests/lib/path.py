@@ -57,15 +57,32 @@ def said(ns):
             for part in ns.hpcc().dump("route-get") for one in part["route"]]
 
 
-def carrier_path(carrier, stamp, version=4, switches=2, known=None, delay=DELAY, **sysctls):
-    """Return a path of switches that use a carrier, between hosts that know their links."""
-    path = Path(version, switches, **({"carrier": carrier} | sysctls))
+# A path that uses a carrier: what its ports write, and what both hosts set.
+CARRIERS = {
+    "ioam": {"carrier": 1, "stamp": "tcp,ioam", "version": 6},
+    "int": {"carrier": 2, "stamp": "tcp,int int_window 20us"},
+    "ifa": {"carrier": 3, "stamp": "tcp,ifa"},
+    "csig": {"carrier": 4, "stamp": "tcp,csig csig_time 2us int_window 400us", "push": "csig_push csig_time 2us",
+             "delay": "200us", "csig_time": 2000, "known": []},
+}
+
+
+def carrier_path(name, **how):
+    """Return a path of switches that use a carrier, with what CARRIERS has for it unless how says otherwise."""
+    return _carrier_path(**(CARRIERS[name] | how))
+
+
+def _carrier_path(carrier, stamp, version=4, switches=2, push=None, known=None, delay=DELAY, **sysctls):
+    """Return a path whose hosts know the links of some switches, by default of all, and push tags."""
+    path = Path(version, switches, carrier=carrier, **sysctls)
     for node in range(1, switches + 1):
         for port, dev in enumerate(("left", "right"), 1):
             path.change(node, f"hpcc rate {MBPS}mbit delay {delay} node {node} port {port} stamp {stamp}", dev)
-    for ns in path.hosts:
-        know(ns, *[(node, port, MBPS * 1000000) for node in known or range(1, switches + 1)
+    for ns, dev in (path.a, "right"), (path.b, "left"):
+        know(ns, *[(node, port, MBPS * 1000000) for node in range(1, switches + 1) if known is None or node in known
                    for port in (1, 2)])
+        if push:
+            ns.tc(f"qdisc change dev {dev} root hpcc stamp {push}")
     return path
 
 

@@ -12,13 +12,12 @@ import time
 
 sys.path[0] += "/.."
 from lib import tshark
-from lib.frameport import FramePort
-from lib.kernel import virtual_time
+from lib.frameport import FramePort, leave_unchanged
 from lib.ktap import defer, expect, expect_in, main
 from lib.net import Netns, Pair
 from lib.packet import ACK, FIN, FORWARD, IDENTIFY, PSH, RST, SYN, Segment, csum, option
 from lib.path import MBPS as PATH_MBPS
-from lib.path import Path, falls_back, say
+from lib.path import carrier_path, falls_back
 from lib.tcp import pattern, transfer
 
 MBPS = 100
@@ -65,80 +64,11 @@ def parts(data, at=12):
     return word >> 13, word >> 7 & 31, word & 127
 
 
-HOW = f"hpcc rate {PATH_MBPS}mbit delay 200us"
-UNITS = {"csig_time": 2000}
-
-
-def csig_path(version=4, switches=2, push="csig_push csig_time 2us", stamp="tcp,csig csig_time 2us int_window 400us",
-              **sysctls):
-    """A path of switches that speak CSIG, between hosts that push and pop."""
-    path = Path(version, switches, **({"carrier": 4} | UNITS | sysctls))
-    for ns, dev in (path.a, "right"), (path.b, "left"):
-        ns.tc(f"qdisc change dev {dev} root hpcc stamp {push}")
-    for node in range(1, switches + 1):
-        for port, dev in enumerate(("left", "right"), 1):
-            path.change(node, f"{HOW} node {node} port {port} stamp {stamp}", dev)
-    return path
-
-
-def test_end_to_end():
-    """Probes bring back the signal of the most loaded hop, and W follows it as it follows the TCP
-    option.
-    """
-    for version in 4, 6:
-        took = {}
-        for carrier in 0, 4:
-            path = csig_path(version, carrier=carrier)
-            # the link that fills up is one whose port stamps, and not the host's
-            path.change(2, f"{HOW.replace(str(PATH_MBPS), str(PATH_MBPS // 2))} node 2 port 2")
-            client, server = path.connect()
-            transfer((client, server, pattern(3000000)))
-            before, start = path.port(2)["bytes"], time.monotonic()
-            transfer((client, server, pattern(8000000)))
-            took[carrier] = (path.port(2)["bytes"] - before) * 16 / (time.monotonic() - start) / PATH_MBPS / 1e6
-            flow = path.a.flow()
-            expect("mode, hops", (flow["mode"], flow["hops"]), ("telemetry", 1 if carrier else 2))
-            path.no_errors()
-            a, b = path.a.counters(), path.b.counters()
-            expect("by CSIG", (a["csig_sent"] > 100, b["csig_received"] > 100), (carrier == 4,) * 2)
-            for name in "csig_ignored", "csig_stopped", "probes_stopped":
-                expect(name, (a[name], b[name]), (0, 0))
-        print(f"# IPv{version}: utilization {took[0]:.3f} by TCP, {took[4]:.3f} by CSIG")
-        if virtual_time():
-            expect_in("utilization", took[4], took[0] - 0.05, took[0] + 0.05)
-
-
-def test_not_agreed():
-    """A host sends no tags to a peer that does not pop them."""
-    path = csig_path()
-    path.b.sysctl("net.hpcc.carrier", 0)
-    client, server = path.connect()
-    transfer((client, server, pattern(300000)))
-    expect("sent", path.a.counters()["csig_sent"], 0)
-    expect("hops", path.a.flow()["hops"], 2)
-
-
-def test_by_routes():
-    """A route enables pushing and popping of tags as the sysctl does, but for its prefix alone."""
-    for version in 4, 6:
-        for lines, brings in (0, True), (4, False):
-            path = csig_path(version, carrier=lines)
-            for ns in path.hosts:
-                say(ns, f"{'10.0.0.0/24' if version == 4 else 'fd00::/64'} - {4 - lines}")
-            client, server = path.connect()
-            transfer((client, server, pattern(400000)))
-            what = f"IPv{version}, net.hpcc.carrier {lines}: sent, received"
-            a, b = path.a.counters(), path.b.counters()
-            expect(what, (a["csig_sent"] > 10, b["csig_received"] > 10), (brings,) * 2)
-            expect("ignored, stopped", (b["csig_ignored"], a["csig_stopped"]), (0, 0))
-            path.no_errors()
-
-
 def test_batches():
     """On a link without a rate a probe is not taken for late if later data arrive with it in one
     batch.
     """
-    path = csig_path(switches=1)
+    path = carrier_path("csig", switches=1)
     for dev in "left", "right":
         path.change(1, "hpcc rate 0 delay 0", dev)
     for ns, dev in (path.a, "right"), (path.b, "left"):
@@ -152,26 +82,10 @@ def test_batches():
     path.no_errors()
 
 
-def test_with_the_rest():
-    """CSIG works with data in both directions, and if the receiver was to compute W: it gets no
-    records for that.
-    """
-    for how in {}, {"where": 1}:
-        path = csig_path(**how)
-        client, server = path.connect()
-        for i in range(4):
-            transfer((client, server, pattern(400000)), (server, client, pattern(400000, i)))
-        for ns in path.hosts:
-            expect("mode", ns.flow()["mode"], "telemetry")
-            expect_in("received", ns.counters()["csig_received"], 10, 100000)
-            expect("stopped", ns.counters()["csig_stopped"], 0)
-        path.no_errors()
-
-
 def test_nobody_pushes():
     """The TCP option takes over if the host's port pushes no tags, or if no switch writes."""
-    falls_back(csig_path(push="int"), "csig", "ignored")
-    falls_back(csig_path(stamp="tcp"), "csig", "ignored")
+    falls_back(carrier_path("csig", push="int"), "csig", "ignored")
+    falls_back(carrier_path("csig", stamp="tcp"), "csig", "ignored")
 
 
 def test_early_loss():
@@ -182,7 +96,7 @@ def test_early_loss():
     # the TCP option would bring telemetry before CSIG has been silent for long enough to stop.
     # With 20 KB the losses come later, and the TCP option brings it before that with maxStage 5, too.
     for limit in "15kb", "20kb":
-        path = csig_path(push="int", start_rtt_ns=10**9, max_stage=5)
+        path = carrier_path("csig", push="int", start_rtt_ns=10**9, max_stage=5)
         path.change(2, f"hpcc rate {PATH_MBPS // 10}mbit delay 200us limit {limit} node 2 port 2 stamp tcp,csig")
         client, server = path.connect()
         for i in range(20):
@@ -199,7 +113,7 @@ def test_classic_tags_no_data():
     receiver would drop data with a tag.
     """
     for version in 4, 6:
-        path = csig_path(version)
+        path = carrier_path("csig", version=version)
         client, server = path.connect()
         transfer((client, server, pattern(400000)))
         expect("mode", path.a.flow()["mode"], "telemetry")
@@ -208,7 +122,7 @@ def test_classic_tags_no_data():
             transfer((client, server, pattern(100000, i)))
             if path.a.counters()["unseen_loss"]:
                 break
-        path.change(2, f"{HOW} node 2 port 2 stamp tcp")
+        path.change(2, f"hpcc rate {PATH_MBPS}mbit delay 200us node 2 port 2 stamp tcp")
         expect("lost", path.a.counters()["unseen_loss"] > 0, True)
         timeouts = path.a.snmp("TcpExtTCPTimeouts")
         # Each of these segments is a request by itself, so with tags all would be lost.
@@ -220,24 +134,9 @@ def test_classic_tags_no_data():
         expect("timeouts since", path.a.snmp("TcpExtTCPTimeouts"), timeouts)
 
 
-def test_receiver_leaves():
-    """A receiver that does not accept tags any more drops them: probes are lost, data are not."""
-    path = csig_path()
-    client, server = path.connect()
-    transfer((client, server, pattern(400000)))
-    expect("mode", path.a.flow()["mode"], "telemetry")
-    path.b.sysctl("net.hpcc.carrier", 0)
-    for i in range(8):
-        transfer((client, server, pattern(400000, i)))
-    expect("stopped", path.a.counters()["csig_stopped"], 1)
-    expect_in("dropped", path.b.counters()["csig_ignored"], 1, 100000)
-    expect("retransmitted", path.a.snmp("RetransSegs"), 0)
-    path.no_errors()
-
-
 def test_kind_changes():
     """A connection keeps the option kind that it agreed on, and its tags."""
-    path = csig_path()
+    path = carrier_path("csig")
     client, server = path.connect()
     transfer((client, server, pattern(400000)))
     for ns in path.hosts:
@@ -335,13 +234,7 @@ def test_port_leaves():
         ("nostamp", frame(tag(QLEN, 3, 0)), "off"),
         ("stamp csig_push", frame(options=option(IDENTIFY, (), 3)), "off"),
     )
-    for how, sent, why in cases:
-        port = FramePort(how, SHAPE)
-        what = f"{how} {sent[12:].hex()}"
-        expect(what, port.through(sent), sent)
-        stats = port.stats()
-        expect_in(f"{what}: {why} of {stats['unstamped']}", stats["unstamped"][why], 1, 100)
-        expect("stamped", stats["stamped"], 0)
+    leave_unchanged(cases, SHAPE)
     # A port without a rate does not know PD, and neither does one with a child.
     sent = frame(tag(PD, 3, 0))
     expect("PD without rate", FramePort("stamp csig", "").through(sent), sent)

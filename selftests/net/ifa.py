@@ -2,34 +2,25 @@
 # SPDX-License-Identifier: GPL-2.0
 """IFA 2.0 as the carrier of requests: kmod/hpcc/carrier/ifa.c, qdisc/stamp/ifa.c."""
 
-import json
 import os
 import socket
 import struct
 import sys
-import time
 
 sys.path[0] += "/.."
 from lib import tshark
-from lib.frameport import FramePort
-from lib.kernel import virtual_time
-from lib.ktap import defer, expect, expect_in, main
-from lib.net import Pair
+from lib.frameport import FramePort, leave_unchanged
+from lib.ktap import expect, expect_in, main
 from lib.packet import ACK, CAP_TELEMETRY, ECHO, FIN, FORWARD, RST, SYN, csum, option, record, syn_option
-from lib.path import MBPS, carrier_path, falls_back, forget, know
+from lib.path import MBPS, know
 from lib.peer import SCALE, Peer, qlen_code
-from lib.tcp import pattern, set_cc, transfer
+from lib.tcp import set_cc
 
 PROTO = 131
 CAP_PROBES, CAP_IFA = 0x04, 0x80
 CAPS = CAP_TELEMETRY | CAP_PROBES | CAP_IFA
 BPS = MBPS * 1000000
 HOP = struct.Struct("!IIHHIIIII")
-
-
-def ifa_path(version=4, stamp="tcp,ifa", **how):
-    """Return a path of switches that use IFA, between hosts that know their links."""
-    return carrier_path(**({"carrier": 3, "stamp": stamp, "version": version} | how))
 
 
 def hop(node, port=1, ns=1000, residence=0, tx=0, qlen=0, lns=1, speed=15, sec=0):
@@ -77,12 +68,10 @@ class Switched(Peer):
 GOOD = hop(1, tx=1000), hop(2, tx=5000, qlen=1000, speed=4)
 
 
-def receiver(version=4, rules="", **sysctls):
+def receiver(version=4, **sysctls):
     """Return a peer whose kernel knows a link, and has agreed to IFA."""
     peer = Switched(version=version, **sysctls)
     know(peer.ns, (1, 1, BPS))
-    if rules:
-        peer.ns.run("nft", "-f", "-", stdin=rules)
     peer.listen()
     synack, _ = peer.accept(syn_option(caps=CAPS))
     expect("announced", synack.option(253)[5] & CAP_IFA, CAP_IFA)
@@ -92,53 +81,6 @@ def receiver(version=4, rules="", **sysctls):
 def moved_ifa(peer, before):
     """Return the IFA counters that changed."""
     return {name: n for name, n in (peer.ns.counters() - before).items() if name.startswith("ifa_") and n}
-
-
-def test_end_to_end():
-    """IFA carries the load of each hop, and W follows it as it follows the TCP option."""
-    for version in 4, 6:
-        took = {}
-        for carrier in 0, 3:
-            path = ifa_path(version, carrier=carrier, delay="200us")
-            # the link that fills up is one whose port stamps, and not the host's
-            path.change(2, "hpcc rate 500mbit delay 200us node 2 port 2 stamp tcp,ifa")
-            for ns in path.hosts:
-                know(ns, (2, 2, BPS // 2))
-            client, server = path.connect()
-            transfer((client, server, pattern(3000000)))
-            before, start = path.port(2)["bytes"], time.monotonic()
-            transfer((client, server, pattern(8000000)))
-            took[carrier] = (path.port(2)["bytes"] - before) * 16 / (time.monotonic() - start) / BPS
-            flow = path.a.flow()
-            expect("mode, hops", (flow["mode"], flow["hops"]), ("telemetry", 2))
-            path.no_errors()
-            a, b = path.a.counters(), path.b.counters()
-            expect("sent by IFA", (a["ifa_sent"] > 100, b["ifa_received"] > 100), (carrier == 3,) * 2)
-            for name in "ifa_ignored", "ifa_unknown_link", "ifa_stopped", "probes_stopped":
-                expect(name, (a[name], b[name]), (0, 0))
-            expect("nobody was left out",
-                   {reason: n for reason, n in path.port(1)["hpcc"]["unstamped"].items()
-                    if n and reason in ("malformed", "full", "no_memory")}, {})
-        print(f"# IPv{version}: utilization {took[0]:.3f} by TCP, {took[3]:.3f} by IFA")
-        if virtual_time():
-            expect_in("utilization", took[3], took[0] - 0.02, took[0] + 0.02)
-
-
-def test_with_the_rest():
-    """IFA works with data in both directions, also at once (no ACK is missing), and if the receiver
-    computes W.
-    """
-    for how in {}, {"where": 1}:
-        path = ifa_path(**how)
-        client, server = path.connect()
-        for i in range(3):
-            transfer((client, server, pattern(400000)), (server, client, pattern(400000, i)))
-        for ns in path.hosts:
-            expect("hops", ns.flow()["hops"], 2)
-            expect_in("received", ns.counters()["ifa_received"], 10, 100000)
-            if virtual_time():
-                expect("RTOs", ns.snmp("TcpExtTCPTimeouts"), 0)
-        path.no_errors()
 
 
 def test_stacks_in():
@@ -264,31 +206,6 @@ def test_ipsec():
             expect("again", (peer.ns.counters() - before).get("ifa_received"), 1)
 
 
-def test_not_agreed():
-    """A sender does not use IFA if the receiver knows no links, or does not use SACK."""
-    for take in "links", "sack":
-        path = ifa_path()
-        if take == "links":
-            forget(path.b, *[(node, port) for node in (1, 2) for port in (1, 2)])
-        else:
-            path.b.sysctl("net.ipv4.tcp_sack", 0)
-        client, server = path.connect()
-        transfer((client, server, pattern(300000)))
-        expect("sent", path.a.counters()["ifa_sent"], 0)
-        expect("hops", path.a.flow()["hops"], 2)
-
-
-def test_falls_back():
-    """The TCP option takes over after an unknown link, after more hops than the limit, and if a
-    filter drops IFA.
-    """
-    falls_back(ifa_path(known=[1]), "ifa", "unknown_link")
-    falls_back(ifa_path(ioam_nodes=1), "ifa", "ignored")
-    path = ifa_path()
-    path.b.run("nft", "-f", "-", stdin=WALL % f"meta l4proto {PROTO} drop;")
-    falls_back(path, "ifa")
-
-
 def frame(ip=4, padding=b"", **how):
     """Return an Ethernet frame with IFA."""
     family = socket.AF_INET if ip == 4 else socket.AF_INET6
@@ -385,14 +302,7 @@ def test_port_leaves():
         ("stamp tcp,int", {}, "not_tcp"),
         ("nostamp", {}, "off"),
     )
-    for how, more, why in cases:
-        port = FramePort(how)
-        sent = frame(**more)
-        what = f"{how} {more}"
-        expect(what, port.through(sent), sent)
-        stats = port.stats()
-        expect_in(f"{what}: {why} of {stats['unstamped']}", stats["unstamped"][why], 1, 100)
-        expect("stamped", stats["stamped"], 0)
+    leave_unchanged([(how, frame(**more), why) for how, more, why in cases])
     fits = frame(behind=bytes(1500 - 20 - 40 - 32))
     expect("to the MTU", len(FramePort("stamp ifa").through(fits)), 1514)
     got = FramePort("stamp ifa").through(frame(limit=255))

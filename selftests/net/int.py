@@ -2,8 +2,6 @@
 # SPDX-License-Identifier: GPL-2.0
 """INT-MD as the carrier of requests: kmod/hpcc/carrier/int.c, qdisc/stamp/int.c."""
 
-import json
-import os
 import socket
 import struct
 import sys
@@ -13,13 +11,13 @@ import time
 sys.path[0] += "/.."
 from lib import tshark
 from lib.box import BoxPath
-from lib.frameport import FramePort
+from lib.frameport import FramePort, leave_unchanged
 from lib.held import HeldRead
 from lib.kernel import virtual_time
 from lib.ktap import defer, expect, expect_in, main
 from lib.net import Netns, Pair
 from lib.packet import ACK, CAP_TELEMETRY, ECHO, FORWARD, Segment, csum, option, syn_option
-from lib.path import MBPS, carrier_path, falls_back, forget, know
+from lib.path import MBPS, carrier_path, falls_back, know
 from lib.peer import SCALE, SLOWER, Peer, qlen_code
 from lib.tcp import pattern, set_cc, transfer
 
@@ -34,11 +32,6 @@ STAMP = f"hpcc rate {MBPS}mbit delay"
 HOP = struct.Struct("!IHHIQI")
 
 
-def int_path(version=4, stamp="tcp,int int_window 20us", **how):
-    """Return a path of switches that use INT, between hosts that know their links."""
-    return carrier_path(**({"carrier": 2, "stamp": stamp, "version": version} | how))
-
-
 def stack(hops=(), left=5, bitmap=0xd500, words=6, version=2, flags=0, length=None, domain=0, kind=1,
           dscp=0, behind=b""):
     """Return shim, header, and the metadata of hops in the order of the path."""
@@ -51,51 +44,6 @@ def stack(hops=(), left=5, bitmap=0xd500, words=6, version=2, flags=0, length=No
 def hop(node, port=1, ts=1000, qlen=0, util=0):
     """Return the metadata that a hop pushes."""
     return HOP.pack(node, 0xffff, port, qlen, ts, util)
-
-
-def test_end_to_end():
-    """INT carries the load of each hop, and W follows it as it follows the TCP option."""
-    for version in 4, 6:
-        took = {}
-        for carrier in 0, 2:
-            path = int_path(version, carrier=carrier, delay="200us",
-                            stamp="tcp,int int_window 200us")
-            # the link that fills up is one whose port stamps, and not the host's
-            path.change(2, "hpcc rate 500mbit delay 200us node 2 port 2 stamp tcp,int int_window 200us")
-            for ns in path.hosts:
-                know(ns, (2, 2, BPS // 2))
-            client, server = path.connect()
-            transfer((client, server, pattern(3000000)))
-            before, start = path.port(2)["bytes"], time.monotonic()
-            transfer((client, server, pattern(8000000)))
-            took[carrier] = (path.port(2)["bytes"] - before) * 16 / (time.monotonic() - start) / BPS
-            flow = path.a.flow()
-            expect("mode, hops", (flow["mode"], flow["hops"]), ("telemetry", 2))
-            path.no_errors()
-            a, b = path.a.counters(), path.b.counters()
-            expect("sent by INT", (a["int_sent"] > 100, b["int_received"] > 100), (carrier == 2,) * 2)
-            for name in "int_ignored", "int_unknown_link", "int_stopped", "probes_stopped":
-                expect(name, (a[name], b[name]), (0, 0))
-            expect("DSACKs", path.a.snmp("TcpExtTCPDSACKRecv"), 0)
-            expect("nobody was left out",
-                   {reason: n for reason, n in path.port(1)["hpcc"]["unstamped"].items()
-                    if n and reason in ("malformed", "full", "no_memory")}, {})
-        print(f"# IPv{version}: utilization {took[0]:.3f} by TCP, {took[2]:.3f} by INT")
-        if virtual_time():
-            expect_in("utilization", took[2], took[0] - 0.02, took[0] + 0.02)
-
-
-def test_with_the_rest():
-    """INT works with data in both directions, if the receiver computes W, and with another DSCP."""
-    for how in {}, {"where": 1}, {"int_dscp": 46}:
-        path = int_path(stamp=f"tcp,int int_dscp {how.get('int_dscp', 23)}", **how)
-        client, server = path.connect()
-        for i in range(3):
-            transfer((client, server, pattern(400000)), (server, client, pattern(400000, i)))
-        for ns in path.hosts:
-            expect("hops", ns.flow()["hops"], 2)
-            expect_in("received", ns.counters()["int_received"], 10, 100000)
-        path.no_errors()
 
 
 class Switched(Peer):
@@ -334,59 +282,14 @@ def test_joined():
             expect("data", peer.sock.recv(1000), b"dataend")
 
 
-def test_not_agreed():
-    """A sender does not use INT if the receiver knows no links, or does not use SACK."""
-    path = int_path()
-    forget(path.b, *[(node, port) for node in (1, 2) for port in (1, 2)])
-    client, server = path.connect()
-    transfer((client, server, pattern(300000)))
-    expect("sent", path.a.counters()["int_sent"], 0)
-    expect("hops", path.a.flow()["hops"], 2)
-    path = int_path()
-    path.b.sysctl("net.ipv4.tcp_sack", 0)
-    client, server = path.connect()
-    transfer((client, server, pattern(300000)))
-    expect("sent", path.a.counters()["int_sent"], 0)
-    expect("hops", path.a.flow()["hops"], 2)
-
-
-def test_unknown_link():
-    """A stack with a link that the receiver does not know gives no telemetry."""
-    falls_back(int_path(known=[1]), "int", "unknown_link")
-
-
-def test_no_hop_left():
-    """If there are more hops than the limit, the E flag is set, and there are no records of half a
-    path.
-    """
-    path = int_path(ioam_nodes=1)
-    falls_back(path, "int", "ignored")
-    expect_in("full", path.port(2)["hpcc"]["unstamped"]["full"], 1, 1 << 30)
-
-
 def test_without_name():
     """A port with identify off writes no metadata: there are no records of half a path, and the TCP
     option takes over.
     """
-    path = int_path()
+    path = carrier_path("int")
     path.change(1, "hpcc identify off")
     falls_back(path, "int", "ignored")
     expect_in("off", path.port(1)["hpcc"]["unstamped"]["off"], 1, 1 << 30)
-
-
-def test_receiver_leaves():
-    """The receiver changes to another congestion control while INT arrives: no byte of INT becomes
-    data.
-    """
-    for version in 4, 6:
-        path = int_path(version)
-        client, server = path.connect()
-        transfer((client, server, pattern(400000)))
-        set_cc(server, "reno")
-        for i in range(4):
-            transfer((client, server, pattern(400000, i)), (server, client, pattern(100000, i)))
-        expect_in("thrown away", path.b.snmp("TcpExtTCPDSACKOldSent"), 1, 100000)
-        expect("stopped", path.a.counters()["int_stopped"], 1)
 
 
 def dropped(packet):
@@ -580,13 +483,7 @@ def test_port_leaves():
         ("stamp tcp", frame(stack()), "no_option"),
         ("nostamp", frame(stack()), "off"),
     )
-    for how, sent, why in cases:
-        port = FramePort(how)
-        what = f"{how} {sent[66:].hex()}"
-        expect(what, port.through(sent), sent)
-        stats = port.stats()
-        expect_in(f"{what}: {why} of {stats['unstamped']}", stats["unstamped"][why], 1, 100)
-        expect("stamped", stats["stamped"], 0)
+    leave_unchanged(cases)
     # no hop is left; the MTU is too small; the length exceeds the shim's field
     for behind, fill, flag in (stack(left=0), 0, 4), (stack(), 1500 - 52 - 16 - 23, 2), \
             (stack([hop(1)] * 42), 0, 4):

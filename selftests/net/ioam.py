@@ -3,7 +3,6 @@
 """IOAM as the carrier of requests: kmod/hpcc/carrier/ioam.c, qdisc/parse/headers.c and stamp.c."""
 
 import errno
-import json
 import os
 import socket
 import struct
@@ -12,13 +11,13 @@ import time
 
 sys.path[0] += "/.."
 from lib import tshark
-from lib.frameport import FramePort
+from lib.frameport import FramePort, leave_unchanged
 from lib.genl import Family, Refused
 from lib.kernel import virtual_time
-from lib.ktap import Skip, defer, expect, expect_in, main
+from lib.ktap import Skip, expect, expect_in, main
 from lib.net import Pair
 from lib.packet import ACK, CAP_REPORT, CAP_TELEMETRY, ECHO, FORWARD, REPORT, option, syn_option
-from lib.path import MBPS, carrier_path, falls_back, forget, know, known, link
+from lib.path import MBPS, carrier_path, forget, know, known, link
 from lib.peer import SCALE, SLOWER, Link, Peer, qlen_code
 from lib.qdisc import NLA_F_NESTED, NLM_F_ACK, attr
 from lib.routed import Routed
@@ -29,12 +28,6 @@ TRACE_TYPE = 0xd20800
 BPS = MBPS * 1000000
 DST_OPTS = bytes((0, 0, 1, 4, 0, 0, 0, 0))
 DST_OPTS_HOP = b"\x06\0\x01\x04\0\0\0\0"      # the same in a hop-by-hop header
-STAMP = f"hpcc rate {MBPS}mbit delay 20us"
-
-
-def ioam_path(**how):
-    """Return a path of switches that use IOAM, between hosts that know their links."""
-    return carrier_path(**({"carrier": 1, "stamp": "tcp,ioam", "version": 6} | how))
 
 
 def trace(nodes=(), room=2, namespace=0, kind=TRACE_TYPE, words=5, flags=0, left=None, head=b"\x01\0",
@@ -73,6 +66,16 @@ class Switched(Peer):
             return packet
         length = struct.unpack_from("!H", packet, 4)[0] + len(self.header)
         return packet[:4] + struct.pack("!HB", length, 0) + packet[7:40] + self.header + packet[40:]
+
+
+def receiver(unit=1, caps=0):
+    """Return a peer whose kernel knows two links, and has agreed to IOAM."""
+    peer = Switched(version=6)
+    know(peer.ns, (1, 1, BPS), (2, 1, BPS, unit))
+    peer.listen()
+    synack, _ = peer.accept(syn_option(caps=CAP_TELEMETRY | CAP_IOAM | caps))
+    expect("announced", synack.option(253)[5] & CAP_IOAM, CAP_IOAM)
+    return peer
 
 
 def refused(ns, what, number, says, command="link-set", **values):
@@ -198,46 +201,6 @@ def test_links_read_while_they_change():
     expect("those that stay", [one for one in found if not one[0] % 2], staying)
 
 
-def test_end_to_end():
-    """Traces carry the load of each hop; W follows it as it follows the TCP option."""
-    took = {}
-    for carrier in 0, 1:
-        path = ioam_path(carrier=carrier)
-        client, server = path.connect()
-        transfer((client, server, pattern(500000)))
-        before, start = path.port(2)["bytes"], time.monotonic()
-        transfer((client, server, pattern(6000000)))
-        took[carrier] = (path.port(2)["bytes"] - before) * 8 / (time.monotonic() - start) / BPS
-        flow = path.a.flow()
-        expect("mode, hops", (flow["mode"], flow["hops"]), ("telemetry", 2))
-        path.no_errors()
-        a, b = path.a.counters(), path.b.counters()
-        expect("sent by IOAM", (a["ioam_sent"] > 100, b["ioam_received"] > 100),
-               (bool(carrier), bool(carrier)))
-        for name in "ioam_ignored", "ioam_unknown_link", "ioam_stopped":
-            expect(name, (a[name], b[name]), (0, 0))
-        expect("nobody was left out", {reason: n for reason, n in path.port(1)["hpcc"]["unstamped"].items()
-                                       if n and reason in ("malformed", "full", "no_memory")}, {})
-    print(f"# utilization {took[0]:.3f} by TCP, {took[1]:.3f} by IOAM")
-    if virtual_time():
-        expect_in("utilization", took[1], took[0] - 0.01, took[0] + 0.01)
-
-
-def test_with_the_rest():
-    """Traces work with data in both directions, with probes instead of data, and if the receiver
-    computes W.
-    """
-    for how in {}, {"carry": 1}, {"where": 1}:
-        path = ioam_path(**how)
-        client, server = path.connect()
-        for i in range(3):
-            transfer((client, server, pattern(400000)), (server, client, pattern(400000, i)))
-        for ns in path.hosts:
-            expect("hops", ns.flow()["hops"], 2)
-            expect_in("received", ns.counters()["ioam_received"], 10, 100000)
-        path.no_errors()
-
-
 def test_no_trace_without_request():
     """A segment without space for a request in its TCP header gets no trace."""
     for blocks in 0, 1, 3:
@@ -257,7 +220,7 @@ def test_no_trace_without_request():
 
 def test_names():
     """Links state their identities: an IDENTIFY has slots of its own, and gets no trace."""
-    path = ioam_path()
+    path = carrier_path("ioam")
     client, server = path.connect()
     path.a.ask()
     for i in range(3):
@@ -270,7 +233,7 @@ def test_carriers_in_turn():
     """While a socket has extension headers of its own its requests use the TCP option. A link's
     counters in traces are not compared with its counters in TCP options.
     """
-    path = ioam_path()
+    path = carrier_path("ioam")
     client, server = path.connect()
     transfer((client, server, pattern(400000)))
     for i in range(10):
@@ -285,7 +248,7 @@ def test_carriers_in_turn():
 
 def test_mtu_shrinks():
     """The MTU shrinks during the connection: requests keep their traces, and no packet is too long."""
-    path = ioam_path()
+    path = carrier_path("ioam")
     client, server = path.connect()
     transfer((client, server, pattern(400000)))
     for ns, dev in (path.a, "right"), (path.b, "left"):
@@ -298,30 +261,13 @@ def test_mtu_shrinks():
     path.no_errors()
 
 
-def test_not_agreed():
-    """A sender adds no trace if the receiver knows no links, or over IPv4."""
-    path = ioam_path()
-    forget(path.b, *[(node, port) for node in (1, 2) for port in (1, 2)])
-    client, server = path.connect()
-    transfer((client, server, pattern(300000)))
-    expect("sent", path.a.counters()["ioam_sent"], 0)
-    expect("hops", path.a.flow()["hops"], 2)
-    pair = Pair(4, qdisc=STAMP, carrier=1)
-    for ns in pair.c, pair.s:
-        know(ns, (0, 0, BPS))
-    client, server = pair.connect()
-    transfer((client, server, pattern(300000)))
-    expect("sent", pair.c.counters()["ioam_sent"], 0)
-    expect("hops", pair.c.flow()["hops"], 1)
-
-
 def test_mixed_path():
     """Some hops write into the trace, others into the TCP option: W follows the slowest link, of
     either kind.
     """
     for stamps in ("tcp", "ioam"), ("ioam", "tcp"), ("tcp", "ioam", "tcp,ioam", "tcp"), ("tcp", "tcp", "tcp", "tcp", "ioam"):
         for slow in range(len(stamps)):
-            path = ioam_path(switches=len(stamps))
+            path = carrier_path("ioam", switches=len(stamps))
             for number, stamp in enumerate(stamps, 1):
                 rate = MBPS // 2 if number == slow + 1 else MBPS
                 for port, dev in enumerate(("left", "right"), 1):
@@ -348,28 +294,6 @@ def test_mixed_path():
             expect_in(f"utilization of link {slow + 1} of {stamps}", took, 0.88, 0.97)
 
 
-def test_unknown_link():
-    """A trace with a link that the receiver does not know gives no telemetry."""
-    falls_back(ioam_path(known=[1]), "ioam", "unknown_link")
-
-
-def test_no_room():
-    """If there are more hops than room, the overflow flag is set, and there are no records of half
-    a path.
-    """
-    path = ioam_path(ioam_nodes=1)
-    falls_back(path, "ioam", "ignored")
-    expect_in("full", path.port(2)["hpcc"]["unstamped"]["full"], 1, 1 << 30)
-
-
-def test_headers_dropped():
-    """A path that drops packets with such headers costs an RTO."""
-    path = ioam_path()
-    path.b.sysctl("net.ipv6.max_hbh_length", 8)
-    falls_back(path, "ioam")
-    expect_in("timeouts", path.a.counters()["timeouts"], 1, 3)
-
-
 def lose(path, client, server, for_s):
     """Take a link down for a time, and send data: the data in flight are lost and retransmitted."""
     path.switches[0].ip("link set right down")
@@ -388,7 +312,7 @@ def test_one_timeout():
     switches write nothing but traces.
     """
     for stamp, for_s, timeouts in ("tcp,ioam", 0.1, 1), ("ioam", 0.1, 1), ("tcp,ioam", 1, 2):
-        path = ioam_path(stamp=stamp)
+        path = carrier_path("ioam", stamp=stamp)
         client, server = path.connect()
         for i in range(3):
             transfer((client, server, pattern(400000, i)))
@@ -401,20 +325,6 @@ def test_one_timeout():
             expect_in("timeouts", path.a.counters()["timeouts"], 3 * timeouts, 3 * timeouts + 3)
             expect("stopped", path.a.counters()["ioam_stopped"], 0)
             expect("mode, hops", (path.a.flow()["mode"], path.a.flow()["hops"]), ("telemetry", 2))
-
-
-def test_dropped_later():
-    """A path that begins to drop packets with such headers costs two RTOs."""
-    for stamp in "tcp,ioam", "tcp":
-        path = ioam_path(stamp=stamp)
-        client, server = path.connect()
-        transfer((client, server, pattern(400000)))
-        path.b.sysctl("net.ipv6.max_hbh_length", 8)
-        for i in range(8):
-            transfer((client, server, pattern(400000, i)))
-        expect("stopped", path.a.counters()["ioam_stopped"], 1)
-        expect_in("timeouts", path.a.counters()["timeouts"], 0, 2)
-        expect("mode, hops", (path.a.flow()["mode"], path.a.flow()["hops"]), ("telemetry", 2))
 
 
 def test_traces_in():
@@ -439,11 +349,7 @@ def test_traces_in():
         (trace((node(1), node(3))), "ioam_unknown_link"),
         (b"\x06\0\x01\x04\0\0\0\0", "ioam_ignored"),                # not a trace
     )
-    peer = Switched(version=6)
-    know(peer.ns, (1, 1, BPS), (2, 1, BPS, 5))       # the second link counts cells of 5 bytes
-    peer.listen()
-    synack, _ = peer.accept(syn_option(caps=CAP_TELEMETRY | CAP_IOAM))
-    expect("announced", synack.option(253)[5] & CAP_IOAM, CAP_IOAM)
+    peer = receiver(unit=5)                                         # the second link counts cells of 5 bytes
     for header, counter in cases:
         before = peer.ns.counters()
         peer.header = header
@@ -464,10 +370,7 @@ def test_mixed_in():
     of another namespace or type belongs to another user: the records count. If one of ours cannot
     be used, the records are ignored with it.
     """
-    peer = Switched(version=6)
-    know(peer.ns, (1, 1, BPS), (2, 1, BPS))
-    peer.listen()
-    peer.accept(syn_option(caps=CAP_TELEMETRY | CAP_IOAM))
+    peer = receiver()
     links = [Link(hop, tag=hop) for hop in (1, 2)]
     both = trace((node(1), node(2)))
     cases = (
@@ -512,10 +415,7 @@ def test_mixed_without_N():
     """If a request has hops of both kinds, the receiver does not know which hop is the last, and
     reports no N; otherwise it does.
     """
-    peer = Switched(version=6)
-    know(peer.ns, (1, 1, BPS), (2, 1, BPS))
-    peer.listen()
-    peer.accept(syn_option(caps=CAP_TELEMETRY | CAP_REPORT | CAP_IOAM))
+    peer = receiver(caps=CAP_REPORT)
     link = Link()
     nodes = trace((node(1), node(2)))
     for header, hops, told in ((nodes, 0, True), (nodes, 1, False), (b"", 1, False), (nodes, 0, True), (b"", 1, True)):
@@ -532,10 +432,7 @@ def test_link_away():
     """The counters of a link that traces did not contain for too long may have wrapped: the link
     gets a new tag, and with it a new baseline. Links that were in each trace keep theirs.
     """
-    peer = Switched(version=6)
-    know(peer.ns, (1, 1, BPS), (2, 1, BPS))
-    peer.listen()
-    peer.accept(syn_option(caps=CAP_TELEMETRY | CAP_IOAM))
+    peer = receiver()
 
     def tags(*nodes):
         peer.header = trace(nodes)
@@ -600,13 +497,7 @@ def test_port_leaves():
         ("stamp tcp", trace(), "not_tcp"),
         ("nostamp", trace(), "off"),
     )
-    for how, header, why in cases:
-        port = FramePort(how, version=6)
-        sent = frame(header)
-        expect(f"{how} {header.hex()}", port.through(sent), sent)
-        stats = port.stats()
-        expect_in(f"{how} {header.hex()}: {why} of {stats['unstamped']}", stats["unstamped"][why], 1, 100)
-        expect("stamped", stats["stamped"], 0)
+    leave_unchanged([(how, frame(header), why) for how, header, why in cases], version=6)
     port = FramePort("stamp ioam", version=6)
     full = port.through(frame(trace(room=1)))
     again = port.through(full)
@@ -642,7 +533,7 @@ def test_path_without_name():
     """W follows a link whose port has identify off, through the TCP option; if that port does not
     write the TCP option, the receiver ignores the path's traces.
     """
-    path = ioam_path()
+    path = carrier_path("ioam")
     path.change(1, f"hpcc rate {MBPS // 2}mbit identify off")
     client, server = path.connect()
     transfer((client, server, pattern(500000)))
@@ -655,7 +546,7 @@ def test_path_without_name():
         expect("mode, hops", (path.a.flow()["mode"], path.a.flow()["hops"]), ("telemetry", 2))
         expect_in("utilization", took, 0.88, 0.97)
         expect("drops", path.port(1)["drops"], 0)
-    path = ioam_path()
+    path = carrier_path("ioam")
     path.change(1, "hpcc stamp ioam identify off")
     client, server = path.connect()
     transfer((client, server, pattern(500000)))

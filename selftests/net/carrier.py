@@ -1,0 +1,191 @@
+#!/usr/bin/env -S python3 -B
+# SPDX-License-Identifier: GPL-2.0
+"""Carriers of requests, from one host to the other: kmod/hpcc/carrier/, qdisc/stamp/. Test X_NAME runs X with one
+carrier; ioam.py, int.py, ifa.py and csig.py test what only one of them has.
+"""
+
+import sys
+import time
+
+sys.path[0] += "/.."
+from lib.kernel import virtual_time
+from lib.ktap import each, expect, expect_in, main
+from lib.path import CARRIERS, MBPS, carrier_path, falls_back, forget, know, say
+from lib.tcp import pattern, set_cc, transfer
+
+BPS = MBPS * 1000000
+# IOAM needs IPv6.
+VERSIONS = {name: (6,) if name == "ioam" else (4, 6) for name in CARRIERS}
+FILTER = "table inet f {\nchain in {\ntype filter hook input priority 0;\nmeta l4proto 131 drop;\n}\n}\n"
+
+
+def hops(name):
+    """Return the hops of a flow on a path of two switches: CSIG brings the signal of one."""
+    return 1 if name == "csig" else 2
+
+
+def trouble(name, ns):
+    """Return the counters of a carrier that only move if something is wrong."""
+    return {key: n for key, n in ns.counters().items()
+            if n and key.startswith(name + "_") and key not in (name + "_sent", name + "_received")}
+
+
+def withdraw(name, path, server=None):
+    """The receiver does not take a carrier any more."""
+    if name == "ioam":
+        path.b.sysctl("net.ipv6.max_hbh_length", 8)     # drops packets with such headers
+    elif name == "ifa":
+        path.b.run("nft", "-f", "-", stdin=FILTER)
+    elif name == "csig":
+        path.b.sysctl("net.hpcc.carrier", 0)
+    else:
+        set_cc(server, "reno")
+
+
+@each(*CARRIERS)
+def end_to_end(name):
+    """The carrier brings the load of each hop, and W follows it as it follows the TCP option."""
+    long = {"delay": "200us"} | ({"stamp": "tcp,int int_window 200us"} if name == "int" else {})
+    for version in VERSIONS[name]:
+        took = []
+        for carrier in 0, CARRIERS[name]["carrier"]:
+            path = carrier_path(name, **long, version=version, carrier=carrier)
+            # the link that fills up is one whose port stamps, and not the host's
+            path.change(2, f"hpcc rate {MBPS // 2}mbit")
+            if name != "csig":
+                for ns in path.hosts:
+                    know(ns, (2, 2, BPS // 2))
+            client, server = path.connect()
+            transfer((client, server, pattern(3000000)))
+            before, start = path.port(2)["bytes"], time.monotonic()
+            transfer((client, server, pattern(8000000)))
+            took.append((path.port(2)["bytes"] - before) * 16 / (time.monotonic() - start) / BPS)
+            flow = path.a.flow()
+            expect("mode, hops", (flow["mode"], flow["hops"]), ("telemetry", hops(name) if carrier else 2))
+            path.no_errors()
+            a, b = path.a.counters(), path.b.counters()
+            expect("sent, received", (a[name + "_sent"] > 100, b[name + "_received"] > 100), (bool(carrier),) * 2)
+            for ns in path.hosts:
+                expect("ignored, stopped", (trouble(name, ns), ns.counters()["probes_stopped"]), ({}, 0))
+            expect("DSACKs", path.a.snmp("TcpExtTCPDSACKRecv"), 0)
+            expect("nobody was left out", {reason: n for reason, n in path.port(1)["hpcc"]["unstamped"].items()
+                                           if n and reason in ("malformed", "full", "no_memory")}, {})
+        print(f"# IPv{version}: utilization {took[0]:.3f} by TCP, {took[1]:.3f} by {name}")
+        if virtual_time():
+            slack = {"ioam": 0.01, "csig": 0.05}.get(name, 0.02)
+            expect_in("utilization", took[1], took[0] - slack, took[0] + slack)
+
+
+@each(*CARRIERS)
+def with_the_rest(name):
+    """The carrier works with data in both directions, also at once (no ACK is missing), and if the receiver computes
+    W; IOAM with probes instead of data, INT with another DSCP.
+    """
+    more = {"ioam": [{"carry": 1}], "int": [{"int_dscp": 46, "stamp": "tcp,int int_dscp 46"}]}
+    for how in {}, {"where": 1}, *more.get(name, []):
+        path = carrier_path(name, **how)
+        client, server = path.connect()
+        for i in range(4):
+            transfer((client, server, pattern(400000)), (server, client, pattern(400000, i)))
+        for ns in path.hosts:
+            expect("mode, hops", (ns.flow()["mode"], ns.flow()["hops"]), ("telemetry", hops(name)))
+            expect_in("received", ns.counters()[name + "_received"], 10, 100000)
+            expect("stopped", ns.counters()[name + "_stopped"], 0)
+            if virtual_time():
+                expect("RTOs", ns.snmp("TcpExtTCPTimeouts"), 0)
+        path.no_errors()
+
+
+@each(*CARRIERS)
+def by_routes(name):
+    """A route enables a carrier as the sysctl does, but for its prefix alone."""
+    number = CARRIERS[name]["carrier"]
+    for version in VERSIONS[name]:
+        for carrier, brings in (0, True), (number, False):
+            path = carrier_path(name, version=version, carrier=carrier)
+            for ns in path.hosts:
+                say(ns, f"{'10.0.0.0/24' if version == 4 else 'fd00::/64'} - {number - carrier}")
+            client, server = path.connect()
+            transfer((client, server, pattern(400000)))
+            a, b = path.a.counters(), path.b.counters()
+            expect(f"IPv{version}, net.hpcc.carrier {carrier}: sent, received",
+                   (a[name + "_sent"] > 10, b[name + "_received"] > 10), (brings,) * 2)
+            expect("ignored, stopped", (trouble(name, path.a), trouble(name, path.b)), ({}, {}))
+            path.no_errors()
+
+
+@each(*CARRIERS)
+def not_agreed(name):
+    """A sender does not use a carrier that the receiver does not take: it knows no links, or pops no tags; probes
+    with INT or IFA need SACK, IOAM needs IPv6.
+    """
+    for lacks in {"ioam": ("links", "IPv6"), "csig": ("carrier",)}.get(name, ("links", "SACK")):
+        path = carrier_path(name, **({"version": 4} if lacks == "IPv6" else {}))
+        if lacks == "links":
+            forget(path.b, *[(node, port) for node in (1, 2) for port in (1, 2)])
+        elif lacks == "SACK":
+            path.b.sysctl("net.ipv4.tcp_sack", 0)
+        elif lacks == "carrier":
+            withdraw(name, path)
+        client, server = path.connect()
+        transfer((client, server, pattern(300000)))
+        expect(f"sent without {lacks}", path.a.counters()[name + "_sent"], 0)
+        expect("hops", path.a.flow()["hops"], 2)
+
+
+@each("ioam", "int", "ifa")
+def unknown_link(name):
+    """The TCP option takes over if the receiver does not know one of the links."""
+    falls_back(carrier_path(name, known=[1]), name, "unknown_link")
+
+
+@each("ioam", "int", "ifa")
+def no_room(name):
+    """The TCP option takes over if there are more hops than room: there are no records of half a path."""
+    path = carrier_path(name, ioam_nodes=1)
+    falls_back(path, name, "ignored")
+    if name != "ifa":       # IFA has room for one hop more, which shows that the path is too long
+        expect_in("full", path.port(2)["hpcc"]["unstamped"]["full"], 1, 1 << 30)
+
+
+@each("ioam", "ifa")
+def dropped(name):
+    """The TCP option takes over if the receiver's filter drops the carrier. With IOAM, which is on data, this costs an
+    RTO.
+    """
+    path = carrier_path(name)
+    withdraw(name, path)
+    falls_back(path, name)
+    if name == "ioam":
+        expect_in("timeouts", path.a.counters()["timeouts"], 1, 3)
+
+
+@each(*CARRIERS)
+def dropped_later(name):
+    """The receiver does not take the carrier any more: the carrier stops, and no byte of it becomes data. Probes are
+    lost, data are not; packets with traces are, which costs up to two RTOs.
+    """
+    for how in {"version": VERSIONS[name][0]}, {"version": 6} | ({"stamp": "tcp"} if name == "ioam" else {}):
+        path = carrier_path(name, **how)
+        client, server = path.connect()
+        transfer((client, server, pattern(400000)))
+        expect("mode", path.a.flow()["mode"], "telemetry")
+        withdraw(name, path, server)
+        for i in range(8):
+            transfer((client, server, pattern(400000, i)), *[(server, client, pattern(100000, i))] * (name == "int"))
+        a, b = path.a.counters(), path.b.counters()
+        expect("stopped", a[name + "_stopped"], 1)
+        if name == "int":
+            expect_in("thrown away", path.b.snmp("TcpExtTCPDSACKOldSent"), 1, 100000)
+            continue
+        expect_in("timeouts", a["timeouts"], 0, 2 * (name == "ioam"))
+        expect("mode, hops", (path.a.flow()["mode"], path.a.flow()["hops"]), ("telemetry", 2))
+        if name == "csig":
+            expect_in("ignored", b["csig_ignored"], 1, 100000)
+        if name != "ioam":
+            expect("retransmitted", path.a.snmp("RetransSegs"), 0)
+            path.no_errors()
+
+
+if __name__ == "__main__":
+    main(sys.modules[__name__], modules=["sch_hpcc"], commands=["nft"])
