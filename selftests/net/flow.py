@@ -1,13 +1,11 @@
 #!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: GPL-2.0
 """kmod/hpcc/flow/flow.c: the state of connections is created and freed at the right time, whatever
-happens.
+happens; lifecycle.py has more, for both congestion controls.
 """
 
 import os
 import random
-import socket
-import struct
 import sys
 import time
 
@@ -17,7 +15,7 @@ from lib.ktap import expect, expect_in, main
 from lib.net import Netns, Pair
 from lib.packet import ACK, ECHO, FORWARD, RST, option, ours_in, record
 from lib.peer import Peer
-from lib.tcp import disconnect, get_cc, pattern, set_cc, transfer, until
+from lib.tcp import pattern, set_cc, transfer
 
 # A port that writes telemetry, at both ends of the cable.
 PORT = "hpcc rate 1gbit delay 20us"
@@ -32,37 +30,6 @@ def settled():
             break
         time.sleep(1)
     return users()
-
-
-def test_switch_under_traffic():
-    """setsockopt(TCP_CONGESTION) switches back and forth, at both ends, while data flow."""
-    names = ("cubic", "hpcc", "reno", "hpcc", "hpcc", "cubic", "hpcc", "bbr")
-    for version in 4, 6:
-        pair = Pair(version, qdisc=PORT)
-        client, server = pair.connect()
-        turn = 0
-
-        def switch():
-            nonlocal turn
-            turn += 1
-            set_cc((client, server)[turn & 1], names[turn // 2 % len(names)])
-
-        while turn < 50:
-            transfer((client, server, pattern(1500000)), (server, client, pattern(1500000, 9)),
-                     each=switch)
-        for sock in client, server:
-            set_cc(sock, "hpcc")
-        transfer((client, server, pattern(50000)), (server, client, pattern(50000, 9)))
-        # A flow that fell back while its peer ran something else stays in classic mode for some
-        # round trips: for 64 or more after a loss.
-        until(lambda: (get_cc(client), get_cc(server)) == ("hpcc", "hpcc"), lambda: transfer(
-            (client, server, pattern(1500000)), (server, client, pattern(1500000, 9))))
-        expect("congestion control", (get_cc(client), get_cc(server)), ("hpcc", "hpcc"))
-        for ns in (pair.c, pair.s):
-            expect("flows", len(ns.flows()), 1)
-        for sock in client, server:
-            set_cc(sock, "cubic")
-        expect("flows", pair.c.flows() + pair.s.flows(), [])
 
 
 def test_switch_under_fire():
@@ -139,23 +106,6 @@ def test_memory():
         expect_in("bytes for a flow", 1024 * used / len(ends), 500, 1024)
 
 
-def test_short_connections():
-    """60 connections begin, send and end, and each makes an agreement of its own."""
-    pair = Pair(6, qdisc=PORT)
-    listener = pair.listen()
-    for i in range(60):
-        client, server = pair.connect(listener)
-        client.send(b"x" * 100)
-        expect("data", len(server.recv(200)), 100)
-        if i % 3 == 0:
-            client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-        client.close()
-        server.close()
-    expect("agreed", (pair.c.counters()["agreed"], pair.s.counters()["agreed"]), (60, 60))
-    for ns in (pair.c, pair.s):
-        ns.expect_no_flows()
-
-
 def test_namespaces_apart():
     """Each namespace shows only its own connections, also if two namespaces use the same addresses."""
     pairs = [Pair(), Pair()]
@@ -170,33 +120,6 @@ def test_namespaces_apart():
     expect("flows", Netns().flows(), [])
 
 
-def test_disconnect_and_connect_again():
-    """connect(AF_UNSPEC) ends the flow; the next connection of the socket makes a new agreement."""
-    pair = Pair()
-    listener = pair.listen()
-    client, server = pair.connect(listener)
-    disconnect(client)
-    expect("flows", pair.c.flows(), [])
-    server.close()
-    client, server = pair.connect(listener, client=client)
-    expect("congestion control", get_cc(client), "hpcc")
-    expect("flows", len(pair.c.flows()), 1)
-
-
-def test_classic_socket_connects_again():
-    """A socket whose first peer did not agree offers telemetry to its second peer."""
-    pair = Pair()
-    stranger, friend = pair.listen(5001, cc="cubic"), pair.listen(5002)
-    client, server = pair.connect(stranger)
-    expect("first", get_cc(client), "hpcc-classic")
-    disconnect(client)
-    server.close()
-    client, server = pair.connect(friend, client=client)
-    expect("second", (get_cc(client), get_cc(server)), ("hpcc", "hpcc"))
-    transfer((client, server, pattern(20000)))
-    expect("unagreed_ignored", pair.c.counters()["unagreed_ignored"], 0)
-
-
 def test_reset_under_traffic():
     peer = Peer()
     peer.connect()
@@ -206,36 +129,6 @@ def test_reset_under_traffic():
     peer.raw(RST | ACK, peer.seq, peer.acked)
     peer.sock.close()
     expect("flows", peer.ns.flows(), [])
-
-
-def test_device_deleted_under_traffic():
-    """The device is deleted with data in flight, then both ends are closed."""
-    pair = Pair(qdisc=PORT)
-    client, server = pair.connect()
-    transfer((client, server, pattern(200000)), (server, client, pattern(100000)))
-    client.send(bytes(1 << 20))
-    server.send(bytes(1 << 20))
-    pair.c.ip("link del eth0")
-    expect("flows", (len(pair.c.flows()), len(pair.s.flows())), (1, 1))
-    client.close()
-    server.close()
-
-
-def test_namespace_deleted_under_traffic():
-    """Both namespaces are deleted with data in flight."""
-    for version in 4, 6:
-        pair = Pair(version, qdisc=PORT)
-        listener = pair.listen()
-        ends = [pair.connect(listener) for _ in range(5)]
-        for client, server in ends:
-            client.setblocking(False)
-            client.send(bytes(1 << 20))
-        pair.c.delete()
-        pair.s.delete()
-        for client, server in ends:
-            client.close()
-            server.close()
-        listener.close()
 
 
 def test_nobody_is_left():

@@ -12,10 +12,10 @@ import time
 sys.path[0] += "/.."
 from lib.kernel import virtual_time
 from lib.ktap import expect, expect_in, expect_rate, main, need_virtual_time
-from lib.net import Pair
+from lib.net import Netns, Pair
 from lib.packet import ACK, CWR, ECE, Sniffer, data_segments
 from lib.peer import LINK_MBPS, T_NS, LdcpFlow, Window
-from lib.tcp import disconnect, get_cc, pattern, set_cc, tcp_info, transfer
+from lib.tcp import get_cc, pattern, set_cc, tcp_info, transfer
 
 MSS = LdcpFlow.MSS
 T_S = 0.001
@@ -725,19 +725,6 @@ def test_listener_without_ldcp():
         transfer((client, server, pattern(200000)), (server, client, pattern(100000, 1)))
 
 
-def test_classic_socket_connects_again():
-    """A socket whose first peer had no ECN negotiates ECN with its second peer."""
-    pair = Pair(cc=("ldcp", "ldcp"))
-    stranger, friend = pair.listen(5001, cc="cubic"), pair.listen(5002)
-    client, server = pair.connect(stranger)
-    expect("first", get_cc(client), "ldcp-classic")
-    disconnect(client)
-    server.close()
-    client, server = pair.connect(friend, client=client)
-    expect("second", (get_cc(client), get_cc(server)), ("ldcp", "ldcp"))
-    transfer((client, server, pattern(20000)))
-
-
 def test_set_while_connecting():
     """setsockopt() between SYN and SYN-ACK is too early: the flow runs classic. A later
     setsockopt() uses what was negotiated.
@@ -843,6 +830,17 @@ def test_bulk_on_a_marking_link():
             for name, count in before.items():  # there may be some from a SYN that waited for neighbour discovery
                 expect(name, pair.c.snmp(name), count)
         expect("marked", pair.c.counters("ldcp")["marked"] > 50, True)
+
+
+def test_counters_per_namespace():
+    """The counters of one namespace do not change with events in another one."""
+    flow, other = LdcpFlow(ldcp={"fast_start": 1}), Netns()
+    flow.busy()
+    flow.got()
+    flow.ack(2, True)
+    counters = flow.counters()
+    expect("counted", [counters[name] for name in ("flows", "low_priority_sent", "marked", "start_marked")], [1, 9, 2, 1])
+    expect("elsewhere", set(other.counters("ldcp").values()), {0})
 
 
 def test_tracepoint():

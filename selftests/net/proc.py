@@ -28,12 +28,15 @@ COUNTERS = """
     ifa_sent ifa_received ifa_ignored ifa_unknown_link ifa_stopped
     csig_sent csig_received csig_ignored csig_stopped
 """.split()
+LDCP_COUNTERS = """
+    flows no_ecn low_priority_sent start_full start_lost start_marked marked below_one losses timeouts fallbacks returns
+""".split()
 
 
 def test_names():
-    """The file has each counter once, and all are zero in a new namespace."""
-    lines = Netns().read("/proc/net/hpcc").splitlines()
-    expect("lines", lines, [f"{name} 0" for name in COUNTERS])
+    """Each module's file has each counter once, and all are zero in a new namespace."""
+    for cc, names in ("hpcc", COUNTERS), ("ldcp", LDCP_COUNTERS):
+        expect("lines", Netns().read(f"/proc/net/{cc}").splitlines(), [f"{name} 0" for name in names])
 
 
 def test_per_namespace():
@@ -178,4 +181,4 @@ def test_modes():
 
 
 if __name__ == "__main__":
-    main(sys.modules[__name__], modules=["sch_hpcc"])
+    main(sys.modules[__name__], modules=["tcp_ldcp", "sch_hpcc"])

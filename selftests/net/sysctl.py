@@ -1,7 +1,7 @@
 #!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: GPL-2.0
-"""kmod/common/sysctl.c: each parameter of both modules, its limits, the values that are refused,
-and its owner; the defaults of hpcc. The defaults of ldcp are in ldcp_main.py.
+"""kmod/common/sysctl.c: each parameter of both modules, its limits, its default, the values that
+are refused, and its owner.
 """
 
 import errno
@@ -14,18 +14,18 @@ from lib import parameters
 from lib.kernel import KernelLog
 from lib.ktap import defer, expect, main
 from lib.net import Netns
-from lib.parameters import HPCC
 
 
 def test_all_there():
     ns = Netns()
-    expect("parameters", sorted(ns.run("ls", "/proc/sys/net/hpcc").split()), sorted(HPCC))
+    for folder, names in parameters.ALL.items():
+        expect("parameters", sorted(ns.run("ls", f"/proc/sys/net/{folder}").split()), sorted(names))
 
 
 def test_defaults():
     ns = Netns()
-    expect("defaults", {name: int(ns.sysctl("net.hpcc." + name)) for name in HPCC},
-           {name: limits[0] for name, limits in HPCC.items()})
+    for path, _, _, default, *_ in parameters.each():
+        expect(path, int(ns.sysctl(path)), default)
 
 
 def refused(ns, path, value):

@@ -1,0 +1,335 @@
+#!/usr/bin/env -S python3 -B
+# SPDX-License-Identifier: GPL-2.0
+"""kmod/hpcc/main.c, kmod/ldcp/main.c: loading and unloading, and connections that begin, change and end. Test X_NAME
+runs X with one of the two congestion controls.
+"""
+
+import os
+import socket
+import struct
+import sys
+import time
+
+sys.path[0] += "/.."
+from lib.kernel import load, unload, users, virtual_time
+from lib.ktap import defer, each, expect, main
+from lib.net import Netns, Pair
+from lib.packet import Sniffer, ours_in
+from lib.parameters import ALL
+from lib.peer import Peer
+from lib.tcp import disconnect, get_cc, pattern, set_cc, transfer, until
+
+CCS = "hpcc", "ldcp"
+# A port that writes telemetry and marks.
+PORT = "hpcc rate 1gbit delay 20us marking ldcp"
+
+
+def loaded_again():
+    """Load all modules again for the next test, whatever this one has done."""
+    ns = Netns()
+    for name in "hpcc_common", "tcp_hpcc", "tcp_ldcp":
+        if users(name) is None:
+            load(ns, name)
+
+
+def shown(cc, pair):
+    """Return the numbers of flows that both ends show. ldcp shows none."""
+    return (len(pair.c.flows()), len(pair.s.flows())) if cc == "hpcc" else None
+
+
+# ---- The module ----
+
+@each(*CCS)
+def unload_and_load(cc):
+    """Unloading removes the module's files in each namespace, and loading creates them, in old and new ones; the other
+    module stays.
+    """
+    defer(loaded_again)
+    old = Netns()
+    old.counters(cc)
+    with old:
+        held = os.open(f"/proc/net/{cc}", os.O_RDONLY)
+    defer(os.close, held)
+    # in real time connections of other scripts may still be closing
+    expect("unload", unload(old, 0 if virtual_time() else 300, f"tcp_{cc}"), True)
+    try:
+        os.read(held, 100)
+    except OSError:
+        pass
+    else:
+        raise AssertionError("a file was read whose module is gone")
+    between = Netns()
+    for ns in old, between:
+        with ns:
+            expect("files", [os.path.exists(path + cc) for path in ("/proc/net/", "/proc/sys/net/")], [False] * 2)
+        for other in set(CCS) - {cc}:
+            ns.counters(other)
+    load(old, f"tcp_{cc}")
+    for ns in old, between, Netns():
+        expect("counters", set(ns.counters(cc).values()), {0})
+        expect("parameters", {name: int(ns.sysctl(f"net.{cc}.{name}")) for name in ALL[cc]},
+               {name: limits[0] for name, limits in ALL[cc].items()})
+        if cc == "hpcc":
+            ns.flows()
+            ns.ask()
+
+
+@each(*CCS)
+def refused_while_in_use(cc):
+    """The module cannot be unloaded while a connection in either mode, a listener or a namespace's default uses it."""
+    defer(loaded_again)
+    pair = Pair(cc=("cubic", "cubic"))
+
+    def unloads(wait_s=0):
+        return unload(pair.c, wait_s, f"tcp_{cc}")
+
+    listener = pair.listen(cc=cc)
+    expect("unload with a listener", unloads(), False)
+    client, server = pair.connect(listener, cc=cc)
+    listener.close()
+    expect("congestion controls", (get_cc(client), get_cc(server)), (cc, cc))
+    expect("unload with two ends", unloads(), False)
+    set_cc(client, "cubic")
+    expect("unload with one", unloads(), False)
+    transfer((client, server, pattern(10000)), (server, client, pattern(10000)))
+    set_cc(server, "cubic")
+    pair.c.sysctl("net.ipv4.tcp_congestion_control", cc)
+    expect("unload with a default", unloads(), False)
+    pair.c.sysctl("net.ipv4.tcp_congestion_control", "cubic")
+    for leave in True, False:
+        peer = Peer(cc="cubic")
+        peer.connect(b"", cc=cc)
+        expect("congestion control", peer.cc(), f"{cc}-classic")
+        expect("unload with a classic one", unloads(), False)
+        if leave:
+            set_cc(peer.sock, "reno")
+        else:
+            peer.sock.close()
+            peer.take(0.1)
+            peer.acked += 1
+            peer.send(flags=0x11)
+        expect("unload with none", unloads(60), True)
+        loaded_again()
+    transfer((client, server, pattern(10000)), (server, client, pattern(10000)))
+
+
+@each(*CCS)
+def loop_under_other_traffic(cc):
+    """Unloading and loading do not affect connections of another congestion control."""
+    defer(loaded_again)
+    for version in 4, 6:
+        pair = Pair(version, cc=("cubic", "reno"), delay="50us")
+        sniffer = Sniffer(pair.s)
+        client, server = pair.connect()
+        turn = 0
+
+        def reload():
+            nonlocal turn
+            turn += 1
+            if turn % 2 == 0 and turn < 40:
+                if users(f"tcp_{cc}") is None:
+                    load(pair.c, f"tcp_{cc}")
+                else:
+                    expect("unload", unload(pair.c, 0, f"tcp_{cc}"), True)
+
+        while turn < 20:
+            transfer((client, server, pattern(1500000)), (server, client, pattern(700000, 1)),
+                     each=reload)
+        expect("options", ours_in(sniffer.segments()), [])
+        loaded_again()
+
+
+@each(*CCS)
+def left_by_all_its_connections(cc):
+    """A connection that has left for another congestion control continues after the module is unloaded."""
+    defer(loaded_again)
+    pair = Pair(cc=(cc, cc), delay="100us", ldcp={"iw": 20})
+    listener = pair.listen()
+    client, server = pair.connect(listener)
+    listener.close()
+    client.setblocking(False)
+    sent = client.send(bytes(100000))       # these data are in flight during the start
+    for sock in client, server:
+        set_cc(sock, "cubic")
+    for ns in pair.c, pair.s:
+        ns.sysctl("net.ipv4.tcp_congestion_control", "cubic")
+    expect("unload", unload(pair.c, 300, f"tcp_{cc}"), True)
+    client.setblocking(True)
+    got = 0
+    while got < sent:
+        got += len(server.recv(1 << 20))
+    transfer((server, client, pattern(50000)))
+
+
+def test_common_is_in_use():
+    """hpcc_common stays while one of the two modules is loaded, and can be unloaded after both."""
+    defer(loaded_again)
+    ns = Netns()
+    expect("under both", unload(ns, 0, "hpcc_common"), False)
+    expect("tcp_hpcc", unload(ns, 60, "tcp_hpcc"), True)
+    expect("under tcp_ldcp", unload(ns, 0, "hpcc_common"), False)
+    expect("tcp_ldcp", unload(ns, 60, "tcp_ldcp"), True)
+    expect("under none", unload(ns, 0, "hpcc_common"), True)
+    load(ns, "hpcc_common")
+    load(ns, "tcp_ldcp")
+    pair = Pair(cc=("ldcp", "ldcp"))
+    transfer((*pair.connect(), pattern(10000)))
+
+
+def test_agreement_does_not_outlive_the_module():
+    """An agreement ends when the module is unloaded: a connection that selects hpcc after a reload
+    runs classic.
+    """
+    defer(loaded_again)
+    peer = Peer(cc="cubic")
+    peer.connect(cc="hpcc")
+    expect("congestion control", peer.cc(), "hpcc")
+    set_cc(peer.sock, "cubic")
+    expect("unload", unload(peer.ns), True)
+    load(peer.ns)
+    set_cc(peer.sock, "hpcc")
+    expect("congestion control", peer.cc(), "hpcc-classic")
+
+
+def test_devices_before_the_module():
+    """The module knows the speeds of devices that are older than itself."""
+    defer(loaded_again)
+    pair = Pair(cc=("cubic", "cubic"))
+    expect("unload", unload(pair.c, 300), True)
+    load(pair.c)
+    for ns in pair.c, pair.s:
+        ns.sysctl("net.ipv4.tcp_congestion_control", "hpcc")
+        ns.sysctl("net.hpcc.base_rtt_ns", 1000000)
+    pair.connect()
+    expect("W", pair.c.flow()["W"], 1250000)
+
+
+# ---- Connections ----
+
+@each(*CCS)
+def switch_under_traffic(cc):
+    """setsockopt(TCP_CONGESTION) switches back and forth, at both ends, while data flow."""
+    names = ("cubic", cc, "reno", cc, cc, "cubic", cc, "bbr")
+    for version in 4, 6:
+        pair = Pair(version, cc=(cc, cc), qdisc=PORT)
+        client, server = pair.connect()
+        turn = 0
+
+        def switch():
+            nonlocal turn
+            turn += 1
+            set_cc((client, server)[turn & 1], names[turn // 2 % len(names)])
+
+        while turn < 50:
+            transfer((client, server, pattern(1500000)), (server, client, pattern(1500000, 9)),
+                     each=switch)
+        for sock in client, server:
+            set_cc(sock, cc)
+        transfer((client, server, pattern(50000)), (server, client, pattern(50000, 9)))
+        # A flow that fell back while its peer ran something else stays in classic mode for some
+        # round trips: for 64 or more after a loss.
+        until(lambda: (get_cc(client), get_cc(server)) == (cc, cc), lambda: transfer(
+            (client, server, pattern(1500000)), (server, client, pattern(1500000, 9))))
+        expect("congestion control", (get_cc(client), get_cc(server)), (cc, cc))
+        expect("flows", shown(cc, pair) in ((1, 1), None), True)
+        for sock in client, server:
+            set_cc(sock, "cubic")
+        expect("flows", shown(cc, pair) in ((0, 0), None), True)
+
+
+@each(*CCS)
+def short_connections(cc):
+    """Connections begin, send and end, some by a reset. Each is counted, and none remains."""
+    for version in 4, 6:
+        pair = Pair(version, cc=(cc, cc), qdisc=PORT)
+        listener = pair.listen()
+        for i in range(100):
+            client, server = pair.connect(listener)
+            transfer((client, server, pattern(i * 100 + 1)))
+            if i % 3 == 0:
+                client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            client.close()
+            server.close()
+        listener.close()
+        for ns in pair.c, pair.s:
+            expect("counted", ns.counters(cc)["agreed" if cc == "hpcc" else "flows"], 100)
+            ns.expect_no_flows()
+            ns.sysctl("net.ipv4.tcp_congestion_control", "cubic")
+    expect_unused(cc, 120)
+
+
+def expect_unused(cc, wait_s):
+    """Fail unless the module has no users after a time."""
+    for _ in range(wait_s):
+        if not users(f"tcp_{cc}"):
+            break
+        time.sleep(1)
+    expect("users", users(f"tcp_{cc}"), 0)
+
+
+@each(*CCS)
+def connect_again(cc):
+    """connect(AF_UNSPEC) ends a connection: the next one of its socket negotiates anew, whether the first peer ran the
+    same congestion control or not.
+    """
+    for first in cc, "cubic":
+        pair = Pair(cc=(cc, cc))
+        listeners = pair.listen(5001, cc=first), pair.listen(5002)
+        client, server = pair.connect(listeners[0])
+        expect("first", get_cc(client), cc if first == cc else f"{cc}-classic")
+        disconnect(client)
+        server.close()
+        expect("flows", len(pair.c.flows()), 0)
+        client, server = pair.connect(listeners[first != cc], client=client)
+        expect("second", (get_cc(client), get_cc(server)), (cc, cc))
+        expect("flows", shown(cc, pair) in ((1, 1), None), True)
+        transfer((client, server, pattern(20000)))
+        expect("unagreed_ignored", pair.c.counters()["unagreed_ignored"], 0)
+
+
+@each(*CCS)
+def device_deleted_under_traffic(cc):
+    """The device is deleted with data in flight, then both ends are closed."""
+    pair = Pair(cc=(cc, cc), qdisc=PORT)
+    client, server = pair.connect()
+    transfer((client, server, pattern(200000)), (server, client, pattern(100000)))
+    client.send(bytes(1 << 20))
+    server.send(bytes(1 << 20))
+    pair.c.ip("link del eth0")
+    expect("flows", shown(cc, pair) in ((1, 1), None), True)
+    client.close()
+    server.close()
+
+
+@each(*CCS)
+def namespace_deleted_under_traffic(cc):
+    """Both namespaces are deleted with data in flight."""
+    for version in 4, 6:
+        pair = Pair(version, cc=(cc, cc), qdisc=PORT)
+        listener = pair.listen()
+        ends = [pair.connect(listener) for _ in range(5)]
+        for client, server in ends:
+            client.setblocking(False)
+            client.send(bytes(1 << 20))
+        pair.c.delete()
+        pair.s.delete()
+        for client, server in ends:
+            client.close()
+            server.close()
+        listener.close()
+
+
+@each(*CCS)
+def nobody_is_left(cc):
+    """After all tests before this one, the module has no users left, and a new connection works."""
+    expect_unused(cc, 300)
+    pair = Pair(cc=(cc, cc), qdisc=PORT)
+    client, server = pair.connect()
+    transfer((client, server, pattern(300000)))
+    expect("congestion control", get_cc(client), cc)
+    if cc == "hpcc":
+        expect("hops", pair.c.flow()["hops"], 1)
+
+
+if __name__ == "__main__":
+    main(sys.modules[__name__], modules=["tcp_ldcp", "sch_hpcc"])
