@@ -8,15 +8,19 @@ found early. What a target reads stands at the head of its fuzz_TARGET.c.
 
 import struct
 import sys
+from functools import partial
 from pathlib import Path
 
-KIND = 253
-FORWARD, ECHO, IDENTIFY, IDENTIFY_ECHO, WINDOW, ANSWERED = 1, 2, 3, 4, 5, 6
-RESPONSE = 7
-NOP, EOL = b"\1", b"\0"
-ETH_IP, ETH_IPV6, ETH_VLAN, ETH_QINQ, ETH_ARP = 0x0800, 0x86dd, 0x8100, 0x88a8, 0x0806
-TCP, UDP, HOPOPTS, ROUTING, FRAGMENT, DSTOPTS = 6, 17, 0, 43, 44, 60
+sys.path[0] += "/.."
+from lib import packet
+from lib.packet import (ANSWERED, ECHO, EOL, FORWARD, FREE, IDENTIFY, IDENTIFY_ECHO, KIND, NOP, REPORT,
+                        RESPONSE, identity, option, record, syn_option)
 
+ETH_VLAN, ETH_QINQ, ETH_ARP = 0x8100, 0x88a8, 0x0806
+UDP, HOPOPTS, ROUTING, FRAGMENT, DSTOPTS = 17, 0, 43, 44, 60
+TIMESTAMPS = b"\1\1\x08\x0a\x12\x34\x56\x78\x9a\xbc\xde\xf0"
+SACK = b"\1\1\x05\x0a\0\0\0\1\0\0\0\2"
+TAKEN = [record(1, 100, 50, 0x123, 7), record(2, 200, 60, 0xfff, 8), record(3, 300, 70, 1, 9)]
 
 def number(value):
     """Encode values as fuzz_take_any() reads them."""
@@ -28,150 +32,107 @@ def numbers(*values):
     return b"".join(map(number, values))
 
 
-# ---- TCP options
-
-def load(hop, tag=0, ts=0, tx=0, qlen_bits=0):
-    """Return a load record."""
-    return struct.pack(">Q", hop << 60 | tag << 52 | ts << 32 | tx << 12 | qlen_bits)
-
-
-def identity(hop, node=0, port=0, exp=0, mant=0):
-    return struct.pack(">Q", hop << 60 | node << 40 | port << 24 | exp << 22 | mant)
-
-
-FREE = bytes(8)
-
-
-def telemetry(kind_of, *records, scale=0, hops=0, flags=0, kind=KIND):
-    body = b"".join(records)
-    return bytes([kind, 4 + len(body), kind_of << 5 | scale, hops << 4 | flags]) + body
-
-
-TIMESTAMPS = b"\1\1\x08\x0a\x12\x34\x56\x78\x9a\xbc\xde\xf0"
-SACK = b"\1\1\x05\x0a\0\0\0\1\0\0\0\2"
-SYN_OPTION = bytes([KIND, 6, 0x48, 0x43, 0x10, 1])
-TAKEN = [load(1, 7, 100, 50, 0x123), load(2, 8, 200, 60, 0xfff), load(3, 9, 300, 70, 1)]
+def telemetry(kind_of, *records, hops=0, **how):
+    """Return an option of ours."""
+    return option(kind_of, records, hops=hops, **how)
 
 
 # ---- packets
 
-def checksum(data):
-    data += bytes(len(data) % 2)
-    total = sum(struct.unpack(f">{len(data) // 2}H", data))
-    while total >> 16:
-        total = (total & 0xffff) + (total >> 16)
-    return ~total & 0xffff
+ipv4 = partial(packet.ipv4, bytes(8), ident=1)
 
 
-def tcp(options=b"", payload=b"payload", flags=0x10, addresses=bytes(8)):
-    """Return a segment with the right checksum for these addresses."""
-    options += NOP * (-len(options) % 4)
-    words = (20 + len(options)) // 4
-    head = struct.pack(">HHIIBBHHH", 5001, 40000, 1, 2, words << 4, flags, 500, 0, 0)
-    segment = head + options + payload
-    check = checksum(addresses + struct.pack(">II", len(segment), TCP) + segment)
-    return segment[:16] + struct.pack(">H", check) + segment[18:]
+def tcp(options=b"", payload=b"payload", flags=0x10):
+    """Return a segment with the right checksum, for addresses of zeros."""
+    return packet.tcp(bytes(8), options + NOP * (-len(options) % 4), payload, flags, (5001, 40000))
 
 
-def ipv4(body, options=b"", protocol=TCP, fragment=0x4000, length=None, version=4):
-    size = 20 + len(options)
-    head = struct.pack(">BBHHHBBH", version << 4 | size // 4, 0, length or size + len(body),
-                       1, fragment, 64, protocol, 0) + bytes(8) + options
-    return head[:10] + struct.pack(">H", checksum(head)) + head[12:] + body
-
-
-def ipv6(body, *extensions, protocol=TCP, length=None):
+def ipv6(body, *extensions, **how):
     """Return an IPv6 packet; extension headers are (type, bytes behind the first two)."""
-    chain = b""
-    following = protocol
-    for kind, content in reversed(extensions):
+    ext = []
+    for kind, content in extensions:
         content += bytes(-(len(content) + 2) % 8)
-        chain = bytes([following, (len(content) + 2) // 8 - 1]) + content + chain
-        following = kind
-    payload = chain + body
-    return struct.pack(">IHBB", 6 << 28, length or len(payload), following, 64) + \
-        bytes(32) + payload
+        ext.append((kind, bytes([(len(content) + 2) // 8 - 1]) + content))
+    return packet.ipv6(bytes(32), body, ext, **how)
 
 
-def eth(proto, body, *vlans):
-    frame = bytes(range(12))
-    for kind in vlans:
-        frame += struct.pack(">HH", kind, 5)
-    return frame + struct.pack(">H", proto) + body
+def eth(body, *vlans, proto=None):
+    """Return a frame with tags of these types."""
+    return packet.eth(body, proto, [(kind, 5) for kind in vlans], bytes(range(12)))
 
 
-def stamp(packet, switches=1, have=0xffff, fix_check=True, other_kind=False, no_eth=False,
+def stamp(frame, switches=1, have=0xffff, fix_check=True, other_kind=False, no_eth=False,
           bps=25_000_000_000, qlen_ns=3000):
     flags = fix_check | other_kind << 1 | no_eth << 2 | (switches - 1) << 3
     return (struct.pack("<BH", flags, have) + (4711).to_bytes(3, "little") +
-            struct.pack("<HQQQQ", 3, bps, 1 << 40, 1 << 39, qlen_ns) + packet)
+            struct.pack("<HQQQQ", 3, bps, 1 << 40, 1 << 39, qlen_ns) + frame)
 
 
 def stamp_seeds():
     free3 = telemetry(FORWARD, FREE, FREE, FREE, scale=3)
-    plain = eth(ETH_IP, ipv4(tcp(TIMESTAMPS + free3[:20])))
+    plain = eth(ipv4(tcp(TIMESTAMPS + free3[:20])))
     yield "ipv4", stamp(plain)
-    yield "five-switches", stamp(eth(ETH_IP, ipv4(tcp(free3))), switches=5)
-    yield "every-switch", stamp(eth(ETH_IP, ipv4(tcp(free3))), switches=20)
+    yield "five-switches", stamp(eth(ipv4(tcp(free3))), switches=5)
+    yield "every-switch", stamp(eth(ipv4(tcp(free3))), switches=20)
     yield "bytes-at-a-time", stamp(plain, have=0)
     yield "checksum-later", stamp(plain, fix_check=False)
-    yield "other-kind", stamp(eth(ETH_IP, ipv4(tcp(telemetry(FORWARD, FREE, kind=254)))),
+    yield "other-kind", stamp(eth(ipv4(tcp(telemetry(FORWARD, FREE, kind=254)))),
                               other_kind=True)
     yield "from-ip", stamp(ipv4(tcp(free3)), no_eth=True)
     yield "from-ipv6", stamp(ipv6(tcp(free3)), no_eth=True)
-    yield "ip-options", stamp(eth(ETH_IP, ipv4(tcp(free3), options=NOP * 8)))
-    yield "ipv6", stamp(eth(ETH_IPV6, ipv6(tcp(free3))))
-    yield "ipv6-extensions", stamp(eth(ETH_IPV6, ipv6(
+    yield "ip-options", stamp(eth(ipv4(tcp(free3), options=NOP * 8)))
+    yield "ipv6", stamp(eth(ipv6(tcp(free3))))
+    yield "ipv6-extensions", stamp(eth(ipv6(
         tcp(free3), (HOPOPTS, b"\5\2\0\0"), (ROUTING, bytes(22)), (DSTOPTS, b"\1\4"))), have=60)
-    yield "ipv6-fragment", stamp(eth(ETH_IPV6, ipv6(tcp(free3), (FRAGMENT, bytes(6)))))
-    yield "vlan", stamp(eth(ETH_IP, ipv4(tcp(free3)), ETH_VLAN))
-    yield "four-tags", stamp(eth(ETH_IPV6, ipv6(tcp(free3)), ETH_QINQ, *[ETH_VLAN] * 3))
-    yield "five-tags", stamp(eth(ETH_IP, ipv4(tcp(free3)), *[ETH_VLAN] * 5))
-    yield "identify", stamp(eth(ETH_IP, ipv4(tcp(telemetry(IDENTIFY, FREE, FREE)))), switches=3)
-    yield "answered", stamp(eth(ETH_IP, ipv4(tcp(telemetry(ANSWERED, FREE, FREE)))), switches=3)
-    yield "echo-first", stamp(eth(ETH_IP, ipv4(tcp(
+    yield "ipv6-fragment", stamp(eth(ipv6(tcp(free3), (FRAGMENT, bytes(6)))))
+    yield "vlan", stamp(eth(ipv4(tcp(free3)), ETH_VLAN))
+    yield "four-tags", stamp(eth(ipv6(tcp(free3)), ETH_QINQ, *[ETH_VLAN] * 3))
+    yield "five-tags", stamp(eth(ipv4(tcp(free3)), *[ETH_VLAN] * 5))
+    yield "identify", stamp(eth(ipv4(tcp(telemetry(IDENTIFY, FREE, FREE)))), switches=3)
+    yield "answered", stamp(eth(ipv4(tcp(telemetry(ANSWERED, FREE, FREE)))), switches=3)
+    yield "echo-first", stamp(eth(ipv4(tcp(
         telemetry(ECHO, TAKEN[0]) + telemetry(FORWARD, FREE, FREE)))))
-    yield "at-an-odd-byte", stamp(eth(ETH_IP, ipv4(tcp(NOP + free3))))
-    yield "taken-stays", stamp(eth(ETH_IP, ipv4(tcp(telemetry(FORWARD, *TAKEN, hops=3)))))
-    yield "quiet", stamp(eth(ETH_IP, ipv4(tcp(free3))), switches=5, qlen_ns=0x1234567)
-    yield "no-slot", stamp(eth(ETH_IP, ipv4(tcp(telemetry(FORWARD)))), switches=16)
-    yield "later-hops-only", stamp(eth(ETH_IP, ipv4(tcp(
+    yield "at-an-odd-byte", stamp(eth(ipv4(tcp(NOP + free3))))
+    yield "taken-stays", stamp(eth(ipv4(tcp(telemetry(FORWARD, *TAKEN, hops=3)))))
+    yield "quiet", stamp(eth(ipv4(tcp(free3))), switches=5, qlen_ns=0x1234567)
+    yield "no-slot", stamp(eth(ipv4(tcp(telemetry(FORWARD)))), switches=16)
+    yield "later-hops-only", stamp(eth(ipv4(tcp(
         telemetry(FORWARD, FREE, FREE, FREE, flags=9)))), switches=5)
-    yield "all-hops", stamp(eth(ETH_IP, ipv4(tcp(telemetry(FORWARD, *TAKEN, hops=15)))))
-    yield "identified", stamp(eth(ETH_IP, ipv4(tcp(telemetry(IDENTIFY, identity(1, 9, 9, 1, 9))))))
-    yield "scale-31", stamp(eth(ETH_IP, ipv4(tcp(telemetry(FORWARD, FREE, scale=31)))),
+    yield "all-hops", stamp(eth(ipv4(tcp(telemetry(FORWARD, *TAKEN, hops=15)))))
+    yield "identified", stamp(eth(ipv4(tcp(telemetry(IDENTIFY, identity(1, 9, 9, 9, 1))))))
+    yield "scale-31", stamp(eth(ipv4(tcp(telemetry(FORWARD, FREE, scale=31)))),
                             qlen_ns=1 << 63)
-    yield "no-option", stamp(eth(ETH_IP, ipv4(tcp(TIMESTAMPS))))
-    yield "syn", stamp(eth(ETH_IP, ipv4(tcp(SYN_OPTION + b"\1\1", flags=2))))
-    yield "padded-frame", stamp(eth(ETH_IP, ipv4(tcp(free3)) + bytes(20)))
-    yield "fragment", stamp(eth(ETH_IP, ipv4(tcp(free3), fragment=0x2000)))
-    yield "udp", stamp(eth(ETH_IP, ipv4(tcp(free3), protocol=UDP)))
-    yield "arp", stamp(eth(ETH_ARP, bytes(28)))
-    yield "total-too-long", stamp(eth(ETH_IP, ipv4(tcp(free3), length=1000)))
-    yield "payload-too-long", stamp(eth(ETH_IPV6, ipv6(tcp(free3), length=1000)))
-    yield "total-too-short", stamp(eth(ETH_IP, ipv4(tcp(free3), length=45)))
-    yield "wrong-version", stamp(eth(ETH_IP, ipv4(tcp(free3), version=5)))
-    yield "length-beyond-header", stamp(eth(ETH_IP, ipv4(tcp(bytes([KIND, 28, 0x20, 0])))))
-    yield "odd-length", stamp(eth(ETH_IP, ipv4(tcp(bytes([KIND, 7, 0x20, 0, 0, 0, 0])))))
+    yield "no-option", stamp(eth(ipv4(tcp(TIMESTAMPS))))
+    yield "syn", stamp(eth(ipv4(tcp(syn_option() + b"\1\1", flags=2))))
+    yield "padded-frame", stamp(eth(ipv4(tcp(free3)) + bytes(20)))
+    yield "fragment", stamp(eth(ipv4(tcp(free3), frag=0x2000)))
+    yield "udp", stamp(eth(ipv4(tcp(free3), proto=UDP)))
+    yield "arp", stamp(eth(bytes(28), proto=ETH_ARP))
+    yield "total-too-long", stamp(eth(ipv4(tcp(free3), total=1000)))
+    yield "payload-too-long", stamp(eth(ipv6(tcp(free3), length=1000)))
+    yield "total-too-short", stamp(eth(ipv4(tcp(free3), total=45)))
+    yield "wrong-version", stamp(eth(b"\x55" + ipv4(tcp(free3))[1:], proto=0x0800))
+    yield "length-beyond-header", stamp(eth(ipv4(tcp(bytes([KIND, 28, 0x20, 0])))))
+    yield "odd-length", stamp(eth(ipv4(tcp(bytes([KIND, 7, 0x20, 0, 0, 0, 0])))))
     yield "cut-off", stamp(plain[:60])
-    yield "beyond-512", stamp(eth(ETH_IPV6, ipv6(tcp(free3), (DSTOPTS, bytes(470)))))
+    yield "beyond-512", stamp(eth(ipv6(tcp(free3), (DSTOPTS, bytes(470)))))
     # not a packet: an option alone
     yield "bare", stamp(telemetry(FORWARD, FREE, TAKEN[1]))
     yield "bare-echo", stamp(telemetry(ECHO, *TAKEN))
     yield "bare-response", stamp(telemetry(RESPONSE, TAKEN[0], hops=1))
-    yield "response", stamp(eth(ETH_IP, ipv4(tcp(telemetry(RESPONSE, TAKEN[0], hops=1), b"",
+    yield "response", stamp(eth(ipv4(tcp(telemetry(RESPONSE, TAKEN[0], hops=1), b"",
                                                  flags=0))))
     yield "from-a-group", stamp(plain[:6] + b"\1" + plain[7:])
-    yield "reset-with-request", stamp(eth(ETH_IP, ipv4(tcp(free3, flags=0x14))))
-    yield "bare-reserved", stamp(telemetry(WINDOW, FREE))
+    yield "reset-with-request", stamp(eth(ipv4(tcp(free3, flags=0x14))))
+    yield "bare-reserved", stamp(telemetry(REPORT, FREE))
 
 
 # ---- the other targets
 
 def option_seeds():
     head = bytes([KIND]) + struct.pack("<H", 0x4843)
-    yield "syn", head + b"\2\4\5\xb4\1\3\3\7" + SYN_OPTION + b"\1\1"
-    yield "other-version", head + SYN_OPTION[:4] + b"\x20\1"
+    yield "syn", head + b"\2\4\5\xb4\1\3\3\7" + syn_option() + b"\1\1"
+    yield "other-version", head + syn_option()[:4] + b"\x20\1"
     yield "other-exid", head + bytes([KIND, 6, 0x48, 0x42, 0x10, 1])
     yield "forward", head + TIMESTAMPS + telemetry(FORWARD, FREE, FREE, scale=5, hops=2)
     yield "two", head + telemetry(ECHO, TAKEN[0], flags=8) + NOP + telemetry(FORWARD, FREE)
@@ -187,9 +148,9 @@ def option_seeds():
 
 
 def record_seeds():
-    for name, first in (("load", load(3, 0xab, 0xfffff, 0x12345, 0x7ff)),
-                        ("identity", identity(15, 0xfffff, 0xffff, 3, 0x3fffff)),
-                        ("other-code", identity(1, 1, 1, 2, 1)), ("free", FREE)):
+    for name, first in (("load", record(3, 0xfffff, 0x12345, 0x7ff, 0xab)),
+                        ("identity", identity(15, 0xfffff, 0xffff, 0x3fffff, 3)),
+                        ("other-code", identity(1, 1, 1, 1, 2)), ("free", FREE)):
         for bps in (0, 25_000_000_000, 4_194_303_500, 1 << 63):
             yield f"{name}-{bps}", (first[::-1] + struct.pack("<BBII", 5, 200, 1 << 20, 9) +
                                     number(511 << 14) + struct.pack("<BII", 9, 77, 5) +
@@ -285,7 +246,7 @@ def receiver_seeds():
     def words(*values):
         return b"".join(value.to_bytes(8, "big") for value in values)
 
-    def told(T=10_000, stage=5, settle=3, eta=950):
+    def parameters(T=10_000, stage=5, settle=3, eta=950):
         head = 3 << 60 | 5 << 56
         return words(head | stage << 48 | settle << 41 | eta << 30 | T,
                      head | 16 << 44 | 0xffff << 28 | 134_218)
@@ -296,19 +257,19 @@ def receiver_seeds():
     window = words(0x19_00_1234_3fff_ffff)
     start = bytes(4)
     steady = 30 * sample(8, 1_250, 1_250, 1_200, 0)
-    yield "steady", told() + window + start + steady
-    yield "queue", told(stage=0) + window + start + steady + 30 * sample(8, 1_250, 1_250, 1_250, 90_000)
-    yield "longest-queue", told() + window + start + steady + 9 * sample(9, 12_500, 12_500, 12_500, 1 << 60)
-    yield "ce", told() + window + start + 9 * sample(12, 12_500, 12_500, 11_000, 0)
-    yield "off", told(T=0) + window + start + steady
-    for name, bad in (("T", told(T=999)), ("long-T", told(T=1_000_000_001)), ("settle", told(settle=65)),
-                      ("eta", told(eta=0)), ("eta-1001", told(eta=1001)), ("zeroes", words(0, 0)),
+    yield "steady", parameters() + window + start + steady
+    yield "queue", parameters(stage=0) + window + start + steady + 30 * sample(8, 1_250, 1_250, 1_250, 90_000)
+    yield "longest-queue", parameters() + window + start + steady + 9 * sample(9, 12_500, 12_500, 12_500, 1 << 60)
+    yield "ce", parameters() + window + start + 9 * sample(12, 12_500, 12_500, 11_000, 0)
+    yield "off", parameters(T=0) + window + start + steady
+    for name, bad in (("T", parameters(T=999)), ("long-T", parameters(T=1_000_000_001)), ("settle", parameters(settle=65)),
+                      ("eta", parameters(eta=0)), ("eta-1001", parameters(eta=1001)), ("zeroes", words(0, 0)),
                       ("ids", words(0x35 << 56, 0x36 << 56)), ("bit", words(0x35 << 56, 0x358 << 52)),
                       ("W_min", words(0x35 << 56 | 950 << 30, 0x35 << 56))):
         yield f"bad-{name}", bad + window + start + steady
     for name, bad in (("kind", 2 << 60), ("zero", 1 << 60), ("large", 1 << 60 | 1 << 31),
                       ("byte", 1 << 60 | 1 << 48 | 1)):
-        yield f"bad-window-{name}", told() + words(bad) + start + steady
+        yield f"bad-window-{name}", parameters() + words(bad) + start + steady
 
 
 def ioam_seeds():

@@ -21,7 +21,6 @@ sys.path[:0] = str(TOP / "scripts"), str(TOP / "selftests")
 # pylint: disable=wrong-import-position,missing-function-docstring,missing-class-docstring
 from lab.model import scenario, topology, workload  # noqa: E402
 from lab.setup import plan  # noqa: E402
-from lab.run import results  # noqa: E402
 from lib import unittests  # noqa: E402
 
 LAB = str(TOP / "scripts/hpcc-lab")

@@ -12,11 +12,10 @@ import threading
 
 from .kernel import virtual_time
 from .ktap import defer, expect_in
-from .packet import ACK, KIND, RST, SYN, csum
+from .packet import ACK, EOL, KIND, RST, SYN, pseudo, with_csum
 from .path import MBPS, Path
 from .tcp import goodput_mbps, until
 
-NOP, EOL = b"\1", b"\0"
 PACKET_IGNORE_OUTGOING = 23
 
 
@@ -31,6 +30,7 @@ class Packet:
         if not self.version:
             raise ValueError
         at = 34 if self.version == 4 else 54
+        self.ends = slice(26, 34) if self.version == 4 else slice(22, 54)      # the addresses in head
         if frame[23 if self.version == 4 else 20] != 6:
             raise ValueError
         self.head = frame[:at]
@@ -82,12 +82,11 @@ class Packet:
     def resets(self):
         """Return the RSTs by which a box ends the connection at both ends."""
         back, on = copy.copy(self), copy.copy(self)
-        addrs = slice(26, 34) if self.version == 4 else slice(22, 54)
-        half = (addrs.stop - addrs.start) // 2
-        ends = self.head[addrs]
+        ends = self.head[self.ends]
+        half = len(ends) // 2
         head = bytearray(self.head)
         head[:12] = self.head[6:12] + self.head[:6]
-        head[addrs] = ends[half:] + ends[:half]
+        head[self.ends] = ends[half:] + ends[:half]
         back.head, back.to_b = bytes(head), not self.to_b
         seq, ack = self.tcp[4:8], self.tcp[8:12]
         if self.syn and not self.flags & ACK:
@@ -109,19 +108,13 @@ class Packet:
         options = b"".join(self.options)
         options += EOL * (-len(options) % 4)
         self.tcp[12] = (5 + len(options) // 4) << 4
-        self.tcp[16:18] = bytes(2)
         tcp = bytes(self.tcp) + options + self.payload
-        head = bytearray(self.head)
+        head, ends = self.head, self.head[self.ends]
         if self.version == 4:
-            head[16:18] = struct.pack("!H", 20 + len(tcp))
-            head[24:26] = bytes(2)
-            head[24:26] = struct.pack("!H", csum(bytes(head[14:])) ^ 0xffff)
-            pseudo = bytes(head[26:34]) + struct.pack("!HH", 6, len(tcp))
+            head = head[:14] + with_csum(head[14:16] + struct.pack("!H", 20 + len(tcp)) + head[18:], 10)
         else:
-            head[18:20] = struct.pack("!H", len(tcp))
-            pseudo = bytes(head[22:54]) + struct.pack("!II", len(tcp), 6)
-        check = csum(pseudo + tcp) ^ 0xffff ^ (0x5555 if self.bad_csum else 0)
-        return bytes(head) + tcp[:16] + struct.pack("!H", check) + tcp[18:]
+            head = head[:18] + struct.pack("!H", len(tcp)) + head[20:]
+        return head + with_csum(tcp, 16, pseudo(ends, len(tcp)), 0x5555 if self.bad_csum else 0)
 
 
 def nothing(packet):

@@ -22,8 +22,11 @@ import struct
 import subprocess
 import sys
 import time
+from functools import partial
 
 from .ktap import defer
+from .packet import (FORWARD, FREE, Segment, Telemetry, addresses, eth, ip_offset, ipv4, ipv6, option,
+                     tcp)
 
 ETH_P_ALL = 3
 SOL_PACKET, PACKET_AUXDATA, PACKET_VNET_HDR = 263, 8, 15
@@ -33,103 +36,13 @@ VLAN_VALID = 0x10
 SIOCETHTOOL, ETHTOOL_STXCSUM = 0x8946, 0x17
 CLONE_NEWNET = 0x40000000
 
-MAC = bytes.fromhex("020000000002020000000001")
 NODE, PORT, OVERHEAD = 7, 2, 24
-FORWARD, ECHO, IDENTIFY = 1, 2, 3
-KIND = 253
 PATIENCE_S = 2		# for a frame that does not come
 
 
-# ---- frames ----
-
-def csum(data):
-    """Return the Internet checksum."""
-    if len(data) % 2:
-        data += b"\0"
-    total = sum(struct.unpack(f">{len(data) // 2}H", data))
-    while total >> 16:
-        total = (total & 0xffff) + (total >> 16)
-    return ~total & 0xffff
-
-
-def option(kind=KIND, opt_type=FORWARD, scale=0, hops=0, flags=0, slots=(),
-           length=None):
-    """Return a telemetry option; slots are 8 bytes each."""
-    body = b"".join(slots)
-    if length is None:
-        length = 4 + len(body)
-    return bytes([kind, length, opt_type << 5 | scale, hops << 4 | flags]) + body
-
-
-def record(hop, qlen=0, tag=9):
-    """Return a load record with a queue below 256 units."""
-    return (hop << 60 | tag << 52 | 123 << 32 | 456 << 12 | qlen).to_bytes(8, "big")
-
-
-FREE = bytes(8)
-THREE = option(slots=[FREE] * 3)
+ENDS4 = addresses("192.0.2.1", "192.0.2.2")
+ENDS6 = addresses("2001:db8::1", "2001:db8::2")
 TIMESTAMPS = bytes([1, 1, 8, 10]) + bytes(8)
-
-
-def tcp(src, dst, options=THREE, payload=b"x" * 100, flags=0x10, doff=None,
-        partial=False):
-    """Return a TCP segment; partial: its checksum covers only the pseudo-header."""
-    options += bytes(-len(options) % 4)
-    if doff is None:
-        doff = 5 + len(options) // 4
-    head = struct.pack(">HHIIBBH", 1000, 2000, 1, 2, doff << 4, flags, 500)
-    length = len(head) + 4 + len(options) + len(payload)
-    pseudo = src + dst + struct.pack(">II", length, 6)
-    seg = head + bytes(4) + options + payload
-    check = ~csum(pseudo) & 0xffff if partial else csum(pseudo + seg)
-    return head + struct.pack(">HH", check, 0) + options + payload
-
-
-SRC4, DST4 = socket.inet_aton("192.0.2.1"), socket.inet_aton("192.0.2.2")
-SRC6 = socket.inet_pton(socket.AF_INET6, "2001:db8::1")
-DST6 = socket.inet_pton(socket.AF_INET6, "2001:db8::2")
-
-
-def seg4(**kw):
-    """Return a TCP segment for an IPv4 packet."""
-    return tcp(SRC4, DST4, **kw)
-
-
-def seg6(**kw):
-    """Return a TCP segment for an IPv6 packet."""
-    return tcp(SRC6, DST6, **kw)
-
-
-def ip4(payload, options=b"", proto=6, frag=0x4000, ihl=None, total=None):
-    """Return an IPv4 packet."""
-    if ihl is None:
-        ihl = 5 + len(options) // 4
-    if total is None:
-        total = 20 + len(options) + len(payload)
-    head = struct.pack(">BBHHHBBH", 0x40 | ihl, 0, total, 7, frag, 64, proto, 0)
-    check = csum(head + SRC4 + DST4 + options)
-    return head[:10] + struct.pack(">H", check) + SRC4 + DST4 + options + payload
-
-
-def ip6(payload, ext=(), proto=6, length=None):
-    """Return an IPv6 packet; ext: (protocol number, bytes without next header)."""
-    body, nexthdr = payload, proto
-    for number, data in reversed(ext):
-        body = bytes([nexthdr]) + data + body
-        nexthdr = number
-    if length is None:
-        length = len(body)
-    return struct.pack(">IHBB", 6 << 28, length, nexthdr, 64) + SRC6 + DST6 + body
-
-
-def eth(packet, proto=None, tags=()):
-    """Return an Ethernet frame; tags: (TPID, VLAN)."""
-    if proto is None:
-        proto = 0x0800 if packet[0] >> 4 == 4 else 0x86dd
-    vlan = b"".join(struct.pack(">HH", tpid, vid) for tpid, vid in tags)
-    return MAC + vlan + struct.pack(">H", proto) + packet
-
-
 HOPOPTS = (0, bytes([0, 1, 4]) + bytes(4))
 ROUTING = (43, bytes([0, 4, 0]) + bytes(4))
 DSTOPTS = (60, bytes([1, 1, 12]) + bytes(12))
@@ -137,64 +50,39 @@ FRAGMENT6 = (44, struct.pack(">BHI", 0, 1, 99))
 FRAGMENT6_LATER = (44, struct.pack(">BHI", 0, 8 << 3, 99))
 
 
-# ---- stamped frames ----
+def request(slots=(), kind_of=FORWARD, hops=0, **how):
+    """Return a telemetry option; slots are 8 bytes each."""
+    return option(kind_of, slots, hops=hops, **how)
+
+
+THREE = request([FREE] * 3)
+ip4 = partial(ipv4, ENDS4, ident=7)
+ip6 = partial(ipv6, ENDS6)
+seg4 = partial(tcp, ENDS4, options=THREE, payload=b"x" * 100)
+seg6 = partial(tcp, ENDS6, options=THREE, payload=b"x" * 100)
+
+
+def from_host(host, **how):
+    """Return a frame with a TCP segment from one of 256 hosts."""
+    ends = addresses(f"192.0.2.{host}", "192.0.2.2")
+    tos = how.pop("tos", 0)
+    return eth(ipv4(ends, tcp(ends, **{"options": THREE} | how), ident=7, tos=tos))
+
 
 def tcp_offset(frame):
-    """Return the offsets of the IP and the TCP header of a well-formed frame."""
-    at = 14
-    while frame[at - 2:at] in (b"\x81\x00", b"\x88\xa8"):
-        at += 4
-    if frame[at] >> 4 == 4:
-        return at, at + (frame[at] & 15) * 4
-    pos, nexthdr = at + 40, frame[at + 6]
-    while nexthdr != 6:
-        nexthdr, pos = frame[pos], pos + (frame[pos + 1] + 1) * 8
-    return at, pos
+    """Return the offset of the TCP header of a well-formed frame."""
+    at = ip_offset(frame)
+    return at + Segment(frame[at:]).at
 
 
 def tcp_is_right(frame):
     """Return whether the TCP checksum is correct."""
-    at, pos = tcp_offset(frame)
-    if frame[at] >> 4 == 4:
-        end = at + int.from_bytes(frame[at + 2:at + 4], "big")
-        pseudo = frame[at + 12:at + 20]
-    else:
-        end = at + 40 + int.from_bytes(frame[at + 4:at + 6], "big")
-        pseudo = frame[at + 8:at + 40]
-    return csum(pseudo + struct.pack(">II", end - pos, 6) + frame[pos:end]) == 0
+    return Segment(frame[ip_offset(frame):]).csum_ok
 
 
 def link_tag():
     """Return the 8-bit tag for NODE and PORT."""
     return ((NODE << 16 ^ NODE >> 4 ^ PORT) * 0x9e3779b1 & 0xffffffff) >> 24
-
-
-def float_decode(code):
-    """Return the value of the queue's 12-bit float."""
-    exp, mant = code >> 8, code & 0xff
-    return (mant | 0x100) << exp - 1 if exp else mant
-
-
-class Stamped:
-    """The option of a frame, at its position in the frame that was sent."""
-
-    def __init__(self, frame, opt, at):
-        self.opt = frame[at:at + len(opt)]
-        self.slots = [int.from_bytes(self.opt[i:i + 8], "big")
-                      for i in range(4, len(opt), 8)]
-        self.hops = self.opt[3] >> 4
-
-    def load(self, slot=0):
-        """Return hop, tag, ts, tx, qlen of a slot."""
-        v = self.slots[slot]
-        return (v >> 60, v >> 52 & 0xff, v >> 32 & 0xfffff, v >> 12 & 0xfffff,
-                float_decode(v & 0xfff))
-
-    def identity(self, slot=0):
-        """Return hop, node, port, B of a slot."""
-        v = self.slots[slot]
-        return (v >> 60, v >> 40 & 0xfffff, v >> 24 & 0xffff,
-                (v & 0x3fffff) * 1000 ** (1 + (v >> 22 & 3)))
 
 
 # ---- sockets ----
@@ -251,7 +139,7 @@ class Wire:
 
     def send_gso(self, frame, gso_size, sock=None):
         """Send a frame as one packet that the kernel has to segment; by a socket of open_tx()."""
-        _, pos = tcp_offset(frame)
+        pos = tcp_offset(frame)
         head_len = pos + (frame[pos + 12] >> 4) * 4
         gso_type = (1 if frame[14] >> 4 == 4 else 4) if gso_size else 0
         head = struct.pack("=BBHHHH", 1, gso_type, head_len, gso_size, pos, 16)
@@ -328,7 +216,7 @@ def check_stamped(what, sent, got, opt, right=True):
     if got is None:
         WRONG.append(f"{what}: lost")
         return None
-    _, pos = tcp_offset(sent)
+    pos = tcp_offset(sent)
     at = sent.index(opt, pos + 20)
     expect(f"{what}: length", len(got), len(sent))
     for i, (a, b) in enumerate(zip(sent, got)):
@@ -336,9 +224,9 @@ def check_stamped(what, sent, got, opt, right=True):
                 not at + 3 <= i < at + len(opt):
             WRONG.append(f"{what}: byte {i} changed")
     expect(f"{what}: checksum is right", tcp_is_right(got), right)
-    stamped = Stamped(got, opt, at)
+    stamped = Telemetry(got[at:at + len(opt)])
     expect(f"{what}: hops", stamped.hops, (opt[3] >> 4) + 1)
-    expect(f"{what}: flags", stamped.opt[3] & 15, opt[3] & 15)
+    expect(f"{what}: flags", stamped.flags, opt[3] & 15)
     return stamped
 
 
@@ -368,7 +256,7 @@ def warm_up(wire):
 
 def gso_frame(version, size, opt=None):
     """Return a super-packet with an option, by default one with two slots."""
-    opt = option(slots=[FREE, FREE]) if opt is None else opt
+    opt = request([FREE, FREE]) if opt is None else opt
     seg = dict(options=opt, partial=True, payload=bytes(size))
     return opt, eth(ip4(seg4(**seg)) if version == 4 else ip6(seg6(**seg)))
 

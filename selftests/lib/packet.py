@@ -20,16 +20,94 @@ HOPS_MAX = 15
 PHASE = 0x07
 PROMPT = 0x08
 FIN, SYN, RST, PSH, ACK, URG, ECE, CWR = (1 << i for i in range(8))
+EOL, NOP = b"\0", b"\1"
+FREE = bytes(8)         # a slot
+MACS = bytes.fromhex("020000000002020000000001")
 
 
-def csum(data):
-    """Return the ones' complement sum, folded, not complemented."""
+def ones_sum(data):
+    """Return the ones' complement sum."""
     if len(data) % 2:
         data += b"\0"
     total = sum(struct.unpack(f"!{len(data) // 2}H", data))
     while total >> 16:
         total = (total & 0xffff) + (total >> 16)
     return total
+
+
+def csum(data):
+    """Return the Internet checksum, the complement of the sum."""
+    return ones_sum(data) ^ 0xffff
+
+
+def with_csum(data, at, covered=b"", wrong=0):
+    """Return the data with a checksum at an offset, which also covers other bytes; wrong: the bits
+    that are inverted.
+    """
+    data = data[:at] + bytes(2) + data[at + 2:]
+    return data[:at] + struct.pack("!H", csum(covered + data) ^ wrong) + data[at + 2:]
+
+
+def addresses(*names):
+    """Return the bytes of addresses, of the source and the destination."""
+    return b"".join(socket.inet_pton(socket.AF_INET6 if ":" in name else socket.AF_INET, name)
+                    for name in names)
+
+
+def pseudo(ends, length, proto=6):
+    """Return what has the sum of the pseudo-header between two addresses."""
+    return ends + struct.pack("!II", length, proto)
+
+
+def tcp(ends, options=b"", payload=b"", flags=ACK, ports=(1000, 2000), seq=1, ack=2, window=500,
+        doff=None, partial=False, wrong=0):
+    """Return a TCP segment between two addresses; partial: its checksum covers only the
+    pseudo-header.
+    """
+    options += EOL * (-len(options) % 4)
+    words = 5 + len(options) // 4 if doff is None else doff
+    raw = struct.pack("!HHIIBBHI", *ports, seq & 0xffffffff, ack & 0xffffffff, words << 4, flags,
+                      window, 0) + options + payload
+    covered = pseudo(ends, len(raw))
+    if partial:
+        return raw[:16] + struct.pack("!H", ones_sum(covered)) + raw[18:]
+    return with_csum(raw, 16, covered, wrong)
+
+
+def ipv4(ends, payload, options=b"", proto=6, frag=0x4000, tos=0, ident=0, ihl=None, total=None):
+    """Return an IPv4 packet; without `total` and `ihl` the lengths are right."""
+    size = 20 + len(options)
+    head = struct.pack("!BBHHHBBH", 0x40 | (size // 4 if ihl is None else ihl), tos,
+                       size + len(payload) if total is None else total, ident, frag, 64, proto, 0)
+    return with_csum(head + ends + options, 10) + payload
+
+
+def ipv6(ends, payload, ext=(), proto=6, tos=0, label=0, length=None):
+    """Return an IPv6 packet; ext: (protocol number, bytes behind the next header)."""
+    for number, data in reversed(ext):
+        payload, proto = bytes([proto]) + data + payload, number
+    return struct.pack("!IHBB", 6 << 28 | tos << 20 | label, len(payload) if length is None else length,
+                       proto, 64) + ends + payload
+
+
+def ip(ends, payload, **how):
+    """Return a packet of the version that the addresses have."""
+    return (ipv4 if len(ends) == 8 else ipv6)(ends, payload, **how)
+
+
+def eth(packet, proto=None, tags=(), macs=MACS):
+    """Return an Ethernet frame; tags: (TPID, VLAN)."""
+    if proto is None:
+        proto = 0x0800 if packet[0] >> 4 == 4 else 0x86dd
+    return macs + b"".join(struct.pack("!HH", *tag) for tag in tags) + struct.pack("!H", proto) + packet
+
+
+def ip_offset(frame):
+    """Return the offset of the header behind VLAN tags."""
+    at = 14
+    while frame[at - 2:at] in (b"\x81\x00", b"\x88\xa8"):
+        at += 4
+    return at
 
 
 def syn_option(exid=EXID, version=VERSION, caps=CAP_TELEMETRY, kind=KIND, length=6):
@@ -44,7 +122,7 @@ def record(hop, ts, tx, qlen=0, tag=1):
                        (ts & 0xfffff) << 32 | (tx & 0xfffff) << 12 | (qlen & 0xfff))
 
 
-def identity(hop, node, port, mant, exp):
+def identity(hop, node=0, port=0, mant=0, exp=0):
     """Return an identity record."""
     return struct.pack("!Q", hop << 60 | node << 40 | port << 24 | exp << 22 | mant)
 
@@ -54,12 +132,28 @@ def quiet(*hops):
     return struct.pack("!Q", sum(1 << 44 + hop for hop in hops))
 
 
-def option(kind_of, records=(), scale=0, hops=None, flags=0, kind=KIND):
+def option(kind_of, records=(), scale=0, hops=None, flags=0, kind=KIND, length=None):
     """Return a telemetry option; hops defaults to the number of records."""
     records = list(records)
     hops = len(records) if hops is None else hops
-    return struct.pack("!BBBB", kind, 4 + 8 * len(records), kind_of << 5 | scale,
+    length = 4 + 8 * len(records) if length is None else length
+    return struct.pack("!BBBB", kind, length, kind_of << 5 | scale,
                        hops << 4 | flags) + b"".join(records)
+
+
+def qlen_code(units):
+    """Encode units as the 12-bit float."""
+    exp = 0
+    if units >= 256:
+        exp = units.bit_length() - 8
+        units >>= exp - 1
+    return exp << 8 | units & 0xff
+
+
+def qlen_value(code):
+    """Decode the 12-bit float."""
+    exp, mant = code >> 8, code & 0xff
+    return (mant | 256) << (exp - 1) if exp else mant
 
 
 class Telemetry:
@@ -73,6 +167,17 @@ class Telemetry:
         self.records = [{"hop": word >> 60, "tag": word >> 52 & 0xff,
                          "ts": word >> 32 & 0xfffff, "tx": word >> 12 & 0xfffff,
                          "qlen": word & 0xfff} for word in self.words]
+
+    def load(self, slot=0):
+        """Return hop, tag, ts, tx of a slot, and the queue that it encodes."""
+        *fields, code = self.records[slot].values()
+        return (*fields, qlen_value(code))
+
+    def identity(self, slot=0):
+        """Return hop, node, port, B of a slot."""
+        word = self.words[slot]
+        return (word >> 60, word >> 40 & 0xfffff, word >> 24 & 0xffff,
+                (word & 0x3fffff) * 1000 ** (1 + (word >> 22 & 3)))
 
     def __repr__(self):
         return f"<type {self.type} scale {self.scale} hops {self.hops} {self.records}>"
@@ -88,8 +193,8 @@ class Segment:
             at = (packet[0] & 0xf) * 4
             proto = packet[9]
             self.total = struct.unpack_from("!H", packet, 2)[0]
-            pseudo = packet[12:20] + struct.pack("!BBH", 0, 6, self.total - at)
-            self.ip_csum_ok = csum(packet[:at]) == 0xffff
+            ends = packet[12:20]
+            self.ip_csum_ok = csum(packet[:at]) == 0
             self.ecn = packet[1] & 3
         elif self.version == 6:
             at, proto = 40, packet[6]
@@ -100,7 +205,7 @@ class Segment:
                 proto, at = packet[at], at + 8 * (packet[at + 1] + 1)
             if self.total == 40:            # BIG TCP of 7.2: longer than 64 KB, and without a jumbo header
                 self.total = len(packet)
-            pseudo = packet[8:40] + struct.pack("!II", self.total - at, 6)
+            ends = packet[8:40]
             self.ip_csum_ok = True
             self.ecn = packet[1] >> 4 & 3
         else:
@@ -111,15 +216,16 @@ class Segment:
             struct.unpack_from("!HHIIBBH", packet, at)
         self.header = (off >> 4) * 4
         self.at = at
-        tcp = packet[at:self.total]
+        raw = packet[at:self.total]
         self.complete = len(packet) >= self.total
-        self.options = tcp[20:self.header]
-        self.payload = tcp[self.header:]
+        self.options = raw[20:self.header]
+        self.payload = raw[self.header:]
         self.partial = partial
+        covered = pseudo(ends, self.total - at)
         if partial:
-            self.csum_ok = struct.unpack_from("!H", tcp, 16)[0] == csum(pseudo)
+            self.csum_ok = struct.unpack_from("!H", raw, 16)[0] == ones_sum(covered)
         else:
-            self.csum_ok = csum(pseudo + tcp) == 0xffff
+            self.csum_ok = csum(covered + raw) == 0
 
     def walk(self):
         """Yield (kind, bytes of the option) of each TCP option."""
@@ -178,10 +284,8 @@ class Sniffer:
             except BlockingIOError:
                 return found
             status = struct.unpack_from("=I", extra[0][2])[0] if extra else 0
-            at = 14
-            while frame[at - 2:at] in (b"\x81\x00", b"\x88\xa8"):
-                self.vlan += 1
-                at += 4
+            at = ip_offset(frame)
+            self.vlan += (at - 14) // 4
             if frame[at - 2:at] not in (b"\x08\x00", b"\x86\xdd"):
                 continue
             if frame[at] >> 4 == 4 and struct.unpack_from("!H", frame, at + 6)[0] & 0x3fff or \

@@ -8,14 +8,14 @@ import fcntl
 import math
 import os
 import select
-import socket
 import struct
 import time
 
 from .kernel import virtual_time, watches_itself
 from .ktap import defer, expect, expect_in
 from .net import Netns
-from .packet import ACK, ECE, ECHO, RST, SYN, Segment, csum, option, record, syn_option
+from .packet import (ACK, ECE, ECHO, RST, SYN, Segment, addresses, ip, ipv4, option, qlen_code, qlen_value,
+                     record, syn_option, tcp, with_csum)
 from .tcp import get_cc, let_go, set_cc, tcp_info
 from .tracepoint import Tracepoint
 
@@ -96,25 +96,9 @@ class Peer:
 
     def packet(self, flags, seq, ack, options=b"", payload=b"", bad_csum=False, ecn=0):
         """Return a segment from its fields."""
-        options += b"\0" * (-len(options) % 4)
-        family = socket.AF_INET if self.version == 4 else socket.AF_INET6
-        ends = socket.inet_pton(family, self.addr) + socket.inet_pton(family, self.kernel)
-        tcp = struct.pack("!HHIIBBHHH", self.port, self.lport, seq & 0xffffffff,
-                          ack & 0xffffffff, (5 + len(options) // 4) << 4, flags,
-                          self.window, 0, 0) + options + payload
-        length = len(tcp)
-        pseudo = ends + (struct.pack("!BBH", 0, 6, length) if self.version == 4 else
-                         struct.pack("!II", length, 6))
-        check = csum(pseudo + tcp) ^ 0xffff
-        if bad_csum:
-            check ^= 0x5555
-        tcp = tcp[:16] + struct.pack("!H", check) + tcp[18:]
-        if self.version == 4:
-            head = struct.pack("!BBHIBBH", 0x45, ecn, 20 + length, 0x4000, 64, 6, 0) + ends
-            head = head[:10] + struct.pack("!H", csum(head) ^ 0xffff) + head[12:]
-        else:
-            head = struct.pack("!IHBB", 6 << 28 | ecn << 20, length, 6, 64) + ends
-        return head + tcp
+        ends = addresses(self.addr, self.kernel)
+        return ip(ends, tcp(ends, options, payload, flags, (self.port, self.lport), seq, ack, self.window,
+                            wrong=0x5555 if bad_csum else 0), tos=ecn)
 
     def raw(self, *what, **how):
         """Send a packet()."""
@@ -124,14 +108,10 @@ class Peer:
         """Report by ICMP that a link behind the peer has a smaller MTU, for an IPv4 segment of the
         kernel.
         """
-        old = struct.pack("!BBHIBBH", 0x45, 0, 1500, 0x4000, 64, 6, 0) + \
-            socket.inet_aton(self.kernel) + socket.inet_aton(self.addr) + \
-            struct.pack("!HHI", self.lport, self.port, seq)
-        body = struct.pack("!HH", 0, mtu) + old
-        icmp = struct.pack("!BBH", 3, 4, csum(b"\3\4" + body) ^ 0xffff) + body
-        head = struct.pack("!BBHIBBH", 0x45, 0, 20 + len(icmp), 0, 64, 1, 0) + \
-            socket.inet_aton(self.addr) + socket.inet_aton(self.kernel)
-        os.write(self.fd, head[:10] + struct.pack("!H", csum(head) ^ 0xffff) + head[12:] + icmp)
+        old = ipv4(addresses(self.kernel, self.addr), struct.pack("!HHI", self.lport, self.port, seq),
+                   total=1500)
+        icmp = with_csum(struct.pack("!BBHHH", 3, 4, 0, 0, mtu) + old, 2)
+        os.write(self.fd, ipv4(addresses(self.addr, self.kernel), icmp, proto=1, frag=0))
 
     def read(self, timeout_s=0.0):
         """Return the next segment that the kernel sends, or None."""
@@ -274,21 +254,6 @@ class Peer:
     def rate(self):
         """Return the rate at which TCP paces, in bytes/s."""
         return tcp_info(self.sock)["pacing_rate"]
-
-
-def qlen_code(units):
-    """Encode units as the 12-bit float."""
-    exp = 0
-    if units >= 256:
-        exp = units.bit_length() - 8
-        units >>= exp - 1
-    return exp << 8 | units & 0xff
-
-
-def qlen_value(code):
-    """Decode the 12-bit float."""
-    exp, mant = code >> 8, code & 0xff
-    return (mant | 256) << (exp - 1) if exp else mant
 
 
 class Link:

@@ -284,7 +284,3 @@ def nested(data):
         found[number & 0x3fff] = data[at + 4:at + length]
         at += max(length + 3 & ~3, 4)
     return found
-
-
-__all__ = ["ATTRS", "DEFAULTS", "HANDLE", "MARKS", "NEEDS", "NLM_F_CREATE", "NLM_F_EXCL",
-           "NLM_F_REPLACE", "Netlink", "RTM_DELQDISC", "RTM_NEWQDISC", "Request", "allowed", "changed", "merged", "random"]

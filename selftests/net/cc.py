@@ -4,7 +4,6 @@
 arrive, when echoes stop, and when segments are lost.
 """
 
-import os
 import sys
 import time
 

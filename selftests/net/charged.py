@@ -11,9 +11,10 @@ import time
 from pathlib import Path
 
 sys.path[0] += "/.."
-from lib.frames import THREE, cable, eth, ip4, seg4
+from lib.frames import THREE, cable, ip4, seg4
 from lib.ktap import Skip, defer, expect, expect_in, main
 from lib.net import Pair
+from lib.packet import eth
 from lib.path import know
 from lib.tcp import get_cc, pattern, set_cc, transfer
 

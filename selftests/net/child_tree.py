@@ -11,8 +11,7 @@ import subprocess
 import sys
 
 sys.path[0] += "/.."
-from lib import frames
-from lib.frames import THREE, cable, eth, ip4, seg4
+from lib.frames import THREE, cable, from_host
 from lib.ktap import Skip, expect, main
 
 LINK, DEVICE = "rate 10mbit limit 1mb", "limit 1mb"
@@ -56,8 +55,7 @@ def qdiscs():
 
 def frame(host, size, **how):
     """Return a frame with a TCP segment from one of 256 hosts."""
-    frames.SRC4 = bytes([192, 0, 2, host])
-    return eth(ip4(seg4(payload=bytes(size - HEAD_BYTES), **how)))
+    return from_host(host, payload=bytes(size - HEAD_BYTES), **how)
 
 
 def send(wire, chance, gso):

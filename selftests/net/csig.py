@@ -15,7 +15,8 @@ from lib import tshark
 from lib.frameport import FramePort, leave_unchanged
 from lib.ktap import defer, expect, expect_in, main
 from lib.net import Netns, Pair
-from lib.packet import ACK, FIN, FORWARD, IDENTIFY, PSH, RST, SYN, Segment, csum, option
+from lib.packet import ACK, FIN, FORWARD, IDENTIFY, PSH, RST, SYN, Segment, option
+from lib.packet import ones_sum as csum
 from lib.path import MBPS as PATH_MBPS
 from lib.path import carrier_path, falls_back
 from lib.tcp import pattern, transfer

@@ -18,7 +18,7 @@ sys.path[0] += "/.."
 from lib.kernel import load, unload, users, virtual_time
 from lib.ktap import compiled, defer, expect, expect_in, main
 from lib.net import Netns, Pair
-from lib.packet import ACK, FORWARD, SYN, csum, option
+from lib.packet import ACK, FORWARD, SYN, addresses, option, pseudo, with_csum
 from lib.path import know
 from lib.peer import SCALE, T_NS, Link, Peer
 from lib.tcp import pattern, transfer
@@ -78,16 +78,13 @@ def sled(end, header):
 
 def hidden(peer, nexthdr, dport):
     """Return a packet without its IP header, with a correct checksum."""
-    ends = (socket.inet_pton(socket.AF_INET6, peer.addr) +
-            socket.inet_pton(socket.AF_INET6, peer.kernel))
     if nexthdr == UDP:
         raw, at = struct.pack("!HHHH", 4000, dport, 14, 0) + b"hidden", 6
     elif nexthdr == ICMP6:
         raw, at = struct.pack("!BBHHH", 128, 0, 0, 1, 1) + b"echo", 2
     else:
         raw, at = struct.pack("!HHIIBBHHH", 4000, dport, 1, 0, 5 << 4, SYN, 1000, 0, 0), 16
-    check = csum(ends + struct.pack("!II", len(raw), nexthdr) + raw) ^ 0xffff
-    return raw[:at] + struct.pack("!H", check) + raw[at + 2:]
+    return with_csum(raw, at, pseudo(addresses(peer.addr, peer.kernel), len(raw), nexthdr))
 
 
 def test_firewall_bypass():

@@ -16,7 +16,7 @@ sys.path[0] += "/.."
 from lib.box import send_until
 from lib.ktap import defer, expect, expect_in, main
 from lib.net import Netns
-from lib.packet import SYN, Sniffer, csum, ours_in, sane, syn_option
+from lib.packet import SYN, Sniffer, addresses, ipv4, ours_in, sane, syn_option, tcp
 from lib.routed import (CCS, CONNTRACK, Routed, add_md5, both_ways, expect_works, marked, nft,
                         sockaddr, sysfs)
 from lib.tcp import get_cc, pattern, transfer
@@ -353,16 +353,11 @@ def flood(path, nr):
     with path.a:
         raw = socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_RAW)
     defer(raw.close)
-    dst = socket.inet_aton(path.addr[1])
+    options = struct.pack("!BBH", 2, 4, 1460) + syn_option() + b"\1\1"
     for i in range(nr):
-        src = socket.inet_aton(f"10.66.{i >> 8 & 255}.{i & 255}")
-        options = struct.pack("!BBH", 2, 4, 1460) + syn_option() + b"\1\1"
-        tcp = struct.pack("!HHIIBBHHH", 1024 + i % 50000, 5000, i, 0, (20 + len(options)) // 4 << 4,
-                          SYN, 65535, 0, 0) + options
-        pseudo = src + dst + struct.pack("!BBH", 0, 6, len(tcp))
-        tcp = tcp[:16] + struct.pack("!H", csum(pseudo + tcp) ^ 0xffff) + tcp[18:]
-        raw.sendto(struct.pack("!BBHIBBH4s4s", 0x45, 0, 20 + len(tcp), 0, 64, 6, 0, src, dst) + tcp,
-                   (path.addr[1], 0))
+        ends = addresses(f"10.66.{i >> 8 & 255}.{i & 255}", path.addr[1])
+        syn = tcp(ends, options, b"", SYN, (1024 + i % 50000, 5000), i, 0, 65535)
+        raw.sendto(ipv4(ends, syn, frag=0), (path.addr[1], 0))
 
 
 def test_syn_cookies():

@@ -145,7 +145,7 @@ def test_rate_of_acks():
     for _ in range(30):
         flow.round(link.step(9000, 0.5))
     time.sleep(1)
-    said = end_of_acks(recorder)
+    end_of_acks(recorder)
     acks = [line for line in recorded(name) if not line["u"]]
     expect_in("lines of ACKs", len(acks), 20, 200)
     for line in acks:

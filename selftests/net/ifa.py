@@ -11,7 +11,8 @@ sys.path[0] += "/.."
 from lib import tshark
 from lib.frameport import FramePort, leave_unchanged
 from lib.ktap import expect, expect_in, main
-from lib.packet import ACK, CAP_TELEMETRY, ECHO, FIN, FORWARD, RST, SYN, csum, option, record, syn_option
+from lib.packet import ACK, CAP_TELEMETRY, ECHO, FIN, FORWARD, RST, SYN, option, record, syn_option
+from lib.packet import ones_sum as csum
 from lib.path import MBPS, know
 from lib.peer import SCALE, Peer, qlen_code
 from lib.tcp import set_cc

@@ -16,7 +16,8 @@ from lib.held import HeldRead
 from lib.kernel import virtual_time
 from lib.ktap import defer, expect, expect_in, main
 from lib.net import Netns, Pair
-from lib.packet import ACK, CAP_TELEMETRY, ECHO, FORWARD, Segment, csum, option, syn_option
+from lib.packet import ACK, CAP_TELEMETRY, ECHO, FORWARD, Segment, option, syn_option
+from lib.packet import ones_sum as csum
 from lib.path import MBPS, carrier_path, falls_back, know
 from lib.peer import SCALE, SLOWER, Peer, qlen_code
 from lib.tcp import pattern, set_cc, transfer

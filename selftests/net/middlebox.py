@@ -12,11 +12,11 @@ import sys
 import time
 
 sys.path[0] += "/.."
-from lib.box import NOP, BoxPath, expect_half, send_until
+from lib.box import BoxPath, expect_half, send_until
 from lib.genl import Family
 from lib.kernel import virtual_time
 from lib.ktap import expect, expect_in, main, need_virtual_time
-from lib.packet import ACK, KIND, PSH, SYN
+from lib.packet import ACK, KIND, NOP, PSH, SYN
 from lib.path import know
 from lib.tcp import get_cc, goodput_mbps, pattern, transfer
 

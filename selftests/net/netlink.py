@@ -3,8 +3,6 @@
 """kmod/hpcc/observe/netlink.c: generic netlink family "hpcc", by its YAML spec."""
 
 import errno
-import os
-import random
 import resource
 import struct
 import sys

@@ -15,7 +15,7 @@ from lib.kernel import virtual_time
 from lib.ktap import defer, expect, expect_in, main, need_virtual_time
 from lib.net import Pair
 from lib.packet import (ACK, ANSWERED, ECHO, FIN, FORWARD, IDENTIFY, IDENTIFY_ECHO, KIND, PROMPT, RST,
-                        Segment, csum, identity, option, ours_in, record, syn_option)
+                        Segment, addresses, identity, option, ours_in, record, syn_option, with_csum)
 from lib.peer import SCALE, T_NS, T_UNITS, W_INIT, Peer
 from lib.tcp import get_cc, pattern, set_cc, transfer
 
@@ -67,8 +67,7 @@ def whole_filter(peer, payload):
     def insn(code, k, jt=0, jf=0):
         return struct.pack("=HBBI", code, jt, jf, k)
 
-    family = socket.AF_INET if peer.version == 4 else socket.AF_INET6
-    ends = socket.inet_pton(family, peer.addr) + socket.inet_pton(family, peer.kernel)
+    ends = addresses(peer.addr, peer.kernel)
     length = 32 + payload
     pseudo = sum(struct.unpack(f"!{len(ends) // 2}H", ends)) + 6 + length
     code = [insn(0x80, 0), insn(0x15, length, 0, 0)]            # A = length; checked below
@@ -721,9 +720,8 @@ def test_fragments():
     watch = Watch(peer)
     whole = peer.packet(ACK, peer.seq, peer.acked, peer.stamp() + echo([(1, 50)]), b"x" * 64)
     for fragment in 0x2000, 0x0001:     # the first of several fragments, and a later one
-        head = whole[:6] + struct.pack("!H", fragment) + whole[8:10] + bytes(2) + whole[12:20]
-        head = head[:10] + struct.pack("!H", csum(head) ^ 0xffff) + head[12:]
-        os.write(peer.fd, head + whole[20:])
+        head = whole[:6] + struct.pack("!H", fragment) + whole[8:20]
+        os.write(peer.fd, with_csum(head, 10) + whole[20:])
         expect(f"fragment {fragment:#x}", watch.moved(), {})
     os.write(peer.fd, whole)
     expect("whole", watch.moved(), {"echo_received": 1})

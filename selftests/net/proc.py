@@ -10,10 +10,10 @@ import time
 
 sys.path[0] += "/.."
 from lib.kernel import virtual_time
-from lib.ktap import defer, expect, expect_in, main
+from lib.ktap import expect, expect_in, main
 from lib.net import Counters, Netns, Pair
 from lib.packet import IDENTIFY_ECHO, identity, option
-from lib.peer import SCALE, Flow, Link, Peer
+from lib.peer import SCALE, Flow, Link
 from lib.tcp import pattern, tcp_info, transfer
 
 COUNTERS = """

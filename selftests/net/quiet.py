@@ -12,7 +12,7 @@ from lib.genl import Family
 from lib.kernel import virtual_time
 from lib.ktap import expect, expect_in, main
 from lib.packet import (CAP_QUIET, CAP_TELEMETRY, ECHO, FORWARD, IDENTIFY, PROMPT, identity,
-                        option, ours_in, quiet, record, syn_option)
+                        option, quiet, record, syn_option)
 from lib.path import MBPS, Path, uses_telemetry
 from lib.peer import ETA, SCALE, T_NS, T_UNITS, W_AI, W_INIT, Flow, Link, Peer
 from lib.tcp import get_cc, goodput_mbps, until

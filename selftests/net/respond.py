@@ -17,8 +17,8 @@ from lib import tshark
 from lib.kernel import virtual_time
 from lib.ktap import defer, expect, expect_in, main, need_virtual_time
 from lib.net import Netns
-from lib.packet import (ACK, ANSWERED, ECHO, FORWARD, IDENTIFY, KIND, PSH, RESPONSE, RST, SYN, Segment, Sniffer, csum,
-                        option, record)
+from lib.packet import (ACK, ANSWERED, ECHO, FORWARD, IDENTIFY, KIND, NOP, PSH, RESPONSE, RST, SYN, Segment,
+                        Sniffer, addresses, eth, ip, option, record, tcp)
 from lib.path import Path
 from lib.peer import W_INIT, Flow
 from lib.routed import CONNTRACK, Routed, nft
@@ -34,20 +34,11 @@ def frame(version=4, options=None, sport=1000, seq=1 << 20, flags=ACK | PSH, tag
           dscp=0, ends=None):
     """Return a frame with a segment."""
     options = option(FORWARD, [FREE, FREE], 3, 1) if options is None else options
-    options += b"\1" * (-len(options) % 4)
-    tcp = struct.pack("!HHIIBBHHH", sport, 5000, seq, 77, (5 + len(options) // 4) << 4, flags, 100, 0,
-                      0) + options + bytes(size)
-    family = socket.AF_INET if version == 4 else socket.AF_INET6
-    ends = b"".join(socket.inet_pton(family, addr) for addr in ends or ENDS[version])
-    if version == 4:
-        head = struct.pack("!BBHIBBH", 0x45, dscp << 2 | 1, 20 + len(tcp), 0x4000, 64, 6, 0) + ends
-        head = head[:10] + struct.pack("!H", csum(head) ^ 0xffff) + head[12:]
-    else:
-        head = struct.pack("!IHBB", 6 << 28 | dscp << 22 | 1 << 20 | 0xbeef, len(tcp), 6, 64) + ends
-    pseudo = ends + struct.pack("!HH", 6, len(tcp))
-    tcp = tcp[:16] + struct.pack("!H", csum(pseudo + tcp) ^ 0xffff) + tcp[18:]
-    return macs + b"".join(b"\x81\0" + struct.pack("!H", tag) for tag in tags) + \
-        (b"\x08\0" if version == 4 else b"\x86\xdd") + head + tcp
+    options += NOP * (-len(options) % 4)
+    ends = addresses(*ends or ENDS[version])
+    return eth(ip(ends, tcp(ends, options, bytes(size), flags, (sport, 5000), seq, 77, 100), tos=dscp << 2 | 1,
+                  **({"label": 0xbeef} if version == 6 else {})),
+               tags=[(0x8100, tag) for tag in tags], macs=macs)
 
 
 def write(path, text):

@@ -15,9 +15,9 @@ import subprocess
 import sys
 
 sys.path[0] += "/../.."
-from lib import frames
-from lib.frames import (DSTOPTS, FREE, HOPOPTS, OVERHEAD, ROUTING, WRONG, check_stamped, csum, eth,
-                        expect, ip4, ip6, main, option, seg4, seg6)
+from lib.frames import (DSTOPTS, HOPOPTS, OVERHEAD, ROUTING, THREE, WRONG, check_stamped, expect, gso_frame,
+                        ip4, ip6, main, receive_all, seg4, seg6, tcp_is_right, tcp_offset)
+from lib.packet import csum, eth, ip_offset, with_csum
 from lib.tracepoint import Tracepoint
 
 NOT_ECT, ECT1, ECT0, CE = range(4)
@@ -32,14 +32,6 @@ PROBES = 4000			# at each length
 TRIES = 3			# 3 sigma are exceeded 1 time in 370
 
 
-def ip_offset(frame):
-    """Return the offset of the IP header."""
-    at = 14
-    while frame[at - 2:at] in (b"\x81\x00", b"\x88\xa8"):
-        at += 4
-    return at
-
-
 def with_ecn(frame, ecn):
     """Return the frame with another ECN field and a recomputed header checksum."""
     at, frame = ip_offset(frame), bytearray(frame)
@@ -48,9 +40,7 @@ def with_ecn(frame, ecn):
         return bytes(frame)
     frame[at + 1] = frame[at + 1] & 0xfc | ecn
     end = at + (frame[at] & 15) * 4
-    frame[at + 10:at + 12] = bytes(2)
-    frame[at + 10:at + 12] = struct.pack(">H", csum(bytes(frame[at:end])))
-    return bytes(frame)
+    return bytes(frame[:at]) + with_csum(bytes(frame[at:end]), 10) + bytes(frame[end:])
 
 
 def ecn_of(frame):
@@ -270,12 +260,11 @@ def group_stamped(wire):
     """A packet gets both a mark and a record."""
     change(wire, "marking", "ldcp", "limit", LIMIT, "kmin", 0, "kmax", 1000,
            "knonect", LIMIT)
-    opt = option(slots=[FREE] * 3)
     for what, frame in (("IPv4", eth(ip4(seg4()))), ("IPv6", eth(ip6(seg6()))),
                         ("QinQ", eth(ip4(seg4()), tags=[(0x88a8, 9), (0x8100, 5)]))):
         for length, ecn in ((0, ECT0), (1000, CE)):
             for got in behind(wire, length, [with_ecn(frame, ECT0)]) or [None]:
-                check_stamped(f"{what} at {length}", with_ecn(frame, ecn), got, opt)
+                check_stamped(f"{what} at {length}", with_ecn(frame, ecn), got, THREE)
 
 
 def group_gso(wire, split):
@@ -284,9 +273,9 @@ def group_gso(wire, split):
     """
     wire.checksum_offload(split != "split")
     for version in (4, 6):
-        opt, frame = frames.gso_frame(version, 4700)
+        opt, frame = gso_frame(version, 4700)
         frame = with_ecn(frame, ECT0)
-        _, pos = frames.tcp_offset(frame)
+        pos = tcp_offset(frame)
         head = pos + (frame[pos + 12] >> 4) * 4
         # The bytes of two segments in front are below kmax, those of three are above.
         kmax = 1000 + 2 * (1000 + head + OVERHEAD)
@@ -300,7 +289,7 @@ def group_gso(wire, split):
         expect(f"IPv{version}: payload", b"".join(f[head:] for f in got), bytes(4700))
         for there in got:
             if split == "split":
-                expect(f"IPv{version}: TCP checksum", frames.tcp_is_right(there), True)
+                expect(f"IPv{version}: TCP checksum", tcp_is_right(there), True)
             if version == 4:
                 expect("header checksum", csum(there[14:34]), 0)
         expect("option", all(opt[:3] in f for f in got), True)
@@ -312,7 +301,7 @@ def group_clones(wire):
     sent = with_ecn(udp4(1), ECT0)
     wire.send(PRIMER)
     wire.send(sent)
-    got = [f for _, f in frames.receive_all(wire, 4)]
+    got = [f for _, f in receive_all(wire, 4)]
     expect("ECN", [ecn_of(f) for f in got if f[12:14] == b"\x08\x00"], [ECT0, CE])
 
 

@@ -11,14 +11,12 @@ import itertools
 import json
 import os
 import socket
-import struct
 import subprocess
 import sys
 import time
 
 sys.path[0] += "/../.."
-from lib import frames
-from lib.frames import OVERHEAD, THREE, check_stamped, eth, expect, ip4, main, seg4
+from lib.frames import OVERHEAD, THREE, check_stamped, expect, from_host, main
 from lib.kernel import virtual_time
 
 FRAME = 256 - OVERHEAD          # on the wire 256 bytes: 2048 ns at 1 Gb/s
@@ -29,13 +27,7 @@ CPUS = itertools.cycle(sorted(os.sched_getaffinity(0)))
 
 def frame_from(host, ecn=0):
     """Return a segment with an option from one of many hosts, whose hashes select all queues."""
-    frames.SRC4 = socket.inet_aton(f"192.0.2.{host}")
-    packet = bytearray(ip4(seg4(payload=b"")))
-    packet = bytearray(ip4(seg4(payload=bytes(FRAME - 14 - len(packet)))))
-    packet[1] = ecn
-    packet[10:12] = bytes(2)
-    packet[10:12] = struct.pack(">H", frames.csum(bytes(packet[:20])))
-    return eth(bytes(packet))
+    return from_host(host, tos=ecn, payload=bytes(FRAME - 54 - len(THREE)))
 
 
 def sent_by(wire):

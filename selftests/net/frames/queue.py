@@ -9,9 +9,8 @@ import sys
 import time
 
 sys.path[0] += "/../.."
-from lib import frames
-from lib.frames import (FREE, THREE, check_stamped, eth, ip4, main, option, receive_all, seg4,
-                        warm_up)
+from lib.frames import THREE, check_stamped, from_host, ip4, main, receive_all, request, seg4, warm_up
+from lib.packet import FREE, eth
 
 SO_PRIORITY = 12
 
@@ -56,8 +55,7 @@ def print_sources(wire, sent_frames):
 
 def of_source(host, size):
     """Return a frame with a TCP segment from one of 256 hosts."""
-    frames.SRC4 = bytes([192, 0, 2, host])
-    return eth(ip4(seg4(payload=bytes(int(size) - 54 - len(THREE)))))
+    return from_host(host, payload=bytes(int(size) - 54 - len(THREE)))
 
 
 def group_sources(wire, count, size, *hosts):
@@ -91,7 +89,7 @@ def group_latency(wire):
     """Two frames of 1000 bytes: print how long after the first one's ts each
     arrived, in ns, modulo 2^20 and less what the port adds to ts."""
     warm_up(wire)
-    opt = option(slots=[FREE])
+    opt = request([FREE])
     frame = eth(ip4(seg4(options=opt, payload=bytes(934))))
     assert len(frame) == 1000
     wire.send(frame)

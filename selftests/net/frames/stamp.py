@@ -7,10 +7,10 @@ import sys
 import time
 
 sys.path[0] += "/../.."
-from lib.frames import (DSTOPTS, ECHO, FRAGMENT6, FRAGMENT6_LATER, FREE, HOPOPTS, IDENTIFY, KIND,
-                        NODE, OVERHEAD, PORT, ROUTING, THREE, TIMESTAMPS, WRONG, Stamped,
-                        check_stamped, eth, expect, gso_frame, ip4, ip6, link_tag, main, option,
-                        receive_all, record, seg4, seg6, tcp_is_right, tcp_offset, warm_up)
+from lib.frames import (DSTOPTS, FRAGMENT6, FRAGMENT6_LATER, HOPOPTS, NODE, OVERHEAD, PORT, ROUTING, THREE,
+                        TIMESTAMPS, WRONG, check_stamped, expect, gso_frame, ip4, ip6, link_tag, main,
+                        receive_all, request, seg4, seg6, tcp_is_right, tcp_offset, warm_up)
+from lib.packet import ECHO, FREE, IDENTIFY, KIND, Telemetry, eth, record
 from lib.tracepoint import Tracepoint
 
 
@@ -27,12 +27,12 @@ def untouched_cases():
     yield "far TCP", eth(ip6(seg6(), ext=[(60, bytes([80]) + bytes(646))])), "not_tcp"
     yield "no option", eth(ip4(seg4(options=b""))), "no_option"
     yield "timestamps", eth(ip4(seg4(options=TIMESTAMPS))), "no_option"
-    yield "other kind", eth(ip4(seg4(options=option(kind=254, slots=[FREE])))), "no_option"
+    yield "other kind", eth(ip4(seg4(options=request(kind=254, slots=[FREE])))), "no_option"
     yield "behind EOL", eth(ip4(seg4(options=bytes(4) + THREE))), "no_option"
     yield "SYN", eth(ip4(seg4(flags=0x02))), "no_option"
-    yield "echo", eth(ip4(seg4(options=option(opt_type=ECHO, slots=[FREE])))), "no_option"
-    yield "reserved type", eth(ip4(seg4(options=option(opt_type=7, slots=[FREE])))), "no_option"
-    yield "type 0", eth(ip4(seg4(options=option(opt_type=0, slots=[FREE])))), "malformed"
+    yield "echo", eth(ip4(seg4(options=request(kind_of=ECHO, slots=[FREE])))), "no_option"
+    yield "reserved type", eth(ip4(seg4(options=request(kind_of=7, slots=[FREE])))), "no_option"
+    yield "type 0", eth(ip4(seg4(options=request(kind_of=0, slots=[FREE])))), "malformed"
     yield "first fragment", eth(ip4(seg4(), frag=0x2000)), "fragment"
     yield "later fragment", eth(ip4(seg4(), frag=0x0010)), "fragment"
     yield "first fragment 6", eth(ip6(seg6(), ext=[FRAGMENT6])), "fragment"
@@ -52,10 +52,10 @@ def untouched_cases():
     yield "data offset beyond", eth(ip4(seg4(payload=b"", doff=15))), "malformed"
     for length in (0, 1, 2, 3, 5, 11, 13, 27, 29, 44, 255):
         yield (f"option length {length}",
-               eth(ip4(seg4(options=option(slots=[FREE] * 3, length=length)))),
+               eth(ip4(seg4(options=request([FREE] * 3, length=length)))),
                "malformed")
     yield "cut option", eth(ip4(seg4(options=bytes([1, 1, 1, KIND])))), "malformed"
-    yield "15 hops", eth(ip4(seg4(options=option(hops=15, slots=[FREE])))), "full"
+    yield "15 hops", eth(ip4(seg4(options=request(hops=15, slots=[FREE])))), "full"
     for length in range(14, len(head)):
         yield f"frame cut at {length}", head[:length], "malformed"
         if length >= 34:
@@ -87,7 +87,7 @@ def group_ignored(wire, reason):
 def stamped_cases():
     """Yield (name, frame, its option)."""
     sack = bytes([1, 1, 5, 10]) + bytes(8)
-    one = option(slots=[FREE])
+    one = request([FREE])
     two_tags = [(0x88a8, 9), (0x8100, 5)]
     yield "IPv4", eth(ip4(seg4())), THREE
     yield "IPv4 padded", eth(ip4(seg4(payload=b""))) + bytes(20), THREE
@@ -101,9 +101,9 @@ def stamped_cases():
         yield f"{nops} NOPs", eth(ip4(seg4(options=bytes([1] * nops) + THREE))), THREE
     yield "timestamps", eth(ip4(seg4(options=TIMESTAMPS + THREE))), THREE
     yield "SACK", eth(ip6(seg6(options=TIMESTAMPS + sack + one))), one
-    yield "behind an echo", eth(ip4(seg4(options=option(opt_type=ECHO) + THREE))), THREE
+    yield "behind an echo", eth(ip4(seg4(options=request(kind_of=ECHO) + THREE))), THREE
     yield "odd payload", eth(ip4(seg4(payload=b"y" * 1399))), THREE
-    prompt = option(flags=8, hops=3, scale=4, slots=[record(2), FREE])
+    prompt = request(flags=8, hops=3, scale=4, slots=[record(2, 123, 456), FREE])
     yield "later hop", eth(ip4(seg4(options=prompt))), prompt
     yield "later hop again", eth(ip4(seg4(options=prompt))), prompt
 
@@ -123,7 +123,7 @@ def group_stamped(wire):
         after = time.monotonic_ns()
         if not got:
             continue
-        slot = next(i for i in range(len(got.slots))
+        slot = next(i for i in range(len(got.words))
                     if opt[4 + 8 * i] >> 4 == 0)
         hop, tag, ts, tx, qlen = got.load(slot)
         expect(f"{what}: hop", hop, (opt[3] >> 4) + 1)
@@ -139,7 +139,7 @@ def group_stamped(wire):
         if ahead > 1 and ahead != 2 ** 20 - 1:
             WRONG.append(f"{what}: tx {tx} is {ahead} ahead")
         spent += len(frame) + OVERHEAD
-        for i, raw in enumerate(got.slots):
+        for i, raw in enumerate(got.words):
             if i != slot:
                 expect(f"{what}: slot {i}", raw.to_bytes(8, "big"),
                        opt[4 + 8 * i:12 + 8 * i])
@@ -157,23 +157,23 @@ def group_wrong_checksum(wire):
 
 def group_slots(wire):
     """An identity is written; the other phase, no slot and used slots leave the slots unchanged."""
-    opt = option(opt_type=IDENTIFY, hops=1, slots=[FREE])
+    opt = request(kind_of=IDENTIFY, hops=1, slots=[FREE])
     frame = eth(ip4(seg4(options=opt)))
     got = check_stamped("identify", frame, wire.through(frame), opt)
     bps = wire.stats()["bandwidth"] * 8
     expect("identity", got and got.identity(), (2, NODE, PORT, bps))
     before = wire.stats()
-    opt = option(hops=2, flags=1, slots=[FREE] * 3)
+    opt = request(hops=2, flags=1, slots=[FREE] * 3)
     frame = eth(ip4(seg4(options=opt)))
     got = check_stamped("phase", frame, wire.through(frame), opt)
-    expect("phase: slots", got and got.slots, [0, 0, 0])
-    opt = option(hops=3)
+    expect("phase: slots", got and got.words, [0, 0, 0])
+    opt = request(hops=3)
     frame = eth(ip4(seg4(options=opt)))
     check_stamped("no slot", frame, wire.through(frame), opt)
-    opt = option(hops=3, slots=[record(1, 0), record(2, 4), record(3, 9)])
+    opt = request(hops=3, slots=[record(1, 123, 456, 0), record(2, 123, 456, 4), record(3, 123, 456, 9)])
     frame = eth(ip4(seg4(options=opt)))
     got = check_stamped("full", frame, wire.through(frame), opt)
-    expect("full: slots", got and got.opt[4:], opt[4:])
+    expect("full: slots", got and got.raw[4:], opt[4:])
     now = wire.stats()
     expect("phase counted", now["unstamped"]["phase"] - before["unstamped"]["phase"], 1)
     expect("full counted", now["unstamped"]["full"] - before["unstamped"]["full"], 2)
@@ -183,7 +183,7 @@ def group_backlog(wire):
     """While packets are queued d(tx) = d(ts), and qlen is the queue behind the packet."""
     warm_up(wire)
     count = 20
-    opt = option(slots=[FREE, FREE])
+    opt = request([FREE, FREE])
     frame = eth(ip4(seg4(options=opt, payload=b"z" * 900)))
     wire_ns = (len(frame) + OVERHEAD) * 10 ** 9 // wire.stats()["bandwidth"]
     for _ in range(count):
@@ -199,21 +199,21 @@ def group_backlog(wire):
             WRONG.append(f"{i}: qlen {loads[i][4]}, wanted {want}")
     # The slots are used, so they stay unchanged, although the queue is longer than in their
     # records.
-    opt = option(hops=2, slots=[record(1, 200), record(2, 100)])
+    opt = request(hops=2, slots=[record(1, 123, 456, 200), record(2, 123, 456, 100)])
     frame = eth(ip4(seg4(options=opt, payload=b"z" * 900)))
     for _ in range(3):
         wire.send(frame)
     frames = receive_all(wire, 3)
     if len(frames) == 3:
         got = check_stamped("slots taken", frame, frames[1][1], opt)
-        expect("slots taken", got.opt[4:], opt[4:])
+        expect("slots taken", got.raw[4:], opt[4:])
 
 
 def group_late(wire):
     """Below a parent that dequeues late, packets start only when another one arrives, and that one
     does not count as queued behind those that should have started before.
     """
-    opt = option(scale=4, slots=[FREE])
+    opt = request(scale=4, slots=[FREE])
     frame = eth(ip4(seg4(options=opt, payload=b"l" * 934)))
     wire_ns = (len(frame) + OVERHEAD) * 10 ** 9 // wire.stats()["bandwidth"]
     for _ in range(5):
@@ -241,7 +241,7 @@ def group_partial(wire):
     frame = eth(ip4(seg4(**seg)))
     wire.send_gso(frame, 0)
     got = wire.receive()
-    _, pos = tcp_offset(frame)
+    pos = tcp_offset(frame)
     expect("offloaded: checksum", got and got[1][pos + 16:pos + 18],
            frame[pos + 16:pos + 18])
     expect("offloaded: stamped", got and got[1] != frame, True)
@@ -253,7 +253,7 @@ def group_gso(wire, split):
     for version in (4, 6):
         wire.checksum_offload(split != "split")
         opt, frame = gso_frame(version, count * 1000 - 300)
-        _, pos = tcp_offset(frame)
+        pos = tcp_offset(frame)
         head = pos + (frame[pos + 12] >> 4) * 4
         before = wire.stats()
         wire.send_gso(frame, 1000)
@@ -266,7 +266,7 @@ def group_gso(wire, split):
         tx = []
         for got in frames:
             at = got.index(opt[:3], pos + 20)
-            tx.append(Stamped(got, opt, at).load()[3])
+            tx.append(Telemetry(got[at:at + len(opt)]).load()[3])
             if split == "split":
                 expect(f"IPv{version}: checksum is right", tcp_is_right(got), True)
         if len(set(tx)) != len(frames):
@@ -279,10 +279,10 @@ def group_gso_plain(wire, arrive):
     link are the same, split or whole.
     """
     for version in (4, 6):
-        for what, opt in (("without option", TIMESTAMPS), ("echo", option(
-                opt_type=ECHO, slots=[record(1)]))):
+        for what, opt in (("without option", TIMESTAMPS), ("echo", request(
+                kind_of=ECHO, slots=[record(1, 123, 456)]))):
             _, frame = gso_frame(version, 4700, opt)
-            _, pos = tcp_offset(frame)
+            pos = tcp_offset(frame)
             head = pos + (frame[pos + 12] >> 4) * 4
             before = wire.stats()
             wire.send_gso(frame, 1000)
@@ -305,7 +305,7 @@ def group_clones(wire):
         wire.send(frame)
         for _, got in receive_all(wire, 2):
             stamped = check_stamped("clone", frame, got, THREE)
-            expect("records", [slot >> 60 for slot in stamped.slots], [1, 0, 0])
+            expect("records", [slot >> 60 for slot in stamped.words], [1, 0, 0])
 
 
 def group_vlan(wire):
@@ -320,7 +320,7 @@ def group_vlan(wire):
 
 def group_offset(wire):
     """Print what an idle port that has sent nothing adds to ts and tx."""
-    opt = option(slots=[FREE])
+    opt = request([FREE])
     frame = eth(ip4(seg4(options=opt)))
     now = time.monotonic_ns()
     got = check_stamped("offset", frame, wire.through(frame), opt).load()
@@ -332,10 +332,10 @@ def group_traced(wire):
     without a request.
     """
     tracepoint = Tracepoint("hpcc:hpcc_stamp")
-    opt = option(slots=[FREE])
+    opt = request([FREE])
     frame = eth(ip4(seg4(options=opt)))
     got = check_stamped("traced", frame, wire.through(frame), opt).load()
-    full = eth(ip4(seg4(options=option(slots=[record(1)], hops=1))))
+    full = eth(ip4(seg4(options=request([record(1, 123, 456)], hops=1))))
     wire.through(full)
     wire.through(eth(ip4(b"u" * 60, proto=17)))
     lines = tracepoint.lines()
