@@ -68,7 +68,7 @@ install()
 	mkdir -p "$dir/hpcc"
 	list=$dir/kselftest-list.txt
 	(cd "$TOP" && find selftests/net selftests/lib Documentation/boot Documentation/netlink tools/wireshark \
-		qdisc/q_hpcc.so kmod qdisc -type f \
+		qdisc/q_hpcc.so kmod qdisc -type f,l \
 		\( -path 'selftests/*' -o -path 'Documentation/*' -o -name '*.lua' -o -name '*.so' -o -name '*.ko' \) \
 		! -path '*/__pycache__/*' -print | sort -u | tar -cf - -T -) |
 		tar -C "$dir/hpcc" --no-same-owner -xf -

@@ -19,7 +19,6 @@ import struct
 import sys
 import time
 
-sys.path[0] += "/.."
 from lib.genl import Refused
 from lib.kernel import KernelLog, allow, allowed, module_file, users
 from lib.ktap import defer, expect, expect_in, main, skip_all

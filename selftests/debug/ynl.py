@@ -7,7 +7,6 @@ import json
 import os
 import sys
 
-sys.path[0] += "/.."
 from lib.genl import SPECS, Family, cookie
 from lib.ktap import expect, main, skip_all
 from lib.path import MBPS, Path

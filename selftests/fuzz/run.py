@@ -16,7 +16,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-sys.path[0] += "/.."
 from lib.ktap import Results
 
 HERE = Path(__file__).resolve().parent

@@ -11,7 +11,6 @@ import sys
 from functools import partial
 from pathlib import Path
 
-sys.path[0] += "/.."
 from lib import packet
 from lib.packet import (ANSWERED, ECHO, EOL, FORWARD, FREE, IDENTIFY, IDENTIFY_ECHO, KIND, NOP, REPORT,
                         RESPONSE, identity, option, record, syn_option)

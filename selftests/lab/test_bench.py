@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: GPL-2.0
 """bench-core, bench-ldcp, bench-lab: figures, verdicts and cases.
 
@@ -16,16 +16,11 @@ import sys
 import time
 import types
 import unittest
-from pathlib import Path
 
-sys.dont_write_bytecode = True
-TOP = Path(__file__).resolve().parents[2]
-sys.path[:0] = str(TOP / "scripts"), str(TOP / "selftests")
-
-# pylint: disable=wrong-import-position,missing-function-docstring,missing-class-docstring
-from lab.model import scenario, topology  # noqa: E402
-from lab.study import bench, sweep  # noqa: E402
-from lib import unittests  # noqa: E402
+from lab.model import scenario, topology
+from lab.study import bench, sweep
+from lib import unittests
+from lib.unittests import TOP
 
 setUpModule = unittests.allow_interrupts
 

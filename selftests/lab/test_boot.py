@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: GPL-2.0
 """run.sh: start, limits and end of guests.
 
@@ -14,12 +14,8 @@ import time
 import unittest
 from pathlib import Path
 
-sys.dont_write_bytecode = True
-TOP = Path(__file__).resolve().parents[2]
-sys.path[:0] = str(TOP / "scripts"), str(TOP / "selftests")
-
-# pylint: disable=wrong-import-position,missing-function-docstring,missing-class-docstring
-from lib import unittests  # noqa: E402
+from lib import unittests
+from lib.unittests import TOP
 
 RUN = str(TOP / "scripts/uml/run.sh")
 setUpModule = unittests.allow_interrupts

@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: GPL-2.0
 """hpcc-lab, hpcc-paper, compare-ns3 and modules.sh: errors, interrupts and usage of commands, without a guest.
 
@@ -15,16 +15,11 @@ import time
 import unittest
 from pathlib import Path
 
-sys.dont_write_bytecode = True
-TOP = Path(__file__).resolve().parents[2]
-sys.path[:0] = str(TOP / "scripts"), str(TOP / "selftests")
+from lab.model import scenario
+from lib import unittests
+from lib.scenarios import SMALL
+from lib.unittests import LAB, TOP
 
-# pylint: disable=wrong-import-position,missing-function-docstring,missing-class-docstring
-from lab.model import scenario  # noqa: E402
-from lib import unittests  # noqa: E402
-from lib.scenarios import SMALL  # noqa: E402
-
-LAB = str(TOP / "scripts/hpcc-lab")
 setUpModule = unittests.allow_interrupts
 
 

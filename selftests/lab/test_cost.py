@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: GPL-2.0
 """scripts/lab/study/cost.py: what it reads, counts and refuses; and that scripts/vm/count.c
 builds. Prints KTAP."""
@@ -7,14 +7,9 @@ import subprocess
 import sys
 import tempfile
 import traceback
-from pathlib import Path
 
-sys.dont_write_bytecode = True
-TOP = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(TOP / "scripts"))
-
-# pylint: disable=wrong-import-position
-from lab.study import cost  # noqa: E402
+from lab.study import cost
+from lib.unittests import TOP
 
 FILE = """\
 function __dev_queue_xmit - sender_out 900 10

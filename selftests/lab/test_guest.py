@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: GPL-2.0
 """hpcc-lab: short runs in a guest.
 
@@ -14,17 +14,12 @@ import tempfile
 import unittest
 from pathlib import Path
 
-sys.dont_write_bytecode = True
-TOP = Path(__file__).resolve().parents[2]
-sys.path[:0] = str(TOP / "scripts"), str(TOP / "selftests")
+from lab.run import runner
+from lab.study import bench
+from lib import unittests
+from lib.scenarios import SMALL
+from lib.unittests import LAB, TOP
 
-# pylint: disable=wrong-import-position,missing-function-docstring,missing-class-docstring
-from lab.run import runner  # noqa: E402
-from lab.study import bench  # noqa: E402
-from lib import unittests  # noqa: E402
-from lib.scenarios import SMALL  # noqa: E402
-
-LAB = str(TOP / "scripts/hpcc-lab")
 RUN = str(TOP / "scripts/uml/run.sh")
 setUpModule = unittests.allow_interrupts
 

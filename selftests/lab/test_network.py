@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: GPL-2.0
 """The networks of hpcc-lab: trees, routes, links of their own, events; and hpcc-network.
 
@@ -13,17 +13,12 @@ import tempfile
 import unittest
 from pathlib import Path
 
-sys.dont_write_bytecode = True
-TOP = Path(__file__).resolve().parents[2]
-sys.path[:0] = str(TOP / "scripts"), str(TOP / "selftests")
+from lab.model import scenario, topology
+from lab.setup import plan
+from lab.run import runner
+from lib import unittests
+from lib.unittests import LAB, TOP
 
-# pylint: disable=wrong-import-position,missing-function-docstring,missing-class-docstring
-from lab.model import scenario, topology  # noqa: E402
-from lab.setup import plan  # noqa: E402
-from lab.run import runner  # noqa: E402
-from lib import unittests  # noqa: E402
-
-LAB = str(TOP / "scripts/hpcc-lab")
 RUN = str(TOP / "scripts/uml/run.sh")
 FLOW = [{"from": "h0", "to": "h1", "bytes": "1MB"}]
 PUBLISHED = {"kind": "fat-tree", "pods": 5, "tors": 4, "hosts_per_tor": 16, "aggs": 4, "cores": 16}

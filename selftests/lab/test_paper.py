@@ -24,13 +24,11 @@ sys.dont_write_bytecode = True
 SYSTEM_PYTHON = "/usr/bin/python3"      # Debian's Snakemake and matplotlib are for this one
 if os.path.exists(SYSTEM_PYTHON) and not os.path.samefile(sys.executable, SYSTEM_PYTHON):
     os.execv(SYSTEM_PYTHON, [SYSTEM_PYTHON, *sys.argv])
-TOP = Path(__file__).resolve().parents[2]
-sys.path[:0] = str(TOP / "scripts"), str(TOP / "selftests")
 
-# pylint: disable=wrong-import-position,missing-function-docstring,missing-class-docstring
 from lab.model import keys, workload  # noqa: E402
 from lab.study import grid, published  # noqa: E402
 from lib import unittests  # noqa: E402
+from lib.unittests import TOP  # noqa: E402
 
 PAPER = str(TOP / "scripts/hpcc-paper")
 SNAKEMAKE = "/usr/bin/snakemake"

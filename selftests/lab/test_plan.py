@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: GPL-2.0
 """hpcc-lab: the files that execute a scenario: network, sysctls, flows.
 
@@ -8,18 +8,11 @@ Prints KTAP. test_plan.py NAME... runs only tests whose names contain a NAME.
 import re
 import sys
 import unittest
-from pathlib import Path
 
-sys.dont_write_bytecode = True
-TOP = Path(__file__).resolve().parents[2]
-sys.path[:0] = str(TOP / "scripts"), str(TOP / "selftests")
-
-# pylint: disable=wrong-import-position,missing-function-docstring,missing-class-docstring
-from lab.model import topology  # noqa: E402
-from lab.setup import plan  # noqa: E402
-from lib import unittests  # noqa: E402
-from lib.scenarios import build  # noqa: E402
-
+from lab.model import topology
+from lab.setup import plan
+from lib import unittests
+from lib.scenarios import build
 
 class Plan(unittest.TestCase):
     @staticmethod

@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: GPL-2.0
 """[[run]]: programs of Debian that know nothing of the lab, and programs that fail.
 
@@ -13,14 +13,9 @@ import tempfile
 import unittest
 from pathlib import Path
 
-sys.dont_write_bytecode = True
-TOP = Path(__file__).resolve().parents[2]
-sys.path[:0] = str(TOP / "scripts"), str(TOP / "selftests")
+from lib import unittests
+from lib.unittests import LAB, TOP
 
-# pylint: disable=wrong-import-position,missing-function-docstring,missing-class-docstring
-from lib import unittests  # noqa: E402
-
-LAB = str(TOP / "scripts/hpcc-lab")
 HEAD = """
 [topology]
 kind = "star"

@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: GPL-2.0
 """What reports and figures show, the files beside them, and hpcc-lab figures.
 
@@ -16,17 +16,12 @@ import types
 import unittest
 from pathlib import Path
 
-sys.dont_write_bytecode = True
-TOP = Path(__file__).resolve().parents[2]
-sys.path[:0] = str(TOP / "scripts"), str(TOP / "selftests")
+from lab.model import workload
+from lab.run import interval, results
+from lab.show import figures, page, report, tables
+from lib import unittests
+from lib.unittests import LAB
 
-# pylint: disable=wrong-import-position,missing-function-docstring,missing-class-docstring
-from lab.model import workload  # noqa: E402
-from lab.run import interval, results  # noqa: E402
-from lab.show import figures, page, report, tables  # noqa: E402
-from lib import unittests  # noqa: E402
-
-LAB = str(TOP / "scripts/hpcc-lab")
 PYTHON = "/usr/bin/python3"     # the one that Debian's packages are for
 
 

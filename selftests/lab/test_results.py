@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: GPL-2.0
 """hpcc-lab and compare-ns3: results.json, the comparison with ns-3, and reports.
 
@@ -14,19 +14,14 @@ import tempfile
 import unittest
 from pathlib import Path
 
-sys.dont_write_bytecode = True
-TOP = Path(__file__).resolve().parents[2]
-sys.path[:0] = str(TOP / "scripts"), str(TOP / "selftests")
-
-# pylint: disable=wrong-import-position,missing-function-docstring,missing-class-docstring
-from lab.model import scenario, topology  # noqa: E402
-from lab.setup import plan  # noqa: E402
-from lab.run import results, runner  # noqa: E402
-from lab.show import report  # noqa: E402
-from lab.study import ns3  # noqa: E402
-from lib import unittests  # noqa: E402
-from lib.scenarios import build  # noqa: E402
-
+from lab.model import scenario, topology
+from lab.setup import plan
+from lab.run import results, runner
+from lab.show import report
+from lab.study import ns3
+from lib import unittests
+from lib.scenarios import build
+from lib.unittests import TOP
 
 class Results(unittest.TestCase):
     def test_buckets(self):

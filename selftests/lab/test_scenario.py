@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: GPL-2.0
 """hpcc-lab: scenarios, topologies and workloads: units, keys, and what is refused.
 
@@ -14,16 +14,11 @@ import tempfile
 import unittest
 from pathlib import Path
 
-sys.dont_write_bytecode = True
-TOP = Path(__file__).resolve().parents[2]
-sys.path[:0] = str(TOP / "scripts"), str(TOP / "selftests")
-
-# pylint: disable=wrong-import-position,missing-function-docstring,missing-class-docstring
-from lab.model import scenario, topology, units, workload  # noqa: E402
-from lab.setup import plan  # noqa: E402
-from lib import unittests  # noqa: E402
-from lib.scenarios import SMALL, build  # noqa: E402
-
+from lab.model import scenario, topology, units, workload
+from lab.setup import plan
+from lib import unittests
+from lib.scenarios import SMALL, build
+from lib.unittests import TOP
 
 class Units(unittest.TestCase):
     def test_rate(self):

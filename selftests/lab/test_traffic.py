@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: GPL-2.0
 """What happens in a scenario: workloads, RPCs, both directions of a connection, programs, captures.
 
@@ -14,16 +14,11 @@ import tempfile
 import unittest
 from pathlib import Path
 
-sys.dont_write_bytecode = True
-TOP = Path(__file__).resolve().parents[2]
-sys.path[:0] = str(TOP / "scripts"), str(TOP / "selftests")
+from lab.model import scenario, topology, workload
+from lab.setup import plan
+from lib import unittests
+from lib.unittests import LAB, TOP
 
-# pylint: disable=wrong-import-position,missing-function-docstring,missing-class-docstring
-from lab.model import scenario, topology, workload  # noqa: E402
-from lab.setup import plan  # noqa: E402
-from lib import unittests  # noqa: E402
-
-LAB = str(TOP / "scripts/hpcc-lab")
 STAR = {"kind": "star", "hosts": 4}
 RPC = {"from": "h0", "to": "h1", "request": 100, "response": "20KB", "count": 3}
 

@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: GPL-2.0
 """hpcc-lab with scenarios and results of strangers: what their programs and files reach.
 
@@ -17,16 +17,11 @@ import tempfile
 import unittest
 from pathlib import Path
 
-sys.dont_write_bytecode = True
-TOP = Path(__file__).resolve().parents[2]
-sys.path[:0] = str(TOP / "scripts"), str(TOP / "selftests")
+from lab.model import files, scenario
+from lab.run import runner
+from lib import unittests
+from lib.unittests import LAB, TOP
 
-# pylint: disable=wrong-import-position,missing-function-docstring,missing-class-docstring
-from lab.model import files, scenario  # noqa: E402
-from lab.run import runner  # noqa: E402
-from lib import unittests  # noqa: E402
-
-LAB = str(TOP / "scripts/hpcc-lab")
 SCENARIO = """
 [topology]
 kind = "star"

@@ -8,7 +8,7 @@ import re
 import subprocess
 import time
 
-TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
 ALLOWED = "/proc/sys/net/ipv4/tcp_allowed_congestion_control"
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Scenarios for tests of the lab. The test adds scripts/ to sys.path."""
+"""Scenarios for tests of the lab."""
 
 from lab.model import scenario
 

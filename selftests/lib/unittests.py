@@ -7,8 +7,12 @@ import io
 import signal
 import sys
 import unittest
+from pathlib import Path
 
 from . import ktap
+
+TOP = Path(__file__).resolve().parents[2]
+LAB = str(TOP / "scripts/hpcc-lab")
 
 
 class Ktap(unittest.TestResult):

@@ -6,7 +6,6 @@ time each at no less than half of cubic's goodput, and each end reports the mode
 
 import sys
 
-sys.path[0] += "/.."
 from lib.box import send_until
 from lib.kernel import virtual_time
 from lib.ktap import expect, expect_in, expect_rate, main

@@ -7,7 +7,6 @@ at least half of cubic's goodput on the same path.
 
 import sys
 
-sys.path[0] += "/.."
 from lib.kernel import virtual_time
 from lib.ktap import expect, expect_in, main
 from lib.path import MBPS, Path

@@ -7,7 +7,6 @@ carrier; ioam.py, int.py, ifa.py and csig.py test what only one of them has.
 import sys
 import time
 
-sys.path[0] += "/.."
 from lib.kernel import virtual_time
 from lib.ktap import each, expect, expect_in, main
 from lib.path import CARRIERS, MBPS, carrier_path, falls_back, forget, know, say

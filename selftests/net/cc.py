@@ -7,7 +7,6 @@ arrive, when echoes stop, and when segments are lost.
 import sys
 import time
 
-sys.path[0] += "/.."
 from lib.kernel import virtual_time
 from lib.ktap import expect, expect_in, main, need_virtual_time
 from lib.packet import (ACK, CWR, ECE, ECHO, FORWARD, IDENTIFY, IDENTIFY_ECHO, PROMPT, SYN,

@@ -10,7 +10,6 @@ import sys
 import time
 from pathlib import Path
 
-sys.path[0] += "/.."
 from lib.frames import THREE, cable, ip4, seg4
 from lib.ktap import Skip, defer, expect, expect_in, main
 from lib.net import Pair

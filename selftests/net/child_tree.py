@@ -10,7 +10,6 @@ import random
 import subprocess
 import sys
 
-sys.path[0] += "/.."
 from lib.frames import THREE, cable, from_host
 from lib.ktap import Skip, expect, main
 

@@ -16,7 +16,6 @@ import sys
 import time
 import urllib.request
 
-sys.path[0] += "/.."
 from lib.genl import attrs_of
 from lib.ktap import Skip, defer, expect, expect_in, main
 from lib.net import Netns

@@ -10,7 +10,6 @@ import struct
 import sys
 import time
 
-sys.path[0] += "/.."
 from lib import tshark
 from lib.frameport import FramePort, leave_unchanged
 from lib.ktap import defer, expect, expect_in, main

@@ -14,7 +14,6 @@ import subprocess
 import sys
 import tempfile
 
-sys.path[0] += "/.."
 from lib.kernel import load, unload, users, virtual_time
 from lib.ktap import compiled, defer, expect, expect_in, main
 from lib.net import Netns, Pair

@@ -8,7 +8,6 @@ import sys
 import tempfile
 import time
 
-sys.path[0] += "/.."
 from lib.kernel import allow, allowed, load, module_file, unload, users
 from lib.ktap import defer, expect, expect_in, main
 from lib.net import Netns, Pair

@@ -5,7 +5,6 @@
 import struct
 import sys
 
-sys.path[0] += "/.."
 from lib.ktap import expect, expect_in, main
 from lib.packet import (ANSWERED, ECHO, FORWARD, IDENTIFY, IDENTIFY_ECHO, REPORT, RESPONSE, SYN, Sniffer,
                         identity, option, quiet, record, syn_option)

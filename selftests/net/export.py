@@ -14,7 +14,6 @@ import sys
 import tempfile
 import time
 
-sys.path[0] += "/.."
 from lib.genl import cookie
 from lib.kernel import load, unload, virtual_time
 from lib.ktap import defer, expect, expect_in, main, need_virtual_time

@@ -11,7 +11,6 @@ import struct
 import sys
 import time
 
-sys.path[0] += "/.."
 from lib.ktap import expect, expect_in, main, need_virtual_time
 from lib.net import Pair
 from lib.packet import ACK, ECHO, PROMPT, Sniffer, data_segments, option

@@ -12,7 +12,6 @@ import struct
 import sys
 import time
 
-sys.path[0] += "/.."
 from lib.box import send_until
 from lib.ktap import defer, expect, expect_in, main
 from lib.net import Netns

@@ -9,7 +9,6 @@ import random
 import sys
 import time
 
-sys.path[0] += "/.."
 from lib.kernel import users, virtual_time
 from lib.ktap import expect, expect_in, main
 from lib.net import Netns, Pair

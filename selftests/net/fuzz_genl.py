@@ -12,7 +12,6 @@ import socket
 import struct
 import sys
 
-sys.path[0] += "/.."
 from lib.genl import NLM_F_DUMP, NLMSG_DONE, Family, Refused, as_nobody, attr, cookie, error_of, name_of
 from lib.ktap import expect, expect_in, main
 from lib.net import Netns, Pair

@@ -12,7 +12,6 @@ import socket
 import struct
 import sys
 
-sys.path[0] += "/.."
 from lib import parameters
 from lib.ktap import defer, expect, main
 from lib.net import Netns, Pair

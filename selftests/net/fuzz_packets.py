@@ -14,7 +14,6 @@ import subprocess
 import sys
 import time
 
-sys.path[0] += "/.."
 from lib.kernel import virtual_time, watches_itself
 from lib.ktap import compiled, defer, expect, expect_in, main
 from lib.net import Netns, Pair

@@ -8,7 +8,6 @@ import struct
 import sys
 import time
 
-sys.path[0] += "/.."
 from lib.ktap import Skip, defer, expect, expect_in, main, need_virtual_time
 from lib.net import Netns, Pair
 from lib.packet import (ACK, CAP_QUIET, CAP_TELEMETRY, CWR, ECE, EXID, KIND, RST, SYN, Sniffer,

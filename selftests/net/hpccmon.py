@@ -13,7 +13,6 @@ import termios
 import time
 import pathlib
 
-sys.path[0] += "/.."
 from lib.genl import Family, cookie
 from lib.kernel import TOP, load, unload
 from lib.ktap import Skip, defer, expect, expect_in, main, need_virtual_time

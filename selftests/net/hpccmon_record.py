@@ -14,7 +14,6 @@ import tempfile
 import time
 import xml.etree.ElementTree
 
-sys.path[0] += "/.."
 from lib.genl import cookie
 from lib.kernel import virtual_time
 from lib.ktap import Skip, defer, expect, expect_in, main

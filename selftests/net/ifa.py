@@ -7,7 +7,6 @@ import socket
 import struct
 import sys
 
-sys.path[0] += "/.."
 from lib import tshark
 from lib.frameport import FramePort, leave_unchanged
 from lib.ktap import expect, expect_in, main

@@ -10,7 +10,6 @@ import sys
 import threading
 import time
 
-sys.path[0] += "/.."
 from lib.ktap import expect, expect_in, main
 from lib.net import Netns, Pair
 from lib.peer import T_NS, Flow, LdcpFlow, Link, settle, timed_out

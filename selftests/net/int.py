@@ -8,7 +8,6 @@ import sys
 import tempfile
 import time
 
-sys.path[0] += "/.."
 from lib import tshark
 from lib.box import BoxPath
 from lib.frameport import FramePort, leave_unchanged

@@ -9,7 +9,6 @@ import struct
 import sys
 import time
 
-sys.path[0] += "/.."
 from lib import tshark
 from lib.frameport import FramePort, leave_unchanged
 from lib.genl import Family, Refused

@@ -10,7 +10,6 @@ import socket
 import sys
 import time
 
-sys.path[0] += "/.."
 from lib.held import HeldRead
 from lib.kernel import virtual_time
 from lib.ktap import expect, expect_in, expect_rate, main

@@ -9,7 +9,6 @@ import socket
 import sys
 import time
 
-sys.path[0] += "/.."
 from lib.kernel import virtual_time
 from lib.ktap import expect, expect_in, main, need_virtual_time
 from lib.net import Netns, Pair

@@ -11,7 +11,6 @@ import struct
 import sys
 import time
 
-sys.path[0] += "/.."
 from lib.box import BoxPath, expect_half, send_until
 from lib.kernel import virtual_time
 from lib.ktap import defer, expect, expect_in, main, need_virtual_time

@@ -10,7 +10,6 @@ import struct
 import sys
 import time
 
-sys.path[0] += "/.."
 from lib.kernel import load, unload, users, virtual_time
 from lib.ktap import defer, each, expect, main
 from lib.net import Netns, Pair

@@ -11,7 +11,6 @@ import random
 import sys
 import time
 
-sys.path[0] += "/.."
 from lib.box import BoxPath, expect_half, send_until
 from lib.genl import Family
 from lib.kernel import virtual_time

@@ -8,7 +8,6 @@ import struct
 import sys
 import time
 
-sys.path[0] += "/.."
 from lib.genl import Family, Refused, as_nobody, cookie, name_of
 from lib.held import HeldRead
 from lib.kernel import load, unload, virtual_time

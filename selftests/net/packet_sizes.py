@@ -6,7 +6,6 @@ connection.
 
 import sys
 
-sys.path[0] += "/.."
 from lib.kernel import virtual_time
 from lib.ktap import expect, expect_in, main
 from lib.net import Pair

@@ -10,7 +10,6 @@ import sys
 import threading
 import time
 
-sys.path[0] += "/.."
 from lib.kernel import virtual_time
 from lib.ktap import expect, expect_in, expect_rate, main, need_virtual_time
 from lib.packet import ECHO, FORWARD, Sniffer, ours_in, sane

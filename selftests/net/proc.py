@@ -8,7 +8,6 @@ import os
 import sys
 import time
 
-sys.path[0] += "/.."
 from lib.kernel import virtual_time
 from lib.ktap import expect, expect_in, main
 from lib.net import Counters, Netns, Pair

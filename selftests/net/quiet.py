@@ -7,7 +7,6 @@ reacts, and the whole path.
 import socket
 import sys
 
-sys.path[0] += "/.."
 from lib.genl import Family
 from lib.kernel import virtual_time
 from lib.ktap import expect, expect_in, main

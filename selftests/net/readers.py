@@ -9,7 +9,6 @@ import signal
 import sys
 import time
 
-sys.path[0] += "/.."
 from lib.kernel import virtual_time
 from lib.ktap import defer, expect_in, main
 from lib.net import Pair

@@ -6,7 +6,6 @@ import socket
 import struct
 import sys
 
-sys.path[0] += "/.."
 from lib.ktap import expect, expect_in, main
 from lib.net import Pair
 from lib.packet import Sniffer

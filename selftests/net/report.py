@@ -10,7 +10,6 @@ import struct
 import sys
 import time
 
-sys.path[0] += "/.."
 from lib.box import BoxPath
 from lib.ktap import defer, expect, expect_in, main, need_virtual_time
 from lib.net import Pair

@@ -12,7 +12,6 @@ import struct
 import sys
 import time
 
-sys.path[0] += "/.."
 from lib import tshark
 from lib.kernel import virtual_time
 from lib.ktap import defer, expect, expect_in, main, need_virtual_time

@@ -7,7 +7,6 @@ and invalid ones, and how TCP without hpcc reacts to them.
 import socket
 import sys
 
-sys.path[0] += "/.."
 from lib.held import HeldRead
 from lib.kernel import virtual_time
 from lib.ktap import defer, expect, expect_in, main, need_virtual_time

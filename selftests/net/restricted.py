@@ -12,7 +12,6 @@ import struct
 import sys
 from pathlib import Path
 
-sys.path[0] += "/.."
 from lib.genl import Family, Refused
 from lib.kernel import allow, allowed, insert, unload
 from lib.ktap import defer, expect, main, need_virtual_time

@@ -7,7 +7,6 @@ address.
 import errno
 import sys
 
-sys.path[0] += "/.."
 from lib.genl import Refused
 from lib.kernel import load, unload, users
 from lib.ktap import defer, expect, expect_in, main

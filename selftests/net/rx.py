@@ -8,7 +8,6 @@ import struct
 import sys
 import time
 
-sys.path[0] += "/.."
 from lib.kernel import load, unload, users
 from lib.ktap import defer, expect, expect_in, main, need_virtual_time
 from lib.net import Netns, Pair

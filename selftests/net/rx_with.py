@@ -12,7 +12,6 @@ import socket
 import sys
 import time
 
-sys.path[0] += "/.."
 from lib.ktap import Skip, defer, expect, expect_in, main
 from lib.kernel import virtual_time
 from lib.net import Pair

@@ -9,7 +9,6 @@ import os
 import sys
 import time
 
-sys.path[0] += "/.."
 from lib.ktap import defer, expect, expect_in, main, need_virtual_time
 from lib.net import Netns, Pair
 from lib.tcp import bind_soon, get_cc, goodput_mbps, let_go, set_cc

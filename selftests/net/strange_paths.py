@@ -17,7 +17,6 @@ import subprocess
 import sys
 import time
 
-sys.path[0] += "/.."
 from lib.kernel import KernelLog, virtual_time
 from lib.ktap import defer, expect, expect_in, main
 from lib.net import Netns

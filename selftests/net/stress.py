@@ -13,7 +13,6 @@ import sys
 import threading
 import time
 
-sys.path[0] += "/.."
 from lib.kernel import load, users, virtual_time
 from lib.ktap import expect, expect_in, main
 from lib.net import Pair

@@ -9,7 +9,6 @@ import os
 import sys
 import time
 
-sys.path[0] += "/.."
 from lib import parameters
 from lib.kernel import KernelLog
 from lib.ktap import defer, expect, main

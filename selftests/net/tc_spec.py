@@ -12,7 +12,6 @@ import struct
 import sys
 from pathlib import Path
 
-sys.path[0] += "/.."
 from lib.genl import attrs_of, spec_of
 from lib.kernel import TOP
 from lib.ktap import expect, main

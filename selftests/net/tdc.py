@@ -17,7 +17,6 @@ import sys
 import tempfile
 from pathlib import Path
 
-sys.path[0] += "/.."
 from lib import kernel, ktap
 
 CASES = Path(__file__).resolve().parents[1] / "tc-testing/hpcc.json"

@@ -7,7 +7,6 @@ import socket
 import sys
 import time
 
-sys.path[0] += "/.."
 from lib.ktap import expect, expect_in, main, need_virtual_time
 from lib.net import Pair, no_errors
 from lib.packet import FORWARD, Sniffer, data_segments, ours_in, sane

@@ -7,7 +7,6 @@ the sender of data and of echoes.
 import sys
 import time
 
-sys.path[0] += "/.."
 from lib.ktap import expect, expect_in, main
 from lib.path import DELAY, MBPS, Path
 from lib.tcp import get_cc, pattern, transfer

@@ -16,11 +16,9 @@ import hashlib
 import io
 import socket
 import subprocess
-import sys
 import time
 from pathlib import Path
 
-sys.path[0] += "/.."
 from lib.net import Netns, Pair
 from lib.packet import Sniffer
 from lib.tcp import pattern, transfer

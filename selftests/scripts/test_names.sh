@@ -41,10 +41,10 @@ shell()
 python()
 {
 	local none="KTAP version 1|Bail out! no test c; there are a b"
+	local -x PYTHONPATH=$TOP/selftests
 
 	cat > "$WORK/python.py" <<- END
 		import sys
-		sys.path.insert(0, "$TOP/selftests")
 		from lib import ktap
 
 		def test_a(): pass

@@ -14,7 +14,6 @@ import struct
 import subprocess
 import sys
 
-sys.path[0] += "/../.."
 from lib.frames import (DSTOPTS, HOPOPTS, OVERHEAD, ROUTING, THREE, WRONG, check_stamped, expect, gso_frame,
                         ip4, ip6, main, receive_all, seg4, seg6, tcp_is_right, tcp_offset)
 from lib.packet import csum, eth, ip_offset, with_csum

@@ -15,7 +15,6 @@ import subprocess
 import sys
 import time
 
-sys.path[0] += "/../.."
 from lib.frames import OVERHEAD, THREE, check_stamped, expect, from_host, main
 from lib.kernel import virtual_time
 

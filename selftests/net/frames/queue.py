@@ -8,7 +8,6 @@ import subprocess
 import sys
 import time
 
-sys.path[0] += "/../.."
 from lib.frames import THREE, check_stamped, from_host, ip4, main, receive_all, request, seg4, warm_up
 from lib.packet import FREE, eth
 

@@ -6,7 +6,6 @@ import socket
 import sys
 import time
 
-sys.path[0] += "/../.."
 from lib.frames import (DSTOPTS, FRAGMENT6, FRAGMENT6_LATER, HOPOPTS, NODE, OVERHEAD, PORT, ROUTING, THREE,
                         TIMESTAMPS, WRONG, check_stamped, expect, gso_frame, ip4, ip6, link_tag, main,
                         receive_all, request, seg4, seg6, tcp_is_right, tcp_offset, warm_up)

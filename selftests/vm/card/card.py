@@ -10,7 +10,6 @@ import subprocess
 import sys
 import time
 
-sys.path[0] += "/../.."
 from lib.ktap import Skip, expect, expect_in, main
 from lib.packet import FORWARD, Sniffer
 from lib.path import Path
