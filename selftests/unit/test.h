@@ -34,9 +34,22 @@ static inline u64 random_magnitude(u64 *state)
 	return bits ? random_u64(state) >> (64 - bits) : 0;
 }
 
-#define hpcc_run_tests(tests) ({						\
-	cmocka_set_message_output(CM_OUTPUT_TAP);			\
-	cmocka_run_group_tests(tests, NULL, NULL) ? 1 : 0;		\
-})
+static struct CMUnitTest all_tests[128];
+static size_t nr_tests;
+
+/* TEST(name) { ... } adds a test. They run in the order of the file. */
+#define TEST(name)								\
+	static void name(void **state);						\
+	static void __attribute__((constructor(1000 + __LINE__))) add_##name(void) \
+	{									\
+		all_tests[nr_tests++] = (struct CMUnitTest)cmocka_unit_test(name); \
+	}									\
+	static void name(void **state)
+
+int main(void)
+{
+	cmocka_set_message_output(CM_OUTPUT_TAP);
+	return _cmocka_run_group_tests("tests", all_tests, nr_tests, NULL, NULL) ? 1 : 0;
+}
 
 #endif /* _HPCC_TEST_H */

@@ -7,7 +7,7 @@
 
 /* ---- Arithmetic --------------------------------------------------------- */
 
-static void mul_shr__rounds_half_up(void **state)
+TEST(mul_shr__rounds_half_up)
 {
 	assert_true(hpcc_mul_shr(5, 1, 1) == 3);
 	assert_true(hpcc_mul_shr(5, 1, 2) == 1);
@@ -16,14 +16,14 @@ static void mul_shr__rounds_half_up(void **state)
 	assert_true(hpcc_mul_shr(0, ~0ULL, 1) == 0);
 }
 
-static void mul_shr__wide(void **state)
+TEST(mul_shr__wide)
 {
 	assert_true(hpcc_mul_shr(1ULL << 63, 1ULL << 63, 64) == 1ULL << 62);
 	assert_true(hpcc_mul_shr(~0ULL, ~0ULL, 64) == ~0ULL);
 	assert_true(hpcc_mul_shr(1ULL << 60, 3ULL << 60, 63) == 3ULL << 57);
 }
 
-static void mul_shr__saturates(void **state)
+TEST(mul_shr__saturates)
 {
 	assert_true(hpcc_mul_shr(1ULL << 63, 2, 1) == ~0ULL);
 	assert_true(hpcc_mul_shr(1ULL << 62, 2, 1) == 1ULL << 62);
@@ -32,7 +32,7 @@ static void mul_shr__saturates(void **state)
 	assert_true(hpcc_mul_shr(1ULL << 40, 1ULL << 53, 31) == 1ULL << 62);
 }
 
-static void mul_shr__any(void **state)
+TEST(mul_shr__any)
 {
 	u64 seed = 11;
 	int i;
@@ -52,7 +52,7 @@ static void mul_shr__any(void **state)
 	}
 }
 
-static void div_nearest__rounds_half_up(void **state)
+TEST(div_nearest__rounds_half_up)
 {
 	assert_true(hpcc_div_nearest(7, 2) == 4);
 	assert_true(hpcc_div_nearest(4, 3) == 1);
@@ -62,7 +62,7 @@ static void div_nearest__rounds_half_up(void **state)
 
 /* ---- Parameters and state ----------------------------------------------- */
 
-static void params_init__takes_what_is_in_range(void **state)
+TEST(params_init__takes_what_is_in_range)
 {
 	struct hpcc_params p;
 
@@ -76,7 +76,7 @@ static void params_init__takes_what_is_in_range(void **state)
 	assert_true(p.inv_T_q63 == 1ULL << 60);
 }
 
-static void params_init__reciprocal_to_nearest(void **state)
+TEST(params_init__reciprocal_to_nearest)
 {
 	struct hpcc_params p;
 
@@ -85,7 +85,7 @@ static void params_init__reciprocal_to_nearest(void **state)
 	assert_true(p.inv_T_q63 == 3074457345618258603ULL);
 }
 
-static void params_init__clamps(void **state)
+TEST(params_init__clamps)
 {
 	struct hpcc_params p;
 
@@ -103,7 +103,7 @@ static void params_init__clamps(void **state)
 	assert_int_equal(p.eta_q24, HPCC_ONE_Q24);
 }
 
-static void algo_forget_hop__that_one(void **state)
+TEST(algo_forget_hop__that_one)
 {
 	struct hpcc_params p = params(5);
 	struct hpcc_algo a = started(&p);
@@ -117,7 +117,7 @@ static void algo_forget_hop__that_one(void **state)
 	assert_true(a.started);
 }
 
-static void algo_forget_hop__out_of_range(void **state)
+TEST(algo_forget_hop__out_of_range)
 {
 	struct hpcc_params p = params(5);
 	struct hpcc_algo a = started(&p), before = copy_of(&a);
@@ -128,7 +128,7 @@ static void algo_forget_hop__out_of_range(void **state)
 	assert_equal(&a, &before);
 }
 
-static void algo_trim__keeps_the_hops_given(void **state)
+TEST(algo_trim__keeps_the_hops_given)
 {
 	struct hpcc_params p = params(5);
 	struct hpcc_algo a = started(&p);
@@ -146,7 +146,7 @@ static void algo_trim__keeps_the_hops_given(void **state)
 		assert_int_equal(a.L[i].valid, i < 3);
 }
 
-static void algo_trim__a_lost_link_no_longer_rules(void **state)
+TEST(algo_trim__a_lost_link_no_longer_rules)
 {
 	struct hpcc_params p = params(5);
 	struct hpcc_algo a = started(&p);
@@ -162,7 +162,7 @@ static void algo_trim__a_lost_link_no_longer_rules(void **state)
 	assert_true(a.U_q24 == ONE / 2);
 }
 
-static void find_bottleneck__since_it_is_the_most_loaded(void **state)
+TEST(find_bottleneck__since_it_is_the_most_loaded)
 {
 	struct hpcc_params p = params(5);
 	struct hpcc_algo a = started(&p);
@@ -202,7 +202,7 @@ static void find_bottleneck__since_it_is_the_most_loaded(void **state)
 	assert_int_equal(a.L[1].bottleneck_since, 0);
 }
 
-static void algo_forget__next_record_is_the_first(void **state)
+TEST(algo_forget__next_record_is_the_first)
 {
 	struct hpcc_params p = params(5);
 	struct hpcc_algo a = started(&p);
@@ -218,7 +218,7 @@ static void algo_forget__next_record_is_the_first(void **state)
 	assert_int_equal(a.inc_stage, 3);
 }
 
-static void algo_init__begins_at_line_rate(void **state)
+TEST(algo_init__begins_at_line_rate)
 {
 	struct hpcc_params p = params(5);
 	struct hpcc_algo a;
@@ -235,7 +235,7 @@ static void algo_init__begins_at_line_rate(void **state)
 }
 
 /* There may be no memory for links. */
-static void algo_init__without_links(void **state)
+TEST(algo_init__without_links)
 {
 	const struct hpcc_sample s = { .hop = 1, .ts = 5 };
 	struct hpcc_params p = params(5);
@@ -252,7 +252,7 @@ static void algo_init__without_links(void **state)
 }
 
 /* A path that gets longer keeps what is known of its first links. */
-static void algo_links__more_of_them(void **state)
+TEST(algo_links__more_of_them)
 {
 	struct hpcc_params p = params(5);
 	struct hpcc_sample s[2];
@@ -283,7 +283,7 @@ static void algo_links__more_of_them(void **state)
 	assert_true(a.U_q24 == ONE / 2);
 }
 
-static void algo_restart__clamps(void **state)
+TEST(algo_restart__clamps)
 {
 	struct hpcc_params p = params(5);
 	struct hpcc_algo a = started(&p);
@@ -297,7 +297,7 @@ static void algo_restart__clamps(void **state)
 	assert_true(a.W_q16 == BYTES(W_INIT) && a.Wc_q16 == BYTES(W_INIT));
 }
 
-static void algo_restart__returns_at_once(void **state)
+TEST(algo_restart__returns_at_once)
 {
 	struct hpcc_params p = params(5);
 	struct hpcc_algo a = started(&p);
@@ -347,14 +347,14 @@ static void reduce_holds_beside_an_idle_link(u32 max_stage)
 	assert_true(a.W_q16 == BYTES(W_INIT));
 }
 
-static void algo_reduce__holds_beside_an_idle_link(void **state)
+TEST(algo_reduce__holds_beside_an_idle_link)
 {
 	reduce_holds_beside_an_idle_link(0);
 	reduce_holds_beside_an_idle_link(1);
 	reduce_holds_beside_an_idle_link(5);
 }
 
-static void algo_reduce__not_below_W_min(void **state)
+TEST(algo_reduce__not_below_W_min)
 {
 	struct hpcc_params p = params(5);
 	struct hpcc_algo a = started(&p);
@@ -369,7 +369,7 @@ static void algo_reduce__not_below_W_min(void **state)
 	assert_true(a.W_q16 == BYTES(W_MIN) && a.Wc_q16 == BYTES(875));
 }
 
-static void algo_slow__doubles(void **state)
+TEST(algo_slow__doubles)
 {
 	struct hpcc_params p = params(5);
 	struct hpcc_algo a = started(&p);
@@ -415,7 +415,7 @@ static void algo_slow__doubles(void **state)
 }
 
 /* W_max grows with T. */
-static void algo_slow__stays_over(void **state)
+TEST(algo_slow__stays_over)
 {
 	struct hpcc_params p = params(5), larger = p;
 	struct hpcc_algo a = started(&p);
@@ -434,7 +434,7 @@ static void algo_slow__stays_over(void **state)
 }
 
 /* A timeout that was none: what it was is not too much. */
-static void algo_slow__undone(void **state)
+TEST(algo_slow__undone)
 {
 	struct hpcc_params p = params(5);
 	struct hpcc_algo a = started(&p);
@@ -454,7 +454,7 @@ static void algo_slow__undone(void **state)
 
 /* ---- MeasureInflight ---------------------------------------------------- */
 
-static void link_u__adds_queue_and_rate(void **state)
+TEST(link_u__adds_queue_and_rate)
 {
 	struct hpcc_params p = params(5);
 
@@ -464,7 +464,7 @@ static void link_u__adds_queue_and_rate(void **state)
 	assert_true(hpcc_link_u(&p, 3 * T_NS, 1500, 1000) == 4 * ONE + ONE / 2);
 }
 
-static void link_u__each_term_to_nearest(void **state)
+TEST(link_u__each_term_to_nearest)
 {
 	struct hpcc_params p = params(5);
 
@@ -476,7 +476,7 @@ static void link_u__each_term_to_nearest(void **state)
 	assert_true(hpcc_link_u(&p, 2, 0, 1) == 3355);
 }
 
-static void link_u__saturates(void **state)
+TEST(link_u__saturates)
 {
 	struct hpcc_params p = params(5);
 
@@ -490,7 +490,7 @@ static void link_u__saturates(void **state)
 	assert_true(hpcc_link_u(&p, 0, ~0ULL, 1) == HPCC_U_MAX_Q24);
 }
 
-static void link_u__long_intervals(void **state)
+TEST(link_u__long_intervals)
 {
 	struct hpcc_params p = params(5);
 	const u64 max = ~0ULL >> 1;
@@ -509,7 +509,7 @@ static void link_u__long_intervals(void **state)
 	assert_true(hpcc_link_u(&p, 0, 1ULL << 40, 1ULL << 39) == 2 * ONE);
 }
 
-static void measure_inflight__smaller_queue_counts(void **state)
+TEST(measure_inflight__smaller_queue_counts)
 {
 	struct hpcc_params p = params(5);
 	struct hpcc_algo a = started(&p);
@@ -528,7 +528,7 @@ static void measure_inflight__smaller_queue_counts(void **state)
 	assert_true(a.L[0].u_q24 == 4 * ONE);
 }
 
-static void measure_inflight__rate_from_last_record(void **state)
+TEST(measure_inflight__rate_from_last_record)
 {
 	struct hpcc_params p = params(5);
 	struct hpcc_algo a = started(&p);
@@ -542,7 +542,7 @@ static void measure_inflight__rate_from_last_record(void **state)
 	assert_true(a.L[0].ts == s.ts && a.L[0].tx == s.tx);
 }
 
-static void measure_inflight__weight_is_tau_over_T(void **state)
+TEST(measure_inflight__weight_is_tau_over_T)
 {
 	struct hpcc_params p = params(5);
 	struct hpcc_algo a = started(&p);
@@ -555,7 +555,7 @@ static void measure_inflight__weight_is_tau_over_T(void **state)
 	assert_near(U_of(&a), 0.875L + (2 - 0.875L) / 5, 1e-12);
 }
 
-static void measure_inflight__tau_is_at_most_T(void **state)
+TEST(measure_inflight__tau_is_at_most_T)
 {
 	struct hpcc_params p = params(5);
 	struct hpcc_algo a = started(&p);
@@ -568,7 +568,7 @@ static void measure_inflight__tau_is_at_most_T(void **state)
 	assert_true(a.U_q24 == 3 * ONE && !a.U_low);
 }
 
-static void measure_inflight__moves_by_the_least_weight(void **state)
+TEST(measure_inflight__moves_by_the_least_weight)
 {
 	struct hpcc_params p;
 	struct hpcc_algo a;
@@ -616,7 +616,7 @@ static struct hpcc_sample hop_next(const struct hpcc_algo *a, u8 hop, u64 dts,
 				     .ts = l->ts + dts, .tx = l->tx + dtx };
 }
 
-static void measure_inflight__largest_link_counts(void **state)
+TEST(measure_inflight__largest_link_counts)
 {
 	static const u64 dtx[3][3] = { { 5, 2, 1 }, { 2, 5, 1 }, { 1, 2, 5 } };
 	struct hpcc_params p = params(5);
@@ -634,7 +634,7 @@ static void measure_inflight__largest_link_counts(void **state)
 	}
 }
 
-static void measure_inflight__order_of_records_is_no_matter(void **state)
+TEST(measure_inflight__order_of_records_is_no_matter)
 {
 	struct hpcc_params p = params(5);
 	struct hpcc_algo a = three(&p), b = copy_of(&a);
@@ -650,7 +650,7 @@ static void measure_inflight__order_of_records_is_no_matter(void **state)
 	assert_equal(&a, &b);
 }
 
-static void measure_inflight__tau_of_the_largest_link(void **state)
+TEST(measure_inflight__tau_of_the_largest_link)
 {
 	struct hpcc_params p = params(5);
 	struct hpcc_algo a = three(&p);
@@ -663,7 +663,7 @@ static void measure_inflight__tau_of_the_largest_link(void **state)
 	assert_near(U_of(&a), 0.75L, 1e-12);
 }
 
-static void measure_inflight__first_of_equal_links(void **state)
+TEST(measure_inflight__first_of_equal_links)
 {
 	struct hpcc_params p = params(5);
 	struct hpcc_algo a = three(&p);
@@ -676,7 +676,7 @@ static void measure_inflight__first_of_equal_links(void **state)
 }
 
 /* A packet that a fast link sends in less than a unit of time. */
-static void measure_inflight__no_load_counts(void **state)
+TEST(measure_inflight__no_load_counts)
 {
 	struct hpcc_params p = params(5);
 	struct hpcc_algo a = started(&p);
@@ -690,7 +690,7 @@ static void measure_inflight__no_load_counts(void **state)
 }
 
 /* Several links without load: one of those that were measured. */
-static void measure_inflight__no_load_anywhere(void **state)
+TEST(measure_inflight__no_load_anywhere)
 {
 	struct hpcc_params p = params(5);
 	struct hpcc_algo a = three(&p);
@@ -700,7 +700,7 @@ static void measure_inflight__no_load_anywhere(void **state)
 	assert_near(U_of(&a), 0.75L, 1e-12);
 }
 
-static void measure_inflight__missing_link_is_remembered(void **state)
+TEST(measure_inflight__missing_link_is_remembered)
 {
 	struct hpcc_params p = params(5);
 	struct hpcc_algo a = three(&p);
@@ -725,7 +725,7 @@ static void measure_inflight__missing_link_is_remembered(void **state)
 	assert_true(a.U_q24 == ONE);
 }
 
-static void measure_inflight__later_link_has_no_rate_yet(void **state)
+TEST(measure_inflight__later_link_has_no_rate_yet)
 {
 	struct hpcc_params p = params(5);
 	struct hpcc_algo a = started(&p);
@@ -739,7 +739,7 @@ static void measure_inflight__later_link_has_no_rate_yet(void **state)
 	assert_true(a.L[14].valid && a.L[14].u_q24 == 0);
 }
 
-static void measure_inflight__no_records(void **state)
+TEST(measure_inflight__no_records)
 {
 	struct hpcc_params p = params(5);
 	struct hpcc_algo a = started(&p), before = copy_of(&a);
@@ -749,7 +749,7 @@ static void measure_inflight__no_records(void **state)
 	assert_equal(&a, &before);
 }
 
-static void measure_inflight__ts_does_not_go_back(void **state)
+TEST(measure_inflight__ts_does_not_go_back)
 {
 	static const s64 dts[] = { 0, -1, -1000000, -(1LL << 62) };
 	struct hpcc_params p = params(5);
@@ -765,7 +765,7 @@ static void measure_inflight__ts_does_not_go_back(void **state)
 	}
 }
 
-static void measure_inflight__unusable_record_takes_its_link_out(void **state)
+TEST(measure_inflight__unusable_record_takes_its_link_out)
 {
 	struct hpcc_params p = params(5);
 	struct hpcc_algo a = three(&p);
@@ -785,7 +785,7 @@ static void measure_inflight__unusable_record_takes_its_link_out(void **state)
 	assert_true(a.U_q24 == ONE * 3 / 4);
 }
 
-static void measure_inflight__tx_back_starts_the_link_anew(void **state)
+TEST(measure_inflight__tx_back_starts_the_link_anew)
 {
 	struct hpcc_params p = params(5);
 	struct hpcc_algo a = started(&p);
@@ -802,7 +802,7 @@ static void measure_inflight__tx_back_starts_the_link_anew(void **state)
 	assert_true(a.U_q24 == ONE / 2);
 }
 
-static void measure_inflight__tx_excess_beyond_4_dts_and_T(void **state)
+TEST(measure_inflight__tx_excess_beyond_4_dts_and_T)
 {
 	static const u64 dts[] = { 1, 999, 10000, 1ULL << 61 };
 	struct hpcc_params p = params(5);
@@ -828,7 +828,7 @@ static void measure_inflight__tx_excess_beyond_4_dts_and_T(void **state)
 	}
 }
 
-static void measure_inflight__tag_changed(void **state)
+TEST(measure_inflight__tag_changed)
 {
 	struct hpcc_params p = params(5);
 	struct hpcc_algo a = three(&p);
@@ -856,7 +856,7 @@ static void measure_inflight__tag_changed(void **state)
 	assert_true(a.U_q24 == ONE / 4);
 }
 
-static void measure_inflight__repeated_hop(void **state)
+TEST(measure_inflight__repeated_hop)
 {
 	struct hpcc_params p = params(5);
 	struct hpcc_algo a = started(&p);
@@ -874,7 +874,7 @@ static void measure_inflight__repeated_hop(void **state)
 			 HPCC_ACK_NO_SAMPLE);
 }
 
-static void measure_inflight__hop_out_of_range(void **state)
+TEST(measure_inflight__hop_out_of_range)
 {
 	static const u8 bad[] = { 0, 16, 128, 255 };
 	struct hpcc_params p = params(5);
@@ -891,7 +891,7 @@ static void measure_inflight__hop_out_of_range(void **state)
 	}
 }
 
-static void measure_inflight__bad_record_beside_good_ones(void **state)
+TEST(measure_inflight__bad_record_beside_good_ones)
 {
 	struct hpcc_params p = params(5);
 	struct hpcc_algo a = started(&p);
@@ -914,7 +914,7 @@ static u32 quiet_ack(struct hpcc_algo *a, const struct hpcc_params *p, u32 hop, 
 	return hpcc_follow(a, p, hpcc_measure_end(a, p, &m), ack_seq, ack_seq + 1000);
 }
 
-static void measure_quiet__first_is_stored_only(void **state)
+TEST(measure_quiet__first_is_stored_only)
 {
 	struct hpcc_params p = params(5);
 	struct hpcc_algo a = begun(&p);
@@ -926,7 +926,7 @@ static void measure_quiet__first_is_stored_only(void **state)
 }
 
 /* W is what it is where the link is full without a queue, and W_ai more. */
-static void measure_quiet__adds_at_first(void **state)
+TEST(measure_quiet__adds_at_first)
 {
 	struct hpcc_params p = params(5);
 	struct hpcc_algo a = started(&p);
@@ -939,7 +939,7 @@ static void measure_quiet__adds_at_first(void **state)
 }
 
 /* Then by 64/63, 64/62 .. 2 in each round trip, until W is at W_init. */
-static void measure_quiet__then_multiplies(void **state)
+TEST(measure_quiet__then_multiplies)
 {
 	struct hpcc_params p = params(5);
 	struct hpcc_algo a = started(&p);
@@ -962,7 +962,7 @@ static void measure_quiet__then_multiplies(void **state)
 
 /* A record ends it, and says at once what waits: the link was busy meanwhile. */
 /* A queue that marks and does not stamp limits W beside a quiet link as well. */
-static void measure_quiet__marks_reduce(void **state)
+TEST(measure_quiet__marks_reduce)
 {
 	struct hpcc_params p = params(5);
 	struct hpcc_algo a = started(&p);
@@ -990,7 +990,7 @@ static void measure_quiet__marks_reduce(void **state)
 	assert_near(a.W_q16, 2.0L * before + p.W_ai_q16, 16 + before * 8e-6L);
 }
 
-static void measure_quiet__first_record_measures(void **state)
+TEST(measure_quiet__first_record_measures)
 {
 	struct hpcc_params p = params(5);
 	struct hpcc_algo a = started(&p);
@@ -1012,7 +1012,7 @@ static void measure_quiet__first_record_measures(void **state)
 }
 
 /* Another link at that hop: its first record is a baseline. */
-static void measure_quiet__other_link_meanwhile(void **state)
+TEST(measure_quiet__other_link_meanwhile)
 {
 	struct hpcc_params p = params(5);
 	struct hpcc_algo a = started(&p);
@@ -1029,7 +1029,7 @@ static void measure_quiet__other_link_meanwhile(void **state)
 }
 
 /* The busiest link rules, whether it is quiet or not. */
-static void measure_quiet__beside_a_measured_link(void **state)
+TEST(measure_quiet__beside_a_measured_link)
 {
 	static const u64 dtx[] = { 4000, 9900 };
 	u32 i;
@@ -1053,7 +1053,7 @@ static void measure_quiet__beside_a_measured_link(void **state)
 }
 
 /* Who is quiet and then says nothing has no load, as others. */
-static void measure_quiet__silence(void **state)
+TEST(measure_quiet__silence)
 {
 	struct hpcc_params p = params(5);
 	struct hpcc_algo a = started(&p);
@@ -1071,7 +1071,7 @@ static void measure_quiet__silence(void **state)
 }
 
 /* Slow start looks for the window and limits it, so a quiet link does not. */
-static void measure_quiet__slow_start_doubles(void **state)
+TEST(measure_quiet__slow_start_doubles)
 {
 	struct hpcc_params p = params(5);
 	struct hpcc_algo a = started(&p);
@@ -1089,7 +1089,7 @@ static void measure_quiet__slow_start_doubles(void **state)
 }
 
 /* Any series of records and quiet: W and U keep their bounds. */
-static void measure_quiet__bounds(void **state)
+TEST(measure_quiet__bounds)
 {
 	u64 seed = 12;
 	u32 run, i;
@@ -1117,7 +1117,7 @@ static void measure_quiet__bounds(void **state)
 
 /* ---- ComputeWind -------------------------------------------------------- */
 
-static void compute_wind__multiplicative_from_eta_on(void **state)
+TEST(compute_wind__multiplicative_from_eta_on)
 {
 	struct hpcc_params p = params(5);
 	struct hpcc_algo a = started(&p);
@@ -1135,7 +1135,7 @@ static void compute_wind__multiplicative_from_eta_on(void **state)
 	assert_near(ldexpl(a.Wc_q16, -16), 50062.5L, 1e-4);
 }
 
-static void compute_wind__additive_below_eta(void **state)
+TEST(compute_wind__additive_below_eta)
 {
 	struct hpcc_params p = params(5);
 	struct hpcc_algo a = started(&p);
@@ -1149,7 +1149,7 @@ static void compute_wind__additive_below_eta(void **state)
 	assert_true(a.Wc_q16 == BYTES(50000) + BYTES(125) / 2);
 }
 
-static void compute_wind__multiplicative_after_max_stage(void **state)
+TEST(compute_wind__multiplicative_after_max_stage)
 {
 	struct hpcc_params p = params(5);
 	struct hpcc_algo a = started(&p);
@@ -1164,7 +1164,7 @@ static void compute_wind__multiplicative_after_max_stage(void **state)
 	assert_int_equal(a.inc_stage, 0);
 }
 
-static void compute_wind__max_stage_0_never_adds_only(void **state)
+TEST(compute_wind__max_stage_0_never_adds_only)
 {
 	struct hpcc_params p = params(0);
 	struct hpcc_algo a = started(&p);
@@ -1176,7 +1176,7 @@ static void compute_wind__max_stage_0_never_adds_only(void **state)
 	assert_int_equal(a.inc_stage, 0);
 }
 
-static void compute_wind__without_update_keeps_Wc(void **state)
+TEST(compute_wind__without_update_keeps_Wc)
 {
 	struct hpcc_params p = params(5);
 	struct hpcc_algo a = started(&p), before;
@@ -1194,7 +1194,7 @@ static void compute_wind__without_update_keeps_Wc(void **state)
 	assert_equal(&a, &before);
 }
 
-static void compute_wind__clamps_what_Wc_stores(void **state)
+TEST(compute_wind__clamps_what_Wc_stores)
 {
 	struct hpcc_params p = params(5);
 	struct hpcc_algo a = started(&p);
@@ -1215,7 +1215,7 @@ static void compute_wind__clamps_what_Wc_stores(void **state)
 	assert_near(ldexpl(hpcc_compute_wind(&a, &p, true), -16), 181.25L, 0.01);
 }
 
-static void compute_wind__U_of_0(void **state)
+TEST(compute_wind__U_of_0)
 {
 	struct hpcc_params p = params(0);
 	struct hpcc_algo a = started(&p);
@@ -1235,7 +1235,7 @@ static void compute_wind__U_of_0(void **state)
 	}
 }
 
-static void compute_wind__largest_numbers(void **state)
+TEST(compute_wind__largest_numbers)
 {
 	struct hpcc_params p;
 	struct hpcc_algo a;
@@ -1251,7 +1251,7 @@ static void compute_wind__largest_numbers(void **state)
 
 /* ---- NewAck ------------------------------------------------------------- */
 
-static void new_ack__first_is_stored_only(void **state)
+TEST(new_ack__first_is_stored_only)
 {
 	struct hpcc_params p = params(0);
 	struct hpcc_algo a = started(&p);
@@ -1264,7 +1264,7 @@ static void new_ack__first_is_stored_only(void **state)
 	assert_int_equal(a.L[0].tag, 7);
 }
 
-static void new_ack__first_needs_a_record(void **state)
+TEST(new_ack__first_needs_a_record)
 {
 	const struct hpcc_sample bad = { .hop = 0 };
 	struct hpcc_params p = params(5);
@@ -1277,7 +1277,7 @@ static void new_ack__first_needs_a_record(void **state)
 	assert_false(a.started);
 }
 
-static void new_ack__once_in_a_round_trip(void **state)
+TEST(new_ack__once_in_a_round_trip)
 {
 	struct hpcc_params p = params(5);
 	struct hpcc_algo a = started(&p);
@@ -1293,7 +1293,7 @@ static void new_ack__once_in_a_round_trip(void **state)
 	assert_true(a.Wc_q16 == a.W_q16);
 }
 
-static void new_ack__synchronises_beyond_last_update_seq(void **state)
+TEST(new_ack__synchronises_beyond_last_update_seq)
 {
 	struct hpcc_params p = params(5);
 	struct hpcc_algo a = started(&p);
@@ -1311,7 +1311,7 @@ static void new_ack__synchronises_beyond_last_update_seq(void **state)
 	assert_int_equal(a.last_update_seq, 150000);
 }
 
-static void new_ack__five_additive_steps_then_a_jump(void **state)
+TEST(new_ack__five_additive_steps_then_a_jump)
 {
 	struct hpcc_params p = params(5);
 	struct hpcc_algo a = started(&p);
@@ -1337,7 +1337,7 @@ static void new_ack__five_additive_steps_then_a_jump(void **state)
 	assert_int_equal(a.inc_stage, 0);
 }
 
-static void new_ack__sequence_numbers_wrap(void **state)
+TEST(new_ack__sequence_numbers_wrap)
 {
 	struct hpcc_params p = params(5);
 	struct hpcc_algo a = started(&p);
@@ -1353,7 +1353,7 @@ static void new_ack__sequence_numbers_wrap(void **state)
 	assert_int_equal(hpcc_new_ack(&a, &p, &s, 1, 0xfffffff8, 0x20), 0);
 }
 
-static void new_ack__last_update_seq_moves_forward_only(void **state)
+TEST(new_ack__last_update_seq_moves_forward_only)
 {
 	struct hpcc_params p = params(5);
 	struct hpcc_algo a = started(&p);
@@ -1378,7 +1378,7 @@ static u32 rounds_without(struct hpcc_algo *a, const struct hpcc_params *p, u32 
 	return bits;
 }
 
-static void new_ack__one_U_is_answered_once(void **state)
+TEST(new_ack__one_U_is_answered_once)
 {
 	struct hpcc_params p = params(0);
 	struct hpcc_algo a = three(&p);
@@ -1398,7 +1398,7 @@ static void new_ack__one_U_is_answered_once(void **state)
 			 HPCC_ACK_UPDATE);
 }
 
-static void new_ack__what_is_not_heard_of_is_forgotten(void **state)
+TEST(new_ack__what_is_not_heard_of_is_forgotten)
 {
 	struct hpcc_params p = params(0);
 	struct hpcc_algo a = three(&p);
@@ -1416,7 +1416,7 @@ static void new_ack__what_is_not_heard_of_is_forgotten(void **state)
 	assert_true(a.L[1].u_q24 == ONE / 2 && a.U_q24 == ONE / 2);
 }
 
-static void new_ack__restart_sets_last_update_seq_anew(void **state)
+TEST(new_ack__restart_sets_last_update_seq_anew)
 {
 	struct hpcc_params p = params(5);
 	struct hpcc_algo a = started(&p);
@@ -1428,7 +1428,7 @@ static void new_ack__restart_sets_last_update_seq_anew(void **state)
 	assert_false(a.resync);
 }
 
-static void new_ack__without_measurement_changes_nothing(void **state)
+TEST(new_ack__without_measurement_changes_nothing)
 {
 	struct hpcc_params p = params(0);
 	struct hpcc_algo a = started(&p), before;
@@ -1445,7 +1445,7 @@ static void new_ack__without_measurement_changes_nothing(void **state)
 	assert_equal(&a, &before);
 }
 
-static void wc_update_allowed__twice_in_T(void **state)
+TEST(wc_update_allowed__twice_in_T)
 {
 	struct hpcc_params p = params(5);
 
@@ -1456,7 +1456,7 @@ static void wc_update_allowed__twice_in_T(void **state)
 	assert_true(hpcc_wc_update_allowed(&p, (p.T + 1) / 2, 0));
 }
 
-static void wc_update_allowed__max_stage_0_settles(void **state)
+TEST(wc_update_allowed__max_stage_0_settles)
 {
 	struct hpcc_params p = params(0);
 
@@ -1467,7 +1467,7 @@ static void wc_update_allowed__max_stage_0_settles(void **state)
 	assert_true(hpcc_wc_update_allowed(&p, 64 * p.T, 64));
 }
 
-static void pacing_rate__is_W_over_T(void **state)
+TEST(pacing_rate__is_W_over_T)
 {
 	struct hpcc_params p = params(5);
 	struct hpcc_algo a = started(&p);
@@ -1477,7 +1477,7 @@ static void pacing_rate__is_W_over_T(void **state)
 	assert_near(hpcc_pacing_rate(&a, &p, 1000000000), 1e8L, 1);
 }
 
-static void pacing_rate__whole_range(void **state)
+TEST(pacing_rate__whole_range)
 {
 	static const long double bps[] = { 1e7, 1e9, 1e11, 8e11 };
 	static const u64 T_ns[] = { 1000, 4160, 1000000, 1000000000 };
@@ -1497,7 +1497,7 @@ static void pacing_rate__whole_range(void **state)
 		}
 }
 
-static void pacing_rate__saturates(void **state)
+TEST(pacing_rate__saturates)
 {
 	struct hpcc_params p;
 	struct hpcc_algo a;
@@ -1505,96 +1505,4 @@ static void pacing_rate__saturates(void **state)
 	hpcc_params_init(&p, 1, ~0ULL, 0, 0, ETA, 5);
 	hpcc_algo_init(&a, &p);
 	assert_true(hpcc_pacing_rate(&a, &p, 1000000000) == 65536000000000ULL);
-}
-
-int main(void)
-{
-	static const struct CMUnitTest tests[] = {
-		cmocka_unit_test(mul_shr__rounds_half_up),
-		cmocka_unit_test(mul_shr__wide),
-		cmocka_unit_test(mul_shr__saturates),
-		cmocka_unit_test(mul_shr__any),
-		cmocka_unit_test(div_nearest__rounds_half_up),
-		cmocka_unit_test(params_init__takes_what_is_in_range),
-		cmocka_unit_test(params_init__reciprocal_to_nearest),
-		cmocka_unit_test(params_init__clamps),
-		cmocka_unit_test(algo_forget_hop__that_one),
-		cmocka_unit_test(algo_forget_hop__out_of_range),
-		cmocka_unit_test(algo_trim__keeps_the_hops_given),
-		cmocka_unit_test(algo_trim__a_lost_link_no_longer_rules),
-		cmocka_unit_test(find_bottleneck__since_it_is_the_most_loaded),
-		cmocka_unit_test(algo_forget__next_record_is_the_first),
-		cmocka_unit_test(algo_init__begins_at_line_rate),
-		cmocka_unit_test(algo_init__without_links),
-		cmocka_unit_test(algo_links__more_of_them),
-		cmocka_unit_test(algo_restart__clamps),
-		cmocka_unit_test(algo_restart__returns_at_once),
-		cmocka_unit_test(algo_reduce__holds_beside_an_idle_link),
-		cmocka_unit_test(algo_reduce__not_below_W_min),
-		cmocka_unit_test(algo_slow__doubles),
-		cmocka_unit_test(algo_slow__stays_over),
-		cmocka_unit_test(algo_slow__undone),
-		cmocka_unit_test(link_u__adds_queue_and_rate),
-		cmocka_unit_test(link_u__each_term_to_nearest),
-		cmocka_unit_test(link_u__saturates),
-		cmocka_unit_test(link_u__long_intervals),
-		cmocka_unit_test(measure_inflight__smaller_queue_counts),
-		cmocka_unit_test(measure_inflight__rate_from_last_record),
-		cmocka_unit_test(measure_inflight__weight_is_tau_over_T),
-		cmocka_unit_test(measure_inflight__tau_is_at_most_T),
-		cmocka_unit_test(measure_inflight__moves_by_the_least_weight),
-		cmocka_unit_test(measure_inflight__largest_link_counts),
-		cmocka_unit_test(measure_inflight__order_of_records_is_no_matter),
-		cmocka_unit_test(measure_inflight__tau_of_the_largest_link),
-		cmocka_unit_test(measure_inflight__first_of_equal_links),
-		cmocka_unit_test(measure_inflight__no_load_counts),
-		cmocka_unit_test(measure_inflight__no_load_anywhere),
-		cmocka_unit_test(measure_inflight__missing_link_is_remembered),
-		cmocka_unit_test(measure_inflight__later_link_has_no_rate_yet),
-		cmocka_unit_test(measure_inflight__no_records),
-		cmocka_unit_test(measure_inflight__ts_does_not_go_back),
-		cmocka_unit_test(measure_inflight__unusable_record_takes_its_link_out),
-		cmocka_unit_test(measure_inflight__tx_back_starts_the_link_anew),
-		cmocka_unit_test(measure_inflight__tx_excess_beyond_4_dts_and_T),
-		cmocka_unit_test(measure_inflight__tag_changed),
-		cmocka_unit_test(measure_inflight__repeated_hop),
-		cmocka_unit_test(measure_inflight__hop_out_of_range),
-		cmocka_unit_test(measure_inflight__bad_record_beside_good_ones),
-		cmocka_unit_test(measure_quiet__first_is_stored_only),
-		cmocka_unit_test(measure_quiet__adds_at_first),
-		cmocka_unit_test(measure_quiet__then_multiplies),
-		cmocka_unit_test(measure_quiet__marks_reduce),
-		cmocka_unit_test(measure_quiet__first_record_measures),
-		cmocka_unit_test(measure_quiet__other_link_meanwhile),
-		cmocka_unit_test(measure_quiet__beside_a_measured_link),
-		cmocka_unit_test(measure_quiet__silence),
-		cmocka_unit_test(measure_quiet__slow_start_doubles),
-		cmocka_unit_test(measure_quiet__bounds),
-		cmocka_unit_test(compute_wind__multiplicative_from_eta_on),
-		cmocka_unit_test(compute_wind__additive_below_eta),
-		cmocka_unit_test(compute_wind__multiplicative_after_max_stage),
-		cmocka_unit_test(compute_wind__max_stage_0_never_adds_only),
-		cmocka_unit_test(compute_wind__without_update_keeps_Wc),
-		cmocka_unit_test(compute_wind__clamps_what_Wc_stores),
-		cmocka_unit_test(compute_wind__U_of_0),
-		cmocka_unit_test(compute_wind__largest_numbers),
-		cmocka_unit_test(new_ack__first_is_stored_only),
-		cmocka_unit_test(new_ack__first_needs_a_record),
-		cmocka_unit_test(new_ack__once_in_a_round_trip),
-		cmocka_unit_test(new_ack__synchronises_beyond_last_update_seq),
-		cmocka_unit_test(new_ack__five_additive_steps_then_a_jump),
-		cmocka_unit_test(new_ack__sequence_numbers_wrap),
-		cmocka_unit_test(new_ack__last_update_seq_moves_forward_only),
-		cmocka_unit_test(new_ack__one_U_is_answered_once),
-		cmocka_unit_test(new_ack__what_is_not_heard_of_is_forgotten),
-		cmocka_unit_test(new_ack__restart_sets_last_update_seq_anew),
-		cmocka_unit_test(new_ack__without_measurement_changes_nothing),
-		cmocka_unit_test(wc_update_allowed__twice_in_T),
-		cmocka_unit_test(wc_update_allowed__max_stage_0_settles),
-		cmocka_unit_test(pacing_rate__is_W_over_T),
-		cmocka_unit_test(pacing_rate__whole_range),
-		cmocka_unit_test(pacing_rate__saturates),
-	};
-
-	return hpcc_run_tests(tests);
 }

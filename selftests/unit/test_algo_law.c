@@ -22,7 +22,7 @@ static struct hpcc_params params_for(u64 bps, u64 T_ns, u32 frac, u32 max_stage)
 	return p;
 }
 
-static void any__hostile_samples_keep_the_bounds(void **state)
+TEST(any__hostile_samples_keep_the_bounds)
 {
 	u64 seed = 21;
 	u32 run, i, k;
@@ -85,7 +85,7 @@ static void any__hostile_samples_keep_the_bounds(void **state)
 	}
 }
 
-static void any__average_stays_between_U_and_u(void **state)
+TEST(any__average_stays_between_U_and_u)
 {
 	u64 seed = 22;
 	int i;
@@ -111,7 +111,7 @@ static void any__average_stays_between_U_and_u(void **state)
 	}
 }
 
-static void any__more_queue_never_gives_a_larger_window(void **state)
+TEST(any__more_queue_never_gives_a_larger_window)
 {
 	u64 seed = 23;
 	u32 run;
@@ -263,7 +263,7 @@ static void reference(u64 bps, u64 T_ns, u32 frac, u64 seed)
 	}
 }
 
-static void reference__10_mbit_to_800_gbit_by_1_us_to_1_s(void **state)
+TEST(reference__10_mbit_to_800_gbit_by_1_us_to_1_s)
 {
 	u32 i, k, seed;
 
@@ -273,7 +273,7 @@ static void reference__10_mbit_to_800_gbit_by_1_us_to_1_s(void **state)
 				reference(rates_bps[i], Ts_ns[k], 0, seed);
 }
 
-static void reference__in_fractions_of_ns(void **state)
+TEST(reference__in_fractions_of_ns)
 {
 	u32 i, k, seed;
 
@@ -281,17 +281,4 @@ static void reference__in_fractions_of_ns(void **state)
 		for (k = 0; k < 4; k++)
 			for (seed = 1; seed <= 3; seed++)
 				reference(rates_bps[i], Ts_ns[k], 8, seed);
-}
-
-int main(void)
-{
-	static const struct CMUnitTest tests[] = {
-		cmocka_unit_test(any__hostile_samples_keep_the_bounds),
-		cmocka_unit_test(any__average_stays_between_U_and_u),
-		cmocka_unit_test(any__more_queue_never_gives_a_larger_window),
-		cmocka_unit_test(reference__10_mbit_to_800_gbit_by_1_us_to_1_s),
-		cmocka_unit_test(reference__in_fractions_of_ns),
-	};
-
-	return hpcc_run_tests(tests);
 }

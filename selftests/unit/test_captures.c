@@ -14,8 +14,6 @@
 #include <hpcc/carrier/ioam.h>
 #include <hpcc/wire/respond.h>
 
-#define TEST(name)	static void name(void **state __attribute__((unused)))
-
 #define IP_AT		ETH_HLEN
 #define HOP_AT		(IP_AT + 40)
 #define SLOTS		3
@@ -467,17 +465,4 @@ TEST(captures__csig)
 		add(&c, &f);			/* in the receiver's LOCAL_IN */
 	}
 	judge(&c, "csig.pcap");
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(captures__csig),
-		cmocka_unit_test(captures__ifa),
-		cmocka_unit_test(captures__ioam),
-		cmocka_unit_test(captures__int),
-		cmocka_unit_test(captures__tcp),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,7 +4,6 @@
 #include "test.h"
 #include <hpcc/carrier/csig.h>
 
-#define TEST(name)	static void name(void **state __attribute__((unused)))
 #define TPID		HPCC_CSIG_TPID_DEFAULT
 #define ONE		HPCC_INT_UTIL_ONE
 #define TAG(t, s, lm)	((t) << 13 | (s) << 7 | (lm))
@@ -320,25 +319,4 @@ TEST(take__other_bottleneck)
 	assert_int_equal(changes, 5);
 	assert_int_equal(hpcc_csig_take(&path, TAG(1, 9, 99), &u, 4000, 0, &r), 1);
 	assert_int_equal(r.tag, tag);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(find__behind_vlan_tags),
-		cmocka_unit_test(bucket__bounds),
-		cmocka_unit_test(bucket__read_back),
-		cmocka_unit_test(util__buckets),
-		cmocka_unit_test(write__compares),
-		cmocka_unit_test(locator__never_nobody),
-		cmocka_unit_test(ask__best_value),
-		cmocka_unit_test(pop__option_and_checksum),
-		cmocka_unit_test(report__read_back),
-		cmocka_unit_test(take__refused),
-		cmocka_unit_test(take__chooses),
-		cmocka_unit_test(take__gap),
-		cmocka_unit_test(take__other_bottleneck),
-	};
-
-	return hpcc_run_tests(tests);
 }

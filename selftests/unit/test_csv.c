@@ -37,7 +37,7 @@ static void check_ack(u64 number, u64 U_q24, u64 time_us)
 	assert_string_equal(line, want);
 }
 
-static void csv_ack__around_powers_of_ten(void **state)
+TEST(csv_ack__around_powers_of_ten)
 {
 	u64 power = 1;
 	int i;
@@ -50,7 +50,7 @@ static void csv_ack__around_powers_of_ten(void **state)
 	check_ack(UINT64_MAX, (1ULL << 40) - 1, UINT64_MAX);
 }
 
-static void csv_ack__any_number(void **state)
+TEST(csv_ack__any_number)
 {
 	u64 seed = 20;
 	int i;
@@ -60,7 +60,7 @@ static void csv_ack__any_number(void **state)
 			  random_magnitude(&seed));
 }
 
-static void csv_ack__json(void **state)
+TEST(csv_ack__json)
 {
 	const struct ack ack = { .time_us = 1764112345000007, .cookie = UINT64_MAX, .W = 10,
 				 .Wc = 1234567890, .U_q24 = 15938355, .R = 125000000,
@@ -74,7 +74,7 @@ static void csv_ack__json(void **state)
 }
 
 /* What csv_line() writes of hops, csv_parse() reads. */
-static void csv_line__is_read_again(void **state)
+TEST(csv_line__is_read_again)
 {
 	struct flow flow = { .W = 5849, .Wc = 5970, .U = 0.99, .R = 34000000, .T_ns = 170000,
 			     .inc_stage = 3, .nr_hops = HPCC_HOPS_MAX }, again;
@@ -99,16 +99,4 @@ static void csv_line__is_read_again(void **state)
 			assert_true(fabs(again.hop[i].u - flow.hop[i].u) < 1e-6 &&
 				    again.hop[i].qlen_ns == flow.hop[i].qlen_ns);
 	}
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(csv_ack__around_powers_of_ten),
-		cmocka_unit_test(csv_ack__any_number),
-		cmocka_unit_test(csv_ack__json),
-		cmocka_unit_test(csv_line__is_read_again),
-	};
-
-	return hpcc_run_tests(tests);
 }

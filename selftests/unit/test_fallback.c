@@ -53,7 +53,7 @@ static bool round_trip(struct flow *w, u32 delivered, u32 lost, u32 at,
 				 w->lost, w->snd_una);
 }
 
-static void ack__losses_add_up(void **state)
+TEST(ack__losses_add_up)
 {
 	struct flow w;
 
@@ -68,7 +68,7 @@ static void ack__losses_add_up(void **state)
 	assert_true(round_trip(&w, 100, 115, 0, 2));
 }
 
-static void ack__little_loss_is_none(void **state)
+TEST(ack__little_loss_is_none)
 {
 	struct flow w;
 	u32 i;
@@ -82,7 +82,7 @@ static void ack__little_loss_is_none(void **state)
 }
 
 /* Losses at random, each packet's for itself: 1 % never, 8 % soon. */
-static void ack__random_loss(void **state)
+TEST(ack__random_loss)
 {
 	u64 seed = 1;
 	struct flow w;
@@ -103,7 +103,7 @@ static void ack__random_loss(void **state)
 	assert_in_range(i, 2, 30);
 }
 
-static void ack__busy_link_explains(void **state)
+TEST(ack__busy_link_explains)
 {
 	struct flow w;
 
@@ -120,7 +120,7 @@ static void ack__busy_link_explains(void **state)
 /* A start at line rate fills the buffer of a link that stamps; W falls, and the link
  * rests before the round trip ends.
  */
-static void ack__overload_explains(void **state)
+TEST(ack__overload_explains)
 {
 	u32 sent_at;
 	struct flow w;
@@ -141,7 +141,7 @@ static void ack__overload_explains(void **state)
 }
 
 /* A burst that left a fast link is not its being busy, if ACKs took their time. */
-static void ack__sender_s_clock(void **state)
+TEST(ack__sender_s_clock)
 {
 	struct flow w;
 
@@ -150,7 +150,7 @@ static void ack__sender_s_clock(void **state)
 	assert_true(round_trip(&w, 20, 50, 0, 100));
 }
 
-static void ack__counters_that_began_anew(void **state)
+TEST(ack__counters_that_began_anew)
 {
 	struct flow w;
 
@@ -178,7 +178,7 @@ static void ack__counters_that_began_anew(void **state)
 	assert_true(round_trip(&w, 100, 50, 1, 100));
 }
 
-static void ack__busy_link_explains_four_windows(void **state)
+TEST(ack__busy_link_explains_four_windows)
 {
 	struct flow w;
 	u32 i;
@@ -208,7 +208,7 @@ static void ack__busy_link_explains_four_windows(void **state)
 	assert_true(round_trip(&w, 0, 1, 0, 100));
 }
 
-static void rto__is_some_packets(void **state)
+TEST(rto__is_some_packets)
 {
 	struct flow w;
 	u32 i;
@@ -244,7 +244,7 @@ static void rto__is_some_packets(void **state)
 	assert_int_equal(w.f.rto_left, 1);
 }
 
-static void undo__forgives(void **state)
+TEST(undo__forgives)
 {
 	struct flow w;
 
@@ -255,7 +255,7 @@ static void undo__forgives(void **state)
 	assert_int_equal(w.f.excess, 0);
 }
 
-static void got__larger_of_two(void **state)
+TEST(got__larger_of_two)
 {
 	struct flow w;
 
@@ -268,7 +268,7 @@ static void got__larger_of_two(void **state)
 	assert_int_equal(hpcc_fallback_got(&w.f, w.delivered), 5);
 }
 
-static void hold__of_losses_not_explained(void **state)
+TEST(hold__of_losses_not_explained)
 {
 	struct flow w;
 
@@ -291,7 +291,7 @@ static u32 classic(struct hpcc_fallback *f)
 	return n;
 }
 
-static void leave__doubles(void **state)
+TEST(leave__doubles)
 {
 	struct flow w;
 	u32 n;
@@ -314,7 +314,7 @@ static void leave__doubles(void **state)
 	assert_int_equal(classic(&w.f), 128);
 }
 
-static void ack__good_time_halves(void **state)
+TEST(ack__good_time_halves)
 {
 	struct flow w;
 	u32 i, n;
@@ -335,7 +335,7 @@ static void ack__good_time_halves(void **state)
 	}
 }
 
-static void cost__in_proportion(void **state)
+TEST(cost__in_proportion)
 {
 	struct flow w;
 
@@ -348,7 +348,7 @@ static void cost__in_proportion(void **state)
 			 HPCC_HOLD_MAX);
 }
 
-static void late__takes_back(void **state)
+TEST(late__takes_back)
 {
 	struct flow w;
 
@@ -373,28 +373,4 @@ static void late__takes_back(void **state)
 	hpcc_fallback_leave(&w.f, HPCC_HOLD_SILENCE, w.lost);
 	assert_false(hpcc_fallback_late(&w.f, w.lost - 8));
 	assert_int_equal(classic(&w.f), 1);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(ack__losses_add_up),
-		cmocka_unit_test(ack__little_loss_is_none),
-		cmocka_unit_test(ack__random_loss),
-		cmocka_unit_test(ack__busy_link_explains),
-		cmocka_unit_test(ack__overload_explains),
-		cmocka_unit_test(ack__busy_link_explains_four_windows),
-		cmocka_unit_test(ack__sender_s_clock),
-		cmocka_unit_test(ack__counters_that_began_anew),
-		cmocka_unit_test(ack__good_time_halves),
-		cmocka_unit_test(rto__is_some_packets),
-		cmocka_unit_test(undo__forgives),
-		cmocka_unit_test(got__larger_of_two),
-		cmocka_unit_test(hold__of_losses_not_explained),
-		cmocka_unit_test(leave__doubles),
-		cmocka_unit_test(cost__in_proportion),
-		cmocka_unit_test(late__takes_back),
-	};
-
-	return hpcc_run_tests(tests);
 }

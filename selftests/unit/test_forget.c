@@ -139,7 +139,7 @@ static void check_lives(const struct recorder *recorder)
 }
 
 /* All flows end between two looks, and others begin. */
-static void look__forgets_flows_that_ended(void **state)
+TEST(look__forgets_flows_that_ended)
 {
 	struct recorder recorder = { .known = known_new() };
 	u32 i;
@@ -153,7 +153,7 @@ static void look__forgets_flows_that_ended(void **state)
 }
 
 /* The same, where the looks are those for ACKs of flows that are not known. */
-static void flow_of__is_forgotten_by_the_next_look(void **state)
+TEST(flow_of__is_forgotten_by_the_next_look)
 {
 	struct recorder recorder = { .known = known_new() };
 	u32 i;
@@ -171,7 +171,7 @@ static void flow_of__is_forgotten_by_the_next_look(void **state)
 }
 
 /* Whoever sends in another namespace, and with however many flows. */
-static void flow_of__asks_for_a_tenth_of_the_time(void **state)
+TEST(flow_of__asks_for_a_tenth_of_the_time)
 {
 	struct recorder recorder = { .known = known_new() };
 	double begin = seconds(CLOCK_MONOTONIC);
@@ -184,15 +184,4 @@ static void flow_of__asks_for_a_tenth_of_the_time(void **state)
 	assert_in_range(dumps, 1, 3);
 	dump_us = 0;
 	known_free(recorder.known);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(look__forgets_flows_that_ended),
-		cmocka_unit_test(flow_of__is_forgotten_by_the_next_look),
-		cmocka_unit_test(flow_of__asks_for_a_tenth_of_the_time),
-	};
-
-	return hpcc_run_tests(tests);
 }

@@ -13,7 +13,7 @@ static u64 hist_begin(u32 bucket)
 	return ((u64)(HPCC_HIST_SUB + m) << (octave - 1)) * HPCC_HIST_UNIT;
 }
 
-static void hist_bucket__begins_and_ends_as_defined(void **state)
+TEST(hist_bucket__begins_and_ends_as_defined)
 {
 	u32 b;
 
@@ -23,7 +23,7 @@ static void hist_bucket__begins_and_ends_as_defined(void **state)
 	}
 }
 
-static void hist_bucket__never_falls(void **state)
+TEST(hist_bucket__never_falls)
 {
 	u32 bytes = 0, before = 0;
 
@@ -40,14 +40,14 @@ static void hist_bucket__never_falls(void **state)
 	assert_int_equal(before, HPCC_HIST_BUCKETS - 1);
 }
 
-static void hist_bucket__last_holds_whatever_is_longer(void **state)
+TEST(hist_bucket__last_holds_whatever_is_longer)
 {
 	assert_int_equal(hpcc_hist_bucket(hist_begin(HPCC_HIST_BUCKETS)),
 			 HPCC_HIST_BUCKETS - 1);
 	assert_int_equal(hpcc_hist_bucket(~0U), HPCC_HIST_BUCKETS - 1);
 }
 
-static void hist_value__largest_of_its_bucket(void **state)
+TEST(hist_value__largest_of_its_bucket)
 {
 	u32 b;
 
@@ -59,24 +59,11 @@ static void hist_value__largest_of_its_bucket(void **state)
 	}
 }
 
-static void hist_value__within_an_eighth(void **state)
+TEST(hist_value__within_an_eighth)
 {
 	u32 b;
 
 	for (b = HPCC_HIST_SUB; b < HPCC_HIST_BUCKETS; b++)
 		assert_true((hpcc_hist_value(b) - hist_begin(b)) * HPCC_HIST_SUB <
 			    hist_begin(b));
-}
-
-int main(void)
-{
-	static const struct CMUnitTest tests[] = {
-		cmocka_unit_test(hist_bucket__begins_and_ends_as_defined),
-		cmocka_unit_test(hist_bucket__never_falls),
-		cmocka_unit_test(hist_bucket__last_holds_whatever_is_longer),
-		cmocka_unit_test(hist_value__largest_of_its_bucket),
-		cmocka_unit_test(hist_value__within_an_eighth),
-	};
-
-	return hpcc_run_tests(tests);
 }

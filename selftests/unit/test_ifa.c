@@ -4,7 +4,6 @@
 #include "test.h"
 #include <hpcc/carrier/ifa.h>
 
-#define TEST(name)	static void name(void **state __attribute__((unused)))
 #define GBIT_100	100000000000ULL
 #define HEAD		(HPCC_IFA_HEAD_LEN + 32)	/* a TCP header with 12 bytes of options */
 
@@ -209,20 +208,4 @@ TEST(record__follows)
 	/* Another link begins anew. */
 	hop.port++;
 	assert_int_not_equal(hpcc_ifa_record(&link, &hop, GBIT_100, 64, 2, 1).tag, b.tag);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(header__bytes),
-		cmocka_unit_test(push__bytes),
-		cmocka_unit_test(push__no_room),
-		cmocka_unit_test(find__refused),
-		cmocka_unit_test(hops__refused),
-		cmocka_unit_test(hop__read_back),
-		cmocka_unit_test(speed__codes),
-		cmocka_unit_test(record__follows),
-	};
-
-	return hpcc_run_tests(tests);
 }

@@ -4,7 +4,6 @@
 #include "test.h"
 #include <hpcc/carrier/int.h>
 
-#define TEST(name)	static void name(void **state __attribute__((unused)))
 #define GBIT_100	100000000000ULL
 #define TS		0x0123456789abcdefULL
 
@@ -289,24 +288,4 @@ TEST(util__of_a_window)
 	assert_int_equal(hpcc_int_util(1500, 1000), HPCC_INT_UTIL_ONE);
 	assert_in_range(hpcc_int_util(1ULL << 62, 1ULL << 63), (HPCC_INT_UTIL_ONE >> 1) - 1,
 			HPCC_INT_UTIL_ONE >> 1);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(header__bytes),
-		cmocka_unit_test(push__bytes),
-		cmocka_unit_test(push__other_instructions),
-		cmocka_unit_test(push__no_room),
-		cmocka_unit_test(find__refused),
-		cmocka_unit_test(hops__refused),
-		cmocka_unit_test(hop__read_back),
-		cmocka_unit_test(hop__not_available),
-		cmocka_unit_test(hop__without_timestamp),
-		cmocka_unit_test(record__integrates),
-		cmocka_unit_test(record__begins_anew),
-		cmocka_unit_test(util__of_a_window),
-	};
-
-	return hpcc_run_tests(tests);
 }

@@ -4,7 +4,6 @@
 #include "test.h"
 #include <hpcc/carrier/ioam.h>
 
-#define TEST(name)	static void name(void **state __attribute__((unused)))
 #define GBIT_100	100000000000ULL
 
 static const struct hpcc_ioam_node first = {
@@ -370,30 +369,4 @@ TEST(record__back_again)
 	other.port++;
 	hpcc_ioam_record(&link, &other, GBIT_100, 1, 0);
 	assert_int_not_equal(hpcc_ioam_record(&link, &n, GBIT_100, 1, 0).tag, tag);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(header__bytes),
-		cmocka_unit_test(header__every_size),
-		cmocka_unit_test(find__skips_other_options),
-		cmocka_unit_test(find__refuses_lengths),
-		cmocka_unit_test(is_ours__by_namespace_and_type),
-		cmocka_unit_test(words__by_type),
-		cmocka_unit_test(write__bytes),
-		cmocka_unit_test(write__other_fields_are_not_available),
-		cmocka_unit_test(write__overflow),
-		cmocka_unit_test(write__refused),
-		cmocka_unit_test(node__read_back),
-		cmocka_unit_test(node__not_available),
-		cmocka_unit_test(nodes__refused),
-		cmocka_unit_test(record__wraps),
-		cmocka_unit_test(record__sums),
-		cmocka_unit_test(record__another_link),
-		cmocka_unit_test(record__too_old),
-		cmocka_unit_test(record__back_again),
-	};
-
-	return hpcc_run_tests(tests);
 }

@@ -39,7 +39,7 @@ static struct ldcp_curve curve(u32 K_min, u32 K_max, u32 P_max_ppm)
 	return c;
 }
 
-static void mark_p__draft_equation(void **state)
+TEST(mark_p__draft_equation)
 {
 	struct ldcp_curve c = curve(1000, 5096, ALL / 2);
 
@@ -54,7 +54,7 @@ static void mark_p__draft_equation(void **state)
 	assert_true(ldcp_mark_p(&c, ~0ULL) == P_ONE);
 }
 
-static void mark_p__jumps_at_K_max(void **state)
+TEST(mark_p__jumps_at_K_max)
 {
 	struct ldcp_curve c = curve(0, 1U << 20, ALL / 10);
 
@@ -63,7 +63,7 @@ static void mark_p__jumps_at_K_max(void **state)
 	assert_true(ldcp_mark_p(&c, 1U << 20) == P_ONE);
 }
 
-static void mark_p__K_min_is_K_max(void **state)
+TEST(mark_p__K_min_is_K_max)
 {
 	static const u32 K[] = { 0, 1, 1500, 1U << 31, ~0U };
 	static const u32 P_max_ppm[] = { 0, 1, LDCP_PPM };
@@ -81,7 +81,7 @@ static void mark_p__K_min_is_K_max(void **state)
 	}
 }
 
-static void mark_p__P_max_0_is_a_step(void **state)
+TEST(mark_p__P_max_0_is_a_step)
 {
 	struct ldcp_curve c = curve(10, 5000, 0);
 	u64 q;
@@ -91,7 +91,7 @@ static void mark_p__P_max_0_is_a_step(void **state)
 	assert_true(ldcp_mark_p(&c, 5000) == P_ONE);
 }
 
-static void mark_p__thresholds_of_0(void **state)
+TEST(mark_p__thresholds_of_0)
 {
 	struct ldcp_curve c = curve(0, 1, ALL);
 
@@ -131,7 +131,7 @@ static void check_p(u32 K_min, u32 K_max, u32 P_max_ppm,
 	assert_true(error < 4 * den);
 }
 
-static void mark_p__every_q_of_small_curves(void **state)
+TEST(mark_p__every_q_of_small_curves)
 {
 	u64 seed = 1;
 	int i;
@@ -157,7 +157,7 @@ static u32 random_u32(u64 *seed)
 	return random_magnitude(seed) >> 32;
 }
 
-static void mark_p__any_curve(void **state)
+TEST(mark_p__any_curve)
 {
 	u64 seed = 2;
 	int i, j;
@@ -181,7 +181,7 @@ static void mark_p__any_curve(void **state)
 	}
 }
 
-static void mark_p__never_falls(void **state)
+TEST(mark_p__never_falls)
 {
 	u64 seed = 3;
 	int i;
@@ -198,7 +198,7 @@ static void mark_p__never_falls(void **state)
 	}
 }
 
-static void mark_p__reaches_1_without_a_jump(void **state)
+TEST(mark_p__reaches_1_without_a_jump)
 {
 	u64 seed = 4;
 	int i;
@@ -223,7 +223,7 @@ static struct ldcp_params params(double alpha, double beta, double gamma)
 				     .cw_min_q24 = Q24(gamma) };
 }
 
-static void grant__alpha_over_cw(void **state)
+TEST(grant__alpha_over_cw)
 {
 	struct ldcp_params p = params(1, 0.5, 0.25);
 
@@ -234,7 +234,7 @@ static void grant__alpha_over_cw(void **state)
 	assert_true(ldcp_grant(&p, 4 * ONE, 1) == 4 * ONE + ONE / 32);
 }
 
-static void grant__to_nearest(void **state)
+TEST(grant__to_nearest)
 {
 	struct ldcp_params p = params(1, 0.5, 0.25);
 
@@ -251,7 +251,7 @@ static void grant__to_nearest(void **state)
 	assert_true(ldcp_grant(&p, ONE << 23, 2) == (ONE << 23) + 1);
 }
 
-static void grant__no_segments_are_none(void **state)
+TEST(grant__no_segments_are_none)
 {
 	struct ldcp_params p = params(1, 1, 1);
 	u64 seed = 5;
@@ -266,7 +266,7 @@ static void grant__no_segments_are_none(void **state)
 	assert_true(ldcp_grant(&p, ONE, 0) == ONE);
 }
 
-static void grant__gamma_below_1_whatever_n(void **state)
+TEST(grant__gamma_below_1_whatever_n)
 {
 	struct ldcp_params p = params(0.5, 0.5, 0.125);
 
@@ -276,7 +276,7 @@ static void grant__gamma_below_1_whatever_n(void **state)
 	assert_true(ldcp_grant(&p, ONE - 1, 1) == ONE - 1 + ONE / 8);
 }
 
-static void grant__n_is_limited(void **state)
+TEST(grant__n_is_limited)
 {
 	struct ldcp_params p = params(1, 1, 1);
 	u64 most = ldcp_grant(&p, 2 * ONE, LDCP_ACKED_MAX);
@@ -288,7 +288,7 @@ static void grant__n_is_limited(void **state)
 	assert_true(ldcp_grant(&p, 2 * ONE, ~0U) == most);
 }
 
-static void grant__ends_at_the_largest_window(void **state)
+TEST(grant__ends_at_the_largest_window)
 {
 	struct ldcp_params p = params(1, 1, 1);
 
@@ -301,7 +301,7 @@ static void grant__ends_at_the_largest_window(void **state)
 }
 
 /* A caller may set a window that no law would have led to. */
-static void any__windows_out_of_range_come_back(void **state)
+TEST(any__windows_out_of_range_come_back)
 {
 	struct ldcp_params p = params(1, 1, 0.25);
 
@@ -314,7 +314,7 @@ static void any__windows_out_of_range_come_back(void **state)
 		    (1ULL << 63) - (u64)~0U * ONE);
 }
 
-static void revoke__n_beta(void **state)
+TEST(revoke__n_beta)
 {
 	struct ldcp_params p = params(0.5, 0.25, 0.125);
 
@@ -325,7 +325,7 @@ static void revoke__n_beta(void **state)
 	assert_true(ldcp_revoke(&p, 4 * ONE, 1) == 3 * ONE);
 }
 
-static void revoke__first_law_ends_at_1(void **state)
+TEST(revoke__first_law_ends_at_1)
 {
 	struct ldcp_params p = params(0.5, 0.25, 0.125);
 
@@ -337,7 +337,7 @@ static void revoke__first_law_ends_at_1(void **state)
 	assert_true(ldcp_revoke(&p, LDCP_CW_MAX_Q24, ~0U) == ONE);
 }
 
-static void revoke__halves_from_1_on(void **state)
+TEST(revoke__halves_from_1_on)
 {
 	struct ldcp_params p = params(0.5, 0.25, 0.0625);
 
@@ -347,7 +347,7 @@ static void revoke__halves_from_1_on(void **state)
 	assert_true(ldcp_revoke(&p, ONE / 4, ~0U) == ONE / 8);
 }
 
-static void revoke__ends_at_cw_min(void **state)
+TEST(revoke__ends_at_cw_min)
 {
 	struct ldcp_params p = params(0.5, 0.25, 0.3);
 
@@ -361,7 +361,7 @@ static void revoke__ends_at_cw_min(void **state)
 	assert_true(ldcp_revoke(&p, 2 * ONE, 9) == ONE);
 }
 
-static void revoke__ends_at_cw_min_below_gamma(void **state)
+TEST(revoke__ends_at_cw_min_below_gamma)
 {
 	struct ldcp_params p = params(0.5, 0.25, 0.25);
 
@@ -435,7 +435,7 @@ static long double draft_revoke(const struct ldcp_params *p, long double cw,
 	return fmaxl(cw - n * seg(p->beta_q24), 1);
 }
 
-static void any__as_the_draft_has_it(void **state)
+TEST(any__as_the_draft_has_it)
 {
 	u64 seed = 6;
 	int i;
@@ -454,7 +454,7 @@ static void any__as_the_draft_has_it(void **state)
 	}
 }
 
-static void any__keeps_the_bounds(void **state)
+TEST(any__keeps_the_bounds)
 {
 	u64 seed = 7;
 	int i, j;
@@ -481,7 +481,7 @@ static void any__keeps_the_bounds(void **state)
 	}
 }
 
-static void any__more_segments_more_change(void **state)
+TEST(any__more_segments_more_change)
 {
 	u64 seed = 8;
 	int i;
@@ -501,7 +501,7 @@ static void any__more_segments_more_change(void **state)
 /* n single ACKs divide by a window that grows meanwhile, so that they give less
  * than one ACK of n: by at most n^2 / 2 * alpha^2 / cw^3.
  */
-static void grant__one_ack_of_n_or_n_acks(void **state)
+TEST(grant__one_ack_of_n_or_n_acks)
 {
 	u64 seed = 9;
 	int i;
@@ -522,7 +522,7 @@ static void grant__one_ack_of_n_or_n_acks(void **state)
 	}
 }
 
-static void revoke__one_ack_of_n_is_n_acks(void **state)
+TEST(revoke__one_ack_of_n_is_n_acks)
 {
 	u64 seed = 10;
 	int i;
@@ -561,7 +561,7 @@ static double settled(const struct ldcp_params *l, double p)
 }
 
 /* Where each mark takes what was granted since the one before. */
-static void any__settles_with_regular_marks(void **state)
+TEST(any__settles_with_regular_marks)
 {
 	static const u32 period[] = { 5, 10, 100 };
 	struct ldcp_params p = params(1, 0.5, 0.25);
@@ -584,7 +584,7 @@ static void any__settles_with_regular_marks(void **state)
 }
 
 /* E[alpha / cw] (1 - p) = beta p: it is the harmonic mean that settles. */
-static void any__settles_with_random_marks(void **state)
+TEST(any__settles_with_random_marks)
 {
 	static const double marked[] = { 0.1, 0.02, 0.002 };
 	struct ldcp_params laws[] = { params(1, 0.5, 0.25),
@@ -609,7 +609,7 @@ static void any__settles_with_random_marks(void **state)
 }
 
 /* E[cw] p / 2 = gamma (1 - p) where neither 1 nor gamma is in the way. */
-static void any__settles_below_1(void **state)
+TEST(any__settles_below_1)
 {
 	struct ldcp_params l = params(1, 0.5, 1.0 / 4096);
 	static const double marked[] = { 1.0 / 64, 1.0 / 128, 1.0 / 200 };
@@ -632,7 +632,7 @@ static void any__settles_below_1(void **state)
 /* The draft's typical gamma with every 5th ACK marked: the largest window is
  * 2 gamma (1 - p) / p, the smallest half of it.
  */
-static void any__settles_below_1_with_regular_marks(void **state)
+TEST(any__settles_below_1_with_regular_marks)
 {
 	struct ldcp_params l = params(1, 0.5, 1.0 / 16);
 	u64 cw = ONE / 16;
@@ -648,7 +648,7 @@ static void any__settles_below_1_with_regular_marks(void **state)
 
 /* ---- Ticks below one segment ------------------------------------------------------- */
 
-static void tick_rtt__between_T_and_8_T(void **state)
+TEST(tick_rtt__between_T_and_8_T)
 {
 	assert_true(ldcp_tick_rtt_ns(10000, 0) == 10000);
 	assert_true(ldcp_tick_rtt_ns(10000, 9) == 10000);
@@ -666,7 +666,7 @@ static u32 heads(u32 n, u32 rest)
 	return (1U << 31 | rest >> 1) >> n;
 }
 
-static void tick__parts_of_two_thirds(void **state)
+TEST(tick__parts_of_two_thirds)
 {
 	const u64 tick = 300000;
 	u32 n;
@@ -686,7 +686,7 @@ static void tick__parts_of_two_thirds(void **state)
 }
 
 /* Mean and deviation of an exponential distribution, and how often it is long. */
-static void tick__mean_is_rtt_over_cw(void **state)
+TEST(tick__mean_is_rtt_over_cw)
 {
 	static const double cw[] = { 0.001, 0.1, 0.25, 0.999 };
 	const int times = 1000000;
@@ -714,7 +714,7 @@ static void tick__mean_is_rtt_over_cw(void **state)
 }
 
 /* The longest RTT and the least window: no overflow. */
-static void tick__largest(void **state)
+TEST(tick__largest)
 {
 	u64 rtt_ns = ldcp_tick_rtt_ns(1000000000, ~0U);
 	u32 random = 0xffff00U >> 1;
@@ -801,7 +801,7 @@ static void loop_run(struct loop *l, u32 times)
 	}
 }
 
-static void any__flows_share_a_switch(void **state)
+TEST(any__flows_share_a_switch)
 {
 	static struct loop l;
 	const double times = 2000000;
@@ -835,7 +835,7 @@ static void any__flows_share_a_switch(void **state)
 
 /* ---- Zero-RTT bandwidth acquisition -------------------------------------------------- */
 
-static void is_low_priority__until_IW_is_complete(void **state)
+TEST(is_low_priority__until_IW_is_complete)
 {
 	assert_true(ldcp_is_low_priority(1500, 15000, false));
 	assert_true(ldcp_is_low_priority(14999, 15000, false));
@@ -845,14 +845,14 @@ static void is_low_priority__until_IW_is_complete(void **state)
 	assert_true(ldcp_is_low_priority(~0ULL - 1, ~0ULL, false));
 }
 
-static void is_low_priority__not_the_last_one(void **state)
+TEST(is_low_priority__not_the_last_one)
 {
 	assert_false(ldcp_is_low_priority(1, 15000, true));
 	assert_false(ldcp_is_low_priority(14999, 15000, true));
 	assert_false(ldcp_is_low_priority(15000, 15000, true));
 }
 
-static void is_low_priority__no_window(void **state)
+TEST(is_low_priority__no_window)
 {
 	assert_false(ldcp_is_low_priority(0, 0, false));
 	assert_false(ldcp_is_low_priority(1, 0, false));
@@ -861,7 +861,7 @@ static void is_low_priority__no_window(void **state)
 /* Of the packets of a first RTT exactly one is ECT, the one that completes IW,
  * however large they are.
  */
-static void is_low_priority__one_of_the_first_rtt(void **state)
+TEST(is_low_priority__one_of_the_first_rtt)
 {
 	u64 seed = 14;
 	int i;
@@ -876,51 +876,4 @@ static void is_low_priority__one_of_the_first_rtt(void **state)
 		}
 		assert_int_equal(high, 1);
 	}
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(mark_p__draft_equation),
-		cmocka_unit_test(mark_p__jumps_at_K_max),
-		cmocka_unit_test(mark_p__K_min_is_K_max),
-		cmocka_unit_test(mark_p__P_max_0_is_a_step),
-		cmocka_unit_test(mark_p__thresholds_of_0),
-		cmocka_unit_test(mark_p__every_q_of_small_curves),
-		cmocka_unit_test(mark_p__any_curve),
-		cmocka_unit_test(mark_p__never_falls),
-		cmocka_unit_test(mark_p__reaches_1_without_a_jump),
-		cmocka_unit_test(grant__alpha_over_cw),
-		cmocka_unit_test(grant__to_nearest),
-		cmocka_unit_test(grant__no_segments_are_none),
-		cmocka_unit_test(grant__gamma_below_1_whatever_n),
-		cmocka_unit_test(grant__n_is_limited),
-		cmocka_unit_test(grant__ends_at_the_largest_window),
-		cmocka_unit_test(any__windows_out_of_range_come_back),
-		cmocka_unit_test(revoke__n_beta),
-		cmocka_unit_test(revoke__first_law_ends_at_1),
-		cmocka_unit_test(revoke__halves_from_1_on),
-		cmocka_unit_test(revoke__ends_at_cw_min),
-		cmocka_unit_test(revoke__ends_at_cw_min_below_gamma),
-		cmocka_unit_test(any__as_the_draft_has_it),
-		cmocka_unit_test(any__keeps_the_bounds),
-		cmocka_unit_test(any__more_segments_more_change),
-		cmocka_unit_test(grant__one_ack_of_n_or_n_acks),
-		cmocka_unit_test(revoke__one_ack_of_n_is_n_acks),
-		cmocka_unit_test(any__settles_with_regular_marks),
-		cmocka_unit_test(any__settles_with_random_marks),
-		cmocka_unit_test(any__settles_below_1),
-		cmocka_unit_test(any__settles_below_1_with_regular_marks),
-		cmocka_unit_test(tick_rtt__between_T_and_8_T),
-		cmocka_unit_test(tick__parts_of_two_thirds),
-		cmocka_unit_test(tick__mean_is_rtt_over_cw),
-		cmocka_unit_test(tick__largest),
-		cmocka_unit_test(any__flows_share_a_switch),
-		cmocka_unit_test(is_low_priority__until_IW_is_complete),
-		cmocka_unit_test(is_low_priority__not_the_last_one),
-		cmocka_unit_test(is_low_priority__no_window),
-		cmocka_unit_test(is_low_priority__one_of_the_first_rtt),
-	};
-
-	return hpcc_run_tests(tests);
 }

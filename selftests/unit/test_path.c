@@ -45,7 +45,7 @@ static u32 longest_wait(u32 hops, const u32 *nr, u32 period, u32 requests)
 	return longest;
 }
 
-static void phase_next__equal_requests_take_a_round_each(void **state)
+TEST(phase_next__equal_requests_take_a_round_each)
 {
 	u32 hops, n;
 
@@ -60,7 +60,7 @@ static void phase_next__equal_requests_take_a_round_each(void **state)
 }
 
 /* Requests that share their header with an echo, in any rhythm. */
-static void phase_next__any_mixture_reaches_every_hop(void **state)
+TEST(phase_next__any_mixture_reaches_every_hop)
 {
 	u64 seed = 3;
 	u32 run, i;
@@ -77,7 +77,7 @@ static void phase_next__any_mixture_reaches_every_hop(void **state)
 }
 
 /* The path became shorter, or the hop to ask next cannot be asked. */
-static void phase_next__begins_again(void **state)
+TEST(phase_next__begins_again)
 {
 	u8 asked = 9;
 
@@ -103,7 +103,7 @@ static u32 quiet_of(u32 hops, u32 phase, u32 nr, u32 told, bool full)
 	return hpcc_phase_quiet(&opt, told, full);
 }
 
-static void phase_quiet__those_that_were_asked(void **state)
+TEST(phase_quiet__those_that_were_asked)
 {
 	/* all hops asked, some told */
 	assert_int_equal(quiet_of(5, 0, 3, 0, false), 0x1f);
@@ -121,7 +121,7 @@ static void phase_quiet__those_that_were_asked(void **state)
 }
 
 /* What no switch makes: a record in front of the phase, slots full of what counts for nothing. */
-static void phase_quiet__malformed(void **state)
+TEST(phase_quiet__malformed)
 {
 	assert_int_equal(quiet_of(6, 1, 3, 0x01, false), 0x38);
 	assert_int_equal(quiet_of(6, 1, 3, 0x03, true), 0);
@@ -131,7 +131,7 @@ static void phase_quiet__malformed(void **state)
 }
 
 /* A request without slots asks nobody. */
-static void phase_quiet__no_slots(void **state)
+TEST(phase_quiet__no_slots)
 {
 	u32 phase;
 
@@ -142,7 +142,7 @@ static void phase_quiet__no_slots(void **state)
 /* Of switches, some of them quiet, in all phases: what is told of a hop is right, and some
  * phase tells of each hop whose turn it is.
  */
-static void phase_quiet__as_switches_write(void **state)
+TEST(phase_quiet__as_switches_write)
 {
 	u64 seed = 8;
 	u32 run, i;
@@ -424,7 +424,7 @@ static void load_wanders(u32 hops, bool mixed)
 	}
 }
 
-static void path__W_follows_the_fullest_link(void **state)
+TEST(path__W_follows_the_fullest_link)
 {
 	static const u32 hops[] = { 1, 2, 3, 4, 5, 7, 9, 11, 15 };
 	u32 i;
@@ -455,7 +455,7 @@ static void load_left(struct path *path, bool mixed)
 }
 
 /* What it said last counts for HPCC_LINK_ROUNDS round trips. */
-static void path__W_rises_behind_switches_that_replace(void **state)
+TEST(path__W_rises_behind_switches_that_replace)
 {
 	u32 mixed;
 
@@ -469,7 +469,7 @@ static void path__W_rises_behind_switches_that_replace(void **state)
 }
 
 /* In that time it is answered once. */
-static void path__one_record_is_answered_once(void **state)
+TEST(path__one_record_is_answered_once)
 {
 	struct path path;
 	double before;
@@ -479,22 +479,4 @@ static void path__one_record_is_answered_once(void **state)
 	before = share(&path);
 	path_run(&path, HPCC_LINK_ROUNDS / 2);
 	assert_near(share(&path), before, 0.0001);
-}
-
-int main(void)
-{
-	static const struct CMUnitTest tests[] = {
-		cmocka_unit_test(phase_next__equal_requests_take_a_round_each),
-		cmocka_unit_test(phase_next__any_mixture_reaches_every_hop),
-		cmocka_unit_test(phase_next__begins_again),
-		cmocka_unit_test(phase_quiet__those_that_were_asked),
-		cmocka_unit_test(phase_quiet__malformed),
-		cmocka_unit_test(phase_quiet__no_slots),
-		cmocka_unit_test(phase_quiet__as_switches_write),
-		cmocka_unit_test(path__W_follows_the_fullest_link),
-		cmocka_unit_test(path__W_rises_behind_switches_that_replace),
-		cmocka_unit_test(path__one_record_is_answered_once),
-	};
-
-	return hpcc_run_tests(tests);
 }

@@ -43,7 +43,7 @@ static double part(const struct hpcc_newint *r)
 
 /* ---- Records ---------------------------------------------------------------- */
 
-static void params__bytes(void **state)
+TEST(params__bytes)
 {
 	u64 words[2];
 
@@ -52,7 +52,7 @@ static void params__bytes(void **state)
 	assert_int_equal(words[1], 0x35ULL << 56 | 16ULL << 44 | 0xffffULL << 28 | 134218);
 }
 
-static void params__there_and_back(void **state)
+TEST(params__there_and_back)
 {
 	u64 seed = 1;
 	u32 i;
@@ -89,7 +89,7 @@ static void params__there_and_back(void **state)
 	}
 }
 
-static void params__out_of_range(void **state)
+TEST(params__out_of_range)
 {
 	struct hpcc_newint_params got;
 	u64 words[2], bad[2];
@@ -117,7 +117,7 @@ static void params__out_of_range(void **state)
 	}
 }
 
-static void newint_part__nearest_below(void **state)
+TEST(newint_part__nearest_below)
 {
 	struct hpcc_params p = params(5);
 	u64 seed = 1;
@@ -135,7 +135,7 @@ static void newint_part__nearest_below(void **state)
 }
 
 /* T got shorter, and W is still what it was. */
-static void newint_part__of_more_than_W_init(void **state)
+TEST(newint_part__of_more_than_W_init)
 {
 	struct hpcc_params p = params(5);
 
@@ -144,7 +144,7 @@ static void newint_part__of_more_than_W_init(void **state)
 	assert_int_equal(hpcc_newint_part(&p, 1ULL << 48, 16), 65536);
 }
 
-static void window__there_and_back(void **state)
+TEST(window__there_and_back)
 {
 	struct hpcc_window w = { .id = 9, .seq = 0x1234, .W = 0x3fffffff }, got;
 
@@ -160,7 +160,7 @@ static void window__there_and_back(void **state)
 	assert_false(hpcc_window_unpack(0x2900123400000001ULL, &got));
 }
 
-static void window__newer(void **state)
+TEST(window__newer)
 {
 	const u64 word = 0x1900000000000001ULL;
 	u64 seq;
@@ -175,7 +175,7 @@ static void window__newer(void **state)
 	}
 }
 
-static void window__bytes(void **state)
+TEST(window__bytes)
 {
 	struct hpcc_params p = params(5);
 	struct hpcc_window w = { .W = HPCC_WINDOW_ONE };
@@ -189,7 +189,7 @@ static void window__bytes(void **state)
 
 /* ---- NewINT ------------------------------------------------------------------- */
 
-static void newint_begin__W(void **state)
+TEST(newint_begin__W)
 {
 	struct hpcc_newint_params q = TOLD;
 	struct hpcc_newint r;
@@ -206,7 +206,7 @@ static void newint_begin__W(void **state)
 }
 
 /* Other parameters: what is known of links stays, and the clock begins anew. */
-static void newint_begin__again(void **state)
+TEST(newint_begin__again)
 {
 	struct hpcc_newint r = begun_with_defaults();
 	struct hpcc_newint_params q = TOLD;
@@ -244,7 +244,7 @@ static void newint_begin__again(void **state)
 }
 
 /* The law is that of NewAck, where an ACK ends a round trip when T and the queue have passed. */
-static void newint_sample__as_new_ack(void **state)
+TEST(newint_sample__as_new_ack)
 {
 	struct hpcc_newint r = begun_with_defaults();
 	struct hpcc_algo a = copy_of(&r.algo);
@@ -275,7 +275,7 @@ static void newint_sample__as_new_ack(void **state)
 	assert_in_range(fulls, 500, 4000);
 }
 
-static void newint_sample__T(void **state)
+TEST(newint_sample__T)
 {
 	struct hpcc_newint r = begun_with_defaults();
 
@@ -285,7 +285,7 @@ static void newint_sample__T(void **state)
 }
 
 /* Data that left after W was told wait behind what was queued then. */
-static void newint_sample__queue(void **state)
+TEST(newint_sample__queue)
 {
 	struct hpcc_newint r = begun_with_defaults();
 
@@ -297,7 +297,7 @@ static void newint_sample__queue(void **state)
 	assert_int_equal(r.queue, 40000);
 }
 
-static void newint_sample__queue_is_bounded(void **state)
+TEST(newint_sample__queue_is_bounded)
 {
 	struct hpcc_newint r = begun_with_defaults();
 
@@ -316,7 +316,7 @@ static void newint_sample__queue_is_bounded(void **state)
 	assert_int_equal(hpcc_newint_queue(&r), 40001);
 }
 
-static void newint_sample__settle(void **state)
+TEST(newint_sample__settle)
 {
 	struct hpcc_newint_params q = TOLD;
 	struct hpcc_newint r;
@@ -327,7 +327,7 @@ static void newint_sample__settle(void **state)
 	assert_true(step(&r, 30000, 1, 1, 0) & HPCC_ACK_UPDATE);
 }
 
-static void newint_sample__per_rtt(void **state)
+TEST(newint_sample__per_rtt)
 {
 	struct hpcc_newint_params q = TOLD;
 	struct hpcc_newint r;
@@ -343,7 +343,7 @@ static void newint_sample__per_rtt(void **state)
 
 /* ---- CE ------------------------------------------------------------------------- */
 
-static void newint_reduce__once_in_a_round_trip(void **state)
+TEST(newint_reduce__once_in_a_round_trip)
 {
 	struct hpcc_newint r = begun_with_defaults();
 
@@ -360,7 +360,7 @@ static void newint_reduce__once_in_a_round_trip(void **state)
 
 /* ---- When W is told --------------------------------------------------------------- */
 
-static void newint_due__first(void **state)
+TEST(newint_due__first)
 {
 	struct hpcc_newint r = begun_with_defaults();
 
@@ -369,7 +369,7 @@ static void newint_due__first(void **state)
 	assert_false(hpcc_newint_due(&r, 1000000));
 }
 
-static void newint_due__once_in_T(void **state)
+TEST(newint_due__once_in_T)
 {
 	struct hpcc_newint r = begun_with_defaults();
 
@@ -386,7 +386,7 @@ static void newint_due__once_in_T(void **state)
 }
 
 /* What stopped records say is not told again. */
-static void newint_due__measured(void **state)
+TEST(newint_due__measured)
 {
 	struct hpcc_newint r = begun_with_defaults();
 
@@ -398,7 +398,7 @@ static void newint_due__measured(void **state)
 }
 
 /* T has passed, but the link that limits W told nothing: Wc was not synchronised. */
-static void newint_due__another_link(void **state)
+TEST(newint_due__another_link)
 {
 	struct hpcc_newint r = begun_with_defaults();
 	struct hpcc_sample s[2] = {
@@ -420,7 +420,7 @@ static void newint_due__another_link(void **state)
 	assert_true(hpcc_newint_due(&r, 51000));
 }
 
-static void newint_due__a_fall(void **state)
+TEST(newint_due__a_fall)
 {
 	struct hpcc_newint r = begun_with_defaults();
 
@@ -431,7 +431,7 @@ static void newint_due__a_fall(void **state)
 	assert_true(hpcc_newint_fell(&r) && hpcc_newint_due(&r, 1));
 }
 
-static void newint_due__CE(void **state)
+TEST(newint_due__CE)
 {
 	struct hpcc_newint r = begun_with_defaults();
 
@@ -442,42 +442,10 @@ static void newint_due__CE(void **state)
 	assert_true(hpcc_newint_due(&r, 10000));
 }
 
-static void newint_report__at_least_1(void **state)
+TEST(newint_report__at_least_1)
 {
 	struct hpcc_newint r = begun_with_defaults();
 
 	r.algo.W_q16 = 1;
 	assert_int_equal(hpcc_newint_report(&r, 0), 1);
-}
-
-int main(void)
-{
-	static const struct CMUnitTest tests[] = {
-		cmocka_unit_test(params__bytes),
-		cmocka_unit_test(params__there_and_back),
-		cmocka_unit_test(params__out_of_range),
-		cmocka_unit_test(newint_part__nearest_below),
-		cmocka_unit_test(newint_part__of_more_than_W_init),
-		cmocka_unit_test(window__there_and_back),
-		cmocka_unit_test(window__newer),
-		cmocka_unit_test(window__bytes),
-		cmocka_unit_test(newint_begin__W),
-		cmocka_unit_test(newint_begin__again),
-		cmocka_unit_test(newint_sample__as_new_ack),
-		cmocka_unit_test(newint_sample__T),
-		cmocka_unit_test(newint_sample__queue),
-		cmocka_unit_test(newint_sample__queue_is_bounded),
-		cmocka_unit_test(newint_sample__settle),
-		cmocka_unit_test(newint_sample__per_rtt),
-		cmocka_unit_test(newint_reduce__once_in_a_round_trip),
-		cmocka_unit_test(newint_due__first),
-		cmocka_unit_test(newint_due__once_in_T),
-		cmocka_unit_test(newint_due__measured),
-		cmocka_unit_test(newint_due__another_link),
-		cmocka_unit_test(newint_due__a_fall),
-		cmocka_unit_test(newint_due__CE),
-		cmocka_unit_test(newint_report__at_least_1),
-	};
-
-	return hpcc_run_tests(tests);
 }

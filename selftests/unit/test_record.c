@@ -19,7 +19,7 @@ static u8 *heap_copy(const u8 *bytes, u32 len)
 	return copy;
 }
 
-static void scale_for__edges(void **state)
+TEST(scale_for__edges)
 {
 	assert_int_equal(hpcc_scale_for(0), 0);
 	assert_int_equal(hpcc_scale_for(1000), 0);
@@ -31,7 +31,7 @@ static void scale_for__edges(void **state)
 	assert_int_equal(hpcc_scale_for(~0ULL), HPCC_SCALE_MAX);
 }
 
-static void scale_for__t_spans_4096_to_8191_units(void **state)
+TEST(scale_for__t_spans_4096_to_8191_units)
 {
 	u64 t_ns;
 
@@ -42,7 +42,7 @@ static void scale_for__t_spans_4096_to_8191_units(void **state)
 	}
 }
 
-static void link_tag__tells_ports_and_nodes_apart(void **state)
+TEST(link_tag__tells_ports_and_nodes_apart)
 {
 	u32 node, port, same = 0;
 
@@ -54,7 +54,7 @@ static void link_tag__tells_ports_and_nodes_apart(void **state)
 	assert_in_range(same, 0, 4);
 }
 
-static void link_tag__uses_all_256(void **state)
+TEST(link_tag__uses_all_256)
 {
 	u8 used[256] = { 0 };
 	u32 i, n = 0;
@@ -66,7 +66,7 @@ static void link_tag__uses_all_256(void **state)
 	assert_in_range(n, 230, 256);
 }
 
-static void qlen_encode__exact_below_512(void **state)
+TEST(qlen_encode__exact_below_512)
 {
 	u32 units;
 
@@ -75,7 +75,7 @@ static void qlen_encode__exact_below_512(void **state)
 				 units);
 }
 
-static void qlen_encode__nearest(void **state)
+TEST(qlen_encode__nearest)
 {
 	u32 units, before = 0;
 
@@ -92,7 +92,7 @@ static void qlen_encode__nearest(void **state)
 	}
 }
 
-static void qlen_encode__saturates(void **state)
+TEST(qlen_encode__saturates)
 {
 	u64 seed = 2;
 	int i;
@@ -108,7 +108,7 @@ static void qlen_encode__saturates(void **state)
 	}
 }
 
-static void qlen_encode__carries_into_the_exponent(void **state)
+TEST(qlen_encode__carries_into_the_exponent)
 {
 	assert_int_equal(hpcc_qlen_encode(1021), 0x2ff);
 	assert_int_equal(hpcc_qlen_encode(1022), 0x2ff);
@@ -116,7 +116,7 @@ static void qlen_encode__carries_into_the_exponent(void **state)
 	assert_int_equal(hpcc_qlen_decode(0x300), 1024);
 }
 
-static void qlen_decode__every_code_encodes_to_itself(void **state)
+TEST(qlen_decode__every_code_encodes_to_itself)
 {
 	u32 code;
 
@@ -125,13 +125,13 @@ static void qlen_decode__every_code_encodes_to_itself(void **state)
 				 code);
 }
 
-static void qlen_decode__ignores_higher_bits(void **state)
+TEST(qlen_decode__ignores_higher_bits)
 {
 	assert_int_equal(hpcc_qlen_decode(0xfffff123), hpcc_qlen_decode(0x123));
 	assert_int_equal(hpcc_qlen_decode(~0U), HPCC_QLEN_MAX);
 }
 
-static void counter_extend__ahead_and_behind(void **state)
+TEST(counter_extend__ahead_and_behind)
 {
 	const u64 last = 5ULL << HPCC_COUNTER_BITS | 1000;
 
@@ -144,7 +144,7 @@ static void counter_extend__ahead_and_behind(void **state)
 		    last - (1 << 19));
 }
 
-static void counter_extend__across_the_wrap(void **state)
+TEST(counter_extend__across_the_wrap)
 {
 	const u64 wrap = 7ULL << HPCC_COUNTER_BITS;
 
@@ -155,7 +155,7 @@ static void counter_extend__across_the_wrap(void **state)
 		    wrap - 2);
 }
 
-static void counter_extend__follows_any_walk(void **state)
+TEST(counter_extend__follows_any_walk)
 {
 	u64 seed = 3, last = 1ULL << 40;
 	int i;
@@ -171,7 +171,7 @@ static void counter_extend__follows_any_walk(void **state)
 	}
 }
 
-static void record_encode__layout(void **state)
+TEST(record_encode__layout)
 {
 	const struct hpcc_record r = { .hop = 0xa, .tag = 0xbc, .ts = 0x12345,
 				       .tx = 0x6789a, .qlen = 0xde };
@@ -183,7 +183,7 @@ static void record_encode__layout(void **state)
 	assert_memory_equal(got, want, sizeof(want));
 }
 
-static void record_encode__cuts_counters_off_at_20_bits(void **state)
+TEST(record_encode__cuts_counters_off_at_20_bits)
 {
 	const struct hpcc_record wide = { .hop = 0x1f, .tag = 0, .ts = ~0U,
 					  .tx = 1U << 20, .qlen = ~0U };
@@ -199,7 +199,7 @@ static void record_encode__cuts_counters_off_at_20_bits(void **state)
 	assert_int_equal(r.qlen, HPCC_QLEN_MAX);
 }
 
-static void record_decode__round_trip(void **state)
+TEST(record_decode__round_trip)
 {
 	u64 seed = 4;
 	int i;
@@ -219,7 +219,7 @@ static void record_decode__round_trip(void **state)
 	}
 }
 
-static void record_decode__zero_is_a_free_slot(void **state)
+TEST(record_decode__zero_is_a_free_slot)
 {
 	static const u8 zero[HPCC_RECORD_LEN];
 	struct hpcc_record r;
@@ -238,7 +238,7 @@ static u64 identity_bps(u64 bps)
 	return id.bps;
 }
 
-static void identity_encode__layout(void **state)
+TEST(identity_encode__layout)
 {
 	const struct hpcc_identity id = { .hop = 3, .node = 0x12345,
 					  .port = 0x6789, .bps = 100000000000 };
@@ -251,7 +251,7 @@ static void identity_encode__layout(void **state)
 	assert_memory_equal(got, want, sizeof(want));
 }
 
-static void identity_encode__real_rates_are_exact(void **state)
+TEST(identity_encode__real_rates_are_exact)
 {
 	static const u64 rates[] = {
 		1000, 10000000, 100000000, 1000000000, 2500000000, 10000000000,
@@ -264,7 +264,7 @@ static void identity_encode__real_rates_are_exact(void **state)
 		assert_true(identity_bps(rates[i]) == rates[i]);
 }
 
-static void identity_encode__rounds_once_to_nearest(void **state)
+TEST(identity_encode__rounds_once_to_nearest)
 {
 	assert_true(identity_bps(0) == 0);
 	assert_true(identity_bps(499) == 0);
@@ -277,7 +277,7 @@ static void identity_encode__rounds_once_to_nearest(void **state)
 	assert_true(identity_bps(5000000499600) == 5000000000000);
 }
 
-static void identity_encode__relative_error(void **state)
+TEST(identity_encode__relative_error)
 {
 	u64 seed = 5;
 	int i;
@@ -293,14 +293,14 @@ static void identity_encode__relative_error(void **state)
 	}
 }
 
-static void identity_encode__saturates(void **state)
+TEST(identity_encode__saturates)
 {
 	assert_true(identity_bps(~0ULL) == 4194303000000000000ULL);
 	assert_true(identity_bps(5000000000000000000ULL) ==
 		    4194303000000000000ULL);
 }
 
-static void identity_encode__cuts_off_what_does_not_fit(void **state)
+TEST(identity_encode__cuts_off_what_does_not_fit)
 {
 	struct hpcc_identity id = { .hop = 0xff, .node = ~0U, .port = ~0U };
 	u8 p[HPCC_RECORD_LEN];
@@ -313,7 +313,7 @@ static void identity_encode__cuts_off_what_does_not_fit(void **state)
 	assert_true(id.bps == 0);
 }
 
-static void report_flows__takes_N_only(void **state)
+TEST(report_flows__takes_N_only)
 {
 	u32 N, bit;
 
@@ -326,7 +326,7 @@ static void report_flows__takes_N_only(void **state)
 						   1ULL << bit), 0);
 }
 
-static void identity_decode__round_trip(void **state)
+TEST(identity_decode__round_trip)
 {
 	u64 seed = 6;
 	int i;
@@ -350,14 +350,14 @@ static void identity_decode__round_trip(void **state)
 	}
 }
 
-static void opt_len__per_slot(void **state)
+TEST(opt_len__per_slot)
 {
 	assert_int_equal(hpcc_opt_len(0), 4);
 	assert_int_equal(hpcc_opt_len(3), 28);
 	assert_int_equal(hpcc_opt_len(HPCC_OPT_RECORDS_MAX), 36);
 }
 
-static void opt_encode__layout(void **state)
+TEST(opt_encode__layout)
 {
 	const struct hpcc_opt opt = { .type = HPCC_OPT_ECHO, .scale = 17,
 				      .hops = 5, .flags = 0xb, .nr = 2 };
@@ -368,7 +368,7 @@ static void opt_encode__layout(void **state)
 	assert_memory_equal(got, want, sizeof(want));
 }
 
-static void opt_decode__round_trip(void **state)
+TEST(opt_decode__round_trip)
 {
 	u32 type, scale, hops, flags, nr;
 
@@ -388,7 +388,7 @@ static void opt_decode__round_trip(void **state)
 	}
 }
 
-static void opt_decode__every_length(void **state)
+TEST(opt_decode__every_length)
 {
 	u32 len;
 
@@ -410,7 +410,7 @@ static void opt_decode__every_length(void **state)
 	}
 }
 
-static void opt_decode__type_0(void **state)
+TEST(opt_decode__type_0)
 {
 	static const u8 p[HPCC_OPT_HEAD_LEN] = { KIND, 4, 0x1f, 0xff };
 	struct hpcc_opt opt;
@@ -442,7 +442,7 @@ static u32 misfits(u8 type, u8 hops, const u64 *words, u8 nr)
 #define HOP(n)		((u64)(n) << 60 | 5)
 #define QUIET(map)	((u64)(map) << 45)
 
-static void opt_misfits__each_hop_once(void **state)
+TEST(opt_misfits__each_hop_once)
 {
 	static const u64 words[] = { HOP(1), HOP(15), HOP(7), HOP(1) };
 	u8 type;
@@ -457,7 +457,7 @@ static void opt_misfits__each_hop_once(void **state)
 	}
 }
 
-static void opt_misfits__free_slots_of_requests(void **state)
+TEST(opt_misfits__free_slots_of_requests)
 {
 	static const u64 words[] = { HOP(1), 0, 0, 1 };
 
@@ -469,7 +469,7 @@ static void opt_misfits__free_slots_of_requests(void **state)
 	assert_int_equal(misfits(HPCC_OPT_FORWARD, 1, words, 4), 1);
 }
 
-static void opt_misfits__quiet_hops_of_echoes(void **state)
+TEST(opt_misfits__quiet_hops_of_echoes)
 {
 	static const u64 words[] = { HOP(1), QUIET(6), HOP(3), QUIET(8) };
 
@@ -481,7 +481,7 @@ static void opt_misfits__quiet_hops_of_echoes(void **state)
 	assert_int_equal(misfits(HPCC_OPT_IDENTIFY_ECHO, 3, words, 2), 1);
 }
 
-static void opt_next__finds_each(void **state)
+TEST(opt_next__finds_each)
 {
 	u32 pos = 0;
 
@@ -495,7 +495,7 @@ static void opt_next__finds_each(void **state)
 	assert_int_equal(hpcc_opt_next(walk, sizeof(walk), &pos, KIND), -ENOENT);
 }
 
-static void opt_next__other_kinds(void **state)
+TEST(opt_next__other_kinds)
 {
 	u32 pos = 0;
 
@@ -505,7 +505,7 @@ static void opt_next__other_kinds(void **state)
 	assert_int_equal(hpcc_opt_next(walk, sizeof(walk), &pos, 254), -ENOENT);
 }
 
-static void opt_next_of__either_kind(void **state)
+TEST(opt_next_of__either_kind)
 {
 	u32 pos = 0;
 
@@ -517,7 +517,7 @@ static void opt_next_of__either_kind(void **state)
 }
 
 /* The usual beginning is no place to start in the middle, nor one to run over. */
-static void opt_next__timestamps(void **state)
+TEST(opt_next__timestamps)
 {
 	static const u8 alone[] = { 1, 1, 8, 10, 0, 0, 0, 1, 0, 0, 0, 2 };
 	static const u8 longer[] = { 1, 1, 8, 11, KIND, 4, 1, 1, 1, 1, 1, 1, 1 };
@@ -536,7 +536,7 @@ static void opt_next__timestamps(void **state)
 	assert_int_equal(hpcc_opt_next(at_8, sizeof(at_8), &pos, KIND), 16);
 }
 
-static void opt_next__no_options(void **state)
+TEST(opt_next__no_options)
 {
 	static const u8 nops[] = { 1, 1, 1, 1 };
 	u8 *none = heap_copy(nops, 0);
@@ -548,7 +548,7 @@ static void opt_next__no_options(void **state)
 	assert_int_equal(hpcc_opt_next(nops, sizeof(nops), &pos, KIND), -ENOENT);
 }
 
-static void opt_next__every_truncation(void **state)
+TEST(opt_next__every_truncation)
 {
 	u32 len;
 
@@ -567,7 +567,7 @@ static void opt_next__every_truncation(void **state)
 	}
 }
 
-static void opt_next__length_under_2(void **state)
+TEST(opt_next__length_under_2)
 {
 	static const u8 len0[] = { 8, 0, 1, 1 };
 	static const u8 len1[] = { KIND, 1, 1, 1 };
@@ -581,7 +581,7 @@ static void opt_next__length_under_2(void **state)
 	assert_int_equal(pos, 2);
 }
 
-static void opt_next__any_bytes(void **state)
+TEST(opt_next__any_bytes)
 {
 	u64 seed = 7;
 	int i;
@@ -610,7 +610,7 @@ static void opt_next__any_bytes(void **state)
 	}
 }
 
-static void syn_opt_encode__layout(void **state)
+TEST(syn_opt_encode__layout)
 {
 	static const u8 want[] = { KIND, 6, 0x48, 0x43, 0x10, 1, 0xee };
 	u8 got[] = { 0, 0, 0, 0, 0, 0, 0xee };
@@ -629,7 +629,7 @@ static int syn_find(const u8 *opts, u32 len)
 	return caps;
 }
 
-static void syn_opt_find__round_trip(void **state)
+TEST(syn_opt_find__round_trip)
 {
 	u32 exid, caps;
 
@@ -643,7 +643,7 @@ static void syn_opt_find__round_trip(void **state)
 		}
 }
 
-static void syn_opt_find__not_ours(void **state)
+TEST(syn_opt_find__not_ours)
 {
 	u8 p[HPCC_SYN_OPT_LEN];
 
@@ -662,7 +662,7 @@ static void syn_opt_find__not_ours(void **state)
 	assert_int_equal(syn_find(p, 6), HPCC_CAP_CSIG | 1);
 }
 
-static void syn_opt_find__every_length(void **state)
+TEST(syn_opt_find__every_length)
 {
 	u8 opts[40] = {};
 	u32 len;
@@ -679,7 +679,7 @@ static void syn_opt_find__every_length(void **state)
 }
 
 /* TCP Fast Open and SMC have used the same kind. */
-static void syn_opt_find__beside_others(void **state)
+TEST(syn_opt_find__beside_others)
 {
 	static const u8 others[] = {
 		KIND, 4, 0xf9, 0x89, KIND, 6, 0xe2, 0xd4, 0xc3, 0xd9, KIND, 2,
@@ -697,58 +697,4 @@ static void syn_opt_find__beside_others(void **state)
 	/* An option that runs beyond the header hides what is behind it. */
 	opts[1] = 250;
 	assert_int_equal(syn_find(opts, sizeof(opts)), -EINVAL);
-}
-
-int main(void)
-{
-	static const struct CMUnitTest tests[] = {
-		cmocka_unit_test(scale_for__edges),
-		cmocka_unit_test(scale_for__t_spans_4096_to_8191_units),
-		cmocka_unit_test(link_tag__tells_ports_and_nodes_apart),
-		cmocka_unit_test(link_tag__uses_all_256),
-		cmocka_unit_test(qlen_encode__exact_below_512),
-		cmocka_unit_test(qlen_encode__nearest),
-		cmocka_unit_test(qlen_encode__saturates),
-		cmocka_unit_test(qlen_encode__carries_into_the_exponent),
-		cmocka_unit_test(qlen_decode__every_code_encodes_to_itself),
-		cmocka_unit_test(qlen_decode__ignores_higher_bits),
-		cmocka_unit_test(counter_extend__ahead_and_behind),
-		cmocka_unit_test(counter_extend__across_the_wrap),
-		cmocka_unit_test(counter_extend__follows_any_walk),
-		cmocka_unit_test(record_encode__layout),
-		cmocka_unit_test(record_encode__cuts_counters_off_at_20_bits),
-		cmocka_unit_test(record_decode__round_trip),
-		cmocka_unit_test(record_decode__zero_is_a_free_slot),
-		cmocka_unit_test(identity_encode__layout),
-		cmocka_unit_test(identity_encode__real_rates_are_exact),
-		cmocka_unit_test(identity_encode__rounds_once_to_nearest),
-		cmocka_unit_test(identity_encode__relative_error),
-		cmocka_unit_test(identity_encode__saturates),
-		cmocka_unit_test(identity_encode__cuts_off_what_does_not_fit),
-		cmocka_unit_test(report_flows__takes_N_only),
-		cmocka_unit_test(identity_decode__round_trip),
-		cmocka_unit_test(opt_len__per_slot),
-		cmocka_unit_test(opt_encode__layout),
-		cmocka_unit_test(opt_decode__round_trip),
-		cmocka_unit_test(opt_decode__every_length),
-		cmocka_unit_test(opt_decode__type_0),
-		cmocka_unit_test(opt_misfits__each_hop_once),
-		cmocka_unit_test(opt_misfits__free_slots_of_requests),
-		cmocka_unit_test(opt_misfits__quiet_hops_of_echoes),
-		cmocka_unit_test(opt_next__finds_each),
-		cmocka_unit_test(opt_next__other_kinds),
-		cmocka_unit_test(opt_next_of__either_kind),
-		cmocka_unit_test(opt_next__timestamps),
-		cmocka_unit_test(opt_next__no_options),
-		cmocka_unit_test(opt_next__every_truncation),
-		cmocka_unit_test(opt_next__length_under_2),
-		cmocka_unit_test(opt_next__any_bytes),
-		cmocka_unit_test(syn_opt_encode__layout),
-		cmocka_unit_test(syn_opt_find__round_trip),
-		cmocka_unit_test(syn_opt_find__not_ours),
-		cmocka_unit_test(syn_opt_find__every_length),
-		cmocka_unit_test(syn_opt_find__beside_others),
-	};
-
-	return hpcc_run_tests(tests);
 }

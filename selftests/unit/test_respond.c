@@ -9,7 +9,6 @@
 #include <hpcc/wire/respond.h>
 
 #define KIND	253
-#define TEST(name)	static void name(void **state __attribute__((unused)))
 
 static const struct hpcc_stamp port = {
 	.node = 7,
@@ -406,24 +405,4 @@ TEST(budget__burst_and_rate)
 	/* What was spent while @every_ns was longer does not count. */
 	full = 5000000 + 4000000000ULL;
 	assert_int_equal(granted(b, &full, 6000000, 6000001, 1024, HPCC_TURN_NEXT), b->burst);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(response__ipv4),
-		cmocka_unit_test(response__ipv6_tagged),
-		cmocka_unit_test(response__without_ethernet),
-		cmocka_unit_test(response__is_no_request),
-		cmocka_unit_test(trigger__of_some_requests_only),
-		cmocka_unit_test(trigger__flow),
-		cmocka_unit_test(trigger__vlans),
-		cmocka_unit_test(answered__type_and_checksum),
-		cmocka_unit_test(turn__of_a_flow),
-		cmocka_unit_test(turn__forged_numbers),
-		cmocka_unit_test(turn__of_many),
-		cmocka_unit_test(budget__burst_and_rate),
-	};
-
-	return hpcc_run_tests(tests);
 }

@@ -4,8 +4,6 @@
 #include "test.h"
 #include <hpcc/law/response.h>
 
-#define TEST(name)	static void name(void **state __attribute__((unused)))
-
 #define T	10000
 #define W_INIT	(125000ULL << 16)
 #define W_MIN	(122ULL << 16)
@@ -237,25 +235,4 @@ TEST(word__is_new_after_the_last_one)
 	for (una = 11; una < 0xfff00000; una += 0x00fffff1)
 		assert_true(hpcc_response_is_new(last, hpcc_response_pack(una, 3, 1), una,
 						 una + 100000));
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(respond__first_round_trip),
-		cmocka_unit_test(respond__repeated_or_smaller),
-		cmocka_unit_test(respond__never_raises_W),
-		cmocka_unit_test(respond__told),
-		cmocka_unit_test(response__holds),
-		cmocka_unit_test(respond__W_min),
-		cmocka_unit_test(respond__sequence_numbers),
-		cmocka_unit_test(respond__and_the_round_trip_ends),
-		cmocka_unit_test(follow_receiver__W),
-		cmocka_unit_test(follow_receiver__response_holds),
-		cmocka_unit_test(word__holds_what_was_put_in),
-		cmocka_unit_test(word__is_new),
-		cmocka_unit_test(word__is_new_after_the_last_one),
-	};
-
-	return hpcc_run_tests(tests);
 }

@@ -13,7 +13,6 @@
 
 #define KIND	253
 #define ARRAY_SIZE(a)	(sizeof(a) / sizeof((a)[0]))
-#define TEST(name)	static void name(void **state __attribute__((unused)))
 
 static const struct hpcc_stamp port = {
 	.node = 7,
@@ -855,41 +854,4 @@ TEST(clock__extremes)
 	assert_true(t.ns == 0xffffffffULL * 1000000000);
 	assert_int_equal(t.frac, 0);
 	assert_int_equal(hpcc_byte_time(HPCC_RATE_MAX), 3435974);
-}
-
-int main(void)
-{
-	static const struct CMUnitTest tests[] = {
-		cmocka_unit_test(walk__finds_option),
-		cmocka_unit_test(walk__asks_for_what_it_needs),
-		cmocka_unit_test(walk__every_truncation),
-		cmocka_unit_test(walk__ip_only),
-		cmocka_unit_test(walk__not_for_us),
-		cmocka_unit_test(walk__too_many_tags),
-		cmocka_unit_test(walk__fragments),
-		cmocka_unit_test(walk__contradicting_lengths),
-		cmocka_unit_test(walk__no_length_stated),
-		cmocka_unit_test(walk__every_option_length),
-		cmocka_unit_test(walk__skips_other_types),
-		cmocka_unit_test(walk__far_headers),
-		cmocka_unit_test(walk__without_ethernet),
-		cmocka_unit_test(walk__random_bytes),
-		cmocka_unit_test(option__first_free_slot),
-		cmocka_unit_test(option__records_stay),
-		cmocka_unit_test(option__queue_beyond_the_float),
-		cmocka_unit_test(option__phase),
-		cmocka_unit_test(option__hops_saturate),
-		cmocka_unit_test(option__no_slots),
-		cmocka_unit_test(option__identify),
-		cmocka_unit_test(option__quiet),
-		cmocka_unit_test(option__anonymous),
-		cmocka_unit_test(option__answered),
-		cmocka_unit_test(option__other_types_untouched),
-		cmocka_unit_test(check__stays_right),
-		cmocka_unit_test(check__stays_wrong),
-		cmocka_unit_test(clock__adds_up),
-		cmocka_unit_test(clock__extremes),
-	};
-
-	return hpcc_run_tests(tests);
 }

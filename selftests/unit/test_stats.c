@@ -127,7 +127,7 @@ static int print_of(int more)
 	return hpcc_print_xstats(NULL, NULL, &message.rta);
 }
 
-static void hpcc_print_xstats__same_version(void **state)
+TEST(hpcc_print_xstats__same_version)
 {
 	assert_int_equal(print_of(0), 0);
 	assert_int_equal(value_of("tx_bytes"), 1);
@@ -139,7 +139,7 @@ static void hpcc_print_xstats__same_version(void **state)
 			 offsetof(struct tc_hpcc_xstats, responses_failed) / 8 + 1);
 }
 
-static void hpcc_print_xstats__newer_module(void **state)
+TEST(hpcc_print_xstats__newer_module)
 {
 	assert_int_equal(print_of(2), 0);
 	assert_int_equal(value_of("off"), 100);
@@ -148,7 +148,7 @@ static void hpcc_print_xstats__newer_module(void **state)
 			 offsetof(struct tc_hpcc_xstats, drop_limit) / 8 + 1);
 }
 
-static void hpcc_print_xstats__older_module(void **state)
+TEST(hpcc_print_xstats__older_module)
 {
 	assert_int_equal(print_of(-1), 0);
 	assert_int_equal(value_of("tx_bytes"), 1);
@@ -158,7 +158,7 @@ static void hpcc_print_xstats__older_module(void **state)
 }
 
 /* A structure alone, as modules told it at first, and what is no attribute at all. */
-static void hpcc_print_xstats__no_attributes(void **state)
+TEST(hpcc_print_xstats__no_attributes)
 {
 	__u64 flat[186];
 
@@ -171,16 +171,4 @@ static void hpcc_print_xstats__no_attributes(void **state)
 	assert_int_equal(hpcc_print_xstats(NULL, NULL, &message.rta), -1);
 	assert_int_equal(nr_printed, 0);
 	assert_int_equal(hpcc_print_xstats(NULL, NULL, NULL), 0);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(hpcc_print_xstats__same_version),
-		cmocka_unit_test(hpcc_print_xstats__newer_module),
-		cmocka_unit_test(hpcc_print_xstats__older_module),
-		cmocka_unit_test(hpcc_print_xstats__no_attributes),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }
