@@ -37,12 +37,16 @@ static inline u64 random_magnitude(u64 *state)
 static struct CMUnitTest all_tests[128];
 static size_t nr_tests;
 
-/* TEST(name) { ... } adds a test. They run in the order of the file. */
+#ifndef TEST_SETUP
+#define TEST_SETUP	NULL
+#endif
+
+/* TEST(name) { ... } adds a test, before which TEST_SETUP runs. They run in the order of the file. */
 #define TEST(name)								\
 	static void name(void **state);						\
 	static void __attribute__((constructor(1000 + __LINE__))) add_##name(void) \
 	{									\
-		all_tests[nr_tests++] = (struct CMUnitTest)cmocka_unit_test(name); \
+		all_tests[nr_tests++] = (struct CMUnitTest)cmocka_unit_test_setup(name, TEST_SETUP); \
 	}									\
 	static void name(void **state)
 

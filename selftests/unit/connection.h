@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* A connection that begins anew with each test, and its records. */
+#ifndef HPCC_TEST_CONNECTION_H
+#define HPCC_TEST_CONNECTION_H
+
+#define TEST_SETUP new_connection
+#include "algo.h"
+
+/* Each test begins with a connection of one link, and the next sample of it. */
+static struct hpcc_params p;
+static struct hpcc_algo a;
+static struct hpcc_sample s[3];
+
+static inline void begin(u32 max_stage)
+{
+	p = params(max_stage);
+	a = started(&p);
+}
+
+static int new_connection(void **state)
+{
+	begin(5);
+	return 0;
+}
+
+static inline u32 measure(u64 dts, u64 dtx, u64 qlen)
+{
+	*s = next(&a, dts, dtx, qlen);
+	return hpcc_measure_inflight(&a, &p, s, 1);
+}
+
+/* With the first @nr of s. */
+static inline u32 measure_all(u32 nr)
+{
+	return hpcc_measure_inflight(&a, &p, s, nr);
+}
+
+/* An ACK with the next record, and the end of what was sent until now. */
+static inline u32 ack(u64 dts, u64 dtx, u64 qlen, u32 ack_seq, u32 snd_nxt)
+{
+	*s = next(&a, dts, dtx, qlen);
+	return hpcc_new_ack(&a, &p, s, 1, ack_seq, snd_nxt);
+}
+
+/* The ACK that ends a round trip. */
+static inline u32 update(u64 dts, u64 dtx, u64 qlen)
+{
+	return ack(dts, dtx, qlen, a.last_update_seq + 1, a.last_update_seq + 1000);
+}
+
+/* Three links that ended at the same time, with everything known. */
+static inline void three(u32 max_stage)
+{
+	int i;
+
+	p = params(max_stage);
+	a = begun(&p);
+	for (i = 0; i < 3; i++)
+		s[i] = (struct hpcc_sample){ .hop = i + 1, .tag = i, .ts = 1000000, .tx = 1000000 };
+	hpcc_new_ack(&a, &p, s, 3, 0, 1000);
+}
+
+static inline struct hpcc_sample hop_next(u8 hop, u64 dts, u64 dtx)
+{
+	const struct hpcc_link *l = &a.L[hop - 1];
+
+	return (struct hpcc_sample){ .hop = hop, .tag = l->tag,
+				     .ts = l->ts + dts, .tx = l->tx + dtx };
+}
+
+static inline u32 measure_hop(u8 hop, u64 dts, u64 dtx)
+{
+	*s = hop_next(hop, dts, dtx);
+	return hpcc_measure_inflight(&a, &p, s, 1);
+}
+
+/* The ACK that ends a round trip, with a record of this hop. */
+static inline u32 update_hop(u8 hop, u64 dts, u64 dtx)
+{
+	*s = hop_next(hop, dts, dtx);
+	return hpcc_new_ack(&a, &p, s, 1, a.last_update_seq + 1, a.last_update_seq + 1000);
+}
+
+#endif /* HPCC_TEST_CONNECTION_H */
