@@ -2,9 +2,9 @@
 # shellcheck shell=bash
 #
 # For scripts that print KTAP; to be sourced without arguments. There are two kinds. One
-# defines functions, and ends with
+# defines functions test_*, and ends with
 #
-#	ktap_main test_one test_two ...
+#	ktap_main [test_one test_two ...]	all of them, if none is named
 #
 # Each function runs in a subshell under "set -eu": a command that fails fails
 # the test, unless it is part of a condition. What a failed test prints becomes
@@ -198,10 +198,19 @@ _run_test()
 	"$1"
 }
 
+# The functions test_*, in the order in which the script defines them.
+ktap_tests()
+{
+	shopt -s extdebug
+	compgen -A function test_ | while read -r name; do declare -F "$name"; done | sort -n -k 2 | cut -d ' ' -f 1
+}
+
 ktap_main()
 {
 	local test out rc
 
+	# shellcheck disable=SC2046 # a list
+	[ $# -gt 0 ] || set -- $(ktap_tests)
 	KTAP_NAMES=("${KTAP_NAMES[@]/#test_/}")
 	KTAP_NAMES=("${KTAP_NAMES[@]/#/test_}")
 	for test in "${KTAP_NAMES[@]}"; do

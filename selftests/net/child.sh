@@ -476,11 +476,4 @@ test_below_tbf()
 	empty
 }
 
-ktap_main test_shown test_refused test_spacing test_latency test_stamped \
-	  test_stamped_by_fq test_qlen_is_what_waits_in_the_child test_segments \
-	  test_device_is_the_link test_priorities test_fair_fq_codel test_fair_sfq \
-	  test_child_that_paces test_latency_of_a_child_that_paces \
-	  test_child_drops_on_arrival test_child_drops_on_departure test_limit \
-	  test_memory test_shown_queue_is_what_the_child_has test_graft_under_traffic test_ungraft_under_traffic \
-	  test_replace_under_traffic test_replace_below_the_child test_change_under_traffic \
-	  test_down_under_traffic test_del_under_traffic test_below_htb test_below_tbf
+ktap_main

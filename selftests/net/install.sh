@@ -151,5 +151,4 @@ test_modules()
 	refused "Module hpcc_common is in use by: tcp_" rmmod hpcc_common
 }
 
-ktap_main test_sysctl_d test_sysctl_d_comments test_modules_load_d test_default \
-	test_listener test_unbound test_qdisc test_default_qdisc test_route test_modules
+ktap_main

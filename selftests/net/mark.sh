@@ -222,8 +222,4 @@ test_statistics()
 	esac
 }
 
-ktap_main test_traced test_chance test_chance_pmax test_edges test_headers \
-	  test_odd_packets test_mark_and_stamp test_gso_split test_gso_whole \
-	  test_clones test_off test_change_under_traffic test_derived \
-	  test_derived_from_mtu test_derived_from_device test_show \
-	  test_refused_change test_statistics
+ktap_main

@@ -176,15 +176,4 @@ test_speed_follows_the_device()
 	expect "queues" "$(json '[qs[h]["port_queues"] for h in sorted(qs)]')" "[4, 4, 4, 4]"
 }
 
-ktap_main \
-	test_tx_is_of_all_queues \
-	test_tx_goes_on_after_a_change \
-	test_ports_of_other_names_are_apart \
-	test_shaping_queues_are_apart \
-	test_qlen_is_of_all_queues \
-	test_qlen_of_other_names_is_apart \
-	test_marks_by_all_queues \
-	test_marks_less_as_packets_leave \
-	test_statistics \
-	test_moves_with_what_waits \
-	test_speed_follows_the_device
+ktap_main

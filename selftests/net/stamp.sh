@@ -220,10 +220,4 @@ test_tshark()
 	expect "wrong checksums of $total" "$bad" 0
 }
 
-ktap_main test_untouched test_untouched_while_shaping test_stamped test_traced \
-	  test_offsets \
-	  test_wrong_checksum_stays_wrong test_checksum_computed_later \
-	  test_identity_phase_full test_accelerated_vlan test_clones \
-	  test_backlog test_late_timer test_gso_split test_gso_whole \
-	  test_gso_without_request \
-	  test_other_kind test_nostamp test_tshark
+ktap_main

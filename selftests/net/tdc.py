@@ -1,10 +1,10 @@
 #!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: GPL-2.0
-"""The kernel's tc-testing: the kernel's own tdc.py runs the cases of
-selftests/tc-testing/hpcc.json; each option has to be in a case that tc accepts, and in one that it
-refuses.
+"""The kernel's tc-testing: the kernel's own tdc.py runs the cases of lib/tc_cases.py; each option
+has to be in a case that tc accepts, and in one that it refuses.
 
-HPCC_TREE is the kernel's source. Arguments, or KTAP_ONLY, select cases by their id.
+HPCC_TREE is the kernel's source. Arguments, or KTAP_ONLY, select cases by their id. With --json the
+script prints the cases as tdc.py reads them.
 """
 
 import importlib.util
@@ -18,14 +18,14 @@ import tempfile
 from pathlib import Path
 
 from lib import kernel, ktap
+from lib.tc_cases import cases
 
-CASES = Path(__file__).resolve().parents[1] / "tc-testing/hpcc.json"
 RESULT = re.compile(r"(not )?ok \d+ (\S+) - (.*?)(\s*# skipped.*)?$")
 # The environment of commands that tdc.py runs has nothing but this.
 LOCAL = "import os\nENVIR = dict(os.environ)\nEXTRA_NAMES = {'TC': '%s', 'IP': '%s'}\n"
 
 
-def tdc(work, ids):
+def tdc(work, chosen):
     """Run cases in a copy of tc-testing. Return what tdc.py printed, and its results."""
     source = Path(os.environ.get("HPCC_TREE") or "/nonexistent", "tools/testing/selftests/tc-testing")
     if not (source / "tdc.py").exists():
@@ -41,11 +41,12 @@ def tdc(work, ids):
     if not os.path.ismount("/dev/shm"):
         os.makedirs("/dev/shm", exist_ok=True)
         subprocess.run(["mount", "-t", "tmpfs", "tmpfs", "/dev/shm"], check=True)
-    said = subprocess.run([sys.executable, "-B", "tdc.py", "-f", CASES, "--outfile", "results", "-e", *ids],
-                          cwd=work / "tdc", stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                          text=True, check=False).stdout
+    (work / "hpcc.json").write_text(json.dumps(chosen), encoding="utf-8")
+    output = subprocess.run([sys.executable, "-B", "tdc.py", "-f", work / "hpcc.json", "--outfile", "results"],
+                            cwd=work / "tdc", stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                            text=True, check=False).stdout
     results = work / "tdc/results"
-    return said, results.read_text(encoding="utf-8") if results.exists() else ""
+    return output, results.read_text(encoding="utf-8") if results.exists() else ""
 
 
 def by_case(text):
@@ -61,14 +62,14 @@ def by_case(text):
     return found
 
 
-def uncovered(cases):
+def uncovered(found):
     """Return the options in tc's usage that no case has accepted, or that no case has refused."""
     usage = subprocess.run(["tc", "qdisc", "add", "dev", "lo", "root", "hpcc", "help"],
                            stderr=subprocess.PIPE, text=True, check=False).stderr.split("\n\n")[0]
     options = set(re.findall(r"[\[|] ([a-z][a-z_-]+)", usage))
     missing = [] if len(options) > 20 else [f"usage: {usage}"]
     for accept in True, False:
-        words = set(" ".join(case["cmdUnderTest"] for case in cases
+        words = set(" ".join(case["cmdUnderTest"] for case in found
                              if (case["expExitCode"] == "0") == accept).split())
         missing += [f"{option}: not {'accepted' if accept else 'refused'} by any case"
                     for option in sorted(options - words)]
@@ -76,8 +77,10 @@ def uncovered(cases):
 
 
 def main():
-    cases = json.loads(CASES.read_text(encoding="utf-8"))
-    known = [case["id"] for case in cases]
+    if sys.argv[1:] == ["--json"]:
+        print(json.dumps(cases(), indent=4))
+        return
+    known = [case["id"] for case in cases()]
     only = [name.removeprefix("test_") for name in
             sys.argv[1:] or os.environ.get("KTAP_ONLY", "").split()]
     for name in only:
@@ -87,21 +90,21 @@ def main():
     os.environ.setdefault("TC_LIB_DIR", kernel.TOP + "/qdisc")
     if not kernel.need("sch_hpcc"):
         ktap.skip_all("needs module sch_hpcc")
+    chosen = [case for case in cases() if not only or case["id"] in only]
     log = kernel.KernelLog()
     with tempfile.TemporaryDirectory() as work:
-        said, text = tdc(Path(work), only or known)
+        output, text = tdc(Path(work), chosen)
     found = by_case(text)
-    chosen = [case for case in cases if not only or case["id"] in only]
     results = ktap.Results(len(chosen) + 2)
     for case in chosen:
         passed, skipped, notes = found.get(case["id"], (False, None, ["tdc.py tells no result"]))
         results.add(passed and not skipped, f"{case['id']} {case['name']}", "\n".join(notes))
-    missing = uncovered(cases)
+    missing = uncovered(cases())
     results.add(not missing, "each option is accepted and refused", "\n".join(missing))
     complaints = log.complaints()
     results.add(not complaints, "kernel log", "\n".join(complaints))
     if results.failed:
-        print("\n".join("# " + line for line in said.splitlines()))
+        print("\n".join("# " + line for line in output.splitlines()))
     sys.exit(results.failed)
 
 

@@ -11,8 +11,8 @@ trap 'rm -rf "$WORK"' EXIT
 . "$TOP/selftests/lib/ktap.sh"
 ktap_whole "$@"
 
-# said STATUS WORDS COMMAND...: its status, and its output's lines joined by "|"
-said()
+# expect_output STATUS WORDS COMMAND...: its status, and its output's lines joined by "|"
+expect_output()
 {
 	local status=$1 words=$2 out rc=0
 
@@ -27,14 +27,16 @@ shell()
 {
 	local none="KTAP version 1|Bail out! no test c; there are a b"
 
+	printf '. "%s/selftests/lib/ktap.sh"\ntest_b() { :; }\ntest_a() { :; }\nktap_main\n' "$TOP" > "$WORK/shell.sh"
+	expect_output 0 "KTAP version 1|1..2|ok 1 - b|ok 2 - a" bash "$WORK/shell.sh" || return
 	printf '. "%s/selftests/lib/ktap.sh"\ntest_a() { :; }\ntest_b() { :; }\nktap_main test_a test_b\n' \
 		"$TOP" > "$WORK/shell.sh"
-	said 0 "KTAP version 1|1..2|ok 1 - a|ok 2 - b" bash "$WORK/shell.sh" &&
-		said 0 "KTAP version 1|1..1|ok 1 - b" bash "$WORK/shell.sh" b &&
-		said 0 "KTAP version 1|1..2|ok 1 - b|ok 2 - a" bash "$WORK/shell.sh" test_b a &&
-		said 0 "KTAP version 1|1..2|ok 1 - a|ok 2 - b" env KTAP_ONLY=$'a\n  test_b' bash "$WORK/shell.sh" &&
-		said 2 "$none" bash "$WORK/shell.sh" a c &&
-		said 2 "$none" env KTAP_ONLY=c bash "$WORK/shell.sh"
+	expect_output 0 "KTAP version 1|1..2|ok 1 - a|ok 2 - b" bash "$WORK/shell.sh" &&
+		expect_output 0 "KTAP version 1|1..1|ok 1 - b" bash "$WORK/shell.sh" b &&
+		expect_output 0 "KTAP version 1|1..2|ok 1 - b|ok 2 - a" bash "$WORK/shell.sh" test_b a &&
+		expect_output 0 "KTAP version 1|1..2|ok 1 - a|ok 2 - b" env KTAP_ONLY=$'a\n  test_b' bash "$WORK/shell.sh" &&
+		expect_output 2 "$none" bash "$WORK/shell.sh" a c &&
+		expect_output 2 "$none" env KTAP_ONLY=c bash "$WORK/shell.sh"
 }
 
 # What main() of ktap.py would run.
@@ -54,11 +56,11 @@ python()
 		ktap.run = lambda tests: print(*(test.__name__ for test in tests))
 		ktap.main(sys.modules["__main__"])
 	END
-	said 0 "test_a test_b" python3 -B "$WORK/python.py" &&
-		said 0 "test_b" python3 -B "$WORK/python.py" b &&
-		said 0 "test_b test_a" env KTAP_ONLY="test_b a" python3 -B "$WORK/python.py" &&
-		said 2 "$none" python3 -B "$WORK/python.py" b c &&
-		said 2 "$none" env KTAP_ONLY=c python3 -B "$WORK/python.py"
+	expect_output 0 "test_a test_b" python3 -B "$WORK/python.py" &&
+		expect_output 0 "test_b" python3 -B "$WORK/python.py" b &&
+		expect_output 0 "test_b test_a" env KTAP_ONLY="test_b a" python3 -B "$WORK/python.py" &&
+		expect_output 2 "$none" python3 -B "$WORK/python.py" b c &&
+		expect_output 2 "$none" env KTAP_ONLY=c python3 -B "$WORK/python.py"
 }
 
 lab()
@@ -68,15 +70,15 @@ lab()
 	out=$("$TOP/selftests/lab/test_scenario.py" nonsense) || rc=$?
 	echo "$rc: $out"
 	[ "$rc" = 2 ] && grep -q '^Bail out! no test nonsense; there are .*Units__rate' <<< "$out" &&
-		said 0 "KTAP version 1|1..1|ok 1 - Units__rate" "$TOP/selftests/lab/test_scenario.py" Units__rate
+		expect_output 0 "KTAP version 1|1..1|ok 1 - Units__rate" "$TOP/selftests/lab/test_scenario.py" Units__rate
 }
 
 check()
 {
 	export OUT=$WORK
-	said 2 "check: no layer nonsense; there are unit, replay, fuzz, scripts, lab, net, style, vm, debug" \
+	expect_output 2 "check: no layer nonsense; there are unit, replay, fuzz, scripts, lab, net, style, vm, debug" \
 		"$TOP/scripts/check" nonsense &&
-		said 2 "style: The gate that Documentation/testing.rst names.|check: style has no test nonsense; there are style" \
+		expect_output 2 "style: The gate that Documentation/testing.rst names.|check: style has no test nonsense; there are style" \
 			"$TOP/scripts/check" style nonsense
 }
 
@@ -86,7 +88,7 @@ whole()
 	local file
 
 	for file in scripts/test_{build,check,kselftest,names,neutral,style,user,vm} debug/bugs vm/icount; do
-		said 2 "KTAP version 1|Bail out! ${file##*/}.sh takes no names of tests, but was given \"a b\"" \
+		expect_output 2 "KTAP version 1|Bail out! ${file##*/}.sh takes no names of tests, but was given \"a b\"" \
 			"$TOP/selftests/$file.sh" a b || return 1
 	done
 }

@@ -88,6 +88,4 @@ test_end_in_a_report()
 		kept | wc -l)" 2
 }
 
-ktap_main test_others_are_counted test_ours_are_kept test_interrupted_is_elsewhere \
-	test_one_does_not_hide_the_next test_other_complaints_are_kept \
-	test_end_in_a_report
+ktap_main
