@@ -325,58 +325,67 @@ TEST(walk__ip_only)
 static const struct shape plain4 = { .version = 4, .slots = 3, .payload = 9 };
 static const struct shape plain6 = { .version = 6, .slots = 3, .payload = 9 };
 
+/* A change of a plain frame, and what the walk returns then. */
+struct change {
+	int version;
+	enum { FRAME, IP, TCP, OPT } part;
+	u32 at;
+	u32 bytes;
+	u32 value;
+	int want;
+};
+
+static void check_changes(const struct change *c, u32 nr)
+{
+	for (; nr--; c++) {
+		struct built b = build(c->version == 4 ? &plain4 : &plain6);
+		u8 *p = b.p + (u32[]){ 0, b.ip, b.tcp, b.opt }[c->part] + c->at;
+
+		if (c->bytes == 1)
+			*p = c->value;
+		else
+			put16(p, c->value);
+		assert_int_equal(walk_built(&b), c->want);
+		free(b.p);
+	}
+}
+
 TEST(walk__not_for_us)
 {
-	struct built b = build(&plain4);
-	struct shape bare = plain4;
+	static const struct change changes[] = {
+		{ 4, IP, 9, 1, 17, HPCC_UNSTAMPED_NOT_TCP },
+		{ 4, FRAME, 12, 2, 0x0806, HPCC_UNSTAMPED_NOT_TCP },
+		{ 4, FRAME, 12, 2, 77, HPCC_UNSTAMPED_NOT_TCP },	/* IEEE 802.3 */
+		{ 4, TCP, 13, 1, 0x02, HPCC_UNSTAMPED_NO_OPTION },
+		{ 4, OPT, 0, 1, 254, HPCC_UNSTAMPED_NO_OPTION },
+	};
+	struct shape bare = plain4, tagged = plain4;
+	struct built b;
 
-	b.p[b.ip + 9] = 17;
-	assert_int_equal(walk_built(&b), HPCC_UNSTAMPED_NOT_TCP);
-	b.p[b.ip + 9] = 6;
-	put16(b.p + 12, 0x0806);
-	assert_int_equal(walk_built(&b), HPCC_UNSTAMPED_NOT_TCP);
-	put16(b.p + 12, b.len - 14);	/* IEEE 802.3 */
-	assert_int_equal(walk_built(&b), HPCC_UNSTAMPED_NOT_TCP);
-	put16(b.p + 12, 0x0800);
-	b.p[b.tcp + 13] = 0x02;
-	assert_int_equal(walk_built(&b), HPCC_UNSTAMPED_NO_OPTION);
-	b.p[b.tcp + 13] = 0x10;
-	b.p[b.opt] = 254;
-	assert_int_equal(walk_built(&b), HPCC_UNSTAMPED_NO_OPTION);
-	free(b.p);
-
+	check_changes(changes, ARRAY_SIZE(changes));
 	bare.slots = -1;
 	b = build(&bare);
 	assert_int_equal(walk_built(&b), HPCC_UNSTAMPED_NO_OPTION);
 	free(b.p);
-}
-
-TEST(walk__too_many_tags)
-{
-	struct shape s = plain4;
-	struct built b;
-
-	s.tags = 5;
-	b = build(&s);
+	tagged.tags = 5;
+	b = build(&tagged);
 	assert_int_equal(walk_built(&b), HPCC_UNSTAMPED_NOT_TCP);
 	free(b.p);
 }
 
 TEST(walk__fragments)
 {
-	static const u16 frag[] = { 0x2000, 0x2010, 0x0001, 0x1fff };
+	static const struct change changes[] = {
+		{ 4, IP, 6, 2, 0x2000, HPCC_UNSTAMPED_FRAGMENT },
+		{ 4, IP, 6, 2, 0x2010, HPCC_UNSTAMPED_FRAGMENT },
+		{ 4, IP, 6, 2, 0x0001, HPCC_UNSTAMPED_FRAGMENT },
+		{ 4, IP, 6, 2, 0x1fff, HPCC_UNSTAMPED_FRAGMENT },
+		{ 4, IP, 6, 2, 0x4000, HPCC_WALK_FOUND },
+	};
 	struct shape s = plain6;
-	struct built b = build(&plain4);
-	u32 i;
+	struct built b;
 
-	for (i = 0; i < ARRAY_SIZE(frag); i++) {
-		put16(b.p + b.ip + 6, frag[i]);
-		assert_int_equal(walk_built(&b), HPCC_UNSTAMPED_FRAGMENT);
-	}
-	put16(b.p + b.ip + 6, 0x4000);
-	assert_int_equal(walk_built(&b), HPCC_WALK_FOUND);
-	free(b.p);
-
+	check_changes(changes, ARRAY_SIZE(changes));
 	s.extra = 8;
 	b = build(&s);
 	b.p[b.ip + 6] = 44;
@@ -384,37 +393,25 @@ TEST(walk__fragments)
 	free(b.p);
 }
 
+/* The IPv4 packet has 77 bytes, the IPv6 packet 57 behind its header. */
 TEST(walk__contradicting_lengths)
 {
-	struct built b = build(&plain4);
+	static const struct change changes[] = {
+		{ 4, IP, 2, 2, 77, HPCC_WALK_FOUND },
+		{ 4, IP, 0, 1, 0x44, HPCC_UNSTAMPED_MALFORMED },
+		{ 4, IP, 0, 1, 0x65, HPCC_UNSTAMPED_MALFORMED },
+		{ 4, IP, 2, 2, 19, HPCC_UNSTAMPED_MALFORMED },
+		{ 4, IP, 2, 2, 78, HPCC_UNSTAMPED_MALFORMED },
+		{ 4, IP, 2, 2, 0, HPCC_UNSTAMPED_MALFORMED },
+		{ 4, TCP, 12, 1, 0x40, HPCC_UNSTAMPED_MALFORMED },
+		{ 4, TCP, 12, 1, 0xf0, HPCC_UNSTAMPED_MALFORMED },
+		{ 6, IP, 4, 2, 57, HPCC_WALK_FOUND },
+		{ 6, IP, 4, 2, 58, HPCC_UNSTAMPED_MALFORMED },
+		{ 6, IP, 4, 2, 0, HPCC_UNSTAMPED_MALFORMED },
+		{ 6, IP, 0, 1, 0x45, HPCC_UNSTAMPED_MALFORMED },
+	};
 
-	b.p[b.ip] = 0x44;
-	assert_int_equal(walk_built(&b), HPCC_UNSTAMPED_MALFORMED);
-	b.p[b.ip] = 0x65;
-	assert_int_equal(walk_built(&b), HPCC_UNSTAMPED_MALFORMED);
-	b.p[b.ip] = 0x45;
-	put16(b.p + b.ip + 2, 19);
-	assert_int_equal(walk_built(&b), HPCC_UNSTAMPED_MALFORMED);
-	put16(b.p + b.ip + 2, b.len - b.ip + 1);
-	assert_int_equal(walk_built(&b), HPCC_UNSTAMPED_MALFORMED);
-	put16(b.p + b.ip + 2, 0);
-	assert_int_equal(walk_built(&b), HPCC_UNSTAMPED_MALFORMED);
-	put16(b.p + b.ip + 2, b.len - b.ip);
-	b.p[b.tcp + 12] = 0x40;
-	assert_int_equal(walk_built(&b), HPCC_UNSTAMPED_MALFORMED);
-	b.p[b.tcp + 12] = 0xf0;
-	assert_int_equal(walk_built(&b), HPCC_UNSTAMPED_MALFORMED);
-	free(b.p);
-
-	b = build(&plain6);
-	put16(b.p + b.ip + 4, b.len - b.ip - 40 + 1);
-	assert_int_equal(walk_built(&b), HPCC_UNSTAMPED_MALFORMED);
-	put16(b.p + b.ip + 4, 0);
-	assert_int_equal(walk_built(&b), HPCC_UNSTAMPED_MALFORMED);
-	put16(b.p + b.ip + 4, b.len - b.ip - 40);
-	b.p[b.ip] = 0x45;
-	assert_int_equal(walk_built(&b), HPCC_UNSTAMPED_MALFORMED);
-	free(b.p);
+	check_changes(changes, ARRAY_SIZE(changes));
 }
 
 /* Super-packets above 64 KB state no length. */
@@ -589,6 +586,17 @@ static int stamp(u8 *p)
 	return hpcc_stamp_option(p, p[1], &port);
 }
 
+/* The result is @want, and the option changes only by a count of @hops. */
+static void check_count(u8 *p, const struct hpcc_stamp *s, int want, u32 hops)
+{
+	u8 before[36];
+
+	memcpy(before, p, sizeof(before));
+	before[3] += hops << 4;
+	assert_int_equal(hpcc_stamp_option(p, p[1], s), want);
+	assert_memory_equal(p, before, sizeof(before));
+}
+
 TEST(option__first_free_slot)
 {
 	struct hpcc_record r;
@@ -614,7 +622,7 @@ TEST(option__records_stay)
 	static const u32 types[] = { HPCC_OPT_FORWARD, HPCC_OPT_IDENTIFY, HPCC_OPT_ANSWERED };
 	struct hpcc_record r = { .hop = 1, .tag = 9 };
 	struct hpcc_stamp s = port;
-	u8 p[36], before[36];
+	u8 p[36];
 	u32 i, k;
 
 	s.qlen_ns = ~0ULL;
@@ -622,11 +630,7 @@ TEST(option__records_stay)
 		make_option(p, types[i], 3, 0, 3);
 		for (k = 0; k < 3; k++)
 			hpcc_record_encode(p + 4 + 8 * k, &r);
-		memcpy(before, p, sizeof(p));
-		before[3] += 0x10;
-		assert_int_equal(hpcc_stamp_option(p, p[1], &s),
-				 HPCC_UNSTAMPED_FULL);
-		assert_memory_equal(p, before, sizeof(p));
+		check_count(p, &s, HPCC_UNSTAMPED_FULL, 1);
 	}
 }
 
@@ -661,15 +665,13 @@ TEST(option__phase)
 
 TEST(option__hops_saturate)
 {
-	u8 p[36], before[36];
+	u8 p[36];
 
 	make_option(p, HPCC_OPT_FORWARD, 14, 0, 1);
 	assert_int_equal(stamp(p), HPCC_STAMP_WRITTEN);
 	assert_int_equal(p[3] >> 4, 15);
 	make_option(p, HPCC_OPT_FORWARD, 15, HPCC_OPT_F_PROMPT, 1);
-	memcpy(before, p, sizeof(p));
-	assert_int_equal(stamp(p), HPCC_UNSTAMPED_FULL);
-	assert_memory_equal(p, before, sizeof(p));
+	check_count(p, &port, HPCC_UNSTAMPED_FULL, 0);
 }
 
 TEST(option__no_slots)
@@ -699,16 +701,13 @@ TEST(option__identify)
 TEST(option__quiet)
 {
 	struct hpcc_stamp s = port;
-	u8 p[36], before[36];
+	u8 p[36];
 	u32 nr;
 
 	s.quiet = true;
 	for (nr = 0; nr <= 4; nr++) {
 		make_option(p, HPCC_OPT_FORWARD, 1, HPCC_OPT_F_PROMPT, nr);
-		memcpy(before, p, sizeof(p));
-		before[3] += 0x10;
-		assert_int_equal(hpcc_stamp_option(p, p[1], &s), HPCC_STAMP_QUIET);
-		assert_memory_equal(p, before, sizeof(p));
+		check_count(p, &s, HPCC_STAMP_QUIET, 1);
 	}
 	make_option(p, HPCC_OPT_FORWARD, 0, 1, 3);
 	assert_int_equal(hpcc_stamp_option(p, p[1], &s), HPCC_UNSTAMPED_PHASE);
@@ -721,14 +720,11 @@ TEST(option__quiet)
 TEST(option__anonymous)
 {
 	struct hpcc_stamp s = port;
-	u8 p[36], before[36];
+	u8 p[36];
 
 	s.anonymous = true;
 	make_option(p, HPCC_OPT_IDENTIFY, 1, 0, 3);
-	memcpy(before, p, sizeof(p));
-	before[3] += 0x10;
-	assert_int_equal(hpcc_stamp_option(p, p[1], &s), HPCC_UNSTAMPED_OFF);
-	assert_memory_equal(p, before, sizeof(p));
+	check_count(p, &s, HPCC_UNSTAMPED_OFF, 1);
 	make_option(p, HPCC_OPT_FORWARD, 0, 0, 3);
 	assert_int_equal(hpcc_stamp_option(p, p[1], &s), HPCC_STAMP_WRITTEN);
 }
@@ -755,17 +751,14 @@ TEST(option__answered)
 
 TEST(option__other_types_untouched)
 {
-	u8 p[36], before[36];
+	u8 p[36];
 	u32 type;
 
 	for (type = 0; type < 8; type++) {
 		if (asks(type))
 			continue;
 		make_option(p, type, 1, 0, 3);
-		memcpy(before, p, sizeof(p));
-		assert_int_equal(stamp(p), type ? HPCC_UNSTAMPED_NO_OPTION :
-				 HPCC_UNSTAMPED_MALFORMED);
-		assert_memory_equal(p, before, sizeof(p));
+		check_count(p, &port, type ? HPCC_UNSTAMPED_NO_OPTION : HPCC_UNSTAMPED_MALFORMED, 0);
 	}
 }
 
