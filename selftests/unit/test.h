@@ -41,14 +41,18 @@ static size_t nr_tests;
 #define TEST_SETUP	NULL
 #endif
 
-/* TEST(name) { ... } adds a test, before which TEST_SETUP runs. They run in the order of the file. */
-#define TEST(name)								\
-	static void name(void **state);						\
-	static void __attribute__((constructor(1000 + __LINE__))) add_##name(void) \
+/* TEST(name) { ... } adds a test. Tests run in the order of the file, each after TEST_SETUP. */
+#define TEST(test)								\
+	static void test_##test(void **state);					\
+	static void __attribute__((constructor(1000 + __LINE__))) add_##test(void) \
 	{									\
-		all_tests[nr_tests++] = (struct CMUnitTest)cmocka_unit_test_setup(name, TEST_SETUP); \
+		all_tests[nr_tests++] = (struct CMUnitTest){			\
+			.name = #test,						\
+			.test_func = test_##test,				\
+			.setup_func = TEST_SETUP,				\
+		};								\
 	}									\
-	static void name(void **state)
+	static void test_##test(void **state)
 
 int main(void)
 {

@@ -611,7 +611,8 @@ TEST(measure_inflight__ts_does_not_go_back)
 	for (i = 0; i < sizeof(dts) / sizeof(dts[0]); i++) {
 		struct hpcc_algo before = copy_of(&a);
 
-		assert_int_equal(measure(dts[i], 100, 9 * T_NS), HPCC_ACK_TS_BACK | HPCC_ACK_NO_SAMPLE);
+		assert_int_equal(measure(dts[i], 100, 9 * T_NS),
+				 HPCC_ACK_TS_BACK | HPCC_ACK_NO_SAMPLE);
 		assert_equal(&a, &before);
 	}
 }

@@ -174,7 +174,8 @@ TEST(measure_quiet__bounds)
 		begin(random_below(&seed, 8));
 		for (i = 1; i <= 100; i++) {
 			u64 dts = random_below(&seed, 3 * T_NS);
-			u64 dtx = random_below(&seed, dts + 1), qlen = random_below(&seed, 3 * T_NS);
+			u64 dtx = random_below(&seed, dts + 1);
+			u64 qlen = random_below(&seed, 3 * T_NS);
 
 			if (random_below(&seed, 4))
 				quiet_ack(1, dts, 200000 * i);

@@ -339,7 +339,8 @@ static void check_changes(const struct change *c, u32 nr)
 {
 	for (; nr--; c++) {
 		struct built b = build(c->version == 4 ? &plain4 : &plain6);
-		u8 *p = b.p + (u32[]){ 0, b.ip, b.tcp, b.opt }[c->part] + c->at;
+		const u32 parts[] = { 0, b.ip, b.tcp, b.opt };
+		u8 *p = b.p + parts[c->part] + c->at;
 
 		if (c->bytes == 1)
 			*p = c->value;
@@ -758,7 +759,8 @@ TEST(option__other_types_untouched)
 		if (asks(type))
 			continue;
 		make_option(p, type, 1, 0, 3);
-		check_count(p, &port, type ? HPCC_UNSTAMPED_NO_OPTION : HPCC_UNSTAMPED_MALFORMED, 0);
+		check_count(p, &port, type ? HPCC_UNSTAMPED_NO_OPTION :
+			    HPCC_UNSTAMPED_MALFORMED, 0);
 	}
 }
 
