@@ -37,39 +37,21 @@ static const u32 hpcc_mbps_fallback = SPEED_10000;
  */
 static const u32 hpcc_gso_headers = 160;
 
-static struct netlink_range_validation hpcc_rate_range = {
-	.max = HPCC_RATE_MAX,
-};
-
-static struct netlink_range_validation hpcc_node_range = {
-	.max = HPCC_NODE_MAX,
-};
-
-static struct netlink_range_validation hpcc_port_range = {
-	.max = HPCC_PORT_MAX,
-};
-
-static struct netlink_range_validation hpcc_delay_range = {
-	.max = HPCC_DELAY_MAX_NS,
-};
-
+static struct netlink_range_validation hpcc_rate_range = { .max = HPCC_RATE_MAX };
+static struct netlink_range_validation hpcc_node_range = { .max = HPCC_NODE_MAX };
+static struct netlink_range_validation hpcc_port_range = { .max = HPCC_PORT_MAX };
+static struct netlink_range_validation hpcc_delay_range = { .max = HPCC_DELAY_MAX_NS };
+static struct netlink_range_validation hpcc_pmax_range = { .max = HPCC_PMAX_MAX };
 static struct netlink_range_validation hpcc_every_range = {
-	.min = HPCC_EVERY_MIN_NS,
-	.max = HPCC_EVERY_MAX_NS,
-};
-
-static struct netlink_range_validation hpcc_pmax_range = {
-	.max = HPCC_PMAX_MAX,
+	.min = HPCC_EVERY_MIN_NS, .max = HPCC_EVERY_MAX_NS,
 };
 
 static struct netlink_range_validation hpcc_tpid_range = {
-	.min = HPCC_CSIG_TPID_MIN,
-	.max = U16_MAX,
+	.min = HPCC_CSIG_TPID_MIN, .max = U16_MAX,
 };
 
 static struct netlink_range_validation hpcc_csig_time_range = {
-	.min = 1,
-	.max = HPCC_CSIG_TIME_MAX_NS,
+	.min = 1, .max = HPCC_CSIG_TIME_MAX_NS,
 };
 
 static const struct nla_policy hpcc_policy[TCA_HPCC_MAX + 1] = {
@@ -156,209 +138,157 @@ static int hpcc_commit(struct Qdisc *sch, const struct hpcc_config *cfg)
 	return 0;
 }
 
-/* Without marking reset all thresholds, because a dump would not show them. */
-static void hpcc_parse_marking(struct nlattr **tb, struct hpcc_config *cfg)
+/* Attributes whose value is a member of the configuration. */
+#define HPCC_MEMBER(attr, type, member)						\
+	[attr] = { offsetof(struct hpcc_config, member), sizeof(type) }
+
+static const struct {
+	u8 at;
+	u8 size;
+} hpcc_members[TCA_HPCC_MAX + 1] = {
+	HPCC_MEMBER(TCA_HPCC_RATE64, u64, rate),
+	HPCC_MEMBER(TCA_HPCC_BANDWIDTH64, u64, bandwidth),
+	HPCC_MEMBER(TCA_HPCC_LIMIT, u32, limit),
+	HPCC_MEMBER(TCA_HPCC_NODE, u32, node),
+	HPCC_MEMBER(TCA_HPCC_PORT, u32, port),
+	HPCC_MEMBER(TCA_HPCC_OVERHEAD, u32, overhead),
+	HPCC_MEMBER(TCA_HPCC_DELAY, u32, delay_ns),
+	HPCC_MEMBER(TCA_HPCC_KIND, u8, kind),
+	HPCC_MEMBER(TCA_HPCC_STAMP, u8, stamp),
+	HPCC_MEMBER(TCA_HPCC_SPLIT, bool, split),
+	HPCC_MEMBER(TCA_HPCC_MARKING, u8, marking),
+	HPCC_MEMBER(TCA_HPCC_KMIN, u32, kmin),
+	HPCC_MEMBER(TCA_HPCC_KMAX, u32, kmax),
+	HPCC_MEMBER(TCA_HPCC_PMAX, u32, pmax_ppm),
+	HPCC_MEMBER(TCA_HPCC_KNONECT, u32, knonect),
+	HPCC_MEMBER(TCA_HPCC_STATS, bool, stats),
+	HPCC_MEMBER(TCA_HPCC_ABOVE, u32, above),
+	HPCC_MEMBER(TCA_HPCC_IDENTIFY, bool, identify),
+	HPCC_MEMBER(TCA_HPCC_RESPOND, u32, respond),
+	HPCC_MEMBER(TCA_HPCC_EVERY, u32, every_ns),
+};
+
+/* Reset what a dump would not show: what needs stamp, respond or marking, without these. Other
+ * attributes of the change are parsed after that, so that hpcc_validate() rejects them.
+ */
+static void hpcc_parse_options(struct nlattr **tb, struct hpcc_config *cfg)
 {
+	u32 i;
+
+	if (tb[TCA_HPCC_STAMP])
+		cfg->stamp = nla_get_u8(tb[TCA_HPCC_STAMP]);
 	if (tb[TCA_HPCC_MARKING])
 		cfg->marking = nla_get_u8(tb[TCA_HPCC_MARKING]);
+	if (!cfg->stamp) {
+		cfg->above = 0;
+		cfg->respond = 0;
+	}
 	if (cfg->marking == HPCC_MARKING_OFF) {
 		cfg->kmin = 0;
 		cfg->kmax = 0;
 		cfg->knonect = 0;
 		cfg->pmax_ppm = hpcc_pmax_default;
-		return;
 	}
-	if (tb[TCA_HPCC_KMIN])
-		cfg->kmin = nla_get_u32(tb[TCA_HPCC_KMIN]);
-	if (tb[TCA_HPCC_KMAX])
-		cfg->kmax = nla_get_u32(tb[TCA_HPCC_KMAX]);
-	if (tb[TCA_HPCC_PMAX])
-		cfg->pmax_ppm = nla_get_u32(tb[TCA_HPCC_PMAX]);
-	if (tb[TCA_HPCC_KNONECT])
-		cfg->knonect = nla_get_u32(tb[TCA_HPCC_KNONECT]);
-}
-
-/* Without respond reset every, because a dump would not show it. */
-static void hpcc_parse_respond(struct nlattr **tb, struct hpcc_config *cfg)
-{
-	if (tb[TCA_HPCC_RESPOND])
-		cfg->respond = nla_get_u32(tb[TCA_HPCC_RESPOND]);
+	for (i = 0; i <= TCA_HPCC_MAX; i++)
+		if (tb[i])
+			nla_memcpy((u8 *)cfg + hpcc_members[i].at, tb[i], hpcc_members[i].size);
 	if (!cfg->respond)
 		cfg->every_ns = hpcc_every_default;
-	else if (tb[TCA_HPCC_EVERY])
-		cfg->every_ns = nla_get_u32(tb[TCA_HPCC_EVERY]);
-}
-
-static void hpcc_parse_options(struct nlattr **tb, struct hpcc_config *cfg)
-{
-	if (tb[TCA_HPCC_RATE64])
-		cfg->rate = nla_get_u64(tb[TCA_HPCC_RATE64]);
-	if (tb[TCA_HPCC_BANDWIDTH64])
-		cfg->bandwidth = nla_get_u64(tb[TCA_HPCC_BANDWIDTH64]);
-	if (tb[TCA_HPCC_LIMIT])
-		cfg->limit = nla_get_u32(tb[TCA_HPCC_LIMIT]);
-	if (tb[TCA_HPCC_NODE])
-		cfg->node = nla_get_u32(tb[TCA_HPCC_NODE]);
-	if (tb[TCA_HPCC_PORT])
-		cfg->port = nla_get_u32(tb[TCA_HPCC_PORT]);
-	if (tb[TCA_HPCC_OVERHEAD])
-		cfg->overhead = nla_get_u32(tb[TCA_HPCC_OVERHEAD]);
-	if (tb[TCA_HPCC_DELAY])
-		cfg->delay_ns = nla_get_u32(tb[TCA_HPCC_DELAY]);
-	if (tb[TCA_HPCC_KIND])
-		cfg->kind = nla_get_u8(tb[TCA_HPCC_KIND]);
-	if (tb[TCA_HPCC_STAMP])
-		cfg->stamp = nla_get_u8(tb[TCA_HPCC_STAMP]);
-	/* Both need stamp. Without stamp reset them, because a dump would not show them. */
-	if (!cfg->stamp) {
-		cfg->above = 0;
-		cfg->respond = 0;
-	}
-	if (tb[TCA_HPCC_ABOVE])
-		cfg->above = nla_get_u32(tb[TCA_HPCC_ABOVE]);
 	hpcc_parse_carriers(tb, cfg);
-	hpcc_parse_respond(tb, cfg);
-	if (tb[TCA_HPCC_SPLIT])
-		cfg->split = nla_get_u8(tb[TCA_HPCC_SPLIT]);
-	if (tb[TCA_HPCC_IDENTIFY])
-		cfg->identify = nla_get_u8(tb[TCA_HPCC_IDENTIFY]);
-	if (tb[TCA_HPCC_STATS])
-		cfg->stats = nla_get_u8(tb[TCA_HPCC_STATS]);
-	hpcc_parse_marking(tb, cfg);
 }
 
 /* Reject thresholds without marking: they would have no effect. */
-static int hpcc_validate_unmarked(struct nlattr **tb,
-				  struct netlink_ext_ack *extack)
+static int hpcc_validate_unmarked(struct nlattr **tb, struct netlink_ext_ack *extack)
 {
 	const struct nlattr *attr = tb[TCA_HPCC_KMIN] ?: tb[TCA_HPCC_KMAX] ?:
 				    tb[TCA_HPCC_PMAX] ?: tb[TCA_HPCC_KNONECT];
 
-	if (!attr)
-		return 0;
-	NL_SET_ERR_MSG_ATTR(extack, attr,
-			    "kmin, kmax, pmax, knonect: need marking ldcp");
-	return -EINVAL;
+	return !attr ? 0 : hpcc_reject(extack, attr, -EINVAL,
+				       "kmin, kmax, pmax, knonect: need marking ldcp");
 }
 
 /* A configured kmin above a derived kmax is an error only if this request changes an input of kmax:
  * otherwise the device may have changed its speed earlier.
  */
 static int hpcc_validate_kmin(struct net_device *dev, struct nlattr **tb,
-			      const struct hpcc_config *cfg,
-			      struct netlink_ext_ack *extack)
+			      const struct hpcc_config *cfg, struct netlink_ext_ack *extack)
 {
-	const struct nlattr *attr = tb[TCA_HPCC_KMIN] ?: tb[TCA_HPCC_KMAX] ?:
-				    tb[TCA_HPCC_LIMIT] ?: tb[TCA_HPCC_RATE64] ?:
-				    tb[TCA_HPCC_BANDWIDTH64] ?:
+	const struct nlattr *attr = tb[TCA_HPCC_KMIN] ?: tb[TCA_HPCC_KMAX] ?: tb[TCA_HPCC_LIMIT] ?:
+				    tb[TCA_HPCC_RATE64] ?: tb[TCA_HPCC_BANDWIDTH64] ?:
 				    tb[TCA_HPCC_OVERHEAD];
 	u64 b;
 
-	if (cfg->kmax && cfg->kmin > cfg->kmax) {
-		NL_SET_ERR_MSG_ATTR(extack, attr, "kmin: has to be at most kmax");
-		return -ERANGE;
-	}
+	if (cfg->kmax && cfg->kmin > cfg->kmax)
+		return hpcc_reject(extack, attr, -ERANGE, "kmin: has to be at most kmax");
 	if (cfg->kmax || !cfg->kmin || !attr)
 		return 0;
 	b = hpcc_bandwidth(dev, cfg);
-	if (cfg->kmin > hpcc_kmax_derived(cfg, b, psched_mtu(dev))) {
-		NL_SET_ERR_MSG_ATTR(extack, attr,
-				    "kmin: has to be at most kmax, which follows from B and limit unless given");
-		return -ERANGE;
-	}
+	if (cfg->kmin > hpcc_kmax_derived(cfg, b, psched_mtu(dev)))
+		return hpcc_reject(extack, attr, -ERANGE,
+				   "kmin: has to be at most kmax, which follows from B and limit unless given");
 	return 0;
 }
 
 /* Check the resulting configuration, not only the attributes of the change. */
 static int hpcc_validate_marking(struct Qdisc *sch, struct nlattr **tb,
-				 const struct hpcc_config *cfg,
-				 struct netlink_ext_ack *extack)
+				 const struct hpcc_config *cfg, struct netlink_ext_ack *extack)
 {
 	const struct hpcc_sched *q = qdisc_priv(sch);
 
 	if (cfg->marking == HPCC_MARKING_OFF)
 		return hpcc_validate_unmarked(tb, extack);
-	if (q->child) {
-		NL_SET_ERR_MSG_ATTR(extack, tb[TCA_HPCC_MARKING],
-				    "marking: a child qdisc decides about marks itself");
-		return -EINVAL;
-	}
-	if (cfg->kmax > cfg->limit) {
-		NL_SET_ERR_MSG_ATTR(extack, tb[TCA_HPCC_KMAX] ?: tb[TCA_HPCC_LIMIT],
-				    "kmax: has to be at most limit");
-		return -ERANGE;
-	}
-	if (cfg->knonect > cfg->limit) {
-		NL_SET_ERR_MSG_ATTR(extack, tb[TCA_HPCC_KNONECT] ?: tb[TCA_HPCC_LIMIT],
-				    "knonect: has to be at most limit");
-		return -ERANGE;
-	}
+	if (q->child)
+		return hpcc_reject(extack, tb[TCA_HPCC_MARKING], -EINVAL,
+				   "marking: a child qdisc decides about marks itself");
+	if (cfg->kmax > cfg->limit)
+		return hpcc_reject(extack, tb[TCA_HPCC_KMAX] ?: tb[TCA_HPCC_LIMIT], -ERANGE,
+				   "kmax: has to be at most limit");
+	if (cfg->knonect > cfg->limit)
+		return hpcc_reject(extack, tb[TCA_HPCC_KNONECT] ?: tb[TCA_HPCC_LIMIT], -ERANGE,
+				   "knonect: has to be at most limit");
 	return hpcc_validate_kmin(qdisc_dev(sch), tb, cfg, extack);
 }
 
 static int hpcc_validate_respond(struct nlattr **tb, const struct hpcc_config *cfg,
 				 struct netlink_ext_ack *extack)
 {
-	if (tb[TCA_HPCC_EVERY] && !cfg->respond) {
-		NL_SET_ERR_MSG_ATTR(extack, tb[TCA_HPCC_EVERY], "every: needs respond");
-		return -EINVAL;
-	}
-	if (cfg->respond && !cfg->stamp) {
-		NL_SET_ERR_MSG_ATTR(extack, tb[TCA_HPCC_RESPOND], "respond: needs stamp");
-		return -EINVAL;
-	}
-	if (cfg->respond > cfg->limit) {
-		NL_SET_ERR_MSG_ATTR(extack, tb[TCA_HPCC_RESPOND] ?: tb[TCA_HPCC_LIMIT],
-				    "respond: has to be at most limit");
-		return -ERANGE;
-	}
+	if (tb[TCA_HPCC_EVERY] && !cfg->respond)
+		return hpcc_reject(extack, tb[TCA_HPCC_EVERY], -EINVAL, "every: needs respond");
+	if (cfg->respond && !cfg->stamp)
+		return hpcc_reject(extack, tb[TCA_HPCC_RESPOND], -EINVAL, "respond: needs stamp");
+	if (cfg->respond > cfg->limit)
+		return hpcc_reject(extack, tb[TCA_HPCC_RESPOND] ?: tb[TCA_HPCC_LIMIT], -ERANGE,
+				   "respond: has to be at most limit");
 	return 0;
 }
 
 /* Checks that a netlink policy cannot express: gaps in a range, and combinations of attributes. */
-static int hpcc_validate(struct Qdisc *sch, struct nlattr **tb,
-			 const struct hpcc_config *cfg,
+static int hpcc_validate(struct Qdisc *sch, struct nlattr **tb, const struct hpcc_config *cfg,
 			 struct netlink_ext_ack *extack)
 {
-	int err;
-
-	if (cfg->rate && cfg->rate < HPCC_RATE_MIN) {
-		NL_SET_ERR_MSG_ATTR(extack, tb[TCA_HPCC_RATE64],
-				    "rate: 1 kbit/s or more, or 0 for none");
-		return -ERANGE;
-	}
-	if (cfg->bandwidth && cfg->bandwidth < HPCC_RATE_MIN) {
-		NL_SET_ERR_MSG_ATTR(extack, tb[TCA_HPCC_BANDWIDTH64],
-				    "bandwidth: 1 kbit/s or more, or 0 for the device's");
-		return -ERANGE;
-	}
-	if (cfg->limit < psched_mtu(qdisc_dev(sch)) + cfg->overhead) {
-		NL_SET_ERR_MSG_ATTR(extack, tb[TCA_HPCC_LIMIT],
-				    "limit: has to hold a packet of the device's MTU, header and overhead included");
-		return -ERANGE;
-	}
-	if (!cfg->split && cfg->limit < GSO_LEGACY_MAX_SIZE +
-	    hpcc_gso_headers + cfg->overhead) {
-		NL_SET_ERR_MSG_ATTR(extack, tb[TCA_HPCC_LIMIT] ?: tb[TCA_HPCC_SPLIT],
-				    "limit: without split it has to hold a GSO packet of 64 KB, headers and overhead included");
-		return -ERANGE;
-	}
-	if (cfg->above && !cfg->stamp) {
-		NL_SET_ERR_MSG_ATTR(extack, tb[TCA_HPCC_ABOVE], "above: needs stamp");
-		return -EINVAL;
-	}
-	if (cfg->above > cfg->limit) {
-		NL_SET_ERR_MSG_ATTR(extack, tb[TCA_HPCC_ABOVE] ?: tb[TCA_HPCC_LIMIT],
-				    "above: has to be at most limit");
-		return -ERANGE;
-	}
-	err = hpcc_validate_carriers(sch, tb, cfg, extack) ?:
-	      hpcc_validate_respond(tb, cfg, extack);
-	return err ?: hpcc_validate_marking(sch, tb, cfg, extack);
+	if (cfg->rate && cfg->rate < HPCC_RATE_MIN)
+		return hpcc_reject(extack, tb[TCA_HPCC_RATE64], -ERANGE,
+				   "rate: 1 kbit/s or more, or 0 for none");
+	if (cfg->bandwidth && cfg->bandwidth < HPCC_RATE_MIN)
+		return hpcc_reject(extack, tb[TCA_HPCC_BANDWIDTH64], -ERANGE,
+				   "bandwidth: 1 kbit/s or more, or 0 for the device's");
+	if (cfg->limit < psched_mtu(qdisc_dev(sch)) + cfg->overhead)
+		return hpcc_reject(extack, tb[TCA_HPCC_LIMIT], -ERANGE,
+				   "limit: has to hold a packet of the device's MTU, header and overhead included");
+	if (!cfg->split && cfg->limit < GSO_LEGACY_MAX_SIZE + hpcc_gso_headers + cfg->overhead)
+		return hpcc_reject(extack, tb[TCA_HPCC_LIMIT] ?: tb[TCA_HPCC_SPLIT], -ERANGE,
+				   "limit: without split it has to hold a GSO packet of 64 KB, headers and overhead included");
+	if (cfg->above && !cfg->stamp)
+		return hpcc_reject(extack, tb[TCA_HPCC_ABOVE], -EINVAL, "above: needs stamp");
+	if (cfg->above > cfg->limit)
+		return hpcc_reject(extack, tb[TCA_HPCC_ABOVE] ?: tb[TCA_HPCC_LIMIT], -ERANGE,
+				   "above: has to be at most limit");
+	return hpcc_validate_carriers(sch, tb, cfg, extack) ?:
+	       hpcc_validate_respond(tb, cfg, extack) ?:
+	       hpcc_validate_marking(sch, tb, cfg, extack);
 }
 
-static int hpcc_change(struct Qdisc *sch, struct nlattr *opt,
-		       struct netlink_ext_ack *extack)
+static int hpcc_change(struct Qdisc *sch, struct nlattr *opt, struct netlink_ext_ack *extack)
 {
 	struct hpcc_sched *q = qdisc_priv(sch);
 	struct nlattr *tb[TCA_HPCC_MAX + 1];
@@ -442,8 +372,7 @@ static int hpcc_dump(struct Qdisc *sch, struct sk_buff *skb)
 	if (!opts)
 		return -EMSGSIZE;
 	if (nla_put_u64_64bit(skb, TCA_HPCC_RATE64, cfg.rate, TCA_HPCC_PAD) ||
-	    nla_put_u64_64bit(skb, TCA_HPCC_BANDWIDTH64, cfg.bandwidth,
-			      TCA_HPCC_PAD) ||
+	    nla_put_u64_64bit(skb, TCA_HPCC_BANDWIDTH64, cfg.bandwidth, TCA_HPCC_PAD) ||
 	    nla_put_u32(skb, TCA_HPCC_LIMIT, cfg.limit) ||
 	    nla_put_u32(skb, TCA_HPCC_NODE, cfg.node) ||
 	    nla_put_u32(skb, TCA_HPCC_PORT, cfg.port) ||

@@ -437,6 +437,12 @@ void hpcc_ip_grow(struct sk_buff *skb, u32 ip, u32 n);
 bool hpcc_is_ifa(const struct sk_buff *skb, struct hpcc_headers headers);
 u32 hpcc_ifa_hint(struct sk_buff *skb, struct hpcc_headers headers);
 int hpcc_try_ifa(struct hpcc_sched *q, struct sk_buff *skb, u64 ts_ns);
+/* Report what is wrong with an attribute; the value is @err. */
+#define hpcc_reject(extack, attr, err, message) ({			\
+	NL_SET_ERR_MSG_ATTR(extack, attr, message);			\
+	(err);								\
+})
+
 /* carrier.c */
 void hpcc_parse_carriers(struct nlattr **tb, struct hpcc_config *cfg);
 int hpcc_validate_carriers(struct Qdisc *sch, struct nlattr **tb, const struct hpcc_config *cfg,
