@@ -15,7 +15,7 @@
 #include <hpcc/compat.h>
 #include <hpcc/wire/clock.h>
 
-#include "core/sched.h"
+#include "stamp/stamp_ops.h"
 
 /* 680 full Ethernet packets, 84 us at 100 Gb/s. */
 static const u32 hpcc_limit_default = 1 << 20;
@@ -127,11 +127,9 @@ static int hpcc_commit(struct Qdisc *sch, const struct hpcc_config *cfg)
 	q->marks = marks;
 	q->offset = offset;
 	q->arrived = false;
-	if (q->b != b)
-		q->util = (struct hpcc_util){};
+	hpcc_commit_carriers(q, q->b != b || q->shared != port);
 	q->b = b;
 	q->byte_time = byte_time;
-	q->csig = hpcc_csig_units(cfg->csig_abw, cfg->csig_time_ns);
 	port = hpcc_port_move(q, port);
 	sch_tree_unlock(sch);
 	hpcc_port_put(port);
@@ -397,7 +395,7 @@ static int hpcc_dump(struct Qdisc *sch, struct sk_buff *skb)
 static struct Qdisc_ops hpcc_qdisc_ops __read_mostly = {
 	.id		= "hpcc",
 	.cl_ops		= &hpcc_class_ops,
-	.priv_size	= sizeof(struct hpcc_sched),
+	.priv_size	= sizeof(struct hpcc_stamp_port),
 	.enqueue	= hpcc_enqueue,
 	.dequeue	= hpcc_dequeue,
 	.peek		= qdisc_peek_dequeued,

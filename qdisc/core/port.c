@@ -239,7 +239,6 @@ struct hpcc_port *hpcc_port_move(struct hpcc_sched *q, struct hpcc_port *port)
 		return old;
 	hpcc_backlog_add(q, -(s64)bytes);
 	q->shared = port;
-	q->util = (struct hpcc_util){};
 	hpcc_backlog_add(q, bytes);
 	return old;
 }

@@ -141,7 +141,7 @@ static __always_inline struct sk_buff *hpcc_next(struct hpcc_sched *q, u64 now)
 }
 
 /* The first bit of a packet leaves at @start_ns; 0: now. Inlined, because both callers call it per
- * packet. INT may make the packet longer.
+ * packet. A carrier may make the packet longer.
  *
  * Return: time that the link spends on it.
  */
@@ -152,10 +152,10 @@ static __always_inline struct hpcc_clock hpcc_start_tx(struct hpcc_sched *q,
 
 	if (!q->cfg.stamp)
 		q->unstamped[HPCC_UNSTAMPED_OFF]++;
-	else if (hpcc_skb_cb(skb)->hint & HPCC_HINT_LEN)
+	else if (hpcc_skb_cb(skb)->hint & HPCC_HINT_FOUND)
 		hpcc_stamp(q, skb, start_ns ?: ktime_get_ns());
 	else
-		q->unstamped[hpcc_hint_unstamped(hpcc_skb_cb(skb)->hint)]++;
+		q->unstamped[hpcc_skb_cb(skb)->hint]++;
 	hpcc_count_departure(q, hpcc_skb_cb(skb)->bytes);
 	time = hpcc_link_time(q->byte_time, hpcc_skb_cb(skb)->bytes);
 	hpcc_spend(q, time);
@@ -301,14 +301,11 @@ static bool hpcc_must_split(const struct hpcc_sched *q,
 			    const struct sk_buff *skb, u32 bytes,
 			    u32 hint)
 {
-	u32 why = hpcc_hint_unstamped(hint);
-
 	if (!q->cfg.split)
 		return bytes > q->cfg.limit;
 	return q->cfg.rate || hpcc_is_marking(q) ||
 	       skb_shinfo(skb)->gso_type & SKB_GSO_FRAGLIST ||
-	       why == HPCC_UNSTAMPED_MALFORMED ||
-	       why == HPCC_UNSTAMPED_NO_MEMORY ||
+	       hint == HPCC_UNSTAMPED_MALFORMED || hint == HPCC_UNSTAMPED_NO_MEMORY ||
 	       !hpcc_fits(q, bytes, skb->truesize);
 }
 
@@ -354,7 +351,7 @@ static int hpcc_enqueue_split(struct sk_buff *skb, struct Qdisc *sch, u64 now,
 		return qdisc_drop(skb, sch, to_free);
 	}
 	/* Segments have copies of the headers: the offsets of the first one apply to all. */
-	if (!(headers.hint & HPCC_HINT_LEN))
+	if (!(headers.hint & HPCC_HINT_FOUND))
 		headers = hpcc_classify(q, segs);
 	skb_list_walk_safe(segs, segs, next) {
 		unsigned int seg_len = hpcc_table_len(sch, segs->len);

@@ -13,9 +13,11 @@
 #include <linux/tcp.h>
 #include <linux/hpcc.h>
 #include <net/pkt_sched.h>
-#include <hpcc/carrier/csig.h>
 #include <hpcc/law/ldcp.h>
 #include <hpcc/wire/clock.h>
+
+/* Number of parameters of carriers. */
+#define HPCC_STAMP_PARAMS	5
 
 /**
  * struct hpcc_config - requested configuration; names and units as TCA_HPCC_*
@@ -29,10 +31,6 @@
  * @above: bytes of queue, 0: each packet gets a record
  * @respond: bytes of queue, 0: no responses
  * @every_ns: minimum time between two responses to a flow
- * @int_window_ns: interval of the utilization in INT and CSIG
- * @csig_abw: unit of CSIG's buckets of ABW/C, 1/10000
- * @csig_time_ns: unit of its buckets of times
- * @csig_tpid: TPID of CSIG tags
  * @kmin: bytes, 0: derived from B; the same for @kmax and @knonect
  * @kmax: bytes
  * @knonect: bytes
@@ -40,10 +38,11 @@
  * @marking: enum hpcc_marking
  * @kind: TCP option kind
  * @stamp: HPCC_STAMP_*, the carriers that telemetry is written to; 0: none
- * @int_dscp: DSCP of packets with INT-MD
+ * @walk: option kind that hpcc_parse_any() looks for, or HPCC_WALK_IP_ONLY
  * @split: split GSO packets for which hpcc_must_split() is true
  * @identify: answer requests for node, port and B
  * @stats: fill in the histogram and qlen_max_bytes
+ * @param: parameters of carriers (carrier.c)
  */
 struct hpcc_config {
 	u64	rate;
@@ -56,21 +55,18 @@ struct hpcc_config {
 	u32	above;
 	u32	respond;
 	u32	every_ns;
-	u32	int_window_ns;
-	u32	csig_abw;
-	u32	csig_time_ns;
 	u32	kmin;
 	u32	kmax;
 	u32	knonect;
 	u32	pmax_ppm;
-	u16	csig_tpid;
 	u8	marking;
 	u8	kind;
 	u8	stamp;
-	u8	int_dscp;
+	u8	walk;
 	bool	split;
 	bool	identify;
 	bool	stats;
+	u32	param[HPCC_STAMP_PARAMS];
 };
 
 /**
@@ -116,8 +112,8 @@ struct hpcc_load {
 
 /**
  * struct hpcc_port_cpu - counters of one CPU for a port
- * @busy_ns: time that the link has spent on packets; wraps after 584 years. with IOAM and IFA it
- *	must not wrap earlier: they count bytes modulo 2^32, and at most rates 2^n ns are no
+ * @busy_ns: time that the link has spent on packets; wraps after 584 years. It must
+ *	not wrap earlier: some carriers count bytes modulo 2^32, and at most rates 2^n ns are no
  *	multiple of 2^32 bytes
  * @backlog_bytes: bytes added to the backlog on this CPU minus bytes removed on it, overhead
  *	included; negative if packets leave on a different CPU than they arrived on
@@ -176,19 +172,7 @@ struct hpcc_offset {
 };
 
 /**
- * struct hpcc_util - utilization of a link (int.c)
- * @from_ns: start of the window; 0: no window yet
- * @busy_ns: hpcc_load.busy_ns at @from_ns
- * @last: utilization of the previous window, in units of 1 / HPCC_INT_UTIL_ONE
- */
-struct hpcc_util {
-	u64	from_ns;
-	u64	busy_ns;
-	u32	last;
-};
-
-/**
- * struct hpcc_sched - one port, or one of its queues
+ * struct hpcc_sched - one port, or one of its queues; the first member of struct hpcc_stamp_port
  * @cfg: configuration
  * @b: B in bytes/s: the first known value of @cfg.rate, @cfg.bandwidth and the device's speed
  * @byte_time: ns per byte at B, Q32
@@ -213,8 +197,6 @@ struct hpcc_util {
  * @busy: time that the link has spent on packets of this queue so far: tx of telemetry
  * @shared: state shared with other queues of the port, or NULL
  * @responder: sends responses (respond.c); NULL if responses were never enabled
- * @util: utilization for INT and CSIG
- * @csig: CSIG units from @cfg
  * @stats: counters; qlen_bytes and bandwidth are filled in when dumped
  * @unstamped: packets without our record, by enum hpcc_unstamped
  * @hist: queue length histogram
@@ -247,36 +229,27 @@ struct hpcc_sched {
 	struct hpcc_clock	busy;
 	struct hpcc_port	*shared;
 	struct hpcc_responder	*responder;
-	struct hpcc_util	util;
-	struct hpcc_csig_units	csig;
 	struct tc_hpcc_xstats	stats;
 	u64			unstamped[__HPCC_UNSTAMPED_MAX];
 	u64			hist[HPCC_HIST_BUCKETS];
 	struct qdisc_watchdog	watchdog;
 };
 
-/* Result of parsing a packet's headers on arrival, in 32 bits. The names are those for a TCP
- * option, whose length is a multiple of 4. In other cases HPCC_HINT_LEN is one of the codes below,
- * and: IOAM: TCP is the offset of the trace, OPT its offset in words from the hop-by-hop header,
- * END its length in words. INT-MD: TCP is the offset of the TCP header, OPT its offset in words
- * from the IP header, END its length. IFA: as INT-MD, but TCP is the offset of the IFA header.
- * CSIG: TCP is the offset of the tag. CSIG_PUSH: OPT is the type of the tag to push.
+/* Result of parsing a packet's headers on arrival, in 32 bits. Without HPCC_HINT_FOUND it is the
+ * reason why there is nothing to write to (enum hpcc_unstamped). Otherwise HPCC_HINT_CARRIER is the
+ * carrier; the other bits are its own (stamp_ops.h), and those below are of the TCP option.
  */
 #define HPCC_HINT_TCP		GENMASK(9, 0)	/* offset of the TCP header */
 #define HPCC_HINT_OPT		GENMASK(15, 10)	/* offset of the option from there */
-#define HPCC_HINT_LEN		GENMASK(21, 16)	/* length of the option; 0: no option to write to */
+#define HPCC_HINT_LEN		GENMASK(21, 16)	/* length of the option */
 #define HPCC_HINT_END		GENMASK(27, 22)	/* length of the TCP header */
-#define HPCC_HINT_UNSTAMPED	GENMASK(31, 28)	/* enum hpcc_unstamped, if no option */
-#define HPCC_HINT_IOAM		1		/* no TCP option is that short */
-#define HPCC_HINT_INT		2
-#define HPCC_HINT_IFA		3
-#define HPCC_HINT_CSIG		5
-#define HPCC_HINT_CSIG_PUSH	6
+#define HPCC_HINT_FOUND		BIT(28)
+#define HPCC_HINT_CARRIER	GENMASK(31, 29)	/* row in hpcc_stamp_carriers; 0: TCP option */
 
 /* Whether the hint is for a TCP option. */
 static inline bool hpcc_hint_is_option(u32 hint)
 {
-	return FIELD_GET(HPCC_HINT_LEN, hint) && !(FIELD_GET(HPCC_HINT_LEN, hint) & 3);
+	return (hint & (HPCC_HINT_CARRIER | HPCC_HINT_FOUND)) == HPCC_HINT_FOUND;
 }
 
 /**
@@ -315,11 +288,6 @@ static inline struct hpcc_skb_cb *hpcc_skb_cb(const struct sk_buff *skb)
 {
 	qdisc_cb_private_validate(skb, sizeof(struct hpcc_skb_cb));
 	return (struct hpcc_skb_cb *)qdisc_skb_cb(skb)->data;
-}
-
-static inline u32 hpcc_hint_unstamped(u32 hint)
-{
-	return FIELD_GET(HPCC_HINT_UNSTAMPED, hint);
 }
 
 /* Whether skb->data is at an Ethernet header on this device. */
@@ -425,7 +393,6 @@ static inline bool hpcc_child_has(const struct hpcc_sched *q)
 
 /* headers.c */
 struct hpcc_headers hpcc_parse(struct sk_buff *skb, u8 kind);
-struct hpcc_headers hpcc_parse_any(struct sk_buff *skb, const struct hpcc_config *cfg);
 
 /* grow.c */
 u32 hpcc_ip_len(const struct sk_buff *skb, u32 ip);
@@ -433,10 +400,6 @@ u32 hpcc_ip_room(const struct sk_buff *skb, u32 len);
 int hpcc_open(struct sk_buff *skb, u32 at, u32 n);
 void hpcc_ip_grow(struct sk_buff *skb, u32 ip, u32 n);
 
-/* ifa.c */
-bool hpcc_is_ifa(const struct sk_buff *skb, struct hpcc_headers headers);
-u32 hpcc_ifa_hint(struct sk_buff *skb, struct hpcc_headers headers);
-int hpcc_try_ifa(struct hpcc_sched *q, struct sk_buff *skb, u64 ts_ns);
 /* Report what is wrong with an attribute; the value is @err. */
 #define hpcc_reject(extack, attr, err, message) ({			\
 	NL_SET_ERR_MSG_ATTR(extack, attr, message);			\
@@ -444,22 +407,12 @@ int hpcc_try_ifa(struct hpcc_sched *q, struct sk_buff *skb, u64 ts_ns);
 })
 
 /* carrier.c */
+struct hpcc_headers hpcc_parse_any(struct sk_buff *skb, const struct hpcc_config *cfg);
 void hpcc_parse_carriers(struct nlattr **tb, struct hpcc_config *cfg);
 int hpcc_validate_carriers(struct Qdisc *sch, struct nlattr **tb, const struct hpcc_config *cfg,
 			   struct netlink_ext_ack *extack);
 int hpcc_dump_carriers(struct sk_buff *skb, const struct hpcc_config *cfg);
-
-/* csig.c */
-bool hpcc_csig_parse(struct sk_buff *skb, const struct hpcc_config *cfg,
-		     struct hpcc_headers *headers);
-u32 hpcc_csig_push_hint(const struct sk_buff *skb, struct hpcc_headers headers);
-int hpcc_try_csig(struct hpcc_sched *q, struct sk_buff *skb, u32 at, u64 ts_ns);
-int hpcc_try_push(struct hpcc_sched *q, struct sk_buff *skb, u64 ts_ns);
-
-/* int.c */
-u32 hpcc_int_hint(struct sk_buff *skb, struct hpcc_headers headers, u8 dscp);
-int hpcc_try_int(struct hpcc_sched *q, struct sk_buff *skb, u64 ts_ns);
-u32 hpcc_util_now(struct hpcc_sched *q, struct hpcc_load load, u64 ts_ns);
+void hpcc_commit_carriers(struct hpcc_sched *q, bool new_link);
 
 /* Whether the TCP checksum is not computed yet, and will cover the bytes that we write. */
 static inline bool hpcc_check_is_partial(const struct sk_buff *skb, u32 tcp)
@@ -489,7 +442,6 @@ int hpcc_dump_stats(struct Qdisc *sch, struct gnet_dump *d);
 void hpcc_offset_init_key(void);
 struct hpcc_offset hpcc_offset_of(struct Qdisc *sch,
 				  const struct hpcc_config *cfg);
-u32 hpcc_tx_bytes(u64 bytes_per_s, u64 tx_ns);
 void hpcc_stamp(struct hpcc_sched *q, struct sk_buff *skb, u64 ts_ns);
 
 #endif /* _HPCC_QDISC_CORE_SCHED_H */

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Packets that become longer on departure: by INT, IFA or a CSIG tag. */
+/* Packets that become longer on departure: by the metadata or the tag of a carrier. */
 #include <linux/ip.h>
 #include <linux/ipv6.h>
 #include <net/checksum.h>

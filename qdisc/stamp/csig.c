@@ -11,12 +11,10 @@
  * The device type can change after configuration (TUNSETLINK, a bond's first slave), so the
  * Ethernet header is checked for each packet.
  *
- * ABW/C is measured over int.c's window. Tags are searched for only on ports that stamp CSIG.
+ * If a packet has a tag, only the tag is used. A segment that requests a tag gets no record. Tags
+ * are searched for only on ports that stamp CSIG.
  */
-#include <hpcc/carrier/csig.h>
-#include <hpcc/wire/stamp.h>
-
-#include "core/sched.h"
+#include "stamp/stamp_ops.h"
 
 /* Find the IP header after a tag; the EtherType at @network is readable. This is not in headers.c:
  * with only one caller there, the compiler inlines hpcc_walk(), which saves 44 instructions for
@@ -42,66 +40,50 @@ static struct hpcc_headers hpcc_behind(struct sk_buff *skb, u32 network)
 	return headers;
 }
 
-/**
- * hpcc_csig_parse() - find the tag of an arriving packet, and the headers after it
- * @skb: the packet
- * @cfg: the port's configuration
- * @headers: result, if there is a tag
- *
- * Return: whether there is a tag.
- */
-bool hpcc_csig_parse(struct sk_buff *skb, const struct hpcc_config *cfg,
-		     struct hpcc_headers *headers)
+/* Find the tag of an arriving packet, and the headers after it. */
+static u32 hpcc_csig_hint(struct sk_buff *skb, const struct hpcc_config *cfg,
+			  struct hpcc_headers *headers)
 {
 	u32 have = min_t(u32, skb->len, HPCC_CSIG_WALK + sizeof(u16));
 	int at;
 
-	BUILD_BUG_ON(FIELD_MAX(HPCC_HINT_TCP) < HPCC_CSIG_WALK);
+	BUILD_BUG_ON(FIELD_MAX(HPCC_HINT_AT) < HPCC_CSIG_WALK);
 	if (skb_is_gso(skb) || !hpcc_is_ethernet(skb->dev) || !pskb_may_pull(skb, have))
-		return false;
-	at = hpcc_csig_find(skb->data, have, cfg->csig_tpid);
+		return 0;
+	at = hpcc_csig_find(skb->data, have, cfg->param[HPCC_PARAM_CSIG_TPID]);
 	if (at < 0)
-		return false;
+		return 0;
 	*headers = hpcc_behind(skb, at + HPCC_CSIG_LEN);
-	headers->hint = FIELD_PREP(HPCC_HINT_TCP, at) | FIELD_PREP(HPCC_HINT_LEN, HPCC_HINT_CSIG);
-	return true;
+	return hpcc_hint_found(at, 0, 0);
 }
 
-/**
- * hpcc_csig_push_hint() - whether an arriving packet requests a tag
- * @skb: the packet
- * @headers: its headers
- *
- * Return: HPCC_HINT_*; 0: no request.
+/* Whether a TCP option requests a tag; if not, it is an option for the TCP carrier only. The hint
+ * has the type of the tag in place of words.
  */
-u32 hpcc_csig_push_hint(const struct sk_buff *skb, struct hpcc_headers headers)
+static u32 hpcc_push_hint(struct sk_buff *skb, const struct hpcc_config *cfg,
+			  struct hpcc_headers *headers)
 {
-	u32 len = FIELD_GET(HPCC_HINT_LEN, headers.hint);
-	const u8 *p = skb->data + FIELD_GET(HPCC_HINT_TCP, headers.hint) +
-		      FIELD_GET(HPCC_HINT_OPT, headers.hint);
+	u32 len = FIELD_GET(HPCC_HINT_LEN, headers->hint);
+	const u8 *p = skb->data + FIELD_GET(HPCC_HINT_TCP, headers->hint) +
+		      FIELD_GET(HPCC_HINT_OPT, headers->hint);
 	struct hpcc_opt opt;
 
-	if (!len || skb_is_gso(skb) || !hpcc_is_ethernet(skb->dev) ||
-	    hpcc_opt_decode(p, len, &opt) || !hpcc_csig_is(&opt, p + HPCC_OPT_HEAD_LEN))
+	if (!hpcc_hint_is_option(headers->hint))
 		return 0;
-	return FIELD_PREP(HPCC_HINT_TCP, headers.ip - sizeof(u16)) |
-	       FIELD_PREP(HPCC_HINT_OPT,
-			  HPCC_CSIG_T(get_unaligned_be16(p + hpcc_opt_len(1) - sizeof(u16)))) |
-	       FIELD_PREP(HPCC_HINT_LEN, HPCC_HINT_CSIG_PUSH);
+	if (!skb_is_gso(skb) && hpcc_is_ethernet(skb->dev) && !hpcc_opt_decode(p, len, &opt) &&
+	    hpcc_csig_is(&opt, p + HPCC_OPT_HEAD_LEN))
+		return hpcc_hint_found(headers->ip - sizeof(u16),
+				       HPCC_CSIG_T(get_unaligned_be16(p + hpcc_opt_len(1) -
+								      sizeof(u16))), 0);
+	if (!(cfg->stamp & HPCC_STAMP_TCP))
+		headers->hint = HPCC_UNSTAMPED_OFF;
+	return 0;
 }
 
-/**
- * hpcc_try_csig() - compare a packet's tag with the port
- * @q: the port
- * @skb: the packet
- * @at: offset of the tag
- * @ts_ns: departure time of its first bit
- *
- * Only a shaping port without a child knows the waiting time of a packet.
- *
- * Return: as hpcc_csig_write(), or the reason why no tag was written (enum hpcc_unstamped).
+/* Compare the tag at @at with the port. Only a shaping port without a child knows the waiting time
+ * of a packet.
  */
-int hpcc_try_csig(struct hpcc_sched *q, struct sk_buff *skb, u32 at, u64 ts_ns)
+static int hpcc_csig_compare(struct hpcc_sched *q, struct sk_buff *skb, u32 at, u64 ts_ns)
 {
 	struct hpcc_load load = hpcc_load(q);
 	struct hpcc_csig_hop hop = {
@@ -114,28 +96,26 @@ int hpcc_try_csig(struct hpcc_sched *q, struct sk_buff *skb, u32 at, u64 ts_ns)
 	hop.has_pd = hpcc_sojourn_ns(q, skb, ts_ns, &hop.pd_ns);
 	if (skb_ensure_writable(skb, at + HPCC_CSIG_LEN))
 		return HPCC_UNSTAMPED_NO_MEMORY;
-	if (get_unaligned_be16(skb->data + at) != q->cfg.csig_tpid)
+	if (get_unaligned_be16(skb->data + at) != q->cfg.param[HPCC_PARAM_CSIG_TPID])
 		return HPCC_UNSTAMPED_NO_OPTION;
 	/* Only the checksum of the whole packet covers a tag. */
 	skb_forward_csum(skb);
-	return hpcc_csig_write(skb->data + at, &hop, &q->csig);
+	return hpcc_csig_write(skb->data + at, &hop, &hpcc_stamp_port(q)->csig);
 }
 
-/**
- * hpcc_try_push() - push a tag, and write to it if the port stamps CSIG
- * @q: the port
- * @skb: the packet, whose hint is from hpcc_csig_push_hint()
- * @ts_ns: departure time of its first bit
- *
- * From here on the packet has the tag's EtherType for the kernel, so a device that computes
- * checksums only for IP does not get this task.
- *
- * Return: HPCC_STAMP_WRITTEN, or the reason why there is no tag (enum hpcc_unstamped).
+static int hpcc_csig_stamp(struct hpcc_sched *q, struct sk_buff *skb, u64 ts_ns)
+{
+	return hpcc_csig_compare(q, skb, FIELD_GET(HPCC_HINT_AT, hpcc_skb_cb(skb)->hint), ts_ns);
+}
+
+/* Push a tag, and write to it if the port stamps CSIG. From here on the packet has the tag's
+ * EtherType for the kernel, so a device that computes checksums only for IP does not get this task.
  */
-int hpcc_try_push(struct hpcc_sched *q, struct sk_buff *skb, u64 ts_ns)
+static int hpcc_push_stamp(struct hpcc_sched *q, struct sk_buff *skb, u64 ts_ns)
 {
 	u32 hint = hpcc_skb_cb(skb)->hint;
-	u32 at = FIELD_GET(HPCC_HINT_TCP, hint);
+	u32 at = FIELD_GET(HPCC_HINT_AT, hint);
+	u16 tpid = q->cfg.param[HPCC_PARAM_CSIG_TPID];
 	u8 *p;
 
 	if (hpcc_ip_room(skb, skb->len - at - sizeof(u16)) < HPCC_CSIG_LEN)
@@ -143,11 +123,47 @@ int hpcc_try_push(struct hpcc_sched *q, struct sk_buff *skb, u64 ts_ns)
 	if (skb_ensure_writable(skb, at) || hpcc_open(skb, at, HPCC_CSIG_LEN))
 		return HPCC_UNSTAMPED_NO_MEMORY;
 	p = skb->data + at;
-	put_unaligned_be16(q->cfg.csig_tpid, p);
-	put_unaligned_be16(hpcc_csig_ask(FIELD_GET(HPCC_HINT_OPT, hint)), p + sizeof(u16));
-	skb->protocol = htons(q->cfg.csig_tpid);
+	put_unaligned_be16(tpid, p);
+	put_unaligned_be16(hpcc_csig_ask(FIELD_GET(HPCC_HINT_BACK, hint)), p + sizeof(u16));
+	skb->protocol = htons(tpid);
 	hpcc_skb_cb(skb)->bytes += HPCC_CSIG_LEN;
 	if (q->cfg.stamp & HPCC_STAMP_CSIG)
-		hpcc_try_csig(q, skb, at, ts_ns);
+		hpcc_csig_compare(q, skb, at, ts_ns);
 	return HPCC_STAMP_WRITTEN;
 }
+
+static int hpcc_csig_validate(struct Qdisc *sch, struct nlattr **tb, const struct hpcc_config *cfg,
+			      struct netlink_ext_ack *extack)
+{
+	u16 tpid = cfg->param[HPCC_PARAM_CSIG_TPID];
+
+	if (!hpcc_is_ethernet(qdisc_dev(sch)))
+		return hpcc_reject(extack, tb[TCA_HPCC_STAMP], -EINVAL,
+				   "stamp csig, csig_push: need a device with Ethernet headers");
+	if (eth_type_vlan(htons(tpid)) || tpid == ETH_P_IP || tpid == ETH_P_IPV6)
+		return hpcc_reject(extack, tb[TCA_HPCC_CSIG_TPID], -EINVAL,
+				   "csig_tpid: is the EtherType of IP or of VLAN tags");
+	return 0;
+}
+
+static void hpcc_csig_commit(struct hpcc_sched *q)
+{
+	hpcc_stamp_port(q)->csig = hpcc_csig_units(q->cfg.param[HPCC_PARAM_CSIG_ABW],
+						   q->cfg.param[HPCC_PARAM_CSIG_TIME]);
+}
+
+const struct hpcc_stamp_ops hpcc_csig_ops = {
+	.stamp_bit	= HPCC_STAMP_CSIG,
+	.hint		= hpcc_csig_hint,
+	.write		= hpcc_csig_stamp,
+	.validate	= hpcc_csig_validate,
+	.commit		= hpcc_csig_commit,
+};
+
+const struct hpcc_stamp_ops hpcc_csig_push_ops = {
+	.stamp_bit	= HPCC_STAMP_CSIG_PUSH,
+	.reads_option	= true,
+	.hint		= hpcc_push_hint,
+	.write		= hpcc_push_stamp,
+	.validate	= hpcc_csig_validate,
+};

@@ -4,7 +4,8 @@
  * departing packet of IP protocol HPCC_IFA_PROTOCOL.
  *
  * The packet becomes longer on departure, as with INT (int.c). Only the checksum of the whole
- * packet covers the written bytes. A packet without room is forwarded unchanged.
+ * packet covers the written bytes. A packet without room is forwarded unchanged. Such a packet has
+ * no TCP option.
  */
 #include <linux/ip.h>
 #include <linux/ipv6.h>
@@ -12,7 +13,7 @@
 #include <hpcc/carrier/ifa.h>
 #include <hpcc/wire/stamp.h>
 
-#include "core/sched.h"
+#include "stamp/stamp_ops.h"
 
 /* Offset of the byte after the IP header; extension headers are not supported. */
 static u32 hpcc_ifa_at(const struct sk_buff *skb, struct hpcc_headers headers)
@@ -22,14 +23,8 @@ static u32 hpcc_ifa_at(const struct sk_buff *skb, struct hpcc_headers headers)
 	return headers.ip + (headers.version == 4 ? iph->ihl * 4 : sizeof(struct ipv6hdr));
 }
 
-/**
- * hpcc_is_ifa() - whether IFA follows an IP header
- * @skb: the packet
- * @headers: its headers
- *
- * Return: true if it follows and is readable.
- */
-bool hpcc_is_ifa(const struct sk_buff *skb, struct hpcc_headers headers)
+/* Whether IFA follows an IP header, which is readable then. */
+static bool hpcc_is_ifa(const struct sk_buff *skb, struct hpcc_headers headers)
 {
 	const struct iphdr *iph = (const struct iphdr *)(skb->data + headers.ip);
 	const struct ipv6hdr *ip6h = (const struct ipv6hdr *)iph;
@@ -39,43 +34,30 @@ bool hpcc_is_ifa(const struct sk_buff *skb, struct hpcc_headers headers)
 	return headers.version == 6 && ip6h->nexthdr == HPCC_IFA_PROTOCOL;
 }
 
-/**
- * hpcc_ifa_hint() - find IFA in an arriving packet
- * @skb: the packet; hpcc_is_ifa() is true
- * @headers: its headers
- *
- * Return: HPCC_HINT_*.
- */
-u32 hpcc_ifa_hint(struct sk_buff *skb, struct hpcc_headers headers)
+static u32 hpcc_ifa_hint(struct sk_buff *skb, const struct hpcc_config *cfg,
+			 struct hpcc_headers *headers)
 {
-	u32 end = headers.ip + hpcc_ip_len(skb, headers.ip);
-	u32 at = hpcc_ifa_at(skb, headers);
-	u32 md;
+	u32 end, at, md, why;
 
-	BUILD_BUG_ON(HPCC_HINT_IFA >= HPCC_OPT_HEAD_LEN);
-	if (at + HPCC_IFA_HEAD_LEN > end || at > FIELD_MAX(HPCC_HINT_TCP))
-		goto malformed;
-	if (!pskb_may_pull(skb, at + HPCC_IFA_HEAD_LEN))
-		goto no_memory;
+	if (!hpcc_is_ifa(skb, *headers))
+		return 0;
+	end = headers->ip + hpcc_ip_len(skb, headers->ip);
+	at = hpcc_ifa_at(skb, *headers);
+	if (at > FIELD_MAX(HPCC_HINT_AT))
+		return HPCC_UNSTAMPED_MALFORMED;
+	why = hpcc_hint_need(skb, at + HPCC_IFA_HEAD_LEN, end);
+	if (why)
+		return why;
 	if (!hpcc_ifa_is_ours(skb->data + at))
-		return FIELD_PREP(HPCC_HINT_UNSTAMPED, HPCC_UNSTAMPED_NO_OPTION);
-	if (at + HPCC_IFA_HEAD_LEN + HPCC_IFA_TCP_MIN > end)
-		goto malformed;
-	if (!pskb_may_pull(skb, at + HPCC_IFA_HEAD_LEN + HPCC_IFA_TCP_MIN))
-		goto no_memory;
+		return HPCC_UNSTAMPED_NO_OPTION;
+	why = hpcc_hint_need(skb, at + HPCC_IFA_HEAD_LEN + HPCC_IFA_TCP_MIN, end);
+	if (why)
+		return why;
 	md = hpcc_ifa_md(skb->data + at);
-	if (!md || at + md + HPCC_IFA_MD_LEN > end)
-		goto malformed;
-	if (!pskb_may_pull(skb, at + md + HPCC_IFA_MD_LEN))
-		goto no_memory;
-	return FIELD_PREP(HPCC_HINT_TCP, at) | FIELD_PREP(HPCC_HINT_OPT, (at - headers.ip) / 4) |
-	       FIELD_PREP(HPCC_HINT_LEN, HPCC_HINT_IFA) |
-	       FIELD_PREP(HPCC_HINT_END, md - HPCC_IFA_HEAD_LEN);
-
-malformed:
-	return FIELD_PREP(HPCC_HINT_UNSTAMPED, HPCC_UNSTAMPED_MALFORMED);
-no_memory:
-	return FIELD_PREP(HPCC_HINT_UNSTAMPED, HPCC_UNSTAMPED_NO_MEMORY);
+	if (!md)
+		return HPCC_UNSTAMPED_MALFORMED;
+	return hpcc_hint_need(skb, at + md + HPCC_IFA_MD_LEN, end) ?:
+	       hpcc_hint_found(at, (at - headers->ip) / 4, md - HPCC_IFA_HEAD_LEN);
 }
 
 static struct hpcc_ifa_hop hpcc_ifa_of(const struct hpcc_sched *q, const struct sk_buff *skb,
@@ -103,20 +85,12 @@ static struct hpcc_ifa_hop hpcc_ifa_of(const struct hpcc_sched *q, const struct 
 	};
 }
 
-/**
- * hpcc_try_ifa() - push our metadata onto a packet's stack
- * @q: the port
- * @skb: the packet, whose hint is from hpcc_ifa_hint()
- * @ts_ns: departure time of its first bit
- *
- * Return: HPCC_STAMP_WRITTEN, or the reason why no metadata were written (enum hpcc_unstamped).
- */
-int hpcc_try_ifa(struct hpcc_sched *q, struct sk_buff *skb, u64 ts_ns)
+static int hpcc_ifa_stamp(struct hpcc_sched *q, struct sk_buff *skb, u64 ts_ns)
 {
 	u32 hint = hpcc_skb_cb(skb)->hint;
-	u32 at = FIELD_GET(HPCC_HINT_TCP, hint);
-	u32 ip = at - FIELD_GET(HPCC_HINT_OPT, hint) * 4;
-	u32 have = HPCC_IFA_LEN + FIELD_GET(HPCC_HINT_END, hint);
+	u32 at = FIELD_GET(HPCC_HINT_AT, hint);
+	u32 ip = at - FIELD_GET(HPCC_HINT_BACK, hint) * 4;
+	u32 have = HPCC_IFA_LEN + FIELD_GET(HPCC_HINT_SIZE, hint);
 	struct hpcc_ifa_hop hop;
 	struct hpcc_ifa t;
 	u32 len;
@@ -141,3 +115,19 @@ int hpcc_try_ifa(struct hpcc_sched *q, struct sk_buff *skb, u64 ts_ns)
 	hpcc_skb_cb(skb)->bytes += HPCC_IFA_HOP_LEN;
 	return HPCC_STAMP_WRITTEN;
 }
+
+/* IFA has no flag for a missing hop, so an anonymous port cannot take part. */
+static int hpcc_ifa_validate(struct Qdisc *sch, struct nlattr **tb, const struct hpcc_config *cfg,
+			     struct netlink_ext_ack *extack)
+{
+	return cfg->identify ? 0 :
+	       hpcc_reject(extack, tb[TCA_HPCC_IDENTIFY] ?: tb[TCA_HPCC_STAMP], -EINVAL,
+			   "stamp ifa: needs identify on");
+}
+
+const struct hpcc_stamp_ops hpcc_ifa_ops = {
+	.stamp_bit	= HPCC_STAMP_IFA,
+	.hint		= hpcc_ifa_hint,
+	.write		= hpcc_ifa_stamp,
+	.validate	= hpcc_ifa_validate,
+};

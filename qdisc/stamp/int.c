@@ -6,8 +6,7 @@
  * The packet becomes longer on departure. The link is charged for the metadata; the backlog does
  * not include them. Parent qdiscs and qdisc_pkt_len() use the length at arrival.
  *
- * The utilization is that of the last complete window of int_window, or of a longer time since INT
- * was last written. This costs one division per window, and nothing for packets without INT.
+ * The metadata have priority over a TCP option.
  */
 #include <linux/ip.h>
 #include <linux/ipv6.h>
@@ -17,7 +16,7 @@
 #include <hpcc/carrier/int.h>
 #include <hpcc/wire/stamp.h>
 
-#include "core/sched.h"
+#include "stamp/stamp_ops.h"
 
 /* Offset of the TCP header of a packet with the DSCP and without extension headers; otherwise 0. */
 static u32 hpcc_int_tcp(const struct sk_buff *skb, struct hpcc_headers headers, u8 dscp)
@@ -32,64 +31,25 @@ static u32 hpcc_int_tcp(const struct sk_buff *skb, struct hpcc_headers headers, 
 	       ip6h->nexthdr == IPPROTO_TCP ? headers.ip + sizeof(*ip6h) : 0;
 }
 
-/**
- * hpcc_int_hint() - find INT-MD in an arriving packet
- * @skb: the packet
- * @headers: its headers
- * @dscp: DSCP of packets with INT
- *
- * GSO packets are ignored: each segment would need its own INT header.
- *
- * Return: HPCC_HINT_*; 0 without the DSCP.
- */
-u32 hpcc_int_hint(struct sk_buff *skb, struct hpcc_headers headers, u8 dscp)
+/* GSO packets are ignored: each segment would need its own INT header. */
+static u32 hpcc_int_hint(struct sk_buff *skb, const struct hpcc_config *cfg,
+			 struct hpcc_headers *headers)
 {
-	u32 tcp = headers.version && !skb_is_gso(skb) ? hpcc_int_tcp(skb, headers, dscp) : 0;
-	u32 hlen, end;
+	u32 tcp = skb_is_gso(skb) ? 0 :
+		  hpcc_int_tcp(skb, *headers, cfg->param[HPCC_PARAM_INT_DSCP]);
+	u32 hlen, end, why;
 
-	BUILD_BUG_ON(HPCC_HINT_INT >= HPCC_OPT_HEAD_LEN);
 	if (!tcp)
 		return 0;
-	end = headers.ip + hpcc_ip_len(skb, headers.ip);
-	if (tcp + sizeof(struct tcphdr) > end)
-		goto malformed;
-	if (!pskb_may_pull(skb, tcp + sizeof(struct tcphdr)))
-		goto no_memory;
+	end = headers->ip + hpcc_ip_len(skb, headers->ip);
+	why = hpcc_hint_need(skb, tcp + sizeof(struct tcphdr), end);
+	if (why)
+		return why;
 	hlen = (skb->data[tcp + HPCC_TCP_DOFF] >> 4) * 4;
-	if (hlen < sizeof(struct tcphdr) || tcp + hlen + HPCC_INT_LEN > end ||
-	    tcp > FIELD_MAX(HPCC_HINT_TCP))
-		goto malformed;
-	if (!pskb_may_pull(skb, tcp + hlen + HPCC_INT_LEN))
-		goto no_memory;
-	return FIELD_PREP(HPCC_HINT_TCP, tcp) | FIELD_PREP(HPCC_HINT_OPT, (tcp - headers.ip) / 4) |
-	       FIELD_PREP(HPCC_HINT_LEN, HPCC_HINT_INT) | FIELD_PREP(HPCC_HINT_END, hlen);
-
-malformed:
-	return FIELD_PREP(HPCC_HINT_UNSTAMPED, HPCC_UNSTAMPED_MALFORMED);
-no_memory:
-	return FIELD_PREP(HPCC_HINT_UNSTAMPED, HPCC_UNSTAMPED_NO_MEMORY);
-}
-
-/**
- * hpcc_util_now() - utilization of a link
- * @q: the port
- * @load: its load
- * @ts_ns: now
- *
- * Return: utilization of the last complete window, in units of 1 / HPCC_INT_UTIL_ONE.
- */
-u32 hpcc_util_now(struct hpcc_sched *q, struct hpcc_load load, u64 ts_ns)
-{
-	struct hpcc_util *util = &q->util;
-	u64 ns = ts_ns - util->from_ns;
-
-	if (ns < q->cfg.int_window_ns)
-		return util->last;
-	if (util->from_ns)
-		util->last = hpcc_int_util(load.busy_ns - util->busy_ns, ns);
-	util->from_ns = ts_ns;
-	util->busy_ns = load.busy_ns;
-	return util->last;
+	if (hlen < sizeof(struct tcphdr) || tcp > FIELD_MAX(HPCC_HINT_AT))
+		return HPCC_UNSTAMPED_MALFORMED;
+	return hpcc_hint_need(skb, tcp + hlen + HPCC_INT_LEN, end) ?:
+	       hpcc_hint_found(tcp, (tcp - headers->ip) / 4, hlen);
 }
 
 /* Update the TCP checksum at @tcp: @diff for changed bytes, and @n more bytes of length. If it is
@@ -119,22 +79,13 @@ static struct hpcc_int_hop hpcc_int_of(struct hpcc_sched *q, u64 ts_ns)
 	};
 }
 
-/**
- * hpcc_try_int() - push our metadata onto a packet's stack
- * @q: the port
- * @skb: the packet, whose hint is from hpcc_int_hint()
- * @ts_ns: departure time of its first bit
- *
- * An anonymous port has nothing to push: it sets the M or E flag for the missing metadata.
- *
- * Return: HPCC_STAMP_WRITTEN, or the reason why no metadata were written (enum hpcc_unstamped).
- */
-int hpcc_try_int(struct hpcc_sched *q, struct sk_buff *skb, u64 ts_ns)
+/* An anonymous port has nothing to push: it sets the M or E flag for the missing metadata. */
+static int hpcc_int_stamp(struct hpcc_sched *q, struct sk_buff *skb, u64 ts_ns)
 {
 	u32 hint = hpcc_skb_cb(skb)->hint;
-	u32 tcp = FIELD_GET(HPCC_HINT_TCP, hint);
-	u32 ip = tcp - FIELD_GET(HPCC_HINT_OPT, hint) * 4;
-	u32 at = tcp + FIELD_GET(HPCC_HINT_END, hint);
+	u32 tcp = FIELD_GET(HPCC_HINT_AT, hint);
+	u32 ip = tcp - FIELD_GET(HPCC_HINT_BACK, hint) * 4;
+	u32 at = tcp + FIELD_GET(HPCC_HINT_SIZE, hint);
 	struct hpcc_int_hop hop;
 	struct hpcc_int_md t;
 	__wsum before;
@@ -171,3 +122,10 @@ int hpcc_try_int(struct hpcc_sched *q, struct sk_buff *skb, u64 ts_ns)
 		       csum_sub(csum_partial(p, HPCC_INT_LEN + n, 0), before), n);
 	return ret;
 }
+
+const struct hpcc_stamp_ops hpcc_int_ops = {
+	.stamp_bit	= HPCC_STAMP_INT,
+	.hint		= hpcc_int_hint,
+	.write		= hpcc_int_stamp,
+	.validate	= hpcc_validate_port,
+};

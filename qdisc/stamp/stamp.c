@@ -17,8 +17,8 @@
 #include <linux/siphash.h>
 #include <linux/tcp.h>
 #include <net/net_namespace.h>
-#include <hpcc/carrier/ioam.h>
 #include "stamp/snapshot.h"
+#include "stamp/stamp_ops.h"
 
 #define CREATE_TRACE_POINTS
 #include "core/tracepoints.h"
@@ -77,88 +77,59 @@ static int hpcc_try_stamp(struct hpcc_sched *q, struct sk_buff *skb, u64 ts_ns)
 static const u64 hpcc_per_ns = 9903520314283042199ULL;
 
 /**
- * hpcc_tx_bytes() - tx_bytes of IOAM and IFA: the time that a link has spent, in bytes at B
+ * hpcc_tx_bytes() - the time that a link has spent, in bytes at B
  * @bytes_per_s: B
  * @tx_ns: the time
  *
  * The value jumps if B changes, as if the link changed.
  *
- * Return: bytes modulo 2^32, never all ones, which mean "not available".
+ * Return: bytes modulo 2^32, never all ones, which mean "not available" in IOAM and IFA.
  */
 u32 hpcc_tx_bytes(u64 bytes_per_s, u64 tx_ns)
 {
 	/* Q53: B is below 2^41 bytes/s, 2^11 bytes/ns. */
 	u64 bytes_per_ns = mul_u64_u64_shr(bytes_per_s, hpcc_per_ns, 40);
 
-	return min_t(u32, mul_u64_u64_shr(tx_ns, bytes_per_ns, 53), HPCC_IOAM_U32_NONE - 1);
+	return min_t(u32, mul_u64_u64_shr(tx_ns, bytes_per_ns, 53), U32_MAX - 1);
 }
 
-/* An anonymous port has no node to write: it sets the overflow flag, because a node is missing. */
-static int hpcc_lack_node(struct sk_buff *skb, u32 at)
+/**
+ * hpcc_util_now() - utilization of a link
+ * @q: the port
+ * @load: its load
+ * @ts_ns: now
+ *
+ * This costs one division per window, and nothing for packets that do not report it.
+ *
+ * Return: utilization of the last complete window, or of a longer time since this was last called,
+ * in units of 1 / HPCC_INT_UTIL_ONE.
+ */
+u32 hpcc_util_now(struct hpcc_sched *q, struct hpcc_load load, u64 ts_ns)
 {
-	if (!hpcc_ioam_is_ours(skb->data + at))
-		return HPCC_UNSTAMPED_OFF;
-	skb_forward_csum(skb);
-	hpcc_ioam_overflow(skb->data + at);
-	return HPCC_UNSTAMPED_OFF;
-}
+	struct hpcc_util *util = &hpcc_stamp_port(q)->util;
+	u64 ns = ts_ns - util->from_ns;
 
-/* Write our node into an IOAM trace. */
-static int hpcc_try_ioam(struct hpcc_sched *q, struct sk_buff *skb, u64 ts_ns)
-{
-	u32 hint = hpcc_skb_cb(skb)->hint;
-	u32 at = FIELD_GET(HPCC_HINT_TCP, hint);
-	u32 len = FIELD_GET(HPCC_HINT_END, hint) * 4;
-	u32 hop = at - FIELD_GET(HPCC_HINT_OPT, hint) * 4;
-	u32 ip = hop - sizeof(struct ipv6hdr);
-	struct hpcc_load load = hpcc_load(q);
-	struct hpcc_ioam_node node;
-	u64 fraction;
-
-	if (skb_ensure_writable(skb, at + len))
-		return HPCC_UNSTAMPED_NO_MEMORY;
-	if (!q->cfg.identify)
-		return hpcc_lack_node(skb, at);
-	/* Only the checksum of the whole packet covers a trace; ifb may return the packet with that
-	 * checksum.
-	 */
-	skb_forward_csum(skb);
-	div64_u64_rem(ts_ns + q->offset.ts_ns, NSEC_PER_SEC, &fraction);
-	node = (struct hpcc_ioam_node){
-		.hop_lim = skb->data[ip + offsetof(struct ipv6hdr, hop_limit)],
-		.node = q->cfg.node,
-		.port = q->cfg.port,
-		.ts_ns = fraction,
-		.qlen_bytes = min(load.backlog_bytes, HPCC_IOAM_U32_NONE - 1),
-		.tx_bytes = hpcc_tx_bytes(q->b, load.busy_ns + q->offset.tx_ns),
-	};
-	return hpcc_ioam_write(skb->data + at, len, &node) ?: HPCC_STAMP_WRITTEN;
+	if (ns < q->cfg.param[HPCC_PARAM_UTIL_WINDOW])
+		return util->last;
+	if (util->from_ns)
+		util->last = hpcc_int_util(load.busy_ns - util->busy_ns, ns);
+	util->from_ns = ts_ns;
+	util->busy_ns = load.busy_ns;
+	return util->last;
 }
 
 /**
  * hpcc_stamp() - write telemetry on a packet and count the result
  * @q: the port, with stamp; the packet is not in its backlog, and not yet in its time spent
- * @skb: the packet, with an option, a trace, a stack or a tag to write to
+ * @skb: the packet, whose hint has HPCC_HINT_FOUND
  * @ts_ns: departure time of its first bit
  */
 void hpcc_stamp(struct hpcc_sched *q, struct sk_buff *skb, u64 ts_ns)
 {
-	u32 found = FIELD_GET(HPCC_HINT_LEN, hpcc_skb_cb(skb)->hint);
-	int ret;
+	u32 row = FIELD_GET(HPCC_HINT_CARRIER, hpcc_skb_cb(skb)->hint);
+	int ret = likely(!row) ? hpcc_try_stamp(q, skb, ts_ns) :
+				 hpcc_stamp_carriers[row]->write(q, skb, ts_ns);
 
-	if (likely(!(found & 3)))
-		ret = hpcc_try_stamp(q, skb, ts_ns);
-	else if (found == HPCC_HINT_INT)
-		ret = hpcc_try_int(q, skb, ts_ns);
-	else if (found == HPCC_HINT_IFA)
-		ret = hpcc_try_ifa(q, skb, ts_ns);
-	else if (found == HPCC_HINT_CSIG)
-		ret = hpcc_try_csig(q, skb, FIELD_GET(HPCC_HINT_TCP, hpcc_skb_cb(skb)->hint),
-				    ts_ns);
-	else if (found == HPCC_HINT_CSIG_PUSH)
-		ret = hpcc_try_push(q, skb, ts_ns);
-	else
-		ret = hpcc_try_ioam(q, skb, ts_ns);
 	trace_hpcc_stamp(q, skb, ts_ns, ret);
 
 	if (ret == HPCC_STAMP_WRITTEN)

@@ -1,6 +1,6 @@
 #!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: GPL-2.0
-"""IOAM as the carrier of requests: kmod/hpcc/carrier/ioam.c, qdisc/parse/headers.c and stamp.c."""
+"""IOAM as the carrier of requests: kmod/hpcc/carrier/ioam.c, qdisc/stamp/ioam.c."""
 
 import errno
 import os

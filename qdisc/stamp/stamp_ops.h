@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* Carriers of telemetry at a port: the TCP option, and those behind struct hpcc_stamp_ops. */
+#ifndef _HPCC_QDISC_STAMP_STAMP_OPS_H
+#define _HPCC_QDISC_STAMP_STAMP_OPS_H
+
+#include <hpcc/carrier/csig.h>
+#include <hpcc/wire/stamp.h>
+
+#include "core/sched.h"
+
+/* Index in hpcc_config.param; units as TCA_HPCC_*. */
+enum hpcc_param {
+	HPCC_PARAM_INT_DSCP,
+	HPCC_PARAM_UTIL_WINDOW,
+	HPCC_PARAM_CSIG_TPID,
+	HPCC_PARAM_CSIG_ABW,
+	HPCC_PARAM_CSIG_TIME,
+};
+
+/* Fields of the hint of a carrier other than the TCP option. */
+#define HPCC_HINT_AT		GENMASK(9, 0)	/* offset of what is written, or of TCP */
+#define HPCC_HINT_BACK		GENMASK(15, 10)	/* words from an earlier header to there */
+#define HPCC_HINT_SIZE		GENMASK(21, 16)	/* a length; each carrier has its unit */
+
+static inline u32 hpcc_hint_found(u32 at, u32 back, u32 size)
+{
+	return HPCC_HINT_FOUND | FIELD_PREP(HPCC_HINT_AT, at) | FIELD_PREP(HPCC_HINT_BACK, back) |
+	       FIELD_PREP(HPCC_HINT_SIZE, size);
+}
+
+/**
+ * struct hpcc_stamp_ops - a carrier
+ * @stamp_bit: its HPCC_STAMP_*
+ * @reads_option: it needs the TCP option of an arriving packet
+ * @hint: find it in an arriving packet with @headers, which it may change. Returns a hint without
+ *	HPCC_HINT_CARRIER, which replaces that of @headers; 0: the packet does not have it
+ * @write: write to a departing packet with its hint, at @ts_ns; returns as hpcc_stamp_packet()
+ * @validate: check the configuration of a port that stamps it; returns 0 or an error
+ * @commit: the port has a new configuration; may be NULL
+ *
+ * @hint and @write run under the qdisc's lock, @validate under RTNL, @commit under both.
+ */
+struct hpcc_stamp_ops {
+	u8	stamp_bit;
+	bool	reads_option;
+	u32	(*hint)(struct sk_buff *skb, const struct hpcc_config *cfg,
+			struct hpcc_headers *headers);
+	int	(*write)(struct hpcc_sched *q, struct sk_buff *skb, u64 ts_ns);
+	int	(*validate)(struct Qdisc *sch, struct nlattr **tb, const struct hpcc_config *cfg,
+			    struct netlink_ext_ack *extack);
+	void	(*commit)(struct hpcc_sched *q);
+};
+
+extern const struct hpcc_stamp_ops hpcc_ioam_ops;
+extern const struct hpcc_stamp_ops hpcc_int_ops;
+extern const struct hpcc_stamp_ops hpcc_ifa_ops;
+extern const struct hpcc_stamp_ops hpcc_csig_ops;
+extern const struct hpcc_stamp_ops hpcc_csig_push_ops;
+extern const struct hpcc_stamp_ops *const hpcc_stamp_carriers[];
+
+/**
+ * struct hpcc_util - utilization of a link (stamp.c)
+ * @from_ns: start of the window; 0: no window yet
+ * @busy_ns: hpcc_load.busy_ns at @from_ns
+ * @last: utilization of the previous window, in units of 1 / HPCC_INT_UTIL_ONE
+ */
+struct hpcc_util {
+	u64	from_ns;
+	u64	busy_ns;
+	u32	last;
+};
+
+/**
+ * struct hpcc_stamp_port - a port with the state of its carriers; the private data of the qdisc
+ * @sched: the port
+ * @util: its utilization
+ * @csig: units of CSIG
+ *
+ * Under the qdisc's lock; @csig changes under RTNL as well.
+ */
+struct hpcc_stamp_port {
+	struct hpcc_sched	sched;
+	struct hpcc_util	util;
+	struct hpcc_csig_units	csig;
+};
+
+static inline struct hpcc_stamp_port *hpcc_stamp_port(struct hpcc_sched *q)
+{
+	return container_of(q, struct hpcc_stamp_port, sched);
+}
+
+/* carrier.c */
+u32 hpcc_hint_need(struct sk_buff *skb, u32 need, u32 end);
+int hpcc_validate_port(struct Qdisc *sch, struct nlattr **tb, const struct hpcc_config *cfg,
+		       struct netlink_ext_ack *extack);
+
+/* stamp.c */
+u32 hpcc_tx_bytes(u64 bytes_per_s, u64 tx_ns);
+u32 hpcc_util_now(struct hpcc_sched *q, struct hpcc_load load, u64 ts_ns);
+
+#endif /* _HPCC_QDISC_STAMP_STAMP_OPS_H */
