@@ -144,12 +144,12 @@ def test_ipsec():
 # ---- TCP Fast Open ------------------------------------------------------------------------
 
 def test_fast_open():
-    """A SYN without data requests the cookie beside our option. A SYN with data carries no option
-    of ours.
+    """A SYN without data requests the cookie beside our option: the connection agrees, and its receiver computes W. A
+    SYN with data carries no option of ours.
     """
     for version in 4, 6:
         for cc in CCS:
-            path = Routed(version, cc=cc)
+            path = Routed(version, cc=cc, where=1)
             for ns in path.hosts:
                 ns.sysctl("net.ipv4.tcp_fastopen", 3)
             listener = path.b.socket(version)
@@ -172,11 +172,17 @@ def test_fast_open():
                 expect("first data", server.recv(2000), first)
                 select.select([client], [], [], 10)
                 expect("answer", client.recv(100), b"early")
-                both_ways(client, server)
+                port, seen = client.getsockname()[1], [0]
+                for nbytes in 150000, 1000000:
+                    transfer((client, server, pattern(nbytes)), (server, client, pattern(nbytes // 4, 3)),
+                             each=lambda port=port, seen=seen: seen.extend(
+                                 flow["receiver"] for flow in path.a.flows() if flow["lport"] == port))
                 segments = sniffer.segments()
                 sane(segments)
                 of_this = [seg for seg in segments
-                           if client.getsockname()[1] in (seg.sport, seg.dport)]
+                           if port in (seg.sport, seg.dport)]
+                expect("receiver computed W", max(seen), int(cc == "hpcc" and attempt == "asks"))
+                expect("agreed", [ns.counters()["agreed"] for ns in path.hosts], [int(cc == "hpcc")] * 2)
                 expect(f"bytes in a SYN that {attempt} a cookie", len(of_this[0].payload),
                        1000 if attempt == "has" else 0)
                 if cc == "ldcp" or attempt == "asks":
@@ -184,6 +190,7 @@ def test_fast_open():
                     continue
                 expect("our options", ours_in(of_this), [])
                 expect("runs", (get_cc(client), get_cc(server)), ("hpcc-classic",) * 2)
+                path.no_errors()
 
 
 # ---- Other owners of the option space ------------------------------------------------------

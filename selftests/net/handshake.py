@@ -770,26 +770,6 @@ def test_back_too_late():
         expect(f"after {wait_s} s", peer.cc(), mode)
 
 
-def test_fast_open():
-    """A SYN with data gets no option."""
-    pair = Pair()
-    for ns in (pair.c, pair.s):
-        ns.sysctl("net.ipv4.tcp_fastopen", 0x207)
-    sniffer = Sniffer(pair.s)
-    listener = pair.listen()
-    listener.setsockopt(socket.IPPROTO_TCP, 23, 16)      # TCP_FASTOPEN
-    client = pair.c.socket()
-    client.sendto(b"early", 0x20000000, listener.getsockname())     # MSG_FASTOPEN
-    server = listener.accept()[0]
-    expect("early data", server.recv(100), b"early")
-    syn = sniffer.segments()[0]
-    expect("data in SYN", syn.payload, b"early")
-    expect("option in SYN", syn.option(KIND), None)
-    carried, agreed, _ = outcome(pair, client, server, sniffer)
-    expect("option in rest", carried[2], False)
-    expect("agreed", agreed, (0, 0))
-
-
 def test_syn_cookies():
     """With SYN cookies no state is kept between SYN and ACK: no agreement."""
     pair = Pair()

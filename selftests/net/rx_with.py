@@ -1,14 +1,12 @@
 #!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: GPL-2.0
 """Receivers that compute W (kmod/hpcc/control/receiver.c, net.hpcc.where = 1) together with sysctls
-that change, TCP Fast Open, MPTCP, and many connections.
+that change, MPTCP, and many connections.
 """
 
 import os
 import random
 import resource
-import select
-import socket
 import sys
 import time
 
@@ -17,10 +15,9 @@ from lib.kernel import virtual_time
 from lib.net import Pair
 from lib.packet import SYN, Sniffer, ours_in
 from lib.path import MBPS, Path, know, say
-from lib.tcp import get_cc, let_go, pattern, set_cc, transfer
+from lib.tcp import pattern, set_cc, transfer
 
 IPPROTO_MPTCP = 262
-TCP_FASTOPEN, MSG_FASTOPEN = 23, 0x20000000
 T_NS = 200000
 W_INIT = MBPS * T_NS // 8000
 RX = {"where": 1, "host_mbps": MBPS, "base_rtt_ns": T_NS}
@@ -175,43 +172,6 @@ def test_storm():
             flow = ns.flow()
             expect("mode, hops, T", (flow["mode"], flow["hops"], flow["T_ns"]), ("telemetry", 2, T_NS))
             expect_in("W", flow["W"], 1, W_INIT)
-
-
-def test_fast_open():
-    """A connection whose SYN requests a cookie agrees, and its receiver computes W. A SYN with data
-    has no option: that connection runs classic at both ends.
-    """
-    for version in 4, 6:
-        path = Path(version, **RX)
-        for ns in path.hosts:
-            ns.sysctl("net.ipv4.tcp_fastopen", 3)
-        listener = path.b.socket(version)
-        listener.setsockopt(socket.IPPROTO_TCP, TCP_FASTOPEN, 16)
-        listener.bind((path.addr[1], 5000))
-        listener.listen()
-        for has in 0, 1:
-            sniffer = Sniffer(path.b, "left")
-            client = path.a.socket(version)
-            client.setblocking(False)
-            first = pattern(1000, 9)
-            try:
-                client.sendto(first, MSG_FASTOPEN, (path.addr[1], 5000))
-            except BlockingIOError:
-                select.select([], [client], [], 10)
-                client.send(first)
-            server = listener.accept()[0]
-            defer(let_go, server)
-            expect("first data", server.recv(2000), first)
-            seen, port = [], client.getsockname()[1]
-            transfer((client, server, pattern(1000000)), (server, client, pattern(200000, 1)),
-                     each=lambda seen=seen, port=port: seen.extend(
-                         flow["receiver"] for flow in path.a.flows() if flow["lport"] == port))
-            segments = [seg for seg in sniffer.segments() if port in (seg.sport, seg.dport)]
-            expect("bytes in the SYN", len(segments[0].payload), 1000 * has)
-            expect("receiver computed W", max(seen, default=0), 1 - has)
-            expect("runs", (get_cc(client), get_cc(server)), ("hpcc-classic" if has else "hpcc",) * 2)
-            expect("our options", bool(ours_in(segments)), not has)
-        path.no_errors()
 
 
 def test_mptcp():
