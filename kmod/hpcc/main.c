@@ -149,6 +149,7 @@ static struct pernet_operations hpcc_net_ops = {
 static int hpcc_up(void)
 {
 	int err;
+	int i;
 
 	err = hpcc_flow_init();
 	if (err)
@@ -159,7 +160,9 @@ static int hpcc_up(void)
 	err = hpcc_netlink_init();
 	if (err)
 		goto err_pernet;
-	hpcc_csig_init();
+	for (i = HPCC_CARRIER_MAX; i > HPCC_CARRIER_TCP; i--)
+		if (hpcc_carriers[i]->init)
+			hpcc_carriers[i]->init();
 	return 0;
 
 err_pernet:
@@ -171,7 +174,11 @@ err_flow:
 
 static void hpcc_down(void)
 {
-	hpcc_csig_exit();
+	int i;
+
+	for (i = HPCC_CARRIER_MAX; i > HPCC_CARRIER_TCP; i--)
+		if (hpcc_carriers[i]->exit)
+			hpcc_carriers[i]->exit();
 	hpcc_netlink_exit();
 	unregister_pernet_subsys(&hpcc_net_ops);
 	hpcc_flow_exit();
@@ -195,12 +202,15 @@ bool hpcc_is_up(void)
 
 static int __init hpcc_init(void)
 {
-	int err;
+	int err = 0;
+	int i;
 
 	BUILD_BUG_ON(sizeof(struct hpcc_ca) > ICSK_CA_PRIV_SIZE);
 	BUILD_BUG_ON(__HPCC_C_MAX > HPCC_COUNTERS_MAX);
 
-	err = hpcc_csig_check();
+	for (i = HPCC_CARRIER_MAX; i > HPCC_CARRIER_TCP; i--)
+		if (!err && hpcc_carriers[i]->check)
+			err = hpcc_carriers[i]->check();
 	if (err)
 		return err;
 	hpcc_agreement_init();

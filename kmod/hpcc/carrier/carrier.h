@@ -1,117 +1,202 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Carriers of requests other than the TCP option. */
+/* Carriers of requests other than the TCP option: operations, and the choice (carrier.c). */
 #ifndef _HPCC_CARRIER_CARRIER_H
 #define _HPCC_CARRIER_CARRIER_H
 
-#include <hpcc/carrier/csig.h>
-#include <hpcc/carrier/ifa.h>
+#include <linux/ip.h>
+#include <linux/ipv6.h>
 #include <hpcc/carrier/ioam.h>
 #include <hpcc/wire/record.h>
 
 #include "flow/flow.h"
 #include "packet/segment.h"
 
-/* ---- The choice (carrier.c) ---- */
+/* Capabilities of carriers with hpcc_carrier_ops.reflects. */
+#define HPCC_CAP_REFLECTS	HPCC_CAP_CSIG
 
-bool hpcc_carrier_is_probed(u8 carrier);
+/**
+ * struct hpcc_trace - the hops that a trace or a stack brought
+ * @ops: their carrier
+ * @p: their bytes
+ * @head: what the carrier has read from their header
+ * @net: network namespace
+ * @hops: number of hops; negative: invalid
+ * @before: number of hops in front of them, which wrote into the option
+ * @scale: scale of the records
+ * @now_ns: arrival time
+ * @age_ns: time since the last trace
+ */
+struct hpcc_trace {
+	const struct hpcc_carrier_ops *ops;
+	const u8 *p;
+	const void *head;
+	const struct net *net;
+	int hops;
+	u8 before;
+	u8 scale;
+	u64 now_ns;
+	u64 age_ns;
+};
+
+/**
+ * struct hpcc_carrier_ops - a carrier; all members of the TCP option are 0
+ * @cap: HPCC_CAP_* that the peer needs
+ * @probes_only: only probes use the carrier. Their FORWARD has a record only if there is fill()
+ * @apart: the peer's TCP does not receive its probes
+ * @ipv6_only: the carrier needs IPv6
+ * @needs_links: a receiver announces @cap if its table of links has entries; otherwise if its route
+ *	to the sender selects the carrier
+ * @reflects: its requests have a signal in place of load records, and pull() stores it for report()
+ * @sent: counter of requests that left
+ * @received: counter of telemetry that was accepted
+ * @ignored: counter of telemetry that was ignored
+ * @unknown_link: counter of telemetry of a link that is not in the table
+ * @stopped: counter of connections that returned to the TCP option
+ *
+ * Functions, each of which may be NULL. Module load and unload:
+ *
+ * @check: check module parameters; 0 or a negative error
+ * @init: register handlers
+ * @exit: unregister them
+ *
+ * Sender, under the socket lock:
+ *
+ * @begin: a flow begins to use the carrier
+ * @acked: an ACK arrived; informed: it brought telemetry
+ * @rto: an RTO fired. Return: whether the carrier ends; the caller then stops it
+ * @reserve: number of bytes to keep free in each data segment
+ *
+ * Sender, in LOCAL_OUT and LOCAL_IN:
+ *
+ * @fits: whether the carrier fits into a segment; limits *@room for options to what remains
+ * @fill: write the record of a FORWARD, HPCC_RECORD_LEN bytes
+ * @push: write options and carrier into a segment. Return: false if there is no memory
+ * @report_in: take in a REPORT. Return: whether it is of this carrier, valid or not
+ *
+ * Receiver, in LOCAL_IN; report() in LOCAL_OUT:
+ *
+ * @packet_in: take in a packet of the carrier's protocol. Return: whether it was for a connection
+ *	that runs hpcc; it is freed then
+ * @outside_in: take in a segment with unacceptable sequence number, but acceptable ACK number and
+ *	TTL. Return: 1 if it is consumed; 0 if it is counted as invalid; -ENOENT if the carrier does
+ *	not use it
+ * @carries: whether the carrier has the records of a request, in place of its option
+ * @pull: take in these records. Those of the option fit (hpcc_opt_misfits()), unless @reflects
+ * @hop: make a load record of hop nr of a trace. Return: 0, -EINVAL, or -ENOENT if its link is
+ *	unknown
+ * @report: the record of a REPORT that reflects a signal
+ */
+struct hpcc_carrier_ops {
+	u16 cap;
+	bool probes_only;
+	bool apart;
+	bool ipv6_only;
+	bool needs_links;
+	bool reflects;
+	enum hpcc_counter sent, received, ignored, unknown_link, stopped;
+
+	int (*check)(void);
+	void (*init)(void);
+	void (*exit)(void);
+
+	void (*begin)(const struct tcp_sock *tp, struct hpcc_flow *flow);
+	void (*acked)(const struct tcp_sock *tp, struct hpcc_flow *flow, bool informed);
+	bool (*rto)(const struct tcp_sock *tp, struct hpcc_flow *flow);
+	u16 (*reserve)(const struct hpcc_flow *flow);
+
+	bool (*fits)(const struct hpcc_segment *seg, const struct sock *sk,
+		     const struct hpcc_flow *flow, u32 *room);
+	void (*fill)(const struct hpcc_flow *flow, u8 *record);
+	bool (*push)(struct hpcc_segment *seg, const struct sock *sk, const struct hpcc_flow *flow,
+		     const u8 *options, u32 len);
+	bool (*report_in)(struct hpcc_flow *flow, const struct net *net, const struct hpcc_opt *opt,
+			  const u8 *records);
+
+	bool (*packet_in)(struct sk_buff *skb, const struct nf_hook_state *state);
+	int (*outside_in)(struct sock *sk, struct hpcc_flow *flow, struct hpcc_arrival *in,
+			  const struct hpcc_opt *opt, int at, u32 pos);
+	bool (*carries)(const struct hpcc_flow *flow, const struct hpcc_arrival *in,
+			const struct hpcc_opt *opt, const u8 *records);
+	void (*pull)(struct hpcc_flow *flow, const struct hpcc_arrival *in,
+		     const struct hpcc_opt *opt, const u8 *records);
+	int (*hop)(const struct hpcc_trace *t, int nr, struct hpcc_trace_link *link,
+		   struct hpcc_record *r);
+	u64 (*report)(u16 signal);
+};
+
+/* The counters of a carrier. */
+#define HPCC_CARRIER_COUNTERS(id)		\
+	.sent = HPCC_C_##id##_SENT,		\
+	.received = HPCC_C_##id##_RECEIVED,	\
+	.ignored = HPCC_C_##id##_IGNORED,	\
+	.stopped = HPCC_C_##id##_STOPPED
+
+extern const struct hpcc_carrier_ops *const hpcc_carriers[];
+extern const u8 hpcc_carrier_protocols[256];
+extern const struct hpcc_carrier_ops hpcc_tcp_option, hpcc_ioam, hpcc_int_md, hpcc_ifa, hpcc_csig;
+
+/* Operations of the carrier of a flow's requests. */
+static inline const struct hpcc_carrier_ops *hpcc_carrier_of(const struct hpcc_flow *flow)
+{
+	return hpcc_carriers[READ_ONCE(flow->carrier)];
+}
+
+/* Whether data carry requests, but not in the TCP option. Context: socket lock. */
+static inline bool hpcc_carrier_in_data(const struct hpcc_flow *flow)
+{
+	return unlikely(flow->carrier) && !hpcc_carrier_of(flow)->probes_only &&
+	       !flow->carrier_state.paused && !flow->probes;
+}
+
+/* acked() and rto() of struct hpcc_carrier_ops. */
+static inline void hpcc_carrier_acked(const struct tcp_sock *tp, struct hpcc_flow *flow,
+				      bool informed)
+{
+	if (unlikely(flow->carrier) && hpcc_carrier_of(flow)->acked)
+		hpcc_carrier_of(flow)->acked(tp, flow, informed);
+}
+
+static inline bool hpcc_carrier_rto(const struct tcp_sock *tp, struct hpcc_flow *flow)
+{
+	return unlikely(flow->carrier) && hpcc_carrier_of(flow)->rto &&
+	       hpcc_carrier_of(flow)->rto(tp, flow);
+}
+
+/* Whether a signal is to be reflected. */
+static inline bool hpcc_signal_pending(const struct hpcc_flow *flow)
+{
+	return READ_ONCE(flow->carrier_state.signal);
+}
+
+/* The carrier whose IP protocol a packet has, enum hpcc_carrier; 0: none. */
+static inline u8 hpcc_carrier_of_packet(const struct sk_buff *skb, u8 pf)
+{
+	return hpcc_carrier_protocols[pf == NFPROTO_IPV4 ? ip_hdr(skb)->protocol :
+							   ipv6_hdr(skb)->nexthdr];
+}
+
+/* Whether hpcc_carrier_of_request() must look for a carrier beside the option of a request. */
+static inline bool hpcc_may_be_carried(const struct hpcc_flow *flow, const struct hpcc_arrival *in)
+{
+	return in->carrier || flow->caps & HPCC_CAP_REFLECTS ||
+	       (in->state->pf == NFPROTO_IPV6 && in->thoff != sizeof(struct ipv6hdr));
+}
+
+const struct hpcc_carrier_ops *hpcc_carrier_of_request(const struct hpcc_flow *flow,
+						       const struct hpcc_arrival *in,
+						       const struct hpcc_opt *opt,
+						       const u8 *records);
 void hpcc_carrier_begin(const struct sock *sk, struct hpcc_flow *flow);
 bool hpcc_carrier_end(const struct sock *sk, struct hpcc_flow *flow);
+u16 hpcc_carrier_caps(const struct net *net, u8 carrier);
+bool hpcc_carrier_fits(const struct hpcc_segment *seg, const struct sock *sk, u32 n, u32 *room);
+u32 hpcc_signal_write(struct hpcc_flow *flow, u8 *p);
 
 /* ---- Traces and stacks at a receiver (trace.c) ---- */
 
-/**
- * struct hpcc_trace_rx - state of a receiver for a path with traces or stacks
- * @lock: covers all but @rcu
- * @seen_ns: when the last valid trace arrived
- * @hops: number of nodes in that trace
- * @carrier: carrier that filled @link
- * @link: links by hop - 1; from @hops on bps is 0: no history
- * @rcu: for kfree_rcu()
- */
-struct hpcc_trace_rx {
-	spinlock_t lock;	/* covers all but @rcu */
-	u64 seen_ns;
-	int hops;
-	enum hpcc_carrier carrier;
-	struct hpcc_trace_link link[HPCC_IOAM_NODES_MAX];
-	struct rcu_head rcu;
-};
-
-struct hpcc_trace_rx *hpcc_trace_rx(struct hpcc_flow *flow, const struct net *net);
-void hpcc_trace_begin(struct hpcc_trace_rx *rx, enum hpcc_carrier carrier);
-void hpcc_trace_end(struct hpcc_trace_rx *rx, int hops, u64 now_ns);
-void hpcc_hops_in(struct hpcc_flow *flow, const struct hpcc_arrival *in,
-		  const struct hpcc_opt *opt);
-
-/* ---- IOAM (ioam.c) ---- */
-
-bool hpcc_ioam_out(struct hpcc_segment *seg, u32 nodes);
-void hpcc_ioam_in(struct hpcc_flow *flow, const struct hpcc_arrival *in,
-		  const struct hpcc_opt *opt, const u8 *records);
-void hpcc_ioam_begin(const struct tcp_sock *tp, struct hpcc_flow *flow);
-bool hpcc_ioam_rto(const struct tcp_sock *tp, struct hpcc_flow *flow);
-void hpcc_ioam_ack(const struct tcp_sock *tp, struct hpcc_flow *flow, bool informed);
-
-/**
- * hpcc_may_be_ioam() - whether a request may have an IOAM trace beside its option
- * @in: the segment
- * @opt: head of its option
- */
-static inline bool hpcc_may_be_ioam(const struct hpcc_arrival *in, const struct hpcc_opt *opt)
-{
-	return in->state->pf == NFPROTO_IPV6 && opt->type == HPCC_OPT_FORWARD &&
-	       ipv6_hdr(in->skb)->nexthdr == NEXTHDR_HOP;
-}
-
-/* ---- INT-MD (int.c) ---- */
-
-void hpcc_int_out(const struct hpcc_segment *seg, const struct tcp_sock *tp, u8 nodes);
-bool hpcc_int_comes(const struct tcp_sock *tp, const struct hpcc_arrival *in,
-		    const struct hpcc_opt *opt);
-bool hpcc_int_read(struct hpcc_arrival *in, u8 *buf);
-int hpcc_int_records(struct hpcc_trace_rx *rx, const struct hpcc_arrival *in,
-		     const struct hpcc_opt *opt, u8 *records, enum hpcc_counter *why);
-
-/* ---- IFA 2.0 (ifa.c) ---- */
-
-/* Both IFA headers, a TCP header, and the longest metadata stack that Current Length can state. */
-#define HPCC_IFA_PACKET_MAX	(HPCC_IFA_LEN + HPCC_TCP_HEADER_MAX + 255 * 4)
-
-void hpcc_ifa_out(const struct hpcc_segment *seg, u8 nodes);
-int hpcc_ifa_records(struct hpcc_trace_rx *rx, const struct hpcc_arrival *in,
-		     const struct hpcc_opt *opt, u8 *records, enum hpcc_counter *why);
-bool hpcc_ifa_arrived(struct sk_buff *skb, const struct nf_hook_state *state);
-
-/**
- * hpcc_is_ifa() - whether an IFA header follows an IP header
- * @skb: a packet
- * @pf: NFPROTO_IPV4 or NFPROTO_IPV6
- */
-static inline bool hpcc_is_ifa(const struct sk_buff *skb, u8 pf)
-{
-	return (pf == NFPROTO_IPV4 ? ip_hdr(skb)->protocol : ipv6_hdr(skb)->nexthdr) ==
-	       HPCC_IFA_PROTOCOL;
-}
-
-/* ---- CSIG (csig.c) ---- */
-
-/**
- * hpcc_signal_pending() - whether a signal is to be reflected
- * @flow: a flow
- */
-static inline bool hpcc_signal_pending(const struct hpcc_flow *flow)
-{
-	return READ_ONCE(flow->signal);
-}
-
-void hpcc_csig_out(const struct hpcc_flow *flow, u8 *record);
-void hpcc_csig_in(struct hpcc_flow *flow, const struct net *net, const struct hpcc_opt *opt,
-		  const u8 *record);
-u32 hpcc_signal_write(struct hpcc_flow *flow, u8 *p);
-bool hpcc_signal_in(struct hpcc_flow *flow, const struct net *net, const struct hpcc_opt *opt,
-		    const u8 *records);
-int hpcc_csig_check(void);
-void hpcc_csig_init(void);
-void hpcc_csig_exit(void);
+bool hpcc_trace_in(struct hpcc_flow *flow, const struct hpcc_arrival *in,
+		   const struct hpcc_opt *opt, struct hpcc_trace *t, u8 *records);
+void hpcc_stack_pull(struct hpcc_flow *flow, const struct hpcc_arrival *in,
+		     const struct hpcc_opt *opt, struct hpcc_trace *t);
 
 #endif /* _HPCC_CARRIER_CARRIER_H */

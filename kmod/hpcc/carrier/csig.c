@@ -31,6 +31,7 @@
 #include <linux/module.h>
 #include <net/ipv6.h>
 #include <net/tcp.h>
+#include <hpcc/carrier/csig.h>
 
 #include "carrier/carrier.h"
 #include "netns/net.h"
@@ -130,12 +131,7 @@ static struct packet_type hpcc_csig_packet_type __read_mostly = {
 	.func = hpcc_csig_rcv,
 };
 
-/**
- * hpcc_csig_check() - check the module's parameter
- *
- * Return: 0, or -EINVAL if csig_tpid is outside its range.
- */
-int __init hpcc_csig_check(void)
+static int hpcc_csig_check(void)
 {
 	if (hpcc_csig_tpid < HPCC_CSIG_TPID_MIN || hpcc_csig_tpid == ETH_P_IP ||
 	    hpcc_csig_tpid == ETH_P_IPV6 || eth_type_vlan(htons(hpcc_csig_tpid))) {
@@ -145,37 +141,30 @@ int __init hpcc_csig_check(void)
 	return 0;
 }
 
-/**
- * hpcc_csig_init() - register the handler of frames with tags
- */
-void hpcc_csig_init(void)
+static void hpcc_csig_init(void)
 {
 	hpcc_csig_packet_type.type = htons(hpcc_csig_tpid);
 	dev_add_pack(&hpcc_csig_packet_type);
 }
 
-/**
- * hpcc_csig_exit() - unregister the handler of frames with tags
- */
-void hpcc_csig_exit(void)
+static void hpcc_csig_exit(void)
 {
 	dev_remove_pack(&hpcc_csig_packet_type);
 }
 
 /* ---- Receiver: the signal -------------------------------------------------- */
 
-/**
- * hpcc_csig_in() - store the signal of a request until it can be reflected
- * @flow: a flow whose peer requests signals
- * @net: its network namespace
- * @opt: head of a FORWARD, for which hpcc_csig_is() holds
- * @record: its signal record
- *
- * Context: LOCAL_IN.
- */
-void hpcc_csig_in(struct hpcc_flow *flow, const struct net *net, const struct hpcc_opt *opt,
-		  const u8 *record)
+static bool hpcc_csig_carries(const struct hpcc_flow *flow, const struct hpcc_arrival *in,
+			      const struct hpcc_opt *opt, const u8 *records)
 {
+	return flow->caps & HPCC_CAP_CSIG && hpcc_csig_is(opt, records);
+}
+
+/* Store the signal of a request until it can be reflected. */
+static void hpcc_csig_pull(struct hpcc_flow *flow, const struct hpcc_arrival *in,
+			   const struct hpcc_opt *opt, const u8 *record)
+{
+	const struct net *net = in->state->net;
 	u64 v = get_unaligned_be64(record);
 
 	hpcc_prompt_in(flow, opt);
@@ -184,42 +173,23 @@ void hpcc_csig_in(struct hpcc_flow *flow, const struct net *net, const struct hp
 		hpcc_count_rcu(net, HPCC_C_CSIG_IGNORED);
 		return;
 	}
-	WRITE_ONCE(flow->signal, (u16)v);
+	WRITE_ONCE(flow->carrier_state.signal, HPCC_CARRIER_CSIG << 16 | (u16)v);
 	hpcc_count_rcu(net, HPCC_C_CSIG_RECEIVED);
-}
-
-/**
- * hpcc_signal_write() - write the REPORT that reflects a signal
- * @flow: a flow with a signal
- * @p: hpcc_opt_len(1) bytes
- *
- * Context: LOCAL_OUT.
- * Return: its length; 0 if another CPU has taken the signal.
- */
-u32 hpcc_signal_write(struct hpcc_flow *flow, u8 *p)
-{
-	const struct hpcc_opt opt = { .type = HPCC_OPT_REPORT, .nr = 1 };
-	u32 signal = xchg(&flow->signal, 0);
-
-	if (!signal)
-		return 0;
-	hpcc_opt_encode(p, flow->kind, &opt);
-	put_unaligned_be64(hpcc_csig_report(signal), p + HPCC_OPT_HEAD_LEN);
-	return hpcc_opt_len(1);
 }
 
 /* ---- Sender ------------------------------------------------------------------ */
 
-/**
- * hpcc_csig_out() - write the record of a FORWARD that requests a signal
- * @flow: a flow with CSIG as its carrier
- * @record: HPCC_RECORD_LEN bytes
- *
- * Context: LOCAL_OUT.
- */
-void hpcc_csig_out(const struct hpcc_flow *flow, u8 *record)
+/* State of the path. LOCAL_IN writes it without a lock, so two CPUs may spoil a sample. */
+static struct hpcc_csig_path *hpcc_csig_path(const struct hpcc_flow *flow)
 {
-	u8 type = READ_ONCE(flow->csig.ask) ?: HPCC_CSIG_QLEN;
+	BUILD_BUG_ON(sizeof(struct hpcc_csig_path) > sizeof(flow->carrier_state.own));
+	return (struct hpcc_csig_path *)flow->carrier_state.own;
+}
+
+/* Request a signal. */
+static void hpcc_csig_fill(const struct hpcc_flow *flow, u8 *record)
+{
+	u8 type = READ_ONCE(hpcc_csig_path(flow)->ask) ?: HPCC_CSIG_QLEN;
 
 	/* While W converges, request both signals in turn. */
 	if (READ_ONCE(flow->searching))
@@ -227,20 +197,11 @@ void hpcc_csig_out(const struct hpcc_flow *flow, u8 *record)
 	put_unaligned_be64(hpcc_csig_record(hpcc_csig_ask(type), false), record);
 }
 
-/**
- * hpcc_signal_in() - take in a reflected signal
- * @flow: a flow with CSIG as its carrier
- * @net: its network namespace
- * @opt: head of a REPORT
- * @records: its records
- *
- * If two CPUs run this for one flow at once, signals may mix: then one sample is wrong.
- *
- * Context: LOCAL_IN.
- * Return: whether the record is a signal, valid or not.
+/* Take in a reflected signal. If two CPUs run this for one flow at once, signals may mix: then one
+ * sample is wrong.
  */
-bool hpcc_signal_in(struct hpcc_flow *flow, const struct net *net, const struct hpcc_opt *opt,
-		    const u8 *records)
+static bool hpcc_csig_report_in(struct hpcc_flow *flow, const struct net *net,
+				const struct hpcc_opt *opt, const u8 *records)
 {
 	const struct hpcc_sysctls *sysctls = &hpcc_pernet_rcu(net)->sysctls;
 	struct hpcc_csig_units units = {
@@ -255,7 +216,7 @@ bool hpcc_signal_in(struct hpcc_flow *flow, const struct net *net, const struct 
 
 	if (!tag)
 		return false;
-	ret = hpcc_csig_take(&flow->csig, tag, &units, ktime_get_ns(), echo.scale, &r);
+	ret = hpcc_csig_take(hpcc_csig_path(flow), tag, &units, ktime_get_ns(), echo.scale, &r);
 	if (ret < 0)
 		hpcc_count_rcu(net, HPCC_C_CSIG_IGNORED);
 	if (ret <= 0)
@@ -264,3 +225,21 @@ bool hpcc_signal_in(struct hpcc_flow *flow, const struct net *net, const struct 
 	hpcc_echo_in(flow, &echo, record);
 	return true;
 }
+
+/* Receivers drop data with a tag. The MTU does not count the tag, and a probe is far shorter: it
+ * always fits.
+ */
+const struct hpcc_carrier_ops hpcc_csig = {
+	.cap		= HPCC_CAP_CSIG,
+	.probes_only	= true,
+	.reflects	= true,
+	HPCC_CARRIER_COUNTERS(CSIG),
+	.check		= hpcc_csig_check,
+	.init		= hpcc_csig_init,
+	.exit		= hpcc_csig_exit,
+	.fill		= hpcc_csig_fill,
+	.report_in	= hpcc_csig_report_in,
+	.carries	= hpcc_csig_carries,
+	.pull		= hpcc_csig_pull,
+	.report		= hpcc_csig_report,
+};

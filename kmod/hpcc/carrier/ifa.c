@@ -34,7 +34,9 @@
 #include "carrier/carrier.h"
 #include "common/peek.h"
 #include "netns/links.h"
-#include "telemetry/mailbox.h"
+
+/* Both IFA headers, a TCP header, and the longest metadata stack that Current Length can state. */
+#define HPCC_IFA_PACKET_MAX	(HPCC_IFA_LEN + HPCC_TCP_HEADER_MAX + 255 * 4)
 
 /* ---- Sender ---------------------------------------------------------------- */
 
@@ -49,89 +51,74 @@ static __sum16 hpcc_ifa_sum(const struct sk_buff *skb, u8 pf, const struct tcphd
 	return tcp_v6_check(hlen, &ipv6_hdr(skb)->saddr, &ipv6_hdr(skb)->daddr, sum);
 }
 
-/**
- * hpcc_ifa_out() - put IFA around a probe's TCP header
- * @seg: the probe, which has HPCC_IFA_LEN bytes after its TCP header
- * @nodes: maximum number of hops that may push metadata
- */
-void hpcc_ifa_out(const struct hpcc_segment *seg, u8 nodes)
+static bool hpcc_ifa_fits(const struct hpcc_segment *seg, const struct sock *sk,
+			  const struct hpcc_flow *flow, u32 *room)
 {
-	u8 *p = seg->skb->data + seg->thoff;
-	struct tcphdr *th = hpcc_segment_th(seg);
-	struct sk_buff *skb = seg->skb;
+	return (seg->state->pf == NFPROTO_IPV4 || seg->thoff == sizeof(struct ipv6hdr)) &&
+	       hpcc_carrier_fits(seg, sk, HPCC_IFA_LEN + flow->carrier_state.nodes *
+					  HPCC_IFA_HOP_LEN, room);
+}
 
+/* Put IFA around a probe's TCP header. */
+static bool hpcc_ifa_out(struct hpcc_segment *seg, const struct sock *sk,
+			 const struct hpcc_flow *flow, const u8 *options, u32 len)
+{
+	struct sk_buff *skb = seg->skb;
+	struct tcphdr *th;
+	u8 *p;
+
+	if (!hpcc_segment_put(seg, options, len, HPCC_IFA_LEN))
+		return false;
+	th = hpcc_segment_th(seg);
+	p = (u8 *)th;
 	th->check = 0;
 	th->check = hpcc_ifa_sum(skb, seg->state->pf, th);
 	skb->ip_summed = CHECKSUM_NONE;
 	memmove(p + HPCC_IFA_HEAD_LEN, p, seg->thlen);
-	hpcc_ifa_header(p, p + HPCC_IFA_HEAD_LEN + seg->thlen, nodes);
+	hpcc_ifa_header(p, p + HPCC_IFA_HEAD_LEN + seg->thlen, flow->carrier_state.nodes);
 	if (seg->state->pf == NFPROTO_IPV4) {
 		ip_hdr(skb)->protocol = HPCC_IFA_PROTOCOL;
 		ip_send_check(ip_hdr(skb));
 	} else {
 		ipv6_hdr(skb)->nexthdr = HPCC_IFA_PROTOCOL;
 	}
-	hpcc_count_rcu(seg->state->net, HPCC_C_IFA_SENT);
+	return true;
 }
 
 /* ---- Receiver -------------------------------------------------------------- */
 
-/* Make a load record of a hop. Return: whether B and the unit of its queue are known. */
-static bool hpcc_ifa_one(struct hpcc_trace_rx *rx, const struct net *net,
-			 const struct hpcc_ifa_hop *hop, int nr, u8 scale, u64 age_ns, u8 *record)
+static int hpcc_ifa_take_hop(const struct hpcc_trace *t, int nr, struct hpcc_trace_link *link,
+			     struct hpcc_record *r)
 {
-	const struct hpcc_known_link *known = hpcc_link_find(net, hop->node, hop->port);
-	u64 bps = known ? known->bps : hpcc_ifa_bps(hop->speed);
-	u32 unit = hop->lns == HPCC_IFA_LNS ? HPCC_IFA_UNIT : known ? known->unit : 0;
-	struct hpcc_record r;
+	const struct hpcc_known_link *known;
+	struct hpcc_ifa_hop hop;
+	u64 bps;
+	u32 unit;
 
+	if (hpcc_ifa_hop(t->p, t->hops, nr, &hop))
+		return -EINVAL;
+	known = hpcc_link_find(t->net, hop.node, hop.port);
+	bps = known ? known->bps : hpcc_ifa_bps(hop.speed);
+	unit = hop.lns == HPCC_IFA_LNS ? HPCC_IFA_UNIT : known ? known->unit : 0;
 	if (!bps || !unit)
-		return false;
-	hpcc_ioam_age(&rx->link[nr - 1], age_ns);
-	r = hpcc_ifa_record(&rx->link[nr - 1], hop, bps, unit, nr, scale);
-	hpcc_record_encode(record, &r);
-	return true;
+		return -ENOENT;
+	hpcc_ioam_age(link, t->age_ns);
+	*r = hpcc_ifa_record(link, &hop, bps, unit, nr, t->scale);
+	return 0;
 }
 
-/**
- * hpcc_ifa_records() - make load records of the hops of a stack
- * @rx: state of the path, locked
- * @in: the segment, with the stack
- * @opt: head of its FORWARD
- * @records: filled in, with room for HPCC_IFA_NODES_MAX records
- * @why: set to the counter of the result
- *
- * Return: the number of records, or a negative number.
- */
-int hpcc_ifa_records(struct hpcc_trace_rx *rx, const struct hpcc_arrival *in,
-		     const struct hpcc_opt *opt, u8 *records, enum hpcc_counter *why)
+static void hpcc_ifa_pull(struct hpcc_flow *flow, const struct hpcc_arrival *in,
+			  const struct hpcc_opt *opt, const u8 *records)
 {
-	u64 now_ns = ktime_get_ns();
-	struct hpcc_ifa_hop hop;
-	struct hpcc_ifa t;
-	int hops = -EINVAL;
-	int nr;
+	struct hpcc_trace t = { .ops = &hpcc_ifa, .hops = -EINVAL };
+	struct hpcc_ifa head;
 
 	if (opt->type == HPCC_OPT_FORWARD && !opt->nr &&
-	    hpcc_ifa_find(in->stack, in->stack_len, in->stack_len, &t) == (int)in->stack_len)
-		hops = hpcc_ifa_hops(&t);
-	*why = HPCC_C_IFA_IGNORED;
-	if (hops < 0)
-		return hops;
-	hpcc_trace_begin(rx, HPCC_CARRIER_IFA);
-	for (nr = 1; nr <= hops; nr++) {
-		*why = HPCC_C_IFA_IGNORED;
-		if (hpcc_ifa_hop(in->stack + t.md, hops, nr, &hop))
-			return -EINVAL;
-		*why = HPCC_C_IFA_UNKNOWN_LINK;
-		if (!hpcc_ifa_one(rx, in->state->net, &hop, nr, opt->scale, now_ns - rx->seen_ns,
-				  records + (nr - 1) * HPCC_RECORD_LEN))
-			return -EINVAL;
+	    hpcc_ifa_find(in->stack, in->stack_len, in->stack_len, &head) == (int)in->stack_len) {
+		t.p = in->stack + head.md;
+		t.hops = hpcc_ifa_hops(&head);
 	}
-	*why = HPCC_C_IFA_RECEIVED;
-	if (hops)
-		hpcc_trace_end(rx, hops, now_ns);
-	return hops;
+	hpcc_stack_pull(flow, in, opt, &t);
 }
 
 /* Offset of our IFA header after an IP header, or 0. */
@@ -158,7 +145,7 @@ static bool hpcc_ifa_parse(struct hpcc_arrival *in)
 	if (!md || skb->len - at < md + HPCC_IFA_MD_LEN || skb->len - at > HPCC_IFA_PACKET_MAX ||
 	    skb_linearize(skb))
 		return false;
-	in->carrier = HPCC_CARRIER_IFA;
+	in->carrier = &hpcc_ifa;
 	in->stack = skb->data + at;
 	in->stack_len = skb->len - at;
 	in->thoff = at + HPCC_IFA_HEAD_LEN;
@@ -189,8 +176,8 @@ static bool hpcc_ifa_is_new(const struct tcp_sock *tp, const struct hpcc_arrival
 }
 
 /* Whether TCP would accept the segment as a current ACK. */
-static bool hpcc_ifa_fits(const struct sock *sk, const struct hpcc_flow *flow,
-			  const struct hpcc_arrival *in)
+static bool hpcc_ifa_is_current(const struct sock *sk, const struct hpcc_flow *flow,
+				const struct hpcc_arrival *in)
 {
 	const struct tcp_sock *tp = tcp_sk(sk);
 	u32 rcv_wup = hpcc_peek(tp->rcv_wup);
@@ -212,33 +199,20 @@ static void hpcc_ifa_take(struct sock *sk, struct hpcc_flow *flow, struct hpcc_a
 	 */
 	if (!hpcc_no_policy_in(net, sk)) {
 		hpcc_count_rcu(net, HPCC_C_POLICY_IGNORED);
-		return;
-	}
-	if (hpcc_ifa_sum(in->skb, in->state->pf, in->th)) {
+	} else if (hpcc_ifa_sum(in->skb, in->state->pf, in->th)) {
 		hpcc_count_rcu(net, HPCC_C_CHECKSUM_IGNORED);
-		return;
-	}
-	if (!hpcc_ifa_fits(sk, flow, in)) {
+	} else if (!hpcc_ifa_is_current(sk, flow, in)) {
 		hpcc_count_rcu(net, HPCC_C_WINDOW_IGNORED);
-		return;
+	} else {
+		at = hpcc_opt_next(in->opts, in->optlen, &pos, flow->kind);
+		if (at >= 0)
+			hpcc_stack_in(sk, flow, in, at, pos);
+		else
+			hpcc_count_rcu(net, HPCC_C_IFA_IGNORED);
 	}
-	at = hpcc_opt_next(in->opts, in->optlen, &pos, flow->kind);
-	if (at < 0) {
-		hpcc_count_rcu(net, HPCC_C_IFA_IGNORED);
-		return;
-	}
-	hpcc_stack_in(sk, flow, in, at, pos);
 }
 
-/**
- * hpcc_ifa_arrived() - take in a packet of protocol HPCC_IFA_PROTOCOL
- * @skb: the packet
- * @state: netfilter's state of the hook call
- *
- * Context: LOCAL_IN.
- * Return: true if the packet was for a connection that runs hpcc; it is freed then.
- */
-bool hpcc_ifa_arrived(struct sk_buff *skb, const struct nf_hook_state *state)
+static bool hpcc_ifa_arrived(struct sk_buff *skb, const struct nf_hook_state *state)
 {
 	struct hpcc_arrival in = { .skb = skb, .state = state };
 	struct hpcc_flow *flow;
@@ -259,3 +233,17 @@ bool hpcc_ifa_arrived(struct sk_buff *skb, const struct nf_hook_state *state)
 		consume_skb(skb);
 	return flow;
 }
+
+const struct hpcc_carrier_ops hpcc_ifa = {
+	.cap		= HPCC_CAP_IFA,
+	.probes_only	= true,
+	.apart		= true,
+	.needs_links	= true,
+	HPCC_CARRIER_COUNTERS(IFA),
+	.unknown_link	= HPCC_C_IFA_UNKNOWN_LINK,
+	.fits		= hpcc_ifa_fits,
+	.push		= hpcc_ifa_out,
+	.packet_in	= hpcc_ifa_arrived,
+	.pull		= hpcc_ifa_pull,
+	.hop		= hpcc_ifa_take_hop,
+};

@@ -42,7 +42,6 @@
 #include "carrier/carrier.h"
 #include "common/peek.h"
 #include "netns/links.h"
-#include "telemetry/mailbox.h"
 
 /* The largest window that TCP can state, 65535 << 14. Applications may set a larger clamp. */
 #define HPCC_WINDOW_MAX		(65535U << TCP_MAX_WSCALE)
@@ -52,21 +51,26 @@
 
 /* ---- Sender ---------------------------------------------------------------- */
 
-/**
- * hpcc_int_out() - write shim and metadata header after a probe's TCP header
- * @seg: the probe, which has HPCC_INT_LEN bytes there
- * @tp: its socket
- * @nodes: Remaining Hop Count
- *
- * The caller computes the checksum later; it includes these bytes and the sequence number.
- */
-void hpcc_int_out(const struct hpcc_segment *seg, const struct tcp_sock *tp, u8 nodes)
+static bool hpcc_int_fits(const struct hpcc_segment *seg, const struct sock *sk,
+			  const struct hpcc_flow *flow, u32 *room)
 {
-	const struct net *net = seg->state->net;
-	u8 dscp = READ_ONCE(hpcc_pernet_rcu(net)->sysctls.int_dscp);
+	return hpcc_carrier_fits(seg, sk, HPCC_INT_LEN + flow->carrier_state.nodes *
+					  HPCC_INT_HOP_LEN, room);
+}
+
+/* Write shim and metadata header after a probe's TCP header. The checksum is computed later; it
+ * includes these bytes and the sequence number.
+ */
+static bool hpcc_int_out(struct hpcc_segment *seg, const struct sock *sk,
+			 const struct hpcc_flow *flow, const u8 *options, u32 len)
+{
+	u8 dscp = READ_ONCE(hpcc_pernet_rcu(seg->state->net)->sysctls.int_dscp);
 	struct sk_buff *skb = seg->skb;
 	u8 old;
 
+	if (!hpcc_segment_put(seg, options, len, HPCC_INT_LEN))
+		return false;
+	hpcc_segment_checksum(seg, HPCC_INT_LEN);
 	if (seg->state->pf == NFPROTO_IPV4) {
 		old = ipv4_get_dsfield(ip_hdr(skb)) >> 2;
 		ipv4_change_dsfield(ip_hdr(skb), INET_ECN_MASK, dscp << 2);
@@ -74,9 +78,9 @@ void hpcc_int_out(const struct hpcc_segment *seg, const struct tcp_sock *tp, u8 
 		old = ipv6_get_dsfield(ipv6_hdr(skb)) >> 2;
 		ipv6_change_dsfield(ipv6_hdr(skb), INET_ECN_MASK, dscp << 2);
 	}
-	hpcc_int_header(skb->data + seg->thoff + seg->thlen, nodes, old);
-	hpcc_segment_th(seg)->seq = htonl(hpcc_peek(tp->snd_una) - HPCC_INT_SEQ_BACK);
-	hpcc_count_rcu(net, HPCC_C_INT_SENT);
+	hpcc_int_header(skb->data + seg->thoff + seg->thlen, flow->carrier_state.nodes, old);
+	hpcc_segment_th(seg)->seq = htonl(hpcc_peek(tcp_sk(sk)->snd_una) - HPCC_INT_SEQ_BACK);
+	return true;
 }
 
 /* ---- Receiver -------------------------------------------------------------- */
@@ -91,20 +95,13 @@ static u32 hpcc_int_behind(const struct hpcc_arrival *in)
 	return in->skb->len - in->thoff - __tcp_hdrlen(in->th);
 }
 
-/**
- * hpcc_int_comes() - whether the sequence number shows that INT follows the TCP header
- * @tp: its socket
- * @in: the segment
- * @opt: head of its first option of ours
- *
+/* Whether the sequence number shows that INT follows the TCP header: TCP would discard these bytes.
  * While our ACKs are on their way, the peer may be behind rcv_nxt by a window, and the window may
  * have been larger then: accept up to two windows. So this number is about as hard to guess as that
  * of data.
- *
- * Return: true if TCP would discard these bytes.
  */
-bool hpcc_int_comes(const struct tcp_sock *tp, const struct hpcc_arrival *in,
-		    const struct hpcc_opt *opt)
+static bool hpcc_int_comes(const struct tcp_sock *tp, const struct hpcc_arrival *in,
+			   const struct hpcc_opt *opt)
 {
 	u32 una = ntohl(in->th->seq) + HPCC_INT_SEQ_BACK;
 	u32 window = min_t(u32, max(hpcc_peek(tp->window_clamp), hpcc_peek(tp->rcv_wnd)),
@@ -119,14 +116,10 @@ bool hpcc_int_comes(const struct tcp_sock *tp, const struct hpcc_arrival *in,
 	       !(in->th->syn | in->th->fin | in->th->urg);
 }
 
-/**
- * hpcc_int_read() - copy INT
- * @in: the segment, for which hpcc_int_comes() holds; its stack is set
- * @buf: HPCC_INT_MAX bytes
- *
- * Return: false if it is no INT, or has a wrong length: old data, which TCP must acknowledge.
+/* Copy INT to @buf, HPCC_INT_MAX bytes, and set the segment's stack. Return: false if it is no INT,
+ * or has a wrong length: old data, which TCP must acknowledge.
  */
-bool hpcc_int_read(struct hpcc_arrival *in, u8 *buf)
+static bool hpcc_int_read(struct hpcc_arrival *in, u8 *buf)
 {
 	u32 len = hpcc_int_behind(in);
 	u32 have = min_t(u32, len, HPCC_INT_MAX);
@@ -135,53 +128,64 @@ bool hpcc_int_read(struct hpcc_arrival *in, u8 *buf)
 	if (skb_copy_bits(in->skb, in->thoff + __tcp_hdrlen(in->th), buf, have) ||
 	    hpcc_int_find(buf, have, len, &t) != (int)len)
 		return false;
-	in->carrier = HPCC_CARRIER_INT;
+	in->carrier = &hpcc_int_md;
 	in->stack = buf;
 	in->stack_len = len;
 	return true;
 }
 
-/**
- * hpcc_int_records() - make load records of the hops of a stack
- * @rx: state of the path, locked
- * @in: the segment, with the stack
- * @opt: head of its FORWARD
- * @records: filled in, with room for HPCC_INT_NODES_MAX records
- * @why: set to the counter of the result
- *
- * Return: the number of records, or a negative number.
- */
-int hpcc_int_records(struct hpcc_trace_rx *rx, const struct hpcc_arrival *in,
-		     const struct hpcc_opt *opt, u8 *records, enum hpcc_counter *why)
+static int hpcc_int_outside_in(struct sock *sk, struct hpcc_flow *flow, struct hpcc_arrival *in,
+			       const struct hpcc_opt *opt, int at, u32 pos)
 {
-	u64 now_ns = ktime_get_ns();
-	const struct hpcc_known_link *link;
-	struct hpcc_int_hop hop;
-	struct hpcc_int_md t;
-	struct hpcc_record r;
-	int hops = -EINVAL;
-	int nr;
+	u8 stack[HPCC_INT_MAX];
 
-	if (hpcc_int_find(in->stack, HPCC_INT_LEN, in->stack_len, &t) > 0)
-		hops = hpcc_int_hops(&t);
-	*why = HPCC_C_INT_IGNORED;
-	if (hops < 0)
-		return hops;
-	hpcc_trace_begin(rx, HPCC_CARRIER_INT);
-	for (nr = 1; nr <= hops; nr++) {
-		*why = HPCC_C_INT_IGNORED;
-		if (hpcc_int_hop(in->stack, hops, nr, now_ns, &hop))
-			return -EINVAL;
-		*why = HPCC_C_INT_UNKNOWN_LINK;
-		link = hpcc_link_find(in->state->net, hop.node, hop.port);
-		if (!link)
-			return -EINVAL;
-		hop.qlen_bytes = min_t(u64, (u64)link->unit * hop.qlen_bytes, U32_MAX);
-		r = hpcc_int_record(&rx->link[nr - 1], &hop, link->bps, nr, opt->scale);
-		hpcc_record_encode(records + (nr - 1) * HPCC_RECORD_LEN, &r);
+	if (!hpcc_int_comes(tcp_sk(sk), in, opt))
+		return -ENOENT;
+	if (!hpcc_int_read(in, stack)) {
+		hpcc_count_rcu(in->state->net, HPCC_C_INT_IGNORED);
+		return 0;
 	}
-	*why = HPCC_C_INT_RECEIVED;
-	if (hops)
-		hpcc_trace_end(rx, hops, 0);
-	return hops;
+	hpcc_stack_in(sk, flow, in, at, pos);
+	return 1;
 }
+
+static int hpcc_int_take(const struct hpcc_trace *t, int nr, struct hpcc_trace_link *link,
+			 struct hpcc_record *r)
+{
+	const struct hpcc_known_link *known;
+	struct hpcc_int_hop hop;
+
+	if (hpcc_int_hop(t->p, t->hops, nr, t->now_ns, &hop))
+		return -EINVAL;
+	known = hpcc_link_find(t->net, hop.node, hop.port);
+	if (!known)
+		return -ENOENT;
+	hop.qlen_bytes = min_t(u64, (u64)known->unit * hop.qlen_bytes, U32_MAX);
+	*r = hpcc_int_record(link, &hop, known->bps, nr, t->scale);
+	return 0;
+}
+
+static void hpcc_int_pull(struct hpcc_flow *flow, const struct hpcc_arrival *in,
+			  const struct hpcc_opt *opt, const u8 *records)
+{
+	struct hpcc_trace t = { .ops = &hpcc_int_md, .p = in->stack, .hops = -EINVAL };
+	struct hpcc_int_md md;
+
+	if (hpcc_int_find(in->stack, HPCC_INT_LEN, in->stack_len, &md) > 0)
+		t.hops = hpcc_int_hops(&md);
+	hpcc_stack_pull(flow, in, opt, &t);
+}
+
+const struct hpcc_carrier_ops hpcc_int_md = {
+	.cap		= HPCC_CAP_INT,
+	.probes_only	= true,
+	.apart		= true,
+	.needs_links	= true,
+	HPCC_CARRIER_COUNTERS(INT),
+	.unknown_link	= HPCC_C_INT_UNKNOWN_LINK,
+	.fits		= hpcc_int_fits,
+	.push		= hpcc_int_out,
+	.outside_in	= hpcc_int_outside_in,
+	.pull		= hpcc_int_pull,
+	.hop		= hpcc_int_take,
+};

@@ -27,170 +27,154 @@
 #include "netns/links.h"
 #include "telemetry/mailbox.h"
 
-/* ---- Sender ---------------------------------------------------------------- */
+static_assert(HPCC_LINK_NODE_MAX < HPCC_IOAM_U24_NONE);
+static_assert(HPCC_LINK_PORT_MAX < HPCC_IOAM_U16_NONE);
 
 /**
- * hpcc_ioam_out() - add a trace to a segment with a request
- * @seg: the segment: IPv6 header, then TCP header; it has room for the trace
- * @nodes: number of nodes for which the trace has room
- *
- * A GSO packet gets one trace. When the packet is split, each segment gets a copy, as with TCP
- * options. A qdisc that splits the packet in front of its link fills in each copy separately.
- *
- * Return: false if there is no memory.
+ * struct hpcc_ioam_flow - state of the sender
+ * @seq: snd_una at the last RTO, or when the last pause ended
+ * @confirmed: a trace brought telemetry after @seq
  */
-bool hpcc_ioam_out(struct hpcc_segment *seg, u32 nodes)
+struct hpcc_ioam_flow {
+	u32 seq;
+	bool confirmed;
+};
+
+static struct hpcc_ioam_flow *hpcc_ioam_flow(struct hpcc_flow *flow)
 {
-	u32 n = hpcc_ioam_header_len(nodes);
+	BUILD_BUG_ON(sizeof(struct hpcc_ioam_flow) > sizeof(flow->carrier_state.own));
+	return (struct hpcc_ioam_flow *)flow->carrier_state.own;
+}
+
+/* ---- Sender ---------------------------------------------------------------- */
+
+static u16 hpcc_ioam_reserve(const struct hpcc_flow *flow)
+{
+	return hpcc_ioam_header_len(flow->carrier_state.nodes);
+}
+
+static bool hpcc_ioam_fits(const struct hpcc_segment *seg, const struct sock *sk,
+			   const struct hpcc_flow *flow, u32 *room)
+{
+	return !READ_ONCE(flow->carrier_state.paused) && seg->state->pf == NFPROTO_IPV6 &&
+	       seg->thoff == sizeof(struct ipv6hdr) &&
+	       hpcc_carrier_fits(seg, sk, hpcc_ioam_reserve(flow), room);
+}
+
+/* Add a trace to a segment with a request. A GSO packet gets one trace. When the packet is split,
+ * each segment gets a copy, as with TCP options. A qdisc that splits the packet in front of its
+ * link fills in each copy separately.
+ */
+static bool hpcc_ioam_out(struct hpcc_segment *seg, const struct sock *sk,
+			  const struct hpcc_flow *flow, const u8 *options, u32 len)
+{
+	u32 n = hpcc_ioam_reserve(flow);
 	struct sk_buff *skb = seg->skb;
 
-	if (skb_cow_head(skb, n))
+	if (skb_cow_head(skb, n + len))
 		return false;
 	skb_push(skb, n);
 	memmove(skb->data, skb->data + n, sizeof(struct ipv6hdr));
 	skb_reset_network_header(skb);
-	hpcc_ioam_header(skb->data + sizeof(struct ipv6hdr), nodes, IPPROTO_TCP);
+	hpcc_ioam_header(skb->data + sizeof(struct ipv6hdr), flow->carrier_state.nodes,
+			 IPPROTO_TCP);
 	ipv6_hdr(skb)->nexthdr = NEXTHDR_HOP;
 	hpcc_set_ip_length(skb, NFPROTO_IPV6);
 	seg->thoff += n;
-	hpcc_count_rcu(seg->state->net, HPCC_C_IOAM_SENT);
-	return true;
+	return hpcc_segment_put(seg, options, len, 0);
 }
 
-/**
- * hpcc_ioam_begin() - start to test whether the path delivers traces
- * @tp: socket, under its lock
- * @flow: its new flow
- */
-void hpcc_ioam_begin(const struct tcp_sock *tp, struct hpcc_flow *flow)
+/* Start to test whether the path delivers traces. */
+static void hpcc_ioam_begin(const struct tcp_sock *tp, struct hpcc_flow *flow)
 {
-	flow->ioam_seq = tp->snd_una;
+	hpcc_ioam_flow(flow)->seq = tp->snd_una;
 }
 
-/**
- * hpcc_ioam_rto() - on an RTO, pause or end traces: the path may drop extension headers
- * @tp: socket, under its lock
- * @flow: its flow, with IOAM as its carrier
- *
- * If traces brought telemetry since the last RTO, they pause: the TCP option carries requests until
- * the first lost segment is acknowledged, and then traces get another try. Otherwise traces end.
- * While traces are paused, or probes carry requests, a trace cannot be the cause of the RTO.
- *
- * Return: whether traces end: the caller then ends the carrier.
+/* On an RTO, pause or end traces: the path may drop extension headers. If traces brought telemetry
+ * since the last RTO, they pause: the TCP option carries requests until the first lost segment is
+ * acknowledged, and then traces get another try. Otherwise traces end. While traces are paused, or
+ * probes carry requests, a trace cannot be the cause of the RTO.
  */
-bool hpcc_ioam_rto(const struct tcp_sock *tp, struct hpcc_flow *flow)
+static bool hpcc_ioam_rto(const struct tcp_sock *tp, struct hpcc_flow *flow)
 {
-	if (flow->ioam_paused || flow->probes)
+	struct hpcc_ioam_flow *own = hpcc_ioam_flow(flow);
+
+	if (!hpcc_carrier_in_data(flow))
 		return false;
-	if (!flow->ioam_confirmed)
+	if (!own->confirmed)
 		return true;
-	flow->ioam_confirmed = false;
-	flow->ioam_seq = tp->snd_una;
-	WRITE_ONCE(flow->ioam_paused, true);
+	own->confirmed = false;
+	own->seq = tp->snd_una;
+	WRITE_ONCE(flow->carrier_state.paused, true);
 	return false;
 }
 
-/**
- * hpcc_ioam_ack() - on an ACK, resume paused traces, or note that they work
- * @tp: socket, under its lock
- * @flow: its flow, with IOAM as its carrier
- * @informed: the ACK brought telemetry
- */
-void hpcc_ioam_ack(const struct tcp_sock *tp, struct hpcc_flow *flow, bool informed)
+/* On an ACK, resume paused traces, or note that they work. */
+static void hpcc_ioam_acked(const struct tcp_sock *tp, struct hpcc_flow *flow, bool informed)
 {
-	if (likely(flow->ioam_confirmed) || !after(tp->snd_una, flow->ioam_seq))
+	struct hpcc_ioam_flow *own = hpcc_ioam_flow(flow);
+
+	if (likely(own->confirmed) || !after(tp->snd_una, own->seq))
 		return;
-	if (!flow->ioam_paused) {
-		flow->ioam_confirmed = informed;
+	if (!flow->carrier_state.paused) {
+		own->confirmed = informed;
 		return;
 	}
-	flow->ioam_seq = tp->snd_una;
-	WRITE_ONCE(flow->ioam_paused, false);
+	own->seq = tp->snd_una;
+	WRITE_ONCE(flow->carrier_state.paused, false);
 }
 
 /* ---- Receiver -------------------------------------------------------------- */
 
-/* Make load records of a trace's nodes, after the hops of @opt. Return: whether all are valid;
- * @why: the counter.
- */
-static bool hpcc_ioam_records(struct hpcc_trace_rx *rx, const struct net *net, const u8 *trace,
-			      const struct hpcc_ioam *t, const struct hpcc_opt *opt, u8 *records,
-			      enum hpcc_counter *why)
+static bool hpcc_ioam_carries(const struct hpcc_flow *flow, const struct hpcc_arrival *in,
+			      const struct hpcc_opt *opt, const u8 *records)
 {
-	int nodes = hpcc_ioam_nodes(t);
-	u64 now_ns = ktime_get_ns();
-	const struct hpcc_known_link *link;
-	struct hpcc_ioam_node node;
-	struct hpcc_record r;
-	int hop;
-
-	hpcc_trace_begin(rx, HPCC_CARRIER_IOAM);
-	for (hop = 1; hop <= nodes; hop++) {
-		*why = HPCC_C_IOAM_IGNORED;
-		if (hpcc_ioam_node(trace, t, hop, &node))
-			return false;
-		*why = HPCC_C_IOAM_UNKNOWN_LINK;
-		link = hpcc_link_find(net, node.node, node.port);
-		if (!link)
-			return false;
-		node.qlen_bytes = min_t(u64, (u64)link->unit * node.qlen_bytes, U32_MAX);
-		hpcc_ioam_age(&rx->link[hop - 1], now_ns - rx->seen_ns);
-		r = hpcc_ioam_record(&rx->link[hop - 1], &node, link->bps, opt->hops + hop,
-				     opt->scale);
-		hpcc_record_encode(records + (hop - 1) * HPCC_RECORD_LEN, &r);
-	}
-	*why = HPCC_C_IOAM_RECEIVED;
-	hpcc_trace_end(rx, nodes, now_ns);
-	return true;
+	return !in->carrier && in->state->pf == NFPROTO_IPV6 && opt->type == HPCC_OPT_FORWARD &&
+	       ipv6_hdr(in->skb)->nexthdr == NEXTHDR_HOP;
 }
 
-/* Take in all nodes of our trace, or none: if some nodes are unknown, one of them may be the loaded
- * one. A trace without nodes gives no information.
- */
-static void hpcc_ioam_take(struct hpcc_flow *flow, const struct net *net, const u8 *trace,
-			   const struct hpcc_ioam *t, const struct hpcc_opt *opt,
+static int hpcc_ioam_hop(const struct hpcc_trace *t, int nr, struct hpcc_trace_link *link,
+			 struct hpcc_record *r)
+{
+	const struct hpcc_known_link *known;
+	struct hpcc_ioam_node node;
+
+	if (hpcc_ioam_node(t->p, t->head, nr, &node))
+		return -EINVAL;
+	known = hpcc_link_find(t->net, node.node, node.port);
+	if (!known)
+		return -ENOENT;
+	node.qlen_bytes = min_t(u64, (u64)known->unit * node.qlen_bytes, U32_MAX);
+	hpcc_ioam_age(link, t->age_ns);
+	*r = hpcc_ioam_record(link, &node, known->bps, t->before + nr, t->scale);
+	return 0;
+}
+
+static void hpcc_ioam_take(struct hpcc_flow *flow, const struct hpcc_arrival *in, const u8 *p,
+			   const struct hpcc_ioam *head, const struct hpcc_opt *opt,
 			   const u8 *records)
 {
-	enum hpcc_counter why = HPCC_C_IOAM_IGNORED;
-	u8 told[HPCC_IOAM_NODES_MAX * HPCC_RECORD_LEN];
-	int nodes = hpcc_ioam_nodes(t);
-	struct hpcc_trace_rx *rx;
-	bool good = false;
+	struct hpcc_trace t = {
+		.ops = &hpcc_ioam, .p = p, .head = head, .hops = hpcc_ioam_nodes(head),
+		.before = opt->hops,
+	};
+	u8 nodes[HPCC_IOAM_NODES_MAX * HPCC_RECORD_LEN];
+	bool good = hpcc_trace_in(flow, in, opt, &t, nodes);
+	bool mixed = opt->hops && t.hops > 0;
 
-	if (!nodes) {
-		why = HPCC_C_IOAM_RECEIVED;
-	} else if (nodes > 0 && opt->hops + nodes <= HPCC_HOPS_MAX) {
-		rx = hpcc_trace_rx(flow, net);
-		if (!rx)
-			return;
-		spin_lock_bh(&rx->lock);
-		good = hpcc_ioam_records(rx, net, trace, t, opt, told, &why);
-		spin_unlock_bh(&rx->lock);
-	}
-	hpcc_count_rcu(net, why);
-	if (READ_ONCE(flow->mixed) != (opt->hops && nodes > 0))
-		WRITE_ONCE(flow->mixed, opt->hops && nodes > 0);
+	if (READ_ONCE(flow->carrier_state.mixed) != mixed)
+		WRITE_ONCE(flow->carrier_state.mixed, mixed);
 	if (good)
-		hpcc_forward_in(flow, opt, records, told, nodes);
+		hpcc_forward_in(flow, opt, records, nodes, t.hops);
 }
 
-/**
- * hpcc_ioam_in() - store the records of a request until they can be echoed
- * @flow: a flow
- * @in: the segment, for which hpcc_may_be_ioam() holds
- * @opt: head of its FORWARD
- * @records: its records, all of which fit (hpcc_opt_misfits())
- *
- * A trace of another namespace or type is not ours. Ports then fill in the FORWARD, so the records
+/* A trace of another namespace or type is not ours. Ports then fill in the FORWARD, so the records
  * of the FORWARD are used.
- *
- * Context: LOCAL_IN.
  */
-void hpcc_ioam_in(struct hpcc_flow *flow, const struct hpcc_arrival *in,
-		  const struct hpcc_opt *opt, const u8 *records)
+static void hpcc_ioam_pull(struct hpcc_flow *flow, const struct hpcc_arrival *in,
+			   const struct hpcc_opt *opt, const u8 *records)
 {
 	const u8 *hop = in->skb->data + sizeof(struct ipv6hdr);
-	const struct net *net = in->state->net;
 	struct hpcc_ioam t;
 	bool ours;
 	u32 at;
@@ -201,12 +185,29 @@ void hpcc_ioam_in(struct hpcc_flow *flow, const struct hpcc_arrival *in,
 	len = hpcc_ioam_find(hop, (hop[1] + 1) * 8, &at);
 	ours = len > 0 && hpcc_ioam_is_ours(hop + at);
 	if (ours && !hpcc_ioam_read(hop + at, len, &t)) {
-		hpcc_ioam_take(flow, net, hop + at, &t, opt, records);
+		hpcc_ioam_take(flow, in, hop + at, &t, opt, records);
 		return;
 	}
 	if (len != -ENOENT || !opt->nr)
-		hpcc_count_rcu(net, HPCC_C_IOAM_IGNORED);
+		hpcc_count_rcu(in->state->net, HPCC_C_IOAM_IGNORED);
 	/* Beside a malformed trace of ours, ports do not fill in the FORWARD either. */
 	if (!ours)
 		hpcc_forward_in(flow, opt, records, NULL, 0);
 }
+
+const struct hpcc_carrier_ops hpcc_ioam = {
+	.cap		= HPCC_CAP_IOAM,
+	.ipv6_only	= true,
+	.needs_links	= true,
+	HPCC_CARRIER_COUNTERS(IOAM),
+	.unknown_link	= HPCC_C_IOAM_UNKNOWN_LINK,
+	.begin		= hpcc_ioam_begin,
+	.acked		= hpcc_ioam_acked,
+	.rto		= hpcc_ioam_rto,
+	.reserve	= hpcc_ioam_reserve,
+	.fits		= hpcc_ioam_fits,
+	.push		= hpcc_ioam_out,
+	.carries	= hpcc_ioam_carries,
+	.pull		= hpcc_ioam_pull,
+	.hop		= hpcc_ioam_hop,
+};

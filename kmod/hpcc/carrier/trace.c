@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What a receiver of IOAM traces, INT stacks and IFA stacks keeps of a path, and how the records of
- * a stack reach the echo.
+ * What a receiver of traces and stacks keeps of a path, and how their hops become load records.
  */
 #include <linux/slab.h>
 #include <net/tcp.h>
@@ -13,16 +12,32 @@
 #include "telemetry/mailbox.h"
 
 /**
- * hpcc_trace_rx() - state of a receiver for a path
- * @flow: a flow
- * @net: its network namespace
- *
- * Context: RCU read side, with a reference to the socket.
- * Return: the state, allocated at the first call; NULL if there is no memory.
+ * struct hpcc_trace_rx - state of a receiver for a path with traces or stacks
+ * @lock: covers all but @rcu
+ * @seen_ns: when the last valid trace arrived
+ * @hops: number of nodes in that trace
+ * @ops: carrier that filled @link
+ * @link: links by hop - 1; from @hops on bps is 0: no history
+ * @rcu: for kfree_rcu()
  */
-struct hpcc_trace_rx *hpcc_trace_rx(struct hpcc_flow *flow, const struct net *net)
+struct hpcc_trace_rx {
+	spinlock_t lock;	/* covers all but @rcu */
+	u64 seen_ns;
+	int hops;
+	const struct hpcc_carrier_ops *ops;
+	struct hpcc_trace_link link[HPCC_IOAM_NODES_MAX];
+	struct rcu_head rcu;
+};
+
+static_assert(HPCC_IOAM_NODES_MAX >= HPCC_INT_NODES_MAX);
+static_assert(HPCC_IOAM_NODES_MAX >= HPCC_IFA_NODES_MAX);
+
+/* State of a receiver for a path, allocated at the first call; NULL if there is no memory. The
+ * caller has a reference to the socket.
+ */
+static struct hpcc_trace_rx *hpcc_trace_rx(struct hpcc_flow *flow, const struct net *net)
 {
-	struct hpcc_trace_rx *rx = rcu_dereference(flow->trace_rx);
+	struct hpcc_trace_rx *rx = rcu_dereference(flow->carrier_state.trace_rx);
 	struct hpcc_trace_rx *old;
 
 	if (likely(rx))
@@ -33,81 +48,102 @@ struct hpcc_trace_rx *hpcc_trace_rx(struct hpcc_flow *flow, const struct net *ne
 		return NULL;
 	}
 	spin_lock_init(&rx->lock);
-	old = unrcu_pointer(cmpxchg(&flow->trace_rx, NULL, RCU_INITIALIZER(rx)));
+	old = unrcu_pointer(cmpxchg(&flow->carrier_state.trace_rx, NULL, RCU_INITIALIZER(rx)));
 	if (!old)
 		return rx;
 	kfree(rx);
 	return old;
 }
 
-/**
- * hpcc_trace_begin() - prepare for the records of a trace
- * @rx: state of the path, locked
- * @carrier: carrier of the trace
- *
- * If the carrier has changed, all links start anew.
- */
-void hpcc_trace_begin(struct hpcc_trace_rx *rx, enum hpcc_carrier carrier)
+/* The links from hop @from + 1 on start anew. */
+static void hpcc_trace_restart(struct hpcc_trace_rx *rx, int from)
 {
 	int hop;
 
-	if (rx->carrier == carrier)
-		return;
-	rx->carrier = carrier;
-	for (hop = 0; hop < rx->hops; hop++)
+	for (hop = from; hop < rx->hops; hop++)
 		rx->link[hop].bps = 0;
 }
 
-/**
- * hpcc_trace_end() - finish a trace that was taken in
- * @rx: state of the path, locked
- * @hops: number of nodes in the trace
- * @now_ns: arrival time of the trace
+/* Make load records of the hops of a trace. Return: 0, or what hop() returns for the first hop
+ * without a record.
  */
-void hpcc_trace_end(struct hpcc_trace_rx *rx, int hops, u64 now_ns)
+static int hpcc_trace_records(struct hpcc_trace_rx *rx, struct hpcc_trace *t, u8 *records)
 {
-	int hop;
+	struct hpcc_record r;
+	int nr, err;
 
-	/* The age of links beyond the end of this trace is not tracked: they start anew. */
-	for (hop = hops; hop < rx->hops; hop++)
-		rx->link[hop].bps = 0;
-	rx->hops = hops;
-	rx->seen_ns = now_ns;
+	t->now_ns = ktime_get_ns();
+	t->age_ns = t->now_ns - rx->seen_ns;
+	if (rx->ops != t->ops)
+		hpcc_trace_restart(rx, 0);
+	rx->ops = t->ops;
+	for (nr = 1; nr <= t->hops; nr++) {
+		err = t->ops->hop(t, nr, &rx->link[nr - 1], &r);
+		if (err)
+			return err;
+		hpcc_record_encode(records + (nr - 1) * HPCC_RECORD_LEN, &r);
+	}
+	/* The age of links beyond the end of this trace is not tracked. */
+	hpcc_trace_restart(rx, t->hops);
+	rx->hops = t->hops;
+	rx->seen_ns = t->now_ns;
+	return 0;
 }
 
 /**
- * hpcc_hops_in() - store the records of an INT or IFA stack until they can be echoed
+ * hpcc_trace_in() - make load records of the hops of a trace or a stack
  * @flow: a flow
- * @in: the segment, with a stack of its carrier
+ * @in: the segment
  * @opt: head of its FORWARD
+ * @t: the trace; @ops, @p, @head, @hops and @before are set
+ * @records: filled in, with room for HPCC_IOAM_NODES_MAX records
  *
- * Store all hops or none: if some hops are unknown, one of them may be the loaded one.
+ * Take in all hops or none: if some hops are unknown, one of them may be the loaded one. A trace
+ * without hops gives no information.
+ *
+ * Context: LOCAL_IN.
+ * Return: whether there are records.
+ */
+bool hpcc_trace_in(struct hpcc_flow *flow, const struct hpcc_arrival *in,
+		   const struct hpcc_opt *opt, struct hpcc_trace *t, u8 *records)
+{
+	struct hpcc_trace_rx *rx;
+	int err = -EINVAL;
+
+	t->net = in->state->net;
+	t->scale = opt->scale;
+	if (t->hops > 0 && t->before + t->hops <= HPCC_HOPS_MAX) {
+		rx = hpcc_trace_rx(flow, t->net);
+		if (!rx)
+			return false;
+		spin_lock_bh(&rx->lock);
+		err = hpcc_trace_records(rx, t, records);
+		spin_unlock_bh(&rx->lock);
+	}
+	hpcc_count_rcu(t->net, !err || !t->hops ? t->ops->received :
+			       err == -ENOENT ? t->ops->unknown_link : t->ops->ignored);
+	return !err;
+}
+
+/**
+ * hpcc_stack_pull() - store the records of a stack until they can be echoed
+ * @flow: a flow
+ * @in: the segment, with a stack
+ * @opt: head of its FORWARD
+ * @t: the stack, as for hpcc_trace_in()
  *
  * Context: LOCAL_IN.
  */
-void hpcc_hops_in(struct hpcc_flow *flow, const struct hpcc_arrival *in,
-		  const struct hpcc_opt *opt)
+void hpcc_stack_pull(struct hpcc_flow *flow, const struct hpcc_arrival *in,
+		     const struct hpcc_opt *opt, struct hpcc_trace *t)
 {
-	const struct net *net = in->state->net;
-	struct hpcc_trace_rx *rx = hpcc_trace_rx(flow, net);
 	u8 records[HPCC_IOAM_NODES_MAX * HPCC_RECORD_LEN];
 	struct hpcc_opt all = *opt;
-	enum hpcc_counter why;
-	int hops;
 
-	BUILD_BUG_ON(sizeof(records) < HPCC_INT_NODES_MAX * HPCC_RECORD_LEN);
-	BUILD_BUG_ON(sizeof(records) < HPCC_IFA_NODES_MAX * HPCC_RECORD_LEN);
-	if (!rx)
-		return;
 	hpcc_prompt_in(flow, opt);
-	spin_lock_bh(&rx->lock);
-	hops = in->carrier == HPCC_CARRIER_INT ? hpcc_int_records(rx, in, opt, records, &why) :
-						 hpcc_ifa_records(rx, in, opt, records, &why);
-	spin_unlock_bh(&rx->lock);
-	hpcc_count_rcu(net, why);
-	if (hops <= 0)
+	if (!hpcc_trace_in(flow, in, opt, t, records))
 		return;
-	all.hops = hops;
-	all.nr = hops;
+	all.hops = t->hops;
+	all.nr = t->hops;
 	hpcc_forward_in(flow, &all, records, NULL, 0);
 }

@@ -124,8 +124,7 @@ void hpcc_law_slow(const struct sock *sk, struct hpcc_flow *flow)
 {
 	const struct tcp_sock *tp = tcp_sk(sk);
 
-	hpcc_algo_restart(&flow->algo, &flow->params,
-			  (u64)tcp_snd_cwnd(tp) * tp->mss_cache << 16);
+	hpcc_algo_restart(&flow->algo, &flow->params, (u64)tcp_snd_cwnd(tp) * tp->mss_cache << 16);
 	hpcc_algo_slow(&flow->algo);
 }
 
@@ -147,8 +146,7 @@ static void hpcc_follow_T(struct sock *sk, struct hpcc_flow *flow)
  * is usable, and on congestion. During this time each segment carries a request. Bursts are short,
  * because the path may end in a small buffer of a device without telemetry.
  */
-static bool hpcc_is_searching(const struct tcp_sock *tp,
-			      const struct hpcc_flow *flow)
+static bool hpcc_is_searching(const struct tcp_sock *tp, const struct hpcc_flow *flow)
 {
 	const struct hpcc_algo *algo = &flow->algo;
 
@@ -218,8 +216,7 @@ static void hpcc_update_model(struct sock *sk, struct hpcc_flow *flow,
 		hpcc_update_remote(sk, flow, rs, ack);
 		return;
 	}
-	ack->n = hpcc_mailbox_drain(sk, flow, hpcc_rtt_us(tp, rs->rtt_us),
-				    &ack->bits);
+	ack->n = hpcc_mailbox_drain(sk, flow, hpcc_rtt_us(tp, rs->rtt_us), &ack->bits);
 	if (!ack->n)
 		return;
 	/* If no data are in flight, the answer to a probe ends a round trip. */
@@ -227,8 +224,7 @@ static void hpcc_update_model(struct sock *sk, struct hpcc_flow *flow,
 	if (!hpcc_wc_update_allowed(&flow->params, ((u32)tp->tcp_mstamp - flow->full_us) *
 				    (u64)NSEC_PER_USEC, flow->settle))
 		ack_seq = flow->algo.last_update_seq;
-	ack->bits = hpcc_follow(&flow->algo, &flow->params, ack->bits, ack_seq,
-				tp->snd_nxt);
+	ack->bits = hpcc_follow(&flow->algo, &flow->params, ack->bits, ack_seq, tp->snd_nxt);
 	if (ack->bits & HPCC_ACK_UPDATE) {
 		flow->full_us = tp->tcp_mstamp;
 		flow->params.W_ai_q16 = hpcc_follow_N(flow, tp->tcp_mstamp);
@@ -293,8 +289,7 @@ static noinline void hpcc_take_ack(struct sock *sk, struct hpcc_flow *flow,
 	hpcc_follow_T(sk, flow);
 	hpcc_update_model(sk, flow, rs, &ack);
 	hpcc_remote_tick(sk, flow);
-	if (unlikely(flow->carrier == HPCC_CARRIER_IOAM))
-		hpcc_ioam_ack(tp, flow, ack.n);
+	hpcc_carrier_acked(tp, flow, ack.n);
 	if (unlikely(hpcc_is_silent(tp, flow, rs, &ack)) && hpcc_answer_silence(sk, flow, &ack))
 		return;
 	if (unlikely(hpcc_unseen_loss(tp, flow, rs))) {
@@ -365,8 +360,7 @@ void hpcc_in_ack_event(struct sock *sk, u32 flags)
 	hpcc_tlp_ack(&flow->tlp, tp);
 	if (unlikely(flow->probes)) {
 		/* TCP calls cong_control() for an ACK of data. */
-		if (!tp->packets_out && tp->snd_una == flow->una &&
-		    hpcc_mail_pending(flow))
+		if (!tp->packets_out && tp->snd_una == flow->una && hpcc_mail_pending(flow))
 			hpcc_answer_in(sk, flow);
 		flow->una = tp->snd_una;
 	}
@@ -406,8 +400,7 @@ static void hpcc_set_state(struct sock *sk, u8 new_state)
 		}
 		hpcc_loss_rto(tp, flow);
 		hpcc_remote_stop(sk, flow);
-		hpcc_algo_restart(&flow->algo, &flow->params,
-				  (u64)tp->mss_cache << 16);
+		hpcc_algo_restart(&flow->algo, &flow->params, (u64)tp->mss_cache << 16);
 		hpcc_algo_slow(&flow->algo);
 		hpcc_count(sock_net(sk), HPCC_C_TIMEOUTS);
 		hpcc_rto(sk, flow);
@@ -430,8 +423,7 @@ static u32 hpcc_undo_cwnd(struct sock *sk)
 	hpcc_conserve_end(flow);
 	hpcc_window_changed(flow);
 	hpcc_loss_undone(tcp_sk(sk), flow);
-	if (inet_csk(sk)->icsk_ca_state == TCP_CA_Loss &&
-	    flow->algo.W_q16 < flow->prior_W_q16) {
+	if (inet_csk(sk)->icsk_ca_state == TCP_CA_Loss && flow->algo.W_q16 < flow->prior_W_q16) {
 		hpcc_algo_restart(&flow->algo, &flow->params, flow->prior_W_q16);
 		flow->algo.slow_start_limit_q16 = flow->prior_slow_start_limit_q16;
 	}

@@ -7,7 +7,7 @@
  *			T and when N changes
  *	sender		sets W_ai = W_init (1 - eta) / N while the last hop has the largest u'
  *
- * If a request collects hops from an IOAM trace and from the TCP option, the last hop may not be
+ * If a request collects hops from a trace and from the TCP option, the last hop may not be
  * the last link. The receiver then sends no N, and does not use N itself.
  *
  * A receiver that computes W (receiver.c) also counts the flow, and sets W_ai itself.
@@ -116,8 +116,7 @@ static u32 hpcc_census_count(struct hpcc_census *census, struct hpcc_flow *flow,
  * Context: LOCAL_OUT.
  * Return: whether the peer wants N, and the last REPORT is at least T old or had a different N.
  */
-bool hpcc_report_due(struct hpcc_flow *flow, const struct tcp_sock *tp,
-		     const struct net *net)
+bool hpcc_report_due(struct hpcc_flow *flow, const struct tcp_sock *tp, const struct net *net)
 {
 	struct hpcc_net *hn = hpcc_pernet_rcu(net);
 	u32 sent = READ_ONCE(flow->N_sent);
@@ -131,7 +130,7 @@ bool hpcc_report_due(struct hpcc_flow *flow, const struct tcp_sock *tp,
 	wanted_us = hpcc_wanted_us(T_us);
 	N = hpcc_census_count(hpcc_census_of(hn, flow, now_us, wanted_us), flow, now_us, wanted_us);
 	N = clamp_t(u32, N, 1, HPCC_REPORT_N_MAX);
-	if (unlikely(READ_ONCE(flow->mixed)))
+	if (unlikely(READ_ONCE(flow->carrier_state.mixed)))
 		return false;
 	/* N differs if it changed by more than 1/8: with many flows N changes with each packet. */
 	if (sent && abs((s32)(N - sent)) * 8 <= sent &&
@@ -201,9 +200,8 @@ void hpcc_count_N(struct hpcc_flow *flow, const struct sock *sk, const struct hp
 
 	if (!W_ai_one_q16)
 		return;
-	N = hpcc_census_count(hpcc_census_of(hn, flow, now_us, wanted_us), flow, now_us,
-			      wanted_us);
-	if (READ_ONCE(flow->mixed) || !hpcc_last_hop_rules(a, hpcc_echo_hops(flow)))
+	N = hpcc_census_count(hpcc_census_of(hn, flow, now_us, wanted_us), flow, now_us, wanted_us);
+	if (READ_ONCE(flow->carrier_state.mixed) || !hpcc_last_hop_rules(a, hpcc_echo_hops(flow)))
 		N = HPCC_N_DEFAULT;
 	p->W_ai_q16 = hpcc_slew_W_ai(p->W_ai_q16, div_u64(W_ai_one_q16, max(N, 1U)));
 }

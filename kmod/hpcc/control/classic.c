@@ -42,7 +42,7 @@
 #include "netns/net.h"
 #include "telemetry/mailbox.h"
 
-/* A fallback for loss stops IOAM if more requests than this had no answer. */
+/* A fallback for loss stops a carrier in data if more requests than this had no answer. */
 static const u32 hpcc_unanswered = 2;
 
 /* ---- Enter and leave --------------------------------------------------- */
@@ -70,8 +70,7 @@ void hpcc_enter_telemetry(struct sock *sk, struct hpcc_flow *flow)
 }
 
 /* @mode: HPCC_MODE_CLASSIC or HPCC_MODE_CLASSIC_VERIFY. */
-static void hpcc_enter_classic(struct sock *sk, struct hpcc_flow *flow,
-			       enum hpcc_mode mode)
+static void hpcc_enter_classic(struct sock *sk, struct hpcc_flow *flow, enum hpcc_mode mode)
 {
 	flow->classic_seq = tcp_sk(sk)->snd_nxt;
 	hpcc_probes_set(sk, flow, false);
@@ -136,7 +135,7 @@ static void hpcc_return(struct sock *sk, struct hpcc_flow *flow)
  */
 static bool hpcc_try_next_carrier(struct sock *sk, struct hpcc_flow *flow)
 {
-	if (hpcc_carrier_is_probed(flow->carrier)) {
+	if (hpcc_carrier_of(flow)->probes_only) {
 		hpcc_carrier_stop(sk, flow);
 	} else if (flow->probes) {
 		hpcc_probes_set(sk, flow, false);
@@ -197,7 +196,7 @@ void hpcc_answer_loss(struct sock *sk, struct hpcc_flow *flow)
 	const struct tcp_sock *tp = tcp_sk(sk);
 	u32 window;
 
-	if (unlikely(flow->carrier == HPCC_CARRIER_IOAM) && flow->silent_acks &&
+	if (unlikely(flow->carrier) && !hpcc_carrier_of(flow)->probes_only && flow->silent_acks &&
 	    READ_ONCE(flow->requests) - flow->silent_requests > hpcc_unanswered)
 		hpcc_carrier_stop(sk, flow);
 	window = hpcc_loss_window(tp, flow);
@@ -218,7 +217,7 @@ void hpcc_rto(struct sock *sk, struct hpcc_flow *flow)
 {
 	bool muted = hpcc_mute_rto(sk, flow);
 
-	if (unlikely(flow->carrier == HPCC_CARRIER_IOAM) && hpcc_ioam_rto(tcp_sk(sk), flow))
+	if (hpcc_carrier_rto(tcp_sk(sk), flow))
 		hpcc_carrier_stop(sk, flow);
 	if (likely(!muted))
 		return;
@@ -252,8 +251,7 @@ static void hpcc_classic_in_ack_event(struct sock *sk, u32 flags)
 	if (!flow)
 		return;
 	hpcc_reserve_restore(sk, flow);
-	if (unlikely(flow->carrier == HPCC_CARRIER_IOAM))
-		hpcc_ioam_ack(tp, flow, false);
+	hpcc_carrier_acked(tp, flow, false);
 	if (after(tp->snd_una, flow->classic_seq)) {
 		flow->classic_seq = tp->snd_nxt;
 		hpcc_fallback_round(&flow->fallback);

@@ -24,8 +24,7 @@
 #include "telemetry/identify.h"
 
 /* The flow is complete before the hooks can find it. */
-static struct hpcc_flow *hpcc_flow_make(struct sock *sk, u16 caps, u8 kind,
-					enum hpcc_counter *why)
+static struct hpcc_flow *hpcc_flow_make(struct sock *sk, u16 caps, u8 kind, enum hpcc_counter *why)
 {
 	struct hpcc_charge charge = hpcc_charge_begin(sk);
 	struct hpcc_flow *flow = hpcc_flow_alloc(sk, caps, kind, why);
@@ -53,7 +52,7 @@ void hpcc_flow_free_parts(struct hpcc_flow *flow)
 	kfree(flow->algo.L);
 	kfree(rcu_access_pointer(flow->path));
 	kfree(rcu_access_pointer(flow->remote));
-	kfree(rcu_access_pointer(flow->trace_rx));
+	kfree(rcu_access_pointer(flow->carrier_state.trace_rx));
 	if (rx)
 		kfree(rx->state.algo.L);
 	kfree(rx);
@@ -69,8 +68,7 @@ static void hpcc_begin_flow(struct sock *sk, struct hpcc_flow *flow, u32 prior_h
 
 	hpcc_law_begin(sk, flow);
 	hpcc_loss_cap(flow, ~0U);
-	hpcc_probes_set(sk, flow, READ_ONCE(sysctls->probes) ||
-			hpcc_carrier_is_probed(flow->carrier));
+	hpcc_probes_set(sk, flow, READ_ONCE(sysctls->probes) || hpcc_carrier_of(flow)->probes_only);
 	if (prior_hold || !hpcc_starts_at_line_rate(sk, READ_ONCE(sysctls->base_rtt_ns),
 						    READ_ONCE(sysctls->start_rtt_ns)))
 		hpcc_law_slow(sk, flow);

@@ -126,7 +126,7 @@ void hpcc_loss_rto(const struct tcp_sock *tp, struct hpcc_flow *flow)
  * @flow: its flow
  * @rs: TCP's sample of the ACK
  *
- * The lost segments may be those with an IOAM trace, see hpcc_answer_loss().
+ * The lost segments may be those whose headers another carrier adds, see hpcc_answer_loss().
  *
  * While the receiver computes W, few records arrive. A round trip of <hpcc/law/fallback.h> then
  * lasts until each hop has reported its load.

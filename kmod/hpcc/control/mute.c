@@ -21,6 +21,7 @@
  */
 #include <net/tcp.h>
 
+#include "carrier/carrier.h"
 #include "control/cc.h"
 #include "control/mute.h"
 #include "control/probe.h"
@@ -47,7 +48,8 @@
  * @sk: socket, under its lock
  * @flow: its flow
  *
- * IOAM is given up first: after hpcc_ioam_rto() the TCP option carries the next requests.
+ * Another carrier is given up first: after hpcc_carrier_rto() the TCP option carries the next
+ * requests.
  *
  * Return: whether this RTO mutes the flow.
  */
@@ -59,8 +61,7 @@ bool hpcc_mute_rto(struct sock *sk, struct hpcc_flow *flow)
 
 	flow->rto_received = received;
 	flow->rto_requests = requests;
-	if (flow->muted || !suspect ||
-	    (flow->carrier == HPCC_CARRIER_IOAM && !flow->ioam_paused && !flow->probes))
+	if (flow->muted || !suspect || hpcc_carrier_in_data(flow))
 		return false;
 	WRITE_ONCE(flow->muted, HPCC_MUTED);
 	hpcc_count(sock_net(sk), HPCC_C_MUTED);

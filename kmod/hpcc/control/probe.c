@@ -10,7 +10,7 @@
  *			before the first data.
  *	receiver	LOCAL_IN processes the records, then TCP processes the ACK.
  *			hpcc_in_ack_event() answers with a pure ACK that carries the echo. Probes of
- *			INT and IFA do not reach TCP: LOCAL_IN answers.
+ *			some carriers do not reach TCP: LOCAL_IN answers.
  *
  * If SACK was negotiated, TCP does not count a probe or its answer as a duplicate ACK, because only
  * SACK blocks report losses. Without SACK, data carry requests. After an RTO an ACK that
@@ -92,7 +92,7 @@ static bool hpcc_ack_pending(const struct sock *sk)
 	       tp->compressed_ack;
 }
 
-/* Send a probe of INT or IFA. Our TCP treats it as an ACK, but the peer's TCP does not receive it.
+/* Send a probe that the peer's TCP does not receive. Our TCP treats it as an ACK, too.
  * So send a pending ACK before it, and an ACK after it if the probe advanced the window.
  */
 static noinline void hpcc_probe_send_apart(struct sock *sk, struct hpcc_flow *flow)
@@ -157,7 +157,7 @@ void hpcc_probe_send(struct sock *sk, struct hpcc_flow *flow)
 	rcu_read_unlock();
 	if (!due)
 		return;
-	if (unlikely(flow->carrier == HPCC_CARRIER_IFA || flow->carrier == HPCC_CARRIER_INT))
+	if (unlikely(hpcc_carrier_of(flow)->apart))
 		hpcc_probe_send_apart(sk, flow);
 	else
 		hpcc_probe_send_now(sk, flow);

@@ -5,8 +5,8 @@
  * All functions are called under the socket lock.
  */
 #include <net/tcp.h>
-#include <hpcc/carrier/ioam.h>
 
+#include "carrier/carrier.h"
 #include "control/cc.h"
 #include "control/reserve.h"
 
@@ -14,8 +14,7 @@
 static u16 hpcc_ip_optlen(const struct sock *sk)
 {
 	const struct ip_options_rcu *opt =
-		rcu_dereference_protected(inet_sk(sk)->inet_opt,
-					  lockdep_sock_is_held(sk));
+		rcu_dereference_protected(inet_sk(sk)->inet_opt, lockdep_sock_is_held(sk));
 
 	return opt ? opt->opt.optlen : 0;
 }
@@ -24,15 +23,15 @@ static u16 hpcc_ip_optlen(const struct sock *sk)
  * hpcc_option_reserve() - space that our options need
  * @flow: a flow
  *
- * Return: bytes, for the records of FORWARD or for one record in each direction, and for an IOAM
- * trace. Never a multiple of 8, see hpcc_reserve_restore().
+ * Return: bytes, for the records of FORWARD or for one record in each direction, and for the
+ * carrier. Never a multiple of 8, see hpcc_reserve_restore().
  */
 u16 hpcc_option_reserve(const struct hpcc_flow *flow)
 {
 	u16 bytes = max(hpcc_opt_len(flow->slots), 2 * hpcc_opt_len(1));
 
-	if (unlikely(flow->carrier == HPCC_CARRIER_IOAM))
-		bytes += hpcc_ioam_header_len(flow->nodes);
+	if (unlikely(flow->carrier) && hpcc_carrier_of(flow)->reserve)
+		bytes += hpcc_carrier_of(flow)->reserve(flow);
 	return bytes % 8 ? bytes : bytes + 4;
 }
 

@@ -153,8 +153,7 @@ void *hpcc_flow_zalloc(const struct sock *sk, size_t size)
  * Context: socket lock, after hpcc_charge_begin(); does not sleep.
  * Return: the flow, for hpcc_flow_publish(); NULL if there are too many flows or no memory.
  */
-struct hpcc_flow *hpcc_flow_alloc(struct sock *sk, u16 caps, u8 kind,
-				  enum hpcc_counter *why)
+struct hpcc_flow *hpcc_flow_alloc(struct sock *sk, u16 caps, u8 kind, enum hpcc_counter *why)
 {
 	struct hpcc_net *hn = hpcc_pernet(sock_net(sk));
 	const struct hpcc_sysctls *sysctls = &hn->sysctls;
@@ -174,7 +173,6 @@ struct hpcc_flow *hpcc_flow_alloc(struct sock *sk, u16 caps, u8 kind,
 	flow->slots = READ_ONCE(sysctls->slots);
 	flow->caps = caps;
 	flow->rx_window_agreed = caps & HPCC_CAP_WINDOW;
-	flow->nodes = READ_ONCE(sysctls->ioam_nodes);
 	flow->snd_end = tcp_sk(sk)->snd_nxt;
 	spin_lock_init(&flow->lock);
 	return flow;
@@ -191,14 +189,12 @@ bool hpcc_flow_publish(struct hpcc_flow *flow)
 {
 	struct hpcc_net *hn = hpcc_pernet(sock_net(flow->sk));
 
-	if (xa_alloc_bh(&hn->flows, &flow->id, flow, xa_limit_32b,
-			GFP_ATOMIC | __GFP_NOWARN)) {
+	if (xa_alloc_bh(&hn->flows, &flow->id, flow, xa_limit_32b, GFP_ATOMIC | __GFP_NOWARN))
 		kmem_cache_free(hpcc_flow_cache, flow);
-	} else if (rhashtable_insert_fast(&hpcc_flows, &flow->node, hpcc_flow_params)) {
+	else if (rhashtable_insert_fast(&hpcc_flows, &flow->node, hpcc_flow_params))
 		hpcc_flow_forget(flow);
-	} else {
+	else
 		return true;
-	}
 	atomic_dec(&hn->nr_flows);
 	return false;
 }

@@ -17,7 +17,6 @@
 #include <linux/rhashtable-types.h>
 #include <linux/spinlock.h>
 #include <net/tcp.h>
-#include <hpcc/carrier/csig.h>
 #include <hpcc/law/algo.h>
 #include <hpcc/law/fallback.h>
 #include <hpcc/law/phase.h>
@@ -37,6 +36,27 @@ struct hpcc_trace_rx;
 struct hpcc_path;
 struct hpcc_remote;
 struct hpcc_rx;
+
+/**
+ * struct hpcc_carrier_state - state of carriers other than the TCP option (carrier/)
+ * @own: private data of the flow's carrier, which its file defines
+ * @trace_rx: counters of the links in the peer's traces; NULL until a trace arrives; RCU, constant
+ *	afterwards
+ * @signal: a signal of the peer's to reflect, enum hpcc_carrier << 16 | its 16 bits; 0: none; no
+ *	lock: LOCAL_OUT takes it with xchg()
+ * @nodes: maximum number of hops in a trace or in a stack; constant
+ * @paused: the carrier is paused after an RTO, requests use the TCP option; read as the flow's
+ *	carrier is
+ * @mixed: one request had hops in the option and nodes in a trace, so the last hop is unknown
+ */
+struct hpcc_carrier_state {
+	u64 own[3];
+	struct hpcc_trace_rx __rcu *trace_rx;
+	u32 signal;
+	u8 nodes;
+	bool paused;
+	bool mixed;
+};
 
 /**
  * enum hpcc_mode - congestion response of a connection (classic.c)
@@ -119,9 +139,7 @@ enum hpcc_ignored {
  * @rx_window_agreed: both ends agreed that the receiver computes W; constant
  * @carrier: enum hpcc_carrier, what switches write records into; LOCAL_OUT reads it without the
  *	socket lock
- * @ioam_paused: IOAM is paused after an RTO, requests use the TCP option; read as @carrier is
- * @nodes: maximum number of hops in an IOAM trace or in a stack; constant
- * @signal: the 16 bits of a CSIG tag to reflect; 0: none; no lock: LOCAL_OUT takes it with xchg()
+ * @carrier_state: state of @carrier, and of the peer's
  * @rx: state for computing the peer's W; NULL until the peer requests this; RCU, constant
  *	afterwards
  * @node: entry in the hash table
@@ -161,9 +179,6 @@ enum hpcc_ignored {
  * @paused: HPCC_EVENT_MUTED must be sent
  * @paused_at: tcp_jiffies32 when @pause began
  * @response: the last response of a switch (switch_response.c); 0: there was none
- *
- * @csig: state of the path from CSIG; LOCAL_IN writes it without a lock, so two CPUs may spoil a
- *	sample; LOCAL_OUT reads only csig.ask
  * @counted: period in which census.c last counted the flow
  * @N_sent_us: time when N was last sent
  * @N_sent: N that was last sent
@@ -174,7 +189,6 @@ enum hpcc_ignored {
  *
  * Members that few ACKs use; socket lock, except for @path, @lock and @dead:
  *
- * @mixed: one request had hops in the option and nodes in a trace, so the last hop is unknown
  * @W_ai_one_q16: W_ai of a single flow, bytes; 0: W_ai does not depend on N (census.c)
  * @W_ai_goal_q16: target of W_ai
  * @N_reported_us: time when @N_reported arrived
@@ -204,10 +218,6 @@ enum hpcc_ignored {
  * @classic_cwnd: cwnd at the last return from classic; ~0: there was none
  * @conserve_delivered: packets delivered when packet conservation began; it ends with the ACK of a
  *	packet that was sent later
- * @trace_rx: counters of the links in the peer's traces; NULL until a trace arrives; RCU, constant
- *	afterwards
- * @ioam_seq: snd_una at the last RTO, or when @ioam_paused ended
- * @ioam_confirmed: a trace brought telemetry after @ioam_seq
  * @remote: state of a sender whose peer may compute W; NULL if the peer may not; RCU, constant
  * @path: identity of the links, while an observer requests it (identify.c); RCU
  * @reserved: bytes of MSS reserved for options
@@ -270,6 +280,7 @@ struct hpcc_flow {
 	u64 mail[HPCC_HOPS_MAX];
 
 	u64 echo[HPCC_HOPS_MAX];
+	struct hpcc_carrier_state carrier_state;
 	u32 echo_head;
 	u8 echo_next;
 	bool probing;
@@ -277,26 +288,22 @@ struct hpcc_flow {
 	bool echo_reserved;
 	bool rx_window_agreed;
 	u8 carrier;
-	bool ioam_paused;
-	u8 nodes;
 	u8 muted;
-	u32 signal;
-	struct hpcc_rx __rcu *rx;
 	u32 requests;
 	u32 received;
 	u32 sample_ns;
+	u64 last_request_ns;
 	u16 pause;
 	u16 next_pause;
-	u64 last_request_ns;
-	struct hpcc_stamped stamped;
 	u32 prompt_end;
 	u32 echo_ack;
 	u32 echo_at;
+
+	struct hpcc_rx __rcu *rx;
+	struct hpcc_stamped stamped;
 	bool paused;
 	u32 paused_at;
 	u64 response;
-
-	struct hpcc_csig_path csig;
 	u32 counted;
 	u32 N_sent_us;
 	u16 N_sent;
@@ -304,7 +311,6 @@ struct hpcc_flow {
 	u8 census;
 	u8 device;
 	bool wants_N;
-	bool mixed;
 
 	u64 W_ai_one_q16;
 	u64 W_ai_goal_q16;
@@ -326,7 +332,6 @@ struct hpcc_flow {
 	u64 prior_slow_start_limit_q16;
 	struct hpcc_path __rcu *path;
 	struct hpcc_remote __rcu *remote;
-	struct hpcc_trace_rx __rcu *trace_rx;
 	s64 dsack_excess;
 	u32 dsack_delivered;
 	u32 dsacked;
@@ -335,10 +340,8 @@ struct hpcc_flow {
 	u32 classic_seq;
 	u32 classic_cwnd;
 	u32 conserve_delivered;
-	u32 ioam_seq;
 	u16 reserved;
 	u16 ip_optlen;
-	bool ioam_confirmed;
 	bool duplicates;
 	u8 dup_score;
 	u8 settle;
@@ -406,8 +409,7 @@ static inline bool hpcc_snd_end_advance(struct hpcc_flow *flow, u32 end)
 
 int hpcc_flow_init(void);
 void hpcc_flow_exit(void);
-struct hpcc_flow *hpcc_flow_alloc(struct sock *sk, u16 caps, u8 kind,
-				  enum hpcc_counter *why);
+struct hpcc_flow *hpcc_flow_alloc(struct sock *sk, u16 caps, u8 kind, enum hpcc_counter *why);
 bool hpcc_flow_publish(struct hpcc_flow *flow);
 void *hpcc_flow_zalloc(const struct sock *sk, size_t size);
 void hpcc_flow_destroy(struct hpcc_flow *flow);

@@ -6,9 +6,7 @@
 #include "packet/segment.h"
 
 u32 hpcc_options_in(struct hpcc_flow *flow, const struct hpcc_arrival *in, int at, u32 pos);
-unsigned int hpcc_local_out(void *priv, struct sk_buff *skb,
-			    const struct nf_hook_state *state);
-unsigned int hpcc_local_in(void *priv, struct sk_buff *skb,
-			   const struct nf_hook_state *state);
+unsigned int hpcc_local_out(void *priv, struct sk_buff *skb, const struct nf_hook_state *state);
+unsigned int hpcc_local_in(void *priv, struct sk_buff *skb, const struct nf_hook_state *state);
 
 #endif /* _HPCC_HOOK_HOOK_H */

@@ -37,7 +37,6 @@
 #include <net/inet_hashtables.h>
 #include <net/ipv6.h>
 #include <net/tcp.h>
-#include <hpcc/carrier/int.h>
 #include <hpcc/compat.h>
 
 #include "carrier/carrier.h"
@@ -141,8 +140,7 @@ bool hpcc_arrival_intact(const struct hpcc_arrival *in)
 	/* Checked already, or never computed: nf_checksum() accepts both cases, too. */
 	if (ip_summed == CHECKSUM_PARTIAL || ip_summed == CHECKSUM_UNNECESSARY)
 		return true;
-	intact = !nf_checksum(in->skb, NF_INET_LOCAL_IN, in->thoff, IPPROTO_TCP,
-			      in->state->pf);
+	intact = !nf_checksum(in->skb, NF_INET_LOCAL_IN, in->thoff, IPPROTO_TCP, in->state->pf);
 	/* nf_checksum() sets CHECKSUM_UNNECESSARY, which is right only for TCP. The code that walks
 	 * extension headers may find another protocol, and needs the sum of the whole packet to
 	 * check its checksum.
@@ -169,8 +167,7 @@ struct sock *hpcc_arrival_sock(const struct hpcc_arrival *in, bool *put)
 
 	*put = false;
 	if (!sk) {
-		sk = hpcc_lookup(in->state->net, in->state->pf, in->skb,
-				 in->th);
+		sk = hpcc_lookup(in->state->net, in->state->pf, in->skb, in->th);
 		if (!sk)
 			return NULL;
 		if (!sk_fullsock(sk)) {
@@ -212,12 +209,10 @@ bool hpcc_ack_ok(const struct hpcc_flow *flow, const struct tcp_sock *tp,
 		 const struct hpcc_arrival *in)
 {
 	u32 ack = ntohl(in->th->ack_seq);
-	u32 old = min_t(u64, hpcc_peek(tp->max_window),
-			hpcc_peek(tp->bytes_acked));
+	u32 old = min_t(u64, hpcc_peek(tp->max_window), hpcc_peek(tp->bytes_acked));
 
 	return in->th->ack && !after(ack, hpcc_peek(tp->write_seq)) &&
-	       (!after(ack, hpcc_peek(tp->snd_nxt)) ||
-		!after(ack, READ_ONCE(flow->snd_end))) &&
+	       (!after(ack, hpcc_peek(tp->snd_nxt)) || !after(ack, READ_ONCE(flow->snd_end))) &&
 	       !before(ack, hpcc_peek(tp->snd_una) - old);
 }
 
@@ -276,14 +271,12 @@ static void hpcc_strip(const struct hpcc_arrival *in, u32 at)
 
 	if (!n || (at | n) & 3 || skb_header_cloned(skb) ||
 	    skb->len > IP_MAX_MTU || skb_transport_offset(skb) != in->thoff ||
-	    (in->state->pf == NFPROTO_IPV6 &&
-	     in->thoff != sizeof(struct ipv6hdr)) ||
+	    (in->state->pf == NFPROTO_IPV6 && in->thoff != sizeof(struct ipv6hdr)) ||
 	    (skb->ip_summed == CHECKSUM_PARTIAL &&
 	     skb_checksum_start_offset(skb) != in->thoff))
 		return;
 	DEBUG_NET_WARN_ON_ONCE(skb_shared(skb) || skb_network_offset(skb));
-	hpcc_strip_checksum(skb, in->th, in->opts + at, n,
-			    skb->len - in->thoff);
+	hpcc_strip_checksum(skb, in->th, in->opts + at, n, skb->len - in->thoff);
 	in->th->doff -= n / 4;
 	if (skb->ip_summed == CHECKSUM_PARTIAL) {
 		skb->csum_start += n;
@@ -308,27 +301,25 @@ static noinline void hpcc_unagreed_in(const struct hpcc_arrival *in)
 		hpcc_count(net, HPCC_C_UNAGREED_IGNORED);
 }
 
-/* A segment whose numbers are not acceptable may carry INT. Return: whether it was consumed. */
+/* A carrier may use a segment whose sequence number is not acceptable. Return: whether it was
+ * consumed.
+ */
 static noinline bool hpcc_outside_in(struct sock *sk, struct hpcc_flow *flow,
 				     struct hpcc_arrival *in, int at, u32 pos)
 {
-	const struct tcp_sock *tp = tcp_sk(sk);
-	const struct net *net = in->state->net;
-	u8 stack[HPCC_INT_MAX];
 	struct hpcc_opt opt;
+	int ret = -ENOENT;
+	int i;
 
-	if (at < 0 || in->opts[at] != flow->kind ||
-	    hpcc_opt_decode(in->opts + at, pos - at, &opt) || !hpcc_int_comes(tp, in, &opt) ||
-	    !hpcc_ack_ok(flow, tp, in) || !hpcc_ttl_ok(sk, in)) {
-		hpcc_count(net, HPCC_C_WINDOW_IGNORED);
-		return false;
-	}
-	if (!hpcc_int_read(in, stack)) {
-		hpcc_count_rcu(net, HPCC_C_INT_IGNORED);
-		return false;
-	}
-	hpcc_stack_in(sk, flow, in, at, pos);
-	return true;
+	if (at >= 0 && in->opts[at] == flow->kind &&
+	    !hpcc_opt_decode(in->opts + at, pos - at, &opt) &&
+	    hpcc_ack_ok(flow, tcp_sk(sk), in) && hpcc_ttl_ok(sk, in))
+		for (i = HPCC_CARRIER_MAX; i > HPCC_CARRIER_TCP; i--)
+			if (ret == -ENOENT && hpcc_carriers[i]->outside_in)
+				ret = hpcc_carriers[i]->outside_in(sk, flow, in, &opt, at, pos);
+	if (ret == -ENOENT)
+		hpcc_count(in->state->net, HPCC_C_WINDOW_IGNORED);
+	return ret > 0;
 }
 
 /* Whether IPsec policies accept a segment. TCP checks them only later. */
@@ -376,14 +367,13 @@ static bool hpcc_segment_in(struct hpcc_arrival *in)
 }
 
 /* noinline: most packets do not need its stack frame. Return: whether the packet was consumed. */
-static noinline bool hpcc_packet_in(struct sk_buff *skb,
-				    const struct nf_hook_state *state)
+static noinline bool hpcc_packet_in(struct sk_buff *skb, const struct nf_hook_state *state)
 {
 	struct hpcc_arrival in;
 
 	in.skb = skb;
 	in.state = state;
-	in.carrier = HPCC_CARRIER_TCP;
+	in.carrier = NULL;
 	if (!hpcc_arrival_parse(&in) || in.th->rst)
 		return false;
 	if (!in.th->syn)
@@ -399,15 +389,17 @@ static noinline bool hpcc_packet_in(struct sk_buff *skb,
  * @state: netfilter's state of the hook call
  *
  * Context: RCU read side; softirq, or a process that gave an NFQUEUE verdict.
- * Return: NF_ACCEPT; NF_STOLEN for INT and IFA of a connection that runs hpcc.
+ * Return: NF_ACCEPT; NF_STOLEN for a probe that does not reach TCP.
  */
-unsigned int hpcc_local_in(void *priv, struct sk_buff *skb,
-			   const struct nf_hook_state *state)
+unsigned int hpcc_local_in(void *priv, struct sk_buff *skb, const struct nf_hook_state *state)
 {
+	u8 carrier;
+
 	if (hpcc_is_usual(skb, state->pf))
 		return NF_ACCEPT;
-	if (unlikely(hpcc_is_ifa(skb, state->pf)))
-		return hpcc_ifa_arrived(skb, state) ? NF_STOLEN : NF_ACCEPT;
+	carrier = hpcc_carrier_of_packet(skb, state->pf);
+	if (unlikely(carrier))
+		return hpcc_carriers[carrier]->packet_in(skb, state) ? NF_STOLEN : NF_ACCEPT;
 	if (!hpcc_packet_in(skb, state))
 		return NF_ACCEPT;
 	consume_skb(skb);

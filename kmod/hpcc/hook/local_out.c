@@ -28,8 +28,6 @@
 #include <net/ip6_route.h>
 #include <net/ipv6.h>
 #include <net/tcp.h>
-#include <hpcc/carrier/int.h>
-#include <hpcc/carrier/ioam.h>
 #include <hpcc/compat.h>
 
 #include "carrier/carrier.h"
@@ -71,14 +69,12 @@ static bool hpcc_segment_parse(struct hpcc_segment *seg)
 		__be16 frag_off;
 		int off;
 
-		off = ipv6_skip_exthdr(skb, sizeof(struct ipv6hdr), &nexthdr,
-				       &frag_off);
+		off = ipv6_skip_exthdr(skb, sizeof(struct ipv6hdr), &nexthdr, &frag_off);
 		if (off < 0 || nexthdr != IPPROTO_TCP || frag_off)
 			return false;
 		seg->thoff = off;
 	}
-	if (seg->thoff != skb_transport_offset(skb) ||
-	    seg->thoff + sizeof(*th) > skb_headlen(skb))
+	if (seg->thoff != skb_transport_offset(skb) || seg->thoff + sizeof(*th) > skb_headlen(skb))
 		return false;
 	th = hpcc_segment_th(seg);
 	seg->thlen = __tcp_hdrlen(th);
@@ -98,8 +94,7 @@ static u32 hpcc_identify_phase(const struct hpcc_path *path, u32 hops, u32 phase
 
 	for (i = 0; i < phases; i++, phase++) {
 		phase %= phases;
-		for (hop = phase * slots;
-		     hop < min_t(u32, (phase + 1) * slots, hops); hop++) {
+		for (hop = phase * slots; hop < min_t(u32, (phase + 1) * slots, hops); hop++) {
 			if (!READ_ONCE(path->identity[hop]))
 				return phase;
 		}
@@ -147,19 +142,9 @@ static bool hpcc_identify_next(struct hpcc_flow *flow, u32 slots, u32 *phase)
 	return *phase < phases;
 }
 
-/* The request of a segment, by carrier; from HPCC_REQUEST_INT on, the option has no slots. */
-enum hpcc_request {
-	HPCC_REQUEST_NONE,
-	HPCC_REQUEST_TCP,
-	HPCC_REQUEST_IOAM,
-	HPCC_REQUEST_INT,
-	HPCC_REQUEST_IFA,
-	HPCC_REQUEST_CSIG,
-};
-
-/* Write a FORWARD or IDENTIFY option of at most @room bytes to @p. */
+/* Write a FORWARD or IDENTIFY option of at most @room bytes to @p. The carrier @asks. */
 static u32 hpcc_forward_write(struct hpcc_flow *flow, const struct tcp_sock *tp,
-			      enum hpcc_request asks, u8 *p, u32 room)
+			      const struct hpcc_carrier_ops *asks, u8 *p, u32 room)
 {
 	struct hpcc_opt opt = { .type = HPCC_OPT_FORWARD };
 	u32 phase;
@@ -167,8 +152,7 @@ static u32 hpcc_forward_write(struct hpcc_flow *flow, const struct tcp_sock *tp,
 
 	if (room < hpcc_opt_len(1))
 		return 0;
-	opt.nr = min_t(u32, flow->slots,
-		       (room - HPCC_OPT_HEAD_LEN) / HPCC_RECORD_LEN);
+	opt.nr = min_t(u32, flow->slots, (room - HPCC_OPT_HEAD_LEN) / HPCC_RECORD_LEN);
 	opt.scale = READ_ONCE(flow->scale);
 	/* In mode classic a flow requests no prompt ACKs, like Reno. A probe requests them for
 	 * the data that follow.
@@ -181,8 +165,8 @@ static u32 hpcc_forward_write(struct hpcc_flow *flow, const struct tcp_sock *tp,
 	hpcc_request_count(flow, hpcc_peek(tp->tcp_clock_cache), READ_ONCE(flow->requests));
 	if (hpcc_identify_next(flow, opt.nr, &phase)) {
 		opt.type = HPCC_OPT_IDENTIFY;
-	} else if (unlikely(asks >= HPCC_REQUEST_INT)) {
-		opt.nr = asks == HPCC_REQUEST_CSIG;
+	} else if (unlikely(asks->probes_only)) {
+		opt.nr = !!asks->fill;
 		phase = 0;
 	} else {
 		next_hop = READ_ONCE(flow->next_hop);
@@ -194,8 +178,8 @@ static u32 hpcc_forward_write(struct hpcc_flow *flow, const struct tcp_sock *tp,
 		WRITE_ONCE(flow->prompt_end, READ_ONCE(flow->snd_end));
 	hpcc_opt_encode(p, flow->kind, &opt);
 	memset(p + HPCC_OPT_HEAD_LEN, 0, opt.nr * HPCC_RECORD_LEN);
-	if (unlikely(asks == HPCC_REQUEST_CSIG) && opt.type == HPCC_OPT_FORWARD)
-		hpcc_csig_out(flow, p + HPCC_OPT_HEAD_LEN);
+	if (unlikely(asks->fill) && opt.type == HPCC_OPT_FORWARD)
+		asks->fill(flow, p + HPCC_OPT_HEAD_LEN);
 	return hpcc_opt_len(opt.nr);
 }
 
@@ -209,7 +193,8 @@ static bool hpcc_window_fits(const struct hpcc_flow *flow, bool asks, u32 room)
 
 /* Like hpcc_options_write(), with W: after a request of one record, or before an echo. */
 static u32 hpcc_window_and(struct hpcc_flow *flow, const struct tcp_sock *tp,
-			   enum hpcc_request asks, u32 room, u8 *out, u32 *forward, u32 *echo)
+			   const struct hpcc_carrier_ops *asks, u32 room, u8 *out,
+			   u32 *forward, u32 *echo)
 {
 	u32 len;
 
@@ -230,7 +215,7 @@ static u32 hpcc_window_and(struct hpcc_flow *flow, const struct tcp_sock *tp,
  * Return: their length. *@forward and *@echo are the lengths of request and echo.
  */
 static u32 hpcc_options_write(struct hpcc_flow *flow, const struct tcp_sock *tp,
-			      enum hpcc_request asks, u32 room, u8 *out, u32 *forward,
+			      const struct hpcc_carrier_ops *asks, u32 room, u8 *out, u32 *forward,
 			      u32 *echo)
 {
 	const struct net *net = sock_net((const struct sock *)tp);
@@ -243,15 +228,13 @@ static u32 hpcc_options_write(struct hpcc_flow *flow, const struct tcp_sock *tp,
 		hpcc_request_params(flow);
 		return hpcc_params_write(flow, tp, out);
 	}
-	if (asks && hpcc_echo_pending(flow) &&
-	    !hpcc_phase_needs_slots(READ_ONCE(flow->next_hop))) {
+	if (asks && hpcc_echo_pending(flow) && !hpcc_phase_needs_slots(READ_ONCE(flow->next_hop))) {
 		*forward = hpcc_forward_write(flow, tp, asks, out, hpcc_opt_len(1));
 		*echo = hpcc_echo_write(flow, out + *forward,
 					min(room - *forward, hpcc_opt_len(1)));
 	} else if (asks) {
 		*forward = hpcc_forward_write(flow, tp, asks, out, room);
-	} else if (room >= 2 * hpcc_opt_len(1) &&
-		   hpcc_report_due(flow, tp, net)) {
+	} else if (room >= 2 * hpcc_opt_len(1) && hpcc_report_due(flow, tp, net)) {
 		*echo = hpcc_echo_write(flow, out, room - hpcc_opt_len(1));
 		*echo += hpcc_report_write(flow, out + *echo);
 		hpcc_count_rcu(net, HPCC_C_REPORT_SENT);
@@ -263,7 +246,8 @@ static u32 hpcc_options_write(struct hpcc_flow *flow, const struct tcp_sock *tp,
 
 /* Like hpcc_options_write(), with a stored signal: after a request, or alone. */
 static u32 hpcc_with_signal(struct hpcc_flow *flow, const struct tcp_sock *tp,
-			    enum hpcc_request asks, u32 room, u8 *out, u32 *forward, u32 *echo)
+			    const struct hpcc_carrier_ops *asks, u32 room, u8 *out,
+			    u32 *forward, u32 *echo)
 {
 	if (likely(!hpcc_signal_pending(flow)))
 		return hpcc_options_write(flow, tp, asks, room, out, forward, echo);
@@ -275,91 +259,17 @@ static u32 hpcc_with_signal(struct hpcc_flow *flow, const struct tcp_sock *tp,
 	return *forward + hpcc_signal_write(flow, out + *forward);
 }
 
-/* Whether an IOAM trace fits into a segment. Limits @room for options to what remains. */
-static bool hpcc_request_fits_ioam(const struct hpcc_segment *seg, const struct sock *sk, u32 nodes,
-				   u32 *room)
-{
-	u32 n = hpcc_ioam_header_len(nodes);
-	u32 space;
-
-	if (seg->state->pf != NFPROTO_IPV6 || seg->thoff != sizeof(struct ipv6hdr))
-		return false;
-	space = hpcc_segment_space(seg, sk);
-	if (*room < hpcc_opt_len(1) || space < n + hpcc_opt_len(1))
-		return false;
-	*room = min(*room, space - n) & ~3U;
-	return true;
-}
-
-/* Whether a stack of @n bytes fits into a probe. Limits @room for options to what remains. */
-static bool hpcc_request_fits_stack(const struct hpcc_segment *seg, const struct sock *sk, u32 n,
-				    u32 *room)
-{
-	u32 space = hpcc_segment_space(seg, sk);
-
-	if (!hpcc_is_pure(seg) || *room < hpcc_opt_len(1) || space < n + hpcc_opt_len(1))
-		return false;
-	*room = min(*room, space - n) & ~3U;
-	return true;
-}
-
 /* The carrier of a segment's request. Limits @room for options to what the carrier leaves. */
-static enum hpcc_request hpcc_request_by(const struct hpcc_segment *seg, const struct sock *sk,
-					 const struct hpcc_flow *flow, u32 *room)
+static const struct hpcc_carrier_ops *hpcc_request_by(const struct hpcc_segment *seg,
+						      const struct sock *sk,
+						      const struct hpcc_flow *flow, u32 *room)
 {
-	switch (READ_ONCE(flow->carrier)) {
-	case HPCC_CARRIER_IOAM:
-		if (!READ_ONCE(flow->ioam_paused) &&
-		    hpcc_request_fits_ioam(seg, sk, flow->nodes, room))
-			return HPCC_REQUEST_IOAM;
-		break;
-	case HPCC_CARRIER_CSIG:
-		/* Receivers drop data with a tag. The MTU does not count the tag, and a probe is
-		 * far shorter.
-		 */
-		if (hpcc_is_pure(seg))
-			return HPCC_REQUEST_CSIG;
-		break;
-	case HPCC_CARRIER_INT:
-		if (hpcc_request_fits_stack(seg, sk, HPCC_INT_LEN + flow->nodes * HPCC_INT_HOP_LEN,
-					    room))
-			return HPCC_REQUEST_INT;
-		break;
-	case HPCC_CARRIER_IFA:
-		if (!(seg->state->pf == NFPROTO_IPV6 && seg->thoff != sizeof(struct ipv6hdr)) &&
-		    hpcc_request_fits_stack(seg, sk, HPCC_IFA_LEN + flow->nodes * HPCC_IFA_HOP_LEN,
-					    room))
-			return HPCC_REQUEST_IFA;
-		break;
-	}
-	return HPCC_REQUEST_TCP;
-}
+	const struct hpcc_carrier_ops *by = hpcc_carrier_of(flow);
 
-/* Put @len bytes of options at @out into a segment, and the carrier of its request. Return: false
- * if there is no memory.
- */
-static bool hpcc_options_out(struct hpcc_segment *seg, const struct sock *sk,
-			     const struct hpcc_flow *flow, enum hpcc_request by, const u8 *out,
-			     u32 len)
-{
-	u32 behind = by == HPCC_REQUEST_INT ? HPCC_INT_LEN :
-		     by == HPCC_REQUEST_IFA ? HPCC_IFA_LEN : 0;
-	u8 *p;
-
-	if (by == HPCC_REQUEST_IOAM && !hpcc_ioam_out(seg, flow->nodes))
-		return false;
-	p = hpcc_segment_open(seg, len + behind);
-	if (!p)
-		return false;
-	memcpy(p, out, len);
-	hpcc_segment_close(seg, len);
-	if (by == HPCC_REQUEST_IFA) {
-		hpcc_ifa_out(seg, flow->nodes);
-	} else if (behind) {
-		hpcc_segment_checksum(seg, behind);
-		hpcc_int_out(seg, tcp_sk(sk), flow->nodes);
-	}
-	return true;
+	if (unlikely((by->probes_only && !hpcc_is_pure(seg)) ||
+		     (by->fits && !by->fits(seg, sk, flow, room))))
+		return &hpcc_tcp_option;
+	return by;
 }
 
 static void hpcc_data_out(struct hpcc_segment *seg, struct sock *sk)
@@ -369,7 +279,7 @@ static void hpcc_data_out(struct hpcc_segment *seg, struct sock *sk)
 	const struct net *net = seg->state->net;
 	enum hpcc_presence presence;
 	u8 out[HPCC_TCP_HEADER_MAX];
-	enum hpcc_request asks;
+	const struct hpcc_carrier_ops *asks = NULL;
 	u32 forward = 0;
 	u32 echo = 0;
 	u32 room;
@@ -380,8 +290,9 @@ static void hpcc_data_out(struct hpcc_segment *seg, struct sock *sk)
 	/* A second pass, as with a VRF, is not paced again. */
 	if (data && hpcc_snd_end_advance(flow, hpcc_segment_end(seg)))
 		hpcc_pace_first(sk, seg->skb->len);
-	asks = (READ_ONCE(flow->probes) ? READ_ONCE(flow->probing) :
-		data && hpcc_request_due(flow, tcp_sk(sk))) ? HPCC_REQUEST_TCP : HPCC_REQUEST_NONE;
+	if (READ_ONCE(flow->probes) ? READ_ONCE(flow->probing) :
+				      data && hpcc_request_due(flow, tcp_sk(sk)))
+		asks = &hpcc_tcp_option;
 	if (!asks && !hpcc_echo_pending(flow) && !hpcc_window_pending(flow) &&
 	    !hpcc_signal_pending(flow))
 		return;
@@ -405,8 +316,9 @@ static void hpcc_data_out(struct hpcc_segment *seg, struct sock *sk)
 
 	/* Only FORWARD has another carrier; IDENTIFY and parameters do not. */
 	if (!forward || out[2] >> 5 != HPCC_OPT_FORWARD)
-		asks = HPCC_REQUEST_TCP;
-	if (!hpcc_options_out(seg, sk, flow, asks, out, len)) {
+		asks = &hpcc_tcp_option;
+	if (unlikely(asks->push) ? !asks->push(seg, sk, flow, out, len) :
+				   !hpcc_segment_put(seg, out, len, 0)) {
 		hpcc_count(net, HPCC_C_NO_MEMORY);
 		return;
 	}
@@ -420,8 +332,8 @@ static void hpcc_data_out(struct hpcc_segment *seg, struct sock *sk)
 		hpcc_count(net, HPCC_C_IDENTIFY_SENT);
 	else if (forward)
 		hpcc_count_rcu(net, HPCC_C_FORWARD_SENT);
-	if (unlikely(asks == HPCC_REQUEST_CSIG))
-		hpcc_count_rcu(net, HPCC_C_CSIG_SENT);
+	if (unlikely(asks != &hpcc_tcp_option))
+		hpcc_count_rcu(net, asks->sent);
 }
 
 /**
@@ -432,8 +344,7 @@ static void hpcc_data_out(struct hpcc_segment *seg, struct sock *sk)
  *
  * Return: always NF_ACCEPT.
  */
-unsigned int hpcc_local_out(void *priv, struct sk_buff *skb,
-			    const struct nf_hook_state *state)
+unsigned int hpcc_local_out(void *priv, struct sk_buff *skb, const struct nf_hook_state *state)
 {
 	struct sock *sk = skb->sk;
 	struct hpcc_segment seg = { .skb = skb, .state = state };
@@ -443,13 +354,11 @@ unsigned int hpcc_local_out(void *priv, struct sk_buff *skb,
 		return NF_ACCEPT;
 	/* A request socket is no full socket: only its sock_common may be read. */
 	if (sk->sk_state == TCP_NEW_SYN_RECV) {
-		if (hpcc_segment_parse(&seg) &&
-		    hpcc_segment_th(&seg)->syn)
+		if (hpcc_segment_parse(&seg) && hpcc_segment_th(&seg)->syn)
 			hpcc_synack_out(&seg, sk);
 		return NF_ACCEPT;
 	}
-	if (!sk_fullsock(sk) || sk->sk_protocol != IPPROTO_TCP ||
-	    sk->sk_type != SOCK_STREAM)
+	if (!sk_fullsock(sk) || sk->sk_protocol != IPPROTO_TCP || sk->sk_type != SOCK_STREAM)
 		return NF_ACCEPT;
 	/* This compares the callbacks only, and does not read icsk_ca_priv. */
 	if (!hpcc_is_ours(sk))

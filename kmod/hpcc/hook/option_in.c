@@ -52,13 +52,14 @@ static bool hpcc_is_misfit(struct hpcc_flow *flow, const struct net *net,
 static int hpcc_report_of_any_in(struct hpcc_flow *flow, const struct net *net,
 				 const struct hpcc_opt *opt, const u8 *records)
 {
+	const struct hpcc_carrier_ops *carrier = hpcc_carrier_of(flow);
 	bool receivers = hpcc_is_receivers(opt, records);
 
-	if (!receivers && !READ_ONCE(flow->wants_N) && flow->carrier != HPCC_CARRIER_CSIG)
+	if (!receivers && !READ_ONCE(flow->wants_N) && !carrier->report_in)
 		return -ENOENT;
 	if (opt->scale || opt->hops || opt->flags)
 		return -EINVAL;
-	if (flow->carrier == HPCC_CARRIER_CSIG && hpcc_signal_in(flow, net, opt, records))
+	if (unlikely(carrier->report_in) && carrier->report_in(flow, net, opt, records))
 		return 0;
 	if (receivers)
 		return hpcc_receiver_in(flow, net, opt, records);
@@ -109,18 +110,19 @@ static bool hpcc_any_echo_in(struct hpcc_flow *flow, const struct net *net,
 static bool hpcc_request_in(struct hpcc_flow *flow, const struct hpcc_arrival *in,
 			    const struct hpcc_opt *opt, const u8 *records)
 {
+	const struct hpcc_carrier_ops *carrier = NULL;
 	const struct net *net = in->state->net;
 
-	if (unlikely(flow->caps & HPCC_CAP_CSIG) && hpcc_csig_is(opt, records)) {
-		hpcc_csig_in(flow, net, opt, records);
+	if (unlikely(hpcc_may_be_carried(flow, in)))
+		carrier = hpcc_carrier_of_request(flow, in, opt, records);
+	if (unlikely(carrier) && carrier->reflects) {
+		carrier->pull(flow, in, opt, records);
 		return true;
 	}
 	if (unlikely(hpcc_is_misfit(flow, net, opt, records)))
 		return false;
-	if (unlikely(in->carrier))
-		hpcc_hops_in(flow, in, opt);
-	else if (hpcc_may_be_ioam(in, opt))
-		hpcc_ioam_in(flow, in, opt, records);
+	if (unlikely(carrier))
+		carrier->pull(flow, in, opt, records);
 	else
 		hpcc_forward_in(flow, opt, records, NULL, 0);
 	hpcc_count_rcu(net, HPCC_C_FORWARD_RECEIVED);
@@ -189,8 +191,7 @@ u32 hpcc_options_in(struct hpcc_flow *flow, const struct hpcc_arrival *in, int a
 	bool keep = false;
 	u32 seen = 0;
 
-	for (; at >= 0; at = hpcc_opt_next(in->opts, in->optlen, &pos,
-					   flow->kind)) {
+	for (; at >= 0; at = hpcc_opt_next(in->opts, in->optlen, &pos, flow->kind)) {
 		struct hpcc_opt opt;
 		u32 way;
 

@@ -14,14 +14,12 @@
 #include "control/agreement.h"
 #include "control/cc.h"
 #include "hook/syn.h"
-#include "netns/links.h"
 #include "netns/policy.h"
 
 /* After this many losses of a SYN, suspect its option, and send the SYN without it. */
 #define HPCC_SYN_TRIES		2
 
-static void hpcc_arrival_tuple(const struct hpcc_arrival *in,
-			       struct hpcc_tuple *tuple)
+static void hpcc_arrival_tuple(const struct hpcc_arrival *in, struct hpcc_tuple *tuple)
 {
 	memset(tuple, 0, sizeof(*tuple));
 	if (in->state->pf == NFPROTO_IPV4) {
@@ -65,30 +63,24 @@ static bool hpcc_syn_write(struct hpcc_segment *seg, struct net *net,
 {
 	const struct hpcc_sysctls *sysctls = &hpcc_pernet(net)->sysctls;
 	struct hpcc_peer_policy policy = hpcc_peer_policy_of(sk);
-	u8 *p;
+	u8 option[HPCC_SYN_OPT_PADDED];
 
 	if (hpcc_segment_presence(seg, HPCC_TCPOPT_EOL) == HPCC_INCOMPATIBLE ||
 	    hpcc_segment_room(seg, sk) < HPCC_SYN_OPT_PADDED) {
 		hpcc_segment_no_room(seg, HPCC_C_SYN_NO_ROOM);
 		return false;
 	}
-	p = hpcc_segment_open(seg, HPCC_SYN_OPT_PADDED);
-	if (!p) {
+	memset(option, HPCC_TCPOPT_NOP, sizeof(option));
+	hpcc_syn_opt_encode(option, kind, READ_ONCE(sysctls->option_exid),
+			    HPCC_CAP_TELEMETRY | HPCC_CAP_QUIET |
+			    (READ_ONCE(sysctls->probes) ? HPCC_CAP_PROBES : 0) |
+			    (policy.where ? HPCC_CAP_WINDOW : 0) |
+			    hpcc_carrier_caps(net, policy.carrier) |
+			    (READ_ONCE(sysctls->n_flows) ? 0 : HPCC_CAP_REPORT));
+	if (!hpcc_segment_put(seg, option, sizeof(option), 0)) {
 		hpcc_count(net, HPCC_C_NO_MEMORY);
 		return false;
 	}
-	hpcc_syn_opt_encode(p, kind, READ_ONCE(sysctls->option_exid),
-			    HPCC_CAP_TELEMETRY | HPCC_CAP_QUIET |
-			    (READ_ONCE(sysctls->probes) || hpcc_carrier_is_probed(policy.carrier) ?
-			     HPCC_CAP_PROBES : 0) |
-			    (policy.where ? HPCC_CAP_WINDOW : 0) |
-			    (hpcc_links_known(net) ? HPCC_CAP_IOAM | HPCC_CAP_INT |
-						     HPCC_CAP_IFA : 0) |
-			    (policy.carrier == HPCC_CARRIER_CSIG ? HPCC_CAP_CSIG : 0) |
-			    (READ_ONCE(sysctls->n_flows) ? 0 : HPCC_CAP_REPORT));
-	memset(p + HPCC_SYN_OPT_LEN, HPCC_TCPOPT_NOP,
-	       HPCC_SYN_OPT_PADDED - HPCC_SYN_OPT_LEN);
-	hpcc_segment_close(seg, HPCC_SYN_OPT_PADDED);
 	hpcc_count(net, HPCC_C_SYN_SENT);
 	return true;
 }

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The table of links. IOAM, INT and IFA report bytes, and the window law needs times. So a receiver
+ * The table of links. Most carriers report bytes, and the window law needs times. So a receiver
  * needs B of each link, and the unit of its queue depth. The administrator sets both by netlink
  * (table.c).
  */
 #include <linux/bsearch.h>
+#include <linux/hpcc.h>
 #include <linux/sizes.h>
-#include <hpcc/carrier/ioam.h>
 
 #include "netns/links.h"
 #include "netns/table.h"
@@ -56,8 +56,8 @@ bool hpcc_links_known(const struct net *net)
 
 /* Before 6.7 a policy cannot point to const ranges. */
 static struct netlink_range_validation
-	hpcc_link_node = { .max = HPCC_IOAM_U24_NONE - 1 },
-	hpcc_link_port = { .max = HPCC_IOAM_U16_NONE - 1 },
+	hpcc_link_node = { .max = HPCC_LINK_NODE_MAX },
+	hpcc_link_port = { .max = HPCC_LINK_PORT_MAX },
 	hpcc_link_rate = { .min = HPCC_RATE_MIN * 8, .max = HPCC_RATE_MAX * 8 },
 	hpcc_link_unit = { .min = 1, .max = U16_MAX };
 

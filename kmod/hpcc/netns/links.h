@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Links in the receivers' table, for IOAM, INT and IFA (links.c). */
+/* Links in the receivers' table, for carriers that report bytes (links.c). */
 #ifndef _HPCC_NETNS_LINKS_H
 #define _HPCC_NETNS_LINKS_H
 
 #include <net/net_namespace.h>
+
+/* Larger numbers mean that a switch does not know them. */
+#define HPCC_LINK_NODE_MAX	0xfffffe
+#define HPCC_LINK_PORT_MAX	0xfffe
 
 /**
  * struct hpcc_known_link - a link that the administrator describes

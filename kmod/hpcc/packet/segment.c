@@ -58,8 +58,7 @@ enum hpcc_presence hpcc_segment_presence(const struct hpcc_segment *seg, u8 kind
 			return HPCC_INCOMPATIBLE;
 		if (len - at < 2 || opts[at + 1] < 2 || opts[at + 1] > len - at)
 			return HPCC_INCOMPATIBLE;
-		if (opts[at] == TCPOPT_SACK &&
-		    hpcc_is_dsack(seg, opts + at, opts[at + 1]))
+		if (opts[at] == TCPOPT_SACK && hpcc_is_dsack(seg, opts + at, opts[at + 1]))
 			return HPCC_DUPLICATE;
 		at += opts[at + 1];
 	}
@@ -177,8 +176,7 @@ static void hpcc_set_jumbo_length(struct sk_buff *skb)
 
 	if (ipv6_hdr(skb)->nexthdr == NEXTHDR_HOP &&
 	    hop[sizeof(struct ipv6_opt_hdr)] == IPV6_TLV_JUMBO)
-		put_unaligned_be32(skb->len - sizeof(struct ipv6hdr),
-				   hop + HPCC_JUMBO_LENGTH);
+		put_unaligned_be32(skb->len - sizeof(struct ipv6hdr), hop + HPCC_JUMBO_LENGTH);
 }
 
 /**
@@ -200,44 +198,36 @@ void hpcc_set_ip_length(struct sk_buff *skb, u8 family)
 		iph->tot_len = htons(skb->len);
 		csum_replace2(&iph->check, old, iph->tot_len);
 	} else {
-		ipv6_hdr(skb)->payload_len =
-			htons(skb->len - sizeof(struct ipv6hdr));
+		ipv6_hdr(skb)->payload_len = htons(skb->len - sizeof(struct ipv6hdr));
 	}
 }
 
 /**
- * hpcc_segment_open() - make room for option bytes after the existing options
+ * hpcc_segment_put() - append options to the existing ones, and make room after the TCP header
  * @seg: the segment
- * @n: number of bytes, a multiple of 4, at most hpcc_segment_room()
+ * @options: option bytes
+ * @len: number of them, a multiple of 4, at most hpcc_segment_room()
+ * @behind: bytes after the TCP header, a multiple of 4; the checksum does not include them yet
  *
- * The caller writes the bytes and then calls hpcc_segment_close().
- *
- * Return: where to write the bytes, or NULL if there is no memory.
+ * Return: false if there is no memory.
  */
-u8 *hpcc_segment_open(struct hpcc_segment *seg, u32 n)
+bool hpcc_segment_put(struct hpcc_segment *seg, const u8 *options, u32 len, u32 behind)
 {
-	struct sk_buff *skb = seg->skb;
 	u32 head = seg->thoff + seg->thlen;
+	struct sk_buff *skb = seg->skb;
+	u32 n = len + behind;
 
 	if (skb_cow_head(skb, n))
-		return NULL;
+		return false;
 	skb_push(skb, n);
 	memmove(skb->data, skb->data + n, head);
 	skb_reset_network_header(skb);
 	skb_set_transport_header(skb, seg->thoff);
 	skb->csum_start -= n;
 	hpcc_set_ip_length(skb, seg->state->pf);
-	return skb->data + head;
-}
-
-/**
- * hpcc_segment_close() - extend the TCP header over the new options
- * @seg: the segment
- * @n: as in hpcc_segment_open()
- */
-void hpcc_segment_close(struct hpcc_segment *seg, u32 n)
-{
-	hpcc_segment_th(seg)->doff += n / 4;
-	hpcc_segment_checksum(seg, n);
-	seg->thlen += n;
+	memcpy(skb->data + head, options, len);
+	hpcc_segment_th(seg)->doff += len / 4;
+	hpcc_segment_checksum(seg, len);
+	seg->thlen += len;
+	return true;
 }

@@ -9,6 +9,7 @@
 
 #include "netns/net.h"
 
+struct hpcc_carrier_ops;
 struct hpcc_flow;
 
 /* A TCP header is at most 60 bytes long. */
@@ -78,9 +79,8 @@ enum hpcc_presence hpcc_segment_presence(const struct hpcc_segment *seg, u8 kind
 u32 hpcc_segment_space(const struct hpcc_segment *seg, const struct sock *sk);
 u32 hpcc_segment_room(const struct hpcc_segment *seg, const struct sock *sk);
 void hpcc_segment_no_room(const struct hpcc_segment *seg, enum hpcc_counter what);
-u8 *hpcc_segment_open(struct hpcc_segment *seg, u32 n);
 void hpcc_segment_checksum(const struct hpcc_segment *seg, u32 n);
-void hpcc_segment_close(struct hpcc_segment *seg, u32 n);
+bool hpcc_segment_put(struct hpcc_segment *seg, const u8 *options, u32 len, u32 behind);
 void hpcc_set_ip_length(struct sk_buff *skb, u8 family);
 
 /**
@@ -91,8 +91,8 @@ void hpcc_set_ip_length(struct sk_buff *skb, u8 family);
  * @opts: TCP options
  * @optlen: length of @opts
  * @thoff: offset of the TCP header
- * @carrier: carrier of the telemetry; HPCC_CARRIER_TCP: the option, or IOAM if there is a trace
- * @stack: copy of the stack of any other carrier
+ * @carrier: carrier of @stack; NULL: the segment has none
+ * @stack: a stack of telemetry behind the option
  * @stack_len: length of @stack
  */
 struct hpcc_arrival {
@@ -102,7 +102,7 @@ struct hpcc_arrival {
 	u8 *opts;
 	u32 optlen;
 	u32 thoff;
-	enum hpcc_carrier carrier;
+	const struct hpcc_carrier_ops *carrier;
 	const u8 *stack;
 	u32 stack_len;
 };

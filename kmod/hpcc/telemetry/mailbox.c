@@ -57,8 +57,7 @@ void hpcc_set_scale(struct hpcc_flow *flow, u8 scale)
 	u32 scales = flow->scales | BIT(scale);
 	u32 i;
 
-	for (i = scale % HPCC_SCALE_CLASSES; i <= HPCC_SCALE_MAX;
-	     i += HPCC_SCALE_CLASSES)
+	for (i = scale % HPCC_SCALE_CLASSES; i <= HPCC_SCALE_MAX; i += HPCC_SCALE_CLASSES)
 		if (i != scale)
 			scales &= ~BIT(i);
 	if (flow->scales & ~scales)
@@ -128,8 +127,7 @@ static bool hpcc_sample(struct hpcc_intake *in, u32 i, const struct hpcc_record 
 	bool known = link->valid && link->tag == r->tag;
 	u64 dts_ns, age_ns;
 
-	if (known && link->scale == scale &&
-	    !((link->ts >> scale ^ r->ts) & HPCC_COUNTER_MASK))
+	if (known && link->scale == scale && !((link->ts >> scale ^ r->ts) & HPCC_COUNTER_MASK))
 		return false;
 	if (known && hpcc_base_void(in, i, r, scale)) {
 		hpcc_algo_forget_hop(in->algo, i + 1);
@@ -298,8 +296,7 @@ static void hpcc_put_map(u64 *place, u32 map, u64 word, u32 step)
  *
  * Context: LOCAL_IN.
  */
-void hpcc_echo_in(struct hpcc_flow *flow, const struct hpcc_opt *opt,
-		  const u8 *records)
+void hpcc_echo_in(struct hpcc_flow *flow, const struct hpcc_opt *opt, const u8 *records)
 {
 	u32 i, hop;
 	u64 word;
@@ -345,7 +342,7 @@ static void hpcc_head_unpack(u32 head, struct hpcc_opt *opt)
  * @flow: a flow
  * @opt: head of the option, FORWARD or IDENTIFY
  * @records: its records, all of which fit (hpcc_opt_misfits())
- * @nodes: records of IOAM nodes, which follow the hops that @opt counts
+ * @nodes: records of the nodes of a trace, which follow the hops that @opt counts
  * @nr: number of @nodes
  *
  * For each hop this keeps the newest record or quiet mark. Identities replace load records, because

@@ -137,8 +137,7 @@ void hpcc_set_scale(struct hpcc_flow *flow, u8 scale);
 u32 hpcc_mailbox_drain(struct sock *sk, struct hpcc_flow *flow, u32 rtt_us, u32 *bits);
 u32 hpcc_echo_drain(struct sock *sk, struct hpcc_flow *flow, struct hpcc_intake *in, bool leave,
 		    u32 *bits);
-void hpcc_echo_in(struct hpcc_flow *flow, const struct hpcc_opt *opt,
-		  const u8 *records);
+void hpcc_echo_in(struct hpcc_flow *flow, const struct hpcc_opt *opt, const u8 *records);
 void hpcc_forward_in(struct hpcc_flow *flow, const struct hpcc_opt *opt,
 		     const u8 *records, const u8 *nodes, u32 nr);
 u32 hpcc_echo_write(struct hpcc_flow *flow, u8 *p, u32 room);
