@@ -1,11 +1,12 @@
 #!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: GPL-2.0
-"""rooms.py includes|writes [TREE]: print what breaks the order of rooms, or the ownership of
-struct hpcc_flow. scripts/style runs this.
+"""rooms.py includes|writes|names [TREE]: print what breaks the order of rooms, the ownership of
+struct hpcc_flow, or the independence of the core from carriers. scripts/style runs this.
 
 includes: a file includes headers, or imports modules, of its own room and of lower ones only; no two
 headers have one name; and no header of kmod/hpcc declares what a higher room defines. writes: a field of struct hpcc_flow is written in its owner only, a
-source file or the header of its name. What
+source file or the header of its name, or a room. names: only kmod/hpcc/carrier, and the files with sysctls and
+counters, name a carrier. What
 breaks this today is listed in rooms.exceptions; an exception that nothing needs is printed too.
 """
 
@@ -23,10 +24,8 @@ ROOMS = {
 
 # Owners of the fields of struct hpcc_flow.
 OWNERS = {
+    "carrier/": "carrier_state",
     "carrier/carrier.c": "carrier",
-    "carrier/csig.c": "signal csig",
-    "carrier/ioam.c": "ioam_paused ioam_confirmed ioam_seq mixed",
-    "carrier/trace.c": "trace_rx",
     "control/ack.c": "algo params min_rtt_us tlp unpaced hop_records sample_ns una full_us prior_W_q16 "
                      "prior_slow_start_limit_q16 settle",
     "control/census.c": "counted N_sent_us N_sent N_arrived census wants_N W_ai_one_q16 W_ai_goal_q16 N_reported_us "
@@ -41,7 +40,7 @@ OWNERS = {
     "control/silence.c": "silent_acks silent_since_us silent_requests new_links",
     "control/switch_response.c": "response",
     "control/window.c": "mss_recip mss burst stamped searching dirty conserving conserve_delivered began_us",
-    "flow/flow.c": "kind slots node sk caps rx_window_agreed nodes snd_end ignored dead lock id rcu",
+    "flow/flow.c": "kind slots node sk caps rx_window_agreed snd_end ignored dead lock id rcu",
     "hook/local_out.c": "next_hop prompt_end echo_ack echo_at",
     "hook/option_in.c": "received device",
     "observe/netlink.c": "events events_since missed",
@@ -49,6 +48,10 @@ OWNERS = {
     "telemetry/mailbox.c": "skipped hops scale prompt scales mail echo echo_head echo_next echo_reserved audit_seen",
     "telemetry/request.h": "requests last_request_ns",
 }
+
+# How the core would name a carrier, and the files of kmod/hpcc that may.
+CARRIER = re.compile(r"ioam|csig|(?<![a-z])ifa(?![a-z])|(?-i:INT-MD|INT_MD|\bhpcc_int_|(?<![A-Za-z])INT(?![A-Za-z]))", re.I)
+MAY_NAME = ("Kbuild", "netns/hpcc_counters.h", "netns/net.h", "netns/sysctl.c")
 
 FIELD = r"flow->(\w+)(?:\.\w+|\[[^\]]*\])*"
 SETTERS = "|".join(("WRITE_ONCE", "cmpxchg", "xchg", "rcu_assign_pointer", "smp_store_release", "hpcc_flow_count"))
@@ -140,18 +143,31 @@ def writes(top):
         for pattern in WRITES:
             for match in re.finditer(pattern, text):
                 field, name = match.group(1), path.relative_to(folder).as_posix()
-                if field in owner and owner[field].rsplit(".")[0] != name.rsplit(".")[0]:
+                if field in owner and owner[field].rsplit(".")[0] not in (name.rsplit(".")[0], f"{path.parent.name}/"):
                     line = text.count("\n", 0, match.start()) + 1
                     found.setdefault((f"kmod/hpcc/{name}", field), f"line {line} writes {field}, which {owner[field]} owns")
     known(top, "write", found)
 
 
+def names(top):
+    """Print lines of the core that name a carrier, and files that may but do not."""
+    folder = top / "kmod/hpcc"
+    for path in sorted(path for path in folder.rglob("*") if path.suffix in (".c", ".h") or path.name == "Kbuild"):
+        name = path.relative_to(folder).as_posix()
+        lines = path.read_text(encoding="utf-8").splitlines()
+        found = [f"kmod/hpcc/{name}:{i}: names a carrier: {line.strip()}" for i, line in enumerate(lines, 1) if CARRIER.search(line)]
+        if name in MAY_NAME and not found:
+            print(f"scripts/rooms.py: {name} names no carrier: remove it from MAY_NAME")
+        elif name not in MAY_NAME and not name.startswith("carrier/"):
+            print(*found, sep="\n", end="\n" if found else "")
+
+
 def main():
     """Run one check."""
-    if len(sys.argv) not in (2, 3) or sys.argv[1] not in ("includes", "writes"):
+    if len(sys.argv) not in (2, 3) or sys.argv[1] not in ("includes", "writes", "names"):
         sys.exit(__doc__)
     top = Path(sys.argv[2]) if len(sys.argv) == 3 else Path(__file__).resolve().parents[1]
-    (includes if sys.argv[1] == "includes" else writes)(top)
+    {"includes": includes, "writes": writes, "names": names}[sys.argv[1]](top)
 
 
 main()

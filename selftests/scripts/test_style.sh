@@ -50,7 +50,7 @@ planted()
 main()
 {
 	cd "$TOP" || exit 1
-	ktap_plan 15
+	ktap_plan 18
 	ok "a check that passes" style 0 "ok 1 - version" version
 	ok "checkpatch that breaks off" style 1 "not ok 1 - checkpatch" checkpatch "$(broken perl)"
 	ok "kernel-doc that breaks off" style 1 "not ok 1 - kernel_doc" kernel_doc "$(broken perl)"
@@ -78,6 +78,13 @@ main()
 	ok "an exception that nothing needs" planted writes \
 		"scripts/rooms.exceptions: write kmod/hpcc/main.c hops: nothing needs this" \
 		scripts/rooms.exceptions "write kmod/hpcc/main.c hops"
+	ok "no file of the core names a carrier" planted names "" kmod/hpcc/main.c ""
+	ok "a function of the core with the name of a carrier" planted names \
+		"kmod/hpcc/control/ack.c:*: names a carrier: bool hpcc_int_ends(void);" \
+		kmod/hpcc/control/ack.c 'bool hpcc_int_ends(void);'
+	ok "a comment of the core with the name of a carrier" planted names \
+		"kmod/hpcc/hook/hook.h:*: names a carrier: /* for IFA */" \
+		kmod/hpcc/hook/hook.h '/* for IFA */'
 	ok "a check that there is not" style 2 \
 		"Bail out! no check nonsense; there are checkpatch sparse kernel_doc shellcheck python manuals rst spdx size probes version leftovers fields rooms" nonsense
 	ktap_exit
