@@ -571,22 +571,6 @@ def test_parameters_of_the_peer():
         expect("muted", path.a.counters()["muted"], 1)
 
 
-def test_path_begins_to_drop():
-    """A flow is muted once if the path begins to drop segments with the option, whichever end
-    computes W.
-    """
-    need_virtual_time()
-    for where in 0, 1:
-        for version in 4, 6:
-            path = BoxPath(version, where=where, start_rtt_ns=10**9)
-            client, server = path.connect()
-            transfer((client, server, pattern(NBYTES)))
-            path.change_packet = Firewall(lambda packet: packet.payload and packet.to_b)
-            for _ in range(4):
-                transfer((client, server, pattern(NBYTES)))
-            expect(f"muted, where {where}, IPv{version}", path.a.counters()["muted"], 1)
-
-
 def test_outage():
     """A path drops all packets for a second, and not because of the option: an end that sends
     little still returns telemetry for the data of the other end.

@@ -8,10 +8,10 @@
  *	data	An RTO mutes the flow if requests left and no echo or REPORT of the peer arrived
  *		since the last RTO. The flow falls back to classic. Later one data segment carries a
  *		request as a trial. Other segments are in flight before it and after it, so that
- *		fast retransmit repairs its loss. An echo or REPORT after the trial ends the muting;
- *		one before it answers an older request. Without an answer the flow stays muted until
- *		the connection ends. ACKs without data still answer the peer's requests: an outage
- *		also mutes flows, and an end that sends little data may never start a trial.
+ *		fast retransmit repairs its loss. An echo or REPORT ends the muting. Without one the
+ *		flow stays muted until the connection ends. ACKs without data still answer the
+ *		peer's requests: an outage also mutes flows, and an end that sends little data may
+ *		never start a trial.
  *	ACKs	If the peer retransmits data that were acknowledged, the path may have dropped the
  *		ACK because of our option. The answer carries no option. The next HPCC_PAUSE ACKs
  *		without data go without the option, too. This number doubles if another such
@@ -76,10 +76,6 @@ bool hpcc_mute_rto(struct sock *sk, struct hpcc_flow *flow)
 void hpcc_mute_ack(struct sock *sk, struct hpcc_flow *flow)
 {
 	u8 muted = READ_ONCE(flow->muted);
-
-	/* The peer may have kept an answer to a request that arrived before the RTO. */
-	if (muted <= HPCC_MUTED_TRIES)
-		flow->rto_received = READ_ONCE(flow->received);
 
 	if (READ_ONCE(flow->received) != flow->rto_received) {
 		hpcc_pacing_restore(sk, &flow->burst, &flow->stamped);
