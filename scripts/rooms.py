@@ -4,10 +4,11 @@
 struct hpcc_flow, or the independence of the core from carriers. scripts/style runs this.
 
 includes: a file includes headers, or imports modules, of its own room and of lower ones only; no two
-headers have one name; and no header of kmod/hpcc declares what a higher room defines. writes: a field of struct hpcc_flow is written in its owner only, a
-source file or the header of its name, or a room. names: only kmod/hpcc/carrier, and the files with sysctls and
-counters, name a carrier. What
-breaks this today is listed in rooms.exceptions; an exception that nothing needs is printed too.
+headers have one name; and no header of kmod/hpcc declares what a higher room defines.
+writes: only the owner of a field of struct hpcc_flow writes it: a source file, the header of its name,
+or a room.
+names: only the rooms of carriers, and the files in MAY_NAME, name a carrier.
+rooms.exceptions lists what breaks this today; an exception that nothing needs is printed too.
 """
 
 import re
@@ -49,9 +50,12 @@ OWNERS = {
     "telemetry/request.h": "requests last_request_ns",
 }
 
-# How the core would name a carrier, and the files of kmod/hpcc that may.
+# How the core would name a carrier, and for each folder its room of carriers and the files that may.
 CARRIER = re.compile(r"ioam|csig|(?<![a-z])ifa(?![a-z])|(?-i:INT-MD|INT_MD|\bhpcc_int_|(?<![A-Za-z])INT(?![A-Za-z]))", re.I)
-MAY_NAME = ("Kbuild", "netns/hpcc_counters.h", "netns/net.h", "netns/sysctl.c")
+MAY_NAME = {
+    "kmod/hpcc": ("carrier/", "Kbuild", "netns/hpcc_counters.h", "netns/net.h", "netns/sysctl.c"),
+    "qdisc": ("stamp/", "Kbuild", "main.c", "tc/q_hpcc.c"),
+}
 
 FIELD = r"flow->(\w+)(?:\.\w+|\[[^\]]*\])*"
 SETTERS = "|".join(("WRITE_ONCE", "cmpxchg", "xchg", "rcu_assign_pointer", "smp_store_release", "hpcc_flow_count"))
@@ -151,15 +155,18 @@ def writes(top):
 
 def names(top):
     """Print lines of the core that name a carrier, and files that may but do not."""
-    folder = top / "kmod/hpcc"
-    for path in sorted(path for path in folder.rglob("*") if path.suffix in (".c", ".h") or path.name == "Kbuild"):
-        name = path.relative_to(folder).as_posix()
-        lines = path.read_text(encoding="utf-8").splitlines()
-        found = [f"kmod/hpcc/{name}:{i}: names a carrier: {line.strip()}" for i, line in enumerate(lines, 1) if CARRIER.search(line)]
-        if name in MAY_NAME and not found:
-            print(f"scripts/rooms.py: {name} names no carrier: remove it from MAY_NAME")
-        elif name not in MAY_NAME and not name.startswith("carrier/"):
-            print(*found, sep="\n", end="\n" if found else "")
+    for folder, (room, *may) in MAY_NAME.items():
+        for path in sorted((top / folder).rglob("*")):
+            name = path.relative_to(top / folder).as_posix()
+            if name.startswith(room) or (path.suffix not in (".c", ".h") and path.name != "Kbuild"):
+                continue
+            lines = path.read_text(encoding="utf-8").splitlines()
+            found = [f"{folder}/{name}:{i}: names a carrier: {line.strip()}"
+                     for i, line in enumerate(lines, 1) if CARRIER.search(line)]
+            if name not in may:
+                print(*found, sep="\n", end="\n" if found else "")
+            elif not found:
+                print(f"scripts/rooms.py: {folder}/{name} names no carrier: remove it from MAY_NAME")
 
 
 def main():

@@ -112,9 +112,9 @@ struct hpcc_load {
 
 /**
  * struct hpcc_port_cpu - counters of one CPU for a port
- * @busy_ns: time that the link has spent on packets; wraps after 584 years. It must
- *	not wrap earlier: some carriers count bytes modulo 2^32, and at most rates 2^n ns are no
- *	multiple of 2^32 bytes
+ * @busy_ns: time that the link has spent on packets; wraps after 584 years. It must not wrap
+ *	earlier: some carriers count bytes modulo 2^32, and at most rates the bytes of 2^n ns are
+ *	not a multiple of 2^32
  * @backlog_bytes: bytes added to the backlog on this CPU minus bytes removed on it, overhead
  *	included; negative if packets leave on a different CPU than they arrived on
  * @used: the CPU is in hpcc_port.used

@@ -19,7 +19,9 @@ enum hpcc_param {
 
 /* Fields of the hint of a carrier other than the TCP option. */
 #define HPCC_HINT_AT		GENMASK(9, 0)	/* offset of what is written, or of TCP */
-#define HPCC_HINT_BACK		GENMASK(15, 10)	/* words from an earlier header to there */
+#define HPCC_HINT_BACK		GENMASK(15, 10)	/* HPCC_HINT_AT minus the offset of an outer
+						 * header, in words of 4 bytes
+						 */
 #define HPCC_HINT_SIZE		GENMASK(21, 16)	/* a length; each carrier has its unit */
 
 static inline u32 hpcc_hint_found(u32 at, u32 back, u32 size)

@@ -50,7 +50,7 @@ planted()
 main()
 {
 	cd "$TOP" || exit 1
-	ktap_plan 18
+	ktap_plan 19
 	ok "a check that passes" style 0 "ok 1 - version" version
 	ok "checkpatch that breaks off" style 1 "not ok 1 - checkpatch" checkpatch "$(broken perl)"
 	ok "kernel-doc that breaks off" style 1 "not ok 1 - kernel_doc" kernel_doc "$(broken perl)"
@@ -85,6 +85,8 @@ main()
 	ok "a comment of the core with the name of a carrier" planted names \
 		"kmod/hpcc/hook/hook.h:*: names a carrier: /* for IFA */" \
 		kmod/hpcc/hook/hook.h '/* for IFA */'
+	ok "a comment of the qdisc with the name of a carrier" planted names \
+		"qdisc/core/queue.c:*: names a carrier: /* for IOAM */" qdisc/core/queue.c '/* for IOAM */'
 	ok "a check that there is not" style 2 \
 		"Bail out! no check nonsense; there are checkpatch sparse kernel_doc shellcheck python manuals rst spdx size probes version leftovers fields rooms" nonsense
 	ktap_exit

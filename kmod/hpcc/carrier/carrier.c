@@ -132,7 +132,9 @@ const struct hpcc_carrier_ops *hpcc_carrier_of_request(const struct hpcc_flow *f
 {
 	int i;
 
-	/* The latest carrier first: a request for a signal is none for a trace. */
+	/* Ask the carriers from the last row on: if a request is for a signal, a trace beside it is
+	 * not used.
+	 */
 	for (i = HPCC_CARRIER_MAX; i > HPCC_CARRIER_TCP; i--)
 		if (hpcc_carriers[i]->carries && hpcc_carriers[i]->carries(flow, in, opt, records))
 			return hpcc_carriers[i];

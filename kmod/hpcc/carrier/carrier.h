@@ -135,7 +135,7 @@ extern const struct hpcc_carrier_ops *const hpcc_carriers[];
 extern const u8 hpcc_carrier_protocols[256];
 extern const struct hpcc_carrier_ops hpcc_tcp_option, hpcc_ioam, hpcc_int_md, hpcc_ifa, hpcc_csig;
 
-/* Operations of the carrier of a flow's requests. */
+/* Operations of the carrier of a flow's requests. Context: any. */
 static inline const struct hpcc_carrier_ops *hpcc_carrier_of(const struct hpcc_flow *flow)
 {
 	return hpcc_carriers[READ_ONCE(flow->carrier)];
@@ -148,7 +148,7 @@ static inline bool hpcc_carrier_in_data(const struct hpcc_flow *flow)
 	       !flow->carrier_state.paused && !flow->probes;
 }
 
-/* acked() and rto() of struct hpcc_carrier_ops. */
+/* acked() and rto() of struct hpcc_carrier_ops. Context: socket lock. */
 static inline void hpcc_carrier_acked(const struct tcp_sock *tp, struct hpcc_flow *flow,
 				      bool informed)
 {
@@ -162,17 +162,19 @@ static inline bool hpcc_carrier_rto(const struct tcp_sock *tp, struct hpcc_flow 
 	       hpcc_carrier_of(flow)->rto(tp, flow);
 }
 
-/* Whether a signal is to be reflected. */
+/* Whether a signal is to be reflected. Context: any. */
 static inline bool hpcc_signal_pending(const struct hpcc_flow *flow)
 {
 	return READ_ONCE(flow->carrier_state.signal);
 }
 
-/* The carrier whose IP protocol a packet has, enum hpcc_carrier; 0: none. */
+/* The carrier whose IP protocol a packet has, enum hpcc_carrier; 0: none. TCP needs no table. */
 static inline u8 hpcc_carrier_of_packet(const struct sk_buff *skb, u8 pf)
 {
-	return hpcc_carrier_protocols[pf == NFPROTO_IPV4 ? ip_hdr(skb)->protocol :
-							   ipv6_hdr(skb)->nexthdr];
+	u8 protocol = pf == NFPROTO_IPV4 ? ip_hdr(skb)->protocol : ipv6_hdr(skb)->nexthdr;
+
+	return likely(protocol == IPPROTO_TCP) ? HPCC_CARRIER_TCP :
+						 hpcc_carrier_protocols[protocol];
 }
 
 /* Whether hpcc_carrier_of_request() must look for a carrier beside the option of a request. */

@@ -31,7 +31,7 @@ static_assert(HPCC_LINK_NODE_MAX < HPCC_IOAM_U24_NONE);
 static_assert(HPCC_LINK_PORT_MAX < HPCC_IOAM_U16_NONE);
 
 /**
- * struct hpcc_ioam_flow - state of the sender
+ * struct hpcc_ioam_flow - state of the sender; socket lock
  * @seq: snd_una at the last RTO, or when the last pause ended
  * @confirmed: a trace brought telemetry after @seq
  */

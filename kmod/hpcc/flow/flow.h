@@ -39,15 +39,16 @@ struct hpcc_rx;
 
 /**
  * struct hpcc_carrier_state - state of carriers other than the TCP option (carrier/)
- * @own: private data of the flow's carrier, which its file defines
+ * @own: private data of the flow's carrier; its file defines the type and states the lock
  * @trace_rx: counters of the links in the peer's traces; NULL until a trace arrives; RCU, constant
  *	afterwards
  * @signal: a signal of the peer's to reflect, enum hpcc_carrier << 16 | its 16 bits; 0: none; no
  *	lock: LOCAL_OUT takes it with xchg()
  * @nodes: maximum number of hops in a trace or in a stack; constant
- * @paused: the carrier is paused after an RTO, requests use the TCP option; read as the flow's
- *	carrier is
- * @mixed: one request had hops in the option and nodes in a trace, so the last hop is unknown
+ * @paused: the carrier is paused after an RTO, requests use the TCP option; written under the
+ *	socket lock, LOCAL_OUT reads it without
+ * @mixed: one request had hops in the option and nodes in a trace, so the last hop is unknown; no
+ *	lock: LOCAL_IN writes it, LOCAL_OUT and the socket's ACKs read it with READ_ONCE()
  */
 struct hpcc_carrier_state {
 	u64 own[3];

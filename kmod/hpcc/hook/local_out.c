@@ -142,7 +142,7 @@ static bool hpcc_identify_next(struct hpcc_flow *flow, u32 slots, u32 *phase)
 	return *phase < phases;
 }
 
-/* Write a FORWARD or IDENTIFY option of at most @room bytes to @p. The carrier @asks. */
+/* Write a FORWARD or IDENTIFY of at most @room bytes to @p; @asks: carrier of the request. */
 static u32 hpcc_forward_write(struct hpcc_flow *flow, const struct tcp_sock *tp,
 			      const struct hpcc_carrier_ops *asks, u8 *p, u32 room)
 {
@@ -165,7 +165,7 @@ static u32 hpcc_forward_write(struct hpcc_flow *flow, const struct tcp_sock *tp,
 	hpcc_request_count(flow, hpcc_peek(tp->tcp_clock_cache), READ_ONCE(flow->requests));
 	if (hpcc_identify_next(flow, opt.nr, &phase)) {
 		opt.type = HPCC_OPT_IDENTIFY;
-	} else if (unlikely(asks->probes_only)) {
+	} else if (unlikely(asks != &hpcc_tcp_option && asks->probes_only)) {
 		opt.nr = !!asks->fill;
 		phase = 0;
 	} else {
@@ -178,7 +178,7 @@ static u32 hpcc_forward_write(struct hpcc_flow *flow, const struct tcp_sock *tp,
 		WRITE_ONCE(flow->prompt_end, READ_ONCE(flow->snd_end));
 	hpcc_opt_encode(p, flow->kind, &opt);
 	memset(p + HPCC_OPT_HEAD_LEN, 0, opt.nr * HPCC_RECORD_LEN);
-	if (unlikely(asks->fill) && opt.type == HPCC_OPT_FORWARD)
+	if (unlikely(asks != &hpcc_tcp_option && asks->fill) && opt.type == HPCC_OPT_FORWARD)
 		asks->fill(flow, p + HPCC_OPT_HEAD_LEN);
 	return hpcc_opt_len(opt.nr);
 }
@@ -264,10 +264,13 @@ static const struct hpcc_carrier_ops *hpcc_request_by(const struct hpcc_segment 
 						      const struct sock *sk,
 						      const struct hpcc_flow *flow, u32 *room)
 {
-	const struct hpcc_carrier_ops *by = hpcc_carrier_of(flow);
+	const struct hpcc_carrier_ops *by;
 
-	if (unlikely((by->probes_only && !hpcc_is_pure(seg)) ||
-		     (by->fits && !by->fits(seg, sk, flow, room))))
+	/* Do not load the operations of the TCP option: it has none. */
+	if (likely(!READ_ONCE(flow->carrier)))
+		return &hpcc_tcp_option;
+	by = hpcc_carrier_of(flow);
+	if ((by->probes_only && !hpcc_is_pure(seg)) || (by->fits && !by->fits(seg, sk, flow, room)))
 		return &hpcc_tcp_option;
 	return by;
 }
@@ -317,8 +320,8 @@ static void hpcc_data_out(struct hpcc_segment *seg, struct sock *sk)
 	/* Only FORWARD has another carrier; IDENTIFY and parameters do not. */
 	if (!forward || out[2] >> 5 != HPCC_OPT_FORWARD)
 		asks = &hpcc_tcp_option;
-	if (unlikely(asks->push) ? !asks->push(seg, sk, flow, out, len) :
-				   !hpcc_segment_put(seg, out, len, 0)) {
+	if (unlikely(asks != &hpcc_tcp_option && asks->push) ?
+	    !asks->push(seg, sk, flow, out, len) : !hpcc_segment_put(seg, out, len, 0)) {
 		hpcc_count(net, HPCC_C_NO_MEMORY);
 		return;
 	}
