@@ -395,8 +395,8 @@ static void hpcc_set_state(struct sock *sk, u8 new_state)
 		hpcc_conserve_end(flow);
 		/* Only for the first RTO in a row, as TCP does for prior_cwnd. */
 		if (icsk->icsk_ca_state != TCP_CA_Loss || !icsk->icsk_retransmits) {
-			flow->prior_W_q16 = flow->algo.W_q16;
-			flow->prior_slow_start_limit_q16 = flow->algo.slow_start_limit_q16;
+			flow->prior.W_q16 = flow->algo.W_q16;
+			flow->prior.slow_start_limit_q16 = flow->algo.slow_start_limit_q16;
 		}
 		hpcc_loss_rto(tp, flow);
 		hpcc_remote_stop(sk, flow);
@@ -423,9 +423,9 @@ static u32 hpcc_undo_cwnd(struct sock *sk)
 	hpcc_conserve_end(flow);
 	hpcc_window_changed(flow);
 	hpcc_loss_undone(tcp_sk(sk), flow);
-	if (inet_csk(sk)->icsk_ca_state == TCP_CA_Loss && flow->algo.W_q16 < flow->prior_W_q16) {
-		hpcc_algo_restart(&flow->algo, &flow->params, flow->prior_W_q16);
-		flow->algo.slow_start_limit_q16 = flow->prior_slow_start_limit_q16;
+	if (inet_csk(sk)->icsk_ca_state == TCP_CA_Loss && flow->algo.W_q16 < flow->prior.W_q16) {
+		hpcc_algo_restart(&flow->algo, &flow->params, flow->prior.W_q16);
+		flow->algo.slow_start_limit_q16 = flow->prior.slow_start_limit_q16;
 	}
 	return hpcc_cwnd(sk, flow);
 }

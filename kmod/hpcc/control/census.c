@@ -61,18 +61,18 @@ static u32 hpcc_wanted_us(u32 T_us)
 static struct hpcc_census *hpcc_census_of(struct hpcc_net *hn, struct hpcc_flow *flow,
 					  s64 now_us, u32 wanted_us)
 {
-	struct hpcc_census *census = &hn->census[READ_ONCE(flow->census)];
+	struct hpcc_census *census = &hn->census[READ_ONCE(flow->census.index)];
 	u8 device = READ_ONCE(flow->device);
 
-	if (likely(READ_ONCE(flow->census) == device))
+	if (likely(READ_ONCE(flow->census.index) == device))
 		return census;
-	if (READ_ONCE(flow->counted) == READ_ONCE(census->epoch) &&
+	if (READ_ONCE(flow->census.period) == READ_ONCE(census->epoch) &&
 	    now_us - atomic64_read(&census->began_us) <
 	    max(READ_ONCE(census->period_us), wanted_us))
 		return census;
 	census = &hn->census[device];
-	WRITE_ONCE(flow->census, device);
-	WRITE_ONCE(flow->counted, READ_ONCE(census->epoch) - 1);
+	WRITE_ONCE(flow->census.index, device);
+	WRITE_ONCE(flow->census.period, READ_ONCE(census->epoch) - 1);
 	return census;
 }
 
@@ -98,8 +98,8 @@ static u32 hpcc_census_count(struct hpcc_census *census, struct hpcc_flow *flow,
 		WRITE_ONCE(census->period_us, xchg(&census->next_period_us, 0));
 		WRITE_ONCE(census->epoch, ++epoch);
 	}
-	if (READ_ONCE(flow->counted) != epoch) {
-		WRITE_ONCE(flow->counted, epoch);
+	if (READ_ONCE(flow->census.period) != epoch) {
+		WRITE_ONCE(flow->census.period, epoch);
 		atomic_inc(&census->now);
 		if (READ_ONCE(census->next_period_us) < wanted_us)
 			WRITE_ONCE(census->next_period_us, wanted_us);
@@ -119,7 +119,7 @@ static u32 hpcc_census_count(struct hpcc_census *census, struct hpcc_flow *flow,
 bool hpcc_report_due(struct hpcc_flow *flow, const struct tcp_sock *tp, const struct net *net)
 {
 	struct hpcc_net *hn = hpcc_pernet_rcu(net);
-	u32 sent = READ_ONCE(flow->N_sent);
+	u32 sent = READ_ONCE(flow->census.N_sent);
 	u32 T_us, wanted_us, N;
 	u64 now_us;
 
@@ -134,10 +134,10 @@ bool hpcc_report_due(struct hpcc_flow *flow, const struct tcp_sock *tp, const st
 		return false;
 	/* N differs if it changed by more than 1/8: with many flows N changes with each packet. */
 	if (sent && abs((s32)(N - sent)) * 8 <= sent &&
-	    (u32)now_us - READ_ONCE(flow->N_sent_us) < T_us)
+	    (u32)now_us - READ_ONCE(flow->census.N_sent_us) < T_us)
 		return false;
-	WRITE_ONCE(flow->N_sent, N);
-	WRITE_ONCE(flow->N_sent_us, now_us);
+	WRITE_ONCE(flow->census.N_sent, N);
+	WRITE_ONCE(flow->census.N_sent_us, now_us);
 	return true;
 }
 
@@ -154,7 +154,7 @@ u32 hpcc_report_write(const struct hpcc_flow *flow, u8 *p)
 	const struct hpcc_opt opt = { .type = HPCC_OPT_REPORT, .nr = 1 };
 
 	hpcc_opt_encode(p, flow->kind, &opt);
-	put_unaligned_be64(hpcc_report_pack(HPCC_REPORT_FLOWS, READ_ONCE(flow->N_sent)),
+	put_unaligned_be64(hpcc_report_pack(HPCC_REPORT_FLOWS, READ_ONCE(flow->census.N_sent)),
 			   p + HPCC_OPT_HEAD_LEN);
 	return hpcc_opt_len(1);
 }
@@ -223,7 +223,7 @@ int hpcc_report_in(struct hpcc_flow *flow, const struct hpcc_opt *opt, const u8 
 
 	if (!N)
 		return -EINVAL;
-	WRITE_ONCE(flow->N_arrived, N);
+	WRITE_ONCE(flow->census.N_arrived, N);
 	return 0;
 }
 
@@ -242,16 +242,16 @@ int hpcc_report_in(struct hpcc_flow *flow, const struct hpcc_opt *opt, const u8 
  */
 u64 hpcc_set_N(struct hpcc_flow *flow, u64 W_ai_one_q16, u32 n_flows, u64 was_q16)
 {
-	u64 one_was_q16 = flow->wants_N ? flow->W_ai_one_q16 : 0;
+	u64 one_was_q16 = flow->census.wants_N ? flow->census.W_ai_one_q16 : 0;
 	u64 W_ai_q16 = flow->params.W_ai_q16;
 
-	WRITE_ONCE(flow->wants_N, W_ai_one_q16 && !n_flows);
-	flow->W_ai_one_q16 = W_ai_one_q16;
-	flow->N = n_flows ? : flow->N ? : HPCC_N_DEFAULT;
+	WRITE_ONCE(flow->census.wants_N, W_ai_one_q16 && !n_flows);
+	flow->census.W_ai_one_q16 = W_ai_one_q16;
+	flow->census.N = n_flows ? : flow->census.N ? : HPCC_N_DEFAULT;
 	if (W_ai_one_q16)
-		W_ai_q16 = div_u64(W_ai_one_q16, flow->N);
-	flow->W_ai_goal_q16 = W_ai_q16;
-	if (flow->wants_N && one_was_q16)
+		W_ai_q16 = div_u64(W_ai_one_q16, flow->census.N);
+	flow->census.W_ai_goal_q16 = W_ai_q16;
+	if (flow->census.wants_N && one_was_q16)
 		W_ai_q16 = mul_u64_u64_div_u64(was_q16, W_ai_one_q16, one_was_q16);
 	return W_ai_q16;
 }
@@ -268,22 +268,23 @@ u64 hpcc_follow_N(struct hpcc_flow *flow, u32 now_us)
 	u32 arrived;
 	u32 N = HPCC_N_DEFAULT;
 
-	if (!flow->wants_N)
+	if (!flow->census.wants_N)
 		return flow->params.W_ai_q16;
-	arrived = READ_ONCE(flow->N_arrived) ? xchg(&flow->N_arrived, 0) : 0;
+	arrived = READ_ONCE(flow->census.N_arrived) ? xchg(&flow->census.N_arrived, 0) : 0;
 	if (arrived) {
-		flow->N_reported = arrived;
-		flow->N_reported_us = now_us;
+		flow->census.N_reported = arrived;
+		flow->census.N_reported_us = now_us;
 	}
-	if (flow->N_reported && hpcc_last_hop_rules(&flow->algo, READ_ONCE(flow->hops))) {
-		if (now_us - flow->N_reported_us <= hpcc_T_us(&flow->params) * hpcc_report_age_T)
-			N = flow->N_reported;
+	if (flow->census.N_reported && hpcc_last_hop_rules(&flow->algo, READ_ONCE(flow->hops))) {
+		if (now_us - flow->census.N_reported_us <=
+		    hpcc_T_us(&flow->params) * hpcc_report_age_T)
+			N = flow->census.N_reported;
 		else
-			flow->N_reported = 0;
+			flow->census.N_reported = 0;
 	}
-	if (flow->N != N) {
-		flow->N = N;
-		flow->W_ai_goal_q16 = max_t(u64, div_u64(flow->W_ai_one_q16, N), 1);
+	if (flow->census.N != N) {
+		flow->census.N = N;
+		flow->census.W_ai_goal_q16 = max_t(u64, div_u64(flow->census.W_ai_one_q16, N), 1);
 	}
-	return hpcc_slew_W_ai(flow->params.W_ai_q16, flow->W_ai_goal_q16);
+	return hpcc_slew_W_ai(flow->params.W_ai_q16, flow->census.W_ai_goal_q16);
 }

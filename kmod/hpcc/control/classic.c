@@ -197,7 +197,7 @@ void hpcc_answer_loss(struct sock *sk, struct hpcc_flow *flow)
 	u32 window;
 
 	if (unlikely(flow->carrier) && !hpcc_carrier_of(flow)->probes_only && flow->silent_acks &&
-	    READ_ONCE(flow->requests) - flow->silent_requests > hpcc_unanswered)
+	    READ_ONCE(flow->requests) - flow->silence.requests > hpcc_unanswered)
 		hpcc_carrier_stop(sk, flow);
 	window = hpcc_loss_window(tp, flow);
 	hpcc_count(sock_net(sk), HPCC_C_UNSEEN_LOSS);
@@ -257,12 +257,12 @@ static void hpcc_classic_in_ack_event(struct sock *sk, u32 flags)
 		hpcc_fallback_round(&flow->fallback);
 		hpcc_classic_round(sk, flow);
 	}
-	if (unlikely(READ_ONCE(flow->muted)))
+	if (unlikely(READ_ONCE(flow->mute.state)))
 		hpcc_mute_ack(sk, flow);
 	hpcc_loss_late(tp, flow);
 	/* A record that is pending while the flow is muted arrived before the RTO. */
 	if (!hpcc_mail_pending(flow) || !hpcc_fallback_over(&flow->fallback) ||
-	    READ_ONCE(flow->muted))
+	    READ_ONCE(flow->mute.state))
 		return;
 	if (flow->mode == HPCC_MODE_CLASSIC || hpcc_measure_only(sk, flow))
 		hpcc_return(sk, flow);

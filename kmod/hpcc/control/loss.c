@@ -38,17 +38,17 @@ void hpcc_count_dsack(const struct tcp_sock *tp, struct hpcc_flow *flow)
 
 	/* The peer received more packets twice than TCP sent twice: the path duplicates packets. */
 	if (tp->dsack_dups > tp->total_retrans)
-		flow->duplicates = true;
-	flow->dsack_excess = max_t(s64, flow->dsack_excess -
-					(tp->delivered - flow->dsack_delivered), 0);
-	flow->dsack_delivered = tp->delivered;
-	if (flow->duplicates || flow->dsack_excess > hpcc_dsack_excess_max)
+		flow->loss.duplicates = true;
+	flow->loss.dsack_excess = max_t(s64, flow->loss.dsack_excess -
+					(tp->delivered - flow->loss.dsack_delivered), 0);
+	flow->loss.dsack_delivered = tp->delivered;
+	if (flow->loss.duplicates || flow->loss.dsack_excess > hpcc_dsack_excess_max)
 		return;
 	/* One DSACK block may cover a whole window: count only up to the limit. */
 	dsacks = min_t(s64, dsacks,
-		       1 + ((hpcc_dsack_excess_max - flow->dsack_excess) >> HPCC_LOSS_SHIFT));
-	flow->dsack_excess += (s64)dsacks << HPCC_LOSS_SHIFT;
-	flow->dsacked = min(flow->dsacked + dsacks, tp->total_retrans);
+		       1 + ((hpcc_dsack_excess_max - flow->loss.dsack_excess) >> HPCC_LOSS_SHIFT));
+	flow->loss.dsack_excess += (s64)dsacks << HPCC_LOSS_SHIFT;
+	flow->loss.dsacked = min(flow->loss.dsacked + dsacks, tp->total_retrans);
 }
 
 /**
@@ -60,7 +60,7 @@ u32 hpcc_lost(const struct tcp_sock *tp, const struct hpcc_flow *flow)
 {
 	u32 marked = tp->lost_out - min(tp->retrans_out, tp->lost_out);
 
-	return tp->total_retrans + marked - flow->dsacked;
+	return tp->total_retrans + marked - flow->loss.dsacked;
 }
 
 /**
@@ -116,7 +116,7 @@ void hpcc_loss_follow_T(const struct tcp_sock *tp, struct hpcc_flow *flow, u64 W
 void hpcc_loss_rto(const struct tcp_sock *tp, struct hpcc_flow *flow)
 {
 	if (!hpcc_algo_is_slow(&flow->algo, &flow->params))
-		flow->classic_cwnd = ~0U;
+		flow->loss.classic_cwnd = ~0U;
 	hpcc_fallback_rto(&flow->fallback, tp->snd_nxt);
 }
 
@@ -157,7 +157,7 @@ u32 hpcc_loss_window(const struct tcp_sock *tp, const struct hpcc_flow *flow)
 	u32 window = max(hpcc_fallback_got(&flow->fallback, tp->delivered) / 2, 2U);
 
 	if (hpcc_algo_is_slow(&flow->algo, &flow->params))
-		window = min(window, flow->classic_cwnd);
+		window = min(window, flow->loss.classic_cwnd);
 	return window;
 }
 
@@ -176,17 +176,17 @@ u32 hpcc_loss_window(const struct tcp_sock *tp, const struct hpcc_flow *flow)
  */
 void hpcc_judge_dsacks(const struct tcp_sock *tp, struct hpcc_flow *flow)
 {
-	u32 copies = tp->dsack_dups - flow->dsacks_base;
-	u32 retrans = tp->total_retrans - flow->retrans_base;
+	u32 copies = tp->dsack_dups - flow->loss.dsacks_base;
+	u32 retrans = tp->total_retrans - flow->loss.retrans_base;
 
 	if (flow->fallback.rounds >= hpcc_far_rounds)
-		flow->dup_score = 0;
+		flow->loss.dup_score = 0;
 	else if (copies + 2 < retrans - (retrans >> 2))
-		flow->dup_score = min(flow->dup_score + 2, hpcc_dup_score_max);
+		flow->loss.dup_score = min(flow->loss.dup_score + 2, hpcc_dup_score_max);
 	else
-		flow->dup_score -= flow->dup_score > 0;
-	flow->dsacks_base = tp->dsack_dups - (copies >> 1);
-	flow->retrans_base = tp->total_retrans - (retrans >> 1);
+		flow->loss.dup_score -= flow->loss.dup_score > 0;
+	flow->loss.dsacks_base = tp->dsack_dups - (copies >> 1);
+	flow->loss.retrans_base = tp->total_retrans - (retrans >> 1);
 }
 
 /**
@@ -207,6 +207,6 @@ void hpcc_loss_leave(const struct tcp_sock *tp, struct hpcc_flow *flow, u32 leas
  */
 void hpcc_loss_late(const struct tcp_sock *tp, struct hpcc_flow *flow)
 {
-	if (!flow->duplicates && flow->dup_score < hpcc_dup_score_max)
+	if (!flow->loss.duplicates && flow->loss.dup_score < hpcc_dup_score_max)
 		hpcc_fallback_late(&flow->fallback, hpcc_lost(tp, flow));
 }

@@ -35,7 +35,7 @@ static inline bool hpcc_loss_ends(const struct tcp_sock *tp, struct hpcc_flow *f
  */
 static inline void hpcc_loss_cap(struct hpcc_flow *flow, u32 cwnd)
 {
-	flow->classic_cwnd = cwnd;
+	flow->loss.classic_cwnd = cwnd;
 }
 
 /**

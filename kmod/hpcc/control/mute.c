@@ -57,13 +57,13 @@ bool hpcc_mute_rto(struct sock *sk, struct hpcc_flow *flow)
 {
 	u32 received = READ_ONCE(flow->received);
 	u32 requests = READ_ONCE(flow->requests);
-	bool suspect = received == flow->rto_received && requests != flow->rto_requests;
+	bool suspect = received == flow->mute.rto_received && requests != flow->mute.rto_requests;
 
-	flow->rto_received = received;
-	flow->rto_requests = requests;
-	if (flow->muted || !suspect || hpcc_carrier_in_data(flow))
+	flow->mute.rto_received = received;
+	flow->mute.rto_requests = requests;
+	if (flow->mute.state || !suspect || hpcc_carrier_in_data(flow))
 		return false;
-	WRITE_ONCE(flow->muted, HPCC_MUTED);
+	WRITE_ONCE(flow->mute.state, HPCC_MUTED);
 	hpcc_count(sock_net(sk), HPCC_C_MUTED);
 	return true;
 }
@@ -75,11 +75,11 @@ bool hpcc_mute_rto(struct sock *sk, struct hpcc_flow *flow)
  */
 void hpcc_mute_ack(struct sock *sk, struct hpcc_flow *flow)
 {
-	u8 muted = READ_ONCE(flow->muted);
+	u8 muted = READ_ONCE(flow->mute.state);
 
-	if (READ_ONCE(flow->received) != flow->rto_received) {
+	if (READ_ONCE(flow->received) != flow->mute.rto_received) {
 		hpcc_pacing_restore(sk, &flow->burst, &flow->stamped);
-		WRITE_ONCE(flow->muted, HPCC_MUTED_NOT);
+		WRITE_ONCE(flow->mute.state, HPCC_MUTED_NOT);
 	} else if (muted == HPCC_MUTED_TRIES ||
 		   (muted == HPCC_MUTED && hpcc_fallback_over(&flow->fallback) &&
 		    inet_csk(sk)->icsk_ca_state == TCP_CA_Open &&
@@ -88,10 +88,10 @@ void hpcc_mute_ack(struct sock *sk, struct hpcc_flow *flow)
 		 * limit.
 		 */
 		hpcc_cap_bursts(sk, &flow->burst, 0, true);
-		WRITE_ONCE(flow->muted, HPCC_MUTED_TRIES);
+		WRITE_ONCE(flow->mute.state, HPCC_MUTED_TRIES);
 	} else if (muted == HPCC_MUTED_TRIED) {
 		hpcc_pacing_restore(sk, &flow->burst, &flow->stamped);
-		WRITE_ONCE(flow->muted, HPCC_MUTED_FOR_GOOD);
+		WRITE_ONCE(flow->mute.state, HPCC_MUTED_FOR_GOOD);
 	}
 }
 
@@ -101,12 +101,12 @@ static bool hpcc_mute_tries(const struct hpcc_segment *seg, const struct tcp_soc
 {
 	u32 end = hpcc_segment_end(seg);
 
-	if (READ_ONCE(flow->muted) != HPCC_MUTED_TRIES || skb_is_gso(seg->skb) ||
+	if (READ_ONCE(flow->mute.state) != HPCC_MUTED_TRIES || skb_is_gso(seg->skb) ||
 	    end != READ_ONCE(flow->snd_end) ||
 	    hpcc_peek(tp->packets_out) < HPCC_TRIAL_SEGS ||
 	    hpcc_peek(tp->write_seq) - end < HPCC_TRIAL_SEGS * hpcc_peek(tp->mss_cache))
 		return false;
-	WRITE_ONCE(flow->muted, HPCC_MUTED_TRIED);
+	WRITE_ONCE(flow->mute.state, HPCC_MUTED_TRIED);
 	return true;
 }
 
@@ -115,24 +115,24 @@ static bool hpcc_mute_tries(const struct hpcc_segment *seg, const struct tcp_soc
  */
 static bool hpcc_mute_lost(const struct hpcc_segment *seg, const struct hpcc_flow *flow)
 {
-	return ntohl(hpcc_segment_th(seg)->ack_seq) == READ_ONCE(flow->echo_ack) &&
-	       tcp_jiffies32 - READ_ONCE(flow->echo_at) >= HPCC_LOST_JIFFIES;
+	return ntohl(hpcc_segment_th(seg)->ack_seq) == READ_ONCE(flow->sent.echo_ack) &&
+	       tcp_jiffies32 - READ_ONCE(flow->sent.echo_at) >= HPCC_LOST_JIFFIES;
 }
 
 /* An ACK with our option was lost. */
 static void hpcc_mute_pause(const struct hpcc_segment *seg, struct hpcc_flow *flow)
 {
 	u32 now = tcp_jiffies32;
-	u32 pause = HPCC_PAUSE;
+	u32 pause = READ_ONCE(flow->mute.next_pause);
 
-	if (READ_ONCE(flow->next_pause) && now - READ_ONCE(flow->paused_at) < HPCC_PAUSE_RESET)
-		pause = READ_ONCE(flow->next_pause);
-	WRITE_ONCE(flow->paused_at, now);
-	WRITE_ONCE(flow->pause, pause);
-	WRITE_ONCE(flow->next_pause, min(2 * pause, HPCC_PAUSE_MAX));
+	if (!pause || now - READ_ONCE(flow->mute.paused_at) >= HPCC_PAUSE_RESET)
+		pause = HPCC_PAUSE;
+	WRITE_ONCE(flow->mute.paused_at, now);
+	WRITE_ONCE(flow->mute.pause, pause);
+	WRITE_ONCE(flow->mute.next_pause, min(2 * pause, HPCC_PAUSE_MAX));
 	hpcc_count(seg->state->net, HPCC_C_MUTED);
 	/* hpcc_in_ack_event() has the socket lock, so it sends the event. */
-	WRITE_ONCE(flow->paused, true);
+	WRITE_ONCE(flow->mute.paused, true);
 	hpcc_answer_later(flow);
 }
 
@@ -149,9 +149,9 @@ static void hpcc_mute_pause(const struct hpcc_segment *seg, struct hpcc_flow *fl
 bool hpcc_mute_out(const struct hpcc_segment *seg, const struct tcp_sock *tp,
 		   struct hpcc_flow *flow, enum hpcc_presence presence, bool asks)
 {
-	u32 pause = READ_ONCE(flow->pause);
+	u32 pause = READ_ONCE(flow->mute.pause);
 
-	if (READ_ONCE(flow->muted) && !hpcc_is_pure(seg))
+	if (READ_ONCE(flow->mute.state) && !hpcc_is_pure(seg))
 		return asks && hpcc_mute_tries(seg, tp, flow);
 	if (presence == HPCC_DUPLICATE && !pause && hpcc_mute_lost(seg, flow)) {
 		hpcc_mute_pause(seg, flow);
@@ -159,6 +159,6 @@ bool hpcc_mute_out(const struct hpcc_segment *seg, const struct tcp_sock *tp,
 	}
 	if (!pause || !hpcc_is_pure(seg))
 		return true;
-	WRITE_ONCE(flow->pause, pause - 1);
+	WRITE_ONCE(flow->mute.pause, pause - 1);
 	return false;
 }

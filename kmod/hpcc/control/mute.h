@@ -19,9 +19,9 @@ bool hpcc_mute_out(const struct hpcc_segment *seg, const struct tcp_sock *tp,
  */
 static inline bool hpcc_mute_paused(struct hpcc_flow *flow)
 {
-	if (!READ_ONCE(flow->paused))
+	if (!READ_ONCE(flow->mute.paused))
 		return false;
-	WRITE_ONCE(flow->paused, false);
+	WRITE_ONCE(flow->mute.paused, false);
 	return true;
 }
 
@@ -34,7 +34,8 @@ static inline bool hpcc_mute_paused(struct hpcc_flow *flow)
  */
 static inline bool hpcc_may_be_mute(const struct hpcc_flow *flow, enum hpcc_presence presence)
 {
-	return READ_ONCE(flow->muted) || READ_ONCE(flow->pause) || presence == HPCC_DUPLICATE;
+	return READ_ONCE(flow->mute.state) || READ_ONCE(flow->mute.pause) ||
+	       presence == HPCC_DUPLICATE;
 }
 
 #endif /* _HPCC_CONTROL_MUTE_H */

@@ -72,7 +72,7 @@ void hpcc_probes_set(struct sock *sk, struct hpcc_flow *flow, bool probes)
 {
 	probes = probes && tcp_is_sack(tcp_sk(sk));
 	WRITE_ONCE(flow->probes, probes);
-	flow->last_request_segs = tcp_sk(sk)->data_segs_out - 1;
+	flow->probe.segs = tcp_sk(sk)->data_segs_out - 1;
 	hpcc_reserve(sk, flow, probes ? 0 : hpcc_option_reserve(flow));
 }
 
@@ -148,8 +148,8 @@ void hpcc_probe_send(struct sock *sk, struct hpcc_flow *flow)
 	if ((tp->frto && inet_csk(sk)->icsk_ca_state == TCP_CA_Loss) || tp->repair ||
 	    (tp->packets_out ? inet_csk(sk)->icsk_retransmits :
 	     !tcp_send_head(sk) ||
-	     (tp->data_segs_out == flow->last_request_segs && wstamp_ns <= now_ns)) ||
-	    (tp->delivered - flow->last_request_delivered < hpcc_probe_segs &&
+	     (tp->data_segs_out == flow->probe.segs && wstamp_ns <= now_ns)) ||
+	    (tp->delivered - flow->probe.delivered < hpcc_probe_segs &&
 	     hpcc_probe_is_early(flow, now_ns)))
 		return;
 	rcu_read_lock();
@@ -163,8 +163,8 @@ void hpcc_probe_send(struct sock *sk, struct hpcc_flow *flow)
 		hpcc_probe_send_now(sk, flow);
 	/* The probe must not use the pacing credit of the data. */
 	tp->tcp_wstamp_ns = wstamp_ns;
-	flow->last_request_delivered = tp->delivered;
-	flow->last_request_segs = tp->data_segs_out - !!tp->packets_out;
+	flow->probe.delivered = tp->delivered;
+	flow->probe.segs = tp->data_segs_out - !!tp->packets_out;
 	/* Count it even if the probe had no space for the request. */
 	hpcc_request_count(flow, now_ns, requests);
 }
@@ -190,9 +190,9 @@ void hpcc_probe_answer(struct sock *sk, struct hpcc_flow *flow)
 		return;
 	}
 	if ((!hpcc_echo_pending(flow) && !hpcc_signal_pending(flow)) ||
-	    now_ns - flow->answered_ns < flow->params.T >> hpcc_answer_shift)
+	    now_ns - flow->probe.answered_ns < flow->params.T >> hpcc_answer_shift)
 		return;
-	flow->answered_ns = now_ns;
+	flow->probe.answered_ns = now_ns;
 	hpcc_send_ack(sk, tp->rcv_nxt);
 }
 

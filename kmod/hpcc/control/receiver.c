@@ -207,9 +207,9 @@ static void hpcc_rx_data(struct sock *sk, struct hpcc_flow *flow, struct hpcc_rx
 	if (unlikely(ce))
 		hpcc_newint_reduce(&rx->state, hpcc_ce_shift, now_ns);
 	/* The echo of an audit leaves together with W. */
-	open = !READ_ONCE(flow->echo_reserved) && READ_ONCE(rx->due);
+	open = !READ_ONCE(flow->echo.reserved) && READ_ONCE(rx->due);
 	audit = open || now_ns - rx->audited_ns >= hpcc_audit_T * rx->state.params.T;
-	if (!open && !READ_ONCE(flow->echo_reserved) && hpcc_echo_is_load(flow))
+	if (!open && !READ_ONCE(flow->echo.reserved) && hpcc_echo_is_load(flow))
 		hpcc_echo_reserve(flow, true);
 	if (hpcc_echo_drain(sk, flow, &in, audit, &bits)) {
 		rx->heard_ns = now_ns;
@@ -320,6 +320,7 @@ static void hpcc_remote_params(const struct sock *sk, const struct hpcc_flow *fl
 {
 	const struct hpcc_sysctls *sysctls = &hpcc_pernet(sock_net(sk))->sysctls;
 	const struct hpcc_params *p = &flow->params;
+	bool alone = flow->census.wants_N;
 	struct hpcc_newint_params q = {
 		.id = id,
 		.T_ns = on ? clamp_t(u64, p->T, HPCC_NEWINT_T_MIN_NS, HPCC_NEWINT_T_MAX_NS) : 0,
@@ -330,10 +331,10 @@ static void hpcc_remote_params(const struct sock *sk, const struct hpcc_flow *fl
 		.W_min = clamp(hpcc_newint_part(p, p->W_min_q16, HPCC_NEWINT_W_MIN_BITS),
 			       1U, 2047U),
 		.W = max(hpcc_newint_part(p, flow->algo.W_q16, HPCC_NEWINT_W_BITS), 1U),
-		.W_ai = min(hpcc_newint_part(p, flow->wants_N ? flow->W_ai_one_q16 : p->W_ai_q16,
+		.W_ai = min(hpcc_newint_part(p, alone ? flow->census.W_ai_one_q16 : p->W_ai_q16,
 					     HPCC_NEWINT_W_AI_BITS),
 			    BIT(HPCC_NEWINT_W_AI_BITS) - 1),
-		.alone = flow->wants_N,
+		.alone = alone,
 	};
 
 	hpcc_newint_params_pack(&q, words);
@@ -510,7 +511,7 @@ bool hpcc_params_due(const struct hpcc_flow *flow, const struct tcp_sock *tp)
 {
 	const struct hpcc_remote *remote = rcu_dereference(flow->remote);
 
-	return unlikely(remote) && READ_ONCE(remote->telling) && !READ_ONCE(flow->muted) &&
+	return unlikely(remote) && READ_ONCE(remote->telling) && !READ_ONCE(flow->mute.state) &&
 	       hpcc_peek(tp->tcp_clock_cache) - READ_ONCE(remote->params_sent_ns) >=
 	       hpcc_peek(flow->params.T) / 2;
 }

@@ -47,12 +47,12 @@ u16 hpcc_option_reserve(const struct hpcc_flow *flow)
 void hpcc_reserve(struct sock *sk, struct hpcc_flow *flow, u16 bytes)
 {
 	struct inet_connection_sock *icsk = inet_csk(sk);
-	u16 old = flow->reserved;
+	u16 old = flow->reserve.bytes;
 
 	icsk->icsk_ext_hdr_len += bytes - old;
-	flow->reserved = bytes;
+	flow->reserve.bytes = bytes;
 	flow->ext_hdr_len = icsk->icsk_ext_hdr_len;
-	flow->ip_optlen = hpcc_ip_optlen(sk);
+	flow->reserve.ip_optlen = hpcc_ip_optlen(sk);
 	if (bytes != old)
 		icsk->icsk_sync_mss(sk, icsk->icsk_pmtu_cookie);
 }
@@ -74,9 +74,9 @@ void hpcc_reserve_restore(struct sock *sk, struct hpcc_flow *flow)
 
 	if (likely(icsk->icsk_ext_hdr_len == flow->ext_hdr_len))
 		return;
-	bytes = flow->reserved;
+	bytes = flow->reserve.bytes;
 	if (icsk->icsk_ext_hdr_len !=
-	    (u16)(flow->ext_hdr_len + hpcc_ip_optlen(sk) - flow->ip_optlen))
-		flow->reserved = 0;
+	    (u16)(flow->ext_hdr_len + hpcc_ip_optlen(sk) - flow->reserve.ip_optlen))
+		flow->reserve.bytes = 0;
 	hpcc_reserve(sk, flow, bytes);
 }

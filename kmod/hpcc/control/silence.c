@@ -54,7 +54,7 @@ bool hpcc_is_silent(const struct tcp_sock *tp, struct hpcc_flow *flow,
 	if (!rs->acked_sacked)
 		return false;
 	return hpcc_count_silent(tp, flow) &&
-	       tp->tcp_mstamp - flow->silent_since_us >
+	       tp->tcp_mstamp - flow->silence.since_us >
 	       (flow->rx_window_active ? hpcc_silent_window_rtts : hpcc_silent_rtts) *
 	       (u64)(tp->srtt_us >> 3);
 }

@@ -23,13 +23,13 @@ struct hpcc_ack;
 static inline bool hpcc_count_silent(const struct tcp_sock *tp, struct hpcc_flow *flow)
 {
 	if (!flow->silent_acks) {
-		flow->silent_since_us = tp->tcp_mstamp;
-		flow->silent_requests = READ_ONCE(flow->requests);
+		flow->silence.since_us = tp->tcp_mstamp;
+		flow->silence.requests = READ_ONCE(flow->requests);
 	}
 	if (flow->silent_acks <= HPCC_SILENT_ACKS)
 		flow->silent_acks++;
 	return flow->silent_acks > HPCC_SILENT_ACKS &&
-	       READ_ONCE(flow->requests) - flow->silent_requests > HPCC_SILENT_ACKS;
+	       READ_ONCE(flow->requests) - flow->silence.requests > HPCC_SILENT_ACKS;
 }
 
 /**

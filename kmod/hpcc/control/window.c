@@ -107,7 +107,7 @@ static u32 hpcc_unprompted(const struct hpcc_flow *flow, const struct tcp_sock *
 	if (flow->probes)
 		return segs < hpcc_probed_cwnd;
 	if (segs < 2)
-		return READ_ONCE(flow->prompt_end) != tp->snd_nxt;
+		return READ_ONCE(flow->sent.prompt_end) != tp->snd_nxt;
 	/* A window of this size may contain segments without a request. */
 	return (u64)READ_ONCE(flow->sample_ns) * segs > flow->params.T;
 }

@@ -106,6 +106,159 @@ enum hpcc_ignored {
 };
 
 /**
+ * struct hpcc_flow_echo - records to be echoed (mailbox.c owns it)
+ * @records: by hop - 1
+ * @head: values that all records in @records share
+ * @next: index of the first record to echo
+ * @reserved: receiver.c processes @records; no echo takes records from it
+ */
+struct hpcc_flow_echo {
+	u64 records[HPCC_HOPS_MAX];
+	u32 head;
+	u8 next;
+	bool reserved;
+};
+
+/**
+ * struct hpcc_flow_mute - segments without our option (mute.c owns it)
+ * @state: enum hpcc_muted; LOCAL_OUT writes HPCC_MUTED_TRIED, ack.c all others under the socket
+ *	lock
+ * @pause: number of ACKs without data still to send without our option, because the peer did not
+ *	receive one with it
+ * @next_pause: @pause after the next such ACK; 0: HPCC_PAUSE
+ * @paused: HPCC_EVENT_MUTED must be sent
+ * @paused_at: tcp_jiffies32 when @pause began
+ * @rto_received: the flow's received at the last RTO
+ * @rto_requests: the flow's requests at the last RTO
+ */
+struct hpcc_flow_mute {
+	u8 state;
+	bool paused;
+	u16 pause;
+	u16 next_pause;
+	u32 paused_at;
+	u32 rto_received;
+	u32 rto_requests;
+};
+
+/**
+ * struct hpcc_flow_sent - the last segments that LOCAL_OUT passed (local_out.c owns it)
+ * @prompt_end: end of the last data segment that requested a prompt ACK
+ * @echo_ack: acknowledgment number of the last ACK without data that had our option
+ * @echo_at: tcp_jiffies32 when that ACK was sent
+ */
+struct hpcc_flow_sent {
+	u32 prompt_end;
+	u32 echo_ack;
+	u32 echo_at;
+};
+
+/**
+ * struct hpcc_flow_census - N, measured by receivers (census.c owns it)
+ * @period: the last period that counted the flow
+ * @N_sent_us: time when N was last sent
+ * @N_sent: N that was last sent
+ * @N_arrived: N of a report that arrived; taken with xchg() at the end of the round trip
+ * @index: index in hpcc_net.census of the census that counts the flow
+ * @wants_N: W_ai depends on reports
+ * @N_reported_us: time when @N_reported arrived
+ * @N: N from which @W_ai_goal_q16 was computed
+ * @N_reported: N of the last report; 0: there is no valid report
+ * @W_ai_one_q16: W_ai of a single flow, bytes; 0: W_ai does not depend on N
+ * @W_ai_goal_q16: target of W_ai
+ */
+struct hpcc_flow_census {
+	u32 period;
+	u32 N_sent_us;
+	u32 N_arrived;
+	u16 N_sent;
+	u8 index;
+	bool wants_N;
+	u32 N_reported_us;
+	u32 N;
+	u32 N_reported;
+	u64 W_ai_one_q16;
+	u64 W_ai_goal_q16;
+};
+
+/**
+ * struct hpcc_flow_probe - when to send and to answer a probe (probe.c owns it)
+ * @delivered: packets delivered when the last probe was sent
+ * @segs: data segments sent before the last probe, minus 1 if data were in flight
+ * @answered_ns: tcp_clock_cache at the last answer to a probe, modulo 2^32
+ */
+struct hpcc_flow_probe {
+	u32 delivered;
+	u32 segs;
+	u32 answered_ns;
+};
+
+/**
+ * struct hpcc_flow_silence - ACKs without telemetry (silence.c owns it)
+ * @since_us: tcp_mstamp of the first of the flow's silent_acks
+ * @requests: number of the flow's requests at @since_us
+ */
+struct hpcc_flow_silence {
+	u64 since_us;
+	u32 requests;
+};
+
+/**
+ * struct hpcc_flow_prior - values before an RTO (ack.c owns it)
+ * @W_q16: W
+ * @slow_start_limit_q16: limit of slow start
+ */
+struct hpcc_flow_prior {
+	u64 W_q16;
+	u64 slow_start_limit_q16;
+};
+
+/**
+ * struct hpcc_flow_loss - duplicates and late packets (loss.c owns it)
+ * @dsack_excess: packets in @dsacked beyond 1/32 of the delivered packets, in units of
+ *	2^-HPCC_LOSS_SHIFT
+ * @dsack_delivered: packets delivered when @dsack_excess was updated
+ * @dsacked: packets that the peer received twice, from its DSACKs; at most total_retrans
+ * @dsacks_base: hpcc_judge_dsacks() counts dsack_dups from this value on
+ * @retrans_base: hpcc_judge_dsacks() counts total_retrans from this value on
+ * @classic_cwnd: cwnd at the last return from classic; ~0: there was none
+ * @duplicates: the path duplicates packets
+ * @dup_score: suspicion that the path duplicates packets, 0 .. 6
+ */
+struct hpcc_flow_loss {
+	s64 dsack_excess;
+	u32 dsack_delivered;
+	u32 dsacked;
+	u32 dsacks_base;
+	u32 retrans_base;
+	u32 classic_cwnd;
+	bool duplicates;
+	u8 dup_score;
+};
+
+/**
+ * struct hpcc_flow_reserve - space for options (reserve.c owns it)
+ * @bytes: bytes of MSS reserved for options
+ * @ip_optlen: length of the IPv4 options that are part of the flow's ext_hdr_len
+ */
+struct hpcc_flow_reserve {
+	u16 bytes;
+	u16 ip_optlen;
+};
+
+/**
+ * struct hpcc_flow_event - rate limit of events (netlink.c owns it)
+ * @count: number of events sent since @since
+ * @since: jiffies when a second of events began
+ * @missed: number of events suppressed by the rate limit since the last event sent
+ */
+struct hpcc_flow_event {
+	u32 since;
+	u32 missed;
+	u8 count;
+};
+
+/**
  * struct hpcc_flow - a connection that agreed
  * @algo: W, Wc, U, L; info.c (ss) and netlink.c read W, Wc and U of the latest ACK without the
  *	socket lock. L is separate memory, sized for the longest path so far (mailbox.c)
@@ -159,83 +312,48 @@ enum hpcc_ignored {
  *	in flight
  * @snd_end: end of the data that LOCAL_OUT has passed
  * @mail: newest load record of each hop, index hop - 1 (mailbox.c)
- * @echo: records that are to be echoed, index hop - 1 (mailbox.c)
- * @echo_head: values that all records in @echo share
- * @echo_next: index of the first record to echo
- * @echo_reserved: receiver.c processes @echo; no echo takes records from it
  * @probing: the segment that leaves now is a probe; set under the socket lock
  * @requests: number of requests sent, and of parameters sent in place of a request
  * @received: number of options with telemetry received; LOCAL_IN writes it without a lock
  * @sample_ns: minimum time between two requests, unless @searching
  * @last_request_ns: tcp_clock_cache at the last request
  * @stamped: for hpcc_pace_at()
- * @muted: enum hpcc_muted; LOCAL_OUT writes HPCC_MUTED_TRIED, ack.c all others under the socket
- *	lock
- * @pause: number of ACKs without data still to send without our option, because the peer did not
- *	receive one with it
- * @next_pause: @pause after the next such ACK; 0: HPCC_PAUSE
- * @prompt_end: end of the last data segment that requested a prompt ACK
- * @echo_ack: acknowledgment number of the last ACK without data that had our option
- * @echo_at: tcp_jiffies32 when that ACK was sent
- * @paused: HPCC_EVENT_MUTED must be sent
- * @paused_at: tcp_jiffies32 when @pause began
  * @response: the last response of a switch (switch_response.c); 0: there was none
- * @counted: period in which census.c last counted the flow
- * @N_sent_us: time when N was last sent
- * @N_sent: N that was last sent
- * @N_arrived: N of a report that arrived; taken with xchg() at the end of the round trip
- * @census: index in hpcc_net.census of the census that counts the flow
  * @device: index in hpcc_net.census for the device of the last request
- * @wants_N: W_ai depends on reports
  *
  * Members that few ACKs use; socket lock, except for @path, @lock and @dead:
  *
- * @W_ai_one_q16: W_ai of a single flow, bytes; 0: W_ai does not depend on N (census.c)
- * @W_ai_goal_q16: target of W_ai
- * @N_reported_us: time when @N_reported arrived
- * @N: N from which @W_ai_goal_q16 was computed
- * @N_reported: N of the last report; 0: there is no valid report
- * @last_request_delivered: packets delivered when the last probe was sent
- * @last_request_segs: data segments sent before the last probe, minus 1 if data were in flight
  * @una: snd_una at the last ACK, if @probes
- * @answered_ns: tcp_clock_cache at the last answer to a probe, modulo 2^32
  * @began_us: tcp_mstamp when W began to control the window, or when the first telemetry arrived
- * @silent_since_us: tcp_mstamp of the first of @silent_acks
- * @silent_requests: @requests at @silent_since_us
  * @full_us: tcp_mstamp when Wc was last synchronised, modulo 2^32
  * @audit_seen: bit mask of hops whose records were processed since losses were last judged; if
  *	@rx_window_active
- * @rto_received: @received at the last RTO
- * @rto_requests: @requests at the last RTO
- * @prior_W_q16: W before an RTO
- * @prior_slow_start_limit_q16: limit of slow start before an RTO
- * @dsacked: packets that the peer received twice, from its DSACKs; at most total_retrans
- * @dsack_excess: packets in @dsacked beyond 1/32 of the delivered packets, in units of
- *	2^-HPCC_LOSS_SHIFT
- * @dsack_delivered: packets delivered when @dsack_excess was updated
- * @dsacks_base: hpcc_judge_dsacks() counts dsack_dups from this value on
- * @retrans_base: hpcc_judge_dsacks() counts total_retrans from this value on
  * @classic_seq: a round trip of classic ends when this is acknowledged
- * @classic_cwnd: cwnd at the last return from classic; ~0: there was none
  * @conserve_delivered: packets delivered when packet conservation began; it ends with the ACK of a
  *	packet that was sent later
  * @remote: state of a sender whose peer may compute W; NULL if the peer may not; RCU, constant
  * @path: identity of the links, while an observer requests it (identify.c); RCU
- * @reserved: bytes of MSS reserved for options
- * @ip_optlen: length of the IPv4 options that are part of @ext_hdr_len
- * @duplicates: the path duplicates packets
- * @dup_score: suspicion that the path duplicates packets, 0 .. 6
  * @settle: net.hpcc.settle
  * @why: reason of the last fallback, enum hpcc_flow_why
- * @events: number of events sent since @events_since (netlink.c)
- * @events_since: jiffies when a second of events began
- * @missed: number of events suppressed by the rate limit since the last event sent
  * @ignored: counters of ignored telemetry, by enum hpcc_ignored; LOCAL_IN writes them without a
  *	lock, ack.c under the socket lock
  * @dead: set by release(); no code may dereference @sk afterwards
  * @lock: covers @dead, and writers of @path
  * @id: number of the flow in its network namespace; constant
  * @rcu: frees the flow
+ *
+ * Members of one owner each:
+ *
+ * @echo: records to be echoed
+ * @mute: segments without our option
+ * @sent: the last segments that LOCAL_OUT passed
+ * @census: N, measured by receivers
+ * @probe: when to send and to answer a probe
+ * @silence: ACKs without telemetry
+ * @prior: values before an RTO
+ * @loss: duplicates and late packets
+ * @reserve: space for options
+ * @event: rate limit of events
  *
  * Members are ordered by their users. On a path of one hop, an ACK with an echo needs four cache
  * lines: those of @algo, @params and @node, and that of the link. At the end of a round trip it
@@ -280,76 +398,41 @@ struct hpcc_flow {
 	u32 snd_end;
 	u64 mail[HPCC_HOPS_MAX];
 
-	u64 echo[HPCC_HOPS_MAX];
+	struct hpcc_flow_echo echo;
 	struct hpcc_carrier_state carrier_state;
-	u32 echo_head;
-	u8 echo_next;
 	bool probing;
 	u16 caps;
-	bool echo_reserved;
 	bool rx_window_agreed;
 	u8 carrier;
-	u8 muted;
+	struct hpcc_flow_mute mute;
 	u32 requests;
 	u32 received;
 	u32 sample_ns;
 	u64 last_request_ns;
-	u16 pause;
-	u16 next_pause;
-	u32 prompt_end;
-	u32 echo_ack;
-	u32 echo_at;
+	struct hpcc_flow_sent sent;
 
 	struct hpcc_rx __rcu *rx;
 	struct hpcc_stamped stamped;
-	bool paused;
-	u32 paused_at;
 	u64 response;
-	u32 counted;
-	u32 N_sent_us;
-	u16 N_sent;
-	u32 N_arrived;
-	u8 census;
+	struct hpcc_flow_census census;
 	u8 device;
-	bool wants_N;
 
-	u64 W_ai_one_q16;
-	u64 W_ai_goal_q16;
-	u32 N_reported_us;
-	u32 N;
-	u32 N_reported;
-	u32 last_request_delivered;
-	u32 last_request_segs;
+	struct hpcc_flow_probe probe;
 	u32 una;
-	u32 answered_ns;
 	u64 began_us;
-	u64 silent_since_us;
-	u32 silent_requests;
+	struct hpcc_flow_silence silence;
 	u32 full_us;
 	u16 audit_seen;
-	u32 rto_received;
-	u32 rto_requests;
-	u64 prior_W_q16;
-	u64 prior_slow_start_limit_q16;
+	struct hpcc_flow_prior prior;
 	struct hpcc_path __rcu *path;
 	struct hpcc_remote __rcu *remote;
-	s64 dsack_excess;
-	u32 dsack_delivered;
-	u32 dsacked;
-	u32 dsacks_base;
-	u32 retrans_base;
+	struct hpcc_flow_loss loss;
 	u32 classic_seq;
-	u32 classic_cwnd;
 	u32 conserve_delivered;
-	u16 reserved;
-	u16 ip_optlen;
-	bool duplicates;
-	u8 dup_score;
+	struct hpcc_flow_reserve reserve;
 	u8 settle;
 	u8 why;
-	u8 events;
-	u32 events_since;
-	u32 missed;
+	struct hpcc_flow_event event;
 	u32 ignored[HPCC_IGNORED_MAX];
 
 	bool dead;

@@ -175,7 +175,7 @@ static u32 hpcc_forward_write(struct hpcc_flow *flow, const struct tcp_sock *tp,
 	}
 	opt.flags |= phase;
 	if (opt.flags & HPCC_OPT_F_PROMPT)
-		WRITE_ONCE(flow->prompt_end, READ_ONCE(flow->snd_end));
+		WRITE_ONCE(flow->sent.prompt_end, READ_ONCE(flow->snd_end));
 	hpcc_opt_encode(p, flow->kind, &opt);
 	memset(p + HPCC_OPT_HEAD_LEN, 0, opt.nr * HPCC_RECORD_LEN);
 	if (unlikely(asks != &hpcc_tcp_option && asks->fill) && opt.type == HPCC_OPT_FORWARD)
@@ -326,8 +326,8 @@ static void hpcc_data_out(struct hpcc_segment *seg, struct sock *sk)
 		return;
 	}
 	if (!data) {
-		WRITE_ONCE(flow->echo_ack, ntohl(hpcc_segment_th(seg)->ack_seq));
-		WRITE_ONCE(flow->echo_at, tcp_jiffies32);
+		WRITE_ONCE(flow->sent.echo_ack, ntohl(hpcc_segment_th(seg)->ack_seq));
+		WRITE_ONCE(flow->sent.echo_at, tcp_jiffies32);
 	}
 	if (echo)
 		hpcc_count_rcu(net, HPCC_C_ECHO_SENT);

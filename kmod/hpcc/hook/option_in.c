@@ -55,7 +55,7 @@ static int hpcc_report_of_any_in(struct hpcc_flow *flow, const struct net *net,
 	const struct hpcc_carrier_ops *carrier = hpcc_carrier_of(flow);
 	bool receivers = hpcc_is_receivers(opt, records);
 
-	if (!receivers && !READ_ONCE(flow->wants_N) && !carrier->report_in)
+	if (!receivers && !READ_ONCE(flow->census.wants_N) && !carrier->report_in)
 		return -ENOENT;
 	if (opt->scale || opt->hops || opt->flags)
 		return -EINVAL;
@@ -63,7 +63,7 @@ static int hpcc_report_of_any_in(struct hpcc_flow *flow, const struct net *net,
 		return 0;
 	if (receivers)
 		return hpcc_receiver_in(flow, net, opt, records);
-	return READ_ONCE(flow->wants_N) ? hpcc_report_in(flow, opt, records) : -ENOENT;
+	return READ_ONCE(flow->census.wants_N) ? hpcc_report_in(flow, opt, records) : -ENOENT;
 }
 
 /* Return: false if the option is not ours, or malformed. */

@@ -120,14 +120,14 @@ static int hpcc_put_mode(struct sk_buff *skb, const struct hpcc_flow *flow)
 
 static int hpcc_put_config(struct sk_buff *skb, const struct hpcc_flow *flow)
 {
-	u32 N = hpcc_peek(flow->N_reported);
+	u32 N = hpcc_peek(flow->census.N_reported);
 
 	return (N ? nla_put_u32(skb, HPCC_A_FLOW_N, N) : 0) ?:
 	       nla_put_u32(skb, HPCC_A_FLOW_SAMPLE,
 			   READ_ONCE(flow->searching) ? 0 : hpcc_peek(flow->sample_ns)) ?:
 	       (READ_ONCE(flow->rx_window_active) ? nla_put_flag(skb, HPCC_A_FLOW_RECEIVER) : 0) ?:
 	       (READ_ONCE(flow->probes) ? nla_put_flag(skb, HPCC_A_FLOW_PROBES) : 0) ?:
-	       (READ_ONCE(flow->muted) || READ_ONCE(flow->pause) ?
+	       (READ_ONCE(flow->mute.state) || READ_ONCE(flow->mute.pause) ?
 		nla_put_flag(skb, HPCC_A_FLOW_MUTED) : 0);
 }
 
@@ -457,15 +457,15 @@ static bool hpcc_event_is_missed(struct hpcc_flow *flow)
 {
 	u32 now = jiffies;
 
-	if (now - flow->events_since >= HZ) {
-		flow->events_since = now;
-		flow->events = 0;
+	if (now - flow->event.since >= HZ) {
+		flow->event.since = now;
+		flow->event.count = 0;
 	}
-	if (flow->events == HPCC_NL_EVENTS) {
-		flow->missed++;
+	if (flow->event.count == HPCC_NL_EVENTS) {
+		flow->event.missed++;
 		return true;
 	}
-	flow->events++;
+	flow->event.count++;
 	return false;
 }
 
@@ -480,7 +480,7 @@ static int hpcc_put_event(struct sk_buff *skb, struct sock *sk, const struct hpc
 	err = hpcc_put_tuple(skb, sk) ?:
 	      nla_put_u32(skb, HPCC_A_FLOW_EVENT, event) ?:
 	      hpcc_put_mode(skb, flow) ?:
-	      (flow->missed ? nla_put_u32(skb, HPCC_A_FLOW_MISSED, flow->missed) : 0);
+	      (flow->event.missed ? nla_put_u32(skb, HPCC_A_FLOW_MISSED, flow->event.missed) : 0);
 	genlmsg_end(skb, head);
 	return err;
 }
@@ -511,10 +511,10 @@ void hpcc_notify(struct sock *sk, struct hpcc_flow *flow, enum hpcc_event event)
 	skb = nlmsg_new(NLMSG_DEFAULT_SIZE, GFP_ATOMIC | __GFP_NOWARN);
 	if (!skb || hpcc_put_event(skb, sk, flow, event)) {
 		nlmsg_free(skb);
-		flow->missed++;
+		flow->event.missed++;
 		return;
 	}
-	flow->missed = 0;
+	flow->event.missed = 0;
 	genlmsg_multicast_netns(&hpcc_family, net, skb, 0, HPCC_MCGRP_OF_EVENTS, GFP_ATOMIC);
 }
 

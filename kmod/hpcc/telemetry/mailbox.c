@@ -353,7 +353,7 @@ static void hpcc_head_unpack(u32 head, struct hpcc_opt *opt)
 void hpcc_forward_in(struct hpcc_flow *flow, const struct hpcc_opt *opt,
 		     const u8 *records, const u8 *nodes, u32 nr)
 {
-	u32 old = READ_ONCE(flow->echo_head);
+	u32 old = READ_ONCE(flow->echo.head);
 	u32 head = hpcc_head_pack(opt) + nr;
 	struct hpcc_opt waits;
 	bool full = true;
@@ -371,10 +371,10 @@ void hpcc_forward_in(struct hpcc_flow *flow, const struct hpcc_opt *opt,
 		    opt->type == HPCC_OPT_FORWARD && hpcc_echo_pending(flow))
 			return;
 		for (i = 0; i < HPCC_HOPS_MAX; i++)
-			WRITE_ONCE(flow->echo[i], 0);
+			WRITE_ONCE(flow->echo.records[i], 0);
 		/* If a reader sees the new head, it sees no older word. */
 		smp_wmb();
-		WRITE_ONCE(flow->echo_head, head | ((old | HPCC_HEAD_MASK) + 1));
+		WRITE_ONCE(flow->echo.head, head | ((old | HPCC_HEAD_MASK) + 1));
 		/* If hpcc_echo_write() sees one of the words below, it also sees their head. */
 		smp_wmb();
 	}
@@ -386,13 +386,13 @@ void hpcc_forward_in(struct hpcc_flow *flow, const struct hpcc_opt *opt,
 			continue;
 		}
 		told |= BIT(hop - 1);
-		WRITE_ONCE(flow->echo[hop - 1], word);
+		WRITE_ONCE(flow->echo.records[hop - 1], word);
 	}
 	for (i = 0; i < nr; i++)
-		WRITE_ONCE(flow->echo[opt->hops + i],
+		WRITE_ONCE(flow->echo.records[opt->hops + i],
 			   get_unaligned_be64(nodes + i * HPCC_RECORD_LEN));
 	if (opt->type == HPCC_OPT_FORWARD && flow->caps & HPCC_CAP_QUIET)
-		hpcc_put_map(flow->echo, hpcc_phase_quiet(opt, told, full),
+		hpcc_put_map(flow->echo.records, hpcc_phase_quiet(opt, told, full),
 			     1ULL << HPCC_WORD_MAP_SHIFT, 1);
 }
 
@@ -401,13 +401,14 @@ void hpcc_forward_in(struct hpcc_flow *flow, const struct hpcc_opt *opt,
  */
 static u64 hpcc_echo_map(struct hpcc_flow *flow, u64 map, u32 told)
 {
-	u64 *place;
+	u64 *records = flow->echo.records;
 	u64 word;
+	int i;
 
-	for (place = flow->echo; place < flow->echo + HPCC_HOPS_MAX; place++, told >>= 1) {
-		word = READ_ONCE(*place);
-		if (word && !(told & 1) && !(word & HPCC_WORD_HOP_MASK) &&
-		    cmpxchg(place, word, 0) == word)
+	for (i = 0; i < HPCC_HOPS_MAX; i++) {
+		word = READ_ONCE(records[i]);
+		if (word && !(told & BIT(i)) && !(word & HPCC_WORD_HOP_MASK) &&
+		    cmpxchg(&records[i], word, 0) == word)
 			map |= word;
 	}
 	return map;
@@ -427,8 +428,8 @@ static u64 hpcc_echo_map(struct hpcc_flow *flow, u64 map, u32 told)
  */
 u32 hpcc_echo_write(struct hpcc_flow *flow, u8 *p, u32 room)
 {
-	u32 head = READ_ONCE(flow->echo_head);
-	u32 at = READ_ONCE(flow->echo_next);
+	u32 head = READ_ONCE(flow->echo.head);
+	u32 at = READ_ONCE(flow->echo.next);
 	struct hpcc_opt opt = {};
 	u32 told = 0;
 	u32 slots, i;
@@ -444,9 +445,9 @@ u32 hpcc_echo_write(struct hpcc_flow *flow, u8 *p, u32 room)
 		/* Meanwhile another CPU may store a record of a hop that this echo already
 		 * has.
 		 */
-		if (told & BIT(at) || !READ_ONCE(flow->echo[at]))
+		if (told & BIT(at) || !READ_ONCE(flow->echo.records[at]))
 			continue;
-		word = xchg(&flow->echo[at], 0);
+		word = xchg(&flow->echo.records[at], 0);
 		if (!word)
 			continue;
 		told |= BIT(at);
@@ -458,9 +459,9 @@ u32 hpcc_echo_write(struct hpcc_flow *flow, u8 *p, u32 room)
 		opt.nr++;
 	}
 		/* If the head changed, the words may belong to the new one. */
-	if (!opt.nr || READ_ONCE(flow->echo_head) != head)
+	if (!opt.nr || READ_ONCE(flow->echo.head) != head)
 		return 0;
-	WRITE_ONCE(flow->echo_next, at);
+	WRITE_ONCE(flow->echo.next, at);
 	opt.type = opt.type == HPCC_OPT_IDENTIFY ? HPCC_OPT_IDENTIFY_ECHO :
 						   HPCC_OPT_ECHO;
 	hpcc_opt_encode(p, flow->kind, &opt);
@@ -480,24 +481,24 @@ u32 hpcc_echo_write(struct hpcc_flow *flow, u8 *p, u32 room)
 u32 hpcc_echo_drain(struct sock *sk, struct hpcc_flow *flow, struct hpcc_intake *in, bool leave,
 		    u32 *bits)
 {
-	u32 head = READ_ONCE(flow->echo_head);
+	u32 head = READ_ONCE(flow->echo.head);
 	struct hpcc_opt opt;
 	u32 n = 0;
 	u32 i;
 	u64 word;
 
 	hpcc_head_unpack(head, &opt);
-	if (opt.type != HPCC_OPT_FORWARD || !hpcc_words_pending(flow->echo, opt.hops) ||
+	if (opt.type != HPCC_OPT_FORWARD || !hpcc_words_pending(flow->echo.records, opt.hops) ||
 	    !hpcc_links_for(sk, in->algo, opt.hops))
 		return 0;
 	in->hops = opt.hops;
 	hpcc_algo_trim(in->algo, opt.hops);
 	for (i = 0; i < opt.hops; i++) {
-		word = leave ? READ_ONCE(flow->echo[i]) : xchg(&flow->echo[i], 0);
+		word = leave ? READ_ONCE(flow->echo.records[i]) : xchg(&flow->echo.records[i], 0);
 		/* Pairs with hpcc_forward_in(). */
 		smp_rmb();
 		/* If the head changed, the words may belong to the new one. */
-		if (!word || READ_ONCE(flow->echo_head) != head)
+		if (!word || READ_ONCE(flow->echo.head) != head)
 			continue;
 		if (word & HPCC_WORD_HOP_MASK) {
 			n += hpcc_take_record(in, i, word, opt.scale);

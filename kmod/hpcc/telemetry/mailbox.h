@@ -56,7 +56,7 @@ static inline bool hpcc_mail_pending(const struct hpcc_flow *flow)
  */
 static inline u32 hpcc_echo_hops(const struct hpcc_flow *flow)
 {
-	return READ_ONCE(flow->echo_head) & 0xff;
+	return READ_ONCE(flow->echo.head) & 0xff;
 }
 
 /**
@@ -65,8 +65,8 @@ static inline u32 hpcc_echo_hops(const struct hpcc_flow *flow)
  */
 static inline bool hpcc_echo_pending(const struct hpcc_flow *flow)
 {
-	return !READ_ONCE(flow->echo_reserved) &&
-	       hpcc_words_pending(flow->echo, hpcc_echo_hops(flow));
+	return !READ_ONCE(flow->echo.reserved) &&
+	       hpcc_words_pending(flow->echo.records, hpcc_echo_hops(flow));
 }
 
 /**
@@ -75,7 +75,7 @@ static inline bool hpcc_echo_pending(const struct hpcc_flow *flow)
  */
 static inline bool hpcc_echo_is_load(const struct hpcc_flow *flow)
 {
-	return (u8)(READ_ONCE(flow->echo_head) >> 16) == HPCC_OPT_FORWARD;
+	return (u8)(READ_ONCE(flow->echo.head) >> 16) == HPCC_OPT_FORWARD;
 }
 
 /**
@@ -112,7 +112,7 @@ static inline bool hpcc_prompt_take(struct hpcc_flow *flow)
  */
 static inline void hpcc_echo_reserve(struct hpcc_flow *flow, bool reserve)
 {
-	WRITE_ONCE(flow->echo_reserved, reserve);
+	WRITE_ONCE(flow->echo.reserved, reserve);
 }
 
 /**
